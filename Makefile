@@ -72,12 +72,9 @@ check: lint
 test: lint
 	$(TESTS) $(BUDGET) -level hermetic -race -modules .,deploy/image,test/s3dev $(QUICK) -timeout 10m
 
-# What starts real programs, servers and kernel facilities, as root: one package after the other. The commands are linked
-# once for all of them, where other users find them, too.
+# What starts real programs, servers and kernel facilities, as root. They wait more than they work: three packages at a time.
 system:
-	@set -e; bin=$$(mktemp -d); trap 'rm -rf '$$bin EXIT; chmod 755 $$bin; \
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $$bin ./cmd/...; \
-	echo '$(TESTS) $(BUDGET) -level system'; DATAMOVE_BIN=$$bin $(TESTS) $(BUDGET) -level system $(QUICK) -p 1 -timeout 10m
+	$(TESTS) $(BUDGET) -level system $(QUICK) -p 3 -timeout 10m
 
 # Every fuzz target of the tree, one after the other: make fuzz FUZZTIME=5m. Up to
 # Go 1.26 a target may end its time with a bare "context deadline exceeded" (go.dev/issue/75804),
@@ -117,7 +114,7 @@ bench-small: build
 # How long a mount of the CSI driver takes on a node with 200 others, at the 50th and 99th of a hundred, and what the
 # driver holds in memory. As root, with btrfs.
 bench-csi:
-	go test -run '^$$' -bench '^BenchmarkPublish$$' -benchtime 1000x -count $(COUNT) ./cmd/datamove-csi
+	go test -run '^$$' -bench '^BenchmarkPublish$$' -benchtime 1000x -count $(COUNT) ./cmd/datamove-csi/driver
 
 # How long the hooks of Slurm take, and for what a job waits beside an rsync prolog, to bench/SLURM.md: five minutes of a machine
 # that does nothing else, as root. DATAMOVE_FIGURES_SCALE=0.1 tries it, and writes nothing.
@@ -156,7 +153,7 @@ e2e-slurm:
 lustre-test:
 	CGO_ENABLED=0 go test -c -trimpath -ldflags '-s -w' -o bin/lustre.test ./lustre/client
 	CGO_ENABLED=0 go test -c -trimpath -ldflags '-s -w' -o bin/copytool.test ./lustre/copytool
-	CGO_ENABLED=0 go test -c -trimpath -ldflags '-s -w' -o bin/commands.test ./cmd/datamove
+	CGO_ENABLED=0 go test -c -trimpath -ldflags '-s -w' -o bin/commands.test ./cmd/datamove/cli
 
 # The scale model: 32 nodes in network namespaces, each behind its own shaped link.
 # make fabric FABRICFLAGS='-rounds 5'

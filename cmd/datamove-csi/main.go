@@ -1,46 +1,13 @@
-// Command datamove-csi is the CSI driver csi.datamove.dev: its controller, its node service, or
-// both, with a registrar and a probe of its own.
-//
-// It owns its command line and the wiring; what a driver does is in datamove.dev/csi. Started as
-// "datamove-csi hand" it is one of the processes that the driver asks file systems with, and kills.
+// Command datamove-csi is the CSI driver csi.datamove.dev; package driver is all of it.
 package main
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"os/signal"
-	"runtime/debug"
-	"syscall"
 
-	"datamove.dev/csi/files"
-	"datamove.dev/csi/hand"
+	"datamove.dev/cmd/datamove-csi/driver"
 )
 
-// handCommand starts this program as a hand. Nobody else calls it.
-const handCommand = "hand"
+// version is set by the linker (-X main.version=…).
+var version string
 
-var version = "unknown"
-
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if len(os.Args) == 2 && os.Args[1] == handCommand {
-		os.Exit(serveHand())
-	}
-	if err := command().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "datamove-csi:", err)
-		os.Exit(exitCode(err))
-	}
-}
-
-// serveHand ends with the driver, and not by a signal to its group: a call that is under way is ended with its file system only.
-func serveHand() int {
-	signal.Ignore(os.Interrupt, syscall.SIGTERM)
-	debug.SetMemoryLimit(24 << 20)
-	if err := hand.Serve(context.Background(), files.Methods()); err != nil {
-		fmt.Fprintln(os.Stderr, "datamove-csi hand:", err)
-		return 1
-	}
-	return 0
-}
+func main() { os.Exit(driver.Main(version)) }

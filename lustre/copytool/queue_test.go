@@ -11,7 +11,7 @@ import (
 // cancelled by itself, and the tries of one are not those of the other; one that is handed
 // out twice is done once.
 //
-//safety:1 with cmd/datamoved TestHSMOther
+//safety:1 with cmd/datamoved/daemon TestHSMOther
 func TestCookiesMeet(t *testing.T) {
 	q := newQueue(4, 10)
 	on := func(seq uint64) *action {

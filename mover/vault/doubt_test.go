@@ -13,7 +13,7 @@ import (
 
 // TestCorrupt: a copy whose bytes or length differ, or that nobody sealed, does not come back.
 //
-//safety:2 with cmd/datamoved TestHSMSpoilt
+//safety:2 with cmd/datamoved/daemon TestHSMSpoilt
 func TestCorrupt(t *testing.T) {
 	dir := t.TempDir()
 	v := open(t, directory(t, dir), t.TempDir(), 1)
@@ -148,7 +148,7 @@ func TestIdentity(t *testing.T) {
 
 // TestFor: whose keys may be those of another is not let in where the other's copies are.
 //
-//safety:1 with cmd/datamoved TestHSMOther
+//safety:1 with cmd/datamoved/daemon TestHSMOther
 func TestFor(t *testing.T) {
 	each(t, func(t *testing.T, p mover.Place) {
 		opened := func(whose string) error {

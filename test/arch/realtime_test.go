@@ -6,9 +6,9 @@ var realTime = map[string]clock{
 	"bench/ceiling":                   {limits: 1},
 	"bench/load":                      {waits: 1},
 	"bench/party":                     {waits: 1},
-	"cmd/datamove":                    {limits: 1, measures: 3},
-	"cmd/datamove-bench":              {waits: 2},
-	"cmd/datamoved":                   {waits: 4, limits: 3, measures: 1},
+	"cmd/datamove/cli":                {limits: 1, measures: 2},
+	"cmd/datamove-bench/harness":      {waits: 2},
+	"cmd/datamoved/daemon":            {waits: 4, limits: 3, measures: 1},
 	"csi":                             {waits: 3, limits: 2, measures: 2},
 	"csi/base":                        {waits: 2, measures: 2},
 	"csi/files":                       {waits: 1, measures: 2},
@@ -30,8 +30,8 @@ var realTime = map[string]clock{
 	"mover/service":                   {waits: 1},
 	"mover/swarm":                     {waits: 2},
 	"mover/transfer":                  {waits: 5},
-	"test/cluster/rig":                {waits: 4, limits: 1, measures: 3}, // Until in real time, for processes
-	"test/fabric/model":               {limits: 1},                        // commands, whose main has a time
+	"test/cluster/rig":                {waits: 3, limits: 1, measures: 2},
+	"test/fabric/model":               {limits: 1}, // commands, whose main has a time
 	"test/fabric/pages":               {limits: 1},
 	"test/fabric/verdict":             {limits: 1},
 	"test/image":                      {waits: 1, measures: 1},
@@ -45,14 +45,13 @@ var realTime = map[string]clock{
 	"tiering/feed/watch":              {waits: 1},
 
 	// System.
-	"test/crash/rig":      {waits: 1},
 	"test/e2e":            {waits: 1},
 	"test/fabric":         {waits: 2, limits: 3},
 	"test/hostile":        {waits: 1},
-	"test/monitoring":     {waits: 1},
 	"test/power":          {waits: 2},
 	"test/power/outage":   {waits: 2},
-	"test/siege":          {waits: 3, limits: 1},
-	"test/slurm":          {waits: 6},
-	"test/system/browser": {waits: 2},
+	"test/patience":       {waits: 1, measures: 2}, // where tests of processes wait
+	"test/siege":          {waits: 2, limits: 1},
+	"test/slurm":          {waits: 3},
+	"test/system/browser": {waits: 1},
 }

@@ -17,12 +17,13 @@ import (
 	"path/filepath"
 	"testing"
 
+	"datamove.dev/cmd/datamove/cli"
 	"datamove.dev/mover/journal"
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/kill"
 )
 
-func TestMain(m *testing.M) { rig.Main(m) }
+func TestMain(m *testing.M) { rig.Main(m, rig.Commands{"datamove": cli.Main}) }
 
 // world is one task: how to start it, and how a reader sees its target.
 type world struct {

@@ -3,7 +3,6 @@ package deploy
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -17,6 +16,7 @@ import (
 
 	"datamove.dev/csi"
 	"datamove.dev/csi/volume"
+	"datamove.dev/test/crash/rig"
 )
 
 // forOthers are examples that are for another program than kubectl.
@@ -208,12 +208,9 @@ func TestExampleBench(t *testing.T) {
 		if words[0] != "datamove-bench" || words[1] != name {
 			t.Fatalf("it is %q", words)
 		}
-		help, err := exec.Command("go", "run", "datamove.dev/cmd/datamove-bench", name, "--help").CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %s", err, help)
-		}
+		help := rig.NewCommand(t, "datamove-bench").Do(t, 0, name, "--help").Stdout()
 		for _, word := range words[2:] {
-			if flag, _, is := strings.Cut(word, "="); is && !strings.Contains(string(help), flag+" ") {
+			if flag, _, is := strings.Cut(word, "="); is && !strings.Contains(help, flag+" ") {
 				t.Errorf("%s has no flag %s", name, flag)
 			}
 		}

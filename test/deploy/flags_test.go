@@ -1,21 +1,26 @@
 package deploy
 
 import (
-	"os/exec"
 	"strings"
 	"testing"
+
+	"datamove.dev/cmd/datamove-bench/harness"
+	"datamove.dev/cmd/datamove-csi/driver"
+	"datamove.dev/cmd/datamoved/daemon"
+	"datamove.dev/test/crash/rig"
 )
 
+func TestMain(m *testing.M) {
+	rig.Main(m, rig.Commands{"datamoved": daemon.Main, "datamove-csi": driver.Main, "datamove-bench": harness.Main})
+}
+
 // helps are the programs of the image, with what they say of their flags.
-var helps = map[string]string{"/bin/datamoved": "datamove.dev/cmd/datamoved", "/bin/datamove-csi": "datamove.dev/cmd/datamove-csi"}
+var helps = map[string]string{"/bin/datamoved": "datamoved", "/bin/datamove-csi": "datamove-csi"}
 
 // Every flag in the chart is one that the program has.
 func TestFlags(t *testing.T) {
-	for program, source := range helps {
-		help, err := exec.Command("go", "run", source, "--help").CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %s", err, help)
-		}
+	for program, name := range helps {
+		help := rig.NewCommand(t, name).Do(t, 0, "--help").Stdout()
 		found := 0
 		for _, values := range settings(t) {
 			for component, p := range parts(objects(t, values, render(t, values))) {
@@ -26,7 +31,7 @@ func TestFlags(t *testing.T) {
 					for _, word := range c.Command[1:] {
 						flag, _, _ := strings.Cut(word, "=")
 						found++
-						if !strings.Contains(string(help), flag+" ") {
+						if !strings.Contains(help, flag+" ") {
 							t.Errorf("%s: %s: %s has no flag %s", values, component, program, flag)
 						}
 					}

@@ -7,14 +7,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"datamove.dev/test/crash/rig"
 )
 
-// TestACommandThatFailsIsRed: tests of whole programs run the program of the sources as they are. With an os.Exit(99) in the command they are red, also where go test
-// has a result from before: test/run wants no such result (test/run TestPlan), and this is what it asks go test for.
+// TestACommandThatFailsIsRed: the test binary is the command under test. With an os.Exit(99) in the command, tests of whole programs are red, also where go test
+// has a result from before.
 func TestACommandThatFailsIsRed(t *testing.T) {
-	source, err := filepath.Abs(filepath.Join("..", "..", "cmd", "datamove", "main.go"))
+	source, err := filepath.Abs(filepath.Join("..", "..", "cmd", "datamove", "cli", "main.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,9 +20,10 @@ func TestACommandThatFailsIsRed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	faulty := strings.Replace(string(text), "func main() {", "func main() {\n\tos.Exit(99)", 1)
+	const head = "func Main(release string) (code int) {"
+	faulty := strings.Replace(string(text), head, head+"\n\tos.Exit(99)", 1)
 	if faulty == string(text) {
-		t.Fatal("main has another form")
+		t.Fatal("Main has another form")
 	}
 	dir := t.TempDir()
 	replaced, overlay := filepath.Join(dir, "main.go"), filepath.Join(dir, "overlay.json")
@@ -37,11 +36,17 @@ func TestACommandThatFailsIsRed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command("go", "test", "-count=1", "-vet=off", "-run", "^TestReadOnly$", "./test/hostile")
-	cmd.Dir = filepath.Join("..", "..")
-	cmd.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlay, rig.Binaries+"=")
-	said, err := cmd.CombinedOutput()
-	if err == nil || !strings.Contains(string(said), "--- FAIL: TestReadOnly") || !strings.Contains(string(said), "99") {
+	run := func(flags string) (string, error) {
+		cmd := exec.Command("go", "test", "-vet=off", "-run", "^TestReadOnly$", "./test/hostile")
+		cmd.Dir = filepath.Join("..", "..")
+		cmd.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+flags)
+		said, err := cmd.CombinedOutput()
+		return string(said), err
+	}
+	if said, err := run(""); err != nil {
+		t.Fatalf("%v:\n%s", err, said)
+	}
+	if said, err := run(" -overlay=" + overlay); err == nil || !strings.Contains(said, "--- FAIL: TestReadOnly") || !strings.Contains(said, "99") {
 		t.Errorf("%v:\n%s", err, said)
 	}
 }

@@ -15,10 +15,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"datamove.dev/cmd/datamove/cli"
 	"datamove.dev/test/crash/rig"
 )
 
-func TestMain(m *testing.M) { rig.Main(m) }
+func TestMain(m *testing.M) { rig.Main(m, rig.Commands{"datamove": cli.Main}) }
 
 func check(t testing.TB, err error) {
 	t.Helper()

@@ -25,6 +25,7 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/telemetry"
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/patience"
 )
 
 // running is the program with four tiers, as a site runs it that has configured
@@ -342,11 +343,7 @@ func everythingIsThere(t *testing.T, got map[string]*dto.MetricFamily) {
 
 func (p *running) eventually(what string, is func() bool) {
 	p.t.Helper()
-	for end := time.Now().Add(rig.Patience); !is(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			p.t.Fatalf("it never happens that %s", what)
-		}
-	}
+	patience.Until(p.t, what, nil, is)
 }
 
 // fullTierIsTold: a task that waits for room is seen, with the tier that has none.

@@ -18,12 +18,18 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/cmd/datamove-csi/driver"
+	"datamove.dev/cmd/datamove/cli"
+	"datamove.dev/cmd/datamoved/daemon"
 	"datamove.dev/mover"
 	"datamove.dev/mover/telemetry"
 	"datamove.dev/test/crash/rig"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(rig.End)) }
+func TestMain(m *testing.M) {
+	rig.Be(rig.Commands{"datamove": cli.Main, "datamoved": daemon.Main, "datamove-csi": driver.Main})
+	goleak.VerifyTestMain(m, goleak.Cleanup(rig.End))
+}
 
 var tiers = []string{"hot", "warm", "cold"}
 

@@ -24,12 +24,13 @@ import (
 	"slices"
 	"testing"
 
+	"datamove.dev/cmd/datamove/cli"
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/kill"
 	"datamove.dev/test/power/work"
 )
 
-func TestMain(m *testing.M) { rig.Main(m) }
+func TestMain(m *testing.M) { rig.Main(m, rig.Commands{"datamove": cli.Main}) }
 
 // options mount the disk so that the kernel repairs nothing by itself: it may write a
 // name before the data of its file, as POSIX allows.

@@ -89,7 +89,7 @@ func oneLevel(dir string, of level.Level, race bool, args []string, t *tally, st
 		t.notes = append(t.notes, "without the race detector: there is no gcc")
 		race = false
 	}
-	batches, others, err := plan(of, all, race)
+	batches, others, err := plan(of, all, race, t.meter != nil) // measuring is running
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"go/ast"
@@ -60,8 +61,10 @@ type batch struct {
 }
 
 // plan puts the packages of a level into batches. The race detector is for packages that start goroutines: it costs three times the time, and has nothing to find in others.
-// Those that start programs are run although nothing that go test knows of has changed, for it does not know the programs.
-func plan(of level.Level, all []*listed, race bool) (batches []batch, others int, err error) {
+// Those that start programs are run although nothing that go test knows of has changed, for it does not know the programs; with anew all are. What uses most begins
+// first, so that nothing long is left for the end.
+func plan(of level.Level, all []*listed, race, anew bool) (batches []batch, others int, err error) {
+	all = slices.SortedStableFunc(slices.Values(all), func(a, b *listed) int { return cmp.Compare(budget(b.folder()), budget(a.folder())) })
 	add := func(b batch, p string) {
 		i := slices.IndexFunc(batches, func(x batch) bool { return x.race == b.race && x.fresh == b.fresh })
 		if i < 0 {
@@ -74,7 +77,7 @@ func plan(of level.Level, all []*listed, race bool) (batches []batch, others int
 			others++
 			continue
 		}
-		b := batch{fresh: of != level.Hermetic || level.Mixed(p.folder())}
+		b := batch{fresh: anew || of != level.Hermetic || level.Mixed(p.folder())}
 		if race && of == level.Hermetic {
 			if b.race, err = p.raced(); err != nil {
 				return nil, 0, err

@@ -18,7 +18,7 @@ func TestPlan(t *testing.T) {
 	times := map[string]int{}
 	raced := map[string]bool{}
 	for _, of := range []level.Level{level.Hermetic, level.System, level.Soak} {
-		batches, others, err := plan(of, all, true)
+		batches, others, err := plan(of, all, true, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func TestPlan(t *testing.T) {
 			t.Errorf("%s runs %d times", p.ImportPath, times[p.ImportPath])
 		}
 	}
-	for p, want := range map[string]bool{"mover/transfer": true, "mover/service": true, "mover/plan": false, "cmd/datamove": false, "test/siege": false} {
+	for p, want := range map[string]bool{"mover/transfer": true, "mover/service": true, "mover/plan": false, "cmd/datamove/cli": false, "test/siege": false} {
 		if got, ok := raced["datamove.dev/"+p]; !ok || got != want {
 			t.Errorf("%s with the race detector: %v", p, got)
 		}

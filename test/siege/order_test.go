@@ -9,6 +9,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/task"
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/patience"
 )
 
 // order is a waiting command and its task.
@@ -71,11 +72,14 @@ func (o *order) done() {
 // ends waits for the command, and for the task, which must have ended so.
 func (o *order) ends(exit int, state pb.TaskState) {
 	o.site.t.Helper()
-	select {
-	case <-o.run.Ended():
-	case <-time.After(patience):
-		o.site.t.Fatalf("it does not end: %v", o.now())
-	}
+	patience.Until(o.site.t, "it ends", func() string { return o.now().String() }, func() bool {
+		select {
+		case <-o.run.Ended():
+			return true
+		default:
+			return false
+		}
+	})
 	o.run.Want(exit)
 	o.until("its task has ended", func(t *pb.Task) bool { return task.Ended(t.GetState()) })
 	if t := o.now(); t.GetState() != state {

@@ -27,20 +27,19 @@ import (
 
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/cmd/datamove/cli"
+	"datamove.dev/cmd/datamoved/daemon"
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/patience"
 )
 
 func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "4") // tests mostly wait for leases; the command line has the last word
-	rig.Main(m)
+	rig.Main(m, rig.Commands{"datamove": cli.Main, "datamoved": daemon.Main})
 }
 
 // lease is how long an agent may be silent here.
 const lease = 2 * time.Second
-
-// patience is how long a test waits for what has to happen, on a machine that is busy
-// with other things.
-const patience = time.Minute
 
 // long skips what takes long and shows what another test shows in a shorter way.
 func long(t *testing.T) {
@@ -221,11 +220,7 @@ func (s *site) join(name string) {
 // eventually waits for what has to happen.
 func (s *site) eventually(what string, is func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(patience); !is(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			s.t.Fatalf("it never happens that %s", what)
-		}
-	}
+	patience.Until(s.t, what, nil, is)
 }
 
 // state is that of a node as the coordinator sees it.

@@ -15,8 +15,8 @@ import (
 
 // Two accounts that every machine has, and that are not root.
 var (
-	daemon = &syscall.Credential{Uid: 1, Gid: 1}
-	nobody = &syscall.Credential{Uid: 65534, Gid: 65534}
+	userOne = &syscall.Credential{Uid: 1, Gid: 1}
+	nobody  = &syscall.Credential{Uid: 65534, Gid: 65534}
 )
 
 // as is the command of another user, at the coordinator's socket.
@@ -44,11 +44,11 @@ func (s *site) own(name string, who *syscall.Credential) string {
 func TestTaskOfAnother(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, plan{nodes: []string{"n1"}})
-	source := s.own("secret-plans", daemon)
+	source := s.own("secret-plans", userOne)
 	check(t, os.WriteFile(filepath.Join(source, "file"), make([]byte, 12<<20), 0o600))
 	check(t, os.Chown(filepath.Join(source, "file"), 1, 1))
-	s.own("out", daemon)
-	mine := s.as(daemon)
+	s.own("out", userOne)
+	mine := s.as(userOne)
 	o := &order{site: s, run: mine.Start(t, append([]string{"copy", "shared:secret-plans", "shared:out"}, slowly...)...)}
 	o.run.Until("it has a task", func() bool {
 		_, after, begun := strings.Cut(o.run.Complained(), ": task ")

@@ -2,7 +2,6 @@ package slurm
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"datamove.dev/test/patience"
 )
 
 // clientSeconds is how long a client may take: those of Slurm wait for minutes when nobody answers.
@@ -130,34 +131,23 @@ func (c *Cluster) UntilState(id string, states ...string) Job {
 	})
 }
 
-// Patience is how long a test waits for what has to happen, on a machine that is busy with other things.
-const Patience = 2 * time.Minute
-
-// Eventually calls until there is no error, or for too long.
+// Eventually calls until there is no error, or in vain.
 func (c *Cluster) Eventually(what string, call func() error) {
 	c.t.Helper()
-	c.EventuallyIn(Patience, what, call)
-}
-
-// EventuallyIn is Eventually with another limit.
-func (c *Cluster) EventuallyIn(limit time.Duration, what string, call func() error) {
-	c.t.Helper()
-	ctx, stop := context.WithTimeout(c.t.Context(), limit)
-	defer stop()
-	pause := 100 * time.Millisecond
-	for {
-		err := call()
-		if err == nil {
-			return
+	var err error
+	done := patience.While(patience.New(nil), func() bool {
+		if err = call(); err == nil {
+			return true
 		}
 		select {
 		case <-c.machines[Controller].one.ended:
 			c.t.Fatalf("%s: the cluster has ended: %v", what, err)
-		case <-ctx.Done():
-			c.t.Fatalf("%s: not after %v: %v", what, limit, err)
-		case <-time.After(pause):
-			pause = min(pause*3/2, 400*time.Millisecond) // a client of Slurm is dear
+		default:
 		}
+		return false
+	})
+	if !done {
+		c.t.Fatalf("%s: it is waited for in vain: %v", what, err)
 	}
 }
 

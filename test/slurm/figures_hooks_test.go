@@ -13,6 +13,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
+	"datamove.dev/test/patience"
 )
 
 // Numbers of jobs that Slurm does not know: hooks are called beside it.
@@ -203,17 +204,14 @@ func (f *figures) emptied() (began, ended time.Time) {
 	full := f.inodes()
 	must(f.t, f.agents[1].Stop())
 	f.startAgent(1)
-	for end := time.Now().Add(2 * Patience); ; time.Sleep(20 * time.Millisecond) {
+	patience.Until(f.t, "the trash is emptied", nil, func() bool {
 		if began.IsZero() && f.inodes() > full {
 			began = time.Now()
 		}
-		if _, err := os.Lstat(item); err != nil {
-			return began, time.Now()
-		}
-		if time.Now().After(end) {
-			f.t.Fatal("the trash is not emptied")
-		}
-	}
+		_, err := os.Lstat(item)
+		return err != nil
+	})
+	return began, time.Now()
 }
 
 // inodes is how many are free in /local_nvme of node 1.

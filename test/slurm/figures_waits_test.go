@@ -99,7 +99,7 @@ func (f *figures) job(n, bytes int, script string, args ...string) (idle float64
 	f.t.Helper()
 	before := f.left()
 	id := f.MustSubmit(Anna, script, append(args, "-N", strconv.Itoa(n), "-w", fmt.Sprintf("node[1-%d]", n))...)
-	f.EventuallyIn(2*Patience, "job "+id+" completes", func() error {
+	f.Eventually("job "+id+" completes", func() error {
 		j, err := f.Job(id)
 		if err == nil && j.State != "COMPLETED" {
 			err = fmt.Errorf("it is %+v", j)

@@ -444,7 +444,7 @@ func TestRestarts(t *testing.T) {
 	s.startHead()
 	s.StartController()
 	s.agentsReady(1)
-	s.EventuallyIn(4*time.Minute, "it completes", func() error {
+	s.Eventually("it completes", func() error {
 		j, err := s.Job(id)
 		if err == nil && j.State != "COMPLETED" {
 			err = fmt.Errorf("it is %+v", j)
@@ -521,7 +521,7 @@ mkdir $DATAMOVE_DIR/good $DATAMOVE_DIR/log; echo good >$DATAMOVE_DIR/good/it; ec
 		}
 	}
 	for _, row := range rows {
-		s.EventuallyIn(4*time.Minute, row.what, func() error {
+		s.Eventually(row.what, func() error {
 			j, err := s.Job(row.id)
 			if err == nil && (j.State != row.state || j.BurstBufferState != "complete") {
 				err = fmt.Errorf("it is %+v", j)

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"testing/fstest"
+
+	"datamove.dev/test/crash/rig"
 )
 
 // site is a cluster with datamove in it, as a site installs it: what lies in deploy/slurm, a coordinator beside slurmctld, and an agent on
@@ -51,11 +53,7 @@ func ours(t *testing.T, names ...string) string {
 	programs := t.TempDir()
 	must(t, os.Chmod(programs, 0o755))
 	for _, name := range names {
-		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(programs, name), "datamove.dev/cmd/"+name) // as make build does, which fills the cache
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+		must(t, rig.Install(filepath.Join(programs, name)))
 	}
 	return programs
 }

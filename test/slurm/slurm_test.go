@@ -10,10 +10,16 @@ import (
 	"syscall"
 	"testing"
 	"testing/fstest"
-	"time"
+
+	"datamove.dev/cmd/datamove-bench/harness"
+	"datamove.dev/cmd/datamove/cli"
+	"datamove.dev/cmd/datamoved/daemon"
+	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/patience"
 )
 
 func TestMain(m *testing.M) {
+	rig.Be(rig.Commands{"datamove": cli.Main, "datamoved": daemon.Main, "datamove-bench": harness.Main})
 	Become()
 	code := m.Run()
 	common.stop()
@@ -68,26 +74,17 @@ func TestNothingStays(t *testing.T) {
 	defer p.kill()
 	file := strings.TrimPrefix(cmd.Env[len(cmd.Env)-1], staysOn+"=")
 	pids := ""
-	for end := time.Now().Add(Patience); pids == ""; time.Sleep(50 * time.Millisecond) {
+	patience.Until(t, "a cluster was started", nil, func() bool {
 		text, err := os.ReadFile(file)
-		if err == nil {
-			pids = string(text)
-		}
-		if time.Now().After(end) {
-			t.Fatal("no cluster was started")
-		}
-	}
+		pids = string(text)
+		return err == nil && pids != ""
+	})
 	p.kill()
 	for pid := range strings.FieldsSeq(pids) {
-		for end := time.Now().Add(Patience); ; time.Sleep(20 * time.Millisecond) {
-			name, err := os.Readlink("/proc/" + pid + "/ns/pid") // there is none of one that has ended
-			if errors.Is(err, os.ErrNotExist) {
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatalf("process %s is left, in %s: %v", pid, name, err)
-			}
-		}
+		patience.Until(t, "process "+pid+" has ended", nil, func() bool {
+			_, err := os.Readlink("/proc/" + pid + "/ns/pid") // there is none of one that has ended
+			return errors.Is(err, os.ErrNotExist)
+		})
 	}
 }
 

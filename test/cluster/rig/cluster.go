@@ -42,6 +42,7 @@ import (
 	"datamove.dev/mover/shelf"
 	"datamove.dev/mover/task"
 	"datamove.dev/mover/worker"
+	"datamove.dev/test/patience"
 )
 
 // connBytes is how much a connection in memory holds.
@@ -609,11 +610,10 @@ func (c *Cluster) Leave(name string) {
 	_ = m.conn.Close()
 }
 
-// How long Until waits. In virtual time that costs nothing, and what takes so long never
-// happens. In real time it is how long nothing may go on.
+// How long Until waits in virtual time, where that costs nothing, and what takes so long never
+// happens.
 const (
 	virtualPatience = time.Hour
-	realPatience    = 20 * time.Second
 	lookEvery       = 20 * time.Millisecond
 )
 
@@ -622,7 +622,9 @@ const (
 func (c *Cluster) Until(what string, is func() bool) {
 	c.t.Helper()
 	if !c.virtual() {
-		c.untilStill(what, is)
+		if !patience.While(patience.New(c.progress), is) {
+			c.t.Fatalf("it never happens that %s\n%s", what, c.progress())
+		}
 		return
 	}
 	pause := lookEvery
@@ -631,22 +633,6 @@ func (c *Cluster) Until(what string, is func() bool) {
 			c.t.Fatalf("it never happens that %s\n%s", what, c.progress())
 		}
 		time.Sleep(pause)
-	}
-}
-
-// untilStill is Until in real time: as long as something goes on, it is waited for.
-func (c *Cluster) untilStill(what string, is func() bool) {
-	c.t.Helper()
-	at := ""
-	for end := time.Now().Add(realPatience); !is(); time.Sleep(lookEvery) {
-		if time.Now().Before(end) {
-			continue
-		}
-		before := at
-		if at = c.progress(); at == before {
-			c.t.Fatalf("it never happens that %s\n%s", what, at)
-		}
-		end = time.Now().Add(realPatience)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,6 +27,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"datamove.dev/test/patience"
 )
 
 // Program is datamove, or another command of ours, with a state directory of its own.
@@ -37,64 +40,101 @@ type Program struct {
 	Cred    *syscall.Credential
 }
 
-// New returns the program, built from the sources as they are now.
+// New returns datamove.
 func New(t testing.TB) *Program { return NewCommand(t, "datamove") }
 
 // NewCommand returns another command, as New does.
 func NewCommand(t testing.TB, name string) *Program {
 	t.Helper()
-	if _, err := executable(name); err != nil {
+	if _, err := Executable(name); err != nil {
 		t.Fatal(err)
 	}
 	return &Program{Command: name, State: t.TempDir()}
 }
 
-var built struct {
+// Commands are main functions of commands by their names; each takes the version, and returns the exit code.
+type Commands map[string]func(release string) int
+
+var handed struct {
+	commands Commands // set by Be, before anything runs
+
 	sync.Mutex
-	dir  string            // guarded by Mutex, as all below; "" is none yet
-	bins map[string]string // by command
+	dir string // has a link to the test binary for each command; "" is none yet; guarded by Mutex
 }
 
-// Binaries names a folder where the commands are, for a machine that can not build them.
+// Main runs the tests of a package, which may start the commands.
+func Main(m *testing.M, commands Commands) {
+	Be(commands)
+	End(m.Run())
+}
+
+// Be lets the test binary be the commands: a process of it that was started under the name of one is that command, and ends here. So what go test builds is
+// what is tested, for its cache and for the race detector, too. TestMain calls it before anything else.
+func Be(commands Commands) {
+	handed.commands = commands
+	self, _ := os.Readlink("/proc/self/exe") // for processes that a command starts of itself; without /proc there are none
+	for _, path := range []string{os.Args[0], self} {
+		if main := commands[filepath.Base(path)]; main != nil {
+			os.Exit(main(""))
+		}
+	}
+}
+
+// Binaries names a folder where the commands are, for a machine without the test binary.
 const Binaries = "DATAMOVE_BIN"
 
-// executable builds a command once.
-func executable(name string) (bin string, err error) {
+// Executable is a file that is the command, for every user.
+func Executable(name string) (path string, err error) {
 	if dir := os.Getenv(Binaries); dir != "" {
 		return filepath.Join(dir, name), nil
 	}
-	built.Lock()
-	defer built.Unlock()
-	if bin, done := built.bins[name]; done {
-		return bin, nil
+	if handed.commands[name] == nil {
+		return "", fmt.Errorf("TestMain has handed no command %s to rig.Be or rig.Main", name)
 	}
-	if built.dir == "" {
-		if built.dir, err = os.MkdirTemp("", "datamove-rig-"); err != nil {
+	handed.Lock()
+	defer handed.Unlock()
+	if handed.dir == "" {
+		if handed.dir, err = os.MkdirTemp("", "datamove-rig-"); err != nil {
 			return "", err
 		}
-		if err := os.Chmod(built.dir, 0o755); err != nil { // other users run it, too
+		if err := os.Chmod(handed.dir, 0o755); err != nil {
 			return "", err
 		}
-		built.bins = map[string]string{}
 	}
-	bin = filepath.Join(built.dir, name)
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", bin, "datamove.dev/cmd/"+name) // as make build does, which fills the cache
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building %s: %w\n%s", name, err, out)
+	path = filepath.Join(handed.dir, name)
+	if _, err := os.Lstat(path); err == nil {
+		return path, nil
 	}
-	built.bins[name] = bin
-	return bin, nil
+	return path, Install(path)
 }
 
-// Main runs the tests of a package and removes the binaries.
-func Main(m *testing.M) { End(m.Run()) }
+// Install makes a file of the test binary, which is the command that it is named after, for every user: a link where it can be one.
+func Install(path string) error {
+	self, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		return err
+	}
+	if os.Link(self, path) == nil {
+		return os.Chmod(path, 0o755)
+	}
+	in, err := os.Open(self)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close(), os.Chmod(path, 0o755))
+}
 
-// End removes the binaries and ends the process.
+// End removes the files of the commands and ends the process.
 func End(code int) {
-	built.Lock()
-	if built.dir != "" {
-		_ = os.RemoveAll(built.dir)
+	handed.Lock()
+	if handed.dir != "" {
+		_ = os.RemoveAll(handed.dir)
 	}
 	os.Exit(code)
 }
@@ -146,7 +186,7 @@ func (p *Program) Start(t testing.TB, args ...string) *Run {
 // command is a run that has not begun.
 func (p *Program) command(t testing.TB, args []string) *Run {
 	t.Helper()
-	bin, err := executable(cmp.Or(p.Command, "datamove"))
+	bin, err := Executable(cmp.Or(p.Command, "datamove"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,35 +318,21 @@ func (p *Program) Do(t testing.TB, exit int, args ...string) *Run {
 	return p.Start(t, args...).Want(exit)
 }
 
-// Patience is how long a test waits for what has to happen, on a machine that is
-// busy with other things.
-const Patience = 2 * time.Minute
-
 // Until waits until something that another process does has happened. It ends the
-// test when r ends before, or when it takes too long.
+// test when r ends before, or when the wait is in vain.
 func (r *Run) Until(what string, happened func() bool) {
 	r.t.Helper()
-	if !await(r.t, what, r.ended, happened) {
+	var over bool
+	patience.Until(r.t, what, r.Complained, func() bool {
+		select {
+		case <-r.ended:
+			over = !happened()
+			return true
+		default:
+			return happened()
+		}
+	})
+	if over {
 		r.t.Fatalf("the run ended before %s; stderr: %s", what, tail(r.stderr.String()))
 	}
-}
-
-// await waits until something has happened, and reports whether it has when it is over
-// before; nil is never over. It ends the test when it takes too long.
-func await(t testing.TB, what string, over <-chan struct{}, happened func() bool) bool {
-	t.Helper()
-	late := time.NewTimer(Patience)
-	defer late.Stop()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !happened() {
-		select {
-		case <-tick.C:
-		case <-over:
-			return happened()
-		case <-late.C:
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
-	return true
 }

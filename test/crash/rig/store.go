@@ -12,6 +12,7 @@ import (
 
 	"datamove.dev/mover/s3"
 	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/test/patience"
 )
 
 // Store is an S3 server for the program, which reaches it through a proxy.
@@ -63,7 +64,7 @@ func (s *Store) Uploads(t testing.TB) int {
 // may have been killed, and the next run finds the object while its parts still lie there.
 func (s *Store) UploadDirs(t testing.TB) (dirs []string) {
 	t.Helper()
-	await(t, "the server has put its uploads together", nil, func() bool {
+	patience.Until(t, "the server has put its uploads together", nil, func() bool {
 		var err error
 		if dirs, err = filepath.Glob(filepath.Join(s.server.Dir, ".sgwtmp", "multipart", "*", "*")); err != nil {
 			t.Fatal(err)

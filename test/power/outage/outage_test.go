@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 		fmt.Println("machines lose their power in make e2e-vm")
 		return
 	}
-	rig.Main(m)
+	rig.Main(m, nil)
 }
 
 func trees() *work.Work {

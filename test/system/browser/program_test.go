@@ -19,6 +19,7 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/test/chromium"
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/patience"
 )
 
 // program is the real thing: a datamoved that coordinates, agents that joined it, and
@@ -99,11 +100,7 @@ func (p *program) join(node string) {
 
 func (p *program) eventually(what string, is func() bool) {
 	p.t.Helper()
-	for end := time.Now().Add(chromium.Patience); !is(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			p.t.Fatalf("it never happens that %s", what)
-		}
-	}
+	patience.Until(p.t, what, nil, is)
 }
 
 // shown is what the command line says of a task: "task show -o json".

@@ -17,11 +17,14 @@ import (
 	"github.com/chromedp/chromedp"
 	"go.uber.org/goleak"
 
+	"datamove.dev/cmd/datamove/cli"
+	"datamove.dev/cmd/datamoved/daemon"
 	"datamove.dev/test/chromium"
 	"datamove.dev/test/crash/rig"
 )
 
 func TestMain(m *testing.M) {
+	rig.Be(rig.Commands{"datamove": cli.Main, "datamoved": daemon.Main})
 	code := m.Run()
 	chromium.Close()
 	if err := goleak.Find(); code == 0 && err != nil {

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 		fmt.Println("CephFS is mounted by make e2e-ceph")
 		return
 	}
-	rig.Main(m)
+	rig.Main(m, nil)
 }
 
 // folder makes a directory for one test, and returns its path on both mounts.

@@ -27,7 +27,7 @@ func TestCephFS(t *testing.T) {
 		"place": {
 			{"ceph", "lustre/ceph", "Real", nil},
 			{"system", "lustre/system", "NamedMounts", []string{"DATAMOVE_TEST_MOUNTS=cephfs=/ceph,cephfs=/below"}},
-			{"commands", "cmd/datamove", "OnCephFS", nil},
+			{"commands", "cmd/datamove/cli", "OnCephFS", nil},
 			{"volumes", "csi/base", "TestSystems/cephfs", []string{"CSI_DIRS=cephfs=/ceph"}},
 			{"contract", "mover/posix", "TestContract/elsewhere", []string{"DATAMOVE_TEST_DIRS=/ceph"}},
 		},

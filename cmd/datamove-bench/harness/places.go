@@ -1,0 +1,105 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/site"
+)
+
+// places opens targets as the configuration of this host has them.
+type places struct {
+	targets []string // absolute, where they are paths
+	buckets bool     // all of them are
+
+	file string
+	once sync.Once
+	conf *config.Config // after once
+	err  error
+}
+
+// newPlaces looks at targets without opening them.
+func newPlaces(file string, targets []string) (*places, error) {
+	p := &places{file: file}
+	for i, t := range targets {
+		l, err := p.resolve(t)
+		if err != nil {
+			return nil, err
+		}
+		bucket := l.Scheme == location.S3
+		if i > 0 && bucket != p.buckets {
+			return nil, usageError{errors.New("directories and buckets are measured one after the other, and not together")}
+		}
+		p.buckets = bucket
+		if named, err := location.Parse(t); err == nil && named.Scheme == location.POSIX {
+			t = l.Path // of nodes, too, wherever they run
+		}
+		p.targets = append(p.targets, t)
+	}
+	return p, nil
+}
+
+// config is read when a tier is named, or a bucket.
+func (p *places) config() (*config.Config, error) {
+	p.once.Do(func() {
+		getenv := os.Getenv
+		if p.file != "" {
+			getenv = func(name string) string {
+				if name == "DATAMOVE_CONFIG" {
+					return p.file
+				}
+				return os.Getenv(name)
+			}
+		}
+		p.conf, p.err = config.Load(getenv)
+	})
+	return p.conf, p.err
+}
+
+// resolve says what a target is.
+func (p *places) resolve(target string) (l location.Location, err error) {
+	if l, err = location.Parse(target); err != nil {
+		return l, err
+	}
+	switch l.Scheme {
+	case location.Dataset:
+		return l, fmt.Errorf("%w: %s: a dataset is no place for a load", mover.ErrUsage, mover.Printable(target))
+	case location.POSIX:
+		l.Path, err = filepath.Abs(l.Path)
+		return l, err
+	case location.InTier:
+		conf, err := p.config()
+		if err != nil {
+			return l, err
+		}
+		resolved, ok := site.Site{Tiers: conf.Tiers}.Resolve(l)
+		if !ok {
+			return l, fmt.Errorf("%w: there is no tier %s in the configuration", mover.ErrUsage, mover.Printable(l.Tier))
+		}
+		return resolved, nil
+	}
+	return l, nil
+}
+
+// open is a load.Opener.
+func (p *places) open(ctx context.Context, target, name string) (path string, place mover.Place, err error) {
+	l, err := p.resolve(target)
+	if err != nil || l.Scheme != location.S3 {
+		return l.Path, nil, err
+	}
+	conf, err := p.config()
+	if err != nil {
+		return "", nil, err
+	}
+	l.Prefix = mover.Join(l.Prefix, name)
+	place, err = site.Site{Tiers: conf.Tiers}.Open(ctx, l, local.OpenOptions{Write: true})
+	return "", place, err
+}

@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"datamove.dev/lustre"
+	"datamove.dev/mover"
+)
+
+// How long somebody who looks waits for an answer. A system call on a mount whose server
+// is gone hears no context, and may last for ever: it is left behind, with the thread
+// that it holds, and ends with the process.
+const (
+	// answerTime is for the kernel: it takes milliseconds, and seconds where a server is
+	// busy. A server that is being replaced takes minutes, which is what is to be told.
+	answerTime = 10 * time.Second
+	// toolTime is for what a vendor's tools and servers are asked, whose calls have a limit
+	// of their own (a minute, package gpfs).
+	toolTime = 3 * time.Minute
+	// mostAsked is how many file systems are asked at once, and so how many threads are
+	// left behind in each answerTime.
+	mostAsked = 16
+)
+
+// answered asks, and does not wait longer than limit.
+func answered[T any](ctx context.Context, limit time.Duration, subject string, ask func(context.Context) (T, error)) (T, error) {
+	within, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	type answer struct {
+		value T
+		err   error
+	}
+	came := make(chan answer, 1) // one that comes too late lies there
+	go func() {
+		value, err := ask(within)
+		came <- answer{value, err}
+	}()
+	var got answer
+	select {
+	case got = <-came:
+		if within.Err() == nil || !errors.Is(got.err, context.DeadlineExceeded) {
+			return got.value, got.err
+		}
+	case <-within.Done():
+	}
+	if err := ctx.Err(); err != nil {
+		return got.value, err
+	}
+	return got.value, &silence{subject, limit}
+}
+
+// silence is the error of what does not answer.
+type silence struct {
+	subject string
+	limit   time.Duration
+}
+
+func (s *silence) Error() string {
+	return fmt.Sprintf("%s: %s", mover.Printable(s.subject), s.short())
+}
+
+func (s *silence) Unwrap() error { return mover.ErrTimeout }
+
+func (s *silence) short() string { return fmt.Sprintf("no answer in %d s", int(s.limit.Seconds())) }
+
+// silenceMend is what to do about it.
+const silenceMend = "a look at its mount (cat /proc/self/mounts), its servers and dmesg; umount -f -l lets go of a mount that is dead"
+
+// told says what there is to do about an error, if it is that nobody answered.
+func told(err error) error {
+	var s *silence
+	if errors.As(err, &s) {
+		return advise(err, silenceMend)
+	}
+	return err
+}
+
+// question puts something to the file system of a path.
+func question[T any](ctx context.Context, a *app, arg string, ask func(context.Context, *mounted) (T, error)) (T, error) {
+	m, err := a.mounted(ctx, arg)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	limit := answerTime
+	if m.Kind == lustre.IsGPFS {
+		limit = toolTime
+	}
+	answer, err := answered(ctx, limit, m.path, func(ctx context.Context) (T, error) {
+		defer m.Close() // which can hang, too
+		return ask(ctx, m)
+	})
+	return answer, told(err)
+}
+
+// inParallel does each for every index below n, and returns when all are done.
+func inParallel(n int, each func(i int)) {
+	var g errgroup.Group
+	g.SetLimit(mostAsked)
+	for i := range n {
+		g.Go(func() error {
+			each(i)
+			return nil
+		})
+	}
+	_ = g.Wait() // none returns an error
+}

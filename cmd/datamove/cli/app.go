@@ -1,0 +1,238 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/config"
+)
+
+// app is what the commands have of the process, and the flags that all of them
+// share. A test makes one of buffers.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+	env      func(string) string
+	// openSystem opens a path and finds out which file system it is on; nil does it for real.
+	openSystem func(path string) (*mounted, error)
+	// apart does the command in a process that can be left behind; nil does it in this one.
+	apart func(context.Context) error
+
+	configFile     string
+	serviceFlag    address
+	logLevel       string
+	verbose, quiet bool
+
+	inJob bool // the environment is that of a job, whose user has his own for this program: the configuration is that of the site
+	begun bool // a command has taken over: errors are no longer those of flags
+
+	mu   sync.Mutex // guards conf
+	conf *config.Config
+}
+
+// run is the whole program. What went wrong has been told to a.err when it returns.
+func (a *app) run(ctx context.Context, args []string) error {
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	if a.apart != nil && len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		// It may ask file systems, and a shell waits for it.
+		if err := a.apart(ctx); !errors.Is(err, errNotApart) {
+			return err
+		}
+	}
+	cmd, err := root.ExecuteContextC(ctx)
+	if err != nil && !a.begun {
+		err = advise(usage("%w", err), cmd.CommandPath()+" --help")
+	}
+	if errors.Is(err, context.Canceled) {
+		err = errInterrupted
+	}
+	if err != nil {
+		a.explain(cmd, err)
+	}
+	return err
+}
+
+// errInterrupted is the end of a command that was told to stop.
+var errInterrupted error = interrupted{}
+
+type interrupted struct{}
+
+func (interrupted) Error() string { return "interrupted" }
+func (interrupted) Unwrap() error { return context.Canceled }
+
+// do makes a function the body of a command.
+func (a *app) do(body func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		a.begun = true
+		if a.verbose && a.quiet {
+			return usage("--verbose and --quiet exclude each other")
+		}
+		return body(a.inTrace(cmd.Context()), args)
+	}
+}
+
+// doApart is do for what asks file systems, which may never answer.
+func (a *app) doApart(body func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+	within := a.do(body)
+	return func(cmd *cobra.Command, args []string) error {
+		if a.apart != nil {
+			a.begun = true
+			if err := a.apart(cmd.Context()); !errors.Is(err, errNotApart) {
+				return err
+			}
+		}
+		return within(cmd, args)
+	}
+}
+
+// explain tells a person what went wrong, and what there is to do about it.
+func (a *app) explain(cmd *cobra.Command, err error) {
+	name := strings.ReplaceAll(cmd.CommandPath(), " ", ": ")
+	text := err.Error()
+	for _, name := range namesIn(err) {
+		text = strings.ReplaceAll(text, name, mover.Printable(name)) // a line of it would look like ours
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		if line = strings.TrimSpace(line); line != "" { // cobra's advice has empty lines and tabs
+			fmt.Fprintf(a.err, "%s: %s\n", name, shown(line))
+		}
+	}
+	if advice := adviceFor(err); advice != "" {
+		fmt.Fprintf(a.err, "try: %s\n", advice)
+	}
+}
+
+// namesIn are the names that errors of the operating system say as they are.
+func namesIn(err error) []string {
+	switch err := err.(type) { //nolint:errorlint // each error of the tree comes here
+	case *fs.PathError:
+		return []string{err.Path}
+	case *os.LinkError:
+		return []string{err.Old, err.New}
+	case interface{ Unwrap() []error }:
+		var all []string
+		for _, one := range err.Unwrap() {
+			all = append(all, namesIn(one)...)
+		}
+		return all
+	}
+	if within := errors.Unwrap(err); within != nil {
+		return namesIn(within)
+	}
+	return nil
+}
+
+// config reads the configuration once.
+func (a *app) config() (*config.Config, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.conf != nil {
+		return a.conf, nil
+	}
+	c, err := config.Load(a.lookup)
+	if err != nil {
+		return nil, err
+	}
+	a.conf = c
+	return c, nil
+}
+
+// lookup is the environment as the flags change it, for the configuration.
+func (a *app) lookup(key string) string {
+	switch {
+	case a.inJob:
+		return ""
+	case key == "DATAMOVE_CONFIG" && a.configFile != "":
+		return a.configFile
+	case key == "DATAMOVE_SERVICE" && a.env(key) == here: // which is no address
+		return ""
+	}
+	return a.env(key)
+}
+
+var logLevels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+
+// logger writes to w what --log-level asks for; without it, warnings.
+func (a *app) logger(w io.Writer) (*slog.Logger, error) {
+	level := slog.LevelWarn
+	if a.logLevel != "" {
+		named, known := logLevels[strings.ToLower(a.logLevel)]
+		if !known {
+			return nil, usage("--log-level is %q; must be debug, info, warn or error", a.logLevel)
+		}
+		level = named
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})), nil
+}
+
+// terminal returns the file behind w when it is a terminal that can redraw lines.
+func (a *app) terminal(w any) (*os.File, bool) {
+	f, ok := w.(*os.File)
+	return f, ok && term.IsTerminal(int(f.Fd())) && a.env("TERM") != "dumb"
+}
+
+// columns gives the width of a terminal, or 80.
+func columns(f *os.File) func() int {
+	return func() int {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			return width
+		}
+		return 80
+	}
+}
+
+// usage makes an error of the kind that says the words are wrong.
+func usage(format string, args ...any) error {
+	return &usageError{fmt.Errorf(format, args...)}
+}
+
+// usageError is a mistake of the command line. It prints without the name of its
+// kind, which says nothing to the person who typed it.
+type usageError struct{ error }
+
+func (e *usageError) Unwrap() []error { return []error{e.error, mover.ErrUsage} }
+
+// advised is an error with a way out.
+type advised struct {
+	error
+	try string
+}
+
+func (e *advised) Unwrap() error { return e.error }
+
+// advise attaches what to try next.
+func advise(err error, try string) error {
+	if err == nil {
+		return nil
+	}
+	return &advised{err, try}
+}
+
+// adviceFor returns the way out that err carries, or that its kind has.
+func adviceFor(err error) string {
+	var a *advised
+	if errors.As(err, &a) {
+		return a.try
+	}
+	for _, c := range codes {
+		if errors.Is(err, c.kind) {
+			return c.try
+		}
+	}
+	return ""
+}

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"strings"
+	"time"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/account"
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/units"
+	"datamove.dev/tiering/catalog"
+	"datamove.dev/tiering/query"
+)
+
+// ours is a catalog of this process, in the directory of its state: trees are locations there.
+type ours struct {
+	app     *app
+	command string
+	catalog *catalog.Catalog
+	at      location.Location // what is asked about
+	tree    catalog.Tree
+	dir     string
+}
+
+// catalogueHere answers in this process, and scans what it does not know.
+func (a *app) catalogueHere(ctx context.Context, command string, asked *pb.Question, c catalogued, body func(context.Context, answers) error) (err error) {
+	if asked.GetNode() != "" || asked.GetProject() != "" {
+		return usage("--node and --through are for a service, and there is none")
+	}
+	o := &ours{app: a, command: command}
+	if o.at, err = a.locate(asked.GetLocation()); err != nil {
+		return err
+	}
+	logger, err := a.logger(a.err)
+	if err != nil {
+		return err
+	}
+	if o.catalog, err = catalog.Open(filepath.Join(a.stateDir(), "catalog"), catalog.Options{Logger: logger}); err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := o.catalog.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	if err := o.choose(); err != nil {
+		return err
+	}
+	s, err := o.scanned(ctx, asked)
+	if err == nil && s.GetTime() == nil {
+		err = o.scan(ctx, asked)
+	}
+	if err != nil {
+		return err
+	}
+	if err := a.answer(ctx, command, asked, c, o, body); err != nil {
+		return err
+	}
+	if s, err = o.scanned(ctx, asked); err == nil && s.GetUnread() > 0 {
+		return &partial{failed: s.GetUnread(), err: fmt.Errorf("%w: what is in folders that could not be read is not known", mover.ErrPermission)}
+	}
+	return err
+}
+
+// choose finds the tree that the location is in: one that was scanned, or the location itself.
+func (o *ours) choose() error {
+	whole := strings.TrimSuffix(o.at.String(), "/")
+	o.tree = catalog.Tree{Tier: whole}
+	states, err := o.catalog.Trees()
+	if err != nil {
+		return err
+	}
+	best := -1
+	for _, s := range states {
+		if rest, ok := strings.CutPrefix(whole, s.Tree.Tier); ok && !s.Scanned.IsZero() && (rest == "" || rest[0] == '/') && len(s.Tree.Tier) > best {
+			best, o.tree, o.dir = len(s.Tree.Tier), s.Tree, strings.TrimPrefix(rest, "/")
+		}
+	}
+	return nil
+}
+
+func (o *ours) question(q *pb.Question) query.Question {
+	return query.Question{Tree: o.tree, Dir: o.dir, Choice: query.ChoiceOf(q)}
+}
+
+func (o *ours) reader(ctx context.Context) query.Reader {
+	return query.Reader{Catalog: o.catalog, People: people{ctx, account.New()}}
+}
+
+func (o *ours) find(ctx context.Context, r *pb.FindFilesRequest) iter.Seq2[*pb.FileInfo, error] {
+	return func(yield func(*pb.FileInfo, error) bool) {
+		by, err := query.Ordered(r.GetOrder())
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for f, err := range o.reader(ctx).Find(ctx, o.question(r.GetQuestion()), by, int(r.GetLimit())) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(f.Info(o.dir), nil) {
+				return
+			}
+		}
+	}
+}
+
+func (o *ours) sum(ctx context.Context, r *pb.SumFilesRequest) (*pb.SumFilesResponse, error) {
+	by, err := query.Keyed(r.GetBy())
+	if err != nil {
+		return nil, err
+	}
+	sums, err := o.reader(ctx).Sum(ctx, o.question(r.GetQuestion()), by)
+	if err != nil {
+		return nil, err
+	}
+	out := &pb.SumFilesResponse{}
+	for i := range sums {
+		out.Sums = append(out.Sums, sums[i].Line())
+	}
+	out.Scan, err = o.scanned(ctx, r.GetQuestion())
+	return out, err
+}
+
+func (o *ours) scanned(context.Context, *pb.Question) (*pb.Scan, error) {
+	s, err := o.catalog.State(o.tree)
+	return query.ScanOf(&s), err
+}
+
+// scan scans the whole tree, of which the location may be a part.
+func (o *ours) scan(ctx context.Context, _ *pb.Question) error {
+	at := o.at
+	if o.dir != "" {
+		var err error
+		if at, err = location.Parse(o.tree.Tier); err != nil {
+			return err
+		}
+		at.Tier = o.at.Tier // that of a bucket
+	}
+	told := time.Now()
+	seen := func(t catalog.Tally) {
+		if o.app.quiet || time.Since(told) < scanTold {
+			return
+		}
+		told = time.Now()
+		fmt.Fprintf(o.app.err, "datamove: %s: scanning %s: %s of %s\n", o.command, mover.Printable(o.tree.Tier), units.Plural(t.Files, "file", "files"), units.Bytes(t.Bytes))
+	}
+	return local.Visit(ctx, at, o.app.open, func(place mover.Place) error {
+		_, err := o.catalog.Scan(ctx, o.tree, place, catalog.ScanOptions{Seen: seen})
+		return err
+	})
+}
+
+// scanTold is the time between two words of how far a scan is.
+const scanTold = 10 * time.Second
+
+// people are the names of accounts on this machine. It is a policy.People.
+type people struct {
+	ctx context.Context
+	of  *account.Directory
+}
+
+// User implements policy.People.
+func (p people) User(uid uint32) string { return p.of.UserName(p.ctx, uid) }
+
+// Group implements policy.People.
+func (p people) Group(gid uint32) string { return p.of.GroupName(p.ctx, gid) }

@@ -1,0 +1,414 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/units"
+	"datamove.dev/tiering/checkpoint"
+	"datamove.dev/tiering/checkpoint/hop"
+)
+
+func (a *app) checkpointCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "checkpoint",
+		Short:   "Bring complete checkpoints to other tiers, and back",
+		GroupID: groupMove,
+		Long: `A checkpoint is a directory that a training job has saved, beside others of its run.
+It is complete when its framework has left the sign of it and nothing speaks against
+that, or when "datamove checkpoint commit" has written down what is in it. It is verified
+where every byte of a copy of it was checked.
+
+A LOCATION is the directory or the prefix that has the checkpoints of a run. These
+commands work in this process, also where there is a service.`,
+		Args: cobra.NoArgs,
+	}
+	cmd.RunE = a.do(func(context.Context, []string) error { return cmd.Help() })
+	cmd.AddCommand(a.checkpointWatchCommand(), a.checkpointListCommand(), a.checkpointLatestCommand(), a.checkpointRestoreCommand(),
+		a.checkpointCommitCommand(), a.checkpointPruneCommand())
+	return cmd
+}
+
+// checkpoints is what the commands of checkpoints have in common.
+type checkpoints struct {
+	*app
+	hop.Site
+	profile checkpoint.Profile
+}
+
+// profiled adds the flag that says whose checkpoints they are.
+func (c *checkpoints) profiled(flags *pflag.FlagSet) {
+	one := &chosen[checkpoint.Profile]{dst: &c.profile}
+	for _, p := range checkpoint.Profiles() {
+		one.choices = append(one.choices, choice[checkpoint.Profile]{string(p), p})
+	}
+	flags.Var(one, "profile", "the `FRAMEWORK` that saves them: "+strings.Join(one.words(), ", ")+" (default: what it looks like)")
+}
+
+// moving adds the flags of what moves bytes.
+func (c *checkpoints) moving(flags *pflag.FlagSet) {
+	parsedVar(flags, &c.Request.Jobs, "jobs", parseJobs, "keep `N` calls in flight for each target; default 0 finds a good number")
+	parsedVar(flags, &c.Request.Bandwidth, "bwlimit", units.ParseRate, "move at most `RATE` to each target, like 100MiB/s, 1GB or 10Gbit; 0 is no limit")
+}
+
+// ready makes it one that works.
+func (c *checkpoints) ready() (err error) {
+	c.Site.Open, c.Request.StateDir = c.app.open, c.stateDir()
+	c.Log, err = c.logger(c.err)
+	return err
+}
+
+// folder opens a location that has checkpoints.
+func (c *checkpoints) folder(ctx context.Context, arg string, makes bool) (*hop.Folder, error) {
+	l, err := c.locate(arg)
+	if err != nil {
+		return nil, err
+	}
+	return c.Folder(ctx, l, c.profile, makes)
+}
+
+// folders opens locations that have checkpoints. One that can not be opened is told, and is an error when no other can.
+func (c *checkpoints) folders(ctx context.Context, args []string) (all []*hop.Folder, done func(), err error) {
+	done = func() {
+		for _, f := range all {
+			_ = f.Close() // they were read
+		}
+	}
+	if err := c.ready(); err != nil {
+		return nil, done, err
+	}
+	var errs []error
+	for _, arg := range args {
+		f, err := c.folder(ctx, arg, false)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		all = append(all, f)
+	}
+	if len(all) == 0 {
+		return nil, done, errors.Join(errs...)
+	}
+	for _, err := range errs {
+		c.note("passed over: %v", err)
+	}
+	return all, done, nil
+}
+
+// passed tells why a checkpoint is not the one.
+func (c *checkpoints) passed(f *hop.Folder, name, why string) {
+	c.note("passed over %s in %s: %s", mover.Printable(name), mover.Printable(f.String()), why)
+}
+
+// wantFlags adds the flags of which checkpoint is wanted.
+func wantFlags(flags *pflag.FlagSet, w *hop.Want) {
+	flags.BoolVar(&w.Verified, "verified", false, "only what was verified when it was copied there")
+	parsedVar(flags, &w.Step, "step", parseStep, "the one of step `N`")
+}
+
+func parseStep(s string) (int64, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("want a step of at least 1")
+	}
+	return n, nil
+}
+
+func (a *app) checkpointListCommand() *cobra.Command {
+	c := &checkpoints{app: a}
+	var f format
+	cmd := &cobra.Command{
+		Use:   "list [flags] LOCATION...",
+		Short: "List checkpoints, the newest first, and why some are not complete",
+		Example: `  datamove checkpoint list /lustre/project/run1
+  datamove checkpoint list /lustre/project/run1 s3://archive/run1 -o json`,
+		Args: cobra.MinimumNArgs(1),
+	}
+	cmd.ValidArgsFunction = a.completeLocations
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		folders, done, err := c.folders(ctx, args)
+		defer done()
+		if err != nil {
+			return err
+		}
+		return list(a, f, checkpointsListing, func(yield func(hop.Candidate, error) bool) {
+			for _, folder := range folders {
+				for found, err := range checkpoint.Each(ctx, folder, folder.Profile) {
+					if !yield(hop.Candidate{Folder: folder, Found: found}, err) || err != nil {
+						return
+					}
+				}
+			}
+		})
+	})
+	c.profiled(cmd.Flags())
+	formatVar(cmd.Flags(), &f, listFormats...)
+	return cmd
+}
+
+// checkpointsListing is how checkpoints are listed.
+var checkpointsListing = listing[hop.Candidate]{
+	what: "checkpoints",
+	columns: []column[hop.Candidate]{
+		{"NAME", 16, func(c hop.Candidate) string { return mover.Printable(c.Name) }},
+		{"STEP", -9, stepText},
+		{"STATE", 10, func(c hop.Candidate) string { return string(stateOf(c)) }},
+		{"SIZE", -9, func(c hop.Candidate) string { return units.Bytes(c.Bytes) }},
+		{"FILES", -6, func(c hop.Candidate) string { return units.Count(c.Files) }},
+		{"AGE", -6, func(c hop.Candidate) string { return age(c.Made()) }},
+		{"IN", 0, func(c hop.Candidate) string { return mover.Printable(c.Folder.String()) + remark(c) }},
+	},
+	view: func(c hop.Candidate) any { return viewCheckpoint(c) },
+	name: func(c hop.Candidate) string { return mover.Printable(c.At().String()) },
+	colour: func(c hop.Candidate) string {
+		return map[checkpoint.State]string{checkpoint.Verified: green, checkpoint.Seen: yellow}[stateOf(c)]
+	},
+}
+
+// stateOf is the state that can be seen of a checkpoint from outside.
+func stateOf(c hop.Candidate) checkpoint.State {
+	switch {
+	case !c.Complete:
+		return checkpoint.Seen
+	case c.Commit != nil && c.Commit.Verified():
+		return checkpoint.Verified
+	}
+	return checkpoint.Complete
+}
+
+// remark is what is to be said of a checkpoint beside.
+func remark(c hop.Candidate) string {
+	switch {
+	case !c.Complete:
+		return " (" + mover.Printable(c.Why) + ")"
+	case c.Commit != nil && len(c.Commit.Tags) > 0:
+		return " [" + strings.Join(c.Commit.Tags, ", ") + "]"
+	}
+	return ""
+}
+
+func stepText(c hop.Candidate) string {
+	if c.Step < 0 {
+		return "-"
+	}
+	return units.Count(c.Step)
+}
+
+// age is how long ago a time in ns was.
+func age(made int64) string {
+	if made == 0 {
+		return "-"
+	}
+	return units.Duration(max(0, time.Since(time.Unix(0, made))).Truncate(time.Second))
+}
+
+// checkpointView is a checkpoint as JSON.
+type checkpointView struct {
+	Schema string `json:"schema"`
+	nameView
+	Location string           `json:"location"`
+	Profile  string           `json:"profile"`
+	State    checkpoint.State `json:"state"`
+	Why      string           `json:"why,omitempty"` // it is not complete
+	Step     *int64           `json:"step,omitempty"`
+	Bytes    int64            `json:"bytes"`
+	Files    int64            `json:"files"`
+	Made     *time.Time       `json:"made,omitempty"`
+	Save     string           `json:"save,omitempty"` // which save of its name it is
+	Level    string           `json:"level,omitempty"`
+	From     string           `json:"from,omitempty"`
+	Tags     []string         `json:"tags,omitempty"`
+}
+
+func viewCheckpoint(c hop.Candidate) checkpointView {
+	v := checkpointView{Schema: schemaCheckpoint, nameView: viewName(c.Name), Location: c.At().String(), Profile: string(c.Profile), State: stateOf(c), Why: c.Why, Bytes: c.Bytes, Files: c.Files}
+	if c.Step >= 0 {
+		v.Step = &c.Step
+	}
+	if made := c.Made(); made != 0 {
+		at := time.Unix(0, made).UTC()
+		v.Made = &at
+	}
+	if c.Complete {
+		v.Save = hop.SaveOf(c.Found)
+	}
+	if c.Commit != nil {
+		v.Tags, v.From = c.Commit.Tags, c.Commit.From
+		if c.Commit.Level != mover.Unchecked {
+			v.Level = c.Commit.Level.String()
+		}
+	}
+	return v
+}
+
+func (a *app) checkpointCommitCommand() *cobra.Command {
+	c := &checkpoints{app: a}
+	var tags []string
+	cmd := &cobra.Command{
+		Use:   "commit [flags] CHECKPOINT",
+		Short: "Say that a checkpoint is complete",
+		Long: `Commit puts everything in the directory on stable storage, reads it, and writes ` + checkpoint.Committed + `
+into it last: the names, sizes, times and checksums of all files. From then on the
+checkpoint is complete, whatever its framework says, until one of them is another one.
+A training script calls it when its ranks have written, and none before (a barrier).
+
+With --tag, retention keeps it. What is committed already gets the tag and is not read
+again.`,
+		Example: `  datamove checkpoint commit /local_nvme/run1/step_1000
+  datamove checkpoint commit --tag paper s3://archive/run1/step_90000`,
+		Args: exactly(1, "one checkpoint"),
+	}
+	cmd.ValidArgsFunction = a.completeLocations
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		for _, tag := range tags {
+			if !checkpoint.ValidTag(tag) {
+				return usage("the tag %q is none: want up to 64 letters, digits, dots, dashes and underscores", tag)
+			}
+		}
+		if err := c.ready(); err != nil {
+			return err
+		}
+		l, err := a.locate(args[0])
+		if err != nil {
+			return err
+		}
+		dir, name, ok := l.Parent()
+		if !ok {
+			return usage("%s is no checkpoint in a directory of them", mover.Printable(args[0]))
+		}
+		if c.profile == "" {
+			c.profile = checkpoint.Plain // all that a directory has to be
+		}
+		f, err := c.Folder(ctx, dir, c.profile, dir.Scheme != location.POSIX)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		done, err := c.Commit(ctx, f, name, tags)
+		if err != nil {
+			return err
+		}
+		if !a.quiet {
+			fmt.Fprintf(a.out, "committed %s: %s\n", mover.Printable(l.String()), units.Plural(int64(len(done.Files)), "file", "files"))
+		}
+		return nil
+	})
+	cmd.Flags().StringArrayVar(&tags, "tag", nil, "keep it for `WORD`; may be repeated")
+	return cmd
+}
+
+func (a *app) checkpointPruneCommand() *cobra.Command {
+	c := &checkpoints{app: a}
+	var f format
+	var keep keepFlags
+	var yes, dry bool
+	cmd := &cobra.Command{
+		Use:   "prune [flags] LOCATION...",
+		Short: "Remove checkpoints that retention does not keep",
+		Long: `The locations are those of one run. In each the newest --keep-last that are verified
+there stay, those whose step is a multiple of --keep-every, and those with a tag. What is
+not verified stays, too: it may be on its way. Two that are verified stay always, and where
+there is a second location, the newest that both have; before there is one, all do.`,
+		Example: `  datamove checkpoint prune --keep-last 3 --keep-every 1000 /lustre/project/run1 s3://archive/run1`,
+		Args:    cobra.MinimumNArgs(1),
+	}
+	cmd.ValidArgsFunction = a.completeLocations
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		if keep.Last < 1 {
+			return usage("--keep-last is missing: how many are to stay?")
+		}
+		if err := c.ready(); err != nil {
+			return err
+		}
+		var folders []*hop.Folder
+		for _, arg := range args {
+			one, err := c.folder(ctx, arg, false)
+			if err != nil {
+				return err // what the others have can not be judged without it
+			}
+			defer one.Close()
+			folders = append(folders, one)
+		}
+		tiers, err := hop.Judge(ctx, folders, keep.Keep)
+		if err != nil {
+			return err
+		}
+		goes := 0
+		var all []judged
+		for _, t := range tiers {
+			for _, v := range t.Verdicts {
+				all = append(all, judged{t, v})
+				if !v.Keep {
+					goes++
+				}
+			}
+		}
+		if err := list(a, f, judgedListing, every(all)); err != nil || dry || goes == 0 {
+			return err
+		}
+		if err := a.confirm("Remove "+units.Plural(int64(goes), "checkpoint", "checkpoints"), strings.Join(args, ", "), yes); err != nil {
+			return err
+		}
+		var errs []error
+		for _, j := range all {
+			if !j.Keep {
+				errs = append(errs, c.Remove(ctx, j.Tier, j.Name))
+			}
+		}
+		return errors.Join(errs...)
+	})
+	flags := cmd.Flags()
+	c.profiled(flags)
+	keep.flags(flags)
+	flags.BoolVarP(&yes, "yes", "y", false, "do not ask")
+	flags.BoolVarP(&dry, "dry-run", "n", false, "say what would be removed, and do nothing")
+	formatVar(flags, &f, listFormats...)
+	return cmd
+}
+
+// keepFlags are the flags of retention.
+type keepFlags struct{ checkpoint.Keep }
+
+func (k *keepFlags) flags(flags *pflag.FlagSet) {
+	flags.IntVar(&k.Last, "keep-last", 0, "keep the newest `N`")
+	flags.Int64Var(&k.Every, "keep-every", 0, "keep those whose step is a multiple of `N`, too")
+}
+
+// judged is what retention says of a checkpoint.
+type judged struct {
+	hop.Tier
+	checkpoint.Verdict
+}
+
+var judgedListing = listing[judged]{
+	what: "checkpoints",
+	columns: []column[judged]{
+		{"NAME", 16, func(j judged) string { return mover.Printable(j.Name) }},
+		{"WHAT", 6, func(j judged) string { return map[bool]string{true: "stays", false: "goes"}[j.Keep] }},
+		{"WHY", 40, func(j judged) string { return j.Why }},
+		{"IN", 0, func(j judged) string { return mover.Printable(j.Folder.String()) }},
+	},
+	view: func(j judged) any {
+		return judgedView{schemaRetention, viewName(j.Name), j.Folder.String(), j.Keep, j.Why}
+	},
+	name:   func(j judged) string { return mover.Printable(j.Location.Child(j.Name).String()) },
+	colour: func(j judged) string { return map[bool]string{false: yellow}[j.Keep] },
+}
+
+// judgedView is what retention says of a checkpoint as JSON.
+type judgedView struct {
+	Schema string `json:"schema"`
+	nameView
+	In   string `json:"in"`
+	Keep bool   `json:"keep"`
+	Why  string `json:"why"`
+}

@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/units"
+	"datamove.dev/tiering/checkpoint/hop"
+)
+
+func (a *app) checkpointLatestCommand() *cobra.Command {
+	c := &checkpoints{app: a}
+	var w hop.Want
+	var f format
+	var to string
+	cmd := &cobra.Command{
+		Use:   "latest [flags] LOCATION...",
+		Short: "Print where the newest complete checkpoint is, or bring it here",
+		Long: `Latest prints one location, and ends with 3 when there is no such checkpoint. Where
+several locations have it, it is that of the first; file systems come before stores.
+With --fetch-to it is brought to DIR, if it is not there already, and what is printed is
+where it is then.`,
+		Example: `  datamove checkpoint latest --verified /lustre/project/run1 s3://archive/run1
+  torchrun train.py --resume "$(datamove checkpoint latest --verified --fetch-to /local_nvme/run1 s3://archive/run1)"`,
+		Args: cobra.MinimumNArgs(1),
+	}
+	cmd.ValidArgsFunction = a.completeLocations
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		folders, done, err := c.folders(ctx, args)
+		defer done()
+		if err != nil {
+			return err
+		}
+		if to == "" {
+			for found := range hop.Candidates(ctx, folders, w, c.passed) {
+				return list(a, f, latestListing, every([]hop.Candidate{found}))
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return missing(folders, hop.None(folders, w))
+		}
+		r, target, err := c.restore(ctx, folders, w, to)
+		if err != nil {
+			return err
+		}
+		defer target.Close()
+		return list(a, f, latestListing, every([]hop.Candidate{{Folder: target, Found: r.Found}}))
+	})
+	flags := cmd.Flags()
+	c.profiled(flags)
+	c.moving(flags)
+	wantFlags(flags, &w)
+	flags.StringVar(&to, "fetch-to", "", "bring it to the directory `DIR`")
+	formatVar(flags, &f, formatName, formatJSON, formatJSONL, formatYAML)
+	return cmd
+}
+
+// latestListing is one location.
+var latestListing = listing[hop.Candidate]{view: checkpointsListing.view, name: checkpointsListing.name}
+
+// restore brings what is wanted to a directory, which is open then.
+func (c *checkpoints) restore(ctx context.Context, folders []*hop.Folder, w hop.Want, to string) (hop.Restored, *hop.Folder, error) {
+	l, err := c.locate(to)
+	if err != nil {
+		return hop.Restored{}, nil, err
+	}
+	profile := c.profile
+	if profile == "" {
+		profile = folders[0].Profile
+	}
+	target, err := c.Folder(ctx, l, profile, true)
+	if err != nil {
+		return hop.Restored{}, nil, err
+	}
+	r, err := c.Restore(ctx, folders, w, target, c.passed)
+	if err != nil {
+		_ = target.Close() // err is what counts
+		return r, nil, missing(folders, err)
+	}
+	return r, target, nil
+}
+
+func (a *app) checkpointRestoreCommand() *cobra.Command {
+	c := &checkpoints{app: a}
+	var w hop.Want
+	var to string
+	cmd := &cobra.Command{
+		Use:   "restore [flags] LOCATION... --to DIR",
+		Short: "Bring a checkpoint back from the nearest location that has it",
+		Long: `Restore brings the newest complete checkpoint, or the one that is named, to DIR/NAME,
+from the first location that has it; file systems come before stores. Every byte is held
+to the checksums that were written down when it was copied there. Where that fails the next
+location is asked, and then the next older checkpoint; each is told. In DIR the checkpoint
+is there whole, or not at all, and the tracker of a framework that needs one names it.`,
+		Example: `  datamove checkpoint restore /lustre/project/run1 s3://archive/run1 --to /local_nvme/run1
+  datamove checkpoint restore --step 90000 s3://archive/run1 --to /lustre/project/run1`,
+		Args: cobra.MinimumNArgs(1),
+	}
+	cmd.ValidArgsFunction = a.completeLocations
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		switch {
+		case to == "":
+			return usage("--to is missing: where is it to be brought?")
+		case w.Name != "" && w.Step != 0:
+			return usage("--name and --step exclude each other")
+		}
+		folders, done, err := c.folders(ctx, args)
+		defer done()
+		if err != nil {
+			return err
+		}
+		r, target, err := c.restore(ctx, folders, w, to)
+		if err != nil {
+			return err
+		}
+		defer target.Close()
+		if !a.quiet {
+			fmt.Fprintf(a.out, "restored %s from %s: %s\n", mover.Printable(target.Location.Child(r.Name).String()), mover.Printable(r.Folder.String()), carried(r.Result))
+		}
+		return nil
+	})
+	flags := cmd.Flags()
+	c.profiled(flags)
+	c.moving(flags)
+	wantFlags(flags, &w)
+	flags.StringVar(&w.Name, "name", "", "the one that is called `NAME`")
+	flags.StringVar(&to, "to", "", "bring it to the directory `DIR`")
+	return cmd
+}
+
+// missing says of a checkpoint that is not there where to look for it.
+func missing(folders []*hop.Folder, err error) error {
+	if errors.Is(err, mover.ErrNotExist) {
+		return advise(err, "datamove checkpoint list "+mover.Printable(folders[0].String()))
+	}
+	return err
+}
+
+// carried is what a copy of a checkpoint has come to, for people.
+func carried(r hop.Result) string {
+	if r.Already {
+		return units.Bytes(r.Bytes) + ", already there"
+	}
+	text := fmt.Sprintf("%s in %s", units.Bytes(r.Bytes), units.Duration(r.Took))
+	if here := r.Bytes - r.Sent; here > 0 {
+		text += fmt.Sprintf(", of which %s were there", units.Bytes(here))
+	}
+	return text
+}

@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"datamove.dev/mover"
+	"datamove.dev/tiering/checkpoint"
+	"datamove.dev/tiering/checkpoint/hop"
+)
+
+func (a *app) checkpointWatchCommand() *cobra.Command {
+	c := &checkpoints{app: a}
+	var f format
+	var to []string
+	var keep keepFlags
+	w := &hop.Watch{Site: &c.Site}
+	ends := &endings{app: a}
+	cmd := &cobra.Command{
+		Use:   "watch [flags] DIR --to LOCATION...",
+		Short: "Bring checkpoints away while a job saves them",
+		Long: `Watch looks at DIR, and brings each checkpoint that is complete and has been still for
+--settle to every target, the newest first: to the first from DIR, and to each further one
+from the nearest target that has it by then. A target that is slow, or away, holds none of the
+others. At a target a checkpoint is there whole and verified, or not at all; "latest" and its
+like name it when it is. Files that are the same as those of the checkpoint before are not
+sent again.
+
+A job that saves over a checkpoint, or removes it to make room, is not disturbed and not held.
+With --keep-last, older ones are removed from the targets, as "datamove checkpoint prune"
+says, and never from DIR.
+
+It ends when it is told to, and goes on where it stopped when it is started again; with
+--once it ends when all that is in DIR has left. With --grace it first brings the newest
+checkpoint home: give it less time than whoever ends it does (Kubernetes:
+terminationGracePeriodSeconds; Slurm: --signal=TERM@120). A second signal ends it at once.
+
+On EC2 it asks every 5 seconds whether the machine is about to be taken away: a spot
+interruption, a rebalance recommendation, an end by Auto Scaling, scheduled maintenance.
+Then the newest checkpoint goes first, with no --bwlimit, and without --settle where its
+framework writes its mark last; all others wait for it, and what is not complete stays. It
+says how long there is, and in the end what is not home: then it ends with 10. In a
+container the metadata service answers when its hop limit is 2 or more.`,
+		Example: `  datamove checkpoint watch /local_nvme/run1 --to peer:run1 --to project:run1 --to s3://archive/run1 --keep-last 3
+  datamove checkpoint watch --once /local_nvme/run1 --to project:run1`,
+		Args: exactly(1, "one directory"),
+	}
+	cmd.RunE = a.do(func(ctx context.Context, args []string) (err error) {
+		if len(to) == 0 {
+			return usage("--to is missing: where are they to go?")
+		}
+		if err := c.ready(); err != nil {
+			return err
+		}
+		if w.Dir, err = a.locate(args[0]); err != nil {
+			return err
+		}
+		seen := map[string]bool{w.Dir.String(): true}
+		for _, arg := range to {
+			l, err := a.locate(arg)
+			if err != nil {
+				return err
+			}
+			if seen[l.String()] {
+				return usage("%s stands twice", mover.Printable(l.String()))
+			}
+			seen[l.String()] = true
+			w.To = append(w.To, l)
+		}
+		out := newLines(a.out)
+		w.Profile, w.Keep, w.Tell = c.profile, keep.Keep, func(e hop.Event) { a.tellEvent(out, f, e) }
+		ends.out, ends.format = out, f
+		err = ends.watch(ctx, w)
+		if werr := out.Flush(); err == nil {
+			err = werr
+		}
+		return err
+	})
+	flags := cmd.Flags()
+	c.profiled(flags)
+	c.moving(flags)
+	flags.StringArrayVar(&to, "to", nil, "bring them to `LOCATION`; may be repeated, the nearest first")
+	flags.DurationVar(&w.Settle, "settle", checkpoint.Quiet, "nothing in a checkpoint may change for `TIME` before it leaves")
+	flags.BoolVar(&w.Once, "once", false, "end when all that is there has left")
+	keep.flags(flags)
+	ends.flags(flags)
+	flags.StringVar(&w.Metrics, "metrics", "", "write `FILE` for Prometheus, as node_exporter reads it from its textfile directory")
+	formatVar(flags, &f, formatTable, formatJSONL)
+	return cmd
+}
+
+// eventView is a checkpoint on its way as JSON.
+type eventView struct {
+	Schema string    `json:"schema"`
+	Time   time.Time `json:"time"`
+	nameView
+	To      string           `json:"to,omitempty"` // absent: in the directory itself
+	State   checkpoint.State `json:"state"`
+	Why     string           `json:"why,omitempty"`
+	Bytes   int64            `json:"bytes,omitempty"`
+	Sent    int64            `json:"sent_bytes,omitempty"`
+	Linked  int64            `json:"linked_bytes,omitempty"`
+	Seconds float64          `json:"seconds,omitempty"`
+}
+
+// tellEvent prints a step of a checkpoint: all of them as JSON, and for people what they wait for.
+func (a *app) tellEvent(out *lines, f format, e hop.Event) {
+	if f == formatJSONL {
+		out.JSON(eventView{schemaCheckpointEvent, e.Time.UTC(), viewName(e.Name), e.To, e.State, e.Why, e.Bytes, e.Sent, e.Linked, e.Took.Seconds()})
+		_ = out.Flush() // it stays and is found at the end
+		return
+	}
+	text := ""
+	switch {
+	case a.quiet && e.Why == "":
+		return
+	case e.State == checkpoint.Verified && e.To != "":
+		text = ": " + carried(e.Result)
+	case e.State == checkpoint.Retained, e.State == checkpoint.Copied, e.State == checkpoint.Settling:
+		return
+	case e.Why != "":
+		text = ": " + e.Why
+	}
+	where := ""
+	if e.To != "" {
+		where = " " + mover.Printable(e.To)
+	}
+	out.Printf("%s %s %s%s%s", e.Time.Format(time.TimeOnly), mover.Printable(e.Name), e.State, where, shown(text))
+	_ = out.Flush()
+}

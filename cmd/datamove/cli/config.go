@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/units"
+)
+
+func (a *app) configCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "config",
+		Short:   "Write, print and check the configuration",
+		GroupID: groupRest,
+		Args:    cobra.NoArgs,
+	}
+	cmd.RunE = a.do(func(context.Context, []string) error { return cmd.Help() })
+	cmd.AddCommand(a.configInit(), a.configView(), a.configCheck())
+	return cmd
+}
+
+func (a *app) configInit() *cobra.Command {
+	force := false
+	cmd := &cobra.Command{
+		Use:   "init",
+		Short: "Write a configuration with every key explained",
+		Args:  cobra.NoArgs,
+	}
+	cmd.RunE = a.do(func(context.Context, []string) error {
+		file, err := config.Init(a.lookup, force)
+		if err != nil || a.quiet {
+			return err
+		}
+		_, err = fmt.Fprintf(a.out, "wrote %s\n", mover.Printable(file))
+		return err
+	})
+	cmd.Flags().BoolVar(&force, "force", false, "replace a file that is there")
+	return cmd
+}
+
+// configView is the configuration as JSON.
+type configView struct {
+	Schema   string           `json:"schema"`
+	File     string           `json:"file,omitempty"`
+	Settings []config.Setting `json:"settings"`
+}
+
+func (a *app) configView() *cobra.Command {
+	var f format
+	cmd := &cobra.Command{
+		Use:   "view",
+		Short: "Print what is configured, and where each value comes from",
+		Long: `View prints every value and where it comes from. Secrets are never in it: the
+configuration names a file, a profile or the environment that has them.`,
+		Args: cobra.NoArgs,
+	}
+	cmd.RunE = a.do(func(context.Context, []string) error {
+		conf, err := a.config()
+		if err != nil {
+			return err
+		}
+		if f != formatTable {
+			return writeObject(a.out, f, configView{"datamove.config/v1", conf.File, append([]config.Setting{}, conf.Settings()...)})
+		}
+		switch {
+		case conf.File == "" && len(conf.Settings()) == 0:
+			fmt.Fprintln(a.out, "nothing is configured; datamove config init writes a file to begin with")
+		case len(conf.Settings()) == 0:
+			fmt.Fprintf(a.out, "%s sets nothing\n", mover.Printable(conf.File))
+		}
+		for _, s := range conf.Settings() {
+			fmt.Fprintf(a.out, "%-32s %-40s %s\n", s.Key, mover.Printable(s.Value), s.From)
+		}
+		return nil
+	})
+	formatVar(cmd.Flags(), &f, formatTable, formatJSON, formatYAML)
+	return cmd
+}
+
+func (a *app) configCheck() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check [FILE]",
+		Short: "Name every mistake in the configuration, with its line",
+		Long: `Check reads the configuration, or FILE, and names every mistake with its line and
+key. It does not look at the places; datamove doctor does.`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	cmd.RunE = a.do(func(_ context.Context, args []string) error {
+		if len(args) == 1 {
+			a.configFile = args[0]
+		}
+		conf, err := a.config()
+		if err != nil {
+			return err
+		}
+		for _, p := range conf.Warnings() {
+			fmt.Fprintf(a.err, "warning: %s\n", p)
+		}
+		where := conf.File
+		if where == "" {
+			where = "there is no configuration, which"
+		}
+		_, err = fmt.Fprintf(a.out, "%s is fine: %s\n", mover.Printable(where), units.Plural(int64(len(conf.Tiers)), "tier", "tiers"))
+		return err
+	})
+	return cmd
+}

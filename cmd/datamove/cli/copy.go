@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/units"
+)
+
+func (a *app) copyCommand() *cobra.Command {
+	t := &task{app: a, command: "copy", request: local.Request{Work: local.Copy}}
+	into := ""
+	cmd := &cobra.Command{
+		Use:     "copy [flags] SRC DST | copy [flags] --into DIR SRC...",
+		Short:   "Copy a file or the contents of a folder",
+		GroupID: groupMove,
+		Long: `Copy brings over what is new or differs, and removes nothing.
+
+The contents of a folder become the contents of DST, whether DST exists or not,
+so that every run means the same. A file becomes DST, or lands in it when DST
+ends in / or is a folder. With --into each source goes below DIR under its own
+name.
+
+A file is visible at the target only when it is whole. After an interruption the
+same command goes on where it stopped.
+
+` + serviceHelp,
+		Example: `  datamove copy /data/run-7 /scratch/run-7
+  datamove copy model.bin s3://archive/models/
+  datamove copy --into /scratch /data/run-7 /data/run-8
+  datamove copy --exclude '*.tmp' --bwlimit 200MiB/s /data project:data
+  datamove copy --detach --project vision dataset:imagenet archive:imagenet`,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case into == "" && len(args) != 2:
+				return usage("want SRC and DST, or --into DIR and sources; found %s", units.Plural(int64(len(args)), "argument", "arguments"))
+			case into != "" && len(args) == 0:
+				return usage("--into %s: want sources to copy there", into)
+			}
+			return nil
+		},
+	}
+	cmd.ValidArgsFunction = a.completeLocations
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		if err := t.choose(""); err != nil {
+			return err
+		}
+		place := func() error { return t.into(into, args) }
+		if into == "" {
+			place = func() error { return t.ends(args[0], args[1]) }
+		}
+		if err := place(); err != nil {
+			return err
+		}
+		return t.run(ctx)
+	})
+	t.writeFlags(cmd.Flags())
+	cmd.Flags().StringVar(&into, "into", "", "copy each source below `DIR` under its own name")
+	return cmd
+}

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/plan"
+	"datamove.dev/mover/units"
+)
+
+// plan prints what the task would do.
+func (t *task) plan(ctx context.Context) error {
+	out := newLines(t.app.out)
+	logger, err := t.app.logger(t.app.err)
+	if err != nil {
+		return err
+	}
+	r := t.request
+	r.Logger = logger
+	var totals plan.Totals
+	var report local.Report
+	for a, err := range local.Plan(ctx, r, t.app.open) {
+		if err != nil {
+			report.Failed++
+			report.Failures = append(report.Failures, local.Item{Name: a.Name(), Err: err})
+			if len(report.Failures) > 1000 || a.Name() == "" {
+				break
+			}
+			continue
+		}
+		totals.Add(&a)
+		if a.Op != plan.Keep || t.app.verbose {
+			t.action(out, &a)
+		}
+	}
+	report.Planned = totals
+	return t.planned(ctx, out, report)
+}
+
+// action prints one line of a plan.
+func (t *task) action(out *lines, a *plan.Action) {
+	name, bytes := a.Name(), a.Source.Size
+	if a.Op == plan.Remove {
+		bytes = a.Target.Size
+	}
+	switch t.format {
+	case formatJSONL:
+		out.JSON(itemView{Schema: schemaAction, nameView: viewName(name), Op: a.Op.String(), Kind: a.Kind().String(), Bytes: bytes, Why: a.Why})
+	case formatName:
+		out.Printf("%s", mover.Printable(name))
+	case formatTable:
+		if !t.app.quiet {
+			out.Printf("%-8s %10s  %s%s", a.Op, size(a.Kind(), bytes), mover.Printable(name), why(a.Why))
+		}
+	}
+}
+
+// planText sums a plan up: "3 files to move (1.20 MiB), 1 directory to make".
+func planText(t plan.Totals) string {
+	var parts []string
+	for _, part := range []struct {
+		n         int64
+		one, many string
+		detail    string
+	}{
+		{t.Files, "file to move", "files to move", " (" + units.Bytes(t.Bytes) + ")"},
+		{t.Dirs, "directory to make", "directories to make", ""},
+		{t.Others, "link or special file to make", "links and special files to make", ""},
+		{t.Links, "hard link to make", "hard links to make", ""},
+		{t.Updates, "entry to update", "entries to update", ""},
+		{t.Compares, "entry to compare", "entries to compare", " (" + units.Bytes(t.CompareBytes) + ")"},
+		{t.Removes, "entry to remove", "entries to remove", " (" + units.Bytes(t.RemoveBytes) + ")"},
+		{t.Conflicts, "conflict", "conflicts", ""},
+		{t.LinksLost, "hard link not kept", "hard links not kept", ""},
+	} {
+		if part.n > 0 {
+			parts = append(parts, units.Plural(part.n, part.one, part.many)+part.detail)
+		}
+	}
+	if parts == nil {
+		return "nothing to do"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// planned ends a dry run.
+func (t *task) planned(ctx context.Context, out *lines, r local.Report) error {
+	var err error
+	for _, it := range r.Failures {
+		err = local.Gravest(err, it.Err)
+	}
+	err = outcome(ctx, t.command, r, err)
+	if t.format == formatTable {
+		out.Printf("would %s: %s", t.command, planText(r.Planned))
+		if werr := out.Flush(); werr != nil {
+			return werr
+		}
+		printFailures(t.app.err, t.command, r)
+		return err
+	}
+	return t.finish(out, r, err)
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/units"
+)
+
+// usageView is what is below a location, as JSON.
+type usageView struct {
+	Schema   string `json:"schema"`
+	Location string `json:"location"`
+	Files    int64  `json:"files"`
+	Bytes    int64  `json:"bytes"`
+	Dirs     int64  `json:"dirs"`
+	Others   int64  `json:"others"` // links and special files
+}
+
+func (a *app) duCommand() *cobra.Command {
+	var f format
+	cmd := &cobra.Command{
+		Use:     "du [flags] LOCATION...",
+		Short:   "Count files and bytes",
+		GroupID: groupLook,
+		Long: `Du counts what is below each location: contents as they read, so that a folder and
+its copy have the same count, whatever the disks make of them.`,
+		Example: `  datamove du /data/run-7 s3://archive/run-7`,
+		Args:    some("one location or more"),
+	}
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		out := newLines(a.out)
+		var views []usageView
+		for _, arg := range args {
+			v, err := a.du(ctx, arg)
+			if err != nil {
+				_ = out.Flush() // what was counted before is shown; err is what counts
+				return err
+			}
+			views = append(views, v)
+			printUsage(out, f, v)
+		}
+		if f == formatJSON || f == formatYAML {
+			if err := writeObject(out.buf, f, views); err != nil {
+				return err
+			}
+		}
+		return out.Flush()
+	})
+	formatVar(cmd.Flags(), &f, formatTable, formatJSON, formatJSONL, formatYAML)
+	return cmd
+}
+
+func (a *app) du(ctx context.Context, arg string) (usageView, error) {
+	l, err := a.locate(arg)
+	if err != nil {
+		return usageView{}, err
+	}
+	t, err := local.Usage(ctx, l, a.open)
+	if err != nil {
+		return usageView{}, err
+	}
+	return usageView{schemaUsage, arg, t.Files, t.Bytes, t.Dirs, t.Others + t.Links}, nil
+}
+
+func printUsage(out *lines, f format, v usageView) {
+	switch f {
+	case formatJSONL:
+		out.JSON(v)
+	case formatTable:
+		out.Printf("%10s  %s  %s", units.Bytes(v.Bytes), v.text(), mover.Printable(v.Location))
+	}
+}
+
+func (v usageView) entries() int64 { return v.Files + v.Dirs + v.Others }
+
+// text says how many entries of each kind there are.
+func (v usageView) text() string {
+	text := units.Plural(v.Files, "file", "files")
+	if v.Dirs > 0 {
+		text += ", " + units.Plural(v.Dirs, "folder", "folders")
+	}
+	if v.Others > 0 {
+		text += fmt.Sprintf(", %s other", units.Count(v.Others))
+	}
+	return text
+}

@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"datamove.dev/mover"
+)
+
+// TestEveryKindHasACode fails when mover has a kind of error that codes has not.
+//
+//safety:9 every kind of error through the table
+func TestEveryKindHasACode(t *testing.T) {
+	for _, kind := range mover.Kinds() {
+		if !slices.ContainsFunc(codes, func(c translation) bool { return errors.Is(kind, c.kind) }) {
+			t.Errorf("%v has no exit code", kind)
+		}
+	}
+}
+
+//safety:9 with TestEveryKindHasACode
+func TestExitCode(t *testing.T) {
+	at := func(kind error) error { return &mover.Error{Op: "open", Place: "/x", Name: "a", Err: kind} }
+	some := func(kinds ...error) error { return &partial{failed: int64(len(kinds)), err: errors.Join(kinds...)} }
+	for _, row := range []struct {
+		name string
+		err  error
+		want int
+	}{
+		{"all there, all verified", nil, 0},
+		{"something else", errors.New("?"), 1},
+		{"usage", usage("no such flag"), 2},
+		{"not found", at(fs.ErrNotExist), 3},
+		{"denied", at(mover.ErrPermission), 4},
+		{"held", at(mover.ErrHeld), 5},
+		{"changed underneath", at(mover.ErrChanged), 5},
+		{"conflict", at(mover.ErrConflict), 5},
+		{"full", at(mover.ErrFull), 7},
+		{"--max-delete", at(mover.ErrRefused), 7},
+		{"unreachable", at(mover.ErrUnreachable), 8},
+		{"verification failed", at(mover.ErrCorrupt), 9},
+		{"timed out", at(mover.ErrTimeout), 10},
+		{"deadline", context.DeadlineExceeded, 10},
+		{"interrupted", fmt.Errorf("copy: %w", context.Canceled), 130},
+
+		{"some not found", some(at(mover.ErrNotExist)), 6},
+		{"some unsupported", some(at(mover.ErrUnsupported)), 6},
+		{"some, nothing known", some(), 6},
+		{"some denied: 4 before 6", some(at(mover.ErrNotExist), at(mover.ErrPermission)), 4},
+		{"5 before 4", some(at(mover.ErrPermission), at(mover.ErrChanged)), 5},
+		{"7 before 5", some(at(mover.ErrHeld), at(mover.ErrFull)), 7},
+		{"9 before 7", some(at(mover.ErrFull), at(mover.ErrCorrupt)), 9},
+		{"9 before all", some(mover.Kinds()...), 9},
+		{"advice changes no code", advise(at(mover.ErrPermission), "sudo"), 4},
+	} {
+		if got := exitCode(row.err); got != row.want {
+			t.Errorf("%s: exit %d, want %d", row.name, got, row.want)
+		}
+	}
+}
+
+// TestNamesBeginNoLine: each of several errors has a line, and a name begins none.
+func TestNamesBeginNoLine(t *testing.T) {
+	open := &fs.PathError{Op: "open", Path: "/x\ndatamove: all is well", Err: fs.ErrNotExist}
+	link := &os.LinkError{Op: "rename", Old: "a\nb", New: "c", Err: fs.ErrExist}
+	var said strings.Builder
+	a := app{err: &said}
+	a.explain(&cobra.Command{Use: "do"}, fmt.Errorf("first: %w", advise(errors.Join(open, errors.New("full"), link), "less")))
+	const want = `do: first: open "/x\ndatamove: all is well": file does not exist
+do: full
+do: rename "a\nb" c: file already exists
+try: less
+`
+	if said.String() != want {
+		t.Errorf("%swant\n%s", said.String(), want)
+	}
+}

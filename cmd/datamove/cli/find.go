@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/units"
+	"datamove.dev/tiering/query"
+)
+
+func (a *app) findCommand() *cobra.Command {
+	var f format
+	var q asking
+	var c catalogued
+	var null bool
+	var limit int32
+	var order query.Order
+	cmd := &cobra.Command{
+		Use:     "find [flags] LOCATION",
+		Short:   "Find files by size, age, owner and more, without walking",
+		GroupID: groupLook,
+		Long: `Find answers from the catalog: what it prints was so when the tier was scanned last, or
+when something was last seen to happen there. All flags have to hold of a file. They are
+the clauses of policies, so that what a rule would find can be looked at before.
+
+With a service the location is in one of its tiers, and you see what is yours; with the
+action catalog.read.any you see everything. Without one this process keeps a catalog of
+its own, and scans the location first when it does not have it, or when what it has is
+older than --max-age.
+
+Of times the latest counts: a file is idle since it was read, written, changed, first
+seen, staged, or last held by a lease.`,
+		Example: `  datamove find project: --size '>100GiB' --idle '>90d' --order size --limit 20
+  datamove find --owner ada --name '*.pt' --null project:runs | xargs -0 ls -l
+  datamove find /data --where 'owner == "ada" && size > 1000000 || name.endsWith(".tmp")'`,
+		Args: exactly(1, "one location"),
+	}
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		asked, err := q.ask(args[0])
+		if err != nil {
+			return err
+		}
+		if null {
+			f = formatName
+		}
+		return a.catalogue(ctx, cmd.Name(), asked, c, func(ctx context.Context, from answers) error {
+			files := from.find(ctx, &pb.FindFilesRequest{Question: asked, Order: string(order), Limit: limit})
+			if null {
+				return a.printNames(files)
+			}
+			return list(a, f, filesListing, files)
+		})
+	})
+	flags := cmd.Flags()
+	formatVar(flags, &f, listFormats...)
+	q.choose(flags)
+	c.flags(flags)
+	flags.BoolVarP(&null, "null", "0", false, "print names only, each ended by a NUL byte")
+	flags.Int32Var(&limit, "limit", 0, "print the first `N`")
+	parsedVar(flags, &order, "order", query.Ordered, "in this `ORDER`: name, size (the largest first), idle (the longest first)")
+	return cmd
+}
+
+// printNames prints names as they are.
+func (a *app) printNames(files iter.Seq2[*pb.FileInfo, error]) error {
+	out := newLines(a.out)
+	for file, err := range files {
+		if err != nil {
+			_ = out.Flush() // what was found before is shown; err is what counts
+			return err
+		}
+		out.Raw(string(file.GetName()) + "\x00")
+	}
+	return out.Flush()
+}
+
+// filesListing is how files are listed.
+var filesListing = listing[*pb.FileInfo]{
+	what: "files",
+	columns: []column[*pb.FileInfo]{
+		{"KIND", 7, (*pb.FileInfo).GetKind},
+		{"SIZE", -9, func(f *pb.FileInfo) string { return units.Bytes(f.GetBytes()) }},
+		{"IDLE", -8, func(f *pb.FileInfo) string { return units.Duration(f.GetIdle().AsDuration().Truncate(time.Second)) }},
+		{"OWNER", 8, ownerName},
+		{"NAME", 0, func(f *pb.FileInfo) string { return mover.Printable(string(f.GetName())) }},
+	},
+	view: func(f *pb.FileInfo) any { return viewFile(f) },
+	name: func(f *pb.FileInfo) string { return mover.Printable(string(f.GetName())) },
+}
+
+func ownerName(f *pb.FileInfo) string {
+	switch {
+	case f.GetOwner() != "":
+		return f.GetOwner()
+	case f.Uid != nil:
+		return fmt.Sprint(f.GetUid())
+	}
+	return "-"
+}
+
+// fileView is a file of the catalog as JSON. What is not known is left out.
+type fileView struct {
+	Schema string `json:"schema"`
+	nameView
+	Kind        string     `json:"kind"`
+	Bytes       int64      `json:"bytes"`
+	StoredBytes int64      `json:"stored_bytes"`
+	Mode        string     `json:"mode,omitempty"` // octal
+	UID         *uint32    `json:"uid,omitempty"`
+	GID         *uint32    `json:"gid,omitempty"`
+	Owner       string     `json:"owner,omitempty"`
+	Group       string     `json:"group,omitempty"`
+	Project     string     `json:"project,omitempty"`
+	Mtime       *time.Time `json:"mtime,omitempty"`
+	Atime       *time.Time `json:"atime,omitempty"`
+	Ctime       *time.Time `json:"ctime,omitempty"`
+	Seen        *time.Time `json:"first_seen,omitempty"`
+	IdleSeconds int64      `json:"idle_seconds"`
+	Links       int32      `json:"links,omitempty"`
+	ETag        string     `json:"etag,omitempty"`
+	Classes     []string   `json:"classes,omitempty"`
+}
+
+func viewFile(f *pb.FileInfo) fileView {
+	v := fileView{Schema: schemaFile, nameView: viewName(string(f.GetName())), Kind: f.GetKind(), Bytes: f.GetBytes(), StoredBytes: f.GetStoredBytes(), UID: f.Uid, GID: f.Gid,
+		Owner: f.GetOwner(), Group: f.GetGroup(), Project: f.GetProject(), Mtime: stamp(f.GetModifyTime()), Atime: stamp(f.GetAccessTime()), Ctime: stamp(f.GetChangeTime()),
+		Seen: stamp(f.GetSeenTime()), IdleSeconds: int64(f.GetIdle().AsDuration().Seconds()), Links: f.GetLinks(), ETag: f.GetEtag(), Classes: f.GetClasses()}
+	if f.Mode != nil {
+		v.Mode = fmt.Sprintf("%04o", f.GetMode())
+	}
+	return v
+}

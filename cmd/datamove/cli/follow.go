@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"datamove.dev/api"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/wire"
+)
+
+// follow shows the task as if it were done here, and ends as it does.
+func (t *task) follow(ctx context.Context, c *api.Client) error {
+	return t.work(ctx, func(ctx context.Context, _ local.Request, w *watcher) (local.Report, error) {
+		if !t.app.quiet {
+			fmt.Fprintf(w.screen, "datamove: %s: task %s\n", t.command, shown(t.id))
+		}
+		live := &remote{}
+		w.sees(live)
+		last, err := c.Wait(ctx, t.id, func(now *pb.Task) { live.hear(now); w.hear(now) })
+		if ctx.Err() != nil && !api.Ended(last.GetState()) {
+			last, err = t.cancel(ctx, c, w)
+		}
+		if err != nil {
+			return local.Report{}, advise(err, "datamove task wait "+shown(t.id)+", when the service is there again: the task goes on")
+		}
+		return t.end(w, last)
+	})
+}
+
+// cancelTime is how long a task that is cancelled may take to end, before we go.
+const cancelTime = 15 * time.Second
+
+// phaseCancelling is what a running task does that is about to end because somebody wants
+// it. One that others wait for does not.
+const phaseCancelling = "cancelling"
+
+// cancel ends the task, because whoever waits for it was told to stop.
+func (t *task) cancel(ctx context.Context, c *api.Client, w *watcher) (*pb.Task, error) {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
+	defer stop()
+	say := func(format string, args ...any) {
+		fmt.Fprintf(w.screen, "datamove: %s: %s\n", t.command, shown(fmt.Sprintf(format, args...)))
+	}
+	answer, err := c.CancelTask(ctx, &pb.CancelTaskRequest{Id: t.id, IdempotencyKey: t.key})
+	if err != nil {
+		if last, lerr := c.GetTask(ctx, &pb.GetTaskRequest{Id: t.id}); lerr == nil && api.Ended(last.GetState()) {
+			return last, nil // it was faster
+		}
+		say("task %s is not cancelled, and may go on: %v", t.id, err)
+		return nil, err
+	}
+	if !api.Ended(answer.GetState()) && answer.GetPhase() != phaseCancelling {
+		say("others wait for task %s, too: it goes on for them", t.id)
+		return nil, errInterrupted
+	}
+	last, err := c.Wait(ctx, t.id, nil)
+	switch {
+	case err != nil:
+		say("task %s is being cancelled: %v", t.id, err)
+	case last.GetState() == pb.TaskState_TASK_STATE_CANCELLED && last.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_STAGE && last.GetDataset() != "":
+		say("task %s is cancelled; what was copied goes, because a part of a dataset is none", t.id)
+	case last.GetState() == pb.TaskState_TASK_STATE_CANCELLED:
+		say("task %s is cancelled; what is done stays", t.id)
+	}
+	return last, err
+}
+
+// end is what became of the task.
+func (t *task) end(w *watcher, last *pb.Task) (local.Report, error) {
+	t.last = last
+	report := wire.LocalReport(last.GetReport())
+	for _, it := range report.Failures { // of all others nothing is said by name
+		w.Item(it)
+	}
+	return report, endOf(last)
+}
+
+// endOf makes of a task that has ended the error that decides the exit code; nil when
+// all is there.
+func endOf(t *pb.Task) error {
+	e := &ended{text: t.GetError(), code: int(t.GetExitCode())}
+	switch {
+	case t.GetState() == pb.TaskState_TASK_STATE_DONE && e.code == 0:
+		return nil
+	case t.GetState() == pb.TaskState_TASK_STATE_CANCELLED:
+		e.text, e.code = "task "+t.GetId()+" is cancelled", exitInterrupted
+		return advise(e, "the same command again: it goes on where it stopped")
+	case e.code <= 0 || e.code > 255: // of which a shell would see a part
+		e.code = exitOther
+	}
+	if e.text == "" {
+		e.text = "task " + t.GetId() + " has failed"
+	}
+	if e.kind = mover.KindNamed(t.GetErrorKind()); e.kind == nil {
+		e.kind = kindOf(e.code)
+	}
+	for _, f := range t.GetReport().GetFailures() {
+		e.kind = local.Gravest(e.kind, wire.Err(f.GetErrorKind(), f.GetError()))
+	}
+	if adviceFor(e) == "" {
+		return advise(e, "datamove task show "+t.GetId())
+	}
+	return e
+}
+
+// remote is what is known of a task that is done elsewhere. It is a local.Live.
+type remote struct{ now atomic.Pointer[pb.Progress] }
+
+func (r *remote) hear(t *pb.Task) { r.now.Store(t.GetProgress()) }
+
+// Snapshot implements local.Live.
+func (r *remote) Snapshot() local.Snapshot { return wire.Snapshot(r.now.Load()) }
+
+// hear is told how a task of the service stands.
+func (w *watcher) hear(t *pb.Task) {
+	switch t.GetState() {
+	case pb.TaskState_TASK_STATE_QUEUED:
+		w.waits("queued", t.GetWhy())
+	case pb.TaskState_TASK_STATE_PAUSED:
+		w.waits("paused", t.GetWhy())
+	default:
+		w.State(local.Phase(t.GetPhase()), t.GetWhy())
+	}
+}

@@ -1,0 +1,314 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"datamove.dev/api"
+	"datamove.dev/mover"
+	"datamove.dev/mover/config"
+	"datamove.dev/tiering/hook"
+	"datamove.dev/tiering/hook/controller"
+	"datamove.dev/tiering/hook/directive"
+	"datamove.dev/tiering/hook/hostlist"
+)
+
+// phase is one that burst_buffer.lua runs.
+type phase struct {
+	args    string // that it has, for people
+	least   int
+	what    string
+	patient time.Duration // how long it may take; 0 is as long as Slurm lets it
+	do      func(a *app, ctx context.Context, c *controller.Controller, args []string) (said string, err error)
+	killed  bool // Slurm may kill it together with the teardown behind it
+}
+
+const (
+	quick = 3 * time.Second  // of what Slurm's controller waits for
+	after = 20 * time.Second // of what ends a job
+)
+
+// phases are all, by name.
+var phases = map[string]phase{
+	"submit":      {"UID SCRIPT", 2, "check what a job asks for, for job_submit.lua", quick, (*app).bbSubmit, false},
+	"job_process": {"SCRIPT", 1, "check what a job asks for", quick, (*app).bbProcess, false},
+	"setup":       {"JOB UID GID SCRIPT", 4, "remember what a job asks for", quick, (*app).bbSetup, false},
+	"data_in":     {"JOB SCRIPT", 1, "bring its data to where all nodes see it", 0, (*app).bbIn, true},
+	"paths":       {"JOB SCRIPT FILE", 3, "write what its script finds in its environment", quick, (*app).bbPaths, false},
+	"pre_run":     {"JOB SCRIPT", 1, "bring its data onto its nodes", 0, (*app).bbBefore, true},
+	"post_run":    {"JOB SCRIPT", 1, "nothing", quick, (*app).bbAfter, false},
+	"data_out":    {"JOB SCRIPT [STATE]", 1, "bring its results away", 0, (*app).bbOut, false},
+	"teardown":    {"JOB SCRIPT HURRY", 1, "end what was asked for it", after, (*app).bbTeardown, false},
+	"get_status":  {"", 0, "show what jobs have asked for", quick, (*app).bbStatus, false},
+}
+
+func (a *app) bbCommand() *cobra.Command {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(phases)) {
+		list = append(list, fmt.Sprintf("  %-32s %s", strings.TrimSpace(name+" "+phases[name].args), phases[name].what))
+	}
+	cmd := &cobra.Command{
+		Use:   "bb PHASE [ARG...]",
+		Short: "Do a phase of a job, for burst_buffer.lua on the host of slurmctld",
+		Long: `The first word that is printed says how it went, since that is all that Slurm's Lua hears: OK, or ERROR
+and why. The phases, with their arguments as Slurm has them:
+
+` + strings.Join(list, "\n"),
+		DisableFlagParsing: true,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		a.begun = true
+		if len(args) == 0 || args[0] == "--help" || args[0] == "-h" {
+			return cmd.Help()
+		}
+		if a.apart != nil && phases[args[0]].killed && a.env(outlivesKey) == "" {
+			if err := outlived(cmd.Context(), a.runOf(args[1:])); !errors.Is(err, errNotApart) {
+				return err
+			}
+		}
+		said, err := a.bb(cmd.Context(), args[0], args[1:])
+		if err != nil {
+			fmt.Fprintf(a.out, "ERROR %s\n", strings.TrimPrefix(err.Error(), "datamove: "))
+			return exitOf(exitCode(err))
+		}
+		fmt.Fprintln(a.out, strings.TrimSpace("OK\n"+said))
+		return nil
+	}
+	return cmd
+}
+
+// bb does a phase. That it breaks is an answer like any other.
+func (a *app) bb(ctx context.Context, name string, args []string) (said string, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("it broke: %v", r)
+		}
+	}()
+	p, known := phases[name]
+	if !known || len(args) < p.least {
+		return "", fmt.Errorf("%w: datamove hook bb %s: want one of its phases with its arguments (datamove hook bb --help)", mover.ErrUsage, mover.Printable(name))
+	}
+	c, err := a.controller()
+	if err != nil {
+		return "", err
+	}
+	if p.patient > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, p.patient)
+		defer cancel()
+	}
+	return p.do(a, ctx, c, args)
+}
+
+// controller is this host, as the configuration has it.
+func (a *app) controller() (*controller.Controller, error) {
+	c, err := a.config()
+	if err != nil {
+		return nil, err
+	}
+	return &controller.Controller{
+		Config: c, Records: cmp.Or(c.Slurm.Records, config.DefaultSlurmRecords),
+		Dial: func(ctx context.Context) (*api.Client, error) {
+			return a.dial(ctx, cmp.Or(a.env("DATAMOVE_SERVICE"), c.Service, config.DefaultListen), "the datamoved of this host")
+		},
+		Told: func(what string) { fmt.Fprintf(a.err, "datamove: hook: %s\n", shown(what)) },
+		Room: a.room,
+	}, nil
+}
+
+func (a *app) bbSubmit(ctx context.Context, c *controller.Controller, args []string) (string, error) {
+	return a.bbProcess(ctx, c, args[1:])
+}
+
+func (a *app) bbProcess(ctx context.Context, c *controller.Controller, args []string) (string, error) {
+	text, err := scriptOf(args[0])
+	if err != nil {
+		return "", err
+	}
+	asks, err := c.Process(ctx, text)
+	return strings.Join(asks, "\n"), err
+}
+
+func (a *app) bbSetup(_ context.Context, c *controller.Controller, args []string) (string, error) {
+	own, err := hook.JobOf(func(name string) string {
+		return map[string]string{"SLURM_JOB_ID": args[0], "SLURM_JOB_UID": args[1], "SLURM_JOB_GID": args[2]}[name]
+	})
+	if err != nil {
+		return "", err
+	}
+	if u, err := user.LookupId(args[1]); err == nil {
+		own.User = u.Username
+	}
+	text, err := scriptOf(args[3])
+	if err != nil {
+		return "", err
+	}
+	return "", c.Setup(own, text)
+}
+
+func (a *app) bbIn(ctx context.Context, c *controller.Controller, args []string) (string, error) {
+	job, err := jobNumber(args[0])
+	if err != nil {
+		return "", err
+	}
+	if a.env(outlivesKey) == "" {
+		return "", c.In(ctx, job)
+	}
+	return "", c.Outlive(ctx, job, outlives(a.env(outlivesKey)), c.In)
+}
+
+func (a *app) bbPaths(_ context.Context, c *controller.Controller, args []string) (string, error) {
+	job, err := jobNumber(args[0])
+	if err != nil {
+		return "", err
+	}
+	lines, err := c.Paths(job)
+	if err != nil { // a failure here is a job that is held for ever, without a reason: the next phase fails for the same, and says why
+		c.Told(err.Error())
+		return "", nil
+	}
+	return "", os.WriteFile(args[2], []byte(strings.Join(lines, "\n")+"\n"), 0o600)
+}
+
+func (a *app) bbBefore(ctx context.Context, c *controller.Controller, args []string) (string, error) {
+	job, err := jobNumber(args[0])
+	if err != nil {
+		return "", err
+	}
+	before := func(ctx context.Context, job uint32) error {
+		ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Config.Slurm.Ready, config.DefaultReady))
+		defer cancel()
+		return c.Before(ctx, job)
+	}
+	if a.env(outlivesKey) == "" {
+		return "", before(ctx, job)
+	}
+	return "", c.Outlive(ctx, job, outlives(a.env(outlivesKey)), before)
+}
+
+// runOf is the run of the job that a phase begins in; "" is none, as far as can be seen.
+func (a *app) runOf(args []string) string {
+	c, err := a.controller()
+	if err != nil || len(args) == 0 {
+		return "" // which the second process says
+	}
+	job, err := jobNumber(args[0])
+	if err != nil {
+		return ""
+	}
+	x, err := c.Run(job)
+	if err != nil {
+		return ""
+	}
+	return x.RunID()
+}
+
+// bbAfter has nothing to do, and never fails: Slurm would bring nothing away then.
+func (a *app) bbAfter(context.Context, *controller.Controller, []string) (string, error) {
+	return "", nil
+}
+
+func (a *app) bbOut(ctx context.Context, c *controller.Controller, args []string) (string, error) {
+	job, err := jobNumber(args[0])
+	if err != nil {
+		return "", err
+	}
+	var s controller.State
+	if len(args) > 2 {
+		if n, err := strconv.ParseUint(args[2], 10, 32); err == nil { // else it is not told: the results leave all the same
+			s = controller.State(n)
+		}
+	}
+	return "", c.Out(ctx, job, s)
+}
+
+func (a *app) bbTeardown(ctx context.Context, c *controller.Controller, args []string) (string, error) {
+	job, err := jobNumber(args[0])
+	if err != nil {
+		return "", err
+	}
+	return "", c.Teardown(ctx, job, len(args) > 2 && args[2] == "true")
+}
+
+func (a *app) bbStatus(ctx context.Context, c *controller.Controller, _ []string) (string, error) {
+	return c.Status(ctx)
+}
+
+func jobNumber(text string) (uint32, error) {
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("%w: %s is no number of a job", mover.ErrUsage, mover.Printable(text))
+	}
+	return uint32(n), nil
+}
+
+// scriptOf reads the beginning of a job's script, which Slurm ends with a zero byte.
+func scriptOf(name string) (text directive.Text, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return text, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, directive.ScriptMost+1))
+	text.Script = strings.TrimRight(string(b), "\x00")
+	return text, err
+}
+
+// atController is a hook that slurmctld runs. It never fails: Slurm would run the job again, or hold it.
+func (a *app) atController(name, short string, body func(*controller.Controller, uint32) error) *cobra.Command {
+	cmd := &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, DisableFlagParsing: true}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		a.begun = true
+		if len(args) > 0 && args[0] == "--help" {
+			return cmd.Help()
+		}
+		c, err := a.controller()
+		if err == nil {
+			var job uint32
+			if job, err = jobNumber(cmp.Or(a.env("SLURM_JOB_ID"), a.env("SLURM_JOBID"))); err == nil {
+				err = body(c, job)
+			}
+		}
+		if err != nil {
+			fmt.Fprintf(a.err, "datamove: hook: %s: %s\n", name, shown(err.Error()))
+		}
+		return nil
+	}
+	return cmd
+}
+
+// prologSlurmctld implements hook prolog-slurmctld.
+func (a *app) prologSlurmctld(c *controller.Controller, job uint32) error {
+	nodes, err := hostlist.Nodes(cmp.Or(a.env("SLURM_JOB_NODELIST"), a.env("SLURM_NODELIST")))
+	if err != nil {
+		return err
+	}
+	return c.Nodes(job, controller.Place{Nodes: nodes, Name: a.env("SLURM_JOB_NAME"), Array: a.env("SLURM_ARRAY_JOB_ID"), Task: a.env("SLURM_ARRAY_TASK_ID"), Count: a.restarts()})
+}
+
+// restarts is how often Slurm has begun the job again; after the end of a run that is not the last one the next is counted, too.
+func (a *app) restarts() int {
+	n, _ := strconv.Atoi(a.env("SLURM_JOB_RESTART_COUNT")) // not set is none
+	return n
+}
+
+// epilogSlurmctld implements hook epilog-slurmctld.
+func (a *app) epilogSlurmctld(c *controller.Controller, job uint32) error {
+	status, err := strconv.Atoi(cmp.Or(a.env("SLURM_JOB_EXIT_CODE"), "0"))
+	if err != nil {
+		err = fmt.Errorf("%w: SLURM_JOB_EXIT_CODE is %s", mover.ErrUsage, mover.Printable(a.env("SLURM_JOB_EXIT_CODE")))
+	}
+	return errors.Join(err, c.Ended(job, controller.End{Status: status, Count: a.restarts()}))
+}

@@ -1,0 +1,267 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"datamove.dev/lustre"
+	"datamove.dev/lustre/ceph"
+	"datamove.dev/mover"
+	"datamove.dev/mover/units"
+)
+
+func (a *app) layoutShow() *cobra.Command {
+	var f format
+	cmd := &cobra.Command{
+		Use:   "show [flags] [PATH...]",
+		Short: "Print how files are striped",
+		Long: `Show prints the layout of files, and of directories the one that new files in them
+get, and where that comes from. It restores nothing from an archive.`,
+		Example: `  datamove layout show /lustre/vision/train.tar
+  datamove layout show -o json /lustre/vision`,
+	}
+	cmd.RunE = a.doApart(func(ctx context.Context, args []string) error {
+		if len(args) == 0 {
+			args = []string{"."}
+		}
+		return a.showLayouts(ctx, f, args)
+	})
+	formatVar(cmd.Flags(), &f, listFormats...)
+	return cmd
+}
+
+// showLayouts prints the layouts of paths; those that have none are told in the end.
+func (a *app) showLayouts(ctx context.Context, f format, paths []string) error {
+	views, failed := eachPath(ctx, a, paths, layoutOf)
+	var err error
+	switch {
+	case f != formatTable:
+		err = list(a, f, layoutsListing, every(views))
+	case len(views) > 0:
+		err = list(a, f, stripesListing, every(rowsOf(views)))
+	}
+	return errors.Join(failed, err)
+}
+
+// eachPath asks about each path. Those that have no answer do not keep the others from theirs.
+func eachPath[T any](ctx context.Context, a *app, paths []string, ask func(context.Context, *mounted) (T, error)) (answers []T, failed error) {
+	all, errs := make([]T, len(paths)), make([]error, len(paths))
+	inParallel(len(paths), func(i int) { all[i], errs[i] = question(ctx, a, paths[i], ask) })
+	for i, answer := range all {
+		if errs[i] == nil {
+			answers = append(answers, answer)
+		}
+	}
+	return answers, errors.Join(errs...)
+}
+
+// layoutView is the layout of one path, as JSON.
+type layoutView struct {
+	Schema     string        `json:"schema"`
+	Path       string        `json:"path"`
+	FileSystem string        `json:"file_system"`
+	Kind       lustre.Kind   `json:"kind"`
+	Directory  bool          `json:"directory"`       // then it is that of new files
+	From       string        `json:"from"`            // "itself", "the file system", or the directory that has it
+	Layout     lustre.Layout `json:"layout"`          // empty: the file system does not tell
+	Width      int64         `json:"width,omitempty"` // of the first component: stripe size × stripe count
+	Lfs        string        `json:"lfs,omitempty"`   // the command that gives a new file the same
+	// Striping is how the entries of a directory are spread; absent when they are not.
+	Striping lustre.Striping `json:"striping,omitzero"`
+}
+
+// layoutOf asks for the layout of a path.
+func layoutOf(ctx context.Context, m *mounted) (*layoutView, error) {
+	if m.Layout == nil {
+		return nil, m.Lack(lustre.AskLayout)
+	}
+	l, from, err := layoutFrom(ctx, m)
+	if err != nil {
+		return nil, naming(m.path, kindly(err))
+	}
+	v := &layoutView{Schema: schemaLayout, Path: m.path, FileSystem: m.Mount, Kind: m.Kind, Directory: m.dir, From: from, Layout: l, Width: l.Width(0)}
+	if striper, ok := m.Layout.(lustre.DirStriper); ok && m.dir {
+		if s, err := striper.Striping(ctx, m.fd); err == nil && s.Count > 1 {
+			v.Striping = s
+		}
+	}
+	wanted := l.Wanted()
+	if args, ok := wanted.Setstripe(); ok && m.Kind == lustre.IsLustre {
+		v.Lfs = shellLine(args...)
+	}
+	return v, nil
+}
+
+// Where a layout can come from, beside a directory above.
+const (
+	fromItself = "itself"
+	fromSystem = "the file system"
+)
+
+// layoutFrom is the layout of a path, and which directory it comes from. Lustre gives
+// new files that of the file system when their directory has none; CephFS that of the
+// nearest directory above.
+func layoutFrom(ctx context.Context, m *mounted) (lustre.Layout, string, error) {
+	l, err := m.Layout.Layout(ctx, m.fd)
+	if !errors.Is(err, lustre.ErrInherited) {
+		return l, fromItself, err
+	}
+	if m.Kind == lustre.IsCephFS {
+		l, from, err := ceph.Default(ctx, m.fd)
+		if errors.Is(err, lustre.ErrInherited) { // from above the mount, and not told
+			err = nil
+		}
+		return l, cmp.Or(from, fromSystem), err
+	}
+	c, err := m.Layout.Cluster(ctx, m.fd)
+	if errors.Is(err, errors.ErrUnsupported) {
+		err = nil
+	}
+	return c.Default, fromSystem, err
+}
+
+// stripesRow is one component of one path in a table.
+type stripesRow struct {
+	*layoutView
+	c     *lustre.Component // nil when there is none
+	first bool
+}
+
+// rowsOf is a row for each component.
+func rowsOf(views []*layoutView) (rows []stripesRow) {
+	for _, v := range views {
+		if len(v.Layout.Components) == 0 {
+			rows = append(rows, stripesRow{v, nil, true})
+		}
+		for i := range v.Layout.Components {
+			rows = append(rows, stripesRow{v, &v.Layout.Components[i], i == 0})
+		}
+	}
+	return rows
+}
+
+// layoutsListing is how layouts are listed for machines, stripesListing for people.
+var layoutsListing = listing[*layoutView]{
+	what: "layouts",
+	view: func(v *layoutView) any { return v },
+	name: func(v *layoutView) string { return v.Path },
+}
+
+var stripesListing = listing[stripesRow]{
+	what: "layouts",
+	columns: []column[stripesRow]{
+		{"BYTES", 20, ofComponent(rangeText)},
+		{"COUNT", -7, ofComponent(countText)},
+		{"STRIPE", -8, ofComponent(func(c *lustre.Component) string { return bytesKnown(c.StripeBytes) })},
+		{"POOL", 10, ofComponent(func(c *lustre.Component) string { return known(c.Pool) })},
+		{"OSTS", 12, ofComponent(targetsText)},
+		{"PATH", 0, layoutNote},
+	},
+}
+
+// ofComponent is a cell that says something of a component.
+func ofComponent(text func(*lustre.Component) string) func(stripesRow) string {
+	return func(r stripesRow) string {
+		if r.c == nil {
+			return "-"
+		}
+		return text(r.c)
+	}
+}
+
+// rangeText is which bytes of a file a component has.
+func rangeText(c *lustre.Component) string {
+	switch {
+	case c.Start == 0 && c.End == lustre.EOF:
+		return "all"
+	case c.End == lustre.EOF:
+		return "from " + units.Bytes(c.Start)
+	case c.Start == 0:
+		return "up to " + units.Bytes(c.End)
+	}
+	return units.Bytes(c.Start) + " - " + units.Bytes(c.End)
+}
+
+// countText is a stripe count as layout set reads it.
+func countText(c *lustre.Component) string {
+	switch {
+	case c.Pattern == lustre.OnMDT:
+		return "mdt"
+	case c.StripeCount == lustre.AllTargets:
+		return "all"
+	case c.Pattern == lustre.Overstriped:
+		return overWord + strconv.Itoa(c.StripeCount)
+	case c.StripeCount == 0:
+		return "-"
+	}
+	return strconv.Itoa(c.StripeCount)
+}
+
+// mostShown is how many OSTs of a component a table has.
+const mostShown = 8
+
+// targetsText is where a component lies.
+func targetsText(c *lustre.Component) string {
+	var b strings.Builder
+	for i, o := range c.Objects[:min(len(c.Objects), mostShown)] {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Itoa(o.Target))
+	}
+	if rest := len(c.Objects) - mostShown; rest > 0 {
+		fmt.Fprintf(&b, " and %d more", rest)
+	}
+	return known(b.String())
+}
+
+// layoutNote is the path, on its first line, and what else there is to say.
+func layoutNote(r stripesRow) string {
+	var text string
+	notes := r.notes()
+	if r.first {
+		text = mover.Printable(r.Path) + " "
+		if n := r.Striping.Count; n > 1 {
+			notes = append([]string{fmt.Sprintf("entries on %d MDTs by %v", n, r.Striping.Hash)}, notes...)
+		}
+		if r.Striping.Foreign != nil {
+			notes = append([]string{"entries are kept by something else than Lustre"}, notes...)
+		}
+		if r.From != fromItself {
+			notes = append([]string{"from " + mover.Printable(r.From)}, notes...)
+		}
+	}
+	if len(notes) > 0 {
+		text += "(" + strings.Join(notes, ", ") + ")"
+	}
+	return strings.TrimSpace(text)
+}
+
+// notes are what a component has beside its numbers, or a layout without any.
+func (r stripesRow) notes() (notes []string) {
+	switch {
+	case r.Layout.Foreign != nil:
+		return []string{fmt.Sprintf("foreign, of type %d", r.Layout.Foreign.Type)}
+	case len(r.Layout.Opaque) > 0:
+		return []string{"a format that is not known here"}
+	case r.c == nil:
+		return []string{"which does not tell it"}
+	}
+	if mirror := r.c.Mirror(); mirror > 0 {
+		notes = append(notes, fmt.Sprintf("mirror %d", mirror))
+	}
+	if r.c.PoolNamespace != "" {
+		notes = append(notes, "namespace "+r.c.PoolNamespace)
+	}
+	if r.c.ObjectBytes > 0 {
+		notes = append(notes, "objects of "+units.Bytes(r.c.ObjectBytes))
+	}
+	return append(notes, slices.DeleteFunc(r.c.Flags.Names(), func(name string) bool { return name == "init" })...)
+}

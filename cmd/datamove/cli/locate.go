@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"datamove.dev/mover/units"
+)
+
+// exactly is the check of a command's arguments.
+func exactly(n int, what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usage("want %s; found %s", what, units.Plural(int64(len(args)), "argument", "arguments"))
+		}
+		return nil
+	}
+}
+
+// some is the check of a command that takes one thing or more.
+func some(what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usage("want %s", what)
+		}
+		return nil
+	}
+}
+
+// ends sets where a task goes and, unless source is "", where it comes from.
+func (t *task) ends(source, target string) error {
+	var err error
+	if source != "" {
+		if t.request.Source, err = t.locate(source); err != nil {
+			return err
+		}
+		t.source = source
+	}
+	if t.request.Target, err = t.locate(target); err != nil {
+		return err
+	}
+	t.target = target
+	return nil
+}
+
+// into sets several sources that go below dir.
+func (t *task) into(dir string, sources []string) error {
+	for _, arg := range sources {
+		l, err := t.locate(arg)
+		if err != nil {
+			return err
+		}
+		t.request.Names = append(t.request.Names, l)
+	}
+	t.source = strings.Join(sources, " ")
+	return t.ends("", dir)
+}

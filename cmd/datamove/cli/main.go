@@ -1,0 +1,61 @@
+// Package cli is the command datamove, which copies, synchronises and verifies trees of
+// files between POSIX file systems and S3: whole, checked, resumable.
+//
+// What it owns: the command line, its exit codes ([codes]), what is printed, and
+// the wiring of places to the mover (open.go). The work itself is done by
+// datamove.dev/mover/local, in this process, or by a service through
+// datamove.dev/api (there.go); what is printed and how it ends is the same.
+//
+// An interrupted or killed run leaves nothing half visible; the same command goes
+// on where it stopped. What asks file systems waits for none that hangs (question), and
+// is done by a second process, which can be left behind (apart). Text that comes from
+// elsewhere reaches no terminal as it is (shown). Scripts in test/script show every
+// command with its output, TestEveryKindHasACode that no kind of error was forgotten,
+// TestCodesAgree that a service counts the same.
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+)
+
+// What a copy allocates is small and short-lived, so the collector may wait for
+// more of it; what is on its way is in buffers that it does not see. heapSoft keeps
+// a run within 256 MiB with them.
+const (
+	heapGrowth = 400       // percent
+	heapSoft   = 112 << 20 // bytes from which on the collector works harder
+)
+
+// Main is the whole command in its process: it takes os.Args, and returns the exit code.
+// release is the version that the linker set, or "".
+func Main(release string) (code int) {
+	version = release
+	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetGCPercent(heapGrowth)
+		debug.SetMemoryLimit(heapSoft)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second ^C ends us at once
+	defer func() {
+		if p := recover(); p != nil { // of this goroutine; of others the runtime says the same, and ends with 2
+			fmt.Fprintf(os.Stderr, "datamove: this is a fault of datamove %s, please report it with all of this: %v\n%s", buildFacts().Version, p, debug.Stack())
+			code = exitOther
+		}
+	}()
+	a := app{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv}
+	first := toFirst()
+	if first == nil {
+		a.apart = apart
+	}
+	code = exitCode(a.run(ctx, os.Args[1:]))
+	if first != nil {
+		part(first, code)
+	}
+	return code
+}

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"datamove.dev/lustre/hints"
+	"datamove.dev/mover"
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/s3"
+	"datamove.dev/mover/site"
+)
+
+// locate reads one location of the command line. Paths become absolute, and a tier
+// its path or bucket, so that two names of one place are seen to be one; a bucket
+// remembers in Tier where its endpoint and credentials are described.
+func (a *app) locate(arg string) (location.Location, error) {
+	l, err := location.Parse(arg)
+	switch {
+	case err != nil:
+		return l, err
+	case l.Scheme == location.InTier:
+		return a.resolve(l)
+	case l.Scheme == location.Dataset:
+		return l, fmt.Errorf("%s: datasets are named by a service, and this command works in its own process: %w", l, mover.ErrUnsupported)
+	case l.Scheme == location.POSIX:
+		l.Path, err = filepath.Abs(l.Path)
+	}
+	return l, err
+}
+
+func (a *app) resolve(l location.Location) (location.Location, error) {
+	conf, err := a.config()
+	if err != nil {
+		return l, err
+	}
+	resolved, ok := site.Site{Tiers: conf.Tiers}.Resolve(l)
+	if !ok {
+		return l, advise(unknownTier(conf, l.Tier), "./"+l.String()+" if it is a path with a colon")
+	}
+	return resolved, nil
+}
+
+func unknownTier(conf *config.Config, name string) error {
+	if conf.File == "" {
+		return usage("there is no tier %q: no configuration was found", name)
+	}
+	return usage("there is no tier %q in %s; there are: %s", name, conf.File, strings.Join(slices.Sorted(maps.Keys(conf.Tiers)), ", "))
+}
+
+// open is the local.Opener of this program. Paths need no configuration: one that can not be
+// read has no tiers that they could be in.
+func (a *app) open(ctx context.Context, l location.Location, o local.OpenOptions) (mover.Place, error) {
+	s := site.Site{FileSystem: hints.Of}
+	conf, err := a.config()
+	switch {
+	case err == nil:
+		s.Tiers = conf.Tiers
+	case l.Tier != "":
+		return nil, err
+	}
+	return s.Open(ctx, l, o)
+}
+
+// bucket says how to reach the bucket of l.
+func (a *app) bucket(l location.Location) (s3.Options, error) {
+	if l.Tier == "" {
+		return site.Site{}.Bucket(l)
+	}
+	conf, err := a.config()
+	if err != nil {
+		return s3.Options{}, err
+	}
+	return site.Site{Tiers: conf.Tiers}.Bucket(l)
+}

@@ -1,0 +1,470 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"datamove.dev/api"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/units"
+	"datamove.dev/tiering/run"
+)
+
+func (a *app) policyRunCommand() *cobra.Command {
+	var f format
+	var plan string
+	var detach bool
+	cmd := &cobra.Command{
+		Use:   "run [flags] --plan ID",
+		Short: "Do what a plan lists, as far as it is still true",
+		Long: `Run has the service do what the plan lists and nothing else. Each file is looked at once more
+before anything is done to it, and at the very moment when it is taken away: what has changed, or is
+held by then, is skipped. What is taken away without a copy elsewhere is kept for a while, see
+datamove policy undo. ^C leaves the run alone; datamove policy stop ends it.`,
+		Example: `  datamove policy run --plan 01m8b9fwq1dpygtsk89g`,
+		Args:    cobra.NoArgs,
+	}
+	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
+		if plan == "" {
+			return advise(usage("want --plan ID: a policy runs by its schedule, or by a plan that somebody has seen"), "datamove policy plan POLICY")
+		}
+		return a.ask(ctx, listPolicies, func(c *api.Client) error {
+			r, err := c.RunPlan(ctx, &pb.RunPlanRequest{Plan: plan})
+			if err == nil && !detach {
+				r, err = a.untilEnded(ctx, c, r)
+			}
+			if err != nil {
+				return err
+			}
+			return a.tellRun(f, r, run.Done)
+		})
+	})
+	flags := cmd.Flags()
+	formatVar(flags, &f, formatTable, formatJSON, formatJSONL, formatYAML, formatName)
+	flags.StringVar(&plan, "plan", "", "the plan `ID`")
+	flags.BoolVar(&detach, "detach", false, "print the run, and return")
+	return cmd
+}
+
+// runPoll is how often a run is looked at.
+const runPoll = time.Second
+
+// untilEnded waits for the end of a run, and says how far it is.
+func (a *app) untilEnded(ctx context.Context, c *api.Client, r *pb.Run) (*pb.Run, error) {
+	told := time.Now()
+	for pause := runPoll / 5; run.Active(r.GetState()); pause = runPoll {
+		select {
+		case <-ctx.Done():
+			return r, advise(context.Cause(ctx), "datamove policy history: the run goes on")
+		case <-time.After(pause):
+		}
+		answer, err := c.ListRuns(ctx, &pb.ListRunsRequest{Id: r.GetId()})
+		if err != nil || len(answer.GetRuns()) == 0 {
+			return r, err
+		}
+		r = answer.GetRuns()[0]
+		if !a.quiet && time.Since(told) >= scanTold {
+			told = time.Now()
+			fmt.Fprintf(a.err, "datamove: policy: %s: %s of %s, %s skipped, %s failed\n", runWord(r.GetState()), totalsText(r.GetDone()), totalsText(r.GetPlanned()), units.Count(r.GetSkipped()), units.Count(r.GetFailed()))
+		}
+	}
+	return r, nil
+}
+
+// tellRun prints a run, and ends as it did.
+func (a *app) tellRun(f format, r *pb.Run, want pb.RunState) error {
+	var err error
+	if f == formatTable {
+		err = printRun(a.out, r)
+	} else {
+		err = list(a, f, runsListing, every([]*pb.Run{r}))
+	}
+	switch {
+	case err != nil || run.Active(r.GetState()):
+		return err
+	case r.GetFailed() > 0:
+		return &partial{failed: r.GetFailed(), err: fmt.Errorf("%s", shown(r.GetError()))}
+	case r.GetState() != want:
+		return fmt.Errorf("%w: it is %s: %s", mover.ErrRefused, runWord(r.GetState()), shown(r.GetWhy()))
+	}
+	return nil
+}
+
+func printRun(w io.Writer, r *pb.Run) error {
+	_, err := fmt.Fprintf(w, "run %s of %s is %s: %s of %s, %s skipped, %s failed\n", shown(r.GetId()), shown(r.GetPolicy()), runWord(r.GetState()),
+		totalsText(r.GetDone()), totalsText(r.GetPlanned()), units.Count(r.GetSkipped()), units.Count(r.GetFailed()))
+	if r.GetWhy() != "" {
+		_, err = fmt.Fprintf(w, "  %s\n", shown(r.GetWhy()))
+	}
+	for _, notice := range r.GetNotices() {
+		_, err = fmt.Fprintf(w, "  %s\n", shown(notice))
+	}
+	if r.GetState() == run.Undone {
+		_, err = fmt.Fprintf(w, "  %s given back\n", units.Plural(r.GetRestored(), "file was", "files were"))
+	} else if r.GetKeptUntil() != nil {
+		_, err = fmt.Fprintf(w, "  can be undone until %s: datamove policy undo %s\n", minute(r.GetKeptUntil()), shown(r.GetId()))
+	}
+	return err
+}
+
+// runWord is the state of a run in one word.
+func runWord(s pb.RunState) string {
+	return strings.ToLower(strings.TrimPrefix(s.String(), "RUN_STATE_"))
+}
+
+func (a *app) policyHistoryCommand() *cobra.Command {
+	var f format
+	req := &pb.ListRunsRequest{}
+	cmd := &cobra.Command{
+		Use:   "history [flags] [POLICY]",
+		Short: "List runs of policies, the newest first",
+		Args:  cobra.MaximumNArgs(1),
+	}
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		if len(args) == 1 {
+			req.Policy = args[0]
+		}
+		return a.ask(ctx, listPolicies, func(c *api.Client) error {
+			answer, err := c.ListRuns(ctx, req)
+			if err != nil {
+				return err
+			}
+			return list(a, f, runsListing, every(answer.GetRuns()))
+		})
+	})
+	formatVar(cmd.Flags(), &f, listFormats...)
+	cmd.Flags().Int32Var(&req.Limit, "limit", 0, "the newest `N` (default 100)")
+	return cmd
+}
+
+// runsListing is how runs are listed.
+var runsListing = listing[*pb.Run]{
+	what: "runs",
+	columns: []column[*pb.Run]{
+		{"ID", 20, (*pb.Run).GetId},
+		{"POLICY", 16, (*pb.Run).GetPolicy},
+		{"STATE", 8, func(r *pb.Run) string { return runWord(r.GetState()) }},
+		{"BEGAN", 16, func(r *pb.Run) string { return minute(r.GetStartTime()) }},
+		{"BY", 9, (*pb.Run).GetBy},
+		{"DONE", -11, func(r *pb.Run) string { return units.Count(r.GetDone().GetFiles()) }},
+		{"BYTES", -9, func(r *pb.Run) string { return units.Bytes(r.GetDone().GetBytes()) }},
+		{"SKIPPED", -8, func(r *pb.Run) string { return units.Count(r.GetSkipped()) }},
+		{"FAILED", -8, func(r *pb.Run) string { return units.Count(r.GetFailed()) }},
+		{"UNDO UNTIL", 16, func(r *pb.Run) string { return minute(r.GetKeptUntil()) }},
+		{"WHY", 0, func(r *pb.Run) string { return known(cmp.Or(r.GetWhy(), r.GetError())) }},
+	},
+	view: func(r *pb.Run) any { return viewRun(r) },
+	name: (*pb.Run).GetId,
+	colour: func(r *pb.Run) string {
+		switch {
+		case r.GetFailed() > 0:
+			return red
+		case r.GetState() == run.Stopped:
+			return yellow
+		}
+		return ""
+	},
+}
+
+// runView is a run as JSON.
+type runView struct {
+	Schema    string     `json:"schema"`
+	ID        string     `json:"id"`
+	Policy    string     `json:"policy"`
+	State     string     `json:"state"`
+	By        string     `json:"by"`
+	Due       *time.Time `json:"due,omitempty"`
+	Started   *time.Time `json:"started,omitempty"`
+	Ended     *time.Time `json:"ended,omitempty"`
+	Planned   amountView `json:"planned"`
+	Done      amountView `json:"done"`
+	Skipped   int64      `json:"skipped"`
+	Failed    int64      `json:"failed"`
+	Restored  int64      `json:"restored,omitempty"`
+	UndoUntil *time.Time `json:"undo_until,omitempty"`
+	Why       string     `json:"why,omitempty"`
+	Error     string     `json:"error,omitempty"`
+	Notices   []string   `json:"notices,omitempty"` // of rules that notify
+	Tasks     []string   `json:"tasks,omitempty"`   // that are under way
+}
+
+func viewRun(r *pb.Run) runView {
+	v := runView{Schema: schemaRun, ID: r.GetId(), Policy: r.GetPolicy(), State: runWord(r.GetState()), By: r.GetBy(), Due: stamp(r.GetDueTime()), Started: stamp(r.GetStartTime()), Ended: stamp(r.GetEndTime()),
+		Planned: viewAmount(r.GetPlanned()), Done: viewAmount(r.GetDone()), Skipped: r.GetSkipped(), Failed: r.GetFailed(), Restored: r.GetRestored(), UndoUntil: stamp(r.GetKeptUntil()), Why: r.GetWhy(), Error: r.GetError(), Notices: r.GetNotices()}
+	for _, p := range r.GetParts() {
+		v.Tasks = append(v.Tasks, p.GetTask())
+	}
+	return v
+}
+
+func (a *app) policyUndoCommand() *cobra.Command {
+	var f format
+	cmd := &cobra.Command{
+		Use:   "undo [flags] RUN",
+		Short: "Give back what a run has taken away",
+		Long: `Undo gives each file back that the run has taken away, from where it is kept or from its copy. What has
+its name by now stays as it is. What a run has copied, and not taken away, stays, too.`,
+		Args: exactly(1, "one run, as datamove policy history lists them"),
+	}
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		return a.ask(ctx, "datamove policy history", func(c *api.Client) error {
+			r, err := c.UndoRun(ctx, &pb.UndoRunRequest{Id: args[0]})
+			if err == nil {
+				r, err = a.untilEnded(ctx, c, r)
+			}
+			if err != nil {
+				return err
+			}
+			return a.tellRun(f, r, run.Undone)
+		})
+	})
+	formatVar(cmd.Flags(), &f, formatTable, formatJSON, formatJSONL, formatYAML, formatName)
+	return cmd
+}
+
+func (a *app) policyStopCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "stop RUN",
+		Short: "Have a run begin nothing more",
+		Args:  exactly(1, "one run, as datamove policy history lists them"),
+	}
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		return a.ask(ctx, "datamove policy history", func(c *api.Client) error {
+			r, err := c.StopRun(ctx, &pb.StopRunRequest{Id: args[0]})
+			if err != nil {
+				return err
+			}
+			return printRun(a.out, r)
+		})
+	})
+	return cmd
+}
+
+// explained asks what policies say of a file.
+func (a *app) explained(use, short, long string, tell func(*pb.ExplainFileResponse) error) *cobra.Command {
+	var f format
+	var of, node string
+	cmd := &cobra.Command{
+		Use:   use + " [flags] LOCATION",
+		Short: short,
+		Long:  long,
+		Args:  exactly(1, "one file in a tier"),
+	}
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		l, err := absolute(args[0])
+		if err != nil {
+			return err
+		}
+		req := &pb.ExplainFileRequest{Location: l.String(), Node: node}
+		if of != "" {
+			if req.Policy, req.Text, err = named(of); err != nil {
+				return err
+			}
+		}
+		return a.ask(ctx, "datamove tier scans, which shows how old the catalog is", func(c *api.Client) error {
+			answer, err := c.ExplainFile(ctx, req)
+			if err != nil {
+				return err
+			}
+			if f != formatTable {
+				return writeOne(a.out, f, viewExplained(answer))
+			}
+			return tell(answer)
+		})
+	})
+	flags := cmd.Flags()
+	formatVar(flags, &f, formatTable, formatJSON, formatJSONL, formatYAML)
+	flags.StringVar(&of, "policy", "", "only what `POLICY` says, of the service or in a file")
+	flags.StringVar(&node, "node", "", "the `NODE` of a node-local tier (default this one)")
+	return cmd
+}
+
+func (a *app) policyExplainCommand() *cobra.Command {
+	return a.explained("explain", "Say clause by clause what policies say of a file", "Explain shows each rule up to the one that decides, what each of its clauses wants and what the file has.",
+		func(e *pb.ExplainFileResponse) error { return printExplained(a.out, e) })
+}
+
+func (a *app) policyWhyCommand() *cobra.Command {
+	return a.explained("why", "Say in a line for each policy what it does to a file, and which runs listed it",
+		"Why says what each policy would do to the file, and why, and which runs of policies have listed it.",
+		func(e *pb.ExplainFileResponse) error { return printWhy(a.out, e) })
+}
+
+func printExplained(w io.Writer, e *pb.ExplainFileResponse) error {
+	fmt.Fprintf(w, "%s, of use last %s\n", units.Bytes(e.GetFile().GetBytes()), shown(cmp.Or(e.GetUsed(), "unknown")))
+	if len(e.GetPolicies()) == 0 {
+		fmt.Fprintln(w, "no policy is about it")
+	}
+	var err error
+	for _, p := range e.GetPolicies() {
+		_, err = fmt.Fprintf(w, "%s (%s): %s\n", shown(p.GetPolicy()), shown(p.GetMode()), shown(p.GetReason()))
+		for _, r := range p.GetRules() {
+			fmt.Fprintf(w, "  rule %s %s\n", shown(r.GetRule()), map[bool]string{true: "decides", false: "does not match"}[r.GetHolds()])
+			for _, c := range r.GetClauses() {
+				fmt.Fprintf(w, "    %s  %s %s, and is %s\n", map[bool]string{true: "yes", false: "no "}[c.GetHolds()], shown(c.GetField()), shown(c.GetWant()), shown(c.GetIs()))
+			}
+			if r.GetError() != "" {
+				fmt.Fprintf(w, "    it fails: %s\n", shown(r.GetError()))
+			}
+		}
+		if p.GetNextTime() != nil {
+			_, err = fmt.Fprintf(w, "  looked at next %s\n", minute(p.GetNextTime()))
+		}
+	}
+	return err
+}
+
+func printWhy(w io.Writer, e *pb.ExplainFileResponse) error {
+	var err error
+	if len(e.GetPolicies()) == 0 {
+		_, err = fmt.Fprintln(w, "no policy is about it")
+	}
+	for _, p := range e.GetPolicies() {
+		_, err = fmt.Fprintf(w, "%s (%s): %s\n", shown(p.GetPolicy()), shown(p.GetMode()), shown(p.GetReason()))
+	}
+	for _, r := range e.GetRuns() {
+		_, err = fmt.Fprintf(w, "run %s of %s listed it, %s: %s\n", shown(r.GetId()), shown(r.GetPolicy()), minute(r.GetStartTime()), runWord(r.GetState()))
+	}
+	return err
+}
+
+// explainedView is what policies say of a file, as JSON.
+type explainedView struct {
+	Schema   string      `json:"schema"`
+	File     fileView    `json:"file"`
+	Used     string      `json:"used"`
+	Policies []sightView `json:"policies"`
+	Runs     []runView   `json:"runs,omitempty"`
+}
+
+type sightView struct {
+	Policy string      `json:"policy"`
+	Mode   string      `json:"mode"`
+	Reason string      `json:"reason"`
+	Rules  []ruleSight `json:"rules"`
+	Next   *time.Time  `json:"next,omitempty"`
+}
+
+type ruleSight struct {
+	Rule    string        `json:"rule"`
+	Decides bool          `json:"decides"`
+	Error   string        `json:"error,omitempty"`
+	Clauses []clauseSight `json:"clauses"`
+}
+
+type clauseSight struct {
+	Field string `json:"field"`
+	Want  string `json:"want"`
+	Is    string `json:"is"`
+	Holds bool   `json:"holds"`
+}
+
+func viewExplained(e *pb.ExplainFileResponse) explainedView {
+	v := explainedView{Schema: schemaExplained, File: viewFile(e.GetFile()), Used: e.GetUsed(), Policies: []sightView{}}
+	for _, p := range e.GetPolicies() {
+		s := sightView{Policy: p.GetPolicy(), Mode: p.GetMode(), Reason: p.GetReason(), Next: stamp(p.GetNextTime())}
+		for _, r := range p.GetRules() {
+			rule := ruleSight{Rule: r.GetRule(), Decides: r.GetHolds(), Error: r.GetError()}
+			for _, c := range r.GetClauses() {
+				rule.Clauses = append(rule.Clauses, clauseSight{c.GetField(), c.GetWant(), c.GetIs(), c.GetHolds()})
+			}
+			s.Rules = append(s.Rules, rule)
+		}
+		v.Policies = append(v.Policies, s)
+	}
+	for _, r := range e.GetRuns() {
+		v.Runs = append(v.Runs, viewRun(r))
+	}
+	return v
+}
+
+func (a *app) policyDiffCommand() *cobra.Command {
+	var f format
+	cmd := &cobra.Command{
+		Use:   "diff [flags] POLICY|FILE POLICY|FILE",
+		Short: "Say what two policies, or two versions of one, would do differently",
+		Long: `Diff plans both, and lists the files to which they would do different things. It ends with 0 when
+there are none, and with 6 when there are some.`,
+		Example: `  datamove policy diff scratch-to-cold ./new.yaml`,
+		Args:    exactly(2, "two policies"),
+	}
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		return a.ask(ctx, listPolicies, func(c *api.Client) error {
+			var deeds [2]map[string]string
+			for i, arg := range args {
+				name, text, err := named(arg)
+				if err != nil {
+					return err
+				}
+				plan, err := c.PlanPolicy(ctx, &pb.PlanPolicyRequest{Policy: name, Text: text})
+				if err != nil {
+					return err
+				}
+				deeds[i] = map[string]string{}
+				for item, err := range planItems(ctx, c, plan.GetId(), nil) {
+					if err != nil {
+						return err
+					}
+					key := item.GetTier() + ":" + string(item.GetName())
+					if item.GetNode() != "" {
+						key = item.GetNode() + " " + key
+					}
+					deeds[i][key] = strings.TrimSpace(deeds[i][key] + " " + strings.TrimSpace(item.GetAction()+" "+item.GetTarget()))
+				}
+			}
+			rows := differing(deeds[0], deeds[1])
+			if err := list(a, f, differingListing, every(rows)); err != nil {
+				return err
+			}
+			if len(rows) > 0 {
+				return &partial{failed: int64(len(rows)), differ: true}
+			}
+			return nil
+		})
+	})
+	formatVar(cmd.Flags(), &f, listFormats...)
+	return cmd
+}
+
+// difference is a file to which two policies would do different things.
+type difference struct {
+	Schema string `json:"schema"`
+	Name   string `json:"name"`
+	First  string `json:"first"`
+	Second string `json:"second"`
+}
+
+func differing(first, second map[string]string) (rows []difference) {
+	const none = "keep"
+	for name, does := range first {
+		if second[name] != does {
+			rows = append(rows, difference{schemaDifference, name, does, cmp.Or(second[name], none)})
+		}
+	}
+	for name, does := range second {
+		if _, both := first[name]; !both {
+			rows = append(rows, difference{schemaDifference, name, none, does})
+		}
+	}
+	slices.SortFunc(rows, func(a, b difference) int { return cmp.Compare(a.Name, b.Name) })
+	return rows
+}
+
+var differingListing = listing[difference]{
+	what: "differences",
+	columns: []column[difference]{
+		{"FIRST", 16, func(d difference) string { return d.First }},
+		{"SECOND", 16, func(d difference) string { return d.Second }},
+		{"NAME", 0, func(d difference) string { return mover.Printable(d.Name) }},
+	},
+	view: func(d difference) any { return d },
+	name: func(d difference) string { return mover.Printable(d.Name) },
+}

@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"datamove.dev/api"
+	"datamove.dev/mover"
+	"datamove.dev/mover/config"
+)
+
+// here is the address that means this process.
+const here = "none"
+
+// address is --service. Given and empty it means something: this process.
+type address struct {
+	set  bool
+	text string
+}
+
+func (f *address) String() string { return f.text }
+func (f *address) Type() string   { return "address" }
+
+func (f *address) Set(s string) error {
+	f.set, f.text = true, s
+	return nil
+}
+
+// service returns the address of the service that does the work: that of --service,
+// of the environment, or of the configuration. "" is this process.
+func (a *app) service() (string, error) {
+	address := a.serviceFlag.text
+	if !a.serviceFlag.set {
+		if address = a.env("DATAMOVE_SERVICE"); address == "" {
+			conf, err := a.config()
+			if err != nil {
+				return "", err
+			}
+			address = conf.Service
+		}
+	}
+	if address == here {
+		address = ""
+	}
+	return address, nil
+}
+
+// usual is where a service of this machine is that nobody has configured: that of
+// root, or else our own.
+func (a *app) usual() string {
+	if run := a.env("XDG_RUNTIME_DIR"); filepath.IsAbs(run) && !exists(strings.TrimPrefix(config.DefaultListen, "unix://")) {
+		if own := filepath.Join(run, "datamove", "datamoved.sock"); exists(own) {
+			return "unix://" + own
+		}
+	}
+	return config.DefaultListen
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// client connects to the service, for commands that are nothing without one. They
+// find it on its own machine without being told where.
+func (a *app) client(ctx context.Context) (*api.Client, error) {
+	address, err := a.service()
+	if err != nil {
+		return nil, err
+	}
+	if address == "" && a.serviceFlag.set {
+		return nil, advise(usage("this asks a service, and --service says that there is none"), "the command without --service")
+	}
+	return a.dial(ctx, cmp.Or(address, a.usual()), "datamove doctor, which asks the service, too")
+}
+
+// dial connects to the service at an address. If nobody is there, try is what to do.
+func (a *app) dial(ctx context.Context, address, try string) (*api.Client, error) {
+	var o api.Options
+	if isRemote(address) {
+		var err error
+		if o.TLS, err = a.identity(); err != nil {
+			return nil, err
+		}
+	}
+	c, err := api.Dial(ctx, address, o)
+	if err != nil {
+		return nil, a.adviseDial(err, address, try)
+	}
+	return c, nil
+}
+
+func isRemote(address string) bool { return strings.HasPrefix(address, "tcp://") }
+
+// adviseDial says what to do about a service that can not be called.
+func (a *app) adviseDial(err error, address, try string) error {
+	switch {
+	case errors.Is(err, mover.ErrPermission) && isRemote(address):
+		try = "a certificate from whoever runs this service, in " + a.identityFile()
+	case errors.Is(err, mover.ErrPermission):
+		try = "as a member of the group that may use the socket"
+	case errors.Is(err, mover.ErrUsage):
+		try = "--service " + config.DefaultListen
+	}
+	return advise(err, try)
+}
+
+// ask does a command that asks the service. things is the command that lists what it
+// asks for.
+func (a *app) ask(ctx context.Context, things string, body func(*api.Client) error) error {
+	c, err := a.client(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }() // what was asked has been answered
+	return adviseAsked(body(c), things)
+}
+
+// adviseAsked says what to do about an answer of the service, for which the advice of
+// a copy would be wrong.
+func adviseAsked(err error, things string) error {
+	var already *advised
+	var end *ended
+	switch {
+	case errors.As(err, &already), errors.As(err, &end):
+		return err
+	case errors.Is(err, mover.ErrPermission):
+		return advise(err, "datamove service info, which says who you are to the service and what you may")
+	case errors.Is(err, mover.ErrNotExist):
+		return advise(err, things)
+	case errors.Is(err, mover.ErrUnreachable), errors.Is(err, mover.ErrTimeout):
+		return advise(err, "datamove doctor, which asks the service, too")
+	}
+	return err
+}

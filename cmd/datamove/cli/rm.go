@@ -1,0 +1,250 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/plan"
+	"datamove.dev/mover/units"
+	"datamove.dev/mover/wire"
+)
+
+func (a *app) rmCommand() *cobra.Command {
+	t := &task{app: a, command: "rm"}
+	var yes, recursive, root bool
+	cmd := &cobra.Command{
+		Use:     "rm [flags] LOCATION",
+		Short:   "Remove a file, or with -r a folder or prefix",
+		GroupID: groupLook,
+		Long: `Rm counts what it would remove, asks, and then removes no more than it counted.
+Without a terminal it needs --yes. A whole bucket or tier is removed only with
+--root as well; / and what holds your home or the working directory never.
+
+With a service, it counts and asks here and removes there; what can not be counted
+from here it asks about all the same. ^C cancels the task, and what is removed is
+gone.`,
+		Example: `  datamove rm -r s3://archive/run-6
+  datamove rm -r --yes --max-delete 1000 /scratch/run-6`,
+		Args: exactly(1, "one location"),
+	}
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		if err := t.choose(""); err != nil {
+			return err
+		}
+		if err := t.refuseRoot(args[0], root); err != nil {
+			return err
+		}
+		if err := t.ends("", args[0]); err != nil {
+			return err
+		}
+		return t.remove(ctx, yes, recursive)
+	})
+	flags := cmd.Flags()
+	formatVar(flags, &t.format, formatTable, formatJSON, formatJSONL, formatYAML, formatName)
+	flags.BoolVarP(&recursive, "recursive", "r", false, "remove a folder and everything below it")
+	flags.BoolVarP(&yes, "yes", "y", false, "do not ask")
+	flags.BoolVar(&root, "root", false, "allow a whole bucket or tier")
+	flags.BoolVarP(&t.request.DryRun, "dry-run", "n", false, "say what would be removed, and do nothing")
+	parsedVar(flags, &t.request.MaxDelete, "max-delete", parseMaxDelete, "remove nothing at all when it would be more than `N` entries")
+	t.order.flags(flags)
+	return cmd
+}
+
+// refuseRoot keeps a slip of the hand from being the end of everything. It looks
+// at the words, before a tier is resolved.
+func (t *task) refuseRoot(arg string, allowed bool) error {
+	l, err := location.Parse(arg)
+	if err != nil {
+		return err
+	}
+	refuse := func(why string) error {
+		return &mover.Error{Op: "remove", Place: arg, Err: fmt.Errorf("%w: %s", mover.ErrRefused, why)}
+	}
+	switch {
+	case l.Scheme == location.Dataset && t.at != "":
+		return advise(usage("%s is a dataset, which is on tiers", l), "datamove release "+l.String()+" --from TIER, or datamove dataset remove")
+	case l.Scheme == location.S3 && l.Prefix == "" && !allowed:
+		return advise(refuse("it is a whole bucket"), "--root, if all of it is meant")
+	case l.Scheme == location.InTier && l.Path == "" && !allowed:
+		return advise(refuse("it is a whole tier"), "--root, if all of it is meant")
+	}
+	if l, err = t.locate(arg); err != nil || l.Scheme != location.POSIX {
+		return err
+	}
+	wd, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	path := l.Path
+	if _, link := isLink(l); !link {
+		resolved, err := filepath.EvalSymlinks(path)
+		switch {
+		case err == nil:
+			path = resolved
+		case t.at == "" || !t.elsewhere():
+			return err
+		}
+	}
+	for _, dear := range []string{"/", t.app.env("HOME"), wd} {
+		if dear != "" && mover.Within(strings.Trim(dear, "/"), strings.Trim(path, "/")) {
+			return refuse(dear + " is in it")
+		}
+	}
+	return nil
+}
+
+// isLink reports whether a location is a symbolic link, which is removed as such.
+// With a slash at its end it is the folder that it leads to.
+func isLink(l location.Location) (path string, link bool) {
+	if l.Scheme != location.POSIX || l.TrailingSlash {
+		return "", false
+	}
+	info, err := os.Lstat(l.Path)
+	return l.Path, err == nil && info.Mode().Type() == fs.ModeSymlink
+}
+
+// unlink removes a symbolic link and nothing behind it.
+func (t *task) unlink(path string, yes bool) error {
+	if t.request.DryRun {
+		fmt.Fprintf(t.app.out, "would remove the link %s\n", mover.Printable(t.target))
+		return nil
+	}
+	if err := t.ask(yes, "the link"); err != nil {
+		return err
+	}
+	return os.Remove(path)
+}
+
+// remove counts, asks, and removes at most what it counted.
+func (t *task) remove(ctx context.Context, yes, recursive bool) error {
+	if path, link := isLink(t.request.Target); link && (t.at == "" || !t.elsewhere()) {
+		return t.unlink(path, yes)
+	}
+	counted, known, err := t.count(ctx)
+	if err != nil {
+		return err
+	}
+	what := "everything in"
+	switch limit := &t.request.MaxDelete; {
+	case limit.Percent > 0:
+		return usage("--max-delete of rm is a number of entries, not a percentage")
+	case known:
+		if err := t.within(ctx, counted, recursive); err != nil {
+			return err
+		}
+		what = counted.text() + " from"
+	case !recursive:
+		return advise(usage("whether %s is a folder can not be seen from here", mover.Printable(t.target)), "datamove rm -r")
+	}
+	if t.request.DryRun {
+		return t.wouldRemove(counted)
+	}
+	if err := t.ask(yes, what); err != nil {
+		return err
+	}
+	return t.removeAll(ctx)
+}
+
+// count counts what is there. A service may have what can not be seen from here.
+func (t *task) count(ctx context.Context) (v usageView, known bool, err error) {
+	if t.at != "" && t.elsewhere() {
+		return v, false, nil
+	}
+	v, err = t.app.du(ctx, t.target)
+	if t.at != "" && err != nil && ctx.Err() == nil && !errors.Is(err, mover.ErrNotExist) {
+		return v, false, nil
+	}
+	return v, err == nil, err
+}
+
+// elsewhere reports whether the target may be another one here than there.
+func (t *task) elsewhere() bool {
+	conf, err := t.app.config()
+	return t.order.node != "" || err != nil || conf.Tiers[t.request.Target.Tier].NodeLocal
+}
+
+// within refuses what is more than was allowed, and allows no more than was counted.
+func (t *task) within(ctx context.Context, counted usageView, recursive bool) error {
+	limit := &t.request.MaxDelete
+	switch {
+	case !recursive && (counted.entries() > 1 || !t.single(ctx)):
+		return advise(usage("%s is a folder with %s", mover.Printable(t.target), counted.text()), "datamove rm -r")
+	case limit.Set && counted.entries() > limit.Entries:
+		return &mover.Error{Op: "remove", Place: t.target,
+			Err: fmt.Errorf("%w: there are %s, and --max-delete allows %s", mover.ErrRefused, counted.text(), units.Count(limit.Entries))}
+	}
+	*limit = local.MaxDelete{Set: true, Entries: counted.entries()}
+	return nil
+}
+
+// removeAll removes, here or at the service.
+func (t *task) removeAll(ctx context.Context) error {
+	if t.at != "" {
+		spec, err := wire.Spec(&t.request, nil, nil)
+		if err != nil {
+			return err
+		}
+		spec.Kind, spec.Source = pb.TaskKind_TASK_KIND_REMOVE, ""
+		return t.submit(ctx, spec)
+	}
+	return t.work(ctx, func(ctx context.Context, r local.Request, _ *watcher) (local.Report, error) {
+		report, err := local.RemoveAll(ctx, r.Target, r, t.app.open)
+		if err == nil && report.Failed == 0 && r.Target.Scheme == location.POSIX {
+			err = removeRoot(r.Target.Path)
+		}
+		return report, err
+	})
+}
+
+// single reports whether the target is one entry that is no folder.
+func (t *task) single(ctx context.Context) bool {
+	l, err := t.app.locate(t.target)
+	if err != nil {
+		return false
+	}
+	folder, base, ok := l.Parent()
+	if !ok || l.TrailingSlash {
+		return false
+	}
+	place, err := t.app.open(ctx, folder, local.OpenOptions{})
+	if err != nil {
+		return false
+	}
+	defer place.Close()
+	e, err := place.Stat(ctx, base)
+	return err == nil && e.Kind != mover.Dir
+}
+
+// wouldRemove ends a dry run.
+func (t *task) wouldRemove(counted usageView) error {
+	out := newLines(t.app.out)
+	if t.format == formatTable {
+		out.Printf("would remove %s from %s", counted.text(), mover.Printable(t.target))
+	}
+	return t.finish(out, local.Report{Planned: plan.Totals{Removes: counted.entries(), RemoveBytes: counted.Bytes}}, nil)
+}
+
+// removeRoot removes the folder itself, which is the root of a place and not one of
+// its entries. It is empty, or else somebody has put something there meanwhile.
+func removeRoot(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// ask wants a yes from a person.
+func (t *task) ask(yes bool, what string) error {
+	return t.app.confirm("Remove "+what+" "+mover.Printable(t.target), t.target, yes)
+}

@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+)
+
+// The groups of commands in the help.
+const (
+	groupMove    = "move"
+	groupLook    = "look"
+	groupService = "service"
+	groupRest    = "rest"
+)
+
+// root makes the tree of commands.
+func (a *app) root() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "datamove",
+		Short: "Copy, synchronise and verify trees between file systems and S3",
+		Long: `datamove copies, synchronises and verifies trees of files between POSIX file
+systems and S3. What it copies is checked; nothing half is ever visible; and the
+same command after an interruption goes on where it stopped.
+
+A location is /path, file:///path, s3://bucket/prefix or TIER:path, with a tier
+of the configuration. S3 without a configuration uses the AWS environment.
+
+With a service (--service, DATAMOVE_SERVICE, or service: in the configuration) the
+work is done there, a location may be dataset:NAME[@DIGEST], too, and there are
+tasks, datasets and agents to look at.`,
+		Example: `  datamove copy /data/run-7 /scratch/run-7
+  datamove sync --delete --dry-run /data/run-7 s3://archive/run-7
+  datamove copy --detach /data/run-7 archive:run-7
+  datamove task watch 06c8fk2rjq7m1x0v4d5e`,
+		SilenceUsage: true, SilenceErrors: true, DisableFlagsInUseLine: true,
+	}
+	cmd.RunE = a.do(func(context.Context, []string) error { return cmd.Help() })
+	flags := cmd.PersistentFlags()
+	flags.StringVar(&a.configFile, "config", "", "configuration `FILE`; default $DATAMOVE_CONFIG, ~/.config/datamove/config.yaml, /etc/datamove/config.yaml")
+	flags.Var(&a.serviceFlag, "service", "have the work done by the service at `ADDRESS`, unix:///path or tcp://host:port; none is this process; default $DATAMOVE_SERVICE, then the configuration")
+	flags.StringVar(&a.logLevel, "log-level", "", "log to stderr from `LEVEL` on: debug, info, warn, error (default warn)")
+	flags.BoolVarP(&a.verbose, "verbose", "v", false, "name every item")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print errors only")
+	cmd.AddGroup(&cobra.Group{ID: groupMove, Title: "Move:"}, &cobra.Group{ID: groupLook, Title: "Look and remove:"},
+		&cobra.Group{ID: groupService, Title: "With a service:"}, &cobra.Group{ID: groupRest, Title: "The rest:"})
+	cmd.SetHelpCommandGroupID(groupRest)
+	cmd.SetCompletionCommandGroupID(groupRest)
+	cmd.AddCommand(a.copyCommand(), a.syncCommand(), a.verifyCommand(), a.checkpointCommand(), a.burstCommand(),
+		a.lsCommand(), a.findCommand(), a.duCommand(), a.rmCommand(), a.tierCommand(), a.layoutCommand(), a.quotaCommand(),
+		a.taskCommand(), a.datasetCommand(), a.stageCommand(), a.releaseCommand(), a.purgeCommand(), a.pinCommand(), a.unpinCommand(),
+		a.leaseCommand(), a.policyCommand(), a.agentCommand(), a.usageCommand(), a.serviceCommand(), a.hookCommand(),
+		a.configCommand(), a.doctorCommand(), a.auditCommand(), a.demoCommand(), a.manCommand(), a.versionCommand())
+	a.complete(cmd)
+	return cmd
+}

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"datamove.dev/api"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+)
+
+func (a *app) taskWait() *cobra.Command {
+	var f format
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "wait [flags] ID...",
+		Short: "Wait until tasks have ended, and end as they did",
+		Long: `Wait ends with the exit code of the task: the one that the command would have had
+that began it. Of several tasks the gravest counts. With --timeout it ends with 10
+when one of them has not ended by then; the tasks go on.`,
+		Example: `  datamove task wait 06c8fk2rjq7m1x0v4d5e
+  id=$(datamove copy --detach /data archive:data) && datamove task wait --timeout 1h $id`,
+		Args:              someIDs,
+		ValidArgsFunction: a.completeTasks,
+	}
+	cmd.RunE = a.do(func(ctx context.Context, ids []string) error {
+		return a.ask(ctx, listTasks, func(c *api.Client) error {
+			w := &waiting{client: c, ids: ids, timeout: timeout}
+			if err := list(a, f, endsListing, w.ends(ctx)); err != nil {
+				return err
+			}
+			return w.end()
+		})
+	})
+	formatVar(cmd.Flags(), &f, listFormats...)
+	parsedVar(cmd.Flags(), &timeout, "timeout", parseSpan, "wait at most this `TIME`, like 90s, 1h or 2d (default: for ever)")
+	return cmd
+}
+
+// endsListing is how tasks are listed that have ended.
+var endsListing = listing[*pb.Task]{
+	what: "tasks",
+	columns: []column[*pb.Task]{
+		{"ID", 20, (*pb.Task).GetId},
+		{"STATE", 9, func(t *pb.Task) string { return stateWord(t.GetState()) }},
+		{"EXIT", -4, func(t *pb.Task) string { return fmt.Sprint(t.GetExitCode()) }},
+		{"WHAT", 0, what},
+	},
+	view:   tasksListing.view,
+	name:   tasksListing.name,
+	colour: tasksListing.colour,
+}
+
+// waiting is a command that waits for tasks.
+type waiting struct {
+	client  *api.Client
+	ids     []string
+	timeout time.Duration // 0 is none
+	code    int           // the gravest
+	failed  []string      // what to say of those that did not do all
+}
+
+// ends yields each task when it has ended.
+func (w *waiting) ends(ctx context.Context) func(func(*pb.Task, error) bool) {
+	return func(yield func(*pb.Task, error) bool) {
+		for _, err := range getTasks(ctx, w.client, w.ids) { // a misspelt one is found at once
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+		if w.timeout > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeoutCause(ctx, w.timeout, errWaited)
+			defer cancel()
+		}
+		for _, id := range w.ids {
+			t, err := w.client.Wait(ctx, id, nil)
+			if err == nil {
+				w.ended(t)
+			} else {
+				err = fmt.Errorf("wait for task %s: %w", id, err)
+			}
+			if !yield(t, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// ended remembers how a task has ended.
+func (w *waiting) ended(t *pb.Task) {
+	err := endOf(t)
+	if err == nil {
+		return
+	}
+	w.code = graver(w.code, exitCode(err))
+	w.failed = append(w.failed, shown(fmt.Sprintf("task %s: %s", t.GetId(), failureText(t, err))))
+}
+
+// errWaited is the end of the time to wait.
+var errWaited = fmt.Errorf("%w: it has not ended, and goes on", mover.ErrTimeout)
+
+// end is the error of all that were waited for.
+func (w *waiting) end() error {
+	if w.code == 0 {
+		return nil
+	}
+	e := &ended{text: strings.Join(w.failed, "\n"), code: w.code}
+	return advise(e, "datamove task show "+strings.Join(w.ids, " "))
+}
+
+// failureText says why a task did not do all.
+func failureText(t *pb.Task, err error) string {
+	if t.GetState() == pb.TaskState_TASK_STATE_CANCELLED {
+		return stateText(t)
+	}
+	if failed := t.GetReport().GetFailed(); failed > 0 {
+		return (&partial{failed: failed, differ: t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_VERIFY}).Error()
+	}
+	return err.Error()
+}

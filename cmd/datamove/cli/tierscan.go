@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"datamove.dev/api"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/units"
+)
+
+func (a *app) tierScan() *cobra.Command {
+	var node string
+	var detach bool
+	cmd := &cobra.Command{
+		Use:   "scan [flags] TIER",
+		Short: "Have a tier walked, and the catalog brought up to date",
+		Long: `Scan has an agent walk the whole tier as root, for find, usage and policies. It waits in
+line behind all other work. A scan that runs already is waited for. It is for roles with
+the action catalog.scan. Of a node-local tier each node has its own catalog.`,
+		Example: `  datamove tier scan project
+  datamove tier scan --node n17 scratch`,
+		Args:              exactly(1, "one tier"),
+		ValidArgsFunction: a.completeTiers,
+	}
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		return a.ask(ctx, listTiers, func(c *api.Client) error {
+			tasks, err := a.scanThere(ctx, c, "tier scan", args[0], node, detach)
+			if err != nil {
+				return err
+			}
+			for _, t := range tasks {
+				for _, note := range t.GetReport().GetNotes() {
+					if _, err := fmt.Fprintf(a.out, "%s: %s\n", shown(scannedName(t.GetSpec())), shown(note)); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+	})
+	flags := cmd.Flags()
+	flags.StringVar(&node, "node", "", "the `NODE` of a node-local tier (default all that have it)")
+	flags.BoolVar(&detach, "detach", false, "print the ids of the tasks, and return")
+	return cmd
+}
+
+// scannedName is what a task scans, for people.
+func scannedName(spec *pb.TaskSpec) string {
+	name := strings.TrimSuffix(spec.GetSource(), ":")
+	if spec.GetNode() != "" {
+		name += " on " + spec.GetNode()
+	}
+	return name
+}
+
+// scanThere has a service scan a tier, and waits for the end, unless it is detached.
+func (a *app) scanThere(ctx context.Context, c *api.Client, command, tier, node string, detach bool) ([]*pb.Task, error) {
+	answer, err := c.ScanTier(ctx, &pb.ScanTierRequest{Tier: tier, Node: node})
+	if err != nil {
+		return nil, err
+	}
+	tasks := answer.GetTasks()
+	for i, t := range tasks {
+		if detach {
+			if _, err := fmt.Fprintln(a.out, shown(t.GetId())); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		told := time.Now()
+		last, err := c.Wait(ctx, t.GetId(), func(now *pb.Task) {
+			if a.quiet || time.Since(told) < scanTold || now.GetWhy() == "" {
+				return
+			}
+			told = time.Now()
+			fmt.Fprintf(a.err, "datamove: %s: %s: %s\n", command, stateWord(now.GetState()), shown(now.GetWhy()))
+		})
+		if err != nil {
+			return nil, advise(err, "datamove task wait "+shown(t.GetId())+": the scan goes on")
+		}
+		if err := endOf(last); err != nil {
+			return nil, err
+		}
+		tasks[i] = last
+	}
+	return tasks, nil
+}
+
+func (a *app) tierScans() *cobra.Command {
+	var f format
+	cmd := &cobra.Command{
+		Use:               "scans [flags] [TIER]",
+		Short:             "See how old the catalog of each tier is",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeTiers,
+	}
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		req := &pb.ListScansRequest{}
+		if len(args) == 1 {
+			req.Tier = args[0]
+		}
+		return a.ask(ctx, listTiers, func(c *api.Client) error {
+			answer, err := c.ListScans(ctx, req)
+			if err != nil {
+				return err
+			}
+			return list(a, f, scansListing, every(answer.GetScans()))
+		})
+	})
+	formatVar(cmd.Flags(), &f, listFormats...)
+	return cmd
+}
+
+// scansListing is how scans are listed.
+var scansListing = listing[*pb.Scan]{
+	what: "scans",
+	none: "nothing was scanned yet: datamove tier scan TIER does it",
+	columns: []column[*pb.Scan]{
+		{"TIER", 12, (*pb.Scan).GetTier},
+		{"NODE", 8, func(s *pb.Scan) string { return known(s.GetNode()) }},
+		{"SCANNED", -9, func(s *pb.Scan) string { return ago(s.GetTime()) }},
+		{"VERIFIED", -9, func(s *pb.Scan) string { return ago(s.GetVerified()) }},
+		{"TOOK", -7, func(s *pb.Scan) string {
+			if s.GetTook() == nil {
+				return "-"
+			}
+			return units.Duration(s.GetTook().AsDuration())
+		}},
+		{"FILES", -13, func(s *pb.Scan) string { return units.Count(s.GetFiles()) }},
+		{"FOLDERS", -11, func(s *pb.Scan) string { return units.Count(s.GetDirs()) }},
+		{"BYTES", -9, func(s *pb.Scan) string { return units.Bytes(s.GetBytes()) }},
+		{"UNREAD", -7, func(s *pb.Scan) string { return units.Count(s.GetUnread()) }},
+		{"NOW", 0, scanNow},
+	},
+	view: func(s *pb.Scan) any { return viewScan(s) },
+	name: (*pb.Scan).GetTier,
+}
+
+// scanNow is what happens to the catalog of a tree at this moment.
+func scanNow(s *pb.Scan) string {
+	var now []string
+	if s.GetBegan() != nil {
+		now = append(now, "a scan began "+ago(s.GetBegan())+" ago, and has not come to its end")
+	}
+	if f := s.GetFollowing(); f != nil {
+		what := f.GetFeed() + " tells of changes"
+		if f.GetTime() != nil {
+			what += ", as of " + ago(f.GetTime()) + " ago"
+		}
+		now = append(now, what)
+	}
+	return known(strings.Join(now, "; "))
+}
+
+// followingView is how changes of a tree are heard of, as JSON.
+type followingView struct {
+	Feed       string     `json:"feed"`
+	Time       *time.Time `json:"time,omitempty"` // of which the catalog is
+	LagSeconds float64    `json:"lag_seconds"`
+	Events     int64      `json:"events"`
+	Scans      int64      `json:"scans"`
+	Left       int64      `json:"left"` // names that can not be looked at
+}
+
+// scanView is what is known of a tree as a whole, as JSON.
+type scanView struct {
+	Schema      string     `json:"schema"`
+	Tier        string     `json:"tier"`
+	Node        string     `json:"node,omitempty"`
+	Scanned     *time.Time `json:"scanned,omitempty"`
+	Verified    *time.Time `json:"verified,omitempty"`
+	TookSeconds float64    `json:"took_seconds,omitempty"`
+	Began       *time.Time `json:"began,omitempty"`
+	Files       int64      `json:"files"`
+	Dirs        int64      `json:"dirs"`
+	Others      int64      `json:"others"`
+	Bytes       int64      `json:"bytes"`
+	StoredBytes int64      `json:"stored_bytes"`
+	Unread      int64      `json:"unread"`
+	UnreadNames []string   `json:"unread_names,omitempty"`
+
+	Following *followingView `json:"following,omitempty"` // absent: nobody tells of changes
+}
+
+func viewScan(s *pb.Scan) scanView {
+	v := scanView{Schema: schemaScan, Tier: s.GetTier(), Node: s.GetNode(), Scanned: stamp(s.GetTime()), Verified: stamp(s.GetVerified()), TookSeconds: s.GetTook().AsDuration().Seconds(), Began: stamp(s.GetBegan()),
+		Files: s.GetFiles(), Dirs: s.GetDirs(), Others: s.GetOthers(), Bytes: s.GetBytes(), StoredBytes: s.GetStoredBytes(), Unread: s.GetUnread()}
+	if f := s.GetFollowing(); f != nil {
+		v.Following = &followingView{f.GetFeed(), stamp(f.GetTime()), f.GetLag().AsDuration().Seconds(), f.GetEvents(), f.GetScans(), f.GetLeft()}
+	}
+	for _, name := range s.GetUnreadNames() {
+		v.UnreadNames = append(v.UnreadNames, mover.Printable(string(name)))
+	}
+	return v
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"datamove.dev/api"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/cmd/datamove/doctor"
+	"datamove.dev/mover"
+	"datamove.dev/mover/units"
+)
+
+// gap is why replicas of a tier are open to more than those who were let in.
+type gap struct{ tier, why string }
+
+// examineReplicas warns of tiers whose replicas have no gate or no seal. Who may not list them hears nothing of it.
+func examineReplicas(ctx context.Context, c *api.Client) []doctor.Finding {
+	gaps := map[gap]map[string]int64{} // replicas by node
+	for r, err := range c.Replicas(ctx, &pb.ListReplicasRequest{}) {
+		switch {
+		case errors.Is(err, mover.ErrPermission):
+			return nil
+		case err != nil:
+			return []doctor.Finding{{Subject: "replicas", Check: "guard", Status: doctor.Warn, Detail: shown(err.Error()), Mend: "ask again: datamove dataset replicas"}}
+		case r.GetUnguarded() == "":
+			continue
+		}
+		g := gap{r.GetTier(), r.GetUnguarded()}
+		if gaps[g] == nil {
+			gaps[g] = map[string]int64{}
+		}
+		gaps[g][r.GetNode()]++
+	}
+	var found []doctor.Finding
+	for g, nodes := range gaps {
+		found = append(found, g.finding(nodes))
+	}
+	slices.SortFunc(found, func(a, b doctor.Finding) int { return strings.Compare(a.Subject+a.Detail, b.Subject+b.Detail) })
+	return found
+}
+
+// nodesNamed is how many nodes a finding names.
+const nodesNamed = 5
+
+func (g gap) finding(nodes map[string]int64) doctor.Finding {
+	var n int64
+	for _, here := range nodes {
+		n += here
+	}
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(nodes)), func(name string) bool { return name == "" })
+	where := ""
+	if len(names) > 0 {
+		where = " of " + strings.Join(names[:min(len(names), nodesNamed)], ", ")
+		if more := len(names) - nodesNamed; more > 0 {
+			where += fmt.Sprintf(" and %d more", more)
+		}
+	}
+	return doctor.Finding{
+		Subject: shown(mover.Printable(g.tier) + ":"), Check: "guard", Status: doctor.Warn,
+		Detail: shown(fmt.Sprintf("%s%s: who is on the node can read, or who staged it can change it: %s", units.Plural(n, "replica", "replicas"), mover.Printable(where), mover.Printable(g.why))),
+		Mend:   "a file system with POSIX ACLs and immutable files, and an agent that is root with the rights of its unit (deploy/systemd); then datamove release, and stage it again",
+	}
+}

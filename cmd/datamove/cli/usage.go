@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"datamove.dev/api"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/units"
+)
+
+func (a *app) usageCommand() *cobra.Command {
+	var f format
+	u := moved{app: a}
+	var q asking
+	var c catalogued
+	var by []string
+	cmd := &cobra.Command{
+		Use:     "usage [flags] [LOCATION]",
+		Short:   "See who holds how much, or who has moved how much",
+		GroupID: groupLook,
+		Long: `Usage of a location sums what the catalog knows of it, by one or several of owner,
+group, project, kind, age, size, class and dir (what is directly below the location). Which
+files count, flags say as for find. Of a file with several names each has its share.
+
+Without a location it asks the service what tasks have moved, by project and person: your
+own, and for an operator those of everybody. Days are those of UTC.`,
+		Example: `  datamove usage project: --by owner
+  datamove usage project:runs --by dir,age --kind file
+  datamove usage --since 7d
+  datamove usage --project vision --daily -o jsonl`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		if len(args) == 0 {
+			return u.run(ctx, f, by)
+		}
+		if u.set() {
+			return usage("--project, --since and --daily are about what was moved, without a location; --where 'project == \"NAME\"' is about files")
+		}
+		return a.held(ctx, f, q, c, args[0], by)
+	})
+	flags := cmd.Flags()
+	formatVar(flags, &f, formatTable, formatJSON, formatJSONL, formatYAML)
+	flags.StringSliceVar(&by, "by", nil, "a line for each of these `KEYS`: owner, group, project, kind, age, size, class, dir; with commas")
+	q.choose(flags)
+	c.flags(flags)
+	flags.StringVar(&u.request.Project, "project", "", "only what was moved of this `PROJECT`")
+	parsedVar(flags, &u.since, "since", parseSince, "what was moved from this `DATE` on, or for that long: 2027-01-31, 7d (default 30d)")
+	flags.BoolVar(&u.daily, "daily", false, "a line for each day")
+	return cmd
+}
+
+// moved asks what tasks have moved.
+type moved struct {
+	app     *app
+	request pb.GetUsageRequest
+	since   time.Time
+	daily   bool
+}
+
+func (u *moved) set() bool { return u.request.Project != "" || !u.since.IsZero() || u.daily }
+
+func (u *moved) run(ctx context.Context, f format, by []string) error {
+	if len(by) > 0 {
+		return usage("--by is about files, below a location that is not given")
+	}
+	if !u.since.IsZero() {
+		u.request.Since = timestamppb.New(u.since)
+	}
+	return u.app.ask(ctx, listTasks, func(c *api.Client) error {
+		answer, err := c.GetUsage(ctx, &u.request)
+		if err != nil {
+			return err
+		}
+		rows := answer.GetUsage()
+		if !u.daily {
+			rows = sums(rows)
+		}
+		return list(u.app, f, usageListing(u.daily), every(rows))
+	})
+}
+
+// held tells what files there are.
+func (a *app) held(ctx context.Context, f format, q asking, c catalogued, location string, by []string) error {
+	asked, err := q.ask(location)
+	if err != nil {
+		return err
+	}
+	return a.catalogue(ctx, "usage", asked, c, func(ctx context.Context, from answers) error {
+		answer, err := from.sum(ctx, &pb.SumFilesRequest{Question: asked, By: by})
+		if err != nil {
+			return err
+		}
+		return list(a, f, heldListing(by), every(answer.GetSums()))
+	})
+}
+
+// heldListing is how sums of files are listed.
+func heldListing(by []string) listing[*pb.FileSum] {
+	var columns []column[*pb.FileSum]
+	for i, key := range by {
+		columns = append(columns, column[*pb.FileSum]{strings.ToUpper(key), 12, func(s *pb.FileSum) string {
+			word := ""
+			if i < len(s.GetGroup()) {
+				word = s.GetGroup()[i]
+			}
+			return mover.Printable(known(word))
+		}})
+	}
+	columns = append(columns,
+		column[*pb.FileSum]{"FILES", -13, func(s *pb.FileSum) string { return units.Count(s.GetFiles()) }},
+		column[*pb.FileSum]{"FOLDERS", -11, func(s *pb.FileSum) string { return units.Count(s.GetDirs()) }},
+		column[*pb.FileSum]{"OTHERS", -8, func(s *pb.FileSum) string { return units.Count(s.GetOthers()) }},
+		column[*pb.FileSum]{"BYTES", -9, func(s *pb.FileSum) string { return units.Bytes(s.GetBytes()) }},
+		column[*pb.FileSum]{"ALLOCATED", -9, func(s *pb.FileSum) string { return units.Bytes(s.GetStoredBytes()) }})
+	return listing[*pb.FileSum]{what: "files", columns: columns, view: func(s *pb.FileSum) any { return viewHeld(by, s) }}
+}
+
+// heldView is a sum of files as JSON.
+type heldView struct {
+	Schema      string            `json:"schema"`
+	By          map[string]string `json:"by,omitempty"` // what is not known is empty
+	Files       int64             `json:"files"`
+	Dirs        int64             `json:"dirs"`
+	Others      int64             `json:"others"`
+	Bytes       int64             `json:"bytes"`
+	StoredBytes int64             `json:"stored_bytes"`
+}
+
+func viewHeld(by []string, s *pb.FileSum) heldView {
+	v := heldView{Schema: schemaHeld, Files: s.GetFiles(), Dirs: s.GetDirs(), Others: s.GetOthers(), Bytes: s.GetBytes(), StoredBytes: s.GetStoredBytes()}
+	for i, key := range by[:min(len(by), len(s.GetGroup()))] {
+		if v.By == nil {
+			v.By = map[string]string{}
+		}
+		v.By[key] = s.GetGroup()[i]
+	}
+	return v
+}
+
+// sums adds up the days of each project and person, in the order of both.
+func sums(rows []*pb.Usage) []*pb.Usage {
+	type who struct {
+		project, name string
+		uid           uint32
+	}
+	total := map[who]*pb.Usage{}
+	var all []*pb.Usage
+	for _, row := range rows {
+		key := who{row.GetProject(), row.GetOwner().GetName(), row.GetOwner().GetUid()}
+		sum := total[key]
+		if sum == nil {
+			sum = &pb.Usage{Project: row.GetProject(), Owner: row.GetOwner()}
+			total[key] = sum
+			all = append(all, sum)
+		}
+		sum.Tasks, sum.Files, sum.Bytes, sum.Failed = sum.Tasks+row.GetTasks(), sum.Files+row.GetFiles(), sum.Bytes+row.GetBytes(), sum.Failed+row.GetFailed()
+	}
+	slices.SortFunc(all, func(a, b *pb.Usage) int {
+		return cmp.Or(cmp.Compare(a.GetProject(), b.GetProject()), cmp.Compare(a.GetOwner().GetName(), b.GetOwner().GetName()))
+	})
+	return all
+}
+
+// usageListing is how usage is listed.
+func usageListing(daily bool) listing[*pb.Usage] {
+	columns := []column[*pb.Usage]{
+		{"PROJECT", 16, func(u *pb.Usage) string { return known(u.GetProject()) }},
+		{"OWNER", 12, func(u *pb.Usage) string { return known(u.GetOwner().GetName()) }},
+		{"TASKS", -9, func(u *pb.Usage) string { return units.Count(u.GetTasks()) }},
+		{"FILES", -13, func(u *pb.Usage) string { return units.Count(u.GetFiles()) }},
+		{"BYTES", -9, func(u *pb.Usage) string { return units.Bytes(u.GetBytes()) }},
+		{"FAILED", -9, func(u *pb.Usage) string { return units.Count(u.GetFailed()) }},
+	}
+	if daily {
+		columns = append([]column[*pb.Usage]{{"DAY", 10, func(u *pb.Usage) string { return u.GetDay().AsTime().Format(time.DateOnly) }}}, columns...)
+	}
+	return listing[*pb.Usage]{what: "usage", columns: columns, view: func(u *pb.Usage) any { return viewUsage(u) }}
+}
+
+// movedView is what tasks of one project and person did, as JSON.
+type movedView struct {
+	Schema  string `json:"schema"`
+	Project string `json:"project,omitempty"`
+	Owner   string `json:"owner"`
+	UID     uint32 `json:"uid"`
+	Day     string `json:"day,omitempty"` // in UTC; absent: all that were asked for
+	Tasks   int64  `json:"tasks"`
+	Files   int64  `json:"files"`
+	Bytes   int64  `json:"bytes"`
+	Failed  int64  `json:"failed"`
+}
+
+func viewUsage(u *pb.Usage) movedView {
+	v := movedView{Schema: schemaMoved, Project: u.GetProject(), Owner: u.GetOwner().GetName(), UID: u.GetOwner().GetUid(),
+		Tasks: u.GetTasks(), Files: u.GetFiles(), Bytes: u.GetBytes(), Failed: u.GetFailed()}
+	if u.GetDay() != nil {
+		v.Day = u.GetDay().AsTime().Format(time.DateOnly)
+	}
+	return v
+}

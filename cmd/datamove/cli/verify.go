@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/local"
+)
+
+func (a *app) verifyCommand() *cobra.Command {
+	t := &task{app: a, command: "verify", request: local.Request{Work: local.Verify}}
+	var manifest, writeTo string
+	cmd := &cobra.Command{
+		Use:     "verify [flags] SRC DST | verify [flags] --manifest FILE DST",
+		Short:   "Compare contents by checksum and name what differs",
+		GroupID: groupMove,
+		Long: `Verify reads both sides, or one side and a manifest, compares every content by its
+checksum, and names each difference. It writes nothing. The exit code is 9 when
+something differs.
+
+A manifest is a list of every name with its facts and checksum; --write-manifest
+makes one of what is there now. Both work on a file of yours, and so in this
+process also where there is a service.
+
+` + serviceHelp,
+		Example: `  datamove verify /data/run-7 s3://archive/run-7
+  datamove verify --write-manifest run-7.manifest /data/run-7
+  datamove verify --manifest run-7.manifest /scratch/run-7`,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case manifest != "" && writeTo != "":
+				return usage("--manifest and --write-manifest exclude each other")
+			case manifest != "" || writeTo != "":
+				return exactly(1, "one location")(nil, args)
+			}
+			return exactly(2, "SRC and DST")(nil, args)
+		},
+	}
+	cmd.ValidArgsFunction = a.completeLocations
+	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		if writeTo != "" {
+			if err := alone(cmd, "write-manifest"); err != nil {
+				return err
+			}
+			return t.writeManifest(ctx, args[0], writeTo)
+		}
+		t.request.Manifest = manifest
+		source, only := args[0], ""
+		if manifest != "" {
+			source, only = "", "--manifest"
+		}
+		if err := t.choose(only); err != nil {
+			return err
+		}
+		if err := t.ends(source, args[len(args)-1]); err != nil {
+			return err
+		}
+		err := t.run(ctx)
+		if some := (*partial)(nil); manifest != "" && errors.Is(err, mover.ErrCorrupt) && !errors.As(err, &some) {
+			return advise(err, "another copy of the manifest, or one made anew with --write-manifest")
+		}
+		return err
+	})
+	t.flags(cmd.Flags())
+	cmd.Flags().StringVar(&manifest, "manifest", "", "compare DST with the manifest `FILE`")
+	cmd.Flags().StringVar(&writeTo, "write-manifest", "", "write a manifest of the location to `FILE`, which must not exist")
+	return cmd
+}
+
+// alone refuses flags of cmd that have no meaning beside the one that is named.
+func alone(cmd *cobra.Command, name string) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Name != name && cmd.InheritedFlags().Lookup(f.Name) == nil && err == nil {
+			err = usage("--%s has no meaning with --%s", f.Name, name)
+		}
+	})
+	return err
+}
+
+// writeManifest makes FILE visible when it is whole.
+func (t *task) writeManifest(ctx context.Context, arg, file string) error {
+	l, err := t.app.locate(arg)
+	if err != nil {
+		return err
+	}
+	_, err = writeWhole(file, 0o644, func(w io.Writer) (int64, error) {
+		return 0, local.WriteManifest(ctx, l, w, t.app.open)
+	})
+	if err != nil {
+		return err
+	}
+	if !t.app.quiet {
+		fmt.Fprintf(t.app.out, "wrote %s\n", mover.Printable(file))
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"datamove.dev/cmd/datamove/progress"
+	"datamove.dev/mover"
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/units"
+)
+
+// watcher is the local.Observer of a task.
+type watcher struct {
+	task   *task
+	out    *lines
+	screen io.Writer
+	live   atomic.Pointer[local.Live]
+	still  atomic.Pointer[still] // nil while it moves
+	step   atomic.Pointer[string]
+}
+
+// still says why nothing moves.
+type still struct {
+	how string // paused, or queued
+	why string
+}
+
+// Item prints what became of an entry, where that is asked for.
+func (w *watcher) Item(it local.Item) {
+	switch {
+	case w.task.format == formatJSONL:
+		v := viewItem(it)
+		v.Schema = schemaItem
+		w.out.JSON(v)
+	case w.task.format == formatName && it.Err == nil:
+		w.out.Printf("%s", mover.Printable(it.Name))
+	case w.task.format == formatTable && w.task.app.verbose && it.Err == nil:
+		w.out.Printf("%-8s %10s  %s%s", it.Op, size(it.Kind, it.Bytes), mover.Printable(it.Name), why(it.Why))
+	}
+}
+
+// sees begins to show the counters of a task.
+func (w *watcher) sees(live local.Live) { w.live.Store(&live) }
+
+func why(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "  (" + text + ")"
+}
+
+// size is the bytes of a file, or else what it is.
+func size(kind mover.Kind, bytes int64) string {
+	if kind == mover.File {
+		return units.Bytes(bytes)
+	}
+	return kind.String()
+}
+
+// State remembers why a task pauses, and says so once; and its last steps.
+func (w *watcher) State(phase local.Phase, reason string) {
+	if phase == local.Paused {
+		w.waits("paused", reason)
+		return
+	}
+	w.still.Store(nil)
+	switch phase {
+	case local.Removing, local.Closing:
+		step := string(phase)
+		w.step.Store(&step)
+	case local.Locking, local.Moving, "": // a task of a service may begin once more
+		w.step.Store(nil)
+	}
+}
+
+// waits says once why nothing moves.
+func (w *watcher) waits(how, why string) {
+	now := still{how, shown(why)}
+	if before := w.still.Swap(&now); why != "" && (before == nil || *before != now) {
+		fmt.Fprintf(w.screen, "datamove: %s: %s: %s\n", w.task.command, how, now.why)
+	}
+}
+
+func (w *watcher) sample() progress.Sample {
+	var s progress.Sample
+	if step := w.step.Load(); step != nil {
+		s.Step = *step
+	}
+	switch still := w.still.Load(); {
+	case still == nil:
+	case still.how == "paused":
+		s.Paused = cmp.Or(still.why, "by a person")
+	default:
+		s.Step = still.how
+	}
+	live := w.live.Load()
+	if live == nil {
+		return s
+	}
+	n := (*live).Snapshot()
+	s.Files, s.Bytes, s.Failed = n.FilesDone, n.BytesDone, n.Failed
+	s.PlannedFiles, s.PlannedBytes, s.Complete = n.Planned.Files+n.Planned.Compares, n.Planned.Bytes+n.Planned.CompareBytes, n.PlanComplete
+	s.SourceWait, s.TargetWait, s.LinkWait = n.SourceWait, n.TargetWait, n.LinkWait
+	s.Slowest, s.SlowestFor = n.Slowest, n.SlowestSince
+	return s
+}

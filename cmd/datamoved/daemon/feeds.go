@@ -1,0 +1,68 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	"datamove.dev/lustre/client"
+	"datamove.dev/mover"
+	"datamove.dev/mover/s3"
+	"datamove.dev/tiering/feed"
+	"datamove.dev/tiering/feed/bucket"
+	"datamove.dev/tiering/feed/changelog"
+	"datamove.dev/tiering/feed/watch"
+)
+
+// feedOf makes the feed of changes in a place. It is a worker.Feeds.
+func feedOf(place mover.Place, dir string, kind *agentv1.FollowFeed) (f feed.Feed, end func() error, err error) {
+	bucketed, listens := mover.As[bucket.Listener](place)
+	queued, queues := mover.As[interface {
+		Queue(url string) (*s3.Queue, error)
+	}](place)
+	switch what := kind.GetKind(); {
+	case what == "events" && kind.GetQueue() != "" && queues:
+		q, err := queued.Queue(kind.GetQueue())
+		return &bucket.Queued{Queue: q}, nil, err
+	case what == "events" && listens:
+		return &bucket.Feed{Bucket: bucketed}, nil, nil
+	case what == "inotify" && !listens:
+		return watch.New(dir, watch.Options{}), nil, nil
+	case what == "changelog" && !listens:
+		mount, err := mountOf(dir)
+		if err != nil {
+			return nil, nil, err
+		}
+		c, err := client.Open(mount)
+		if err != nil {
+			return nil, nil, err
+		}
+		root, err := filepath.Rel(mount, dir)
+		if root == "." {
+			root = ""
+		}
+		return &changelog.Feed{Log: changelog.Of(c), Root: root, Reader: kind.GetReader()}, c.Close, err
+	}
+	return nil, nil, fmt.Errorf("%w: %s has no feed of the kind %q", mover.ErrUnsupported, place, kind.GetKind())
+}
+
+// mountOf is where the file system of a directory is mounted: the highest directory above it that is on the same one.
+func mountOf(dir string) (string, error) {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", err
+	}
+	var here, above unix.Stat_t
+	for err = unix.Stat(dir, &here); err == nil && dir != "/"; dir = filepath.Dir(dir) {
+		if err = unix.Stat(filepath.Dir(dir), &above); err != nil || above.Dev != here.Dev {
+			break
+		}
+	}
+	if err != nil {
+		return "", &os.PathError{Op: "stat", Path: dir, Err: err}
+	}
+	return dir, nil
+}

@@ -1,0 +1,225 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/copytool"
+	"datamove.dev/mover"
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/retry"
+	"datamove.dev/mover/site"
+	"datamove.dev/mover/telemetry"
+	"datamove.dev/mover/vault"
+)
+
+// hsm serves one archive of a Lustre.
+type hsm struct {
+	config.HSM
+	tiers   map[string]config.Tier
+	node    string
+	dir     string // of its state
+	log     *slog.Logger
+	metrics *telemetry.Metrics
+	pay     payer
+
+	retry    retry.Options // of calls to the archive
+	progress time.Duration // between two words about a long action; 0 is the copytool's own
+	grace    time.Duration // for what is in work at the end; 0 is the copytool's own
+	ioctl    func(fd int, request uint, arg []byte) (int, error)
+}
+
+// payer waits for the limits of an endpoint. *agent.Agent has one.
+type payer func(ctx context.Context, endpoint string, write bool, bytes, ops int64) error
+
+// hsmPause is between two tries to serve, when the mount or the archive is not there.
+const hsmPause = 15 * time.Second
+
+// hsmParts serve the archives of the configuration. What stands in the way of one is told
+// and tried again: the node goes on without it.
+func (h *host) hsmParts(pay payer) (parts []*part) {
+	conf := h.live.config.Load()
+	for _, c := range conf.HSM {
+		log := h.log.With("mount", c.Mount, "archive", c.Archive, "to", c.To)
+		id := shortID(h.at.node, c.Mount, fmt.Sprint(c.Archive), c.To)
+		s := &hsm{HSM: c, tiers: conf.Tiers, node: h.at.node, dir: filepath.Join(h.at.data, "hsm", id), log: log, metrics: h.metrics, pay: pay, retry: retry.Options{Logger: log}}
+		parts = append(parts, until("copytool of "+c.Mount, s.run))
+	}
+	return parts
+}
+
+// shortID names something for as long as its words are the same.
+func shortID(words ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
+	return hex.EncodeToString(sum[:8])
+}
+
+// twice finds a mount with two copytools.
+func twice(archives []config.HSM) error {
+	seen := map[string]bool{}
+	for _, c := range archives {
+		mount := filepath.Clean(c.Mount)
+		if seen[mount] {
+			return usage("%s stands twice under hsm: a mount of Lustre has one copytool, for one archive; mount the file system once more for the other", mount)
+		}
+		seen[mount] = true
+	}
+	return nil
+}
+
+// run serves until ctx ends.
+func (s *hsm) run(ctx context.Context) error {
+	for {
+		err := s.serve(ctx)
+		if ctx.Err() != nil {
+			if err != nil {
+				s.log.Warn("HSM ended", "err", err)
+			}
+			return nil
+		}
+		s.log.Error("HSM is not served, will try again", "wait", hsmPause, "err", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(hsmPause):
+		}
+	}
+}
+
+// serve serves once.
+func (s *hsm) serve(ctx context.Context) error {
+	place, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer place.Close()
+	whose, err := s.whose()
+	if err != nil {
+		return err
+	}
+	v, err := vault.Open(ctx, retry.New(place, s.retry), vault.Options{
+		By: s.owner(), For: whose, StateDir: filepath.Join(s.dir, "vault"), Pay: s.pays, Logger: s.log,
+	})
+	if err != nil {
+		return err
+	}
+	tool := copytool.New(copytool.Options{
+		Mount: s.Mount, Archives: []uint32{s.Archive}, Archive: shelf{v}, Mark: filepath.Join(s.dir, "registered"), Jobs: cmp.Or(s.Jobs, config.DefaultHSMJobs),
+		Progress: s.progress, Grace: s.grace, Logger: s.log, Told: s.told, Ioctl: s.ioctl,
+	})
+	defer s.metrics.Sample(func(sample *telemetry.Sample) { sample.HSM(tool.Counts()) })()
+	return tool.Run(ctx)
+}
+
+// whose names the file system by when it was made: names of file systems and FIDs are the
+// same on many sites.
+func (s *hsm) whose() (string, error) {
+	made, err := copytool.Made(s.Mount, s.ioctl)
+	if err != nil || made.IsZero() {
+		return "", err
+	}
+	return "the file system made at " + made.Format(time.RFC3339Nano), nil
+}
+
+func (s *hsm) owner() mover.Owner {
+	return mover.Owner{Task: shortID(s.node, s.Mount, fmt.Sprint(s.Archive), s.To), Epoch: uint64(time.Now().UnixMilli())}
+}
+
+// pays waits for the limits of the tier of the copies.
+func (s *hsm) pays(ctx context.Context, write bool, bytes, ops int64) error {
+	tier, _, _ := strings.Cut(s.To, ":")
+	return s.pay(ctx, tier, write, bytes, ops)
+}
+
+// open opens the place of the copies.
+func (s *hsm) open(ctx context.Context) (mover.Place, error) {
+	text := s.To
+	if !strings.Contains(text, ":") {
+		text += ":"
+	}
+	l, err := location.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	tiers := site.Site{Tiers: s.tiers}
+	at, ok := tiers.Resolve(l)
+	if !ok {
+		return nil, fmt.Errorf("%w: there is no tier %q", mover.ErrNotExist, l.Tier)
+	}
+	return tiers.Open(ctx, at, local.OpenOptions{Write: true, StateDir: s.dir, Logger: s.log})
+}
+
+var hsmActions = map[abi.CopyAction]telemetry.HSMAction{
+	abi.CopyArchive: telemetry.HSMArchive, abi.CopyRestore: telemetry.HSMRestore, abi.CopyRemove: telemetry.HSMRemove,
+}
+
+func (s *hsm) told(e copytool.Ended) { s.metrics.HSMEnded(hsmActions[e.Action], e.Bytes, e.Err) }
+
+// shelf is a vault as a copytool asks for it.
+type shelf struct{ vault *vault.Vault }
+
+func (s shelf) Put(ctx context.Context, c copytool.Copy) error {
+	i := &c.Info
+	return told(s.vault.Put(ctx, vault.Item{Key: c.Key, File: c.File, Size: c.Size, Origin: i.Path, Moved: c.Moved, Mine: c.Mine, Facts: mover.Entry{
+		Known: mover.FactMode | mover.FactOwner | mover.FactGroup | mover.FactMtime | mover.FactAtime,
+		Mode:  i.Mode, UID: i.UID, GID: i.GID, Mtime: timeOf(i.Mtime), Atime: timeOf(i.Atime),
+	}}))
+}
+
+func timeOf(t unix.Timespec) mover.Time { return mover.Time{Sec: t.Sec, Nsec: int32(t.Nsec)} }
+
+func (s shelf) Get(ctx context.Context, c copytool.Copy) error {
+	return told(s.vault.Get(ctx, vault.Item{Key: c.Key, File: c.File, Size: c.Size, Moved: c.Moved}))
+}
+
+func (s shelf) Delete(ctx context.Context, key string) error { return told(s.vault.Delete(ctx, key)) }
+
+// hsmErrors is the one translation from kinds of errors to what an MDT is told: an error
+// number for whoever waits, and whether the action may be handed out again. An error of
+// several kinds has the first one.
+var hsmErrors = []struct {
+	kind  error
+	errno unix.Errno
+	retry bool
+}{
+	{mover.ErrCorrupt, unix.EIO, false},
+	{mover.ErrFull, unix.ENOSPC, true},
+	{mover.ErrChanged, unix.EBUSY, true},
+	{mover.ErrReleased, unix.EBUSY, false},
+	{mover.ErrHeld, unix.EAGAIN, true},
+	{mover.ErrConflict, unix.EEXIST, false},
+	{mover.ErrRefused, unix.EPERM, false},
+	{mover.ErrPermission, unix.EACCES, false},
+	{mover.ErrUsage, unix.EINVAL, false},
+	{mover.ErrTimeout, unix.ETIMEDOUT, true},
+	{mover.ErrUnreachable, unix.EHOSTUNREACH, true},
+	{mover.ErrTransient, unix.EAGAIN, true},
+	{mover.ErrNotExist, unix.ENOENT, false},
+	{mover.ErrUnsupported, unix.EOPNOTSUPP, false},
+}
+
+// told is an error with what the MDT is told of it.
+func told(err error) error {
+	var f *copytool.Failure
+	if err == nil || errors.As(err, &f) { // what the copytool said itself
+		return err
+	}
+	for _, e := range hsmErrors {
+		if errors.Is(err, e.kind) {
+			return &copytool.Failure{Errno: e.errno, Retry: e.retry, Err: err}
+		}
+	}
+	return err
+}

@@ -1,0 +1,137 @@
+package daemon
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/copytool/copytest"
+	"datamove.dev/mover/config"
+)
+
+// TestHSMStopped: what is in work when the service ends comes to its end, or is handed
+// back; nothing half is left in the archive, and the next process takes it up.
+func TestHSMStopped(t *testing.T) {
+	for _, b := range backends {
+		t.Run(b.name, func(t *testing.T) {
+			tier, mount, state := b.tier(t), t.TempDir(), t.TempDir()
+			begun, stopping := make(chan struct{}), make(chan struct{})
+			var once, ending sync.Once
+			a := serveHSM(t, tier, mount, state, func(a *archiving) {
+				a.hsm.grace = 10 * time.Millisecond
+				a.hsm.ioctl = func(fd int, request uint, arg []byte) (int, error) {
+					if p, err := abi.DecodeProgress(arg); request == abi.IocCopyProgress && err == nil && p.Extent.Length > 1<<20 {
+						once.Do(func() { close(begun) })
+						<-stopping
+					}
+					if r, err := abi.DecodeRegistration(arg); request == abi.IocCopytool && err == nil && r.Stop {
+						defer ending.Do(func() { close(stopping) })
+					}
+					return a.Ioctl(fd, request, arg)
+				}
+			})
+			f := a.Write(1, noise(large))
+			cookie := a.Do(abi.CopyArchive, f)[0]
+			<-begun
+			a.stop()
+			errno, again := a.End(cookie)
+			files, strays := a.files()
+			switch {
+			case strays > 0:
+				t.Errorf("%d half written", strays)
+			case errno == 0 && len(files) == 1:
+				return
+			case errno != unix.EAGAIN || !again || len(files) > 0:
+				t.Errorf("it ended with %v, retry %v, and %q are in the archive", errno, again, files)
+			}
+			next := serveHSM(t, tier, mount, state)
+			f = next.Write(1, noise(large))
+			next.is(next.Do(abi.CopyArchive, f)[0], 0, false)
+		})
+	}
+}
+
+// TestHSMKilled: a process that is killed in the middle leaves nothing half in the archive
+// when the next one has begun, and its action, handed out again, is done.
+//
+//safety:1 with mover/vault TestOldCopyStays
+func TestHSMKilled(t *testing.T) {
+	for _, b := range backends {
+		t.Run(b.name, func(t *testing.T) {
+			tier, mount, state := b.tier(t), t.TempDir(), t.TempDir()
+			cmd := exec.Command(os.Args[0], "-test.run=^TestHSMChild$")
+			cmd.Env = append(os.Environ(), "DATAMOVED_HSM_CHILD="+strings.Join([]string{mount, state, tier.Path}, ";"))
+			if tier.S3 != nil {
+				cmd.Env = append(cmd.Env, "DATAMOVED_HSM_S3="+strings.Join([]string{tier.S3.Endpoint, tier.S3.Bucket, tier.S3.Prefix, tier.S3.Credentials}, ";"))
+			}
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(out)
+			for lines.Scan() && lines.Text() != childHalf {
+				t.Log(lines.Text())
+			}
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait() // it was killed
+
+			l := copytest.New(t, mount)
+			before := &archiving{Lustre: l, t: t, hsm: hsmOf(l, tier, state)}
+			if files, strays := before.files(); len(files) != 0 || strays == 0 {
+				t.Fatalf("the child left %q and %d half written", files, strays)
+			}
+			a := serveHSM(t, tier, mount, state, func(a *archiving) { a.Killed() }) // the MDT does not know that yet
+			if files, strays := a.files(); len(files)+strays != 0 {
+				t.Errorf("left in the archive: %q, and %d half written", files, strays)
+			}
+			f := a.Write(1, noise(large))
+			a.is(a.Do(abi.CopyArchive, f)[0], 0, false)
+			a.Release(f)
+			a.is(a.Do(abi.CopyRestore, f)[0], 0, false)
+			if !bytes.Equal(a.Read(f), noise(large)) {
+				t.Error("another content came back")
+			}
+		})
+	}
+}
+
+const childHalf = "half way"
+
+// TestHSMChild is the process that TestHSMKilled kills: it stops in the middle of an archive.
+func TestHSMChild(t *testing.T) {
+	words := strings.Split(os.Getenv("DATAMOVED_HSM_CHILD"), ";")
+	if len(words) != 3 {
+		return // TestHSMKilled starts it
+	}
+	tier := config.Tier{Path: words[2]}
+	if s := strings.Split(os.Getenv("DATAMOVED_HSM_S3"), ";"); len(s) == 4 {
+		tier.S3 = &config.S3{Endpoint: s[0], Bucket: s[1], Prefix: s[2], Credentials: s[3]}
+	}
+	a := &archiving{Lustre: copytest.New(t, words[0]), t: t}
+	a.hsm = hsmOf(a.Lustre, tier, words[1])
+	a.hsm.ioctl = func(fd int, request uint, arg []byte) (int, error) {
+		if p, err := abi.DecodeProgress(arg); request == abi.IocCopyProgress && err == nil && p.Extent.Length > 1<<20 {
+			fmt.Println(childHalf)
+			select {} // until we are killed
+		}
+		return a.Ioctl(fd, request, arg)
+	}
+	go func() { _ = a.hsm.run(t.Context()) }()
+	a.Registered()
+	a.Do(abi.CopyArchive, a.Write(1, noise(large)))
+	<-t.Context().Done()
+}

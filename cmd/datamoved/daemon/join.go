@@ -1,0 +1,187 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"datamove.dev/api"
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/door"
+	"datamove.dev/mover/telemetry"
+	"datamove.dev/mover/trust"
+)
+
+// serveAgent is the agent of a node whose coordinator is elsewhere.
+func (a *app) serveAgent(ctx context.Context, h *host) error {
+	target, err := joinTarget(a.flags.join)
+	if err != nil {
+		return err
+	}
+	h.manager.status("joining %s", target)
+	keeper, err := a.identity(ctx, h, target)
+	if err != nil {
+		return err
+	}
+	secure := trust.ClientTLS(trust.ClientOptions{Authorities: keeper.Authorities, Certificate: keeper.Certificate})
+	conn, err := newLink(target, secure, toward(target))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	h.metrics.Sample(func(s *telemetry.Sample) {
+		if c, err := keeper.Certificate(); err == nil {
+			s.Certificate(telemetry.CertAgent, c.Leaf.NotBefore, c.Leaf.NotAfter)
+		}
+	})
+	o := h.doorOptions()
+	o.Rules = func() door.Rules { return door.Passing{} }
+	o.Forward = conn
+	o.Health = func(context.Context) error { return nil } // it lives, also while its coordinator is away
+	d, err := door.Open(o)
+	if err != nil {
+		return err
+	}
+	enroll := agentv1.NewEnrollServiceClient(conn)
+	keeping := until("certificate", func(ctx context.Context) error { return keeper.Run(ctx, renew(enroll)) })
+	again := func(ctx context.Context) error { return a.joinAgain(ctx, h, keeper, target) }
+	standing := until("standing", func(ctx context.Context) error { return h.standing(ctx, conn, target, secure, again) })
+	peers, err := h.peers(keeper)
+	if err != nil {
+		return err
+	}
+	helpers, err := h.agentParts(conn, peers)
+	if err != nil {
+		return err
+	}
+	parts := append(helpers, serving(d), keeping, standing)
+	return h.run(ctx, "agent of "+target, func(context.Context) error { return nil }, d, parts...)
+}
+
+// joinTarget is host:port of a coordinator.
+func joinTarget(address string) (string, error) {
+	target := strings.TrimPrefix(address, "tcp://")
+	if host, port, err := net.SplitHostPort(target); err != nil || host == "" || port == "" {
+		return "", usage("--join %s: want tcp://host:port", address)
+	}
+	return target, nil
+}
+
+// renew asks for the next certificate with the present one.
+func renew(enroll agentv1.EnrollServiceClient) trust.Renew {
+	return func(ctx context.Context, csr []byte) ([]byte, []byte, error) {
+		c, err := enroll.Renew(ctx, &agentv1.RenewRequest{Csr: csr})
+		return c.GetCertificate(), c.GetAuthority(), api.FromStatus(err)
+	}
+}
+
+// identity is the certificate of this node, for which it joins if it has none that
+// is good.
+func (a *app) identity(ctx context.Context, h *host, target string) (*trust.Keeper, error) {
+	dir, id := filepath.Join(h.at.data, "identity"), trust.Identity{Role: trust.Agent, Name: h.at.node}
+	ticket, noTicket := a.ticketFor(h.at.node, target)
+	keeper, err := trust.OpenKeeper(dir, id, trust.KeeperOptions{Logger: h.log, Replace: noTicket == nil})
+	if err != nil {
+		return nil, &advised{err, newToken(h.at.node) + "; it replaces what is here"}
+	}
+	good := time.Now().Before(keeper.Expires())
+	joinedWith := filepath.Join(dir, "joined-with")
+	switch {
+	case good && (noTicket != nil || sameTicket(joinedWith, ticket)):
+		return keeper, nil // a token is not needed, and its file may be gone
+	case noTicket != nil:
+		return nil, noTicket
+	case good:
+		h.log.Info("the token is a new one: the identity that is here is replaced", "until", keeper.Expires())
+	}
+	err = joining(ctx, h, keeper, ticket, target)
+	switch {
+	case ctx.Err() != nil: // it may not have come to that
+	case err == nil:
+		err = os.WriteFile(joinedWith, []byte(ticket.id), 0o600)
+	case good:
+		h.log.Warn("this token does not let the node join again; it goes on with the certificate that it has", "err", err)
+		err = nil
+	case errors.Is(err, mover.ErrPermission):
+		err = &advised{err, ticket.advice}
+	}
+	return keeper, err
+}
+
+// newToken is what lets a node join.
+func newToken(node string) string {
+	return "datamove agent token " + node + ", on the coordinator, and here --token-file"
+}
+
+// maxToken is more than a token has, also one of Kubernetes.
+const maxToken = 16 << 10
+
+// joinToken is the token as it was given; "" is none.
+func (a *app) joinToken() (string, error) {
+	switch {
+	case a.flags.token != "" && a.flags.tokenFile != "":
+		return "", usage("--token and --token-file exclude each other")
+	case a.flags.tokenFile == "":
+		return a.flags.token, nil
+	case a.flags.tokenFile == "-":
+		text, err := io.ReadAll(io.LimitReader(os.Stdin, maxToken))
+		return strings.TrimSpace(string(text)), err
+	}
+	f, err := os.Open(a.flags.tokenFile)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxToken))
+	return strings.TrimSpace(string(text)), err
+}
+
+// joinPause is between two tries to reach the coordinator.
+const joinPause = 2 * time.Second
+
+// joining gets the first certificate. A coordinator that is not there is waited for;
+// one that is not the one of the token is an error.
+func joining(ctx context.Context, h *host, keeper *trust.Keeper, ticket ticket, target string) error {
+	for {
+		err := join(ctx, h, keeper, ticket, target)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil || !errors.Is(err, mover.ErrUnreachable) && !errors.Is(err, mover.ErrTransient) {
+			return err
+		}
+		h.log.Warn("the coordinator can not be reached, will try again", "coordinator", target, "err", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(joinPause):
+		}
+	}
+}
+
+// join asks once.
+func join(ctx context.Context, h *host, keeper *trust.Keeper, ticket ticket, target string) error {
+	err := keeper.Obtain(ctx, func(ctx context.Context, csr []byte) ([]byte, []byte, error) {
+		text, err := ticket.text()
+		if err != nil {
+			return nil, nil, err
+		}
+		conn, err := api.Dial(ctx, "tcp://"+target, api.Options{TLS: trust.JoinTLS(ticket.pin, "")})
+		if err != nil {
+			return nil, nil, err
+		}
+		defer conn.Close()
+		c, err := agentv1.NewEnrollServiceClient(conn.Conn()).Join(ctx, &agentv1.JoinRequest{Name: h.at.node, Token: text, Csr: csr})
+		return c.GetCertificate(), c.GetAuthority(), err
+	})
+	if err == nil {
+		h.log.Info("joined", "coordinator", target, "until", keeper.Expires())
+	}
+	return err
+}

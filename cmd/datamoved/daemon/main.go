@@ -1,0 +1,76 @@
+// Package daemon is the command datamoved, the service: the coordinator, the agent of a node, or both,
+// which is what it is on one machine without any configuration.
+//
+// What it owns: its command line and exit codes ([exits]), its directory of state, what
+// systemd and signals say to it, and the wiring of the parts: ledger, queue and
+// service behind a door, an agent beside it, and behind that the workers, which are
+// this same program started as "datamoved worker".
+//
+// Its directory holds lock (who has it), ledger, queue, manifests, audit, trust
+// (the authority), agent (journals of users), and on a node that joined identity (its
+// certificate). One process at a time has it; a second says who that is. After kill -9
+// or a power cut the same command goes on with everything that was accepted.
+//
+// SIGHUP reads the configuration again, all or nothing. SIGTERM puts the node's work
+// back and ends; a second one ends at once. TestStart, TestReload and TestStop show
+// it with the program itself, TestJoin two of them, test/script/datamoved what it prints.
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+	_ "time/tzdata" // zones of windows are the same on every machine
+
+	"datamove.dev/lustre/hints"
+	"datamove.dev/mover/acting"
+	"datamove.dev/mover/worker"
+)
+
+// workerCommand starts this program as a worker. Nobody else calls it.
+const workerCommand = "worker"
+
+// Main is the whole command in its process: it takes os.Args, and returns the exit code.
+// release is the version that the linker set, or "".
+func Main(release string) int {
+	version = release
+	if len(os.Args) > 1 && os.Args[1] == workerCommand {
+		return work()
+	}
+	a := app{out: os.Stdout, err: os.Stderr, env: os.Getenv}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second one ends us at once
+	if err := a.run(ctx, os.Args[1:]); err != nil {
+		return exitCode(err)
+	}
+	return 0
+}
+
+// What a worker allocates is small and short-lived, and what is on its way is in
+// buffers that the collector does not see.
+const (
+	heapGrowth = 400       // percent
+	heapSoft   = 112 << 20 // bytes from which on the collector works harder
+)
+
+// work is a process that acts as the user who asked.
+func work() int {
+	runtime.MemProfileRate = 0  // nobody can ask it for one
+	conn, err := acting.Enter() // first, so that nothing is done with other rights
+	if err == nil {
+		debug.SetGCPercent(heapGrowth)
+		debug.SetMemoryLimit(heapSoft)
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		err = worker.Run(ctx, conn, worker.Options{Stderr: os.Stderr, FileSystem: hints.Of, Feeds: feedOf})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "datamoved worker:", err)
+	}
+	return exitCode(err)
+}
