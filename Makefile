@@ -56,12 +56,11 @@ setup:
 
 lint:
 	@bad="$$(gofmt -l $$(git ls-files '*.go'))"; test -z "$$bad" || { echo "not gofmt: $$bad"; exit 1; }
-	go vet ./...
+	@if command -v golangci-lint >/dev/null; then echo golangci-lint run ./...; golangci-lint run ./...; \
+	elif [ "$$DATAMOVE_STRICT" = 1 ]; then echo 'golangci-lint is missing'; exit 1; \
+	else echo 'golangci-lint is missing: test/setup installs it'; go vet ./...; fi
 	go -C deploy/image vet ./...
 	go -C test/s3dev vet ./...
-	@if command -v golangci-lint >/dev/null; then golangci-lint run ./...; \
-	elif [ "$$DATAMOVE_STRICT" = 1 ]; then echo 'golangci-lint is missing'; exit 1; \
-	else echo 'golangci-lint is missing: test/setup installs it'; fi
 	api/check
 
 # The hermetic packages, in short, and what has not changed from the cache.
@@ -90,7 +89,7 @@ fuzz:
 	done
 
 # Hours of kills, power cuts, random seeds and whole systems; test/soak says more: make soak MINUTES=60 SEED=7 ONLY=TestX
-soak: build
+soak:
 	MINUTES='$(MINUTES)' SEED='$(SEED)' ONLY='$(ONLY)' test/soak
 
 # The engine over memory with faults, at length: make sim SEED=7 repeats one run.

@@ -49,17 +49,6 @@ func newTown(t *testing.T, agents ...string) *cluster {
 	return c
 }
 
-func (c *cluster) put(name, text string) {
-	c.t.Helper()
-	path := filepath.Join(c.Dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		c.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
 // giveTo makes everything below a path somebody's.
 func (c *cluster) giveTo(name, path string) {
 	c.t.Helper()
