@@ -23,7 +23,7 @@ export PATH := $(CURDIR)/bin/tools:$(PATH)
 COMMANDS := $(notdir $(wildcard cmd/*))
 ARCHS    := amd64 arm64
 
-.PHONY: build api api-release safety demo check test system soak lint fuzz sim stress bench bench-small bench-csi bench-slurm e2e-s3 e2e-ceph e2e-vm e2e-k8s e2e-slurm e2e-aws lustre-test fabric fabric-load dist image clean setup
+.PHONY: build api api-release safety demo check test system soak loaded lint fuzz sim stress bench bench-small bench-csi bench-slurm e2e-s3 e2e-ceph e2e-vm e2e-k8s e2e-slurm e2e-aws lustre-test fabric fabric-load dist image clean setup
 build: $(addprefix build-,$(COMMANDS))
 
 # One command to bin/. The go tool knows best what is up to date.
@@ -91,6 +91,10 @@ fuzz:
 # Hours of kills, power cuts, random seeds and whole systems; test/soak says more: make soak MINUTES=60 SEED=7 ONLY=TestX
 soak:
 	MINUTES='$(MINUTES)' SEED='$(SEED)' ONLY='$(ONLY)' test/soak
+
+# CI's tests beside busy loops, so often: what fails by chance is found there.
+loaded:
+	RUNS='$(RUNS)' LOAD='$(LOAD)' test/loaded
 
 # The engine over memory with faults, at length: make sim SEED=7 repeats one run.
 sim:

@@ -114,7 +114,7 @@ func (b *bench) args(source, target string, sync bool) []string {
 
 // toFiles is a copy or sync to a directory.
 func (b *bench) toFiles(t *testing.T, base string, sync bool) world {
-	b.fill(t, rig.Shape{Small: kill.Times(400, 1200), Large: 2, Odd: true, Special: true}, sync)
+	b.fill(t, rig.Shape{Small: kill.Times(300, 1200), Large: 2, Odd: true, Special: true}, sync)
 	target := filepath.Join(base, "target")
 	if sync {
 		if err := os.MkdirAll(base, 0o755); err != nil {
@@ -151,7 +151,7 @@ func (b *bench) toStore(t *testing.T, sync bool) world {
 	if b.store == nil {
 		b.store = rig.NewStore(t, b.program)
 	}
-	b.fill(t, rig.Shape{Small: 250, Large: 2, LargeBytes: 40<<20 + 4321, Odd: true, Special: true}, sync)
+	b.fill(t, rig.Shape{Small: kill.Times(80, 250), Large: kill.Times(1, 2), LargeBytes: 40<<20 + 4321, Odd: true, Special: true}, sync)
 	b.lives++
 	prefix := fmt.Sprint("life-", b.lives)
 	want, _ := rig.Look(t, b.source)
@@ -201,7 +201,7 @@ func (b *bench) backAgain(t *testing.T, prefix string) {
 func (b *bench) fromStore(t *testing.T) world {
 	if b.store == nil {
 		b.store = rig.NewStore(t, b.program)
-		b.fill(t, rig.Shape{Small: 250, Large: 2, LargeBytes: 40<<20 + 4321, Odd: true, Special: true}, false)
+		b.fill(t, rig.Shape{Small: kill.Times(80, 250), Large: kill.Times(1, 2), LargeBytes: 40<<20 + 4321, Odd: true, Special: true}, false)
 		b.stored = "source"
 		b.program.Do(t, 0, "copy", "-q", b.source, b.store.At(b.stored))
 	}
