@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"syscall"
 	"time"
 
 	"datamove.dev/test/crash/rig"
@@ -86,8 +87,11 @@ func TestSentTwiceSmallFiles(t *testing.T) {
 	}
 	p := rig.New(t)
 	r := p.Start(t, "copy", "-q", "--jobs", fmt.Sprint(jobs), "--bwlimit", "20MiB/s", source, target)
-	r.Until("most small files are drafts", func() bool { return drafts(target) > small-600 })
-	r.KillAfter(200 * time.Millisecond) // by now the journal knows them
+	r.Until("most small files are drafts, and 4 MiB of the last one are there", func() bool {
+		n, largest := drafts(target)
+		return n > small-600 && largest >= 4<<20 // so that the journal knows the others
+	})
+	r.Kill()
 	again := p.Do(t, 0, "copy", "-q", source, target)
 	if most := int64(last + 6<<20); again.Read > most {
 		t.Errorf("the second run read %d bytes; %d are enough for the last file and a few batches", again.Read, most)
@@ -95,15 +99,18 @@ func TestSentTwiceSmallFiles(t *testing.T) {
 	rig.SameTrees(t, source, target, true)
 }
 
-// drafts counts the files in directory drafts and beside them.
-func drafts(dir string) (n int) {
+// drafts counts the files in directory drafts and beside them, and returns the size of the largest.
+func drafts(dir string) (n int, largest int64) {
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error { // things come and go meanwhile
 		if err == nil && !d.IsDir() && strings.Contains(path, ".datamove-") {
 			n++
+			if info, err := d.Info(); err == nil {
+				largest = max(largest, info.Sys().(*syscall.Stat_t).Blocks*512)
+			}
 		}
 		return nil
 	})
-	return n
+	return n, largest
 }
 
 //safety:3 with TestSentTwiceLargeFile
@@ -165,7 +172,7 @@ func TestHeld(t *testing.T) {
 			if who := fmt.Sprintf("process %d", holder.PID()); !strings.Contains(second.Stderr(), who) {
 				t.Errorf("the second run does not name %s: %s", who, second.Stderr())
 			}
-			holder.KillAfter(0)
+			holder.Kill()
 			begun := time.Now()
 			p.Do(t, 0, "copy", "-q", source, row.target)
 			if d := time.Since(begun); d > 30*time.Second {

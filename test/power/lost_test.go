@@ -51,7 +51,7 @@ func TestLostDisk(t *testing.T) {
 					t.Fatal(err)
 				}
 				grows(t, r, target, row.late)
-				if !r.KillAfter(0) {
+				if !r.Kill() {
 					t.Fatalf("it has ended with %d: %s", r.Exit, r.Stderr())
 				}
 				shutdown(t, mount)

@@ -143,7 +143,7 @@ func (n *node) interrupted(step func() bool, call func(context.Context) error) {
 	for ctx.Err() == nil && !step() {
 		runtime.Gosched()
 	}
-	n.run.KillAfter(0)
+	n.run.Kill()
 	<-ctx.Done()
 	n.begin()
 }

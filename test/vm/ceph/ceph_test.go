@@ -203,7 +203,7 @@ func TestKill(t *testing.T) {
 				return names(t, target) >= after
 			}
 		})
-		if r.KillAfter(0) {
+		if r.Kill() {
 			kills++
 		}
 		whole(t, source, target)

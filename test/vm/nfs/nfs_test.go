@@ -122,7 +122,7 @@ func TestKill(t *testing.T) {
 			}
 			return len(names(t, served)) >= after
 		})
-		if r.KillAfter(0) {
+		if r.Kill() {
 			kills++
 		}
 		got, _ := rig.Look(t, served)
