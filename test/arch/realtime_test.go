@@ -6,7 +6,6 @@ var realTime = map[string]clock{
 	"bench/ceiling":                   {limits: 1},
 	"bench/load":                      {waits: 1},
 	"bench/party":                     {waits: 1},
-	"cmd/datamove/cli":                {limits: 1, measures: 2},
 	"cmd/datamove-bench/harness":      {waits: 2},
 	"cmd/datamoved/daemon":            {waits: 4, limits: 3, measures: 1},
 	"csi":                             {waits: 3, limits: 2, measures: 2},

@@ -45,7 +45,6 @@ var mixed = map[string]bool{
 	"bench/ceiling":              true,
 	"bench/load":                 true,
 	"bench/suite":                true,
-	"cmd/datamove/cli":           true,
 	"cmd/datamove-bench/harness": true,
 	"cmd/datamove-csi/driver":    true,
 	"cmd/datamove/doctor":        true,

@@ -33,7 +33,7 @@ var budgets = map[string]struct {
 }{
 	"bench/report":         {35, "charts in a browser, in three widths"},
 	"bench/suite":          {15, "fio, and a store"},
-	"cmd/datamove/cli":     {100, "44 scripts, each of many processes"},
+	"cmd/datamove/cli":     {15, "25 scripts, each of many processes"},
 	"cmd/datamoved/daemon": {25, "services as processes"},
 	"csi":                  {15, "mounts, and processes that hang"},
 	"mover/ledger":         {60, "kills and power cuts"},

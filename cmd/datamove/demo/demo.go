@@ -6,7 +6,7 @@
 // ([Program]), so what is shown is what a user gets, and the process that is killed
 // is really killed. Everything lies below one folder, which the caller removes.
 //
-// What the steps are is in [Run]; TestDemo runs them.
+// What the steps are is in [Run]; test/script/s3/demo.txt runs them.
 package demo
 
 import (

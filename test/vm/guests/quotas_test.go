@@ -17,7 +17,7 @@ func TestQuotas(t *testing.T) {
 		Programs: []string{"mkfs.ext4", "mkfs.xfs", "mkfs.btrfs"},
 		Files: []vm.File{
 			{Path: "/tests/plain", From: tests(t, "lustre/plain")},
-			{Path: "/tests/commands", From: tests(t, "cmd/datamove/cli")},
+			{Path: "/tests/commands", From: tests(t, "test/system/cli")},
 			{Path: "/tests/volumes", From: tests(t, "csi/base")},
 		},
 		Env: guestEnv,

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"datamove.dev/test/image"
@@ -19,8 +21,14 @@ func TestQuotaOnDisks(t *testing.T) {
 		{image.Spec{Type: "xfs", Make: []string{"-q"}, Options: "prjquota", Rare: true}, "all"},
 	} {
 		t.Run(one.Type, func(t *testing.T) {
-			t.Setenv("DISK_MOUNT", image.Mount(t, one.Spec))
-			root, run := onReal(t, "DISK_MOUNT")
+			root, home := image.Mount(t, one.Spec), t.TempDir()
+			run := func(args ...string) said {
+				command := exec.Command("datamove", args...)
+				command.Env = append(os.Environ(), "HOME="+home, "NO_COLOR=1", "DATAMOVE_CONFIG=", "DATAMOVE_SERVICE=")
+				s := ended(command)
+				t.Logf("%s\n%s%s", strings.Join(args, " "), s.out, s.err)
+				return s
+			}
 			if s := run("quota", "show", root); s.code != 0 {
 				image.SkipRare(t, "this kernel has no project quotas: "+s.err)
 			}
