@@ -7,8 +7,7 @@ var realTime = map[string]clock{
 	"bench/load":                      {waits: 1},
 	"bench/party":                     {waits: 1},
 	"cmd/datamove-bench/harness":      {waits: 2},
-	"cmd/datamoved/daemon":            {waits: 4, limits: 3, measures: 1},
-	"csi":                             {waits: 3, limits: 2, measures: 2},
+	"cmd/datamoved/daemon":            {waits: 1, limits: 1},
 	"csi/base":                        {waits: 2, measures: 2},
 	"csi/files":                       {waits: 1, measures: 2},
 	"csi/hand":                        {waits: 5, limits: 2, measures: 3},
@@ -49,7 +48,7 @@ var realTime = map[string]clock{
 	"test/hostile":        {waits: 1},
 	"test/power":          {waits: 2},
 	"test/power/outage":   {waits: 2},
-	"test/patience":       {waits: 1, measures: 2}, // where tests of processes wait
+	"test/patience":       {waits: 1, measures: 3}, // where tests of processes wait
 	"test/siege":          {waits: 2, limits: 1},
 	"test/slurm":          {waits: 3},
 	"test/system/browser": {waits: 1},

@@ -23,7 +23,7 @@ const (
 	// idle is what share of one processor a service uses that waits.
 	idle = 0.1
 	// longest is the pause between two looks at what a test waits for.
-	longest = 250 * time.Millisecond
+	longest = 300 * time.Millisecond
 )
 
 // sample is what is known at a time.
@@ -128,18 +128,21 @@ func Until(t testing.TB, what string, progress func() string, is func() bool) {
 	}
 }
 
-// While waits as long as there is patience, and reports whether it has come to it. A long wait needs few looks.
+// While waits as long as there is patience, and reports whether it has come to it. A long wait needs few looks, and so does one whose looks take long.
 func While(p *Patience, is func() bool) bool {
-	for begun := time.Now(); !is(); {
+	for begun := time.Now(); ; {
+		look := time.Now()
+		if is() {
+			return true
+		}
 		if p.Over() {
 			return is()
 		}
-		time.Sleep(Pause(time.Since(begun)))
+		time.Sleep(Pause(time.Since(begun), time.Since(look)))
 	}
-	return true
 }
 
-// Pause is how long the next look may be away when a wait has taken so long.
-func Pause(waited time.Duration) time.Duration {
-	return min(max(2*time.Millisecond, waited/20), longest)
+// Pause is how long the next look may be away when a wait has taken so long, and the last look.
+func Pause(waited, look time.Duration) time.Duration {
+	return min(max(2*time.Millisecond, waited/20, 4*look), longest)
 }

@@ -20,6 +20,9 @@ import (
 // Commands are what scripts may call beside programs.
 type Commands map[string]func(ts *testscript.TestScript, negated bool, args []string)
 
+// GC is what the commands set themselves, but from the start of a process on: to collect what their packages have made until then is a third of what a short one uses.
+const GC = "GOGC=400"
+
 // Run runs the scripts of a pattern, which is one of paths below this folder, but those that are named. A script has a home and a working folder of its own, and
 // no AWS environment; setup may add to it, and nil adds nothing. A package of tests is three folders below the module's root.
 func Run(t *testing.T, pattern string, setup func(*testscript.Env), more Commands, but ...string) {
@@ -45,6 +48,7 @@ func Run(t *testing.T, pattern string, setup func(*testscript.Env), more Command
 			env.Setenv("HOME", filepath.Join(env.WorkDir, ".home"))
 			env.Setenv("NO_COLOR", "1")
 			env.Setenv("GORACE", os.Getenv("GORACE"))
+			env.Vars = append(env.Vars, GC)
 			env.Setenv("AWS_EC2_METADATA_DISABLED", "true")                                       // the host of the tests is nobody's business
 			env.Setenv("JOBUID", jobUID())                                                        // whose Slurm's jobs are
 			env.Setenv("DEPLOY", deploy)                                                          // what sites install

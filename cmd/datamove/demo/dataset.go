@@ -14,7 +14,7 @@ import (
 // amount is how much there is.
 type amount struct{ files, bytes int64 }
 
-// makeData makes a tree of small files, two large ones, a sparse one, and links.
+// makeData makes a tree of small files, two large ones, a sparse one of four times their size, and links.
 // It is the same every time, and no storage can compress it.
 func makeData(dir string, small, largeMB int) (amount, error) {
 	random := rand.NewChaCha8([32]byte{7})
@@ -39,10 +39,11 @@ func makeData(dir string, small, largeMB int) (amount, error) {
 			return made, err
 		}
 	}
-	if err := sparse(filepath.Join(dir, "large/index.sparse"), 256<<20); err != nil {
+	hollow := 4 * int64(largeMB) << 20
+	if err := sparse(filepath.Join(dir, "large/index.sparse"), hollow); err != nil {
 		return made, err
 	}
-	made.files, made.bytes = made.files+1, made.bytes+256<<20
+	made.files, made.bytes = made.files+1, made.bytes+hollow
 	return made, errors.Join(
 		os.Symlink("large/weights-1.bin", filepath.Join(dir, "latest")),
 		os.Link(filepath.Join(dir, "large/weights-0.bin"), filepath.Join(dir, "large/best.bin")),

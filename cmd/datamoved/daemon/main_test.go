@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -22,6 +21,8 @@ import (
 
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/test/patience"
+	"datamove.dev/test/script"
 )
 
 // TestMain makes this test binary answer as datamoved, too.
@@ -134,7 +135,7 @@ func launchAs(t testing.TB, dir string, another bool, env, args []string) *progr
 			t.Fatal(err)
 		}
 	}
-	p.cmd.Env = append([]string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "NOTIFY_SOCKET=" + address.Name}, env...)
+	p.cmd.Env = append([]string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "NOTIFY_SOCKET=" + address.Name, script.GC}, env...)
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -192,23 +193,21 @@ func (p *program) waitFor(line string, times int) {
 	p.eventually(line, func() bool { return p.heard(line) >= times })
 }
 
-// patience is for machines that do much else.
-const patience = time.Minute
-
+// eventually waits until something is so, or the program is gone.
 func (p *program) eventually(what string, is func() bool) {
 	p.t.Helper()
-	for end := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
+	var ended bool
+	patience.Until(p.t, what, p.log.String, func() bool {
 		select {
 		case <-p.ended:
-			if is() {
-				return
-			}
-			p.t.Fatalf("it ended before %s: %v", what, p.err)
+			ended = !is()
+			return true
 		default:
+			return is()
 		}
-		if time.Now().After(end) {
-			p.t.Fatalf("never: %s", what)
-		}
+	})
+	if ended {
+		p.t.Fatalf("it ended before %s: %v", what, p.err)
 	}
 }
 
@@ -242,11 +241,14 @@ func (p *program) signalGroup(s syscall.Signal) {
 // code waits for the end and returns the exit code.
 func (p *program) code() int {
 	p.t.Helper()
-	select {
-	case <-p.ended:
-	case <-time.After(patience):
-		p.t.Fatal("it does not end")
-	}
+	patience.Until(p.t, "it ends", p.log.String, func() bool {
+		select {
+		case <-p.ended:
+			return true
+		default:
+			return false
+		}
+	})
 	var exit *exec.ExitError
 	if p.err != nil && !errors.As(p.err, &exit) {
 		p.t.Fatal(p.err)
@@ -457,8 +459,7 @@ func TestActivation(t *testing.T) {
 	}
 	defer func() { _ = cmd.Wait() }()
 	defer func() { _ = cmd.Process.Signal(syscall.SIGTERM) }()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := t.Context()
 	c, err := api.Dial(ctx, "unix://"+filepath.Join(dir, "s"), api.Options{}) // who knocks waits until somebody opens
 	if err != nil {
 		t.Fatalf("%v: %s", err, cmd.Stderr)

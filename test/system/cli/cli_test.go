@@ -47,12 +47,12 @@ func (m wide) Run() int {
 
 // TestScripts runs the scripts that need a server, all at once.
 func TestScripts(t *testing.T) {
-	store, encrypted, amazon := s3test.Start(t, false), s3test.Start(t, true), s3test.StartAmazon(t)
+	store, another, encrypted, amazon := s3test.Start(t, false), s3test.Start(t, false), s3test.Start(t, true), s3test.StartAmazon(t)
 	for name, group := range map[string]struct {
 		pattern string
 		setup   func(*testscript.Env)
 	}{
-		"burst":   {"burst.txt", func(env *testscript.Env) { standsIn(env, store) }},
+		"burst":   {"burst.txt", func(env *testscript.Env) { standsIn(env, another) }}, // whose names are those of burst-service.txt
 		"service": {"service/*.txt", func(env *testscript.Env) { withService(env, store) }},
 		"s3":      {"s3/*.txt", func(env *testscript.Env) { withStore(env, encrypted) }},
 		"aws":     {"aws/*.txt", func(env *testscript.Env) { withAmazon(env, amazon) }},
