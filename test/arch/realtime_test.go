@@ -8,6 +8,7 @@ var realTime = map[string]clock{
 	"bench/party":                     {waits: 1},
 	"cmd/datamove-bench/harness":      {waits: 2},
 	"cmd/datamoved/daemon":            {waits: 1, limits: 1},
+	"csi":                             {waits: 3, limits: 2, measures: 2},
 	"csi/base":                        {waits: 2, measures: 2},
 	"csi/files":                       {waits: 1, measures: 2},
 	"csi/hand":                        {waits: 5, limits: 2, measures: 3},

@@ -34,7 +34,7 @@ var budgets = map[string]struct {
 	"bench/report":         {35, "charts in a browser, in three widths"},
 	"bench/suite":          {15, "fio, and a store"},
 	"cmd/datamove/cli":     {15, "25 scripts, each of many processes"},
-	"cmd/datamoved/daemon": {25, "services as processes"},
+	"cmd/datamoved/daemon": {15, "services as processes, and a store for copies of an HSM"},
 	"csi":                  {15, "mounts, and processes that hang"},
 	"mover/ledger":         {60, "kills and power cuts"},
 	"mover/s3":             {30, "versitygw"},

@@ -3,6 +3,7 @@ package daemon
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -120,14 +121,11 @@ func (a *archiving) files() (files []string, strays int) {
 
 func noise(size int) []byte {
 	b := make([]byte, size)
-	r := rand.New(rand.NewPCG(7, uint64(size)))
-	for i := range b {
-		b[i] = byte(r.Uint32())
-	}
+	_, _ = rand.NewChaCha8([32]byte(binary.LittleEndian.AppendUint64(make([]byte, 24), uint64(size)))).Read(b) // never fails
 	return b
 }
 
-const large = 40<<20 + 17
+const large = 32<<20 + 17 // three parts
 
 // TestHSM: files are archived, written and archived again, released, restored and removed.
 func TestHSM(t *testing.T) {
