@@ -20,7 +20,7 @@ import (
 // Commands are what scripts may call beside programs.
 type Commands map[string]func(ts *testscript.TestScript, negated bool, args []string)
 
-// GC is what the commands set themselves, but from the start of a process on: to collect what their packages have made until then is a third of what a short one uses.
+// GC is what the commands set themselves, but from the start of a process on: to collect what their packages have made until then is a quarter of what a short one uses.
 const GC = "GOGC=400"
 
 // Run runs the scripts of a pattern, which is one of paths below this folder, but those that are named. A script has a home and a working folder of its own, and
