@@ -78,7 +78,7 @@ func TestWorks(t *testing.T) {
 func TestBucket(t *testing.T) {
 	o := s3test.Start(t, false).Options(t)
 	s := tiny(2)
-	s.Bucket, s.Bytes = true, 20<<20
+	s.Bucket, s.Bytes = true, 6<<20 // two parts
 	s.Sample = 1 << 20
 	r := run(t, s, 2, "s3://bucket/prefix", func(ctx context.Context, _, name string) (string, mover.Place, error) {
 		o := o

@@ -10,7 +10,7 @@ import (
 
 var draftTests = []test{
 	{"nothing is visible before Publish, all of it after", func(b *bed) {
-		data := Pattern(2 * b.part)
+		data := Pattern(b.part + 1)
 		d := b.draft("f", data)
 		b.absent("f")
 		receipts := b.writeAll(d, data)
@@ -27,7 +27,7 @@ var draftTests = []test{
 		}
 	}},
 	{"every size is whole, also beside part boundaries", func(b *bed) {
-		for _, size := range []int64{0, 1, b.part - 1, b.part, b.part + 1, 3*b.part - 1} {
+		for _, size := range []int64{0, 1, b.part - 1, b.part, b.part + 1, 2*b.part + 1} {
 			b.fill("f", Pattern(size))
 			b.holds("f", string(Pattern(size)))
 			if e := b.stat("f"); e.Size != size {
@@ -36,24 +36,24 @@ var draftTests = []test{
 		}
 	}},
 	{"parts may come in any order", func(b *bed) {
-		data := Pattern(4*b.part - 5)
+		data := Pattern(2*b.part + 5)
 		d := b.draft("f", data)
 		parts := Parts(int64(len(data)), b.part)
 		receipts := make([]mover.Receipt, len(parts))
-		for _, i := range []int{2, 0, 3, 1} {
+		for _, i := range []int{2, 0, 1} {
 			receipts[i] = b.write(d, parts[i], data)
 		}
 		b.finish(d, data, receipts)
 		b.holds("f", string(data))
 	}},
 	{"parts may come at the same time", func(b *bed) {
-		data := Pattern(4*b.part + 1)
+		data := Pattern(3*b.part + 1)
 		d := b.draft("f", data)
 		b.finish(d, data, b.writeAtOnce(data, d))
 		b.holds("f", string(data))
 	}},
 	{"a part may be written again", func(b *bed) {
-		data := Pattern(2*b.part + 9)
+		data := Pattern(b.part + 9)
 		d := b.draft("f", data)
 		parts := Parts(int64(len(data)), b.part)
 		for _, p := range parts {
@@ -73,7 +73,7 @@ var draftTests = []test{
 		b.holds("f", string(data))
 	}},
 	{"Close drops, once or twice", func(b *bed) {
-		data := Pattern(2 * b.part)
+		data := Pattern(b.part + 1)
 		d := b.draft("f", data)
 		b.writeAll(d, data)
 		token := d.Token()
@@ -95,19 +95,20 @@ var draftTests = []test{
 	}},
 	{"a suspended draft can be adopted by another place", adoptSuspended},
 	{"an abandoned draft can be adopted by another place", func(b *bed) {
-		data := Pattern(2 * b.part)
+		data := Pattern(b.part + 1)
+		parts := Parts(b.part+1, b.part)
 		d := b.draft("f", data)
-		first := b.write(d, Parts(2*b.part, b.part)[0], data)
+		first := b.write(d, parts[0], data)
 		other := b.open()
 		adopted, err := other.Adopt(b.Context(), d.Token())
 		b.ok(err, "adopt")
 		b.Cleanup(func() { _ = adopted.Close() })
-		second := b.write(adopted, Parts(2*b.part, b.part)[1], data)
+		second := b.write(adopted, parts[1], data)
 		b.finishAt(other, adopted, data, []mover.Receipt{first, second})
 		b.holds("f", string(data))
 	}},
 	{"all who hold the token may write at the same time", func(b *bed) {
-		data := Pattern(6 * b.part)
+		data := Pattern(3*b.part + 1)
 		d := b.draft("f", data)
 		other, err := b.open().Adopt(b.Context(), d.Token())
 		b.ok(err, "adopt")
@@ -141,7 +142,7 @@ var draftTests = []test{
 	}},
 	{"a wrong checksum is found where the store compares", func(b *bed) {
 		b.need(b.traits.Level == mover.Server, "comparing store")
-		data := Pattern(2*b.part + 3)
+		data := Pattern(b.part + 3)
 		d := b.draft("f", data)
 		e := b.file("f", data)
 		e.CRC++
@@ -163,8 +164,8 @@ var draftTests = []test{
 		}
 	}},
 	{"a file that is all hole is whole", func(b *bed) {
-		data := make([]byte, 3*b.part)
-		b.sparseFile("f", data, mover.Segment{End: 3 * b.part})
+		data := make([]byte, b.part+1)
+		b.sparseFile("f", data, mover.Segment{End: b.part + 1})
 		b.holds("f", string(data))
 	}},
 	{"a clone is whole, or leaves the draft as it was", clone},
@@ -239,7 +240,7 @@ func (b *bed) fill(name string, data []byte) {
 }
 
 func adoptSuspended(b *bed) {
-	data := Pattern(3*b.part - 1)
+	data := Pattern(2*b.part + 1)
 	parts := Parts(int64(len(data)), b.part)
 	d := b.draft("f", data)
 	receipts := make([]mover.Receipt, 3)
@@ -263,7 +264,7 @@ func adoptSuspended(b *bed) {
 }
 
 func dropped(b *bed) {
-	data := Pattern(2 * b.part)
+	data := Pattern(b.part + 1)
 	d := b.draft("f", data)
 	receipts := b.writeAll(d, data)
 	other := b.open()
@@ -283,7 +284,7 @@ func dropped(b *bed) {
 type foreign struct{ mover.Content }
 
 func clone(b *bed) {
-	data := Pattern(2*b.part + 1)
+	data := Pattern(b.part + 1)
 	b.fill("source", data)
 	d := b.draft("f", data)
 	cloner, ok := mover.As[mover.Cloner](d)

@@ -164,7 +164,7 @@ func newSTS(t *testing.T, client string, status int, next func(s *sts, n int64) 
 }
 
 const (
-	partsOfSession = 8
+	partsOfSession = 5
 	partsInFlight  = 3
 )
 
@@ -206,7 +206,7 @@ func TestTokenEnds(t *testing.T) {
 		for _, status := range []int{http.StatusBadRequest, http.StatusForbidden} {
 			t.Run(fmt.Sprint(client, " ", status), func(t *testing.T) {
 				l, s, asked := newSTS(t, client, status, func(s *sts, _ int64) (s3.Keys, error) { return s.keys(2), nil })
-				s.ends = 4
+				s.ends = 3
 				data := placetest.Pattern(partsOfSession * l.Traits().PartMin)
 				if _, err := uploadTried(t, l.Place, data, atOnce); err != nil {
 					t.Fatal(err)
@@ -288,7 +288,7 @@ func TestTokenComesLate(t *testing.T) {
 		t.Run(client, func(t *testing.T) {
 			down := errors.New("the endpoint of STS does not answer")
 			l, s, asked := newSTS(t, client, http.StatusBadRequest, func(*sts, int64) (s3.Keys, error) { return s3.Keys{}, down })
-			s.ends = 4
+			s.ends = 3
 			data := placetest.Pattern(partsOfSession * l.Traits().PartMin)
 			few := retry.Options{Tries: 3, First: time.Millisecond, Longest: time.Millisecond}
 			d, err := uploadTried(t, l.Place, data, few)
@@ -316,7 +316,7 @@ func TestKeyFileInTheMiddle(t *testing.T) {
 		t.Run(client, func(t *testing.T) {
 			server := s3test.Start(t, false)
 			l := newLiarOf(t, server, client)
-			s := &sts{t: t, access: server.Access, secret: server.Secret, status: http.StatusBadRequest, good: 1, ends: 4, took: map[string]int{}, refused: map[string]int{}}
+			s := &sts{t: t, access: server.Access, secret: server.Secret, status: http.StatusBadRequest, good: 1, ends: 3, took: map[string]int{}, refused: map[string]int{}}
 			path := filepath.Join(t.TempDir(), "keys.env")
 			write := func(n int) {
 				k := s.keys(n)

@@ -9,6 +9,7 @@ import (
 	"datamove.dev/mover/placetest"
 	"datamove.dev/mover/s3"
 	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/test/seed"
 )
 
 // TestTraps: parts of sizes at which SDKs and servers are known to fail arrive
@@ -17,9 +18,9 @@ import (
 //
 //safety:2 with TestFlippedByte
 func TestTraps(t *testing.T) {
-	sizes := []int64{5 << 20, 16 << 20, 17 << 20, 64 << 20}
-	if testing.Short() {
-		sizes = sizes[1:3]
+	sizes := []int64{16 << 20, 17 << 20}
+	if seed.Soak() {
+		sizes = append(sizes, 5<<20, 64<<20)
 	}
 	data := placetest.Pattern(64<<20 + 1000)
 	for _, w := range ways {

@@ -139,7 +139,7 @@ func TestRegion(t *testing.T) {
 //safety:aws with TestCap
 func TestBill(t *testing.T) {
 	w := newWorld(t, 10_000*price.Dollar)
-	w.write("datasets/imagenet/a.tar", 64<<20)
+	w.write("datasets/imagenet/a.tar", 1<<20)
 	r, err := w.leg().Up(t.Context(), read(t, declared), nil)
 	w.must(err)
 	w.clock.Pass(30 * time.Hour)

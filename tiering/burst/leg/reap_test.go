@@ -11,6 +11,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/test/aws"
+	"datamove.dev/test/seed"
 	"datamove.dev/tiering/budget/price"
 	"datamove.dev/tiering/burst"
 	"datamove.dev/tiering/burst/amazon"
@@ -29,7 +30,7 @@ spec:
   results: [{path: results, home: "project:NAME"}]
 `
 
-// zoo is a region with 200 file systems, of which some may go; with -short a quarter of them.
+// zoo is a region with 50 file systems, of which some may go; with DATAMOVE_SOAK=1 it has four times as many.
 type zoo struct {
 	*world
 	all    int
@@ -38,9 +39,9 @@ type zoo struct {
 }
 
 func newZoo(t *testing.T) *zoo {
-	z := &zoo{world: newWorld(t, 100_000*price.Dollar), leases: map[string]bool{}, all: 200}
-	if testing.Short() {
-		z.all = 50
+	z := &zoo{world: newWorld(t, 100_000*price.Dollar), leases: map[string]bool{}, all: 50}
+	if seed.Soak() {
+		z.all = 200
 	}
 	z.aws.Limit("file systems", 1000)
 	cloud := z.leg().Cloud
@@ -137,9 +138,9 @@ func (z *zoo) reap(l *Leg) (taken []string, err error) {
 	return taken, err
 }
 
-// TestReaper: of 200 file systems exactly those go that may, also while AWS throttles, and after a crash in the middle.
+// TestReaper: of all file systems exactly those go that may, also while AWS throttles, and after a crash in the middle.
 //
-//safety:aws 200 file systems with tags of others, leases, tasks, readers, writers and results that are not home, while AWS throttles, and after a crash in the middle: exactly those go that may
+//safety:aws 50 file systems (with `DATAMOVE_SOAK=1` 200) with tags of others, leases, tasks, readers, writers and results that are not home, while AWS throttles, and after a crash in the middle: exactly those go that may
 func TestReaper(t *testing.T) {
 	z := newZoo(t)
 	before, err := z.leg().Cloud.FileSystems(t.Context())
