@@ -83,3 +83,21 @@ func Of(folder string) Level {
 
 // Mixed reports whether some tests of a hermetic package start programs or servers, or need root.
 func Mixed(folder string) bool { return mixed[folder] }
+
+// disk are hermetic packages whose tests are about what file systems of disks do, or have not been tried without one; the files of all others may be in memory.
+var disk = map[string]bool{
+	"bench/ceiling": true, // direct reads and writes
+	"bench/compare": true, // the cache of pages
+	"bench/load":    true,
+	"csi":           true, // mounts
+	"lustre/plain":  true, // projects
+	"lustre/system": true,
+	"mover/acting":  true, // what a program gets of its parent's files
+	"mover/posix":   true,
+
+	"tiering/hook/controller": true,
+	"tiering/stage":           true,
+}
+
+// Disk reports whether the files of a package's tests have to be on a disk.
+func Disk(folder string) bool { return disk[folder] }

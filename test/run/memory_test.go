@@ -1,0 +1,27 @@
+package main
+
+import (
+	"os"
+	"testing"
+)
+
+// TestMemory: only a file system in memory is taken, and only where nothing else is asked for.
+func TestMemory(t *testing.T) {
+	t.Setenv("TMPDIR", "")
+	if got := memory("/proc"); got != "" {
+		t.Errorf("%q is in memory", got)
+	}
+	if got := memory(shm); got != "" && got != shm {
+		t.Errorf("%q for %q", got, shm)
+	}
+	if left, _ := os.ReadDir(shm); len(left) > 0 && memory(shm) != "" { // what others have there is theirs
+		after, _ := os.ReadDir(shm)
+		if len(after) > len(left) {
+			t.Errorf("it left %v beside %v", after, left)
+		}
+	}
+	t.Setenv("TMPDIR", "/somewhere")
+	if got := memory(shm); got != "" {
+		t.Errorf("%q, and not what TMPDIR names", got)
+	}
+}
