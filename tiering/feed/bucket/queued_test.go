@@ -19,11 +19,12 @@ type line struct {
 	messages []string
 	received int
 	kept     time.Duration
+	idle     func(wait time.Duration) // nothing has come for so long
 }
 
 func (l *line) Kept(context.Context) (time.Duration, error) { return l.kept, nil }
 
-func (l *line) Receive(ctx context.Context, _ time.Duration, tell func(string, time.Time), lose func(string)) (func(context.Context) error, bool, error) {
+func (l *line) Receive(ctx context.Context, wait time.Duration, tell func(string, time.Time), lose func(string)) (func(context.Context) error, bool, error) {
 	if ctx.Err() != nil {
 		return nil, false, ctx.Err()
 	}
@@ -33,6 +34,9 @@ func (l *line) Receive(ctx context.Context, _ time.Duration, tell func(string, t
 		if tell(m, time.Unix(1000, 0)); m == "odd" {
 			lose("it is odd")
 		}
+	}
+	if len(some) == 0 && l.idle != nil {
+		l.idle(wait)
 	}
 	return func(context.Context) error {
 		for _, m := range some {
@@ -54,6 +58,7 @@ func TestQueued(t *testing.T) {
 	for nth := range uint64(60) {
 		random := rand.New(rand.NewPCG(first+nth, 0))
 		l, now, stored := &line{random: random, kept: []time.Duration{time.Hour, 14 * 24 * time.Hour}[nth%2]}, time.Unix(2_000_000, 0), []byte(nil)
+		l.idle = func(wait time.Duration) { now = now.Add(wait) }
 		taken, all, sent := map[string]bool{}, 0, 0
 		f := &Queued{Queue: l, Window: time.Millisecond, Now: func() time.Time { now = now.Add(time.Duration(random.IntN(2)) * time.Millisecond); return now }}
 		run := func(batches int) {
