@@ -95,8 +95,13 @@ var disk = map[string]bool{
 	"mover/acting":  true, // what a program gets of its parent's files
 	"mover/posix":   true,
 
-	"tiering/hook/controller": true,
-	"tiering/stage":           true,
+	// The copies of programs that these make may outlive them.
+	"cmd/datamove/cli":           true,
+	"cmd/datamove-bench/harness": true,
+	"cmd/datamove-csi/driver":    true,
+	"cmd/datamoved/daemon":       true,
+	"tiering/hook/controller":    true,
+	"tiering/stage":              true,
 }
 
 // Disk reports whether the files of a package's tests have to be on a disk.
