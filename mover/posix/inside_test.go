@@ -14,7 +14,7 @@ import (
 // TestInside: links on the way to a root are followed below the directories that it has to
 // stay in, and nowhere else.
 //
-//safety:6 with test/siege TestPathsOutside
+//safety:6 with mover/service TestOutsideRoots
 func TestInside(t *testing.T) {
 	dir := memoryDir(t)
 	base, outside := filepath.Join(dir, "base"), filepath.Join(dir, "outside")
@@ -61,7 +61,7 @@ func TestInside(t *testing.T) {
 
 // TestInsideRace: a link that is exchanged all the time leads out at no time.
 //
-//safety:6 with test/siege TestPathsOutside
+//safety:6 with mover/service TestOutsideRoots
 func TestInsideRace(t *testing.T) {
 	dir := memoryDir(t)
 	must(t, os.MkdirAll(dir+"/base/a/here", 0o755))

@@ -11,7 +11,7 @@ import (
 // TestOutsideRoots: no location of a request leads out of the roots of its project, whatever
 // part of the request names it; it is refused before there is a task.
 //
-//safety:6 with test/siege TestPathsOutside
+//safety:6 paths out of a project's roots by their text, by links, and by folders that become links while tasks of users and of root begin and run
 func TestOutsideRoots(t *testing.T) {
 	d := newDesk(t, site(), access.Input{UID: 990, Projects: map[string]access.Project{
 		"vision": {Roots: []string{"project:vision", "archive:"}, Reads: []string{"project:shared"}, Members: []string{"alice"}},

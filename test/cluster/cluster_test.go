@@ -131,6 +131,8 @@ func TestConversationBreaks(t *testing.T) {
 
 // TestCoordinatorDies stops the coordinator in the middle: the agents work on, and
 // tell the new one.
+//
+//safety:3 with TestCancelAndKill
 func TestCoordinatorDies(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := rig.New(t, "n1", "n2")

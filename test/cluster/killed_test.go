@@ -64,7 +64,7 @@ func TestAllAreKilled(t *testing.T) {
 // sleeps, has lost its work, and finds nothing to publish when it wakes up: what the owner has
 // made of the target since stays.
 //
-//safety:1 with test/siege TestLateWriterOfFiles
+//safety:1 an agent that sleeps, or is cut off, for longer than its lease, while others finish and the owner changes the target: it publishes nothing
 func TestLateWriter(t *testing.T) {
 	for name, part := range parts {
 		t.Run(name, func(t *testing.T) {
@@ -92,6 +92,25 @@ func TestLateWriter(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPartition: the network between all agents and the coordinator parts for longer than a lease, and is mended. Workers go on meanwhile, and nothing is published twice.
+//
+//safety:1 with TestLateWriter
+//safety:3/takeover with TestConversationBreaks
+func TestPartition(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		c := rig.New(t, "n1", "n2")
+		f := carry(t, c, "target")
+		for name := range c.Agents {
+			c.Cut(name)
+		}
+		time.Sleep(2 * c.Lease)
+		for name := range c.Agents {
+			c.Mend(name)
+		}
+		f.arrives()
+	})
 }
 
 // wakeful is how long a worker goes on that does not know that it has lost its task: all that
@@ -160,7 +179,7 @@ func TestCancelled(t *testing.T) {
 // TestCancelAndKill: what was cancelled or paused, and answered so, stays it, though the
 // coordinator is killed before the lead has let go.
 //
-//safety:3 with test/siege TestCoordinatorIsKilled
+//safety:3 the coordinator is killed while tasks run, are submitted and are cancelled: what was answered holds, and a key makes one task
 func TestCancelAndKill(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := rig.New(t, "n1")
@@ -213,7 +232,7 @@ func TestCancelDuringRestart(t *testing.T) {
 // coordinator is killed, there is one task when it is asked for again; so of one that was
 // asked while there was no coordinator.
 //
-//safety:3 with test/siege TestCoordinatorIsKilled
+//safety:3 with TestCancelAndKill
 func TestSubmittedTwiceAndKilled(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := rig.New(t)

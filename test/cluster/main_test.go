@@ -1,7 +1,6 @@
 // Package cluster has the tests of the whole service in virtual time: what happens in a
 // cluster is done to a coordinator and its agents. The rig says what is real of them.
-// What needs accounts, seals, processes or real servers is in test/system/service and
-// test/siege.
+// What needs accounts, seals, processes or real servers is in test/system/service.
 package cluster
 
 import (

@@ -25,7 +25,6 @@ var packages = map[string]Level{
 	"test/hostile":    System, // a hostile world around the command
 	"test/monitoring": System, // promtool, and a service
 	"test/power":      System, // loop devices
-	"test/siege":      System, // a service of real processes
 	"test/slurm":      System, // a real Slurm
 	"test/system":     System,
 

@@ -46,7 +46,7 @@ func TestPlan(t *testing.T) {
 			t.Errorf("%s runs %d times", p.ImportPath, times[p.ImportPath])
 		}
 	}
-	for p, want := range map[string]bool{"mover/transfer": true, "mover/service": true, "mover/plan": false, "cmd/datamove/cli": false, "test/siege": false} {
+	for p, want := range map[string]bool{"mover/transfer": true, "mover/service": true, "mover/plan": false, "cmd/datamove/cli": false, "test/crash": false} {
 		if got, ok := raced["datamove.dev/"+p]; !ok || got != want {
 			t.Errorf("%s with the race detector: %v", p, got)
 		}

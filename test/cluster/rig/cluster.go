@@ -53,6 +53,12 @@ var FileSystem func(dir int) (mover.FileSystem, error)
 
 // Main runs the tests of a package. Its program is also the worker of [Processes].
 func Main(m *testing.M) {
+	Be()
+	os.Exit(m.Run())
+}
+
+// Be is the part of Main before the tests.
+func Be() {
 	if len(os.Args) > 1 && os.Args[1] == "worker" {
 		conn, err := acting.Enter()
 		if err == nil {
@@ -65,7 +71,6 @@ func Main(m *testing.M) {
 		os.Exit(0)
 	}
 	ats.Register() // the clock of JetStream, which all bubbles share
-	os.Exit(m.Run())
 }
 
 // Bubble runs a test in virtual time, which begins now.

@@ -55,15 +55,8 @@ func (c *cluster) inAWS() *aws.Server {
 	for _, service := range []string{"FSX", "STS", "EC2", "CLOUDWATCH", "COST_EXPLORER"} {
 		c.t.(*testing.T).Setenv("AWS_ENDPOINT_URL_"+service, listening.URL)
 	}
-	keys := filepath.Join(c.Dir, "keys.env")
-	if err := os.WriteFile(keys, []byte("AWS_ACCESS_KEY_ID="+store.Access+"\nAWS_SECRET_ACCESS_KEY="+store.Secret+"\n"), 0o600); err != nil {
-		c.t.Fatal(err)
-	}
+	c.bucket("cloud", config.S3{Endpoint: store.Endpoint, Bucket: store.Bucket, Prefix: "team"}, "AWS_ACCESS_KEY_ID="+store.Access+"\nAWS_SECRET_ACCESS_KEY="+store.Secret+"\n")
 	next := *c.Conf.Load()
-	next.Tiers = map[string]config.Tier{"cloud": {Level: "cold", S3: &config.S3{Endpoint: store.Endpoint, Bucket: store.Bucket, Prefix: "team", Region: "us-east-1", Credentials: "file:" + keys}}}
-	for name, t := range c.Conf.Load().Tiers {
-		next.Tiers[name] = t
-	}
 	next.Burst.Accounts = map[string]config.BurstAccount{"vision": {Cap: "$200"}}
 	c.Conf.Store(&next)
 	return server

@@ -1,5 +1,5 @@
 // Package service has the tests of the whole service that need what a goroutine has not:
-// processes of other accounts, seals of the file system, small disks, and an S3 server.
+// processes of other accounts, seals of the file system, small disks, an S3 server, and daemons.
 // They run in real time. All that needs none of these is in test/cluster.
 package service
 
@@ -8,11 +8,14 @@ import (
 	"os"
 	"testing"
 
+	"datamove.dev/cmd/datamoved/daemon"
 	"datamove.dev/test/cluster/rig"
+	crash "datamove.dev/test/crash/rig"
 )
 
-// TestMain is also a copy without a service.
+// TestMain is also a copy without a service, and a daemon.
 func TestMain(m *testing.M) {
+	crash.Be(crash.Commands{"datamoved": daemon.Main})
 	if len(os.Args) == 5 && os.Args[1] == "alone" {
 		if err := copyAlone(os.Args[2], os.Args[3], os.Args[4]); err != nil {
 			fmt.Fprintln(os.Stderr, "alone:", err)
@@ -21,7 +24,8 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	rig.FileSystem = fileSystemOf
-	rig.Main(m)
+	rig.Be()
+	crash.End(m.Run())
 }
 
 // cluster is one whose workers are processes.

@@ -1,19 +1,96 @@
-package siege
+package service
 
 import (
 	"bytes"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
+
+	"datamove.dev/api"
+	pb "datamove.dev/api/datamove/v1"
+	crash "datamove.dev/test/crash/rig"
+	"datamove.dev/test/patience"
 )
+
+// neighbours are two nodes with a disk each and a coordinator, which are daemons.
+type neighbours struct {
+	t       *testing.T
+	dir     string // of everything
+	service *crash.Program
+	tcp     string // the coordinator's
+	n1      *crash.Run
+}
+
+func newNeighbours(t *testing.T, policies string) *neighbours {
+	t.Helper()
+	crash.Root(t)
+	dir, err := os.MkdirTemp("/tmp", "near") // short enough for a socket
+	check(t, err)
+	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
+	n := &neighbours{t: t, dir: dir, service: crash.NewCommand(t, "datamoved")}
+	check(t, os.Mkdir(n.path("shared"), 0o755))
+	for _, node := range []string{"head", "n1", "n2"} {
+		check(t, os.Mkdir(n.path("nvme-"+node), 0o755))
+		check(t, os.WriteFile(n.path(node+".yaml"), fmt.Appendf(nil, `leases: {lead: 2s}
+tiers:
+  shared: {level: warm, path: %s}
+  nvme: {level: hot, path: %s, ephemeral: true, node_local: true, feed: inotify, checkpoints: {folders: [run*], quiet: 1s}}
+policies: %s
+`, n.path("shared"), n.path("nvme-"+node), policies), 0o644))
+	}
+	head := n.daemon("head", "--no-agent", "--listen", "tcp://127.0.0.1:0")
+	head.Until("the coordinator is ready", func() bool { return strings.Contains(head.Complained(), "msg=ready") })
+	for word := range strings.FieldsSeq(head.Complained()) {
+		if _, address, ok := strings.Cut(strings.Trim(word, `"`), "tcp://"); ok {
+			n.tcp = "tcp://" + address
+		}
+	}
+	c, err := api.Dial(t.Context(), "unix://"+n.path("head.sock"), api.Options{})
+	check(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	for _, node := range []string{"n1", "n2"} {
+		token, err := c.CreateJoinToken(t.Context(), &pb.CreateJoinTokenRequest{Name: node})
+		check(t, err)
+		check(t, os.WriteFile(n.path(node+".token"), []byte(token.GetToken()), 0o600))
+	}
+	n.n1 = n.join("n1")
+	n.join("n2")
+	return n
+}
+
+func (n *neighbours) path(name string) string { return filepath.Join(n.dir, name) }
+
+func (n *neighbours) daemon(node string, more ...string) *crash.Run {
+	n.t.Helper()
+	return n.service.Start(n.t, append([]string{"--config", n.path(node + ".yaml"), "--data", n.path(node), "--node", node, "--listen", "unix://" + n.path(node+".sock")}, more...)...)
+}
+
+func (n *neighbours) join(node string) *crash.Run {
+	n.t.Helper()
+	return n.daemon(node, "--join", n.tcp, "--token-file", n.path(node+".token"))
+}
+
+func (n *neighbours) eventually(what string, is func() bool) {
+	n.t.Helper()
+	patience.Until(n.t, what, nil, is)
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // TestNeighbour: a checkpoint on the disk of one node comes to that of another one, whole and checked, and to the file system that all share, although the node that
 // has it is killed while it is read from there. Shards that are the same as in the one before do not come again.
 //
 //safety:5/jobs with mover/peer TestPlace
 func TestNeighbour(t *testing.T) {
-	t.Parallel()
 	policies := filepath.Join(t.TempDir(), "policies")
 	check(t, os.Mkdir(policies, 0o755))
 	check(t, os.WriteFile(filepath.Join(policies, "p.yaml"), []byte(`kind: TierPolicy
@@ -26,7 +103,7 @@ spec:
   rules:
     - {name: copy, match: {checkpoint: [complete, verified]}, action: {type: replicate, to: ["nvme@peer", shared]}}
 `), 0o644))
-	s := newSite(t, plan{nodes: []string{"n1", "n2"}, disks: true, more: "policies: " + policies + "\n"})
+	s := newNeighbours(t, policies)
 	save := func(node, name string, shards, size int) {
 		at := s.path("nvme-" + node + "/run1/" + name)
 		check(t, os.MkdirAll(at, 0o755))
@@ -62,7 +139,7 @@ spec:
 	n1, n2 := s.path("nvme-n1"), s.path("nvme-n2")
 	save("n1", "step_1", 3, 300_000)
 	arrives(n1, n2, "step_1")
-	arrives(n1, s.shared, "step_1")
+	arrives(n1, s.path("shared"), "step_1")
 	s.eventually("the tracker is there", func() bool {
 		text, _ := os.ReadFile(filepath.Join(n2, "run1/latest"))
 		return string(text) == "step_1"
@@ -73,14 +150,14 @@ spec:
 		_, err := os.Stat(filepath.Join(n2, "run1/step_2.incomplete-0"))
 		return err == nil
 	})
-	s.nodes["n1"].kill()
+	s.n1.Signal(syscall.SIGKILL)
+	s.n1.Wait()
 	if _, err := os.Stat(filepath.Join(n2, "run1/step_2")); err == nil {
 		t.Error("it has its name before it is whole")
 	}
-	s.nodes["n1"].start()
-	s.nodes["n1"].ready()
+	s.join("n1")
 	arrives(n1, n2, "step_2")
-	arrives(n1, s.shared, "step_2")
+	arrives(n1, s.path("shared"), "step_2")
 
 	save("n1", "step_3", 2, 10_000_000) // as in step_2
 	check(t, os.WriteFile(filepath.Join(n1, "run1/step_3/__1_0.distcp"), make([]byte, 10_000_000), 0o640))
