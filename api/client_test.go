@@ -18,6 +18,7 @@ import (
 
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 func TestAddresses(t *testing.T) {
@@ -81,7 +82,7 @@ func TestDialIsStopped(t *testing.T) {
 // A listener that is no service of ours is found out at once.
 func TestNoService(t *testing.T) {
 	on, err := net.Listen("unix", socket(t))
-	ok(t, err)
+	must.Do(t, err)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
@@ -97,7 +98,7 @@ func TestNoService(t *testing.T) {
 	if !errors.Is(err, mover.ErrUnreachable) || strings.Contains(err.Error(), "rpc error") {
 		t.Errorf("%v", err)
 	}
-	ok(t, on.Close())
+	must.Do(t, on.Close())
 	wg.Wait()
 }
 
@@ -143,7 +144,7 @@ func TestSubmit(t *testing.T) {
 	c := dial(t, "unix://"+path, Options{})
 	task, err := c.Submit(t.Context(), &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{Source: "/a"}})
 	wg.Wait()
-	ok(t, err)
+	must.Do(t, err)
 	if task.Id != "task1" || len(s.tasks) != 1 || task.Spec.Source != "/a" {
 		t.Errorf("submitted %v, there are %d tasks", task, len(s.tasks))
 	}
@@ -170,17 +171,17 @@ func TestNothingIsSentTwice(t *testing.T) {
 		away := status.Error(codes.Unavailable, "not yet")
 		w.errs = []error{away, away, away}
 		_, err := c.GetTask(t.Context(), &datamovev1.GetTaskRequest{Id: "task1"})
-		ok(t, err)
+		must.Do(t, err)
 		w.errs = []error{away, away, away}
 		changes, err := c.WatchTask(t.Context(), &datamovev1.WatchTaskRequest{Id: "task1"})
-		ok(t, err)
+		must.Do(t, err)
 		_, err = changes.Recv()
-		ok(t, err)
+		must.Do(t, err)
 		w.errs = []error{away, away, away, away}
 		if _, err := c.GetTask(t.Context(), &datamovev1.GetTaskRequest{Id: "task1"}); !errors.Is(err, mover.ErrUnreachable) || strings.Contains(err.Error(), "rpc error") {
 			t.Errorf("it is repeated for ever, or ends in %v", err)
 		}
-		ok(t, c.Close())
+		must.Do(t, c.Close())
 	})
 }
 
@@ -210,7 +211,7 @@ func TestDeadline(t *testing.T) {
 			t.Errorf("after %v: %v", took, err)
 		}
 		close(hang)
-		ok(t, c.Close())
+		must.Do(t, c.Close())
 	})
 
 	l := &link{address: "memory"}
@@ -234,11 +235,11 @@ func TestMessagesAreBounded(t *testing.T) {
 			_, err := c.Submit(t.Context(), &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{Source: strings.Repeat("x", bytes)}})
 			return err
 		}
-		ok(t, submit(MaxMessageBytes-100))
+		must.Do(t, submit(MaxMessageBytes-100))
 		if err := submit(MaxMessageBytes); !errors.Is(err, mover.ErrRefused) || len(w.tasks) != 1 {
 			t.Errorf("%v, and there are %d tasks", err, len(w.tasks))
 		}
-		ok(t, c.Close())
+		must.Do(t, c.Close())
 	})
 }
 
@@ -251,12 +252,12 @@ func TestSubmitKeepsItsKey(t *testing.T) {
 		other := &datamovev1.SubmitTaskRequest{}
 		for _, req := range []*datamovev1.SubmitTaskRequest{mine, mine, other, other} {
 			_, err := c.Submit(t.Context(), req)
-			ok(t, err)
+			must.Do(t, err)
 		}
 		if len(w.tasks) != 3 || !slices.Equal(w.keys[:2], []string{"mine", "mine"}) || other.IdempotencyKey != "" {
 			t.Errorf("there are %d tasks, of the keys %q", len(w.tasks), w.keys)
 		}
-		ok(t, c.Close())
+		must.Do(t, c.Close())
 	})
 }
 
@@ -276,7 +277,7 @@ func TestSubmitHasPatience(t *testing.T) {
 		again := make(chan func(), 1)
 		time.AfterFunc(40*time.Second, func() { again <- w.begin() })
 		_, err = c.Submit(t.Context(), &datamovev1.SubmitTaskRequest{})
-		ok(t, err)
+		must.Do(t, err)
 		if len(w.tasks) != 1 {
 			t.Errorf("there are %d tasks", len(w.tasks))
 		}
@@ -288,7 +289,7 @@ func TestSubmitHasPatience(t *testing.T) {
 		if _, err = c.Submit(ctx, &datamovev1.SubmitTaskRequest{}); !errors.Is(err, why) {
 			t.Errorf("stopped: %v", err)
 		}
-		ok(t, c.Close())
+		must.Do(t, c.Close())
 	})
 }
 

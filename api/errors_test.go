@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) {
@@ -33,14 +34,10 @@ func carry(t *testing.T, err error) error {
 		t.Fatalf("%v is no status", err)
 	}
 	wire, err := proto.Marshal(sent.Proto())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	came := sent.Proto()
 	proto.Reset(came)
-	if err := proto.Unmarshal(wire, came); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, proto.Unmarshal(wire, came))
 	return FromStatus(status.FromProto(came).Err())
 }
 
@@ -198,16 +195,9 @@ func TestUntouched(t *testing.T) {
 // A kind that only a later version knows counts as its code does.
 func TestUnknownKind(t *testing.T) {
 	s, err := status.New(codes.FailedPrecondition, "too much").WithDetails(&errdetails.ErrorInfo{Reason: "EXORBITANT", Domain: domain})
-	ok(t, err)
+	must.Do(t, err)
 	got := FromStatus(s.Err())
 	if !errors.Is(got, mover.ErrRefused) || !answered(got) {
 		t.Errorf("%v is of kind %s", got, KindName(got))
-	}
-}
-
-func ok(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // site is a gateway in front of a service at a unix socket.
@@ -34,7 +35,7 @@ func newSite(t *testing.T, o GatewayOptions) *site {
 	s := newService()
 	address, _ := s.atSocket(t, socket(t))
 	handler, err := Gateway(t.Context(), dial(t, address, Options{}).Conn(), o)
-	ok(t, err)
+	must.Do(t, err)
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	return &site{s, server, t}
@@ -46,7 +47,7 @@ func (s *site) request(line string) *http.Request {
 	method, rest, _ := strings.Cut(line, " ")
 	path, body, _ := strings.Cut(rest, " ")
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.URL+path, strings.NewReader(body))
-	ok(s.t, err)
+	must.Do(s.t, err)
 	if method == http.MethodPost {
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -57,10 +58,10 @@ func (s *site) request(line string) *http.Request {
 func (s *site) do(r *http.Request) (*http.Response, string) {
 	s.t.Helper()
 	answer, err := s.Client().Do(r)
-	ok(s.t, err)
+	must.Do(s.t, err)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
-	ok(s.t, err)
+	must.Do(s.t, err)
 	return answer, string(body)
 }
 
@@ -82,7 +83,7 @@ func TestGateway(t *testing.T) {
 	s := newSite(t, GatewayOptions{})
 	answer, body := s.do(s.request(`POST /v1/tasks {"spec": {"kind": "TASK_KIND_COPY", "source": "/a", "options": {"bytesPerSecond": "9007199254740993"}}, "idempotencyKey": "k"}`))
 	var got map[string]any
-	ok(t, json.Unmarshal([]byte(body), &got))
+	must.Do(t, json.Unmarshal([]byte(body), &got))
 	if answer.StatusCode != 200 || got["id"] != "task1" || got["idempotencyKey"] != "k" || got["revision"] != "1" || got["exitCode"] != nil {
 		t.Errorf("HTTP %d: %s", answer.StatusCode, body)
 	}
@@ -124,7 +125,7 @@ func routes(t *testing.T) map[string]route {
 	var description struct {
 		Paths map[string]map[string]struct{ OperationID string }
 	}
-	ok(t, json.Unmarshal(openAPI, &description))
+	must.Do(t, json.Unmarshal(openAPI, &description))
 	found := map[string]route{}
 	for path, verbs := range description.Paths {
 		for verb, operation := range verbs {
@@ -139,7 +140,7 @@ func routes(t *testing.T) map[string]route {
 func TestRoutes(t *testing.T) {
 	conn, described := &recorder{err: status.Error(codes.Unknown, "called")}, routes(t)
 	gateway, err := Gateway(t.Context(), conn, GatewayOptions{})
-	ok(t, err)
+	must.Do(t, err)
 	for _, m := range methods() {
 		id := fmt.Sprintf("%s_%s", m.Parent().Name(), m.Name())
 		there, is := described[id]
@@ -170,7 +171,7 @@ func TestRoutes(t *testing.T) {
 func TestKindsOverHTTP(t *testing.T) {
 	conn := &recorder{}
 	gateway, err := Gateway(t.Context(), conn, GatewayOptions{})
-	ok(t, err)
+	must.Do(t, err)
 	server := httptest.NewServer(gateway)
 	defer server.Close()
 	s := &site{nil, server, t}

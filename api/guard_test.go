@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/test/must"
 )
 
 // What is in a path is one name, whatever it is: it can not lead to another route,
@@ -65,7 +66,7 @@ func TestPaths(t *testing.T) {
 		{"GET /datamove.v1.TaskService/GetTask", nil},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), "GET", s.URL, nil)
-		ok(t, err)
+		must.Do(t, err)
 		method, target, _ := strings.Cut(row.line, " ")
 		target, body, _ := strings.Cut(target, " ")
 		r.Method, r.Body = method, io.NopCloser(strings.NewReader(body))
@@ -178,7 +179,7 @@ func TestHosts(t *testing.T) {
 		{"localhost", func(name string) bool { return name == "mover.site" }, 421},
 	} {
 		gateway, err := Gateway(t.Context(), &recorder{}, GatewayOptions{Host: row.served})
-		ok(t, err)
+		must.Do(t, err)
 		r, w := httptest.NewRequest("GET", "/openapi.json", nil), httptest.NewRecorder()
 		r.Host = row.host
 		gateway.ServeHTTP(w, r)

@@ -14,6 +14,7 @@ import (
 
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // service is a small one, whose tasks outlive its servers as a ledger would.
@@ -193,7 +194,7 @@ func (s *service) serve(on net.Listener) (kill func()) {
 func (s *service) atSocket(t *testing.T, path string) (address string, kill func()) {
 	t.Helper()
 	on, err := net.Listen("unix", path)
-	ok(t, err)
+	must.Do(t, err)
 	kill = s.serve(on)
 	t.Cleanup(kill)
 	return "unix://" + path, kill
@@ -205,7 +206,7 @@ func socket(t *testing.T) string { return filepath.Join(t.TempDir(), "s") }
 func dial(t *testing.T, address string, o Options) *Client {
 	t.Helper()
 	c, err := Dial(t.Context(), address, o)
-	ok(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }

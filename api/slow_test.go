@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/test/must"
 )
 
 // slowly connects to a gateway in memory, whose time is virtual, and calls test with
@@ -25,17 +26,17 @@ func slowly(t *testing.T, test func(t *testing.T, w *world, conn net.Conn)) {
 		defer w.begin()()
 		c := w.client(t)
 		gateway, err := Gateway(t.Context(), c.Conn(), GatewayOptions{})
-		ok(t, err)
+		must.Do(t, err)
 		on, server := bufconn.Listen(4<<10), &http.Server{Handler: gateway}
 		var wg sync.WaitGroup
 		wg.Go(func() { _ = server.Serve(on) }) // until Close
 		conn, err := on.DialContext(t.Context())
-		ok(t, err)
+		must.Do(t, err)
 		test(t, w, conn)
-		ok(t, conn.Close())
-		ok(t, server.Close())
+		must.Do(t, conn.Close())
+		must.Do(t, server.Close())
 		wg.Wait()
-		ok(t, c.Close())
+		must.Do(t, c.Close())
 	})
 }
 
@@ -48,10 +49,10 @@ func TestSlowBody(t *testing.T) {
 	}{{"application/json", http.StatusRequestTimeout}, {"text/plain", http.StatusUnsupportedMediaType}} {
 		slowly(t, func(t *testing.T, w *world, conn net.Conn) {
 			_, err := fmt.Fprintf(conn, "POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100\r\n\r\n{", row.kind)
-			ok(t, err)
+			must.Do(t, err)
 			began := time.Now()
 			answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			ok(t, err)
+			must.Do(t, err)
 			defer answer.Body.Close()
 			if took := time.Since(began); answer.StatusCode != row.code || took > stallTime {
 				t.Errorf("HTTP %d after %v", answer.StatusCode, took)
@@ -69,7 +70,7 @@ func TestSlowReader(t *testing.T) {
 	slowly(t, func(t *testing.T, w *world, conn net.Conn) {
 		w.submit(t.Context(), &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{Source: strings.Repeat("x", 1<<10)}})
 		_, err := fmt.Fprintf(conn, "GET /v1/tasks/task1:watch HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		ok(t, err)
+		must.Do(t, err)
 		synctest.Wait()
 		began, gone := time.Now(), make(chan time.Duration, 1)
 		go func() {
@@ -87,7 +88,7 @@ func TestSlowReader(t *testing.T) {
 			}
 		case <-time.After(time.Hour):
 			t.Error("still there after an hour")
-			ok(t, conn.Close())
+			must.Do(t, conn.Close())
 			<-gone
 		}
 	})
@@ -98,12 +99,12 @@ func TestSlowCall(t *testing.T) {
 	slowly(t, func(t *testing.T, w *world, conn net.Conn) {
 		w.accepted = func() { time.Sleep(stallTime * 2 / 3) }
 		_, err := fmt.Fprintf(conn, "POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{")
-		ok(t, err)
+		must.Do(t, err)
 		time.Sleep(stallTime * 2 / 3)
 		_, err = fmt.Fprint(conn, "}")
-		ok(t, err)
+		must.Do(t, err)
 		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		ok(t, err)
+		must.Do(t, err)
 		defer answer.Body.Close()
 		if answer.StatusCode != http.StatusOK {
 			t.Errorf("HTTP %d", answer.StatusCode)
@@ -116,10 +117,10 @@ func TestLargeAnswer(t *testing.T) {
 	slowly(t, func(t *testing.T, w *world, conn net.Conn) {
 		w.submit(t.Context(), &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{Source: strings.Repeat("x", 1<<20)}})
 		_, err := fmt.Fprintf(conn, "GET /v1/tasks HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		ok(t, err)
+		must.Do(t, err)
 		began := time.Now()
 		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		ok(t, err)
+		must.Do(t, err)
 		defer answer.Body.Close()
 		for err == nil {
 			time.Sleep(10 * time.Second)
@@ -136,9 +137,9 @@ func TestPatientReader(t *testing.T) {
 	slowly(t, func(t *testing.T, w *world, conn net.Conn) {
 		w.submit(t.Context(), &datamovev1.SubmitTaskRequest{})
 		_, err := fmt.Fprintf(conn, "GET /v1/tasks/task1:watch HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		ok(t, err)
+		must.Do(t, err)
 		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		ok(t, err)
+		must.Do(t, err)
 		defer answer.Body.Close()
 		in := bufio.NewReader(answer.Body)
 		readUntil(t, in, "\n")

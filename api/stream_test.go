@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/test/must"
 )
 
 // TestStream is a task that is followed over HTTP, in both forms.
@@ -24,7 +25,7 @@ func TestStream(t *testing.T) {
 		r := s.request("GET /v1/tasks/task1:watch")
 		r.Header.Set("Accept", row.accept)
 		answer, err := s.Client().Do(r)
-		ok(t, err)
+		must.Do(t, err)
 		if kind := answer.Header.Get("Content-Type"); kind != row.kind || answer.StatusCode != 200 {
 			t.Errorf("%s: HTTP %d, %s", row.accept, answer.StatusCode, kind)
 		}
@@ -32,7 +33,7 @@ func TestStream(t *testing.T) {
 		for _, want := range []string{"TASK_STATE_QUEUED", "TASK_STATE_RUNNING", "TASK_STATE_DONE"} {
 			one := readUntil(t, in, row.after)
 			var value struct{ Result struct{ ID, State string } }
-			ok(t, json.Unmarshal([]byte(strings.TrimPrefix(one, row.before)), &value))
+			must.Do(t, json.Unmarshal([]byte(strings.TrimPrefix(one, row.before)), &value))
 			if !strings.HasPrefix(one, row.before) || value.Result.State != want || value.Result.ID != "task1" {
 				t.Errorf("%s: %q, want %s", row.accept, one, want)
 			}
@@ -45,7 +46,7 @@ func TestStream(t *testing.T) {
 		if rest, err := io.ReadAll(in); err != nil || len(rest) != 0 {
 			t.Errorf("%s: %q after the end, %v", row.accept, rest, err)
 		}
-		ok(t, answer.Body.Close())
+		must.Do(t, answer.Body.Close())
 	}
 }
 
@@ -55,7 +56,7 @@ func readUntil(t *testing.T, in *bufio.Reader, end string) string {
 	var one strings.Builder
 	for !strings.HasSuffix(one.String(), end) {
 		line, err := in.ReadString('\n')
-		ok(t, err)
+		must.Do(t, err)
 		one.WriteString(line)
 	}
 	return strings.TrimSuffix(one.String(), end)
@@ -65,7 +66,7 @@ func TestStreamErrors(t *testing.T) {
 	s := newService()
 	address, kill := s.atSocket(t, socket(t))
 	gateway, err := Gateway(t.Context(), dial(t, address, Options{}).Conn(), GatewayOptions{})
-	ok(t, err)
+	must.Do(t, err)
 	server := httptest.NewServer(gateway)
 	defer server.Close()
 	at := &site{s, server, t}
@@ -79,7 +80,7 @@ func TestStreamErrors(t *testing.T) {
 
 	s.submit(t.Context(), &datamovev1.SubmitTaskRequest{})
 	answer, err := server.Client().Do(at.request("GET /v1/tasks/task1:watch"))
-	ok(t, err)
+	must.Do(t, err)
 	defer answer.Body.Close()
 	in := bufio.NewReader(answer.Body)
 	readUntil(t, in, "\n")
@@ -90,7 +91,7 @@ func TestStreamErrors(t *testing.T) {
 			Kind, Message string
 		}
 	}
-	ok(t, json.Unmarshal([]byte(readUntil(t, in, "\n")), &value))
+	must.Do(t, json.Unmarshal([]byte(readUntil(t, in, "\n")), &value))
 	if e := value.Error; e.Code != 502 || e.Kind != "UNREACHABLE" || e.Message == "" || strings.Contains(e.Message, "rpc error") {
 		t.Errorf("the service died: %+v", e)
 	}

@@ -16,6 +16,7 @@ import (
 
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // certify makes an authority and a certificate of it for 127.0.0.1, valid until
@@ -23,7 +24,7 @@ import (
 func certify(t *testing.T, until time.Time) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	ok(t, err)
+	must.Do(t, err)
 	own := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
 		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: until,
@@ -31,9 +32,9 @@ func certify(t *testing.T, until time.Time) (tls.Certificate, *x509.CertPool) {
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, own, own, &key.PublicKey, key)
-	ok(t, err)
+	must.Do(t, err)
 	parsed, err := x509.ParseCertificate(der)
-	ok(t, err)
+	must.Do(t, err)
 	pool := x509.NewCertPool()
 	pool.AddCert(parsed)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
@@ -63,7 +64,7 @@ func TestTLS(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			on, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{row.server},
 				ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool, NextProtos: []string{"h2"}, MaxVersion: row.most})
-			ok(t, err)
+			must.Do(t, err)
 			defer newService().serve(on)()
 			c, err := Dial(t.Context(), "tcp://"+on.Addr().String(), Options{TLS: row.client})
 			if err == nil {
@@ -71,7 +72,7 @@ func TestTLS(t *testing.T) {
 				_, err = c.ListTasks(t.Context(), &datamovev1.ListTasksRequest{})
 			}
 			if row.want == "" {
-				ok(t, err)
+				must.Do(t, err)
 			} else if !errors.Is(err, mover.ErrUnreachable) || !strings.Contains(err.Error(), row.want) || strings.Contains(err.Error(), "running?") {
 				t.Errorf("%v", err)
 			}
@@ -81,7 +82,7 @@ func TestTLS(t *testing.T) {
 
 func TestTCPNeedsTLS(t *testing.T) {
 	on, err := net.Listen("tcp", "127.0.0.1:0")
-	ok(t, err)
+	must.Do(t, err)
 	defer newService().serve(on)()
 	_, err = Dial(t.Context(), "tcp://"+on.Addr().String(), Options{})
 	if !errors.Is(err, mover.ErrUsage) {

@@ -11,6 +11,7 @@ import (
 
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 const (
@@ -47,7 +48,7 @@ func TestWait(t *testing.T) {
 			})
 		}
 	})
-	ok(t, err)
+	must.Do(t, err)
 	if last.State != done || last.Revision != 3 || !slices.Equal(heard, []datamovev1.TaskState{queued, running, done}) {
 		t.Errorf("heard %v, then %v", heard, last)
 	}
@@ -78,7 +79,7 @@ func TestWaitEnds(t *testing.T) {
 		if took := time.Since(began) - time.Hour; !errors.Is(err, mover.ErrUnreachable) || took > patience+longestPause {
 			t.Errorf("%v after the service went: %v", took, err)
 		}
-		ok(t, c.Close())
+		must.Do(t, c.Close())
 	})
 }
 
@@ -96,7 +97,7 @@ func TestWaitNoticesSilence(t *testing.T) {
 		if took := time.Since(began) - time.Minute; !errors.Is(err, mover.ErrUnreachable) || took < pingTimeout || took > pingEvery+pingTimeout+2*patience {
 			t.Errorf("%v after the service stopped: %v", took, err)
 		}
-		ok(t, c.Close())
+		must.Do(t, c.Close())
 	})
 }
 
@@ -117,11 +118,11 @@ func TestWaitGoesForward(t *testing.T) {
 		}
 		var heard []uint64
 		last, err := c.Wait(t.Context(), "task1", func(task *datamovev1.Task) { heard = append(heard, task.Revision) })
-		ok(t, err)
+		must.Do(t, err)
 		if last.Revision != 9 || !slices.Equal(heard, []uint64{1, 7, 9}) {
 			t.Errorf("heard revisions %d, then %v", heard, last)
 		}
-		ok(t, c.Close())
+		must.Do(t, c.Close())
 	})
 }
 
@@ -139,7 +140,7 @@ func TestPages(t *testing.T) {
 		req := &datamovev1.ListTasksRequest{Project: "vision"}
 		var got []string
 		for task, err := range c.Tasks(t.Context(), req) {
-			ok(t, err)
+			must.Do(t, err)
 			if got = append(got, task.Id); len(got) == 2 { // the last of its page
 				synctest.Wait()
 				if last, _ := w.lastAsked(); last.(*datamovev1.ListTasksRequest).PageToken != "2" {
@@ -152,7 +153,7 @@ func TestPages(t *testing.T) {
 		}
 		got = nil
 		for task, err := range c.Tasks(t.Context(), nil) {
-			ok(t, err)
+			must.Do(t, err)
 			if got = append(got, task.Id); len(got) == 3 {
 				break // no more is asked for
 			}
@@ -171,7 +172,7 @@ func TestPages(t *testing.T) {
 				t.Errorf("a service without agents: %v", err)
 			}
 		}
-		ok(t, c.Close())
+		must.Do(t, c.Close())
 	})
 }
 

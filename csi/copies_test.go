@@ -14,14 +14,15 @@ import (
 	"datamove.dev/csi/volume"
 	"datamove.dev/lustre"
 	"datamove.dev/mover/config"
+	"datamove.dev/test/must"
 )
 
 // unable has a file system that can neither clone nor hold volumes to a capacity: memory, which the mover calls memory.
 func (r *kubelet) unable() {
 	r.Helper()
 	root, err := os.MkdirTemp("/dev/shm", "csi-")
-	must(r.T, err)
-	r.Cleanup(func() { must(r.T, os.RemoveAll(root)) })
+	must.Do(r.T, err)
+	r.Cleanup(func() { must.Do(r.T, os.RemoveAll(root)) })
 	r.tiers = map[string]config.Tier{"memory": {Level: "warm", Path: root}}
 	r.driver.Config.FileSystems["plain"] = FileSystem{Use: volume.Project, Kind: lustre.IsOther, Root: root, Volumes: "k8s", Unenforced: true, Tier: "memory"}
 	r.staging()
@@ -33,7 +34,7 @@ func until[R any](r *kubelet, call func() (R, error)) (answer R) {
 	r.service.Until("it is not under way any more", func() bool {
 		var err error
 		if answer, err = call(); status.Code(err) != codes.Aborted {
-			must(r.T, err)
+			must.Do(r.T, err)
 		}
 		return err == nil
 	})
@@ -60,13 +61,13 @@ func TestCopies(t *testing.T) {
 	v := create(onPlain("home", nil))
 	q := r.publication(v.GetVolumeId(), "vision", "train")
 	target := r.published(q)
-	must(t, os.MkdirAll(filepath.Join(target, "run/1"), 0o750))
-	must(t, os.WriteFile(filepath.Join(target, "run/1/ckpt"), []byte("kept"), 0o640))
-	must(t, os.Symlink("/etc/passwd", filepath.Join(target, "link")))
+	must.Do(t, os.MkdirAll(filepath.Join(target, "run/1"), 0o750))
+	must.Do(t, os.WriteFile(filepath.Join(target, "run/1/ckpt"), []byte("kept"), 0o640))
+	must.Do(t, os.Symlink("/etc/passwd", filepath.Join(target, "link")))
 	s := until(r, func() (*csi.CreateSnapshotResponse, error) {
 		return r.CreateSnapshot(t.Context(), &csi.CreateSnapshotRequest{Name: "snap", SourceVolumeId: v.GetVolumeId()})
 	}).GetSnapshot()
-	must(t, os.WriteFile(filepath.Join(target, "run/1/ckpt"), []byte("lost"), 0o640))
+	must.Do(t, os.WriteFile(filepath.Join(target, "run/1/ckpt"), []byte("lost"), 0o640))
 	for name, from := range map[string]*csi.VolumeContentSource{
 		"kept": {Type: &csi.VolumeContentSource_Snapshot{Snapshot: &csi.VolumeContentSource_SnapshotSource{SnapshotId: s.GetSnapshotId()}}},
 		"lost": {Type: &csi.VolumeContentSource_Volume{Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: v.GetVolumeId()}}},
@@ -85,7 +86,7 @@ func TestCopies(t *testing.T) {
 		}
 		r.unpublished(q)
 		_, err := r.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: copied.GetVolumeId()})
-		must(t, err)
+		must.Do(t, err)
 		// Its name again, and empty: what was copied once is not taken for this one.
 		again := create(onPlain(name, nil))
 		q = r.publication(again.GetVolumeId(), "vision", "look-"+name)
@@ -102,12 +103,12 @@ func TestCopyNobodyMakes(t *testing.T) {
 	r := rigged(t)
 	r.unable()
 	v, err := r.CreateVolume(t.Context(), onPlain("home", nil))
-	must(t, err)
+	must.Do(t, err)
 	from := &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: v.GetVolume().GetVolumeId()}}}
 	_, err = r.CreateVolume(t.Context(), onPlain("copy", from))
 	r.refused(err, codes.Aborted) // it is on its way
 	// Nobody comes back to it for a day: its copy ends with it.
-	must(t, r.driver.forsake(t.Context(), "plain", time.Now().Add(25*time.Hour)))
+	must.Do(t, r.driver.forsake(t.Context(), "plain", time.Now().Add(25*time.Hour)))
 	making, err := os.ReadDir(filepath.Join(r.driver.Config.FileSystems["plain"].Root, "k8s/making"))
 	if err != nil || len(making) != 0 {
 		t.Errorf("%v, %v", making, err)
@@ -115,12 +116,12 @@ func TestCopyNobodyMakes(t *testing.T) {
 	_, err = r.CreateVolume(t.Context(), onPlain("copy", from))
 	r.refused(err, codes.Aborted)
 	begun, err := volume.ParseID(v.GetVolume().GetVolumeId())
-	must(t, err)
+	must.Do(t, err)
 	making, err = os.ReadDir(filepath.Join(r.driver.Config.FileSystems["plain"].Root, "k8s/making"))
-	must(t, err)
+	must.Do(t, err)
 	begun.Key = making[0].Name()
 	_, err = r.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: begun.String()})
-	must(t, err)
+	must.Do(t, err)
 
 	r.driver.Staging = nil
 	_, err = r.CreateVolume(t.Context(), onPlain("copy", from))
@@ -136,16 +137,16 @@ func TestArchive(t *testing.T) {
 	r := rigged(t)
 	r.unable()
 	v, err := r.CreateVolume(t.Context(), onPlain("home", nil, "onDelete", "archive", "archiveTo", "shared:attic", "trash", "0s"))
-	must(t, err)
+	must.Do(t, err)
 	q := r.publication(v.GetVolume().GetVolumeId(), "vision", "train")
-	must(t, os.WriteFile(filepath.Join(r.published(q), "ckpt"), []byte("kept"), 0o640))
+	must.Do(t, os.WriteFile(filepath.Join(r.published(q), "ckpt"), []byte("kept"), 0o640))
 	r.unpublished(q)
 	_, err = r.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: v.GetVolume().GetVolumeId()})
-	must(t, err)
+	must.Do(t, err)
 	spec := r.driver.spec("plain")
 	r.service.Until("it is archived", func() bool {
 		left, err := r.driver.archive(t.Context(), "plain")
-		must(t, err)
+		must.Do(t, err)
 		if left == 0 {
 			return true
 		}
@@ -158,7 +159,7 @@ func TestArchive(t *testing.T) {
 		t.Errorf("%d, %v", gone, err)
 	}
 	found, err := filepath.Glob(filepath.Join(r.shared, "attic/vision/home/*/ckpt"))
-	must(t, err)
+	must.Do(t, err)
 	if got, err := os.ReadFile(strings.Join(found, "")); err != nil || string(got) != "kept" {
 		t.Errorf("%q, %q, %v", found, got, err)
 	}

@@ -21,6 +21,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
 	"datamove.dev/test/cluster/rig"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/stage"
 )
 
@@ -30,8 +31,8 @@ func (r *kubelet) staging() *rig.Cluster {
 	r.Helper()
 	dir := r.TempDir()
 	for _, name := range []string{"train", "secret"} {
-		must(r.T, os.MkdirAll(filepath.Join(dir, "shared", name, "sub"), 0o755))
-		must(r.T, os.WriteFile(filepath.Join(dir, "shared", name, "sub/file"), []byte(name), 0o644))
+		must.Do(r.T, os.MkdirAll(filepath.Join(dir, "shared", name, "sub"), 0o755))
+		must.Do(r.T, os.WriteFile(filepath.Join(dir, "shared", name, "sub/file"), []byte(name), 0o644))
 	}
 	r.shared = filepath.Join(dir, "shared")
 	tiers := map[string]config.Tier{
@@ -45,7 +46,7 @@ func (r *kubelet) staging() *rig.Cluster {
 	}
 	r.service = c
 	m := &stage.Mover{Dial: c.Dial, Node: "n1", Label: "csi-copy"}
-	r.Cleanup(func() { must(r.T, m.Close()) })
+	r.Cleanup(func() { must.Do(r.T, m.Close()) })
 	r.driver.Staging = m
 	r.driver.Config.Grants = append(r.driver.Config.Grants, volume.Grant{Namespaces: []string{"vision"}, Sources: []string{"dataset:train"}})
 	return c
@@ -55,7 +56,7 @@ func (r *kubelet) staging() *rig.Cluster {
 func (r *kubelet) leases(c *rig.Cluster) (n int) {
 	r.Helper()
 	for _, err := range c.Leases(r.Context(), &datamovev1.ListLeasesRequest{}) {
-		must(r.T, err)
+		must.Do(r.T, err)
 		n++
 	}
 	return n
@@ -68,7 +69,7 @@ func TestDataset(t *testing.T) {
 	client := r.staging()
 	v, err := r.CreateVolume(t.Context(), &csi.CreateVolumeRequest{Name: "pvc-train", VolumeCapabilities: []*csi.VolumeCapability{able(csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY)},
 		Parameters: map[string]string{"type": "dataset", "dataset": "train", "tier": "scratch"}})
-	must(t, err)
+	must.Do(t, err)
 	publication := func(pod string) *csi.NodePublishVolumeRequest {
 		q := r.publication(v.GetVolume().GetVolumeId(), "vision", pod)
 		for name, value := range v.GetVolume().GetVolumeContext() {

@@ -19,6 +19,7 @@ import (
 
 	"datamove.dev/csi/mount"
 	"datamove.dev/csi/volume"
+	"datamove.dev/test/must"
 )
 
 // TestLife: a claim becomes a directory that a pod writes, up to its capacity, that grows, is kept in a
@@ -33,23 +34,23 @@ func TestLife(t *testing.T) {
 		t.Errorf("%d, %v", n, err)
 	}
 	_, err := r.ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{VolumeId: v.GetVolumeId(), CapacityRange: &csi.CapacityRange{RequiredBytes: 60 * mib}})
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(target, "a"), []byte("kept"), 0o644))
+	must.Do(t, err)
+	must.Do(t, os.WriteFile(filepath.Join(target, "a"), []byte("kept"), 0o644))
 	if n, err := fill(filepath.Join(target, "b"), 30*mib); err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 	stats, err := r.NodeGetVolumeStats(t.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: v.GetVolumeId(), VolumePath: target})
-	must(t, err)
+	must.Do(t, err)
 	if u := stats.GetUsage()[0]; u.GetTotal() != 60*mib || u.GetUsed() < 29*mib || u.GetAvailable() > 31*mib {
 		t.Errorf("%v", u)
 	}
 	s, err := r.CreateSnapshot(t.Context(), &csi.CreateSnapshotRequest{Name: "snap", SourceVolumeId: v.GetVolumeId()})
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(target, "a"), []byte("lost"), 0o644))
+	must.Do(t, err)
+	must.Do(t, os.WriteFile(filepath.Join(target, "a"), []byte("lost"), 0o644))
 	again := creation(volume.Project, "vision", "again", 60*mib)
 	again.VolumeContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Snapshot{Snapshot: &csi.VolumeContentSource_SnapshotSource{SnapshotId: s.GetSnapshot().GetSnapshotId()}}}
 	restored, err := r.CreateVolume(t.Context(), again)
-	must(t, err)
+	must.Do(t, err)
 	q2 := r.publication(restored.GetVolume().GetVolumeId(), "vision", "look")
 	if got, err := os.ReadFile(filepath.Join(r.published(q2), "a")); err != nil || string(got) != "kept" {
 		t.Errorf("%q, %v", got, err)
@@ -59,7 +60,7 @@ func TestLife(t *testing.T) {
 	r.unpublished(q2)
 	for range 2 {
 		_, err = r.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: v.GetVolumeId()})
-		must(t, err)
+		must.Do(t, err)
 	}
 	_, err = r.NodePublishVolume(t.Context(), q)
 	r.refused(err, codes.NotFound)
@@ -91,10 +92,10 @@ func fill(path string, n int64) (int64, error) {
 //safety:7 volumes, directories and datasets of another namespace, also for a pod that nobody names
 func TestTenants(t *testing.T) {
 	r := rigged(t)
-	must(t, os.MkdirAll(filepath.Join(r.root, "team/vision/run1"), 0o755))
-	must(t, os.MkdirAll(filepath.Join(r.root, "team/audio"), 0o755))
-	must(t, os.MkdirAll(filepath.Join(r.root, "shared"), 0o777))
-	must(t, os.Symlink("../audio", filepath.Join(r.root, "team/vision/link")))
+	must.Do(t, os.MkdirAll(filepath.Join(r.root, "team/vision/run1"), 0o755))
+	must.Do(t, os.MkdirAll(filepath.Join(r.root, "team/audio"), 0o755))
+	must.Do(t, os.MkdirAll(filepath.Join(r.root, "shared"), 0o777))
+	must.Do(t, os.Symlink("../audio", filepath.Join(r.root, "team/vision/link")))
 	v := r.created(volume.Project, "vision", "home", 20*mib)
 	for _, row := range []struct {
 		what, id, namespace string
@@ -135,7 +136,7 @@ func TestTenants(t *testing.T) {
 		t.Errorf("a grant to read was taken for one to write: %v", err)
 	}
 	_, err := r.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: "v1:static:lab:shared"})
-	must(t, err)
+	must.Do(t, err)
 	if _, err := os.Stat(filepath.Join(r.root, "shared")); err != nil {
 		t.Errorf("a directory that was there before was deleted: %v", err)
 	}
@@ -147,7 +148,7 @@ func TestTenants(t *testing.T) {
 //safety:7 two pods that come at once for a volume that is for one (ReadWriteOncePod), also for a directory that was there before
 func TestOnePod(t *testing.T) {
 	r := rigged(t)
-	must(t, os.MkdirAll(filepath.Join(r.root, "team/vision"), 0o755))
+	must.Do(t, os.MkdirAll(filepath.Join(r.root, "team/vision"), 0o755))
 	v := r.created(volume.Scratch, "vision", "tmp", 20*mib)
 	_, err := r.NodePublishVolume(t.Context(), r.publication(v.GetVolumeId(), "vision", "many")) // ReadWriteMany
 	r.refused(err, codes.InvalidArgument)
@@ -204,7 +205,7 @@ func TestScratchInUse(t *testing.T) {
 	q := creation(volume.Scratch, "vision", "tmp", 20*mib)
 	q.AccessibilityRequirements = onNodes("n1")
 	v, err := c.CreateVolume(t.Context(), q)
-	must(t, err)
+	must.Do(t, err)
 	n1, id := c.nodes["n1"], v.GetVolume().GetVolumeId()
 	p := n1.publication(id, "vision", "train")
 	p.VolumeCapability = single
@@ -216,7 +217,7 @@ func TestScratchInUse(t *testing.T) {
 	n1.unpublished(p)
 	for range 2 {
 		_, err = c.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
-		must(t, err)
+		must.Do(t, err)
 	}
 }
 
@@ -242,13 +243,13 @@ func TestGroup(t *testing.T) {
 	q := creation(volume.Scratch, "vision", "tmp", 20*mib)
 	q.Parameters["mode"] = "0750"
 	v, err := r.CreateVolume(t.Context(), q)
-	must(t, err)
+	must.Do(t, err)
 	p := r.publication(v.GetVolume().GetVolumeId(), "vision", "pod")
 	p.VolumeCapability = able(csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER)
 	p.VolumeCapability.GetMount().VolumeMountGroup = "4711"
 	target := r.published(p)
 	r.owned(target, 4711, 0o2770)
-	must(t, os.WriteFile(filepath.Join(target, "x"), nil, 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(target, "x"), nil, 0o600))
 	r.owned(filepath.Join(target, "x"), 4711, 0o600)
 	p.VolumeCapability.GetMount().VolumeMountGroup = "root"
 	_, err = r.NodePublishVolume(t.Context(), p)
@@ -278,7 +279,7 @@ func TestGroupsOfMany(t *testing.T) {
 				q.Parameters["gid"] = row.gid
 			}
 			v, err := r.CreateVolume(t.Context(), q)
-			must(t, err)
+			must.Do(t, err)
 			for i, group := range []string{"4711", "4712"} {
 				p := r.publication(v.GetVolume().GetVolumeId(), "vision", "of-"+group)
 				p.VolumeCapability.GetMount().VolumeMountGroup, p.Readonly = group, row.readOnly
@@ -294,7 +295,7 @@ func TestGroupsOfMany(t *testing.T) {
 func (r *kubelet) owned(path string, group, mode uint32) {
 	r.Helper()
 	var st unix.Stat_t
-	must(r.T, unix.Stat(path, &st))
+	must.Do(r.T, unix.Stat(path, &st))
 	if st.Gid != group || st.Mode&0o7777 != mode {
 		r.Errorf("%s has mode %o and is of group %d", path, st.Mode&0o7777, st.Gid)
 	}
@@ -307,7 +308,7 @@ func TestOptions(t *testing.T) {
 	q := r.publication(v.GetVolumeId(), "vision", "pod")
 	q.VolumeCapability = writer("noexec", "noatime")
 	m, mounted, err := mount.At(r.published(q))
-	must(t, err)
+	must.Do(t, err)
 	for _, option := range []string{"noexec", "noatime", "nosuid", "nodev", "rw"} {
 		if !mounted || !strings.Contains(m.Options, option) {
 			t.Errorf("%s has no %s", m.Options, option)
@@ -356,9 +357,7 @@ func TestThousandPublishes(t *testing.T) {
 			for {
 				_, err := r.NodePublishVolume(t.Context(), q)
 				if code := codes.Aborted; err == nil || !strings.Contains(err.Error(), code.String()) {
-					if err != nil {
-						t.Error(err)
-					}
+					must.Tell(t, err)
 					return
 				}
 			}
@@ -378,7 +377,7 @@ func TestScratchRoom(t *testing.T) {
 	r := rigged(t)
 	capacity := func() int64 {
 		c, err := r.GetCapacity(t.Context(), &csi.GetCapacityRequest{Parameters: map[string]string{"type": "scratch"}, AccessibleTopology: &csi.Topology{Segments: map[string]string{NodeTopology: "n1"}}})
-		must(t, err)
+		must.Do(t, err)
 		return c.GetAvailableCapacity()
 	}
 	before := capacity()
@@ -412,11 +411,11 @@ func TestNotTakenAway(t *testing.T) {
 	r.published(q)
 	r.unpublished(q)
 	stray := filepath.Join(q.GetTargetPath(), "stray")
-	must(t, os.MkdirAll(stray, 0o750)) // where no mount hides it
+	must.Do(t, os.MkdirAll(stray, 0o750)) // where no mount hides it
 	if _, err := r.NodeUnpublishVolume(t.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: q.GetVolumeId(), TargetPath: q.GetTargetPath()}); err == nil {
 		t.Error("the target is there, and is said to be gone")
 	}
-	must(t, os.Remove(stray))
+	must.Do(t, os.Remove(stray))
 	r.unpublished(q)
 }
 
@@ -433,7 +432,7 @@ func TestBusyMount(t *testing.T) {
 	}{{true, time.Minute}, {false, time.Millisecond}} {
 		r.driver.Files.Busy = row.busy
 		inside, err := os.Create(filepath.Join(r.published(q), "a"))
-		must(t, err)
+		must.Do(t, err)
 		gone := make(chan error, 1)
 		go func() {
 			_, err := r.NodeUnpublishVolume(t.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: q.GetVolumeId(), TargetPath: q.GetTargetPath()})
@@ -446,14 +445,14 @@ func TestBusyMount(t *testing.T) {
 				gone <- err
 			case <-time.After(500 * time.Millisecond):
 			}
-			must(t, inside.Close())
+			must.Do(t, inside.Close())
 		}
-		must(t, <-gone)
+		must.Do(t, <-gone)
 		if !row.leaves {
 			if _, err := inside.WriteString("kept"); err != nil {
 				t.Errorf("who works in it still can not: %v", err)
 			}
-			must(t, inside.Close())
+			must.Do(t, inside.Close())
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"datamove.dev/csi/relay"
 	"datamove.dev/csi/relay/relaytest"
 	"datamove.dev/csi/volume"
+	"datamove.dev/test/must"
 )
 
 // clusterOf is a controller, and nodes each with a file system of its own.
@@ -33,7 +34,7 @@ func clustered(t *testing.T, names ...string) *clusterOf {
 		n.driver.NodeID, n.driver.Mode = name, Node
 		c.nodes[name] = n
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		must(t, err)
+		must.Do(t, err)
 		server := n.driver.RelayServer(authority.Keys(t, relay.NodeName))
 		go func() { _ = server.Serve(l) }()
 		t.Cleanup(server.Stop)
@@ -65,13 +66,13 @@ func TestElsewhere(t *testing.T) {
 	q.AccessibilityRequirements = onNodes("n2", "n1")
 	for range 2 { // the provisioner asks twice
 		reply, err := c.CreateVolume(t.Context(), q)
-		must(t, err)
+		must.Do(t, err)
 		if got := reply.GetVolume().GetAccessibleTopology()[0].GetSegments()[NodeTopology]; got != "n2" {
 			t.Fatalf("it is on %s", got)
 		}
 	}
 	reply, err := c.CreateVolume(t.Context(), q)
-	must(t, err)
+	must.Do(t, err)
 	id := reply.GetVolume().GetVolumeId()
 	project := c.created(volume.Project, "vision", "home", 20*mib)
 
@@ -79,15 +80,15 @@ func TestElsewhere(t *testing.T) {
 	n2 := c.nodes["n2"]
 	p := n2.publication(id, "vision", "train")
 	p.VolumeCapability = single
-	must(t, os.WriteFile(filepath.Join(n2.published(p), "a"), []byte("kept"), 0o644))
+	must.Do(t, os.WriteFile(filepath.Join(n2.published(p), "a"), []byte("kept"), 0o644))
 	_, err = c.ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: 40 * mib}})
-	must(t, err)
+	must.Do(t, err)
 	stats, err := n2.NodeGetVolumeStats(t.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: id, VolumePath: p.GetTargetPath()})
-	if must(t, err); stats.GetUsage()[0].GetTotal() != 40*mib {
+	if must.Do(t, err); stats.GetUsage()[0].GetTotal() != 40*mib {
 		t.Errorf("%v", stats)
 	}
 	s, err := c.CreateSnapshot(t.Context(), &csi.CreateSnapshotRequest{Name: "snap", SourceVolumeId: id})
-	must(t, err)
+	must.Do(t, err)
 	restore := creation(volume.Scratch, "vision", "again", 40*mib)
 	restore.VolumeContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Snapshot{Snapshot: &csi.VolumeContentSource_SnapshotSource{SnapshotId: s.GetSnapshot().GetSnapshotId()}}}
 	restore.AccessibilityRequirements = onNodes("n1")
@@ -102,11 +103,11 @@ func TestElsewhere(t *testing.T) {
 	}
 	restore.AccessibilityRequirements = onNodes("n1", "n2")
 	again, err := c.CreateVolume(t.Context(), restore)
-	must(t, err)
+	must.Do(t, err)
 
 	// Lists have what all have.
 	volumes, err := c.ListVolumes(t.Context(), &csi.ListVolumesRequest{})
-	must(t, err)
+	must.Do(t, err)
 	var ids []string
 	for _, e := range volumes.GetEntries() {
 		ids = append(ids, e.GetVolume().GetVolumeId())
@@ -117,26 +118,26 @@ func TestElsewhere(t *testing.T) {
 		t.Errorf("%v, and not %v", ids, want)
 	}
 	snapshots, err := c.ListSnapshots(t.Context(), &csi.ListSnapshotsRequest{SnapshotId: s.GetSnapshot().GetSnapshotId()})
-	if must(t, err); len(snapshots.GetEntries()) != 1 {
+	if must.Do(t, err); len(snapshots.GetEntries()) != 1 {
 		t.Errorf("%v", snapshots)
 	}
 	if all, err := c.ListSnapshots(t.Context(), &csi.ListSnapshotsRequest{}); err != nil || len(all.GetEntries()) != 1 {
 		t.Errorf("%v, %v", all, err)
 	}
 	before, err := c.GetCapacity(t.Context(), &csi.GetCapacityRequest{Parameters: q.GetParameters(), AccessibleTopology: onNodes("n2").GetPreferred()[0]})
-	must(t, err)
+	must.Do(t, err)
 	other, err := c.GetCapacity(t.Context(), &csi.GetCapacityRequest{Parameters: q.GetParameters(), AccessibleTopology: onNodes("n1").GetPreferred()[0]})
-	must(t, err)
+	must.Do(t, err)
 	if other.GetAvailableCapacity()-before.GetAvailableCapacity() != 120*mib { // two volumes and a snapshot
 		t.Errorf("n1 has %d and n2 %d", other.GetAvailableCapacity(), before.GetAvailableCapacity())
 	}
 
 	_, err = c.DeleteSnapshot(t.Context(), &csi.DeleteSnapshotRequest{SnapshotId: s.GetSnapshot().GetSnapshotId()})
-	must(t, err)
+	must.Do(t, err)
 	n2.unpublished(p)
 	for range 2 {
 		_, err = c.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
-		must(t, err)
+		must.Do(t, err)
 	}
 	_, err = n2.NodePublishVolume(t.Context(), p)
 	n2.refused(err, codes.NotFound)
@@ -150,10 +151,10 @@ func TestElsewhereGone(t *testing.T) {
 	q := creation(volume.Scratch, "vision", "tmp", 20*mib)
 	q.AccessibilityRequirements = onNodes("n1")
 	reply, err := c.CreateVolume(t.Context(), q)
-	must(t, err)
+	must.Do(t, err)
 	id := reply.GetVolume().GetVolumeId()
 	s, err := c.CreateSnapshot(t.Context(), &csi.CreateSnapshotRequest{Name: "snap", SourceVolumeId: id})
-	must(t, err)
+	must.Do(t, err)
 	was := c.fleet[0].Address
 	for _, address := range []string{"", "127.0.0.1:1"} {
 		c.fleet[0].Address = address
@@ -169,7 +170,7 @@ func TestElsewhereGone(t *testing.T) {
 	_, err = c.ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: 40 * mib}})
 	c.refused(err, codes.NotFound)
 	_, err = c.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
-	must(t, err)
+	must.Do(t, err)
 	for _, q := range []*csi.ListSnapshotsRequest{{SnapshotId: s.GetSnapshot().GetSnapshotId()}, {SourceVolumeId: id}} {
 		if list, err := c.ListSnapshots(t.Context(), q); err != nil || len(list.GetEntries()) > 0 {
 			t.Errorf("%v, %v", list, err)

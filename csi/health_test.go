@@ -11,13 +11,14 @@ import (
 
 	"datamove.dev/csi/kube"
 	"datamove.dev/csi/volume"
+	"datamove.dev/test/must"
 )
 
 // ills are what is listed as not healthy: of each volume, what is wrong.
 func (r *kubelet) ills() map[string]string {
 	r.Helper()
 	reply, err := r.ControllerListVolumeHealth(r.Context(), &csi.ControllerListVolumeHealthRequest{})
-	must(r.T, err)
+	must.Do(r.T, err)
 	ills := map[string]string{}
 	for _, v := range reply.GetEntries() {
 		for _, e := range v.GetHealthStatuses() {
@@ -31,10 +32,10 @@ func (r *kubelet) ills() map[string]string {
 func (r *kubelet) replaced(v *csi.Volume) {
 	r.Helper()
 	id, err := volume.ParseID(v.GetVolumeId())
-	must(r.T, err)
+	must.Do(r.T, err)
 	data := filepath.Join(r.root, "k8s/volumes", id.Key, "data")
-	must(r.T, os.Rename(data, data+".away"))
-	must(r.T, os.Mkdir(data, 0o755))
+	must.Do(r.T, os.Rename(data, data+".away"))
+	must.Do(r.T, os.Mkdir(data, 0o755))
 }
 
 func (r *kubelet) sick(want map[string]string) {
@@ -64,7 +65,7 @@ func TestSilence(t *testing.T) {
 		q := creation(volume.Scratch, "vision", node, 20*mib)
 		q.AccessibilityRequirements = onNodes(node)
 		v, err := c.CreateVolume(t.Context(), q)
-		must(t, err)
+		must.Do(t, err)
 		scratch = append(scratch, claimed(v.GetVolume().GetVolumeId()))
 	}
 	static := claimed("v1:static:gone:team")
@@ -97,7 +98,7 @@ func TestMountHealth(t *testing.T) {
 	health := func(path, want string) {
 		t.Helper()
 		reply, err := r.NodeGetVolumeHealth(t.Context(), &csi.NodeGetVolumeHealthRequest{VolumeId: v.GetVolumeId(), VolumePublishPath: path})
-		must(t, err)
+		must.Do(t, err)
 		var got string
 		for _, e := range reply.GetVolumeHealth().GetHealthStatuses() {
 			got += e.GetStatus().String() + " " + e.GetReason()

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"datamove.dev/csi/volume"
+	"datamove.dev/test/must"
 )
 
 // TestSwap: who exchanges a directory for a link again and again, while it is mounted, never gets mounted what is behind the link.
@@ -20,14 +21,14 @@ import (
 func TestSwap(t *testing.T) {
 	r := rigged(t)
 	for _, dir := range []string{"team/vision/run", "team/vision/run2/data", "team/audio/data"} {
-		must(t, os.MkdirAll(filepath.Join(r.root, dir), 0o755))
+		must.Do(t, os.MkdirAll(filepath.Join(r.root, dir), 0o755))
 	}
-	must(t, os.WriteFile(filepath.Join(r.root, "team/audio/data/secret"), nil, 0o644))
+	must.Do(t, os.WriteFile(filepath.Join(r.root, "team/audio/data/secret"), nil, 0o644))
 	run, aside, link := filepath.Join(r.root, "team/vision/run"), filepath.Join(r.root, "team/vision/run2"), filepath.Join(r.root, "team/vision/link")
-	must(t, os.Rename(aside, run+".x"))
-	must(t, os.Remove(run))
-	must(t, os.Rename(run+".x", run))
-	must(t, os.Symlink("../audio", link))
+	must.Do(t, os.Rename(aside, run+".x"))
+	must.Do(t, os.Remove(run))
+	must.Do(t, os.Rename(run+".x", run))
+	must.Do(t, os.Symlink("../audio", link))
 	stop := make(chan struct{})
 	var swaps sync.WaitGroup
 	swaps.Go(func() {
@@ -85,6 +86,6 @@ func TestFullDisk(t *testing.T) {
 		r.refused(err, codes.ResourceExhausted)
 	}
 	t.Logf("%d of 40 were refused", len(refused))
-	must(t, os.Remove(big))
+	must.Do(t, os.Remove(big))
 	r.created(volume.Project, "vision", "later", 20*mib)
 }

@@ -20,6 +20,7 @@ import (
 
 	"datamove.dev/csi/volume"
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 // moody is a file system with one directory, dir, that answers or does not.
@@ -107,22 +108,22 @@ func TestStaleMount(t *testing.T) {
 	r.published(first)
 	r.published(second)
 	var st unix.Stat_t
-	must(t, unix.Stat(dir, &st))
+	must.Do(t, unix.Stat(dir, &st))
 	connections := t.TempDir()
-	must(t, unix.Mount("none", connections, "fusectl", 0, ""))
-	must(t, os.WriteFile(filepath.Join(connections, strconv.Itoa(int(unix.Minor(st.Dev))), "abort"), []byte("1"), 0))
-	must(t, unix.Unmount(connections, 0))
+	must.Do(t, unix.Mount("none", connections, "fusectl", 0, ""))
+	must.Do(t, os.WriteFile(filepath.Join(connections, strconv.Itoa(int(unix.Minor(st.Dev))), "abort"), []byte("1"), 0))
+	must.Do(t, unix.Unmount(connections, 0))
 	if err := unix.Stat(first.GetTargetPath(), &st); err != unix.ENOTCONN {
 		t.Fatalf("it is not dead: %v", err)
 	}
 	health, err := r.NodeGetVolumeHealth(t.Context(), &csi.NodeGetVolumeHealthRequest{VolumeId: first.GetVolumeId(), VolumePublishPath: first.GetTargetPath()})
-	must(t, err)
+	must.Do(t, err)
 	if h := health.GetVolumeHealth().GetHealthStatuses(); len(h) != 1 || h[0].GetStatus() != csi.VolumeHealthErrorType_INACCESSIBLE {
 		t.Errorf("it is dead, and %v", h)
 	}
-	must(t, unix.Unmount(dir, unix.MNT_DETACH))
+	must.Do(t, unix.Unmount(dir, unix.MNT_DETACH))
 	server := mounted()
-	t.Cleanup(func() { must(t, server.Unmount()); server.Wait() })
+	t.Cleanup(func() { must.Do(t, server.Unmount()); server.Wait() })
 	if err := unix.Stat(r.published(first), &st); err != nil {
 		t.Errorf("it is dead still: %v", err)
 	}
@@ -142,7 +143,7 @@ func TestHungFileSystem(t *testing.T) {
 	if err != nil {
 		t.Skip("needs FUSE: ", err)
 	}
-	t.Cleanup(func() { must(t, server.Unmount()); server.Wait() })
+	t.Cleanup(func() { must.Do(t, server.Unmount()); server.Wait() })
 	r.driver.Files.Limit = 2 * time.Second
 	publication := r.moody(dir)
 	v := r.created(volume.Project, "vision", "home", 20*mib)
@@ -152,7 +153,7 @@ func TestHungFileSystem(t *testing.T) {
 		return r.NodeGetVolumeStats(t.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: id, VolumePath: target})
 	}
 	before, err := stats(first.GetVolumeId())
-	must(t, err)
+	must.Do(t, err)
 	speak := root.shutUp()
 	defer speak()
 
@@ -164,7 +165,7 @@ func TestHungFileSystem(t *testing.T) {
 	_, err = stats("v1:static:moody:other") // which was not asked for before
 	r.refused(err, codes.DeadlineExceeded)
 	health, err := r.NodeGetStorageHealth(t.Context(), &csi.NodeGetStorageHealthRequest{})
-	must(t, err)
+	must.Do(t, err)
 	if h := health.GetBackendHealth(); len(h) != 1 || h[0].GetStatus() != csi.StorageHealthErrorType_STORAGE_UNREACHABLE {
 		t.Errorf("%v", h)
 	}

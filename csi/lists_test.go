@@ -6,6 +6,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
 	"datamove.dev/csi/volume"
+	"datamove.dev/test/must"
 )
 
 // fits is how the scheduler reads a CSIStorageCapacity for a claim that waits for its first pod.
@@ -36,7 +37,7 @@ func TestCapacityIsNoLessThanWhatIsMade(t *testing.T) {
 				q.AccessibleTopology = &csi.Topology{Segments: map[string]string{NodeTopology: node}}
 			}
 			c, err := r.GetCapacity(t.Context(), q)
-			must(t, err)
+			must.Do(t, err)
 			if scratch := row.parameters["type"] == "scratch"; fits(c, row.bytes) != (row.fits && (!scratch || node != "n2")) {
 				t.Errorf("%s, on %q: %v", row.what, node, c)
 			}

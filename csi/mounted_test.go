@@ -12,6 +12,7 @@ import (
 
 	"datamove.dev/csi/mount"
 	"datamove.dev/csi/volume"
+	"datamove.dev/test/must"
 )
 
 // TestKeepMounted: a file system that the driver mounts is mounted when it can be, whatever becomes of another one, and again when it was
@@ -25,18 +26,18 @@ func TestKeepMounted(t *testing.T) {
 		r.driver.Config.FileSystems[name] = FileSystem{Use: volume.Project, Root: root, Volumes: "k8s", Unenforced: true, Mount: &Mount{Type: kind, Source: name}}
 	}
 	late, link := filepath.Join(dir, "late/root"), filepath.Join(dir, "link")
-	must(t, os.Symlink("late", link))
+	must.Do(t, os.Symlink("late", link))
 	system("late", filepath.Join(link, "root"), "tmpfs")
 	system("never", filepath.Join(dir, "never"), "none-such")
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); r.driver.KeepMounted(ctx, 20*time.Millisecond) }()
-	t.Cleanup(func() { stop(); <-ended; must(t, mount.Unmount(late, mount.Detach)) })
+	t.Cleanup(func() { stop(); <-ended; must.Do(t, mount.Unmount(late, mount.Detach)) })
 	mounted := func() {
 		t.Helper()
 		for limit := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 			if _, there, err := mount.At(late); there || err != nil {
-				must(t, err)
+				must.Do(t, err)
 				return
 			}
 			if time.Now().After(limit) {
@@ -46,17 +47,17 @@ func TestKeepMounted(t *testing.T) {
 	}
 	q := creation(volume.Project, "vision", "home", 20*mib)
 	q.Parameters["fileSystem"] = "never"
-	must(t, os.Mkdir(filepath.Join(dir, "never"), 0o755))
+	must.Do(t, os.Mkdir(filepath.Join(dir, "never"), 0o755))
 	_, err := r.CreateVolume(t.Context(), q)
 	r.refused(err, codes.Unavailable)
 
-	must(t, os.Mkdir(filepath.Join(dir, "late"), 0o755))
+	must.Do(t, os.Mkdir(filepath.Join(dir, "late"), 0o755))
 	mounted()
 	f := r.driver.Config.FileSystems["late"]
-	must(t, r.driver.Files.Mount(t.Context(), "late", f.Mount.spec(), f.Root))
+	must.Do(t, r.driver.Files.Mount(t.Context(), "late", f.Mount.spec(), f.Root))
 	if table, err := mount.Table(late); err != nil || len(table) != 1 {
 		t.Errorf("mounted over itself: %v, %v", table, err)
 	}
-	must(t, unix.Unmount(late, 0))
+	must.Do(t, unix.Unmount(late, 0))
 	mounted()
 }

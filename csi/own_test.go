@@ -13,13 +13,14 @@ import (
 
 	"datamove.dev/csi/mount"
 	"datamove.dev/csi/volume"
+	"datamove.dev/test/must"
 )
 
 // separately has volumes of lab mounted each by itself.
 func (r *kubelet) separately() {
 	r.Helper()
 	m, mounted, err := mount.At(r.root)
-	if must(r.T, err); !mounted {
+	if must.Do(r.T, err); !mounted {
 		r.Fatal("lab is not mounted")
 	}
 	f := r.driver.Config.FileSystems["lab"]
@@ -31,10 +32,10 @@ func (r *kubelet) separately() {
 func (r *kubelet) staged(id string) *csi.NodeStageVolumeRequest {
 	r.Helper()
 	q := &csi.NodeStageVolumeRequest{VolumeId: id, StagingTargetPath: filepath.Join(r.pods, "staged-"+id[len(id)-8:]), VolumeCapability: writer()}
-	must(r.T, os.Mkdir(q.GetStagingTargetPath(), 0o750))
+	must.Do(r.T, os.Mkdir(q.GetStagingTargetPath(), 0o750))
 	for range 2 { // the kubelet asks twice
 		_, err := r.NodeStageVolume(r.Context(), q)
-		must(r.T, err)
+		must.Do(r.T, err)
 	}
 	return q
 }
@@ -69,7 +70,7 @@ func TestOwnMount(t *testing.T) {
 	unstage := &csi.NodeUnstageVolumeRequest{VolumeId: v.GetVolumeId(), StagingTargetPath: s.GetStagingTargetPath()}
 	for range 2 {
 		_, err := r.NodeUnstageVolume(t.Context(), unstage)
-		must(t, err)
+		must.Do(t, err)
 	}
 	if _, mounted, err := mount.At(s.GetStagingTargetPath()); mounted || err != nil {
 		t.Errorf("%t, %v", mounted, err)
@@ -93,14 +94,14 @@ func TestOwnMountOfOthers(t *testing.T) {
 	r.refused(err, codes.FailedPrecondition)
 
 	link := filepath.Join(r.pods, "link")
-	must(t, os.Symlink(r.root, link))
+	must.Do(t, os.Symlink(r.root, link))
 	q.StagingTargetPath = link
 	if _, err = r.NodePublishVolume(t.Context(), q); err == nil {
 		t.Error("a link was mounted")
 	}
 	foreign := filepath.Join(r.pods, "foreign")
-	must(t, os.Mkdir(foreign, 0o755))
-	must(t, unix.Mount("none", foreign, "tmpfs", 0, ""))
+	must.Do(t, os.Mkdir(foreign, 0o755))
+	must.Do(t, unix.Mount("none", foreign, "tmpfs", 0, ""))
 	_, err = r.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{VolumeId: v.GetVolumeId(), StagingTargetPath: foreign, VolumeCapability: writer()})
 	r.refused(err, codes.FailedPrecondition)
 	for _, label := range []string{`context="a"`, `context="u:r:t:s0",suid`, "context=u:r:t:s0 x", `context="u:r:t:s0""`} {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+
+	"datamove.dev/test/must"
 )
 
 // TestReady: a controller that is where some of its file systems are not lets others go first, and begins later all the same; it says that
@@ -19,7 +21,7 @@ func TestReady(t *testing.T) {
 		is := func(when string, asked, ready bool) {
 			t.Helper()
 			reply, err := d.Probe(t.Context(), &csi.ProbeRequest{})
-			must(t, err)
+			must.Do(t, err)
 			if got := reply.GetReady().GetValue(); got != asked || d.Ready() != ready {
 				t.Errorf("%s, %s: to be asked %t, ready %t", mode, when, got, d.Ready())
 			}

@@ -27,6 +27,7 @@ import (
 	"datamove.dev/test/apart"
 	"datamove.dev/test/cluster/rig"
 	"datamove.dev/test/image"
+	"datamove.dev/test/must"
 )
 
 // TestMain is the hand, too.
@@ -68,8 +69,8 @@ func riggedOn(t *testing.T, bytes int64) *kubelet {
 	t.Helper()
 	root := image.Mount(t, image.Spec{Type: "btrfs", Bytes: bytes})
 	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must(t, err)
-	must(t, errors.Join((&plain.Subvolumes{}).Enable(t.Context(), fd, true), unix.Close(fd)))
+	must.Do(t, err)
+	must.Do(t, errors.Join((&plain.Subvolumes{}).Enable(t.Context(), fd, true), unix.Close(fd)))
 	config, err := ParseConfig(fmt.Appendf(nil, `
 fileSystems:
   lab:  {use: project, kind: btrfs, root: %[1]s, volumes: k8s}
@@ -77,7 +78,7 @@ fileSystems:
 grants:
   - {namespaces: [vision], directories: [{fileSystem: lab, path: team/vision}, {fileSystem: lab, path: shared, readOnly: true}]}
 `, root))
-	must(t, err)
+	must.Do(t, err)
 	crew := &hand.Crew{}
 	t.Cleanup(crew.Close)
 	d := New(Options{Config: config, Files: &files.Files{Crew: crew}, Mode: All, NodeID: "n1", Version: "test", Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
@@ -87,9 +88,9 @@ grants:
 	r.ControllerClient, r.NodeClient = csi.NewControllerClient(conn), csi.NewNodeClient(conn)
 	t.Cleanup(func() { // before the file system goes, and with it what a test has left
 		table, err := mount.Table(r.pods)
-		must(t, err)
+		must.Do(t, err)
 		for i := range table {
-			must(t, unix.Unmount(table[len(table)-1-i].Point, unix.MNT_DETACH))
+			must.Do(t, unix.Unmount(table[len(table)-1-i].Point, unix.MNT_DETACH))
 		}
 	})
 	return r
@@ -100,26 +101,19 @@ func serve(t *testing.T, d *Driver) (*grpc.ClientConn, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "csi.sock")
 	l, err := net.Listen("unix", path)
-	must(t, err)
+	must.Do(t, err)
 	server := grpc.NewServer(grpc.UnaryInterceptor(d.Unary))
 	d.Register(server)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	conn, err := grpc.NewClient("unix://"+path, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() {
-		must(t, conn.Close())
+		must.Do(t, conn.Close())
 		server.Stop()
-		must(t, <-ended)
+		must.Do(t, <-ended)
 	})
 	return conn, path
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // refused looks if a call ended with a code.
@@ -157,7 +151,7 @@ func creation(kind volume.Kind, namespace, name string, bytes int64) *csi.Create
 func (r *kubelet) created(kind volume.Kind, namespace, name string, bytes int64) *csi.Volume {
 	r.Helper()
 	reply, err := r.CreateVolume(r.Context(), creation(kind, namespace, name, bytes))
-	must(r.T, err)
+	must.Do(r.T, err)
 	return reply.GetVolume()
 }
 
@@ -171,7 +165,7 @@ func (r *kubelet) publication(id, namespace, pod string) *csi.NodePublishVolumeR
 func (r *kubelet) published(q *csi.NodePublishVolumeRequest) string {
 	r.Helper()
 	_, err := r.NodePublishVolume(r.Context(), q)
-	must(r.T, err)
+	must.Do(r.T, err)
 	return q.GetTargetPath()
 }
 
@@ -179,7 +173,7 @@ func (r *kubelet) published(q *csi.NodePublishVolumeRequest) string {
 func (r *kubelet) unpublished(q *csi.NodePublishVolumeRequest) {
 	r.Helper()
 	_, err := r.NodeUnpublishVolume(r.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: q.GetVolumeId(), TargetPath: q.GetTargetPath()})
-	must(r.T, err)
+	must.Do(r.T, err)
 	if _, err := os.Lstat(q.GetTargetPath()); !errors.Is(err, os.ErrNotExist) {
 		r.Errorf("%s is there: %v", q.GetTargetPath(), err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"datamove.dev/csi/volume"
+	"datamove.dev/test/must"
 )
 
 // unsound are what csi-sanity 5.6.0 gets wrong, and where it is tested instead.
@@ -56,7 +57,7 @@ func TestSanity(t *testing.T) {
 			go func() { defer close(ended); r.driver.Reap(reaper, time.Minute) }()
 			defer func() { stop(); <-ended }()
 			for name, text := range map[string]string{"parameters": parameters, "mutable": map[volume.Kind]string{volume.Project: `{trash: 1h}`}[kind]} {
-				must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+				must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 			}
 			args := []string{"--csi.endpoint=unix://" + r.socket, "--csi.mountdir=" + filepath.Join(r.pods, "mount"), "--csi.stagingdir=" + filepath.Join(r.pods, "staging"), "--csi.testvolumesize=41943040", "--csi.testvolumeexpandsize=83886080",
 				"--csi.testvolumeparameters=" + filepath.Join(dir, "parameters"), "--csi.testvolumemutableparameters=" + filepath.Join(dir, "mutable"), "--ginkgo.no-color", "--ginkgo.v", "--ginkgo.skip=" + strings.Join(append(unsound, inapplicable[kind]...), "|")}

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"datamove.dev/csi/volume"
+	"datamove.dev/test/must"
 )
 
 // ofSnapshot is what a volume begins with.
@@ -21,12 +22,12 @@ func TestSnapshotSize(t *testing.T) {
 	r := rigged(t)
 	v := r.created(volume.Project, "vision", "home", 40*mib)
 	s, err := r.CreateSnapshot(t.Context(), &csi.CreateSnapshotRequest{Name: "snap", SourceVolumeId: v.GetVolumeId()})
-	must(t, err)
+	must.Do(t, err)
 	_, err = r.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: v.GetVolumeId()})
-	must(t, err)
+	must.Do(t, err)
 	id := s.GetSnapshot().GetSnapshotId()
 	got, err := r.GetSnapshot(t.Context(), &csi.GetSnapshotRequest{SnapshotId: id})
-	must(t, err)
+	must.Do(t, err)
 	for _, size := range []int64{s.GetSnapshot().GetSizeBytes(), got.GetSnapshot().GetSizeBytes()} {
 		if size != 40*mib {
 			t.Errorf("it needs %d", size)
@@ -38,7 +39,7 @@ func TestSnapshotSize(t *testing.T) {
 	r.refused(err, codes.OutOfRange)
 	restore.CapacityRange.RequiredBytes = 40 * mib
 	_, err = r.CreateVolume(t.Context(), restore)
-	must(t, err)
+	must.Do(t, err)
 }
 
 // TestAskedAgain: who has lost an answer and asks again gets it, though what the volume was made of is gone by now.
@@ -49,18 +50,18 @@ func TestAskedAgain(t *testing.T) {
 	v := r.created(volume.Scratch, "vision", "tmp", 40*mib)
 	snap := &csi.CreateSnapshotRequest{Name: "snap", SourceVolumeId: v.GetVolumeId()}
 	s, err := r.CreateSnapshot(t.Context(), snap)
-	must(t, err)
+	must.Do(t, err)
 	restore := creation(volume.Scratch, "vision", "again", 40*mib)
 	restore.VolumeContentSource = ofSnapshot(s.GetSnapshot().GetSnapshotId())
 	made, err := r.CreateVolume(t.Context(), restore)
-	must(t, err)
+	must.Do(t, err)
 	_, err = r.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: v.GetVolumeId()})
-	must(t, err)
+	must.Do(t, err)
 	if again, err := r.CreateSnapshot(t.Context(), snap); err != nil || again.GetSnapshot().GetSnapshotId() != s.GetSnapshot().GetSnapshotId() {
 		t.Errorf("%v, %v", again, err)
 	}
 	_, err = r.DeleteSnapshot(t.Context(), &csi.DeleteSnapshotRequest{SnapshotId: s.GetSnapshot().GetSnapshotId()})
-	must(t, err)
+	must.Do(t, err)
 	if again, err := r.CreateVolume(t.Context(), restore); err != nil || again.GetVolume().GetVolumeId() != made.GetVolume().GetVolumeId() {
 		t.Errorf("%v, %v", again, err)
 	}
@@ -78,7 +79,7 @@ func TestSnapshotWhere(t *testing.T) {
 		r.refused(err, want)
 		q.AccessibilityRequirements = onNodes("n2", "n1")
 		s, err := r.CreateSnapshot(t.Context(), q)
-		must(t, err)
+		must.Do(t, err)
 		if got := s.GetSnapshot().GetAccessibleTopology(); len(got) == 1 != (kind == volume.Scratch) {
 			t.Errorf("%v", got)
 		}
@@ -92,7 +93,7 @@ func TestSnapshotParameters(t *testing.T) {
 	q := &csi.CreateSnapshotRequest{Name: "snap", SourceVolumeId: v.GetVolumeId(), Parameters: map[string]string{
 		"csi.storage.k8s.io/volumesnapshot/name": "snap", "csi.storage.k8s.io/volumesnapshot/namespace": "vision", "csi.storage.k8s.io/volumesnapshotcontent/name": "content"}}
 	_, err := r.CreateSnapshot(t.Context(), q)
-	must(t, err)
+	must.Do(t, err)
 	q.Parameters["compress"] = "true"
 	_, err = r.CreateSnapshot(t.Context(), q)
 	r.refused(err, codes.InvalidArgument)

@@ -17,6 +17,7 @@ import (
 
 	"datamove.dev/csi/kube"
 	"datamove.dev/csi/volume"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/stage"
 )
 
@@ -57,7 +58,7 @@ func TestTelling(t *testing.T) {
 	claimed := func(name string) *csi.NodePublishVolumeRequest {
 		v, err := r.CreateVolume(t.Context(), &csi.CreateVolumeRequest{Name: "pvc-" + name, VolumeCapabilities: []*csi.VolumeCapability{able(csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY)},
 			Parameters: map[string]string{"type": "dataset", "dataset": name, "tier": "scratch"}})
-		must(t, err)
+		must.Do(t, err)
 		k.claims = append(k.claims, kube.Claim{Claim: volume.Claim{Namespace: "vision", Name: name}, Volume: v.GetVolume().GetVolumeId(), Attributes: v.GetVolume().GetVolumeContext()})
 		q := r.publication(v.GetVolume().GetVolumeId(), "vision", "pod-"+name)
 		maps.Copy(q.VolumeContext, v.GetVolume().GetVolumeContext())
@@ -65,12 +66,12 @@ func TestTelling(t *testing.T) {
 	}
 	good, bad := claimed("train"), claimed("secret")
 	r.driver.Config.Grants = append(r.driver.Config.Grants, volume.Grant{Namespaces: []string{"vision"}, Sources: []string{"dataset:secret"}})
-	must(t, r.driver.annotate(t.Context()))
+	must.Do(t, r.driver.annotate(t.Context()))
 	if len(k.annotations["train"])+len(k.annotations["secret"]) > 0 {
 		t.Errorf("before anything is staged: %v", k.annotations)
 	}
 	r.eventually(good)
-	must(t, os.RemoveAll(filepath.Join(r.shared, "secret")))
+	must.Do(t, os.RemoveAll(filepath.Join(r.shared, "secret")))
 	client.Until("it has failed", func() bool {
 		_, err := r.NodePublishVolume(t.Context(), bad)
 		return status.Code(err) != codes.Aborted
@@ -83,7 +84,7 @@ func TestTelling(t *testing.T) {
 	}) {
 		t.Errorf("%q", k.events)
 	}
-	must(t, r.driver.annotate(t.Context()))
+	must.Do(t, r.driver.annotate(t.Context()))
 	if got := k.annotations["train"]; len(got) != 1 || got[stagedOn] != "n1" {
 		t.Errorf("%v", got)
 	}
@@ -121,7 +122,7 @@ func TestPatience(t *testing.T) {
 	q := r.publication("csi-"+strings.Repeat("0123456789abcdef", 4), "vision", "pod")
 	maps.Copy(q.VolumeContext, map[string]string{"csi.storage.k8s.io/ephemeral": "true", "dataset": "train", "tier": "scratch"})
 	_, err := r.NodePublishVolume(t.Context(), q)
-	must(t, err)
+	must.Do(t, err)
 	if want := []string{"vision/pod Staging dataset:train: half of it is there", "vision/pod Staged dataset:train is on this node"}; !slices.Equal(k.events, want) {
 		t.Errorf("%q", k.events)
 	}

@@ -11,6 +11,7 @@ import (
 	"datamove.dev/csi/kube"
 	"datamove.dev/csi/metrics"
 	"datamove.dev/csi/volume"
+	"datamove.dev/test/must"
 )
 
 // scraped are the lines that Prometheus gets.
@@ -37,7 +38,7 @@ func TestWatch(t *testing.T) {
 		for range 2 {
 			w.lookAtSystems(t.Context())
 			w.countVolumes(t.Context())
-			must(t, w.lookAtVolumes(t.Context()))
+			must.Do(t, w.lookAtVolumes(t.Context()))
 		}
 		if !slices.EqualFunc(k.events, events, strings.HasPrefix) {
 			t.Errorf("%s: %q", what, k.events)
@@ -56,14 +57,14 @@ func TestWatch(t *testing.T) {
 		`datamove_csi_calls_total{code="OK",method="CreateVolume"} 1`, `datamove_csi_hanging_processes{file_system="lab"} 0`)
 
 	id, err := volume.ParseID(v.GetVolumeId())
-	must(t, err)
+	must.Do(t, err)
 	data := filepath.Join(r.root, "k8s/volumes", id.Key, "data")
-	must(t, os.Rename(data, data+".away"))
-	must(t, os.Mkdir(data, 0o755))
+	must.Do(t, os.Rename(data, data+".away"))
+	must.Do(t, os.Mkdir(data, 0o755))
 	look("a volume was replaced", "vision/home DirectoryReplaced! ")
 	sees(`datamove_csi_ill_volumes{reason="DirectoryReplaced"} 1`)
-	must(t, os.Remove(data))
-	must(t, os.Rename(data+".away", data))
+	must.Do(t, os.Remove(data))
+	must.Do(t, os.Rename(data+".away", data))
 	look("it is back", "vision/home VolumeHealthy ")
 	if got := r.scraped(); strings.Contains(got, "datamove_csi_ill_volumes{") {
 		t.Error("it is counted still")

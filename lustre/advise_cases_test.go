@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"text/tabwriter"
+
+	"datamove.dev/test/must"
 )
 
 var update = flag.Bool("update", false, "write the table of typical cases into advise.go")
@@ -78,18 +80,14 @@ func TestTypicalCases(t *testing.T) {
 	_ = w.Flush()
 	want := "//\n//\t" + strings.ReplaceAll(strings.TrimSpace(table.String()), "\n", "\n//\t") + "\nfunc Advise("
 	source, err := os.ReadFile("advise.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if strings.Contains(string(source), want) {
 		return
 	}
 	if *update {
 		head, rest, _ := strings.Cut(string(source), "equal to what Advise says.\n")
 		_, tail, _ := strings.Cut(rest, "func Advise(")
-		if err := os.WriteFile("advise.go", []byte(head+"equal to what Advise says.\n"+want+tail), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile("advise.go", []byte(head+"equal to what Advise says.\n"+want+tail), 0o644))
 		return
 	}
 	t.Errorf("the documentation of Advise should have this table; go test -run TestTypicalCases -update writes it:\n%s", want)

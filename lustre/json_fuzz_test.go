@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"reflect"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 // FuzzLayoutJSON: whatever is taken is written again as the same.
@@ -25,9 +27,7 @@ func FuzzLayoutJSON(f *testing.F) {
 		_ = l.Wanted()
 		_ = l.Width(0)
 		once, err := json.Marshal(l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if err := json.Unmarshal(once, &again); err != nil {
 			t.Fatalf("%v: %s", err, once)
 		}

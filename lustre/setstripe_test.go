@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 // TestSetstripe writes layouts as lfs wants them.
@@ -59,9 +61,7 @@ func TestLayoutJSON(t *testing.T) {
 	}}
 	for _, l := range []Layout{l, {}, {Opaque: []byte{1, 2}}, {Foreign: &Foreign{Type: 4, Flags: 1, Value: []byte("s3://b/k")}}} {
 		text, err := json.Marshal(l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var back Layout
 		if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(l, back) {
 			t.Errorf("%v\n%s\n%+v\n%+v", err, text, l, back)
@@ -82,9 +82,7 @@ func TestStripingJSON(t *testing.T) {
 		{Count: AllTargets, FirstMDT: AnyTarget, Hash: 7}, {Foreign: &Foreign{Type: 0xda05, Value: []byte("daos://pool")}},
 	} {
 		text, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var back Striping
 		if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(s, back) {
 			t.Errorf("%v\n%s\n%+v\n%+v", err, text, back, s)

@@ -10,14 +10,13 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
+	"datamove.dev/test/must"
 )
 
 func parse(t testing.TB, s string) location.Location {
 	t.Helper()
 	l, err := location.Parse(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return l
 }
 

@@ -12,14 +12,8 @@ import (
 
 	"datamove.dev/bench/ceiling"
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // quick is enough to see that something is measured at all.
 var quick = ceiling.Options{Runs: 3, Time: 50 * time.Millisecond, Size: 32 << 20, Files: 200}
@@ -29,14 +23,14 @@ func TestMeasures(t *testing.T) {
 	o := quick
 	o.Dir = t.TempDir()
 	var all []ceiling.Ceiling
-	one := func(c ceiling.Ceiling, err error) { check(t, err); all = append(all, c) }
+	one := func(c ceiling.Ceiling, err error) { must.Do(t, err); all = append(all, c) }
 	one(ceiling.Memory(t.Context(), o))
 	one(ceiling.Hash(t.Context(), o))
 	more, err := ceiling.Disk(t.Context(), o)
-	check(t, err)
+	must.Do(t, err)
 	all = append(all, more...)
 	more, err = ceiling.Loopback(t.Context(), o)
-	check(t, err)
+	must.Do(t, err)
 	all = append(all, more...)
 	names := map[string]bool{}
 	for _, c := range all {
@@ -78,7 +72,7 @@ func TestEnds(t *testing.T) {
 // TestLinkMistakes: a host that does not answer, and one that is another service, are told.
 func TestLinkMistakes(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
+	must.Do(t, err)
 	go func() {
 		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
 			_ = c.Close()
@@ -87,7 +81,7 @@ func TestLinkMistakes(t *testing.T) {
 	if _, err := ceiling.Link(t.Context(), "x", l.Addr().String(), quick); !errors.Is(err, mover.ErrUnreachable) {
 		t.Errorf("who closes: %v", err)
 	}
-	check(t, l.Close())
+	must.Do(t, l.Close())
 	if _, err := ceiling.Link(t.Context(), "x", l.Addr().String(), quick); !errors.Is(err, mover.ErrUnreachable) {
 		t.Errorf("nobody: %v", err)
 	}
@@ -103,7 +97,7 @@ func TestBeside(t *testing.T) {
 	o := quick
 	o.Dir, o.Workers = t.TempDir(), 4
 	pairs, err := ceiling.Beside(t.Context(), o)
-	check(t, err)
+	must.Do(t, err)
 	seen := map[string]bool{}
 	for _, p := range pairs {
 		seen[p.Program] = true

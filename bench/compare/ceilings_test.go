@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"datamove.dev/test/must"
 )
 
 // beside runs a scenario of ceilings beside peers, with cp in datamove's place.
@@ -110,22 +112,16 @@ printf 'Report: PUT. Concurrency: 32.\n * Average: 8.00 MiB/s, 2.00 obj/s\n'`
 func TestEvict(t *testing.T) {
 	dir := t.TempDir()
 	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Statfs(dir, &st))
 	if st.Type == unix.TMPFS_MAGIC {
 		t.Skip("needs a folder for temporary files that is on a disk")
 	}
-	if err := (dataset{files: 3, dirs: 1, bytes: 1 << 20}).make(filepath.Join(dir, "tree")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, (dataset{files: 3, dirs: 1, bytes: 1 << 20}).make(filepath.Join(dir, "tree")))
 	name := filepath.Join(dir, "tree", "d0000", "f0000001")
 	if cached(t, name) == 0 {
 		t.Fatal("what was just written is not in the page cache")
 	}
-	if err := evict(filepath.Join(dir, "tree")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, evict(filepath.Join(dir, "tree")))
 	if n := cached(t, name); n > 0 {
 		t.Errorf("%d of its pages still are in the page cache", n)
 	}
@@ -139,9 +135,7 @@ func TestEvict(t *testing.T) {
 func cached(t *testing.T, name string) uint64 {
 	t.Helper()
 	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	var now unix.Cachestat_t
 	switch err := unix.Cachestat(uint(f.Fd()), &unix.CachestatRange{}, &now, 0); {

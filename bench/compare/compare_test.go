@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -23,9 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func standIn(t *testing.T, does string) string {
 	path := filepath.Join(t.TempDir(), "datamove")
 	script := "#!/bin/sh\n[ \"$1\" = version ] && { echo datamove 1.2.3; exit; }\n" + does + "\n"
-	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(script), 0o755))
 	return path
 }
 
@@ -71,9 +71,7 @@ func TestCompareIsNotFooled(t *testing.T) {
 		`cp -a "$3" "$4"; truncate -s 1 "$4"/d0000/f0000000`: "bytes",
 	} {
 		results, err := Compare(t.Context(), options(t, does))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		ours, cp := results[0].Scores[0], results[0].Scores[1]
 		if !strings.Contains(ours.Failed, why) || len(ours.Samples) > 0 || ours.WallRatio != 0 {
 			t.Errorf("%s: %+v", does, ours)
@@ -213,12 +211,8 @@ func TestBootstrap(t *testing.T) {
 func TestData(t *testing.T) {
 	d, dir := dataset{files: 5, dirs: 2, bytes: 10_000}, t.TempDir()
 	for _, name := range []string{"a", "b"} {
-		if err := d.make(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-		if err := d.check(filepath.Join(dir, name)); err != nil {
-			t.Error(err)
-		}
+		must.Do(t, d.make(filepath.Join(dir, name)))
+		must.Tell(t, d.check(filepath.Join(dir, name)))
 	}
 	blocks := map[string]bool{}
 	for _, name := range []string{"d0000/f0000000", "d0000/f0000002", "d0001/f0000003"} {
@@ -243,9 +237,7 @@ func TestMemoryIsSeen(t *testing.T) {
 	c := call("dd", "if=/dev/zero", "of=/dev/null", "bs=64M", "count=12")
 	for _, g := range []cgroup{group, ""} {
 		s, err := spend(t.Context(), c, g)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if s.Anon < 60<<20 || s.Anon > 100<<20 || s.CPU <= 0 {
 			t.Errorf("group %q: %d MiB, %s CPU", g, s.Anon>>20, s.CPU)
 		}
@@ -285,9 +277,7 @@ func TestReport(t *testing.T) {
 		compareWith(result.Scores[0], result.Scores)
 	}
 	var md, table, text bytes.Buffer
-	if err := errors.Join(r.Markdown(&md), r.Table(&table), r.JSON(&text)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(r.Markdown(&md), r.Table(&table), r.JSON(&text)))
 	for _, want := range []string{"| datamove | 1 | 2.00 | 2.00–2.00 | 1.00 | 1.00 | 1.00–1.00 | 1.00 | 5 | 40 |", `a \| b`, "Not installed: fpsync", "Not run: no disk",
 		"| fio | 3.33 | 2.00 | 1.60–2.50 | 1.00 [0.80–1.25] | 1.00 | 1.00–1.00 | 1.00 [1.00–1.00] |", "| warp |  | 1.00 | 1.00–1.00 | 2.00 |  |  |  |  |  |  |",
 		"\ndatamove reaches 100 % of fio [80–125 %], 50 % of warp\n", "begin with *ceiling*"} {
@@ -321,9 +311,7 @@ func TestStore(t *testing.T) {
 	o := options(t, `exec s5cmd --endpoint-url "$AWS_ENDPOINT_URL_S3" --log error cp "$3/" "$4/"`)
 	o.Scenarios, o.Peers, o.Runs, o.Scale = []string{"s3-small-up"}, []string{"rclone"}, 1, 0.002
 	results, err := Compare(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if strings.Contains(results[0].NotRun, "versitygw is not in PATH") {
 		t.Skip("needs versitygw: test/setup installs it")
 	}

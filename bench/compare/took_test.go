@@ -6,15 +6,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"datamove.dev/test/must"
 )
 
 // said writes what a tool would have, and returns where.
 func said(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "said")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 // inPath puts programs of that name first in PATH, each a script of sh.
@@ -15,9 +17,7 @@ func inPath(t *testing.T, scripts map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, does := range scripts {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+does+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+does+"\n"), 0o755))
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }
@@ -81,9 +81,7 @@ func TestCommands(t *testing.T) {
 			inPath(t, map[string]string{"mpirun": "exit"})
 		}
 		tool, err := toolNamed(row.tool)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		program := "/opt/bin/" + row.tool
 		c := tool.command(program, row.job)
 		if got := c.shown(program, row.job); got != row.want {
@@ -132,9 +130,7 @@ func TestVersions(t *testing.T) {
 	} {
 		inPath(t, map[string]string{row.tool: "printf '" + row.said + "'"})
 		tool, err := toolNamed(row.tool)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		path, err := tool.find("")
 		if got := tool.versionOf(path); err != nil || got != row.want {
 			t.Errorf("%s is of version %q, want %q; %v", row.tool, got, row.want, err)

@@ -5,23 +5,24 @@ import (
 	"time"
 
 	"datamove.dev/bench/load"
+	"datamove.dev/test/must"
 )
 
 // BenchmarkRead reads small blocks past the page cache of $TMPDIR: what the generator adds to a read shows in its profile.
 func BenchmarkRead(b *testing.B) {
 	n, err := load.Open(b.Context(), load.Setup{ID: id, Targets: []string{b.TempDir()}}, paths)
-	check(b, err)
+	must.Do(b, err)
 	defer n.Close()
 	w := load.Work{Do: load.Write, Nodes: 1, Ranks: 4, Tree: load.Tree{Name: "large", Files: 1, Bytes: 64 << 20, Block: 4 << 20}, Cache: load.Direct}
-	check(b, n.Prepare(b.Context(), w))
+	must.Do(b, n.Prepare(b.Context(), w))
 	r := n.Begin(b.Context(), time.Now())
-	check(b, r.Err())
+	must.Do(b, r.Err())
 	w.Do, w.Tree.Block = load.Read, 4096
 	b.SetBytes(4 * w.Tree.Bytes)
 	for b.Loop() {
-		check(b, n.Prepare(b.Context(), w))
+		must.Do(b, n.Prepare(b.Context(), w))
 		r := n.Begin(b.Context(), time.Now())
-		check(b, r.Err())
+		must.Do(b, r.Err())
 		b.ReportMetric(r.CPU.Seconds()/float64(r.Ops())*1e6, "cpu-us/op")
 	}
 }

@@ -18,17 +18,11 @@ import (
 	"datamove.dev/mover/s3"
 	"datamove.dev/mover/s3/s3test"
 	"datamove.dev/test/apart"
+	"datamove.dev/test/must"
 	_ "datamove.dev/test/seed" // of rapid
 )
 
 func TestMain(m *testing.M) { apart.Main(m) }
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 const id = "0123456789abcdef"
 
@@ -46,12 +40,12 @@ func newCrew(t *testing.T, nodes int, open load.Opener, targets ...string) *crew
 	c := &crew{T: t, have: map[string][]load.Have{}}
 	for i := range nodes {
 		n, err := load.Open(t.Context(), load.Setup{ID: id, Targets: targets, Index: i, Seed: 7}, open)
-		check(t, err)
+		must.Do(t, err)
 		c.nodes = append(c.nodes, n)
 	}
 	t.Cleanup(func() {
 		for _, n := range c.nodes {
-			check(t, errors.Join(n.Clean(context.Background()), n.Close()))
+			must.Do(t, errors.Join(n.Clean(context.Background()), n.Close()))
 		}
 	})
 	return c
@@ -71,7 +65,7 @@ func (c *crew) do(w load.Work) (sum load.Result, err error) {
 			err = errors.Join(err, r.Err())
 		}
 		h, bad := hdrhistogram.Decode([]byte(r.Histogram))
-		check(c, bad)
+		must.Do(c, bad)
 		if r.Failed == "" && w.Do != load.List && w.Do != load.Find && h.TotalCount() != r.Ops() {
 			c.Errorf("%s: %d latencies of %d operations", w.Do, h.TotalCount(), r.Ops())
 		}
@@ -128,7 +122,7 @@ func TestPhases(t *testing.T) {
 	} {
 		row.work.Ranks = 2
 		got, err := c.do(row.work)
-		check(t, err)
+		must.Do(t, err)
 		if got.Bytes() != row.bytes || got.Ops() != row.ops || row.files >= 0 && got.Files != row.files || got.Wrong != 0 {
 			t.Errorf("%s of %s: %d bytes, %d operations, %d files, %d wrong", row.work.Do, row.work.Tree.Name, got.Bytes(), got.Ops(), got.Files, got.Wrong)
 		}
@@ -146,19 +140,19 @@ func TestWrong(t *testing.T) {
 	c := newCrew(t, 1, paths, dir)
 	tree := load.Tree{Name: "large", Files: 2, Bytes: 1 << 20, Block: 64 << 10}
 	_, err := c.do(load.Work{Do: load.Write, Tree: tree, Ranks: 2, Cache: load.Direct})
-	check(t, err)
+	must.Do(t, err)
 	name := filepath.Join(dir, load.DirPrefix+id, "large", "r000001-f00000001")
 	f, err := os.OpenFile(name, os.O_WRONLY, 0)
-	check(t, err)
+	must.Do(t, err)
 	_, err = f.WriteAt([]byte{1, 2, 3}, 70_000)
-	check(t, errors.Join(err, f.Close()))
+	must.Do(t, errors.Join(err, f.Close()))
 	for _, order := range []load.Order{load.Forward, load.Shuffled, load.Global} {
 		got, err := c.do(load.Work{Do: load.Read, Tree: tree, Ranks: 2, Verify: true, Cache: load.Drop, Order: order})
 		if !errors.Is(err, mover.ErrCorrupt) || !strings.Contains(err.Error(), "large/r000001-f00000001, 65536 bytes at 65536") || got.Wrong != 1 || got.Ops() != 64 {
 			t.Errorf("%q: %d wrong of %d, %v", order, got.Wrong, got.Ops(), err)
 		}
 	}
-	check(t, os.Truncate(name, 1<<19))
+	must.Do(t, os.Truncate(name, 1<<19))
 	if _, err := c.do(load.Work{Do: load.Read, Tree: tree, Ranks: 2, Cache: load.Drop}); err == nil || !strings.Contains(err.Error(), "unexpected EOF") {
 		t.Errorf("a short file: %v", err)
 	}
@@ -173,9 +167,9 @@ func TestLimit(t *testing.T) {
 		{Name: "many", Files: 1 << 20, Bytes: 4096},
 	} {
 		wrote, err := c.do(load.Work{Do: load.Write, Tree: tree, Ranks: 2, Cache: load.Keep, Limit: 20 * time.Millisecond})
-		check(t, err)
+		must.Do(t, err)
 		read, err := c.do(load.Work{Do: load.Read, Tree: tree, Ranks: 2, Cache: load.Keep, Verify: true, Shift: 2})
-		check(t, err)
+		must.Do(t, err)
 		if wrote.Ops() == 0 || wrote.Ops() != read.Ops() || wrote.Bytes() != read.Bytes() {
 			t.Errorf("%s: wrote %d, read %d", tree.Name, wrote.Ops(), read.Ops())
 		}
@@ -209,12 +203,12 @@ func TestBucket(t *testing.T) {
 	} {
 		row.work.Ranks, row.work.Cache = 2, load.Direct
 		got, err := c.do(row.work)
-		check(t, err)
+		must.Do(t, err)
 		if got.Bytes() != row.bytes || got.Ops() != row.ops {
 			t.Errorf("%s of %s: %d bytes, %d operations", row.work.Do, row.work.Tree.Name, got.Bytes(), got.Ops())
 		}
 	}
-	check(t, c.nodes[0].Clean(t.Context()))
+	must.Do(t, c.nodes[0].Clean(t.Context()))
 	o.Prefix = prefix
 	for e, err := range s3test.Open(t, o).Walk(t.Context(), mover.WalkOptions{}) {
 		t.Errorf("left: %s, %v", e.Name, err)
@@ -241,7 +235,7 @@ func TestHostile(t *testing.T) {
 	dir := t.TempDir()
 	c := newCrew(t, 1, paths, dir)
 	good := load.Work{Do: load.Write, Tree: load.Tree{Name: "x", Files: 1, Bytes: 4096}, Ranks: 1, Nodes: 1, Cache: load.Direct}
-	check(t, c.nodes[0].Prepare(t.Context(), good))
+	must.Do(t, c.nodes[0].Prepare(t.Context(), good))
 	for name, change := range map[string]func(w *load.Work){
 		"a deed":           func(w *load.Work) { w.Do = "format" },
 		"a way out":        func(w *load.Work) { w.Tree.Name = "../x" },
@@ -277,13 +271,13 @@ func TestHostile(t *testing.T) {
 	}
 	other := t.TempDir()
 	const taken = "fedcba9876543210"
-	check(t, os.Symlink(dir, filepath.Join(other, load.DirPrefix+taken)))
+	must.Do(t, os.Symlink(dir, filepath.Join(other, load.DirPrefix+taken)))
 	if _, err := load.Open(t.Context(), load.Setup{ID: taken, Targets: []string{other}}, paths); err == nil {
 		t.Error("a link was followed")
 	}
-	check(t, os.Remove(filepath.Join(other, load.DirPrefix+taken)))
-	check(t, os.Mkdir(filepath.Join(other, load.DirPrefix+taken), 0o700))
-	check(t, os.Chmod(filepath.Join(other, load.DirPrefix+taken), 0o777))
+	must.Do(t, os.Remove(filepath.Join(other, load.DirPrefix+taken)))
+	must.Do(t, os.Mkdir(filepath.Join(other, load.DirPrefix+taken), 0o700))
+	must.Do(t, os.Chmod(filepath.Join(other, load.DirPrefix+taken), 0o777))
 	if _, err := load.Open(t.Context(), load.Setup{ID: taken, Targets: []string{other}}, paths); !errors.Is(err, mover.ErrConflict) {
 		t.Errorf("a directory that others may write to: %v", err)
 	}
@@ -292,7 +286,7 @@ func TestHostile(t *testing.T) {
 // TestEnds: who is interrupted ends, and says why.
 func TestEnds(t *testing.T) {
 	c := newCrew(t, 1, paths, t.TempDir())
-	check(t, c.nodes[0].Prepare(t.Context(), load.Work{Do: load.Write, Nodes: 1, Ranks: 2, Tree: load.Tree{Name: "x", Files: 1 << 20, Bytes: 4096}, Cache: load.Keep}))
+	must.Do(t, c.nodes[0].Prepare(t.Context(), load.Work{Do: load.Write, Nodes: 1, Ranks: 2, Tree: load.Tree{Name: "x", Files: 1 << 20, Bytes: 4096}, Cache: load.Keep}))
 	ctx, stop := context.WithCancelCause(t.Context())
 	time.AfterFunc(20*time.Millisecond, func() { stop(fmt.Errorf("%w: enough", mover.ErrUnreachable)) })
 	if r := c.nodes[0].Begin(ctx, time.Now()); !errors.Is(r.Err(), mover.ErrUnreachable) || !strings.Contains(r.Failed, "enough") {

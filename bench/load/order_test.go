@@ -6,6 +6,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"pgregory.net/rapid"
+
+	"datamove.dev/test/must"
 )
 
 // TestShuffle: each number comes once.
@@ -37,9 +39,7 @@ func TestNoise(t *testing.T) {
 	all := make([]byte, 8<<20)
 	n.fill(all, 5, 0)
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(8<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if small := len(encoder.EncodeAll(all, nil)); small < len(all) {
 		t.Errorf("%d bytes are %d", len(all), small)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"datamove.dev/test/must"
 )
 
 // small is a directory on a file system of so many bytes.
@@ -15,9 +17,7 @@ func small(t *testing.T, bytes int) string {
 		t.Skip("needs root, to mount a small file system")
 	}
 	dir := t.TempDir()
-	if err := unix.Mount("small", dir, "tmpfs", 0, fmt.Sprintf("size=%d", bytes)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { check(t, errors.Join(unix.Unmount(dir, unix.MNT_DETACH))) })
+	must.Do(t, unix.Mount("small", dir, "tmpfs", 0, fmt.Sprintf("size=%d", bytes)))
+	t.Cleanup(func() { must.Do(t, errors.Join(unix.Unmount(dir, unix.MNT_DETACH))) })
 	return dir
 }

@@ -10,6 +10,7 @@ import (
 	"datamove.dev/bench/model"
 	"datamove.dev/bench/record"
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // ran is a run of some numbers of nodes, five times each, on as many hosts; what is written is verified.
@@ -40,7 +41,7 @@ func ran(sizes []int, rate func(nodes int) float64) *record.Run {
 func measured(t *testing.T, roof, target float64) *model.Cluster {
 	text := fmt.Sprintf("kind: Cluster\nname: c\nclients: {nodes: 32, nic: 800G}\noss: {nodes: 1, nic: 800G}\nmeasured: {oss.nic: %.0fB/s}\ntarget: {read: %.0fB/s}\n", roof, target)
 	c, err := model.Read("c.yaml", []byte(text), nil)
-	check(t, err)
+	must.Do(t, err)
 	return c
 }
 
@@ -158,7 +159,7 @@ func TestOnTop(t *testing.T) {
 // TestMeasure: what was measured on one of a group is the ceiling of each of them, and is not called declared.
 func TestMeasure(t *testing.T) {
 	c := cluster(t, "corrected")
-	check(t, c.Measure("oss", map[string][]float64{"nic.send": {40e9, 44e9}, "nic.receive": {43e9}, "disk.read": {30e9, 25e9}, "hash": {20e9}, "meta.stat": {1e6}}))
+	must.Do(t, c.Measure("oss", map[string][]float64{"nic.send": {40e9, 44e9}, "nic.receive": {43e9}, "disk.read": {30e9, 25e9}, "hash": {20e9}, "meta.stat": {1e6}}))
 	want := map[string]float64{"oss.nic": 43e9, "oss.read": 55e9}
 	for _, one := range c.Ceilings(model.Reading) {
 		if rate, ok := want[one.Name]; ok != one.Measured || ok && one.Per != rate {

@@ -12,22 +12,16 @@ import (
 
 	"datamove.dev/bench/model"
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // cluster reads one of those that are shipped.
 func cluster(t *testing.T, name string, set ...string) *model.Cluster {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("../../deploy/clusters", name+".yaml"))
-	check(t, err)
+	must.Do(t, err)
 	c, err := model.Read(name+".yaml", text, set)
-	check(t, err)
+	must.Do(t, err)
 	return c
 }
 
@@ -117,7 +111,7 @@ func TestTopologies(t *testing.T) {
 	for seed := uint64(1); seed <= 20; seed++ {
 		text, binding, roof := topology(seed)
 		c, err := model.Read("c.yaml", []byte(text), nil)
-		check(t, err)
+		must.Do(t, err)
 		got := c.Roof(model.Reading)
 		if got.Name != binding || !near(got.Total()/1e9, roof) {
 			t.Errorf("seed %d: %s with %.1f GB/s, want %s with %.1f\n%s", seed, got.Name, got.Total()/1e9, binding, roof, text)

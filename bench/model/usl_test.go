@@ -8,6 +8,7 @@ import (
 
 	"datamove.dev/bench/model"
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 	"datamove.dev/test/seed"
 )
 
@@ -44,7 +45,7 @@ func TestExtrapolate(t *testing.T) {
 					runs = append(runs, run)
 				}
 				e, err := model.Extrapolate(runs, 32, roof)
-				check(t, err)
+				must.Do(t, err)
 				is := truth(32)
 				if e.Low <= is && is <= e.High {
 					inside++

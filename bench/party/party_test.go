@@ -19,16 +19,10 @@ import (
 	"datamove.dev/bench/load"
 	"datamove.dev/bench/record"
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 func paths(_ context.Context, target, _ string) (string, mover.Place, error) { return target, nil, nil }
 
@@ -57,7 +51,7 @@ type band struct {
 
 func newBand(t *testing.T, nodes int, works []load.Work, targets ...string) *band {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
+	must.Do(t, err)
 	b := &band{t: t, secret: NewSecret(), ends: make([]error, nodes)}
 	b.plan = Plan{Targets: targets, Works: works, Nodes: nodes, Listen: l, Secret: b.secret, Version: "v1", Wait: 10 * time.Second, Say: func(line string) {
 		b.mu.Lock()
@@ -106,7 +100,7 @@ func TestRun(t *testing.T) {
 			b.plan.Open, b.plan.Name = paths, "n00"
 			b.joinAll()
 			run, err := b.conduct(t.Context())
-			check(t, errors.Join(append(b.ends, err)...))
+			must.Do(t, errors.Join(append(b.ends, err)...))
 			_ = b.plan.Listen.Close()
 			n := int64(max(nodes, 1))
 			if len(run.Nodes) != int(n) || run.Nodes[n-1].Name != fmt.Sprintf("n%02d", n-1) || len(run.Phases) != 3 || run.Failed != "" || len(run.Notes) != 0 {
@@ -153,7 +147,7 @@ func TestFewer(t *testing.T) {
 	b := newBand(t, 3, all, t.TempDir())
 	b.joinAll()
 	run, err := b.conduct(t.Context())
-	check(t, err)
+	must.Do(t, err)
 	for _, p := range run.Phases {
 		if p.NodeCount != 2 || len(p.PerNode) != 2 || p.PerNode[1].Name != "n01" {
 			t.Errorf("%+v", p)
@@ -170,7 +164,7 @@ func TestKeep(t *testing.T) {
 	_ = b.plan.Listen.Close()
 	b.plan.Open, b.plan.Keep = paths, true
 	_, err := b.conduct(t.Context())
-	check(t, err)
+	must.Do(t, err)
 	if found, err := filepath.Glob(filepath.Join(dir, "datamove-bench-*", "large", "*")); err != nil || len(found) != 2 {
 		t.Errorf("%v, %v", found, err)
 	}
@@ -234,7 +228,7 @@ func TestInterrupted(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "interrupted") || len(run.Phases) != 1 || run.Phases[0].Last.Ops == 0 {
 		t.Errorf("%v, %+v", err, run.Phases)
 	}
-	check(t, errors.Join(b.ends...))
+	must.Do(t, errors.Join(b.ends...))
 	empty(t, shared)
 }
 
@@ -244,27 +238,27 @@ func TestConductorLost(t *testing.T) {
 	b := newBand(t, 1, nil, dir)
 	b.joinAll()
 	conn, err := b.plan.Listen.Accept()
-	check(t, errors.Join(err, b.plan.Listen.Close()))
+	must.Do(t, errors.Join(err, b.plan.Listen.Close()))
 	config, err := b.secret.tls()
-	check(t, err)
+	must.Do(t, err)
 	w := newWire(tls.Server(conn, config))
 	m, err := w.receive()
-	check(t, err)
+	must.Do(t, err)
 	if m.Hello == nil || m.Hello.Node.Name != "n00" {
 		t.Errorf("%+v", m)
 	}
 	work := endless()[0]
 	work.Nodes = 1
 	for _, m := range []*message{{Say: sayPrepare, Work: &work}, {Say: sayOpen, Setup: &load.Setup{ID: "0123456789abcdef", Targets: []string{dir}}}, {Say: sayPrepare, Work: &work}} {
-		check(t, w.send(m))
+		must.Do(t, w.send(m))
 		if a, err := w.receive(); err != nil || (a.Failed != "") != (m.Setup == nil && b.said == nil) {
 			t.Errorf("%s: %+v, %v", m.Say, a, err)
 		}
 		b.said = append(b.said, string(m.Say))
 	}
-	check(t, w.send(&message{Say: sayBegin}))
+	must.Do(t, w.send(&message{Say: sayBegin}))
 	hasBegun(t, dir)
-	check(t, conn.Close())
+	must.Do(t, conn.Close())
 	b.group.Wait()
 	if !errors.Is(b.ends[0], mover.ErrUnreachable) || !strings.Contains(b.ends[0].Error(), "who conducts") {
 		t.Error(b.ends[0])
@@ -316,13 +310,13 @@ func TestStranger(t *testing.T) {
 			t.Errorf("a stranger: %v", err)
 		}
 		c, err := net.Dial("tcp", address)
-		check(t, err)
+		must.Do(t, err)
 		_, _ = c.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
-		check(t, c.Close())
+		must.Do(t, c.Close())
 		b.ends[0] = Join(t.Context(), b.guest(0))
 	})
 	run, err := b.conduct(t.Context())
-	check(t, errors.Join(err, b.ends[0]))
+	must.Do(t, errors.Join(err, b.ends[0]))
 	if len(run.Nodes) != 1 || !strings.Contains(strings.Join(b.said, "\n"), "not let in") {
 		t.Errorf("%q", b.said)
 	}
@@ -350,7 +344,7 @@ func TestClocks(t *testing.T) {
 	g.now = func() time.Time { return time.Now().Add(-7 * time.Minute) }
 	b.join(t.Context(), 1, g)
 	run, err := b.conduct(t.Context())
-	check(t, err)
+	must.Do(t, err)
 	if len(run.Notes) != 1 || !strings.Contains(run.Notes[0], "n01 is -7m0") || run.Nodes[1].ClockAhead > -419 || run.Nodes[1].ClockAhead < -421 || run.Nodes[0].ClockError <= 0 {
 		t.Errorf("%q, %+v", run.Notes, run.Nodes)
 	}
@@ -378,9 +372,9 @@ func TestWrong(t *testing.T) {
 			return
 		}
 		f, err := os.OpenFile(found[0], os.O_WRONLY, 0)
-		check(t, err)
+		must.Do(t, err)
 		_, err = f.WriteAt([]byte("something else"), 100_000)
-		check(t, errors.Join(err, f.Close()))
+		must.Do(t, errors.Join(err, f.Close()))
 	}
 	run, err := b.conduct(t.Context())
 	if !errors.Is(err, mover.ErrCorrupt) || len(run.Phases) != 3 || run.Phases[1].Wrong != 1 || !strings.Contains(run.Phases[1].Failed, "r000001-f00000000") || run.Phases[2].Failed != "" {

@@ -10,6 +10,7 @@ import (
 
 	"datamove.dev/bench/record"
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 func run() *record.Run {
@@ -22,9 +23,7 @@ func run() *record.Run {
 // TestRead: what is written is read again; and what can not have been measured, or is no run, is refused.
 func TestRead(t *testing.T) {
 	var b bytes.Buffer
-	if err := run().Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, run().Write(&b))
 	text := b.String()
 	got, err := record.Read(strings.NewReader(text))
 	if err != nil || !reflect.DeepEqual(got, run()) {
@@ -75,9 +74,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		var again bytes.Buffer
-		if err := r.Write(&again); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Write(&again))
 		if _, err := record.Read(&again); err != nil {
 			t.Fatalf("what was written is refused: %v", err)
 		}

@@ -15,13 +15,14 @@ import (
 	"datamove.dev/bench/record"
 	"datamove.dev/bench/report"
 	"datamove.dev/bench/report/reporttest"
+	"datamove.dev/test/must"
 )
 
 // written is a report in a form.
 func written(t testing.TB, form func(*report.Report, *bytes.Buffer) error, r *report.Report) string {
 	t.Helper()
 	var b bytes.Buffer
-	ok(t, form(r, &b))
+	must.Do(t, form(r, &b))
 	return b.String()
 }
 
@@ -77,7 +78,7 @@ func TestCSV(t *testing.T) {
 		run.Phases, names = append(run.Phases, q), append(names, name)
 	}
 	rows, err := csv.NewReader(strings.NewReader(written(t, asCSV, report.Sum(runs(run), report.Options{})))).ReadAll()
-	ok(t, err)
+	must.Do(t, err)
 	if len(rows) != 1+len(run.Phases) {
 		t.Fatalf("%d rows", len(rows))
 	}
@@ -146,7 +147,7 @@ func TestJSON(t *testing.T) {
 		Model struct{ Verdict string }
 		Notes []string
 	}
-	ok(t, json.Unmarshal([]byte(written(t, asJSON, reporttest.Example(t))), &got))
+	must.Do(t, json.Unmarshal([]byte(written(t, asJSON, reporttest.Example(t))), &got))
 	p := got.Phases[3]
 	if got.Schema != "datamove.report/v1" || len(got.Phases) != 72 || p.Suite != "large" || p.Name != "write" || p.Nodes != 8 || p.Rate.Median < 40e9 || p.Rate.Count != 5 || !(p.Rate.Low < p.Rate.High) || p.Latency.P99 < 1000 {
 		t.Errorf("%s, %d phases, %+v", got.Schema, len(got.Phases), p)
@@ -276,9 +277,9 @@ func TestExtremes(t *testing.T) {
 			run.Phases = append(run.Phases, p)
 		}
 		var b bytes.Buffer
-		ok(t, run.Write(&b))
+		must.Do(t, run.Write(&b))
 		again, err := record.Read(&b)
-		ok(t, err)
+		must.Do(t, err)
 		if survives(t, again); t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
@@ -299,7 +300,7 @@ func FuzzReport(f *testing.F) {
 			}
 		}
 	}
-	ok(f, run.Write(&b))
+	must.Do(f, run.Write(&b))
 	f.Add(b.Bytes())
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if run, err := record.Read(bytes.NewReader(text)); err == nil && !bytes.Contains(text, []byte("NaN")) && !bytes.Contains(text, []byte("Inf")) {

@@ -8,6 +8,7 @@ import (
 	"datamove.dev/bench/record"
 	"datamove.dev/bench/report"
 	"datamove.dev/bench/report/reporttest"
+	"datamove.dev/test/must"
 )
 
 // official is a whole run of IO500: bandwidths of 2 GiB/s, and of 2 at easy reads 32; metadata of 4 kIOPS.
@@ -80,7 +81,7 @@ func TestIO500(t *testing.T) {
 			t.Errorf("%s: %g of %g GiB/s and %g kIOPS", row.name, s.Score, s.Bandwidth, s.Metadata)
 		}
 		var b strings.Builder
-		ok(t, r.Table(&b))
+		must.Do(t, r.Table(&b))
 		for text, want := range map[string]bool{"no score: ": row.noScore != "", "INVALID by the rules of IO500": row.invalid != "", "not the official benchmark": true} {
 			if strings.Contains(b.String(), text) != want {
 				t.Errorf("%s: %q is %v in\n%s", row.name, text, !want, b.String())

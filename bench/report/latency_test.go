@@ -9,6 +9,7 @@ import (
 
 	"datamove.dev/bench/record"
 	"datamove.dev/bench/report"
+	"datamove.dev/test/must"
 )
 
 // histogram is one of microseconds.
@@ -16,10 +17,10 @@ func histogram(t *testing.T, micros ...int64) record.Latency {
 	t.Helper()
 	h := hdrhistogram.New(100, 3600e9, 2)
 	for _, v := range micros {
-		ok(t, h.RecordValue(v*1000))
+		must.Do(t, h.RecordValue(v*1000))
 	}
 	text, err := h.EncodeV2()
-	ok(t, err)
+	must.Do(t, err)
 	return record.Latency{Count: int64(len(micros)), P50: 1, P90: 2, P99: 3, P999: 4, Max: 5, HDR: string(text)}
 }
 

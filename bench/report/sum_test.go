@@ -9,13 +9,6 @@ import (
 	"datamove.dev/bench/report"
 )
 
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // one is a phase of some seconds, that moves a number of bytes or does as many operations each second.
 func one(suite, name string, unit record.Unit, nodes int, rate float64) record.Phase {
 	const took = 400

@@ -15,14 +15,8 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/s3"
 	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/test/must"
 )
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // tiny is as small as it can be.
 func tiny(nodes ...int) suite.Sizes {
@@ -34,9 +28,9 @@ func paths(_ context.Context, target, _ string) (string, mover.Place, error) { r
 // run does all suites that can be done there, with so many nodes.
 func run(t *testing.T, s suite.Sizes, nodes int, target string, open load.Opener) *record.Run {
 	works, err := suite.Works([]string{"all"}, s)
-	check(t, err)
+	must.Do(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
+	must.Do(t, err)
 	secret := party.NewSecret()
 	ends := make(chan error, nodes)
 	for range nodes {
@@ -45,9 +39,9 @@ func run(t *testing.T, s suite.Sizes, nodes int, target string, open load.Opener
 		}()
 	}
 	r, err := party.Conduct(t.Context(), party.Plan{Targets: []string{target}, Works: works, Nodes: nodes, Listen: l, Secret: secret, Open: open})
-	check(t, err)
+	must.Do(t, err)
 	for range nodes {
-		check(t, <-ends)
+		must.Do(t, <-ends)
 	}
 	return r
 }
@@ -100,7 +94,7 @@ func TestBucket(t *testing.T) {
 func TestCheckpoint(t *testing.T) {
 	for nodes, ranks := range map[int]int{1: 512, 4: 128, 3: 171} {
 		works, err := suite.Works([]string{"checkpoint"}, suite.Sizes{Nodes: []int{nodes}, Scale: 1})
-		check(t, err)
+		must.Do(t, err)
 		w := works[0]
 		if w.Ranks != ranks || w.Tree.Bytes < 5.29e12/512-4096 || w.Tree.Bytes > 5.29e12/512 || w.Durable != load.EachEnd {
 			t.Errorf("%+v", w)
@@ -111,7 +105,7 @@ func TestCheckpoint(t *testing.T) {
 // TestOnly: of a suite some phases are done, and what they made is forgotten after the last of them.
 func TestOnly(t *testing.T) {
 	works, err := suite.Works([]string{"large", "small", "storm"}, suite.Sizes{Phases: []string{"mkdir", "write", "create", "read"}, Repeats: 2})
-	check(t, err)
+	must.Do(t, err)
 	var got []string
 	for _, w := range works {
 		name := w.Suite + " " + w.Name

@@ -18,6 +18,7 @@ import (
 	"datamove.dev/lustre/plain"
 	"datamove.dev/mover"
 	"datamove.dev/test/image"
+	"datamove.dev/test/must"
 )
 
 const mib = 1 << 20
@@ -33,9 +34,9 @@ func onBtrfsOf(t *testing.T, bytes int64) Spec {
 	t.Helper()
 	point := image.Mount(t, image.Spec{Type: "btrfs", Bytes: bytes})
 	fd, err := unix.Open(point, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must(t, err)
+	must.Do(t, err)
 	defer unix.Close(fd)
-	must(t, (&plain.Subvolumes{}).Enable(t.Context(), fd, true))
+	must.Do(t, (&plain.Subvolumes{}).Enable(t.Context(), fd, true))
 	return Spec{Name: "lab", Kind: lustre.IsBtrfs, Root: point, Volumes: "k8s/volumes"}
 }
 
@@ -43,16 +44,16 @@ func onBtrfsOf(t *testing.T, bytes int64) Spec {
 func inMemory(t *testing.T) Spec {
 	t.Helper()
 	root, err := os.MkdirTemp("/dev/shm", "base-")
-	must(t, err)
-	t.Cleanup(func() { must(t, os.RemoveAll(root)) })
+	must.Do(t, err)
+	t.Cleanup(func() { must.Do(t, os.RemoveAll(root)) })
 	return Spec{Name: "lab", Kind: lustre.IsOther, Root: root, Volumes: "volumes", Unenforced: true}
 }
 
 func opened(t *testing.T, s Spec) *Base {
 	t.Helper()
 	b, err := Open(t.Context(), s)
-	must(t, err)
-	t.Cleanup(func() { must(t, b.Close()) })
+	must.Do(t, err)
+	t.Cleanup(func() { must.Do(t, b.Close()) })
 	return b
 }
 
@@ -63,21 +64,14 @@ func wish(t *testing.T, b *Base, name string, bytes int64, more ...string) Wish 
 		given[more[i]] = more[i+1]
 	}
 	p, err := volume.ParseParameters(given)
-	must(t, err)
+	must.Do(t, err)
 	return Wish{ID: volume.ID{Kind: volume.Project, FileSystem: "lab", Key: volume.KeyOf(b.Identity, volume.Project, name)}, Name: name, Bytes: bytes, Parameters: p}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func found(t *testing.T, b *Base, id volume.ID) *Found {
 	t.Helper()
 	f, err := b.Find(t.Context(), id)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(f.Close)
 	return f
 }
@@ -86,7 +80,7 @@ func found(t *testing.T, b *Base, id volume.ID) *Found {
 func pathOf(t *testing.T, b *Base, id volume.ID) string {
 	t.Helper()
 	f, err := b.Find(t.Context(), id)
-	must(t, err)
+	must.Do(t, err)
 	defer f.Close()
 	return f.data.name()
 }
@@ -96,14 +90,14 @@ func TestMake(t *testing.T) {
 		b := opened(t, spec(t))
 		w := wish(t, b, "pvc-1", 20*mib, "mode", "2770", "uid", "1000", "gid", "2000")
 		r, err := b.Make(t.Context(), w)
-		must(t, err)
+		must.Do(t, err)
 		again, err := b.Make(t.Context(), w)
-		must(t, err)
+		must.Do(t, err)
 		if again.Mark != r.Mark || r.Bytes != 20*mib || r.ID != w.ID.String() {
 			t.Errorf("%+v, and then %+v", r, again)
 		}
 		var st unix.Stat_t
-		must(t, unix.Fstat(found(t, b, w.ID).Data(), &st))
+		must.Do(t, unix.Fstat(found(t, b, w.ID).Data(), &st))
 		if st.Uid != 1000 || st.Gid != 2000 || st.Mode&0o7777 != 0o2770 {
 			t.Errorf("%o of %d:%d", st.Mode, st.Uid, st.Gid)
 		}
@@ -122,7 +116,7 @@ func TestQuotaHolds(t *testing.T) {
 	b := opened(t, onBtrfs(t))
 	w := wish(t, b, "pvc-1", 20*mib)
 	r, err := b.Make(t.Context(), w)
-	must(t, err)
+	must.Do(t, err)
 	if !r.Enforced {
 		t.Fatalf("%+v", r)
 	}
@@ -135,8 +129,8 @@ func TestQuotaHolds(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	_, err = b.Expand(t.Context(), w.ID, 60*mib)
-	must(t, err)
-	must(t, os.Remove(file))
+	must.Do(t, err)
+	must.Do(t, os.Remove(file))
 	if n, err := fill(file, 40*mib); err != nil || n != 40*mib {
 		t.Errorf("%d bytes, %v", n, err)
 	}
@@ -197,14 +191,14 @@ func TestRemove(t *testing.T) {
 		b := opened(t, spec(t))
 		w := wish(t, b, "pvc-1", 20*mib, "trash", "1h")
 		_, err := b.Make(t.Context(), w)
-		must(t, err)
+		must.Do(t, err)
 		plant(t, pathOf(t, b, w.ID))
 		outside := filepath.Join(b.spec.Root, "outside")
-		must(t, os.WriteFile(outside, []byte("stays"), 0o600))
-		must(t, os.Symlink(outside, filepath.Join(pathOf(t, b, w.ID), "link")))
-		must(t, os.Symlink(b.spec.Root, filepath.Join(pathOf(t, b, w.ID), "top")))
-		must(t, b.Remove(t.Context(), w.ID, "test"))
-		must(t, b.Remove(t.Context(), w.ID, "test"))
+		must.Do(t, os.WriteFile(outside, []byte("stays"), 0o600))
+		must.Do(t, os.Symlink(outside, filepath.Join(pathOf(t, b, w.ID), "link")))
+		must.Do(t, os.Symlink(b.spec.Root, filepath.Join(pathOf(t, b, w.ID), "top")))
+		must.Do(t, b.Remove(t.Context(), w.ID, "test"))
+		must.Do(t, b.Remove(t.Context(), w.ID, "test"))
 		if _, err := b.Find(t.Context(), w.ID); !errors.Is(err, mover.ErrNotExist) {
 			t.Errorf("%v", err)
 		}
@@ -212,7 +206,7 @@ func TestRemove(t *testing.T) {
 			t.Errorf("before its time: %d, %d, %v", gone, left, err)
 		}
 		_, err = b.Make(t.Context(), w) // the name is free
-		must(t, err)
+		must.Do(t, err)
 		if gone, left, err := b.Reap(t.Context(), time.Now().Add(2*time.Hour)); gone != 1 || left != 0 || err != nil {
 			t.Errorf("%d, %d, %v", gone, left, err)
 		}
@@ -231,14 +225,14 @@ func TestRemove(t *testing.T) {
 func plant(t *testing.T, top string) {
 	t.Helper()
 	for i := range 3000 {
-		must(t, os.WriteFile(filepath.Join(top, fmt.Sprintf("wide%d", i)), nil, 0o600))
+		must.Do(t, os.WriteFile(filepath.Join(top, fmt.Sprintf("wide%d", i)), nil, 0o600))
 	}
 	at, err := unix.Open(top, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must(t, err)
+	must.Do(t, err)
 	for range 2500 {
-		must(t, unix.Mkdirat(at, "deep", 0o700))
+		must.Do(t, unix.Mkdirat(at, "deep", 0o700))
 		next, err := unix.Openat(at, "deep", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		must(t, err)
+		must.Do(t, err)
 		unix.Close(at)
 		at = next
 	}
@@ -252,9 +246,9 @@ func TestReapGoesOn(t *testing.T) {
 	b := opened(t, inMemory(t))
 	w := wish(t, b, "pvc-1", mib, "trash", "0s")
 	_, err := b.Make(t.Context(), w)
-	must(t, err)
+	must.Do(t, err)
 	plant(t, pathOf(t, b, w.ID))
-	must(t, b.Remove(t.Context(), w.ID, "test"))
+	must.Do(t, b.Remove(t.Context(), w.ID, "test"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if gone, left, err := b.Reap(ctx, time.Now()); gone != 0 || left != 1 || err != nil {
@@ -272,11 +266,11 @@ func TestNotOurs(t *testing.T) {
 	b := opened(t, onBtrfs(t))
 	w := wish(t, b, "pvc-1", 20*mib)
 	_, err := b.Make(t.Context(), w)
-	must(t, err)
+	must.Do(t, err)
 	data := pathOf(t, b, w.ID)
-	must(t, os.Rename(data, data+".away"))
-	must(t, os.Mkdir(data, 0o700))
-	must(t, os.WriteFile(filepath.Join(data, "precious"), nil, 0o600))
+	must.Do(t, os.Rename(data, data+".away"))
+	must.Do(t, os.Mkdir(data, 0o700))
+	must.Do(t, os.WriteFile(filepath.Join(data, "precious"), nil, 0o600))
 	for _, what := range []func() error{
 		func() error { return b.Remove(t.Context(), w.ID, "test") },
 		func() error { _, err := b.Find(t.Context(), w.ID); return err },
@@ -286,15 +280,15 @@ func TestNotOurs(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	must(t, os.Remove(filepath.Join(data, "precious")))
-	must(t, os.Remove(data))
-	must(t, os.Symlink("/etc", data))
+	must.Do(t, os.Remove(filepath.Join(data, "precious")))
+	must.Do(t, os.Remove(data))
+	must.Do(t, os.Symlink("/etc", data))
 	if _, err := b.Find(t.Context(), w.ID); !errors.Is(err, mover.ErrPermission) {
 		t.Errorf("a link was followed: %v", err)
 	}
 	for _, id := range []string{"v1:static:lab:x", "v1:project:other:" + w.ID.Key} {
 		parsed, err := volume.ParseID(id)
-		must(t, err)
+		must.Do(t, err)
 		if err := b.Remove(t.Context(), parsed, "test"); !errors.Is(err, mover.ErrUsage) {
 			t.Errorf("%s: %v", id, err)
 		}
@@ -357,16 +351,16 @@ func TestMereDirectory(t *testing.T) {
 	s := onBtrfs(t)
 	top := s.Root
 	fd, err := unix.Open(top, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must(t, err)
+	must.Do(t, err)
 	defer unix.Close(fd)
 	_, err = (&plain.Subvolumes{}).MakeProject(t.Context(), fd, "@lab", 0o755)
-	must(t, err)
-	must(t, os.Mkdir(filepath.Join(top, "mnt"), 0o755))
+	must.Do(t, err)
+	must.Do(t, os.Mkdir(filepath.Join(top, "mnt"), 0o755))
 	bound := func(path string) string {
 		t.Helper()
 		point := t.TempDir()
-		must(t, unix.Mount(path, point, "", unix.MS_BIND, ""))
-		t.Cleanup(func() { must(t, unix.Unmount(point, unix.MNT_DETACH)) })
+		must.Do(t, unix.Mount(path, point, "", unix.MS_BIND, ""))
+		t.Cleanup(func() { must.Do(t, unix.Unmount(point, unix.MNT_DETACH)) })
 		return point
 	}
 	for what, row := range map[string]struct {
@@ -383,7 +377,7 @@ func TestMereDirectory(t *testing.T) {
 		s.Root, s.Volumes = row.root, "volumes"
 		b, err := Open(t.Context(), s)
 		if err == nil {
-			must(t, b.Close())
+			must.Do(t, b.Close())
 		}
 		if (err == nil) != row.ok || err != nil && (!errors.Is(err, mover.ErrUnreachable) || !strings.Contains(err.Error(), "is it mounted")) {
 			t.Errorf("%s: %v", what, err)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/csi/volume"
+	"datamove.dev/test/must"
 )
 
 // snapshotOf is the wish for a snapshot.
@@ -23,23 +24,23 @@ func TestSnapshotAndRestore(t *testing.T) {
 	b := opened(t, onBtrfs(t))
 	w := wish(t, b, "pvc-1", 20*mib, "trash", "0s", "mode", "1777")
 	_, err := b.Make(t.Context(), w)
-	must(t, err)
+	must.Do(t, err)
 	file := filepath.Join(pathOf(t, b, w.ID), "file")
-	must(t, os.WriteFile(file, []byte("before"), 0o600))
+	must.Do(t, os.WriteFile(file, []byte("before"), 0o600))
 	s := snapshotOf(b, "snap-1", w.ID)
 	r, err := b.Make(t.Context(), s)
-	must(t, err)
+	must.Do(t, err)
 	again, err := b.Make(t.Context(), s)
-	must(t, err)
+	must.Do(t, err)
 	if again.Mark != r.Mark {
 		t.Errorf("%+v, and then %+v", r, again)
 	}
-	must(t, os.WriteFile(file, []byte("after"), 0o600))
+	must.Do(t, os.WriteFile(file, []byte("after"), 0o600))
 	frozen := pathOf(t, b, s.ID)
 	if err := os.WriteFile(filepath.Join(frozen, "new"), nil, 0o600); !errors.Is(err, unix.EROFS) {
 		t.Errorf("a snapshot was changed: %v", err)
 	}
-	must(t, b.Remove(t.Context(), w.ID, "test"))
+	must.Do(t, b.Remove(t.Context(), w.ID, "test"))
 	gone, _, err := b.Reap(t.Context(), time.Now())
 	if gone != 1 || err != nil {
 		t.Errorf("%d, %v", gone, err)
@@ -47,7 +48,7 @@ func TestSnapshotAndRestore(t *testing.T) {
 	restored := wish(t, b, "pvc-2", 30*mib)
 	restored.From = &s.ID
 	_, err = b.Make(t.Context(), restored)
-	must(t, err)
+	must.Do(t, err)
 	top := pathOf(t, b, restored.ID)
 	if got, err := os.ReadFile(filepath.Join(top, "file")); err != nil || string(got) != "before" {
 		t.Errorf("%q, %v", got, err)
@@ -58,7 +59,7 @@ func TestSnapshotAndRestore(t *testing.T) {
 	if n, err := fill(filepath.Join(top, "big"), 60*mib); !errors.Is(err, unix.EDQUOT) {
 		t.Errorf("%d, %v", n, err)
 	}
-	must(t, b.Remove(t.Context(), s.ID, "test"))
+	must.Do(t, b.Remove(t.Context(), s.ID, "test"))
 	if gone, _, err := b.Reap(t.Context(), time.Now().Add(48*time.Hour)); gone != 1 || err != nil {
 		t.Errorf("%d, %v", gone, err)
 	}
@@ -73,8 +74,8 @@ func TestCopyIsAskedFor(t *testing.T) {
 	b := opened(t, inMemory(t))
 	w := wish(t, b, "pvc-1", mib)
 	_, err := b.Make(t.Context(), w)
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(pathOf(t, b, w.ID), "file"), []byte("content"), 0o600))
+	must.Do(t, err)
+	must.Do(t, os.WriteFile(filepath.Join(pathOf(t, b, w.ID), "file"), []byte("content"), 0o600))
 	clone := wish(t, b, "pvc-2", mib)
 	clone.From = &w.ID
 	for range 2 {
@@ -87,11 +88,11 @@ func TestCopyIsAskedFor(t *testing.T) {
 			t.Error("it is found before it is whole")
 		}
 		content, err := os.ReadFile(filepath.Join(b.spec.Root, u.Source, "file"))
-		must(t, err)
-		must(t, os.WriteFile(filepath.Join(b.spec.Root, u.Target, "file"), content, 0o600))
+		must.Do(t, err)
+		must.Do(t, os.WriteFile(filepath.Join(b.spec.Root, u.Target, "file"), content, 0o600))
 	}
 	_, err = b.Filled(t.Context(), clone)
-	must(t, err)
+	must.Do(t, err)
 	if got, err := os.ReadFile(filepath.Join(pathOf(t, b, clone.ID), "file")); err != nil || string(got) != "content" {
 		t.Errorf("%q, %v", got, err)
 	}

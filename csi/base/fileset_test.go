@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 // filesets is a file system where a project is made with its directory, has a name, and is removed in two steps.
@@ -71,8 +72,8 @@ func TestFilesetGoes(t *testing.T) {
 	b.handle.System.Quota = f
 	w := wish(t, b, "pvc-1", mib, "trash", "0s")
 	_, err := b.Make(t.Context(), w)
-	must(t, err)
-	must(t, b.Remove(t.Context(), w.ID, "test"))
+	must.Do(t, err)
+	must.Do(t, b.Remove(t.Context(), w.ID, "test"))
 	f.dies = true
 	if gone, left, err := b.Reap(t.Context(), time.Now()); gone != 0 || left != 1 || !errors.Is(err, errDied) {
 		t.Errorf("%d, %d, %v", gone, left, err)

@@ -12,6 +12,7 @@ import (
 	"datamove.dev/csi/volume"
 	"datamove.dev/mover"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) {
@@ -103,7 +104,7 @@ const allOfIt = 250
 func TestKill(t *testing.T) {
 	s := onBtrfs(t)
 	text, err := json.Marshal(s)
-	must(t, err)
+	must.Do(t, err)
 	random := kill.Random(t)
 	step := kill.Times(3, 1)
 	for n, killed := 1+random.IntN(step), true; killed; n += step { // all that one call does, and then the same once more
@@ -111,7 +112,7 @@ func TestKill(t *testing.T) {
 		if looksWhole(t, s); t.Failed() {
 			return
 		}
-		must(t, once(s))
+		must.Do(t, once(s))
 	}
 	for range kill.Times(2, 300) {
 		kill.AtCall(t, "work", string(text), 1+random.IntN(allOfIt))
@@ -120,11 +121,11 @@ func TestKill(t *testing.T) {
 	b := opened(t, s)
 	for i := range names {
 		w, err := b.wished(fmt.Sprint("pvc-", i))
-		must(t, err)
+		must.Do(t, err)
 		_, err = b.Make(t.Context(), w)
-		must(t, err)
-		must(t, b.Remove(t.Context(), w.ID, "test"))
-		must(t, b.Remove(t.Context(), snapshotOf(b, fmt.Sprint("of pvc-", i), w.ID).ID, "test"))
+		must.Do(t, err)
+		must.Do(t, b.Remove(t.Context(), w.ID, "test"))
+		must.Do(t, b.Remove(t.Context(), snapshotOf(b, fmt.Sprint("of pvc-", i), w.ID).ID, "test"))
 	}
 	if _, left, err := b.Reap(t.Context(), time.Now()); left != 0 || err != nil {
 		t.Errorf("%d, %v", left, err)
@@ -137,16 +138,16 @@ func TestKill(t *testing.T) {
 func looksWhole(t *testing.T, s Spec) {
 	t.Helper()
 	b, err := Open(t.Context(), s)
-	must(t, err)
+	must.Do(t, err)
 	defer b.Close()
 	for _, k := range []volume.Kind{volume.Project, volume.Snapshot} {
 		records, err := b.List(t.Context(), k, func(key string, err error) { t.Errorf("%s: %v", key, err) })
-		must(t, err)
+		must.Do(t, err)
 		for _, r := range records {
 			id, err := volume.ParseID(r.ID)
-			must(t, err)
+			must.Do(t, err)
 			f, err := b.Find(t.Context(), id)
-			must(t, err)
+			must.Do(t, err)
 			st, err := b.Stats(t.Context(), f)
 			f.Close()
 			if err != nil || k == volume.Project && st.TotalBytes != r.Bytes && st.TotalBytes != 30*mib {

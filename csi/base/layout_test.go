@@ -9,6 +9,7 @@ import (
 
 	"datamove.dev/lustre"
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // striped is a file system with four OSTs, two of them fast, and remembers what directories were given.
@@ -47,7 +48,7 @@ func TestLayout(t *testing.T) {
 		t.Helper()
 		s.given = nil
 		_, err := b.Make(t.Context(), wish(t, b, name, mib, more...))
-		must(t, err)
+		must.Do(t, err)
 		if len(s.given) != 1 {
 			t.Fatalf("%d layouts were set", len(s.given))
 		}
@@ -64,15 +65,15 @@ func TestLayout(t *testing.T) {
 	s.given = nil
 	w := wish(t, b, "pvc-3", mib)
 	_, err = b.Make(t.Context(), w)
-	must(t, err)
+	must.Do(t, err)
 	if len(s.given) > 0 {
 		t.Errorf("nobody asked for %v", s.given)
 	}
 	p, err := w.Parameters.Modified(map[string]string{"stripeCount": "2"})
-	must(t, err)
+	must.Do(t, err)
 	for range 2 {
 		_, err = b.Modify(t.Context(), w.ID, p)
-		must(t, err)
+		must.Do(t, err)
 	}
 	if len(s.given) != 1 || s.given[0].Components[0].StripeCount != 2 {
 		t.Errorf("%+v", s.given)
@@ -85,6 +86,6 @@ func TestLayout(t *testing.T) {
 func mustCluster(t *testing.T, s *striped) lustre.Cluster {
 	t.Helper()
 	c, err := s.Cluster(t.Context(), 0)
-	must(t, err)
+	must.Do(t, err)
 	return c
 }

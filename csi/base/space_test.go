@@ -11,6 +11,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/test/image"
+	"datamove.dev/test/must"
 )
 
 // promised is a btrfs as the disk of a node.
@@ -24,7 +25,7 @@ func promised(t *testing.T) Spec {
 func spaceOf(t *testing.T, b *Base) Space {
 	t.Helper()
 	s, err := b.Space(t.Context())
-	must(t, err)
+	must.Do(t, err)
 	return s
 }
 
@@ -40,16 +41,16 @@ func TestPromises(t *testing.T) {
 	}
 	w := wish(t, b, "pvc-1", space.RoomBytes-10*mib, "trash", "0s")
 	_, err := b.Make(t.Context(), w)
-	must(t, err)
+	must.Do(t, err)
 	_, err = b.Make(t.Context(), w)
-	must(t, err)
+	must.Do(t, err)
 	second := wish(t, b, "pvc-2", 20*mib)
 	for range 2 {
 		if _, err := b.Make(t.Context(), second); !errors.Is(err, mover.ErrFull) {
 			t.Errorf("%v", err)
 		}
 	}
-	must(t, b.Remove(t.Context(), w.ID, "test"))
+	must.Do(t, b.Remove(t.Context(), w.ID, "test"))
 	if _, err := b.Make(t.Context(), second); !errors.Is(err, mover.ErrFull) {
 		t.Errorf("what is in the trash was promised again: %v", err)
 	}
@@ -57,7 +58,7 @@ func TestPromises(t *testing.T) {
 		t.Errorf("%d, %v", gone, err)
 	}
 	_, err = b.Make(t.Context(), second)
-	must(t, err)
+	must.Do(t, err)
 }
 
 // TestPromisesOfSnapshots: a snapshot may come to hold all that its volume may, and counts as that.
@@ -69,16 +70,16 @@ func TestPromisesOfSnapshots(t *testing.T) {
 	w := forAll(t, b, "pvc-1", half)
 	s := snapshotOf(b, "one", w.ID)
 	_, err := b.Make(t.Context(), s)
-	must(t, err)
+	must.Do(t, err)
 	if _, err := b.Make(t.Context(), snapshotOf(b, "two", w.ID)); !errors.Is(err, mover.ErrFull) {
 		t.Errorf("%v", err)
 	}
 	if got := spaceOf(t, b); got.GivenBytes != 2*half || got.RoomBytes > 2*mib {
 		t.Errorf("%+v", got)
 	}
-	must(t, b.Remove(t.Context(), s.ID, "test"))
+	must.Do(t, b.Remove(t.Context(), s.ID, "test"))
 	_, _, err = b.Reap(t.Context(), time.Now())
-	must(t, err)
+	must.Do(t, err)
 	if got := spaceOf(t, b); got.GivenBytes != half {
 		t.Errorf("%+v", got)
 	}
@@ -126,7 +127,7 @@ func TestPromisesOfWhatIsFree(t *testing.T) {
 	b := opened(t, s)
 	about := func(what string, want int64) {
 		t.Helper()
-		must(t, image.CleanUp(b.spec.Root))
+		must.Do(t, image.CleanUp(b.spec.Root))
 		if got := spaceOf(t, b); got.RoomBytes < want-20*mib || got.RoomBytes > want+20*mib {
 			t.Errorf("%s: %+v, and not about %d", what, got, want)
 		}
@@ -134,18 +135,18 @@ func TestPromisesOfWhatIsFree(t *testing.T) {
 	room := spaceOf(t, b).RoomBytes
 	w := forAll(t, b, "pvc-1", 100*mib)
 	about("a volume", room-100*mib)
-	must(t, os.WriteFile(filepath.Join(pathOf(t, b, w.ID), "file"), make([]byte, 90*mib), 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(pathOf(t, b, w.ID), "file"), make([]byte, 90*mib), 0o600))
 	about("that is full", room-100*mib)
 	_, err := b.Make(t.Context(), snapshotOf(b, "snap", w.ID))
-	must(t, err)
+	must.Do(t, err)
 	about("and its snapshot", room-200*mib)
-	must(t, b.Remove(t.Context(), w.ID, "test"))
+	must.Do(t, b.Remove(t.Context(), w.ID, "test"))
 	_, _, err = b.Reap(t.Context(), time.Now())
-	must(t, err)
+	must.Do(t, err)
 	about("the snapshot alone", room-100*mib)
 	// What is free beside the volumes is some 250 MiB more than may be promised.
-	must(t, os.WriteFile(filepath.Join(b.spec.Root, "big"), make([]byte, 600*mib), 0o600))
-	if must(t, image.CleanUp(b.spec.Root)); spaceOf(t, b).RoomBytes > room-300*mib {
+	must.Do(t, os.WriteFile(filepath.Join(b.spec.Root, "big"), make([]byte, 600*mib), 0o600))
+	if must.Do(t, image.CleanUp(b.spec.Root)); spaceOf(t, b).RoomBytes > room-300*mib {
 		t.Errorf("%+v, and %d before others filled it", spaceOf(t, b), room)
 	}
 }

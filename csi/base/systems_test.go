@@ -14,6 +14,7 @@ import (
 	"datamove.dev/lustre"
 	"datamove.dev/mover"
 	"datamove.dev/test/image"
+	"datamove.dev/test/must"
 )
 
 // somebody is who writes: root is not held to the quotas of every file system.
@@ -46,7 +47,7 @@ func TestSystems(t *testing.T) {
 		if kind, dir, ok := strings.Cut(pair, "="); ok {
 			systems[kind+" there"] = func(t *testing.T) Spec {
 				volumes := "csi-" + random()
-				t.Cleanup(func() { must(t, os.RemoveAll(filepath.Join(dir, volumes))) })
+				t.Cleanup(func() { must.Do(t, os.RemoveAll(filepath.Join(dir, volumes))) })
 				return Spec{Name: "lab", Kind: lustre.Kind(kind), Root: dir, Volumes: volumes, Unenforced: kind == string(lustre.IsNFS)}
 			}
 		}
@@ -61,7 +62,7 @@ func live(t *testing.T, s Spec) {
 	b := opened(t, s)
 	w := wish(t, b, "pvc-1", 20*mib, "mode", "1777", "trash", "0s")
 	r, err := b.Make(t.Context(), w)
-	must(t, err)
+	must.Do(t, err)
 	if r.Enforced == s.Unenforced {
 		t.Fatalf("%+v", r)
 	}
@@ -74,12 +75,12 @@ func live(t *testing.T, s Spec) {
 		t.Errorf("%d, %v", n, err)
 	}
 	_, err = b.Expand(t.Context(), w.ID, 80*mib)
-	must(t, err)
+	must.Do(t, err)
 	if n, err := fillAs(t, filepath.Join(data, "b"), 16*mib, r.Enforced); err != nil {
 		t.Errorf("after it has grown: %d, %v", n, err)
 	}
 	f, err := b.Find(t.Context(), w.ID)
-	must(t, err)
+	must.Do(t, err)
 	if stats, err := b.Stats(t.Context(), f); err != nil || r.Enforced && (stats.TotalBytes != 80*mib || stats.LeftBytes > 80*mib) {
 		t.Errorf("%+v, %v", stats, err)
 	}
@@ -99,10 +100,10 @@ func live(t *testing.T, s Spec) {
 			t.Errorf("%v, %v", info, statErr)
 		}
 	}
-	must(t, err)
+	must.Do(t, err)
 
 	for _, id := range []volume.ID{w.ID, clone.ID} {
-		must(t, b.Remove(t.Context(), id, "test"))
+		must.Do(t, b.Remove(t.Context(), id, "test"))
 		if _, err := b.Find(t.Context(), id); !errors.Is(err, mover.ErrNotExist) {
 			t.Errorf("%v", err)
 		}
@@ -113,7 +114,7 @@ func live(t *testing.T, s Spec) {
 	nothingIn(t, b, volumesDir, makingDir, trashDir)
 	settled(t, b)
 	again, err := b.Make(t.Context(), w)
-	must(t, err)
+	must.Do(t, err)
 	if entries, err := os.ReadDir(pathOf(t, b, w.ID)); err != nil || len(entries) > 0 || again.Mark == r.Mark {
 		t.Errorf("%v, %v", entries, err)
 	}
@@ -126,9 +127,9 @@ func fillAs(t *testing.T, path string, n int64, enforced bool) (done int64, err 
 		n = min(n, 16*mib)
 	}
 	dir, openErr := os.OpenRoot(filepath.Dir(path)) // what is above it may be nobody's else
-	must(t, openErr)
+	must.Do(t, openErr)
 	defer dir.Close()
-	must(t, image.As(somebody, func() {
+	must.Do(t, image.As(somebody, func() {
 		var f *os.File
 		if f, err = dir.Create(filepath.Base(path)); err == nil {
 			done, err = fillFile(f, n)

@@ -17,6 +17,7 @@ import (
 	"datamove.dev/lustre/plain"
 	"datamove.dev/mover"
 	"datamove.dev/test/image"
+	"datamove.dev/test/must"
 )
 
 // nothingIn looks if directories of a base are empty.
@@ -34,12 +35,12 @@ func settled(t *testing.T, b *Base) {
 	t.Helper()
 	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
 		if b.spec.Kind == lustre.IsBtrfs {
-			must(t, image.CleanUp(b.spec.Root))
+			must.Do(t, image.CleanUp(b.spec.Root))
 		}
 		_, _, err := b.Reap(t.Context(), time.Now())
-		must(t, err)
+		must.Do(t, err)
 		if entries, err := os.ReadDir(filepath.Join(b.top.name(), projectsDir)); err != nil || len(entries) == 0 {
-			must(t, err)
+			must.Do(t, err)
 			return
 		}
 	}
@@ -51,7 +52,7 @@ func forAll(t *testing.T, b *Base, name string, bytes int64) Wish {
 	t.Helper()
 	w := wish(t, b, name, bytes, "mode", "1777", "trash", "0s")
 	_, err := b.Make(t.Context(), w)
-	must(t, err)
+	must.Do(t, err)
 	return w
 }
 
@@ -59,10 +60,10 @@ func forAll(t *testing.T, b *Base, name string, bytes int64) Wish {
 func asSomebody(t *testing.T, path string, do func(here string)) {
 	t.Helper()
 	mounted := t.TempDir()
-	must(t, os.Chmod(filepath.Dir(mounted), 0o755))
-	must(t, unix.Mount(path, mounted, "", unix.MS_BIND, ""))
-	defer func() { must(t, unix.Unmount(mounted, unix.MNT_DETACH)) }()
-	must(t, image.As(somebody, func() { do(mounted) }))
+	must.Do(t, os.Chmod(filepath.Dir(mounted), 0o755))
+	must.Do(t, unix.Mount(path, mounted, "", unix.MS_BIND, ""))
+	defer func() { must.Do(t, unix.Unmount(mounted, unix.MNT_DETACH)) }()
+	must.Do(t, image.As(somebody, func() { do(mounted) }))
 }
 
 // TestNestedSubvolumes: who makes subvolumes in a volume is held to its capacity all the same, at once, or, where he asks the
@@ -79,25 +80,25 @@ func TestNestedSubvolumes(t *testing.T) {
 	}
 	s := &plain.Subvolumes{}
 	asSomebody(t, pathOf(t, b, w.ID), func(here string) {
-		must(t, image.Groupless(here, "stray"))
+		must.Do(t, image.Groupless(here, "stray"))
 		if n, err := fill(here+"/stray/file", 10*mib); err != nil {
 			t.Error(n, err)
 		}
 		at, err := unix.Open(here, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		must(t, err)
+		must.Do(t, err)
 		defer unix.Close(at)
 		_, err = s.MakeProject(t.Context(), at, "inner", 0o700)
-		must(t, err)
+		must.Do(t, err)
 		if n, err := fill(here+"/inner/file", 40*mib); !errors.Is(err, unix.EDQUOT) || n > 20*mib {
 			t.Errorf("%d bytes, %v", n, err)
 		}
-		must(t, os.Remove(here+"/inner/file"))
-		must(t, os.WriteFile(here+"/inner/file", nil, 0o600))
+		must.Do(t, os.Remove(here+"/inner/file"))
+		must.Do(t, os.WriteFile(here+"/inner/file", nil, 0o600))
 	})
 	_, _, err := b.Reap(t.Context(), time.Now())
-	must(t, err)
+	must.Do(t, err)
 	f, err := b.Find(t.Context(), w.ID)
-	must(t, err)
+	must.Do(t, err)
 	stats, err := b.Stats(t.Context(), f)
 	f.Close()
 	if err != nil || stats.TotalBytes != 20*mib || stats.UsedBytes < 10*mib {
@@ -109,14 +110,14 @@ func TestNestedSubvolumes(t *testing.T) {
 		}
 		for _, name := range []string{"inner", "stray"} {
 			root, err := unix.Open(filepath.Join(here, name), unix.O_RDONLY|unix.O_CLOEXEC, 0)
-			must(t, err)
-			must(t, s.Freeze(t.Context(), root, true))
+			must.Do(t, err)
+			must.Do(t, s.Freeze(t.Context(), root, true))
 			unix.Close(root)
 		}
 	})
 	_, err = b.Expand(t.Context(), w.ID, 40*mib)
-	must(t, err)
-	must(t, b.Remove(t.Context(), w.ID, "test"))
+	must.Do(t, err)
+	must.Do(t, b.Remove(t.Context(), w.ID, "test"))
 	if gone, left, err := b.Reap(t.Context(), time.Now()); gone != 1 || left != 0 || err != nil {
 		t.Errorf("%d, %d, %v", gone, left, err)
 	}
@@ -170,7 +171,7 @@ func TestProjectIsTheQuotas(t *testing.T) {
 	b := onNumbered(t, n)
 	for i, bytes := range []int64{mib, 2 * mib} {
 		r, err := b.Make(t.Context(), wish(t, b, fmt.Sprint("pvc-", i), bytes))
-		must(t, err)
+		must.Do(t, err)
 		if r.Project == nil || len(n.put) != i+1 || n.put[i] != *r.Project || !r.Project.Inherit || r.Project.ID < 1000 || r.Project.ID > 1003 {
 			t.Fatalf("%+v, and put under %+v", r.Project, n.put)
 		}
@@ -210,7 +211,7 @@ func TestFailedForGood(t *testing.T) {
 	source := wish(t, b, "pvc-2", mib)
 	n.fail = nil
 	_, err := b.Make(t.Context(), source)
-	must(t, err)
+	must.Do(t, err)
 	clone := wish(t, b, "pvc-3", mib)
 	clone.From, clone.Uncopied = &source.ID, "nobody copies"
 	if _, err := b.Make(t.Context(), clone); !errors.Is(err, mover.ErrUnsupported) {
@@ -228,7 +229,7 @@ func TestGivenUp(t *testing.T) {
 	b := onNumbered(t, n)
 	source, copied, begun := wish(t, b, "pvc-1", mib), wish(t, b, "pvc-2", mib), wish(t, b, "pvc-3", mib)
 	_, err := b.Make(t.Context(), source)
-	must(t, err)
+	must.Do(t, err)
 	copied.From = &source.ID
 	_, err = b.Make(t.Context(), copied)
 	var u *Unfilled
@@ -242,7 +243,7 @@ func TestGivenUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		mark, err := b.Begun(t.Context(), begun.ID)
-		must(t, err)
+		must.Do(t, err)
 		marks[mark] = true
 	}
 	if len(marks) != 1 {
@@ -251,7 +252,7 @@ func TestGivenUp(t *testing.T) {
 	if gone, left, err := b.Reap(t.Context(), time.Now().Add(time.Hour)); gone != 0 || left != 0 || err != nil {
 		t.Errorf("%d, %d, %v", gone, left, err)
 	}
-	must(t, os.Mkdir(filepath.Join(b.top.name(), makingDir, "0123456789abcdef0123456789abcdef"), 0o700)) // killed at its first step
+	must.Do(t, os.Mkdir(filepath.Join(b.top.name(), makingDir, "0123456789abcdef0123456789abcdef"), 0o700)) // killed at its first step
 	if gone, left, err := b.Reap(t.Context(), time.Now().Add(25*time.Hour)); gone != 1 || left != 0 || err != nil {
 		t.Errorf("%d, %d, %v", gone, left, err)
 	}
@@ -271,7 +272,7 @@ func TestGivenUp(t *testing.T) {
 	}
 	n.fail = nil
 	_, err = b.Filled(t.Context(), copied)
-	must(t, err)
+	must.Do(t, err)
 }
 
 // TestComingBack: what is asked for again and again is not forsaken, however long it takes.
@@ -287,7 +288,7 @@ func TestComingBack(t *testing.T) {
 		}
 		long := unix.NsecToTimespec(time.Now().Add(-48 * time.Hour).UnixNano())
 		at := filepath.Join(b.top.name(), makingDir, w.ID.Key)
-		must(t, unix.UtimesNanoAt(unix.AT_FDCWD, at, []unix.Timespec{long, long}, 0))
+		must.Do(t, unix.UtimesNanoAt(unix.AT_FDCWD, at, []unix.Timespec{long, long}, 0))
 		if _, err := b.Make(t.Context(), w); !errors.Is(err, n.fail) {
 			t.Fatal(err)
 		}
@@ -308,16 +309,16 @@ func TestClaimOfUnknown(t *testing.T) {
 		t.Fatal(err)
 	}
 	making, err := b.in(makingDir)
-	must(t, err)
+	must.Do(t, err)
 	defer making.close()
 	at, err := making.sub(w.ID.Key)
-	must(t, err)
+	must.Do(t, err)
 	defer at.close()
 	var r Record
-	must(t, at.read(recordFile, &r))
+	must.Do(t, at.read(recordFile, &r))
 	r.Project = nil
-	must(t, at.write(recordFile, r, true))
-	must(t, b.Remove(t.Context(), w.ID, "test"))
+	must.Do(t, at.write(recordFile, r, true))
+	must.Do(t, b.Remove(t.Context(), w.ID, "test"))
 	if gone, _, err := b.Reap(t.Context(), time.Now()); gone != 1 || err != nil {
 		t.Errorf("%d, %v", gone, err)
 	}
@@ -332,14 +333,14 @@ func TestOursToTheEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := opened(t, spec(t))
 			w := forAll(t, b, "pvc-1", 20*mib)
-			must(t, b.Remove(t.Context(), w.ID, "test"))
+			must.Do(t, b.Remove(t.Context(), w.ID, "test"))
 			all, err := b.Trash(t.Context())
 			if err != nil || len(all) != 1 || all[0].Stone.Bytes != 20*mib {
 				t.Fatalf("%+v, %v", all, err)
 			}
 			data := filepath.Join(b.top.name(), trashDir, all[0].Name, dataDir)
-			must(t, os.Rename(data, data+".away"))
-			must(t, os.MkdirAll(filepath.Join(data, "precious"), 0o700))
+			must.Do(t, os.Rename(data, data+".away"))
+			must.Do(t, os.MkdirAll(filepath.Join(data, "precious"), 0o700))
 			if gone, left, err := b.Reap(t.Context(), time.Now()); gone != 0 || left != 1 || !errors.Is(err, mover.ErrConflict) {
 				t.Errorf("%d, %d, %v", gone, left, err)
 			}
@@ -347,8 +348,8 @@ func TestOursToTheEnd(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(data, "precious")); err != nil {
 				t.Error(err)
 			}
-			must(t, os.RemoveAll(data))
-			must(t, os.Rename(data+".away", data))
+			must.Do(t, os.RemoveAll(data))
+			must.Do(t, os.Rename(data+".away", data))
 			if gone, left, err := b.Reap(t.Context(), time.Now()); gone != 1 || left != 0 || err != nil {
 				t.Errorf("%d, %d, %v", gone, left, err)
 			}
@@ -366,12 +367,12 @@ func TestMadeIsFound(t *testing.T) {
 	clone.From = &w.ID
 	for _, wished := range []Wish{clone, snap} {
 		made, err := b.Make(t.Context(), wished)
-		must(t, err)
+		must.Do(t, err)
 		for what, happens := range map[string]func() error{
 			"its source has grown":   func() error { _, err := b.Expand(t.Context(), w.ID, 40*mib); return err },
 			"its source was removed": func() error { return b.Remove(t.Context(), w.ID, "test") },
 		} {
-			must(t, happens())
+			must.Do(t, happens())
 			if again, err := b.Make(t.Context(), wished); err != nil || again.Mark != made.Mark {
 				t.Errorf("%s: %+v, %v", what, again, err)
 			}
@@ -390,11 +391,11 @@ func TestSmallRestore(t *testing.T) {
 	w := forAll(t, b, "pvc-1", 20*mib)
 	s := snapshotOf(b, "snap", w.ID)
 	r, err := b.Make(t.Context(), s)
-	must(t, err)
+	must.Do(t, err)
 	if r.Bytes != 20*mib || r.Asked.Bytes != 0 {
 		t.Errorf("%+v", r)
 	}
-	must(t, b.Remove(t.Context(), w.ID, "test"))
+	must.Do(t, b.Remove(t.Context(), w.ID, "test"))
 	small := wish(t, b, "pvc-2", 10*mib)
 	small.From = &s.ID
 	var u *TooSmall

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // TestRestore: what was removed can be brought back, until it is destroyed or its name is taken.
@@ -20,19 +21,19 @@ func TestRestore(t *testing.T) {
 			b := opened(t, spec(t))
 			w := wish(t, b, "pvc-1", 20*mib)
 			made, err := b.Make(t.Context(), w)
-			must(t, err)
-			must(t, os.WriteFile(filepath.Join(pathOf(t, b, w.ID), "file"), []byte("kept"), 0o600))
+			must.Do(t, err)
+			must.Do(t, os.WriteFile(filepath.Join(pathOf(t, b, w.ID), "file"), []byte("kept"), 0o600))
 			_, err = b.Restore(t.Context(), w.ID)
 			if !errors.Is(err, mover.ErrNotExist) {
 				t.Errorf("one that was not removed: %v", err)
 			}
 			for range 2 { // removed, and brought back, twice
-				must(t, b.Remove(t.Context(), w.ID, "test"))
+				must.Do(t, b.Remove(t.Context(), w.ID, "test"))
 				if all, err := b.Trash(t.Context()); err != nil || len(all) != 1 || all[0].Stone.By != "test" || all[0].Record.Mark != made.Mark {
 					t.Fatalf("%+v, %v", all, err)
 				}
 				back, err := b.Restore(t.Context(), w.ID)
-				must(t, err)
+				must.Do(t, err)
 				if back.Mark != made.Mark || back.Bytes != 20*mib {
 					t.Errorf("%+v", back)
 				}
@@ -41,9 +42,9 @@ func TestRestore(t *testing.T) {
 				}
 			}
 			// A name that is taken meanwhile stays whose it is.
-			must(t, b.Remove(t.Context(), w.ID, "test"))
+			must.Do(t, b.Remove(t.Context(), w.ID, "test"))
 			other, err := b.Make(t.Context(), w)
-			must(t, err)
+			must.Do(t, err)
 			if _, err := b.Restore(t.Context(), w.ID); !errors.Is(err, mover.ErrConflict) {
 				t.Errorf("%v", err)
 			}
@@ -53,7 +54,7 @@ func TestRestore(t *testing.T) {
 				f.Close()
 			}
 			// From the moment on that it is being destroyed, nothing is brought back.
-			must(t, b.Remove(t.Context(), w.ID, "test"))
+			must.Do(t, b.Remove(t.Context(), w.ID, "test"))
 			over, cancel := context.WithCancel(t.Context())
 			cancel()
 			before, left, _ := b.Reap(over, time.Now().Add(48*time.Hour))
@@ -77,9 +78,9 @@ func TestUnarchived(t *testing.T) {
 	b := opened(t, inMemory(t))
 	w := wish(t, b, "pvc-1", mib, "onDelete", "archive", "archiveTo", "cold:attic", "trash", "0s", "csi.storage.k8s.io/pvc/namespace", "vision", "csi.storage.k8s.io/pvc/name", "home")
 	_, err := b.Make(t.Context(), w)
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(pathOf(t, b, w.ID), "file"), []byte("kept"), 0o600))
-	must(t, b.Remove(t.Context(), w.ID, "test"))
+	must.Do(t, err)
+	must.Do(t, os.WriteFile(filepath.Join(pathOf(t, b, w.ID), "file"), []byte("kept"), 0o600))
+	must.Do(t, b.Remove(t.Context(), w.ID, "test"))
 	later := time.Now().Add(1000 * time.Hour)
 	if gone, _, err := b.Reap(t.Context(), later); gone != 0 || err != nil {
 		t.Fatalf("%d, %v", gone, err)
@@ -91,7 +92,7 @@ func TestUnarchived(t *testing.T) {
 	if got, err := os.ReadFile(filepath.Join(b.spec.Root, all[0].Source, "file")); err != nil || string(got) != "kept" {
 		t.Errorf("%q, %v", got, err)
 	}
-	must(t, b.Archived(t.Context(), all[0].Name, time.Now()))
+	must.Do(t, b.Archived(t.Context(), all[0].Name, time.Now()))
 	if all, err := b.Unarchived(t.Context()); err != nil || len(all) != 0 {
 		t.Errorf("%+v, %v", all, err)
 	}

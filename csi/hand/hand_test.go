@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // TestMain is the hand, too.
@@ -61,9 +62,7 @@ func crew(t *testing.T) *Crew {
 
 func pidOf(t *testing.T, c *Crew, lane string) (pid int) {
 	t.Helper()
-	if err := c.Call(t.Context(), lane, "pid", struct{}{}, &pid); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Call(t.Context(), lane, "pid", struct{}{}, &pid))
 	return pid
 }
 
@@ -108,9 +107,7 @@ func TestErrors(t *testing.T) {
 	} {
 		err := c.Call(t.Context(), "a", row.method, row.args, nil)
 		if row.says == "" {
-			if err != nil {
-				t.Error(err)
-			}
+			must.Tell(t, err)
 			continue
 		}
 		if err == nil || row.kind != nil && !errors.Is(err, row.kind) || row.says != "two" && !strings.Contains(err.Error(), row.says) {

@@ -13,6 +13,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // silent is a file system that answers nothing until it is let.
@@ -38,9 +39,7 @@ func TestUnkillable(t *testing.T) {
 		t.Skip("needs FUSE: ", err)
 	}
 	t.Cleanup(func() {
-		if err := server.Unmount(); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, server.Unmount())
 		server.Wait()
 	})
 	c := crew(t)

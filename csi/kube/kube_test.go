@@ -24,6 +24,7 @@ import (
 
 	"datamove.dev/csi/relay"
 	"datamove.dev/csi/volume"
+	"datamove.dev/test/must"
 )
 
 // These look at what is asked and said; make e2e-k8s asks a real API server.
@@ -82,9 +83,7 @@ func TestClaims(t *testing.T) {
 		t.Fatalf("%v, %v", all, err)
 	}
 	for range 2 {
-		if err := c.Annotate(t.Context(), all[0].Claim, map[string]string{"staging": `n1: 4% of "1 TiB"`, "old": "", "never": ""}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Annotate(t.Context(), all[0].Claim, map[string]string{"staging": `n1: 4% of "1 TiB"`, "old": "", "never": ""}))
 	}
 	got, err := c.core.PersistentVolumeClaims("vision").Get(t.Context(), "train", metav1.GetOptions{})
 	if want := map[string]string{"team": "vision", "staging": `n1: 4% of "1 TiB"`}; err != nil || !maps.Equal(got.Annotations, want) {
@@ -122,9 +121,7 @@ func TestWire(t *testing.T) {
 			t.Errorf("%s %s, %v", r.Method, r.URL, r.Header)
 		}
 		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, err)
 		e, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
 		if err != nil {
 			t.Error(err)
@@ -136,9 +133,7 @@ func TestWire(t *testing.T) {
 	}))
 	defer server.Close()
 	c, err := open(&rest.Config{Host: server.URL}, Options{Driver: "csi.datamove.dev", Node: "n1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer c.Close()
 	c.Tell(t.Context(), OfPod(volume.Pod{Namespace: "vision", Name: "train", UID: "u1"}), false, "Staged", "it is here")
 	if e := <-got; e.Reason != "Staged" || e.InvolvedObject.Name != "train" {

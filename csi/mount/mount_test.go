@@ -12,6 +12,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/test/apart"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) { apart.Main(m) }
@@ -23,19 +24,17 @@ func ground(t *testing.T) (dir int, volume, target string) {
 		t.Skip("needs root: it mounts")
 	}
 	top := t.TempDir()
-	if err := unix.Mount("tmpfs", top, "tmpfs", 0, "size=4m"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { must(t, unix.Unmount(top, unix.MNT_DETACH)) })
+	must.Do(t, unix.Mount("tmpfs", top, "tmpfs", 0, "size=4m"))
+	t.Cleanup(func() { must.Do(t, unix.Unmount(top, unix.MNT_DETACH)) })
 	volume = filepath.Join(top, "volume")
-	must(t, os.Mkdir(volume, 0o755))
-	must(t, os.WriteFile(filepath.Join(volume, "file"), []byte("here"), 0o644))
+	must.Do(t, os.Mkdir(volume, 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(volume, "file"), []byte("here"), 0o644))
 	target = filepath.Join(t.TempDir(), "target")
 	t.Cleanup(func() {
 		table, err := Table(filepath.Dir(target))
-		must(t, err)
+		must.Do(t, err)
 		for _, m := range slices.Backward(table) {
-			must(t, unix.Unmount(m.Point, unix.MNT_DETACH))
+			must.Do(t, unix.Unmount(m.Point, unix.MNT_DETACH))
 		}
 	})
 	return open(t, volume), volume, target
@@ -44,25 +43,18 @@ func ground(t *testing.T) (dir int, volume, target string) {
 func open(t *testing.T, path string) int {
 	t.Helper()
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = unix.Close(fd) })
 	return fd
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // gone takes a mount away as the driver does, and looks.
 func gone(t *testing.T, target string) {
 	t.Helper()
-	must(t, Unmount(target, Plain))
-	must(t, Unmount(target, Plain)) // twice is once
-	must(t, RemoveTarget(target))
-	must(t, RemoveTarget(target))
+	must.Do(t, Unmount(target, Plain))
+	must.Do(t, Unmount(target, Plain)) // twice is once
+	must.Do(t, RemoveTarget(target))
+	must.Do(t, RemoveTarget(target))
 	if _, err := os.Lstat(target); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%s is there: %v", target, err)
 	}
@@ -71,10 +63,10 @@ func gone(t *testing.T, target string) {
 func TestBind(t *testing.T) {
 	dir, _, target := ground(t)
 	for _, f := range []Flags{{}, {ReadOnly: true}, {NoExec: true, NoAtime: true, NoSymFollow: true}} {
-		must(t, Bind(dir, target, f))
-		must(t, Bind(dir, target, f))
+		must.Do(t, Bind(dir, target, f))
+		must.Do(t, Bind(dir, target, f))
 		table, err := Table(target)
-		must(t, err)
+		must.Do(t, err)
 		if len(table) != 1 || table[0].Root != "/volume" || table[0].Type != "tmpfs" {
 			t.Fatalf("%+v", table)
 		}
@@ -95,11 +87,11 @@ func TestBind(t *testing.T) {
 func TestBindOnOlderKernels(t *testing.T) {
 	dir, _, target := ground(t)
 	at, err := openTarget(target)
-	must(t, err)
+	must.Do(t, err)
 	defer unix.Close(at)
 	f := Flags{ReadOnly: true, NoExec: true}
-	must(t, attachInSteps(dir, at, target, f))
-	must(t, Bind(dir, target, f)) // it is what Bind would have made
+	must.Do(t, attachInSteps(dir, at, target, f))
+	must.Do(t, Bind(dir, target, f)) // it is what Bind would have made
 	gone(t, target)
 	if err := attachInSteps(dir, at, target, Flags{NoSymFollow: true}); err == nil {
 		t.Error("a flag that is not there was promised")
@@ -114,9 +106,9 @@ func TestBindOnOlderKernels(t *testing.T) {
 //safety:6 with csi TestTenants
 func TestBindIsOfWhatIsOpen(t *testing.T) {
 	dir, volume, target := ground(t)
-	must(t, os.Rename(volume, volume+".away"))
-	must(t, os.Symlink("/etc", volume))
-	must(t, Bind(dir, target, Flags{}))
+	must.Do(t, os.Rename(volume, volume+".away"))
+	must.Do(t, os.Symlink("/etc", volume))
+	must.Do(t, Bind(dir, target, Flags{}))
 	if got, err := os.ReadFile(filepath.Join(target, "file")); err != nil || string(got) != "here" {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -126,10 +118,10 @@ func TestBindIsOfWhatIsOpen(t *testing.T) {
 func TestBindLeavesOutWhatIsMountedBelow(t *testing.T) {
 	dir, volume, target := ground(t)
 	below := filepath.Join(volume, "below")
-	must(t, os.Mkdir(below, 0o755))
-	must(t, unix.Mount("/etc", below, "", unix.MS_BIND, ""))
-	defer func() { must(t, unix.Unmount(below, unix.MNT_DETACH)) }()
-	must(t, Bind(dir, target, Flags{}))
+	must.Do(t, os.Mkdir(below, 0o755))
+	must.Do(t, unix.Mount("/etc", below, "", unix.MS_BIND, ""))
+	defer func() { must.Do(t, unix.Unmount(below, unix.MNT_DETACH)) }()
+	must.Do(t, Bind(dir, target, Flags{}))
 	names, err := os.ReadDir(filepath.Join(target, "below"))
 	if err != nil || len(names) != 0 {
 		t.Errorf("%v, %v", names, err)
@@ -147,28 +139,28 @@ func TestBindRefuses(t *testing.T) {
 			t.Errorf("unmount %q: %v", bad, err)
 		}
 	}
-	must(t, os.Symlink("/etc", target))
+	must.Do(t, os.Symlink("/etc", target))
 	if err := Bind(dir, target, Flags{}); !errors.Is(err, mover.ErrConflict) {
 		t.Errorf("a link was mounted over: %v", err)
 	}
-	must(t, os.Remove(target))
-	must(t, os.WriteFile(target, nil, 0o644))
+	must.Do(t, os.Remove(target))
+	must.Do(t, os.WriteFile(target, nil, 0o644))
 	if err := Bind(dir, target, Flags{}); !errors.Is(err, mover.ErrConflict) {
 		t.Errorf("a file was mounted over: %v", err)
 	}
-	must(t, os.Remove(target))
+	must.Do(t, os.Remove(target))
 
-	must(t, Bind(dir, target, Flags{}))
+	must.Do(t, Bind(dir, target, Flags{}))
 	if err := Bind(dir, target, Flags{ReadOnly: true}); !errors.Is(err, mover.ErrConflict) {
 		t.Errorf("a writable mount was taken for a read-only one: %v", err)
 	}
 	other := filepath.Join(filepath.Dir(volume), "other")
-	must(t, os.Mkdir(other, 0o755))
+	must.Do(t, os.Mkdir(other, 0o755))
 	if err := Bind(open(t, other), target, Flags{}); !errors.Is(err, mover.ErrConflict) || !strings.Contains(err.Error(), "/volume") {
 		t.Errorf("another directory was taken for it: %v", err)
 	}
 	gone(t, target)
-	must(t, Bind(dir, target, Flags{ReadOnly: true}))
+	must.Do(t, Bind(dir, target, Flags{ReadOnly: true}))
 	if err := Bind(dir, target, Flags{}); !errors.Is(err, mover.ErrConflict) {
 		t.Errorf("a read-only mount was taken for a writable one: %v", err)
 	}
@@ -176,9 +168,9 @@ func TestBindRefuses(t *testing.T) {
 
 func TestUnmountInUse(t *testing.T) {
 	dir, _, target := ground(t)
-	must(t, Bind(dir, target, Flags{}))
+	must.Do(t, Bind(dir, target, Flags{}))
 	f, err := os.Open(filepath.Join(target, "file"))
-	must(t, err)
+	must.Do(t, err)
 	defer f.Close()
 	if err := Unmount(target, Plain); !errors.Is(err, mover.ErrHeld) {
 		t.Errorf("plain: %v", err)
@@ -186,8 +178,8 @@ func TestUnmountInUse(t *testing.T) {
 	if err := Unmount(target, Force); !errors.Is(err, mover.ErrHeld) || !strings.Contains(err.Error(), "other mounts") {
 		t.Errorf("what others of the same file system wait for was ended: %v", err)
 	}
-	must(t, Unmount(target, Detach))
-	must(t, RemoveTarget(target))
+	must.Do(t, Unmount(target, Detach))
+	must.Do(t, RemoveTarget(target))
 	got := make([]byte, 4)
 	if _, err := f.Read(got); err != nil || string(got) != "here" {
 		t.Errorf("its last user lost it: %q, %v", got, err)
@@ -197,11 +189,11 @@ func TestUnmountInUse(t *testing.T) {
 // TestUnmountAll: mounts over one another go together; those below another path stay.
 func TestUnmountAll(t *testing.T) {
 	dir, _, target := ground(t)
-	must(t, Bind(dir, target, Flags{}))
-	must(t, unix.Mount("tmpfs", target, "tmpfs", 0, "size=1m"))
+	must.Do(t, Bind(dir, target, Flags{}))
+	must.Do(t, unix.Mount("tmpfs", target, "tmpfs", 0, "size=1m"))
 	beside := target + "-beside"
-	must(t, Bind(dir, beside, Flags{}))
-	must(t, Unmount(target, Plain))
+	must.Do(t, Bind(dir, beside, Flags{}))
+	must.Do(t, Unmount(target, Plain))
 	if table, err := Table(target); err != nil || len(table) != 0 {
 		t.Errorf("%+v, %v", table, err)
 	}
@@ -213,10 +205,10 @@ func TestUnmountAll(t *testing.T) {
 func TestFileSystem(t *testing.T) {
 	_, _, target := ground(t)
 	spec := Spec{Type: "tmpfs", Source: "memory", Options: []string{"size=1m", "noexec"}}
-	must(t, FileSystem(t.Context(), spec, target))
-	must(t, FileSystem(t.Context(), spec, target))
+	must.Do(t, FileSystem(t.Context(), spec, target))
+	must.Do(t, FileSystem(t.Context(), spec, target))
 	m, mounted, err := At(target)
-	must(t, err)
+	must.Do(t, err)
 	for _, option := range []string{"nosuid", "nodev", "noexec"} {
 		if !mounted || !slices.Contains(strings.Split(m.Options, ","), option) {
 			t.Errorf("%+v is not %s", m, option)
@@ -225,7 +217,7 @@ func TestFileSystem(t *testing.T) {
 	if err := FileSystem(t.Context(), Spec{Type: "tmpfs", Source: "other"}, target); !errors.Is(err, mover.ErrConflict) {
 		t.Errorf("another file system was taken for it: %v", err)
 	}
-	must(t, Unmount(target, Force)) // nobody else has it
+	must.Do(t, Unmount(target, Force)) // nobody else has it
 	for _, row := range []struct {
 		spec Spec
 		kind error

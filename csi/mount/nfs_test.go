@@ -8,6 +8,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/test/image"
+	"datamove.dev/test/must"
 )
 
 // TestNFS: a server whose root is in CSI_NFS, and on this machine at CSI_NFS_EXPORT, is mounted without mount.nfs, also a directory
@@ -18,30 +19,22 @@ func TestNFS(t *testing.T) {
 		image.SkipRare(t, "needs a server of NFS")
 	}
 	const below = "k8s/volumes/1/data"
-	if err := os.MkdirAll(filepath.Join(export, below), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(export, below), 0o755))
 	whole := Spec{Type: "nfs4", Source: source, Options: []string{"vers=4.2", "proto=tcp", "clientaddr=127.0.0.1", "noatime"}}
 	one, err := whole.Below(below, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	dir := t.TempDir()
 	for name, s := range map[string]Spec{"whole": whole, "one": one} {
 		target := filepath.Join(dir, name)
 		for range 2 {
-			if err := FileSystem(t.Context(), s, target); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, FileSystem(t.Context(), s, target))
 		}
 		m, mounted, err := At(target)
 		if err != nil || !mounted || m.Type != "nfs4" || m.Source != s.Source {
 			t.Errorf("%s: %+v, %v", name, m, err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "one/new"), []byte("new"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "one/new"), []byte("new"), 0o644))
 	if got, err := os.ReadFile(filepath.Join(dir, "whole", below, "new")); err != nil || string(got) != "new" {
 		t.Errorf("%q, %v", got, err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"datamove.dev/csi/relay"
 	"datamove.dev/csi/relay/relaytest"
+	"datamove.dev/test/must"
 )
 
 // plugin answers as a driver.
@@ -30,9 +31,7 @@ func (plugin) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.Ge
 func serve(t *testing.T, k relay.Keys) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	server := grpc.NewServer(grpc.Creds(k.Node()))
 	csi.RegisterIdentityServer(server, plugin{})
 	go func() { _ = server.Serve(l) }()
@@ -77,9 +76,7 @@ func TestTrust(t *testing.T) {
 		}
 	}
 	plain, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(relaytest.Nobody()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer plain.Close()
 	if _, err := csi.NewIdentityClient(plain).GetPluginInfo(t.Context(), &csi.GetPluginInfoRequest{}); status.Code(err) != codes.Unavailable {
 		t.Errorf("without a certificate: %v", err)
@@ -109,19 +106,13 @@ func TestCheck(t *testing.T) {
 	a := relaytest.NewAuthority(t)
 	for _, name := range []string{"tls.crt", "tls.key", "ca.crt"} {
 		k := a.Keys(t, relay.NodeName)
-		if err := k.Check(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, k.Check())
 		path := filepath.Join(string(k), name)
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(path))
 		if err := k.Check(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%v", err)
 		}
-		if err := os.WriteFile(path, []byte("nonsense"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte("nonsense"), 0o600))
 		if k.Check() == nil {
 			t.Errorf("nonsense in %s is taken", name)
 		}

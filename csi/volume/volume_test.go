@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 const key = "0123456789abcdef0123456789abcdef"
@@ -140,9 +141,7 @@ func given(kind string, more ...string) map[string]string {
 
 func TestModified(t *testing.T) {
 	p, err := ParseParameters(given("project", "stripeCount", "4"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	got, err := p.Modified(map[string]string{"stripeCount": "8", "softPercent": "80"})
 	if err != nil || got.Place.StripeCount != 8 || got.Quota.SoftPercent != 80 || p.Place.StripeCount != 4 {
 		t.Errorf("%+v, %v", got, err)
@@ -212,9 +211,7 @@ func TestAttributes(t *testing.T) {
 func TestContext(t *testing.T) {
 	for _, source := range [][]string{{"dataset", "imagenet"}, {"source", "s3://bucket/x"}, {"dataset", "imagenet@" + key + key, "tier", "hot", "deadline", "2h"}} {
 		p, err := ParseParameters(given("dataset", source...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		a, err := ParseAttributes(Dataset, p.Context())
 		if err != nil || a.Source != p.Source || a.Deadline != p.Deadline {
 			t.Errorf("%v: %+v, %v", source, a, err)
@@ -231,9 +228,7 @@ func TestGrants(t *testing.T) {
 		{Namespaces: []string{"*"}, Sources: []string{"dataset:open"}},
 	}
 	for i := range grants {
-		if err := grants[i].Validate(); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, grants[i].Validate())
 	}
 	vision, curator, guest := Pod{Namespace: "vision", ServiceAccount: "default"}, Pod{Namespace: "vision", ServiceAccount: "curator"}, Pod{Namespace: "guest-7"}
 	for _, row := range []struct {

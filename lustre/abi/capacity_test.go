@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 // As printed of the same buffers: blocks=169252 bavail=149599 files=491520 ffree=491149 of an
@@ -39,9 +40,7 @@ func TestStatfs(t *testing.T) {
 func TestOBDRequest(t *testing.T) {
 	t.Parallel()
 	b, err := StatfsRequest(StatfsOST|StatfsSoon, 3).Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(b) != sizeOBD+16 || le.Uint32(b) != uint32(len(b)) || le.Uint32(b[sizeOBD:]) != 6 || le.Uint32(b[sizeOBD+8:]) != 3 {
 		t.Errorf("a request for OST 3: %x", b)
 	}
@@ -51,9 +50,7 @@ func TestOBDRequest(t *testing.T) {
 		{},
 	} {
 		b, err := r.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got, err := DecodeOBD(b); err != nil || !reflect.DeepEqual(got, r) {
 			t.Errorf("%+v, written and read: %+v, %v", r, got, err)
 		}
@@ -121,9 +118,7 @@ func TestProjects(t *testing.T) {
 	}
 	p := NamedProject{Set: true, ID: 4242, XFlags: InheritProject, Name: "fifo"}
 	b, err := p.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got, err := DecodeNamedProject(b); err != nil || got != p {
 		t.Errorf("%+v, %v; want %+v", got, err, p)
 	}
@@ -156,9 +151,7 @@ func FuzzCapacity(f *testing.F) {
 		}
 		if q, err := DecodeQuotactl(b); err == nil {
 			again, err := q.Encode()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if got, err := DecodeQuotactl(again); err != nil || got != q {
 				t.Errorf("%+v, written and read: %+v, %v", q, got, err)
 			}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 // lfsLine is a record as lfs changelog prints it.
@@ -32,9 +33,7 @@ func TestChangesOfALustre(t *testing.T) {
 	t.Parallel()
 	raw := fixture(t, "changelog-raw-head")
 	text, err := os.ReadFile("testdata/changelog-head.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	printed := bufio.NewScanner(bytes.NewReader(text))
 	printed.Scan() // the command
 	rest, n := raw, 0

@@ -8,14 +8,13 @@ import (
 	"testing"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 // TestActionList: the message that a Lustre 2.17 wrote for a restore, and back.
 func TestActionList(t *testing.T) {
 	raw, err := os.ReadFile("testdata/hsm-action-list.bin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	h, err := DecodeMessageHeader(raw)
 	if want := (MessageHeader{Transport: transportHSM, Type: Actions, Length: 112}); err != nil || h != want {
 		t.Fatalf("header %+v, %v, want %+v", h, err, want)

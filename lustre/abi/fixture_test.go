@@ -8,15 +8,14 @@ import (
 	"testing"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 // fixture is one of the files in testdata, without ".bin".
 func fixture(t testing.TB, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", name+".bin"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return b
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 // headers is what a compiler said of the headers of one version of Lustre: sizes and
@@ -17,9 +18,7 @@ import (
 func headers(t *testing.T, path string) map[string]int64 {
 	t.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	said := map[string]int64{}
 	lines := bufio.NewScanner(f)
@@ -44,9 +43,7 @@ func headers(t *testing.T, path string) map[string]int64 {
 		}
 		said[key] = number(t, value)
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, lines.Err())
 	return said
 }
 
@@ -164,10 +161,10 @@ func TestFieldsOfHeaders(t *testing.T) {
 			"cr_time": 3<<30 | 4, "cr_tfid": file.Seq, "cr_pfid": other.Seq}},
 		"getinfo_fid2path": {EncodeFIDToPath(file, 3), map[string]uint64{"gf_fid": file.Seq, "gf_linkno": 3, "gf_pathlen": MaxPath}},
 		"getparent":        {EncodeGetParent(3), map[string]uint64{"gp_linkno": 3, "gp_name_size": maxName}},
-		"lu_project":       {must(t, project.Encode), map[string]uint64{"project_type": 1, "project_id": 4242, "project_xflags": 0x200}},
-		"obd_statfs": {must(t, (&Statfs{1, 2, 3, 4, 5, 6, [40]byte{7}, 8, 9, 10, 11, 12, 13, [28]byte{}}).Encode), map[string]uint64{"os_type": 1, "os_blocks": 2, "os_bfree": 3,
+		"lu_project":       {encoded(t, project.Encode), map[string]uint64{"project_type": 1, "project_id": 4242, "project_xflags": 0x200}},
+		"obd_statfs": {encoded(t, (&Statfs{1, 2, 3, 4, 5, 6, [40]byte{7}, 8, 9, 10, 11, 12, 13, [28]byte{}}).Encode), map[string]uint64{"os_type": 1, "os_blocks": 2, "os_bfree": 3,
 			"os_bavail": 4, "os_files": 5, "os_ffree": 6, "os_fsid": 7, "os_bsize": 8, "os_namelen": 9, "os_maxbytes": 10, "os_state": 11, "os_fprecreated": 12}},
-		"if_quotactl": {must(t, (&Quotactl{Command: 1, Type: 2, ID: 3, Stat: 4, Target: 5, Index: 6, BlockGrace: 7, HardKiB: 8, OBDType: "a", UUID: "b"}).Encode), map[string]uint64{
+		"if_quotactl": {encoded(t, (&Quotactl{Command: 1, Type: 2, ID: 3, Stat: 4, Target: 5, Index: 6, BlockGrace: 7, HardKiB: 8, OBDType: "a", UUID: "b"}).Encode), map[string]uint64{
 			"qc_cmd": 1, "qc_type": 2, "qc_id": 3, "qc_stat": 4, "qc_valid": 5, "qc_idx": 6, "qc_dqinfo": 7, "qc_dqblk": 8, "obd_type": 'a', "obd_uuid": 'b'}},
 	} {
 		for _, version := range []string{"2.15.8", "2.17.0", "master-2.17.57"} {
@@ -188,11 +185,9 @@ func TestFieldsOfHeaders(t *testing.T) {
 	}
 }
 
-func must(t *testing.T, encode func() ([]byte, error)) []byte {
+func encoded(t *testing.T, encode func() ([]byte, error)) []byte {
 	t.Helper()
 	b, err := encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return b
 }

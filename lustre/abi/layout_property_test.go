@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 // TestAnyLayout: any layout that a Lustre may have stored is read as it was written; and of
@@ -18,9 +19,7 @@ func TestAnyLayout(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := drawLayout(t)
 		b, err := EncodeLayout(&want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		got, err := DecodeLayout(b)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Fatalf("%v\n%x\n got %+v\nwant %+v", err, b, got, want)
@@ -40,9 +39,7 @@ func TestAnyRequest(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		want := drawRequest(t)
-		if err := want.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, want.Validate())
 		b, err := EncodeRequest(&want)
 		if err != nil || len(b) > lustre.MaxLayoutBytes {
 			t.Fatalf("%d bytes, %v", len(b), err)

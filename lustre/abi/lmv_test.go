@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 // A default for new directories, as it was read: one MDT, whichever, with one level that
@@ -18,9 +19,7 @@ const lmvDefault = "d00cd30c01000000ffffffff000000000000000000010000000000000000
 func TestStriping(t *testing.T) {
 	t.Parallel()
 	preset, err := hex.DecodeString(lmvDefault)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, tt := range []struct {
 		name  string
 		b     []byte
@@ -78,9 +77,7 @@ func FuzzDecodeStriping(f *testing.F) {
 			return
 		}
 		again, err := EncodeStriping(&s, le.Uint32(b))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		again = append(again, make([]byte, max(0, SizeStriping-len(again)))...) // a buffer has room for a head
 		if got, err := DecodeStriping(again); err != nil || !reflect.DeepEqual(got, s) {
 			t.Fatalf("%+v, written and read: %+v, %v", s, got, err)

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 // A file system that has no such attributes is said to be none, and nothing is left on it.
@@ -63,9 +64,7 @@ func TestBadRequests(t *testing.T) {
 	if _, err := c.Create(ctx, d, "there", unix.O_WRONLY, 0o600, lustre.Layout{}); !errors.Is(err, os.ErrExist) {
 		t.Errorf("what is there was created: %v", err)
 	}
-	if err := os.Symlink("there", dir+"/link"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("there", dir+"/link"))
 	if _, err := c.Create(ctx, d, "link", unix.O_WRONLY, 0o600, lustre.Layout{}); !errors.Is(err, os.ErrExist) {
 		t.Errorf("a link was followed: %v", err)
 	}
@@ -99,8 +98,6 @@ func opened(t testing.TB, name string) int {
 
 func made(t testing.TB, name string) string {
 	t.Helper()
-	if err := os.WriteFile(name, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, nil, 0o600))
 	return name
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 // liar is a file or directory of a process that calls itself ceph-fuse. It answers what
@@ -85,9 +86,7 @@ func served(t *testing.T, says func(attribute string) (string, bool)) string {
 		t.Skip("needs /dev/fuse: ", err)
 	}
 	t.Cleanup(func() {
-		if err := s.Unmount(); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, s.Unmount())
 		s.Wait()
 	})
 	return dir
@@ -147,9 +146,7 @@ func TestTakenAndNotDone(t *testing.T) {
 	name := served(t, plausible)
 	fd := opened(t, name)
 	c, ctx := Client{}, t.Context()
-	if err := Answer(&lustre.System{}, fd); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Answer(&lustre.System{}, fd))
 	q, err := c.Quota(ctx, fd, lustre.Project{})
 	if left, ok := q.LeftBytes(); err != nil || left < 0 || !ok || q.UsedFiles < 0 {
 		t.Errorf("it has the quota %+v, %v", q, err)

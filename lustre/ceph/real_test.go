@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 // TestReal… run on a mounted CephFS, as somebody who may set layouts and quotas:
@@ -36,22 +37,16 @@ func place(t *testing.T, variable string) string {
 func fresh(t *testing.T) (name string, fd int) {
 	t.Helper()
 	name, err := os.MkdirTemp(place(t, "CEPH_MOUNT"), "test-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() {
-		if err := os.RemoveAll(name); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, os.RemoveAll(name))
 	})
 	return name, opened(t, name)
 }
 
 func within(t *testing.T, name string) (path string, fd int) {
 	t.Helper()
-	if err := os.Mkdir(name, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(name, 0o777))
 	return name, opened(t, name)
 }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"datamove.dev/test/must"
 )
 
 // The real device's reading, on a pipe: what is there is read, and who waits for what is
@@ -14,13 +16,9 @@ import (
 func TestDeviceIsRead(t *testing.T) {
 	t.Parallel()
 	ends := make([]int, 2)
-	if err := unix.Pipe2(ends, unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Pipe2(ends, unix.O_CLOEXEC))
 	in, out := linuxDevice(ends[0]), linuxDevice(ends[1])
-	if err := out.write([]byte("a record")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, out.write([]byte("a record")))
 	buffer := make([]byte, 100)
 	if n, err := in.read(t.Context(), buffer); err != nil || string(buffer[:n]) != "a record" {
 		t.Errorf("read %q, %v", buffer[:n], err)
@@ -35,9 +33,7 @@ func TestDeviceIsRead(t *testing.T) {
 	if err := <-stopped; !errors.Is(err, context.Canceled) {
 		t.Errorf("stopped: %v", err)
 	}
-	if err := out.close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, out.close())
 	if n, err := in.read(t.Context(), buffer); n != 0 || err != nil {
 		t.Errorf("at the end: %d, %v", n, err)
 	}
@@ -47,9 +43,7 @@ func TestDeviceIsRead(t *testing.T) {
 	if err := in.setFlags(1); !errors.Is(err, unix.ENOTTY) {
 		t.Errorf("flags of a pipe: %v", err)
 	}
-	if err := in.close(); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, in.close())
 	if _, err := (linuxDevices{}).open("changelog-none-MDT0000", unix.O_RDONLY); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a device that there is not: %v", err)
 	}
@@ -61,9 +55,7 @@ func TestCopyContent(t *testing.T) {
 	k, dir := linux{}, t.TempDir()
 	at := func(name string) int {
 		fd, err := k.openat(unix.AT_FDCWD, dir+"/"+name, unix.O_RDWR|unix.O_CREAT, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Cleanup(func() { _ = k.close(fd) })
 		return fd
 	}
@@ -75,9 +67,7 @@ func TestCopyContent(t *testing.T) {
 		}
 	}
 	never, quiet := func() error { return nil }, func(int64) {}
-	if err := copyContent(t.Context(), k, from, to, size, never, quiet); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, copyContent(t.Context(), k, from, to, size, never, quiet))
 	a, b := make([]byte, size), make([]byte, size+1)
 	_, err1 := k.pread(from, a, 0)
 	n, err2 := k.pread(to, b, 0)
@@ -93,19 +83,13 @@ func TestCopyContent(t *testing.T) {
 	if err := copyContent(t.Context(), k, from, to, size, func() error { return enough }, quiet); !errors.Is(err, enough) {
 		t.Errorf("stopped: %v", err)
 	}
-	if err := k.truncate(from, 10); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.truncate(from, 10))
 	if err := copyPiece(k, from, to, make([]byte, 20), 5); err == nil {
 		t.Error("a file that became shorter was copied")
 	}
-	if err := k.setTimes(to, unix.Timespec{Sec: 5}, unix.Timespec{Sec: 1700000000, Nsec: 7}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.setTimes(to, unix.Timespec{Sec: 5}, unix.Timespec{Sec: 1700000000, Nsec: 7}))
 	if st, err := k.fstat(to); err != nil || st.Mtim.Sec != 1700000000 || st.Atim.Sec != 5 {
 		t.Errorf("times %+v, %+v, %v", st.Atim, st.Mtim, err)
 	}
-	if err := k.chown(to, int(is.Uid), int(is.Gid)); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, k.chown(to, int(is.Uid), int(is.Gid)))
 }

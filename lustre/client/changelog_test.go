@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 var labFeed = lustre.Feed{Name: "lab-MDT0000"}
@@ -130,16 +131,12 @@ func TestClearedWhileRead(t *testing.T) {
 	l := newFakeLog(span(1, 6)...)
 	c := changesOf(l)
 	for r, err := range c.Read(t.Context(), labFeed, 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if r.Index == 2 {
 			break
 		}
 	}
-	if err := l.clear(1, 4); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.clear(1, 4))
 	if got, err := indices(t, l, c, 2); got != nil || !errors.Is(err, lustre.ErrGap) {
 		t.Errorf("after 2, when all to 4 is gone: %v, %v; want a gap", got, err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"datamove.dev/lustre"
 	"datamove.dev/lustre/abi"
+	"datamove.dev/test/must"
 )
 
 // fakeFiles is the fake Lustre with what is in its files: bytes, on the servers or still in
@@ -97,9 +98,7 @@ func (f *fakeFiles) file(t *testing.T, name, data string) *inode {
 	n := f.open[fd].inode
 	f.state(n).content.data = []byte(data)
 	f.mu.Unlock()
-	if err := f.close(fd); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.close(fd))
 	return n
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"datamove.dev/lustre"
 	"datamove.dev/lustre/abi"
+	"datamove.dev/test/must"
 )
 
 // fake is a kernel that has mounted a Lustre 2.17 on /mnt/lustre: two MDTs, four OSTs, the
@@ -115,18 +116,12 @@ func newFake() *fake {
 func newClient(t *testing.T, f *fake) *Client {
 	t.Helper()
 	root, err := f.openat(unix.AT_FDCWD, "/mnt/lustre", unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c, err := open(f, root, "/mnt/lustre")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c.program.run = noProgram
 	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, c.Close())
 		if n := len(f.open); n > 0 {
 			t.Errorf("%d descriptors were left open", n)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"datamove.dev/lustre"
 	"datamove.dev/lustre/abi"
+	"datamove.dev/test/must"
 )
 
 func TestNamesOfAFile(t *testing.T) {
@@ -39,15 +40,11 @@ func TestNamesOfAFile(t *testing.T) {
 		t.Errorf("links %+v, %v; want %+v", links, err, want)
 	}
 	again, err := c.OpenFID(ctx, id, OpenToAsk)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got, err := c.FID(ctx, again); err != nil || got != id {
 		t.Errorf("opened by its FID it is %v, %v", got, err)
 	}
-	if err := f.close(again); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, f.close(again))
 
 	for _, gone := range []lustre.FID{{}, {Seq: 0x200000402, OID: 999}} {
 		if paths, err := c.Paths(ctx, gone); !errors.Is(err, fs.ErrNotExist) {
@@ -139,9 +136,7 @@ func TestAdvice(t *testing.T) {
 	c := newFilesClient(t, f)
 	f.file(t, "data", "x")
 	fd, ctx := asked(t, f, "data"), t.Context()
-	if err := errors.Join(c.WillRead(ctx, fd, 4096, 8192), c.WillRead(ctx, fd, 1, 0), c.DontNeed(ctx, fd, 5, 1<<63-1)); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, errors.Join(c.WillRead(ctx, fd, 4096, 8192), c.WillRead(ctx, fd, 1, 0), c.DontNeed(ctx, fd, 5, 1<<63-1)))
 	if want := []abi.Advice{{Kind: abi.WillRead, Start: 4096, End: 12288}, {Kind: abi.WillRead, Start: 1, End: 1<<63 - 1}, {Kind: abi.DontNeed, Start: 5, End: 1<<63 - 1}}; !reflect.DeepEqual(f.advices, want) {
 		t.Errorf("%+v; want %+v", f.advices, want)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 // now is a record that is written at this moment.
@@ -69,9 +70,7 @@ func TestFollow(t *testing.T) {
 		if err := follow(t, f, k, 0, 14*time.Second); err != nil || len(k.kept) > 0 {
 			t.Fatalf("what may still change was handed over: %v, %v", k.kept, err)
 		}
-		if err := follow(t, f, k, 0, 30*time.Second); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, follow(t, f, k, 0, 30*time.Second))
 		if want := []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}; !reflect.DeepEqual(k.kept, want) || k.batches != 3 || l.readers[1] != 10 {
 			t.Errorf("kept %v in %d batches, cleared to %d; want %v in 3", k.kept, k.batches, l.readers[1], want)
 		}

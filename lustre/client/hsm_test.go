@@ -14,6 +14,7 @@ import (
 
 	"datamove.dev/lustre"
 	"datamove.dev/lustre/abi"
+	"datamove.dev/test/must"
 )
 
 // asked opens a file as it is opened for questions.
@@ -33,9 +34,7 @@ func TestHSMLifeOfAFile(t *testing.T) {
 	quietly := func(ask func(fd int)) { // nothing that is open is released
 		fd := f.openFile(t, "data", OpenToAsk)
 		ask(fd)
-		if err := f.close(fd); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, f.close(fd))
 	}
 	var id lustre.FID
 	quietly(func(fd int) {
@@ -54,9 +53,7 @@ func TestHSMLifeOfAFile(t *testing.T) {
 	}
 	request := func(a lustre.Action) {
 		t.Helper()
-		if err := h.Request(ctx, c.root, a, 0, []lustre.FID{id}); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, h.Request(ctx, c.root, a, 0, []lustre.FID{id}))
 	}
 	state(lustre.HSMState{})
 	request(lustre.Archive) // nobody serves the archive yet
@@ -67,9 +64,7 @@ func TestHSMLifeOfAFile(t *testing.T) {
 	state(lustre.HSMState{Archived: whole, ArchiveID: 1})
 	set := func(set, clear lustre.Archived) {
 		quietly(func(fd int) {
-			if err := h.SetState(ctx, fd, set, clear); err != nil {
-				t.Error(err)
-			}
+			must.Tell(t, h.SetState(ctx, fd, set, clear))
 		})
 	}
 	set(lustre.NoRelease, 0)
@@ -112,9 +107,7 @@ func TestHSMRequestsInBatches(t *testing.T) {
 	gone := lustre.FID{Seq: 0xdead, OID: 1}
 	ids[60] = gone
 	err := h.Request(ctx, c.root, lustre.Release, 2, ids[:60])
-	if err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, err)
 	requests = 0
 	err = h.Request(ctx, c.root, lustre.Restore, 2, ids)
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), gone.String()) || strings.Count(err.Error(), "restore") != 1 {
@@ -207,16 +200,12 @@ func TestReleaseOfAVersion(t *testing.T) {
 		t.Helper()
 		fd := f.openFile(t, "data", OpenToAsk)
 		v, err := c.DataVersion(ctx, fd)
-		if err := errors.Join(err, f.close(fd)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(err, f.close(fd)))
 		return v
 	}
 	archive := func() {
 		t.Helper()
-		if err := h.Request(ctx, c.root, lustre.Archive, 0, []lustre.FID{n.fid}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, h.Request(ctx, c.root, lustre.Archive, 0, []lustre.FID{n.fid}))
 	}
 	if err := h.Release(ctx, c.root, "data", version()); !errors.Is(err, errNotReleasable) {
 		t.Errorf("release of what has no copy: %v", err)
@@ -247,9 +236,7 @@ func TestReleaseOfAVersion(t *testing.T) {
 func TestNoLustre(t *testing.T) {
 	t.Parallel()
 	file, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer file.Close()
 	fd, ctx := int(file.Fd()), t.Context()
 	c := &Client{k: linux{}, root: fd}
@@ -271,17 +258,13 @@ func TestNoLustre(t *testing.T) {
 	}
 	// Nobody is waited for, not even the writer of a pipe, and nobody is followed.
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := unix.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mkfifo(pipe, 0o600))
 	if fd, err := c.k.openat(unix.AT_FDCWD, pipe, OpenToAsk, 0); err != nil {
 		t.Error(err)
 	} else if err := c.k.close(fd); err != nil {
 		t.Error(err)
 	}
-	if err := os.Symlink(pipe, pipe+"2"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(pipe, pipe+"2"))
 	if _, err := c.k.openat(unix.AT_FDCWD, pipe+"2", OpenToAsk, 0); !errors.Is(err, unix.ELOOP) {
 		t.Errorf("a symbolic link: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"datamove.dev/lustre"
 	"datamove.dev/lustre/abi"
+	"datamove.dev/test/must"
 )
 
 const mib = 1 << 20
@@ -94,9 +95,7 @@ func TestCreateWithLayout(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer func() { _ = f.close(fd) }()
 			got, err := c.Layout(t.Context(), fd)
 			if err != nil || !tt.check(&got) {
@@ -180,12 +179,8 @@ func TestCreateByIoctl(t *testing.T) {
 	f.fails["setxattr"] = unix.EOPNOTSUPP
 	c := newClient(t, f)
 	fd, err := c.Create(t.Context(), f.openDir(t, "."), "new", unix.O_RDWR, 0o600, striped(mib, 2))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.close(fd); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, err)
+	must.Tell(t, f.close(fd))
 }
 
 //safety:1 with TestCreateLeavesNothing
@@ -195,9 +190,7 @@ func TestCreateDoesNotReplace(t *testing.T) {
 	c := newClient(t, f)
 	dir := f.openDir(t, ".")
 	fd, err := f.openat(dir, "old", unix.O_CREAT|unix.O_RDWR, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_ = f.close(fd)
 	if _, err := c.Create(t.Context(), dir, "old", unix.O_RDWR, 0o600, striped(mib, 2)); !errors.Is(err, unix.EEXIST) || errors.Is(err, lustre.ErrNotApplied) {
 		t.Errorf("%v; want EEXIST alone", err)
@@ -235,9 +228,7 @@ func TestLayoutOfFiles(t *testing.T) {
 	c := newClient(t, f)
 	dir := f.openDir(t, "d")
 	delayed, err := f.openat(dir, "delayed", unix.O_CREAT|unix.O_RDWR|abi.DelayCreate, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = f.close(delayed) }()
 	if err := f.write(delayed, 1); !errors.Is(err, unix.EBADF) {
 		t.Fatalf("the fake lost its trap: %v", err)
@@ -280,9 +271,7 @@ func TestSetDefault(t *testing.T) {
 	}
 	// One that is gone is gone; and one that says nothing is none.
 	for _, none := range []lustre.Layout{{}, {}, striped(0, 0)} {
-		if err := c.SetDefault(t.Context(), dir, none); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, c.SetDefault(t.Context(), dir, none))
 	}
 	if _, err := c.Layout(t.Context(), dir); !errors.Is(err, lustre.ErrInherited) {
 		t.Errorf("after it was taken away: %v", err)
@@ -292,9 +281,7 @@ func TestSetDefault(t *testing.T) {
 		t.Errorf("done, and not: %v; want not applied", err)
 	}
 	delete(f.lies, "setxattr")
-	if err := c.SetDefault(t.Context(), dir, striped(mib, 2)); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, c.SetDefault(t.Context(), dir, striped(mib, 2)))
 	f.lies["removexattr"] = true
 	if err := c.SetDefault(t.Context(), dir, lustre.Layout{}); !errors.Is(err, lustre.ErrNotApplied) {
 		t.Errorf("taken away, and not: %v; want not applied", err)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 // printed is what a program printed for a command, without the command and its result.
@@ -181,9 +182,7 @@ func TestProgramsThatAreHostile(t *testing.T) {
 		t.Errorf("none: %v; want unsupported", err)
 	}
 	write := func(script string) {
-		if err := os.WriteFile(dir+"/lfs", []byte("#!/bin/sh\n"+script), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(dir+"/lfs", []byte("#!/bin/sh\n"+script), 0o755))
 	}
 	write("exit 0")
 	if _, err := (lfs{}).output(t.Context(), "df"); errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission) {

@@ -8,15 +8,15 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"datamove.dev/test/must"
 )
 
 // The real kernel, asked what every Linux answers: the wiring of buffers, not Lustre.
 func TestLinuxIoctl(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer r.Close()
 	defer w.Close()
 	if _, err := w.WriteString("seven b"); err != nil {
@@ -63,9 +63,7 @@ func TestLinuxIoctlAt(t *testing.T) {
 func TestLinuxXattr(t *testing.T) {
 	t.Parallel()
 	f, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	k, fd := linux{}, int(f.Fd())
 	value := bytes.Repeat([]byte("layout"), 500)
@@ -77,9 +75,7 @@ func TestLinuxXattr(t *testing.T) {
 	if got, err := k.getxattr(fd, "user.lov"); err != nil || !bytes.Equal(got, value) {
 		t.Errorf("getxattr: %d bytes, %v; want %d", len(got), err, len(value))
 	}
-	if err := k.removexattr(fd, "user.lov"); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, k.removexattr(fd, "user.lov"))
 	if _, err := k.getxattr(fd, "user.lov"); !errors.Is(err, unix.ENODATA) {
 		t.Errorf("after removexattr: %v; want ENODATA", err)
 	}
@@ -88,22 +84,16 @@ func TestLinuxXattr(t *testing.T) {
 func TestLinuxFiles(t *testing.T) {
 	t.Parallel()
 	d, err := os.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer d.Close()
 	k, dir := linux{}, int(d.Fd())
 	fd, err := k.openat(dir, "new", unix.O_CREAT|unix.O_EXCL|unix.O_RDWR, 0o640)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = k.close(fd) }()
 	if mode, err := k.stat(fd); err != nil || mode&unix.S_IFMT != unix.S_IFREG {
 		t.Errorf("stat: %o, %v; want a regular file", mode, err)
 	}
-	if err := k.unlinkat(dir, "new"); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, k.unlinkat(dir, "new"))
 	if _, err := k.openat(dir, "new", unix.O_RDONLY, 0); !errors.Is(err, unix.ENOENT) {
 		t.Errorf("open after unlink: %v; want ENOENT", err)
 	}
@@ -128,15 +118,11 @@ func TestAnswersForUsers(t *testing.T) {
 func TestEncrypted(t *testing.T) {
 	t.Parallel()
 	f, err := os.Create(t.TempDir() + "/f")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if secret, err := Encrypted(int(f.Fd())); err != nil || secret {
 		t.Errorf("a file here: %v, %v", secret, err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Close())
 	if _, err := Encrypted(-1); !errors.Is(err, unix.EBADF) {
 		t.Errorf("no file: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"datamove.dev/lustre"
 	"datamove.dev/lustre/abi"
+	"datamove.dev/test/must"
 )
 
 func TestProject(t *testing.T) {
@@ -22,17 +23,13 @@ func TestProject(t *testing.T) {
 	if p, err := c.Project(t.Context(), dir); err != nil || p != (lustre.Project{}) {
 		t.Errorf("%+v, %v; want none", p, err)
 	}
-	if err := c.SetProject(t.Context(), dir, lustre.Project{ID: 4242}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetProject(t.Context(), dir, lustre.Project{ID: 4242}))
 	// By the descriptor that was open before: it tells the old project and the new flags.
 	if p, err := c.Project(t.Context(), dir); err != nil || p != (lustre.Project{ID: 4242, Inherit: true}) {
 		t.Errorf("%+v, %v; want 4242, for what is made in it, too", p, err)
 	}
 	fd, err := f.openat(dir, "file", unix.O_CREAT|unix.O_RDWR, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = f.close(fd) }()
 	if p, err := c.Project(t.Context(), fd); err != nil || p != (lustre.Project{ID: 4242}) {
 		t.Errorf("a file in it: %+v, %v", p, err)
@@ -95,9 +92,7 @@ func TestQuota(t *testing.T) {
 		t.Errorf("a project that it has never heard of: %+v, %v; want nothing", unknown, err)
 	}
 	want := lustre.Limits{SoftBytes: 48 << 20, HardBytes: 64 << 20, SoftFiles: 90, HardFiles: 100}
-	if err := c.SetQuota(t.Context(), c.root, project, want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetQuota(t.Context(), c.root, project, want))
 	f.quotas[4242].UsedBytes, f.quotas[4242].UsedInodes = 59400<<10, 5
 	f.quotas[4242].BlockTime = 1_800_000_000
 	q, err := c.Quota(t.Context(), c.root, project)
@@ -207,14 +202,10 @@ func TestSetQuotaKeepsTheOtherHalf(t *testing.T) {
 	}
 	project, limits := lustre.Project{ID: 7}, lustre.Limits{SoftBytes: 512 << 10, HardBytes: 1 << 20, SoftFiles: 5, HardFiles: 20}
 	for range 2 { // the second time there is nothing to set
-		if err := c.SetQuota(t.Context(), c.root, project, limits); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.SetQuota(t.Context(), c.root, project, limits))
 	}
 	limits.HardBytes = 2<<20 + 1
-	if err := c.SetQuota(t.Context(), c.root, project, limits); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetQuota(t.Context(), c.root, project, limits))
 	if len(valid) != 2 || valid[0] != abi.ValidInodeLimits || valid[1] != abi.ValidBlockLimits {
 		t.Errorf("what was said to be valid: %v; want the half that changes", valid)
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 // registered is a feed with a reader that is registered for it, and belongs to the test:
@@ -36,9 +37,7 @@ func realReaders(t *testing.T, name string) (all []registered) {
 		return all
 	}
 	feeds, err := ChangesOf(name).Feeds(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, f := range feeds {
 		reader, err := lctl("changelog_register", "-n", f.Name)
 		if err != nil {
@@ -73,9 +72,7 @@ func (s *site) dirOn(f lustre.Feed) string {
 		s.t.Fatalf("LUSTRE_READER: %s is no MDT of %s", f.Name, s.Name)
 	}
 	name := "on-" + f.Name
-	if err := s.MakeDir(s.t.Context(), s.dir, name, 0o755, lustre.Striping{Count: 1, FirstMDT: index}); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, s.MakeDir(s.t.Context(), s.dir, name, 0o755, lustre.Striping{Count: 1, FirstMDT: index}))
 	return filepath.Join(s.path, name)
 }
 
@@ -116,21 +113,15 @@ func (s *site) changes(feed lustre.Feed, dir string) {
 	t, ctx, changes := s.t, s.t.Context(), s.Changes()
 	t.Helper()
 	after, err := changes.Last(ctx, feed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	path, _ := realFile(t, dir, "new", 10)
 	fd := realFDToClose(t, path, OpenToAsk)
 	id, err := s.FID(ctx, fd)
-	if err := errors.Join(err, unix.Close(fd), os.Rename(path, filepath.Join(dir, "other")), os.Remove(filepath.Join(dir, "other"))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, unix.Close(fd), os.Rename(path, filepath.Join(dir, "other")), os.Remove(filepath.Join(dir, "other"))))
 	kinds := map[lustre.ChangeType]lustre.Change{}
 	for end := time.Now().Add(time.Minute); time.Now().Before(end) && kinds[lustre.ChangeUnlink].Index == 0; time.Sleep(200 * time.Millisecond) {
 		for r, err := range changes.Read(ctx, feed, after) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if r.File == id || r.OldFile == id {
 				kinds[r.Type] = r
 			}
@@ -194,13 +185,9 @@ func TestRealDevice(t *testing.T) {
 	s.needsRoot()
 	feed := realReaders(t, s.Name)[0]
 	d, err := linuxDevices{}.open(changePrefix+feed.Name, unix.O_RDONLY)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() {
-		if err := d.close(); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, d.close())
 	}()
 	if err := errors.Join(d.seek(10), d.seek(20)); err != nil {
 		t.Errorf("forward: %v", err)
@@ -211,9 +198,7 @@ func TestRealDevice(t *testing.T) {
 	buffer := make([]byte, 1<<20)
 	for {
 		n, err := d.read(t.Context(), buffer)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if n == 0 {
 			break
 		}
@@ -231,9 +216,7 @@ func TestRealFollow(t *testing.T) {
 	feed, reader, dir := r.Feed, r.reader, s.dirOn(r.Feed)
 	changes := s.Changes()
 	last, err := changes.Last(t.Context(), feed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var place lustre.Change
 	follow := func(after uint64, at time.Time) error {
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
@@ -257,9 +240,7 @@ func TestRealFollow(t *testing.T) {
 	for i := range files {
 		realFile(t, dir, fmt.Sprint(i), 10)
 	}
-	if err := follow(last, time.Time{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, follow(last, time.Time{}))
 	if place.Index < last+files {
 		t.Fatalf("%d new files are told of up to %d; it was at %d", files, place.Index, last)
 	}

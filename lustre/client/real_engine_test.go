@@ -26,6 +26,7 @@ import (
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/placetest"
 	"datamove.dev/mover/posix"
+	"datamove.dev/test/must"
 )
 
 const (
@@ -45,9 +46,7 @@ func realDir(t *testing.T) (mount, dir string) {
 		t.Fatalf("%v (LUSTRE_DIR names a directory of that Lustre which you may write)", err)
 	}
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, os.RemoveAll(dir))
 	})
 	return mount, dir
 }
@@ -56,13 +55,9 @@ func realDir(t *testing.T) (mount, dir string) {
 func realClient(t *testing.T, mount string) *client.Client {
 	t.Helper()
 	c, err := client.Open(mount)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, c.Close())
 	})
 	return c
 }
@@ -90,9 +85,7 @@ func realCopy(t *testing.T, r local.Request, source, target string) (local.Repor
 	ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer stop()
 	task, err := local.Start(ctx, r, place)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return task.Wait()
 }
 
@@ -101,17 +94,11 @@ func realCopy(t *testing.T, r local.Request, source, target string) (local.Repor
 func TestRealSystem(t *testing.T) {
 	_, dir := realDir(t)
 	path := filepath.Join(dir, "data")
-	if err := os.WriteFile(path, make([]byte, 3*mib), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, make([]byte, 3*mib), 0o600))
 	h, err := system.Open(dir, system.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() {
-		if err := h.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, h.Close())
 	}()
 	s := h.System
 	if s.Kind != lustre.IsLustre || s.Layout == nil || s.Quota == nil || s.Usage == nil || s.HSM == nil || s.Change == nil {
@@ -122,9 +109,7 @@ func TestRealSystem(t *testing.T) {
 		t.Fatal("it moves no content to other layouts")
 	}
 	cluster, err := s.Layout.Cluster(t.Context(), h.FD())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	wanted := lustre.Layout{Components: []lustre.Component{{
 		End: lustre.EOF, Pattern: lustre.RAID0, StripeBytes: 2 * mib, StripeCount: min(2, len(cluster.OSTs)), FirstTarget: lustre.AnyTarget,
 	}}}
@@ -144,14 +129,10 @@ func TestRealPlace(t *testing.T) {
 	_, dir := realDir(t)
 	placetest.Run(t, func(t *testing.T) func() mover.Place {
 		at, err := os.MkdirTemp(dir, "place-")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return func() mover.Place {
 			p, err := posix.Open(at, posix.Options{StateDir: t.TempDir(), FileSystem: hints.Of})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			return p
 		}
 	})
@@ -163,14 +144,10 @@ func sparse(t *testing.T, path string, size int64) []byte {
 	b := make([]byte, 64<<10)
 	_, _ = rand.Read(b)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, err1 := f.WriteAt(b, 0)
 	_, err2 := f.WriteAt(b, size-int64(len(b)))
-	if err := errors.Join(err1, err2, f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err1, err2, f.Close()))
 	return b
 }
 
@@ -181,14 +158,10 @@ func TestRealLayoutOfCopies(t *testing.T) {
 	c := realClient(t, mount)
 	source := t.TempDir()
 	content := sparse(t, filepath.Join(source, "large"), 20*gib)
-	if err := os.WriteFile(filepath.Join(source, "small"), content, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(source, "small"), content, 0o644))
 	layoutOf := func(path string) lustre.Layout {
 		l, err := c.Layout(t.Context(), realOpen(t, path, client.OpenToAsk))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return l
 	}
 
@@ -197,9 +170,7 @@ func TestRealLayoutOfCopies(t *testing.T) {
 		t.Skipf("needs a directory without a default of its own (LUSTRE_DIR): %+v, %v", l, err)
 	}
 	cluster, err := c.Cluster(t.Context(), root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	advised := filepath.Join(dir, "advised")
 	if report, err := realCopy(t, local.Request{}, source, advised); err != nil {
 		t.Fatalf("%v; %+v", err, report)
@@ -217,13 +188,9 @@ func TestRealLayoutOfCopies(t *testing.T) {
 	}
 
 	own := filepath.Join(dir, "own")
-	if err := os.Mkdir(own, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(own, 0o755))
 	two := lustre.Layout{Components: []lustre.Component{{End: lustre.EOF, Pattern: lustre.RAID0, StripeBytes: 2 * mib, StripeCount: 2, FirstTarget: lustre.AnyTarget}}}
-	if err := c.SetDefault(t.Context(), realOpen(t, own, unix.O_RDONLY|unix.O_DIRECTORY), two); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetDefault(t.Context(), realOpen(t, own, unix.O_RDONLY|unix.O_DIRECTORY), two))
 	if report, err := realCopy(t, local.Request{}, source, own); err != nil {
 		t.Fatalf("%v; %+v", err, report)
 	}
@@ -252,30 +219,20 @@ func TestRealQuotaOfRoot(t *testing.T) {
 	}
 	c := realClient(t, mount)
 	target := filepath.Join(dir, "project")
-	if err := os.Mkdir(target, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(target, 0o755))
 	fd := realOpen(t, target, unix.O_RDONLY|unix.O_DIRECTORY)
 	project := lustre.Project{ID: 900_000 + uint32(os.Getpid())%100_000, Inherit: true}
-	if err := c.SetProject(t.Context(), fd, project); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.SetQuota(t.Context(), fd, project, lustre.Limits{HardBytes: 8 * mib}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetProject(t.Context(), fd, project))
+	must.Do(t, c.SetQuota(t.Context(), fd, project, lustre.Limits{HardBytes: 8 * mib}))
 	defer func() {
-		if err := c.SetQuota(context.Background(), fd, project, lustre.Limits{}); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, c.SetQuota(context.Background(), fd, project, lustre.Limits{}))
 	}()
 	if q, err := c.Quota(t.Context(), fd, project); err != nil || !q.Enforced {
 		t.Skipf("needs quotas of projects that are enforced (%+v, %v)", q, err)
 	}
 	source := t.TempDir()
 	for i := range 16 {
-		if err := os.WriteFile(filepath.Join(source, fmt.Sprint(i)), make([]byte, 2*mib), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(source, fmt.Sprint(i)), make([]byte, 2*mib), 0o644))
 	}
 	report, err := realCopy(t, local.Request{OnFull: local.FullFail, Reflink: local.ReflinkNever}, source, target)
 	if q, _ := c.Quota(t.Context(), fd, project); !q.Enforced { // what it holds by now tells
@@ -370,18 +327,14 @@ func TestRealReleased(t *testing.T) {
 	archive := client.ArchiveNumber(t)
 	serveArchive(t, mount, archive)
 	source := filepath.Join(dir, "source")
-	if err := os.Mkdir(source, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(source, 0o755))
 	content := make([]byte, 3*mib)
 	_, _ = rand.Read(content)
 	h, at := c.HSM(), realOpen(t, source, unix.O_RDONLY|unix.O_DIRECTORY)
 	const files = 20
 	var ids [files]lustre.FID
 	for i := range files {
-		if err := os.WriteFile(filepath.Join(source, fmt.Sprint(i)), content[:len(content)>>(i%8)], 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(source, fmt.Sprint(i)), content[:len(content)>>(i%8)], 0o644))
 		ids[i] = askedOf(t, at, fmt.Sprint(i), c.FID)
 	}
 	if err := h.Request(t.Context(), at, lustre.Archive, archive, ids[:]); err != nil {
@@ -403,17 +356,13 @@ func TestRealReleased(t *testing.T) {
 		}
 	}
 	// One half as whoever has the archive asks, the other as who has looked at the content.
-	if err := h.Request(t.Context(), at, lustre.Release, archive, ids[:files/2]); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Request(t.Context(), at, lustre.Release, archive, ids[:files/2]))
 	for i := files / 2; i < files; i++ {
 		version := askedOf(t, at, fmt.Sprint(i), c.DataVersion)
 		if err := h.Release(t.Context(), at, fmt.Sprint(i), version+1); !errors.Is(err, lustre.ErrChanged) {
 			t.Errorf("release of another version: %v; want %v", err, lustre.ErrChanged)
 		}
-		if err := h.Release(t.Context(), at, fmt.Sprint(i), version); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, h.Release(t.Context(), at, fmt.Sprint(i), version))
 	}
 	for i := range files {
 		if s := askedOf(t, at, fmt.Sprint(i), h.State); !s.NeedsRestore() {

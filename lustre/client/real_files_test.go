@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 // realFile makes a file with some bytes in the directory of a test.
@@ -23,9 +24,7 @@ func realFile(t *testing.T, dir, name string, size int) (path string, data []byt
 	data = make([]byte, size)
 	_, _ = rand.Read(data)
 	path = filepath.Join(dir, name)
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, data, 0o644))
 	return path, data
 }
 
@@ -58,23 +57,17 @@ func TestRealFIDs(t *testing.T) {
 	c, dir := realLustre(t)
 	ctx := t.Context()
 	path, _ := realFile(t, dir, "one", 10)
-	if err := os.Link(path, filepath.Join(dir, "two")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Link(path, filepath.Join(dir, "two")))
 	fd, at := realFDToClose(t, path, OpenToAsk), realFD(t, dir, unix.O_RDONLY|unix.O_DIRECTORY)
 	id, err1 := c.FID(ctx, fd)
 	parent, err2 := c.FID(ctx, at)
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err1, err2))
 	links, err := c.Links(ctx, fd)
 	slices.SortFunc(links, func(a, b Link) int { return bytes.Compare([]byte(a.Name), []byte(b.Name)) })
 	if want := []Link{{Parent: parent, Name: "one"}, {Parent: parent, Name: "two"}}; err != nil || !reflect.DeepEqual(links, want) {
 		t.Errorf("links %v, %v; want %v", links, err, want)
 	}
-	if err := unix.Close(fd); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, unix.Close(fd))
 	paths, err := c.Paths(ctx, id)
 	if os.Geteuid() != 0 {
 		if err != nil && !errors.Is(err, fs.ErrPermission) {
@@ -88,15 +81,11 @@ func TestRealFIDs(t *testing.T) {
 		t.Errorf("paths %q, %v; want %q", paths, err, want)
 	}
 	again, err := c.OpenFID(ctx, id, OpenToAsk)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got, err := c.FID(ctx, again); err != nil || got != id {
 		t.Errorf("opened by its FID it is %v, %v; want %v", got, err, id)
 	}
-	if err := errors.Join(unix.Close(again), os.Remove(path), os.Remove(filepath.Join(dir, "two"))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(unix.Close(again), os.Remove(path), os.Remove(filepath.Join(dir, "two"))))
 	if paths, err := c.Paths(ctx, id); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("paths of a file that is gone: %q, %v", paths, err)
 	}
@@ -107,9 +96,7 @@ func TestRealDataVersion(t *testing.T) {
 	path, _ := realFile(t, dir, "data", 1<<20)
 	fd, writer := realFD(t, path, unix.O_RDONLY), realFD(t, path, unix.O_WRONLY)
 	before, err := c.DataVersion(t.Context(), fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if again, err := c.DataVersion(t.Context(), fd); err != nil || again != before {
 		t.Errorf("nothing was written: %d, %v; want %d", again, err, before)
 	}
@@ -153,9 +140,7 @@ func TestRealGroupLock(t *testing.T) {
 	path, _ := realFile(t, dir, "data", 1<<20)
 	fd, other := realFD(t, path, unix.O_RDWR), realFD(t, path, unix.O_RDWR)
 	lock, err := c.LockGroup(t.Context(), fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	wrote := make(chan error, 1)
 	go func() {
 		_, err := unix.Pwrite(other, []byte("from outside"), 0)
@@ -169,14 +154,10 @@ func TestRealGroupLock(t *testing.T) {
 		t.Errorf("another wrote while the lock was held: %v", err)
 	case <-time.After(2 * time.Second): // long enough to see it where it does not wait
 	}
-	if err := lock.Unlock(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, lock.Unlock())
 	select {
 	case err := <-wrote:
-		if err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, err)
 	case <-time.After(2 * time.Minute):
 		t.Fatal("another still waits after the lock was let go")
 	}
@@ -187,9 +168,7 @@ func TestRealLease(t *testing.T) {
 	path, _ := realFile(t, dir, "data", 10)
 	fd := realFD(t, path, unix.O_RDWR)
 	lease, err := c.LeaseToWrite(t.Context(), fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if held, err := lease.Held(); err != nil || !held {
 		t.Errorf("held %v, %v", held, err)
 	}
@@ -203,7 +182,5 @@ func TestRealLease(t *testing.T) {
 	if _, err := c.LeaseToWrite(t.Context(), fd); !errors.Is(err, lustre.ErrInUse) {
 		t.Errorf("while another has it open: %v; want %v", err, lustre.ErrInUse)
 	}
-	if err := unix.Close(other); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Close(other))
 }

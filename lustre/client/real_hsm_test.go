@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 // States can be set and cleared by the owner of a file, and are told to anybody.
@@ -43,9 +44,7 @@ func TestRealHSMRefusals(t *testing.T) {
 	path, _ := realFile(t, dir, "data", 10)
 	fd, at := realFDToClose(t, path, OpenToAsk), realFD(t, dir, unix.O_RDONLY|unix.O_DIRECTORY)
 	id, err := h.ID(ctx, fd)
-	if err := errors.Join(err, unix.Close(fd)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, unix.Close(fd)))
 	if err := h.Release(ctx, at, "data", 0); !errors.Is(err, errNotReleasable) {
 		t.Errorf("release of what has no copy: %v", err)
 	}
@@ -76,9 +75,7 @@ func TestRealHSMArchive(t *testing.T) {
 	path, data := realFile(t, dir, "data", 100_000)
 	fd := realFD(t, path, OpenToAsk)
 	id, err := h.ID(ctx, fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	gone := lustre.FID{Seq: id.Seq, OID: 0xfffffffe}
 	err = h.Request(ctx, at, lustre.Archive, archive, []lustre.FID{id, gone})
 	if noHSM(err) {
@@ -112,9 +109,7 @@ func TestRealHSMArchive(t *testing.T) {
 	}
 	if s.Archived.Has(lustre.WholeCopy) {
 		t.Logf("note: archive %d is served: its copy is removed; LUSTRE_ARCHIVE names one that is not", archive)
-		if err := h.Request(ctx, at, lustre.Remove, archive, []lustre.FID{id}); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, h.Request(ctx, at, lustre.Remove, archive, []lustre.FID{id}))
 		if s, ok = becomes(func(s lustre.HSMState) bool { return !s.Archived.Has(lustre.HasCopy) }); !ok {
 			t.Errorf("after the removal of the copy was asked for: %+v", s)
 		}

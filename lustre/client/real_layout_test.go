@@ -11,6 +11,7 @@ import (
 
 	"datamove.dev/lustre"
 	"datamove.dev/lustre/abi"
+	"datamove.dev/test/must"
 )
 
 // needsStriping skips where a site says who may give layouts, and it is not the caller.
@@ -74,9 +75,7 @@ func TestRealCreate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &site{Client: s.Client, t: t, path: s.path, dir: s.dir}
 			fd, err := s.Create(t.Context(), s.dir, name, unix.O_RDWR, 0o644, tt.l)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer func() { _ = unix.Close(fd) }()
 			if l := s.layout(fd); !tt.check(&l) {
 				t.Errorf("it has %+v", l)
@@ -129,9 +128,7 @@ func TestRealTraps(t *testing.T) {
 	s := onLustre(t)
 	request := func(l lustre.Layout) []byte {
 		b, err := abi.EncodeRequest(&l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return b
 	}
 	plain := s.open("plain", unix.O_CREAT|unix.O_RDWR)
@@ -198,23 +195,17 @@ func TestRealDefault(t *testing.T) {
 		}
 	}
 	for _, none := range []lustre.Layout{{}, {}, striped(0, 0)} {
-		if err := s.SetDefault(t.Context(), dir, none); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, s.SetDefault(t.Context(), dir, none))
 	}
 	if _, err := s.Layout(t.Context(), dir); !errors.Is(err, lustre.ErrInherited) {
 		t.Errorf("after it was taken away: %v; want inherited", err)
 	}
 	for name := range s.cluster().Pools {
 		l := edit(striped(mib, 1), func(c *lustre.Component) { c.Pool = name })
-		if err := s.SetDefault(t.Context(), dir, l); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.SetDefault(t.Context(), dir, l))
 		// A layout that names no pool gets the directory's, and that is no difference.
 		fd, err := s.Create(t.Context(), dir, "in "+name, unix.O_RDWR, 0o644, striped(2*mib, 1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		got := s.layout(fd)
 		t.Logf("note: without a pool below a default in %s a file is in %q", name, got.Components[0].Pool)
 		_ = unix.Close(fd)
@@ -259,16 +250,12 @@ func TestRealStriping(t *testing.T) {
 	}
 	dir := s.mkdir("preset")
 	want := lustre.Striping{Count: 2, FirstMDT: lustre.AnyTarget, Hash: lustre.CRUSH, MaxInherit: 3}
-	if err := s.SetDefaultStriping(t.Context(), dir, want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.SetDefaultStriping(t.Context(), dir, want))
 	if got, err := s.DefaultStriping(t.Context(), dir); err != nil || got.Count != 2 || got.MaxInherit != 3 {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
 	if got, err := s.Striping(t.Context(), s.mkdir("preset/child")); err != nil || got.Count != 2 {
 		t.Errorf("a directory in it: %+v, %v", got, err)
 	}
-	if err := s.SetDefaultStriping(t.Context(), dir, lustre.Striping{}); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, s.SetDefaultStriping(t.Context(), dir, lustre.Striping{}))
 }

@@ -16,6 +16,7 @@ import (
 
 	"datamove.dev/lustre"
 	"datamove.dev/lustre/abi"
+	"datamove.dev/test/must"
 )
 
 // writeTo names the file that a process started by a test writes 16 MiB to.
@@ -28,9 +29,7 @@ func TestRealWriter(t *testing.T) {
 		t.Skip("elsewhere: make lustre-test: needs to be started by TestRealQuota")
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for range 16 {
 		if _, err = f.Write(make([]byte, mib)); err != nil {
 			break
@@ -48,9 +47,7 @@ func TestRealWriter(t *testing.T) {
 func (s *site) writeAs(uid uint32, path string) string {
 	s.t.Helper()
 	program, err := os.Executable()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 	ctx, stop := context.WithTimeout(s.t.Context(), 5*time.Minute)
 	defer stop()
 	cmd := exec.CommandContext(ctx, program, "-test.v", "-test.run=^TestRealWriter$")
@@ -71,9 +68,7 @@ func (s *site) setProject(dir int, p lustre.Project) {
 	if errors.Is(err, errors.ErrUnsupported) {
 		s.t.Skip("needs servers that know projects (tune2fs -O project -Q prjquota): ", err)
 	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 }
 
 func TestRealProject(t *testing.T) {
@@ -130,13 +125,9 @@ func TestRealQuota(t *testing.T) {
 		return
 	}
 	s.setProject(dir, project)
-	if err := s.SetQuota(t.Context(), dir, project, want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.SetQuota(t.Context(), dir, project, want))
 	defer func() {
-		if err := s.SetQuota(context.Background(), dir, project, lustre.Limits{}); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, s.SetQuota(context.Background(), dir, project, lustre.Limits{}))
 	}()
 	q, err := s.Quota(t.Context(), dir, project)
 	if err != nil || q.Limits != want {
@@ -144,16 +135,12 @@ func TestRealQuota(t *testing.T) {
 	}
 	more := want
 	more.HardFiles = 20 // one half, and the other stays
-	if err := s.SetQuota(t.Context(), dir, project, more); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, s.SetQuota(t.Context(), dir, project, more))
 	if q, err := s.Quota(t.Context(), dir, project); err != nil || q.Limits != more {
 		t.Errorf("%+v, %v; want %+v", q, err, more)
 	}
 	var st unix.Statfs_t
-	if err := unix.Fstatfs(s.open("d", unix.O_RDONLY|unix.O_DIRECTORY), &st); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, unix.Fstatfs(s.open("d", unix.O_RDONLY|unix.O_DIRECTORY), &st))
 	s.note(int64(st.Blocks)*st.Bsize == more.SoftBytes && int64(st.Files) == more.SoftFiles,
 		fmt.Sprintf("statfs of the directory of a project tells its quota: %d bytes, %d files", int64(st.Blocks)*st.Bsize, st.Files))
 	s.overQuota(project)
@@ -171,9 +158,7 @@ func (s *site) overQuota(project lustre.Project) {
 	const nobody = 65534
 	for _, uid := range []uint32{nobody, 0} {
 		path := filepath.Join(s.path, "d", "of-"+map[uint32]string{nobody: "a-user", 0: "root"}[uid])
-		if err := errors.Join(os.WriteFile(path, nil, 0o666), os.Chmod(path, 0o666), os.Chmod(s.path, 0o755), os.Chmod(filepath.Dir(path), 0o755)); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Do(s.t, errors.Join(os.WriteFile(path, nil, 0o666), os.Chmod(path, 0o666), os.Chmod(s.path, 0o755), os.Chmod(filepath.Dir(path), 0o755)))
 		said := s.writeAs(uid, path)
 		refused := strings.Contains(said, "refused: EDQUOT")
 		q, err := s.Quota(s.t.Context(), s.dir, project)

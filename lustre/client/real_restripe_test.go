@@ -14,6 +14,7 @@ import (
 
 	"datamove.dev/lustre"
 	"datamove.dev/lustre/abi"
+	"datamove.dev/test/must"
 )
 
 // twoStripes is another layout than what most directories give.
@@ -33,13 +34,9 @@ func TestRealRestripe(t *testing.T) {
 		}
 		data = append(data, make([]byte, 20<<20-len(data))...)
 		then := time.Unix(1700000000, 0)
-		if err := os.Chtimes(path, then, then); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chtimes(path, then, then))
 		before, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		wanted := twoStripes(2 << 20)
 		if err := c.Restripe(ctx, at, name, wanted, guard); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -85,9 +82,7 @@ func TestRealRestripeBesideAWriter(t *testing.T) {
 	}
 	path, data := realFile(t, dir, "yielding", 1<<20)
 	once := &meddler{contents: linux{}, do: func() {
-		if err := write(path); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, write(path))
 	}}
 	mine := *c
 	mine.k = once
@@ -98,9 +93,7 @@ func TestRealRestripeBesideAWriter(t *testing.T) {
 
 	path2, data2 := realFile(t, dir, "late", 1<<20)
 	once.late = func() {
-		if err := write(path2); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, write(path2))
 	}
 	if err := mine.Restripe(ctx, at, "late", twoStripes(1<<20), lustre.RestripeOptions{}); !errors.Is(err, lustre.ErrChanged) {
 		t.Errorf("yielding, at the last moment: %v; want %v", err, lustre.ErrChanged)
@@ -115,9 +108,7 @@ func TestRealRestripeBesideAWriter(t *testing.T) {
 	}
 	select {
 	case err := <-wrote:
-		if err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, err)
 	case <-time.After(2 * time.Minute):
 		t.Fatal("the writer still waits")
 	}
@@ -131,9 +122,7 @@ func TestRealRestripeBesideAWriter(t *testing.T) {
 func mustRead(t *testing.T, path string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return b
 }
 
@@ -173,13 +162,9 @@ func TestRealRestripeFromAnMDT(t *testing.T) {
 	data := make([]byte, 3*mib+17)
 	_, _ = rand.Read(data)
 	fd, err := s.Create(t.Context(), s.dir, "data", unix.O_RDWR, 0o644, withMDT())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, err = unix.Pwrite(fd, data, 0)
-	if err := errors.Join(err, unix.Close(fd)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, unix.Close(fd)))
 	rest := withMDT()
 	rest.Components[1].StripeBytes = 2 * mib
 	for _, to := range []lustre.Layout{rest, twoStripes(mib)} {

@@ -16,6 +16,7 @@ import (
 
 	"datamove.dev/lustre"
 	"datamove.dev/lustre/abi"
+	"datamove.dev/test/must"
 )
 
 // What is called TestReal… runs on a real Lustre, as root and as a user; usage says how.
@@ -64,26 +65,18 @@ func onLustre(t *testing.T) *site {
 		t.Skip("elsewhere: make lustre-test: needs a mounted Lustre: LUSTRE_MOUNT=/mnt/lustre")
 	}
 	c, err := Open(mount)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, c.Close())
 	})
 	below, err := filepath.EvalSymlinks(cmp.Or(os.Getenv("LUSTRE_DIR"), mount))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	path, err := os.MkdirTemp(below, "datamove-")
 	if err != nil {
 		t.Fatalf("%v (LUSTRE_DIR names a directory of that Lustre which you may write)", err)
 	}
 	t.Cleanup(func() {
-		if err := os.RemoveAll(path); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, os.RemoveAll(path))
 	})
 	s := &site{Client: c, t: t, path: path}
 	s.dir = s.open("", unix.O_RDONLY|unix.O_DIRECTORY)
@@ -117,18 +110,14 @@ func (s *site) open(name string, flags int) int {
 
 func (s *site) mkdir(name string) int {
 	s.t.Helper()
-	if err := os.Mkdir(filepath.Join(s.path, name), 0o755); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, os.Mkdir(filepath.Join(s.path, name), 0o755))
 	return s.open(name, unix.O_RDONLY|unix.O_DIRECTORY)
 }
 
 func (s *site) cluster() lustre.Cluster {
 	s.t.Helper()
 	c, err := s.Cluster(s.t.Context(), s.dir)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 	return c
 }
 
@@ -137,9 +126,7 @@ func (s *site) cluster() lustre.Cluster {
 func (s *site) layout(fd int) lustre.Layout {
 	s.t.Helper()
 	raw, err := s.k.getxattr(fd, xattrLayout)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 	l, err := abi.DecodeLayout(raw)
 	if err != nil {
 		s.t.Fatalf("%x: %v", raw, err)
@@ -188,9 +175,7 @@ func TestRealSite(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	table, err := os.ReadFile("/proc/mounts")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	found := false
 	for line := range strings.Lines(string(table)) {
 		if w := strings.Fields(line); len(w) > 3 && w[1] == filepath.Clean(s.Mount) {
@@ -208,9 +193,7 @@ func TestRealSite(t *testing.T) {
 func TestRealTargets(t *testing.T) {
 	s := onLustre(t)
 	all, err := s.Targets(t.Context(), s.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	osts := 0
 	for _, target := range all {
 		if target.Kind == lustre.OST {
@@ -237,9 +220,7 @@ func TestRealTargets(t *testing.T) {
 		return
 	}
 	printed, err := lfs{}.targets(t.Context(), s.Mount, s.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, p := range printed {
 		for _, target := range all {
 			// On ZFS what there is in all moves a little with what is used.
@@ -249,9 +230,7 @@ func TestRealTargets(t *testing.T) {
 		}
 	}
 	known, err := s.Pools(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if pools, err := (lfs{}).pools(t.Context(), s.Name); err == nil && !reflect.DeepEqual(pools, known) {
 		t.Errorf("lfs pool_list: %v; want %v", pools, known)
 	}

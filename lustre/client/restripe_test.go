@@ -14,6 +14,7 @@ import (
 
 	"datamove.dev/lustre"
 	"datamove.dev/lustre/abi"
+	"datamove.dev/test/must"
 )
 
 func wide(count int) lustre.Layout {
@@ -53,9 +54,7 @@ func TestRestripe(t *testing.T) {
 				}
 			}
 			id := n.fid
-			if err := c.Restripe(t.Context(), f.openDir(t, "d"), "data", wide(4), guard); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.Restripe(t.Context(), f.openDir(t, "d"), "data", wide(4), guard))
 			if got := f.content(n); got != "CONTENT"+data[7:] {
 				t.Errorf("%d bytes, %.20q; want %d", len(got), got, len(data))
 			}
@@ -89,9 +88,7 @@ func TestVersionsDoNotGuardASwap(t *testing.T) {
 	defer func() { _, _ = f.close(from), f.close(to) }()
 	v1, err1 := c.DataVersion(ctx, from)
 	v2, err2 := c.DataVersion(ctx, to)
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err1, err2))
 	f.cache(n, 0, "NEW")
 	checked := abi.Swap{Flags: abi.SwapCheckFirst | abi.SwapCheckSecond, Other: to, First: v1, Second: v2}
 	if _, err := f.ioctl(from, abi.IocSwapLayouts, abi.EncodeSwap(checked)); err != nil {
@@ -120,9 +117,7 @@ func TestRestripeBesideAWriter(t *testing.T) {
 			f.before[call] = func() {
 				fd := f.openFile(t, "data", unix.O_RDWR)
 				f.cache(n, 0, "NEW")
-				if err := f.close(fd); err != nil {
-					t.Error(err)
-				}
+				must.Tell(t, f.close(fd))
 			}
 			if err := c.Restripe(t.Context(), c.root, "data", wide(4), lustre.RestripeOptions{}); !errors.Is(err, lustre.ErrChanged) {
 				t.Errorf("%v; want %v", err, lustre.ErrChanged)
@@ -144,12 +139,8 @@ func TestRestripeBesideAWriter(t *testing.T) {
 					wrote <- errors.Join(err, f.close(fd))
 				}()
 			}
-			if err := c.Restripe(t.Context(), c.root, "data", wide(4), lustre.RestripeOptions{Block: true}); err != nil {
-				t.Error(err)
-			}
-			if err := <-wrote; err != nil {
-				t.Error(err)
-			}
+			must.Tell(t, c.Restripe(t.Context(), c.root, "data", wide(4), lustre.RestripeOptions{Block: true}))
+			must.Tell(t, <-wrote)
 			if got := f.content(n); got != "NEW content" || n.layout.Components[0].StripeCount != 4 {
 				t.Errorf("%q on %d stripes; want the write, on 4", got, n.layout.Components[0].StripeCount)
 			}
@@ -237,9 +228,7 @@ func TestRestripeAfterAWriter(t *testing.T) {
 			}
 			var told []int64
 			o.Progress = func(done, size int64) { told = append(told, done, size) }
-			if err := c.Restripe(t.Context(), c.root, "data", wide(4), o); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.Restripe(t.Context(), c.root, "data", wide(4), o))
 			if got := f.content(n); got != "old content and more" || f.state(n).mtime != 1795184235 || n.layout.Components[0].StripeCount != 4 {
 				t.Errorf("%q of %d, on %d stripes", got, f.state(n).mtime, n.layout.Components[0].StripeCount)
 			}
@@ -336,9 +325,7 @@ func TestLease(t *testing.T) {
 	fd := f.openFile(t, "data", unix.O_RDWR)
 	defer func() { _ = f.close(fd) }()
 	lease, err := c.LeaseToWrite(ctx, fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if held, err := lease.Held(); !held || err != nil {
 		t.Errorf("held %v, %v", held, err)
 	}
@@ -348,9 +335,7 @@ func TestLease(t *testing.T) {
 	if lease, err = c.LeaseToWrite(ctx, fd); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.close(f.openFile(t, "data", unix.O_RDONLY)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.close(f.openFile(t, "data", unix.O_RDONLY)))
 	if held, err := lease.Held(); held || err != nil {
 		t.Errorf("after somebody opened it: held %v, %v", held, err)
 	}

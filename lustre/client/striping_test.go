@@ -8,6 +8,7 @@ import (
 
 	"datamove.dev/lustre"
 	"datamove.dev/lustre/abi"
+	"datamove.dev/test/must"
 )
 
 func TestMakeDir(t *testing.T) {
@@ -75,17 +76,13 @@ func TestDefaultStriping(t *testing.T) {
 		t.Errorf("%v; want inherited", err)
 	}
 	want := lustre.Striping{Count: 2, FirstMDT: lustre.AnyTarget, Hash: lustre.CRUSH, MaxInherit: 3, MaxRoundRR: 1}
-	if err := c.SetDefaultStriping(t.Context(), dir, want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetDefaultStriping(t.Context(), dir, want))
 	// By the descriptor that was open before, which does not know of it.
 	if got, err := c.DefaultStriping(t.Context(), dir); err != nil || got.Count != 2 || got.MaxInherit != 3 || got.Hash != lustre.CRUSH {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
 	for range 2 {
-		if err := c.SetDefaultStriping(t.Context(), dir, lustre.Striping{}); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, c.SetDefaultStriping(t.Context(), dir, lustre.Striping{}))
 	}
 	f.lies["ioctl 0xc03066f6"] = true
 	if err := c.SetDefaultStriping(t.Context(), dir, want); !errors.Is(err, lustre.ErrNotApplied) {

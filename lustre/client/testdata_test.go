@@ -3,6 +3,8 @@ package client
 import (
 	"embed"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 // recorded is what programs of a real Lustre printed. It is part of the test binary, which
@@ -14,8 +16,6 @@ var recorded embed.FS
 func record(t testing.TB, name string) string {
 	t.Helper()
 	b, err := recorded.ReadFile("testdata/" + name + ".txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(b)
 }

@@ -11,6 +11,7 @@ import (
 
 	"datamove.dev/lustre"
 	"datamove.dev/lustre/abi"
+	"datamove.dev/test/must"
 )
 
 func summary(targets []lustre.Target) (s []string) {
@@ -97,9 +98,7 @@ func TestCluster(t *testing.T) {
 	f := newFake()
 	c := newClient(t, f)
 	got, err := c.Cluster(t.Context(), c.root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got.Name != "lab" || got.Version != "2.17.57" || len(got.OSTs) != 4 || len(got.MDTs) != 2 ||
 		!reflect.DeepEqual(got.Pools, map[string][]int{"p1": {0, 1}}) || !got.Can.Progressive || !got.Can.OnMDT || !got.Can.Overstripes {
 		t.Errorf("%+v", got)
@@ -108,9 +107,7 @@ func TestCluster(t *testing.T) {
 		t.Errorf("the default, of the client's parameters: %+v", d)
 	}
 	l := progressive()
-	if err := c.SetDefault(t.Context(), c.root, l); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetDefault(t.Context(), c.root, l))
 	got, err = c.Cluster(t.Context(), c.root)
 	if d := lustre.Same(&l, &got.Default, 0); err != nil || d != "" {
 		t.Errorf("the default of the root: %v, %s", err, d)

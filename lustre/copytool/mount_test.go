@@ -10,6 +10,7 @@ import (
 
 	"datamove.dev/lustre"
 	"datamove.dev/lustre/abi"
+	"datamove.dev/test/must"
 )
 
 // TestLayoutOfRestored: what a restore asks for is laid out as the file was, with objects
@@ -25,13 +26,9 @@ func TestLayoutOfRestored(t *testing.T) {
 		{"lov-released.bin", 1}, {"lov-v3-pool.bin", 1}, {"lov-overstriped.bin", 1}, {"lov-pfl.get-2inited.bin", 3}, {"lov-flr.get.bin", 1},
 	} {
 		stored, err := os.ReadFile("../abi/testdata/" + row.file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		was, err := abi.DecodeLayout(stored)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		got, err := abi.DecodeLayout(requestOf(stored))
 		if err != nil || len(got.Components) != row.components || got.Released() || got.Mirrored != lustre.NotMirrored {
 			t.Errorf("%s became %+v, %v", row.file, got, err)

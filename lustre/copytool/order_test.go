@@ -17,6 +17,7 @@ import (
 	"datamove.dev/lustre/abi"
 	"datamove.dev/lustre/copytool"
 	"datamove.dev/lustre/copytool/copytest"
+	"datamove.dev/test/must"
 )
 
 // TestChangesWhileArchived: the old copy stays, the MDT may try again, and not for ever.
@@ -153,9 +154,7 @@ func TestStop(t *testing.T) {
 	<-begun
 	rest := b.Do(abi.CopyArchive, b.Write(2, []byte("2")), b.Write(3, []byte("3")), b.Write(4, []byte("4")), b.Write(5, []byte("5")))
 	rest = append(rest, b.Do(abi.CopyArchive, b.Write(6, []byte("6")))...)
-	if err := b.ends(); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, b.ends())
 	for _, cookie := range append(first, rest...) {
 		b.is(cookie, unix.EAGAIN, true)
 	}
@@ -216,9 +215,7 @@ func TestRenews(t *testing.T) {
 	b.is(cookie, 0, false)
 	b.RegisteredAgain(n + 1)
 	b.is(b.Do(abi.CopyRemove, copytest.FID(1))[0], 0, false)
-	if err := b.ends(); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, b.ends())
 }
 
 // TestRestoresFirst: a reader does not wait for archives, however many there are.

@@ -18,6 +18,7 @@ import (
 	"datamove.dev/lustre"
 	"datamove.dev/lustre/client"
 	"datamove.dev/lustre/copytool"
+	"datamove.dev/test/must"
 )
 
 // What is called TestReal… runs on a real Lustre with HSM, as root: LUSTRE_MOUNT=/mnt/lustre
@@ -50,9 +51,7 @@ func mounted(t *testing.T) (*client.Client, string) {
 		t.Skip("needs root")
 	}
 	c, err := client.Open(mount)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c, mount
 }
@@ -93,9 +92,7 @@ func onLustre(t *testing.T, mdt int, during func(context.Context, *copytool.Copy
 func (r *real) onMDT(mdt int) {
 	r.t.Helper()
 	fd, err := unix.Open(r.dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, err)
 	err = r.client.MakeDir(r.t.Context(), fd, "there", 0o755, lustre.Striping{Count: 1, FirstMDT: mdt})
 	if err = errors.Join(err, unix.Close(fd)); err != nil {
 		r.t.Fatal(err)
@@ -113,9 +110,7 @@ func (r *real) serve(mount string) {
 	go func() { over <- r.tool.Run(ctx) }()
 	r.t.Cleanup(func() {
 		stop()
-		if err := <-over; err != nil {
-			r.t.Error(err)
-		}
+		must.Tell(r.t, <-over)
 	})
 	select {
 	case err := <-over:
@@ -160,9 +155,7 @@ func (r *real) write(content []byte) {
 	if err == nil {
 		err = errors.Join(f.Sync(), f.Close())
 	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, err)
 }
 
 // ask requests an action and waits for its end here.
@@ -213,9 +206,7 @@ func (r *real) reads(want []byte) {
 	got := make(chan []byte, 1)
 	go func() {
 		b, err := os.ReadFile(r.path)
-		if err != nil {
-			r.t.Error(err)
-		}
+		must.Tell(r.t, err)
 		got <- b
 	}()
 	select {
@@ -234,9 +225,7 @@ func (r *real) reads(want []byte) {
 func TestRealLife(t *testing.T) {
 	c, _ := mounted(t)
 	targets, err := c.Targets(t.Context(), -1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, target := range targets {
 		if target.Kind == lustre.MDT && target.Inactive == "" {
 			t.Run(fmt.Sprintf("MDT%04x", target.Index), func(t *testing.T) { life(t, target.Index) })
@@ -275,13 +264,9 @@ func life(t *testing.T, mdt int) {
 func (r *real) releaseAndRestore(byReading bool, content []byte) {
 	r.t.Helper()
 	before, err := os.Stat(r.path)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, err)
 	layout, version := asked(r, r.client.Layout), asked(r, r.client.DataVersion)
-	if err := r.client.HSM().Release(r.t.Context(), r.root, "file", version); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, r.client.HSM().Release(r.t.Context(), r.root, "file", version))
 	r.state(lustre.ReleasedState, 0)
 	if byReading {
 		r.reads(content)

@@ -20,6 +20,7 @@ import (
 	"datamove.dev/lustre/abi"
 	"datamove.dev/lustre/copytool"
 	"datamove.dev/lustre/copytool/copytest"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -159,9 +160,7 @@ func TestLifeOfAFile(t *testing.T) {
 			t.Errorf("the copy is there: %v", err)
 		}
 	}
-	if err := b.ends(); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, b.ends())
 	if n := b.ended.Load(); n != 9 {
 		t.Errorf("%d of 9 ends were told", n)
 	}
@@ -238,9 +237,7 @@ func TestEncrypted(t *testing.T) {
 func TestOfOthers(t *testing.T) {
 	b := serve(t, nil, nil)
 	f := copytest.FID(1)
-	if err := unix.Mkfifo(filepath.Join(b.Mount, ".lustre/fid", f.Name()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mkfifo(filepath.Join(b.Mount, ".lustre/fid", f.Name()), 0o600))
 	b.is(b.Do(abi.CopyArchive, f)[0], unix.EINVAL, false)
 	if got := b.Serves(); len(got) != 1 || got[0] != copytest.Archive {
 		t.Errorf("serves %v", got)
@@ -319,9 +316,7 @@ func TestKilled(t *testing.T) {
 	b := serve(t, nil, func(o *copytool.Options) { o.Mark = mark })
 	b.is(b.Do(abi.CopyRemove, copytest.FID(1))[0], 0, false) // it is at work
 	ours, err := os.ReadFile(mark)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	again := func(o copytool.Options) error {
 		o.Mount, o.Archives, o.Archive, o.Ioctl = b.Mount, []uint32{copytest.Archive}, b.folder, b.Ioctl
 		return copytool.New(o).Run(t.Context())
@@ -329,17 +324,13 @@ func TestKilled(t *testing.T) {
 	if err := again(copytool.Options{Mark: filepath.Join(t.TempDir(), "none")}); !errors.Is(err, unix.EEXIST) || !strings.Contains(err.Error(), "another copytool") {
 		t.Errorf("beside one that lives: %v", err)
 	}
-	if err := b.ends(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.ends())
 	if _, err := os.Stat(mark); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the mark of one that has ended: %v", err)
 	}
 	b.Killed()
 	for _, no := range []string{"", "another boot\n"} {
-		if err := os.WriteFile(mark, []byte(no), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(mark, []byte(no), 0o600))
 		if err := again(copytool.Options{Mark: mark}); !errors.Is(err, unix.EEXIST) {
 			t.Errorf("marked %q: %v", no, err)
 		}
@@ -347,9 +338,7 @@ func TestKilled(t *testing.T) {
 	if err := again(copytool.Options{}); !errors.Is(err, unix.EEXIST) {
 		t.Errorf("without a mark: %v", err)
 	}
-	if err := os.WriteFile(mark, ours, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(mark, ours, 0o600))
 	ctx, stop := context.WithCancel(t.Context())
 	over := make(chan error, 1)
 	go func() {
@@ -358,7 +347,5 @@ func TestKilled(t *testing.T) {
 	b.Registered()
 	b.is(b.Do(abi.CopyArchive, b.Write(1, []byte("x")))[0], 0, false)
 	stop()
-	if err := <-over; err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, <-over)
 }

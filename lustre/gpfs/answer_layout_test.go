@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 func TestUsage(t *testing.T) {
@@ -25,16 +26,12 @@ func TestLayout(t *testing.T) {
 	each(t, func(t *testing.T, s *lustre.System, w *world, dir string) {
 		vision := open(t, filepath.Join(w.Mount, "vision"))
 		var st unix.Stat_t
-		if err := unix.Fstat(vision, &st); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Fstat(vision, &st))
 		blockOfThis := int64(st.Blksize) //nolint:unconvert // it is an int32 on arm64
 		component := lustre.Component{End: lustre.EOF, Pattern: lustre.RAID0, StripeCount: lustre.AllTargets, StripeBytes: blockOfThis, FirstTarget: lustre.AnyTarget, Pool: "data"}
 		wanted := lustre.Layout{Components: []lustre.Component{component, component}}
 		fd, err := s.Layout.Create(t.Context(), vision, "-P", unix.O_WRONLY, 0o640, wanted)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		got, err := s.Layout.Layout(t.Context(), fd)
 		if err != nil || lustre.Same(&wanted, &got, 0) != "" || got.Mirrored != lustre.ReadOnly || got.Components[1].Mirror() != 2 {
 			t.Errorf("%+v, %v", got, err)

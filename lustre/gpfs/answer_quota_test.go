@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 func TestProject(t *testing.T) {
@@ -28,9 +29,7 @@ func TestProject(t *testing.T) {
 		} {
 			full := filepath.Join(w.Mount, path)
 			if strings.HasSuffix(path, "file") {
-				if err := os.WriteFile(full, nil, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(full, nil, 0o600))
 			} else if err := os.MkdirAll(full, 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -47,18 +46,14 @@ func TestProject(t *testing.T) {
 			t.Errorf("into another fileset: %v", err)
 		}
 		// What is open and has gone, or is somewhere else, is not judged by its old name.
-		if err := os.Rename(filepath.Join(w.Mount, "vision/deep"), filepath.Join(w.Mount, "moved")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Rename(filepath.Join(w.Mount, "vision/deep"), filepath.Join(w.Mount, "moved")))
 		if got, err := s.Quota.Project(t.Context(), deep); err != nil || got.Name != "root" {
 			t.Errorf("moved: %+v, %v", got, err)
 		}
 		if err := os.Remove(filepath.Join(w.Mount, "moved")); err == nil {
 			t.Fatal("it is not empty")
 		}
-		if err := os.RemoveAll(filepath.Join(w.Mount, "moved")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.RemoveAll(filepath.Join(w.Mount, "moved")))
 		if got, err := s.Quota.Project(t.Context(), deep); err == nil {
 			t.Errorf("deleted: %+v", got)
 		}
@@ -114,9 +109,7 @@ func TestQuota(t *testing.T) {
 			t.Errorf("without an entry: %+v, %v", q, err)
 		}
 		limits := lustre.Limits{SoftBytes: 100<<20 + 1, HardBytes: 200 << 20, SoftFiles: 10, HardFiles: 20}
-		if err := s.Quota.SetQuota(t.Context(), fd, vision, limits); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, s.Quota.SetQuota(t.Context(), fd, vision, limits))
 		q, err = s.Quota.Quota(t.Context(), fd, vision)
 		want := lustre.Limits{SoftBytes: 104 << 20, HardBytes: 200 << 20, SoftFiles: 10, HardFiles: 20} // up to whole blocks
 		if err != nil || q.Limits != want || q.UsedBytes != 64<<10 || q.UsedFiles != 3 || !q.CountsFiles || !q.HasSoft || q.Doubt != "" {
@@ -266,9 +259,7 @@ func TestMakeProject(t *testing.T) {
 		if err := maker.RemoveProject(t.Context(), fd, "none", p); !errors.Is(err, ErrConflict) {
 			t.Errorf("nothing, of a fileset that is elsewhere: %v", err)
 		}
-		if err := maker.RemoveProject(t.Context(), fd, "run 1'ä", p); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, maker.RemoveProject(t.Context(), fd, "run 1'ä", p))
 		if err := maker.RemoveProject(t.Context(), fd, "run 1'ä", p); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("again: %v", err)
 		}
@@ -285,20 +276,14 @@ func TestProjectHalfRemoved(t *testing.T) {
 	each(t, func(t *testing.T, s *lustre.System, w *world, dir string) {
 		maker, fd := s.Quota.(quotas), open(t, filepath.Join(w.Mount, "vision"))
 		p, err := maker.MakeProject(t.Context(), fd, "run", 0o700)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := maker.asked.UnlinkFileset(t.Context(), "fs1", p.Name, false); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Do(t, maker.asked.UnlinkFileset(t.Context(), "fs1", p.Name, false))
 		other := p
 		other.ID++
 		if err := maker.RemoveProject(t.Context(), fd, "run", other); !errors.Is(err, ErrConflict) {
 			t.Errorf("another one of its name: %v", err)
 		}
-		if err := maker.RemoveProject(t.Context(), fd, "run", p); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, maker.RemoveProject(t.Context(), fd, "run", p))
 		if now := reload(t, dir); len(now.Filesets) != 3 {
 			t.Errorf("left: %+v", now.Filesets)
 		}
@@ -331,9 +316,7 @@ func TestProjectHalfMade(t *testing.T) {
 				return
 			}
 			p, err := maker.MakeProject(t.Context(), fd, "run", 0o700)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if way == "-" {
 				return
 			}

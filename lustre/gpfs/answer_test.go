@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 // serve is the GUI of a world: jobs are done before they are answered, and told by the next call.
@@ -147,9 +148,7 @@ func each(t *testing.T, test func(*testing.T, *lustre.System, *world, string)) {
 func open(t *testing.T, path string) int {
 	t.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { f.Close() })
 	return int(f.Fd())
 }
@@ -157,9 +156,7 @@ func open(t *testing.T, path string) int {
 func reload(t *testing.T, dir string) *world {
 	t.Helper()
 	w, err := loadWorld(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return w
 }
 

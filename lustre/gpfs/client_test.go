@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 // TestRedirect: the password goes to no other host, and not to another address of this one.
@@ -39,9 +40,7 @@ func TestStranger(t *testing.T) {
 	option := g.option
 	option.CABundle = ""
 	c, err := NewClient(option)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c.pause = g.pause
 	if _, err := c.FileSystem(t.Context(), "fs1"); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("it is %v", err)
@@ -51,9 +50,7 @@ func TestStranger(t *testing.T) {
 func TestOptions(t *testing.T) {
 	good := credentialsFile(t, "SCALE_USER=a\nSCALE_PASSWORD=b\n")
 	empty := filepath.Join(t.TempDir(), "empty.pem")
-	if err := os.WriteFile(empty, []byte("nothing"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(empty, []byte("nothing"), 0o600))
 	for _, o := range []Options{
 		{URL: "http://gui.example.org", CredentialsFile: good},
 		{URL: "https://ada:" + testPassword + "@gui.example.org", CredentialsFile: good},
@@ -100,9 +97,7 @@ func TestCredentials(t *testing.T) {
 	}
 	for _, mode := range []os.FileMode{0o640, 0o604, 0o620, 0o777} {
 		path := credentialsFile(t, "SCALE_USER=a\nSCALE_PASSWORD="+testPassword)
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(path, mode))
 		if _, err := ReadCredentials(path); !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("mode %o: %v", mode, err)
 		}
@@ -118,9 +113,7 @@ func TestCredentialsOfAnother(t *testing.T) {
 		t.Skip("needs root")
 	}
 	path := credentialsFile(t, "SCALE_USER=a\nSCALE_PASSWORD=b")
-	if err := os.Chown(path, 12345, 12345); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chown(path, 12345, 12345))
 	if _, err := ReadCredentials(path); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("it is %v", err)
 	}
@@ -129,9 +122,7 @@ func TestCredentialsOfAnother(t *testing.T) {
 // TestNewPassword: a password that was changed counts at once.
 func TestNewPassword(t *testing.T) {
 	g := newGUI(t, say(200, fixture(t, "rest/filesystem.json")))
-	if err := os.WriteFile(g.option.CredentialsFile, []byte("SCALE_USER=gone"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(g.option.CredentialsFile, []byte("SCALE_USER=gone"), 0o600))
 	if _, err := g.FileSystem(t.Context(), "fs1"); err == nil {
 		t.Error("the old password was used")
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"datamove.dev/test/must"
 )
 
 // TestCommands: what the commands print, and how they are called.
@@ -180,9 +182,7 @@ func TestCommandFails(t *testing.T) {
 			t.Errorf("%.40q: %v", said, err)
 		}
 	}
-	if err := os.Remove(filepath.Join(c.dir, "mmlsfs")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(c.dir, "mmlsfs")))
 	if _, err := c.FileSystem(t.Context(), "fs1"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a command that is not there: %v", err)
 	}
@@ -256,9 +256,7 @@ func TestCommandFloods(t *testing.T) {
 // TestCommandsOfOthers: a directory that others can write to is not run from.
 func TestCommandsOfOthers(t *testing.T) {
 	c := commands(t)
-	if err := os.Chmod(c.dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(c.dir, 0o777))
 	if _, err := NewCommands(Options{CommandsDir: c.dir}); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("it is %v", err)
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"datamove.dev/test/must"
 )
 
 func readList(text string) (all []Listed, err error) {
@@ -123,9 +125,7 @@ func TestFind(t *testing.T) {
 	scratch := t.TempDir()
 	lists, err := c.Find(t.Context(), Scan{Where: "/gpfs/fs1/vision", Nodes: []string{"n1", "nsdNodes"}, Shared: "/gpfs/fs1/.tmp", Threads: 8, Inside: true, Scratch: scratch},
 		[]Rule{{Name: "cold", Verb: List}, {Name: "warm", Verb: List}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if lists.Skipped != -1 {
 		t.Errorf("it skipped %d", lists.Skipped)
 	}
@@ -138,9 +138,7 @@ func TestFind(t *testing.T) {
 	if err != nil || err2 != nil || !strings.Contains(string(rules), "RULE 'warm'") || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v %v %v %q", err, err2, info.Mode(), rules)
 	}
-	if err := os.WriteFile(filepath.Join(lists.dir, "found.list.cold"), []byte("1 2 0 4 -- %2Fa\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(lists.dir, "found.list.cold"), []byte("1 2 0 4 -- %2Fa\n"), 0o600))
 	for rule, want := range map[string]int{"cold": 1, "warm": 0} {
 		n := 0
 		for l, err := range lists.Read(rule) {
@@ -157,12 +155,8 @@ func TestFind(t *testing.T) {
 			t.Errorf("another list: %v", err)
 		}
 	}
-	if err := lists.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := c.Move(t.Context(), Scan{Where: "fs1", Scratch: scratch}, []Rule{{Name: "down", Verb: Migrate, To: "data"}}, true); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, lists.Close())
+	must.Tell(t, c.Move(t.Context(), Scan{Where: "fs1", Scratch: scratch}, []Rule{{Name: "down", Verb: Migrate, To: "data"}}, true))
 	if calls := c.called(t, "mmapplypolicy"); !strings.Contains(calls[len(calls)-1], `"-I","test"`) {
 		t.Errorf("it was called %q", calls)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 func setQuota(ctx context.Context, g *gui) error {
@@ -24,9 +25,7 @@ func TestJob(t *testing.T) {
 	accepted := say(202, fixture(t, "rest/accepted.json"))
 	running := say(200, strings.Replace(fixture(t, "rest/accepted.json"), "202", "200", 1))
 	g := newGUI(t, inTurn(accepted, running, running, running, running, running, say(200, fixture(t, "rest/completed.json"))))
-	if err := setQuota(t.Context(), g); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, setQuota(t.Context(), g))
 	calls, pauses := g.seen()
 	if want := []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 16 * time.Second, 16 * time.Second}; !reflect.DeepEqual(pauses, want) {
 		t.Errorf("it waited %v", pauses)
@@ -138,7 +137,5 @@ func TestJobNumber(t *testing.T) {
 		return strings.ReplaceAll(fixture(t, "rest/"+file), "jobId", "jobid")
 	}
 	g := newGUI(t, inTurn(say(202, other("accepted.json")), say(200, other("completed.json"))))
-	if err := setQuota(t.Context(), g); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, setQuota(t.Context(), g))
 }

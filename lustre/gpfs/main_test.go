@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"datamove.dev/test/must"
 )
 
 // TestMain is also every mm command: a directory of links to the test's own binary stands
@@ -44,18 +46,12 @@ func commands(t *testing.T) *Commands {
 	t.Helper()
 	dir := t.TempDir()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, name := range commandNames {
-		if err := os.Symlink(self, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(self, filepath.Join(dir, name)))
 	}
 	c, err := NewCommands(Options{CommandsDir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return c
 }
 
@@ -76,9 +72,7 @@ func (c *Commands) play(t *testing.T, name string, p played) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(c.dir, name+".play"), text, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // called returns the arguments of all calls of a command, each call in one line.
@@ -134,8 +128,6 @@ func playCommand(name, dir string, arguments []string, out, said io.Writer) int 
 func fixture(t testing.TB, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(text)
 }

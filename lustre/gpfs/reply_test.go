@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 // reads are the calls that read, their reply, and the fields of it that they need.
@@ -174,9 +175,7 @@ func mutations(t *testing.T, text string) (all []mutation) {
 	decode := func() (v any) {
 		d := json.NewDecoder(strings.NewReader(text))
 		d.UseNumber()
-		if err := d.Decode(&v); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Decode(&v))
 		return v
 	}
 	for _, path := range paths("", decode()) {
@@ -186,9 +185,7 @@ func mutations(t *testing.T, text string) (all []mutation) {
 				continue
 			}
 			body, err := json.Marshal(tree)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			all = append(all, mutation{path, how, string(body)})
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"datamove.dev/test/must"
 )
 
 func number(n uint32) *uint32 { return &n }
@@ -63,9 +65,7 @@ func TestRulesThroughM4(t *testing.T) {
 	}
 	for _, name := range []string{"*.ckpt", "syscmd(touch ran)", "define(a,b)a", "dnl", "$1$*$#", "# include(x)", ", ) changequote(", "eval(1+1) __file__ --"} {
 		rules, err := WriteRules([]Rule{{Name: "define", Verb: List, Named: name, Filesets: []string{"syscmd(touch ran) /* x", "*/ esyscmd(id)"}, Pool: "len"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		inner := strings.TrimSuffix(strings.TrimPrefix(rules, "["), "]\n") + "\n"
 		if out := through(rules); out != inner {
 			t.Errorf("m4 makes of it %q", out)

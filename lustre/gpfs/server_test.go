@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"datamove.dev/test/must"
 )
 
 const testPassword = "hunter2-never-shown"
@@ -21,9 +23,7 @@ const testPassword = "hunter2-never-shown"
 func credentialsFile(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "gui.env")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -56,17 +56,13 @@ func newGUI(t testing.TB, handle http.HandlerFunc) *gui {
 	t.Cleanup(g.server.Close)
 	bundle := filepath.Join(t.TempDir(), "ca.pem")
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: g.server.Certificate().Raw})
-	if err := os.WriteFile(bundle, certificate, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(bundle, certificate, 0o600))
 	g.option = Options{
 		URL: g.server.URL, CABundle: bundle,
 		CredentialsFile: credentialsFile(t, "# of the mover\nSCALE_USER=mover\nSCALE_PASSWORD="+testPassword+"\n"),
 	}
 	client, err := NewClient(g.option)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	client.pause = func(ctx context.Context, d time.Duration) error {
 		g.mu.Lock()
 		defer g.mu.Unlock()

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 // world is a file system of our own that behaves like one of GPFS as far as its filesets,
@@ -36,9 +37,7 @@ type world struct {
 func newWorld(t *testing.T, dir string) *world {
 	t.Helper()
 	mount := filepath.Join(t.TempDir(), "fs1")
-	if err := os.MkdirAll(filepath.Join(mount, "vision", "deep"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(mount, "vision", "deep"), 0o755))
 	w := &world{Name: "fs1", Mount: mount, Theirs: "/gpfs/fs1", NextID: 5, Quotas: map[string]lustre.Limits{}, Files: map[uint64]Attributes{},
 		Filesets: []Fileset{{Name: "root", Junction: "/gpfs/fs1", Independent: true}, {Name: "vision", ID: 1, Junction: "/gpfs/fs1/vision", InodeSpace: 1, Independent: true}, {Name: "old-runs", ID: 2, InodeSpace: 2, Independent: true}}}
 	w.save(t, dir)
@@ -47,9 +46,7 @@ func newWorld(t *testing.T, dir string) *world {
 
 func (w *world) save(t *testing.T, dir string) {
 	t.Helper()
-	if err := w.keep(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.keep(dir))
 }
 
 func (w *world) keep(dir string) error {

@@ -20,6 +20,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/posix"
 	"datamove.dev/mover/recall"
+	"datamove.dev/test/must"
 )
 
 const (
@@ -107,9 +108,7 @@ func plain(count int) lustre.Layout {
 func of(t *testing.T, s *site) (*answers, int) {
 	t.Helper()
 	dir, err := unix.Open(t.TempDir(), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = unix.Close(dir) })
 	return &answers{s: &lustre.System{Kind: lustre.IsLustre, Mount: "/lustre", Layout: s, HSM: s, Quota: s}, root: dir, close: func() error { return nil }}, dir
 }
@@ -140,9 +139,7 @@ func TestRestripe(t *testing.T) {
 	if err == nil {
 		err = errors.Join(unix.Ftruncate(fd, 20*gib), unix.Close(fd))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, row := range []struct {
 		words string
 		fail  error
@@ -253,9 +250,7 @@ func TestCreate(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer unix.Close(fd)
 			if got := c.site.made[0].Components; got[len(got)-1].StripeCount != c.stripes {
 				t.Errorf("made with %+v, want %d stripes", got, c.stripes)
@@ -270,9 +265,7 @@ func TestCreate(t *testing.T) {
 func text(t *testing.T, l lustre.Layout) []byte {
 	t.Helper()
 	b, err := json.Marshal(l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return b
 }
 
@@ -376,9 +369,7 @@ func TestLayoutTravels(t *testing.T) {
 		t.Fatalf("width %d, %v", width, err)
 	}
 	fd, err := a.Create(dir, "copy", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600, mover.NewFile{Size: 100 * mib, Layout: layout})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer unix.Close(fd)
 	made := s.made[0]
 	if d := lustre.Same(&s.layout, &made, 16); d != "" {
@@ -394,13 +385,9 @@ func TestLayoutTravels(t *testing.T) {
 func file(t *testing.T, size int64) *os.File {
 	t.Helper()
 	f, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = f.Close() })
-	if err := f.Truncate(size); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Truncate(size))
 	return f
 }
 
@@ -474,13 +461,9 @@ func TestRecallInBatches(t *testing.T) {
 	dir, s := t.TempDir(), &shelf{site: &site{}, released: map[uint32]int{}}
 	for i := range 150 {
 		name := filepath.Join(dir, fmt.Sprintf("%03d", i))
-		if err := os.WriteFile(name, []byte("content"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte("content"), 0o644))
 		var st unix.Stat_t
-		if err := unix.Stat(name, &st); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Stat(name, &st))
 		if i%3 > 0 {
 			s.released[uint32(st.Ino)] = -1
 		}
@@ -488,9 +471,7 @@ func TestRecallInBatches(t *testing.T) {
 	p, err := posix.Open(dir, posix.Options{FileSystem: func(root int) (mover.FileSystem, error) {
 		return &answers{s: &lustre.System{Kind: lustre.IsLustre, Mount: "/lustre", Layout: s, HSM: s}, root: root, close: func() error { return nil }}, nil
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer p.Close()
 	r, err := recall.Run(t.Context(), p, recall.Options{})
 	if err != nil || r.Files != 150 || r.Asked != 100 || r.Back != 100 || r.BackBytes != 700 {

@@ -11,6 +11,7 @@ import (
 
 	"datamove.dev/lustre"
 	"datamove.dev/test/image"
+	"datamove.dev/test/must"
 )
 
 // TestProjectIDs needs no quotas: IDs are set, inherited, read by descriptors old and new.
@@ -28,13 +29,13 @@ func TestProjectIDs(t *testing.T) {
 }
 
 func projectIDs(t *testing.T, dir string, q *Projects) {
-	must(t, os.Mkdir(dir+"/p", 0o755))
-	must(t, os.WriteFile(dir+"/p/old", nil, 0o644))
+	must.Do(t, os.Mkdir(dir+"/p", 0o755))
+	must.Do(t, os.WriteFile(dir+"/p/old", nil, 0o644))
 	before, file := opened(t, dir+"/p"), opened(t, dir+"/p/old")
 	p := lustre.Project{ID: 4242, Inherit: true}
-	must(t, q.SetProject(t.Context(), before, p))
-	must(t, os.MkdirAll(dir+"/p/a/b", 0o755))
-	must(t, os.WriteFile(dir+"/p/a/b/f", nil, 0o644))
+	must.Do(t, q.SetProject(t.Context(), before, p))
+	must.Do(t, os.MkdirAll(dir+"/p/a/b", 0o755))
+	must.Do(t, os.WriteFile(dir+"/p/a/b/f", nil, 0o644))
 	for name, want := range map[string]lustre.Project{"": {}, "/p": p, "/p/a": p, "/p/a/b": p, "/p/a/b/f": {ID: 4242}, "/p/old": {}} {
 		if got := projectOf(t, q, dir+name); got != want {
 			t.Errorf("%s is under %+v instead of %+v", name, got, want)
@@ -45,7 +46,7 @@ func projectIDs(t *testing.T, dir string, q *Projects) {
 	}
 	for _, id := range []uint32{0, 1, 1 << 31, MaxProject} {
 		want := lustre.Project{ID: id, Inherit: id%2 == 0}
-		must(t, q.SetProject(t.Context(), before, want))
+		must.Do(t, q.SetProject(t.Context(), before, want))
 		if got := projectOf(t, q, dir+"/p"); got != want {
 			t.Errorf("it is %+v instead of %+v", got, want)
 		}
@@ -64,10 +65,10 @@ func projectIDs(t *testing.T, dir string, q *Projects) {
 		refused(t, q.SetProject(t.Context(), before, p), fs.ErrPermission, "owner")
 	})
 	// What is its own, an ordinary user may take out of its project: these quotas are no fence.
-	must(t, os.Chown(dir+"/p", nobody, nobody))
-	asNobody(t, func() { must(t, q.SetProject(t.Context(), before, lustre.Project{ID: 7})) })
+	must.Do(t, os.Chown(dir+"/p", nobody, nobody))
+	asNobody(t, func() { must.Do(t, q.SetProject(t.Context(), before, lustre.Project{ID: 7})) })
 	if got, err := q.Project(t.Context(), file); err != nil || got.ID != 0 {
 		t.Errorf("a file that was there is under %+v, %v", got, err)
 	}
-	must(t, os.Chown(dir+"/p", 0, 0))
+	must.Do(t, os.Chown(dir+"/p", 0, 0))
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 // TestDquotForms: limits come back from the struct they are put into, and units are right.
@@ -120,13 +121,13 @@ func TestShown(t *testing.T) {
 	put := func(name, text string) {
 		t.Helper()
 		file := filepath.Join(root, "id", name)
-		must(t, os.MkdirAll(filepath.Dir(file), 0o755))
-		must(t, os.WriteFile(file, []byte(text), 0o644))
+		must.Do(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		must.Do(t, os.WriteFile(file, []byte(text), 0o644))
 	}
 	if _, err := shown(root, "id", 256); !os.IsNotExist(err) {
 		t.Errorf("nothing: %v", err)
 	}
-	must(t, os.MkdirAll(root+"/id/qgroups", 0o755))
+	must.Do(t, os.MkdirAll(root+"/id/qgroups", 0o755))
 	if g, err := shown(root, "id", 256); err != nil || g.exists || g.status != statusOn {
 		t.Errorf("Linux 5.9, no group: %+v, %v", g, err)
 	}
@@ -162,7 +163,7 @@ func TestShown(t *testing.T) {
 	if _, err := shown(root, "id", 256); err == nil {
 		t.Error("a number that is none was read")
 	}
-	must(t, os.Remove(root+"/id/qgroups/0_256/referenced"))
+	must.Do(t, os.Remove(root+"/id/qgroups/0_256/referenced"))
 	put("qgroups/0_257/referenced", "1\n")
 	if _, err := shown(root, "id", 257); !os.IsNotExist(err) {
 		t.Errorf("half a group: %v", err)

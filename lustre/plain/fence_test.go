@@ -12,6 +12,7 @@ import (
 
 	"datamove.dev/lustre"
 	"datamove.dev/test/image"
+	"datamove.dev/test/must"
 )
 
 var _ lustre.ProjectTender = (*Subvolumes)(nil)
@@ -30,8 +31,8 @@ func limited(t *testing.T) (dir string, fd int, s *Subvolumes, p lustre.Project)
 func open4(t *testing.T, s *Subvolumes, dir string, fd int) lustre.Project {
 	t.Helper()
 	p := made(t, s, fd, "p")
-	must(t, os.Chmod(dir+"/p", 0o777))
-	must(t, s.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: 4 * mib}))
+	must.Do(t, os.Chmod(dir+"/p", 0o777))
+	must.Do(t, s.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: 4 * mib}))
 	return p
 }
 
@@ -43,7 +44,7 @@ func TestNestedIsHeld(t *testing.T) {
 	asNobody(t, func() {
 		made(t, s, opened(t, dir+"/p"), "inner")
 		made(t, s, opened(t, dir+"/p/inner"), "deep")
-		must(t, write(dir+"/p/inner/f", 2*mib))
+		must.Do(t, write(dir+"/p/inner/f", 2*mib))
 		if err := write(dir+"/p/inner/deep/f", 3*mib); !errors.Is(err, unix.EDQUOT) {
 			t.Errorf("5 MiB where 4 may be: %v", err)
 		}
@@ -51,10 +52,10 @@ func TestNestedIsHeld(t *testing.T) {
 	if q := quotaOf(t, s, fd, p); q.HardBytes != 4*mib || q.UsedBytes < 3*mib || !q.Enforced {
 		t.Errorf("%+v", q)
 	}
-	must(t, s.SetQuota(t.Context(), opened(t, dir+"/p"), p, lustre.Limits{HardBytes: 8 * mib}))
-	must(t, write(dir+"/p/inner/deep/more", 2*mib))
+	must.Do(t, s.SetQuota(t.Context(), opened(t, dir+"/p"), p, lustre.Limits{HardBytes: 8 * mib}))
+	must.Do(t, write(dir+"/p/inner/deep/more", 2*mib))
 	told := &Subvolumes{sysfs: t.TempDir()} // the tree tells the same
-	must(t, unix.Syncfs(fd))
+	must.Do(t, unix.Syncfs(fd))
 	if a, b := quotaOf(t, s, fd, p), quotaOf(t, told, fd, p); a.Limits != b.Limits || a.UsedBytes != b.UsedBytes || a.Escape != b.Escape {
 		t.Errorf("%+v, and %+v", a, b)
 	}
@@ -72,15 +73,15 @@ func TestGrouplessIsGathered(t *testing.T) {
 	dir, fd, s, p := limited(t)
 	asNobody(t, func() {
 		made(t, s, opened(t, dir+"/p"), "inner")
-		must(t, image.Groupless(dir+"/p/inner", "stray"))
-		must(t, write(dir+"/p/inner/stray/f", 3*mib))
-		must(t, write(dir+"/p/f", 2*mib))
+		must.Do(t, image.Groupless(dir+"/p/inner", "stray"))
+		must.Do(t, write(dir+"/p/inner/stray/f", 3*mib))
+		must.Do(t, write(dir+"/p/f", 2*mib))
 	})
 	if q := quotaOf(t, s, fd, p); q.Escape == "" {
 		t.Errorf("it is not said: %+v", q)
 	}
 	for range 2 {
-		must(t, s.Gather(t.Context(), fd, p))
+		must.Do(t, s.Gather(t.Context(), fd, p))
 	}
 	if q := quotaOf(t, s, fd, p); q.UsedBytes < 5*mib {
 		t.Errorf("%+v", q)
@@ -99,17 +100,17 @@ func TestGrouplessIsGathered(t *testing.T) {
 func TestFenceOfOld(t *testing.T) {
 	dir, fd, s, _ := limited(t)
 	old := made(t, s, fd, "old")
-	must(t, os.Chmod(dir+"/old", 0o777))
-	must(t, limitGroup(fd, uint64(old.ID), 4*mib))
+	must.Do(t, os.Chmod(dir+"/old", 0o777))
+	must.Do(t, limitGroup(fd, uint64(old.ID), 4*mib))
 	asNobody(t, func() {
 		made(t, s, opened(t, dir+"/old"), "inner")
-		must(t, write(dir+"/old/inner/f", 6*mib))
-		must(t, write(dir+"/old/f", 2*mib))
+		must.Do(t, write(dir+"/old/inner/f", 6*mib))
+		must.Do(t, write(dir+"/old/f", 2*mib))
 	})
 	if q := quotaOf(t, s, fd, old); q.HardBytes != 4*mib || q.UsedBytes > 3*mib || q.Escape == "" || !q.Enforced {
 		t.Errorf("%+v", q)
 	}
-	must(t, s.SetQuota(t.Context(), fd, old, lustre.Limits{HardBytes: 10 * mib}))
+	must.Do(t, s.SetQuota(t.Context(), fd, old, lustre.Limits{HardBytes: 10 * mib}))
 	if q := quotaOf(t, s, fd, old); q.HardBytes != 10*mib || q.UsedBytes < 8*mib {
 		t.Errorf("%+v", q)
 	}
@@ -120,9 +121,9 @@ func TestFenceOfOld(t *testing.T) {
 	})
 	// A group of that number which is somebody else's stays as it is.
 	other := made(t, s, fd, "other")
-	must(t, createGroup(fd, fenceOf(uint64(other.ID))))
-	must(t, assignGroup(fd, uint64(old.ID), fenceOf(uint64(other.ID))))
-	must(t, s.SetQuota(t.Context(), fd, other, lustre.Limits{HardBytes: mib}))
+	must.Do(t, createGroup(fd, fenceOf(uint64(other.ID))))
+	must.Do(t, assignGroup(fd, uint64(old.ID), fenceOf(uint64(other.ID))))
+	must.Do(t, s.SetQuota(t.Context(), fd, other, lustre.Limits{HardBytes: mib}))
 	if g, err := s.group(fd, fenceOf(uint64(other.ID))); err != nil || g.limits != 0 {
 		t.Errorf("%+v, %v", g, err)
 	}
@@ -137,11 +138,11 @@ func TestFullQuotasAreNoFence(t *testing.T) {
 	dir, fd, s := volumes(t)
 	counted(t, s, fd)
 	p := made(t, s, fd, "p")
-	must(t, os.Chmod(dir+"/p", 0o777))
-	must(t, s.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: 2 * mib}))
+	must.Do(t, os.Chmod(dir+"/p", 0o777))
+	must.Do(t, s.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: 2 * mib}))
 	asNobody(t, func() {
 		inner := made(t, s, opened(t, dir+"/p"), "inner")
-		must(t, write(dir+"/p/inner/f", 4*mib))
+		must.Do(t, write(dir+"/p/inner/f", 4*mib))
 		if q := quotaOf(t, s, fd, inner); q.HardBytes != 0 || q.UsedBytes < 4*mib {
 			t.Errorf("the inner one has %+v", q)
 		}
@@ -182,13 +183,13 @@ func removedWithNested(t *testing.T, dir string, fd int, s *Subvolumes, p lustre
 			})
 			at += "/inner"
 		}
-		must(t, image.Groupless(at, "stray"))
+		must.Do(t, image.Groupless(at, "stray"))
 		for ; at != dir+"/p"; at = filepath.Dir(at) {
-			in(t, at, func(fd int) { must(t, s.Freeze(t.Context(), fd, true)) })
+			in(t, at, func(fd int) { must.Do(t, s.Freeze(t.Context(), fd, true)) })
 		}
 	})
-	in(t, dir+"/p", func(fd int) { must(t, s.Freeze(t.Context(), fd, true)) })
-	must(t, s.RemoveProject(t.Context(), fd, "p", p))
+	in(t, dir+"/p", func(fd int) { must.Do(t, s.Freeze(t.Context(), fd, true)) })
+	must.Do(t, s.RemoveProject(t.Context(), fd, "p", p))
 	if _, err := os.Stat(dir + "/p"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it is there still: %v", err)
 	}
@@ -199,29 +200,29 @@ func removedWithNested(t *testing.T, dir string, fd int, s *Subvolumes, p lustre
 //safety:8 with csi/base TestQuotaHolds
 func TestForget(t *testing.T) {
 	dir, fd, s, p := limited(t)
-	must(t, write(dir+"/p/f", 2*mib))
+	must.Do(t, write(dir+"/p/f", 2*mib))
 	var kept lustre.Project
 	in(t, dir+"/p", func(source int) {
 		var err error
 		kept, err = s.CloneProject(t.Context(), source, fd, "kept")
-		must(t, err)
+		must.Do(t, err)
 	})
 	if gone, err := s.Forget(t.Context(), fd, p); gone || err != nil {
 		t.Errorf("of one that is there: %v, %v", gone, err)
 	}
-	must(t, s.RemoveProject(t.Context(), fd, "p", p))
+	must.Do(t, s.RemoveProject(t.Context(), fd, "p", p))
 	eventually(t, "the end of the subvolume", func() bool {
-		must(t, ioctl(fd, wakeCleaner, nil))
+		must.Do(t, ioctl(fd, wakeCleaner, nil))
 		item, _, err := search(fd, key{rootTree, uint64(p.ID), rootItem, 0}, 1<<62)
-		must(t, err)
+		must.Do(t, err)
 		return item == nil
 	})
 	if gone, err := s.Forget(t.Context(), fd, p); gone || err != nil {
 		t.Errorf("its bytes are in a snapshot: %v, %v", gone, err)
 	}
-	must(t, s.RemoveProject(t.Context(), fd, "kept", kept))
+	must.Do(t, s.RemoveProject(t.Context(), fd, "kept", kept))
 	forgotten(t, s, fd, p)
-	must(t, s.Disable(t.Context(), fd))
+	must.Do(t, s.Disable(t.Context(), fd))
 	forgotten(t, s, fd, p) // where nothing is known of it
 }
 
@@ -229,9 +230,9 @@ func TestForget(t *testing.T) {
 func forgotten(t *testing.T, s *Subvolumes, fd int, p lustre.Project) {
 	t.Helper()
 	eventually(t, "the end of its groups", func() bool {
-		must(t, ioctl(fd, wakeCleaner, nil))
+		must.Do(t, ioctl(fd, wakeCleaner, nil))
 		gone, err := s.Forget(t.Context(), fd, p)
-		must(t, err)
+		must.Do(t, err)
 		return gone
 	})
 }
@@ -240,7 +241,7 @@ func forgotten(t *testing.T, s *Subvolumes, fd int, p lustre.Project) {
 func in(t *testing.T, path string, do func(fd int)) {
 	t.Helper()
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must(t, err)
+	must.Do(t, err)
 	defer unix.Close(fd)
 	do(fd)
 }
@@ -249,6 +250,6 @@ func in(t *testing.T, path string, do func(fd int)) {
 func groupsOf(t *testing.T, fd int) string {
 	t.Helper()
 	id, err := systemID(fd)
-	must(t, err)
+	must.Do(t, err)
 	return sysfs + "/" + id + "/qgroups"
 }

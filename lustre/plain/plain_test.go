@@ -16,6 +16,7 @@ import (
 
 	"datamove.dev/lustre"
 	"datamove.dev/test/image"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,18 +26,11 @@ const mib = 1 << 20
 // nobody is an ordinary user.
 const nobody = 4711
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // opened opens a file or directory for one test.
 func opened(t testing.TB, path string) int {
 	t.Helper()
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = unix.Close(fd) })
 	return fd
 }
@@ -64,20 +58,20 @@ type onlyWrite struct{ io.Writer }
 // asNobody runs do as an ordinary user.
 func asNobody(t *testing.T, do func()) {
 	t.Helper()
-	must(t, image.As(nobody, do))
+	must.Do(t, image.As(nobody, do))
 }
 
 func quotaOf(t *testing.T, q lustre.Quotas, fd int, p lustre.Project) lustre.Quota {
 	t.Helper()
 	got, err := q.Quota(t.Context(), fd, p)
-	must(t, err)
+	must.Do(t, err)
 	return got
 }
 
 func projectOf(t *testing.T, q lustre.Quotas, path string) lustre.Project {
 	t.Helper()
 	p, err := q.Project(t.Context(), opened(t, path))
-	must(t, err)
+	must.Do(t, err)
 	return p
 }
 
@@ -110,10 +104,10 @@ func refused(t *testing.T, err, kind error, words ...string) {
 // raises and removes limits. What is too much is the error full.
 func holdLimit(t *testing.T, q lustre.Quotas, dir string, p lustre.Project, rootToo bool, full error) {
 	fd := opened(t, dir)
-	must(t, os.Chmod(dir, 0o777))
+	must.Do(t, os.Chmod(dir, 0o777))
 	limit := func(bytes int64) {
 		t.Helper()
-		must(t, q.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: bytes}))
+		must.Do(t, q.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: bytes}))
 		if got := quotaOf(t, q, fd, p); got.HardBytes != bytes || !got.Enforced || got.RootToo != rootToo {
 			t.Fatalf("a limit of %d is told as %+v", bytes, got)
 		}
@@ -203,20 +197,20 @@ func TestSpace(t *testing.T) {
 		image.Skip(t, "needs root")
 	}
 	dir := t.TempDir()
-	must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=3m,nr_inodes=20"))
-	defer func() { must(t, unix.Unmount(dir, unix.MNT_DETACH)) }()
-	must(t, os.WriteFile(dir+"/f", make([]byte, mib), 0o600))
+	must.Do(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=3m,nr_inodes=20"))
+	defer func() { must.Do(t, unix.Unmount(dir, unix.MNT_DETACH)) }()
+	must.Do(t, os.WriteFile(dir+"/f", make([]byte, mib), 0o600))
 	got, err := Space{Pool: "memory"}.Targets(t.Context(), opened(t, dir))
-	must(t, err)
+	must.Do(t, err)
 	if len(got) != 1 || got[0].Name != "memory" || got[0].Kind != lustre.InPool || got[0].TotalBytes != 3*mib || got[0].FreeBytes != 2*mib || got[0].TotalFiles != 20 || got[0].FreeFiles != 18 {
 		t.Errorf("it is %+v", got)
 	}
 	if used := got[0].Used(); math.Abs(used-1./3) > 0.01 {
 		t.Errorf("used: %v", used)
 	}
-	must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	must.Do(t, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	got, err = Space{}.Targets(t.Context(), opened(t, dir))
-	must(t, err)
+	must.Do(t, err)
 	if got[0].State != lustre.ReadOnlyState {
 		t.Errorf("read-only is %v", got[0].State)
 	}

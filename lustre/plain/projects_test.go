@@ -14,6 +14,7 @@ import (
 
 	"datamove.dev/lustre"
 	"datamove.dev/test/image"
+	"datamove.dev/test/must"
 )
 
 // projectSystem is a file system with project quotas, and how it is made and mounted.
@@ -61,7 +62,7 @@ func mountedWithQuotas(t *testing.T, spec image.Spec) string {
 func asked(t *testing.T, kind lustre.Kind, dir string, byDevice bool) *Projects {
 	t.Helper()
 	var st unix.Stat_t
-	must(t, unix.Stat(dir, &st))
+	must.Do(t, unix.Stat(dir, &st))
 	s := &lustre.System{Kind: kind}
 	Answer(s, fmt.Sprintf("/dev/loop%d", unix.Minor(st.Dev)))
 	p := s.Quota.(*Projects)
@@ -73,8 +74,8 @@ func asked(t *testing.T, kind lustre.Kind, dir string, byDevice bool) *Projects 
 func under(t *testing.T, q lustre.Quotas, path string, id uint32) lustre.Project {
 	t.Helper()
 	p := lustre.Project{ID: id, Inherit: true}
-	must(t, os.Mkdir(path, 0o755))
-	must(t, q.SetProject(t.Context(), opened(t, path), p))
+	must.Do(t, os.Mkdir(path, 0o755))
+	must.Do(t, q.SetProject(t.Context(), opened(t, path), p))
 	return p
 }
 
@@ -94,11 +95,11 @@ func TestProjectsFiles(t *testing.T) {
 	onEach(t, func(t *testing.T, dir string, q *Projects, f projectSystem) {
 		p := under(t, q, dir+"/p", 78)
 		fd := opened(t, dir)
-		must(t, os.Chmod(dir+"/p", 0o777))
-		must(t, q.SetQuota(t.Context(), fd, p, lustre.Limits{HardFiles: 5}))
+		must.Do(t, os.Chmod(dir+"/p", 0o777))
+		must.Do(t, q.SetQuota(t.Context(), fd, p, lustre.Limits{HardFiles: 5}))
 		asNobody(t, func() {
 			for i := range 4 { // the directory is one
-				must(t, os.WriteFile(fmt.Sprint(dir, "/p/", i), nil, 0o644))
+				must.Do(t, os.WriteFile(fmt.Sprint(dir, "/p/", i), nil, 0o644))
 			}
 			if err := os.WriteFile(dir+"/p/5", nil, 0o644); !errors.Is(err, f.full) {
 				t.Errorf("the sixth file: %v", err)
@@ -119,12 +120,12 @@ func TestProjectsSoft(t *testing.T) {
 		p := under(t, q, dir+"/p", 79)
 		fd := opened(t, dir)
 		want := lustre.Limits{SoftBytes: 2 * mib, HardBytes: 20 * mib, SoftFiles: 2, HardFiles: 100}
-		must(t, q.SetQuota(t.Context(), fd, p, want))
+		must.Do(t, q.SetQuota(t.Context(), fd, p, want))
 		if got := quotaOf(t, q, fd, p); got.Limits != want || !got.BytesUntil.IsZero() || !got.FilesUntil.IsZero() {
 			t.Errorf("before it is passed: %+v", got)
 		}
-		must(t, os.Chmod(dir+"/p", 0o777))
-		asNobody(t, func() { must(t, write(dir+"/p/f", 3*mib)); must(t, write(dir+"/p/g", 1)) })
+		must.Do(t, os.Chmod(dir+"/p", 0o777))
+		asNobody(t, func() { must.Do(t, write(dir+"/p/f", 3*mib)); must.Do(t, write(dir+"/p/g", 1)) })
 		got := quotaOf(t, q, fd, p)
 		for what, when := range map[string]time.Time{"bytes": got.BytesUntil, "files": got.FilesUntil} {
 			if left := time.Until(when); left < time.Hour || left > 30*24*time.Hour {
@@ -142,9 +143,9 @@ func TestProjectsCounted(t *testing.T) {
 			q := asked(t, f.kind, dir, false)
 			p := under(t, q, dir+"/p", 80)
 			fd := opened(t, dir)
-			must(t, q.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: mib}))
-			must(t, os.Chmod(dir+"/p", 0o777))
-			asNobody(t, func() { must(t, write(dir+"/p/f", 3*mib)) })
+			must.Do(t, q.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: mib}))
+			must.Do(t, os.Chmod(dir+"/p", 0o777))
+			asNobody(t, func() { must.Do(t, write(dir+"/p/f", 3*mib)) })
 			if got := quotaOf(t, q, fd, p); got.Enforced || got.RootToo || got.UsedBytes < 3*mib || got.HardBytes != mib {
 				t.Errorf("it is %+v", got)
 			}
@@ -172,7 +173,7 @@ func TestProjectsAndUsers(t *testing.T) {
 			if got := quotaOf(t, q, fd, p); got.UsedBytes != 0 || got.HardBytes != 0 {
 				t.Errorf("nobody's project %d is %+v", id, got)
 			}
-			must(t, q.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: mib + 1, HardFiles: 3}))
+			must.Do(t, q.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: mib + 1, HardFiles: 3}))
 			if got := quotaOf(t, q, fd, p); got.HardBytes < mib+1 || got.HardBytes > mib+64<<10 || got.HardFiles != 3 {
 				t.Errorf("project %d is %+v", id, got)
 			}
@@ -184,8 +185,8 @@ func TestProjectsAndUsers(t *testing.T) {
 func TestProjectsSeen(t *testing.T) {
 	onEach(t, func(t *testing.T, dir string, q *Projects, f projectSystem) {
 		p := under(t, q, dir+"/p", 83)
-		must(t, os.MkdirAll(dir+"/p/a/b", 0o755))
-		must(t, os.WriteFile(dir+"/p/f", make([]byte, 3*mib), 0o644))
+		must.Do(t, os.MkdirAll(dir+"/p/a/b", 0o755))
+		must.Do(t, os.WriteFile(dir+"/p/f", make([]byte, 3*mib), 0o644))
 		told := func(path string) (got lustre.Quota) {
 			asNobody(t, func() {
 				var err error
@@ -199,7 +200,7 @@ func TestProjectsSeen(t *testing.T) {
 		if got := told(dir + "/p"); got.Limits != (lustre.Limits{}) || got.Enforced {
 			t.Errorf("without limits it is %+v", got)
 		}
-		must(t, q.SetQuota(t.Context(), opened(t, dir), p, lustre.Limits{HardBytes: 8 * mib, HardFiles: 50}))
+		must.Do(t, q.SetQuota(t.Context(), opened(t, dir), p, lustre.Limits{HardBytes: 8 * mib, HardFiles: 50}))
 		for _, path := range []string{dir + "/p", dir + "/p/a/b"} {
 			got := told(path)
 			if got.HardBytes != 8*mib || got.HardFiles != 50 || got.UsedBytes < 3*mib || got.UsedBytes > 4*mib || got.UsedFiles != 4 || !got.Enforced || got.RootToo != f.rootToo {
@@ -222,9 +223,7 @@ func TestProjectsTogether(t *testing.T) {
 			p := under(t, q, fmt.Sprint(dir, "/", i), uint32(100+i))
 			all.Go(func() {
 				for n := range 20 {
-					if err := q.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: int64(i*100+n+1) * mib}); err != nil {
-						t.Error(err)
-					}
+					must.Tell(t, q.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: int64(i*100+n+1) * mib}))
 				}
 				if got, err := q.Quota(t.Context(), fd, p); err != nil || got.HardBytes != int64(i*100+20)*mib {
 					t.Errorf("%d has %+v, %v", i, got, err)

@@ -15,6 +15,7 @@ import (
 
 	"datamove.dev/lustre"
 	"datamove.dev/test/image"
+	"datamove.dev/test/must"
 )
 
 var _ lustre.ProjectMaker = (*Subvolumes)(nil)
@@ -26,14 +27,14 @@ const wakeCleaner = 0x9408
 // volumes mounts a btrfs. Its top directory is open to everybody.
 func volumes(t *testing.T) (string, int, *Subvolumes) {
 	dir := image.Mount(t, image.Spec{Type: "btrfs", Make: []string{"-q"}})
-	must(t, os.Chmod(dir, 0o777))
+	must.Do(t, os.Chmod(dir, 0o777))
 	return dir, opened(t, dir), &Subvolumes{}
 }
 
 // counted switches quotas on, and waits until what is there is counted.
 func counted(t *testing.T, s *Subvolumes, fd int) {
 	t.Helper()
-	must(t, s.Enable(t.Context(), fd, false))
+	must.Do(t, s.Enable(t.Context(), fd, false))
 	rescanned(t, s, fd)
 }
 
@@ -41,7 +42,7 @@ func rescanned(t *testing.T, s *Subvolumes, fd int) {
 	t.Helper()
 	eventually(t, "the end of the count", func() bool {
 		running, _, err := s.Rescanning(t.Context(), fd)
-		must(t, err)
+		must.Do(t, err)
 		return !running
 	})
 }
@@ -49,7 +50,7 @@ func rescanned(t *testing.T, s *Subvolumes, fd int) {
 func made(t *testing.T, s *Subvolumes, dir int, base string) lustre.Project {
 	t.Helper()
 	p, err := s.MakeProject(t.Context(), dir, base, 0o750)
-	must(t, err)
+	must.Do(t, err)
 	return p
 }
 
@@ -76,8 +77,8 @@ func TestSubvolumesHoldLimits(t *testing.T) {
 func TestSubvolumesAreProjects(t *testing.T) {
 	dir, fd, s := volumes(t)
 	p := made(t, s, fd, "a")
-	must(t, os.Mkdir(dir+"/a/deeper", 0o755))
-	must(t, os.WriteFile(dir+"/a/deeper/f", nil, 0o644))
+	must.Do(t, os.Mkdir(dir+"/a/deeper", 0o755))
+	must.Do(t, os.WriteFile(dir+"/a/deeper/f", nil, 0o644))
 	if top := projectOf(t, s, dir); top.ID != 5 || p.ID < firstInode {
 		t.Errorf("the top is %d, a new one is %d", top.ID, p.ID)
 	}
@@ -87,7 +88,7 @@ func TestSubvolumesAreProjects(t *testing.T) {
 		}
 	}
 	inner := opened(t, dir+"/a/deeper")
-	must(t, s.SetProject(t.Context(), inner, p))
+	must.Do(t, s.SetProject(t.Context(), inner, p))
 	refused(t, s.SetProject(t.Context(), inner, lustre.Project{ID: 5, Inherit: true}), errors.ErrUnsupported, "make it as a subvolume")
 	for _, base := range []string{"", ".", "..", "a/b", "a\x00b", string(make([]byte, 256))} {
 		if _, err := s.MakeProject(t.Context(), fd, base, 0o755); !errors.Is(err, fs.ErrInvalid) {
@@ -116,25 +117,25 @@ func TestSubvolumesRemoved(t *testing.T) {
 	dir, fd, s := volumes(t)
 	counted(t, s, fd)
 	kept, gone := made(t, s, fd, "kept"), made(t, s, fd, "gone")
-	must(t, s.SetQuota(t.Context(), fd, gone, lustre.Limits{HardBytes: 8 * mib}))
-	must(t, os.Mkdir(dir+"/gone/folder", 0o755))
-	must(t, write(dir+"/gone/folder/f", mib))
-	must(t, os.Symlink("kept", dir+"/link"))
+	must.Do(t, s.SetQuota(t.Context(), fd, gone, lustre.Limits{HardBytes: 8 * mib}))
+	must.Do(t, os.Mkdir(dir+"/gone/folder", 0o755))
+	must.Do(t, write(dir+"/gone/folder/f", mib))
+	must.Do(t, os.Symlink("kept", dir+"/link"))
 	for base, p := range map[string]lustre.Project{"kept": gone, "gone/folder": gone, "link": kept, "..": kept} {
 		if err := s.RemoveProject(t.Context(), fd, base, p); err == nil {
 			t.Errorf("%s was removed as %d", base, p.ID)
 		}
 	}
 	inside, err := unix.Open(dir+"/gone", unix.O_RDONLY, 0)
-	must(t, err)
+	must.Do(t, err)
 	if err := s.RemoveProject(t.Context(), inside, "folder", gone); !errors.Is(err, fs.ErrInvalid) {
 		t.Errorf("a directory in it: %v", err)
 	}
-	must(t, unix.Close(inside)) // what is open is not cleaned up
+	must.Do(t, unix.Close(inside)) // what is open is not cleaned up
 	if err := s.RemoveProject(t.Context(), fd, "none", gone); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("one that is not there: %v", err)
 	}
-	must(t, s.RemoveProject(t.Context(), fd, "gone", gone))
+	must.Do(t, s.RemoveProject(t.Context(), fd, "gone", gone))
 	if _, err := os.Stat(dir + "/gone"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it is there still: %v", err)
 	}
@@ -143,7 +144,7 @@ func TestSubvolumesRemoved(t *testing.T) {
 	}
 	// The kernel cleans up at its next commit, and then its group can go.
 	eventually(t, "the end of its group", func() bool {
-		must(t, ioctl(fd, wakeCleaner, nil))
+		must.Do(t, ioctl(fd, wakeCleaner, nil))
 		_ = removeGroup(fd, uint64(gone.ID))
 		return !quotaOf(t, s, fd, gone).Enforced
 	})
@@ -155,21 +156,21 @@ func TestSubvolumesTellTheSame(t *testing.T) {
 	dir, fd, s := volumes(t)
 	counted(t, s, fd)
 	p := made(t, s, fd, "p")
-	must(t, s.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: 30 * mib}))
-	must(t, os.WriteFile(dir+"/p/f", make([]byte, 3*mib), 0o644))
+	must.Do(t, s.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: 30 * mib}))
+	must.Do(t, os.WriteFile(dir+"/p/f", make([]byte, 3*mib), 0o644))
 	if q := quotaOf(t, s, fd, p); q.UsedBytes < 3*mib {
 		t.Errorf("what was written and is on its way is not told: %d", q.UsedBytes)
 	}
 	other := &Subvolumes{sysfs: t.TempDir()} // nothing is there
 	eventually(t, "the accounting", func() bool {
-		must(t, unix.Syncfs(fd))
+		must.Do(t, unix.Syncfs(fd))
 		a, b := quotaOf(t, s, fd, p), quotaOf(t, other, fd, p)
 		if a.HardBytes != 30*mib || a.Doubt != "" || !strings.Contains(b.Doubt, "/sys/fs/btrfs") || a.Limits != b.Limits {
 			t.Fatalf("sysfs tells %+v, the tree %+v", a, b)
 		}
 		return a.UsedBytes == b.UsedBytes && a.UsedBytes >= 3*mib
 	})
-	must(t, s.Disable(t.Context(), fd))
+	must.Do(t, s.Disable(t.Context(), fd))
 	_, err := s.Quota(t.Context(), fd, p)
 	refused(t, err, errors.ErrUnsupported, "btrfs quota enable")
 }
@@ -180,20 +181,20 @@ func TestSubvolumesFull(t *testing.T) {
 	dir, fd, s := volumes(t)
 	counted(t, s, fd)
 	p := made(t, s, fd, "full")
-	must(t, os.Mkdir(dir+"/full/folder", 0o755))
-	must(t, write(dir+"/full/folder/f", 3*mib))
+	must.Do(t, os.Mkdir(dir+"/full/folder", 0o755))
+	must.Do(t, write(dir+"/full/folder/f", 3*mib))
 	alone := t.TempDir()
-	must(t, unix.Mount(dir+"/full", alone, "", unix.MS_BIND, ""))
-	defer func() { must(t, unix.Unmount(alone, unix.MNT_DETACH)) }()
+	must.Do(t, unix.Mount(dir+"/full", alone, "", unix.MS_BIND, ""))
+	defer func() { must.Do(t, unix.Unmount(alone, unix.MNT_DETACH)) }()
 	for i, path := range []string{dir + "/full", dir + "/full/folder", dir + "/full/folder/f", alone, alone + "/folder/f"} {
 		inside, err := unix.Open(path, unix.O_RDONLY, 0)
-		must(t, err)
-		must(t, s.SetQuota(t.Context(), inside, p, lustre.Limits{HardBytes: mib}))
+		must.Do(t, err)
+		must.Do(t, s.SetQuota(t.Context(), inside, p, lustre.Limits{HardBytes: mib}))
 		if err := write(dir+"/full/more", mib); !errors.Is(err, unix.EDQUOT) {
 			t.Errorf("%s: over its limit: %v", path, err)
 		}
-		must(t, s.SetQuota(t.Context(), inside, p, lustre.Limits{HardBytes: int64(10+i) * mib}))
-		must(t, unix.Close(inside))
+		must.Do(t, s.SetQuota(t.Context(), inside, p, lustre.Limits{HardBytes: int64(10+i) * mib}))
+		must.Do(t, unix.Close(inside))
 	}
 }
 
@@ -202,7 +203,7 @@ func TestSubvolumesAndUsers(t *testing.T) {
 	dir, fd, s := volumes(t)
 	counted(t, s, fd)
 	p := made(t, s, fd, "p")
-	must(t, s.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: mib}))
+	must.Do(t, s.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: mib}))
 	asNobody(t, func() {
 		if q := quotaOf(t, s, fd, p); q.HardBytes != mib || !q.Enforced {
 			t.Errorf("a user is told %+v", q)
@@ -218,7 +219,7 @@ func TestSubvolumesAndUsers(t *testing.T) {
 	})
 	refused(t, s.SetQuota(t.Context(), fd, p, lustre.Limits{HardFiles: 1}), errors.ErrUnsupported, "bytes only")
 	refused(t, s.SetQuota(t.Context(), fd, p, lustre.Limits{SoftBytes: 1}), errors.ErrUnsupported, "bytes only")
-	must(t, s.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: math.MaxInt64}))
+	must.Do(t, s.SetQuota(t.Context(), fd, p, lustre.Limits{HardBytes: math.MaxInt64}))
 	if q := quotaOf(t, s, fd, p); q.HardBytes != math.MaxInt64 {
 		t.Errorf("the largest limit is %d", q.HardBytes)
 	}
@@ -241,9 +242,7 @@ func TestSubvolumesTogether(t *testing.T) {
 		own := made(t, s, fd, fmt.Sprint(i))
 		all.Go(func() {
 			for n := range 25 {
-				if err := s.SetQuota(t.Context(), fd, own, lustre.Limits{HardBytes: int64(i*100+n+1) * mib}); err != nil {
-					t.Error(err)
-				}
+				must.Tell(t, s.SetQuota(t.Context(), fd, own, lustre.Limits{HardBytes: int64(i*100+n+1) * mib}))
 				err := s.SetQuota(t.Context(), fd, shared, lustre.Limits{HardBytes: int64(i+1) * mib})
 				if err != nil && !errors.Is(err, lustre.ErrNotApplied) {
 					t.Error(err)

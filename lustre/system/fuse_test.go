@@ -10,6 +10,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 // TestServedByProcesses: a process decides what its mount is called, and is not believed
@@ -47,13 +48,13 @@ func served(t *testing.T, name, source string) string {
 	}
 	from, dir := t.TempDir(), t.TempDir()
 	root, err := fs.NewLoopbackRoot(from)
-	must(t, err)
+	must.Do(t, err)
 	server, err := fs.Mount(dir, root, &fs.Options{MountOptions: fuse.MountOptions{Name: name, FsName: source}})
 	if err != nil {
 		t.Skip("needs FUSE: ", err)
 	}
 	t.Cleanup(func() {
-		must(t, server.Unmount())
+		must.Do(t, server.Unmount())
 		server.Wait()
 	})
 	return dir

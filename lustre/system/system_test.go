@@ -12,26 +12,18 @@ import (
 
 	"datamove.dev/lustre"
 	"datamove.dev/test/image"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // opened opens a path for one test.
 func opened(t testing.TB, path string) *Handle {
 	t.Helper()
 	h, err := Open(path, Options{})
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() {
-		if err := h.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, h.Close())
 	})
 	return h
 }
@@ -49,7 +41,7 @@ func mounted(t testing.TB, source, point, kind string, flags uintptr, options st
 	if err := unix.Mount(source, point, kind, flags, options); err != nil {
 		t.Skipf("this kernel does not mount %s: %v", kind, err)
 	}
-	t.Cleanup(func() { must(t, unix.Unmount(point, unix.MNT_DETACH)) })
+	t.Cleanup(func() { must.Do(t, unix.Unmount(point, unix.MNT_DETACH)) })
 }
 
 // TestOnDisk: what is mounted for real is found, of a directory and of a file.
@@ -57,7 +49,7 @@ func TestOnDisk(t *testing.T) {
 	for kind, want := range map[string]lustre.Kind{"ext4": lustre.IsExt4, "xfs": lustre.IsXFS, "btrfs": lustre.IsBtrfs} {
 		t.Run(kind, func(t *testing.T) {
 			dir := image.Mount(t, image.Spec{Type: kind, Make: []string{"-q"}})
-			must(t, os.WriteFile(dir+"/f", nil, 0o644))
+			must.Do(t, os.WriteFile(dir+"/f", nil, 0o644))
 			for _, path := range []string{dir, dir + "/f"} {
 				h := opened(t, path)
 				s := h.System
@@ -101,12 +93,12 @@ func TestMountsAreToldApart(t *testing.T) {
 	dir := t.TempDir()
 	odd := dir + "/a b\tc\\d\ne#"
 	bound := dir + "/bound"
-	must(t, os.Mkdir(odd, 0o755))
-	must(t, os.Mkdir(bound, 0o755))
+	must.Do(t, os.Mkdir(odd, 0o755))
+	must.Do(t, os.Mkdir(bound, 0o755))
 	mounted(t, "under neath", odd, "tmpfs", 0, "size=1m")
 	below := opened(t, odd)
 	mounted(t, `over\040`, odd, "tmpfs", 0, "size=2m")
-	must(t, os.Mkdir(odd+"/in", 0o755))
+	must.Do(t, os.Mkdir(odd+"/in", 0o755))
 	mounted(t, odd+"/in", bound, "", unix.MS_BIND, "")
 	for _, want := range []struct {
 		h           *Handle
@@ -129,24 +121,24 @@ func TestMountsAreToldApart(t *testing.T) {
 	if err := below.System.Lack(lustre.AskQuota); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "in memory") {
 		t.Errorf("it says %v", err)
 	}
-	must(t, os.Mkdir(dir+"/gone", 0o755))
-	must(t, unix.Mount("gone", dir+"/gone", "tmpfs", 0, ""))
+	must.Do(t, os.Mkdir(dir+"/gone", 0o755))
+	must.Do(t, unix.Mount("gone", dir+"/gone", "tmpfs", 0, ""))
 	gone := opened(t, dir+"/gone")
-	must(t, unix.Unmount(dir+"/gone", unix.MNT_DETACH))
+	must.Do(t, unix.Unmount(dir+"/gone", unix.MNT_DETACH))
 	// A mount that is in no table any more is found by what statfs tells.
 	again, err := At(gone.FD(), Options{})
-	must(t, err)
+	must.Do(t, err)
 	if again.System.Kind != lustre.IsOther || again.System.Mount != "" || again.System.Usage == nil {
 		t.Errorf("without a mount: %+v", again.System)
 	}
-	must(t, again.Close())
+	must.Do(t, again.Close())
 }
 
 func TestOverlayIsNone(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
 	for _, name := range []string{"lower", "upper", "work", "all"} {
-		must(t, os.Mkdir(dir+"/"+name, 0o755))
+		must.Do(t, os.Mkdir(dir+"/"+name, 0o755))
 	}
 	mounted(t, "all", dir+"/all", "overlay", 0, "lowerdir="+dir+"/lower,upperdir="+dir+"/upper,workdir="+dir+"/work")
 	s := opened(t, dir+"/all").System
@@ -161,11 +153,11 @@ func TestOverlayIsNone(t *testing.T) {
 // TestOpenQuietly: what is no file is not opened, nothing waits, and links are followed.
 func TestOpenQuietly(t *testing.T) {
 	dir := t.TempDir()
-	must(t, unix.Mkfifo(dir+"/pipe", 0o644))
-	must(t, os.Symlink("pipe", dir+"/to pipe"))
-	must(t, os.Symlink("loop", dir+"/loop"))
-	must(t, os.WriteFile(dir+"/file", []byte("text"), 0o644))
-	must(t, os.Symlink("file", dir+"/to file"))
+	must.Do(t, unix.Mkfifo(dir+"/pipe", 0o644))
+	must.Do(t, os.Symlink("pipe", dir+"/to pipe"))
+	must.Do(t, os.Symlink("loop", dir+"/loop"))
+	must.Do(t, os.WriteFile(dir+"/file", []byte("text"), 0o644))
+	must.Do(t, os.Symlink("file", dir+"/to file"))
 	for path, want := range map[string]error{
 		dir + "/pipe": errNoFile, dir + "/to pipe": errNoFile, "/dev/null": errNoFile,
 		dir + "/none": fs.ErrNotExist, dir + "/file/x": unix.ENOTDIR, dir + "/loop": unix.ELOOP, "": fs.ErrNotExist, "a\x00b": unix.EINVAL,
@@ -185,9 +177,9 @@ func TestOpenQuietly(t *testing.T) {
 		t.Errorf("it has %q, %v", b[:n], err)
 	}
 	if os.Geteuid() == 0 {
-		must(t, os.WriteFile(dir+"/secret", nil, 0o600))
-		must(t, os.Chmod(dir, 0o755))
-		must(t, image.As(4711, func() {
+		must.Do(t, os.WriteFile(dir+"/secret", nil, 0o600))
+		must.Do(t, os.Chmod(dir, 0o755))
+		must.Do(t, image.As(4711, func() {
 			if _, err := Open(dir+"/secret", Options{}); !errors.Is(err, fs.ErrPermission) {
 				t.Errorf("what may not be read: %v", err)
 			}
@@ -202,16 +194,16 @@ func TestOpenQuietly(t *testing.T) {
 func TestNothingStaysOpen(t *testing.T) {
 	count := func() int {
 		names, err := os.ReadDir("/proc/self/fd")
-		must(t, err)
+		must.Do(t, err)
 		return len(names)
 	}
 	dir := t.TempDir()
-	must(t, unix.Mkfifo(dir+"/pipe", 0o644))
+	must.Do(t, unix.Mkfifo(dir+"/pipe", 0o644))
 	before := count()
 	for range 20 {
 		h, err := Open(dir, Options{})
-		must(t, err)
-		must(t, h.Close())
+		must.Do(t, err)
+		must.Do(t, h.Close())
 		if _, err := Open(dir+"/pipe", Options{}); err == nil {
 			t.Error("a pipe was opened")
 		}
@@ -228,16 +220,16 @@ func TestUnreachable(t *testing.T) {
 	dir := t.TempDir()
 	mounted(t, "below", dir, "tmpfs", 0, "")
 	h := opened(t, dir)
-	must(t, os.WriteFile(dir+"/f", nil, 0o600))
+	must.Do(t, os.WriteFile(dir+"/f", nil, 0o600))
 	file := opened(t, dir+"/f")
-	must(t, h.unreachable())
+	must.Do(t, h.unreachable())
 	mounted(t, "above", dir, "tmpfs", 0, "")
 	for words, m := range map[string]Mount{"something else is mounted": h.Mount, "another namespace": {}, "no such file": {Point: dir + "/none"}} {
 		if err := (&Handle{fd: h.fd, mode: h.mode, Mount: m, System: describe(lustreMagic, m)}).answerLustre(); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("a directory of something else: %v", err)
 		}
 		h := &Handle{fd: file.fd, mode: file.mode, Mount: m, System: describe(lustreMagic, m)}
-		must(t, h.answerLustre())
+		must.Do(t, h.answerLustre())
 		for _, question := range []lustre.Question{lustre.AskLayout, lustre.AskQuota, lustre.AskUsage, lustre.AskHSM, lustre.AskChange} {
 			if err := h.System.Lack(question); !strings.Contains(err.Error(), words) {
 				t.Errorf("%s: %v", question, err)

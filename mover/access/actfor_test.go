@@ -1,6 +1,10 @@
 package access
 
-import "testing"
+import (
+	"testing"
+
+	"datamove.dev/test/must"
+)
 
 // Who may call for another person; and what that person may then.
 //
@@ -11,9 +15,7 @@ func TestMayActFor(t *testing.T) {
 		"ops":   {Members: []string{"carol"}, May: []string{"person.*", "agent.*"}},
 		"all":   {Members: []string{"walter", "alice"}, May: []string{"*"}},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	slurm := Caller{Name: "slurm", UID: 64030, Via: Local}
 	for _, row := range []struct {
 		name string

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/test/must"
 )
 
 // TestMayAt: root of a node sees what is meant for that node, and nobody else sees all of it by that.
@@ -11,9 +12,7 @@ import (
 //safety:7 with mover/door TestWhoMayCallForWhom
 func TestMayAt(t *testing.T) {
 	r, err := New(Input{UID: 990})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	const list = datamovev1.TaskService_ListTasks_FullMethodName
 	for _, row := range []struct {
 		name       string

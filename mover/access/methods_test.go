@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/test/must"
 )
 
 // served returns the full names of all methods of the services that datamoved has.
@@ -119,16 +120,12 @@ const (
 //safety:7 every method of every service, and locations that try to get out of a project's roots
 func TestDeniedByDefault(t *testing.T) {
 	plain, err := New(Input{UID: 990})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	site, err := New(Input{UID: 990, Users: map[string]string{"alice@site": "alice"}, Roles: map[string]Role{
 		"all":     {Members: []string{"root", "@wheel"}, May: []string{"*"}},
 		"watcher": {Members: []string{"walter"}, May: []string{"task.read.any", "agent.*"}},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	all := strings.NewReplacer("-own", "", "Join", "AdjustAccount DrainAgent UndrainAgent ForgetAgent CreateJoinToken Backup Reload ScanTier PlanPolicy SimulatePolicy RunPlan StopRun UndoRun Join").Replace(everyones)
 	watching := strings.NewReplacer("GetTask-own", "GetTask", "ListTasks-own", "ListTasks", "WatchTask-own", "WatchTask", "ExplainTask-own", "ExplainTask")
 	for _, row := range []struct {
@@ -172,9 +169,7 @@ func TestDeniedByDefault(t *testing.T) {
 
 func TestUnknownIsDenied(t *testing.T) {
 	r, err := New(Input{Roles: map[string]Role{"all": {Members: []string{"root"}, May: []string{"*"}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	root := Caller{Name: "root", Via: Local}
 	for _, full := range []string{"", "/", "/datamove.v1.TaskService/EraseTasks", "datamove.v1.TaskService/GetTask", "/datamove.v1.TaskService/GetTask/", "/datamove.v1.taskservice/gettask"} {
 		if d := r.MayCall(root, full); d.Allowed || r.MayOn(root, OfMethod(full), Owner{Name: "root"}).Allowed {
@@ -190,9 +185,7 @@ func TestUnknownIsDenied(t *testing.T) {
 
 func TestWhatBelongsToWhom(t *testing.T) {
 	r, err := New(Input{Projects: map[string]Project{"vision": {Members: []string{"alice", "@vision"}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	m := OfMethod(datamovev1.TaskService_CancelTask_FullMethodName)
 	alice := Caller{Name: "alice", UID: 1001, Via: Local}
 	for _, row := range []struct {
@@ -221,9 +214,7 @@ func TestWhatBelongsToWhom(t *testing.T) {
 // A denial says what would allow it.
 func TestReasons(t *testing.T) {
 	r, err := New(Input{Tiers: map[string]string{"archive": ""}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	alice := Caller{Name: "alice", UID: 1001, Via: Local}
 	for _, row := range []struct {
 		d    Decision

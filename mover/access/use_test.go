@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 	_ "datamove.dev/test/seed" // of rapid
 )
 
@@ -30,9 +31,7 @@ func rules(t interface {
 }, in Input) *Rules {
 	t.Helper()
 	r, err := New(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return r
 }
 

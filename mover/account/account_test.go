@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,27 +31,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func connected(t *testing.T, dial func(addr string) (net.Conn, error)) *net.UnixConn {
 	t.Helper()
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer l.Close()
 	for at := filepath.Dir(l.Addr().String()); strings.HasPrefix(at, os.TempDir()+"/"); at = filepath.Dir(at) {
-		if err := os.Chmod(at, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(at, 0o755))
 	}
-	if err := os.Chmod(l.Addr().String(), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(l.Addr().String(), 0o777))
 	other, err := dial(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { other.Close() })
 	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return conn.(*net.UnixConn)
 }
@@ -95,9 +86,7 @@ func namesOf(t *testing.T, gids []uint32) (names []string) {
 	t.Helper()
 	for _, gid := range gids {
 		g, err := osuser.LookupGroupId(fmt.Sprint(gid))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		names = append(names, g.Name)
 	}
 	slices.Sort(names)
@@ -106,14 +95,10 @@ func namesOf(t *testing.T, gids []uint32) (names []string) {
 
 func TestPeerIsMe(t *testing.T) {
 	a, err := New().Peer(t.Context(), connected(t, dial))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var groups []uint32
 	mine, err := os.Getgroups()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, gid := range mine {
 		groups = append(groups, uint32(gid))
 	}
@@ -197,9 +182,7 @@ func TestPeerOfNobody(t *testing.T) {
 		t.Errorf("a closed socket is %+v", a)
 	}
 	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "s"), Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer l.Close()
 	if a, err := New().Peer(t.Context(), l); !errors.Is(err, mover.ErrPermission) {
 		t.Errorf("a socket without a peer: %+v, %v", a, err)
@@ -213,18 +196,14 @@ func TestEveryAccountOfThisNode(t *testing.T) {
 		t.Skip("there is no getent or no id")
 	}
 	passwd, err := os.ReadFile("/etc/passwd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	bare := New()
 	bare.nss.getent, bare.nss.id = "", ""
 	seen := 0
 	for line := range strings.Lines(string(passwd)) {
 		fields := strings.Split(line, ":")
 		uid, err := strconv.ParseUint(fields[2], 10, 32)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		a, err := d.Lookup(t.Context(), fields[0], uint32(uid))
 		if err != nil || a.Name != fields[0] || fmt.Sprint(a.GID) != fields[3] || !slices.Contains(a.Groups, a.GID) {
 			t.Errorf("%s: %+v, %v", fields[0], a, err)
@@ -246,9 +225,7 @@ func TestEveryAccountOfThisNode(t *testing.T) {
 // Everybody that the name service knows is found by name alone, and nobody else.
 func TestNamed(t *testing.T) {
 	me, err := osuser.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	a := New()
 	got, err := a.Named(t.Context(), me.Username)
 	if err != nil || got.Name != me.Username || strconv.Itoa(int(got.UID)) != me.Uid {
@@ -269,9 +246,7 @@ func TestFiles(t *testing.T) {
 	put := func(name, text string) {
 		t.Helper()
 		file := filepath.Join(dir, name)
-		if err := errors.Join(os.WriteFile(file+"+", []byte(text), 0o644), os.Rename(file+"+", file)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.WriteFile(file+"+", []byte(text), 0o644), os.Rename(file+"+", file)))
 	}
 	if a, err := In(dir).Lookup(t.Context(), "alice", 1001); !errors.Is(err, mover.ErrPermission) {
 		t.Errorf("no files: %+v, %v", a, err)
@@ -335,9 +310,7 @@ func TestHostileNames(t *testing.T) {
 func program(t *testing.T, script string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "tool")
-	if err := os.WriteFile(file, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 	return file
 }
 
@@ -396,9 +369,7 @@ func TestToolsSeeNoEnvironment(t *testing.T) {
 func TestWaitingEndsWithItsContext(t *testing.T) {
 	d := New()
 	fifo := filepath.Join(t.TempDir(), "fifo")
-	if err := unix.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mkfifo(fifo, 0o600))
 	d.nss.getent = program(t, `echo started > `+fifo+`; exec cat `+fifo)
 	ctx, stop := context.WithCancel(t.Context())
 	asked := make(chan error, 1)
@@ -476,9 +447,7 @@ func TestCache(t *testing.T) {
 
 func TestFixedPaths(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "getent"), []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "getent"), []byte("#!/bin/sh\n"), 0o755))
 	t.Setenv("PATH", dir)
 	if n := findTools(); strings.HasPrefix(n.getent, dir) {
 		t.Errorf("getent of PATH: %s", n.getent)

@@ -15,6 +15,8 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"datamove.dev/test/must"
 )
 
 // Accounts that nobody has.
@@ -39,13 +41,6 @@ func TestMain(m *testing.M) {
 		_ = os.RemoveAll(scratch)
 		os.Exit(code)
 	}))
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func needRoot(t testing.TB) {
@@ -85,11 +80,11 @@ var building sync.Mutex
 func folder(t testing.TB, owner int) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(scratch, "test")
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	must(t, os.Chmod(dir, 0o755))
+	must.Do(t, os.Chmod(dir, 0o755))
 	if os.Geteuid() == 0 {
-		must(t, os.Chown(dir, owner, owner))
+		must.Do(t, os.Chown(dir, owner, owner))
 	}
 	return dir
 }
@@ -97,11 +92,11 @@ func folder(t testing.TB, owner int) string {
 // put writes a file with an owner, a group and a mode.
 func put(t testing.TB, path, text string, uid, gid int, mode os.FileMode) {
 	t.Helper()
-	must(t, os.WriteFile(path, []byte(text), 0o600))
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	if os.Geteuid() == 0 {
-		must(t, os.Chown(path, uid, gid))
+		must.Do(t, os.Chown(path, uid, gid))
 	}
-	must(t, os.Chmod(path, mode))
+	must.Do(t, os.Chmod(path, mode))
 }
 
 // actor is a process that does what it is asked to.
@@ -137,9 +132,9 @@ func (s *said) Write(p []byte) (int, error) {
 func begin(t testing.TB, o Options) *actor {
 	t.Helper()
 	p, err := Start(t.Context(), options(t, o))
-	must(t, err)
+	must.Do(t, err)
 	a := &actor{p, t, json.NewEncoder(p.Conn), json.NewDecoder(p.Conn)}
-	t.Cleanup(func() { must(t, p.Stop(0)) })
+	t.Cleanup(func() { must.Do(t, p.Stop(0)) })
 	return a
 }
 
@@ -147,9 +142,9 @@ func begin(t testing.TB, o Options) *actor {
 func (a *actor) ask(op string, words ...string) (out, wrong string) {
 	a.t.Helper()
 	words = append(words, "", "")
-	must(a.t, a.in.Encode(map[string]string{"Op": op, "A": words[0], "B": words[1]}))
+	must.Do(a.t, a.in.Encode(map[string]string{"Op": op, "A": words[0], "B": words[1]}))
 	var answer struct{ Error, Out string }
-	must(a.t, a.out.Decode(&answer))
+	must.Do(a.t, a.out.Decode(&answer))
 	return answer.Out, answer.Error
 }
 
@@ -171,7 +166,7 @@ func asAlice(groups ...uint32) Account { return Account{UID: alice, GID: alice, 
 func field(t testing.TB, pid int, file, key string) string {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
-	must(t, err)
+	must.Do(t, err)
 	for line := range strings.Lines(string(text)) {
 		if rest, ok := strings.CutPrefix(line, key); ok {
 			return strings.Join(strings.Fields(rest), " ")
@@ -185,7 +180,7 @@ func field(t testing.TB, pid int, file, key string) string {
 func openFiles(t testing.TB) int {
 	t.Helper()
 	names, err := os.ReadDir("/proc/self/fd")
-	must(t, err)
+	must.Do(t, err)
 	return len(names)
 }
 
@@ -196,7 +191,7 @@ func gone(t testing.TB, pid int) {
 	if errors.Is(err, unix.ESRCH) {
 		return
 	}
-	must(t, err)
+	must.Do(t, err)
 	defer unix.Close(fd)
 	const patience = 60_000 // milliseconds; only a failure waits so long
 	for {
@@ -204,7 +199,7 @@ func gone(t testing.TB, pid int) {
 		if err == unix.EINTR {
 			continue
 		}
-		must(t, err)
+		must.Do(t, err)
 		if n == 0 {
 			t.Fatalf("process %d does not end", pid)
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // world is what the tests of the confinement have: two targets, a source, and
@@ -23,23 +24,23 @@ func newWorld(t *testing.T, owner int) world {
 	w := world{top, filepath.Join(top, "in"), filepath.Join(top, "other"), filepath.Join(top, "source"), filepath.Join(top, "out")}
 	for _, dir := range []string{w.in, w.other, w.source, w.out} {
 		for _, dir := range []string{dir, filepath.Join(dir, "deep")} {
-			must(t, os.Mkdir(dir, 0o755))
+			must.Do(t, os.Mkdir(dir, 0o755))
 			for _, name := range []string{"a", "b", "c"} {
 				put(t, filepath.Join(dir, name), "text", owner, owner, 0o600)
 			}
 			if os.Geteuid() == 0 {
-				must(t, os.Chown(dir, owner, owner))
+				must.Do(t, os.Chown(dir, owner, owner))
 			}
 		}
 	}
 	program, err := os.ReadFile(built(t, "actor", "0")) // static: it needs no other file
-	must(t, err)
+	must.Do(t, err)
 	for _, dir := range []string{w.in, w.source} {
 		put(t, filepath.Join(dir, "program"), string(program), owner, owner, 0o755)
 	}
-	must(t, os.Symlink(filepath.Join(w.out, "a"), filepath.Join(w.in, "link")))
-	must(t, os.Symlink(w.out, filepath.Join(w.in, "linked")))
-	must(t, os.Symlink("../in/c", filepath.Join(w.out, "home")))
+	must.Do(t, os.Symlink(filepath.Join(w.out, "a"), filepath.Join(w.in, "link")))
+	must.Do(t, os.Symlink(w.out, filepath.Join(w.in, "linked")))
+	must.Do(t, os.Symlink("../in/c", filepath.Join(w.out, "home")))
 	return w
 }
 
@@ -227,7 +228,7 @@ func TestConfinedWithoutCaches(t *testing.T) {
 			a.wants("", "read", file)
 		}
 		a.wants("EACCES", "read", filepath.Join(w.out, "a"))
-		must(t, os.WriteFile("/proc/sys/vm/drop_caches", []byte("2"), 0))
+		must.Do(t, os.WriteFile("/proc/sys/vm/drop_caches", []byte("2"), 0))
 	}
 }
 
@@ -235,7 +236,7 @@ func TestConfinedWithoutCaches(t *testing.T) {
 func TestNoRoots(t *testing.T) {
 	needLandlock(t)
 	me, err := self()
-	must(t, err)
+	must.Do(t, err)
 	dir := folder(t, os.Getuid())
 	put(t, filepath.Join(dir, "a"), "text", os.Getuid(), os.Getgid(), 0o600)
 	a := begin(t, Options{Account: me, Root: me.UID == 0})
@@ -251,11 +252,11 @@ func TestNoRoots(t *testing.T) {
 func TestRoots(t *testing.T) {
 	dir := folder(t, os.Getuid())
 	at := func(name string) string { return filepath.Join(dir, name) }
-	must(t, os.MkdirAll(at("d/e"), 0o755))
+	must.Do(t, os.MkdirAll(at("d/e"), 0o755))
 	put(t, at("d/f"), "", os.Getuid(), os.Getgid(), 0o644)
-	must(t, os.Symlink("e", at("d/to e")))
-	must(t, os.Symlink("f", at("d/to f")))
-	must(t, os.Symlink("nowhere", at("d/to nothing")))
+	must.Do(t, os.Symlink("e", at("d/to e")))
+	must.Do(t, os.Symlink("f", at("d/to f")))
+	must.Do(t, os.Symlink("nowhere", at("d/to nothing")))
 	for _, row := range []struct {
 		name        string
 		path        string
@@ -279,7 +280,7 @@ func TestRoots(t *testing.T) {
 				want string
 			}{{Confinement{Read: []string{row.path}}, row.read}, {Confinement{Write: []string{row.path}}, row.write}} {
 				grants, wider, err := side.c.grants()
-				must(t, err)
+				must.Do(t, err)
 				if side.want == "" {
 					if len(grants) != 0 {
 						t.Errorf("got %v", grants)
@@ -307,8 +308,8 @@ func TestRootsAsTheAccountSeesThem(t *testing.T) {
 	needRoot(t)
 	needLandlock(t)
 	closed := folder(t, bob)
-	must(t, os.Chmod(closed, 0o700))
-	must(t, os.Mkdir(filepath.Join(closed, "x"), 0o755))
+	must.Do(t, os.Chmod(closed, 0o700))
+	must.Do(t, os.Mkdir(filepath.Join(closed, "x"), 0o755))
 	_, err := Start(t.Context(), options(t, Options{Account: asAlice(), Roots: Confinement{Read: []string{filepath.Join(closed, "x")}}}))
 	if err == nil || !errors.Is(err, mover.ErrPermission) || !strings.Contains(err.Error(), closed) {
 		t.Errorf("got %v", err)
@@ -345,11 +346,11 @@ func TestMoverWorksConfined(t *testing.T) {
 		Args:  []string{w.source, w.in, state, backup},
 		Env:   []string{"TMPDIR=" + state},
 		Roots: Confinement{Read: []string{w.source}, Write: []string{w.in, w.other, state}}}))
-	must(t, err)
-	defer func() { must(t, p.Stop(0)) }()
+	must.Do(t, err)
+	defer func() { must.Do(t, p.Stop(0)) }()
 	said := make([]byte, 4096)
 	n, err := p.Conn.Read(said)
-	must(t, err)
+	must.Do(t, err)
 	if got := string(said[:n]); !strings.HasSuffix(strings.TrimSpace(got), "<nil>") || !strings.Contains(got, "removed 2 notes 0") {
 		t.Errorf("it says %s", got)
 	}
@@ -372,16 +373,16 @@ func TestReflinkConfined(t *testing.T) {
 	needLandlock(t)
 	dir := folder(t, 0)
 	image, mount := filepath.Join(dir, "image"), filepath.Join(dir, "mount")
-	must(t, os.WriteFile(image, nil, 0o600))
-	must(t, os.Truncate(image, 320<<20))
-	must(t, os.Mkdir(mount, 0o755))
+	must.Do(t, os.WriteFile(image, nil, 0o600))
+	must.Do(t, os.Truncate(image, 320<<20))
+	must.Do(t, os.Mkdir(mount, 0o755))
 	for _, command := range [][]string{{"mkfs.xfs", "-q", "-m", "reflink=1", image}, {"mount", "-o", "loop", image, mount}} {
 		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
 			t.Skipf("%s: %v %s", command[0], err, out)
 		}
 	}
 	defer func() { _ = exec.Command("umount", "-l", mount).Run() }()
-	must(t, os.Chown(mount, alice, alice))
+	must.Do(t, os.Chown(mount, alice, alice))
 	a := begin(t, Options{Account: asAlice(), Roots: Confinement{Write: []string{mount}}})
 	a.wants("", "write", filepath.Join(mount, "a"), "text")
 	a.wants("", "reflink", filepath.Join(mount, "b"), filepath.Join(mount, "a"))

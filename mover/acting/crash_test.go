@@ -4,6 +4,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 // A panic of any goroutine of a process is told as what it is, with its stack; an end of another kind is none.
@@ -22,7 +24,7 @@ func TestCrash(t *testing.T) {
 			if row.panics == "" {
 				a.signal(syscall.SIGKILL)
 			} else {
-				must(t, a.in.Encode(map[string]string{"Op": "panic", "A": row.panics}))
+				must.Do(t, a.in.Encode(map[string]string{"Op": "panic", "A": row.panics}))
 			}
 			<-a.Done()
 			got := a.Crash()

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"datamove.dev/test/must"
 )
 
 // A process that waits is as closed to others as one that works, and gets what it is told
@@ -20,7 +22,7 @@ func TestReady(t *testing.T) {
 	put(t, filepath.Join(other, "file"), "text", alice, alice, 0o600)
 	neighbour := begin(t, Options{Account: asAlice(), Roots: everything})
 	w, err := Ready(options(t, Options{Account: asAlice(), Roots: everything}))
-	must(t, err)
+	must.Do(t, err)
 	for begun := time.Now(); ; { // it has to get as far as that
 		if _, wrong := neighbour.ask("list", fmt.Sprintf("/proc/%d/fd", w.p.PID())); wrong == "EACCES" || wrong == "EPERM" {
 			break
@@ -30,8 +32,8 @@ func TestReady(t *testing.T) {
 		}
 	}
 	p, err := w.Confine(t.Context(), Confinement{Read: []string{dir}})
-	must(t, err)
-	t.Cleanup(func() { must(t, p.Stop(0)) })
+	must.Do(t, err)
+	t.Cleanup(func() { must.Do(t, p.Stop(0)) })
 	a := &actor{p, t, json.NewEncoder(p.Conn), json.NewDecoder(p.Conn)}
 	a.wants("", "read", filepath.Join(dir, "file"))
 	a.wants("EACCES", "read", filepath.Join(other, "file"))
@@ -41,13 +43,13 @@ func TestReadyEnds(t *testing.T) {
 	needRoot(t)
 	files := openFiles(t)
 	w, err := Ready(options(t, Options{Account: asAlice()}))
-	must(t, err)
-	must(t, w.Stop())
+	must.Do(t, err)
+	must.Do(t, w.Stop())
 	gone(t, w.p.PID())
 
 	w, err = Ready(options(t, Options{Account: asAlice()}))
-	must(t, err)
-	must(t, w.p.cmd.Process.Kill())
+	must.Do(t, err)
+	must.Do(t, w.p.cmd.Process.Kill())
 	<-w.p.Done()
 	if _, err := w.Confine(t.Context(), everything); err == nil {
 		t.Error("a process that was killed was confined")

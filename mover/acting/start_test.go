@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // What a process may is what its account may, by uid, gid and groups.
@@ -29,9 +30,9 @@ import (
 func TestActsAsTheUser(t *testing.T) {
 	needRoot(t)
 	was, err := os.Getgroups()
-	must(t, err)
-	must(t, syscall.Setgroups([]int{777, 778})) // groups of ours, which must not get into it
-	defer func() { must(t, syscall.Setgroups(was)) }()
+	must.Do(t, err)
+	must.Do(t, syscall.Setgroups([]int{777, 778})) // groups of ours, which must not get into it
+	defer func() { must.Do(t, syscall.Setgroups(was)) }()
 	mask := syscall.Umask(0o077) // and ours
 	defer syscall.Umask(mask)
 	dir := folder(t, alice)
@@ -86,7 +87,7 @@ func TestActsAsTheUser(t *testing.T) {
 
 func threads(t *testing.T, pid int) (all []string) {
 	names, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	must(t, err)
+	must.Do(t, err)
 	for _, n := range names {
 		all = append(all, "task/"+n.Name())
 	}
@@ -152,16 +153,16 @@ func TestNothingLeaks(t *testing.T) {
 	t.Setenv("DATAMOVE_SECRET", "do not tell")
 	leaked := filepath.Join(folder(t, 0), "leaked")
 	fd, err := unix.Open(leaked, unix.O_RDWR|unix.O_CREAT, 0o600) // without O_CLOEXEC
-	must(t, err)
+	must.Do(t, err)
 	defer unix.Close(fd)
 	var pipe [2]int
-	must(t, unix.Pipe(pipe[:]))
+	must.Do(t, unix.Pipe(pipe[:]))
 	defer unix.Close(pipe[0])
 	defer unix.Close(pipe[1])
 	pipeName, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", pipe[0]))
-	must(t, err)
+	must.Do(t, err)
 	me, err := self()
-	must(t, err)
+	must.Do(t, err)
 	o := options(t, Options{Account: me, Root: me.UID == 0, Env: []string{"TZ=UTC"}, Args: []string{"one", "two"}, Roots: everything})
 	for name, start := range map[string]func() *actor{
 		"by Start": func() *actor { return begin(t, o) },
@@ -207,7 +208,7 @@ func TestNothingLeaks(t *testing.T) {
 
 func closesOnExec(t *testing.T, octal string) bool {
 	flags, err := strconv.ParseUint(octal, 8, 64)
-	must(t, err)
+	must.Do(t, err)
 	return flags&unix.O_CLOEXEC != 0
 }
 
@@ -218,11 +219,11 @@ func unsealed(t *testing.T, o Options, fds ...int) *actor {
 	p := altered(t, o, func(cmd *exec.Cmd) {
 		for _, fd := range fds {
 			fd, err := unix.Dup(fd)
-			must(t, err)
+			must.Do(t, err)
 			cmd.ExtraFiles = append(cmd.ExtraFiles, os.NewFile(uintptr(fd), "leaked"))
 		}
 	})
-	must(t, p.admit(t.Context(), terms{o.Account, o.Roots}))
+	must.Do(t, p.admit(t.Context(), terms{o.Account, o.Roots}))
 	return &actor{p, t, json.NewEncoder(p.Conn), json.NewDecoder(p.Conn)}
 }
 
@@ -230,26 +231,26 @@ func unsealed(t *testing.T, o Options, fds ...int) *actor {
 func altered(t *testing.T, o Options, change func(*exec.Cmd)) *Process {
 	t.Helper()
 	ours, theirs, err := connect()
-	must(t, err)
+	must.Do(t, err)
 	cmd := o.command(os.Geteuid() == 0, theirs, nil)
 	change(cmd)
-	must(t, cmd.Start())
+	must.Do(t, cmd.Start())
 	for _, f := range cmd.ExtraFiles {
-		must(t, f.Close())
+		must.Do(t, f.Close())
 	}
 	p := &Process{Conn: ours, cmd: cmd, done: make(chan struct{})}
 	go p.reap()
-	t.Cleanup(func() { must(t, p.Stop(0)) })
+	t.Cleanup(func() { must.Do(t, p.Stop(0)) })
 	return p
 }
 
 // A program that does not call Enter gets no files either.
 func TestFilesCloseOnExec(t *testing.T) {
 	me, err := self()
-	must(t, err)
+	must.Do(t, err)
 	leaked := filepath.Join(folder(t, os.Getuid()), "leaked")
 	fd, err := unix.Open(leaked, unix.O_RDWR|unix.O_CREAT, 0o600)
-	must(t, err)
+	must.Do(t, err)
 	defer unix.Close(fd)
 	script := filepath.Join(filepath.Dir(leaked), "script")
 	put(t, script, "#!/bin/sh\nls -l /proc/$$/fd >&2\n", os.Getuid(), os.Getgid(), 0o755)
@@ -292,7 +293,7 @@ func TestEnterVerifies(t *testing.T) {
 			})
 			err := p.admit(t.Context(), terms{o.Account, o.Roots})
 			if row.want == "" {
-				must(t, err)
+				must.Do(t, err)
 			} else if !errors.Is(err, mover.ErrPermission) || !strings.Contains(err.Error(), row.want) {
 				t.Errorf("got %v, want %q", err, row.want)
 			}
@@ -368,19 +369,19 @@ type service struct {
 func serviceWith(t *testing.T, o Options, who *syscall.Credential) *service {
 	t.Helper()
 	text, err := os.ReadFile(built(t, "actor", "0"))
-	must(t, err)
+	must.Do(t, err)
 	program := filepath.Join(folder(t, 0), "actor")
 	put(t, program, string(text), 0, 0, 0o755)
 	words, err := json.Marshal(o)
-	must(t, err)
+	must.Do(t, err)
 	cmd := exec.Command(program, "parent", string(words))
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who}
 	in, err := cmd.StdinPipe()
-	must(t, err)
+	must.Do(t, err)
 	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	must.Do(t, err)
+	must.Do(t, cmd.Start())
 	return &service{cmd, t, in, bufio.NewReader(out)}
 }
 
@@ -388,9 +389,9 @@ func serviceWith(t *testing.T, o Options, who *syscall.Credential) *service {
 func (s *service) begin() string {
 	s.t.Helper()
 	_, err := io.WriteString(s.in, "\n")
-	must(s.t, err)
+	must.Do(s.t, err)
 	line, err := s.out.ReadString('\n')
-	must(s.t, err)
+	must.Do(s.t, err)
 	return line
 }
 
@@ -412,8 +413,8 @@ func TestParentIsKilled(t *testing.T) {
 	for _, args := range [][]string{nil, {"deaf"}} {
 		s := serviceWith(t, Options{Args: args, Account: asAlice(), Roots: everything}, nil)
 		pid := s.child(s.begin())
-		must(t, unix.Kill(pid, 0))
-		must(t, s.Process.Kill())
+		must.Do(t, unix.Kill(pid, 0))
+		must.Do(t, s.Process.Kill())
 		if err := s.Wait(); err == nil {
 			t.Error("the parent ended by itself")
 		}
@@ -427,26 +428,26 @@ func TestItself(t *testing.T) {
 	needRoot(t)
 	s := serviceWith(t, Options{Account: asAlice(), Roots: everything}, nil)
 	was, err := os.Stat(s.Path)
-	must(t, err)
-	must(t, os.Chmod(filepath.Dir(s.Path), 0o700))
-	must(t, os.Rename(s.Path, s.Path+".old"))
+	must.Do(t, err)
+	must.Do(t, os.Chmod(filepath.Dir(s.Path), 0o700))
+	must.Do(t, os.Rename(s.Path, s.Path+".old"))
 	put(t, s.Path, "#!/bin/false\n", 0, 0, 0o755)
 	now, err := os.Stat(fmt.Sprintf("/proc/%d/exe", s.child(s.begin())))
-	must(t, err)
+	must.Do(t, err)
 	if !os.SameFile(was, now) {
 		t.Error("another program was started")
 	}
-	must(t, s.Process.Kill())
+	must.Do(t, s.Process.Kill())
 	_ = s.Wait()
 }
 
 // A closed connection ends the process, whatever it is doing.
 func TestClosedConnectionEndsIt(t *testing.T) {
 	me, err := self()
-	must(t, err)
+	must.Do(t, err)
 	a := begin(t, Options{Account: me, Root: me.UID == 0, Args: []string{"deaf"}, Roots: everything})
 	a.wants("", "arguments")
-	must(t, a.Conn.Close())
+	must.Do(t, a.Conn.Close())
 	var exit *exec.ExitError
 	if err := a.Wait(t.Context()); !errors.As(err, &exit) || exit.ExitCode() != orphaned {
 		t.Errorf("it ended with %v", err)
@@ -455,7 +456,7 @@ func TestClosedConnectionEndsIt(t *testing.T) {
 
 func TestStop(t *testing.T) {
 	me, err := self()
-	must(t, err)
+	must.Do(t, err)
 	for _, row := range []struct {
 		name  string
 		args  []string
@@ -473,14 +474,14 @@ func TestStop(t *testing.T) {
 			if !a.Alive() {
 				t.Error("it is not alive")
 			}
-			must(t, a.Stop(row.grace))
+			must.Do(t, a.Stop(row.grace))
 			if a.Alive() {
 				t.Error("it is alive")
 			}
 			if err := a.Wait(t.Context()); err == nil || err.Error() != row.want {
 				t.Errorf("it ended with %v, want %s", err, row.want)
 			}
-			must(t, a.Stop(row.grace))
+			must.Do(t, a.Stop(row.grace))
 			if err := unix.Kill(a.PID(), 0); !errors.Is(err, unix.ESRCH) {
 				t.Errorf("it is still there: %v", err)
 			}
@@ -491,10 +492,10 @@ func TestStop(t *testing.T) {
 // A process that was stopped with SIGSTOP is killed all the same.
 func TestStopOfAStoppedOne(t *testing.T) {
 	me, err := self()
-	must(t, err)
+	must.Do(t, err)
 	a := begin(t, Options{Account: me, Root: me.UID == 0, Roots: everything})
-	must(t, unix.Kill(a.PID(), unix.SIGSTOP))
-	must(t, a.Stop(time.Millisecond))
+	must.Do(t, unix.Kill(a.PID(), unix.SIGSTOP))
+	must.Do(t, a.Stop(time.Millisecond))
 }
 
 // A process that even a kill does not end, as one that waits for a dead file server,
@@ -508,10 +509,10 @@ func TestStopOfOneThatDoesNotEnd(t *testing.T) {
 	if err := os.Mkdir(group, 0o755); err != nil {
 		t.Skipf("no freezer of cgroup v1: %v", err)
 	}
-	defer func() { must(t, os.Remove(group)) }()
+	defer func() { must.Do(t, os.Remove(group)) }()
 	a := begin(t, Options{Account: asAlice()})
-	freeze := func(state string) { must(t, os.WriteFile(group+"/freezer.state", []byte(state), 0)) }
-	must(t, os.WriteFile(group+"/cgroup.procs", []byte(strconv.Itoa(a.PID())), 0))
+	freeze := func(state string) { must.Do(t, os.WriteFile(group+"/freezer.state", []byte(state), 0)) }
+	must.Do(t, os.WriteFile(group+"/cgroup.procs", []byte(strconv.Itoa(a.PID())), 0))
 	freeze("FROZEN")
 	err := a.Stop(0)
 	if !errors.Is(err, mover.ErrTimeout) || !a.Alive() {
@@ -525,7 +526,7 @@ func TestStopOfOneThatDoesNotEnd(t *testing.T) {
 
 func TestWaitIsBounded(t *testing.T) {
 	me, err := self()
-	must(t, err)
+	must.Do(t, err)
 	a := begin(t, Options{Account: me, Root: me.UID == 0, Roots: everything})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -536,7 +537,7 @@ func TestWaitIsBounded(t *testing.T) {
 
 func TestStartThatFails(t *testing.T) {
 	me, err := self()
-	must(t, err)
+	must.Do(t, err)
 	dir := folder(t, 0)
 	script := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -574,7 +575,7 @@ func TestStartThatFails(t *testing.T) {
 			o.Account, o.Root = me, me.UID == 0
 			p, err := Start(row.ctx, o)
 			if err == nil {
-				must(t, p.Stop(0))
+				must.Do(t, p.Stop(0))
 				t.Fatal("it started")
 			}
 			if row.kind != nil && !errors.Is(err, row.kind) || !strings.Contains(err.Error(), row.want) || !strings.HasPrefix(err.Error(), "act as uid ") {
@@ -593,20 +594,20 @@ func TestUnreadableProgram(t *testing.T) {
 	needRoot(t)
 	program := filepath.Join(folder(t, 0), "actor")
 	text, err := os.ReadFile(built(t, "actor", "0"))
-	must(t, err)
+	must.Do(t, err)
 	put(t, program, string(text), 0, 0, 0o711)
 	ours, theirs, err := connect()
-	must(t, err)
+	must.Do(t, err)
 	o := options(t, Options{Path: program, Account: asAlice()})
 	cmd := o.command(true, theirs, nil)
-	must(t, cmd.Start()) // it waits for its terms: Enter did nothing yet
-	must(t, theirs.Close())
+	must.Do(t, cmd.Start()) // it waits for its terms: Enter did nothing yet
+	must.Do(t, theirs.Close())
 	var st unix.Stat_t
-	must(t, unix.Stat(fmt.Sprintf("/proc/%d/environ", cmd.Process.Pid), &st))
+	must.Do(t, unix.Stat(fmt.Sprintf("/proc/%d/environ", cmd.Process.Pid), &st))
 	if st.Uid != 0 {
 		t.Errorf("uid %d may trace it", st.Uid)
 	}
-	must(t, ours.Close())
+	must.Do(t, ours.Close())
 	if err := cmd.Wait(); err == nil {
 		t.Error("it ended well, without its service")
 	}
@@ -640,9 +641,7 @@ func TestManyAtOnce(t *testing.T) {
 			if _, wrong := a.ask("arguments"); wrong != "" {
 				t.Error(wrong)
 			}
-			if err := p.Stop(time.Minute); err != nil {
-				t.Error(err)
-			}
+			must.Tell(t, p.Stop(time.Minute))
 		})
 	}
 	wg.Wait()
@@ -674,11 +673,7 @@ func BenchmarkStart(b *testing.B) {
 	o := options(b, Options{Account: asAlice(team), Roots: Confinement{Read: []string{"/usr"}, Write: []string{dir}}})
 	for b.Loop() {
 		p, err := Start(b.Context(), o)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := p.Stop(0); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, err)
+		must.Do(b, p.Stop(0))
 	}
 }

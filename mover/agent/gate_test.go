@@ -15,6 +15,7 @@ import (
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/shelf"
 	"datamove.dev/mover/swarm"
+	"datamove.dev/test/must"
 )
 
 // vault is an agent with a sealed replica of uid 1001.
@@ -35,11 +36,11 @@ func vault(t *testing.T) (a *Agent, spot shelf.Spot, location string) {
 	if open, err := spot.Make(1001, 1001); err != nil || open != "" {
 		t.Skipf("there are no gates here: %q, %v", open, err)
 	}
-	must(t, os.WriteFile(filepath.Join(dir, path, "file"), []byte("bytes"), 0o644))
+	must.Do(t, os.WriteFile(filepath.Join(dir, path, "file"), []byte("bytes"), 0o644))
 	if why, err := spot.Seal(t.Context()); err != nil || why != "" {
 		t.Skipf("nothing can be sealed here: %q, %v", why, err)
 	}
-	t.Cleanup(func() { must(t, spot.Unseal(context.Background())) })
+	t.Cleanup(func() { must.Do(t, spot.Unseal(context.Background())) })
 	return a, spot, "scratch:" + path
 }
 
@@ -63,17 +64,17 @@ func TestPublishedBehindGate(t *testing.T) {
 		}
 	}
 	_, _, err := spot.LetIn(1002)
-	must(t, err)
+	must.Do(t, err)
 	if !gives(1002) {
 		t.Error("who was let in is not given it")
 	}
-	must(t, spot.ShutOut(1002))
+	must.Do(t, spot.ShutOut(1002))
 	if gives(1002) {
 		t.Error("who was shut out is given it")
 	}
 	old := ".datasets/vision/" + strings.Repeat("b", 64) // where an earlier version has staged it
-	must(t, os.MkdirAll(filepath.Join(a.conf().Tiers["scratch"].Path, old), 0o755))
-	must(t, os.WriteFile(filepath.Join(a.conf().Tiers["scratch"].Path, old, "file"), []byte("bytes"), 0o644))
+	must.Do(t, os.MkdirAll(filepath.Join(a.conf().Tiers["scratch"].Path, old), 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(a.conf().Tiers["scratch"].Path, old, "file"), []byte("bytes"), 0o644))
 	if at = "scratch:" + old; !gives(1003) {
 		t.Error("what has no gate is not given to who may read it")
 	}
@@ -91,7 +92,7 @@ func TestLent(t *testing.T) {
 	a, spot, at := vault(t)
 	begin := func() *process {
 		p := &process{job: &agentv1.Job{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_RELEASE, Target: at}}}
-		must(t, a.prepareShelf(t.Context(), p, account.Account{UID: 1002, GID: 1002}))
+		must.Do(t, a.prepareShelf(t.Context(), p, account.Account{UID: 1002, GID: 1002}))
 		return p
 	}
 	is := func(what string, in bool) {
@@ -108,15 +109,15 @@ func TestLent(t *testing.T) {
 	second.leaveShelf()
 	is("both have", false)
 	third := begin()
-	a.gates.keep(spot, 1002, func() { _, _, err := spot.LetIn(1002); must(t, err) })
+	a.gates.keep(spot, 1002, func() { _, _, err := spot.LetIn(1002); must.Do(t, err) })
 	third.leaveShelf()
 	is("they were let in meanwhile", true)
 	fourth := begin()
 	fourth.leaveShelf()
 	is("they were in before", true)
-	must(t, spot.ShutOut(1002))
+	must.Do(t, spot.ShutOut(1002))
 	fifth := begin()
-	must(t, spot.ShutOut(1002)) // a look has found that they may not
+	must.Do(t, spot.ShutOut(1002)) // a look has found that they may not
 	fifth.leaveShelf()
 	is("they were shut out meanwhile", false)
 	if len(a.gates.all) > 0 {
@@ -132,7 +133,7 @@ func TestSealEnds(t *testing.T) {
 	p := newProcess(a, &pb.Task{}, &agentv1.Job{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_STAGE, Target: at}})
 	p.lead = newSession(1)
 	for _, ended := range []bool{false, true} {
-		must(t, spot.Unseal(t.Context()))
+		must.Do(t, spot.Unseal(t.Context()))
 		if ended {
 			p.cancel()
 			p.leaveShelf()

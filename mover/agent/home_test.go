@@ -11,6 +11,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/account"
 	"datamove.dev/mover/config"
+	"datamove.dev/test/must"
 )
 
 // TestHome: who writes to a directory of their own gets it, and nobody gets one that others will be given.
@@ -33,15 +34,11 @@ func TestHome(t *testing.T) {
 	}
 	const copying = pb.TaskKind_TASK_KIND_COPY
 	for range 2 {
-		if err := begin(copying, "scratch:jobs/7.1001/imagenet"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, begin(copying, "scratch:jobs/7.1001/imagenet"))
 	}
 	for path, want := range map[string]struct{ uid, gid, mode uint32 }{"jobs": {0, 0, 0o711}, "jobs/7.1001": {1001, 1002, 0o700}} {
 		info, err := os.Lstat(filepath.Join(dir, path))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if st := info.Sys().(*syscall.Stat_t); st.Uid != want.uid || st.Gid != want.gid || st.Mode&0o7777 != want.mode {
 			t.Errorf("%s is of %d:%d with %04o", path, st.Uid, st.Gid, st.Mode)
 		}
@@ -57,15 +54,11 @@ func TestHome(t *testing.T) {
 			t.Errorf("%s: %v", target, err)
 		}
 	}
-	if err := begin(pb.TaskKind_TASK_KIND_REMOVE, "scratch:jobs/8.1001"); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, begin(pb.TaskKind_TASK_KIND_REMOVE, "scratch:jobs/8.1001"))
 	if left, err := os.ReadDir(dir + "/jobs"); err != nil || len(left) != 1 {
 		t.Errorf("there are %v, %v", left, err)
 	}
-	if err := errors.Join(os.RemoveAll(dir+"/jobs"), os.Symlink(out, dir+"/jobs")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.RemoveAll(dir+"/jobs"), os.Symlink(out, dir+"/jobs")))
 	if err := begin(copying, "scratch:jobs/9.1001/x"); !errors.Is(err, mover.ErrConflict) {
 		t.Errorf("behind a link: %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/account"
 	"datamove.dev/mover/config"
+	"datamove.dev/test/must"
 )
 
 // All that a tier says of a bucket goes to the process that opens it: what were left out
@@ -30,9 +31,7 @@ func TestAccessHasAll(t *testing.T) {
 		}
 	}
 	access, err := new(Agent).access("cold", config.Tier{Level: "cold", S3: s}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	got := reflect.ValueOf(access).Elem()
 	for i := range got.NumField() {
 		if got.Field(i).Kind() == reflect.String {
@@ -87,9 +86,7 @@ func TestKeysOfTheJob(t *testing.T) {
 	p := &process{agent: &Agent{o: Options{Config: func() *config.Config { return conf }}}}
 	p.job = &agentv1.Job{Tiers: []*agentv1.TierAccess{{Name: "cold", S3: true}, {Name: "warm"}, {Name: "gone", S3: true}}}
 	for _, text := range []string{"first", "second"} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 		if r, err := p.Keys(t.Context(), &agentv1.KeysRequest{Tier: "cold"}); err != nil || r.GetKeys() != text {
 			t.Errorf("%q, %v; want %q", r.GetKeys(), err, text)
 		}
@@ -142,9 +139,7 @@ func TestEndsOfBursts(t *testing.T) {
 func TestFilesOfOthers(t *testing.T) {
 	dir := t.TempDir()
 	private := filepath.Join(dir, "private.pem")
-	if err := os.WriteFile(private, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(private, nil, 0o600))
 	t.Setenv("HOME", dir)
 	t.Setenv("AWS_CONFIG_FILE", filepath.Join(dir, "config"))
 	for bundle, want := range map[string][]string{"/etc/passwd": {"/etc/passwd"}, private: nil, filepath.Join(dir, "none"): nil, "": nil, "relative": nil} {

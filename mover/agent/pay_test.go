@@ -7,6 +7,7 @@ import (
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover/share"
+	"datamove.dev/test/must"
 )
 
 // TestPayShared: who reads a source with others pays for what it reads of it, and not for what they give.
@@ -17,7 +18,7 @@ func TestPayShared(t *testing.T) {
 		p := &process{agent: a, turns: map[uint64]func(share.Cost){}, charges: []share.Charge{{Endpoint: "cold"}, {Endpoint: "hot", Write: true}}}
 		took := func(f func() error) time.Duration {
 			begun := time.Now()
-			must(t, f())
+			must.Do(t, f())
 			return time.Since(begun)
 		}
 		turn := func(shared bool) func() error {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // TestReplicaIsReadAs: who may not read a file of a replica is not given it by its node, and nobody is given what is not in it.
@@ -17,17 +18,17 @@ import (
 func TestReplicaIsReadAs(t *testing.T) {
 	dir := t.TempDir()
 	outside := filepath.Join(dir, "outside")
-	must(t, os.WriteFile(outside, []byte("secret"), 0o644))
+	must.Do(t, os.WriteFile(outside, []byte("secret"), 0o644))
 	root := filepath.Join(dir, "replica")
 	for name, mode := range map[string]os.FileMode{"open/all": 0o644, "open/own": 0o600, "open/group": 0o640, "open/notgroup": 0o604, "closed/deep/all": 0o644, "none": 0o044} {
-		must(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755))
-		must(t, os.WriteFile(filepath.Join(root, name), []byte("bytes"), mode))
-		must(t, os.Chmod(filepath.Join(root, name), mode))
+		must.Do(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755))
+		must.Do(t, os.WriteFile(filepath.Join(root, name), []byte("bytes"), mode))
+		must.Do(t, os.Chmod(filepath.Join(root, name), mode))
 	}
-	must(t, os.Chmod(filepath.Join(root, "closed"), 0o700))
-	must(t, os.Symlink(outside, filepath.Join(root, "link")))
-	must(t, os.Symlink("open", filepath.Join(root, "other")))
-	must(t, unix.Mkfifo(filepath.Join(root, "fifo"), 0o644))
+	must.Do(t, os.Chmod(filepath.Join(root, "closed"), 0o700))
+	must.Do(t, os.Symlink(outside, filepath.Join(root, "link")))
+	must.Do(t, os.Symlink("open", filepath.Join(root, "other")))
+	must.Do(t, unix.Mkfifo(filepath.Join(root, "fifo"), 0o644))
 	self := uint32(os.Geteuid())
 	for _, row := range []struct {
 		name  string
@@ -50,7 +51,7 @@ func TestReplicaIsReadAs(t *testing.T) {
 		{"absent", true, false},
 	} {
 		fd, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY, 0)
-		must(t, err)
+		must.Do(t, err)
 		r := replica{fd: fd, uid: self}
 		if !row.owner {
 			r.uid = self + 1000
@@ -63,13 +64,6 @@ func TestReplicaIsReadAs(t *testing.T) {
 		if err := r.read("open/all", 2, into); !errors.Is(err, mover.ErrNotExist) {
 			t.Errorf("more than there is: %v", err)
 		}
-		must(t, unix.Close(fd))
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+		must.Do(t, unix.Close(fd))
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/account"
 	"datamove.dev/mover/config"
+	"datamove.dev/test/must"
 )
 
 // TestShelf: the folders that datasets are staged to belong to who stages, and to nobody of
@@ -36,18 +37,14 @@ func TestShelf(t *testing.T) {
 	owner := func(path string) (uid uint32, mode fs.FileMode) {
 		t.Helper()
 		info, err := os.Lstat(filepath.Join(dir, path))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return info.Sys().(*syscall.Stat_t).Uid, info.Mode().Perm()
 	}
 	makeShelf := func(s *pb.TaskSpec, uid uint32) error {
 		return a.prepareShelf(t.Context(), &process{job: &agentv1.Job{Spec: s}}, account.Account{UID: uid, GID: uid})
 	}
 	for at, uid := range map[string]uint32{"a": 1001, "b": 1002, "c/data": 1003} {
-		if err := makeShelf(spec(stage, "scratch:.datasets/d/"+at), uid); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, makeShelf(spec(stage, "scratch:.datasets/d/"+at), uid))
 	}
 	for path, want := range map[string]uint32{".datasets": 0, ".datasets/d": 0, ".datasets/d/a": 1001, ".datasets/d/b": 1002, ".datasets/d/c/data": 1003} {
 		if uid, mode := owner(path); uid != want || mode != 0o755 {
@@ -70,9 +67,7 @@ func TestShelf(t *testing.T) {
 	}
 
 	for _, err := range []error{os.Mkdir(dir+"/out", 0o755), os.Symlink(dir+"/out", dir+"/.datasets/evil"), os.WriteFile(dir+"/.datasets/d/b/f", nil, 0o644)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	if err := makeShelf(spec(stage, "scratch:.datasets/evil/x"), 1001); !errors.Is(err, mover.ErrConflict) {
 		t.Errorf("behind a link: %v", err)
@@ -86,9 +81,7 @@ func TestShelf(t *testing.T) {
 	if _, err := os.Lstat(dir + "/.datasets/d/b/f"); err != nil {
 		t.Error(err)
 	}
-	if err := os.Remove(dir + "/.datasets/d/b/f"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(dir+"/.datasets/d/b/f"))
 	a.clearShelf(spec(release, "scratch:.datasets/d/b"))
 	if _, err := os.Lstat(dir + "/.datasets/d"); err == nil {
 		t.Error("the folder of a name that has nothing stays")

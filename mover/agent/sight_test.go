@@ -11,6 +11,7 @@ import (
 
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/posix"
+	"datamove.dev/test/must"
 )
 
 // TestSights: a tier is seen when it is there, and one that hangs keeps nobody.
@@ -28,16 +29,12 @@ func TestSights(t *testing.T) {
 	path := filepath.Join(dir, "tier")
 	tier := config.Tier{Path: path}
 	eventually("not there", tier, false)
-	if err := os.Mkdir(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(path, 0o755))
 	eventually("mounted", tier, true)
 	if got := s.at("x", tier); got.total == 0 || got.free > got.total {
 		t.Errorf("it has %+v", got)
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(path))
 	eventually("gone", tier, false)
 
 	hung := &looking{last: sight{there: true, total: 7}, at: time.Now(), done: make(chan struct{})} // a look that does not end
@@ -58,9 +55,7 @@ func TestSights(t *testing.T) {
 func TestNotMounted(t *testing.T) {
 	dir := t.TempDir()
 	here, err := posix.KindAt(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var said strings.Builder
 	s := sights{log: slog.New(slog.NewTextHandler(&said, nil))}
 	l := &looking{}

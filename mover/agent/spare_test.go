@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"datamove.dev/mover/acting"
+	"datamove.dev/test/must"
 )
 
 // idler is a process that waits for ever.
@@ -36,9 +37,7 @@ func TestSpares(t *testing.T) {
 	if first == nil || s.take(spareKey(idler("a"))) != nil {
 		t.Fatal("a process is not taken once")
 	}
-	if err := first.Stop(); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, first.Stop())
 
 	for i := range sparesMost + 2 {
 		s.prepare(idler(fmt.Sprint(i)))

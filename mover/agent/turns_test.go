@@ -11,6 +11,7 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/share"
+	"datamove.dev/test/must"
 )
 
 // TestWeights: of the turns of a node each project has what the coordinator says, from the
@@ -60,16 +61,12 @@ func TestPay(t *testing.T) {
 		write := share.Charge{Endpoint: "archive", Write: true, Bytes: 10 * mib}
 		pays := func(c share.Charge) time.Duration {
 			begun := time.Now()
-			if err := a.Pay(t.Context(), c.Endpoint, c.Write, c.Bytes, c.Ops); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, a.Pay(t.Context(), c.Endpoint, c.Write, c.Bytes, c.Ops))
 			return time.Since(begun)
 		}
 		a.turns.limit(&agentv1.Limits{Limits: []*agentv1.Limit{{Endpoint: "archive", Write: true, BytesPerSecond: 10 * mib}}})
 		release, _, err := a.turns.acquire(t.Context(), flow("vision"), share.Cost{Bytes: 10 * mib}, share.Width{Most: 1, Fill: 1}, []share.Charge{write})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		release(share.Cost{Bytes: 10 * mib})
 		if took := pays(write); took < 900*time.Millisecond || took > 1100*time.Millisecond {
 			t.Errorf("behind what a process wrote it waited %v", took)

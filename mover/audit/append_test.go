@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // TestManyCallers appends from many goroutines, with small files, while others ask
@@ -27,16 +28,12 @@ func TestManyCallers(t *testing.T) {
 	for c := range callers {
 		all.Go(func() {
 			for n := range each {
-				if err := l.Append(t.Context(), submit(fmt.Sprintf("%d-%d", c, n))); err != nil {
-					t.Error(err)
-				}
+				must.Tell(t, l.Append(t.Context(), submit(fmt.Sprintf("%d-%d", c, n))))
 				if l.Head().Sequence < uint64(n) {
 					t.Error("the head is behind")
 				}
 			}
-			if err := l.Rotate(); err != nil {
-				t.Error(err)
-			}
+			must.Tell(t, l.Rotate())
 		})
 	}
 	all.Wait()
@@ -87,7 +84,7 @@ func TestOneSyncForMany(t *testing.T) {
 		g.pass <- nil
 		g.pass <- nil
 		for range 64 {
-			check(t, <-results)
+			must.Do(t, <-results)
 		}
 		if g.syncs != 2 || len(reasons(t, l.dir)) != 64 || l.Head().Sequence != 65 {
 			t.Errorf("%d syncs, head %v", g.syncs, l.Head())
@@ -109,7 +106,7 @@ func TestGroupsAreBounded(t *testing.T) {
 		}
 		synctest.Wait()
 		g.pass <- nil
-		check(t, <-first)
+		must.Do(t, <-first)
 		g.pass <- nil
 		synctest.Wait()
 		if n := len(results); n < 10 || n > groupBytes/maxLocations {
@@ -117,7 +114,7 @@ func TestGroupsAreBounded(t *testing.T) {
 		}
 		close(g.pass)
 		for range 63 {
-			check(t, <-results)
+			must.Do(t, <-results)
 		}
 	})
 }
@@ -138,7 +135,7 @@ func TestGivesUp(t *testing.T) {
 			t.Errorf("%d are queued", len(l.queue))
 		}
 		g.pass <- nil
-		check(t, <-results)
+		must.Do(t, <-results)
 		if err := l.Append(ctx, submit("late")); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
@@ -154,8 +151,8 @@ func TestClosed(t *testing.T) {
 		closed := make(chan error)
 		go func() { closed <- l.Close() }()
 		g.pass <- nil
-		check(t, <-results)
-		check(t, <-closed)
+		must.Do(t, <-results)
+		must.Do(t, <-closed)
 		if err := errors.Join(l.Append(t.Context(), submit("late")), l.Rotate()); !errors.Is(err, fs.ErrClosed) {
 			t.Error(err)
 		}
@@ -222,7 +219,7 @@ func TestTouched(t *testing.T) {
 		dir := t.TempDir()
 		l := opened(t, dir, Options{})
 		appended(t, l, "a")
-		check(t, touch(filepath.Join(dir, fileName(1))))
+		must.Do(t, touch(filepath.Join(dir, fileName(1))))
 		for range 2 {
 			if err := l.Append(t.Context(), submit("b")); !errors.Is(err, mover.ErrChanged) {
 				t.Errorf("%s: %v", name, err)
@@ -240,7 +237,7 @@ func TestNoSync(t *testing.T) {
 	if syncs != 0 {
 		t.Errorf("%d syncs for two records", syncs)
 	}
-	check(t, l.Rotate())
+	must.Do(t, l.Rotate())
 	if syncs != 1 {
 		t.Errorf("%d syncs for a new file", syncs)
 	}
@@ -250,9 +247,7 @@ func TestNoSync(t *testing.T) {
 // TestKernelSyncs: what is called when no test watches is fdatasync(2), which takes no pipe.
 func TestKernelSyncs(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer r.Close()
 	defer w.Close()
 	if err := datasync(w); !errors.Is(err, unix.EINVAL) {

@@ -16,6 +16,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) {
@@ -23,17 +24,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func opened(t testing.TB, dir string, o Options) *Log {
 	t.Helper()
 	l, err := Open(dir, o)
-	check(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = l.Close() }) // again, where a test has closed it
 	return l
 }
@@ -56,7 +50,7 @@ func submit(reason string) Record {
 func reasons(t testing.TB, dir string) (found []string) {
 	t.Helper()
 	for e, err := range Entries(context.Background(), dir) {
-		check(t, err)
+		must.Do(t, err)
 		if e.Kind == Decision {
 			found = append(found, e.Reason)
 		}
@@ -67,14 +61,14 @@ func reasons(t testing.TB, dir string) (found []string) {
 func whole(t testing.TB, dir string, heads ...Head) Summary {
 	t.Helper()
 	s, err := Verify(context.Background(), dir, heads...)
-	check(t, err)
+	must.Do(t, err)
 	return s
 }
 
 func appended(t testing.TB, l *Log, reasons ...string) {
 	t.Helper()
 	for _, reason := range reasons {
-		check(t, l.Append(context.Background(), submit(reason)))
+		must.Do(t, l.Append(context.Background(), submit(reason)))
 	}
 }
 
@@ -93,8 +87,8 @@ func TestGoesOn(t *testing.T) {
 			appended(t, l, want[len(want)-1])
 			heads = append(heads, l.Head())
 		}
-		check(t, l.Close())
-		check(t, l.Close())
+		must.Do(t, l.Close())
+		must.Do(t, l.Close())
 	}
 	if got := reasons(t, dir); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
@@ -105,7 +99,7 @@ func TestGoesOn(t *testing.T) {
 	}
 	for name, want := range map[string]fs.FileMode{"": fs.ModeDir | 0o700, fileName(1): 0o600, lockName: 0o600} {
 		st, err := os.Stat(filepath.Join(dir, name))
-		check(t, err)
+		must.Do(t, err)
 		if st.Mode() != want {
 			t.Errorf("%s has the mode %v", name, st.Mode())
 		}
@@ -122,7 +116,7 @@ func TestOneAtATime(t *testing.T) {
 	if s := whole(t, dir, l.Head()); !s.InUse {
 		t.Error("it is not in use")
 	}
-	check(t, l.Close())
+	must.Do(t, l.Close())
 	if s := whole(t, dir); s.InUse {
 		t.Error("it is in use")
 	}
@@ -140,24 +134,24 @@ func TestRotation(t *testing.T) {
 		want = append(want, fmt.Sprint(n))
 		appended(t, l, want[n])
 		files, err := list(dir)
-		check(t, err)
+		must.Do(t, err)
 		for _, first := range files[:len(files)-1] {
 			text, err := os.ReadFile(filepath.Join(dir, fileName(first)))
-			check(t, err)
+			must.Do(t, err)
 			if was, known := before[first]; known && was != string(text) {
 				t.Errorf("%s has changed", fileName(first))
 			}
 			before[first] = string(text)
 		}
 	}
-	check(t, l.Rotate())
+	must.Do(t, l.Rotate())
 	files, head := whole(t, dir).Files, l.Head()
-	check(t, l.Rotate()) // nothing in it: it stays
+	must.Do(t, l.Rotate()) // nothing in it: it stays
 	if files < 4 || l.Head() != head || whole(t, dir, head).Files != files {
 		t.Errorf("%d files", files)
 	}
 	appended(t, l, "last")
-	check(t, l.Close())
+	must.Do(t, l.Close())
 	if got := reasons(t, dir); !slices.Equal(got, append(want, "last")) {
 		t.Errorf("%q", got)
 	}
@@ -168,9 +162,9 @@ func TestLocationsAreADigest(t *testing.T) {
 		dir := t.TempDir()
 		l := opened(t, dir, Options{KeepLocations: keep})
 		appended(t, l, "a")
-		check(t, l.Append(t.Context(), Record{Method: "lease.expire", Object: "lease/4"}))
+		must.Do(t, l.Append(t.Context(), Record{Method: "lease.expire", Object: "lease/4"}))
 		for e, err := range Entries(t.Context(), dir) {
-			check(t, err)
+			must.Do(t, err)
 			switch {
 			case e.Method == "lease.expire" && (e.Digest != Hash{} || e.Locations != nil || e.HasUID || e.Allowed):
 				t.Errorf("%+v", e)
@@ -200,10 +194,10 @@ func TestOpenRefuses(t *testing.T) {
 		}, mover.ErrCorrupt},
 	} {
 		dir := t.TempDir()
-		check(t, row.make(dir))
+		must.Do(t, row.make(dir))
 		l, err := Open(dir, Options{})
 		if err == nil {
-			check(t, l.Close())
+			must.Do(t, l.Close())
 		}
 		if err == nil || row.want != nil && !errors.Is(err, row.want) {
 			t.Errorf("%s: %v", row.name, err)
@@ -216,12 +210,12 @@ func TestDamagedLogIsLeftAlone(t *testing.T) {
 	dir := t.TempDir()
 	l := opened(t, dir, Options{})
 	appended(t, l, "first", "second", "third")
-	check(t, l.Close())
+	must.Do(t, l.Close())
 	path := filepath.Join(dir, fileName(1))
 	text, err := os.ReadFile(path)
-	check(t, err)
+	must.Do(t, err)
 	forged := strings.Replace(string(text), "second", "Second", 1)
-	check(t, os.WriteFile(path, []byte(forged), 0o600))
+	must.Do(t, os.WriteFile(path, []byte(forged), 0o600))
 	_, err = Open(dir, Options{})
 	var b *Break
 	if !errors.As(err, &b) || b.Line != 3 || !errors.Is(err, mover.ErrCorrupt) {
@@ -249,7 +243,7 @@ func TestVerifyStops(t *testing.T) {
 		t.Error(err)
 	}
 	for e, err := range Entries(t.Context(), dir) {
-		check(t, err)
+		must.Do(t, err)
 		if e.Sequence > 1 {
 			t.Error("it goes on when its reader has left")
 		}

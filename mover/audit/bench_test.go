@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 // BenchmarkAppend is one decision on the disk, asked for by so many callers at once.
@@ -17,9 +19,7 @@ func BenchmarkAppend(b *testing.B) {
 				for c := range callers {
 					all.Go(func() {
 						for range (b.N + c) / callers { // b.N together
-							if err := l.Append(b.Context(), submit("project vision")); err != nil {
-								b.Error(err)
-							}
+							must.Tell(b, l.Append(b.Context(), submit("project vision")))
 						}
 					})
 				}
@@ -34,10 +34,10 @@ func BenchmarkVerify(b *testing.B) {
 	dir := b.TempDir()
 	l := opened(b, dir, Options{NoSync: true})
 	for range 20_000 {
-		check(b, l.Append(b.Context(), submit("project vision")))
+		must.Do(b, l.Append(b.Context(), submit("project vision")))
 	}
 	b.SetBytes(l.size)
-	check(b, l.Close())
+	must.Do(b, l.Close())
 	for b.Loop() {
 		whole(b, dir)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"datamove.dev/test/must"
 	_ "datamove.dev/test/seed" // of rapid
 )
 
@@ -25,7 +26,7 @@ func TestGolden(t *testing.T) {
 	golden := filepath.Join("testdata", "v1")
 	dir := t.TempDir()
 	if *update {
-		check(t, os.RemoveAll(golden))
+		must.Do(t, os.RemoveAll(golden))
 		dir = golden
 	}
 	o := Options{KeepLocations: true, now: clock(), chain: "000102030405060708090a0b0c0d0e0f"}
@@ -37,17 +38,17 @@ func TestGolden(t *testing.T) {
 		{Peer: "10.0.0.99:1", Method: "/datamove.v1.AdminService/DrainAgent", Object: "node-7", Code: "UNAUTHENTICATED", Reason: "no client certificate"},
 		{Method: "lease.expire", Object: "dataset vision, slurm:1234", Allowed: true, Reason: "its time was over"},
 	} {
-		check(t, l.Append(t.Context(), r))
+		must.Do(t, l.Append(t.Context(), r))
 	}
-	check(t, l.Rotate())
-	check(t, l.Append(t.Context(), Record{Actor: "m\u00e4x \"quoted\" \\ \x1b[31m\n{\"sequence\":9}\x7f \u202e \U0001f4be \xff",
+	must.Do(t, l.Rotate())
+	must.Do(t, l.Append(t.Context(), Record{Actor: "m\u00e4x \"quoted\" \\ \x1b[31m\n{\"sequence\":9}\x7f \u202e \U0001f4be \xff",
 		Method: "/datamove.v1.TaskService/SubmitTask", Locations: []string{"/odd\xff\nname", ""}, Code: "INVALID_ARGUMENT"}))
-	check(t, l.Close())
+	must.Do(t, l.Close())
 	for _, first := range []uint64{1, 6} {
 		got, err := os.ReadFile(filepath.Join(dir, fileName(first)))
-		check(t, err)
+		must.Do(t, err)
 		want, err := os.ReadFile(filepath.Join(golden, fileName(first)))
-		check(t, err)
+		must.Do(t, err)
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s is\n%swant\n%s", fileName(first), got, want)
 		}
@@ -59,18 +60,18 @@ func TestGolden(t *testing.T) {
 func TestGoldenTorn(t *testing.T) {
 	dir := t.TempDir()
 	before, err := os.ReadFile(filepath.Join("testdata", "torn.jsonl"))
-	check(t, err)
+	must.Do(t, err)
 	path := filepath.Join(dir, fileName(1))
-	check(t, os.WriteFile(path, before, 0o600))
-	check(t, opened(t, dir, Options{now: clock()}).Close())
+	must.Do(t, os.WriteFile(path, before, 0o600))
+	must.Do(t, opened(t, dir, Options{now: clock()}).Close())
 	got, err := os.ReadFile(path)
-	check(t, err)
+	must.Do(t, err)
 	mended := filepath.Join("testdata", "mended.jsonl")
 	if *update {
-		check(t, os.WriteFile(mended, got, 0o600))
+		must.Do(t, os.WriteFile(mended, got, 0o600))
 	}
 	want, err := os.ReadFile(mended)
-	check(t, err)
+	must.Do(t, err)
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
@@ -108,9 +109,7 @@ func TestLines(t *testing.T) {
 			t.Fatalf("the hash is not what the package comment says: %s", line)
 		}
 		got, err := decode(line[:len(line)-1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if want := legible(e); !reflect.DeepEqual(got, want) {
 			t.Fatalf("%+v\nwant %+v", got, want)
 		}
@@ -194,7 +193,7 @@ func TestNoSecrets(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	for _, name := range []string{"torn.jsonl", "mended.jsonl", filepath.Join("v1", fileName(1)), filepath.Join("v1", fileName(6))} {
 		text, err := os.ReadFile(filepath.Join("testdata", name))
-		check(f, err)
+		must.Do(f, err)
 		for line := range strings.Lines(string(text)) {
 			object, _, _ := strings.Cut(line, hashField)
 			f.Add([]byte(object))

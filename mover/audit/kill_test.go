@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 )
 
 // childOptions make it likely that a kill meets a rotation.
@@ -98,7 +99,7 @@ func TestKillNoSync(t *testing.T) {
 // was told of is there, and the log goes on.
 func TestKillInside(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "audit")
-	check(t, os.Mkdir(dir, 0o700))
+	must.Do(t, os.Mkdir(dir, 0o700))
 	kill.Prefixes(t, "append few", dir, dir, func(t testing.TB, left string, said []string) {
 		told := map[string]bool{}
 		for _, line := range said {
@@ -106,8 +107,8 @@ func TestKillInside(t *testing.T) {
 		}
 		compare(t, left, told, Head{})
 		l := opened(t, left, Options{})
-		check(t, l.Append(t.Context(), submit("next")))
-		check(t, l.Close())
+		must.Do(t, l.Append(t.Context(), submit("next")))
+		must.Do(t, l.Close())
 		told["next"] = true
 		compare(t, left, told, Head{})
 	})
@@ -118,7 +119,7 @@ func TestKillInside(t *testing.T) {
 func compare(t testing.TB, dir string, told map[string]bool, earlier Head) Head {
 	t.Helper()
 	l := opened(t, dir, childOptions)
-	check(t, l.Close())
+	must.Do(t, l.Close())
 	heads := []Head{l.Head()}
 	if earlier.Sequence > 0 {
 		heads = append(heads, earlier)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // written returns the text of a log of one file.
@@ -19,23 +20,23 @@ func written(t *testing.T, o Options, reasons ...string) string {
 	dir := t.TempDir()
 	l := opened(t, dir, o)
 	appended(t, l, reasons...)
-	check(t, l.Close())
+	must.Do(t, l.Close())
 	text, err := os.ReadFile(filepath.Join(dir, fileName(1)))
-	check(t, err)
+	must.Do(t, err)
 	return string(text)
 }
 
 // interrupted opens a log whose file has this text, and goes on.
 func interrupted(t *testing.T, text string) (Entry, string) {
 	dir := t.TempDir()
-	check(t, os.WriteFile(filepath.Join(dir, fileName(1)), []byte(text), 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, fileName(1)), []byte(text), 0o600))
 	l := opened(t, dir, Options{})
 	appended(t, l, "next")
-	check(t, l.Close())
+	must.Do(t, l.Close())
 	whole(t, dir, l.Head())
 	var cut Entry
 	for e, err := range Entries(t.Context(), dir) {
-		check(t, err)
+		must.Do(t, err)
 		if e.Kind == Cut {
 			cut = e
 		}
@@ -90,13 +91,13 @@ func TestKilledWhileCutting(t *testing.T) {
 	last := strings.LastIndexByte(text[:len(text)-1], '\n') + 1
 	dir := t.TempDir()
 	path := filepath.Join(dir, fileName(1))
-	check(t, os.WriteFile(path, []byte(text[:len(text)-1]), 0o600))
+	must.Do(t, os.WriteFile(path, []byte(text[:len(text)-1]), 0o600))
 	_, err := Open(dir, Options{datasync: func(*os.File) error { return unix.EIO }})
 	if !errors.Is(err, unix.EIO) {
 		t.Fatal(err)
 	}
 	after, err := os.ReadFile(path)
-	check(t, err)
+	must.Do(t, err)
 	for end := last; end < len(after); end++ {
 		half := string(after[:end]) + text[min(end, len(text)-1):len(text)-1]
 		if cut, left := interrupted(t, half); cut.Bytes == 0 || left != "a next" {
@@ -110,10 +111,10 @@ func TestKilledWhileRotating(t *testing.T) {
 	dir := t.TempDir()
 	l := opened(t, dir, Options{})
 	appended(t, l, "a")
-	check(t, l.Close())
-	check(t, os.WriteFile(filepath.Join(dir, newName), []byte(`{"sequence":3,`), 0o600))
+	must.Do(t, l.Close())
+	must.Do(t, os.WriteFile(filepath.Join(dir, newName), []byte(`{"sequence":3,`), 0o600))
 	l = opened(t, dir, Options{})
-	check(t, l.Rotate())
+	must.Do(t, l.Rotate())
 	appended(t, l, "b")
 	if got := reasons(t, dir); !slices.Equal(got, []string{"a", "b"}) || whole(t, dir, l.Head()).Files != 2 {
 		t.Errorf("%q", got)
@@ -128,8 +129,8 @@ func TestDiskFull(t *testing.T) {
 		if err := unix.Mount("tmpfs", mount, "tmpfs", 0, "size=128k"); err != nil {
 			t.Skip("can not mount: ", err)
 		}
-		t.Cleanup(func() { check(t, unix.Unmount(mount, unix.MNT_DETACH)) })
-		check(t, os.WriteFile(filepath.Join(mount, "ballast"), make([]byte, 64<<10), 0o600))
+		t.Cleanup(func() { must.Do(t, unix.Unmount(mount, unix.MNT_DETACH)) })
+		must.Do(t, os.WriteFile(filepath.Join(mount, "ballast"), make([]byte, 64<<10), 0o600))
 		dir := filepath.Join(mount, "audit")
 		l := opened(t, dir, Options{RotateBytes: rotate})
 		refused, n := 0, 0
@@ -141,11 +142,11 @@ func TestDiskFull(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		check(t, os.Remove(filepath.Join(mount, "ballast")))
+		must.Do(t, os.Remove(filepath.Join(mount, "ballast")))
 		appended(t, l, "after")
 		if s := whole(t, dir, l.Head()); s.Decisions != int64(n-refused+1) || s.Cuts != 0 || s.Files == 1 != (rotate == 0) {
 			t.Errorf("%d appends, %d refused: %+v", n, refused, s)
 		}
-		check(t, l.Close())
+		must.Do(t, l.Close())
 	}
 }

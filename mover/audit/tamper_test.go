@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // files are the lines of a log, by the number of its file: 1, 2, 3.
@@ -28,11 +29,11 @@ func model(t testing.TB, o Options) (files, Head) {
 	l := opened(t, dir, o)
 	for n := range 9 {
 		if n%3 == 0 {
-			check(t, l.Rotate())
+			must.Do(t, l.Rotate())
 		}
 		appended(t, l, fmt.Sprintf("decision %d", n))
 	}
-	check(t, l.Close())
+	must.Do(t, l.Close())
 	return readFiles(t, dir), l.Head()
 }
 
@@ -43,7 +44,7 @@ func readFiles(t testing.TB, dir string) files {
 	f := files{}
 	for n := 1; n <= 3; n++ {
 		text, err := os.ReadFile(filepath.Join(dir, fileName(position(n))))
-		check(t, err)
+		must.Do(t, err)
 		f[n] = strings.SplitAfter(strings.TrimSuffix(string(text), "\n"), "\n")
 		f[n][len(f[n])-1] += "\n"
 	}
@@ -53,7 +54,7 @@ func readFiles(t testing.TB, dir string) files {
 func (f files) write(t testing.TB) (dir string) {
 	dir = t.TempDir()
 	for n, lines := range f {
-		check(t, os.WriteFile(filepath.Join(dir, fileName(position(n))), []byte(strings.Join(lines, "")), 0o600))
+		must.Do(t, os.WriteFile(filepath.Join(dir, fileName(position(n))), []byte(strings.Join(lines, "")), 0o600))
 	}
 	return dir
 }
@@ -175,7 +176,7 @@ func TestTampering(t *testing.T) {
 		dir := f.write(t)
 		_, err := Verify(t.Context(), dir)
 		if row.file == 0 {
-			check(t, err)
+			must.Do(t, err)
 			row.file = slices.Max(slices.Collect(maps.Keys(f)))
 		} else {
 			found(t, row, err)
@@ -227,7 +228,7 @@ func TestFilesMovedAway(t *testing.T) {
 func heads(t *testing.T, f files) map[uint64]Head {
 	all := map[uint64]Head{}
 	for e, err := range Entries(t.Context(), f.write(t)) {
-		check(t, err)
+		must.Do(t, err)
 		all[e.Sequence] = Head{e.Sequence, e.Hash}
 	}
 	return all
@@ -240,13 +241,13 @@ func TestBeingWritten(t *testing.T) {
 	appended(t, l, "a")
 	head := l.Head()
 	f, err := os.OpenFile(filepath.Join(dir, fileName(1)), os.O_WRONLY|os.O_APPEND, 0)
-	check(t, err)
+	must.Do(t, err)
 	_, err = f.WriteString(`{"sequence":3,"kind":"dec`)
-	check(t, errors.Join(err, f.Close()))
+	must.Do(t, errors.Join(err, f.Close()))
 	if s := whole(t, dir, head); s.Head != head || !s.InUse {
 		t.Errorf("%+v", s)
 	}
-	check(t, l.Close())
+	must.Do(t, l.Close())
 	_, err = Verify(t.Context(), dir, head)
 	found(t, tampering{"nobody writes", nil, 1, 3, "has no end"}, err)
 }
@@ -269,8 +270,8 @@ func TestOddFiles(t *testing.T) {
 		f, _ := model(t, Options{now: clock()})
 		dir := f.write(t)
 		path := filepath.Join(dir, fileName(position(2)))
-		check(t, os.Rename(path, path+"-"))
-		check(t, make(path))
+		must.Do(t, os.Rename(path, path+"-"))
+		must.Do(t, make(path))
 		_, err := Verify(t.Context(), dir)
 		found(t, tampering{name, nil, 2, 1, "no plain file"}, err)
 	}
@@ -292,9 +293,9 @@ func FuzzTamper(f *testing.F) {
 		end := min(start+int(length), len(text))
 		changed := text[:start] + string(with) + text[end:]
 		path := filepath.Join(dir, fileName(position(n)))
-		check(t, os.WriteFile(path, []byte(changed), 0o600))
+		must.Do(t, os.WriteFile(path, []byte(changed), 0o600))
 		_, err := Verify(context.Background(), dir, head)
-		check(t, os.WriteFile(path, []byte(text), 0o600))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		if (err == nil) != (changed == text) {
 			t.Errorf("file %d, %d to %d became %q: %v", n, start, end, with, err)
 		}
@@ -313,7 +314,7 @@ func FuzzReader(f *testing.F) {
 	f.Add([]byte(reseal(`{"sequence":1,"kind":"header","version":9,"format":"datamove-audit"}`)))
 	f.Fuzz(func(t *testing.T, file []byte) {
 		dir := t.TempDir()
-		check(t, os.WriteFile(filepath.Join(dir, fileName(1)), file, 0o600))
+		must.Do(t, os.WriteFile(filepath.Join(dir, fileName(1)), file, 0o600))
 		_, before := Verify(context.Background(), dir)
 		l, err := Open(dir, Options{NoSync: true})
 		if err != nil {
@@ -323,7 +324,7 @@ func FuzzReader(f *testing.F) {
 			return
 		}
 		appended(t, l, "more")
-		check(t, l.Close())
+		must.Do(t, l.Close())
 		whole(t, dir, l.Head())
 	})
 }

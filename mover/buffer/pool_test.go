@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -191,8 +192,6 @@ func BenchmarkGetPut(b *testing.B) {
 
 func get(t *testing.T, p *Pool, n int) []byte {
 	b, err := p.Get(t.Context(), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return b
 }

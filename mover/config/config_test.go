@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 const site = `tiers:
@@ -41,9 +42,7 @@ func env(pairs ...string) func(string) string {
 
 func TestTheFileOfTheDesign(t *testing.T) {
 	c, err := Parse("site.yaml", []byte(site), none)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if tier := c.Tiers["scratch"]; tier.Level != "hot" || tier.Path != "/local_nvme" || !tier.Ephemeral || tier.S3 != nil {
 		t.Errorf("scratch = %+v", tier)
 	}
@@ -61,9 +60,7 @@ func TestTheFileOfTheDesign(t *testing.T) {
 
 func TestSettingsSayWhereTheyComeFrom(t *testing.T) {
 	c, err := Parse("site.yaml", []byte(site), env("DATAMOVE_SERVICE", "tcp://mover:7070"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := map[string]Setting{
 		"service":                 {"service", "tcp://mover:7070", "environment DATAMOVE_SERVICE"},
 		"tiers.project.path":      {"tiers.project.path", "/lustre/project", "site.yaml:3"},
@@ -167,9 +164,7 @@ func TestWhichFileIsRead(t *testing.T) {
 func TestInitKeepsWhatIsThere(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	where := env("DATAMOVE_CONFIG", file)
-	if err := os.WriteFile(file, []byte(site), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(site), 0o600))
 	if _, err := Init(where, false); !errors.Is(err, mover.ErrConflict) {
 		t.Errorf("a second init: %v", err)
 	}
@@ -211,19 +206,13 @@ var examples = regexp.MustCompile(`(?m)^#([a-z]|  )`)
 
 func TestCredentialsThatOthersCanRead(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "archive.env")
-	if err := os.WriteFile(file, []byte("AWS_ACCESS_KEY_ID=a\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte("AWS_ACCESS_KEY_ID=a\n"), 0o600))
 	c, err := Parse("c", []byte("tiers:\n  ar: {level: cold, s3: {bucket: abc, credentials: 'file:"+file+"'}}\n"), none)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if w := c.Warnings(); len(w) != 0 {
 		t.Errorf("0600: %v", w)
 	}
-	if err := os.Chmod(file, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(file, 0o644))
 	if w := c.Warnings(); len(w) != 1 || !strings.Contains(w[0].Mend, "chmod 600") {
 		t.Errorf("0644: %v", w)
 	}
@@ -236,13 +225,9 @@ func TestCredentialsThatOthersCanRead(t *testing.T) {
 		{0o440, 64643, false}, {0o444, 64643, true}, {0o460, 64643, true}, // by the group of a pod
 		{0o440, 0, true},
 	} {
-		if err := os.Chmod(file, row.mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(file, row.mode))
 		info, err := os.Stat(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got := OthersMayRead(info, row.reader); got != row.want {
 			t.Errorf("%04o, read by %d: %v", row.mode, row.reader, got)
 		}

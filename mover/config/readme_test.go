@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 // block is a part of a text that is set off, by a fence or by four spaces.
@@ -15,9 +17,7 @@ func TestExamplesOfDocuments(t *testing.T) {
 	found := 0
 	for _, file := range []string{"README.md", "deploy/systemd/README.md", "deploy/slurm/README.md", "deploy/monitoring/README.md", "deploy/monitoring/RUNBOOK.md"} {
 		document, err := os.ReadFile("../../" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, m := range block.FindAllStringSubmatch(string(document), -1) {
 			text := m[1] + strings.ReplaceAll("\n"+m[2], "\n    ", "\n")[1:]
 			first, _, _ := strings.Cut(text, ":")

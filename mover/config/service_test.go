@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 const cluster = `listen: [unix:///run/datamove/datamoved.sock, "tcp://0.0.0.0:7643"]
@@ -54,9 +55,7 @@ users:
 func parse(t *testing.T, text string) *Config {
 	t.Helper()
 	c, err := Parse("c.yaml", []byte(text), none)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return c
 }
 

@@ -9,15 +9,14 @@ import (
 	"testing"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 func TestSocket(t *testing.T) {
 	dir := shortDir(t)
 	path := filepath.Join(dir, "run", "s")
 	l, err := listen("unix://" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for name, want := range map[string]fs.FileMode{path: fs.ModeSocket | 0o666, filepath.Dir(path): fs.ModeDir | 0o755} {
 		if info, err := os.Stat(name); err != nil || info.Mode() != want {
 			t.Errorf("%s: %v %v, want %v", name, info.Mode(), err, want)
@@ -26,9 +25,7 @@ func TestSocket(t *testing.T) {
 	if _, err := listen("unix://" + path); !errors.Is(err, mover.ErrHeld) {
 		t.Errorf("a second one on a socket that answers: %v", err)
 	}
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, l.Close())
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the socket was left: %v", err)
 	}
@@ -38,9 +35,7 @@ func TestSocket(t *testing.T) {
 func abandon(t *testing.T, path string) {
 	t.Helper()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	l.SetUnlinkOnClose(false)
 	_ = l.Close()
 }
@@ -49,9 +44,7 @@ func TestStaleSocket(t *testing.T) {
 	path := filepath.Join(shortDir(t), "s")
 	abandon(t, path)
 	l, err := listen("unix://" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer l.Close()
 	if conn, err := net.Dial("unix", path); err != nil {
 		t.Error(err)
@@ -64,9 +57,7 @@ func TestStaleSocket(t *testing.T) {
 func TestOtherFilesStay(t *testing.T) {
 	dir := shortDir(t)
 	file, link, stale := filepath.Join(dir, "file"), filepath.Join(dir, "link"), filepath.Join(dir, "stale")
-	if err := errors.Join(os.WriteFile(file, []byte("precious"), 0o600), os.Mkdir(filepath.Join(dir, "dir"), 0o700), os.Symlink(stale, link)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(file, []byte("precious"), 0o600), os.Mkdir(filepath.Join(dir, "dir"), 0o700), os.Symlink(stale, link)))
 	abandon(t, stale)
 	for _, name := range []string{"file", "dir", "link"} {
 		if _, err := listen("unix://" + filepath.Join(dir, name)); !errors.Is(err, mover.ErrConflict) {
@@ -85,16 +76,10 @@ func TestOtherFilesStay(t *testing.T) {
 func TestSuccessorStays(t *testing.T) {
 	path := filepath.Join(shortDir(t), "s")
 	l, err := listen("unix://" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(path, path+".old"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, os.Rename(path, path+".old"))
 	next, err := listen("unix://" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer next.Close()
 	_ = l.Close()
 	if _, err := os.Lstat(path); err != nil {
@@ -104,27 +89,19 @@ func TestSuccessorStays(t *testing.T) {
 
 func TestDirectoryOfOthers(t *testing.T) {
 	dir := filepath.Join(shortDir(t), "open")
-	if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777)))
 	if _, err := listen("unix://" + filepath.Join(dir, "s")); !errors.Is(err, mover.ErrPermission) {
 		t.Errorf("a directory that everybody can write: %v", err)
 	}
-	if err := os.Chmod(dir, 0o777|fs.ModeSticky); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(dir, 0o777|fs.ModeSticky))
 	l, err := listen("unix://" + filepath.Join(dir, "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_ = l.Close()
 }
 
 func TestAddresses(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer taken.Close()
 	for address, want := range map[string]error{
 		"unix://relative": mover.ErrUsage, "/run/s": mover.ErrUsage, "http://127.0.0.1:1": mover.ErrUsage, "tcp://" + taken.Addr().String(): mover.ErrHeld,

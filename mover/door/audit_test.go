@@ -18,6 +18,7 @@ import (
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/account"
 	"datamove.dev/mover/audit"
+	"datamove.dev/test/must"
 )
 
 // What is written down: each denial once, each change before it happens, and no reading.
@@ -92,9 +93,7 @@ func TestAudit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r.records.take()
-			if err := row.call(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, row.call())
 			got := r.records.take()
 			if len(got) != len(row.want) {
 				t.Fatalf("%d records, want %d: %+v", len(got), len(row.want), got)
@@ -191,9 +190,7 @@ func TestRate(t *testing.T) {
 	if status.Code(limited) != codes.ResourceExhausted || !strings.Contains(limited.Error(), "more often than 1") {
 		t.Errorf("got %v", limited)
 	}
-	if err := get(r.overSocket(), "http://localhost/v1/info", http.StatusTooManyRequests); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, get(r.overSocket(), "http://localhost/v1/info", http.StatusTooManyRequests))
 	if all := r.records.take(); len(all) != 0 {
 		t.Errorf("recorded: %+v", all)
 	}
@@ -230,9 +227,7 @@ func TestOpenCalls(t *testing.T) {
 	defer cancel()
 	for range 3 {
 		s, err := datamovev1.NewTaskServiceClient(r.dial(nil)).WatchTask(ctx, &datamovev1.WatchTaskRequest{Id: "forever"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := s.Recv(); err != nil {
 			t.Fatal(err)
 		}
@@ -255,13 +250,9 @@ func TestOpenCalls(t *testing.T) {
 func TestCallersAreBounded(t *testing.T) {
 	c := newCallers(3)
 	end, err := c.begin("open", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	slow := pace{0.001, 1}
-	if err := errors.Join(c.take("busy", slow), c.take("rested", pace{1e9, 1e9})); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(c.take("busy", slow), c.take("rested", pace{1e9, 1e9})))
 	if err := c.take("new", slow); err != nil {
 		t.Errorf("there was room for one: %v", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/account"
+	"datamove.dev/test/must"
 )
 
 // Who somebody is depends on where the call comes from, and on nothing that it says.
@@ -48,9 +49,7 @@ func TestWhoCalls(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := row.call(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, row.call())
 			got := r.desk.take()
 			if len(got) != 1 || !same(got[0], row.want) {
 				t.Errorf("the service saw %+v, want %+v", got, row.want)
@@ -67,9 +66,7 @@ func same(a, b access.Caller) bool {
 func as(r *rig, conn grpc.ClientConnInterface, s said) error {
 	r.t.Helper()
 	text, err := s.encode()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, err)
 	return asIs(conn, text)
 }
 
@@ -125,9 +122,7 @@ func TestForgery(t *testing.T) {
 	r := newRig(t)
 	r.accounts.set(bob, nil)
 	root, err := said{Name: "root", UID: 0, Via: access.Local}.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for name, lie := range map[string]struct {
 		key, value string
 	}{
@@ -137,9 +132,7 @@ func TestForgery(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := metadata.AppendToOutgoingContext(context.Background(), lie.key, lie.value)
 			_, err := datamovev1.NewAdminServiceClient(r.dial(nil)).GetInfo(ctx, &datamovev1.GetInfoRequest{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if got := r.desk.take(); len(got) != 1 || got[0].UID != bob.UID || got[0].Via != access.Local {
 				t.Errorf("the service saw %+v, not bob", got)
 			}
@@ -156,9 +149,7 @@ func TestForgery(t *testing.T) {
 			q.Header.Set(key, root)
 		}
 		a, err := r.overSocket().Do(q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_ = a.Body.Close()
 		if got := r.desk.take(); len(got) != 1 || got[0].UID != bob.UID {
 			t.Errorf("the service saw %+v, not bob", got)
@@ -241,9 +232,7 @@ func TestCertificateIsAskedAgain(t *testing.T) {
 func TestAlive(t *testing.T) {
 	r := newRig(t)
 	for range 2 {
-		if err := r.Alive(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, r.Alive(t.Context()))
 	}
 	r.health.Shutdown()
 	if err := r.Alive(t.Context()); !errors.Is(err, mover.ErrTransient) {

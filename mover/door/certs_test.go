@@ -15,15 +15,14 @@ import (
 	"time"
 
 	"datamove.dev/mover/trust"
+	"datamove.dev/test/must"
 )
 
 // foreign has a certificate of an authority like ours that is another one.
 func (r *rig) foreign(name string) *tls.Config {
 	r.t.Helper()
 	other, err := trust.OpenAuthority(filepath.Join(r.t.TempDir(), "other"))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, err)
 	return r.tlsAs(certificate(r.t, other, trust.Identity{Role: trust.Agent, Name: name}))
 }
 
@@ -49,9 +48,7 @@ func (r *rig) asService() *tls.Config {
 func (r *rig) signed(template *x509.Certificate, role, name string, byUs bool) *tls.Config {
 	r.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, err)
 	template.SerialNumber, template.Subject = big.NewInt(7), pkix.Name{CommonName: name}
 	template.KeyUsage, template.BasicConstraintsValid = x509.KeyUsageDigitalSignature, true
 	template.URIs = []*url.URL{{Scheme: "datamove", Host: role, Path: "/" + name}}
@@ -60,9 +57,7 @@ func (r *rig) signed(template *x509.Certificate, role, name string, byUs bool) *
 		parent, signer = r.ourKey()
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, err)
 	config := r.tlsAs(nil)
 	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
@@ -74,18 +69,12 @@ func (r *rig) signed(template *x509.Certificate, role, name string, byUs bool) *
 func (r *rig) ourKey() (*x509.Certificate, *ecdsa.PrivateKey) {
 	r.t.Helper()
 	text, err := os.ReadFile(r.authorityFile)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, err)
 	block, rest := pem.Decode(text)
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, err)
 	block, _ = pem.Decode(rest)
 	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, err)
 	return cert, key.(*ecdsa.PrivateKey)
 }

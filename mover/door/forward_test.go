@@ -23,6 +23,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/account"
+	"datamove.dev/test/must"
 )
 
 // node is the door of a node that is an agent only: a rig whose socket leads to another's.
@@ -35,9 +36,7 @@ func node(t *testing.T, to *rig) *rig {
 		Listen: []string{r.socket}, Rules: func() Rules { return Passing{} }, Accounts: r.accounts, Audit: r.records.append,
 		Forward: to.dial(to.agent("n1")),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r.run()
 	return r
 }
@@ -76,9 +75,7 @@ func TestForward(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := call(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, call())
 			if got := to.desk.take(); len(got) != 1 || !same(got[0], bobThroughN1) {
 				t.Errorf("the coordinator saw %+v", got)
 			}
@@ -91,9 +88,7 @@ func TestForwardedErrors(t *testing.T) {
 	to := newRig(t)
 	from := node(t, to)
 	client, err := api.Dial(t.Context(), from.socket, api.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer client.Close()
 	_, err = client.GetTask(context.Background(), &datamovev1.GetTaskRequest{Id: "t9"})
 	if err == nil || err.Error() != "show task t9: permission denied: it is somebody else's" || !strings.Contains(fmt.Sprint(mover.KindName(err)), "PERMISSION") {
@@ -124,9 +119,7 @@ func TestNotForwarded(t *testing.T) {
 	if got := to.desk.take(); len(got) != 0 {
 		t.Errorf("the coordinator saw %+v", got)
 	}
-	if err := get(from.overSocket(), "http://localhost/", http.StatusNotFound); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, get(from.overSocket(), "http://localhost/", http.StatusNotFound))
 }
 
 // Streams go both ways until one side ends them.
@@ -137,14 +130,10 @@ func TestForwardedStreams(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	s, err := grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for range 3 {
 		q := &grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}}
-		if err := s.Send(q); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Send(q))
 		if a, err := s.Recv(); err != nil || len(a.GetListServicesResponse().GetService()) < 8 {
 			t.Fatalf("%v, %v", a, err)
 		}
@@ -153,9 +142,7 @@ func TestForwardedStreams(t *testing.T) {
 	if err == nil {
 		_, err = w.Recv()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if h, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil || h.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
 		t.Errorf("%v, %v", h, err)
 	}
@@ -168,15 +155,11 @@ func TestForwardedStreams(t *testing.T) {
 func TestForwardToNobody(t *testing.T) {
 	away, err := grpc.NewClient("passthrough:///x", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return nil, net.ErrClosed }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer away.Close()
 	r := &rig{t: t, desk: &desk{}, records: &records{}, accounts: &accounts{peer: ada}, socket: "unix://" + filepath.Join(shortDir(t), "s")}
 	r.Door, err = Open(Options{Listen: []string{r.socket}, Rules: func() Rules { return Passing{} }, Accounts: r.accounts, Audit: r.records.append, Forward: away})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r.run()
 	_, err = info(r.dial(nil))
 	if s := status.Convert(err); s.Code() != codes.Unavailable || len(s.Details()) != 0 {
@@ -204,7 +187,5 @@ func TestTooManyGroups(t *testing.T) {
 	if got := to.desk.take(); len(got) != 1 || len(got[0].Groups) != maxGroups {
 		t.Errorf("%d calls", len(got))
 	}
-	if err := get(from.overSocket(), "http://localhost/v1/info", 200); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, get(from.overSocket(), "http://localhost/v1/info", 200))
 }

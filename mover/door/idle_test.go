@@ -17,6 +17,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/sys/unix"
+
+	"datamove.dev/test/must"
 )
 
 func init() { children["idle"] = idle }
@@ -61,16 +63,10 @@ func (r *rig) crowdOf(n int, uid uint32) {
 	cmd.Env = []string{"DOOR_CHILD=idle"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	hold, err := cmd.StdinPipe()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, err)
 	said, err := cmd.StdoutPipe()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, err)
+	must.Do(r.t, cmd.Start())
 	r.t.Cleanup(func() {
 		_ = hold.Close()
 		_ = cmd.Wait()
@@ -85,9 +81,7 @@ func (r *rig) crowdOf(n int, uid uint32) {
 func needs(t *testing.T, files int) {
 	t.Helper()
 	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
 	if limit.Cur < uint64(files)+200 {
 		limit.Cur, limit.Max = uint64(files)+200, max(limit.Max, uint64(files)+200)
 		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {

@@ -17,6 +17,7 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/account"
+	"datamove.dev/test/must"
 )
 
 var (
@@ -147,9 +148,7 @@ func TestCallsForAPersonAreRecorded(t *testing.T) {
 	r.configure(withSlurm())
 	r.accounts.set(slurm, nil)
 	client, err := api.Dial(t.Context(), r.socket, api.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer client.Close()
 	ctx := api.For(api.For(context.Background(), 1002), 1001) // the last one counts
 	if _, err := client.SubmitTask(ctx, &datamovev1.SubmitTaskRequest{IdempotencyKey: "k"}); err != nil {

@@ -28,6 +28,7 @@ import (
 	"datamove.dev/mover/audit"
 	"datamove.dev/mover/telemetry"
 	"datamove.dev/mover/trust"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) {
@@ -282,9 +283,7 @@ func unstarted(t testing.TB, change ...func(*Options)) *rig {
 		t.Fatal(err)
 	}
 	server, err := r.authority.Server("node-0", "127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r.socket = "unix://" + filepath.Join(shortDir(t), "door", "s")
 	o := Options{
 		Listen: []string{r.socket, "tcp://127.0.0.1:0"}, Page: "127.0.0.1:0",
@@ -327,18 +326,14 @@ func (r *rig) run() {
 func shortDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "door")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
 
 func (r *rig) configure(in access.Input) {
 	rules, err := access.New(in)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rules = rules
@@ -375,16 +370,12 @@ func (r *rig) port() string {
 func certificate(t testing.TB, a *trust.Authority, id trust.Identity) *trust.Keeper {
 	t.Helper()
 	k, err := trust.OpenKeeper(filepath.Join(t.TempDir(), "k"), id, trust.KeeperOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	err = k.Obtain(context.Background(), func(_ context.Context, csr []byte) ([]byte, []byte, error) {
 		i, err := a.Issue(csr, id, 0)
 		return i.Certificate, i.Authority, err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return k
 }
 
@@ -413,9 +404,7 @@ func (r *rig) dial(config *tls.Config) *grpc.ClientConn {
 		target, creds = "passthrough:///"+r.port(), credentials.NewTLS(config)
 	}
 	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(creds), grpc.WithNoProxy(), grpc.WithDisableRetry())
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, err)
 	r.t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -495,9 +484,7 @@ func inner(t testing.TB, dial func(context.Context) (net.Conn, error)) *grpc.Cli
 	t.Helper()
 	conn, err := grpc.NewClient("passthrough:///inside", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }

@@ -20,6 +20,7 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/audit"
+	"datamove.dev/test/must"
 )
 
 // methods are all that the servers answer.
@@ -119,15 +120,11 @@ type route struct{ method, path string }
 func (r *rig) routes() []route {
 	r.t.Helper()
 	text, err := fetch(r.overSocket(), http.MethodGet, "http://localhost/openapi.json", "", 200)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, err)
 	var described struct {
 		Paths map[string]map[string]any
 	}
-	if err := json.Unmarshal([]byte(text), &described); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, json.Unmarshal([]byte(text), &described))
 	all := []route{{"GET", "/"}, {"GET", "/page/x.js"}, {"GET", "/metrics"}, {"GET", "/openapi.json"}, {"GET", "/nowhere"}, {"POST", "/metrics"}, {"OPTIONS", "/v1/tasks"}}
 	names := regexp.MustCompile(`\{[a-z]+\}`)
 	for path, methods := range described.Paths {
@@ -189,9 +186,7 @@ func TestViewer(t *testing.T) {
 	r.configure(in)
 	c := r.onLoopback()
 	for _, path := range []string{"/", "/page/x.js", "/metrics", "/openapi.json", "/v1/info"} {
-		if err := get(c, "http://localhost"+path, 200); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, get(c, "http://localhost"+path, 200))
 	}
 	if got := r.desk.take(); len(got) != 1 || got[0].Name != "viewer" || got[0].UID != ^uint32(0) {
 		t.Errorf("the service saw %+v", got)

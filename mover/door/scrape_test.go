@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"datamove.dev/mover/access"
+	"datamove.dev/test/must"
 )
 
 // The address for the network tells how it is, by whatever name it is called, and nothing else: not even to who
@@ -33,19 +34,13 @@ func TestScrape(t *testing.T) {
 	get := func(method, path, host string) (int, string) {
 		t.Helper()
 		request, err := http.NewRequestWithContext(t.Context(), method, "http://"+r.ScrapeAddress()+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		request.Host, request.Close = host, true
 		answer, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer answer.Body.Close()
 		text, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return answer.StatusCode, string(text)
 	}
 	for _, row := range []struct {
@@ -81,9 +76,7 @@ func TestScrapeAsksTheServices(t *testing.T) {
 	r := unstarted(t, func(o *Options) { o.Scrape = "127.0.0.1:0" })
 	r.run()
 	answer, err := http.Get("http://" + r.ScrapeAddress() + "/healthz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_ = answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
 		t.Errorf("%s", answer.Status)
@@ -100,9 +93,7 @@ func TestScrapeCrowd(t *testing.T) {
 	var held []net.Conn
 	for range eachScraper + 3 {
 		conn, err := net.Dial("tcp", r.ScrapeAddress())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer conn.Close()
 		held = append(held, conn)
 	}

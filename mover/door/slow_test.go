@@ -22,6 +22,7 @@ import (
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/test/must"
 )
 
 // bubble is a door whose connections are pipes, so that time is the test's.
@@ -74,9 +75,7 @@ func TestSlowly(t *testing.T) {
 				conn := remote.dial()
 				if row.overTLS {
 					secure := tls.Client(conn, r.tlsAs(nil))
-					if err := secure.HandshakeContext(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, secure.HandshakeContext(t.Context()))
 					conn = secure
 				}
 				var talk sync.WaitGroup
@@ -166,9 +165,7 @@ func TestMessageNeverComes(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig, remote, _ *pipes) {
 		config := r.user("laptop")
 		conn := tls.Client(remote.dial(), config)
-		if err := conn.HandshakeContext(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, conn.HandshakeContext(t.Context()))
 		begun := time.Now()
 		f := http2.NewFramer(conn, conn)
 		var writing sync.Mutex
@@ -258,9 +255,7 @@ func throughPipe(t *testing.T, to *pipes, config *tls.Config) *grpc.ClientConn {
 	t.Helper()
 	conn, err := grpc.NewClient("passthrough:///pipe", grpc.WithTransportCredentials(credentials.NewTLS(config)), grpc.WithDisableRetry(),
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return to.dial(), nil }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }

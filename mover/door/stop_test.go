@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/test/must"
 )
 
 // When it stops, calls get their answers, streams are cut off so that their listeners
@@ -69,9 +70,7 @@ func TestStopHTTP(t *testing.T) {
 	r.desk.hold = make(chan struct{})
 	c := r.overSocket()
 	stream, err := c.Get("http://localhost/v1/tasks/forever:watch")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer stream.Body.Close()
 	if first := make([]byte, 10); stream.StatusCode != 200 {
 		t.Fatal(stream.Status)

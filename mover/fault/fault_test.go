@@ -16,6 +16,7 @@ import (
 	"datamove.dev/mover/fault"
 	"datamove.dev/mover/mem"
 	"datamove.dev/mover/placetest"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -125,9 +126,7 @@ func TestWriteFaults(t *testing.T) {
 		p, tree := bed(once(f, fault.Write))
 		e := mover.Entry{Name: "g", Kind: mover.File, Size: 10}
 		d, err := p.Draft(t.Context(), e, mover.Hints{By: owner})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		part, feed := placetest.Parts(10, 10)[0], placetest.NewFeed([]byte("abcdefghij"))
 		r, err := d.WritePart(t.Context(), part, feed)
 		if f == fault.Flipped {
@@ -143,9 +142,7 @@ func TestWriteFaults(t *testing.T) {
 		if err == nil {
 			t.Errorf("%v: no error", f)
 		}
-		if err := feed.Rewind(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, feed.Rewind())
 		if r, err = d.WritePart(t.Context(), part, feed); err != nil {
 			t.Errorf("%v: write again: %v", f, err)
 		}
@@ -274,9 +271,7 @@ func readAll(ctx context.Context, p mover.Place) ([]byte, error) {
 
 func finish(t *testing.T, p mover.Place, d mover.Draft, e mover.Entry, r ...mover.Receipt) {
 	t.Helper()
-	if err := d.Finish(t.Context(), e, r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Finish(t.Context(), e, r))
 	if out := p.Publish(t.Context(), []mover.Draft{d}); out[0].Err != nil {
 		t.Fatal(out[0].Err)
 	}
@@ -289,12 +284,8 @@ func drafts(t *testing.T, p mover.Place, names []string) []mover.Draft {
 	for _, name := range names {
 		e := mover.Entry{Name: name, Kind: mover.File}
 		d, err := p.Draft(t.Context(), e, mover.Hints{By: owner})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Finish(t.Context(), e, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Do(t, d.Finish(t.Context(), e, nil))
 		batch = append(batch, d)
 	}
 	return batch
@@ -304,9 +295,7 @@ func listing(t *testing.T, p mover.Place) []string {
 	t.Helper()
 	var names []string
 	for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		names = append(names, e.Name)
 	}
 	return names

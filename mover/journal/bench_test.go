@@ -2,18 +2,16 @@ package journal
 
 import (
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 func BenchmarkOpenClose(b *testing.B) {
 	dir := b.TempDir()
 	for b.Loop() {
 		j, err := Open(dir, Options{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := j.Close(); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, err)
+		must.Do(b, j.Close())
 	}
 }
 
@@ -21,31 +19,21 @@ func BenchmarkOpenRemove(b *testing.B) {
 	dir := b.TempDir()
 	for b.Loop() {
 		j, err := Open(dir, Options{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := j.Remove(); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, err)
+		must.Do(b, j.Remove())
 	}
 }
 
 // measured runs do on an open journal.
 func measured(b *testing.B, do func(j *Journal, id uint64, n int) error) {
 	j, err := Open(b.TempDir(), Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	defer func() { _ = j.Close() }()
 	id, err := j.Begin(b.Context(), large("big"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
-		if err := do(j, id, n); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, do(j, id, n))
 	}
 }
 

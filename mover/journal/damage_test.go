@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 	"datamove.dev/test/seed"
 )
 
@@ -54,7 +55,7 @@ func TestDamage(t *testing.T) {
 	model := t.TempDir()
 	populate(t, model)
 	files, err := os.ReadDir(model)
-	check(t, err)
+	must.Do(t, err)
 	lost := 0
 	for name, harm := range damages {
 		for i, f := range files {
@@ -62,7 +63,7 @@ func TestDamage(t *testing.T) {
 				continue
 			}
 			dir := filepath.Join(t.TempDir(), "task")
-			check(t, os.CopyFS(dir, os.DirFS(model)))
+			must.Do(t, os.CopyFS(dir, os.DirFS(model)))
 			breakFile(t, filepath.Join(dir, f.Name()), harm)
 			ends := 0
 			for ; ends <= patience && !opens(t, dir); ends++ {
@@ -81,21 +82,21 @@ func populate(t *testing.T, dir string) {
 	ctx := t.Context()
 	j := reopen(t, dir, Options{})
 	_, err := j.Stage(ctx, small(3000))
-	check(t, err)
-	check(t, j.SetFacts(ctx, Facts{Entries: 1}))
+	must.Do(t, err)
+	must.Do(t, j.SetFacts(ctx, Facts{Entries: 1}))
 	closed(t, j)
 	kill.AtLine(t, "work", dir, "", 100, hear(t, map[string]*told{}))
 }
 
 func breakFile(t *testing.T, path string, harm func([]byte, *rand.Rand) []byte) {
 	if harm == nil {
-		check(t, os.Remove(path))
+		must.Do(t, os.Remove(path))
 		return
 	}
 	b, err := os.ReadFile(path)
-	check(t, err)
+	must.Do(t, err)
 	if len(b) > 0 {
-		check(t, os.WriteFile(path, harm(b, rand.New(rand.NewPCG(1, 2))), 0o600))
+		must.Do(t, os.WriteFile(path, harm(b, rand.New(rand.NewPCG(1, 2))), 0o600))
 	}
 }
 

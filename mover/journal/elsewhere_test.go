@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 	_ "datamove.dev/test/seed" // of rapid
 )
 
@@ -40,9 +41,7 @@ func TestAdopt(t *testing.T) {
 		r.Receipts = append(r.Receipts, mover.Receipt{Part: mover.Part{Index: i, Off: int64(i) * 10, Length: 10}, CRC: uint64(i)})
 	}
 	id, err := j.Adopt(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := r
 	want.Shared = true
 	for i := range r.Receipts {
@@ -69,9 +68,7 @@ func TestAdopt(t *testing.T) {
 		t.Fatal(err)
 	}
 	look("beside one that was begun here")
-	if err := j.Clear(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Clear(t.Context(), id))
 	if _, _, ok := j.Lookup("far"); ok {
 		t.Error("it is there after it was cleared")
 	}

@@ -21,6 +21,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/store"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) {
@@ -31,24 +32,13 @@ func TestMain(m *testing.M) {
 func reopen(t *testing.T, dir string, o Options) *Journal {
 	t.Helper()
 	j, err := Open(dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return j
 }
 
 func closed(t *testing.T, j *Journal) {
 	t.Helper()
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
 }
 
 func large(name string) Record {
@@ -90,14 +80,14 @@ func TestGoesOn(t *testing.T) {
 	j := reopen(t, dir, Options{})
 	want := large("big\xff\nname")
 	id, err := j.Begin(ctx, want)
-	check(t, err)
+	must.Do(t, err)
 	for _, i := range []int{3, 0, 12_000, 3} {
-		check(t, j.Part(ctx, id, receipt(i)))
+		must.Do(t, j.Part(ctx, id, receipt(i)))
 	}
 	done, err := j.Begin(ctx, large("published"))
-	check(t, err)
-	check(t, j.Part(ctx, done, receipt(0)))
-	check(t, j.Clear(ctx, done))
+	must.Do(t, err)
+	must.Do(t, j.Part(ctx, done, receipt(0)))
+	must.Do(t, j.Clear(ctx, done))
 	if _, _, ok := j.Lookup(want.Name); ok {
 		t.Error("Lookup finds what this run began; it is for earlier ones")
 	}
@@ -116,18 +106,18 @@ func TestGoesOn(t *testing.T) {
 	if fresh, err := j.Begin(ctx, large("another")); err != nil || fresh <= id {
 		t.Errorf("Begin = %d, %v: an id is given twice", fresh, err)
 	}
-	check(t, j.Complete(ctx, id, 42))
+	must.Do(t, j.Complete(ctx, id, 42))
 	closed(t, j)
 
 	j = reopen(t, dir, Options{})
 	if got, _, _ := j.Lookup(want.Name); !got.Complete || got.CRC != 42 {
 		t.Errorf("completion is lost: %+v", got)
 	}
-	check(t, j.Clear(ctx, id))
+	must.Do(t, j.Clear(ctx, id))
 	if _, _, ok := j.Lookup(want.Name); ok {
 		t.Error("Lookup finds what is cleared")
 	}
-	check(t, j.Remove())
+	must.Do(t, j.Remove())
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("Remove left the directory:", err)
 	}
@@ -138,10 +128,10 @@ func TestBatch(t *testing.T) {
 	j := reopen(t, dir, Options{})
 	batch := small(20_000) // several chunks, several transactions
 	whole, err := j.Stage(ctx, batch)
-	check(t, err)
+	must.Do(t, err)
 	published, err := j.Stage(ctx, small(10))
-	check(t, err)
-	check(t, j.Clear(ctx, published))
+	must.Do(t, err)
+	must.Do(t, j.Clear(ctx, published))
 	closed(t, j)
 
 	j = reopen(t, dir, Options{})
@@ -156,7 +146,7 @@ func TestBatch(t *testing.T) {
 		}
 		ids = append(ids, id)
 	}
-	check(t, j.Clear(ctx, ids[:19_999]...))
+	must.Do(t, j.Clear(ctx, ids[:19_999]...))
 	if got := left(j); len(got) != 1 || !reflect.DeepEqual(got[batch[19_999].Name], batch[19_999]) {
 		t.Fatalf("%d records are left, want the last one", len(got))
 	}
@@ -167,13 +157,13 @@ func TestBatch(t *testing.T) {
 	if !ok || id != ids[19_999] || len(left(j)) != 1 {
 		t.Error("the last one is gone")
 	}
-	check(t, j.Clear(ctx, id))
+	must.Do(t, j.Clear(ctx, id))
 	for _, letter := range []byte{keyStaged, keyCleared} {
 		if keys, err := j.keys([]byte{letter}); err != nil || len(keys) != 0 {
 			t.Errorf("%d keys %q remain of a batch without records, %v", len(keys), letter, err)
 		}
 	}
-	check(t, j.Clear(ctx, whole, whole, 12345<<indexBits)) // again, and unknown: no harm
+	must.Do(t, j.Clear(ctx, whole, whole, 12345<<indexBits)) // again, and unknown: no harm
 	closed(t, j)
 }
 
@@ -190,21 +180,21 @@ func reboot(t *testing.T, keep bool) {
 	ctx, dir := t.Context(), t.TempDir()
 	j := reopen(t, dir, Options{KeepOnReboot: keep, boot: "one"})
 	a, err := j.Begin(ctx, large("a"))
-	check(t, err)
+	must.Do(t, err)
 	b, err := j.Begin(ctx, large("b"))
-	check(t, err)
-	check(t, j.Part(ctx, a, receipt(0)))
-	check(t, j.Part(ctx, b, receipt(0)))
+	must.Do(t, err)
+	must.Do(t, j.Part(ctx, a, receipt(0)))
+	must.Do(t, j.Part(ctx, b, receipt(0)))
 	mark := j.Mark()
-	check(t, j.Part(ctx, a, receipt(1))) // while the target is being synced
-	check(t, j.DurableUpTo(ctx, mark, a))
-	check(t, j.Part(ctx, b, receipt(1)))
-	check(t, j.Durable(ctx, b))
-	check(t, j.DurableUpTo(ctx, mark, b)) // late: takes nothing back
-	check(t, j.Part(ctx, b, receipt(2)))
-	check(t, j.Complete(ctx, b, 1))
+	must.Do(t, j.Part(ctx, a, receipt(1))) // while the target is being synced
+	must.Do(t, j.DurableUpTo(ctx, mark, a))
+	must.Do(t, j.Part(ctx, b, receipt(1)))
+	must.Do(t, j.Durable(ctx, b))
+	must.Do(t, j.DurableUpTo(ctx, mark, b)) // late: takes nothing back
+	must.Do(t, j.Part(ctx, b, receipt(2)))
+	must.Do(t, j.Complete(ctx, b, 1))
 	_, err = j.Stage(ctx, small(3))
-	check(t, err)
+	must.Do(t, err)
 	closed(t, j)
 
 	j = reopen(t, dir, Options{KeepOnReboot: keep, boot: "one"})
@@ -222,7 +212,7 @@ func reboot(t *testing.T, keep bool) {
 	if !keep && (len(got) != 2 || parts != [2]int{1, 2} || got["b"].Complete) {
 		t.Errorf("records count that may be lost: %+v", got)
 	}
-	check(t, j.Part(ctx, a, receipt(9))) // and a new part is not under the old mark
+	must.Do(t, j.Part(ctx, a, receipt(9))) // and a new part is not under the old mark
 	closed(t, j)
 	j = reopen(t, dir, Options{boot: "three"})
 	if got := left(j); len(got["a"].Receipts) != 1 {
@@ -238,7 +228,7 @@ func TestFacts(t *testing.T) {
 		t.Error(f, err)
 	}
 	want := Facts{SourceSystem: "ext4 3f-9c", Completed: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), Entries: 9}
-	check(t, j.SetFacts(t.Context(), want))
+	must.Do(t, j.SetFacts(t.Context(), want))
 	closed(t, j)
 	j = reopen(t, dir, Options{boot: "another"})
 	if f, err := j.Facts(); f != want || err != nil {
@@ -264,7 +254,7 @@ func TestUsage(t *testing.T) {
 	_, begin := j.Begin(ctx, huge)
 	_, stage := j.Stage(ctx, []Record{huge})
 	id, err := j.Begin(ctx, large("a"))
-	check(t, err)
+	must.Do(t, err)
 	for what, err := range map[string]error{
 		"begin": begin, "stage": stage,
 		"part of no id":    j.Part(ctx, 0, receipt(0)),
@@ -283,7 +273,7 @@ func TestConcurrent(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	j := reopen(t, dir, Options{boot: "one"})
 	id, err := j.Begin(ctx, large("big"))
-	check(t, err)
+	must.Do(t, err)
 	var workers sync.WaitGroup
 	for w := range 8 {
 		workers.Go(func() {
@@ -293,14 +283,12 @@ func TestConcurrent(t *testing.T) {
 				if i == 12 {
 					err = errors.Join(err, j.Durable(ctx, id))
 				}
-				if err != nil {
-					t.Error(err)
-				}
+				must.Tell(t, err)
 			}
 		})
 	}
 	workers.Wait()
-	check(t, j.Durable(ctx, id))
+	must.Do(t, j.Durable(ctx, id))
 	closed(t, j)
 	j = reopen(t, dir, Options{boot: "two"})
 	if got := left(j); len(got) != 1 || len(got["big"].Receipts) != 200 {
@@ -316,11 +304,11 @@ func TestManyBatches(t *testing.T) {
 	batch := small(5000)
 	for range 40 {
 		id, err := j.Stage(ctx, batch)
-		check(t, err)
-		check(t, j.Clear(ctx, id))
+		must.Do(t, err)
+		must.Do(t, j.Clear(ctx, id))
 	}
 	_, err := j.Stage(ctx, batch)
-	check(t, err)
+	must.Do(t, err)
 	closed(t, j)
 	j = reopen(t, dir, Options{})
 	if got := left(j); len(got) != len(batch) {
@@ -335,18 +323,18 @@ func TestFullDisk(t *testing.T) {
 	if err := unix.Mount("none", dir, "tmpfs", 0, "size=96m"); err != nil {
 		t.Skip("needs the right to mount a tmpfs:", err)
 	}
-	defer func() { check(t, unix.Unmount(dir, unix.MNT_DETACH)) }()
+	defer func() { must.Do(t, unix.Unmount(dir, unix.MNT_DETACH)) }()
 	j := reopen(t, filepath.Join(dir, "task"), Options{})
 	id, err := j.Begin(t.Context(), large("big"))
-	check(t, err)
-	check(t, os.WriteFile(filepath.Join(dir, "other"), make([]byte, 40<<20), 0o600))
+	must.Do(t, err)
+	must.Do(t, os.WriteFile(filepath.Join(dir, "other"), make([]byte, 40<<20), 0o600))
 	if err := j.Part(t.Context(), id, receipt(0)); !errors.Is(err, mover.ErrFull) {
 		t.Errorf("Part = %v, want ErrFull", err)
 	}
-	check(t, os.Remove(filepath.Join(dir, "other")))
-	check(t, j.Part(t.Context(), id, receipt(0)))
+	must.Do(t, os.Remove(filepath.Join(dir, "other")))
+	must.Do(t, j.Part(t.Context(), id, receipt(0)))
 	closed(t, j)
-	check(t, os.WriteFile(filepath.Join(dir, "other"), make([]byte, 90<<20), 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "other"), make([]byte, 90<<20), 0o600))
 	if _, err := Open(filepath.Join(dir, "task"), Options{}); !errors.Is(err, mover.ErrFull) {
 		t.Errorf("Open = %v, want ErrFull and no damage", err)
 	}
@@ -354,7 +342,7 @@ func TestFullDisk(t *testing.T) {
 
 func TestNotOurs(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	check(t, os.WriteFile(file, nil, 0o600))
+	must.Do(t, os.WriteFile(file, nil, 0o600))
 	if _, err := Open(file, Options{}); err == nil {
 		t.Error("a file is opened as a journal")
 	}
@@ -386,14 +374,14 @@ func TestUnsure(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	j := reopen(t, dir, Options{})
 	id, err := j.Begin(ctx, large("big"))
-	check(t, err)
-	check(t, j.Part(ctx, id, receipt(0)))
-	check(t, j.Part(ctx, id, receipt(1)))
+	must.Do(t, err)
+	must.Do(t, j.Part(ctx, id, receipt(0)))
+	must.Do(t, j.Part(ctx, id, receipt(1)))
 	mark := j.Mark()
-	check(t, j.Part(ctx, id, receipt(2))) // while it is synced
-	check(t, j.DurableUpTo(ctx, mark, id))
-	check(t, j.Part(ctx, id, receipt(3)))
-	check(t, j.Part(ctx, id, receipt(0))) // stored again since
+	must.Do(t, j.Part(ctx, id, receipt(2))) // while it is synced
+	must.Do(t, j.DurableUpTo(ctx, mark, id))
+	must.Do(t, j.Part(ctx, id, receipt(3)))
+	must.Do(t, j.Part(ctx, id, receipt(0))) // stored again since
 	closed(t, j)
 	j = reopen(t, dir, Options{})
 	defer closed(t, j)

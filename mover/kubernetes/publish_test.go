@@ -15,6 +15,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/kubernetes/apitest"
+	"datamove.dev/test/must"
 )
 
 // The pin is written, also when the server comes late.
@@ -36,9 +37,7 @@ func TestPublisher(t *testing.T) {
 		}
 	}
 	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, <-ended)
 }
 
 // Without rights to it the operator is told of what.
@@ -54,13 +53,9 @@ func TestPublishForbidden(t *testing.T) {
 func otherAuthority(t *testing.T) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }

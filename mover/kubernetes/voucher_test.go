@@ -12,6 +12,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/kubernetes/apitest"
+	"datamove.dev/test/must"
 )
 
 const agent = "system:serviceaccount:datamove:datamove-agent"
@@ -21,9 +22,7 @@ func optionsOf(s *apitest.Server) Options { return Options{Server: s.URL, CA: s.
 func clientOf(t *testing.T, s *apitest.Server) *Client {
 	t.Helper()
 	c, err := New(optionsOf(s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -31,9 +30,7 @@ func clientOf(t *testing.T, s *apitest.Server) *Client {
 func voucher(t *testing.T, s *apitest.Server) *Voucher {
 	t.Helper()
 	v, err := NewVoucher(clientOf(t, s), "datamove/datamove-agent", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return v
 }
 
@@ -133,17 +130,11 @@ func TestStranger(t *testing.T) {
 	stranger := apitest.New(t)
 	o := optionsOf(stranger)
 	o.CA = filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(o.CA, []byte(otherAuthority(t)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(o.CA, []byte(otherAuthority(t)), 0o600))
 	c, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	v, err := NewVoucher(c, "datamove/datamove-agent", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := v.Node(t.Context(), "h.p.s"); !errors.Is(err, mover.ErrTransient) || stranger.Asked() != 0 {
 		t.Errorf("%v, and it was asked %d times", err, stranger.Asked())
 	}
@@ -171,9 +162,7 @@ func TestCrowd(t *testing.T) {
 func TestNew(t *testing.T) {
 	s := apitest.New(t)
 	host, port, err := net.SplitHostPort(strings.TrimPrefix(s.URL, "https://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	env := map[string]string{hostKey: host, portKey: port}
 	o := optionsOf(s)
 	o.Server, o.Getenv = "", func(k string) string { return env[k] }

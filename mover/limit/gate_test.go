@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 func TestNext(t *testing.T) {
@@ -215,9 +216,7 @@ func TestAcquireEndsWithItsContext(t *testing.T) {
 
 func ok(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, err)
 }
 
 // While somebody else decides how many calls there are, a gate holds nobody back and

@@ -14,6 +14,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/mem"
 	"datamove.dev/mover/placetest"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -114,12 +115,8 @@ func TestNoLimitIsNoWrapper(t *testing.T) {
 func open(t *testing.T, src mover.Source) mover.Content {
 	t.Helper()
 	e, err := src.Stat(t.Context(), "f")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c, err := src.Open(t.Context(), e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return c
 }

@@ -11,6 +11,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/posix"
+	"datamove.dev/test/must"
 )
 
 // TestCovered: what another place must have before the one may go.
@@ -52,15 +53,11 @@ func TestCovered(t *testing.T) {
 			}
 			state := filepath.Join(dir, "state")
 			task, err := Start(t.Context(), Request{Work: Copy, Source: at(whole), Target: at(other), StateDir: state, Reflink: ReflinkNever}, open)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if _, err := task.Wait(); err != nil {
 				t.Fatal(err)
 			}
-			if err := c.spoil(whole, other); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.spoil(whole, other))
 			err = Covered(t.Context(), at(whole), at(other), Request{StateDir: state}, open)
 			if c.want == nil && err != nil || c.want != nil && !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)

@@ -8,6 +8,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/journal"
 	"datamove.dev/mover/mem"
+	"datamove.dev/test/must"
 )
 
 //safety:4 an empty source, another file system under its path
@@ -41,9 +42,7 @@ func TestAllow(t *testing.T) {
 			p.targetEntries.Store(row.present)
 			err := p.allow(row.limit, row.remove)
 			if row.says == "" {
-				if err != nil {
-					t.Error(err)
-				}
+				must.Tell(t, err)
 				return
 			}
 			if !errors.Is(err, mover.ErrRefused) || !strings.Contains(err.Error(), row.says) {

@@ -17,6 +17,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/posix"
+	"datamove.dev/test/must"
 )
 
 // memory is what a service remembers of the drafts of a task.
@@ -74,9 +75,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, dir: t.TempDir(), want: make([]byte, worldBytes), known: memory{drafts: map[mover.Token]Draft{}}}
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(w.want)
 	err := errors.Join(os.MkdirAll(filepath.Join(w.dir, "source"), 0o755), os.WriteFile(filepath.Join(w.dir, "source", "file"), w.want, 0o644))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return w
 }
 
@@ -126,9 +125,7 @@ func (w *world) dies(after time.Duration) (draft string) {
 func (w *world) ends(want []byte, least, most time.Duration) {
 	w.t.Helper()
 	took, err := w.lead(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, err)
 	if took < least || took > most {
 		w.t.Errorf("the second lead took %v, and %v to %v are right", took, least, most)
 	}
@@ -155,15 +152,11 @@ func TestTakeOverLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		was, _, _ := mover.ParseTempName(filepath.Base(w.dies(10 * time.Second)))
-		if err := os.Mkdir(filepath.Join(w.dir, "source", "in"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(filepath.Join(w.dir, "source", "in"), 0o755))
 		late := filepath.Join(w.dir, "target", "in", was.TempName(7))
 		other := filepath.Join(w.dir, "target", "in", mover.Owner{Task: "another", Epoch: was.Epoch}.TempName(7))
 		time.AfterFunc(50*time.Second, func() {
-			if err := errors.Join(os.WriteFile(late, nil, 0o600), os.WriteFile(other, nil, 0o600)); err != nil {
-				t.Error(err)
-			}
+			must.Tell(t, errors.Join(os.WriteFile(late, nil, 0o600), os.WriteFile(other, nil, 0o600)))
 		})
 		w.ends(w.want, 90*time.Second, worldTime+5*time.Second)
 		if _, err := os.Stat(late); !os.IsNotExist(err) {
@@ -190,9 +183,7 @@ func TestDroppedBeforeTimes(t *testing.T) {
 				from, to, then := filepath.Join(w.dir, "source", "in"), filepath.Join(w.dir, "target", "in"), time.Unix(1_500_000_000, 1)
 				drafts := func() []string {
 					left, err := filepath.Glob(filepath.Join(to, ".datamove-*"))
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, err)
 					return left
 				}
 				err := errors.Join(os.Mkdir(from, 0o755), os.Rename(filepath.Join(w.dir, "source", "file"), filepath.Join(from, "file")))
@@ -223,9 +214,7 @@ func TestTakeOverElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		draft, err := os.OpenFile(w.dies(85*time.Second), os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer draft.Close()
 		w.ends(w.want, 20*time.Second, 45*time.Second)
 		if _, err := draft.WriteAt([]byte("too late"), 0); err != nil { // by the first, which wakes up
@@ -264,9 +253,7 @@ func TestKeptByNobody(t *testing.T) {
 func TestTakeOverDamaged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		if err := os.Truncate(w.dies(70*time.Second), 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Truncate(w.dies(70*time.Second), 0))
 		w.ends(w.want, 95*time.Second, 130*time.Second)
 	})
 }
@@ -279,9 +266,7 @@ func TestTakeOverChanged(t *testing.T) {
 		w := newWorld(t)
 		w.dies(70 * time.Second)
 		other := bytes.Repeat([]byte("another "), worldBytes/8)
-		if err := os.WriteFile(filepath.Join(w.dir, "source", "file"), other, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(w.dir, "source", "file"), other, 0o644))
 		w.ends(other, 95*time.Second, 130*time.Second)
 	})
 	synctest.Test(t, func(t *testing.T) {

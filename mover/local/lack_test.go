@@ -10,6 +10,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/posix"
+	"datamove.dev/test/must"
 )
 
 // TestMayLack: who says that the source may not be there has nothing to copy then, and makes nothing; what is there is copied all the same, and a
@@ -29,9 +30,7 @@ func TestMayLack(t *testing.T) {
 		}
 		return task.Wait()
 	}
-	if err := errors.Join(os.Mkdir(filepath.Join(dir, "there"), 0o755), os.WriteFile(filepath.Join(dir, "there/file"), []byte("x"), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Mkdir(filepath.Join(dir, "there"), 0o755), os.WriteFile(filepath.Join(dir, "there/file"), []byte("x"), 0o644)))
 	if _, err := copied("nothing", "target", false); !errors.Is(err, mover.ErrNotExist) {
 		t.Errorf("without the word: %v", err)
 	}

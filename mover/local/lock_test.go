@@ -9,6 +9,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/mem"
+	"datamove.dev/test/must"
 )
 
 // usurped is a place whose lock is lost when the first entry is published.
@@ -48,9 +49,7 @@ func TestLostLock(t *testing.T) {
 		Target: location.Location{Scheme: location.POSIX, Path: "/target"}, Jobs: 1, StateDir: t.TempDir(),
 	}
 	task, err := Start(t.Context(), r, open)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	report, err := task.Wait()
 	if !errors.Is(err, mover.ErrHeld) || t.Context().Err() != nil {
 		t.Errorf("the run ended with %v", err)

@@ -8,6 +8,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/plan"
 	"datamove.dev/mover/transfer"
+	"datamove.dev/test/must"
 )
 
 // TestRecorder: whatever the order of the results, the last one of each entry comes
@@ -16,9 +17,7 @@ import (
 //safety:8 what a manifest is written from lies on disk, in any order
 func TestRecorder(t *testing.T) {
 	r, err := newRecorder(t.TempDir(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer r.Close()
 	const entries = 3*runRecords + 17
 	last := map[string]int64{}
@@ -31,9 +30,7 @@ func TestRecorder(t *testing.T) {
 	for range 2 { // a manifest that could not be put is written again
 		found, before := 0, ""
 		for f, err := range r.all() {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if f.Entry.Name <= before {
 				t.Fatalf("%q comes behind %q", f.Entry.Name, before)
 			}
@@ -54,9 +51,7 @@ func TestRecorder(t *testing.T) {
 func TestRecorderTwins(t *testing.T) {
 	for _, twins := range []bool{false, true} {
 		r, err := newRecorder(t.TempDir(), twins)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer r.Close()
 		file, dir := mover.Entry{Name: "a", Kind: mover.File}, mover.Entry{Name: "a", Kind: mover.Dir}
 		between := mover.Entry{Name: "a.txt", Kind: mover.File}
@@ -66,9 +61,7 @@ func TestRecorderTwins(t *testing.T) {
 		var left []mover.Entry
 		old := func(yield func(mover.Entry, error) bool) { yield(file, nil) }
 		for e, err := range merged(r.all(), old) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			left = append(left, e)
 		}
 		want := []mover.Entry{between, dir}

@@ -15,6 +15,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/posix"
+	"datamove.dev/test/must"
 )
 
 // hsm is a file system with an archive. A released file is one hole, as large as it was;
@@ -37,9 +38,7 @@ func (h *hsm) release(t *testing.T, path string) {
 	if err = errors.Join(err, statErr, unix.Stat(path, &st), os.Truncate(path, 0), os.Truncate(path, int64(len(content)))); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chtimes(path, was.ModTime(), was.ModTime()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chtimes(path, was.ModTime(), was.ModTime()))
 	h.contents[st.Ino] = content
 }
 
@@ -101,13 +100,9 @@ func archived(t *testing.T) (h *hsm, source string) {
 	t.Helper()
 	source = filepath.Join(t.TempDir(), "source")
 	h = &hsm{contents: map[uint64][]byte{}, looks: map[uint64]int{}}
-	if err := os.MkdirAll(source+"/d", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(source+"/d", 0o755))
 	write := func(name, content string) {
-		if err := os.WriteFile(filepath.Join(source, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(source, name), []byte(content), 0o644))
 	}
 	for i := range 600 {
 		write(fmt.Sprintf("d/%03d", i), fmt.Sprint("content ", i))
@@ -118,9 +113,7 @@ func archived(t *testing.T) (h *hsm, source string) {
 	write("large", strings.Repeat("0123456789abcdef", 1<<17))
 	h.release(t, source+"/large")
 	write("one", "of two names")
-	if err := os.Link(source+"/one", source+"/two"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Link(source+"/one", source+"/two"))
 	h.release(t, source+"/one")
 	return h, source
 }
@@ -150,9 +143,7 @@ func (h *hsm) copy(t *testing.T, source, target string, r Request) (Report, erro
 	task, err := Start(t.Context(), r, func(_ context.Context, l location.Location, o OpenOptions) (mover.Place, error) {
 		return posix.Open(l.Path, posix.Options{Create: o.Write, FileSystem: h.open})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return task.Wait()
 }
 
@@ -197,9 +188,7 @@ func TestReleasedAreRestored(t *testing.T) {
 func TestReleasedAreSkipped(t *testing.T) {
 	h, source := archived(t)
 	target := filepath.Join(t.TempDir(), "target")
-	if err := errors.Join(os.MkdirAll(target+"/d", 0o755), os.WriteFile(target+"/d/000", []byte("old"), 0o644), os.WriteFile(target+"/gone", nil, 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.MkdirAll(target+"/d", 0o755), os.WriteFile(target+"/d/000", []byte("old"), 0o644), os.WriteFile(target+"/gone", nil, 0o644)))
 	report, err := h.copy(t, source, target, Request{Work: Sync, Delete: true, Released: ReleasedSkip})
 	if err != nil || report.Failed > 0 {
 		t.Fatalf("%v; %d failed: %+v", err, report.Failed, report.Failures)
@@ -260,9 +249,7 @@ func TestFactsOfReleased(t *testing.T) {
 	for i := range 300 {
 		path := filepath.Join(source, fmt.Sprintf("d/%03d", 2*i))
 		h.release(t, path)
-		if err := os.Chmod(path, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(path, 0o600))
 	}
 	h.requests = nil
 	report, err := h.copy(t, source, target, Request{})
@@ -295,9 +282,7 @@ func TestReleasedNeverComes(t *testing.T) {
 	}, func(_ context.Context, l location.Location, o OpenOptions) (mover.Place, error) {
 		return posix.Open(l.Path, posix.Options{Create: o.Write, FileSystem: h.open})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := task.Wait(); !errors.Is(err, context.Canceled) {
 		t.Errorf("it ended with %v", err)
 	}

@@ -19,6 +19,7 @@ import (
 	"datamove.dev/mover/fault"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/posix"
+	"datamove.dev/test/must"
 )
 
 // slow is a directory whose traits are those of a file system that has stable storage.
@@ -50,9 +51,7 @@ func newCopying(t *testing.T, target string, as func(*posix.Place) mover.Place) 
 		if err == nil {
 			err = os.WriteFile(file, []byte("content of "+name), 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	return c
 }
@@ -76,9 +75,7 @@ func (c *copying) run(t *testing.T, published fault.Fault) (Report, error) {
 		}
 		return fault.New(c.as(p), fault.Options{Script: script}), nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return task.Wait()
 }
 
@@ -141,9 +138,7 @@ func lose(t *testing.T, target string, names []string) {
 		if errors.Is(err, syscall.EISDIR) {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		name := strings.TrimPrefix(string(content), "content of ")
 		if !slices.Contains(names, name) {
 			continue
@@ -159,9 +154,7 @@ func lose(t *testing.T, target string, names []string) {
 		if err == nil {
 			err = os.Chtimes(file, time.Time{}, was.ModTime())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	if lost != len(names) {
 		t.Fatalf("of %q, %d were there", names, lost)
@@ -177,9 +170,7 @@ func below(t *testing.T, dir string) (all []string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return all
 }
 
@@ -220,9 +211,7 @@ func (n *noted) OpendirHandle(ctx context.Context, flags uint32) (fuse.FileHandl
 func TestFinishSyncs(t *testing.T) {
 	under, mount := t.TempDir(), t.TempDir()
 	root, err := fuse.NewLoopbackRoot(under)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	synced := new(sync.Map)
 	mountFUSE(t, mount, &noted{root.(*fuse.LoopbackNode), synced})
 	c := newCopying(t, mount, func(p *posix.Place) mover.Place { return p })

@@ -15,6 +15,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/posix"
+	"datamove.dev/test/must"
 )
 
 // deaf is a directory of a file system that tells once that it could not sync.
@@ -57,9 +58,7 @@ func deafly(t *testing.T) (dir string, fails *atomic.Int64) {
 	fails = new(atomic.Int64)
 	from, dir := t.TempDir(), t.TempDir()
 	root, err := fs.NewLoopbackRoot(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	mountFUSE(t, dir, &deaf{root.(*fs.LoopbackNode), fails})
 	return dir, fails
 }
@@ -72,9 +71,7 @@ func mountFUSE(t *testing.T, dir string, root fs.InodeEmbedder) {
 		t.Skip("needs FUSE: ", err)
 	}
 	t.Cleanup(func() {
-		if err := server.Unmount(); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, server.Unmount())
 		server.Wait()
 	})
 }
@@ -88,18 +85,12 @@ func TestUnconfirmedIsMovedAnew(t *testing.T) {
 	dir, fails := deafly(t)
 	source, state := t.TempDir(), t.TempDir()
 	for name, content := range map[string]string{"small": "small", "large": strings.Repeat("0123456789abcdef", 1<<17)} {
-		if err := os.WriteFile(filepath.Join(source, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(source, name), []byte(content), 0o644))
 	}
-	if err := os.Symlink("small", filepath.Join(source, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("small", filepath.Join(source, "link")))
 	names := []string{"small", "large", "link"}
 	target := filepath.Join(dir, "target")
-	if err := os.Mkdir(target, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(target, 0o755))
 	run := func() (Report, error) {
 		t.Helper()
 		task, err := Start(t.Context(), Request{
@@ -108,9 +99,7 @@ func TestUnconfirmedIsMovedAnew(t *testing.T) {
 		}, func(_ context.Context, l location.Location, o OpenOptions) (mover.Place, error) {
 			return posix.Open(l.Path, posix.Options{Create: o.Write})
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return task.Wait()
 	}
 	fails.Store(1)
@@ -143,9 +132,7 @@ func inodes(t *testing.T, dir string, names []string) map[string]uint64 {
 	all := map[string]uint64{}
 	for _, name := range names {
 		var st syscall.Stat_t
-		if err := syscall.Lstat(filepath.Join(dir, name), &st); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, syscall.Lstat(filepath.Join(dir, name), &st))
 		all[name] = st.Ino
 	}
 	return all

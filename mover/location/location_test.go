@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 func TestParse(t *testing.T) {
@@ -72,9 +73,7 @@ func TestParentAndChild(t *testing.T) {
 		{"archive:a", "archive:", "a"},
 	} {
 		l, err := Parse(c.in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		dir, base, ok := l.Parent()
 		if !ok || dir.String() != c.dir || base != c.base {
 			t.Errorf("Parent(%s) = %s, %q, %v", c.in, dir, base, ok)
@@ -86,9 +85,7 @@ func TestParentAndChild(t *testing.T) {
 	}
 	for _, root := range []string{"/", ".", "..", "../..", "s3://bucket", "archive:", "dataset:x"} {
 		l, err := Parse(root)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if dir, base, ok := l.Parent(); ok {
 			t.Errorf("Parent(%s) = %s, %q", root, dir, base)
 		}

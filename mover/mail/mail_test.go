@@ -21,6 +21,7 @@ import (
 	"github.com/emersion/go-smtp"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // site is a mail server that takes mail for some people.
@@ -85,9 +86,7 @@ func (s *session) Data(r io.Reader) error {
 func (s *site) serve(t *testing.T, conf *tls.Config) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	server := smtp.NewServer(s)
 	server.Domain, server.TLSConfig = "mail.site", conf
 	server.MaxLineLength = 1000
@@ -120,9 +119,7 @@ func TestSend(t *testing.T) {
 		t.Fatalf("%q", to)
 	}
 	got, err := netmail.ReadMessage(strings.NewReader(s.got[0].text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got.Header.Get("Bcc") != "" || len(got.Header) != 8 {
 		t.Errorf("%v", got.Header)
 	}
@@ -154,9 +151,7 @@ func TestSendAgain(t *testing.T) {
 		t.Errorf("no address: %v", err)
 	}
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer silent.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 	_ "datamove.dev/test/seed" // of rapid
 )
 
@@ -193,9 +194,7 @@ func TestDigestAs(t *testing.T) {
 		of, _ := write(t, Header{}, original)
 		r, _ := write(t, Header{}, replica)
 		digest, entries, _, err := DigestAs(bytes.NewReader(r), bytes.NewReader(of))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return digest == digestOf(t, original), entries
 	}
 	all := func(e []mover.Entry) []mover.Entry { return e }

@@ -15,6 +15,7 @@ import (
 	"datamove.dev/mover/crc"
 	"datamove.dev/mover/manifest"
 	"datamove.dev/mover/mem"
+	"datamove.dev/test/must"
 )
 
 // described is the manifest of what a tree has, with checksums.
@@ -22,9 +23,7 @@ func described(t *testing.T, p mover.Place) *shelf {
 	t.Helper()
 	var b bytes.Buffer
 	w, err := manifest.NewWriter(&b, manifest.Header{Source: p.String()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
 		if err == nil && e.Kind == mover.File {
 			e.CRC, e.Known = sumOf(t, p, e), e.Known|mover.FactCRC
@@ -35,9 +34,7 @@ func described(t *testing.T, p mover.Place) *shelf {
 		if err == nil {
 			err = w.Write(&e)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	if _, err := w.Close(); err != nil {
 		t.Fatal(err)
@@ -48,19 +45,13 @@ func described(t *testing.T, p mover.Place) *shelf {
 func sumOf(t *testing.T, s mover.Source, e mover.Entry) uint64 {
 	t.Helper()
 	c, err := s.Open(t.Context(), e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer c.Close()
 	r, err := c.Range(t.Context(), 0, e.Size)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer r.Close()
 	content, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return crc.Update(0, content)
 }
 
@@ -159,13 +150,9 @@ func TestExpectContent(t *testing.T) {
 	tree.Overwrite("f", 0, "CONTENT")
 	s := manifest.Expect(p, was.open, nil)
 	for e, err := range s.Walk(t.Context(), mover.WalkOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		c, err := s.Open(t.Context(), e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer c.Close()
 		if got := c.Entry(); !got.Known.Has(mover.FactCRC) || got.CRC == sumOf(t, p, e) {
 			t.Errorf("it has to have the checksum %016x", got.CRC)
@@ -175,9 +162,7 @@ func TestExpectContent(t *testing.T) {
 		}
 	}
 	now, err := s.Stat(t.Context(), "f")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := s.Open(t.Context(), now); !errors.Is(err, mover.ErrCorrupt) {
 		t.Errorf("what no walk has seen is opened: %v", err)
 	}
@@ -238,9 +223,7 @@ func TestExpectSeen(t *testing.T) {
 func facts(t *testing.T, s mover.Source, opts mover.WalkOptions) (all []string) {
 	t.Helper()
 	for e, err := range s.Walk(t.Context(), opts) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if e.Kind == mover.File && e.Brief {
 			t.Errorf("of %s more could be known", e.Name)
 		}
@@ -261,9 +244,7 @@ func TestExpectStoredAnew(t *testing.T) {
 	tree.Overwrite("longer", 0, "much longer")
 	s := manifest.Expect(p, was.open, func() bool { return true })
 	for e, err := range s.Walk(t.Context(), mover.WalkOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		c, err := s.Open(t.Context(), e)
 		if want := map[string]error{"longer": mover.ErrChanged, "other": mover.ErrCorrupt}[e.Name]; want != nil {
 			if !errors.Is(err, want) {
@@ -271,9 +252,7 @@ func TestExpectStoredAnew(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer c.Close()
 		if now := c.Entry(); now.ETag == e.ETag || now.CRC != sumOf(t, p, stat(t, p, e.Name)) {
 			t.Errorf("%s is %+v", e.Name, now)
@@ -284,8 +263,6 @@ func TestExpectStoredAnew(t *testing.T) {
 func stat(t *testing.T, s mover.Source, name string) mover.Entry {
 	t.Helper()
 	e, err := s.Stat(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return e
 }

@@ -21,6 +21,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -106,25 +107,17 @@ func TestGolden(t *testing.T) {
 	text := plain(t, packed)
 	golden := filepath.Join("testdata", "v1.jsonl")
 	if *update {
-		if err := os.WriteFile(golden, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(golden+".zst", packed, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(golden, text, 0o644))
+		must.Do(t, os.WriteFile(golden+".zst", packed, 0o644))
 	}
 	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if !bytes.Equal(text, want) {
 		t.Errorf("it is written as\n%s\nwant\n%s", text, want)
 	}
 	for _, file := range []string{golden, golden + ".zst"} {
 		f, err := os.Open(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer f.Close()
 		got, gotSum, err := read(f)
 		if err != nil || gotSum != sum {
@@ -304,9 +297,7 @@ func TestWriterRefuses(t *testing.T) {
 	} {
 		var b bytes.Buffer
 		w, err := NewWriter(&b, Header{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for i := range entries {
 			err = w.Write(&entries[i])
 		}
@@ -330,9 +321,7 @@ func TestManyHoles(t *testing.T) {
 	}
 	packed, _ := write(t, Header{}, []mover.Entry{e})
 	got, _, err := read(bytes.NewReader(packed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	data := got[0].Data
 	if len(data) > maxSegments || data[0].Start != 0 || data[len(data)-1].End != e.Data[maxSegments].End {
 		t.Errorf("%d segments, from %v to %v", len(data), data[0], data[len(data)-1])
@@ -537,9 +526,7 @@ func BenchmarkRead(b *testing.B) {
 	for b.Loop() {
 		n := 0
 		for _, err := range Entries(bytes.NewReader(packed)) {
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, err)
 			n++
 		}
 		if n != len(all) {

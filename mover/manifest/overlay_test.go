@@ -16,6 +16,7 @@ import (
 	"datamove.dev/mover/manifest"
 	"datamove.dev/mover/mem"
 	"datamove.dev/mover/placetest"
+	"datamove.dev/test/must"
 )
 
 // shelf is where a manifest lies.
@@ -49,22 +50,16 @@ func store(t *testing.T) (*mem.Tree, *shelf) {
 	bucket := mem.New(tree, mem.Options{ObjectStore: true})
 	var all []mover.Entry
 	for listed, err := range bucket.Walk(t.Context(), mover.WalkOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		e, err := bucket.Stat(t.Context(), listed.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		all = append(all, richer(e))
 	}
 	for _, name := range []string{"a fifo", "dir/fifo", "dir/zz", "gone/fifo", "z"} {
 		all = append(all, mover.Entry{Name: name, Kind: mover.FIFO, Mode: 0o600, Known: mover.FactMode})
 	}
 	root, err := bucket.Stat(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	root.Mode |= 0o1000
 	all = append(all, root)
 	slices.SortFunc(all, func(a, b mover.Entry) int { return mover.Compare(&a, &b) })
@@ -110,9 +105,7 @@ func names(t *testing.T, entries iter.Seq2[mover.Entry, error]) string {
 	t.Helper()
 	var all []string
 	for e, err := range entries {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		all = append(all, e.Name)
 	}
 	return strings.Join(all, ", ")
@@ -121,9 +114,7 @@ func names(t *testing.T, entries iter.Seq2[mover.Entry, error]) string {
 func find(t *testing.T, p mover.Source, name string) mover.Entry {
 	t.Helper()
 	for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if e.Name == name {
 			return e
 		}
@@ -157,19 +148,13 @@ func TestOpenKeepsFacts(t *testing.T) {
 	for _, name := range []string{"dir/script", "dir/sparse", "dir/fifo", "dir"} {
 		e := find(t, p, name)
 		c, err := p.Open(t.Context(), e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		got := c.Entry()
 		if got.Mode != e.Mode || !got.Known.Has(e.Known) || !reflect.DeepEqual(got.Xattrs, e.Xattrs) || got.Identity() != e.Identity() {
 			t.Errorf("%s is %+v, and opened %+v", name, e, got)
 		}
-		if err := c.Check(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, c.Check(t.Context()))
+		must.Tell(t, c.Close())
 	}
 	if got := placetest.Read(t, p, "dir/one"); string(got) != "content" {
 		t.Errorf("content is %q", got)
@@ -180,15 +165,11 @@ func TestSegmentsOfTheManifest(t *testing.T) {
 	tree := mem.NewTree().Files(map[string]string{"f": strings.Repeat("\x00", 100)})
 	bucket := mem.New(tree, mem.Options{ObjectStore: true})
 	e, err := bucket.Stat(t.Context(), "f")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	e.Known, e.Data = e.Known|mover.FactHoles, []mover.Segment{{Start: 10, End: 20}, {Start: 50, End: 60}}
 	p := open(tree, &shelf{write(t, []mover.Entry{e})})
 	c, err := p.Open(t.Context(), find(t, p, "f"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer c.Close()
 	for off, want := range map[int64]mover.Segment{
 		0: {Start: 10, End: 20}, 10: {Start: 10, End: 20}, 15: {Start: 15, End: 20}, 20: {Start: 50, End: 60}, 60: {Start: 100, End: 100}, 100: {Start: 100, End: 100},
@@ -247,12 +228,8 @@ func TestOnlyListedCanBeRemoved(t *testing.T) {
 	tree, s := store(t)
 	p := open(tree, s)
 	fifo := find(t, p, "dir/fifo")
-	if err := p.Update(t.Context(), fifo); err != nil {
-		t.Error(err)
-	}
-	if err := p.Remove(t.Context(), fifo, mover.Owner{Task: "t"}); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, p.Update(t.Context(), fifo))
+	must.Tell(t, p.Remove(t.Context(), fifo, mover.Owner{Task: "t"}))
 	gone := mover.Entry{Name: "nowhere", Kind: mover.File}
 	if err := p.Remove(t.Context(), gone, mover.Owner{Task: "t"}); !errors.Is(err, mover.ErrNotExist) {
 		t.Errorf("a file that is not there: %v", err)
@@ -287,9 +264,7 @@ func TestEmptyDirectories(t *testing.T) {
 		p := manifest.Overlay(row.place, s.open)
 		var got []string
 		for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			got = append(got, e.Name)
 		}
 		if !slices.Equal(got, row.want) {

@@ -11,6 +11,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/mem"
 	"datamove.dev/mover/placetest"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -34,19 +35,13 @@ func TestCrashLeavesStraysAndFreesTheLock(t *testing.T) {
 	tree := mem.NewTree()
 	first := mem.New(tree, mem.Options{})
 	_, unlock, err := first.Lock(t.Context(), "", owner)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	e := mover.Entry{Name: "f", Kind: mover.File, Size: 6}
 	parts := placetest.Parts(6, 3)
 	d, err := first.Draft(t.Context(), e, mover.Hints{By: owner})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	one, err := d.WritePart(t.Context(), parts[0], placetest.NewFeed([]byte("one")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	first.Crash()
 	for what, err := range map[string]error{
 		"write":   second(d.WritePart(t.Context(), parts[1], placetest.NewFeed([]byte("two")))),
@@ -70,16 +65,10 @@ func TestCrashLeavesStraysAndFreesTheLock(t *testing.T) {
 		t.Errorf("drafts on the tree: %q", got)
 	}
 	again, err := next.Adopt(t.Context(), d.Token())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	two, err := again.WritePart(t.Context(), parts[1], placetest.NewFeed([]byte("two")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := again.Finish(t.Context(), e, []mover.Receipt{one, two}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, again.Finish(t.Context(), e, []mover.Receipt{one, two}))
 	if out := next.Publish(t.Context(), []mover.Draft{again}); out[0].Err != nil {
 		t.Fatal(out[0].Err)
 	}
@@ -106,17 +95,11 @@ func TestChangesUnderneathAreNoticed(t *testing.T) {
 			tree := mem.NewTree().Files(map[string]string{"d/f": "before"})
 			p := mem.New(tree, mem.Options{})
 			e, err := p.Stat(t.Context(), "d/f")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			c, err := p.Open(t.Context(), e)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			r, err := c.Range(t.Context(), 0, 6)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			row.change(tree)
 			if err := c.Check(t.Context()); !errors.Is(err, mover.ErrChanged) {
 				t.Errorf("check: %v", err)
@@ -138,9 +121,7 @@ func TestTreesByHand(t *testing.T) {
 	p := mem.New(tree, mem.Options{})
 	var names []string
 	for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		names = append(names, e.Name)
 	}
 	if want := []string{"a", "a/b", "empty", "l", "link", "sparse"}; !slices.Equal(names, want) {
@@ -174,9 +155,7 @@ func TestObjectsImplyDirectories(t *testing.T) {
 	if err != nil || c.ETag == "" || c.Ino != 0 || c.Known != mover.FactCRC {
 		t.Errorf("object %+v, %v", c, err)
 	}
-	if err := p.Remove(t.Context(), c, owner); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Remove(t.Context(), c, owner))
 	if _, err := p.Stat(t.Context(), "a"); !errors.Is(err, mover.ErrNotExist) {
 		t.Errorf("a directory without objects is there: %v", err)
 	}
@@ -194,9 +173,7 @@ func TestPublishAgain(t *testing.T) {
 	if err == nil {
 		err = d.Finish(t.Context(), e, nil)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	first := p.Publish(t.Context(), []mover.Draft{d})[0]
 	if again := p.Publish(t.Context(), []mover.Draft{d})[0]; first.Err != nil || again != first {
 		t.Errorf("published again: %+v, before: %+v", again, first)

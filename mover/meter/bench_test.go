@@ -7,6 +7,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/meter"
+	"datamove.dev/test/must"
 )
 
 // idle is a place of which each call costs nothing, so that what is left is the counting.
@@ -96,8 +97,6 @@ func smallFile(b *testing.B, p mover.Place) {
 	if err == nil {
 		err = d.Finish(ctx, e, nil)
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	_, _ = c.Close(), d.Close()
 }

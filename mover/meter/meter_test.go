@@ -18,6 +18,7 @@ import (
 	"datamove.dev/mover/meter"
 	"datamove.dev/mover/placetest"
 	"datamove.dev/mover/posix"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -46,14 +47,10 @@ func directory(t *testing.T, tree map[string]string) mover.Place {
 	root := t.TempDir()
 	for name, text := range tree {
 		path := filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)))
 	}
 	p, err := posix.Open(root, posix.Options{Reflink: posix.ReflinkNever})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
@@ -62,9 +59,7 @@ func counts(t *testing.T, inner mover.Place) {
 	c := new(meter.Counter)
 	p := meter.New(inner, c)
 	for _, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	if got := placetest.Read(t, p, "a"); string(got) != "12345" {
 		t.Fatalf("read %q", got)
@@ -74,9 +69,7 @@ func counts(t *testing.T, inner mover.Place) {
 	if e, statErr := p.Stat(t.Context(), "c"); err == nil {
 		err = errors.Join(statErr, p.Remove(t.Context(), e, owner), p.Sync(t.Context()), p.Mkdir(t.Context(), mover.Entry{Name: "n", Kind: mover.Dir}))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if c.Read() != 5 || c.Written() != 7 || c.Passing() != 0 {
 		t.Errorf("read %d, written %d, passing %d", c.Read(), c.Written(), c.Passing())
 	}
@@ -122,18 +115,14 @@ func TestPassing(t *testing.T) {
 func write(t *testing.T, p mover.Place) {
 	t.Helper()
 	d, err := p.Draft(t.Context(), mover.Entry{Name: "b", Kind: mover.File, Size: 4}, mover.Hints{By: owner})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer d.Close()
 	part := placetest.Parts(4, 4)[0]
 	r, err := d.WritePart(t.Context(), part, placetest.NewFeed([]byte("feed")))
 	if err != nil {
 		return
 	}
-	if err := d.Finish(t.Context(), mover.Entry{Name: "b", Kind: mover.File, Size: 4}, []mover.Receipt{r}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Finish(t.Context(), mover.Entry{Name: "b", Kind: mover.File, Size: 4}, []mover.Receipt{r}))
 	p.Publish(t.Context(), []mover.Draft{d})
 }
 
@@ -147,15 +136,11 @@ func brokenSource(t *testing.T, inner mover.Place) {
 	c := new(meter.Counter)
 	p := meter.New(inner, c)
 	d, err := p.Draft(t.Context(), mover.Entry{Name: "b", Kind: mover.File, Size: 4}, mover.Hints{By: owner})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := d.WritePart(t.Context(), placetest.Parts(4, 4)[0], placetest.NewFeed([]byte("feed")).BreakAt(2, mover.ErrTransient)); err == nil {
 		t.Error("a broken feed was written")
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Close())
 	if c.Passing() != 0 || c.Written() != 2 {
 		t.Errorf("passing %d, written %d", c.Passing(), c.Written())
 	}
@@ -172,13 +157,9 @@ func toldMeanwhile(t *testing.T, inner mover.Place) {
 	c := new(meter.Counter)
 	p := meter.New(inner, c)
 	e, err := p.Stat(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	from, err := p.Open(t.Context(), e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer from.Close()
 	for range 20 {
 		r, err := from.Range(t.Context(), 0, e.Size)
@@ -194,9 +175,7 @@ func toldMeanwhile(t *testing.T, inner mover.Place) {
 	}
 
 	d, err := p.Draft(t.Context(), mover.Entry{Name: "b", Kind: mover.File, Size: 64 << 20}, mover.Hints{By: owner})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer d.Close()
 	var writers errgroup.Group
 	for _, part := range placetest.Parts(64<<20, 2<<20) {
@@ -205,9 +184,7 @@ func toldMeanwhile(t *testing.T, inner mover.Place) {
 			return err
 		})
 	}
-	if err := writers.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writers.Wait())
 	if n := c.Written(); n < 63<<20 || c.Operations()["part"] < 16 {
 		t.Errorf("while a draft is open: %d bytes, %v", n, c.Operations())
 	}

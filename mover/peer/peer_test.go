@@ -24,6 +24,7 @@ import (
 	"datamove.dev/mover/crc"
 	"datamove.dev/mover/swarm"
 	"datamove.dev/mover/trust"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) {
@@ -85,21 +86,21 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	authority, err := trust.OpenAuthority(filepath.Join(t.TempDir(), "authority"))
-	must(t, err)
+	must.Do(t, err)
 	id := trust.Identity{Role: trust.Agent, Name: "n1"}
 	keeper, err := trust.OpenKeeper(filepath.Join(t.TempDir(), "identity"), id, trust.KeeperOptions{})
-	must(t, err)
-	must(t, keeper.Obtain(t.Context(), func(_ context.Context, request []byte) ([]byte, []byte, error) {
+	must.Do(t, err)
+	must.Do(t, keeper.Obtain(t.Context(), func(_ context.Context, request []byte) ([]byte, []byte, error) {
 		i, err := authority.Issue(request, id, 0)
 		return i.Certificate, i.Authority, err
 	}))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	must.Do(t, err)
 	r := &rig{t: t, server: NewServer(Options{}), keeper: keeper, member: swarm.Member{Name: "n1", Address: l.Addr().String()}}
 	served := make(chan error, 1)
 	go func() { served <- r.server.Serve(tls.NewListener(l, trust.PeerServerTLS(keeper.Certificate))) }()
 	t.Cleanup(func() {
-		must(t, l.Close())
+		must.Do(t, l.Close())
 		if err := <-served; !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
@@ -110,7 +111,7 @@ func newRig(t *testing.T) *rig {
 
 func (r *rig) asking(ticket string) *Client {
 	c, err := NewClient(r.keeper.AuthorityCertificates())
-	must(r.t, err)
+	must.Do(r.t, err)
 	c.Present(ticket)
 	r.t.Cleanup(c.Close)
 	return c
@@ -181,9 +182,7 @@ func TestTickets(t *testing.T) {
 	ask := func(c *Client, name string) error {
 		return c.Get(t.Context(), r.member, piece(0, name, 0, 1), true, make([]byte, 1))
 	}
-	if err := ask(r.client, "a"); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, ask(r.client, "a"))
 	for _, ticket := range []string{"", "wrong", "ticke", "ticket2"} {
 		if err := ask(r.asking(ticket), "a"); !errors.Is(err, mover.ErrPermission) {
 			t.Errorf("with the ticket %q: %v", ticket, err)
@@ -216,9 +215,9 @@ func TestWhoServes(t *testing.T) {
 		t.Errorf("under another name: %v", err)
 	}
 	stranger, err := trust.OpenAuthority(filepath.Join(t.TempDir(), "authority"))
-	must(t, err)
+	must.Do(t, err)
 	c, err := NewClient([][]byte{pemless(t, stranger)})
-	must(t, err)
+	must.Do(t, err)
 	defer c.Close()
 	c.Present("ticket")
 	if err := c.Get(t.Context(), r.member, piece(0, "a", 0, 1), true, make([]byte, 1)); err == nil || !strings.Contains(err.Error(), "authority") {
@@ -230,8 +229,8 @@ func TestWhoServes(t *testing.T) {
 func pemless(t *testing.T, a *trust.Authority) []byte {
 	id := trust.Identity{Role: trust.Agent, Name: "x"}
 	k, err := trust.OpenKeeper(filepath.Join(t.TempDir(), "identity"), id, trust.KeeperOptions{})
-	must(t, err)
-	must(t, k.Obtain(t.Context(), func(_ context.Context, request []byte) ([]byte, []byte, error) {
+	must.Do(t, err)
+	must.Do(t, k.Obtain(t.Context(), func(_ context.Context, request []byte) ([]byte, []byte, error) {
 		i, err := a.Issue(request, id, 0)
 		return i.Certificate, i.Authority, err
 	}))
@@ -284,9 +283,9 @@ func TestRequests(t *testing.T) {
 	r := newRig(t)
 	r.server.Open("digest", "ticket", &here{published: map[string]string{"a": "1"}})
 	body, err := proto.Marshal(Encode(piece(0, "a", 0, 1)))
-	must(t, err)
+	must.Do(t, err)
 	huge, err := proto.Marshal(&agentv1.Piece{Segments: []*agentv1.PieceSegment{{Name: bytes.Repeat([]byte("x"), bodyMost), Length: 1}}})
-	must(t, err)
+	must.Do(t, err)
 	call, _ := r.client.to(r.member, false)
 	for _, row := range []struct {
 		what, method, path string
@@ -297,12 +296,12 @@ func TestRequests(t *testing.T) {
 		{"nonsense", http.MethodPost, path, []byte("nonsense"), http.StatusBadRequest}, {"too much", http.MethodPost, path, huge, http.StatusBadRequest},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), row.method, "https://"+r.member.Address+row.path, bytes.NewReader(row.body))
-		must(t, err)
+		must.Do(t, err)
 		req.Header.Set("Authorization", scheme+"ticket")
 		answer, err := call.Do(req)
-		must(t, err)
+		must.Do(t, err)
 		text, err := io.ReadAll(answer.Body)
-		must(t, errors.Join(err, answer.Body.Close()))
+		must.Do(t, errors.Join(err, answer.Body.Close()))
 		if answer.StatusCode != row.status {
 			t.Errorf("%s: %s %q", row.what, answer.Status, text)
 		}
@@ -340,18 +339,9 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		again, err := proto.Marshal(Encode(p))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if q, err := parse(again); err != nil || q.Key() != p.Key() || fmt.Sprint(q) != fmt.Sprint(p) {
 			t.Errorf("%v was %v: %v", q, p, err)
 		}
 	})
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

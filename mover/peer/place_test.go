@@ -17,6 +17,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/posix"
 	"datamove.dev/mover/swarm"
+	"datamove.dev/test/must"
 )
 
 // lending is a directory of one node, and how another sees it.
@@ -24,22 +25,22 @@ func lending(t *testing.T, dir string) (r *rig, here *posix.Place, there *Place)
 	t.Helper()
 	r = newRig(t)
 	here, err := posix.Open(dir, posix.Options{})
-	must(t, err)
-	t.Cleanup(func() { must(t, here.Close()) })
+	must.Do(t, err)
+	t.Cleanup(func() { must.Do(t, here.Close()) })
 	r.server.Open("lent task", "ticket", Lend(here))
 	return r, here, NewPlace(r.client, r.member, "", "n1:"+dir)
 }
 
 func put(t *testing.T, dir, name, text string) {
 	t.Helper()
-	must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
-	must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o640))
+	must.Do(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o640))
 }
 
 func walked(t *testing.T, p mover.Source, o mover.WalkOptions) (all []mover.Entry) {
 	t.Helper()
 	for e, err := range p.Walk(t.Context(), o) {
-		must(t, err)
+		must.Do(t, err)
 		e.Known &= lentFacts &^ mover.FactLinks
 		e.Xattrs, e.Data, e.Gen, e.Brief, e.Atime = nil, nil, 0, false, mover.Time{}
 		all = append(all, e)
@@ -76,7 +77,7 @@ func TestPlace(t *testing.T) {
 	for name, text := range map[string]string{"run/step_1/__0_0.distcp": large, "run/step_1/.metadata": "meta", "run/step_1/deep/er/x": "y", "run/step_1-b": "beside", "run/step_1.c/z": "", "run/\xff\xfe": "odd", "run/latest": "step_1"} {
 		put(t, dir, name, text)
 	}
-	must(t, os.Symlink("step_1", filepath.Join(dir, "run/link")))
+	must.Do(t, os.Symlink("step_1", filepath.Join(dir, "run/link")))
 	_, here, there := lending(t, dir)
 	run := NewPlace(there.client, there.lender, "run", "n1:run")
 	top := func(name string, _ mover.Kind) bool { return strings.Contains(name, "/") }
@@ -90,12 +91,12 @@ func TestPlace(t *testing.T) {
 	}
 	for _, row := range []struct{ off, n int64 }{{0, int64(len(large))}, {0, 0}, {5, 100}, {swarm.PieceMost - 3, 7}, {int64(len(large)) - 1, 1}} {
 		got, err := bytesOf(t, run, "step_1/__0_0.distcp", row.off, row.n)
-		if must(t, err); !bytes.Equal(got, []byte(large[row.off:row.off+row.n])) {
+		if must.Do(t, err); !bytes.Equal(got, []byte(large[row.off:row.off+row.n])) {
 			t.Errorf("%d bytes from %d on are others", row.n, row.off)
 		}
 	}
 	e, err := run.Stat(t.Context(), "link")
-	if must(t, err); e.Kind != mover.Symlink || e.Target != "step_1" {
+	if must.Do(t, err); e.Kind != mover.Symlink || e.Target != "step_1" {
 		t.Errorf("%+v", e)
 	}
 	if _, err := run.Stat(t.Context(), ""); err != nil {
@@ -124,8 +125,8 @@ func TestPlaceChanges(t *testing.T) {
 	put(t, secret, "key", "secret")
 	put(t, dir, "a", "text")
 	put(t, dir, "dir/b", "text")
-	must(t, os.Symlink(secret, filepath.Join(dir, "away")))
-	must(t, os.Symlink(filepath.Join(secret, "key"), filepath.Join(dir, "key")))
+	must.Do(t, os.Symlink(secret, filepath.Join(dir, "away")))
+	must.Do(t, os.Symlink(filepath.Join(secret, "key"), filepath.Join(dir, "key")))
 	_, _, there := lending(t, dir)
 	for _, name := range []string{"away/key", "nothing", "a/b"} {
 		if _, err := bytesOf(t, there, name, 0, 3); err == nil {
@@ -133,28 +134,28 @@ func TestPlaceChanges(t *testing.T) {
 		}
 	}
 	e, err := there.Stat(t.Context(), "key")
-	must(t, err)
+	must.Do(t, err)
 	c, err := there.Open(t.Context(), e)
-	must(t, err)
+	must.Do(t, err)
 	r, _ := c.Range(t.Context(), 0, 3)
 	_, err = io.ReadAll(r)
 	wants(t, "a link", err, mover.ErrChanged)
 
 	for what, harm := range map[string]func(at string){
-		"replaced": func(at string) { put(t, dir, "new", "tex2"); must(t, os.Rename(filepath.Join(dir, "new"), at)) },
-		"gone":     func(at string) { must(t, os.Remove(at)) },
-		"shorter":  func(at string) { must(t, os.Truncate(at, 1)) },
-		"a folder": func(at string) { must(t, os.Remove(at)); must(t, os.Mkdir(at, 0o755)) },
+		"replaced": func(at string) { put(t, dir, "new", "tex2"); must.Do(t, os.Rename(filepath.Join(dir, "new"), at)) },
+		"gone":     func(at string) { must.Do(t, os.Remove(at)) },
+		"shorter":  func(at string) { must.Do(t, os.Truncate(at, 1)) },
+		"a folder": func(at string) { must.Do(t, os.Remove(at)); must.Do(t, os.Mkdir(at, 0o755)) },
 	} {
 		put(t, dir, "a", "text")
 		e, err := there.Stat(t.Context(), "a")
-		must(t, err)
+		must.Do(t, err)
 		c, err := there.Open(t.Context(), e)
-		must(t, err)
-		must(t, c.Check(t.Context()))
+		must.Do(t, err)
+		must.Do(t, c.Check(t.Context()))
 		harm(filepath.Join(dir, "a"))
 		wants(t, what, c.Check(t.Context()), mover.ErrChanged)
-		must(t, os.RemoveAll(filepath.Join(dir, "a")))
+		must.Do(t, os.RemoveAll(filepath.Join(dir, "a")))
 	}
 }
 
@@ -182,7 +183,7 @@ func TestPlaceSame(t *testing.T) {
 		_, err := there.Same(t.Context(), "a", name, 1)
 		wants(t, name, err, want)
 	}
-	must(t, os.Symlink("a", filepath.Join(dir, "run/link")))
+	must.Do(t, os.Symlink("a", filepath.Join(dir, "run/link")))
 	_, err := there.Same(t.Context(), "link", "a", 1)
 	wants(t, "a link", err, mover.ErrChanged)
 	for what, q := range map[string]*agentv1.LentPair{
@@ -209,7 +210,7 @@ func TestPlaceTickets(t *testing.T) {
 	err := r.client.Get(t.Context(), r.member, &swarm.Piece{Segments: []swarm.Segment{{Name: "a", Length: 4}}}, false, make([]byte, 4))
 	wants(t, "a piece of what is lent", err, mover.ErrPermission)
 	_, err = there.Stat(t.Context(), "a")
-	must(t, err)
+	must.Do(t, err)
 	for _, name := range []string{"../a", "/a", "a//b"} {
 		_, err := there.Stat(t.Context(), name)
 		wants(t, name, err, mover.ErrUsage)

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // rules reads "+ pattern" and "- pattern".
@@ -19,9 +20,7 @@ func rules(t *testing.T, lines ...string) *Filter {
 		all = append(all, Rule{Include: l[0] == '+', Pattern: l[2:]})
 	}
 	f, err := NewFilter(all, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return f
 }
 
@@ -76,9 +75,7 @@ func TestFilterRules(t *testing.T) {
 func TestNoFilterTakesAll(t *testing.T) {
 	var none *Filter
 	empty, err := NewFilter(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if none.Skip("a", mover.File) || none.Seen("a", mover.File) || empty.Skip("a", mover.File) {
 		t.Fatal("a filter without rules skips")
 	}
@@ -99,13 +96,9 @@ func TestBadPatterns(t *testing.T) {
 func TestNames(t *testing.T) {
 	list := "a/b\n./a-x\n\ndir/\ndir/gone\n"
 	names, err := ReadNames(strings.NewReader(list))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	f, err := NewFilter([]Rule{{Pattern: "*.tmp"}}, names)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, row := range []struct {
 		name string
 		kind mover.Kind
@@ -171,9 +164,7 @@ func TestNamesAgainstDefinition(t *testing.T) {
 			return mover.Within(asked, n) || kind == mover.Dir && mover.Within(n, asked)
 		})
 		names, err := NewNames(slices.Clone(list))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got := names.has(asked, kind); got != want {
 			t.Fatalf("has %v %q in %q is %v", kind, asked, list, got)
 		}
@@ -192,9 +183,7 @@ func TestFilteredIsNeverRemoved(t *testing.T) {
 			all = append(all, Rule{Include: rapid.Bool().Draw(t, "include"), Pattern: patterns.Draw(t, "pattern")})
 		}
 		f, err := NewFilter(all, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, a := range collect(t, Diff(walk(filtered(source, f)), walk(filtered(target, f)), Options{Delete: true})) {
 			if f.Skip(a.Name(), a.Kind()) {
 				t.Fatalf("%v of %q, which %v skip", a.Op, a.Name(), all)
@@ -235,9 +224,7 @@ func FuzzFilter(f *testing.F) {
 			kind = mover.Dir
 		}
 		include, err := NewFilter([]Rule{{Include: true, Pattern: pattern}, {Pattern: "**"}}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if name != "" && mover.ValidName(name) && filter.Skip(name, kind) == include.Skip(name, kind) {
 			t.Fatalf("%q both includes and excludes %q", pattern, name)
 		}

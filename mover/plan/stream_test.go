@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // tree reads names in any order: "d/" is a directory, "f" a file, "f=3" one of
@@ -216,9 +217,7 @@ func TestManyNamesBetween(t *testing.T) {
 			t.Fatal("no target")
 		}
 		for e, err := range pair[0] {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if !m.source(&e) {
 				t.Fatal("stopped")
 			}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // world is a tree as the plan sees one: names, and inodes that names may share.
@@ -219,15 +220,11 @@ func (w *world) grow(t *rapid.T, name string) {
 	}
 	if kind != mover.Dir && rapid.IntRange(0, 3).Draw(t, "hard link") == 0 {
 		if leader := w.pick(t); leader != nil {
-			if err := w.link(Action{Source: mover.Entry{Name: name}, Link: leader.Name}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.link(Action{Source: mover.Entry{Name: name}, Link: leader.Name}))
 			return
 		}
 	}
-	if err := w.put(genEntry(t, name, kind)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.put(genEntry(t, name, kind)))
 }
 
 // pick returns something that can be linked to.

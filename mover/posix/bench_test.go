@@ -15,6 +15,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/placetest"
+	"datamove.dev/test/must"
 )
 
 // rangeFeed is the part of a content, hashed as it passes.
@@ -41,13 +42,9 @@ func plant(t testing.TB, root string, dirs, files, size int) {
 	}
 	for d := range dirs {
 		dir := filepath.Join(root, fmt.Sprintf("dir-%05d", d))
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(dir, 0o755))
 		for f := range files {
-			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("file-%05d", f)), content, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("file-%05d", f)), content, 0o644))
 		}
 	}
 }
@@ -174,9 +171,7 @@ func BenchmarkSmallFiles(b *testing.B) {
 				target := open(b, to, Options{})
 				before := cpuTime()
 				b.StartTimer()
-				if err := copyTree(b.Context(), source, target, way.workers, way.drafts); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, copyTree(b.Context(), source, target, way.workers, way.drafts))
 				b.StopTimer()
 				cpu += cpuTime() - before
 				target.Close()
@@ -203,9 +198,7 @@ func BenchmarkWalk(b *testing.B) {
 			for b.Loop() {
 				n := 0
 				for _, err := range p.Walk(b.Context(), mover.WalkOptions{}) {
-					if err != nil {
-						b.Fatal(err)
-					}
+					must.Do(b, err)
 					n++
 				}
 				if n != shape.dirs*(shape.files+1) {
@@ -231,9 +224,7 @@ func BenchmarkLargeFile(b *testing.B) {
 	var cpu time.Duration
 	for b.Loop() {
 		before := cpuTime()
-		if err := copyLarge(b.Context(), source, target, e, 2); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, copyLarge(b.Context(), source, target, e, 2))
 		cpu += cpuTime() - before
 	}
 	b.ReportMetric(float64(cpu.Milliseconds())/float64(b.N)*(1<<30)/size, "cpu-ms/GiB")

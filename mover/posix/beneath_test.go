@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // TestBeneath: a root that has to lie below a directory is opened where its path says
@@ -17,12 +18,12 @@ func TestBeneath(t *testing.T) {
 	dir := memoryDir(t)
 	base, outside := filepath.Join(dir, "base"), filepath.Join(dir, "outside")
 	for _, d := range []string{base + "/a/b", outside + "/keep", base + "x"} {
-		must(t, os.MkdirAll(d, 0o755))
+		must.Do(t, os.MkdirAll(d, 0o755))
 	}
-	must(t, os.Symlink(outside, base+"/a/out"))
-	must(t, os.Symlink("b", base+"/a/near"))
-	must(t, os.WriteFile(base+"/a/file", nil, 0o644))
-	must(t, os.Symlink(base, dir+"/alias"))
+	must.Do(t, os.Symlink(outside, base+"/a/out"))
+	must.Do(t, os.Symlink("b", base+"/a/near"))
+	must.Do(t, os.WriteFile(base+"/a/file", nil, 0o644))
+	must.Do(t, os.Symlink(base, dir+"/alias"))
 	for path, want := range map[string]error{
 		base: nil, base + "/a": nil, base + "/a/b": nil, base + "/a/gone": mover.ErrNotExist,
 		base + "/a/out": mover.ErrConflict, base + "/a/out/keep": mover.ErrConflict, base + "/a/near": mover.ErrConflict, base + "/a/file": mover.ErrConflict,
@@ -33,18 +34,18 @@ func TestBeneath(t *testing.T) {
 			t.Errorf("%s: %v, want %v", path, err, want)
 		}
 		if err == nil {
-			must(t, p.Close())
+			must.Do(t, p.Close())
 		}
 	}
 	p, err := Open(dir+"/alias/a", Options{Beneath: dir + "/alias"}) // the base itself is believed
-	must(t, err)
-	must(t, p.Close())
+	must.Do(t, err)
+	must.Do(t, p.Close())
 	if _, err := Open(base+"/a/out/new", Options{Beneath: base, Create: true}); !errors.Is(err, mover.ErrConflict) {
 		t.Errorf("made behind a link: %v", err)
 	}
 	p, err = Open(base+"/new/one", Options{Beneath: base, Create: true})
-	must(t, err)
-	must(t, p.Close())
+	must.Do(t, err)
+	must.Do(t, p.Close())
 	for _, c := range []struct {
 		path string
 		want error

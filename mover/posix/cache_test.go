@@ -9,13 +9,14 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/placetest"
+	"datamove.dev/test/must"
 )
 
 // cached is how many bytes of a file are in the page cache.
 func cached(t *testing.T, path string) int64 {
 	t.Helper()
 	f, err := os.Open(path)
-	must(t, err)
+	must.Do(t, err)
 	defer f.Close()
 	var now unix.Cachestat_t
 	if err := unix.Cachestat(uint(f.Fd()), &unix.CachestatRange{}, &now, 0); err != nil {
@@ -36,29 +37,29 @@ func TestLargeCopiesLeaveTheCache(t *testing.T) {
 	const part, parts = 1 << 20, 16
 	e := mover.Entry{Name: "f", Kind: mover.File, Size: part * parts}
 	d, err := p.Draft(t.Context(), e, mover.Hints{By: testOwner})
-	must(t, err)
+	must.Do(t, err)
 	defer d.Close()
 	var receipts []mover.Receipt
 	for _, part := range placetest.Parts(e.Size, part) {
 		r, err := d.WritePart(t.Context(), part, placetest.NewFeed(make([]byte, part.Length)))
-		must(t, err)
+		must.Do(t, err)
 		receipts = append(receipts, r)
 	}
-	must(t, d.Finish(t.Context(), e, receipts))
-	must(t, p.Publish(t.Context(), []mover.Draft{d})[0].Err)
+	must.Do(t, d.Finish(t.Context(), e, receipts))
+	must.Do(t, p.Publish(t.Context(), []mover.Draft{d})[0].Err)
 	if n := cached(t, dir+"/f"); n > 4*part {
 		t.Errorf("after writing %d bytes %d are cached", e.Size, n)
 	}
 	read := func() {
 		c, err := p.Open(t.Context(), statOf(t, p, "f"))
-		must(t, err)
+		must.Do(t, err)
 		defer c.Close()
 		for off := int64(0); off < e.Size; off += part {
 			r, err := c.Range(t.Context(), off, part)
-			must(t, err)
+			must.Do(t, err)
 			_, err = io.Copy(io.Discard, r)
-			must(t, err)
-			must(t, r.Close())
+			must.Do(t, err)
+			must.Do(t, r.Close())
 		}
 	}
 	before := cached(t, dir+"/f")
@@ -67,7 +68,7 @@ func TestLargeCopiesLeaveTheCache(t *testing.T) {
 		t.Errorf("after reading, %d bytes are cached, before it %d", n, before)
 	}
 	_, err = os.ReadFile(dir + "/f") // somebody else
-	must(t, err)
+	must.Do(t, err)
 	read()
 	if n := cached(t, dir+"/f"); n < e.Size {
 		t.Errorf("of what somebody else had in the cache, %d bytes are left", n)

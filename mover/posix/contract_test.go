@@ -10,6 +10,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/placetest"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) {
@@ -38,9 +39,7 @@ func TestContract(t *testing.T) {
 		{"without openat2", memoryDir, func(p *Place) { p.plain = true }},
 		{"with a backup", memoryDir, func(p *Place) {
 			p.opts.Backup = p.address + "/.backup"
-			if err := p.openBackup(); err != nil {
-				t.Error(err)
-			}
+			must.Tell(t, p.openBackup())
 		}},
 	}
 	for i, dir := range filepath.SplitList(os.Getenv(testDirs)) {
@@ -69,9 +68,7 @@ const testDirs = "DATAMOVE_TEST_DIRS"
 func below(t testing.TB, dir string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(dir, "posix-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
 }
@@ -88,9 +85,7 @@ func memoryDir(t testing.TB) string {
 func open(t testing.TB, dir string, opts Options) *Place {
 	t.Helper()
 	p, err := Open(dir, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return p
 }
 

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 // copyFromTo is set, to two directories, for a process that only copies.
@@ -48,7 +50,7 @@ func TestCost(t *testing.T) {
 		t.Skipf("strace does not work here: %v %s", err, out)
 	}
 	text, err := os.ReadFile(counts)
-	must(t, err)
+	must.Do(t, err)
 	perFile := map[string]int{
 		"openat": 2, "statx": 3, "pread64": 1, "flistxattr": 1, "close": 2,
 		"pwrite64": 1, "utimensat": 1, "renameat2": 1, "fchmod": 0, "fchown": 0, "fallocate": 0, "unlinkat": 0,

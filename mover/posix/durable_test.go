@@ -14,6 +14,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/placetest"
+	"datamove.dev/test/must"
 )
 
 // stable is what of a tree in memory is on stable storage, for a place whose syncs come here: what a file or
@@ -61,7 +62,7 @@ func (s *stable) one(fd int) error {
 
 // all notes every file and directory but those below except. mu is held.
 func (s *stable) all(except string) {
-	must(s.t, filepath.WalkDir(s.root, func(path string, _ fs.DirEntry, err error) error {
+	must.Do(s.t, filepath.WalkDir(s.root, func(path string, _ fs.DirEntry, err error) error {
 		if except != "" && path == filepath.Join(s.root, except) {
 			return fs.SkipDir
 		}
@@ -75,13 +76,13 @@ func (s *stable) all(except string) {
 // note notes what is at a path. mu is held.
 func (s *stable) note(path string) {
 	n, inode, err := look(path)
-	must(s.t, err)
+	must.Do(s.t, err)
 	s.nodes[inode] = n
 	for name, below := range n.names {
 		if st, err := os.Lstat(filepath.Join(path, name)); err == nil && !st.Mode().IsRegular() {
 			if _, known := s.nodes[below]; !known { // it came with its name, and nothing in it
 				n, _, err := look(filepath.Join(path, name))
-				must(s.t, err)
+				must.Do(s.t, err)
 				clear(n.names)
 				s.nodes[below] = n
 			}
@@ -126,7 +127,7 @@ func look(path string) (n inodeSynced, inode uint64, err error) {
 // early reports files whose final name can be seen before what is in them is stable: a file system may write the name
 // first. mu is held.
 func (s *stable) early() {
-	must(s.t, filepath.WalkDir(s.root, func(path string, e fs.DirEntry, err error) error {
+	must.Do(s.t, filepath.WalkDir(s.root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || strings.HasPrefix(e.Name(), mover.TempPrefix) && e.IsDir() {
 			return skip(err)
 		}
@@ -154,7 +155,7 @@ func (s *stable) survives(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	seen := map[string]string{}
-	must(s.t, filepath.WalkDir(s.root, func(path string, _ fs.DirEntry, err error) error {
+	must.Do(s.t, filepath.WalkDir(s.root, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -163,7 +164,7 @@ func (s *stable) survives(what string) {
 		return err
 	}))
 	root, err := os.Lstat(s.root)
-	must(s.t, err)
+	must.Do(s.t, err)
 	left := map[string]string{}
 	s.walk("", root.Sys().(*syscall.Stat_t).Ino, left)
 	for _, path := range slices.Sorted(maps.Keys(seen)) {
@@ -199,9 +200,9 @@ func TestNothingDoneIsLost(t *testing.T) {
 		t.Run(mode.name, func(t *testing.T) {
 			dir := memoryDir(t)
 			for _, d := range []string{"d", "d/e", "d/f", "old"} {
-				must(t, os.Mkdir(filepath.Join(dir, d), 0o755))
+				must.Do(t, os.Mkdir(filepath.Join(dir, d), 0o755))
 			}
-			must(t, os.WriteFile(dir+"/d/was", []byte("old"), 0o644))
+			must.Do(t, os.WriteFile(dir+"/d/was", []byte("old"), 0o644))
 			o := Options{Backup: dir + "/old"}
 			if mode.foreign != "" {
 				o.Backup = ""
@@ -222,7 +223,7 @@ func done(t *testing.T, p *Place, s *stable) {
 	published := func(what string, batch ...mover.Draft) {
 		t.Helper()
 		for _, out := range p.Publish(ctx, batch) {
-			must(t, out.Err)
+			must.Do(t, out.Err)
 		}
 		s.survives(what)
 	}
@@ -236,19 +237,19 @@ func done(t *testing.T, p *Place, s *stable) {
 	meanwhile := readyDir(t, p, "d/meanwhile", nil, func(d mover.Draft) []mover.Draft {
 		return []mover.Draft{ready(t, p, "d/meanwhile/file", "5", d)}
 	})
-	must(t, os.Mkdir(p.address+"/d/meanwhile", 0o700))
+	must.Do(t, os.Mkdir(p.address+"/d/meanwhile", 0o700))
 	published("a directory that is there meanwhile", meanwhile...)
 
 	link := mover.Entry{Name: "d/e/link", Kind: mover.Symlink, Target: "one"}
-	must(t, publish(t, p, link, mover.Hints{}))
+	must.Do(t, publish(t, p, link, mover.Hints{}))
 	s.survives("a symbolic link")
-	must(t, publish(t, p, fileEntry("d/f/same", "1"), mover.Hints{Link: "d/e/one"}))
+	must.Do(t, publish(t, p, fileEntry("d/f/same", "1"), mover.Hints{Link: "d/e/one"}))
 	s.survives("a hard link")
 
 	synced := func(what string, err error) {
 		t.Helper()
-		must(t, err)
-		must(t, p.Sync(ctx))
+		must.Do(t, err)
+		must.Do(t, p.Sync(ctx))
 		s.survives(what)
 	}
 	synced("mkdir", p.Mkdir(ctx, mover.Entry{Name: "d/made", Kind: mover.Dir}))
@@ -257,15 +258,15 @@ func done(t *testing.T, p *Place, s *stable) {
 	synced("remove", p.Remove(ctx, statOf(t, p, "d/f/two"), testOwner))
 
 	large, err := p.Draft(ctx, fileEntry("d/large", "12345678"), mover.Hints{By: testOwner})
-	must(t, err)
+	must.Do(t, err)
 	_, err = large.WritePart(ctx, mover.Part{Length: 4}, placetest.NewFeed([]byte("1234")))
-	must(t, err)
+	must.Do(t, err)
 	f, _ := mover.As[*fileDraft](large)
-	must(t, f.Sync(ctx))
+	must.Do(t, f.Sync(ctx))
 	n, inode, err := look(filepath.Join(p.address, f.seat, f.temp))
-	must(t, err)
+	must.Do(t, err)
 	if s.nodes[inode].text != n.text {
 		t.Errorf("a part of a draft that was synced: a power cut leaves %q of %q", s.nodes[inode].text, n.text)
 	}
-	must(t, large.Close())
+	must.Do(t, large.Close())
 }

@@ -14,6 +14,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/placetest"
+	"datamove.dev/test/must"
 )
 
 var testOwner = mover.Owner{Task: "test", Epoch: 3}
@@ -35,10 +36,10 @@ func escape(t *testing.T, plain bool) {
 	dir := memoryDir(t)
 	root, outside := filepath.Join(dir, "root"), filepath.Join(dir, "outside")
 	for _, d := range []string{root, root + "/d", root + "/d/sub", outside, outside + "/sub"} {
-		must(t, os.Mkdir(d, 0o755))
+		must.Do(t, os.Mkdir(d, 0o755))
 	}
-	must(t, os.WriteFile(outside+"/f", []byte("canary"), 0o644))
-	must(t, os.Symlink(outside, root+"/evil"))
+	must.Do(t, os.WriteFile(outside+"/f", []byte("canary"), 0o644))
+	must.Do(t, os.Symlink(outside, root+"/evil"))
 	p := opened(t, root, Options{})
 	p.plain = plain
 	stop := make(chan struct{})
@@ -89,17 +90,17 @@ func TestLinkOnTheWay(t *testing.T) {
 				dir := memoryDir(t)
 				root := dir + "/root"
 				for _, d := range []string{"/root/d/sub", "/outside/sub", "/root/other/sub"} {
-					must(t, os.MkdirAll(dir+d, 0o755))
-					must(t, os.WriteFile(dir+d+"/f", []byte("canary"), 0o644))
+					must.Do(t, os.MkdirAll(dir+d, 0o755))
+					must.Do(t, os.WriteFile(dir+d+"/f", []byte("canary"), 0o644))
 				}
 				p := opened(t, root, Options{})
 				p.plain = plain
 				was := statOf(t, p, "d/sub/f")
-				must(t, os.Rename(root+"/d", root+"/was"))
+				must.Do(t, os.Rename(root+"/d", root+"/was"))
 				if filepath.IsAbs(to) {
 					to = dir + to
 				}
-				must(t, os.Symlink(to, root+"/d"))
+				must.Do(t, os.Symlink(to, root+"/d"))
 				before := namesBelow(t, dir)
 				p.handles.forget("") // as their age makes it
 				ctx := t.Context()
@@ -185,20 +186,13 @@ func disturb(t *testing.T, p *Place, i int) error {
 func namesBelow(t *testing.T, dir string) []string {
 	t.Helper()
 	var names []string
-	must(t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 		if rel, _ := filepath.Rel(dir, path); rel != "." {
 			names = append(names, rel)
 		}
 		return err
 	}))
 	return names
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestBeyondPathMax makes, walks and removes a tree whose names are longer than
@@ -212,7 +206,7 @@ func TestBeyondPathMax(t *testing.T) {
 	name := ""
 	for range 60 { // 12,000 bytes
 		name = mover.Join(name, seg)
-		must(t, p.Mkdir(ctx, mover.Entry{Name: name, Kind: mover.Dir}))
+		must.Do(t, p.Mkdir(ctx, mover.Entry{Name: name, Kind: mover.Dir}))
 	}
 	file := mover.Entry{Name: name + "/file", Kind: mover.File, Size: 4, Known: mover.FactMode, Mode: 0o644}
 	placetest.Put(t, p, file, []byte("deep"))
@@ -221,14 +215,14 @@ func TestBeyondPathMax(t *testing.T) {
 	}
 	var all []mover.Entry
 	for e, err := range p.Walk(ctx, mover.WalkOptions{}) {
-		must(t, err)
+		must.Do(t, err)
 		all = append(all, e)
 	}
 	if len(all) != 61 || all[60].Name != file.Name {
 		t.Fatalf("the walk yields %d entries", len(all))
 	}
 	for i := len(all) - 1; i >= 0; i-- {
-		must(t, p.Remove(ctx, all[i], testOwner))
+		must.Do(t, p.Remove(ctx, all[i], testOwner))
 	}
 }
 
@@ -238,7 +232,7 @@ func TestBeyondPathMax(t *testing.T) {
 func TestHostileTokens(t *testing.T) {
 	dir := memoryDir(t)
 	p := opened(t, dir, Options{})
-	must(t, os.WriteFile(dir+"/precious", nil, 0o644))
+	must.Do(t, os.WriteFile(dir+"/precious", nil, 0o644))
 	for _, token := range []mover.Token{"", "precious", "../.datamove-test-3-1", "/etc/passwd", "a/../.datamove-test-3-1", ".datamove-lock", "x\x00"} {
 		if err := p.Drop(t.Context(), token); !errors.Is(err, mover.ErrUsage) {
 			t.Errorf("drop of %q: %v", token, err)

@@ -13,6 +13,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/placetest"
+	"datamove.dev/test/must"
 )
 
 // publish drafts e without content, and gives it its name.
@@ -33,7 +34,7 @@ func publish(t testing.TB, p *Place, e mover.Entry, h mover.Hints) error {
 func statOf(t testing.TB, p *Place, name string) mover.Entry {
 	t.Helper()
 	e, err := p.Stat(t.Context(), name)
-	must(t, err)
+	must.Do(t, err)
 	return e
 }
 
@@ -83,18 +84,18 @@ func TestEveryFact(t *testing.T) {
 			if e.Kind == mover.Symlink {
 				want.Mode = 0o777
 			}
-			must(t, publish(t, p, want, mover.Hints{}))
+			must.Do(t, publish(t, p, want, mover.Hints{}))
 			sameFacts(t, statOf(t, p, e.Name), want)
 			c, err := p.Open(t.Context(), statOf(t, p, e.Name))
-			must(t, err)
+			must.Do(t, err)
 			sameFacts(t, c.Entry(), want)
-			must(t, c.Close())
+			must.Do(t, c.Close())
 
 			want.Mode, want.UID, want.Mtime.Nsec, want.Xattrs = 0o750, 1003, 7, nil
 			if e.Kind == mover.Symlink {
 				want.Mode = 0o777
 			}
-			must(t, p.Update(t.Context(), want))
+			must.Do(t, p.Update(t.Context(), want))
 			sameFacts(t, statOf(t, p, e.Name), want)
 		}
 	}
@@ -121,7 +122,7 @@ func TestInheritedACL(t *testing.T) {
 	p := opened(t, dir, Options{})
 	for _, name := range []string{"first", "second"} {
 		e := mover.Entry{Name: name, Kind: mover.File, Known: mover.FactMode | mover.FactXattrs, Mode: 0o640}
-		must(t, publish(t, p, e, mover.Hints{}))
+		must.Do(t, publish(t, p, e, mover.Hints{}))
 		if got := statOf(t, p, name); got.Mode != 0o640 || len(got.Xattrs) != 0 {
 			t.Errorf("%s has mode %o and %v", name, got.Mode, got.Xattrs)
 		}
@@ -133,7 +134,7 @@ func TestInheritedACL(t *testing.T) {
 func TestNobodyCopies(t *testing.T) {
 	needRoot(t)
 	dir := memoryDir(t)
-	must(t, os.Chmod(dir, 0o777))
+	must.Do(t, os.Chmod(dir, 0o777))
 	asNobody(t, func() {
 		p := opened(t, dir, Options{})
 		if p.Traits().Keeps&(mover.FactOwner|mover.FactGroup) != 0 {
@@ -141,12 +142,12 @@ func TestNobodyCopies(t *testing.T) {
 		}
 		e := mover.Entry{Name: "tool", Kind: mover.File, Mode: 0o6755, UID: 0, GID: 0,
 			Known: mover.FactMode | mover.FactOwner | mover.FactGroup}
-		must(t, publish(t, p, e, mover.Hints{}))
+		must.Do(t, publish(t, p, e, mover.Hints{}))
 		if got := statOf(t, p, "tool"); got.Mode != 0o755 || got.UID != 65534 {
 			t.Errorf("mode %o of user %d", got.Mode, got.UID)
 		}
 		e.Name, e.UID, e.GID = "own", 65534, 65534
-		must(t, publish(t, p, e, mover.Hints{}))
+		must.Do(t, publish(t, p, e, mover.Hints{}))
 		if got := statOf(t, p, "own"); got.Mode != 0o6755 {
 			t.Errorf("own file has mode %o", got.Mode)
 		}
@@ -154,10 +155,10 @@ func TestNobodyCopies(t *testing.T) {
 		if err := publish(t, p, device, mover.Hints{}); !errors.Is(err, mover.ErrPermission) {
 			t.Errorf("device made by nobody: %v", err)
 		}
-		must(t, os.Mkdir(dir+"/mine", 0o500))
-		must(t, p.Mkdir(t.Context(), mover.Entry{Name: "mine", Kind: mover.Dir}))
+		must.Do(t, os.Mkdir(dir+"/mine", 0o500))
+		must.Do(t, p.Mkdir(t.Context(), mover.Entry{Name: "mine", Kind: mover.Dir}))
 		e.Name = "mine/f"
-		must(t, publish(t, p, e, mover.Hints{}))
+		must.Do(t, publish(t, p, e, mover.Hints{}))
 	})
 }
 
@@ -165,32 +166,32 @@ func TestNobodyCopies(t *testing.T) {
 func TestHoles(t *testing.T) {
 	dir := memoryDir(t)
 	f, err := os.Create(dir + "/sparse")
-	must(t, err)
+	must.Do(t, err)
 	const mib = 1 << 20
 	for _, off := range []int64{0, 3 * mib, 9*mib - 5} {
 		_, err = f.WriteAt([]byte("island"), off)
-		must(t, err)
+		must.Do(t, err)
 	}
-	must(t, f.Truncate(12*mib))
-	must(t, f.Close())
+	must.Do(t, f.Truncate(12*mib))
+	must.Do(t, f.Close())
 	p := opened(t, dir, Options{})
 	from, err := p.Open(t.Context(), statOf(t, p, "sparse"))
-	must(t, err)
+	must.Do(t, err)
 	defer from.Close()
 	e := from.Entry()
 	e.Name = "copy"
 	d, err := p.Draft(t.Context(), e, mover.Hints{By: testOwner})
-	must(t, err)
+	must.Do(t, err)
 	defer d.Close()
 	var receipts []mover.Receipt
 	for _, part := range placetest.Parts(e.Size, 4*mib) {
 		feed := &sparseFeed{from: from, part: part, off: part.Off}
 		r, err := d.WritePart(t.Context(), part, feed)
-		must(t, err)
+		must.Do(t, err)
 		receipts = append(receipts, r)
 	}
-	must(t, d.Finish(t.Context(), e, receipts))
-	must(t, p.Publish(t.Context(), []mover.Draft{d})[0].Err)
+	must.Do(t, d.Finish(t.Context(), e, receipts))
+	must.Do(t, p.Publish(t.Context(), []mover.Draft{d})[0].Err)
 	if placetest.Sum(placetest.Read(t, p, "copy")) != placetest.Sum(placetest.Read(t, p, "sparse")) {
 		t.Error("the copy differs")
 	}
@@ -245,9 +246,9 @@ func TestModeOfItsOwn(t *testing.T) {
 		{Name: "file", Kind: mover.File}, {Name: "dir", Kind: mover.Dir}, {Name: "fifo", Kind: mover.FIFO},
 		{Name: "dated", Kind: mover.File, Known: mover.FactMtime},
 	} {
-		must(t, publish(t, p, e, mover.Hints{}))
+		must.Do(t, publish(t, p, e, mover.Hints{}))
 	}
-	must(t, p.Mkdir(t.Context(), mover.Entry{Name: "made", Kind: mover.Dir}))
+	must.Do(t, p.Mkdir(t.Context(), mover.Entry{Name: "made", Kind: mover.Dir}))
 	for name, want := range map[string]uint32{"file": 0o666, "dated": 0o666, "fifo": 0o666, "dir": 0o777, "made": 0o777} {
 		if got := statOf(t, p, name).Mode; got != want&^p.umask {
 			t.Errorf("%s: mode %04o, want %04o", name, got, want&^p.umask)
@@ -260,16 +261,16 @@ func TestModeOfItsOwn(t *testing.T) {
 func TestSetIDsAfterTheOwner(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
-	must(t, unix.Chmod(dir, 0o2755)) // what is made in it inherits setgid
+	must.Do(t, unix.Chmod(dir, 0o2755)) // what is made in it inherits setgid
 	p := opened(t, dir, Options{})
 	facts := mover.Entry{Known: mover.FactMode | mover.FactOwner | mover.FactGroup, UID: 1001, GID: 1002}
 	folder, file := facts, facts
 	folder.Name, folder.Kind, folder.Mode = "dir", mover.Dir, 0o700
 	file.Name, file.Kind, file.Mode = "file", mover.File, 0o644
-	must(t, publish(t, p, folder, mover.Hints{}))
-	must(t, os.WriteFile(dir+"/file", nil, 0o600))
-	must(t, unix.Chmod(dir+"/file", 0o2644))
-	must(t, p.Update(t.Context(), file))
+	must.Do(t, publish(t, p, folder, mover.Hints{}))
+	must.Do(t, os.WriteFile(dir+"/file", nil, 0o600))
+	must.Do(t, unix.Chmod(dir+"/file", 0o2644))
+	must.Do(t, p.Update(t.Context(), file))
 	for _, want := range []mover.Entry{folder, file} {
 		if got := statOf(t, p, want.Name); got.Mode != want.Mode || got.GID != want.GID {
 			t.Errorf("%s: mode %04o, group %d; want %04o, %d", want.Name, got.Mode, got.GID, want.Mode, want.GID)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // striped is a file system that knows more: what it makes has a layout, which is that of
@@ -95,13 +96,13 @@ func TestFilesAreMadeByTheFileSystem(t *testing.T) {
 	p := s.place(t, Options{})
 	content := []byte("content")
 	e := mover.Entry{Name: "a", Kind: mover.File, Size: int64(len(content)), Layout: []byte("of the source")}
-	must(t, bring(t, p, e, content))
+	must.Do(t, bring(t, p, e, content))
 	if len(s.made) != 1 || s.made[0].Size != e.Size || string(s.made[0].Layout) != "of the source" {
 		t.Errorf("made: %+v", s.made)
 	}
 	s.other = mover.ErrUnsupported
 	e.Name = "b"
-	must(t, bring(t, p, e, content))
+	must.Do(t, bring(t, p, e, content))
 	for _, name := range []string{"a", "b"} {
 		if got, err := os.ReadFile(filepath.Join(p.String(), name)); err != nil || !bytes.Equal(got, content) {
 			t.Errorf("%s has %q (%v)", name, got, err)
@@ -122,7 +123,7 @@ func TestFilesAreMadeByTheFileSystem(t *testing.T) {
 func TestPartsFitTheDraft(t *testing.T) {
 	for _, p := range []*Place{(&striped{held: true}).place(t, Options{}), opened(t, t.TempDir(), Options{})} {
 		d, err := p.Draft(t.Context(), mover.Entry{Name: "f", Kind: mover.File, Size: 24 << 20}, mover.Hints{By: testOwner})
-		must(t, err)
+		must.Do(t, err)
 		want := int64(3 << 20)
 		if p.fs == nil {
 			want = 0
@@ -131,7 +132,7 @@ func TestPartsFitTheDraft(t *testing.T) {
 		if !ok || a.PartMultiple(24<<20) != want {
 			t.Errorf("%v: parts are no multiple of %d", ok, want)
 		}
-		must(t, d.Close())
+		must.Do(t, d.Close())
 		if a.PartMultiple(24<<20) != 0 {
 			t.Error("a file that is closed was asked")
 		}
@@ -143,18 +144,18 @@ func TestLayoutsAreKept(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		s := &striped{held: true}
 		p := s.place(t, Options{Layouts: keep})
-		must(t, os.WriteFile(filepath.Join(p.String(), "file"), []byte("x"), 0o644))
+		must.Do(t, os.WriteFile(filepath.Join(p.String(), "file"), []byte("x"), 0o644))
 		e, err := p.Stat(t.Context(), "file")
-		must(t, err)
+		must.Do(t, err)
 		c, err := p.Open(t.Context(), e)
-		must(t, err)
+		must.Do(t, err)
 		if got := c.Entry().Layout; (got != nil) != keep {
 			t.Errorf("asked to keep: %v, layout %q", keep, got)
 		}
 		if w, ok := mover.As[mover.Striped](c); !ok || w.StripeWidth() != 4<<20 {
 			t.Error("the width of its stripes is not known")
 		}
-		must(t, c.Close())
+		must.Do(t, c.Close())
 	}
 }
 
@@ -166,13 +167,13 @@ func TestAllowance(t *testing.T) {
 	file := func(name string, n int) error {
 		return bring(t, p, mover.Entry{Name: name, Kind: mover.File, Size: int64(n)}, make([]byte, n))
 	}
-	must(t, file("six", 6))
+	must.Do(t, file("six", 6))
 	err := file("five", 5)
 	if !errors.Is(err, mover.ErrFull) || !bytes.Contains([]byte(err.Error()), []byte("project 7 is full")) {
 		t.Errorf("11 of 10 bytes: %v", err)
 	}
-	must(t, file("four", 4)) // the answer was asked for again, and is 10 bytes and 2 files as before
-	must(t, file("none", 0))
+	must.Do(t, file("four", 4)) // the answer was asked for again, and is 10 bytes and 2 files as before
+	must.Do(t, file("none", 0))
 	if err := file("more", 0); !errors.Is(err, mover.ErrFull) {
 		t.Errorf("three of two files: %v", err)
 	}
@@ -181,18 +182,18 @@ func TestAllowance(t *testing.T) {
 		t.Errorf("a directory beside two of two files: %v", err)
 	}
 	link, err := p.Draft(t.Context(), mover.Entry{Name: "link", Kind: mover.File, Size: 1 << 40}, mover.Hints{By: testOwner, Link: "six"})
-	must(t, err) // another name takes no room
-	must(t, link.Close())
+	must.Do(t, err) // another name takes no room
+	must.Do(t, link.Close())
 	names, err := os.ReadDir(p.String())
-	must(t, err)
+	must.Do(t, err)
 	if len(names) != 3 {
 		t.Errorf("there is %v", names)
 	}
 	s.room = mover.Room{Bytes: -1, Files: -1}
 	p.allowance.asked = time.Time{}
-	must(t, file("large", 1<<20))
+	must.Do(t, file("large", 1<<20))
 	asked := s.asked
-	must(t, file("larger", 1<<20))
+	must.Do(t, file("larger", 1<<20))
 	if s.asked != asked {
 		t.Error("every file asks for the quota")
 	}
@@ -201,12 +202,12 @@ func TestAllowance(t *testing.T) {
 // TestNobodyKnowsMore: who can not be asked is told of, and everything goes in the usual way.
 func TestNobodyKnowsMore(t *testing.T) {
 	p := opened(t, t.TempDir(), Options{FileSystem: func(int) (mover.FileSystem, error) { return nil, errors.New("no table of mounts") }})
-	must(t, bring(t, p, mover.Entry{Name: "a", Kind: mover.File}, nil))
+	must.Do(t, bring(t, p, mover.Entry{Name: "a", Kind: mover.File}, nil))
 	if notes := p.Notes(); len(notes) != 1 {
 		t.Errorf("notes: %q", notes)
 	}
 	p = opened(t, t.TempDir(), Options{FileSystem: func(int) (mover.FileSystem, error) { return nil, nil }})
-	must(t, bring(t, p, mover.Entry{Name: "a", Kind: mover.File}, nil))
+	must.Do(t, bring(t, p, mover.Entry{Name: "a", Kind: mover.File}, nil))
 	if notes := p.Notes(); len(notes) != 0 {
 		t.Errorf("notes: %q", notes)
 	}

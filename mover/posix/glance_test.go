@@ -8,21 +8,18 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/posix"
+	"datamove.dev/test/must"
 )
 
 // A glance tells what is there now, whatever was there a moment ago, and follows no link.
 func TestGlance(t *testing.T) {
 	dir := t.TempDir()
 	place, err := posix.Open(dir, posix.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer place.Close()
 	do := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	at := func(name string) string { return filepath.Join(dir, name) }
 	size := func(name string, want int64) {

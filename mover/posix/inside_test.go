@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // TestInside: links on the way to a root are followed below the directories that it has to
@@ -19,10 +20,10 @@ func TestInside(t *testing.T) {
 	dir := memoryDir(t)
 	base, outside := filepath.Join(dir, "base"), filepath.Join(dir, "outside")
 	for _, d := range []string{base + "/a/b", outside + "/keep", base + "x", dir + "/second/s"} {
-		must(t, os.MkdirAll(d, 0o755))
+		must.Do(t, os.MkdirAll(d, 0o755))
 	}
 	for link, to := range map[string]string{"out": outside, "near": "b", "up": "../a/b", "far": "../../outside", "second": "../../second", "gone": "nothing"} {
-		must(t, os.Symlink(to, filepath.Join(base, "a", link)))
+		must.Do(t, os.Symlink(to, filepath.Join(base, "a", link)))
 	}
 	roots := []string{base, dir + "/second"}
 	for path, want := range map[string]error{
@@ -35,7 +36,7 @@ func TestInside(t *testing.T) {
 			t.Errorf("%s: %v, want %v", path, err, want)
 		}
 		if err == nil {
-			must(t, p.Close())
+			must.Do(t, p.Close())
 		}
 	}
 	for path, may := range map[string]bool{
@@ -46,14 +47,14 @@ func TestInside(t *testing.T) {
 			t.Errorf("making %s: %v", path, err)
 		}
 		if err == nil {
-			must(t, p.Close())
+			must.Do(t, p.Close())
 		}
 	}
 	if p, err := Open(base+"/a", Options{Inside: roots, Backup: base + "/a/out/backup"}); !errors.Is(err, mover.ErrPermission) {
 		t.Errorf("a backup outside: %v, %v", p, err)
 	}
 	entries, err := os.ReadDir(outside)
-	must(t, err)
+	must.Do(t, err)
 	if len(entries) != 1 {
 		t.Errorf("made outside: %v", entries)
 	}
@@ -64,9 +65,9 @@ func TestInside(t *testing.T) {
 //safety:6 with mover/service TestOutsideRoots
 func TestInsideRace(t *testing.T) {
 	dir := memoryDir(t)
-	must(t, os.MkdirAll(dir+"/base/a/here", 0o755))
-	must(t, os.MkdirAll(dir+"/outside", 0o755))
-	must(t, os.Symlink(dir+"/outside", dir+"/base/link"))
+	must.Do(t, os.MkdirAll(dir+"/base/a/here", 0o755))
+	must.Do(t, os.MkdirAll(dir+"/outside", 0o755))
+	must.Do(t, os.Symlink(dir+"/outside", dir+"/base/link"))
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -82,13 +83,13 @@ func TestInsideRace(t *testing.T) {
 	for range 2000 {
 		p, err := Open(dir+"/base/a/new", Options{Inside: []string{dir + "/base"}, Create: true})
 		if err == nil {
-			must(t, p.Close())
+			must.Do(t, p.Close())
 		}
 	}
 	close(stop)
 	<-stopped
 	entries, err := os.ReadDir(dir + "/outside")
-	must(t, err)
+	must.Do(t, err)
 	if len(entries) > 0 {
 		t.Errorf("made outside: %v", entries)
 	}

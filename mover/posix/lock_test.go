@@ -13,6 +13,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/placetest"
+	"datamove.dev/test/must"
 )
 
 // holdLock is set for a process that only holds a lock until its input ends.
@@ -36,11 +37,11 @@ func TestLockOfAnotherProcess(t *testing.T) {
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), holdLock+"="+dir)
 	stdin, err := child.StdinPipe()
-	must(t, err)
+	must.Do(t, err)
 	defer stdin.Close()
 	stdout, err := child.StdoutPipe()
-	must(t, err)
-	must(t, child.Start())
+	must.Do(t, err)
+	must.Do(t, child.Start())
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil || line != "<nil>\n" {
 		t.Fatalf("the other process says %q, %v", line, err)
@@ -49,14 +50,14 @@ func TestLockOfAnotherProcess(t *testing.T) {
 	if !errors.Is(err, mover.ErrHeld) || !strings.Contains(err.Error(), fmt.Sprintf("task other-9, process %d", child.Process.Pid)) {
 		t.Errorf("lock: %v", err)
 	}
-	must(t, child.Process.Kill())
+	must.Do(t, child.Process.Kill())
 	_ = child.Wait() // killed, as it says
 	_, unlock, err := p.Lock(t.Context(), "", testOwner)
-	must(t, err)
+	must.Do(t, err)
 	if got := walked(t, p, mover.WalkOptions{}); len(got) != 0 {
 		t.Errorf("the walk yields %v", got)
 	}
-	must(t, unlock())
+	must.Do(t, unlock())
 	if _, err := os.Stat(dir + "/" + lockName); !os.IsNotExist(err) {
 		t.Errorf("the lock file is left: %v", err)
 	}
@@ -70,10 +71,10 @@ func TestLockOfAnotherProcess(t *testing.T) {
 func TestLockOfAnotherUser(t *testing.T) {
 	needRoot(t)
 	dir := memoryDir(t)
-	must(t, os.Chmod(dir, 0o777))
+	must.Do(t, os.Chmod(dir, 0o777))
 	p := opened(t, dir, Options{})
 	fd, err := p.takeLock(p.root, lockName, testOwner)
-	must(t, err)
+	must.Do(t, err)
 	asNobody(t, func() {
 		mine := opened(t, dir, Options{})
 		if _, _, err := mine.Lock(t.Context(), "", testOwner); !errors.Is(err, mover.ErrHeld) {
@@ -81,8 +82,8 @@ func TestLockOfAnotherUser(t *testing.T) {
 		}
 		closeFD(fd) // killed: the file stays
 		_, unlock, err := mine.Lock(t.Context(), "", testOwner)
-		must(t, err)
-		must(t, unlock())
+		must.Do(t, err)
+		must.Do(t, unlock())
 	})
 }
 
@@ -103,9 +104,7 @@ func TestLockRace(t *testing.T) {
 					return
 				}
 				inside.Unlock()
-				if err := unlock(); err != nil {
-					t.Error(err)
-				}
+				must.Tell(t, unlock())
 			}
 		})
 	}
@@ -118,17 +117,17 @@ func TestLockHere(t *testing.T) {
 	dir := memoryDir(t)
 	p, q := opened(t, dir, Options{StateDir: state}), opened(t, dir, Options{StateDir: state})
 	unlock, err := p.lockHere(lockName, testOwner)
-	must(t, err)
+	must.Do(t, err)
 	if len(p.Notes()) == 0 {
 		t.Error("nothing says that it holds on this host only")
 	}
 	if _, err := q.lockHere(lockName, testOwner); !errors.Is(err, mover.ErrHeld) {
 		t.Errorf("second lock: %v", err)
 	}
-	must(t, unlock())
+	must.Do(t, unlock())
 	unlock, err = q.lockHere(lockName, testOwner)
-	must(t, err)
-	must(t, unlock())
+	must.Do(t, err)
+	must.Do(t, unlock())
 }
 
 // TestRemoveRace exchanges the entry that is removed with another one at the same
@@ -146,9 +145,9 @@ func TestRemoveRace(t *testing.T) {
 	for i := range tries {
 		placetest.Put(t, p, fileEntry("f", "doomed"), []byte("doomed"))
 		doomed := statOf(t, p, "f")
-		must(t, os.WriteFile(dir+"/new", []byte("precious"), 0o644))
+		must.Do(t, os.WriteFile(dir+"/new", []byte("precious"), 0o644))
 		var all sync.WaitGroup
-		all.Go(func() { must(t, os.Rename(dir+"/new", dir+"/f")) })
+		all.Go(func() { must.Do(t, os.Rename(dir+"/new", dir+"/f")) })
 		err := p.Remove(t.Context(), doomed, testOwner)
 		all.Wait()
 		switch {
@@ -176,13 +175,13 @@ func TestRestore(t *testing.T) {
 	doomed := statOf(t, p, "f")
 	placetest.Put(t, p, fileEntry("f", "precious"), []byte("precious"))
 	at, err := p.find("f")
-	must(t, err)
+	must.Do(t, err)
 	defer at.release()
 	q, err := p.quarantine(at, testOwner)
-	must(t, err)
+	must.Do(t, err)
 	if err := p.condemn(at, q, &doomed); !errors.Is(err, mover.ErrChanged) {
 		t.Errorf("the wrong file: %v", err)
 	}
-	must(t, renameNew(at.fd, q, at.fd, "f"))
+	must.Do(t, renameNew(at.fd, q, at.fd, "f"))
 	holds(t, p, "f", "precious")
 }

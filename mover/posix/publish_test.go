@@ -14,6 +14,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/placetest"
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 )
 
 func fileEntry(name, text string) mover.Entry {
@@ -25,11 +26,11 @@ func ready(t testing.TB, p *Place, name, text string, in mover.Draft) mover.Draf
 	t.Helper()
 	e := fileEntry(name, text)
 	d, err := p.Draft(t.Context(), e, mover.Hints{By: testOwner, In: in})
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { d.Close() })
 	r, err := d.WritePart(t.Context(), mover.Part{Length: e.Size}, placetest.NewFeed([]byte(text)))
-	must(t, err)
-	must(t, d.Finish(t.Context(), e, []mover.Receipt{r}))
+	must.Do(t, err)
+	must.Do(t, d.Finish(t.Context(), e, []mover.Receipt{r}))
 	return d
 }
 
@@ -38,10 +39,10 @@ func readyDir(t testing.TB, p *Place, name string, in mover.Draft, fill func(d m
 	t.Helper()
 	e := mover.Entry{Name: name, Kind: mover.Dir, Known: mover.FactMode | mover.FactMtime, Mode: 0o751, Mtime: mover.Time{Sec: 42}}
 	d, err := p.Draft(t.Context(), e, mover.Hints{By: testOwner, In: in})
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { d.Close() })
 	inside := fill(d)
-	must(t, d.Finish(t.Context(), e, nil))
+	must.Do(t, d.Finish(t.Context(), e, nil))
 	return append([]mover.Draft{d}, inside...)
 }
 
@@ -55,7 +56,7 @@ func holds(t testing.TB, p *Place, name, want string) {
 // clean reports names of ours that are left in the tree.
 func clean(t testing.TB, p *Place) {
 	t.Helper()
-	must(t, filepath.WalkDir(p.address, func(path string, _ os.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(p.address, func(path string, _ os.DirEntry, err error) error {
 		if strings.Contains(filepath.Base(path), mover.TempPrefix) {
 			t.Errorf("%s is left", path)
 		}
@@ -95,7 +96,7 @@ func TestDirectoryAppearsMeanwhile(t *testing.T) {
 					return []mover.Draft{ready(t, p, "d/sub/g", "deep", sub)}
 				})...)
 			})
-			must(t, row.meanwhile(dir+"/d"))
+			must.Do(t, row.meanwhile(dir+"/d"))
 			for i, out := range p.Publish(t.Context(), batch) {
 				name := batch[i].(some).common().name
 				if (out.Err != nil) != (name == row.failed) {
@@ -115,7 +116,7 @@ func TestDirectoryAppearsMeanwhile(t *testing.T) {
 				}
 			}
 			for _, d := range batch {
-				must(t, d.Close())
+				must.Do(t, d.Close())
 			}
 			clean(t, p)
 		})
@@ -135,8 +136,8 @@ func TestStrayTree(t *testing.T) {
 	if len(strays) != 1 || strays[0].Token != batch[0].Token() || strays[0].Owner != testOwner {
 		t.Fatalf("strays: %+v", strays)
 	}
-	must(t, p.Drop(t.Context(), strays[0].Token))
-	must(t, p.Drop(t.Context(), strays[0].Token))
+	must.Do(t, p.Drop(t.Context(), strays[0].Token))
+	must.Do(t, p.Drop(t.Context(), strays[0].Token))
 	clean(t, p)
 }
 
@@ -147,14 +148,14 @@ func TestHardLinks(t *testing.T) {
 	p := opened(t, dir, Options{})
 	placetest.Put(t, p, fileEntry("leader", "content"), []byte("content"))
 	for range 2 { // the second time both names are of the same inode already
-		must(t, publish(t, p, fileEntry("other", "content"), mover.Hints{Link: "leader"}))
+		must.Do(t, publish(t, p, fileEntry("other", "content"), mover.Hints{Link: "leader"}))
 	}
 	a, b := statOf(t, p, "leader"), statOf(t, p, "other")
 	if a.Ino != b.Ino || a.Nlink != 2 {
 		t.Errorf("inodes %d and %d, %d links", a.Ino, b.Ino, a.Nlink)
 	}
-	must(t, p.Remove(t.Context(), a, testOwner))
-	must(t, p.Remove(t.Context(), b, testOwner)) // its ctime told of the first
+	must.Do(t, p.Remove(t.Context(), a, testOwner))
+	must.Do(t, p.Remove(t.Context(), b, testOwner)) // its ctime told of the first
 	clean(t, p)
 }
 
@@ -187,12 +188,12 @@ func TestFailedSyncIsNotTriedAgain(t *testing.T) {
 	p := opened(t, t.TempDir(), Options{})
 	e := fileEntry("file", "text")
 	d, err := p.Draft(t.Context(), e, mover.Hints{By: testOwner})
-	must(t, err)
+	must.Do(t, err)
 	defer d.Close()
 	f, _ := mover.As[*fileDraft](d)
 	rec, err := d.WritePart(t.Context(), mover.Part{Length: 4}, placetest.NewFeed([]byte("text")))
-	must(t, err)
-	must(t, f.Sync(t.Context()))
+	must.Do(t, err)
+	must.Do(t, f.Sync(t.Context()))
 	fd := f.fd
 	f.fd = opensNoSync(t)
 	if err := f.Sync(t.Context()); err == nil {
@@ -206,7 +207,7 @@ func TestFailedSyncIsNotTriedAgain(t *testing.T) {
 	if err := d.Finish(t.Context(), e, []mover.Receipt{rec}); !errors.Is(err, mover.ErrTransient) {
 		t.Errorf("the end: %v", err)
 	}
-	must(t, d.Close())
+	must.Do(t, d.Close())
 	if names, err := os.ReadDir(p.String()); err != nil || len(names) > 0 {
 		t.Errorf("left: %v, %v", names, err)
 	}
@@ -220,7 +221,7 @@ func TestFailedSyncIsNotTriedAgain(t *testing.T) {
 func TestLostNamesSpoilAll(t *testing.T) {
 	p := opened(t, t.TempDir(), Options{})
 	p.system.durable = eachFile
-	must(t, os.MkdirAll(p.String()+"/d", 0o755))
+	must.Do(t, os.MkdirAll(p.String()+"/d", 0o755))
 	ours, alone := ready(t, p, "d/ours", "x", nil), ready(t, p, "alone", "y", nil)
 	out := make([]mover.Outcome, 2)
 	todo := p.take(t.Context(), []mover.Draft{ours, alone}, out)
@@ -236,14 +237,14 @@ func TestLostNamesSpoilAll(t *testing.T) {
 	if again := p.Publish(t.Context(), []mover.Draft{ours})[0]; !errors.Is(again.Err, mover.ErrTransient) || !errors.Is(again.Err, mover.ErrUnconfirmed) {
 		t.Errorf("published again: %+v", again)
 	}
-	must(t, publish(t, p, fileEntry("d/ours", ""), mover.Hints{}))
+	must.Do(t, publish(t, p, fileEntry("d/ours", ""), mover.Hints{}))
 }
 
 // opensNoSync is a descriptor that can not be synced: EINVAL, as of every pipe.
 func opensNoSync(t *testing.T) int {
 	t.Helper()
 	var ends [2]int
-	must(t, unix.Pipe2(ends[:], unix.O_CLOEXEC))
+	must.Do(t, unix.Pipe2(ends[:], unix.O_CLOEXEC))
 	closeFD(ends[0])
 	return ends[1]
 }
@@ -254,12 +255,12 @@ func TestManyAtOnce(t *testing.T) {
 	var batch []mover.Draft
 	for d := range 40 {
 		dir := fmt.Sprintf("d%d", d)
-		must(t, p.Mkdir(t.Context(), mover.Entry{Name: dir, Kind: mover.Dir}))
+		must.Do(t, p.Mkdir(t.Context(), mover.Entry{Name: dir, Kind: mover.Dir}))
 		for f := range 60 {
 			batch = append(batch, ready(t, p, fmt.Sprintf("%s/f%d", dir, f), "x", nil))
 		}
 	}
-	must(t, batch[77].Close())
+	must.Do(t, batch[77].Close())
 	for i, out := range p.Publish(t.Context(), batch) {
 		if (out.Err != nil) != (i == 77) {
 			t.Errorf("outcome %d: %v", i, out.Err)
@@ -277,7 +278,7 @@ func TestManyAtOnce(t *testing.T) {
 func TestBackup(t *testing.T) {
 	dir := memoryDir(t)
 	p := opened(t, dir, Options{Backup: dir + "/old"})
-	must(t, p.Mkdir(t.Context(), mover.Entry{Name: "d", Kind: mover.Dir}))
+	must.Do(t, p.Mkdir(t.Context(), mover.Entry{Name: "d", Kind: mover.Dir}))
 	for _, text := range []string{"one", "two", "three"} {
 		placetest.Put(t, p, fileEntry("d/f", text), []byte(text))
 	}
@@ -288,17 +289,17 @@ func TestBackup(t *testing.T) {
 		}
 	}
 	keeps("two")
-	must(t, p.Remove(t.Context(), statOf(t, p, "d/f"), testOwner))
+	must.Do(t, p.Remove(t.Context(), statOf(t, p, "d/f"), testOwner))
 	keeps("three")
-	must(t, p.Remove(t.Context(), statOf(t, p, "d"), testOwner))
+	must.Do(t, p.Remove(t.Context(), statOf(t, p, "d"), testOwner))
 	if got := walked(t, p, mover.WalkOptions{}); len(got) != 0 {
 		t.Errorf("a walk yields %v", got)
 	}
 	clean(t, p)
-	must(t, p.Remove(t.Context(), placed(t, p, "d"), testOwner))
-	must(t, p.Mkdir(t.Context(), mover.Entry{Name: "d", Kind: mover.Dir}))
-	must(t, p.Remove(t.Context(), placed(t, p, "d/f"), testOwner))
-	must(t, p.Remove(t.Context(), statOf(t, p, "d"), testOwner))
+	must.Do(t, p.Remove(t.Context(), placed(t, p, "d"), testOwner))
+	must.Do(t, p.Mkdir(t.Context(), mover.Entry{Name: "d", Kind: mover.Dir}))
+	must.Do(t, p.Remove(t.Context(), placed(t, p, "d/f"), testOwner))
+	must.Do(t, p.Remove(t.Context(), statOf(t, p, "d"), testOwner))
 	for name, want := range map[string]string{"d/f": "d/f", "d.~1~/f": "three", "d.~2~": "d"} {
 		if got, err := os.ReadFile(dir + "/old/" + name); err != nil || string(got) != want {
 			t.Errorf("a file and a directory of one name: %s has %q (%v), want %q", name, got, err, want)
@@ -327,12 +328,12 @@ func TestNoRoom(t *testing.T) {
 	p := opened(t, dir, Options{})
 	big := fileEntry("big", strings.Repeat("x", 2<<20))
 	d, err := p.Draft(t.Context(), big, mover.Hints{By: testOwner})
-	must(t, err)
+	must.Do(t, err)
 	_, err = d.WritePart(t.Context(), mover.Part{Length: big.Size}, placetest.NewFeed(make([]byte, big.Size)))
 	if !errors.Is(err, mover.ErrFull) {
 		t.Errorf("write of 2 MiB into 1: %v", err)
 	}
-	must(t, d.Close())
+	must.Do(t, d.Close())
 	big.Stored = big.Size
 	if _, err := p.Draft(t.Context(), big, mover.Hints{By: testOwner}); !errors.Is(err, mover.ErrFull) {
 		t.Errorf("draft of 2 MiB without holes: %v", err)
@@ -353,7 +354,7 @@ func TestImmutable(t *testing.T) {
 	p := opened(t, dir, Options{})
 	placetest.Put(t, p, fileEntry("f", "fixed"), []byte("fixed"))
 	f, err := os.Open(dir + "/f")
-	must(t, err)
+	must.Do(t, err)
 	defer f.Close()
 	if err := unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, unix.STATX_ATTR_IMMUTABLE); err != nil {
 		t.Skip("no attributes here: ", err)
@@ -380,9 +381,9 @@ func TestReflink(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
 	image, mount := dir+"/image", dir+"/mount"
-	must(t, os.WriteFile(image, nil, 0o600))
-	must(t, os.Truncate(image, 320<<20))
-	must(t, os.Mkdir(mount, 0o755))
+	must.Do(t, os.WriteFile(image, nil, 0o600))
+	must.Do(t, os.Truncate(image, 320<<20))
+	must.Do(t, os.Mkdir(mount, 0o755))
 	for _, command := range [][]string{{"mkfs.xfs", "-q", "-m", "reflink=1", image}, {"mount", "-o", "loop", image, mount}} {
 		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
 			t.Skipf("%s: %v %s", command[0], err, out)
@@ -396,17 +397,17 @@ func TestReflink(t *testing.T) {
 	text := strings.Repeat("shared blocks ", 20_000)
 	placetest.Put(t, p, fileEntry("f", text), []byte(text))
 	c, err := p.Open(t.Context(), statOf(t, p, "f"))
-	must(t, err)
+	must.Do(t, err)
 	defer c.Close()
 	e := c.Entry()
 	e.Name = "clone"
 	d, err := p.Draft(t.Context(), e, mover.Hints{By: testOwner})
-	must(t, err)
+	must.Do(t, err)
 	defer d.Close()
 	if done, err := d.(mover.Cloner).Clone(t.Context(), c); !done || err != nil {
 		t.Fatalf("clone: %v, %v", done, err)
 	}
-	must(t, d.Finish(t.Context(), e, nil))
+	must.Do(t, d.Finish(t.Context(), e, nil))
 	if out := p.Publish(t.Context(), []mover.Draft{d})[0]; out.Err != nil || out.Level != mover.Cloned {
 		t.Errorf("outcome %+v", out)
 	}
@@ -418,7 +419,7 @@ func TestPublishAgain(t *testing.T) {
 	p := opened(t, memoryDir(t), Options{})
 	d := ready(t, p, "f", "once", nil)
 	first := p.Publish(t.Context(), []mover.Draft{d})[0]
-	must(t, first.Err)
+	must.Do(t, first.Err)
 	if again := p.Publish(t.Context(), []mover.Draft{d})[0]; again != first {
 		t.Errorf("published again: %+v, before: %+v", again, first)
 	}
@@ -429,13 +430,13 @@ func TestPublishAgain(t *testing.T) {
 func TestRenameByLink(t *testing.T) {
 	dir := t.TempDir()
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must(t, err)
+	must.Do(t, err)
 	defer unix.Close(fd)
 	in := func(name string) string { return filepath.Join(dir, name) }
-	must(t, os.WriteFile(in("a"), []byte("a"), 0o644))
-	must(t, os.WriteFile(in("b"), []byte("b"), 0o644))
-	must(t, os.MkdirAll(in("d/e"), 0o755))
-	must(t, os.Mkdir(in("f"), 0o755))
+	must.Do(t, os.WriteFile(in("a"), []byte("a"), 0o644))
+	must.Do(t, os.WriteFile(in("b"), []byte("b"), 0o644))
+	must.Do(t, os.MkdirAll(in("d/e"), 0o755))
+	must.Do(t, os.Mkdir(in("f"), 0o755))
 	for _, c := range []struct {
 		old, name string
 		want      error
@@ -464,11 +465,11 @@ func TestRenameByLink(t *testing.T) {
 func TestReadOnlyIsNoSync(t *testing.T) {
 	dir := rig.Disk(t, "ext4", 64<<20)
 	p := open(t, dir, Options{})
-	must(t, p.Mkdir(t.Context(), mover.Entry{Name: "made", Kind: mover.Dir}))
-	must(t, p.Sync(t.Context()))
-	must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	must.Do(t, p.Mkdir(t.Context(), mover.Entry{Name: "made", Kind: mover.Dir}))
+	must.Do(t, p.Sync(t.Context()))
+	must.Do(t, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	if err := p.Sync(t.Context()); !errors.Is(err, unix.EROFS) {
 		t.Errorf("it is read-only now, and a sync says %v", err)
 	}
-	must(t, open(t, dir, Options{}).Sync(t.Context()))
+	must.Do(t, open(t, dir, Options{}).Sync(t.Context()))
 }

@@ -8,6 +8,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/posix"
+	"datamove.dev/test/must"
 )
 
 // What was removed into the directory of a run comes back as it was, unless something has its name by now; and nobody else's directory is used for it.
@@ -18,15 +19,11 @@ func TestKept(t *testing.T) {
 	file := func(name, content string) {
 		t.Helper()
 		name = filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o640)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o640)))
 	}
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	for _, name := range []string{"a/b/one", "a/b/two", "three"} {
 		file(name, name)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // restriping is a file system that gives files other layouts.
@@ -37,22 +38,16 @@ func TestRestripe(t *testing.T) {
 	r, dir := &restriping{}, t.TempDir()
 	p := opened(t, dir, Options{FileSystem: func(int) (mover.FileSystem, error) { return r, nil }})
 	at := func(name string) string { return filepath.Join(dir, name) }
-	if err := errors.Join(os.Mkdir(at("d"), 0o755), os.WriteFile(at("d/f"), []byte("x"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Mkdir(at("d"), 0o755), os.WriteFile(at("d/f"), []byte("x"), 0o600)))
 	e, err := p.Stat(t.Context(), "d/f")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := p.Restripe(t.Context(), e, "count=4"); err != nil || len(r.asked) != 1 || r.asked[0] != "f count=4" {
 		t.Errorf("%q, %v", r.asked, err)
 	}
 	if err := p.Release(t.Context(), e); err != nil || len(r.asked) != 2 || r.asked[1] != "release" {
 		t.Errorf("%q, %v", r.asked, err)
 	}
-	if err := errors.Join(os.WriteFile(at("d/g"), []byte("x"), 0o600), os.Rename(at("d/g"), at("d/f"))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(at("d/g"), []byte("x"), 0o600), os.Rename(at("d/g"), at("d/f"))))
 	if err := p.Restripe(t.Context(), e, "count=4"); !errors.Is(err, mover.ErrChanged) || len(r.asked) != 2 {
 		t.Errorf("another file of that name: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/placetest"
+	"datamove.dev/test/must"
 )
 
 // formatted makes a file system of a few MiB and mounts it.
@@ -18,8 +19,8 @@ func formatted(t *testing.T, bytes int64, mkfs ...string) (dir string) {
 	t.Helper()
 	needRoot(t)
 	image, dir := filepath.Join(t.TempDir(), "image"), t.TempDir()
-	must(t, os.WriteFile(image, nil, 0o600))
-	must(t, os.Truncate(image, bytes))
+	must.Do(t, os.WriteFile(image, nil, 0o600))
+	must.Do(t, os.Truncate(image, bytes))
 	for _, command := range [][]string{append(mkfs, image), {"mount", "-o", "loop", image, dir}} {
 		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
 			t.Skipf("%s: %v %s", command[0], err, out)
@@ -50,8 +51,8 @@ func TestTimesThatAreCut(t *testing.T) {
 				t.Fatalf("it keeps %+v, want %+v", keeps, c.want)
 			}
 			path := filepath.Join(p.String(), "ends")
-			must(t, os.WriteFile(path, nil, 0o644))
-			must(t, unix.UtimesNanoAt(unix.AT_FDCWD, path, []unix.Timespec{{Sec: math.MinInt64}, {Sec: math.MaxInt64, Nsec: 999_999_999}}, 0))
+			must.Do(t, os.WriteFile(path, nil, 0o644))
+			must.Do(t, unix.UtimesNanoAt(unix.AT_FDCWD, path, []unix.Timespec{{Sec: math.MinInt64}, {Sec: math.MaxInt64, Nsec: 999_999_999}}, 0))
 			e := statOf(t, p, "ends")
 			if e.Atime != (mover.Time{Sec: keeps.First}) || e.Mtime != (mover.Time{Sec: keeps.Last}) {
 				t.Errorf("the ends are %v and %v; it keeps %+v", e.Atime, e.Mtime, keeps)

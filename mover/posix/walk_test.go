@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // forest makes a random tree whose names are chosen to make order difficult, and
@@ -35,13 +36,13 @@ func forest(t testing.TB, root string, seed uint64, size int) []mover.Entry {
 		switch r.IntN(8) {
 		case 0, 1:
 			e.Kind = mover.Dir
-			must(t, os.Mkdir(path, 0o755))
+			must.Do(t, os.Mkdir(path, 0o755))
 			dirs = append(dirs, name)
 		case 2:
 			e.Kind, e.Target = mover.Symlink, "to/"+name
-			must(t, os.Symlink(e.Target, path))
+			must.Do(t, os.Symlink(e.Target, path))
 		default:
-			must(t, os.WriteFile(path, nil, 0o644))
+			must.Do(t, os.WriteFile(path, nil, 0o644))
 		}
 		all = append(all, e)
 	}
@@ -154,7 +155,7 @@ func TestWalkStopsAnywhere(t *testing.T) {
 func descriptors(t *testing.T) int {
 	t.Helper()
 	names, err := os.ReadDir("/proc/self/fd")
-	must(t, err)
+	must.Do(t, err)
 	return len(names)
 }
 
@@ -169,7 +170,7 @@ func TestGiantDirectory(t *testing.T) {
 	const files = 200_000
 	root := memoryDir(t)
 	for i := range files {
-		must(t, unix.Mknod(fmt.Sprintf("%s/name-of-a-file-%07d", root, i), unix.S_IFREG|0o644, 0))
+		must.Do(t, unix.Mknod(fmt.Sprintf("%s/name-of-a-file-%07d", root, i), unix.S_IFREG|0o644, 0))
 	}
 	p := opened(t, root, Options{})
 	var before, now runtime.MemStats
@@ -177,7 +178,7 @@ func TestGiantDirectory(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	n, peak := 0, uint64(0)
 	for _, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
-		must(t, err)
+		must.Do(t, err)
 		if n++; n%50_000 == 25_000 {
 			runtime.GC()
 			runtime.ReadMemStats(&now)
@@ -199,12 +200,12 @@ func TestGiantDirectory(t *testing.T) {
 func TestWalkWithErrors(t *testing.T) {
 	root := memoryDir(t)
 	for _, dir := range []string{"a", "b", "b/deep", "c"} {
-		must(t, os.Mkdir(filepath.Join(root, dir), 0o755))
-		must(t, os.WriteFile(filepath.Join(root, dir, "f"), nil, 0o644))
+		must.Do(t, os.Mkdir(filepath.Join(root, dir), 0o755))
+		must.Do(t, os.WriteFile(filepath.Join(root, dir, "f"), nil, 0o644))
 	}
-	must(t, os.Chmod(root, 0o755))
+	must.Do(t, os.Chmod(root, 0o755))
 	for _, mode := range []os.FileMode{0o000, 0o400} { // can not be listed; can be listed but not examined
-		must(t, os.Chmod(root+"/b", mode))
+		must.Do(t, os.Chmod(root+"/b", mode))
 		asNobody(t, func() {
 			p := opened(t, root, Options{})
 			p.readers = 0 // the rights are those of this thread only
@@ -249,5 +250,5 @@ func asNobody(t *testing.T, f func()) {
 		}
 		f()
 	}()
-	must(t, <-done)
+	must.Do(t, <-done)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server/ats"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) {
@@ -33,9 +34,7 @@ func makers(dir string) map[string]maker {
 		"memory": func(_ testing.TB, o Options) Queue { return NewMemory(o) },
 		"jetstream": func(t testing.TB, o Options) Queue {
 			q, err := NewJetStream(context.Background(), filepath.Join(dir, "queue"), o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			return q
 		},
 	}
@@ -100,9 +99,7 @@ type bench struct {
 func (b bench) offer(flow string, ids ...string) {
 	b.t.Helper()
 	for _, id := range ids {
-		if err := b.Offer(b.t.Context(), flow, id); err != nil {
-			b.t.Fatal(err)
-		}
+		must.Do(b.t, b.Offer(b.t.Context(), flow, id))
 	}
 }
 
@@ -132,9 +129,7 @@ func (b bench) length(flow string, want int) {
 
 func (b bench) check(err error) {
 	b.t.Helper()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.Do(b.t, err)
 }
 
 // lost checks that a claim is none any more.
@@ -404,9 +399,7 @@ func TestContract(t *testing.T) {
 					}
 					q := open(t, o)
 					defer func() {
-						if err := q.Close(); err != nil {
-							t.Error(err)
-						}
+						must.Tell(t, q.Close())
 					}()
 					c.test(bench{t, q}, l)
 				})

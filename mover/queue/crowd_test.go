@@ -16,6 +16,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 )
 
 // each runs a test on every kind of queue.
@@ -24,9 +25,7 @@ func each(t *testing.T, o Options, test func(t *testing.T, q Queue)) {
 		t.Run(kind, func(t *testing.T) {
 			q := open(t, o)
 			test(t, q)
-			if err := q.Close(); err != nil {
-				t.Error(err)
-			}
+			must.Tell(t, q.Close())
 		})
 	}
 }
@@ -89,17 +88,13 @@ func TestCrowd(t *testing.T) {
 			var all sync.WaitGroup
 			for n := range takers {
 				all.Go(func() {
-					if err := work(n); err != nil {
-						t.Error(err)
-					}
+					must.Tell(t, work(n))
 				})
 			}
 			for _, id := range numbers(ids)[ids/2:] {
 				for _, f := range []string{"a", "b", "c"} {
 					l.add(f, id)
-					if err := q.Offer(t.Context(), f, id); err != nil {
-						t.Error(err)
-					}
+					must.Tell(t, q.Offer(t.Context(), f, id))
 				}
 			}
 			all.Wait()
@@ -108,9 +103,7 @@ func TestCrowd(t *testing.T) {
 					t.Errorf("%s was done %d times", id, n)
 				}
 			}
-			if err := q.Close(); err != nil {
-				t.Error(err)
-			}
+			must.Tell(t, q.Close())
 		})
 	}
 }
@@ -141,9 +134,7 @@ func TestCloseMeanwhile(t *testing.T) {
 			for range 4 {
 				<-begun
 			}
-			if err := q.Close(); err != nil {
-				t.Error(err)
-			}
+			must.Tell(t, q.Close())
 			all.Wait()
 		})
 	}
@@ -207,9 +198,7 @@ func TestNoListener(t *testing.T) {
 	before := listeners(t)
 	dir := filepath.Join(t.TempDir(), "queue")
 	q, err := NewJetStream(t.Context(), dir, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	b := bench{t, q}
 	b.offer("f", "1")
 	b.take("f", "1")
@@ -256,9 +245,7 @@ func listeners(t *testing.T) map[string]bool {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for line := range strings.Lines(string(text)) {
 			f := strings.Fields(line)
 			if len(f) > table.inode && f[table.state] == table.is && own[f[table.inode]] {
@@ -274,9 +261,7 @@ func TestFullDisk(t *testing.T) {
 	disk := rig.Tmpfs(t, "size=1m")
 	l := newLedger("f", numbers(300)...)
 	q, err := NewJetStream(t.Context(), filepath.Join(disk, "queue"), Options{Window: 64, Refill: l.refill})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := os.WriteFile(filepath.Join(disk, "other"), make([]byte, 2<<20), 0o600); err == nil {
 		t.Fatal("the disk is not full")
 	}
@@ -323,9 +308,7 @@ func TestLog(t *testing.T) {
 	var said strings.Builder
 	log := slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	q, err := NewJetStream(t.Context(), filepath.Join(t.TempDir(), "queue"), Options{Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	b := bench{t, q}
 	b.offer("f", "1")
 	b.check(b.take("f", "1").Done())
@@ -345,9 +328,7 @@ func benchmark(b *testing.B, do func(b *testing.B, q Queue)) {
 			q := open(b, Options{Refill: source(1 << 30)})
 			b.ResetTimer()
 			do(b, q)
-			if err := q.Close(); err != nil {
-				b.Error(err)
-			}
+			must.Tell(b, q.Close())
 		})
 	}
 }
@@ -356,12 +337,8 @@ func BenchmarkTakeDone(b *testing.B) {
 	benchmark(b, func(b *testing.B, q Queue) {
 		for b.Loop() {
 			c, _, err := q.Take(b.Context(), "f")
-			if err != nil {
-				b.Fatal(err)
-			}
-			if err := c.Done(); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, err)
+			must.Do(b, c.Done())
 		}
 	})
 }
@@ -371,9 +348,7 @@ func BenchmarkStart(b *testing.B) {
 	for kind, open := range makers(b.TempDir()) {
 		b.Run(kind, func(b *testing.B) {
 			for b.Loop() {
-				if err := open(b, Options{}).Close(); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, open(b, Options{}).Close())
 			}
 		})
 	}
@@ -382,9 +357,7 @@ func BenchmarkStart(b *testing.B) {
 // The server has a bound of its own, and says so in our words.
 func TestRoom(t *testing.T) {
 	q, err := NewJetStream(t.Context(), filepath.Join(t.TempDir(), "queue"), Options{Flows: 1, Window: 1 << 15})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	b := bench{t, q}
 	err = nil
 	n := 0

@@ -17,6 +17,7 @@ import (
 	"datamove.dev/mover/mem"
 	"datamove.dev/mover/placetest"
 	"datamove.dev/mover/retry"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -260,9 +261,7 @@ func TestReadGoesOnWhereItBroke(t *testing.T) {
 func TestBrokenFeedIsNotTriedAgain(t *testing.T) {
 	p := retry.New(mem.New(nil, mem.Options{}), atOnce)
 	d, err := p.Draft(t.Context(), mover.Entry{Name: "f", Kind: mover.File, Size: 4}, mover.Hints{By: owner})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer d.Close()
 	feed := &counted{Feed: placetest.NewFeed([]byte("feed")).BreakAt(2, mover.ErrTransient)}
 	if _, err := d.WritePart(t.Context(), placetest.Parts(4, 4)[0], feed); !errors.Is(err, mover.ErrTransient) {
@@ -292,17 +291,13 @@ func TestOptionalInterfaces(t *testing.T) {
 		{"a place whose drafts can not", plain{inner}, false},
 	} {
 		d, err := retry.New(row.place, atOnce).Draft(t.Context(), mover.Entry{Name: "f", Kind: mover.File}, mover.Hints{By: owner})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_, clones := mover.As[mover.Cloner](d)
 		_, rereads := mover.As[mover.Rereader](d)
 		if clones != row.clones || rereads != row.clones {
 			t.Errorf("%s: clones %v, rereads %v", row.name, clones, rereads)
 		}
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, d.Close())
 	}
 }
 

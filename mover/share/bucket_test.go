@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 	_ "datamove.dev/test/seed" // of rapid
 )
 
@@ -102,9 +103,7 @@ func after(t *testing.T, b *Bucket, c Cost) time.Duration {
 	t.Helper()
 	began := time.Now()
 	waited, err := b.Wait(t.Context(), c)
-	if err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, err)
 	if took := time.Since(began); took != waited {
 		t.Errorf("it took %v, and waited for %v", took, waited)
 	}
@@ -210,9 +209,7 @@ func TestSetRateAgainAndAgain(t *testing.T) {
 		all := drain(t, &b, 3, time.Minute, func() Cost { return Cost{Bytes: 300_000} })
 		close(stop)
 		wg.Wait()
-		if err := holds(all, 1<<20, 300_000, time.Minute); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, holds(all, 1<<20, 300_000, time.Minute))
 	})
 }
 
@@ -279,15 +276,11 @@ func TestBuckets(t *testing.T) {
 		var b Buckets
 		wait := func(charges ...Charge) time.Duration {
 			waited, err := b.Wait(t.Context(), charges)
-			if err != nil {
-				t.Error(err)
-			}
+			must.Tell(t, err)
 			return waited.Round(time.Microsecond)
 		}
 		set := func(rates map[Direction]Rate) {
-			if err := b.Set(rates); err != nil {
-				t.Error(err)
-			}
+			must.Tell(t, b.Set(rates))
 		}
 		read, write := Charge{Endpoint: "warm", Bytes: 3000}, Charge{Endpoint: "cold", Write: true, Bytes: 3000, Ops: 1}
 		if d := wait(read, write); d != 0 {
@@ -333,9 +326,7 @@ func TestBuckets(t *testing.T) {
 func TestBucketsDoNotLockUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b Buckets
-		if err := b.Set(map[Direction]Rate{{"a", false}: {Bytes: 100}, {"b", true}: {Bytes: 10_000, Ops: 1000}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.Set(map[Direction]Rate{{"a", false}: {Bytes: 100}, {"b", true}: {Bytes: 10_000, Ops: 1000}}))
 		slow, fast := Charge{Endpoint: "a", Bytes: 10}, Charge{Endpoint: "b", Write: true, Bytes: 10, Ops: 1}
 		began := time.Now()
 		var took [3]time.Duration
@@ -365,9 +356,7 @@ func TestBucketsDoNotLockUp(t *testing.T) {
 func BenchmarkBuckets(b *testing.B) {
 	var buckets Buckets
 	rate := Rate{Bytes: 1 << 60, Ops: 1 << 60}
-	if err := buckets.Set(map[Direction]Rate{{"a", false}: rate, {"b", true}: rate}); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, buckets.Set(map[Direction]Rate{{"a", false}: rate, {"b", true}: rate}))
 	charges := []Charge{{"a", false, 1, 1}, {"b", true, 1, 1}}
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {

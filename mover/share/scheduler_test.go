@@ -15,6 +15,7 @@ import (
 
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // crowd is a scheduler with turns that are begun and ended without goroutines.
@@ -32,9 +33,7 @@ func (c *crowd) add(t *rapid.T, f Flow, expected Cost) *turn {
 
 func (c *crowd) addWide(t *rapid.T, f Flow, expected Cost, w Width) *turn {
 	x, err := c.join(f, expected, w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c.turns = append(c.turns, x)
 	return x
 }
@@ -236,9 +235,7 @@ func flow(class datamovev1.TaskClass, project string) Flow {
 func take(t *testing.T, s *Scheduler, f Flow, c Cost) func(Cost) {
 	t.Helper()
 	release, err := s.Acquire(t.Context(), f, c, Width{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return release
 }
 
@@ -292,9 +289,7 @@ func TestNoDebtWithoutOthers(t *testing.T) {
 		for range 10 {
 			for _, f := range []Flow{alone, other} {
 				x, err := s.join(f, Cost{Bytes: mib}, Width{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				c.turns = append(c.turns, x)
 			}
 		}
@@ -315,9 +310,7 @@ func TestSetWeights(t *testing.T) {
 		flows := []Flow{flow(stage, "a"), flow(stage, "b"), flow(tier, "c")}
 		join := func(f Flow) {
 			x, err := c.join(f, Cost{Bytes: mib}, Width{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			c.turns = append(c.turns, x)
 		}
 		for _, f := range flows {
@@ -445,13 +438,9 @@ func TestTurnForNobodyGoesOn(t *testing.T) {
 	s := NewScheduler(Options{Slots: 1})
 	release := take(t, s, flow(stage, "f"), Cost{})
 	gone, err := s.join(flow(stage, "gone"), Cost{Bytes: mib}, Width{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	next, err := s.join(flow(stage, "next"), Cost{Bytes: 2 * mib}, Width{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	release(Cost{})
 	<-gone.ready
 	s.giveUp(gone)
@@ -489,9 +478,7 @@ func TestSetSlots(t *testing.T) {
 	c := &crowd{Scheduler: s}
 	for range 6 {
 		x, err := s.join(flow(stage, "f"), Cost{}, Width{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		c.turns = append(c.turns, x)
 	}
 	for _, row := range []struct{ slots, running int }{{1, 1}, {4, 4}, {2, 4}, {0, 4}, {6, 6}} {

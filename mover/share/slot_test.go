@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"datamove.dev/test/must"
 )
 
 // checkRoom finds what is wrong with the room of the turns.
@@ -102,9 +104,7 @@ func TestTurnsFillTheNode(t *testing.T) {
 		c := &crowd{Scheduler: NewScheduler(Options{Slots: 8})}
 		all := func() Snapshot { return c.Snapshot() }
 		blocker, err := c.join(flow(restore, "blocker"), Cost{}, Width{Fill: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for range 32 {
 			for _, x := range []struct {
 				f Flow

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 const berlin = "Europe/Berlin" // 2026: forward on Sunday 29 March, back on Sunday 25 October
@@ -20,18 +21,14 @@ func windowsOf(t testing.TB, zone string, texts ...string) *Windows {
 		timed = append(timed, Timed{When: text, Rate: Rate{Bytes: int64(i + 1)}})
 	}
 	w, err := NewWindows(zone, Rate{}, timed...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return w
 }
 
 func at(t testing.TB, text string) time.Time {
 	t.Helper()
 	when, err := time.Parse("2006-01-02 15:04:05 -0700", text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return when
 }
 
@@ -110,9 +107,7 @@ func TestBadWindows(t *testing.T) {
 func TestWindowsRate(t *testing.T) {
 	w, err := NewWindows(berlin, Rate{Bytes: 10, Ops: 3},
 		Timed{"Sat,Sun", Rate{Bytes: 30}}, Timed{"22:00-06:00", Rate{Bytes: 20}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, row := range []struct {
 		name string
 		now  string
@@ -207,9 +202,7 @@ func TestNextIsTheNextChange(t *testing.T) {
 			timed = append(timed, Timed{genWindow(t), Rate{Bytes: int64(i + 1)}})
 		}
 		w, err := NewWindows(zone, Rate{}, timed...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		now := genNow(t, w.zone)
 		next, ok := w.Next(now)
 		rate, first := w.Rate(now), now

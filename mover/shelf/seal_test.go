@@ -13,6 +13,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 )
 
 // What is sealed nobody changes, not even who staged it; unsealed it is as before.
@@ -56,15 +57,11 @@ func TestSealed(t *testing.T) {
 		if after := facts(t, dir); after != before {
 			t.Errorf("after all that it is\n%s", after)
 		}
-		if err := s.Unseal(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Unseal(t.Context()))
 		if sealed, _ := sealedBelow(t, dir); sealed != 0 || facts(t, dir) != before {
 			t.Errorf("%d are sealed still", sealed)
 		}
-		if err := as(alice, "rm -rf "+dir+"/*"); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, as(alice, "rm -rf "+dir+"/*"))
 	})
 }
 
@@ -79,9 +76,7 @@ func facts(t testing.TB, dir string) string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return b.String()
 }
 
@@ -92,31 +87,21 @@ func TestSealWriters(t *testing.T) {
 	systems(t, func(t *testing.T, root string) {
 		s, dir := staged(t, root, 200), filepath.Join(root, where)
 		f, err := os.OpenFile(dir+"/d0001/f000123", os.O_WRONLY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := s.Seal(t.Context()); !errors.Is(err, mover.ErrConflict) || !strings.Contains(err.Error(), "f000123") {
 			t.Errorf("with a writer: %v", err)
 		}
 		f.Close()
-		if err := s.Unseal(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Unseal(t.Context()))
 		m, err := os.OpenFile(dir+"/d0001/f000124", os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		page, err := unix.Mmap(int(m.Fd()), 0, 1, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		m.Close()
 		if _, err := s.Seal(t.Context()); !errors.Is(err, mover.ErrConflict) {
 			t.Errorf("with a mapping: %v", err)
 		}
-		if err := unix.Munmap(page); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Munmap(page))
 		if why, err := s.Seal(t.Context()); err != nil || why != "" {
 			t.Errorf("without: %q, %v", why, err)
 		}
@@ -138,9 +123,7 @@ func TestKilled(t *testing.T) {
 			sealed, open := sealedBelow(t, dir)
 			t.Logf("%s: %d are sealed, %d are not", what, sealed, open)
 			top, err := os.Open(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			is, err := isSealed(int(top.Fd()))
 			if err = errors.Join(err, top.Close()); err != nil || !is && sealed > 0 {
 				t.Fatalf("%d are sealed below what is not: %v", sealed, err)
@@ -155,9 +138,7 @@ func TestKilled(t *testing.T) {
 				all = sealed
 				continue
 			}
-			if err := s.Unseal(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Unseal(t.Context()))
 			if sealed, open = sealedBelow(t, dir); sealed != 0 || open != all {
 				t.Fatalf("%d are sealed still", sealed)
 			}
@@ -188,9 +169,7 @@ func TestUnsealBelow(t *testing.T) {
 				t.Errorf("%q as %d: %d are sealed", row.at, row.uid, sealed)
 			}
 		}
-		if err := s.Unseal(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, s.Unseal(t.Context()))
 	})
 }
 
@@ -231,9 +210,7 @@ func BenchmarkSeal(b *testing.B) {
 			b.Fatalf("%q, %v", why, err)
 		}
 		sealed := time.Now()
-		if err := s.Unseal(b.Context()); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, s.Unseal(b.Context()))
 		on, off = on+sealed.Sub(begun), off+time.Since(sealed)
 	}
 	b.ReportMetric(on.Seconds()/float64(b.N), "s/seal")

@@ -17,6 +17,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/test/image"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 )
 
 const (
@@ -54,16 +55,10 @@ func memory(t testing.TB) string {
 		t.Skip("there is no memory to have files in")
 	}
 	t.Cleanup(func() {
-		if err := Unseal(context.Background(), dir, "", 0); err != nil {
-			t.Error(err)
-		}
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, Unseal(context.Background(), dir, "", 0))
+		must.Tell(t, os.RemoveAll(dir))
 	})
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(dir, 0o755))
 	return dir
 }
 
@@ -102,9 +97,7 @@ func fill(t testing.TB, dir string, files int) {
 	errs = append(errs, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 		return errors.Join(err, os.Lchown(path, alice, alice))
 	}))
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(errs...))
 }
 
 // as has a shell do something as somebody.
@@ -138,9 +131,7 @@ func sealedBelow(t testing.TB, dir string) (sealed, open int) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return sealed, open
 }
 
@@ -188,9 +179,7 @@ func TestStrangers(t *testing.T) {
 		}
 		// Also who is lost by a change of the mode of the gate.
 		for _, mode := range []os.FileMode{0o700, 0o755} { // the bits of the group are the mask
-			if err := os.Chmod(filepath.Dir(dir), mode); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Chmod(filepath.Dir(dir), mode))
 			for _, uid := range []uint32{alice, bob, carol, 0} {
 				if (read(uid) == nil) != (mode == 0o755 || uid == 0) {
 					t.Errorf("with %o the gate is not what it says to %d", mode, uid)
@@ -220,9 +209,7 @@ func TestGateInheritsNothing(t *testing.T) {
 func TestGateIsClaimed(t *testing.T) {
 	systems(t, func(t *testing.T, root string) {
 		gate := filepath.Dir(filepath.Join(root, where))
-		if err := errors.Join(os.MkdirAll(gate, 0o755), os.Chown(gate, alice, alice)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.MkdirAll(gate, 0o755), os.Chown(gate, alice, alice)))
 		staged(t, root, 1)
 		if err := as(alice, "chmod 755 "+gate+" || setfacl -b "+gate+" || touch "+gate+"/x"); err == nil {
 			t.Error("who staged to it before opens the gate")
@@ -238,9 +225,7 @@ func TestFullGate(t *testing.T) {
 	systems(t, func(t *testing.T, root string) {
 		s := staged(t, root, 1)
 		gate, err := s.open(3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer unix.Close(gate)
 		full := closed()
 		for i := range uint32(20_000) {
@@ -275,9 +260,7 @@ func TestSpots(t *testing.T) {
 	for _, at := range []string{".datasets/vision/" + digest, ".datasets/vision", ".datasets"} {
 		outside := filepath.Join(root, "outside")
 		for _, err := range []error{os.MkdirAll(filepath.Dir(filepath.Join(root, at)), 0o755), os.MkdirAll(outside, 0o755), os.Symlink(outside, filepath.Join(root, at))} {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 		}
 		_, err := s.Make(alice, alice)
 		_, _, letIn := s.LetIn(bob)
@@ -289,9 +272,7 @@ func TestSpots(t *testing.T) {
 		if left, err := os.ReadDir(outside); err != nil || len(left) > 0 {
 			t.Errorf("%s is a link: outside is %v, %v", at, left, err)
 		}
-		if err := os.RemoveAll(filepath.Join(root, ".datasets")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.RemoveAll(filepath.Join(root, ".datasets")))
 	}
 	if err := errors.Join(s.ShutOut(bob), s.Unseal(t.Context()), Unseal(t.Context(), root, "", 0)); err != nil {
 		t.Errorf("nothing is there: %v", err)

@@ -12,6 +12,7 @@ import (
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/posix"
+	"datamove.dev/test/must"
 )
 
 // Where the file system of a tier is not mounted, what is at its path is another one: nothing is written there, and nothing made.
@@ -20,9 +21,7 @@ import (
 func TestWhereATierIsNotMounted(t *testing.T) {
 	dir := t.TempDir()
 	here, err := posix.KindAt(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	other := "lustre"
 	for _, row := range []struct {
 		what string

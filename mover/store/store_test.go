@@ -13,6 +13,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/store"
+	"datamove.dev/test/must"
 )
 
 func options(dir string, log *slog.Logger) badger.Options {
@@ -23,31 +24,23 @@ func options(dir string, log *slog.Logger) badger.Options {
 func TestLock(t *testing.T) {
 	dir := t.TempDir()
 	first, err := store.Acquire(dir, "catalog")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := store.Acquire(dir, "catalog"); !errors.Is(err, mover.ErrHeld) || !strings.Contains(err.Error(), "this catalog") {
 		t.Fatalf("a second one got %v", err)
 	}
 	if err := first.Room(1 << 62); !errors.Is(err, mover.ErrFull) {
 		t.Errorf("room for 4 EiB: %v", err)
 	}
-	if err := first.Room(0); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, first.Room(0))
 	for want := range int64(3) {
 		if unended, err := first.Opening(); err != nil || unended != want {
 			t.Errorf("opening %d: %d, %v", want, unended, err)
 		}
 	}
-	if err := first.Opened(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.Opened())
 	first.Release()
 	second, err := store.Acquire(dir, "catalog")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer second.Release()
 	if unended, err := second.Opening(); err != nil || unended != 0 {
 		t.Errorf("after the end of the first: %d, %v", unended, err)
@@ -65,13 +58,9 @@ func TestOpen(t *testing.T) {
 		err = db.Update(func(txn *badger.Txn) error { return txn.Set([]byte("k"), make([]byte, 1000)) })
 		return errors.Join(err, store.Sync(dir), db.Close())
 	}
-	if err := open(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, open())
 	for _, name := range []string{"00099.mem", "000099.vlog"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
 	if err := open(); err != nil {
 		t.Fatalf("with logs that were not begun: %v", err)
@@ -80,15 +69,11 @@ func TestOpen(t *testing.T) {
 	if err != nil || len(tables) == 0 {
 		t.Fatal("no table: ", err)
 	}
-	if err := os.Truncate(tables[0], 10); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Truncate(tables[0], 10))
 	if err := store.Verify(options(dir, nil)); !errors.Is(err, mover.ErrCorrupt) {
 		t.Errorf("a table was cut: %v", err)
 	}
-	if err := os.Remove(tables[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(tables[0]))
 	if err := open(); !errors.Is(err, mover.ErrCorrupt) {
 		t.Errorf("a table is gone: %v", err)
 	}

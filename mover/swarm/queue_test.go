@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"datamove.dev/test/must"
 )
 
 // TestQueue: of a slow source few pieces are read at a time, in the order of the tree; of a quick one many.
@@ -88,9 +90,7 @@ func TestBeside(t *testing.T) {
 		asks, answer := l.of(line{"n2", true}), make(chan bool)
 		enter := func(q *queue, i int) *turn {
 			turn, err := q.enter(t.Context(), i, 7)
-			if err != nil {
-				t.Error(err)
-			}
+			must.Tell(t, err)
 			return turn
 		}
 		reads := []*turn{enter(&source, 0), enter(&source, 1)}

@@ -24,6 +24,7 @@ import (
 	"datamove.dev/mover/posix"
 	"datamove.dev/mover/swarm"
 	"datamove.dev/mover/transfer"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -83,7 +84,7 @@ func tempDir(t *testing.T) string {
 	if err != nil {
 		return t.TempDir()
 	}
-	t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
+	t.Cleanup(func() { must.Do(t, os.RemoveAll(dir)) })
 	return dir
 }
 
@@ -95,8 +96,8 @@ func newLAN(t *testing.T, sizes ...int) *lan {
 		r := rand.NewChaCha8([32]byte{byte(i), byte(i >> 8)})
 		_, _ = r.Read(data)
 		name := filepath.Join(l.source, fmt.Sprintf("d%02d", i%7), fmt.Sprintf("f%04d", i))
-		must(t, os.MkdirAll(filepath.Dir(name), 0o755))
-		must(t, os.WriteFile(name, data, 0o644))
+		must.Do(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		must.Do(t, os.WriteFile(name, data, 0o644))
 		l.bytes += int64(size)
 	}
 	return l
@@ -403,14 +404,14 @@ func (*observer) Step(string)  {}
 func (m *member) same() {
 	m.lan.t.Helper()
 	n := 0
-	must(m.lan.t, filepath.WalkDir(m.lan.source, func(path string, d os.DirEntry, err error) error {
+	must.Do(m.lan.t, filepath.WalkDir(m.lan.source, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		rel, err := filepath.Rel(m.lan.source, path)
-		must(m.lan.t, err)
+		must.Do(m.lan.t, err)
 		want, err := os.ReadFile(path)
-		must(m.lan.t, err)
+		must.Do(m.lan.t, err)
 		got, err := os.ReadFile(filepath.Join(m.dir, rel))
 		if err != nil || !bytes.Equal(got, want) {
 			m.lan.t.Errorf("%s of %s is not what it was: %v", rel, m.name, err)
@@ -504,9 +505,7 @@ func TestLate(t *testing.T) {
 					m := l.join(fmt.Sprintf("late%d", i))
 					late = append(late, m)
 					group.Go(func() {
-						if err := m.run(t.Context(), nil); err != nil {
-							t.Error(err)
-						}
+						must.Tell(t, m.run(t.Context(), nil))
 					})
 				}
 			})
@@ -693,17 +692,10 @@ func TestUnlike(t *testing.T) {
 	a := l.join("a")
 	l.all([]*member{a}, nil)
 	extra := filepath.Join(l.source, "d00", "a-new-one")
-	must(t, os.WriteFile(extra, bytes.Repeat([]byte("new"), 1000), 0o644))
+	must.Do(t, os.WriteFile(extra, bytes.Repeat([]byte("new"), 1000), 0o644))
 	b := l.join("b")
 	l.all([]*member{b}, nil)
 	b.same()
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestSpoilt: a member gives wrong bytes. The others find it out, read those files from the source, and ask it no more.
@@ -765,7 +757,7 @@ func TestAsleep(t *testing.T) {
 func TestLinked(t *testing.T) {
 	l := newLAN(t, mixed()...)
 	for i := range 3 {
-		must(t, os.Link(filepath.Join(l.source, "d01/f0127"), filepath.Join(l.source, fmt.Sprintf("d06/z%d", i))))
+		must.Do(t, os.Link(filepath.Join(l.source, "d01/f0127"), filepath.Join(l.source, fmt.Sprintf("d06/z%d", i))))
 	}
 	members := []*member{l.join("m0"), l.join("m1")}
 	l.all(members, nil)
@@ -798,10 +790,10 @@ func TestRefused(t *testing.T) {
 	l.all([]*member{l.join("may")}, nil)
 	l.refuse = "d03"
 	other := l.join("other")
-	must(t, other.run(t.Context(), nil))
+	must.Do(t, other.run(t.Context(), nil))
 	files := func(root, dir string) int {
 		found, err := os.ReadDir(filepath.Join(root, dir))
-		must(t, err)
+		must.Do(t, err)
 		return len(found)
 	}
 	if n := files(other.dir, "d03"); n > 0 {

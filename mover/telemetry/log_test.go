@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // logged makes a logger and returns its lines.
@@ -19,9 +20,7 @@ func logged(t *testing.T, format string, level slog.Leveler) (*slog.Logger, func
 	t.Helper()
 	var text bytes.Buffer
 	log, err := Logger(&text, format, level)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return log, func() []string {
 		all := strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
 		text.Reset()
@@ -129,9 +128,7 @@ func TestASecretIsNeverShown(t *testing.T) {
 	}
 	for _, v := range []any{key, who, &key} {
 		encoded, err := json.Marshal(v)
-		if err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, err)
 		fmt.Fprintln(&text, string(encoded))
 	}
 	for _, a := range attributes([]slog.Attr{slog.Any("key", key), slog.Any("who", who)}) {

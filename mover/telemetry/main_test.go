@@ -9,6 +9,8 @@ import (
 	"go.uber.org/goleak"
 
 	dto "github.com/prometheus/client_model/go"
+
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -23,9 +25,7 @@ func scrape(t *testing.T, m *Metrics) map[string]*dto.MetricFamily {
 	}
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return families
 }
 

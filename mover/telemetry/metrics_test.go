@@ -25,6 +25,7 @@ import (
 
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 const (
@@ -111,9 +112,7 @@ func serve(t *testing.T, m *Metrics) {
 		t.Fatal(err)
 	}
 	stream, err := client.WatchTask(t.Context(), &datamovev1.WatchTaskRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
@@ -150,16 +149,12 @@ func connect(t *testing.T, server []grpc.ServerOption, seen func(context.Context
 	datamovev1.RegisterTaskServiceServer(s, tasks{seen: seen})
 	var served sync.WaitGroup
 	served.Go(func() {
-		if err := s.Serve(l); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, s.Serve(l))
 	})
 	dial = append(dial, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
 	conn, err := grpc.NewClient("passthrough:///memory", dial...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() {
 		conn.Close()
 		s.GracefulStop() // the last requests are counted

@@ -17,6 +17,7 @@ import (
 
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // receiver is an OTLP collector that keeps what it gets.
@@ -57,26 +58,18 @@ func texts(attrs []*common.KeyValue) map[string]string {
 func collect(t *testing.T, attrs []slog.Attr, work func()) *receiver {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r := &receiver{spans: map[string]*tracepb.Span{}}
 	s := grpc.NewServer()
 	collector.RegisterTraceServiceServer(s, r)
 	var served sync.WaitGroup
 	served.Go(func() {
-		if err := s.Serve(l); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, s.Serve(l))
 	})
 	shutdown, err := Tracing(t.Context(), "http://"+l.Addr().String(), attrs...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	work()
-	if err := shutdown(context.Background()); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, shutdown(context.Background()))
 	s.GracefulStop()
 	served.Wait()
 	return r
@@ -137,9 +130,7 @@ func TestStandingStreamsHaveNoSpan(t *testing.T) {
 			ctx, end := Span(t.Context(), "wait")
 			defer func() { end(nil) }()
 			stream, err := service.WatchTask(ctx, &datamovev1.WatchTaskRequest{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if _, err := stream.Recv(); err == nil {
 				t.Error("a task that is not there")
 			}
@@ -187,17 +178,13 @@ func TestInjectedAndExtracted(t *testing.T) {
 // Without an endpoint nothing is sent, and nothing is recorded.
 func TestTracingIsOff(t *testing.T) {
 	shutdown, err := Tracing(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, end := Span(t.Context(), "nothing", slog.String("task", "17"))
 	if Inject(ctx) != "" {
 		t.Error("a span without tracing")
 	}
 	end(errors.New("told nobody"))
-	if err := shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, shutdown(t.Context()))
 }
 
 func TestEndpointsThatAreNone(t *testing.T) {
@@ -213,25 +200,19 @@ func TestEndpointsThatAreNone(t *testing.T) {
 func TestACollectorThatIsNotThere(t *testing.T) {
 	t.Setenv("OTEL_BSP_EXPORT_TIMEOUT", "100") // ms; without it we would wait for longer
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	l.Close() // nobody listens there
 	log, lines := logged(t, "text", slog.LevelInfo)
 	before := slog.Default()
 	slog.SetDefault(log)
 	defer slog.SetDefault(before)
 	shutdown, err := Tracing(t.Context(), "http://"+l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, end := Span(t.Context(), "told nobody")
 	end(nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // as on SIGTERM
-	if err := shutdown(ctx); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, shutdown(ctx))
 	if all := lines(); len(all) == 0 || !strings.Contains(all[0], "traces can not be sent") {
 		t.Errorf("log: %q", all)
 	}
@@ -246,9 +227,7 @@ func TestRelayed(t *testing.T) {
 		sent = append(sent, spans)
 		return nil
 	}, slog.String("service.name", "worker"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, end := Span(Extract(t.Context(), parent), "move")
 	_, endUnit := Span(ctx, "unit")
 	endUnit(nil)

@@ -11,6 +11,7 @@ import (
 	"datamove.dev/mover/mem"
 	"datamove.dev/mover/plan"
 	"datamove.dev/mover/transfer"
+	"datamove.dev/test/must"
 )
 
 // laid is a target that lays files out when they are made.
@@ -47,14 +48,10 @@ func TestPartsFitTheDraft(t *testing.T) {
 	source.Files(map[string]string{"large": strings.Repeat("0123456789abcdef", 1<<16)})
 	from, to := mem.New(source, mem.Options{}), &laid{Place: mem.New(target, mem.Options{}), width: 3 << 14}
 	j, err := journal.Open(t.TempDir(), journal.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer j.Close()
 	actions := plan.Diff(from.Walk(t.Context(), mover.WalkOptions{}), to.Walk(t.Context(), mover.WalkOptions{}), plan.Options{})
-	if err := transfer.Run(t.Context(), from, to, actions, transfer.Options{By: mover.Owner{Task: "test", Epoch: 1}, Journal: j}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, transfer.Run(t.Context(), from, to, actions, transfer.Options{By: mover.Owner{Task: "test", Epoch: 1}, Journal: j}))
 	same(t, source, target, mem.Options{})
 	if len(to.parts) < 8 {
 		t.Errorf("%d parts", len(to.parts))

@@ -12,6 +12,7 @@ import (
 	"datamove.dev/mover/mem"
 	"datamove.dev/mover/plan"
 	"datamove.dev/mover/transfer"
+	"datamove.dev/test/must"
 )
 
 // TestFullPublishesWhatIsFinished: a run that ends because its target is full leaves there
@@ -31,9 +32,7 @@ func TestFullPublishesWhatIsFinished(t *testing.T) {
 	}})
 	dir := t.TempDir()
 	j, err := journal.Open(dir, journal.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	res, err := syncTo(t.Context(), mem.New(source, mem.Options{}), full, transfer.Options{Journal: j, FailFull: true, Jobs: 1})
 	if !errors.Is(err, mover.ErrFull) {
 		t.Fatalf("the run ended with %v", err)
@@ -56,9 +55,7 @@ func TestFullPublishesWhatIsFinished(t *testing.T) {
 	if left := target.Drafts(); len(left) > 0 {
 		t.Errorf("drafts are left: %q", left)
 	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
 	if j, err = journal.Open(dir, journal.Options{}); err != nil {
 		t.Fatal(err)
 	}

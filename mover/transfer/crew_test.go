@@ -17,6 +17,7 @@ import (
 	"datamove.dev/mover/mem"
 	"datamove.dev/mover/plan"
 	"datamove.dev/mover/transfer"
+	"datamove.dev/test/must"
 	_ "datamove.dev/test/seed" // of rapid
 )
 
@@ -312,9 +313,7 @@ func TestHostileWork(t *testing.T) {
 		"a file of less than none": {Parts: &transfer.Parts{Source: file, Entry: mover.Entry{Name: "f", Size: -1}, PartBytes: 5}},
 	} {
 		text, err := w.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := transfer.DecodeWork(text); err == nil {
 			t.Errorf("%s: accepted", name)
 		}

@@ -14,6 +14,7 @@ import (
 	"datamove.dev/mover/manifest"
 	"datamove.dev/mover/mem"
 	"datamove.dev/mover/transfer"
+	"datamove.dev/test/must"
 )
 
 // A checksum that only the walk knows, from a manifest, counts at every try: what does not
@@ -25,20 +26,14 @@ func TestKnownChecksumStaysKnown(t *testing.T) {
 	from := mem.New(source, mem.Options{})
 	var b bytes.Buffer
 	w, err := manifest.NewWriter(&b, manifest.Header{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for e, err := range from.Walk(t.Context(), mover.WalkOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if e.CRC = crc.Update(0, []byte("content")); e.Name != "other" {
 			e.CRC = 4711
 		}
 		e.Known |= mover.FactCRC
-		if err := w.Write(&e); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Write(&e))
 	}
 	if _, err := w.Close(); err != nil {
 		t.Fatal(err)
@@ -52,9 +47,7 @@ func TestKnownChecksumStaysKnown(t *testing.T) {
 	}})
 	listed := manifest.Expect(flips, func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil }, nil)
 	res, err := syncTo(t.Context(), listed, mem.New(target, mem.Options{}), transfer.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	failed := map[string]error{}
 	for _, r := range res.all {
 		if r.Err != nil {

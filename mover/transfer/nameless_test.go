@@ -3,15 +3,15 @@ package transfer
 import (
 	"os"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 // A spool is nowhere to be seen, from its first moment on.
 func TestNameless(t *testing.T) {
 	dir := t.TempDir()
 	file, err := Nameless(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer file.Close()
 	if _, err := file.WriteAt([]byte("kept"), 5); err != nil {
 		t.Fatal(err)

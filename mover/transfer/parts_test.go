@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // TestWidth: parts fit to the stripes of both sides where they can, to those of the target
@@ -89,9 +90,7 @@ func TestPartsOfAnySize(t *testing.T) {
 		size := rapid.Int64Range(0, 5<<40).Draw(t, "size")
 		w := width(size, rapid.Int64Range(-1, 1<<30).Draw(t, "target's width"), rapid.Int64Range(-1, 1<<30).Draw(t, "source's width"))
 		n, err := partBytes(size, w, mover.Traits{}, to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if w > 0 && to.PartAlign <= 1 && n%w != 0 {
 			t.Errorf("a part of %d is no multiple of %d", n, w)
 		}

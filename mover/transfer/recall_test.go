@@ -15,6 +15,7 @@ import (
 	"datamove.dev/mover/mem"
 	"datamove.dev/mover/plan"
 	"datamove.dev/mover/transfer"
+	"datamove.dev/test/must"
 )
 
 // archive is a source whose files are all in an archive. It brings back what it was asked
@@ -117,9 +118,7 @@ func TestOneKeepsBackNoOther(t *testing.T) {
 		source, target := archivedFiles(300), mem.NewTree()
 		a := &archive{Place: mem.New(source, mem.Options{}), denied: map[string]bool{"f0007": true, "large": true}}
 		res, err := a.run(t.Context(), target)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		failed := 0
 		for _, r := range res.all {
 			if r.Err == nil {

@@ -14,6 +14,7 @@ import (
 	"datamove.dev/mover/placetest"
 	"datamove.dev/mover/plan"
 	"datamove.dev/mover/transfer"
+	"datamove.dev/test/must"
 )
 
 // dying is a target whose process dies at the n-th part.
@@ -64,18 +65,14 @@ func TestResumeSendsOnlyWhatIsMissing(t *testing.T) {
 			t.Fatal("the run survived the death of its process")
 		}
 		j, err := journal.Open(dir, journal.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var n transfer.Counters
 		read := &counting{Place: mem.New(source, mem.Options{})}
 		to := mem.New(target, o)
 		ctx := context.Background()
 		p := plan.Options{Both: o.ObjectStore}
 		actions := plan.Diff(read.Walk(ctx, mover.WalkOptions{}), to.Walk(ctx, mover.WalkOptions{}), p)
-		if err := transfer.Run(ctx, read, to, actions, transfer.Options{By: mover.Owner{Task: "test", Epoch: 2}, Journal: j, Counters: &n, Plan: p}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, transfer.Run(ctx, read, to, actions, transfer.Options{By: mover.Owner{Task: "test", Epoch: 2}, Journal: j, Counters: &n, Plan: p}))
 		same(t, source, target, o)
 		parts := int64(1<<20) / to.Traits().PartBytes
 		if got, want := read.bytes.Load(), (parts-6)*to.Traits().PartBytes; got > want {
@@ -84,9 +81,7 @@ func TestResumeSendsOnlyWhatIsMissing(t *testing.T) {
 		for _, r := range j.Left(ctx) {
 			t.Errorf("the journal still has %+v", r)
 		}
-		if err := j.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, j.Close())
 	}
 }
 
@@ -94,9 +89,7 @@ func TestResumeSendsOnlyWhatIsMissing(t *testing.T) {
 func interrupted(t *testing.T, source, target *mem.Tree, o mem.Options, dir string, at int64) error {
 	t.Helper()
 	j, err := journal.Open(dir, journal.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer j.Close()
 	ctx := context.Background()
 	from, to := mem.New(source, mem.Options{}), dying{mem.New(target, o), new(atomic.Int64), at}
@@ -147,9 +140,7 @@ func TestPublishedAfterDeath(t *testing.T) {
 	source, target := mem.NewTree().Files(map[string]string{"large": content}), mem.NewTree()
 	dir := t.TempDir()
 	j, err := journal.Open(dir, journal.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	dies := fault.New(mem.New(target, object), fault.Options{Script: func(c fault.Call) fault.Fault {
 		if c.Op == fault.Publish && c.Name == "large" {
 			return fault.Unreachable
@@ -160,18 +151,14 @@ func TestPublishedAfterDeath(t *testing.T) {
 	if _, err := syncTo(ctx, mem.New(source, mem.Options{}), dies, o); err == nil {
 		t.Fatal("the object was published")
 	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
 	if j, err = journal.Open(dir, journal.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	defer j.Close()
 	o.Journal = j
 	for _, token := range target.Drafts() {
-		if err := mem.New(target, object).Drop(ctx, token); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, mem.New(target, object).Drop(ctx, token))
 	}
 	looks := 0
 	slow := fault.New(mem.New(target, object), fault.Options{Script: func(c fault.Call) fault.Fault {
@@ -223,9 +210,7 @@ func TestLostPartsAreSentAgain(t *testing.T) {
 		t.Fatal("the run survived the death of its process")
 	}
 	j, err := journal.Open(dir, journal.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer j.Close()
 	ctx := t.Context()
 	to := mem.New(target, mem.Options{})
@@ -234,22 +219,16 @@ func TestLostPartsAreSentAgain(t *testing.T) {
 			t.Errorf("of 6 parts, %d are not confirmed", len(rec.Unsure))
 		}
 		d, err := to.Adopt(ctx, rec.Token)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		lost := rec.Receipts[2].Part // as a server does that had no room for it
 		if _, err := d.WritePart(ctx, lost, placetest.NewFeed(make([]byte, lost.Length))); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Suspend(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Suspend())
 	}
 	read := &counting{Place: mem.New(source, mem.Options{})}
 	actions := plan.Diff(read.Walk(ctx, mover.WalkOptions{}), to.Walk(ctx, mover.WalkOptions{}), plan.Options{})
-	if err := transfer.Run(ctx, read, losing{to}, actions, transfer.Options{By: mover.Owner{Task: "test", Epoch: 2}, Journal: j}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, transfer.Run(ctx, read, losing{to}, actions, transfer.Options{By: mover.Owner{Task: "test", Epoch: 2}, Journal: j}))
 	same(t, source, target, mem.Options{})
 	part := to.Traits().PartBytes
 	if got, want := read.bytes.Load(), 1<<20-5*part; got != want {

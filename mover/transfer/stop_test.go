@@ -14,6 +14,7 @@ import (
 	"datamove.dev/mover/mem"
 	"datamove.dev/mover/plan"
 	"datamove.dev/mover/transfer"
+	"datamove.dev/test/must"
 )
 
 // syncTo runs a sync with Delete between two places.
@@ -38,9 +39,7 @@ func TestLinksOnlyToWhatTheWalkSaw(t *testing.T) {
 		return fault.None
 	}})
 	res, err := syncTo(t.Context(), from, mem.New(target, mem.Options{}), transfer.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if failed := res.failed(); len(failed) != 1 || !strings.HasPrefix(failed[0], "b: ") {
 		t.Errorf("failed: %q, want b alone", failed)
 	}
@@ -91,9 +90,7 @@ func TestComparedNamesStayLinked(t *testing.T) {
 	}
 	same(t, source, target, mem.Options{})
 	a, err := to.Stat(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if b, err := to.Stat(t.Context(), "b"); err != nil || a.Ino != b.Ino {
 		t.Errorf("a is inode %d, b is %d: %v", a.Ino, b.Ino, err)
 	}
@@ -155,9 +152,7 @@ func TestRefusalLeavesTheRestDone(t *testing.T) {
 func TestStoppedRunLeavesItsDrafts(t *testing.T) {
 	source, target := mem.NewTree().Files(map[string]string{"large": strings.Repeat("0123456789abcdef", 1<<16)}), mem.NewTree()
 	j, err := journal.Open(t.TempDir(), journal.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer j.Close()
 	stopped := errors.New("stopped")
 	ctx, stop := context.WithCancelCause(t.Context())
@@ -213,9 +208,7 @@ func TestWrongReadBackIsRemoved(t *testing.T) {
 	source, target := mem.NewTree().Files(map[string]string{"a": "right"}), mem.NewTree()
 	to := careless{mem.New(target, mem.Options{})}
 	res, err := syncTo(t.Context(), mem.New(source, mem.Options{}), to, transfer.Options{Level: mover.Read})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(res.all) == 0 || len(res.failed()) != 1 {
 		t.Errorf("failed: %q", res.failed())
 	}

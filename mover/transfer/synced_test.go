@@ -8,6 +8,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/journal"
+	"datamove.dev/test/must"
 )
 
 // syncing is a draft that counts how often it was synced, and may fail at that.
@@ -40,14 +41,10 @@ func TestPartsCountWhenSynced(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		j, err := journal.Open(dir, journal.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		rec := journal.Record{Name: "big", Token: "draft", Source: mover.Identity{Size: 8}, PartBytes: 4}
 		id, err := j.Begin(t.Context(), rec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		part := func(i int) mover.Receipt { return mover.Receipt{Part: cut(8, 4, i)} }
 		other := func() error { return j.Part(t.Context(), id, part(1)) }
 		d := &syncing{err: row.err, while: func() { err = other() }}
@@ -66,20 +63,14 @@ func TestPartsCountWhenSynced(t *testing.T) {
 		if !row.due {
 			err = other()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := j.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Do(t, j.Close())
 		if j, err = journal.Open(dir, journal.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		if got, _, ok := j.Lookup("big"); !ok || len(got.Receipts) != 2 || !slices.Equal(got.Unsure, row.unsure) {
 			t.Errorf("%s: unsure are %v of %d parts, want %v", row.name, got.Unsure, len(got.Receipts), row.unsure)
 		}
-		if err := j.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, j.Close())
 	}
 }

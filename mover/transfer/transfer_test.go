@@ -15,6 +15,7 @@ import (
 	"datamove.dev/mover/mem"
 	"datamove.dev/mover/plan"
 	"datamove.dev/mover/transfer"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -152,9 +153,7 @@ func TestNothingIsRemovedAfterAFailure(t *testing.T) {
 			}
 		}
 	}
-	if err := transfer.Run(ctx, from, to, actions, transfer.Options{By: by, Observer: res}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, transfer.Run(ctx, from, to, actions, transfer.Options{By: by, Observer: res}))
 	if _, ok := target.Content("extra"); !ok {
 		t.Error("an entry was removed although a listing had failed")
 	}

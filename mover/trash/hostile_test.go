@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/test/image"
+	"datamove.dev/test/must"
 )
 
 // flag sets attributes of a file, as chattr does; it reports whether this file system has them.
@@ -32,7 +33,7 @@ func flag(t *testing.T, path string, flags int) bool {
 func held(t *testing.T, path string) int {
 	t.Helper()
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	must(t, err)
+	must.Do(t, err)
 	return fd
 }
 
@@ -41,10 +42,10 @@ func deep(t *testing.T, dir string, levels int) (end int) {
 	t.Helper()
 	at := held(t, dir)
 	for range levels {
-		must(t, unix.Mkdirat(at, "deep", 0o755))
+		must.Do(t, unix.Mkdirat(at, "deep", 0o755))
 		next, err := unix.Openat(at, "deep", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		must(t, err)
-		must(t, unix.Close(at))
+		must.Do(t, err)
+		must.Do(t, unix.Close(at))
 		at = next
 	}
 	t.Cleanup(func() { _ = unix.Close(at) })
@@ -64,16 +65,16 @@ func TestHostile(t *testing.T) {
 		root := opened(t, dir)
 		made(t, dir, "outside/dir/x", "outside/file")
 		in := func(name string) string { return filepath.Join(dir, "in", name) }
-		must(t, os.Mkdir(in(""), 0o777))
+		must.Do(t, os.Mkdir(in(""), 0o777))
 		for _, name := range []string{"-rf", "a\nb", "\x01\xff", "...", "..x", strings.Repeat("n", 255), ".deep-x-1"} {
 			made(t, in(""), name+"/x")
 		}
-		must(t, os.Symlink(filepath.Join(dir, "outside"), in("link")))
-		must(t, os.Symlink("..", in("up")))
-		must(t, os.Symlink("loop", in("loop")))
-		must(t, os.Link(filepath.Join(dir, "outside/file"), in("hard")))
-		must(t, unix.Mkfifo(in("pipe"), 0o600))
-		must(t, unix.Mknod(in("device"), unix.S_IFBLK|0o600, int(unix.Mkdev(7, 250))))
+		must.Do(t, os.Symlink(filepath.Join(dir, "outside"), in("link")))
+		must.Do(t, os.Symlink("..", in("up")))
+		must.Do(t, os.Symlink("loop", in("loop")))
+		must.Do(t, os.Link(filepath.Join(dir, "outside/file"), in("hard")))
+		must.Do(t, unix.Mkfifo(in("pipe"), 0o600))
+		must.Do(t, unix.Mknod(in("device"), unix.S_IFBLK|0o600, int(unix.Mkdev(7, 250))))
 		made(t, in(""), "frozen/file", "frozen/dir/file", "grows/file", "closed/dir/file")
 		attributes := true
 		for _, name := range []string{"frozen/file", "frozen/dir", "frozen"} {
@@ -81,14 +82,14 @@ func TestHostile(t *testing.T) {
 		}
 		flag(t, in("grows/file"), appendOnly)
 		flag(t, in("grows"), appendOnly)
-		must(t, os.Chmod(in("closed/dir"), 0))
-		must(t, os.Chmod(in("closed"), 0))
+		must.Do(t, os.Chmod(in("closed/dir"), 0))
+		must.Do(t, os.Chmod(in("closed"), 0))
 		for i := range 3 * namesOnce {
 			made(t, in(""), fmt.Sprint("wide/", i))
 		}
 		end := deep(t, in(""), (attempts+6)*deepest)
 		for _, name := range []string{"p", "q"} {
-			must(t, unix.Mkdirat(end, name, 0o755))
+			must.Do(t, unix.Mkdirat(end, name, 0o755))
 		}
 		if _, err := Move(root, "in", "test"); err != nil {
 			t.Fatal(err)
@@ -118,10 +119,10 @@ func TestImmutableElsewhere(t *testing.T) {
 	root := opened(t, dir)
 	made(t, dir, "outside/file", "in/other")
 	file := filepath.Join(dir, "outside/file")
-	must(t, os.Link(file, filepath.Join(dir, "in/hard")))
+	must.Do(t, os.Link(file, filepath.Join(dir, "in/hard")))
 	flag(t, file, immutable)
 	_, err := Move(root, "in", "test")
-	must(t, err)
+	must.Do(t, err)
 	done, err := Empty(t.Context(), root, Rate{})
 	if done.Left != 1 || !errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), "hard") {
 		t.Errorf("%+v, %v", done, err)
@@ -144,7 +145,7 @@ func TestClear(t *testing.T) {
 		for what, flags := range map[string]int{"plain": 0, "immutable": immutable, "append-only": appendOnly} {
 			top := filepath.Join(dir, "in", what)
 			made(t, top, "a", "b/c")
-			must(t, os.Chmod(top, 0o700)) // nothing is to be done to it, but for those
+			must.Do(t, os.Chmod(top, 0o700)) // nothing is to be done to it, but for those
 			flag(t, top, flags)
 			for range 2 {
 				if err := Clear(t.Context(), opened(t, top), Rate{}); err != nil {
@@ -164,11 +165,11 @@ func TestOwnModes(t *testing.T) {
 	root := opened(t, dir)
 	made(t, dir, "in/a/b/c", "in/d")
 	for _, name := range []string{"in/a/b", "in/a", "in"} {
-		must(t, os.Chmod(filepath.Join(dir, name), 0))
+		must.Do(t, os.Chmod(filepath.Join(dir, name), 0))
 	}
-	must(t, os.Chmod(filepath.Join(dir, "in"), 0o700)) // else nobody but root may move it
+	must.Do(t, os.Chmod(filepath.Join(dir, "in"), 0o700)) // else nobody but root may move it
 	_, err := Move(root, "in", "test")
-	must(t, err)
+	must.Do(t, err)
 	if done, err := Empty(t.Context(), root, Rate{}); done.Items != 1 || done.Entries != 5 || err != nil {
 		t.Errorf("%+v, %v", done, err)
 	}
@@ -179,7 +180,7 @@ func TestOwnModes(t *testing.T) {
 func TestSubvolumes(t *testing.T) {
 	dir := image.Mount(t, image.Spec{Type: "btrfs"})
 	root := opened(t, dir)
-	must(t, image.Groupless(dir, "in"))
+	must.Do(t, image.Groupless(dir, "in"))
 	in := filepath.Join(dir, "in")
 	made(t, in, "a/b/x")
 	var frozen []int
@@ -190,13 +191,13 @@ func TestSubvolumes(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"a/s", "a/b/s", "s"} {
-		must(t, image.Groupless(filepath.Join(in, filepath.Dir(name)), "s"))
+		must.Do(t, image.Groupless(filepath.Join(in, filepath.Dir(name)), "s"))
 		sub := filepath.Join(in, name)
 		made(t, sub, "x", "y/z")
 		end := deep(t, sub, 2*deepest)
-		must(t, image.Groupless(proc(end), "inner"))
+		must.Do(t, image.Groupless(proc(end), "inner"))
 		inner, err := unix.Openat(end, "inner", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		must(t, err)
+		must.Do(t, err)
 		t.Cleanup(func() { _ = unix.Close(inner) })
 		made(t, proc(inner), "x")
 		frozen = append(frozen, inner, opened(t, sub))
@@ -204,20 +205,20 @@ func TestSubvolumes(t *testing.T) {
 	at := in // where directories begin to be too deep: there is nowhere to move them to but out of the subvolume
 	for depth := range deepest + 2 {
 		at = filepath.Join(at, "d")
-		must(t, os.Mkdir(at, 0o755))
+		must.Do(t, os.Mkdir(at, 0o755))
 		if depth >= deepest-4 {
-			must(t, image.Groupless(at, "s"))
+			must.Do(t, image.Groupless(at, "s"))
 			made(t, at, "s/y/y/y/y")
 		}
 	}
-	must(t, image.Groupless(in, "none"))
+	must.Do(t, image.Groupless(in, "none"))
 	for _, at := range append(frozen, opened(t, filepath.Join(in, "none")), opened(t, in)) {
 		freeze(at)
 	}
 	freezeNot := uint64(0) // a subvolume that is read-only can not be moved to another directory
 	command(opened(t, in), 0x4008941a, &freezeNot)
 	_, err := Move(root, "in", "test")
-	must(t, err)
+	must.Do(t, err)
 	freeze(opened(t, filepath.Join(dir, Folder, items(t, dir)[0])))
 	if done, err := Empty(t.Context(), root, Rate{}); done.Items != 1 || done.Left != 0 || err != nil {
 		t.Errorf("%+v, %v", done, err)
@@ -243,20 +244,20 @@ func TestProjects(t *testing.T) {
 				}
 			}
 			project(opened(t, dir), 7)
-			must(t, os.Mkdir(filepath.Join(dir, "in"), 0o755))
+			must.Do(t, os.Mkdir(filepath.Join(dir, "in"), 0o755))
 			project(opened(t, filepath.Join(dir, "in")), 8)
 			at := opened(t, filepath.Join(dir, "in"))
 			for i := range 3 * deepest {
-				must(t, unix.Mkdirat(at, "d", 0o755))
+				must.Do(t, unix.Mkdirat(at, "d", 0o755))
 				next, err := unix.Openat(at, "d", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-				must(t, err)
+				must.Do(t, err)
 				t.Cleanup(func() { _ = unix.Close(next) })
 				project(next, uint32(9+i%2))
 				at = next
 			}
 			root := opened(t, dir)
 			_, err := Move(root, "in", "test")
-			must(t, err)
+			must.Do(t, err)
 			if done, err := Empty(t.Context(), root, Rate{}); done.Items != 1 || err != nil {
 				t.Errorf("%+v, %v", done, err)
 			}
@@ -278,7 +279,7 @@ func TestExchanged(t *testing.T) {
 			for i := range 40 {
 				made(t, dir, fmt.Sprintf("in/%d/dir/x", i), fmt.Sprintf("in/%d/y", i))
 			}
-			must(t, os.Chmod(filepath.Join(dir, "in"), 0o777))
+			must.Do(t, os.Chmod(filepath.Join(dir, "in"), 0o777))
 			in := opened(t, filepath.Join(dir, "in"))
 			var over atomic.Bool
 			ended := make(chan error)
@@ -297,10 +298,10 @@ func TestExchanged(t *testing.T) {
 			}
 			go func() { ended <- image.As(uid, exchange) }()
 			_, err := Move(root, "in", "test")
-			must(t, err)
+			must.Do(t, err)
 			_, err = Empty(t.Context(), root, Rate{})
 			over.Store(true)
-			must(t, <-ended)
+			must.Do(t, <-ended)
 			if err != nil && uid != 0 {
 				t.Error(err)
 			}
@@ -323,7 +324,7 @@ func TestStillWritten(t *testing.T) {
 	}
 	everywhere(t, func(t *testing.T, dir string) {
 		made(t, dir, "in/a/b/x")
-		must(t, os.Chmod(filepath.Join(dir, "in/a/b"), 0o777))
+		must.Do(t, os.Chmod(filepath.Join(dir, "in/a/b"), 0o777))
 		at := opened(t, filepath.Join(dir, "in/a/b"))
 		root := opened(t, dir)
 		var wrote atomic.Int64
@@ -346,10 +347,10 @@ func TestStillWritten(t *testing.T) {
 			made(t, dir, "spare")
 		}
 		_, err := Move(root, "in", "test")
-		must(t, err)
+		must.Do(t, err)
 		done, err := Empty(t.Context(), root, Rate{})
 		close(over)
-		must(t, <-ended)
+		must.Do(t, <-ended)
 		if done.Items != 1 || done.Left != 0 || err != nil {
 			t.Errorf("%+v, %v", done, err)
 		}
@@ -362,7 +363,7 @@ func TestEnds(t *testing.T) {
 	root := opened(t, dir)
 	made(t, dir, "in/a", "in/b")
 	_, err := Move(root, "in", "test")
-	must(t, err)
+	must.Do(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if done, err := Empty(ctx, root, Rate{}); done.Items != 0 || !errors.Is(err, context.Canceled) {

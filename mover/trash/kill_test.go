@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 	_ "datamove.dev/test/seed" // of rapid
 )
 
@@ -46,13 +47,13 @@ func TestKill(t *testing.T) {
 				deep(t, filepath.Join(dir, "in", fmt.Sprint(i)), 3*deepest)
 			}
 			_, err := Move(root, "in", "test")
-			must(t, err)
+			must.Do(t, err)
 			if _, killed := kill.AtCall(t, "empty", dir, 1+random.IntN(files)); !killed || len(items(t, dir)) == 0 {
 				t.Fatalf("killed %v, and %d items are left", killed, len(items(t, dir)))
 			}
 			if round%4 == 3 { // an image has few inodes
 				_, err := Empty(t.Context(), root, Rate{})
-				must(t, err)
+				must.Do(t, err)
 			}
 		}
 		if done, err := Empty(t.Context(), root, Rate{}); done.Left != 0 || err != nil || len(items(t, dir)) > 0 {
@@ -68,11 +69,11 @@ func TestKill(t *testing.T) {
 func TestRandom(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp("/dev/shm", "trash-")
-		must(t, err)
+		must.Do(t, err)
 		defer os.RemoveAll(dir)
 		made(t, dir, "outside/precious")
 		dirs, entries := []string{filepath.Join(dir, "in")}, int64(1)
-		must(t, os.Mkdir(dirs[0], 0o755))
+		must.Do(t, os.Mkdir(dirs[0], 0o755))
 		for i := range rapid.IntRange(0, 60).Draw(rt, "entries") {
 			at := rapid.SampledFrom(dirs).Draw(rt, "at")
 			path := filepath.Join(at, fmt.Sprint(i, "-", rapid.StringMatching(`[^/\x00]{0,20}`).Draw(rt, "name")))
@@ -89,16 +90,16 @@ func TestRandom(t *testing.T) {
 			case "pipe":
 				err = unix.Mkfifo(path, 0o600)
 			}
-			must(t, err)
+			must.Do(t, err)
 			entries++
 		}
 		for _, d := range dirs[1:] {
-			must(t, os.Chmod(d, os.FileMode(rapid.SampledFrom([]uint32{0o755, 0o700, 0o1777}).Draw(rt, "mode"))))
+			must.Do(t, os.Chmod(d, os.FileMode(rapid.SampledFrom([]uint32{0o755, 0o700, 0o1777}).Draw(rt, "mode"))))
 		}
 		root := held(t, dir)
 		defer unix.Close(root)
 		_, err = Move(root, "in", "test")
-		must(t, err)
+		must.Do(t, err)
 		done, err := Empty(t.Context(), root, Rate{})
 		if done != (Report{Items: 1, Entries: entries}) || err != nil {
 			rt.Errorf("%+v of %d, %v", done, entries, err)
@@ -118,16 +119,16 @@ func BenchmarkMove(b *testing.B) {
 	at := filepath.Join(dir, "in")
 	for i := range 1_000_000 {
 		if i%10_000 == 0 {
-			must(b, os.MkdirAll(fmt.Sprintf("%s/%d", at, i/10_000), 0o755))
+			must.Do(b, os.MkdirAll(fmt.Sprintf("%s/%d", at, i/10_000), 0o755))
 		}
 		fd, err := unix.Open(fmt.Sprintf("%s/%d/%d", at, i/10_000, i), unix.O_CREAT|unix.O_WRONLY, 0o600)
-		must(b, err)
-		must(b, unix.Close(fd))
+		must.Do(b, err)
+		must.Do(b, unix.Close(fd))
 	}
 	root := opened(b, dir)
 	for b.Loop() {
 		item, err := Move(root, "in", "bench")
-		must(b, err)
-		must(b, os.Rename(filepath.Join(dir, Folder, item), at))
+		must.Do(b, err)
+		must.Do(b, os.Rename(filepath.Join(dir, Folder, item), at))
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"datamove.dev/test/apart"
 	"datamove.dev/test/image"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) {
@@ -26,19 +27,12 @@ func TestMain(m *testing.M) {
 	apart.Main(m)
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // inMemory is a directory of a tmpfs.
 func inMemory(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "trash-")
-	must(t, err)
-	t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
+	must.Do(t, err)
+	t.Cleanup(func() { must.Do(t, os.RemoveAll(dir)) })
 	return dir
 }
 
@@ -54,7 +48,7 @@ func everywhere(t *testing.T, test func(t *testing.T, dir string)) {
 func opened(t testing.TB, dir string) int {
 	t.Helper()
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = unix.Close(fd) })
 	return fd
 }
@@ -64,15 +58,15 @@ func made(t testing.TB, dir string, files ...string) {
 	t.Helper()
 	for _, name := range files {
 		path := filepath.Join(dir, name)
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		must(t, os.WriteFile(path, []byte(name), 0o644))
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, []byte(name), 0o644))
 	}
 }
 
 func items(t testing.TB, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join(dir, Folder))
-	must(t, err)
+	must.Do(t, err)
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
@@ -86,7 +80,7 @@ func TestLife(t *testing.T) {
 		root := opened(t, dir)
 		made(t, dir, "jobs/7/a", "jobs/7/b/c", "jobs/8/a", "file")
 		first, err := Move(root, "jobs/7", "slurm job 7\n;rm")
-		must(t, err)
+		must.Do(t, err)
 		if ok := regexp.MustCompile(`^\d{8}T\d{6}\.\d{9}Z\.slurm-job-7--rm\.[A-Z2-7]{26}$`).MatchString(first); !ok {
 			t.Errorf("it is called %s", first)
 		}
@@ -96,7 +90,7 @@ func TestLife(t *testing.T) {
 			}
 		}
 		second, err := Move(root, "jobs/8", "")
-		must(t, err)
+		must.Do(t, err)
 		if third, err := Move(root, "file", "x"); third <= second || second <= first || err != nil {
 			t.Errorf("%s, %s, %s do not sort by their age (%v)", first, second, third, err)
 		}
@@ -112,7 +106,7 @@ func TestLife(t *testing.T) {
 		if left := items(t, dir); len(left) > 0 {
 			t.Errorf("%q", left)
 		}
-		must(t, os.Remove(filepath.Join(dir, Folder)))
+		must.Do(t, os.Remove(filepath.Join(dir, Folder)))
 		for range 2 {
 			if done, err := Empty(t.Context(), root, Rate{}); done != (Report{}) || err != nil {
 				t.Errorf("an empty one: %+v, %v", done, err)
@@ -128,15 +122,15 @@ func TestTrashIsMadeAnew(t *testing.T) {
 	for i := range 3 {
 		made(t, dir, "x/y")
 		if i == 2 {
-			must(t, os.Chmod(filepath.Join(dir, Folder), 0o755))
+			must.Do(t, os.Chmod(filepath.Join(dir, Folder), 0o755))
 		}
 		_, err := Move(root, "x", "test")
-		must(t, err)
+		must.Do(t, err)
 		if info, err := os.Stat(filepath.Join(dir, Folder)); err != nil || info.Mode() != os.ModeDir|0o700 || len(items(t, dir)) == 0 {
 			t.Errorf("%v, %v", info, err)
 		}
 		if i == 0 {
-			must(t, os.RemoveAll(filepath.Join(dir, Folder)))
+			must.Do(t, os.RemoveAll(filepath.Join(dir, Folder)))
 		}
 	}
 }
@@ -149,8 +143,8 @@ func TestRefused(t *testing.T) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	root := opened(t, dir)
 	made(t, dir, "outside/x", "in/x")
-	must(t, os.Symlink(at("outside"), at("link")))
-	must(t, os.Symlink("in", at("near")))
+	must.Do(t, os.Symlink(at("outside"), at("link")))
+	must.Do(t, os.Symlink("in", at("near")))
 	for _, name := range []string{"", ".", "..", "../x", "in/..", "/", "/in", "in//x", "in/", Folder, Folder + "/x"} {
 		if _, err := Move(root, name, "test"); !errors.Is(err, mover.ErrUsage) {
 			t.Errorf("%q: %v", name, err)
@@ -174,7 +168,7 @@ func TestRefused(t *testing.T) {
 			return errors.Join(os.Mkdir(at(Folder), 0o700), unix.Mount("trash", at(Folder), "tmpfs", 0, ""))
 		}, mover.ErrConflict},
 	} {
-		must(t, os.RemoveAll(at(Folder)))
+		must.Do(t, os.RemoveAll(at(Folder)))
 		if err := row.trash(); err != nil && os.Geteuid() != 0 {
 			_ = os.RemoveAll(at(Folder))
 			continue // that is for root
@@ -187,12 +181,12 @@ func TestRefused(t *testing.T) {
 			t.Errorf("a trash that is %s: %v; %v", what, err, emptyErr)
 		}
 		if what == "a mount" {
-			must(t, unix.Unmount(at(Folder), unix.MNT_DETACH))
+			must.Do(t, unix.Unmount(at(Folder), unix.MNT_DETACH))
 		}
 	}
-	must(t, os.RemoveAll(at(Folder)))
+	must.Do(t, os.RemoveAll(at(Folder)))
 	_, err := Move(root, "link", "test")
-	must(t, err)
+	must.Do(t, err)
 	if done, err := Empty(t.Context(), root, Rate{}); done.Items != 1 || err != nil {
 		t.Errorf("%+v, %v", done, err)
 	}
@@ -216,9 +210,9 @@ func TestMounted(t *testing.T) {
 		made(t, dir, "bound/precious", "in/a/b/x", "in/z", "later/x", "file")
 		mount := func(from, to string) {
 			t.Helper()
-			must(t, unix.Mount(from, filepath.Join(dir, to), "", unix.MS_BIND, ""))
+			must.Do(t, unix.Mount(from, filepath.Join(dir, to), "", unix.MS_BIND, ""))
 		}
-		must(t, os.Mkdir(filepath.Join(dir, "in/a/b/m"), 0o700))
+		must.Do(t, os.Mkdir(filepath.Join(dir, "in/a/b/m"), 0o700))
 		mount(filepath.Join(dir, "bound"), "in/a/b/m") // of the same file system
 		mount("/dev/null", "in/z")
 		for _, name := range []string{"in/z", "in/a/b/m", "in/a/b/m/precious"} {
@@ -227,13 +221,13 @@ func TestMounted(t *testing.T) {
 			}
 		}
 		item, err := Move(root, "in", "test")
-		must(t, err)
+		must.Do(t, err)
 		_, err = Move(root, "later", "test")
-		must(t, err)
+		must.Do(t, err)
 		in := filepath.Join(dir, Folder, item)
 		defer func() {
-			must(t, unix.Unmount(filepath.Join(in, "a/b/m"), unix.MNT_DETACH))
-			must(t, unix.Unmount(filepath.Join(in, "z"), unix.MNT_DETACH))
+			must.Do(t, unix.Unmount(filepath.Join(in, "a/b/m"), unix.MNT_DETACH))
+			must.Do(t, unix.Unmount(filepath.Join(in, "z"), unix.MNT_DETACH))
 			if done, err := Empty(t.Context(), root, Rate{}); done.Items != 1 || done.Left != 0 || err != nil {
 				t.Errorf("%+v, %v", done, err)
 			}
@@ -268,7 +262,7 @@ func TestRate(t *testing.T) {
 				made(t, dir, fmt.Sprint("in/", i))
 			}
 			_, err := Move(root, "in", "test")
-			must(t, err)
+			must.Do(t, err)
 			begun := time.Now()
 			done, err := Empty(t.Context(), root, row.rate)
 			took := time.Since(begun)
@@ -289,18 +283,18 @@ func TestFaultsAreBounded(t *testing.T) {
 	for i := range 30 {
 		made(t, dir, fmt.Sprintf("in/%d/x", i), "other/x")
 		m := filepath.Join(dir, fmt.Sprintf("in/%d/x", i))
-		must(t, unix.Mount("/dev/null", m, "", unix.MS_BIND, ""))
+		must.Do(t, unix.Mount("/dev/null", m, "", unix.MS_BIND, ""))
 	}
 	_, err := Move(root, "in", "test")
-	must(t, err)
+	must.Do(t, err)
 	_, err = Move(root, "other", "test")
-	must(t, err)
+	must.Do(t, err)
 	done, err := Empty(t.Context(), root, Rate{})
 	if done.Items != 1 || done.Left != 1 || strings.Count(err.Error(), "\n") != keptFaults || !strings.Contains(err.Error(), "and 22 more") {
 		t.Errorf("%+v, %v", done, err)
 	}
 	for i := range 30 {
-		must(t, unix.Unmount(filepath.Join(dir, Folder, items(t, dir)[0], fmt.Sprint(i), "x"), unix.MNT_DETACH))
+		must.Do(t, unix.Unmount(filepath.Join(dir, Folder, items(t, dir)[0], fmt.Sprint(i), "x"), unix.MNT_DETACH))
 	}
 }
 

@@ -21,18 +21,15 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 func TestAuthorityIsKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "authority")
 	a, err := OpenAuthority(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	again, err := OpenAuthority(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if !a.Created() || again.Created() || a.Pin() != again.Pin() {
 		t.Errorf("created %v and %v, pins equal: %v", a.Created(), again.Created(), a.Pin() == again.Pin())
 	}
@@ -81,19 +78,13 @@ func TestDamagedAuthorityIsNeverReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	good, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	other := open(t)
 	foreign, err := os.ReadFile(other.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cut := bytes.Index(good, []byte("-----BEGIN CERTIFICATE"))
 	leafFile, err := (&file{key: other.key, cert: forged(t, other, func(c *x509.Certificate) {}).Leaf}).encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	broken := map[string][]byte{
 		"empty":                      {},
 		"noise":                      []byte("hello"),
@@ -110,9 +101,7 @@ func TestDamagedAuthorityIsNeverReplaced(t *testing.T) {
 		broken["cut "+string(rune('a'+i))] = good[:len(good)*i/20]
 	}
 	for name, text := range broken {
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, text, 0o600))
 		_, err := OpenAuthority(dir)
 		if err == nil {
 			t.Errorf("%s: is taken", name)
@@ -135,13 +124,9 @@ func flip(text []byte, at int) []byte {
 
 func edKey(t *testing.T, rest []byte) []byte {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return append(pemOf(pemKey, der), rest...)
 }
 
@@ -150,15 +135,11 @@ func TestOthersMayNotReadTheKey(t *testing.T) {
 	if _, err := OpenAuthority(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(filepath.Join(dir, authorityFile), 0o640); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(filepath.Join(dir, authorityFile), 0o640))
 	_, err := OpenAuthority(dir)
 	says(t, err, mover.ErrPermission, "0640", "chmod 600")
 	open := t.TempDir()
-	if err := os.Chmod(open, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(open, 0o777))
 	_, err = OpenAuthority(open)
 	says(t, err, mover.ErrPermission, "0777", "chmod 700")
 }
@@ -168,9 +149,7 @@ func TestAgeOfAnAuthority(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		dir := t.TempDir()
 		young, err := OpenAuthority(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		time.Sleep(authorityLife / 2)
 		if a, err := OpenAuthority(dir); err != nil || a.Pin() != young.Pin() {
 			t.Fatalf("half its life: pins equal: %v (%v)", a.Pin() == young.Pin(), err)
@@ -197,9 +176,7 @@ func TestAgeOfAnAuthority(t *testing.T) {
 func requestOf(t *testing.T, name string) []byte {
 	t.Helper()
 	_, der, err := newRequest(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return der
 }
 
@@ -207,13 +184,9 @@ func requestOf(t *testing.T, name string) []byte {
 func TestRequestExtensionsAreNotTaken(t *testing.T) {
 	a := open(t)
 	key, err := newKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ca, err := asn1.Marshal(struct{ CA bool }{true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
 		Subject:     pkix.Name{CommonName: "gpu-07", Organization: []string{"admins"}},
 		DNSNames:    []string{"head-01"},
@@ -223,17 +196,11 @@ func TestRequestExtensionsAreNotTaken(t *testing.T) {
 			{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Critical: true, Value: ca},
 			{Id: asn1.ObjectIdentifier{1, 2, 3}, Value: []byte{5, 0}}},
 	}, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	issued, err := a.Issue(request, Identity{Role: Agent, Name: "gpu-07"}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cert, err := x509.ParseCertificate(issued.Certificate)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if cert.IsCA || len(cert.DNSNames)+len(cert.IPAddresses)+len(cert.EmailAddresses) != 0 || cert.Subject.String() != "CN=gpu-07,O=datamove" {
 		t.Errorf("got CA %v, names %v %v, subject %v", cert.IsCA, cert.DNSNames, cert.IPAddresses, cert.Subject)
 	}
@@ -256,13 +223,9 @@ func TestRequestExtensionsAreNotTaken(t *testing.T) {
 func TestBadRequests(t *testing.T) {
 	a := open(t)
 	request := func(key any, err error) []byte {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "gpu-07"}}, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return der
 	}
 	_, ed, edErr := ed25519.GenerateKey(rand.Reader)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 var gpu07 = Identity{Role: Agent, Name: "gpu-07"}
@@ -29,9 +30,7 @@ func TestRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const days = 60
 		a, k := open(t), keeper(t, gpu07)
-		if err := k.Obtain(t.Context(), issuer(a, gpu07, 0)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, k.Obtain(t.Context(), issuer(a, gpu07, 0)))
 		renewals := 0
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -53,9 +52,7 @@ func TestRenewal(t *testing.T) {
 			}
 		}
 		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, <-done)
 		if renewals < days || renewals > days*8/5 {
 			t.Errorf("%d renewals in %d days", renewals, days)
 		}
@@ -78,12 +75,8 @@ func TestRenewalThatFails(t *testing.T) {
 				var log strings.Builder
 				a := open(t)
 				k, err := OpenKeeper(t.TempDir(), gpu07, KeeperOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := k.Obtain(t.Context(), issuer(a, gpu07, 0)); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
+				must.Do(t, k.Obtain(t.Context(), issuer(a, gpu07, 0)))
 				tries, back := 0, time.Now().Add(row.away)
 				ctx, stop := context.WithCancel(t.Context())
 				done := make(chan error, 1)
@@ -127,14 +120,10 @@ func TestClockAheadDoesNotSpin(t *testing.T) {
 			renewals++
 			return issuer(a, gpu07, time.Minute)(ctx, request) // all of it within the third of what skew makes it
 		}
-		if err := k.Obtain(t.Context(), renew); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, k.Obtain(t.Context(), renew))
 		ctx, stop := context.WithTimeout(t.Context(), 50*time.Second)
 		defer stop()
-		if err := k.Run(ctx, renew); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, k.Run(ctx, renew))
 		if renewals != 2 {
 			t.Errorf("%d renewals in less than a minute", renewals)
 		}
@@ -166,24 +155,18 @@ func TestRotatedFileIsTakenUp(t *testing.T) {
 	}
 	serial := func(k *Keeper) string {
 		cert, err := k.Certificate()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return cert.Leaf.SerialNumber.Text(16)
 	}
 	var last string
 	for range 3 {
-		if err := k[0].Obtain(t.Context(), issuer(a, gpu07, 0)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, k[0].Obtain(t.Context(), issuer(a, gpu07, 0)))
 		if got := serial(k[1]); got != serial(k[0]) || got == last {
 			t.Fatalf("got %s after %s, want %s", got, last, serial(k[0]))
 		}
 		last = serial(k[0])
 	}
-	if err := os.WriteFile(filepath.Join(dir, identityFile), []byte("hello"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, identityFile), []byte("hello"), 0o600))
 	if got := serial(k[1]); got != last {
 		t.Errorf("got %s, want %s", got, last)
 	}
@@ -194,29 +177,19 @@ func TestRotatedFileIsTakenUp(t *testing.T) {
 func TestDirectoryOfSomebodyElse(t *testing.T) {
 	a, dir := open(t), t.TempDir()
 	k, err := OpenKeeper(dir, gpu07, KeeperOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := k.Obtain(t.Context(), issuer(a, gpu07, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, k.Obtain(t.Context(), issuer(a, gpu07, 0)))
 	for _, other := range []Identity{{Role: Agent, Name: "gpu-08"}, {Role: User, Name: "gpu-07"}} {
 		_, err := OpenKeeper(dir, other, KeeperOptions{})
 		says(t, err, mover.ErrConflict, other.String())
 	}
 	path := filepath.Join(dir, identityFile)
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, text[:bytes.LastIndex(text, []byte("-----BEGIN"))], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, os.WriteFile(path, text[:bytes.LastIndex(text, []byte("-----BEGIN"))], 0o600))
 	_, err = OpenKeeper(dir, gpu07, KeeperOptions{})
 	says(t, err, mover.ErrCorrupt, "no authority")
-	if err := os.Chmod(path, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(path, 0o644))
 	_, err = OpenKeeper(dir, gpu07, KeeperOptions{})
 	says(t, err, mover.ErrPermission, "0644")
 }
@@ -225,14 +198,10 @@ func TestDirectoryOfSomebodyElse(t *testing.T) {
 func TestWrongAnswers(t *testing.T) {
 	a, k := open(t), keeper(t, gpu07)
 	other := open(t)
-	if err := k.Obtain(t.Context(), issuer(a, gpu07, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.Obtain(t.Context(), issuer(a, gpu07, 0)))
 	before := k.Expires()
 	stolen, err := a.Issue(requestOf(t, "gpu-07"), gpu07, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for name, row := range map[string]struct {
 		kind  error
 		renew Renew

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // The table of who gets into a server, and as whom.
@@ -32,9 +33,7 @@ func TestWhoGetsIn(t *testing.T) {
 		other := twin(t, a)
 		uri := func(s string) *url.URL {
 			u, err := url.Parse(s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			return u
 		}
 		says := func(s string) *tls.Certificate {
@@ -112,28 +111,20 @@ func TestWhoGetsIn(t *testing.T) {
 
 func selfSigned(t *testing.T) *tls.Certificate {
 	key, err := newKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	template := leaf(Identity{Role: Agent, Name: "gpu-07"}, AgentLife, x509.ExtKeyUsageClientAuth)
 	cert, err := sign(template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return pairOf(cert, key)
 }
 
 // signedBy is a certificate that somebody who is no authority signed, and the chain.
 func signedBy(t *testing.T, by *tls.Certificate) *tls.Certificate {
 	key, err := newKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	template := leaf(Identity{Role: User, Name: "root"}, AgentLife, x509.ExtKeyUsageClientAuth)
 	cert, err := sign(template, by.Leaf, key.Public(), by.PrivateKey.(*ecdsa.PrivateKey))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	pair := pairOf(cert, key)
 	pair.Certificate = append(pair.Certificate, by.Certificate...)
 	return pair
@@ -199,9 +190,7 @@ func TestWhoIsTheService(t *testing.T) {
 func TestPinOnFirstContact(t *testing.T) {
 	a := open(t)
 	token, _, err := a.NewToken("gpu-07", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	evil := twin(t, a)
 	withOurs := server(t, evil) // shows our authority, too, which everybody may have
 	withOurs.cert.Certificate = append(withOurs.cert.Certificate, a.cert.Raw)
@@ -227,9 +216,7 @@ func TestPinOnFirstContact(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			m := meet(ServerTLS(ServerOptions{Certificate: row.cert, Authorities: a.Authorities}), JoinTLS(row.pin, "head-01"))
 			if row.want == "" {
-				if err := errors.Join(m.client, m.server); err != nil {
-					t.Error(err)
-				}
+				must.Tell(t, errors.Join(m.client, m.server))
 				return
 			}
 			m.refused(t, row.name)
@@ -245,9 +232,7 @@ func TestOnlyTLS13(t *testing.T) {
 	old.MinVersion, old.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
 	meet(serverOf(t, a), old).refused(t, "an old client")
 	cert, err := server(t, a).Certificate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	oldServer := &tls.Config{Certificates: []tls.Certificate{*cert}, MaxVersion: tls.VersionTLS12}
 	meet(oldServer, ClientTLS(ClientOptions{Authorities: a.Authorities})).refused(t, "an old server")
 }
@@ -260,9 +245,7 @@ func TestNoResumption(t *testing.T) {
 	config := serverOf(t, a)
 	for range 3 {
 		m := meet(config, client)
-		if err := errors.Join(m.client, m.server); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(m.client, m.server))
 		if m.state.DidResume {
 			t.Fatal("a session was resumed")
 		}
@@ -274,13 +257,9 @@ func TestOverGRPC(t *testing.T) {
 	a := open(t)
 	id := Identity{Role: Agent, Name: "gpu-07"}
 	k := keeper(t, id)
-	if err := k.Obtain(t.Context(), issuer(a, id, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.Obtain(t.Context(), issuer(a, id, 0)))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	who := make(chan string, 1)
 	s := grpc.NewServer(grpc.Creds(credentials.NewTLS(ServerTLS(ServerOptions{
 		Certificate: server(t, a, "127.0.0.1").Certificate, Authorities: a.Authorities}))),
@@ -299,17 +278,13 @@ func TestOverGRPC(t *testing.T) {
 	} {
 		conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(credentials.NewTLS(
 			ClientTLS(ClientOptions{ServerName: "127.0.0.1", Authorities: k.Authorities, Certificate: certificate}))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
 			t.Error(err)
 		} else if got := <-who; got != want {
 			t.Errorf("in as %q, want %q", got, want)
 		}
-		if err := conn.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, conn.Close())
 	}
 }
 
@@ -318,22 +293,16 @@ func TestRotation(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "authority")
 		a, err := OpenAuthority(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		id := Identity{Role: Agent, Name: "gpu-07"}
 		k := keeper(t, id)
 		renew := func() {
 			t.Helper()
-			if err := k.Obtain(t.Context(), issuer(a, id, 0)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, k.Obtain(t.Context(), issuer(a, id, 0)))
 		}
 		renew()
 		token, _, err := a.NewToken("gpu-08", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		config := serverOf(t, a)
 		works := func(when string, client *tls.Config) {
 			t.Helper()
@@ -344,9 +313,7 @@ func TestRotation(t *testing.T) {
 		agent := ClientTLS(ClientOptions{ServerName: "head-01", Authorities: k.Authorities, Certificate: k.Certificate})
 		works("before", agent)
 		before := a.Pin()
-		if err := a.Rotate(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Rotate())
 		if a.Pin() == before {
 			t.Fatal("nothing was rotated")
 		}
@@ -358,9 +325,7 @@ func TestRotation(t *testing.T) {
 			t.Errorf("the node trusts %d authorities, want the new and the old", got)
 		}
 		fresh, _, err := a.NewToken("gpu-09", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		works("a token of the new one", JoinTLS(fresh.Pin, "head-01"))
 
 		if a, err = OpenAuthority(dir); err != nil { // the service starts again
@@ -369,9 +334,7 @@ func TestRotation(t *testing.T) {
 		config = serverOf(t, a)
 		works("after a restart", agent)
 		works("a token of the old one, after a restart", JoinTLS(token.Pin, "head-01"))
-		if err := a.Rotate(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Rotate())
 		works("a second rotation", agent)
 	})
 }

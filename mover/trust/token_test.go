@@ -9,14 +9,13 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 func newToken(t *testing.T, a *Authority, name string) (Token, TokenRecord) {
 	t.Helper()
 	token, record, err := a.NewToken(name, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return token, record
 }
 
@@ -124,9 +123,7 @@ func TestWhoMayJoin(t *testing.T) {
 			}
 		}
 		time.Sleep(DefaultTTL - time.Second)
-		if err := record.Check(token, "gpu-07"); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, record.Check(token, "gpu-07"))
 		time.Sleep(time.Second)
 		says(t, record.Check(token, "gpu-07"), mover.ErrPermission, "ended at")
 	})
@@ -153,9 +150,7 @@ func TestTokenIsNotTold(t *testing.T) {
 		fmt.Fprintf(&log, verb+" "+verb+"\n", token, &token)
 		fmt.Fprintf(&log, verb+"\n", struct{ T Token }{token})
 	}
-	if err := json.NewEncoder(&log).Encode(token); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.NewEncoder(&log).Encode(token))
 	for _, secret := range []string{payload[:12], fmt.Sprintf("%x", token.secret[:4]), fmt.Sprintf("%X", token.secret[:4]),
 		strings.Trim(fmt.Sprintf("%d", token.secret[:4]), "[]"), fmt.Sprintf("%#v", token.secret[:3])[7:]} {
 		if strings.Contains(log.String(), secret) {

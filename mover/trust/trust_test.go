@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -24,18 +25,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func open(t *testing.T) *Authority {
 	t.Helper()
 	a, err := OpenAuthority(filepath.Join(t.TempDir(), "authority"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return a
 }
 
 func keeper(t *testing.T, id Identity) *Keeper {
 	t.Helper()
 	k, err := OpenKeeper(filepath.Join(t.TempDir(), "identity"), id, KeeperOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return k
 }
 
@@ -50,9 +47,7 @@ func issuer(a *Authority, id Identity, life time.Duration) Renew {
 func server(t *testing.T, a *Authority, addresses ...string) *Server {
 	t.Helper()
 	s, err := a.Server("head-01", addresses...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return s
 }
 
@@ -117,13 +112,9 @@ func forged(t *testing.T, a *Authority, change func(*x509.Certificate)) *tls.Cer
 	template := leaf(Identity{Role: Agent, Name: "gpu-07"}, AgentLife, x509.ExtKeyUsageClientAuth)
 	change(template)
 	key, err := newKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cert, err := sign(template, a.cert, key.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return pairOf(cert, key)
 }
 
@@ -142,9 +133,7 @@ func twin(t *testing.T, a *Authority) *Authority {
 	template := *other.cert
 	template.Subject, template.SerialNumber = a.cert.Subject, a.cert.SerialNumber
 	cert, err := sign(&template, &template, other.key.Public(), other.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	other.cert = cert
 	return other
 }

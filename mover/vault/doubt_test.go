@@ -9,6 +9,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/vault"
+	"datamove.dev/test/must"
 )
 
 // TestCorrupt: a copy whose bytes or length differ, or that nobody sealed, does not come back.
@@ -21,17 +22,13 @@ func TestCorrupt(t *testing.T) {
 		return v.Get(t.Context(), vault.Item{Key: key, File: file(t, nil), Size: size})
 	}
 	for _, size := range []int{5000, 40 << 20} {
-		if err := put(t, v, content(size)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, put(t, v, content(size)))
 		if err := get(int64(size) - 1); !errors.Is(err, mover.ErrCorrupt) {
 			t.Errorf("of another size: %v", err)
 		}
 		path := filepath.Join(dir, key)
 		f, err := os.OpenFile(path, os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		b := make([]byte, 1)
 		if _, err := f.ReadAt(b, int64(size)-7); err != nil {
 			t.Fatal(err)
@@ -43,9 +40,7 @@ func TestCorrupt(t *testing.T) {
 		if err := get(int64(size)); !errors.Is(err, mover.ErrCorrupt) {
 			t.Errorf("one bit of %d bytes: %v", size, err)
 		}
-		if err := errors.Join(f.Close(), os.Remove(path), os.WriteFile(path, content(size), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(f.Close(), os.Remove(path), os.WriteFile(path, content(size), 0o600)))
 		if err := get(int64(size)); !errors.Is(err, mover.ErrCorrupt) || !strings.Contains(err.Error(), "no checksum") {
 			t.Errorf("nobody sealed it: %v", err)
 		}
@@ -59,9 +54,7 @@ func TestNextProcess(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			process := s.open(t)
 			state := t.TempDir()
-			if err := put(t, open(t, process(), state, 1), content(9)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, put(t, open(t, process(), state, 1), content(9)))
 			begin(t, process(), mover.Owner{Task: "vault", Epoch: 1}, state)
 			if n := len(strays(t, process())); n != 1 {
 				t.Fatalf("%d drafts", n)
@@ -90,15 +83,9 @@ func begin(t *testing.T, p mover.Place, by mover.Owner, state string) {
 	t.Helper()
 	e := mover.Entry{Name: key, Kind: mover.File, Size: 1 << 30}
 	d, err := p.Draft(t.Context(), e, mover.Hints{By: by})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Suspend(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(state, "0000.writing"), []byte(key), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, d.Suspend())
+	must.Do(t, os.WriteFile(filepath.Join(state, "0000.writing"), []byte(key), 0o600))
 }
 
 // TestIdentity: a place that is empty although copies were put there is no vault, nor is
@@ -107,9 +94,7 @@ func begin(t *testing.T, p mover.Place, by mover.Owner, state string) {
 //safety:1 with lustre/copytool TestRemoveGivenUp
 func TestIdentity(t *testing.T) {
 	dir, state := t.TempDir(), t.TempDir()
-	if err := put(t, open(t, directory(t, dir), state, 1), content(3)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, put(t, open(t, directory(t, dir), state, 1), content(3)))
 	holds(t, open(t, directory(t, dir), state, 2), content(3))
 	holds(t, open(t, directory(t, dir), t.TempDir(), 2), content(3))
 	empty := t.TempDir()
@@ -138,9 +123,7 @@ func TestIdentity(t *testing.T) {
 	if files, err := os.ReadDir(bare); err != nil || len(files) > 0 {
 		t.Errorf("something was put there: %v, %v", files, err)
 	}
-	if err := os.Remove(remembered); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(remembered))
 	if err := opened(empty); err != nil {
 		t.Errorf("as its error says: %v", err)
 	}
@@ -172,9 +155,7 @@ func TestFor(t *testing.T) {
 // TestHostileKeys: no key and no note leads out of the place.
 func TestHostileKeys(t *testing.T) {
 	state := t.TempDir()
-	if err := os.WriteFile(filepath.Join(state, "1.writing"), []byte("../../etc"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(state, "1.writing"), []byte("../../etc"), 0o600))
 	v := open(t, directory(t, t.TempDir()), state, 1)
 	for _, bad := range []string{"", "../x", "/x", "a//b", "a/\x00"} {
 		it := item(file(t, nil), 0)

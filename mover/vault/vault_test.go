@@ -17,6 +17,7 @@ import (
 	"datamove.dev/mover/posix"
 	"datamove.dev/mover/s3/s3test"
 	"datamove.dev/mover/vault"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -46,9 +47,7 @@ var shelves = []shelf{
 func directory(t *testing.T, dir string) mover.Place {
 	t.Helper()
 	p, err := posix.Open(dir, posix.Options{Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
@@ -63,9 +62,7 @@ func each(t *testing.T, test func(t *testing.T, p mover.Place)) {
 func open(t *testing.T, p mover.Place, state string, epoch uint64) *vault.Vault {
 	t.Helper()
 	v, err := vault.Open(t.Context(), p, vault.Options{By: mover.Owner{Task: "vault", Epoch: epoch}, StateDir: state})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return v
 }
 
@@ -82,9 +79,7 @@ func content(size int) []byte {
 func file(t *testing.T, data []byte) *os.File {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	if _, err := f.WriteAt(data, 0); err != nil {
 		t.Fatal(err)
@@ -110,9 +105,7 @@ func item(f *os.File, size int) vault.Item {
 func holds(t *testing.T, v *vault.Vault, data []byte) {
 	t.Helper()
 	f := file(t, nil)
-	if err := v.Get(t.Context(), vault.Item{Key: key, File: f, Size: int64(len(data))}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.Get(t.Context(), vault.Item{Key: key, File: f, Size: int64(len(data))}))
 	got, err := os.ReadFile(f.Name())
 	if err != nil || !bytes.Equal(got, data) {
 		t.Errorf("%d bytes came back of %d, %v", len(got), len(data), err)
@@ -129,9 +122,7 @@ func TestRoundTrip(t *testing.T) {
 			data := content(size)
 			it := item(file(t, data), size)
 			it.Moved = &passed
-			if err := v.Put(t.Context(), it); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, v.Put(t.Context(), it))
 			if passed.Load() < int64(size) {
 				t.Errorf("%d of %d bytes were counted", passed.Load(), size)
 			}
@@ -142,9 +133,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Errorf("%+v, %v", e, err)
 		}
 		c, err := p.Open(t.Context(), e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer c.Close()
 		var path string
 		for _, x := range c.Entry().Xattrs {
@@ -156,9 +145,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Errorf("it was at %q", path)
 		}
 		for range 2 {
-			if err := v.Delete(t.Context(), key); err != nil {
-				t.Error(err)
-			}
+			must.Tell(t, v.Delete(t.Context(), key))
 		}
 		if err := v.Get(t.Context(), vault.Item{Key: key, File: file(t, nil)}); !errors.Is(err, mover.ErrNotExist) {
 			t.Errorf("after the removal: %v", err)
@@ -185,15 +172,11 @@ func TestPays(t *testing.T) {
 			return nil
 		}
 		v, err := vault.Open(t.Context(), p, vault.Options{By: mover.Owner{Task: "vault", Epoch: 1}, StateDir: t.TempDir(), Pay: pay})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, size := range []int64{100_000, 40<<20 + 3} {
 			in.Store(0)
 			out.Store(0)
-			if err := put(t, v, content(int(size))); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, put(t, v, content(int(size))))
 			if in.Load() != size || out.Load() != 0 {
 				t.Errorf("for %d bytes %d were paid, and %d back", size, in.Load(), out.Load())
 			}
@@ -224,12 +207,8 @@ func TestHoles(t *testing.T) {
 		if _, err := f.WriteAt(data[20<<20:20<<20+4096], 20<<20); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.Truncate(int64(len(data))); err != nil {
-			t.Fatal(err)
-		}
-		if err := v.Put(t.Context(), item(f, len(data))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.Truncate(int64(len(data))))
+		must.Do(t, v.Put(t.Context(), item(f, len(data))))
 		holds(t, v, data)
 	})
 }
@@ -242,9 +221,7 @@ func TestOldCopyStays(t *testing.T) {
 		for _, size := range []int{100_000, 40 << 20} {
 			v := open(t, p, t.TempDir(), 1)
 			old, fresh := content(7), content(size)
-			if err := put(t, v, old); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, put(t, v, old))
 			no := errors.New("somebody else has it now")
 			it := item(file(t, fresh), size)
 			it.Mine = func(context.Context) error { return no }
@@ -272,9 +249,7 @@ func TestOldCopyStays(t *testing.T) {
 func strays(t *testing.T, p mover.Place) (left []mover.Stray) {
 	t.Helper()
 	for _, err := range p.Walk(t.Context(), mover.WalkOptions{Stray: func(s mover.Stray) { left = append(left, s) }}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	return left
 }

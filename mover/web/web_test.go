@@ -14,6 +14,7 @@ import (
 
 	datamovev1 "datamove.dev/api/datamove/v1"
 	life "datamove.dev/mover/task"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering"
 )
 
@@ -22,13 +23,6 @@ const (
 	fileMost = 16 << 10
 	pageMost = 128 << 10
 )
-
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 var (
 	linked     = regexp.MustCompile(`(?:src|href)="([^"]*)"`)
@@ -43,7 +37,7 @@ var (
 // elsewhere; nothing is a program that is not a file; nothing is large.
 func TestFiles(t *testing.T) {
 	served, err := load(files)
-	ok(t, err)
+	must.Do(t, err)
 	used, sum := map[string]bool{"/": true}, 0
 	need := func(from, to string) {
 		if used[to] = true; served[to].body == nil {
@@ -98,7 +92,7 @@ func get(t *testing.T, method, path string, headers ...string) *http.Response {
 // TestHeaders: what a browser is told about each answer, also about one that is none.
 func TestHeaders(t *testing.T) {
 	served, err := load(files)
-	ok(t, err)
+	must.Do(t, err)
 	for _, at := range append(slices.Collect(maps.Keys(served)), "/none") {
 		h := get(t, "GET", at).Header
 		for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY",
@@ -124,7 +118,7 @@ func TestHeaders(t *testing.T) {
 
 func TestCaching(t *testing.T) {
 	served, err := load(files)
-	ok(t, err)
+	must.Do(t, err)
 	for at := range served {
 		first := get(t, "GET", at)
 		tag, cache := first.Header.Get("ETag"), first.Header.Get("Cache-Control")
@@ -144,10 +138,10 @@ func TestCaching(t *testing.T) {
 func TestVersions(t *testing.T) {
 	page := fstest.MapFS{"page/index.html": {Data: []byte(`<script src="/page/{version}/a.js">`)}, "page/a.js": {Data: []byte("1")}, "page/b.js": {Data: []byte("2")}}
 	before, err := load(page)
-	ok(t, err)
+	must.Do(t, err)
 	page["page/b.js"] = &fstest.MapFile{Data: []byte("3")}
 	after, err := load(page)
-	ok(t, err)
+	must.Do(t, err)
 	for at := range before {
 		if _, same := after[at]; same != (at == "/") {
 			t.Errorf("%s is there after a change: %v", at, same)
@@ -164,7 +158,7 @@ func TestVersions(t *testing.T) {
 
 func TestOnlyThePage(t *testing.T) {
 	served, err := load(files)
-	ok(t, err)
+	must.Do(t, err)
 	paths := slices.Sorted(maps.Keys(served))
 	at := paths[slices.IndexFunc(paths, func(at string) bool { return strings.HasSuffix(at, ".js") })]
 	for _, row := range []struct {
@@ -187,7 +181,7 @@ func TestOnlyThePage(t *testing.T) {
 func inPage(t *testing.T, name string, what *regexp.Regexp) [][]string {
 	t.Helper()
 	text, err := files.ReadFile("page/" + name)
-	ok(t, err)
+	must.Do(t, err)
 	return what.FindAllStringSubmatch(string(text), -1)
 }
 

@@ -17,6 +17,7 @@ import (
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/plan"
 	"datamove.dev/mover/wire"
+	"datamove.dev/test/must"
 	_ "datamove.dev/test/seed" // of rapid
 )
 
@@ -25,9 +26,7 @@ func as(l location.Location) (location.Location, error) { return l, nil }
 func at(t *testing.T, text string) location.Location {
 	t.Helper()
 	l, err := location.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return l
 }
 
@@ -44,17 +43,11 @@ func TestRoundTrip(t *testing.T) {
 		{Work: local.Copy, Source: at(t, "/a"), Target: at(t, "/b"), MayLack: true},
 	} {
 		spec, err := wire.Spec(&r, nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		text, err := proto.Marshal(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		back := new(pb.TaskSpec)
-		if err := proto.Unmarshal(text, back); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, proto.Unmarshal(text, back))
 		got, err := wire.Request(back, as)
 		if err != nil || !reflect.DeepEqual(got, r) {
 			t.Errorf("%+v\nbecomes %+v, %v", r, got, err)
@@ -66,13 +59,9 @@ func TestRoundTrip(t *testing.T) {
 func TestFilterTravels(t *testing.T) {
 	r := local.Request{Work: local.Copy, Source: at(t, "/a"), Target: at(t, "/b")}
 	spec, err := wire.Spec(&r, []plan.Rule{{Include: true, Pattern: "keep.tmp"}, {Pattern: "*.tmp"}}, []string{"dir", "x\ny.tmp"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	got, err := wire.Request(spec, as)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for name, skipped := range map[string]bool{"dir/keep.tmp": false, "dir/other.tmp": true, "dir/a": false, "elsewhere": true, "x\ny.tmp": true} {
 		if got.Filter.Skip(name, mover.File) != skipped {
 			t.Errorf("%q: skipped is %v", name, !skipped)
@@ -174,9 +163,7 @@ func TestTierOf(t *testing.T) {
 		{"s3://bucket/a", ""},
 	} {
 		l, err := wire.Locate(row.at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got := wire.TierOf(l, paths); got != row.want {
 			t.Errorf("%s is in %q, want %q", row.at, got, row.want)
 		}

@@ -5,15 +5,14 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/posix"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/catalog"
 )
 
 // TestPacedGlances: who looks for what has happened sees what is true now, and not what Stat remembers.
 func TestPacedGlances(t *testing.T) {
 	place, err := posix.Open(t.TempDir(), posix.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer place.Close()
 	if g, ok := mover.As[catalog.Glancer](&paced{Place: place}); !ok || g != catalog.Glancer(place) {
 		t.Errorf("it has %v", g)

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"datamove.dev/test/must"
 )
 
 // TestPace: so many operations in a second, over any time, whoever asks for how many at once; and none is waited for that nobody wants any more.
@@ -13,9 +15,7 @@ func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, begun, n := newPace(1000), time.Now(), int64(0)
 		for time.Since(begun) < 10*time.Second {
-			if err := p.wait(t.Context(), 1+n%7); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.wait(t.Context(), 1+n%7))
 			n += 1 + n%7
 		}
 		if n < 10_000 || n > 10_200 {

@@ -10,6 +10,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/posix"
+	"datamove.dev/test/must"
 	facts "datamove.dev/tiering"
 	"datamove.dev/tiering/catalog"
 	"datamove.dev/tiering/policy"
@@ -34,37 +35,23 @@ func (m *mounted) Stat(ctx context.Context, name string) (mover.Entry, error) {
 func TestLook(t *testing.T) {
 	dir := t.TempDir()
 	place, err := posix.Open(dir, posix.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer place.Close()
 	programs, err := policy.Read("p", []byte("kind: TierPolicy\nmetadata: {name: p}\nspec:\n  scope: {roots: ['scratch:']}\n  rules: [{name: all, match: {kind: file}, action: purge}]\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	items := map[string]*pb.PlanItem{}
 	for _, name := range []string{"stays", "gone", "other", "mounted"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600))
 		e, err := place.Stat(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		items[name] = run.ItemOf(programs[0], &policy.Item{File: facts.FileOf(&e, 0)}, catalog.Tree{Tier: "scratch"}, "", "", "")
 	}
-	if err := os.Remove(filepath.Join(dir, "gone")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "other"), []byte("longer than it was"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(dir, "gone")))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "other"), []byte("longer than it was"), 0o600))
 	for one, want := range map[bool]int{false: 2, true: 1} {
 		w := &worker{job: &agentv1.Job{Spec: &pb.TaskSpec{Tiering: &pb.Tiering{OneFileSystem: one}}}}
 		job := &tiering{worker: w, pace: newPace(0), items: items, there: map[string]mover.Entry{}, failed: map[string]bool{}}
-		if err := job.look(t.Context(), &mounted{place, "mounted"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, job.look(t.Context(), &mounted{place, "mounted"}))
 		if _, stays := job.there["stays"]; len(job.there) != want || !stays || job.report.Kept != int64(4-want) || job.report.Failed != 0 {
 			t.Errorf("on one file system %v: %d are there, %d kept", one, len(job.there), job.report.Kept)
 		}

@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 const (
@@ -60,9 +62,7 @@ func tree(t *testing.T) map[string]imports {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(found["mover"]) == 0 {
 		t.Fatal("the tree was not found")
 	}
@@ -225,18 +225,14 @@ func requirements(t *testing.T, dir string) map[string]requirement {
 	cmd := exec.Command("go", "mod", "edit", "-json")
 	cmd.Dir = filepath.Join(root, dir)
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var file struct {
 		Require []struct {
 			Path, Version string
 			Indirect      bool
 		}
 	}
-	if err := json.Unmarshal(out, &file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(out, &file))
 	all := map[string]requirement{}
 	for _, r := range file.Require {
 		all[r.Path] = requirement{r.Version, !r.Indirect}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"datamove.dev/test/level"
+	"datamove.dev/test/must"
 )
 
 // starters are packages of ours that start programs for tests that go test does not know of. Commands of ours are not among them: the test binary is what
@@ -54,9 +55,7 @@ func TestNothingStaleIsCached(t *testing.T) {
 		})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for folder, why := range starts {
 		if level.Of(folder) == level.Hermetic && !level.Mixed(folder) {
 			t.Errorf("%s may be passed from the cache for a program that did not run: %s; see test/level", folder, why)

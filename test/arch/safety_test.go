@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 var update = flag.Bool("update", false, "write the tables of SAFETY.md")
@@ -24,9 +26,7 @@ var cited = regexp.MustCompile("`([a-z0-9/-]+) ((?:Test|Fuzz)[A-Za-z0-9_]+)`|`(t
 // it names is where it says.
 func TestSafetyNamesWhatIsThere(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "SAFETY.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	found := cited.FindAllStringSubmatch(string(text), -1)
 	if len(found) < 50 {
 		t.Fatalf("SAFETY.md names %d tests and scripts; is its notation another one?", len(found))
@@ -46,14 +46,10 @@ func TestSafetyNamesWhatIsThere(t *testing.T) {
 func hasTest(t *testing.T, dir, name string) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if strings.Contains(string(text), "\nfunc "+name+"(") {
 			return true
 		}
@@ -127,9 +123,7 @@ func markers(t *testing.T) (all []marker) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return all
 }
 
@@ -230,21 +224,15 @@ func render(text string, made map[string][]string) (string, error) {
 func TestSafety(t *testing.T) {
 	file := filepath.Join(root, "SAFETY.md")
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	made, err := tables(markers(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want, err := render(string(text), made)
 	switch {
 	case err != nil:
 		t.Fatalf("SAFETY.md: %v", err)
 	case want != string(text) && *update && !t.Failed():
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(want), 0o644))
 	case want != string(text):
 		t.Error("SAFETY.md is not what the markers of the tests say: make safety")
 	}

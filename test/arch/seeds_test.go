@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 // chance is how often the tests of a package use what is not the same in each run.
@@ -57,9 +59,7 @@ const (
 func testFiles(t *testing.T) (map[string][]*ast.File, *token.FileSet) {
 	t.Helper()
 	found, err := parsed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return found, set
 }
 
@@ -217,9 +217,7 @@ func TestChances(t *testing.T) {
 		f, err := parser.ParseFile(set, "x_test.go", `package x
 			import ("crypto/rand"; old "math/rand"; r "math/rand/v2"; "os"; "time")
 			func _() { `+body+` }`, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got, at := chances(f, set); got != want {
 			t.Errorf("%s: %+v %q, want %+v", body, got, at, want)
 		}

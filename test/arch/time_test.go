@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"datamove.dev/test/level"
+	"datamove.dev/test/must"
 )
 
 // clock is how often the tests of a package depend on real time.
@@ -315,9 +316,7 @@ func TestClocks(t *testing.T) {
 		f, err := parser.ParseFile(set, "x_test.go", `package x
 			import ("context"; "testing"; "testing/synctest"; "time")
 			`+body, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got, at := clocks([]*ast.File{f}, set, false); got != want {
 			t.Errorf("%s: %+v %q, want %+v", body, got, at, want)
 		}
@@ -328,9 +327,7 @@ func TestClocks(t *testing.T) {
 	} {
 		set := token.NewFileSet()
 		f, err := parser.ParseFile(set, "x_test.go", `package x; import ("context"; "time"); func _() { `+body+` }`, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got, at := clocks([]*ast.File{f}, set, true); got != want {
 			t.Errorf("%s: %+v %q, want %+v", body, got, at, want)
 		}

@@ -16,6 +16,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
 	"datamove.dev/test/cluster/rig"
+	"datamove.dev/test/must"
 )
 
 // TestDatasetLeaseEnds: a lease that nobody renews ends, one that is renewed does not.
@@ -27,9 +28,7 @@ func TestDatasetLeaseEnds(t *testing.T) {
 		c.Add("vision", "shared:vision")
 		acquire := func(holder string, ttl time.Duration) *pb.Lease {
 			l, err := c.AcquireLease(ctx, &pb.AcquireLeaseRequest{Dataset: "vision", Tier: "shared", Holder: holder, Ttl: durationpb.New(ttl)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			return l
 		}
 		short, long := acquire("slurm:1", time.Second), acquire("slurm:2", time.Second)
@@ -89,9 +88,7 @@ func TestDatasetTierAppears(t *testing.T) {
 		c := rig.New(t, "n1")
 		agents := func(tier string) int {
 			l, err := c.ListTiers(context.Background(), &pb.ListTiersRequest{Name: tier})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			return len(l.GetTiers()[0].GetAgents())
 		}
 		dir := filepath.Join(c.Dir, "vault")
@@ -102,13 +99,9 @@ func TestDatasetTierAppears(t *testing.T) {
 		if n := agents("vault"); n != 0 {
 			t.Errorf("before it is there %d agents reach it", n)
 		}
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(dir, 0o755))
 		c.Until("the agent reaches it", func() bool { return agents("vault") == 1 })
-		if err := os.Remove(dir); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(dir))
 		c.Until("and does not any more", func() bool { return agents("vault") == 0 })
 	})
 }
@@ -121,9 +114,7 @@ func TestTierNotMounted(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := rig.New(t, "n1")
 		source, dir := c.Tree("source", 3, 0, 0), filepath.Join(c.Dir, "vault")
-		if err := os.MkdirAll(filepath.Join(dir, "shelf"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(dir, "shelf"), 0o755))
 		set := func(kind string) {
 			conf := *c.Conf.Load()
 			conf.Tiers = maps.Clone(conf.Tiers)

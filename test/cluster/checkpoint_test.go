@@ -15,6 +15,7 @@ import (
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/test/cluster/rig"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/hook"
 	"datamove.dev/tiering/hook/carrier"
 )
@@ -35,17 +36,13 @@ func newSaver(t *testing.T, profile string, nodes ...string) *saver {
 	c := rig.New(t, nodes...)
 	s := &saver{Cluster: c, t: t, job: hook.Job{ID: 7, UID: uint32(os.Geteuid()), GID: uint32(os.Geteuid())}, now: time.Now(), carriers: map[string]*carrier.Carrier{}, over: map[string]bool{}}
 	for _, node := range nodes {
-		if err := os.MkdirAll(s.at(node, ""), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(s.at(node, ""), 0o755))
 		s.watch(profile, node)
 		s.begin(node)
 	}
 	t.Cleanup(func() {
 		for _, x := range s.carriers {
-			if err := x.Close(); err != nil {
-				t.Error(err)
-			}
+			must.Tell(t, x.Close())
 		}
 	})
 	return s
@@ -57,9 +54,7 @@ func (s *saver) watch(profile, node string) {
 	_, err := s.SubmitTask(context.Background(), &pb.SubmitTaskRequest{Paused: true, Spec: &pb.TaskSpec{
 		Kind: pb.TaskKind_TASK_KIND_COPY, Source: "scratch:jobs/" + s.job.Dir() + "/ckpt", Target: "shared:run", Node: node,
 		Labels: map[string]string{hook.Label: "7", hook.Leaves: node, hook.PartLabel: hook.Watch, hook.CheckpointLabel: kept(profile)}}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 }
 
 // kept is a profile with how many stay: all, where nothing is said.
@@ -89,12 +84,8 @@ func (s *saver) saves(node string, names ...string) {
 	s.t.Helper()
 	for _, name := range names {
 		at := s.at(node, name)
-		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-			s.t.Fatal(err)
-		}
-		if err := os.WriteFile(at, []byte(node+" "+name+" "+s.now.String()), 0o644); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Do(s.t, os.MkdirAll(filepath.Dir(at), 0o755))
+		must.Do(s.t, os.WriteFile(at, []byte(node+" "+name+" "+s.now.String()), 0o644))
 	}
 }
 
@@ -105,9 +96,7 @@ func (s *saver) looks(times int, nodes ...string) {
 		for _, node := range nodes {
 			time.Sleep(20 * time.Second)
 			s.now = time.Now()
-			if err := s.carriers[node].Look(context.Background(), s.present(node), nil, s.now); err != nil {
-				s.t.Fatal(err)
-			}
+			must.Do(s.t, s.carriers[node].Look(context.Background(), s.present(node), nil, s.now))
 		}
 		s.Until("copies end", func() bool {
 			for t, err := range s.Tasks(context.Background(), &pb.ListTasksRequest{}) {
@@ -153,9 +142,7 @@ func (s *saver) has(what, want string) {
 // waiting are the nodes that something is to leave still.
 func (s *saver) waiting() (nodes []string) {
 	for t, err := range s.Tasks(context.Background(), &pb.ListTasksRequest{States: []pb.TaskState{pb.TaskState_TASK_STATE_PAUSED}}) {
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.Do(s.t, err)
 		nodes = append(nodes, t.GetSpec().GetNode()+" "+t.GetSpec().GetLabels()[hook.PartLabel])
 	}
 	slices.Sort(nodes)
@@ -213,9 +200,7 @@ func TestCheckpointAgain(t *testing.T) {
 		s.looks(8, "n1")
 		s.has("the first one", "last/.metadata last/__0_0.distcp")
 		first, err := os.ReadFile(filepath.Join(s.Dir, "shared/run/last/__0_0.distcp"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		s.saves("n1", "last/__0_0.distcp", "last/.metadata")
 		s.looks(4, "n1")
 		s.begin("n1")
@@ -226,9 +211,7 @@ func TestCheckpointAgain(t *testing.T) {
 		s.over["n1"] = true
 		s.looks(8, "n1")
 		want, err := os.ReadFile(s.at("n1", "last/__0_0.distcp"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if now, err := os.ReadFile(filepath.Join(s.Dir, "shared/run/last/__0_0.distcp")); err != nil || string(now) != string(want) || string(now) == string(first) {
 			t.Errorf("%q, %v", now, err)
 		}
@@ -246,18 +229,14 @@ func TestCheckpointTracker(t *testing.T) {
 		s := newSaver(t, "megatron", "n1")
 		tracker := "latest_checkpointed_iteration.txt"
 		write := func(step int) {
-			if err := os.WriteFile(s.at("n1", tracker), fmt.Append(nil, step), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(s.at("n1", tracker), fmt.Append(nil, step), 0o644))
 		}
 		s.saves("n1", "iter_0000100/mp_rank_00/model")
 		write(100)
 		s.looks(8, "n1")
 		s.has("tracked", "iter_0000100/mp_rank_00/model "+tracker)
 		s.saves("n1", "iter_0000200/mp_rank_00/model")
-		if err := os.WriteFile(s.at("n1", "iter_0000200/mp_rank_00/torn"), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(s.at("n1", "iter_0000200/mp_rank_00/torn"), nil, 0o644))
 		write(200)
 		s.looks(8, "n1")
 		s.over["n1"] = true
@@ -273,14 +252,10 @@ func TestCheckpointTracker(t *testing.T) {
 func TestCheckpointAbsent(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		s := newSaver(t, "dcp", "n1")
-		if err := os.RemoveAll(filepath.Dir(s.at("n1", ""))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.RemoveAll(filepath.Dir(s.at("n1", ""))))
 		mark, err := s.SubmitTask(context.Background(), &pb.SubmitTaskRequest{Paused: true, Spec: &pb.TaskSpec{
 			Kind: pb.TaskKind_TASK_KIND_COPY, Source: "scratch:jobs/" + s.job.Dir() + "/ckpt", Target: "shared:run", Labels: map[string]string{hook.Label: "7", hook.Leaves: hook.AllNodes}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		s.looks(4, "n1")
 		if left := s.waiting(); !slices.Contains(left, "n1 "+hook.Watch) {
 			t.Errorf("a job that is to begin is not watched any more: %q", left)
@@ -338,9 +313,7 @@ func TestCheckpointKeep(t *testing.T) {
 			"step_4/.metadata step_4/__0_0.distcp step_4/__1_0.distcp step_4/datamove-commit.json step_5.incomplete-7/__0_0.distcp")
 		kept := 0
 		for one, err := range s.Tasks(context.Background(), &pb.ListTasksRequest{Labels: map[string]string{hook.Label: "7"}}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if one.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_RETAIN {
 				if kept++; one.GetState() != pb.TaskState_TASK_STATE_DONE {
 					t.Errorf("%v", one)

@@ -14,6 +14,7 @@ import (
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/task"
 	"datamove.dev/test/cluster/rig"
+	"datamove.dev/test/must"
 )
 
 func TestOneAgent(t *testing.T) {
@@ -190,9 +191,7 @@ func TestSubmittedTwice(t *testing.T) {
 		c := rig.New(t)
 		spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "/a", Target: "/b"}
 		first, err := c.SubmitTask(ctx, &pb.SubmitTaskRequest{Spec: spec, IdempotencyKey: "k"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		second, err := c.SubmitTask(ctx, &pb.SubmitTaskRequest{Spec: spec, IdempotencyKey: "k"})
 		if err != nil || second.GetId() != first.GetId() {
 			t.Errorf("the same request again is %v, %v", second, err)
@@ -301,9 +300,7 @@ func TestRateOfAgents(t *testing.T) {
 		id := c.Slow("shared:source", "shared:target", limit).GetId()
 		c.Until("both agents move, as much as the task may", func() bool {
 			l, err := c.ListAgents(context.Background(), &pb.ListAgentsRequest{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			sum, least := 0.0, float64(limit)
 			for _, a := range l.GetAgents() {
 				sum, least = sum+a.GetBytesPerSecond(), min(least, a.GetBytesPerSecond())

@@ -19,6 +19,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/task"
 	"datamove.dev/test/cluster/rig"
+	"datamove.dev/test/must"
 )
 
 // TestDatasetStaged adds a dataset, and stages it to the scratch of two nodes.
@@ -78,9 +79,7 @@ func TestDatasetShared(t *testing.T) {
 		for i := range tasks {
 			wg.Go(func() {
 				a, err := c.Stage(context.Background(), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n2", LeaseTtl: durationpb.New(time.Hour), Holder: fmt.Sprint("slurm:", i)})
-				if err != nil {
-					t.Error(err)
-				}
+				must.Tell(t, err)
 				tasks[i] = a.GetTask().GetId()
 			})
 		}
@@ -126,9 +125,7 @@ func TestDatasetReleased(t *testing.T) {
 		refused("leased", "scratch", "n2", mover.ErrHeld)
 		refused("another node has none", "scratch", "n1", mover.ErrNotExist)
 		for l, err := range c.Leases(ctx, &pb.ListLeasesRequest{Dataset: "vision"}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if _, err := c.DropLease(ctx, &pb.DropLeaseRequest{Id: l.GetId()}); err != nil {
 				t.Fatal(err)
 			}
@@ -144,9 +141,7 @@ func TestDatasetReleased(t *testing.T) {
 			t.Fatal(err)
 		}
 		x, err := c.Release(ctx, &pb.ReleaseRequest{Source: "dataset:vision", Tier: "scratch", Node: "n2"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		refused("going", "scratch", "n2", mover.ErrConflict)
 		c.Done(x.GetId())
 		refused("gone", "scratch", "n2", mover.ErrNotExist)
@@ -178,15 +173,11 @@ func TestDatasetPurged(t *testing.T) {
 			}
 		}
 		x, err := c.Purge(ctx, &pb.PurgeRequest{Location: "scratch:job"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		c.Done(x.GetId())
 		c.Same(filepath.Join(c.Dir, "shared/vision"), c.Scratch("n1", "vision", digest))
 		for l, err := range c.Leases(ctx, &pb.ListLeasesRequest{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if _, err := c.DropLease(ctx, &pb.DropLeaseRequest{Id: l.GetId()}); err != nil {
 				t.Fatal(err)
 			}
@@ -215,15 +206,9 @@ func TestDatasetChanged(t *testing.T) {
 		c.Add("vision", "shared:vision")
 		name := filepath.Join(source, "d00/f00000")
 		info, err := os.Stat(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte("something else"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(name, time.Time{}, info.ModTime()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Do(t, os.WriteFile(name, []byte("something else"), 0o644))
+		must.Do(t, os.Chtimes(name, time.Time{}, info.ModTime()))
 		a := c.StageTo("dataset:vision", "n1", "slurm:1")
 		end, err := c.Wait(ctx, a.GetTask().GetId(), nil)
 		if err != nil || end.GetState() != task.Failed || end.GetExitCode() != 9 || !strings.Contains(end.GetError(), "has changed") {
@@ -331,17 +316,13 @@ func TestDatasetRestart(t *testing.T) {
 			t.Errorf("it is %v", r)
 		}
 		for l, err := range c.Leases(ctx, &pb.ListLeasesRequest{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if _, err := c.DropLease(ctx, &pb.DropLeaseRequest{Id: l.GetId()}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		x, err := c.Release(ctx, &pb.ReleaseRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		again()
 		c.Done(x.GetId())
 		if got := c.ReplicasOf("vision"); len(got) != 1 {
@@ -374,9 +355,7 @@ func TestDatasetRead(t *testing.T) {
 			t.Errorf("leases: %v", held)
 		}
 		gone, err := c.SubmitTask(ctx, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_REMOVE, Target: "shared:vision"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		c.Done(gone.GetId())
 		if got := c.ReplicasOf("vision"); len(got) > 0 {
 			t.Errorf("replicas of what was removed: %v", got)
@@ -399,15 +378,11 @@ func TestDatasetOfNoName(t *testing.T) {
 			if len(rig.Contents(t, source)) != want-1+i {
 				t.Error("the source")
 			}
-			if err := os.WriteFile(filepath.Join(source, "new"), nil, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(source, "new"), nil, 0o644))
 		}
 		var found []*pb.Replica
 		for r, err := range c.Replicas(context.Background(), &pb.ListReplicasRequest{Tier: "scratch"}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			found = append(found, r)
 		}
 		if len(found) != 1 || found[0].GetLocation() != "scratch:job/input" || found[0].GetLeases() != 2 {

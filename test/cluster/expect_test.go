@@ -14,27 +14,20 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/task"
 	"datamove.dev/test/cluster/rig"
+	"datamove.dev/test/must"
 )
 
 // spoil changes a byte of a file, and nothing that a listing shows.
 func spoil(t *testing.T, path string) (mend func()) {
 	t.Helper()
 	was, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	write := func(content []byte) {
 		t.Helper()
-		if err := os.WriteFile(path, content, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(path, time.Now(), info.ModTime()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, content, 0o644))
+		must.Do(t, os.Chtimes(path, time.Now(), info.ModTime()))
 	}
 	other := bytes.Clone(was)
 	other[len(other)/2] ^= 1
@@ -111,9 +104,7 @@ func TestDatasetIsExpected(t *testing.T) {
 		more, less := filepath.Join(source, "d03", "more"), filepath.Join(source, "d03/f00003")
 		change := func(err error) {
 			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 		}
 		change(os.WriteFile(more, nil, 0o644))
 		refused("one more file", copied("third"), "d03/more")

@@ -20,6 +20,7 @@ import (
 	"datamove.dev/mover/site"
 	"datamove.dev/mover/task"
 	"datamove.dev/test/cluster/rig"
+	"datamove.dev/test/must"
 )
 
 // TestAgentIsKilled: of an agent that is killed while it leads or helps the other one does
@@ -128,9 +129,7 @@ func changed(t *testing.T, dir string) {
 		if i%2 == 0 {
 			err = errors.Join(err, os.WriteFile(path, []byte("newer"), 0o644))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 }
 
@@ -297,9 +296,7 @@ func TestTargetOfAProcess(t *testing.T) {
 
 		other := filepath.Join(c.Dir, "shared/other")
 		x, err := alone(other)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		c.Until("it has drafts", func() bool { _, drafts := marks(t, other); return len(drafts) > 1 })
 		end := c.Ends(c.Copy("shared:source", "shared:other"), nil)
 		if end.GetState() != task.Failed || end.GetExitCode() != 5 || !strings.Contains(end.GetError(), fmt.Sprint("process ", os.Getpid())) {

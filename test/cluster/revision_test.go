@@ -7,6 +7,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/task"
 	"datamove.dev/test/cluster/rig"
+	"datamove.dev/test/must"
 )
 
 // TestRevisionsGrow: whoever watches a task can tell what is newer by its revision alone,
@@ -27,9 +28,7 @@ func TestRevisionsGrow(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		seen, err := c.WatchTask(ctx, &pb.WatchTaskRequest{Id: id})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := seen.Recv(); err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/task"
 	"datamove.dev/test/cluster/rig"
+	"datamove.dev/test/must"
 )
 
 // TestTaskOfAnother: the id of somebody else's task opens nothing: each call answers as if there were no such task, and nothing happens to it.
@@ -18,9 +19,7 @@ func TestTaskOfAnother(t *testing.T) {
 		c := rig.New(t)
 		c.Accounts = rig.Accounts(t)
 		x, err := c.SubmitTask(rig.As("alice"), &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "shared:secret-plans", Target: "shared:out"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		bob, none := rig.As("bob"), "0"+x.GetId()[1:]
 		for name, call := range map[string]func(id string) error{
 			"get":     func(id string) error { _, err := c.GetTask(bob, &pb.GetTaskRequest{Id: id}); return err },

@@ -13,6 +13,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/task"
 	"datamove.dev/test/cluster/rig"
+	"datamove.dev/test/must"
 )
 
 // TestDatasetSurvivor: the ledger believes that there is another copy. Whoever removes the
@@ -46,9 +47,7 @@ func TestDatasetSurvivor(t *testing.T) {
 				c.Ends(a.GetTask(), err)
 				before := rig.Contents(t, source)
 				c.Unseal(vault)
-				if err := spoil(c, source, filepath.Join(vault, ".datasets/vision", digest, "data")); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, spoil(c, source, filepath.Join(vault, ".datasets/vision", digest, "data")))
 				end := c.Ends(c.Release(ctx, &pb.ReleaseRequest{Source: "dataset:vision", Tier: "shared"}))
 				if end.GetState() != task.Failed || end.GetExitCode() != 9 {
 					t.Errorf("it ended as %v", end)
@@ -81,9 +80,7 @@ func TestDatasetGoneByHand(t *testing.T) {
 		a, err := c.Stage(ctx, &pb.StageRequest{Source: "dataset:vision", Tier: "vault"})
 		c.Ends(a.GetTask(), err)
 		c.Unseal(vault)
-		if err := os.RemoveAll(filepath.Join(vault, ".datasets/vision", digest, "data")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.RemoveAll(filepath.Join(vault, ".datasets/vision", digest, "data")))
 		if end := c.Ends(c.Release(ctx, &pb.ReleaseRequest{Source: "dataset:vision", Tier: "vault"})); end.GetState() != task.Done {
 			t.Errorf("it ended as %v", end)
 		}
@@ -110,9 +107,7 @@ func TestDatasetSurvivorOtherTimes(t *testing.T) {
 		c.Ends(a.GetTask(), err)
 		copied := filepath.Join(vault, ".datasets/vision", digest, "data")
 		c.Unseal(vault)
-		if err := os.Chtimes(copied+"/d00/f00000", time.Time{}, time.Unix(1, 0)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chtimes(copied+"/d00/f00000", time.Time{}, time.Unix(1, 0)))
 		if end := c.Ends(c.Release(ctx, &pb.ReleaseRequest{Source: "dataset:vision", Tier: "shared"})); end.GetState() != task.Done {
 			t.Fatalf("it ended as %v", end)
 		}
@@ -136,9 +131,7 @@ func TestReplicaLiesInItsTier(t *testing.T) {
 		vault := c.Warm("vault")
 		c.Join("n1")
 		c.Tree("nodes/n1/scratch/vision", 20, 0, 0)
-		if err := os.Symlink(filepath.Join(c.Dir, "nodes/n1/scratch/vision"), filepath.Join(vault, "link")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(filepath.Join(c.Dir, "nodes/n1/scratch/vision"), filepath.Join(vault, "link")))
 		for _, at := range []string{"vault:link", filepath.Join(vault, "link"), "vault:link/d00"} {
 			x, err := c.AddDataset(ctx, &pb.AddDatasetRequest{Name: "vision", Location: at})
 			if end := c.Ends(x, err); end.GetState() != task.Failed || !strings.Contains(end.GetError(), "symbolic link") {
@@ -155,9 +148,7 @@ func TestReplicaLiesInItsTier(t *testing.T) {
 		c.Ends(a.GetTask(), err)
 		copied, moved := filepath.Join(vault, ".datasets/vision", digest, "data"), filepath.Join(c.Dir, "nodes/n1/scratch/moved")
 		c.Unseal(vault)
-		if err := errors.Join(os.Rename(copied, moved), os.Symlink(moved, copied)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.Rename(copied, moved), os.Symlink(moved, copied)))
 		if end := c.Ends(c.Release(ctx, &pb.ReleaseRequest{Source: "dataset:vision", Tier: "shared"})); end.GetState() != task.Failed {
 			t.Errorf("what survives lies on scratch: %v", end)
 		}
@@ -182,9 +173,7 @@ func TestPurgeStaysInItsTier(t *testing.T) {
 			os.MkdirAll(outside+"/keep", 0o755), os.WriteFile(outside+"/keep/f", []byte("precious"), 0o644), os.Mkdir(scratch+"/job", 0o755),
 			os.Symlink(outside, scratch+"/job/out"), os.Symlink(outside, scratch+"/link"), os.Symlink(outside, scratch+"/.datasets"),
 		} {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 		}
 		safe := func(what string) {
 			t.Helper()
@@ -203,24 +192,18 @@ func TestPurgeStaysInItsTier(t *testing.T) {
 			t.Errorf("staged behind a link: %v", end)
 		}
 		safe("stage")
-		if err := os.Remove(scratch + "/.datasets"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(scratch+"/.datasets"))
 		c.Until("the place is free again", func() bool { return c.ReplicasOf("vision")["scratch@n1"] == nil })
 		c.Done(c.StageTo("dataset:vision", "n1", "slurm:1").GetTask().GetId())
 		for l, err := range c.Leases(ctx, &pb.ListLeasesRequest{}) {
 			if err == nil {
 				_, err = c.DropLease(ctx, &pb.DropLeaseRequest{Id: l.GetId()})
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 		}
 		replica := c.Scratch("n1", "vision", digest)
 		c.Unseal(scratch)
-		if err := errors.Join(os.Rename(filepath.Dir(replica), outside+"/moved"), os.Symlink(outside+"/moved", filepath.Dir(replica))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.Rename(filepath.Dir(replica), outside+"/moved"), os.Symlink(outside+"/moved", filepath.Dir(replica))))
 		if end := c.Ends(c.Release(ctx, &pb.ReleaseRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"})); end.GetState() != task.Failed {
 			t.Errorf("released behind a link: %v", end)
 		}

@@ -13,6 +13,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/task"
 	"datamove.dev/test/cluster/rig"
+	"datamove.dev/test/must"
 )
 
 // mark is what tells a file from one that was published in its place.
@@ -47,9 +48,7 @@ func marks(t *testing.T, dir string) (all map[string]mark, temporary []string) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, err)
 	return all, temporary
 }
 

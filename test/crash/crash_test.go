@@ -21,6 +21,7 @@ import (
 	"datamove.dev/mover/journal"
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) { rig.Main(m, rig.Commands{"datamove": cli.Main}) }
@@ -139,9 +140,7 @@ func (w *world) end(t *testing.T) {
 		for _, r := range j.Left(t.Context()) {
 			t.Errorf("the journal still has %q, %d parts of it, complete %v, draft %q", r.Name, len(r.Receipts), r.Complete, r.Token)
 		}
-		if err := j.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, j.Close())
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 )
 
 // What a killed run had begun of a file that is gone from the source since is
@@ -32,9 +33,7 @@ func TestLeftOfWhatIsGone(t *testing.T) {
 			r := p.Start(t, "copy", "-q", "--bwlimit", "40MiB/s", source, row.target)
 			r.Until("a draft is there", row.begun)
 			r.Kill()
-			if err := os.RemoveAll(filepath.Join(source, "large")); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.RemoveAll(filepath.Join(source, "large")))
 			p.Do(t, 0, "copy", "-q", source, row.target)
 			if n, _ := drafts(files); n > 0 || store.Uploads(t) > 0 {
 				t.Errorf("%d drafts and %d uploads are left", n, store.Uploads(t))
@@ -66,9 +65,7 @@ func TestPartComesLate(t *testing.T) {
 	if err := os.Mkdir(upload, 0o755); err != nil { // as the server does when the part is there
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(upload, "1"), []byte("part"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(upload, "1"), []byte("part"), 0o644))
 	r.Want(0)
 	if left := store.UploadDirs(t); len(left) > 0 {
 		t.Errorf("uploads are left: %q", left)
@@ -91,12 +88,8 @@ func TestHeldByZombie(t *testing.T) {
 		t.Skip("the kernel does not list children: ", err)
 	}
 	child, err := strconv.Atoi(strings.TrimSpace(string(children)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, syscall.Kill(child, syscall.SIGKILL))
 	parent.Until("it is a zombie", func() bool {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
 		return err == nil && strings.Contains(string(stat), ") Z ")

@@ -11,6 +11,7 @@ import (
 
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 )
 
 // The jobs of the runs here, and what they move at once.
@@ -81,9 +82,7 @@ func TestSentTwiceSmallFiles(t *testing.T) {
 	const small, last = 4000, 64 << 20
 	source, target := rig.Memory(t), filepath.Join(rig.Disk(t, "ext4", 400<<20), "target")
 	rig.Make(t, source, rig.Shape{Seed: 3, Small: small, Large: 1, LargeBytes: last})
-	if err := os.Rename(filepath.Join(source, "large"), filepath.Join(source, "zz")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(filepath.Join(source, "large"), filepath.Join(source, "zz")))
 	p := rig.New(t)
 	r := p.Start(t, "copy", "-q", "--jobs", fmt.Sprint(jobs), "--bwlimit", "20MiB/s", source, target)
 	r.Until("most small files are drafts, and 4 MiB of the last one are there", func() bool {

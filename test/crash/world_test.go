@@ -10,6 +10,7 @@ import (
 
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 )
 
 // bench is what the worlds of one direction share.
@@ -99,9 +100,7 @@ func changeKinds(t *testing.T, dir string) {
 func checker(t *testing.T) func(error) {
 	return func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 }
 
@@ -117,9 +116,7 @@ func (b *bench) toFiles(t *testing.T, base string, sync bool) world {
 	b.fill(t, rig.Shape{Small: kill.Times(300, 1200), Large: 2, Odd: true, Special: true}, sync)
 	target := filepath.Join(base, "target")
 	if sync {
-		if err := os.MkdirAll(base, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(base, 0o755))
 		duplicate(t, b.former, target)
 	}
 	w := b.watched(t, target)
@@ -191,9 +188,7 @@ func (b *bench) backAgain(t *testing.T, prefix string) {
 	b.program.Do(t, 0, "copy", "-q", b.store.At(prefix), back)
 	rig.SameTrees(t, b.source, back, b.former == "")
 	for _, dir := range []string{back, b.store.Dir(prefix)} {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, os.RemoveAll(dir))
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"datamove.dev/mover/config"
+	"datamove.dev/test/must"
 	bursts "datamove.dev/tiering/burst"
 	"datamove.dev/tiering/hook/controller"
 	"datamove.dev/tiering/hook/directive"
@@ -25,9 +26,7 @@ var burst = filepath.Join(examples, "burst")
 func readBurst(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(burst, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(text)
 }
 
@@ -251,9 +250,7 @@ type sky struct {
 func TestSkyPilot(t *testing.T) {
 	text := readBurst(t, "skypilot.yaml")
 	var s sky
-	if err := strictly(text, &s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, strictly(text, &s))
 	if s.Resources.Labels[bursts.TagBurst] == "" {
 		t.Error("its instances have no tag by which the burst knows them")
 	}
@@ -295,9 +292,7 @@ func TestSkyPilot(t *testing.T) {
 func tiersOfBurst(t *testing.T) map[string]config.Tier {
 	t.Helper()
 	c, err := config.Parse("config.yaml", []byte(readBurst(t, "config.yaml")), none)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return c.Tiers
 }
 
@@ -370,9 +365,7 @@ func TestEKS(t *testing.T) {
 // The table of the README has every file.
 func TestBurstReadme(t *testing.T) {
 	files, err := os.ReadDir(burst)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	readme := readBurst(t, "README.md")
 	for _, f := range files {
 		if f.Name() != "README.md" && !strings.Contains(readme, "`"+f.Name()+"`") {

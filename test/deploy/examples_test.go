@@ -17,6 +17,7 @@ import (
 	"datamove.dev/csi"
 	"datamove.dev/csi/volume"
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 )
 
 // forOthers are examples that are for another program than kubectl.
@@ -25,9 +26,7 @@ var forOthers = []string{"jupyterhub-values.yaml", "skypilot.yaml", "skypilot-vo
 func read(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(examples, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(text)
 }
 
@@ -303,9 +302,7 @@ func same[T any](t *testing.T, whose string, a, b []T) {
 // The table of the README has every file.
 func TestExamplesReadme(t *testing.T) {
 	files, err := os.ReadDir(examples)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	readme := read(t, "README.md")
 	for _, f := range files {
 		if f.Name() != "README.md" && !strings.Contains(readme, "`"+f.Name()+"`") {

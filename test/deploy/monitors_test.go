@@ -11,6 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"datamove.dev/test/must"
 )
 
 const monitoring = "../../deploy/monitoring"
@@ -18,9 +20,7 @@ const monitoring = "../../deploy/monitoring"
 func document(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(text)
 }
 

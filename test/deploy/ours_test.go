@@ -16,6 +16,7 @@ import (
 	"datamove.dev/csi/volume"
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/config"
+	"datamove.dev/test/must"
 )
 
 func none(string) string { return "" }
@@ -84,9 +85,7 @@ func ownMounts(t *testing.T, all []any) map[string]bool {
 	mounted := map[string]bool{}
 	for _, m := range of[*corev1.ConfigMap](all) {
 		c, err := csi.ParseConfig([]byte(m.Data["csi.yaml"]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, f := range c.FileSystems {
 			mounted[f.Root] = f.Mount != nil
 		}
@@ -132,9 +131,7 @@ type tier struct{ Path, Kind string }
 func tiersOf(t *testing.T, text string) map[string]tier {
 	t.Helper()
 	var c struct{ Tiers map[string]tier }
-	if err := yaml.Unmarshal([]byte(text), &c); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal([]byte(text), &c))
 	return c.Tiers
 }
 
@@ -205,9 +202,7 @@ func TestRightsOfTheDriver(t *testing.T) {
 		in.Roles[name] = access.Role{Members: r.Members, May: r.May}
 	}
 	rules, err := access.New(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	driver := access.Caller{Name: "root", UID: 0, Via: access.Forwarded, Agent: "n1"}
 	for method, may := range map[string]bool{
 		datamovev1.DatasetService_Stage_FullMethodName:         true,

@@ -16,6 +16,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+
+	"datamove.dev/test/must"
 )
 
 var update = flag.Bool("update", false, "write deploy/kubernetes, and the table of the chart's README.md")
@@ -50,18 +52,14 @@ func TestPlain(t *testing.T) {
 	var there []string
 	for _, pattern := range []string{"*.yaml", "*/*.yaml"} {
 		files, err := filepath.Glob(filepath.Join(plain, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		there = append(there, files...)
 	}
 	const mend = "go test ./test/deploy -run TestPlain -update"
 	for name, text := range made {
 		file := filepath.Join(plain, name)
 		if *update {
-			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, []byte(text), 0o644))
 			continue
 		}
 		if now, err := os.ReadFile(file); err != nil || string(now) != text {
@@ -84,9 +82,7 @@ func TestPlain(t *testing.T) {
 	ours := []string{"values.yaml", "namespace.yaml"}
 	for _, file := range there {
 		name, err := filepath.Rel(plain, file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if made[name] == "" && !slices.Contains(ours, name) && filepath.Base(name) != "kustomization.yaml" {
 			t.Errorf("%s is of nobody: remove it", file)
 		}
@@ -118,9 +114,7 @@ func TestRelaySecrets(t *testing.T) {
 		t.Skip("openssl is missing")
 	}
 	out, err := exec.Command(filepath.Join(plain, "relay-secrets"), "storage").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	all := map[string]*corev1.Secret{}
 	for _, s := range of[*corev1.Secret](objects(t, "relay-secrets", string(out))) {
 		all[s.Name] = s
@@ -160,9 +154,7 @@ func mutual(t *testing.T, controller, node *corev1.Secret) {
 		return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}
 	}
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", config(node))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer listener.Close()
 	client := config(controller)
 	client.ServerName = "node.csi.datamove.dev"
@@ -176,9 +168,7 @@ func mutual(t *testing.T, controller, node *corev1.Secret) {
 		called <- err
 	}()
 	conn, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer conn.Close()
 	if _, err := conn.Read(make([]byte, 1)); err != nil {
 		t.Errorf("the node hears nothing: %v", err)
@@ -187,7 +177,5 @@ func mutual(t *testing.T, controller, node *corev1.Secret) {
 		t.Errorf("the controller: %v", err)
 	}
 	peer := conn.(*tls.Conn).ConnectionState().PeerCertificates[0]
-	if err := peer.VerifyHostname("controller.csi.datamove.dev"); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, peer.VerifyHostname("controller.csi.datamove.dev"))
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"datamove.dev/csi/volume"
+	"datamove.dev/test/must"
 )
 
 const (
@@ -37,18 +38,14 @@ func parameters() string {
 func TestReadme(t *testing.T) {
 	file := filepath.Join(chart, "README.md")
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	before, rest, ok := strings.Cut(string(text), tableBegins)
 	table, after, ends := strings.Cut(rest, tableEnds)
 	if !ok || !ends {
 		t.Fatal("README.md has no place for the table")
 	}
 	if *update {
-		if err := os.WriteFile(file, []byte(before+tableBegins+parameters()+tableEnds+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(before+tableBegins+parameters()+tableEnds+after), 0o644))
 		return
 	}
 	if table != parameters() {
@@ -59,9 +56,7 @@ func TestReadme(t *testing.T) {
 // Every value has a comment above it or beside it, or stands below one that has.
 func TestValuesAreExplained(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	plain := map[string]bool{} // names that say all
 	for name := range strings.FieldsSeq("enabled replicas resources requests limits nodeSelector tolerations affinity priorityClassName podLabels podAnnotations updateStrategy image repository pullPolicy extraArgs size type annotations service port labels interval imagePullSecrets extraVolumes extraVolumeMounts controller node coordinator agent mover driver provisioner resizer") {
 		plain[name] = true
@@ -81,9 +76,7 @@ func TestValuesAreExplained(t *testing.T) {
 func TestLinks(t *testing.T) {
 	for _, file := range []string{filepath.Join(chart, "README.md"), filepath.Join(plain, "README.md"), filepath.Join(examples, "README.md")} {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, part := range strings.Split(string(text), "](")[1:] {
 			target, _, _ := strings.Cut(part, ")")
 			target, _, _ = strings.Cut(target, "#")

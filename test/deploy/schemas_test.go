@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 // kubernetes is whose API the schemas are of. They are made from the OpenAPI file of that module, and kept in
@@ -91,17 +93,11 @@ func writeSchemas(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(out, &module)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	text, err := os.ReadFile(filepath.Join(module.Dir, "api/openapi-spec/swagger.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var swagger struct{ Definitions schema }
-	if err := json.Unmarshal(text, &swagger); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &swagger))
 	all := swagger.Definitions
 	files := map[string]any{}
 	for _, kind := range kinds {
@@ -126,9 +122,7 @@ func writeSchemas(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(filepath.Join("schemas", file), append(text, '\n'), 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 }
 
@@ -140,9 +134,7 @@ func kubeconform(t *testing.T, text string) (string, error) {
 		t.Skip("kubeconform is missing: test/setup tools")
 	}
 	dir, err := filepath.Abs("schemas")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c := exec.Command(program, "-strict", "-skip", extensions, "-schema-location", dir+"/{{.ResourceKind}}{{.KindSuffix}}.json")
 	c.Stdin = strings.NewReader(text)
 	out, err := c.CombinedOutput()
@@ -162,9 +154,7 @@ func TestConform(t *testing.T) {
 		texts[name] = read(t, name)
 	}
 	namespace, err := os.ReadFile(filepath.Join(plain, "namespace.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	texts["namespace.yaml"] = string(namespace)
 	for name, text := range texts {
 		if out, err := kubeconform(t, text); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/catalog"
 	"datamove.dev/tiering/feed"
 	"datamove.dev/tiering/feed/bucket"
@@ -34,13 +35,9 @@ func TestEvents(t *testing.T) {
 			return
 		}
 		c, err := catalog.Open(filepath.Join(t.TempDir(), "catalog"), catalog.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Cleanup(func() {
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
+			must.Tell(t, c.Close())
 		})
 		tree := catalog.Tree{Tier: "bucket"}
 		keeper := &feed.Keeper{Catalog: c, Tree: tree, Source: place, Feed: &bucket.Feed{Bucket: place, Window: 50 * time.Millisecond}}
@@ -63,16 +60,10 @@ func TestEvents(t *testing.T) {
 				at := filepath.Join(local, name)
 				switch random.IntN(3) {
 				case 0:
-					if err := os.RemoveAll(at); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, os.RemoveAll(at))
 				default:
-					if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-						t.Fatal(err)
-					}
-					if err := os.WriteFile(at, []byte(fmt.Sprintf("%s %d", name, round)), 0o644); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, os.MkdirAll(filepath.Dir(at), 0o755))
+					must.Do(t, os.WriteFile(at, []byte(fmt.Sprintf("%s %d", name, round)), 0o644))
 				}
 			}
 			p.Do(t, 0, "sync", "-q", "--delete", local, to)
@@ -117,19 +108,13 @@ func TestGlance(t *testing.T) {
 		local, p := t.TempDir(), user(t, server)
 		for _, name := range []string{"a", "a-1", "a.d/x", "dir/b", "dir-b", "dir/deep/c d", "dir/deep/e&+%f=", "dir/ü", "dir/" + "\xff\xfe"} {
 			at := filepath.Join(local, name)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(name), 0o644)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(name), 0o644)))
 		}
-		if err := os.Symlink("a", filepath.Join(local, "link")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink("a", filepath.Join(local, "link")))
 		p.Do(t, 0, "copy", "-q", local+"/", "s3://"+server.Bucket+"/"+o.Prefix)
 		seen := 0
 		for want, err := range place.Walk(t.Context(), mover.WalkOptions{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			got, err := place.Glance(t.Context(), want.Name)
 			want.Mtime, want.Brief, got.Brief = mover.Time{}, false, false
 			if err != nil || !reflect.DeepEqual(got, want) {

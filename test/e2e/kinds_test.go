@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/test/must"
 )
 
 // TestKinds: a file becomes a folder and a folder a file. A server that can have both
@@ -25,19 +26,13 @@ func TestKinds(t *testing.T) {
 		write := func(names ...string) {
 			for _, name := range names {
 				path := filepath.Join(tree, name)
-				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, []byte(name), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+				must.Do(t, os.WriteFile(path, []byte(name), 0o644))
 			}
 		}
 		remove := func(names ...string) {
 			for _, name := range names {
-				if err := os.RemoveAll(filepath.Join(tree, name)); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.RemoveAll(filepath.Join(tree, name)))
 			}
 		}
 		holds := func(want ...string) {

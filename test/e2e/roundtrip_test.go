@@ -11,6 +11,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/s3/s3test"
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 )
 
 // level is how a copy to a server has to be checked: by the server where it
@@ -86,17 +87,13 @@ func TestRoundTrip(t *testing.T) {
 func change(t *testing.T, tree string) (gone int64) {
 	t.Helper()
 	for name, bytes := range map[string]int{"small/000/file-00000.bin": 100, "large/weights-0.bin": 18 << 20} {
-		if err := os.WriteFile(filepath.Join(tree, name), []byte(strings.Repeat("changed", bytes/7)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(tree, name), []byte(strings.Repeat("changed", bytes/7)), 0o644))
 	}
 	removed := filepath.Join(tree, "small", "001")
 	files, err := os.ReadDir(removed)
 	if err == nil {
 		err = os.RemoveAll(removed)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return int64(len(files)) + 1
 }

@@ -7,19 +7,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 // TestACommandThatFailsIsRed: the test binary is the command under test. With an os.Exit(99) in the command, tests of whole programs are red, also where go test
 // has a result from before.
 func TestACommandThatFailsIsRed(t *testing.T) {
 	source, err := filepath.Abs(filepath.Join("..", "..", "cmd", "datamove", "cli", "main.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	text, err := os.ReadFile(source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	const head = "func Main(release string) (code int) {"
 	faulty := strings.Replace(string(text), head, head+"\n\tos.Exit(99)", 1)
 	if faulty == string(text) {
@@ -28,13 +26,9 @@ func TestACommandThatFailsIsRed(t *testing.T) {
 	dir := t.TempDir()
 	replaced, overlay := filepath.Join(dir, "main.go"), filepath.Join(dir, "overlay.json")
 	list, err := json.Marshal(map[string]map[string]string{"Replace": {source: replaced}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for path, text := range map[string]string{replaced: faulty, overlay: string(list)} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	run := func(flags string) (string, error) {
 		cmd := exec.Command("go", "test", "-vet=off", "-run", "^TestReadOnly$", "./test/hostile")

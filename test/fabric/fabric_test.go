@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/bench/record"
+	"datamove.dev/test/must"
 	"datamove.dev/test/seed"
 )
 
@@ -40,9 +41,7 @@ func programs(t *testing.T) Programs {
 	t.Helper()
 	if built == "" {
 		dir, err := os.MkdirTemp("", "datamove-fabric-")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		built = dir
 		cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/", "./cmd/datamove", "./cmd/datamoved", "./cmd/datamove-bench", "./test/fabric/pages")
 		cmd.Dir = "../.."
@@ -68,13 +67,9 @@ func need(t *testing.T) {
 func newRig(t *testing.T, nodes int, link Link) *Rig {
 	t.Helper()
 	r, err := New(t.Context(), nodes, link)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, r.Close())
 		if left := left(r.name); len(left) > 0 {
 			t.Errorf("the rig left %q", left)
 		}
@@ -95,25 +90,19 @@ func TestSmoke(t *testing.T) {
 	p := programs(t)
 	r := newRig(t, 2, Link{})
 	ceiling, err := Ceiling(t.Context(), r, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	work := WorkFor(p, r.Link, time.Second, ObjectBytes)
 	measures := []Measure{ceiling}
 	for name, load := range map[string]Load{"cli": CLI, "service": Service} {
 		m, err := load(t.Context(), r, work)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		measures = append(measures, m)
 		round := Round{ceiling, m}
 		t.Logf("iperf3 %.1f MB/s, %s %.1f MB/s, %.1f %%, CPUs %.0f %% idle %s", ceiling.PerSec/1e6, name, m.PerSec/1e6, 100*round.Share(), m.Idle, round.Invalid())
 		if m.Bytes != 2*work.bytes() || m.CPU == 0 {
 			t.Errorf("%s: %d bytes arrived, and 2 × %d were to, in %v of CPUs", name, m.Bytes, work.bytes(), m.CPU)
 		}
-		if err := work.Forget(r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, work.Forget(r))
 	}
 	for _, m := range measures { // more than the links let through is a mistake of ours
 		if most := float64(2*r.Link.BytesPerSecond())*m.Elapsed.Seconds() + float64(2*r.Link.BurstBytes); float64(m.Bytes) > most {
@@ -130,9 +119,7 @@ func TestReserve(t *testing.T) {
 	r := newRig(t, 1, Link{})
 	const taken = 64 << 20
 	v, err := newReserve(t.Context(), r, taken)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r.memory = v
 	_, err = r.write(t.Context(), r.Nodes, func(ctx context.Context, _ int, n *Node) (part, error) {
 		if err := os.WriteFile(filepath.Join(n.Dir, "taken"), make([]byte, taken), 0o600); err != nil {
@@ -146,15 +133,11 @@ func TestReserve(t *testing.T) {
 		}
 		return part{bytes: taken}, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if want := int64(taken + ahead); v.free != want {
 		t.Errorf("%d bytes were given back, and should be %d", v.free, want)
 	}
-	if err := v.close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.close())
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	if _, err := newReserve(ctx, r, taken); !errors.Is(err, context.Canceled) {
@@ -172,32 +155,22 @@ func verified(t *testing.T, r *Rig, w Work) {
 	small := w
 	small.ObjectBytes /= 8
 	server, err := small.Serve(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer server.Stop()
 	n := r.Nodes[1]
 	do := func(args ...string) error {
 		p, err := n.Start(t.Context(), Command{Path: w.Datamove, Args: args, Env: w.Env(r)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return p.Wait()
 	}
 	target := filepath.Join(n.Dir, "small")
-	if err := errors.Join(do("copy", "-q", w.Source(1), target), do("verify", w.Source(1), target)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(do("copy", "-q", w.Source(1), target), do("verify", w.Source(1), target)))
 	f, err := os.OpenFile(filepath.Join(target, "00000.bin"), os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	one := make([]byte, 1)
 	_, err1 := f.ReadAt(one, 77)
 	_, err2 := f.WriteAt([]byte{one[0] ^ 1}, 77)
-	if err := errors.Join(err1, err2, f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err1, err2, f.Close()))
 	var exit *exec.ExitError
 	if err := do("verify", w.Source(1), target); !errors.As(err, &exit) || exit.ExitCode() != 9 {
 		t.Errorf("a changed byte is not found: %v", err)
@@ -219,9 +192,7 @@ func TestApart(t *testing.T) {
 		{[]string{"route", "get", "192.0.2.1"}, false}, // there is no way out
 	} {
 		p, err := r.Nodes[0].Start(t.Context(), Command{Path: "/usr/sbin/ip", Args: c.args})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if err := p.Wait(); (err == nil) != c.well {
 			t.Errorf("ip %q: %v", c.args, err)
 		}
@@ -258,9 +229,7 @@ func TestSweep(t *testing.T) {
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var name string
 	var pid int
 	_, failed := fmt.Fscan(out, &name, &pid)
@@ -271,20 +240,14 @@ func TestSweep(t *testing.T) {
 		t.Errorf("of the rig that lives there is %q", got)
 	}
 	inside, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer unix.Close(inside)
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Kill())
 	_ = cmd.Wait() // it was killed
 	if err := gone(inside); err != nil {
 		t.Errorf("what ran in the rig: %v", err)
 	}
-	if err := Sweep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Sweep(t.Context()))
 	if got := left(name); len(got) > 0 {
 		t.Errorf("%q is left of a dead rig", got)
 	}
@@ -299,15 +262,11 @@ func TestProcess(t *testing.T) {
 		t.Error("a program that is not there is started")
 	}
 	p, err := n.Start(t.Context(), Command{Path: "/bin/sh", Args: []string{"-c", "echo so; echo why >&2; exit 3"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := p.Wait(); err == nil || !strings.Contains(err.Error(), "sh in n01") || !strings.Contains(err.Error(), "why") {
 		t.Errorf("it fails with %v", err)
 	}
-	if err := p.Said(t.Context(), "so"); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, p.Said(t.Context(), "so"))
 	if err := p.Said(t.Context(), "more"); err == nil {
 		t.Error("it has ended and says more")
 	}
@@ -335,9 +294,7 @@ func TestProcess(t *testing.T) {
 func TestCPU(t *testing.T) {
 	before, err1 := parseCPU("cpu  100 0 100 700 100 0 0 0 50 0\ncpu0 1 2\n")
 	after, err2 := parseCPU("cpu  190 0 100 705 105 0 0 0 90 0\n")
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err1, err2))
 	if got := after.idleSince(before); got != 10 {
 		t.Errorf("%v %% idle, want 10", got)
 	}
@@ -403,9 +360,7 @@ func TestTable(t *testing.T) {
 		{4, []Round{round(40, 20, 14)}},
 	}
 	var b bytes.Buffer
-	if err := Print(&b, "cli", rows); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Print(&b, "cli", rows))
 	const want = `  agents  iperf3 MB/s  cli MB/s  of iperf3      spread  efficiency  first s  last s  CPU-s/GB  idle iperf3      idle cli
        1         10.0       9.5     95.0 %  90.0-100.0     100.0 %     1.00    2.00       1.5         80 %          90 %
        2         20.0      17.0     85.0 %   85.0-95.0      89.5 %     1.00    2.00       1.5         80 %          50 %
@@ -424,9 +379,7 @@ func TestFanOut(t *testing.T) {
 	for object, most := range map[int64]float64{ObjectBytes: 1.1, 16 << 10: 1.08} { // of small ones 1.1, where each node lists them, and 1.2, where it asks for each
 		r := newRig(t, 3, Link{Mbit: 200})
 		f, err := FanOut(t.Context(), r, WorkFor(p, r.Link, 4*time.Second, object), Unrest{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Logf("%d nodes, objects of %d bytes: it left its source %.3f times, and took %.2f times as long as one link", f.Agents, object, f.Share(), f.Slower())
 		if f.Share() > most {
 			t.Errorf("with objects of %d bytes it left its source %.3f times", object, f.Share())
@@ -442,9 +395,7 @@ func TestFanOutUnrest(t *testing.T) {
 	r := newRig(t, 5, Link{Mbit: 100})
 	w := WorkFor(programs(t), r.Link, 8*time.Second, ObjectBytes)
 	f, err := FanOut(t.Context(), r, w, Unrest{Late: 3 * time.Second, Dies: 6 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Logf("%d nodes: it left its source %.3f times, and took %.2f times as long as one link", f.Agents, f.Share(), f.Slower())
 	if f.Share() > 1.1 {
 		t.Errorf("it left its source %.3f times", f.Share())
@@ -468,9 +419,7 @@ func TestLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	run, err := record.Read(f)
 	if err != nil || len(run.Nodes) != 2 || len(run.Targets) != 2 || len(run.Phases) != 4 {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"datamove.dev/test/must"
 )
 
 // The two ways of a site to AWS: Direct Connect, and the VPN that it fails over to.
@@ -52,40 +54,30 @@ func newOverWAN(t *testing.T) *overWAN {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := o.WAN.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, o.WAN.Close())
 	})
 	root := filepath.Join(r.Hub.Dir, "store")
 	o.log = filepath.Join(r.Hub.Dir, "access.log")
-	if err := os.MkdirAll(filepath.Join(root, "bucket"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(root, "bucket"), 0o755))
 	server, err := r.Hub.Start(t.Context(), Command{Path: store, Args: []string{"--keep-alive", "--port", wanHub + ":9000", "--access", "scale", "--secret", "scale-secret", "--access-log", o.log, "posix", root}})
 	if err == nil {
 		t.Cleanup(server.Stop)
 		err = server.Said(t.Context(), "listening on")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	o.env = []string{"AWS_ENDPOINT_URL_S3=http://" + wanHub + ":9000", "AWS_ACCESS_KEY_ID=scale", "AWS_SECRET_ACCESS_KEY=scale-secret", "AWS_REGION=us-east-1",
 		"AWS_EC2_METADATA_DISABLED=true", "DATAMOVE_CONFIG="}
 	o.file = filepath.Join(o.node.Dir, "model.bin")
 	data := make([]byte, wanBytes)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(data) // never fails
-	if err := os.WriteFile(o.file, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(o.file, data, 0o600))
 	return o
 }
 
 func (o *overWAN) start(args ...string) *Process {
 	o.t.Helper()
 	p, err := o.node.Start(o.t.Context(), Command{Path: o.work.Datamove, Args: args, Env: o.env})
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	must.Do(o.t, err)
 	return p
 }
 
@@ -101,9 +93,7 @@ func (o *overWAN) failOver(p *Process, brought func() int64, bytes int64, told b
 		case <-time.After(20 * time.Millisecond):
 		}
 		n, err := o.Connections(o.t.Context())
-		if err != nil {
-			o.t.Fatal(err)
-		}
+		must.Do(o.t, err)
 		most = max(most, n)
 	}
 	if most < wanJobs || most > wanJobs+1 { // one more for the lock, and what else is small
@@ -112,17 +102,13 @@ func (o *overWAN) failOver(p *Process, brought func() int64, bytes int64, told b
 	if !told {
 		o.Lose()
 	}
-	if err := o.Reset(o.t.Context()); err != nil {
-		o.t.Fatal(err)
-	}
+	must.Do(o.t, o.Reset(o.t.Context()))
 	if told {
 		time.Sleep(2 * (queueFor + directConnect.Delay)) // they arrive
 		o.Lose()
 	}
 	time.Sleep(outage)
-	if err := o.Take(context.WithoutCancel(o.t.Context()), vpn); err != nil {
-		o.t.Fatal(err)
-	}
+	must.Do(o.t, o.Take(context.WithoutCancel(o.t.Context()), vpn))
 }
 
 // ends waits for a copy that has to succeed, and looks how much more than the file was brought.
@@ -149,9 +135,7 @@ func TestFailOverOfUpload(t *testing.T) {
 	o.failOver(p, hub, wanBytes/2, true)
 	o.ends(p, hub)
 	text, err := os.ReadFile(o.log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	stored := map[string]int{}
 	twice := 0
 	for _, m := range partPut.FindAllStringSubmatch(string(text), -1) {
@@ -167,18 +151,14 @@ func TestFailOverOfUpload(t *testing.T) {
 	if err := o.Take(t.Context(), directConnect); err != nil { // to look at it sooner
 		t.Fatal(err)
 	}
-	if err := o.start("verify", filepath.Dir(o.file), "s3://bucket/up/", "--include", "model.bin", "--exclude", "*").Wait(); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, o.start("verify", filepath.Dir(o.file), "s3://bucket/up/", "--include", "model.bin", "--exclude", "*").Wait())
 }
 
 // TestFailOverOfDownload is the same in the other direction, where a node that is not
 // told only waits for what will never come.
 func TestFailOverOfDownload(t *testing.T) {
 	o := newOverWAN(t)
-	if err := o.start("copy", "-q", o.file, "s3://bucket/up/").Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, o.start("copy", "-q", o.file, "s3://bucket/up/").Wait())
 	target := filepath.Join(o.node.Dir, "back")
 	_, before := o.Brought()
 	node := func() int64 { _, n := o.Brought(); return n - before }
@@ -186,13 +166,9 @@ func TestFailOverOfDownload(t *testing.T) {
 	o.failOver(p, node, wanBytes/2, false)
 	o.ends(p, node)
 	got, err := os.ReadFile(filepath.Join(target, "model.bin"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want, err := os.ReadFile(o.file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if string(got) != string(want) {
 		t.Error("what was brought differs")
 	}

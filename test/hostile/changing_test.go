@@ -14,6 +14,7 @@ import (
 
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 )
 
 // version is the content of one version of a file: each line says which.
@@ -87,7 +88,7 @@ func TestChangingSource(t *testing.T) {
 	}
 	for _, path := range paths {
 		if strings.HasPrefix(filepath.Base(path), "replaced") {
-			check(t, replaced(random, path, 0))
+			must.Do(t, replaced(random, path, 0))
 		}
 	}
 	n := 0
@@ -95,9 +96,7 @@ func TestChangingSource(t *testing.T) {
 		n++
 		path := paths[random.IntN(len(paths))]
 		kind, _, _ := strings.Cut(filepath.Base(path), "-")
-		if err := kinds[kind](random, path, n); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, kinds[kind](random, path, n))
 	})
 	p, codes := rig.New(t), map[int]int{}
 	runs := 6
@@ -121,10 +120,10 @@ func TestChangingSource(t *testing.T) {
 func wholeVersions(t *testing.T, dir string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	check(t, err)
+	must.Do(t, err)
 	for _, e := range entries {
 		content, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		check(t, err)
+		must.Do(t, err)
 		switch kind, _, _ := strings.Cut(e.Name(), "-"); kind {
 		case "replaced":
 			if !oneVersion(content) {
@@ -150,7 +149,7 @@ func TestLargeSourceShrinks(t *testing.T) {
 	p.Do(t, 0, "copy", "-q", source, target)
 	was, _ := rig.Look(t, target)
 	path := filepath.Join(source, "large", "weights-0.bin")
-	check(t, os.Chtimes(path, was.Time("large/weights-0.bin"), was.Time("large/weights-0.bin").AddDate(0, 0, 1)))
+	must.Do(t, os.Chtimes(path, was.Time("large/weights-0.bin"), was.Time("large/weights-0.bin").AddDate(0, 0, 1)))
 	r := p.Start(t, "copy", "-q", "--bwlimit", "24MiB/s", source, target)
 	r.Until("the copy is under way", func() bool { _, temps := rig.Look(t, target); return len(temps) > 1 })
 	shorter := time.NewTicker(20 * time.Millisecond)
@@ -161,7 +160,7 @@ func TestLargeSourceShrinks(t *testing.T) {
 			size = 0
 		case <-shorter.C:
 			size -= 64 << 10
-			check(t, os.Truncate(path, size))
+			must.Do(t, os.Truncate(path, size))
 		}
 	}
 	r.Wait()

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 )
 
 // A source that is not what it was when it was synchronised last never empties the
@@ -24,15 +25,18 @@ func TestDoubtfulSourceDeletesNothing(t *testing.T) {
 		spoil func(t *testing.T, source string)
 		exit  int // -1 is any: a file, or a link, may be what is meant
 	}{
-		"missing": {func(t *testing.T, source string) { check(t, os.RemoveAll(source)) }, 3},
-		"empty":   {func(t *testing.T, source string) { check(t, os.RemoveAll(source)); check(t, os.Mkdir(source, 0o755)) }, 7},
+		"missing": {func(t *testing.T, source string) { must.Do(t, os.RemoveAll(source)) }, 3},
+		"empty": {func(t *testing.T, source string) {
+			must.Do(t, os.RemoveAll(source))
+			must.Do(t, os.Mkdir(source, 0o755))
+		}, 7},
 		"a file": {func(t *testing.T, source string) {
-			check(t, os.RemoveAll(source))
-			check(t, os.WriteFile(source, nil, 0o644))
+			must.Do(t, os.RemoveAll(source))
+			must.Do(t, os.WriteFile(source, nil, 0o644))
 		}, -1},
 		"a link to nowhere": {func(t *testing.T, source string) {
-			check(t, os.RemoveAll(source))
-			check(t, os.Symlink("/nowhere", source))
+			must.Do(t, os.RemoveAll(source))
+			must.Do(t, os.Symlink("/nowhere", source))
 		}, -1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +82,7 @@ func TestUnmountedSourceDeletesNothing(t *testing.T) {
 			p := rig.New(t)
 			p.Do(t, 0, "sync", "--delete", "-q", source, target)
 			was, _ := rig.Look(t, target)
-			check(t, unix.Unmount(source, 0))
+			must.Do(t, unix.Unmount(source, 0))
 			if below {
 				write(t, source, "somebody's file", "x")
 			}
@@ -128,7 +132,7 @@ func failing(t *testing.T, dir, broken string) string {
 	rig.Root(t)
 	at := t.TempDir()
 	root, err := fs.NewLoopbackRoot(dir)
-	check(t, err)
+	must.Do(t, err)
 	node := &folder{root.(*fs.LoopbackNode), broken}
 	node.RootData.RootNode = node
 	server, err := fs.Mount(at, node, &fs.Options{MountOptions: fuse.MountOptions{FsName: "failing", DirectMount: true}})
@@ -136,9 +140,7 @@ func failing(t *testing.T, dir, broken string) string {
 		t.Skip("no FUSE: ", err)
 	}
 	t.Cleanup(func() {
-		if err := server.Unmount(); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, server.Unmount())
 	})
 	return at
 }
@@ -156,7 +158,7 @@ func TestFailingSourceDeletesNothing(t *testing.T) {
 			view := failing(t, source, "nothing")
 			p.Do(t, 0, "sync", "--delete", "-q", view, target)
 			was, _ := rig.Look(t, target)
-			check(t, os.RemoveAll(filepath.Join(source, "small", "002")))
+			must.Do(t, os.RemoveAll(filepath.Join(source, "small", "002")))
 			write(t, source, "small/000/file-00007.bin", "changed")
 			fails := failing(t, source, broken)
 			r := p.Do(t, 6, "sync", "--delete", "-q", fails, target)

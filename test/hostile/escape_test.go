@@ -8,6 +8,7 @@ import (
 
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 	"datamove.dev/test/seed"
 )
 
@@ -25,7 +26,7 @@ func TestNothingEscapes(t *testing.T) {
 	was, _ := rig.Look(t, outside)
 	write(t, target, "small/000/old", "to be deleted")
 	link := filepath.Join(target, "swap")
-	check(t, os.Symlink(outside, link))
+	must.Do(t, os.Symlink(outside, link))
 	swaps, total := atomic.Int64{}, int64(kill.Times(10_000, 1_000_000))
 	swap := func() {
 		if exchange(filepath.Join(target, "small"), link) == nil {
@@ -63,11 +64,11 @@ func TestPlantedLinks(t *testing.T) {
 	base := rig.Memory(t)
 	source, target, outside := filepath.Join(base, "source"), filepath.Join(base, "target"), filepath.Join(base, "outside")
 	write(t, source, "dir/file", "new")
-	check(t, os.Symlink("/etc", filepath.Join(source, "etc")))
+	must.Do(t, os.Symlink("/etc", filepath.Join(source, "etc")))
 	write(t, outside, "file", "precious")
 	was, _ := rig.Look(t, outside)
-	check(t, os.MkdirAll(target, 0o755))
-	check(t, os.Symlink(outside, filepath.Join(target, "dir")))
+	must.Do(t, os.MkdirAll(target, 0o755))
+	must.Do(t, os.Symlink(outside, filepath.Join(target, "dir")))
 	rig.New(t).Do(t, 0, "sync", "--delete", "-q", source, target)
 	untouched(t, outside, was)
 	rig.SameTrees(t, source, target, true)

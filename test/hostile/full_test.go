@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 )
 
 // small is a target with little room, and what takes that room from us.
@@ -23,15 +24,15 @@ func filler(t *testing.T, dir string, bytes int64) func(*testing.T) {
 	t.Helper()
 	path := filepath.Join(dir, "filler")
 	f, err := os.Create(path)
-	check(t, err)
+	must.Do(t, err)
 	block := make([]byte, 1<<20)
 	for left := bytes; left > 0; left -= int64(len(block)) {
 		_, err := f.Write(block[:min(left, int64(len(block)))])
-		check(t, err)
+		must.Do(t, err)
 	}
-	check(t, f.Sync())
-	check(t, f.Close())
-	return func(t *testing.T) { check(t, os.Remove(path)) }
+	must.Do(t, f.Sync())
+	must.Do(t, f.Close())
+	return func(t *testing.T) { must.Do(t, os.Remove(path)) }
 }
 
 func smallMemory(t *testing.T) small {
@@ -42,7 +43,7 @@ func smallMemory(t *testing.T) small {
 func smallDisk(t *testing.T) small {
 	dir := rig.Disk(t, "ext4", 48<<20)
 	var st unix.Statfs_t
-	check(t, unix.Statfs(dir, &st))
+	must.Do(t, unix.Statfs(dir, &st))
 	return small{dir, filler(t, dir, int64(st.Bavail)*st.Bsize-4<<20)}
 }
 
@@ -51,7 +52,7 @@ func fewInodes(t *testing.T) small {
 	for i := range 300 {
 		write(t, dir, filepath.Join("fillers", string(rune('a'+i/26))+string(rune('a'+i%26))), "")
 	}
-	return small{dir, func(t *testing.T) { check(t, os.RemoveAll(filepath.Join(dir, "fillers"))) }}
+	return small{dir, func(t *testing.T) { must.Do(t, os.RemoveAll(filepath.Join(dir, "fillers"))) }}
 }
 
 func quota(t *testing.T) small {

@@ -17,23 +17,17 @@ import (
 
 	"datamove.dev/cmd/datamove/cli"
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) { rig.Main(m, rig.Commands{"datamove": cli.Main}) }
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // write makes a file, and the directories above it.
 func write(t testing.TB, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	check(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	check(t, os.WriteFile(path, []byte(text), 0o644))
+	must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	return path
 }
 

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 )
 
 // deep makes (or, without flags, opens) directories below dir until the path is
@@ -19,17 +20,17 @@ import (
 func deep(t *testing.T, dir string, make bool) *os.File {
 	t.Helper()
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	check(t, err)
+	must.Do(t, err)
 	for i := range 30 {
 		name := fmt.Sprintf("%02d-%s", i, strings.Repeat("d", 190))
 		if make {
-			check(t, unix.Mkdirat(fd, name, 0o755))
+			must.Do(t, unix.Mkdirat(fd, name, 0o755))
 		}
 		next, err := unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 		if err != nil {
 			t.Fatalf("level %d: %v", i, err)
 		}
-		check(t, unix.Close(fd))
+		must.Do(t, unix.Close(fd))
 		fd = next
 	}
 	f := os.NewFile(uintptr(fd), "deep")
@@ -40,7 +41,7 @@ func deep(t *testing.T, dir string, make bool) *os.File {
 func at(t *testing.T, dir *os.File, flags int) *os.File {
 	t.Helper()
 	fd, err := unix.Openat(int(dir.Fd()), "file", flags, 0o644)
-	check(t, err)
+	must.Do(t, err)
 	return os.NewFile(uintptr(fd), "file")
 }
 
@@ -54,8 +55,8 @@ func TestLongPaths(t *testing.T) {
 	write(t, source, "beside", "x")
 	f := at(t, deep(t, source, true), unix.O_WRONLY|unix.O_CREAT)
 	_, err := f.WriteString("very deep")
-	check(t, err)
-	check(t, f.Close())
+	must.Do(t, err)
+	must.Do(t, f.Close())
 	p := rig.New(t)
 	p.Do(t, 0, "copy", "-q", source, target)
 	f = at(t, deep(t, target, false), unix.O_RDONLY)
@@ -83,14 +84,14 @@ func TestClockThatJumps(t *testing.T) {
 	base := rig.Memory(t)
 	source, target := filepath.Join(base, "source"), filepath.Join(base, "target")
 	for i, when := range []time.Time{time.Date(1901, 12, 14, 0, 0, 0, 1, time.UTC), time.Unix(-1, 999999999), time.Unix(0, 0), time.Date(2199, 1, 1, 0, 0, 0, 5, time.UTC)} {
-		check(t, os.Chtimes(write(t, source, fmt.Sprint("file-", i), "x"), when, when))
+		must.Do(t, os.Chtimes(write(t, source, fmt.Sprint("file-", i), "x"), when, when))
 	}
 	rig.Make(t, filepath.Join(source, "more"), rig.Shape{Seed: 1, Large: 1, LargeBytes: 24 << 20})
 	p := rig.New(t)
 	r := p.Start(t, "copy", "-q", "--bwlimit", "8MiB/s", source, target)
 	drafts := func() []string {
 		found, err := filepath.Glob(filepath.Join(target, "more", "large", ".datamove-*"))
-		check(t, err)
+		must.Do(t, err)
 		return found
 	}
 	r.Until("a draft is there", func() bool { return len(drafts()) > 0 })
@@ -98,7 +99,7 @@ func TestClockThatJumps(t *testing.T) {
 	for i, draft := range drafts() { // as a run would have left it that saw the year 2100
 		f := strings.Split(filepath.Base(draft), "-")
 		f[2] = "2fcyvi1s"
-		check(t, os.Rename(draft, filepath.Join(filepath.Dir(draft), strings.Join(f, "-"))))
+		must.Do(t, os.Rename(draft, filepath.Join(filepath.Dir(draft), strings.Join(f, "-"))))
 		write(t, target, fmt.Sprintf(".datamove-%s-2fcyvi1s-%d", f[1], i+10), "left")
 	}
 	p.Do(t, 0, "copy", "-q", source, target)
@@ -120,7 +121,7 @@ func TestSizes(t *testing.T) {
 	p := rig.New(t)
 	p.Do(t, 0, "copy", "-q", source, target)
 	names, err := filepath.Glob(filepath.Join(source, "*"))
-	check(t, err)
+	must.Do(t, err)
 	for _, name := range names {
 		sameEdges(t, name, filepath.Join(target, filepath.Base(name)))
 	}
@@ -131,28 +132,28 @@ func TestSizes(t *testing.T) {
 func edges(t *testing.T, path string, size int64) {
 	t.Helper()
 	f, err := os.Create(write(t, filepath.Dir(path), filepath.Base(path), ""))
-	check(t, err)
-	check(t, f.Truncate(size))
+	must.Do(t, err)
+	must.Do(t, f.Truncate(size))
 	for i := range int64(5) {
 		text := []byte(fmt.Sprintf("mark %d of %d", i, size))
 		off := max(0, min(size*i/4, size-int64(len(text))))
 		_, err := f.WriteAt(text[:min(int64(len(text)), size-off)], off)
-		check(t, err)
+		must.Do(t, err)
 	}
-	check(t, f.Close())
+	must.Do(t, f.Close())
 }
 
 // sameEdges compares what is stored of two files.
 func sameEdges(t *testing.T, want, got string) {
 	t.Helper()
 	a, err := os.Open(want)
-	check(t, err)
+	must.Do(t, err)
 	defer a.Close()
 	b, err := os.Open(got)
-	check(t, err)
+	must.Do(t, err)
 	defer b.Close()
 	size, err := a.Seek(0, io.SeekEnd)
-	check(t, err)
+	must.Do(t, err)
 	if n, err := b.Seek(0, io.SeekEnd); err != nil || n != size {
 		t.Errorf("%s has %d bytes, want %d (%v)", got, n, size, err)
 	}
@@ -163,7 +164,7 @@ func sameEdges(t *testing.T, want, got string) {
 				break
 			}
 			off, err = pair[0].Seek(start, unix.SEEK_HOLE)
-			check(t, err)
+			must.Do(t, err)
 			x, y := make([]byte, off-start), make([]byte, off-start)
 			_, err1 := pair[0].ReadAt(x, start)
 			_, err2 := pair[1].ReadAt(y, start)
@@ -181,11 +182,11 @@ func TestLinkIntoAnotherMount(t *testing.T) {
 	base := rig.Memory(t)
 	source, target := filepath.Join(base, "source"), filepath.Join(base, "target")
 	write(t, source, "leader", strings.Repeat("content ", 100_000))
-	check(t, os.Mkdir(filepath.Join(source, "mount"), 0o755))
-	check(t, os.Link(filepath.Join(source, "leader"), filepath.Join(source, "mount", "link")))
+	must.Do(t, os.Mkdir(filepath.Join(source, "mount"), 0o755))
+	must.Do(t, os.Link(filepath.Join(source, "leader"), filepath.Join(source, "mount", "link")))
 	mount := filepath.Join(target, "mount")
-	check(t, os.MkdirAll(mount, 0o755))
-	check(t, unix.Mount("tmpfs", mount, "tmpfs", 0, "size=8m"))
+	must.Do(t, os.MkdirAll(mount, 0o755))
+	must.Do(t, unix.Mount("tmpfs", mount, "tmpfs", 0, "size=8m"))
 	t.Cleanup(func() { rig.Unmount(t, mount) })
 	p := rig.New(t)
 	if said := p.Do(t, 0, "copy", source, target).Stdout(); !strings.Contains(said, "checked: 2 written") {
@@ -193,7 +194,7 @@ func TestLinkIntoAnotherMount(t *testing.T) {
 	}
 	for _, name := range []string{"leader", "mount/link"} {
 		got, err := os.ReadFile(filepath.Join(target, name))
-		check(t, err)
+		must.Do(t, err)
 		if string(got) != strings.Repeat("content ", 100_000) {
 			t.Errorf("%s has %d bytes", name, len(got))
 		}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 )
 
 const nobody = 65534
@@ -24,7 +25,7 @@ func asNobody(t *testing.T, dirs ...string) *rig.Program {
 	p.State = rig.Memory(t)
 	p.Cred = &syscall.Credential{Uid: nobody, Gid: nobody}
 	for _, dir := range append(dirs, p.State) {
-		check(t, os.Chmod(dir, 0o777))
+		must.Do(t, os.Chmod(dir, 0o777))
 	}
 	return p
 }
@@ -35,7 +36,7 @@ func TestFilesOfOthers(t *testing.T) {
 	source, base := rig.Memory(t), rig.Memory(t)
 	p := asNobody(t, source, base)
 	write(t, source, "open/file", "for all")
-	check(t, os.Chmod(write(t, source, "open/program", "for all"), 0o755))
+	must.Do(t, os.Chmod(write(t, source, "open/program", "for all"), 0o755))
 	target := filepath.Join(base, "target")
 	p.Do(t, 0, "copy", "-q", source, target)
 	got, _ := rig.Look(t, target)
@@ -47,9 +48,9 @@ func TestFilesOfOthers(t *testing.T) {
 	if again := p.Do(t, 0, "copy", "-o", "jsonl", source, target); strings.Contains(again.Stdout(), "datamove.item") {
 		t.Errorf("a second run finds something to do: %s", again.Stdout())
 	}
-	check(t, os.Chmod(write(t, source, "secret", "not for all"), 0o600))
-	check(t, os.Chmod(filepath.Dir(write(t, source, "locked/file", "not for all")), 0o700))
-	check(t, unix.Chmod(write(t, source, "open/setuid", "root's"), 0o4755))
+	must.Do(t, os.Chmod(write(t, source, "secret", "not for all"), 0o600))
+	must.Do(t, os.Chmod(filepath.Dir(write(t, source, "locked/file", "not for all")), 0o700))
+	must.Do(t, unix.Chmod(write(t, source, "open/setuid", "root's"), 0o4755))
 	r := p.Do(t, 4, "sync", "--delete", "-q", source, target)
 	for _, name := range []string{"secret", "locked"} {
 		if !strings.Contains(r.Stderr(), name) {
@@ -76,12 +77,12 @@ func TestHomeOfAnother(t *testing.T) {
 	p.Env = []string{"XDG_CONFIG_HOME=", "HOME=" + home}
 	write(t, source, "file", "for all")
 	conf := write(t, home, ".config/datamove/config.yaml", "tiers: {}")
-	check(t, os.Chmod(home, 0o700))
+	must.Do(t, os.Chmod(home, 0o700))
 	p.Do(t, 0, "copy", "-q", source, filepath.Join(base, "target"))
-	check(t, os.Chmod(home, 0o755))
-	check(t, os.Chmod(filepath.Join(home, ".config"), 0o755))
-	check(t, os.Chmod(filepath.Dir(conf), 0o755))
-	check(t, os.Chmod(conf, 0o600))
+	must.Do(t, os.Chmod(home, 0o755))
+	must.Do(t, os.Chmod(filepath.Join(home, ".config"), 0o755))
+	must.Do(t, os.Chmod(filepath.Dir(conf), 0o755))
+	must.Do(t, os.Chmod(conf, 0o600))
 	if r := p.Do(t, 2, "copy", "-q", source, filepath.Join(base, "again")); !strings.Contains(r.Stderr(), conf) {
 		t.Errorf("%s is not named in: %s", conf, r.Stderr())
 	}
@@ -95,15 +96,15 @@ func TestReadOnly(t *testing.T) {
 	file := write(t, source, "dir/sub/file", "one")
 	for _, name := range []string{"dir/sub/file", "dir/sub", "dir", "."} {
 		path := filepath.Join(source, name)
-		check(t, os.Chown(path, nobody, nobody))
-		check(t, os.Chmod(path, map[bool]os.FileMode{true: 0o400, false: 0o500}[path == file]))
+		must.Do(t, os.Chown(path, nobody, nobody))
+		must.Do(t, os.Chmod(path, map[bool]os.FileMode{true: 0o400, false: 0o500}[path == file]))
 	}
 	target := filepath.Join(base, "target")
 	p.Do(t, 0, "copy", "-q", source, target)
 	rig.SameTrees(t, source, target, true)
-	check(t, os.Chmod(file, 0o600))
-	check(t, os.WriteFile(file, []byte("another one"), 0))
-	check(t, os.Chmod(file, 0o400))
+	must.Do(t, os.Chmod(file, 0o600))
+	must.Do(t, os.WriteFile(file, []byte("another one"), 0))
+	must.Do(t, os.Chmod(file, 0o400))
 	p.Do(t, 0, "sync", "--delete", "-q", source, target)
 	rig.SameTrees(t, source, target, false)
 }
@@ -127,7 +128,7 @@ func TestImmutable(t *testing.T) {
 	if !strings.Contains(r.Stderr(), "fixed") || !strings.Contains(r.Stderr(), "immutable") {
 		t.Errorf("it does not say what is immutable: %s", r.Stderr())
 	}
-	check(t, exec.Command("chattr", "-i", fixed).Run())
+	must.Do(t, exec.Command("chattr", "-i", fixed).Run())
 	p.Do(t, 4, "sync", "--delete", "-q", "--exclude", "lost+found", source, target)
 	got, temps := rig.Look(t, target)
 	if got["free"].Size != 3 || got["fixed"].Size != 3 || got["extra"].Size == 0 || len(temps) > 0 {
@@ -143,7 +144,7 @@ func TestSpecialFiles(t *testing.T) {
 	rig.Make(t, source, rig.Shape{Seed: 1, Special: true})
 	write(t, source, "file", "x")
 	write(t, target, "special/fifo", "in the way")
-	check(t, unix.Mkfifo(filepath.Join(target, "file"), 0o600))
+	must.Do(t, unix.Mkfifo(filepath.Join(target, "file"), 0o600))
 	rig.New(t).Do(t, 0, "sync", "--delete", "-q", source, target)
 	rig.SameTrees(t, source, target, true)
 }
@@ -166,10 +167,10 @@ func TestAttributesAlone(t *testing.T) {
 	}
 	both()
 	file := filepath.Join(source, "odd", "twin-1")
-	check(t, unix.Setxattr(file, "user.project", []byte("another"), 0))
-	check(t, unix.Setxattr(filepath.Join(source, "small", "000"), "user.of.directory", []byte("x"), 0))
+	must.Do(t, unix.Setxattr(file, "user.project", []byte("another"), 0))
+	must.Do(t, unix.Setxattr(filepath.Join(source, "small", "000"), "user.of.directory", []byte("x"), 0))
 	both()
-	check(t, unix.Removexattr(file, "user.project"))
-	check(t, unix.Chmod(file, 0o4711))
+	must.Do(t, unix.Removexattr(file, "user.project"))
+	must.Do(t, unix.Chmod(file, 0o4711))
 	both()
 }

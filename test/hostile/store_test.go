@@ -15,6 +15,7 @@ import (
 
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 	"datamove.dev/test/seed"
 )
 
@@ -202,5 +203,5 @@ func sizes(t *testing.T, dir string) {
 	for i := range 12 {
 		write(t, dir, fmt.Sprintf("small/%d", i), strings.Repeat("x", i*997))
 	}
-	check(t, os.Symlink("size-1", filepath.Join(dir, "link")))
+	must.Do(t, os.Symlink("size-1", filepath.Join(dir, "link")))
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"datamove.dev/test/must"
 )
 
 // Spec says which file system.
@@ -62,9 +64,7 @@ func Mount(t testing.TB, s Spec) string {
 		defer f.Close()
 		err = errors.Join(f.Truncate(s.Bytes), os.Mkdir(point, 0o755))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if out, err := exec.Command(program, append(s.Make, file)...).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", program, err, out)
 	}
@@ -89,9 +89,7 @@ func scratch(t testing.TB) string {
 	if err != nil {
 		return t.TempDir()
 	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(dir, 0o755))
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }

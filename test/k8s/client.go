@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"datamove.dev/test/must"
 )
 
 // Try runs kubectl, and returns what it prints.
@@ -18,7 +20,7 @@ func (c *Cluster) Try(args ...string) (string, error) { return c.kubectl("", arg
 func (c *Cluster) Kubectl(args ...string) string {
 	c.t.Helper()
 	out, err := c.kubectl("", args...)
-	must(c.t, err)
+	must.Do(c.t, err)
 	return out
 }
 
@@ -26,7 +28,7 @@ func (c *Cluster) Kubectl(args ...string) string {
 func (c *Cluster) Apply(manifests string) {
 	c.t.Helper()
 	_, err := c.kubectl(manifests, "apply", "-f", "-")
-	must(c.t, err)
+	must.Do(c.t, err)
 }
 
 // Helm runs helm, which has to succeed.
@@ -36,7 +38,7 @@ func (c *Cluster) Helm(args ...string) string {
 	cmd := exec.Command("nsenter", all...)
 	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+c.dir, "HELM_CONFIG_HOME="+c.dir, "HELM_DATA_HOME="+c.dir)
 	out, err := run(cmd)
-	must(c.t, err)
+	must.Do(c.t, err)
 	return out
 }
 
@@ -50,12 +52,12 @@ func (c *Cluster) Inside(n int, program ...string) (string, error) {
 func (c *Cluster) Beside(name string, program ...string) {
 	c.t.Helper()
 	log, err := os.Create(filepath.Join(c.dir, "log", name))
-	must(c.t, err)
+	must.Do(c.t, err)
 	defer log.Close()
 	cmd := exec.Command("nsenter", append([]string{"--target", fmt.Sprint(c.cmd.Process.Pid), "--net", "--"}, program...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	must(c.t, cmd.Start())
+	must.Do(c.t, cmd.Start())
 	c.t.Cleanup(func() {
 		_ = cmd.Process.Kill() // it may have ended by itself
 		_ = cmd.Wait()
@@ -69,9 +71,9 @@ func (c *Cluster) processOf(n int) string {
 		return fmt.Sprint(c.cmd.Process.Pid)
 	}
 	want, err := os.ReadFile(filepath.Join(c.dir, "pids", NodeName(n)))
-	must(c.t, err)
+	must.Do(c.t, err)
 	all, err := filepath.Glob("/proc/[0-9]*")
-	must(c.t, err)
+	must.Do(c.t, err)
 	for _, dir := range all {
 		if mounts, err := os.Readlink(dir + "/ns/mnt"); err == nil && mounts == string(want) {
 			return filepath.Base(dir)

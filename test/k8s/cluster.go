@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/test/image"
+	"datamove.dev/test/must"
 )
 
 // Options say what a cluster has.
@@ -79,23 +80,23 @@ func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	programs := Programs(t)
 	dir, err := os.MkdirTemp("", "datamove-k8s-")
-	must(t, err)
+	must.Do(t, err)
 	c := &Cluster{t: t, dir: dir, plan: plan{Dir: dir, Programs: programs, Cgroup: "datamove-" + filepath.Base(dir), Nodes: o.Nodes, Images: o.Images}}
 	for n := 1; n <= o.Nodes && o.Binds != nil; n++ {
 		c.plan.Binds = append(c.plan.Binds, o.Binds(n))
 	}
 	t.Cleanup(c.stop)
-	must(t, c.plan.trust())
+	must.Do(t, c.plan.trust())
 	text, err := json.Marshal(c.plan)
-	must(t, err)
+	must.Do(t, err)
 	c.cmd = exec.Command("/proc/self/exe")
 	c.cmd.Env = append(os.Environ(), firstProcess+"="+string(text), "PATH="+programs+":"+os.Getenv("PATH")+":/usr/sbin:/sbin")
 	log, err := os.Create(filepath.Join(dir, "log", "first"))
-	must(t, err)
+	must.Do(t, err)
 	defer log.Close()
 	c.cmd.Stdout, c.cmd.Stderr = log, log
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET, Pdeathsig: unix.SIGKILL}
-	must(t, c.cmd.Start())
+	must.Do(t, c.cmd.Start())
 	c.gone = make(chan struct{})
 	go func() {
 		defer close(c.gone)
@@ -133,9 +134,7 @@ func (c *Cluster) stop() {
 	if left, err := mountsBelow(c.dir); err != nil || len(left) > 0 {
 		c.t.Errorf("mounts are left: %v, %v", left, err)
 	}
-	if err := os.RemoveAll(c.dir); err != nil {
-		c.t.Error(err)
-	}
+	must.Tell(c.t, os.RemoveAll(c.dir))
 }
 
 // mountsBelow lists the mounts of this process below a directory.
@@ -162,10 +161,3 @@ func nodeAddress(n int) net.IP { return net.IPv4(10, 99, 0, byte(n)) }
 
 // NodeName is that of node n, from 1 on.
 func NodeName(n int) string { return "node" + strconv.Itoa(n) }
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}

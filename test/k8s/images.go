@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"datamove.dev/test/must"
 	"datamove.dev/test/vm"
 )
 
@@ -32,11 +33,11 @@ func Images(t testing.TB, images ...Image) (archives []string) {
 	t.Helper()
 	dir := t.TempDir()
 	worker, err := vm.Build(dir, "datamove.dev/test/k8s/worker")
-	must(t, err)
+	must.Do(t, err)
 	images = append(images, Image{Pause, map[string]string{"worker": worker}, []string{"/worker", "pause"}}, Image{Worker, map[string]string{"worker": worker}, []string{"/worker"}})
 	for _, i := range images {
 		archive := filepath.Join(dir, strings.NewReplacer("/", "_", ":", "_").Replace(i.Name)+".tar")
-		must(t, i.write(archive))
+		must.Do(t, i.write(archive))
 		archives = append(archives, archive)
 	}
 	return archives

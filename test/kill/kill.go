@@ -29,6 +29,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 // variable has the mode of a process that was started for it, and its argument.
@@ -105,9 +107,7 @@ func Start(t testing.TB, mode, argument string) *Child {
 	if err = errors.Join(err, err1); err == nil {
 		err = c.Cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c.In, c.lines = in, bufio.NewScanner(out)
 	t.Cleanup(func() {
 		if c.ProcessState == nil {

@@ -14,6 +14,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"datamove.dev/test/must"
 )
 
 // Call is a system call that the kernel has not done yet. Its process stands still in this thread.
@@ -175,15 +177,11 @@ func traced(t testing.TB, mode, argument string, each func(Call, []string) bool)
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "said")
 	out, err := os.Create(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer out.Close()
 	lines := func() []string {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")[:strings.Count(string(text), "\n")]
 	}
 	var stderr strings.Builder
@@ -193,9 +191,7 @@ func traced(t testing.TB, mode, argument string, each func(Call, []string) bool)
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EIO) {
 		t.Skip("can not trace a process here: ", err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if status.Exited() && status.ExitStatus() != 0 || status.Signaled() && status.Signal() != syscall.SIGKILL {
 		t.Fatalf("it ended by itself: %v\n%s", status, stderr.String())
 	}

@@ -9,6 +9,7 @@ import (
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/location"
 	places "datamove.dev/mover/site"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/checkpoint"
 	"datamove.dev/tiering/checkpoint/hop"
 )
@@ -21,13 +22,13 @@ func checkpointsScraped(t *testing.T) string {
 	here := func(name string) location.Location {
 		return location.Location{Scheme: location.POSIX, Path: at(name)}
 	}
-	check(t, os.MkdirAll(at("run/step_1"), 0o755))
-	check(t, os.WriteFile(at("run/step_1/.metadata"), []byte("x"), 0o644))
+	must.Do(t, os.MkdirAll(at("run/step_1"), 0o755))
+	must.Do(t, os.WriteFile(at("run/step_1/.metadata"), []byte("x"), 0o644))
 	w := &hop.Watch{Site: &hop.Site{Open: places.Site{}.Open, Request: local.Request{StateDir: at("state")}}, Profile: checkpoint.DCP,
 		Dir: here("run"), To: []location.Location{here("pfs")}, Settle: time.Millisecond, Once: true, Metrics: at("metrics")}
-	check(t, w.Run(t.Context()))
+	must.Do(t, w.Run(t.Context()))
 	text, err := os.ReadFile(at("metrics"))
-	check(t, err)
+	must.Do(t, err)
 	return string(text)
 }
 

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 // dashboard is what we look at of a Grafana dashboard.
@@ -46,9 +48,7 @@ func dashboards(t *testing.T) []dashboard {
 	var all []dashboard
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		d := dashboard{file: filepath.Base(file)}
 		if err := json.Unmarshal(text, &d); err != nil {
 			t.Fatalf("%s: %v", file, err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"datamove.dev/mover/telemetry"
+	"datamove.dev/test/must"
 )
 
 // known is what expressions may use: the labels of each metric, and the words that a
@@ -129,9 +130,7 @@ func TestEveryMetricIsSeen(t *testing.T) {
 	}
 	for _, expr := range exprs {
 		u, err := read(expr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, s := range u.selectors {
 			seen[s.metric] = true
 		}

@@ -25,6 +25,7 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/telemetry"
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 	"datamove.dev/test/patience"
 )
 
@@ -67,20 +68,20 @@ func TestService(t *testing.T) {
 func start(t *testing.T) *running {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "seen") // its name leaves room for that of a socket
-	check(t, err)
-	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
+	must.Do(t, err)
+	t.Cleanup(func() { must.Do(t, os.RemoveAll(dir)) })
 	p := &running{t: t, dir: dir, store: rig.NewStore(t, rig.New(t)), traces: newReceiver(t)}
 	p.service = rig.NewCommand(t, "datamoved")
 	for _, d := range []string{"warm", "hot", "small", "policies"} {
-		check(t, os.Mkdir(p.path(d), 0o755))
+		must.Do(t, os.Mkdir(p.path(d), 0o755))
 	}
 	if os.Geteuid() == 0 {
-		check(t, unix.Mount("tmpfs", p.path("small"), "tmpfs", 0, "size=2m"))
-		t.Cleanup(func() { check(t, unix.Unmount(p.path("small"), unix.MNT_DETACH)) })
+		must.Do(t, unix.Mount("tmpfs", p.path("small"), "tmpfs", 0, "size=2m"))
+		t.Cleanup(func() { must.Do(t, unix.Unmount(p.path("small"), unix.MNT_DETACH)) })
 	}
-	check(t, os.WriteFile(p.path("policies/p.yaml"), []byte(policy), 0o644))
-	check(t, os.WriteFile(p.path("keys"), []byte(p.store.Keys()), 0o600))
-	check(t, os.WriteFile(p.path("config.yaml"), fmt.Appendf(nil, `
+	must.Do(t, os.WriteFile(p.path("policies/p.yaml"), []byte(policy), 0o644))
+	must.Do(t, os.WriteFile(p.path("keys"), []byte(p.store.Keys()), 0o600))
+	must.Do(t, os.WriteFile(p.path("config.yaml"), fmt.Appendf(nil, `
 tiers:
   hot: {level: hot, path: %s, ephemeral: true}
   small: {level: hot, path: %s, ephemeral: true}
@@ -98,7 +99,7 @@ trace: {endpoint: "http://%s"}
 	said := ready.FindStringSubmatch(run.Complained())
 	p.address, p.page = said[1], said[2]
 	p.Client, err = api.Dial(t.Context(), socket, api.Options{More: telemetry.DialOptions()})
-	check(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = p.Client.Close() })
 	return p
 }
@@ -119,22 +120,15 @@ func (p *running) run(node string, args ...string) *rig.Run {
 func (p *running) join(node string) {
 	p.t.Helper()
 	answer, err := p.CreateJoinToken(p.t.Context(), &datamovev1.CreateJoinTokenRequest{Name: node, Ttl: durationpb.New(time.Minute)})
-	check(p.t, err)
+	must.Do(p.t, err)
 	p.run(node, "--listen", "unix://"+p.path(node), "--join", "tcp://"+p.address, "--token", answer.GetToken())
 	p.eventually(node+" is ready", func() bool {
 		l, err := p.ListAgents(p.t.Context(), &datamovev1.ListAgentsRequest{})
-		check(p.t, err)
+		must.Do(p.t, err)
 		return slices.ContainsFunc(l.GetAgents(), func(a *datamovev1.Agent) bool {
 			return a.GetName() == node && a.GetState() == datamovev1.AgentState_AGENT_STATE_READY
 		})
 	})
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func (p *running) path(name string) string { return filepath.Join(p.dir, name) }
@@ -145,9 +139,9 @@ func (p *running) copy(from, to string) *datamovev1.Task {
 	t, err := p.SubmitTask(p.t.Context(), &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{
 		Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: from, Target: to, Options: &datamovev1.Options{NoReflink: true}, // no byte of a clone passes us
 	}})
-	check(p.t, err)
+	must.Do(p.t, err)
 	t, err = p.Wait(p.t.Context(), t.GetId(), nil)
-	check(p.t, err)
+	must.Do(p.t, err)
 	return t
 }
 
@@ -162,17 +156,17 @@ func familiesOf(t *testing.T, scrape io.ReadCloser) map[string]*dto.MetricFamily
 	defer scrape.Close()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(scrape)
-	check(t, err)
+	must.Do(t, err)
 	return families
 }
 
 func (p *running) get(path string) *http.Response {
 	p.t.Helper()
 	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, "http://"+p.page+path, nil)
-	check(p.t, err)
+	must.Do(p.t, err)
 	r.Close = true
 	answer, err := http.DefaultClient.Do(r)
-	check(p.t, err)
+	must.Do(p.t, err)
 	return answer
 }
 
@@ -209,9 +203,9 @@ spec:
 // with what was copied. Whatever a dashboard or an alert asks for is there.
 func theProgramTells(t *testing.T, p *running) {
 	const files, size = 30, 1 << 20
-	check(t, os.Mkdir(p.path("warm/in"), 0o755))
+	must.Do(t, os.Mkdir(p.path("warm/in"), 0o755))
 	for n := range files {
-		check(t, os.WriteFile(p.path(fmt.Sprintf("warm/in/f%02d", n)), []byte(strings.Repeat(fmt.Sprintf("%08d", n), size/8)), 0o644))
+		must.Do(t, os.WriteFile(p.path(fmt.Sprintf("warm/in/f%02d", n)), []byte(strings.Repeat(fmt.Sprintf("%08d", n), size/8)), 0o644))
 	}
 	for _, leg := range [][2]string{{"warm:in", "hot:a"}, {p.path("warm/in"), "cold:a"}, {"cold:a", "hot:b"}} {
 		if done := p.copy(leg[0], leg[1]); done.GetState() != datamovev1.TaskState_TASK_STATE_DONE {
@@ -291,10 +285,10 @@ func theProgramTells(t *testing.T, p *running) {
 func (p *running) driver() (got map[string]*dto.MetricFamily) {
 	p.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(p.t, err)
+	must.Do(p.t, err)
 	at := l.Addr().String()
-	check(p.t, l.Close())
-	check(p.t, os.WriteFile(p.path("csi.yaml"), fmt.Appendf(nil, "fileSystems:\n  warm: {use: project, kind: plain, root: %s, volumes: k8s}\n", p.path("warm")), 0o600))
+	must.Do(p.t, l.Close())
+	must.Do(p.t, os.WriteFile(p.path("csi.yaml"), fmt.Appendf(nil, "fileSystems:\n  warm: {use: project, kind: plain, root: %s, volumes: k8s}\n", p.path("warm")), 0o600))
 	rig.NewCommand(p.t, "datamove-csi").Start(p.t, "--endpoint", "unix://"+p.path("csi"), "--mode", "node", "--node-id", "n1", "--config", p.path("csi.yaml"), "--http", at)
 	p.eventually("the driver has looked at its file system", func() bool {
 		answer, err := http.Get("http://" + at + "/metrics")
@@ -328,7 +322,7 @@ func everythingIsThere(t *testing.T, got map[string]*dto.MetricFamily) {
 	}
 	for _, expr := range exprs {
 		u, err := read(expr)
-		check(t, err)
+		must.Do(t, err)
 		for _, s := range u.selectors {
 			name := s.metric
 			for _, part := range []string{"_bucket", "_sum", "_count"} {
@@ -349,22 +343,22 @@ func (p *running) eventually(what string, is func() bool) {
 // fullTierIsTold: a task that waits for room is seen, with the tier that has none.
 func fullTierIsTold(t *testing.T, p *running) {
 	rig.Root(t) // start mounts the tier
-	check(t, os.Mkdir(p.path("warm/much"), 0o755))
-	check(t, os.WriteFile(p.path("warm/much/f"), make([]byte, 4<<20), 0o644))
-	check(t, os.WriteFile(p.path("warm/much/g"), []byte(strings.Repeat("01234567", 1<<19)), 0o644))
+	must.Do(t, os.Mkdir(p.path("warm/much"), 0o755))
+	must.Do(t, os.WriteFile(p.path("warm/much/f"), make([]byte, 4<<20), 0o644))
+	must.Do(t, os.WriteFile(p.path("warm/much/g"), []byte(strings.Repeat("01234567", 1<<19)), 0o644))
 	task, err := p.SubmitTask(t.Context(), &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{
 		Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: "warm:much", Target: "small:out",
 	}})
-	check(t, err)
+	must.Do(t, err)
 	p.eventually("the task is seen to wait", func() bool {
 		got := p.metrics()
 		return sum(got, "datamove_tasks_waiting_for_room", "tier", "small") == 1 && sum(got, "datamove_room_pauses_total", "tier", "small") > 0 &&
 			sum(got, "datamove_tasks_waiting_for_room", "tier", "warm") == 0
 	})
 	_, err = p.CancelTask(t.Context(), &datamovev1.CancelTaskRequest{Id: task.GetId()})
-	check(t, err)
+	must.Do(t, err)
 	_, err = p.Wait(t.Context(), task.GetId(), nil)
-	check(t, err)
+	must.Do(t, err)
 	if got := p.metrics(); sum(got, "datamove_tasks_waiting_for_room") != 0 || sum(got, "datamove_tasks_ended_total", "state", "cancelled") != 1 {
 		t.Errorf("%v wait, %v are cancelled", sum(got, "datamove_tasks_waiting_for_room"), sum(got, "datamove_tasks_ended_total", "state", "cancelled"))
 	}

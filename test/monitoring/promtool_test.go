@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	yaml "go.yaml.in/yaml/v3"
+
+	"datamove.dev/test/must"
 )
 
 // promtool runs it in deploy/monitoring.
@@ -31,9 +33,7 @@ func TestRulesAreValid(t *testing.T) {
 
 func TestRulesDoWhatTheySay(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "tests", "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	args := []string{"test", "rules"}
 	for _, file := range files {
 		args = append(args, filepath.Join("tests", filepath.Base(file)))
@@ -71,13 +71,9 @@ func TestEveryPanelShowsSomething(t *testing.T) {
 		"interval": "1m", "input_series": growing(scraped(t)), "promql_expr_test": questions,
 	}}}
 	text, err := yaml.Marshal(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	name := filepath.Join(t.TempDir(), "panels.yaml")
-	if err := os.WriteFile(name, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, text, 0o600))
 	promtool(t, "", "test", "rules", name)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"datamove.dev/csi/metrics"
 	"datamove.dev/mover/telemetry"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/checkpoint/hop"
 )
 
@@ -49,18 +50,14 @@ func markdown() string {
 func TestReadmeHasEveryMetric(t *testing.T) {
 	file := filepath.Join(root, "README.md")
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	before, rest, ok := strings.Cut(string(text), tableBegins)
 	table, after, ends := strings.Cut(rest, tableEnds)
 	if !ok || !ends {
 		t.Fatal("README.md has no place for the table")
 	}
 	if *update {
-		if err := os.WriteFile(file, []byte(before+tableBegins+markdown()+tableEnds+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(before+tableBegins+markdown()+tableEnds+after), 0o644))
 		return
 	}
 	if table != markdown() {

@@ -6,15 +6,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 // runbook returns the sections of RUNBOOK.md by name.
 func runbook(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "RUNBOOK.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	sections := map[string]string{}
 	for _, part := range strings.Split(string(text), "\n## ")[1:] {
 		name, body, _ := strings.Cut(part, "\n")

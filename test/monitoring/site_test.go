@@ -24,6 +24,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/telemetry"
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) {
@@ -159,9 +160,7 @@ func requests(t *testing.T, m *telemetry.Metrics) {
 	watched, stop := connect(t, m)
 	t.Cleanup(stop)
 	stream, err := watched.WatchTask(t.Context(), &datamovev1.WatchTaskRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := stream.Recv(); err != nil {
 		t.Fatal(err)
 	}
@@ -181,15 +180,11 @@ func connect(t *testing.T, m *telemetry.Metrics) (client datamovev1.TaskServiceC
 	datamovev1.RegisterTaskServiceServer(s, answers{})
 	var served sync.WaitGroup
 	served.Go(func() {
-		if err := s.Serve(l); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, s.Serve(l))
 	})
 	conn, err := grpc.NewClient("passthrough:///memory", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return datamovev1.NewTaskServiceClient(conn), func() {
 		conn.Close()
 		s.GracefulStop()

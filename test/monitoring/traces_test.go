@@ -19,6 +19,7 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/telemetry"
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 )
 
 // receiver is a collector that keeps what it is sent.
@@ -63,7 +64,7 @@ func (r *receiver) Export(_ context.Context, req *collector.ExportTraceServiceRe
 func newReceiver(t *testing.T) *receiver {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
+	must.Do(t, err)
 	r := &receiver{address: l.Addr().String()}
 	s := grpc.NewServer()
 	collector.RegisterTraceServiceServer(s, r)
@@ -107,8 +108,8 @@ const submitted = "datamove.v1.TaskService/SubmitTask"
 
 // commandInATrace: a command that a pipeline starts is part of its trace.
 func commandInATrace(t *testing.T, p *running) {
-	check(t, os.Mkdir(p.path("warm/one"), 0o755))
-	check(t, os.WriteFile(p.path("warm/one/f"), []byte("x"), 0o644))
+	must.Do(t, os.Mkdir(p.path("warm/one"), 0o755))
+	must.Do(t, os.WriteFile(p.path("warm/one/f"), []byte("x"), 0o644))
 	const trace = "0af7651916cd43dd8448eb211c80319c"
 	tool := rig.New(t)
 	tool.Env = []string{"TRACEPARENT=00-" + trace + "-b7ad6b7169203331-01"}
@@ -124,23 +125,23 @@ func commandInATrace(t *testing.T, p *running) {
 func oneTrace(t *testing.T, p *running) {
 	p.join("n2")
 	shutdown, err := telemetry.Tracing(t.Context(), "http://"+p.traces.address, slog.String("service.name", "command"))
-	check(t, err)
-	check(t, os.Mkdir(p.path("warm/many"), 0o755))
+	must.Do(t, err)
+	must.Do(t, os.Mkdir(p.path("warm/many"), 0o755))
 	for n := range 3000 {
-		check(t, os.WriteFile(p.path(fmt.Sprintf("warm/many/f%04d", n)), []byte(strings.Repeat("x", n%500)), 0o644))
+		must.Do(t, os.WriteFile(p.path(fmt.Sprintf("warm/many/f%04d", n)), []byte(strings.Repeat("x", n%500)), 0o644))
 	}
-	check(t, os.WriteFile(p.path("warm/many/large"), make([]byte, 96<<20), 0o644))
-	check(t, os.Truncate(p.path("warm/many/large"), 96<<20))
+	must.Do(t, os.WriteFile(p.path("warm/many/large"), make([]byte, 96<<20), 0o644))
+	must.Do(t, os.Truncate(p.path("warm/many/large"), 96<<20))
 	ctx, end := telemetry.Span(t.Context(), "command")
 	task, err := p.SubmitTask(ctx, &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{
 		Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: "warm:many", Target: "warm:done",
 		Options: &datamovev1.Options{BytesPerSecond: 16 << 20, NoReflink: true},
 	}})
-	check(t, err)
+	must.Do(t, err)
 	task, err = p.Wait(t.Context(), task.GetId(), nil)
-	check(t, err)
+	must.Do(t, err)
 	end(nil)
-	check(t, shutdown(t.Context()))
+	must.Do(t, shutdown(t.Context()))
 	if task.GetState() != datamovev1.TaskState_TASK_STATE_DONE {
 		t.Fatalf("%v", task)
 	}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 const (
@@ -18,17 +20,11 @@ func fill(n int, b byte) []byte { return bytes.Repeat([]byte{b}, n*sectorBytes) 
 func disk(t *testing.T, seed uint64) (*Disk, string) {
 	dir := t.TempDir()
 	image := filepath.Join(dir, "image")
-	if err := os.WriteFile(image, fill(sectors, 'o'), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(image, fill(sectors, 'o'), 0o600))
 	d, err := New(image, rand.New(rand.NewPCG(seed, 1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, d.Close())
 		if left, _ := filepath.Glob(image + ".safe-*"); len(left) > 0 {
 			t.Errorf("%q are left", left)
 		}
@@ -50,14 +46,10 @@ func TestCut(t *testing.T) {
 	for seed := range uint64(64) {
 		d, cut := disk(t, seed)
 		write(t, d, 0, 8, 's')
-		if err := d.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Flush())
 		write(t, d, 4, 8, 'p') // the half of it above what is safe
 		write(t, d, 32, 16, 'q')
-		if err := d.Cut(cut); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Cut(cut))
 		got, err := os.ReadFile(cut)
 		if err != nil || len(got) != bytesOf {
 			t.Fatalf("%d bytes, %v", len(got), err)
@@ -107,8 +99,6 @@ func TestGoOn(t *testing.T) {
 		if !bytes.Equal(got, want) || d.Bytes() != bytesOf {
 			t.Error("the disk does not have what was written")
 		}
-		if err := d.Cut(cut); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Cut(cut))
 	}
 }

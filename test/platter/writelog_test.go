@@ -9,6 +9,8 @@ import (
 	"os"
 	"reflect"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 // logged is an entry as the kernel writes it, with sectors of 1 KiB: of another size than
@@ -84,17 +86,11 @@ func TestApply(t *testing.T) {
 			{Off: 3 * sectorBytes, Data: fill(1, 'd'), Flush: true, FUA: true}, // of what is before, not of itself
 			{Mark: "here"}, {Off: 4 * sectorBytes, Data: fill(1, 'e'), Flush: true},
 		} {
-			if err := d.Apply(e); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, d.Apply(e))
 		}
-		if err := d.Cut(cut); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Cut(cut))
 		got, err := os.ReadFile(cut)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		seen := ""
 		for i := range 5 {
 			seen += string(got[i*sectorBytes])

@@ -14,6 +14,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 	"datamove.dev/test/platter"
 )
 
@@ -73,21 +74,15 @@ func forgetfulDisk(t *testing.T, random *rand.Rand) disk {
 	base := rig.Memory(t)
 	rig.Image(t, filepath.Join(base, "now"), "ext4", diskBytes)
 	d, err := platter.New(filepath.Join(base, "now"), random)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, d.Close())
 	})
 	n := 0
 	return disk{rig.Loop(t, carry(t, d), options), func(t *testing.T) string {
 		n++
 		image := filepath.Join(base, fmt.Sprintf("cut-%d.img", n))
-		if err := d.Cut(image); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Cut(image))
 		return image
 	}}
 }
@@ -110,9 +105,7 @@ func carry(t *testing.T, d *platter.Disk) string {
 		for end := time.Now().Add(time.Minute); err != nil && time.Now().Before(end); err = server.Unmount() {
 			time.Sleep(100 * time.Millisecond) // the kernel closes the file of a loop device a while after its unmount
 		}
-		if err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, err)
 	})
 	return filepath.Join(dir, "disk.img")
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 )
 
 // TestLostDisk: the program is killed, and then its disk is gone with all that was not
@@ -44,12 +45,8 @@ func TestLostDisk(t *testing.T) {
 				r := p.Start(t, args...)
 				grows(t, r, target, row.early)
 				f, err := os.Open(target)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := errors.Join(row.sync(int(f.Fd())), f.Close()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
+				must.Do(t, errors.Join(row.sync(int(f.Fd())), f.Close()))
 				grows(t, r, target, row.late)
 				if !r.Kill() {
 					t.Fatalf("it has ended with %d: %s", r.Exit, r.Stderr())
@@ -77,9 +74,7 @@ func folders(t *testing.T, source, target string) {
 		if n.Type != fs.ModeDir {
 			continue
 		}
-		if err := os.MkdirAll(filepath.Join(target, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(target, name), 0o755))
 	}
 }
 
@@ -111,9 +106,7 @@ func written(t *testing.T, dir string) (bytes int64) {
 func put(t *testing.T, image, mount, options string) (loop string) {
 	t.Helper()
 	loop = rig.Loop(t, image, options)
-	if err := unix.Mount(loop, mount, "", unix.MS_BIND, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mount(loop, mount, "", unix.MS_BIND, ""))
 	t.Cleanup(func() { rig.Unmount(t, mount) })
 	return loop
 }
@@ -124,9 +117,7 @@ func put(t *testing.T, image, mount, options string) (loop string) {
 func shutdown(t *testing.T, mount string) {
 	t.Helper()
 	f, err := os.Open(mount)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	const request, noLogFlush = 0x8004587d, 2
 	if err := unix.IoctlSetPointerInt(int(f.Fd()), request, noLogFlush); err != nil {

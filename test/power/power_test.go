@@ -27,6 +27,7 @@ import (
 	"datamove.dev/cmd/datamove/cli"
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 	"datamove.dev/test/power/work"
 )
 
@@ -152,13 +153,9 @@ type snapshot struct{ image, said string }
 func check(t *testing.T, w *work.Work, s snapshot) {
 	t.Helper()
 	boot := filepath.Join(t.TempDir(), "boot_id")
-	if err := os.WriteFile(boot, []byte("11111111-2222-3333-4444-555555555555\n"), 0o444); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(boot, []byte("11111111-2222-3333-4444-555555555555\n"), 0o444))
 	mount := rig.Loop(t, s.image, options)
 	w.Check(t, mount, s.said, []string{"unshare", "--mount", "sh", "-c", `mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"`, boot})
 	rig.Unmount(t, mount)
-	if err := os.Remove(s.image); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, os.Remove(s.image))
 }

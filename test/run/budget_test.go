@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 // TestMain makes the test binary one that is measured.
@@ -32,24 +34,16 @@ func measured(t *testing.T, mode, script string, meanwhile func(said *os.File)) 
 	t.Helper()
 	t.Setenv("MEASURED", mode)
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	m, err := newMeter()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer os.Remove(m.file)
 	stdin, held, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer stdin.Close()
 	defer held.Close()
 	out, in, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer out.Close()
 	ended := make(chan int)
 	go func() {
@@ -59,13 +53,9 @@ func measured(t *testing.T, mode, script string, meanwhile func(said *os.File)) 
 	}()
 	meanwhile(out)
 	rest, err := io.ReadAll(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	code = <-ended
-	if err := m.collect(true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.collect(true))
 	if err := m.collect(false); err != nil || len(m.spent) != 1 {
 		t.Errorf("what was collected is collected again: %+v, %v", m.spent, err)
 	}
@@ -85,9 +75,7 @@ func TestMeasure(t *testing.T) {
 		if _, err := out.Read(make([]byte, 1)); err != nil {
 			t.Fatal(err)
 		}
-		if err := syscall.Kill(os.Getpid(), syscall.SIGQUIT); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, syscall.Kill(os.Getpid(), syscall.SIGQUIT))
 	})
 	if code != 2 || !strings.Contains(said, "SIGQUIT: quit") || !strings.Contains(said, "goroutine 1 ") { // without frames, if it ran in the runtime just then
 		t.Errorf("go test asks for goroutines: code %d, %q", code, said)

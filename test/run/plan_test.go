@@ -7,21 +7,18 @@ import (
 	"testing"
 
 	"datamove.dev/test/level"
+	"datamove.dev/test/must"
 )
 
 // All packages of the module run on one level, each once.
 func TestPlan(t *testing.T) {
 	all, err := list("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	times := map[string]int{}
 	raced := map[string]bool{}
 	for _, of := range []level.Level{level.Hermetic, level.System, level.Soak} {
 		batches, others, err := plan(of, all, true, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		n := 0
 		for _, b := range batches {
 			n += len(b.packages)
@@ -61,9 +58,7 @@ func TestStartsGoroutines(t *testing.T) {
 		{"go f()", true}, {"if true { var g errgroup.Group; g.Go(f) }", true}, {"time.AfterFunc(0, f)", true}, {"f()", false}, {"x.Goes()", false},
 	} {
 		file, err := parser.ParseFile(token.NewFileSet(), "", "package p; func _() { "+row.body+" }", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got := startsGoroutines(file); got != row.want {
 			t.Errorf("%s: %v", row.body, got)
 		}

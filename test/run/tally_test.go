@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 // A recorded run: one test passes, one fails, one is skipped.
@@ -25,9 +27,7 @@ func told(t *testing.T, input string, strict, verbose bool) (string, error) {
 	t.Helper()
 	var out strings.Builder
 	c := &tally{out: &out, verbose: verbose, held: map[testID][]string{}, elsewhere: map[string]int{}}
-	if err := c.read(strings.NewReader(input)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.read(strings.NewReader(input)))
 	err := c.end(strict)
 	return out.String(), err
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 // TestBench: datamove-bench in an allocation, as its help says. srun starts it on each node, and all begin at one instant. A node that is lost in a phase is named while Slurm has not yet
@@ -17,7 +19,7 @@ func TestBench(t *testing.T) {
 	soak(t)
 	c := Start(t, Options{Nodes: 3, Binds: map[string]string{"/usr/local/bin": ours(t, "datamove-bench")}})
 	anna := c.Path(Controller, "/project/anna")
-	must(t, errors.Join(os.Mkdir(anna, 0o755), own(anna, UID(Anna))))
+	must.Do(t, errors.Join(os.Mkdir(anna, 0o755), own(anna, UID(Anna))))
 	bench := func(flags string) (id string) {
 		return c.MustSubmit(Anna, "#!/bin/sh\ndatamove-bench run --nodes $SLURM_NNODES --launch 'srun --ntasks-per-node=1' --suite large "+flags+" --save run.json /project/anna\necho exit $?\n", "-N3")
 	}
@@ -43,7 +45,7 @@ func TestBench(t *testing.T) {
 			t.Errorf("%s: %d bytes, %q", p.Name, p.Last.Bytes, p.Failed)
 		}
 	}
-	must(t, left())
+	must.Do(t, left())
 
 	id = bench("--phases write --ranks 1 --size 1MiB --repeats 100000")
 	c.Eventually("they work", func() error {
@@ -62,7 +64,7 @@ func TestBench(t *testing.T) {
 	if r = c.record(); len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "node3: lost") {
 		t.Errorf("the record says %q", r.Notes)
 	}
-	must(t, left())
+	must.Do(t, left())
 }
 
 // benched is what we read of a record, as others would: datamove.run/v1.
@@ -79,8 +81,8 @@ type benched struct {
 func (c *Cluster) record() (r benched) {
 	c.t.Helper()
 	text, err := os.ReadFile(c.Path(Controller, "/home/"+Anna+"/run.json"))
-	must(c.t, err)
-	must(c.t, json.Unmarshal(text, &r))
+	must.Do(c.t, err)
+	must.Do(c.t, json.Unmarshal(text, &r))
 	return r
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"datamove.dev/test/must"
 	"datamove.dev/test/patience"
 )
 
@@ -155,7 +156,7 @@ func (c *Cluster) Eventually(what string, call func() error) {
 func (c *Cluster) Scontrol(args ...string) string {
 	c.t.Helper()
 	out, err := c.On(Controller, append([]string{"scontrol"}, args...)...)
-	must(c.t, err)
+	must.Do(c.t, err)
 	return out
 }
 
@@ -178,5 +179,5 @@ func (c *Cluster) Release(id string) { c.t.Helper(); c.Scontrol("release", id) }
 func (c *Cluster) Scancel(id string) {
 	c.t.Helper()
 	_, err := c.On(Controller, "scancel", id)
-	must(c.t, err)
+	must.Do(c.t, err)
 }

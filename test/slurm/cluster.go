@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"datamove.dev/test/image"
+	"datamove.dev/test/must"
 )
 
 // Options say what a cluster has.
@@ -79,16 +80,16 @@ func (c *Cluster) start() {
 	for n := range o.Nodes + 1 {
 		m := &machine{number: n, daemons: map[string]*Daemon{}}
 		c.machines = append(c.machines, m)
-		must(t, m.on(c.machines[Controller], o))
+		must.Do(t, m.on(c.machines[Controller], o))
 		if n == Controller {
-			must(t, m.ip("link set lo up", "link add br0 type bridge", "address add "+Address(n)+"/24 dev br0", "link set br0 up"))
+			must.Do(t, m.ip("link set lo up", "link add br0 type bridge", "address add "+Address(n)+"/24 dev br0", "link set br0 up"))
 		}
 	}
-	must(t, c.configure())
-	must(t, c.munge())
-	must(t, c.slurmctld())
+	must.Do(t, c.configure())
+	must.Do(t, c.munge())
+	must.Do(t, c.slurmctld())
 	for n := 1; n <= o.Nodes; n++ {
-		must(t, c.slurmd(n))
+		must.Do(t, c.slurmd(n))
 	}
 	c.Eventually("all nodes are idle", func() error { return allIdle(c.Nodes()) })
 	t.Logf("%d nodes are idle after %v", o.Nodes, time.Since(began).Round(time.Millisecond))
@@ -131,12 +132,5 @@ func (c *Cluster) stop() {
 func (c *Cluster) off() {
 	for _, m := range slices.Backward(c.machines) {
 		m.off()
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"datamove.dev/test/must"
 )
 
 // munge starts the daemon by which all parts know each other.
@@ -37,7 +39,7 @@ func (c *Cluster) slurmd(n int) error {
 // StartController starts slurmctld again.
 func (c *Cluster) StartController() {
 	c.t.Helper()
-	must(c.t, c.slurmctld())
+	must.Do(c.t, c.slurmctld())
 	c.Eventually("slurmctld answers", func() error {
 		out, err := c.On(Controller, "scontrol", "ping")
 		if err == nil && !strings.Contains(out, "is UP") {
@@ -50,13 +52,13 @@ func (c *Cluster) StartController() {
 // StopController ends slurmctld as its unit does.
 func (c *Cluster) StopController() {
 	c.t.Helper()
-	must(c.t, c.machines[Controller].daemons["slurmctld"].Stop())
+	must.Do(c.t, c.machines[Controller].daemons["slurmctld"].Stop())
 }
 
 // KillController ends slurmctld by SIGKILL. What it has started is left to see that by itself.
 func (c *Cluster) KillController() {
 	c.t.Helper()
-	must(c.t, c.machines[Controller].daemons["slurmctld"].Kill())
+	must.Do(c.t, c.machines[Controller].daemons["slurmctld"].Kill())
 }
 
 // KillNode ends all that runs on a node at once, as if power went. Its disks stay: /var, /tmp, /local_nvme.
@@ -65,12 +67,15 @@ func (c *Cluster) KillNode(n int) { c.machines[n].off() }
 // StartNode starts a node again, with slurmd alone.
 func (c *Cluster) StartNode(n int) {
 	c.t.Helper()
-	must(c.t, c.machines[n].on(c.machines[Controller], c.o))
-	must(c.t, c.slurmd(n))
+	must.Do(c.t, c.machines[n].on(c.machines[Controller], c.o))
+	must.Do(c.t, c.slurmd(n))
 }
 
 // StopSlurmd ends slurmd of a node as its unit does; jobs go on. StartSlurmd starts it again.
-func (c *Cluster) StopSlurmd(n int) { c.t.Helper(); must(c.t, c.machines[n].daemons["slurmd"].Stop()) }
+func (c *Cluster) StopSlurmd(n int) {
+	c.t.Helper()
+	must.Do(c.t, c.machines[n].daemons["slurmd"].Stop())
+}
 
 // StartSlurmd starts slurmd of a node that is on.
-func (c *Cluster) StartSlurmd(n int) { c.t.Helper(); must(c.t, c.slurmd(n)) }
+func (c *Cluster) StartSlurmd(n int) { c.t.Helper(); must.Do(c.t, c.slurmd(n)) }

@@ -13,6 +13,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/hook/directive"
 	"datamove.dev/tiering/hook/slurmconf"
 )
@@ -43,7 +44,7 @@ func stoodIn(t *testing.T, o Options, change func(fstest.MapFS)) *Cluster {
 	t.Helper()
 	files := shippedFiles(t, change)
 	bin := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(bin, "datamove"), []byte(standIn), 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(bin, "datamove"), []byte(standIn), 0o755))
 	o.Conf, o.Etc, o.Binds = "Include slurm.conf.datamove\n"+o.Conf, append([]fs.FS{files}, o.Etc...), map[string]string{"/usr/local/bin": bin}
 	c := Start(t, o)
 	c.clear()
@@ -54,7 +55,7 @@ func stoodIn(t *testing.T, o Options, change func(fstest.MapFS)) *Cluster {
 func shippedFiles(t *testing.T, change func(fstest.MapFS)) fstest.MapFS {
 	t.Helper()
 	files := fstest.MapFS{}
-	must(t, fs.WalkDir(os.DirFS(shipped), ".", func(name string, d fs.DirEntry, err error) error {
+	must.Do(t, fs.WalkDir(os.DirFS(shipped), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -80,7 +81,7 @@ func (c *Cluster) calls(with string) (calls [][]string) {
 	words := strings.Split(c.read("called"), "\x00")
 	for len(words) > 1 {
 		n, err := strconv.Atoi(words[0])
-		must(c.t, err)
+		must.Do(c.t, err)
 		if call := words[1 : n+1]; with == "" || slices.Contains(call, with) {
 			calls = append(calls, call)
 		}
@@ -130,9 +131,9 @@ func TestDeploy(t *testing.T) {
 // judged has what was installed looked at, as doctor does.
 func judged(t *testing.T, c *Cluster) {
 	records := c.Path(Controller, "/var/lib/datamove/slurm")
-	must(t, os.MkdirAll(records, 0o700))
-	must(t, os.Chmod(filepath.Dir(records), 0o711))
-	must(t, own(records, slurmUID))
+	must.Do(t, os.MkdirAll(records, 0o700))
+	must.Do(t, os.Chmod(filepath.Dir(records), 0o711))
+	must.Do(t, own(records, slurmUID))
 	for n := range 2 {
 		facts := slurmconf.Read("/etc/slurm/slurm.conf", slurmconf.Options{Files: os.DirFS(c.Path(n, "/")), Host: MachineName(n), Records: "/var/lib/datamove/slurm",
 			Lookup: func(user string) (uint32, bool) { return slurmUID, user == "slurm" }})
@@ -392,9 +393,9 @@ func submits(t *testing.T, c *Cluster) {
 func TestBeside(t *testing.T) {
 	soak(t)
 	readme, err := os.ReadFile(shipped + "/README.md")
-	must(t, err)
+	must.Do(t, err)
 	lua, err := os.ReadFile(shipped + "/burst_buffer.lua")
-	must(t, err)
+	must.Do(t, err)
 	_, block, _ := strings.Cut(string(readme), "```lua\n")
 	block, _, _ = strings.Cut(block, "```")
 	block = strings.Replace(block, "-- what the site does", `if job.comment == "no" then slurm.log_user("the site says no") return slurm.ERROR end`, 1)
@@ -408,8 +409,8 @@ func TestBeside(t *testing.T) {
 		conf := files["slurm.conf.datamove"]
 		conf.Data = []byte(strings.NewReplacer("/etc/slurm/datamove/prolog\n", "/etc/slurm/prolog.d/*\n", "/etc/slurm/datamove/prolog-slurmctld", "/etc/slurm/site").Replace(string(conf.Data)))
 	})
-	must(t, os.WriteFile(c.Path(Controller, "/project/site"), nil, 0o666))
-	must(t, os.Chmod(c.Path(Controller, "/project/site"), 0o666))
+	must.Do(t, os.WriteFile(c.Path(Controller, "/project/site"), nil, 0o666))
+	must.Do(t, os.Chmod(c.Path(Controller, "/project/site"), 0o666))
 	id, said, err := c.Submit(Anna, "#!/bin/sh\n", "--comment=no")
 	if err == nil || !strings.HasPrefix(said, "sbatch: error: the site says no\n") {
 		t.Errorf("job %s: %q, %v", id, said, err)
@@ -438,7 +439,7 @@ func TestBeside(t *testing.T) {
 		return nil
 	})
 	// The script is read anew by itself when it changes.
-	must(t, os.WriteFile(c.Path(Controller, "/etc/slurm/burst_buffer.lua"), []byte(strings.Replace(string(lua), `return hook(soon, "job_process", script)`, `return slurm.ERROR, "anew"`, 1)), 0o644))
+	must.Do(t, os.WriteFile(c.Path(Controller, "/etc/slurm/burst_buffer.lua"), []byte(strings.Replace(string(lua), `return hook(soon, "job_process", script)`, `return slurm.ERROR, "anew"`, 1)), 0o644))
 	if id, said, err := c.Submit(Anna, "#!/bin/sh\n#DATAMOVE dw\n"); err == nil || !strings.HasPrefix(said, "sbatch: error: burst_buffer/lua: anew\n") {
 		t.Errorf("job %s: %q", id, said)
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 // TestReconfigure: scontrol reconfigure does not disturb a job that is being staged.
@@ -28,7 +30,7 @@ func TestReconfigure(t *testing.T) {
 // waiting is what a phase does until letGo.
 const waiting = `os.execute("while [ ! -e /project/go ]; do sleep 0.2; done") return slurm.SUCCESS`
 
-func (c *Cluster) letGo() { c.t.Helper(); must(c.t, write(c.Path(Controller, "/project/go"), "")) }
+func (c *Cluster) letGo() { c.t.Helper(); must.Do(c.t, write(c.Path(Controller, "/project/go"), "")) }
 
 // TestRestart: slurmctld is stopped, and started again, while a job is in a phase: what has that phase started is killed, and
 // it is called again; after data_in with a teardown before, a minute later.
@@ -47,7 +49,7 @@ func TestRestart(t *testing.T) {
 			id := c.MustSubmit(Anna, staged)
 			c.untilPhase(id, phase)
 			c.StopController()
-			must(t, gone(c, Controller, "sh -c while")) // what the phase has started is dead when slurmctld has ended
+			must.Do(t, gone(c, Controller, "sh -c while")) // what the phase has started is dead when slurmctld has ended
 			c.letGo()
 			c.StartController()
 			c.UntilState(id, "COMPLETED")

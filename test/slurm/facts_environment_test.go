@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"datamove.dev/test/must"
 )
 
 // started is as whom and with what a hook was started.
@@ -83,7 +85,7 @@ func environment(t *testing.T, user string) {
 		c.untilPhase(id, last)
 	}
 	_, err := c.As(Ben, 1, "", "scontrol", "show", "bbstat")
-	must(t, err)
+	must.Do(t, err)
 	for _, name := range append(phases, "job_submit") {
 		x := c.started(name)
 		if x.UID != controllerID || x.Dir != "/" || x.Umask != "0022" {

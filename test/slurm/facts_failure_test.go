@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"datamove.dev/test/must"
 )
 
 // TestStageInFails: the job is held, with our text where people look for it; released, it stages again.
@@ -171,6 +173,6 @@ func TestInside(t *testing.T) {
 	if out, err := c.On(Controller, "timeout", "3", "scontrol", "show", "job", id); err == nil {
 		t.Errorf("slurmctld answers: %s", out)
 	}
-	must(t, write(c.Path(Controller, "/project/go"), ""))
+	must.Do(t, write(c.Path(Controller, "/project/go"), ""))
 	c.UntilState(id, "COMPLETED")
 }

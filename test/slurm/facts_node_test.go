@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 // TestSlowProlog: a Prolog that takes longer than BatchStartTimeout (10 s) does no harm: the job waits, and runs.
@@ -71,7 +73,7 @@ func TestNodeDies(t *testing.T) {
 	once := c.MustSubmit(Ben, script, "-wnode[1-2]", "--no-requeue")
 	c.untilPhase(again, "task-prolog node1")
 	c.untilPhase(once, "task-prolog node1")
-	must(t, write(c.Path(1, "/local_nvme/left"), "data"))
+	must.Do(t, write(c.Path(1, "/local_nvme/left"), "data"))
 	c.KillNode(1)
 	c.UntilState(once, "NODE_FAIL")
 	c.Until(again, "waits for its time", func(j Job) bool { return j.State == "PENDING" && j.Reason == "BeginTime" && j.Restarts == "1" })

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"datamove.dev/test/must"
 )
 
 // TestSubmit: what a user hears, when a job is refused and when not, and which directives Slurm takes for its own.
@@ -89,8 +91,8 @@ func TestJobSubmit(t *testing.T) {
 	c.do("job_process", `local s = io.open((...)) local f = io.open("/project/script", "w") f:write(s:read("*a")) f:close() s:close() return slurm.SUCCESS`)
 	const script = "#!/bin/sh\n#SBATCH -N1\necho \"$DATAMOVE_NEW\"\n"
 	submit := func(comment, script string) (id, said string, err error) {
-		must(t, os.WriteFile(c.Path(Controller, "/project/submit"), nil, 0o666))
-		must(t, os.Chmod(c.Path(Controller, "/project/submit"), 0o666))
+		must.Do(t, os.WriteFile(c.Path(Controller, "/project/submit"), nil, 0o666))
+		must.Do(t, os.Chmod(c.Path(Controller, "/project/submit"), 0o666))
 		return c.Submit(Anna, script, "--comment="+comment, "--export=ALL,FROM_USER=x y")
 	}
 	if _, said, err := submit("refuse", script); err == nil || said != "sbatch: error: over budget:\nsbatch: error: ask ops\nsbatch: error: Batch job submission failed: Unspecified error\n" {
@@ -113,27 +115,27 @@ func TestJobSubmit(t *testing.T) {
 	inOrder(t, c.phases(id), "setup", "data_in", "pre_run", "post_run", "data_out")
 
 	id, _, err = submit("both", "#!/bin/sh\n#DATAMOVE own\n")
-	must(t, err)
+	must.Do(t, err)
 	j, err := c.Job(id)
 	if want := "#!/bin/sh\n#DATAMOVE more\n#DATAMOVE own\n\x00"; err != nil || j.BurstBuffer != "#DATAMOVE more\n#DATAMOVE own" || c.read("script") != want {
 		t.Errorf("with one of its own: %q, %v; script %q", j.BurstBuffer, err, c.read("script"))
 	}
 
 	id, _, err = submit("script", script)
-	must(t, err)
+	must.Do(t, err)
 	c.UntilState(id, "COMPLETED")
 	if got := c.Output(Anna, id); got != "another\n" || c.read("script") != "#!/bin/sh\n#DATAMOVE by-script\necho another\n\x00" {
 		t.Errorf("another script: the job said %q, job_process read %q", got, c.read("script"))
 	}
 
 	id, _, err = submit("environment", script)
-	must(t, err)
+	must.Do(t, err)
 	c.UntilState(id, "COMPLETED")
 	if got := c.Output(Anna, id); got != "from submit\n" {
 		t.Errorf("environment: the job said %q", got)
 	}
 	id, _, err = submit("comment", script)
-	must(t, err)
+	must.Do(t, err)
 	if j, err := c.Job(id); err != nil || j.Comment != "another" || j.AdminComment != "for operators" {
 		t.Errorf("comment: %+v, %v", j, err)
 	}

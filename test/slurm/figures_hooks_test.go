@@ -13,6 +13,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
+	"datamove.dev/test/must"
 	"datamove.dev/test/patience"
 )
 
@@ -68,11 +69,11 @@ func (f *figures) prologs() {
 		all = append(all, d)
 	}
 	for _, d := range all {
-		must(f.t, d.Signal(syscall.SIGSTOP))
+		must.Do(f.t, d.Signal(syscall.SIGSTOP))
 	}
 	s = f.steadily("prolog", stopJob, max(1, runs/(f.o.Nodes*each)))
 	for _, d := range all {
-		must(f.t, d.Signal(syscall.SIGCONT))
+		must.Do(f.t, d.Signal(syscall.SIGCONT))
 	}
 	f.prolog(fmt.Sprintf("agents and coordinator are stopped (SIGSTOP), %d at any time on each node", each), s, false)
 	f.agentsReady(f.o.Nodes)
@@ -122,7 +123,7 @@ func (f *figures) begun(job int) {
 		_, err := os.Lstat(filepath.Join(dir, name))
 		errs = append(errs, err)
 	}
-	must(f.t, errors.Join(append(errs, os.RemoveAll(dir))...))
+	must.Do(f.t, errors.Join(append(errs, os.RemoveAll(dir))...))
 }
 
 // epilogs measures how long an epilog takes, by how many files the job has left.
@@ -153,7 +154,7 @@ func (f *figures) epilog(job, files int) time.Duration {
 	f.t.Helper()
 	f.alone("prolog", job)
 	dir := f.Path(1, fmt.Sprintf("/local_nvme/jobs/%d.%d", job, UID(Anna)))
-	must(f.t, fill(dir, files))
+	must.Do(f.t, fill(dir, files))
 	took := f.alone("epilog", job)
 	if _, err := os.Lstat(dir); err == nil {
 		f.t.Fatalf("the directory of job %d is there", job)
@@ -184,7 +185,7 @@ func (f *figures) item() string {
 	f.t.Helper()
 	trash := "/local_nvme/" + mover.TrashName
 	items, err := os.ReadDir(f.Path(1, trash))
-	must(f.t, err)
+	must.Do(f.t, err)
 	var names []string
 	for _, i := range items {
 		if strings.Contains(i.Name(), ".job-") {
@@ -202,7 +203,7 @@ func (f *figures) emptied() (began, ended time.Time) {
 	f.t.Helper()
 	item := f.Path(1, f.item())
 	full := f.inodes()
-	must(f.t, f.agents[1].Stop())
+	must.Do(f.t, f.agents[1].Stop())
 	f.startAgent(1)
 	patience.Until(f.t, "the trash is emptied", nil, func() bool {
 		if began.IsZero() && f.inodes() > full {
@@ -218,6 +219,6 @@ func (f *figures) emptied() (began, ended time.Time) {
 func (f *figures) inodes() uint64 {
 	f.t.Helper()
 	var st unix.Statfs_t
-	must(f.t, unix.Statfs(f.Path(1, "/local_nvme"), &st))
+	must.Do(f.t, unix.Statfs(f.Path(1, "/local_nvme"), &st))
 	return st.Ffree
 }

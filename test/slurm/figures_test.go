@@ -15,6 +15,7 @@ import (
 
 	"datamove.dev/bench/compare"
 	"datamove.dev/test/image"
+	"datamove.dev/test/must"
 )
 
 // figuresKey has the version that is measured; scaleKey how much of the full size, to try it: then nothing is written.
@@ -53,7 +54,7 @@ func TestFigures(t *testing.T) {
 	f.epilogs()
 	f.waits()
 	if f.scale == 1 {
-		must(t, os.WriteFile("../../bench/SLURM.md", []byte(f.text.String()), 0o644))
+		must.Do(t, os.WriteFile("../../bench/SLURM.md", []byte(f.text.String()), 0o644))
 	}
 }
 
@@ -85,7 +86,7 @@ func (f *figures) of(full, least int) int { return max(least, int(float64(full)*
 func (f *figures) said(n int, program ...string) string {
 	f.t.Helper()
 	out, err := f.On(n, program...)
-	must(f.t, err)
+	must.Do(f.t, err)
 	return out
 }
 
@@ -140,7 +141,7 @@ func (f *figures) taken(results <-chan result, runs int) (s sample) {
 		r := <-results
 		s, errs = append(s, r.took), append(errs, r.err)
 	}
-	must(f.t, errors.Join(errs...))
+	must.Do(f.t, errors.Join(errs...))
 	return s
 }
 
@@ -148,7 +149,7 @@ func (f *figures) taken(results <-chan result, runs int) (s sample) {
 func (f *figures) alone(name string, job int) time.Duration {
 	f.t.Helper()
 	r := f.timed(1, name, job)
-	must(f.t, r.err)
+	must.Do(f.t, r.err)
 	return r.took
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"datamove.dev/test/image"
+	"datamove.dev/test/must"
 )
 
 // eitherProlog is that of a site that has both: of a job with the comment rsync:SET it runs rsync, as sites do without us.
@@ -83,7 +84,7 @@ nodes see, and then a second job on the same nodes.
 		}
 		f.say(" |\n")
 		for node := 1; node <= n; node++ {
-			must(f.t, os.RemoveAll(f.Path(node, "/local_nvme/rsync")))
+			must.Do(f.t, os.RemoveAll(f.Path(node, "/local_nvme/rsync")))
 		}
 	}
 	f.say("\nA tier that all nodes see is not in it: the data would come there while the job is pending, and from there onto the nodes as from a store.\n")
@@ -129,7 +130,7 @@ func (f *figures) job(n, bytes int, script string, args ...string) (idle float64
 func (f *figures) number(text string) float64 {
 	f.t.Helper()
 	x, err := strconv.ParseFloat(text, 64)
-	must(f.t, err)
+	must.Do(f.t, err)
 	return x
 }
 
@@ -145,7 +146,7 @@ ip -n store address add `+storeAddress+`/24 dev eth0
 ip -n store link set eth0 up
 `)
 	etc := f.Path(Controller, "/etc")
-	must(f.t, errors.Join(write(etc+"/rsyncd.store", "use chroot = no\nuid = 0\ngid = 0\n[data]\npath = /opt/archive/store/data\n"), write(etc+"/datamove/none.yaml", "tiers: {}\n")))
+	must.Do(f.t, errors.Join(write(etc+"/rsyncd.store", "use chroot = no\nuid = 0\ngid = 0\n[data]\npath = /opt/archive/store/data\n"), write(etc+"/datamove/none.yaml", "tiers: {}\n")))
 	inStore := []string{"ip", "netns", "exec", "store"}
 	f.s3(storeAddress, inStore...)
 	f.Beside(Controller, "rsyncd", append(inStore, "rsync", "--daemon", "--no-detach", "--config=/etc/rsyncd.store", "--address="+storeAddress, "--log-file=/dev/null")...)
@@ -159,16 +160,16 @@ ip -n store link set eth0 up
 func (f *figures) set(name string, bytes int) {
 	f.t.Helper()
 	dir := f.Path(Controller, "/opt/archive/"+name)
-	must(f.t, os.Mkdir(dir, 0o755))
+	must.Do(f.t, os.Mkdir(dir, 0o755))
 	content := rand.NewChaCha8([32]byte([]byte(fmt.Sprintf("%32s", name))))
 	file := make([]byte, bytes/setFiles)
 	for i := range setFiles {
 		_, _ = content.Read(file) // never fails
-		must(f.t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("f%03d", i)), file, 0o644))
+		must.Do(f.t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("f%03d", i)), file, 0o644))
 	}
 	f.said(Controller, "env", "DATAMOVE_CONFIG=/etc/datamove/none.yaml", "AWS_ENDPOINT_URL_S3=http://"+storeAddress+":9000", "AWS_REGION=us-east-1", keyID, keySecret,
 		"datamove", "copy", "-q", "/opt/archive/"+name, "s3://data/"+name)
-	must(f.t, os.RemoveAll(dir))
+	must.Do(f.t, os.RemoveAll(dir))
 	if out, err := f.As(Anna, Controller, "", "datamove", "dataset", "add", name, "store:"+name); err != nil {
 		f.t.Fatalf("%v: %s", err, out)
 	}
@@ -193,6 +194,6 @@ func (f *figures) left() int64 {
 	var links []struct {
 		Stats64 struct{ RX struct{ Bytes int64 } }
 	}
-	must(f.t, json.Unmarshal([]byte(f.said(Controller, "ip", "-s", "-j", "link", "show", "dev", "to-store")), &links))
+	must.Do(f.t, json.Unmarshal([]byte(f.said(Controller, "ip", "-s", "-j", "link", "show", "dev", "to-store")), &links))
 	return links[0].Stats64.RX.Bytes
 }

@@ -15,6 +15,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"datamove.dev/test/must"
 )
 
 // machine is a process 1 with processes, mounts, a network and a name of its own.
@@ -183,7 +185,7 @@ func logFile(n int, name string) string { return filepath.Join("/rig/log", Machi
 // Beside starts a program on machine n: an agent, or a coordinator. It ends with the machine.
 func (c *Cluster) Beside(n int, name string, program ...string) *Daemon {
 	c.t.Helper()
-	must(c.t, c.daemon(n, name, program...))
+	must.Do(c.t, c.daemon(n, name, program...))
 	return c.machines[n].daemons[name]
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"datamove.dev/test/must"
 	"datamove.dev/test/seed"
 )
 
@@ -92,10 +93,10 @@ func (c *Cluster) clear() {
 	c.t.Helper()
 	for _, name := range []string{"said", "called", "submitted"} {
 		file := c.Path(Controller, "/project/"+name)
-		must(c.t, errors.Join(os.WriteFile(file, nil, 0o666), os.Chmod(file, 0o666)))
+		must.Do(c.t, errors.Join(os.WriteFile(file, nil, 0o666), os.Chmod(file, 0o666)))
 	}
 	do := c.Path(Controller, "/project/do")
-	must(c.t, errors.Join(os.RemoveAll(do), os.Mkdir(do, 0o755)))
+	must.Do(c.t, errors.Join(os.RemoveAll(do), os.Mkdir(do, 0o755)))
 	c.t.Cleanup(func() {
 		if c.t.Failed() {
 			c.t.Logf("recorded:\n%s\ncalled:\n%q", strings.Join(c.said(""), "\n"), c.calls(""))
@@ -107,15 +108,15 @@ func (c *Cluster) clear() {
 func (c *Cluster) do(name, text string) {
 	c.t.Helper()
 	file := c.Path(Controller, "/project/do/"+name)
-	must(c.t, os.WriteFile(file+"~", []byte(text), 0o644))
-	must(c.t, os.Rename(file+"~", file))
+	must.Do(c.t, os.WriteFile(file+"~", []byte(text), 0o644))
+	must.Do(c.t, os.Rename(file+"~", file))
 }
 
 // said are the recorded lines that begin with words; all, if with none.
 func (c *Cluster) said(words string) (lines []string) {
 	c.t.Helper()
 	text, err := os.ReadFile(c.Path(Controller, "/project/said"))
-	must(c.t, err)
+	must.Do(c.t, err)
 	for line := range strings.Lines(string(text)) {
 		if line = strings.TrimSuffix(line, "\n"); words == "" || strings.HasPrefix(line+" ", words+" ") {
 			lines = append(lines, line)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"datamove.dev/test/must"
 )
 
 // common is the site that tests share, one after the other: one Slurm of three nodes, which the first of them starts, and TestMain stops.
@@ -61,13 +63,13 @@ func (x *commonSite) start(t *testing.T) {
 	}
 	x.broken = true
 	dir, err := os.MkdirTemp("", "slurm")
-	must(t, err)
+	must.Do(t, err)
 	archive := filepath.Join(dir, "archive")
-	must(t, errors.Join(os.Chmod(dir, 0o755), os.Mkdir(archive, 0o755)))
+	must.Do(t, errors.Join(os.Chmod(dir, 0o755), os.Mkdir(archive, 0o755)))
 	programs := ours(t, "datamove", "datamoved")
-	must(t, os.CopyFS(filepath.Join(dir, "bin"), os.DirFS(programs)))
-	must(t, os.Rename(filepath.Join(dir, "bin/datamove"), filepath.Join(dir, "bin/datamove.real")))
-	must(t, os.WriteFile(filepath.Join(dir, "bin/datamove.stand-in"), []byte(standIn), 0o755))
+	must.Do(t, os.CopyFS(filepath.Join(dir, "bin"), os.DirFS(programs)))
+	must.Do(t, os.Rename(filepath.Join(dir, "bin/datamove"), filepath.Join(dir, "bin/datamove.real")))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "bin/datamove.stand-in"), []byte(standIn), 0o755))
 	o := commonConf.with(t, shippedFiles(t, nil), filepath.Join(dir, "bin"), archive).orDefault()
 	x.site, x.dir, x.ran = &site{&Cluster{t: t, o: o}, nil, map[int]*Daemon{}}, dir, map[string]bool{}
 	t.Cleanup(func() {
@@ -106,7 +108,7 @@ func (s *site) program(name string) {
 	s.t.Helper()
 	bin := filepath.Join(common.dir, "bin")
 	_ = os.Remove(bin + "/next") // there is none, mostly
-	must(s.t, errors.Join(os.Link(filepath.Join(bin, name), bin+"/next"), os.Rename(bin+"/next", bin+"/datamove")))
+	must.Do(s.t, errors.Join(os.Link(filepath.Join(bin, name), bin+"/next"), os.Rename(bin+"/next", bin+"/datamove")))
 }
 
 // standIn puts the stand-in in the place of datamove.
@@ -123,7 +125,7 @@ func (c *Cluster) swap(files fstest.MapFS) {
 		if strings.HasSuffix(name, ".lua") {
 			file := c.Path(Controller, "/etc/slurm/"+name)
 			next := time.Now().Add(time.Second)
-			must(c.t, errors.Join(os.WriteFile(file+"~", f.Data, 0o644), os.Chtimes(file+"~", next, next), os.Rename(file+"~", file)))
+			must.Do(c.t, errors.Join(os.WriteFile(file+"~", f.Data, 0o644), os.Chtimes(file+"~", next, next), os.Rename(file+"~", file)))
 		}
 	}
 }

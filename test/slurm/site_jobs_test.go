@@ -10,6 +10,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/hook/hostlist"
 )
 
@@ -51,7 +52,7 @@ env | grep ^DATAMOVE
 `, "-N2")
 	s.done(id, "COMPLETED")
 	j, err := s.Job(id)
-	must(t, err)
+	must.Do(t, err)
 	said := s.Output(Anna, id)
 	for _, line := range []string{"DATAMOVE_HOT=1", "DATAMOVE_IN_VISION=/local_nvme/jobs/" + id + ".5001/vision", "DATAMOVE_WARM_NOTES=/project/anna/notes", "DATAMOVE_DIR=/local_nvme/jobs/" + id + ".5001"} {
 		if !strings.Contains(said, line+"\n") {
@@ -59,7 +60,7 @@ env | grep ^DATAMOVE
 		}
 	}
 	nodes, err := hostlist.Nodes(j.Nodes)
-	must(t, err)
+	must.Do(t, err)
 	for _, n := range nodes {
 		at := "/project/anna/run-" + id + "/" + n
 		if got := s.read(at + "/bytes"); got != "2000000" {
@@ -115,7 +116,7 @@ while [ ! -e /project/go ]; do sleep 0.1; done
 	if got := s.tasks(ids[1]); slices.ContainsFunc(got, func(x string) bool { return strings.HasPrefix(x, "stage") }) {
 		t.Errorf("it was staged twice: %q", got)
 	}
-	must(t, os.WriteFile(s.Path(Controller, "/project/go"), nil, 0o644))
+	must.Do(t, os.WriteFile(s.Path(Controller, "/project/go"), nil, 0o644))
 	for _, id := range ids {
 		s.done(id, "COMPLETED")
 	}
@@ -211,9 +212,9 @@ func notThere(t *testing.T, s *site) {
 	if _, said, err := s.Submit(Anna, "#!/bin/sh\n#DATAMOVE stage-in=dataset:vision to=scrtch:vision\nhostname\n"); err == nil || !strings.Contains(said, "did you mean scratch?") {
 		t.Errorf("sbatch says %q, %v", said, err)
 	}
-	must(t, s.head.Signal(syscall.SIGSTOP))
+	must.Do(t, s.head.Signal(syscall.SIGSTOP))
 	id := s.MustSubmit(Anna, script)
-	must(t, s.head.Signal(syscall.SIGCONT))
+	must.Do(t, s.head.Signal(syscall.SIGCONT))
 	s.Until(id, "it is held, and says why", func(j Job) bool {
 		return j.State == "PENDING" && j.Priority == "0" && strings.Contains(j.Reason, "there_is_no_such_dataset")
 	})
@@ -439,7 +440,7 @@ func TestRestarts(t *testing.T) {
 	id := s.MustSubmit(Anna, "#!/bin/sh\n#DATAMOVE stage-in=dataset:deep to=scratch:deep required\ncat $DATAMOVE_IN_DEEP/* | wc -c\n")
 	s.Until(id, "it is staged", func(j Job) bool { return j.BurstBufferState == "staging-in" })
 	time.Sleep(2 * time.Second)
-	must(t, s.head.Kill())
+	must.Do(t, s.head.Kill())
 	s.KillController()
 	s.startHead()
 	s.StartController()

@@ -15,6 +15,7 @@ import (
 	"testing/fstest"
 
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 )
 
 // site is a cluster with datamove in it, as a site installs it: what lies in deploy/slurm, a coordinator beside slurmctld, and an agent on
@@ -51,9 +52,9 @@ leases: {lead: 5s}
 func ours(t *testing.T, names ...string) string {
 	t.Helper()
 	programs := t.TempDir()
-	must(t, os.Chmod(programs, 0o755))
+	must.Do(t, os.Chmod(programs, 0o755))
 	for _, name := range names {
-		must(t, rig.Install(filepath.Join(programs, name)))
+		must.Do(t, rig.Install(filepath.Join(programs, name)))
 	}
 	return programs
 }
@@ -70,7 +71,7 @@ func deployed(t *testing.T, o Options, change func(fstest.MapFS)) *site {
 // with adds what is ours: files for /etc/slurm, programs, and a directory that all see as /opt/archive.
 func (o Options) with(t *testing.T, files fs.FS, programs, archive string) Options {
 	t.Helper()
-	must(t, os.Chmod(archive, 0o777|os.ModeSticky))
+	must.Do(t, os.Chmod(archive, 0o777|os.ModeSticky))
 	o.Conf += "\nInclude slurm.conf.datamove\n"
 	o.Etc = append(o.Etc, files)
 	o.Binds = map[string]string{"/usr/local/bin": programs, "/opt/archive": archive}
@@ -82,22 +83,22 @@ func (s *site) install(conf string) {
 	s.t.Helper()
 	t := s.t
 	etc := s.Path(Controller, "/etc/datamove")
-	must(t, errors.Join(os.MkdirAll(etc, 0o755), write(etc+"/config.yaml", conf), os.MkdirAll(s.Path(Controller, "/var/lib/datamove/slurm"), 0o711),
+	must.Do(t, errors.Join(os.MkdirAll(etc, 0o755), write(etc+"/config.yaml", conf), os.MkdirAll(s.Path(Controller, "/var/lib/datamove/slurm"), 0o711),
 		os.Chmod(s.Path(Controller, "/var/lib/datamove"), 0o711), own(s.Path(Controller, "/var/lib/datamove/slurm"), UID(s.o.User)),
 		os.Chmod(s.Path(Controller, "/var/lib/datamove/slurm"), 0o700)))
 	for _, dir := range []string{"/project/cache", "/project/slow", "/opt/archive/tape"} {
-		must(t, errors.Join(os.MkdirAll(s.Path(Controller, dir), 0o777), os.Chmod(s.Path(Controller, dir), 0o777|os.ModeSticky)))
+		must.Do(t, errors.Join(os.MkdirAll(s.Path(Controller, dir), 0o777), os.Chmod(s.Path(Controller, dir), 0o777|os.ModeSticky)))
 	}
 	for _, user := range []string{Anna, Ben} {
 		dir := s.Path(Controller, "/project/"+user)
-		must(t, errors.Join(os.Mkdir(dir, 0o755), own(dir, UID(user))))
+		must.Do(t, errors.Join(os.Mkdir(dir, 0o755), own(dir, UID(user))))
 	}
 	s.startHead()
 	for n := 1; n <= s.o.Nodes; n++ {
 		var token struct{ Token string }
 		s.datamove(&token, "agent", "token", MachineName(n))
-		must(t, os.MkdirAll(s.Path(n, "/run/datamove"), 0o755))
-		must(t, os.WriteFile(s.Path(n, "/run/token"), []byte(token.Token), 0o600))
+		must.Do(t, os.MkdirAll(s.Path(n, "/run/datamove"), 0o755))
+		must.Do(t, os.WriteFile(s.Path(n, "/run/token"), []byte(token.Token), 0o600))
 		s.startAgent(n, "--token-file", "/run/token")
 	}
 	s.agentsReady(s.o.Nodes)
@@ -107,9 +108,9 @@ func (s *site) install(conf string) {
 func (s *site) signal(sig syscall.Signal) {
 	s.t.Helper()
 	for _, d := range s.agents {
-		must(s.t, d.Signal(sig))
+		must.Do(s.t, d.Signal(sig))
 	}
-	must(s.t, s.head.Signal(sig))
+	must.Do(s.t, s.head.Signal(sig))
 }
 
 // startHead starts the coordinator.
@@ -128,11 +129,11 @@ func (s *site) startAgent(n int, more ...string) {
 // again starts the coordinator and the agents anew, with a configuration.
 func (s *site) again(conf string) {
 	s.t.Helper()
-	must(s.t, write(s.Path(Controller, "/etc/datamove/config.yaml"), conf))
+	must.Do(s.t, write(s.Path(Controller, "/etc/datamove/config.yaml"), conf))
 	for _, d := range s.agents {
-		must(s.t, d.Stop())
+		must.Do(s.t, d.Stop())
 	}
-	must(s.t, s.head.Stop())
+	must.Do(s.t, s.head.Stop())
 	s.startHead()
 	for n := 1; n <= s.o.Nodes; n++ {
 		s.startAgent(n)
@@ -156,7 +157,7 @@ func (s *site) s3(address string, by ...string) {
 	if out, err := build.CombinedOutput(); err != nil {
 		s.t.Fatalf("%v: %s", err, out)
 	}
-	must(s.t, errors.Join(os.MkdirAll(s.Path(Controller, "/etc/datamove"), 0o755), os.WriteFile(s.Path(Controller, "/etc/datamove/store.env"), []byte(keyID+"\n"+keySecret+"\n"), 0o600), os.Mkdir(s.Path(Controller, "/opt/archive/store"), 0o755)))
+	must.Do(s.t, errors.Join(os.MkdirAll(s.Path(Controller, "/etc/datamove"), 0o755), os.WriteFile(s.Path(Controller, "/etc/datamove/store.env"), []byte(keyID+"\n"+keySecret+"\n"), 0o600), os.Mkdir(s.Path(Controller, "/opt/archive/store"), 0o755)))
 	s.Beside(Controller, "store", append(by, "/opt/archive/s3dev", "--listen", address+":9000", "--dir", "/opt/archive/store", "--buckets", "data")...)
 	s.Eventually("the store is ready", func() error {
 		if log := s.Log(Controller, "store"); !strings.Contains(log, "ready\n") {
@@ -197,7 +198,7 @@ func (s *site) ask(into any, args ...string) error {
 
 func (s *site) datamove(into any, args ...string) {
 	s.t.Helper()
-	must(s.t, s.ask(into, args...))
+	must.Do(s.t, s.ask(into, args...))
 }
 
 // dataset makes files of somebody below a directory that all see, and adds them as a dataset.
@@ -212,11 +213,11 @@ func (s *site) dataset(user, name, location, dir string, files, size int) {
 func (s *site) files(user, dir string, files, size int) {
 	s.t.Helper()
 	at := s.Path(Controller, dir)
-	must(s.t, os.MkdirAll(at, 0o755))
+	must.Do(s.t, os.MkdirAll(at, 0o755))
 	for i := range files {
-		must(s.t, os.WriteFile(filepath.Join(at, fmt.Sprintf("f%03d", i)), []byte(strings.Repeat(string(rune('a'+i%26)), size)), 0o644))
+		must.Do(s.t, os.WriteFile(filepath.Join(at, fmt.Sprintf("f%03d", i)), []byte(strings.Repeat(string(rune('a'+i%26)), size)), 0o644))
 	}
-	must(s.t, filepath.WalkDir(at, func(name string, _ fs.DirEntry, err error) error { return errors.Join(err, own(name, UID(user))) }))
+	must.Do(s.t, filepath.WalkDir(at, func(name string, _ fs.DirEntry, err error) error { return errors.Join(err, own(name, UID(user))) }))
 }
 
 // tasks are those of a job, as KIND STATE SOURCE.

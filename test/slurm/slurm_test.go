@@ -15,6 +15,7 @@ import (
 	"datamove.dev/cmd/datamove/cli"
 	"datamove.dev/cmd/datamoved/daemon"
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 	"datamove.dev/test/patience"
 )
 
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 func TestJob(t *testing.T) {
 	soak(t)
 	programs := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(programs, "agent"), []byte("#!/bin/sh\nhostname >/run/agent; exec sleep 600\n"), 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(programs, "agent"), []byte("#!/bin/sh\nhostname >/run/agent; exec sleep 600\n"), 0o755))
 	c := Start(t, Options{Conf: "Include site.conf\n", Etc: []fs.FS{fstest.MapFS{"site.conf": {Data: []byte("MaxJobCount=77\n")}}}, Binds: map[string]string{"/opt/site/bin": programs}})
 	if out := c.Scontrol("show", "config"); !strings.Contains(out, "= 77\n") {
 		t.Errorf("what lies beside slurm.conf was not included: %s", out)
@@ -42,24 +43,20 @@ func TestJob(t *testing.T) {
 		if line := MachineName(n) + " anna anna vision " + MachineName(n) + "\n"; !strings.Contains(said, line) {
 			t.Errorf("it said %q, and not %q", said, line)
 		}
-		must(t, os.WriteFile(c.Path(n, "/local_nvme/mine"), []byte(MachineName(n)), 0o644))
+		must.Do(t, os.WriteFile(c.Path(n, "/local_nvme/mine"), []byte(MachineName(n)), 0o644))
 	}
 	for n := 1; n <= 4; n++ {
 		if out, err := c.On(n, "cat", "/local_nvme/mine"); err != nil || out != MachineName(n) {
 			t.Errorf("the disk of node %d has %q, %v", n, out, err)
 		}
 	}
-	if err := allIdle(c.Nodes()); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, allIdle(c.Nodes()))
 	for _, end := range []func(*Daemon) error{(*Daemon).Stop, (*Daemon).Kill} {
 		agent := c.Beside(3, "agent", "/opt/site/bin/agent")
 		c.Eventually("it is on node3", func() error { _, err := c.On(3, "grep", "node3", "/run/agent"); return err })
-		must(t, end(agent))
-		if err := gone(c, 3, "sleep 600"); err != nil {
-			t.Error(err)
-		}
-		must(t, os.Remove(c.Path(3, "/run/agent")))
+		must.Do(t, end(agent))
+		must.Tell(t, gone(c, 3, "sleep 600"))
+		must.Do(t, os.Remove(c.Path(3, "/run/agent")))
 	}
 }
 
@@ -70,7 +67,7 @@ func TestNothingStays(t *testing.T) {
 	cmd.Env = append(os.Environ(), staysOn+"="+filepath.Join(t.TempDir(), "pids"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p, err := begin(cmd)
-	must(t, err)
+	must.Do(t, err)
 	defer p.kill()
 	file := strings.TrimPrefix(cmd.Env[len(cmd.Env)-1], staysOn+"=")
 	pids := ""
@@ -101,17 +98,17 @@ func TestStaysOn(t *testing.T) {
 	c.UntilState(id, "RUNNING")
 	var pids []string
 	all, err := filepath.Glob("/proc/[0-9]*")
-	must(t, err)
+	must.Do(t, err)
 	for _, dir := range all {
 		for _, m := range c.machines {
 			ours, err := os.Readlink("/proc/" + m.pid() + "/ns/pid")
-			must(t, err)
+			must.Do(t, err)
 			if its, err := os.Readlink(dir + "/ns/pid"); err == nil && its == ours {
 				pids = append(pids, filepath.Base(dir))
 			}
 		}
 	}
-	must(t, os.WriteFile(file+"~", []byte(strings.Join(pids, "\n")), 0o600))
-	must(t, os.Rename(file+"~", file))
+	must.Do(t, os.WriteFile(file+"~", []byte(strings.Join(pids, "\n")), 0o600))
+	must.Do(t, os.Rename(file+"~", file))
 	select {}
 }

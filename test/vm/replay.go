@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"datamove.dev/test/must"
 	"datamove.dev/test/vm/wire"
 )
 
@@ -26,9 +27,7 @@ func Replay(t *testing.T, o Outcome, expected map[string]string) {
 		t.Errorf("the test binary was not run to its end")
 	}
 	root, err := verdicts(o.Stdout)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r := replay{expected, map[string]bool{}}
 	r.children(t, root)
 	for name := range expected {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 // A small kernel: b needs c and then d, tries an alias that two modules have, and one
@@ -21,9 +23,7 @@ var depmod = map[string]string{
 func kernelDir(t *testing.T) string {
 	dir := t.TempDir()
 	for name, text := range depmod {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	return dir
 }
@@ -42,9 +42,7 @@ func TestLoadOrder(t *testing.T) {
 		{[]string{"a-one", "b"}, "d.ko.xz c.ko fast.ko? slow.ko? b.ko a-one.ko"},
 	} {
 		got, err := loadOrder(dir, row.names)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var files []string
 		for _, m := range got {
 			name := filepath.Base(m.file)
@@ -90,21 +88,15 @@ func TestArchive(t *testing.T) {
 	}
 	name := filepath.Join(t.TempDir(), "archive")
 	a, err := newArchive(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	a.links()
 	a.text("/a/b/odd", "five!", 0o640)
 	a.text("a/b/odd", "again", 0o640)
 	a.copy("/init", os.Args[0], 0o755)
 	a.text("/empty", "", 0o600)
-	if err := a.close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.close())
 	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	dir := t.TempDir()
 	cmd := exec.Command("cpio", "--extract", "--quiet", "--no-absolute-filenames")
@@ -117,9 +109,7 @@ func TestArchive(t *testing.T) {
 		names = append(names, strings.TrimPrefix(path, dir))
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got, want := strings.Join(names, " "), " /a /a/b /a/b/odd /bin /empty /init /lib /lib64 /sbin /usr /usr/bin /usr/lib /usr/lib64 /usr/sbin"; got != want {
 		t.Errorf("it has\n\t%s, want\n\t%s", got, want)
 	}
@@ -139,9 +129,7 @@ func TestArchive(t *testing.T) {
 func read(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return string(text)
 }
 
@@ -153,9 +141,7 @@ func TestVerdicts(t *testing.T) {
 		mark + "--- SKIP: TestA/low (0.00s)\n" + mark + "--- PASS: TestA (0.00s)\n" +
 		mark + "=== RUN   TestB\n    b_test.go:1: wrong\n" + mark + "--- FAIL: TestB (0.00s)\n" +
 		mark + "=== RUN   TestC\npanic: gone\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for name, want := range map[string]string{"TestA": "pass", "TestA/low": "skip", "TestB": "fail", "TestC": ""} {
 		if got := root.at(name); got.action != want || got.name != name {
 			t.Errorf("%s: %q is %q, want %q", name, got.name, got.action, want)

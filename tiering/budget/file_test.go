@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/budget/price"
 )
 
@@ -29,14 +30,10 @@ func written(t *testing.T, n int) (dir string, text []byte) {
 	dir = t.TempDir()
 	f := opened(t, dir)
 	for i := range n {
-		if err := f.Append(t.Context(), int64(i), entry(i)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.Append(t.Context(), int64(i), entry(i)))
 	}
 	text, err := os.ReadFile(filepath.Join(dir, FileName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return dir, text
 }
 
@@ -59,9 +56,7 @@ func TestCut(t *testing.T) {
 	for cut := range bytes.LastIndexByte(text[:len(text)-1], '\n') + 2 {
 		dir := t.TempDir()
 		path := filepath.Join(dir, FileName)
-		if err := os.WriteFile(path, text[:cut], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, text[:cut], 0o600))
 		f := opened(t, dir)
 		f.datasync = func(*os.File) error { return nil }
 		want := bytes.Count(text[:cut], []byte("\n"))
@@ -92,13 +87,9 @@ func TestDamaged(t *testing.T) {
 		for _, flip := range []byte{0x01, 0x80} {
 			bad := bytes.Clone(text)
 			bad[i] ^= flip
-			if err := os.WriteFile(path, bad, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, bad, 0o600))
 			f, err := Open(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			n, err := kept(t, f)
 			if !errors.Is(err, mover.ErrCorrupt) || n != line-1 || !strings.Contains(err.Error(), fmt.Sprintf("line %d ", line)) {
 				t.Fatalf("byte %d of line %d: %d entries, %v", i, line, n, err)
@@ -122,9 +113,7 @@ func TestLinesMoved(t *testing.T) {
 		"the first is missing": {l[1], l[2], l[3]}, "one is missing": {l[0], l[2], l[3]}, "twice": {l[0], l[0], l[1]}, "another order": {l[0], l[2], l[1], l[3]}, "an empty one": {l[0], []byte("\n"), l[1]},
 		"another's": {l[0], []byte(`{"time":"2026-11-20T12:00:00Z","kind":"adjust","team":"vision","amount":"-1000.000000","key":"k"}` + "\n"), l[1]},
 	} {
-		if err := os.WriteFile(filepath.Join(dir, FileName), bytes.Join(lines, nil), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, FileName), bytes.Join(lines, nil), 0o600))
 		if _, err := New(t.Context(), opened(t, dir), nil, Options{}); !errors.Is(err, mover.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -150,9 +139,7 @@ func TestZeros(t *testing.T) {
 	} {
 		bad := append(bytes.Clone(text), make([]byte, row.tail)...)
 		clear(bad[row.from:row.to])
-		if err := os.WriteFile(path, bad, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, bad, 0o600))
 		f := opened(t, dir)
 		n, err := kept(t, f)
 		if n != row.entries || !errors.Is(err, row.err) {
@@ -192,9 +179,7 @@ func TestDiskFails(t *testing.T) {
 	f := opened(t, dir)
 	for _, row := range []struct{ disk, want error }{{unix.EIO, unix.EIO}, {nil, nil}, {unix.ENOSPC, mover.ErrTransient}, {nil, nil}} {
 		before, err := kept(t, f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		f.datasync = func(*os.File) error { return row.disk }
 		if err := f.Append(t.Context(), int64(before), entry(before)); !errors.Is(err, row.want) || errors.Is(err, mover.ErrRefused) {
 			t.Errorf("%v becomes %v", row.disk, err)
@@ -216,9 +201,7 @@ func TestTakenAway(t *testing.T) {
 	} {
 		dir, _ := written(t, 2)
 		l := ledger(t, dir, Account{Team: "vision", Cap: price.Dollar})
-		if err := touch(filepath.Join(dir, FileName)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, touch(filepath.Join(dir, FileName)))
 		if _, err := l.Reserve(t.Context(), Request{Team: "vision", Burst: "b", Key: "k"}); !errors.Is(err, mover.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -236,21 +219,15 @@ func TestModes(t *testing.T) {
 	if st, err := os.Stat(dir); err != nil || st.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", st.Mode(), err)
 	}
-	if err := os.Chmod(path, 0o620); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(path, 0o620))
 	if _, err := Open(dir); !errors.Is(err, mover.ErrPermission) {
 		t.Error(err)
 	}
-	if err := errors.Join(os.Remove(path), os.Symlink("/dev/null", path)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Remove(path), os.Symlink("/dev/null", path)))
 	if _, err := Open(dir); !errors.Is(err, unix.ELOOP) {
 		t.Error(err)
 	}
-	if err := errors.Join(os.Remove(path), unix.Mkfifo(path, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Remove(path), unix.Mkfifo(path, 0o600)))
 	if _, err := Open(dir); !errors.Is(err, mover.ErrUsage) {
 		t.Error(err)
 	}
@@ -261,9 +238,7 @@ func TestWaitsForTheLock(t *testing.T) {
 	dir, _ := written(t, 1)
 	synctest.Test(t, func(t *testing.T) {
 		other := opened(t, dir)
-		if err := other.lock(t.Context(), unix.F_WRLCK); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, other.lock(t.Context(), unix.F_WRLCK))
 		f := opened(t, dir)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -277,9 +252,7 @@ func TestWaitsForTheLock(t *testing.T) {
 		go func() { done <- f.Append(t.Context(), 1, entry(1)) }()
 		time.Sleep(time.Hour)
 		other.unlock()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, <-done)
 	})
 }
 
@@ -287,9 +260,7 @@ func TestWaitsForTheLock(t *testing.T) {
 func FuzzLine(f *testing.F) {
 	for n := range 3 {
 		line, _, err := appendLine(nil, first, entry(n))
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, err)
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/budget/price"
 )
 
@@ -30,9 +31,7 @@ func sit(t *testing.T, accounts ...Account) *desk {
 func (d *desk) reopen(accounts ...Account) {
 	d.t.Helper()
 	l, err := New(d.t.Context(), opened(d.t, d.dir), accounts, Options{Now: func() time.Time { return d.now }})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.Do(d.t, err)
 	d.Ledger = l
 }
 
@@ -45,9 +44,7 @@ func (d *desk) ask(burst string, dollars int64) Request {
 // done is what must go well.
 func (d *desk) done(out Outcome, err error) Outcome {
 	d.t.Helper()
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.Do(d.t, err)
 	return out
 }
 
@@ -83,9 +80,7 @@ func TestLifeOfABurst(t *testing.T) {
 	refused(t, err, mover.ErrRefused, "reserve $500.00 for burst b2 of team vision", "spent $0.00 and reserved $600.00 of the cap of $1,000.00 (2026-11), $400.00 free", "ask storage-ops@site to raise the cap")
 	d.stands("2026-11", 0, 600, 400)
 
-	if err := d.Allow(ctx, "vision", "b1", 600*price.Dollar); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, d.Allow(ctx, "vision", "b1", 600*price.Dollar))
 	refused(t, d.Allow(ctx, "vision", "b1", 600*price.Dollar+1), mover.ErrRefused, "$600.00 was reserved for it, $0.000001 is beyond", "reserve more, or ask")
 	refused(t, d.Allow(ctx, "vision", "b2", 1), mover.ErrRefused, "spend $0.000001 for burst b2")
 
@@ -129,9 +124,7 @@ func TestChargeBeyond(t *testing.T) {
 	d.stands("2026-11", 50, 0, 50)
 	refused(t, d.Allow(ctx, "vision", "b1", 1), mover.ErrRefused)
 	d.done(d.Reserve(ctx, d.ask("b1", 20)))
-	if err := d.Allow(ctx, "vision", "b1", 20*price.Dollar); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, d.Allow(ctx, "vision", "b1", 20*price.Dollar))
 	_, err = d.Charge(ctx, d.ask("b1", 90))
 	refused(t, err, mover.ErrRefused, "ask whoever owns the budget")
 	d.stands("2026-11", 140, 0, -40)
@@ -162,9 +155,7 @@ func TestLoweredCap(t *testing.T) {
 	d.stands("2026-11", 20, 40, -10)
 	_, err = d.Reserve(ctx, d.ask("b2", 1))
 	refused(t, err, mover.ErrRefused, "$0.00 free")
-	if err := d.Allow(ctx, "vision", "b1", 30*price.Dollar); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, d.Allow(ctx, "vision", "b1", 30*price.Dollar))
 	refused(t, d.Allow(ctx, "vision", "b1", 31*price.Dollar), mover.ErrRefused)
 	if warnings, err = d.SetAccounts(ctx, []Account{{Team: "vision", Cap: 50 * price.Dollar}}); err != nil || len(warnings) != 0 {
 		t.Errorf("%v, %v: it was said before", warnings, err)

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 	_ "datamove.dev/test/seed" // of rapid
 	"datamove.dev/tiering/budget/price"
 )
@@ -121,9 +122,7 @@ func (w *world) open() {
 			_ = w.files[i].Close()
 		}
 		f, err := Open(w.dir)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, err)
 		f.datasync = func(*os.File) error { return nil } // of what is killed and not cut off from power nothing is lost
 		w.files[i] = f
 		if w.ledgers[i], err = New(w.t.Context(), f, w.accounts(), Options{Now: func() time.Time { return w.now }}); err != nil {

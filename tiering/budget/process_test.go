@@ -12,6 +12,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/budget/price"
 )
 
@@ -67,13 +68,13 @@ func reserved(t testing.TB, dir string, least, most int) {
 func TestKillInside(t *testing.T) {
 	const dollars = 6
 	dir := filepath.Join(t.TempDir(), "ledger")
-	must(t, os.Mkdir(dir, 0o700))
+	must.Do(t, os.Mkdir(dir, 0o700))
 	kill.Prefixes(t, "reserve", fmt.Sprintf("a:%d:%s", dollars, dir), dir, func(t testing.TB, left string, said []string) {
 		told := min(len(said), dollars) // "full" is the last line
 		reserved(t, left, told, told+1)
 		l := ledger(t, left, Account{Team: "vision", Cap: 1_000_000 * price.Dollar})
 		_, err := l.Reserve(t.Context(), Request{Team: "vision", Burst: "b", Amount: price.Dollar, Key: "next"})
-		must(t, err)
+		must.Do(t, err)
 		reserved(t, left, told+1, told+2)
 	})
 }
@@ -92,7 +93,7 @@ func TestRace(t *testing.T) {
 		}
 	}
 	for _, p := range processes {
-		must(t, p.Wait())
+		must.Do(t, p.Wait())
 	}
 	if got["a"]+got["b"] != 60 || got["full"] != 2 {
 		t.Errorf("%v", got)
@@ -170,29 +171,18 @@ func TestStreamsStop(t *testing.T) {
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // ledger opens one for a test.
 func ledger(t testing.TB, dir string, accounts ...Account) *Ledger {
 	t.Helper()
 	l, err := New(t.Context(), opened(t, dir), accounts, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return l
 }
 
 func opened(t testing.TB, dir string) *File {
 	t.Helper()
 	f, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() {
 		if err := f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 			t.Error(err)

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 	_ "datamove.dev/test/seed" // of rapid
 	"datamove.dev/tiering/budget/price"
 )
@@ -20,13 +21,9 @@ import (
 // TestAdmit is the specification of the usual rules, and of each field of a rule.
 func TestAdmit(t *testing.T) {
 	usual, err := ReadAdmission("usual", []byte(DefaultAdmission))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	strict, err := ReadAdmission("strict", []byte("kind: BurstAdmission\nrules:\n  - {name: big, jobs: [training, tuning], dataAtLeast: 1TB, teams: [vision, speech], priorities: normal}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	const TB = 1_000_000_000_000
 	for _, test := range []struct {
 		what  string
@@ -160,9 +157,7 @@ rates:
 func book(t *testing.T) *price.Book {
 	t.Helper()
 	b, err := price.Read("round.yaml", []byte(round))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return b
 }
 
@@ -181,9 +176,7 @@ func TestEstimate(t *testing.T) {
 	}}
 	sizes := []Measured{{Files: 1000, Bytes: 200 * GiB, There: 100 * GiB, Kept: 400}, {Files: 24, Bytes: 24 * GiB}}
 	e, err := b.Estimate(sizes, book(t), nil, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	// 124 GiB are sent, of 624 files; 224 GiB are there then, of 1,024. At 102.4 seconds of each 10 GiB: 124 GiB take 1,269.76 s.
 	near := func(what string, got, want float64) {
 		t.Helper()

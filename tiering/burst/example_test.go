@@ -4,14 +4,14 @@ import (
 	"os"
 	"reflect"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 // TestExamples: the examples that come with the program are read, and the admission among them is the usual one.
 func TestExamples(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/examples/burst/llama-ft.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	all, err := Read("llama-ft.yaml", text)
 	if err != nil || len(all) != 1 || all[0].Spec.Cap == 0 {
 		t.Errorf("%v, %v", all, err)
@@ -20,9 +20,7 @@ func TestExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	example, err := ReadAdmission("admission.yaml", text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	usual, err := ReadAdmission("usual", []byte(DefaultAdmission))
 	if err != nil || len(usual.Rules) != len(example.Rules) {
 		t.Fatalf("%+v, %v", example.Rules, err)

@@ -12,6 +12,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/declare"
+	"datamove.dev/test/must"
 )
 
 // whole has every field that there is. A line is a field, so that a test may change one.
@@ -77,9 +78,7 @@ func bare(b *Burst) Burst {
 func read(t *testing.T, text string) *Burst {
 	t.Helper()
 	all, err := Read("b.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return all[0]
 }
 
@@ -247,9 +246,7 @@ func TestRecord(t *testing.T) {
 		}
 	}
 	text, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	again := &Record{}
 	if err := json.Unmarshal(text, again); err != nil || !reflect.DeepEqual(again, r) {
 		t.Errorf("%v: %+v\nand not %+v", err, again, r)

@@ -15,6 +15,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/trash"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/stage"
 )
 
@@ -63,8 +64,8 @@ func site(t *testing.T) (*Site, *ledger, Job) {
 	dir := t.TempDir()
 	l := &ledger{}
 	s := &Site{Tier: "scratch", Scratch: filepath.Join(dir, "nvme"), State: filepath.Join(dir, "run"), Mover: l, Patience: 50 * time.Millisecond}
-	must(t, os.MkdirAll(filepath.Join(s.Scratch, ".datasets/imagenet/1234"), 0o755))
-	must(t, os.WriteFile(filepath.Join(s.Scratch, ".datasets/imagenet/1234/file"), []byte("data"), 0o644))
+	must.Do(t, os.MkdirAll(filepath.Join(s.Scratch, ".datasets/imagenet/1234"), 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(s.Scratch, ".datasets/imagenet/1234/file"), []byte("data"), 0o644))
 	j := Job{ID: 7, UID: 65534, GID: 65534}
 	if os.Geteuid() != 0 {
 		j.UID, j.GID = uint32(os.Geteuid()), uint32(os.Getegid())
@@ -119,7 +120,7 @@ func TestProlog(t *testing.T) {
 	l.held[3].Owner = 4242 // who is neither root nor of the job
 	for range 2 {          // the second time finds what the first one did
 		out, err := s.Prolog(t.Context(), j)
-		must(t, err)
+		must.Do(t, err)
 		if len(out.Links) != 2 || len(out.Notes) > 0 {
 			t.Fatalf("%+v", out)
 		}
@@ -129,7 +130,7 @@ func TestProlog(t *testing.T) {
 			}
 		}
 		var st unix.Stat_t
-		must(t, unix.Stat(out.Dir, &st))
+		must.Do(t, unix.Stat(out.Dir, &st))
 		if st.Uid != j.UID || st.Gid != j.GID || st.Mode&0o7777 != 0o700 {
 			t.Errorf("it belongs to %d:%d, %04o", st.Uid, st.Gid, st.Mode)
 		}
@@ -144,13 +145,13 @@ func TestDegraded(t *testing.T) {
 		s, _, j := site(t)
 		s.Mover = l
 		out, err := s.Prolog(t.Context(), j)
-		must(t, err)
+		must.Do(t, err)
 		if info, err := os.Stat(out.Dir); err != nil || !info.IsDir() || len(out.Notes) != 1 {
 			t.Errorf("%+v, %v", out, err)
 		}
-		must(t, os.WriteFile(filepath.Join(out.Dir, "result"), []byte("worth something"), 0o644))
+		must.Do(t, os.WriteFile(filepath.Join(out.Dir, "result"), []byte("worth something"), 0o644))
 		out, err = s.Epilog(t.Context(), j)
-		must(t, err)
+		must.Do(t, err)
 		if _, err := os.Stat(filepath.Join(out.Dir, "result")); err != nil || len(out.Notes) != 1 {
 			t.Errorf("what may have to leave is gone: %+v, %v", out, err)
 		}
@@ -161,11 +162,11 @@ func TestEpilog(t *testing.T) {
 	s, l, j := site(t)
 	l.hold(s, j.Holder("imagenet"))
 	out, err := s.Prolog(t.Context(), j)
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(out.Dir, "result"), nil, 0o644))
+	must.Do(t, err)
+	must.Do(t, os.WriteFile(filepath.Join(out.Dir, "result"), nil, 0o644))
 	for range 2 {
 		again, err := s.Epilog(t.Context(), j)
-		must(t, err)
+		must.Do(t, err)
 		if len(again.Notes) > 0 {
 			t.Errorf("%+v", again)
 		}
@@ -189,10 +190,10 @@ func TestCopies(t *testing.T) {
 	s, l, j := site(t)
 	l.moves = []Move{{Name: "whole", State: Moved}, {Name: "half"}, {Name: "given", State: Given}, {Out: true, Name: "out"}}
 	out, err := s.Prolog(t.Context(), j)
-	must(t, err)
+	must.Do(t, err)
 	var environ []string
 	for _, name := range []string{"whole", "half"} {
-		must(t, os.Mkdir(filepath.Join(out.Dir, name), 0o755))
+		must.Do(t, os.Mkdir(filepath.Join(out.Dir, name), 0o755))
 		environ = append(environ, VarIn+strings.ToUpper(name)+"="+filepath.Join(out.Dir, name), VarWarm+strings.ToUpper(name)+"=/lustre/"+name)
 	}
 	want := []string{"export DATAMOVE_DIR=" + out.Dir, "export DATAMOVE_IN_HALF=/lustre/half", "export DATAMOVE_IN_WHOLE=" + filepath.Join(out.Dir, "whole"), "export DATAMOVE_HOT=0"}
@@ -207,24 +208,24 @@ func TestCopies(t *testing.T) {
 func TestLeaving(t *testing.T) {
 	s, l, j := site(t)
 	first, err := s.Prolog(t.Context(), j)
-	must(t, err)
+	must.Do(t, err)
 	l.moves = []Move{{Out: true, State: Moved}, {Out: true}}
 	out, err := s.Epilog(t.Context(), j)
-	must(t, err)
+	must.Do(t, err)
 	if out.Dir != first.Dir {
 		t.Errorf("%+v", out)
 	}
 	r, err := s.recall(j)
-	must(t, err)
+	must.Do(t, err)
 	r.Seen = true
-	must(t, s.write(j, r))
+	must.Do(t, s.write(j, r))
 	later := time.Now().Add(2 * Grace)
-	must(t, s.Reconcile(t.Context(), nil, later))
+	must.Do(t, s.Reconcile(t.Context(), nil, later))
 	if _, err := os.Stat(out.Dir); err != nil {
 		t.Errorf("it is gone: %v", err)
 	}
 	l.moves = []Move{{Out: true, State: Moved}, {Out: true, State: Given}, {Name: "in"}}
-	must(t, s.Reconcile(t.Context(), nil, later))
+	must.Do(t, s.Reconcile(t.Context(), nil, later))
 	if _, err := os.Stat(out.Dir); !errors.Is(err, mover.ErrNotExist) {
 		t.Errorf("it is there still: %v", err)
 	}
@@ -238,7 +239,7 @@ func TestForeign(t *testing.T) {
 		t.Skip("needs root: others own what is in the way")
 	}
 	outside := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(outside, "precious"), nil, 0o644))
+	must.Do(t, os.WriteFile(filepath.Join(outside, "precious"), nil, 0o644))
 	for _, row := range []struct {
 		what string
 		put  func(at string) error
@@ -251,17 +252,17 @@ func TestForeign(t *testing.T) {
 	} {
 		s, l, j := site(t)
 		l.hold(s, j.Holder("imagenet"))
-		must(t, os.MkdirAll(filepath.Join(s.Scratch, Jobs), 0o711))
-		must(t, row.put(filepath.Join(s.Scratch, Jobs, j.Dir())))
+		must.Do(t, os.MkdirAll(filepath.Join(s.Scratch, Jobs), 0o711))
+		must.Do(t, row.put(filepath.Join(s.Scratch, Jobs, j.Dir())))
 		out, err := s.Prolog(t.Context(), j)
-		must(t, err)
+		must.Do(t, err)
 		var st unix.Stat_t
-		must(t, unix.Lstat(out.Dir, &st))
+		must.Do(t, unix.Lstat(out.Dir, &st))
 		if st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Uid != j.UID || len(out.Notes) > 0 || len(out.Links) != 1 {
 			t.Errorf("%s: %+v, %+v", row.what, st, out)
 		}
 		left, err := os.ReadDir(outside)
-		must(t, err)
+		must.Do(t, err)
 		if len(left) != 1 {
 			t.Errorf("%s: something was made outside: %v", row.what, left)
 		}
@@ -273,10 +274,10 @@ func TestForeign(t *testing.T) {
 //safety:6 with TestForeign
 func TestJobsOfOthers(t *testing.T) {
 	s, _, j := site(t)
-	must(t, os.Mkdir(filepath.Join(s.Scratch, Jobs), 0o777))
-	must(t, os.Chmod(filepath.Join(s.Scratch, Jobs), 0o777))
+	must.Do(t, os.Mkdir(filepath.Join(s.Scratch, Jobs), 0o777))
+	must.Do(t, os.Chmod(filepath.Join(s.Scratch, Jobs), 0o777))
 	out, err := s.Prolog(t.Context(), j)
-	must(t, err)
+	must.Do(t, err)
 	if out.Dir != "" || len(out.Notes) != 1 || !strings.Contains(out.Notes[0], "remove it") {
 		t.Errorf("%+v", out)
 	}
@@ -292,11 +293,11 @@ func TestHostileLinks(t *testing.T) {
 		l.hold(s, j.Holder(name))
 	}
 	out, err := s.Prolog(t.Context(), j)
-	must(t, err)
-	must(t, os.RemoveAll(filepath.Join(out.Dir, "out")))
-	must(t, os.Symlink(outside, filepath.Join(out.Dir, "out")))
+	must.Do(t, err)
+	must.Do(t, os.RemoveAll(filepath.Join(out.Dir, "out")))
+	must.Do(t, os.Symlink(outside, filepath.Join(out.Dir, "out")))
 	out, err = s.Prolog(t.Context(), j)
-	must(t, err)
+	must.Do(t, err)
 	if len(out.Links) > 0 || len(out.Notes) != 8 {
 		t.Errorf("%+v", out)
 	}
@@ -341,7 +342,7 @@ func TestReadOnly(t *testing.T) {
 	if err := unix.Mount("tmpfs", s.Scratch, "tmpfs", unix.MS_RDONLY, "size=1m"); err != nil {
 		t.Skipf("can not mount: %v", err)
 	}
-	defer func() { must(t, unix.Unmount(s.Scratch, 0)) }()
+	defer func() { must.Do(t, unix.Unmount(s.Scratch, 0)) }()
 	_, err := s.Prolog(t.Context(), j)
 	if f := new(Fault); !errors.As(err, &f) || !errors.Is(err, unix.EROFS) {
 		t.Errorf("%v", err)
@@ -352,7 +353,7 @@ func TestTasks(t *testing.T) {
 	s, l, j := site(t)
 	l.hold(s, j.Holder("imagenet"))
 	out, err := s.Prolog(t.Context(), j)
-	must(t, err)
+	must.Do(t, err)
 	in := filepath.Join(out.Dir, "imagenet")
 	for _, row := range []struct {
 		what    string
@@ -402,15 +403,15 @@ func TestReconcile(t *testing.T) {
 		t.Run(row.what, func(t *testing.T) {
 			s, l, j := site(t)
 			out, err := s.Prolog(t.Context(), j)
-			must(t, err)
+			must.Do(t, err)
 			l.hold(s, "slurm:7") // by somebody, for a time that was said
 			l.hold(s, j.Holder("imagenet"))
 			l.held[1].Since = time.Now()
-			must(t, s.Reconcile(t.Context(), row.live, time.Now()))
+			must.Do(t, s.Reconcile(t.Context(), row.live, time.Now()))
 			if row.boot {
-				must(t, os.RemoveAll(s.State))
+				must.Do(t, os.RemoveAll(s.State))
 			}
-			must(t, s.Reconcile(t.Context(), row.then, row.at))
+			must.Do(t, s.Reconcile(t.Context(), row.then, row.at))
 			_, err = os.Lstat(out.Dir)
 			if gone := errors.Is(err, mover.ErrNotExist); gone != row.gone {
 				t.Errorf("gone: %v", gone)
@@ -431,9 +432,9 @@ func TestReconcile(t *testing.T) {
 func TestRenewed(t *testing.T) {
 	s, l, j := site(t)
 	_, err := s.Prolog(t.Context(), j)
-	must(t, err)
+	must.Do(t, err)
 	ended := Job{ID: 8, UID: j.UID, GID: j.GID}
-	must(t, s.ended(ended))
+	must.Do(t, s.ended(ended))
 	began := time.Now()
 	at := func(after time.Duration, live map[uint32]bool, want ...string) {
 		t.Helper()
@@ -464,14 +465,14 @@ func TestRenewed(t *testing.T) {
 func TestMillion(t *testing.T) {
 	s, _, j := site(t)
 	out, err := s.Prolog(t.Context(), j)
-	must(t, err)
+	must.Do(t, err)
 	for i := range 2000 {
-		must(t, os.WriteFile(filepath.Join(out.Dir, fmt.Sprint(i)), nil, 0o644))
+		must.Do(t, os.WriteFile(filepath.Join(out.Dir, fmt.Sprint(i)), nil, 0o644))
 	}
 	_, err = s.Epilog(t.Context(), j)
-	must(t, err)
+	must.Do(t, err)
 	root, err := os.Open(s.Scratch)
-	must(t, err)
+	must.Do(t, err)
 	defer root.Close()
 	report, err := trash.Empty(t.Context(), int(root.Fd()), trash.Rate{})
 	if err != nil || report.Entries != 2001 {
@@ -486,12 +487,12 @@ func TestLive(t *testing.T) {
 		"1": "init", "10": "slurmstepd: [7.batch]\x00\x00", "11": "slurmstepd: [7.0]\x00", "12": "slurmstepd: [8.extern]", "13": "slurmstepd: [9.3]", "14": "slurmstepd: [10+1.batch]",
 		"15": "slurmd", "16": "slurmstepd: [x.0]", "17": "slurmstepd: [99", "18": "/bin/sh\x00slurmstepd: [50.batch]", "self": "slurmstepd: [60.batch]",
 	} {
-		must(t, os.MkdirAll(filepath.Join(proc, pid), 0o755))
-		must(t, os.WriteFile(filepath.Join(proc, pid, "cmdline"), []byte(line), 0o644))
+		must.Do(t, os.MkdirAll(filepath.Join(proc, pid), 0o755))
+		must.Do(t, os.WriteFile(filepath.Join(proc, pid, "cmdline"), []byte(line), 0o644))
 	}
-	must(t, os.Mkdir(filepath.Join(proc, "20"), 0o755)) // it has just ended
+	must.Do(t, os.Mkdir(filepath.Join(proc, "20"), 0o755)) // it has just ended
 	got, err := Live(proc)
-	must(t, err)
+	must.Do(t, err)
 	want := map[uint32]bool{7: true, 8: true, 9: false, 10: true, 99: false}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v", got)
@@ -515,11 +516,4 @@ func FuzzJobOf(f *testing.F) {
 			t.Errorf("%+v holds as %q", j, j.Holder("x"))
 		}
 	})
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

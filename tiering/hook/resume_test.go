@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"datamove.dev/test/must"
 )
 
 // TestResume: a task hears which checkpoint it can go on from: the newest that is complete where all nodes see those that have left.
@@ -15,11 +17,11 @@ func TestResume(t *testing.T) {
 	s, _, j := site(t)
 	saved := t.TempDir()
 	for _, name := range []string{"step_9/.metadata", "step_10/.metadata", "step_11/__0_0.distcp"} {
-		must(t, os.MkdirAll(filepath.Dir(filepath.Join(saved, name)), 0o755))
-		must(t, os.WriteFile(filepath.Join(saved, name), []byte("x"), 0o644))
+		must.Do(t, os.MkdirAll(filepath.Dir(filepath.Join(saved, name)), 0o755))
+		must.Do(t, os.WriteFile(filepath.Join(saved, name), []byte("x"), 0o644))
 	}
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	must(t, unix.Mkfifo(pipe, 0o600))
+	must.Do(t, unix.Mkfifo(pipe, 0o600))
 	environ := []string{
 		"DATAMOVE_CHECKPOINT=/nvme/ckpt", "DATAMOVE_CHECKPOINT_CKPT=/nvme/ckpt", "DATAMOVE_SAVED_CKPT=" + saved, "DATAMOVE_PROFILE_CKPT=dcp",
 		"DATAMOVE_CHECKPOINT_EMA=/nvme/ema", "DATAMOVE_SAVED_EMA=" + t.TempDir(), "DATAMOVE_PROFILE_EMA=hf",
@@ -43,16 +45,16 @@ func TestPresent(t *testing.T) {
 		t.Errorf("before any job: %v, %v", all, err)
 	}
 	out, err := s.Prolog(t.Context(), j)
-	must(t, err)
-	must(t, os.Mkdir(filepath.Join(out.Dir, "ckpt"), 0o755))
-	must(t, os.Symlink("/etc", filepath.Join(out.Dir, "link")))
+	must.Do(t, err)
+	must.Do(t, os.Mkdir(filepath.Join(out.Dir, "ckpt"), 0o755))
+	must.Do(t, os.Symlink("/etc", filepath.Join(out.Dir, "link")))
 	for name, opens := range map[string]bool{"ckpt": true, "": true, "link": false, "../..": false, "none": false} {
 		f, err := s.Open(j, name)
 		if (err == nil) != opens {
 			t.Errorf("%q: %v", name, err)
 		}
 		if err == nil {
-			must(t, f.Close())
+			must.Do(t, f.Close())
 		}
 	}
 	for _, row := range []struct {
@@ -69,7 +71,7 @@ func TestPresent(t *testing.T) {
 			t.Errorf("%s: %v, %v", row.what, all, err)
 		}
 	}
-	must(t, s.ended(j))
+	must.Do(t, s.ended(j))
 	if all, err := s.Present(nil, time.Now()); err != nil || len(all) != 1 || !all[0].Over {
 		t.Errorf("it has ended: %v, %v", all, err)
 	}

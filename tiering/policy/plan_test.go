@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"datamove.dev/test/must"
 	_ "datamove.dev/test/seed" // of rapid
 	"datamove.dev/tiering"
 	"datamove.dev/tiering/policy"
@@ -87,9 +88,7 @@ func TestPlan(t *testing.T) {
 		rules := "  - {name: keep, match: {size: <10}, action: keep}\n  - {name: odd, where: '100 / (size - 13) == 100', action: keep}\n" +
 			"  - {name: purge, match: {size: <60}, action: purge}\n  - {name: archive, action: {type: archive, to: cold}}\n  order: {by: size}\n" + limits
 		all, err := policy.Read("x.yaml", []byte(text(rules)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		p := all[0]
 		files := make([]tiering.File, number("count", 60))
 		for i := range files {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering"
 	"datamove.dev/tiering/policy"
 )
@@ -43,9 +44,7 @@ func text(rules string) string {
 func read(t testing.TB, rules string) *policy.Program {
 	t.Helper()
 	all, err := policy.Read("test.yaml", []byte(text(rules)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return all[0]
 }
 

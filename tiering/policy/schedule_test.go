@@ -6,24 +6,21 @@ import (
 	"testing"
 	"time"
 
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/policy"
 )
 
 func scheduled(t testing.TB, schedule string) *policy.Program {
 	t.Helper()
 	all, err := policy.Read("s.yaml", []byte("kind: TierPolicy\nmetadata: {name: nightly}\nspec:\n  scope: {roots: [\"p:\"]}\n  schedule: {"+schedule+"}\n  rules: [{name: a, action: keep}]\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return all[0]
 }
 
 func when(t testing.TB, text string) time.Time {
 	t.Helper()
 	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return at
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	yaml "go.yaml.in/yaml/v3"
 
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/policy"
 )
 
@@ -19,43 +20,31 @@ const examples = "../../deploy/policies"
 func schema(t *testing.T) *jsonschema.Resolved {
 	t.Helper()
 	text, err := policy.Schema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	path := filepath.Join(examples, "tierpolicy.schema.json")
 	if os.Getenv("UPDATE") != "" {
-		if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, append(text, '\n'), 0o644))
 	}
 	published, err := os.ReadFile(path)
 	if err != nil || strings.TrimSpace(string(published)) != string(text) {
 		t.Errorf("%s is not what the types say; write it with UPDATE=1 go test ./tiering/policy (%v)", path, err)
 	}
 	s := new(jsonschema.Schema)
-	if err := json.Unmarshal(text, s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, s))
 	resolved, err := s.Resolve(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return resolved
 }
 
 func asJSON(t *testing.T, text string) (v any) {
 	t.Helper()
-	if err := yaml.Unmarshal([]byte(text), &v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal([]byte(text), &v))
 	b, err := json.Marshal(v)
 	if err == nil {
 		v = nil
 		err = json.Unmarshal(b, &v)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return v
 }
 
@@ -68,9 +57,7 @@ func TestExamples(t *testing.T) {
 	}
 	for _, path := range files {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		all, err := policy.Read(filepath.Base(path), text)
 		if err != nil {
 			t.Error(err)
@@ -89,9 +76,7 @@ func TestExamples(t *testing.T) {
 func TestSchema(t *testing.T) {
 	s := schema(t)
 	good := text("  - {name: a, match: {idle: \">30d\", size: \"1MiB..2GiB\", kind: [file]}, where: 'size > 3', action: {type: archive, to: [cold]}}\n")
-	if err := s.Validate(asJSON(t, good)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Validate(asJSON(t, good)))
 	for old, wrong := range map[string]string{
 		"idle:": "idel:", ">30d": "soon", "kind: [file]": "kind: [folder]", "type: archive": "type: arhive", "name: a,": "", "kind: TierPolicy": "kind: Policy", "rules:": "rulez:",
 	} {

@@ -14,6 +14,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/mem"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering"
 	"datamove.dev/tiering/catalog"
 	"datamove.dev/tiering/policy"
@@ -27,13 +28,6 @@ var (
 	seen = time.Unix(1_600_000_000, 0)
 	now  = seen.Add(1000 * 24 * time.Hour)
 )
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // people are those of uid 1 to 3.
 type people struct{}
@@ -62,15 +56,15 @@ func world(t testing.TB, files int) (query.Reader, []tiering.File) {
 	}
 	src := mem.New(tree, mem.Options{})
 	c, err := catalog.Open(t.TempDir(), catalog.Options{})
-	check(t, err)
-	t.Cleanup(func() { check(t, c.Close()) })
+	must.Do(t, err)
+	t.Cleanup(func() { must.Do(t, c.Close()) })
 	for _, s := range []mover.Place{mem.New(mem.NewTree(), mem.Options{}), src} { // so that all of it is new
 		_, err = c.Scan(t.Context(), project, s, catalog.ScanOptions{Now: seen})
-		check(t, err)
+		must.Do(t, err)
 	}
 	var all []tiering.File
 	for e, err := range src.Walk(t.Context(), mover.WalkOptions{}) {
-		check(t, err)
+		must.Do(t, err)
 		all = append(all, tiering.FileOf(&e, seen.Unix()))
 	}
 	return query.Reader{Catalog: c, People: people{}, Ground: func() query.Ground { return &ground{} }}, all
@@ -132,7 +126,7 @@ func find(t *testing.T, r query.Reader, asked query.Question, want []tiering.Fil
 	found := func(by query.Order, limit int) []string {
 		var all []string
 		for f, err := range r.Find(t.Context(), asked, by, limit) {
-			check(t, err)
+			must.Do(t, err)
 			all = append(all, f.Name())
 		}
 		return all
@@ -159,7 +153,7 @@ func find(t *testing.T, r query.Reader, asked query.Question, want []tiering.Fil
 
 func sum(t *testing.T, r query.Reader, asked query.Question, want []tiering.File) {
 	sums, err := r.Sum(t.Context(), asked, nil)
-	check(t, err)
+	must.Do(t, err)
 	total := query.Sum{}
 	byOwner := map[string]int64{}
 	for _, f := range want {
@@ -177,7 +171,7 @@ func sum(t *testing.T, r query.Reader, asked query.Question, want []tiering.File
 		t.Errorf("%+v, and not %+v", sums, total)
 	}
 	sums, err = r.Sum(t.Context(), asked, []query.Key{query.Owner, query.Age, query.Dir, query.Project, query.Kind, query.Size, query.Class, query.Group})
-	check(t, err)
+	must.Do(t, err)
 	got := map[string]int64{}
 	for _, s := range sums {
 		total.Files, total.Dirs, total.Bytes, total.Stored = total.Files-s.Files, total.Dirs-s.Dirs, total.Bytes-s.Bytes, total.Stored-s.Stored
@@ -197,7 +191,7 @@ func sum(t *testing.T, r query.Reader, asked query.Question, want []tiering.File
 func TestGroups(t *testing.T) {
 	r, all := world(t, 2000)
 	sums, err := r.Sum(t.Context(), query.Question{Tree: project, Now: now, Choice: policy.Choice{Match: "kind: file"}}, []query.Key{query.Age})
-	check(t, err)
+	must.Do(t, err)
 	want := map[string]int64{}
 	for _, f := range all {
 		if f.Kind != mover.File {
@@ -235,7 +229,7 @@ func TestGroups(t *testing.T) {
 		t.Errorf("%d lines, and not %d", len(sums), len(want))
 	}
 	sums, err = r.Sum(t.Context(), query.Question{Tree: project, Dir: "d0", Now: now}, []query.Key{query.Dir})
-	check(t, err)
+	must.Do(t, err)
 	if len(sums) != 4 || !strings.HasPrefix(sums[0].Group[0], "e") || sums[0].Bytes < sums[1].Bytes {
 		t.Errorf("%+v", sums)
 	}
@@ -247,12 +241,12 @@ func TestShares(t *testing.T) {
 	tree.Put(mover.Entry{Name: "a", Kind: mover.File, Known: mover.FactLinks, Nlink: 2}, make([]byte, 1000))
 	tree.Link("a", "b")
 	c, err := catalog.Open(t.TempDir(), catalog.Options{})
-	check(t, err)
+	must.Do(t, err)
 	defer c.Close()
 	_, err = c.Scan(t.Context(), project, mem.New(tree, mem.Options{}), catalog.ScanOptions{})
-	check(t, err)
+	must.Do(t, err)
 	sums, err := query.Reader{Catalog: c}.Sum(t.Context(), query.Question{Tree: project}, nil)
-	check(t, err)
+	must.Do(t, err)
 	if sums[0].Files != 2 || sums[0].Bytes != 1000 {
 		t.Errorf("%+v", sums)
 	}

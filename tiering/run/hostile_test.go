@@ -10,6 +10,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/mem"
+	"datamove.dev/test/must"
 	"datamove.dev/test/seed"
 	"datamove.dev/tiering"
 	"datamove.dev/tiering/catalog"
@@ -94,7 +95,7 @@ func (w *world) swap(name string) {
 //safety:5 a policy removes while files are leased, pinned, changed in place, replaced, swapped for links, lose their copies or become a part of a dataset, between each two steps of its run; plans of another policy, by old facts, or damaged
 func TestDecisions(t *testing.T) {
 	programs, err := policy.Read("hostile", []byte(purging))
-	check(t, err)
+	must.Do(t, err)
 	now, random := time.Now(), seed.Rand(t)
 	removed, made, want := 0, 0, 20_000
 	if seed.Soak() {
@@ -115,7 +116,7 @@ func (w *world) run(t *testing.T, p *policy.Program, now time.Time) (removed int
 	judge := p.Judge(now, nil)
 	selection := p.Judge(now, nil).Select()
 	for e, err := range w.place.Walk(ctx, mover.WalkOptions{}) {
-		check(t, err)
+		must.Do(t, err)
 		f := tiering.FileOf(&e, now.Add(-100*24*time.Hour).Unix())
 		f.Mtime, f.Atime, f.Known = 0, 0, f.Known&^(mover.FactAtime|mover.FactMtime) // the clock of mem is that of long ago
 		selection.Add(0, &f, w.facts[f.Base])

@@ -15,26 +15,20 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering"
 	"datamove.dev/tiering/run"
 )
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func write(t testing.TB, name string, items []*pb.PlanItem) *pb.Plan {
 	t.Helper()
 	w, err := run.Create(name)
-	check(t, err)
+	must.Do(t, err)
 	for _, item := range items {
-		check(t, w.Add(item))
+		must.Do(t, w.Add(item))
 	}
 	head := &pb.Plan{Id: "a", Policy: "cold"}
-	check(t, w.Close(head))
+	must.Do(t, w.Close(head))
 	return head
 }
 
@@ -47,18 +41,18 @@ func TestPlanFile(t *testing.T) {
 		items = append(items, &pb.PlanItem{Tier: "project", Name: []byte(fmt.Sprintf("d/\xff\n%d", i)), Bytes: int64(i)})
 	}
 	head := write(t, name, items)
-	check(t, run.Verify(name))
+	must.Do(t, run.Verify(name))
 	f, err := run.Open(name)
-	check(t, err)
+	must.Do(t, err)
 	n := 0
 	for item, err := range f.Items() {
-		check(t, err)
+		must.Do(t, err)
 		if !proto.Equal(item, items[n]) {
 			t.Fatalf("%v", item)
 		}
 		n++
 	}
-	check(t, f.Close())
+	must.Do(t, f.Close())
 	if n != len(items) || !proto.Equal(f.Plan, head) || len(head.GetDigest()) != 64 {
 		t.Errorf("%d items, %v", n, f.Plan)
 	}
@@ -67,9 +61,9 @@ func TestPlanFile(t *testing.T) {
 	}
 
 	w, err := run.Create(filepath.Join(dir, "dropped"))
-	check(t, err)
-	check(t, w.Add(items[0]))
-	check(t, w.Close(nil))
+	must.Do(t, err)
+	must.Do(t, w.Add(items[0]))
+	must.Do(t, w.Close(nil))
 	if left, _ := filepath.Glob(filepath.Join(dir, "dropped*")); len(left) > 0 {
 		t.Errorf("%q", left)
 	}
@@ -78,9 +72,9 @@ func TestPlanFile(t *testing.T) {
 	}
 
 	whole, err := os.ReadFile(name)
-	check(t, err)
+	must.Do(t, err)
 	for _, cut := range []int{0, 10, 31, len(whole) / 2, len(whole) - 1} {
-		check(t, os.WriteFile(name, whole[:cut], 0o600))
+		must.Do(t, os.WriteFile(name, whole[:cut], 0o600))
 		if err := run.Verify(name); err == nil {
 			t.Errorf("a plan of %d bytes of %d is taken", cut, len(whole))
 		}
@@ -88,7 +82,7 @@ func TestPlanFile(t *testing.T) {
 	for at := 0; at < len(whole); at += len(whole)/50 + 1 {
 		other := append([]byte{}, whole...)
 		other[at] ^= 4
-		check(t, os.WriteFile(name, other, 0o600))
+		must.Do(t, os.WriteFile(name, other, 0o600))
 		if err := run.Verify(name); !errors.Is(err, mover.ErrCorrupt) {
 			t.Errorf("another byte at %d: %v", at, err)
 		}

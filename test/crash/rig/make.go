@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"datamove.dev/test/must"
 )
 
 // Shape is what a tree has. The same shape and seed give the same tree.
@@ -66,9 +68,7 @@ func (m *maker) path(name string) string {
 
 func (m *maker) check(err error) {
 	m.t.Helper()
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must.Do(m.t, err)
 }
 
 // file writes a file that nothing can compress.

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"datamove.dev/test/must"
 )
 
 // Root skips a test that only root can do.
@@ -26,9 +28,7 @@ func Memory(t testing.TB) string {
 		t.Skip("no file system in memory: ", err)
 	}
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, os.RemoveAll(dir))
 	})
 	return dir
 }
@@ -49,15 +49,9 @@ func Tmpfs(t testing.TB, options string) string {
 func Image(t testing.TB, file, system string, bytes int64) {
 	t.Helper()
 	f, err := os.Create(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Truncate(bytes); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, f.Truncate(bytes))
+	must.Do(t, f.Close())
 	args := map[string][]string{
 		"ext4":  {"mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=1,nodiscard"},
 		"xfs":   {"mkfs.xfs", "-q", "-f", "-K", "-m", "reflink=1"},

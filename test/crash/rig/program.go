@@ -27,6 +27,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"datamove.dev/test/must"
 	"datamove.dev/test/patience"
 )
 
@@ -172,9 +173,7 @@ type Run struct {
 func (p *Program) Start(t testing.TB, args ...string) *Run {
 	t.Helper()
 	r := p.command(t, args)
-	if err := r.start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.start())
 	t.Cleanup(func() {
 		_ = r.cmd.Process.Kill() // most have ended
 		r.Wait()
@@ -186,9 +185,7 @@ func (p *Program) Start(t testing.TB, args ...string) *Run {
 func (p *Program) command(t testing.TB, args []string) *Run {
 	t.Helper()
 	bin, err := Executable(cmp.Or(p.Command, "datamove"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	line := append(append(append([]string(nil), p.Wrapper...), bin), args...)
 	r := &Run{t: t, cmd: exec.Command(line[0], line[1:]...), ended: make(chan struct{})}
 	r.cmd.Env = append(append(os.Environ(), "XDG_STATE_HOME="+p.State, "XDG_CONFIG_HOME="+p.State, "NO_COLOR=1", "DATAMOVE_CONFIG=", "AWS_EC2_METADATA_DISABLED=true"), p.Env...)

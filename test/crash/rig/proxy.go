@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"datamove.dev/test/must"
 )
 
 // Proxy stands in front of an S3 server, counts what is asked of it, and lets a
@@ -33,9 +35,7 @@ type Fault func(w http.ResponseWriter, r *http.Request, next http.Handler)
 func NewProxy(t testing.TB, endpoint string) *Proxy {
 	t.Helper()
 	to, err := url.Parse(endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p := &Proxy{calls: map[string]int{}, bodies: map[string]int64{}, made: map[string]int{}}
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
 	through := &httputil.ReverseProxy{

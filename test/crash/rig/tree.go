@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"datamove.dev/test/must"
 )
 
 // Node is one entry of a tree. It is comparable: equal nodes are equal entries.
@@ -79,9 +81,7 @@ func Look(t testing.TB, dir string) (Tree, []string) {
 		tree[name] = node
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return tree, temps
 }
 

@@ -8,13 +8,12 @@ import (
 	"testing"
 
 	"datamove.dev/test/fabric"
+	"datamove.dev/test/must"
 )
 
 func TestUsage(t *testing.T) {
 	here := filepath.Join(t.TempDir(), "x")
-	if err := os.WriteFile(here, nil, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(here, nil, 0o755))
 	binaries := []string{"-datamove", here, "-datamoved", here, "-pages", here}
 	o, err := parse(append(binaries, "-agents", "1,32", "-span", "2s"))
 	if err != nil || len(o.plan.Agents) != 2 || o.plan.Load == nil {

@@ -5,13 +5,13 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 func TestUsage(t *testing.T) {
 	here := filepath.Join(t.TempDir(), "x")
-	if err := os.WriteFile(here, []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(here, []byte("#!/bin/sh\n"), 0o755))
 	binaries := []string{"-bench", here, "-store", here}
 	o, err := parse(append(binaries, "-agents", "3", "-load", "--ranks=1 --size=5MiB"))
 	if err != nil || o.storage.Nodes() != 19 || len(o.storage.Flags) != 2 || o.target != 125e6 {

@@ -8,14 +8,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"datamove.dev/test/must"
 )
 
 // TestDatasets: what is in a bucket is on the node before a pod starts, once for all its pods, read-only; events and annotations
 // say so; and it is nobody's who was not granted it.
 func TestDatasets(t *testing.T) {
 	s := install(t)
-	must(t, os.MkdirAll(filepath.Join(s.bucket, "train"), 0o755))
-	must(t, os.WriteFile(filepath.Join(s.bucket, "train/sample"), []byte("a sample"), 0o644))
+	must.Do(t, os.MkdirAll(filepath.Join(s.bucket, "train"), 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(s.bucket, "train/sample"), []byte("a sample"), 0o644))
 	s.dataset("train", "archive:train")
 	train := ""
 	for _, class := range []string{"train", "train-later"} { // the second one waits until the scheduler has chosen a node, by the room there

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"datamove.dev/test/k8s"
+	"datamove.dev/test/must"
 )
 
 // fitting makes an example one for this site: a worker for each program, sizes that two small nodes have, and no GPUs.
@@ -31,14 +32,14 @@ func fitting(text string) string {
 // TestExamples: each example is applied as it is, but for what fitting says, and its pods can read their datasets and write to all else.
 func TestExamples(t *testing.T) {
 	s := install(t)
-	must(t, os.MkdirAll(filepath.Join(s.bucket, "imagenet"), 0o755))
-	must(t, os.WriteFile(filepath.Join(s.bucket, "imagenet/0.tar"), []byte("images"), 0o644))
+	must.Do(t, os.MkdirAll(filepath.Join(s.bucket, "imagenet"), 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(s.bucket, "imagenet/0.tar"), []byte("images"), 0o644))
 	s.dataset("public-imagenet", "archive:imagenet")
 	s.Kubectl("create", "namespace", "team-vision")
-	must(t, os.Mkdir(filepath.Join(s.lab, "vision"), 0o777))
-	must(t, os.Chmod(filepath.Join(s.lab, "vision"), 0o777))
+	must.Do(t, os.Mkdir(filepath.Join(s.lab, "vision"), 0o777))
+	must.Do(t, os.Chmod(filepath.Join(s.lab, "vision"), 0o777))
 	files, err := filepath.Glob(module + "/deploy/examples/*.yaml")
-	must(t, err)
+	must.Do(t, err)
 	for _, file := range files {
 		switch filepath.Base(file) {
 		case "jupyterhub-values.yaml", "skypilot.yaml", "skypilot-volume.yaml": // for other programs, which make the two pods of them
@@ -47,7 +48,7 @@ func TestExamples(t *testing.T) {
 			continue
 		}
 		text, err := os.ReadFile(file)
-		must(t, err)
+		must.Do(t, err)
 		s.Apply(fitting(string(text)))
 	}
 	s.Apply(pod("experiments", "", map[string]string{"before": claimed("experiments"), "again": claimed("experiments-again"), "imagenet": claimed("imagenet")}) +
@@ -86,7 +87,7 @@ func TestExamples(t *testing.T) {
 // bench applies the example of the load generator, for two nodes and with little to do. There is no DNS here: who joins has the address of the pod for the name of the Service.
 func (s *site) bench() {
 	text, err := os.ReadFile(module + "/deploy/examples/bench.yaml")
-	must(s.T, err)
+	must.Do(s.T, err)
 	small := strings.NewReplacer("image: datamove.dev/datamove:v0.1.0", "image: datamove.dev/datamove:0.1.0", "--nodes=4", "--nodes=2", ": 4 #", ": 2 #", "completions: 4", "completions: 2", "--size=8GiB", "--size=4MiB",
 		"--repeats=5", "--repeats=3", "storage: 500Gi", "storage: 200Mi", `cpu: "4"`, "cpu: 100m").Replace(string(text))
 	first, nodes, found := strings.Cut(small, "---\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: bench-nodes\n")
@@ -118,7 +119,7 @@ func (s *site) bench() {
 		s.Errorf("it says\n%s", log)
 	}
 	var left []string
-	must(s.T, filepath.WalkDir(s.lab, func(path string, _ fs.DirEntry, err error) error {
+	must.Do(s.T, filepath.WalkDir(s.lab, func(path string, _ fs.DirEntry, err error) error {
 		if name := filepath.Base(path); name == "run.json" || strings.HasPrefix(name, "datamove-bench-") {
 			left = append(left, name)
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"datamove.dev/test/must"
 )
 
 // TestRestarts: pods keep what they have while the driver of their node is killed or replaced, also in the middle of mounts; pods that
@@ -89,7 +91,7 @@ func TestRestarts(t *testing.T) {
 func (s *site) mounts(n int) (count int) {
 	s.Helper()
 	out, err := s.Inside(n, "cat", "/proc/self/mountinfo")
-	must(s.T, err)
+	must.Do(s.T, err)
 	for line := range strings.Lines(out) {
 		if fields := strings.Fields(line); len(fields) > 4 && strings.HasPrefix(fields[4], "/var/lib/kubelet/pods/") && strings.Contains(fields[4], "/volumes/kubernetes.io~csi/") {
 			count++

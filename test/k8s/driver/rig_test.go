@@ -16,6 +16,7 @@ import (
 	"datamove.dev/lustre/plain"
 	"datamove.dev/test/image"
 	"datamove.dev/test/k8s"
+	"datamove.dev/test/must"
 	"datamove.dev/test/vm"
 )
 
@@ -31,20 +32,13 @@ type site struct {
 	bucket string // of the S3 server, as a directory
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // limited is a btrfs whose quotas hold.
 func limited(t *testing.T) string {
 	t.Helper()
 	root := image.Mount(t, image.Spec{Type: "btrfs", Bytes: 4 << 30})
 	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must(t, err)
-	must(t, errors.Join((&plain.Subvolumes{}).Enable(t.Context(), fd, true), unix.Close(fd)))
+	must.Do(t, err)
+	must.Do(t, errors.Join((&plain.Subvolumes{}).Enable(t.Context(), fd, true), unix.Close(fd)))
 	return root
 }
 
@@ -54,7 +48,7 @@ func install(t *testing.T, before ...func(*site)) *site {
 	s := &site{T: t, lab: limited(t)}
 	scratch := []string{limited(t), limited(t)}
 	for _, dir := range scratch {
-		must(t, os.Mkdir(filepath.Join(dir, "cache"), 0o755))
+		must.Do(t, os.Mkdir(filepath.Join(dir, "cache"), 0o755))
 	}
 	var images []k8s.Image
 	for name, version := range map[string]string{"csi-provisioner": "v6.3.0", "csi-resizer": "v2.3.0", "csi-snapshotter": "v8.7.0", "snapshot-controller": "v8.7.0"} {
@@ -86,11 +80,11 @@ func ours(t *testing.T) string {
 	dir := t.TempDir()
 	for _, name := range []string{"datamove", "datamove-bench", "datamoved", "datamove-csi"} {
 		program, err := vm.Build(dir, "datamove.dev/cmd/"+name)
-		must(t, err)
-		must(t, os.Rename(program, program+"-linux-"+runtime.GOARCH))
+		must.Do(t, err)
+		must.Do(t, os.Rename(program, program+"-linux-"+runtime.GOARCH))
 	}
 	_, err := command("go", "-C", filepath.Join(module, "deploy/image"), "run", ".", "-programs="+dir, "-out="+dir, "-version=0.1.0", "-architectures="+runtime.GOARCH)
-	must(t, err)
+	must.Do(t, err)
 	return filepath.Join(dir, "datamove.tar")
 }
 
@@ -98,9 +92,9 @@ func ours(t *testing.T) string {
 func (s *site) values() string {
 	s.Helper()
 	text, err := os.ReadFile("testdata/values.yaml")
-	must(s.T, err)
+	must.Do(s.T, err)
 	path := filepath.Join(s.TempDir(), "values.yaml")
-	must(s.T, os.WriteFile(path, text, 0o600))
+	must.Do(s.T, os.WriteFile(path, text, 0o600))
 	return path
 }
 
@@ -108,9 +102,9 @@ func (s *site) values() string {
 func (s *site) snapshots() {
 	s.Helper()
 	dir, err := s.modules("github.com/kubernetes-csi/external-snapshotter/client/v8")
-	must(s.T, err)
+	must.Do(s.T, err)
 	crds, err := filepath.Glob(filepath.Join(dir, "config/crd/*snapshot.storage.k8s.io*.yaml"))
-	must(s.T, err)
+	must.Do(s.T, err)
 	for _, crd := range crds {
 		s.Kubectl("apply", "--server-side", "-f", crd)
 	}
@@ -153,15 +147,15 @@ func (s *site) store() {
 	dir := s.TempDir()
 	program := filepath.Join(dir, "s3dev")
 	_, err := command("go", "-C", filepath.Join(module, "test/s3dev"), "build", "-o", program, ".")
-	must(s.T, err)
+	must.Do(s.T, err)
 	s.bucket = filepath.Join(dir, "store", "archive")
-	must(s.T, os.MkdirAll(s.bucket, 0o755))
+	must.Do(s.T, os.MkdirAll(s.bucket, 0o755))
 	s.Beside("s3dev", program, "--listen=0.0.0.0:9000", "--dir="+filepath.Dir(s.bucket), "--buckets=archive")
 	s.Kubectl("create", "namespace", "datamove")
 	s.Kubectl("-n", "datamove", "create", "secret", "generic", "archive", "--from-literal=keys=AWS_ACCESS_KEY_ID=datamove\nAWS_SECRET_ACCESS_KEY=datamove-secret\n")
 	for n := 1; n <= 2; n++ {
 		_, err := s.Inside(n, "install", "-d", "-m", "0700", "-o", "64643", "-g", "64643", "/var/lib/kubelet/coordinator")
-		must(s.T, err)
+		must.Do(s.T, err)
 	}
 }
 

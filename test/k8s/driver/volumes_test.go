@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"datamove.dev/test/k8s"
+	"datamove.dev/test/must"
 )
 
 func command(name string, args ...string) (string, error) {
@@ -65,10 +66,10 @@ func TestVolumes(t *testing.T) {
 		t.Errorf("after it has grown: %s, %v", out, err)
 	}
 	_, err := s.in("one", "write", "/home/note", "kept")
-	must(t, err)
+	must.Do(t, err)
 	s.snapshot("snap", "home")
 	_, err = s.in("two", "write", "/home/note", "lost")
-	must(t, err)
+	must.Do(t, err)
 	s.Apply(claim("again", "project", "80Mi", ", dataSource: {apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot, name: snap}") + pod("three", "", map[string]string{"again": claimed("again")}))
 	s.runs("three")
 	if out, err := s.in("three", "read", "/again/note"); err != nil || out != "kept" {
@@ -90,7 +91,7 @@ func TestScratch(t *testing.T) {
 	volumes := func() string {
 		t.Helper()
 		out, err := s.Inside(n, "ls", "/opt/nvme/k8s/volumes", "/opt/nvme/k8s/trash")
-		must(t, err)
+		must.Do(t, err)
 		return out
 	}
 	if out := volumes(); len(strings.Fields(out)) != 3 {
@@ -124,7 +125,7 @@ func TestScratchRestored(t *testing.T) {
 	s.Apply(claim("data", "scratch", "20Mi", "") + pod("one", "nodeSelector: {kubernetes.io/hostname: node1},", map[string]string{"data": claimed("data")}))
 	s.runs("one")
 	_, err := s.in("one", "write", "/data/note", "kept")
-	must(t, err)
+	must.Do(t, err)
 	s.snapshot("snap", "data")
 	restored := func(name, where string) {
 		s.Apply(claim(name, "scratch", "20Mi", ", dataSource: {apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot, name: snap}") + pod(name, where, map[string]string{"data": claimed(name)}))

@@ -8,6 +8,7 @@ import (
 	"os"
 	"testing"
 
+	"datamove.dev/test/must"
 	"datamove.dev/test/power/work"
 )
 
@@ -21,20 +22,14 @@ func TestLogged(t *testing.T) {
 	mount(t, d)
 	defer unmount(t, d.Mount)
 	w.Prepare(t, d.Mount)
-	if err := m.message("mark begin"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.message("mark begin"))
 	run(t, w, d.Mount, &marker{m: m})
-	if err := m.message("mark end"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.message("mark end"))
 }
 
 func theDisk(t *testing.T) (d work.Disk) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(os.Getenv(disk)), &d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(os.Getenv(disk)), &d))
 	return d
 }
 

@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"datamove.dev/test/must"
 )
 
 // mapped is a disk below the kernel's device mapper, as one target over all of it.
@@ -54,14 +56,10 @@ type dmSpec struct {
 func mapDisk(t *testing.T, name, disk, target string, arguments ...any) *mapped {
 	t.Helper()
 	f, err := os.Open(disk)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	bytes, err := f.Seek(0, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	m := &mapped{t: t, name: name, sectors: uint64(bytes / 512)}
 	m.device = fmt.Sprint("/dev/dm-", unix.Minor(m.do(dmCreate, 0, nil).Dev))
 	t.Cleanup(m.remove)
@@ -77,9 +75,7 @@ func (m *mapped) become(target string, arguments ...any) {
 	copy(spec.Type[:], target)
 	text := fmt.Sprintln(arguments...)
 	data, err := binary.Append(nil, binary.NativeEndian, spec)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must.Do(m.t, err)
 	data = append(append(data, strings.TrimSpace(text)...), 0)
 	m.do(dmLoad, 0, append(data, make([]byte, -len(data)&7)...))
 	m.do(dmSuspend, dmSkipLockFS|dmNoFlush, nil) // resume, at once: the file system is not asked to be ready
@@ -102,9 +98,7 @@ func (m *mapped) remove() {
 func (m *mapped) do(number, flags uint32, data []byte) dmHead {
 	m.t.Helper()
 	h, err := m.try(number, flags, data)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must.Do(m.t, err)
 	return h
 }
 

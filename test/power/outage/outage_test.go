@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 	"datamove.dev/test/power/work"
 )
 
@@ -68,9 +69,7 @@ func run(t *testing.T, w *work.Work, mount string, stdout io.Writer) {
 	cmd := exec.Command(filepath.Join(os.Getenv(rig.Binaries), "datamove"), w.Args(mount)...)
 	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+p.State, "NO_COLOR=1")
 	cmd.Stdout, cmd.Stderr = stdout, os.Stderr
-	if err := cmd.Run(); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, cmd.Run())
 }
 
 // TestCheck looks at what is left of the disks, each where it was mounted before, and runs the
@@ -79,13 +78,9 @@ func run(t *testing.T, w *work.Work, mount string, stdout io.Writer) {
 func TestCheck(t *testing.T) {
 	w := trees()
 	text, err := os.ReadFile(os.Getenv(left))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var remnants []work.Remnant
-	if err := json.Unmarshal(text, &remnants); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &remnants))
 	w.Look(t)
 	places := map[string][]work.Remnant{}
 	for _, r := range remnants {
@@ -107,9 +102,7 @@ func TestCheck(t *testing.T) {
 
 func mount(t *testing.T, d work.Disk) {
 	t.Helper()
-	if err := os.MkdirAll(d.Mount, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(d.Mount, 0o755))
 	if err := unix.Mount(d.Device, d.Mount, d.Type, 0, d.Options); err != nil {
 		t.Fatalf("%s can not be mounted: %v", d.Device, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 )
 
 // Work is a copy of several trees, which publishes them one after the other. The
@@ -103,9 +104,7 @@ func (w *Work) Args(mount string) []string {
 // Prepare makes the target anew, and puts it on stable storage.
 func (w *Work) Prepare(t *testing.T, mount string) {
 	t.Helper()
-	if err := os.RemoveAll(Target(mount)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(Target(mount)))
 	for _, line := range [][]string{{"cp", "-a", w.old, Target(mount)}, {"sync", "-f", mount}} {
 		if out, err := exec.Command(line[0], line[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%q: %v\n%s", line, err, out)
@@ -117,9 +116,7 @@ func (w *Work) Prepare(t *testing.T, mount string) {
 // names that we have made go to the disk at any moment, and not only when we ask for it.
 func Neighbour(t *testing.T, mount string) (leave func()) {
 	f, err := os.Create(filepath.Join(mount, "neighbour"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	stop, left := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(left)

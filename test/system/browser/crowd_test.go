@@ -17,6 +17,7 @@ import (
 	"datamove.dev/mover/ledger"
 	life "datamove.dev/mover/task"
 	"datamove.dev/test/chromium"
+	"datamove.dev/test/must"
 	"datamove.dev/test/seed"
 )
 
@@ -25,12 +26,12 @@ import (
 func crowded(t testing.TB, tasks int) *program {
 	t.Helper()
 	return newProgramOn(t, func(data string) {
-		ok(t, os.MkdirAll(data, 0o700))
+		must.Do(t, os.MkdirAll(data, 0o700))
 		books, err := ledger.Open(filepath.Join(data, "ledger"), ledger.Options{})
-		ok(t, err)
+		must.Do(t, err)
 		begun := time.Now().Add(-time.Duration(tasks) * time.Second)
 		for from := 0; from < tasks; from += 500 {
-			ok(t, books.Update(t.Context(), ledger.Soon, func(tx *ledger.Tx) error {
+			must.Do(t, books.Update(t.Context(), ledger.Soon, func(tx *ledger.Tx) error {
 				for n := from; n < from+500; n++ {
 					if err := ledger.Tasks.Put(tx, crowdTask(n, begun.Add(time.Duration(n)*time.Second))); err != nil {
 						return err
@@ -39,7 +40,7 @@ func crowded(t testing.TB, tasks int) *program {
 				return nil
 			}))
 		}
-		ok(t, books.Close())
+		must.Do(t, books.Close())
 	})
 }
 
@@ -121,15 +122,15 @@ func BenchmarkList(b *testing.B) {
 			total := 0
 			for token, next := "", true; next; {
 				answer, err := http.Get(p.url + "/v1/tasks?brief=true&pageSize=1000&pageToken=" + token)
-				ok(b, err)
+				must.Do(b, err)
 				text, err := io.ReadAll(answer.Body)
-				ok(b, err)
-				ok(b, answer.Body.Close())
+				must.Do(b, err)
+				must.Do(b, answer.Body.Close())
 				var list struct {
 					Tasks         []json.RawMessage
 					NextPageToken string
 				}
-				ok(b, json.Unmarshal(text, &list))
+				must.Do(b, json.Unmarshal(text, &list))
 				total += len(list.Tasks)
 				token, next = list.NextPageToken, list.NextPageToken != ""
 			}
@@ -143,7 +144,7 @@ func BenchmarkList(b *testing.B) {
 			total := 0
 			for r := (&datamovev1.ListTasksRequest{Brief: true, PageSize: 1000}); ; {
 				list, err := p.client.ListTasks(b.Context(), r)
-				ok(b, err)
+				must.Do(b, err)
 				total += len(list.GetTasks())
 				if r.PageToken = list.GetNextPageToken(); r.PageToken == "" {
 					break

@@ -8,6 +8,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/test/must"
 	"datamove.dev/test/seed"
 )
 
@@ -16,14 +17,14 @@ import (
 // wider than the screen; go test -artifacts keeps the pictures.
 func programLooks(t *testing.T, p *program, w *window) {
 	t.Helper()
-	ok(t, os.Mkdir(p.path("warm/odd"), 0o755))
-	ok(t, os.WriteFile(p.path("warm/odd/small"), []byte("small"), 0o644))
+	must.Do(t, os.Mkdir(p.path("warm/odd"), 0o755))
+	must.Do(t, os.WriteFile(p.path("warm/odd/small"), []byte("small"), 0o644))
 	submit := func(from, to string, rate int64) string {
 		t.Helper()
 		task, err := p.client.SubmitTask(t.Context(), &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{
 			Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: from, Target: to, Options: &datamovev1.Options{BytesPerSecond: rate, NoReflink: true},
 		}})
-		ok(t, err)
+		must.Do(t, err)
 		return task.GetId()
 	}
 	is := func(id, state string) {
@@ -36,10 +37,10 @@ func programLooks(t *testing.T, p *program, w *window) {
 	held := submit("warm:in", "warm:held", 1<<20)
 	p.eventually("it has begun", func() bool { return p.show(held).Progress != nil })
 	_, err := p.client.PauseTask(t.Context(), &datamovev1.PauseTaskRequest{Id: held})
-	ok(t, err)
+	must.Do(t, err)
 	is(held, "paused")
 	_, err = p.client.AddDataset(t.Context(), &datamovev1.AddDatasetRequest{Name: "odd", Location: "warm:odd"})
-	ok(t, err)
+	must.Do(t, err)
 	moves := submit("warm:in", "warm:moving", 2<<20)
 	waits := submit("warm:odd", "warm:moving/odd", 0) // below the target of another one
 	p.eventually("it moves", func() bool { s := p.show(moves); return s.Progress != nil && s.Progress.Rate > 0 })

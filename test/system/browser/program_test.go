@@ -19,6 +19,7 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/test/chromium"
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 	"datamove.dev/test/patience"
 )
 
@@ -43,11 +44,11 @@ func newProgram(t testing.TB, agents ...string) *program {
 func newProgramOn(t testing.TB, prepare func(data string), agents ...string) *program {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "page") // its name leaves room for that of a socket
-	ok(t, err)
-	t.Cleanup(func() { ok(t, os.RemoveAll(dir)) })
+	must.Do(t, err)
+	t.Cleanup(func() { must.Do(t, os.RemoveAll(dir)) })
 	p := &program{site: site{t: t}, dir: dir, service: rig.NewCommand(t, "datamoved"), tool: rig.New(t), agents: map[string]*rig.Run{}}
-	ok(t, os.Mkdir(p.path("warm"), 0o755))
-	ok(t, os.WriteFile(p.path("config.yaml"), fmt.Appendf(nil, `
+	must.Do(t, os.Mkdir(p.path("warm"), 0o755))
+	must.Do(t, os.WriteFile(p.path("config.yaml"), fmt.Appendf(nil, `
 tiers: {warm: {level: warm, path: %s, cache: {high: 99%%, low: 98%%}}}
 leases: {lead: 3s}
 roles: {look: {members: [viewer], may: [task.read.any, usage.read.any]}}
@@ -61,7 +62,7 @@ metrics: 127.0.0.1:0
 	said := ready.FindStringSubmatch(head.Complained())
 	p.address, p.url = said[1], "http://"+said[2]
 	p.client, err = api.Dial(t.Context(), socket, api.Options{})
-	ok(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = p.client.Close() })
 	p.tool.Env = []string{"DATAMOVE_SERVICE=" + socket}
 	for _, name := range agents {
@@ -87,11 +88,11 @@ func (p *program) run(node string, args ...string) *rig.Run {
 func (p *program) join(node string) {
 	p.t.Helper()
 	answer, err := p.client.CreateJoinToken(p.t.Context(), &datamovev1.CreateJoinTokenRequest{Name: node, Ttl: durationpb.New(time.Minute)})
-	ok(p.t, err)
+	must.Do(p.t, err)
 	p.agents[node] = p.run(node, "--listen", "unix://"+p.path(node), "--join", "tcp://"+p.address, "--token", answer.GetToken())
 	p.eventually(node+" is ready", func() bool {
 		l, err := p.client.ListAgents(p.t.Context(), &datamovev1.ListAgentsRequest{})
-		ok(p.t, err)
+		must.Do(p.t, err)
 		return slices.ContainsFunc(l.GetAgents(), func(a *datamovev1.Agent) bool {
 			return a.GetName() == node && a.GetState() == datamovev1.AgentState_AGENT_STATE_READY
 		})
@@ -126,7 +127,7 @@ type shown struct {
 
 func (p *program) show(id string) (s shown) {
 	p.t.Helper()
-	ok(p.t, json.Unmarshal([]byte(p.tool.Start(p.t, "task", "show", "-o", "json", id).Want(0).Stdout()), &s))
+	must.Do(p.t, json.Unmarshal([]byte(p.tool.Start(p.t, "task", "show", "-o", "json", id).Want(0).Stdout()), &s))
 	return s
 }
 
@@ -188,15 +189,15 @@ func TestProgram(t *testing.T) {
 func takenOver(t *testing.T, p *program) *window {
 	t.Helper()
 	const files, size, large = 400, 16 << 10, 160 << 20
-	ok(t, os.Mkdir(p.path("warm/in"), 0o755))
+	must.Do(t, os.Mkdir(p.path("warm/in"), 0o755))
 	for n := range files {
-		ok(t, os.WriteFile(p.path(fmt.Sprintf("warm/in/f%03d", n)), []byte(strings.Repeat(fmt.Sprintf("%08d", n), size/8)), 0o644))
+		must.Do(t, os.WriteFile(p.path(fmt.Sprintf("warm/in/f%03d", n)), []byte(strings.Repeat(fmt.Sprintf("%08d", n), size/8)), 0o644))
 	}
-	ok(t, os.WriteFile(p.path("warm/in/large"), []byte(strings.Repeat("0123456789abcdef", large/16)), 0o644))
+	must.Do(t, os.WriteFile(p.path("warm/in/large"), []byte(strings.Repeat("0123456789abcdef", large/16)), 0o644))
 	task, err := p.client.SubmitTask(t.Context(), &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{
 		Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: "warm:in", Target: "warm:out", Options: &datamovev1.Options{NoReflink: true, BytesPerSecond: 8 << 20},
 	}})
-	ok(t, err)
+	must.Do(t, err)
 	w := p.look("/#/tasks/"+task.GetId(), 1400, 900)
 	var said shown
 	// next is when the page tells something else, or the end.
@@ -242,7 +243,7 @@ func ownPage(t *testing.T, p *program) {
 	task, err := p.client.SubmitTask(t.Context(), &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{
 		Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: "warm:in", Target: "warm:own", Options: &datamovev1.Options{NoReflink: true, BytesPerSecond: 2 << 20},
 	}})
-	ok(t, err)
+	must.Do(t, err)
 	door := p.tool.Start(t, "service", "page")
 	door.Until("the address is told", func() bool { return strings.HasSuffix(door.Said(), "/\n") })
 	own := &site{t: t, url: strings.TrimSuffix(door.Said(), "/\n")}
@@ -257,7 +258,7 @@ func ownPage(t *testing.T, p *program) {
 		p.eventually("it is "+row.state, func() bool { return p.show(task.GetId()).State == row.state })
 	}
 	_, err = p.client.CancelTask(t.Context(), &datamovev1.CancelTaskRequest{Id: task.GetId()})
-	ok(t, err)
+	must.Do(t, err)
 	w.says("#task-state .pill", "cancelled")
 	w.mayFail()
 	door.Signal(syscall.SIGINT)

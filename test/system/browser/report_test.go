@@ -15,6 +15,7 @@ import (
 	"datamove.dev/bench/report"
 	"datamove.dev/bench/report/reporttest"
 	"datamove.dev/test/chromium"
+	"datamove.dev/test/must"
 	"datamove.dev/test/seed"
 )
 
@@ -22,9 +23,9 @@ import (
 func file(t *testing.T, r *report.Report) string {
 	t.Helper()
 	var b bytes.Buffer
-	ok(t, r.HTML(&b))
+	must.Do(t, r.HTML(&b))
 	name := filepath.Join(t.TempDir(), "report page.html")
-	ok(t, os.WriteFile(name, b.Bytes(), 0o600))
+	must.Do(t, os.WriteFile(name, b.Bytes(), 0o600))
 	return name
 }
 

@@ -15,6 +15,7 @@ import (
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/web"
+	"datamove.dev/test/must"
 )
 
 const (
@@ -27,13 +28,6 @@ const (
 )
 
 var states = []datamovev1.TaskState{queued, running, paused, done, failed, cancelled}
-
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // site is where a page and the API are: an address, and nothing more.
 type site struct {
@@ -59,10 +53,10 @@ func newHouse(t testing.TB, w world) *house {
 	h := &house{site: site{t: t}, world: w, socket: filepath.Join(t.TempDir(), "s"), address: "127.0.0.1:0"}
 	h.speak()
 	client, err := api.Dial(t.Context(), "unix://"+h.socket, api.Options{})
-	ok(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	gateway, err := api.Gateway(t.Context(), client.Conn(), api.GatewayOptions{})
-	ok(t, err)
+	must.Do(t, err)
 	mux := http.NewServeMux()
 	mux.Handle("/{$}", web.Handler())
 	mux.Handle("/page/", web.Handler())
@@ -76,7 +70,7 @@ func newHouse(t testing.TB, w world) *house {
 func (h *house) speak() {
 	h.t.Helper()
 	on, err := net.Listen("unix", h.socket)
-	ok(h.t, err)
+	must.Do(h.t, err)
 	server := grpc.NewServer(api.ServerOptions()...)
 	h.world.Register(server)
 	h.silence = until(func() { _ = server.Serve(on) }, server.Stop)
@@ -87,7 +81,7 @@ func (h *house) speak() {
 func (h *house) open() {
 	h.t.Helper()
 	on, err := net.Listen("tcp", h.address)
-	ok(h.t, err)
+	must.Do(h.t, err)
 	h.address = on.Addr().String()
 	h.url = "http://" + h.address
 	server := &http.Server{Handler: h.handler}
@@ -109,17 +103,17 @@ func until(work, stop func()) func() {
 func (s *site) get(path string, into proto.Message) {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+path, nil)
-	ok(s.t, err)
+	must.Do(s.t, err)
 	r.Close = true // nothing stays behind
 	answer, err := http.DefaultClient.Do(r)
-	ok(s.t, err)
+	must.Do(s.t, err)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
-	ok(s.t, err)
+	must.Do(s.t, err)
 	if answer.StatusCode != http.StatusOK {
 		s.t.Fatalf("%s: HTTP %d: %s", path, answer.StatusCode, body)
 	}
-	ok(s.t, protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(body, into))
+	must.Do(s.t, protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(body, into))
 }
 
 // task is a task as the API tells it.

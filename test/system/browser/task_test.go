@@ -15,6 +15,7 @@ import (
 	"datamove.dev/mover/door"
 	life "datamove.dev/mover/task"
 	"datamove.dev/mover/units"
+	"datamove.dev/test/must"
 )
 
 // figures are what a page has to show of a task.
@@ -65,7 +66,7 @@ const (
 func (w *window) equals(t *datamovev1.Task, opened bool) {
 	w.t.Helper()
 	want, err := json.Marshal(figuresOf(t))
-	ok(w.t, err)
+	must.Do(w.t, err)
 	w.wait("JSON.stringify(%s) === %q", strings.ReplaceAll(inList, "TASK", t.Id), want)
 	if opened {
 		w.wait("JSON.stringify(%s) === %q", inDetail, want)
@@ -98,7 +99,7 @@ func testTask(t *testing.T, w *window) {
 		s.change(t1.Id, with)
 		now := h.task(t1.Id)
 		text, err := json.Marshal(figuresOf(now))
-		ok(t, err)
+		must.Do(t, err)
 		told[string(text)] = true
 		return now
 	}

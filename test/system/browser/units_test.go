@@ -16,6 +16,7 @@ import (
 	"datamove.dev/mover"
 	life "datamove.dev/mover/task"
 	"datamove.dev/mover/units"
+	"datamove.dev/test/must"
 )
 
 // TestModules: what the page counts and prints with is what the program counts and prints with. It is asked for function by function, in one page.
@@ -38,7 +39,7 @@ type row struct {
 func differs(t *testing.T, w *window, module string, rows []row) []string {
 	t.Helper()
 	table, err := json.Marshal(rows)
-	ok(t, err)
+	must.Do(t, err)
 	return eval[[]string](w, `import(new URL(%q, document.querySelector('script').src)).then((m) => %s
 		.map(({call, arg, want}) => [call, arg, m[call](arg), want]).filter(([, , got, want]) => got !== want)
 		.map(([call, arg, got, want]) => call + '(' + JSON.stringify(arg) + ') is ' + got + ', want ' + want))`, module, table)
@@ -100,7 +101,7 @@ func testUnits(t *testing.T, w *window) {
 func testDurations(t *testing.T, w *window) {
 	for _, d := range []time.Duration{0, 1, -1, 1500 * time.Millisecond, -1500 * time.Millisecond, 3 * time.Microsecond, 76 * time.Hour} {
 		text, err := protojson.Marshal(durationpb.New(d))
-		ok(t, err)
+		must.Do(t, err)
 		if got := eval[int64](w, `import(new URL('units.js', document.querySelector('script').src)).then((m) => m.nanoseconds(%s))`, text); got != int64(d) {
 			t.Errorf("%s is %d, want %d", text, got, d)
 		}

@@ -21,6 +21,7 @@ import (
 	"datamove.dev/cmd/datamoved/daemon"
 	"datamove.dev/test/chromium"
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) {
@@ -156,7 +157,7 @@ func (w *window) do(steps ...chromedp.Action[chromedp.Void]) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, chromium.Patience)
 	defer cancel()
-	ok(w.t, chromedp.Do(ctx, steps...))
+	must.Do(w.t, chromedp.Do(ctx, steps...))
 }
 
 // eval is the value of an expression in the page; of a promise, what it becomes.
@@ -170,7 +171,7 @@ func eval[T any](w *window, format string, args ...any) T {
 		text, _ := chromedp.Run(w.ctx, chromedp.Evaluate[string](`document.body.innerText`))
 		w.t.Fatalf("this did not come true in %v: %s\nThe page says:\n%.4000s", chromium.Patience, fmt.Sprintf(format, args...), text)
 	}
-	ok(w.t, err)
+	must.Do(w.t, err)
 	return value
 }
 
@@ -250,6 +251,6 @@ func (w *window) keep(name string, of chromedp.Action[[]byte]) {
 		return // nothing would be left of it
 	}
 	picture, err := chromedp.Run(w.ctx, of)
-	ok(w.t, err)
-	ok(w.t, os.WriteFile(filepath.Join(w.t.ArtifactDir(), strings.ReplaceAll(name, " ", "-")+".png"), picture, 0o600))
+	must.Do(w.t, err)
+	must.Do(w.t, os.WriteFile(filepath.Join(w.t.ArtifactDir(), strings.ReplaceAll(name, " ", "-")+".png"), picture, 0o600))
 }

@@ -21,6 +21,7 @@ import (
 	"datamove.dev/mover/task"
 	"datamove.dev/test/aws"
 	"datamove.dev/test/cluster/rig"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/burst"
 	"datamove.dev/tiering/burst/amazon"
 )
@@ -47,9 +48,7 @@ func (c *cluster) inAWS() *aws.Server {
 	c.t.Helper()
 	store := s3test.Start(c.t, false)
 	server := aws.New(aws.Options{Store: &aws.Store{Endpoint: store.Endpoint, Access: store.Access, Secret: store.Secret}, Lasts: aws.Lasts{Create: 1, Delete: 1, Link: 1, Pending: 1, Executing: 1}})
-	if err := server.AddKey("datamove", store.Access, store.Secret, ""); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, server.AddKey("datamove", store.Access, store.Secret, ""))
 	listening := httptest.NewServer(server)
 	c.t.Cleanup(listening.Close)
 	for _, service := range []string{"FSX", "STS", "EC2", "CLOUDWATCH", "COST_EXPLORER"} {
@@ -65,9 +64,7 @@ func (c *cluster) inAWS() *aws.Server {
 func (c *cluster) burst(req *pb.ApplyBurstRequest) *pb.Task {
 	c.t.Helper()
 	t, err := c.ApplyBurst(context.Background(), req)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, err)
 	return t
 }
 
@@ -75,13 +72,9 @@ func (c *cluster) burst(req *pb.ApplyBurstRequest) *pb.Task {
 func (c *cluster) record() *burst.Record {
 	c.t.Helper()
 	known, err := c.GetBurst(context.Background(), &pb.GetBurstRequest{Name: "llama"})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, err)
 	r := &burst.Record{}
-	if err := json.Unmarshal([]byte(known.GetRecord()), r); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, json.Unmarshal([]byte(known.GetRecord()), r))
 	return r
 }
 
@@ -220,9 +213,7 @@ func TestBurstAsPerson(t *testing.T) {
 	c.Conf.Store(&next)
 	c.Join("n1")
 	c.Tree("shared/words", 3, 0, 0)
-	if err := os.MkdirAll(filepath.Join(c.Dir, "shared", "results"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(c.Dir, "shared", "results"), 0o755))
 	c.giveTo("alice", filepath.Join(c.Dir, "shared"))
 	apply := func(who string, r *pb.ApplyBurstRequest) error {
 		t.Helper()
@@ -236,13 +227,9 @@ func TestBurstAsPerson(t *testing.T) {
 	if err := apply("bob", &pb.ApplyBurstRequest{Step: pb.BurstStep_BURST_STEP_UP, Declaration: declared}); !errors.Is(err, mover.ErrPermission) {
 		t.Errorf("bob: %v", err)
 	}
-	if err := apply("alice", &pb.ApplyBurstRequest{Step: pb.BurstStep_BURST_STEP_UP, Declaration: declared}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, apply("alice", &pb.ApplyBurstRequest{Step: pb.BurstStep_BURST_STEP_UP, Declaration: declared}))
 	server.FileSystem(c.record().FileSystem.ID).Write(aws.File{Name: "results/log.txt", Body: []byte("loss 0.1"), Mode: 0o644, UID: rig.People["alice"], GID: rig.People["alice"]})
-	if err := apply("alice", &pb.ApplyBurstRequest{Step: pb.BurstStep_BURST_STEP_SYNC_BACK, Name: "llama"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, apply("alice", &pb.ApplyBurstRequest{Step: pb.BurstStep_BURST_STEP_SYNC_BACK, Name: "llama"}))
 	info, err := os.Stat(filepath.Join(c.Dir, "shared", "results", "log.txt"))
 	if err != nil || info.Sys().(*syscall.Stat_t).Uid != rig.People["alice"] {
 		t.Errorf("%+v, %v", info, err)
@@ -262,9 +249,7 @@ var believes = durationpb.New(0)
 func (c *cluster) systems() []amazon.FileSystem {
 	c.t.Helper()
 	all, err := amazon.Open(amazon.Options{Region: "us-east-1", Keys: s3.Session{Keys: aws.Static(aws.OwnerKey, aws.OwnerSecret, "")}}).FileSystems(context.Background())
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, err)
 	return all
 }
 
@@ -272,8 +257,6 @@ func (c *cluster) systems() []amazon.FileSystem {
 func (c *cluster) account() *pb.BurstAccount {
 	c.t.Helper()
 	all, err := c.GetAccounts(context.Background(), &pb.GetAccountsRequest{Teams: []string{"vision"}})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, err)
 	return all.GetAccounts()[0]
 }

@@ -15,6 +15,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
+	"datamove.dev/test/must"
 )
 
 // small puts a file system in memory of so many bytes in the place of a node's scratch.
@@ -24,16 +25,12 @@ func (c *cluster) small(node string, bytes int) {
 		c.t.Skip("only root can mount a small file system")
 	}
 	dir := filepath.Join(c.Dir, "nodes", node, "scratch")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, os.MkdirAll(dir, 0o755))
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=755", bytes)); err != nil {
 		c.t.Skipf("a small file system can not be mounted: %v", err)
 	}
 	c.t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			c.t.Error(err)
-		}
+		must.Tell(c.t, syscall.Unmount(dir, syscall.MNT_DETACH))
 	})
 }
 
@@ -60,9 +57,7 @@ func TestDatasetEvicted(t *testing.T) {
 			req.LeaseTtl = durationpb.New(time.Hour)
 		}
 		a, err := c.Stage(context.Background(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		c.Done(a.GetTask().GetId())
 	}
 	there := func() (found string) {

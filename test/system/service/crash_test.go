@@ -9,6 +9,7 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // panicsIn is the name of a folder with whose file system workers of this package panic.
@@ -26,9 +27,7 @@ func TestWorkerPanics(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.Tree("shared/"+panicsIn, 1, 0, 0)
 	got, err := c.SubmitTask(t.Context(), &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "shared:" + panicsIn, Target: "shared:target"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c.Until("it has ended", func() bool { return c.Now(got.GetId()).GetEndTime() != nil })
 	end := c.Now(got.GetId())
 	if end.GetState() != pb.TaskState_TASK_STATE_FAILED || end.GetTries() != 1 || end.GetErrorKind() != "OTHER" {

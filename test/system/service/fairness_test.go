@@ -13,6 +13,7 @@ import (
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/share"
 	"datamove.dev/mover/task"
+	"datamove.dev/test/must"
 )
 
 // BenchmarkFairness has one agent work for three projects of the same weight at once: one
@@ -34,9 +35,7 @@ func BenchmarkFairness(b *testing.B) {
 	}
 	small, rounds := number("FAIR_FILES", 200_000), number("FAIR_ROUNDS", 3)
 	dir, err := os.MkdirTemp(os.Getenv("FAIR_DIR"), "fair-")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	defer os.RemoveAll(dir)
 	fill(b, filepath.Join(dir, "small"), small, 4<<10)
 	fill(b, filepath.Join(dir, "huge"), 10, 300<<20)
@@ -82,13 +81,9 @@ func fill(b *testing.B, dir string, n, size int) {
 	for i := range n {
 		path := filepath.Join(dir, fmt.Sprintf("d%04d/f%06d", i/100, i))
 		if i%100 == 0 {
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, os.MkdirAll(filepath.Dir(path), 0o755))
 		}
-		if err := os.WriteFile(path, block, 0o644); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, os.WriteFile(path, block, 0o644))
 	}
 }
 
@@ -120,9 +115,7 @@ func (f *fairness) submit(project, source string, class pb.TaskClass) {
 	f.t.Helper()
 	t, err := f.SubmitTask(context.Background(), &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Project: project, Class: class,
 		Source: filepath.Join(f.dir, source), Target: filepath.Join(f.target, project)}})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must.Do(f.t, err)
 	f.counts[project] = &count{id: t.GetId()}
 }
 
@@ -224,9 +217,7 @@ func (f *fairness) run() (jain float64, wait time.Duration, part float64) {
 	for _, c := range f.counts {
 		f.Done(c.id)
 	}
-	if err := os.RemoveAll(f.target); err != nil {
-		f.t.Fatal(err)
-	}
+	must.Do(f.t, os.RemoveAll(f.target))
 	return share.Jain(got), wait, part
 }
 

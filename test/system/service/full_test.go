@@ -14,6 +14,7 @@ import (
 	"datamove.dev/mover/task"
 	"datamove.dev/test/cluster/rig"
 	crash "datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 )
 
 // onDisk is a cluster with some of its folders on a small disk of their own.
@@ -22,9 +23,7 @@ func onDisk(t *testing.T, disk, folder string, agents ...string) *cluster {
 	self, err := os.Executable()
 	dir := t.TempDir()
 	at := filepath.Join(dir, folder)
-	if err := errors.Join(err, os.MkdirAll(filepath.Dir(at), 0o755), os.Symlink(disk, at)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, os.MkdirAll(filepath.Dir(at), 0o755), os.Symlink(disk, at)))
 	return &cluster{rig.Open(t, rig.Options{Dir: dir, Program: []string{self, "worker"}, Real: true}, agents...), t}
 }
 
@@ -32,9 +31,7 @@ func onDisk(t *testing.T, disk, folder string, agents ...string) *cluster {
 func occupy(t *testing.T, dir string) (free func()) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(dir, "filler"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	for chunk, size := int64(16<<20), int64(0); chunk >= 4096; {
 		switch err := unix.Fallocate(int(f.Fd()), 0, size, chunk); err {
@@ -47,9 +44,7 @@ func occupy(t *testing.T, dir string) (free func()) {
 		}
 	}
 	return func() {
-		if err := os.Remove(f.Name()); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, os.Remove(f.Name()))
 	}
 }
 
@@ -104,9 +99,7 @@ func TestManifestWaitsForRoom(t *testing.T) {
 	c := onDisk(t, disk, "data/manifests", "n1")
 	c.Tree("shared/vision", 50, 0, 0)
 	x, err := c.AddDataset(t.Context(), &pb.AddDatasetRequest{Name: "vision", Location: "shared:vision"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c.Until("it waits for room", func() bool { return strings.Contains(c.Now(x.GetId()).GetWhy(), "no room for the manifest") })
 	free()
 	c.Done(x.GetId())

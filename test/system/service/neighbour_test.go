@@ -13,6 +13,7 @@ import (
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
 	crash "datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 	"datamove.dev/test/patience"
 )
 
@@ -29,13 +30,13 @@ func newNeighbours(t *testing.T, policies string) *neighbours {
 	t.Helper()
 	crash.Root(t)
 	dir, err := os.MkdirTemp("/tmp", "near") // short enough for a socket
-	check(t, err)
-	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
+	must.Do(t, err)
+	t.Cleanup(func() { must.Do(t, os.RemoveAll(dir)) })
 	n := &neighbours{t: t, dir: dir, service: crash.NewCommand(t, "datamoved")}
-	check(t, os.Mkdir(n.path("shared"), 0o755))
+	must.Do(t, os.Mkdir(n.path("shared"), 0o755))
 	for _, node := range []string{"head", "n1", "n2"} {
-		check(t, os.Mkdir(n.path("nvme-"+node), 0o755))
-		check(t, os.WriteFile(n.path(node+".yaml"), fmt.Appendf(nil, `leases: {lead: 2s}
+		must.Do(t, os.Mkdir(n.path("nvme-"+node), 0o755))
+		must.Do(t, os.WriteFile(n.path(node+".yaml"), fmt.Appendf(nil, `leases: {lead: 2s}
 tiers:
   shared: {level: warm, path: %s}
   nvme: {level: hot, path: %s, ephemeral: true, node_local: true, feed: inotify, checkpoints: {folders: [run*], quiet: 1s}}
@@ -50,12 +51,12 @@ policies: %s
 		}
 	}
 	c, err := api.Dial(t.Context(), "unix://"+n.path("head.sock"), api.Options{})
-	check(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	for _, node := range []string{"n1", "n2"} {
 		token, err := c.CreateJoinToken(t.Context(), &pb.CreateJoinTokenRequest{Name: node})
-		check(t, err)
-		check(t, os.WriteFile(n.path(node+".token"), []byte(token.GetToken()), 0o600))
+		must.Do(t, err)
+		must.Do(t, os.WriteFile(n.path(node+".token"), []byte(token.GetToken()), 0o600))
 	}
 	n.n1 = n.join("n1")
 	n.join("n2")
@@ -79,21 +80,14 @@ func (n *neighbours) eventually(what string, is func() bool) {
 	patience.Until(n.t, what, nil, is)
 }
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestNeighbour: a checkpoint on the disk of one node comes to that of another one, whole and checked, and to the file system that all share, although the node that
 // has it is killed while it is read from there. Shards that are the same as in the one before do not come again.
 //
 //safety:5/jobs with mover/peer TestPlace
 func TestNeighbour(t *testing.T) {
 	policies := filepath.Join(t.TempDir(), "policies")
-	check(t, os.Mkdir(policies, 0o755))
-	check(t, os.WriteFile(filepath.Join(policies, "p.yaml"), []byte(`kind: TierPolicy
+	must.Do(t, os.Mkdir(policies, 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(policies, "p.yaml"), []byte(`kind: TierPolicy
 metadata: {name: near}
 spec:
   mode: enforce
@@ -106,14 +100,14 @@ spec:
 	s := newNeighbours(t, policies)
 	save := func(node, name string, shards, size int) {
 		at := s.path("nvme-" + node + "/run1/" + name)
-		check(t, os.MkdirAll(at, 0o755))
+		must.Do(t, os.MkdirAll(at, 0o755))
 		for i := range shards {
 			data := make([]byte, size)
 			_, _ = rand.NewChaCha8([32]byte{byte(i)}).Read(data)
-			check(t, os.WriteFile(filepath.Join(at, "__"+string(rune('0'+i))+"_0.distcp"), data, 0o640))
+			must.Do(t, os.WriteFile(filepath.Join(at, "__"+string(rune('0'+i))+"_0.distcp"), data, 0o640))
 		}
-		check(t, os.WriteFile(filepath.Join(at, ".metadata"), []byte(name), 0o644))
-		check(t, os.WriteFile(s.path("nvme-"+node+"/run1/latest"), []byte(name), 0o644))
+		must.Do(t, os.WriteFile(filepath.Join(at, ".metadata"), []byte(name), 0o644))
+		must.Do(t, os.WriteFile(s.path("nvme-"+node+"/run1/latest"), []byte(name), 0o644))
 	}
 	arrives := func(from, to, name string) {
 		t.Helper()
@@ -122,10 +116,10 @@ spec:
 			return err == nil
 		})
 		files, err := filepath.Glob(filepath.Join(from, "run1", name, "*"))
-		check(t, err)
+		must.Do(t, err)
 		for _, file := range files {
 			want, err := os.ReadFile(file)
-			check(t, err)
+			must.Do(t, err)
 			got, err := os.ReadFile(filepath.Join(to, "run1", name, filepath.Base(file)))
 			if err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%s came to %s as another one: %v", file, to, err)
@@ -160,16 +154,16 @@ spec:
 	arrives(n1, s.path("shared"), "step_2")
 
 	save("n1", "step_3", 2, 10_000_000) // as in step_2
-	check(t, os.WriteFile(filepath.Join(n1, "run1/step_3/__1_0.distcp"), make([]byte, 10_000_000), 0o640))
+	must.Do(t, os.WriteFile(filepath.Join(n1, "run1/step_3/__1_0.distcp"), make([]byte, 10_000_000), 0o640))
 	s.eventually("step_3 is whole at "+n2, func() bool {
 		_, err := os.Stat(filepath.Join(n2, "run1/step_3/datamove-commit.json"))
 		return err == nil
 	})
 	for shard, same := range map[string]bool{"__0_0.distcp": true, "__1_0.distcp": false} {
 		old, err := os.Stat(filepath.Join(n2, "run1/step_2", shard))
-		check(t, err)
+		must.Do(t, err)
 		is, err := os.Stat(filepath.Join(n2, "run1/step_3", shard))
-		check(t, err)
+		must.Do(t, err)
 		if os.SameFile(old, is) != same {
 			t.Errorf("%s of step_3 is that of step_2: %v", shard, !same)
 		}

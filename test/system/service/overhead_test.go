@@ -13,6 +13,7 @@ import (
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/site"
+	"datamove.dev/test/must"
 )
 
 // BenchmarkOverhead copies the same small files by a process of its own and by the
@@ -27,22 +28,16 @@ func BenchmarkOverhead(b *testing.B) {
 		files = 100_000
 	}
 	dir, err := os.MkdirTemp(os.Getenv("OVERHEAD_DIR"), "overhead-")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	defer os.RemoveAll(dir)
 	source := filepath.Join(dir, "source")
 	block := make([]byte, 4096)
 	for i := range files {
 		path := filepath.Join(source, fmt.Sprintf("d%04d/f%06d", i/100, i))
 		if i%100 == 0 {
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, os.MkdirAll(filepath.Dir(path), 0o755))
 		}
-		if err := os.WriteFile(path, block, 0o644); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, os.WriteFile(path, block, 0o644))
 	}
 	c := newCluster(b, "n1")
 	var ratios, plain, served, first []float64
@@ -54,9 +49,7 @@ func BenchmarkOverhead(b *testing.B) {
 		plain, served, ratios = append(plain, took), append(served, by), append(ratios, by/took)
 		first = append(first, done.GetFirstByteTime().AsTime().Sub(done.GetCreateTime().AsTime()).Seconds())
 		for _, d := range []string{"alone", "served"} {
-			if err := os.RemoveAll(filepath.Join(dir, fmt.Sprintf("%s%d", d, i))); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, os.RemoveAll(filepath.Join(dir, fmt.Sprintf("%s%d", d, i))))
 		}
 	}
 	for name, xs := range map[string][]float64{"ratio": ratios, "plain-s": plain, "service-s": served, "first-byte-s": first} {
@@ -70,9 +63,7 @@ func BenchmarkOverhead(b *testing.B) {
 // from the request to the first byte.
 func BenchmarkFirstByte(b *testing.B) {
 	c := newCluster(b, "n1")
-	if err := os.WriteFile(filepath.Join(c.Dir, "shared", "file"), []byte("content"), 0o644); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, os.WriteFile(filepath.Join(c.Dir, "shared", "file"), []byte("content"), 0o644))
 	var first []float64
 	for i := range b.N + 3 {
 		done := c.Done(c.Copy("shared:file", fmt.Sprintf("shared:copy%d", i)).GetId())
@@ -89,9 +80,7 @@ func BenchmarkFirstByte(b *testing.B) {
 // alone is the plain command: a process of its own.
 func alone(b *testing.B, source, target string) float64 {
 	self, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	begun := time.Now()
 	if out, err := exec.Command(self, "alone", source, target, b.TempDir()).CombinedOutput(); err != nil {
 		b.Fatalf("%v: %s", err, out)

@@ -15,6 +15,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/test/cluster/rig"
+	"datamove.dev/test/must"
 )
 
 // newTown is a cluster in which work is done as people.
@@ -25,9 +26,7 @@ func newTown(t *testing.T, agents ...string) *cluster {
 	}
 	c := newCluster(t)
 	for dir := c.Dir; dir != "/tmp" && dir != "/"; dir = filepath.Dir(dir) { // everybody gets through
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(dir, 0o755))
 	}
 	c.Accounts = rig.Accounts(t)
 	worker := filepath.Join(c.Dir, "worker")
@@ -36,13 +35,9 @@ func newTown(t *testing.T, agents ...string) *cluster {
 	}
 	c.Program[0] = worker
 	for _, dir := range []string{worker, c.Dir + "/shared", c.Dir + "/scratch"} {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(dir, 0o755))
 	}
-	if err := os.MkdirAll(filepath.Join(c.Dir, "agents"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(c.Dir, "agents"), 0o755))
 	for _, name := range agents {
 		c.Join(name)
 	}
@@ -58,9 +53,7 @@ func (c *cluster) giveTo(name, path string) {
 		}
 		return os.Lchown(p, int(rig.People[name]), int(rig.People[name]))
 	})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, err)
 }
 
 // doAs runs a command as somebody, and returns what it says.
@@ -86,9 +79,7 @@ func (c *cluster) stageAs(name, source, node string) (*pb.StageResponse, error) 
 func (c *cluster) addAs(who, name, location string) {
 	c.t.Helper()
 	t, err := c.AddDataset(rig.As(who), &pb.AddDatasetRequest{Name: name, Location: location})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, err)
 	c.Done(t.GetId())
 }
 
@@ -106,9 +97,7 @@ func TestMayReadNow(t *testing.T) {
 	lab := filepath.Dir(source)
 	mode := func(path string, m os.FileMode) {
 		t.Helper()
-		if err := os.Chmod(path, m); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(path, m))
 	}
 	leases := func() int { return c.LeasesOf("vision")["bob"] }
 	hits := func() error {
@@ -129,9 +118,7 @@ func TestMayReadNow(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, row := range []struct {
 		what, path string
 		shut, open os.FileMode
@@ -168,9 +155,7 @@ func TestMayReadNow(t *testing.T) {
 	// Who waits for what somebody else brings.
 	c.Slowly("scratch", 4<<20)
 	a, err := c.Stage(rig.As("alice"), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n2"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := c.Stage(rig.As("bob"), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n2"}); !errors.Is(err, mover.ErrPermission) {
 		t.Errorf("bob joins: %v", err)
 	}

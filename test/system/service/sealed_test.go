@@ -18,6 +18,7 @@ import (
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/task"
 	"datamove.dev/test/cluster/rig"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/hook"
 )
 
@@ -27,9 +28,7 @@ func lab(t *testing.T) (c *cluster, source, replica string) {
 	c = newTown(t, "n1")
 	source = c.Tree("shared/lab/vision", 50, 1, 2<<20)
 	c.giveTo("alice", filepath.Dir(source))
-	if err := os.Chmod(filepath.Dir(source), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(filepath.Dir(source), 0o700))
 	c.addAs("alice", "vision", "shared:lab/vision")
 	if _, err := c.stageAs("alice", "dataset:vision", "n1"); err != nil {
 		t.Fatal(err)
@@ -72,18 +71,14 @@ func TestClosedCache(t *testing.T) {
 	if _, err := c.stageAs("bob", "dataset:vision", "n1"); !errors.Is(err, mover.ErrPermission) || reads("bob") == nil {
 		t.Errorf("bob may not read the source: %v", err)
 	}
-	if err := os.Chmod(filepath.Dir(source), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(filepath.Dir(source), 0o755))
 	if a, err := c.stageAs("bob", "dataset:vision", "n1"); err != nil || a.GetLease() == nil {
 		t.Fatalf("bob may read the source: %v, %v", a, err)
 	}
 	if err := reads("bob"); err != nil { // at once
 		t.Errorf("bob has a lease: %v", err)
 	}
-	if err := os.Chmod(filepath.Dir(source), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(filepath.Dir(source), 0o700))
 	c.Until("the next hit is refused", func() bool {
 		_, err := c.stageAs("bob", "dataset:vision", "n1")
 		return errors.Is(err, mover.ErrPermission)
@@ -94,9 +89,7 @@ func TestClosedCache(t *testing.T) {
 	// A copy reads the replica only as who was let in.
 	for name, want := range map[string]pb.TaskState{"alice": task.Done, "bob": task.Failed} {
 		out := filepath.Join(c.Dir, "nodes/n1/scratch", name)
-		if err := errors.Join(os.Mkdir(out, 0o755), os.Chown(out, int(rig.People[name]), int(rig.People[name]))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.Mkdir(out, 0o755), os.Chown(out, int(rig.People[name]), int(rig.People[name]))))
 		x, err := c.SubmitTask(rig.As(name), &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: replica, Target: out, Node: "n1"}})
 		if end := c.Ends(x, err); end.GetState() != want {
 			t.Errorf("a copy by %s: %v", name, end)
@@ -113,9 +106,7 @@ func TestClosedToWhoJoins(t *testing.T) {
 	c.Slowly("scratch", 4<<20)
 	stage := func(name string) *pb.StageResponse {
 		a, err := c.Stage(rig.As(name), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1", LeaseTtl: durationpb.New(time.Hour)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return a
 	}
 	first, second := stage("alice"), stage("bob")
@@ -180,9 +171,7 @@ func TestSealedCache(t *testing.T) {
 	}
 	orphan := filepath.Dir(filepath.Dir(c.where("vision")))
 	moved := filepath.Join(filepath.Dir(orphan), "orphan")
-	if err := os.Rename(orphan, moved); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(orphan, moved))
 	x, err := c.SubmitTask(context.Background(), &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_REMOVE, Target: "scratch:.datasets/orphan", Node: "n1"}})
 	if end := c.Ends(x, err); end.GetState() != task.Done {
 		t.Errorf("rm: %v", end)
@@ -195,9 +184,7 @@ func TestSealedCache(t *testing.T) {
 // What is doubted is mended by who stages it again, and sealed again.
 func TestSealedMended(t *testing.T) {
 	c, source, replica := lab(t)
-	if err := os.Chmod(filepath.Dir(source), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(filepath.Dir(source), 0o755))
 	if _, err := c.stageAs("bob", "dataset:vision", "n1"); err != nil {
 		t.Fatal(err)
 	}
@@ -245,9 +232,7 @@ func TestSealedEvicted(t *testing.T) {
 		c.giveTo("alice", source)
 		c.addAs("alice", name, "shared:"+name)
 		a, err := c.Stage(rig.As("alice"), &pb.StageRequest{Source: "dataset:" + name, Tier: "scratch", Node: "n1"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		c.Done(a.GetTask().GetId())
 	}
 	c.Until("the older one goes", func() bool { return c.ReplicasOf("a")["scratch@n1"] == nil })
@@ -265,9 +250,7 @@ func TestSealInterrupted(t *testing.T) {
 	}
 	for range 5 {
 		a, err := c.Stage(rig.As("alice"), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		c.Until("it is being sealed, or is", func() bool {
 			out, err := c.doAs("alice", "lsattr", "-d", replica)
 			return err == nil && strings.Contains(strings.Fields(out)[0], "i")
@@ -294,9 +277,7 @@ func TestJobReadsSealed(t *testing.T) {
 	site, err := hook.Of(&conf, "n1", func(ctx context.Context) (*api.Client, error) {
 		return c.Dial(ctx)
 	}, func(config.Tier) error { return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = site.Close() }()
 	job := hook.Job{ID: 7, UID: rig.People["alice"], GID: rig.People["alice"]}
 	if _, err := c.Stage(rig.As("alice"), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1", LeaseTtl: durationpb.New(time.Hour), Holder: job.Holder("vision")}); err != nil {
@@ -313,9 +294,7 @@ func TestJobReadsSealed(t *testing.T) {
 	if said, err := c.doAs("alice", "sh", "-c", "echo x >>"+link+"/large0"); err == nil {
 		t.Errorf("the job changes it: %s", said)
 	}
-	if err := os.Chmod(out.Dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(out.Dir, 0o755))
 	if said, err := c.doAs("bob", "cat", link+"/large0"); err == nil {
 		t.Errorf("bob reads through the link of alice's job: %.80s", said)
 	}

@@ -14,6 +14,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/task"
 	"datamove.dev/test/cluster/rig"
+	"datamove.dev/test/must"
 )
 
 // TestSwarmSealed: nodes bring a dataset of alice to their caches, and read it once. One worker is killed on the way, and one node
@@ -31,9 +32,7 @@ func TestSwarmSealed(t *testing.T) {
 	c.giveTo("alice", filepath.Dir(source))
 	mode := func(m os.FileMode) {
 		t.Helper()
-		if err := os.Chmod(filepath.Dir(source), m); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(filepath.Dir(source), m))
 	}
 	mode(0o700)
 	c.addAs("alice", "vision", "shared:lab/vision")
@@ -50,9 +49,7 @@ func TestSwarmSealed(t *testing.T) {
 	stage := func(who, node string) *pb.Task {
 		t.Helper()
 		a, err := c.Stage(rig.As(who), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: node, LeaseTtl: durationpb.New(time.Hour)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return a.GetTask()
 	}
 

@@ -16,6 +16,7 @@ import (
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/task"
 	crash "datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 )
 
 // store is the S3 server behind the tier "store" of a cluster, which a tree is copied to.
@@ -37,9 +38,7 @@ func (c *cluster) withStore() *store {
 func (c *cluster) bucket(name string, at config.S3, keys string) {
 	c.t.Helper()
 	file := filepath.Join(c.Dir, name+".env")
-	if err := os.WriteFile(file, []byte(keys), 0o600); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, os.WriteFile(file, []byte(keys), 0o600))
 	at.Region, at.Credentials = "us-east-1", "file:"+file
 	next := *c.Conf.Load()
 	next.Tiers = maps.Clone(next.Tiers)

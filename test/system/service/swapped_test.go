@@ -14,6 +14,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/config"
 	"datamove.dev/test/cluster/rig"
+	"datamove.dev/test/must"
 )
 
 // TestRootsAreSwapped: a folder of a project becomes a symbolic link to the outside while tasks of its members, and of root for it, begin and run: nothing comes from
@@ -32,9 +33,7 @@ func TestRootsAreSwapped(t *testing.T) {
 		t.Helper()
 		path := filepath.Join(shared, name)
 		for _, err := range []error{os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), mode), os.Chmod(path, mode)} {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 		}
 	}
 	write("vision/in/file", "mine", 0o644)
@@ -43,9 +42,7 @@ func TestRootsAreSwapped(t *testing.T) {
 	outside := map[string]fs.FileMode{"roots-own": 0o700, "everybodys": 0o777}
 	for name, mode := range outside {
 		write(name+"/file", secret, mode&0o666)
-		if err := os.Chmod(filepath.Join(shared, name), mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(filepath.Join(shared, name), mode))
 	}
 	alice := rig.As("alice")
 	for to := range outside {
@@ -95,9 +92,7 @@ func TestRootsAreSwapped(t *testing.T) {
 func swaps(t *testing.T, dir, to string) (quiet func()) {
 	t.Helper()
 	link := dir + "-link"
-	if err := os.Symlink(to, link); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(to, link))
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	exchange := func() { _ = unix.Renameat2(unix.AT_FDCWD, dir, unix.AT_FDCWD, link, unix.RENAME_EXCHANGE) }
 	go func() {
@@ -117,8 +112,6 @@ func swaps(t *testing.T, dir, to string) (quiet func()) {
 		if st, err := os.Lstat(link); err == nil && st.IsDir() {
 			exchange()
 		}
-		if err := os.Remove(link); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(link))
 	}
 }

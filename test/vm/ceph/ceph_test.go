@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 )
 
 // Who runs this says by these where things are. The file system has the data pool
@@ -39,13 +40,9 @@ func TestMain(m *testing.M) {
 func folder(t *testing.T) (path, seen string) {
 	t.Helper()
 	path, err := os.MkdirTemp(os.Getenv(mounted), "scenario-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() {
-		if err := os.RemoveAll(path); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, os.RemoveAll(path))
 	})
 	return path, filepath.Join(os.Getenv(another), filepath.Base(path))
 }
@@ -127,17 +124,11 @@ func TestRoundTrip(t *testing.T) {
 
 	spoiled := filepath.Join(seen, "copy/large/weights-0.bin")
 	info, err := os.Stat(spoiled)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	f, err := os.OpenFile(spoiled, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, err = f.WriteAt([]byte("spoiled"), 3<<20)
-	if err := errors.Join(err, f.Close(), os.Chtimes(spoiled, info.ModTime(), info.ModTime())); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, f.Close(), os.Chtimes(spoiled, info.ModTime(), info.ModTime())))
 	if r := p.Do(t, 9, "verify", source, copied); !strings.Contains(r.Stdout()+r.Stderr(), "weights-0.bin") {
 		t.Errorf("verify does not name the file: %s%s", r.Stdout(), r.Stderr())
 	}
@@ -151,9 +142,7 @@ func TestLayouts(t *testing.T) {
 	target, seen := folder(t)
 	striped, kept := filepath.Join(target, "striped"), filepath.Join(target, "kept")
 	p := rig.New(t)
-	if err := os.Mkdir(striped, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(striped, 0o755))
 	p.Do(t, 0, "layout", "set", "--stripe-size", "64KiB", "--stripe-count", "4", "--pool", "cephfs.fast.data", striped)
 	copied := filepath.Join(striped, "copy")
 	for _, again := range [][]string{nil, {"--again", "--checksum"}} {
@@ -226,9 +215,7 @@ func names(t *testing.T, dir string) (n int) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return n
 }
 
@@ -244,17 +231,13 @@ func TestOpenFiles(t *testing.T) {
 	readers := map[*os.File][]byte{}
 	for _, name := range []string{replaced, removed} {
 		f, err := os.Open(filepath.Join(seen, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer f.Close()
 		if readers[f], err = os.ReadFile(filepath.Join(source, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(os.WriteFile(filepath.Join(source, replaced), []byte("another"), 0o644), os.Remove(filepath.Join(source, removed))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(filepath.Join(source, replaced), []byte("another"), 0o644), os.Remove(filepath.Join(source, removed))))
 	p.Do(t, 0, "sync", "--delete", source, target)
 	for f, was := range readers {
 		got := make([]byte, len(was)+1)
@@ -270,9 +253,7 @@ func TestLock(t *testing.T) {
 	t.Parallel()
 	source := tree(t, rig.Shape{Large: 1, LargeBytes: 48 << 20})
 	target, seen := folder(t)
-	if err := os.Chmod(target, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(target, 0o777))
 	first := rig.New(t).Start(t, "copy", "--bwlimit", "2M", source, target)
 	first.Until("the first one begins", func() bool { return names(t, target) > 1 })
 	if second := rig.New(t).Do(t, 5, "copy", source, seen); !strings.Contains(second.Stderr(), "process") {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"datamove.dev/test/must"
 	"datamove.dev/test/vm"
 	"datamove.dev/test/vm/wire"
 )
@@ -15,9 +16,7 @@ func TestCephFS(t *testing.T) {
 		t.Skip("elsewhere: make e2e-ceph: needs a cluster, whose address is in CEPH_ADDRESS")
 	}
 	script, err := os.ReadFile("ceph.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	const below = "projects/vision/data" // which ceph.sh mounts by itself, too
 	env := append([]string{"CEPH_MOUNT=/ceph", "CEPH_MOUNT_USER=/user", "CEPH_MOUNT_BELOW=/below", "CEPH_BELOW=" + below}, guestEnv...)
 	for _, name := range []string{"CEPH_ADDRESS", "CEPH_PORT", "CEPH_ID", "CEPH_ADMIN", "CEPH_USER"} {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"datamove.dev/test/must"
 	"datamove.dev/test/vm"
 )
 
@@ -28,9 +29,7 @@ func TestFailingDisk(t *testing.T) {
 	}
 	for _, row := range rows {
 		disk, err := json.Marshal(row.disk(vm.DiskName(len(g.Disks))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		g.Disks = append(g.Disks, vm.Disk{File: image(t, o.dir, row.name, row.system, diskBytes)})
 		g.Run = append(g.Run, judge(row.test, "OUTAGE_DISK="+string(disk)))
 	}

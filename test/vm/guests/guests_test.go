@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"datamove.dev/test/must"
 	"datamove.dev/test/vm"
 	"datamove.dev/test/vm/wire"
 )
@@ -73,13 +74,9 @@ func built(t *testing.T, kind, pkg string, build func(dir, pkg string) (string, 
 	if path, there := binaries.there[dir]; there {
 		return path
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o700))
 	path, err := build(dir, "datamove.dev/"+pkg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	binaries.there[dir] = path
 	return path
 }
@@ -91,9 +88,7 @@ func memory(t *testing.T) string {
 		return t.TempDir()
 	}
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, os.RemoveAll(dir))
 	})
 	return dir
 }
@@ -113,12 +108,8 @@ func image(t *testing.T, dir, name, system string, bytes int64, options ...strin
 // sparse makes a file of zeros that takes no room.
 func sparse(t *testing.T, file string, bytes int64) {
 	t.Helper()
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(file, bytes); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o600))
+	must.Do(t, os.Truncate(file, bytes))
 }
 
 // boot runs a guest to its end. What its kernel said is shown when a test fails.
@@ -141,18 +132,14 @@ func begin(t *testing.T, g *vm.Guest) *vm.Machine {
 	if errors.Is(err, vm.ErrMissing) {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return m
 }
 
 func finish(t *testing.T, m *vm.Machine) *vm.Result {
 	t.Helper()
 	r, err := m.Wait()
-	if err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the guest's console:\n%s", r.Console)

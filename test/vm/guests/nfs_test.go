@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"datamove.dev/test/must"
 	"datamove.dev/test/vm"
 	"datamove.dev/test/vm/wire"
 )
@@ -13,9 +14,7 @@ import (
 func TestNFS(t *testing.T) {
 	t.Parallel()
 	script, err := os.ReadFile("nfs.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	versions := []string{"nfs42", "nfs41", "nfs40", "nfs3"} // which nfs.sh mounts by these names
 	parts := []struct {
 		name    string

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"datamove.dev/test/must"
 	"datamove.dev/test/platter"
 	"datamove.dev/test/power/work"
 	"datamove.dev/test/seed"
@@ -84,21 +85,13 @@ func newOutage(t *testing.T) *outage {
 func (o *outage) serve(v *victim) {
 	o.t.Helper()
 	p, err := platter.New(image(o.t, o.dir, v.name, v.system, diskBytes), o.chance())
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	must.Do(o.t, err)
 	v.platter, v.socket = p, filepath.Join(o.dir, v.name+".socket")
 	server, err := nbd.Serve(v.socket, p)
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	must.Do(o.t, err)
 	o.t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			o.t.Error(err)
-		}
-		if err := p.Close(); err != nil {
-			o.t.Error(err)
-		}
+		must.Tell(o.t, server.Close())
+		must.Tell(o.t, p.Close())
 	})
 	o.victims = append(o.victims, v)
 }
@@ -210,9 +203,7 @@ func (o *outage) cut(m *vm.Machine, v *victim, command int) {
 func (o *outage) keep(v *victim, said string) {
 	o.t.Helper()
 	image := filepath.Join(o.dir, fmt.Sprint("cut-", len(o.left)))
-	if err := v.platter.Cut(image); err != nil {
-		o.t.Fatal(err)
-	}
+	must.Do(o.t, v.platter.Cut(image))
 	o.t.Logf("cut %d: %s, after %d bytes were written and %d bytes said", len(o.left), v.name, v.platter.Written(), len(said))
 	o.left = append(o.left, remnant{v, image, said})
 }
@@ -238,9 +229,7 @@ func (o *outage) check() {
 		g.Disks = append(g.Disks, vm.Disk{File: r.image})
 	}
 	text, err := json.Marshal(all)
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	must.Do(o.t, err)
 	g.Files = append(g.Files, vm.File{Path: "/left.json", Content: string(text)})
 	g.Run = []wire.Command{judge("TestCheck", "OUTAGE_LEFT=/left.json")}
 	r := boot(o.t, g)

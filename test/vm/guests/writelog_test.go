@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"datamove.dev/test/must"
 	"datamove.dev/test/platter"
 	"datamove.dev/test/vm"
 	"datamove.dev/test/vm/wire"
@@ -49,9 +50,7 @@ func TestWriteLog(t *testing.T) {
 		}
 		sparse(t, o.log(v), logBytes)
 		disk, err := json.Marshal(v.disk(vm.DiskName(len(g.Disks))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		g.Disks = append(g.Disks, vm.Disk{File: file}, vm.Disk{File: o.log(v)})
 		g.Run = append(g.Run, inside("TestLogged", "OUTAGE_DISK="+string(disk), "OUTAGE_LOG="+vm.DiskName(len(g.Disks)-1)))
 	}
@@ -79,9 +78,7 @@ func (o *outage) replay(v *victim, lines []string) {
 	instants := o.instants(v)
 	n, said := 0, 0
 	o.entries(v, func(e platter.Entry) {
-		if err := v.platter.Apply(e); err != nil {
-			o.t.Fatal(err)
-		}
+		must.Do(o.t, v.platter.Apply(e))
 		if number, err := strconv.Atoi(e.Mark); err == nil {
 			said = number
 		}
@@ -91,9 +88,7 @@ func (o *outage) replay(v *victim, lines []string) {
 		n++
 	})
 	for _, err := range []error{v.platter.Close(), os.Remove(o.before(v)), os.Remove(o.log(v))} {
-		if err != nil {
-			o.t.Error(err)
-		}
+		must.Tell(o.t, err)
 	}
 }
 
@@ -131,22 +126,16 @@ func (o *outage) instants(v *victim) (instants []int) {
 func (o *outage) entries(v *victim, each func(platter.Entry)) {
 	o.t.Helper()
 	f, err := os.Open(o.log(v))
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	must.Do(o.t, err)
 	defer f.Close()
 	l, err := platter.ReadLog(f, logBytes)
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	must.Do(o.t, err)
 	for {
 		e, err := l.Next()
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		if err != nil {
-			o.t.Fatal(err)
-		}
+		must.Do(o.t, err)
 		each(e)
 	}
 }

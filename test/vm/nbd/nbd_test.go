@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -76,13 +78,9 @@ func TestProtocol(t *testing.T) {
 	m := &memory{b: make([]byte, 4096)}
 	socket := filepath.Join(t.TempDir(), "disk")
 	s, err := Serve(socket, m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c, err := net.Dial("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer c.Close()
 	want := []byte("NBDMAGICIHAVEOPT\x00\x03")
 	want = append(want, answer(8, answerUnsupported, nil)...)
@@ -98,9 +96,7 @@ func TestProtocol(t *testing.T) {
 	if m.flushes != 1 {
 		t.Errorf("%d flushes, want 1", m.flushes)
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, s.Close())
 	if n, err := c.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("after the end: %d bytes, %v", n, err)
 	}

@@ -17,6 +17,7 @@ import (
 	"datamove.dev/lustre"
 	"datamove.dev/lustre/plain"
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 )
 
 // The host says by these where things are.
@@ -38,16 +39,10 @@ func TestMain(m *testing.M) {
 func folder(t *testing.T) (path, served string) {
 	t.Helper()
 	path, err := os.MkdirTemp(os.Getenv(mounted), "scenario-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, os.Chmod(path, 0o755))
 	t.Cleanup(func() {
-		if err := os.RemoveAll(path); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, os.RemoveAll(path))
 	})
 	return path, filepath.Join(os.Getenv(exported), filepath.Base(path))
 }
@@ -56,13 +51,9 @@ func folder(t *testing.T) (path, served string) {
 // users, so a copy to it would say that some are lost.
 func tree(t *testing.T, files int, largeBytes int64) string {
 	dir, err := os.MkdirTemp(os.Getenv(exported), "source-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, os.RemoveAll(dir))
 	})
 	rig.Make(t, dir, rig.Shape{Seed: 11, Small: files, Large: 1, LargeBytes: largeBytes, Odd: os.Getenv(mounted) == "/nfs42", OddBytes: 8 << 20})
 	return dir
@@ -86,19 +77,13 @@ func TestRoundTrip(t *testing.T) {
 
 	spoiled := filepath.Join(served, "back/large/weights-0.bin") // by somebody on the server
 	info, err := os.Stat(spoiled)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	f, err := os.OpenFile(spoiled, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := f.WriteAt([]byte("spoiled"), 3<<20); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(f.Close(), os.Chtimes(spoiled, info.ModTime(), info.ModTime())); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(f.Close(), os.Chtimes(spoiled, info.ModTime(), info.ModTime())))
 	if r := p.Do(t, 9, "verify", source, filepath.Join(target, "back")); !strings.Contains(r.Stdout()+r.Stderr(), "weights-0.bin") {
 		t.Errorf("verify does not name the file: %s%s", r.Stdout(), r.Stderr())
 	}
@@ -151,9 +136,7 @@ func names(t *testing.T, dir string) (all []string) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return all
 }
 
@@ -180,18 +163,14 @@ func TestOpenFiles(t *testing.T) {
 	was := map[string][]byte{}
 	for _, name := range []string{replaced, removed} {
 		f, err := os.Open(filepath.Join(target, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer f.Close()
 		readers[name] = f
 		if was[name], err = os.ReadFile(filepath.Join(source, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(os.WriteFile(filepath.Join(source, replaced), []byte("another"), 0o644), os.Remove(filepath.Join(source, removed))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(filepath.Join(source, replaced), []byte("another"), 0o644), os.Remove(filepath.Join(source, removed))))
 	p.Do(t, 0, "sync", "--delete", source, target)
 	for name, f := range readers {
 		got := make([]byte, len(was[name])+1)
@@ -200,9 +179,7 @@ func TestOpenFiles(t *testing.T) {
 		}
 	}
 	for _, f := range readers {
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, f.Close())
 	}
 	p.Do(t, 0, "sync", "--delete", source, target)
 	rig.SameTrees(t, source, served, false)
@@ -218,28 +195,18 @@ func TestQuota(t *testing.T) {
 	plain.Answer(system, "/dev/vda")
 	project := lustre.Project{ID: 4711, Inherit: true}
 	dir, err := os.Open(served)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer dir.Close()
 	limit := func(bytes int64) {
 		t.Helper()
-		if err := system.Quota.SetQuota(t.Context(), int(dir.Fd()), project, lustre.Limits{HardBytes: bytes}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, system.Quota.SetQuota(t.Context(), int(dir.Fd()), project, lustre.Limits{HardBytes: bytes}))
 	}
-	if err := errors.Join(system.Quota.SetProject(t.Context(), int(dir.Fd()), project), os.Chown(served, 1000, 1000), os.Chmod(source, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(system.Quota.SetProject(t.Context(), int(dir.Fd()), project), os.Chown(served, 1000, 1000), os.Chmod(source, 0o755)))
 	limit(8 << 20)
 	p := rig.New(t)
 	p.Cred = &syscall.Credential{Uid: 1000, Gid: 1000}
-	if err := os.Chown(p.State, 1000, 1000); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(filepath.Dir(p.State), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chown(p.State, 1000, 1000))
+	must.Do(t, os.Chmod(filepath.Dir(p.State), 0o755))
 	large := filepath.Join(source, "large")
 	r := p.Do(t, 7, "copy", "--full=fail", large, target)
 	if got, _ := rig.Look(t, served); len(got) > 1 {

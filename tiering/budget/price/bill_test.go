@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 	_ "datamove.dev/test/seed" // of rapid
 )
 
@@ -27,17 +28,13 @@ func drawn(t *rapid.T) *Book {
 	}
 	tiers = append(tiers, fmt.Sprintf("{usd: 0.%06d}", rapid.IntRange(0, 999_999).Draw(t, "price")))
 	b, err := Read("drawn", []byte("kind: PriceBook\nregion: us-east-1\ncurrency: USD\ndate: 2026-07-28\nsource: drawn\nrates:\n  x: {unit: GB, tiers: ["+strings.Join(tiers, ", ")+"]}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return b
 }
 
 func billed(t *rapid.T, b *Book, bytes, before int64) Money {
 	bill, err := b.Bill([]Usage{{Rate: "x", Amount: Bytes(bytes)}}, map[string]Amount{"x": Bytes(before)}, day)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return bill.Total
 }
 
@@ -75,9 +72,7 @@ func TestTiersPieces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b, size := drawn(t), rapid.Int64Range(0, 1<<53)
 		bill, err := b.Bill([]Usage{{Rate: "x", Amount: Bytes(size.Draw(t, "n"))}}, map[string]Amount{"x": Bytes(size.Draw(t, "before"))}, day)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		line, units, cost := bill.Lines[0], 0.0, 0.0
 		for _, p := range line.Pieces {
 			price, _ := p.USD.dollars.Float64()
@@ -169,9 +164,7 @@ func TestAge(t *testing.T) {
 func TestBasis(t *testing.T) {
 	b := opened(t, "testdata/golden.yaml")
 	bill, err := b.Bill([]Usage{{"egress.internet", Bytes(20 << 40), "home"}, {"s3.get", Requests(0), ""}}, map[string]Amount{"egress.internet": Bytes(5 << 40)}, day)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for i, want := range []string{
 		"5,120 GB at $0.09 + 15,360 GB at $0.085 per GB; the stories of this package's tests, of 2026-07-28",
 		"0 requests at $0.0004 per 1,000 requests; the stories of this package's tests, of 2026-07-28",

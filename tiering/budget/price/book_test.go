@@ -9,6 +9,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/declare"
+	"datamove.dev/test/must"
 )
 
 // asked are the rates that the program asks for.
@@ -112,9 +113,7 @@ func TestRefused(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	for _, file := range []string{"testdata/golden.yaml", "../../../deploy/prices/us-east-1.yaml"} {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, err)
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -136,9 +135,7 @@ func FuzzRead(f *testing.F) {
 func TestMonths(t *testing.T) {
 	at := func(s string) time.Time {
 		v, err := time.Parse(time.DateTime, s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return v
 	}
 	zone := time.FixedZone("east", 9*3600)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"datamove.dev/test/must"
 )
 
 // story is one of testdata/stories.txt.
@@ -82,9 +84,7 @@ func TestSecondCalculator(t *testing.T) {
 func opened(t *testing.T, file string) *Book {
 	t.Helper()
 	b, err := Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return b
 }
 
@@ -92,9 +92,7 @@ func opened(t *testing.T, file string) *Book {
 func told(t *testing.T) (all []*story) {
 	t.Helper()
 	f, err := os.Open("testdata/stories.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		left, right, _ := strings.Cut(lines.Text(), "=")
@@ -125,9 +123,7 @@ func told(t *testing.T) (all []*story) {
 func dollars(t *testing.T, s string) Money {
 	t.Helper()
 	m, err := ParseMoney(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return m
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/burst/notice/noticetest"
 )
 
@@ -29,9 +30,7 @@ func TestMain(m *testing.M) {
 func TestRead(t *testing.T) {
 	at := func(text string) time.Time {
 		when, err := time.Parse(time.RFC3339, text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return when
 	}
 	for _, c := range []struct {

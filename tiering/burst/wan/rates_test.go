@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"datamove.dev/mover/share"
+	"datamove.dev/test/must"
 )
 
 // TestRates: the least of all rates that hold at a time is that of the way, also of one that has begun before.
@@ -15,9 +16,7 @@ import (
 func TestRates(t *testing.T) {
 	windows := func(rate int64, when ...string) *share.Windows {
 		w, err := share.NewHeld("UTC", share.Rate{Bytes: rate}, when...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return w
 	}
 	r := &Rates{Own: 1000, Windows: []*share.Windows{windows(100, "Mon-Fri 08:00-18:00"), windows(400, "Sat"), windows(800), windows(0, "Sun")}}

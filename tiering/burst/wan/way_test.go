@@ -24,6 +24,7 @@ import (
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/s3/s3test"
 	"datamove.dev/mover/site"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/burst"
 	"datamove.dev/tiering/checkpoint"
 )
@@ -464,9 +465,7 @@ func TestChanging(t *testing.T) {
 		once.Do(func() {
 			w.seen.then = nil
 			_, err := (&Way{Open: w.site.Open, Request: w.way.Request}).Send(w.Context(), w.here("other/step_3"), w.there("run/step_3"), free)
-			if err != nil {
-				t.Error(err)
-			}
+			must.Tell(t, err)
 		})
 	}
 	m, err := w.way.Checkpoints(t.Context(), w.there("run"), w.here("home"), checkpoint.DCP, free)

@@ -9,6 +9,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
+	"datamove.dev/test/must"
 )
 
 // site is the cluster of these tests.
@@ -323,9 +324,7 @@ func TestSummary(t *testing.T) {
 		"#DATAMOVE purge=fast:tmp/%j",
 		"#DW jobdw type=scratch access_mode=striped,private capacity=10GiB",
 		"#DW jobdw type=xfs capacity=1TB name=my-fast"), site)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := `10.0 GiB on each node as $DW_JOB_STRIPED and $DW_JOB_PRIVATE (seen by its node only)
 931 GiB on each node as $DW_JOB_my_fast
 stage in dataset:imagenet@0123456789ab to scratch:imagenet (required, shared)
@@ -346,9 +345,7 @@ func TestOfJob(t *testing.T) {
 		}
 	}
 	job, err := Parse(script("#DATAMOVE stage-out=scratch:a to=project:%j/{node}", "#DATAMOVE stage-out=scratch:b to=project:%%n", "#DATAMOVE checkpoint=scratch:c to=archive:%%{node},project:x"), site)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var got []bool
 	for _, r := range job.Requests {
 		got = append(got, r.PerNode())

@@ -9,6 +9,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
+	"datamove.dev/test/must"
 	_ "datamove.dev/test/seed" // of rapid
 )
 
@@ -69,9 +70,7 @@ func TestExpand(t *testing.T) {
 func place(t *testing.T, text string) location.Location {
 	t.Helper()
 	l, err := location.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return l
 }
 
@@ -125,13 +124,9 @@ func TestPerhaps(t *testing.T) {
 		a, b := segment.Draw(t, "a"), segment.Draw(t, "b")
 		v := Values{Job: rapid.StringMatching(`[ab]{1,2}`).Draw(t, "job"), Name: rapid.StringMatching(`[ab%]{1,2}`).Draw(t, "name")}
 		x, err := v.Expand(location.Location{Scheme: location.InTier, Tier: "t", Path: a})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		y, err := v.Expand(location.Location{Scheme: location.InTier, Tier: "t", Path: b})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if x == y && !perhaps(a, b) {
 			t.Fatalf("%s and %s are both %s", a, b, x)
 		}

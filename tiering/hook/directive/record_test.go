@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // example of each thing that a record has.
@@ -25,9 +26,7 @@ func TestRecord(t *testing.T) {
 	job, err := Parse(script("#DATAMOVE stage-in=dataset:x required shared", "#DATAMOVE stage-out=scratch:out to=project:%j/{node} when=success",
 		"#DATAMOVE checkpoint=scratch:c to=project:c,archive:c profile=dcp keep=3", "#DATAMOVE purge=fast:x",
 		"#DW jobdw type=scratch capacity=1KiB", "#DW jobdw type=xfs capacity=1b name=a"), site)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	text, err := json.Marshal(job)
 	if err != nil || string(text) != recorded {
 		t.Errorf("%s, %v; want\n%s", text, err, recorded)
@@ -84,9 +83,7 @@ func TestBadRecords(t *testing.T) {
 // TestCheckAgain reads a record after the tiers have changed.
 func TestCheckAgain(t *testing.T) {
 	var job Job
-	if err := json.Unmarshal([]byte(recorded), &job); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(recorded), &job))
 	if err := job.Check(site); err != nil {
 		t.Errorf("the same tiers: %v", err)
 	}

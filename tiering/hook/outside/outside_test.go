@@ -11,6 +11,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/hook/directive"
 )
 
@@ -20,9 +21,7 @@ func world(t *testing.T, files ...string) (dir string, c *config.Config) {
 	dir = t.TempDir()
 	for _, file := range append(files, "nvme/.there", "pfs/.there") {
 		file = filepath.Join(dir, file)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("x"), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("x"), 0o644)))
 	}
 	return dir, &config.Config{Tiers: map[string]config.Tier{
 		"scratch": {Level: "hot", Path: filepath.Join(dir, "nvme"), Ephemeral: true, NodeLocal: true},
@@ -81,9 +80,7 @@ func TestTold(t *testing.T) {
 	told := map[string]string{"DATAMOVE_DIR": filepath.Join(dir, "nvme/jobs/1.7"), "DATAMOVE_HOT": "1", "DATAMOVE_CHECKPOINT_CKPT": "/ckpt", "DATAMOVE_CHECKPOINT": "/ckpt"}
 	job := &Job{Config: conf, Values: directive.Values{Job: "run"}, Told: func(name string) string { return told[name] }}
 	vars, err := job.Variables(t.Context(), directive.Text{Script: "#!/bin/sh\n#DATAMOVE stage-in=project:imagenet to=scratch:imagenet\n#DATAMOVE checkpoint=scratch:ckpt to=project:run1\n"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	at := filepath.Join(dir, "pfs/imagenet")
 	if want := [][2]string{{"DATAMOVE_IN_IMAGENET", at}, {"DATAMOVE_RESUME", ""}, {"DATAMOVE_WARM_IMAGENET", at}}; !slices.Equal(vars, want) {
 		t.Errorf("%v", vars)

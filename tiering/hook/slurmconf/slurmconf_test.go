@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"datamove.dev/test/must"
 )
 
 const slurm = 64030
@@ -39,9 +41,7 @@ func newSite(t testing.TB) *site {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s.put("/etc/slurm/slurm.conf", base, 0o644, 0)
 	s.put("/usr/local/bin/datamove", "\x7fELF", 0o755, 0)
 	s.put("/var/lib/datamove", "", fs.ModeDir|0o711, 0)
