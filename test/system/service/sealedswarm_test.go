@@ -17,7 +17,7 @@ import (
 	"datamove.dev/test/must"
 )
 
-// TestSwarmSealed: nodes bring a dataset of alice to their caches, and read it once. One worker is killed on the way, and one node
+// TestSwarmSealed: nodes bring a dataset of alice to their caches, and read it once. One worker is killed on the way, the coordinator begins anew, and one node
 // comes when the others have sealed what they have. Each cache is closed to who was not let in there, on the node and from other nodes.
 //
 //safety:7 with mover/shelf TestStrangers
@@ -69,6 +69,10 @@ func TestSwarmSealed(t *testing.T) {
 		}
 	}
 	c.Kill("n2", first["n2"])
+	c.Restart()
+	for name := range c.Agents {
+		c.Ready(name)
+	}
 	for _, id := range first {
 		c.Done(id)
 	}
@@ -78,6 +82,9 @@ func TestSwarmSealed(t *testing.T) {
 	late := c.Done(stage("alice", "n4").GetId())
 	if ofSource, ofOthers := shares(); ofSource > 0.1 || ofOthers < 0.9 {
 		t.Errorf("who comes late has it not from the others: %v", late.GetReport().GetNotes())
+	}
+	if notes := strings.Join(late.GetReport().GetNotes(), "\n"); !strings.Contains(notes, "came from other nodes") {
+		t.Errorf("the report says %q", notes)
 	}
 	for _, node := range []string{"n1", "n2", "n3", "n4"} {
 		c.closedTo(node, source)
