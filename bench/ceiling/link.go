@@ -159,16 +159,15 @@ func (o Options) speak(c net.Conn, mode byte, end time.Time) (total int64, err e
 		return 0, err
 	}
 	if mode == goes {
-		for time.Now().Before(end) {
+		for {
 			n, err := c.Read(b)
 			total += int64(n)
-			if err != nil {
+			if err != nil || !time.Now().Before(end) { // once at least, on a machine that is busy
 				return total, err
 			}
 		}
-		return total, nil
 	}
-	for time.Now().Before(end) {
+	for more := true; more; more = time.Now().Before(end) { // once at least, on a machine that is busy
 		if _, err := c.Write(b); err != nil {
 			return 0, err
 		}

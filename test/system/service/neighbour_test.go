@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"datamove.dev/api"
@@ -22,7 +21,8 @@ type neighbours struct {
 	t       *testing.T
 	dir     string // of everything
 	service *crash.Program
-	tcp     string // the coordinator's
+	tcp     string     // the coordinator's
+	head    *crash.Run // the coordinator
 	n1      *crash.Run
 }
 
@@ -43,9 +43,8 @@ tiers:
 policies: %s
 `, n.path("shared"), n.path("nvme-"+node), policies), 0o644))
 	}
-	head := n.daemon("head", "--no-agent", "--listen", "tcp://127.0.0.1:0")
-	head.Until("the coordinator is ready", func() bool { return strings.Contains(head.Complained(), "msg=ready") })
-	for word := range strings.FieldsSeq(head.Complained()) {
+	n.start("tcp://127.0.0.1:0")
+	for word := range strings.FieldsSeq(n.head.Complained()) {
 		if _, address, ok := strings.Cut(strings.Trim(word, `"`), "tcp://"); ok {
 			n.tcp = "tcp://" + address
 		}
@@ -70,6 +69,13 @@ func (n *neighbours) daemon(node string, more ...string) *crash.Run {
 	return n.service.Start(n.t, append([]string{"--config", n.path(node + ".yaml"), "--data", n.path(node), "--node", node, "--listen", "unix://" + n.path(node+".sock")}, more...)...)
 }
 
+// start starts the coordinator.
+func (n *neighbours) start(address string) {
+	n.t.Helper()
+	n.head = n.daemon("head", "--no-agent", "--listen", address)
+	n.head.Until("the coordinator is ready", func() bool { return strings.Contains(n.head.Complained(), "msg=ready") })
+}
+
 func (n *neighbours) join(node string) *crash.Run {
 	n.t.Helper()
 	return n.daemon(node, "--join", n.tcp, "--token-file", n.path(node+".token"))
@@ -81,7 +87,7 @@ func (n *neighbours) eventually(what string, is func() bool) {
 }
 
 // TestNeighbour: a checkpoint on the disk of one node comes to that of another one, whole and checked, and to the file system that all share, although the node that
-// has it is killed while it is read from there. Shards that are the same as in the one before do not come again.
+// has it and the coordinator are killed while it is read from there. Shards that are the same as in the one before do not come again.
 //
 //safety:5/jobs with mover/peer TestPlace
 func TestNeighbour(t *testing.T) {
@@ -144,11 +150,12 @@ spec:
 		_, err := os.Stat(filepath.Join(n2, "run1/step_2.incomplete-0"))
 		return err == nil
 	})
-	s.n1.Signal(syscall.SIGKILL)
-	s.n1.Wait()
+	s.n1.Kill()
+	s.head.Kill()
 	if _, err := os.Stat(filepath.Join(n2, "run1/step_2")); err == nil {
 		t.Error("it has its name before it is whole")
 	}
+	s.start(s.tcp)
 	s.join("n1")
 	arrives(n1, n2, "step_2")
 	arrives(n1, s.path("shared"), "step_2")
