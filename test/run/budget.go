@@ -73,7 +73,8 @@ func (s spent) budget() float64 {
 
 // meter has go test run its test binaries by "run measure", which never takes results from the cache, and collects what they use.
 type meter struct {
-	file  string // one line for each test process: its folder and its CPU seconds
+	file  string // one line for each test process: its directory and its CPU seconds
+	root  string // of the module
 	self  string
 	spent []spent
 }
@@ -83,25 +84,25 @@ func newMeter() (*meter, error) {
 	if err != nil {
 		return nil, err
 	}
+	root, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
 	f, err := os.CreateTemp("", "datamove-cpu-*")
 	if err != nil {
 		return nil, err
 	}
-	return &meter{file: f.Name(), self: self}, f.Close()
+	return &meter{file: f.Name(), root: root, self: self}, f.Close()
 }
 
 // flags are those of go test.
 func (m *meter) flags() []string {
-	return []string{"-exec", fmt.Sprintf("'%s' measure '%s'", m.self, m.file)}
+	return []string{"-exec", fmt.Sprintf("'%s' measure '%s' '%s'", m.self, m.file, m.root)}
 }
 
 // collect reads what has been measured since the last time.
 func (m *meter) collect(race bool) error {
 	text, err := os.ReadFile(m.file)
-	if err != nil {
-		return err
-	}
-	root, err := os.Getwd()
 	if err != nil {
 		return err
 	}
@@ -111,7 +112,7 @@ func (m *meter) collect(race bool) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.file, err)
 		}
-		folder, err := filepath.Rel(root, dir)
+		folder, err := filepath.Rel(m.root, dir)
 		if err != nil {
 			return err
 		}
@@ -143,15 +144,27 @@ func report(all []spent) (lines []string, over error) {
 }
 
 // measure runs a test binary, appends what it has used to the file, and returns its exit code. What it is told by a signal it tells the binary, which
-// prints its goroutines when go test asks for them; and the binary does not outlive it.
-func measure(file string, args []string, stdin, stdout, stderr *os.File) int {
+// prints its goroutines when go test asks for them; and the binary does not outlive it. Root is that of the module.
+func measure(file, root string, args []string, stdin, stdout, stderr *os.File) int {
 	fail := func(err error) int { fmt.Fprintln(stderr, "test/run measure:", err); return 2 }
 	runtime.LockOSThread() // Pdeathsig is about the thread
 	defer runtime.UnlockOSThread()
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	cmd, err := start(args, stdin, stdout, stderr)
+	dir, err := os.Getwd()
+	if err != nil {
+		return fail(err)
+	}
+	folder, err := filepath.Rel(root, dir)
+	if err != nil {
+		return fail(err)
+	}
+	env := os.Environ()
+	if files := memory(shm); files != "" && level.Of(folder) == level.Hermetic && !level.Disk(folder) {
+		env = append(env, "TMPDIR="+files, "GOTMPDIR="+files)
+	}
+	cmd, err := start(args, env, stdin, stdout, stderr)
 	if err != nil {
 		return fail(err)
 	}
@@ -167,10 +180,6 @@ func measure(file string, args []string, stdin, stdout, stderr *os.File) int {
 		case <-ended:
 			waiting = false
 		}
-	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return fail(err)
 	}
 	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
@@ -190,10 +199,10 @@ func measure(file string, args []string, stdin, stdout, stderr *os.File) int {
 
 // start starts a program that the go tool has just written: where a process that the go tool forks meanwhile has it open for writing still, the kernel
 // refuses for a moment (go.dev/issue/22315); the go tool itself does the same.
-func start(args []string, stdin, stdout, stderr *os.File) (*exec.Cmd, error) {
+func start(args, env []string, stdin, stdout, stderr *os.File) (*exec.Cmd, error) {
 	for {
 		cmd := exec.Command(args[0], args[1:]...)
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
+		cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, stdin, stdout, stderr
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		if err := cmd.Start(); !errors.Is(err, syscall.ETXTBSY) {
 			return cmd, err

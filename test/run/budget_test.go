@@ -47,7 +47,7 @@ func measured(t *testing.T, mode, script string, meanwhile func(said *os.File)) 
 	defer out.Close()
 	ended := make(chan int)
 	go func() {
-		code := measure(m.file, []string{"sh", "-c", script, self}, stdin, in, in)
+		code := measure(m.file, m.root, []string{"sh", "-c", script, self}, stdin, in, in)
 		in.Close()
 		ended <- code
 	}()
@@ -70,6 +70,10 @@ func TestMeasure(t *testing.T) {
 	}
 	if code, _, said := measured(t, "", `kill -9 $$`, nothing); code != 137 || said != "signal: killed\n" {
 		t.Errorf("it is killed: code %d, %q", code, said)
+	}
+	t.Setenv("TMPDIR", "")
+	if _, _, said := measured(t, "", `printf "%s" "$TMPDIR"`, nothing); said != memory(shm) {
+		t.Errorf("its files are in %q, and memory is %q", said, memory(shm))
 	}
 	code, _, said := measured(t, "hangs", `exec "$0"`, func(out *os.File) {
 		if _, err := out.Read(make([]byte, 1)); err != nil {

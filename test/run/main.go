@@ -8,7 +8,8 @@
 // the race detector, where -race asks for it and the machine has gcc, for those
 // that start goroutines. With -budget it runs all of them anew, and prints which
 // used the most CPU time; with -budget fail, a package that is far over its budget
-// (budget.go) has failed. With DATAMOVE_STRICT=1 a skipped test is a failure,
+// (budget.go) has failed. The files of hermetic packages are then in memory, where
+// there is room (memory.go). With DATAMOVE_STRICT=1 a skipped test is a failure,
 // because a machine that should run everything does. What another target runs
 // ("elsewhere: make e2e-vm: ...") is counted apart.
 package main
@@ -27,8 +28,8 @@ import (
 )
 
 func main() {
-	if len(os.Args) > 3 && os.Args[1] == "measure" { // by go test -exec
-		os.Exit(measure(os.Args[2], os.Args[3:], os.Stdin, os.Stdout, os.Stderr))
+	if len(os.Args) > 4 && os.Args[1] == "measure" { // by go test -exec
+		os.Exit(measure(os.Args[2], os.Args[3], os.Args[4:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	if err := run(os.Args[1:], os.Getenv("DATAMOVE_STRICT") == "1", os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "test/run:", err)
@@ -97,14 +98,10 @@ func oneLevel(dir string, of level.Level, race bool, args []string, t *tally, st
 		t.notes = append(t.notes, fmt.Sprintf("make system and make soak run %d more packages", others))
 	}
 	var failed error
-	files := memory(shm)
 	for _, b := range batches {
 		flags, env := args, []string(nil)
 		if of == level.Hermetic && os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
 			env = append(env, "GOGC=400") // heaps of tests are small: collecting them is a quarter of the time
-		}
-		if b.memory && files != "" {
-			env = append(env, "TMPDIR="+files, "GOTMPDIR="+os.TempDir()) // what is compiled stays on the disk
 		}
 		if b.race {
 			flags, env = append([]string{"-race"}, flags...), append(env, "CGO_ENABLED=1", "GORACE=atexit_sleep_ms=10") // a second for each process, unless it is told

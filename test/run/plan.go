@@ -57,7 +57,6 @@ func list(dir string) ([]*listed, error) {
 type batch struct {
 	race     bool
 	fresh    bool // never from the cache
-	memory   bool // its files may be in memory
 	packages []string
 }
 
@@ -67,7 +66,7 @@ type batch struct {
 func plan(of level.Level, all []*listed, race, anew bool) (batches []batch, others int, err error) {
 	all = slices.SortedStableFunc(slices.Values(all), func(a, b *listed) int { return cmp.Compare(budget(b.folder()), budget(a.folder())) })
 	add := func(b batch, p string) {
-		i := slices.IndexFunc(batches, func(x batch) bool { return x.race == b.race && x.fresh == b.fresh && x.memory == b.memory })
+		i := slices.IndexFunc(batches, func(x batch) bool { return x.race == b.race && x.fresh == b.fresh })
 		if i < 0 {
 			i, batches = len(batches), append(batches, b)
 		}
@@ -78,7 +77,7 @@ func plan(of level.Level, all []*listed, race, anew bool) (batches []batch, othe
 			others++
 			continue
 		}
-		b := batch{fresh: anew || of != level.Hermetic || level.Mixed(p.folder()), memory: of == level.Hermetic && !level.Disk(p.folder())}
+		b := batch{fresh: anew || of != level.Hermetic || level.Mixed(p.folder())}
 		if race && of == level.Hermetic {
 			if b.race, err = p.raced(); err != nil {
 				return nil, 0, err

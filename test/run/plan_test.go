@@ -26,9 +26,6 @@ func TestPlan(t *testing.T) {
 				times[p]++
 				raced[p] = b.race
 				folder := p[min(len(p), len("datamove.dev/")):]
-				if b.memory != (of == level.Hermetic && !level.Disk(folder)) {
-					t.Errorf("the files of %s may be in memory: %v", p, b.memory)
-				}
 				if starts := of != level.Hermetic || level.Mixed(folder); starts != b.fresh {
 					t.Errorf("%s may be cached: %v", p, !b.fresh)
 				}
