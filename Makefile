@@ -94,7 +94,7 @@ soak:
 
 # CI's tests beside busy loops, so often: what fails by chance is found there.
 loaded:
-	RUNS='$(RUNS)' LOAD='$(LOAD)' test/loaded
+	RUNS='$(RUNS)' LOAD='$(LOAD)' TARGETS='$(TARGETS)' test/loaded
 
 # The engine over memory with faults, at length: make sim SEED=7 repeats one run.
 sim:
