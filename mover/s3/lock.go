@@ -281,7 +281,10 @@ func (p *Place) lockFile(key string, me *holder) (func() error, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return sync.OnceValue(f.Close), nil
+	return sync.OnceValue(func() error {
+		// Closing unlocks, too, but only when a child that was forked just now has closed its copy.
+		return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
+	}), nil
 }
 
 func rewrite(f *os.File, text []byte) error {

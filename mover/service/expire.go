@@ -13,18 +13,28 @@ import (
 )
 
 // expire takes from agents that were silent for a lease what they had, and from those
-// that never said that they have what they were given.
+// that never said that they have what they were given. What could not be stored of leads
+// that are over is tried again.
 func (s *Service) expire(ctx context.Context) {
 	now := s.now()
 	type loss struct {
 		l   *lead
 		why string
 	}
+	type ending struct {
+		l *lead
+		t *pb.Task
+	}
 	var lost []loss
+	var over []ending
 	s.mu.Lock()
 	for _, l := range s.leads {
 		a := s.agents[l.agent]
 		switch {
+		case l.unstored != nil && !now.Before(l.again):
+			over = append(over, ending{l, l.unstored})
+			l.unstored = nil
+		case l.closing: // how it ends is decided
 		case a == nil || now.Sub(a.seen) > s.lease && now.Sub(l.since) > s.lease:
 			lost = append(lost, loss{l, "agent " + l.agent + " is not heard of any more"})
 		case !l.heard && now.Sub(l.since) > s.lease:
@@ -43,6 +53,9 @@ func (s *Service) expire(ctx context.Context) {
 	s.mu.Unlock()
 	for _, x := range lost {
 		s.lose(ctx, x.l, x.why)
+	}
+	for _, x := range over {
+		s.close(ctx, x.l, x.t)
 	}
 }
 
@@ -83,10 +96,11 @@ func (s *Service) takeBack(ctx context.Context, l *lead, b *batch) {
 // lose takes a lead from its agent; the task goes on elsewhere.
 func (s *Service) lose(ctx context.Context, l *lead, why string) {
 	s.mu.Lock()
-	if s.leads[l.task.GetId()] != l {
+	if s.leads[l.task.GetId()] != l || l.closing {
 		s.mu.Unlock()
 		return
 	}
+	l.closing = true
 	s.send(l.agent, &agentv1.Order{What: &agentv1.Order_Stop{Stop: &agentv1.Stop{Task: l.task.GetId(), Epoch: l.epoch, How: agentv1.How_HOW_LOST}}})
 	s.mu.Unlock()
 	s.log.Warn("a lead is lost", "task", l.task.GetId(), "agent", l.agent, "why", why)
@@ -119,12 +133,12 @@ func (s *Service) letGo(ctx context.Context, l *lead, why string) {
 		t.State = task.Queued
 	}
 	s.close(ctx, l, t)
-	if t.GetState() == task.Queued {
-		s.requeue(ctx, t)
-	}
 }
 
-// close stores what a lead leaves and forgets it.
+// storeAgain is after how long an end that could not be stored is tried again.
+const storeAgain = time.Second
+
+// close stores what a lead leaves and forgets it. Until that can be stored, the task is nobody else's.
 func (s *Service) close(ctx context.Context, l *lead, t *pb.Task) {
 	var f following
 	proof := s.proofOf(l)
@@ -142,7 +156,9 @@ func (s *Service) close(ctx context.Context, l *lead, t *pb.Task) {
 	})
 	if err != nil {
 		s.log.Error("the end of a lead can not be stored; it is tried again", "task", t.GetId(), "err", err)
-		time.AfterFunc(time.Second, func() { s.close(context.WithoutCancel(ctx), l, t) })
+		s.mu.Lock()
+		l.unstored, l.again = t, s.now().Add(storeAgain)
+		s.mu.Unlock()
 		return
 	}
 	s.mu.Lock()
@@ -161,6 +177,9 @@ func (s *Service) close(ctx context.Context, l *lead, t *pb.Task) {
 	s.mu.Unlock()
 	s.watch.tell(t.GetId())
 	s.afterTask(ctx, t, f)
+	if t.GetState() == task.Queued {
+		s.requeue(ctx, t)
+	}
 	s.hurry()
 }
 

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/access"
+	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/task"
 )
 
@@ -24,6 +26,37 @@ type telling struct {
 func (t *telling) Context() context.Context { return t.ctx }
 
 func (t *telling) Send(*agentv1.ReadManifestResponse) error { return nil }
+
+// TestEndIsStoredLater: an end that can not be stored, as on a full disk, is decided all the same. Nobody else gets the task, silent agents lose nothing again,
+// and it is stored when that is possible.
+//
+//safety:3 the disk of the coordinator is full when an end has to be stored, and its agent is silent for longer than a lease
+func TestEndIsStoredLater(t *testing.T) {
+	d := newDesk(t, site(), access.Input{})
+	d.add(root, "a", "project:a", 1)
+	submitted, err := d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "dataset:a", Target: "project:out"}})
+	wants(t, "submit", err, nil)
+	d.give()
+	id := submitted.GetId()
+	revision, epoch := d.state(id).GetRevision(), d.taken[id].GetEpoch()
+	l := d.leads[id]
+	d.lose(context.Background(), l, strings.Repeat("!", 2*ledger.RecordBytes)) // more than a record may have
+	d.pass(2 * d.lease)
+	for range 5 {
+		d.expire(context.Background())
+		d.pass(storeAgain / 2)
+		d.give()
+		if now := d.state(id); now.GetState() != task.Running || now.GetRevision() != revision || d.taken[id].GetEpoch() != epoch {
+			t.Fatalf("it is %v", now)
+		}
+	}
+	d.pass(storeAgain)
+	l.unstored.Why = "its agent is silent"
+	d.expire(context.Background())
+	if now := d.state(id); now.GetState() != task.Queued || now.GetRevision() != revision+1 || now.GetWhy() != "its agent is silent" {
+		t.Errorf("it is %v", now)
+	}
+}
 
 // TestFence: what only the lead of a task may do, and who has a batch, nobody else may: not
 // another node with its epoch, and not itself with an epoch that is over or made up.

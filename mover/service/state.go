@@ -64,14 +64,18 @@ type lead struct {
 	want    pb.TaskState      // what its owner wants when the agent has let go; 0 is nothing
 	batches map[string]*batch // but see resumed
 	resumed bool              // it was given before a restart: more batches of it are in the ledger
-	closing bool              // its end is being stored: what it says now does not count
-	wanted  int32             // what its crew was last told
-	usual   time.Duration     // that its batches take
-	proof   proof             // of the manifest that it has sent
-	sending bool              // it is sending one
-	parts   *parts            // of the limit in its options; nil has none
-	ticket  string            // for what another node lends it; "" is nothing
-	swarm   string            // it is in since before a restart, and has not been heard; "" is none
+	closing bool              // how it ends is decided: what it says now does not count
+
+	unstored *pb.Task  // its end, which could not be stored; nil is none
+	again    time.Time // when that is tried again
+
+	wanted  int32         // what its crew was last told
+	usual   time.Duration // that its batches take
+	proof   proof         // of the manifest that it has sent
+	sending bool          // it is sending one
+	parts   *parts        // of the limit in its options; nil has none
+	ticket  string        // for what another node lends it; "" is nothing
+	swarm   string        // it is in since before a restart, and has not been heard; "" is none
 }
 
 // takeUp makes of the ledger what has to be in memory.

@@ -70,5 +70,8 @@ func (l *Lock) Opening() (unended int64, err error) {
 // Opened takes back the notes of Opening.
 func (l *Lock) Opened() error { return l.file.Truncate(0) }
 
-// Release lets others in.
-func (l *Lock) Release() { _ = l.file.Close() }
+// Release lets others in, also while a child that was forked just now has the file until it runs its program.
+func (l *Lock) Release() {
+	_ = unix.Flock(int(l.file.Fd()), unix.LOCK_UN) // closing does it, too, when the children have closed theirs
+	_ = l.file.Close()
+}

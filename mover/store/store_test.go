@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -38,13 +39,33 @@ func TestLock(t *testing.T) {
 		}
 	}
 	must.Do(t, first.Opened())
+	copied := copyOf(t, filepath.Join(dir, store.LockName)) // as a child has it until it runs its program
 	first.Release()
 	second, err := store.Acquire(dir, "catalog")
 	must.Do(t, err)
 	defer second.Release()
+	must.Do(t, copied.Close())
 	if unended, err := second.Opening(); err != nil || unended != 0 {
 		t.Errorf("after the end of the first: %d, %v", unended, err)
 	}
+}
+
+// copyOf is another descriptor of an open file of this process, with its locks.
+func copyOf(t *testing.T, path string) *os.File {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	must.Do(t, err)
+	for _, fd := range fds {
+		if open, _ := os.Readlink("/proc/self/fd/" + fd.Name()); open == path {
+			n, err := strconv.Atoi(fd.Name())
+			must.Do(t, err)
+			n, err = syscall.Dup(n)
+			must.Do(t, err)
+			return os.NewFile(uintptr(n), path)
+		}
+	}
+	t.Fatal(path, " is not open")
+	return nil
 }
 
 // What a kill leaves before a log was begun is no damage; a table that is gone is.

@@ -367,6 +367,9 @@ func (c *Cluster) halt() {
 	c.server.Stop()
 	c.stop()
 	<-c.ran
+	if c.ledger == nil { // it could not be opened again
+		return
+	}
 	if err := c.ledger.Close(); err != nil {
 		c.t.Error(err)
 	}
