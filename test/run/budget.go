@@ -40,6 +40,7 @@ var budgets = map[string]struct {
 	"mover/service":        {12, "a model of 300 orders of operations: 10"},
 	"test/cluster":         {15, "52 sites of agents and workers: 13"},
 	"test/slurm":           {70, "a Slurm and its jobs, most of the time asleep: 53 on a busy machine; it begins first"},
+	"test/system/service":  {65, "agents and stores of real processes: 45; it begins early, because it takes two minutes"},
 	"tiering/burst/leg":    {20, "a burst dies after each kind of effect: 17"},
 }
 
