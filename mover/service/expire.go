@@ -138,7 +138,7 @@ func (s *Service) letGo(ctx context.Context, l *lead, why string) {
 // storeAgain is after how long an end that could not be stored is tried again.
 const storeAgain = time.Second
 
-// close stores what a lead leaves and forgets it. Until that can be stored, the task is nobody else's.
+// close stores what a lead leaves and forgets it. Until that can be stored, no other agent gets the task.
 func (s *Service) close(ctx context.Context, l *lead, t *pb.Task) {
 	var f following
 	proof := s.proofOf(l)

@@ -27,7 +27,7 @@ func (t *telling) Context() context.Context { return t.ctx }
 
 func (t *telling) Send(*agentv1.ReadManifestResponse) error { return nil }
 
-// TestEndIsStoredLater: an end that can not be stored, as on a full disk, is decided all the same. Nobody else gets the task, silent agents lose nothing again,
+// TestEndIsStoredLater: an end that can not be stored, as on a full disk, is decided all the same. No other agent gets the task, silent agents lose nothing again,
 // and it is stored when that is possible.
 //
 //safety:3 the disk of the coordinator is full when an end has to be stored, and its agent is silent for longer than a lease
