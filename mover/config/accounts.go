@@ -3,10 +3,11 @@ package config
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"datamove.dev/mover"
 )
 
 // maxAccount is the longest name that Linux lets a person or a group have.
@@ -41,12 +42,12 @@ func commonName(s string) error {
 	return nil
 }
 
-var actions = regexp.MustCompile(`^(\*|[a-z_]+(\.[a-z_]+)*(\.\*)?)$`)
+var actions = mover.Pattern(`^(\*|[a-z_]+(\.[a-z_]+)*(\.\*)?)$`)
 
 // action checks the form of an action of a role. Which actions there are is known
 // to access, which refuses one that is nothing.
 func action(s string) error {
-	if len(s) > 64 || !actions.MatchString(s) {
+	if len(s) > 64 || !actions().MatchString(s) {
 		return fmt.Errorf("is %q; must be an action like task.submit, a family like task.*, or *", s)
 	}
 	return nil

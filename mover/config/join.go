@@ -3,8 +3,9 @@ package config
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
+
+	"datamove.dev/mover"
 )
 
 // Join is who says which nodes agents are on, beside tokens of the service itself.
@@ -34,10 +35,10 @@ var kubernetesRule = rule{
 	need: []string{"service_account"},
 }
 
-var namespacedName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$`)
+var namespacedName = mover.Pattern(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$`)
 
 func namespaced(s string) error {
-	if !namespacedName.MatchString(s) {
+	if !namespacedName().MatchString(s) {
 		return fmt.Errorf("is %q; must be NAMESPACE/NAME, as Kubernetes has them", s)
 	}
 	return nil

@@ -4,10 +4,10 @@ import (
 	"encoding"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
+	"datamove.dev/mover"
 	"datamove.dev/mover/units"
 )
 
@@ -77,13 +77,13 @@ const (
 	hours = clock + `-(` + clock + `|24:00)`
 )
 
-var windows = regexp.MustCompile(`^(` + days + `|` + hours + `|` + days + ` ` + hours + `)$`)
+var windows = mover.Pattern(`^(` + days + `|` + hours + `|` + days + ` ` + hours + `)$`)
 
 // window checks a part of the week. What it means is known to share.
 func window(s string) error {
 	clocks := s[strings.LastIndexByte(s, ' ')+1:]
 	from, to, _ := strings.Cut(clocks, "-")
-	if len(s) > 100 || !windows.MatchString(s) || strings.Contains(clocks, ":") && from == to {
+	if len(s) > 100 || !windows().MatchString(s) || strings.Contains(clocks, ":") && from == to {
 		return errors.New("must be days, hours or both, as Mon-Fri 08:00-18:00, Sat,Sun or 22:00-06:00")
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -320,10 +319,10 @@ func tierName(s string) error {
 }
 
 // dollarForm is money as people write it, and as tiering/budget/price reads it.
-var dollarForm = regexp.MustCompile(`^\$?([0-9]{1,3}(,[0-9]{3})+|[0-9]{1,9})(\.[0-9]{1,6})?$`)
+var dollarForm = mover.Pattern(`^\$?([0-9]{1,3}(,[0-9]{3})+|[0-9]{1,9})(\.[0-9]{1,6})?$`)
 
 func dollars(s string) error {
-	if !dollarForm.MatchString(s) {
+	if !dollarForm().MatchString(s) {
 		return fmt.Errorf("is %q; must be dollars, like $20,000 or 1500", s)
 	}
 	return nil

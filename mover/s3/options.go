@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
@@ -89,7 +88,7 @@ type Options struct {
 const defaultRegion = "us-east-1"
 
 // hostLabel is a bucket that the certificate *.s3.REGION.amazonaws.com covers.
-var hostLabel = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$`)
+var hostLabel = mover.Pattern(`^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$`)
 
 // complete checks the options and fills in what was left to us. An endpoint of nil is AWS, as its SDK finds it.
 func (o *Options) complete(ambient ambient) (endpoint *url.URL, err error) {
@@ -119,7 +118,7 @@ func (o *Options) complete(ambient ambient) (endpoint *url.URL, err error) {
 	if o.Client == ClientMinio && endpoint == nil {
 		endpoint = amazonEndpoint(o.Region)
 	}
-	o.virtualHost = amazon && hostLabel.MatchString(o.Bucket)
+	o.virtualHost = amazon && hostLabel().MatchString(o.Bucket)
 	if o.PathStyle != nil {
 		o.virtualHost = !*o.PathStyle
 	}

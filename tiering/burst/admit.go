@@ -54,7 +54,7 @@ func ReadAdmission(file string, text []byte) (*Admission, error) {
 	for i, rule := range a.Rules {
 		for field, words := range map[string][]string{"jobs": rule.Jobs, "teams": rule.Teams} {
 			for _, w := range words {
-				if !wordForm.MatchString(w) {
+				if !wordForm().MatchString(w) {
 					c.wrong(fmt.Sprintf("rules[%d].%s", i, field), "%q: want words, like training", w)
 				}
 			}

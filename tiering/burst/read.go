@@ -2,7 +2,6 @@ package burst
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -85,17 +84,17 @@ func child(n *yaml.Node, step string) *yaml.Node {
 
 // The forms of names in AWS, as its API reference gives them.
 var (
-	regionForm   = regexp.MustCompile(`^[a-z]{2}(-[a-z]{2,12}){1,2}-[1-9][0-9]?$`)
-	subnetForm   = regexp.MustCompile(`^subnet-[0-9a-f]{8,17}$`)
-	groupForm    = regexp.MustCompile(`^sg-[0-9a-f]{8,17}$`)
-	keyForm      = regexp.MustCompile(`^arn:aws[a-z-]*:kms:([a-z0-9-]+):[0-9]{12}:key/[0-9a-zA-Z-]+$`)
-	roleForm     = regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]+$`)
-	instanceForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,15}\.[a-z0-9-]{2,16}$`)
-	labelForm    = regexp.MustCompile(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$`) // of the keys and values of tags
+	regionForm   = mover.Pattern(`^[a-z]{2}(-[a-z]{2,12}){1,2}-[1-9][0-9]?$`)
+	subnetForm   = mover.Pattern(`^subnet-[0-9a-f]{8,17}$`)
+	groupForm    = mover.Pattern(`^sg-[0-9a-f]{8,17}$`)
+	keyForm      = mover.Pattern(`^arn:aws[a-z-]*:kms:([a-z0-9-]+):[0-9]{12}:key/[0-9a-zA-Z-]+$`)
+	roleForm     = mover.Pattern(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]+$`)
+	instanceForm = mover.Pattern(`^[a-z][a-z0-9-]{0,15}\.[a-z0-9-]{2,16}$`)
+	labelForm    = mover.Pattern(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$`) // of the keys and values of tags
 )
 
 // wordForm is what kinds of jobs are called.
-var wordForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+var wordForm = mover.Pattern(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
 // priorities, the least first.
 var priorities = []string{"low", "normal", "high", "urgent"}
@@ -136,7 +135,7 @@ func (c checker) labels(labels map[string]string) {
 		c.wrong("metadata.labels", "are %d; want at most %d", len(labels), labelsMost)
 	}
 	for key, value := range labels {
-		if len(key) < 1 || len(key) > labelMost || len(value) > 2*labelMost || !labelForm.MatchString(key+value) || mover.Printable(key+value) != key+value ||
+		if len(key) < 1 || len(key) > labelMost || len(value) > 2*labelMost || !labelForm().MatchString(key+value) || mover.Printable(key+value) != key+value ||
 			strings.HasPrefix(strings.ToLower(key), "aws:") || strings.HasPrefix(key, TagPrefix) {
 			c.wrong("metadata.labels."+mover.Printable(key), "AWS takes letters, digits, spaces and _ . : / = + - @ in a tag, and no aws: at its beginning; %s is ours", TagPrefix)
 		}
@@ -144,7 +143,7 @@ func (c checker) labels(labels map[string]string) {
 }
 
 func (c checker) job(j *Job) {
-	if j.Kind != "" && !wordForm.MatchString(j.Kind) {
+	if j.Kind != "" && !wordForm().MatchString(j.Kind) {
 		c.wrong("spec.job.kind", "%q: want a word, like training", j.Kind)
 	}
 	if j.Priority != "" && !slices.Contains(priorities, j.Priority) {
@@ -156,7 +155,7 @@ func (c checker) job(j *Job) {
 	if j.Instances.Count > instancesMost {
 		c.wrong("spec.job.instances.count", "want at most %d", instancesMost)
 	}
-	if i := j.Instances; i.Type != "" && !instanceForm.MatchString(i.Type) {
+	if i := j.Instances; i.Type != "" && !instanceForm().MatchString(i.Type) {
 		c.wrong("spec.job.instances.type", "%q is no type of an instance, like p5.48xlarge", i.Type)
 	} else if (i.Type == "") != (i.Count == 0) {
 		c.wrong("spec.job.instances", "want both type and count")
@@ -167,13 +166,13 @@ func (c checker) cloud(w *Cloud) {
 	if tier, err := location.Parse(w.Tier + ":"); w.Tier != "" && (err != nil || tier.Scheme != location.InTier) {
 		c.wrong("spec.cloud.tier", "%q is no tier of a configuration, like cloud", w.Tier)
 	}
-	if w.Region != "" && !regionForm.MatchString(w.Region) {
+	if w.Region != "" && !regionForm().MatchString(w.Region) {
 		c.wrong("spec.cloud.region", "%q is no region of AWS, like us-east-1", w.Region)
 	}
-	if m := keyForm.FindStringSubmatch(w.KMSKey); w.KMSKey != "" && (m == nil || m[1] != w.Region) {
+	if m := keyForm().FindStringSubmatch(w.KMSKey); w.KMSKey != "" && (m == nil || m[1] != w.Region) {
 		c.wrong("spec.cloud.kmsKey", "%q is not the ARN of a key in %s", w.KMSKey, w.Region)
 	}
-	if w.Role != "" && (len(w.Role) > roleMost || !roleForm.MatchString(w.Role)) {
+	if w.Role != "" && (len(w.Role) > roleMost || !roleForm().MatchString(w.Role)) {
 		c.wrong("spec.cloud.role", "%q is not the ARN of a role, like arn:aws:iam::123456789012:role/burst", w.Role)
 	}
 	if f := w.FileSystem; f != nil {
@@ -200,11 +199,11 @@ func (c checker) fileSystem(f *FileSystem) {
 			c.wrong(at+".type", "unknown word %q; want %s or %s", f.Type, Persistent2, Scratch2)
 		}
 	}
-	if f.Subnet != "" && !subnetForm.MatchString(f.Subnet) {
+	if f.Subnet != "" && !subnetForm().MatchString(f.Subnet) {
 		c.wrong(at+".subnet", "%q is no subnet, like subnet-0123456789abcdef0", f.Subnet)
 	}
 	for i, g := range f.SecurityGroups {
-		if !groupForm.MatchString(g) {
+		if !groupForm().MatchString(g) {
 			c.wrong(fmt.Sprintf("%s.securityGroups[%d]", at, i), "%q is no security group, like sg-0123456789abcdef0", g)
 		}
 	}
@@ -257,7 +256,7 @@ func (c checker) directories(b *Burst) {
 			c.wrong(fmt.Sprintf("spec.data[%d]", i), "want both size and files, or none of them")
 		}
 		for _, r := range d.Residency {
-			if !residencyForm.MatchString(r) {
+			if !residencyForm().MatchString(r) {
 				c.wrong(fmt.Sprintf("spec.data[%d].residency", i), "%q is no region, and no beginning of one, like eu or us-east-1", r)
 			}
 		}

@@ -269,7 +269,7 @@ func TestTags(t *testing.T) {
 	r := Begin(b, `SITE\anna (ml)`+strings.Repeat("é", 300), Admitted{By: "large"}, time.Date(2026, 11, 2, 8, 0, 0, 0, time.UTC))
 	tags := r.Tags
 	for key, value := range tags {
-		if !labelForm.MatchString(key) || !labelForm.MatchString(value) || len(key) > 128 || len(value) > 256 || strings.ToValidUTF8(value, "") != value {
+		if !labelForm().MatchString(key) || !labelForm().MatchString(value) || len(key) > 128 || len(value) > 256 || strings.ToValidUTF8(value, "") != value {
 			t.Errorf("%q: %q", key, value)
 		}
 	}

@@ -143,7 +143,7 @@ func (r *Record) Until(b *Burst) map[string]string {
 // tagged is a text as AWS takes it for the value of a tag: an owner may be called DOMAIN\anna.
 func tagged(text string) string {
 	text = strings.Map(func(c rune) rune {
-		if labelForm.MatchString(string(c)) {
+		if labelForm().MatchString(string(c)) {
 			return c
 		}
 		return '_'

@@ -2,7 +2,6 @@ package burst
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -10,7 +9,7 @@ import (
 )
 
 // residencyForm is a region of AWS, or its beginning up to a hyphen.
-var residencyForm = regexp.MustCompile(`^[a-z]{2}(-[a-z]{2,12}){0,2}(-[1-9][0-9]?)?$`)
+var residencyForm = mover.Pattern(`^[a-z]{2}(-[a-z]{2,12}){0,2}(-[1-9][0-9]?)?$`)
 
 // Resides is mover.ErrRefused where what may be in some regions only, as its labels say, is to be in another one. No label is any region.
 //
@@ -24,11 +23,11 @@ func Resides(what string, labels []string, region string) error {
 
 func within(label, region string) bool {
 	rest, is := strings.CutPrefix(region, label)
-	return is && (rest == "" || rest[0] == '-') && !apartForm.MatchString(rest)
+	return is && (rest == "" || rest[0] == '-') && !apartForm().MatchString(rest)
 }
 
 // apartForm is in what a region has behind its label when it is in another partition: AWS for governments, and what is not joined to the internet.
-var apartForm = regexp.MustCompile(`^-(gov|iso[a-z]*)(-|$)`)
+var apartForm = mover.Pattern(`^-(gov|iso[a-z]*)(-|$)`)
 
 // Residency is that of all data of a burst.
 func (b *Burst) Residency() error {

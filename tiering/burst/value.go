@@ -2,7 +2,6 @@ package burst
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -13,11 +12,11 @@ import (
 // Name is what a burst, or a team, is called: it is a part of tags, tokens and keys.
 type Name string
 
-var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
+var nameForm = mover.Pattern(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (n *Name) UnmarshalText(text []byte) error {
-	if !nameForm.Match(text) {
+	if !nameForm().Match(text) {
 		return fmt.Errorf("%q: want at most 40 letters a to z, digits and hyphens, like llama-ft", text)
 	}
 	*n = Name(text)

@@ -5,7 +5,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"time"
 
@@ -78,8 +77,8 @@ const (
 )
 
 var (
-	rateName   = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
-	regionName = regexp.MustCompile(`^[a-z0-9-]{2,32}$`)
+	rateName   = mover.Pattern(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+	regionName = mover.Pattern(`^[a-z0-9-]{2,32}$`)
 )
 
 // Open reads the book in a file.
@@ -118,7 +117,7 @@ func (b *Book) check(r *declare.Reader) {
 	if said("kind", b.Kind) && b.Kind != Kind {
 		r.AddAt(b.At, "kind", "is %q; want %s", b.Kind, Kind)
 	}
-	if said("region", b.Region) && !regionName.MatchString(b.Region) {
+	if said("region", b.Region) && !regionName().MatchString(b.Region) {
 		r.AddAt(b.At, "region", "%q: want the name of a region, like us-east-1", b.Region)
 	}
 	if said("currency", b.Currency) && b.Currency != "USD" {
@@ -139,7 +138,7 @@ func (b *Book) checkRate(r *declare.Reader, field, name string) {
 	if r.Within(field) {
 		return // what is wrong is said already
 	}
-	if !rateName.MatchString(name) {
+	if !rateName().MatchString(name) {
 		r.AddAt(rate.At, field, "want a name of small letters, digits, points, lines and underlines, at most 64")
 	}
 	if rate.Source == "" && b.Source == "" {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"regexp"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -147,11 +146,11 @@ func odd(format string, args ...any) error {
 
 // The forms of IDs, as the API references have them: they are parts of names and of command lines.
 var (
-	systemForm      = regexp.MustCompile(`^fs-[0-9a-f]{8,40}$`)
-	associationForm = regexp.MustCompile(`^dra-[0-9a-f]{8,40}$`)
-	taskForm        = regexp.MustCompile(`^task-[0-9a-f]{17,40}$`)
-	instanceForm    = regexp.MustCompile(`^i-[0-9a-f]{8,40}$`)
-	nameForm        = regexp.MustCompile(`^[A-Za-z0-9._-]{0,255}$`) // of hosts and mounts
+	systemForm      = mover.Pattern(`^fs-[0-9a-f]{8,40}$`)
+	associationForm = mover.Pattern(`^dra-[0-9a-f]{8,40}$`)
+	taskForm        = mover.Pattern(`^task-[0-9a-f]{17,40}$`)
+	instanceForm    = mover.Pattern(`^i-[0-9a-f]{8,40}$`)
+	nameForm        = mover.Pattern(`^[A-Za-z0-9._-]{0,255}$`) // of hosts and mounts
 )
 
 // pagesMost bounds a listing: an account may have some hundreds of each.

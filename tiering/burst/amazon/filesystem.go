@@ -129,7 +129,7 @@ func fileSystem(f *types.FileSystem) (FileSystem, error) {
 	for _, t := range f.Tags {
 		s.Tags[aws.ToString(t.Key)] = aws.ToString(t.Value)
 	}
-	if !systemForm.MatchString(s.ID) || !nameForm.MatchString(s.DNS) || !nameForm.MatchString(s.Mount) {
+	if !systemForm().MatchString(s.ID) || !nameForm().MatchString(s.DNS) || !nameForm().MatchString(s.Mount) {
 		return FileSystem{}, odd("a file system %q at %.80q, to be mounted as %.80q", s.ID, s.DNS, s.Mount)
 	}
 	return s, nil

@@ -45,7 +45,7 @@ func (a *Account) Instances(ctx context.Context) (all []Instance, err error) {
 			return err
 		}
 		for _, i := range page.Instances {
-			if !instanceForm.MatchString(i.ID) {
+			if !instanceForm().MatchString(i.ID) {
 				return odd("an instance %q", i.ID)
 			}
 			one := Instance{ID: i.ID, Type: i.Type, State: i.State, Since: i.Since, Tags: make(map[string]string, len(i.Tags))}

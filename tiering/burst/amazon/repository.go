@@ -65,7 +65,7 @@ func association(d *types.DataRepositoryAssociation) (Association, error) {
 	if d.FailureDetails != nil {
 		s.Why = mover.Printable(aws.ToString(d.FailureDetails.Message))
 	}
-	if !associationForm.MatchString(s.ID) {
+	if !associationForm().MatchString(s.ID) {
 		return Association{}, odd("an association %q", s.ID)
 	}
 	return s, nil
@@ -172,7 +172,7 @@ func task(d *types.DataRepositoryTask) (Task, error) {
 	for _, g := range d.Tags {
 		t.Tags[aws.ToString(g.Key)] = aws.ToString(g.Value)
 	}
-	if !taskForm.MatchString(t.ID) || t.Total < 0 || t.Succeeded < 0 || t.Failed < 0 {
+	if !taskForm().MatchString(t.ID) || t.Total < 0 || t.Succeeded < 0 || t.Failed < 0 {
 		return Task{}, odd("a task %q of %d files, of which %d failed", t.ID, t.Total, t.Failed)
 	}
 	return t, nil

@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,7 +32,7 @@ const (
 )
 
 // idForm is what a record may be called: burst.Begin makes such.
-var idForm = regexp.MustCompile(`^[0-9a-z][0-9a-z-]{0,62}$`)
+var idForm = mover.Pattern(`^[0-9a-z][0-9a-z-]{0,62}$`)
 
 // Open makes the directory, if it is not there. One in which somebody else may write is mover.ErrPermission: a record says what money is spent for, and what may go.
 func Open(dir string) (*Shelf, error) {
@@ -79,7 +78,7 @@ func (s *Shelf) read(id string) (*burst.Record, error) {
 		return nil, err
 	}
 	r := &burst.Record{}
-	if err := json.Unmarshal(text, r); err != nil || r.ID != id || !idForm.MatchString(id) || !r.State.Known() {
+	if err := json.Unmarshal(text, r); err != nil || r.ID != id || !idForm().MatchString(id) || !r.State.Known() {
 		return nil, &mover.Error{Op: "read", Place: file, Err: fmt.Errorf("%w: it is no record of burst %s", mover.ErrCorrupt, mover.Printable(id))}
 	}
 	return r, nil
@@ -176,7 +175,7 @@ func (h *Held) Keep(r *burst.Record) error {
 	if err != nil {
 		return err
 	}
-	if len(text) > textMost || !idForm.MatchString(r.ID) || !r.State.Known() {
+	if len(text) > textMost || !idForm().MatchString(r.ID) || !r.State.Known() {
 		return fmt.Errorf("%w: a record %q that is %q and has %d bytes", mover.ErrUsage, r.ID, r.State, len(text))
 	}
 	if b, err := r.Burst(); err != nil || b.Metadata.Name != h.name {
