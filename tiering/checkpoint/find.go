@@ -82,6 +82,9 @@ func direct(inside []Entry) (names []string) {
 	return names
 }
 
+// rewritten ends the reason of a set of which a file is younger than what is written last.
+const rewritten = ": it is being written again"
+
 // judge says what a set is. inside begins with itself.
 func judge(p Profile, t Tree, inside []Entry) Set {
 	e := inside[0]
@@ -202,7 +205,7 @@ func passed(p Profile, t Tree, inside []Entry, tracker string, past bool) (why s
 	}
 	for _, e := range inside {
 		if e.Kind == File && e.Modified > now+slack {
-			return strings.TrimPrefix(e.Name, inside[0].Name+"/") + " is younger than " + tracker + ": it is being written again"
+			return strings.TrimPrefix(e.Name, inside[0].Name+"/") + " is younger than " + tracker + rewritten
 		}
 	}
 	if at == inside[0].Name {
@@ -259,7 +262,7 @@ func against(p Profile, t Tree, inside []Entry, mark string) (why string) {
 		case e.Size == 0 && !mayBeEmpty(name):
 			return name + " is empty"
 		case last && e.Modified > marked+slack && (p != Megatron || shard.MatchString(name)):
-			return name + " is younger than " + mark + ": it is being written again"
+			return name + " is younger than " + mark + rewritten
 		}
 		files++
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
@@ -22,6 +23,9 @@ type Folder interface {
 	Top(ctx context.Context) (Tree, error)
 	// Deep is top, and what is in some of its directories. One that is gone is empty.
 	Deep(ctx context.Context, top Tree, names ...string) (Tree, error)
+	// Own is t with the times that the files of a set, and what is beside all sets, have of their own. In a store those of Deep are of their arrival, and
+	// what copies files there (a data repository of FSx for Lustre, a sync) does so in any order.
+	Own(ctx context.Context, t Tree, set string) (Tree, error)
 	// Peek reads a part of a file.
 	Peek(name string, off int64, p []byte) (int, error)
 }
@@ -69,6 +73,8 @@ func (d *onDisk) Deep(ctx context.Context, top Tree, names ...string) (Tree, err
 	}
 	return r.tree(), nil
 }
+
+func (d *onDisk) Own(_ context.Context, t Tree, _ string) (Tree, error) { return t, nil }
 
 func (d *onDisk) Peek(name string, off int64, p []byte) (int, error) {
 	return peek(d.dir, name, off, p)
@@ -138,6 +144,34 @@ func (p *inPlace) Deep(ctx context.Context, top Tree, names ...string) (Tree, er
 		t.Commits[name] = c
 	}
 	return t, nil
+}
+
+// ownAtOnce is how many objects are asked for their times at once.
+const ownAtOnce = 16
+
+func (p *inPlace) Own(ctx context.Context, t Tree, set string) (Tree, error) {
+	if !t.Loose {
+		return t, nil
+	}
+	t = t.clone()
+	asking, ctx := errgroup.WithContext(ctx)
+	asking.SetLimit(ownAtOnce)
+	for i, e := range t.Entries {
+		if e.Kind != File || strings.Contains(e.Name, "/") && !strings.HasPrefix(e.Name, set+"/") {
+			continue
+		}
+		asking.Go(func() error {
+			now, err := p.place.Stat(ctx, e.Name)
+			if errors.Is(err, mover.ErrNotExist) {
+				return nil // the next look will see
+			}
+			if err == nil && now.Mtime != (mover.Time{}) {
+				t.Entries[i].Modified = now.Mtime.Std().UnixNano()
+			}
+			return err
+		})
+	}
+	return t, asking.Wait()
 }
 
 // walk adds what a walk yields.
