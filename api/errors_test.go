@@ -194,8 +194,7 @@ func TestUntouched(t *testing.T) {
 
 // A kind that only a later version knows counts as its code does.
 func TestUnknownKind(t *testing.T) {
-	s, err := status.New(codes.FailedPrecondition, "too much").WithDetails(&errdetails.ErrorInfo{Reason: "EXORBITANT", Domain: domain})
-	must.Do(t, err)
+	s := must.Get(status.New(codes.FailedPrecondition, "too much").WithDetails(&errdetails.ErrorInfo{Reason: "EXORBITANT", Domain: domain}))(t)
 	got := FromStatus(s.Err())
 	if !errors.Is(got, mover.ErrRefused) || !answered(got) {
 		t.Errorf("%v is of kind %s", got, KindName(got))

@@ -34,8 +34,7 @@ func newSite(t *testing.T, o GatewayOptions) *site {
 	t.Helper()
 	s := newService()
 	address, _ := s.atSocket(t, socket(t))
-	handler, err := Gateway(t.Context(), dial(t, address, Options{}).Conn(), o)
-	must.Do(t, err)
+	handler := must.Get(Gateway(t.Context(), dial(t, address, Options{}).Conn(), o))(t)
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	return &site{s, server, t}
@@ -46,8 +45,7 @@ func (s *site) request(line string) *http.Request {
 	s.t.Helper()
 	method, rest, _ := strings.Cut(line, " ")
 	path, body, _ := strings.Cut(rest, " ")
-	r, err := http.NewRequestWithContext(s.t.Context(), method, s.URL+path, strings.NewReader(body))
-	must.Do(s.t, err)
+	r := must.Get(http.NewRequestWithContext(s.t.Context(), method, s.URL+path, strings.NewReader(body)))(s.t)
 	if method == http.MethodPost {
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -57,11 +55,9 @@ func (s *site) request(line string) *http.Request {
 // do returns the whole answer.
 func (s *site) do(r *http.Request) (*http.Response, string) {
 	s.t.Helper()
-	answer, err := s.Client().Do(r)
-	must.Do(s.t, err)
+	answer := must.Get(s.Client().Do(r))(s.t)
 	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	must.Do(s.t, err)
+	body := must.Get(io.ReadAll(answer.Body))(s.t)
 	return answer, string(body)
 }
 
@@ -139,8 +135,7 @@ func routes(t *testing.T) map[string]route {
 // described, and leads to it.
 func TestRoutes(t *testing.T) {
 	conn, described := &recorder{err: status.Error(codes.Unknown, "called")}, routes(t)
-	gateway, err := Gateway(t.Context(), conn, GatewayOptions{})
-	must.Do(t, err)
+	gateway := must.Get(Gateway(t.Context(), conn, GatewayOptions{}))(t)
 	for _, m := range methods() {
 		id := fmt.Sprintf("%s_%s", m.Parent().Name(), m.Name())
 		there, is := described[id]
@@ -170,8 +165,7 @@ func TestRoutes(t *testing.T) {
 // TestKindsOverHTTP: every kind has its own name, and a status that fits.
 func TestKindsOverHTTP(t *testing.T) {
 	conn := &recorder{}
-	gateway, err := Gateway(t.Context(), conn, GatewayOptions{})
-	must.Do(t, err)
+	gateway := must.Get(Gateway(t.Context(), conn, GatewayOptions{}))(t)
 	server := httptest.NewServer(gateway)
 	defer server.Close()
 	s := &site{nil, server, t}

@@ -65,8 +65,7 @@ func TestPaths(t *testing.T) {
 		{"GET /", nil},
 		{"GET /datamove.v1.TaskService/GetTask", nil},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), "GET", s.URL, nil)
-		must.Do(t, err)
+		r := must.Get(http.NewRequestWithContext(t.Context(), "GET", s.URL, nil))(t)
 		method, target, _ := strings.Cut(row.line, " ")
 		target, body, _ := strings.Cut(target, " ")
 		r.Method, r.Body = method, io.NopCloser(strings.NewReader(body))
@@ -178,8 +177,7 @@ func TestHosts(t *testing.T) {
 		{"mover.site:9000", func(name string) bool { return name == "mover.site" }, 200},
 		{"localhost", func(name string) bool { return name == "mover.site" }, 421},
 	} {
-		gateway, err := Gateway(t.Context(), &recorder{}, GatewayOptions{Host: row.served})
-		must.Do(t, err)
+		gateway := must.Get(Gateway(t.Context(), &recorder{}, GatewayOptions{Host: row.served}))(t)
 		r, w := httptest.NewRequest("GET", "/openapi.json", nil), httptest.NewRecorder()
 		r.Host = row.host
 		gateway.ServeHTTP(w, r)

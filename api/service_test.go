@@ -193,8 +193,7 @@ func (s *service) serve(on net.Listener) (kill func()) {
 // atSocket serves on a socket, and returns its address.
 func (s *service) atSocket(t *testing.T, path string) (address string, kill func()) {
 	t.Helper()
-	on, err := net.Listen("unix", path)
-	must.Do(t, err)
+	on := must.Get(net.Listen("unix", path))(t)
 	kill = s.serve(on)
 	t.Cleanup(kill)
 	return "unix://" + path, kill
@@ -205,8 +204,7 @@ func socket(t *testing.T) string { return filepath.Join(t.TempDir(), "s") }
 // dial connects until the end of the test.
 func dial(t *testing.T, address string, o Options) *Client {
 	t.Helper()
-	c, err := Dial(t.Context(), address, o)
-	must.Do(t, err)
+	c := must.Get(Dial(t.Context(), address, o))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }

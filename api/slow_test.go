@@ -25,13 +25,11 @@ func slowly(t *testing.T, test func(t *testing.T, w *world, conn net.Conn)) {
 		w := &world{service: newService()}
 		defer w.begin()()
 		c := w.client(t)
-		gateway, err := Gateway(t.Context(), c.Conn(), GatewayOptions{})
-		must.Do(t, err)
+		gateway := must.Get(Gateway(t.Context(), c.Conn(), GatewayOptions{}))(t)
 		on, server := bufconn.Listen(4<<10), &http.Server{Handler: gateway}
 		var wg sync.WaitGroup
 		wg.Go(func() { _ = server.Serve(on) }) // until Close
-		conn, err := on.DialContext(t.Context())
-		must.Do(t, err)
+		conn := must.Get(on.DialContext(t.Context()))(t)
 		test(t, w, conn)
 		must.Do(t, conn.Close())
 		must.Do(t, server.Close())

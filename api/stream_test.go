@@ -24,8 +24,7 @@ func TestStream(t *testing.T) {
 		s.submit(t.Context(), &datamovev1.SubmitTaskRequest{})
 		r := s.request("GET /v1/tasks/task1:watch")
 		r.Header.Set("Accept", row.accept)
-		answer, err := s.Client().Do(r)
-		must.Do(t, err)
+		answer := must.Get(s.Client().Do(r))(t)
 		if kind := answer.Header.Get("Content-Type"); kind != row.kind || answer.StatusCode != 200 {
 			t.Errorf("%s: HTTP %d, %s", row.accept, answer.StatusCode, kind)
 		}
@@ -55,8 +54,7 @@ func readUntil(t *testing.T, in *bufio.Reader, end string) string {
 	t.Helper()
 	var one strings.Builder
 	for !strings.HasSuffix(one.String(), end) {
-		line, err := in.ReadString('\n')
-		must.Do(t, err)
+		line := must.Get(in.ReadString('\n'))(t)
 		one.WriteString(line)
 	}
 	return strings.TrimSuffix(one.String(), end)
@@ -65,8 +63,7 @@ func readUntil(t *testing.T, in *bufio.Reader, end string) string {
 func TestStreamErrors(t *testing.T) {
 	s := newService()
 	address, kill := s.atSocket(t, socket(t))
-	gateway, err := Gateway(t.Context(), dial(t, address, Options{}).Conn(), GatewayOptions{})
-	must.Do(t, err)
+	gateway := must.Get(Gateway(t.Context(), dial(t, address, Options{}).Conn(), GatewayOptions{}))(t)
 	server := httptest.NewServer(gateway)
 	defer server.Close()
 	at := &site{s, server, t}
@@ -79,8 +76,7 @@ func TestStreamErrors(t *testing.T) {
 	}
 
 	s.submit(t.Context(), &datamovev1.SubmitTaskRequest{})
-	answer, err := server.Client().Do(at.request("GET /v1/tasks/task1:watch"))
-	must.Do(t, err)
+	answer := must.Get(server.Client().Do(at.request("GET /v1/tasks/task1:watch")))(t)
 	defer answer.Body.Close()
 	in := bufio.NewReader(answer.Body)
 	readUntil(t, in, "\n")

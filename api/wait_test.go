@@ -117,8 +117,7 @@ func TestWaitGoesForward(t *testing.T) {
 			time.AfterFunc(time.Duration(i+1)*time.Second, func() { w.change("task1", step) })
 		}
 		var heard []uint64
-		last, err := c.Wait(t.Context(), "task1", func(task *datamovev1.Task) { heard = append(heard, task.Revision) })
-		must.Do(t, err)
+		last := must.Get(c.Wait(t.Context(), "task1", func(task *datamovev1.Task) { heard = append(heard, task.Revision) }))(t)
 		if last.Revision != 9 || !slices.Equal(heard, []uint64{1, 7, 9}) {
 			t.Errorf("heard revisions %d, then %v", heard, last)
 		}

@@ -79,8 +79,7 @@ func TestTypicalCases(t *testing.T) {
 	}
 	_ = w.Flush()
 	want := "//\n//\t" + strings.ReplaceAll(strings.TrimSpace(table.String()), "\n", "\n//\t") + "\nfunc Advise("
-	source, err := os.ReadFile("advise.go")
-	must.Do(t, err)
+	source := must.Get(os.ReadFile("advise.go"))(t)
 	if strings.Contains(string(source), want) {
 		return
 	}

@@ -60,8 +60,7 @@ func TestLayoutJSON(t *testing.T) {
 		{ID: 0x20003, End: EOF, Pattern: IsForeign, FirstTarget: AnyTarget, Foreign: &Foreign{Type: 1, Value: []byte("x")}},
 	}}
 	for _, l := range []Layout{l, {}, {Opaque: []byte{1, 2}}, {Foreign: &Foreign{Type: 4, Flags: 1, Value: []byte("s3://b/k")}}} {
-		text, err := json.Marshal(l)
-		must.Do(t, err)
+		text := must.Get(json.Marshal(l))(t)
 		var back Layout
 		if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(l, back) {
 			t.Errorf("%v\n%s\n%+v\n%+v", err, text, l, back)
@@ -81,8 +80,7 @@ func TestStripingJSON(t *testing.T) {
 		{Count: 2, Hash: CRUSH, HashFlags: 0x02000000, MaxInherit: 3, Shards: []Shard{{FID: FID{1, 2, 0}, MDT: 1}}},
 		{Count: AllTargets, FirstMDT: AnyTarget, Hash: 7}, {Foreign: &Foreign{Type: 0xda05, Value: []byte("daos://pool")}},
 	} {
-		text, err := json.Marshal(s)
-		must.Do(t, err)
+		text := must.Get(json.Marshal(s))(t)
 		var back Striping
 		if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(s, back) {
 			t.Errorf("%v\n%s\n%+v\n%+v", err, text, back, s)

@@ -15,8 +15,7 @@ import (
 
 func parse(t testing.TB, s string) location.Location {
 	t.Helper()
-	l, err := location.Parse(s)
-	must.Do(t, err)
+	l := must.Get(location.Parse(s))(t)
 	return l
 }
 

@@ -10,8 +10,7 @@ import (
 
 // BenchmarkRead reads small blocks past the page cache of $TMPDIR: what the generator adds to a read shows in its profile.
 func BenchmarkRead(b *testing.B) {
-	n, err := load.Open(b.Context(), load.Setup{ID: id, Targets: []string{b.TempDir()}}, paths)
-	must.Do(b, err)
+	n := must.Get(load.Open(b.Context(), load.Setup{ID: id, Targets: []string{b.TempDir()}}, paths))(b)
 	defer n.Close()
 	w := load.Work{Do: load.Write, Nodes: 1, Ranks: 4, Tree: load.Tree{Name: "large", Files: 1, Bytes: 64 << 20, Block: 4 << 20}, Cache: load.Direct}
 	must.Do(b, n.Prepare(b.Context(), w))

@@ -39,8 +39,7 @@ type crew struct {
 func newCrew(t *testing.T, nodes int, open load.Opener, targets ...string) *crew {
 	c := &crew{T: t, have: map[string][]load.Have{}}
 	for i := range nodes {
-		n, err := load.Open(t.Context(), load.Setup{ID: id, Targets: targets, Index: i, Seed: 7}, open)
-		must.Do(t, err)
+		n := must.Get(load.Open(t.Context(), load.Setup{ID: id, Targets: targets, Index: i, Seed: 7}, open))(t)
 		c.nodes = append(c.nodes, n)
 	}
 	t.Cleanup(func() {
@@ -121,8 +120,7 @@ func TestPhases(t *testing.T) {
 		{load.Work{Do: load.List, Tree: storm, Cache: load.Direct}, 0, 0, 0},
 	} {
 		row.work.Ranks = 2
-		got, err := c.do(row.work)
-		must.Do(t, err)
+		got := must.Get(c.do(row.work))(t)
 		if got.Bytes() != row.bytes || got.Ops() != row.ops || row.files >= 0 && got.Files != row.files || got.Wrong != 0 {
 			t.Errorf("%s of %s: %d bytes, %d operations, %d files, %d wrong", row.work.Do, row.work.Tree.Name, got.Bytes(), got.Ops(), got.Files, got.Wrong)
 		}
@@ -166,10 +164,8 @@ func TestLimit(t *testing.T) {
 		{Name: "shared", Files: 1, Bytes: 1 << 40, Block: 4096, Shared: true},
 		{Name: "many", Files: 1 << 20, Bytes: 4096},
 	} {
-		wrote, err := c.do(load.Work{Do: load.Write, Tree: tree, Ranks: 2, Cache: load.Keep, Limit: 20 * time.Millisecond})
-		must.Do(t, err)
-		read, err := c.do(load.Work{Do: load.Read, Tree: tree, Ranks: 2, Cache: load.Keep, Verify: true, Shift: 2})
-		must.Do(t, err)
+		wrote := must.Get(c.do(load.Work{Do: load.Write, Tree: tree, Ranks: 2, Cache: load.Keep, Limit: 20 * time.Millisecond}))(t)
+		read := must.Get(c.do(load.Work{Do: load.Read, Tree: tree, Ranks: 2, Cache: load.Keep, Verify: true, Shift: 2}))(t)
 		if wrote.Ops() == 0 || wrote.Ops() != read.Ops() || wrote.Bytes() != read.Bytes() {
 			t.Errorf("%s: wrote %d, read %d", tree.Name, wrote.Ops(), read.Ops())
 		}
@@ -202,8 +198,7 @@ func TestBucket(t *testing.T) {
 		{load.Work{Do: load.Unlink, Tree: small}, 0, 40},
 	} {
 		row.work.Ranks, row.work.Cache = 2, load.Direct
-		got, err := c.do(row.work)
-		must.Do(t, err)
+		got := must.Get(c.do(row.work))(t)
 		if got.Bytes() != row.bytes || got.Ops() != row.ops {
 			t.Errorf("%s of %s: %d bytes, %d operations", row.work.Do, row.work.Tree.Name, got.Bytes(), got.Ops())
 		}

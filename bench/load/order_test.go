@@ -38,8 +38,7 @@ func TestNoise(t *testing.T) {
 	n := newNoise(1, "large")
 	all := make([]byte, 8<<20)
 	n.fill(all, 5, 0)
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(8<<20))
-	must.Do(t, err)
+	encoder := must.Get(zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(8<<20)))(t)
 	if small := len(encoder.EncodeAll(all, nil)); small < len(all) {
 		t.Errorf("%d bytes are %d", len(all), small)
 	}

@@ -40,8 +40,7 @@ func ran(sizes []int, rate func(nodes int) float64) *record.Run {
 // measured is a cluster of 32 clients whose roof was measured, and is that of one server.
 func measured(t *testing.T, roof, target float64) *model.Cluster {
 	text := fmt.Sprintf("kind: Cluster\nname: c\nclients: {nodes: 32, nic: 800G}\noss: {nodes: 1, nic: 800G}\nmeasured: {oss.nic: %.0fB/s}\ntarget: {read: %.0fB/s}\n", roof, target)
-	c, err := model.Read("c.yaml", []byte(text), nil)
-	must.Do(t, err)
+	c := must.Get(model.Read("c.yaml", []byte(text), nil))(t)
 	return c
 }
 

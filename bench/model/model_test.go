@@ -18,10 +18,8 @@ import (
 // cluster reads one of those that are shipped.
 func cluster(t *testing.T, name string, set ...string) *model.Cluster {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../../deploy/clusters", name+".yaml"))
-	must.Do(t, err)
-	c, err := model.Read(name+".yaml", text, set)
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(filepath.Join("../../deploy/clusters", name+".yaml")))(t)
+	c := must.Get(model.Read(name+".yaml", text, set))(t)
 	return c
 }
 
@@ -110,8 +108,7 @@ func TestTopologies(t *testing.T) {
 	bound := map[string]int{}
 	for seed := uint64(1); seed <= 20; seed++ {
 		text, binding, roof := topology(seed)
-		c, err := model.Read("c.yaml", []byte(text), nil)
-		must.Do(t, err)
+		c := must.Get(model.Read("c.yaml", []byte(text), nil))(t)
 		got := c.Roof(model.Reading)
 		if got.Name != binding || !near(got.Total()/1e9, roof) {
 			t.Errorf("seed %d: %s with %.1f GB/s, want %s with %.1f\n%s", seed, got.Name, got.Total()/1e9, binding, roof, text)

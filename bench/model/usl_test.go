@@ -44,8 +44,7 @@ func TestExtrapolate(t *testing.T) {
 					}
 					runs = append(runs, run)
 				}
-				e, err := model.Extrapolate(runs, 32, roof)
-				must.Do(t, err)
+				e := must.Get(model.Extrapolate(runs, 32, roof))(t)
 				is := truth(32)
 				if e.Low <= is && is <= e.High {
 					inside++

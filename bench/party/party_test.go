@@ -50,8 +50,7 @@ type band struct {
 }
 
 func newBand(t *testing.T, nodes int, works []load.Work, targets ...string) *band {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	b := &band{t: t, secret: NewSecret(), ends: make([]error, nodes)}
 	b.plan = Plan{Targets: targets, Works: works, Nodes: nodes, Listen: l, Secret: b.secret, Version: "v1", Wait: 10 * time.Second, Say: func(line string) {
 		b.mu.Lock()
@@ -146,8 +145,7 @@ func TestFewer(t *testing.T) {
 	}
 	b := newBand(t, 3, all, t.TempDir())
 	b.joinAll()
-	run, err := b.conduct(t.Context())
-	must.Do(t, err)
+	run := must.Get(b.conduct(t.Context()))(t)
 	for _, p := range run.Phases {
 		if p.NodeCount != 2 || len(p.PerNode) != 2 || p.PerNode[1].Name != "n01" {
 			t.Errorf("%+v", p)
@@ -309,8 +307,7 @@ func TestStranger(t *testing.T) {
 		if err := Join(t.Context(), g); !errors.Is(err, mover.ErrPermission) {
 			t.Errorf("a stranger: %v", err)
 		}
-		c, err := net.Dial("tcp", address)
-		must.Do(t, err)
+		c := must.Get(net.Dial("tcp", address))(t)
 		_, _ = c.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
 		must.Do(t, c.Close())
 		b.ends[0] = Join(t.Context(), b.guest(0))
@@ -343,8 +340,7 @@ func TestClocks(t *testing.T) {
 	g := b.guest(1)
 	g.now = func() time.Time { return time.Now().Add(-7 * time.Minute) }
 	b.join(t.Context(), 1, g)
-	run, err := b.conduct(t.Context())
-	must.Do(t, err)
+	run := must.Get(b.conduct(t.Context()))(t)
 	if len(run.Notes) != 1 || !strings.Contains(run.Notes[0], "n01 is -7m0") || run.Nodes[1].ClockAhead > -419 || run.Nodes[1].ClockAhead < -421 || run.Nodes[0].ClockError <= 0 {
 		t.Errorf("%q, %+v", run.Notes, run.Nodes)
 	}

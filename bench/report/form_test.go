@@ -77,8 +77,7 @@ func TestCSV(t *testing.T) {
 		q.Repeat = i
 		run.Phases, names = append(run.Phases, q), append(names, name)
 	}
-	rows, err := csv.NewReader(strings.NewReader(written(t, asCSV, report.Sum(runs(run), report.Options{})))).ReadAll()
-	must.Do(t, err)
+	rows := must.Get(csv.NewReader(strings.NewReader(written(t, asCSV, report.Sum(runs(run), report.Options{})))).ReadAll())(t)
 	if len(rows) != 1+len(run.Phases) {
 		t.Fatalf("%d rows", len(rows))
 	}
@@ -278,8 +277,7 @@ func TestExtremes(t *testing.T) {
 		}
 		var b bytes.Buffer
 		must.Do(t, run.Write(&b))
-		again, err := record.Read(&b)
-		must.Do(t, err)
+		again := must.Get(record.Read(&b))(t)
 		if survives(t, again); t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}

@@ -19,8 +19,7 @@ func histogram(t *testing.T, micros ...int64) record.Latency {
 	for _, v := range micros {
 		must.Do(t, h.RecordValue(v*1000))
 	}
-	text, err := h.EncodeV2()
-	must.Do(t, err)
+	text := must.Get(h.EncodeV2())(t)
 	return record.Latency{Count: int64(len(micros)), P50: 1, P90: 2, P99: 3, P999: 4, Max: 5, HDR: string(text)}
 }
 

@@ -25,6 +25,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
+
+	"datamove.dev/test/must"
 )
 
 var architectures = []string{"amd64", "arm64"}
@@ -34,20 +36,14 @@ func programsIn(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	source := filepath.Join(dir, "main.go")
-	if err := os.WriteFile(source, []byte("package main\n\nfunc main() { println(\"here\") }\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(source, []byte("package main\n\nfunc main() { println(\"here\") }\n"), 0o644))
 	for _, arch := range architectures {
 		one := filepath.Join(dir, programs[0]+"-linux-"+arch)
 		goBuild(t, one, source, "CGO_ENABLED=0", "GOARCH="+arch)
 		text, err := os.ReadFile(one)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, p := range programs[1:] {
-			if err := os.WriteFile(filepath.Join(dir, p+"-linux-"+arch), text, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, p+"-linux-"+arch), text, 0o755))
 		}
 	}
 	return dir
@@ -70,24 +66,18 @@ func factsOf(dir string) facts {
 func TestSame(t *testing.T) {
 	dir, tag := programsIn(t), name.MustParseReference("datamove.dev/datamove:v1.2.3").(name.Tag)
 	again := filepath.Join(t.TempDir(), "elsewhere")
-	if err := os.CopyFS(again, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(again, os.DirFS(dir)))
 	outs := []string{t.TempDir(), t.TempDir()}
 	for i, from := range []string{dir, again} {
 		m, err := build(factsOf(from))
 		if err == nil {
 			_, err = archives(outs[i], tag, m)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	for _, file := range []string{"datamove.tar", "datamove-amd64.tar", "datamove-arm64.tar"} {
 		a, err := os.ReadFile(filepath.Join(outs[0], file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if b, err := os.ReadFile(filepath.Join(outs[1], file)); err != nil || !bytes.Equal(a, b) {
 			t.Errorf("%s differs: %v", file, err)
 		}
@@ -101,20 +91,14 @@ func TestSame(t *testing.T) {
 func TestArchives(t *testing.T) {
 	out, tag := t.TempDir(), name.MustParseReference("datamove.dev/datamove:v1.2.3").(name.Tag)
 	m, err := build(factsOf(programsIn(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	files, err := archives(out, tag, m)
 	if err != nil || len(files) != 1+len(architectures) {
 		t.Fatalf("%v, %v", files, err)
 	}
 	index, err := layout.ImageIndexFromPath(unpacked(t, files[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := validate.Index(index); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, err)
+	must.Tell(t, validate.Index(index))
 	top, err := index.IndexManifest()
 	if err != nil || len(top.Manifests) != 1 || top.Manifests[0].Annotations["io.containerd.image.name"] != "datamove.dev/datamove:v1.2.3" {
 		t.Errorf("%+v, %v", top, err)
@@ -148,9 +132,7 @@ func look(t *testing.T, image v1.Image) {
 		t.Errorf("tmp: %v, %v", info, err)
 	}
 	config, err := image.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, p := range programs {
 		info, err := os.Stat(filepath.Join(dir, "bin", p))
 		if err != nil || info.Mode() != 0o755 {
@@ -168,9 +150,7 @@ func look(t *testing.T, image v1.Image) {
 func unpacked(t *testing.T, file string) string {
 	t.Helper()
 	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	dir := t.TempDir()
 	unpackInto(t, dir, f)
 	return dir
@@ -185,14 +165,10 @@ func unpackInto(t *testing.T, dir string, from io.ReadCloser) {
 		if err == io.EOF {
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		path := filepath.Join(dir, filepath.FromSlash(h.Name))
 		if h.Typeflag == tar.TypeDir {
-			if err := os.MkdirAll(path, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(path, 0o755))
 		} else {
 			text, err := io.ReadAll(r)
 			if err == nil {
@@ -201,13 +177,9 @@ func unpackInto(t *testing.T, dir string, from io.ReadCloser) {
 			if err == nil {
 				err = os.WriteFile(path, text, 0o600)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 		}
-		if err := os.Chmod(path, h.FileInfo().Mode()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(path, h.FileInfo().Mode()))
 	}
 }
 
@@ -217,22 +189,14 @@ func TestPush(t *testing.T) {
 	defer server.Close()
 	to := strings.TrimPrefix(server.URL, "http://") + "/team/datamove"
 	args := []string{"-programs", programsIn(t), "-out", t.TempDir(), "-version", "v7", "-push", to}
-	if err := run(context.Background(), args); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, run(context.Background(), args))
 	for _, arch := range architectures {
 		image, err := remote.Image(tagOf(t, to+":v7"), remote.WithPlatform(v1.Platform{OS: "linux", Architecture: arch}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := validate.Image(image); err != nil {
-			t.Error(err)
-		}
+		must.Do(t, err)
+		must.Tell(t, validate.Image(image))
 	}
 	args[len(args)-1] = to + ":other"
-	if err := run(context.Background(), args); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, run(context.Background(), args))
 	if _, err := remote.Index(tagOf(t, to+":other")); err != nil {
 		t.Error(err)
 	}
@@ -241,9 +205,7 @@ func TestPush(t *testing.T) {
 func tagOf(t *testing.T, text string) name.Tag {
 	t.Helper()
 	tag, err := name.NewTag(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return tag
 }
 
@@ -262,9 +224,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := os.Remove(filepath.Join(dir, ours)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(dir, ours)))
 	if _, err := build(factsOf(dir)); err == nil || !strings.Contains(fmt.Sprint(err), ours) {
 		t.Errorf("missing: %v", err)
 	}

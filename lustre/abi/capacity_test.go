@@ -39,8 +39,7 @@ func TestStatfs(t *testing.T) {
 
 func TestOBDRequest(t *testing.T) {
 	t.Parallel()
-	b, err := StatfsRequest(StatfsOST|StatfsSoon, 3).Encode()
-	must.Do(t, err)
+	b := must.Get(StatfsRequest(StatfsOST|StatfsSoon, 3).Encode())(t)
 	if len(b) != sizeOBD+16 || le.Uint32(b) != uint32(len(b)) || le.Uint32(b[sizeOBD:]) != 6 || le.Uint32(b[sizeOBD+8:]) != 3 {
 		t.Errorf("a request for OST 3: %x", b)
 	}
@@ -49,8 +48,7 @@ func TestOBDRequest(t *testing.T) {
 		{Inline: [][]byte{[]byte("a"), []byte("bc"), []byte("def"), []byte("12345678")}, Length1: 144, Length2: 40},
 		{},
 	} {
-		b, err := r.Encode()
-		must.Do(t, err)
+		b := must.Get(r.Encode())(t)
 		if got, err := DecodeOBD(b); err != nil || !reflect.DeepEqual(got, r) {
 			t.Errorf("%+v, written and read: %+v, %v", r, got, err)
 		}
@@ -117,8 +115,7 @@ func TestProjects(t *testing.T) {
 		t.Errorf("cut: %v", err)
 	}
 	p := NamedProject{Set: true, ID: 4242, XFlags: InheritProject, Name: "fifo"}
-	b, err := p.Encode()
-	must.Do(t, err)
+	b := must.Get(p.Encode())(t)
 	if got, err := DecodeNamedProject(b); err != nil || got != p {
 		t.Errorf("%+v, %v; want %+v", got, err, p)
 	}
@@ -150,8 +147,7 @@ func FuzzCapacity(f *testing.F) {
 			}
 		}
 		if q, err := DecodeQuotactl(b); err == nil {
-			again, err := q.Encode()
-			must.Do(t, err)
+			again := must.Get(q.Encode())(t)
 			if got, err := DecodeQuotactl(again); err != nil || got != q {
 				t.Errorf("%+v, written and read: %+v, %v", q, got, err)
 			}

@@ -32,8 +32,7 @@ func lfsLine(c lustre.Change) string {
 func TestChangesOfALustre(t *testing.T) {
 	t.Parallel()
 	raw := fixture(t, "changelog-raw-head")
-	text, err := os.ReadFile("testdata/changelog-head.txt")
-	must.Do(t, err)
+	text := must.Get(os.ReadFile("testdata/changelog-head.txt"))(t)
 	printed := bufio.NewScanner(bytes.NewReader(text))
 	printed.Scan() // the command
 	rest, n := raw, 0

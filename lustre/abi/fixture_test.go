@@ -14,8 +14,7 @@ import (
 // fixture is one of the files in testdata, without ".bin".
 func fixture(t testing.TB, name string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", name+".bin"))
-	must.Do(t, err)
+	b := must.Get(os.ReadFile(filepath.Join("testdata", name+".bin")))(t)
 	return b
 }
 

@@ -17,8 +17,7 @@ import (
 // offsets of structs, numbers of requests, constants.
 func headers(t *testing.T, path string) map[string]int64 {
 	t.Helper()
-	f, err := os.Open(path)
-	must.Do(t, err)
+	f := must.Get(os.Open(path))(t)
 	defer f.Close()
 	said := map[string]int64{}
 	lines := bufio.NewScanner(f)
@@ -187,7 +186,6 @@ func TestFieldsOfHeaders(t *testing.T) {
 
 func encoded(t *testing.T, encode func() ([]byte, error)) []byte {
 	t.Helper()
-	b, err := encode()
-	must.Do(t, err)
+	b := must.Get(encode())(t)
 	return b
 }

@@ -18,8 +18,7 @@ const lmvDefault = "d00cd30c01000000ffffffff000000000000000000010000000000000000
 
 func TestStriping(t *testing.T) {
 	t.Parallel()
-	preset, err := hex.DecodeString(lmvDefault)
-	must.Do(t, err)
+	preset := must.Get(hex.DecodeString(lmvDefault))(t)
 	for _, tt := range []struct {
 		name  string
 		b     []byte

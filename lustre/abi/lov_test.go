@@ -214,8 +214,7 @@ func TestRequestOfTargets(t *testing.T) {
 	t.Parallel()
 	l := lustre.Layout{Components: []lustre.Component{{End: lustre.EOF, StripeBytes: mib, Pool: "p1",
 		Objects: []lustre.Object{{Target: 2}, {Target: 0, FID: fid("0x2c0000401:0x6:0x0")}}}}}
-	b, err := EncodeRequest(&l)
-	must.Do(t, err)
+	b := must.Get(EncodeRequest(&l))(t)
 	if le.Uint32(b) != MagicSpecific || len(b) != sizeV3+2*sizeObject || le.Uint16(b[28:]) != 2 || le.Uint16(b[30:]) != 2 {
 		t.Errorf("the head of a request for OSTs 2 and 0: %x", b)
 	}

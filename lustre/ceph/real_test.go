@@ -36,8 +36,7 @@ func place(t *testing.T, variable string) string {
 // fresh is a new directory of the CephFS, and open.
 func fresh(t *testing.T) (name string, fd int) {
 	t.Helper()
-	name, err := os.MkdirTemp(place(t, "CEPH_MOUNT"), "test-")
-	must.Do(t, err)
+	name = must.Get(os.MkdirTemp(place(t, "CEPH_MOUNT"), "test-"))(t)
 	t.Cleanup(func() {
 		must.Tell(t, os.RemoveAll(name))
 	})

@@ -54,8 +54,7 @@ func TestCopyContent(t *testing.T) {
 	t.Parallel()
 	k, dir := linux{}, t.TempDir()
 	at := func(name string) int {
-		fd, err := k.openat(unix.AT_FDCWD, dir+"/"+name, unix.O_RDWR|unix.O_CREAT, 0o600)
-		must.Do(t, err)
+		fd := must.Get(k.openat(unix.AT_FDCWD, dir+"/"+name, unix.O_RDWR|unix.O_CREAT, 0o600))(t)
 		t.Cleanup(func() { _ = k.close(fd) })
 		return fd
 	}

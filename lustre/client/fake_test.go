@@ -115,10 +115,8 @@ func newFake() *fake {
 // newClient mounts f, and checks at the end that no descriptor is left open.
 func newClient(t *testing.T, f *fake) *Client {
 	t.Helper()
-	root, err := f.openat(unix.AT_FDCWD, "/mnt/lustre", unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	must.Do(t, err)
-	c, err := open(f, root, "/mnt/lustre")
-	must.Do(t, err)
+	root := must.Get(f.openat(unix.AT_FDCWD, "/mnt/lustre", unix.O_RDONLY|unix.O_DIRECTORY, 0))(t)
+	c := must.Get(open(f, root, "/mnt/lustre"))(t)
 	c.program.run = noProgram
 	t.Cleanup(func() {
 		must.Tell(t, c.Close())

@@ -235,8 +235,7 @@ func TestReleaseOfAVersion(t *testing.T) {
 // Other file systems do not have the questions.
 func TestNoLustre(t *testing.T) {
 	t.Parallel()
-	file, err := os.CreateTemp(t.TempDir(), "")
-	must.Do(t, err)
+	file := must.Get(os.CreateTemp(t.TempDir(), ""))(t)
 	defer file.Close()
 	fd, ctx := int(file.Fd()), t.Context()
 	c := &Client{k: linux{}, root: fd}

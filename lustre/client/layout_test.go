@@ -178,8 +178,7 @@ func TestCreateByIoctl(t *testing.T) {
 	f := newFake()
 	f.fails["setxattr"] = unix.EOPNOTSUPP
 	c := newClient(t, f)
-	fd, err := c.Create(t.Context(), f.openDir(t, "."), "new", unix.O_RDWR, 0o600, striped(mib, 2))
-	must.Do(t, err)
+	fd := must.Get(c.Create(t.Context(), f.openDir(t, "."), "new", unix.O_RDWR, 0o600, striped(mib, 2)))(t)
 	must.Tell(t, f.close(fd))
 }
 
@@ -189,8 +188,7 @@ func TestCreateDoesNotReplace(t *testing.T) {
 	f := newFake()
 	c := newClient(t, f)
 	dir := f.openDir(t, ".")
-	fd, err := f.openat(dir, "old", unix.O_CREAT|unix.O_RDWR, 0o600)
-	must.Do(t, err)
+	fd := must.Get(f.openat(dir, "old", unix.O_CREAT|unix.O_RDWR, 0o600))(t)
 	_ = f.close(fd)
 	if _, err := c.Create(t.Context(), dir, "old", unix.O_RDWR, 0o600, striped(mib, 2)); !errors.Is(err, unix.EEXIST) || errors.Is(err, lustre.ErrNotApplied) {
 		t.Errorf("%v; want EEXIST alone", err)
@@ -227,8 +225,7 @@ func TestLayoutOfFiles(t *testing.T) {
 	f.mkdir(t, "d")
 	c := newClient(t, f)
 	dir := f.openDir(t, "d")
-	delayed, err := f.openat(dir, "delayed", unix.O_CREAT|unix.O_RDWR|abi.DelayCreate, 0o600)
-	must.Do(t, err)
+	delayed := must.Get(f.openat(dir, "delayed", unix.O_CREAT|unix.O_RDWR|abi.DelayCreate, 0o600))(t)
 	defer func() { _ = f.close(delayed) }()
 	if err := f.write(delayed, 1); !errors.Is(err, unix.EBADF) {
 		t.Fatalf("the fake lost its trap: %v", err)

@@ -62,8 +62,7 @@ func TestLinuxIoctlAt(t *testing.T) {
 
 func TestLinuxXattr(t *testing.T) {
 	t.Parallel()
-	f, err := os.CreateTemp(t.TempDir(), "")
-	must.Do(t, err)
+	f := must.Get(os.CreateTemp(t.TempDir(), ""))(t)
 	defer f.Close()
 	k, fd := linux{}, int(f.Fd())
 	value := bytes.Repeat([]byte("layout"), 500)
@@ -83,12 +82,10 @@ func TestLinuxXattr(t *testing.T) {
 
 func TestLinuxFiles(t *testing.T) {
 	t.Parallel()
-	d, err := os.Open(t.TempDir())
-	must.Do(t, err)
+	d := must.Get(os.Open(t.TempDir()))(t)
 	defer d.Close()
 	k, dir := linux{}, int(d.Fd())
-	fd, err := k.openat(dir, "new", unix.O_CREAT|unix.O_EXCL|unix.O_RDWR, 0o640)
-	must.Do(t, err)
+	fd := must.Get(k.openat(dir, "new", unix.O_CREAT|unix.O_EXCL|unix.O_RDWR, 0o640))(t)
 	defer func() { _ = k.close(fd) }()
 	if mode, err := k.stat(fd); err != nil || mode&unix.S_IFMT != unix.S_IFREG {
 		t.Errorf("stat: %o, %v; want a regular file", mode, err)
@@ -117,8 +114,7 @@ func TestAnswersForUsers(t *testing.T) {
 // The real kernel says that of any file, and not of one that is not open.
 func TestEncrypted(t *testing.T) {
 	t.Parallel()
-	f, err := os.Create(t.TempDir() + "/f")
-	must.Do(t, err)
+	f := must.Get(os.Create(t.TempDir() + "/f"))(t)
 	if secret, err := Encrypted(int(f.Fd())); err != nil || secret {
 		t.Errorf("a file here: %v, %v", secret, err)
 	}

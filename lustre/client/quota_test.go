@@ -28,8 +28,7 @@ func TestProject(t *testing.T) {
 	if p, err := c.Project(t.Context(), dir); err != nil || p != (lustre.Project{ID: 4242, Inherit: true}) {
 		t.Errorf("%+v, %v; want 4242, for what is made in it, too", p, err)
 	}
-	fd, err := f.openat(dir, "file", unix.O_CREAT|unix.O_RDWR, 0o600)
-	must.Do(t, err)
+	fd := must.Get(f.openat(dir, "file", unix.O_CREAT|unix.O_RDWR, 0o600))(t)
 	defer func() { _ = f.close(fd) }()
 	if p, err := c.Project(t.Context(), fd); err != nil || p != (lustre.Project{ID: 4242}) {
 		t.Errorf("a file in it: %+v, %v", p, err)

@@ -36,8 +36,7 @@ func realReaders(t *testing.T, name string) (all []registered) {
 	if len(all) > 0 {
 		return all
 	}
-	feeds, err := ChangesOf(name).Feeds(t.Context())
-	must.Do(t, err)
+	feeds := must.Get(ChangesOf(name).Feeds(t.Context()))(t)
 	for _, f := range feeds {
 		reader, err := lctl("changelog_register", "-n", f.Name)
 		if err != nil {
@@ -184,8 +183,7 @@ func TestRealDevice(t *testing.T) {
 	s := onLustre(t)
 	s.needsRoot()
 	feed := realReaders(t, s.Name)[0]
-	d, err := linuxDevices{}.open(changePrefix+feed.Name, unix.O_RDONLY)
-	must.Do(t, err)
+	d := must.Get(linuxDevices{}.open(changePrefix+feed.Name, unix.O_RDONLY))(t)
 	defer func() {
 		must.Tell(t, d.close())
 	}()
@@ -197,8 +195,7 @@ func TestRealDevice(t *testing.T) {
 	}
 	buffer := make([]byte, 1<<20)
 	for {
-		n, err := d.read(t.Context(), buffer)
-		must.Do(t, err)
+		n := must.Get(d.read(t.Context(), buffer))(t)
 		if n == 0 {
 			break
 		}
@@ -215,8 +212,7 @@ func TestRealFollow(t *testing.T) {
 	r := realReaders(t, s.Name)[0]
 	feed, reader, dir := r.Feed, r.reader, s.dirOn(r.Feed)
 	changes := s.Changes()
-	last, err := changes.Last(t.Context(), feed)
-	must.Do(t, err)
+	last := must.Get(changes.Last(t.Context(), feed))(t)
 	var place lustre.Change
 	follow := func(after uint64, at time.Time) error {
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)

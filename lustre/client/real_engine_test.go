@@ -54,8 +54,7 @@ func realDir(t *testing.T) (mount, dir string) {
 // realClient asks that Lustre.
 func realClient(t *testing.T, mount string) *client.Client {
 	t.Helper()
-	c, err := client.Open(mount)
-	must.Do(t, err)
+	c := must.Get(client.Open(mount))(t)
 	t.Cleanup(func() {
 		must.Tell(t, c.Close())
 	})
@@ -84,8 +83,7 @@ func realCopy(t *testing.T, r local.Request, source, target string) (local.Repor
 	r.Source, r.Target = location.Location{Scheme: location.POSIX, Path: source}, location.Location{Scheme: location.POSIX, Path: target}
 	ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer stop()
-	task, err := local.Start(ctx, r, place)
-	must.Do(t, err)
+	task := must.Get(local.Start(ctx, r, place))(t)
 	return task.Wait()
 }
 
@@ -128,11 +126,9 @@ func TestRealSystem(t *testing.T) {
 func TestRealPlace(t *testing.T) {
 	_, dir := realDir(t)
 	placetest.Run(t, func(t *testing.T) func() mover.Place {
-		at, err := os.MkdirTemp(dir, "place-")
-		must.Do(t, err)
+		at := must.Get(os.MkdirTemp(dir, "place-"))(t)
 		return func() mover.Place {
-			p, err := posix.Open(at, posix.Options{StateDir: t.TempDir(), FileSystem: hints.Of})
-			must.Do(t, err)
+			p := must.Get(posix.Open(at, posix.Options{StateDir: t.TempDir(), FileSystem: hints.Of}))(t)
 			return p
 		}
 	})
@@ -143,8 +139,7 @@ func sparse(t *testing.T, path string, size int64) []byte {
 	t.Helper()
 	b := make([]byte, 64<<10)
 	_, _ = rand.Read(b)
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
-	must.Do(t, err)
+	f := must.Get(os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644))(t)
 	_, err1 := f.WriteAt(b, 0)
 	_, err2 := f.WriteAt(b, size-int64(len(b)))
 	must.Do(t, errors.Join(err1, err2, f.Close()))
@@ -160,8 +155,7 @@ func TestRealLayoutOfCopies(t *testing.T) {
 	content := sparse(t, filepath.Join(source, "large"), 20*gib)
 	must.Do(t, os.WriteFile(filepath.Join(source, "small"), content, 0o644))
 	layoutOf := func(path string) lustre.Layout {
-		l, err := c.Layout(t.Context(), realOpen(t, path, client.OpenToAsk))
-		must.Do(t, err)
+		l := must.Get(c.Layout(t.Context(), realOpen(t, path, client.OpenToAsk)))(t)
 		return l
 	}
 
@@ -169,8 +163,7 @@ func TestRealLayoutOfCopies(t *testing.T) {
 	if l, err := c.Layout(t.Context(), root); !errors.Is(err, lustre.ErrInherited) {
 		t.Skipf("needs a directory without a default of its own (LUSTRE_DIR): %+v, %v", l, err)
 	}
-	cluster, err := c.Cluster(t.Context(), root)
-	must.Do(t, err)
+	cluster := must.Get(c.Cluster(t.Context(), root))(t)
 	advised := filepath.Join(dir, "advised")
 	if report, err := realCopy(t, local.Request{}, source, advised); err != nil {
 		t.Fatalf("%v; %+v", err, report)

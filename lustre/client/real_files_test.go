@@ -95,8 +95,7 @@ func TestRealDataVersion(t *testing.T) {
 	c, dir := realLustre(t)
 	path, _ := realFile(t, dir, "data", 1<<20)
 	fd, writer := realFD(t, path, unix.O_RDONLY), realFD(t, path, unix.O_WRONLY)
-	before, err := c.DataVersion(t.Context(), fd)
-	must.Do(t, err)
+	before := must.Get(c.DataVersion(t.Context(), fd))(t)
 	if again, err := c.DataVersion(t.Context(), fd); err != nil || again != before {
 		t.Errorf("nothing was written: %d, %v; want %d", again, err, before)
 	}
@@ -139,8 +138,7 @@ func TestRealGroupLock(t *testing.T) {
 	c, dir := realLustre(t)
 	path, _ := realFile(t, dir, "data", 1<<20)
 	fd, other := realFD(t, path, unix.O_RDWR), realFD(t, path, unix.O_RDWR)
-	lock, err := c.LockGroup(t.Context(), fd)
-	must.Do(t, err)
+	lock := must.Get(c.LockGroup(t.Context(), fd))(t)
 	wrote := make(chan error, 1)
 	go func() {
 		_, err := unix.Pwrite(other, []byte("from outside"), 0)
@@ -167,8 +165,7 @@ func TestRealLease(t *testing.T) {
 	c, dir := realLustre(t)
 	path, _ := realFile(t, dir, "data", 10)
 	fd := realFD(t, path, unix.O_RDWR)
-	lease, err := c.LeaseToWrite(t.Context(), fd)
-	must.Do(t, err)
+	lease := must.Get(c.LeaseToWrite(t.Context(), fd))(t)
 	if held, err := lease.Held(); err != nil || !held {
 		t.Errorf("held %v, %v", held, err)
 	}

@@ -74,8 +74,7 @@ func TestRealCreate(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := &site{Client: s.Client, t: t, path: s.path, dir: s.dir}
-			fd, err := s.Create(t.Context(), s.dir, name, unix.O_RDWR, 0o644, tt.l)
-			must.Do(t, err)
+			fd := must.Get(s.Create(t.Context(), s.dir, name, unix.O_RDWR, 0o644, tt.l))(t)
 			defer func() { _ = unix.Close(fd) }()
 			if l := s.layout(fd); !tt.check(&l) {
 				t.Errorf("it has %+v", l)
@@ -127,8 +126,7 @@ func TestRealRefused(t *testing.T) {
 func TestRealTraps(t *testing.T) {
 	s := onLustre(t)
 	request := func(l lustre.Layout) []byte {
-		b, err := abi.EncodeRequest(&l)
-		must.Do(t, err)
+		b := must.Get(abi.EncodeRequest(&l))(t)
 		return b
 	}
 	plain := s.open("plain", unix.O_CREAT|unix.O_RDWR)
@@ -204,8 +202,7 @@ func TestRealDefault(t *testing.T) {
 		l := edit(striped(mib, 1), func(c *lustre.Component) { c.Pool = name })
 		must.Do(t, s.SetDefault(t.Context(), dir, l))
 		// A layout that names no pool gets the directory's, and that is no difference.
-		fd, err := s.Create(t.Context(), dir, "in "+name, unix.O_RDWR, 0o644, striped(2*mib, 1))
-		must.Do(t, err)
+		fd := must.Get(s.Create(t.Context(), dir, "in "+name, unix.O_RDWR, 0o644, striped(2*mib, 1)))(t)
 		got := s.layout(fd)
 		t.Logf("note: without a pool below a default in %s a file is in %q", name, got.Components[0].Pool)
 		_ = unix.Close(fd)

@@ -121,8 +121,7 @@ func TestRealRestripeBesideAWriter(t *testing.T) {
 
 func mustRead(t *testing.T, path string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	must.Do(t, err)
+	b := must.Get(os.ReadFile(path))(t)
 	return b
 }
 

@@ -116,8 +116,7 @@ func (s *site) mkdir(name string) int {
 
 func (s *site) cluster() lustre.Cluster {
 	s.t.Helper()
-	c, err := s.Cluster(s.t.Context(), s.dir)
-	must.Do(s.t, err)
+	c := must.Get(s.Cluster(s.t.Context(), s.dir))(s.t)
 	return c
 }
 
@@ -174,8 +173,7 @@ func TestRealSite(t *testing.T) {
 	if len(c.OSTs) == 0 || len(c.MDTs) == 0 || c.Version == "" || !c.Can.Progressive {
 		t.Errorf("%+v", c)
 	}
-	table, err := os.ReadFile("/proc/mounts")
-	must.Do(t, err)
+	table := must.Get(os.ReadFile("/proc/mounts"))(t)
 	found := false
 	for line := range strings.Lines(string(table)) {
 		if w := strings.Fields(line); len(w) > 3 && w[1] == filepath.Clean(s.Mount) {

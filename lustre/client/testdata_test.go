@@ -15,7 +15,6 @@ var recorded embed.FS
 
 func record(t testing.TB, name string) string {
 	t.Helper()
-	b, err := recorded.ReadFile("testdata/" + name + ".txt")
-	must.Do(t, err)
+	b := must.Get(recorded.ReadFile("testdata/" + name + ".txt"))(t)
 	return string(b)
 }

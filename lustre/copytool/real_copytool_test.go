@@ -50,8 +50,7 @@ func mounted(t *testing.T) (*client.Client, string) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
-	c, err := client.Open(mount)
-	must.Do(t, err)
+	c := must.Get(client.Open(mount))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c, mount
 }
@@ -224,8 +223,7 @@ func (r *real) reads(want []byte) {
 // MDT: contents are swapped on the one of the file.
 func TestRealLife(t *testing.T) {
 	c, _ := mounted(t)
-	targets, err := c.Targets(t.Context(), -1)
-	must.Do(t, err)
+	targets := must.Get(c.Targets(t.Context(), -1))(t)
 	for _, target := range targets {
 		if target.Kind == lustre.MDT && target.Inactive == "" {
 			t.Run(fmt.Sprintf("MDT%04x", target.Index), func(t *testing.T) { life(t, target.Index) })

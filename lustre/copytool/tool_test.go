@@ -315,8 +315,7 @@ func TestKilled(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "registered")
 	b := serve(t, nil, func(o *copytool.Options) { o.Mark = mark })
 	b.is(b.Do(abi.CopyRemove, copytest.FID(1))[0], 0, false) // it is at work
-	ours, err := os.ReadFile(mark)
-	must.Do(t, err)
+	ours := must.Get(os.ReadFile(mark))(t)
 	again := func(o copytool.Options) error {
 		o.Mount, o.Archives, o.Archive, o.Ioctl = b.Mount, []uint32{copytest.Archive}, b.folder, b.Ioctl
 		return copytool.New(o).Run(t.Context())

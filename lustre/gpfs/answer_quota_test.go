@@ -275,8 +275,7 @@ func TestMakeProject(t *testing.T) {
 func TestProjectHalfRemoved(t *testing.T) {
 	each(t, func(t *testing.T, s *lustre.System, w *world, dir string) {
 		maker, fd := s.Quota.(quotas), open(t, filepath.Join(w.Mount, "vision"))
-		p, err := maker.MakeProject(t.Context(), fd, "run", 0o700)
-		must.Do(t, err)
+		p := must.Get(maker.MakeProject(t.Context(), fd, "run", 0o700))(t)
 		must.Do(t, maker.asked.UnlinkFileset(t.Context(), "fs1", p.Name, false))
 		other := p
 		other.ID++
@@ -315,8 +314,7 @@ func TestProjectHalfMade(t *testing.T) {
 				}
 				return
 			}
-			p, err := maker.MakeProject(t.Context(), fd, "run", 0o700)
-			must.Do(t, err)
+			p := must.Get(maker.MakeProject(t.Context(), fd, "run", 0o700))(t)
 			if way == "-" {
 				return
 			}

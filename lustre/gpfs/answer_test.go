@@ -147,16 +147,14 @@ func each(t *testing.T, test func(*testing.T, *lustre.System, *world, string)) {
 
 func open(t *testing.T, path string) int {
 	t.Helper()
-	f, err := os.Open(path)
-	must.Do(t, err)
+	f := must.Get(os.Open(path))(t)
 	t.Cleanup(func() { f.Close() })
 	return int(f.Fd())
 }
 
 func reload(t *testing.T, dir string) *world {
 	t.Helper()
-	w, err := loadWorld(dir)
-	must.Do(t, err)
+	w := must.Get(loadWorld(dir))(t)
 	return w
 }
 

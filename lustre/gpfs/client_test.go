@@ -39,8 +39,7 @@ func TestStranger(t *testing.T) {
 	g := newGUI(t, func(http.ResponseWriter, *http.Request) { t.Error("it was asked") })
 	option := g.option
 	option.CABundle = ""
-	c, err := NewClient(option)
-	must.Do(t, err)
+	c := must.Get(NewClient(option))(t)
 	c.pause = g.pause
 	if _, err := c.FileSystem(t.Context(), "fs1"); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("it is %v", err)

@@ -45,13 +45,11 @@ type played struct {
 func commands(t *testing.T) *Commands {
 	t.Helper()
 	dir := t.TempDir()
-	self, err := os.Executable()
-	must.Do(t, err)
+	self := must.Get(os.Executable())(t)
 	for _, name := range commandNames {
 		must.Do(t, os.Symlink(self, filepath.Join(dir, name)))
 	}
-	c, err := NewCommands(Options{CommandsDir: dir})
-	must.Do(t, err)
+	c := must.Get(NewCommands(Options{CommandsDir: dir}))(t)
 	return c
 }
 
@@ -127,7 +125,6 @@ func playCommand(name, dir string, arguments []string, out, said io.Writer) int 
 
 func fixture(t testing.TB, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", path))
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(filepath.Join("testdata", path)))(t)
 	return string(text)
 }

@@ -184,8 +184,7 @@ func mutations(t *testing.T, text string) (all []mutation) {
 			if !mutate(tree, path, how) {
 				continue
 			}
-			body, err := json.Marshal(tree)
-			must.Do(t, err)
+			body := must.Get(json.Marshal(tree))(t)
 			all = append(all, mutation{path, how, string(body)})
 		}
 	}

@@ -61,8 +61,7 @@ func newGUI(t testing.TB, handle http.HandlerFunc) *gui {
 		URL: g.server.URL, CABundle: bundle,
 		CredentialsFile: credentialsFile(t, "# of the mover\nSCALE_USER=mover\nSCALE_PASSWORD="+testPassword+"\n"),
 	}
-	client, err := NewClient(g.option)
-	must.Do(t, err)
+	client := must.Get(NewClient(g.option))(t)
 	client.pause = func(ctx context.Context, d time.Duration) error {
 		g.mu.Lock()
 		defer g.mu.Unlock()

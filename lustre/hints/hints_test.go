@@ -107,8 +107,7 @@ func plain(count int) lustre.Layout {
 // of is who answers for a place on that site, in a directory of the machine.
 func of(t *testing.T, s *site) (*answers, int) {
 	t.Helper()
-	dir, err := unix.Open(t.TempDir(), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must.Do(t, err)
+	dir := must.Get(unix.Open(t.TempDir(), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0))(t)
 	t.Cleanup(func() { _ = unix.Close(dir) })
 	return &answers{s: &lustre.System{Kind: lustre.IsLustre, Mount: "/lustre", Layout: s, HSM: s, Quota: s}, root: dir, close: func() error { return nil }}, dir
 }
@@ -264,8 +263,7 @@ func TestCreate(t *testing.T) {
 
 func text(t *testing.T, l lustre.Layout) []byte {
 	t.Helper()
-	b, err := json.Marshal(l)
-	must.Do(t, err)
+	b := must.Get(json.Marshal(l))(t)
 	return b
 }
 
@@ -384,8 +382,7 @@ func TestLayoutTravels(t *testing.T) {
 
 func file(t *testing.T, size int64) *os.File {
 	t.Helper()
-	f, err := os.CreateTemp(t.TempDir(), "")
-	must.Do(t, err)
+	f := must.Get(os.CreateTemp(t.TempDir(), ""))(t)
 	t.Cleanup(func() { _ = f.Close() })
 	must.Do(t, f.Truncate(size))
 	return f

@@ -231,8 +231,7 @@ func forgotten(t *testing.T, s *Subvolumes, fd int, p lustre.Project) {
 	t.Helper()
 	eventually(t, "the end of its groups", func() bool {
 		must.Do(t, ioctl(fd, wakeCleaner, nil))
-		gone, err := s.Forget(t.Context(), fd, p)
-		must.Do(t, err)
+		gone := must.Get(s.Forget(t.Context(), fd, p))(t)
 		return gone
 	})
 }
@@ -240,8 +239,7 @@ func forgotten(t *testing.T, s *Subvolumes, fd int, p lustre.Project) {
 // in opens a directory for as long as something takes: what is open is not cleaned up.
 func in(t *testing.T, path string, do func(fd int)) {
 	t.Helper()
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must.Do(t, err)
+	fd := must.Get(unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0))(t)
 	defer unix.Close(fd)
 	do(fd)
 }
@@ -249,7 +247,6 @@ func in(t *testing.T, path string, do func(fd int)) {
 // groupsOf is where the kernel tells of the groups of a btrfs.
 func groupsOf(t *testing.T, fd int) string {
 	t.Helper()
-	id, err := systemID(fd)
-	must.Do(t, err)
+	id := must.Get(systemID(fd))(t)
 	return sysfs + "/" + id + "/qgroups"
 }

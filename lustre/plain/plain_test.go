@@ -29,8 +29,7 @@ const nobody = 4711
 // opened opens a file or directory for one test.
 func opened(t testing.TB, path string) int {
 	t.Helper()
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	must.Do(t, err)
+	fd := must.Get(unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0))(t)
 	t.Cleanup(func() { _ = unix.Close(fd) })
 	return fd
 }
@@ -63,15 +62,13 @@ func asNobody(t *testing.T, do func()) {
 
 func quotaOf(t *testing.T, q lustre.Quotas, fd int, p lustre.Project) lustre.Quota {
 	t.Helper()
-	got, err := q.Quota(t.Context(), fd, p)
-	must.Do(t, err)
+	got := must.Get(q.Quota(t.Context(), fd, p))(t)
 	return got
 }
 
 func projectOf(t *testing.T, q lustre.Quotas, path string) lustre.Project {
 	t.Helper()
-	p, err := q.Project(t.Context(), opened(t, path))
-	must.Do(t, err)
+	p := must.Get(q.Project(t.Context(), opened(t, path)))(t)
 	return p
 }
 
@@ -200,8 +197,7 @@ func TestSpace(t *testing.T) {
 	must.Do(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=3m,nr_inodes=20"))
 	defer func() { must.Do(t, unix.Unmount(dir, unix.MNT_DETACH)) }()
 	must.Do(t, os.WriteFile(dir+"/f", make([]byte, mib), 0o600))
-	got, err := Space{Pool: "memory"}.Targets(t.Context(), opened(t, dir))
-	must.Do(t, err)
+	got := must.Get(Space{Pool: "memory"}.Targets(t.Context(), opened(t, dir)))(t)
 	if len(got) != 1 || got[0].Name != "memory" || got[0].Kind != lustre.InPool || got[0].TotalBytes != 3*mib || got[0].FreeBytes != 2*mib || got[0].TotalFiles != 20 || got[0].FreeFiles != 18 {
 		t.Errorf("it is %+v", got)
 	}
@@ -209,8 +205,7 @@ func TestSpace(t *testing.T) {
 		t.Errorf("used: %v", used)
 	}
 	must.Do(t, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
-	got, err = Space{}.Targets(t.Context(), opened(t, dir))
-	must.Do(t, err)
+	got = must.Get(Space{}.Targets(t.Context(), opened(t, dir)))(t)
 	if got[0].State != lustre.ReadOnlyState {
 		t.Errorf("read-only is %v", got[0].State)
 	}

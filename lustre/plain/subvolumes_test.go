@@ -49,8 +49,7 @@ func rescanned(t *testing.T, s *Subvolumes, fd int) {
 
 func made(t *testing.T, s *Subvolumes, dir int, base string) lustre.Project {
 	t.Helper()
-	p, err := s.MakeProject(t.Context(), dir, base, 0o750)
-	must.Do(t, err)
+	p := must.Get(s.MakeProject(t.Context(), dir, base, 0o750))(t)
 	return p
 }
 
@@ -126,8 +125,7 @@ func TestSubvolumesRemoved(t *testing.T) {
 			t.Errorf("%s was removed as %d", base, p.ID)
 		}
 	}
-	inside, err := unix.Open(dir+"/gone", unix.O_RDONLY, 0)
-	must.Do(t, err)
+	inside := must.Get(unix.Open(dir+"/gone", unix.O_RDONLY, 0))(t)
 	if err := s.RemoveProject(t.Context(), inside, "folder", gone); !errors.Is(err, fs.ErrInvalid) {
 		t.Errorf("a directory in it: %v", err)
 	}
@@ -187,8 +185,7 @@ func TestSubvolumesFull(t *testing.T) {
 	must.Do(t, unix.Mount(dir+"/full", alone, "", unix.MS_BIND, ""))
 	defer func() { must.Do(t, unix.Unmount(alone, unix.MNT_DETACH)) }()
 	for i, path := range []string{dir + "/full", dir + "/full/folder", dir + "/full/folder/f", alone, alone + "/folder/f"} {
-		inside, err := unix.Open(path, unix.O_RDONLY, 0)
-		must.Do(t, err)
+		inside := must.Get(unix.Open(path, unix.O_RDONLY, 0))(t)
 		must.Do(t, s.SetQuota(t.Context(), inside, p, lustre.Limits{HardBytes: mib}))
 		if err := write(dir+"/full/more", mib); !errors.Is(err, unix.EDQUOT) {
 			t.Errorf("%s: over its limit: %v", path, err)

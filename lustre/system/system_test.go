@@ -20,8 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // opened opens a path for one test.
 func opened(t testing.TB, path string) *Handle {
 	t.Helper()
-	h, err := Open(path, Options{})
-	must.Do(t, err)
+	h := must.Get(Open(path, Options{}))(t)
 	t.Cleanup(func() {
 		must.Tell(t, h.Close())
 	})
@@ -126,8 +125,7 @@ func TestMountsAreToldApart(t *testing.T) {
 	gone := opened(t, dir+"/gone")
 	must.Do(t, unix.Unmount(dir+"/gone", unix.MNT_DETACH))
 	// A mount that is in no table any more is found by what statfs tells.
-	again, err := At(gone.FD(), Options{})
-	must.Do(t, err)
+	again := must.Get(At(gone.FD(), Options{}))(t)
 	if again.System.Kind != lustre.IsOther || again.System.Mount != "" || again.System.Usage == nil {
 		t.Errorf("without a mount: %+v", again.System)
 	}
@@ -193,16 +191,14 @@ func TestOpenQuietly(t *testing.T) {
 // TestNothingStaysOpen: neither after an answer nor after an error.
 func TestNothingStaysOpen(t *testing.T) {
 	count := func() int {
-		names, err := os.ReadDir("/proc/self/fd")
-		must.Do(t, err)
+		names := must.Get(os.ReadDir("/proc/self/fd"))(t)
 		return len(names)
 	}
 	dir := t.TempDir()
 	must.Do(t, unix.Mkfifo(dir+"/pipe", 0o644))
 	before := count()
 	for range 20 {
-		h, err := Open(dir, Options{})
-		must.Do(t, err)
+		h := must.Get(Open(dir, Options{}))(t)
 		must.Do(t, h.Close())
 		if _, err := Open(dir+"/pipe", Options{}); err == nil {
 			t.Error("a pipe was opened")

@@ -11,8 +11,7 @@ import (
 //
 //safety:7 with mover/door TestWhoMayCallForWhom
 func TestMayAt(t *testing.T) {
-	r, err := New(Input{UID: 990})
-	must.Do(t, err)
+	r := must.Get(New(Input{UID: 990}))(t)
 	const list = datamovev1.TaskService_ListTasks_FullMethodName
 	for _, row := range []struct {
 		name       string

@@ -168,8 +168,7 @@ func TestDeniedByDefault(t *testing.T) {
 }
 
 func TestUnknownIsDenied(t *testing.T) {
-	r, err := New(Input{Roles: map[string]Role{"all": {Members: []string{"root"}, May: []string{"*"}}}})
-	must.Do(t, err)
+	r := must.Get(New(Input{Roles: map[string]Role{"all": {Members: []string{"root"}, May: []string{"*"}}}}))(t)
 	root := Caller{Name: "root", Via: Local}
 	for _, full := range []string{"", "/", "/datamove.v1.TaskService/EraseTasks", "datamove.v1.TaskService/GetTask", "/datamove.v1.TaskService/GetTask/", "/datamove.v1.taskservice/gettask"} {
 		if d := r.MayCall(root, full); d.Allowed || r.MayOn(root, OfMethod(full), Owner{Name: "root"}).Allowed {
@@ -184,8 +183,7 @@ func TestUnknownIsDenied(t *testing.T) {
 }
 
 func TestWhatBelongsToWhom(t *testing.T) {
-	r, err := New(Input{Projects: map[string]Project{"vision": {Members: []string{"alice", "@vision"}}}})
-	must.Do(t, err)
+	r := must.Get(New(Input{Projects: map[string]Project{"vision": {Members: []string{"alice", "@vision"}}}}))(t)
 	m := OfMethod(datamovev1.TaskService_CancelTask_FullMethodName)
 	alice := Caller{Name: "alice", UID: 1001, Via: Local}
 	for _, row := range []struct {
@@ -213,8 +211,7 @@ func TestWhatBelongsToWhom(t *testing.T) {
 
 // A denial says what would allow it.
 func TestReasons(t *testing.T) {
-	r, err := New(Input{Tiers: map[string]string{"archive": ""}})
-	must.Do(t, err)
+	r := must.Get(New(Input{Tiers: map[string]string{"archive": ""}}))(t)
 	alice := Caller{Name: "alice", UID: 1001, Via: Local}
 	for _, row := range []struct {
 		d    Decision

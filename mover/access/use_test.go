@@ -30,8 +30,7 @@ func rules(t interface {
 	Fatal(...any)
 }, in Input) *Rules {
 	t.Helper()
-	r, err := New(in)
-	must.Do(t, err)
+	r := must.Get(New(in))(t)
 	return r
 }
 

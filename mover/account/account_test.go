@@ -30,18 +30,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // connected returns our end of a socket to which dial connected.
 func connected(t *testing.T, dial func(addr string) (net.Conn, error)) *net.UnixConn {
 	t.Helper()
-	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	must.Do(t, err)
+	l := must.Get(net.Listen("unix", filepath.Join(t.TempDir(), "s")))(t)
 	defer l.Close()
 	for at := filepath.Dir(l.Addr().String()); strings.HasPrefix(at, os.TempDir()+"/"); at = filepath.Dir(at) {
 		must.Do(t, os.Chmod(at, 0o755))
 	}
 	must.Do(t, os.Chmod(l.Addr().String(), 0o777))
-	other, err := dial(l.Addr().String())
-	must.Do(t, err)
+	other := must.Get(dial(l.Addr().String()))(t)
 	t.Cleanup(func() { other.Close() })
-	conn, err := l.Accept()
-	must.Do(t, err)
+	conn := must.Get(l.Accept())(t)
 	t.Cleanup(func() { conn.Close() })
 	return conn.(*net.UnixConn)
 }
@@ -85,8 +82,7 @@ func asRoot(t *testing.T) {
 func namesOf(t *testing.T, gids []uint32) (names []string) {
 	t.Helper()
 	for _, gid := range gids {
-		g, err := osuser.LookupGroupId(fmt.Sprint(gid))
-		must.Do(t, err)
+		g := must.Get(osuser.LookupGroupId(fmt.Sprint(gid)))(t)
 		names = append(names, g.Name)
 	}
 	slices.Sort(names)
@@ -181,8 +177,7 @@ func TestPeerOfNobody(t *testing.T) {
 	if a, err := New().Peer(t.Context(), conn); err == nil {
 		t.Errorf("a closed socket is %+v", a)
 	}
-	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "s"), Net: "unixgram"})
-	must.Do(t, err)
+	l := must.Get(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "s"), Net: "unixgram"}))(t)
 	defer l.Close()
 	if a, err := New().Peer(t.Context(), l); !errors.Is(err, mover.ErrPermission) {
 		t.Errorf("a socket without a peer: %+v, %v", a, err)
@@ -195,8 +190,7 @@ func TestEveryAccountOfThisNode(t *testing.T) {
 	if d.nss.getent == "" || d.nss.id == "" {
 		t.Skip("there is no getent or no id")
 	}
-	passwd, err := os.ReadFile("/etc/passwd")
-	must.Do(t, err)
+	passwd := must.Get(os.ReadFile("/etc/passwd"))(t)
 	bare := New()
 	bare.nss.getent, bare.nss.id = "", ""
 	seen := 0

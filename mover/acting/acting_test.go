@@ -79,8 +79,7 @@ var building sync.Mutex
 // folder makes an empty directory of an account.
 func folder(t testing.TB, owner int) string {
 	t.Helper()
-	dir, err := os.MkdirTemp(scratch, "test")
-	must.Do(t, err)
+	dir := must.Get(os.MkdirTemp(scratch, "test"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	must.Do(t, os.Chmod(dir, 0o755))
 	if os.Geteuid() == 0 {
@@ -131,8 +130,7 @@ func (s *said) Write(p []byte) (int, error) {
 
 func begin(t testing.TB, o Options) *actor {
 	t.Helper()
-	p, err := Start(t.Context(), options(t, o))
-	must.Do(t, err)
+	p := must.Get(Start(t.Context(), options(t, o)))(t)
 	a := &actor{p, t, json.NewEncoder(p.Conn), json.NewDecoder(p.Conn)}
 	t.Cleanup(func() { must.Do(t, p.Stop(0)) })
 	return a
@@ -165,8 +163,7 @@ func asAlice(groups ...uint32) Account { return Account{UID: alice, GID: alice, 
 // field returns a line of a file below /proc/PID.
 func field(t testing.TB, pid int, file, key string) string {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file)))(t)
 	for line := range strings.Lines(string(text)) {
 		if rest, ok := strings.CutPrefix(line, key); ok {
 			return strings.Join(strings.Fields(rest), " ")
@@ -179,8 +176,7 @@ func field(t testing.TB, pid int, file, key string) string {
 // openFiles counts the descriptors of this process.
 func openFiles(t testing.TB) int {
 	t.Helper()
-	names, err := os.ReadDir("/proc/self/fd")
-	must.Do(t, err)
+	names := must.Get(os.ReadDir("/proc/self/fd"))(t)
 	return len(names)
 }
 

@@ -235,8 +235,7 @@ func TestConfinedWithoutCaches(t *testing.T) {
 // Without roots nothing is reached, and a service that is not root confines, too.
 func TestNoRoots(t *testing.T) {
 	needLandlock(t)
-	me, err := self()
-	must.Do(t, err)
+	me := must.Get(self())(t)
 	dir := folder(t, os.Getuid())
 	put(t, filepath.Join(dir, "a"), "text", os.Getuid(), os.Getgid(), 0o600)
 	a := begin(t, Options{Account: me, Root: me.UID == 0})

@@ -21,8 +21,7 @@ func TestReady(t *testing.T) {
 	put(t, filepath.Join(dir, "file"), "text", alice, alice, 0o600)
 	put(t, filepath.Join(other, "file"), "text", alice, alice, 0o600)
 	neighbour := begin(t, Options{Account: asAlice(), Roots: everything})
-	w, err := Ready(options(t, Options{Account: asAlice(), Roots: everything}))
-	must.Do(t, err)
+	w := must.Get(Ready(options(t, Options{Account: asAlice(), Roots: everything})))(t)
 	for begun := time.Now(); ; { // it has to get as far as that
 		if _, wrong := neighbour.ask("list", fmt.Sprintf("/proc/%d/fd", w.p.PID())); wrong == "EACCES" || wrong == "EPERM" {
 			break
@@ -31,8 +30,7 @@ func TestReady(t *testing.T) {
 			t.Fatal("a neighbour can look into a process that waits")
 		}
 	}
-	p, err := w.Confine(t.Context(), Confinement{Read: []string{dir}})
-	must.Do(t, err)
+	p := must.Get(w.Confine(t.Context(), Confinement{Read: []string{dir}}))(t)
 	t.Cleanup(func() { must.Do(t, p.Stop(0)) })
 	a := &actor{p, t, json.NewEncoder(p.Conn), json.NewDecoder(p.Conn)}
 	a.wants("", "read", filepath.Join(dir, "file"))
@@ -42,13 +40,11 @@ func TestReady(t *testing.T) {
 func TestReadyEnds(t *testing.T) {
 	needRoot(t)
 	files := openFiles(t)
-	w, err := Ready(options(t, Options{Account: asAlice()}))
-	must.Do(t, err)
+	w := must.Get(Ready(options(t, Options{Account: asAlice()})))(t)
 	must.Do(t, w.Stop())
 	gone(t, w.p.PID())
 
-	w, err = Ready(options(t, Options{Account: asAlice()}))
-	must.Do(t, err)
+	w = must.Get(Ready(options(t, Options{Account: asAlice()})))(t)
 	must.Do(t, w.p.cmd.Process.Kill())
 	<-w.p.Done()
 	if _, err := w.Confine(t.Context(), everything); err == nil {

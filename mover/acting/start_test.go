@@ -29,8 +29,7 @@ import (
 //safety:7 a real process has the ids, groups and capabilities of the person who asked, and nothing of the service's
 func TestActsAsTheUser(t *testing.T) {
 	needRoot(t)
-	was, err := os.Getgroups()
-	must.Do(t, err)
+	was := must.Get(os.Getgroups())(t)
 	must.Do(t, syscall.Setgroups([]int{777, 778})) // groups of ours, which must not get into it
 	defer func() { must.Do(t, syscall.Setgroups(was)) }()
 	mask := syscall.Umask(0o077) // and ours
@@ -86,8 +85,7 @@ func TestActsAsTheUser(t *testing.T) {
 }
 
 func threads(t *testing.T, pid int) (all []string) {
-	names, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	must.Do(t, err)
+	names := must.Get(os.ReadDir(fmt.Sprintf("/proc/%d/task", pid)))(t)
 	for _, n := range names {
 		all = append(all, "task/"+n.Name())
 	}
@@ -207,8 +205,7 @@ func TestNothingLeaks(t *testing.T) {
 }
 
 func closesOnExec(t *testing.T, octal string) bool {
-	flags, err := strconv.ParseUint(octal, 8, 64)
-	must.Do(t, err)
+	flags := must.Get(strconv.ParseUint(octal, 8, 64))(t)
 	return flags&unix.O_CLOEXEC != 0
 }
 
@@ -218,8 +215,7 @@ func unsealed(t *testing.T, o Options, fds ...int) *actor {
 	t.Helper()
 	p := altered(t, o, func(cmd *exec.Cmd) {
 		for _, fd := range fds {
-			fd, err := unix.Dup(fd)
-			must.Do(t, err)
+			fd := must.Get(unix.Dup(fd))(t)
 			cmd.ExtraFiles = append(cmd.ExtraFiles, os.NewFile(uintptr(fd), "leaked"))
 		}
 	})
@@ -246,11 +242,9 @@ func altered(t *testing.T, o Options, change func(*exec.Cmd)) *Process {
 
 // A program that does not call Enter gets no files either.
 func TestFilesCloseOnExec(t *testing.T) {
-	me, err := self()
-	must.Do(t, err)
+	me := must.Get(self())(t)
 	leaked := filepath.Join(folder(t, os.Getuid()), "leaked")
-	fd, err := unix.Open(leaked, unix.O_RDWR|unix.O_CREAT, 0o600)
-	must.Do(t, err)
+	fd := must.Get(unix.Open(leaked, unix.O_RDWR|unix.O_CREAT, 0o600))(t)
 	defer unix.Close(fd)
 	script := filepath.Join(filepath.Dir(leaked), "script")
 	put(t, script, "#!/bin/sh\nls -l /proc/$$/fd >&2\n", os.Getuid(), os.Getgid(), 0o755)
@@ -368,19 +362,15 @@ type service struct {
 
 func serviceWith(t *testing.T, o Options, who *syscall.Credential) *service {
 	t.Helper()
-	text, err := os.ReadFile(built(t, "actor", "0"))
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(built(t, "actor", "0")))(t)
 	program := filepath.Join(folder(t, 0), "actor")
 	put(t, program, string(text), 0, 0, 0o755)
-	words, err := json.Marshal(o)
-	must.Do(t, err)
+	words := must.Get(json.Marshal(o))(t)
 	cmd := exec.Command(program, "parent", string(words))
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who}
-	in, err := cmd.StdinPipe()
-	must.Do(t, err)
-	out, err := cmd.StdoutPipe()
-	must.Do(t, err)
+	in := must.Get(cmd.StdinPipe())(t)
+	out := must.Get(cmd.StdoutPipe())(t)
 	must.Do(t, cmd.Start())
 	return &service{cmd, t, in, bufio.NewReader(out)}
 }
@@ -427,13 +417,11 @@ func TestParentIsKilled(t *testing.T) {
 func TestItself(t *testing.T) {
 	needRoot(t)
 	s := serviceWith(t, Options{Account: asAlice(), Roots: everything}, nil)
-	was, err := os.Stat(s.Path)
-	must.Do(t, err)
+	was := must.Get(os.Stat(s.Path))(t)
 	must.Do(t, os.Chmod(filepath.Dir(s.Path), 0o700))
 	must.Do(t, os.Rename(s.Path, s.Path+".old"))
 	put(t, s.Path, "#!/bin/false\n", 0, 0, 0o755)
-	now, err := os.Stat(fmt.Sprintf("/proc/%d/exe", s.child(s.begin())))
-	must.Do(t, err)
+	now := must.Get(os.Stat(fmt.Sprintf("/proc/%d/exe", s.child(s.begin()))))(t)
 	if !os.SameFile(was, now) {
 		t.Error("another program was started")
 	}
@@ -443,8 +431,7 @@ func TestItself(t *testing.T) {
 
 // A closed connection ends the process, whatever it is doing.
 func TestClosedConnectionEndsIt(t *testing.T) {
-	me, err := self()
-	must.Do(t, err)
+	me := must.Get(self())(t)
 	a := begin(t, Options{Account: me, Root: me.UID == 0, Args: []string{"deaf"}, Roots: everything})
 	a.wants("", "arguments")
 	must.Do(t, a.Conn.Close())
@@ -455,8 +442,7 @@ func TestClosedConnectionEndsIt(t *testing.T) {
 }
 
 func TestStop(t *testing.T) {
-	me, err := self()
-	must.Do(t, err)
+	me := must.Get(self())(t)
 	for _, row := range []struct {
 		name  string
 		args  []string
@@ -491,8 +477,7 @@ func TestStop(t *testing.T) {
 
 // A process that was stopped with SIGSTOP is killed all the same.
 func TestStopOfAStoppedOne(t *testing.T) {
-	me, err := self()
-	must.Do(t, err)
+	me := must.Get(self())(t)
 	a := begin(t, Options{Account: me, Root: me.UID == 0, Roots: everything})
 	must.Do(t, unix.Kill(a.PID(), unix.SIGSTOP))
 	must.Do(t, a.Stop(time.Millisecond))
@@ -525,8 +510,7 @@ func TestStopOfOneThatDoesNotEnd(t *testing.T) {
 }
 
 func TestWaitIsBounded(t *testing.T) {
-	me, err := self()
-	must.Do(t, err)
+	me := must.Get(self())(t)
 	a := begin(t, Options{Account: me, Root: me.UID == 0, Roots: everything})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -536,8 +520,7 @@ func TestWaitIsBounded(t *testing.T) {
 }
 
 func TestStartThatFails(t *testing.T) {
-	me, err := self()
-	must.Do(t, err)
+	me := must.Get(self())(t)
 	dir := folder(t, 0)
 	script := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -672,8 +655,7 @@ func BenchmarkStart(b *testing.B) {
 	dir := folder(b, alice)
 	o := options(b, Options{Account: asAlice(team), Roots: Confinement{Read: []string{"/usr"}, Write: []string{dir}}})
 	for b.Loop() {
-		p, err := Start(b.Context(), o)
-		must.Do(b, err)
+		p := must.Get(Start(b.Context(), o))(b)
 		must.Do(b, p.Stop(0))
 	}
 }

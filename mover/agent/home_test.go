@@ -37,8 +37,7 @@ func TestHome(t *testing.T) {
 		must.Do(t, begin(copying, "scratch:jobs/7.1001/imagenet"))
 	}
 	for path, want := range map[string]struct{ uid, gid, mode uint32 }{"jobs": {0, 0, 0o711}, "jobs/7.1001": {1001, 1002, 0o700}} {
-		info, err := os.Lstat(filepath.Join(dir, path))
-		must.Do(t, err)
+		info := must.Get(os.Lstat(filepath.Join(dir, path)))(t)
 		if st := info.Sys().(*syscall.Stat_t); st.Uid != want.uid || st.Gid != want.gid || st.Mode&0o7777 != want.mode {
 			t.Errorf("%s is of %d:%d with %04o", path, st.Uid, st.Gid, st.Mode)
 		}

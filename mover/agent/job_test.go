@@ -30,8 +30,7 @@ func TestAccessHasAll(t *testing.T) {
 			want["of "+name] = true
 		}
 	}
-	access, err := new(Agent).access("cold", config.Tier{Level: "cold", S3: s}, "")
-	must.Do(t, err)
+	access := must.Get(new(Agent).access("cold", config.Tier{Level: "cold", S3: s}, ""))(t)
 	got := reflect.ValueOf(access).Elem()
 	for i := range got.NumField() {
 		if got.Field(i).Kind() == reflect.String {

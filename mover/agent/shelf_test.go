@@ -36,8 +36,7 @@ func TestShelf(t *testing.T) {
 	stage, release := pb.TaskKind_TASK_KIND_STAGE, pb.TaskKind_TASK_KIND_RELEASE
 	owner := func(path string) (uid uint32, mode fs.FileMode) {
 		t.Helper()
-		info, err := os.Lstat(filepath.Join(dir, path))
-		must.Do(t, err)
+		info := must.Get(os.Lstat(filepath.Join(dir, path)))(t)
 		return info.Sys().(*syscall.Stat_t).Uid, info.Mode().Perm()
 	}
 	makeShelf := func(s *pb.TaskSpec, uid uint32) error {

@@ -54,8 +54,7 @@ func TestSights(t *testing.T) {
 //safety:4 with mover/site TestWhereATierIsNotMounted
 func TestNotMounted(t *testing.T) {
 	dir := t.TempDir()
-	here, err := posix.KindAt(dir)
-	must.Do(t, err)
+	here := must.Get(posix.KindAt(dir))(t)
 	var said strings.Builder
 	s := sights{log: slog.New(slog.NewTextHandler(&said, nil))}
 	l := &looking{}

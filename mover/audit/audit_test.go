@@ -26,8 +26,7 @@ func TestMain(m *testing.M) {
 
 func opened(t testing.TB, dir string, o Options) *Log {
 	t.Helper()
-	l, err := Open(dir, o)
-	must.Do(t, err)
+	l := must.Get(Open(dir, o))(t)
 	t.Cleanup(func() { _ = l.Close() }) // again, where a test has closed it
 	return l
 }
@@ -60,8 +59,7 @@ func reasons(t testing.TB, dir string) (found []string) {
 
 func whole(t testing.TB, dir string, heads ...Head) Summary {
 	t.Helper()
-	s, err := Verify(context.Background(), dir, heads...)
-	must.Do(t, err)
+	s := must.Get(Verify(context.Background(), dir, heads...))(t)
 	return s
 }
 
@@ -98,8 +96,7 @@ func TestGoesOn(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	for name, want := range map[string]fs.FileMode{"": fs.ModeDir | 0o700, fileName(1): 0o600, lockName: 0o600} {
-		st, err := os.Stat(filepath.Join(dir, name))
-		must.Do(t, err)
+		st := must.Get(os.Stat(filepath.Join(dir, name)))(t)
 		if st.Mode() != want {
 			t.Errorf("%s has the mode %v", name, st.Mode())
 		}
@@ -133,11 +130,9 @@ func TestRotation(t *testing.T) {
 	for n := range 10 {
 		want = append(want, fmt.Sprint(n))
 		appended(t, l, want[n])
-		files, err := list(dir)
-		must.Do(t, err)
+		files := must.Get(list(dir))(t)
 		for _, first := range files[:len(files)-1] {
-			text, err := os.ReadFile(filepath.Join(dir, fileName(first)))
-			must.Do(t, err)
+			text := must.Get(os.ReadFile(filepath.Join(dir, fileName(first))))(t)
 			if was, known := before[first]; known && was != string(text) {
 				t.Errorf("%s has changed", fileName(first))
 			}

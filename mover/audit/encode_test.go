@@ -45,10 +45,8 @@ func TestGolden(t *testing.T) {
 		Method: "/datamove.v1.TaskService/SubmitTask", Locations: []string{"/odd\xff\nname", ""}, Code: "INVALID_ARGUMENT"}))
 	must.Do(t, l.Close())
 	for _, first := range []uint64{1, 6} {
-		got, err := os.ReadFile(filepath.Join(dir, fileName(first)))
-		must.Do(t, err)
-		want, err := os.ReadFile(filepath.Join(golden, fileName(first)))
-		must.Do(t, err)
+		got := must.Get(os.ReadFile(filepath.Join(dir, fileName(first))))(t)
+		want := must.Get(os.ReadFile(filepath.Join(golden, fileName(first))))(t)
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s is\n%swant\n%s", fileName(first), got, want)
 		}
@@ -59,19 +57,16 @@ func TestGolden(t *testing.T) {
 // TestGoldenTorn opens the file that a kill has left, and makes the one behind it.
 func TestGoldenTorn(t *testing.T) {
 	dir := t.TempDir()
-	before, err := os.ReadFile(filepath.Join("testdata", "torn.jsonl"))
-	must.Do(t, err)
+	before := must.Get(os.ReadFile(filepath.Join("testdata", "torn.jsonl")))(t)
 	path := filepath.Join(dir, fileName(1))
 	must.Do(t, os.WriteFile(path, before, 0o600))
 	must.Do(t, opened(t, dir, Options{now: clock()}).Close())
-	got, err := os.ReadFile(path)
-	must.Do(t, err)
+	got := must.Get(os.ReadFile(path))(t)
 	mended := filepath.Join("testdata", "mended.jsonl")
 	if *update {
 		must.Do(t, os.WriteFile(mended, got, 0o600))
 	}
-	want, err := os.ReadFile(mended)
-	must.Do(t, err)
+	want := must.Get(os.ReadFile(mended))(t)
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
@@ -108,8 +103,7 @@ func TestLines(t *testing.T) {
 		if got := reseal(string(line)); got != string(line) {
 			t.Fatalf("the hash is not what the package comment says: %s", line)
 		}
-		got, err := decode(line[:len(line)-1])
-		must.Do(t, err)
+		got := must.Get(decode(line[:len(line)-1]))(t)
 		if want := legible(e); !reflect.DeepEqual(got, want) {
 			t.Fatalf("%+v\nwant %+v", got, want)
 		}

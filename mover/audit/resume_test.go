@@ -21,8 +21,7 @@ func written(t *testing.T, o Options, reasons ...string) string {
 	l := opened(t, dir, o)
 	appended(t, l, reasons...)
 	must.Do(t, l.Close())
-	text, err := os.ReadFile(filepath.Join(dir, fileName(1)))
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(filepath.Join(dir, fileName(1))))(t)
 	return string(text)
 }
 

@@ -43,8 +43,7 @@ func position(n int) uint64 { return uint64(4*n - 3) }
 func readFiles(t testing.TB, dir string) files {
 	f := files{}
 	for n := 1; n <= 3; n++ {
-		text, err := os.ReadFile(filepath.Join(dir, fileName(position(n))))
-		must.Do(t, err)
+		text := must.Get(os.ReadFile(filepath.Join(dir, fileName(position(n)))))(t)
 		f[n] = strings.SplitAfter(strings.TrimSuffix(string(text), "\n"), "\n")
 		f[n][len(f[n])-1] += "\n"
 	}

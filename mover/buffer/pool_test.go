@@ -191,7 +191,6 @@ func BenchmarkGetPut(b *testing.B) {
 }
 
 func get(t *testing.T, p *Pool, n int) []byte {
-	b, err := p.Get(t.Context(), n)
-	must.Do(t, err)
+	b := must.Get(p.Get(t.Context(), n))(t)
 	return b
 }

@@ -41,8 +41,7 @@ func env(pairs ...string) func(string) string {
 }
 
 func TestTheFileOfTheDesign(t *testing.T) {
-	c, err := Parse("site.yaml", []byte(site), none)
-	must.Do(t, err)
+	c := must.Get(Parse("site.yaml", []byte(site), none))(t)
 	if tier := c.Tiers["scratch"]; tier.Level != "hot" || tier.Path != "/local_nvme" || !tier.Ephemeral || tier.S3 != nil {
 		t.Errorf("scratch = %+v", tier)
 	}
@@ -59,8 +58,7 @@ func TestTheFileOfTheDesign(t *testing.T) {
 }
 
 func TestSettingsSayWhereTheyComeFrom(t *testing.T) {
-	c, err := Parse("site.yaml", []byte(site), env("DATAMOVE_SERVICE", "tcp://mover:7070"))
-	must.Do(t, err)
+	c := must.Get(Parse("site.yaml", []byte(site), env("DATAMOVE_SERVICE", "tcp://mover:7070")))(t)
 	want := map[string]Setting{
 		"service":                 {"service", "tcp://mover:7070", "environment DATAMOVE_SERVICE"},
 		"tiers.project.path":      {"tiers.project.path", "/lustre/project", "site.yaml:3"},
@@ -207,8 +205,7 @@ var examples = regexp.MustCompile(`(?m)^#([a-z]|  )`)
 func TestCredentialsThatOthersCanRead(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "archive.env")
 	must.Do(t, os.WriteFile(file, []byte("AWS_ACCESS_KEY_ID=a\n"), 0o600))
-	c, err := Parse("c", []byte("tiers:\n  ar: {level: cold, s3: {bucket: abc, credentials: 'file:"+file+"'}}\n"), none)
-	must.Do(t, err)
+	c := must.Get(Parse("c", []byte("tiers:\n  ar: {level: cold, s3: {bucket: abc, credentials: 'file:"+file+"'}}\n"), none))(t)
 	if w := c.Warnings(); len(w) != 0 {
 		t.Errorf("0600: %v", w)
 	}
@@ -226,8 +223,7 @@ func TestCredentialsThatOthersCanRead(t *testing.T) {
 		{0o440, 0, true},
 	} {
 		must.Do(t, os.Chmod(file, row.mode))
-		info, err := os.Stat(file)
-		must.Do(t, err)
+		info := must.Get(os.Stat(file))(t)
 		if got := OthersMayRead(info, row.reader); got != row.want {
 			t.Errorf("%04o, read by %d: %v", row.mode, row.reader, got)
 		}

@@ -16,8 +16,7 @@ var block = regexp.MustCompile("(?ms)^```[a-z]*\n(.*?)^```|((?:^    [^\n]*\n)+)"
 func TestExamplesOfDocuments(t *testing.T) {
 	found := 0
 	for _, file := range []string{"README.md", "deploy/systemd/README.md", "deploy/slurm/README.md", "deploy/monitoring/README.md", "deploy/monitoring/RUNBOOK.md"} {
-		document, err := os.ReadFile("../../" + file)
-		must.Do(t, err)
+		document := must.Get(os.ReadFile("../../" + file))(t)
 		for _, m := range block.FindAllStringSubmatch(string(document), -1) {
 			text := m[1] + strings.ReplaceAll("\n"+m[2], "\n    ", "\n")[1:]
 			first, _, _ := strings.Cut(text, ":")

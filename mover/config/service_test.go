@@ -54,8 +54,7 @@ users:
 
 func parse(t *testing.T, text string) *Config {
 	t.Helper()
-	c, err := Parse("c.yaml", []byte(text), none)
-	must.Do(t, err)
+	c := must.Get(Parse("c.yaml", []byte(text), none))(t)
 	return c
 }
 

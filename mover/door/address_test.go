@@ -15,8 +15,7 @@ import (
 func TestSocket(t *testing.T) {
 	dir := shortDir(t)
 	path := filepath.Join(dir, "run", "s")
-	l, err := listen("unix://" + path)
-	must.Do(t, err)
+	l := must.Get(listen("unix://" + path))(t)
 	for name, want := range map[string]fs.FileMode{path: fs.ModeSocket | 0o666, filepath.Dir(path): fs.ModeDir | 0o755} {
 		if info, err := os.Stat(name); err != nil || info.Mode() != want {
 			t.Errorf("%s: %v %v, want %v", name, info.Mode(), err, want)
@@ -34,8 +33,7 @@ func TestSocket(t *testing.T) {
 // abandon leaves a socket where nobody answers, as a kill does.
 func abandon(t *testing.T, path string) {
 	t.Helper()
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	must.Do(t, err)
+	l := must.Get(net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}))(t)
 	l.SetUnlinkOnClose(false)
 	_ = l.Close()
 }
@@ -43,8 +41,7 @@ func abandon(t *testing.T, path string) {
 func TestStaleSocket(t *testing.T) {
 	path := filepath.Join(shortDir(t), "s")
 	abandon(t, path)
-	l, err := listen("unix://" + path)
-	must.Do(t, err)
+	l := must.Get(listen("unix://" + path))(t)
 	defer l.Close()
 	if conn, err := net.Dial("unix", path); err != nil {
 		t.Error(err)
@@ -75,11 +72,9 @@ func TestOtherFilesStay(t *testing.T) {
 // to remove.
 func TestSuccessorStays(t *testing.T) {
 	path := filepath.Join(shortDir(t), "s")
-	l, err := listen("unix://" + path)
-	must.Do(t, err)
+	l := must.Get(listen("unix://" + path))(t)
 	must.Do(t, os.Rename(path, path+".old"))
-	next, err := listen("unix://" + path)
-	must.Do(t, err)
+	next := must.Get(listen("unix://" + path))(t)
 	defer next.Close()
 	_ = l.Close()
 	if _, err := os.Lstat(path); err != nil {
@@ -94,14 +89,12 @@ func TestDirectoryOfOthers(t *testing.T) {
 		t.Errorf("a directory that everybody can write: %v", err)
 	}
 	must.Do(t, os.Chmod(dir, 0o777|fs.ModeSticky))
-	l, err := listen("unix://" + filepath.Join(dir, "s"))
-	must.Do(t, err)
+	l := must.Get(listen("unix://" + filepath.Join(dir, "s")))(t)
 	_ = l.Close()
 }
 
 func TestAddresses(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	for address, want := range map[string]error{
 		"unix://relative": mover.ErrUsage, "/run/s": mover.ErrUsage, "http://127.0.0.1:1": mover.ErrUsage, "tcp://" + taken.Addr().String(): mover.ErrHeld,

@@ -226,8 +226,7 @@ func TestOpenCalls(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	for range 3 {
-		s, err := datamovev1.NewTaskServiceClient(r.dial(nil)).WatchTask(ctx, &datamovev1.WatchTaskRequest{Id: "forever"})
-		must.Do(t, err)
+		s := must.Get(datamovev1.NewTaskServiceClient(r.dial(nil)).WatchTask(ctx, &datamovev1.WatchTaskRequest{Id: "forever"}))(t)
 		if _, err := s.Recv(); err != nil {
 			t.Fatal(err)
 		}
@@ -249,8 +248,7 @@ func TestOpenCalls(t *testing.T) {
 //safety:8 with TestIdleConnections
 func TestCallersAreBounded(t *testing.T) {
 	c := newCallers(3)
-	end, err := c.begin("open", 1)
-	must.Do(t, err)
+	end := must.Get(c.begin("open", 1))(t)
 	slow := pace{0.001, 1}
 	must.Do(t, errors.Join(c.take("busy", slow), c.take("rested", pace{1e9, 1e9})))
 	if err := c.take("new", slow); err != nil {

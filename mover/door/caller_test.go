@@ -65,8 +65,7 @@ func same(a, b access.Caller) bool {
 // as asks for the service's facts with what an agent says.
 func as(r *rig, conn grpc.ClientConnInterface, s said) error {
 	r.t.Helper()
-	text, err := s.encode()
-	must.Do(r.t, err)
+	text := must.Get(s.encode())(r.t)
 	return asIs(conn, text)
 }
 
@@ -121,8 +120,7 @@ func TestOwnAgent(t *testing.T) {
 func TestForgery(t *testing.T) {
 	r := newRig(t)
 	r.accounts.set(bob, nil)
-	root, err := said{Name: "root", UID: 0, Via: access.Local}.encode()
-	must.Do(t, err)
+	root := must.Get(said{Name: "root", UID: 0, Via: access.Local}.encode())(t)
 	for name, lie := range map[string]struct {
 		key, value string
 	}{
@@ -148,8 +146,7 @@ func TestForgery(t *testing.T) {
 			q.Header.Set("Grpc-Metadata-"+key, root)
 			q.Header.Set(key, root)
 		}
-		a, err := r.overSocket().Do(q)
-		must.Do(t, err)
+		a := must.Get(r.overSocket().Do(q))(t)
 		_ = a.Body.Close()
 		if got := r.desk.take(); len(got) != 1 || got[0].UID != bob.UID {
 			t.Errorf("the service saw %+v, not bob", got)

@@ -21,8 +21,7 @@ import (
 // foreign has a certificate of an authority like ours that is another one.
 func (r *rig) foreign(name string) *tls.Config {
 	r.t.Helper()
-	other, err := trust.OpenAuthority(filepath.Join(r.t.TempDir(), "other"))
-	must.Do(r.t, err)
+	other := must.Get(trust.OpenAuthority(filepath.Join(r.t.TempDir(), "other")))(r.t)
 	return r.tlsAs(certificate(r.t, other, trust.Identity{Role: trust.Agent, Name: name}))
 }
 
@@ -47,8 +46,7 @@ func (r *rig) asService() *tls.Config {
 // signed makes a certificate past all rules of package trust.
 func (r *rig) signed(template *x509.Certificate, role, name string, byUs bool) *tls.Config {
 	r.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must.Do(r.t, err)
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(r.t)
 	template.SerialNumber, template.Subject = big.NewInt(7), pkix.Name{CommonName: name}
 	template.KeyUsage, template.BasicConstraintsValid = x509.KeyUsageDigitalSignature, true
 	template.URIs = []*url.URL{{Scheme: "datamove", Host: role, Path: "/" + name}}
@@ -56,8 +54,7 @@ func (r *rig) signed(template *x509.Certificate, role, name string, byUs bool) *
 	if byUs {
 		parent, signer = r.ourKey()
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
-	must.Do(r.t, err)
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer))(r.t)
 	config := r.tlsAs(nil)
 	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
@@ -68,13 +65,10 @@ func (r *rig) signed(template *x509.Certificate, role, name string, byUs bool) *
 // ourKey reads the key of our authority, which nobody else can.
 func (r *rig) ourKey() (*x509.Certificate, *ecdsa.PrivateKey) {
 	r.t.Helper()
-	text, err := os.ReadFile(r.authorityFile)
-	must.Do(r.t, err)
+	text := must.Get(os.ReadFile(r.authorityFile))(r.t)
 	block, rest := pem.Decode(text)
-	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	must.Do(r.t, err)
+	key := must.Get(x509.ParsePKCS8PrivateKey(block.Bytes))(r.t)
 	block, _ = pem.Decode(rest)
-	cert, err := x509.ParseCertificate(block.Bytes)
-	must.Do(r.t, err)
+	cert := must.Get(x509.ParseCertificate(block.Bytes))(r.t)
 	return cert, key.(*ecdsa.PrivateKey)
 }

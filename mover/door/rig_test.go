@@ -325,15 +325,13 @@ func (r *rig) run() {
 // shortDir is a directory whose name leaves room for that of a socket.
 func shortDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "door")
-	must.Do(t, err)
+	dir := must.Get(os.MkdirTemp("/tmp", "door"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
 
 func (r *rig) configure(in access.Input) {
-	rules, err := access.New(in)
-	must.Do(r.t, err)
+	rules := must.Get(access.New(in))(r.t)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rules = rules
@@ -403,8 +401,7 @@ func (r *rig) dial(config *tls.Config) *grpc.ClientConn {
 	if config != nil {
 		target, creds = "passthrough:///"+r.port(), credentials.NewTLS(config)
 	}
-	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(creds), grpc.WithNoProxy(), grpc.WithDisableRetry())
-	must.Do(r.t, err)
+	conn := must.Get(grpc.NewClient(target, grpc.WithTransportCredentials(creds), grpc.WithNoProxy(), grpc.WithDisableRetry()))(r.t)
 	r.t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }

@@ -119,8 +119,7 @@ type route struct{ method, path string }
 // routes are those of the description of the API, and ours beside them.
 func (r *rig) routes() []route {
 	r.t.Helper()
-	text, err := fetch(r.overSocket(), http.MethodGet, "http://localhost/openapi.json", "", 200)
-	must.Do(r.t, err)
+	text := must.Get(fetch(r.overSocket(), http.MethodGet, "http://localhost/openapi.json", "", 200))(r.t)
 	var described struct {
 		Paths map[string]map[string]any
 	}

@@ -33,14 +33,11 @@ func TestScrape(t *testing.T) {
 	r.run()
 	get := func(method, path, host string) (int, string) {
 		t.Helper()
-		request, err := http.NewRequestWithContext(t.Context(), method, "http://"+r.ScrapeAddress()+path, nil)
-		must.Do(t, err)
+		request := must.Get(http.NewRequestWithContext(t.Context(), method, "http://"+r.ScrapeAddress()+path, nil))(t)
 		request.Host, request.Close = host, true
-		answer, err := http.DefaultClient.Do(request)
-		must.Do(t, err)
+		answer := must.Get(http.DefaultClient.Do(request))(t)
 		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		must.Do(t, err)
+		text := must.Get(io.ReadAll(answer.Body))(t)
 		return answer.StatusCode, string(text)
 	}
 	for _, row := range []struct {
@@ -75,8 +72,7 @@ func TestScrape(t *testing.T) {
 func TestScrapeAsksTheServices(t *testing.T) {
 	r := unstarted(t, func(o *Options) { o.Scrape = "127.0.0.1:0" })
 	r.run()
-	answer, err := http.Get("http://" + r.ScrapeAddress() + "/healthz")
-	must.Do(t, err)
+	answer := must.Get(http.Get("http://" + r.ScrapeAddress() + "/healthz"))(t)
 	_ = answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
 		t.Errorf("%s", answer.Status)
@@ -92,8 +88,7 @@ func TestScrapeCrowd(t *testing.T) {
 	r.run()
 	var held []net.Conn
 	for range eachScraper + 3 {
-		conn, err := net.Dial("tcp", r.ScrapeAddress())
-		must.Do(t, err)
+		conn := must.Get(net.Dial("tcp", r.ScrapeAddress()))(t)
 		defer conn.Close()
 		held = append(held, conn)
 	}

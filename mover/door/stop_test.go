@@ -69,8 +69,7 @@ func TestStopHTTP(t *testing.T) {
 	r := newRig(t)
 	r.desk.hold = make(chan struct{})
 	c := r.overSocket()
-	stream, err := c.Get("http://localhost/v1/tasks/forever:watch")
-	must.Do(t, err)
+	stream := must.Get(c.Get("http://localhost/v1/tasks/forever:watch"))(t)
 	defer stream.Body.Close()
 	if first := make([]byte, 10); stream.StatusCode != 200 {
 		t.Fatal(stream.Status)

@@ -283,8 +283,7 @@ func drafts(t *testing.T, p mover.Place, names []string) []mover.Draft {
 	var batch []mover.Draft
 	for _, name := range names {
 		e := mover.Entry{Name: name, Kind: mover.File}
-		d, err := p.Draft(t.Context(), e, mover.Hints{By: owner})
-		must.Do(t, err)
+		d := must.Get(p.Draft(t.Context(), e, mover.Hints{By: owner}))(t)
 		must.Do(t, d.Finish(t.Context(), e, nil))
 		batch = append(batch, d)
 	}

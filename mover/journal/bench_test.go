@@ -9,8 +9,7 @@ import (
 func BenchmarkOpenClose(b *testing.B) {
 	dir := b.TempDir()
 	for b.Loop() {
-		j, err := Open(dir, Options{})
-		must.Do(b, err)
+		j := must.Get(Open(dir, Options{}))(b)
 		must.Do(b, j.Close())
 	}
 }
@@ -18,19 +17,16 @@ func BenchmarkOpenClose(b *testing.B) {
 func BenchmarkOpenRemove(b *testing.B) {
 	dir := b.TempDir()
 	for b.Loop() {
-		j, err := Open(dir, Options{})
-		must.Do(b, err)
+		j := must.Get(Open(dir, Options{}))(b)
 		must.Do(b, j.Remove())
 	}
 }
 
 // measured runs do on an open journal.
 func measured(b *testing.B, do func(j *Journal, id uint64, n int) error) {
-	j, err := Open(b.TempDir(), Options{})
-	must.Do(b, err)
+	j := must.Get(Open(b.TempDir(), Options{}))(b)
 	defer func() { _ = j.Close() }()
-	id, err := j.Begin(b.Context(), large("big"))
-	must.Do(b, err)
+	id := must.Get(j.Begin(b.Context(), large("big")))(b)
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
 		must.Do(b, do(j, id, n))

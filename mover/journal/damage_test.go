@@ -54,8 +54,7 @@ var damages = map[string]func(b []byte, r *rand.Rand) []byte{
 func TestDamage(t *testing.T) {
 	model := t.TempDir()
 	populate(t, model)
-	files, err := os.ReadDir(model)
-	must.Do(t, err)
+	files := must.Get(os.ReadDir(model))(t)
 	lost := 0
 	for name, harm := range damages {
 		for i, f := range files {
@@ -93,8 +92,7 @@ func breakFile(t *testing.T, path string, harm func([]byte, *rand.Rand) []byte) 
 		must.Do(t, os.Remove(path))
 		return
 	}
-	b, err := os.ReadFile(path)
-	must.Do(t, err)
+	b := must.Get(os.ReadFile(path))(t)
 	if len(b) > 0 {
 		must.Do(t, os.WriteFile(path, harm(b, rand.New(rand.NewPCG(1, 2))), 0o600))
 	}

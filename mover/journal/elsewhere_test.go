@@ -40,8 +40,7 @@ func TestAdopt(t *testing.T) {
 	for i := range adoptAtOnce + 1 {
 		r.Receipts = append(r.Receipts, mover.Receipt{Part: mover.Part{Index: i, Off: int64(i) * 10, Length: 10}, CRC: uint64(i)})
 	}
-	id, err := j.Adopt(t.Context(), r)
-	must.Do(t, err)
+	id := must.Get(j.Adopt(t.Context(), r))(t)
 	want := r
 	want.Shared = true
 	for i := range r.Receipts {

@@ -31,8 +31,7 @@ func TestMain(m *testing.M) {
 
 func reopen(t *testing.T, dir string, o Options) *Journal {
 	t.Helper()
-	j, err := Open(dir, o)
-	must.Do(t, err)
+	j := must.Get(Open(dir, o))(t)
 	return j
 }
 
@@ -79,13 +78,11 @@ func TestGoesOn(t *testing.T) {
 	}
 	j := reopen(t, dir, Options{})
 	want := large("big\xff\nname")
-	id, err := j.Begin(ctx, want)
-	must.Do(t, err)
+	id := must.Get(j.Begin(ctx, want))(t)
 	for _, i := range []int{3, 0, 12_000, 3} {
 		must.Do(t, j.Part(ctx, id, receipt(i)))
 	}
-	done, err := j.Begin(ctx, large("published"))
-	must.Do(t, err)
+	done := must.Get(j.Begin(ctx, large("published")))(t)
 	must.Do(t, j.Part(ctx, done, receipt(0)))
 	must.Do(t, j.Clear(ctx, done))
 	if _, _, ok := j.Lookup(want.Name); ok {
@@ -127,10 +124,8 @@ func TestBatch(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	j := reopen(t, dir, Options{})
 	batch := small(20_000) // several chunks, several transactions
-	whole, err := j.Stage(ctx, batch)
-	must.Do(t, err)
-	published, err := j.Stage(ctx, small(10))
-	must.Do(t, err)
+	whole := must.Get(j.Stage(ctx, batch))(t)
+	published := must.Get(j.Stage(ctx, small(10)))(t)
 	must.Do(t, j.Clear(ctx, published))
 	closed(t, j)
 
@@ -253,8 +248,7 @@ func TestUsage(t *testing.T) {
 	huge := large(strings.Repeat("n", 1<<20))
 	_, begin := j.Begin(ctx, huge)
 	_, stage := j.Stage(ctx, []Record{huge})
-	id, err := j.Begin(ctx, large("a"))
-	must.Do(t, err)
+	id := must.Get(j.Begin(ctx, large("a")))(t)
 	for what, err := range map[string]error{
 		"begin": begin, "stage": stage,
 		"part of no id":    j.Part(ctx, 0, receipt(0)),
@@ -272,8 +266,7 @@ func TestUsage(t *testing.T) {
 func TestConcurrent(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	j := reopen(t, dir, Options{boot: "one"})
-	id, err := j.Begin(ctx, large("big"))
-	must.Do(t, err)
+	id := must.Get(j.Begin(ctx, large("big")))(t)
 	var workers sync.WaitGroup
 	for w := range 8 {
 		workers.Go(func() {
@@ -303,8 +296,7 @@ func TestManyBatches(t *testing.T) {
 	j := reopen(t, dir, Options{})
 	batch := small(5000)
 	for range 40 {
-		id, err := j.Stage(ctx, batch)
-		must.Do(t, err)
+		id := must.Get(j.Stage(ctx, batch))(t)
 		must.Do(t, j.Clear(ctx, id))
 	}
 	_, err := j.Stage(ctx, batch)
@@ -325,8 +317,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	defer func() { must.Do(t, unix.Unmount(dir, unix.MNT_DETACH)) }()
 	j := reopen(t, filepath.Join(dir, "task"), Options{})
-	id, err := j.Begin(t.Context(), large("big"))
-	must.Do(t, err)
+	id := must.Get(j.Begin(t.Context(), large("big")))(t)
 	must.Do(t, os.WriteFile(filepath.Join(dir, "other"), make([]byte, 40<<20), 0o600))
 	if err := j.Part(t.Context(), id, receipt(0)); !errors.Is(err, mover.ErrFull) {
 		t.Errorf("Part = %v, want ErrFull", err)
@@ -373,8 +364,7 @@ func TestLogs(t *testing.T) {
 func TestUnsure(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	j := reopen(t, dir, Options{})
-	id, err := j.Begin(ctx, large("big"))
-	must.Do(t, err)
+	id := must.Get(j.Begin(ctx, large("big")))(t)
 	must.Do(t, j.Part(ctx, id, receipt(0)))
 	must.Do(t, j.Part(ctx, id, receipt(1)))
 	mark := j.Mark()

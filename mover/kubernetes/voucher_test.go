@@ -21,16 +21,14 @@ func optionsOf(s *apitest.Server) Options { return Options{Server: s.URL, CA: s.
 
 func clientOf(t *testing.T, s *apitest.Server) *Client {
 	t.Helper()
-	c, err := New(optionsOf(s))
-	must.Do(t, err)
+	c := must.Get(New(optionsOf(s)))(t)
 	t.Cleanup(c.Close)
 	return c
 }
 
 func voucher(t *testing.T, s *apitest.Server) *Voucher {
 	t.Helper()
-	v, err := NewVoucher(clientOf(t, s), "datamove/datamove-agent", "")
-	must.Do(t, err)
+	v := must.Get(NewVoucher(clientOf(t, s), "datamove/datamove-agent", ""))(t)
 	return v
 }
 
@@ -131,10 +129,8 @@ func TestStranger(t *testing.T) {
 	o := optionsOf(stranger)
 	o.CA = filepath.Join(t.TempDir(), "ca.crt")
 	must.Do(t, os.WriteFile(o.CA, []byte(otherAuthority(t)), 0o600))
-	c, err := New(o)
-	must.Do(t, err)
-	v, err := NewVoucher(c, "datamove/datamove-agent", "")
-	must.Do(t, err)
+	c := must.Get(New(o))(t)
+	v := must.Get(NewVoucher(c, "datamove/datamove-agent", ""))(t)
 	if _, err := v.Node(t.Context(), "h.p.s"); !errors.Is(err, mover.ErrTransient) || stranger.Asked() != 0 {
 		t.Errorf("%v, and it was asked %d times", err, stranger.Asked())
 	}

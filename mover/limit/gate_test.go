@@ -173,12 +173,12 @@ func TestThrottledCountsWhatWasTriedAgain(t *testing.T) {
 func TestAcquireIsBoundedAndFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(GateOptions{Start: 2, Min: 2})
-		ok(t, g.Acquire(t.Context()))
-		ok(t, g.Acquire(t.Context()))
+		must.Tell(t, g.Acquire(t.Context()))
+		must.Tell(t, g.Acquire(t.Context()))
 		order := make(chan int, 3)
 		for i := range 3 {
 			go func() {
-				ok(t, g.Acquire(t.Context()))
+				must.Tell(t, g.Acquire(t.Context()))
 				order <- i
 			}()
 			synctest.Wait()
@@ -199,7 +199,7 @@ func TestAcquireIsBoundedAndFair(t *testing.T) {
 func TestAcquireEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(GateOptions{})
-		ok(t, g.Acquire(t.Context()))
+		must.Tell(t, g.Acquire(t.Context()))
 		why := errors.New("stopped by the test")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		ended := make(chan error)
@@ -210,13 +210,8 @@ func TestAcquireEndsWithItsContext(t *testing.T) {
 			t.Errorf("acquire: %v", err)
 		}
 		g.Release(0, nil)
-		ok(t, g.Acquire(t.Context())) // the turn that nobody took
+		must.Tell(t, g.Acquire(t.Context())) // the turn that nobody took
 	})
-}
-
-func ok(t *testing.T, err error) {
-	t.Helper()
-	must.Tell(t, err)
 }
 
 // While somebody else decides how many calls there are, a gate holds nobody back and

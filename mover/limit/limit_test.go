@@ -114,9 +114,7 @@ func TestNoLimitIsNoWrapper(t *testing.T) {
 
 func open(t *testing.T, src mover.Source) mover.Content {
 	t.Helper()
-	e, err := src.Stat(t.Context(), "f")
-	must.Do(t, err)
-	c, err := src.Open(t.Context(), e)
-	must.Do(t, err)
+	e := must.Get(src.Stat(t.Context(), "f"))(t)
+	c := must.Get(src.Open(t.Context(), e))(t)
 	return c
 }

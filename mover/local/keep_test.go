@@ -182,8 +182,7 @@ func TestDroppedBeforeTimes(t *testing.T) {
 				}
 				from, to, then := filepath.Join(w.dir, "source", "in"), filepath.Join(w.dir, "target", "in"), time.Unix(1_500_000_000, 1)
 				drafts := func() []string {
-					left, err := filepath.Glob(filepath.Join(to, ".datamove-*"))
-					must.Do(t, err)
+					left := must.Get(filepath.Glob(filepath.Join(to, ".datamove-*")))(t)
 					return left
 				}
 				err := errors.Join(os.Mkdir(from, 0o755), os.Rename(filepath.Join(w.dir, "source", "file"), filepath.Join(from, "file")))
@@ -213,8 +212,7 @@ func TestDroppedBeforeTimes(t *testing.T) {
 func TestTakeOverElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		draft, err := os.OpenFile(w.dies(85*time.Second), os.O_RDWR, 0)
-		must.Do(t, err)
+		draft := must.Get(os.OpenFile(w.dies(85*time.Second), os.O_RDWR, 0))(t)
 		defer draft.Close()
 		w.ends(w.want, 20*time.Second, 45*time.Second)
 		if _, err := draft.WriteAt([]byte("too late"), 0); err != nil { // by the first, which wakes up

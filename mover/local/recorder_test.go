@@ -16,8 +16,7 @@ import (
 //
 //safety:8 what a manifest is written from lies on disk, in any order
 func TestRecorder(t *testing.T) {
-	r, err := newRecorder(t.TempDir(), true)
-	must.Do(t, err)
+	r := must.Get(newRecorder(t.TempDir(), true))(t)
 	defer r.Close()
 	const entries = 3*runRecords + 17
 	last := map[string]int64{}
@@ -50,8 +49,7 @@ func TestRecorder(t *testing.T) {
 // file ends; a place that has both keeps both.
 func TestRecorderTwins(t *testing.T) {
 	for _, twins := range []bool{false, true} {
-		r, err := newRecorder(t.TempDir(), twins)
-		must.Do(t, err)
+		r := must.Get(newRecorder(t.TempDir(), twins))(t)
 		defer r.Close()
 		file, dir := mover.Entry{Name: "a", Kind: mover.File}, mover.Entry{Name: "a", Kind: mover.Dir}
 		between := mover.Entry{Name: "a.txt", Kind: mover.File}

@@ -210,8 +210,7 @@ func (n *noted) OpendirHandle(ctx context.Context, flags uint32) (fuse.FileHandl
 //safety:3 on FUSE, as on NFS and Lustre, each file and directory is synced before the journal knows of it: what a killed run has finished is there
 func TestFinishSyncs(t *testing.T) {
 	under, mount := t.TempDir(), t.TempDir()
-	root, err := fuse.NewLoopbackRoot(under)
-	must.Do(t, err)
+	root := must.Get(fuse.NewLoopbackRoot(under))(t)
 	synced := new(sync.Map)
 	mountFUSE(t, mount, &noted{root.(*fuse.LoopbackNode), synced})
 	c := newCopying(t, mount, func(p *posix.Place) mover.Place { return p })

@@ -57,8 +57,7 @@ func deafly(t *testing.T) (dir string, fails *atomic.Int64) {
 	t.Helper()
 	fails = new(atomic.Int64)
 	from, dir := t.TempDir(), t.TempDir()
-	root, err := fs.NewLoopbackRoot(from)
-	must.Do(t, err)
+	root := must.Get(fs.NewLoopbackRoot(from))(t)
 	mountFUSE(t, dir, &deaf{root.(*fs.LoopbackNode), fails})
 	return dir, fails
 }

@@ -72,8 +72,7 @@ func TestParentAndChild(t *testing.T) {
 		{"s3://bucket/a", "s3://bucket/", "a"},
 		{"archive:a", "archive:", "a"},
 	} {
-		l, err := Parse(c.in)
-		must.Do(t, err)
+		l := must.Get(Parse(c.in))(t)
 		dir, base, ok := l.Parent()
 		if !ok || dir.String() != c.dir || base != c.base {
 			t.Errorf("Parent(%s) = %s, %q, %v", c.in, dir, base, ok)
@@ -84,8 +83,7 @@ func TestParentAndChild(t *testing.T) {
 		}
 	}
 	for _, root := range []string{"/", ".", "..", "../..", "s3://bucket", "archive:", "dataset:x"} {
-		l, err := Parse(root)
-		must.Do(t, err)
+		l := must.Get(Parse(root))(t)
 		if dir, base, ok := l.Parent(); ok {
 			t.Errorf("Parent(%s) = %s, %q", root, dir, base)
 		}

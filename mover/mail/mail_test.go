@@ -85,8 +85,7 @@ func (s *session) Data(r io.Reader) error {
 // serve begins the server. conf is what it has for TLS; nil is none.
 func (s *site) serve(t *testing.T, conf *tls.Config) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server := smtp.NewServer(s)
 	server.Domain, server.TLSConfig = "mail.site", conf
 	server.MaxLineLength = 1000
@@ -150,8 +149,7 @@ func TestSendAgain(t *testing.T) {
 	if err := sender.Send(t.Context(), Message{To: "<a>"}); !errors.Is(err, mover.ErrUsage) {
 		t.Errorf("no address: %v", err)
 	}
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	silent := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer silent.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()

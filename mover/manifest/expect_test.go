@@ -22,8 +22,7 @@ import (
 func described(t *testing.T, p mover.Place) *shelf {
 	t.Helper()
 	var b bytes.Buffer
-	w, err := manifest.NewWriter(&b, manifest.Header{Source: p.String()})
-	must.Do(t, err)
+	w := must.Get(manifest.NewWriter(&b, manifest.Header{Source: p.String()}))(t)
 	for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
 		if err == nil && e.Kind == mover.File {
 			e.CRC, e.Known = sumOf(t, p, e), e.Known|mover.FactCRC
@@ -44,14 +43,11 @@ func described(t *testing.T, p mover.Place) *shelf {
 
 func sumOf(t *testing.T, s mover.Source, e mover.Entry) uint64 {
 	t.Helper()
-	c, err := s.Open(t.Context(), e)
-	must.Do(t, err)
+	c := must.Get(s.Open(t.Context(), e))(t)
 	defer c.Close()
-	r, err := c.Range(t.Context(), 0, e.Size)
-	must.Do(t, err)
+	r := must.Get(c.Range(t.Context(), 0, e.Size))(t)
 	defer r.Close()
-	content, err := io.ReadAll(r)
-	must.Do(t, err)
+	content := must.Get(io.ReadAll(r))(t)
 	return crc.Update(0, content)
 }
 
@@ -151,8 +147,7 @@ func TestExpectContent(t *testing.T) {
 	s := manifest.Expect(p, was.open, nil)
 	for e, err := range s.Walk(t.Context(), mover.WalkOptions{}) {
 		must.Do(t, err)
-		c, err := s.Open(t.Context(), e)
-		must.Do(t, err)
+		c := must.Get(s.Open(t.Context(), e))(t)
 		defer c.Close()
 		if got := c.Entry(); !got.Known.Has(mover.FactCRC) || got.CRC == sumOf(t, p, e) {
 			t.Errorf("it has to have the checksum %016x", got.CRC)
@@ -161,8 +156,7 @@ func TestExpectContent(t *testing.T) {
 			t.Error("what is below it can be cloned")
 		}
 	}
-	now, err := s.Stat(t.Context(), "f")
-	must.Do(t, err)
+	now := must.Get(s.Stat(t.Context(), "f"))(t)
 	if _, err := s.Open(t.Context(), now); !errors.Is(err, mover.ErrCorrupt) {
 		t.Errorf("what no walk has seen is opened: %v", err)
 	}
@@ -262,7 +256,6 @@ func TestExpectStoredAnew(t *testing.T) {
 
 func stat(t *testing.T, s mover.Source, name string) mover.Entry {
 	t.Helper()
-	e, err := s.Stat(t.Context(), name)
-	must.Do(t, err)
+	e := must.Get(s.Stat(t.Context(), name))(t)
 	return e
 }

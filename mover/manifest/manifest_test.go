@@ -110,8 +110,7 @@ func TestGolden(t *testing.T) {
 		must.Do(t, os.WriteFile(golden, text, 0o644))
 		must.Do(t, os.WriteFile(golden+".zst", packed, 0o644))
 	}
-	want, err := os.ReadFile(golden)
-	must.Do(t, err)
+	want := must.Get(os.ReadFile(golden))(t)
 	if !bytes.Equal(text, want) {
 		t.Errorf("it is written as\n%s\nwant\n%s", text, want)
 	}

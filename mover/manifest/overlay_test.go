@@ -51,15 +51,13 @@ func store(t *testing.T) (*mem.Tree, *shelf) {
 	var all []mover.Entry
 	for listed, err := range bucket.Walk(t.Context(), mover.WalkOptions{}) {
 		must.Do(t, err)
-		e, err := bucket.Stat(t.Context(), listed.Name)
-		must.Do(t, err)
+		e := must.Get(bucket.Stat(t.Context(), listed.Name))(t)
 		all = append(all, richer(e))
 	}
 	for _, name := range []string{"a fifo", "dir/fifo", "dir/zz", "gone/fifo", "z"} {
 		all = append(all, mover.Entry{Name: name, Kind: mover.FIFO, Mode: 0o600, Known: mover.FactMode})
 	}
-	root, err := bucket.Stat(t.Context(), "")
-	must.Do(t, err)
+	root := must.Get(bucket.Stat(t.Context(), ""))(t)
 	root.Mode |= 0o1000
 	all = append(all, root)
 	slices.SortFunc(all, func(a, b mover.Entry) int { return mover.Compare(&a, &b) })
@@ -147,8 +145,7 @@ func TestOpenKeepsFacts(t *testing.T) {
 	p := open(store(t))
 	for _, name := range []string{"dir/script", "dir/sparse", "dir/fifo", "dir"} {
 		e := find(t, p, name)
-		c, err := p.Open(t.Context(), e)
-		must.Do(t, err)
+		c := must.Get(p.Open(t.Context(), e))(t)
 		got := c.Entry()
 		if got.Mode != e.Mode || !got.Known.Has(e.Known) || !reflect.DeepEqual(got.Xattrs, e.Xattrs) || got.Identity() != e.Identity() {
 			t.Errorf("%s is %+v, and opened %+v", name, e, got)
@@ -164,12 +161,10 @@ func TestOpenKeepsFacts(t *testing.T) {
 func TestSegmentsOfTheManifest(t *testing.T) {
 	tree := mem.NewTree().Files(map[string]string{"f": strings.Repeat("\x00", 100)})
 	bucket := mem.New(tree, mem.Options{ObjectStore: true})
-	e, err := bucket.Stat(t.Context(), "f")
-	must.Do(t, err)
+	e := must.Get(bucket.Stat(t.Context(), "f"))(t)
 	e.Known, e.Data = e.Known|mover.FactHoles, []mover.Segment{{Start: 10, End: 20}, {Start: 50, End: 60}}
 	p := open(tree, &shelf{write(t, []mover.Entry{e})})
-	c, err := p.Open(t.Context(), find(t, p, "f"))
-	must.Do(t, err)
+	c := must.Get(p.Open(t.Context(), find(t, p, "f")))(t)
 	defer c.Close()
 	for off, want := range map[int64]mover.Segment{
 		0: {Start: 10, End: 20}, 10: {Start: 10, End: 20}, 15: {Start: 15, End: 20}, 20: {Start: 50, End: 60}, 60: {Start: 100, End: 100}, 100: {Start: 100, End: 100},

@@ -49,8 +49,7 @@ func directory(t *testing.T, tree map[string]string) mover.Place {
 		path := filepath.Join(root, name)
 		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)))
 	}
-	p, err := posix.Open(root, posix.Options{Reflink: posix.ReflinkNever})
-	must.Do(t, err)
+	p := must.Get(posix.Open(root, posix.Options{Reflink: posix.ReflinkNever}))(t)
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
@@ -135,8 +134,7 @@ func TestBrokenSource(t *testing.T) {
 func brokenSource(t *testing.T, inner mover.Place) {
 	c := new(meter.Counter)
 	p := meter.New(inner, c)
-	d, err := p.Draft(t.Context(), mover.Entry{Name: "b", Kind: mover.File, Size: 4}, mover.Hints{By: owner})
-	must.Do(t, err)
+	d := must.Get(p.Draft(t.Context(), mover.Entry{Name: "b", Kind: mover.File, Size: 4}, mover.Hints{By: owner}))(t)
 	if _, err := d.WritePart(t.Context(), placetest.Parts(4, 4)[0], placetest.NewFeed([]byte("feed")).BreakAt(2, mover.ErrTransient)); err == nil {
 		t.Error("a broken feed was written")
 	}
@@ -156,10 +154,8 @@ func TestToldMeanwhile(t *testing.T) {
 func toldMeanwhile(t *testing.T, inner mover.Place) {
 	c := new(meter.Counter)
 	p := meter.New(inner, c)
-	e, err := p.Stat(t.Context(), "a")
-	must.Do(t, err)
-	from, err := p.Open(t.Context(), e)
-	must.Do(t, err)
+	e := must.Get(p.Stat(t.Context(), "a"))(t)
+	from := must.Get(p.Open(t.Context(), e))(t)
 	defer from.Close()
 	for range 20 {
 		r, err := from.Range(t.Context(), 0, e.Size)
@@ -174,8 +170,7 @@ func toldMeanwhile(t *testing.T, inner mover.Place) {
 		t.Errorf("while a content is open: %d bytes, %v", n, c.Operations())
 	}
 
-	d, err := p.Draft(t.Context(), mover.Entry{Name: "b", Kind: mover.File, Size: 64 << 20}, mover.Hints{By: owner})
-	must.Do(t, err)
+	d := must.Get(p.Draft(t.Context(), mover.Entry{Name: "b", Kind: mover.File, Size: 64 << 20}, mover.Hints{By: owner}))(t)
 	defer d.Close()
 	var writers errgroup.Group
 	for _, part := range placetest.Parts(64<<20, 2<<20) {

@@ -85,17 +85,14 @@ type rig struct {
 }
 
 func newRig(t *testing.T) *rig {
-	authority, err := trust.OpenAuthority(filepath.Join(t.TempDir(), "authority"))
-	must.Do(t, err)
+	authority := must.Get(trust.OpenAuthority(filepath.Join(t.TempDir(), "authority")))(t)
 	id := trust.Identity{Role: trust.Agent, Name: "n1"}
-	keeper, err := trust.OpenKeeper(filepath.Join(t.TempDir(), "identity"), id, trust.KeeperOptions{})
-	must.Do(t, err)
+	keeper := must.Get(trust.OpenKeeper(filepath.Join(t.TempDir(), "identity"), id, trust.KeeperOptions{}))(t)
 	must.Do(t, keeper.Obtain(t.Context(), func(_ context.Context, request []byte) ([]byte, []byte, error) {
 		i, err := authority.Issue(request, id, 0)
 		return i.Certificate, i.Authority, err
 	}))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	r := &rig{t: t, server: NewServer(Options{}), keeper: keeper, member: swarm.Member{Name: "n1", Address: l.Addr().String()}}
 	served := make(chan error, 1)
 	go func() { served <- r.server.Serve(tls.NewListener(l, trust.PeerServerTLS(keeper.Certificate))) }()
@@ -110,8 +107,7 @@ func newRig(t *testing.T) *rig {
 }
 
 func (r *rig) asking(ticket string) *Client {
-	c, err := NewClient(r.keeper.AuthorityCertificates())
-	must.Do(r.t, err)
+	c := must.Get(NewClient(r.keeper.AuthorityCertificates()))(r.t)
 	c.Present(ticket)
 	r.t.Cleanup(c.Close)
 	return c
@@ -228,8 +224,7 @@ func TestWhoServes(t *testing.T) {
 // pemless is the certificate of an authority.
 func pemless(t *testing.T, a *trust.Authority) []byte {
 	id := trust.Identity{Role: trust.Agent, Name: "x"}
-	k, err := trust.OpenKeeper(filepath.Join(t.TempDir(), "identity"), id, trust.KeeperOptions{})
-	must.Do(t, err)
+	k := must.Get(trust.OpenKeeper(filepath.Join(t.TempDir(), "identity"), id, trust.KeeperOptions{}))(t)
 	must.Do(t, k.Obtain(t.Context(), func(_ context.Context, request []byte) ([]byte, []byte, error) {
 		i, err := a.Issue(request, id, 0)
 		return i.Certificate, i.Authority, err
@@ -282,10 +277,8 @@ func TestDamage(t *testing.T) {
 func TestRequests(t *testing.T) {
 	r := newRig(t)
 	r.server.Open("digest", "ticket", &here{published: map[string]string{"a": "1"}})
-	body, err := proto.Marshal(Encode(piece(0, "a", 0, 1)))
-	must.Do(t, err)
-	huge, err := proto.Marshal(&agentv1.Piece{Segments: []*agentv1.PieceSegment{{Name: bytes.Repeat([]byte("x"), bodyMost), Length: 1}}})
-	must.Do(t, err)
+	body := must.Get(proto.Marshal(Encode(piece(0, "a", 0, 1))))(t)
+	huge := must.Get(proto.Marshal(&agentv1.Piece{Segments: []*agentv1.PieceSegment{{Name: bytes.Repeat([]byte("x"), bodyMost), Length: 1}}}))(t)
 	call, _ := r.client.to(r.member, false)
 	for _, row := range []struct {
 		what, method, path string

@@ -24,8 +24,7 @@ import (
 func lending(t *testing.T, dir string) (r *rig, here *posix.Place, there *Place) {
 	t.Helper()
 	r = newRig(t)
-	here, err := posix.Open(dir, posix.Options{})
-	must.Do(t, err)
+	here = must.Get(posix.Open(dir, posix.Options{}))(t)
 	t.Cleanup(func() { must.Do(t, here.Close()) })
 	r.server.Open("lent task", "ticket", Lend(here))
 	return r, here, NewPlace(r.client, r.member, "", "n1:"+dir)
@@ -148,10 +147,8 @@ func TestPlaceChanges(t *testing.T) {
 		"a folder": func(at string) { must.Do(t, os.Remove(at)); must.Do(t, os.Mkdir(at, 0o755)) },
 	} {
 		put(t, dir, "a", "text")
-		e, err := there.Stat(t.Context(), "a")
-		must.Do(t, err)
-		c, err := there.Open(t.Context(), e)
-		must.Do(t, err)
+		e := must.Get(there.Stat(t.Context(), "a"))(t)
+		c := must.Get(there.Open(t.Context(), e))(t)
 		must.Do(t, c.Check(t.Context()))
 		harm(filepath.Join(dir, "a"))
 		wants(t, what, c.Check(t.Context()), mover.ErrChanged)

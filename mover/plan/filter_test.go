@@ -19,8 +19,7 @@ func rules(t *testing.T, lines ...string) *Filter {
 	for _, l := range lines {
 		all = append(all, Rule{Include: l[0] == '+', Pattern: l[2:]})
 	}
-	f, err := NewFilter(all, nil)
-	must.Do(t, err)
+	f := must.Get(NewFilter(all, nil))(t)
 	return f
 }
 
@@ -74,8 +73,7 @@ func TestFilterRules(t *testing.T) {
 
 func TestNoFilterTakesAll(t *testing.T) {
 	var none *Filter
-	empty, err := NewFilter(nil, nil)
-	must.Do(t, err)
+	empty := must.Get(NewFilter(nil, nil))(t)
 	if none.Skip("a", mover.File) || none.Seen("a", mover.File) || empty.Skip("a", mover.File) {
 		t.Fatal("a filter without rules skips")
 	}
@@ -95,10 +93,8 @@ func TestBadPatterns(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	list := "a/b\n./a-x\n\ndir/\ndir/gone\n"
-	names, err := ReadNames(strings.NewReader(list))
-	must.Do(t, err)
-	f, err := NewFilter([]Rule{{Pattern: "*.tmp"}}, names)
-	must.Do(t, err)
+	names := must.Get(ReadNames(strings.NewReader(list)))(t)
+	f := must.Get(NewFilter([]Rule{{Pattern: "*.tmp"}}, names))(t)
 	for _, row := range []struct {
 		name string
 		kind mover.Kind
@@ -163,8 +159,7 @@ func TestNamesAgainstDefinition(t *testing.T) {
 		want := slices.ContainsFunc(list, func(n string) bool {
 			return mover.Within(asked, n) || kind == mover.Dir && mover.Within(n, asked)
 		})
-		names, err := NewNames(slices.Clone(list))
-		must.Do(t, err)
+		names := must.Get(NewNames(slices.Clone(list)))(t)
 		if got := names.has(asked, kind); got != want {
 			t.Fatalf("has %v %q in %q is %v", kind, asked, list, got)
 		}
@@ -182,8 +177,7 @@ func TestFilteredIsNeverRemoved(t *testing.T) {
 		for range rapid.IntRange(1, 3).Draw(t, "rules") {
 			all = append(all, Rule{Include: rapid.Bool().Draw(t, "include"), Pattern: patterns.Draw(t, "pattern")})
 		}
-		f, err := NewFilter(all, nil)
-		must.Do(t, err)
+		f := must.Get(NewFilter(all, nil))(t)
 		for _, a := range collect(t, Diff(walk(filtered(source, f)), walk(filtered(target, f)), Options{Delete: true})) {
 			if f.Skip(a.Name(), a.Kind()) {
 				t.Fatalf("%v of %q, which %v skip", a.Op, a.Name(), all)

@@ -33,8 +33,7 @@ func makers(dir string) map[string]maker {
 	return map[string]maker{
 		"memory": func(_ testing.TB, o Options) Queue { return NewMemory(o) },
 		"jetstream": func(t testing.TB, o Options) Queue {
-			q, err := NewJetStream(context.Background(), filepath.Join(dir, "queue"), o)
-			must.Do(t, err)
+			q := must.Get(NewJetStream(context.Background(), filepath.Join(dir, "queue"), o))(t)
 			return q
 		},
 	}

@@ -260,8 +260,7 @@ func listeners(t *testing.T) map[string]bool {
 func TestFullDisk(t *testing.T) {
 	disk := rig.Tmpfs(t, "size=1m")
 	l := newLedger("f", numbers(300)...)
-	q, err := NewJetStream(t.Context(), filepath.Join(disk, "queue"), Options{Window: 64, Refill: l.refill})
-	must.Do(t, err)
+	q := must.Get(NewJetStream(t.Context(), filepath.Join(disk, "queue"), Options{Window: 64, Refill: l.refill}))(t)
 	if err := os.WriteFile(filepath.Join(disk, "other"), make([]byte, 2<<20), 0o600); err == nil {
 		t.Fatal("the disk is not full")
 	}
@@ -307,8 +306,7 @@ func TestGivenUp(t *testing.T) {
 func TestLog(t *testing.T) {
 	var said strings.Builder
 	log := slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	q, err := NewJetStream(t.Context(), filepath.Join(t.TempDir(), "queue"), Options{Logger: log})
-	must.Do(t, err)
+	q := must.Get(NewJetStream(t.Context(), filepath.Join(t.TempDir(), "queue"), Options{Logger: log}))(t)
 	b := bench{t, q}
 	b.offer("f", "1")
 	b.check(b.take("f", "1").Done())

@@ -260,8 +260,7 @@ func TestReadGoesOnWhereItBroke(t *testing.T) {
 // A feed that failed has tried already; its part is not read again from here.
 func TestBrokenFeedIsNotTriedAgain(t *testing.T) {
 	p := retry.New(mem.New(nil, mem.Options{}), atOnce)
-	d, err := p.Draft(t.Context(), mover.Entry{Name: "f", Kind: mover.File, Size: 4}, mover.Hints{By: owner})
-	must.Do(t, err)
+	d := must.Get(p.Draft(t.Context(), mover.Entry{Name: "f", Kind: mover.File, Size: 4}, mover.Hints{By: owner}))(t)
 	defer d.Close()
 	feed := &counted{Feed: placetest.NewFeed([]byte("feed")).BreakAt(2, mover.ErrTransient)}
 	if _, err := d.WritePart(t.Context(), placetest.Parts(4, 4)[0], feed); !errors.Is(err, mover.ErrTransient) {
@@ -290,8 +289,7 @@ func TestOptionalInterfaces(t *testing.T) {
 		{"a place whose drafts can do more", inner, true},
 		{"a place whose drafts can not", plain{inner}, false},
 	} {
-		d, err := retry.New(row.place, atOnce).Draft(t.Context(), mover.Entry{Name: "f", Kind: mover.File}, mover.Hints{By: owner})
-		must.Do(t, err)
+		d := must.Get(retry.New(row.place, atOnce).Draft(t.Context(), mover.Entry{Name: "f", Kind: mover.File}, mover.Hints{By: owner}))(t)
 		_, clones := mover.As[mover.Cloner](d)
 		_, rereads := mover.As[mover.Rereader](d)
 		if clones != row.clones || rereads != row.clones {

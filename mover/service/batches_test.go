@@ -15,6 +15,7 @@ import (
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/task"
+	"datamove.dev/test/must"
 )
 
 // crewed is a desk with a task that n1 leads and n2 may help with.
@@ -22,9 +23,7 @@ func crewed(t *testing.T) (d *desk, l *agentv1.Lead) {
 	t.Helper()
 	d = newDesk(t, site(), access.Input{})
 	task, err := d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "project:in", Target: "project:out"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	d.give()
 	if l = d.taken[task.GetId()]; l == nil {
 		t.Fatal("nobody leads the task")
@@ -85,9 +84,7 @@ func TestBatchesAfterRestart(t *testing.T) {
 	d, l := crewed(t)
 	d.handOver(l, "answered")
 	for _, b := range d.help(l, 1) {
-		if err := d.reply(b); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.reply(b))
 	}
 	d.handOver(l, "taken")
 	taken := d.help(l, 1)
@@ -197,9 +194,7 @@ func TestEndWithManyBatches(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	d.lose(context.Background(), d.leads[id], "test")
 	delete(d.taken, id)

@@ -22,6 +22,7 @@ import (
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/share"
 	"datamove.dev/mover/task"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/budget"
 	"datamove.dev/tiering/budget/price"
 	"datamove.dev/tiering/burst"
@@ -89,10 +90,7 @@ func (d *desk) spends(l *agentv1.Lead, kind agentv1.SpendKind, id string, amount
 
 func recordOfText(t *testing.T, text string, now time.Time) *burst.Record {
 	t.Helper()
-	all, err := burst.Read("test", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(burst.Read("test", []byte(text)))(t)
 	return burst.Begin(all[0], "alice", burst.Admitted{By: "large"}, now)
 }
 
@@ -224,10 +222,7 @@ func TestMoneySurvives(t *testing.T) {
 	wants(t, "charge", err, nil)
 	account := func() *pb.BurstAccount {
 		t.Helper()
-		all, err := d.GetAccounts(alice, &pb.GetAccountsRequest{Teams: []string{"vision"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(d.GetAccounts(alice, &pb.GetAccountsRequest{Teams: []string{"vision"}}))(t)
 		return all.GetAccounts()[0]
 	}
 	sure := func(when string, limit int64) {
@@ -290,10 +285,7 @@ func TestChargedAndFollowed(t *testing.T) {
 	wants(t, "charged while a task works on it", d.chargeBursts(context.Background()), nil)
 	spent := func() int64 {
 		t.Helper()
-		all, err := d.GetAccounts(alice, &pb.GetAccountsRequest{Teams: []string{"vision"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(d.GetAccounts(alice, &pb.GetAccountsRequest{Teams: []string{"vision"}}))(t)
 		return all.GetAccounts()[0].GetSpentMicros()
 	}
 	if spent() != 0 {
@@ -313,10 +305,7 @@ func TestChargedAndFollowed(t *testing.T) {
 	sync := func() (found []*pb.Task) {
 		t.Helper()
 		wants(t, "follow", d.followBursts(context.Background()), nil)
-		list, err := d.ListTasks(alice, &pb.ListTasksRequest{Labels: map[string]string{"burst": "llama"}, States: []pb.TaskState{task.Queued}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(d.ListTasks(alice, &pb.ListTasksRequest{Labels: map[string]string{"burst": "llama"}, States: []pb.TaskState{task.Queued}}))(t)
 		return slices.DeleteFunc(list.GetTasks(), func(t *pb.Task) bool { return t.GetSpec().GetBurst().GetStep() != pb.BurstStep_BURST_STEP_SYNC_BACK })
 	}
 	if all := sync(); len(all) != 1 || all[0].GetOwner().GetName() != "alice" || all[0].GetSpec().GetClass() != pb.TaskClass_TASK_CLASS_CHECKPOINT {

@@ -17,6 +17,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/ledger"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering"
 )
 
@@ -37,9 +38,7 @@ func BenchmarkChange(b *testing.B) {
 			}
 			return nil
 		})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, err)
 	}
 	begun := time.Now()
 	d.makeSpots(context.Background())
@@ -82,9 +81,7 @@ func BenchmarkChange(b *testing.B) {
 		row := tierRow("project", d.conf.Tiers["project"])
 		row.TotalBytes, row.FreeBytes = 2*int64(n)<<20, 0 // half of what is there has to go, at most removalsMost at once
 		for b.Loop() {
-			if err := d.makeRoom(row, marksOf(d.conf.Tiers["project"].Cache)); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, d.makeRoom(row, marksOf(d.conf.Tiers["project"].Cache)))
 		}
 	})
 }

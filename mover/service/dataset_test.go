@@ -18,6 +18,7 @@ import (
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/task"
+	"datamove.dev/test/must"
 )
 
 var root = as("root", 0)
@@ -128,10 +129,7 @@ func (r *reading) Send(c *pb.ManifestChunk) error {
 func TestManifests(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	shelf := func() (names []string) {
-		entries, err := os.ReadDir(d.manifests())
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := must.Get(os.ReadDir(d.manifests()))(t)
 		for _, e := range entries {
 			names = append(names, e.Name())
 		}
@@ -163,9 +161,7 @@ func TestManifests(t *testing.T) {
 	wants(t, "a dataset that was removed", err, mover.ErrNotExist)
 
 	lost, err := d.AddDataset(root, &pb.AddDatasetRequest{Name: "c", Location: "project:c"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	d.give()
 	lead := d.taken[lost.GetId()]
 	first := &agentv1.PutManifestRequest{Task: lost.GetId(), Epoch: lead.GetEpoch()}
@@ -213,15 +209,11 @@ func TestManifests(t *testing.T) {
 func TestManifestAfterRestart(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	a, err := d.AddDataset(root, &pb.AddDatasetRequest{Name: "a", Location: "project:a"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	d.give()
 	id := a.GetId()
 	lead, who := d.taken[id], d.led[id]
-	if err := d.PutManifest(&sending{ctx: asAgent(who), first: &agentv1.PutManifestRequest{Task: id, Epoch: lead.GetEpoch()}, rest: strings.NewReader(string(manifestOf(7)))}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.PutManifest(&sending{ctx: asAgent(who), first: &agentv1.PutManifestRequest{Task: id, Epoch: lead.GetEpoch()}, rest: strings.NewReader(string(manifestOf(7)))}))
 	d.close()
 	d.open()
 	if _, err := d.Finish(asAgent(who), &agentv1.FinishRequest{Task: id, Epoch: lead.GetEpoch(), Digest: digestOf(7), Report: &pb.Report{}}); err != nil {
@@ -294,9 +286,7 @@ func TestFollow(t *testing.T) {
 	d.add(alice, "a", "project:a", 1)
 	r := &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1", IdempotencyKey: "k", LeaseTtl: durationpb.New(time.Hour)}
 	first, err := d.Stage(alice, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	joined, err := d.Stage(bob, r)
 	if err != nil || joined.GetTask().GetId() != first.GetTask().GetId() {
 		t.Fatalf("bob gets %v, %v", joined, err)
@@ -327,10 +317,7 @@ func TestStoreWithoutModes(t *testing.T) {
 	if got := d.row("a", digestOf(bare|1), "scratch", "n1"); got.GetState() != whole {
 		t.Fatalf("it is %v", got)
 	}
-	r, err := d.Release(root, &pb.ReleaseRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(d.Release(root, &pb.ReleaseRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"}))(t)
 	d.give()
 	wants(t, "another content is kept", d.prove(r.GetId(), 2), mover.ErrChanged)
 	wants(t, "the same is released", d.prove(r.GetId(), 1), nil)
@@ -343,10 +330,7 @@ func TestReleaseAsksAgain(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	d.add(root, "a", "project:a", 1)
 	d.staged(root, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"}, 1)
-	r, err := d.Release(root, &pb.ReleaseRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(d.Release(root, &pb.ReleaseRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"}))(t)
 	if got := d.row("a", digestOf(1), "scratch", "n1"); got.GetState() != removing || got.GetTask() != r.GetId() {
 		t.Errorf("it is %v", got)
 	}
@@ -369,30 +353,21 @@ func TestReleaseFails(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	d.add(root, "a", "project:a", 1)
 	d.staged(root, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"}, 1)
-	r, err := d.Release(root, &pb.ReleaseRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(d.Release(root, &pb.ReleaseRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"}))(t)
 	d.give()
-	if err := d.finish(r.GetId(), 0, mover.ErrPermission); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.finish(r.GetId(), 0, mover.ErrPermission))
 	for range 2 {
 		if got := d.row("a", digestOf(1), "scratch", "n1"); got.GetState() != removing {
 			t.Fatalf("it is %v", got)
 		}
-		if err := d.retryRemovals(context.Background(), d.wall.Add(time.Hour)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.retryRemovals(context.Background(), d.wall.Add(time.Hour)))
 		next := d.row("a", digestOf(1), "scratch", "n1").GetTask()
 		if next == r.GetId() {
 			t.Fatal("nobody tries again")
 		}
 		wants(t, "cancel", second(d.CancelTask(root, &pb.CancelTaskRequest{Id: next})), nil)
 	}
-	if err := d.retryRemovals(context.Background(), d.wall.Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.retryRemovals(context.Background(), d.wall.Add(time.Hour)))
 	d.done(d.state(d.row("a", digestOf(1), "scratch", "n1").GetTask()), nil, 0)
 	if got := d.row("a", digestOf(1), "scratch", "n1"); got != nil {
 		t.Errorf("it is %v", got)
@@ -411,10 +386,7 @@ func TestOverwritten(t *testing.T) {
 	}
 	wants(t, "ours", second(submit(pb.TaskKind_TASK_KIND_SYNC, "archive:.datasets/a")), mover.ErrConflict)
 	wants(t, "ours, by its bucket", second(submit(pb.TaskKind_TASK_KIND_REMOVE, "s3://archive/.datasets")), mover.ErrConflict)
-	l, err := d.AcquireLease(root, &pb.AcquireLeaseRequest{Dataset: "a", Tier: "project", Ttl: durationpb.New(time.Hour)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(d.AcquireLease(root, &pb.AcquireLeaseRequest{Dataset: "a", Tier: "project", Ttl: durationpb.New(time.Hour)}))(t)
 	wants(t, "leased", second(submit(pb.TaskKind_TASK_KIND_COPY, "/lustre/project/a/below")), mover.ErrHeld)
 	wants(t, "beside it", second(submit(pb.TaskKind_TASK_KIND_COPY, "/lustre/project/ab")), nil)
 	wants(t, "drop", second(d.DropLease(root, &pb.DropLeaseRequest{Id: l.GetId()})), nil)
@@ -428,17 +400,12 @@ func TestClock(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	d.add(root, "a", "project:a", 1)
 	acquire := func(ttl time.Duration) string {
-		l, err := d.AcquireLease(root, &pb.AcquireLeaseRequest{Dataset: "a", Tier: "project", Ttl: durationpb.New(ttl)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(d.AcquireLease(root, &pb.AcquireLeaseRequest{Dataset: "a", Tier: "project", Ttl: durationpb.New(ttl)}))(t)
 		return l.GetId()
 	}
 	lasts := func(what string, id string, want bool) {
 		t.Helper()
-		if err := d.endLeases(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.endLeases(context.Background()))
 		_, err := d.RenewLease(root, &pb.RenewLeaseRequest{Id: id, Ttl: durationpb.New(time.Second)})
 		if (err == nil) != want {
 			t.Errorf("%s: %v", what, err)

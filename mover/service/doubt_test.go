@@ -17,6 +17,7 @@ import (
 	"datamove.dev/mover/audit"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/task"
+	"datamove.dev/test/must"
 )
 
 // TestSurvivorIsLookedAt: a replica goes only after its copy was looked at, and a copy
@@ -119,9 +120,7 @@ func TestStagedAfterRestart(t *testing.T) {
 	d.add(root, "a", "project:a", 1)
 	for content, want := range map[uint64]pb.TaskState{1: task.Done, 2: task.Failed} {
 		a, err := d.Stage(root, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: fmt.Sprint("n", content)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		d.give()
 		id := a.GetTask().GetId()
 		epoch, who := d.taken[id].GetEpoch(), d.led[id]
@@ -153,18 +152,14 @@ func TestAddedAfterRestart(t *testing.T) {
 		want pb.TaskState
 	}{"sound": {1, task.Done}, "damaged": {2, task.Failed}} {
 		a, err := d.AddDataset(root, &pb.AddDatasetRequest{Name: name, Location: "project:" + name, Node: "n1"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		d.give()
 		id := a.GetId()
 		epoch, who := d.taken[id].GetEpoch(), d.led[id]
 		wants(t, "proof", d.prove(id, 1), nil)
 		file := d.manifestFile(digestOf(1))
 		d.close()
-		if err := os.WriteFile(file, manifestOf(c.kept), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, manifestOf(c.kept), 0o600))
 		d.open()
 		_, err = d.Finish(asAgent(who), &agentv1.FinishRequest{Task: id, Epoch: epoch, Report: &pb.Report{}, Digest: digestOf(1)})
 		delete(d.taken, id)
@@ -185,10 +180,7 @@ func TestDoubtedIsMended(t *testing.T) {
 	d.add(root, "a", "project:a", 1)
 	d.staged(root, &pb.StageRequest{Source: "dataset:a", Tier: "archive"}, 1)
 	stage := func(tier, node string) *pb.Task {
-		a, err := d.Stage(root, &pb.StageRequest{Source: "dataset:a", Tier: tier, Node: node})
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(d.Stage(root, &pb.StageRequest{Source: "dataset:a", Tier: tier, Node: node}))(t)
 		d.give()
 		return a.GetTask()
 	}
@@ -258,10 +250,7 @@ func TestRebooted(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	d.add(root, "a", "project:a", 1)
 	stage := func(node string) *pb.StageResponse {
-		a, err := d.Stage(root, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: node})
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(d.Stage(root, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: node}))(t)
 		return a
 	}
 	for _, node := range []string{"n1", "n2"} {

@@ -21,6 +21,7 @@ import (
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/task"
 	"datamove.dev/mover/trust"
+	"datamove.dev/test/must"
 )
 
 // names are the agents that are listed.
@@ -184,24 +185,15 @@ func TestForgetConnected(t *testing.T) {
 // request is a request for a certificate.
 func request(t *testing.T, name string) []byte {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: name}}, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	der := must.Get(x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: name}}, key))(t)
 	return der
 }
 
 // bearer is a node with a certificate that it was given.
 func bearer(t *testing.T, c *agentv1.Certificate) (trust.Identity, context.Context) {
 	t.Helper()
-	cert, err := x509.ParseCertificate(c.GetCertificate())
-	if err != nil {
-		t.Fatal(err)
-	}
+	cert := must.Get(x509.ParseCertificate(c.GetCertificate()))(t)
 	id := trust.Identity{Role: trust.Agent, Name: cert.Subject.CommonName, Serial: cert.SerialNumber.Text(16)}
 	return id, access.With(t.Context(), access.Caller{Agent: id.Name, Via: access.Agent, Serial: id.Serial})
 }

@@ -13,6 +13,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/access"
+	"datamove.dev/test/must"
 )
 
 // Who joins a staging of somebody else finds it by its own labels, as long as it waits, and
@@ -25,17 +26,13 @@ func TestLabels(t *testing.T) {
 	stage := func(ctx context.Context, labels map[string]string) *pb.StageResponse {
 		t.Helper()
 		a, err := d.Stage(ctx, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1", LeaseTtl: durationpb.New(time.Hour), Labels: labels})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return a
 	}
 	found := func(ctx context.Context, labels map[string]string) (ids []string) {
 		t.Helper()
 		l, err := d.ListTasks(ctx, &pb.ListTasksRequest{Labels: labels, States: []pb.TaskState{pb.TaskState_TASK_STATE_QUEUED, pb.TaskState_TASK_STATE_RUNNING}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, t := range l.GetTasks() {
 			ids = append(ids, t.GetId())
 		}
@@ -108,10 +105,7 @@ func TestTasksOfNode(t *testing.T) {
 	d.add(alice, "a", "project:a", 1)
 	ids := map[string]string{}
 	for _, node := range []string{"n1", "n2"} {
-		a, err := d.Stage(alice, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: node, LeaseTtl: durationpb.New(time.Hour)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(d.Stage(alice, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: node, LeaseTtl: durationpb.New(time.Hour)}))(t)
 		ids[a.GetTask().GetId()] = node
 	}
 	rootOf := func(node string) context.Context {

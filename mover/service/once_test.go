@@ -13,6 +13,7 @@ import (
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/task"
+	"datamove.dev/test/must"
 )
 
 // leased are the holders that leases name.
@@ -125,17 +126,12 @@ func TestCancelledByOne(t *testing.T) {
 	stage := func(who context.Context, node, holder, key string) string {
 		t.Helper()
 		a, err := d.Stage(who, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: node, LeaseTtl: durationpb.New(time.Hour), Holder: holder, IdempotencyKey: key})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return a.GetTask().GetId()
 	}
 	cancel := func(who context.Context, id, key string) pb.TaskState {
 		t.Helper()
-		now, err := d.CancelTask(who, &pb.CancelTaskRequest{Id: id, IdempotencyKey: key})
-		if err != nil {
-			t.Fatal(err)
-		}
+		now := must.Get(d.CancelTask(who, &pb.CancelTaskRequest{Id: id, IdempotencyKey: key}))(t)
 		return now.GetState()
 	}
 	id := stage(alice, "n1", "job1", "1")
@@ -154,9 +150,7 @@ func TestCancelledByOne(t *testing.T) {
 			t.Errorf("after all of hers it is %v", got)
 		}
 	}
-	if err := d.finish(id, 1, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.finish(id, 1, nil))
 	if got := d.leased(); len(got) != 1 || got["job3"] != "a" {
 		t.Errorf("leases: %v", got)
 	}
@@ -185,17 +179,12 @@ func TestGivenUpForOneHolder(t *testing.T) {
 	id := ""
 	for _, holder := range []string{"job6", "job7"} {
 		a, err := d.Stage(alice, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1", LeaseTtl: durationpb.New(time.Hour), Holder: holder})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		id = a.GetTask().GetId()
 	}
 	drop := func(who context.Context, holder string) pb.TaskState {
 		t.Helper()
-		now, err := d.CancelTask(who, &pb.CancelTaskRequest{Id: id, Holder: holder})
-		if err != nil {
-			t.Fatal(err)
-		}
+		now := must.Get(d.CancelTask(who, &pb.CancelTaskRequest{Id: id, Holder: holder}))(t)
 		return now.GetState()
 	}
 	for range 2 {

@@ -17,6 +17,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/task"
+	"datamove.dev/test/must"
 )
 
 // BenchmarkRestart starts a coordinator over a ledger with many queued tasks, and
@@ -65,31 +66,20 @@ func crowd(b *testing.B, variable string) int {
 func restart(b *testing.B, dir string, look func(s *Service, begun time.Time)) {
 	debug.FreeOSMemory()
 	begun := time.Now()
-	l, err := ledger.Open(dir+"/ledger", ledger.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	l := must.Get(ledger.Open(dir+"/ledger", ledger.Options{}))(b)
 	opened := time.Since(begun)
-	s, err := New(context.Background(), Options{Ledger: l, Node: "n1", Data: dir})
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := must.Get(New(context.Background(), Options{Ledger: l, Node: "n1", Data: dir}))(b)
 	b.ReportMetric(opened.Seconds(), "open-s")
 	b.ReportMetric(time.Since(begun).Seconds(), "restart-s")
 	look(s, begun)
 	b.ReportMetric(memory(b, "VmRSS:"), "RSS-MiB")
 	b.ReportMetric(memory(b, "RssAnon:"), "own-MiB") // without what is mapped of the ledger's files
-	if err := errors.Join(s.queue.Close(), l.Close()); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, errors.Join(s.queue.Close(), l.Close()))
 }
 
 // fill makes a ledger of n things.
 func fill(b *testing.B, dir string, n int, put func(tx *ledger.Tx, i int) error) {
-	l, err := ledger.Open(dir, ledger.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	l := must.Get(ledger.Open(dir, ledger.Options{}))(b)
 	for i := 0; i < n; i += 500 {
 		err := l.Update(context.Background(), ledger.Soon, func(tx *ledger.Tx) error {
 			for j := i; j < min(i+500, n); j++ {
@@ -99,13 +89,9 @@ func fill(b *testing.B, dir string, n int, put func(tx *ledger.Tx, i int) error)
 			}
 			return nil
 		})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, err)
 	}
-	if err := l.Close(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, l.Close())
 }
 
 var long = time.UnixMilli(1_790_000_000_000) // ago
@@ -140,10 +126,7 @@ func queuedBatch(tx *ledger.Tx, i int) error {
 
 // memory is what the kernel says of this process in MiB.
 func memory(b *testing.B, what string) float64 {
-	text, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		b.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("/proc/self/status"))(b)
 	for line := range strings.Lines(string(text)) {
 		if f := strings.Fields(line); len(f) > 1 && f[0] == what {
 			kib, _ := strconv.ParseFloat(f[1], 64)

@@ -13,6 +13,7 @@ import (
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/manifest"
 	"datamove.dev/mover/task"
+	"datamove.dev/test/must"
 )
 
 // TestAddedWhileWritten: what is written to while it is read is nothing to rely on.
@@ -22,9 +23,7 @@ func TestAddedWhileWritten(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	write := func(target string) *pb.Task {
 		w, err := d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "/from", Target: target, Node: "n1"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		d.give()
 		return w
 	}
@@ -108,9 +107,7 @@ func TestNothingIsNoVersion(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	d.add(root, "a", "project:a", 1)
 	a, err := d.AddDataset(root, &pb.AddDatasetRequest{Name: "a", Location: "project:a"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	d.give()
 	id := a.GetId()
 	var nothing bytes.Buffer
@@ -121,9 +118,7 @@ func TestNothingIsNoVersion(t *testing.T) {
 	if err == nil {
 		_, err = w.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	first := &agentv1.PutManifestRequest{Task: id, Epoch: d.taken[id].GetEpoch()}
 	wants(t, "the manifest", d.PutManifest(&sending{ctx: asAgent(d.led[id]), first: first, rest: &nothing}), nil)
 	_, err = d.Finish(asAgent(d.led[id]), &agentv1.FinishRequest{Task: id, Epoch: d.taken[id].GetEpoch(), Report: &pb.Report{}})

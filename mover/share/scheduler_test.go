@@ -32,8 +32,7 @@ func (c *crowd) add(t *rapid.T, f Flow, expected Cost) *turn {
 }
 
 func (c *crowd) addWide(t *rapid.T, f Flow, expected Cost, w Width) *turn {
-	x, err := c.join(f, expected, w)
-	must.Do(t, err)
+	x := must.Get(c.join(f, expected, w))(t)
 	c.turns = append(c.turns, x)
 	return x
 }
@@ -234,8 +233,7 @@ func flow(class datamovev1.TaskClass, project string) Flow {
 // take is an Acquire that may not have to wait.
 func take(t *testing.T, s *Scheduler, f Flow, c Cost) func(Cost) {
 	t.Helper()
-	release, err := s.Acquire(t.Context(), f, c, Width{})
-	must.Do(t, err)
+	release := must.Get(s.Acquire(t.Context(), f, c, Width{}))(t)
 	return release
 }
 
@@ -288,8 +286,7 @@ func TestNoDebtWithoutOthers(t *testing.T) {
 		c := &crowd{Scheduler: s}
 		for range 10 {
 			for _, f := range []Flow{alone, other} {
-				x, err := s.join(f, Cost{Bytes: mib}, Width{})
-				must.Do(t, err)
+				x := must.Get(s.join(f, Cost{Bytes: mib}, Width{}))(t)
 				c.turns = append(c.turns, x)
 			}
 		}
@@ -309,8 +306,7 @@ func TestSetWeights(t *testing.T) {
 		c := &crowd{Scheduler: NewScheduler(Options{Slots: 1, OpBytes: 1 << 10})}
 		flows := []Flow{flow(stage, "a"), flow(stage, "b"), flow(tier, "c")}
 		join := func(f Flow) {
-			x, err := c.join(f, Cost{Bytes: mib}, Width{})
-			must.Do(t, err)
+			x := must.Get(c.join(f, Cost{Bytes: mib}, Width{}))(t)
 			c.turns = append(c.turns, x)
 		}
 		for _, f := range flows {
@@ -437,10 +433,8 @@ func TestAcquireEndsWithItsContext(t *testing.T) {
 func TestTurnForNobodyGoesOn(t *testing.T) {
 	s := NewScheduler(Options{Slots: 1})
 	release := take(t, s, flow(stage, "f"), Cost{})
-	gone, err := s.join(flow(stage, "gone"), Cost{Bytes: mib}, Width{})
-	must.Do(t, err)
-	next, err := s.join(flow(stage, "next"), Cost{Bytes: 2 * mib}, Width{})
-	must.Do(t, err)
+	gone := must.Get(s.join(flow(stage, "gone"), Cost{Bytes: mib}, Width{}))(t)
+	next := must.Get(s.join(flow(stage, "next"), Cost{Bytes: 2 * mib}, Width{}))(t)
 	release(Cost{})
 	<-gone.ready
 	s.giveUp(gone)
@@ -477,8 +471,7 @@ func TestSetSlots(t *testing.T) {
 	s := NewScheduler(Options{Slots: 1})
 	c := &crowd{Scheduler: s}
 	for range 6 {
-		x, err := s.join(flow(stage, "f"), Cost{}, Width{})
-		must.Do(t, err)
+		x := must.Get(s.join(flow(stage, "f"), Cost{}, Width{}))(t)
 		c.turns = append(c.turns, x)
 	}
 	for _, row := range []struct{ slots, running int }{{1, 1}, {4, 4}, {2, 4}, {0, 4}, {6, 6}} {

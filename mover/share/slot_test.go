@@ -103,8 +103,7 @@ func TestTurnsFillTheNode(t *testing.T) {
 	} {
 		c := &crowd{Scheduler: NewScheduler(Options{Slots: 8})}
 		all := func() Snapshot { return c.Snapshot() }
-		blocker, err := c.join(flow(restore, "blocker"), Cost{}, Width{Fill: 1})
-		must.Do(t, err)
+		blocker := must.Get(c.join(flow(restore, "blocker"), Cost{}, Width{Fill: 1}))(t)
 		for range 32 {
 			for _, x := range []struct {
 				f Flow

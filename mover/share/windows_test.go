@@ -20,15 +20,13 @@ func windowsOf(t testing.TB, zone string, texts ...string) *Windows {
 	for i, text := range texts {
 		timed = append(timed, Timed{When: text, Rate: Rate{Bytes: int64(i + 1)}})
 	}
-	w, err := NewWindows(zone, Rate{}, timed...)
-	must.Do(t, err)
+	w := must.Get(NewWindows(zone, Rate{}, timed...))(t)
 	return w
 }
 
 func at(t testing.TB, text string) time.Time {
 	t.Helper()
-	when, err := time.Parse("2006-01-02 15:04:05 -0700", text)
-	must.Do(t, err)
+	when := must.Get(time.Parse("2006-01-02 15:04:05 -0700", text))(t)
 	return when
 }
 
@@ -201,8 +199,7 @@ func TestNextIsTheNextChange(t *testing.T) {
 		for i := range rapid.IntRange(1, 3).Draw(t, "windows") {
 			timed = append(timed, Timed{genWindow(t), Rate{Bytes: int64(i + 1)}})
 		}
-		w, err := NewWindows(zone, Rate{}, timed...)
-		must.Do(t, err)
+		w := must.Get(NewWindows(zone, Rate{}, timed...))(t)
 		now := genNow(t, w.zone)
 		next, ok := w.Next(now)
 		rate, first := w.Rate(now), now

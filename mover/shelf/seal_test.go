@@ -86,17 +86,14 @@ func facts(t testing.TB, dir string) string {
 func TestSealWriters(t *testing.T) {
 	systems(t, func(t *testing.T, root string) {
 		s, dir := staged(t, root, 200), filepath.Join(root, where)
-		f, err := os.OpenFile(dir+"/d0001/f000123", os.O_WRONLY, 0)
-		must.Do(t, err)
+		f := must.Get(os.OpenFile(dir+"/d0001/f000123", os.O_WRONLY, 0))(t)
 		if _, err := s.Seal(t.Context()); !errors.Is(err, mover.ErrConflict) || !strings.Contains(err.Error(), "f000123") {
 			t.Errorf("with a writer: %v", err)
 		}
 		f.Close()
 		must.Do(t, s.Unseal(t.Context()))
-		m, err := os.OpenFile(dir+"/d0001/f000124", os.O_RDWR, 0)
-		must.Do(t, err)
-		page, err := unix.Mmap(int(m.Fd()), 0, 1, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-		must.Do(t, err)
+		m := must.Get(os.OpenFile(dir+"/d0001/f000124", os.O_RDWR, 0))(t)
+		page := must.Get(unix.Mmap(int(m.Fd()), 0, 1, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED))(t)
 		m.Close()
 		if _, err := s.Seal(t.Context()); !errors.Is(err, mover.ErrConflict) {
 			t.Errorf("with a mapping: %v", err)

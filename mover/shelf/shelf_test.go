@@ -224,8 +224,7 @@ func TestGateIsClaimed(t *testing.T) {
 func TestFullGate(t *testing.T) {
 	systems(t, func(t *testing.T, root string) {
 		s := staged(t, root, 1)
-		gate, err := s.open(3)
-		must.Do(t, err)
+		gate := must.Get(s.open(3))(t)
 		defer unix.Close(gate)
 		full := closed()
 		for i := range uint32(20_000) {

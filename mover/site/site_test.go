@@ -20,8 +20,7 @@ import (
 //safety:4 a tier that has to be on one kind of file system and is on the disk below its mount point: it is neither read nor written nor announced. A tier whose `kind` nobody says is believed
 func TestWhereATierIsNotMounted(t *testing.T) {
 	dir := t.TempDir()
-	here, err := posix.KindAt(dir)
-	must.Do(t, err)
+	here := must.Get(posix.KindAt(dir))(t)
 	other := "lustre"
 	for _, row := range []struct {
 		what string

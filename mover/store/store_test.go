@@ -24,8 +24,7 @@ func options(dir string, log *slog.Logger) badger.Options {
 // One process has a directory; who ends lets the next one in, and what was not ended is counted.
 func TestLock(t *testing.T) {
 	dir := t.TempDir()
-	first, err := store.Acquire(dir, "catalog")
-	must.Do(t, err)
+	first := must.Get(store.Acquire(dir, "catalog"))(t)
 	if _, err := store.Acquire(dir, "catalog"); !errors.Is(err, mover.ErrHeld) || !strings.Contains(err.Error(), "this catalog") {
 		t.Fatalf("a second one got %v", err)
 	}
@@ -41,8 +40,7 @@ func TestLock(t *testing.T) {
 	must.Do(t, first.Opened())
 	copied := copyOf(t, filepath.Join(dir, store.LockName)) // as a child has it until it runs its program
 	first.Release()
-	second, err := store.Acquire(dir, "catalog")
-	must.Do(t, err)
+	second := must.Get(store.Acquire(dir, "catalog"))(t)
 	defer second.Release()
 	must.Do(t, copied.Close())
 	if unended, err := second.Opening(); err != nil || unended != 0 {
@@ -53,14 +51,11 @@ func TestLock(t *testing.T) {
 // copyOf is another descriptor of an open file of this process, with its locks.
 func copyOf(t *testing.T, path string) *os.File {
 	t.Helper()
-	fds, err := os.ReadDir("/proc/self/fd")
-	must.Do(t, err)
+	fds := must.Get(os.ReadDir("/proc/self/fd"))(t)
 	for _, fd := range fds {
 		if open, _ := os.Readlink("/proc/self/fd/" + fd.Name()); open == path {
-			n, err := strconv.Atoi(fd.Name())
-			must.Do(t, err)
-			n, err = syscall.Dup(n)
-			must.Do(t, err)
+			n := must.Get(strconv.Atoi(fd.Name()))(t)
+			n = must.Get(syscall.Dup(n))(t)
 			return os.NewFile(uintptr(n), path)
 		}
 	}

@@ -792,8 +792,7 @@ func TestRefused(t *testing.T) {
 	other := l.join("other")
 	must.Do(t, other.run(t.Context(), nil))
 	files := func(root, dir string) int {
-		found, err := os.ReadDir(filepath.Join(root, dir))
-		must.Do(t, err)
+		found := must.Get(os.ReadDir(filepath.Join(root, dir)))(t)
 		return len(found)
 	}
 	if n := files(other.dir, "d03"); n > 0 {

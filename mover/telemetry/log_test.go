@@ -19,8 +19,7 @@ import (
 func logged(t *testing.T, format string, level slog.Leveler) (*slog.Logger, func() []string) {
 	t.Helper()
 	var text bytes.Buffer
-	log, err := Logger(&text, format, level)
-	must.Do(t, err)
+	log := must.Get(Logger(&text, format, level))(t)
 	return log, func() []string {
 		all := strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
 		text.Reset()

@@ -24,8 +24,7 @@ func scrape(t *testing.T, m *Metrics) map[string]*dto.MetricFamily {
 		t.Fatalf("scrape: %d %s", answer.Code, answer.Body)
 	}
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(answer.Body)
-	must.Do(t, err)
+	families := must.Get(parser.TextToMetricFamilies(answer.Body))(t)
 	return families
 }
 

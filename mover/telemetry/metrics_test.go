@@ -111,8 +111,7 @@ func serve(t *testing.T, m *Metrics) {
 	if _, err := client.GetTask(t.Context(), &datamovev1.GetTaskRequest{Id: "not there"}); status.Code(err) != codes.NotFound {
 		t.Fatal(err)
 	}
-	stream, err := client.WatchTask(t.Context(), &datamovev1.WatchTaskRequest{})
-	must.Do(t, err)
+	stream := must.Get(client.WatchTask(t.Context(), &datamovev1.WatchTaskRequest{}))(t)
 	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
@@ -153,8 +152,7 @@ func connect(t *testing.T, server []grpc.ServerOption, seen func(context.Context
 	})
 	dial = append(dial, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
-	conn, err := grpc.NewClient("passthrough:///memory", dial...)
-	must.Do(t, err)
+	conn := must.Get(grpc.NewClient("passthrough:///memory", dial...))(t)
 	t.Cleanup(func() {
 		conn.Close()
 		s.GracefulStop() // the last requests are counted

@@ -57,8 +57,7 @@ func texts(attrs []*common.KeyValue) map[string]string {
 // collect runs what makes spans, and returns the collector after the last of them came.
 func collect(t *testing.T, attrs []slog.Attr, work func()) *receiver {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	r := &receiver{spans: map[string]*tracepb.Span{}}
 	s := grpc.NewServer()
 	collector.RegisterTraceServiceServer(s, r)
@@ -66,8 +65,7 @@ func collect(t *testing.T, attrs []slog.Attr, work func()) *receiver {
 	served.Go(func() {
 		must.Tell(t, s.Serve(l))
 	})
-	shutdown, err := Tracing(t.Context(), "http://"+l.Addr().String(), attrs...)
-	must.Do(t, err)
+	shutdown := must.Get(Tracing(t.Context(), "http://"+l.Addr().String(), attrs...))(t)
 	work()
 	must.Tell(t, shutdown(context.Background()))
 	s.GracefulStop()
@@ -129,8 +127,7 @@ func TestStandingStreamsHaveNoSpan(t *testing.T) {
 			service := connect(t, ServerOptions(), nil, DialOptions()...)
 			ctx, end := Span(t.Context(), "wait")
 			defer func() { end(nil) }()
-			stream, err := service.WatchTask(ctx, &datamovev1.WatchTaskRequest{})
-			must.Do(t, err)
+			stream := must.Get(service.WatchTask(ctx, &datamovev1.WatchTaskRequest{}))(t)
 			if _, err := stream.Recv(); err == nil {
 				t.Error("a task that is not there")
 			}
@@ -177,8 +174,7 @@ func TestInjectedAndExtracted(t *testing.T) {
 
 // Without an endpoint nothing is sent, and nothing is recorded.
 func TestTracingIsOff(t *testing.T) {
-	shutdown, err := Tracing(t.Context(), "")
-	must.Do(t, err)
+	shutdown := must.Get(Tracing(t.Context(), ""))(t)
 	ctx, end := Span(t.Context(), "nothing", slog.String("task", "17"))
 	if Inject(ctx) != "" {
 		t.Error("a span without tracing")
@@ -199,15 +195,13 @@ func TestEndpointsThatAreNone(t *testing.T) {
 // A collector that is not there costs a warning.
 func TestACollectorThatIsNotThere(t *testing.T) {
 	t.Setenv("OTEL_BSP_EXPORT_TIMEOUT", "100") // ms; without it we would wait for longer
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	l.Close() // nobody listens there
 	log, lines := logged(t, "text", slog.LevelInfo)
 	before := slog.Default()
 	slog.SetDefault(log)
 	defer slog.SetDefault(before)
-	shutdown, err := Tracing(t.Context(), "http://"+l.Addr().String())
-	must.Do(t, err)
+	shutdown := must.Get(Tracing(t.Context(), "http://"+l.Addr().String()))(t)
 	_, end := Span(t.Context(), "told nobody")
 	end(nil)
 	ctx, cancel := context.WithCancel(t.Context())

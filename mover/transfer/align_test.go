@@ -47,8 +47,7 @@ func TestPartsFitTheDraft(t *testing.T) {
 	source, target := mem.NewTree(), mem.NewTree()
 	source.Files(map[string]string{"large": strings.Repeat("0123456789abcdef", 1<<16)})
 	from, to := mem.New(source, mem.Options{}), &laid{Place: mem.New(target, mem.Options{}), width: 3 << 14}
-	j, err := journal.Open(t.TempDir(), journal.Options{})
-	must.Do(t, err)
+	j := must.Get(journal.Open(t.TempDir(), journal.Options{}))(t)
 	defer j.Close()
 	actions := plan.Diff(from.Walk(t.Context(), mover.WalkOptions{}), to.Walk(t.Context(), mover.WalkOptions{}), plan.Options{})
 	must.Do(t, transfer.Run(t.Context(), from, to, actions, transfer.Options{By: mover.Owner{Task: "test", Epoch: 1}, Journal: j}))

@@ -312,8 +312,7 @@ func TestHostileWork(t *testing.T) {
 		"parts of no bytes":        {Parts: &transfer.Parts{Source: file, Entry: file, Index: []int{0}}},
 		"a file of less than none": {Parts: &transfer.Parts{Source: file, Entry: mover.Entry{Name: "f", Size: -1}, PartBytes: 5}},
 	} {
-		text, err := w.Encode()
-		must.Do(t, err)
+		text := must.Get(w.Encode())(t)
 		if _, err := transfer.DecodeWork(text); err == nil {
 			t.Errorf("%s: accepted", name)
 		}

@@ -25,8 +25,7 @@ func TestKnownChecksumStaysKnown(t *testing.T) {
 	source := mem.NewTree().Files(map[string]string{"small": "content", "large": strings.Repeat("0123456789", 2<<20), "other": "content"})
 	from := mem.New(source, mem.Options{})
 	var b bytes.Buffer
-	w, err := manifest.NewWriter(&b, manifest.Header{})
-	must.Do(t, err)
+	w := must.Get(manifest.NewWriter(&b, manifest.Header{}))(t)
 	for e, err := range from.Walk(t.Context(), mover.WalkOptions{}) {
 		must.Do(t, err)
 		if e.CRC = crc.Update(0, []byte("content")); e.Name != "other" {
@@ -46,8 +45,7 @@ func TestKnownChecksumStaysKnown(t *testing.T) {
 		return fault.None
 	}})
 	listed := manifest.Expect(flips, func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil }, nil)
-	res, err := syncTo(t.Context(), listed, mem.New(target, mem.Options{}), transfer.Options{})
-	must.Do(t, err)
+	res := must.Get(syncTo(t.Context(), listed, mem.New(target, mem.Options{}), transfer.Options{}))(t)
 	failed := map[string]error{}
 	for _, r := range res.all {
 		if r.Err != nil {

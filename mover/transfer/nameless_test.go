@@ -10,8 +10,7 @@ import (
 // A spool is nowhere to be seen, from its first moment on.
 func TestNameless(t *testing.T) {
 	dir := t.TempDir()
-	file, err := Nameless(dir)
-	must.Do(t, err)
+	file := must.Get(Nameless(dir))(t)
 	defer file.Close()
 	if _, err := file.WriteAt([]byte("kept"), 5); err != nil {
 		t.Fatal(err)

@@ -117,8 +117,7 @@ func TestOneKeepsBackNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, target := archivedFiles(300), mem.NewTree()
 		a := &archive{Place: mem.New(source, mem.Options{}), denied: map[string]bool{"f0007": true, "large": true}}
-		res, err := a.run(t.Context(), target)
-		must.Do(t, err)
+		res := must.Get(a.run(t.Context(), target))(t)
 		failed := 0
 		for _, r := range res.all {
 			if r.Err == nil {

@@ -64,8 +64,7 @@ func TestResumeSendsOnlyWhatIsMissing(t *testing.T) {
 		if err := interrupted(t, source, target, o, dir, 7); err == nil {
 			t.Fatal("the run survived the death of its process")
 		}
-		j, err := journal.Open(dir, journal.Options{})
-		must.Do(t, err)
+		j := must.Get(journal.Open(dir, journal.Options{}))(t)
 		var n transfer.Counters
 		read := &counting{Place: mem.New(source, mem.Options{})}
 		to := mem.New(target, o)
@@ -88,8 +87,7 @@ func TestResumeSendsOnlyWhatIsMissing(t *testing.T) {
 // interrupted runs until the target's process dies at the given part.
 func interrupted(t *testing.T, source, target *mem.Tree, o mem.Options, dir string, at int64) error {
 	t.Helper()
-	j, err := journal.Open(dir, journal.Options{})
-	must.Do(t, err)
+	j := must.Get(journal.Open(dir, journal.Options{}))(t)
 	defer j.Close()
 	ctx := context.Background()
 	from, to := mem.New(source, mem.Options{}), dying{mem.New(target, o), new(atomic.Int64), at}
@@ -209,8 +207,7 @@ func TestLostPartsAreSentAgain(t *testing.T) {
 	if err := interrupted(t, source, target, mem.Options{}, dir, 7); err == nil {
 		t.Fatal("the run survived the death of its process")
 	}
-	j, err := journal.Open(dir, journal.Options{})
-	must.Do(t, err)
+	j := must.Get(journal.Open(dir, journal.Options{}))(t)
 	defer j.Close()
 	ctx := t.Context()
 	to := mem.New(target, mem.Options{})
@@ -218,8 +215,7 @@ func TestLostPartsAreSentAgain(t *testing.T) {
 		if len(rec.Unsure) != 6 {
 			t.Errorf("of 6 parts, %d are not confirmed", len(rec.Unsure))
 		}
-		d, err := to.Adopt(ctx, rec.Token)
-		must.Do(t, err)
+		d := must.Get(to.Adopt(ctx, rec.Token))(t)
 		lost := rec.Receipts[2].Part // as a server does that had no room for it
 		if _, err := d.WritePart(ctx, lost, placetest.NewFeed(make([]byte, lost.Length))); err != nil {
 			t.Fatal(err)

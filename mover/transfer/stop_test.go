@@ -38,8 +38,7 @@ func TestLinksOnlyToWhatTheWalkSaw(t *testing.T) {
 		}
 		return fault.None
 	}})
-	res, err := syncTo(t.Context(), from, mem.New(target, mem.Options{}), transfer.Options{})
-	must.Do(t, err)
+	res := must.Get(syncTo(t.Context(), from, mem.New(target, mem.Options{}), transfer.Options{}))(t)
 	if failed := res.failed(); len(failed) != 1 || !strings.HasPrefix(failed[0], "b: ") {
 		t.Errorf("failed: %q, want b alone", failed)
 	}
@@ -151,8 +150,7 @@ func TestRefusalLeavesTheRestDone(t *testing.T) {
 //safety:3 a stop from outside keeps the parts and lets go of everything open
 func TestStoppedRunLeavesItsDrafts(t *testing.T) {
 	source, target := mem.NewTree().Files(map[string]string{"large": strings.Repeat("0123456789abcdef", 1<<16)}), mem.NewTree()
-	j, err := journal.Open(t.TempDir(), journal.Options{})
-	must.Do(t, err)
+	j := must.Get(journal.Open(t.TempDir(), journal.Options{}))(t)
 	defer j.Close()
 	stopped := errors.New("stopped")
 	ctx, stop := context.WithCancelCause(t.Context())
@@ -207,8 +205,7 @@ func (c *openContent) Close() error {
 func TestWrongReadBackIsRemoved(t *testing.T) {
 	source, target := mem.NewTree().Files(map[string]string{"a": "right"}), mem.NewTree()
 	to := careless{mem.New(target, mem.Options{})}
-	res, err := syncTo(t.Context(), mem.New(source, mem.Options{}), to, transfer.Options{Level: mover.Read})
-	must.Do(t, err)
+	res := must.Get(syncTo(t.Context(), mem.New(source, mem.Options{}), to, transfer.Options{Level: mover.Read}))(t)
 	if len(res.all) == 0 || len(res.failed()) != 1 {
 		t.Errorf("failed: %q", res.failed())
 	}

@@ -26,10 +26,8 @@ import (
 
 func TestAuthorityIsKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "authority")
-	a, err := OpenAuthority(dir)
-	must.Do(t, err)
-	again, err := OpenAuthority(dir)
-	must.Do(t, err)
+	a := must.Get(OpenAuthority(dir))(t)
+	again := must.Get(OpenAuthority(dir))(t)
 	if !a.Created() || again.Created() || a.Pin() != again.Pin() {
 		t.Errorf("created %v and %v, pins equal: %v", a.Created(), again.Created(), a.Pin() == again.Pin())
 	}
@@ -77,14 +75,11 @@ func TestDamagedAuthorityIsNeverReplaced(t *testing.T) {
 	if _, err := OpenAuthority(dir); err != nil {
 		t.Fatal(err)
 	}
-	good, err := os.ReadFile(path)
-	must.Do(t, err)
+	good := must.Get(os.ReadFile(path))(t)
 	other := open(t)
-	foreign, err := os.ReadFile(other.path)
-	must.Do(t, err)
+	foreign := must.Get(os.ReadFile(other.path))(t)
 	cut := bytes.Index(good, []byte("-----BEGIN CERTIFICATE"))
-	leafFile, err := (&file{key: other.key, cert: forged(t, other, func(c *x509.Certificate) {}).Leaf}).encode()
-	must.Do(t, err)
+	leafFile := must.Get((&file{key: other.key, cert: forged(t, other, func(c *x509.Certificate) {}).Leaf}).encode())(t)
 	broken := map[string][]byte{
 		"empty":                      {},
 		"noise":                      []byte("hello"),

@@ -154,8 +154,7 @@ func TestRotatedFileIsTakenUp(t *testing.T) {
 		}
 	}
 	serial := func(k *Keeper) string {
-		cert, err := k.Certificate()
-		must.Do(t, err)
+		cert := must.Get(k.Certificate())(t)
 		return cert.Leaf.SerialNumber.Text(16)
 	}
 	var last string
@@ -200,8 +199,7 @@ func TestWrongAnswers(t *testing.T) {
 	other := open(t)
 	must.Do(t, k.Obtain(t.Context(), issuer(a, gpu07, 0)))
 	before := k.Expires()
-	stolen, err := a.Issue(requestOf(t, "gpu-07"), gpu07, time.Hour)
-	must.Do(t, err)
+	stolen := must.Get(a.Issue(requestOf(t, "gpu-07"), gpu07, time.Hour))(t)
 	for name, row := range map[string]struct {
 		kind  error
 		renew Renew

@@ -32,8 +32,7 @@ func TestWhoGetsIn(t *testing.T) {
 		a := open(t)
 		other := twin(t, a)
 		uri := func(s string) *url.URL {
-			u, err := url.Parse(s)
-			must.Do(t, err)
+			u := must.Get(url.Parse(s))(t)
 			return u
 		}
 		says := func(s string) *tls.Certificate {
@@ -110,21 +109,17 @@ func TestWhoGetsIn(t *testing.T) {
 }
 
 func selfSigned(t *testing.T) *tls.Certificate {
-	key, err := newKey()
-	must.Do(t, err)
+	key := must.Get(newKey())(t)
 	template := leaf(Identity{Role: Agent, Name: "gpu-07"}, AgentLife, x509.ExtKeyUsageClientAuth)
-	cert, err := sign(template, template, key.Public(), key)
-	must.Do(t, err)
+	cert := must.Get(sign(template, template, key.Public(), key))(t)
 	return pairOf(cert, key)
 }
 
 // signedBy is a certificate that somebody who is no authority signed, and the chain.
 func signedBy(t *testing.T, by *tls.Certificate) *tls.Certificate {
-	key, err := newKey()
-	must.Do(t, err)
+	key := must.Get(newKey())(t)
 	template := leaf(Identity{Role: User, Name: "root"}, AgentLife, x509.ExtKeyUsageClientAuth)
-	cert, err := sign(template, by.Leaf, key.Public(), by.PrivateKey.(*ecdsa.PrivateKey))
-	must.Do(t, err)
+	cert := must.Get(sign(template, by.Leaf, key.Public(), by.PrivateKey.(*ecdsa.PrivateKey)))(t)
 	pair := pairOf(cert, key)
 	pair.Certificate = append(pair.Certificate, by.Certificate...)
 	return pair
@@ -231,8 +226,7 @@ func TestOnlyTLS13(t *testing.T) {
 	old := ClientTLS(ClientOptions{Authorities: a.Authorities})
 	old.MinVersion, old.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
 	meet(serverOf(t, a), old).refused(t, "an old client")
-	cert, err := server(t, a).Certificate()
-	must.Do(t, err)
+	cert := must.Get(server(t, a).Certificate())(t)
 	oldServer := &tls.Config{Certificates: []tls.Certificate{*cert}, MaxVersion: tls.VersionTLS12}
 	meet(oldServer, ClientTLS(ClientOptions{Authorities: a.Authorities})).refused(t, "an old server")
 }
@@ -258,8 +252,7 @@ func TestOverGRPC(t *testing.T) {
 	id := Identity{Role: Agent, Name: "gpu-07"}
 	k := keeper(t, id)
 	must.Do(t, k.Obtain(t.Context(), issuer(a, id, 0)))
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	who := make(chan string, 1)
 	s := grpc.NewServer(grpc.Creds(credentials.NewTLS(ServerTLS(ServerOptions{
 		Certificate: server(t, a, "127.0.0.1").Certificate, Authorities: a.Authorities}))),

@@ -24,15 +24,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func open(t *testing.T) *Authority {
 	t.Helper()
-	a, err := OpenAuthority(filepath.Join(t.TempDir(), "authority"))
-	must.Do(t, err)
+	a := must.Get(OpenAuthority(filepath.Join(t.TempDir(), "authority")))(t)
 	return a
 }
 
 func keeper(t *testing.T, id Identity) *Keeper {
 	t.Helper()
-	k, err := OpenKeeper(filepath.Join(t.TempDir(), "identity"), id, KeeperOptions{})
-	must.Do(t, err)
+	k := must.Get(OpenKeeper(filepath.Join(t.TempDir(), "identity"), id, KeeperOptions{}))(t)
 	return k
 }
 
@@ -46,8 +44,7 @@ func issuer(a *Authority, id Identity, life time.Duration) Renew {
 
 func server(t *testing.T, a *Authority, addresses ...string) *Server {
 	t.Helper()
-	s, err := a.Server("head-01", addresses...)
-	must.Do(t, err)
+	s := must.Get(a.Server("head-01", addresses...))(t)
 	return s
 }
 
@@ -111,10 +108,8 @@ func forged(t *testing.T, a *Authority, change func(*x509.Certificate)) *tls.Cer
 	t.Helper()
 	template := leaf(Identity{Role: Agent, Name: "gpu-07"}, AgentLife, x509.ExtKeyUsageClientAuth)
 	change(template)
-	key, err := newKey()
-	must.Do(t, err)
-	cert, err := sign(template, a.cert, key.Public(), a.key)
-	must.Do(t, err)
+	key := must.Get(newKey())(t)
+	cert := must.Get(sign(template, a.cert, key.Public(), a.key))(t)
 	return pairOf(cert, key)
 }
 
@@ -132,8 +127,7 @@ func twin(t *testing.T, a *Authority) *Authority {
 	other := open(t)
 	template := *other.cert
 	template.Subject, template.SerialNumber = a.cert.Subject, a.cert.SerialNumber
-	cert, err := sign(&template, &template, other.key.Public(), other.key)
-	must.Do(t, err)
+	cert := must.Get(sign(&template, &template, other.key.Public(), other.key))(t)
 	other.cert = cert
 	return other
 }

@@ -36,8 +36,7 @@ var (
 // TestFiles: what is referred to is there, and is referred to; nothing comes from
 // elsewhere; nothing is a program that is not a file; nothing is large.
 func TestFiles(t *testing.T) {
-	served, err := load(files)
-	must.Do(t, err)
+	served := must.Get(load(files))(t)
 	used, sum := map[string]bool{"/": true}, 0
 	need := func(from, to string) {
 		if used[to] = true; served[to].body == nil {
@@ -91,8 +90,7 @@ func get(t *testing.T, method, path string, headers ...string) *http.Response {
 
 // TestHeaders: what a browser is told about each answer, also about one that is none.
 func TestHeaders(t *testing.T) {
-	served, err := load(files)
-	must.Do(t, err)
+	served := must.Get(load(files))(t)
 	for _, at := range append(slices.Collect(maps.Keys(served)), "/none") {
 		h := get(t, "GET", at).Header
 		for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY",
@@ -117,8 +115,7 @@ func TestHeaders(t *testing.T) {
 }
 
 func TestCaching(t *testing.T) {
-	served, err := load(files)
-	must.Do(t, err)
+	served := must.Get(load(files))(t)
 	for at := range served {
 		first := get(t, "GET", at)
 		tag, cache := first.Header.Get("ETag"), first.Header.Get("Cache-Control")
@@ -137,11 +134,9 @@ func TestCaching(t *testing.T) {
 // A file that changes has another name, and so has everything that may refer to it.
 func TestVersions(t *testing.T) {
 	page := fstest.MapFS{"page/index.html": {Data: []byte(`<script src="/page/{version}/a.js">`)}, "page/a.js": {Data: []byte("1")}, "page/b.js": {Data: []byte("2")}}
-	before, err := load(page)
-	must.Do(t, err)
+	before := must.Get(load(page))(t)
 	page["page/b.js"] = &fstest.MapFile{Data: []byte("3")}
-	after, err := load(page)
-	must.Do(t, err)
+	after := must.Get(load(page))(t)
 	for at := range before {
 		if _, same := after[at]; same != (at == "/") {
 			t.Errorf("%s is there after a change: %v", at, same)
@@ -157,8 +152,7 @@ func TestVersions(t *testing.T) {
 }
 
 func TestOnlyThePage(t *testing.T) {
-	served, err := load(files)
-	must.Do(t, err)
+	served := must.Get(load(files))(t)
 	paths := slices.Sorted(maps.Keys(served))
 	at := paths[slices.IndexFunc(paths, func(at string) bool { return strings.HasSuffix(at, ".js") })]
 	for _, row := range []struct {
@@ -180,8 +174,7 @@ func TestOnlyThePage(t *testing.T) {
 // inPage finds what a file of the page says.
 func inPage(t *testing.T, name string, what *regexp.Regexp) [][]string {
 	t.Helper()
-	text, err := files.ReadFile("page/" + name)
-	must.Do(t, err)
+	text := must.Get(files.ReadFile("page/" + name))(t)
 	return what.FindAllStringSubmatch(string(text), -1)
 }
 

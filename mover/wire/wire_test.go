@@ -25,8 +25,7 @@ func as(l location.Location) (location.Location, error) { return l, nil }
 
 func at(t *testing.T, text string) location.Location {
 	t.Helper()
-	l, err := location.Parse(text)
-	must.Do(t, err)
+	l := must.Get(location.Parse(text))(t)
 	return l
 }
 
@@ -58,10 +57,8 @@ func TestRoundTrip(t *testing.T) {
 // TestFilterTravels: what takes part is the same behind the wire.
 func TestFilterTravels(t *testing.T) {
 	r := local.Request{Work: local.Copy, Source: at(t, "/a"), Target: at(t, "/b")}
-	spec, err := wire.Spec(&r, []plan.Rule{{Include: true, Pattern: "keep.tmp"}, {Pattern: "*.tmp"}}, []string{"dir", "x\ny.tmp"})
-	must.Do(t, err)
-	got, err := wire.Request(spec, as)
-	must.Do(t, err)
+	spec := must.Get(wire.Spec(&r, []plan.Rule{{Include: true, Pattern: "keep.tmp"}, {Pattern: "*.tmp"}}, []string{"dir", "x\ny.tmp"}))(t)
+	got := must.Get(wire.Request(spec, as))(t)
 	for name, skipped := range map[string]bool{"dir/keep.tmp": false, "dir/other.tmp": true, "dir/a": false, "elsewhere": true, "x\ny.tmp": true} {
 		if got.Filter.Skip(name, mover.File) != skipped {
 			t.Errorf("%q: skipped is %v", name, !skipped)
@@ -162,8 +159,7 @@ func TestTierOf(t *testing.T) {
 		{"archive:a", "archive"},
 		{"s3://bucket/a", ""},
 	} {
-		l, err := wire.Locate(row.at)
-		must.Do(t, err)
+		l := must.Get(wire.Locate(row.at))(t)
 		if got := wire.TierOf(l, paths); got != row.want {
 			t.Errorf("%s is in %q, want %q", row.at, got, row.want)
 		}

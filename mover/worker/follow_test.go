@@ -11,8 +11,7 @@ import (
 
 // TestPacedGlances: who looks for what has happened sees what is true now, and not what Stat remembers.
 func TestPacedGlances(t *testing.T) {
-	place, err := posix.Open(t.TempDir(), posix.Options{})
-	must.Do(t, err)
+	place := must.Get(posix.Open(t.TempDir(), posix.Options{}))(t)
 	defer place.Close()
 	if g, ok := mover.As[catalog.Glancer](&paced{Place: place}); !ok || g != catalog.Glancer(place) {
 		t.Errorf("it has %v", g)

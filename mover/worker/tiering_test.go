@@ -42,8 +42,7 @@ func TestLook(t *testing.T) {
 	items := map[string]*pb.PlanItem{}
 	for _, name := range []string{"stays", "gone", "other", "mounted"} {
 		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600))
-		e, err := place.Stat(t.Context(), name)
-		must.Do(t, err)
+		e := must.Get(place.Stat(t.Context(), name))(t)
 		items[name] = run.ItemOf(programs[0], &policy.Item{File: facts.FileOf(&e, 0)}, catalog.Tree{Tier: "scratch"}, "", "", "")
 	}
 	must.Do(t, os.Remove(filepath.Join(dir, "gone")))

@@ -12,6 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/fsx"
 	fsxtypes "github.com/aws/aws-sdk-go-v2/service/fsx/types"
 	"github.com/aws/smithy-go/transport/http/protocol/awsquery"
+
+	"datamove.dev/test/must"
 )
 
 // watch is a client of CloudWatch that speaks the query protocol.
@@ -48,7 +50,7 @@ func TestMetricsAreOfWhatClientsDid(t *testing.T) {
 		for _, change := range more {
 			change(in)
 		}
-		return must[*cloudwatch.GetMetricDataOutput](t)(client.GetMetricData(t.Context(), in))
+		return must.Get(client.GetMetricData(t.Context(), in))(t)
 	}
 	values := map[string][]float64{}
 	for _, r := range get().MetricDataResults {

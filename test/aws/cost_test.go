@@ -7,6 +7,8 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/costexplorer"
 	"github.com/aws/aws-sdk-go-v2/service/costexplorer/types"
+
+	"datamove.dev/test/must"
 )
 
 func TestCostsByTagAndDay(t *testing.T) {
@@ -28,7 +30,7 @@ func TestCostsByTagAndDay(t *testing.T) {
 		Filter:     &types.Expression{Tags: &types.TagValues{Key: sdk.String("team"), Values: []string{"a"}}}}
 	var amounts []string
 	for pages := 0; ; pages++ {
-		out := must[*costexplorer.GetCostAndUsageOutput](t)(client.GetCostAndUsage(t.Context(), in))
+		out := must.Get(client.GetCostAndUsage(t.Context(), in))(t)
 		for _, r := range out.ResultsByTime {
 			amounts = append(amounts, *r.TimePeriod.Start+" "+*r.Total["UnblendedCost"].Amount)
 		}
@@ -44,7 +46,7 @@ func TestCostsByTagAndDay(t *testing.T) {
 		t.Errorf("the bill is %q, and not %q", amounts, want)
 	}
 	in.GroupBy = []types.GroupDefinition{{Type: types.GroupDefinitionTypeDimension, Key: sdk.String("SERVICE")}}
-	out := must[*costexplorer.GetCostAndUsageOutput](t)(client.GetCostAndUsage(t.Context(), in))
+	out := must.Get(client.GetCostAndUsage(t.Context(), in))(t)
 	if g := out.ResultsByTime[0].Groups; len(g) != 2 || g[0].Keys[0] != "Amazon FSx" || *g[0].Metrics["UnblendedCost"].Amount != "0.1" {
 		t.Errorf("by service: %v", g)
 	}

@@ -18,6 +18,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/ec2query"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/smithy-go"
+
+	"datamove.dev/test/must"
 )
 
 // node is an element of a reply.
@@ -50,17 +52,15 @@ func ec2Call(t *testing.T, c sdk.Config, action string, parameters ...string) (r
 		form.Add(name, value)
 	}
 	body := form.Encode()
-	r := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodPost, *c.BaseEndpoint+"/", strings.NewReader(body)))
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, *c.BaseEndpoint+"/", strings.NewReader(body)))(t)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	sum := sha256.Sum256([]byte(body))
-	if err := v4.NewSigner().SignHTTP(t.Context(), must[sdk.Credentials](t)(c.Credentials.Retrieve(t.Context())), r, hex.EncodeToString(sum[:]), "ec2", c.Region, time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	answer := must[*http.Response](t)(c.HTTPClient.Do(r))
+	must.Do(t, v4.NewSigner().SignHTTP(t.Context(), must.Get(c.Credentials.Retrieve(t.Context()))(t), r, hex.EncodeToString(sum[:]), "ec2", c.Region, time.Now()))
+	answer := must.Get(c.HTTPClient.Do(r))(t)
 	defer answer.Body.Close()
-	text := must[[]byte](t)(io.ReadAll(answer.Body))
+	text := must.Get(io.ReadAll(answer.Body))(t)
 	if answer.StatusCode != http.StatusOK {
-		e := must[ec2query.ErrorComponents](t)(ec2query.GetErrorResponseComponents(bytes.NewReader(text)))
+		e := must.Get(ec2query.GetErrorResponseComponents(bytes.NewReader(text)))(t)
 		return reply, &smithy.GenericAPIError{Code: e.Code, Message: e.Message}
 	}
 	if err := xml.Unmarshal(text, &reply); err != nil {
@@ -91,9 +91,9 @@ func TestInstancesStopAndEnd(t *testing.T) {
 	c := once(s)
 	state := func(filter, value string) []string {
 		t.Helper()
-		return instances(must[node](t)(ec2Call(t, c, "DescribeInstances", "Filter.1.Name="+filter, "Filter.1.Value.1="+value)))
+		return instances(must.Get(ec2Call(t, c, "DescribeInstances", "Filter.1.Name="+filter, "Filter.1.Value.1="+value))(t))
 	}
-	out := must[node](t)(ec2Call(t, c, "StopInstances", "InstanceId.1=i-00000000000000001"))
+	out := must.Get(ec2Call(t, c, "StopInstances", "InstanceId.1=i-00000000000000001"))(t)
 	before, after := out.all("instancesSet", "item", "previousState", "name"), out.all("instancesSet", "item", "currentState", "name")
 	if !slices.Equal(before, []string{"running"}) || !slices.Equal(after, []string{"stopping"}) {
 		t.Errorf("stopping: %q, then %q", before, after)
@@ -105,7 +105,7 @@ func TestInstancesStopAndEnd(t *testing.T) {
 	if got := state("instance-state-name", "running"); len(got) != 2 {
 		t.Errorf("running: %q", got)
 	}
-	must[node](t)(ec2Call(t, c, "TerminateInstances", "InstanceId.1=i-00000000000000001"))
+	must.Get(ec2Call(t, c, "TerminateInstances", "InstanceId.1=i-00000000000000001"))(t)
 	now.Pass(30 * time.Second)
 	if got := state("tag:datamove:burst", "b1"); len(got) != 1 || got[0] != "i-00000000000000001 terminated" {
 		t.Errorf("terminated: %q", got)
@@ -123,7 +123,7 @@ func TestInstancesHaveRules(t *testing.T) {
 	c := once(s)
 	n, seen := 0, map[string]bool{}
 	for page, more := []string{"MaxResults=5"}, true; more; n++ {
-		reply := must[node](t)(ec2Call(t, c, "DescribeInstances", page...))
+		reply := must.Get(ec2Call(t, c, "DescribeInstances", page...))(t)
 		for _, i := range instances(reply) {
 			seen[i] = true
 		}
@@ -143,7 +143,7 @@ func TestInstancesHaveRules(t *testing.T) {
 	wants(t, err, "InvalidParameterValue")
 	_, err = ec2Call(t, c, "CreateTags", "ResourceId.1=i-00000000000000002", "Tag.1.Key=idle", "Tag.1.Value=yes")
 	wants(t, err, "")
-	out := must[node](t)(ec2Call(t, c, "DescribeInstances", "Filter.1.Name=tag:idle", "Filter.1.Value.1=y*"))
+	out := must.Get(ec2Call(t, c, "DescribeInstances", "Filter.1.Name=tag:idle", "Filter.1.Value.1=y*"))(t)
 	if got := instances(out); len(got) != 1 || !strings.HasPrefix(got[0], "i-00000000000000002 ") {
 		t.Errorf("tagged: %q", got)
 	}
@@ -154,8 +154,8 @@ func TestEndpointsOfTheVPC(t *testing.T) {
 	s.AddVPCEndpoint(VPCEndpoint{ID: "vpce-0123456789abcdef0", VPC: "vpc-0123456789abcdef0", Service: "com.amazonaws.us-east-1.s3", Type: "Gateway"})
 	find := func(kind string) []string {
 		t.Helper()
-		return must[node](t)(ec2Call(t, once(s), "DescribeVpcEndpoints", "Filter.1.Name=service-name", "Filter.1.Value.1=com.amazonaws.us-east-1.s3",
-			"Filter.2.Name=vpc-endpoint-type", "Filter.2.Value.1="+kind)).all("vpcEndpointSet", "item", "vpcEndpointId")
+		return must.Get(ec2Call(t, once(s), "DescribeVpcEndpoints", "Filter.1.Name=service-name", "Filter.1.Value.1=com.amazonaws.us-east-1.s3",
+			"Filter.2.Name=vpc-endpoint-type", "Filter.2.Value.1="+kind))(t).all("vpcEndpointSet", "item", "vpcEndpointId")
 	}
 	if got := find("Gateway"); !slices.Equal(got, []string{"vpce-0123456789abcdef0"}) || len(find("Interface")) != 0 {
 		t.Error("the gateway is not found, or taken for an interface")

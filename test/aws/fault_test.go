@@ -17,6 +17,8 @@ import (
 	costs "github.com/aws/aws-sdk-go-v2/service/costexplorer/types"
 	"github.com/aws/aws-sdk-go-v2/service/fsx"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+
+	"datamove.dev/test/must"
 )
 
 func TestEachServiceFailsInItsWords(t *testing.T) {
@@ -72,7 +74,7 @@ func TestWorkIsDoneAndTheAnswerLost(t *testing.T) {
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("the error is %v", err)
 	}
-	out := must[*fsx.DescribeFileSystemsOutput](t)(client.DescribeFileSystems(t.Context(), nil))
+	out := must.Get(client.DescribeFileSystems(t.Context(), nil))(t)
 	if len(out.FileSystems) != 1 {
 		t.Errorf("%d file systems", len(out.FileSystems))
 	}
@@ -109,11 +111,11 @@ func TestTimeOfABubble(t *testing.T) {
 		s := serve(t, Options{Skew: 15 * time.Minute})
 		client := fsx.NewFromConfig(s.Config())
 		s.Order("CreateFileSystem", 2, Throttled)
-		out := must[*fsx.CreateFileSystemOutput](t)(client.CreateFileSystem(t.Context(), scratch("a"))) // it waits between its attempts
+		out := must.Get(client.CreateFileSystem(t.Context(), scratch("a")))(t) // it waits between its attempts
 		begin := time.Now()
 		for out.FileSystem.Lifecycle == "CREATING" {
 			time.Sleep(10 * time.Second)
-			all := must[*fsx.DescribeFileSystemsOutput](t)(client.DescribeFileSystems(t.Context(), nil))
+			all := must.Get(client.DescribeFileSystems(t.Context(), nil))(t)
 			out.FileSystem = &all.FileSystems[0]
 		}
 		if took := time.Since(begin); took != 5*time.Minute || s.Calls("CreateFileSystem") != 3 {
@@ -137,14 +139,11 @@ func TestStrangeRequests(t *testing.T) {
 		{"no scope", http.MethodPost, "http://aws.test/", "AWS4-HMAC-SHA256 Credential=a", "", "", http.StatusNotFound},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			r, err := http.NewRequestWithContext(t.Context(), row.method, row.url, strings.NewReader(row.body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(http.NewRequestWithContext(t.Context(), row.method, row.url, strings.NewReader(row.body)))(t)
 			r.Header.Set("Authorization", row.authorization)
 			r.Header.Set("X-Amz-Target", row.target)
 			r.Header.Set("Content-Type", "application/x-amz-json-1.1")
-			answer := must[*http.Response](t)(client.Do(r))
+			answer := must.Get(client.Do(r))(t)
 			if answer.StatusCode != row.status {
 				t.Errorf("the status is %d", answer.StatusCode)
 			}
@@ -164,7 +163,7 @@ func TestOverAConnection(t *testing.T) {
 	if _, err := client.CreateFileSystem(t.Context(), scratch("a")); !errors.Is(err, io.EOF) {
 		t.Errorf("the error is %v", err)
 	}
-	out := must[*fsx.CreateFileSystemOutput](t)(client.CreateFileSystem(t.Context(), scratch("a")))
+	out := must.Get(client.CreateFileSystem(t.Context(), scratch("a")))(t)
 	for _, row := range []struct {
 		region, json, ec2 string
 		systems           int

@@ -9,17 +9,19 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/fsx"
 	"github.com/aws/aws-sdk-go-v2/service/fsx/types"
+
+	"datamove.dev/test/must"
 )
 
 func TestFileSystemLives(t *testing.T) {
 	now := NewClock()
 	s := serve(t, Options{Now: now.Now})
 	client := fsx.NewFromConfig(once(s))
-	made := must[*fsx.CreateFileSystemOutput](t)(client.CreateFileSystem(t.Context(), scratch("burst-1")))
+	made := must.Get(client.CreateFileSystem(t.Context(), scratch("burst-1")))(t)
 	id := made.FileSystem.FileSystemId
 	lifecycle := func() types.FileSystemLifecycle {
 		t.Helper()
-		out := must[*fsx.DescribeFileSystemsOutput](t)(client.DescribeFileSystems(t.Context(), &fsx.DescribeFileSystemsInput{FileSystemIds: []string{*id}}))
+		out := must.Get(client.DescribeFileSystems(t.Context(), &fsx.DescribeFileSystemsInput{FileSystemIds: []string{*id}}))(t)
 		return out.FileSystems[0].Lifecycle
 	}
 	if got := lifecycle(); got != types.FileSystemLifecycleCreating {
@@ -33,7 +35,7 @@ func TestFileSystemLives(t *testing.T) {
 	if got := lifecycle(); got != types.FileSystemLifecycleAvailable {
 		t.Errorf("after its time it is %s", got)
 	}
-	must[*fsx.DeleteFileSystemOutput](t)(client.DeleteFileSystem(t.Context(), &fsx.DeleteFileSystemInput{FileSystemId: id}))
+	must.Get(client.DeleteFileSystem(t.Context(), &fsx.DeleteFileSystemInput{FileSystemId: id}))(t)
 	if got := lifecycle(); got != types.FileSystemLifecycleDeleting {
 		t.Errorf("deleted, it is %s", got)
 	}
@@ -50,8 +52,8 @@ func TestTokenMakesOne(t *testing.T) {
 	client := fsx.NewFromConfig(patient(s))
 	s.Order("CreateFileSystem", 1, Throttled)
 	s.Order("CreateFileSystem", 1, AnswerLost)
-	first := must[*fsx.CreateFileSystemOutput](t)(client.CreateFileSystem(t.Context(), scratch("burst-1")))
-	again := must[*fsx.CreateFileSystemOutput](t)(client.CreateFileSystem(t.Context(), scratch("burst-1")))
+	first := must.Get(client.CreateFileSystem(t.Context(), scratch("burst-1")))(t)
+	again := must.Get(client.CreateFileSystem(t.Context(), scratch("burst-1")))(t)
 	if *first.FileSystem.FileSystemId != *again.FileSystem.FileSystemId {
 		t.Error("one token made two file systems")
 	}
@@ -62,7 +64,7 @@ func TestTokenMakesOne(t *testing.T) {
 	if n := s.Calls("CreateFileSystem"); n != 5 {
 		t.Errorf("%d calls", n)
 	}
-	all := must[*fsx.DescribeFileSystemsOutput](t)(client.DescribeFileSystems(t.Context(), nil))
+	all := must.Get(client.DescribeFileSystems(t.Context(), nil))(t)
 	if len(all.FileSystems) != 1 {
 		t.Errorf("there are %d file systems", len(all.FileSystems))
 	}
@@ -141,13 +143,13 @@ func TestPagesAreWhole(t *testing.T) {
 	client := fsx.NewFromConfig(once(s))
 	made := map[string]bool{}
 	for i := range 7 {
-		out := must[*fsx.CreateFileSystemOutput](t)(client.CreateFileSystem(t.Context(), scratch(fmt.Sprint("b", i))))
+		out := must.Get(client.CreateFileSystem(t.Context(), scratch(fmt.Sprint("b", i))))(t)
 		made[*out.FileSystem.FileSystemId] = true
 	}
 	pages := fsx.NewDescribeFileSystemsPaginator(client, &fsx.DescribeFileSystemsInput{MaxResults: sdk.Int32(3)})
 	n := 0
 	for ; pages.HasMorePages(); n++ {
-		out := must[*fsx.DescribeFileSystemsOutput](t)(pages.NextPage(t.Context()))
+		out := must.Get(pages.NextPage(t.Context()))(t)
 		for _, f := range out.FileSystems {
 			delete(made, *f.FileSystemId)
 		}
@@ -161,13 +163,13 @@ func TestPagesAreWhole(t *testing.T) {
 
 func TestTagsAreKept(t *testing.T) {
 	x := linked(t)
-	arn := must[*fsx.DescribeFileSystemsOutput](t)(x.client.DescribeFileSystems(t.Context(), nil)).FileSystems[0].ResourceARN
+	arn := must.Get(x.client.DescribeFileSystems(t.Context(), nil))(t).FileSystems[0].ResourceARN
 	_, err := x.client.TagResource(t.Context(), &fsx.TagResourceInput{ResourceARN: arn, Tags: []types.Tag{
 		{Key: sdk.String("datamove:burst"), Value: sdk.String("other")}, {Key: sdk.String("until"), Value: sdk.String("2026-12-01T00:00:00Z")}}})
 	wants(t, err, "")
 	_, err = x.client.UntagResource(t.Context(), &fsx.UntagResourceInput{ResourceARN: arn, TagKeys: []string{"until", "none"}})
 	wants(t, err, "")
-	out := must[*fsx.ListTagsForResourceOutput](t)(x.client.ListTagsForResource(t.Context(), &fsx.ListTagsForResourceInput{ResourceARN: arn}))
+	out := must.Get(x.client.ListTagsForResource(t.Context(), &fsx.ListTagsForResourceInput{ResourceARN: arn}))(t)
 	if len(out.Tags) != 1 || *out.Tags[0].Key != "datamove:burst" || *out.Tags[0].Value != "other" {
 		t.Errorf("the tags are %v", out.Tags)
 	}
@@ -182,9 +184,9 @@ func TestFileSystemFails(t *testing.T) {
 	s := serve(t, Options{Now: now.Now})
 	client := fsx.NewFromConfig(once(s))
 	s.Order("CreateFileSystem", 1, EndsFailed)
-	must[*fsx.CreateFileSystemOutput](t)(client.CreateFileSystem(t.Context(), scratch("a")))
+	must.Get(client.CreateFileSystem(t.Context(), scratch("a")))(t)
 	now.Pass(5 * time.Minute)
-	f := must[*fsx.DescribeFileSystemsOutput](t)(client.DescribeFileSystems(t.Context(), nil)).FileSystems[0]
+	f := must.Get(client.DescribeFileSystems(t.Context(), nil))(t).FileSystems[0]
 	if f.Lifecycle != types.FileSystemLifecycleFailed || f.FailureDetails == nil {
 		t.Errorf("it is %s", f.Lifecycle)
 	}

@@ -8,12 +8,14 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/fsx"
 	"github.com/aws/aws-sdk-go-v2/service/fsx/types"
+
+	"datamove.dev/test/must"
 )
 
 func (x *site) association(t *testing.T) types.DataRepositoryAssociation {
 	t.Helper()
-	out := must[*fsx.DescribeDataRepositoryAssociationsOutput](t)(x.client.DescribeDataRepositoryAssociations(t.Context(), &fsx.DescribeDataRepositoryAssociationsInput{
-		Filters: []types.Filter{{Name: types.FilterNameFileSystemId, Values: []string{x.system}}}}))
+	out := must.Get(x.client.DescribeDataRepositoryAssociations(t.Context(), &fsx.DescribeDataRepositoryAssociationsInput{
+		Filters: []types.Filter{{Name: types.FilterNameFileSystemId, Values: []string{x.system}}}}))(t)
 	return out.Associations[0]
 }
 
@@ -56,7 +58,7 @@ func TestOldLustreHasNoLinks(t *testing.T) {
 		in := scratch("")
 		in.ClientRequestToken = nil
 		old(in)
-		made := must[*fsx.CreateFileSystemOutput](t)(client.CreateFileSystem(t.Context(), in))
+		made := must.Get(client.CreateFileSystem(t.Context(), in))(t)
 		link := &fsx.CreateDataRepositoryAssociationInput{FileSystemId: made.FileSystem.FileSystemId, FileSystemPath: sdk.String("/a"), DataRepositoryPath: sdk.String("s3://cold/a")}
 		now.Pass(5 * time.Minute)
 		_, err := client.CreateDataRepositoryAssociation(t.Context(), link)
@@ -71,7 +73,7 @@ func TestLinkLives(t *testing.T) {
 	}
 	x.tree.Write(File{Name: "ckpt/a", Body: []byte("a")})
 	x.tree.Write(File{Name: "ckptother/b", Body: []byte("b")})
-	out := must[*fsx.DeleteDataRepositoryAssociationOutput](t)(x.client.DeleteDataRepositoryAssociation(t.Context(), &fsx.DeleteDataRepositoryAssociationInput{AssociationId: &x.link, DeleteDataInFileSystem: sdk.Bool(true)}))
+	out := must.Get(x.client.DeleteDataRepositoryAssociation(t.Context(), &fsx.DeleteDataRepositoryAssociationInput{AssociationId: &x.link, DeleteDataInFileSystem: sdk.Bool(true)}))(t)
 	if out.Lifecycle != types.DataRepositoryLifecycleDeleting {
 		t.Errorf("deleted, it is %s", out.Lifecycle)
 	}
@@ -102,9 +104,9 @@ func TestLinkIsMisconfigured(t *testing.T) {
 	}
 	x.Order("CreateDataRepositoryAssociation", 1, EndsMisconfigured)
 	in := &fsx.CreateDataRepositoryAssociationInput{FileSystemId: &x.system, FileSystemPath: sdk.String("/two"), DataRepositoryPath: sdk.String("s3://cold/two")}
-	made := must[*fsx.CreateDataRepositoryAssociationOutput](t)(x.client.CreateDataRepositoryAssociation(t.Context(), in))
+	made := must.Get(x.client.CreateDataRepositoryAssociation(t.Context(), in))(t)
 	x.Pass(time.Minute)
-	out := must[*fsx.DescribeDataRepositoryAssociationsOutput](t)(x.client.DescribeDataRepositoryAssociations(t.Context(), &fsx.DescribeDataRepositoryAssociationsInput{AssociationIds: []string{*made.Association.AssociationId}}))
+	out := must.Get(x.client.DescribeDataRepositoryAssociations(t.Context(), &fsx.DescribeDataRepositoryAssociationsInput{AssociationIds: []string{*made.Association.AssociationId}}))(t)
 	if got := out.Associations[0].Lifecycle; got != types.DataRepositoryLifecycleMisconfigured {
 		t.Errorf("the second is %s", got)
 	}
@@ -113,13 +115,13 @@ func TestLinkIsMisconfigured(t *testing.T) {
 func TestLinkImportsAtOnce(t *testing.T) {
 	x := linked(t)
 	x.objects.bodies["cold/two/a"] = "a"
-	must[*fsx.CreateDataRepositoryAssociationOutput](t)(x.client.CreateDataRepositoryAssociation(t.Context(), &fsx.CreateDataRepositoryAssociationInput{
-		FileSystemId: &x.system, FileSystemPath: sdk.String("/two"), DataRepositoryPath: sdk.String("s3://cold/two"), BatchImportMetaDataOnCreate: sdk.Bool(true)}))
+	must.Get(x.client.CreateDataRepositoryAssociation(t.Context(), &fsx.CreateDataRepositoryAssociationInput{
+		FileSystemId: &x.system, FileSystemPath: sdk.String("/two"), DataRepositoryPath: sdk.String("s3://cold/two"), BatchImportMetaDataOnCreate: sdk.Bool(true)}))(t)
 	x.Pass(time.Minute)
 	_, err := x.client.CreateDataRepositoryTask(t.Context(), x.input(types.DataRepositoryTaskTypeExport))
 	wants(t, err, "DataRepositoryTaskExecuting")
 	x.Pass(2 * time.Minute)
-	out := must[*fsx.DescribeDataRepositoryTasksOutput](t)(x.client.DescribeDataRepositoryTasks(t.Context(), nil))
+	out := must.Get(x.client.DescribeDataRepositoryTasks(t.Context(), nil))(t)
 	if task := out.DataRepositoryTasks; len(task) != 1 || task[0].Lifecycle != types.DataRepositoryTaskLifecycleSucceeded || task[0].Type != types.DataRepositoryTaskTypeImport {
 		t.Errorf("tasks: %v", task)
 	}

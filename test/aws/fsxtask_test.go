@@ -11,6 +11,8 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/fsx"
 	"github.com/aws/aws-sdk-go-v2/service/fsx/types"
+
+	"datamove.dev/test/must"
 )
 
 // site is a file system that is linked with s3://cold/ckpt/ at /ckpt.
@@ -29,14 +31,14 @@ func linked(t *testing.T, more ...func(*fsx.CreateDataRepositoryAssociationInput
 	x := &site{Clock: NewClock(), objects: newObjects()}
 	x.Server = serve(t, Options{Now: x.Now, Store: x.objects.store()})
 	x.client = fsx.NewFromConfig(once(x.Server))
-	made := must[*fsx.CreateFileSystemOutput](t)(x.client.CreateFileSystem(t.Context(), scratch("burst-1")))
+	made := must.Get(x.client.CreateFileSystem(t.Context(), scratch("burst-1")))(t)
 	x.system = *made.FileSystem.FileSystemId
 	x.Pass(5 * time.Minute)
 	in := &fsx.CreateDataRepositoryAssociationInput{FileSystemId: &x.system, FileSystemPath: sdk.String("/ckpt"), DataRepositoryPath: sdk.String("s3://cold/ckpt/")}
 	for _, change := range more {
 		change(in)
 	}
-	link := must[*fsx.CreateDataRepositoryAssociationOutput](t)(x.client.CreateDataRepositoryAssociation(t.Context(), in))
+	link := must.Get(x.client.CreateDataRepositoryAssociation(t.Context(), in))(t)
 	x.link = *link.Association.AssociationId
 	x.Pass(time.Minute)
 	x.tree = x.FileSystem(x.system)
@@ -46,7 +48,7 @@ func linked(t *testing.T, more ...func(*fsx.CreateDataRepositoryAssociationInput
 // start begins a task with a report.
 func (x *site) start(t *testing.T, kind types.DataRepositoryTaskType, paths ...string) string {
 	t.Helper()
-	out := must[*fsx.CreateDataRepositoryTaskOutput](t)(x.client.CreateDataRepositoryTask(t.Context(), x.input(kind, paths...)))
+	out := must.Get(x.client.CreateDataRepositoryTask(t.Context(), x.input(kind, paths...)))(t)
 	return *out.DataRepositoryTask.TaskId
 }
 
@@ -57,7 +59,7 @@ func (x *site) input(kind types.DataRepositoryTaskType, paths ...string) *fsx.Cr
 
 func (x *site) task(t *testing.T, id string) types.DataRepositoryTask {
 	t.Helper()
-	out := must[*fsx.DescribeDataRepositoryTasksOutput](t)(x.client.DescribeDataRepositoryTasks(t.Context(), &fsx.DescribeDataRepositoryTasksInput{TaskIds: []string{id}}))
+	out := must.Get(x.client.DescribeDataRepositoryTasks(t.Context(), &fsx.DescribeDataRepositoryTasksInput{TaskIds: []string{id}}))(t)
 	return out.DataRepositoryTasks[0]
 }
 
@@ -122,7 +124,7 @@ func TestExportFailsInPart(t *testing.T) {
 		}
 		return x.objects.bodies["cold/ckpt/reports/"+id+"/failures.csv"]
 	}
-	rows := must[[][]string](t)(csv.NewReader(strings.NewReader(run(types.DataRepositoryTaskLifecycleFailed, 1, 4))).ReadAll())
+	rows := must.Get(csv.NewReader(strings.NewReader(run(types.DataRepositoryTaskLifecycleFailed, 1, 4))).ReadAll())(t)
 	want := [][]string{{"ckpt/named", "failed", "S3Error"}, {`ckpt/refused, "by" S3`, "failed", "S3AccessDenied"},
 		{"ckpt/" + strings.Repeat("x", 1020), "failed", "PathSizeTooLong"}, {"ckpt/\xff", "failed", "InternalError"}}
 	if !slices.EqualFunc(rows, want, slices.Equal) {
@@ -150,7 +152,7 @@ func TestReleaseFreesWhatIsSafe(t *testing.T) {
 	release := func(days int64) {
 		t.Helper()
 		in.ReleaseConfiguration = &types.ReleaseConfiguration{DurationSinceLastAccess: &types.DurationSinceLastAccess{Unit: types.UnitDays, Value: &days}}
-		out := must[*fsx.CreateDataRepositoryTaskOutput](t)(x.client.CreateDataRepositoryTask(t.Context(), in))
+		out := must.Get(x.client.CreateDataRepositoryTask(t.Context(), in))(t)
 		in.ClientRequestToken = nil
 		x.Pass(2 * time.Minute)
 		if got := x.task(t, *out.DataRepositoryTask.TaskId); got.Lifecycle != types.DataRepositoryTaskLifecycleSucceeded {
@@ -165,7 +167,7 @@ func TestReleaseFreesWhatIsSafe(t *testing.T) {
 	if !files[1].Released || files[1].Body != nil || files[1].Size != 3 || files[0].Released {
 		t.Errorf("released: %+v", files)
 	}
-	got := must[File](t)(x.tree.Read(t.Context(), "ckpt/old"))
+	got := must.Get(x.tree.Read(t.Context(), "ckpt/old"))(t)
 	if string(got.Body) != "old" || got.Released {
 		t.Errorf("read again, it is %q", got.Body)
 	}
@@ -208,7 +210,7 @@ func TestImportReadsTheListing(t *testing.T) {
 	if files[1].Mode != TypeDir|0o755 || string(files[3].Body) != "newer" {
 		t.Errorf("imported: %+v", files)
 	}
-	if got := must[File](t)(x.tree.Read(t.Context(), "ckpt/a")); string(got.Body) != "ckpt/a" {
+	if got := must.Get(x.tree.Read(t.Context(), "ckpt/a"))(t); string(got.Body) != "ckpt/a" {
 		t.Errorf("read, it is %q", got.Body)
 	}
 	if err := x.bad(t, types.DataRepositoryTaskTypeImport, "s3://elsewhere/x"); err == "" {
@@ -235,8 +237,8 @@ func TestOneTaskAtATime(t *testing.T) {
 	x.tree.Write(File{Name: "ckpt/b", Body: []byte("b")})
 	in := x.input(types.DataRepositoryTaskTypeExport, "ckpt")
 	in.ClientRequestToken = sdk.String("one")
-	first := must[*fsx.CreateDataRepositoryTaskOutput](t)(x.client.CreateDataRepositoryTask(t.Context(), in))
-	again := must[*fsx.CreateDataRepositoryTaskOutput](t)(x.client.CreateDataRepositoryTask(t.Context(), in))
+	first := must.Get(x.client.CreateDataRepositoryTask(t.Context(), in))(t)
+	again := must.Get(x.client.CreateDataRepositoryTask(t.Context(), in))(t)
 	id := first.DataRepositoryTask.TaskId
 	if *again.DataRepositoryTask.TaskId != *id {
 		t.Error("one token made two tasks")
@@ -249,7 +251,7 @@ func TestOneTaskAtATime(t *testing.T) {
 	_, err = x.client.DeleteFileSystem(t.Context(), &fsx.DeleteFileSystemInput{FileSystemId: &x.system})
 	wants(t, err, "BadRequest")
 	x.Pass(40 * time.Second) // half of it is done
-	out := must[*fsx.CancelDataRepositoryTaskOutput](t)(x.client.CancelDataRepositoryTask(t.Context(), &fsx.CancelDataRepositoryTaskInput{TaskId: id}))
+	out := must.Get(x.client.CancelDataRepositoryTask(t.Context(), &fsx.CancelDataRepositoryTaskInput{TaskId: id}))(t)
 	if out.Lifecycle != types.DataRepositoryTaskLifecycleCanceling {
 		t.Errorf("it is %s", out.Lifecycle)
 	}
@@ -262,8 +264,8 @@ func TestOneTaskAtATime(t *testing.T) {
 	wants(t, err, "DataRepositoryTaskEnded")
 	_, err = x.client.CancelDataRepositoryTask(t.Context(), &fsx.CancelDataRepositoryTaskInput{TaskId: sdk.String("task-00000000000000000")})
 	wants(t, err, "DataRepositoryTaskNotFound")
-	ended := must[*fsx.DescribeDataRepositoryTasksOutput](t)(x.client.DescribeDataRepositoryTasks(t.Context(), &fsx.DescribeDataRepositoryTasksInput{Filters: []types.DataRepositoryTaskFilter{
-		{Name: types.DataRepositoryTaskFilterNameTaskLifecycle, Values: []string{"SUCCEEDED", "FAILED"}}}}))
+	ended := must.Get(x.client.DescribeDataRepositoryTasks(t.Context(), &fsx.DescribeDataRepositoryTasksInput{Filters: []types.DataRepositoryTaskFilter{
+		{Name: types.DataRepositoryTaskFilterNameTaskLifecycle, Values: []string{"SUCCEEDED", "FAILED"}}}}))(t)
 	if len(ended.DataRepositoryTasks) != 0 {
 		t.Errorf("filtered: %v", ended.DataRepositoryTasks)
 	}

@@ -75,16 +75,6 @@ func wants(t *testing.T, err error, code string) {
 	}
 }
 
-func must[T any](t *testing.T) func(T, error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
 // scratch is a file system of the smallest kind.
 func scratch(token string) *fsx.CreateFileSystemInput {
 	return &fsx.CreateFileSystemInput{

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/fsx/types"
 
 	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/test/must"
 )
 
 // What one file system has exported, another one imports, through an S3 server that is not ours.
@@ -22,19 +23,19 @@ func TestRealStore(t *testing.T) {
 	client := fsx.NewFromConfig(once(s))
 	repository := sdk.String("s3://" + real.Bucket + "/burst-1/")
 	system := func(name string) (string, *Tree) {
-		made := must[*fsx.CreateFileSystemOutput](t)(client.CreateFileSystem(t.Context(), scratch(name)))
+		made := must.Get(client.CreateFileSystem(t.Context(), scratch(name)))(t)
 		now.Pass(5 * time.Minute)
-		must[*fsx.CreateDataRepositoryAssociationOutput](t)(client.CreateDataRepositoryAssociation(t.Context(), &fsx.CreateDataRepositoryAssociationInput{
-			FileSystemId: made.FileSystem.FileSystemId, FileSystemPath: sdk.String("/ckpt"), DataRepositoryPath: repository}))
+		must.Get(client.CreateDataRepositoryAssociation(t.Context(), &fsx.CreateDataRepositoryAssociationInput{
+			FileSystemId: made.FileSystem.FileSystemId, FileSystemPath: sdk.String("/ckpt"), DataRepositoryPath: repository}))(t)
 		now.Pass(time.Minute)
 		return *made.FileSystem.FileSystemId, s.FileSystem(*made.FileSystem.FileSystemId)
 	}
 	run := func(id string, kind types.DataRepositoryTaskType) {
 		t.Helper()
-		must[*fsx.CreateDataRepositoryTaskOutput](t)(client.CreateDataRepositoryTask(t.Context(), &fsx.CreateDataRepositoryTaskInput{FileSystemId: &id, Type: kind, Report: &types.CompletionReport{Enabled: sdk.Bool(false)}}))
+		must.Get(client.CreateDataRepositoryTask(t.Context(), &fsx.CreateDataRepositoryTaskInput{FileSystemId: &id, Type: kind, Report: &types.CompletionReport{Enabled: sdk.Bool(false)}}))(t)
 		now.Pass(2 * time.Minute)
-		out := must[*fsx.DescribeDataRepositoryTasksOutput](t)(client.DescribeDataRepositoryTasks(t.Context(), &fsx.DescribeDataRepositoryTasksInput{Filters: []types.DataRepositoryTaskFilter{
-			{Name: types.DataRepositoryTaskFilterNameFileSystemId, Values: []string{id}}}}))
+		out := must.Get(client.DescribeDataRepositoryTasks(t.Context(), &fsx.DescribeDataRepositoryTasksInput{Filters: []types.DataRepositoryTaskFilter{
+			{Name: types.DataRepositoryTaskFilterNameFileSystemId, Values: []string{id}}}}))(t)
 		if got := out.DataRepositoryTasks[0]; got.Lifecycle != types.DataRepositoryTaskLifecycleSucceeded {
 			t.Fatalf("%s is %s: %v", kind, got.Lifecycle, got.FailureDetails)
 		}
@@ -55,7 +56,7 @@ func TestRealStore(t *testing.T) {
 	if got.Name != written.Name || got.Mode != written.Mode || got.UID != 500 || got.GID != 501 || !got.MTime.Equal(written.MTime) || !got.ATime.Equal(written.ATime) || got.Size != 7 || !got.Released {
 		t.Errorf("imported: %+v", got)
 	}
-	if read := must[File](t)(other.Read(t.Context(), written.Name)); string(read.Body) != "weights" {
+	if read := must.Get(other.Read(t.Context(), written.Name))(t); string(read.Body) != "weights" {
 		t.Errorf("read, it is %q", read.Body)
 	}
 }

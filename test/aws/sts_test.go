@@ -9,6 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/fsx"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/aws-sdk-go-v2/service/sts/types"
+
+	"datamove.dev/test/must"
 )
 
 const onlyDescribe = `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"fsx:Describe*","Resource":"*","Condition":{"StringEquals":{"aws:RequestedRegion":"us-east-1"}}}}`
@@ -16,7 +18,7 @@ const onlyDescribe = `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Act
 // as is a config with the credentials of a session.
 func as(t *testing.T, s *Server, c sdk.Config, in *sts.AssumeRoleInput) sdk.Config {
 	t.Helper()
-	out := must[*sts.AssumeRoleOutput](t)(sts.NewFromConfig(c).AssumeRole(t.Context(), in))
+	out := must.Get(sts.NewFromConfig(c).AssumeRole(t.Context(), in))(t)
 	c.Credentials = Static(*out.Credentials.AccessKeyId, *out.Credentials.SecretAccessKey, *out.Credentials.SessionToken)
 	return c
 }
@@ -24,9 +26,7 @@ func as(t *testing.T, s *Server, c sdk.Config, in *sts.AssumeRoleInput) sdk.Conf
 func withRole(t *testing.T, o Options) *Server {
 	t.Helper()
 	s := New(o)
-	if err := s.AddRole(Role{Name: "burst", ExternalID: "team-a"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.AddRole(Role{Name: "burst", ExternalID: "team-a"}))
 	return s
 }
 
@@ -43,7 +43,7 @@ func TestSessionMayWhatItsPolicySays(t *testing.T) {
 	session.Region = "eu-central-1"
 	_, err = fsx.NewFromConfig(session).DescribeFileSystems(t.Context(), nil)
 	wants(t, err, "AccessDeniedException")
-	who := must[*sts.GetCallerIdentityOutput](t)(sts.NewFromConfig(session).GetCallerIdentity(t.Context(), nil))
+	who := must.Get(sts.NewFromConfig(session).GetCallerIdentity(t.Context(), nil))(t)
 	if *who.Arn != "arn:aws:sts::123456789012:assumed-role/burst/job-7" || *who.Account != Account {
 		t.Errorf("the session is %s", *who.Arn)
 	}
@@ -77,9 +77,7 @@ func TestSignatureIsVerified(t *testing.T) {
 
 func TestRolesAreAskedFor(t *testing.T) {
 	s := withRole(t, Options{Now: NewClock().Now})
-	if err := s.AddRole(Role{Name: "pod", WebTokens: map[string]string{"a.b.c": "system:serviceaccount:train:mover"}, Policy: onlyDescribe}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.AddRole(Role{Name: "pod", WebTokens: map[string]string{"a.b.c": "system:serviceaccount:train:mover"}, Policy: onlyDescribe}))
 	client := sts.NewFromConfig(once(s))
 	good := sts.AssumeRoleInput{RoleArn: sdk.String(RoleARN("burst")), RoleSessionName: sdk.String("job-7"), ExternalId: sdk.String("team-a"),
 		Tags: []types.Tag{{Key: sdk.String("team"), Value: sdk.String("a")}}}
@@ -120,7 +118,7 @@ func TestRolesAreAskedFor(t *testing.T) {
 	pod := &sts.AssumeRoleWithWebIdentityInput{RoleArn: sdk.String(RoleARN("pod")), RoleSessionName: sdk.String("pod-1"), WebIdentityToken: sdk.String("a.b.c")}
 	c := once(s)
 	c.Credentials = nil
-	out := must[*sts.AssumeRoleWithWebIdentityOutput](t)(sts.NewFromConfig(c).AssumeRoleWithWebIdentity(t.Context(), pod))
+	out := must.Get(sts.NewFromConfig(c).AssumeRoleWithWebIdentity(t.Context(), pod))(t)
 	c.Credentials = Static(*out.Credentials.AccessKeyId, *out.Credentials.SecretAccessKey, *out.Credentials.SessionToken)
 	_, err := fsx.NewFromConfig(c).DescribeFileSystems(t.Context(), nil)
 	wants(t, err, "")
@@ -140,16 +138,14 @@ func TestPolicyKnowsTagsAndResources(t *testing.T) {
 	s.AddInstance(Instance{ID: "i-00000000000000001", Type: "c5.large", Tags: map[string]string{"team": "a"}})
 	s.AddInstance(Instance{ID: "i-00000000000000002", Type: "c5.large", Tags: map[string]string{"team": "b"}})
 	owner := fsx.NewFromConfig(once(s))
-	a := must[*fsx.CreateFileSystemOutput](t)(owner.CreateFileSystem(t.Context(), scratch("a"))).FileSystem
-	b := must[*fsx.CreateFileSystemOutput](t)(owner.CreateFileSystem(t.Context(), scratch("b"))).FileSystem
+	a := must.Get(owner.CreateFileSystem(t.Context(), scratch("a")))(t).FileSystem
+	b := must.Get(owner.CreateFileSystem(t.Context(), scratch("b")))(t).FileSystem
 	policy := `{"Version":"2012-10-17","Statement":[
 		{"Effect":"Allow","Action":"fsx:DeleteFileSystem","Resource":"` + *a.ResourceARN + `"},
 		{"Effect":"Allow","Action":"fsx:CreateFileSystem","Resource":"arn:aws:fsx:*:*:file-system/*","Condition":{"StringEquals":{"aws:RequestTag/datamove:burst":["a","c"]}}},
 		{"Effect":"Allow","Action":["ec2:*"],"Resource":"*","Condition":{"StringLike":{"aws:ResourceTag/team":"*"}}},
 		{"Effect":"Deny","Action":"ec2:StopInstances","Resource":"*","Condition":{"StringNotEquals":{"aws:ResourceTag/team":"a"}}}]}`
-	if err := s.AddKey("mover", "AKIAMOVERMOVERMOVER0", "secret", policy); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.AddKey("mover", "AKIAMOVERMOVERMOVER0", "secret", policy))
 	c := once(s)
 	c.Credentials = Static("AKIAMOVERMOVERMOVER0", "secret", "")
 	client := fsx.NewFromConfig(c)

@@ -12,6 +12,8 @@ import (
 	"os/exec"
 	"sync"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 //go:embed botocore/judge.py
@@ -48,9 +50,7 @@ func NeedValidator(t testing.TB) *Validator {
 	if errors.Is(err, errNoBotocore) {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return v
 }
 

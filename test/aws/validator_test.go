@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/fsx"
+
+	"datamove.dev/test/must"
 )
 
 // What the judge has to find: without this test its silence would mean little.
@@ -73,7 +75,7 @@ func TestJudgeFindsWhatIsWrong(t *testing.T) {
 		}(), "namespace"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			wrong := must[[]string](t)(v.Judge(row.e))
+			wrong := must.Get(v.Judge(row.e))(t)
 			if all := strings.Join(wrong, "\n"); (row.wrong == "") != (all == "") || !strings.Contains(all, row.wrong) {
 				t.Errorf("it complains of %q, and not of %q", all, row.wrong)
 			}
@@ -85,7 +87,7 @@ func TestExchangesAreLines(t *testing.T) {
 	var text bytes.Buffer
 	s := New(Options{Record: Lines(&text)})
 	client := fsx.NewFromConfig(once(s))
-	must[*fsx.DescribeFileSystemsOutput](t)(client.DescribeFileSystems(t.Context(), nil))
+	must.Get(client.DescribeFileSystems(t.Context(), nil))(t)
 	s.Order("DescribeFileSystems", 1, AnswerLost)
 	if _, err := client.DescribeFileSystems(t.Context(), nil); err == nil {
 		t.Error("the answer was to be lost")
@@ -93,9 +95,7 @@ func TestExchangesAreLines(t *testing.T) {
 	var all []Exchange
 	for line := range strings.Lines(text.String()) {
 		var e Exchange
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(line), &e))
 		all = append(all, e)
 	}
 	if len(all) != 2 || all[0].Operation != "DescribeFileSystems" || all[0].Reply != `{"FileSystems":[]}` || all[0].Lost || !all[1].Lost {

@@ -27,8 +27,7 @@ func TestDatasetLeaseEnds(t *testing.T) {
 		c.Tree("shared/vision", 3, 0, 0)
 		c.Add("vision", "shared:vision")
 		acquire := func(holder string, ttl time.Duration) *pb.Lease {
-			l, err := c.AcquireLease(ctx, &pb.AcquireLeaseRequest{Dataset: "vision", Tier: "shared", Holder: holder, Ttl: durationpb.New(ttl)})
-			must.Do(t, err)
+			l := must.Get(c.AcquireLease(ctx, &pb.AcquireLeaseRequest{Dataset: "vision", Tier: "shared", Holder: holder, Ttl: durationpb.New(ttl)}))(t)
 			return l
 		}
 		short, long := acquire("slurm:1", time.Second), acquire("slurm:2", time.Second)
@@ -87,8 +86,7 @@ func TestDatasetTierAppears(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := rig.New(t, "n1")
 		agents := func(tier string) int {
-			l, err := c.ListTiers(context.Background(), &pb.ListTiersRequest{Name: tier})
-			must.Do(t, err)
+			l := must.Get(c.ListTiers(context.Background(), &pb.ListTiersRequest{Name: tier}))(t)
 			return len(l.GetTiers()[0].GetAgents())
 		}
 		dir := filepath.Join(c.Dir, "vault")

@@ -199,8 +199,7 @@ func TestCheckpointAgain(t *testing.T) {
 		s.saves("n1", "last/__0_0.distcp", "last/.metadata")
 		s.looks(8, "n1")
 		s.has("the first one", "last/.metadata last/__0_0.distcp")
-		first, err := os.ReadFile(filepath.Join(s.Dir, "shared/run/last/__0_0.distcp"))
-		must.Do(t, err)
+		first := must.Get(os.ReadFile(filepath.Join(s.Dir, "shared/run/last/__0_0.distcp")))(t)
 		s.saves("n1", "last/__0_0.distcp", "last/.metadata")
 		s.looks(4, "n1")
 		s.begin("n1")
@@ -210,8 +209,7 @@ func TestCheckpointAgain(t *testing.T) {
 		}
 		s.over["n1"] = true
 		s.looks(8, "n1")
-		want, err := os.ReadFile(s.at("n1", "last/__0_0.distcp"))
-		must.Do(t, err)
+		want := must.Get(os.ReadFile(s.at("n1", "last/__0_0.distcp")))(t)
 		if now, err := os.ReadFile(filepath.Join(s.Dir, "shared/run/last/__0_0.distcp")); err != nil || string(now) != string(want) || string(now) == string(first) {
 			t.Errorf("%q, %v", now, err)
 		}

@@ -299,8 +299,7 @@ func TestRateOfAgents(t *testing.T) {
 		c.Tree("shared/source", 0, 4, 15<<20)
 		id := c.Slow("shared:source", "shared:target", limit).GetId()
 		c.Until("both agents move, as much as the task may", func() bool {
-			l, err := c.ListAgents(context.Background(), &pb.ListAgentsRequest{})
-			must.Do(t, err)
+			l := must.Get(c.ListAgents(context.Background(), &pb.ListAgentsRequest{}))(t)
 			sum, least := 0.0, float64(limit)
 			for _, a := range l.GetAgents() {
 				sum, least = sum+a.GetBytesPerSecond(), min(least, a.GetBytesPerSecond())

@@ -140,8 +140,7 @@ func TestDatasetReleased(t *testing.T) {
 		if _, err := c.Unpin(ctx, &pb.UnpinRequest{Source: "dataset:vision"}); err != nil {
 			t.Fatal(err)
 		}
-		x, err := c.Release(ctx, &pb.ReleaseRequest{Source: "dataset:vision", Tier: "scratch", Node: "n2"})
-		must.Do(t, err)
+		x := must.Get(c.Release(ctx, &pb.ReleaseRequest{Source: "dataset:vision", Tier: "scratch", Node: "n2"}))(t)
 		refused("going", "scratch", "n2", mover.ErrConflict)
 		c.Done(x.GetId())
 		refused("gone", "scratch", "n2", mover.ErrNotExist)
@@ -321,8 +320,7 @@ func TestDatasetRestart(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		x, err := c.Release(ctx, &pb.ReleaseRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"})
-		must.Do(t, err)
+		x := must.Get(c.Release(ctx, &pb.ReleaseRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"}))(t)
 		again()
 		c.Done(x.GetId())
 		if got := c.ReplicasOf("vision"); len(got) != 1 {
@@ -354,8 +352,7 @@ func TestDatasetRead(t *testing.T) {
 		if held := c.LeasesOf("vision"); len(held) > 0 {
 			t.Errorf("leases: %v", held)
 		}
-		gone, err := c.SubmitTask(ctx, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_REMOVE, Target: "shared:vision"}})
-		must.Do(t, err)
+		gone := must.Get(c.SubmitTask(ctx, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_REMOVE, Target: "shared:vision"}}))(t)
 		c.Done(gone.GetId())
 		if got := c.ReplicasOf("vision"); len(got) > 0 {
 			t.Errorf("replicas of what was removed: %v", got)

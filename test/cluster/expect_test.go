@@ -20,10 +20,8 @@ import (
 // spoil changes a byte of a file, and nothing that a listing shows.
 func spoil(t *testing.T, path string) (mend func()) {
 	t.Helper()
-	was, err := os.ReadFile(path)
-	must.Do(t, err)
-	info, err := os.Stat(path)
-	must.Do(t, err)
+	was := must.Get(os.ReadFile(path))(t)
+	info := must.Get(os.Stat(path))(t)
 	write := func(content []byte) {
 		t.Helper()
 		must.Do(t, os.WriteFile(path, content, 0o644))

@@ -295,8 +295,7 @@ func TestTargetOfAProcess(t *testing.T) {
 		f.arrives()
 
 		other := filepath.Join(c.Dir, "shared/other")
-		x, err := alone(other)
-		must.Do(t, err)
+		x := must.Get(alone(other))(t)
 		c.Until("it has drafts", func() bool { _, drafts := marks(t, other); return len(drafts) > 1 })
 		end := c.Ends(c.Copy("shared:source", "shared:other"), nil)
 		if end.GetState() != task.Failed || end.GetExitCode() != 5 || !strings.Contains(end.GetError(), fmt.Sprint("process ", os.Getpid())) {

@@ -27,8 +27,7 @@ func TestRevisionsGrow(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		seen, err := c.WatchTask(ctx, &pb.WatchTaskRequest{Id: id})
-		must.Do(t, err)
+		seen := must.Get(c.WatchTask(ctx, &pb.WatchTaskRequest{Id: id}))(t)
 		if _, err := seen.Recv(); err != nil {
 			t.Fatal(err)
 		}

@@ -40,8 +40,7 @@ func TestMain(m *testing.M) {
 func programs(t *testing.T) Programs {
 	t.Helper()
 	if built == "" {
-		dir, err := os.MkdirTemp("", "datamove-fabric-")
-		must.Do(t, err)
+		dir := must.Get(os.MkdirTemp("", "datamove-fabric-"))(t)
 		built = dir
 		cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/", "./cmd/datamove", "./cmd/datamoved", "./cmd/datamove-bench", "./test/fabric/pages")
 		cmd.Dir = "../.."
@@ -66,8 +65,7 @@ func need(t *testing.T) {
 
 func newRig(t *testing.T, nodes int, link Link) *Rig {
 	t.Helper()
-	r, err := New(t.Context(), nodes, link)
-	must.Do(t, err)
+	r := must.Get(New(t.Context(), nodes, link))(t)
 	t.Cleanup(func() {
 		must.Tell(t, r.Close())
 		if left := left(r.name); len(left) > 0 {
@@ -89,13 +87,11 @@ func TestSmoke(t *testing.T) {
 	need(t)
 	p := programs(t)
 	r := newRig(t, 2, Link{})
-	ceiling, err := Ceiling(t.Context(), r, time.Second)
-	must.Do(t, err)
+	ceiling := must.Get(Ceiling(t.Context(), r, time.Second))(t)
 	work := WorkFor(p, r.Link, time.Second, ObjectBytes)
 	measures := []Measure{ceiling}
 	for name, load := range map[string]Load{"cli": CLI, "service": Service} {
-		m, err := load(t.Context(), r, work)
-		must.Do(t, err)
+		m := must.Get(load(t.Context(), r, work))(t)
 		measures = append(measures, m)
 		round := Round{ceiling, m}
 		t.Logf("iperf3 %.1f MB/s, %s %.1f MB/s, %.1f %%, CPUs %.0f %% idle %s", ceiling.PerSec/1e6, name, m.PerSec/1e6, 100*round.Share(), m.Idle, round.Invalid())
@@ -154,19 +150,16 @@ func verified(t *testing.T, r *Rig, w Work) {
 	t.Helper()
 	small := w
 	small.ObjectBytes /= 8
-	server, err := small.Serve(t.Context(), r)
-	must.Do(t, err)
+	server := must.Get(small.Serve(t.Context(), r))(t)
 	defer server.Stop()
 	n := r.Nodes[1]
 	do := func(args ...string) error {
-		p, err := n.Start(t.Context(), Command{Path: w.Datamove, Args: args, Env: w.Env(r)})
-		must.Do(t, err)
+		p := must.Get(n.Start(t.Context(), Command{Path: w.Datamove, Args: args, Env: w.Env(r)}))(t)
 		return p.Wait()
 	}
 	target := filepath.Join(n.Dir, "small")
 	must.Do(t, errors.Join(do("copy", "-q", w.Source(1), target), do("verify", w.Source(1), target)))
-	f, err := os.OpenFile(filepath.Join(target, "00000.bin"), os.O_RDWR, 0)
-	must.Do(t, err)
+	f := must.Get(os.OpenFile(filepath.Join(target, "00000.bin"), os.O_RDWR, 0))(t)
 	one := make([]byte, 1)
 	_, err1 := f.ReadAt(one, 77)
 	_, err2 := f.WriteAt([]byte{one[0] ^ 1}, 77)
@@ -191,8 +184,7 @@ func TestApart(t *testing.T) {
 		{[]string{"route", "get", r.Nodes[1].IP}, true},
 		{[]string{"route", "get", "192.0.2.1"}, false}, // there is no way out
 	} {
-		p, err := r.Nodes[0].Start(t.Context(), Command{Path: "/usr/sbin/ip", Args: c.args})
-		must.Do(t, err)
+		p := must.Get(r.Nodes[0].Start(t.Context(), Command{Path: "/usr/sbin/ip", Args: c.args}))(t)
 		if err := p.Wait(); (err == nil) != c.well {
 			t.Errorf("ip %q: %v", c.args, err)
 		}
@@ -378,8 +370,7 @@ func TestFanOut(t *testing.T) {
 	p := programs(t)
 	for object, most := range map[int64]float64{ObjectBytes: 1.1, 16 << 10: 1.08} { // of small ones 1.1, where each node lists them, and 1.2, where it asks for each
 		r := newRig(t, 3, Link{Mbit: 200})
-		f, err := FanOut(t.Context(), r, WorkFor(p, r.Link, 4*time.Second, object), Unrest{})
-		must.Do(t, err)
+		f := must.Get(FanOut(t.Context(), r, WorkFor(p, r.Link, 4*time.Second, object), Unrest{}))(t)
 		t.Logf("%d nodes, objects of %d bytes: it left its source %.3f times, and took %.2f times as long as one link", f.Agents, object, f.Share(), f.Slower())
 		if f.Share() > most {
 			t.Errorf("with objects of %d bytes it left its source %.3f times", object, f.Share())
@@ -394,8 +385,7 @@ func TestFanOutUnrest(t *testing.T) {
 	need(t)
 	r := newRig(t, 5, Link{Mbit: 100})
 	w := WorkFor(programs(t), r.Link, 8*time.Second, ObjectBytes)
-	f, err := FanOut(t.Context(), r, w, Unrest{Late: 3 * time.Second, Dies: 6 * time.Second})
-	must.Do(t, err)
+	f := must.Get(FanOut(t.Context(), r, w, Unrest{Late: 3 * time.Second, Dies: 6 * time.Second}))(t)
 	t.Logf("%d nodes: it left its source %.3f times, and took %.2f times as long as one link", f.Agents, f.Share(), f.Slower())
 	if f.Share() > 1.1 {
 		t.Errorf("it left its source %.3f times", f.Share())

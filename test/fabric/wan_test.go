@@ -76,8 +76,7 @@ func newOverWAN(t *testing.T) *overWAN {
 
 func (o *overWAN) start(args ...string) *Process {
 	o.t.Helper()
-	p, err := o.node.Start(o.t.Context(), Command{Path: o.work.Datamove, Args: args, Env: o.env})
-	must.Do(o.t, err)
+	p := must.Get(o.node.Start(o.t.Context(), Command{Path: o.work.Datamove, Args: args, Env: o.env}))(o.t)
 	return p
 }
 
@@ -92,8 +91,7 @@ func (o *overWAN) failOver(p *Process, brought func() int64, bytes int64, told b
 			o.t.Fatalf("it ended before: %v", p.Wait())
 		case <-time.After(20 * time.Millisecond):
 		}
-		n, err := o.Connections(o.t.Context())
-		must.Do(o.t, err)
+		n := must.Get(o.Connections(o.t.Context()))(o.t)
 		most = max(most, n)
 	}
 	if most < wanJobs || most > wanJobs+1 { // one more for the lock, and what else is small
@@ -134,8 +132,7 @@ func TestFailOverOfUpload(t *testing.T) {
 	hub := func() int64 { n, _ := o.Brought(); return n }
 	o.failOver(p, hub, wanBytes/2, true)
 	o.ends(p, hub)
-	text, err := os.ReadFile(o.log)
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(o.log))(t)
 	stored := map[string]int{}
 	twice := 0
 	for _, m := range partPut.FindAllStringSubmatch(string(text), -1) {
@@ -165,10 +162,8 @@ func TestFailOverOfDownload(t *testing.T) {
 	p := o.start("copy", "--jobs", fmt.Sprint(wanJobs), "s3://bucket/up/model.bin", target+"/")
 	o.failOver(p, node, wanBytes/2, false)
 	o.ends(p, node)
-	got, err := os.ReadFile(filepath.Join(target, "model.bin"))
-	must.Do(t, err)
-	want, err := os.ReadFile(o.file)
-	must.Do(t, err)
+	got := must.Get(os.ReadFile(filepath.Join(target, "model.bin")))(t)
+	want := must.Get(os.ReadFile(o.file))(t)
 	if string(got) != string(want) {
 		t.Error("what was brought differs")
 	}

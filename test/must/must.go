@@ -1,14 +1,26 @@
 // Package must ends a test when a step fails without which it says nothing.
 package must
 
-// Do ends the test when there is an error. T is any of testing's, or one of rapid's.
-func Do(t interface {
+// fatal is a test, a benchmark, a fuzz target, or a check of rapid.
+type fatal interface {
 	Helper()
 	Fatal(args ...any)
-}, err error) {
+}
+
+// Do ends the test when there is an error.
+func Do(t fatal, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Get returns the value that a call returns beside its error, and ends the test when there is one: must.Get(os.ReadFile(name))(t).
+func Get[V any](v V, err error) func(t fatal) V {
+	return func(t fatal) V {
+		t.Helper()
+		Do(t, err)
+		return v
 	}
 }
 

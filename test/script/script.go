@@ -14,6 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"datamove.dev/test/must"
 	"datamove.dev/test/patience"
 )
 
@@ -33,9 +34,7 @@ func Run(t *testing.T, pattern string, setup func(*testscript.Env), more Command
 		t.Fatalf("there is no script %q: %v", pattern, err)
 	}
 	deploy, err := filepath.Abs(filepath.Join("..", "..", "..", "deploy"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	commands := map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "until": until}
 	for name, command := range more {
 		commands[name] = command

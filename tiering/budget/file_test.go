@@ -32,8 +32,7 @@ func written(t *testing.T, n int) (dir string, text []byte) {
 	for i := range n {
 		must.Do(t, f.Append(t.Context(), int64(i), entry(i)))
 	}
-	text, err := os.ReadFile(filepath.Join(dir, FileName))
-	must.Do(t, err)
+	text = must.Get(os.ReadFile(filepath.Join(dir, FileName)))(t)
 	return dir, text
 }
 
@@ -178,8 +177,7 @@ func TestDiskFails(t *testing.T) {
 	dir, _ := written(t, 1)
 	f := opened(t, dir)
 	for _, row := range []struct{ disk, want error }{{unix.EIO, unix.EIO}, {nil, nil}, {unix.ENOSPC, mover.ErrTransient}, {nil, nil}} {
-		before, err := kept(t, f)
-		must.Do(t, err)
+		before := must.Get(kept(t, f))(t)
 		f.datasync = func(*os.File) error { return row.disk }
 		if err := f.Append(t.Context(), int64(before), entry(before)); !errors.Is(err, row.want) || errors.Is(err, mover.ErrRefused) {
 			t.Errorf("%v becomes %v", row.disk, err)

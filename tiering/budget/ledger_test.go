@@ -30,8 +30,7 @@ func sit(t *testing.T, accounts ...Account) *desk {
 
 func (d *desk) reopen(accounts ...Account) {
 	d.t.Helper()
-	l, err := New(d.t.Context(), opened(d.t, d.dir), accounts, Options{Now: func() time.Time { return d.now }})
-	must.Do(d.t, err)
+	l := must.Get(New(d.t.Context(), opened(d.t, d.dir), accounts, Options{Now: func() time.Time { return d.now }}))(d.t)
 	d.Ledger = l
 }
 

@@ -174,15 +174,13 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // ledger opens one for a test.
 func ledger(t testing.TB, dir string, accounts ...Account) *Ledger {
 	t.Helper()
-	l, err := New(t.Context(), opened(t, dir), accounts, Options{})
-	must.Do(t, err)
+	l := must.Get(New(t.Context(), opened(t, dir), accounts, Options{}))(t)
 	return l
 }
 
 func opened(t testing.TB, dir string) *File {
 	t.Helper()
-	f, err := Open(dir)
-	must.Do(t, err)
+	f := must.Get(Open(dir))(t)
 	t.Cleanup(func() {
 		if err := f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 			t.Error(err)

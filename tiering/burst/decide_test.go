@@ -156,8 +156,7 @@ rates:
 
 func book(t *testing.T) *price.Book {
 	t.Helper()
-	b, err := price.Read("round.yaml", []byte(round))
-	must.Do(t, err)
+	b := must.Get(price.Read("round.yaml", []byte(round)))(t)
 	return b
 }
 
@@ -175,8 +174,7 @@ func TestEstimate(t *testing.T) {
 		Results:     []Result{{Path: "r", Size: 2 * GiB}},
 	}}
 	sizes := []Measured{{Files: 1000, Bytes: 200 * GiB, There: 100 * GiB, Kept: 400}, {Files: 24, Bytes: 24 * GiB}}
-	e, err := b.Estimate(sizes, book(t), nil, now)
-	must.Do(t, err)
+	e := must.Get(b.Estimate(sizes, book(t), nil, now))(t)
 	// 124 GiB are sent, of 624 files; 224 GiB are there then, of 1,024. At 102.4 seconds of each 10 GiB: 124 GiB take 1,269.76 s.
 	near := func(what string, got, want float64) {
 		t.Helper()

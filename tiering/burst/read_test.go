@@ -77,8 +77,7 @@ func bare(b *Burst) Burst {
 
 func read(t *testing.T, text string) *Burst {
 	t.Helper()
-	all, err := Read("b.yaml", []byte(text))
-	must.Do(t, err)
+	all := must.Get(Read("b.yaml", []byte(text)))(t)
 	return all[0]
 }
 
@@ -245,8 +244,7 @@ func TestRecord(t *testing.T) {
 			t.Errorf("%s is not tried here", v.Type().Field(i).Name)
 		}
 	}
-	text, err := json.Marshal(r)
-	must.Do(t, err)
+	text := must.Get(json.Marshal(r))(t)
 	again := &Record{}
 	if err := json.Unmarshal(text, again); err != nil || !reflect.DeepEqual(again, r) {
 		t.Errorf("%v: %+v\nand not %+v", err, again, r)

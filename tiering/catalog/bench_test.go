@@ -16,6 +16,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/posix"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering"
 	"datamove.dev/tiering/catalog"
 )
@@ -67,7 +68,7 @@ func (g grown) Walk(_ context.Context, _ mover.WalkOptions) iter.Seq2[mover.Entr
 // sizeOf is what a directory takes on its disk.
 func sizeOf(t testing.TB, dir string) (size int64) {
 	t.Helper()
-	check(t, filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -82,14 +83,12 @@ func sizeOf(t testing.TB, dir string) (size int64) {
 func peak(t testing.TB, anew bool) int64 {
 	t.Helper()
 	if anew {
-		check(t, os.WriteFile("/proc/self/clear_refs", []byte("5"), 0))
+		must.Do(t, os.WriteFile("/proc/self/clear_refs", []byte("5"), 0))
 	}
-	text, err := os.ReadFile("/proc/self/status")
-	check(t, err)
+	text := must.Get(os.ReadFile("/proc/self/status"))(t)
 	_, rest, _ := bytes.Cut(text, []byte("VmHWM:"))
 	line, _, _ := bytes.Cut(rest, []byte("kB"))
-	n, err := strconv.ParseInt(string(bytes.TrimSpace(line)), 10, 64)
-	check(t, err)
+	n := must.Get(strconv.ParseInt(string(bytes.TrimSpace(line)), 10, 64))(t)
 	return n << 10
 }
 
@@ -99,23 +98,22 @@ func TestSizes(t *testing.T) {
 	if text := os.Getenv("DATAMOVE_ENTRIES"); text != "" {
 		var err error
 		n, err = strconv.Atoi(text)
-		check(t, err)
+		must.Do(t, err)
 	}
 	dir := filepath.Join(t.TempDir(), "catalog")
 	c := open(t, dir)
 	peak(t, true)
 	begun := time.Now()
-	tally, err := c.Scan(t.Context(), project, grown{n}, catalog.ScanOptions{})
-	check(t, err)
+	tally := must.Get(c.Scan(t.Context(), project, grown{n}, catalog.ScanOptions{}))(t)
 	entries := tally.Files + tally.Dirs
 	t.Logf("%d entries scanned in %v", entries, time.Since(begun).Round(time.Millisecond))
-	check(t, c.Close())
+	must.Do(t, c.Close())
 	begun = time.Now()
 	c = open(t, dir)
 	t.Logf("opened in %v", time.Since(begun).Round(time.Millisecond))
 	begun = time.Now()
 	var seen, bytes atomic.Int64
-	check(t, c.Each(t.Context(), project, 2, func(_ int, files []tiering.File) error {
+	must.Do(t, c.Each(t.Context(), project, 2, func(_ int, files []tiering.File) error {
 		seen.Add(int64(len(files)))
 		for i := range files {
 			bytes.Add(files[i].Size)
@@ -124,7 +122,7 @@ func TestSizes(t *testing.T) {
 	}))
 	took := time.Since(begun)
 	t.Logf("read in %v by two: %.2f M/s", took.Round(time.Millisecond), float64(entries)/took.Seconds()/1e6)
-	check(t, c.Close())
+	must.Do(t, c.Close())
 	each, most := float64(sizeOf(t, dir))/float64(entries), peak(t, false)
 	t.Logf("%.0f bytes for each on the disk, %d MiB of memory at most", each, most>>20)
 	if seen.Load() != entries || bytes.Load() != tally.Bytes {
@@ -144,16 +142,15 @@ func BenchmarkScan(b *testing.B) {
 	if tree == "" {
 		b.Skip("DATAMOVE_TREE names no tree")
 	}
-	src, err := posix.Open(tree, posix.Options{})
-	check(b, err)
+	src := must.Get(posix.Open(tree, posix.Options{}))(b)
 	defer src.Close()
 	for name, again := range map[string]bool{"new": false, "known": true} {
 		b.Run(name, func(b *testing.B) {
 			c := open(b, b.TempDir())
-			defer func() { check(b, c.Close()) }()
+			defer func() { must.Do(b, c.Close()) }()
 			if again {
 				_, err := c.Scan(b.Context(), project, src, catalog.ScanOptions{})
-				check(b, err)
+				must.Do(b, err)
 			}
 			n := int64(0)
 			for i := 0; b.Loop(); i++ {
@@ -161,8 +158,7 @@ func BenchmarkScan(b *testing.B) {
 				if !again {
 					into.Node = strconv.Itoa(i)
 				}
-				tally, err := c.Scan(b.Context(), into, src, catalog.ScanOptions{})
-				check(b, err)
+				tally := must.Get(c.Scan(b.Context(), into, src, catalog.ScanOptions{}))(b)
 				n += tally.Files + tally.Dirs
 			}
 			b.ReportMetric(float64(n)/b.Elapsed().Seconds()/1e3, "k/s")
@@ -177,14 +173,14 @@ func BenchmarkLook(b *testing.B) {
 		b.Skip("DATAMOVE_TREE names no tree")
 	}
 	src, err := posix.Open(tree, posix.Options{})
-	check(b, err)
+	must.Do(b, err)
 	defer src.Close()
 	c := open(b, b.TempDir())
-	defer func() { check(b, c.Close()) }()
+	defer func() { must.Do(b, c.Close()) }()
 	_, err = c.Scan(b.Context(), project, src, catalog.ScanOptions{})
-	check(b, err)
+	must.Do(b, err)
 	var names []string
-	check(b, c.Each(b.Context(), project, 1, func(_ int, files []tiering.File) error {
+	must.Do(b, c.Each(b.Context(), project, 1, func(_ int, files []tiering.File) error {
 		for i := range files {
 			names = append(names, files[i].Name())
 		}
@@ -196,7 +192,7 @@ func BenchmarkLook(b *testing.B) {
 		for i := range batch {
 			batch[i] = names[r.IntN(len(names))]
 		}
-		check(b, c.Look(b.Context(), project, src, batch, catalog.Mark{Feed: "f", Value: []byte{1}}))
+		must.Do(b, c.Look(b.Context(), project, src, batch, catalog.Mark{Feed: "f", Value: []byte{1}}))
 		n += len(batch)
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds()/1e3, "k/s")

@@ -17,6 +17,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/mem"
+	"datamove.dev/test/must"
 	_ "datamove.dev/test/seed" // of rapid
 	"datamove.dev/tiering"
 	"datamove.dev/tiering/catalog"
@@ -26,22 +27,14 @@ var project = catalog.Tree{Tier: "project"}
 
 func open(t testing.TB, dir string) *catalog.Catalog {
 	t.Helper()
-	c, err := catalog.Open(dir, catalog.Options{})
-	check(t, err)
+	c := must.Get(catalog.Open(dir, catalog.Options{}))(t)
 	return c
 }
 
 func fresh(t testing.TB) *catalog.Catalog {
 	c := open(t, t.TempDir())
-	t.Cleanup(func() { check(t, c.Close()) })
+	t.Cleanup(func() { must.Do(t, c.Close()) })
 	return c
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // helper is what rapid and testing have in common.
@@ -55,9 +48,7 @@ type helper interface {
 func entries(t helper, src catalog.Source) (all []tiering.File) {
 	t.Helper()
 	for e, err := range src.Walk(context.Background(), mover.WalkOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		all = append(all, tiering.FileOf(&e, 0))
 	}
 	return all
@@ -67,9 +58,7 @@ func entries(t helper, src catalog.Source) (all []tiering.File) {
 func known(t helper, c *catalog.Catalog, tree catalog.Tree) (all []tiering.File) {
 	t.Helper()
 	for f, err := range c.Below(context.Background(), tree, "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		f.Seen = 0
 		all = append(all, f)
 	}
@@ -88,9 +77,7 @@ func known(t helper, c *catalog.Catalog, tree catalog.Tree) (all []tiering.File)
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, f := range all {
 		if beside[fmt.Sprint(f.Name(), f.Kind == mover.Dir)] != f {
 			t.Fatalf("in its order %+v, and else %+v", f, beside[f.Name()])
@@ -120,10 +107,7 @@ func equal(t helper, c *catalog.Catalog, tree catalog.Tree, src catalog.Source) 
 // scan scans all of it.
 func scan(t helper, c *catalog.Catalog, src catalog.Source) catalog.Tally {
 	t.Helper()
-	tally, err := c.Scan(context.Background(), project, src, catalog.ScanOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tally := must.Get(c.Scan(context.Background(), project, src, catalog.ScanOptions{}))(t)
 	return tally
 }
 
@@ -137,9 +121,7 @@ func part(t helper, c *catalog.Catalog, src catalog.Source, n int) bool {
 	if err == nil {
 		state, err = c.State(project)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return state.Rolled == ""
 }
 
@@ -164,8 +146,7 @@ func TestScan(t *testing.T) {
 		t.Errorf("%+v", tally)
 	}
 	equal(t, c, project, src)
-	state, err := c.State(project)
-	check(t, err)
+	state := must.Get(c.State(project))(t)
 	if state.Scanned.IsZero() || !state.Began.IsZero() || state.Scan != tally {
 		t.Errorf("%+v", state)
 	}
@@ -218,20 +199,18 @@ func TestLookAfterCut(t *testing.T) {
 	src := mem.New(tree, mem.Options{ObjectStore: true}) // whose directories are nothing by themselves
 	c := fresh(t)
 	scan(t, c, src)
-	before, err := c.State(project)
-	check(t, err)
+	before := must.Get(c.State(project))(t)
 	for i := range 3000 {
 		tree.Files(map[string]string{fmt.Sprintf("new/d%04d/f", i): ""})
 	}
 	if _, err := c.Scan(t.Context(), project, cut{src, 4000}, catalog.ScanOptions{}); !errors.Is(err, errCut) {
 		t.Fatal(err)
 	}
-	state, err := c.State(project)
-	check(t, err)
+	state := must.Get(c.State(project))(t)
 	if !state.Scanned.Equal(before.Scanned) || state.Began.IsZero() {
 		t.Errorf("%+v", state)
 	}
-	check(t, c.Look(t.Context(), project, src, []string{"new/d2999/f"}, catalog.Mark{}))
+	must.Do(t, c.Look(t.Context(), project, src, []string{"new/d2999/f"}, catalog.Mark{}))
 	names := func(files []tiering.File) (all []string) {
 		for _, f := range files {
 			all = append(all, f.Name())
@@ -251,10 +230,10 @@ func TestSeen(t *testing.T) {
 	at := func(day int) time.Time { return time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC) }
 	again := func(day int) {
 		_, err := c.Scan(t.Context(), project, src, catalog.ScanOptions{Now: at(day)})
-		check(t, err)
+		must.Do(t, err)
 	}
 	_, err := c.Scan(t.Context(), project, mem.New(mem.NewTree(), mem.Options{}), catalog.ScanOptions{Now: at(0)}) // or it would be older
-	check(t, err)
+	must.Do(t, err)
 	again(1)
 	tree.Files(map[string]string{"a/changed": "22", "a/new": "1"})
 	tree.Delete("a/gone")
@@ -262,8 +241,7 @@ func TestSeen(t *testing.T) {
 	tree.Files(map[string]string{"a/gone": "1"})
 	again(3)
 	for name, day := range map[string]int{"a/old": 1, "a/changed": 1, "a/new": 2, "a/gone": 3} {
-		f, err := c.Get(project, name)
-		check(t, err)
+		f := must.Get(c.Get(project, name))(t)
 		if got := time.Unix(f.Seen, 0); !got.Equal(at(day)) {
 			t.Errorf("%s was first seen %v, and not on day %d", name, got, day)
 		}
@@ -306,11 +284,10 @@ func TestFirstScan(t *testing.T) {
 	c := fresh(t)
 	for i, src := range []told{first, append(slices.Clone(first), file("young", mover.FactCtime, 0, now-300))} {
 		_, err := c.Scan(t.Context(), project, src, catalog.ScanOptions{Now: time.Unix(now+100*int64(i), 0)})
-		check(t, err)
+		must.Do(t, err)
 	}
 	for name, at := range map[string]int64{"inode": now - 500, "none": now, "object": now - 700, "synced": now, "tomorrow": now, "young": now + 100} {
-		f, err := c.Get(project, name)
-		check(t, err)
+		f := must.Get(c.Get(project, name))(t)
 		if f.Seen != at {
 			t.Errorf("%s was first seen %d s after now", name, f.Seen-now)
 		}
@@ -321,7 +298,7 @@ func TestFirstScan(t *testing.T) {
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := open(t, t.TempDir())
-		defer func() { check(t, c.Close()) }()
+		defer func() { must.Do(t, c.Close()) }()
 		tree := mem.NewTree()
 		src := mem.New(tree, mem.Options{})
 		tree.Files(map[string]string{"first": "1"})
@@ -407,7 +384,7 @@ func TestModel(t *testing.T) {
 			},
 			"look": func(rt *rapid.T) {
 				mark := catalog.Mark{Feed: "f", Value: []byte(fmt.Sprint(len(touched)))}
-				check(t, c.Look(t.Context(), project, src, slices.Collect(maps.Keys(touched)), mark))
+				must.Do(t, c.Look(t.Context(), project, src, slices.Collect(maps.Keys(touched)), mark))
 				clear(touched)
 				equal(rt, c, project, src)
 				if got, err := c.Mark(project, "f"); err != nil || string(got.Value) != string(mark.Value) {
@@ -434,7 +411,7 @@ func fill(t testing.TB, c *catalog.Catalog) {
 		tree.Files(map[string]string{fmt.Sprintf("d%d/f%04d", i%10, i): "x"})
 	}
 	_, err := c.Scan(t.Context(), project, mem.New(tree, mem.Options{}), catalog.ScanOptions{})
-	check(t, err)
+	must.Do(t, err)
 }
 
 // broken is a source of which some directories can not be read.
@@ -475,20 +452,20 @@ func TestUnread(t *testing.T) {
 	tree.Delete("b/1")
 	tree.Delete("d")
 	tally, err := c.Scan(t.Context(), project, broken{src, map[string]error{"b": mover.ErrPermission}}, catalog.ScanOptions{})
-	check(t, err)
+	must.Do(t, err)
 	if tally.Unread != 1 {
 		t.Errorf("%+v", tally)
 	}
 	var names []string
 	for f, err := range c.Below(t.Context(), project, "") {
-		check(t, err)
+		must.Do(t, err)
 		names = append(names, f.Name())
 	}
 	if want := []string{"a", "a/2", "b", "b/1", "b/c", "b/c/2"}; !slices.Equal(names, want) {
 		t.Errorf("%q", names)
 	}
 	state, err := c.State(project)
-	check(t, err)
+	must.Do(t, err)
 	if !slices.Equal(state.Unread, []string{"b"}) {
 		t.Errorf("%q", state.Unread)
 	}
@@ -520,7 +497,7 @@ func TestFlat(t *testing.T) {
 		scan(t, c, flat{mem.New(tree, mem.Options{})})
 		var names []string
 		for f, err := range c.Below(t.Context(), project, "") {
-			check(t, err)
+			must.Do(t, err)
 			names = append(names, f.Name())
 		}
 		if want := []string{"5", "a-", "a-/4", "a", "a/b", "a/b/2", "a/b/c", "a/b/c/1", "a/d", "a/d/e", "a/d/e/3"}; !slices.Equal(names, want) {
@@ -542,7 +519,7 @@ func TestEmpty(t *testing.T) {
 		t.Fatal(err)
 	}
 	equal(t, c, project, full)
-	check(t, c.Forget(t.Context(), project))
+	must.Do(t, c.Forget(t.Context(), project))
 	if trees, err := c.Trees(); err != nil || len(trees) > 0 {
 		t.Errorf("%+v, %v", trees, err)
 	}
@@ -564,7 +541,7 @@ func TestInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	state, err := c.State(project)
-	check(t, err)
+	must.Do(t, err)
 	if !state.Scanned.IsZero() {
 		t.Errorf("%+v", state)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/mem"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/catalog"
 )
 
@@ -46,15 +47,15 @@ func TestFull(t *testing.T) {
 	if err := unix.Mount("none", dir, "tmpfs", 0, "size=300m"); err != nil {
 		t.Skip("needs the right to mount a tmpfs:", err)
 	}
-	defer func() { check(t, unix.Unmount(dir, unix.MNT_DETACH)) }()
+	defer func() { must.Do(t, unix.Unmount(dir, unix.MNT_DETACH)) }()
 	other := filepath.Join(dir, "other")
-	fill := func() { check(t, os.WriteFile(other, make([]byte, 100<<20), 0o600)) }
+	fill := func() { must.Do(t, os.WriteFile(other, make([]byte, 100<<20), 0o600)) }
 	tree := mem.NewTree().Files(map[string]string{"a/1": "", "b/2": "old"})
 	src := mem.New(tree, mem.Options{})
 	c := open(t, filepath.Join(dir, "catalog"))
 	scan(t, c, src)
 	before, err := c.State(project)
-	check(t, err)
+	must.Do(t, err)
 
 	for i := range 200_000 {
 		tree.Files(map[string]string{fmt.Sprintf("many/%d/%d", i%500, i): ""})
@@ -68,26 +69,26 @@ func TestFull(t *testing.T) {
 		if now, err := c.State(project); err != nil || !now.Scanned.Equal(before.Scanned) {
 			t.Errorf("full after %d entries: scanned %v, and before %v; %v", after, now.Scanned, before.Scanned, err)
 		}
-		check(t, os.Remove(other))
+		must.Do(t, os.Remove(other))
 	}
 	var st unix.Statfs_t
-	check(t, unix.Statfs(dir, &st))
-	check(t, os.WriteFile(other, make([]byte, int64(st.Bavail)*st.Bsize-64<<10), 0o600))
+	must.Do(t, unix.Statfs(dir, &st))
+	must.Do(t, os.WriteFile(other, make([]byte, int64(st.Bavail)*st.Bsize-64<<10), 0o600))
 	if err := c.Close(); !errors.Is(err, mover.ErrFull) {
 		t.Errorf("Close: %v", err)
 	}
-	check(t, os.Remove(other))
-	check(t, c.Close())
+	must.Do(t, os.Remove(other))
+	must.Do(t, c.Close())
 	fill()
 	if _, err := catalog.Open(filepath.Join(dir, "catalog"), catalog.Options{}); !errors.Is(err, mover.ErrFull) {
 		t.Errorf("Open: %v", err)
 	}
-	check(t, os.Remove(other))
+	must.Do(t, os.Remove(other))
 	if _, err := os.Stat(filepath.Join(dir, "catalog.damaged")); err == nil {
 		t.Error("it was taken for damaged")
 	}
 	c = open(t, filepath.Join(dir, "catalog"))
-	defer func() { check(t, c.Close()) }()
+	defer func() { must.Do(t, c.Close()) }()
 	scan(t, c, src)
 	equal(t, c, project, src)
 }

@@ -17,6 +17,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/posix"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/catalog"
 )
 
@@ -131,17 +132,17 @@ func (c *churn) once() {
 		}
 	default:
 		name := fmt.Sprintf("%s/f%d", dir, c.random.IntN(300))
-		check(c.t, os.MkdirAll(c.path(dir), 0o755))
+		must.Do(c.t, os.MkdirAll(c.path(dir), 0o755))
 		if c.random.IntN(4) == 0 {
 			_ = os.Remove(c.path(name))
 		} else {
-			check(c.t, os.WriteFile(c.path(name), make([]byte, c.random.IntN(2000)), 0o644))
+			must.Do(c.t, os.WriteFile(c.path(name), make([]byte, c.random.IntN(2000)), 0o644))
 		}
 		names = []string{name}
 	}
 	for _, n := range names {
 		_, err := c.feed.WriteString(n + "\x00")
-		check(c.t, err)
+		must.Do(c.t, err)
 	}
 }
 
@@ -152,8 +153,7 @@ func (c *churn) once() {
 func TestKill(t *testing.T) {
 	random := kill.Random(t)
 	dir := t.TempDir()
-	feed, err := os.Create(feedOf(dir))
-	check(t, err)
+	feed := must.Get(os.Create(feedOf(dir)))(t)
 	defer feed.Close()
 	c := &churn{t: t, dir: dir, feed: feed, random: rand.New(rand.NewPCG(7, 7))}
 	for range 3000 {
@@ -174,25 +174,21 @@ func TestKill(t *testing.T) {
 	for range kill.Times(2, 180) {
 		live("glanced", 1+random.IntN(60))
 	}
-	end, err := feed.Seek(0, io.SeekCurrent)
-	check(t, err)
+	end := must.Get(feed.Seek(0, io.SeekCurrent))(t)
 
 	last := open(t, filepath.Join(dir, "catalog"))
-	defer func() { check(t, last.Close()) }()
-	src, err := posix.Open(filepath.Join(dir, "tree"), posix.Options{})
-	check(t, err)
+	defer func() { must.Do(t, last.Close()) }()
+	src := must.Get(posix.Open(filepath.Join(dir, "tree"), posix.Options{}))(t)
 	defer src.Close()
 	if state, err := last.State(project); err != nil || state.Scanned.IsZero() {
 		t.Fatalf("it was never scanned whole: %+v, %v", state, err)
 	}
-	before, err := last.Mark(project, "test")
-	check(t, err)
+	before := must.Get(last.Mark(project, "test"))(t)
 	if markOf(before) == 0 {
 		t.Fatal("nothing was followed")
 	}
 	for more := true; more; {
-		more, err = followOn(t.Context(), last, src, feedOf(dir))
-		check(t, err)
+		more = must.Get(followOn(t.Context(), last, src, feedOf(dir)))(t)
 	}
 	t.Logf("%d changes, %d of %d bytes of the feed before the last opening", c.n, markOf(before), end)
 	equal(t, last, project, src)
@@ -212,19 +208,18 @@ func TestDamage(t *testing.T) {
 				dir := filepath.Join(t.TempDir(), "catalog")
 				c := open(t, dir)
 				fill(t, c)
-				check(t, c.Close())
+				must.Do(t, c.Close())
 				files, err := filepath.Glob(filepath.Join(dir, "store", pattern))
-				check(t, err)
+				must.Do(t, err)
 				if len(files) == 0 {
 					t.Fatal("there is no such file")
 				}
 				for _, path := range files {
-					st, err := os.Stat(path)
-					check(t, err)
-					check(t, harm(path, st.Size()))
+					st := must.Get(os.Stat(path))(t)
+					must.Do(t, harm(path, st.Size()))
 				}
 				c = open(t, dir)
-				defer func() { check(t, c.Close()) }()
+				defer func() { must.Do(t, c.Close()) }()
 				state, err := c.State(project)
 				if err != nil || state.Scanned.IsZero() {
 					return // it was moved aside, or says that it can not be read

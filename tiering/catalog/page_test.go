@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering"
 )
 
@@ -39,10 +40,7 @@ func TestPage(t *testing.T) {
 			files[i].Dir = "dir"
 		}
 		page := appendPage(nil, files)
-		got, err := readPage(nil, page, "dir")
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(readPage(nil, page, "dir"))(t)
 		if !slices.Equal(got, files) {
 			t.Fatalf("%+v\nis not\n%+v", got, files)
 		}

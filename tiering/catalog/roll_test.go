@@ -10,6 +10,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/posix"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/catalog"
 )
 
@@ -21,24 +22,22 @@ func TestRoll(t *testing.T) {
 	dir := t.TempDir()
 	put := func(names ...string) {
 		for _, name := range names {
-			check(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755))
-			check(t, os.WriteFile(filepath.Join(dir, name), []byte(name), 0o644))
+			must.Do(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755))
+			must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(name), 0o644))
 		}
 	}
 	put("a", "x-", "x.1", "x/1", "x/2/3", "x0", "z/last")
-	src, err := posix.Open(dir, posix.Options{})
-	check(t, err)
+	src := must.Get(posix.Open(dir, posix.Options{}))(t)
 	defer src.Close()
 	c := fresh(t)
 	if _, err := c.Scan(t.Context(), project, src, catalog.ScanOptions{Part: 1}); !errors.Is(err, mover.ErrConflict) {
 		t.Errorf("a part of what was never scanned: %v", err)
 	}
 	scan(t, c, src)
-	first, err := c.State(project)
-	check(t, err)
+	first := must.Get(c.State(project))(t)
 	for _, size := range []int{1, 2, 3, 100} {
 		put(fmt.Sprintf("x/new-%d", size), fmt.Sprintf("z/new-%d/deep/er", size))
-		check(t, os.Remove(filepath.Join(dir, "a")))
+		must.Do(t, os.Remove(filepath.Join(dir, "a")))
 		put("a")
 		parts := 1
 		for ; !part(t, c, src, size); parts++ {
@@ -59,8 +58,7 @@ func TestRoll(t *testing.T) {
 		t.Errorf("a part from somewhere else: %v", err)
 	}
 	before := known(t, c, project)
-	empty, err := posix.Open(t.TempDir(), posix.Options{})
-	check(t, err)
+	empty := must.Get(posix.Open(t.TempDir(), posix.Options{}))(t)
 	defer empty.Close()
 	part(t, c, empty, 3)
 	if _, err := c.Scan(t.Context(), project, empty, catalog.ScanOptions{Part: 3}); !errors.Is(err, mover.ErrRefused) {

@@ -8,6 +8,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/mem"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/catalog"
 )
 
@@ -15,7 +16,7 @@ import (
 func sent(t *testing.T, src catalog.Source) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	check(t, catalog.Send(t.Context(), &b, src, mover.WalkOptions{}))
+	must.Do(t, catalog.Send(t.Context(), &b, src, mover.WalkOptions{}))
 	return b.Bytes()
 }
 
@@ -33,14 +34,14 @@ func TestStream(t *testing.T) {
 	c := fresh(t)
 	text := sent(t, src)
 	_, err := c.Scan(t.Context(), project, catalog.Receive(bytes.NewReader(text)), catalog.ScanOptions{})
-	check(t, err)
+	must.Do(t, err)
 	equal(t, c, project, src)
 
 	tree.Delete("d03/e0")
 	tree.Delete("d04/e1")
 	broken := broken{src, map[string]error{"d03": errors.New("input/output error")}}
 	tally, err := c.Scan(t.Context(), project, catalog.Receive(bytes.NewReader(sent(t, broken))), catalog.ScanOptions{})
-	check(t, err)
+	must.Do(t, err)
 	if tally.Unread != 1 {
 		t.Errorf("%+v", tally)
 	}
@@ -68,8 +69,7 @@ func TestStreamCut(t *testing.T) {
 			t.Fatalf("after %d of %d bytes: %v", n, len(text), err)
 		}
 	}
-	state, err := c.State(project)
-	check(t, err)
+	state := must.Get(c.State(project))(t)
 	if !state.Scanned.IsZero() {
 		t.Errorf("%+v", state)
 	}

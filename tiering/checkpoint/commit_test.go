@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 func TestCommitRoundTrip(t *testing.T) {
 	c := Commit{Created: time.Unix(1_700_000_000, 0).UTC(), Save: "0badcafe", Level: mover.Read, From: "/nvme/run", Tags: []string{"best"}, Took: 1500 * time.Millisecond,
 		Files: []Committing{{Name: "a", Size: 1, Modified: 5, CRC: 0xae8b14860a799888, HasCRC: true}, {Name: "b/\xff", Size: 0}}}
-	text, err := c.Encode()
-	must(t, err)
+	text := must.Get(c.Encode())(t)
 	if got := ParseCommit(text); !reflect.DeepEqual(got, c) {
 		t.Errorf("%+v\nwant %+v", got, c)
 	}
@@ -38,11 +38,9 @@ func TestCommitWins(t *testing.T) {
 	for p := range forms {
 		dir := made(t, "step_1/__0_0.distcp", "step_1/half.tmp", "iter_0000001/x", "1/x", "checkpoint-1/x", "global_step1/mp_rank_00_model_states.pt")
 		for _, set := range []string{"step_1", "iter_0000001", "1", "checkpoint-1", "global_step1"} {
-			tree, err := Read(t.Context(), opened(t, dir), Limits{})
-			must(t, err)
-			text, err := CommitOf(tree, set).Encode()
-			must(t, err)
-			must(t, os.WriteFile(filepath.Join(dir, set, Committed), text, 0o644))
+			tree := must.Get(Read(t.Context(), opened(t, dir), Limits{}))(t)
+			text := must.Get(CommitOf(tree, set).Encode())(t)
+			must.Do(t, os.WriteFile(filepath.Join(dir, set, Committed), text, 0o644))
 		}
 		v := found(t, p, dir)
 		if len(v.Sets) == 0 {
@@ -55,11 +53,9 @@ func TestCommitWins(t *testing.T) {
 		}
 	}
 	dir := made(t, "a/x=one", "a/y=two")
-	tree, err := Read(t.Context(), opened(t, dir), Limits{})
-	must(t, err)
-	text, err := CommitOf(tree, "a").Encode()
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(dir, "a", Committed), text, 0o644))
+	tree := must.Get(Read(t.Context(), opened(t, dir), Limits{}))(t)
+	text := must.Get(CommitOf(tree, "a").Encode())(t)
+	must.Do(t, os.WriteFile(filepath.Join(dir, "a", Committed), text, 0o644))
 	for _, row := range []struct {
 		what string
 		do   func() error
@@ -71,7 +67,7 @@ func TestCommitWins(t *testing.T) {
 		{"gone", func() error { return os.Remove(filepath.Join(dir, "a/x")) }, "-a: x is not there, and was when it was committed"},
 		{"damaged", func() error { return os.WriteFile(filepath.Join(dir, "a", Committed), text[:len(text)/2], 0o644) }, "-a: datamove-commit.json is damaged"},
 	} {
-		must(t, row.do())
+		must.Do(t, row.do())
 		if got := printed(found(t, Plain, dir)); got != row.want {
 			t.Errorf("%s: %s\nwant %s", row.what, got, row.want)
 		}
@@ -81,7 +77,7 @@ func TestCommitWins(t *testing.T) {
 // FuzzCommit: whatever stands in a commit, the files that it names are below the set, and it does not take more than was read.
 func FuzzCommit(f *testing.F) {
 	text, err := Commit{Files: []Committing{{Name: "a/b", Size: 3}}}.Encode()
-	must(f, err)
+	must.Do(f, err)
 	f.Add(text)
 	f.Add([]byte(`{"format":"datamove-commit","version":1,"files":[{"name":"../x"}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {

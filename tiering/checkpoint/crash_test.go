@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"datamove.dev/test/must"
 )
 
 type framework struct {
@@ -166,18 +168,18 @@ func really(t *testing.T, dir string, o op) {
 	at := filepath.Join(dir, o.name)
 	switch o.do {
 	case "mkdir":
-		must(t, os.MkdirAll(at, 0o755))
+		must.Do(t, os.MkdirAll(at, 0o755))
 	case "create":
-		must(t, os.WriteFile(at, nil, 0o644))
+		must.Do(t, os.WriteFile(at, nil, 0o644))
 	case "write":
 		w, err := os.OpenFile(at, os.O_WRONLY|os.O_APPEND, 0)
-		must(t, err)
+		must.Do(t, err)
 		_, err = w.Write(o.data)
-		must(t, err)
-		must(t, w.Close())
+		must.Do(t, err)
+		must.Do(t, w.Close())
 	case "rename":
-		must(t, os.Rename(at, filepath.Join(dir, o.to)))
+		must.Do(t, os.Rename(at, filepath.Join(dir, o.to)))
 	case "unlink", "rmdir":
-		must(t, os.Remove(at))
+		must.Do(t, os.Remove(at))
 	}
 }

@@ -9,14 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+	"datamove.dev/test/must"
+)
 
 // made makes a directory from lines: "name" is a file with a byte in it, "name empty" one without, "name/" a directory, "name=text" one with that text,
 // "name -> to" a link. Each file is a second younger than the one before.
@@ -32,13 +27,13 @@ func made(t testing.TB, lines ...string) string {
 		name, empty := strings.CutSuffix(name, " empty")
 		name, later := strings.CutSuffix(name, " later")
 		at := filepath.Join(dir, name)
-		must(t, os.MkdirAll(filepath.Dir(at), 0o755))
+		must.Do(t, os.MkdirAll(filepath.Dir(at), 0o755))
 		switch {
 		case link:
-			must(t, os.Symlink(to, at))
+			must.Do(t, os.Symlink(to, at))
 			continue
 		case strings.HasSuffix(name, "/"):
-			must(t, os.MkdirAll(at, 0o755))
+			must.Do(t, os.MkdirAll(at, 0o755))
 			continue
 		case empty:
 			text = ""
@@ -46,24 +41,22 @@ func made(t testing.TB, lines ...string) string {
 		if when = when.Add(time.Second); later {
 			when = when.Add(time.Minute)
 		}
-		must(t, os.WriteFile(at, []byte(text), 0o644))
-		must(t, os.Chtimes(at, when, when))
+		must.Do(t, os.WriteFile(at, []byte(text), 0o644))
+		must.Do(t, os.Chtimes(at, when, when))
 	}
 	return dir
 }
 
 func opened(t testing.TB, dir string) *os.File {
 	t.Helper()
-	f, err := os.Open(dir)
-	must(t, err)
+	f := must.Get(os.Open(dir))(t)
 	t.Cleanup(func() { _ = f.Close() })
 	return f
 }
 
 func found(t testing.TB, p Profile, dir string) View {
 	t.Helper()
-	tree, err := Read(context.Background(), opened(t, dir), Limits{})
-	must(t, err)
+	tree := must.Get(Read(context.Background(), opened(t, dir), Limits{}))(t)
 	return Find(p, tree)
 }
 
@@ -224,9 +217,9 @@ func TestSave(t *testing.T) {
 	dir := made(t, "step_1/__0_0.distcp", "step_1/.metadata")
 	first := found(t, DCP, dir).Sets[0]
 	time.Sleep(10 * time.Millisecond) // the clock of files is a coarse one
-	must(t, os.Chmod(filepath.Join(dir, "step_1/.metadata"), 0o600))
+	must.Do(t, os.Chmod(filepath.Join(dir, "step_1/.metadata"), 0o600))
 	second := found(t, DCP, dir).Sets[0]
-	must(t, os.WriteFile(filepath.Join(dir, "step_1/__0_0.distcp"), []byte("other"), 0o644))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "step_1/__0_0.distcp"), []byte("other"), 0o644))
 	third := found(t, DCP, dir).Sets[0]
 	if first.Print == second.Print || first.Save != second.Save || second.Save == third.Save {
 		t.Errorf("%v\n%v\n%v", first, second, third)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // TestHostile: what a user can put into the directory is looked at, and neither followed, nor waited for, nor read.
@@ -19,13 +20,13 @@ import (
 func TestHostile(t *testing.T) {
 	outside := made(t, "secret/.metadata", "secret/__0_0.distcp")
 	dir := made(t, "step_1/.metadata", "step_2/.metadata")
-	must(t, os.Symlink(filepath.Join(outside, "secret"), filepath.Join(dir, "step_3")))
-	must(t, os.Symlink("..", filepath.Join(dir, "step_1/up")))
-	must(t, unix.Mkfifo(filepath.Join(dir, "latest"), 0o644))
-	must(t, unix.Mkfifo(filepath.Join(dir, "step_2/pipe"), 0o644))
-	must(t, os.Mkdir(filepath.Join(dir, "\xff\n"), 0o755))
-	must(t, os.WriteFile(filepath.Join(dir, "\xff\n/.metadata"), []byte("x"), 0o644))
-	must(t, os.WriteFile(filepath.Join(dir, mover.TempPrefix+"1-2-3"), nil, 0o644))
+	must.Do(t, os.Symlink(filepath.Join(outside, "secret"), filepath.Join(dir, "step_3")))
+	must.Do(t, os.Symlink("..", filepath.Join(dir, "step_1/up")))
+	must.Do(t, unix.Mkfifo(filepath.Join(dir, "latest"), 0o644))
+	must.Do(t, unix.Mkfifo(filepath.Join(dir, "step_2/pipe"), 0o644))
+	must.Do(t, os.Mkdir(filepath.Join(dir, "\xff\n"), 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "\xff\n/.metadata"), []byte("x"), 0o644))
+	must.Do(t, os.WriteFile(filepath.Join(dir, mover.TempPrefix+"1-2-3"), nil, 0o644))
 	v := found(t, DCP, dir)
 	want := "+\xff\n@.metadata; +step_1@.metadata; -step_2: pipe is no file; latest; step_3"
 	if got := printed(v); got != want {
@@ -40,7 +41,7 @@ func TestHostile(t *testing.T) {
 func TestBounds(t *testing.T) {
 	wide := t.TempDir()
 	for i := range 300 {
-		must(t, os.WriteFile(filepath.Join(wide, strconv.Itoa(i)), nil, 0o644))
+		must.Do(t, os.WriteFile(filepath.Join(wide, strconv.Itoa(i)), nil, 0o644))
 	}
 	if _, err := Read(t.Context(), opened(t, wide), Limits{Entries: 299}); !errors.Is(err, mover.ErrRefused) {
 		t.Errorf("wide: %v", err)
@@ -49,7 +50,7 @@ func TestBounds(t *testing.T) {
 		t.Errorf("as wide as may be: %d, %v", len(tree.Entries), err)
 	}
 	deep := t.TempDir()
-	must(t, os.MkdirAll(filepath.Join(deep, strings.Repeat("a/", 17)), 0o755))
+	must.Do(t, os.MkdirAll(filepath.Join(deep, strings.Repeat("a/", 17)), 0o755))
 	if _, err := Read(t.Context(), opened(t, deep), Limits{}); !errors.Is(err, mover.ErrRefused) {
 		t.Errorf("deep: %v", err)
 	}
@@ -71,8 +72,8 @@ func TestMounts(t *testing.T) {
 	if err := unix.Mount("none", at, "tmpfs", 0, "size=1m"); err != nil {
 		t.Skipf("mounts are not allowed here: %v", err)
 	}
-	defer func() { must(t, unix.Unmount(at, unix.MNT_DETACH)) }()
-	must(t, os.WriteFile(filepath.Join(at, "file"), []byte("x"), 0o644))
+	defer func() { must.Do(t, unix.Unmount(at, unix.MNT_DETACH)) }()
+	must.Do(t, os.WriteFile(filepath.Join(at, "file"), []byte("x"), 0o644))
 	if got := printed(found(t, DCP, dir)); got != "-step_1: other is no file" {
 		t.Error(got)
 	}
@@ -82,7 +83,7 @@ func TestMounts(t *testing.T) {
 func TestStillThere(t *testing.T) {
 	dir := made(t, "step_1/.metadata")
 	f := opened(t, filepath.Join(dir, "step_1"))
-	must(t, os.RemoveAll(filepath.Join(dir, "step_1")))
+	must.Do(t, os.RemoveAll(filepath.Join(dir, "step_1")))
 	if tree, err := Read(t.Context(), f, Limits{}); err != nil || len(tree.Entries) != 0 {
 		t.Errorf("%v, %v", tree, err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/posix"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/catalog"
 )
 
@@ -81,19 +82,11 @@ func TestKeeper(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, size int) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), make([]byte, size), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), make([]byte, size), 0o600))
 	}
-	c, err := catalog.Open(t.TempDir(), catalog.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(catalog.Open(t.TempDir(), catalog.Options{}))(t)
 	defer c.Close()
-	place, err := posix.Open(dir, posix.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	place := must.Get(posix.Open(dir, posix.Options{}))(t)
 	defer place.Close()
 	src := &troubled{Place: place}
 	size := func(name string) int64 {
@@ -101,9 +94,7 @@ func TestKeeper(t *testing.T) {
 		if errors.Is(err, mover.ErrNotExist) {
 			return -1
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return f.Size
 	}
 	mark := func(n int) []catalog.Mark { return []catalog.Mark{{Feed: "log", Value: []byte{byte(n)}}} }
@@ -145,9 +136,7 @@ func TestKeeper(t *testing.T) {
 			write("bad", 5)
 			write("c", 6)
 			write("d", 7)
-			if err := os.Remove(filepath.Join(dir, "gone")); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Remove(filepath.Join(dir, "gone")))
 			src.bad = "bad"
 		case 2:
 			if size("a") != 4 || size("bad") != -1 || size("c") != 6 || size("d") != -1 || size("gone") != -1 || k.Progress().Left != 1 {

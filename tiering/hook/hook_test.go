@@ -119,8 +119,7 @@ func TestProlog(t *testing.T) {
 	l.hold(s, j.Holder("planted"))
 	l.held[3].Owner = 4242 // who is neither root nor of the job
 	for range 2 {          // the second time finds what the first one did
-		out, err := s.Prolog(t.Context(), j)
-		must.Do(t, err)
+		out := must.Get(s.Prolog(t.Context(), j))(t)
 		if len(out.Links) != 2 || len(out.Notes) > 0 {
 			t.Fatalf("%+v", out)
 		}
@@ -144,14 +143,12 @@ func TestDegraded(t *testing.T) {
 	for _, l := range []*ledger{{err: mover.ErrUnreachable}, {mute: true}, {err: mover.ErrPermission}} {
 		s, _, j := site(t)
 		s.Mover = l
-		out, err := s.Prolog(t.Context(), j)
-		must.Do(t, err)
+		out := must.Get(s.Prolog(t.Context(), j))(t)
 		if info, err := os.Stat(out.Dir); err != nil || !info.IsDir() || len(out.Notes) != 1 {
 			t.Errorf("%+v, %v", out, err)
 		}
 		must.Do(t, os.WriteFile(filepath.Join(out.Dir, "result"), []byte("worth something"), 0o644))
-		out, err = s.Epilog(t.Context(), j)
-		must.Do(t, err)
+		out = must.Get(s.Epilog(t.Context(), j))(t)
 		if _, err := os.Stat(filepath.Join(out.Dir, "result")); err != nil || len(out.Notes) != 1 {
 			t.Errorf("what may have to leave is gone: %+v, %v", out, err)
 		}
@@ -161,12 +158,10 @@ func TestDegraded(t *testing.T) {
 func TestEpilog(t *testing.T) {
 	s, l, j := site(t)
 	l.hold(s, j.Holder("imagenet"))
-	out, err := s.Prolog(t.Context(), j)
-	must.Do(t, err)
+	out := must.Get(s.Prolog(t.Context(), j))(t)
 	must.Do(t, os.WriteFile(filepath.Join(out.Dir, "result"), nil, 0o644))
 	for range 2 {
-		again, err := s.Epilog(t.Context(), j)
-		must.Do(t, err)
+		again := must.Get(s.Epilog(t.Context(), j))(t)
 		if len(again.Notes) > 0 {
 			t.Errorf("%+v", again)
 		}
@@ -189,8 +184,7 @@ func TestEpilog(t *testing.T) {
 func TestCopies(t *testing.T) {
 	s, l, j := site(t)
 	l.moves = []Move{{Name: "whole", State: Moved}, {Name: "half"}, {Name: "given", State: Given}, {Out: true, Name: "out"}}
-	out, err := s.Prolog(t.Context(), j)
-	must.Do(t, err)
+	out := must.Get(s.Prolog(t.Context(), j))(t)
 	var environ []string
 	for _, name := range []string{"whole", "half"} {
 		must.Do(t, os.Mkdir(filepath.Join(out.Dir, name), 0o755))
@@ -207,16 +201,13 @@ func TestCopies(t *testing.T) {
 //safety:5/jobs what is to leave a job's directory, or may be, stays when the job ends; also when the mover is away
 func TestLeaving(t *testing.T) {
 	s, l, j := site(t)
-	first, err := s.Prolog(t.Context(), j)
-	must.Do(t, err)
+	first := must.Get(s.Prolog(t.Context(), j))(t)
 	l.moves = []Move{{Out: true, State: Moved}, {Out: true}}
-	out, err := s.Epilog(t.Context(), j)
-	must.Do(t, err)
+	out := must.Get(s.Epilog(t.Context(), j))(t)
 	if out.Dir != first.Dir {
 		t.Errorf("%+v", out)
 	}
-	r, err := s.recall(j)
-	must.Do(t, err)
+	r := must.Get(s.recall(j))(t)
 	r.Seen = true
 	must.Do(t, s.write(j, r))
 	later := time.Now().Add(2 * Grace)
@@ -254,15 +245,13 @@ func TestForeign(t *testing.T) {
 		l.hold(s, j.Holder("imagenet"))
 		must.Do(t, os.MkdirAll(filepath.Join(s.Scratch, Jobs), 0o711))
 		must.Do(t, row.put(filepath.Join(s.Scratch, Jobs, j.Dir())))
-		out, err := s.Prolog(t.Context(), j)
-		must.Do(t, err)
+		out := must.Get(s.Prolog(t.Context(), j))(t)
 		var st unix.Stat_t
 		must.Do(t, unix.Lstat(out.Dir, &st))
 		if st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Uid != j.UID || len(out.Notes) > 0 || len(out.Links) != 1 {
 			t.Errorf("%s: %+v, %+v", row.what, st, out)
 		}
-		left, err := os.ReadDir(outside)
-		must.Do(t, err)
+		left := must.Get(os.ReadDir(outside))(t)
 		if len(left) != 1 {
 			t.Errorf("%s: something was made outside: %v", row.what, left)
 		}
@@ -276,8 +265,7 @@ func TestJobsOfOthers(t *testing.T) {
 	s, _, j := site(t)
 	must.Do(t, os.Mkdir(filepath.Join(s.Scratch, Jobs), 0o777))
 	must.Do(t, os.Chmod(filepath.Join(s.Scratch, Jobs), 0o777))
-	out, err := s.Prolog(t.Context(), j)
-	must.Do(t, err)
+	out := must.Get(s.Prolog(t.Context(), j))(t)
 	if out.Dir != "" || len(out.Notes) != 1 || !strings.Contains(out.Notes[0], "remove it") {
 		t.Errorf("%+v", out)
 	}
@@ -292,12 +280,10 @@ func TestHostileLinks(t *testing.T) {
 	for _, name := range []string{"", "..", "../x", "/etc/x", "a/../../x", ".", "a\x00b", "out/x"} {
 		l.hold(s, j.Holder(name))
 	}
-	out, err := s.Prolog(t.Context(), j)
-	must.Do(t, err)
+	out := must.Get(s.Prolog(t.Context(), j))(t)
 	must.Do(t, os.RemoveAll(filepath.Join(out.Dir, "out")))
 	must.Do(t, os.Symlink(outside, filepath.Join(out.Dir, "out")))
-	out, err = s.Prolog(t.Context(), j)
-	must.Do(t, err)
+	out = must.Get(s.Prolog(t.Context(), j))(t)
 	if len(out.Links) > 0 || len(out.Notes) != 8 {
 		t.Errorf("%+v", out)
 	}
@@ -352,8 +338,7 @@ func TestReadOnly(t *testing.T) {
 func TestTasks(t *testing.T) {
 	s, l, j := site(t)
 	l.hold(s, j.Holder("imagenet"))
-	out, err := s.Prolog(t.Context(), j)
-	must.Do(t, err)
+	out := must.Get(s.Prolog(t.Context(), j))(t)
 	in := filepath.Join(out.Dir, "imagenet")
 	for _, row := range []struct {
 		what    string
@@ -491,8 +476,7 @@ func TestLive(t *testing.T) {
 		must.Do(t, os.WriteFile(filepath.Join(proc, pid, "cmdline"), []byte(line), 0o644))
 	}
 	must.Do(t, os.Mkdir(filepath.Join(proc, "20"), 0o755)) // it has just ended
-	got, err := Live(proc)
-	must.Do(t, err)
+	got := must.Get(Live(proc))(t)
 	want := map[uint32]bool{7: true, 8: true, 9: false, 10: true, 99: false}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v", got)

@@ -44,8 +44,7 @@ func TestPresent(t *testing.T) {
 	if all, err := s.Present(nil, time.Now()); err != nil || len(all) > 0 {
 		t.Errorf("before any job: %v, %v", all, err)
 	}
-	out, err := s.Prolog(t.Context(), j)
-	must.Do(t, err)
+	out := must.Get(s.Prolog(t.Context(), j))(t)
 	must.Do(t, os.Mkdir(filepath.Join(out.Dir, "ckpt"), 0o755))
 	must.Do(t, os.Symlink("/etc", filepath.Join(out.Dir, "link")))
 	for name, opens := range map[string]bool{"ckpt": true, "": true, "link": false, "../..": false, "none": false} {

@@ -87,8 +87,7 @@ func TestPlan(t *testing.T) {
 			number("files", 30), number("bytes", 2000), number("fraction", 100), number("owner", 100))
 		rules := "  - {name: keep, match: {size: <10}, action: keep}\n  - {name: odd, where: '100 / (size - 13) == 100', action: keep}\n" +
 			"  - {name: purge, match: {size: <60}, action: purge}\n  - {name: archive, action: {type: archive, to: cold}}\n  order: {by: size}\n" + limits
-		all, err := policy.Read("x.yaml", []byte(text(rules)))
-		must.Do(t, err)
+		all := must.Get(policy.Read("x.yaml", []byte(text(rules))))(t)
 		p := all[0]
 		files := make([]tiering.File, number("count", 60))
 		for i := range files {

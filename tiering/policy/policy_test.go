@@ -43,8 +43,7 @@ func text(rules string) string {
 
 func read(t testing.TB, rules string) *policy.Program {
 	t.Helper()
-	all, err := policy.Read("test.yaml", []byte(text(rules)))
-	must.Do(t, err)
+	all := must.Get(policy.Read("test.yaml", []byte(text(rules))))(t)
 	return all[0]
 }
 

@@ -19,8 +19,7 @@ func scheduled(t testing.TB, schedule string) *policy.Program {
 
 func when(t testing.TB, text string) time.Time {
 	t.Helper()
-	at, err := time.Parse(time.RFC3339, text)
-	must.Do(t, err)
+	at := must.Get(time.Parse(time.RFC3339, text))(t)
 	return at
 }
 

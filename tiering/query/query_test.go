@@ -190,8 +190,7 @@ func sum(t *testing.T, r query.Reader, asked query.Question, want []tiering.File
 // The lines of a table say what they are of, and come in an order that people expect.
 func TestGroups(t *testing.T) {
 	r, all := world(t, 2000)
-	sums, err := r.Sum(t.Context(), query.Question{Tree: project, Now: now, Choice: policy.Choice{Match: "kind: file"}}, []query.Key{query.Age})
-	must.Do(t, err)
+	sums := must.Get(r.Sum(t.Context(), query.Question{Tree: project, Now: now, Choice: policy.Choice{Match: "kind: file"}}, []query.Key{query.Age}))(t)
 	want := map[string]int64{}
 	for _, f := range all {
 		if f.Kind != mover.File {
@@ -228,8 +227,7 @@ func TestGroups(t *testing.T) {
 	if len(sums) != len(want) {
 		t.Errorf("%d lines, and not %d", len(sums), len(want))
 	}
-	sums, err = r.Sum(t.Context(), query.Question{Tree: project, Dir: "d0", Now: now}, []query.Key{query.Dir})
-	must.Do(t, err)
+	sums = must.Get(r.Sum(t.Context(), query.Question{Tree: project, Dir: "d0", Now: now}, []query.Key{query.Dir}))(t)
 	if len(sums) != 4 || !strings.HasPrefix(sums[0].Group[0], "e") || sums[0].Bytes < sums[1].Bytes {
 		t.Errorf("%+v", sums)
 	}

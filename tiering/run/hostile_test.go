@@ -94,8 +94,7 @@ func (w *world) swap(name string) {
 //
 //safety:5 a policy removes while files are leased, pinned, changed in place, replaced, swapped for links, lose their copies or become a part of a dataset, between each two steps of its run; plans of another policy, by old facts, or damaged
 func TestDecisions(t *testing.T) {
-	programs, err := policy.Read("hostile", []byte(purging))
-	must.Do(t, err)
+	programs := must.Get(policy.Read("hostile", []byte(purging)))(t)
 	now, random := time.Now(), seed.Rand(t)
 	removed, made, want := 0, 0, 20_000
 	if seed.Soak() {

@@ -22,8 +22,7 @@ import (
 
 func write(t testing.TB, name string, items []*pb.PlanItem) *pb.Plan {
 	t.Helper()
-	w, err := run.Create(name)
-	must.Do(t, err)
+	w := must.Get(run.Create(name))(t)
 	for _, item := range items {
 		must.Do(t, w.Add(item))
 	}
@@ -42,8 +41,7 @@ func TestPlanFile(t *testing.T) {
 	}
 	head := write(t, name, items)
 	must.Do(t, run.Verify(name))
-	f, err := run.Open(name)
-	must.Do(t, err)
+	f := must.Get(run.Open(name))(t)
 	n := 0
 	for item, err := range f.Items() {
 		must.Do(t, err)
@@ -60,8 +58,7 @@ func TestPlanFile(t *testing.T) {
 		t.Error("another plan has the same digest")
 	}
 
-	w, err := run.Create(filepath.Join(dir, "dropped"))
-	must.Do(t, err)
+	w := must.Get(run.Create(filepath.Join(dir, "dropped")))(t)
 	must.Do(t, w.Add(items[0]))
 	must.Do(t, w.Close(nil))
 	if left, _ := filepath.Glob(filepath.Join(dir, "dropped*")); len(left) > 0 {
@@ -71,8 +68,7 @@ func TestPlanFile(t *testing.T) {
 		t.Error(err)
 	}
 
-	whole, err := os.ReadFile(name)
-	must.Do(t, err)
+	whole := must.Get(os.ReadFile(name))(t)
 	for _, cut := range []int{0, 10, 31, len(whole) / 2, len(whole) - 1} {
 		must.Do(t, os.WriteFile(name, whole[:cut], 0o600))
 		if err := run.Verify(name); err == nil {

@@ -12,6 +12,7 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/test/cluster/rig"
+	"datamove.dev/test/must"
 )
 
 // TestAsk: who asks for a second only, and remembers nothing, gets there by asking again; what it holds, on a node that it
@@ -31,15 +32,15 @@ func TestAsk(t *testing.T) {
 			if !errors.As(err, &u) || u.Task == "" {
 				t.Fatal(err)
 			}
-			must(t, of(t, c).Follow(t.Context(), u.Task))
+			must.Do(t, of(t, c).Follow(t.Context(), u.Task))
 		}
 		for range 2 { // and no lease more
 			_, err := of(t, c).Ask(t.Context(), source(c, "train"), "slurm:7:train")
-			must(t, err)
+			must.Do(t, err)
 		}
 		held := 0
 		for l, err := range c.Leases(t.Context(), &datamovev1.ListLeasesRequest{}) {
-			must(t, err)
+			must.Do(t, err)
 			held++
 			if left := time.Until(l.GetExpireTime().AsTime()); l.GetNode() != "n1" || left > time.Hour || left < time.Hour/2 {
 				t.Errorf("%+v", l)
@@ -53,7 +54,7 @@ func TestAsk(t *testing.T) {
 			t.Errorf("%q, %v", all, err)
 		}
 		for range 2 {
-			must(t, m.Drop(t.Context(), "slurm:7:train"))
+			must.Do(t, m.Drop(t.Context(), "slurm:7:train"))
 		}
 		if all, err := m.Holders(t.Context(), ""); err != nil || len(all) != 0 {
 			t.Errorf("%q, %v", all, err)
@@ -87,7 +88,7 @@ func TestUnreachable(t *testing.T) {
 		c := served(t)
 		m := of(t, c)
 		_, err := m.Look(t.Context())
-		must(t, err)
+		must.Do(t, err)
 		c.Crash()
 		unreached("one that was killed", t.Context(), m)
 		c.Start()
@@ -117,7 +118,7 @@ func TestAll(t *testing.T) {
 				c.Start()
 			}
 		})
-		must(t, err)
+		must.Do(t, err)
 		if unreached < 2 || len(places) != 2 || !strings.HasPrefix(places[1].Root, c.Dir) || places[0] == places[1] {
 			t.Errorf("%+v; not reached %d times", places, unreached)
 		}

@@ -8,6 +8,7 @@ import (
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/test/cluster/rig"
+	"datamove.dev/test/must"
 )
 
 // TestStop: a copy that is to end has ended then, also where it just ended by itself.
@@ -23,17 +24,15 @@ func TestStop(t *testing.T) {
 			if err := m.Copy(t.Context(), Order{Key: key, From: "shared:train", To: fmt.Sprint("shared:copies/", i)}); !errors.As(err, &u) {
 				t.Fatal(err)
 			}
-			seen, err := c.WatchTask(t.Context(), &datamovev1.WatchTaskRequest{Id: u.Task})
-			must(t, err)
+			seen := must.Get(c.WatchTask(t.Context(), &datamovev1.WatchTaskRequest{Id: u.Task}))(t)
 			for range i { // at each of its steps
 				if now, err := seen.Recv(); err != nil || api.Ended(now.GetState()) {
-					must(t, err)
+					must.Do(t, err)
 					break
 				}
 			}
-			must(t, m.Stop(t.Context(), key))
-			last, err := m.Last(t.Context(), key)
-			must(t, err)
+			must.Do(t, m.Stop(t.Context(), key))
+			last := must.Get(m.Last(t.Context(), key))(t)
 			ends[last.GetState()]++
 			if !api.Ended(last.GetState()) {
 				t.Fatalf("it is %s", last.GetState())
@@ -49,7 +48,7 @@ func TestStop(t *testing.T) {
 		}
 		labelled := 0
 		for task, err := range c.Tasks(t.Context(), &datamovev1.ListTasksRequest{Labels: other.Labels}) {
-			must(t, err)
+			must.Do(t, err)
 			if got := task.GetSpec().GetTarget(); got != "shared:other" {
 				t.Errorf("a copy to %s", got)
 			}
@@ -58,6 +57,6 @@ func TestStop(t *testing.T) {
 		if labelled != 1 {
 			t.Errorf("%d copies have the label", labelled)
 		}
-		must(t, m.Stop(t.Context(), "one of which nobody heard"))
+		must.Do(t, m.Stop(t.Context(), "one of which nobody heard"))
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/test/cluster/rig"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) { rig.Main(m) }
@@ -27,13 +28,13 @@ func TestKeep(t *testing.T) {
 		m.Node = "n1"
 		for _, holder := range []string{"csi:alive", "csi:dead", "slurm:7"} {
 			_, err := m.Stage(t.Context(), source(c, "train"), holder)
-			must(t, err)
+			must.Do(t, err)
 		}
 		leases := func() map[string]time.Time {
 			t.Helper()
 			ends := map[string]time.Time{}
 			for l, err := range c.Leases(t.Context(), &datamovev1.ListLeasesRequest{}) {
-				must(t, err)
+				must.Do(t, err)
 				ends[l.GetHolder()] = l.GetExpireTime().AsTime()
 			}
 			return ends
@@ -41,13 +42,13 @@ func TestKeep(t *testing.T) {
 		alive := func(holder string) bool { return strings.HasSuffix(holder, "alive") }
 		before := leases()
 		time.Sleep(time.Minute) // the dead may be about to need it
-		must(t, m.keep(t.Context(), "csi:", alive))
+		must.Do(t, m.keep(t.Context(), "csi:", alive))
 		after := leases()
 		if len(after) != 3 || !after["csi:alive"].After(before["csi:alive"]) || !after["slurm:7"].Equal(before["slurm:7"]) {
 			t.Errorf("%v, then %v", before, after)
 		}
 		time.Sleep(10 * time.Minute)
-		must(t, m.keep(t.Context(), "csi:", alive))
+		must.Do(t, m.keep(t.Context(), "csi:", alive))
 		if left := leases(); len(left) != 2 || left["csi:dead"] != (time.Time{}) {
 			t.Errorf("%v", left)
 		}
@@ -60,7 +61,7 @@ func served(t *testing.T) *rig.Cluster {
 	c := rig.New(t, "n1")
 	for _, name := range []string{"train", "val"} {
 		dir := filepath.Join(c.Dir, "shared", name)
-		must(t, errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "file"), []byte(name), 0o644)))
+		must.Do(t, errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "file"), []byte(name), 0o644)))
 	}
 	return c
 }
@@ -79,7 +80,7 @@ func of(t *testing.T, c *rig.Cluster) *Mover {
 func by(t *testing.T, dial func(context.Context) (*api.Client, error)) *Mover {
 	t.Helper()
 	m := &Mover{Dial: dial, TTL: time.Hour}
-	t.Cleanup(func() { must(t, m.Close()) })
+	t.Cleanup(func() { must.Do(t, m.Close()) })
 	return m
 }
 
@@ -95,11 +96,4 @@ func mute(ctx context.Context) (*api.Client, error) {
 		context.AfterFunc(ctx, func() { _ = theirs.Close() })
 		return ours, nil
 	}})
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"datamove.dev/bench/model"
 	"datamove.dev/bench/record"
 	"datamove.dev/bench/report"
+	"datamove.dev/test/must"
 )
 
 // Maker makes runs as the generator would write them, of what chance has done to them.
@@ -196,9 +197,7 @@ func Founding(t testing.TB) *model.Report {
 	t.Helper()
 	c, err := model.Read("cluster.yaml", []byte("kind: Cluster\nname: founding\ntarget: {read: 500GB/s, write: 40GB/s}\nclients: {nodes: 32, nic: 100G}\nfabric: {bisection: 4.8T}\n"+
 		"oss:\n  nodes: 14\n  nic: 100G\n  media: {devices: 24, read: 2.5GB/s, write: 1.8GB/s, parity: 8+2}\n"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r := c.Report()
 	return &r
 }

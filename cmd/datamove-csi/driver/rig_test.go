@@ -20,6 +20,7 @@ import (
 	"datamove.dev/test/apart"
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/image"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) {
@@ -29,9 +30,7 @@ func TestMain(m *testing.M) {
 
 func must(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // node is a machine with a btrfs, and the driver as a process of its own.

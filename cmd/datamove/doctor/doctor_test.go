@@ -23,6 +23,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -99,9 +100,7 @@ func reads(text string) func(t *testing.T) []Finding {
 func file(t *testing.T, text string, mode os.FileMode) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "file")
-	if err := errors.Join(os.WriteFile(name, []byte(text), 0o600), os.Chmod(name, mode)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(name, []byte(text), 0o600), os.Chmod(name, mode)))
 	return name
 }
 
@@ -134,16 +133,12 @@ var folderFaults = []fault{
 		dir := t.TempDir()
 		draft := filepath.Join(dir, mover.Owner{Task: "abc", Epoch: 1}.TempName(7))
 		old := time.Now().Add(-48 * time.Hour)
-		if err := errors.Join(os.WriteFile(draft, nil, 0o600), os.Chtimes(draft, old, old)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.WriteFile(draft, nil, 0o600), os.Chtimes(draft, old, old)))
 		return Folder(dir)
 	}, Warn, "leftovers", "1 unfinished file", "run the same copy or sync again"},
 	{"the lock of a killed run", func(t *testing.T) []Finding {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, lockName), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, lockName), nil, 0o600))
 		return Folder(dir)
 	}, Warn, "lock", "nobody holds it", "run the same command again"},
 }
@@ -157,9 +152,7 @@ func mounted(kind string, flags uintptr, options string, spoil func(dir string) 
 		}
 		defer func() { _ = unix.Unmount(dir, 0) }()
 		if spoil != nil {
-			if err := spoil(dir); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, spoil(dir))
 		}
 		return Folder(dir)
 	}
@@ -187,9 +180,7 @@ func immutable(dir string, on bool) error {
 var endpointFaults = []fault{
 	{"nobody listens", func(t *testing.T) []Finding {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		addr := l.Addr().String()
 		l.Close()
 		return Endpoint(t.Context(), "http://"+addr, "")
@@ -224,9 +215,7 @@ var endpointFaults = []fault{
 func says(t *testing.T, text string) (endpoint string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -17,6 +17,7 @@ import (
 
 	"datamove.dev/lustre"
 	"datamove.dev/lustre/abi"
+	"datamove.dev/test/must"
 )
 
 // Name is that of the file system.
@@ -78,9 +79,7 @@ type request struct {
 // New makes a Lustre in a folder, which may have files of an earlier one.
 func New(t testing.TB, dir string) *Lustre {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Join(dir, ".lustre/fid"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(dir, ".lustre/fid"), 0o755))
 	l := &Lustre{
 		Mount: dir, t: t, files: map[lustre.FID]*state{}, swaps: map[uint64]*volatile{}, requests: map[uint64]*request{},
 		paths: map[lustre.FID]string{}, ends: map[lustre.FID]uint64{}, refuse: map[uint]unix.Errno{},

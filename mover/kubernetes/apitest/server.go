@@ -13,6 +13,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 // Token is what the server would say of one that it issued.
@@ -53,9 +55,7 @@ func New(t testing.TB) *Server {
 	s.Server = httptest.NewTLSServer(http.HandlerFunc(s.answer))
 	t.Cleanup(s.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
-	if err := errors.Join(os.WriteFile(s.CA, ca, 0o600), os.WriteFile(s.Token, []byte(s.own+"\n"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(s.CA, ca, 0o600), os.WriteFile(s.Token, []byte(s.own+"\n"), 0o600)))
 	return s
 }
 

@@ -42,6 +42,7 @@ import (
 	"datamove.dev/mover/shelf"
 	"datamove.dev/mover/task"
 	"datamove.dev/mover/worker"
+	"datamove.dev/test/must"
 	"datamove.dev/test/patience"
 )
 
@@ -150,10 +151,7 @@ func New(t testing.TB, agents ...string) *Cluster {
 // [Main].
 func Processes(t testing.TB, agents ...string) *Cluster {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	return Open(t, Options{Program: []string{self, "worker"}, Real: true}, agents...)
 }
 
@@ -182,9 +180,7 @@ func Open(t testing.TB, o Options, agents ...string) *Cluster {
 		made = append(made, tier.Path)
 	}
 	for _, d := range made {
-		if err := os.MkdirAll(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(d, 0o755))
 	}
 	c.Start()
 	t.Cleanup(c.close)
@@ -206,9 +202,7 @@ func Accounts(t testing.TB) *account.Directory {
 		text += fmt.Sprintf("%s:x:%d:%d::/nonexistent:/bin/sh\n", name, uid, uid)
 	}
 	for name, text := range map[string]string{"passwd": text, "group": "root:x:0:\n"} {
-		if err := os.WriteFile(filepath.Join(etc, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(etc, name), []byte(text), 0o644))
 	}
 	return account.In(etc)
 }

@@ -23,6 +23,7 @@ import (
 	"datamove.dev/mover/peer"
 	"datamove.dev/mover/telemetry"
 	"datamove.dev/mover/trust"
+	"datamove.dev/test/must"
 )
 
 // Peers are the ends at which the agents of a cluster give each other what they stage.
@@ -40,10 +41,7 @@ type Peers struct {
 
 // NewPeers makes them for [New], or for [Processes].
 func NewPeers(t testing.TB, processes bool) *Peers {
-	authority, err := trust.OpenAuthority(filepath.Join(t.TempDir(), "authority"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	authority := must.Get(trust.OpenAuthority(filepath.Join(t.TempDir(), "authority")))(t)
 	return &Peers{t: t, network: processes, authority: authority, Lies: map[string]*atomic.Int64{}, seen: map[string]*telemetry.Metrics{}, listeners: map[string]*bufconn.Listener{}}
 }
 

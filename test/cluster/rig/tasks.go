@@ -11,6 +11,7 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/task"
+	"datamove.dev/test/must"
 )
 
 // Copy submits a copy.
@@ -152,8 +153,6 @@ func Contents(t testing.TB, dir string) map[string]string {
 		all[rel] = string(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return all
 }

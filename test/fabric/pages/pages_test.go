@@ -21,16 +21,18 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/crc"
 	"datamove.dev/mover/s3"
+	"datamove.dev/test/must"
 	_ "datamove.dev/test/seed" // of rapid
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func content(t interface{ Fatal(...any) }, o object, off, n int64) []byte {
+func content(t interface {
+	Helper()
+	Fatal(args ...any)
+}, o object, off, n int64) []byte {
 	var b bytes.Buffer
-	if err := o.write(&b, off, n); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, o.write(&b, off, n))
 	if int64(b.Len()) != n {
 		t.Fatal("it wrote ", b.Len(), " of ", n)
 	}
@@ -60,10 +62,7 @@ func TestContent(t *testing.T) {
 			t.Errorf("part %d begins as the first one", i)
 		}
 	}
-	packer, err := zstd.NewWriter(nil, zstd.WithWindowSize(1<<19), zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	packer := must.Get(zstd.NewWriter(nil, zstd.WithWindowSize(1<<19), zstd.WithEncoderConcurrency(1)))(t)
 	defer packer.Close()
 	if packed := packer.EncodeAll(first[:1<<19], nil); len(packed) < 1<<19 {
 		t.Errorf("half a megabyte is compressed to %d bytes", len(packed))
@@ -83,9 +82,7 @@ func TestContentGolden(t *testing.T) {
 
 func serve(t *testing.T, b bucket) string {
 	t.Helper()
-	if err := b.check(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.check())
 	server := httptest.NewServer(newStore(b))
 	t.Cleanup(server.Close)
 	return server.URL
@@ -93,22 +90,13 @@ func serve(t *testing.T, b bucket) string {
 
 func get(t *testing.T, method, url string, header ...string) (*http.Response, []byte) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), method, url, nil))(t)
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultTransport.RoundTrip(req))(t)
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(resp.Body))(t)
 	return resp, body
 }
 
@@ -196,9 +184,7 @@ func TestList(t *testing.T) {
 			for more := true; more; {
 				_, body := get(t, "GET", at+"/pages?"+c.query.Encode())
 				var l listing
-				if err := xml.Unmarshal(body, &l); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, xml.Unmarshal(body, &l))
 				for _, o := range l.Contents {
 					got = append(got, o.Key)
 				}
@@ -239,19 +225,14 @@ func TestOurMoverReads(t *testing.T) {
 		if names != 4 {
 			t.Errorf("%s: there are %d names", client, names)
 		}
-		if err := place.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, place.Close())
 	}
 }
 
 // compare reads an entry, whole and in part.
 func compare(t *testing.T, place mover.Source, e mover.Entry) {
 	t.Helper()
-	c, err := place.Open(t.Context(), e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(place.Open(t.Context(), e))(t)
 	defer c.Close()
 	o := newObject("001/"+e.Name, e.Size)
 	if !c.Entry().Known.Has(mover.FactCRC) || c.Entry().CRC != o.crc() {
@@ -259,20 +240,14 @@ func compare(t *testing.T, place mover.Source, e mover.Entry) {
 	}
 	for _, part := range []mover.Part{{Off: 0, Length: e.Size}, {Off: 123_456, Length: 7}} {
 		r, err := c.Range(t.Context(), part.Off, part.Length)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		got, err := io.ReadAll(r)
 		if err != nil || !bytes.Equal(got, content(t, o, part.Off, part.Length)) {
 			t.Errorf("%s: other bytes at %d: %v", e.Name, part.Off, err)
 		}
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, r.Close())
 	}
-	if err := c.Check(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, c.Check(t.Context()))
 }
 
 // TestUsage: a bucket that can not be is refused, and a server ends by itself.
@@ -294,13 +269,9 @@ func BenchmarkLoopback(b *testing.B) {
 	b.SetBytes(64 << 20)
 	for b.Loop() {
 		resp, err := http.Get(server.URL + "/pages/000/00000.bin")
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, err)
 		_, err = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, err)
 	}
 }

@@ -33,8 +33,7 @@ func drawn(t *rapid.T) *Book {
 }
 
 func billed(t *rapid.T, b *Book, bytes, before int64) Money {
-	bill, err := b.Bill([]Usage{{Rate: "x", Amount: Bytes(bytes)}}, map[string]Amount{"x": Bytes(before)}, day)
-	must.Do(t, err)
+	bill := must.Get(b.Bill([]Usage{{Rate: "x", Amount: Bytes(bytes)}}, map[string]Amount{"x": Bytes(before)}, day))(t)
 	return bill.Total
 }
 
@@ -71,8 +70,7 @@ func TestTiersRise(t *testing.T) {
 func TestTiersPieces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b, size := drawn(t), rapid.Int64Range(0, 1<<53)
-		bill, err := b.Bill([]Usage{{Rate: "x", Amount: Bytes(size.Draw(t, "n"))}}, map[string]Amount{"x": Bytes(size.Draw(t, "before"))}, day)
-		must.Do(t, err)
+		bill := must.Get(b.Bill([]Usage{{Rate: "x", Amount: Bytes(size.Draw(t, "n"))}}, map[string]Amount{"x": Bytes(size.Draw(t, "before"))}, day))(t)
 		line, units, cost := bill.Lines[0], 0.0, 0.0
 		for _, p := range line.Pieces {
 			price, _ := p.USD.dollars.Float64()

@@ -134,8 +134,7 @@ func FuzzRead(f *testing.F) {
 // TestMonths: a GB through each calendar month is a GB-month, whatever its hours, and months add up.
 func TestMonths(t *testing.T) {
 	at := func(s string) time.Time {
-		v, err := time.Parse(time.DateTime, s)
-		must.Do(t, err)
+		v := must.Get(time.Parse(time.DateTime, s))(t)
 		return v
 	}
 	zone := time.FixedZone("east", 9*3600)

@@ -83,16 +83,14 @@ func TestSecondCalculator(t *testing.T) {
 
 func opened(t *testing.T, file string) *Book {
 	t.Helper()
-	b, err := Open(file)
-	must.Do(t, err)
+	b := must.Get(Open(file))(t)
 	return b
 }
 
 // told reads the stories.
 func told(t *testing.T) (all []*story) {
 	t.Helper()
-	f, err := os.Open("testdata/stories.txt")
-	must.Do(t, err)
+	f := must.Get(os.Open("testdata/stories.txt"))(t)
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		left, right, _ := strings.Cut(lines.Text(), "=")
@@ -122,8 +120,7 @@ func told(t *testing.T) (all []*story) {
 
 func dollars(t *testing.T, s string) Money {
 	t.Helper()
-	m, err := ParseMoney(s)
-	must.Do(t, err)
+	m := must.Get(ParseMoney(s))(t)
 	return m
 }
 

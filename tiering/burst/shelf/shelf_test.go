@@ -16,6 +16,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/budget/price"
 	"datamove.dev/tiering/burst"
 )
@@ -81,16 +82,6 @@ func hold(dir string) error {
 	return errors.Join(err, h.Release())
 }
 
-func must[T any](t testing.TB) func(T, error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
 func is(t testing.TB, err, kind error) {
 	t.Helper()
 	if !errors.Is(err, kind) || kind == nil && err != nil {
@@ -101,11 +92,11 @@ func is(t testing.TB, err, kind error) {
 // TestKeep: what was kept is there, the same, and the newest of a name is found.
 func TestKeep(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
-	s := must[*Shelf](t)(Open(dir))
+	s := must.Get(Open(dir))(t)
 	if st, err := os.Stat(dir); err != nil || st.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", st.Mode(), err)
 	}
-	h := must[*Held](t)(s.Hold("x"))
+	h := must.Get(s.Hold("x"))(t)
 	_, err := h.Record()
 	is(t, err, mover.ErrNotExist)
 	if all, err := s.All(); err != nil || len(all) != 0 {
@@ -116,14 +107,14 @@ func TestKeep(t *testing.T) {
 	for _, r := range []*burst.Record{second, first} {
 		is(t, h.Keep(r), nil)
 	}
-	if got := must[*burst.Record](t)(h.Record()); !reflect.DeepEqual(got, second) {
+	if got := must.Get(h.Record())(t); !reflect.DeepEqual(got, second) {
 		t.Errorf("%+v", got)
 	}
 	second.Reserved = 9
 	is(t, h.Keep(second), nil)
-	other := must[*Held](t)(s.Hold("y"))
+	other := must.Get(s.Hold("y"))(t)
 	is(t, other.Keep(record("y", "3", 1)), nil)
-	all := must[[]*burst.Record](t)(s.All())
+	all := must.Get(s.All())(t)
 	if len(all) != 3 || all[0].ID != "1" || all[2].ID != "2" || all[2].Reserved != 9 {
 		t.Errorf("%+v", all)
 	}
@@ -167,8 +158,8 @@ func TestNewest(t *testing.T) {
 
 // TestRefused: what is no record of the burst that is held is not kept, and what was there stays.
 func TestRefused(t *testing.T) {
-	s := must[*Shelf](t)(Open(t.TempDir()))
-	h := must[*Held](t)(s.Hold("x"))
+	s := must.Get(Open(t.TempDir()))(t)
+	h := must.Get(s.Hold("x"))(t)
 	is(t, h.Keep(record("x", "1", 1)), nil)
 	nameless, lost := record("x", "2", 1), record("x", "2", 1)
 	nameless.Declaration, lost.State = "", ""
@@ -177,7 +168,7 @@ func TestRefused(t *testing.T) {
 	for _, r := range []*burst.Record{record("x", "", 1), record("x", "../1", 1), record("x", ".", 1), record("x", "A", 1), record("x", "1/2", 1), record("x", strings.Repeat("1", 99), 1), record("y", "2", 1), nameless, lost, large} {
 		is(t, h.Keep(r), mover.ErrUsage)
 	}
-	all := must[[]*burst.Record](t)(s.All())
+	all := must.Get(s.All())(t)
 	if len(all) != 1 || !reflect.DeepEqual(all[0], record("x", "1", 1)) {
 		t.Errorf("%+v", all)
 	}
@@ -200,7 +191,7 @@ func TestKilledInside(t *testing.T) {
 	is(t, os.Mkdir(dir, 0o700), nil)
 	kill.Prefixes(t, "keep three", dir, dir, func(t testing.TB, left string, said []string) {
 		n := kept(t, left, int64(len(said))) + 1
-		h := must[*Held](t)(must[*Shelf](t)(Open(left)).Hold("x"))
+		h := must.Get(must.Get(Open(left))(t).Hold("x"))(t)
 		is(t, h.Keep(record("x", "0123456789abcdef", n)), nil) // the next one goes on
 		is(t, h.Release(), nil)
 		kept(t, left, n)
@@ -210,7 +201,7 @@ func TestKilledInside(t *testing.T) {
 // kept returns which record a process has left that has told of so many.
 func kept(t testing.TB, dir string, told int64) (n int64) {
 	t.Helper()
-	s := must[*Shelf](t)(Open(dir))
+	s := must.Get(Open(dir))(t)
 	h, err := s.Hold("x") // the lock of who was killed is gone
 	is(t, err, nil)
 	r, err := h.Record()
@@ -228,7 +219,7 @@ func kept(t testing.TB, dir string, told int64) (n int64) {
 // TestHold: one process has a burst at a time, and who wants it, too, hears which. A name of its own is another lock.
 func TestHold(t *testing.T) {
 	dir := t.TempDir()
-	s := must[*Shelf](t)(Open(dir))
+	s := must.Get(Open(dir))(t)
 	c := kill.Start(t, "hold", dir)
 	if line, err := c.Line(); line != "held" {
 		t.Fatal(line, err)
@@ -239,13 +230,13 @@ func TestHold(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	is(t, must[*Held](t)(s.Hold("y")).Release(), nil)
+	is(t, must.Get(s.Hold("y"))(t).Release(), nil)
 	if _, err := s.All(); err != nil {
 		t.Errorf("reading needs no lock: %v", err)
 	}
 	is(t, c.In.Close(), nil)
 	is(t, c.Wait(), nil)
-	h := must[*Held](t)(s.Hold("x"))
+	h := must.Get(s.Hold("x"))(t)
 	_, err := s.Hold("x")
 	if is(t, err, mover.ErrHeld); !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
 		t.Errorf("in one process, too: %v", err)
@@ -258,7 +249,7 @@ func TestHold(t *testing.T) {
 	is(t, h.Release(), nil)
 
 	is(t, os.WriteFile(filepath.Join(dir, "z.lock"), []byte("\x1b[2J1234567890123456789012345678901234567890"), 0o600), nil)
-	z := must[*Held](t)(s.Hold("z"))
+	z := must.Get(s.Hold("z"))(t)
 	if text, err := os.ReadFile(filepath.Join(dir, "z.lock")); err != nil || string(text) != fmt.Sprintln(os.Getpid()) {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -309,8 +300,8 @@ func TestHostile(t *testing.T) {
 			continue // root may
 		}
 		dir := t.TempDir()
-		s := must[*Shelf](t)(Open(dir))
-		h := must[*Held](t)(s.Hold("x"))
+		s := must.Get(Open(dir))(t)
+		h := must.Get(s.Hold("x"))(t)
 		is(t, h.Keep(record("x", "1", 1)), nil)
 		is(t, test.put(dir), nil)
 		all, err := s.All()
@@ -326,8 +317,8 @@ func TestLinks(t *testing.T) {
 	dir := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "outside")
 	is(t, os.WriteFile(outside, []byte("precious"), 0o600), nil)
-	s := must[*Shelf](t)(Open(dir))
-	h := must[*Held](t)(s.Hold("x"))
+	s := must.Get(Open(dir))(t)
+	h := must.Get(s.Hold("x"))(t)
 	for _, name := range []string{"1.json", "1.json.new", "y.lock"} {
 		is(t, os.Symlink(outside, filepath.Join(dir, name)), nil)
 	}
@@ -335,12 +326,12 @@ func TestLinks(t *testing.T) {
 	if _, err := s.Hold("y"); !errors.Is(err, unix.ELOOP) {
 		t.Errorf("%v", err)
 	}
-	if got := must[*burst.Record](t)(h.Record()); got.ID != "1" {
+	if got := must.Get(h.Record())(t); got.ID != "1" {
 		t.Errorf("%+v", got)
 	}
 	is(t, os.WriteFile(filepath.Join(dir, "1.json.new"), []byte("torn"), 0o600), nil) // of who was killed
 	is(t, h.Keep(record("x", "1", 2)), nil)
-	if text := must[[]byte](t)(os.ReadFile(outside)); string(text) != "precious" {
+	if text := must.Get(os.ReadFile(outside))(t); string(text) != "precious" {
 		t.Errorf("%q", text)
 	}
 	is(t, h.Release(), nil)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/checkpoint"
 )
 
@@ -91,9 +92,9 @@ func TestAlarm(t *testing.T) {
 	until(t, "the first is on its way", func() bool { return slices.Contains(d.came(checkpoint.Copying, "peer"), "step_1") })
 	w.save("nvme", "step_2", big("second"))
 	w.save("nvme", "step_3", big("third"))
-	must(t, os.WriteFile(w.at("nvme/latest"), []byte("step_3"), 0o644))
-	must(t, os.MkdirAll(w.at("nvme/step_4"), 0o755))
-	must(t, os.WriteFile(w.at("nvme/step_4/__0_0.distcp"), []byte("half"), 0o644))
+	must.Do(t, os.WriteFile(w.at("nvme/latest"), []byte("step_3"), 0o644))
+	must.Do(t, os.MkdirAll(w.at("nvme/step_4"), 0o755))
+	must.Do(t, os.WriteFile(w.at("nvme/step_4/__0_0.distcp"), []byte("half"), 0o644))
 	until(t, "they are seen", func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -130,9 +131,9 @@ func TestAlarm(t *testing.T) {
 //safety:5/jobs with TestAlarm
 func TestAlarmSettles(t *testing.T) {
 	w := newWorld(t)
-	must(t, os.MkdirAll(w.at("nvme/checkpoint-7"), 0o755))
-	must(t, os.WriteFile(w.at("nvme/checkpoint-7/model.safetensors"), []byte("\x02\x00\x00\x00\x00\x00\x00\x00{}"), 0o644))
-	must(t, os.WriteFile(w.at("nvme/checkpoint-7/trainer_state.json"), []byte("{}"), 0o644))
+	must.Do(t, os.MkdirAll(w.at("nvme/checkpoint-7"), 0o755))
+	must.Do(t, os.WriteFile(w.at("nvme/checkpoint-7/model.safetensors"), []byte("\x02\x00\x00\x00\x00\x00\x00\x00{}"), 0o644))
+	must.Do(t, os.WriteFile(w.at("nvme/checkpoint-7/trainer_state.json"), []byte("{}"), 0o644))
 	d := w.drill(nil, "pfs")
 	d.alarms <- Alarm{Why: "it goes", When: time.Now().Add(300 * time.Millisecond)}
 	over := d.come(Over)
@@ -151,7 +152,7 @@ func TestAlarmAway(t *testing.T) {
 	w := newWorld(t)
 	w.save("nvme", "step_0", "older")
 	w.save("nvme", "step_1", "alpha")
-	must(t, os.WriteFile(w.at("away"), nil, 0o644)) // where a directory should be
+	must.Do(t, os.WriteFile(w.at("away"), nil, 0o644)) // where a directory should be
 	d := w.drill(nil, "away", "pfs")
 	d.alarms <- Alarm{Why: "it may go"}
 	until(t, "the older one, too, has left for the other target", func() bool { return slices.Equal(d.came(checkpoint.Verified, "pfs"), []string{"step_1", "step_0"}) })
@@ -170,7 +171,7 @@ func TestAlarmAway(t *testing.T) {
 // TestAlarmEnds: a watch that was told that its job has ended goes when the newest is home, and when there is none at once.
 func TestAlarmEnds(t *testing.T) {
 	w := newWorld(t)
-	must(t, os.MkdirAll(w.at("nvme"), 0o755))
+	must.Do(t, os.MkdirAll(w.at("nvme"), 0o755))
 	d := w.drill(nil, "pfs")
 	d.alarms <- Alarm{Why: "told to end", When: time.Now().Add(Near / 2), Ends: true}
 	if err := <-d.ended; err != nil {
@@ -184,7 +185,7 @@ func TestAlarmEnds(t *testing.T) {
 	}
 	same(t, "the newest", w.at("nvme/step_1"), w.at("pfs/step_1"))
 	w.save("nvme", "step_2", "beta")
-	must(t, os.WriteFile(w.at("away"), nil, 0o644))
+	must.Do(t, os.WriteFile(w.at("away"), nil, 0o644))
 	d = w.drill(nil, "away")
 	d.alarms <- Alarm{Why: "told to end", When: time.Now().Add(200 * time.Millisecond), Ends: true}
 	if err := <-d.ended; !errors.Is(err, mover.ErrTimeout) {

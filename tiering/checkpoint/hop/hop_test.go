@@ -18,15 +18,9 @@ import (
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/s3/s3test"
 	"datamove.dev/mover/site"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/checkpoint"
 )
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // world is a site whose places are real: directories, and a server of S3.
 type world struct {
@@ -52,9 +46,9 @@ func (w *world) at(name string) string { return filepath.Join(w.dir, name) }
 func (w *world) folder(where string, p checkpoint.Profile) *Folder {
 	w.Helper()
 	l, err := location.Parse(where)
-	must(w, err)
+	must.Do(w, err)
 	f, err := w.site.Folder(w.Context(), l, p, true)
-	must(w, err)
+	must.Do(w, err)
 	w.Cleanup(func() { _ = f.Close() })
 	return f
 }
@@ -63,14 +57,14 @@ func (w *world) folder(where string, p checkpoint.Profile) *Folder {
 func (w *world) save(dir, name string, shards ...string) {
 	w.Helper()
 	at := filepath.Join(w.at(dir), name)
-	must(w, os.MkdirAll(at, 0o755))
+	must.Do(w, os.MkdirAll(at, 0o755))
 	for i, text := range shards {
-		must(w, os.WriteFile(filepath.Join(at, fmt.Sprintf("__%d_0.distcp", i)), []byte(text), 0o644))
+		must.Do(w, os.WriteFile(filepath.Join(at, fmt.Sprintf("__%d_0.distcp", i)), []byte(text), 0o644))
 	}
-	must(w, os.WriteFile(filepath.Join(at, ".metadata"), []byte("of "+name), 0o644))
+	must.Do(w, os.WriteFile(filepath.Join(at, ".metadata"), []byte("of "+name), 0o644))
 	if w.old {
 		when := time.Now().Add(-time.Hour)
-		must(w, filepath.WalkDir(at, func(p string, d fs.DirEntry, err error) error {
+		must.Do(w, filepath.WalkDir(at, func(p string, d fs.DirEntry, err error) error {
 			return errors.Join(err, os.Chtimes(p, when, when))
 		}))
 	}
@@ -80,7 +74,7 @@ func (w *world) save(dir, name string, shards ...string) {
 func has(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	must(t, filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			text, readErr := os.ReadFile(p)
 			name, _ := filepath.Rel(dir, p)
@@ -125,7 +119,7 @@ func TestCarry(t *testing.T) {
 	for i := range places[1:] {
 		from, to := w.folder(places[i], checkpoint.DCP), w.folder(places[i+1], checkpoint.DCP)
 		r, err := w.site.Carry(t.Context(), from, "step_10", to, nil)
-		must(t, err)
+		must.Do(t, err)
 		if r.Already || r.Level < mover.Server || r.Sent == 0 {
 			t.Errorf("to %s: %+v", to, r)
 		}
@@ -152,12 +146,12 @@ func TestAgain(t *testing.T) {
 	w.save("nvme", "last", "one", "two", "three")
 	for _, to := range []*Folder{disk, store} {
 		_, err := w.site.Carry(t.Context(), from, "last", to, nil)
-		must(t, err)
+		must.Do(t, err)
 	}
-	must(t, os.RemoveAll(w.at("nvme/last")))
+	must.Do(t, os.RemoveAll(w.at("nvme/last")))
 	w.save("nvme", "last", "four", "five")
 	r, err := w.site.Carry(t.Context(), from, "last", disk, nil)
-	must(t, err)
+	must.Do(t, err)
 	if r.Already {
 		t.Error("another save was taken for the same")
 	}
@@ -166,7 +160,7 @@ func TestAgain(t *testing.T) {
 		t.Errorf("in the store: %v", err)
 	}
 	_, err = w.site.Carry(t.Context(), store, "last", w.folder(w.at("back"), checkpoint.DCP), nil)
-	must(t, err)
+	must.Do(t, err)
 	if got := has(t, w.at("back/last")); got["__2_0.distcp"] != "three" {
 		t.Errorf("the store has %q", got)
 	}
@@ -189,19 +183,19 @@ func TestIdentical(t *testing.T) {
 			from, to := w.folder(w.at("nvme"), checkpoint.DCP), w.folder(where, checkpoint.DCP)
 			w.save("nvme", "step_1", big("frozen"), big("moves1"), "small")
 			_, err := w.site.Carry(t.Context(), from, "step_1", to, nil)
-			must(t, err)
+			must.Do(t, err)
 			w.save("nvme", "step_2", big("frozen"), big("moves2"), "small")
 			r, err := w.site.Carry(t.Context(), from, "step_2", to, nil)
-			must(t, err)
+			must.Do(t, err)
 			if n := int64(len(big("frozen"))); r.Linked != n || r.Sent >= 2*n {
 				t.Errorf("%+v", r)
 			}
-			must(t, w.site.Remove(t.Context(), Tier{Folder: to, saves: map[string]string{"step_1": saveIn(t, to, "step_1")}}, "step_1"))
+			must.Do(t, w.site.Remove(t.Context(), Tier{Folder: to, saves: map[string]string{"step_1": saveIn(t, to, "step_1")}}, "step_1"))
 			if got := w.newest(to); got != "step_2" {
 				t.Errorf("%q is the newest", got)
 			}
 			_, err = w.site.Carry(t.Context(), to, "step_2", w.folder(w.at("back"), checkpoint.DCP), nil)
-			must(t, err)
+			must.Do(t, err)
 			same(t, "the one that is left", w.at("nvme/step_2"), w.at("back/step_2"))
 		})
 	}
@@ -223,13 +217,13 @@ func TestBuiltBefore(t *testing.T) {
 	from, to := w.folder(w.at("nvme"), checkpoint.DCP), w.folder(w.at("pfs"), checkpoint.DCP)
 	w.save("nvme", "step_1", "alpha", "beta")
 	_, err := w.site.Commit(t.Context(), from, "step_1", nil)
-	must(t, err)
+	must.Do(t, err)
 	source, left := w.at("nvme/step_1/__0_0.distcp"), w.at("pfs/step_1"+building+"/__0_0.distcp")
 	st, err := os.Stat(source)
-	must(t, err)
-	must(t, os.MkdirAll(filepath.Dir(left), 0o755))
-	must(t, os.WriteFile(left, []byte("ALPHA"), 0o644))
-	must(t, os.Chtimes(left, st.ModTime(), st.ModTime()))
+	must.Do(t, err)
+	must.Do(t, os.MkdirAll(filepath.Dir(left), 0o755))
+	must.Do(t, os.WriteFile(left, []byte("ALPHA"), 0o644))
+	must.Do(t, os.Chtimes(left, st.ModTime(), st.ModTime()))
 	if _, err := w.site.Carry(t.Context(), from, "step_1", to, nil); !errors.Is(err, mover.ErrCorrupt) {
 		t.Errorf("%v", err)
 	}
@@ -237,7 +231,7 @@ func TestBuiltBefore(t *testing.T) {
 		t.Errorf("there is %q", all)
 	}
 	_, err = w.site.Carry(t.Context(), from, "step_1", to, nil)
-	must(t, err)
+	must.Do(t, err)
 	same(t, "the next try", w.at("nvme/step_1"), w.at("pfs/step_1"))
 }
 
@@ -251,23 +245,23 @@ func TestWrittenMeanwhile(t *testing.T) {
 		want error
 	}{
 		{"rewritten in place", func(w *world) {
-			must(w, os.WriteFile(w.at("nvme/step_2/__1_0.distcp"), []byte("other"), 0o644))
+			must.Do(w, os.WriteFile(w.at("nvme/step_2/__1_0.distcp"), []byte("other"), 0o644))
 		}, mover.ErrChanged},
 		{"another file", func(w *world) {
-			must(w, os.WriteFile(w.at("nvme/step_2/__9_0.distcp"), []byte("other"), 0o644))
+			must.Do(w, os.WriteFile(w.at("nvme/step_2/__9_0.distcp"), []byte("other"), 0o644))
 		}, mover.ErrChanged},
 		{"one shard is of the step before", func(w *world) {
-			must(w, os.Rename(w.at("nvme/step_1/__0_0.distcp"), w.at("nvme/step_2/__0_0.distcp")))
+			must.Do(w, os.Rename(w.at("nvme/step_1/__0_0.distcp"), w.at("nvme/step_2/__0_0.distcp")))
 		}, mover.ErrChanged},
-		{"removed", func(w *world) { must(w, os.RemoveAll(w.at("nvme/step_2"))) }, ErrSuperseded},
-		{"half removed", func(w *world) { must(w, os.Remove(w.at("nvme/step_2/__0_0.distcp"))) }, mover.ErrChanged},
+		{"removed", func(w *world) { must.Do(w, os.RemoveAll(w.at("nvme/step_2"))) }, ErrSuperseded},
+		{"half removed", func(w *world) { must.Do(w, os.Remove(w.at("nvme/step_2/__0_0.distcp"))) }, mover.ErrChanged},
 	} {
 		t.Run(row.what, func(t *testing.T) {
 			w := newWorld(t)
 			from, to := w.folder(w.at("nvme"), checkpoint.DCP), w.folder(w.at("pfs"), checkpoint.DCP)
 			w.save("nvme", "step_1", "alpha", "beta_")
 			_, err := w.site.Carry(t.Context(), from, "step_1", to, nil)
-			must(t, err)
+			must.Do(t, err)
 			w.save("nvme", "step_2", "gamma", "delta")
 			_, err = w.site.Carry(t.Context(), from, "step_2", to, func(s checkpoint.State) {
 				if s == checkpoint.Copying {
@@ -299,15 +293,14 @@ func TestRestore(t *testing.T) {
 	for _, to := range []*Folder{near, far} {
 		for _, name := range []string{"step_1", "step_2"} {
 			_, err := w.site.Carry(t.Context(), nvme, name, to, nil)
-			must(t, err)
+			must.Do(t, err)
 		}
 	}
 	corrupt := func(dir string) { // as long, and at the same time
 		at := w.at(dir + "/step_2/__0_0.distcp")
-		info, err := os.Stat(at)
-		must(t, err)
-		must(t, os.WriteFile(at, []byte("GAMMA"), 0o644))
-		must(t, os.Chtimes(at, info.ModTime(), info.ModTime()))
+		info := must.Get(os.Stat(at))(t)
+		must.Do(t, os.WriteFile(at, []byte("GAMMA"), 0o644))
+		must.Do(t, os.Chtimes(at, info.ModTime(), info.ModTime()))
 	}
 	for i, row := range []struct {
 		what string
@@ -318,13 +311,13 @@ func TestRestore(t *testing.T) {
 		{"the nearest", func() {}, "step_2 near", 0},
 		{"the next", func() { corrupt("near") }, "step_2 far", 1},
 		{"the one before", func() { corrupt("far") }, "step_1 near", 2},
-		{"torn", func() { must(t, os.Remove(w.at("near/step_1/__0_0.distcp"))) }, "step_1 far", 3},
+		{"torn", func() { must.Do(t, os.Remove(w.at("near/step_1/__0_0.distcp"))) }, "step_1 far", 3},
 	} {
 		row.do()
 		var why []string
 		to := w.folder(w.at(fmt.Sprint("new", i)), checkpoint.DCP)
 		r, err := w.site.Restore(t.Context(), []*Folder{near, far}, Want{}, to, func(f *Folder, name, text string) { why = append(why, name+": "+text) })
-		must(t, err)
+		must.Do(t, err)
 		if got := r.Name + " " + filepath.Base(r.Folder.String()); got != row.want || len(why) != row.why {
 			t.Errorf("%s: %s, %q", row.what, got, why)
 		}
@@ -339,11 +332,11 @@ func TestRestore(t *testing.T) {
 // TestCommit: what is committed is complete, and what somebody writes meanwhile, or has written since, is not.
 func TestCommit(t *testing.T) {
 	w := newWorld(t)
-	must(t, os.MkdirAll(w.at("run/a/deep"), 0o755))
-	must(t, os.WriteFile(w.at("run/a/deep/x"), []byte("x"), 0o644))
+	must.Do(t, os.MkdirAll(w.at("run/a/deep"), 0o755))
+	must.Do(t, os.WriteFile(w.at("run/a/deep/x"), []byte("x"), 0o644))
 	f := w.folder(w.at("run"), checkpoint.Plain)
 	c, err := w.site.Commit(t.Context(), f, "a", []string{"best"})
-	must(t, err)
+	must.Do(t, err)
 	if len(c.Files) != 1 || !c.Files[0].HasCRC || c.Files[0].Name != "deep/x" {
 		t.Errorf("%+v", c)
 	}
@@ -356,7 +349,7 @@ func TestCommit(t *testing.T) {
 	}
 	to := w.folder(w.at("pfs"), checkpoint.Plain)
 	_, err = w.site.Carry(t.Context(), f, "a", to, nil)
-	must(t, err)
+	must.Do(t, err)
 	if got := w.newest(to); got != "a" {
 		t.Errorf("the copy is %q", got)
 	}
@@ -364,7 +357,7 @@ func TestCommit(t *testing.T) {
 	if err != nil || !c.Verified() || !slices.Equal(c.Tags, []string{"best", "paper"}) {
 		t.Errorf("tags of a copy: %+v, %v", c, err)
 	}
-	must(t, os.WriteFile(w.at("run/a/deep/x"), []byte("yy"), 0o644))
+	must.Do(t, os.WriteFile(w.at("run/a/deep/x"), []byte("yy"), 0o644))
 	if _, err = w.site.Carry(t.Context(), f, "a", to, nil); !errors.Is(err, mover.ErrConflict) {
 		t.Errorf("what was written since: %v", err)
 	}
@@ -380,12 +373,12 @@ func BenchmarkDecision(b *testing.B) {
 	for _, dir := range []string{"a", "b", "c"} {
 		for i := range 1000 {
 			at := w.at(fmt.Sprintf("%s/step_%d", dir, i+1))
-			must(b, os.MkdirAll(at, 0o755))
+			must.Do(b, os.MkdirAll(at, 0o755))
 			for r := range 8 {
-				must(b, os.WriteFile(filepath.Join(at, fmt.Sprintf("__%d_0.distcp", r)), []byte("x"), 0o644))
+				must.Do(b, os.WriteFile(filepath.Join(at, fmt.Sprintf("__%d_0.distcp", r)), []byte("x"), 0o644))
 			}
 			if i < 500 {
-				must(b, os.WriteFile(filepath.Join(at, ".metadata"), []byte("x"), 0o644))
+				must.Do(b, os.WriteFile(filepath.Join(at, ".metadata"), []byte("x"), 0o644))
 			}
 		}
 		folders = append(folders, w.folder(w.at(dir), checkpoint.DCP))
@@ -412,16 +405,16 @@ func TestSingleFile(t *testing.T) {
 	w := newWorld(t)
 	const name = "model--step=100.nemo"
 	save := func(dir, text string, ago time.Duration) {
-		must(t, os.MkdirAll(w.at(dir), 0o755))
-		must(t, os.WriteFile(filepath.Join(w.at(dir), name), []byte(text), 0o644))
-		must(t, os.Chtimes(filepath.Join(w.at(dir), name), time.Now(), time.Now().Add(-ago)))
+		must.Do(t, os.MkdirAll(w.at(dir), 0o755))
+		must.Do(t, os.WriteFile(filepath.Join(w.at(dir), name), []byte(text), 0o644))
+		must.Do(t, os.Chtimes(filepath.Join(w.at(dir), name), time.Now(), time.Now().Add(-ago)))
 	}
 	save("nvme", whole("one"), 2*time.Hour)
 	places := []string{w.at("nvme"), w.at("pfs"), "s3://" + server.Bucket + "/run", w.at("back")}
 	for i := range places[1:] {
 		from, to := w.folder(places[i], checkpoint.NeMo), w.folder(places[i+1], checkpoint.NeMo)
 		r, err := w.site.Carry(t.Context(), from, name, to, nil)
-		must(t, err)
+		must.Do(t, err)
 		if r.Already || r.Level < mover.Server {
 			t.Errorf("to %s: %+v", to, r)
 		}
@@ -439,7 +432,7 @@ func TestSingleFile(t *testing.T) {
 	nvme, pfs := w.folder(w.at("nvme"), checkpoint.NeMo), w.folder(w.at("pfs"), checkpoint.NeMo)
 	save("nvme", whole("two"), time.Hour)
 	_, err := w.site.Carry(t.Context(), nvme, name, pfs, nil)
-	must(t, err)
+	must.Do(t, err)
 	if has(t, w.at("pfs"))[name] != whole("two") || w.newest(pfs) != name {
 		t.Error("what was saved again did not come")
 	}
@@ -449,9 +442,9 @@ func TestSingleFile(t *testing.T) {
 	}
 	at := filepath.Join(w.at("back"), name) // damaged, with its size and time
 	info, err := os.Stat(at)
-	must(t, err)
-	must(t, os.WriteFile(at, []byte(whole("0ne")), 0o644))
-	must(t, os.Chtimes(at, info.ModTime(), info.ModTime()))
+	must.Do(t, err)
+	must.Do(t, os.WriteFile(at, []byte(whole("0ne")), 0o644))
+	must.Do(t, os.Chtimes(at, info.ModTime(), info.ModTime()))
 	if _, err := w.site.Carry(t.Context(), w.folder(w.at("back"), checkpoint.NeMo), name, w.folder(w.at("away"), checkpoint.NeMo), nil); !errors.Is(err, mover.ErrCorrupt) {
 		t.Errorf("what is damaged goes on: %v", err)
 	}
@@ -459,22 +452,22 @@ func TestSingleFile(t *testing.T) {
 		t.Errorf("it has left %v", left)
 	}
 	_, err = w.site.Commit(t.Context(), nvme, name, []string{"best"})
-	must(t, err)
+	must.Do(t, err)
 	if found, is, err := checkpoint.Look(t.Context(), nvme, checkpoint.NeMo, name); err != nil || !is || !found.Complete || found.Commit == nil || !slices.Equal(found.Commit.Tags, []string{"best"}) {
 		t.Errorf("committed: %+v, %v", found.Set, err)
 	}
 	tier, e := w.tier("nvme"), Expiry{Save: Save{name, saveIn(t, nvme, name)}, Keep: mover.KeptName + "/r"}
-	must(t, w.site.Expire(t.Context(), tier, "", e))
+	must.Do(t, w.site.Expire(t.Context(), tier, "", e))
 	if top, err := nvme.Top(t.Context()); err != nil || len(top.Entries) > 0 {
 		t.Errorf("expired, and %v is there still, %v", top.Entries, err)
 	}
-	must(t, w.site.Return(t.Context(), tier, "", e))
+	must.Do(t, w.site.Return(t.Context(), tier, "", e))
 	if found, is, err := checkpoint.Look(t.Context(), nvme, checkpoint.NeMo, name); err != nil || !is || found.Commit == nil {
 		t.Errorf("came back: %+v, %v", found.Set, err)
 	}
 	for _, where := range []string{w.at("back"), places[2]} {
 		f := w.folder(where, checkpoint.NeMo)
-		must(t, w.site.Remove(t.Context(), Tier{Folder: f, saves: map[string]string{name: saveIn(t, f, name)}}, name))
+		must.Do(t, w.site.Remove(t.Context(), Tier{Folder: f, saves: map[string]string{name: saveIn(t, f, name)}}, name))
 		if top, err := f.Top(t.Context()); err != nil || len(top.Entries) > 0 {
 			t.Errorf("%s has %v still, %v", where, top.Entries, err)
 		}

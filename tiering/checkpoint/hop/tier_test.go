@@ -16,19 +16,20 @@ import (
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/test/must"
 	"datamove.dev/test/seed"
 	"datamove.dev/tiering/checkpoint"
 )
 
 func (w *world) tier(name string) location.Location {
-	must(w, os.MkdirAll(w.at(name), 0o755))
+	must.Do(w, os.MkdirAll(w.at(name), 0o755))
 	return location.Location{Scheme: location.POSIX, Path: w.at(name)}
 }
 
 func (w *world) in(tier location.Location, name string, makes bool) *Folder {
 	w.Helper()
 	f, err := w.site.In(w.Context(), tier, name, checkpoint.DCP, makes)
-	must(w, err)
+	must.Do(w, err)
 	w.Cleanup(func() { _ = f.Close() })
 	return f
 }
@@ -41,20 +42,20 @@ func TestBring(t *testing.T) {
 	nvme, pfs := w.tier("nvme"), w.tier("pfs")
 	w.save("nvme/a/run", "step_1", "alpha")
 	w.save("nvme/a/run", "step_2", "beta")
-	must(t, os.WriteFile(w.at("nvme/a/run/latest"), []byte("step_2"), 0o644))
+	must.Do(t, os.WriteFile(w.at("nvme/a/run/latest"), []byte("step_2"), 0o644))
 	from, to := w.in(nvme, "a/run", false), w.in(pfs, "a/run", true)
 	for name, tracker := range map[string]string{"step_1": "", "step_2": "step_2"} {
-		must(t, os.RemoveAll(w.at("pfs/a/run/latest")))
+		must.Do(t, os.RemoveAll(w.at("pfs/a/run/latest")))
 		if _, err := w.site.Bring(t.Context(), from, Save{name, "another"}, to, nil); !errors.Is(err, mover.ErrChanged) {
 			t.Errorf("another save of %s: %v", name, err)
 		}
 		_, err := w.site.Bring(t.Context(), from, Save{name, saveIn(t, from, name)}, to, nil)
-		must(t, err)
+		must.Do(t, err)
 		if got, _ := os.ReadFile(w.at("pfs/a/run/latest")); string(got) != tracker {
 			t.Errorf("with %s came a tracker of %q", name, got)
 		}
 	}
-	must(t, os.WriteFile(w.at("pfs/a/run/latest"), []byte("step_2"), 0o644))
+	must.Do(t, os.WriteFile(w.at("pfs/a/run/latest"), []byte("step_2"), 0o644))
 	same(t, "all of it", w.at("nvme"), w.at("pfs"))
 }
 
@@ -67,7 +68,7 @@ func TestLinks(t *testing.T) {
 	w.save("secret/run", "step_1", "alpha")
 	w.save("pfs/other/run", "step_1", "alpha")
 	for link, to := range map[string]string{"pfs/away": w.at("secret"), "pfs/within": "other"} {
-		must(t, os.Symlink(to, w.at(link)))
+		must.Do(t, os.Symlink(to, w.at(link)))
 		name := strings.TrimPrefix(link, "pfs/") + "/run"
 		if _, err := w.site.In(t.Context(), tier, name, "", false); !errors.Is(err, mover.ErrConflict) {
 			t.Errorf("%s is opened: %v", name, err)
@@ -76,7 +77,7 @@ func TestLinks(t *testing.T) {
 			t.Errorf("%s expires: %v", name, err)
 		}
 	}
-	must(t, os.Symlink(w.at("secret"), w.at("pfs/kept")))
+	must.Do(t, os.Symlink(w.at("secret"), w.at("pfs/kept")))
 	e := Expiry{Save: Save{"step_1", saveIn(t, w.in(tier, "other/run", false), "step_1")}, Keep: "kept"}
 	if err := w.site.Expire(t.Context(), tier, "other/run", e); !errors.Is(err, mover.ErrConflict) {
 		t.Errorf("it is kept over a link: %v", err)
@@ -97,18 +98,18 @@ func TestExpire(t *testing.T) {
 	}{
 		{"nothing", func(*world) {}, nil},
 		{"it was saved again", func(w *world) { w.save("pfs/run", "step_1", "other") }, mover.ErrChanged},
-		{"it is gone", func(w *world) { must(w, os.RemoveAll(w.at("pfs/run/step_1"))) }, mover.ErrChanged},
-		{"one that stays is gone", func(w *world) { must(w, os.RemoveAll(w.at("pfs/run/step_3"))) }, mover.ErrChanged},
-		{"one that stays is torn", func(w *world) { must(w, os.Remove(w.at("pfs/run/step_3/.metadata"))) }, mover.ErrChanged},
+		{"it is gone", func(w *world) { must.Do(w, os.RemoveAll(w.at("pfs/run/step_1"))) }, mover.ErrChanged},
+		{"one that stays is gone", func(w *world) { must.Do(w, os.RemoveAll(w.at("pfs/run/step_3"))) }, mover.ErrChanged},
+		{"one that stays is torn", func(w *world) { must.Do(w, os.Remove(w.at("pfs/run/step_3/.metadata"))) }, mover.ErrChanged},
 		{"one that stays was saved again", func(w *world) { w.save("pfs/run", "step_2", "other") }, mover.ErrChanged},
 		{"a tracker names it", func(w *world) {
-			must(w, os.WriteFile(w.at("pfs/run/latest"), []byte("step_1"), 0o644))
-			must(w, os.Remove(w.at("pfs/run/last.link")))
-			must(w, os.Symlink("step_1", w.at("pfs/run/last.link")))
+			must.Do(w, os.WriteFile(w.at("pfs/run/latest"), []byte("step_1"), 0o644))
+			must.Do(w, os.Remove(w.at("pfs/run/last.link")))
+			must.Do(w, os.Symlink("step_1", w.at("pfs/run/last.link")))
 		}, mover.ErrChanged},
 		{"another one has its name", func(w *world) {
-			must(w, os.RemoveAll(w.at("pfs/run/step_1")))
-			must(w, os.Symlink("step_2", w.at("pfs/run/step_1")))
+			must.Do(w, os.RemoveAll(w.at("pfs/run/step_1")))
+			must.Do(w, os.Symlink("step_2", w.at("pfs/run/step_1")))
 		}, mover.ErrChanged},
 	} {
 		t.Run(row.what, func(t *testing.T) {
@@ -117,7 +118,7 @@ func TestExpire(t *testing.T) {
 			for _, name := range []string{"step_1", "step_2", "step_3"} {
 				w.save("pfs/run", name, "alpha", name)
 			}
-			must(t, os.Symlink("step_3", w.at("pfs/run/last.link")))
+			must.Do(t, os.Symlink("step_3", w.at("pfs/run/last.link")))
 			f := w.in(tier, "run", false)
 			e := Expiry{Save: Save{"step_1", saveIn(t, f, "step_1")}, Relies: []Save{{"step_3", saveIn(t, f, "step_3")}, {"step_2", saveIn(t, f, "step_2")}}, Keep: mover.KeptName + "/r"}
 			before := has(t, w.at("pfs"))
@@ -135,14 +136,14 @@ func TestExpire(t *testing.T) {
 			if _, err := os.Lstat(w.at("pfs/run/step_1")); !errors.Is(err, fs.ErrNotExist) {
 				t.Error("it is there still")
 			}
-			must(t, w.site.Return(t.Context(), tier, "run", e))
+			must.Do(t, w.site.Return(t.Context(), tier, "run", e))
 			if after := has(t, w.at("pfs/run")); len(after) != len(before) || after["step_1/__0_0.distcp"] != "alpha" {
 				t.Errorf("came back: %v", after)
 			}
 			if err := w.site.Return(t.Context(), tier, "run", e); !errors.Is(err, mover.ErrNotExist) {
 				t.Errorf("again: %v", err)
 			}
-			must(t, w.site.Expire(t.Context(), tier, "run", e))
+			must.Do(t, w.site.Expire(t.Context(), tier, "run", e))
 			w.save("pfs/run", "step_1", "new")
 			if err := w.site.Return(t.Context(), tier, "run", e); !errors.Is(err, fs.ErrExist) {
 				t.Errorf("over a new one: %v", err)
@@ -180,22 +181,22 @@ func TestRemoveFromStore(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", server.Access)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", server.Secret)
 	w := newWorld(t)
-	must(t, os.MkdirAll(w.at("nvme/checkpoint-1"), 0o755))
+	must.Do(t, os.MkdirAll(w.at("nvme/checkpoint-1"), 0o755))
 	files := []string{"config.json", "merges.txt", "tokenizer.json", "trainer_state.json", "vocab.json"}
 	for _, name := range files {
 		at := w.at("nvme/checkpoint-1/" + name)
-		must(t, os.WriteFile(at, []byte("{}"), 0o644))
-		must(t, os.Chtimes(at, time.Now(), time.Now().Add(-time.Hour)))
+		must.Do(t, os.WriteFile(at, []byte("{}"), 0o644))
+		must.Do(t, os.Chtimes(at, time.Now(), time.Now().Add(-time.Hour)))
 	}
 	from, to := w.folder(w.at("nvme"), checkpoint.HF), w.folder("s3://"+server.Bucket+"/run", checkpoint.HF)
 	_, err := w.site.Carry(t.Context(), from, "checkpoint-1", to, nil)
-	must(t, err)
+	must.Do(t, err)
 	var one sync.Mutex
 	looks, torsos := 0, []string{}
 	left := func() {
 		looks++
 		found, is, err := checkpoint.Look(t.Context(), to, checkpoint.HF, "checkpoint-1")
-		must(t, err)
+		must.Do(t, err)
 		if is && found.Complete && found.Files < int64(len(files)) {
 			torsos = append(torsos, fmt.Sprint(checkpoint.CommitOf(found.Tree, "checkpoint-1").Files))
 		}
@@ -204,7 +205,7 @@ func TestRemoveFromStore(t *testing.T) {
 		p, err := openHere(ctx, l, o)
 		return removing{p, &one, left}, err
 	}
-	must(t, w.site.Remove(t.Context(), Tier{Folder: to, saves: map[string]string{"checkpoint-1": saveIn(t, to, "checkpoint-1")}}, "checkpoint-1"))
+	must.Do(t, w.site.Remove(t.Context(), Tier{Folder: to, saves: map[string]string{"checkpoint-1": saveIn(t, to, "checkpoint-1")}}, "checkpoint-1"))
 	if looks <= len(files) || len(torsos) > 0 {
 		t.Errorf("after %d removals it looked complete with these alone: %q", looks, torsos)
 	}
@@ -233,7 +234,7 @@ func TestExpireWorld(t *testing.T) {
 			w.save("pfs/run", fmt.Sprintf("step_%d", i), "alpha", fmt.Sprint("of ", i))
 		}
 		f, err := w.site.In(t.Context(), tier, "run", checkpoint.DCP, false)
-		must(t, err)
+		must.Do(t, err)
 		saves := map[string]string{}
 		for i := range n {
 			name := fmt.Sprintf("step_%d", i)
@@ -250,19 +251,19 @@ func TestExpireWorld(t *testing.T) {
 			at := w.at("pfs/run/" + name)
 			switch random.IntN(7) {
 			case 0:
-				must(t, os.RemoveAll(at))
+				must.Do(t, os.RemoveAll(at))
 			case 1:
-				must(t, os.RemoveAll(at+"/.metadata"))
+				must.Do(t, os.RemoveAll(at+"/.metadata"))
 			case 2:
 				w.save("pfs/run", name, "another")
 			case 3:
-				must(t, os.RemoveAll(w.at("pfs/run/last")))
-				must(t, os.Symlink(name, w.at("pfs/run/last")))
+				must.Do(t, os.RemoveAll(w.at("pfs/run/last")))
+				must.Do(t, os.Symlink(name, w.at("pfs/run/last")))
 			case 4:
-				must(t, os.RemoveAll(at))
-				must(t, os.Symlink("/etc", at))
+				must.Do(t, os.RemoveAll(at))
+				must.Do(t, os.Symlink("/etc", at))
 			case 5:
-				must(t, os.RemoveAll(at+"/__1_0.distcp"))
+				must.Do(t, os.RemoveAll(at+"/__1_0.distcp"))
 			}
 		}
 		is := func(s Save) bool {
@@ -277,12 +278,12 @@ func TestExpireWorld(t *testing.T) {
 		}
 		if err == nil {
 			gone++
-			must(t, w.site.Return(t.Context(), tier, "run", e))
+			must.Do(t, w.site.Return(t.Context(), tier, "run", e))
 			if !is(e.Save) {
 				t.Fatalf("case %d: it came back as another one", nth)
 			}
 		}
-		must(t, f.Close())
+		must.Do(t, f.Close())
 	}
 	if gone < rounds/20 || gone > rounds-rounds/20 {
 		t.Errorf("%d of %d went: it shows nothing", gone, rounds)

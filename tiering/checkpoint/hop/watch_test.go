@@ -14,6 +14,7 @@ import (
 
 	"datamove.dev/mover/location"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/checkpoint"
 )
 
@@ -56,8 +57,8 @@ func reads(file string) string {
 //safety:5/jobs with TestWrittenMeanwhile
 func TestWatch(t *testing.T) {
 	w := newWorld(t)
-	must(t, os.MkdirAll(w.at("nvme"), 0o755))
-	must(t, os.WriteFile(w.at("away"), nil, 0o644)) // where a directory should be
+	must.Do(t, os.MkdirAll(w.at("nvme"), 0o755))
+	must.Do(t, os.WriteFile(w.at("away"), nil, 0o644)) // where a directory should be
 	var mu sync.Mutex
 	states := map[string][]checkpoint.State{} // by name and target
 	watch := w.watch(func(e Event) {
@@ -78,12 +79,12 @@ func TestWatch(t *testing.T) {
 	for i := range 7 {
 		name := fmt.Sprintf("step_%d", i+1)
 		w.save("nvme", name, big("frozen"), fmt.Sprint("moves", i))
-		must(t, os.WriteFile(w.at("nvme/latest"), []byte(name), 0o644))
+		must.Do(t, os.WriteFile(w.at("nvme/latest"), []byte(name), 0o644))
 		until(t, name+" has left", func() bool { return there("peer", name) && there("pfs", name) })
 		if i == 3 {
-			must(t, os.RemoveAll(w.at("nvme/step_1"))) // it makes room
-			must(t, os.WriteFile(w.at("nvme/step_4/__1_0.distcp"), []byte("again"), 0o644))
-			must(t, os.WriteFile(w.at("nvme/step_4/.metadata"), []byte("of step_4"), 0o644))
+			must.Do(t, os.RemoveAll(w.at("nvme/step_1"))) // it makes room
+			must.Do(t, os.WriteFile(w.at("nvme/step_4/__1_0.distcp"), []byte("again"), 0o644))
+			must.Do(t, os.WriteFile(w.at("nvme/step_4/.metadata"), []byte("of step_4"), 0o644))
 			until(t, "step_4 was saved over, and has left", func() bool {
 				return reads(w.at("pfs/step_4/__1_0.distcp")) == "again" && reads(w.at("peer/step_4/__1_0.distcp")) == "again"
 			})
@@ -99,7 +100,7 @@ func TestWatch(t *testing.T) {
 		}
 		same(t, dir, w.at("nvme/step_7"), w.at(dir+"/step_7"))
 	}
-	must(t, os.Remove(w.at("away")))
+	must.Do(t, os.Remove(w.at("away")))
 	until(t, "what was away gets the newest", func() bool { return there("away", "step_7") && reads(w.at("away/latest")) == "step_7" })
 	if n := len(has(t, w.at("nvme"))); n != 6*3+1 {
 		t.Errorf("the job's own directory has %d files", n)
@@ -121,8 +122,7 @@ func TestWatch(t *testing.T) {
 	if got := states["step_5 pfs"]; !slices.Equal(got, []checkpoint.State{checkpoint.Copying, checkpoint.Copied, checkpoint.Verified, checkpoint.Retained, checkpoint.Expired}) {
 		t.Errorf("step_5 on its way to pfs: %v", got)
 	}
-	text, err := os.ReadFile(w.at("metrics"))
-	must(t, err)
+	text := must.Get(os.ReadFile(w.at("metrics")))(t)
 	if !strings.Contains(string(text), fmt.Sprintf("datamove_checkpoint_verified_step{dir=%q,to=%q} 7", w.at("nvme"), w.at("pfs"))) {
 		t.Errorf("the metrics say\n%s", text)
 	}
@@ -133,8 +133,8 @@ func TestOnce(t *testing.T) {
 	w := newWorld(t)
 	w.save("nvme", "step_1", "alpha")
 	w.save("nvme", "step_2", "beta")
-	must(t, os.Remove(w.at("nvme/step_2/.metadata")))
-	must(t, os.WriteFile(w.at("away"), nil, 0o644))
+	must.Do(t, os.Remove(w.at("nvme/step_2/.metadata")))
+	must.Do(t, os.WriteFile(w.at("away"), nil, 0o644))
 	if err := w.watch(nil, "nvme", "away", "pfs").Run(t.Context()); err == nil || !strings.Contains(err.Error(), "away") {
 		t.Errorf("a target that can not be opened: %v", err)
 	}
@@ -150,18 +150,18 @@ func TestCatchUp(t *testing.T) {
 	save := func(names ...string) {
 		for _, name := range names {
 			w.save("nvme", name, "shard of "+name)
-			must(t, os.WriteFile(w.at("nvme/latest"), []byte(name), 0o644))
+			must.Do(t, os.WriteFile(w.at("nvme/latest"), []byte(name), 0o644))
 		}
 	}
 	bring := func(tell func(Event)) {
 		watch := w.watch(tell, "nvme", "pfs")
 		watch.Keep = checkpoint.Keep{Last: 2}
-		must(t, watch.Run(t.Context()))
+		must.Do(t, watch.Run(t.Context()))
 	}
 	save("step_1", "step_2")
 	bring(nil)
-	must(t, os.RemoveAll(w.at("nvme/step_1")))
-	must(t, os.RemoveAll(w.at("nvme/step_2")))
+	must.Do(t, os.RemoveAll(w.at("nvme/step_1")))
+	must.Do(t, os.RemoveAll(w.at("nvme/step_2")))
 	save("step_3", "step_4", "step_5")
 	bring(func(e Event) {
 		if named := reads(w.at("pfs/latest")); e.Name == "step_4" && e.State == checkpoint.Copying && named != "step_5" {
@@ -183,8 +183,7 @@ func TestKilled(t *testing.T) {
 	w := newWorld(t)
 	whole := func() {
 		for _, dir := range []string{"peer", "pfs"} {
-			names, err := filepath.Glob(w.at(dir + "/step_*"))
-			must(t, err)
+			names := must.Get(filepath.Glob(w.at(dir + "/step_*")))(t)
 			for _, at := range names {
 				if strings.Contains(filepath.Base(at), ".incomplete-") {
 					continue

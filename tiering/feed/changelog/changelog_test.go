@@ -24,6 +24,7 @@ import (
 	"datamove.dev/lustre/client"
 	"datamove.dev/mover"
 	"datamove.dev/mover/posix"
+	"datamove.dev/test/must"
 	"datamove.dev/test/seed"
 	"datamove.dev/tiering/catalog"
 	"datamove.dev/tiering/feed"
@@ -227,13 +228,6 @@ func (r *recorded) churn(random *rand.Rand) {
 
 var lab = catalog.Tree{Tier: "lab"}
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // A tree changes while its log is read, the reader is killed and begins again, records are lost, and the log is made anew: when nothing changes any more, the catalog is what
 // a scan would make of it.
 //
@@ -246,13 +240,11 @@ func TestModel(t *testing.T) {
 			r := &recorded{dir: t.TempDir()}
 			if nth%2 == 0 {
 				r.root = "tree"
-				check(t, os.Mkdir(filepath.Join(r.dir, r.root), 0o755))
+				must.Do(t, os.Mkdir(filepath.Join(r.dir, r.root), 0o755))
 			}
-			c, err := catalog.Open(t.TempDir(), catalog.Options{})
-			check(t, err)
+			c := must.Get(catalog.Open(t.TempDir(), catalog.Options{}))(t)
 			defer c.Close()
-			src, err := posix.Open(filepath.Join(r.dir, r.root), posix.Options{})
-			check(t, err)
+			src := must.Get(posix.Open(filepath.Join(r.dir, r.root), posix.Options{}))(t)
 			defer src.Close()
 			var scans uint64
 			for life := range 12 {

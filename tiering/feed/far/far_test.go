@@ -19,6 +19,7 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/posix"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/catalog"
 	"datamove.dev/tiering/feed"
 	"datamove.dev/tiering/feed/feedtest"
@@ -71,13 +72,6 @@ func (l there) Recv() (*agentv1.FollowResponse, error) { return get(l.ctx, l.dow
 func (l here) Send(r *agentv1.FollowResponse) error    { return pass(l.ctx, l.down, r) }
 func (l here) Recv() (*agentv1.FollowRequest, error)   { return get(l.ctx, l.up) }
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 var scratch = catalog.Tree{Tier: "scratch", Node: "n1"}
 
 // follow has a catalog follow a tree over a line, until the line is cut.
@@ -86,7 +80,7 @@ func follow(t testing.TB, l *line, c *catalog.Catalog, dir string) {
 	var g sync.WaitGroup
 	g.Go(func() {
 		src, err := posix.Open(dir, posix.Options{})
-		check(t, err)
+		must.Do(t, err)
 		defer src.Close()
 		err = Tell(l.ctx, there{l}, src, func(f *agentv1.FollowFeed) (feed.Feed, error) {
 			if f.GetKind() != "inotify" {
@@ -98,8 +92,7 @@ func follow(t testing.TB, l *line, c *catalog.Catalog, dir string) {
 			t.Errorf("it was told no more: %v", err)
 		}
 	})
-	f, err := Hear(here{l}, &agentv1.FollowFeed{Kind: "inotify"})
-	check(t, err)
+	f := must.Get(Hear(here{l}, &agentv1.FollowFeed{Kind: "inotify"}))(t)
 	k := &feed.Keeper{Catalog: c, Tree: scratch, Source: f, Feed: f, Options: feed.Options{Retry: time.Millisecond, Left: 50 * time.Millisecond}}
 	g.Go(func() { _ = k.Run(l.ctx) })
 	if err := f.Listen(l.ctx); l.ctx.Err() == nil {
@@ -113,11 +106,9 @@ func follow(t testing.TB, l *line, c *catalog.Catalog, dir string) {
 //safety:5 with tiering/feed/bucket TestQueued
 func TestModel(t *testing.T) {
 	dir := t.TempDir()
-	c, err := catalog.Open(t.TempDir(), catalog.Options{})
-	check(t, err)
+	c := must.Get(catalog.Open(t.TempDir(), catalog.Options{}))(t)
 	defer c.Close()
-	src, err := posix.Open(dir, posix.Options{})
-	check(t, err)
+	src := must.Get(posix.Open(dir, posix.Options{}))(t)
 	defer src.Close()
 	random := rand.New(rand.NewPCG(3, 4))
 	segments := []string{"a", "b", "c d", "\xff", strings.Repeat("n", 100)}
@@ -167,8 +158,7 @@ func TestHostile(t *testing.T) {
 		"too many": {Sights: []*agentv1.FollowSight{{}, {}}},
 	} {
 		l := newLine(t.Context())
-		f, err := Hear(here{l}, &agentv1.FollowFeed{})
-		check(t, err)
+		f := must.Get(Hear(here{l}, &agentv1.FollowFeed{}))(t)
 		var g sync.WaitGroup
 		g.Go(func() { _ = f.Listen(l.ctx) })
 		g.Go(func() {
@@ -212,7 +202,7 @@ func lateAnswer(t *testing.T) {
 	first := make(chan error, 1)
 	go func() { first <- teller.take(gone, feed.Batch{Names: []string{"a"}}) }()
 	a, err := here{l}.Recv()
-	check(t, err)
+	must.Do(t, err)
 	leave()
 	if err := <-first; !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
@@ -220,28 +210,27 @@ func lateAnswer(t *testing.T) {
 	second := make(chan error, 1)
 	go func() { second <- teller.take(t.Context(), feed.Batch{Names: []string{"b"}}) }()
 	b, err := here{l}.Recv()
-	check(t, err)
-	check(t, here{l}.Send(taken(a)))
+	must.Do(t, err)
+	must.Do(t, here{l}.Send(taken(a)))
 	synctest.Wait()
 	select {
 	case err := <-second:
 		t.Errorf("the second batch is taken by the answer to the first: %v", err)
 	default:
 	}
-	check(t, here{l}.Send(taken(b)))
-	check(t, <-second)
+	must.Do(t, here{l}.Send(taken(b)))
+	must.Do(t, <-second)
 
-	check(t, here{l}.Send(&agentv1.FollowResponse{Mark: &agentv1.FollowMark{Part: "old", Value: []byte("1")}}))
+	must.Do(t, here{l}.Send(&agentv1.FollowResponse{Mark: &agentv1.FollowMark{Part: "old", Value: []byte("1")}}))
 	value := make(chan []byte, 1)
 	go func() {
-		v, err := teller.markOf(t.Context(), "new")
-		check(t, err)
+		v := must.Get(teller.markOf(t.Context(), "new"))(t)
 		value <- v
 	}()
 	_, err = here{l}.Recv()
-	check(t, err)
-	check(t, here{l}.Send(&agentv1.FollowResponse{Mark: &agentv1.FollowMark{Part: "old", Value: []byte("1")}}))
-	check(t, here{l}.Send(&agentv1.FollowResponse{Mark: &agentv1.FollowMark{Part: "new", Value: []byte("2")}}))
+	must.Do(t, err)
+	must.Do(t, here{l}.Send(&agentv1.FollowResponse{Mark: &agentv1.FollowMark{Part: "old", Value: []byte("1")}}))
+	must.Do(t, here{l}.Send(&agentv1.FollowResponse{Mark: &agentv1.FollowMark{Part: "new", Value: []byte("2")}}))
 	if v := <-value; string(v) != "2" {
 		t.Errorf("the mark is %s", v)
 	}

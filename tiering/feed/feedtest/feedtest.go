@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering"
 	"datamove.dev/tiering/catalog"
 )
@@ -17,18 +18,14 @@ func Difference(t testing.TB, c *catalog.Catalog, tree catalog.Tree, src catalog
 	t.Helper()
 	var want, got []tiering.File
 	for e, err := range src.Walk(t.Context(), mover.WalkOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		want = append(want, tiering.FileOf(&e, 0).Proven())
 	}
 	for f, err := range c.Below(t.Context(), tree, "") {
 		if errors.Is(err, mover.ErrNotExist) {
 			return "it was never scanned"
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		f.Seen = 0
 		got = append(got, f)
 	}

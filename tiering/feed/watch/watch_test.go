@@ -21,6 +21,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/posix"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/catalog"
 	"datamove.dev/tiering/feed"
 	"datamove.dev/tiering/feed/feedtest"
@@ -79,13 +80,6 @@ func follow(dir string) error {
 
 var scratch = catalog.Tree{Tier: "scratch"}
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // world is a tree, a catalog, and who keeps it.
 type world struct {
 	t       testing.TB
@@ -100,11 +94,9 @@ type world struct {
 func newWorld(t testing.TB, dir string, o watch.Options) *world {
 	t.Helper()
 	w := &world{t: t, dir: filepath.Join(dir, "tree"), ended: make(chan error, 1)}
-	check(t, os.MkdirAll(w.dir, 0o755))
-	c, err := catalog.Open(filepath.Join(dir, "catalog"), catalog.Options{})
-	check(t, err)
-	src, err := posix.Open(w.dir, posix.Options{})
-	check(t, err)
+	must.Do(t, os.MkdirAll(w.dir, 0o755))
+	c := must.Get(catalog.Open(filepath.Join(dir, "catalog"), catalog.Options{}))(t)
+	src := must.Get(posix.Open(w.dir, posix.Options{}))(t)
 	w.catalog, w.source = c, src
 	w.keeper = &feed.Keeper{Catalog: c, Tree: scratch, Source: src, Feed: watch.New(w.dir, o), Options: feed.Options{Logger: slog.New(slog.NewTextHandler(testLog{t}, nil))}}
 	ctx, stop := context.WithCancel(context.Background())
@@ -126,8 +118,8 @@ func (w *world) close() {
 	if err := <-w.ended; !errors.Is(err, context.Canceled) {
 		w.t.Errorf("the keeper ended: %v", err)
 	}
-	check(w.t, w.source.Close())
-	check(w.t, w.catalog.Close())
+	must.Do(w.t, w.source.Close())
+	must.Do(w.t, w.catalog.Close())
 }
 
 func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
@@ -225,7 +217,7 @@ func TestKill(t *testing.T) {
 	random := kill.Random(t)
 	dir := t.TempDir()
 	c := &churn{dir: filepath.Join(dir, "tree"), random: rand.New(rand.NewPCG(20, 20))}
-	check(t, os.Mkdir(c.dir, 0o755))
+	must.Do(t, os.Mkdir(c.dir, 0o755))
 	for range 2000 {
 		c.once()
 	}
@@ -234,7 +226,7 @@ func TestKill(t *testing.T) {
 		kill.AtLine(t, "follow", dir, kind, n, func(line string) {
 			if lines++; lines%16 == 0 || line == "took" {
 				c.once()
-				check(t, os.WriteFile(filepath.Join(c.dir, "last"), nil, 0o600)) // what was done may be nothing
+				must.Do(t, os.WriteFile(filepath.Join(c.dir, "last"), nil, 0o600)) // what was done may be nothing
 			}
 		})
 	}
@@ -267,17 +259,17 @@ func TestOverflow(t *testing.T) {
 	})
 	w := newWorld(t, t.TempDir(), o)
 	w.settled() // it listens
-	check(t, os.WriteFile(w.path("first"), nil, 0o600))
+	must.Do(t, os.WriteFile(w.path("first"), nil, 0o600))
 	<-heard // and reads nothing any more
-	check(t, os.Mkdir(w.path("d"), 0o755))
+	must.Do(t, os.Mkdir(w.path("d"), 0o755))
 	for i := range 40_000 {
-		check(t, os.WriteFile(w.path(fmt.Sprintf("f%d", i%100)), nil, 0o600))
-		check(t, os.Remove(w.path(fmt.Sprintf("f%d", i%100))))
+		must.Do(t, os.WriteFile(w.path(fmt.Sprintf("f%d", i%100)), nil, 0o600))
+		must.Do(t, os.Remove(w.path(fmt.Sprintf("f%d", i%100))))
 	}
-	check(t, os.WriteFile(w.path("d/last"), []byte("x"), 0o600))
+	must.Do(t, os.WriteFile(w.path("d/last"), []byte("x"), 0o600))
 	close(go1)
 	w.settled()
-	check(t, os.WriteFile(w.path("d/later"), []byte("x"), 0o600)) // and it goes on
+	must.Do(t, os.WriteFile(w.path("d/later"), []byte("x"), 0o600)) // and it goes on
 	w.settled()
 	if p := w.keeper.Progress(); p.Scans < 1 {
 		t.Errorf("%+v", p)
@@ -290,9 +282,9 @@ func TestOverflow(t *testing.T) {
 func TestFold(t *testing.T) {
 	w := newWorld(t, t.TempDir(), watch.Options{Names: 100})
 	for d := range 10 {
-		check(t, os.MkdirAll(w.path(fmt.Sprintf("d%d/e", d)), 0o755))
+		must.Do(t, os.MkdirAll(w.path(fmt.Sprintf("d%d/e", d)), 0o755))
 		for i := range 500 {
-			check(t, os.WriteFile(w.path(fmt.Sprintf("d%d/e/%d", d, i)), make([]byte, i), 0o600))
+			must.Do(t, os.WriteFile(w.path(fmt.Sprintf("d%d/e/%d", d, i)), make([]byte, i), 0o600))
 		}
 	}
 	w.settled()
@@ -302,7 +294,7 @@ func TestFold(t *testing.T) {
 func TestRefused(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 20 {
-		check(t, os.Mkdir(filepath.Join(dir, fmt.Sprint(i)), 0o755))
+		must.Do(t, os.Mkdir(filepath.Join(dir, fmt.Sprint(i)), 0o755))
 	}
 	none := func(context.Context, feed.Batch) error { return nil }
 	if err := watch.New(dir, watch.Options{Watches: 10}).Run(t.Context(), nil, none); !errors.Is(err, errors.ErrUnsupported) {
@@ -318,9 +310,9 @@ func BenchmarkEvents(b *testing.B) {
 	w := newWorld(b, b.TempDir(), watch.Options{})
 	const dirs, files = 200, 100
 	for d := range dirs {
-		check(b, os.Mkdir(w.path(fmt.Sprint("d", d)), 0o755))
+		must.Do(b, os.Mkdir(w.path(fmt.Sprint("d", d)), 0o755))
 		for f := range files {
-			check(b, os.WriteFile(w.path(fmt.Sprintf("d%d/%d", d, f)), nil, 0o600))
+			must.Do(b, os.WriteFile(w.path(fmt.Sprintf("d%d/%d", d, f)), nil, 0o600))
 		}
 	}
 	w.settled()
@@ -333,7 +325,7 @@ func BenchmarkEvents(b *testing.B) {
 			g.Go(func() {
 				for d := k; d < dirs; d += 4 {
 					for f := range files {
-						check(b, os.WriteFile(w.path(fmt.Sprintf("d%d/%d", d, f)), make([]byte, size), 0o600))
+						must.Do(b, os.WriteFile(w.path(fmt.Sprintf("d%d/%d", d, f)), make([]byte, size), 0o600))
 					}
 				}
 			})
@@ -353,7 +345,7 @@ func BenchmarkEvents(b *testing.B) {
 // behind reports whether a file is known with another size.
 func (w *world) behind(size int64) bool {
 	for f, err := range w.catalog.Below(context.Background(), scratch, "") {
-		check(w.t, err)
+		must.Do(w.t, err)
 		if f.Kind == mover.File && f.Size != size {
 			return true
 		}

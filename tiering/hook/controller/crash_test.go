@@ -11,6 +11,7 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/test/cluster/rig"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 	"datamove.dev/test/seed"
 	"datamove.dev/tiering/hook"
 )
@@ -161,7 +162,7 @@ func (c *crash) does(do func(context.Context, *Controller) error) {
 	case <-p.ended:
 	}
 	<-p.ended
-	must(c.T, p.err)
+	must.Do(c.T, p.err)
 }
 
 // quick is a phase that asks nothing of the mover.
@@ -189,13 +190,13 @@ func (c *crash) ends(purged string) {
 	for _, p := range c.lost {
 		<-p.ended
 	}
-	must(c.T, c.Teardown(c.Context(), 1, false)) // what a mover that was away has not heard it hears now
+	must.Do(c.T, c.Teardown(c.Context(), 1, false)) // what a mover that was away has not heard it hears now
 	c.wants(purged+"/file", "")
 	if c.epilog(c.id) {
 		c.Error("its directory stays")
 	}
 	for t, err := range c.service.Tasks(c.Context(), &datamovev1.ListTasksRequest{Labels: map[string]string{hook.Label: fmt.Sprint(c.id)}}) {
-		must(c.T, err)
+		must.Do(c.T, err)
 		if !api.Ended(t.GetState()) {
 			c.Errorf("%s of %s is left", t.GetState(), t.GetSpec())
 		}

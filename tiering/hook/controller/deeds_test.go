@@ -12,6 +12,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
+	"datamove.dev/test/must"
 	_ "datamove.dev/test/seed" // of rapid
 	"datamove.dev/tiering/hook"
 	"datamove.dev/tiering/hook/directive"
@@ -42,10 +43,7 @@ func asks(t *rapid.T) directive.Job {
 	if len(lines) == 0 {
 		t.Skip("nothing of it may be asked for")
 	}
-	job, err := directive.Parse(directive.Text{Script: script(lines...)}, ground)
-	if err != nil {
-		t.Fatal(err)
-	}
+	job := must.Get(directive.Parse(directive.Text{Script: script(lines...)}, ground))(t)
 	return job
 }
 
@@ -136,11 +134,9 @@ func stays(t *rapid.T, s site, d deed, nodes int) {
 // for one that is not known.
 func TestMarks(t *testing.T) {
 	text := script("stage-out=scratch:out to=project:%x", "stage-out=project:a to=archive:a", "checkpoint=scratch:ckpt to=project:ckpt,archive:ckpt")
-	job, err := directive.Parse(directive.Text{Script: text}, ground)
-	must(t, err)
+	job := must.Get(directive.Parse(directive.Text{Script: text}, ground))(t)
 	w := &work{Record: Record{Job: 7, UID: 1000, Asked: job}, site: site{tiers: ground, own: hook.Job{ID: 7, UID: 1000}, values: directive.Values{Job: "7", User: "u"}}}
-	marks, err := w.marks()
-	must(t, err)
+	marks := must.Get(w.marks())(t)
 	var keys []string
 	for _, d := range marks {
 		keys = append(keys, w.key(d))
@@ -150,8 +146,7 @@ func TestMarks(t *testing.T) {
 		t.Errorf("%q", keys)
 	}
 	w.at(Place{Name: "_"})
-	deeds, err := w.leaving(job, []string{"_"})
-	must(t, err)
+	deeds := must.Get(w.leaving(job, []string{"_"}))(t)
 	for _, d := range deeds {
 		if slices.Contains(keys, w.key(d)) {
 			t.Errorf("%+v is taken for its mark", d)

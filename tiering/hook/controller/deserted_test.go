@@ -10,6 +10,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/test/cluster/rig"
+	"datamove.dev/test/must"
 )
 
 // bringing are the phases that outlive their processes.
@@ -40,7 +41,7 @@ func goesOn(t *testing.T, name string) {
 			w.setup(id, fmt.Sprintf("stage-in=slow:data%d to=results:data%d", id, id))
 		} else {
 			w.setup(id, fmt.Sprintf("stage-in=slow:data%d to=scratch:data required", id))
-			must(t, w.In(t.Context(), id))
+			must.Do(t, w.In(t.Context(), id))
 			w.nodes(id, "n1")
 		}
 		f := w.first(id, deserted)
@@ -54,7 +55,7 @@ func goesOn(t *testing.T, name string) {
 	f8.end()
 	next := w.phase(0, nil, outliving(w.first(7, false), 7, bringing[name]))
 	<-next.ended
-	must(t, next.err)
+	must.Do(t, next.err)
 	w.wantsTasks(7, "copy DONE")
 	at := "results/data7/"
 	if name == "pre_run" {
@@ -62,7 +63,7 @@ func goesOn(t *testing.T, name string) {
 	}
 	w.wants(at+"file", data)
 	<-stopped.ended
-	must(t, stopped.err)
+	must.Do(t, stopped.err)
 	<-cancelled.ended
 	wantsError(t, cancelled.err, context.Canceled)
 	if _, err := w.Controller.Run(8); !errors.Is(err, mover.ErrNotExist) {
@@ -70,7 +71,7 @@ func goesOn(t *testing.T, name string) {
 	}
 	w.wantsUndone()
 	w.wantsTasks(8, "copy CANCELLED")
-	must(t, w.Teardown(t.Context(), 7, true))
+	must.Do(t, w.Teardown(t.Context(), 7, true))
 	w.wantsUndone()
 }
 
@@ -95,7 +96,7 @@ func TestOutlivedLate(t *testing.T) {
 		}
 		next := w.phase(0, nil, outliving(w.first(7, false), 7, (*Controller).In))
 		<-next.ended
-		must(t, next.err)
+		must.Do(t, next.err)
 	})
 }
 
@@ -130,7 +131,7 @@ func TestOutlived(t *testing.T) {
 				time.Sleep(time.Minute)
 				if how.taken {
 					_, err := w.Take(7, f.run)
-					must(t, err)
+					must.Do(t, err)
 				} else {
 					terminate()
 				}

@@ -14,6 +14,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
 	"datamove.dev/test/cluster/rig"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/hook"
 	"datamove.dev/tiering/hook/directive"
 )
@@ -25,13 +26,13 @@ func TestBegins(t *testing.T) {
 		w := served(t)
 		w.setup(7, "stage-in=dataset:train", "stage-in=dataset:near required", "stage-in=shared:notes to=scratch:notes", "stage-in=tape:train to=temp:train", "stage-out=scratch:out to=results:run1")
 		for range 2 {
-			must(t, w.In(t.Context(), 7))
+			must.Do(t, w.In(t.Context(), 7))
 		}
 		w.wants("temp/train/picture", "a picture")
 		w.wantsTasks(7, "copy DONE", "mark PAUSED", "stage DONE")
 		w.wantsHeld("slurm:7:warm:near on ", "slurm:7:warm:train on ")
 		lines, err := w.Paths(7)
-		must(t, err)
+		must.Do(t, err)
 		dir := w.path("scratch/jobs/" + w.job(7).Dir())
 		want := []string{"DATAMOVE_DIR=" + dir, "DATAMOVE_IN_NEAR=" + dir + "/near", "DATAMOVE_IN_NOTES=" + dir + "/notes", "DATAMOVE_IN_TRAIN=" + dir + "/train",
 			"DATAMOVE_WARM_NEAR=" + w.path("shared/near"), "DATAMOVE_WARM_NOTES=" + w.path("shared/notes")}
@@ -40,7 +41,7 @@ func TestBegins(t *testing.T) {
 		}
 		w.nodes(7, "n1")
 		for range 2 {
-			must(t, w.Before(t.Context(), 7))
+			must.Do(t, w.Before(t.Context(), 7))
 		}
 		w.wantsTasks(7, "copy DONE", "copy DONE", "mark PAUSED", "stage DONE", "stage DONE", "stage DONE")
 		w.wantsHeld("slurm:7:near on n1", "slurm:7:train on n1", "slurm:7:warm:near on ", "slurm:7:warm:train on ")
@@ -65,21 +66,21 @@ func TestRenew(t *testing.T) {
 		w := served(t)
 		for _, id := range []uint32{7, 70} {
 			w.setup(id, "stage-in=dataset:near")
-			must(t, w.In(t.Context(), id))
+			must.Do(t, w.In(t.Context(), id))
 			w.nodes(id, "n1")
-			must(t, w.Before(t.Context(), id))
+			must.Do(t, w.Before(t.Context(), id))
 		}
 		ends := func() map[string]time.Time {
 			all := map[string]time.Time{}
 			for l, err := range w.service.Leases(t.Context(), &datamovev1.ListLeasesRequest{}) {
-				must(t, err)
+				must.Do(t, err)
 				all[l.GetHolder()] = l.GetExpireTime().AsTime()
 			}
 			return all
 		}
 		before := ends()
 		renew := func(j hook.Job, until time.Time) map[string]time.Time {
-			must(t, w.node().Mover.Renew(t.Context(), j, until))
+			must.Do(t, w.node().Mover.Renew(t.Context(), j, until))
 			return ends()
 		}
 		if got := renew(w.job(7), time.Now().Add(hook.LeaseTTL/2)); !got["slurm:7:near"].Equal(before["slurm:7:near"]) {
@@ -105,21 +106,21 @@ func TestPinned(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		w := served(t)
 		w.setup(7, "stage-in=dataset:train")
-		must(t, w.In(t.Context(), 7))
+		must.Do(t, w.In(t.Context(), 7))
 		w.write("tape/train2/picture", "a newer picture")
 		w.service.Add("train", "tape:train2")
-		must(t, w.In(t.Context(), 7)) // somebody killed the first one, as it was about to say that it was done
+		must.Do(t, w.In(t.Context(), 7)) // somebody killed the first one, as it was about to say that it was done
 		w.nodes(7, "n1")
-		must(t, w.Before(t.Context(), 7))
+		must.Do(t, w.Before(t.Context(), 7))
 		w.prolog(7)
 		w.wants("scratch/jobs/"+w.job(7).Dir()+"/train/picture", "a picture")
 		w.setup(7, "stage-in=dataset:train") // again, from the start
-		must(t, w.In(t.Context(), 7))
+		must.Do(t, w.In(t.Context(), 7))
 		w.nodes(7, "n1")
 		w.setup(8, "stage-in=dataset:train")
-		must(t, w.In(t.Context(), 8))
+		must.Do(t, w.In(t.Context(), 8))
 		w.nodes(8, "n1")
-		must(t, w.Before(t.Context(), 8))
+		must.Do(t, w.Before(t.Context(), 8))
 		w.prolog(8)
 		w.wants("scratch/jobs/"+w.job(8).Dir()+"/train/picture", "a newer picture")
 	})
@@ -134,7 +135,7 @@ func TestLate(t *testing.T) {
 		w.large("slow/copied/file")
 		w.setup(7, "stage-in=slow:copied to=scratch:copied")
 		w.nodes(7, "n1")
-		must(t, w.Before(w.within(3*time.Second), 7))
+		must.Do(t, w.Before(w.within(3*time.Second), 7))
 		if !w.heard("it begins without: stage in slow:copied to scratch:copied on n1: timed out") {
 			t.Errorf("%q", w.told)
 		}
@@ -157,10 +158,10 @@ func TestLate(t *testing.T) {
 		wantsError(t, w.In(t.Context(), 10), mover.ErrNotExist, "imagnet")
 
 		w.setup(11, "stage-in=dataset:near")
-		must(t, w.Controller.beside(11, filePlace, "no place"))
-		must(t, w.Before(t.Context(), 11)) // where it runs is not known, and it needs nothing
+		must.Do(t, w.Controller.beside(11, filePlace, "no place"))
+		must.Do(t, w.Before(t.Context(), 11)) // where it runs is not known, and it needs nothing
 		w.setup(12, "stage-in=dataset:near required")
-		must(t, w.Controller.beside(12, filePlace, "no place"))
+		must.Do(t, w.Controller.beside(12, filePlace, "no place"))
 		wantsError(t, w.Before(t.Context(), 12), mover.ErrCorrupt)
 	})
 }
@@ -172,12 +173,12 @@ func TestWarmIsNotNeeded(t *testing.T) {
 		w := served(t)
 		w.Config.Slurm.Warm = "gone"
 		w.setup(7, "stage-in=dataset:train required")
-		must(t, w.In(t.Context(), 7))
+		must.Do(t, w.In(t.Context(), 7))
 		if !w.heard("it begins without: stage in dataset:train to gone") {
 			t.Errorf("%q", w.told)
 		}
 		w.nodes(7, "n1")
-		must(t, w.Before(t.Context(), 7))
+		must.Do(t, w.Before(t.Context(), 7))
 		w.wantsHeld("slurm:7:train on n1")
 	})
 }
@@ -190,14 +191,14 @@ func TestNoRoom(t *testing.T) {
 		w.Config.Slurm.Warm = "temp"
 		w.service.Refuse(w.path("temp"), mover.ErrFull)
 		w.setup(7, "stage-in=dataset:train required")
-		must(t, w.In(t.Context(), 7))
+		must.Do(t, w.In(t.Context(), 7))
 		if !w.heard("it begins without: stage in dataset:train to temp") {
 			t.Errorf("%q", w.told)
 		}
 		w.nodes(7, "n1")
-		must(t, w.Before(t.Context(), 7))
+		must.Do(t, w.Before(t.Context(), 7))
 		w.wantsHeld("slurm:7:train on n1")
-		must(t, w.Teardown(t.Context(), 7, false))
+		must.Do(t, w.Teardown(t.Context(), 7, false))
 		w.service.Until("nobody waits for it", func() bool { return slices.Equal(w.tasks(7), []string{"stage CANCELLED", "stage DONE"}) })
 		w.wantsHeld()
 	})
@@ -208,11 +209,11 @@ func TestOneDirectory(t *testing.T) {
 	t.Parallel()
 	rig.Bubble(t, func(t *testing.T) {
 		w := unserved(t)
-		must(t, w.Setup(w.job(7), directive.Text{Script: "#!/bin/sh\n#DATAMOVE dw\n#DW jobdw type=scratch access_mode=striped capacity=1GiB\ntrue\n"}))
+		must.Do(t, w.Setup(w.job(7), directive.Text{Script: "#!/bin/sh\n#DATAMOVE dw\n#DW jobdw type=scratch access_mode=striped capacity=1GiB\ntrue\n"}))
 		w.nodes(7, "n1", "n2")
 		wantsError(t, w.Before(t.Context(), 7), mover.ErrUnsupported, "2 nodes", "access_mode=private")
 		w.nodes(7, "n1")
-		must(t, w.Before(t.Context(), 7))
+		must.Do(t, w.Before(t.Context(), 7))
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/test/cluster/rig"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/hook"
 )
 
@@ -18,17 +19,16 @@ import (
 func (w *world) begun(id uint32, lines ...string) {
 	w.Helper()
 	w.setup(id, lines...)
-	must(w.T, w.In(w.Context(), id))
+	must.Do(w.T, w.In(w.Context(), id))
 	w.nodes(id, "n1")
-	must(w.T, w.Before(w.Context(), id))
+	must.Do(w.T, w.Before(w.Context(), id))
 	w.prolog(id)
 }
 
 // epilog ends a job on its node, and says whether its directory stays.
 func (w *world) epilog(id uint32) (stays bool) {
 	w.Helper()
-	out, err := w.node().Epilog(w.Context(), w.job(id))
-	must(w.T, err)
+	out := must.Get(w.node().Epilog(w.Context(), w.job(id)))(w.T)
 	if _, err := os.Stat(w.path("scratch/jobs/" + w.job(id).Dir())); (err == nil) != (out.Dir != "") {
 		w.Errorf("%+v, %v", out, err)
 	}
@@ -43,14 +43,14 @@ func TestOut(t *testing.T) {
 		w := served(t)
 		w.begun(7, "stage-out=scratch:out to=results:run1", "stage-out=scratch:none to=results:none", "purge=temp:old", "purge=scratch:out")
 		w.write("temp/old/file", "of a run before")
-		must(t, os.Chown(w.path("temp/old"), int(w.uid), int(w.uid)))
+		must.Do(t, os.Chown(w.path("temp/old"), int(w.uid), int(w.uid)))
 		w.wrote(7, "out/answer")
 		if !w.epilog(7) {
 			t.Fatal("its results are gone")
 		}
-		must(t, w.Ended(7, End{Status: 256})) // which changes nothing: they are to leave always
+		must.Do(t, w.Ended(7, End{Status: 256})) // which changes nothing: they are to leave always
 		for range 2 {
-			must(t, w.Out(t.Context(), 7, 0))
+			must.Do(t, w.Out(t.Context(), 7, 0))
 		}
 		w.wants("results/run1/answer", "7 out/answer")
 		w.wants("temp/old/file", "")
@@ -71,7 +71,7 @@ func TestFailed(t *testing.T) {
 		w.service.Refuse(w.path("shared"), mover.ErrPermission)
 		w.begun(7, "stage-out=scratch:out to=results:run1", "stage-out=scratch:more to=shared:run1", "purge=temp:old")
 		w.write("temp/old/file", "of a run before")
-		must(t, os.Chown(w.path("temp/old"), int(w.uid), int(w.uid)))
+		must.Do(t, os.Chown(w.path("temp/old"), int(w.uid), int(w.uid)))
 		w.wrote(7, "out/answer", "more/answer")
 		for range 2 { // and begins again when somebody asks again
 			wantsError(t, w.Out(t.Context(), 7, 0), mover.ErrPermission, "stage out scratch:more to shared:run1 on n1", "jobs/"+w.job(7).Dir()+"/more", "on the node still")
@@ -79,7 +79,7 @@ func TestFailed(t *testing.T) {
 		w.wants("results/run1/answer", "7 out/answer")
 		w.wants("temp/old/file", "of a run before")
 		for _, hurry := range []bool{false, true} {
-			must(t, w.Teardown(t.Context(), 7, hurry))
+			must.Do(t, w.Teardown(t.Context(), 7, hurry))
 			if !w.epilog(7) {
 				t.Fatal("what did not leave is gone")
 			}
@@ -100,14 +100,12 @@ func TestNotBegun(t *testing.T) {
 		extra.Path = w.path("extra")
 		w.Config.Tiers["extra"] = extra // of which the mover knows nothing
 		w.setup(7, "stage-out=scratch:out to=extra:run1", "stage-out=scratch:out to=results:run1")
-		x, err := w.begin(7)
-		must(t, err)
+		x := must.Get(w.begin(7))(t)
 		defer x.close()
-		marks, err := x.marks()
-		must(t, err)
-		must(t, x.marked(api.For(t.Context(), w.uid), marks[1]))
+		marks := must.Get(x.marks())(t)
+		must.Do(t, x.marked(api.For(t.Context(), w.uid), marks[1]))
 		w.nodes(7, "n1")
-		must(t, w.Before(t.Context(), 7))
+		must.Do(t, w.Before(t.Context(), 7))
 		w.prolog(7)
 		w.wrote(7, "out/answer")
 		if err := w.Out(t.Context(), 7, 0); err == nil || !strings.Contains(err.Error(), "extra") {
@@ -115,7 +113,7 @@ func TestNotBegun(t *testing.T) {
 		}
 		w.wants("results/run1/answer", "7 out/answer")
 		w.wantsTasks(7, "copy DONE", "mark PAUSED")
-		must(t, w.Teardown(t.Context(), 7, false))
+		must.Do(t, w.Teardown(t.Context(), 7, false))
 		if !w.epilog(7) {
 			t.Error("what could not leave is gone")
 		}
@@ -146,8 +144,8 @@ func TestGivenUp(t *testing.T) {
 			t.Fatal("what is on its way is gone")
 		}
 		_, err := w.service.CancelTask(t.Context(), &datamovev1.CancelTaskRequest{Id: id})
-		must(t, err)
-		must(t, <-out)
+		must.Do(t, err)
+		must.Do(t, <-out)
 		w.wants("results/run1/answer", "7 small/answer")
 		if !w.heard("it was cancelled (task " + id) {
 			t.Errorf("%q", w.told)
@@ -177,9 +175,9 @@ func TestWhen(t *testing.T) {
 			run := "results:run" + w.job(id).Dir()
 			w.begun(id, "stage-out=scratch:out when=success to="+run, "stage-out=scratch:log to="+run+"-log")
 			w.wrote(id, "out/answer", "log/log")
-			must(t, w.Ended(id, End{Status: row.status}))
-			must(t, w.Out(t.Context(), id, row.state))
-			must(t, w.Teardown(t.Context(), id, false))
+			must.Do(t, w.Ended(id, End{Status: row.status}))
+			must.Do(t, w.Out(t.Context(), id, row.state))
+			must.Do(t, w.Teardown(t.Context(), id, false))
 			at := "results/run" + w.job(id).Dir()
 			w.wants(at+"-log/log", w.text(id, "log/log"))
 			if row.success {
@@ -192,17 +190,16 @@ func TestWhen(t *testing.T) {
 			}
 		}
 		w.setup(10, "stage-out=scratch:out to=results:run10 when=success")
-		x, err := w.begin(10)
-		must(t, err)
+		x := must.Get(w.begin(10))(t)
 		defer x.close()
 		if !x.succeeded(w.within(time.Millisecond), Place{}, 0) || !w.heard("how the job has ended is not known") {
 			t.Errorf("%q", w.told)
 		}
-		must(t, w.beside(10, fileEnd, "no status"))
+		must.Do(t, w.beside(10, fileEnd, "no status"))
 		if !x.succeeded(t.Context(), Place{}, 0) {
 			t.Error("what can not be read counts as a failure")
 		}
-		must(t, w.Ended(10, End{Status: 256})) // told late, by an epilog of a run before
+		must.Do(t, w.Ended(10, End{Status: 256})) // told late, by an epilog of a run before
 		w.nodes(10, "n1")
 		if !x.succeeded(w.within(time.Millisecond), Place{}, 0) {
 			t.Error("the status of a run before counts")
@@ -222,14 +219,14 @@ func TestUnknownPlace(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		w := served(t)
 		w.setup(7, "stage-in=dataset:near")
-		must(t, w.Out(t.Context(), 7, 0))
+		must.Do(t, w.Out(t.Context(), 7, 0))
 		w.setup(8, "stage-out=scratch:out to=results:run1")
-		must(t, w.In(t.Context(), 8))
-		must(t, w.Before(t.Context(), 8))
+		must.Do(t, w.In(t.Context(), 8))
+		must.Do(t, w.Before(t.Context(), 8))
 		w.prolog(8)
 		w.wrote(8, "out/answer")
 		wantsError(t, w.Out(t.Context(), 8, 0), mover.ErrNotExist, "its results stay there")
-		must(t, w.Teardown(t.Context(), 8, false))
+		must.Do(t, w.Teardown(t.Context(), 8, false))
 		if !w.epilog(8) {
 			t.Error("its results are gone")
 		}

@@ -15,6 +15,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/test/cluster/rig"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/hook/directive"
 )
 
@@ -27,7 +28,7 @@ func TestRecords(t *testing.T) {
 		r := w.records()
 		r.dir = filepath.Join(r.dir, "deep[1]/er")
 		asked, err := directive.Parse(directive.Text{Script: script("stage-in=dataset:near required", "stage-out=scratch:out to=results:%%1 when=success")}, TiersOf(w.Config))
-		must(t, err)
+		must.Do(t, err)
 		x := Record{Job: 7, UID: 1000, GID: 100, User: "alice", Asked: asked, Began: time.Now().UTC().Round(0)}
 		if _, err := r.load(7, fileJob); !errors.Is(err, mover.ErrNotExist) {
 			t.Error(err)
@@ -36,7 +37,7 @@ func TestRecords(t *testing.T) {
 			t.Errorf("%v, %v", jobs, err)
 		}
 		for range 2 {
-			must(t, r.save(x))
+			must.Do(t, r.save(x))
 			got, err := r.load(7, fileJob)
 			x.Version = version
 			if !reflect.DeepEqual(got, x) || err != nil {
@@ -46,12 +47,12 @@ func TestRecords(t *testing.T) {
 				if err := r.read(7, what, new(any)); !errors.Is(err, mover.ErrNotExist) {
 					t.Errorf("%s of a run before: %v", what, err)
 				}
-				must(t, r.write(7, what, 1))
+				must.Do(t, r.write(7, what, 1))
 			}
 		}
-		must(t, r.write(8, x.ended(), x))
-		must(t, filepath.WalkDir(r.dir, func(path string, e fs.DirEntry, err error) error {
-			must(t, err)
+		must.Do(t, r.write(8, x.ended(), x))
+		must.Do(t, filepath.WalkDir(r.dir, func(path string, e fs.DirEntry, err error) error {
+			must.Do(t, err)
 			info, err := e.Info()
 			if want := map[bool]fs.FileMode{true: 0o700, false: 0o600}[e.IsDir()]; err != nil || info.Mode().Perm() != want {
 				t.Errorf("%s has the mode %s", path, info.Mode())
@@ -62,7 +63,7 @@ func TestRecords(t *testing.T) {
 			t.Errorf("%v, %v", jobs, err)
 		}
 		for range 2 {
-			must(t, r.forget(7))
+			must.Do(t, r.forget(7))
 		}
 		left, err := os.ReadDir(r.dir)
 		if err != nil || len(left) != 1 || left[0].Name() != "8."+x.ended() {
@@ -78,8 +79,7 @@ func TestBrokenRecords(t *testing.T) {
 		w := unserved(t)
 		w.setup(7, "stage-in=dataset:near")
 		name := w.path("records/7.job")
-		whole, err := os.ReadFile(name)
-		must(t, err)
+		whole := must.Get(os.ReadFile(name))(t)
 		with := func(old, new string) []byte {
 			if !strings.Contains(string(whole), old) {
 				t.Fatalf("%s has no %s", whole, old)
@@ -111,8 +111,8 @@ func TestBrokenRecords(t *testing.T) {
 			if row.what == "one of somebody else" && os.Geteuid() != 0 {
 				continue
 			}
-			must(t, os.RemoveAll(name))
-			must(t, row.make())
+			must.Do(t, os.RemoveAll(name))
+			must.Do(t, row.make())
 			if _, err := w.records().load(7, fileJob); !errors.Is(err, row.kind) || !strings.Contains(err.Error(), name) {
 				t.Errorf("%s: %v", row.what, err)
 			}
@@ -120,8 +120,8 @@ func TestBrokenRecords(t *testing.T) {
 				t.Errorf("%s: In: %v", row.what, err)
 			}
 		}
-		must(t, os.RemoveAll(name))
-		must(t, put(whole)())
+		must.Do(t, os.RemoveAll(name))
+		must.Do(t, put(whole)())
 		delete(w.Config.Tiers, "scratch")
 		if _, err := w.begin(7); !errors.Is(err, mover.ErrUsage) {
 			t.Errorf("a tier that is there no more: %v", err)
@@ -142,22 +142,22 @@ func TestHalfTeardown(t *testing.T) {
 				killed, anew := (i+1)/2, i > 0 && i%2 == 0 // after as many steps
 				w.setup(7, leaves)
 				w.nodes(7, "n1")
-				must(t, w.Before(t.Context(), 7))
-				must(t, w.Ended(7, End{Status: 0}))
+				must.Do(t, w.Before(t.Context(), 7))
+				must.Do(t, w.Ended(7, End{Status: 0}))
 				x, err := w.Controller.Run(7)
-				must(t, err)
+				must.Do(t, err)
 				x.Hurry = hurry
 				steps := []func() error{func() error { return w.records().write(7, x.ended(), x) }}
 				for _, what := range kinds {
 					steps = append(steps, func() error { return w.records().drop(7, what) })
 				}
 				for _, step := range steps[:killed] {
-					must(t, step())
+					must.Do(t, step())
 				}
 				if anew {
 					w.setup(7, leaves)
 				} else {
-					must(t, w.Teardown(t.Context(), 7, hurry))
+					must.Do(t, w.Teardown(t.Context(), 7, hurry))
 				}
 				got, err := w.records().load(7, x.ended())
 				if err != nil || got.Hurry != hurry {
@@ -166,8 +166,8 @@ func TestHalfTeardown(t *testing.T) {
 				if now, err := w.Controller.Run(7); anew != (err == nil) || anew && now.RunID() == x.RunID() {
 					t.Errorf("after %d steps: %+v, %v", killed, now, err)
 				}
-				must(t, w.records().drop(7, x.ended()))
-				must(t, w.records().forget(7))
+				must.Do(t, w.records().drop(7, x.ended()))
+				must.Do(t, w.records().forget(7))
 			}
 		}
 	})
@@ -186,19 +186,18 @@ func TestTidy(t *testing.T) {
 			w.write("records/"+name, "{")
 		}
 		names := func() (all []string) {
-			entries, err := os.ReadDir(w.Records)
-			must(t, err)
+			entries := must.Get(os.ReadDir(w.Records))(t)
 			for _, e := range entries {
 				all = append(all, e.Name())
 			}
 			return all
 		}
 		before := names()
-		must(t, w.records().tidy(time.Now()))
+		must.Do(t, w.records().tidy(time.Now()))
 		if !slices.Equal(names(), before) {
 			t.Errorf("of %q there are %q", before, names())
 		}
-		must(t, w.records().tidy(time.Now().Add(2*time.Hour)))
+		must.Do(t, w.records().tidy(time.Now().Add(2*time.Hour)))
 		want := slices.DeleteFunc(before, func(name string) bool { return slices.Contains(stray, name) })
 		if !slices.Equal(names(), want) {
 			t.Errorf("there are %q, want %q", names(), want)
@@ -219,14 +218,13 @@ func TestSetup(t *testing.T) {
 		if err := w.Setup(w.job(7), directive.Text{Script: script("stage-on=dataset:near")}); !errors.Is(err, mover.ErrUsage) {
 			t.Error(err)
 		}
-		must(t, w.Nodes(7, Place{Nodes: []string{"n1"}}))
-		must(t, w.Ended(7, End{Status: 0}))
+		must.Do(t, w.Nodes(7, Place{Nodes: []string{"n1"}}))
+		must.Do(t, w.Ended(7, End{Status: 0}))
 		if left, err := os.ReadDir(w.Records); len(left) > 0 {
 			t.Errorf("%v, %v", left, err)
 		}
 		w.setup(7, "stage-out=scratch:out to=results:50%") // as Slurm leaves 50%%
-		x, err := w.records().load(7, fileJob)
-		must(t, err)
+		x := must.Get(w.records().load(7, fileJob))(t)
 		if got := x.Asked.Requests[0].To[0].String(); got != "results:50%%" {
 			t.Errorf("%s", got)
 		}
@@ -245,9 +243,7 @@ func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"version":1,"job":7,"uid":1,"asked":{"version":1,"requests":[{"verb":"stage-in","from":"dataset:x","to":["scratch:x"]}]}}`))
 	w.Records = f.TempDir()
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if err := os.WriteFile(w.records().file(7, fileJob), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(w.records().file(7, fileJob), text, 0o600))
 		x, err := w.records().load(7, fileJob)
 		if err != nil {
 			return
@@ -255,9 +251,7 @@ func FuzzRecord(f *testing.F) {
 		if x.UID == 0 || x.Job != 7 {
 			t.Errorf("%q is read as %+v", text, x)
 		}
-		if err := w.records().write(7, fileJob, x); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.records().write(7, fileJob, x))
 		if again, err := w.records().load(7, fileJob); err != nil || !again.Began.Equal(x.Began) || !reflect.DeepEqual(again.Asked, x.Asked) {
 			t.Errorf("%+v is read back as %+v, %v", x, again, err)
 		}

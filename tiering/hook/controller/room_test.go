@@ -9,6 +9,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/test/cluster/rig"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/hook/directive"
 )
 
@@ -31,7 +32,7 @@ func TestRoom(t *testing.T) {
 			return err
 		}
 		lines := []string{"stage-in=results:in to=scratch:in", "stage-out=scratch:out to=results:run1/%j/out", "stage-out=scratch:more to=results:run2", "checkpoint=scratch:ckpt to=results:run4/%u,results:run3 profile=dcp"}
-		must(t, process(lines...))
+		must.Do(t, process(lines...))
 		slices.Sort(asked)
 		if len(asked) != 4 || !strings.HasSuffix(asked[0], "/run1/") || !strings.HasSuffix(asked[1], "/run2") || !strings.HasSuffix(asked[2], "/run3") || !strings.HasSuffix(asked[3], "/run4/") {
 			t.Errorf("it was looked at %q", asked)
@@ -42,6 +43,6 @@ func TestRoom(t *testing.T) {
 		if strings.Contains(err.Error(), "/run1") {
 			t.Error(err)
 		}
-		must(t, process(lines[:2]...))
+		must.Do(t, process(lines[:2]...))
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/test/cluster/rig"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/hook"
 )
 
@@ -32,11 +33,11 @@ func TestTeardown(t *testing.T) {
 			w.begun(7, "stage-in=dataset:near", "stage-out=scratch:out to=slow:run1")
 			w.large("scratch/jobs/" + w.job(7).Dir() + "/out/file")
 			w.wrote(7)
-			must(t, w.Before(t.Context(), 7))
+			must.Do(t, w.Before(t.Context(), 7))
 			_ = w.Out(w.within(time.Second), 7, 0) // which is late
 			w.service.Until("the marks are gone", func() bool { return !strings.Contains(strings.Join(w.tasks(7), " "), "mark PAUSED") })
 			for range 2 {
-				must(t, w.Teardown(t.Context(), 7, hurry))
+				must.Do(t, w.Teardown(t.Context(), 7, hurry))
 			}
 			w.wantsHeld()
 			want := map[bool]string{false: "copy RUNNING", true: "copy CANCELLED"}[hurry]
@@ -44,7 +45,7 @@ func TestTeardown(t *testing.T) {
 			if w.wantsUndone(); w.epilog(7) == hurry {
 				t.Errorf("hurry %v: what leaves is treated alike", hurry)
 			}
-			must(t, w.Teardown(t.Context(), 70, true)) // of which nobody knows
+			must.Do(t, w.Teardown(t.Context(), 70, true)) // of which nobody knows
 		}
 	})
 }
@@ -61,13 +62,13 @@ func TestOthersWait(t *testing.T) {
 		for _, id := range []uint32{7, 8} {
 			w.setup(id, "stage-in=dataset:large")
 			w.nodes(id, "n1")
-			must(t, w.Before(w.within(2*time.Second), id))
+			must.Do(t, w.Before(w.within(2*time.Second), id))
 		}
 		w.wantsTasks(7, "stage RUNNING")
 		w.wantsTasks(8, "stage RUNNING") // the same
-		must(t, w.Teardown(t.Context(), 7, true))
+		must.Do(t, w.Teardown(t.Context(), 7, true))
 		w.wantsTasks(8, "stage RUNNING")
-		must(t, w.Teardown(t.Context(), 8, false))
+		must.Do(t, w.Teardown(t.Context(), 8, false))
 		w.service.Until("it has ended", func() bool { return w.tasks(7)[0] == "stage CANCELLED" })
 		w.wantsHeld()
 	})
@@ -83,8 +84,8 @@ func TestAway(t *testing.T) {
 		w.begun(7, "stage-in=dataset:near", "stage-out=scratch:out to=results:run1")
 		w.begun(8, "stage-in=dataset:near", "stage-out=scratch:out to=results:run2")
 		w.kill()
-		must(t, w.Teardown(t.Context(), 7, true))
-		must(t, w.Teardown(t.Context(), 8, true))
+		must.Do(t, w.Teardown(t.Context(), 7, true))
+		must.Do(t, w.Teardown(t.Context(), 8, true))
 		if !w.heard("will be undone later") {
 			t.Errorf("%q", w.told)
 		}
@@ -93,11 +94,11 @@ func TestAway(t *testing.T) {
 		}
 		w.setup(7, "stage-in=dataset:near", "stage-out=scratch:out to=results:run1")
 		w.start()
-		must(t, w.Teardown(t.Context(), 9, false))
+		must.Do(t, w.Teardown(t.Context(), 9, false))
 		w.wantsHeld("slurm:7:near on n1", "slurm:7:warm:near on ")
 		w.wantsTasks(8, "mark CANCELLED")
-		must(t, w.In(t.Context(), 7)) // which ends what the first run has left
-		must(t, w.Teardown(t.Context(), 9, false))
+		must.Do(t, w.In(t.Context(), 7)) // which ends what the first run has left
+		must.Do(t, w.Teardown(t.Context(), 9, false))
 		w.wantsHeld("slurm:7:warm:near on ")
 		w.wantsTasks(7, "mark CANCELLED", "mark PAUSED", "stage DONE")
 		w.wantsUndone()
@@ -117,10 +118,10 @@ func TestEarlierRun(t *testing.T) {
 		w.wrote(7)
 		_ = w.Out(w.within(time.Second), 7, 0)
 		w.service.Until("the marks are gone", func() bool { return !strings.Contains(strings.Join(w.tasks(7), " "), "mark PAUSED") })
-		must(t, w.Teardown(t.Context(), 7, false))
+		must.Do(t, w.Teardown(t.Context(), 7, false))
 		w.setup(7, line)
-		must(t, w.In(t.Context(), 7))
-		must(t, w.Teardown(t.Context(), 7, true))
+		must.Do(t, w.In(t.Context(), 7))
+		must.Do(t, w.Teardown(t.Context(), 7, true))
 		w.wantsTasks(7, "copy RUNNING", "mark CANCELLED", "mark CANCELLED")
 	})
 }
@@ -132,10 +133,10 @@ func TestHostileHolder(t *testing.T) {
 		w := served(t)
 		w.begun(7, "stage-in=dataset:near")
 		_, err := w.service.Stage(rig.As("bob"), &datamovev1.StageRequest{Source: "dataset:near", Tier: "shared", Holder: "slurm:7:warm:near", LeaseTtl: durationpb.New(time.Hour), Labels: map[string]string{hook.Label: "7"}})
-		must(t, err)
-		must(t, os.WriteFile(w.path("records/5.ended-1"), []byte("{"), 0o600))
-		must(t, os.WriteFile(w.path("records/6.job"), []byte("{"), 0o600))
-		must(t, w.Teardown(t.Context(), 7, false))
+		must.Do(t, err)
+		must.Do(t, os.WriteFile(w.path("records/5.ended-1"), []byte("{"), 0o600))
+		must.Do(t, os.WriteFile(w.path("records/6.job"), []byte("{"), 0o600))
+		must.Do(t, w.Teardown(t.Context(), 7, false))
 		w.wantsHeld("slurm:7:warm:near on ")
 		if !w.heard("job 5: ") {
 			t.Errorf("%q", w.told)

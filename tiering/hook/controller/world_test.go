@@ -24,6 +24,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
 	"datamove.dev/test/cluster/rig"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/hook"
 	"datamove.dev/tiering/hook/directive"
 )
@@ -68,11 +69,10 @@ func unserved(t *testing.T) *world {
 	w.write("shared/near/picture", "one that is near")
 	w.write("shared/notes/note", "a note")
 	for _, name := range []string{"scratch", "temp", "results", "slow"} {
-		must(t, os.MkdirAll(w.path(name), 0o755))
+		must.Do(t, os.MkdirAll(w.path(name), 0o755))
 	}
 	text := strings.NewReplacer("SCRATCH", w.path("scratch"), "DIR", w.dir).Replace(tiers)
-	c, err := config.Parse("config.yaml", []byte(text), func(string) string { return "" })
-	must(t, err)
+	c := must.Get(config.Parse("config.yaml", []byte(text), func(string) string { return "" }))(t)
 	w.Controller = &Controller{Config: c, Records: w.path("records"), Told: func(what string) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -130,8 +130,8 @@ func (w *world) path(name string) string {
 
 func (w *world) write(name, text string) {
 	w.Helper()
-	must(w.T, os.MkdirAll(filepath.Dir(w.path(name)), 0o755))
-	must(w.T, os.WriteFile(w.path(name), []byte(text), 0o644))
+	must.Do(w.T, os.MkdirAll(filepath.Dir(w.path(name)), 0o755))
+	must.Do(w.T, os.WriteFile(w.path(name), []byte(text), 0o644))
 }
 
 // largeBytes take more than one turn at a limit.
@@ -163,7 +163,7 @@ func (w *world) setup(id uint32, lines ...string) {
 func (w *world) setupFor(j hook.Job, lines ...string) {
 	w.Helper()
 	time.Sleep(time.Nanosecond) // runs are told apart by when they began
-	must(w.T, w.Setup(j, text(lines...)))
+	must.Do(w.T, w.Setup(j, text(lines...)))
 }
 
 func text(lines ...string) directive.Text { return directive.Text{Script: script(lines...)} }
@@ -175,22 +175,20 @@ func script(lines ...string) string {
 // nodes says where it runs.
 func (w *world) nodes(id uint32, nodes ...string) {
 	w.Helper()
-	must(w.T, w.Nodes(id, Place{Nodes: nodes, Name: "train"}))
+	must.Do(w.T, w.Nodes(id, Place{Nodes: nodes, Name: "train"}))
 }
 
 // node is what hooks on the node see.
 func (w *world) node() *hook.Site {
 	w.Helper()
-	s, err := hook.Of(w.Config, "n1", w.Dial, func(config.Tier) error { return nil })
-	must(w.T, err)
-	w.Cleanup(func() { must(w.T, s.Close()) })
+	s := must.Get(hook.Of(w.Config, "n1", w.Dial, func(config.Tier) error { return nil }))(w.T)
+	w.Cleanup(func() { must.Do(w.T, s.Close()) })
 	return s
 }
 
 func (w *world) prolog(id uint32) hook.Outcome {
 	w.Helper()
-	out, err := w.node().Prolog(w.Context(), w.job(id))
-	must(w.T, err)
+	out := must.Get(w.node().Prolog(w.Context(), w.job(id)))(w.T)
 	return out
 }
 
@@ -199,8 +197,8 @@ func (w *world) wrote(id uint32, files ...string) {
 	w.Helper()
 	for _, name := range files {
 		dir := w.path("scratch/jobs/" + w.job(id).Dir())
-		must(w.T, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
-		must(w.T, os.WriteFile(filepath.Join(dir, name), []byte(fmt.Sprint(id)+" "+name), 0o644))
+		must.Do(w.T, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		must.Do(w.T, os.WriteFile(filepath.Join(dir, name), []byte(fmt.Sprint(id)+" "+name), 0o644))
 		w.owned(dir)
 	}
 }
@@ -208,7 +206,7 @@ func (w *world) wrote(id uint32, files ...string) {
 // owned gives all below a directory to the owner of the jobs.
 func (w *world) owned(dir string) {
 	w.Helper()
-	must(w.T, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+	must.Do(w.T, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		return errors.Join(err, os.Lchown(path, int(w.uid), -1))
 	}))
 }
@@ -226,7 +224,7 @@ func (w *world) wants(name, text string) {
 func (w *world) tasks(id uint32) (all []string) {
 	w.Helper()
 	for t, err := range w.service.Tasks(w.Context(), &datamovev1.ListTasksRequest{Labels: map[string]string{hook.Label: fmt.Sprint(id)}}) {
-		must(w.T, err)
+		must.Do(w.T, err)
 		kind := strings.ToLower(strings.TrimPrefix(t.GetSpec().GetKind().String(), "TASK_KIND_"))
 		if t.GetSpec().GetLabels()[hook.Leaves] == hook.AllNodes {
 			kind = "mark"
@@ -248,7 +246,7 @@ func (w *world) wantsTasks(id uint32, want ...string) {
 func (w *world) held() (all []string) {
 	w.Helper()
 	for l, err := range w.service.Leases(w.Context(), &datamovev1.ListLeasesRequest{}) {
-		must(w.T, err)
+		must.Do(w.T, err)
 		if strings.HasPrefix(l.GetHolder(), "slurm:") {
 			all = append(all, l.GetHolder()+" on "+l.GetNode())
 		}
@@ -287,12 +285,5 @@ func wantsError(t *testing.T, err, kind error, words ...string) {
 		if !strings.Contains(err.Error(), word) {
 			t.Errorf("%v; it says nothing of %s", err, word)
 		}
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -69,8 +69,7 @@ func TestExpand(t *testing.T) {
 
 func place(t *testing.T, text string) location.Location {
 	t.Helper()
-	l, err := location.Parse(text)
-	must.Do(t, err)
+	l := must.Get(location.Parse(text))(t)
 	return l
 }
 
@@ -123,10 +122,8 @@ func TestPerhaps(t *testing.T) {
 		segment := rapid.StringMatching(`(a|b|%x|%j|%%){1,3}`)
 		a, b := segment.Draw(t, "a"), segment.Draw(t, "b")
 		v := Values{Job: rapid.StringMatching(`[ab]{1,2}`).Draw(t, "job"), Name: rapid.StringMatching(`[ab%]{1,2}`).Draw(t, "name")}
-		x, err := v.Expand(location.Location{Scheme: location.InTier, Tier: "t", Path: a})
-		must.Do(t, err)
-		y, err := v.Expand(location.Location{Scheme: location.InTier, Tier: "t", Path: b})
-		must.Do(t, err)
+		x := must.Get(v.Expand(location.Location{Scheme: location.InTier, Tier: "t", Path: a}))(t)
+		y := must.Get(v.Expand(location.Location{Scheme: location.InTier, Tier: "t", Path: b}))(t)
 		if x == y && !perhaps(a, b) {
 			t.Fatalf("%s and %s are both %s", a, b, x)
 		}
