@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+
+	"datamove.dev/test/must"
 )
 
 // BenchmarkPublish publishes and unpublishes on a node where 200 other volumes are mounted: how long a call takes at the 50th and
@@ -32,11 +34,11 @@ func BenchmarkPublish(b *testing.B) {
 		began := time.Now()
 		_, err := n.NodePublishVolume(b.Context(), q)
 		publish = append(publish, time.Since(began))
-		must(b, err)
+		must.Do(b, err)
 		began = time.Now()
 		_, err = n.NodeUnpublishVolume(b.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: q.GetVolumeId(), TargetPath: q.GetTargetPath()})
 		unpublish = append(unpublish, time.Since(began))
-		must(b, err)
+		must.Do(b, err)
 	}
 	for name, all := range map[string][]time.Duration{"publish": publish, "unpublish": unpublish} {
 		slices.Sort(all)
@@ -51,7 +53,7 @@ func BenchmarkPublish(b *testing.B) {
 func memory(b *testing.B, pid int) (mib float64) {
 	b.Helper()
 	dirs, err := filepath.Glob("/proc/[0-9]*")
-	must(b, err)
+	must.Do(b, err)
 	field := func(dir, file, name string) float64 {
 		text, err := os.ReadFile(filepath.Join(dir, file))
 		if err != nil {

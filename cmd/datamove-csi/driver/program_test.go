@@ -18,13 +18,14 @@ import (
 	"datamove.dev/csi/mount"
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 )
 
 // TestWords: what is wrong on the command line, or in the configuration, is said by its name.
 func TestWords(t *testing.T) {
 	p := rig.NewCommand(t, "datamove-csi")
 	config := filepath.Join(t.TempDir(), "csi.yaml")
-	must(t, os.WriteFile(config, []byte("fileSystems:\n  lab: {use: project, kind: btrfs, root: lab, volume: x}\n"), 0o644))
+	must.Do(t, os.WriteFile(config, []byte("fileSystems:\n  lab: {use: project, kind: btrfs, root: lab, volume: x}\n"), 0o644))
 	for _, row := range []struct {
 		args, want string
 		exit       int
@@ -62,26 +63,26 @@ func TestRegistration(t *testing.T) {
 		}
 	}
 	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	must(t, err)
+	must.Do(t, err)
 	defer conn.Close()
 	kubelet := registration.NewRegistrationClient(conn)
 	info, err := kubelet.GetInfo(t.Context(), &registration.InfoRequest{}, grpc.WaitForReady(true))
-	must(t, err)
+	must.Do(t, err)
 	if info.GetType() != "CSIPlugin" || info.GetName() != "csi.datamove.dev" || info.GetEndpoint() != "/var/lib/kubelet/plugins/x/csi.sock" || len(info.GetSupportedVersions()) == 0 {
 		t.Errorf("%v", info)
 	}
 	for path, want := range map[string]string{"/healthz": "ok\n", "/readyz": "ok\n", "/metrics": "datamove_csi_calls_now 0\n"} {
 		reply, err := http.Get("http://127.0.0.1:19808" + path)
-		must(t, err)
+		must.Do(t, err)
 		body, err := io.ReadAll(reply.Body)
-		must(t, err)
-		must(t, reply.Body.Close())
+		must.Do(t, err)
+		must.Do(t, reply.Body.Close())
 		if !strings.Contains(string(body), want) {
 			t.Errorf("%s: %s", path, body)
 		}
 	}
 	_, err = kubelet.NotifyRegistrationStatus(t.Context(), &registration.RegistrationStatus{PluginRegistered: true})
-	must(t, err)
+	must.Do(t, err)
 	_, _ = kubelet.NotifyRegistrationStatus(t.Context(), &registration.RegistrationStatus{Error: "no such version"})
 	n.run.Want(1)
 	if got := n.run.Stderr(); !strings.Contains(got, "no such version") {
@@ -105,7 +106,7 @@ func TestKillPublish(t *testing.T) {
 			return err
 		})
 		_, err := n.NodePublishVolume(t.Context(), q, grpc.WaitForReady(true))
-		must(t, err)
+		must.Do(t, err)
 		table := n.mounts(q.GetTargetPath())
 		if len(table) != 1 || !strings.Contains(table[0].Options, "nosuid") || strings.Contains(","+table[0].Options+",", ",ro,") != q.GetReadonly() {
 			t.Fatalf("round %d: %+v", round, table)
@@ -116,7 +117,7 @@ func TestKillPublish(t *testing.T) {
 			return err
 		})
 		_, err = n.NodeUnpublishVolume(t.Context(), un, grpc.WaitForReady(true))
-		must(t, err)
+		must.Do(t, err)
 		if there() {
 			t.Fatalf("round %d: it is there still", round)
 		}
@@ -128,7 +129,7 @@ func asked() bool { return true }
 func (n *node) mounts(at string) []mount.Mount {
 	n.Helper()
 	table, err := mount.Table(at)
-	must(n, err)
+	must.Do(n, err)
 	return table
 }
 

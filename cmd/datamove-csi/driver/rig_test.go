@@ -28,11 +28,6 @@ func TestMain(m *testing.M) {
 	apart.Main(m)
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	must.Do(t, err)
-}
-
 // node is a machine with a btrfs, and the driver as a process of its own.
 type node struct {
 	testing.TB
@@ -48,25 +43,25 @@ func newNode(t testing.TB) *node {
 	t.Helper()
 	root := image.Mount(t, image.Spec{Type: "btrfs", Bytes: 2 << 30})
 	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must(t, err)
-	must(t, errors.Join((&plain.Subvolumes{}).Enable(t.Context(), fd, true), unix.Close(fd)))
+	must.Do(t, err)
+	must.Do(t, errors.Join((&plain.Subvolumes{}).Enable(t.Context(), fd, true), unix.Close(fd)))
 	n := &node{TB: t, program: rig.NewCommand(t, "datamove-csi"), dir: t.TempDir()}
-	must(t, os.Mkdir(n.pods(), 0o755))
-	must(t, os.WriteFile(filepath.Join(n.dir, "csi.yaml"), fmt.Appendf(nil, "fileSystems:\n  lab: {use: project, kind: btrfs, root: %[1]s, volumes: k8s}\n  nvme: {use: scratch, kind: btrfs, root: %[1]s, volumes: csi}\n", root), 0o644))
+	must.Do(t, os.Mkdir(n.pods(), 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(n.dir, "csi.yaml"), fmt.Appendf(nil, "fileSystems:\n  lab: {use: project, kind: btrfs, root: %[1]s, volumes: k8s}\n  nvme: {use: scratch, kind: btrfs, root: %[1]s, volumes: csi}\n", root), 0o644))
 	n.args = []string{"--endpoint", "unix://" + n.socket(), "--node-id", "n1", "--config", filepath.Join(n.dir, "csi.yaml")}
 	t.Cleanup(func() {
 		table, err := mount.Table(n.pods())
-		must(t, err)
+		must.Do(t, err)
 		for i := range table {
-			must(t, unix.Unmount(table[len(table)-1-i].Point, unix.MNT_DETACH))
+			must.Do(t, unix.Unmount(table[len(table)-1-i].Point, unix.MNT_DETACH))
 		}
 	})
 	conn, err := grpc.NewClient("unix://"+n.socket(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { // without gRPC's pauses
 			return (&net.Dialer{}).DialContext(ctx, "unix", n.socket())
 		}), grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: time.Second}))
-	must(t, err)
-	t.Cleanup(func() { must(t, conn.Close()) })
+	must.Do(t, err)
+	t.Cleanup(func() { must.Do(t, conn.Close()) })
 	n.ControllerClient, n.NodeClient = csi.NewControllerClient(conn), csi.NewNodeClient(conn)
 	return n
 }
@@ -77,7 +72,7 @@ func (n *node) pods() string   { return filepath.Join(n.dir, "pods") }
 // begin starts the driver, and waits until it answers.
 func (n *node) begin(more ...string) {
 	n.Helper()
-	must(n, errors.Join(os.RemoveAll(n.socket())))
+	must.Do(n, errors.Join(os.RemoveAll(n.socket())))
 	n.run = n.program.Start(n, append(n.args, more...)...)
 	n.run.Until("it answers", func() bool {
 		conn, err := net.Dial("unix", n.socket())
@@ -94,7 +89,7 @@ func (n *node) created(kind, name string) string {
 	mode := csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER
 	reply, err := n.CreateVolume(n.Context(), &csi.CreateVolumeRequest{Name: name, CapacityRange: &csi.CapacityRange{RequiredBytes: 4 << 20},
 		VolumeCapabilities: []*csi.VolumeCapability{able(mode)}, Parameters: map[string]string{"type": kind, "mode": "1777"}}, grpc.WaitForReady(true))
-	must(n, err)
+	must.Do(n, err)
 	return reply.GetVolume().GetVolumeId()
 }
 
