@@ -73,7 +73,7 @@ func (c *Client) Changes() *Changes { return ChangesOf(c.Name) }
 const changePrefix = "changelog-"
 
 // feedName is what follows: a file system, of up to eight characters, and an MDT.
-var feedName = regexp.MustCompile(`^([A-Za-z0-9_.-]{1,64})-MDT[0-9a-f]{4}$`)
+var feedName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([A-Za-z0-9_.-]{1,64})-MDT[0-9a-f]{4}$`) })
 
 // Feeds returns one for each MDT of the file system, in their order.
 func (c *Changes) Feeds(ctx context.Context) ([]lustre.Feed, error) {
@@ -87,7 +87,7 @@ func (c *Changes) Feeds(ctx context.Context) ([]lustre.Feed, error) {
 	var feeds []lustre.Feed
 	for _, name := range names {
 		feed := strings.TrimPrefix(filepath.Base(name), changePrefix)
-		if m := feedName.FindStringSubmatch(feed); m != nil && m[1] == c.name {
+		if m := feedName().FindStringSubmatch(feed); m != nil && m[1] == c.name {
 			feeds = append(feeds, lustre.Feed{Name: feed})
 		}
 	}
@@ -196,7 +196,7 @@ func (c *Changes) Last(ctx context.Context, f lustre.Feed) (uint64, error) {
 }
 
 // readerName is a registered reader: cl1, or with the name that it was given, cl1-backup.
-var readerName = regexp.MustCompile(`^(cl[0-9]{1,9})(-[A-Za-z0-9_.-]{1,32})?$`)
+var readerName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(cl[0-9]{1,9})(-[A-Za-z0-9_.-]{1,32})?$`) })
 
 // ErrNoReader says that nobody of that name is registered for a change log. It comes with
 // lustre.ErrGap: what happened since it was, if ever it was, is not kept.
@@ -207,7 +207,7 @@ var ErrNoReader = errors.New("no such reader is registered")
 // a reader stands, it is also the proof that nothing after it is gone; the error is
 // [lustre.ErrGap] when something is. Index 0 clears nothing: to a server it means all.
 func (c *Changes) Clear(ctx context.Context, f lustre.Feed, reader string, upTo uint64) error {
-	m := readerName.FindStringSubmatch(reader)
+	m := readerName().FindStringSubmatch(reader)
 	if m == nil {
 		return fmt.Errorf("clear %s: %q is no reader: lctl changelog_register gives a name like cl1", f.Name, reader)
 	}
@@ -231,7 +231,7 @@ func (c *Changes) Clear(ctx context.Context, f lustre.Feed, reader string, upTo 
 }
 
 func (c *Changes) open(f lustre.Feed, mode int) (device, error) {
-	m := feedName.FindStringSubmatch(f.Name)
+	m := feedName().FindStringSubmatch(f.Name)
 	if m == nil || m[1] != c.name {
 		return nil, fmt.Errorf("%q is no feed of %s", f.Name, c.name)
 	}

@@ -16,7 +16,6 @@ import (
 	netmail "net/mail"
 	"net/smtp"
 	"net/textproto"
-	"regexp"
 	"strings"
 	"time"
 
@@ -44,11 +43,11 @@ type Sender struct {
 const sendMost = time.Minute
 
 // person is a name that may stand before an @ as it is.
-var person = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}$`)
+var person = mover.Pattern(`^[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}$`)
 
 // Address is that of somebody who is named by one, or by a name. It is mover.ErrUsage when it can be none.
 func (s *Sender) Address(who string) (string, error) {
-	if person.MatchString(who) {
+	if person().MatchString(who) {
 		_, domain, _ := strings.Cut(s.From, "@")
 		return who + "@" + cmp.Or(s.Domain, domain), nil
 	}

@@ -1,9 +1,10 @@
 package aws
 
 import (
-	"regexp"
 	"slices"
 	"time"
+
+	"datamove.dev/mover"
 )
 
 // fsxService is FSx, of which only Lustre is here.
@@ -242,7 +243,7 @@ func (s *Server) noSystem(id string) error {
 
 // system finds one for an operation that needs it.
 func (s *Server) system(c *call, id string) (*fileSystem, error) {
-	if !systemID.MatchString(id) {
+	if !systemID().MatchString(id) {
 		return nil, refuse("BadRequest", "FileSystemId %s is none", printable(id))
 	}
 	one, err := named(s.systems, c, []string{id}, s.noSystem)
@@ -336,4 +337,4 @@ func or(a, b string) string {
 	return b
 }
 
-var systemID = regexp.MustCompile(`^fs-[0-9a-f]{8,18}$`)
+var systemID = mover.Pattern(`^fs-[0-9a-f]{8,18}$`)

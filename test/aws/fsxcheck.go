@@ -1,16 +1,17 @@
 package aws
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"datamove.dev/mover"
 )
 
 var (
-	subnetID  = regexp.MustCompile(`^subnet-[0-9a-f]{8,17}$`)
-	groupID   = regexp.MustCompile(`^sg-[0-9a-f]{8,17}$`)
-	tokenText = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,63}$`)
-	tagText   = regexp.MustCompile(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$`)
+	subnetID  = mover.Pattern(`^subnet-[0-9a-f]{8,17}$`)
+	groupID   = mover.Pattern(`^sg-[0-9a-f]{8,17}$`)
+	tokenText = mover.Pattern(`^[A-Za-z0-9_.-]{1,63}$`)
+	tagText   = mover.Pattern(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$`)
 )
 
 func oneOf(name, value string, known ...string) error {
@@ -46,14 +47,14 @@ func (in *createFileSystem) check() error {
 }
 
 func (in *createFileSystem) checkNames() error {
-	if in.ClientRequestToken != "" && !tokenText.MatchString(in.ClientRequestToken) {
+	if in.ClientRequestToken != "" && !tokenText().MatchString(in.ClientRequestToken) {
 		return refuse("BadRequest", "ClientRequestToken %s: 1 to 63 of A-Z, a-z, 0-9, _ . -", printable(in.ClientRequestToken))
 	}
-	if len(in.SubnetIDs) != 1 || !subnetID.MatchString(in.SubnetIDs[0]) {
+	if len(in.SubnetIDs) != 1 || !subnetID().MatchString(in.SubnetIDs[0]) {
 		return refuse("InvalidNetworkSettings", "SubnetIds: exactly one subnet-..., where the file system is")
 	}
 	for _, id := range in.SecurityGroupIDs {
-		if !groupID.MatchString(id) {
+		if !groupID().MatchString(id) {
 			return refuse("InvalidNetworkSettings", "the security group %s is not called sg-...", printable(id))
 		}
 	}
@@ -67,9 +68,9 @@ func checkTags(tags []tag) error {
 	keys := map[string]bool{}
 	for _, t := range tags {
 		switch {
-		case len(t.Key) < 1 || len(t.Key) > 128 || !tagText.MatchString(t.Key) || strings.HasPrefix(strings.ToLower(t.Key), "aws:"):
+		case len(t.Key) < 1 || len(t.Key) > 128 || !tagText().MatchString(t.Key) || strings.HasPrefix(strings.ToLower(t.Key), "aws:"):
 			return refuse("BadRequest", "the key of a tag %s: 1 to 128 letters, numbers, spaces and _ . : / = + - @, and not aws: first", printable(t.Key))
-		case len(t.Value) > 256 || !tagText.MatchString(t.Value):
+		case len(t.Value) > 256 || !tagText().MatchString(t.Value):
 			return refuse("BadRequest", "the value of the tag %s: at most 256 letters, numbers, spaces and _ . : / = + - @", printable(t.Key))
 		case keys[t.Key]:
 			return refuse("BadRequest", "two tags have the key %s", printable(t.Key))

@@ -2,10 +2,11 @@ package aws
 
 import (
 	"context"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"datamove.dev/mover"
 )
 
 // association links a directory of a file system with a prefix of a bucket, as DescribeDataRepositoryAssociations tells it.
@@ -42,7 +43,7 @@ type createAssociation struct {
 
 const mostAssociations = 8 // of a file system
 
-var bucketPath = regexp.MustCompile(`^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?$`)
+var bucketPath = mover.Pattern(`^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?$`)
 
 func (s *Server) createAssociation(c *call, in *createAssociation) (any, error) {
 	f, err := s.system(c, in.FileSystemID)
@@ -68,7 +69,7 @@ func (in *createAssociation) check(s *Server) error {
 	if !strings.HasPrefix(in.FileSystemPath, "/") || !plain(in.FileSystemPath) {
 		return refuse("BadRequest", "FileSystemPath %s begins with / and has no control characters", printable(in.FileSystemPath))
 	}
-	if !bucketPath.MatchString(in.DataRepositoryPath) || !plain(in.DataRepositoryPath) {
+	if !bucketPath().MatchString(in.DataRepositoryPath) || !plain(in.DataRepositoryPath) {
 		return refuse("BadRequest", "DataRepositoryPath %s is s3://bucket or s3://bucket/prefix/", printable(in.DataRepositoryPath))
 	}
 	if n := in.ImportedFileChunkSize; n != nil && (*n < 1 || *n > 512000) {

@@ -128,7 +128,7 @@ func (r *completion) check() error {
 		return refuse("BadRequest", "Report.Enabled is required")
 	case !*r.Enabled && (r.Path != "" || r.Format != "" || r.Scope != ""):
 		return refuse("BadRequest", "Report has a Path, Format or Scope, and is not Enabled")
-	case *r.Enabled && (r.Format != "REPORT_CSV_20191124" || r.Scope != "FAILED_FILES_ONLY" || !bucketPath.MatchString(r.Path)):
+	case *r.Enabled && (r.Format != "REPORT_CSV_20191124" || r.Scope != "FAILED_FILES_ONLY" || !bucketPath().MatchString(r.Path)):
 		return refuse("BadRequest", "an enabled Report has Format REPORT_CSV_20191124, Scope FAILED_FILES_ONLY, and a Path s3://...")
 	}
 	return nil

@@ -2,10 +2,11 @@ package aws
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"datamove.dev/mover"
 )
 
 var stsService = service{
@@ -129,7 +130,7 @@ func (s *Server) role(in *form) (*Role, error) {
 
 const mostPolicy = 2048 // characters of a session policy
 
-var sessionName = regexp.MustCompile(`^[\w+=,.@-]{2,64}$`)
+var sessionName = mover.Pattern(`^[\w+=,.@-]{2,64}$`)
 
 // session makes credentials that end by themselves.
 func (s *Server) session(c *call, in *form, role *Role) (*assumed, error) {
@@ -146,7 +147,7 @@ func (s *Server) session(c *call, in *form, role *Role) (*assumed, error) {
 		lasts = time.Duration(*seconds) * time.Second
 	}
 	switch {
-	case !sessionName.MatchString(name):
+	case !sessionName().MatchString(name):
 		return nil, refuse("ValidationError", "RoleSessionName %s: 2 to 64 of A-Z, a-z, 0-9, _ + = , . @ -", printable(name))
 	case lasts < 15*time.Minute || lasts > role.Longest:
 		return nil, refuse("ValidationError", "DurationSeconds: 900 to %.0f for this role", role.Longest.Seconds())

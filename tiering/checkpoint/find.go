@@ -41,7 +41,7 @@ func Find(p Profile, t Tree) View {
 			v.Aside = append(v.Aside, e.Name)
 		case isTracker(f, t, e):
 			v.Trackers = append(v.Trackers, trackerOf(p, t, e))
-		case incomplete.MatchString(e.Name): // one of ours, in a directory that was brought back
+		case incomplete().MatchString(e.Name): // one of ours, in a directory that was brought back
 			v.Rest = append(v.Rest, e.Name)
 		case e.Kind == Dir && f.holds(e.Name, direct(inside)), e.Kind == File && f.file != nil && f.file(e.Name):
 			v.Sets = append(v.Sets, judge(p, t, inside))
@@ -144,7 +144,7 @@ func signs(p Profile, t Tree, inside []Entry) (mark, why string) {
 			return "", why
 		}
 		mark := first(".metadata", "metadata.json")
-		if mark != ".metadata" && slices.ContainsFunc(direct(inside), shard.MatchString) {
+		if mark != ".metadata" && slices.ContainsFunc(direct(inside), shard().MatchString) {
 			return "", "there is no .metadata in it"
 		}
 		return mark, ""
@@ -189,7 +189,7 @@ func has(inside []Entry, file string) bool {
 func byFile(t Tree) bool {
 	return slices.ContainsFunc(t.Entries, func(e Entry) bool {
 		dir, file, _ := strings.Cut(e.Name, "/")
-		return file == orbaxCommit && e.Kind == File && orbaxStep.MatchString(dir)
+		return file == orbaxCommit && e.Kind == File && orbaxStep().MatchString(dir)
 	})
 }
 
@@ -261,7 +261,7 @@ func against(p Profile, t Tree, inside []Entry, mark string) (why string) {
 			return name + " is a temporary name"
 		case e.Size == 0 && !mayBeEmpty(name):
 			return name + " is empty"
-		case last && e.Modified > marked+slack && (p != Megatron || shard.MatchString(name)):
+		case last && e.Modified > marked+slack && (p != Megatron || shard().MatchString(name)):
 			return name + " is younger than " + mark + rewritten
 		}
 		files++
@@ -287,7 +287,7 @@ func torsos(inside []Entry) (why string) {
 		}
 	}
 	for _, e := range inside[1:] {
-		if dir, base := split(e.Name); shard.MatchString(base) && !whole[dir] {
+		if dir, base := split(e.Name); shard().MatchString(base) && !whole[dir] {
 			return "there is no .metadata beside " + strings.TrimPrefix(e.Name, inside[0].Name+"/")
 		}
 	}
@@ -310,7 +310,7 @@ func lacks(names []string) (why string) {
 	type group struct{ before, of, behind string }
 	have := map[group]map[string]bool{}
 	for _, name := range names {
-		if m := numbered.FindStringSubmatch(name); m != nil {
+		if m := numbered().FindStringSubmatch(name); m != nil {
 			g := group{m[1], m[3], m[4]}
 			if have[g] == nil {
 				have[g] = map[string]bool{}

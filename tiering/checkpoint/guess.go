@@ -27,9 +27,9 @@ func Guess(ctx context.Context, f Folder) (Profile, error) {
 		return any(func(e Entry) bool { return e.Kind == Dir && matches(e.Name) })
 	}
 	switch {
-	case top.under(megatronTracker) != nil, dir(iteration.MatchString):
+	case top.under(megatronTracker) != nil, dir(iteration().MatchString):
 		return Megatron, nil
-	case dir(trainer.MatchString):
+	case dir(trainer().MatchString):
 		return HF, nil
 	case any(func(e Entry) bool {
 		return strings.HasSuffix(e.Name, unfinished) || e.Kind == File && forms[NeMo].file(e.Name)
@@ -55,7 +55,7 @@ func Guess(ctx context.Context, f Folder) (Profile, error) {
 func guessInside(inside []Entry) Profile {
 	names := direct(inside)
 	switch {
-	case slices.ContainsFunc(names, deepShard.MatchString):
+	case slices.ContainsFunc(names, deepShard().MatchString):
 		return DeepSpeed
 	case slices.Contains(names, orbaxMetadata), slices.Contains(names, "_METADATA"):
 		return Orbax

@@ -1,9 +1,10 @@
 package checkpoint
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"datamove.dev/mover"
 )
 
 // Profile is the framework whose checkpoints they are.
@@ -35,28 +36,28 @@ type form struct {
 }
 
 var (
-	iteration  = regexp.MustCompile(`^(iter_\d{7,18}|release)$`)
-	orbaxStep  = regexp.MustCompile(`^([A-Za-z0-9]+_)?\d{1,18}(\.orbax-checkpoint-tmp.*)?$`)
-	trainer    = regexp.MustCompile(`^(tmp-)?checkpoint-\d{1,18}$`)
-	shard      = regexp.MustCompile(`^__\d+_\d+\.distcp$`)
-	deepShard  = regexp.MustCompile(`_(model|optim)_states\.pt$`)
-	numbered   = regexp.MustCompile(`^(.*-)(\d{5})-of-(\d{5})(\.[a-z.]+)$`)
-	incomplete = regexp.MustCompile(`\.incomplete-\d+$`)
-	nemoRank   = regexp.MustCompile(`^(mp|tp|ep|pp)_rank_\d+`) // a directory for each rank, with a part of every checkpoint in it
+	iteration  = mover.Pattern(`^(iter_\d{7,18}|release)$`)
+	orbaxStep  = mover.Pattern(`^([A-Za-z0-9]+_)?\d{1,18}(\.orbax-checkpoint-tmp.*)?$`)
+	trainer    = mover.Pattern(`^(tmp-)?checkpoint-\d{1,18}$`)
+	shard      = mover.Pattern(`^__\d+_\d+\.distcp$`)
+	deepShard  = mover.Pattern(`_(model|optim)_states\.pt$`)
+	numbered   = mover.Pattern(`^(.*-)(\d{5})-of-(\d{5})(\.[a-z.]+)$`)
+	incomplete = mover.Pattern(`\.incomplete-\d+$`)
+	nemoRank   = mover.Pattern(`^(mp|tp|ep|pp)_rank_\d+`) // a directory for each rank, with a part of every checkpoint in it
 )
 
 var forms = map[Profile]form{
 	Plain: {[]string{"latest", "LATEST"}, func(string, []string) bool { return true }, nil},
 	DCP: {[]string{"latest"}, func(_ string, inside []string) bool {
-		return slices.ContainsFunc(inside, func(n string) bool { return strings.HasPrefix(n, ".metadata") || shard.MatchString(n) })
+		return slices.ContainsFunc(inside, func(n string) bool { return strings.HasPrefix(n, ".metadata") || shard().MatchString(n) })
 	}, nil},
-	Megatron: {[]string{megatronTracker}, func(name string, _ []string) bool { return iteration.MatchString(name) }, nil},
+	Megatron: {[]string{megatronTracker}, func(name string, _ []string) bool { return iteration().MatchString(name) }, nil},
 	DeepSpeed: {[]string{"latest", "latest_universal"}, func(_ string, inside []string) bool {
-		return slices.ContainsFunc(inside, deepShard.MatchString)
+		return slices.ContainsFunc(inside, deepShard().MatchString)
 	}, nil},
-	Orbax: {nil, func(name string, _ []string) bool { return orbaxStep.MatchString(name) }, nil},
-	HF:    {nil, func(name string, _ []string) bool { return trainer.MatchString(name) }, nil},
-	NeMo: {[]string{"LATEST", "latest"}, func(name string, _ []string) bool { return !nemoRank.MatchString(name) },
+	Orbax: {nil, func(name string, _ []string) bool { return orbaxStep().MatchString(name) }, nil},
+	HF:    {nil, func(name string, _ []string) bool { return trainer().MatchString(name) }, nil},
+	NeMo: {[]string{"LATEST", "latest"}, func(name string, _ []string) bool { return !nemoRank().MatchString(name) },
 		func(name string) bool { return strings.HasSuffix(name, ".ckpt") || strings.HasSuffix(name, ".nemo") }},
 }
 

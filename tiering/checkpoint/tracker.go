@@ -2,12 +2,13 @@ package checkpoint
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"datamove.dev/mover"
 )
 
 // Tracker says beside the sets which is the newest.
@@ -103,23 +104,23 @@ func nemoMarkers(name string) []string {
 }
 
 var (
-	stepWord = regexp.MustCompile(`(?i)(?:step|iter|iteration|checkpoint|ckpt)s?[-_=]?(\d+)`)
-	digits   = regexp.MustCompile(`\d+`)
+	stepWord = mover.Pattern(`(?i)(?:step|iter|iteration|checkpoint|ckpt)s?[-_=]?(\d+)`)
+	digits   = mover.Pattern(`\d+`)
 )
 
 // StepOf is the step that a name speaks of; -1 is none. "epoch=3-step=1000" is 1000.
 func StepOf(name string) int64 {
-	if m := stepWord.FindStringSubmatch(name); m != nil {
+	if m := stepWord().FindStringSubmatch(name); m != nil {
 		return number(m[1])
 	}
-	all := digits.FindAllString(name, -1)
+	all := digits().FindAllString(name, -1)
 	if len(all) == 0 {
 		return -1
 	}
 	return number(all[len(all)-1])
 }
 
-func withoutStep(name string) string { return digits.ReplaceAllString(name, "#") }
+func withoutStep(name string) string { return digits().ReplaceAllString(name, "#") }
 
 // number reads digits; -1 is what is none, or too large for a step.
 func number(text string) int64 {

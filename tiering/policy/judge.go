@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,13 +71,13 @@ func Read(file string, text []byte) ([]*Program, error) {
 }
 
 // identifier is what a variable may be called.
-var identifier = regexp.MustCompile(`^[a-z][a-zA-Z0-9_]{0,63}$`)
+var identifier = mover.Pattern(`^[a-z][a-zA-Z0-9_]{0,63}$`)
 
 // compile makes a program, as far as it can be made.
 func compile(r *declare.Reader, p *Policy) *Program {
 	prog := &Program{Policy: p, exclude: p.Spec.Scope.Exclude}
 	for name := range p.Spec.Vars {
-		if _, taken := variables[name]; taken || !identifier.MatchString(name) {
+		if _, taken := variables[name]; taken || !identifier().MatchString(name) {
 			r.AddAt(p.At, "spec.vars."+name, "want a name of small letters first that is none of the variables: %s", strings.Join(slices.Sorted(maps.Keys(variables)), ", "))
 			return prog
 		}
