@@ -37,6 +37,7 @@ type sample struct {
 // Patience is that of one wait.
 type Patience struct {
 	progress func() string
+	begun    bool // last is a sample, and not only a time
 	last     sample
 	still    time.Duration
 }
@@ -46,17 +47,19 @@ func New(progress func() string) *Patience {
 	if progress == nil {
 		progress = func() string { return "" }
 	}
-	p := &Patience{progress: progress}
-	p.last = p.sample()
-	return p
+	return &Patience{progress: progress, last: sample{at: time.Now()}}
 }
 
-// Over reports whether the wait is in vain. It may be called often.
+// Over reports whether the wait is in vain. It may be called often. Most waits end before the first look at the processes, which begins the count.
 func (p *Patience) Over() bool {
 	if time.Since(p.last.at) < period {
 		return false
 	}
-	p.count(p.sample())
+	if next := p.sample(); p.begun {
+		p.count(next)
+	} else {
+		p.last, p.begun = next, true
+	}
 	return p.still >= Still
 }
 

@@ -100,8 +100,8 @@ func oneLevel(dir string, of level.Level, race bool, args []string, t *tally, st
 	var failed error
 	for _, b := range batches {
 		flags, env := args, []string(nil)
-		if of == level.Hermetic && os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
-			env = append(env, "GOGC=400") // heaps of tests are small: collecting them is a quarter of the time
+		if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
+			env = append(env, "GOGC=400") // heaps of tests are small, and those of the programs that they start: collecting them is a quarter of the time
 		}
 		if b.race {
 			flags, env = append([]string{"-race"}, flags...), append(env, "CGO_ENABLED=1", "GORACE=atexit_sleep_ms=10") // a second for each process, unless it is told
