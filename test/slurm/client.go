@@ -90,7 +90,7 @@ func (c *Cluster) Output(user, id string) string {
 
 // Job is what Slurm says of a job. A task of an array has the id that Slurm has given it, or ARRAY_INDEX.
 func (c *Cluster) Job(id string) (Job, error) {
-	out, err := c.On(Controller, "scontrol", "show", "job", id)
+	out, err := c.asks("show job " + id)
 	if err != nil {
 		return Job{}, err
 	}
@@ -99,11 +99,11 @@ func (c *Cluster) Job(id string) (Job, error) {
 
 // Nodes is what Slurm says of all nodes; none, when nobody answers.
 func (c *Cluster) Nodes() []Node {
-	out, err := c.On(Controller, "scontrol", "--oneliner", "show", "node")
+	out, err := c.asks("show node")
 	if err != nil {
 		return nil
 	}
-	return parseNodes(out)
+	return parseNodes(strings.ReplaceAll(out, "\n   ", " "))
 }
 
 // Until waits until a job is as a test wants it, and returns it. What says what that is.

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -24,6 +25,9 @@ type machine struct {
 	number  int
 	one     *process           // nil when it is off
 	daemons map[string]*Daemon // that it has, by their names
+
+	asking  sync.Mutex
+	console *console // of the controller, when it was asked; guarded by asking
 }
 
 func (m *machine) name() string { return MachineName(m.number) }
@@ -99,6 +103,12 @@ func (m *machine) off() {
 	for _, d := range m.daemons {
 		_ = d.enter.cmd.Process.Signal(syscall.SIGCONT) // nsenter stops with the program that it waits for, and no machine ends that has one to wait for
 	}
+	m.asking.Lock()
+	if m.console != nil {
+		m.console.end()
+		m.console = nil
+	}
+	m.asking.Unlock()
 	if m.one != nil {
 		m.one.kill()
 	}
@@ -118,7 +128,7 @@ func (m *machine) enter(program ...string) (*exec.Cmd, error) {
 	}
 	args := append([]string{"--target", m.pid(), "--mount", "--net", "--pid", "--uts", "--"}, program...)
 	cmd := exec.Command("nsenter", args...)
-	cmd.Env = []string{"PATH=" + path, "LANG=C.UTF-8"} // what systemd gives to a service, and no more
+	cmd.Env = []string{"PATH=" + path, "LANG=C.UTF-8", "GOGC=400"} // what systemd gives to a service, and what has our programs collect little (test/run)
 	return cmd, nil
 }
 

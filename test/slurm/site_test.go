@@ -1,12 +1,12 @@
 package slurm
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +14,10 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"datamove.dev/api"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/mover/task"
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/must"
 )
@@ -152,11 +156,11 @@ func storeTier(address string) string {
 // s3 starts an S3 server with a bucket beside the controller; before its command stands what it is run by.
 func (s *site) s3(address string, by ...string) {
 	s.t.Helper()
-	build := exec.Command("go", "-C", "../s3dev", "build", "-trimpath", "-o", s.o.Binds["/opt/archive"]+"/s3dev", ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		s.t.Fatalf("%v: %s", err, out)
-	}
+	program, err := s3test.Binary()
+	must.Do(s.t, err)
+	text, err := os.ReadFile(program)
+	must.Do(s.t, err)
+	must.Do(s.t, os.WriteFile(s.o.Binds["/opt/archive"]+"/s3dev", text, 0o755))
 	must.Do(s.t, errors.Join(os.MkdirAll(s.Path(Controller, "/etc/datamove"), 0o755), os.WriteFile(s.Path(Controller, "/etc/datamove/store.env"), []byte(keyID+"\n"+keySecret+"\n"), 0o600), os.Mkdir(s.Path(Controller, "/opt/archive/store"), 0o755)))
 	s.Beside(Controller, "store", append(by, "/opt/archive/s3dev", "--listen", address+":9000", "--dir", "/opt/archive/store", "--buckets", "data")...)
 	s.Eventually("the store is ready", func() error {
@@ -170,13 +174,12 @@ func (s *site) s3(address string, by ...string) {
 func (s *site) agentsReady(n int) {
 	s.t.Helper()
 	s.Eventually("the agents are there", func() error {
-		var list []struct{ State string }
-		if err := s.ask(&list, "agent", "list"); err != nil {
-			return err
-		}
 		ready := 0
-		for _, a := range list {
-			if a.State == "ready" {
+		for a, err := range s.client().Agents(s.t.Context(), &pb.ListAgentsRequest{}) {
+			if err != nil {
+				return err
+			}
+			if a.GetState() == pb.AgentState_AGENT_STATE_READY {
 				ready++
 			}
 		}
@@ -186,6 +189,18 @@ func (s *site) agentsReady(n int) {
 		return nil
 	})
 }
+
+// client is a connection to the coordinator, for what is asked again and again.
+func (s *site) client() *api.Client {
+	s.t.Helper()
+	c, err := api.Dial(s.t.Context(), "unix://"+s.Path(Controller, "/run/datamove/datamoved.sock"), api.Options{})
+	must.Do(s.t, err)
+	s.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// ofJob are the labels of what a job has asked for.
+func ofJob(id string) map[string]string { return map[string]string{"slurm_job": id} }
 
 // ask runs a command of datamove as root on the controller, which prints JSON.
 func (s *site) ask(into any, args ...string) error {
@@ -223,10 +238,10 @@ func (s *site) files(user, dir string, files, size int) {
 // tasks are those of a job, as KIND STATE SOURCE.
 func (s *site) tasks(id string) (all []string) {
 	s.t.Helper()
-	var list []struct{ Command, State, Source string }
-	s.datamove(&list, "task", "list", "--all", "--slurm-job", id)
-	for _, x := range list {
-		all = append(all, x.Command+" "+x.State+" "+x.Source)
+	for x, err := range s.client().Tasks(s.t.Context(), &pb.ListTasksRequest{Labels: ofJob(id)}) {
+		must.Do(s.t, err)
+		kind := strings.ToLower(strings.TrimPrefix(x.GetSpec().GetKind().String(), "TASK_KIND_"))
+		all = append(all, kind+" "+task.Word(x.GetState())+" "+x.GetSpec().GetSource())
 	}
 	slices.Sort(all)
 	return all
@@ -276,10 +291,9 @@ func (s *site) cleanSoon(id, user string) {
 				return fmt.Errorf("its directory is on node %d", n)
 			}
 		}
-		out, err := s.On(Controller, "datamove", "lease", "list", "--slurm-job", id, "-o", "name")
-		if err == nil && out != "" {
-			err = fmt.Errorf("leases: %s", out)
+		for lease, err := range s.client().Leases(s.t.Context(), &pb.ListLeasesRequest{Labels: ofJob(id)}) {
+			return cmp.Or(err, fmt.Errorf("lease %v", lease))
 		}
-		return err
+		return nil
 	})
 }

@@ -51,7 +51,7 @@ func Start(t testing.TB, tls bool) *Server {
 // started starts the embedded server.
 func started(t testing.TB, flags ...string) *Server {
 	t.Helper()
-	bin, err := binary()
+	bin, err := Binary()
 	if err != nil {
 		if os.Getenv(strict) == "1" {
 			t.Fatalf("no S3 server: %v", err)
@@ -162,8 +162,8 @@ func Open(t testing.TB, o s3.Options) *s3.Place {
 	return p
 }
 
-// binary is the path of s3dev, built from its sources as they are now.
-var binary = sync.OnceValues(func() (string, error) {
+// Binary is the path of s3dev, built from its sources as they are now.
+var Binary = sync.OnceValues(func() (string, error) {
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "datamove.dev").Output()
 	if err != nil {
 		return "", fmt.Errorf("go list -m: %w", err)
