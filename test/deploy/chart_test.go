@@ -27,7 +27,7 @@ func helm(t *testing.T, args ...string) (string, error) {
 		t.Skip("helm is missing: test/setup tools")
 	}
 	c := exec.Command(program, args...)
-	c.Env = append(os.Environ(), "HELM_CACHE_HOME="+t.TempDir(), "HELM_CONFIG_HOME="+t.TempDir(), "HELM_DATA_HOME="+t.TempDir(), "KUBECONFIG=/dev/null")
+	c.Env = append(os.Environ(), "GOGC=off", "HELM_CACHE_HOME="+t.TempDir(), "HELM_CONFIG_HOME="+t.TempDir(), "HELM_DATA_HOME="+t.TempDir(), "KUBECONFIG=/dev/null")
 	var errors strings.Builder
 	c.Stderr = &errors
 	out, err := c.Output()

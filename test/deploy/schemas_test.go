@@ -126,8 +126,8 @@ func writeSchemas(t *testing.T) {
 	}
 }
 
-// kubeconform checks a text.
-func kubeconform(t *testing.T, text string) (string, error) {
+// kubeconform checks a text, or files, which it names.
+func kubeconform(t *testing.T, text string, files ...string) (string, error) {
 	t.Helper()
 	program, err := exec.LookPath("kubeconform")
 	if err != nil {
@@ -135,7 +135,7 @@ func kubeconform(t *testing.T, text string) (string, error) {
 	}
 	dir, err := filepath.Abs("schemas")
 	must.Do(t, err)
-	c := exec.Command(program, "-strict", "-skip", extensions, "-schema-location", dir+"/{{.ResourceKind}}{{.KindSuffix}}.json")
+	c := exec.Command(program, append([]string{"-strict", "-skip", extensions, "-schema-location", dir + "/{{.ResourceKind}}{{.KindSuffix}}.json"}, files...)...)
 	c.Stdin = strings.NewReader(text)
 	out, err := c.CombinedOutput()
 	return string(out), err
@@ -146,20 +146,23 @@ func TestConform(t *testing.T) {
 	if *update {
 		writeSchemas(t)
 	}
-	texts := map[string]string{}
+	var files []string
+	dir := t.TempDir()
+	add := func(name, text string) {
+		files = append(files, filepath.Join(dir, strings.ReplaceAll(strings.TrimSuffix(name, ".yaml"), "/", "-")+".yaml"))
+		must.Do(t, os.WriteFile(files[len(files)-1], []byte(text), 0o600))
+	}
 	for _, values := range settings(t) {
-		texts["chart with "+values] = render(t, values)
+		add("chart with "+values, render(t, values))
 	}
 	for name := range applied(t) {
-		texts[name] = read(t, name)
+		add(name, read(t, name))
 	}
 	namespace, err := os.ReadFile(filepath.Join(plain, "namespace.yaml"))
 	must.Do(t, err)
-	texts["namespace.yaml"] = string(namespace)
-	for name, text := range texts {
-		if out, err := kubeconform(t, text); err != nil {
-			t.Errorf("%s: %v: %s", name, err, out)
-		}
+	add("namespace", string(namespace))
+	if out, err := kubeconform(t, "", files...); err != nil {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 
