@@ -53,7 +53,7 @@ func kills(t *testing.T, first int, run func(n int) (*rig.Run, int)) (killed int
 //safety:3 what is read after a kill is at most what was in flight
 func TestSentTwiceLargeFile(t *testing.T) {
 	rig.Root(t)
-	size := amount(160 << 20)
+	size := amount(int64(kill.Times(64<<20, 160<<20)))
 	source := rig.Memory(t)
 	rig.Make(t, source, rig.Shape{Seed: 2, Large: 1, LargeBytes: size})
 	for name, base := range map[string]string{"memory": rig.Memory(t), "ext4": rig.Disk(t, "ext4", 400<<20)} {
@@ -113,7 +113,7 @@ func drafts(dir string) (n int, largest int64) {
 
 //safety:3 with TestSentTwiceLargeFile
 func TestSentTwiceToS3(t *testing.T) {
-	size := amount(int64(kill.Times(160<<20, 400<<20)))
+	size := amount(int64(kill.Times(112<<20, 400<<20)))
 	p, source := rig.New(t), rig.Memory(t)
 	store := rig.NewStore(t, p)
 	rig.Make(t, source, rig.Shape{Seed: 5, Large: 1, LargeBytes: size})
@@ -133,7 +133,7 @@ func TestSentTwiceToS3(t *testing.T) {
 //safety:3 with TestSentTwiceLargeFile
 func TestSentTwiceFromS3(t *testing.T) {
 	rig.Root(t)
-	size := amount(160 << 20)
+	size := amount(int64(kill.Times(112<<20, 160<<20)))
 	p, source := rig.New(t), rig.Memory(t)
 	store := rig.NewStore(t, p)
 	rig.Make(t, source, rig.Shape{Seed: 6, Large: 1, LargeBytes: size})

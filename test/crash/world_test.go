@@ -113,7 +113,7 @@ func (b *bench) args(source, target string, sync bool) []string {
 
 // toFiles is a copy or sync to a directory.
 func (b *bench) toFiles(t *testing.T, base string, sync bool) world {
-	b.fill(t, rig.Shape{Small: kill.Times(300, 1200), Large: 2, Odd: true, Special: true}, sync)
+	b.fill(t, rig.Shape{Small: kill.Times(160, 1200), Large: kill.Times(1, 2), Odd: true, OddBytes: int64(kill.Times(8<<20, 64<<20)), Special: true}, sync)
 	target := filepath.Join(base, "target")
 	if sync {
 		must.Do(t, os.MkdirAll(base, 0o755))
@@ -143,12 +143,15 @@ func (b *bench) watched(t *testing.T, target string) world {
 	return w
 }
 
+// stored is what goes to a store: a file of two parts in CI, and two of three in soak.
+var stored = rig.Shape{Small: kill.Times(60, 250), Large: kill.Times(1, 2), LargeBytes: int64(kill.Times(17<<20, 40<<20)) + 4321, Odd: true, OddBytes: int64(kill.Times(8<<20, 64<<20)), Special: true}
+
 // toStore is a copy or sync to a prefix, which is then brought back.
 func (b *bench) toStore(t *testing.T, sync bool) world {
 	if b.store == nil {
 		b.store = rig.NewStore(t, b.program)
 	}
-	b.fill(t, rig.Shape{Small: kill.Times(80, 250), Large: kill.Times(1, 2), LargeBytes: 40<<20 + 4321, Odd: true, Special: true}, sync)
+	b.fill(t, stored, sync)
 	b.lives++
 	prefix := fmt.Sprint("life-", b.lives)
 	want, _ := rig.Look(t, b.source)
@@ -196,7 +199,7 @@ func (b *bench) backAgain(t *testing.T, prefix string) {
 func (b *bench) fromStore(t *testing.T) world {
 	if b.store == nil {
 		b.store = rig.NewStore(t, b.program)
-		b.fill(t, rig.Shape{Small: kill.Times(80, 250), Large: kill.Times(1, 2), LargeBytes: 40<<20 + 4321, Odd: true, Special: true}, false)
+		b.fill(t, stored, false)
 		b.stored = "source"
 		b.program.Do(t, 0, "copy", "-q", b.source, b.store.At(b.stored))
 	}

@@ -52,7 +52,7 @@ func do(t *testing.T, p *rig.Program, args ...string) (r report) {
 func TestRoundTrip(t *testing.T) {
 	protocols(t, func(t *testing.T, server *s3test.Server) {
 		tree, p := rig.Memory(t), user(t, server)
-		rig.Make(t, tree, rig.Shape{Seed: 3, Small: 150, Large: 2, LargeBytes: 33<<20 + 7, Odd: true, Special: os.Geteuid() == 0})
+		rig.Make(t, tree, rig.Shape{Seed: 3, Small: 150, Large: 1, LargeBytes: 33<<20 + 7, Odd: true, OddBytes: 8 << 20, Special: os.Geteuid() == 0})
 		bucket := "s3://" + server.Bucket + "/" + server.Options(t).Prefix
 		checked := level(t, server)
 

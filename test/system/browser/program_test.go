@@ -187,7 +187,7 @@ func TestProgram(t *testing.T) {
 
 func takenOver(t *testing.T, p *program) *window {
 	t.Helper()
-	const files, size, large = 400, 16 << 10, 160 << 20
+	const files, size, large = 100, 16 << 10, 64 << 20
 	must.Do(t, os.Mkdir(p.path("warm/in"), 0o755))
 	for n := range files {
 		must.Do(t, os.WriteFile(p.path(fmt.Sprintf("warm/in/f%03d", n)), []byte(strings.Repeat(fmt.Sprintf("%08d", n), size/8)), 0o644))
@@ -205,7 +205,7 @@ func takenOver(t *testing.T, p *program) *window {
 		w.wait("document.querySelector('.detail [data-revision]')?.dataset.revision !== '%d' || text('#task-state .pill') === 'done'", said.Revision)
 		said = p.agree(w, task.GetId())
 	}
-	for n := 0; n < 5 || said.Progress == nil || said.Progress.Bytes < large/10; n++ {
+	for n := 0; n < 3 || said.Progress == nil || said.Progress.Bytes < large/10; n++ {
 		if next(); said.State == "done" {
 			t.Fatalf("it is done before an agent could die: %+v", said)
 		}
@@ -214,7 +214,7 @@ func takenOver(t *testing.T, p *program) *window {
 	w.wait("text('.crew tbody')?.startsWith(%q)", killed)
 	p.agents[killed].Signal(syscall.SIGKILL)
 	tries := said.Tries
-	for n := 0; n < 8 || said.Tries == tries && said.State != "done"; n++ {
+	for n := 0; n < 3 || said.Tries == tries && said.State != "done"; n++ {
 		if next(); said.State == "done" {
 			break
 		}

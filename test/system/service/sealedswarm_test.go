@@ -28,7 +28,7 @@ func TestSwarmSealed(t *testing.T) {
 	for _, name := range []string{"n1", "n2", "n3", "n4", "n5", "n6"} {
 		c.Join(name)
 	}
-	source := c.Tree("shared/lab/vision", 200, 3, 16<<20)
+	source := c.Tree("shared/lab/vision", 60, 3, 6<<20)
 	c.giveTo("alice", filepath.Dir(source))
 	mode := func(m os.FileMode) {
 		t.Helper()
@@ -36,7 +36,7 @@ func TestSwarmSealed(t *testing.T) {
 	}
 	mode(0o700)
 	c.addAs("alice", "vision", "shared:lab/vision")
-	const bytes = 3 * 16 << 20
+	const bytes = 3 * 6 << 20
 	read, given := p.SourceBytes(), p.Total("datamove_peer_read_bytes_total")
 	shares := func() (ofSource, ofOthers float64) { // since they were asked for last
 		t.Helper()
@@ -53,12 +53,12 @@ func TestSwarmSealed(t *testing.T) {
 		return a.GetTask()
 	}
 
-	c.Slowly("scratch", 32<<20)
+	c.Slowly("scratch", 12<<20)
 	first := map[string]string{}
 	for _, node := range []string{"n1", "n2", "n3"} {
 		first[node] = stage("alice", node).GetId()
 	}
-	c.Half(first["n2"], 4<<20)
+	c.Half(first["n2"], 2<<20)
 	for node := range first {
 		half := filepath.Join(c.Dir, "nodes", node, "scratch", strings.TrimPrefix(c.ReplicasOf("vision")["scratch@"+node].GetLocation(), "scratch:"))
 		if out, err := c.doAs("alice", "sh", "-ec", "touch "+half+"/new; rm "+half+"/new"); err != nil {

@@ -30,7 +30,7 @@ func (c *cluster) withStore() *store {
 	c.t.Helper()
 	s := &store{crash.NewStore(c.t, &crash.Program{}), c}
 	c.bucket("store", config.S3{Endpoint: s.URL, Bucket: s.Bucket()}, s.Keys())
-	c.Tree("shared/source", 100, 2, 17<<20+4321)
+	c.Tree("shared/source", 40, 2, 17<<20+4321)
 	return s
 }
 
