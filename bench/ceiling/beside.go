@@ -201,8 +201,10 @@ func (o Options) links(name, address string) (all []contest) {
 	return all
 }
 
-// iperfPort is where "iperf3 -s" listens.
-const iperfPort = "5201"
+const (
+	iperfPort     = "5201"  // where "iperf3 -s" listens
+	iperfPerMilli = 2 << 20 // bytes of a run of less than a second, for each millisecond of it
+)
 
 // iperfAlone has iperf3 speak to itself.
 func (o Options) iperfAlone(ctx context.Context, args []string) (rate float64, err error) {
@@ -244,8 +246,11 @@ func (o Options) iperf(ctx context.Context, address, port string, args []string)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", mover.ErrUsage, err)
 	}
-	seconds := strconv.Itoa(max(1, int(o.time().Seconds())))
-	out, failed := said(ctx, "iperf3", append([]string{"-c", host, "-p", port, "-t", seconds, "-l", strconv.Itoa(message), "-J"}, args...)...)
+	lasts := []string{"-t", strconv.Itoa(int(o.time().Seconds()))}
+	if o.time() < time.Second { // it has whole seconds: as many bytes as a quick link takes in less
+		lasts = []string{"-n", strconv.FormatInt(o.time().Milliseconds()*iperfPerMilli, 10)}
+	}
+	out, failed := said(ctx, "iperf3", append([]string{"-c", host, "-p", port, lasts[0], lasts[1], "-l", strconv.Itoa(message), "-J"}, args...)...)
 	var report struct {
 		Error string
 		End   struct {

@@ -3,20 +3,25 @@ package ceiling_test
 import (
 	"context"
 	"errors"
+	"maps"
+	"math"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"datamove.dev/bench/ceiling"
 	"datamove.dev/mover"
+	"datamove.dev/test/kill"
 	"datamove.dev/test/must"
+	"datamove.dev/test/seed"
 )
 
 // quick is enough to see that something is measured at all.
-var quick = ceiling.Options{Runs: 3, Time: 50 * time.Millisecond, Size: 32 << 20, Files: 200}
+var quick = ceiling.Options{Runs: 3, Time: 10 * time.Millisecond, Size: 32 << 20, Files: 200}
 
 // TestMeasures: each says what it has measured, of how many runs; and nothing is left behind.
 func TestMeasures(t *testing.T) {
@@ -44,9 +49,7 @@ func TestMeasures(t *testing.T) {
 			t.Errorf("%s was not measured", name)
 		}
 	}
-	if left, err := os.ReadDir(o.Dir); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
+	empty(t, o.Dir)
 }
 
 // TestEnds: who interrupts a measurement does not wait for it, and finds nothing of it on the disk.
@@ -64,9 +67,7 @@ func TestEnds(t *testing.T) {
 			t.Errorf("%s has ended in no time", name)
 		}
 	}
-	if left, err := os.ReadDir(o.Dir); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
+	empty(t, o.Dir)
 }
 
 // TestLinkMistakes: a host that does not answer, and one that is another service, are told.
@@ -92,16 +93,16 @@ func TestLinkMistakes(t *testing.T) {
 	}
 }
 
-// TestBeside: what fio, dd and iperf3 measure is read from what they say, and is of the same thing: neither is ten times the other; and nothing is left behind.
+// TestBeside: what fio, dd and iperf3 say of what they measure is understood, and nothing is left behind. In a soak it is of the same thing: neither is ten times the other.
 func TestBeside(t *testing.T) {
 	o := quick
-	o.Dir, o.Workers = t.TempDir(), 4
+	o.Dir, o.Workers, o.Runs = t.TempDir(), 4, kill.Times(1, 3)
 	pairs, err := ceiling.Beside(t.Context(), o)
 	must.Do(t, err)
 	seen := map[string]bool{}
 	for _, p := range pairs {
 		seen[p.Program] = true
-		if len(p.Ours) != 3 || len(p.Theirs) != 3 || p.Ratio < 0.1 || p.Ratio > 10 || p.How == "" {
+		if len(p.Ours) != o.Runs || len(p.Theirs) != o.Runs || p.Ratio <= 0 || math.IsInf(p.Ratio, 0) || p.How == "" || seed.Soak() && (p.Ratio < 0.1 || p.Ratio > 10) {
 			t.Errorf("%+v", p)
 		}
 	}
@@ -110,7 +111,36 @@ func TestBeside(t *testing.T) {
 			t.Errorf("%s: %v, and it was measured: %v", program, err, seen[program])
 		}
 	}
-	if left, err := os.ReadDir(o.Dir); err != nil || len(left) > 0 {
+	empty(t, o.Dir)
+}
+
+// TestTheirUnits: fio counts milliseconds, dd seconds and iperf3 bits.
+func TestTheirUnits(t *testing.T) {
+	o, bin := quick, t.TempDir()
+	o.Dir, o.Runs, o.Size = t.TempDir(), 1, 32<<20
+	for program, says := range map[string]string{
+		"fio":    `{"jobs": [{"read": {"io_bytes": 4000, "runtime": 2}, "write": {"io_bytes": 6000, "runtime": 2}}]}`,
+		"dd":     "33488896 bytes (33 MB, 32 MiB) copied, 0.5 s, 67 MB/s",
+		"iperf3": `{"end": {"sum_received": {"bits_per_second": 8000}}}`,
+	} {
+		must.Do(t, os.WriteFile(filepath.Join(bin, program), []byte("#!/bin/sh\necho '"+says+"'\n"), 0o700))
+	}
+	t.Setenv("PATH", bin)
+	pairs, err := ceiling.Beside(t.Context(), o)
+	must.Do(t, err)
+	got := map[string]float64{}
+	for _, p := range pairs {
+		got[p.Program+" "+p.Name] = p.Theirs[0]
+	}
+	want := map[string]float64{"fio disk.write": 3e6, "fio disk.read": 2e6, "dd disk.write": 2 * 33488896, "dd disk.read": 2 * 33488896, "iperf3 loopback.send": 1000, "iperf3 loopback.receive": 1000}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+func empty(t *testing.T, dir string) {
+	t.Helper()
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }

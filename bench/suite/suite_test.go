@@ -72,8 +72,8 @@ func TestWorks(t *testing.T) {
 func TestBucket(t *testing.T) {
 	o := s3test.Start(t, false).Options(t)
 	s := tiny(2)
-	s.Bucket, s.Bytes = true, 6<<20 // two parts
-	s.Sample = 1 << 20
+	s.Ranks, s.Bucket, s.Bytes = 1, true, 9<<20 // two parts
+	s.Sample = 64 << 10                         // 256 objects are more than two parts
 	r := run(t, s, 2, "s3://bucket/prefix", func(ctx context.Context, _, name string) (string, mover.Place, error) {
 		o := o
 		o.Prefix = mover.Join(o.Prefix, name)

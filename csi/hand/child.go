@@ -19,7 +19,7 @@ import (
 
 // child is one hand, as its Crew sees it.
 type child struct {
-	cmd  *exec.Cmd
+	cmd  *exec.Cmd // nil is this process
 	conn net.Conn
 	gone chan struct{} // closed when the process is
 
@@ -37,6 +37,10 @@ func (c *Crew) start() (*child, error) {
 		return nil, err
 	}
 	defer theirs.Close()
+	h := &child{conn: ours, gone: make(chan struct{}), waiting: map[uint64]chan answered{}}
+	if c.Here != nil {
+		return h, h.here(theirs, c.Here)
+	}
 	program, args := c.Program, c.Args
 	if program == "" {
 		program = "/proc/self/exe"
@@ -48,13 +52,30 @@ func (c *Crew) start() (*child, error) {
 	cmd.ExtraFiles = []*os.File{theirs}
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL}
-	h := &child{cmd: cmd, conn: ours, gone: make(chan struct{}), waiting: map[uint64]chan answered{}}
+	h.cmd = cmd
 	if err := h.live(); err != nil {
 		ours.Close()
 		return nil, err
 	}
 	go h.read()
 	return h, nil
+}
+
+// here answers in this process. It is gone when the last call has ended.
+func (h *child) here(theirs *os.File, methods map[string]Method) error {
+	conn, err := net.FileConn(theirs)
+	if err != nil {
+		h.conn.Close()
+		return err
+	}
+	go func() {
+		defer close(h.gone)
+		var calls sync.WaitGroup
+		_ = serve(context.Background(), conn, methods, &calls) // who asked hears that no answers come
+		calls.Wait()
+	}()
+	go h.read()
+	return nil
 }
 
 // live starts the process from a thread that stays until it is gone: its death signal is for the end of
@@ -186,10 +207,17 @@ func (h *child) over() bool {
 	return h.waiting == nil
 }
 
-func (h *child) pid() int { return h.cmd.Process.Pid }
+func (h *child) pid() int {
+	if h.cmd == nil {
+		return os.Getpid()
+	}
+	return h.cmd.Process.Pid
+}
 
 // kill ends the process, and all who wait for it.
 func (h *child) kill() {
-	_ = h.cmd.Process.Kill() // it may be gone already
+	if h.cmd != nil {
+		_ = h.cmd.Process.Kill() // it may be gone already
+	}
 	_ = h.conn.Close()
 }

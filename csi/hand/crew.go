@@ -23,6 +23,9 @@ type Crew struct {
 	Idle    time.Duration // after which a hand that nobody asks is ended: it holds some MiB; 0 means 10 s
 	Logger  *slog.Logger  // nil is no log
 
+	// Here are methods that this process does itself, for tests of what asks: a call that hangs is not ended then. Nil starts processes.
+	Here map[string]Method
+
 	mu    sync.Mutex
 	lanes map[string]*lane // guarded by mu
 	ended bool             // guarded by mu

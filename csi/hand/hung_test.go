@@ -31,7 +31,7 @@ func (s *silent) Lookup(context.Context, string, *fuse.EntryOut) (*fs.Inode, sys
 // losing one process after the other, and works again when the file system does. Meanwhile a call by a hand of its own is
 // made, and leaves no process.
 //
-//safety:8 with csi TestThousandPublishes
+//safety:8 with csi TestManyPublishes
 func TestUnkillable(t *testing.T) {
 	dir, root := t.TempDir(), &silent{let: make(chan struct{})}
 	server, err := fs.Mount(dir, root, &fs.Options{})

@@ -37,10 +37,11 @@ func Serve(ctx context.Context, methods map[string]Method) error {
 	if err != nil {
 		return fmt.Errorf("this is started by the driver, and by nobody else: %w", err)
 	}
-	return serve(ctx, conn, methods)
+	var calls sync.WaitGroup // nobody waits for them at the end: one may hang, and the process ends
+	return serve(ctx, conn, methods, &calls)
 }
 
-func serve(ctx context.Context, conn net.Conn, methods map[string]Method) error {
+func serve(ctx context.Context, conn net.Conn, methods map[string]Method, calls *sync.WaitGroup) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer conn.Close()
@@ -55,14 +56,13 @@ func serve(ctx context.Context, conn net.Conn, methods map[string]Method) error 
 		case err != nil:
 			return err
 		}
-		// Nobody waits for it at the end: it may hang, and the process ends.
-		go func() {
+		calls.Go(func() {
 			reply, err := call(ctx, methods, q)
 			mu.Lock()
 			defer mu.Unlock()
 			// Who does not hear the answer any more has given the call up.
 			_ = out.Encode(answer(q.Number, reply, err))
-		}()
+		})
 	}
 }
 

@@ -40,7 +40,7 @@ func TestCost(t *testing.T) {
 	if err != nil {
 		t.Skip("needs strace")
 	}
-	const dirs, files = 4, 250
+	const dirs, files = 2, 100
 	from, to := memoryDir(t), memoryDir(t)
 	plant(t, from, dirs, files, 4096)
 	counts := t.TempDir() + "/counts"

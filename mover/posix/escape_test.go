@@ -14,6 +14,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/placetest"
+	"datamove.dev/test/kill"
 	"datamove.dev/test/must"
 )
 
@@ -54,12 +55,8 @@ func escape(t *testing.T, plain bool) {
 			}
 		}
 	})
-	tries := 30_000
-	if testing.Short() {
-		tries = 3_000
-	}
 	worked, refused := 0, 0
-	for i := range tries {
+	for i := range kill.Times(3_000, 30_000) {
 		p.handles.forget("") // each try looks its way up again
 		if err := disturb(t, p, i); err == nil {
 			worked++

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/test/image"
+	"datamove.dev/test/kill"
 	"datamove.dev/test/must"
 )
 
@@ -275,7 +276,7 @@ func TestExchanged(t *testing.T) {
 	everywhere(t, func(t *testing.T, dir string) {
 		made(t, dir, "outside/dir/precious", "outside/precious")
 		root := opened(t, dir)
-		for round := range 10 {
+		for round := range kill.Times(2, 10) {
 			for i := range 40 {
 				made(t, dir, fmt.Sprintf("in/%d/dir/x", i), fmt.Sprintf("in/%d/y", i))
 			}

@@ -21,7 +21,7 @@ func TestCorrupt(t *testing.T) {
 	get := func(size int64) error {
 		return v.Get(t.Context(), vault.Item{Key: key, File: file(t, nil), Size: size})
 	}
-	for _, size := range []int{5000, 40 << 20} {
+	for _, size := range []int{5000, 17 << 20} {
 		must.Do(t, put(t, v, content(size)))
 		if err := get(int64(size) - 1); !errors.Is(err, mover.ErrCorrupt) {
 			t.Errorf("of another size: %v", err)

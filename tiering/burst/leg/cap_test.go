@@ -20,7 +20,7 @@ import (
 	"datamove.dev/tiering/burst/wan"
 )
 
-// dear is a book in which a GB that comes home is a thousand dollars.
+// dear is a book in which a GB that comes home is two thousand dollars.
 const dear = `kind: PriceBook
 region: us-east-1
 currency: USD
@@ -31,7 +31,7 @@ rates:
   s3.standard: {unit: GB-month, usd: 0.023}
   s3.put: {unit: 1000 requests, usd: 0.005}
   s3.get: {unit: 1000 requests, usd: 0.0004}
-  egress.direct-connect: {unit: GB, usd: 1000}
+  egress.direct-connect: {unit: GB, usd: 2000}
 `
 
 // counting counts the bytes that are read from a store.
@@ -72,7 +72,7 @@ func TestCap(t *testing.T) {
 	r, err := w.leg().Up(t.Context(), read(t, cheap), nil)
 	w.must(err)
 	tree := w.aws.FileSystem(r.FileSystem.ID)
-	const files, size, part = 4, 64 << 20, 16 << 20 // a file is about 62 dollars
+	const files, size, part = 4, 32 << 20, 16 << 20 // a file is about 62 dollars
 	for i := range files {
 		tree.Write(aws.File{Name: fmt.Sprintf("results/big-%d", i), Body: make([]byte, size), Mode: 0o644})
 	}
@@ -84,7 +84,7 @@ func TestCap(t *testing.T) {
 		}
 		return &counting{p, &fetched}, nil
 	}
-	const streams = 4
+	const streams = 2
 	l := w.leg()
 	l.Way = &wan.Way{Open: open, Request: local.Request{StateDir: filepath.Join(w.dir, "state"), Jobs: streams}}
 	err = l.SyncBack(t.Context(), w.record("llama-ft"))
@@ -93,8 +93,8 @@ func TestCap(t *testing.T) {
 	}
 	balance, err := w.ledger.Balance(t.Context(), "vision")
 	w.must(err)
-	paid := price.Money(float64(fetched.Load()) / (1 << 30) * 1000 * float64(price.Dollar))
-	over := price.Money(float64(streams*part) / (1 << 30) * 1000 * float64(price.Dollar))
+	paid := price.Money(float64(fetched.Load()) / (1 << 30) * 2000 * float64(price.Dollar))
+	over := price.Money(float64(streams*part) / (1 << 30) * 2000 * float64(price.Dollar))
 	if balance.Spent > balance.Cap || paid > balance.Cap+over || fetched.Load() < 2*size {
 		t.Errorf("%+v, and %d MiB came for %v", balance, fetched.Load()>>20, paid)
 	}

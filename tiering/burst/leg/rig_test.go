@@ -51,7 +51,7 @@ func (s stepping) Await(ctx context.Context, look func(context.Context) (bool, e
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		s.clock.Pass(10 * time.Second)
+		s.clock.Pass(time.Minute)
 	}
 	return errors.New("it never is over")
 }

@@ -238,7 +238,8 @@ const part = 16 << 20 // of an upload, as long as it is no larger one
 func TestToll(t *testing.T) {
 	w := newWorld(t)
 	total := int64(0)
-	for i, size := range []int{5*part + 1, 3 * part, 1000, 17, 2000} {
+	w.way.Request.Jobs = 2
+	for i, size := range []int{2*part + 1, part + 1, 1000, 17, 2000} {
 		w.put(fmt.Sprintf("data/d%d/f%d", i%2, i), random(size))
 		total += int64(size)
 	}
