@@ -125,7 +125,7 @@ func noise(size int) []byte {
 	return b
 }
 
-const large = 32<<20 + 17 // three parts
+const large = 16<<20 + 17 // two parts
 
 // TestHSM: files are archived, written and archived again, released, restored and removed.
 func TestHSM(t *testing.T) {
