@@ -72,7 +72,7 @@ func TestContract(t *testing.T) {
 //safety:1 a server that minds neither checksums nor conditions
 //safety:2 with TestProfile
 func TestLoose(t *testing.T) {
-	for _, w := range ways {
+	for _, w := range contracts() {
 		t.Run(w.String(), func(t *testing.T) {
 			o := s3test.Start(t, w.tls).Options(t)
 			o.Client = w.client

@@ -3,6 +3,7 @@ package s3_test
 import (
 	"fmt"
 	"io"
+	"slices"
 	"testing"
 
 	"datamove.dev/mover"
@@ -22,7 +23,7 @@ func TestTraps(t *testing.T) {
 	if seed.Soak() {
 		sizes = append(sizes, 5<<20, 64<<20)
 	}
-	data := placetest.Pattern(64<<20 + 1000)
+	data := placetest.Pattern(slices.Max(sizes) + 1000)
 	for _, w := range ways {
 		t.Run(w.String(), func(t *testing.T) {
 			o := s3test.Start(t, w.tls).Options(t)

@@ -31,17 +31,14 @@ var budgets = map[string]struct {
 	seconds float64
 	why     string
 }{
-	"bench/suite":          {15, "a store, and 19 phases of two nodes: 11"},
-	"cmd/datamove/cli":     {20, "25 scripts, each of many processes: 16"},
-	"cmd/datamoved/daemon": {22, "services as processes, and a store for copies of an HSM: 22"},
-	"csi":                  {15, "mounts, and processes that hang: 11"},
-	"mover/ledger":         {15, "kills, power cuts and damage, each look a process: 12"},
+	"cmd/datamove/cli":     {13, "25 scripts, each of many processes: 11"},
+	"cmd/datamoved/daemon": {17, "services as processes, and a store for copies of an HSM: 14"},
 	"mover/s3":             {20, "versitygw, and parts of 5 MiB: 17"},
 	"mover/service":        {12, "a model of 300 orders of operations: 10"},
 	"test/cluster":         {15, "52 sites of agents and workers: 13"},
 	"test/slurm":           {70, "a Slurm and its jobs, most of the time asleep: 53 on a busy machine; it begins first"},
 	"test/system/service":  {65, "agents and stores of real processes: 45; it begins early, because it takes two minutes"},
-	"tiering/burst/leg":    {20, "a burst dies after each kind of effect: 17"},
+	"tiering/burst/leg":    {16, "a burst dies after each kind of effect: 13"},
 }
 
 // budget is what a package may use without the race detector.

@@ -51,6 +51,15 @@ func ceilingsCommand() *cobra.Command {
 			if beside != "" {
 				return besides(cmd, o, beside, links, output)
 			}
+			stores := make([]*places, len(buckets)) // a mistake is told before anything is measured
+			for i, b := range buckets {
+				if stores[i], err = bucketOf(b, conf); errors.Is(err, mover.ErrUsage) {
+					err = usageError{err}
+				}
+				if err != nil {
+					return err
+				}
+			}
 			all, err := ceilings(cmd.Context(), o, dirs, links)
 			for _, dir := range osts {
 				var more []ceiling.Ceiling
@@ -59,10 +68,10 @@ func ceilingsCommand() *cobra.Command {
 				}
 				all = append(all, more...)
 			}
-			for _, b := range buckets {
+			for i, b := range buckets {
 				var more []ceiling.Ceiling
 				if err == nil {
-					more, err = ofBucket(cmd.Context(), o, b, conf)
+					more, err = ofBucket(cmd.Context(), o, b, stores[i])
 				}
 				all = append(all, more...)
 			}

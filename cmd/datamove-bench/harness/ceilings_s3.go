@@ -19,15 +19,17 @@ var objects = []struct{ phase, name, how string }{
 	{"range-get", "s3.read", "and are read by ranges of as much, and compared"},
 }
 
+// bucketOf is the place of a --s3.
+func bucketOf(target, conf string) (*places, error) {
+	p, err := newPlaces(conf, []string{target})
+	if err == nil && !p.buckets {
+		err = usageError{fmt.Errorf("--s3 %s: want a bucket; a directory is a --dir", target)}
+	}
+	return p, err
+}
+
 // ofBucket measures what an endpoint does for a bucket, alone.
-func ofBucket(ctx context.Context, o ceiling.Options, target, conf string) (all []ceiling.Ceiling, err error) {
-	places, err := newPlaces(conf, []string{target})
-	if err != nil {
-		return nil, err
-	}
-	if !places.buckets {
-		return nil, usageError{fmt.Errorf("--s3 %s: want a bucket; a directory is a --dir", target)}
-	}
+func ofBucket(ctx context.Context, o ceiling.Options, target string, places *places) (all []ceiling.Ceiling, err error) {
 	sizes := suite.Sizes{Nodes: []int{1}, Bucket: true, Ranks: o.Workers, Repeats: o.Runs, Files: 200, Phases: []string{"put", "get", "multipart", "range-get"}}.Filled()
 	if o.Size > 0 {
 		sizes.Bytes = max(sizes.Block, o.Size/int64(sizes.Ranks))

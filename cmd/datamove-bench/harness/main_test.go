@@ -106,15 +106,15 @@ func TestCompare(t *testing.T) {
 	if err := os.WriteFile(saved, []byte("of the last time"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"compare", "-q", "--scenario", "small-tmpfs", "--peers", "cp", "--dir", t.TempDir(), "--tmpfs", t.TempDir(), "--datamove", program, "-o", "json", "--save", saved, "--quick"}
+	args := []string{"compare", "-q", "--scenario", "memory-sparse", "--peers", "cp", "--dir", t.TempDir(), "--tmpfs", t.TempDir(), "--datamove", program, "-o", "json", "--save", saved, "--quick"}
 	for _, row := range []struct {
 		more  []string
 		runs  int
 		scale float64
 		words string
 	}{
-		{nil, 3, 0.01, "datamove-bench compare --scenario small-tmpfs --peers cp --quick"},
-		{[]string{"--runs", "1", "--scale", "0.002"}, 1, 0.002, "datamove-bench compare --scenario small-tmpfs --peers cp --quick --runs 1 --scale 0.002"},
+		{nil, 3, 0.01, "datamove-bench compare --scenario memory-sparse --peers cp --quick"},
+		{[]string{"--runs", "1", "--scale", "0.002"}, 1, 0.002, "datamove-bench compare --scenario memory-sparse --peers cp --quick --runs 1 --scale 0.002"},
 	} {
 		out, code := run(t, "", append(args, row.more...)...)
 		var got compare.Report

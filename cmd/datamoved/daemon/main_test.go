@@ -393,12 +393,12 @@ func TestStop(t *testing.T) {
 	if err := os.Mkdir(source, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(source, "big"), bytes.Repeat([]byte("content"), 32<<20), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(source, "big"), bytes.Repeat([]byte("content"), 4<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	task, err := c.Submit(t.Context(), &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{
 		Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: source, Target: filepath.Join(p.dir, "t"),
-		Options: &datamovev1.Options{BytesPerSecond: 16 << 20, NoReflink: true}}})
+		Options: &datamovev1.Options{BytesPerSecond: 2 << 20, NoReflink: true}}})
 	if err != nil {
 		t.Fatal(err)
 	}

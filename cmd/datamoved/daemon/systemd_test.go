@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -430,6 +431,21 @@ func systemCalls(t *testing.T, trace string) (names []string) {
 	return slices.Compact(names)
 }
 
+// callSets are the sets of system calls of systemd, and what is in each.
+var callSets = sync.OnceValues(func() (map[string][]string, error) {
+	out, err := exec.Command("systemd-analyze", "--no-pager", "syscall-filter").Output()
+	sets, set := map[string][]string{}, ""
+	for line := range strings.Lines(string(out)) {
+		switch name := strings.TrimSpace(line); {
+		case strings.HasPrefix(line, "@"):
+			set = name
+		case strings.HasPrefix(line, " ") && !strings.HasPrefix(name, "#"):
+			sets[set] = append(sets[set], name)
+		}
+	}
+	return sets, err
+})
+
 // allowed expands a filter into names.
 func allowed(t *testing.T, filters []string) map[string]bool {
 	t.Helper()
@@ -440,14 +456,12 @@ func allowed(t *testing.T, filters []string) map[string]bool {
 			may[word] = is
 			return
 		}
-		out, err := exec.Command("systemd-analyze", "--no-pager", "syscall-filter", word).Output()
-		if err != nil {
-			t.Fatal(err)
+		sets, err := callSets()
+		if err != nil || sets[word] == nil {
+			t.Fatalf("%s is no set of system calls: %v", word, err)
 		}
-		for line := range strings.Lines(string(out)) {
-			if name := strings.TrimSpace(line); strings.HasPrefix(line, " ") && !strings.HasPrefix(name, "#") {
-				add(name, is)
-			}
+		for _, name := range sets[word] {
+			add(name, is)
 		}
 	}
 	for _, filter := range filters {
