@@ -22,10 +22,10 @@ var clients = []string{s3.ClientMinio, s3.ClientAWS}
 // TestEncryptionIgnored: a real store that does not know what it is asked for is found
 // out with an object of our own, and nothing else is sent to it.
 func TestEncryptionIgnored(t *testing.T) {
+	server := s3test.Start(t, false)
 	for _, client := range clients {
 		for _, o := range []s3.Options{{Encryption: s3.EncryptStore}, {Encryption: s3.EncryptKMS, KMSKey: "alias/train"}, {Encryption: s3.EncryptKMSDual}} {
 			t.Run(client+" "+o.Encryption, func(t *testing.T) {
-				server := s3test.Start(t, false)
 				options := server.Options(t)
 				if server.Dir == "" {
 					t.Skip("this server may be one that encrypts: see TestContractEncrypted")
@@ -132,12 +132,12 @@ func (c *cipher) serve(w http.ResponseWriter, r *http.Request, forward http.Hand
 }
 
 // newCipher opens a place on such a store.
-func newCipher(t *testing.T, client, key string) (*liar, *cipher) {
+func newCipher(t *testing.T, of *s3test.Server, client, key string) (*liar, *cipher) {
 	t.Helper()
 	if os.Getenv("DATAMOVE_E2E_S3") != "" {
 		t.Skip("takes a server that ignores what it is asked for")
 	}
-	l := newLiar(t, client)
+	l := newLiarOf(t, of, client)
 	if !l.Profile().KeepsMarkers {
 		t.Skip("this server takes the marker of a directory for a file")
 	}
@@ -151,9 +151,10 @@ func newCipher(t *testing.T, client, key string) (*liar, *cipher) {
 // TestEncryptionWire: every call that makes an object or begins an upload asks, by both
 // clients, and by the names that are documented; a part does not.
 func TestEncryptionWire(t *testing.T) {
+	server := s3test.Start(t, false)
 	for _, client := range clients {
 		t.Run(client, func(t *testing.T) {
-			l, c := newCipher(t, client, "alias/train")
+			l, c := newCipher(t, server, client, "alias/train")
 			if algorithm, key := l.Encryption(); algorithm != s3.EncryptKMS || key != kmsKey {
 				t.Errorf("it opens with %s, %s", algorithm, key)
 			}
@@ -197,6 +198,7 @@ func TestEncryptionWire(t *testing.T) {
 // TestEncryptionLost: a store that stops to encrypt, or takes another key, is found out by
 // its answers: what it keeps so is removed, an upload is aborted before a part is sent.
 func TestEncryptionLost(t *testing.T) {
+	server := s3test.Start(t, false)
 	for _, client := range clients {
 		for _, row := range []struct {
 			what string
@@ -220,7 +222,7 @@ func TestEncryptionLost(t *testing.T) {
 			{"CompleteMultipartUpload says nothing, HeadObject does", func(c *cipher) { c.without = calls("CompleteMultipartUpload") }, parted, ""},
 		} {
 			t.Run(client+" "+row.what, func(t *testing.T) {
-				l, c := newCipher(t, client, "alias/train")
+				l, c := newCipher(t, server, client, "alias/train")
 				row.lies(c)
 				data := placetest.Pattern(row.size(l.Place))
 				sent, err := try(t, l.Place, "f", data)
@@ -267,9 +269,10 @@ func try(t *testing.T, p *s3.Place, name string, data []byte) (sent bool, err er
 // TestEncryptionOfCopies: a copy that the store makes is held to the same; one onto itself
 // stays, because there is no other.
 func TestEncryptionOfCopies(t *testing.T) {
+	server := s3test.Start(t, false)
 	for _, client := range clients {
 		t.Run(client, func(t *testing.T) {
-			l, c := newCipher(t, client, kmsKey)
+			l, c := newCipher(t, server, client, kmsKey)
 			data := placetest.Pattern(1000)
 			publish(t, l.Place, drafted(t, l.Place, "f", data), "f", data)
 			c.without = calls("CopyObject", "HeadObject")
@@ -302,7 +305,7 @@ func TestEncryptionOfCopies(t *testing.T) {
 // TestAdoptOtherEncryption: an upload that was begun without the encryption that is asked
 // for now is not gone on with.
 func TestAdoptOtherEncryption(t *testing.T) {
-	l, c := newCipher(t, s3.ClientMinio, kmsKey)
+	l, c := newCipher(t, s3test.Start(t, false), s3.ClientMinio, kmsKey)
 	with, o := l.options, l.options
 	o.Encryption, o.KMSKey = "", ""
 	data := placetest.Pattern(l.Traits().PartMin + 1)

@@ -142,9 +142,8 @@ func (s *sts) counts() (took, refused int, twice []string) {
 }
 
 // newSTS opens a place that is given token 1 and, when it asks again, what next says.
-func newSTS(t *testing.T, client string, status int, next func(s *sts, n int64) (s3.Keys, error)) (l *liar, s *sts, asked *atomic.Int64) {
+func newSTS(t *testing.T, server *s3test.Server, client string, status int, next func(s *sts, n int64) (s3.Keys, error)) (l *liar, s *sts, asked *atomic.Int64) {
 	t.Helper()
-	server := s3test.Start(t, false)
 	l = newLiarOf(t, server, client)
 	s = &sts{t: t, access: server.Access, secret: server.Secret, status: status, good: 1, took: map[string]int{}, refused: map[string]int{}}
 	l.lie(func(w http.ResponseWriter, r *http.Request, forward http.Handler) bool {
@@ -202,10 +201,11 @@ var atOnce = retry.Options{First: time.Millisecond, Longest: time.Millisecond}
 // TestTokenEnds: a session that ends in the middle of an upload costs the parts that were on their
 // way, and nothing else: one renewal, each part taken once, and the same bytes.
 func TestTokenEnds(t *testing.T) {
+	server := s3test.Start(t, false)
 	for _, client := range clients {
 		for _, status := range []int{http.StatusBadRequest, http.StatusForbidden} {
 			t.Run(fmt.Sprint(client, " ", status), func(t *testing.T) {
-				l, s, asked := newSTS(t, client, status, func(s *sts, _ int64) (s3.Keys, error) { return s.keys(2), nil })
+				l, s, asked := newSTS(t, server, client, status, func(s *sts, _ int64) (s3.Keys, error) { return s.keys(2), nil })
 				s.ends = 3
 				data := placetest.Pattern(partsOfSession * l.Traits().PartMin)
 				if _, err := uploadTried(t, l.Place, data, atOnce); err != nil {
@@ -229,10 +229,11 @@ func TestTokenEnds(t *testing.T) {
 // TestTokenEndsAtHead: an answer that has no body to say why is understood as well, and
 // one that means something else is not taken for it.
 func TestTokenEndsAtHead(t *testing.T) {
+	server := s3test.Start(t, false)
 	for _, client := range clients {
 		for _, status := range []int{http.StatusBadRequest, http.StatusForbidden} {
 			t.Run(fmt.Sprint(client, " ", status), func(t *testing.T) {
-				l, s, asked := newSTS(t, client, status, func(s *sts, _ int64) (s3.Keys, error) { return s.keys(2), nil })
+				l, s, asked := newSTS(t, server, client, status, func(s *sts, _ int64) (s3.Keys, error) { return s.keys(2), nil })
 				data := placetest.Pattern(1000)
 				publish(t, l.Place, drafted(t, l.Place, "f", data), "f", data)
 				s.mu.Lock()
@@ -256,9 +257,10 @@ func TestTokenEndsAtHead(t *testing.T) {
 
 // TestTokenEndsAtUnlock: a lock is given back although the session that took it has ended.
 func TestTokenEndsAtUnlock(t *testing.T) {
+	server := s3test.Start(t, false)
 	for _, client := range clients {
 		t.Run(client, func(t *testing.T) {
-			l, s, _ := newSTS(t, client, http.StatusBadRequest, func(s *sts, _ int64) (s3.Keys, error) { return s.keys(2), nil })
+			l, s, _ := newSTS(t, server, client, http.StatusBadRequest, func(s *sts, _ int64) (s3.Keys, error) { return s.keys(2), nil })
 			owner := mover.Owner{Task: "session", Epoch: 1}
 			_, unlock, err := l.Lock(t.Context(), "", owner)
 			if err != nil {
@@ -284,10 +286,11 @@ func TestTokenEndsAtUnlock(t *testing.T) {
 // TestTokenComesLate: while no other keys can be had, no byte is sent with those that have
 // ended; it is tried again as long as retry does, and is then one of permission.
 func TestTokenComesLate(t *testing.T) {
+	server := s3test.Start(t, false)
 	for _, client := range clients {
 		t.Run(client, func(t *testing.T) {
 			down := errors.New("the endpoint of STS does not answer")
-			l, s, asked := newSTS(t, client, http.StatusBadRequest, func(*sts, int64) (s3.Keys, error) { return s3.Keys{}, down })
+			l, s, asked := newSTS(t, server, client, http.StatusBadRequest, func(*sts, int64) (s3.Keys, error) { return s3.Keys{}, down })
 			s.ends = 3
 			data := placetest.Pattern(partsOfSession * l.Traits().PartMin)
 			few := retry.Options{Tries: 3, First: time.Millisecond, Longest: time.Millisecond}
