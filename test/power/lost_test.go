@@ -85,7 +85,7 @@ func grows(t *testing.T, r *rig.Run, dir string, bytes int64) {
 		select {
 		case <-r.Ended():
 			t.Fatalf("it ended with %d: %s", r.Exit, r.Stderr())
-		case <-time.After(time.Millisecond):
+		case <-time.After(20 * time.Millisecond): // a look is at hundreds of names
 		}
 	}
 }
