@@ -24,6 +24,8 @@ const (
 	idle = 0.1
 	// longest is the pause between two looks at what a test waits for.
 	longest = 300 * time.Millisecond
+	// share is that of a wait which looks may take, as one in so many, and rare the pause behind those that take long.
+	share, rare = 8, time.Second
 )
 
 // sample is what is known at a time.
@@ -147,5 +149,5 @@ func While(p *Patience, is func() bool) bool {
 
 // Pause is how long the next look may be away when a wait has taken so long, and the last look.
 func Pause(waited, look time.Duration) time.Duration {
-	return min(max(2*time.Millisecond, waited/20, 4*look), longest)
+	return max(2*time.Millisecond, min(waited/20, longest), min(share*look, rare))
 }

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"net/http/httptest"
 	"os"
@@ -18,10 +19,13 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"datamove.dev/api"
+	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/cmd/datamove/cli"
 	"datamove.dev/cmd/datamoved/daemon"
 	"datamove.dev/mover/s3/s3test"
 	"datamove.dev/test/image"
+	"datamove.dev/test/patience"
 	"datamove.dev/test/script"
 	"datamove.dev/tiering/burst/notice/noticetest"
 )
@@ -39,7 +43,7 @@ type wide struct{ *testing.M }
 
 func (m wide) Run() int {
 	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
 	return m.M.Run()
@@ -74,7 +78,7 @@ func TestBtrfs(t *testing.T) {
 // runs runs the scripts of a pattern.
 func runs(t *testing.T, pattern string, setup func(*testscript.Env)) {
 	t.Helper()
-	script.Run(t, pattern, setup, script.Commands{"ec2": ec2, "aws": inAWS, "asked": asked})
+	script.Run(t, pattern, setup, script.Commands{"ec2": ec2, "aws": inAWS, "asked": asked, "ready": ready})
 }
 
 // withStore has a real S3 server behind the AWS environment. $BUCKET is a prefix of the script's own.
@@ -109,6 +113,24 @@ func withAmazon(env *testscript.Env, amazon *s3test.Amazon) {
 }
 
 type proxyKey struct{}
+
+// ready is a command of scripts: it waits until the service has an agent that is ready, and starts no process for that.
+func ready(ts *testscript.TestScript, negated bool, args []string) {
+	if negated || len(args) > 0 {
+		ts.Fatalf("usage: ready")
+	}
+	if !patience.While(patience.New(nil), func() bool {
+		c, err := api.Dial(context.Background(), ts.Getenv("SERVICE"), api.Options{})
+		if err != nil {
+			return false
+		}
+		defer c.Close()
+		list, err := c.ListAgents(context.Background(), &pb.ListAgentsRequest{})
+		return err == nil && slices.ContainsFunc(list.GetAgents(), func(a *pb.Agent) bool { return a.GetState() == pb.AgentState_AGENT_STATE_READY })
+	}) {
+		ts.Fatalf("no agent is ready")
+	}
+}
 
 // asked is a command of scripts; see withAmazon.
 func asked(ts *testscript.TestScript, negated bool, names []string) {
