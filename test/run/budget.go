@@ -36,8 +36,8 @@ var budgets = map[string]struct {
 	"mover/s3":             {20, "versitygw, and parts of 5 MiB: 17"},
 	"mover/service":        {12, "a model of 300 orders of operations: 10"},
 	"test/cluster":         {15, "52 sites of agents and workers: 13"},
-	"test/slurm":           {70, "a Slurm and its jobs, most of the time asleep: 53 on a busy machine; it begins first"},
-	"test/system/service":  {65, "agents and stores of real processes: 45; it begins early, because it takes two minutes"},
+	"test/slurm":           {62, "a Slurm and its jobs, most of the time asleep: 37 on a busy machine; it begins first"},
+	"test/system/service":  {61, "agents and stores of real processes: 33; it begins early, because it takes two minutes"},
 	"tiering/burst/leg":    {16, "a burst dies after each kind of effect: 13"},
 }
 
