@@ -20,8 +20,7 @@ import (
 // unable has a file system that can neither clone nor hold volumes to a capacity: memory, which the mover calls memory.
 func (r *kubelet) unable() {
 	r.Helper()
-	root, err := os.MkdirTemp("/dev/shm", "csi-")
-	must.Do(r.T, err)
+	root := must.Get(os.MkdirTemp("/dev/shm", "csi-"))(r.T)
 	r.Cleanup(func() { must.Do(r.T, os.RemoveAll(root)) })
 	r.tiers = map[string]config.Tier{"memory": {Level: "warm", Path: root}}
 	r.driver.Config.FileSystems["plain"] = FileSystem{Use: volume.Project, Kind: lustre.IsOther, Root: root, Volumes: "k8s", Unenforced: true, Tier: "memory"}
@@ -145,8 +144,7 @@ func TestArchive(t *testing.T) {
 	must.Do(t, err)
 	spec := r.driver.spec("plain")
 	r.service.Until("it is archived", func() bool {
-		left, err := r.driver.archive(t.Context(), "plain")
-		must.Do(t, err)
+		left := must.Get(r.driver.archive(t.Context(), "plain"))(t)
 		if left == 0 {
 			return true
 		}

@@ -279,8 +279,7 @@ func TestGroupsOfMany(t *testing.T) {
 			if row.gid != "" {
 				q.Parameters["gid"] = row.gid
 			}
-			v, err := r.CreateVolume(t.Context(), q)
-			must.Do(t, err)
+			v := must.Get(r.CreateVolume(t.Context(), q))(t)
 			for i, group := range []string{"4711", "4712"} {
 				p := r.publication(v.GetVolume().GetVolumeId(), "vision", "of-"+group)
 				p.VolumeCapability.GetMount().VolumeMountGroup, p.Readonly = group, row.readOnly
@@ -433,8 +432,7 @@ func TestBusyMount(t *testing.T) {
 		busy   time.Duration
 	}{{true, time.Minute}, {false, time.Millisecond}} {
 		r.driver.Files.Busy = row.busy
-		inside, err := os.Create(filepath.Join(r.published(q), "a"))
-		must.Do(t, err)
+		inside := must.Get(os.Create(filepath.Join(r.published(q), "a")))(t)
 		gone := make(chan error, 1)
 		go func() {
 			_, err := r.NodeUnpublishVolume(t.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: q.GetVolumeId(), TargetPath: q.GetTargetPath()})

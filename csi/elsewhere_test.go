@@ -33,8 +33,7 @@ func clustered(t *testing.T, names ...string) *clusterOf {
 		n := rigged(t)
 		n.driver.NodeID, n.driver.Mode = name, Node
 		c.nodes[name] = n
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		must.Do(t, err)
+		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		server := n.driver.RelayServer(authority.Keys(t, relay.NodeName))
 		go func() { _ = server.Serve(l) }()
 		t.Cleanup(server.Stop)
@@ -65,8 +64,7 @@ func TestElsewhere(t *testing.T) {
 	c.refused(err, codes.InvalidArgument) // which node is not said
 	q.AccessibilityRequirements = onNodes("n2", "n1")
 	for range 2 { // the provisioner asks twice
-		reply, err := c.CreateVolume(t.Context(), q)
-		must.Do(t, err)
+		reply := must.Get(c.CreateVolume(t.Context(), q))(t)
 		if got := reply.GetVolume().GetAccessibleTopology()[0].GetSegments()[NodeTopology]; got != "n2" {
 			t.Fatalf("it is on %s", got)
 		}

@@ -17,8 +17,7 @@ import (
 // ills are what is listed as not healthy: of each volume, what is wrong.
 func (r *kubelet) ills() map[string]string {
 	r.Helper()
-	reply, err := r.ControllerListVolumeHealth(r.Context(), &csi.ControllerListVolumeHealthRequest{})
-	must.Do(r.T, err)
+	reply := must.Get(r.ControllerListVolumeHealth(r.Context(), &csi.ControllerListVolumeHealthRequest{}))(r.T)
 	ills := map[string]string{}
 	for _, v := range reply.GetEntries() {
 		for _, e := range v.GetHealthStatuses() {
@@ -31,8 +30,7 @@ func (r *kubelet) ills() map[string]string {
 // replaced puts another directory where a volume of lab is.
 func (r *kubelet) replaced(v *csi.Volume) {
 	r.Helper()
-	id, err := volume.ParseID(v.GetVolumeId())
-	must.Do(r.T, err)
+	id := must.Get(volume.ParseID(v.GetVolumeId()))(r.T)
 	data := filepath.Join(r.root, "k8s/volumes", id.Key, "data")
 	must.Do(r.T, os.Rename(data, data+".away"))
 	must.Do(r.T, os.Mkdir(data, 0o755))
@@ -64,8 +62,7 @@ func TestSilence(t *testing.T) {
 	for _, node := range []string{"n1", "n2"} {
 		q := creation(volume.Scratch, "vision", node, 20*mib)
 		q.AccessibilityRequirements = onNodes(node)
-		v, err := c.CreateVolume(t.Context(), q)
-		must.Do(t, err)
+		v := must.Get(c.CreateVolume(t.Context(), q))(t)
 		scratch = append(scratch, claimed(v.GetVolume().GetVolumeId()))
 	}
 	static := claimed("v1:static:gone:team")
@@ -97,8 +94,7 @@ func TestMountHealth(t *testing.T) {
 	q := r.publication(v.GetVolumeId(), "vision", "train")
 	health := func(path, want string) {
 		t.Helper()
-		reply, err := r.NodeGetVolumeHealth(t.Context(), &csi.NodeGetVolumeHealthRequest{VolumeId: v.GetVolumeId(), VolumePublishPath: path})
-		must.Do(t, err)
+		reply := must.Get(r.NodeGetVolumeHealth(t.Context(), &csi.NodeGetVolumeHealthRequest{VolumeId: v.GetVolumeId(), VolumePublishPath: path}))(t)
 		var got string
 		for _, e := range reply.GetVolumeHealth().GetHealthStatuses() {
 			got += e.GetStatus().String() + " " + e.GetReason()

@@ -36,8 +36,7 @@ func TestCapacityIsNoLessThanWhatIsMade(t *testing.T) {
 			if node != "" {
 				q.AccessibleTopology = &csi.Topology{Segments: map[string]string{NodeTopology: node}}
 			}
-			c, err := r.GetCapacity(t.Context(), q)
-			must.Do(t, err)
+			c := must.Get(r.GetCapacity(t.Context(), q))(t)
 			if scratch := row.parameters["type"] == "scratch"; fits(c, row.bytes) != (row.fits && (!scratch || node != "n2")) {
 				t.Errorf("%s, on %q: %v", row.what, node, c)
 			}

@@ -20,8 +20,7 @@ func TestReady(t *testing.T) {
 		d := New(o)
 		is := func(when string, asked, ready bool) {
 			t.Helper()
-			reply, err := d.Probe(t.Context(), &csi.ProbeRequest{})
-			must.Do(t, err)
+			reply := must.Get(d.Probe(t.Context(), &csi.ProbeRequest{}))(t)
 			if got := reply.GetReady().GetValue(); got != asked || d.Ready() != ready {
 				t.Errorf("%s, %s: to be asked %t, ready %t", mode, when, got, d.Ready())
 			}

@@ -91,8 +91,7 @@ grants:
 	r.socket = socket
 	r.ControllerClient, r.NodeClient = csi.NewControllerClient(conn), csi.NewNodeClient(conn)
 	t.Cleanup(func() { // before the file system goes, and with it what a test has left
-		table, err := mount.Table(r.pods)
-		must.Do(t, err)
+		table := must.Get(mount.Table(r.pods))(t)
 		for i := range table {
 			must.Do(t, unix.Unmount(table[len(table)-1-i].Point, unix.MNT_DETACH))
 		}
@@ -104,14 +103,12 @@ grants:
 func serve(t *testing.T, d *Driver) (*grpc.ClientConn, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "csi.sock")
-	l, err := net.Listen("unix", path)
-	must.Do(t, err)
+	l := must.Get(net.Listen("unix", path))(t)
 	server := grpc.NewServer(grpc.UnaryInterceptor(d.Unary))
 	d.Register(server)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
-	conn, err := grpc.NewClient("unix://"+path, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	must.Do(t, err)
+	conn := must.Get(grpc.NewClient("unix://"+path, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	t.Cleanup(func() {
 		must.Do(t, conn.Close())
 		server.Stop()
@@ -154,8 +151,7 @@ func creation(kind volume.Kind, namespace, name string, bytes int64) *csi.Create
 // created makes a volume for a namespace.
 func (r *kubelet) created(kind volume.Kind, namespace, name string, bytes int64) *csi.Volume {
 	r.Helper()
-	reply, err := r.CreateVolume(r.Context(), creation(kind, namespace, name, bytes))
-	must.Do(r.T, err)
+	reply := must.Get(r.CreateVolume(r.Context(), creation(kind, namespace, name, bytes)))(r.T)
 	return reply.GetVolume()
 }
 

@@ -56,8 +56,7 @@ func TestWatch(t *testing.T) {
 	sees(`datamove_csi_file_system_up{file_system="nvme"} 1`, `datamove_csi_volumes{file_system="lab"} 1`, `datamove_csi_promised_bytes{file_system="lab"} 2.097152e+07`,
 		`datamove_csi_calls_total{code="OK",method="CreateVolume"} 1`, `datamove_csi_hanging_processes{file_system="lab"} 0`)
 
-	id, err := volume.ParseID(v.GetVolumeId())
-	must.Do(t, err)
+	id := must.Get(volume.ParseID(v.GetVolumeId()))(t)
 	data := filepath.Join(r.root, "k8s/volumes", id.Key, "data")
 	must.Do(t, os.Rename(data, data+".away"))
 	must.Do(t, os.Mkdir(data, 0o755))

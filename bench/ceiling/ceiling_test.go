@@ -31,11 +31,9 @@ func TestMeasures(t *testing.T) {
 	one := func(c ceiling.Ceiling, err error) { must.Do(t, err); all = append(all, c) }
 	one(ceiling.Memory(t.Context(), o))
 	one(ceiling.Hash(t.Context(), o))
-	more, err := ceiling.Disk(t.Context(), o)
-	must.Do(t, err)
+	more := must.Get(ceiling.Disk(t.Context(), o))(t)
 	all = append(all, more...)
-	more, err = ceiling.Loopback(t.Context(), o)
-	must.Do(t, err)
+	more = must.Get(ceiling.Loopback(t.Context(), o))(t)
 	all = append(all, more...)
 	names := map[string]bool{}
 	for _, c := range all {
@@ -72,8 +70,7 @@ func TestEnds(t *testing.T) {
 
 // TestLinkMistakes: a host that does not answer, and one that is another service, are told.
 func TestLinkMistakes(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	go func() {
 		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
 			_ = c.Close()
@@ -97,8 +94,7 @@ func TestLinkMistakes(t *testing.T) {
 func TestBeside(t *testing.T) {
 	o := quick
 	o.Dir, o.Workers, o.Runs = t.TempDir(), 4, kill.Times(1, 3)
-	pairs, err := ceiling.Beside(t.Context(), o)
-	must.Do(t, err)
+	pairs := must.Get(ceiling.Beside(t.Context(), o))(t)
 	seen := map[string]bool{}
 	for _, p := range pairs {
 		seen[p.Program] = true
@@ -126,8 +122,7 @@ func TestTheirUnits(t *testing.T) {
 		must.Do(t, os.WriteFile(filepath.Join(bin, program), []byte("#!/bin/sh\necho '"+says+"'\n"), 0o700))
 	}
 	t.Setenv("PATH", bin)
-	pairs, err := ceiling.Beside(t.Context(), o)
-	must.Do(t, err)
+	pairs := must.Get(ceiling.Beside(t.Context(), o))(t)
 	got := map[string]float64{}
 	for _, p := range pairs {
 		got[p.Program+" "+p.Name] = p.Theirs[0]

@@ -134,8 +134,7 @@ func TestEvict(t *testing.T) {
 // no page there begins to read ahead, and a quick disk has it there before it looks again.
 func cached(t *testing.T, name string) uint64 {
 	t.Helper()
-	f, err := os.Open(name)
-	must.Do(t, err)
+	f := must.Get(os.Open(name))(t)
 	defer f.Close()
 	var now unix.Cachestat_t
 	switch err := unix.Cachestat(uint(f.Fd()), &unix.CachestatRange{}, &now, 0); {

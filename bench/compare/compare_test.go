@@ -70,8 +70,7 @@ func TestCompareIsNotFooled(t *testing.T) {
 		`cp -a "$3" "$4"; rm "$4"/d0000/f0000000`:            "the target has 99 files",
 		`cp -a "$3" "$4"; truncate -s 1 "$4"/d0000/f0000000`: "bytes",
 	} {
-		results, err := Compare(t.Context(), options(t, does))
-		must.Do(t, err)
+		results := must.Get(Compare(t.Context(), options(t, does)))(t)
 		ours, cp := results[0].Scores[0], results[0].Scores[1]
 		if !strings.Contains(ours.Failed, why) || len(ours.Samples) > 0 || ours.WallRatio != 0 {
 			t.Errorf("%s: %+v", does, ours)
@@ -236,8 +235,7 @@ func TestMemoryIsSeen(t *testing.T) {
 	// dd holds its block in anonymous memory.
 	c := call("dd", "if=/dev/zero", "of=/dev/null", "bs=64M", "count=12")
 	for _, g := range []cgroup{group, ""} {
-		s, err := spend(t.Context(), c, g)
-		must.Do(t, err)
+		s := must.Get(spend(t.Context(), c, g))(t)
 		if s.Anon < 60<<20 || s.Anon > 100<<20 || s.CPU <= 0 {
 			t.Errorf("group %q: %d MiB, %s CPU", g, s.Anon>>20, s.CPU)
 		}
@@ -310,8 +308,7 @@ func TestStore(t *testing.T) {
 	peers(t, "s5cmd", "rclone")
 	o := options(t, `exec s5cmd --endpoint-url "$AWS_ENDPOINT_URL_S3" --log error cp "$3/" "$4/"`)
 	o.Scenarios, o.Peers, o.Runs, o.Scale = []string{"s3-small-up"}, []string{"rclone"}, 1, 0.002
-	results, err := Compare(t.Context(), o)
-	must.Do(t, err)
+	results := must.Get(Compare(t.Context(), o))(t)
 	if strings.Contains(results[0].NotRun, "versitygw is not in PATH") {
 		t.Skip("needs versitygw: test/setup installs it")
 	}

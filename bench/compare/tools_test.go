@@ -80,8 +80,7 @@ func TestCommands(t *testing.T) {
 		if row.mpi {
 			inPath(t, map[string]string{"mpirun": "exit"})
 		}
-		tool, err := toolNamed(row.tool)
-		must.Do(t, err)
+		tool := must.Get(toolNamed(row.tool))(t)
 		program := "/opt/bin/" + row.tool
 		c := tool.command(program, row.job)
 		if got := c.shown(program, row.job); got != row.want {

@@ -27,10 +27,8 @@ func paths(_ context.Context, target, _ string) (string, mover.Place, error) { r
 
 // run does all suites that can be done there, with so many nodes.
 func run(t *testing.T, s suite.Sizes, nodes int, target string, open load.Opener) *record.Run {
-	works, err := suite.Works([]string{"all"}, s)
-	must.Do(t, err)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	works := must.Get(suite.Works([]string{"all"}, s))(t)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	secret := party.NewSecret()
 	ends := make(chan error, nodes)
 	for range nodes {
@@ -38,8 +36,7 @@ func run(t *testing.T, s suite.Sizes, nodes int, target string, open load.Opener
 			ends <- party.Join(t.Context(), party.Guest{Address: l.Addr().String(), Secret: secret, Open: open})
 		}()
 	}
-	r, err := party.Conduct(t.Context(), party.Plan{Targets: []string{target}, Works: works, Nodes: nodes, Listen: l, Secret: secret, Open: open})
-	must.Do(t, err)
+	r := must.Get(party.Conduct(t.Context(), party.Plan{Targets: []string{target}, Works: works, Nodes: nodes, Listen: l, Secret: secret, Open: open}))(t)
 	for range nodes {
 		must.Do(t, <-ends)
 	}
@@ -93,8 +90,7 @@ func TestBucket(t *testing.T) {
 // TestCheckpoint: 512 ranks write what MLPerf has for the model, on as many nodes as there are.
 func TestCheckpoint(t *testing.T) {
 	for nodes, ranks := range map[int]int{1: 512, 4: 128, 3: 171} {
-		works, err := suite.Works([]string{"checkpoint"}, suite.Sizes{Nodes: []int{nodes}, Scale: 1})
-		must.Do(t, err)
+		works := must.Get(suite.Works([]string{"checkpoint"}, suite.Sizes{Nodes: []int{nodes}, Scale: 1}))(t)
 		w := works[0]
 		if w.Ranks != ranks || w.Tree.Bytes < 5.29e12/512-4096 || w.Tree.Bytes > 5.29e12/512 || w.Durable != load.EachEnd {
 			t.Errorf("%+v", w)
@@ -104,8 +100,7 @@ func TestCheckpoint(t *testing.T) {
 
 // TestOnly: of a suite some phases are done, and what they made is forgotten after the last of them.
 func TestOnly(t *testing.T) {
-	works, err := suite.Works([]string{"large", "small", "storm"}, suite.Sizes{Phases: []string{"mkdir", "write", "create", "read"}, Repeats: 2})
-	must.Do(t, err)
+	works := must.Get(suite.Works([]string{"large", "small", "storm"}, suite.Sizes{Phases: []string{"mkdir", "write", "create", "read"}, Repeats: 2}))(t)
 	var got []string
 	for _, w := range works {
 		name := w.Suite + " " + w.Name

@@ -33,8 +33,7 @@ func onBtrfs(t *testing.T) Spec {
 func onBtrfsOf(t *testing.T, bytes int64) Spec {
 	t.Helper()
 	point := image.Mount(t, image.Spec{Type: "btrfs", Bytes: bytes})
-	fd, err := unix.Open(point, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must.Do(t, err)
+	fd := must.Get(unix.Open(point, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0))(t)
 	defer unix.Close(fd)
 	must.Do(t, (&plain.Subvolumes{}).Enable(t.Context(), fd, true))
 	return Spec{Name: "lab", Kind: lustre.IsBtrfs, Root: point, Volumes: "k8s/volumes"}
@@ -43,16 +42,14 @@ func onBtrfsOf(t *testing.T, bytes int64) Spec {
 // inMemory is a file system without quotas.
 func inMemory(t *testing.T) Spec {
 	t.Helper()
-	root, err := os.MkdirTemp("/dev/shm", "base-")
-	must.Do(t, err)
+	root := must.Get(os.MkdirTemp("/dev/shm", "base-"))(t)
 	t.Cleanup(func() { must.Do(t, os.RemoveAll(root)) })
 	return Spec{Name: "lab", Kind: lustre.IsOther, Root: root, Volumes: "volumes", Unenforced: true}
 }
 
 func opened(t *testing.T, s Spec) *Base {
 	t.Helper()
-	b, err := Open(t.Context(), s)
-	must.Do(t, err)
+	b := must.Get(Open(t.Context(), s))(t)
 	t.Cleanup(func() { must.Do(t, b.Close()) })
 	return b
 }
@@ -63,15 +60,13 @@ func wish(t *testing.T, b *Base, name string, bytes int64, more ...string) Wish 
 	for i := 0; i < len(more); i += 2 {
 		given[more[i]] = more[i+1]
 	}
-	p, err := volume.ParseParameters(given)
-	must.Do(t, err)
+	p := must.Get(volume.ParseParameters(given))(t)
 	return Wish{ID: volume.ID{Kind: volume.Project, FileSystem: "lab", Key: volume.KeyOf(b.Identity, volume.Project, name)}, Name: name, Bytes: bytes, Parameters: p}
 }
 
 func found(t *testing.T, b *Base, id volume.ID) *Found {
 	t.Helper()
-	f, err := b.Find(t.Context(), id)
-	must.Do(t, err)
+	f := must.Get(b.Find(t.Context(), id))(t)
 	t.Cleanup(f.Close)
 	return f
 }
@@ -79,8 +74,7 @@ func found(t *testing.T, b *Base, id volume.ID) *Found {
 // pathOf is where a volume is. It is not left open: that would keep a file system from cleaning up behind it.
 func pathOf(t *testing.T, b *Base, id volume.ID) string {
 	t.Helper()
-	f, err := b.Find(t.Context(), id)
-	must.Do(t, err)
+	f := must.Get(b.Find(t.Context(), id))(t)
 	defer f.Close()
 	return f.data.name()
 }
@@ -89,10 +83,8 @@ func TestMake(t *testing.T) {
 	for _, spec := range []func(*testing.T) Spec{inMemory, onBtrfs} {
 		b := opened(t, spec(t))
 		w := wish(t, b, "pvc-1", 20*mib, "mode", "2770", "uid", "1000", "gid", "2000")
-		r, err := b.Make(t.Context(), w)
-		must.Do(t, err)
-		again, err := b.Make(t.Context(), w)
-		must.Do(t, err)
+		r := must.Get(b.Make(t.Context(), w))(t)
+		again := must.Get(b.Make(t.Context(), w))(t)
 		if again.Mark != r.Mark || r.Bytes != 20*mib || r.ID != w.ID.String() {
 			t.Errorf("%+v, and then %+v", r, again)
 		}
@@ -227,12 +219,10 @@ func plant(t *testing.T, top string) {
 	for i := range 3000 {
 		must.Do(t, os.WriteFile(filepath.Join(top, fmt.Sprintf("wide%d", i)), nil, 0o600))
 	}
-	at, err := unix.Open(top, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must.Do(t, err)
+	at := must.Get(unix.Open(top, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0))(t)
 	for range 2500 {
 		must.Do(t, unix.Mkdirat(at, "deep", 0o700))
-		next, err := unix.Openat(at, "deep", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		must.Do(t, err)
+		next := must.Get(unix.Openat(at, "deep", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0))(t)
 		unix.Close(at)
 		at = next
 	}
@@ -287,8 +277,7 @@ func TestNotOurs(t *testing.T) {
 		t.Errorf("a link was followed: %v", err)
 	}
 	for _, id := range []string{"v1:static:lab:x", "v1:project:other:" + w.ID.Key} {
-		parsed, err := volume.ParseID(id)
-		must.Do(t, err)
+		parsed := must.Get(volume.ParseID(id))(t)
 		if err := b.Remove(t.Context(), parsed, "test"); !errors.Is(err, mover.ErrUsage) {
 			t.Errorf("%s: %v", id, err)
 		}

@@ -87,8 +87,7 @@ func TestCopyIsAskedFor(t *testing.T) {
 		if _, err := b.Find(t.Context(), clone.ID); err == nil {
 			t.Error("it is found before it is whole")
 		}
-		content, err := os.ReadFile(filepath.Join(b.spec.Root, u.Source, "file"))
-		must.Do(t, err)
+		content := must.Get(os.ReadFile(filepath.Join(b.spec.Root, u.Source, "file")))(t)
 		must.Do(t, os.WriteFile(filepath.Join(b.spec.Root, u.Target, "file"), content, 0o600))
 	}
 	_, err = b.Filled(t.Context(), clone)

@@ -103,8 +103,7 @@ const allOfIt = 250
 //safety:5/volumes kill -9 in the middle of making and removing; many who make one volume
 func TestKill(t *testing.T) {
 	s := onBtrfs(t)
-	text, err := json.Marshal(s)
-	must.Do(t, err)
+	text := must.Get(json.Marshal(s))(t)
 	random := kill.Random(t)
 	step := kill.Times(3, 1)
 	for n, killed := 1+random.IntN(step), true; killed; n += step { // all that one call does, and then the same once more
@@ -137,12 +136,10 @@ func TestKill(t *testing.T) {
 // looksWhole looks at everything that can be found.
 func looksWhole(t *testing.T, s Spec) {
 	t.Helper()
-	b, err := Open(t.Context(), s)
-	must.Do(t, err)
+	b := must.Get(Open(t.Context(), s))(t)
 	defer b.Close()
 	for _, k := range []volume.Kind{volume.Project, volume.Snapshot} {
-		records, err := b.List(t.Context(), k, func(key string, err error) { t.Errorf("%s: %v", key, err) })
-		must.Do(t, err)
+		records := must.Get(b.List(t.Context(), k, func(key string, err error) { t.Errorf("%s: %v", key, err) }))(t)
 		for _, r := range records {
 			id, err := volume.ParseID(r.ID)
 			must.Do(t, err)

@@ -85,7 +85,6 @@ func TestLayout(t *testing.T) {
 
 func mustCluster(t *testing.T, s *striped) lustre.Cluster {
 	t.Helper()
-	c, err := s.Cluster(t.Context(), 0)
-	must.Do(t, err)
+	c := must.Get(s.Cluster(t.Context(), 0))(t)
 	return c
 }

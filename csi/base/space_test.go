@@ -24,8 +24,7 @@ func promised(t *testing.T) Spec {
 
 func spaceOf(t *testing.T, b *Base) Space {
 	t.Helper()
-	s, err := b.Space(t.Context())
-	must.Do(t, err)
+	s := must.Get(b.Space(t.Context()))(t)
 	return s
 }
 

@@ -109,8 +109,7 @@ func TestNestedSubvolumes(t *testing.T) {
 			t.Errorf("%d bytes, %v", n, err)
 		}
 		for _, name := range []string{"inner", "stray"} {
-			root, err := unix.Open(filepath.Join(here, name), unix.O_RDONLY|unix.O_CLOEXEC, 0)
-			must.Do(t, err)
+			root := must.Get(unix.Open(filepath.Join(here, name), unix.O_RDONLY|unix.O_CLOEXEC, 0))(t)
 			must.Do(t, s.Freeze(t.Context(), root, true))
 			unix.Close(root)
 		}
@@ -170,8 +169,7 @@ func TestProjectIsTheQuotas(t *testing.T) {
 	n := &numbered{}
 	b := onNumbered(t, n)
 	for i, bytes := range []int64{mib, 2 * mib} {
-		r, err := b.Make(t.Context(), wish(t, b, fmt.Sprint("pvc-", i), bytes))
-		must.Do(t, err)
+		r := must.Get(b.Make(t.Context(), wish(t, b, fmt.Sprint("pvc-", i), bytes)))(t)
 		if r.Project == nil || len(n.put) != i+1 || n.put[i] != *r.Project || !r.Project.Inherit || r.Project.ID < 1000 || r.Project.ID > 1003 {
 			t.Fatalf("%+v, and put under %+v", r.Project, n.put)
 		}
@@ -242,8 +240,7 @@ func TestGivenUp(t *testing.T) {
 		if _, err := b.Make(t.Context(), begun); !errors.Is(err, n.fail) {
 			t.Fatal(err)
 		}
-		mark, err := b.Begun(t.Context(), begun.ID)
-		must.Do(t, err)
+		mark := must.Get(b.Begun(t.Context(), begun.ID))(t)
 		marks[mark] = true
 	}
 	if len(marks) != 1 {
@@ -308,11 +305,9 @@ func TestClaimOfUnknown(t *testing.T) {
 	if _, err := b.Make(t.Context(), w); !errors.Is(err, n.fail) {
 		t.Fatal(err)
 	}
-	making, err := b.in(makingDir)
-	must.Do(t, err)
+	making := must.Get(b.in(makingDir))(t)
 	defer making.close()
-	at, err := making.sub(w.ID.Key)
-	must.Do(t, err)
+	at := must.Get(making.sub(w.ID.Key))(t)
 	defer at.close()
 	var r Record
 	must.Do(t, at.read(recordFile, &r))
@@ -366,8 +361,7 @@ func TestMadeIsFound(t *testing.T) {
 	clone, snap := wish(t, b, "pvc-2", 20*mib), snapshotOf(b, "snap", w.ID)
 	clone.From = &w.ID
 	for _, wished := range []Wish{clone, snap} {
-		made, err := b.Make(t.Context(), wished)
-		must.Do(t, err)
+		made := must.Get(b.Make(t.Context(), wished))(t)
 		for what, happens := range map[string]func() error{
 			"its source has grown":   func() error { _, err := b.Expand(t.Context(), w.ID, 40*mib); return err },
 			"its source was removed": func() error { return b.Remove(t.Context(), w.ID, "test") },
@@ -390,8 +384,7 @@ func TestSmallRestore(t *testing.T) {
 	b := opened(t, onBtrfs(t))
 	w := forAll(t, b, "pvc-1", 20*mib)
 	s := snapshotOf(b, "snap", w.ID)
-	r, err := b.Make(t.Context(), s)
-	must.Do(t, err)
+	r := must.Get(b.Make(t.Context(), s))(t)
 	if r.Bytes != 20*mib || r.Asked.Bytes != 0 {
 		t.Errorf("%+v", r)
 	}

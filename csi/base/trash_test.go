@@ -32,8 +32,7 @@ func TestRestore(t *testing.T) {
 				if all, err := b.Trash(t.Context()); err != nil || len(all) != 1 || all[0].Stone.By != "test" || all[0].Record.Mark != made.Mark {
 					t.Fatalf("%+v, %v", all, err)
 				}
-				back, err := b.Restore(t.Context(), w.ID)
-				must.Do(t, err)
+				back := must.Get(b.Restore(t.Context(), w.ID))(t)
 				if back.Mark != made.Mark || back.Bytes != 20*mib {
 					t.Errorf("%+v", back)
 				}

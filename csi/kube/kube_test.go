@@ -132,8 +132,7 @@ func TestWire(t *testing.T) {
 		got <- e.(*corev1.Event)
 	}))
 	defer server.Close()
-	c, err := open(&rest.Config{Host: server.URL}, Options{Driver: "csi.datamove.dev", Node: "n1"})
-	must.Do(t, err)
+	c := must.Get(open(&rest.Config{Host: server.URL}, Options{Driver: "csi.datamove.dev", Node: "n1"}))(t)
 	defer c.Close()
 	c.Tell(t.Context(), OfPod(volume.Pod{Namespace: "vision", Name: "train", UID: "u1"}), false, "Staged", "it is here")
 	if e := <-got; e.Reason != "Staged" || e.InvolvedObject.Name != "train" {

@@ -31,8 +31,7 @@ func ground(t *testing.T) (dir int, volume, target string) {
 	must.Do(t, os.WriteFile(filepath.Join(volume, "file"), []byte("here"), 0o644))
 	target = filepath.Join(t.TempDir(), "target")
 	t.Cleanup(func() {
-		table, err := Table(filepath.Dir(target))
-		must.Do(t, err)
+		table := must.Get(Table(filepath.Dir(target)))(t)
 		for _, m := range slices.Backward(table) {
 			must.Do(t, unix.Unmount(m.Point, unix.MNT_DETACH))
 		}
@@ -42,8 +41,7 @@ func ground(t *testing.T) (dir int, volume, target string) {
 
 func open(t *testing.T, path string) int {
 	t.Helper()
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must.Do(t, err)
+	fd := must.Get(unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0))(t)
 	t.Cleanup(func() { _ = unix.Close(fd) })
 	return fd
 }
@@ -65,8 +63,7 @@ func TestBind(t *testing.T) {
 	for _, f := range []Flags{{}, {ReadOnly: true}, {NoExec: true, NoAtime: true, NoSymFollow: true}} {
 		must.Do(t, Bind(dir, target, f))
 		must.Do(t, Bind(dir, target, f))
-		table, err := Table(target)
-		must.Do(t, err)
+		table := must.Get(Table(target))(t)
 		if len(table) != 1 || table[0].Root != "/volume" || table[0].Type != "tmpfs" {
 			t.Fatalf("%+v", table)
 		}
@@ -86,8 +83,7 @@ func TestBind(t *testing.T) {
 // TestBindOnOlderKernels: the way that kernels before 5.12 know ends with the same mount.
 func TestBindOnOlderKernels(t *testing.T) {
 	dir, _, target := ground(t)
-	at, err := openTarget(target)
-	must.Do(t, err)
+	at := must.Get(openTarget(target))(t)
 	defer unix.Close(at)
 	f := Flags{ReadOnly: true, NoExec: true}
 	must.Do(t, attachInSteps(dir, at, target, f))
@@ -169,8 +165,7 @@ func TestBindRefuses(t *testing.T) {
 func TestUnmountInUse(t *testing.T) {
 	dir, _, target := ground(t)
 	must.Do(t, Bind(dir, target, Flags{}))
-	f, err := os.Open(filepath.Join(target, "file"))
-	must.Do(t, err)
+	f := must.Get(os.Open(filepath.Join(target, "file")))(t)
 	defer f.Close()
 	if err := Unmount(target, Plain); !errors.Is(err, mover.ErrHeld) {
 		t.Errorf("plain: %v", err)

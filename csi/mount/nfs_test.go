@@ -21,8 +21,7 @@ func TestNFS(t *testing.T) {
 	const below = "k8s/volumes/1/data"
 	must.Do(t, os.MkdirAll(filepath.Join(export, below), 0o755))
 	whole := Spec{Type: "nfs4", Source: source, Options: []string{"vers=4.2", "proto=tcp", "clientaddr=127.0.0.1", "noatime"}}
-	one, err := whole.Below(below, "")
-	must.Do(t, err)
+	one := must.Get(whole.Below(below, ""))(t)
 	dir := t.TempDir()
 	for name, s := range map[string]Spec{"whole": whole, "one": one} {
 		target := filepath.Join(dir, name)

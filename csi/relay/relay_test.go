@@ -30,8 +30,7 @@ func (plugin) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.Ge
 // serve starts a node, and returns its address.
 func serve(t *testing.T, k relay.Keys) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server := grpc.NewServer(grpc.Creds(k.Node()))
 	csi.RegisterIdentityServer(server, plugin{})
 	go func() { _ = server.Serve(l) }()
@@ -75,8 +74,7 @@ func TestTrust(t *testing.T) {
 			t.Errorf("%s: %v", row.what, err)
 		}
 	}
-	plain, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(relaytest.Nobody()))
-	must.Do(t, err)
+	plain := must.Get(grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(relaytest.Nobody())))(t)
 	defer plain.Close()
 	if _, err := csi.NewIdentityClient(plain).GetPluginInfo(t.Context(), &csi.GetPluginInfoRequest{}); status.Code(err) != codes.Unavailable {
 		t.Errorf("without a certificate: %v", err)

@@ -13,13 +13,14 @@ import (
 
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // backedUp returns a backup of a ledger.
 func backedUp(t testing.TB, l *Ledger) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	check(t, l.Backup(&b))
+	must.Do(t, l.Backup(&b))
 	return b.Bytes()
 }
 
@@ -27,7 +28,7 @@ func backedUp(t testing.TB, l *Ledger) []byte {
 func restored(t testing.TB, l *Ledger) *Ledger {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "restored")
-	check(t, Restore(dir, bytes.NewReader(backedUp(t, l)), nil))
+	must.Do(t, Restore(dir, bytes.NewReader(backedUp(t, l)), nil))
 	other := opened(t, dir, Options{})
 	t.Cleanup(func() { closed(t, other) })
 	return other
@@ -38,8 +39,7 @@ func TestBackup(t *testing.T) {
 	for n := range 2000 {
 		mess(t, l, n)
 	}
-	epoch, err := l.Epoch(t.Context())
-	check(t, err)
+	epoch := must.Get(l.Epoch(t.Context()))(t)
 	want := dump(t, l)
 	other := restored(t, l)
 	if other.Term() <= l.Term()+1<<10 {
@@ -83,9 +83,9 @@ func TestBackupMeanwhile(t *testing.T) {
 			update(t, l, func(tx *Tx) error { return errors.Join(Tasks.Delete(tx, task(n).Id), Tasks.Put(tx, task(n+5000))) })
 		}
 	}}
-	check(t, l.Backup(h))
+	must.Do(t, l.Backup(h))
 	dir := t.TempDir()
-	check(t, Restore(dir, &h.Buffer, nil))
+	must.Do(t, Restore(dir, &h.Buffer, nil))
 	other := opened(t, dir, Options{})
 	defer closed(t, other)
 	view(t, other, func(tx *Tx) error {
@@ -146,10 +146,10 @@ func sealed(t testing.TB, h *ledgerv1.BackupHeader, records ...*ledgerv1.Record)
 	t.Helper()
 	b := bytes.NewBufferString(backupLine)
 	_, err := protodelim.MarshalTo(b, h)
-	check(t, err)
+	must.Do(t, err)
 	for _, r := range append(records, &ledgerv1.Record{}) {
 		_, err := protodelim.MarshalTo(b, r)
-		check(t, err)
+		must.Do(t, err)
 	}
 	sum := sha256.Sum256(b.Bytes())
 	return append(b.Bytes(), sum[:]...)
@@ -161,18 +161,18 @@ func TestRestoreInto(t *testing.T) {
 	mess(t, l, 1)
 	backup := backedUp(t, l)
 	dir := t.TempDir()
-	check(t, os.WriteFile(filepath.Join(dir, "precious"), nil, 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "precious"), nil, 0o600))
 	if err := Restore(dir, bytes.NewReader(backup), nil); !errors.Is(err, mover.ErrConflict) {
 		t.Errorf("into a directory with a file: %v", err)
 	}
-	check(t, os.Remove(filepath.Join(dir, "precious")))
-	check(t, (&identity{Format: format, Ledger: "x", State: stateRestoring}).write(dir))
-	check(t, os.MkdirAll(filepath.Join(dir, "store"), 0o700))
-	check(t, os.WriteFile(filepath.Join(dir, "store", "000001.sst"), []byte("half"), 0o600))
+	must.Do(t, os.Remove(filepath.Join(dir, "precious")))
+	must.Do(t, (&identity{Format: format, Ledger: "x", State: stateRestoring}).write(dir))
+	must.Do(t, os.MkdirAll(filepath.Join(dir, "store"), 0o700))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "store", "000001.sst"), []byte("half"), 0o600))
 	if _, err := Open(dir, Options{}); !errors.Is(err, mover.ErrCorrupt) {
 		t.Errorf("Open of half a restore = %v", err)
 	}
-	check(t, Restore(dir, bytes.NewReader(backup), nil))
+	must.Do(t, Restore(dir, bytes.NewReader(backup), nil))
 	closed(t, opened(t, dir, Options{}))
 	if err := Restore(dir, bytes.NewReader(backup), nil); !errors.Is(err, mover.ErrConflict) {
 		t.Errorf("over a ledger: %v", err)

@@ -13,6 +13,7 @@ import (
 
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 )
 
 // TestMemory: an open ledger, of which all was read, keeps no object for each row. Objects are
@@ -32,7 +33,7 @@ func TestMemory(t *testing.T) {
 		view(t, l, func(tx *Tx) error {
 			n := 0
 			for _, err := range Tasks.All(tx, Range{}) {
-				check(t, err)
+				must.Do(t, err)
 				n++
 			}
 			if n != to {
@@ -103,12 +104,10 @@ func load(t testing.TB, l *Ledger, from, to int) {
 // resident returns what the kernel has in memory of this process: its own, and pages of
 // files, which can be taken from it at any time.
 func resident(b *testing.B) (anonymous, file float64) {
-	text, err := os.ReadFile("/proc/self/status")
-	check(b, err)
+	text := must.Get(os.ReadFile("/proc/self/status"))(b)
 	of := func(name string) float64 {
 		_, rest, _ := strings.Cut(string(text), name+":")
-		kib, err := strconv.Atoi(strings.Fields(rest)[0])
-		check(b, err)
+		kib := must.Get(strconv.Atoi(strings.Fields(rest)[0]))(b)
 		return float64(kib) / 1024
 	}
 	return of("RssAnon"), of("RssFile")
@@ -122,9 +121,7 @@ func benchmarkUpdate(b *testing.B, d Durability, callers int) {
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			m := task(int(n.Add(1)))
-			if err := l.Update(context.Background(), d, func(tx *Tx) error { return Tasks.Put(tx, m) }); err != nil {
-				b.Error(err)
-			}
+			must.Tell(b, l.Update(context.Background(), d, func(tx *Tx) error { return Tasks.Put(tx, m) }))
 		}
 	})
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "updates/s")
@@ -186,7 +183,7 @@ func BenchmarkFind(b *testing.B) {
 				view(b, l, func(tx *Tx) error {
 					n := 0
 					for _, err := range FindTasks(tx, f) {
-						check(b, err)
+						must.Do(b, err)
 						if n++; n == 100 {
 							break
 						}

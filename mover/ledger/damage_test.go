@@ -16,6 +16,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 	"datamove.dev/test/seed"
 )
 
@@ -69,8 +70,8 @@ func populate(t *testing.T, dir string) {
 	for n := damageTasks / 2; n < damageTasks; n++ {
 		update(t, l, func(tx *Tx) error { return five(tx, n) })
 	}
-	check(t, l.Update(context.Background(), Durable, func(*Tx) error { return nil }))
-	check(t, os.CopyFS(dir+".killed", os.DirFS(dir))) // nothing is written meanwhile
+	must.Do(t, l.Update(context.Background(), Durable, func(*Tx) error { return nil }))
+	must.Do(t, os.CopyFS(dir+".killed", os.DirFS(dir))) // nothing is written meanwhile
 	closed(t, l)
 }
 
@@ -85,7 +86,7 @@ func TestDamage(t *testing.T) {
 	}
 	harmless := map[string]bool{"lock": true, "synced": true} // they only say more than the store does
 	n, tried, refused := kill.Random(t).IntN(len(damages)), 0, 0
-	check(t, fs.WalkDir(os.DirFS(model), ".", func(path string, d fs.DirEntry, err error) error {
+	must.Do(t, fs.WalkDir(os.DirFS(model), ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -110,7 +111,7 @@ func TestDamage(t *testing.T) {
 			if err != nil {
 				refused++
 			}
-			check(t, os.RemoveAll(broken))
+			must.Do(t, os.RemoveAll(broken))
 		}
 		return nil
 	}))
@@ -122,13 +123,12 @@ func TestDamage(t *testing.T) {
 
 func breakFile(t *testing.T, path string, harm func([]byte, *rand.Rand) []byte) {
 	if harm == nil {
-		check(t, os.Remove(path))
+		must.Do(t, os.Remove(path))
 		return
 	}
-	b, err := os.ReadFile(path)
-	check(t, err)
+	b := must.Get(os.ReadFile(path))(t)
 	if len(b) > 0 {
-		check(t, os.WriteFile(path, harm(b, rand.New(rand.NewPCG(1, 2))), 0o600))
+		must.Do(t, os.WriteFile(path, harm(b, rand.New(rand.NewPCG(1, 2))), 0o600))
 	}
 }
 
@@ -155,14 +155,14 @@ func TestNeverAnew(t *testing.T) {
 		"what was durable": func(dir string) error { return writeNote(dir, 1<<40) },
 	} {
 		dir := copied(t, model)
-		check(t, lose(dir))
+		must.Do(t, lose(dir))
 		_, err := Open(dir, Options{})
 		if !errors.Is(err, mover.ErrCorrupt) || !strings.Contains(err.Error(), "restore a backup") {
 			t.Errorf("without %s: %v", name, err)
 		}
 	}
 	later := copied(t, model)
-	check(t, os.WriteFile(identityPath(later), []byte(`{"format":2,"ledger":"x"}`), 0o600))
+	must.Do(t, os.WriteFile(identityPath(later), []byte(`{"format":2,"ledger":"x"}`), 0o600))
 	if _, err := Open(later, Options{}); !errors.Is(err, mover.ErrUnsupported) {
 		t.Errorf("of a later version: %v", err)
 	}
@@ -183,8 +183,7 @@ func TestSoon(t *testing.T) {
 	defer closed(t, l)
 	update(t, l, func(tx *Tx) error { return five(tx, 1) })
 	for deadline := time.Now().Add(time.Minute); ; {
-		synced, err := readSynced(dir)
-		check(t, err)
+		synced := must.Get(readSynced(dir))(t)
 		if synced == l.Sequence() {
 			return
 		}

@@ -12,6 +12,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/store"
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 )
 
 // fill takes what is free on a disk, but for some bytes.
@@ -19,15 +20,15 @@ func fill(t *testing.T, dir string, but int64) (other string) {
 	t.Helper()
 	other = filepath.Join(dir, "other")
 	f, err := os.Create(other)
-	check(t, err)
+	must.Do(t, err)
 	defer f.Close()
 	_, err = io.Copy(f, io.LimitReader(zeros{}, 1<<40))
 	if !errors.Is(store.Kind(err), mover.ErrFull) {
 		t.Fatal(err)
 	}
 	st, err := f.Stat()
-	check(t, err)
-	check(t, f.Truncate(st.Size()-but))
+	must.Do(t, err)
+	must.Do(t, f.Truncate(st.Size()-but))
 	return other
 }
 
@@ -61,16 +62,16 @@ func TestFullDisk(t *testing.T) {
 	if err := l.Close(); !errors.Is(err, mover.ErrFull) {
 		t.Errorf("Close = %v", err)
 	}
-	check(t, os.Remove(other))
+	must.Do(t, os.Remove(other))
 	update(t, l, func(tx *Tx) error { return five(tx, 50) })
 	_, err := l.Epoch(t.Context())
-	check(t, err)
+	must.Do(t, err)
 	closed(t, l)
 	fill(t, disk, closeBytes)
 	if _, err := Open(dir, Options{}); !errors.Is(err, mover.ErrFull) {
 		t.Errorf("Open = %v, want ErrFull and no damage", err)
 	}
-	check(t, os.Remove(other))
+	must.Do(t, os.Remove(other))
 	l = opened(t, dir, Options{})
 	view(t, l, func(tx *Tx) error {
 		there, err := fiveThere(tx, 50)

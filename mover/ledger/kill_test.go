@@ -11,6 +11,7 @@ import (
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	"datamove.dev/mover"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 )
 
 // write changes a ledger until it is killed, and says what was done when it is.
@@ -125,8 +126,7 @@ func (s *told) compare(t testing.TB, dir string, killed bool) {
 			t.Errorf("term %d after %d", l.Term(), term)
 		}
 	}
-	epoch, err := l.Epoch(t.Context())
-	check(t, err)
+	epoch := must.Get(l.Epoch(t.Context()))(t)
 	for _, e := range s.epochs {
 		if epoch <= e {
 			t.Errorf("epoch %d after %d", epoch, e)
@@ -143,7 +143,7 @@ func (s *told) compare(t testing.TB, dir string, killed bool) {
 			}
 		}
 		for m, err := range Tasks.All(tx, Range{}) {
-			check(t, err)
+			must.Do(t, err)
 			n, _ := strconv.Atoi(strings.TrimPrefix(m.GetId(), "01HZX"))
 			if _, err := fiveThere(tx, n); err != nil {
 				t.Error(err)
@@ -166,8 +166,7 @@ func sameIndexes(t testing.TB, l *Ledger) {
 		}
 		for _, table := range tables {
 			if key, ok := strings.CutPrefix(k, string(table.row(nil))); ok {
-				entries, err := table.entries([]byte(key), []byte(v))
-				check(t, err)
+				entries := must.Get(table.entries([]byte(key), []byte(v)))(t)
 				for _, e := range entries {
 					want[string(e)] = ""
 				}
@@ -231,14 +230,13 @@ func TestKillOpening(t *testing.T) {
 		defer closed(t, l)
 		view(t, l, func(tx *Tx) error {
 			for _, line := range said {
-				n, err := strconv.Atoi(strings.TrimPrefix(line, "term "))
-				check(t, err)
+				n := must.Get(strconv.Atoi(strings.TrimPrefix(line, "term ")))(t)
 				if there, err := fiveThere(tx, n); !there || err != nil {
 					t.Errorf("task %d is lost: %v", n, err)
 				}
 			}
 			for m, err := range Tasks.All(tx, Range{}) {
-				check(t, err)
+				must.Do(t, err)
 				n, _ := strconv.Atoi(strings.TrimPrefix(m.GetId(), "01HZX"))
 				if there, err := fiveThere(tx, n); !there || err != nil {
 					t.Errorf("task %d: %v", n, err)
@@ -270,12 +268,11 @@ func TestKillOpening(t *testing.T) {
 func TestKilledBeforeReady(t *testing.T) {
 	dir := t.TempDir()
 	l := opened(t, dir, Options{})
-	check(t, l.Sync())
+	must.Do(t, l.Sync())
 	closed(t, l)
-	id, err := readIdentity(dir)
-	check(t, err)
+	id := must.Get(readIdentity(dir))(t)
 	id.State = stateNew
-	check(t, id.write(dir))
+	must.Do(t, id.write(dir))
 	l = opened(t, dir, Options{})
 	if l.Sequence() != 1 || l.Term() != 1 {
 		t.Errorf("it goes on with record %d and term %d of what was never there", l.Sequence(), l.Term())

@@ -26,6 +26,7 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) {
@@ -33,23 +34,15 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func opened(t testing.TB, dir string, o Options) *Ledger {
 	t.Helper()
-	l, err := Open(dir, o)
-	check(t, err)
+	l := must.Get(Open(dir, o))(t)
 	return l
 }
 
 func closed(t testing.TB, l *Ledger) {
 	t.Helper()
-	check(t, l.Close())
+	must.Do(t, l.Close())
 }
 
 // fresh returns a ledger that is closed when the test ends.
@@ -61,12 +54,12 @@ func fresh(t testing.TB, o Options) *Ledger {
 
 func update(t testing.TB, l *Ledger, change func(*Tx) error) {
 	t.Helper()
-	check(t, l.Update(context.Background(), Soon, change))
+	must.Do(t, l.Update(context.Background(), Soon, change))
 }
 
 func view(t testing.TB, l *Ledger, look func(*Tx) error) {
 	t.Helper()
-	check(t, l.View(look))
+	must.Do(t, l.View(look))
 }
 
 // task makes the n'th task of some people and projects.
@@ -101,7 +94,7 @@ func batch(n int) *ledgerv1.Batch {
 func all[M any](t testing.TB, name func(M) string, seq iter.Seq2[M, error]) (names []string) {
 	t.Helper()
 	for m, err := range seq {
-		check(t, err)
+		must.Do(t, err)
 		names = append(names, name(m))
 	}
 	return names
@@ -191,12 +184,12 @@ func TestLoops(t *testing.T) {
 		}
 		seen, inner := 0, 0
 		for b, err := range Batches.All(tx, Range{}) {
-			check(t, err)
+			must.Do(t, err)
 			if seen++; seen%100 == 0 {
 				inner += len(all(t, (*ledgerv1.Batch).GetId, Batches.All(tx, Range{Reverse: true})))
 			}
 			b.State = ledgerv1.BatchState_BATCH_STATE_TAKEN
-			check(t, Batches.Put(tx, b))
+			must.Do(t, Batches.Put(tx, b))
 		}
 		if seen != many || inner != many/100*many {
 			t.Errorf("%d rows, %d in inner loops", seen, inner)
@@ -356,9 +349,7 @@ func TestGroupCommit(t *testing.T) {
 	var all sync.WaitGroup
 	durable := func(n int) {
 		all.Go(func() {
-			if err := l.Update(context.Background(), Durable, func(tx *Tx) error { return Tasks.Put(tx, task(n)) }); err != nil {
-				t.Error(err)
-			}
+			must.Tell(t, l.Update(context.Background(), Durable, func(tx *Tx) error { return Tasks.Put(tx, task(n)) }))
 		})
 	}
 	durable(0)
@@ -375,7 +366,7 @@ func TestGroupCommit(t *testing.T) {
 		t.Errorf("21 changes took %d syncs, want 2", g.syncs)
 	}
 	// Who only looked waits for what it saw, which is safe by now.
-	check(t, l.Update(t.Context(), Durable, func(*Tx) error { return nil }))
+	must.Do(t, l.Update(t.Context(), Durable, func(*Tx) error { return nil }))
 	if g.syncs != 2 {
 		t.Error("a change of nothing took a sync")
 	}
@@ -416,8 +407,7 @@ func TestTermAndEpoch(t *testing.T) {
 		term = l.Term()
 		for range 3 * epochChunk {
 			before := uint64(time.Now().UnixMilli())
-			next, err := l.Epoch(ctx)
-			check(t, err)
+			next := must.Get(l.Epoch(ctx))(t)
 			if next <= epoch || next < before {
 				t.Fatalf("epoch %d after %d, at %d", next, epoch, before)
 			}
@@ -467,7 +457,7 @@ func (s *tape) Append(ctx context.Context, r *ledgerv1.Record) error {
 func dump(t testing.TB, l *Ledger) map[string]string {
 	t.Helper()
 	m := map[string]string{}
-	check(t, l.db.View(func(txn *badger.Txn) error {
+	must.Do(t, l.db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{})
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
@@ -534,12 +524,11 @@ func TestReplay(t *testing.T) {
 		follower := opened(t, dir, Options{Follow: true})
 		some := s.records[:min(len(s.records), 30)]
 		for _, r := range some {
-			sent, err := proto.Marshal(r)
-			check(t, err)
+			sent := must.Get(proto.Marshal(r))(t)
 			got := &ledgerv1.Record{}
-			check(t, proto.Unmarshal(sent, got))
-			check(t, follower.Apply(t.Context(), got))
-			check(t, follower.Apply(t.Context(), got)) // once more is no error
+			must.Do(t, proto.Unmarshal(sent, got))
+			must.Do(t, follower.Apply(t.Context(), got))
+			must.Do(t, follower.Apply(t.Context(), got)) // once more is no error
 		}
 		if err := follower.Apply(t.Context(), &ledgerv1.Record{Sequence: follower.Sequence() + 2}); !errors.Is(err, mover.ErrConflict) {
 			t.Errorf("a gap: %v", err)
@@ -607,6 +596,6 @@ func TestLetters(t *testing.T) {
 func copied(t testing.TB, dir string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "copy")
-	check(t, os.CopyFS(to, os.DirFS(dir)))
+	must.Do(t, os.CopyFS(to, os.DirFS(dir)))
 	return to
 }

@@ -14,6 +14,8 @@ import (
 
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	datamovev1 "datamove.dev/api/datamove/v1"
+
+	"datamove.dev/test/must"
 )
 
 // What a tally counts is what is there, also when it begins while others change tasks.
@@ -48,10 +50,7 @@ func TestTally(t *testing.T) {
 			}
 		})
 	}
-	y, err := Count(t.Context(), l, Tasks, (*datamovev1.Task).GetState)
-	if err != nil {
-		t.Fatal(err)
-	}
+	y := must.Get(Count(t.Context(), l, Tasks, (*datamovev1.Task).GetState))(t)
 	all.Wait()
 	want := map[datamovev1.TaskState]int64{}
 	view(t, l, func(tx *Tx) error {

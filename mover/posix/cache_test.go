@@ -15,8 +15,7 @@ import (
 // cached is how many bytes of a file are in the page cache.
 func cached(t *testing.T, path string) int64 {
 	t.Helper()
-	f, err := os.Open(path)
-	must.Do(t, err)
+	f := must.Get(os.Open(path))(t)
 	defer f.Close()
 	var now unix.Cachestat_t
 	if err := unix.Cachestat(uint(f.Fd()), &unix.CachestatRange{}, &now, 0); err != nil {
@@ -41,8 +40,7 @@ func TestLargeCopiesLeaveTheCache(t *testing.T) {
 	defer d.Close()
 	var receipts []mover.Receipt
 	for _, part := range placetest.Parts(e.Size, part) {
-		r, err := d.WritePart(t.Context(), part, placetest.NewFeed(make([]byte, part.Length)))
-		must.Do(t, err)
+		r := must.Get(d.WritePart(t.Context(), part, placetest.NewFeed(make([]byte, part.Length))))(t)
 		receipts = append(receipts, r)
 	}
 	must.Do(t, d.Finish(t.Context(), e, receipts))
@@ -51,8 +49,7 @@ func TestLargeCopiesLeaveTheCache(t *testing.T) {
 		t.Errorf("after writing %d bytes %d are cached", e.Size, n)
 	}
 	read := func() {
-		c, err := p.Open(t.Context(), statOf(t, p, "f"))
-		must.Do(t, err)
+		c := must.Get(p.Open(t.Context(), statOf(t, p, "f")))(t)
 		defer c.Close()
 		for off := int64(0); off < e.Size; off += part {
 			r, err := c.Range(t.Context(), off, part)

@@ -67,8 +67,7 @@ const testDirs = "DATAMOVE_TEST_DIRS"
 // below is a new directory in dir.
 func below(t testing.TB, dir string) string {
 	t.Helper()
-	dir, err := os.MkdirTemp(dir, "posix-")
-	must.Do(t, err)
+	dir = must.Get(os.MkdirTemp(dir, "posix-"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
 }
@@ -84,8 +83,7 @@ func memoryDir(t testing.TB) string {
 // open opens dir. Whoever calls it closes it.
 func open(t testing.TB, dir string, opts Options) *Place {
 	t.Helper()
-	p, err := Open(dir, opts)
-	must.Do(t, err)
+	p := must.Get(Open(dir, opts))(t)
 	return p
 }
 

@@ -163,8 +163,7 @@ func (s *stable) survives(what string) {
 		seen[strings.TrimPrefix(path, s.root)] = n.facts + " " + n.text
 		return err
 	}))
-	root, err := os.Lstat(s.root)
-	must.Do(s.t, err)
+	root := must.Get(os.Lstat(s.root))(s.t)
 	left := map[string]string{}
 	s.walk("", root.Sys().(*syscall.Stat_t).Ino, left)
 	for _, path := range slices.Sorted(maps.Keys(seen)) {

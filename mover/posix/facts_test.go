@@ -33,8 +33,7 @@ func publish(t testing.TB, p *Place, e mover.Entry, h mover.Hints) error {
 
 func statOf(t testing.TB, p *Place, name string) mover.Entry {
 	t.Helper()
-	e, err := p.Stat(t.Context(), name)
-	must.Do(t, err)
+	e := must.Get(p.Stat(t.Context(), name))(t)
 	return e
 }
 
@@ -86,8 +85,7 @@ func TestEveryFact(t *testing.T) {
 			}
 			must.Do(t, publish(t, p, want, mover.Hints{}))
 			sameFacts(t, statOf(t, p, e.Name), want)
-			c, err := p.Open(t.Context(), statOf(t, p, e.Name))
-			must.Do(t, err)
+			c := must.Get(p.Open(t.Context(), statOf(t, p, e.Name)))(t)
 			sameFacts(t, c.Entry(), want)
 			must.Do(t, c.Close())
 
@@ -186,8 +184,7 @@ func TestHoles(t *testing.T) {
 	var receipts []mover.Receipt
 	for _, part := range placetest.Parts(e.Size, 4*mib) {
 		feed := &sparseFeed{from: from, part: part, off: part.Off}
-		r, err := d.WritePart(t.Context(), part, feed)
-		must.Do(t, err)
+		r := must.Get(d.WritePart(t.Context(), part, feed))(t)
 		receipts = append(receipts, r)
 	}
 	must.Do(t, d.Finish(t.Context(), e, receipts))

@@ -122,8 +122,7 @@ func TestFilesAreMadeByTheFileSystem(t *testing.T) {
 // while it is open.
 func TestPartsFitTheDraft(t *testing.T) {
 	for _, p := range []*Place{(&striped{held: true}).place(t, Options{}), opened(t, t.TempDir(), Options{})} {
-		d, err := p.Draft(t.Context(), mover.Entry{Name: "f", Kind: mover.File, Size: 24 << 20}, mover.Hints{By: testOwner})
-		must.Do(t, err)
+		d := must.Get(p.Draft(t.Context(), mover.Entry{Name: "f", Kind: mover.File, Size: 24 << 20}, mover.Hints{By: testOwner}))(t)
 		want := int64(3 << 20)
 		if p.fs == nil {
 			want = 0
@@ -145,10 +144,8 @@ func TestLayoutsAreKept(t *testing.T) {
 		s := &striped{held: true}
 		p := s.place(t, Options{Layouts: keep})
 		must.Do(t, os.WriteFile(filepath.Join(p.String(), "file"), []byte("x"), 0o644))
-		e, err := p.Stat(t.Context(), "file")
-		must.Do(t, err)
-		c, err := p.Open(t.Context(), e)
-		must.Do(t, err)
+		e := must.Get(p.Stat(t.Context(), "file"))(t)
+		c := must.Get(p.Open(t.Context(), e))(t)
 		if got := c.Entry().Layout; (got != nil) != keep {
 			t.Errorf("asked to keep: %v, layout %q", keep, got)
 		}

@@ -53,8 +53,7 @@ func TestInside(t *testing.T) {
 	if p, err := Open(base+"/a", Options{Inside: roots, Backup: base + "/a/out/backup"}); !errors.Is(err, mover.ErrPermission) {
 		t.Errorf("a backup outside: %v, %v", p, err)
 	}
-	entries, err := os.ReadDir(outside)
-	must.Do(t, err)
+	entries := must.Get(os.ReadDir(outside))(t)
 	if len(entries) != 1 {
 		t.Errorf("made outside: %v", entries)
 	}
@@ -88,8 +87,7 @@ func TestInsideRace(t *testing.T) {
 	}
 	close(stop)
 	<-stopped
-	entries, err := os.ReadDir(dir + "/outside")
-	must.Do(t, err)
+	entries := must.Get(os.ReadDir(dir + "/outside"))(t)
 	if len(entries) > 0 {
 		t.Errorf("made outside: %v", entries)
 	}

@@ -73,8 +73,7 @@ func TestLockOfAnotherUser(t *testing.T) {
 	dir := memoryDir(t)
 	must.Do(t, os.Chmod(dir, 0o777))
 	p := opened(t, dir, Options{})
-	fd, err := p.takeLock(p.root, lockName, testOwner)
-	must.Do(t, err)
+	fd := must.Get(p.takeLock(p.root, lockName, testOwner))(t)
 	asNobody(t, func() {
 		mine := opened(t, dir, Options{})
 		if _, _, err := mine.Lock(t.Context(), "", testOwner); !errors.Is(err, mover.ErrHeld) {
@@ -116,8 +115,7 @@ func TestLockHere(t *testing.T) {
 	state := t.TempDir()
 	dir := memoryDir(t)
 	p, q := opened(t, dir, Options{StateDir: state}), opened(t, dir, Options{StateDir: state})
-	unlock, err := p.lockHere(lockName, testOwner)
-	must.Do(t, err)
+	unlock := must.Get(p.lockHere(lockName, testOwner))(t)
 	if len(p.Notes()) == 0 {
 		t.Error("nothing says that it holds on this host only")
 	}
@@ -125,8 +123,7 @@ func TestLockHere(t *testing.T) {
 		t.Errorf("second lock: %v", err)
 	}
 	must.Do(t, unlock())
-	unlock, err = q.lockHere(lockName, testOwner)
-	must.Do(t, err)
+	unlock = must.Get(q.lockHere(lockName, testOwner))(t)
 	must.Do(t, unlock())
 }
 
@@ -174,11 +171,9 @@ func TestRestore(t *testing.T) {
 	placetest.Put(t, p, fileEntry("f", "doomed"), []byte("doomed"))
 	doomed := statOf(t, p, "f")
 	placetest.Put(t, p, fileEntry("f", "precious"), []byte("precious"))
-	at, err := p.find("f")
-	must.Do(t, err)
+	at := must.Get(p.find("f"))(t)
 	defer at.release()
-	q, err := p.quarantine(at, testOwner)
-	must.Do(t, err)
+	q := must.Get(p.quarantine(at, testOwner))(t)
 	if err := p.condemn(at, q, &doomed); !errors.Is(err, mover.ErrChanged) {
 		t.Errorf("the wrong file: %v", err)
 	}

@@ -25,11 +25,9 @@ func fileEntry(name, text string) mover.Entry {
 func ready(t testing.TB, p *Place, name, text string, in mover.Draft) mover.Draft {
 	t.Helper()
 	e := fileEntry(name, text)
-	d, err := p.Draft(t.Context(), e, mover.Hints{By: testOwner, In: in})
-	must.Do(t, err)
+	d := must.Get(p.Draft(t.Context(), e, mover.Hints{By: testOwner, In: in}))(t)
 	t.Cleanup(func() { d.Close() })
-	r, err := d.WritePart(t.Context(), mover.Part{Length: e.Size}, placetest.NewFeed([]byte(text)))
-	must.Do(t, err)
+	r := must.Get(d.WritePart(t.Context(), mover.Part{Length: e.Size}, placetest.NewFeed([]byte(text))))(t)
 	must.Do(t, d.Finish(t.Context(), e, []mover.Receipt{r}))
 	return d
 }
@@ -38,8 +36,7 @@ func ready(t testing.TB, p *Place, name, text string, in mover.Draft) mover.Draf
 func readyDir(t testing.TB, p *Place, name string, in mover.Draft, fill func(d mover.Draft) []mover.Draft) []mover.Draft {
 	t.Helper()
 	e := mover.Entry{Name: name, Kind: mover.Dir, Known: mover.FactMode | mover.FactMtime, Mode: 0o751, Mtime: mover.Time{Sec: 42}}
-	d, err := p.Draft(t.Context(), e, mover.Hints{By: testOwner, In: in})
-	must.Do(t, err)
+	d := must.Get(p.Draft(t.Context(), e, mover.Hints{By: testOwner, In: in}))(t)
 	t.Cleanup(func() { d.Close() })
 	inside := fill(d)
 	must.Do(t, d.Finish(t.Context(), e, nil))
@@ -187,12 +184,10 @@ func TestLossSpoilsAll(t *testing.T) {
 func TestFailedSyncIsNotTriedAgain(t *testing.T) {
 	p := opened(t, t.TempDir(), Options{})
 	e := fileEntry("file", "text")
-	d, err := p.Draft(t.Context(), e, mover.Hints{By: testOwner})
-	must.Do(t, err)
+	d := must.Get(p.Draft(t.Context(), e, mover.Hints{By: testOwner}))(t)
 	defer d.Close()
 	f, _ := mover.As[*fileDraft](d)
-	rec, err := d.WritePart(t.Context(), mover.Part{Length: 4}, placetest.NewFeed([]byte("text")))
-	must.Do(t, err)
+	rec := must.Get(d.WritePart(t.Context(), mover.Part{Length: 4}, placetest.NewFeed([]byte("text"))))(t)
 	must.Do(t, f.Sync(t.Context()))
 	fd := f.fd
 	f.fd = opensNoSync(t)
@@ -353,8 +348,7 @@ func TestImmutable(t *testing.T) {
 	dir := t.TempDir()
 	p := opened(t, dir, Options{})
 	placetest.Put(t, p, fileEntry("f", "fixed"), []byte("fixed"))
-	f, err := os.Open(dir + "/f")
-	must.Do(t, err)
+	f := must.Get(os.Open(dir + "/f"))(t)
 	defer f.Close()
 	if err := unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, unix.STATX_ATTR_IMMUTABLE); err != nil {
 		t.Skip("no attributes here: ", err)
@@ -396,13 +390,11 @@ func TestReflink(t *testing.T) {
 	}
 	text := strings.Repeat("shared blocks ", 20_000)
 	placetest.Put(t, p, fileEntry("f", text), []byte(text))
-	c, err := p.Open(t.Context(), statOf(t, p, "f"))
-	must.Do(t, err)
+	c := must.Get(p.Open(t.Context(), statOf(t, p, "f")))(t)
 	defer c.Close()
 	e := c.Entry()
 	e.Name = "clone"
-	d, err := p.Draft(t.Context(), e, mover.Hints{By: testOwner})
-	must.Do(t, err)
+	d := must.Get(p.Draft(t.Context(), e, mover.Hints{By: testOwner}))(t)
 	defer d.Close()
 	if done, err := d.(mover.Cloner).Clone(t.Context(), c); !done || err != nil {
 		t.Fatalf("clone: %v, %v", done, err)
@@ -429,8 +421,7 @@ func TestPublishAgain(t *testing.T) {
 // TestRenameByLink: on file systems without RENAME_NOREPLACE nothing is replaced either.
 func TestRenameByLink(t *testing.T) {
 	dir := t.TempDir()
-	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must.Do(t, err)
+	fd := must.Get(unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0))(t)
 	defer unix.Close(fd)
 	in := func(name string) string { return filepath.Join(dir, name) }
 	must.Do(t, os.WriteFile(in("a"), []byte("a"), 0o644))

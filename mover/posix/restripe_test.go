@@ -39,8 +39,7 @@ func TestRestripe(t *testing.T) {
 	p := opened(t, dir, Options{FileSystem: func(int) (mover.FileSystem, error) { return r, nil }})
 	at := func(name string) string { return filepath.Join(dir, name) }
 	must.Do(t, errors.Join(os.Mkdir(at("d"), 0o755), os.WriteFile(at("d/f"), []byte("x"), 0o600)))
-	e, err := p.Stat(t.Context(), "d/f")
-	must.Do(t, err)
+	e := must.Get(p.Stat(t.Context(), "d/f"))(t)
 	if err := p.Restripe(t.Context(), e, "count=4"); err != nil || len(r.asked) != 1 || r.asked[0] != "f count=4" {
 		t.Errorf("%q, %v", r.asked, err)
 	}

@@ -151,8 +151,7 @@ func TestWalkStopsAnywhere(t *testing.T) {
 
 func descriptors(t *testing.T) int {
 	t.Helper()
-	names, err := os.ReadDir("/proc/self/fd")
-	must.Do(t, err)
+	names := must.Get(os.ReadDir("/proc/self/fd"))(t)
 	return len(names)
 }
 

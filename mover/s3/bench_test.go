@@ -13,6 +13,7 @@ import (
 	"datamove.dev/mover/placetest"
 	"datamove.dev/mover/s3"
 	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/test/must"
 )
 
 // cpu is the time that this process, and not the server, has computed.
@@ -114,9 +115,7 @@ func BenchmarkUpload16KiB(b *testing.B) {
 			p, data := benchPlace(b, client, false), placetest.Pattern(16<<10)
 			measured(b, b.N, func() {
 				spread(b.N, 32, func(from, to int) {
-					if err := upload(b.Context(), p, data, from, to); err != nil {
-						b.Error(err)
-					}
+					must.Tell(b, upload(b.Context(), p, data, from, to))
 				})
 			})
 		})
@@ -127,14 +126,10 @@ func BenchmarkDownload16KiB(b *testing.B) {
 	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
 		b.Run(client, func(b *testing.B) {
 			p, data := benchPlace(b, client, false), placetest.Pattern(16<<10)
-			if err := upload(b.Context(), p, data, 0, 100); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, upload(b.Context(), p, data, 0, 100))
 			var all []mover.Entry
 			for e, err := range p.Walk(b.Context(), mover.WalkOptions{}) {
-				if err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, err)
 				if e.Kind == mover.File {
 					all = append(all, e)
 				}
@@ -145,9 +140,7 @@ func BenchmarkDownload16KiB(b *testing.B) {
 					buf := buffers.Get().(*[16<<10 + 1]byte)
 					defer buffers.Put(buf)
 					for i := from; i < to; i++ {
-						if err := download(b.Context(), p, all[i%len(all)], buf[:]); err != nil {
-							b.Error(err)
-						}
+						must.Tell(b, download(b.Context(), p, all[i%len(all)], buf[:]))
 					}
 				})
 			})
@@ -165,21 +158,13 @@ func BenchmarkLarge(b *testing.B) {
 	b.Run("up", func(b *testing.B) {
 		measured(b, b.N*size>>20, func() {
 			for range b.N {
-				if err := uploadParts(b.Context(), p, e, parts, data); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, uploadParts(b.Context(), p, e, parts, data))
 			}
 		})
 	})
 	b.Run("down", func(b *testing.B) {
-		e, err := p.Stat(b.Context(), e.Name)
-		if err != nil {
-			b.Fatal(err)
-		}
-		c, err := p.Open(b.Context(), e)
-		if err != nil {
-			b.Fatal(err)
-		}
+		e := must.Get(p.Stat(b.Context(), e.Name))(b)
+		c := must.Get(p.Open(b.Context(), e))(b)
 		defer c.Close()
 		measured(b, b.N*size>>20, func() {
 			for range b.N {

@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"datamove.dev/test/must"
 )
 
 // narrow is a listener whose connections take little before it is read.
@@ -63,15 +65,9 @@ func TestSending(t *testing.T) {
 			}
 			ctx, r := withReply(t.Context())
 			r.data = make([]byte, size)
-			req, err := http.NewRequestWithContext(ctx, http.MethodPut, server.URL, (&put{data: r.data}).reader())
-			if err != nil {
-				t.Fatal(err)
-			}
+			req := must.Get(http.NewRequestWithContext(ctx, http.MethodPut, server.URL, (&put{data: r.data}).reader()))(t)
 			req.ContentLength = size
-			resp, err := tr.RoundTrip(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := must.Get(tr.RoundTrip(req))(t)
 			resp.Body.Close()
 			tr.base.CloseIdleConnections()
 			server.Close()
@@ -94,9 +90,7 @@ func TestSignerOfOneWhoGoes(t *testing.T) {
 		return context.Cause(r.Context())
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://127.0.0.1:1/", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	resp, err := tr.RoundTrip(req)
 	if err == nil {
 		_ = resp.Body.Close()

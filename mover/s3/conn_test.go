@@ -10,6 +10,8 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"datamove.dev/test/must"
 )
 
 // slowly writes p as a slow link would bring it.
@@ -62,9 +64,7 @@ func TestPatientReader(t *testing.T) {
 	get := func(path string) ([]byte, error) {
 		t.Helper()
 		resp, err := client.Get(server.URL + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer resp.Body.Close()
 		got := make([]byte, len(data)+1)
 		n, err := io.ReadFull(resp.Body, got)
@@ -94,10 +94,7 @@ func TestPatientReader(t *testing.T) {
 // into a buffer of its own, which may have room for more than an answer has.
 func TestTLSIsNotPatient(t *testing.T) {
 	const long, short = 32 << 20, 2449
-	server, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer server.Close()
 	go func() {
 		c, err := server.Accept()
@@ -114,10 +111,7 @@ func TestTLSIsNotPatient(t *testing.T) {
 			_, _ = c.Read(make([]byte, 1)) // the end
 		}
 	}()
-	c, err := newTransport(1, time.Minute, true, nil).base.DialContext(t.Context(), "tcp", server.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(newTransport(1, time.Minute, true, nil).base.DialContext(t.Context(), "tcp", server.Addr().String()))(t)
 	defer c.Close()
 	buffer := make([]byte, leastMark)
 	for got := 0; got < long; {

@@ -11,6 +11,7 @@ import (
 	"datamove.dev/mover/placetest"
 	"datamove.dev/mover/s3"
 	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/test/must"
 	"datamove.dev/test/seed"
 )
 
@@ -55,10 +56,7 @@ func TestContract(t *testing.T) {
 				n++
 				o.Prefix = fmt.Sprintf("%s/%d", options.Prefix, n)
 				return func() mover.Place {
-					p, err := s3.Open(t.Context(), o)
-					if err != nil {
-						t.Fatal(err)
-					}
+					p := must.Get(s3.Open(t.Context(), o))(t)
 					return p
 				}
 			})
@@ -95,9 +93,7 @@ func TestLoose(t *testing.T) {
 				names = append(names, name)
 			}
 			for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				if e.Kind == mover.Dir {
 					continue
 				}
@@ -105,9 +101,7 @@ func TestLoose(t *testing.T) {
 					t.Errorf("walk yields %q, want %q", e.Name, names[0])
 				}
 				names = names[1:]
-				if err := p.Remove(t.Context(), e, mover.Owner{Task: "t"}); err != nil {
-					t.Error(err)
-				}
+				must.Tell(t, p.Remove(t.Context(), e, mover.Owner{Task: "t"}))
 			}
 			if len(names) > 0 {
 				t.Errorf("walk does not yield %q", names)

@@ -9,14 +9,13 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 func TestKeyFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.env")
 	write := func(text string) {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	write("# ours\nexport AWS_ACCESS_KEY_ID='one'\nAWS_SECRET_ACCESS_KEY = \"first\"\nOTHER=x\n")
 	f := &keyFile{path: path}
@@ -26,9 +25,7 @@ func TestKeyFile(t *testing.T) {
 	}
 	write("AWS_ACCESS_KEY_ID=two\nAWS_SECRET_ACCESS_KEY=second\nAWS_SESSION_TOKEN=s\n")
 	later := time.Now().Add(time.Hour)
-	if err := os.Chtimes(path, later, later); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chtimes(path, later, later))
 	if v, _ := f.Retrieve(t.Context()); v.AccessKeyID != "one" {
 		t.Error("looked again at once")
 	}
@@ -40,9 +37,7 @@ func TestKeyFile(t *testing.T) {
 
 func TestKeyFileNeverTells(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.env")
-	if err := os.WriteFile(path, []byte("AWS_SECRET_ACCESS_KEY=hunter2\nhunter3\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("AWS_SECRET_ACCESS_KEY=hunter2\nhunter3\n"), 0o600))
 	_, err := (&keyFile{path: path}).Retrieve(t.Context())
 	if !errors.Is(err, mover.ErrUsage) || strings.Contains(err.Error(), "hunter") {
 		t.Errorf("%v", err)

@@ -15,6 +15,7 @@ import (
 	"datamove.dev/mover/placetest"
 	"datamove.dev/mover/s3"
 	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/test/must"
 )
 
 var clients = []string{s3.ClientMinio, s3.ClientAWS}
@@ -58,9 +59,7 @@ func noFiles(t *testing.T, dir string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, err)
 }
 
 const (
@@ -161,14 +160,9 @@ func TestEncryptionWire(t *testing.T) {
 			small, large := placetest.Pattern(1000), placetest.Pattern(l.Traits().PartMin+1)
 			publish(t, l.Place, drafted(t, l.Place, "small", small), "small", small)
 			publish(t, l.Place, begun(t, l.Place, "large", large), "large", large)
-			e, err := l.Stat(t.Context(), "small")
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := must.Get(l.Stat(t.Context(), "small"))(t)
 			e.Mode, e.Known = 0o600, e.Known|mover.FactMode
-			if err := l.Update(t.Context(), e); err != nil {
-				t.Error(err)
-			}
+			must.Tell(t, l.Update(t.Context(), e))
 			for name, want := range map[string]bool{"PutObject": true, "CreateMultipartUpload": true, "CopyObject": true, "UploadPart": false, "CompleteMultipartUpload": false} {
 				got := c.asked[name]
 				if got == nil {
@@ -280,9 +274,7 @@ func TestEncryptionOfCopies(t *testing.T) {
 			if err == nil {
 				err = link.Finish(t.Context(), fileEntry("copy", data), nil)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if err := l.Publish(t.Context(), []mover.Draft{link})[0].Err; !errors.Is(err, mover.ErrRefused) || !strings.Contains(err.Error(), "it was removed") {
 				t.Error(err)
 			}
@@ -320,9 +312,7 @@ func TestAdoptOtherEncryption(t *testing.T) {
 	if err != nil {
 		t.Fatalf("one that has more than is asked for: %v", err)
 	}
-	if err := d.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, d.Close())
 }
 
 // TestContractEncrypted: with encryption the place keeps all promises, on a server that
@@ -337,9 +327,7 @@ func TestContractEncrypted(t *testing.T) {
 				if err != nil && os.Getenv("DATAMOVE_E2E_KMS") == "" {
 					t.Skip("elsewhere: make e2e-s3: needs a store that encrypts:", err)
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				algorithm, key := p.Encryption()
 				t.Logf("it says %s %s", algorithm, key)
 				if err := p.Close(); err != nil || !p.Profile().KeepsMarkers {

@@ -22,6 +22,7 @@ import (
 	"datamove.dev/mover/retry"
 	"datamove.dev/mover/s3"
 	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/test/must"
 )
 
 // sts stands before a real store and knows sessions, each with keys of its own: one is good until
@@ -263,9 +264,7 @@ func TestTokenEndsAtUnlock(t *testing.T) {
 			l, s, _ := newSTS(t, server, client, http.StatusBadRequest, func(s *sts, _ int64) (s3.Keys, error) { return s.keys(2), nil })
 			owner := mover.Owner{Task: "session", Epoch: 1}
 			_, unlock, err := l.Lock(t.Context(), "", owner)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			s.mu.Lock()
 			s.good = 2
 			s.mu.Unlock()
@@ -324,9 +323,7 @@ func TestKeyFileInTheMiddle(t *testing.T) {
 			write := func(n int) {
 				k := s.keys(n)
 				text := fmt.Sprintf("AWS_ACCESS_KEY_ID=%s\nAWS_SECRET_ACCESS_KEY=%s\nAWS_SESSION_TOKEN=%s\n", k.AccessKey, string(k.SecretKey), string(k.SessionToken))
-				if err := errors.Join(os.WriteFile(path+".new", []byte(text), 0o600), os.Rename(path+".new", path)); err != nil {
-					t.Error(err)
-				}
+				must.Tell(t, errors.Join(os.WriteFile(path+".new", []byte(text), 0o600), os.Rename(path+".new", path)))
 			}
 			write(1)
 			var refusals atomic.Int64

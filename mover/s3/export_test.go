@@ -12,15 +12,13 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // lockWritten puts a lock of another process and returns its holder.
 func lockWritten(t *testing.T, p *Place, h holder) {
 	t.Helper()
-	text, err := json.Marshal(&h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(&h))(t)
 	if _, err := p.store.put(t.Context(), put{key: p.ownKey("lock"), data: text}); err != nil {
 		t.Fatal(err)
 	}
@@ -30,9 +28,7 @@ func lockWritten(t *testing.T, p *Place, h holder) {
 func deadPID(t *testing.T) int {
 	t.Helper()
 	cmd := exec.Command("true")
-	if err := cmd.Run(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Run())
 	return cmd.Process.Pid
 }
 
@@ -48,9 +44,7 @@ func LockOfTheDead(t *testing.T, p *Place) {
 	if err != nil {
 		t.Fatalf("lock of the dead: %v", err)
 	}
-	if err := unlock(); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, unlock())
 	h.Host = "another"
 	lockWritten(t, p, h)
 	if _, _, err := p.Lock(t.Context(), "", me); !errors.Is(err, mover.ErrHeld) || !strings.Contains(err.Error(), "task dead on another") {
@@ -62,25 +56,19 @@ func LockOfTheDead(t *testing.T, p *Place) {
 func LockOfTheFenced(t *testing.T, p *Place) {
 	over := mover.Owner{Task: "fenced", Epoch: 3}
 	_, unlock, err := p.Lock(t.Context(), "", over)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, _, err = p.Lock(t.Context(), "", me)
 	if held := (*mover.HeldError)(nil); !errors.As(err, &held) || held.By != over {
 		t.Fatalf("a lock that is held: %v", err)
 	}
 	for _, other := range []mover.Owner{{Task: "fenced", Epoch: 2}, {Task: "another", Epoch: 3}} {
-		if err := p.BreakLock(t.Context(), "", other); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, p.BreakLock(t.Context(), "", other))
 		if _, _, err := p.Lock(t.Context(), "", me); !errors.Is(err, mover.ErrHeld) {
 			t.Errorf("the lock of %v was broken for %v: %v", over, other, err)
 		}
 	}
 	for range 2 { // the second time there is nothing to break
-		if err := p.BreakLock(t.Context(), "", over); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, p.BreakLock(t.Context(), "", over))
 	}
 	_, mine, err := p.Lock(t.Context(), "", me)
 	if err != nil {
@@ -90,9 +78,7 @@ func LockOfTheFenced(t *testing.T, p *Place) {
 	if _, _, err := p.Lock(t.Context(), "", mover.Owner{Task: "third"}); !errors.Is(err, mover.ErrHeld) {
 		t.Errorf("who lost it gave ours back: %v", err)
 	}
-	if err := mine(); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, mine())
 }
 
 // LockOfTheSilent: a lock that was not refreshed for two minutes by the server's
@@ -102,16 +88,10 @@ func LockOfTheSilent(t *testing.T, p *Place, file string) {
 	h.Host = "another"
 	lockWritten(t, p, h)
 	old := time.Now().Add(-lockStale - 5*time.Second)
-	if err := os.Chtimes(file, old, old); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chtimes(file, old, old))
 	_, unlock, err := p.Lock(t.Context(), "", me)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unlock(); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, err)
+	must.Tell(t, unlock())
 }
 
 // LockLost: who lost the lock is told at once and when it is given back, and leaves the new
@@ -120,9 +100,7 @@ func LockLost(t *testing.T, p *Place) {
 	text := []byte(`{"task":"me"}`)
 	held, lose := context.WithCancelCause(t.Context())
 	l := &objectLock{place: p, key: p.ownKey("lock"), text: text, lose: lose}
-	if err := l.write(t.Context(), put{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.write(t.Context(), put{}))
 	if !l.refreshOnce(t.Context()) {
 		t.Fatal("a refresh lost the lock")
 	}

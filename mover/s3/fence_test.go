@@ -11,6 +11,7 @@ import (
 	"datamove.dev/mover/placetest"
 	"datamove.dev/mover/s3"
 	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/test/must"
 )
 
 // TestLateWriter: a draft whose name has become something else since the run saw it is
@@ -24,16 +25,11 @@ func TestLateWriter(t *testing.T) {
 			if errors.Is(err, mover.ErrNotExist) {
 				return &mover.Entry{}
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			return &e
 		}
 		draft := func(name string, s *mover.Entry) mover.Draft {
-			d, err := l.Draft(t.Context(), fileEntry(name, mine), mover.Hints{By: mover.Owner{Task: "t", Epoch: 1}, Seen: s})
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Get(l.Draft(t.Context(), fileEntry(name, mine), mover.Hints{By: mover.Owner{Task: "t", Epoch: 1}, Seen: s}))(t)
 			fill(t, l.Place, d, name, mine)
 			return d
 		}

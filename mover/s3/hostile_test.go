@@ -21,6 +21,7 @@ import (
 	"datamove.dev/mover/placetest"
 	"datamove.dev/mover/s3"
 	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/test/must"
 )
 
 // fault spoils the answer to a request, and reports whether it did. forward lets
@@ -42,10 +43,7 @@ func newLiar(t *testing.T, client string) *liar { return newLiarOf(t, s3test.Sta
 
 func newLiarOf(t *testing.T, of *s3test.Server, client string) *liar {
 	o := of.Options(t)
-	target, err := url.Parse(o.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(url.Parse(o.Endpoint))(t)
 	l := new(liar)
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -201,10 +199,7 @@ func TestHostile(t *testing.T) {
 	l.hurry(t)
 	data := body()
 	placetest.Put(t, l.Place, fileEntry("f", data), data)
-	e, err := l.Stat(t.Context(), "f")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(l.Stat(t.Context(), "f"))(t)
 	for _, row := range []struct {
 		lie  string
 		do   fault
@@ -299,10 +294,7 @@ func TestFlippedByte(t *testing.T) {
 // begun begins a draft in parts of the smallest size.
 func begun(t *testing.T, p *s3.Place, name string, data []byte) mover.Draft {
 	t.Helper()
-	d, err := p.Draft(t.Context(), fileEntry(name, data), mover.Hints{By: mover.Owner{Task: "hostile"}, PartBytes: p.Traits().PartMin})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(p.Draft(t.Context(), fileEntry(name, data), mover.Hints{By: mover.Owner{Task: "hostile"}, PartBytes: p.Traits().PartMin}))(t)
 	t.Cleanup(func() { _ = d.Close() })
 	return d
 }
@@ -320,15 +312,10 @@ func fill(t *testing.T, p *s3.Place, d mover.Draft, name string, data []byte) {
 	t.Helper()
 	var receipts []mover.Receipt
 	for _, q := range placetest.Parts(int64(len(data)), p.Traits().PartMin) {
-		r, err := d.WritePart(t.Context(), q, placetest.NewFeed(data[q.Off:q.Off+q.Length]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(d.WritePart(t.Context(), q, placetest.NewFeed(data[q.Off:q.Off+q.Length])))(t)
 		receipts = append(receipts, r)
 	}
-	if err := d.Finish(t.Context(), fileEntry(name, data), receipts); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Finish(t.Context(), fileEntry(name, data), receipts))
 }
 
 // TestComplete: a 200 with an error in it is an error, and the same call may be
@@ -384,9 +371,7 @@ func TestComplete(t *testing.T) {
 func strays(t *testing.T, p *s3.Place) map[mover.Stray]bool {
 	found := map[mover.Stray]bool{}
 	for _, err := range p.Walk(t.Context(), mover.WalkOptions{Stray: func(s mover.Stray) { found[s] = true }}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	return found
 }
@@ -423,9 +408,7 @@ func TestEarlyAnswer(t *testing.T) {
 		t.Errorf("write: %v, want a temporary failure", err)
 	}
 	l.honest()
-	if err := feed.Rewind(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, feed.Rewind())
 	if _, err := d.WritePart(t.Context(), part, feed); err != nil {
 		t.Errorf("write again: %v", err)
 	}
@@ -433,10 +416,7 @@ func TestEarlyAnswer(t *testing.T) {
 
 // TestUnreachable: an endpoint that is not there is told apart from one that is slow.
 func TestUnreachable(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	closed := "http://" + l.Addr().String()
 	_ = l.Close()
 	for _, endpoint := range []string{closed, "http://no-such-host.invalid:9000"} {

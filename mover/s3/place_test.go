@@ -19,6 +19,7 @@ import (
 	"datamove.dev/mover/placetest"
 	"datamove.dev/mover/s3"
 	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/test/must"
 )
 
 //safety:1 with test/cluster TestOverlappingTargets
@@ -55,15 +56,11 @@ func TestLock(t *testing.T) {
 		s3.Distrust(p)
 		s3.Distrust(q)
 		_, unlock, err := p.Lock(t.Context(), "", mover.Owner{Task: "first"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, _, err := q.Lock(t.Context(), "", mover.Owner{Task: "second"}); !errors.Is(err, mover.ErrHeld) || !strings.Contains(err.Error(), "task first") {
 			t.Errorf("second lock: %v", err)
 		}
-		if err := unlock(); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, unlock())
 		if !strings.Contains(log.String(), "on this host only") {
 			t.Errorf("nobody was told:\n%s", log.String())
 		}
@@ -96,9 +93,7 @@ func TestProfile(t *testing.T) {
 		t.Fatalf("profiles %q, %v", files, err)
 	}
 	text, err := os.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, claim := range []string{"checksPut", "checksPart", "checksWhole", "tellsCRC", "createsOnce", "matchesPut", "matchesGet", "matchesDrop", "matchesCopy", "keepsMarkers", "listsUploads"} {
 		if !strings.Contains(string(text), `"`+claim+`": true`) {
 			t.Errorf("%s is not found in\n%s", claim, text)
@@ -121,9 +116,7 @@ func TestManifestShelf(t *testing.T) {
 	}
 	for _, size := range []int64{0, 10, 16<<20 + 1} {
 		data := placetest.Pattern(size)
-		if err := p.PutManifest(t.Context(), func(w io.Writer) error { _, err := w.Write(data); return err }); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.PutManifest(t.Context(), func(w io.Writer) error { _, err := w.Write(data); return err }))
 		if got := manifest(t, p); !bytes.Equal(got, data) {
 			t.Errorf("%d bytes became %d", size, len(got))
 		}
@@ -140,15 +133,9 @@ func TestManifestShelf(t *testing.T) {
 
 func manifest(t *testing.T, p *s3.Place) []byte {
 	t.Helper()
-	r, err := p.OpenManifest(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(p.OpenManifest(t.Context()))(t)
 	defer r.Close()
-	data, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(io.ReadAll(r))(t)
 	return data
 }
 
@@ -169,13 +156,8 @@ func TestBackup(t *testing.T) {
 	if got := string(placetest.Read(t, old, "d/f")); got != "first" {
 		t.Errorf("the backup of what was replaced holds %q", got)
 	}
-	e, err := p.Stat(t.Context(), "d/f")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Remove(t.Context(), e, mover.Owner{Task: "t"}); err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(p.Stat(t.Context(), "d/f"))(t)
+	must.Do(t, p.Remove(t.Context(), e, mover.Owner{Task: "t"}))
 	if got := string(placetest.Read(t, old, "d/f")); got != "second" {
 		t.Errorf("the backup of what was removed holds %q", got)
 	}
@@ -210,28 +192,19 @@ func TestCloneBetweenPrefixes(t *testing.T) {
 	server := s3test.Start(t, false)
 	from, to := s3test.Open(t, server.Options(t)), s3test.Open(t, server.Options(t))
 	placetest.Put(t, from, fileEntry("f", []byte("one")), []byte("one"))
-	e, err := from.Stat(t.Context(), "f")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(from.Stat(t.Context(), "f"))(t)
 	clone := func() (mover.Outcome, bool) {
 		c, err := from.Open(t.Context(), e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer c.Close()
 		d, err := to.Draft(t.Context(), e, mover.Hints{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer d.Close()
 		ok, err := d.(mover.Cloner).Clone(t.Context(), c)
 		if err != nil || !ok {
 			return mover.Outcome{Err: err}, ok
 		}
-		if err := d.Finish(t.Context(), e, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Finish(t.Context(), e, nil))
 		placetest.Put(t, from, fileEntry("f", []byte("two")), []byte("two"))
 		return to.Publish(t.Context(), []mover.Draft{d})[0], ok
 	}
@@ -296,9 +269,7 @@ func TestCABundle(t *testing.T) {
 	}
 	keys := filepath.Join(t.TempDir(), "credentials")
 	text := fmt.Sprintf("[test]\naws_access_key_id = %s\naws_secret_access_key = %s\n", server.Access, server.Secret)
-	if err := os.WriteFile(keys, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(keys, []byte(text), 0o600))
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", keys)
 	t.Setenv("AWS_CONFIG_FILE", os.DevNull)
 	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
@@ -319,14 +290,9 @@ func TestSymlinkThatIsNone(t *testing.T) {
 	p := s3test.Open(t, s3test.Start(t, false).Options(t))
 	link := mover.Entry{Name: "l", Kind: mover.Symlink, Target: "x"}
 	publish := func(e mover.Entry) {
-		d, err := p.Draft(t.Context(), e, mover.Hints{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(p.Draft(t.Context(), e, mover.Hints{}))(t)
 		defer d.Close()
-		if err := d.Finish(t.Context(), e, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Finish(t.Context(), e, nil))
 		if out := p.Publish(t.Context(), []mover.Draft{d})[0]; out.Err != nil {
 			t.Fatal(out.Err)
 		}
@@ -371,9 +337,7 @@ func TestWalkOfManyDirectories(t *testing.T) {
 	}
 	var got []string
 	for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if e.Kind == mover.File {
 			got = append(got, e.Name)
 		}

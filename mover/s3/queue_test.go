@@ -16,6 +16,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/test/must"
 )
 
 // sqsServer answers as SQS does by its JSON protocol (AWS, "Making query API requests using AWS JSON protocol"): a message that was received comes again until it is deleted.
@@ -112,9 +113,7 @@ func TestQueue(t *testing.T) {
 	place := s3test.Open(t, o)
 	sqs := newSQS(t)
 	q, err := place.Queue(sqs.URL + "/1/q")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if kept, err := q.Kept(t.Context()); err != nil || kept != 96*time.Hour {
 		t.Errorf("it keeps things for %v, %v", kept, err)
 	}
@@ -139,9 +138,7 @@ func TestQueue(t *testing.T) {
 		_ = done // who is killed before does not call it
 	}
 	_, _, _, done, _, err := receive()
-	if err := errors.Join(err, done(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, done(t.Context())))
 	if names, lost, _, done, more, err := receive(); err != nil || more || names != nil || lost != nil || done(t.Context()) != nil {
 		t.Errorf("after they are done with: %q, %q, %v", names, lost, err)
 	}

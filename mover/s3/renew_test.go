@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // Secrets are not printed, by whatever prints.
@@ -179,9 +180,7 @@ func TestRenewNothing(t *testing.T) {
 func TestKeyFileEnded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.env")
 	write := func(text string) {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	keys := func(n int) string {
 		return fmt.Sprintf("AWS_ACCESS_KEY_ID=a%d\nAWS_SECRET_ACCESS_KEY=s\nAWS_SESSION_TOKEN=t%d\n", n, n)
@@ -189,9 +188,7 @@ func TestKeyFileEnded(t *testing.T) {
 	write(keys(1))
 	f := &keyFile{path: path}
 	one, err := f.Retrieve(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if f.doubt(identity(one)) {
 		t.Error("a file that has not changed has others")
 	}

@@ -10,6 +10,7 @@ import (
 	"datamove.dev/mover/placetest"
 	"datamove.dev/mover/s3"
 	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/test/must"
 	"datamove.dev/test/seed"
 )
 
@@ -40,21 +41,14 @@ func trap(t *testing.T, p *s3.Place, data []byte, part int64) {
 	ctx := t.Context()
 	e := mover.Entry{Name: "f", Kind: mover.File, Size: int64(len(data)), Known: mover.FactCRC, CRC: placetest.Sum(data)}
 	d, err := p.Draft(ctx, e, mover.Hints{By: mover.Owner{Task: "trap"}, PartBytes: part})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer d.Close()
 	var receipts []mover.Receipt
 	for _, q := range placetest.Parts(e.Size, part) {
-		r, err := d.WritePart(ctx, q, placetest.NewFeed(data[q.Off:q.Off+q.Length]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(d.WritePart(ctx, q, placetest.NewFeed(data[q.Off:q.Off+q.Length])))(t)
 		receipts = append(receipts, r)
 	}
-	if err := d.Finish(ctx, e, receipts); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Finish(ctx, e, receipts))
 	out := p.Publish(ctx, []mover.Draft{d})[0]
 	if out.Err != nil || out.Level != p.Traits().Level {
 		t.Fatalf("outcome %+v, want level %v", out, p.Traits().Level)
@@ -68,15 +62,9 @@ func trap(t *testing.T, p *s3.Place, data []byte, part int64) {
 
 // seam reads the bytes around the boundary of two parts.
 func seam(t *testing.T, p *s3.Place, e mover.Entry, data []byte, part int64) {
-	c, err := p.Open(t.Context(), e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(p.Open(t.Context(), e))(t)
 	defer c.Close()
-	r, err := c.Range(t.Context(), part-1000, 2000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(c.Range(t.Context(), part-1000, 2000))(t)
 	defer r.Close()
 	if got, err := io.ReadAll(r); err != nil || string(got) != string(data[part-1000:]) {
 		t.Errorf("bytes at the seam differ: %v", err)

@@ -18,6 +18,7 @@ import (
 	"datamove.dev/mover/placetest"
 	"datamove.dev/mover/s3"
 	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/test/must"
 )
 
 func isCreate(r *http.Request) bool {
@@ -167,9 +168,7 @@ func TestPartOfOneWhoGoes(t *testing.T) {
 						return true
 					}
 					part, err := io.ReadAll(r.Body)
-					if err != nil {
-						t.Error(err)
-					}
+					must.Tell(t, err)
 					stop(gone)
 					select {
 					case <-r.Context().Done():
@@ -185,9 +184,7 @@ func TestPartOfOneWhoGoes(t *testing.T) {
 				if row.arrives && err != nil || !row.arrives && !errors.Is(err, gone) {
 					t.Errorf("the part: %v", err)
 				}
-				if err := d.Close(); err != nil {
-					t.Error(err)
-				}
+				must.Tell(t, d.Close())
 				noUploads(t, l)
 			})
 		}
@@ -244,10 +241,7 @@ func TestBeginningOfOthers(t *testing.T) {
 func initiated(t *testing.T, token mover.Token, at time.Time) fault {
 	t.Helper()
 	_, query, _ := strings.Cut(string(token), "?")
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	values := must.Get(url.ParseQuery(query))(t)
 	upload := regexp.MustCompile(`(?s)<Upload>.*?</Upload>`)
 	date := regexp.MustCompile(`<Initiated>.*?</Initiated>`)
 	return func(w http.ResponseWriter, r *http.Request, forward http.Handler) bool {
@@ -294,9 +288,7 @@ func TestLateBeginning(t *testing.T) {
 					t.Error("ours is told as a stray")
 				}
 			}
-			if err := l.Sync(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, l.Sync(t.Context()))
 			publish(t, l.Place, d, "f", data)
 			noUploads(t, l)
 		})

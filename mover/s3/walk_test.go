@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 	"datamove.dev/test/seed"
 )
 
@@ -95,10 +96,7 @@ func TestWalkOrder(t *testing.T) {
 			if !mover.ValidName(name) {
 				continue
 			}
-			key, err := EncodeKey(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			key := must.Get(EncodeKey(name))(t)
 			kind := mover.File
 			if r.IntN(8) == 0 {
 				kind, key = mover.Dir, key+"/"

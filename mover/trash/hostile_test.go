@@ -33,8 +33,7 @@ func flag(t *testing.T, path string, flags int) bool {
 // held opens a file or directory; the caller closes it.
 func held(t *testing.T, path string) int {
 	t.Helper()
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	must.Do(t, err)
+	fd := must.Get(unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0))(t)
 	return fd
 }
 
@@ -44,8 +43,7 @@ func deep(t *testing.T, dir string, levels int) (end int) {
 	at := held(t, dir)
 	for range levels {
 		must.Do(t, unix.Mkdirat(at, "deep", 0o755))
-		next, err := unix.Openat(at, "deep", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		must.Do(t, err)
+		next := must.Get(unix.Openat(at, "deep", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0))(t)
 		must.Do(t, unix.Close(at))
 		at = next
 	}
@@ -197,8 +195,7 @@ func TestSubvolumes(t *testing.T) {
 		made(t, sub, "x", "y/z")
 		end := deep(t, sub, 2*deepest)
 		must.Do(t, image.Groupless(proc(end), "inner"))
-		inner, err := unix.Openat(end, "inner", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		must.Do(t, err)
+		inner := must.Get(unix.Openat(end, "inner", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0))(t)
 		t.Cleanup(func() { _ = unix.Close(inner) })
 		made(t, proc(inner), "x")
 		frozen = append(frozen, inner, opened(t, sub))
@@ -250,8 +247,7 @@ func TestProjects(t *testing.T) {
 			at := opened(t, filepath.Join(dir, "in"))
 			for i := range 3 * deepest {
 				must.Do(t, unix.Mkdirat(at, "d", 0o755))
-				next, err := unix.Openat(at, "d", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-				must.Do(t, err)
+				next := must.Get(unix.Openat(at, "d", unix.O_RDONLY|unix.O_CLOEXEC, 0))(t)
 				t.Cleanup(func() { _ = unix.Close(next) })
 				project(next, uint32(9+i%2))
 				at = next

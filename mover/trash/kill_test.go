@@ -121,14 +121,12 @@ func BenchmarkMove(b *testing.B) {
 		if i%10_000 == 0 {
 			must.Do(b, os.MkdirAll(fmt.Sprintf("%s/%d", at, i/10_000), 0o755))
 		}
-		fd, err := unix.Open(fmt.Sprintf("%s/%d/%d", at, i/10_000, i), unix.O_CREAT|unix.O_WRONLY, 0o600)
-		must.Do(b, err)
+		fd := must.Get(unix.Open(fmt.Sprintf("%s/%d/%d", at, i/10_000, i), unix.O_CREAT|unix.O_WRONLY, 0o600))(b)
 		must.Do(b, unix.Close(fd))
 	}
 	root := opened(b, dir)
 	for b.Loop() {
-		item, err := Move(root, "in", "bench")
-		must.Do(b, err)
+		item := must.Get(Move(root, "in", "bench"))(b)
 		must.Do(b, os.Rename(filepath.Join(dir, Folder, item), at))
 	}
 }

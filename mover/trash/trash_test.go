@@ -30,8 +30,7 @@ func TestMain(m *testing.M) {
 // inMemory is a directory of a tmpfs.
 func inMemory(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "trash-")
-	must.Do(t, err)
+	dir := must.Get(os.MkdirTemp("/dev/shm", "trash-"))(t)
 	t.Cleanup(func() { must.Do(t, os.RemoveAll(dir)) })
 	return dir
 }
@@ -47,8 +46,7 @@ func everywhere(t *testing.T, test func(t *testing.T, dir string)) {
 // opened opens a directory for the length of a test.
 func opened(t testing.TB, dir string) int {
 	t.Helper()
-	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must.Do(t, err)
+	fd := must.Get(unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0))(t)
 	t.Cleanup(func() { _ = unix.Close(fd) })
 	return fd
 }
@@ -65,8 +63,7 @@ func made(t testing.TB, dir string, files ...string) {
 
 func items(t testing.TB, dir string) (names []string) {
 	t.Helper()
-	entries, err := os.ReadDir(filepath.Join(dir, Folder))
-	must.Do(t, err)
+	entries := must.Get(os.ReadDir(filepath.Join(dir, Folder)))(t)
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
@@ -79,8 +76,7 @@ func TestLife(t *testing.T) {
 	everywhere(t, func(t *testing.T, dir string) {
 		root := opened(t, dir)
 		made(t, dir, "jobs/7/a", "jobs/7/b/c", "jobs/8/a", "file")
-		first, err := Move(root, "jobs/7", "slurm job 7\n;rm")
-		must.Do(t, err)
+		first := must.Get(Move(root, "jobs/7", "slurm job 7\n;rm"))(t)
 		if ok := regexp.MustCompile(`^\d{8}T\d{6}\.\d{9}Z\.slurm-job-7--rm\.[A-Z2-7]{26}$`).MatchString(first); !ok {
 			t.Errorf("it is called %s", first)
 		}
@@ -89,8 +85,7 @@ func TestLife(t *testing.T) {
 				t.Errorf("%s, which is not there: %q, %v", name, again, err)
 			}
 		}
-		second, err := Move(root, "jobs/8", "")
-		must.Do(t, err)
+		second := must.Get(Move(root, "jobs/8", ""))(t)
 		if third, err := Move(root, "file", "x"); third <= second || second <= first || err != nil {
 			t.Errorf("%s, %s, %s do not sort by their age (%v)", first, second, third, err)
 		}

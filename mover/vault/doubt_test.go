@@ -27,8 +27,7 @@ func TestCorrupt(t *testing.T) {
 			t.Errorf("of another size: %v", err)
 		}
 		path := filepath.Join(dir, key)
-		f, err := os.OpenFile(path, os.O_RDWR, 0)
-		must.Do(t, err)
+		f := must.Get(os.OpenFile(path, os.O_RDWR, 0))(t)
 		b := make([]byte, 1)
 		if _, err := f.ReadAt(b, int64(size)-7); err != nil {
 			t.Fatal(err)
@@ -82,8 +81,7 @@ func TestNextProcess(t *testing.T) {
 func begin(t *testing.T, p mover.Place, by mover.Owner, state string) {
 	t.Helper()
 	e := mover.Entry{Name: key, Kind: mover.File, Size: 1 << 30}
-	d, err := p.Draft(t.Context(), e, mover.Hints{By: by})
-	must.Do(t, err)
+	d := must.Get(p.Draft(t.Context(), e, mover.Hints{By: by}))(t)
 	must.Do(t, d.Suspend())
 	must.Do(t, os.WriteFile(filepath.Join(state, "0000.writing"), []byte(key), 0o600))
 }

@@ -46,8 +46,7 @@ var shelves = []shelf{
 
 func directory(t *testing.T, dir string) mover.Place {
 	t.Helper()
-	p, err := posix.Open(dir, posix.Options{Create: true})
-	must.Do(t, err)
+	p := must.Get(posix.Open(dir, posix.Options{Create: true}))(t)
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
@@ -61,8 +60,7 @@ func each(t *testing.T, test func(t *testing.T, p mover.Place)) {
 
 func open(t *testing.T, p mover.Place, state string, epoch uint64) *vault.Vault {
 	t.Helper()
-	v, err := vault.Open(t.Context(), p, vault.Options{By: mover.Owner{Task: "vault", Epoch: epoch}, StateDir: state})
-	must.Do(t, err)
+	v := must.Get(vault.Open(t.Context(), p, vault.Options{By: mover.Owner{Task: "vault", Epoch: epoch}, StateDir: state}))(t)
 	return v
 }
 
@@ -75,8 +73,7 @@ func content(size int) []byte {
 // file is an open file with a content.
 func file(t *testing.T, data []byte) *os.File {
 	t.Helper()
-	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
-	must.Do(t, err)
+	f := must.Get(os.Create(filepath.Join(t.TempDir(), "file")))(t)
 	t.Cleanup(func() { _ = f.Close() })
 	if _, err := f.WriteAt(data, 0); err != nil {
 		t.Fatal(err)
@@ -168,8 +165,7 @@ func TestPays(t *testing.T) {
 			}
 			return nil
 		}
-		v, err := vault.Open(t.Context(), p, vault.Options{By: mover.Owner{Task: "vault", Epoch: 1}, StateDir: t.TempDir(), Pay: pay})
-		must.Do(t, err)
+		v := must.Get(vault.Open(t.Context(), p, vault.Options{By: mover.Owner{Task: "vault", Epoch: 1}, StateDir: t.TempDir(), Pay: pay}))(t)
 		for _, size := range []int64{100_000, 17<<20 + 3} {
 			in.Store(0)
 			out.Store(0)

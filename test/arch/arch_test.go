@@ -224,8 +224,7 @@ func requirements(t *testing.T, dir string) map[string]requirement {
 	t.Helper()
 	cmd := exec.Command("go", "mod", "edit", "-json")
 	cmd.Dir = filepath.Join(root, dir)
-	out, err := cmd.Output()
-	must.Do(t, err)
+	out := must.Get(cmd.Output())(t)
 	var file struct {
 		Require []struct {
 			Path, Version string

@@ -35,6 +35,7 @@ var packages = map[string]struct {
 
 	"mover/crc":      {parts, nil},
 	"mover/units":    {words, nil},
+	"test/must":      {words, nil}, // of packages for tests only
 	"mover/spelling": {words, nil},
 	"mover/location": {parts, []string{"mover"}},
 	"mover/manifest": {parts, []string{"mover"}},
@@ -153,7 +154,7 @@ var packages = map[string]struct {
 	"csi/kube":            {motion, []string{"mover", "csi/relay", "csi/volume"}},
 	"csi/metrics":         {parts, nil},
 	"csi/relay":           {parts, []string{"mover"}},
-	"csi/relay/relaytest": {tests, []string{"csi/relay"}},
+	"csi/relay/relaytest": {tests, []string{"csi/relay", "test/must"}},
 	"csi":                 {services, []string{"lustre", "lustre/gpfs", "mover", "csi/base", "csi/files", "csi/kube", "csi/metrics", "csi/mount", "csi/relay", "csi/volume", "tiering/stage"}},
 
 	"cmd/datamove":            {commands, []string{"cmd/datamove/cli"}},
@@ -171,14 +172,14 @@ var packages = map[string]struct {
 	"cmd/datamove-bench/harness": {commands, []string{"bench/ceiling", "bench/compare", "bench/load", "bench/model", "bench/party", "bench/record", "bench/report", "bench/suite", "lustre", "lustre/system", "mover", "mover/config", "mover/local", "mover/location", "mover/site", "mover/units"}},
 
 	"mover/placetest":          {tests, []string{"mover", "mover/crc", "mover/buffer"}},
-	"mover/kubernetes/apitest": {tests, nil},
-	"lustre/copytool/copytest": {tests, []string{"lustre", "lustre/abi"}},
+	"mover/kubernetes/apitest": {tests, []string{"test/must"}},
+	"lustre/copytool/copytest": {tests, []string{"lustre", "lustre/abi", "test/must"}},
 
-	"bench/report/reporttest":         {tests, []string{"bench/model", "bench/record", "bench/report"}},
+	"bench/report/reporttest":         {tests, []string{"bench/model", "bench/record", "bench/report", "test/must"}},
 	"mover/s3/s3test":                 {tests, []string{"mover", "mover/s3"}},
 	"tiering/burst/notice/noticetest": {tests, nil},
 
-	"tiering/feed/feedtest": {tests, []string{"mover", "tiering", "tiering/catalog"}},
+	"tiering/feed/feedtest": {tests, []string{"mover", "tiering", "tiering/catalog", "test/must"}},
 }
 
 // homes says which packages may import a library, in code that is shipped; a
@@ -217,7 +218,7 @@ var homes = map[string][]string{
 	"github.com/spf13/pflag":                      {"cmd/datamove/cli", "cmd/datamove-csi/driver", "cmd/datamoved/daemon", "cmd/datamove-bench/harness"},
 	"golang.org/x/term":                           {"cmd/datamove/cli"},
 	"golang.org/x/time":                           {"mover/door"},
-	"golang.org/x/sync":                           {"mover/buffer", "mover/peer", "mover/posix", "mover/recall", "mover/s3", "mover/transfer", "mover/local", "mover/shelf", "tiering/catalog", "tiering/checkpoint/hop", "tiering/feed/bucket", "tiering/feed/changelog", "tiering/feed/far", "tiering/feed/watch", "cmd/datamove/cli", "cmd/datamove-csi/driver"},
+	"golang.org/x/sync":                           {"mover/buffer", "mover/peer", "mover/posix", "mover/recall", "mover/s3", "mover/transfer", "mover/local", "mover/shelf", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/hop", "tiering/feed/bucket", "tiering/feed/changelog", "tiering/feed/far", "tiering/feed/watch", "cmd/datamove/cli", "cmd/datamove-csi/driver"},
 	"golang.org/x/sys":                            {"csi/base", "csi/files", "csi/hand", "csi/mount", "mover/vault", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "lustre/hints", "mover/buffer", "mover/posix", "mover/s3", "mover/store", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "mover/shelf", "mover/trash", "tiering/budget", "tiering/burst/shelf", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/hop", "tiering/feed/watch", "tiering/hook", "cmd/datamove/cli", "cmd/datamoved/daemon", "bench/ceiling", "bench/compare", "bench/load", "bench/record"},
 }
 

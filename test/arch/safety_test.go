@@ -25,8 +25,7 @@ var cited = regexp.MustCompile("`([a-z0-9/-]+) ((?:Test|Fuzz)[A-Za-z0-9_]+)`|`(t
 // TestSafetyNamesWhatIsThere holds SAFETY.md to the tree: each test and script that
 // it names is where it says.
 func TestSafetyNamesWhatIsThere(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "SAFETY.md"))
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(filepath.Join(root, "SAFETY.md")))(t)
 	found := cited.FindAllStringSubmatch(string(text), -1)
 	if len(found) < 50 {
 		t.Fatalf("SAFETY.md names %d tests and scripts; is its notation another one?", len(found))
@@ -45,11 +44,9 @@ func TestSafetyNamesWhatIsThere(t *testing.T) {
 // hasTest looks for a test function in the folder of a package.
 func hasTest(t *testing.T, dir, name string) bool {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
-	must.Do(t, err)
+	files := must.Get(filepath.Glob(filepath.Join(root, dir, "*_test.go")))(t)
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		must.Do(t, err)
+		text := must.Get(os.ReadFile(file))(t)
 		if strings.Contains(string(text), "\nfunc "+name+"(") {
 			return true
 		}

@@ -58,8 +58,7 @@ const (
 // testFiles parses the test files of the module, and all files of packages that only tests use, by their directory.
 func testFiles(t *testing.T) (map[string][]*ast.File, *token.FileSet) {
 	t.Helper()
-	found, err := parsed()
-	must.Do(t, err)
+	found := must.Get(parsed())(t)
 	return found, set
 }
 

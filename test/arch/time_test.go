@@ -326,8 +326,7 @@ func TestClocks(t *testing.T) {
 		`time.Sleep(3*time.Second); context.WithTimeout(c, time.Minute); <-time.After(2*d)`: {waits: 1, limits: 1},
 	} {
 		set := token.NewFileSet()
-		f, err := parser.ParseFile(set, "x_test.go", `package x; import ("context"; "time"); func _() { `+body+` }`, parser.SkipObjectResolution)
-		must.Do(t, err)
+		f := must.Get(parser.ParseFile(set, "x_test.go", `package x; import ("context"; "time"); func _() { `+body+` }`, parser.SkipObjectResolution))(t)
 		if got, at := clocks([]*ast.File{f}, set, true); got != want {
 			t.Errorf("%s: %+v %q, want %+v", body, got, at, want)
 		}

@@ -25,8 +25,7 @@ var burst = filepath.Join(examples, "burst")
 
 func readBurst(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(burst, name))
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(filepath.Join(burst, name)))(t)
 	return string(text)
 }
 
@@ -291,8 +290,7 @@ func TestSkyPilot(t *testing.T) {
 
 func tiersOfBurst(t *testing.T) map[string]config.Tier {
 	t.Helper()
-	c, err := config.Parse("config.yaml", []byte(readBurst(t, "config.yaml")), none)
-	must.Do(t, err)
+	c := must.Get(config.Parse("config.yaml", []byte(readBurst(t, "config.yaml")), none))(t)
 	return c.Tiers
 }
 
@@ -364,8 +362,7 @@ func TestEKS(t *testing.T) {
 
 // The table of the README has every file.
 func TestBurstReadme(t *testing.T) {
-	files, err := os.ReadDir(burst)
-	must.Do(t, err)
+	files := must.Get(os.ReadDir(burst))(t)
 	readme := readBurst(t, "README.md")
 	for _, f := range files {
 		if f.Name() != "README.md" && !strings.Contains(readme, "`"+f.Name()+"`") {

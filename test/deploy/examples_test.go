@@ -25,8 +25,7 @@ var forOthers = []string{"jupyterhub-values.yaml", "skypilot.yaml", "skypilot-vo
 
 func read(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(examples, name))
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(filepath.Join(examples, name)))(t)
 	return string(text)
 }
 
@@ -301,8 +300,7 @@ func same[T any](t *testing.T, whose string, a, b []T) {
 
 // The table of the README has every file.
 func TestExamplesReadme(t *testing.T) {
-	files, err := os.ReadDir(examples)
-	must.Do(t, err)
+	files := must.Get(os.ReadDir(examples))(t)
 	readme := read(t, "README.md")
 	for _, f := range files {
 		if f.Name() != "README.md" && !strings.Contains(readme, "`"+f.Name()+"`") {

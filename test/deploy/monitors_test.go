@@ -19,8 +19,7 @@ const monitoring = "../../deploy/monitoring"
 
 func document(t *testing.T, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(file))(t)
 	return string(text)
 }
 

@@ -84,8 +84,7 @@ func ownMounts(t *testing.T, all []any) map[string]bool {
 	t.Helper()
 	mounted := map[string]bool{}
 	for _, m := range of[*corev1.ConfigMap](all) {
-		c, err := csi.ParseConfig([]byte(m.Data["csi.yaml"]))
-		must.Do(t, err)
+		c := must.Get(csi.ParseConfig([]byte(m.Data["csi.yaml"])))(t)
 		for _, f := range c.FileSystems {
 			mounted[f.Root] = f.Mount != nil
 		}
@@ -201,8 +200,7 @@ func TestRightsOfTheDriver(t *testing.T) {
 	for name, r := range c.Roles {
 		in.Roles[name] = access.Role{Members: r.Members, May: r.May}
 	}
-	rules, err := access.New(in)
-	must.Do(t, err)
+	rules := must.Get(access.New(in))(t)
 	driver := access.Caller{Name: "root", UID: 0, Via: access.Forwarded, Agent: "n1"}
 	for method, may := range map[string]bool{
 		datamovev1.DatasetService_Stage_FullMethodName:         true,

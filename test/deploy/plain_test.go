@@ -51,8 +51,7 @@ func TestPlain(t *testing.T) {
 	made := manifests(t)
 	var there []string
 	for _, pattern := range []string{"*.yaml", "*/*.yaml"} {
-		files, err := filepath.Glob(filepath.Join(plain, pattern))
-		must.Do(t, err)
+		files := must.Get(filepath.Glob(filepath.Join(plain, pattern)))(t)
 		there = append(there, files...)
 	}
 	const mend = "go test ./test/deploy -run TestPlain -update"
@@ -81,8 +80,7 @@ func TestPlain(t *testing.T) {
 	}
 	ours := []string{"values.yaml", "namespace.yaml"}
 	for _, file := range there {
-		name, err := filepath.Rel(plain, file)
-		must.Do(t, err)
+		name := must.Get(filepath.Rel(plain, file))(t)
 		if made[name] == "" && !slices.Contains(ours, name) && filepath.Base(name) != "kustomization.yaml" {
 			t.Errorf("%s is of nobody: remove it", file)
 		}
@@ -113,8 +111,7 @@ func TestRelaySecrets(t *testing.T) {
 	if _, err := exec.LookPath("openssl"); err != nil {
 		t.Skip("openssl is missing")
 	}
-	out, err := exec.Command(filepath.Join(plain, "relay-secrets"), "storage").Output()
-	must.Do(t, err)
+	out := must.Get(exec.Command(filepath.Join(plain, "relay-secrets"), "storage").Output())(t)
 	all := map[string]*corev1.Secret{}
 	for _, s := range of[*corev1.Secret](objects(t, "relay-secrets", string(out))) {
 		all[s.Name] = s
@@ -153,8 +150,7 @@ func mutual(t *testing.T, controller, node *corev1.Secret) {
 		}
 		return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}
 	}
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", config(node))
-	must.Do(t, err)
+	listener := must.Get(tls.Listen("tcp", "127.0.0.1:0", config(node)))(t)
 	defer listener.Close()
 	client := config(controller)
 	client.ServerName = "node.csi.datamove.dev"
@@ -167,8 +163,7 @@ func mutual(t *testing.T, controller, node *corev1.Secret) {
 		}
 		called <- err
 	}()
-	conn, err := listener.Accept()
-	must.Do(t, err)
+	conn := must.Get(listener.Accept())(t)
 	defer conn.Close()
 	if _, err := conn.Read(make([]byte, 1)); err != nil {
 		t.Errorf("the node hears nothing: %v", err)

@@ -37,8 +37,7 @@ func parameters() string {
 // The README of the chart has every parameter that the driver has, as the driver has it.
 func TestReadme(t *testing.T) {
 	file := filepath.Join(chart, "README.md")
-	text, err := os.ReadFile(file)
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(file))(t)
 	before, rest, ok := strings.Cut(string(text), tableBegins)
 	table, after, ends := strings.Cut(rest, tableEnds)
 	if !ok || !ends {
@@ -55,8 +54,7 @@ func TestReadme(t *testing.T) {
 
 // Every value has a comment above it or beside it, or stands below one that has.
 func TestValuesAreExplained(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(filepath.Join(chart, "values.yaml")))(t)
 	plain := map[string]bool{} // names that say all
 	for name := range strings.FieldsSeq("enabled replicas resources requests limits nodeSelector tolerations affinity priorityClassName podLabels podAnnotations updateStrategy image repository pullPolicy extraArgs size type annotations service port labels interval imagePullSecrets extraVolumes extraVolumeMounts controller node coordinator agent mover driver provisioner resizer") {
 		plain[name] = true
@@ -75,8 +73,7 @@ func TestValuesAreExplained(t *testing.T) {
 // What documents name below the tree is there.
 func TestLinks(t *testing.T) {
 	for _, file := range []string{filepath.Join(chart, "README.md"), filepath.Join(plain, "README.md"), filepath.Join(examples, "README.md")} {
-		text, err := os.ReadFile(file)
-		must.Do(t, err)
+		text := must.Get(os.ReadFile(file))(t)
 		for _, part := range strings.Split(string(text), "](")[1:] {
 			target, _, _ := strings.Cut(part, ")")
 			target, _, _ = strings.Cut(target, "#")

@@ -158,8 +158,7 @@ func TestConform(t *testing.T) {
 	for name := range applied(t) {
 		add(name, read(t, name))
 	}
-	namespace, err := os.ReadFile(filepath.Join(plain, "namespace.yaml"))
-	must.Do(t, err)
+	namespace := must.Get(os.ReadFile(filepath.Join(plain, "namespace.yaml")))(t)
 	add("namespace", string(namespace))
 	if out, err := kubeconform(t, "", files...); err != nil {
 		t.Errorf("%v: %s", err, out)

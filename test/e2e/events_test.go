@@ -34,8 +34,7 @@ func TestEvents(t *testing.T) {
 			}
 			return
 		}
-		c, err := catalog.Open(filepath.Join(t.TempDir(), "catalog"), catalog.Options{})
-		must.Do(t, err)
+		c := must.Get(catalog.Open(filepath.Join(t.TempDir(), "catalog"), catalog.Options{}))(t)
 		t.Cleanup(func() {
 			must.Tell(t, c.Close())
 		})

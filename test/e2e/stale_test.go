@@ -14,10 +14,8 @@ import (
 // TestACommandThatFailsIsRed: the test binary is the command under test. With an os.Exit(99) in the command, tests of whole programs are red, also where go test
 // has a result from before.
 func TestACommandThatFailsIsRed(t *testing.T) {
-	source, err := filepath.Abs(filepath.Join("..", "..", "cmd", "datamove", "cli", "main.go"))
-	must.Do(t, err)
-	text, err := os.ReadFile(source)
-	must.Do(t, err)
+	source := must.Get(filepath.Abs(filepath.Join("..", "..", "cmd", "datamove", "cli", "main.go")))(t)
+	text := must.Get(os.ReadFile(source))(t)
 	const head = "func Main(release string) (code int) {"
 	faulty := strings.Replace(string(text), head, head+"\n\tos.Exit(99)", 1)
 	if faulty == string(text) {
@@ -25,8 +23,7 @@ func TestACommandThatFailsIsRed(t *testing.T) {
 	}
 	dir := t.TempDir()
 	replaced, overlay := filepath.Join(dir, "main.go"), filepath.Join(dir, "overlay.json")
-	list, err := json.Marshal(map[string]map[string]string{"Replace": {source: replaced}})
-	must.Do(t, err)
+	list := must.Get(json.Marshal(map[string]map[string]string{"Replace": {source: replaced}}))(t)
 	for path, text := range map[string]string{replaced: faulty, overlay: string(list)} {
 		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	}

@@ -119,11 +119,9 @@ func TestChangingSource(t *testing.T) {
 
 func wholeVersions(t *testing.T, dir string) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	must.Do(t, err)
+	entries := must.Get(os.ReadDir(dir))(t)
 	for _, e := range entries {
-		content, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		must.Do(t, err)
+		content := must.Get(os.ReadFile(filepath.Join(dir, e.Name())))(t)
 		switch kind, _, _ := strings.Cut(e.Name(), "-"); kind {
 		case "replaced":
 			if !oneVersion(content) {

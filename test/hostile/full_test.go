@@ -23,8 +23,7 @@ type small struct {
 func filler(t *testing.T, dir string, bytes int64) func(*testing.T) {
 	t.Helper()
 	path := filepath.Join(dir, "filler")
-	f, err := os.Create(path)
-	must.Do(t, err)
+	f := must.Get(os.Create(path))(t)
 	block := make([]byte, 1<<20)
 	for left := bytes; left > 0; left -= int64(len(block)) {
 		_, err := f.Write(block[:min(left, int64(len(block)))])

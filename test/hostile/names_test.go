@@ -19,8 +19,7 @@ import (
 // longer than PATH_MAX, and returns the last one.
 func deep(t *testing.T, dir string, make bool) *os.File {
 	t.Helper()
-	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	must.Do(t, err)
+	fd := must.Get(unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0))(t)
 	for i := range 30 {
 		name := fmt.Sprintf("%02d-%s", i, strings.Repeat("d", 190))
 		if make {
@@ -40,8 +39,7 @@ func deep(t *testing.T, dir string, make bool) *os.File {
 
 func at(t *testing.T, dir *os.File, flags int) *os.File {
 	t.Helper()
-	fd, err := unix.Openat(int(dir.Fd()), "file", flags, 0o644)
-	must.Do(t, err)
+	fd := must.Get(unix.Openat(int(dir.Fd()), "file", flags, 0o644))(t)
 	return os.NewFile(uintptr(fd), "file")
 }
 
@@ -90,8 +88,7 @@ func TestClockThatJumps(t *testing.T) {
 	p := rig.New(t)
 	r := p.Start(t, "copy", "-q", "--bwlimit", "8MiB/s", source, target)
 	drafts := func() []string {
-		found, err := filepath.Glob(filepath.Join(target, "more", "large", ".datamove-*"))
-		must.Do(t, err)
+		found := must.Get(filepath.Glob(filepath.Join(target, "more", "large", ".datamove-*")))(t)
 		return found
 	}
 	r.Until("a draft is there", func() bool { return len(drafts()) > 0 })
@@ -120,8 +117,7 @@ func TestSizes(t *testing.T) {
 	}
 	p := rig.New(t)
 	p.Do(t, 0, "copy", "-q", source, target)
-	names, err := filepath.Glob(filepath.Join(source, "*"))
-	must.Do(t, err)
+	names := must.Get(filepath.Glob(filepath.Join(source, "*")))(t)
 	for _, name := range names {
 		sameEdges(t, name, filepath.Join(target, filepath.Base(name)))
 	}
@@ -131,8 +127,7 @@ func TestSizes(t *testing.T) {
 // at its end.
 func edges(t *testing.T, path string, size int64) {
 	t.Helper()
-	f, err := os.Create(write(t, filepath.Dir(path), filepath.Base(path), ""))
-	must.Do(t, err)
+	f := must.Get(os.Create(write(t, filepath.Dir(path), filepath.Base(path), "")))(t)
 	must.Do(t, f.Truncate(size))
 	for i := range int64(5) {
 		text := []byte(fmt.Sprintf("mark %d of %d", i, size))
@@ -146,14 +141,11 @@ func edges(t *testing.T, path string, size int64) {
 // sameEdges compares what is stored of two files.
 func sameEdges(t *testing.T, want, got string) {
 	t.Helper()
-	a, err := os.Open(want)
-	must.Do(t, err)
+	a := must.Get(os.Open(want))(t)
 	defer a.Close()
-	b, err := os.Open(got)
-	must.Do(t, err)
+	b := must.Get(os.Open(got))(t)
 	defer b.Close()
-	size, err := a.Seek(0, io.SeekEnd)
-	must.Do(t, err)
+	size := must.Get(a.Seek(0, io.SeekEnd))(t)
 	if n, err := b.Seek(0, io.SeekEnd); err != nil || n != size {
 		t.Errorf("%s has %d bytes, want %d (%v)", got, n, size, err)
 	}
@@ -193,8 +185,7 @@ func TestLinkIntoAnotherMount(t *testing.T) {
 		t.Errorf("both are moved and checked, and it says\n%s", said)
 	}
 	for _, name := range []string{"leader", "mount/link"} {
-		got, err := os.ReadFile(filepath.Join(target, name))
-		must.Do(t, err)
+		got := must.Get(os.ReadFile(filepath.Join(target, name)))(t)
 		if string(got) != strings.Repeat("content ", 100_000) {
 			t.Errorf("%s has %d bytes", name, len(got))
 		}

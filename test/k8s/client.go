@@ -19,8 +19,7 @@ func (c *Cluster) Try(args ...string) (string, error) { return c.kubectl("", arg
 // Kubectl runs kubectl, which has to succeed.
 func (c *Cluster) Kubectl(args ...string) string {
 	c.t.Helper()
-	out, err := c.kubectl("", args...)
-	must.Do(c.t, err)
+	out := must.Get(c.kubectl("", args...))(c.t)
 	return out
 }
 
@@ -37,8 +36,7 @@ func (c *Cluster) Helm(args ...string) string {
 	all := append([]string{"--target", fmt.Sprint(c.cmd.Process.Pid), "--net", "--", "helm", "--kubeconfig=" + c.Config()}, args...)
 	cmd := exec.Command("nsenter", all...)
 	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+c.dir, "HELM_CONFIG_HOME="+c.dir, "HELM_DATA_HOME="+c.dir)
-	out, err := run(cmd)
-	must.Do(c.t, err)
+	out := must.Get(run(cmd))(c.t)
 	return out
 }
 
@@ -51,8 +49,7 @@ func (c *Cluster) Inside(n int, program ...string) (string, error) {
 // Beside starts a program on the side of the control plane, in its network. It ends with the cluster.
 func (c *Cluster) Beside(name string, program ...string) {
 	c.t.Helper()
-	log, err := os.Create(filepath.Join(c.dir, "log", name))
-	must.Do(c.t, err)
+	log := must.Get(os.Create(filepath.Join(c.dir, "log", name)))(c.t)
 	defer log.Close()
 	cmd := exec.Command("nsenter", append([]string{"--target", fmt.Sprint(c.cmd.Process.Pid), "--net", "--"}, program...)...)
 	cmd.Stdout, cmd.Stderr = log, log
@@ -70,10 +67,8 @@ func (c *Cluster) processOf(n int) string {
 	if n == 0 {
 		return fmt.Sprint(c.cmd.Process.Pid)
 	}
-	want, err := os.ReadFile(filepath.Join(c.dir, "pids", NodeName(n)))
-	must.Do(c.t, err)
-	all, err := filepath.Glob("/proc/[0-9]*")
-	must.Do(c.t, err)
+	want := must.Get(os.ReadFile(filepath.Join(c.dir, "pids", NodeName(n))))(c.t)
+	all := must.Get(filepath.Glob("/proc/[0-9]*"))(c.t)
 	for _, dir := range all {
 		if mounts, err := os.Readlink(dir + "/ns/mnt"); err == nil && mounts == string(want) {
 			return filepath.Base(dir)

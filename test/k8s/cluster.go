@@ -79,20 +79,17 @@ func Programs(t testing.TB, more ...string) string {
 func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	programs := Programs(t)
-	dir, err := os.MkdirTemp("", "datamove-k8s-")
-	must.Do(t, err)
+	dir := must.Get(os.MkdirTemp("", "datamove-k8s-"))(t)
 	c := &Cluster{t: t, dir: dir, plan: plan{Dir: dir, Programs: programs, Cgroup: "datamove-" + filepath.Base(dir), Nodes: o.Nodes, Images: o.Images}}
 	for n := 1; n <= o.Nodes && o.Binds != nil; n++ {
 		c.plan.Binds = append(c.plan.Binds, o.Binds(n))
 	}
 	t.Cleanup(c.stop)
 	must.Do(t, c.plan.trust())
-	text, err := json.Marshal(c.plan)
-	must.Do(t, err)
+	text := must.Get(json.Marshal(c.plan))(t)
 	c.cmd = exec.Command("/proc/self/exe")
 	c.cmd.Env = append(os.Environ(), firstProcess+"="+string(text), "PATH="+programs+":"+os.Getenv("PATH")+":/usr/sbin:/sbin")
-	log, err := os.Create(filepath.Join(dir, "log", "first"))
-	must.Do(t, err)
+	log := must.Get(os.Create(filepath.Join(dir, "log", "first")))(t)
 	defer log.Close()
 	c.cmd.Stdout, c.cmd.Stderr = log, log
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET, Pdeathsig: unix.SIGKILL}

@@ -32,8 +32,7 @@ const (
 func Images(t testing.TB, images ...Image) (archives []string) {
 	t.Helper()
 	dir := t.TempDir()
-	worker, err := vm.Build(dir, "datamove.dev/test/k8s/worker")
-	must.Do(t, err)
+	worker := must.Get(vm.Build(dir, "datamove.dev/test/k8s/worker"))(t)
 	images = append(images, Image{Pause, map[string]string{"worker": worker}, []string{"/worker", "pause"}}, Image{Worker, map[string]string{"worker": worker}, []string{"/worker"}})
 	for _, i := range images {
 		archive := filepath.Join(dir, strings.NewReplacer("/", "_", ":", "_").Replace(i.Name)+".tar")

@@ -180,8 +180,7 @@ func traced(t testing.TB, mode, argument string, each func(Call, []string) bool)
 	must.Do(t, err)
 	defer out.Close()
 	lines := func() []string {
-		text, err := os.ReadFile(file)
-		must.Do(t, err)
+		text := must.Get(os.ReadFile(file))(t)
 		return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")[:strings.Count(string(text), "\n")]
 	}
 	var stderr strings.Builder

@@ -26,8 +26,7 @@ type alert struct {
 
 func parse(t *testing.T, file string, into any) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, file))
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(filepath.Join(root, file)))(t)
 	if err := yaml.Unmarshal(text, into); err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}

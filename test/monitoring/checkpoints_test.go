@@ -27,8 +27,7 @@ func checkpointsScraped(t *testing.T) string {
 	w := &hop.Watch{Site: &hop.Site{Open: places.Site{}.Open, Request: local.Request{StateDir: at("state")}}, Profile: checkpoint.DCP,
 		Dir: here("run"), To: []location.Location{here("pfs")}, Settle: time.Millisecond, Once: true, Metrics: at("metrics")}
 	must.Do(t, w.Run(t.Context()))
-	text, err := os.ReadFile(at("metrics"))
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(at("metrics")))(t)
 	return string(text)
 }
 

@@ -47,8 +47,7 @@ func dashboards(t *testing.T) []dashboard {
 	}
 	var all []dashboard
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		must.Do(t, err)
+		text := must.Get(os.ReadFile(file))(t)
 		d := dashboard{file: filepath.Base(file)}
 		if err := json.Unmarshal(text, &d); err != nil {
 			t.Fatalf("%s: %v", file, err)

@@ -129,8 +129,7 @@ func TestEveryMetricIsSeen(t *testing.T) {
 		exprs = append(exprs, d.exprs()...)
 	}
 	for _, expr := range exprs {
-		u, err := read(expr)
-		must.Do(t, err)
+		u := must.Get(read(expr))(t)
 		for _, s := range u.selectors {
 			seen[s.metric] = true
 		}

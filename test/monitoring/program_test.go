@@ -119,12 +119,10 @@ func (p *running) run(node string, args ...string) *rig.Run {
 // join starts another agent.
 func (p *running) join(node string) {
 	p.t.Helper()
-	answer, err := p.CreateJoinToken(p.t.Context(), &datamovev1.CreateJoinTokenRequest{Name: node, Ttl: durationpb.New(time.Minute)})
-	must.Do(p.t, err)
+	answer := must.Get(p.CreateJoinToken(p.t.Context(), &datamovev1.CreateJoinTokenRequest{Name: node, Ttl: durationpb.New(time.Minute)}))(p.t)
 	p.run(node, "--listen", "unix://"+p.path(node), "--join", "tcp://"+p.address, "--token", answer.GetToken())
 	p.eventually(node+" is ready", func() bool {
-		l, err := p.ListAgents(p.t.Context(), &datamovev1.ListAgentsRequest{})
-		must.Do(p.t, err)
+		l := must.Get(p.ListAgents(p.t.Context(), &datamovev1.ListAgentsRequest{}))(p.t)
 		return slices.ContainsFunc(l.GetAgents(), func(a *datamovev1.Agent) bool {
 			return a.GetName() == node && a.GetState() == datamovev1.AgentState_AGENT_STATE_READY
 		})
@@ -155,18 +153,15 @@ func familiesOf(t *testing.T, scrape io.ReadCloser) map[string]*dto.MetricFamily
 	t.Helper()
 	defer scrape.Close()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(scrape)
-	must.Do(t, err)
+	families := must.Get(parser.TextToMetricFamilies(scrape))(t)
 	return families
 }
 
 func (p *running) get(path string) *http.Response {
 	p.t.Helper()
-	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, "http://"+p.page+path, nil)
-	must.Do(p.t, err)
+	r := must.Get(http.NewRequestWithContext(p.t.Context(), http.MethodGet, "http://"+p.page+path, nil))(p.t)
 	r.Close = true
-	answer, err := http.DefaultClient.Do(r)
-	must.Do(p.t, err)
+	answer := must.Get(http.DefaultClient.Do(r))(p.t)
 	return answer
 }
 
@@ -284,8 +279,7 @@ func theProgramTells(t *testing.T, p *running) {
 // driver is a scrape of the CSI driver, with a file system that has no quotas.
 func (p *running) driver() (got map[string]*dto.MetricFamily) {
 	p.t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(p.t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(p.t)
 	at := l.Addr().String()
 	must.Do(p.t, l.Close())
 	must.Do(p.t, os.WriteFile(p.path("csi.yaml"), fmt.Appendf(nil, "fileSystems:\n  warm: {use: project, kind: plain, root: %s, volumes: k8s}\n", p.path("warm")), 0o600))
@@ -321,8 +315,7 @@ func everythingIsThere(t *testing.T, got map[string]*dto.MetricFamily) {
 		exprs = append(exprs, d.exprs()...)
 	}
 	for _, expr := range exprs {
-		u, err := read(expr)
-		must.Do(t, err)
+		u := must.Get(read(expr))(t)
 		for _, s := range u.selectors {
 			name := s.metric
 			for _, part := range []string{"_bucket", "_sum", "_count"} {

@@ -36,8 +36,7 @@ func TestRulesAreValid(t *testing.T) {
 func TestRulesDoWhatTheySay(t *testing.T) {
 	var rules struct{ Groups []group }
 	parse(t, "alerts.yaml", &rules)
-	files, err := filepath.Glob(filepath.Join(root, "tests", "*.yaml"))
-	must.Do(t, err)
+	files := must.Get(filepath.Glob(filepath.Join(root, "tests", "*.yaml")))(t)
 	dir, args := t.TempDir(), []string{"test", "rules"}
 	for _, file := range files {
 		var content struct{ Tests []ruleTest }
@@ -51,10 +50,8 @@ func TestRulesDoWhatTheySay(t *testing.T) {
 		about := slices.DeleteFunc(slices.Clone(rules.Groups), func(g group) bool {
 			return !slices.ContainsFunc(g.Rules, func(rule map[string]any) bool { name, is := rule["alert"].(string); return is && asked[name] })
 		})
-		only, err := yaml.Marshal(map[string]any{"groups": about})
-		must.Do(t, err)
-		text, err := os.ReadFile(file)
-		must.Do(t, err)
+		only := must.Get(yaml.Marshal(map[string]any{"groups": about}))(t)
+		text := must.Get(os.ReadFile(file))(t)
 		const all = "rule_files: [../alerts.yaml]"
 		if !strings.Contains(string(text), all) {
 			t.Fatalf("%s has no line %q", file, all)
@@ -103,8 +100,7 @@ func TestEveryPanelShowsSomething(t *testing.T) {
 	file := map[string]any{"evaluation_interval": "1m", "tests": []any{map[string]any{
 		"interval": "1m", "input_series": growing(scraped(t)), "promql_expr_test": questions,
 	}}}
-	text, err := yaml.Marshal(file)
-	must.Do(t, err)
+	text := must.Get(yaml.Marshal(file))(t)
 	name := filepath.Join(t.TempDir(), "panels.yaml")
 	must.Do(t, os.WriteFile(name, text, 0o600))
 	promtool(t, "", "test", "rules", name)

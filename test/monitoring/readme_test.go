@@ -49,8 +49,7 @@ func markdown() string {
 
 func TestReadmeHasEveryMetric(t *testing.T) {
 	file := filepath.Join(root, "README.md")
-	text, err := os.ReadFile(file)
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(file))(t)
 	before, rest, ok := strings.Cut(string(text), tableBegins)
 	table, after, ends := strings.Cut(rest, tableEnds)
 	if !ok || !ends {

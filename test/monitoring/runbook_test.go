@@ -13,8 +13,7 @@ import (
 // runbook returns the sections of RUNBOOK.md by name.
 func runbook(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "RUNBOOK.md"))
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(filepath.Join(root, "RUNBOOK.md")))(t)
 	sections := map[string]string{}
 	for _, part := range strings.Split(string(text), "\n## ")[1:] {
 		name, body, _ := strings.Cut(part, "\n")

@@ -159,8 +159,7 @@ func requests(t *testing.T, m *telemetry.Metrics) {
 	t.Helper()
 	watched, stop := connect(t, m)
 	t.Cleanup(stop)
-	stream, err := watched.WatchTask(t.Context(), &datamovev1.WatchTaskRequest{})
-	must.Do(t, err)
+	stream := must.Get(watched.WatchTask(t.Context(), &datamovev1.WatchTaskRequest{}))(t)
 	if _, err := stream.Recv(); err != nil {
 		t.Fatal(err)
 	}

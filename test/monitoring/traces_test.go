@@ -63,8 +63,7 @@ func (r *receiver) Export(_ context.Context, req *collector.ExportTraceServiceRe
 
 func newReceiver(t *testing.T) *receiver {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	r := &receiver{address: l.Addr().String()}
 	s := grpc.NewServer()
 	collector.RegisterTraceServiceServer(s, r)

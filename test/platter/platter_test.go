@@ -21,8 +21,7 @@ func disk(t *testing.T, seed uint64) (*Disk, string) {
 	dir := t.TempDir()
 	image := filepath.Join(dir, "image")
 	must.Do(t, os.WriteFile(image, fill(sectors, 'o'), 0o600))
-	d, err := New(image, rand.New(rand.NewPCG(seed, 1)))
-	must.Do(t, err)
+	d := must.Get(New(image, rand.New(rand.NewPCG(seed, 1))))(t)
 	t.Cleanup(func() {
 		must.Tell(t, d.Close())
 		if left, _ := filepath.Glob(image + ".safe-*"); len(left) > 0 {

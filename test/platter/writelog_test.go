@@ -89,8 +89,7 @@ func TestApply(t *testing.T) {
 			must.Do(t, d.Apply(e))
 		}
 		must.Do(t, d.Cut(cut))
-		got, err := os.ReadFile(cut)
-		must.Do(t, err)
+		got := must.Get(os.ReadFile(cut))(t)
 		seen := ""
 		for i := range 5 {
 			seen += string(got[i*sectorBytes])

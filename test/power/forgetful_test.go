@@ -73,8 +73,7 @@ func (c *carrier) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
 func forgetfulDisk(t *testing.T, random *rand.Rand) disk {
 	base := rig.Memory(t)
 	rig.Image(t, filepath.Join(base, "now"), "ext4", diskBytes)
-	d, err := platter.New(filepath.Join(base, "now"), random)
-	must.Do(t, err)
+	d := must.Get(platter.New(filepath.Join(base, "now"), random))(t)
 	t.Cleanup(func() {
 		must.Tell(t, d.Close())
 	})

@@ -44,8 +44,7 @@ func TestLostDisk(t *testing.T) {
 				args := []string{"copy", "--bwlimit", row.limit, source, target}
 				r := p.Start(t, args...)
 				grows(t, r, target, row.early)
-				f, err := os.Open(target)
-				must.Do(t, err)
+				f := must.Get(os.Open(target))(t)
 				must.Do(t, errors.Join(row.sync(int(f.Fd())), f.Close()))
 				grows(t, r, target, row.late)
 				if !r.Kill() {
@@ -116,8 +115,7 @@ func put(t *testing.T, image, mount, options string) (loop string) {
 // XFS_IOC_GOINGDOWN.
 func shutdown(t *testing.T, mount string) {
 	t.Helper()
-	f, err := os.Open(mount)
-	must.Do(t, err)
+	f := must.Get(os.Open(mount))(t)
 	defer f.Close()
 	const request, noLogFlush = 0x8004587d, 2
 	if err := unix.IoctlSetPointerInt(int(f.Fd()), request, noLogFlush); err != nil {

@@ -12,8 +12,7 @@ import (
 
 // All packages of the module run on one level, each once.
 func TestPlan(t *testing.T) {
-	all, err := list("../..")
-	must.Do(t, err)
+	all := must.Get(list("../.."))(t)
 	times := map[string]int{}
 	raced := map[string]bool{}
 	for _, of := range []level.Level{level.Hermetic, level.System, level.Soak} {
@@ -54,8 +53,7 @@ func TestStartsGoroutines(t *testing.T) {
 	}{
 		{"go f()", true}, {"if true { var g errgroup.Group; g.Go(f) }", true}, {"time.AfterFunc(0, f)", true}, {"f()", false}, {"x.Goes()", false},
 	} {
-		file, err := parser.ParseFile(token.NewFileSet(), "", "package p; func _() { "+row.body+" }", 0)
-		must.Do(t, err)
+		file := must.Get(parser.ParseFile(token.NewFileSet(), "", "package p; func _() { "+row.body+" }", 0))(t)
 		if got := startsGoroutines(file); got != row.want {
 			t.Errorf("%s: %v", row.body, got)
 		}

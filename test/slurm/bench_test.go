@@ -80,8 +80,7 @@ type benched struct {
 // record is that of the last run.
 func (c *Cluster) record() (r benched) {
 	c.t.Helper()
-	text, err := os.ReadFile(c.Path(Controller, "/home/"+Anna+"/run.json"))
-	must.Do(c.t, err)
+	text := must.Get(os.ReadFile(c.Path(Controller, "/home/"+Anna+"/run.json")))(c.t)
 	must.Do(c.t, json.Unmarshal(text, &r))
 	return r
 }

@@ -155,8 +155,7 @@ func (c *Cluster) Eventually(what string, call func() error) {
 // Scontrol runs scontrol as root, which has to succeed.
 func (c *Cluster) Scontrol(args ...string) string {
 	c.t.Helper()
-	out, err := c.On(Controller, append([]string{"scontrol"}, args...)...)
-	must.Do(c.t, err)
+	out := must.Get(c.On(Controller, append([]string{"scontrol"}, args...)...))(c.t)
 	return out
 }
 

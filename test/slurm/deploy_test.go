@@ -80,8 +80,7 @@ func (c *Cluster) calls(with string) (calls [][]string) {
 	c.t.Helper()
 	words := strings.Split(c.read("called"), "\x00")
 	for len(words) > 1 {
-		n, err := strconv.Atoi(words[0])
-		must.Do(c.t, err)
+		n := must.Get(strconv.Atoi(words[0]))(c.t)
 		if call := words[1 : n+1]; with == "" || slices.Contains(call, with) {
 			calls = append(calls, call)
 		}

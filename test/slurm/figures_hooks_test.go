@@ -184,8 +184,7 @@ func fill(dir string, files int) error {
 func (f *figures) item() string {
 	f.t.Helper()
 	trash := "/local_nvme/" + mover.TrashName
-	items, err := os.ReadDir(f.Path(1, trash))
-	must.Do(f.t, err)
+	items := must.Get(os.ReadDir(f.Path(1, trash)))(f.t)
 	var names []string
 	for _, i := range items {
 		if strings.Contains(i.Name(), ".job-") {

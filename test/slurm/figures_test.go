@@ -85,8 +85,7 @@ func (f *figures) of(full, least int) int { return max(least, int(float64(full)*
 // said is what a program prints that has to succeed.
 func (f *figures) said(n int, program ...string) string {
 	f.t.Helper()
-	out, err := f.On(n, program...)
-	must.Do(f.t, err)
+	out := must.Get(f.On(n, program...))(f.t)
 	return out
 }
 

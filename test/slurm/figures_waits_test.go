@@ -129,8 +129,7 @@ func (f *figures) job(n, bytes int, script string, args ...string) (idle float64
 
 func (f *figures) number(text string) float64 {
 	f.t.Helper()
-	x, err := strconv.ParseFloat(text, 64)
-	must.Do(f.t, err)
+	x := must.Get(strconv.ParseFloat(text, 64))(f.t)
 	return x
 }
 

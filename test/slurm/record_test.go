@@ -115,8 +115,7 @@ func (c *Cluster) do(name, text string) {
 // said are the recorded lines that begin with words; all, if with none.
 func (c *Cluster) said(words string) (lines []string) {
 	c.t.Helper()
-	text, err := os.ReadFile(c.Path(Controller, "/project/said"))
-	must.Do(c.t, err)
+	text := must.Get(os.ReadFile(c.Path(Controller, "/project/said")))(c.t)
 	for line := range strings.Lines(string(text)) {
 		if line = strings.TrimSuffix(line, "\n"); words == "" || strings.HasPrefix(line+" ", words+" ") {
 			lines = append(lines, line)

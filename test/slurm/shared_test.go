@@ -62,8 +62,7 @@ func (x *commonSite) start(t *testing.T) {
 		t.Fatal("the cluster of an earlier test could not be started")
 	}
 	x.broken = true
-	dir, err := os.MkdirTemp("", "slurm")
-	must.Do(t, err)
+	dir := must.Get(os.MkdirTemp("", "slurm"))(t)
 	archive := filepath.Join(dir, "archive")
 	must.Do(t, errors.Join(os.Chmod(dir, 0o755), os.Mkdir(archive, 0o755)))
 	programs := ours(t, "datamove", "datamoved")

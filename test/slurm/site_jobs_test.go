@@ -51,16 +51,14 @@ srun sh -c 'mkdir -p $DATAMOVE_DIR/out; cat $DATAMOVE_IN_VISION/* | wc -c >$DATA
 env | grep ^DATAMOVE
 `, "-N2")
 	s.done(id, "COMPLETED")
-	j, err := s.Job(id)
-	must.Do(t, err)
+	j := must.Get(s.Job(id))(t)
 	said := s.Output(Anna, id)
 	for _, line := range []string{"DATAMOVE_HOT=1", "DATAMOVE_IN_VISION=/local_nvme/jobs/" + id + ".5001/vision", "DATAMOVE_WARM_NOTES=/project/anna/notes", "DATAMOVE_DIR=/local_nvme/jobs/" + id + ".5001"} {
 		if !strings.Contains(said, line+"\n") {
 			t.Errorf("%s is not in its environment: %s", line, said)
 		}
 	}
-	nodes, err := hostlist.Nodes(j.Nodes)
-	must.Do(t, err)
+	nodes := must.Get(hostlist.Nodes(j.Nodes))(t)
 	for _, n := range nodes {
 		at := "/project/anna/run-" + id + "/" + n
 		if got := s.read(at + "/bytes"); got != "2000000" {

@@ -156,10 +156,8 @@ func storeTier(address string) string {
 // s3 starts an S3 server with a bucket beside the controller; before its command stands what it is run by.
 func (s *site) s3(address string, by ...string) {
 	s.t.Helper()
-	program, err := s3test.Binary()
-	must.Do(s.t, err)
-	text, err := os.ReadFile(program)
-	must.Do(s.t, err)
+	program := must.Get(s3test.Binary())(s.t)
+	text := must.Get(os.ReadFile(program))(s.t)
 	must.Do(s.t, os.WriteFile(s.o.Binds["/opt/archive"]+"/s3dev", text, 0o755))
 	must.Do(s.t, errors.Join(os.MkdirAll(s.Path(Controller, "/etc/datamove"), 0o755), os.WriteFile(s.Path(Controller, "/etc/datamove/store.env"), []byte(keyID+"\n"+keySecret+"\n"), 0o600), os.Mkdir(s.Path(Controller, "/opt/archive/store"), 0o755)))
 	s.Beside(Controller, "store", append(by, "/opt/archive/s3dev", "--listen", address+":9000", "--dir", "/opt/archive/store", "--buckets", "data")...)
@@ -193,8 +191,7 @@ func (s *site) agentsReady(n int) {
 // client is a connection to the coordinator, for what is asked again and again.
 func (s *site) client() *api.Client {
 	s.t.Helper()
-	c, err := api.Dial(s.t.Context(), "unix://"+s.Path(Controller, "/run/datamove/datamoved.sock"), api.Options{})
-	must.Do(s.t, err)
+	c := must.Get(api.Dial(s.t.Context(), "unix://"+s.Path(Controller, "/run/datamove/datamoved.sock"), api.Options{}))(s.t)
 	s.t.Cleanup(func() { _ = c.Close() })
 	return c
 }

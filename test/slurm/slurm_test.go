@@ -66,8 +66,7 @@ func TestNothingStays(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestStaysOn$")
 	cmd.Env = append(os.Environ(), staysOn+"="+filepath.Join(t.TempDir(), "pids"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	p, err := begin(cmd)
-	must.Do(t, err)
+	p := must.Get(begin(cmd))(t)
 	defer p.kill()
 	file := strings.TrimPrefix(cmd.Env[len(cmd.Env)-1], staysOn+"=")
 	pids := ""
@@ -97,12 +96,10 @@ func TestStaysOn(t *testing.T) {
 	id := c.MustSubmit(Anna, "#!/bin/sh\nsleep 600\n", "-N2")
 	c.UntilState(id, "RUNNING")
 	var pids []string
-	all, err := filepath.Glob("/proc/[0-9]*")
-	must.Do(t, err)
+	all := must.Get(filepath.Glob("/proc/[0-9]*"))(t)
 	for _, dir := range all {
 		for _, m := range c.machines {
-			ours, err := os.Readlink("/proc/" + m.pid() + "/ns/pid")
-			must.Do(t, err)
+			ours := must.Get(os.Readlink("/proc/" + m.pid() + "/ns/pid"))(t)
 			if its, err := os.Readlink(dir + "/ns/pid"); err == nil && its == ours {
 				pids = append(pids, filepath.Base(dir))
 			}

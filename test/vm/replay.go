@@ -26,8 +26,7 @@ func Replay(t *testing.T, o Outcome, expected map[string]string) {
 	if !o.Ended {
 		t.Errorf("the test binary was not run to its end")
 	}
-	root, err := verdicts(o.Stdout)
-	must.Do(t, err)
+	root := must.Get(verdicts(o.Stdout))(t)
 	r := replay{expected, map[string]bool{}}
 	r.children(t, root)
 	for name := range expected {

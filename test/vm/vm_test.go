@@ -41,8 +41,7 @@ func TestLoadOrder(t *testing.T) {
 		{[]string{"a_one"}, "d.ko.xz c.ko fast.ko? slow.ko? b.ko a-one.ko"},
 		{[]string{"a-one", "b"}, "d.ko.xz c.ko fast.ko? slow.ko? b.ko a-one.ko"},
 	} {
-		got, err := loadOrder(dir, row.names)
-		must.Do(t, err)
+		got := must.Get(loadOrder(dir, row.names))(t)
 		var files []string
 		for _, m := range got {
 			name := filepath.Base(m.file)
@@ -128,8 +127,7 @@ func TestArchive(t *testing.T) {
 
 func read(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(name)
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(name))(t)
 	return string(text)
 }
 

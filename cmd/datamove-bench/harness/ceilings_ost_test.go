@@ -11,6 +11,7 @@ import (
 	"datamove.dev/bench/ceiling"
 	"datamove.dev/lustre"
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // ofTwo are the layouts of a file system with two OSTs: what is tested is what is asked of it.
@@ -34,10 +35,7 @@ func (l *ofTwo) SetDefault(_ context.Context, fd int, layout lustre.Layout) erro
 func TestOSTs(t *testing.T) {
 	dir := t.TempDir()
 	var l ofTwo
-	all, err := eachOST(t.Context(), ceiling.Options{Runs: 1, Size: 8 << 20}, dir, -1, &l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(eachOST(t.Context(), ceiling.Options{Runs: 1, Size: 8 << 20}, dir, -1, &l))(t)
 	var names []string
 	for _, c := range all {
 		names = append(names, c.Name)

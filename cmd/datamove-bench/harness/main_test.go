@@ -12,6 +12,7 @@ import (
 	"datamove.dev/bench/compare"
 	"datamove.dev/mover"
 	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/test/must"
 )
 
 // run runs the command, and returns all that it said, with its exit code.
@@ -99,13 +100,9 @@ func TestCeilings(t *testing.T) {
 func TestCompare(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "datamove")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\n[ $1 = version ] && exit\nexec cp -a $3 $4\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(program, []byte("#!/bin/sh\n[ $1 = version ] && exit\nexec cp -a $3 $4\n"), 0o755))
 	saved := filepath.Join(dir, "saved.json")
-	if err := os.WriteFile(saved, []byte("of the last time"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(saved, []byte("of the last time"), 0o600))
 	args := []string{"compare", "-q", "--scenario", "memory-sparse", "--peers", "cp", "--dir", t.TempDir(), "--tmpfs", t.TempDir(), "--datamove", program, "-o", "json", "--save", saved, "--quick"}
 	for _, row := range []struct {
 		more  []string
@@ -130,9 +127,7 @@ func TestCompare(t *testing.T) {
 	}
 
 	before, err := os.ReadFile(saved)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, row := range []struct {
 		code int
 		want string
@@ -157,9 +152,7 @@ func TestCeilingsOfBucket(t *testing.T) {
 	o := s3test.Start(t, false).Options(t)
 	text := fmt.Sprintf("tiers:\n  cold: {level: cold, s3: {endpoint: %q, bucket: %q, region: us-east-1, credentials: %q}}\n", o.Endpoint, o.Bucket, o.Credentials)
 	conf := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(conf, []byte(text), 0o600))
 	out, said, code := runs(t, "", "ceilings", "--runs", "1", "--time", "1ms", "--size", "16MiB", "--workers", "2", "--s3", "cold:some/where", "--config", conf, "-o", "json")
 	var got ceilingsFile
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {

@@ -11,6 +11,7 @@ import (
 
 	"datamove.dev/bench/ceiling"
 	"datamove.dev/bench/record"
+	"datamove.dev/test/must"
 )
 
 // recorded saves a run of four hosts that read so many bytes per second, five times, verified.
@@ -35,9 +36,7 @@ func recorded(t *testing.T, rate float64) (file string) {
 	if err == nil {
 		err = f.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return file
 }
 
@@ -60,9 +59,7 @@ func TestModelOfRuns(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(file, text, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if out, code := run(t, four, "model", "-", "--ceilings", "oss="+file); code != 0 || !strings.Contains(out, "at most 20 GB/s, by oss.nic; 30 GB/s are asked for: refuted") || !strings.Contains(out, "measured; 2 more are missing") {
 		t.Errorf("exit %d\n%s", code, out)
 	}

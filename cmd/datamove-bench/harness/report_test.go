@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"datamove.dev/bench/record"
+	"datamove.dev/test/must"
 )
 
 // saved is a file of a run with phases of such rates, in GB/s, by repeats.
@@ -21,14 +22,9 @@ func saved(t *testing.T, name string, rates ...float64) string {
 			First: record.Done{Seconds: 9, Bytes: int64(rate * 9e9)}, Last: record.Done{Seconds: 10, Bytes: int64(rate * 10e9)}})
 	}
 	file := filepath.Join(t.TempDir(), name)
-	f, err := os.Create(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(file))(t)
 	defer f.Close()
-	if err := run.Write(f); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, run.Write(f))
 	return file
 }
 
@@ -56,10 +52,7 @@ func TestReport(t *testing.T) {
 	if rows, err := csv.NewReader(strings.NewReader(out)).ReadAll(); err != nil || len(rows) != 6 {
 		t.Errorf("%d rows, %v", len(rows), err)
 	}
-	text, err := os.ReadFile(old)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(old))(t)
 	if out, code := run(t, string(text), "report", "-", "--baseline", old, "--baseline", old); code != 0 || !strings.Contains(out, "no regression in 1 phase, within 5 %") {
 		t.Errorf("exit %d\n%s", code, out)
 	}
@@ -76,9 +69,7 @@ func TestReport(t *testing.T) {
 func TestReportFile(t *testing.T) {
 	old, dir := saved(t, "old.json", 10), t.TempDir()
 	page := filepath.Join(dir, "page.html")
-	if err := os.WriteFile(page, []byte("what was there"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(page, []byte("what was there"), 0o600))
 	if out, code := run(t, "", "report", old, "-o", "html", "--out", page); code != 0 || out != "" {
 		t.Fatalf("exit %d\n%s", code, out)
 	}
@@ -97,9 +88,7 @@ func TestReportFile(t *testing.T) {
 func TestReportUsage(t *testing.T) {
 	old := saved(t, "old.json", 10)
 	broken := filepath.Join(t.TempDir(), "broken.json")
-	if err := os.WriteFile(broken, []byte(`{"schema":"datamove.run/v9"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(broken, []byte(`{"schema":"datamove.run/v9"}`), 0o600))
 	for _, row := range []struct {
 		want string
 		args []string

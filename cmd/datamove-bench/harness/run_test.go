@@ -18,6 +18,7 @@ import (
 
 	"datamove.dev/bench/record"
 	"datamove.dev/test/apart"
+	"datamove.dev/test/must"
 )
 
 // asProgram says that the test is to be the program: nodes are processes.
@@ -37,9 +38,7 @@ func nodesOf(t *testing.T, nodes int) (launch, pids string) {
 	pids = filepath.Join(dir, "pids")
 	script := fmt.Sprintf("#!/bin/sh\nfor i in $(seq %d); do \"$@\" --name n0$i & echo $! >>%s; done\nwait\n", nodes, pids)
 	launch = filepath.Join(dir, "launch")
-	if err := os.WriteFile(launch, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(launch, []byte(script), 0o700))
 	return launch, pids
 }
 
@@ -59,9 +58,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("exit %d\n%s", code, out)
 	}
 	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	r, err := record.Read(f)
 	if err != nil || len(r.Phases) != 2*(4+7) || !strings.HasPrefix(r.Command, "datamove-bench run --suite=large,small --ranks=2 --size=1MiB") || r.Failed != "" {
@@ -125,9 +122,7 @@ func TestTargetFull(t *testing.T) {
 		t.Skip("needs root, to mount a small file system")
 	}
 	dir := t.TempDir()
-	if err := unix.Mount("small", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mount("small", dir, "tmpfs", 0, "size=1m"))
 	defer func() { _ = unix.Unmount(dir, unix.MNT_DETACH) }()
 	out, code := run(t, "", "run", "--suite", "large", "--size", "16MiB", "--ranks", "2", dir)
 	if code != 7 || !strings.Contains(out, "no room") || !strings.Contains(out, "large write") {
@@ -141,24 +136,18 @@ func TestKilled(t *testing.T) {
 	t.Setenv(asProgram, "1")
 	dir := t.TempDir()
 	mine := filepath.Join(dir, "datamove-bench-of-mine")
-	if err := os.Mkdir(mine, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(mine, 0o755))
 	cmd := exec.Command("/proc/self/exe", "run", "--suite", "large", "--size", "1TiB", "--block", "4KiB", "--ranks", "2", dir)
 	var said bytes.Buffer
 	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	for {
 		if found, _ := filepath.Glob(filepath.Join(dir, "*", "large", "r*")); len(found) > 0 {
 			break
 		}
 		time.Sleep(time.Millisecond)
 	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Signal(os.Interrupt))
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 130 {
 		t.Errorf("%v: %s", err, &said)
 	}
@@ -170,13 +159,8 @@ func TestKilled(t *testing.T) {
 // TestRunMistakes: what is wrong is said before anything is touched.
 func TestRunMistakes(t *testing.T) {
 	dir, short := t.TempDir(), filepath.Join(t.TempDir(), "short")
-	if err := os.WriteFile(short, []byte("abc"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(short, []byte("abc"), 0o600))
+	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	for _, row := range []struct {
 		code int

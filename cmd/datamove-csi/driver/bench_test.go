@@ -52,8 +52,7 @@ func BenchmarkPublish(b *testing.B) {
 // memory is what a process and its children hold, in MiB: pages that they share, as the program itself, are counted once.
 func memory(b *testing.B, pid int) (mib float64) {
 	b.Helper()
-	dirs, err := filepath.Glob("/proc/[0-9]*")
-	must.Do(b, err)
+	dirs := must.Get(filepath.Glob("/proc/[0-9]*"))(b)
 	field := func(dir, file, name string) float64 {
 		text, err := os.ReadFile(filepath.Join(dir, file))
 		if err != nil {

@@ -72,10 +72,8 @@ func TestRegistration(t *testing.T) {
 		t.Errorf("%v", info)
 	}
 	for path, want := range map[string]string{"/healthz": "ok\n", "/readyz": "ok\n", "/metrics": "datamove_csi_calls_now 0\n"} {
-		reply, err := http.Get("http://127.0.0.1:19808" + path)
-		must.Do(t, err)
-		body, err := io.ReadAll(reply.Body)
-		must.Do(t, err)
+		reply := must.Get(http.Get("http://127.0.0.1:19808" + path))(t)
+		body := must.Get(io.ReadAll(reply.Body))(t)
 		must.Do(t, reply.Body.Close())
 		if !strings.Contains(string(body), want) {
 			t.Errorf("%s: %s", path, body)

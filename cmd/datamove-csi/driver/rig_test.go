@@ -50,8 +50,7 @@ func newNode(t testing.TB) *node {
 	must.Do(t, os.WriteFile(filepath.Join(n.dir, "csi.yaml"), fmt.Appendf(nil, "fileSystems:\n  lab: {use: project, kind: btrfs, root: %[1]s, volumes: k8s}\n  nvme: {use: scratch, kind: btrfs, root: %[1]s, volumes: csi}\n", root), 0o644))
 	n.args = []string{"--endpoint", "unix://" + n.socket(), "--node-id", "n1", "--config", filepath.Join(n.dir, "csi.yaml")}
 	t.Cleanup(func() {
-		table, err := mount.Table(n.pods())
-		must.Do(t, err)
+		table := must.Get(mount.Table(n.pods()))(t)
 		for i := range table {
 			must.Do(t, unix.Unmount(table[len(table)-1-i].Point, unix.MNT_DETACH))
 		}

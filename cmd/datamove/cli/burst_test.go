@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/burst"
 	"datamove.dev/tiering/burst/wan"
 )
@@ -26,9 +27,7 @@ limits:
   - {endpoint: "s3://other", rate: 1kB/s}
   - {endpoint: aws, ops: 5}
 `), 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	all, err := burst.Read("test", []byte(`kind: Burst
 metadata: {name: llama}
 spec:
@@ -39,9 +38,7 @@ spec:
   lasts: 30h
   data: [{from: /data, to: data}]
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, row := range []struct {
 		comes     bool
 		own, want int64
@@ -50,17 +47,11 @@ spec:
 		if u.conf, err = u.config(); err != nil {
 			t.Fatal(err)
 		}
-		at, err := u.tier(all[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		at := must.Get(u.tier(all[0]))(t)
 		if r, err := u.rates(at); err != nil || r.At(time.Now()) != row.want {
 			t.Errorf("%+v: %v, %v", row, r, err)
 		}
-		l, err := u.leg(t.Context(), all[0], nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(u.leg(t.Context(), all[0], nil))(t)
 		if w, is := l.Way.(*wan.Way); !is || w.Request.Within == nil {
 			t.Errorf("%+v: nothing holds the way back", row)
 		}

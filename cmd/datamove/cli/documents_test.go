@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 // The documents below deploy/ whose commands are held to those that there are.
@@ -17,10 +19,7 @@ const (
 
 // TestRunbookCommands: what the runbook says to run can be run. There is a manual page for it.
 func TestRunbookCommands(t *testing.T) {
-	text, err := os.ReadFile(runbookFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(runbookFile))(t)
 	dir := t.TempDir()
 	if _, err := writeManual((&app{}).root(), dir); err != nil {
 		t.Fatal(err)
@@ -42,16 +41,10 @@ var called = regexp.MustCompile(`(?m)(?:^|[\s("'])datamove((?: +(?:"[^"]*"|[^\s;
 
 // TestBurstExamples: every call of datamove in the examples of a burst is of a command that there is, with flags that it has.
 func TestBurstExamples(t *testing.T) {
-	files, err := os.ReadDir(burstDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(os.ReadDir(burstDir))(t)
 	found := 0
 	for _, f := range files {
-		text, err := os.ReadFile(filepath.Join(burstDir, f.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join(burstDir, f.Name())))(t)
 		for _, call := range called.FindAllStringSubmatch(string(text), -1) {
 			words := strings.Fields(call[1])
 			if !regexp.MustCompile(`^[a-z-]+$`).MatchString(words[0]) || words[0] == "in" {

@@ -18,6 +18,7 @@ import (
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // fake is a service that does nothing by itself: tests say what becomes of tasks.
@@ -70,10 +71,7 @@ func (s *fake) address() string { return "unix://" + s.path }
 // serve begins to serve on the socket; kill ends that as kill -9 would.
 func (s *fake) serve(t *testing.T) {
 	t.Helper()
-	on, err := net.Listen("unix", s.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	on := must.Get(net.Listen("unix", s.path))(t)
 	s.serveOn(on)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
+	"datamove.dev/test/must"
 )
 
 // try runs a command line and returns what it printed.
@@ -147,9 +148,7 @@ func TestFilterKeepsTheOrder(t *testing.T) {
 	var f filterFlags
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.flags(flags)
-	if err := flags.Parse([]string{"--exclude", "tmp/", "--include=*.go", "--exclude", "*"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, flags.Parse([]string{"--exclude", "tmp/", "--include=*.go", "--exclude", "*"}))
 	var got []string
 	for _, r := range f.rules {
 		got = append(got, r.String())

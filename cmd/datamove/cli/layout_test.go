@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 // said is what a command printed, and how it ended.
@@ -57,9 +58,7 @@ func TestLayoutCommands(t *testing.T) {
 	f := newFakeLustre(root)
 	run := onLustre(f)
 	dir, file := filepath.Join(root, "set"), filepath.Join(root, "set", "file")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(dir, 0o755))
 
 	// A directory without a layout of its own has that of the file system.
 	run("layout", "show", dir).wants(t, 0, `^BYTES +COUNT +STRIPE +POOL +OSTS +PATH$`, `^all +1  1.00 MiB  - +- +/.*/set \(from the file system\)$`)
@@ -119,9 +118,7 @@ func TestLayoutRestripe(t *testing.T) {
 		paths[name] = created(t, filepath.Join(root, name))
 		f.layouts[paths[name]] = plainLayout(1, 1<<20, "")
 	}
-	if err := os.Symlink("one", filepath.Join(root, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("one", filepath.Join(root, "link")))
 	released, mirrored := plainLayout(1, 1<<20, ""), plainLayout(1, 1<<20, "")
 	released.Components[0].Flags |= lustre.Released
 	mirrored.Components[0].ID = 1<<16 | 1
@@ -145,9 +142,7 @@ func TestLayoutRestripe(t *testing.T) {
 	run("layout", "set", "--stripe-count", "2", "--pool", "flesh", paths["one"]).wants(t, 2, `has no pool "flesh"`)
 	run("layout", "set", "--stripe-count", "2").wants(t, 2, `want a directory, or a file$`)
 	// Advice is for the size of each.
-	if err := errors.Join(os.Truncate(paths["one"], 1<<20), os.Truncate(paths["two"], 100<<30)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Truncate(paths["one"], 1<<20), os.Truncate(paths["two"], 100<<30)))
 	run("layout", "set", "--advise", paths["one"], paths["two"]).wants(t, 0, `^all +1  .*/one$`, `^all +4 .*/two$`)
 	f.ignores = true
 	run(append(set, paths["one"])...).wants(t, 1, `it was taken and not done`)
@@ -171,9 +166,7 @@ func TestLayoutAdviseCommand(t *testing.T) {
 	for _, use := range lustre.Uses {
 		args := []string{"layout", "advise", "--use", string(use), "--writers", "200", "--pool", "flash", "-o", "json", root}
 		var v adviceView
-		if err := json.Unmarshal([]byte(run(args...).out), &v); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(run(args...).out), &v))
 		words := strings.Fields(v.Commands[0])
 		run(words[1:]...).wants(t, 0)
 		if got := f.layouts[root]; lustre.Same(&v.Layout, &got, 0) != "" || len(v.Lfs) == 0 {
@@ -186,9 +179,7 @@ func TestLayoutAdviseCommand(t *testing.T) {
 
 	// A file that is there tells its size.
 	file := created(t, filepath.Join(root, "it's a file"))
-	if err := os.Truncate(file, 40<<30); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Truncate(file, 40<<30))
 	run("layout", "advise", "-o", "yaml", file).wants(t, 0, `^  bytes: 42949672960$`)
 	run("layout", "advise", "--osts", "4", root).wants(t, 2, `two file systems`)
 	run("layout", "advise", "--lustre", "two", "--osts", "4").wants(t, 2, `no version of Lustre`)
@@ -226,7 +217,7 @@ func TestLayoutElsewhere(t *testing.T) {
 
 func created(t *testing.T, name string) string {
 	t.Helper()
-	must(t, os.WriteFile(name, nil, 0o666))
+	must.Do(t, os.WriteFile(name, nil, 0o666))
 	return name
 }
 

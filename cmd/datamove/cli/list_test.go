@@ -22,6 +22,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/must"
 )
 
 // digest is one of a version.
@@ -309,9 +310,7 @@ func TestManyTasks(t *testing.T) {
 		}
 		lines := &counted{}
 		a := app{in: strings.NewReader(""), out: lines, err: io.Discard, env: func(key string) string { return u.env[key] }}
-		if err := a.run(t.Context(), []string{"task", "list", "--all", "-o", string(f)}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.run(t.Context(), []string{"task", "list", "--all", "-o", string(f)}))
 		if lines.lines < total {
 			t.Errorf("-o %s: %d lines", f, lines.lines)
 		}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 // TestOutlives: the second process of a phase sees whether the first one was killed alone, as for a job that is cancelled, or went with its slurmctld.
@@ -22,28 +24,27 @@ func TestOutlives(t *testing.T) {
 		"slurmctld":    "#!/bin/sh\nDIR/slurmscriptd \"$@\"\nexec sleep 600\n",
 		"slurmscriptd": "#!/bin/sh\n\"$@\"\nexec sleep 600\n",
 	} {
-		must(t, os.WriteFile(filepath.Join(dir, name), []byte(strings.ReplaceAll(text, "DIR", dir)), 0o755))
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(strings.ReplaceAll(text, "DIR", dir)), 0o755))
 	}
 	t.Setenv("DATAMOVE_CONFIG", filepath.Join(dir, "config.yaml"))
 	script, record := filepath.Join(dir, "job.sh"), filepath.Join(dir, "records/7.job")
 	if out, err := exec.Command("datamove", "hook", "bb", "setup", "7", "1000", "1000", script).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	was, err := os.ReadFile(record)
-	must(t, err)
+	was := must.Get(os.ReadFile(record))(t)
 
 	daemon, said := begun(t, filepath.Join(dir, "slurmctld"), "datamove", "hook", "bb", "data_in", "7", script)
 	scripts := children(t, daemon.Process.Pid)[0]
 	first := children(t, scripts.Pid)[0]
 	for _, p := range []*os.Process{first, scripts, daemon.Process} {
-		must(t, p.Kill())
+		must.Do(t, p.Kill())
 	}
 	next, nextSaid := begun(t, "datamove", "hook", "bb", "data_in", "7", script)
 	silent(said)
 	if now, err := os.ReadFile(record); err != nil || string(now) != string(was) {
 		t.Errorf("a run whose slurmctld has ended is over, %v", err)
 	}
-	must(t, next.Process.Kill())
+	must.Do(t, next.Process.Kill())
 	silent(nextSaid)
 	if _, err := os.Stat(record); !os.IsNotExist(err) {
 		t.Errorf("a run that is cancelled goes on, %v", err)
@@ -54,9 +55,8 @@ func TestOutlives(t *testing.T) {
 func begun(t *testing.T, args ...string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
 	cmd := exec.Command(args[0], args[1:]...)
-	errors, err := cmd.StderrPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	errors := must.Get(cmd.StderrPipe())(t)
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	said := bufio.NewScanner(errors)
 	for said.Scan() {
@@ -77,24 +77,14 @@ func silent(said *bufio.Scanner) {
 // children are the processes that a process has started.
 func children(t *testing.T, pid int) (all []*os.Process) {
 	t.Helper()
-	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	must(t, err)
+	lists := must.Get(filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)))(t)
 	for _, name := range lists {
 		text, _ := os.ReadFile(name) // a thread may have ended
 		for _, number := range strings.Fields(string(text)) {
-			n, err := strconv.Atoi(number)
-			must(t, err)
-			p, err := os.FindProcess(n)
-			must(t, err)
+			n := must.Get(strconv.Atoi(number))(t)
+			p := must.Get(os.FindProcess(n))(t)
 			all = append(all, p)
 		}
 	}
 	return all
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

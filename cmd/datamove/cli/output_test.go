@@ -11,18 +11,14 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/plan"
+	"datamove.dev/test/must"
 )
 
 func TestNamesThatAreNotText(t *testing.T) {
 	for _, name := range []string{"plain", "täxt", "a\xffb", "\xfe"} {
-		text, err := json.Marshal(viewName(name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(viewName(name)))(t)
 		var back nameView
-		if err := json.Unmarshal(text, &back); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text, &back))
 		got := back.Name
 		if back.Name64 != nil {
 			got = string(back.Name64)
@@ -47,9 +43,7 @@ func TestItemAsJSON(t *testing.T) {
 func TestYAMLHasTheKeysOfJSON(t *testing.T) {
 	var out bytes.Buffer
 	v := reportView{Schema: schemaReport, Command: "copy", Target: "/b: #c", Levels: map[string]int64{"written": 2}, Notes: []string{"yes", "a\nb"}}
-	if err := writeObject(&out, formatYAML, v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writeObject(&out, formatYAML, v))
 	for _, want := range []string{"schema: datamove.report/v1\n", "target: '/b: #c'\n", "levels:\n  written: 2\n", "notes:\n  - \"yes\"\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())

@@ -7,15 +7,15 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+
+	"datamove.dev/test/must"
 )
 
 // TestOwnOnly: a connection of another account is closed without a word, one of ours is
 // not, whichever kind of socket it comes from.
 func TestOwnOnly(t *testing.T) {
 	plain, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	l := ownOnly{plain}
 	defer l.Close()
 	go func() {
@@ -29,9 +29,7 @@ func TestOwnOnly(t *testing.T) {
 		}
 	}()
 	_, port, err := net.SplitHostPort(plain.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	hear := func(address string, as *syscall.Credential) string {
 		t.Helper()
 		cmd := exec.Command("bash", "-c", "exec 3<>/dev/tcp/"+address+"/"+port+" && cat <&3")
@@ -54,23 +52,15 @@ func TestOwnOnly(t *testing.T) {
 		t.Errorf("somebody else hears %q", got)
 	}
 	bare, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer bare.Close()
 	_, port, err = net.SplitHostPort(bare.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	gone := exec.Command("bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/"+port) // and ends at once
 	gone.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}
-	if err := gone.Run(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, gone.Run())
 	conn, err := bare.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer conn.Close()
 	if uid, known := peerUID(conn); known {
 		t.Errorf("who has gone is uid %d", uid)

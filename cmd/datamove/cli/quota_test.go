@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 // TestQuotaCommands is a session on a Lustre; test/script/btrfs/quota.txt is one on a real
@@ -20,9 +21,7 @@ func TestQuotaCommands(t *testing.T) {
 	run := onLustre(f)
 	dir, file := filepath.Join(root, "vision"), filepath.Join(root, "file")
 	for _, err := range []error{os.Mkdir(dir, 0o755), os.WriteFile(file, nil, 0o600)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 
 	// Who is in no project is not held by any limit.
@@ -50,9 +49,7 @@ func TestQuotaCommands(t *testing.T) {
 		`^  pool flash +5.00 GiB +5.00 GiB .* full: nothing more goes to its OSTs$`, `^  pool disk +1.00 GiB +6.00 GiB`)
 	run("quota", "show", "-o", "wide", dir).wants(t, 0, `^  lab-OST0001 +1.00 TiB +2.00 TiB`)
 	var v []quotaView
-	if err := json.Unmarshal([]byte(run("quota", "show", "-o", "json", dir).out), &v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(run("quota", "show", "-o", "json", dir).out), &v))
 	if len(v) != 1 || *v[0].LeftBytes != 6<<40 || *v[0].LeftFiles != 0 || !v[0].Targets[0].Over || v[0].Targets[1].Over || !v[0].Targets[2].Over || v[0].Targets[3].Over || !v[0].Targets[3].Pool || v[0].FilesUntil == nil || v[0].BytesUntil != nil {
 		t.Errorf("%+v", v)
 	}

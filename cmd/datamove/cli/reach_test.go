@@ -18,15 +18,14 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/trust"
+	"datamove.dev/test/must"
 )
 
 // TestWhichService shows what comes first: the flag, the environment, the configuration.
 func TestWhichService(t *testing.T) {
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "c.yaml")
-	if err := os.WriteFile(conf, []byte("service: unix:///of/the/file\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(conf, []byte("service: unix:///of/the/file\n"), 0o600))
 	for _, row := range []struct {
 		env  string
 		args []string
@@ -110,17 +109,11 @@ func TestAnswers(t *testing.T) {
 func TestTCP(t *testing.T) {
 	s := newFake(t)
 	authority, err := trust.OpenAuthority(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	server, err := authority.Server("n1", "127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	on, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	unix := s.kill
 	s.serveOn(on, grpc.Creds(credentials.NewTLS(trust.ServerTLS(trust.ServerOptions{Certificate: server.Certificate, Authorities: authority.Authorities}))))
 	tcp := s.kill
@@ -135,25 +128,19 @@ func TestTCP(t *testing.T) {
 	dir := filepath.Join(u.home, ".config", "datamove")
 	me := trust.Identity{Role: trust.User, Name: "alice"}
 	keeper, err := trust.OpenKeeper(dir, me, trust.KeeperOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	err = keeper.Obtain(t.Context(), func(_ context.Context, request []byte) ([]byte, []byte, error) {
 		issued, err := authority.Issue(request, me, time.Hour)
 		return issued.Certificate, issued.Authority, err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	out, _ := u.wants(0, "service", "info")
 	has(t, "info", out, "datamoved 1.2")
 	u.env["DATAMOVE_IDENTITY"] = filepath.Join(dir, "identity.pem")
 	u.wants(0, "service", "info")
 
 	other, err := trust.OpenAuthority(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	foreign := t.TempDir()
 	if keeper, err = trust.OpenKeeper(foreign, me, trust.KeeperOptions{}); err != nil {
 		t.Fatal(err)
@@ -162,17 +149,13 @@ func TestTCP(t *testing.T) {
 		issued, err := other.Issue(request, me, time.Hour)
 		return issued.Certificate, issued.Authority, err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	u.env["DATAMOVE_IDENTITY"] = filepath.Join(foreign, "identity.pem")
 	_, said = u.wants(exitPermission, "service", "info")
 	has(t, "somebody else", said, "this is not the service that we know", "try: a certificate from whoever runs this service, in ")
 
 	broken := filepath.Join(t.TempDir(), "identity.pem")
-	if err := os.WriteFile(broken, []byte("-----BEGIN"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(broken, []byte("-----BEGIN"), 0o600))
 	u.env["DATAMOVE_IDENTITY"] = broken
 	u.wants(exitUsage, "service", "info")
 }
@@ -219,9 +202,7 @@ func TestTiersHere(t *testing.T) {
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "c.yaml")
 	text := fmt.Sprintf("tiers:\n  scratch: {level: hot, path: %s, ephemeral: true}\n  gone: {level: warm, path: %s/none}\n  archive: {level: cold, s3: {bucket: bkt, prefix: team}}\n", dir, dir)
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(conf, []byte(text), 0o600))
 	u := newSession(t, nil)
 	out, _ := u.wants(0, "tier", "list", "--config", conf)
 	has(t, "list", out, "archive       cold   -         no              0  s3://bkt/team\n", "gone          warm   -  ", "scratch       hot    -         yes             0  "+dir+"\n")
@@ -272,10 +253,7 @@ func TestCompletion(t *testing.T) {
 
 // TestCompletionDoesNotHang asks a service that never answers.
 func TestCompletionDoesNotHang(t *testing.T) {
-	on, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	on := must.Get(net.Listen("unix", filepath.Join(t.TempDir(), "s")))(t)
 	defer on.Close()
 	u := newSession(t, nil)
 	u.env["DATAMOVE_SERVICE"] = "unix://" + on.Addr().String()

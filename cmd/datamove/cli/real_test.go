@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 // onReal runs commands in a directory of its own on a mounted file system, whose mount
@@ -28,9 +29,7 @@ func onReal(t *testing.T, variable string) (dir string, run func(args ...string)
 		t.Fatalf("%v (%s names a directory there which you may write)", err, below)
 	}
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, os.RemoveAll(dir))
 	})
 	home := t.TempDir()
 	return dir, func(args ...string) said {
@@ -47,9 +46,7 @@ func onReal(t *testing.T, variable string) (dir string, run func(args ...string)
 func madeIn(t *testing.T, dir, base string) string {
 	t.Helper()
 	path := filepath.Join(dir, base)
-	if err := os.Mkdir(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(path, 0o755))
 	return path
 }
 
@@ -60,22 +57,15 @@ func TestLayoutOnLustre(t *testing.T) {
 	run("layout", "show", dir).wants(t, 0, `^BYTES +COUNT +STRIPE`)
 	run("layout", "set", "--stripe-count", "2", "--stripe-size", "1MiB", dir).wants(t, 0, `^all +2  1.00 MiB .*/set$`)
 	run("layout", "set", "--stripe-count", "1", "--stripe-size", "2MiB", file).wants(t, 0, `^all +1  2.00 MiB +\S+ +\d+ +.*/file$`)
-	if err := os.WriteFile(file, bytes.Repeat([]byte("datamove"), 1<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, bytes.Repeat([]byte("datamove"), 1<<20), 0o600))
 	run("layout", "set", "--stripe-count", "2", "--stripe-size", "4MiB", file).wants(t, 0, `^all +2  4.00 MiB +\S+ +\d+,\d+ +.*/file$`)
-	open, err := os.OpenFile(file, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	open := must.Get(os.OpenFile(file, os.O_RDWR, 0))(t)
 	run("layout", "set", "--stripe-count", "1", file).wants(t, 5, `it is open somewhere`)
 	run("layout", "set", "--stripe-count", "1", "--stripe-size", "2MiB", "--block", file).wants(t, 0, `^all +1  2.00 MiB .*/file$`)
 	if got, err := io.ReadAll(open); err != nil || !bytes.Equal(got, bytes.Repeat([]byte("datamove"), 1<<20)) {
 		t.Errorf("it has other bytes now: %d, %v", len(got), err)
 	}
-	if err := open.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, open.Close())
 	run("layout", "set", "--like", file, file+"2").wants(t, 0, `^all +1  2.00 MiB .*/file2$`)
 	run("layout", "set", "--component", "64MiB,1,1MiB", "--component", "end,2,4MiB", dir).wants(t, 0, `^up to 64.0 MiB +1  1.00 MiB`, `^from 64.0 MiB +2  4.00 MiB`)
 	run("layout", "set", "--stripe-count", "1", "--pool", "notthere", dir).wants(t, 2, `has no pool "notthere"`)
@@ -86,14 +76,10 @@ func TestLayoutOnLustre(t *testing.T) {
 	for _, use := range lustre.Uses {
 		var v adviceView
 		s := run("layout", "advise", "--use", string(use), "--writers", "100", "-o", "json", dir)
-		if err := json.Unmarshal([]byte(s.out), &v); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(s.out), &v))
 		run(strings.Fields(v.Commands[0])[1:]...).wants(t, 0)
 		var got []layoutView
-		if err := json.Unmarshal([]byte(run("layout", "show", "-o", "json", dir).out), &got); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(run("layout", "show", "-o", "json", dir).out), &got))
 		if d := lustre.Same(&v.Layout, &got[0].Layout, 0); d != "" {
 			t.Errorf("%s: %s", use, d)
 		}

@@ -11,15 +11,14 @@ import (
 
 	"datamove.dev/lustre"
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // TestRoom: a directory of a project that is full, and one below it that there is not yet, are refused; what can not be seen is not.
 func TestRoom(t *testing.T) {
 	f := newFakeLustre(t.TempDir())
 	dir := filepath.Join(f.root, "vision")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(dir, 0o755))
 	onLustre(f)("quota", "set", "--project", "4242", "--bytes", "10TiB", "--files", "100", dir).wants(t, 0)
 	project, a := lustre.Project{ID: 4242}, &app{in: strings.NewReader(""), out: io.Discard, err: io.Discard, env: func(string) string { return "" }, openSystem: f.open}
 	for _, row := range []struct {

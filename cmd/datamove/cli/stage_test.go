@@ -14,6 +14,7 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 func TestStage(t *testing.T) {
@@ -141,10 +142,7 @@ func TestDatasetAdd(t *testing.T) {
 		isDone(t)
 		t.Report.Files, t.Report.Bytes, t.Dataset = 0, 0, "imagenet@"+digestOf
 	})
-	wd, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	wd := must.Get(os.Getwd())(t)
 	out, _ := u.wants(0, "dataset", "add", "--project", "vision", "imagenet", "x")
 	if out != "dataset:imagenet@"+digestOf+" has 1,203 entries, 5.00 GiB\n" {
 		t.Errorf("%q", out)

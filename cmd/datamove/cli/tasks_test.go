@@ -9,6 +9,7 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 func TestTaskErrors(t *testing.T) {
@@ -112,9 +113,7 @@ func TestWatch(t *testing.T) {
 	}()
 	// What is watched comes to stdout; here that is where the test waits.
 	a := app{in: strings.NewReader(""), out: u.err, err: u.err, env: func(key string) string { return u.env[key] }}
-	if err := a.run(t.Context(), []string{"task", "watch", id}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.run(t.Context(), []string{"task", "watch", id}))
 	lines := strings.Split(u.err.String(), "\n")
 	if len(lines) < 4 || !strings.HasSuffix(lines[0], "  queued") || !strings.HasSuffix(lines[1], "  running, moving  1/2+ files  1.00 MiB/3.00 MiB+  0 B/s") ||
 		lines[2] != id+"  done (exit 0)" || !strings.HasPrefix(lines[3], "copied 2 files") {

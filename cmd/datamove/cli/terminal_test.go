@@ -11,6 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	pb "datamove.dev/api/datamove/v1"
+
+	"datamove.dev/test/must"
 )
 
 // terminal is one with nobody before it: what is written to it can be read.
@@ -25,17 +27,11 @@ func newTerminal(t *testing.T) *terminal {
 	if err != nil {
 		t.Skipf("no terminals here: %v", err)
 	}
-	if err := unix.IoctlSetPointerInt(int(far.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.IoctlSetPointerInt(int(far.Fd()), unix.TIOCSPTLCK, 0))
 	n, err := unix.IoctlGetInt(int(far.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	near, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	term := &terminal{near, &watched{said: make(chan struct{})}}
 	var wg sync.WaitGroup
 	wg.Go(func() { _, _ = io.Copy(term.screen, far) }) // until the other side is closed
@@ -55,9 +51,7 @@ func TestColours(t *testing.T) {
 		a := app{in: strings.NewReader(""), out: term.File, err: io.Discard, env: func(key string) string {
 			return map[string]string{"DATAMOVE_SERVICE": s.address(), env: "1"}[key]
 		}}
-		if err := a.run(t.Context(), []string{"task", "list", "--all"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.run(t.Context(), []string{"task", "list", "--all"}))
 		term.screen.wait(t.Context(), "on scratch")
 		if text := term.screen.String(); !strings.Contains(text, want) || strings.Contains(text, "\x1b") != (env == "") {
 			t.Errorf("%q: %q", env, text)
@@ -79,9 +73,7 @@ func TestWatchOnATerminal(t *testing.T) {
 		s.change(id, isDone)
 	}()
 	a := app{in: strings.NewReader(""), out: term.File, err: io.Discard, env: func(key string) string { return map[string]string{"DATAMOVE_SERVICE": s.address()}[key] }}
-	if err := a.run(t.Context(), []string{"task", "watch", id}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.run(t.Context(), []string{"task", "watch", id}))
 	term.screen.wait(t.Context(), "already there\r\n")
 	has(t, "screen", term.screen.String(), "\x1b[1A\x1b[2K"+id+"  \x1b[32mdone (exit 0)\x1b[0m\r\ncopied 2 files")
 }

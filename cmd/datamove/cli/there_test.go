@@ -20,6 +20,7 @@ import (
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/plan"
 	"datamove.dev/mover/wire"
+	"datamove.dev/test/must"
 )
 
 // reportOf is the report of a task that has moved two files, and failed in some.
@@ -67,14 +68,9 @@ func TestSpec(t *testing.T) {
 	s := newFake(t)
 	s.ends(isDone)
 	u := newSession(t, s)
-	wd, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	wd := must.Get(os.Getwd())(t)
 	list := filepath.Join(t.TempDir(), "list")
-	if err := os.WriteFile(list, []byte("a/b\n\nc d\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(list, []byte("a/b\n\nc d\n"), 0o600))
 	s.answers["ListTiers"] = &pb.ListTiersResponse{Tiers: []*pb.Tier{{Name: "archive", Location: "s3://bkt/team"}}}
 	for _, row := range []struct{ args, want string }{
 		{"copy a archive:b/", `{"kind":"TASK_KIND_COPY","source":"WD/a","target":"archive:b/","options":{}}`},
@@ -97,9 +93,7 @@ func TestSpec(t *testing.T) {
 		u.wants(0, args...)
 		got := last[*pb.SubmitTaskRequest](t, s, "SubmitTask").GetSpec()
 		want := &pb.TaskSpec{}
-		if err := protojson.Unmarshal([]byte(strings.ReplaceAll(row.want, "WD", wd)), want); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, protojson.Unmarshal([]byte(strings.ReplaceAll(row.want, "WD", wd)), want))
 		if !proto.Equal(got, want) {
 			t.Errorf("%s:\n%v\nwant\n%v", row.args, got, want)
 		}
@@ -118,9 +112,7 @@ func TestNotForAService(t *testing.T) {
 	u := newSession(t, s)
 	dir := t.TempDir()
 	many, none := filepath.Join(dir, "many"), filepath.Join(dir, "none")
-	if err := errors.Join(os.WriteFile(many, []byte(strings.Repeat("x\n", 100_001)), 0o600), os.WriteFile(none, []byte("\n\n"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(many, []byte(strings.Repeat("x\n", 100_001)), 0o600), os.WriteFile(none, []byte("\n\n"), 0o600)))
 	for _, row := range []struct {
 		args []string
 		want string
@@ -143,9 +135,7 @@ func TestNotForAService(t *testing.T) {
 	if len(s.asked["SubmitTask"]) > 0 {
 		t.Errorf("submitted: %v", s.asked["SubmitTask"])
 	}
-	if err := os.WriteFile(many, []byte(strings.Repeat("a/rather/long/name/of/a/file/that/is/copied\n", 100_000)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(many, []byte(strings.Repeat("a/rather/long/name/of/a/file/that/is/copied\n", 100_000)), 0o600))
 	u.wants(0, "copy", "--detach", "--files-from", many, "/a", "/b")
 	if got := len(last[*pb.SubmitTaskRequest](t, s, "SubmitTask").GetSpec().GetOptions().GetNames()); got != 100_000 {
 		t.Errorf("%d names", got)
@@ -161,9 +151,7 @@ func TestDoneHere(t *testing.T) {
 	s := newFake(t)
 	u := newSession(t, s)
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "f"), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "f"), []byte("x"), 0o600))
 	out, said := u.wants(0, "copy", "-n", dir, filepath.Join(t.TempDir(), "to"))
 	has(t, "dry run", out, "would copy: 1 file to move")
 	has(t, "dry run", said, "with --dry-run this process does it, and not the service")
@@ -359,9 +347,7 @@ func TestRemoveThere(t *testing.T) {
 	s.ends(isDone)
 	u := newSession(t, s)
 	dir := filepath.Join(t.TempDir(), "d")
-	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "f"), nil, 0o600), os.Symlink("d", dir+"-link")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "f"), nil, 0o600), os.Symlink("d", dir+"-link")))
 	u.wants(exitUsage, "rm", "--yes", dir)
 	u.wants(exitLimit, "rm", "-r", "--yes", "--max-delete", "0", dir)
 	u.wants(exitNotExist, "rm", "-r", "--yes", dir+"-no")

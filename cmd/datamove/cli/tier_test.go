@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"datamove.dev/lustre"
+	"datamove.dev/test/must"
 )
 
 // TestTierRoom: a file system that is half empty can have a project that is full, and a
@@ -14,9 +15,7 @@ func TestTierRoom(t *testing.T) {
 	root := t.TempDir()
 	f := newFakeLustre(root)
 	config := filepath.Join(root, "config.yaml")
-	if err := os.WriteFile(config, []byte("tiers:\n  project: {level: warm, path: "+root+"}\n  gone: {level: hot, path: /nowhere}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(config, []byte("tiers:\n  project: {level: warm, path: "+root+"}\n  gone: {level: hot, path: /nowhere}\n"), 0o600))
 	run := onLustre(f)
 	run("--config", config, "tier", "df").wants(t, 0, `QUOTA LEFT  FULLEST`, `^project .* - +40% `, `^gone .* - +- `)
 	f.projects[root] = lustre.Project{ID: 42, Inherit: true}

@@ -179,8 +179,7 @@ func immutable(dir string, on bool) error {
 
 var endpointFaults = []fault{
 	{"nobody listens", func(t *testing.T) []Finding {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		must.Do(t, err)
+		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		addr := l.Addr().String()
 		l.Close()
 		return Endpoint(t.Context(), "http://"+addr, "")
@@ -214,8 +213,7 @@ var endpointFaults = []fault{
 // says is a server that reads a request, says what it says, and hangs up.
 func says(t *testing.T, text string) (endpoint string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -18,14 +18,12 @@ var slurmFaults = []fault{
 		return Slurm("", func(name string) string { return map[string]string{"SLURM_CONF": conf}[name] }, nil)
 	}, Fail, "PrologFlags", "first step", "PrologFlags=Alloc,Contain"},
 	{"times that are shorter than the deadline of the configuration", func(t *testing.T) []Finding {
-		c, err := config.Parse("", []byte("slurm: {deadline: 20s}\n"), func(string) string { return "" })
-		must.Do(t, err)
+		c := must.Get(config.Parse("", []byte("slurm: {deadline: 20s}\n"), func(string) string { return "" }))(t)
 		return Slurm(file(t, "", 0o644), os.Getenv, c)
 	}, Fail, "BatchStartTimeout", "10s is not more than slurm.deadline, 20s", "write BatchStartTimeout=40"},
 	{"a configuration that SlurmUser can not read", func(t *testing.T) []Finding {
 		text := "tiers: {nvme: {level: hot, path: /nvme, ephemeral: true, node_local: true}}\n"
-		c, err := config.Parse(file(t, text, 0o640), []byte(text), func(string) string { return "" })
-		must.Do(t, err)
+		c := must.Get(config.Parse(file(t, text, 0o640), []byte(text), func(string) string { return "" }))(t)
 		return Slurm(file(t, "", 0o644), os.Getenv, c)
 	}, Fail, "configuration", "mode 0640", "chmod 644"},
 	{"a SlurmUser who may not ask for others", onController("roles: {slurm: {members: [ops], may: [person.act]}, ops: {members: [nobody], may: [task.*]}}\n"),
@@ -42,10 +40,8 @@ var slurmFaults = []fault{
 // onController looks at a configuration on a machine where Slurm's controller runs, as nobody.
 func onController(text string) func(*testing.T) []Finding {
 	return func(t *testing.T) []Finding {
-		c, err := config.Parse(file(t, text, 0o644), []byte(text), func(string) string { return "" })
-		must.Do(t, err)
-		host, err := os.Hostname()
-		must.Do(t, err)
+		c := must.Get(config.Parse(file(t, text, 0o644), []byte(text), func(string) string { return "" }))(t)
+		host := must.Get(os.Hostname())(t)
 		return Slurm(file(t, "SlurmUser=nobody\nSlurmctldHost="+host+"\n", 0o644), os.Getenv, c)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // command runs a command to its end, in this process.
@@ -31,9 +32,7 @@ func TestBackup(t *testing.T) {
 	node := agentOf(t, shortDir(t), p.addressOf(), token)
 	doWork(t, node, node.started())
 	manifest := filepath.Join(p.dir, "data", "manifests", "deadbeef")
-	if err := os.WriteFile(manifest, []byte("a manifest"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(manifest, []byte("a manifest"), 0o600))
 	tasks, err := head.ListTasks(t.Context(), &datamovev1.ListTasksRequest{})
 	if err != nil || len(tasks.GetTasks()) != 1 {
 		t.Fatalf("%v, %v", tasks, err)
@@ -88,16 +87,11 @@ func archived(t *testing.T) []byte {
 	p.signal(syscall.SIGTERM)
 	p.code()
 	file := filepath.Join(dir, "b.tar")
-	if err := os.WriteFile(filepath.Join(dir, "data", "manifests", "m"), bytes.Repeat([]byte("m"), 2000), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "data", "manifests", "m"), bytes.Repeat([]byte("m"), 2000), 0o600))
 	if said, err := command("backup", file, "--data", filepath.Join(dir, "data")); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file))(t)
 	return text
 }
 
@@ -109,9 +103,7 @@ func TestDamagedBackup(t *testing.T) {
 	file, data := filepath.Join(dir, "b.tar"), filepath.Join(dir, "data")
 	attempt := func(text []byte) error {
 		t.Helper()
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, text, 0o600))
 		_, err := command("restore", file, "--data", data)
 		return err
 	}
@@ -157,9 +149,7 @@ func regions(t *testing.T, text []byte) map[string]int {
 			}
 			return all
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		all[h.Name] = len(text) - r.Len()
 	}
 }
@@ -179,14 +169,10 @@ func TestHostileBackup(t *testing.T) {
 			if err == nil {
 				_, err = io.WriteString(w, about)
 			}
-			if err := errors.Join(err, w.WriteHeader(&h), w.Close()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(err, w.WriteHeader(&h), w.Close()))
 			dir := t.TempDir()
 			file := filepath.Join(dir, "b.tar")
-			if err := os.WriteFile(file, text.Bytes(), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, text.Bytes(), 0o600))
 			said, err := command("restore", file, "--data", filepath.Join(dir, "data"))
 			if !errors.Is(err, mover.ErrCorrupt) || !strings.Contains(said, "nothing that a backup has") {
 				t.Errorf("%v: %s", err, said)

@@ -10,6 +10,7 @@ import (
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/kubernetes/apitest"
+	"datamove.dev/test/must"
 )
 
 // clusterOf is a coordinator in a cluster, and the API server of that.
@@ -29,9 +30,7 @@ join:
 func podOf(t *testing.T, dir, address, node, pin, token string) *program {
 	t.Helper()
 	for name, text := range map[string]string{"pin": pin, "pod-token": token} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	return launch(t, dir, "--join", address, "--node", node, "--token-file", filepath.Join(dir, "pod-token"), "--authority-file", filepath.Join(dir, "pin"))
 }
@@ -71,9 +70,7 @@ func TestJoinByKubernetes(t *testing.T) {
 		t.Errorf("with a certificate that is good it joined anew: %d, %d", asked, server.Asked())
 	}
 	node.stop(t)
-	if err := os.RemoveAll(filepath.Join(node.dir, "data", "identity")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(filepath.Join(node.dir, "data", "identity")))
 	node = podOf(t, node.dir, address, "n1", server.Pin(), "h.p.second")
 	doWork(t, node, node.started())
 	for _, p := range []*program{coordinator, node} {
@@ -166,9 +163,7 @@ func TestClusterConfiguration(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := shortDir(t)
 			file := filepath.Join(dir, "c.yaml")
-			if err := os.WriteFile(file, []byte(row.conf), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, []byte(row.conf), 0o600))
 			args := []string{"--no-agent", "--config", file}
 			if row.listen != "" {
 				args = append(args, "--listen", row.listen)

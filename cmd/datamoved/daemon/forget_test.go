@@ -17,15 +17,14 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/trust"
+	"datamove.dev/test/must"
 )
 
 // asThief asks the coordinator with a copy of the identity of a node.
 func asThief(t *testing.T, dir, address string) error {
 	t.Helper()
 	k, err := trust.OpenKeeper(dir, trust.Identity{Role: trust.Agent, Name: "n1"}, trust.KeeperOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	conn, err := api.Dial(t.Context(), address, api.Options{TLS: trust.ClientTLS(trust.ClientOptions{Authorities: k.Authorities, Certificate: k.Certificate})})
 	if err != nil {
 		return err
@@ -47,9 +46,7 @@ func TestForgottenNode(t *testing.T) {
 	c := node.started()
 	agents := func() []*datamovev1.Agent {
 		l, err := head.ListAgents(t.Context(), &datamovev1.ListAgentsRequest{})
-		if err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, err)
 		return l.GetAgents()
 	}
 	ready := func() bool {
@@ -58,12 +55,8 @@ func TestForgottenNode(t *testing.T) {
 	}
 	node.eventually("it is ready", ready)
 	stolen := shortDir(t)
-	if err := os.CopyFS(stolen, os.DirFS(filepath.Join(node.dir, "data", "identity"))); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(filepath.Join(stolen, "identity.pem"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(stolen, os.DirFS(filepath.Join(node.dir, "data", "identity"))))
+	must.Do(t, os.Chmod(filepath.Join(stolen, "identity.pem"), 0o600))
 	if err := asThief(t, stolen, coordinator.addressOf()); !errors.Is(err, mover.ErrHeld) { // it has no such lead
 		t.Fatalf("before: %v", err)
 	}
@@ -96,10 +89,7 @@ func TestForgottenNode(t *testing.T) {
 	node.signal(syscall.SIGTERM)
 	node.code()
 
-	answer, err := head.CreateJoinToken(t.Context(), &datamovev1.CreateJoinTokenRequest{Name: "n1", Ttl: durationpb.New(time.Minute)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(head.CreateJoinToken(t.Context(), &datamovev1.CreateJoinTokenRequest{Name: "n1", Ttl: durationpb.New(time.Minute)}))(t)
 	node = agentOf(t, node.dir, coordinator.addressOf(), answer.GetToken())
 	doWork(t, node, node.started())
 	node.eventually("it is ready again", ready)

@@ -18,6 +18,7 @@ import (
 	"datamove.dev/lustre/copytool/copytest"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/test/must"
 )
 
 // TestHSMSpoilt: a copy that is not what was archived, and one that is gone, end the restore
@@ -49,13 +50,9 @@ func TestHSMSpoilt(t *testing.T) {
 				spoil(t, path, int64(size)/2)
 				a.is(a.Do(abi.CopyRestore, f)[0], unix.EIO, false)
 				spoil(t, path, int64(size)/2)
-				if err := os.Truncate(path, int64(size)-1); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.Truncate(path, int64(size)-1))
 				a.is(a.Do(abi.CopyRestore, f)[0], unix.EIO, false)
-				if err := os.Remove(path); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.Remove(path))
 				a.is(a.Do(abi.CopyRestore, f)[0], unix.ENOENT, false)
 				if !a.Released(f) || bytes.Contains(a.Read(f), noise(size)[:100]) {
 					t.Error("something became the file's content")
@@ -68,10 +65,7 @@ func TestHSMSpoilt(t *testing.T) {
 // spoil changes one bit, or changes it back.
 func spoil(t *testing.T, path string, off int64) {
 	t.Helper()
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.OpenFile(path, os.O_RDWR, 0))(t)
 	defer f.Close()
 	b := make([]byte, 1)
 	if _, err := f.ReadAt(b, off); err != nil {
@@ -94,9 +88,7 @@ func TestHSMFull(t *testing.T) {
 		t.Skipf("no tmpfs can be mounted: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, unix.Unmount(dir, 0))
 	})
 	a := serveHSM(t, config.Tier{Path: dir}, t.TempDir(), t.TempDir())
 	t.Cleanup(a.stop) // before it is unmounted
@@ -107,9 +99,7 @@ func TestHSMFull(t *testing.T) {
 	a.is(cookie, unix.ENOSPC, true)
 	a.Release(f)
 	a.is(a.Do(abi.CopyRestore, f)[0], 0, false)
-	if err := unix.Mount("", dir, "tmpfs", unix.MS_REMOUNT, "size=30m"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mount("", dir, "tmpfs", unix.MS_REMOUNT, "size=30m"))
 	a.Again(cookie)
 	a.is(cookie, 0, false)
 	a.stop()
@@ -126,10 +116,7 @@ type relay struct {
 }
 
 func newRelay(t *testing.T, to string) *relay {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	r := &relay{Listener: l, to: to, open: map[net.Conn]bool{}}
 	r.all.Go(r.accept)
 	t.Cleanup(func() { _ = l.Close(); r.cut(true); r.all.Wait() })
@@ -183,10 +170,7 @@ func (r *relay) cut(off bool) {
 // and then they are done.
 func TestHSMUnreachable(t *testing.T) {
 	tier := bucketTier(t, s3test.Start(t, false))
-	u, err := url.Parse(tier.S3.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(tier.S3.Endpoint))(t)
 	r := newRelay(t, u.Host)
 	tier.S3.Endpoint = "http://" + r.Addr().String()
 	a := serveHSM(t, tier, t.TempDir(), t.TempDir())

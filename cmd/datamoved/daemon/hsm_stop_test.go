@@ -16,6 +16,7 @@ import (
 	"datamove.dev/lustre/abi"
 	"datamove.dev/lustre/copytool/copytest"
 	"datamove.dev/mover/config"
+	"datamove.dev/test/must"
 )
 
 // TestHSMStopped: what is in work when the service ends comes to its end, or is handed
@@ -73,20 +74,13 @@ func TestHSMKilled(t *testing.T) {
 			if tier.S3 != nil {
 				cmd.Env = append(cmd.Env, "DATAMOVED_HSM_S3="+strings.Join([]string{tier.S3.Endpoint, tier.S3.Bucket, tier.S3.Prefix, tier.S3.Credentials}, ";"))
 			}
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			out := must.Get(cmd.StdoutPipe())(t)
+			must.Do(t, cmd.Start())
 			lines := bufio.NewScanner(out)
 			for lines.Scan() && lines.Text() != childHalf {
 				t.Log(lines.Text())
 			}
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, cmd.Process.Kill())
 			_ = cmd.Wait() // it was killed
 
 			l := copytest.New(t, mount)

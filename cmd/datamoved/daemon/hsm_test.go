@@ -28,6 +28,7 @@ import (
 	"datamove.dev/mover/retry"
 	"datamove.dev/mover/s3/s3test"
 	"datamove.dev/mover/vault"
+	"datamove.dev/test/must"
 )
 
 // backend is where copies are kept.
@@ -177,9 +178,7 @@ func TestHSMWritten(t *testing.T) {
 				a.is(a.Do(abi.CopyArchive, f)[0], 0, false)
 				old, _ := a.files()
 				before, err := a.place().Stat(t.Context(), old[0])
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				a.Write(1, noise(size-1))
 				writes.Store(true)
 				cookie := a.Do(abi.CopyArchive, f)[0]
@@ -272,9 +271,7 @@ func TestHSMNoLustre(t *testing.T) {
 	dir := shortDir(t)
 	conf := filepath.Join(dir, "c.yaml")
 	text := fmt.Sprintf("tiers:\n  cold: {level: cold, path: %[1]s/cold}\nhsm:\n  - {mount: %[1]s, archive: 3, to: cold}\n", dir)
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(conf, []byte(text), 0o600))
 	p := launch(t, dir, "--config", conf)
 	c := p.started()
 	p.eventually("it says that HSM is not served", func() bool {
@@ -324,7 +321,5 @@ func TestHSMTwice(t *testing.T) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
-	if err := twice([]config.HSM{{Mount: "/l", Archive: 1, To: "a"}, {Mount: "/m", Archive: 1, To: "a"}}); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, twice([]config.HSM{{Mount: "/l", Archive: 1, To: "a"}, {Mount: "/m", Archive: 1, To: "a"}}))
 }

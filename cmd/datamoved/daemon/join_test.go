@@ -17,6 +17,7 @@ import (
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // pairOf is a coordinator that does no work, and the token of a node, on which root
@@ -31,15 +32,10 @@ func headOf(t *testing.T, conf string) (p *program, c *api.Client, token string)
 	t.Helper()
 	dir := shortDir(t)
 	file := filepath.Join(dir, "c.yaml")
-	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(conf), 0o600))
 	p = launch(t, dir, "--listen", "tcp://127.0.0.1:0", "--no-agent", "--config", file)
 	c = p.started()
-	answer, err := c.CreateJoinToken(t.Context(), &datamovev1.CreateJoinTokenRequest{Name: "n1", Ttl: durationpb.New(time.Minute)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(c.CreateJoinToken(t.Context(), &datamovev1.CreateJoinTokenRequest{Name: "n1", Ttl: durationpb.New(time.Minute)}))(t)
 	return p, c, answer.GetToken()
 }
 
@@ -49,9 +45,7 @@ func agentOf(t *testing.T, dir, address, token string) *program {
 	args := []string{"--join", address, "--node", "n1"}
 	if token != "" {
 		file := filepath.Join(dir, "token")
-		if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(token+"\n"), 0o600))
 		args = append(args, "--token-file", file)
 	}
 	return launch(t, dir, args...)
@@ -74,9 +68,7 @@ func TestJoin(t *testing.T) {
 		t.Errorf("through the node: %v, %v", info, err)
 	}
 	doWork(t, node, c)
-	if err := getOver(node.socket, "http://localhost/v1/info"); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, getOver(node.socket, "http://localhost/v1/info"))
 	node.signal(syscall.SIGTERM)
 	if code := node.code(); code != 0 {
 		t.Errorf("it ended with %d", code)
@@ -116,9 +108,7 @@ func TestRootOfNode(t *testing.T) {
 func doWork(t *testing.T, p *program, c *api.Client) {
 	t.Helper()
 	source, target := filepath.Join(p.dir, "a"), filepath.Join(p.dir, "b")
-	if err := os.WriteFile(source, []byte("content"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(source, []byte("content"), 0o600))
 	task, err := c.Submit(t.Context(), &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{
 		Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: source, Target: target}})
 	if err == nil {
@@ -229,18 +219,13 @@ func TestJoinElsewhere(t *testing.T) {
 	if code := node.code(); code != 5 || !strings.Contains(node.log.String(), "datamove agent token n2") {
 		t.Errorf("as another node: exit %d: %s", code, node.log)
 	}
-	answer, err := head.CreateJoinToken(t.Context(), &datamovev1.CreateJoinTokenRequest{Name: "n2", Ttl: durationpb.New(time.Minute)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(head.CreateJoinToken(t.Context(), &datamovev1.CreateJoinTokenRequest{Name: "n2", Ttl: durationpb.New(time.Minute)}))(t)
 	node = launch(t, node.dir, "--join", second.addressOf(), "--node", "n2", "--token", answer.GetToken())
 	node.started()
 	says("the identity that is here is of no use", "joined")
 
 	end() // nobody knows with which token it has joined, as after a crash
-	if err := os.Remove(filepath.Join(node.dir, "data", "identity", "joined-with")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(node.dir, "data", "identity", "joined-with")))
 	node = launch(t, node.dir, "--join", second.addressOf(), "--node", "n2", "--token", answer.GetToken())
 	doWork(t, node, node.started())
 	says("it goes on with the certificate that it has")

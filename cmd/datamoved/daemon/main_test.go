@@ -21,6 +21,7 @@ import (
 
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/test/must"
 	"datamove.dev/test/patience"
 	"datamove.dev/test/script"
 )
@@ -79,10 +80,7 @@ func (l *logs) String() string {
 // shortDir is a directory whose name leaves room for that of a socket.
 func shortDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "dmd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.MkdirTemp("/tmp", "dmd"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
@@ -96,14 +94,9 @@ func launch(t testing.TB, dir string, args ...string) *program {
 // launchUnder starts it by another program, which runs it.
 func launchUnder(t testing.TB, dir string, env, under []string, args ...string) *program {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	name := filepath.Join(dir, "datamoved")
-	if err := os.Symlink(self, name); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(self, name))
 	all := append(under, name, "--data", filepath.Join(dir, "data"), "--listen", "unix://"+filepath.Join(dir, "run", "s"))
 	return launchCommand(t, dir, env, append(all, args...))
 }
@@ -131,14 +124,10 @@ func launchAs(t testing.TB, dir string, another bool, env, args []string) *progr
 	p.cmd = &exec.Cmd{Path: path, Args: args, Stderr: p.log, Stdout: p.log, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, WaitDelay: time.Second}
 	if another && os.Geteuid() == 0 {
 		p.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: foreignUID, Gid: foreignUID}
-		if err := os.Chmod(address.Name, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(address.Name, 0o666))
 	}
 	p.cmd.Env = append([]string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "NOTIFY_SOCKET=" + address.Name, script.GC}, env...)
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.cmd.Start())
 	go func() {
 		p.err = p.cmd.Wait()
 		_ = p.manager.SetReadDeadline(time.Now()) // what it said last is there already
@@ -272,14 +261,10 @@ func (p *program) addressOf() string {
 func TestStart(t *testing.T) {
 	p := launch(t, shortDir(t))
 	c := p.started()
-	if err := errors.Join(os.Mkdir(filepath.Join(p.dir, "a"), 0o700), os.WriteFile(filepath.Join(p.dir, "a", "f"), []byte("content"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Mkdir(filepath.Join(p.dir, "a"), 0o700), os.WriteFile(filepath.Join(p.dir, "a", "f"), []byte("content"), 0o600)))
 	task, err := c.Submit(t.Context(), &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{
 		Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: filepath.Join(p.dir, "a"), Target: filepath.Join(p.dir, "b")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if task, err = c.Wait(t.Context(), task.GetId(), nil); err != nil || task.GetState() != datamovev1.TaskState_TASK_STATE_DONE {
 		t.Fatalf("%v, %v", task, err)
 	}
@@ -340,24 +325,16 @@ func TestReload(t *testing.T) {
 	file := filepath.Join(dir, "c.yaml")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	}
-	me, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	me := must.Get(user.Current())(t)
 	role := "{members: [" + me.Username + "], may: [task.*]}"
 	write("roles: {one: " + role + "}\n")
 	p := launch(t, dir, "--config", file)
 	c := p.started()
 	roles := func() []string {
 		t.Helper()
-		info, err := c.GetInfo(t.Context(), &datamovev1.GetInfoRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must.Get(c.GetInfo(t.Context(), &datamovev1.GetInfoRequest{}))(t)
 		return info.GetRoles()
 	}
 	for i, mistake := range []string{"tiers: {two: {level: wrong, path: /tmp}}", "roles: {two: {members: [x], may: [task.fly]}}"} {
@@ -390,18 +367,12 @@ func TestStop(t *testing.T) {
 	p := launch(t, shortDir(t))
 	c := p.started()
 	source := filepath.Join(p.dir, "source")
-	if err := os.Mkdir(source, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(source, "big"), bytes.Repeat([]byte("content"), 4<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(source, 0o700))
+	must.Do(t, os.WriteFile(filepath.Join(source, "big"), bytes.Repeat([]byte("content"), 4<<20), 0o600))
 	task, err := c.Submit(t.Context(), &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{
 		Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: source, Target: filepath.Join(p.dir, "t"),
 		Options: &datamovev1.Options{BytesPerSecond: 2 << 20, NoReflink: true}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p.eventually("the task runs", func() bool {
 		now, err := c.GetTask(t.Context(), &datamovev1.GetTaskRequest{Id: task.GetId()})
 		return err == nil && now.GetFirstByteTime() != nil
@@ -433,30 +404,20 @@ func TestWatchdog(t *testing.T) {
 func TestActivation(t *testing.T) {
 	dir := shortDir(t)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "s"), Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer l.Close()
 	f, err := l.File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cmd := exec.Command("/bin/sh", "-c", `LISTEN_PID=$$ LISTEN_FDS=1 exec "$0" --data "$1" --listen "unix://$2"`,
 		filepath.Join(filepath.Dir(self), filepath.Base(self)), filepath.Join(dir, "data"), filepath.Join(dir, "s"))
 	cmd.ExtraFiles, cmd.Env, cmd.Stderr = []*os.File{f}, []string{"HOME=" + dir}, &logs{}
 	link := filepath.Join(dir, "datamoved")
-	if err := os.Symlink(self, link); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(self, link))
 	cmd.Args[3] = link
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	defer func() { _ = cmd.Wait() }()
 	defer func() { _ = cmd.Process.Signal(syscall.SIGTERM) }()
 	ctx := t.Context()

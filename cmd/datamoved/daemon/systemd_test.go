@@ -24,6 +24,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"datamove.dev/test/must"
 )
 
 // unitDir is where the units are.
@@ -35,10 +37,7 @@ var units = map[string]int{"datamoved.service": 40, "datamoved-agent.service": 4
 // readUnit returns the settings of a unit, by key.
 func readUnit(t *testing.T, name string) map[string][]string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(unitDir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(unitDir, name)))(t)
 	all := map[string][]string{}
 	for line := range strings.Lines(string(text)) {
 		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(key, "#") {
@@ -52,20 +51,12 @@ func readUnit(t *testing.T, name string) map[string][]string {
 func copies(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	for _, name := range []string{"datamoved.service", "datamoved-agent.service", "datamoved-coordinator.service", "datamoved.socket", "datamove-checkpoint@.service"} {
-		text, err := os.ReadFile(filepath.Join(unitDir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join(unitDir, name)))(t)
 		text = bytes.ReplaceAll(text, []byte("/usr/local/bin/datamoved"), []byte(self))
 		text = bytes.ReplaceAll(text, []byte("/usr/local/bin/datamove "), []byte(self+" "))
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 	return dir
 }
@@ -114,20 +105,14 @@ func inUnit(t *testing.T, name string, env []string, edit func(string) string) *
 	t.Helper()
 	unit, dir := readUnit(t, name), shortDir(t)
 	env = append(env, "STATE_DIRECTORY="+filepath.Join(dir, "state"), "RUNTIME_DIRECTORY="+filepath.Join(dir, "run"), "DATAMOVE_CONFIG="+filepath.Join(dir, "c.yaml"))
-	if err := os.WriteFile(filepath.Join(dir, "c.yaml"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "c.yaml"), nil, 0o644))
 	for _, d := range []string{"", "state", "run"} {
 		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil && d != "" {
 			t.Fatal(err)
 		}
-		if err := os.Chmod(filepath.Join(dir, d), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(filepath.Join(dir, d), 0o755))
 		if unit["User"] != nil && os.Geteuid() == 0 {
-			if err := os.Chown(filepath.Join(dir, d), foreignUID, foreignUID); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Chown(filepath.Join(dir, d), foreignUID, foreignUID))
 		}
 	}
 	line := edit(unit["ExecStart"][0])
@@ -140,9 +125,7 @@ func inUnit(t *testing.T, name string, env []string, edit func(string) string) *
 func TestUnitCommands(t *testing.T) {
 	coordinator, _, token := pairOf(t)
 	secret := filepath.Join(shortDir(t), "token")
-	if err := os.WriteFile(secret, []byte(token), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(secret, []byte(token), 0o600))
 	for name := range units {
 		t.Run(name, func(t *testing.T) {
 			unit := readUnit(t, name)
@@ -208,20 +191,12 @@ func copyAs(t *testing.T, p *program, uid int) {
 	t.Helper()
 	home := filepath.Join(p.dir, "home")
 	source, target := filepath.Join(home, "a"), filepath.Join(home, "b")
-	if err := os.MkdirAll(source, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(source, "f"), []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(source, 0o700))
+	must.Do(t, os.WriteFile(filepath.Join(source, "f"), []byte("mine"), 0o600))
 	for _, name := range []string{p.dir, home, source, filepath.Join(source, "f")} {
-		if err := os.Chown(name, uid, uid); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chown(name, uid, uid))
 	}
-	if err := os.Chmod(p.dir, 0o711); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(p.dir, 0o711))
 	if out := submitAs(t, p, uid, source, target); !strings.HasPrefix(out, "TASK_STATE_DONE") {
 		t.Fatalf("as uid %d: %s", uid, out)
 	}
@@ -230,9 +205,7 @@ func copyAs(t *testing.T, p *program, uid int) {
 		t.Errorf("%v, %v", info, err)
 	}
 	secret := filepath.Join(p.dir, "secret")
-	if err := os.WriteFile(secret, []byte("root's"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(secret, []byte("root's"), 0o600))
 	if out := submitAs(t, p, uid, secret, filepath.Join(home, "stolen")); !strings.HasPrefix(out, "TASK_STATE_FAILED") {
 		t.Errorf("a file of root: %s", out)
 	}
@@ -303,18 +276,14 @@ func copyAsRoot(t *testing.T, p *program) {
 			return unix.Mknod(filepath.Join(source, "dev"), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3)))
 		},
 	} {
-		if err := do(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, do())
 	}
 	if out := submitAs(t, p, 0, source, target); !strings.HasPrefix(out, "TASK_STATE_DONE") {
 		t.Fatalf("as root: %s", out)
 	}
 	var want, got, dev unix.Stat_t
 	for name, st := range map[string]*unix.Stat_t{file: &want, filepath.Join(target, "f"): &got, filepath.Join(target, "dev"): &dev} {
-		if err := unix.Lstat(name, st); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Lstat(name, st))
 	}
 	if got.Mode != want.Mode || got.Uid != want.Uid || got.Gid != want.Gid || got.Mtim != want.Mtim || dev.Mode&unix.S_IFMT != unix.S_IFCHR || dev.Rdev != unix.Mkdev(1, 3) {
 		t.Errorf("root's copy: %+v, want %+v; the device %+v", got, want, dev)
@@ -342,9 +311,7 @@ func TestUnitSystemCalls(t *testing.T) {
 		copyAsRoot(t, p)
 	}
 	missing = forbidden(t, "datamoved-coordinator.service", []string{"accept4", "fsync"}, func(p *program) {
-		if err := getOver(p.socket, "http://localhost/v1/tasks"); err != nil {
-			t.Error(err)
-		}
+		must.Tell(t, getOver(p.socket, "http://localhost/v1/tasks"))
 		if said, err := command("backup", filepath.Join(p.dir, "b"), "--data", filepath.Join(p.dir, "data"), "--listen", p.socket); err != nil {
 			t.Errorf("%v: %s", err, said)
 		}
@@ -418,10 +385,7 @@ var callLine = regexp.MustCompile(`^\d+ +([a-z_0-9]+)\(`)
 
 func systemCalls(t *testing.T, trace string) (names []string) {
 	t.Helper()
-	text, err := os.ReadFile(trace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(trace))(t)
 	for line := range strings.Lines(string(text)) {
 		if m := callLine.FindStringSubmatch(line); m != nil {
 			names = append(names, m[1])
@@ -477,9 +441,7 @@ func allowed(t *testing.T, filters []string) map[string]bool {
 // The recipe for backup and restore in the README, as it stands there.
 func TestRecipe(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(unitDir, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1)
 	if len(blocks) != 2 {
 		t.Fatalf("%d blocks", len(blocks))
@@ -489,9 +451,7 @@ func TestRecipe(t *testing.T) {
 	file := filepath.Join(dir, "config.yaml")
 	here := strings.NewReplacer("/var/lib/", dir+"/", "/var/backups/", dir+"/", "datamoved.service", "")
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	// systemctl starts and stops in its own way, datamove verifies the audit log.
 	systemctl := fmt.Sprintf(`#!/bin/sh
 cd %[1]s
@@ -511,9 +471,7 @@ esac
 			return os.WriteFile(file, []byte("data: "+dir+"/datamove\nlisten: ['unix://"+dir+"/run/s']\n"), 0o600)
 		},
 	} {
-		if err := do(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, do())
 	}
 	needTool(t, "flock")
 	script := "set -ex\nsystemctl start\n" + here.Replace(blocks[0][1]) + "echo later > " + dir + "/datamove/later\n" + here.Replace(blocks[1][1])

@@ -14,6 +14,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
+	"datamove.dev/test/must"
 )
 
 // TestEveryKindHasACode fails when mover has a kind of error that exits has not.
@@ -69,25 +70,17 @@ func TestPlace(t *testing.T) {
 
 func TestLock(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
-	first, err := hold(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(hold(dir))(t)
 	if _, err := hold(dir); !errors.Is(err, mover.ErrHeld) || !strings.Contains(err.Error(), "process "+strconv.Itoa(os.Getpid())) {
 		t.Errorf("a second: %v", err)
 	}
 	first.release()
-	second, err := hold(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := must.Get(hold(dir))(t)
 	second.release()
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o711 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(dir, 0o777))
 	if _, err := hold(dir); !errors.Is(err, mover.ErrPermission) {
 		t.Errorf("a directory that others can write: %v", err)
 	}
@@ -100,13 +93,8 @@ func TestLockOfAnother(t *testing.T) {
 		t.Skip("to have a directory of another user takes root")
 	}
 	dir := filepath.Join(t.TempDir(), "state")
-	held, err := hold(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(dir, 23456, 23456); err != nil {
-		t.Fatal(err)
-	}
+	held := must.Get(hold(dir))(t)
+	must.Do(t, os.Chown(dir, 23456, 23456))
 	if _, err := hold(dir); !errors.Is(err, mover.ErrHeld) {
 		t.Errorf("while it is held: %v", err)
 	}
@@ -129,9 +117,7 @@ func TestParts(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := attend(ctx, func() { order = append(order, "stopping") }, named("a", nil), named("b", nil)); err != nil {
-		t.Error(err)
-	}
+	must.Tell(t, attend(ctx, func() { order = append(order, "stopping") }, named("a", nil), named("b", nil)))
 	if got := strings.Join(order, " "); got != "stopping a b" {
 		t.Errorf("order %q", got)
 	}
@@ -160,9 +146,7 @@ func TestNames(t *testing.T) {
 func TestCommands(t *testing.T) {
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.yaml")
-	if err := os.WriteFile(bad, []byte("roles: {a: {members: [x], may: [task.fly]}}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(bad, []byte("roles: {a: {members: [x], may: [task.fly]}}\n"), 0o600))
 	for name, row := range map[string]struct {
 		args []string
 		code int

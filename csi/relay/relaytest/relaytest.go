@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"datamove.dev/csi/relay"
+	"datamove.dev/test/must"
 )
 
 // Authority signs.
@@ -54,14 +55,9 @@ func (a *Authority) Write(t testing.TB, k relay.Keys, name string) {
 	key := newKey(t)
 	der := sign(t, &x509.Certificate{SerialNumber: big.NewInt(2), DNSNames: []string{name}, NotAfter: time.Now().Add(time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}, a.cert, key, a.key)
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	private := must.Get(x509.MarshalPKCS8PrivateKey(key))(t)
 	for file, block := range map[string]pem.Block{"tls.crt": {Type: "CERTIFICATE", Bytes: der}, "tls.key": {Type: "PRIVATE KEY", Bytes: private}, "ca.crt": {Type: "CERTIFICATE", Bytes: a.der}} {
-		if err := os.WriteFile(filepath.Join(string(k), file), pem.EncodeToMemory(&block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(string(k), file), pem.EncodeToMemory(&block), 0o600))
 	}
 }
 
@@ -72,19 +68,13 @@ func Nobody() credentials.TransportCredentials {
 
 func newKey(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	return key
 }
 
 func sign(t testing.TB, template, parent *x509.Certificate, of, by *ecdsa.PrivateKey) []byte {
 	t.Helper()
 	template.NotBefore = time.Now().Add(-time.Hour)
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &of.PublicKey, by)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, parent, &of.PublicKey, by))(t)
 	return der
 }

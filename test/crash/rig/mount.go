@@ -48,8 +48,7 @@ func Tmpfs(t testing.TB, options string) string {
 // Image makes a file system of a type (ext4, xfs, btrfs) in a new file.
 func Image(t testing.TB, file, system string, bytes int64) {
 	t.Helper()
-	f, err := os.Create(file)
-	must.Do(t, err)
+	f := must.Get(os.Create(file))(t)
 	must.Do(t, f.Truncate(bytes))
 	must.Do(t, f.Close())
 	args := map[string][]string{

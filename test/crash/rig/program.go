@@ -184,8 +184,7 @@ func (p *Program) Start(t testing.TB, args ...string) *Run {
 // command is a run that has not begun.
 func (p *Program) command(t testing.TB, args []string) *Run {
 	t.Helper()
-	bin, err := Executable(cmp.Or(p.Command, "datamove"))
-	must.Do(t, err)
+	bin := must.Get(Executable(cmp.Or(p.Command, "datamove")))(t)
 	line := append(append(append([]string(nil), p.Wrapper...), bin), args...)
 	r := &Run{t: t, cmd: exec.Command(line[0], line[1:]...), ended: make(chan struct{})}
 	r.cmd.Env = append(append(os.Environ(), "XDG_STATE_HOME="+p.State, "XDG_CONFIG_HOME="+p.State, "NO_COLOR=1", "DATAMOVE_CONFIG=", "AWS_EC2_METADATA_DISABLED=true"), p.Env...)

@@ -34,8 +34,7 @@ type Fault func(w http.ResponseWriter, r *http.Request, next http.Handler)
 // NewProxy starts a proxy for the server at endpoint.
 func NewProxy(t testing.TB, endpoint string) *Proxy {
 	t.Helper()
-	to, err := url.Parse(endpoint)
-	must.Do(t, err)
+	to := must.Get(url.Parse(endpoint))(t)
 	p := &Proxy{calls: map[string]int{}, bodies: map[string]int64{}, made: map[string]int{}}
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
 	through := &httputil.ReverseProxy{

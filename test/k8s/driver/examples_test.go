@@ -38,8 +38,7 @@ func TestExamples(t *testing.T) {
 	s.Kubectl("create", "namespace", "team-vision")
 	must.Do(t, os.Mkdir(filepath.Join(s.lab, "vision"), 0o777))
 	must.Do(t, os.Chmod(filepath.Join(s.lab, "vision"), 0o777))
-	files, err := filepath.Glob(module + "/deploy/examples/*.yaml")
-	must.Do(t, err)
+	files := must.Get(filepath.Glob(module + "/deploy/examples/*.yaml"))(t)
 	for _, file := range files {
 		switch filepath.Base(file) {
 		case "jupyterhub-values.yaml", "skypilot.yaml", "skypilot-volume.yaml": // for other programs, which make the two pods of them
@@ -47,8 +46,7 @@ func TestExamples(t *testing.T) {
 		case "bench.yaml": // ends: see bench
 			continue
 		}
-		text, err := os.ReadFile(file)
-		must.Do(t, err)
+		text := must.Get(os.ReadFile(file))(t)
 		s.Apply(fitting(string(text)))
 	}
 	s.Apply(pod("experiments", "", map[string]string{"before": claimed("experiments"), "again": claimed("experiments-again"), "imagenet": claimed("imagenet")}) +
@@ -86,8 +84,7 @@ func TestExamples(t *testing.T) {
 
 // bench applies the example of the load generator, for two nodes and with little to do. There is no DNS here: who joins has the address of the pod for the name of the Service.
 func (s *site) bench() {
-	text, err := os.ReadFile(module + "/deploy/examples/bench.yaml")
-	must.Do(s.T, err)
+	text := must.Get(os.ReadFile(module + "/deploy/examples/bench.yaml"))(s.T)
 	small := strings.NewReplacer("image: datamove.dev/datamove:v0.1.0", "image: datamove.dev/datamove:0.1.0", "--nodes=4", "--nodes=2", ": 4 #", ": 2 #", "completions: 4", "completions: 2", "--size=8GiB", "--size=4MiB",
 		"--repeats=5", "--repeats=3", "storage: 500Gi", "storage: 200Mi", `cpu: "4"`, "cpu: 100m").Replace(string(text))
 	first, nodes, found := strings.Cut(small, "---\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: bench-nodes\n")

@@ -90,8 +90,7 @@ func TestRestarts(t *testing.T) {
 // mounts counts those of volumes of ours for pods of node n.
 func (s *site) mounts(n int) (count int) {
 	s.Helper()
-	out, err := s.Inside(n, "cat", "/proc/self/mountinfo")
-	must.Do(s.T, err)
+	out := must.Get(s.Inside(n, "cat", "/proc/self/mountinfo"))(s.T)
 	for line := range strings.Lines(out) {
 		if fields := strings.Fields(line); len(fields) > 4 && strings.HasPrefix(fields[4], "/var/lib/kubelet/pods/") && strings.Contains(fields[4], "/volumes/kubernetes.io~csi/") {
 			count++

@@ -36,8 +36,7 @@ type site struct {
 func limited(t *testing.T) string {
 	t.Helper()
 	root := image.Mount(t, image.Spec{Type: "btrfs", Bytes: 4 << 30})
-	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	must.Do(t, err)
+	fd := must.Get(unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0))(t)
 	must.Do(t, errors.Join((&plain.Subvolumes{}).Enable(t.Context(), fd, true), unix.Close(fd)))
 	return root
 }
@@ -79,8 +78,7 @@ func ours(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"datamove", "datamove-bench", "datamoved", "datamove-csi"} {
-		program, err := vm.Build(dir, "datamove.dev/cmd/"+name)
-		must.Do(t, err)
+		program := must.Get(vm.Build(dir, "datamove.dev/cmd/"+name))(t)
 		must.Do(t, os.Rename(program, program+"-linux-"+runtime.GOARCH))
 	}
 	_, err := command("go", "-C", filepath.Join(module, "deploy/image"), "run", ".", "-programs="+dir, "-out="+dir, "-version=0.1.0", "-architectures="+runtime.GOARCH)
@@ -91,8 +89,7 @@ func ours(t *testing.T) string {
 // values are those of this site.
 func (s *site) values() string {
 	s.Helper()
-	text, err := os.ReadFile("testdata/values.yaml")
-	must.Do(s.T, err)
+	text := must.Get(os.ReadFile("testdata/values.yaml"))(s.T)
 	path := filepath.Join(s.TempDir(), "values.yaml")
 	must.Do(s.T, os.WriteFile(path, text, 0o600))
 	return path
@@ -101,10 +98,8 @@ func (s *site) values() string {
 // snapshots installs what a distribution of Kubernetes has for snapshots: their types, and the controller.
 func (s *site) snapshots() {
 	s.Helper()
-	dir, err := s.modules("github.com/kubernetes-csi/external-snapshotter/client/v8")
-	must.Do(s.T, err)
-	crds, err := filepath.Glob(filepath.Join(dir, "config/crd/*snapshot.storage.k8s.io*.yaml"))
-	must.Do(s.T, err)
+	dir := must.Get(s.modules("github.com/kubernetes-csi/external-snapshotter/client/v8"))(s.T)
+	crds := must.Get(filepath.Glob(filepath.Join(dir, "config/crd/*snapshot.storage.k8s.io*.yaml")))(s.T)
 	for _, crd := range crds {
 		s.Kubectl("apply", "--server-side", "-f", crd)
 	}

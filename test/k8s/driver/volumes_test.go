@@ -90,8 +90,7 @@ func TestScratch(t *testing.T) {
 	n := int(node[len(node)-1] - '0')
 	volumes := func() string {
 		t.Helper()
-		out, err := s.Inside(n, "ls", "/opt/nvme/k8s/volumes", "/opt/nvme/k8s/trash")
-		must.Do(t, err)
+		out := must.Get(s.Inside(n, "ls", "/opt/nvme/k8s/volumes", "/opt/nvme/k8s/trash"))(t)
 		return out
 	}
 	if out := volumes(); len(strings.Fields(out)) != 3 {

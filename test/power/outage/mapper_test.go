@@ -55,11 +55,9 @@ type dmSpec struct {
 // mapDisk makes a device in front of a disk, with a target and its arguments.
 func mapDisk(t *testing.T, name, disk, target string, arguments ...any) *mapped {
 	t.Helper()
-	f, err := os.Open(disk)
-	must.Do(t, err)
+	f := must.Get(os.Open(disk))(t)
 	defer f.Close()
-	bytes, err := f.Seek(0, 2)
-	must.Do(t, err)
+	bytes := must.Get(f.Seek(0, 2))(t)
 	m := &mapped{t: t, name: name, sectors: uint64(bytes / 512)}
 	m.device = fmt.Sprint("/dev/dm-", unix.Minor(m.do(dmCreate, 0, nil).Dev))
 	t.Cleanup(m.remove)
@@ -74,8 +72,7 @@ func (m *mapped) become(target string, arguments ...any) {
 	spec := dmSpec{Sectors: m.sectors}
 	copy(spec.Type[:], target)
 	text := fmt.Sprintln(arguments...)
-	data, err := binary.Append(nil, binary.NativeEndian, spec)
-	must.Do(m.t, err)
+	data := must.Get(binary.Append(nil, binary.NativeEndian, spec))(m.t)
 	data = append(append(data, strings.TrimSpace(text)...), 0)
 	m.do(dmLoad, 0, append(data, make([]byte, -len(data)&7)...))
 	m.do(dmSuspend, dmSkipLockFS|dmNoFlush, nil) // resume, at once: the file system is not asked to be ready
@@ -97,8 +94,7 @@ func (m *mapped) remove() {
 
 func (m *mapped) do(number, flags uint32, data []byte) dmHead {
 	m.t.Helper()
-	h, err := m.try(number, flags, data)
-	must.Do(m.t, err)
+	h := must.Get(m.try(number, flags, data))(m.t)
 	return h
 }
 

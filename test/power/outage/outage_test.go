@@ -77,8 +77,7 @@ func run(t *testing.T, w *work.Work, mount string, stdout io.Writer) {
 // their own are looked at at once.
 func TestCheck(t *testing.T) {
 	w := trees()
-	text, err := os.ReadFile(os.Getenv(left))
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(os.Getenv(left)))(t)
 	var remnants []work.Remnant
 	must.Do(t, json.Unmarshal(text, &remnants))
 	w.Look(t)

@@ -115,8 +115,7 @@ func (w *Work) Prepare(t *testing.T, mount string) {
 // Neighbour is somebody else on the same disk who syncs all the time. With it the
 // names that we have made go to the disk at any moment, and not only when we ask for it.
 func Neighbour(t *testing.T, mount string) (leave func()) {
-	f, err := os.Create(filepath.Join(mount, "neighbour"))
-	must.Do(t, err)
+	f := must.Get(os.Create(filepath.Join(mount, "neighbour")))(t)
 	stop, left := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(left)

@@ -27,8 +27,7 @@ func crowded(t testing.TB, tasks int) *program {
 	t.Helper()
 	return newProgramOn(t, func(data string) {
 		must.Do(t, os.MkdirAll(data, 0o700))
-		books, err := ledger.Open(filepath.Join(data, "ledger"), ledger.Options{})
-		must.Do(t, err)
+		books := must.Get(ledger.Open(filepath.Join(data, "ledger"), ledger.Options{}))(t)
 		begun := time.Now().Add(-time.Duration(tasks) * time.Second)
 		for from := 0; from < tasks; from += 500 {
 			must.Do(t, books.Update(t.Context(), ledger.Soon, func(tx *ledger.Tx) error {
@@ -100,10 +99,8 @@ func BenchmarkList(b *testing.B) {
 		for b.Loop() {
 			total := 0
 			for token, next := "", true; next; {
-				answer, err := http.Get(p.url + "/v1/tasks?brief=true&pageSize=1000&pageToken=" + token)
-				must.Do(b, err)
-				text, err := io.ReadAll(answer.Body)
-				must.Do(b, err)
+				answer := must.Get(http.Get(p.url + "/v1/tasks?brief=true&pageSize=1000&pageToken=" + token))(b)
+				text := must.Get(io.ReadAll(answer.Body))(b)
 				must.Do(b, answer.Body.Close())
 				var list struct {
 					Tasks         []json.RawMessage
@@ -122,8 +119,7 @@ func BenchmarkList(b *testing.B) {
 		for b.Loop() {
 			total := 0
 			for r := (&datamovev1.ListTasksRequest{Brief: true, PageSize: 1000}); ; {
-				list, err := p.client.ListTasks(b.Context(), r)
-				must.Do(b, err)
+				list := must.Get(p.client.ListTasks(b.Context(), r))(b)
 				total += len(list.GetTasks())
 				if r.PageToken = list.GetNextPageToken(); r.PageToken == "" {
 					break

@@ -87,12 +87,10 @@ func (p *program) run(node string, args ...string) *rig.Run {
 // join starts an agent and waits until it is ready.
 func (p *program) join(node string) {
 	p.t.Helper()
-	answer, err := p.client.CreateJoinToken(p.t.Context(), &datamovev1.CreateJoinTokenRequest{Name: node, Ttl: durationpb.New(time.Minute)})
-	must.Do(p.t, err)
+	answer := must.Get(p.client.CreateJoinToken(p.t.Context(), &datamovev1.CreateJoinTokenRequest{Name: node, Ttl: durationpb.New(time.Minute)}))(p.t)
 	p.agents[node] = p.run(node, "--listen", "unix://"+p.path(node), "--join", "tcp://"+p.address, "--token", answer.GetToken())
 	p.eventually(node+" is ready", func() bool {
-		l, err := p.client.ListAgents(p.t.Context(), &datamovev1.ListAgentsRequest{})
-		must.Do(p.t, err)
+		l := must.Get(p.client.ListAgents(p.t.Context(), &datamovev1.ListAgentsRequest{}))(p.t)
 		return slices.ContainsFunc(l.GetAgents(), func(a *datamovev1.Agent) bool {
 			return a.GetName() == node && a.GetState() == datamovev1.AgentState_AGENT_STATE_READY
 		})

@@ -52,11 +52,9 @@ func newHouse(t testing.TB, w world) *house {
 	t.Helper()
 	h := &house{site: site{t: t}, world: w, socket: filepath.Join(t.TempDir(), "s"), address: "127.0.0.1:0"}
 	h.speak()
-	client, err := api.Dial(t.Context(), "unix://"+h.socket, api.Options{})
-	must.Do(t, err)
+	client := must.Get(api.Dial(t.Context(), "unix://"+h.socket, api.Options{}))(t)
 	t.Cleanup(func() { _ = client.Close() })
-	gateway, err := api.Gateway(t.Context(), client.Conn(), api.GatewayOptions{})
-	must.Do(t, err)
+	gateway := must.Get(api.Gateway(t.Context(), client.Conn(), api.GatewayOptions{}))(t)
 	mux := http.NewServeMux()
 	mux.Handle("/{$}", web.Handler())
 	mux.Handle("/page/", web.Handler())
@@ -69,8 +67,7 @@ func newHouse(t testing.TB, w world) *house {
 // speak starts the service.
 func (h *house) speak() {
 	h.t.Helper()
-	on, err := net.Listen("unix", h.socket)
-	must.Do(h.t, err)
+	on := must.Get(net.Listen("unix", h.socket))(h.t)
 	server := grpc.NewServer(api.ServerOptions()...)
 	h.world.Register(server)
 	h.silence = until(func() { _ = server.Serve(on) }, server.Stop)
@@ -80,8 +77,7 @@ func (h *house) speak() {
 // open opens the door, at the address of the last time if there was one.
 func (h *house) open() {
 	h.t.Helper()
-	on, err := net.Listen("tcp", h.address)
-	must.Do(h.t, err)
+	on := must.Get(net.Listen("tcp", h.address))(h.t)
 	h.address = on.Addr().String()
 	h.url = "http://" + h.address
 	server := &http.Server{Handler: h.handler}
@@ -102,14 +98,11 @@ func until(work, stop func()) func() {
 // get asks the API.
 func (s *site) get(path string, into proto.Message) {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+path, nil)
-	must.Do(s.t, err)
+	r := must.Get(http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+path, nil))(s.t)
 	r.Close = true // nothing stays behind
-	answer, err := http.DefaultClient.Do(r)
-	must.Do(s.t, err)
+	answer := must.Get(http.DefaultClient.Do(r))(s.t)
 	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	must.Do(s.t, err)
+	body := must.Get(io.ReadAll(answer.Body))(s.t)
 	if answer.StatusCode != http.StatusOK {
 		s.t.Fatalf("%s: HTTP %d: %s", path, answer.StatusCode, body)
 	}

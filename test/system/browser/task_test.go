@@ -65,8 +65,7 @@ const (
 // if it is open, beside it.
 func (w *window) equals(t *datamovev1.Task, opened bool) {
 	w.t.Helper()
-	want, err := json.Marshal(figuresOf(t))
-	must.Do(w.t, err)
+	want := must.Get(json.Marshal(figuresOf(t)))(w.t)
 	w.wait("JSON.stringify(%s) === %q", strings.ReplaceAll(inList, "TASK", t.Id), want)
 	if opened {
 		w.wait("JSON.stringify(%s) === %q", inDetail, want)
@@ -98,8 +97,7 @@ func testTask(t *testing.T, w *window) {
 	change := func(with func(*datamovev1.Task)) *datamovev1.Task {
 		s.change(t1.Id, with)
 		now := h.task(t1.Id)
-		text, err := json.Marshal(figuresOf(now))
-		must.Do(t, err)
+		text := must.Get(json.Marshal(figuresOf(now)))(t)
 		told[string(text)] = true
 		return now
 	}

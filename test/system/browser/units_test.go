@@ -38,8 +38,7 @@ type row struct {
 // differs calls the functions of a module, and returns what came out otherwise.
 func differs(t *testing.T, w *window, module string, rows []row) []string {
 	t.Helper()
-	table, err := json.Marshal(rows)
-	must.Do(t, err)
+	table := must.Get(json.Marshal(rows))(t)
 	return eval[[]string](w, `import(new URL(%q, document.querySelector('script').src)).then((m) => %s
 		.map(({call, arg, want}) => [call, arg, m[call](arg), want]).filter(([, , got, want]) => got !== want)
 		.map(([call, arg, got, want]) => call + '(' + JSON.stringify(arg) + ') is ' + got + ', want ' + want))`, module, table)
@@ -100,8 +99,7 @@ func testUnits(t *testing.T, w *window) {
 // testDurations: the page reads durations as protobuf writes them.
 func testDurations(t *testing.T, w *window) {
 	for _, d := range []time.Duration{0, 1, -1, 1500 * time.Millisecond, -1500 * time.Millisecond, 3 * time.Microsecond, 76 * time.Hour} {
-		text, err := protojson.Marshal(durationpb.New(d))
-		must.Do(t, err)
+		text := must.Get(protojson.Marshal(durationpb.New(d)))(t)
 		if got := eval[int64](w, `import(new URL('units.js', document.querySelector('script').src)).then((m) => m.nanoseconds(%s))`, text); got != int64(d) {
 			t.Errorf("%s is %d, want %d", text, got, d)
 		}

@@ -250,7 +250,6 @@ func (w *window) keep(name string, of chromedp.Action[[]byte]) {
 	if f := flag.Lookup("test.artifacts"); f == nil || f.Value.String() != "true" {
 		return // nothing would be left of it
 	}
-	picture, err := chromedp.Run(w.ctx, of)
-	must.Do(w.t, err)
+	picture := must.Get(chromedp.Run(w.ctx, of))(w.t)
 	must.Do(w.t, os.WriteFile(filepath.Join(w.t.ArtifactDir(), strings.ReplaceAll(name, " ", "-")+".png"), picture, 0o600))
 }

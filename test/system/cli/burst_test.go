@@ -22,6 +22,7 @@ import (
 	"datamove.dev/mover/s3/s3test"
 	"datamove.dev/test/aws"
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/burst"
 	"datamove.dev/tiering/burst/shelf"
 )
@@ -128,9 +129,7 @@ func (d *deadly) start(t *testing.T, command *exec.Cmd, nth, way int) {
 	t.Helper()
 	d.mu.Lock() // no request is looked at before the process is known
 	defer d.mu.Unlock()
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, command.Start())
 	d.command, d.nth, d.way, d.asked = command.Process, nth, way, 0
 }
 
@@ -165,18 +164,14 @@ func TestBurstKilled(t *testing.T) {
 	var killer deadly
 	dir := t.TempDir()
 	server := aws.New(aws.Options{Store: &aws.Store{Endpoint: store.Endpoint, Access: store.Access, Secret: store.Secret}, Lasts: aws.Lasts{Create: 1, Delete: 1, Link: 1, Pending: 1, Executing: 1}})
-	if err := server.AddKey("datamove", store.Access, store.Secret, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.AddKey("datamove", store.Access, store.Secret, ""))
 	account, bucket := rig.NewProxy(t, server.Start(t)), rig.NewProxy(t, store.Endpoint)
 	account.Set(killer.at)
 	bucket.Set(killer.at)
 	file := func(name, text string) string {
 		t.Helper()
 		at := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o600)))
 		return at
 	}
 	keys := file("keys.env", "AWS_ACCESS_KEY_ID="+store.Access+"\nAWS_SECRET_ACCESS_KEY="+store.Secret+"\n")
@@ -244,9 +239,7 @@ spec:
 func TestForAccounts(t *testing.T) {
 	store := s3test.Start(t, false)
 	server := aws.New(aws.Options{Store: &aws.Store{Endpoint: store.Endpoint, Access: store.Access, Secret: store.Secret}, Lasts: aws.Lasts{Create: 1, Delete: 1, Link: 1, Pending: 1, Executing: 1}})
-	if err := server.AddKey("datamove", store.Access, store.Secret, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.AddKey("datamove", store.Access, store.Secret, ""))
 	url := server.Start(t)
 	command := exec.Command("bash", "../../e2e-aws")
 	command.Env = append(os.Environ(), "DATAMOVE=datamove", "E2E_AWS_BUCKET="+store.Bucket, "E2E_AWS_REGION=us-east-1", "E2E_AWS_SUBNET=subnet-0123456789abcdef0", "E2E_AWS_SETTLE=0s", "HOME="+t.TempDir(),

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"datamove.dev/test/must"
 	"datamove.dev/test/patience"
 )
 
@@ -82,9 +83,7 @@ func fuseReady(request []byte) []byte {
 func beside(t *testing.T, dead, alive string) []string {
 	t.Helper()
 	config := filepath.Join(alive, "config.yaml")
-	if err := os.WriteFile(config, []byte("tiers:\n  dead: {level: warm, path: "+dead+"}\n  alive: {level: hot, path: "+alive+"}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(config, []byte("tiers:\n  dead: {level: warm, path: "+dead+"}\n  alive: {level: hot, path: "+alive+"}\n"), 0o600))
 	return append(os.Environ(), "HOME="+alive, "DATAMOVE_CONFIG="+config, "NO_COLOR=1")
 }
 
@@ -96,13 +95,9 @@ func TestStopHung(t *testing.T) {
 	command.Env = beside(t, dir, t.TempDir())
 	var text bytes.Buffer
 	command.Stdout, command.Stderr = &text, &text
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, command.Start())
 	<-asked
-	if err := command.Process.Signal(unix.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, command.Process.Signal(unix.SIGTERM))
 	_ = command.Wait() // the code tells
 	if code := command.ProcessState.ExitCode(); code != 130 || strings.Count(text.String(), "interrupted") != 1 || strings.Contains(text.String(), "no answer") {
 		t.Errorf("exit %d:\n%s", code, &text)

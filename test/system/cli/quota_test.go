@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"datamove.dev/test/image"
+	"datamove.dev/test/must"
 )
 
 // TestQuotaOnDisks sets project quotas on a real ext4 and xfs, and copies into them: also
@@ -39,9 +40,7 @@ func TestQuotaOnDisks(t *testing.T) {
 
 func quotaOnDisk(t *testing.T, root, held string, run func(...string) said) {
 	source, dir := filepath.Join(t.TempDir(), "big"), filepath.Join(root, "project")
-	if err := os.WriteFile(source, make([]byte, 12<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(source, make([]byte, 12<<20), 0o600))
 	run("quota", "show", root).wants(t, 0, `note: .* is in no project`)
 	run("quota", "set", "--make", "--project", "4242", "--bytes", "8MiB", "--files", "100", dir).wants(t, 0, `^4242 .* 8.00 MiB .* 100 +9\d  `+held+` +/.*/project$`)
 

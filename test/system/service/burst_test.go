@@ -63,16 +63,14 @@ func (c *cluster) inAWS() *aws.Server {
 
 func (c *cluster) burst(req *pb.ApplyBurstRequest) *pb.Task {
 	c.t.Helper()
-	t, err := c.ApplyBurst(context.Background(), req)
-	must.Do(c.t, err)
+	t := must.Get(c.ApplyBurst(context.Background(), req))(c.t)
 	return t
 }
 
 // record is what the coordinator knows of the burst.
 func (c *cluster) record() *burst.Record {
 	c.t.Helper()
-	known, err := c.GetBurst(context.Background(), &pb.GetBurstRequest{Name: "llama"})
-	must.Do(c.t, err)
+	known := must.Get(c.GetBurst(context.Background(), &pb.GetBurstRequest{Name: "llama"}))(c.t)
 	r := &burst.Record{}
 	must.Do(c.t, json.Unmarshal([]byte(known.GetRecord()), r))
 	return r
@@ -256,7 +254,6 @@ func (c *cluster) systems() []amazon.FileSystem {
 // account is the money of the team.
 func (c *cluster) account() *pb.BurstAccount {
 	c.t.Helper()
-	all, err := c.GetAccounts(context.Background(), &pb.GetAccountsRequest{Teams: []string{"vision"}})
-	must.Do(c.t, err)
+	all := must.Get(c.GetAccounts(context.Background(), &pb.GetAccountsRequest{Teams: []string{"vision"}}))(c.t)
 	return all.GetAccounts()[0]
 }

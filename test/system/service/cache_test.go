@@ -56,8 +56,7 @@ func TestDatasetEvicted(t *testing.T) {
 		if name == "a" {
 			req.LeaseTtl = durationpb.New(time.Hour)
 		}
-		a, err := c.Stage(context.Background(), req)
-		must.Do(t, err)
+		a := must.Get(c.Stage(context.Background(), req))(t)
 		c.Done(a.GetTask().GetId())
 	}
 	there := func() (found string) {

@@ -34,8 +34,7 @@ func BenchmarkFairness(b *testing.B) {
 		b.Skip("FAIR_DIR is not set: a directory with room for the copies")
 	}
 	small, rounds := number("FAIR_FILES", 200_000), number("FAIR_ROUNDS", 3)
-	dir, err := os.MkdirTemp(os.Getenv("FAIR_DIR"), "fair-")
-	must.Do(b, err)
+	dir := must.Get(os.MkdirTemp(os.Getenv("FAIR_DIR"), "fair-"))(b)
 	defer os.RemoveAll(dir)
 	fill(b, filepath.Join(dir, "small"), small, 4<<10)
 	fill(b, filepath.Join(dir, "huge"), 10, 300<<20)

@@ -30,8 +30,7 @@ func onDisk(t *testing.T, disk, folder string, agents ...string) *cluster {
 // occupy takes what is free on a disk. What it returns gives it back.
 func occupy(t *testing.T, dir string) (free func()) {
 	t.Helper()
-	f, err := os.Create(filepath.Join(dir, "filler"))
-	must.Do(t, err)
+	f := must.Get(os.Create(filepath.Join(dir, "filler")))(t)
 	defer f.Close()
 	for chunk, size := int64(16<<20), int64(0); chunk >= 4096; {
 		switch err := unix.Fallocate(int(f.Fd()), 0, size, chunk); err {
@@ -98,8 +97,7 @@ func TestManifestWaitsForRoom(t *testing.T) {
 	free := occupy(t, disk)
 	c := onDisk(t, disk, "data/manifests", "n1")
 	c.Tree("shared/vision", 50, 0, 0)
-	x, err := c.AddDataset(t.Context(), &pb.AddDatasetRequest{Name: "vision", Location: "shared:vision"})
-	must.Do(t, err)
+	x := must.Get(c.AddDataset(t.Context(), &pb.AddDatasetRequest{Name: "vision", Location: "shared:vision"}))(t)
 	c.Until("it waits for room", func() bool { return strings.Contains(c.Now(x.GetId()).GetWhy(), "no room for the manifest") })
 	free()
 	c.Done(x.GetId())

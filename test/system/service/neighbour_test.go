@@ -53,8 +53,7 @@ policies: %s
 	must.Do(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	for _, node := range []string{"n1", "n2"} {
-		token, err := c.CreateJoinToken(t.Context(), &pb.CreateJoinTokenRequest{Name: node})
-		must.Do(t, err)
+		token := must.Get(c.CreateJoinToken(t.Context(), &pb.CreateJoinTokenRequest{Name: node}))(t)
 		must.Do(t, os.WriteFile(n.path(node+".token"), []byte(token.GetToken()), 0o600))
 	}
 	n.n1 = n.join("n1")
@@ -121,8 +120,7 @@ spec:
 			_, err := os.Stat(filepath.Join(to, "run1", name, "datamove-commit.json"))
 			return err == nil
 		})
-		files, err := filepath.Glob(filepath.Join(from, "run1", name, "*"))
-		must.Do(t, err)
+		files := must.Get(filepath.Glob(filepath.Join(from, "run1", name, "*")))(t)
 		for _, file := range files {
 			want, err := os.ReadFile(file)
 			must.Do(t, err)
@@ -167,10 +165,8 @@ spec:
 		return err == nil
 	})
 	for shard, same := range map[string]bool{"__0_0.distcp": true, "__1_0.distcp": false} {
-		old, err := os.Stat(filepath.Join(n2, "run1/step_2", shard))
-		must.Do(t, err)
-		is, err := os.Stat(filepath.Join(n2, "run1/step_3", shard))
-		must.Do(t, err)
+		old := must.Get(os.Stat(filepath.Join(n2, "run1/step_2", shard)))(t)
+		is := must.Get(os.Stat(filepath.Join(n2, "run1/step_3", shard)))(t)
 		if os.SameFile(old, is) != same {
 			t.Errorf("%s of step_3 is that of step_2: %v", shard, !same)
 		}

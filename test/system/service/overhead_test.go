@@ -27,8 +27,7 @@ func BenchmarkOverhead(b *testing.B) {
 	if _, err := fmt.Sscan(os.Getenv("OVERHEAD_FILES"), &files); err != nil {
 		files = 100_000
 	}
-	dir, err := os.MkdirTemp(os.Getenv("OVERHEAD_DIR"), "overhead-")
-	must.Do(b, err)
+	dir := must.Get(os.MkdirTemp(os.Getenv("OVERHEAD_DIR"), "overhead-"))(b)
 	defer os.RemoveAll(dir)
 	source := filepath.Join(dir, "source")
 	block := make([]byte, 4096)
@@ -79,8 +78,7 @@ func BenchmarkFirstByte(b *testing.B) {
 
 // alone is the plain command: a process of its own.
 func alone(b *testing.B, source, target string) float64 {
-	self, err := os.Executable()
-	must.Do(b, err)
+	self := must.Get(os.Executable())(b)
 	begun := time.Now()
 	if out, err := exec.Command(self, "alone", source, target, b.TempDir()).CombinedOutput(); err != nil {
 		b.Fatalf("%v: %s", err, out)

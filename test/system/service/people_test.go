@@ -78,8 +78,7 @@ func (c *cluster) stageAs(name, source, node string) (*pb.StageResponse, error) 
 // addAs adds a dataset as somebody.
 func (c *cluster) addAs(who, name, location string) {
 	c.t.Helper()
-	t, err := c.AddDataset(rig.As(who), &pb.AddDatasetRequest{Name: name, Location: location})
-	must.Do(c.t, err)
+	t := must.Get(c.AddDataset(rig.As(who), &pb.AddDatasetRequest{Name: name, Location: location}))(c.t)
 	c.Done(t.GetId())
 }
 

@@ -105,8 +105,7 @@ func TestClosedToWhoJoins(t *testing.T) {
 	c.addAs("alice", "vision", "shared:vision")
 	c.Slowly("scratch", 4<<20)
 	stage := func(name string) *pb.StageResponse {
-		a, err := c.Stage(rig.As(name), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1", LeaseTtl: durationpb.New(time.Hour)})
-		must.Do(t, err)
+		a := must.Get(c.Stage(rig.As(name), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1", LeaseTtl: durationpb.New(time.Hour)}))(t)
 		return a
 	}
 	first, second := stage("alice"), stage("bob")
@@ -231,8 +230,7 @@ func TestSealedEvicted(t *testing.T) {
 		source := c.Tree("shared/"+name, 3, 1, 20<<20)
 		c.giveTo("alice", source)
 		c.addAs("alice", name, "shared:"+name)
-		a, err := c.Stage(rig.As("alice"), &pb.StageRequest{Source: "dataset:" + name, Tier: "scratch", Node: "n1"})
-		must.Do(t, err)
+		a := must.Get(c.Stage(rig.As("alice"), &pb.StageRequest{Source: "dataset:" + name, Tier: "scratch", Node: "n1"}))(t)
 		c.Done(a.GetTask().GetId())
 	}
 	c.Until("the older one goes", func() bool { return c.ReplicasOf("a")["scratch@n1"] == nil })
@@ -249,8 +247,7 @@ func TestSealInterrupted(t *testing.T) {
 		t.Fatalf("release: %v", end)
 	}
 	for range 5 {
-		a, err := c.Stage(rig.As("alice"), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"})
-		must.Do(t, err)
+		a := must.Get(c.Stage(rig.As("alice"), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"}))(t)
 		c.Until("it is being sealed, or is", func() bool {
 			out, err := c.doAs("alice", "lsattr", "-d", replica)
 			return err == nil && strings.Contains(strings.Fields(out)[0], "i")

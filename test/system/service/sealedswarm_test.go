@@ -48,8 +48,7 @@ func TestSwarmSealed(t *testing.T) {
 	}
 	stage := func(who, node string) *pb.Task {
 		t.Helper()
-		a, err := c.Stage(rig.As(who), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: node, LeaseTtl: durationpb.New(time.Hour)})
-		must.Do(t, err)
+		a := must.Get(c.Stage(rig.As(who), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: node, LeaseTtl: durationpb.New(time.Hour)}))(t)
 		return a.GetTask()
 	}
 

@@ -39,8 +39,7 @@ func TestMain(m *testing.M) {
 // folder makes a directory for one test, and returns its path on both mounts.
 func folder(t *testing.T) (path, seen string) {
 	t.Helper()
-	path, err := os.MkdirTemp(os.Getenv(mounted), "scenario-")
-	must.Do(t, err)
+	path = must.Get(os.MkdirTemp(os.Getenv(mounted), "scenario-"))(t)
 	t.Cleanup(func() {
 		must.Tell(t, os.RemoveAll(path))
 	})

@@ -15,8 +15,7 @@ func TestCephFS(t *testing.T) {
 	if os.Getenv("CEPH_ADDRESS") == "" {
 		t.Skip("elsewhere: make e2e-ceph: needs a cluster, whose address is in CEPH_ADDRESS")
 	}
-	script, err := os.ReadFile("ceph.sh")
-	must.Do(t, err)
+	script := must.Get(os.ReadFile("ceph.sh"))(t)
 	const below = "projects/vision/data" // which ceph.sh mounts by itself, too
 	env := append([]string{"CEPH_MOUNT=/ceph", "CEPH_MOUNT_USER=/user", "CEPH_MOUNT_BELOW=/below", "CEPH_BELOW=" + below}, guestEnv...)
 	for _, name := range []string{"CEPH_ADDRESS", "CEPH_PORT", "CEPH_ID", "CEPH_ADMIN", "CEPH_USER"} {

@@ -28,8 +28,7 @@ func TestFailingDisk(t *testing.T) {
 		{"TestLies", victim{name: "ext4-lies", system: "ext4"}},
 	}
 	for _, row := range rows {
-		disk, err := json.Marshal(row.disk(vm.DiskName(len(g.Disks))))
-		must.Do(t, err)
+		disk := must.Get(json.Marshal(row.disk(vm.DiskName(len(g.Disks)))))(t)
 		g.Disks = append(g.Disks, vm.Disk{File: image(t, o.dir, row.name, row.system, diskBytes)})
 		g.Run = append(g.Run, judge(row.test, "OUTAGE_DISK="+string(disk)))
 	}

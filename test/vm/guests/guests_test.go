@@ -75,8 +75,7 @@ func built(t *testing.T, kind, pkg string, build func(dir, pkg string) (string, 
 		return path
 	}
 	must.Do(t, os.MkdirAll(dir, 0o700))
-	path, err := build(dir, "datamove.dev/"+pkg)
-	must.Do(t, err)
+	path := must.Get(build(dir, "datamove.dev/"+pkg))(t)
 	binaries.there[dir] = path
 	return path
 }

@@ -13,8 +13,7 @@ import (
 // contract of a place, and volumes of the CSI driver, on NFS 4.2, 4.1, 4.0 and 3. The server and the client are the same kernel.
 func TestNFS(t *testing.T) {
 	t.Parallel()
-	script, err := os.ReadFile("nfs.sh")
-	must.Do(t, err)
+	script := must.Get(os.ReadFile("nfs.sh"))(t)
 	versions := []string{"nfs42", "nfs41", "nfs40", "nfs3"} // which nfs.sh mounts by these names
 	parts := []struct {
 		name    string

@@ -84,11 +84,9 @@ func newOutage(t *testing.T) *outage {
 // serve makes a disk, and a server for it.
 func (o *outage) serve(v *victim) {
 	o.t.Helper()
-	p, err := platter.New(image(o.t, o.dir, v.name, v.system, diskBytes), o.chance())
-	must.Do(o.t, err)
+	p := must.Get(platter.New(image(o.t, o.dir, v.name, v.system, diskBytes), o.chance()))(o.t)
 	v.platter, v.socket = p, filepath.Join(o.dir, v.name+".socket")
-	server, err := nbd.Serve(v.socket, p)
-	must.Do(o.t, err)
+	server := must.Get(nbd.Serve(v.socket, p))(o.t)
 	o.t.Cleanup(func() {
 		must.Tell(o.t, server.Close())
 		must.Tell(o.t, p.Close())
@@ -228,8 +226,7 @@ func (o *outage) check() {
 		all = append(all, work.Remnant{Name: fmt.Sprint(i, "-", r.name), Disk: r.disk(vm.DiskName(len(g.Disks))), Said: r.said})
 		g.Disks = append(g.Disks, vm.Disk{File: r.image})
 	}
-	text, err := json.Marshal(all)
-	must.Do(o.t, err)
+	text := must.Get(json.Marshal(all))(o.t)
 	g.Files = append(g.Files, vm.File{Path: "/left.json", Content: string(text)})
 	g.Run = []wire.Command{judge("TestCheck", "OUTAGE_LEFT=/left.json")}
 	r := boot(o.t, g)

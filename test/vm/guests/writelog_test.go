@@ -49,8 +49,7 @@ func TestWriteLog(t *testing.T) {
 			t.Fatalf("cp: %v\n%s", err, out)
 		}
 		sparse(t, o.log(v), logBytes)
-		disk, err := json.Marshal(v.disk(vm.DiskName(len(g.Disks))))
-		must.Do(t, err)
+		disk := must.Get(json.Marshal(v.disk(vm.DiskName(len(g.Disks)))))(t)
 		g.Disks = append(g.Disks, vm.Disk{File: file}, vm.Disk{File: o.log(v)})
 		g.Run = append(g.Run, inside("TestLogged", "OUTAGE_DISK="+string(disk), "OUTAGE_LOG="+vm.DiskName(len(g.Disks)-1)))
 	}
@@ -125,11 +124,9 @@ func (o *outage) instants(v *victim) (instants []int) {
 // entries reads the log of a disk.
 func (o *outage) entries(v *victim, each func(platter.Entry)) {
 	o.t.Helper()
-	f, err := os.Open(o.log(v))
-	must.Do(o.t, err)
+	f := must.Get(os.Open(o.log(v)))(o.t)
 	defer f.Close()
-	l, err := platter.ReadLog(f, logBytes)
-	must.Do(o.t, err)
+	l := must.Get(platter.ReadLog(f, logBytes))(o.t)
 	for {
 		e, err := l.Next()
 		if errors.Is(err, io.EOF) {

@@ -77,10 +77,8 @@ func hello() []byte {
 func TestProtocol(t *testing.T) {
 	m := &memory{b: make([]byte, 4096)}
 	socket := filepath.Join(t.TempDir(), "disk")
-	s, err := Serve(socket, m)
-	must.Do(t, err)
-	c, err := net.Dial("unix", socket)
-	must.Do(t, err)
+	s := must.Get(Serve(socket, m))(t)
+	c := must.Get(net.Dial("unix", socket))(t)
 	defer c.Close()
 	want := []byte("NBDMAGICIHAVEOPT\x00\x03")
 	want = append(want, answer(8, answerUnsupported, nil)...)

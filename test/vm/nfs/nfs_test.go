@@ -38,8 +38,7 @@ func TestMain(m *testing.M) {
 // server's own file system.
 func folder(t *testing.T) (path, served string) {
 	t.Helper()
-	path, err := os.MkdirTemp(os.Getenv(mounted), "scenario-")
-	must.Do(t, err)
+	path = must.Get(os.MkdirTemp(os.Getenv(mounted), "scenario-"))(t)
 	must.Do(t, os.Chmod(path, 0o755))
 	t.Cleanup(func() {
 		must.Tell(t, os.RemoveAll(path))
@@ -50,8 +49,7 @@ func folder(t *testing.T) (path, served string) {
 // tree makes a tree on the server's own file system. NFS 3 carries no attributes of
 // users, so a copy to it would say that some are lost.
 func tree(t *testing.T, files int, largeBytes int64) string {
-	dir, err := os.MkdirTemp(os.Getenv(exported), "source-")
-	must.Do(t, err)
+	dir := must.Get(os.MkdirTemp(os.Getenv(exported), "source-"))(t)
 	t.Cleanup(func() {
 		must.Tell(t, os.RemoveAll(dir))
 	})
@@ -76,10 +74,8 @@ func TestRoundTrip(t *testing.T) {
 	rig.SameTrees(t, source, filepath.Join(served, "back"), false)
 
 	spoiled := filepath.Join(served, "back/large/weights-0.bin") // by somebody on the server
-	info, err := os.Stat(spoiled)
-	must.Do(t, err)
-	f, err := os.OpenFile(spoiled, os.O_WRONLY, 0)
-	must.Do(t, err)
+	info := must.Get(os.Stat(spoiled))(t)
+	f := must.Get(os.OpenFile(spoiled, os.O_WRONLY, 0))(t)
 	if _, err := f.WriteAt([]byte("spoiled"), 3<<20); err != nil {
 		t.Fatal(err)
 	}
@@ -194,8 +190,7 @@ func TestQuota(t *testing.T) {
 	system := &lustre.System{Kind: lustre.IsExt4}
 	plain.Answer(system, "/dev/vda")
 	project := lustre.Project{ID: 4711, Inherit: true}
-	dir, err := os.Open(served)
-	must.Do(t, err)
+	dir := must.Get(os.Open(served))(t)
 	defer dir.Close()
 	limit := func(bytes int64) {
 		t.Helper()

@@ -11,6 +11,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/test/aws"
+	"datamove.dev/test/must"
 	"datamove.dev/test/seed"
 	"datamove.dev/tiering/budget/price"
 	"datamove.dev/tiering/burst"
@@ -99,10 +100,7 @@ func newZoo(t *testing.T) *zoo {
 }
 
 func nameOf(t *testing.T, r *burst.Record) string {
-	b, err := r.Burst()
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(r.Burst())(t)
 	return string(b.Metadata.Name)
 }
 

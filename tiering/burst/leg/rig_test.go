@@ -19,6 +19,7 @@ import (
 	"datamove.dev/mover/s3/s3test"
 	"datamove.dev/mover/site"
 	"datamove.dev/test/aws"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering/budget"
 	"datamove.dev/tiering/budget/price"
 	"datamove.dev/tiering/burst"
@@ -221,9 +222,6 @@ spec:
 
 func read(t *testing.T, text string) *burst.Burst {
 	t.Helper()
-	all, err := burst.Read("burst.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(burst.Read("burst.yaml", []byte(text)))(t)
 	return all[0]
 }

@@ -29,8 +29,7 @@ func TestMain(m *testing.M) {
 // TestRead: what the service says, by item.
 func TestRead(t *testing.T) {
 	at := func(text string) time.Time {
-		when, err := time.Parse(time.RFC3339, text)
-		must.Do(t, err)
+		when := must.Get(time.Parse(time.RFC3339, text))(t)
 		return when
 	}
 	for _, c := range []struct {

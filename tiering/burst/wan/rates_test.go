@@ -15,8 +15,7 @@ import (
 //safety:aws with mover/service TestLimitsOfBursts
 func TestRates(t *testing.T) {
 	windows := func(rate int64, when ...string) *share.Windows {
-		w, err := share.NewHeld("UTC", share.Rate{Bytes: rate}, when...)
-		must.Do(t, err)
+		w := must.Get(share.NewHeld("UTC", share.Rate{Bytes: rate}, when...))(t)
 		return w
 	}
 	r := &Rates{Own: 1000, Windows: []*share.Windows{windows(100, "Mon-Fri 08:00-18:00"), windows(400, "Sat"), windows(800), windows(0, "Sun")}}
