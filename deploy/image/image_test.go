@@ -25,8 +25,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
-
-	"datamove.dev/test/must"
 )
 
 var architectures = []string{"amd64", "arm64"}
@@ -36,14 +34,20 @@ func programsIn(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	source := filepath.Join(dir, "main.go")
-	must.Do(t, os.WriteFile(source, []byte("package main\n\nfunc main() { println(\"here\") }\n"), 0o644))
+	if err := os.WriteFile(source, []byte("package main\n\nfunc main() { println(\"here\") }\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, arch := range architectures {
 		one := filepath.Join(dir, programs[0]+"-linux-"+arch)
 		goBuild(t, one, source, "CGO_ENABLED=0", "GOARCH="+arch)
 		text, err := os.ReadFile(one)
-		must.Do(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, p := range programs[1:] {
-			must.Do(t, os.WriteFile(filepath.Join(dir, p+"-linux-"+arch), text, 0o755))
+			if err := os.WriteFile(filepath.Join(dir, p+"-linux-"+arch), text, 0o755); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	return dir
@@ -66,18 +70,24 @@ func factsOf(dir string) facts {
 func TestSame(t *testing.T) {
 	dir, tag := programsIn(t), name.MustParseReference("datamove.dev/datamove:v1.2.3").(name.Tag)
 	again := filepath.Join(t.TempDir(), "elsewhere")
-	must.Do(t, os.CopyFS(again, os.DirFS(dir)))
+	if err := os.CopyFS(again, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
 	outs := []string{t.TempDir(), t.TempDir()}
 	for i, from := range []string{dir, again} {
 		m, err := build(factsOf(from))
 		if err == nil {
 			_, err = archives(outs[i], tag, m)
 		}
-		must.Do(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, file := range []string{"datamove.tar", "datamove-amd64.tar", "datamove-arm64.tar"} {
 		a, err := os.ReadFile(filepath.Join(outs[0], file))
-		must.Do(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if b, err := os.ReadFile(filepath.Join(outs[1], file)); err != nil || !bytes.Equal(a, b) {
 			t.Errorf("%s differs: %v", file, err)
 		}
@@ -91,14 +101,20 @@ func TestSame(t *testing.T) {
 func TestArchives(t *testing.T) {
 	out, tag := t.TempDir(), name.MustParseReference("datamove.dev/datamove:v1.2.3").(name.Tag)
 	m, err := build(factsOf(programsIn(t)))
-	must.Do(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	files, err := archives(out, tag, m)
 	if err != nil || len(files) != 1+len(architectures) {
 		t.Fatalf("%v, %v", files, err)
 	}
 	index, err := layout.ImageIndexFromPath(unpacked(t, files[0]))
-	must.Do(t, err)
-	must.Tell(t, validate.Index(index))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validate.Index(index); err != nil {
+		t.Error(err)
+	}
 	top, err := index.IndexManifest()
 	if err != nil || len(top.Manifests) != 1 || top.Manifests[0].Annotations["io.containerd.image.name"] != "datamove.dev/datamove:v1.2.3" {
 		t.Errorf("%+v, %v", top, err)
@@ -132,7 +148,9 @@ func look(t *testing.T, image v1.Image) {
 		t.Errorf("tmp: %v, %v", info, err)
 	}
 	config, err := image.ConfigFile()
-	must.Do(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, p := range programs {
 		info, err := os.Stat(filepath.Join(dir, "bin", p))
 		if err != nil || info.Mode() != 0o755 {
@@ -150,7 +168,9 @@ func look(t *testing.T, image v1.Image) {
 func unpacked(t *testing.T, file string) string {
 	t.Helper()
 	f, err := os.Open(file)
-	must.Do(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
 	unpackInto(t, dir, f)
 	return dir
@@ -165,10 +185,14 @@ func unpackInto(t *testing.T, dir string, from io.ReadCloser) {
 		if err == io.EOF {
 			return
 		}
-		must.Do(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		path := filepath.Join(dir, filepath.FromSlash(h.Name))
 		if h.Typeflag == tar.TypeDir {
-			must.Do(t, os.MkdirAll(path, 0o755))
+			if err := os.MkdirAll(path, 0o755); err != nil {
+				t.Fatal(err)
+			}
 		} else {
 			text, err := io.ReadAll(r)
 			if err == nil {
@@ -177,9 +201,13 @@ func unpackInto(t *testing.T, dir string, from io.ReadCloser) {
 			if err == nil {
 				err = os.WriteFile(path, text, 0o600)
 			}
-			must.Do(t, err)
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
-		must.Do(t, os.Chmod(path, h.FileInfo().Mode()))
+		if err := os.Chmod(path, h.FileInfo().Mode()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -189,14 +217,22 @@ func TestPush(t *testing.T) {
 	defer server.Close()
 	to := strings.TrimPrefix(server.URL, "http://") + "/team/datamove"
 	args := []string{"-programs", programsIn(t), "-out", t.TempDir(), "-version", "v7", "-push", to}
-	must.Do(t, run(context.Background(), args))
+	if err := run(context.Background(), args); err != nil {
+		t.Fatal(err)
+	}
 	for _, arch := range architectures {
 		image, err := remote.Image(tagOf(t, to+":v7"), remote.WithPlatform(v1.Platform{OS: "linux", Architecture: arch}))
-		must.Do(t, err)
-		must.Tell(t, validate.Image(image))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := validate.Image(image); err != nil {
+			t.Error(err)
+		}
 	}
 	args[len(args)-1] = to + ":other"
-	must.Do(t, run(context.Background(), args))
+	if err := run(context.Background(), args); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := remote.Index(tagOf(t, to+":other")); err != nil {
 		t.Error(err)
 	}
@@ -205,7 +241,9 @@ func TestPush(t *testing.T) {
 func tagOf(t *testing.T, text string) name.Tag {
 	t.Helper()
 	tag, err := name.NewTag(text)
-	must.Do(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return tag
 }
 
@@ -224,7 +262,9 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	must.Do(t, os.Remove(filepath.Join(dir, ours)))
+	if err := os.Remove(filepath.Join(dir, ours)); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := build(factsOf(dir)); err == nil || !strings.Contains(fmt.Sprint(err), ours) {
 		t.Errorf("missing: %v", err)
 	}
