@@ -68,7 +68,7 @@ func TestEach(t *testing.T) {
 type store struct {
 	mover.Source
 	arrived, own map[string]int64 // seconds, of files; without own it is the arrival
-	asked        sync.Map // of names
+	asked        sync.Map         // of names
 }
 
 func (s *store) Traits() mover.Traits { return mover.Traits{NeedsManifest: true} }
