@@ -85,8 +85,9 @@ func (w *Watch) Run(ctx context.Context) error {
 				w.metrics(hops, false)
 				return w.standing(Alarm{}, seen).err()
 			}
-			w.hurry(looker, &crisis)
 		}
+		looker.Hurries = crisis.on()
+		w.board.hurry(looker.Hurries, w.Request.Bandwidth > 0)
 		if err != nil && ctx.Err() == nil {
 			w.log().Warn("the directory can not be looked at, will try again", "dir", w.Dir.String(), "err", err)
 			if w.Once {
@@ -113,14 +114,8 @@ func (w *Watch) Run(ctx context.Context) error {
 			w.metrics(hops, false)
 			return w.left(&crisis, last)
 		}
-		w.hurry(looker, &crisis)
+		looker.Hurries = crisis.on() // the copies hear of it after this look: of what was seen before, the newest may not be
 	}
-}
-
-// hurry has all parts of a watch know whether there is an alarm.
-func (w *Watch) hurry(l *Looker, c *crisis) {
-	l.Hurries = c.on()
-	w.board.hurry(l.Hurries, w.Request.Bandwidth > 0)
 }
 
 // rest waits for the time of the next look, or for what asks for one sooner: an alarm, and what happens in one.
