@@ -47,7 +47,7 @@ func TestKeepMounted(t *testing.T) {
 	}
 	q := creation(volume.Project, "vision", "home", 20*mib)
 	q.Parameters["fileSystem"] = "never"
-	must.Do(t, os.Mkdir(filepath.Join(dir, "never"), 0o755))
+	must.Do(t, os.MkdirAll(filepath.Join(dir, "never"), 0o755))
 	_, err := r.CreateVolume(t.Context(), q)
 	r.refused(err, codes.Unavailable)
 
