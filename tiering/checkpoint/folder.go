@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
@@ -23,8 +24,8 @@ type Folder interface {
 	Top(ctx context.Context) (Tree, error)
 	// Deep is top, and what is in some of its directories. One that is gone is empty.
 	Deep(ctx context.Context, top Tree, names ...string) (Tree, error)
-	// Own is t with the times that the files of a set, and what is beside all sets, have of their own. In a store those of Deep are of their arrival, and
-	// what copies files there (a data repository of FSx for Lustre, a sync) does so in any order.
+	// Own is t with the times that the files of a set, and what is beside all sets, have of their own, where all of them were written before an export that
+	// has ended ([Limits]). In a store those of Deep are of their arrival, and an export (a data repository of FSx for Lustre) brings files in any order.
 	Own(ctx context.Context, t Tree, set string) (Tree, error)
 	// Peek reads a part of a file.
 	Peek(name string, off int64, p []byte) (int, error)
@@ -150,12 +151,13 @@ func (p *inPlace) Deep(ctx context.Context, top Tree, names ...string) (Tree, er
 const ownAtOnce = 16
 
 func (p *inPlace) Own(ctx context.Context, t Tree, set string) (Tree, error) {
-	if !t.Loose {
+	if p.limits.Exported.IsZero() {
 		return t, nil
 	}
-	t = t.clone()
+	own, last := t.clone(), p.limits.Exported.UnixNano()-slack
 	asking, ctx := errgroup.WithContext(ctx)
 	asking.SetLimit(ownAtOnce)
+	var later atomic.Bool // shards of what was written since may be on their way
 	for i, e := range t.Entries {
 		if e.Kind != File || strings.Contains(e.Name, "/") && !strings.HasPrefix(e.Name, set+"/") {
 			continue
@@ -163,15 +165,23 @@ func (p *inPlace) Own(ctx context.Context, t Tree, set string) (Tree, error) {
 		asking.Go(func() error {
 			now, err := p.place.Stat(ctx, e.Name)
 			if errors.Is(err, mover.ErrNotExist) {
-				return nil // the next look will see
+				later.Store(true) // it is being changed
+				return nil
 			}
-			if err == nil && now.Mtime != (mover.Time{}) {
-				t.Entries[i].Modified = now.Mtime.Std().UnixNano()
+			if err != nil {
+				return err
 			}
-			return err
+			own.Entries[i].Modified = now.Mtime.Std().UnixNano()
+			if own.Entries[i].Modified > last {
+				later.Store(true)
+			}
+			return nil
 		})
 	}
-	return t, asking.Wait()
+	if err := asking.Wait(); err != nil || later.Load() {
+		return t, err
+	}
+	return own, nil
 }
 
 // walk adds what a walk yields.

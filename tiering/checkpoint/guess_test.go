@@ -100,27 +100,29 @@ func entryAt(name string, seconds int64) mover.Entry {
 	return mover.Entry{Name: name, Kind: mover.File, Size: 1, Mtime: mover.TimeOf(time.Unix(seconds, 0))}
 }
 
-// TestArrival: a mark that came to a store before its files is one that was written after them, when they say so: what exports a file system copies in any order.
+// TestArrival: a mark that came to a store before its files speaks for them when all of them say that it was written last, and before an export that has
+// ended. Of what was written since, shards may be on their way still.
 func TestArrival(t *testing.T) {
+	first := map[string]int64{"step-1/shard": 160, "step-1/.complete": 100}
 	for name, row := range map[string]struct {
 		arrived, own map[string]int64
+		exported     int64 // 0 is never
 		complete     bool
 		asked        int
 	}{
-		"in order":                 {arrived: map[string]int64{"shard": 100, ".complete": 101}, complete: true},
-		"the mark came first":      {arrived: map[string]int64{"shard": 160, ".complete": 100}, own: map[string]int64{"shard": 10, ".complete": 11}, complete: true, asked: 2},
-		"and was written first":    {arrived: map[string]int64{"shard": 160, ".complete": 100}, own: map[string]int64{"shard": 20, ".complete": 11}, asked: 2},
-		"and nothing keeps a time": {arrived: map[string]int64{"shard": 160, ".complete": 100}, asked: 2},
+		"in order":                      {arrived: map[string]int64{"step-1/shard": 100, "step-1/.complete": 101}, exported: 90, complete: true},
+		"written before the export":     {arrived: first, own: map[string]int64{"step-1/shard": 10, "step-1/.complete": 11}, exported: 50, complete: true, asked: 2},
+		"no export has ended":           {arrived: first, own: map[string]int64{"step-1/shard": 10, "step-1/.complete": 11}},
+		"written since":                 {arrived: first, own: map[string]int64{"step-1/shard": 10, "step-1/.complete": 60}, exported: 50, asked: 2},
+		"the mark is the older one":     {arrived: first, own: map[string]int64{"step-1/shard": 20, "step-1/.complete": 11}, exported: 50, asked: 2},
+		"nothing keeps a time":          {arrived: first, exported: 200, asked: 2},
+		"the export began just with it": {arrived: first, own: map[string]int64{"step-1/shard": 10, "step-1/.complete": 49}, exported: 50, asked: 2},
 	} {
-		at := func(files map[string]int64) map[string]int64 {
-			all := map[string]int64{}
-			for file, when := range files {
-				all["step-1/"+file] = when
-			}
-			return all
+		s, limits := &store{arrived: row.arrived, own: row.own}, Limits{}
+		if row.exported != 0 {
+			limits.Exported = time.Unix(row.exported, 0)
 		}
-		s := &store{arrived: at(row.arrived), own: at(row.own)}
-		found, is, err := Look(t.Context(), InPlace(t.Context(), s, Limits{}), Plain, "step-1")
+		found, is, err := Look(t.Context(), InPlace(t.Context(), s, limits), Plain, "step-1")
 		must.Do(t, err)
 		asked := 0
 		s.asked.Range(func(any, any) bool { asked++; return true })

@@ -89,7 +89,7 @@ func look(ctx context.Context, f Folder, p Profile, top Tree, name string, peek 
 	}
 	v := Find(p, tree)
 	s, is := v.Set(name)
-	if is && tree.Loose && strings.HasSuffix(s.Why, rewritten) {
+	if is && strings.HasSuffix(s.Why, rewritten) {
 		if tree, err = f.Own(ctx, tree, name); err != nil {
 			return found, false, err
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -18,6 +19,9 @@ import (
 type Limits struct {
 	Entries int // 0 is 100,000
 	Depth   int // of directories; 0 is 16
+
+	// Exported is when an export to this store began that has ended: all that was written before is there, in whatever order it came. Zero is none.
+	Exported time.Time
 }
 
 const (

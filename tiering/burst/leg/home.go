@@ -123,7 +123,7 @@ func (w *work) checkpoints(ctx context.Context, c *burst.Checkpoint, begun time.
 		}
 	}
 	err := w.one(ctx, c.Path, c.Home, begun, forecast, func(ctx context.Context, from, to place, toll wan.Toll) (wan.Moved, error) {
-		return w.Way.Checkpoints(ctx, from, to, checkpoint.Profile(c.Profile), toll)
+		return w.Way.Checkpoints(ctx, from, to, checkpoint.Profile(c.Profile), begun, toll)
 	})
 	if late := w.now().Sub(since); late > c.Objective() {
 		w.tell("warning: %s: what was saved since %s ago was not home, and %s may be lost at most", c.Path, units.Duration(late), units.Duration(c.Objective()))

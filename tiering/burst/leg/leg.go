@@ -57,7 +57,7 @@ type way interface {
 	Empty(ctx context.Context, at location.Location) (bool, error)
 	Folder(ctx context.Context, at location.Location) error
 	Home(ctx context.Context, from, to location.Location, toll wan.Toll) (wan.Moved, error)
-	Checkpoints(ctx context.Context, from, to location.Location, profile checkpoint.Profile, toll wan.Toll) (wan.Moved, error)
+	Checkpoints(ctx context.Context, from, to location.Location, profile checkpoint.Profile, exported time.Time, toll wan.Toll) (wan.Moved, error)
 	Text(ctx context.Context, l location.Location, most int64) ([]byte, error)
 	Write(ctx context.Context, l location.Location, text []byte) error
 	Remove(ctx context.Context, l location.Location) error

@@ -119,12 +119,14 @@ func (w *Way) Home(ctx context.Context, from, to location.Location, toll Toll) (
 
 // Checkpoints brings home each checkpoint of a directory that is complete, the newest first, verified by reading, and the trackers that name them. What else is in the directory is named: those
 // that are not complete, or changed while they came, and what is no checkpoint. One that is damaged does not hold the rest, and is the error.
-func (w *Way) Checkpoints(ctx context.Context, from, to location.Location, profile checkpoint.Profile, toll Toll) (m Moved, err error) {
+// exported is when an export to from began that has ended (checkpoint.Limits); zero is none.
+func (w *Way) Checkpoints(ctx context.Context, from, to location.Location, profile checkpoint.Profile, exported time.Time, toll Toll) (m Moved, err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	begun := time.Now()
-	site := hop.Site{Open: at(w.Open, &gate{toll, stop}), Request: w.Request, Log: w.Log}
+	site := hop.Site{Open: at(w.Open, &gate{toll, stop}), Request: w.Request, Log: w.Log, Exported: exported}
 	source, err := site.Folder(ctx, from, profile, false)
+	site.Exported = time.Time{} // of the target
 	if errors.Is(err, mover.ErrNotExist) {
 		return m, w.around(ctx, from, err) // nothing was saved yet
 	}

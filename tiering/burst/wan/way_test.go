@@ -396,7 +396,7 @@ func TestCheckpoints(t *testing.T) {
 	w.put("run/args.json", []byte("{}"))
 	w.put("run/odd:name/file", []byte("x"))
 	w.sent("run", "run")
-	m, err := w.way.Checkpoints(t.Context(), w.there("run"), w.here("home"), checkpoint.DCP, free)
+	m, err := w.way.Checkpoints(t.Context(), w.there("run"), w.here("home"), checkpoint.DCP, time.Time{}, free)
 	w.must(err)
 	want := w.tree("run")
 	for _, name := range []string{"step_4/__0_0.distcp", "args.json", "odd:name/file"} {
@@ -414,7 +414,7 @@ func TestCheckpoints(t *testing.T) {
 	if m.Files != 9 || m.Sent < m.Bytes {
 		t.Errorf("%+v", m)
 	}
-	again, err := w.way.Checkpoints(t.Context(), w.there("run"), w.here("home"), checkpoint.DCP, free)
+	again, err := w.way.Checkpoints(t.Context(), w.there("run"), w.here("home"), checkpoint.DCP, time.Time{}, free)
 	if w.must(err); again.Files != 9 || again.Bytes != m.Bytes || again.Sent != 0 {
 		t.Errorf("again %+v", again)
 	}
@@ -429,7 +429,7 @@ func TestNewestFirst(t *testing.T) {
 	w.sent("run", "run")
 	for left := range 60 {
 		home := fmt.Sprintf("home%d", left)
-		_, err := w.way.Checkpoints(t.Context(), w.there("run"), w.here(home), checkpoint.DCP, (&tollKeeper{left: left}).pass)
+		_, err := w.way.Checkpoints(t.Context(), w.there("run"), w.here(home), checkpoint.DCP, time.Time{}, (&tollKeeper{left: left}).pass)
 		if err == nil {
 			if left < 4 {
 				t.Errorf("it cost only %d", left)
@@ -469,7 +469,7 @@ func TestChanging(t *testing.T) {
 			must.Tell(t, err)
 		})
 	}
-	m, err := w.way.Checkpoints(t.Context(), w.there("run"), w.here("home"), checkpoint.DCP, free)
+	m, err := w.way.Checkpoints(t.Context(), w.there("run"), w.here("home"), checkpoint.DCP, time.Time{}, free)
 	w.must(err)
 	if len(m.Left) != 1 || !strings.HasPrefix(m.Left[0], "step_3: ") || m.Files != 6 {
 		t.Errorf("%+v", m)
@@ -483,7 +483,7 @@ func TestChanging(t *testing.T) {
 	if _, has := got["step_3/.metadata"]; has {
 		t.Error("what changed came")
 	}
-	m, err = w.way.Checkpoints(t.Context(), w.there("run"), w.here("home"), checkpoint.DCP, free)
+	m, err = w.way.Checkpoints(t.Context(), w.there("run"), w.here("home"), checkpoint.DCP, time.Time{}, free)
 	if w.must(err); len(m.Left) != 0 || m.Files != 9 {
 		t.Errorf("afterwards %+v", m)
 	}
@@ -497,12 +497,12 @@ func TestNothingSaved(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.way.Folder(t.Context(), w.there("bursts/x/run")))
 	for _, at := range []string{"bursts/x/run", "bursts/x/never"} {
-		m, err := w.way.Checkpoints(t.Context(), w.there(at), w.here("home"), "", free)
+		m, err := w.way.Checkpoints(t.Context(), w.there(at), w.here("home"), "", time.Time{}, free)
 		if w.must(err); m.Files != 0 || len(m.Left) != 0 {
 			t.Errorf("%s: %+v", at, m)
 		}
 	}
-	if _, err := w.way.Checkpoints(t.Context(), w.parse("s3://no-such-bucket/run"), w.here("home"), checkpoint.DCP, free); err == nil {
+	if _, err := w.way.Checkpoints(t.Context(), w.parse("s3://no-such-bucket/run"), w.here("home"), checkpoint.DCP, time.Time{}, free); err == nil {
 		t.Error("a bucket that is not there has nothing that could be lost")
 	}
 }
@@ -559,7 +559,7 @@ func TestUnreachable(t *testing.T) {
 		"measure":     errOf(way.Measure(t.Context(), w.there("x"), w.there("y"))),
 		"send":        errOf(way.Send(t.Context(), w.here("data"), w.there("x"), free)),
 		"home":        errOf(way.Home(t.Context(), w.there("x"), w.here("h"), free)),
-		"checkpoints": errOf(way.Checkpoints(t.Context(), w.there("x"), w.here("h"), "", free)),
+		"checkpoints": errOf(way.Checkpoints(t.Context(), w.there("x"), w.here("h"), "", time.Time{}, free)),
 		"text":        errOf(way.Text(t.Context(), w.there("x/y"), 10)),
 		"folder":      way.Folder(t.Context(), w.there("x/y")),
 		"remove":      way.Remove(t.Context(), w.there("x")),

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"time"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
@@ -23,6 +24,8 @@ type Site struct {
 	// Request has what copies have in common: Jobs, Bandwidth, Memory, StateDir, OnFull, Lead, Observer.
 	Request local.Request
 	Log     *slog.Logger // nil means no log
+
+	Exported time.Time // see checkpoint.Limits; of a bucket
 }
 
 func (s *Site) log() *slog.Logger {
@@ -49,7 +52,7 @@ func (s *Site) Folder(ctx context.Context, l location.Location, p checkpoint.Pro
 	if l.Scheme == location.POSIX {
 		err = f.openDir(makes)
 	} else if f.place, err = s.Open(ctx, l, local.OpenOptions{Write: makes, StateDir: s.Request.StateDir, Logger: s.Log}); err == nil {
-		f.Folder = checkpoint.InPlace(ctx, retry.New(f.place, retry.Options{Logger: s.Log}), checkpoint.Limits{})
+		f.Folder = checkpoint.InPlace(ctx, retry.New(f.place, retry.Options{Logger: s.Log}), checkpoint.Limits{Exported: s.Exported})
 	}
 	return f.opened(ctx, err)
 }
