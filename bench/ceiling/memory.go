@@ -80,14 +80,11 @@ func (o Options) together(ctx context.Context, do func(to, from []byte)) (done i
 	return all.Load(), time.Since(begun)
 }
 
-// noise fills a block with what does not compress: an extent of it, again and again.
+// noise fills a block with what does not compress.
 func noise(b []byte, seed uint64) {
 	var key [32]byte
 	for i := range 8 {
 		key[i] = byte(seed >> (8 * i))
 	}
-	n, _ := rand.NewChaCha8(key).Read(b[:min(len(b), extent)]) // it has no errors
-	for n < len(b) {
-		n += copy(b[n:], b[:n])
-	}
+	_, _ = rand.NewChaCha8(key).Read(b) // it has no errors
 }
