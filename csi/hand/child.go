@@ -71,7 +71,7 @@ func (h *child) here(theirs *os.File, methods map[string]Method) error {
 	go func() {
 		defer close(h.gone)
 		var calls sync.WaitGroup
-		_ = serve(context.Background(), conn, methods, &calls) // who asked hears that no answers come
+		_ = serve(context.Background(), conn, methods, &calls) // the caller sees its connection end
 		calls.Wait()
 	}()
 	go h.read()

@@ -37,7 +37,7 @@ func Serve(ctx context.Context, methods map[string]Method) error {
 	if err != nil {
 		return fmt.Errorf("this is started by the driver, and by nobody else: %w", err)
 	}
-	var calls sync.WaitGroup // nobody waits for them at the end: one may hang, and the process ends
+	var calls sync.WaitGroup // not waited for at the end: one may hang, and the process ends
 	return serve(ctx, conn, methods, &calls)
 }
 
