@@ -18,6 +18,7 @@ import (
 	"datamove.dev/test/aws"
 	"datamove.dev/tiering/budget/price"
 	"datamove.dev/tiering/burst/wan"
+	"datamove.dev/tiering/checkpoint"
 )
 
 // dear is a book in which a GB that comes home is two thousand dollars.
@@ -182,11 +183,27 @@ func TestObjective(t *testing.T) {
 	w.clock.Pass(time.Minute) // what is as young as the export may be half there
 	l := w.leg()
 	l.Purse = slow{w.ledger, w.clock}
+	begun, noted := w.clock.Now(), &noting{way: l.Way}
+	l.Way = noted
 	w.must(l.SyncBack(t.Context(), w.record("llama-ft")))
+	if !noted.exported.Equal(begun) {
+		t.Errorf("what was written before %v is held to be in the bucket, and the export began at %v", noted.exported, begun)
+	}
 	said := strings.Join(w.said, "\n")
 	if !strings.Contains(said, "is not home, and is there in") || !strings.Contains(said, "1h00m may be lost at most") || strings.Index(said, "is not home") > strings.Index(said, "run7 is home") {
 		t.Errorf("it says:\n%s", said)
 	}
+}
+
+// noting notes what it is told of exports.
+type noting struct {
+	way
+	exported time.Time
+}
+
+func (n *noting) Checkpoints(ctx context.Context, from, to location.Location, profile checkpoint.Profile, exported time.Time, toll wan.Toll) (wan.Moved, error) {
+	n.exported = exported
+	return n.way.Checkpoints(ctx, from, to, profile, exported, toll)
 }
 
 // TestNoSecrets: nothing secret is on the shelf, in the ledger, or told.

@@ -420,6 +420,27 @@ func TestCheckpoints(t *testing.T) {
 	}
 }
 
+// TestExportedInAnyOrder: a mark that came before its shards speaks for them when an export has ended that began after all of them were written.
+func TestExportedInAnyOrder(t *testing.T) {
+	w := newWorld(t)
+	if w.store.Dir == "" {
+		t.Skip("a store that is not ours keeps its times of arrival")
+	}
+	w.save("run/step_1", "alpha", "beta")
+	w.sent("run", "run")
+	early := time.Now().Add(-time.Minute)
+	w.must(os.Chtimes(filepath.Join(w.store.Dir, "run/step_1/.metadata"), early, early))
+	for _, row := range []struct {
+		exported time.Time
+		files    int64
+	}{{time.Time{}, 0}, {time.Now().Add(-2 * time.Hour), 0}, {early, 3}} { // all files are of an hour ago
+		m := must.Get(w.way.Checkpoints(t.Context(), w.there("run"), w.here("home"), checkpoint.DCP, row.exported, free))(t)
+		if m.Files != row.files || (row.files == 0) != (len(m.Left) == 1 && strings.Contains(m.Left[0], "is younger than .metadata")) {
+			t.Errorf("exported %v: %+v", row.exported, m)
+		}
+	}
+}
+
 // TestNewestFirst: with money for a part of it, the newest are home.
 func TestNewestFirst(t *testing.T) {
 	w := newWorld(t)
