@@ -2,7 +2,9 @@ package service
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/location"
+	"datamove.dev/test/must"
 	"datamove.dev/tiering"
 )
 
@@ -55,19 +58,16 @@ func record(t *rapid.T) *pb.Replica {
 	return r
 }
 
-// checks is rapid.Check, many times over.
-func checks(t *testing.T, check func(*rapid.T)) {
-	for range 60 {
-		rapid.Check(t, check)
-	}
-}
-
 // TestAroundIsEnough: what the rules say when they see what lies around a replica or a
 // place, is what they say when they see all that the ledger has.
 func TestAroundIsEnough(t *testing.T) {
 	d := newDesk(t, nested(), access.Input{})
 	answers := map[string]int{}
-	checks(t, func(t *rapid.T) {
+	number := flag.Lookup("rapid.checks").Value // Check again and again would be of the same cases: there is one seed
+	usual := number.String()
+	defer func() { must.Do(t, number.Set(usual)) }()
+	must.Do(t, number.Set(strconv.Itoa(20*must.Get(strconv.Atoi(usual))(t))))
+	rapid.Check(t, func(t *rapid.T) {
 		records := rapid.SliceOfN(rapid.Custom(record), 1, 8).Draw(t, "replicas")
 		held := rapid.SliceOfN(rapid.Custom(record), 0, 4).Draw(t, "held") // there or not
 		purge := tiering.Purge{Node: rapid.SampledFrom([]string{"", "n1", "n2"}).Draw(t, "node"), Root: true}
