@@ -106,7 +106,10 @@ func serve(ctx context.Context, o options, stdout io.Writer) error {
 		defer os.RemoveAll(filepath.Dir(ca))
 		lines = "endpoint https://" + addr + "\nca " + ca + "\n"
 	}
-	backend, err := posix.New(o.dir, meta.XattrMeta{}, posix.PosixOpts{CopyObjectThreshold: 5 << 30}) // the limit of S3
+	backend, err := posix.New(o.dir, meta.XattrMeta{}, posix.PosixOpts{
+		CopyObjectThreshold: 5 << 30, // the limit of S3
+		ForceNoTmpFile:      true,    // a link without a name replaces nothing: the store would give it a name that is listed for an instant
+	})
 	if err != nil {
 		return fmt.Errorf("serve %s: %w", o.dir, err)
 	}
