@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -34,7 +36,12 @@ var methods = map[string]Method{
 		return 0, &mover.Error{Op: "try", Place: "here", Err: cmpKind(kind)}
 	}),
 	"panic": Typed(func(context.Context, struct{}) (int, error) { panic("at the disco") }),
-	"hang":  Typed(func(context.Context, struct{}) (int, error) { select {} }),
+	"hang": Typed(func(_ context.Context, socket string) (int, error) {
+		if _, err := net.Dial("unix", socket); err != nil {
+			return 0, err
+		}
+		select {}
+	}),
 	"stat": Typed(func(_ context.Context, path string) (int64, error) {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -116,15 +123,37 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// hanging returns the argument of calls that hang, and what tells once for each that it does.
+func hanging(t *testing.T) (socket string, does <-chan struct{}) {
+	t.Helper()
+	socket = filepath.Join(t.TempDir(), "s")
+	l := must.Get(net.Listen("unix", socket))(t)
+	t.Cleanup(func() { _ = l.Close() })
+	calls := make(chan struct{})
+	go func() {
+		for {
+			if _, err := l.Accept(); err != nil {
+				return // the test is over
+			}
+			select {
+			case calls <- struct{}{}:
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	return socket, calls
+}
+
 // TestHung: who does not answer is killed, the others on its lane are told, and the next call has another one.
 func TestHung(t *testing.T) {
 	c := crew(t)
 	before, other := pidOf(t, c, "a"), pidOf(t, c, "b")
+	socket, hangs := hanging(t)
 	beside := make(chan error, 1)
-	go func() { beside <- c.Call(t.Context(), "a", "hang", struct{}{}, nil) }()
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	if err := c.Call(ctx, "a", "hang", struct{}{}, nil); !errors.Is(err, mover.ErrTimeout) {
+	go func() { beside <- c.Call(t.Context(), "a", "hang", socket, nil) }()
+	<-hangs
+	if err := c.Call(late{t.Context(), hangs}, "a", "hang", socket, nil); !errors.Is(err, mover.ErrTimeout) {
 		t.Errorf("%v", err)
 	}
 	if err := <-beside; !errors.Is(err, mover.ErrTransient) {
@@ -179,10 +208,9 @@ func TestIdle(t *testing.T) {
 	c.Idle = time.Hour
 	hung, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- c.Call(hung, "b", "hang", struct{}{}, nil) }()
-	for c.working("b") == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	socket, hangs := hanging(t)
+	go func() { ended <- c.Call(hung, "b", "hang", socket, nil) }()
+	<-hangs
 	busy := pidOf(t, c, "b")
 	c.Idle = time.Millisecond
 	for range 20 {

@@ -3,6 +3,7 @@ package hand
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -19,13 +20,27 @@ import (
 // silent is a file system that answers nothing until it is let.
 type silent struct {
 	fs.Inode
-	let chan struct{}
+	asked, let chan struct{}
 }
 
 func (s *silent) Lookup(context.Context, string, *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
+	select {
+	case s.asked <- struct{}{}: // from now on the kernel keeps the process that asks
+	case <-s.let:
+	}
 	<-s.let
 	return nil, syscall.ENOENT
 }
+
+// late is a context whose time is over when over says so, once.
+type late struct {
+	context.Context
+	over <-chan struct{}
+}
+
+func (l late) Deadline() (time.Time, bool) { return time.Now().Add(time.Hour), true }
+func (l late) Done() <-chan struct{}       { return l.over }
+func (l late) Err() error                  { return context.DeadlineExceeded } // asked when it is done
 
 // TestUnkillable: a process that the kernel keeps in a call is counted, its lane fails at once instead of
 // losing one process after the other, and works again when the file system does. Meanwhile a call by a hand of its own is
@@ -33,7 +48,7 @@ func (s *silent) Lookup(context.Context, string, *fuse.EntryOut) (*fs.Inode, sys
 //
 //safety:8 with csi TestManyPublishes
 func TestUnkillable(t *testing.T) {
-	dir, root := t.TempDir(), &silent{let: make(chan struct{})}
+	dir, root := t.TempDir(), &silent{asked: make(chan struct{}), let: make(chan struct{})}
 	server, err := fs.Mount(dir, root, &fs.Options{})
 	if err != nil {
 		t.Skip("needs FUSE: ", err)
@@ -44,20 +59,20 @@ func TestUnkillable(t *testing.T) {
 	})
 	c := crew(t)
 	c.Stuck = 2
-	stat := func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		defer cancel()
-		return c.Call(ctx, "a", "stat", filepath.Join(dir, "x"), nil)
+	names := 0
+	stat := func(over <-chan struct{}) error {
+		names++ // of two calls for one name the kernel lets one wait for the other
+		return c.Call(late{t.Context(), over}, "a", "stat", filepath.Join(dir, fmt.Sprint(names)), nil)
 	}
 	for range 2 {
-		if err := stat(); !errors.Is(err, mover.ErrTimeout) {
+		if err := stat(root.asked); !errors.Is(err, mover.ErrTimeout) {
 			t.Fatal(err)
 		}
 	}
 	if n := c.Hanging()["a"]; n != 2 {
 		t.Errorf("%d hands hang", n)
 	}
-	if err := stat(); !errors.Is(err, mover.ErrUnreachable) || !strings.Contains(err.Error(), "2 processes hang") {
+	if err := stat(nil); !errors.Is(err, mover.ErrUnreachable) || !strings.Contains(err.Error(), "2 processes hang") {
 		t.Errorf("%v", err)
 	}
 	pidOf(t, c, "b")
@@ -76,7 +91,7 @@ func TestUnkillable(t *testing.T) {
 			t.Fatal("they are counted though they are gone")
 		}
 	}
-	if err := stat(); !errors.Is(err, mover.ErrNotExist) {
+	if err := stat(nil); !errors.Is(err, mover.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
 }

@@ -11,7 +11,7 @@ var realTime = map[string]clock{
 	"csi":                             {waits: 3, limits: 2, measures: 2},
 	"csi/base":                        {waits: 2, measures: 2},
 	"csi/files":                       {waits: 1, measures: 2},
-	"csi/hand":                        {waits: 5, limits: 2, measures: 3},
+	"csi/hand":                        {waits: 4, measures: 3},
 	"lustre/ceph":                     {waits: 2, measures: 1},
 	"lustre/client":                   {waits: 9, limits: 5, measures: 6},
 	"lustre/copytool":                 {waits: 8, measures: 4},
