@@ -30,7 +30,7 @@ func TestLeftOfWhatIsGone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rig.Make(t, source, rig.Shape{Seed: 8, Small: 10, Large: 1, LargeBytes: 80 << 20})
-			r := p.Start(t, "copy", "-q", "--bwlimit", "40MiB/s", source, row.target)
+			r := p.Start(t, "copy", "-q", "--bwlimit", "4MiB/s", source, row.target)
 			r.Until("a draft is there", row.begun)
 			r.Kill()
 			must.Do(t, os.RemoveAll(filepath.Join(source, "large")))
@@ -52,12 +52,12 @@ func TestPartComesLate(t *testing.T) {
 	rig.Make(t, source, rig.Shape{Seed: 10, Small: 10})
 	p.Do(t, 0, "copy", "-q", source, store.At("first")) // looks what the bucket can do, with an upload too
 	rig.Make(t, source, rig.Shape{Seed: 10, Small: 10, Large: 1, LargeBytes: 80 << 20})
-	r := p.Start(t, "copy", "-q", "--bwlimit", "4MiB/s", source, store.At("late"))
+	r := p.Start(t, "copy", "-q", "--bwlimit", "1MiB/s", source, store.At("late"))
 	r.Until("an upload is there", func() bool { return len(store.UploadDirs(t)) > 0 })
 	r.Kill()
 	upload := store.UploadDirs(t)[0]
 
-	r = p.Start(t, "copy", "-q", "--bwlimit", "20MiB/s", source, store.At("late"))
+	r = p.Start(t, "copy", "-q", "--bwlimit", "10MiB/s", source, store.At("late"))
 	r.Until("the upload was aborted, and another begun", func() bool {
 		now := store.UploadDirs(t)
 		return len(now) > 0 && !slices.Contains(now, upload)
@@ -80,7 +80,7 @@ func TestHeldByZombie(t *testing.T) {
 	rig.Make(t, source, rig.Shape{Seed: 9, Large: 1, LargeBytes: 40 << 20})
 	careless := *p
 	careless.Wrapper = []string{"sh", "-c", `"$0" "$@" & exec sleep 1000`}
-	parent := careless.Start(t, "copy", "-q", "--bwlimit", "1MiB/s", source, store.At("zombie"))
+	parent := careless.Start(t, "copy", "-q", "--bwlimit", "256KiB/s", source, store.At("zombie"))
 	lock := filepath.Join(store.Dir("zombie"), ".datamove", "lock")
 	parent.Until("the target is locked", func() bool { st, err := os.Stat(lock); return err == nil && st.Size() > 0 })
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", parent.PID(), parent.PID()))

@@ -84,7 +84,7 @@ func TestSentTwiceSmallFiles(t *testing.T) {
 	rig.Make(t, source, rig.Shape{Seed: 3, Small: small, Large: 1, LargeBytes: last})
 	must.Do(t, os.Rename(filepath.Join(source, "large"), filepath.Join(source, "zz")))
 	p := rig.New(t)
-	r := p.Start(t, "copy", "-q", "--jobs", fmt.Sprint(jobs), "--bwlimit", "20MiB/s", source, target)
+	r := p.Start(t, "copy", "-q", "--jobs", fmt.Sprint(jobs), "--bwlimit", "5MiB/s", source, target)
 	r.Until("most small files are drafts, and 4 MiB of the last one are there", func() bool {
 		n, largest := drafts(target)
 		return n > small-600 && largest >= 4<<20 // so that the journal knows the others
@@ -164,7 +164,7 @@ func TestHeld(t *testing.T) {
 		"store": {store.At("held"), filepath.Join(store.Dir("held"), ".datamove", "lock")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			holder := p.Start(t, "copy", "-q", "--bwlimit", "1MiB/s", source, row.target)
+			holder := p.Start(t, "copy", "-q", "--bwlimit", "256KiB/s", source, row.target)
 			holder.Until("the target is locked", func() bool { st, err := os.Stat(row.lock); return err == nil && st.Size() > 0 })
 			second := p.Do(t, 5, "copy", source, row.target)
 			if who := fmt.Sprintf("process %d", holder.PID()); !strings.Contains(second.Stderr(), who) {

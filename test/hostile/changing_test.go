@@ -148,7 +148,7 @@ func TestLargeSourceShrinks(t *testing.T) {
 	was, _ := rig.Look(t, target)
 	path := filepath.Join(source, "large", "weights-0.bin")
 	must.Do(t, os.Chtimes(path, was.Time("large/weights-0.bin"), was.Time("large/weights-0.bin").AddDate(0, 0, 1)))
-	r := p.Start(t, "copy", "-q", "--bwlimit", "24MiB/s", source, target)
+	r := p.Start(t, "copy", "-q", "--bwlimit", "8MiB/s", source, target)
 	r.Until("the copy is under way", func() bool { _, temps := rig.Look(t, target); return len(temps) > 1 })
 	shorter := time.NewTicker(20 * time.Millisecond)
 	defer shorter.Stop()

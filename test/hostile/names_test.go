@@ -86,7 +86,7 @@ func TestClockThatJumps(t *testing.T) {
 	}
 	rig.Make(t, filepath.Join(source, "more"), rig.Shape{Seed: 1, Large: 1, LargeBytes: 24 << 20})
 	p := rig.New(t)
-	r := p.Start(t, "copy", "-q", "--bwlimit", "8MiB/s", source, target)
+	r := p.Start(t, "copy", "-q", "--bwlimit", "1MiB/s", source, target)
 	drafts := func() []string {
 		found := must.Get(filepath.Glob(filepath.Join(target, "more", "large", ".datamove-*")))(t)
 		return found

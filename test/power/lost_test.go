@@ -29,7 +29,7 @@ func TestLostDisk(t *testing.T) {
 		early, late int64           // bytes when the names go to the disk, and when the program is killed
 		sync        func(int) error // of the target
 	}{
-		{"parts", "50M", rig.Shape{Large: 1, LargeBytes: 64 << 20}, 8 << 20, 40 << 20, unix.Syncfs},
+		{"parts", "12M", rig.Shape{Large: 1, LargeBytes: 64 << 20}, 8 << 20, 40 << 20, unix.Syncfs},
 		{"files", "1M", rig.Shape{Small: 900}, 5 << 19, 5 << 19, unix.Fsync}, // of the directory: contents are not synced with it
 	} {
 		source := rig.Memory(t)

@@ -371,7 +371,7 @@ func TestStop(t *testing.T) {
 	must.Do(t, os.WriteFile(filepath.Join(source, "big"), bytes.Repeat([]byte("content"), 4<<20), 0o600))
 	task, err := c.Submit(t.Context(), &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{
 		Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: source, Target: filepath.Join(p.dir, "t"),
-		Options: &datamovev1.Options{BytesPerSecond: 2 << 20, NoReflink: true}}})
+		Options: &datamovev1.Options{BytesPerSecond: 512 << 10, NoReflink: true}}})
 	must.Do(t, err)
 	p.eventually("the task runs", func() bool {
 		now, err := c.GetTask(t.Context(), &datamovev1.GetTaskRequest{Id: task.GetId()})
