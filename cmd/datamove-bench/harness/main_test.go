@@ -90,7 +90,7 @@ func TestCeilings(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 || got.Schema != "datamove.ceilings/v1" || len(got.Ceilings) != 10 {
 		t.Errorf("%v, exit %d\n%s", err, code, out)
 	}
-	if out, code := run(t, "", args...); code != 0 || !strings.Contains(out, "disk.read") || !strings.Contains(out, "GB/s") {
+	if out, code := run(t, "", args...); code != 0 || !strings.Contains(out, "disk.read") || !strings.Contains(out, "B/s") {
 		t.Errorf("exit %d\n%s", code, out)
 	}
 }

@@ -1,7 +1,7 @@
 // Package changelog is the feed of a Lustre: the change logs of its MDTs, as lustre/client reads them.
 //
 // It has memory: the mark of each MDT is the last record that is in the catalog, with its time, by which a log is told from one that was made anew. Without
-// marks, after a gap, and where a log was turned off, it says All, from a place in the log that it has asked for before; so nothing falls between.
+// marks, with those of an empty log, after a gap, and where a log was turned off, it says All, from a place in the log that it has asked for before; so nothing falls between.
 //
 // A record names a file, and where it was. Both are asked for their paths of now (FID to path), so that what moves meanwhile is found where it is;
 // what is gone by then is told by a later record. What is above the root of the tree, or beside it, is no concern.
@@ -75,7 +75,7 @@ func (f *Feed) Run(ctx context.Context, marks feed.Marks, take feed.Take) error 
 			return err
 		}
 		var known bool
-		if places[i], known = readPlace(value); known {
+		if places[i], known = readPlace(value); known && places[i].index > 0 { // behind no record a gap is not seen
 			continue
 		}
 		if places[i].index, err = f.Log.Last(ctx, mdt); err != nil {

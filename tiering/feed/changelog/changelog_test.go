@@ -280,6 +280,33 @@ func TestModel(t *testing.T) {
 	}
 }
 
+// An empty log has no record to stand behind: what was lost since a reader began there can not be told from what never was.
+func TestEmptyLog(t *testing.T) {
+	r := &recorded{dir: t.TempDir()}
+	f := &Feed{Log: r, Reader: "cl1", Settle: -1, Pause: time.Millisecond}
+	var mark []byte
+	for life, all := range []bool{true, true, false} {
+		ctx, stop := context.WithCancel(t.Context())
+		err := f.Run(ctx, func(string) ([]byte, error) { return mark, nil }, func(_ context.Context, b feed.Batch) error {
+			if b.All != all {
+				t.Errorf("from the mark %x: %+v", mark, b)
+			}
+			mark = b.Marks[0].Value
+			stop()
+			return context.Cause(ctx)
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		for _, name := range []string{"a", "b"} {
+			r.record(lustre.ChangeMkdir, name+fmt.Sprint(r.counted), func(p string) error { return os.Mkdir(p, 0o755) })
+		}
+		if life == 0 {
+			r.lose()
+		}
+	}
+}
+
 // What no second try mends: somebody who may not read, a client without a log, a reader that is not registered.
 func TestRefused(t *testing.T) {
 	none := func(string) ([]byte, error) { return nil, nil }
