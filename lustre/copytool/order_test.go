@@ -183,12 +183,18 @@ func TestStopWhileFull(t *testing.T) {
 	<-begun
 	lists := make(chan []uint64)
 	for full := false; !full; {
-		go func() { lists <- b.Do(abi.CopyArchive, files...) }()
-		select {
-		case some := <-lists:
-			all = append(all, some...)
-		case <-time.After(300 * time.Millisecond): // it waits for room
-			full = true
+		go func() {
+			var some []uint64
+			defer func() { lists <- some }()
+			some = b.Do(abi.CopyArchive, files...)
+		}()
+		for sent := false; !sent && !full; {
+			select {
+			case some := <-lists:
+				all, sent = append(all, some...), true
+			case <-time.After(time.Millisecond):
+				full = b.Full()
+			}
 		}
 	}
 	b.stop()

@@ -42,6 +42,7 @@ type Lustre struct {
 	swaps    map[uint64]*volatile  // files without a name, by inode
 	requests map[uint64]*request   // by cookie
 	pipe     *os.File              // what actions are written into; nil while nobody is registered
+	writing  bool                  // a message, into the pipe
 	dead     bool                  // somebody who was killed is registered still
 	served   []uint32              // archives
 	next     uint32                // FID and cookie
@@ -322,6 +323,7 @@ func (l *Lustre) write(b []byte) (written bool) {
 	defer l.kuc.Unlock()
 	l.mu.Lock()
 	pipe := l.pipe
+	l.writing = pipe != nil
 	l.mu.Unlock()
 	if pipe == nil {
 		return false
@@ -329,7 +331,25 @@ func (l *Lustre) write(b []byte) (written bool) {
 	if _, err := io.Writer(pipe).Write(b); err != nil {
 		l.t.Errorf("write to the copytool: %v", err)
 	}
+	l.mu.Lock()
+	l.writing = false
+	l.mu.Unlock()
 	return true
+}
+
+// Full reports whether a message waits for room in the pipe.
+func (l *Lustre) Full() bool {
+	l.t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.writing {
+		return false
+	}
+	room := 1
+	must.Do(l.t, must.Get(l.pipe.SyscallConn())(l.t).Control(func(fd uintptr) {
+		room = must.Get(unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, 0))(l.t)
+	}))
+	return room == 0
 }
 
 // End waits for the end of an action: 0, or why it failed, and whether it may be handed out
