@@ -30,7 +30,7 @@ func seen(n int, rate, noise float64) (regressions int) {
 	return regressions
 }
 
-const seeds = 300
+const seeds = 120
 
 // TestFalseAlarms: with a noise of 3 %, what has not changed is a regression in 1 of 20 at most, whatever the number of repeats.
 func TestFalseAlarms(t *testing.T) {

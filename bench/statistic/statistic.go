@@ -87,17 +87,31 @@ func inner(draw func() float64) (low, high float64) {
 // drawer draws values again, from a fixed seed.
 type drawer struct {
 	random *rand.Rand
-	again  []float64
+	times  []int // that each was drawn
 }
 
 func newDrawer() *drawer { return &drawer{random: rand.New(rand.NewPCG(1, 1))} }
 
 // median is that of as many values as v has, each of them drawn from v, which is sorted.
 func (d *drawer) median(v []float64) float64 {
-	d.again = d.again[:0]
+	d.times = slices.Grow(d.times[:0], len(v))[:len(v)]
+	clear(d.times)
 	for range v {
-		d.again = append(d.again, v[d.random.IntN(len(v))])
+		d.times[d.random.IntN(len(v))]++
 	}
-	slices.Sort(d.again)
-	return middle(d.again)
+	half := len(v) / 2
+	if len(v)%2 == 1 {
+		return d.drawn(v, half)
+	}
+	return middle([]float64{d.drawn(v, half-1), d.drawn(v, half)})
+}
+
+// drawn is the n-th of the values that were drawn from v, in their order, from 0.
+func (d *drawer) drawn(v []float64, n int) float64 {
+	for i, times := range d.times {
+		if n -= times; n < 0 {
+			return v[i]
+		}
+	}
+	return 0 // there are not so many
 }

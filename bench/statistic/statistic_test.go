@@ -64,7 +64,7 @@ func TestRatio(t *testing.T) {
 	}
 }
 
-const seeds = 300
+const seeds = 120
 
 // sample is what is measured of a rate, with noise.
 func sample(chance *rand.Rand, n int, rate, noise float64) (values []float64) {
