@@ -11,10 +11,11 @@ package placetest
 import (
 	"bytes"
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"testing"
@@ -302,9 +303,10 @@ func readRange(ctx context.Context, c mover.Content, off, n int64) ([]byte, erro
 // Pattern returns n bytes in which no two places look alike.
 func Pattern(n int64) []byte {
 	data := make([]byte, n)
-	var seed [32]byte
+	var seed [aes.BlockSize]byte
 	binary.LittleEndian.PutUint64(seed[:], uint64(n))
-	_, _ = rand.NewChaCha8(seed).Read(data) // never fails; as fast as the bytes are copied, with the race detector, too
+	block, _ := aes.NewCipher(seed[:])                     // never fails: the key is long enough
+	cipher.NewCTR(block, seed[:]).XORKeyStream(data, data) // by the processor: nothing is faster, with the race detector, too
 	return data
 }
 
