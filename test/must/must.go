@@ -9,8 +9,8 @@ type fatal interface {
 
 // Do ends the test when there is an error.
 func Do(t fatal, err error) {
-	t.Helper()
 	if err != nil {
+		t.Helper() // it costs a look at the stack
 		t.Fatal(err)
 	}
 }
@@ -18,8 +18,10 @@ func Do(t fatal, err error) {
 // Get returns the value that a call returns beside its error, and ends the test when there is one: must.Get(os.ReadFile(name))(t).
 func Get[V any](v V, err error) func(t fatal) V {
 	return func(t fatal) V {
-		t.Helper()
-		Do(t, err)
+		if err != nil {
+			t.Helper()
+			t.Fatal(err)
+		}
 		return v
 	}
 }
@@ -29,8 +31,8 @@ func Tell(t interface {
 	Helper()
 	Error(args ...any)
 }, err error) {
-	t.Helper()
 	if err != nil {
+		t.Helper()
 		t.Error(err)
 	}
 }
