@@ -80,6 +80,7 @@ type disk struct {
 	nodes map[string]*node
 	now   int64
 	ids   uint64
+	lost  bool // some data
 }
 
 // lossy says what is left of data that no fsync has confirmed.
@@ -146,6 +147,7 @@ func (d *disk) apply(o op, whole bool, l lossy) {
 		n.data, n.modified, n.changed = nil, d.now, d.now
 	case "write":
 		data := o.data
+		d.lost = d.lost || !whole
 		switch {
 		case whole:
 		case l == none:
