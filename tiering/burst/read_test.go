@@ -204,7 +204,7 @@ func TestWrongFile(t *testing.T) {
 		"not valid YAML":                          "kind: [",
 		"anchors and aliases":                     "kind: &a Burst\nmetadata: *a\n",
 		"has 1048577 bytes":                       strings.Repeat("#", declare.TextMost+1),
-		"too long":                                strings.Replace(whole, "[eu, us-east-1]", "["+strings.Repeat("eu,", 340_000)+"eu]", 1),
+		"too long":                                strings.Replace(whole, "[eu, us-east-1]", "[\""+strings.Repeat("\t", 600_000)+"\"]", 1),
 		"want a table of fields":                  "[1, 2]",
 	} {
 		if _, err := Read("b.yaml", []byte(text)); !errors.Is(err, mover.ErrUsage) || !strings.Contains(err.Error(), what) {
