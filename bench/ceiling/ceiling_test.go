@@ -26,7 +26,7 @@ var quick = ceiling.Options{Runs: 3, Time: 10 * time.Millisecond, Size: 32 << 20
 // TestMeasures: each says what it has measured, of how many runs; and nothing is left behind.
 func TestMeasures(t *testing.T) {
 	o := quick
-	o.Dir = t.TempDir()
+	o.Dir, o.Size = t.TempDir(), 8<<20
 	var all []ceiling.Ceiling
 	one := func(c ceiling.Ceiling, err error) { must.Do(t, err); all = append(all, c) }
 	one(ceiling.Memory(t.Context(), o))

@@ -86,7 +86,7 @@ func TestFullDisk(t *testing.T) {
 // A ledger that fills the disk by itself stops in time, while tables are made and
 // merged, and loses nothing.
 func TestFillsDisk(t *testing.T) {
-	disk := rig.Tmpfs(t, "size=400m")
+	disk := rig.Tmpfs(t, "size=320m")
 	dir := filepath.Join(disk, "ledger")
 	l := opened(t, dir, Options{})
 	n, body := 0, make([]byte, RecordBytes-200)
@@ -101,7 +101,7 @@ func TestFillsDisk(t *testing.T) {
 		}
 	}
 	if n < 50 {
-		t.Errorf("it was full after %d MB of 400", n)
+		t.Errorf("it was full after %d MB of 320", n)
 	}
 	closed(t, l)
 	other := opened(t, copied(t, dir), Options{})
