@@ -17,6 +17,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/must"
+	"datamove.dev/test/seed"
 )
 
 // each runs a test on every kind of queue.
@@ -162,9 +163,12 @@ func source(n int) func(context.Context, string, string, int) ([]string, error) 
 //safety:8 with mover/ledger TestMemory
 func TestMillion(t *testing.T) {
 	const million = 1_000_000
-	takes := map[string]int{"memory": 400_000, "jetstream": 50_000}
-	if testing.Short() {
-		takes = map[string]int{"memory": 100_000, "jetstream": 5000}
+	takes, most := map[string]int{"memory": 100_000, "jetstream": 12_000}, uint64(8<<20)
+	switch {
+	case seed.Soak():
+		takes, most = map[string]int{"memory": 400_000, "jetstream": 50_000}, 32<<20
+	case testing.Short():
+		takes["jetstream"] = 5000
 	}
 	for kind, open := range makers(t.TempDir()) {
 		t.Run(kind, func(t *testing.T) {
@@ -177,7 +181,7 @@ func TestMillion(t *testing.T) {
 			if n := b.Len("f"); n > 1024 {
 				t.Errorf("%d wait", n)
 			}
-			if after := inUse(); after > before+32<<20 {
+			if after := inUse(); after > before+most {
 				t.Errorf("%d MiB more", (after-before)>>20)
 			}
 			b.check(q.Close())

@@ -241,7 +241,7 @@ func TestLateGetsItsShare(t *testing.T) {
 			rt.Skip("it wants less than its share")
 		}
 		inBubble(t, func() {
-			if got := threeProjects(context.Background(), 20*time.Second, l); Jain(got) < 0.97 {
+			if got := threeProjects(context.Background(), 10*time.Second, l); Jain(got) < 0.97 {
 				rt.Fatalf("Jain %.3f, %.0f MiB", Jain(got), got)
 			}
 		})
