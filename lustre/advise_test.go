@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "datamove.dev/test/seed" // of rapid
+	_ "datamove.dev/test/seed/property" // of rapid
 )
 
 // site is n OSTs and m MDTs of a Lustre 2.15, a third full.

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover"
-	_ "datamove.dev/test/seed" // of rapid
+	_ "datamove.dev/test/seed/property" // of rapid
 )
 
 // names are drawn from what could confuse an order: segments around '/', which

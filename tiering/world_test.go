@@ -15,6 +15,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
 	"datamove.dev/test/seed"
+	_ "datamove.dev/test/seed/property"
 )
 
 // A world is where directories really are: what the rules see of it is only text.

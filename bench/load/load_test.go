@@ -19,7 +19,7 @@ import (
 	"datamove.dev/mover/s3/s3test"
 	"datamove.dev/test/apart"
 	"datamove.dev/test/must"
-	_ "datamove.dev/test/seed" // of rapid
+	_ "datamove.dev/test/seed/property" // of rapid
 )
 
 func TestMain(m *testing.M) { apart.Main(m) }

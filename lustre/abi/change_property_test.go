@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/lustre"
-	_ "datamove.dev/test/seed" // of rapid
+	_ "datamove.dev/test/seed/property" // of rapid
 )
 
 // TestAnyChange: a record with any of the extensions, alone and together, is read as it was

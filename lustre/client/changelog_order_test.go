@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/lustre"
-	_ "datamove.dev/test/seed" // of rapid
+	_ "datamove.dev/test/seed/property" // of rapid
 )
 
 // Whatever order records come in, however many of them come twice, and whichever are

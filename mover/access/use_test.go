@@ -11,7 +11,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/test/must"
-	_ "datamove.dev/test/seed" // of rapid
+	_ "datamove.dev/test/seed/property" // of rapid
 )
 
 var site = Input{

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/test/must"
-	_ "datamove.dev/test/seed" // of rapid
+	_ "datamove.dev/test/seed/property" // of rapid
 )
 
 var update = flag.Bool("update", false, "write the golden files of this version")

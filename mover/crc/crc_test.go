@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "datamove.dev/test/seed" // of rapid
+	_ "datamove.dev/test/seed/property" // of rapid
 )
 
 //safety:2 with TestBitByBit

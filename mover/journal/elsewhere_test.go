@@ -9,7 +9,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/test/must"
-	_ "datamove.dev/test/seed" // of rapid
+	_ "datamove.dev/test/seed/property" // of rapid
 )
 
 // A record goes to another host and back; nothing shorter or longer passes for it.

@@ -11,7 +11,7 @@ import (
 
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	datamovev1 "datamove.dev/api/datamove/v1"
-	_ "datamove.dev/test/seed" // of rapid
+	_ "datamove.dev/test/seed/property" // of rapid
 )
 
 var states = []datamovev1.TaskState{

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "datamove.dev/test/seed" // of rapid
+	_ "datamove.dev/test/seed/property" // of rapid
 )
 
 // However often the rate is another one, in no time more passes than the rates give in it,

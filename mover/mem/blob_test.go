@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover/placetest"
-	_ "datamove.dev/test/seed" // of rapid
+	_ "datamove.dev/test/seed/property" // of rapid
 )
 
 // A blob is its bytes, however they are stored and whichever range is asked for.

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover"
-	_ "datamove.dev/test/seed" // of rapid
+	_ "datamove.dev/test/seed/property" // of rapid
 )
 
 func genOptions(t *rapid.T) Options {

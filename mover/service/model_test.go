@@ -24,6 +24,7 @@ import (
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/task"
 	"datamove.dev/test/seed"
+	_ "datamove.dev/test/seed/property"
 	"datamove.dev/tiering"
 )
 

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover"
-	_ "datamove.dev/test/seed" // of rapid
+	_ "datamove.dev/test/seed/property" // of rapid
 )
 
 func TestPieceBytes(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"datamove.dev/mover/plan"
 	"datamove.dev/mover/transfer"
 	"datamove.dev/test/must"
-	_ "datamove.dev/test/seed" // of rapid
+	_ "datamove.dev/test/seed/property" // of rapid
 )
 
 // fate is what happens to a work that was given away.

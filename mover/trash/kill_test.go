@@ -12,7 +12,7 @@ import (
 
 	"datamove.dev/test/kill"
 	"datamove.dev/test/must"
-	_ "datamove.dev/test/seed" // of rapid
+	_ "datamove.dev/test/seed/property" // of rapid
 )
 
 // fewFiles are all that it may have open: beside a clearing's, what the runtime has.

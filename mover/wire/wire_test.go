@@ -18,7 +18,7 @@ import (
 	"datamove.dev/mover/plan"
 	"datamove.dev/mover/wire"
 	"datamove.dev/test/must"
-	_ "datamove.dev/test/seed" // of rapid
+	_ "datamove.dev/test/seed/property" // of rapid
 )
 
 func as(l location.Location) (location.Location, error) { return l, nil }

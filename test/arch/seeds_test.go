@@ -52,7 +52,7 @@ var made = []string{"New", "NewPCG", "NewChaCha8", "NewSource", "NewZipf", "Rand
 
 const (
 	rapid = "pgregory.net/rapid"
-	seeds = module + "/test/seed"
+	seeds = module + "/test/seed/property"
 )
 
 // testFiles parses the test files of the module, and all files of packages that only tests use, by their directory.
@@ -167,7 +167,7 @@ func TestSeeds(t *testing.T) {
 		}
 		onlyFalls(t, "unseeded", dir, is, unseeded[dir], is.within(unseeded[dir]), at, "test/seed")
 		if properties && !seeded && module+"/"+dir != seeds {
-			t.Errorf("%s has properties of rapid and does not import test/seed: they would be others in each run", dir)
+			t.Errorf("%s has properties of rapid and does not import test/seed/property: they would be others in each run", dir)
 		}
 	}
 	known(t, "unseeded", unseeded, files)

@@ -5,17 +5,12 @@
 // number and the name of the test, so that another test changes nothing for this one.
 // A failure of such a test says what repeats it.
 //
-// The properties of pgregory.net/rapid begin with the number: a test binary that
-// imports this package has it as the default of -rapid.seed. RAPID_SEED and the command
-// line go first. test/arch holds that each package with such properties imports this one.
-// That happens before go test notes what a test reads: results of properties that it
-// keeps are those of any seed, and DATAMOVE_SEED wants -count=1.
+// Package property has the properties of pgregory.net/rapid begin with the number, too.
 //
 // Soak says whether large campaigns have the sizes of "make soak".
 package seed
 
 import (
-	"flag"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -25,9 +20,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	// Its init makes the flag -rapid.seed, and has to be done before the one of this package.
-	_ "pgregory.net/rapid"
 )
 
 const (
@@ -40,15 +32,6 @@ const (
 )
 
 var home, _ = os.Getwd() // of a test binary the directory of its package, whatever a test changes to later
-
-func init() {
-	if f := flag.Lookup("rapid.seed"); f.Value.String() == "0" { // 0 is a random one
-		f.DefValue = strconv.FormatUint(Number(), 10)
-		if err := f.Value.Set(f.DefValue); err != nil {
-			panic(err)
-		}
-	}
-}
 
 func read(text string) uint64 {
 	if text == "" {

@@ -18,7 +18,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/mem"
 	"datamove.dev/test/must"
-	_ "datamove.dev/test/seed" // of rapid
+	_ "datamove.dev/test/seed/property" // of rapid
 	"datamove.dev/tiering"
 	"datamove.dev/tiering/catalog"
 )

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "datamove.dev/test/seed" // of rapid
+	_ "datamove.dev/test/seed/property" // of rapid
 )
 
 //safety:5/jobs retention, whatever it is told, keeps the last two that are verified, and the newest that a second tier has

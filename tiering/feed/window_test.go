@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover"
-	_ "datamove.dev/test/seed" // of rapid
+	_ "datamove.dev/test/seed/property" // of rapid
 )
 
 // Whatever is added to a window of any size: what is taken from it covers each name, and is not more than it may hold.

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/test/must"
-	_ "datamove.dev/test/seed" // of rapid
+	_ "datamove.dev/test/seed/property" // of rapid
 	"datamove.dev/tiering"
 	"datamove.dev/tiering/policy"
 )

@@ -16,6 +16,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/test/must"
+	_ "datamove.dev/test/seed/property"
 	"datamove.dev/tiering"
 	"datamove.dev/tiering/run"
 )

@@ -22,7 +22,7 @@ import (
 	"datamove.dev/mover/crc"
 	"datamove.dev/mover/s3"
 	"datamove.dev/test/must"
-	_ "datamove.dev/test/seed" // of rapid
+	_ "datamove.dev/test/seed/property" // of rapid
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

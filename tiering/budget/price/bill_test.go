@@ -13,7 +13,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/test/must"
-	_ "datamove.dev/test/seed" // of rapid
+	_ "datamove.dev/test/seed/property" // of rapid
 )
 
 var day = time.Date(2026, 7, 28, 0, 0, 0, 0, time.UTC)

@@ -13,7 +13,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
 	"datamove.dev/test/must"
-	_ "datamove.dev/test/seed" // of rapid
+	_ "datamove.dev/test/seed/property" // of rapid
 	"datamove.dev/tiering/hook"
 	"datamove.dev/tiering/hook/directive"
 )

@@ -10,7 +10,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
 	"datamove.dev/test/must"
-	_ "datamove.dev/test/seed" // of rapid
+	_ "datamove.dev/test/seed/property" // of rapid
 )
 
 var values = Values{Job: "17", Array: "12", Task: "3", User: "ada", Name: "train", Node: "n1"}

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover"
-	_ "datamove.dev/test/seed" // of rapid
+	_ "datamove.dev/test/seed/property" // of rapid
 )
 
 func TestNodes(t *testing.T) {
