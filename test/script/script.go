@@ -14,6 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"datamove.dev/mover/s3/s3test"
 	"datamove.dev/test/must"
 	"datamove.dev/test/patience"
 )
@@ -48,6 +49,9 @@ func Run(t *testing.T, pattern string, setup func(*testscript.Env), more Command
 			env.Setenv("NO_COLOR", "1")
 			env.Setenv("GORACE", os.Getenv("GORACE"))
 			env.Vars = append(env.Vars, GC)
+			for name, value := range s3test.NoAuthorities {
+				env.Setenv(name, value)
+			}
 			env.Setenv("AWS_EC2_METADATA_DISABLED", "true")                                       // the host of the tests is nobody's business
 			env.Setenv("JOBUID", jobUID())                                                        // whose Slurm's jobs are
 			env.Setenv("DEPLOY", deploy)                                                          // what sites install
