@@ -18,8 +18,8 @@ import (
 const (
 	// Still is for how long nothing may move.
 	Still = time.Minute
-	// period is between two looks at the processes.
-	period = time.Second
+	// period is between two looks at the processes, which read files of each process of the machine.
+	period = 5 * time.Second
 	// idle is what share of one processor a service uses that waits.
 	idle = 0.1
 	// longest is the pause between two looks at what a test waits for.
