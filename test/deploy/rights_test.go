@@ -100,7 +100,7 @@ func TestOnLinux(t *testing.T) {
 
 // On the network of one node each program has ports of its own.
 func TestPortsOfANode(t *testing.T) {
-	text, err := helm(t, "template", "datamove", chart, "--set", "mover.coordinator.hostNetwork=true,mover.coordinator.address=head:7643,mover.agent.hostNetwork=true")
+	text, err := with(t, "--set", "mover.coordinator.hostNetwork=true,mover.coordinator.address=head:7643,mover.agent.hostNetwork=true")
 	if err != nil {
 		t.Fatal(text)
 	}
@@ -150,7 +150,7 @@ func TestWhoIsLetIn(t *testing.T) {
 		"mover.coordinator.service.type=NodePort,mover.coordinator.service.externalTrafficPolicy=Local": "Local",
 		"mover.coordinator.service.type=ClusterIP":                                                      "",
 	} {
-		text, err := helm(t, "template", "datamove", chart, "--set", set)
+		text, err := with(t, "--set", set)
 		if err != nil {
 			t.Fatal(text)
 		}
@@ -184,7 +184,7 @@ func TestSELinux(t *testing.T) {
 			}
 		}
 	}
-	if out, err := helm(t, "template", "datamove", chart, "--set-json", "seLinuxOptions=null"); err != nil || strings.Contains(out, "seLinuxOptions") {
+	if out, err := with(t, "--set-json", "seLinuxOptions=null"); err != nil || strings.Contains(out, "seLinuxOptions") {
 		t.Errorf("it can be left to the runtime: %v", err)
 	}
 }
