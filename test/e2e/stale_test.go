@@ -28,7 +28,7 @@ func TestACommandThatFailsIsRed(t *testing.T) {
 		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	run := func(flags string) (string, error) {
-		cmd := exec.Command("go", "test", "-vet=off", "-run", "^TestReadOnly$", "./test/hostile")
+		cmd := exec.Command("go", "test", "-vet=off", "-ldflags=-s -w", "-run", "^TestReadOnly$", "./test/hostile")
 		cmd.Dir = filepath.Join("..", "..")
 		cmd.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+flags)
 		said, err := cmd.CombinedOutput()
