@@ -52,6 +52,9 @@ func flags(values string) []string {
 	if values == "" {
 		return nil
 	}
+	if text, _ := os.ReadFile(values); strings.Contains(string(text), "controllerSecret") { // helm says why it can not be read
+		return []string{"-f", values}
+	}
 	return slices.Concat([]string{"-f", values}, named)
 }
 
