@@ -20,12 +20,12 @@ export class Deeds {
     }, titles[deed]))
     this.note = note('alert')
     this.asked = h('p')
-    this.doubt = h('dialog', {'aria-label': 'Cancel this task?', onclose: () => this.#decided()},
+    this.doubt = h('dialog', {'aria-label': 'Cancel this task?'},
       h('h3', {}, 'Cancel this task?'), this.asked,
       h('p', {}, 'What is published stays; what is not, goes. A cancelled task can not be resumed.'),
       h('p', {class: 'choice'},
-        h('button', {type: 'button', autofocus: true, onclick: () => this.doubt.close('')}, 'Keep it'),
-        h('button', {type: 'button', class: 'bad', 'data-deed': 'surely', onclick: () => this.doubt.close('cancel')}, 'Cancel the task')))
+        h('button', {type: 'button', autofocus: true, onclick: () => this.doubt.close()}, 'Keep it'),
+        h('button', {type: 'button', class: 'bad', 'data-deed': 'surely', onclick: () => this.#surely()}, 'Cancel the task')))
     this.node = h('div', {class: 'deeds'}, ...this.buttons, this.doubt)
   }
 
@@ -34,7 +34,7 @@ export class Deeds {
     this.link = {away, readOnly}
     if (this.task?.id !== t.id) {
       tellNote(this.note, '')
-      if (this.doubt.open) this.doubt.close('')
+      if (this.doubt.open) this.doubt.close()
     }
     this.task = t
     for (const button of this.buttons) {
@@ -46,12 +46,13 @@ export class Deeds {
 
   #doubt() {
     say(this.asked, what(this.task).join(' → '))
-    this.doubt.returnValue = ''
     this.doubt.showModal()
   }
 
-  #decided() {
-    if (this.doubt.returnValue === 'cancel') this.#do('cancel')
+  // An event of the dialog's end may come when it is open again, with another decision.
+  #surely() {
+    this.doubt.close()
+    this.#do('cancel')
   }
 
   async #do(deed) {
