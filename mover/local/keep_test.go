@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/placetest"
 	"datamove.dev/mover/posix"
 	"datamove.dev/test/must"
 )
@@ -72,8 +72,7 @@ const (
 )
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, dir: t.TempDir(), want: make([]byte, worldBytes), known: memory{drafts: map[mover.Token]Draft{}}}
-	_, _ = rand.NewChaCha8([32]byte{1}).Read(w.want)
+	w := &world{t: t, dir: t.TempDir(), want: placetest.Pattern(worldBytes), known: memory{drafts: map[mover.Token]Draft{}}}
 	err := errors.Join(os.MkdirAll(filepath.Join(w.dir, "source"), 0o755), os.WriteFile(filepath.Join(w.dir, "source", "file"), w.want, 0o644))
 	must.Do(t, err)
 	return w
