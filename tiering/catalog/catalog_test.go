@@ -18,6 +18,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/mem"
 	"datamove.dev/test/must"
+	"datamove.dev/test/seed"
 	_ "datamove.dev/test/seed/property" // of rapid
 	"datamove.dev/tiering"
 	"datamove.dev/tiering/catalog"
@@ -296,6 +297,10 @@ func TestFirstScan(t *testing.T) {
 
 // The same as TestScan, with anything happening between scans of parts and looks at what happened.
 func TestModel(t *testing.T) {
+	most := 220 // files of a directory: more than two pages
+	if seed.Soak() {
+		most = 450
+	}
 	rapid.Check(t, func(rt *rapid.T) {
 		c := open(t, t.TempDir())
 		defer func() { must.Do(t, c.Close()) }()
@@ -340,7 +345,7 @@ func TestModel(t *testing.T) {
 				if !free(dir + "/x") {
 					return
 				}
-				for i := range rapid.IntRange(1, 450).Draw(rt, "files") {
+				for i := range rapid.IntRange(1, most).Draw(rt, "files") {
 					n := fmt.Sprintf("%s/%03d", dir, i)
 					if free(n) {
 						tree.Files(map[string]string{n: ""})
@@ -368,7 +373,7 @@ func TestModel(t *testing.T) {
 			},
 			"part": func(rt *rapid.T) {
 				if len(there()) > 0 {
-					part(rt, c, src, rapid.IntRange(1, 300).Draw(rt, "part"))
+					part(rt, c, src, rapid.IntRange(1, most*2/3).Draw(rt, "part"))
 				}
 			},
 			"round": func(rt *rapid.T) {
@@ -376,7 +381,7 @@ func TestModel(t *testing.T) {
 					return
 				}
 				for rounds := 0; rounds < 2; { // the first may have begun before something happened
-					if part(rt, c, src, rapid.IntRange(1, 300).Draw(rt, "part")) {
+					if part(rt, c, src, rapid.IntRange(1, most*2/3).Draw(rt, "part")) {
 						rounds++
 					}
 				}

@@ -49,7 +49,12 @@ func TestFull(t *testing.T) {
 	}
 	defer func() { must.Do(t, unix.Unmount(dir, unix.MNT_DETACH)) }()
 	other := filepath.Join(dir, "other")
-	fill := func() { must.Do(t, os.WriteFile(other, make([]byte, 100<<20), 0o600)) }
+	take := func(size int64) {
+		f := must.Get(os.Create(other))(t)
+		must.Do(t, unix.Fallocate(int(f.Fd()), 0, 0, size))
+		must.Do(t, f.Close())
+	}
+	fill := func() { take(100 << 20) }
 	tree := mem.NewTree().Files(map[string]string{"a/1": "", "b/2": "old"})
 	src := mem.New(tree, mem.Options{})
 	c := open(t, filepath.Join(dir, "catalog"))
@@ -57,11 +62,11 @@ func TestFull(t *testing.T) {
 	before, err := c.State(project)
 	must.Do(t, err)
 
-	for i := range 200_000 {
-		tree.Files(map[string]string{fmt.Sprintf("many/%d/%d", i%500, i): ""})
+	for i := range 40_000 { // of long names: several batches
+		tree.Files(map[string]string{fmt.Sprintf("many/%d/%d-%0100d", i%100, i, 0): ""})
 	}
 	tree.Delete("b/2")
-	for _, after := range []int{1, 150_000} {
+	for _, after := range []int{1, 30_000} {
 		_, err = c.Scan(t.Context(), project, &filling{src, after, fill}, catalog.ScanOptions{})
 		if !errors.Is(err, mover.ErrFull) {
 			t.Fatalf("full after %d entries: %v", after, err)
@@ -73,7 +78,7 @@ func TestFull(t *testing.T) {
 	}
 	var st unix.Statfs_t
 	must.Do(t, unix.Statfs(dir, &st))
-	must.Do(t, os.WriteFile(other, make([]byte, int64(st.Bavail)*st.Bsize-64<<10), 0o600))
+	take(int64(st.Bavail)*st.Bsize - 64<<10)
 	if err := c.Close(); !errors.Is(err, mover.ErrFull) {
 		t.Errorf("Close: %v", err)
 	}
