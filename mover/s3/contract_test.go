@@ -25,10 +25,13 @@ type way struct {
 
 var ways = []way{{s3.ClientMinio, false}, {s3.ClientMinio, true}, {s3.ClientAWS, false}, {s3.ClientAWS, true}}
 
-// contracts are the ways that the contract goes: each client once, and each protocol. How bytes are signed and checked on each of the four is TestTraps' matter.
+// contracts are the ways that the contract goes: each client once, and each protocol; with -short, one of them. How bytes are signed and checked on each of the four is TestTraps' matter.
 func contracts() []way {
 	if seed.Soak() || os.Getenv("DATAMOVE_E2E_S3") != "" {
 		return ways
+	}
+	if testing.Short() {
+		return ways[3:]
 	}
 	return []way{{s3.ClientMinio, false}, {s3.ClientAWS, true}}
 }

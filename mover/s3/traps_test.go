@@ -21,8 +21,11 @@ import (
 //safety:2 with TestFlippedByte
 func TestTraps(t *testing.T) {
 	sizes := []int64{16 << 20, 17 << 20}
-	if seed.Soak() {
+	switch {
+	case seed.Soak():
 		sizes = append(sizes, 5<<20, 64<<20)
+	case testing.Short():
+		sizes = sizes[1:]
 	}
 	data := placetest.Pattern(slices.Max(sizes) + 1000)
 	for _, w := range ways {
