@@ -188,7 +188,7 @@ var ways = []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "N
 // environment is what a process finds in its own: for somebody else nothing of ours but how AWS is reached.
 func (a *Agent) environment(who account.Account) []string {
 	ours := who.UID == uint32(os.Geteuid())
-	env := []string{"LANG=C.UTF-8", "HOME=/nonexistent"}
+	env := []string{"LANG=C.UTF-8", "HOME=/nonexistent", "GOGC=400"} // a worker sets that itself, but has collected what its packages have made by then
 	for _, kv := range os.Environ() {
 		name, value, _ := strings.Cut(kv, "=")
 		service, of := strings.CutPrefix(name, "AWS_ENDPOINT_URL_")
