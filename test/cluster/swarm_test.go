@@ -21,9 +21,9 @@ func TestSwarmLies(t *testing.T) {
 		for _, name := range nodes {
 			c.Join(name)
 		}
-		source := c.Tree("shared/vision", 60, 2, 3<<20)
+		source := c.Tree("shared/vision", 60, 2, 8<<20)
 		digest := c.Add("vision", "shared:vision")
-		c.Slowly("scratch", 3<<20)
+		c.Slowly("scratch", 8<<20)
 		var ids []string
 		for _, node := range nodes {
 			ids = append(ids, c.StageTo("dataset:vision", node, "job:"+node).GetTask().GetId())

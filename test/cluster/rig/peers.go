@@ -16,8 +16,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"google.golang.org/grpc/test/bufconn"
-
 	"datamove.dev/mover/agent"
 	"datamove.dev/mover/crc"
 	"datamove.dev/mover/peer"
@@ -36,13 +34,13 @@ type Peers struct {
 
 	mu        sync.Mutex
 	seen      map[string]*telemetry.Metrics // guarded by mu, as all below
-	listeners map[string]*bufconn.Listener  // by address
+	listeners map[string]*pipes             // by address
 }
 
 // NewPeers makes them for [New], or for [Processes].
 func NewPeers(t testing.TB, processes bool) *Peers {
 	authority := must.Get(trust.OpenAuthority(filepath.Join(t.TempDir(), "authority")))(t)
-	return &Peers{t: t, network: processes, authority: authority, Lies: map[string]*atomic.Int64{}, seen: map[string]*telemetry.Metrics{}, listeners: map[string]*bufconn.Listener{}}
+	return &Peers{t: t, network: processes, authority: authority, Lies: map[string]*atomic.Int64{}, seen: map[string]*telemetry.Metrics{}, listeners: map[string]*pipes{}}
 }
 
 func (p *Peers) metrics(name string) *telemetry.Metrics {
@@ -98,7 +96,7 @@ func (p *Peers) listen(name string) (l net.Listener, host string, port int) {
 	const memoryPort = 1
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	made := bufconn.Listen(connBytes)
+	made := &pipes{make(chan net.Conn), make(chan struct{}), new(sync.Once)}
 	p.listeners[net.JoinHostPort(name, strconv.Itoa(memoryPort))] = made
 	return made, name, memoryPort
 }
@@ -111,8 +109,44 @@ func (p *Peers) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	if l == nil {
 		return nil, fmt.Errorf("no agent is at %s", address)
 	}
-	return l.DialContext(ctx)
+	return l.dial(ctx)
 }
+
+// pipes is a listener in memory. It is not bufconn's, on whose connections a deadline that was taken back may pass all the same: a server of HTTP takes one back for
+// each request, and would close some connections instead of answering.
+type pipes struct {
+	dialled chan net.Conn
+	closed  chan struct{}
+	once    *sync.Once
+}
+
+func (l *pipes) dial(ctx context.Context) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case l.dialled <- there:
+		return here, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (l *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.dialled:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipes) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: "unix"} }
 
 // lying is a server that gives wrong bytes, with a checksum that fits.
 func lying(server http.Handler, n *atomic.Int64) http.Handler {
