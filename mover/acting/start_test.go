@@ -184,7 +184,7 @@ func TestNothingLeaks(t *testing.T) {
 			}
 			// Nothing that is open came through exec: all but the first four close on exec.
 			for line := range strings.Lines(open) {
-				if n, _, _ := strings.Cut(line, " "); len(n) > 1 || n > "2" {
+				if n, _, _ := strings.Cut(line, " "); os.Geteuid() == 0 && (len(n) > 1 || n > "2") { // others read no flags of what can not be dumped
 					if flags := field(t, a.PID(), "fdinfo/"+n, "flags:"); !closesOnExec(t, flags) {
 						t.Errorf("open on exec: %s", line)
 					}

@@ -40,7 +40,7 @@ func TestAudit(t *testing.T) {
 				_, err := tasks.SubmitTask(ctx, &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{Source: "/a", Target: "/b"}})
 				return err
 			},
-			[]audit.Record{{HasUID: true, UID: 1001, Actor: "ada", Peer: "unix", Method: datamovev1.TaskService_SubmitTask_FullMethodName,
+			[]audit.Record{{HasUID: true, UID: 61001, Actor: "ada", Peer: "unix", Method: datamovev1.TaskService_SubmitTask_FullMethodName,
 				Locations: []string{"/a", "/b"}, Allowed: true, Reason: "everybody"}},
 		},
 		"the same by HTTP": {
@@ -48,7 +48,7 @@ func TestAudit(t *testing.T) {
 				_, err := fetch(r.overSocket(), http.MethodPost, "http://localhost/v1/tasks", `{"spec":{"source":"/a","target":"/b"}}`, 200)
 				return err
 			},
-			[]audit.Record{{HasUID: true, UID: 1001, Actor: "ada", Peer: "unix", Method: datamovev1.TaskService_SubmitTask_FullMethodName,
+			[]audit.Record{{HasUID: true, UID: 61001, Actor: "ada", Peer: "unix", Method: datamovev1.TaskService_SubmitTask_FullMethodName,
 				Locations: []string{"/a", "/b"}, Allowed: true, Reason: "everybody"}},
 		},
 		"a denial by the rules is, once": {
@@ -56,7 +56,7 @@ func TestAudit(t *testing.T) {
 				_, err := datamovev1.NewAgentServiceClient(conn).DrainAgent(ctx, &datamovev1.DrainAgentRequest{Name: "n7"})
 				return want(err, codes.PermissionDenied)
 			},
-			[]audit.Record{{HasUID: true, UID: 1001, Actor: "ada", Peer: "unix", Method: datamovev1.AgentService_DrainAgent_FullMethodName,
+			[]audit.Record{{HasUID: true, UID: 61001, Actor: "ada", Peer: "unix", Method: datamovev1.AgentService_DrainAgent_FullMethodName,
 				Object: "n7", Code: "PERMISSION", Reason: "default"}},
 		},
 		"a denial by the service is, once": {
@@ -64,12 +64,12 @@ func TestAudit(t *testing.T) {
 				_, err := tasks.GetTask(ctx, &datamovev1.GetTaskRequest{Id: "t9"})
 				return want(err, codes.PermissionDenied)
 			},
-			[]audit.Record{{HasUID: true, UID: 1001, Actor: "ada", Peer: "unix", Method: datamovev1.TaskService_GetTask_FullMethodName,
+			[]audit.Record{{HasUID: true, UID: 61001, Actor: "ada", Peer: "unix", Method: datamovev1.TaskService_GetTask_FullMethodName,
 				Object: "t9", Code: "PERMISSION", Reason: "show task t9"}},
 		},
 		"what is no route is denied": {
 			func() error { return want(call(ctx, conn, "/no.such.Service/Method"), codes.PermissionDenied) },
-			[]audit.Record{{HasUID: true, UID: 1001, Actor: "ada", Peer: "unix", Method: "/no.such.Service/Method", Code: "PERMISSION", Reason: "default"}},
+			[]audit.Record{{HasUID: true, UID: 61001, Actor: "ada", Peer: "unix", Method: "/no.such.Service/Method", Code: "PERMISSION", Reason: "default"}},
 		},
 		"an agent that comes is recorded": {
 			func() error {

@@ -29,19 +29,19 @@ func TestWhoCalls(t *testing.T) {
 	}{
 		"the kernel knows who is on the socket": {
 			func() error { _, err := info(r.dial(nil)); return err },
-			access.Caller{Name: "ada", UID: 1001, Groups: []string{"vision"}, Via: access.Local},
+			access.Caller{Name: "ada", UID: 61001, Groups: []string{"vision"}, Via: access.Local},
 		},
 		"also by HTTP": {
 			func() error { return get(r.overSocket(), "http://localhost/v1/info", 200) },
-			access.Caller{Name: "ada", UID: 1001, Groups: []string{"vision"}, Via: access.Local},
+			access.Caller{Name: "ada", UID: 61001, Groups: []string{"vision"}, Via: access.Local},
 		},
 		"a certificate is a person's": {
 			func() error { _, err := info(r.dial(r.user("laptop"))); return err },
-			access.Caller{Name: "ada", UID: 1001, Groups: []string{"vision"}, Via: access.Certificate},
+			access.Caller{Name: "ada", UID: 61001, Groups: []string{"vision"}, Via: access.Certificate},
 		},
 		"also by HTTP over TLS": {
 			func() error { return get(r.overTLS(r.user("laptop")), "https://node-0/v1/info", 200) },
-			access.Caller{Name: "ada", UID: 1001, Groups: []string{"vision"}, Via: access.Certificate},
+			access.Caller{Name: "ada", UID: 61001, Groups: []string{"vision"}, Via: access.Certificate},
 		},
 		"an agent asks for somebody": {
 			func() error { return as(r, r.dial(r.agent("n1")), said{Name: "eve", UID: 7, Groups: []string{"g"}}) },
@@ -215,7 +215,7 @@ func TestCertificateIsAskedAgain(t *testing.T) {
 	}
 	r.desk.take()
 	r.records.take()
-	if err := as(r, node, said{Name: "bob", UID: 1002}); status.Code(err) != codes.PermissionDenied {
+	if err := as(r, node, said{Name: "bob", UID: 61002}); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("a revoked agent, for somebody: %v", err)
 	}
 	if calls := r.desk.take(); len(calls) != 0 {

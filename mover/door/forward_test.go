@@ -41,7 +41,7 @@ func node(t *testing.T, to *rig) *rig {
 	return r
 }
 
-var bobThroughN1 = access.Caller{Name: "bob", UID: 1002, Via: access.Forwarded, Agent: "n1"}
+var bobThroughN1 = access.Caller{Name: "bob", UID: 61002, Via: access.Forwarded, Agent: "n1"}
 
 // Who asks on the socket of a node is, to the coordinator, somebody through that node.
 func TestForward(t *testing.T) {

@@ -65,36 +65,36 @@ func TestWhoMayCallForWhom(t *testing.T) {
 			return asksFor(r.dial(nil), words...)
 		}
 	}
-	adaHere := access.Caller{Name: "ada", UID: 1001, Groups: []string{"vision"}, Via: access.Local, By: "root (uid 0)"}
+	adaHere := access.Caller{Name: "ada", UID: 61001, Groups: []string{"vision"}, Via: access.Local, By: "root (uid 0)"}
 	by := func(c access.Caller, by string) access.Caller { c.By = by; return c }
 	for name, row := range map[string]struct {
 		call func() error
 		want access.Caller // zero: it is refused
 		code codes.Code
 	}{
-		"root on the socket": {socket(root, "1001"), adaHere, codes.OK},
+		"root on the socket": {socket(root, "61001"), adaHere, codes.OK},
 		"root without the header is root": {
 			socket(root), access.Caller{Name: "root", Via: access.Local}, codes.OK},
-		"who runs the service": {socket(account.Account{UID: 990, Name: "datamove"}, "1001"), by(adaHere, "datamove (uid 990)"), codes.OK},
-		"slurm, by its role":   {socket(slurm, "1001"), by(adaHere, "slurm (uid 64030)"), codes.OK},
+		"who runs the service": {socket(account.Account{UID: 990, Name: "datamove"}, "61001"), by(adaHere, "datamove (uid 990)"), codes.OK},
+		"slurm, by its role":   {socket(slurm, "61001"), by(adaHere, "slurm (uid 64030)"), codes.OK},
 		"with a certificate, by a role, for one who has none": {
-			func() error { return asksFor(r.dial(r.user("slurm@site")), "1002") },
-			access.Caller{Name: "bob", UID: 1002, Via: access.Certificate, By: "ada (uid 1001)"}, codes.OK,
+			func() error { return asksFor(r.dial(r.user("slurm@site")), "61002") },
+			access.Caller{Name: "bob", UID: 61002, Via: access.Certificate, By: "ada (uid 61001)"}, codes.OK,
 		},
 		"root of a node, which knows the account": {
 			through(root, said{For: &said{Name: "eve", UID: 7, Groups: []string{"g"}}}),
 			access.Caller{Name: "eve", UID: 7, Groups: []string{"g"}, Via: access.Forwarded, Agent: "n1", By: "root (uid 0) through agent n1"}, codes.OK,
 		},
 		"slurm on a node": {
-			through(slurm, said{For: &said{UID: 1001}}),
-			access.Caller{Name: "ada", UID: 1001, Groups: []string{"vision"}, Via: access.Forwarded, Agent: "n1", By: "slurm (uid 64030) through agent n1"}, codes.OK,
+			through(slurm, said{For: &said{UID: 61001}}),
+			access.Caller{Name: "ada", UID: 61001, Groups: []string{"vision"}, Via: access.Forwarded, Agent: "n1", By: "slurm (uid 64030) through agent n1"}, codes.OK,
 		},
-		"somebody of a node":           {through(account.Account{Name: "eve", UID: 7}, said{For: &said{UID: 1001}}), access.Caller{}, codes.PermissionDenied},
-		"an ordinary user":             {socket(bob, "1001"), access.Caller{}, codes.PermissionDenied},
-		"an ordinary user, for itself": {socket(bob, "1002"), access.Caller{}, codes.PermissionDenied},
-		"a role with * is not enough":  {func() error { return asksFor(r.dial(r.user("bobs")), "1001") }, access.Caller{}, codes.PermissionDenied},
-		"an agent, for itself":         {func() error { return asksFor(n1, "1001") }, access.Caller{}, codes.PermissionDenied},
-		"a stranger":                   {func() error { return asksFor(r.dial(r.tlsAs(nil)), "1001") }, access.Caller{}, codes.Unauthenticated},
+		"somebody of a node":           {through(account.Account{Name: "eve", UID: 7}, said{For: &said{UID: 61001}}), access.Caller{}, codes.PermissionDenied},
+		"an ordinary user":             {socket(bob, "61001"), access.Caller{}, codes.PermissionDenied},
+		"an ordinary user, for itself": {socket(bob, "61002"), access.Caller{}, codes.PermissionDenied},
+		"a role with * is not enough":  {func() error { return asksFor(r.dial(r.user("bobs")), "61001") }, access.Caller{}, codes.PermissionDenied},
+		"an agent, for itself":         {func() error { return asksFor(n1, "61001") }, access.Caller{}, codes.PermissionDenied},
+		"a stranger":                   {func() error { return asksFor(r.dial(r.tlsAs(nil)), "61001") }, access.Caller{}, codes.Unauthenticated},
 		"for root":                     {socket(root, "0"), access.Caller{}, codes.PermissionDenied},
 		"for root, of a node":          {through(root, said{For: &said{Name: "root"}}), access.Caller{}, codes.PermissionDenied},
 		"for who runs the service":     {socket(slurm, "990"), access.Caller{}, codes.PermissionDenied},
@@ -102,18 +102,18 @@ func TestWhoMayCallForWhom(t *testing.T) {
 		"for an unknown uid":           {socket(root, "5555"), access.Caller{}, codes.PermissionDenied},
 		"for a uid that is too large":  {socket(root, "4294968297"), access.Caller{}, codes.InvalidArgument},
 		"for a name":                   {socket(root, "ada"), access.Caller{}, codes.InvalidArgument},
-		"for a number in another form": {socket(root, "01001"), access.Caller{}, codes.InvalidArgument},
-		"for a signed number":          {socket(root, "+1001"), access.Caller{}, codes.InvalidArgument},
+		"for a number in another form": {socket(root, "061001"), access.Caller{}, codes.InvalidArgument},
+		"for a signed number":          {socket(root, "+61001"), access.Caller{}, codes.InvalidArgument},
 		"for nothing":                  {socket(root, ""), access.Caller{}, codes.InvalidArgument},
-		"for two":                      {socket(root, "1001", "1002"), access.Caller{}, codes.InvalidArgument},
-		"for the same one twice":       {socket(root, "1001", "1001"), access.Caller{}, codes.InvalidArgument},
+		"for two":                      {socket(root, "61001", "61002"), access.Caller{}, codes.InvalidArgument},
+		"for the same one twice":       {socket(root, "61001", "61001"), access.Caller{}, codes.InvalidArgument},
 		"an agent tells of one, and itself": {
 			func() error {
 				text, err := said{Name: "root", For: &said{Name: "eve", UID: 7}}.encode()
 				if err != nil {
 					return err
 				}
-				ctx := metadata.AppendToOutgoingContext(context.Background(), behalfKey, text, api.ForKey, "1001")
+				ctx := metadata.AppendToOutgoingContext(context.Background(), behalfKey, text, api.ForKey, "61001")
 				_, err = datamovev1.NewAdminServiceClient(n1).GetInfo(ctx, &datamovev1.GetInfoRequest{})
 				return err
 			}, access.Caller{}, codes.InvalidArgument,
@@ -150,16 +150,16 @@ func TestCallsForAPersonAreRecorded(t *testing.T) {
 	client, err := api.Dial(t.Context(), r.socket, api.Options{})
 	must.Do(t, err)
 	defer client.Close()
-	ctx := api.For(api.For(context.Background(), 1002), 1001) // the last one counts
+	ctx := api.For(api.For(context.Background(), 61002), 61001) // the last one counts
 	if _, err := client.SubmitTask(ctx, &datamovev1.SubmitTaskRequest{IdempotencyKey: "k"}); err != nil {
 		t.Fatal(err)
 	}
 	all := r.records.take()
-	if len(all) != 1 || !all[0].Allowed || all[0].Actor != "ada" || all[0].UID != 1001 || !all[0].HasUID || all[0].By != "slurm (uid 64030)" {
+	if len(all) != 1 || !all[0].Allowed || all[0].Actor != "ada" || all[0].UID != 61001 || !all[0].HasUID || all[0].By != "slurm (uid 64030)" {
 		t.Errorf("recorded %+v", all)
 	}
 	// What a role gives to who calls directly is not to be had in that one's name.
-	_, err = client.Reload(api.For(context.Background(), 1002), &datamovev1.ReloadRequest{})
+	_, err = client.Reload(api.For(context.Background(), 61002), &datamovev1.ReloadRequest{})
 	if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "in another's name") {
 		t.Errorf("an administrator's call: %v", err)
 	}
@@ -167,8 +167,8 @@ func TestCallsForAPersonAreRecorded(t *testing.T) {
 		t.Errorf("recorded %+v", all)
 	}
 	r.accounts.set(ada, nil)
-	err = asksFor(r.dial(nil), "1002")
-	if all = r.records.take(); err == nil || len(all) != 1 || all[0].Allowed || all[0].Actor != "ada" || all[0].By != "" || !strings.Contains(all[0].Reason, "may not call for uid 1002") {
+	err = asksFor(r.dial(nil), "61002")
+	if all = r.records.take(); err == nil || len(all) != 1 || all[0].Allowed || all[0].Actor != "ada" || all[0].By != "" || !strings.Contains(all[0].Reason, "may not call for uid 61002") {
 		t.Errorf("%v, recorded %+v", err, all)
 	}
 	// Also what the service denies is known to be of both.
@@ -210,13 +210,13 @@ func TestForByHTTP(t *testing.T) {
 		code   int
 		saw    string // name of the caller
 	}{
-		"root":             {root, r.overSocket(), []string{"1001"}, 200, "ada"},
-		"an ordinary user": {bob, r.overSocket(), []string{"1001"}, 403, ""},
-		"twice":            {root, r.overSocket(), []string{"1001", "1001"}, 400, ""},
-		"in one line":      {root, r.overSocket(), []string{"1001, 1001"}, 400, ""},
+		"root":             {root, r.overSocket(), []string{"61001"}, 200, "ada"},
+		"an ordinary user": {bob, r.overSocket(), []string{"61001"}, 403, ""},
+		"twice":            {root, r.overSocket(), []string{"61001", "61001"}, 400, ""},
+		"in one line":      {root, r.overSocket(), []string{"61001, 61001"}, 400, ""},
 		"a name":           {root, r.overSocket(), []string{"ada"}, 400, ""},
 		"for root":         {root, r.overSocket(), []string{"0"}, 403, ""},
-		"on the page":      {root, r.onLoopback(), []string{"1001"}, 403, ""},
+		"on the page":      {root, r.onLoopback(), []string{"61001"}, 403, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r.accounts.set(row.who, nil)
@@ -230,7 +230,7 @@ func TestForByHTTP(t *testing.T) {
 	// The names under which a gateway could pass it on lead nowhere.
 	r.accounts.set(bob, nil)
 	for _, header := range []string{"Grpc-Metadata-Datamove-For-Uid", "Grpcgateway-Datamove-For-Uid"} {
-		code, err := ask(r.overSocket(), header, "1001")
+		code, err := ask(r.overSocket(), header, "61001")
 		if got := r.desk.take(); err != nil || code != 200 || len(got) != 1 || got[0].Name != "bob" || got[0].By != "" {
 			t.Errorf("%s: %d, %v; the service saw %+v", header, code, err, got)
 		}
@@ -244,16 +244,16 @@ func TestForThroughANode(t *testing.T) {
 	to := newRig(t)
 	to.configure(withSlurm())
 	from := node(t, to)
-	adaThere := access.Caller{Name: "ada", UID: 1001, Groups: []string{"vision"}, Via: access.Forwarded, Agent: "n1"}
+	adaThere := access.Caller{Name: "ada", UID: 61001, Groups: []string{"vision"}, Via: access.Forwarded, Agent: "n1"}
 	for name, row := range map[string]struct {
 		who  account.Account
 		uid  string
 		code codes.Code
 		by   string
 	}{
-		"root":                {root, "1001", codes.OK, "root (uid 0) through agent n1"},
-		"slurm":               {slurm, "1001", codes.OK, "slurm (uid 64030) through agent n1"},
-		"somebody":            {bob, "1001", codes.PermissionDenied, ""},
+		"root":                {root, "61001", codes.OK, "root (uid 0) through agent n1"},
+		"slurm":               {slurm, "61001", codes.OK, "slurm (uid 64030) through agent n1"},
+		"somebody":            {bob, "61001", codes.PermissionDenied, ""},
 		"root, for itself":    {root, "0", codes.PermissionDenied, ""},
 		"root, for nobody":    {root, "4294967295", codes.PermissionDenied, ""},
 		"root, for a name":    {root, "ada", codes.InvalidArgument, ""},

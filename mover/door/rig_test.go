@@ -44,8 +44,8 @@ var children = map[string]func(){}
 
 // ada and bob have accounts on this node, and ada the certificate laptop.
 var (
-	ada = account.Account{UID: 1001, GID: 1001, Name: "ada", GroupNames: []string{"vision"}}
-	bob = account.Account{UID: 1002, GID: 1002, Name: "bob"}
+	ada = account.Account{UID: 61001, GID: 61001, Name: "ada", GroupNames: []string{"vision"}}
+	bob = account.Account{UID: 61002, GID: 61002, Name: "bob"}
 )
 
 // accounts are those of a node on whose sockets always the same person calls.

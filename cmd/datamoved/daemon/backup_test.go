@@ -17,10 +17,18 @@ import (
 	"datamove.dev/test/must"
 )
 
+// loggedIn is an environment with nothing but the directory of sockets that systemd makes for each user; root needs none.
+func loggedIn(name string) string {
+	if name == "XDG_RUNTIME_DIR" {
+		return "/nonexistent"
+	}
+	return ""
+}
+
 // command runs a command to its end, in this process.
 func command(args ...string) (out string, err error) {
 	var said strings.Builder
-	a := app{out: &said, err: &said, env: func(string) string { return "" }}
+	a := app{out: &said, err: &said, env: loggedIn}
 	err = a.run(context.Background(), args)
 	return said.String(), err
 }

@@ -166,7 +166,7 @@ func TestCommands(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var said strings.Builder
-			a := app{out: io.Discard, err: &said, env: func(string) string { return "" }}
+			a := app{out: io.Discard, err: &said, env: loggedIn}
 			err := a.run(t.Context(), row.args)
 			if code := exitCode(err); code != row.code || !strings.Contains(said.String(), row.says) {
 				t.Errorf("exit %d: %s", code, said.String())
