@@ -10,11 +10,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
@@ -297,6 +299,31 @@ func TestRequests(t *testing.T) {
 		must.Do(t, errors.Join(err, answer.Body.Close()))
 		if answer.StatusCode != row.status {
 			t.Errorf("%s: %s %q", row.what, answer.Status, text)
+		}
+	}
+}
+
+// limited is an answer on a connection that has taken others before.
+type limited struct {
+	*httptest.ResponseRecorder
+	until time.Time // it may be written; zero is for ever
+}
+
+func (l *limited) SetWriteDeadline(t time.Time) error {
+	l.until = t
+	return nil
+}
+
+// TestRefusalLater: the time that a piece had is not that of a refusal which comes later on its connection, and would not be written.
+func TestRefusalLater(t *testing.T) {
+	s := NewServer(Options{})
+	s.Open("digest", "ticket", &here{})
+	for body, code := range map[string]int{"nonsense": http.StatusBadRequest, string(must.Get(proto.Marshal(Encode(piece(0, "a", 0, 1))))(t)): http.StatusNotFound} {
+		w := &limited{httptest.NewRecorder(), time.Now()}
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(body))
+		r.Header.Set("Authorization", scheme+"ticket")
+		if s.ServeHTTP(w, r); w.Code != code || !w.until.IsZero() {
+			t.Errorf("%d %s, to be written until %v", w.Code, w.Body, w.until)
 		}
 	}
 }

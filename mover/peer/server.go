@@ -132,6 +132,7 @@ func (s *Server) admit(r *http.Request) *shelf {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // net/http keeps that of the answer before
 	lends := slices.Contains([]string{lentPiece, lentEntries, lentSame}, r.URL.Path)
 	if r.Method != http.MethodPost || r.URL.Path != path && !lends {
 		http.Error(w, "there is nothing here", http.StatusBadRequest)
