@@ -32,7 +32,7 @@ func (s *silent) Lookup(context.Context, string, *fuse.EntryOut) (*fs.Inode, sys
 	return nil, syscall.ENOENT
 }
 
-// late is a context whose time is over when over says so, once.
+// late is a context that ends, by its deadline, when over says so, once.
 type late struct {
 	context.Context
 	over <-chan struct{}

@@ -13,7 +13,7 @@ import (
 	"datamove.dev/test/must"
 )
 
-// TestReplacedAtOnce: the store that tests start never lists a name that nobody has put. Its folder hears of each name,
+// TestReplacedAtOnce: the store that tests start lists only names that were put. Its folder hears of each name,
 // also of one that is there for an instant, which a listing beside it would be shown now and then.
 func TestReplacedAtOnce(t *testing.T) {
 	server := s3test.Start(t, false)

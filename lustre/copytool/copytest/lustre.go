@@ -342,7 +342,7 @@ func (l *Lustre) Full() bool {
 	l.t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.writing {
+	if !l.writing || l.pipe == nil {
 		return false
 	}
 	room := 1

@@ -112,7 +112,7 @@ func (p *Peers) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	return l.dial(ctx)
 }
 
-// pipes is a listener in memory. It is not bufconn's, on whose connections a deadline that was taken back may pass all the same: a server of HTTP takes one back for
+// pipes is a listener in memory. On connections of bufconn a deadline that was taken back may pass all the same: a server of HTTP takes one back for
 // each request, and would close some connections instead of answering.
 type pipes struct {
 	dialled chan net.Conn
