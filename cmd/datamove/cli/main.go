@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"syscall"
 )
@@ -30,6 +31,14 @@ const (
 	heapGrowth = 400       // percent
 	heapSoft   = 112 << 20 // bytes from which on the collector works harder
 )
+
+// Linux gives a signal for a process to its first thread (complete_signal, kernel/signal.c). In a call that hangs, that one
+// holds it back from all others: in the second process it runs only the goroutine of Main, which asks no file system.
+func init() {
+	if os.Getenv(apartKey) != "" {
+		runtime.LockOSThread()
+	}
+}
 
 // Main is the whole command in its process: it takes os.Args, and returns the exit code.
 // release is the version that the linker set, or "".
