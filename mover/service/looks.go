@@ -26,7 +26,7 @@ type looks struct {
 
 // look is one person's look at where one replica came from.
 type look struct {
-	done  chan struct{} // closed when it is over; nil of one that nobody waited for
+	done  chan struct{} // closed when it is over
 	err   error
 	until time.Duration // it counts, once it is over
 }
@@ -58,14 +58,16 @@ func (l *looks) note(key string, now time.Duration) {
 		return
 	}
 	l.room(now)
-	l.of[key] = &look{until: now + lookCounts}
+	x := &look{done: make(chan struct{}), until: now + lookCounts}
+	close(x.done)
+	l.of[key] = x
 }
 
-// begin returns the look that is under way, or begins one: mine.
+// begin returns the look that is under way, or has ended since counts and counts now, or begins one: mine.
 func (l *looks) begin(key string, now time.Duration) (x *look, mine bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if x = l.of[key]; x != nil && x.until == 0 {
+	if x = l.of[key]; x != nil && (x.until == 0 || now < x.until) {
 		return x, false
 	}
 	l.room(now)

@@ -131,6 +131,15 @@ func TestLooks(t *testing.T) {
 		t.Errorf("%d looks", n)
 	}
 	var l looks
+	l.note("seen since it was asked", 0)
+	x, mine := l.begin("seen since it was asked", lookCounts-1)
+	if mine {
+		t.Error("it is looked again at what was seen since it was asked")
+	}
+	<-x.done
+	if _, mine = l.begin("seen since it was asked", lookCounts); !mine {
+		t.Error("what was seen counts for ever")
+	}
 	for i := range 3 * seenKept {
 		l.note(lookKey(&pb.Account{Uid: uint32(i)}, &pb.Replica{}), time.Duration(i))
 	}
