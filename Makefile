@@ -74,7 +74,7 @@ check: lint
 	$(TESTS) -level hermetic $(QUICK) -p 3 -short
 
 # All hermetic packages, with the race detector where it can find something.
-test: lint
+test:
 	$(TESTS) $(BUDGET) -level hermetic -race -modules .,deploy/image,test/s3dev $(QUICK) -timeout 10m
 
 # What starts real programs, servers and kernel facilities, as root. They wait more than they work: three packages at a time.
