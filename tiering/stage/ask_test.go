@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+
+	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/test/cluster/rig"
@@ -92,6 +95,41 @@ func TestUnreachable(t *testing.T) {
 		c.Crash()
 		unreached("one that was killed", t.Context(), m)
 		c.Start()
+	})
+}
+
+// slowLeases answers what leases there were a minute ago.
+type slowLeases struct {
+	datamovev1.DatasetServiceClient
+}
+
+func (s slowLeases) ListLeases(ctx context.Context, r *datamovev1.ListLeasesRequest, o ...grpc.CallOption) (*datamovev1.ListLeasesResponse, error) {
+	all, err := s.DatasetServiceClient.ListLeases(ctx, r, o...)
+	time.Sleep(time.Minute)
+	return all, err
+}
+
+// TestEndsMeanwhile: a staging that ends while it is asked for again has one lease.
+func TestEndsMeanwhile(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		c := served(t)
+		m := by(t, func(ctx context.Context) (*api.Client, error) {
+			client, err := c.Dial(ctx)
+			if err == nil {
+				client.DatasetServiceClient = slowLeases{client.DatasetServiceClient}
+			}
+			return client, err
+		})
+		for there := false; !there; {
+			_, err := m.Ask(t.Context(), source(c, "train"), "one")
+			if u := (*Underway)(nil); !errors.As(err, &u) {
+				must.Do(t, err)
+				there = true
+			}
+		}
+		if all := must.Get(of(t, c).Holders(t.Context(), ""))(t); len(all) != 1 {
+			t.Errorf("leases of %q", all)
+		}
 	})
 }
 

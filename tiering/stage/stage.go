@@ -172,21 +172,22 @@ func (m *Mover) Close() error {
 	return m.client.Close()
 }
 
-// Ask returns where a source is, held for a holder, or how far it is, an *Underway, and waits for nothing. It looks for the lease, then at the
-// task, and then asks for both: who asks twice has two leases.
+// Ask returns where a source is, held for a holder, or how far it is, an *Underway, and waits for nothing. It looks at the task, then for
+// the lease, which is there when a task is done, and then asks for both: who asks twice at once has two leases.
 func (m *Mover) Ask(ctx context.Context, s Source, holder string) (Place, error) {
 	c, err := m.Client(ctx)
 	if err != nil {
 		return Place{}, err
 	}
 	at := where{holder, cmp.Or(s.Node, m.Node)}
+	t := m.task(ctx, c, at)
 	for l, err := range c.Leases(ctx, &datamovev1.ListLeasesRequest{Node: at.node, Holder: holder}) {
 		if err != nil {
 			return Place{}, err
 		}
 		return m.place(ctx, c, at, l.GetTier(), l.GetLocation())
 	}
-	if t := m.task(ctx, c, at); t != nil && !api.Ended(t.GetState()) {
+	if t != nil && !api.Ended(t.GetState()) {
 		return Place{}, m.underway(at, t)
 	} else if t.GetState() == datamovev1.TaskState_TASK_STATE_FAILED {
 		m.forget(at)
