@@ -173,7 +173,7 @@ func (m *Mover) Close() error {
 }
 
 // Ask returns where a source is, held for a holder, or how far it is, an *Underway, and waits for nothing. It looks at the task, then for
-// the lease, which is there when a task is done, and then asks for both: who asks twice at once has two leases.
+// the lease, which is there when a task is done, and then asks for both: two questions of one holder at the same time make two leases.
 func (m *Mover) Ask(ctx context.Context, s Source, holder string) (Place, error) {
 	c, err := m.Client(ctx)
 	if err != nil {
