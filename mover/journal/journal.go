@@ -128,7 +128,12 @@ func (j *Journal) load(o Options) (err error) {
 	if err := tidy(j.dir); err != nil {
 		return err
 	}
-	if j.db, err = store.Open(storeOptions(j.dir, j.log)); err != nil {
+	// All tables are read before: Badger reads them on goroutines of its own, where damage ends the process, sometimes after the store was opened.
+	options := storeOptions(j.dir, j.log)
+	if err := store.Verify(options); err != nil {
+		return err
+	}
+	if j.db, err = store.Open(options); err != nil {
 		return err
 	}
 	for _, log := range store.Logs(j.dir) {

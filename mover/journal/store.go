@@ -41,8 +41,8 @@ func storeOptions(dir string, log *slog.Logger) badger.Options {
 		WithBlockCacheSize(0).
 		WithDetectConflicts(false).
 		WithMetricsEnabled(false).
-		WithChecksumVerificationMode(options.OnTableAndBlockRead).
-		WithBypassLockGuard(true). // the lock of the directory does that
+		WithChecksumVerificationMode(options.OnBlockRead). // load has verified the tables
+		WithBypassLockGuard(true).                         // the lock of the directory does that
 		WithLogger(store.Log(log))
 }
 
