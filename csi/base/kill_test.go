@@ -106,6 +106,9 @@ func TestKill(t *testing.T) {
 	text := must.Get(json.Marshal(s))(t)
 	random := kill.Random(t)
 	step := kill.Times(3, 1)
+	if testing.Short() {
+		step *= 4
+	}
 	for n, killed := 1+random.IntN(step), true; killed; n += step { // all that one call does, and then the same once more
 		_, killed = kill.AtCall(t, "work once", string(text), n)
 		if looksWhole(t, s); t.Failed() {

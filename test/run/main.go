@@ -8,8 +8,8 @@
 // the race detector, where -race asks for it and the machine has gcc, for those
 // that start goroutines. With -budget it runs all of them anew, and prints which
 // used the most CPU time; with -budget fail, a package that is far over its budget
-// (budget.go) has failed. The files of hermetic packages are then in memory, where
-// there is room (memory.go). With DATAMOVE_STRICT=1 a skipped test is a failure,
+// (budget.go) has failed. The files of hermetic packages are in memory, where there is
+// room (memory.go). With DATAMOVE_STRICT=1 a skipped test is a failure,
 // because a machine that should run everything does. What another target runs
 // ("elsewhere: make e2e-vm: ...") is counted apart.
 package main
@@ -50,26 +50,23 @@ func run(args []string, strict bool, stdout, stderr io.Writer) error {
 	}
 	t := &tally{out: stdout, verbose: *verbose, held: map[testID][]string{}, elsewhere: map[string]int{}}
 	var failed error
-	if *budget != "" {
-		if *budget != "print" && *budget != "fail" {
-			return fmt.Errorf("-budget is print or fail, and not %q", *budget)
-		}
-		m, err := newMeter()
-		if err != nil {
-			return err
-		}
-		defer os.Remove(m.file)
-		t.meter = m
+	if !slices.Contains([]string{"", "print", "fail"}, *budget) {
+		return fmt.Errorf("-budget is print or fail, and not %q", *budget)
 	}
+	m, err := newMeter()
+	if err != nil {
+		return err
+	}
+	defer os.Remove(m.file)
 	for dir := range strings.SplitSeq(*modules, ",") {
 		if *of != "" {
-			failed = errors.Join(failed, oneLevel(dir, level.Level(*of), *race, theirs, t, stderr))
+			failed = errors.Join(failed, oneLevel(dir, level.Level(*of), *race, *budget != "", theirs, m, t, stderr))
 		} else {
-			failed = errors.Join(failed, goTest(dir, theirs, nil, t, stderr))
+			failed = errors.Join(failed, goTest(dir, theirs, nil, nil, t, stderr))
 		}
 	}
-	if t.meter != nil {
-		lines, over := report(t.meter.spent)
+	if *budget != "" {
+		lines, over := report(m.spent)
 		t.notes = append(t.notes, lines...)
 		if *budget == "fail" {
 			failed = errors.Join(failed, over)
@@ -80,8 +77,8 @@ func run(args []string, strict bool, stdout, stderr io.Writer) error {
 	return errors.Join(failed, t.end(strict))
 }
 
-// oneLevel runs the packages of a level, and has the tally tell what it left out.
-func oneLevel(dir string, of level.Level, race bool, args []string, t *tally, stderr io.Writer) error {
+// oneLevel runs the packages of a level, and has the tally tell what it left out. With anew nothing comes from the cache.
+func oneLevel(dir string, of level.Level, race, anew bool, args []string, m *meter, t *tally, stderr io.Writer) error {
 	all, err := list(dir)
 	if err != nil {
 		return err
@@ -90,7 +87,7 @@ func oneLevel(dir string, of level.Level, race bool, args []string, t *tally, st
 		t.notes = append(t.notes, "without the race detector: there is no gcc")
 		race = false
 	}
-	batches, others, err := plan(of, all, race, t.meter != nil) // measuring is running
+	batches, others, err := plan(of, all, race, anew)
 	if err != nil {
 		return err
 	}
@@ -106,10 +103,13 @@ func oneLevel(dir string, of level.Level, race bool, args []string, t *tally, st
 		if b.race {
 			flags, env = append([]string{"-race"}, flags...), append(env, "CGO_ENABLED=1", "GORACE=atexit_sleep_ms=10") // a second for each process, unless it is told
 		}
+		by := m
 		if b.fresh {
 			flags = append([]string{"-count=1"}, flags...)
+		} else {
+			by, env = nil, append(env, inMemory()...)
 		}
-		failed = errors.Join(failed, goTest(dir, append(slices.Clone(flags), b.packages...), env, t, stderr))
+		failed = errors.Join(failed, goTest(dir, append(slices.Clone(flags), b.packages...), env, by, t, stderr))
 	}
 	return failed
 }
@@ -129,10 +129,11 @@ func split(args []string) (ours, theirs []string) {
 	return ours, nil
 }
 
-func goTest(dir string, args, env []string, t *tally, stderr io.Writer) error {
+// goTest runs go test, where there is a meter by it.
+func goTest(dir string, args, env []string, m *meter, t *tally, stderr io.Writer) error {
 	flags := []string{"test", "-json"}
-	if t.meter != nil {
-		flags = append(flags, t.meter.flags()...)
+	if m != nil {
+		flags = append(flags, m.flags()...)
 	}
 	cmd := exec.Command("go", append(flags, args...)...)
 	cmd.Dir, cmd.Stderr, cmd.Env = dir, stderr, append(os.Environ(), env...)
@@ -145,8 +146,8 @@ func goTest(dir string, args, env []string, t *tally, stderr io.Writer) error {
 	}
 	readErr := t.read(events)
 	err = cmd.Wait()
-	if t.meter != nil {
-		readErr = errors.Join(readErr, t.meter.collect(slices.Contains(args, "-race")))
+	if m != nil {
+		readErr = errors.Join(readErr, m.collect(slices.Contains(args, "-race")))
 	}
 	if err != nil {
 		return fmt.Errorf("go test in %s: %w", dir, err)

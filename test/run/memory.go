@@ -11,6 +11,14 @@ const (
 	room = 4 << 30 // what the packages that run at the same time have, and some more
 )
 
+// inMemory returns what has programs make their files in memory, or nothing where that can not be.
+func inMemory() (env []string) {
+	if dir := memory(shm); dir != "" {
+		return []string{"TMPDIR=" + dir, "GOTMPDIR=" + dir}
+	}
+	return nil
+}
+
 // memory returns the directory if tests may have their files there: in memory, with room, where programs run and files have attributes. Otherwise, and
 // when TMPDIR names another one, it returns "". On a disk each file that is made costs four times the CPU time.
 func memory(dir string) string {

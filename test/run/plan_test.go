@@ -25,7 +25,7 @@ func TestPlan(t *testing.T) {
 				times[p]++
 				raced[p] = b.race
 				folder := p[min(len(p), len("datamove.dev/")):]
-				if starts := of != level.Hermetic || level.Mixed(folder); starts != b.fresh {
+				if starts := of != level.Hermetic || level.Mixed(folder) || level.Disk(folder); starts != b.fresh {
 					t.Errorf("%s may be cached: %v", p, !b.fresh)
 				}
 			}
