@@ -27,6 +27,9 @@ func beside(t *testing.T, scenario string, peers ...string) Result {
 
 // TestCeiling: fio and dd write and read what datamove copies; fio's time is what it says, and not that of its start.
 func TestCeiling(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fio writes and reads for seconds")
+	}
 	if _, err := exec.LookPath("fio"); err != nil {
 		t.Skip("needs fio: test/setup installs it")
 	}

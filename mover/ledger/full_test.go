@@ -86,6 +86,9 @@ func TestFullDisk(t *testing.T) {
 // A ledger that fills the disk by itself stops in time, while tables are made and
 // merged, and loses nothing.
 func TestFillsDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes 320 MiB")
+	}
 	disk := rig.Tmpfs(t, "size=320m")
 	dir := filepath.Join(disk, "ledger")
 	l := opened(t, dir, Options{})
