@@ -15,11 +15,8 @@ import (
 )
 
 // starters are packages of ours that start programs for tests that go test does not know of. Commands of ours are not among them: the test binary is what
-// they are (test/crash/rig).
-var starters = map[string]bool{
-	module + "/mover/s3/s3test": true, // versitygw
-	module + "/test/chromium":   true,
-}
+// they are (test/crash/rig). Nor is mover/s3/s3test: a test process reads the sources of s3dev, and go test remembers what files of the module a test has read.
+var starters = map[string]bool{module + "/test/chromium": true}
 
 // TestNothingStaleIsCached: a package whose tests build or start a program that go test does not know of is never taken from the cache: after a change of the
 // program it would have passed without it.
@@ -57,12 +54,12 @@ func TestNothingStaleIsCached(t *testing.T) {
 	})
 	must.Do(t, err)
 	for folder, why := range starts {
-		if level.Of(folder) == level.Hermetic && !level.Mixed(folder) {
+		if level.Of(folder) == level.Hermetic && !level.Builds(folder) && folder != "mover/s3/s3test" {
 			t.Errorf("%s may be passed from the cache for a program that did not run: %s; see test/level", folder, why)
 		}
 	}
-	if len(starts) < 10 {
-		t.Errorf("%d packages start programs: are they found?", len(starts))
+	if starts["mover/acting"] == "" {
+		t.Errorf("of those that start programs only %v are found", starts)
 	}
 }
 

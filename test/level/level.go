@@ -39,7 +39,7 @@ var packages = map[string]Level{
 }
 
 // mixed are packages that need programs, servers or root for some of their tests, and are hermetic otherwise. They run with the hermetic ones, where those tests
-// are skipped with a reason, and, where programs are built for them, never from the cache. The table may only shrink: what needs a process moves to a system package.
+// are skipped with a reason. The table may only shrink: what needs a process moves to a system package.
 var mixed = map[string]bool{
 	"bench/ceiling":              true,
 	"bench/load":                 true,
@@ -82,6 +82,13 @@ func Of(folder string) Level {
 
 // Mixed reports whether some tests of a hermetic package start programs or servers, or need root.
 func Mixed(folder string) bool { return mixed[folder] }
+
+// builds are hermetic packages that build programs of ours and start them. The go tool knows nothing of these, and what it has cached may be of others. It knows of
+// those that test binaries become, and of s3dev, whose sources package s3test reads.
+var builds = map[string]bool{"mover/acting": true}
+
+// Builds reports whether a hermetic package starts programs that it has built.
+func Builds(folder string) bool { return builds[folder] }
 
 // disk are hermetic packages whose tests are about what file systems of disks do, or have not been tried without one; the files of all others may be in memory.
 var disk = map[string]bool{

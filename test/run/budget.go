@@ -71,7 +71,7 @@ func (s spent) budget() float64 {
 	return budget(s.folder)
 }
 
-// meter has go test run its test binaries by "run measure", with their files in memory, and collects what they use.
+// meter has go test run its test binaries by "run measure", which never takes results from the cache, and collects what they use.
 type meter struct {
 	file  string // one line for each test process: its directory and its CPU seconds
 	root  string // of the module

@@ -50,23 +50,26 @@ func run(args []string, strict bool, stdout, stderr io.Writer) error {
 	}
 	t := &tally{out: stdout, verbose: *verbose, held: map[testID][]string{}, elsewhere: map[string]int{}}
 	var failed error
-	if !slices.Contains([]string{"", "print", "fail"}, *budget) {
-		return fmt.Errorf("-budget is print or fail, and not %q", *budget)
+	if *budget != "" {
+		if *budget != "print" && *budget != "fail" {
+			return fmt.Errorf("-budget is print or fail, and not %q", *budget)
+		}
+		m, err := newMeter()
+		if err != nil {
+			return err
+		}
+		defer os.Remove(m.file)
+		t.meter = m
 	}
-	m, err := newMeter()
-	if err != nil {
-		return err
-	}
-	defer os.Remove(m.file)
 	for dir := range strings.SplitSeq(*modules, ",") {
 		if *of != "" {
-			failed = errors.Join(failed, oneLevel(dir, level.Level(*of), *race, *budget != "", theirs, m, t, stderr))
+			failed = errors.Join(failed, oneLevel(dir, level.Level(*of), *race, theirs, t, stderr))
 		} else {
-			failed = errors.Join(failed, goTest(dir, theirs, nil, nil, t, stderr))
+			failed = errors.Join(failed, goTest(dir, theirs, nil, t, stderr))
 		}
 	}
-	if *budget != "" {
-		lines, over := report(m.spent)
+	if t.meter != nil {
+		lines, over := report(t.meter.spent)
 		t.notes = append(t.notes, lines...)
 		if *budget == "fail" {
 			failed = errors.Join(failed, over)
@@ -77,8 +80,8 @@ func run(args []string, strict bool, stdout, stderr io.Writer) error {
 	return errors.Join(failed, t.end(strict))
 }
 
-// oneLevel runs the packages of a level, and has the tally tell what it left out. With anew nothing comes from the cache.
-func oneLevel(dir string, of level.Level, race, anew bool, args []string, m *meter, t *tally, stderr io.Writer) error {
+// oneLevel runs the packages of a level, and has the tally tell what it left out.
+func oneLevel(dir string, of level.Level, race bool, args []string, t *tally, stderr io.Writer) error {
 	all, err := list(dir)
 	if err != nil {
 		return err
@@ -87,7 +90,7 @@ func oneLevel(dir string, of level.Level, race, anew bool, args []string, m *met
 		t.notes = append(t.notes, "without the race detector: there is no gcc")
 		race = false
 	}
-	batches, others, err := plan(of, all, race, anew)
+	batches, others, err := plan(of, all, race, t.meter != nil) // measuring is running
 	if err != nil {
 		return err
 	}
@@ -95,6 +98,7 @@ func oneLevel(dir string, of level.Level, race, anew bool, args []string, m *met
 		t.notes = append(t.notes, fmt.Sprintf("make system and make soak run %d more packages", others))
 	}
 	var failed error
+	files := inMemory()
 	for _, b := range batches {
 		flags, env := args, []string(nil)
 		if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
@@ -103,13 +107,13 @@ func oneLevel(dir string, of level.Level, race, anew bool, args []string, m *met
 		if b.race {
 			flags, env = append([]string{"-race"}, flags...), append(env, "CGO_ENABLED=1", "GORACE=atexit_sleep_ms=10") // a second for each process, unless it is told
 		}
-		by := m
+		if b.memory {
+			env = append(env, files...)
+		}
 		if b.fresh {
 			flags = append([]string{"-count=1"}, flags...)
-		} else {
-			by, env = nil, append(env, inMemory()...)
 		}
-		failed = errors.Join(failed, goTest(dir, append(slices.Clone(flags), b.packages...), env, by, t, stderr))
+		failed = errors.Join(failed, goTest(dir, append(slices.Clone(flags), b.packages...), env, t, stderr))
 	}
 	return failed
 }
@@ -129,11 +133,10 @@ func split(args []string) (ours, theirs []string) {
 	return ours, nil
 }
 
-// goTest runs go test, where there is a meter by it.
-func goTest(dir string, args, env []string, m *meter, t *tally, stderr io.Writer) error {
+func goTest(dir string, args, env []string, t *tally, stderr io.Writer) error {
 	flags := []string{"test", "-json"}
-	if m != nil {
-		flags = append(flags, m.flags()...)
+	if t.meter != nil {
+		flags = append(flags, t.meter.flags()...)
 	}
 	cmd := exec.Command("go", append(flags, args...)...)
 	cmd.Dir, cmd.Stderr, cmd.Env = dir, stderr, append(os.Environ(), env...)
@@ -146,8 +149,8 @@ func goTest(dir string, args, env []string, m *meter, t *tally, stderr io.Writer
 	}
 	readErr := t.read(events)
 	err = cmd.Wait()
-	if m != nil {
-		readErr = errors.Join(readErr, m.collect(slices.Contains(args, "-race")))
+	if t.meter != nil {
+		readErr = errors.Join(readErr, t.meter.collect(slices.Contains(args, "-race")))
 	}
 	if err != nil {
 		return fmt.Errorf("go test in %s: %w", dir, err)

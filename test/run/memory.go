@@ -11,7 +11,7 @@ const (
 	room = 4 << 30 // what the packages that run at the same time have, and some more
 )
 
-// inMemory returns what has programs make their files in memory, or nothing where that can not be.
+// inMemory is the environment of programs that make their files in memory, nothing where that can not be.
 func inMemory() (env []string) {
 	if dir := memory(shm); dir != "" {
 		return []string{"TMPDIR=" + dir, "GOTMPDIR=" + dir}

@@ -56,17 +56,18 @@ func list(dir string) ([]*listed, error) {
 // batch is packages that one go test runs.
 type batch struct {
 	race     bool
-	fresh    bool // by the meter, never from the cache
+	fresh    bool // never from the cache
+	memory   bool // with its files in memory, where measure does not say it
 	packages []string
 }
 
 // plan puts the packages of a level into batches. The race detector is for packages that start goroutines: it costs three times the time, and has nothing to find in others.
-// Those that start programs are run although nothing that go test knows of has changed, for it does not know the programs; so are those with files on a disk, which only
-// the meter tells from others, and with anew all are. What uses most begins first, so that nothing long is left for the end.
+// Those that build programs are run although nothing that go test knows of has changed, for it does not know the programs; with anew all are. What uses most begins
+// first, so that nothing long is left for the end.
 func plan(of level.Level, all []*listed, race, anew bool) (batches []batch, others int, err error) {
 	all = slices.SortedStableFunc(slices.Values(all), func(a, b *listed) int { return cmp.Compare(budget(b.folder()), budget(a.folder())) })
 	add := func(b batch, p string) {
-		i := slices.IndexFunc(batches, func(x batch) bool { return x.race == b.race && x.fresh == b.fresh })
+		i := slices.IndexFunc(batches, func(x batch) bool { return x.race == b.race && x.fresh == b.fresh && x.memory == b.memory })
 		if i < 0 {
 			i, batches = len(batches), append(batches, b)
 		}
@@ -77,7 +78,10 @@ func plan(of level.Level, all []*listed, race, anew bool) (batches []batch, othe
 			others++
 			continue
 		}
-		b := batch{fresh: anew || of != level.Hermetic || level.Mixed(p.folder()) || level.Disk(p.folder())}
+		b := batch{
+			fresh:  anew || of != level.Hermetic || level.Builds(p.folder()),
+			memory: !anew && of == level.Hermetic && !level.Disk(p.folder()),
+		}
 		if race && of == level.Hermetic {
 			if b.race, err = p.raced(); err != nil {
 				return nil, 0, err

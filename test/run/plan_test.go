@@ -25,8 +25,11 @@ func TestPlan(t *testing.T) {
 				times[p]++
 				raced[p] = b.race
 				folder := p[min(len(p), len("datamove.dev/")):]
-				if starts := of != level.Hermetic || level.Mixed(folder) || level.Disk(folder); starts != b.fresh {
+				if starts := of != level.Hermetic || level.Builds(folder); starts != b.fresh {
 					t.Errorf("%s may be cached: %v", p, !b.fresh)
+				}
+				if b.memory != (of == level.Hermetic && !level.Disk(folder)) {
+					t.Errorf("%s has its files in memory: %v", p, b.memory)
 				}
 			}
 		}

@@ -30,6 +30,7 @@ type tally struct {
 	elsewhere      map[string]int // tests that run elsewhere, by where
 	notes          []string       // about the whole run
 	held           map[testID][]string
+	meter          *meter // nil where CPU time is not measured
 }
 
 func (t *tally) read(r io.Reader) error {
