@@ -138,6 +138,9 @@ func TestStaleMount(t *testing.T) {
 //
 //safety:8 with TestManyPublishes
 func TestHungFileSystem(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits eight seconds for a file system that hangs")
+	}
 	r := rigged(t)
 	root, dir, none := &moody{}, t.TempDir(), time.Duration(0)
 	server, err := fs.Mount(dir, root, &fs.Options{EntryTimeout: &none, AttrTimeout: &none})
