@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"syscall"
 
@@ -22,6 +23,14 @@ import (
 const handCommand = "hand"
 
 var version = "unknown"
+
+// Linux gives a signal for a process to its first thread (complete_signal, kernel/signal.c). In a call that hangs, that one
+// holds it back from all others: it runs only the goroutine of Main, which waits. A hand is killed.
+func init() {
+	if len(os.Args) < 2 || os.Args[1] != handCommand {
+		runtime.LockOSThread()
+	}
+}
 
 // Main is the whole command in its process: it takes os.Args, and returns the exit code.
 // release is the version that the linker set, or "".

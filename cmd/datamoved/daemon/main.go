@@ -34,6 +34,15 @@ import (
 // workerCommand starts this program as a worker. Nobody else calls it.
 const workerCommand = "worker"
 
+// Linux gives a signal for a process to its first thread (complete_signal, kernel/signal.c). In a call that hangs, that one
+// holds it back from all others: it runs only the goroutine of Main, which waits. A worker is killed when it
+// does not end.
+func init() {
+	if len(os.Args) < 2 || os.Args[1] != workerCommand {
+		runtime.LockOSThread()
+	}
+}
+
 // Main is the whole command in its process: it takes os.Args, and returns the exit code.
 // release is the version that the linker set, or "".
 func Main(release string) int {
