@@ -22,7 +22,14 @@ func (o *Options) Resolve(a Action, s, t mover.Entry) Action {
 	} else {
 		a.Op, a.Why = o.decide(&s, &t)
 	}
-	if a.Link != "" && (a.Op == Replace || a.Op == Create) {
+	return a.Named(a.Link)
+}
+
+// Named returns the action for one more name of what leader names, which is "" for nothing: what would give that name a content or facts of its own makes
+// it a link. A leader that gets a new inode leaves the others of its old one, and they would be updated alone.
+func (a Action) Named(leader string) Action {
+	a.Link = leader
+	if leader != "" && (a.Op == Create || a.Op == Replace || a.Op == Update) {
 		a.Op, a.Why = Link, WhyHardLink
 	}
 	return a

@@ -145,6 +145,7 @@ func TestResolve(t *testing.T) {
 		{"hard link, equal", linked, crc(1), crc(1), Keep},
 		{"hard link, different", linked, crc(1), crc(2), Link},
 		{"hard link, gone", linked, crc(1), mover.Entry{}, Link},
+		{"hard link, other facts, its leader has another inode now", linked, crc(1), file(func(e *mover.Entry) { e.Known |= mover.FactCRC; e.CRC, e.Mode, e.Nlink = 1, 0, 1 }), Link},
 	} {
 		o := Options{Checksum: true}
 		if got := o.Resolve(row.a, row.source, row.target); got.Op != row.op {

@@ -111,10 +111,7 @@ func (r *run) lookAgain(ctx context.Context, items []item) ([]item, error) {
 			if err != nil {
 				return nil, err
 			}
-			if it.Action.Link != "" { // its leader is not in sight of this comparison
-				a.Link = it.Action.Link
-			}
-			again := item{seq: it.seq, Action: a, tries: it.tries}
+			again := item{seq: it.seq, Action: a.Named(it.Link), tries: it.tries} // its leader is not in sight of this comparison
 			if a.Source.Kind == mover.Dir && a.Op == plan.Create {
 				if err := r.mkdir(ctx, &again); err != nil {
 					return nil, err
