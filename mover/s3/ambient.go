@@ -25,6 +25,7 @@ const accessVariable = "AWS_ACCESS_KEY_ID"
 type ambient struct {
 	endpoint string // URL; "" is AWS
 	region   string // "" is not said
+	bundle   string // file of authorities that a profile names; not where AWS_CA_BUNDLE does
 	resolver sdk.EndpointResolverOptions
 
 	loaded aws.Config                                // zero where no file had to be read
@@ -54,9 +55,33 @@ func (o *Options) ambient(ctx context.Context, roots *x509.CertPool) (ambient, e
 		return env, fmt.Errorf("AWS configuration: %w: %w", mover.ErrUsage, err)
 	}
 	resolved := sdk.NewFromConfig(env.loaded).Options()
-	env.region = cmp.Or(env.region, env.loaded.Region)
+	env.region, env.bundle = cmp.Or(env.region, env.loaded.Region), bundleOf(env.loaded)
 	env.endpoint, env.resolver = cmp.Or(env.endpoint, aws.ToString(resolved.BaseEndpoint)), resolved.EndpointOptions
 	return env, nil
+}
+
+// trusting is what the environment says, and whom to trust: nil is the system.
+func (o *Options) trusting(ctx context.Context) (env ambient, roots *x509.CertPool, err error) {
+	if roots, err = trustedRoots(os.Getenv("AWS_CA_BUNDLE"), o.CABundle); err != nil {
+		return env, nil, err
+	}
+	if env, err = o.ambient(ctx, roots); err == nil && env.bundle != "" {
+		roots, err = trustedRoots(env.bundle, o.CABundle)
+	}
+	return env, roots, err
+}
+
+// bundleOf is what ca_bundle of the profile says.
+func bundleOf(loaded aws.Config) string {
+	if os.Getenv("AWS_CA_BUNDLE") != "" {
+		return ""
+	}
+	for _, source := range loaded.ConfigSources {
+		if shared, ok := source.(config.SharedConfig); ok {
+			return shared.CustomCABundle
+		}
+	}
+	return ""
 }
 
 // asksFiles reports whether the shared configuration files count. They do not for a process that was given its keys:
@@ -78,22 +103,15 @@ func (o *Options) ofEnvironment() bool {
 	return os.Getenv(accessVariable) != "" && (o.Credentials == "env" || o.Credentials == "" && os.Getenv("AWS_PROFILE") == "")
 }
 
-// Resolved is o with what the AWS environment of this process says in places that o leaves open: endpoint, region, and the keys of a profile
-// as they are now. It is for a process that has another environment. Nothing is asked of S3; the keys of a profile may come from STS or SSO.
+// Resolved is o with what the AWS environment of this process says in places that o leaves open: endpoint, region, authorities, and the keys of a
+// profile as they are now. It is for a process that has another environment. Nothing is asked of S3; the keys of a profile may come from STS or SSO.
 func (o Options) Resolved(ctx context.Context) (Options, error) {
-	ofProfile := strings.HasPrefix(o.Credentials, "profile:") && o.KeyText == ""
-	var roots *x509.CertPool // of the calls for keys
-	if ofProfile {
-		var err error
-		if roots, err = trustedRoots(os.Getenv("AWS_CA_BUNDLE"), o.CABundle); err != nil {
-			return o, err
-		}
-	}
-	env, err := o.ambient(ctx, roots)
+	env, _, err := o.trusting(ctx)
 	if err != nil {
 		return o, err
 	}
-	if o.Endpoint, o.Region = cmp.Or(o.Endpoint, env.endpoint), cmp.Or(o.Region, env.region); !ofProfile {
+	o.Endpoint, o.Region, o.CABundle = cmp.Or(o.Endpoint, env.endpoint), cmp.Or(o.Region, env.region), cmp.Or(o.CABundle, env.bundle)
+	if !strings.HasPrefix(o.Credentials, "profile:") || o.KeyText != "" {
 		return o, nil
 	}
 	v, err := env.loaded.Credentials.Retrieve(ctx)

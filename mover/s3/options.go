@@ -85,7 +85,8 @@ type Options struct {
 	resolver    sdk.EndpointResolverOptions // FIPS and dual-stack endpoints of AWS
 }
 
-const defaultRegion = "us-east-1"
+// DefaultRegion is that of a bucket of which nothing says another one.
+const DefaultRegion = "us-east-1"
 
 // hostLabel is a bucket that the certificate *.s3.REGION.amazonaws.com covers.
 var hostLabel = mover.Pattern(`^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$`)
@@ -114,9 +115,9 @@ func (o *Options) complete(ambient ambient) (endpoint *url.URL, err error) {
 	case o.Client != ClientAWS && o.Client != ClientMinio:
 		return nil, fmt.Errorf("client %q is none of auto, minio, aws: %w", o.Client, mover.ErrUsage)
 	}
-	o.Region, o.resolver = cmp.Or(o.Region, ambient.region, defaultRegion), ambient.resolver
+	o.Region, o.resolver = cmp.Or(o.Region, ambient.region, DefaultRegion), ambient.resolver
 	if o.Client == ClientMinio && endpoint == nil {
-		endpoint = amazonEndpoint(o.Region)
+		endpoint = AmazonEndpoint(o.Region)
 	}
 	o.virtualHost = amazon && hostLabel().MatchString(o.Bucket)
 	if o.PathStyle != nil {
@@ -125,8 +126,8 @@ func (o *Options) complete(ambient ambient) (endpoint *url.URL, err error) {
 	return endpoint, o.defaults()
 }
 
-// amazonEndpoint is where S3 of a region is, for a client that does not know it by itself; see "Amazon S3 endpoints" in the AWS General Reference.
-func amazonEndpoint(region string) *url.URL {
+// AmazonEndpoint is where S3 of a region is, for a client that does not know it by itself; see "Amazon S3 endpoints" in the AWS General Reference.
+func AmazonEndpoint(region string) *url.URL {
 	host := "s3." + region + ".amazonaws.com"
 	if strings.HasPrefix(region, "cn-") {
 		host += ".cn"

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
-	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -89,11 +88,7 @@ func (p *Place) hangUp() {
 // dial makes what talks to the store, and calls nobody.
 func (p *Place) dial(ctx context.Context) error {
 	o := &p.opts
-	roots, err := trustedRoots(os.Getenv("AWS_CA_BUNDLE"), o.CABundle)
-	if err != nil {
-		return err
-	}
-	env, err := o.ambient(ctx, roots)
+	env, roots, err := o.trusting(ctx)
 	if err != nil {
 		return err
 	}

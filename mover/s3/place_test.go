@@ -258,7 +258,7 @@ func TestPlainHTTP(t *testing.T) {
 	}
 }
 
-// TestCABundle: the authorities of AWS_CA_BUNDLE and ours are both trusted, also by
+// TestCABundle: the authorities of AWS_CA_BUNDLE, or of ca_bundle of the profile, and ours are both trusted, also by
 // the chain of the SDK, which by itself refuses to have both.
 func TestCABundle(t *testing.T) {
 	server := s3test.Start(t, true)
@@ -280,6 +280,15 @@ func TestCABundle(t *testing.T) {
 		t.Run(client, func(t *testing.T) {
 			t.Setenv("AWS_CA_BUNDLE", server.CA)
 			s3test.Open(t, o)
+		})
+		t.Run(client+" profile", func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "config")
+			must.Do(t, os.WriteFile(file, []byte("[profile test]\nca_bundle = "+server.CA+"\n"), 0o600))
+			t.Setenv("AWS_CONFIG_FILE", file)
+			s3test.Open(t, o)
+			if r, err := o.Resolved(t.Context()); r.CABundle != server.CA || err != nil {
+				t.Errorf("elsewhere %q is trusted, %v", r.CABundle, err)
+			}
 		})
 	}
 }

@@ -39,7 +39,7 @@ func (p *Place) region(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("in which region it is: %w", err)
 	case region == "" && p.amazon:
-		return defaultRegion, nil // GetBucketLocation has no word for it
+		return DefaultRegion, nil // GetBucketLocation has no word for it
 	case region == "":
 		return "", fmt.Errorf("the store does not say in which region the bucket is, neither with HeadBucket nor with GetBucketLocation: %w", mover.ErrUnsupported)
 	case !validRegion(region):

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
-	"os"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
@@ -13,7 +12,7 @@ import (
 type Session struct {
 	Keys   aws.CredentialsProvider
 	Region string         // that the options, the environment or the configuration of AWS say
-	Roots  *x509.CertPool // whom to trust: the system, $AWS_CA_BUNDLE and Options.CABundle
+	Roots  *x509.CertPool // whom to trust: the system, $AWS_CA_BUNDLE or ca_bundle of the profile, and Options.CABundle
 }
 
 // NewSession finds the credentials that options name. Nothing is asked of AWS.
@@ -21,14 +20,10 @@ func NewSession(ctx context.Context, o Options) (Session, error) {
 	if err := o.defaults(); err != nil {
 		return Session{}, err
 	}
-	roots, err := trustedRoots(os.Getenv("AWS_CA_BUNDLE"), o.CABundle)
-	if err != nil {
-		return Session{}, err
-	}
-	env, err := o.ambient(ctx, roots)
+	env, roots, err := o.trusting(ctx)
 	if err != nil {
 		return Session{}, err
 	}
 	keys, err := o.keys(ctx, env)
-	return Session{Keys: keys, Region: cmp.Or(o.Region, env.region, defaultRegion), Roots: roots}, err
+	return Session{Keys: keys, Region: cmp.Or(o.Region, env.region, DefaultRegion), Roots: roots}, err
 }

@@ -21,6 +21,7 @@ import (
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/s3"
 	"datamove.dev/mover/units"
 )
 
@@ -171,10 +172,10 @@ func (a *app) examineLocation(ctx context.Context, conf *config.Config, arg stri
 	if file, ok := config.CredentialsFile(o.Credentials); ok {
 		found = append(found, doctor.CredentialsFile(file))
 	}
-	endpoint := cmp.Or(o.Endpoint, a.env("AWS_ENDPOINT_URL_S3"), a.env("AWS_ENDPOINT_URL"))
-	if endpoint == "" {
-		endpoint = "https://s3." + cmp.Or(o.Region, a.env("AWS_REGION"), a.env("AWS_DEFAULT_REGION"), "us-east-1") + ".amazonaws.com"
+	if o, err = o.Resolved(ctx); err != nil {
+		return append(found, doctor.Finding{Subject: arg, Check: "environment", Status: doctor.Fail, Detail: shown(err.Error()), Mend: "mend AWS_PROFILE, or the files that AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE name, usually in ~/.aws"})
 	}
+	endpoint := cmp.Or(o.Endpoint, s3.AmazonEndpoint(cmp.Or(o.Region, s3.DefaultRegion)).String())
 	if found = append(found, doctor.Endpoint(ctx, endpoint, o.CABundle)...); doctor.Failed(found) {
 		return found
 	}
