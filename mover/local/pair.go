@@ -78,8 +78,10 @@ func openPair(ctx context.Context, r *Request, index int, src, dst location.Loca
 
 // makeSpool makes the folder for what a task must remember until its end.
 func (p *pair) makeSpool() (stateDir string, err error) {
-	if stateDir, err = stateDirOf(p.request.StateDir); err != nil {
-		return "", err
+	if stateDir = p.request.StateDir; stateDir == "" {
+		if stateDir, err = mover.StateDir(os.Getenv); err != nil {
+			return "", err
+		}
 	}
 	p.spoolDir = filepath.Join(stateDir, "spool")
 	if err := os.MkdirAll(p.spoolDir, 0o700); err != nil {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -262,21 +260,6 @@ func (t *run) state(p Phase, why string) {
 	if t.request.Observer != nil {
 		t.request.Observer.State(p, why)
 	}
-}
-
-// stateDirOf is where this host's user keeps what must survive a task.
-func stateDirOf(given string) (string, error) {
-	if given != "" {
-		return given, nil
-	}
-	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "datamove"), nil
-	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return "", fmt.Errorf("no place for the journal: set XDG_STATE_HOME: %w", err)
-	}
-	return filepath.Join(home, ".local", "state", "datamove"), nil
 }
 
 // Gravest returns the error that decides how a task ended: a mismatch, that of a source

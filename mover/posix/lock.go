@@ -246,7 +246,10 @@ func (p *Place) restoreTimes(was *unix.Statx_t) {
 func (p *Place) lockHere(file string, owner mover.Owner) (func() error, error) {
 	dir := p.opts.StateDir
 	if dir == "" {
-		dir = stateDir()
+		var err error
+		if dir, err = mover.StateDir(os.Getenv); err != nil {
+			return nil, p.fail("lock", "", err)
+		}
 	}
 	dir = filepath.Join(dir, "locks")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -271,16 +274,4 @@ func (p *Place) lockHere(file string, owner mover.Owner) (func() error, error) {
 		defer closeFD(fd)
 		return p.fail("unlock", "", ignoreMissing(unlink(at, name, 0)))
 	}, nil
-}
-
-// stateDir is where the XDG base directory specification puts state.
-func stateDir() string {
-	if dir := os.Getenv("XDG_STATE_HOME"); strings.HasPrefix(dir, "/") {
-		return filepath.Join(dir, "datamove")
-	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return filepath.Join(os.TempDir(), fmt.Sprintf("datamove-%d", os.Getuid()))
-	}
-	return filepath.Join(home, ".local", "state", "datamove")
 }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -179,16 +178,9 @@ func (o *Options) defaults() error {
 	if o.StateDir != "" {
 		return nil
 	}
-	state := os.Getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(state) {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return fmt.Errorf("state directory: %w", err)
-		}
-		state = filepath.Join(home, ".local", "state")
-	}
-	o.StateDir = filepath.Join(state, "datamove")
-	return nil
+	var err error
+	o.StateDir, err = mover.StateDir(os.Getenv)
+	return err
 }
 
 // cleanPrefix returns a prefix as keys begin with it: "" or with one '/' at its end.

@@ -71,7 +71,11 @@ func (u *bursts) ready(ctx context.Context) (err error) {
 	if u.conf, err = u.config(); err != nil {
 		return err
 	}
-	dir := filepath.Join(u.stateDir(), "burst")
+	state, err := u.stateDir()
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(state, "burst")
 	if u.shelf, err = shelf.Open(dir); err != nil {
 		return err
 	}
@@ -141,7 +145,11 @@ func (u *bursts) leg(ctx context.Context, b *burst.Burst, held *shelf.Held) (*le
 	if err != nil {
 		return nil, err
 	}
-	l, err := leg.Open(ctx, leg.Setting{Site: site.Site{Tiers: u.conf.Tiers, FileSystem: hints.Of}, Request: local.Request{StateDir: u.stateDir(), Jobs: u.jobs, Within: rates.Bandwidth(ctx)}, Log: log}, b)
+	state, err := u.stateDir()
+	if err != nil {
+		return nil, err
+	}
+	l, err := leg.Open(ctx, leg.Setting{Site: site.Site{Tiers: u.conf.Tiers, FileSystem: hints.Of}, Request: local.Request{StateDir: state, Jobs: u.jobs, Within: rates.Bandwidth(ctx)}, Log: log}, b)
 	if err != nil {
 		return nil, err
 	}

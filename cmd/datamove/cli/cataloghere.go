@@ -41,7 +41,11 @@ func (a *app) catalogueHere(ctx context.Context, command string, asked *pb.Quest
 	if err != nil {
 		return err
 	}
-	if o.catalog, err = catalog.Open(filepath.Join(a.stateDir(), "catalog"), catalog.Options{Logger: logger}); err != nil {
+	dir, err := a.stateDir()
+	if err != nil {
+		return err
+	}
+	if o.catalog, err = catalog.Open(filepath.Join(dir, "catalog"), catalog.Options{Logger: logger}); err != nil {
 		return err
 	}
 	defer func() {

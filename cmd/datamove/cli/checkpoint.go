@@ -62,7 +62,10 @@ func (c *checkpoints) moving(flags *pflag.FlagSet) {
 
 // ready makes it one that works.
 func (c *checkpoints) ready() (err error) {
-	c.Site.Open, c.Request.StateDir = c.app.open, c.stateDir()
+	c.Site.Open = c.app.open
+	if c.Request.StateDir, err = c.stateDir(); err != nil {
+		return err
+	}
 	c.Log, err = c.logger(c.err)
 	return err
 }

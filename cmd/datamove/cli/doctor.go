@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -147,12 +146,7 @@ func (a *app) examineService(ctx context.Context) []doctor.Finding {
 const doctorTime = 10 * time.Second
 
 // stateDir is where journals are kept.
-func (a *app) stateDir() string {
-	if dir := a.env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "datamove")
-	}
-	return filepath.Join(cmp.Or(a.env("HOME"), os.TempDir()), ".local", "state", "datamove")
-}
+func (a *app) stateDir() (string, error) { return mover.StateDir(a.env) }
 
 func (a *app) examineLocation(ctx context.Context, conf *config.Config, arg string, buckets *sync.Mutex) []doctor.Finding {
 	l, err := answered(ctx, answerTime, arg, func(context.Context) (location.Location, error) { return a.locate(arg) })

@@ -86,7 +86,7 @@ var configFaults = []fault{
 		}))}
 	}, Fail, "memory", "128 MiB", "--memory"},
 	{"no place for the journal", func(t *testing.T) []Finding {
-		return []Finding{State(filepath.Join(file(t, "", 0o600), "datamove"))}
+		return []Finding{State(filepath.Join(file(t, "", 0o600), "datamove"), nil)}
 	}, Fail, "journal", "not a directory", "XDG_STATE_HOME"},
 }
 

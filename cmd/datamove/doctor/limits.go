@@ -117,9 +117,12 @@ func leastAbove(root fs.FS, top, group, file string) int64 {
 	}
 }
 
-// State looks at the folder where the journals of tasks are kept.
-func State(dir string) Finding {
+// State looks at the folder where the journals of tasks are kept, or at why there is none.
+func State(dir string, err error) Finding {
 	mend := "set XDG_STATE_HOME to a folder on a local disk that you may write to"
+	if err != nil {
+		return fail("this process", "journal", err.Error(), mend)
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fail(dir, "journal", why(err), mend)
 	}

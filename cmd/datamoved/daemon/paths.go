@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -49,12 +50,12 @@ func (a *app) dataDir(c *config.Config) (string, error) {
 		return a.env("STATE_DIRECTORY"), nil
 	case os.Geteuid() == 0:
 		return config.DefaultData, nil
-	case filepath.IsAbs(a.env("XDG_STATE_HOME")):
-		return filepath.Join(a.env("XDG_STATE_HOME"), "datamove", "service"), nil
-	case filepath.IsAbs(a.env("HOME")):
-		return filepath.Join(a.env("HOME"), ".local", "state", "datamove", "service"), nil
 	}
-	return "", usage("there is no home directory: say where the state is to be, with --data DIR")
+	dir, err := mover.StateDir(a.env)
+	if err != nil {
+		return "", fmt.Errorf("%w, or say where the state is to be, with --data DIR", err)
+	}
+	return filepath.Join(dir, "service"), nil
 }
 
 func (a *app) addresses(c *config.Config) ([]string, error) {
