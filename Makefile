@@ -111,6 +111,7 @@ sim:
 # One test until it fails: make stress RUN=TestName PKG=./mover/posix COUNT=100
 stress:
 	@test -n "$(RUN)" || { echo 'make stress RUN=TestName [PKG=./mover/...] [COUNT=100]'; exit 2; }
+	@go test -list '$(RUN)' $(or $(PKG),./...) | grep -qE '^(Test|Fuzz)' || { echo "no test matches RUN='$(RUN)'"; exit 2; }
 	$(RACE) go test -race -failfast -count $(COUNT) -run '$(RUN)' $(or $(PKG),./...)
 
 # Our mover beside its peers on the same data, those that are installed (test/setup soak); see bench/compare.
