@@ -1,10 +1,15 @@
 package copytool
 
 import (
+	"errors"
+	"io"
+	"os"
 	"testing"
+	"time"
 
 	"datamove.dev/lustre"
 	"datamove.dev/lustre/abi"
+	"datamove.dev/test/must"
 )
 
 // TestCookiesMeet: two MDTs hand actions out under one cookie. Both are done, each is
@@ -50,5 +55,30 @@ func TestCookiesMeet(t *testing.T) {
 	}
 	if !p.left(identityOf(&two.item)) || p.left(identityOf(&one.item)) {
 		t.Error("tries of the one counted for the other")
+	}
+}
+
+// TestReadsToTheEnd: all that came before the registration was taken back is read, however long each takes to be handed back.
+func TestReadsToTheEnd(t *testing.T) {
+	pipe, kernel, err := os.Pipe()
+	must.Do(t, err)
+	defer pipe.Close()
+	h := abi.MessageHeader{Transport: 2, Type: abi.Actions, Length: 8}
+	for range 3 {
+		must.Get(kernel.Write(append(h.Encode(), make([]byte, 8)...)))(t)
+	}
+	must.Do(t, kernel.Close())
+	r := &registration{pipe: pipe}
+	r.taken.Store(true)
+	var buffer []byte
+	read := 0
+	for err == nil {
+		must.Do(t, pipe.SetReadDeadline(time.Unix(1, 0))) // the time since the last one
+		if _, err = r.next(&buffer); err == nil {
+			read++
+		}
+	}
+	if read != 3 || !errors.Is(err, io.EOF) {
+		t.Errorf("%d of 3 are read, and then: %v", read, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +19,7 @@ type registration struct {
 	mark  mark
 	pipe  *os.File // the end to read from
 	words abi.Registration
+	taken atomic.Bool // back by the kernel
 }
 
 // pipeBytes is how much may wait in the pipe: some thousand actions.
@@ -78,17 +80,18 @@ func explain(m *mount, err error) error {
 	return fmt.Errorf("register a copytool at %s%s: %w", m.root.Name(), why, err)
 }
 
-// lastWords is how long the kernel has to let go of the pipe.
+// lastWords is how long the kernel has to let go of the pipe when that is empty.
 const lastWords = 2 * time.Second
 
 // takeBack has the kernel hand out nothing more. What is in the pipe can be read still.
 func (r *registration) takeBack() error {
 	r.words.Stop = true
 	_, err := r.mount.ask(nil, abi.IocCopytool, r.words.Encode())
+	r.taken.Store(err == nil) // otherwise it may hand out for ever
 	if err == nil {
 		err = r.mark.clear()
 	}
-	return errors.Join(err, r.pipe.SetReadDeadline(time.Now().Add(lastWords)))
+	return errors.Join(err, r.pipe.SetReadDeadline(time.Now().Add(lastWords))) // for a read that waits
 }
 
 // message is one message of the kernel; what it holds is valid until the next one.
@@ -100,6 +103,11 @@ type message struct {
 // next reads a message. io.EOF is the end of them; another error says that where the next
 // one begins is not known.
 func (r *registration) next(buffer *[]byte) (m message, err error) {
+	if r.taken.Load() { // to hand back what came before may have taken long
+		if err := r.pipe.SetReadDeadline(time.Now().Add(lastWords)); err != nil {
+			return m, err
+		}
+	}
 	var head [abi.MessageHeaderSize]byte
 	if _, err := io.ReadFull(r.pipe, head[:]); err != nil {
 		return m, err
