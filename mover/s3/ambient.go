@@ -106,12 +106,20 @@ func (o *Options) ofEnvironment() bool {
 // Resolved is o with what the AWS environment of this process says in places that o leaves open: endpoint, region, authorities, and the keys of a
 // profile as they are now. It is for a process that has another environment. Nothing is asked of S3; the keys of a profile may come from STS or SSO.
 func (o Options) Resolved(ctx context.Context) (Options, error) {
-	env, _, err := o.trusting(ctx)
+	ofProfile := strings.HasPrefix(o.Credentials, "profile:") && o.KeyText == ""
+	var roots *x509.CertPool // of the calls for keys
+	if ofProfile {
+		var err error
+		if roots, err = trustedRoots(os.Getenv("AWS_CA_BUNDLE"), o.CABundle); err != nil {
+			return o, err
+		}
+	}
+	env, err := o.ambient(ctx, roots)
 	if err != nil {
 		return o, err
 	}
 	o.Endpoint, o.Region, o.CABundle = cmp.Or(o.Endpoint, env.endpoint), cmp.Or(o.Region, env.region), cmp.Or(o.CABundle, env.bundle)
-	if !strings.HasPrefix(o.Credentials, "profile:") || o.KeyText != "" {
+	if !ofProfile {
 		return o, nil
 	}
 	v, err := env.loaded.Credentials.Retrieve(ctx)
