@@ -92,8 +92,8 @@ func (a *Agent) admit(p *process, l location.Location, write bool, roots *acting
 			path = filepath.Join(tier.Path, filepath.FromSlash(l.Path))
 			break
 		}
-		if roots.Read = append(roots.Read, amazonFiles(!p.job.GetClosed())...); tier.S3.CA != "" {
-			roots.Read = append(roots.Read, tier.S3.CA)
+		if roots.Read = append(roots.Read, amazonFiles(!p.job.GetClosed())...); access.GetCa() != "" {
+			roots.Read = append(roots.Read, access.GetCa())
 		}
 	case location.Dataset:
 		return &mover.Error{Op: "open", Place: l.String(), Err: fmt.Errorf("%w: a dataset has to be resolved to a replica", mover.ErrUsage)}
@@ -139,7 +139,7 @@ func (a *Agent) access(name string, t config.Tier, project string) (*agentv1.Tie
 	if err != nil {
 		return nil, &mover.Error{Op: "open", Place: "tier " + name, Err: err}
 	}
-	out.Endpoint, out.Region, out.Keys = resolved.Endpoint, resolved.Region, resolved.KeyText
+	out.Endpoint, out.Region, out.Ca, out.Keys = resolved.Endpoint, resolved.Region, resolved.CABundle, resolved.KeyText
 	return out, secret(out)
 }
 

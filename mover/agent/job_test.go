@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"encoding/pem"
 	"errors"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -69,6 +71,14 @@ func TestAccessOfAProfile(t *testing.T) {
 		if err != nil || got.GetEndpoint() != row.endpoint || got.GetRegion() != row.region || got.GetKeys() != row.keys {
 			t.Errorf("%+v: %v, %v", row.tier, got, err)
 		}
+	}
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	authority := file + ".pem"
+	must.Do(t, os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
+	must.Do(t, os.WriteFile(file, []byte("[profile site]\naws_access_key_id = a\naws_secret_access_key = s\nca_bundle = "+authority+"\n"), 0o600))
+	if got, err := new(Agent).access("cold", config.Tier{Level: "cold", S3: &config.S3{Credentials: "profile:site"}}, ""); got.GetCa() != authority || err != nil {
+		t.Errorf("it trusts %q, %v", got.GetCa(), err)
 	}
 	if _, err := new(Agent).access("cold", config.Tier{Level: "cold", S3: &config.S3{Credentials: "profile:none"}}, ""); !errors.Is(err, mover.ErrUsage) || !strings.Contains(err.Error(), "none") {
 		t.Errorf("a profile that is not there: %v", err)
