@@ -31,6 +31,7 @@ const (
 //safety:8 the files in hand never exceed what queue, workers and batch may hold; goroutines that outlive a run fail it
 //safety:9 a run without a failure is compared with its source; each action has exactly one result, and counters and report agree with them
 func TestEngine(t *testing.T) {
+	t.Parallel()
 	eachSeed(t, engineSeeds, func(t *testing.T, seed uint64) { newWorld(t, seed).play((*world).runEngine) })
 }
 
@@ -40,6 +41,7 @@ func TestEngine(t *testing.T) {
 //safety:5 with TestEngine
 //safety:9 with TestEngine
 func TestTask(t *testing.T) {
+	t.Parallel()
 	eachSeed(t, taskSeeds, func(t *testing.T, seed uint64) {
 		w := newWorld(t, seed)
 		w.stateDir = t.TempDir()
