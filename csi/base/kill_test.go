@@ -116,7 +116,7 @@ func TestKill(t *testing.T) {
 		}
 		must.Do(t, once(s))
 	}
-	for range kill.Times(2, 300) {
+	for range kill.Times(2, 60) {
 		kill.AtCall(t, "work", string(text), 1+random.IntN(allOfIt))
 		looksWhole(t, s)
 	}

@@ -75,7 +75,7 @@ func TestKill(t *testing.T) {
 	random := kill.Random(t)
 	dir, told := t.TempDir(), map[string]bool{}
 	var head Head
-	for range kill.Times(3, 300) {
+	for range kill.Times(3, 40) {
 		kill.AtLine(t, "append", dir, "", 150+random.IntN(400), func(line string) { told[line] = true })
 		head = compare(t, dir, told, head)
 	}
@@ -88,7 +88,7 @@ func TestKill(t *testing.T) {
 // waiting for the disk most of the time goes into writes: kills meet them, too.
 func TestKillNoSync(t *testing.T) {
 	random := kill.Random(t)
-	for range kill.Times(3, 300) {
+	for range kill.Times(3, 60) {
 		dir, told := t.TempDir(), map[string]bool{}
 		kill.AtLine(t, "append unsynced", dir, "", 1+random.IntN(1000), func(line string) { told[line] = true })
 		compare(t, dir, told, Head{})

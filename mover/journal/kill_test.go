@@ -95,7 +95,7 @@ func hear(t testing.TB, all map[string]*told) func(line string) {
 func TestKill(t *testing.T) {
 	random := kill.Random(t)
 	dir, all := t.TempDir(), map[string]*told{}
-	for range kill.Times(3, 400) {
+	for range kill.Times(3, 60) {
 		kill.AtLine(t, "work", dir, "", 1+random.IntN(200), hear(t, all))
 		if compare(t, dir, all); t.Failed() {
 			return
@@ -175,7 +175,7 @@ func TestKillOpening(t *testing.T) {
 	}
 	random := kill.Random(t)
 	dir := filepath.Join(t.TempDir(), "task")
-	for n := range kill.Times(3, 1000) {
+	for n := range kill.Times(3, 150) {
 		kill.AtCall(t, "live", dir, 1+random.IntN(3*calls))
 		if n%(patience/2) == 0 { // so many kills in a row would be taken for damage
 			whole(dir)

@@ -40,7 +40,7 @@ var damages = map[string]func(b []byte, r *rand.Rand) []byte{
 	},
 }
 
-var damageTasks = kill.Times(1000, 4000)
+var damageTasks = kill.Times(1000, 2000)
 
 // look opens a ledger and looks for what must be in it.
 func look(dir string) error {

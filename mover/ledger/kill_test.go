@@ -183,7 +183,7 @@ func sameIndexes(t testing.TB, l *Ledger) {
 func TestKill(t *testing.T) {
 	random := kill.Random(t)
 	dir, s := t.TempDir(), &told{}
-	for n := range kill.Times(3, 85) {
+	for n := range kill.Times(3, 20) {
 		kill.AtLine(t, "write", dir, []string{"soon", "durable", "epoch"}[n%3], 1+random.IntN(60), s.hear(t))
 		if s.compare(t, dir, true); t.Failed() {
 			return
@@ -254,7 +254,7 @@ func TestKillOpening(t *testing.T) {
 		whole(dir, said)
 	}
 	dir := t.TempDir()
-	for range kill.Times(3, 200) {
+	for range kill.Times(3, 50) {
 		said, _ := kill.AtCall(t, "live", dir, 1+random.IntN(2*calls))
 		whole(dir, said)
 	}

@@ -112,7 +112,7 @@ func TestKilled(t *testing.T) {
 		random := kill.Random(t)
 		s, dir := staged(t, root, files), filepath.Join(root, where)
 		all := 0
-		for n := range kill.Times(3, 60) {
+		for n := range kill.Times(3, 20) {
 			what := []string{"seal", "unseal"}[n%2]
 			if _, killed := kill.AtCall(t, what, root, 1+random.IntN(files)); !killed {
 				t.Fatalf("%s came to its end", what)

@@ -39,7 +39,7 @@ func TestKill(t *testing.T) {
 		random := kill.Random(t)
 		made(t, dir, "outside/precious")
 		root := opened(t, dir)
-		for round := range kill.Times(3, 100) {
+		for round := range kill.Times(3, 20) {
 			for i := range 2 {
 				for j := range files / 2 {
 					made(t, dir, fmt.Sprintf("in/%d/%d", i, j))

@@ -19,7 +19,7 @@ const (
 	engineSeeds = 400
 	taskSeeds   = 60
 	shortPart   = 10 // -short divides both by it
-	soakTimes   = 50 // DATAMOVE_SOAK=1 multiplies both by it: ten minutes of CPU time
+	soakTimes   = 25 // DATAMOVE_SOAK=1 multiplies both by it: five minutes of CPU time
 )
 
 // TestEngine drives plan and transfer, without a journal.

@@ -49,7 +49,7 @@ func reserve(argument string) error {
 func TestKill(t *testing.T) {
 	random := kill.Random(t)
 	dir, told := t.TempDir(), 0
-	for life := range kill.Times(3, 200) {
+	for life := range kill.Times(3, 40) {
 		kill.AtLine(t, "reserve", fmt.Sprintf("%d:1000000:%s", life, dir), "", 1+random.IntN(40), func(string) { told++ })
 		reserved(t, dir, told, told+life+1)
 	}

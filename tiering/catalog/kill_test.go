@@ -167,11 +167,11 @@ func TestKill(t *testing.T) {
 			}
 		})
 	}
-	for range kill.Times(1, 20) {
+	for range kill.Times(1, 5) {
 		live("walked", 1+random.IntN(300)) // there are more
 	}
 	live("took", 1+random.IntN(30))
-	for range kill.Times(2, 180) {
+	for range kill.Times(2, 45) {
 		live("glanced", 1+random.IntN(60))
 	}
 	end := must.Get(feed.Seek(0, io.SeekCurrent))(t)

@@ -94,7 +94,7 @@ func TestKillPublish(t *testing.T) {
 	n := newNode(t)
 	n.begin()
 	id := n.created("scratch", "pvc-1")
-	for round := range kill.Times(6, 120) {
+	for round := range kill.Times(6, 24) {
 		q := n.publication(id, "pod")
 		q.Readonly = round%2 == 0
 		there := func() bool { _, err := os.Lstat(q.GetTargetPath()); return err == nil }

@@ -179,7 +179,7 @@ func TestRefused(t *testing.T) {
 func TestKilled(t *testing.T) {
 	random := kill.Random(t)
 	dir, told := t.TempDir(), int64(0)
-	for range kill.Times(3, 400) {
+	for range kill.Times(3, 80) {
 		kill.AtLine(t, "keep", dir, "", 1+random.IntN(20), func(string) { told++ })
 		told = kept(t, dir, told)
 	}

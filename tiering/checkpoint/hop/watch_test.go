@@ -197,7 +197,7 @@ func TestKilled(t *testing.T) {
 	}
 	save(0)
 	calls, kills := kill.Calls(t, "watch", w.dir), 0
-	for i := range kill.Times(4, 300) {
+	for i := range kill.Times(4, 60) {
 		if i%2 == 0 {
 			save(i + 1)
 		}

@@ -230,11 +230,11 @@ func TestKill(t *testing.T) {
 			}
 		})
 	}
-	for range kill.Times(1, 20) {
+	for range kill.Times(1, 5) {
 		live("walked", 1+random.IntN(100))
 	}
 	live("took", 1+random.IntN(15))
-	for range kill.Times(2, 180) {
+	for range kill.Times(2, 45) {
 		live("glanced", 1+random.IntN(60))
 	}
 	w := newWorld(t, dir, watch.Options{})

@@ -36,7 +36,7 @@ func TestKilled(t *testing.T) {
 	random := seed.Rand(t)
 	rig.Bubble(t, func(t *testing.T) {
 		w := served(t)
-		for i := range kill.Times(8, 200) {
+		for i := range kill.Times(8, 40) {
 			c := &crash{world: w, Rand: random, id: uint32(100 + i)}
 			c.whole()
 			t.Logf("%d phases were killed, in %d runs", c.killed, c.run)
