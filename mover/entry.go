@@ -99,9 +99,9 @@ func (r TimeRange) Same(a, b Time) bool {
 	if r.First == 0 && r.Last == 0 {
 		return near(a, b, r.Grain)
 	}
-	width := uint64(r.Last-r.First) + 1
+	apart, width := uint64(a.Sec)-uint64(b.Sec), uint64(r.Last-r.First)+1 // a width of 0 is all 64 bits
 	return near(r.nearest(a), r.nearest(b), r.Grain) ||
-		(uint64(a.Sec)-uint64(b.Sec))%width == 0 && near(Time{Nsec: a.Nsec}, Time{Nsec: b.Nsec}, r.Grain)
+		(apart == 0 || width != 0 && apart%width == 0) && near(Time{Nsec: a.Nsec}, Time{Nsec: b.Nsec}, r.Grain)
 }
 
 // nearest is the nearest time in the range. That has no fraction at the ends: the kernel

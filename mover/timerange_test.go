@@ -38,6 +38,8 @@ func TestTimeRange(t *testing.T) {
 		{"the sign is lost, and a second", noSign, at(-86_400, 5), at(1<<32-86_399, 5), false},
 		{"no time before 1970", noSign, at(-1, 5), at(0, 0), true},
 		{"the last one without a sign", noSign, at(1<<40, 5), at(math.MaxUint32, 0), true},
+		{"all 64 bits, by name", mover.TimeRange{First: math.MinInt64, Last: math.MaxInt64}, at(0, 1), at(0, 2), false},
+		{"all 64 bits, by name, the last one", mover.TimeRange{First: math.MinInt64, Last: math.MaxInt64}, at(math.MaxInt64, 1), at(math.MaxInt64, 0), true},
 	} {
 		if got := c.r.Same(c.a, c.b); got != c.want {
 			t.Errorf("%s: %v and %v in %+v: %v", c.what, c.a, c.b, c.r, got)

@@ -102,6 +102,17 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
+// TestSoak: a soak has more cases, where nobody says how many.
+func TestSoak(t *testing.T) {
+	usual, soak, few := binary(t, "", "^TestRapid$"), binary(t, "DATAMOVE_SOAK=1", "^TestRapid$"), binary(t, "DATAMOVE_SOAK=1", "^TestRapid$", "-rapid.checks=100")
+	passed := regexp.MustCompile(`passed (\d+) tests`)
+	for what, row := range map[string]struct{ out, cases string }{"usual": {usual, "100"}, "a soak": {soak, "2000"}, "a soak with a number": {few, "100"}} {
+		if found := passed.FindStringSubmatch(row.out); found == nil || found[1] != row.cases {
+			t.Errorf("%s: not %s cases: %s", what, row.cases, row.out)
+		}
+	}
+}
+
 // TestFailure: a failure says what repeats it, and the pattern names it alone.
 func TestFailure(t *testing.T) {
 	out := binary(t, "SEED_FAILS=1 DATAMOVE_SEED=9 DATAMOVE_SOAK=1", "^TestFails$")
