@@ -408,6 +408,21 @@ func TestModel(t *testing.T) {
 	})
 }
 
+// TestReplacedInPart: a directory that has become another one is looked at as a whole, also when a part of a scan has just seen that it is another.
+func TestReplacedInPart(t *testing.T) {
+	for taken := 1; taken <= 5; taken++ { // the directory, and what is in it
+		tree := mem.NewTree().Files(map[string]string{"a/1": "", "a/2": "", "a/3": "", "a/4": "", "b": ""})
+		src := mem.New(tree, mem.Options{})
+		c := fresh(t)
+		scan(t, c, src)
+		tree.Delete("a")
+		tree.Files(map[string]string{"a/1": "", "a/3": ""})
+		part(t, c, src, taken)
+		must.Do(t, c.Look(t.Context(), project, src, []string{"a", "a/1", "a/3"}, catalog.Mark{}))
+		equal(t, c, project, src)
+	}
+}
+
 // fill scans a thousand files.
 func fill(t testing.TB, c *catalog.Catalog) {
 	t.Helper()

@@ -29,8 +29,16 @@ func (s *scan) resume(after string) error {
 		if err != nil || n == 0 { // it is gone since
 			return err
 		}
+		r, err := s.from.record(n)
+		if err != nil {
+			return err
+		}
 		if err := s.enter(mover.Join(f.name, base), n, false); err != nil {
 			return err
+		}
+		if r.unread {
+			r.unread = false
+			s.stack[len(s.stack)-1].record = r
 		}
 		name = rest
 	}

@@ -119,7 +119,7 @@ type folder struct {
 	name string
 	merge
 	fresh  bool   // nothing was known of it
-	record record // of a fresh one, when it was read
+	record record // what is stored of it is unread until it was read as a whole, and this then; zero: it is not unread
 	unread bool   // by the walk
 }
 
@@ -246,7 +246,7 @@ func (s *scan) leave() error {
 	last := len(s.stack) - 1
 	f := s.stack[last]
 	s.stack, s.spare = s.stack[:last], append(s.spare, f)
-	if err := f.end(f.unread); err != nil || !f.fresh || f.unread {
+	if err := f.end(f.unread); err != nil || f.record == (record{}) || f.unread {
 		return err
 	}
 	return s.to.put(put(recordKey(f.n), f.record.bytes()))
@@ -283,7 +283,8 @@ func (s *scan) take(e *mover.Entry) error {
 		return s.take(e)
 	}
 	file := tiering.FileOf(e, s.since(e)).Proven()
-	if _, err := f.add(file); err != nil {
+	was, err := f.add(file)
+	if err != nil {
 		return err
 	}
 	s.tally.add(file.Kind, file.Size, file.Stored)
@@ -291,7 +292,7 @@ func (s *scan) take(e *mover.Entry) error {
 	if e.Kind != mover.Dir {
 		return nil
 	}
-	return s.descend(f, e.Name, file.Base)
+	return s.descend(f, e.Name, file.Base, was.Kind == mover.Dir && was.Ino != file.Ino)
 }
 
 // within leaves the directories that a name is not in.
@@ -310,25 +311,31 @@ func (s *scan) within(name string) (*folder, error) {
 	}
 }
 
-// descend enters a directory that the walk yielded in f.
-func (s *scan) descend(f *folder, name, base string) error {
+// descend enters a directory that the walk yielded in f. One that is another under the same name is unread, as a new one is: what was known of it may be gone,
+// and a [Catalog.Look] that comes before the end of it would see the same directory as we did, and look no further.
+func (s *scan) descend(f *folder, name, base string, another bool) (err error) {
+	var n number
 	if !f.fresh {
-		n, err := s.from.child(f.n, base)
-		if err != nil {
+		if n, err = s.from.child(f.n, base); err != nil {
 			return err
 		}
-		if n != 0 {
-			return s.enter(name, n, false)
-		}
 	}
-	n, err := s.c.newNumber()
+	fresh, unread := n == 0, record{f.n, base, true}
+	switch {
+	case fresh:
+		if n, err = s.c.newNumber(); err != nil {
+			return err
+		}
+		err = s.to.put(attached(n, unread)...)
+	case another:
+		err = s.to.put(put(recordKey(n), unread.bytes()))
+	default:
+		return s.enter(name, n, false)
+	}
 	if err != nil {
 		return err
 	}
-	if err := s.to.put(attached(n, record{f.n, base, true})...); err != nil {
-		return err
-	}
-	if err := s.enter(name, n, true); err != nil {
+	if err := s.enter(name, n, fresh); err != nil {
 		return err
 	}
 	s.stack[len(s.stack)-1].record = record{parent: f.n, base: base}
