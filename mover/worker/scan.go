@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -75,8 +74,10 @@ func (w *worker) walkOnce(ctx context.Context, place mover.Place) (*agentv1.PutW
 	at := &paced{Place: place, w: w}
 	stop := at.tell(ctx)
 	out := &walked{stream: stream}
-	after := strings.TrimSuffix(string(w.job.GetSpec().GetScanPart().GetAfter()), "/")
-	err = catalog.Send(ctx, out, at, mover.WalkOptions{After: after})
+	from, err := catalog.Behind(ctx, at, string(w.job.GetSpec().GetScanPart().GetAfter()))
+	if err == nil {
+		err = catalog.Send(ctx, out, at, from)
+	}
 	stop()
 	if err != nil && out.err == nil {
 		return nil, err // of the walk

@@ -423,6 +423,22 @@ func TestReplacedInPart(t *testing.T) {
 	}
 }
 
+// TestTurnedBetweenParts: where a file at which a part of a scan ended is a directory when the next one begins, that is known as it is, and so is what sorts between the two.
+func TestTurnedBetweenParts(t *testing.T) {
+	tree := mem.NewTree().Files(map[string]string{"a": "", "a-": "", "a./1": "", "b": ""})
+	src := mem.New(tree, mem.Options{})
+	c := fresh(t)
+	scan(t, c, src)
+	part(t, c, src, 1)
+	tree.Delete("a")
+	tree.Files(map[string]string{"a/c/d": ""})
+	must.Do(t, c.Look(t.Context(), project, src, []string{"a", "a/c", "a/c/d"}, catalog.Mark{}))
+	for range 6 {
+		part(t, c, src, 1)
+		equal(t, c, project, src)
+	}
+}
+
 // fill scans a thousand files.
 func fill(t testing.TB, c *catalog.Catalog) {
 	t.Helper()

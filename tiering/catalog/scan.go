@@ -150,7 +150,17 @@ func (s *scan) run(ctx context.Context, src Source) error {
 			return err
 		}
 	}
-	for e, err := range src.Walk(ctx, mover.WalkOptions{Dir: s.o.Dir, Skip: s.o.Skip, After: strings.TrimSuffix(s.o.From, "/")}) {
+	walk, err := Behind(ctx, src, s.o.From)
+	if err != nil {
+		return err
+	}
+	walk.Dir = s.o.Dir
+	if skip, before := s.o.Skip, walk.Skip; skip != nil {
+		walk.Skip = func(name string, kind mover.Kind) bool {
+			return skip(name, kind) || before != nil && before(name, kind)
+		}
+	}
+	for e, err := range src.Walk(ctx, walk) {
 		if err != nil {
 			if err := s.unread(&e, err); err != nil {
 				return err
