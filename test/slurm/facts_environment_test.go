@@ -53,7 +53,7 @@ var (
 	onNodes    = both + " SLURMD_NODENAME SLURM_CONF SLURM_NODELIST SLURM_UID"
 	onControl  = both + " SLURM_JOB_ACCOUNT SLURM_JOB_GROUP SLURM_JOB_NAME SLURM_JOB_NODELIST"
 	atTheEnd   = " SLURM_JOB_DERIVED_EC SLURM_JOB_EXIT_CODE SLURM_JOB_EXIT_CODE2"
-	inPhases   = "LANG PATH SLURM_CONF"
+	inPhases   = "GOGC LANG PATH SLURM_CONF" // GOGC, LANG and PATH: (*machine).enter
 	wantsNames = map[string]string{"prolog": onNodes, "epilog": onNodes + atTheEnd, "prolog-slurmctld": onControl, "epilog-slurmctld": onControl + atTheEnd}
 )
 

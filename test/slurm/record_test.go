@@ -192,31 +192,39 @@ func (c *Cluster) untilPhase(id, phase string) {
 }
 
 // untilTorn waits for the teardown of a job that was cancelled. On a busy machine Slurm has been seen to kill it with the rest of
-// the job: then it comes when slurmctld starts anew, and anew is true.
-func (c *Cluster) untilTorn(id string, phases func(id string) []string) (anew bool) {
+// the job: then it comes when slurmctld starts anew.
+func (c *Cluster) untilTorn(id string, phases func(id string) []string) {
 	c.t.Helper()
-	torn := func() bool {
-		return slices.ContainsFunc(phases(id), func(name string) bool { return strings.Contains(name, "teardown") })
-	}
-	killed := func() bool {
-		return strings.Contains(c.Log(Controller, "slurmctld"), "teardown for JobId="+id+" terminated by slurmctld")
-	}
-	wait := func(enough func() bool) {
-		c.Eventually("the teardown of job "+id, func() error {
-			if !enough() {
-				return fmt.Errorf("only %q", phases(id))
-			}
-			return nil
-		})
-	}
-	wait(func() bool { return torn() || killed() })
-	if torn() {
-		return false
+	if !c.untilTornOrKilled(id, phases) {
+		return
 	}
 	c.StopController()
 	c.StartController()
-	wait(torn)
-	return true
+	c.Eventually("the teardown of job "+id, func() error { return c.torn(id, phases) })
+}
+
+// untilTornOrKilled waits until the teardown of a job has begun, or was killed by slurmctld before it did.
+func (c *Cluster) untilTornOrKilled(id string, phases func(id string) []string) (killed bool) {
+	c.t.Helper()
+	c.Eventually("the teardown of job "+id, func() error {
+		killed = strings.Contains(c.Log(Controller, "slurmctld"), "teardown for JobId="+id+" terminated by slurmctld")
+		err := c.torn(id, phases)
+		if err == nil {
+			killed = false
+		} else if killed {
+			return nil
+		}
+		return err
+	})
+	return killed
+}
+
+// torn returns an error while the teardown of a job has not begun.
+func (c *Cluster) torn(id string, phases func(id string) []string) error {
+	if p := phases(id); !slices.ContainsFunc(p, func(name string) bool { return strings.Contains(name, "teardown") }) {
+		return fmt.Errorf("only %q", p)
+	}
+	return nil
 }
 
 // noDrain fails when a node is not as it should be.
