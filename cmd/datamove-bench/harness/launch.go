@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
@@ -59,13 +60,14 @@ func (f *runFlags) launched() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	host, err := os.Hostname()
-	if err != nil && f.address == "" {
-		return nil, err
-	}
-	_, port, err := net.SplitHostPort(f.plan.Listen.Addr().String())
+	host, port, err := net.SplitHostPort(f.plan.Listen.Addr().String())
 	if err != nil {
 		return nil, err
+	}
+	if ip, err := netip.ParseAddr(host); (err != nil || ip.IsUnspecified()) && f.address == "" { // it listens on all of this host's
+		if host, err = os.Hostname(); err != nil {
+			return nil, err
+		}
 	}
 	return append(words, self, "join", cmp.Or(f.address, net.JoinHostPort(host, port))), nil
 }
