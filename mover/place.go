@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"iter"
+	"strings"
 	"time"
 )
 
@@ -55,9 +56,9 @@ func IsRanged(ctx context.Context) bool { return ctx.Value(inRanges{}) != nil }
 // WalkOptions says what to walk. The zero value walks everything.
 type WalkOptions struct {
 	Dir string // walk below this directory; "" is the root
-	// After is a resume token: the walk goes on behind the entry of this name. A name
-	// does not say whether it was a directory's, so entries between a file and a
-	// directory of that name may be yielded again. "" is from the start.
+	// After is a resume token: the walk goes on behind the entry of this name, of a directory with a
+	// slash at its end (AfterEntry), whether it is still there or not. A file "a" is followed by "a-", and that by
+	// the directory "a/", so without the slash one that has become the other would hide what is between. "" is from the start.
 	After string
 
 	// Skip leaves an entry out, and everything below it when it is a directory. It
@@ -71,6 +72,26 @@ type WalkOptions struct {
 	// Stray is told of drafts that were left behind. Only a target that is held by
 	// Lock asks for them. Nil ignores them. It is called from many goroutines.
 	Stray func(Stray)
+}
+
+// AfterEntry is what After is for a walk that goes on behind an entry.
+func AfterEntry(e *Entry) string {
+	if e.Kind == Dir && e.Name != "" {
+		return e.Name + "/"
+	}
+	return e.Name
+}
+
+// Behind reports whether an entry comes behind After.
+func (o *WalkOptions) Behind(name string, kind Kind) bool {
+	after, dir := strings.CutSuffix(o.After, "/")
+	return after == "" || CompareNames(name, kind == Dir, after, dir) > 0
+}
+
+// ValidAfter reports whether After is a token of a name below a root.
+func (o *WalkOptions) ValidAfter() bool {
+	name, dir := strings.CutSuffix(o.After, "/")
+	return ValidName(name) && (name != "" || !dir)
 }
 
 // Stray is a draft of an earlier run, found by a walk.

@@ -3,6 +3,7 @@ package manifest
 import (
 	"io"
 	"iter"
+	"strings"
 
 	"datamove.dev/mover"
 )
@@ -113,13 +114,12 @@ func (w *walk) onlyListed() {
 }
 
 func (w *walk) wanted(e *mover.Entry) bool {
-	if after := w.opts.After; e.Name == w.opts.Dir || !mover.Within(e.Name, w.opts.Dir) ||
-		after != "" && (e.Name == after || mover.CompareNames(e.Name, e.Kind == mover.Dir, after, false) < 0) {
+	if e.Name == w.opts.Dir || !mover.Within(e.Name, w.opts.Dir) || !w.opts.Behind(e.Name, e.Kind) {
 		return false
 	}
 	w.leave(e.Name)
 	dir, _ := mover.Parent(e.Name)
-	there := dir == w.opts.Dir || w.opts.After != "" && mover.Within(w.opts.After, dir) || len(w.dirs) > 0 && w.dirs[len(w.dirs)-1] == dir
+	there := dir == w.opts.Dir || strings.HasPrefix(w.opts.After, dir+"/") || len(w.dirs) > 0 && w.dirs[len(w.dirs)-1] == dir
 	return there && !(w.opts.Skip != nil && w.opts.Skip(e.Name, e.Kind))
 }
 

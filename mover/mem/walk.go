@@ -22,10 +22,9 @@ func (p *Place) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[move
 		}
 		w := &walk{place: p, ctx: ctx, opts: opts, yield: yield}
 		dir := p.tree.findDir(opts.Dir)
-		w.afterDir = opts.After != "" && p.tree.findKind(opts.After, mover.File) == nil && p.tree.findDir(opts.After) != nil
 		strays := p.strays(opts)
 		p.tree.mu.Unlock()
-		if !mover.ValidName(opts.After) {
+		if !opts.ValidAfter() {
 			w.end(fmt.Errorf("bad name to go on after: %w", mover.ErrUsage))
 			return
 		}
@@ -44,11 +43,10 @@ func (p *Place) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[move
 
 // walk is one walk under way.
 type walk struct {
-	place    *Place
-	ctx      context.Context
-	opts     mover.WalkOptions
-	afterDir bool // opts.After is a directory
-	yield    func(mover.Entry, error) bool
+	place *Place
+	ctx   context.Context
+	opts  mover.WalkOptions
+	yield func(mover.Entry, error) bool
 }
 
 func (w *walk) end(err error) bool {
@@ -73,7 +71,11 @@ func (w *walk) below(name string, dir *node) bool {
 func (w *walk) child(parent string, dir *node, key string) bool {
 	base, isDir := strings.CutSuffix(key, "/")
 	name := mover.Join(parent, base)
-	behind := w.opts.After == "" || mover.CompareNames(name, isDir, w.opts.After, w.afterDir) > 0
+	kind := mover.File // or another one that is no directory
+	if isDir {
+		kind = mover.Dir
+	}
+	behind := w.opts.Behind(name, kind)
 	if _, _, temp := mover.ParseTempName(base); temp || !behind && !(isDir && mover.Within(w.opts.After, name)) {
 		return true
 	}

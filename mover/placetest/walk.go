@@ -53,11 +53,12 @@ var walkTests = []test{
 			}
 		}
 	}},
-	{"After goes on behind a name", walkAfter},
+	{"After goes on behind an entry", walkAfter},
+	{"After is of what an entry was", walkAfterOther},
 	{"After and Dir go together", func(b *bed) {
 		all := below(b.orchard(), "a")
 		for i, name := range all {
-			if got := b.names(mover.WalkOptions{Dir: "a", After: strings.TrimSuffix(name, "/")}); !endsWith(got, all[i+1:], name) {
+			if got := b.names(mover.WalkOptions{Dir: "a", After: name}); !slices.Equal(got, all[i+1:]) {
 				b.Errorf("walk below a after %q yields\n%q, want\n%q", name, got, all[i+1:])
 			}
 		}
@@ -130,25 +131,31 @@ func below(names []string, dir string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !strings.HasPrefix(n, dir+"/") || n == dir+"/" })
 }
 
-// walkAfter is lenient in one point: for a directory the token does not say that
-// it is one, so what sorts between a file and a directory of that name may come again.
 func walkAfter(b *bed) {
 	all := b.orchard()
 	for i, name := range all {
-		got := b.names(mover.WalkOptions{After: strings.TrimSuffix(name, "/")})
-		if !endsWith(got, all[i+1:], name) {
+		if got := b.names(mover.WalkOptions{After: name}); !slices.Equal(got, all[i+1:]) {
 			b.Errorf("walk after %q yields\n%q, want\n%q", name, got, all[i+1:])
 		}
 	}
 }
 
-func endsWith(got, want []string, after string) bool {
-	surplus := len(got) - len(want)
-	if surplus < 0 || !slices.Equal(got[surplus:], want) {
-		return false
+// walkAfterOther goes on behind what has become another kind since, or is gone.
+func walkAfterOther(b *bed) {
+	b.mkdir("d")
+	for _, name := range []string{"d-", "e", "e.x"} {
+		b.put(name, "content of "+name)
 	}
-	dir, isDir := strings.CutSuffix(after, "/")
-	return surplus == 0 || isDir && got[0] > dir && !slices.Contains(got, after)
+	b.put("d/f", "content of d/f")
+	for after, want := range map[string]string{
+		"d":  "d- d/ d/f e e.x", // was a file
+		"e/": "",                // was a directory: "e.x" comes before it
+		"dz": "e e.x",           // is gone
+	} {
+		if got := b.names(mover.WalkOptions{After: after}); !slices.Equal(got, strings.Fields(want)) {
+			b.Errorf("walk after %q yields %q, want %s", after, got, want)
+		}
+	}
 }
 
 func walkStrays(b *bed) {

@@ -177,10 +177,7 @@ func (l *listing) sort() {
 // is: it was walked before, but some of what it contains was not, namely what is
 // behind rest.
 func (l *listing) trim(after string) (rest string, inner bool) {
-	seg, rest, deeper := strings.Cut(after, "/")
-	dir := deeper || slices.ContainsFunc(l.records, func(r record) bool {
-		return r.kind == mover.Dir && string(l.name(r)) == seg
-	})
+	seg, rest, dir := strings.Cut(after, "/")
 	i := sort.Search(len(l.records), func(i int) bool {
 		r := l.records[i]
 		return mover.CompareNames(l.string(r), r.kind == mover.Dir, seg, dir) >= 0

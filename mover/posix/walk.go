@@ -79,7 +79,7 @@ type chunk struct {
 // Walk implements mover.Source.
 func (p *Place) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mover.Entry, error] {
 	return func(yield func(mover.Entry, error) bool) {
-		if !mover.ValidName(opts.Dir) || !mover.ValidName(opts.After) {
+		if !mover.ValidName(opts.Dir) || !opts.ValidAfter() {
 			yield(mover.Entry{}, p.fail("walk", opts.Dir, fmt.Errorf("%w: not a name below the root", mover.ErrUsage)))
 			return
 		}
@@ -106,7 +106,8 @@ func within(dir, after string) (string, bool) {
 	case after == "" || after == dir:
 		return "", true
 	case !mover.Within(after, dir):
-		return "", mover.CompareNames(after, false, dir, true) < 0
+		o := mover.WalkOptions{After: after}
+		return "", o.Behind(dir, mover.Dir)
 	case dir == "":
 		return after, true
 	}

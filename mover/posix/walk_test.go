@@ -91,7 +91,7 @@ func TestWalkEqualsSort(t *testing.T) {
 			t.Fatalf("seed %d: walk and sort differ", seed)
 		}
 		for i := 0; i < len(want); i += 7 {
-			after := want[i].Name
+			after := mover.AfterEntry(&want[i])
 			if got := walked(t, p, mover.WalkOptions{After: after}); !slices.EqualFunc(got, want[i+1:], sameEntries) {
 				t.Fatalf("seed %d: walk after %q differs", seed, after)
 			}

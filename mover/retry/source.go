@@ -74,9 +74,7 @@ func eachOnce(tell func(mover.Stray)) func(mover.Stray) {
 type walk struct {
 	source *Source
 	ctx    context.Context
-	opts   mover.WalkOptions // After is the last name that was yielded
-	isDir  bool              // what After names is a directory
-	begun  bool              // After was yielded by us
+	opts   mover.WalkOptions // After is what was yielded last
 	yield  func(mover.Entry, error) bool
 	tries  *tries
 }
@@ -89,11 +87,8 @@ func (w *walk) pass() (again bool) {
 				return true
 			}
 		}
-		if err == nil && !w.behind(&e) {
-			continue
-		}
 		if err == nil {
-			w.opts.After, w.isDir, w.begun = e.Name, e.Kind == mover.Dir, true
+			w.opts.After = mover.AfterEntry(&e)
 			w.tries.progress()
 		}
 		if !w.yield(e, err) {
@@ -101,12 +96,6 @@ func (w *walk) pass() (again bool) {
 		}
 	}
 	return false
-}
-
-// behind reports whether an entry is new. A name to go on after does not say
-// whether it is a directory, so a place may repeat some entries.
-func (w *walk) behind(e *mover.Entry) bool {
-	return !w.begun || mover.CompareNames(e.Name, e.Kind == mover.Dir, w.opts.After, w.isDir) > 0
 }
 
 // content is a content whose ranges go on where they broke.

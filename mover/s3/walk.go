@@ -3,6 +3,7 @@ package s3
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -29,7 +30,9 @@ func (p *Place) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[move
 	return func(yield func(mover.Entry, error) bool) {
 		prefix, err := p.marker(opts.Dir)
 		if err == nil {
-			_, err = p.key(opts.After)
+			if _, err = p.key(strings.TrimSuffix(opts.After, "/")); err == nil && !opts.ValidAfter() {
+				err = fmt.Errorf("%w: not a name below the root", mover.ErrUsage)
+			}
 		}
 		if err == nil && opts.Stray != nil {
 			err = p.strays(ctx, prefix, opts.Stray)
@@ -426,7 +429,7 @@ func (w *walker) listLevel(f *fetch, after string) iter.Seq2[item, error] {
 
 // done reports whether all in a directory comes before where the walk goes on.
 func (w *walker) done(dir string) bool {
-	return w.opts.After != "" && !mover.Within(w.opts.After, dir) && mover.CompareNames(dir, true, w.opts.After, false) < 0
+	return !w.opts.Behind(dir, mover.Dir) && !strings.HasPrefix(w.opts.After, dir+"/")
 }
 
 // emit yields one entry, unless it is left out.
@@ -435,13 +438,17 @@ func (w *walker) emit(it *item) bool {
 		w.yield(mover.Entry{}, context.Cause(w.ctx))
 		return false
 	}
-	if after := w.opts.After; after != "" && (it.name == after || mover.CompareNames(it.name, it.dir, after, false) < 0) {
+	kind := mover.File
+	if it.dir {
+		kind = mover.Dir
+	}
+	if !w.opts.Behind(it.name, kind) {
 		return true
 	}
 	if it.err != nil {
 		return w.yield(mover.Entry{Name: it.name, Kind: mover.File}, w.place.wrap("walk", it.name, it.err))
 	}
-	if !it.dir && w.opts.Skip != nil && w.opts.Skip(it.name, mover.File) {
+	if !it.dir && w.opts.Skip != nil && w.opts.Skip(it.name, kind) {
 		return true
 	}
 	return w.yield(it.entry(), nil)

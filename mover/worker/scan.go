@@ -74,10 +74,7 @@ func (w *worker) walkOnce(ctx context.Context, place mover.Place) (*agentv1.PutW
 	at := &paced{Place: place, w: w}
 	stop := at.tell(ctx)
 	out := &walked{stream: stream}
-	from, err := catalog.Behind(ctx, at, string(w.job.GetSpec().GetScanPart().GetAfter()))
-	if err == nil {
-		err = catalog.Send(ctx, out, at, from)
-	}
+	err = catalog.Send(ctx, out, at, mover.WalkOptions{After: string(w.job.GetSpec().GetScanPart().GetAfter())})
 	stop()
 	if err != nil && out.err == nil {
 		return nil, err // of the walk

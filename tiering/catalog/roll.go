@@ -1,8 +1,6 @@
 package catalog
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -45,38 +43,6 @@ func (s *scan) resume(after string) error {
 		name = rest
 	}
 	return nil
-}
-
-// passed says whether an entry is none of a part, but of one before it: a walk that begins behind a name does not know what had it.
-func (s *scan) passed(e *mover.Entry) bool {
-	if s.o.From == "" || s.taken > 0 {
-		return false
-	}
-	name, dir := strings.CutSuffix(s.o.From, "/")
-	return mover.CompareNames(e.Name, e.Kind == mover.Dir, name, dir) <= 0
-}
-
-// Behind is the walk of a part that begins where another has ended (ScanOptions.From): behind the file of that name, or, with a slash, behind the directory. A
-// walk that goes on behind a name takes it for what it is now. Where a directory has become of the file, it would pass by what sorts between the two ("a-" is
-// between the file "a" and the directory "a/"), which a scan takes for gone. So it begins above, then, and leaves out what came before.
-func Behind(ctx context.Context, src Source, from string) (mover.WalkOptions, error) {
-	name, dir := strings.CutSuffix(from, "/")
-	o := mover.WalkOptions{After: name}
-	if dir || name == "" {
-		return o, nil
-	}
-	e, err := src.Stat(ctx, name)
-	switch {
-	case err == nil && e.Kind != mover.Dir, errors.Is(err, mover.ErrNotExist), errors.Is(err, mover.ErrUnsupported): // of a walk that is received: it has begun
-		return o, nil
-	case err != nil:
-		return o, err
-	}
-	o.After, _ = mover.Parent(name)
-	o.Skip = func(n string, kind mover.Kind) bool {
-		return mover.CompareNames(n, kind == mover.Dir, name, false) <= 0 && !mover.Within(name, n)
-	}
-	return o, nil
 }
 
 // enough says, when one more entry comes, whether a part has all that it is to have. It ends where no directory is new, of which all has to be known.

@@ -150,24 +150,11 @@ func (s *scan) run(ctx context.Context, src Source) error {
 			return err
 		}
 	}
-	walk, err := Behind(ctx, src, s.o.From)
-	if err != nil {
-		return err
-	}
-	walk.Dir = s.o.Dir
-	if skip, before := s.o.Skip, walk.Skip; skip != nil {
-		walk.Skip = func(name string, kind mover.Kind) bool {
-			return skip(name, kind) || before != nil && before(name, kind)
-		}
-	}
-	for e, err := range src.Walk(ctx, walk) {
+	for e, err := range src.Walk(ctx, mover.WalkOptions{Dir: s.o.Dir, Skip: s.o.Skip, After: s.o.From}) {
 		if err != nil {
 			if err := s.unread(&e, err); err != nil {
 				return err
 			}
-			continue
-		}
-		if s.passed(&e) {
 			continue
 		}
 		if more, err = s.enough(&e); err != nil {
