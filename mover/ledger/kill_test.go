@@ -183,7 +183,7 @@ func sameIndexes(t testing.TB, l *Ledger) {
 func TestKill(t *testing.T) {
 	random := kill.Random(t)
 	dir, s := t.TempDir(), &told{}
-	for n := range kill.Times(3, 20) {
+	for n := range kill.Times(3, 85) {
 		kill.AtLine(t, "write", dir, []string{"soon", "durable", "epoch"}[n%3], 1+random.IntN(60), s.hear(t))
 		if s.compare(t, dir, true); t.Failed() {
 			return

@@ -30,7 +30,7 @@ type snapshot struct {
 func TestPowerCut(t *testing.T) {
 	rig.Root(t)
 	random := kill.Random(t)
-	cuts := kill.Times(3, 8)
+	cuts := kill.Times(3, 25)
 	xfs := rig.Disk(t, "xfs", 8<<30)
 	image := filepath.Join(xfs, "disk.img")
 	rig.Image(t, image, "ext4", powerDisk)

@@ -56,7 +56,7 @@ func TestKills(t *testing.T) {
 	rig.Root(t) // the trees have devices and files of others
 	for _, d := range directions {
 		t.Run(d.name, func(t *testing.T) {
-			lives(t, kill.Random(t), kill.Times(1, 6), d.make)
+			lives(t, kill.Random(t), kill.Times(1, 30), d.make)
 		})
 	}
 }

@@ -27,7 +27,7 @@ func TestNothingEscapes(t *testing.T) {
 	write(t, target, "small/000/old", "to be deleted")
 	link := filepath.Join(target, "swap")
 	must.Do(t, os.Symlink(outside, link))
-	swaps, total := atomic.Int64{}, int64(kill.Times(10_000, 200_000))
+	swaps, total := atomic.Int64{}, int64(kill.Times(10_000, 1_000_000))
 	swap := func() {
 		if exchange(filepath.Join(target, "small"), link) == nil {
 			swaps.Add(1)

@@ -63,7 +63,7 @@ func TestPowerCut(t *testing.T) {
 func cuts(t *testing.T, d disk, random *rand.Rand) {
 	w := work.Make(t, rig.Memory(t), rig.Memory(t))
 	whole := episode(t, w, d, nil) // how much a run does
-	for left := kill.Times(3, 12); left > 0 && !t.Failed(); left -= 3 {
+	for left := kill.Times(3, 60); left > 0 && !t.Failed(); left -= 3 {
 		at := make([]int, min(left, 3))
 		for i := range at {
 			if at[i] = 1 + random.IntN(whole); random.IntN(8) == 0 {

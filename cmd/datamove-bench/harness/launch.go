@@ -64,7 +64,7 @@ func (f *runFlags) launched() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if ip, err := netip.ParseAddr(host); (err != nil || ip.IsUnspecified()) && f.address == "" { // it listens on all of this host's
+	if ip, err := netip.ParseAddr(host); (err != nil || ip.IsUnspecified()) && f.address == "" { // every address of this host
 		if host, err = os.Hostname(); err != nil {
 			return nil, err
 		}

@@ -74,7 +74,7 @@ func runCommand() *cobra.Command {
 	flags.IntVar(&f.plan.Nodes, "nodes", 0, "that join; 0 is this host alone")
 	flags.BoolVar(&f.scaling, "scaling", false, "with 1, 2, 4 ... nodes, by turns, and with all")
 	flags.StringVar(&f.listen, "listen", ":0", "where nodes join; :0 is a free port")
-	flags.StringVar(&f.address, "address", "", "where --launch tells nodes to join (default: that of --listen, with this host's name where it is all of them)")
+	flags.StringVar(&f.address, "address", "", "where --launch tells nodes to join (default: the one of --listen; this host's name where that is every address)")
 	flags.StringVar(&f.launch, "launch", "", "what starts all nodes: the words of a command, behind which the one to start is put")
 	flags.StringVar(&f.secret, "secret-file", "", "what nodes have to know: a file of 16 bytes or more")
 	flags.DurationVar(&f.plan.Wait, "wait", 5*time.Minute, "for nodes to join")

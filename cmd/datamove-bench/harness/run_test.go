@@ -88,6 +88,29 @@ func TestNodes(t *testing.T) {
 	empty(t, dir)
 }
 
+// TestLaunched: nodes are told the address that is listened on, and the host's name where that is every address.
+func TestLaunched(t *testing.T) {
+	for listen, row := range map[string]struct{ address, want string }{
+		"127.0.0.1:0": {"", "127.0.0.1:"},
+		"[::1]:0":     {"", "[::1]:"},
+		":0":          {"", must.Get(os.Hostname())(t) + ":"},
+		"0.0.0.0:0":   {"login:7000", "login:7000"},
+	} {
+		l, err := net.Listen("tcp", listen)
+		if err != nil && listen == "[::1]:0" {
+			continue // no IPv6 here
+		}
+		must.Do(t, err)
+		f := &runFlags{launch: "srun", address: row.address}
+		f.plan.Listen = l
+		words := must.Get(f.launched())(t)
+		if got := words[len(words)-1]; !strings.HasPrefix(got, row.want) || strings.HasSuffix(got, ":") {
+			t.Errorf("--listen %s --address %q: nodes are told %s, want %s", listen, row.address, got, row.want)
+		}
+		must.Do(t, l.Close())
+	}
+}
+
 // TestNodeDies: a node that is killed in a phase ends the run, is named, and nothing is left on what all share.
 func TestNodeDies(t *testing.T) {
 	dir := t.TempDir()

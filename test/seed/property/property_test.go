@@ -102,7 +102,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// TestSoak: a soak has more cases, where nobody says how many.
+// TestSoak: a soak has more cases, where no flag says how many.
 func TestSoak(t *testing.T) {
 	usual, soak, few := binary(t, "", "^TestRapid$"), binary(t, "DATAMOVE_SOAK=1", "^TestRapid$"), binary(t, "DATAMOVE_SOAK=1", "^TestRapid$", "-rapid.checks=100")
 	passed := regexp.MustCompile(`passed (\d+) tests`)
