@@ -90,18 +90,43 @@ func (t Time) After(u Time) bool {
 type TimeRange struct {
 	First, Last int64         // seconds; both 0 is all that there are
 	Grain       time.Duration // times that differ by less may be the same; 0 is nanoseconds
+	Unsure      bool          // the grain depends on what is behind it: a server, a process, a format
 }
 
 // Same reports whether b can be what a place like r has made of a: a itself, or cut to the
 // grain, or, beyond the range, the nearest time in it, or the one that is left when the
-// seconds lose their high bits (NFS 3; ext4 and xfs before Linux 5.4).
+// seconds lose their high bits (NFS 3; ext4 and xfs before Linux 5.4). Where the grain is not known, one may be the other cut to a
+// grain that there is: by chance two times are hardly ever that, because the later digits of the one would all have to be zeros.
 func (r TimeRange) Same(a, b Time) bool {
+	if r.Unsure && (cutTo(a, b) || cutTo(b, a)) {
+		return true
+	}
 	if r.First == 0 && r.Last == 0 {
 		return near(a, b, r.Grain)
 	}
 	apart, width := uint64(a.Sec)-uint64(b.Sec), uint64(r.Last-r.First)+1 // a width of 0 is all 64 bits
 	return near(r.nearest(a), r.nearest(b), r.Grain) ||
 		(apart == 0 || width != 0 && apart%width == 0) && near(Time{Nsec: a.Nsec}, Time{Nsec: b.Nsec}, r.Grain)
+}
+
+// grains below a second that systems keep times in, in nanoseconds: NTFS and SMB, databases and object stores behind FUSE, exFAT.
+var grains = [...]int32{100, 1000, 1_000_000, 10_000_000}
+
+// cutTo reports whether b is a without what is smaller than some grain: one of those above, a second, or the two of FAT. Of whole
+// seconds two that differ are two times.
+func cutTo(a, b Time) bool {
+	if b.Nsec == 0 && (a.Sec == b.Sec || a.Nsec != 0 && a.Sec&^1 == b.Sec) {
+		return true
+	}
+	if a.Sec != b.Sec {
+		return false
+	}
+	for _, grain := range grains {
+		if a.Nsec-a.Nsec%grain == b.Nsec {
+			return true
+		}
+	}
+	return false
 }
 
 // nearest is the nearest time in the range. That has no fraction at the ends: the kernel
@@ -167,6 +192,9 @@ type Entry struct {
 	Nlink    uint32 // how many names the inode has
 	ETag     string // S3
 	Version  string // S3, of versioned buckets
+
+	// Elsewhere says that another file system than that of the root is mounted here or above: removals leave it alone.
+	Elsewhere bool
 
 	// Layout is how a File is spread over the targets of its file system, as
 	// FileSystem.Layout gives it, where that is to be kept. It is never compared.

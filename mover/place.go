@@ -53,6 +53,13 @@ func Ranged(ctx context.Context) context.Context { return context.WithValue(ctx,
 // IsRanged says whether Open was told so.
 func IsRanged(ctx context.Context) bool { return ctx.Value(inRanges{}) != nil }
 
+// Locator is a place that knows where it is: two places of one volume may have entries in common, by whatever names they were opened.
+type Locator interface {
+	// Located returns the file system or the bucket that the place is part of, and the path of the place in it, without slashes at its
+	// ends. ErrUnsupported where that can not be known.
+	Located() (volume, path string, err error)
+}
+
 // WalkOptions says what to walk. The zero value walks everything.
 type WalkOptions struct {
 	Dir string // walk below this directory; "" is the root
@@ -68,6 +75,10 @@ type WalkOptions struct {
 	// Lazy says that nobody compares sizes and times: where a client of a file system has
 	// old ones, and would have to ask its servers for new ones, the old ones will do.
 	Lazy bool
+
+	// Xattrs says that extended attributes are compared: a place that has them tells them of each entry,
+	// as far as it can be asked, at one more call for those that have none. Without it Stat and Open tell them.
+	Xattrs bool
 
 	// Stray is told of drafts that were left behind. Only a target that is held by
 	// Lock asks for them. Nil ignores them. It is called from many goroutines.
@@ -200,6 +211,8 @@ type Traits struct {
 	DirDrafts bool
 	// Times is what is kept of times.
 	Times TimeRange
+	// Xattrs are the extended attributes that can be told and set, where Keeps has FactXattrs; 0 is all.
+	Xattrs XattrNames
 	// LateErrors says that what a write could not do may be told by a sync or the end of a
 	// draft only, and by nothing at all when its process was killed: quotas of NFS, lost
 	// servers. What no sync has confirmed has to be read before it counts.

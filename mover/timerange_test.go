@@ -13,7 +13,7 @@ import (
 // TestTimeRange: what a place may have made of a time is the same, and nothing else.
 func TestTimeRange(t *testing.T) {
 	at := func(sec int64, nsec int32) mover.Time { return mover.Time{Sec: sec, Nsec: nsec} }
-	all, noSign := mover.TimeRange{}, mover.TimeRange{Last: math.MaxUint32}
+	all, noSign, unsure := mover.TimeRange{}, mover.TimeRange{Last: math.MaxUint32}, mover.TimeRange{Unsure: true}
 	seconds := mover.TimeRange{First: math.MinInt32, Last: math.MaxInt32, Grain: time.Second}
 	for _, c := range []struct {
 		what string
@@ -40,6 +40,17 @@ func TestTimeRange(t *testing.T) {
 		{"the last one without a sign", noSign, at(1<<40, 5), at(math.MaxUint32, 0), true},
 		{"all 64 bits, by name", mover.TimeRange{First: math.MinInt64, Last: math.MaxInt64}, at(0, 1), at(0, 2), false},
 		{"all 64 bits, by name, the last one", mover.TimeRange{First: math.MinInt64, Last: math.MaxInt64}, at(math.MaxInt64, 1), at(math.MaxInt64, 0), true},
+		{"a server keeps seconds", unsure, at(5, 7), at(5, 0), true},
+		{"and kept them where the time comes from", unsure, at(5, 0), at(5, 7), true},
+		{"microseconds", unsure, at(5, 1_234_567), at(5, 1_234_000), true},
+		{"a tenth of one", unsure, at(5, 1_234_567), at(5, 1_234_500), true},
+		{"two seconds, before 1970", unsure, at(-5, 7), at(-6, 0), true},
+		{"no grain", unsure, at(5, 1_234_567), at(5, 1_234_560), false},
+		{"another fraction", unsure, at(5, 7), at(5, 8), false},
+		{"whole seconds that differ", unsure, at(5, 0), at(4, 0), false},
+		{"the same fraction of another second", unsure, at(5, 7), at(4, 7), false},
+		{"rounded up", unsure, at(5, 999_999_999), at(6, 0), false},
+		{"seconds without a sign", mover.TimeRange{Last: math.MaxUint32, Unsure: true}, at(5, 7), at(5, 0), true},
 	} {
 		if got := c.r.Same(c.a, c.b); got != c.want {
 			t.Errorf("%s: %v and %v in %+v: %v", c.what, c.a, c.b, c.r, got)

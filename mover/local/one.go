@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"path/filepath"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
@@ -205,36 +204,4 @@ func (absent) Stat(context.Context, string) (mover.Entry, error) {
 }
 func (absent) Walk(context.Context, mover.WalkOptions) iter.Seq2[mover.Entry, error] {
 	return func(func(mover.Entry, error) bool) {}
-}
-
-// apart refuses a target that the source would grow into, and a delete that
-// would reach the source.
-func apart(src, dst location.Location, deletes bool) error {
-	if src.Scheme != dst.Scheme || src.Scheme == location.S3 && (src.Bucket != dst.Bucket || src.Tier != dst.Tier) {
-		return nil
-	}
-	a, b := src.Prefix, dst.Prefix
-	if src.Scheme != location.S3 {
-		a, b = real(src.Path), real(dst.Path)
-	}
-	switch {
-	case a == b:
-		return fmt.Errorf("%w: source and target are the same: %s", mover.ErrUsage, src)
-	case mover.Within(b, a):
-		return fmt.Errorf("%w: the target %s lies inside the source %s", mover.ErrUsage, dst, src)
-	case deletes && mover.Within(a, b):
-		return fmt.Errorf("%w: the source %s lies inside the target %s, and a sync that deletes would remove it", mover.ErrUsage, src, dst)
-	}
-	return nil
-}
-
-// real resolves links as far as the path exists.
-func real(path string) string {
-	if p, err := filepath.EvalSymlinks(path); err == nil {
-		return p
-	}
-	if dir := filepath.Dir(path); dir != path {
-		return filepath.Join(real(dir), filepath.Base(path))
-	}
-	return path
 }

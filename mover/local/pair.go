@@ -110,10 +110,13 @@ func (p *pair) openPlaces(ctx context.Context, src, dst location.Location, open 
 		return err
 	}
 	p.source = source
-	if err := apart(src, dst, r.Delete); err != nil {
+	if err := p.apart(ctx, src, dst, open, look); err != nil {
 		return err
 	}
 	if p.target, err = openTarget(ctx, source, dst, open, write); err != nil {
+		return err
+	}
+	if err := p.apartBuckets(ctx, src, dst, open, look); err != nil {
 		return err
 	}
 	p.wrap(source)
@@ -230,29 +233,39 @@ func (p *pair) openJournal(ctx context.Context) error {
 
 // diff walks both sides and plans.
 func (p *pair) diff(ctx context.Context) iter.Seq2[plan.Action, error] {
-	var from, opts mover.WalkOptions
+	o := p.planOptions()
+	xattrs := o.Compares(mover.FactXattrs) && !o.Full
+	from, opts := mover.WalkOptions{Xattrs: xattrs}, mover.WalkOptions{Xattrs: xattrs}
 	if f := p.request.Filter; f != nil {
 		from.Skip, opts.Skip = f.Seen, f.Skip // Seen remembers which of the listed names there are
 	}
-	source := counted(p.source.Walk(ctx, from), &p.sourceEntries)
+	source := p.withMissing(counted(p.source.Walk(ctx, from), &p.sourceEntries))
 	if p.unlock != nil {
 		opts.Stray = func(s mover.Stray) { p.stray(ctx, s) }
 	}
-	return plan.Diff(source, counted(p.target.Walk(ctx, opts), &p.targetEntries), p.planOptions())
+	source, target := p.guarded(ctx, source, counted(p.target.Walk(ctx, opts), &p.targetEntries))
+	return plan.Diff(source, target, o)
 }
 
-// missing reports the names of --files-from that the source has not.
-func (p *pair) missing(w *watch) {
-	if p.request.Filter == nil {
-		return
-	}
-	names, count := p.request.Filter.Missing(maxFailures)
-	for _, name := range names {
-		w.Result(transfer.Result{Seq: -1, Op: plan.Create, Entry: mover.Entry{Name: name},
-			Err: &mover.Error{Op: "find", Place: p.source.String(), Name: name, Err: mover.ErrNotExist}})
-	}
-	if count > len(names) {
-		w.task.notes(fmt.Sprintf("%d more names of the list are not in the source", count-len(names)))
+// withMissing ends a walk of the source with an error for each name of --files-from that it has not come by: what is missing in the
+// source is an error, and nothing is removed after one.
+func (p *pair) withMissing(walk iter.Seq2[mover.Entry, error]) iter.Seq2[mover.Entry, error] {
+	return func(yield func(mover.Entry, error) bool) {
+		for e, err := range walk {
+			if !yield(e, err) || err != nil && e.Name == "" {
+				return
+			}
+		}
+		names, count := p.request.Filter.Missing(maxFailures)
+		for i, name := range names {
+			err := mover.ErrNotExist
+			if more := count - len(names); more > 0 && i == len(names)-1 {
+				err = fmt.Errorf("%w, nor are %d more names of the list", err, more)
+			}
+			if !yield(mover.Entry{Name: name, Kind: mover.File}, &mover.Error{Op: "find", Place: p.source.String(), Name: name, Err: err}) {
+				return
+			}
+		}
 	}
 }
 
@@ -265,6 +278,12 @@ func (p *pair) planOptions() plan.Options {
 	}
 	if !t.NeedsManifest {
 		o.TargetKeeps = t.Keeps
+	}
+	s := p.source.Traits()
+	o.SourceTimes = s.Times
+	xattrs, both := s.Xattrs.Both(t.Xattrs)
+	if o.Xattrs = xattrs; !both || !s.NeedsManifest && !s.Keeps.Has(mover.FactXattrs) {
+		o.SourceKnows = ^mover.FactXattrs
 	}
 	return o
 }

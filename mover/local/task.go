@@ -179,7 +179,6 @@ func (t *run) one(ctx context.Context, p *pair, last bool) error {
 	if err != nil && !errors.Is(err, mover.ErrRefused) { // what was not refused is done
 		return err
 	}
-	p.missing(w)
 	return errors.Join(err, w.finish(ctx, err == nil))
 }
 

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,7 @@ func (t *run) verify(ctx context.Context, p *pair) error {
 	w := &watch{task: t, pair: p}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(max(p.target.Traits().Parallel, 1))
+	w.Result(p.roots(ctx))
 	seq := int64(0)
 	for a, err := range t.count(p.diff(gctx), true) {
 		seq++
@@ -58,8 +60,25 @@ func (t *run) verify(ctx context.Context, p *pair) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	p.missing(w)
 	return ctx.Err()
+}
+
+// roots compares the roots, which no walk yields: a copy gives the one the facts of the other. A single entry has none, and of a
+// prefix nothing is known without a manifest.
+func (p *pair) roots(ctx context.Context) transfer.Result {
+	a := plan.Action{Op: plan.Keep}
+	s, err := p.source.Stat(ctx, "")
+	if err == nil {
+		a.Target, err = p.target.Stat(ctx, "")
+	}
+	if errors.Is(err, mover.ErrNotExist) {
+		err = nil
+	} else if err == nil && s.Known != 0 && a.Target.Known != 0 {
+		o := p.planOptions()
+		a = o.Resolve(a, s, a.Target)
+	}
+	a.Source.Kind = mover.Dir
+	return p.finding(0, a, err)
 }
 
 // compare looks at what a listing can not tell.
@@ -127,10 +146,25 @@ type listed struct {
 	file         string
 }
 
-func (l *listed) String() string       { return l.file }
-func (l *listed) Traits() mover.Traits { return mover.Traits{Scheme: "manifest"} }
-func (l *listed) Close() error         { return nil }
-func (l *listed) Stat(context.Context, string) (mover.Entry, error) {
+func (l *listed) String() string { return l.file }
+func (l *listed) Traits() mover.Traits {
+	return mover.Traits{Scheme: "manifest", Keeps: mover.AllFacts}
+}
+func (l *listed) Close() error { return nil }
+
+// Stat tells of the root alone, which is the first entry of a manifest, if it is in it.
+func (l *listed) Stat(_ context.Context, name string) (mover.Entry, error) {
+	f, err := os.Open(l.file)
+	if err != nil || name != "" {
+		return mover.Entry{}, cmp.Or(err, mover.ErrNotExist)
+	}
+	defer f.Close()
+	for e, err := range manifest.Entries(f) {
+		if err != nil || e.Name != "" { // the walk tells what is wrong
+			break
+		}
+		return e, nil
+	}
 	return mover.Entry{}, mover.ErrNotExist
 }
 

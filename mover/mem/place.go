@@ -300,7 +300,7 @@ func (p *Place) untouched(dir *node) func() {
 // the other names of a hard link, change times but not identity; a listing of an
 // object store knows less than a look at the object.
 func (p *Place) isThe(e mover.Entry, n *node) bool {
-	now := p.brief(e.Name, n)
+	now := p.brief(e.Name, n, false)
 	was, is := e.Identity(), now.Identity()
 	switch {
 	case p.opts.ObjectStore:
@@ -338,9 +338,9 @@ func (p *Place) full(name string, n *node) mover.Entry {
 	return e
 }
 
-// brief is what a walk says of n: a listing has no extended attributes and no
+// brief is what a walk says of n: a listing has extended attributes only for who asks, and no
 // map of holes, and that of an object store only names, kinds, sizes and ETags.
-func (p *Place) brief(name string, n *node) mover.Entry {
+func (p *Place) brief(name string, n *node, xattrs bool) mover.Entry {
 	e := n.entry
 	e.Name, e.Brief = name, true
 	if p.opts.ObjectStore {
@@ -348,8 +348,11 @@ func (p *Place) brief(name string, n *node) mover.Entry {
 		return objectEntry(&e, n)
 	}
 	e.Nlink, e.Stored = n.links, n.blob.stored()
-	e.Known &^= mover.FactXattrs | mover.FactHoles
-	e.Xattrs = nil
+	e.Known &^= mover.FactHoles
+	if !xattrs {
+		e.Known &^= mover.FactXattrs
+		e.Xattrs = nil
+	}
 	return e
 }
 

@@ -86,7 +86,7 @@ func (w *walk) child(parent string, dir *node, key string) bool {
 	n := dir.children[key]
 	var e mover.Entry
 	if n != nil {
-		e = w.place.brief(name, n)
+		e = w.place.brief(name, n, w.opts.Xattrs)
 	}
 	w.place.tree.mu.Unlock()
 	if n == nil || w.opts.Skip != nil && w.opts.Skip(name, e.Kind) {

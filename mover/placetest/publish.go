@@ -209,11 +209,12 @@ func (b *bed) sameFacts(got, want mover.Entry) {
 			b.Errorf("%s of %q is %v, want %v", row.what, got.Name, row.got, row.want)
 		}
 	}
-	same := func(x, y mover.Xattr) bool { return x.Name == y.Name && bytes.Equal(x.Value, y.Value) }
-	if b.keeps(mover.FactXattrs) && want.Known.Has(mover.FactXattrs) && !slices.EqualFunc(got.Xattrs, want.Xattrs, same) {
+	if b.keeps(mover.FactXattrs) && want.Known.Has(mover.FactXattrs) && !slices.EqualFunc(got.Xattrs, want.Xattrs, sameXattr) {
 		b.Errorf("xattrs of %q are %q, want %q", got.Name, got.Xattrs, want.Xattrs)
 	}
 }
+
+func sameXattr(x, y mover.Xattr) bool { return x.Name == y.Name && bytes.Equal(x.Value, y.Value) }
 
 func publishSpecial(b *bed) {
 	for _, k := range []mover.Kind{mover.FIFO, mover.Socket, mover.CharDevice, mover.BlockDevice} {

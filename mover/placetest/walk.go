@@ -39,6 +39,22 @@ var walkTests = []test{
 			b.ok(c.Close(), "close")
 		}
 	}},
+	{"extended attributes that are asked for are those of Stat", func(b *bed) {
+		e := b.file("f", []byte("f"))
+		e.Known |= b.traits.Keeps & mover.FactXattrs
+		e.Xattrs = []mover.Xattr{{Name: "user.datamove.a", Value: []byte("1\x00\xff")}}
+		Put(b.T, b.place, e, []byte("f"))
+		b.put("none", "")
+		b.mkdir("d")
+		for _, e := range b.walk(mover.WalkOptions{Xattrs: true}) {
+			if b.traits.Scheme != "s3" && b.keeps(mover.FactXattrs) && !e.Known.Has(mover.FactXattrs) {
+				b.Errorf("those of %q are not told", e.Name)
+			}
+			if want := b.stat(e.Name); e.Known.Has(mover.FactXattrs) && !slices.EqualFunc(e.Xattrs, want.Xattrs, sameXattr) {
+				b.Errorf("those of %q are %q, want %q", e.Name, e.Xattrs, want.Xattrs)
+			}
+		}
+	}},
 	{"Dir walks below a directory, without it", func(b *bed) {
 		want := below(b.orchard(), "a")
 		if got := b.names(mover.WalkOptions{Dir: "a"}); !slices.Equal(got, want) {

@@ -95,7 +95,7 @@ func (o *Options) decideFile(s, t *mover.Entry) (Op, string) {
 		return contentOp(s, t, WhyContentUnknown)
 	}
 	if s.Known&t.Known&mover.FactMtime != 0 {
-		if o.Times.Same(s.Mtime, t.Mtime) {
+		if o.sameTime(s.Mtime, t.Mtime) {
 			return Keep, WhyEqual
 		}
 		if !o.compared().Has(mover.FactMtime) { // the target's is that of the copying
@@ -107,6 +107,12 @@ func (o *Options) decideFile(s, t *mover.Entry) (Op, string) {
 		return Compare, WhyFactsUnknown
 	}
 	return contentOp(s, t, WhyMtimeUnknown)
+}
+
+// sameTime reports whether one of two times is what the place of the other has made of it: also the source's, when a tree that was
+// brought there comes back.
+func (o *Options) sameTime(s, t mover.Time) bool {
+	return o.Times.Same(s, t) || o.SourceTimes != (mover.TimeRange{}) && o.SourceTimes.Same(t, s)
 }
 
 // contentOp is for files of equal size whose checksums do not differ as far as
@@ -150,11 +156,21 @@ func (o *Options) decideFacts(s, t *mover.Entry) (Op, string) {
 	return o.decideXattrs(s, t)
 }
 
+const setuid, setgid = 0o4000, 0o2000
+
 // differing names the first of the facts that differs.
 func (o *Options) differing(facts mover.Facts, s, t *mover.Entry) string {
 	bits := o.ModeBits
 	if bits == 0 {
 		bits = 0o7777
+	}
+	if s.Kind != mover.Dir { // of a file these are given only together with the owner and the group that they are meant for
+		if !(s.Known & t.Known).Has(mover.FactOwner) || s.UID != t.UID {
+			bits &^= setuid
+		}
+		if !(s.Known & t.Known).Has(mover.FactGroup) || s.GID != t.GID {
+			bits &^= setgid
+		}
 	}
 	switch {
 	case facts.Has(mover.FactMode) && (s.Mode^t.Mode)&bits != 0:
@@ -163,31 +179,24 @@ func (o *Options) differing(facts mover.Facts, s, t *mover.Entry) string {
 		return WhyOwner
 	case facts.Has(mover.FactGroup) && s.GID != t.GID:
 		return WhyGroup
-	case facts.Has(mover.FactMtime) && !o.Times.Same(s.Mtime, t.Mtime):
+	case facts.Has(mover.FactMtime) && !o.sameTime(s.Mtime, t.Mtime):
 		return WhyMtime
 	}
 	return ""
 }
 
-// decideXattrs compares extended attributes, which most walks do not read: one
-// more call for every file of the tree is too much for what hardly ever differs.
-// Setting one changes the ctime, so a source that was changed before the target
-// was made has the attributes that the target was given.
+// decideXattrs compares extended attributes by value: what clocks tell of them is wrong between two hosts, for a target that was
+// touched, and for one that another tool made. Walks that are asked for them (mover.WalkOptions.Xattrs) tell them, most places at
+// one more call for each entry.
 func (o *Options) decideXattrs(s, t *mover.Entry) (Op, string) {
 	if !o.compared().Has(mover.FactXattrs) {
 		return Keep, WhyEqual
 	}
 	if s.Known&t.Known&mover.FactXattrs != 0 {
-		if sameXattrs(s.Xattrs, t.Xattrs) {
+		if o.sameXattrs(s.Xattrs, t.Xattrs) {
 			return Keep, WhyEqual
 		}
 		return Update, WhyXattrs
-	}
-	if s.Known&t.Known&mover.FactCtime != 0 {
-		if s.Ctime.After(t.Ctime) && (lacks(s, mover.FactXattrs) || lacks(t, mover.FactXattrs)) {
-			return Compare, WhyChangedSince
-		}
-		return Keep, WhyEqual
 	}
 	if lacks(s, mover.FactXattrs) || s.Known.Has(mover.FactXattrs) && lacks(t, mover.FactXattrs) {
 		return Compare, WhyFactsUnknown
@@ -195,14 +204,24 @@ func (o *Options) decideXattrs(s, t *mover.Entry) (Op, string) {
 	return Keep, WhyEqual
 }
 
-func sameXattrs(a, b []mover.Xattr) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i].Name != b[i].Name || !bytes.Equal(a[i].Value, b[i].Value) {
+// sameXattrs compares those that both sides can have.
+func (o *Options) sameXattrs(a, b []mover.Xattr) bool {
+	for {
+		a, b = o.countedXattrs(a), o.countedXattrs(b)
+		if len(a) == 0 || len(b) == 0 {
+			return len(a) == len(b)
+		}
+		if a[0].Name != b[0].Name || !bytes.Equal(a[0].Value, b[0].Value) {
 			return false
 		}
+		a, b = a[1:], b[1:]
 	}
-	return true
+}
+
+// countedXattrs leaves out what does not count at the beginning of a list.
+func (o *Options) countedXattrs(list []mover.Xattr) []mover.Xattr {
+	for len(list) > 0 && !o.Xattrs.Has(list[0].Name) {
+		list = list[1:]
+	}
+	return list
 }

@@ -26,6 +26,13 @@ func TestDecide(t *testing.T) {
 	same := func(*entry) {}
 	listed := func(e *entry) { e.Brief, e.Known = true, 0 }
 	walked := func(e *entry) { e.Brief, e.Known = true, knownByStat&^mover.FactXattrs }
+	having := func(pairs ...string) func(*entry) {
+		return func(e *entry) {
+			for i := 0; i < len(pairs); i += 2 {
+				e.Xattrs = append(e.Xattrs, mover.Xattr{Name: pairs[i], Value: []byte(pairs[i+1])})
+			}
+		}
+	}
 	summed := func(crc uint64) func(*entry) {
 		return func(e *entry) { e.Known |= mover.FactCRC; e.CRC = crc }
 	}
@@ -45,6 +52,9 @@ func TestDecide(t *testing.T) {
 		{"the grain", Options{Times: mover.TimeRange{Grain: time.Second}}, same, func(e *entry) { e.Mtime = mover.Time{Sec: 99, Nsec: 5} }, Replace, WhyMtime},
 		{"it was cut to what the target keeps", Options{Times: mover.TimeRange{Last: 1<<32 - 1}}, func(e *entry) { e.Mtime = mover.Time{Sec: -1, Nsec: 5} }, func(e *entry) { e.Mtime = mover.Time{} }, Keep, WhyEqual},
 		{"it was not", Options{Times: mover.TimeRange{Last: 1<<32 - 1}}, func(e *entry) { e.Mtime = mover.Time{Sec: -1, Nsec: 5} }, func(e *entry) { e.Mtime = mover.Time{Sec: 1} }, Replace, WhyMtime},
+		{"it was cut to what the source keeps, and comes back", Options{SourceTimes: mover.TimeRange{Grain: time.Second}}, func(e *entry) { e.Mtime.Nsec = 0 }, same, Keep, WhyEqual},
+		{"another second of the source", Options{SourceTimes: mover.TimeRange{Grain: time.Second}}, func(e *entry) { e.Mtime = mover.Time{Sec: 99} }, same, Replace, WhyMtime},
+		{"contents are equal, the time was cut", Options{Checksum: true, Times: mover.TimeRange{Grain: time.Second}}, summed(1), func(e *entry) { summed(1)(e); e.Mtime.Nsec = 0 }, Keep, WhyEqual},
 		{"mode", Options{}, same, func(e *entry) { e.Mode = 0o600 }, Update, WhyMode},
 		{"mode that does not count", Options{ModeBits: 0o077}, same, func(e *entry) { e.Mode = 0o4644 }, Keep, WhyEqual},
 		{"owner", Options{}, same, func(e *entry) { e.UID = 0 }, Update, WhyOwner},
@@ -71,9 +81,20 @@ func TestDecide(t *testing.T) {
 		{"checksums agree, mtimes not", Options{Checksum: true}, summed(1), func(e *entry) { summed(1)(e); e.Mtime.Sec++ }, Update, WhyMtime},
 		{"checksums differ", Options{}, summed(1), summed(2), Replace, WhyContent},
 		{"one checksum says nothing", Options{}, summed(1), same, Keep, WhyEqual},
-		{"walked, source older", Options{}, walked, walked, Keep, WhyEqual},
-		{"walked, source changed since", Options{}, func(e *entry) { walked(e); e.Ctime.Nsec++ }, walked, Compare, WhyChangedSince},
-		{"changed since, no xattrs wanted", Options{Preserve: mover.FactMode}, func(e *entry) { walked(e); e.Ctime.Nsec++ }, walked, Keep, WhyEqual},
+		{"walked without xattrs", Options{}, walked, walked, Compare, WhyFactsUnknown},
+		{"walked without xattrs, source changed before", Options{}, func(e *entry) { walked(e); e.Ctime.Sec = 1 }, walked, Compare, WhyFactsUnknown},
+		{"walked, no xattrs wanted", Options{Preserve: mover.FactMode | mover.FactMtime}, func(e *entry) { walked(e); e.Ctime.Nsec++ }, walked, Keep, WhyEqual},
+		{"walked with xattrs", Options{}, func(e *entry) { e.Brief = true }, func(e *entry) { e.Brief = true }, Keep, WhyEqual},
+		{"xattrs removed, target changed later", Options{}, same, func(e *entry) { e.Ctime.Sec++; e.Xattrs = []mover.Xattr{{Name: "user.a"}} }, Update, WhyXattrs},
+		{"xattrs of another value", Options{}, having("user.a", "1"), having("user.a", "2"), Update, WhyXattrs},
+		{"an ACL", Options{Xattrs: mover.XattrsOfACL}, having(mover.XattrAccessACL, "1"), same, Update, WhyXattrs},
+		{"xattrs that only one side can have", Options{Xattrs: mover.XattrsOfUsers}, having("trusted.a", "1", "user.b", "2"), having("security.capability", "1", "user.b", "2"), Keep, WhyEqual},
+		{"xattrs that both can have beside them", Options{Xattrs: mover.XattrsOfUsers}, having("security.selinux", "1", "user.b", "2"), having("user.b", "3"), Update, WhyXattrs},
+		{"settings of a file system", Options{}, having("btrfs.compression", "zstd"), having("lustre.lov", "1"), Keep, WhyEqual},
+		{"setuid of another owner, who can not be given", Options{TargetKeeps: mover.FactMode}, func(e *entry) { e.Mode = 0o4755 }, func(e *entry) { e.UID, e.Mode = 1, 0o755 }, Keep, WhyEqual},
+		{"setuid of the same owner", Options{TargetKeeps: mover.FactMode}, func(e *entry) { e.Mode = 0o4755 }, func(e *entry) { e.Mode = 0o755 }, Update, WhyMode},
+		{"setgid of another group, which can not be given", Options{TargetKeeps: mover.FactMode}, func(e *entry) { e.Mode = 0o2755 }, func(e *entry) { e.GID, e.Mode = 1, 0o755 }, Keep, WhyEqual},
+		{"setgid of a directory", Options{TargetKeeps: mover.FactMode}, func(e *entry) { e.Kind, e.Mode = mover.Dir, 0o2755 }, func(e *entry) { e.Kind, e.GID, e.Mode = mover.Dir, 1, 0o755 }, Update, WhyMode},
 		{"xattrs on one side, no ctime", Options{}, func(e *entry) { e.Known &^= mover.FactCtime }, walked, Compare, WhyFactsUnknown},
 		{"xattrs that the target can not tell", Options{}, same, func(e *entry) { e.Known &^= mover.FactXattrs | mover.FactCtime }, Keep, WhyEqual},
 	} {

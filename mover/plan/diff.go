@@ -15,6 +15,9 @@ import (
 // behind "name/", when only the entries that sort before "name/" can tell whether
 // the other side has a directory there.
 //
+// What lies in a file system that is mounted in the target (mover.Entry.Elsewhere) is not removed: where some of it would be, one
+// Conflict without a Source names the place of the mount, and stands for that.
+//
 // A source that is not a directory where the target has one is a Conflict; with
 // Options.Delete it is a Create whose Target is the directory, followed by the
 // Removes of the directory and of all below it: it has to wait for them. A
@@ -69,8 +72,15 @@ type merge struct {
 
 	unknownSource, unknownTarget []string // names on the way down that could not be listed
 
-	inConflict string // a directory that is not made; "" is none
+	inConflict string  // a directory that is not made; "" is none
+	mounts     []mount // where other file systems are mounted in the target, as far as it was read
 	links      links
+}
+
+// mount is where another file system is mounted.
+type mount struct {
+	at   mover.Entry
+	told bool // that something of it stays
 }
 
 // waiting is an entry, not a directory, that the other side has no such entry for
@@ -109,6 +119,9 @@ func (m *merge) pull() bool {
 		return m.outOfOrder("target", m.lastTarget.name, m.head.Name)
 	}
 	m.lastTarget = placeOf(&m.head)
+	if n := len(m.mounts); m.head.Elsewhere && (n == 0 || !mover.Within(m.head.Name, m.mounts[n-1].at.Name)) {
+		m.mounts = append(m.mounts, mount{at: m.head})
+	}
 	return true
 }
 
@@ -245,7 +258,22 @@ func (m *merge) removable(t *mover.Entry) bool {
 }
 
 func (m *merge) remove(t *mover.Entry) bool {
+	if t.Elsewhere && m.removable(t) {
+		return m.spare(t)
+	}
 	return !m.removable(t) || m.emit(&Action{Op: Remove, Target: *t, Why: WhyNotInSource})
+}
+
+// spare tells once of a mounted file system that something of it stays. What is told of may lie behind what was read last.
+func (m *merge) spare(t *mover.Entry) bool {
+	for i := len(m.mounts) - 1; i >= 0; i-- {
+		if at := &m.mounts[i]; mover.Within(t.Name, at.at.Name) {
+			told := at.told
+			at.told = true
+			return told || m.emit(&Action{Op: Conflict, Target: at.at, Why: WhyMounted})
+		}
+	}
+	return true // not reached: a mount is read before what is in it
 }
 
 // emit yields an action, after what the caller must know before it. Keep actions

@@ -316,3 +316,44 @@ func failingWalk(entries []mover.Entry, failing map[string]bool, told bool, err 
 		}
 	}
 }
+
+// TestMounted: what is in a file system that is mounted in the target is not removed. Each mount is named once, as what it is.
+//
+//safety:4 mounts below the target, with and without the directory in the source
+func TestMounted(t *testing.T) {
+	target := []mover.Entry{
+		{Name: "a", Kind: mover.File},
+		{Name: "m", Kind: mover.Dir, Elsewhere: true}, {Name: "m/1", Kind: mover.File, Elsewhere: true}, {Name: "m/n", Kind: mover.Dir, Elsewhere: true},
+		{Name: "m/n/2", Kind: mover.File, Elsewhere: true},
+		{Name: "o", Kind: mover.Dir, Elsewhere: true},
+		{Name: "p", Kind: mover.Dir}, {Name: "p/file", Kind: mover.File, Elsewhere: true}, {Name: "p/z", Kind: mover.File},
+	}
+	source := []mover.Entry{{Name: "m", Kind: mover.Dir}, {Name: "m/n", Kind: mover.Dir}, {Name: "o", Kind: mover.Dir}}
+	walk := func(all []mover.Entry) iter.Seq2[mover.Entry, error] {
+		return func(yield func(mover.Entry, error) bool) {
+			for _, e := range all {
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
+	for what, row := range map[string]struct {
+		source []mover.Entry
+		want   string
+	}{
+		"all of it":  {nil, "remove a, conflict m, conflict o, remove p, conflict p/file, remove p/z"},
+		"some of it": {source, "remove a, conflict m, remove p, conflict p/file, remove p/z"},
+		"none of it": {target, ""},
+	} {
+		var got []string
+		for _, a := range collect(t, Diff(walk(row.source), walk(target), Options{Delete: true})) {
+			if a.Op == Remove || a.Op == Conflict {
+				got = append(got, a.Op.String()+" "+a.Name())
+			}
+		}
+		if said := strings.Join(got, ", "); said != row.want {
+			t.Errorf("%s: %s, want %s", what, said, row.want)
+		}
+	}
+}

@@ -87,10 +87,10 @@ const (
 	WhyFactsUnknown   = "facts unknown"   // a listing does not tell them
 	WhyMtimeUnknown   = "mtime unknown"   // only contents can tell
 	WhyContentUnknown = "content unknown" // Options.Checksum
-	WhyChangedSince   = "changed since"   // by ctime: extended attributes may differ
 	WhyTargetUnknown  = "target unknown"  // a directory of the target could not be listed
 	WhyNotInSource    = "not in source"
 	WhyDirInTheWay    = "a directory is in the way"
+	WhyMounted        = "another file system is mounted here: nothing of it is removed; to do that, name it as the target"
 	WhyUnconfirmed    = "not confirmed" // an earlier run has published it, and could not sync its directory
 	WhyReleased       = "released"      // left out: its content is in an archive only
 	WhyBothKinds      = "a file and a directory of the same name"
@@ -147,12 +147,18 @@ type Options struct {
 	// have; 0 means all.
 	SourceKnows, TargetKeeps mover.Facts
 
-	Times    mover.TimeRange // what the target keeps of times; what it made of one is equal to it
-	ModeBits uint32          // the permission bits that count; 0 means 0o7777
-	MaxLinks int             // open groups of hard links to remember; 0 means 1<<20
+	// Times and SourceTimes are what target and source keep of times: what one made of the other's is equal to it.
+	Times, SourceTimes mover.TimeRange
+
+	Xattrs   mover.XattrNames // those that both sides can have; 0 is all
+	ModeBits uint32           // the permission bits that count; 0 means 0o7777
+	MaxLinks int              // open groups of hard links to remember; 0 means 1<<20
 }
 
 const allFacts = ^mover.Facts(0)
+
+// Compares reports whether facts count.
+func (o *Options) Compares(facts mover.Facts) bool { return o.compared().Has(facts) }
 
 // compared returns the facts that count.
 func (o *Options) compared() mover.Facts {

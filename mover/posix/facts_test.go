@@ -71,8 +71,8 @@ func TestEveryFact(t *testing.T) {
 	for _, dir := range []string{memoryDir(t), t.TempDir()} {
 		p := opened(t, dir, Options{})
 		for _, e := range []mover.Entry{
-			{Name: "file", Kind: mover.File, Xattrs: []mover.Xattr{{Name: aclAccess, Value: acl(5, 5, 1)}, {Name: "user.empty", Value: []byte{}}, {Name: "user.note", Value: []byte("a\x00b")}}},
-			{Name: "dir", Kind: mover.Dir, Xattrs: []mover.Xattr{{Name: aclDefault, Value: acl(5, 7, 0)}, {Name: "trusted.x", Value: []byte("1")}}},
+			{Name: "file", Kind: mover.File, Xattrs: []mover.Xattr{{Name: mover.XattrAccessACL, Value: acl(5, 5, 1)}, {Name: "user.empty", Value: []byte{}}, {Name: "user.note", Value: []byte("a\x00b")}}},
+			{Name: "dir", Kind: mover.Dir, Xattrs: []mover.Xattr{{Name: mover.XattrDefaultACL, Value: acl(5, 7, 0)}, {Name: "trusted.x", Value: []byte("1")}}},
 			{Name: "link", Kind: mover.Symlink, Target: "to\nnowhere\xff", Xattrs: []mover.Xattr{{Name: "trusted.y", Value: []byte("2")}}},
 			{Name: "fifo", Kind: mover.FIFO}, {Name: "socket", Kind: mover.Socket},
 			{Name: "tty", Kind: mover.CharDevice, Rdev: unix.Mkdev(5, 300)},
@@ -114,7 +114,7 @@ func sameFacts(t *testing.T, got, want mover.Entry) {
 // facts of its source and not those of its parent.
 func TestInheritedACL(t *testing.T) {
 	dir := memoryDir(t)
-	if err := unix.Setxattr(dir, aclDefault, acl(7, 7, 7), 0); err != nil {
+	if err := unix.Setxattr(dir, mover.XattrDefaultACL, acl(7, 7, 7), 0); err != nil {
 		t.Skip("no ACLs here: ", err)
 	}
 	p := opened(t, dir, Options{})

@@ -99,7 +99,7 @@ func (f *fileDraft) born(at *handle, asked uint32) error {
 }
 
 func hasDefaultACL(at *handle) bool {
-	value, err := spot{fd: at.fd, base: "."}.attributes().get(aclDefault)
+	value, err := spot{fd: at.fd, base: "."}.attributes().get(mover.XattrDefaultACL)
 	return err == nil && len(value) > 0
 }
 

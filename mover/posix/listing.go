@@ -35,7 +35,9 @@ type record struct {
 type listing struct {
 	arena   []byte // names, each with a terminating zero for the kernel
 	records []record
-	lazy    int // flag of statx(2) for what servers need not be asked
+	lazy    int  // flag of statx(2) for what servers need not be asked
+	xattrs  bool // extended attributes are wanted
+	place   *Place
 }
 
 func (l *listing) name(r record) []byte { return l.arena[r.off : r.off+uint32(r.len)] }
@@ -224,7 +226,8 @@ func (l *listing) examine(fd int, dir string, lo int, entries []mover.Entry) err
 			return err
 		}
 		fill(e, &st)
-		e.Brief = true // the extended attributes would be one more call
+		e.Elsewhere = l.place.elsewhere(&st)
+		e.Brief = true // the extended attributes are one more call
 		if (e.Kind == mover.Dir) != (r.kind == mover.Dir) {
 			return fmt.Errorf("%w: %s was a %v and is a %v", mover.ErrChanged, mover.Printable(e.Name), r.kind, e.Kind)
 		}
@@ -233,8 +236,24 @@ func (l *listing) examine(fd int, dir string, lo int, entries []mover.Entry) err
 				return err
 			}
 		}
+		if l.xattrs && e.Kind != 0 {
+			l.attributes(fd, r, e)
+		}
 	}
 	return nil
+}
+
+// attributes tells the extended attributes of an entry, of which nearly all have none. Where that fails they stay unknown, and who
+// needs them looks at the entry, and is told why.
+func (l *listing) attributes(fd int, r record, e *mover.Entry) {
+	var small [256]byte
+	n, err := listxattrAt(fd, l.pointer(r), small[:])
+	if err != nil && !without(err) || n > 0 {
+		if e.Xattrs, err = readAttributes(spot{fd: fd, base: l.string(r)}.attributes()); err != nil {
+			return
+		}
+	}
+	e.Known |= mover.FactXattrs
 }
 
 // follow reads where a symlink leads.

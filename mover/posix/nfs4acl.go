@@ -2,10 +2,6 @@ package posix
 
 import "encoding/binary"
 
-// nfs4ACL is where Linux shows the ACL of a file on NFS 4: on every file, because a
-// server makes one out of the mode where there is none.
-const nfs4ACL = "system.nfs4_acl"
-
 // What an entry may say without saying more than a mode does (RFC 7530, section 6.2.1):
 // it allows or denies, to the owner, to the group, or to everyone, here and not below.
 const (
@@ -13,7 +9,8 @@ const (
 	aceIdentifierGroup = 0x40 // the flag of an entry for a group
 )
 
-// saysMode reports whether an ACL of NFS 4 speaks only of those that a mode speaks of,
+// saysMode reports whether an ACL of NFS 4, which every file there has, because a server makes one
+// out of the mode where there is none, speaks only of those that a mode speaks of,
 // so that it is a fact about the mode, and is no attribute of the file. The bytes are
 // those of fattr4_acl in XDR: a count, and for each entry type, flags, mask, and who.
 func saysMode(acl []byte) bool {

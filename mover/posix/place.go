@@ -51,7 +51,8 @@ type Place struct {
 	address string // the root's absolute path, for people
 	opts    Options
 	system  system
-	device  uint64 // of the root
+	device  uint64
+	mount   uint64 // the mount of the root, as statx(2) numbers it; 0 before Linux 5.8 // of the root
 	traits  mover.Traits
 	uid     uint32
 	asRoot  bool   // uid 0: owners can be given, and O_NOATIME is allowed on files of others
@@ -111,13 +112,12 @@ func (p *Place) open() error {
 	if err := statxFD(p.root, &st); err != nil {
 		return err
 	}
-	p.device = deviceOf(&st)
+	p.device, p.mount = deviceOf(&st), mountIn(&st)
 	if p.system, err = systemOf(p.root); err != nil {
 		return err
 	}
 	p.readers = p.system.readers()
-	_, err = flistxattr(p.root, nil)
-	p.traits = traits(p.system, p.asRoot, err == nil)
+	p.traits = traits(p.system, p.asRoot, xattrNames(p.root))
 	p.plain = !hasOpenat2(p.root)
 	p.handles.open(p, p.opts.Handles)
 	p.ask()
@@ -205,6 +205,7 @@ func (p *Place) glance(name string) (mover.Entry, error) {
 		return mover.Entry{}, err
 	}
 	e := entryOf(name, &st)
+	e.Elsewhere = p.elsewhere(&st)
 	if e.Kind == mover.Symlink {
 		e.Size = 0 // as where its target is read
 	}

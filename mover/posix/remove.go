@@ -66,6 +66,9 @@ func (p *Place) doubt(at spot, e *mover.Entry) error {
 	if !same {
 		return mover.ErrChanged
 	}
+	if p.elsewhere(&st) {
+		return errMounted
+	}
 	if e.Kind != mover.Dir {
 		return nil
 	}
@@ -80,6 +83,8 @@ func (p *Place) doubt(at spot, e *mover.Entry) error {
 	}
 	return err
 }
+
+var errMounted = fmt.Errorf("%w: another file system is mounted here or above", mover.ErrRefused)
 
 var errNotEmpty = fmt.Errorf("%w: the directory is not empty", mover.ErrConflict)
 

@@ -12,6 +12,23 @@ const known = mover.FactMode | mover.FactOwner | mover.FactGroup | mover.FactMti
 
 func deviceOf(st *unix.Statx_t) uint64 { return unix.Mkdev(st.Dev_major, st.Dev_minor) }
 
+// mountIn is the number of the mount that an entry is seen in; 0 is not known.
+func mountIn(st *unix.Statx_t) uint64 {
+	if st.Mask&unix.STATX_MNT_ID == 0 {
+		return 0
+	}
+	return st.Mnt_id
+}
+
+// elsewhere reports whether another file system, or another part of this one, is mounted at an entry or above it. Before Linux 5.8
+// only another device tells.
+func (p *Place) elsewhere(st *unix.Statx_t) bool {
+	if mount := mountIn(st); mount != 0 && p.mount != 0 {
+		return mount != p.mount
+	}
+	return deviceOf(st) != p.device && p.system.name != "btrfs" // whose subvolumes have devices of their own
+}
+
 func kindOf(mode uint16) mover.Kind {
 	switch mode & unix.S_IFMT {
 	case unix.S_IFREG:

@@ -1,6 +1,7 @@
 package posix
 
 import (
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -53,7 +54,7 @@ var empty [1]byte
 func statxAt(dirfd int, name *byte, flags int, st *unix.Statx_t) error {
 	for {
 		_, _, e := unix.Syscall6(unix.SYS_STATX, uintptr(dirfd), uintptr(unsafe.Pointer(name)),
-			uintptr(flags|unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT), unix.STATX_BASIC_STATS,
+			uintptr(flags|unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT), unix.STATX_BASIC_STATS|unix.STATX_MNT_ID,
 			uintptr(unsafe.Pointer(st)), 0)
 		if e == 0 {
 			return nil
@@ -150,6 +151,27 @@ func flistxattr(fd int, b []byte) (int, error) {
 		return 0, e
 	}
 	return int(n), nil
+}
+
+// noListxattrat is set when the kernel has no listxattrat, or a filter refuses it.
+var noListxattrat atomic.Bool
+
+// listxattrAt lists the attributes of a name; a symlink is not followed. ENOSYS before Linux 6.13.
+func listxattrAt(dirfd int, name *byte, b []byte) (int, error) {
+	for !noListxattrat.Load() {
+		n, _, e := unix.Syscall6(unix.SYS_LISTXATTRAT, uintptr(dirfd), uintptr(unsafe.Pointer(name)),
+			unix.AT_SYMLINK_NOFOLLOW, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0)
+		switch e {
+		case 0:
+			return int(n), nil
+		case unix.EINTR:
+		case unix.ENOSYS, unix.EPERM:
+			noListxattrat.Store(true)
+		default:
+			return 0, e
+		}
+	}
+	return 0, unix.ENOSYS
 }
 
 // again makes a call until no signal interrupts it.

@@ -33,42 +33,43 @@ type system struct {
 	times    mover.TimeRange
 	mount    uint64
 	writable bool // it was, when the place was opened
-	noUsers  bool // there are no attributes of users, at most ACLs: they are set, and not claimed
 }
 
 // systems are the types by the magic number of statfs(2): linux/magic.h, and the
 // sources of those that are not in the kernel (Lustre, GPFS, BeeGFS).
 var systems = map[uint32]system{
-	extMagic:   {name: "ext4", durable: wholeSystem},
-	xfsMagic:   {name: "xfs", durable: wholeSystem},
-	0x9123683E: {name: "btrfs", durable: wholeSystem, cow: true},
-	0x01021994: {name: "tmpfs", durable: volatile},
-	0x858458F6: {name: "ramfs", durable: volatile},
-	0x0BD00BD0: {name: "lustre", durable: eachFile},
-	0x47504653: {name: "gpfs", durable: eachFile},
-	0x19830326: {name: "beegfs", durable: eachFile},
-	cephMagic:  {name: "cephfs", durable: eachFile, noHoles: true, times: unsigned32},
-	nfsMagic:   {name: "nfs", durable: eachFile},
-	fuseMagic:  {name: "fuse", durable: eachFile},
-	0x794C7630: {name: "overlay", durable: eachFile},
-	0x2FC12FC1: {name: "zfs", durable: eachFile, cow: true},
-	0xF2F52010: {name: "f2fs", durable: eachFile},
-	0xCA451A4E: {name: "bcachefs", durable: eachFile, cow: true},
-	0xFF534D42: {name: "cifs", durable: eachFile},
-	0xFE534D42: {name: "smb2", durable: eachFile},
-	0x01021997: {name: "9p", durable: eachFile},
-	0x4D44:     {name: "vfat", durable: eachFile},
-	0x2011BAB0: {name: "exfat", durable: eachFile},
-	0x73717368: {name: "squashfs", durable: eachFile},
-	0xE0F5E1E2: {name: "erofs", durable: eachFile},
+	extMagic:    {name: "ext4", durable: wholeSystem},
+	xfsMagic:    {name: "xfs", durable: wholeSystem},
+	0x9123683E:  {name: "btrfs", durable: wholeSystem, cow: true},
+	0x01021994:  {name: "tmpfs", durable: volatile},
+	0x858458F6:  {name: "ramfs", durable: volatile},
+	lustreMagic: {name: "lustre", durable: eachFile, times: mover.TimeRange{Grain: time.Second}},
+	gpfsMagic:   {name: "gpfs", durable: eachFile, times: unsure},
+	0x19830326:  {name: "beegfs", durable: eachFile, times: unsure},
+	cephMagic:   {name: "cephfs", durable: eachFile, noHoles: true, times: unsigned32},
+	nfsMagic:    {name: "nfs", durable: eachFile},
+	fuseMagic:   {name: "fuse", durable: eachFile, times: unsure},
+	0x794C7630:  {name: "overlay", durable: eachFile, times: unsure},
+	0x2FC12FC1:  {name: "zfs", durable: eachFile, cow: true},
+	0xF2F52010:  {name: "f2fs", durable: eachFile},
+	0xCA451A4E:  {name: "bcachefs", durable: eachFile, cow: true},
+	0xFF534D42:  {name: "cifs", durable: eachFile, times: unsure},
+	0xFE534D42:  {name: "smb2", durable: eachFile, times: unsure},
+	0x01021997:  {name: "9p", durable: eachFile, times: unsure},
+	0x4D44:      {name: "vfat", durable: eachFile, times: unsure},
+	0x2011BAB0:  {name: "exfat", durable: eachFile, times: unsure},
+	0x73717368:  {name: "squashfs", durable: eachFile, times: unsure},
+	0xE0F5E1E2:  {name: "erofs", durable: eachFile, times: unsure},
 }
 
 const (
-	cephMagic = 0x00C36400
-	extMagic  = 0x0000EF53
-	fuseMagic = 0x65735546
-	nfsMagic  = 0x00006969
-	xfsMagic  = 0x58465342
+	cephMagic   = 0x00C36400
+	extMagic    = 0x0000EF53
+	fuseMagic   = 0x65735546
+	gpfsMagic   = 0x47504653
+	lustreMagic = 0x0BD00BD0
+	nfsMagic    = 0x00006969
+	xfsMagic    = 0x58465342
 )
 
 // systemOf asks which file system fd is on.
@@ -89,13 +90,12 @@ func typeOf(fd int, magic uint32) system {
 	}
 	if s, ok := systems[magic]; ok {
 		if magic == nfsMagic {
-			s.noUsers = lacks(fd, "user.datamove")
-			s.noHoles = s.noUsers
+			s.noHoles = lacks(fd, "user.datamove")
 		}
 		s.times = timesOf(fd, magic, s.times)
 		return s
 	}
-	return system{name: fmt.Sprintf("unknown (0x%X)", magic)}
+	return system{name: fmt.Sprintf("unknown (0x%X)", magic), times: unsure}
 }
 
 // KindAt returns the kind of file system that a path leads to: one of mover.FileSystemKinds,
@@ -169,7 +169,7 @@ const (
 // traits says what a place on s is like. Without the rights of root an owner can
 // not be given, and a group only where we are its member: they are set where
 // that works, but not claimed, or every run would find the same differences again.
-func traits(s system, root, xattrs bool) mover.Traits {
+func traits(s system, root bool, xattrs mover.XattrNames) mover.Traits {
 	t := mover.Traits{
 		Scheme: "posix", System: s.name, Level: mover.Written, DirDrafts: true,
 		Keeps:      mover.FactMode | mover.FactMtime | mover.FactAtime | mover.FactLinks | mover.FactHoles,
@@ -180,8 +180,9 @@ func traits(s system, root, xattrs bool) mover.Traits {
 	if root {
 		t.Keeps |= mover.FactOwner | mover.FactGroup
 	}
-	if xattrs && !s.noUsers {
+	if xattrs != 0 {
 		t.Keeps |= mover.FactXattrs
+		t.Xattrs = xattrs
 	}
 	if s.noHoles {
 		t.Keeps &^= mover.FactHoles

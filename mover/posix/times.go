@@ -14,6 +14,7 @@ import (
 // What file systems keep of times, as their sources have it: nobody can be asked for it,
 // and what is beyond is cut without an error.
 var (
+	unsure     = mover.TimeRange{Unsure: true}
 	unsigned32 = mover.TimeRange{Last: math.MaxUint32} // NFS 3 (RFC 1813), CephFS: no sign
 	signed32   = mover.TimeRange{First: math.MinInt32, Last: math.MaxInt32}
 	// ext4 with inodes of 128 bytes has no room for fractions.
@@ -31,8 +32,9 @@ var (
 func timesOf(fd int, magic uint32, otherwise mover.TimeRange) mover.TimeRange {
 	switch magic {
 	case nfsMagic:
-		if lacks(fd, "system.nfs4_acl") {
-			return unsigned32
+		otherwise.Unsure = true // it is that of what the server has exported
+		if lacks(fd, mover.XattrNFS4ACL) {
+			otherwise.Last = unsigned32.Last
 		}
 	case extMagic:
 		if !hasBirth(fd) {

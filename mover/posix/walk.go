@@ -210,6 +210,8 @@ func (w *walk) read(n *node, fd int) error {
 	if w.opts.Lazy {
 		l.lazy = unix.AT_STATX_DONT_SYNC
 	}
+	l.place = w.place
+	l.xattrs = w.opts.Xattrs && w.place.traits.Keeps.Has(mover.FactXattrs)
 	err := list(fd, func(name []byte, kind mover.Kind) error {
 		if w.hides(n, fd, name) {
 			return nil

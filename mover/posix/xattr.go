@@ -14,11 +14,6 @@ import (
 	"datamove.dev/mover"
 )
 
-const (
-	aclAccess  = "system.posix_acl_access"
-	aclDefault = "system.posix_acl_default"
-)
-
 // attributes are the extended attributes of one inode.
 type attributes interface {
 	list() ([]string, error)
@@ -102,13 +97,17 @@ func carried(name string) bool {
 // essential reports whether an attribute must not be lost where the file system
 // has attributes of its namespace at all.
 func essential(name string) bool {
-	return strings.HasPrefix(name, "user.") || name == aclAccess || name == aclDefault
+	return strings.HasPrefix(name, "user.") || name == mover.XattrAccessACL || name == mover.XattrDefaultACL
 }
 
 // without reports whether err says that there are no such attributes here.
 func without(err error) bool {
 	return errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS)
 }
+
+// modeACLBytes is an access ACL of the three entries that a mode has: a version of four bytes, and eight for each
+// (linux/posix_acl_xattr.h). Most file systems keep none then; one that does says nothing more by it.
+const modeACLBytes = 4 + 3*8
 
 // readAttributes returns what is carried, sorted by name.
 func readAttributes(a attributes) ([]mover.Xattr, error) {
@@ -127,7 +126,8 @@ func readAttributes(a attributes) ([]mover.Xattr, error) {
 		}
 		value, err := a.get(name)
 		switch {
-		case err == nil && name == nfs4ACL && saysMode(value):
+		case err == nil && name == mover.XattrNFS4ACL && saysMode(value):
+		case err == nil && name == mover.XattrAccessACL && len(value) == modeACLBytes:
 		case err == nil:
 			all = append(all, mover.Xattr{Name: name, Value: value})
 		case errors.Is(err, unix.ENODATA): // removed since the listing
@@ -137,6 +137,37 @@ func readAttributes(a attributes) ([]mover.Xattr, error) {
 		}
 	}
 	return all, nil
+}
+
+// xattrNames finds out which attributes the file system of fd knows, and which of them we may set.
+func xattrNames(fd int) (names mover.XattrNames) {
+	for _, of := range []struct {
+		names      mover.XattrNames
+		example    string
+		capability int // that it takes to set them; -1 is none
+	}{
+		{mover.XattrsOfUsers, "user.datamove", -1},
+		{mover.XattrsOfACL, mover.XattrAccessACL, -1},
+		{mover.XattrsOfNFS4, mover.XattrNFS4ACL, -1},
+		{mover.XattrsOfRights, "security.capability", unix.CAP_SETFCAP},
+		{mover.XattrsOfLabels, "security.datamove", unix.CAP_SYS_ADMIN},
+		{mover.XattrsOfRoot, "trusted.datamove", unix.CAP_SYS_ADMIN},
+	} {
+		if !lacks(fd, of.example) && (of.capability < 0 || capable(of.capability)) {
+			names |= of.names
+		}
+	}
+	return names
+}
+
+// capable reports whether this thread has a capability (capabilities(7)).
+func capable(capability int) bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if unix.Capget(&header, &data[0]) != nil {
+		return false
+	}
+	return data[capability/32].Effective&(1<<(capability%32)) != 0
 }
 
 // xattrs returns those of the name. A symlink or special file can not have

@@ -190,7 +190,19 @@ func (p *Place) Traits() mover.Traits {
 	}
 }
 
-var _ mover.Sender = (*Place)(nil)
+// Located implements mover.Locator: buckets of Amazon have one name for all regions, others one for each endpoint.
+func (p *Place) Located() (volume, path string, err error) {
+	host := "aws"
+	if !p.amazon {
+		host, _, _ = strings.Cut(p.endpoint, " ") // without the key
+	}
+	return host + "/" + p.opts.Bucket, strings.Trim(p.prefix, "/"), nil
+}
+
+var (
+	_ mover.Sender  = (*Place)(nil)
+	_ mover.Locator = (*Place)(nil)
+)
 
 // Sending implements mover.Sender.
 func (p *Place) Sending() (onTheWay, all time.Duration) {

@@ -80,7 +80,7 @@ func changesParent(a plan.Action) bool {
 // place puts the action where it will be done.
 func (c *cutter) place(ctx context.Context, it item) error {
 	switch {
-	case it.Op == plan.Remove:
+	case it.Op == plan.Remove, it.Op == plan.Conflict && it.Source.Kind == 0: // what is not removed is told when the rest is
 		return c.r.removes.add(it)
 	case it.Op == plan.Link:
 		// It is made at the very end, so its directory gets its facts even later.

@@ -231,6 +231,10 @@ func (r *run) removeAll(ctx context.Context, items []item) error {
 }
 
 func (r *run) removeOne(ctx context.Context, it *item) error {
+	if it.Op == plan.Conflict {
+		r.failed(it, r.conflict(it))
+		return nil
+	}
 	e := it.Target
 	if e.Kind == mover.Dir { // its times changed when its entries went
 		now, err := r.target.Stat(ctx, e.Name)

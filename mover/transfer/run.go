@@ -318,7 +318,11 @@ func (r *run) failed(it *item, err error) {
 
 // conflict is why an entry can not be made beside what the target has.
 func (r *run) conflict(it *item) error {
-	return &mover.Error{Op: "copy to", Place: r.target.String(), Name: it.name(), Err: fmt.Errorf("%w: %s", mover.ErrConflict, it.Why)}
+	op := "copy to"
+	if it.Source.Kind == 0 {
+		op = "remove"
+	}
+	return &mover.Error{Op: op, Place: r.target.String(), Name: it.name(), Err: fmt.Errorf("%w: %s", mover.ErrConflict, it.Why)}
 }
 
 func (r *run) paused(why error) {

@@ -196,7 +196,7 @@ var homes = map[string][]string{
 	"github.com/grpc-ecosystem":                   {"api"},
 	"google.golang.org/genproto":                  {"api"},
 	"github.com/container-storage-interface/spec": {"csi"},
-	"github.com/moby/sys":                         {"csi/mount"},
+	"github.com/moby/sys":                         {"csi/mount", "mover/posix"},
 	"k8s.io/kubelet":                              {"csi/registrar"},
 	"k8s.io/client-go":                            {"csi/kube"},
 	"k8s.io/api":                                  {"csi/kube"},

@@ -22,6 +22,9 @@ func (t *task) plan(ctx context.Context) error {
 	var totals plan.Totals
 	var report local.Report
 	for a, err := range local.Plan(ctx, r, t.app.open) {
+		if err != nil && a.Name() == "" && totals == (plan.Totals{}) && report.Failed == 0 {
+			return err // there is no plan
+		}
 		if err != nil {
 			report.Failed++
 			report.Failures = append(report.Failures, local.Item{Name: a.Name(), Err: err})
@@ -91,6 +94,10 @@ func (t *task) planned(ctx context.Context, out *lines, r local.Report) error {
 	for _, it := range r.Failures {
 		err = local.Gravest(err, it.Err)
 	}
+	kept := r.Planned.Removes
+	if r.Failed > 0 { // nothing is removed then
+		r.Planned.Removes, r.Planned.RemoveBytes = 0, 0
+	}
 	err = outcome(ctx, t.command, r, err)
 	if t.format == formatTable {
 		out.Printf("would %s: %s", t.command, planText(r.Planned))
@@ -98,6 +105,9 @@ func (t *task) planned(ctx context.Context, out *lines, r local.Report) error {
 			return werr
 		}
 		printFailures(t.app.err, t.command, r)
+		if r.Failed > 0 && kept > 0 {
+			t.app.note("nothing would be removed while there are errors: %s", units.Plural(kept, "entry", "entries"))
+		}
 		return err
 	}
 	return t.finish(out, r, err)

@@ -75,6 +75,15 @@ func TestBtrfs(t *testing.T) {
 	runs(t, "btrfs/*.txt", func(env *testscript.Env) { env.Setenv("BTRFS", btrfs) })
 }
 
+// TestMounts runs test/script/mounts/*.txt, of which each command has mounts of its own.
+func TestMounts(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root mounts what scripts need")
+	}
+	runs(t, "mounts/*.txt", nil)
+}
+
 // runs runs the scripts of a pattern.
 func runs(t *testing.T, pattern string, setup func(*testscript.Env)) {
 	t.Helper()
