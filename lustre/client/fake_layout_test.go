@@ -16,7 +16,7 @@ func (f *fake) getxattr(fd int, name string) ([]byte, error) {
 	defer f.mu.Unlock()
 	h, ok := f.open[fd]
 	switch {
-	case !ok:
+	case !ok || h.pathOnly():
 		return nil, unix.EBADF
 	case f.fails["getxattr"] != nil:
 		return nil, f.fails["getxattr"]
@@ -43,7 +43,7 @@ func (f *fake) setxattr(fd int, name string, value []byte) error {
 	defer f.mu.Unlock()
 	h, ok := f.open[fd]
 	switch {
-	case !ok:
+	case !ok || h.pathOnly():
 		return unix.EBADF
 	case f.fails["setxattr"] != nil:
 		return f.fails["setxattr"]
@@ -69,7 +69,7 @@ func (f *fake) removexattr(fd int, name string) error {
 	defer f.mu.Unlock()
 	h, ok := f.open[fd]
 	switch {
-	case !ok:
+	case !ok || h.pathOnly():
 		return unix.EBADF
 	case f.lies["removexattr"]:
 		return nil

@@ -63,6 +63,9 @@ func (f *fake) ioctlQuota(h *handle, arg []byte, _ []pointer) (int, error) {
 	switch {
 	case q.Command == abi.GetQuota && q.Target == abi.QuotaGeneral: // of an unknown project all is 0, and no error
 		answer := *held
+		if q.ID == 0 { // its times are how long others may be over: 7 days of seconds, by default
+			answer.BlockTime, answer.InodeTime = 604_800, 604_800
+		}
 		answer.Command, answer.Type, answer.ID, answer.Valid = q.Command, q.Type, q.ID, 0x3f
 		return 0, put(arg, &answer)
 	case q.Command == abi.GetQuota:

@@ -239,6 +239,9 @@ func (f *fake) openat(dir int, name string, flags int, mode uint32) (int, error)
 	return f.handle(n, flags), nil
 }
 
+// pathOnly says that only the place of an inode is open: of it nothing can be asked or set (open(2), O_PATH).
+func (h *handle) pathOnly() bool { return h.flags&unix.O_PATH != 0 }
+
 func (f *fake) handle(n *inode, flags int) int {
 	f.nextFD++
 	f.open[f.nextFD] = &handle{inode: n, flags: flags, project: n.project, preset: n.preset}
@@ -307,7 +310,7 @@ func (f *fake) ioctlAt(fd int, request uint, arg []byte, at ...pointer) (int, er
 	h, ok := f.open[fd]
 	call := fmt.Sprintf("ioctl %#x", request)
 	switch known := f.ioctls[request]; {
-	case !ok:
+	case !ok || h.pathOnly():
 		return 0, unix.EBADF
 	case f.fails[call] != nil:
 		return 0, f.fails[call]
@@ -326,7 +329,7 @@ func (f *fake) ioctlValue(fd int, request uint, arg uintptr) (int, error) {
 	h, ok := f.open[fd]
 	call := fmt.Sprintf("ioctl %#x", request)
 	switch known := f.values[request]; {
-	case !ok:
+	case !ok || h.pathOnly():
 		return 0, unix.EBADF
 	case f.fails[call] != nil:
 		return 0, f.fails[call]

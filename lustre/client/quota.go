@@ -29,7 +29,9 @@ func (c *Client) Quota(ctx context.Context, _ int, p lustre.Project) (lustre.Quo
 	}
 	held := lustre.Quota{Project: p, Limits: q.Limits(), CountsFiles: true, HasSoft: true}
 	held.UsedBytes, held.UsedFiles = q.Used()
-	held.BytesUntil, held.FilesUntil = q.Until()
+	if p.ID != 0 { // of number 0, which all are in that are in no project, these are how long others may be over
+		held.BytesUntil, held.FilesUntil = q.Until()
+	}
 	switch {
 	case held.HardBytes > 0 || held.SoftBytes > 0:
 		if held.Targets, err = c.shares(ctx, p.ID); err != nil {

@@ -107,6 +107,9 @@ func TestQuota(t *testing.T) {
 	if left, ok := q.LeftBytes(); !ok || left != 64<<20-59400<<10 {
 		t.Errorf("left %d, %v", left, ok)
 	}
+	if q, err := c.Quota(t.Context(), c.root, lustre.Project{}); err != nil || !q.BytesUntil.IsZero() || !q.FilesUntil.IsZero() {
+		t.Errorf("outside of a project: over since %v, %v: %v", q.BytesUntil, q.FilesUntil, err)
+	}
 	f.inactive["lab-OST0001_UUID"] = true
 	if q, err := c.Quota(t.Context(), c.root, project); err != nil || len(q.Targets) != 3 {
 		t.Errorf("with an OST that does not answer: %+v, %v", q.Targets, err)

@@ -67,7 +67,7 @@ func (a *answers) ownDefault(dir int) bool {
 	if known {
 		return own
 	}
-	_, err := a.s.Layout.Layout(context.Background(), dir)
+	err := readable(dir, func(fd int) (err error) { _, err = a.s.Layout.Layout(context.Background(), fd); return err })
 	own = !errors.Is(err, lustre.ErrInherited)
 	if own && err != nil {
 		a.note("%s: which layout a directory has can not be asked for: its files get that: %v", a.s.Mount, err)
@@ -79,4 +79,14 @@ func (a *answers) ownDefault(dir int) bool {
 	}
 	a.own[key] = own
 	return own
+}
+
+// readable opens a directory that the caller may hold without any right to read it (O_PATH): of such a one nothing can be asked.
+func readable(dir int, ask func(fd int) error) error {
+	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return ask(fd)
 }

@@ -51,6 +51,9 @@ func (s *site) Layout(_ context.Context, fd int) (lustre.Layout, error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return s.layout, nil
 	}
+	if _, err := unix.Fgetxattr(fd, "lustre.lov", nil); errors.Is(err, unix.EBADF) { // as of a Lustre: O_PATH
+		return lustre.Layout{}, err
+	}
 	if s.directory++; s.own || s.secret != nil {
 		return s.defaults, s.secret
 	}
@@ -105,9 +108,10 @@ func plain(count int) lustre.Layout {
 }
 
 // of is who answers for a place on that site, in a directory of the machine.
+// of is what a place on that file system asks, and a directory in it as places hold them.
 func of(t *testing.T, s *site) (*answers, int) {
 	t.Helper()
-	dir := must.Get(unix.Open(t.TempDir(), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0))(t)
+	dir := must.Get(unix.Open(t.TempDir(), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0))(t)
 	t.Cleanup(func() { _ = unix.Close(dir) })
 	return &answers{s: &lustre.System{Kind: lustre.IsLustre, Mount: "/lustre", Layout: s, HSM: s, Quota: s}, root: dir, close: func() error { return nil }}, dir
 }

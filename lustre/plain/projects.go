@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -95,6 +96,9 @@ func (p *Projects) Quota(ctx context.Context, fd int, project lustre.Project) (l
 		return none, p.failed("quota", fd, err)
 	}
 	q := p.form.decode(b)
+	if project.ID == 0 { // xfs has there how long others may be over
+		q.BytesUntil, q.FilesUntil = time.Time{}, time.Time{}
+	}
 	q.Project = project
 	q.CountsFiles, q.HasSoft = true, true
 	q.Enforced, q.RootToo, q.Escape = refuses, refuses && p.rootToo, byOwner

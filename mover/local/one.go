@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"os"
+	"path/filepath"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
@@ -77,6 +79,9 @@ func openTarget(ctx context.Context, source mover.Source, l location.Location, o
 		l, base = parent, name
 	}
 	from.as = base
+	if err := notSpecial(l, base); err != nil {
+		return nil, err
+	}
 	tree, err := open(ctx, l, o)
 	if !o.Write && errors.Is(err, mover.ErrNotExist) {
 		return absent{location: l}, nil
@@ -85,6 +90,30 @@ func openTarget(ctx context.Context, source mover.Source, l location.Location, o
 		return nil, err
 	}
 	return &one{Place: tree, name: base, as: base}, nil
+}
+
+// notSpecial refuses a device, FIFO or socket as the name that one entry is to have, also behind a link: who names /dev/null or
+// /dev/stdout wants it to be written to, and not to be another file from then on. In a tree what is there is replaced.
+func notSpecial(l location.Location, base string) error {
+	if l.Scheme != location.POSIX {
+		return nil
+	}
+	path := filepath.Join(l.Path, base)
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().IsRegular() || info.IsDir() {
+		return nil // what can not be looked at is told by who opens it
+	}
+	return fmt.Errorf("%w: %s is a %s, and would be replaced by a file; to read a source without keeping it, use verify", mover.ErrUsage, mover.Printable(path), kindName(info.Mode()))
+}
+
+func kindName(m os.FileMode) string {
+	switch {
+	case m&os.ModeNamedPipe != 0:
+		return "FIFO"
+	case m&os.ModeSocket != 0:
+		return "socket"
+	}
+	return "device"
 }
 
 // one is a tree with a single entry: the one called name of the tree around it,

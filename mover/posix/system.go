@@ -56,8 +56,8 @@ var systems = map[uint32]system{
 	0xFF534D42:  {name: "cifs", durable: eachFile, times: unsure},
 	0xFE534D42:  {name: "smb2", durable: eachFile, times: unsure},
 	0x01021997:  {name: "9p", durable: eachFile, times: unsure},
-	0x4D44:      {name: "vfat", durable: eachFile, times: unsure},
-	0x2011BAB0:  {name: "exfat", durable: eachFile, times: unsure},
+	0x4D44:      {name: "vfat", durable: eachFile, times: mover.TimeRange{Grain: 2 * time.Second}},
+	0x2011BAB0:  {name: "exfat", durable: eachFile, times: mover.TimeRange{Grain: 2 * time.Second}},
 	0x73717368:  {name: "squashfs", durable: eachFile, times: unsure},
 	0xE0F5E1E2:  {name: "erofs", durable: eachFile, times: unsure},
 }

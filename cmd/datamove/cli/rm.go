@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,8 +29,9 @@ func (a *app) rmCommand() *cobra.Command {
 		Short:   "Remove a file, or with -r a folder or prefix",
 		GroupID: groupLook,
 		Long: `Rm counts what it would remove, asks, and then removes no more than it counted.
-Without a terminal it needs --yes. A whole bucket or tier is removed only with
---root as well; / and what holds your home or the working directory never.
+Without a terminal it needs --yes. A whole bucket or tier, and somebody's home, are
+removed only with --root as well; / and what holds your home or the working
+directory never. What is mounted below stays, and is named.
 
 With a service, it counts and asks here and removes there; what can not be counted
 from here it asks about all the same. ^C cancels the task, and what is removed is
@@ -54,7 +56,7 @@ gone.`,
 	formatVar(flags, &t.format, formatTable, formatJSON, formatJSONL, formatYAML, formatName)
 	flags.BoolVarP(&recursive, "recursive", "r", false, "remove a folder and everything below it")
 	flags.BoolVarP(&yes, "yes", "y", false, "do not ask")
-	flags.BoolVar(&root, "root", false, "allow a whole bucket or tier")
+	flags.BoolVar(&root, "root", false, "allow a whole bucket or tier, or somebody's home")
 	flags.BoolVarP(&t.request.DryRun, "dry-run", "n", false, "say what would be removed, and do nothing")
 	parsedVar(flags, &t.request.MaxDelete, "max-delete", parseMaxDelete, "remove nothing at all when it would be more than `N` entries")
 	t.order.flags(flags)
@@ -79,6 +81,9 @@ func (t *task) refuseRoot(arg string, allowed bool) error {
 	case l.Scheme == location.InTier && l.Path == "" && !allowed:
 		return advise(refuse("it is a whole tier"), "--root, if all of it is meant")
 	}
+	if last := filepath.Base(strings.TrimRight(arg, "/")); l.Scheme == location.POSIX && strings.Trim(arg, "/") != "" && (last == "." && l.Path != "." || last == "..") {
+		return usage("%s ends in %s: what that is can not be seen from its name", mover.Printable(arg), last)
+	}
 	if l, err = t.locate(arg); err != nil || l.Scheme != location.POSIX {
 		return err
 	}
@@ -101,7 +106,40 @@ func (t *task) refuseRoot(arg string, allowed bool) error {
 			return refuse(dear + " is in it")
 		}
 	}
+	if name := homeIn(path); name != "" && !allowed {
+		return advise(refuse("the home of "+name+" is in it"), "--root, if all of it is meant")
+	}
 	return nil
+}
+
+// homeIn names somebody whose home lies in a path, or is it: of people and of root, and whatever is directly below /home, where a directory
+// service may know whose it is.
+func homeIn(path string) (name string) {
+	inside := strings.Trim(path, "/")
+	if inside == "home" {
+		return "everybody"
+	}
+	if up, base := filepath.Split(path); up == "/home/" {
+		return base
+	}
+	accounts, err := os.ReadFile("/etc/passwd")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(accounts)) {
+		const fields, uidField, homeField, firstPerson = 7, 2, 5, 1000 // passwd(5)
+		f := strings.Split(line, ":")
+		if len(f) != fields {
+			continue
+		}
+		uid, err := strconv.ParseUint(f[uidField], 10, 32)
+		if home := filepath.Clean(f[homeField]); err == nil && (uid == 0 || uid >= firstPerson) && home != "/" && mover.Within(strings.Trim(home, "/"), inside) {
+			if info, err := os.Stat(home); err == nil && info.IsDir() { // "/nonexistent"
+				return f[0]
+			}
+		}
+	}
+	return ""
 }
 
 // isLink reports whether a location is a symbolic link, which is removed as such.
