@@ -35,6 +35,17 @@ const (
 	XattrsOfRoot                          // trusted.*; CAP_SYS_ADMIN
 )
 
+// XattrsOfPrivileges are the names that give rights, or tell of them: FactPrivileges.
+const XattrsOfPrivileges = XattrsOfRights | XattrsOfLabels | XattrsOfRoot
+
+// Without are those names but some.
+func (n XattrNames) Without(m XattrNames) XattrNames {
+	if n == 0 {
+		n = XattrsOfUsers | XattrsOfACL | XattrsOfNFS4 | XattrsOfPrivileges
+	}
+	return n &^ m
+}
+
 // Has reports whether a name is among them.
 func (n XattrNames) Has(name string) bool {
 	of := xattrNames(name)

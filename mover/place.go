@@ -224,6 +224,8 @@ type Traits struct {
 	// not known. What no sync has confirmed may be lost at its end, as it is at a power cut:
 	// when the disk was gone, and not when it was unmounted.
 	Mount uint64
+	// Untrusted says that whoever may write here can say anything of rights: FactPrivileges.
+	Untrusted bool
 	// Guards says that a draft can replace only what Hints.Seen names.
 	Guards bool
 

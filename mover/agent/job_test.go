@@ -44,6 +44,32 @@ func TestAccessHasAll(t *testing.T) {
 	}
 }
 
+// TestBelieve: what sources say of rights is asked for where this node trusts all of them, and not for a target or for one beside it.
+func TestBelieve(t *testing.T) {
+	a := &Agent{o: Options{Config: func() *config.Config {
+		return &config.Config{Tiers: map[string]config.Tier{"own": {S3: &config.S3{Trusted: true}}, "shared": {S3: &config.S3{}}, "fast": {Path: "/fast"}}}
+	}}}
+	for what, row := range map[string]struct {
+		spec *pb.TaskSpec
+		want bool
+	}{
+		"trusted":            {&pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "own:a", Target: "fast:a"}, true},
+		"not trusted":        {&pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "shared:a", Target: "fast:a"}, false},
+		"a trusted target":   {&pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "fast:a", Target: "own:a"}, false},
+		"one beside it":      {&pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Sources: []string{"own:a", "shared:b"}, Target: "fast:a"}, false},
+		"a path beside it":   {&pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Sources: []string{"own:a", "/data"}, Target: "fast:a"}, true},
+		"a bucket by itself": {&pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Sources: []string{"own:a", "s3://own/a"}, Target: "fast:a"}, false},
+		"some facts":         {&pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "own:a", Target: "fast:a", Options: &pb.Options{Preserve: []string{"mode"}}}, true},
+	} {
+		before := len(row.spec.GetOptions().GetPreserve())
+		a.believe(row.spec)
+		preserve := row.spec.GetOptions().GetPreserve()
+		if slices.Contains(preserve, "privileges") != row.want || before == 1 && len(preserve) != 2 || row.want && !slices.Contains(preserve, "mode") {
+			t.Errorf("%s: %q", what, preserve)
+		}
+	}
+}
+
 // What the AWS environment of the agent says of a tier is said to the process, which may have another one: where AWS is, its region, and the keys of a profile.
 func TestAccessOfAProfile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config")

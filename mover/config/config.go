@@ -130,6 +130,7 @@ type S3 struct {
 	Encryption  string `koanf:"encryption"`  // how the store has to encrypt what is written: aws:kms, aws:kms:dsse or AES256; "" is as the bucket does
 	KMSKey      string `koanf:"kms_key"`     // ARN, id or alias/NAME of the key for it; "" is the store's usual one
 
+	Trusted       bool   `koanf:"trusted"`        // what it says of setuid bits, attributes of security.* and trusted.*, and devices is believed
 	RequireRegion string `koanf:"require_region"` // the region that the bucket has to be in; "" is any
 }
 

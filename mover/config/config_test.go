@@ -188,7 +188,7 @@ func TestTemplateIsValid(t *testing.T) {
 	}
 	c, err := Parse("template", []byte(examples.ReplaceAllString(Template, "$1")), none)
 	if err != nil || len(c.Tiers) != 3 || c.Tiers["archive"].S3.Client != "auto" || c.Tiers["archive"].S3.Encryption != "aws:kms" ||
-		c.Tiers["archive"].S3.KMSKey != "alias/archive" || c.Tiers["archive"].S3.RequireRegion != "us-east-1" {
+		c.Tiers["archive"].S3.KMSKey != "alias/archive" || c.Tiers["archive"].S3.RequireRegion != "us-east-1" || !c.Tiers["archive"].S3.Trusted {
 		t.Fatalf("examples: %+v, %v", c, err)
 	}
 	for key := range schema.keys {

@@ -113,6 +113,7 @@ var tierRule = rule{
 			"kms_key":     {check: kmsKey},
 
 			"require_region": {check: word},
+			"trusted":        {truth: true},
 		}},
 	},
 	need:  []string{"level"},

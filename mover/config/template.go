@@ -44,6 +44,7 @@ tiers:
 #      client: auto                     # auto, minio or aws
 #      encryption: aws:kms              # how the store has to encrypt what is written (or aws:kms:dsse, AES256); one that does not say that it does is sent nothing
 #      kms_key: alias/archive           # by which key: an ARN, an id or an alias; leave it out for the store's usual one
+#      trusted: true                    # who may write there is believed: setuid bits, attributes of security.* and trusted.*, and devices come from it without being asked for by name
 #      require_region: us-east-1        # nothing is read or written when the bucket is in another region, or the store does not say in which
 
 # A credentials file has mode 0600 and two lines:

@@ -34,7 +34,8 @@ type pair struct {
 	target     mover.Place
 	owner      mover.Owner
 	gate       *limit.Gate
-	shelf      shelf // nil where the target needs no manifest
+	humble     *humble // nil where the source is believed
+	shelf      shelf   // nil where the target needs no manifest
 	journal    *lazyJournal
 	journalDir string
 	adopted    map[uint64]mover.Token // drafts of a lead on another host, by id in the journal
@@ -145,6 +146,10 @@ func (p *pair) wrap(source mover.Place) {
 	if s != nil {
 		p.source, p.target = s.Source(p.source, source), s.Target(p.target)
 	}
+	if p.distrusts() {
+		p.humble = &humble{Source: p.source}
+		p.source = p.humble
+	}
 	p.source = limit.Source(p.source, p.request.Within)
 }
 
@@ -244,6 +249,9 @@ func (p *pair) diff(ctx context.Context) iter.Seq2[plan.Action, error] {
 		opts.Stray = func(s mover.Stray) { p.stray(ctx, s) }
 	}
 	source, target := p.guarded(ctx, source, counted(p.target.Walk(ctx, opts), &p.targetEntries))
+	if o.Humble {
+		return withoutDevices(plan.Diff(source, target, o))
+	}
 	return plan.Diff(source, target, o)
 }
 
@@ -282,6 +290,9 @@ func (p *pair) planOptions() plan.Options {
 	s := p.source.Traits()
 	o.SourceTimes = s.Times
 	xattrs, both := s.Xattrs.Both(t.Xattrs)
+	if p.humble != nil {
+		o.Humble, xattrs = true, xattrs.Without(mover.XattrsOfPrivileges)
+	}
 	if o.Xattrs = xattrs; !both || !s.NeedsManifest && !s.Keeps.Has(mover.FactXattrs) {
 		o.SourceKnows = ^mover.FactXattrs
 	}

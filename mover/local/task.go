@@ -149,6 +149,11 @@ func (t *run) all(ctx context.Context) error {
 	for i, p := range t.pairs {
 		err := t.one(ctx, p, i == len(t.pairs)-1)
 		t.noted(p.source, p.target)
+		if p.humble != nil {
+			if note := p.humble.note(); note != "" {
+				t.notes(note)
+			}
+		}
 		if err != nil {
 			return err
 		}

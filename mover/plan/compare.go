@@ -164,6 +164,9 @@ func (o *Options) differing(facts mover.Facts, s, t *mover.Entry) string {
 	if bits == 0 {
 		bits = 0o7777
 	}
+	if o.Humble && s.Kind != mover.Dir {
+		bits &^= setuid | setgid
+	}
 	if s.Kind != mover.Dir { // of a file these are given only together with the owner and the group that they are meant for
 		if !(s.Known & t.Known).Has(mover.FactOwner) || s.UID != t.UID {
 			bits &^= setuid

@@ -151,6 +151,7 @@ type Options struct {
 	Times, SourceTimes mover.TimeRange
 
 	Xattrs   mover.XattrNames // those that both sides can have; 0 is all
+	Humble   bool             // rights count for nothing: setuid and setgid of what is no directory, and devices, which are left alone
 	ModeBits uint32           // the permission bits that count; 0 means 0o7777
 	MaxLinks int              // open groups of hard links to remember; 0 means 1<<20
 }

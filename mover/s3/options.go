@@ -36,6 +36,9 @@ type Options struct {
 	Bucket        string
 	Prefix        string // keys below it are the place; "" is the whole bucket
 
+	// Trusted says that who may write below Prefix is believed what he says of rights: mover.FactPrivileges.
+	Trusted bool
+
 	// PathStyle puts the bucket in the path instead of the host name. nil is path
 	// style for everything but AWS.
 	PathStyle *bool

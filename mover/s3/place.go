@@ -181,7 +181,7 @@ func (p *Place) Traits() mover.Traits {
 		kept &^= mover.FactCRC
 	}
 	return mover.Traits{
-		Scheme: "s3", System: p.profile.Server, Guards: true,
+		Scheme: "s3", System: p.profile.Server, Guards: true, Untrusted: !p.opts.Trusted,
 		Keeps: kept, Level: p.profile.level(), Least: p.profile.least(), Remote: true, NeedsManifest: true, DirsByContent: !p.profile.KeepsMarkers,
 		Twins:      p.profile.Twins || p.profile.Probed.IsZero(), // that it was not seen is no reason to say that S3 has none
 		SmallBytes: 1 << 20, BatchFiles: 32, BatchBytes: 4 << 20,

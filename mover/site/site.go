@@ -205,7 +205,7 @@ func (s Site) Bucket(l location.Location) (s3.Options, error) {
 	}
 	t := tier.S3
 	o.Endpoint, o.Region, o.Credentials, o.CABundle, o.PathStyle, o.Client = t.Endpoint, t.Region, t.Credentials, t.CA, t.PathStyle, t.Client
-	o.Encryption, o.KMSKey, o.RequireRegion = t.Encryption, t.KMSKey, t.RequireRegion
+	o.Encryption, o.KMSKey, o.RequireRegion, o.Trusted = t.Encryption, t.KMSKey, t.RequireRegion, t.Trusted
 	if o.KeyText = s.Keys[l.Tier]; o.KeyText != "" && s.Renew != nil {
 		o.Renew = s.renew(l.Tier)
 	}

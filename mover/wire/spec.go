@@ -67,6 +67,7 @@ var facts = []struct {
 	{"atime", mover.FactAtime}, {"xattrs", mover.FactXattrs}, {"links", mover.FactLinks}, {"holes", mover.FactHoles},
 	{"content", mover.FactCRC}, // none but the content
 	{"layout", mover.FactLayout},
+	{"privileges", mover.FactPrivileges},
 }
 
 // The most of anything in a request.
@@ -76,6 +77,18 @@ const (
 	maxSources = 1000
 	maxText    = 64 << 10
 )
+
+// WithPrivileges asks for mover.FactPrivileges beside what a spec preserves.
+func WithPrivileges(preserve []string) []string {
+	if len(preserve) == 0 { // all but what is asked for by name
+		for _, f := range facts {
+			if mover.AllFacts.Has(f.fact) {
+				preserve = append(preserve, f.name)
+			}
+		}
+	}
+	return append(preserve, "privileges")
+}
 
 // Locate reads one location of a request: absolute, or in a tier.
 func Locate(text string) (location.Location, error) {

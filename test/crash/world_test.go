@@ -106,9 +106,9 @@ func checker(t *testing.T) func(error) {
 
 func (b *bench) args(source, target string, sync bool) []string {
 	if sync {
-		return []string{"sync", "--delete", "-q", source, target}
+		return []string{"sync", "--delete", "-q", "--preserve=privileges", source, target}
 	}
-	return []string{"copy", "-q", source, target}
+	return []string{"copy", "-q", "--preserve=privileges", source, target}
 }
 
 // toFiles is a copy or sync to a directory.
@@ -188,7 +188,7 @@ func (b *bench) backAgain(t *testing.T, prefix string) {
 		t.Errorf("%d uploads are open", n)
 	}
 	back := rig.Memory(t)
-	b.program.Do(t, 0, "copy", "-q", b.store.At(prefix), back)
+	b.program.Do(t, 0, "copy", "-q", "--preserve=privileges", b.store.At(prefix), back)
 	rig.SameTrees(t, b.source, back, b.former == "")
 	for _, dir := range []string{back, b.store.Dir(prefix)} {
 		must.Tell(t, os.RemoveAll(dir))

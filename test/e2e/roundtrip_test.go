@@ -65,14 +65,14 @@ func TestRoundTrip(t *testing.T) {
 		}
 		p.Do(t, 0, "verify", "-q", tree, bucket)
 		back := filepath.Join(rig.Memory(t), "back")
-		do(t, p, "copy", bucket, back)
+		do(t, p, "copy", "--preserve=privileges", bucket, back)
 		rig.SameTrees(t, tree, back, true)
 
 		gone := change(t, tree)
 		if r := do(t, p, "sync", "--delete", tree, bucket); r.Files != 2 || r.Removed != gone || r.Levels[checked] != 2 {
 			t.Errorf("the change is moved as %+v, want 2 files and %d removals", r, gone)
 		}
-		do(t, p, "sync", "--delete", bucket, back)
+		do(t, p, "sync", "--delete", "--preserve=privileges", bucket, back)
 		rig.SameTrees(t, tree, back, false)
 
 		do(t, p, "rm", "-r", "--yes", bucket)

@@ -108,7 +108,9 @@ var facts = map[string]mover.Facts{
 	"acls":   mover.FactXattrs, // POSIX ACLs are extended attributes
 	"links":  mover.FactLinks,
 	"holes":  mover.FactHoles,
-	"layout": mover.FactLayout, // with all others, unless some of them are named
+	"layout": mover.FactLayout, // these two with all others, unless some of them are named
+
+	"privileges": mover.FactPrivileges,
 }
 
 // parsePreserve reads a list of facts. 0 is all of them.
@@ -118,17 +120,17 @@ func parsePreserve(s string) (mover.Facts, error) {
 	for name := range strings.SplitSeq(s, ",") {
 		f, ok := facts[strings.TrimSpace(name)]
 		if !ok {
-			return 0, fmt.Errorf("%q is not one of mode, owner, group, mtime, atime, times, xattrs, acls, links, holes, layout, all, none", name)
+			return 0, fmt.Errorf("%q is not one of mode, owner, group, mtime, atime, times, xattrs, acls, links, holes, layout, privileges, all, none", name)
 		}
 		all = all || f == 0
 		set |= f
 	}
-	layout := set & mover.FactLayout
+	beside := set & (mover.FactLayout | mover.FactPrivileges)
 	switch {
-	case all && layout == 0:
+	case all && beside == 0:
 		return 0, nil
-	case all, set == layout:
-		return mover.AllFacts | layout, nil
+	case all, set == beside:
+		return mover.AllFacts | beside, nil
 	}
 	return set, nil
 }

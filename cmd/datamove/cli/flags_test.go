@@ -130,6 +130,7 @@ func TestMaxDelete(t *testing.T) {
 func TestPreserve(t *testing.T) {
 	for text, want := range map[string]mover.Facts{
 		"layout": mover.AllFacts | mover.FactLayout, "mode,layout": mover.FactMode | mover.FactLayout, "all,layout": mover.AllFacts | mover.FactLayout,
+		"privileges": mover.AllFacts | mover.FactPrivileges, "layout,privileges": mover.AllFacts | mover.FactLayout | mover.FactPrivileges,
 		"mode":       mover.FactMode,
 		"mode,times": mover.FactMode | mover.FactMtime | mover.FactAtime,
 		"acls,links": mover.FactXattrs | mover.FactLinks,
