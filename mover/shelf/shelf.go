@@ -84,10 +84,10 @@ func (s Spot) make(do func(at int, name string) error) error {
 		}
 		err := unix.Mkdirat(at, name, 0o700)
 		if err == unix.EEXIST {
-			return nil
+			err = s.ours(at, name, depth)
 		}
-		if err != nil {
-			return err
+		if err == unix.EEXIST || err != nil {
+			return ignoreExist(err)
 		}
 		fd, err := openAt(at, name, unix.O_DIRECTORY)
 		if err != nil {
@@ -99,6 +99,53 @@ func (s Spot) make(do func(at int, name string) error) error {
 		}
 		return unix.Fchmod(fd, 0o755)
 	})
+}
+
+func ignoreExist(err error) error {
+	if err == unix.EEXIST {
+		return nil
+	}
+	return err
+}
+
+// squashed is who root is on NFS where it is nobody (exports(5), root_squash).
+const squashed = 65534
+
+// ours looks at a folder that is there: EEXIST says that it is one of ours, and nil that it was made anew. Whoever owns a folder, or may
+// write to it, puts what he likes where a replica is to be. In the root of a tier that everybody may write to (1777) somebody may have been
+// first with the name: what he has made stays, under another one.
+func (s Spot) ours(at int, name string, depth int) error {
+	const othersWrite, most = 0o022, 1000
+	for n := 1; ; n++ {
+		var st unix.Stat_t
+		if err := unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return err
+		}
+		owned := st.Uid == uint32(unix.Geteuid()) || st.Uid == squashed
+		if owned && st.Mode&unix.S_IFMT == unix.S_IFDIR && st.Mode&othersWrite == 0 {
+			return unix.EEXIST
+		}
+		if s.gated() && depth == len(s.folders)-1 && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+			return unix.EEXIST // the gate of an earlier version belongs to who staged it: it is claimed
+		}
+		if st.Mode&unix.S_IFMT != unix.S_IFDIR && (owned || depth > 1) {
+			return unix.ENOTDIR
+		}
+		if owned || depth > 1 || n > most {
+			return &mover.Error{Op: "make", Place: s.root, Name: strings.Join(s.folders[:depth], "/"), Err: fmt.Errorf("%w: it belongs to uid %d with mode %o, "+
+				"and who owns a folder of replicas or may write to it can exchange them; remove it, or chown root and chmod go-w", mover.ErrConflict, st.Uid, st.Mode&0o7777)}
+		}
+		err := unix.Renameat2(at, name, at, fmt.Sprintf("%s-of-%d.%d", name, st.Uid, n), unix.RENAME_NOREPLACE)
+		if err == unix.EEXIST {
+			continue
+		}
+		if err == nil || err == unix.ENOENT {
+			err = unix.Mkdirat(at, name, 0o700)
+		}
+		if err != unix.EEXIST { // else the next one was faster
+			return err
+		}
+	}
 }
 
 // own makes the folder of the replica itself.

@@ -192,6 +192,39 @@ func TestStrangers(t *testing.T) {
 	})
 }
 
+// TestFirstWithTheName: in a tier that everybody may write to, who makes the folders of replicas before the first staging owns none of them
+// afterwards, and what he has made is not lost.
+//
+//safety:7 folders of replicas that a stranger has made first, or that others may write to
+func TestFirstWithTheName(t *testing.T) {
+	systems(t, func(t *testing.T, root string) {
+		must.Do(t, os.Chmod(root, os.ModeSticky|0o777))
+		for _, made := range []string{"mkdir -p .datasets/vision && echo mine > .datasets/vision/f", "ln -s /tmp .datasets", "echo > .datasets"} {
+			must.Do(t, as(carol, "cd "+root+" && "+made))
+			s := spot(t, root)
+			if _, err := s.Make(alice, alice); err != nil {
+				t.Fatalf("%s: %v", made, err)
+			}
+			for dir := filepath.Join(root, ".datasets", "vision"); dir != root; dir = filepath.Dir(dir) {
+				info := must.Get(os.Lstat(dir))(t)
+				if owner := info.Sys().(*syscall.Stat_t).Uid; owner != 0 || !info.IsDir() || info.Mode().Perm() != 0o755 {
+					t.Errorf("%s: %s is %v of %d", made, dir, info.Mode(), owner)
+				}
+			}
+			must.Do(t, os.RemoveAll(filepath.Join(root, ".datasets")))
+		}
+		if aside := must.Get(filepath.Glob(filepath.Join(root, ".datasets-of-*")))(t); len(aside) != 3 {
+			t.Errorf("what was there before is %q", aside)
+		}
+		// One that is root's, and that others may write to, is somebody's mistake further down.
+		must.Do(t, os.MkdirAll(filepath.Join(root, ".datasets", "vision"), 0o755))
+		must.Do(t, os.Chmod(filepath.Join(root, ".datasets", "vision"), 0o777))
+		if _, err := spot(t, root).Make(alice, alice); !errors.Is(err, mover.ErrConflict) {
+			t.Errorf("a folder that all may write to: %v", err)
+		}
+	})
+}
+
 // A gate has nothing of what the folder around it hands down.
 func TestGateInheritsNothing(t *testing.T) {
 	systems(t, func(t *testing.T, root string) {
