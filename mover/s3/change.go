@@ -124,6 +124,8 @@ func (p *Place) updateDir(ctx context.Context, e mover.Entry) error {
 	}
 	o, err := p.store.head(ctx, marker, "")
 	switch {
+	case err == nil && o.size > 0:
+		return nil // somebody's content: only a manifest has the facts of the directory
 	case err == nil:
 		if meta = o.merged(&e); maps.Equal(meta, o.facts()) {
 			return nil

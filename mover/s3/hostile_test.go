@@ -11,6 +11,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -424,5 +425,63 @@ func TestUnreachable(t *testing.T) {
 		if !errors.Is(err, mover.ErrUnreachable) {
 			t.Errorf("%s: %v", endpoint, err)
 		}
+	}
+}
+
+// TestMarkerWithContent: an object whose name ends in a slash and that has content, as other servers keep it, is more than a directory. Its
+// content is never taken for none, nor replaced by none.
+func TestMarkerWithContent(t *testing.T) {
+	l := newLiar(t, s3.ClientMinio)
+	must.Do(t, l.Mkdir(t.Context(), mover.Entry{Name: "e", Kind: mover.Dir}))
+	placetest.Put(t, l, mover.Entry{Name: "e/f", Kind: mover.File, Size: 4}, []byte("file"))
+	size := regexp.MustCompile(`(<Key>[^<]*e/</Key>(?:[^S]|S[^i])*<Size>)0</Size>`)
+	var put atomic.Int64
+	l.lie(func(w http.ResponseWriter, r *http.Request, forward http.Handler) bool {
+		marker := strings.HasSuffix(r.URL.Path, "/e/")
+		switch {
+		case r.Method == http.MethodPut && marker:
+			put.Add(1)
+			return false
+		case r.Method != http.MethodGet && !(r.Method == http.MethodHead && marker):
+			return false
+		}
+		answer := httptest.NewRecorder()
+		forward.ServeHTTP(answer, r)
+		for name, values := range answer.Header() {
+			w.Header()[name] = values
+		}
+		body := size.ReplaceAll(answer.Body.Bytes(), []byte("${1}9</Size>"))
+		if r.Method == http.MethodHead {
+			w.Header().Set("Content-Length", "9")
+		} else {
+			w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		}
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write(body)
+		return true
+	})
+	for _, dir := range []string{"", "e"} {
+		var names, refused []string
+		for e, err := range l.Walk(t.Context(), mover.WalkOptions{Dir: dir}) {
+			if err != nil {
+				refused = append(refused, e.Name)
+				if !errors.Is(err, mover.ErrUnsupported) || !strings.Contains(err.Error(), "/e/: ") {
+					t.Errorf("it is refused by %v", err)
+				}
+				continue
+			}
+			names = append(names, e.Name)
+		}
+		want := map[string]string{"": "e e/f", "e": "e/f"}[dir]
+		if got := strings.Join(names, " "); got != want || dir == "" && len(refused) != 1 {
+			t.Errorf("a walk of %q tells %q, and refuses %q", dir, got, refused)
+		}
+	}
+	e := must.Get(l.Stat(t.Context(), "e"))(t)
+	e.Known, e.Mode = mover.FactMode, 0o700
+	must.Do(t, l.Update(t.Context(), e))
+	must.Do(t, l.Mkdir(t.Context(), e))
+	if n := put.Load(); n > 0 {
+		t.Errorf("the only copy of its content was replaced %d times", n)
 	}
 }

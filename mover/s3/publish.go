@@ -87,6 +87,10 @@ func (d *draft) commit(ctx context.Context) (got stored, level mover.Level, err 
 		return d.complete(ctx)
 	case d.entry.Kind == mover.Dir && !d.place.profile.KeepsMarkers:
 		return stored{}, mover.Written, nil
+	case d.entry.Kind == mover.Dir:
+		if o, err := d.place.store.head(ctx, d.key, ""); err == nil && o.size > 0 {
+			return stored{}, mover.Written, nil // somebody's content: the directory is there by it
+		}
 	}
 	return d.put(ctx)
 }

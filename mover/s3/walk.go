@@ -51,7 +51,9 @@ func (p *Place) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[move
 			yield(mover.Entry{}, p.wrap("walk", opts.Dir, top.err))
 			return
 		}
-		w.below(top)
+		if opts.Dir != "" || w.content(&item{dir: true, marker: top.marker, object: object{size: top.content}}) {
+			w.below(top)
+		}
 	}
 }
 
@@ -134,10 +136,11 @@ type fetch struct {
 	done         chan struct{}
 
 	// Set when done is closed.
-	items  []item // without the directory itself
-	marker bool   // the directory has one
-	whole  bool   // items is all there is below it
-	err    error
+	items   []item // without the directory itself
+	marker  bool   // the directory has one
+	content int64  // bytes of that
+	whole   bool   // items is all there is below it
+	err     error
 }
 
 func (w *walker) fetch(name, prefix string) *fetch {
@@ -170,7 +173,7 @@ func (w *walker) list(f *fetch) {
 				continue
 			}
 			if it.dir && it.name == f.name {
-				f.marker = true
+				f.marker, f.content = true, it.size
 				continue
 			}
 			odd = odd || it.odd
@@ -348,7 +351,7 @@ func (w *walker) dir(f *fetch) bool {
 		}
 		return w.yield(mover.Entry{Name: f.name, Kind: mover.Dir}, w.place.wrap("walk", f.name, f.err))
 	}
-	return w.emit(&item{name: f.name, dir: true, marker: f.marker}) && w.below(f)
+	return w.emit(&item{name: f.name, dir: true, marker: f.marker, object: object{size: f.content}}) && w.below(f)
 }
 
 // children yields what is directly in a directory, in order.
@@ -451,7 +454,21 @@ func (w *walker) emit(it *item) bool {
 	if !it.dir && w.opts.Skip != nil && w.opts.Skip(it.name, kind) {
 		return true
 	}
-	return w.yield(it.entry(), nil)
+	return w.yield(it.entry(), nil) && w.content(it)
+}
+
+// content tells of a marker that has content, which others may keep under such a name: a directory can not have it, and who takes the one
+// for the other would lose it.
+func (w *walker) content(it *item) bool {
+	if !it.dir || !it.marker || it.size <= 0 {
+		return true
+	}
+	name := mover.Join(it.name, "%2F") // in its place: between the directory and what is in it
+	if it.name == "" {
+		name = "%2F"
+	}
+	err := fmt.Errorf("%w: the object has %d bytes, and its name ends in '/', as that of a directory: rename it in the store to bring it over", mover.ErrUnsupported, it.size)
+	return w.yield(mover.Entry{Name: name, Kind: mover.File}, w.place.wrap("walk", it.name+"/", err))
 }
 
 // entry is what a listing tells of an item.
