@@ -50,10 +50,11 @@
 //
 // # Left to others
 //
-// Who may act as whom is decided before: Start does what it is told. Between exec and
-// Enter the account's other processes can trace the new one. Where that matters the
-// program is installed so that they can run and not read it (mode 0711): then the kernel
-// lets nobody trace it from the first instruction on.
+// Who may act as whom is decided before: Start does what it is told. Where the program is
+// this very one (Options.Path is ""), a service that is root starts it as root, and Enter makes
+// it the account's when nobody else can look into it any more. Another program is started as the
+// account: between exec and Enter the account's other processes can trace it, but where they can
+// run and not read it (mode 0711).
 //
 // TestActsAsTheUser, TestNothingLeaks and TestParentIsKilled show the other promises.
 package acting

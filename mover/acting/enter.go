@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
@@ -36,6 +37,13 @@ func Enter() (net.Conn, error) {
 func enter() (net.Conn, error) {
 	conn, err := inherited()
 	if err != nil {
+		return nil, err
+	}
+	var who Account
+	if err := receive(conn, &who, maxTerms); err != nil {
+		return nil, fmt.Errorf("the service is gone: %w", err)
+	}
+	if err := who.become(); err != nil {
 		return nil, err
 	}
 	if err := seclude(); err != nil { // it may wait long for its terms
@@ -111,6 +119,36 @@ func submit(t terms) (Enforced, error) {
 	return Confine(t.Roots)
 }
 
+// become makes a process that root started that of an account, in all its threads. Until then its memory is root's, and from then on
+// nobody's who is not: the kernel clears what PR_SET_DUMPABLE sets at a change of uid (fs.suid_dumpable), so it is set on both sides.
+func (a Account) become() error {
+	if os.Geteuid() != 0 {
+		return nil // it was started as who it is
+	}
+	groups := make([]int, len(a.Groups))
+	for i, g := range a.Groups {
+		groups[i] = int(g)
+	}
+	for _, step := range []struct {
+		call string
+		do   func() error
+	}{
+		{"prctl(PR_SET_DUMPABLE)", undumpable},
+		{"setgroups", func() error { return syscall.Setgroups(groups) }},
+		{"setresgid", func() error { return syscall.Setresgid(int(a.GID), int(a.GID), int(a.GID)) }},
+		{"setresuid", func() error { return syscall.Setresuid(int(a.UID), int(a.UID), int(a.UID)) }},
+		{"prctl(PR_SET_DUMPABLE)", undumpable},
+	} {
+		if err := step.do(); err != nil {
+			return fmt.Errorf("%s: %w", step.call, err)
+		}
+	}
+	return nil
+}
+
+// undumpable has nobody but root trace this process, read its memory, or take its descriptors.
+func undumpable() error { return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }
+
 // seclude gives up what no worker needs, whatever its terms are.
 func seclude() error {
 	unix.Umask(umask)
@@ -118,8 +156,7 @@ func seclude() error {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
 		return fmt.Errorf("setrlimit: %w", err)
 	}
-	// Nobody but root may trace it, read its memory, or take its descriptors.
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+	if err := undumpable(); err != nil {
 		return fmt.Errorf("prctl(PR_SET_DUMPABLE): %w", err)
 	}
 	if err := ll.AllThreadsPrctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {

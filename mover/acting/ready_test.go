@@ -1,9 +1,13 @@
 package acting
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,6 +39,67 @@ func TestReady(t *testing.T) {
 	a := &actor{p, t, json.NewEncoder(p.Conn), json.NewDecoder(p.Conn)}
 	a.wants("", "read", filepath.Join(dir, "file"))
 	a.wants("EACCES", "read", filepath.Join(other, "file"))
+}
+
+const itself = "itself"
+
+// beItself is this program as a worker that takes its time before it enters: until somebody lets it go on by a file.
+func beItself(file string) {
+	for {
+		if _, err := os.Stat(file); err == nil {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	conn, err := Enter()
+	if err == nil {
+		_, err = fmt.Fprintln(conn, os.Getuid(), os.Getgid())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	select {}
+}
+
+// TestNobodyLooksIn: from the first instruction on, nobody but root reads or writes the memory of a process of this very program, whose it will be
+// or not, however long that takes to enter.
+//
+//safety:7 memory and files of a process that acts for a user, between its start and its confinement
+func TestNobodyLooksIn(t *testing.T) {
+	needRoot(t)
+	file := filepath.Join(folder(t, alice), "go")
+	opens := func(format string, words ...any) bool { // by a process of hers that nothing confines
+		cmd := exec.Command("/bin/sh", "-c", "exec 4<"+fmt.Sprintf(format, words...))
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: alice, Gid: alice, Groups: []uint32{team}}}
+		return cmd.Run() == nil
+	}
+	for _, who := range []Account{asAlice(), asAlice(team)} {
+		w := must.Get(Ready(Options{Args: []string{itself, file}, Account: who, Stderr: &said{t: t}}))(t)
+		for _, name := range []string{"mem", "fd/3", "environ", "maps", "cwd/."} {
+			if opens("/proc/%d/%s", w.p.PID(), name) {
+				t.Errorf("before it enters, %s can be opened", name)
+			}
+		}
+		must.Do(t, os.WriteFile(file, nil, 0o644))
+		p := must.Get(w.Confine(t.Context(), everything))(t)
+		if said := must.Get(bufio.NewReader(p.Conn).ReadString('\n'))(t); said != fmt.Sprintf("%d %d\n", alice, alice) {
+			t.Errorf("it has become %q", said)
+		}
+		if opens("/proc/%d/mem", p.PID()) {
+			t.Error("when it has entered, its memory can be opened")
+		}
+		must.Do(t, p.Stop(0))
+		must.Do(t, os.Remove(file))
+	}
+	sleeper := exec.Command("/bin/sleep", "60") // one of hers can be looked into, or this test shows nothing
+	sleeper.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: alice, Gid: alice}}
+	must.Do(t, sleeper.Start())
+	if !opens("/proc/%d/maps", sleeper.Process.Pid) {
+		t.Error("her own process can not be looked into")
+	}
+	must.Do(t, sleeper.Process.Kill())
+	_ = sleeper.Wait()
 }
 
 func TestReadyEnds(t *testing.T) {

@@ -104,7 +104,22 @@ func (o Options) begin() (*Process, error) {
 	}
 	p := &Process{Conn: ours, cmd: cmd, crash: crash, done: make(chan struct{})}
 	go p.reap()
+	if err := p.identify(o.Account); err != nil {
+		return nil, errors.Join(err, p.Stop(0))
+	}
 	return p, nil
+}
+
+// identify tells the process who it is to be.
+func (p *Process) identify(who Account) error {
+	if err := p.Conn.SetWriteDeadline(time.Now().Add(startTimeout)); err != nil {
+		return err
+	}
+	err := send(p.Conn, who, maxTerms)
+	if isClosed(err) {
+		err = fmt.Errorf("it ended before it was ready: %w", errors.Join(err, p.ending()))
+	}
+	return errors.Join(err, p.Conn.SetWriteDeadline(time.Time{}))
 }
 
 // connect makes the two ends of a socket: ours, and the one that the process inherits.
@@ -145,7 +160,7 @@ func (o Options) command(asRoot bool, socket, crash *os.File) *exec.Cmd {
 		cmd.Dir = "/"
 	}
 	cmd.Args = append([]string{name}, o.Args...)
-	if asRoot {
+	if asRoot && o.Path != "" { // this very program becomes who it is to be by itself (Enter), and nobody can look into it before
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: o.Account.UID, Gid: o.Account.GID, Groups: o.Account.Groups}
 	}
 	return cmd
