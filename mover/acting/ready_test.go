@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"datamove.dev/test/must"
 )
 
@@ -43,13 +45,11 @@ func TestReady(t *testing.T) {
 
 const itself = "itself"
 
-// beItself is this program as a worker that takes its time before it enters: until somebody lets it go on by a file.
-func beItself(file string) {
-	for {
-		if _, err := os.Stat(file); err == nil {
-			break
-		}
-		time.Sleep(time.Millisecond)
+// beItself is this program as a worker that takes its time before it enters: until somebody says through a FIFO that it may go on.
+func beItself(fifo string) {
+	if _, err := os.ReadFile(fifo); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	conn, err := Enter()
 	if err == nil {
@@ -68,20 +68,21 @@ func beItself(file string) {
 //safety:7 memory and files of a process that acts for a user, between its start and its confinement
 func TestNobodyLooksIn(t *testing.T) {
 	needRoot(t)
-	file := filepath.Join(folder(t, alice), "go")
+	fifo := filepath.Join(folder(t, alice), "go")
+	must.Do(t, unix.Mkfifo(fifo, 0o600))
 	opens := func(format string, words ...any) bool { // by a process of hers that nothing confines
 		cmd := exec.Command("/bin/sh", "-c", "exec 4<"+fmt.Sprintf(format, words...))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: alice, Gid: alice, Groups: []uint32{team}}}
 		return cmd.Run() == nil
 	}
 	for _, who := range []Account{asAlice(), asAlice(team)} {
-		w := must.Get(Ready(Options{Args: []string{itself, file}, Account: who, Stderr: &said{t: t}}))(t)
+		w := must.Get(Ready(Options{Args: []string{itself, fifo}, Account: who, Stderr: &said{t: t}}))(t)
 		for _, name := range []string{"mem", "fd/3", "environ", "maps", "cwd/."} {
 			if opens("/proc/%d/%s", w.p.PID(), name) {
 				t.Errorf("before it enters, %s can be opened", name)
 			}
 		}
-		must.Do(t, os.WriteFile(file, nil, 0o644))
+		must.Do(t, os.WriteFile(fifo, nil, 0)) // which waits until it is being read
 		p := must.Get(w.Confine(t.Context(), everything))(t)
 		if said := must.Get(bufio.NewReader(p.Conn).ReadString('\n'))(t); said != fmt.Sprintf("%d %d\n", alice, alice) {
 			t.Errorf("it has become %q", said)
@@ -90,7 +91,6 @@ func TestNobodyLooksIn(t *testing.T) {
 			t.Error("when it has entered, its memory can be opened")
 		}
 		must.Do(t, p.Stop(0))
-		must.Do(t, os.Remove(file))
 	}
 	sleeper := exec.Command("/bin/sleep", "60") // one of hers can be looked into, or this test shows nothing
 	sleeper.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: alice, Gid: alice}}
