@@ -50,6 +50,7 @@ type Changes struct {
 	name    string // of the file system
 	devices devices
 	now     func() time.Time
+	version func() string // of the module, as Client.Version; "" is not known
 
 	mu    sync.Mutex
 	holes map[string]hole // by feed: what was missing at the end of the last reading
@@ -63,7 +64,7 @@ type hole struct {
 
 // ChangesOf reads the change logs of the file system of that name.
 func ChangesOf(name string) *Changes {
-	return &Changes{name: name, devices: linuxDevices{}, now: time.Now, holes: make(map[string]hole)}
+	return &Changes{name: name, devices: linuxDevices{}, now: time.Now, version: loadedVersion, holes: make(map[string]hole)}
 }
 
 // Changes reads the change logs of the file system.
@@ -193,6 +194,23 @@ func (c *Changes) Last(ctx context.Context, f lustre.Feed) (uint64, error) {
 		return 0, fmt.Errorf("last change of %s: %w", f.Name, err)
 	}
 	return last, nil
+}
+
+// loadedVersion is that of the module of this machine.
+func loadedVersion() string {
+	b, err := readParameter(linux{}.files(), "sys/fs/lustre/version")
+	if err != nil {
+		return ""
+	}
+	return parseVersion(b)
+}
+
+// TakesLowClears reports whether it is safe to clear less than was cleared before, on purpose: servers of 2.17.51 to 2.17.56 may lose a reader by
+// that, and are as old as their clients, as far as can be said from one (LU-20351).
+func (c *Changes) TakesLowClears() bool {
+	var major, minor, patch int
+	n, _ := fmt.Sscanf(c.version(), "%d.%d.%d", &major, &minor, &patch)
+	return n < 3 || major != 2 || minor != 17 || patch < 51 || patch > 56
 }
 
 // readerName is a registered reader: cl1, or with the name that it was given, cl1-backup.

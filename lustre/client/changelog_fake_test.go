@@ -27,6 +27,15 @@ type fakeLog struct {
 	perRead int               // records in one read; 0 is as many as fit
 	onRead  func()            // what happens on the server before a read
 	onClose error             // what closing a device answers
+	version string            // of Lustre; "" refuses as 2.17.0 does
+}
+
+// refusal is what clearing before where a reader stands answers (LU-20351).
+func (l *fakeLog) refusal() error {
+	if l.version == "2.17.57" {
+		return unix.ENOENT
+	}
+	return unix.EINVAL
 }
 
 func newFakeLog(records ...lustre.Change) *fakeLog {
@@ -73,7 +82,10 @@ func (l *fakeLog) clear(reader uint32, upTo uint64) error {
 	}
 	upTo = cmp.Or(upTo, l.counted)
 	if at > upTo {
-		return unix.EINVAL
+		if l.version == "2.17.54" { // it forgets who asked
+			delete(l.readers, reader)
+		}
+		return l.refusal()
 	}
 	l.readers[reader] = upTo
 	l.heard[reader]++

@@ -14,18 +14,19 @@ import (
 //
 // Clearing less than was cleared before is refused: so the record before the place is
 // cleared first. When that is refused, and the place itself is not, the reader stands
-// exactly there. When it is done, the last clearing did not come through, or this is
+// exactly there. It is refused by EINVAL up to 2.17.56, and since then (LU-20351) by the ENOENT that also says
+// that there is no such reader: that the clearing of the place itself tells. When it is done, the last clearing did not come through, or this is
 // another log, of which the reader has cleared less; then the record at the place has to
 // be there, and to be the one that was read.
 func (f *following) resume(ctx context.Context) error {
-	if f.after > 1 {
+	if s, ok := f.Changes.(interface{ TakesLowClears() bool }); f.after > 1 && (!ok || s.TakesLowClears()) {
 		err := f.Changes.Clear(ctx, f.Feed, f.Reader, f.after-1)
 		switch {
 		case err == nil:
 			if err := f.sameRecord(ctx); err != nil {
 				return err
 			}
-		case !errors.Is(err, lustre.ErrGap) || errors.Is(err, ErrNoReader):
+		case !errors.Is(err, lustre.ErrGap): // ErrNoReader is one
 			return err
 		}
 	}

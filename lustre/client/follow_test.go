@@ -152,8 +152,9 @@ func TestFollowNoticesGaps(t *testing.T) {
 			append(span(1, 3), span(6, 9)...), 5, "cl1", func(l *fakeLog) { l.readers[1] = 2 }, nil,
 		},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		both(t, func(t *testing.T, version string) {
 			l, k := newFakeLog(c.log...), &keeper{}
+			l.version = version
 			c.spoil(l)
 			f := &Follower{Changes: changesOf(l), Feed: labFeed, Reader: c.reader, AfterTime: change(c.after).Time}
 			err := follow(t, f, k, c.after, 10*time.Minute)
@@ -164,6 +165,38 @@ func TestFollowNoticesGaps(t *testing.T) {
 				t.Errorf("%s: cleared to %d; kept to %d", name, l.readers[1], k.stands())
 			}
 		})
+	}
+}
+
+// TestFollowGoesOn: after a restart a reader goes on where it stood, with servers of every version, and keeps its registration.
+func TestFollowGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{"", "2.15.7", "2.17.54", "2.17.57"} {
+		synctest.Test(t, func(t *testing.T) {
+			l, k := newFakeLog(span(1, 9)...), &keeper{}
+			l.version = version
+			f := &Follower{Changes: changesOf(l), Feed: labFeed, Reader: "cl1"}
+			if err := follow(t, f, k, 0, time.Minute); err != nil || k.stands() != 9 {
+				t.Fatalf("%s: %v, kept %v", version, err, k.kept)
+			}
+			l.write(span(10, 12)...)
+			f.AfterTime = change(9).Time
+			if err := follow(t, f, k, 9, time.Minute); err != nil || k.stands() != 12 || l.readers[1] != 12 {
+				t.Errorf("%s: %v, kept %v, cleared to %v", version, err, k.kept, l.readers)
+			}
+			delete(l.readers, 1)
+			if err := follow(t, f, k, 12, time.Minute); !errors.Is(err, ErrNoReader) || !errors.Is(err, lustre.ErrGap) {
+				t.Errorf("%s: the reader is gone: %v", version, err)
+			}
+		})
+	}
+}
+
+// both runs a test with servers that refuse a clearing below one's place in either way.
+func both(t *testing.T, test func(t *testing.T, version string)) {
+	t.Helper()
+	for _, version := range []string{"2.15.7", "2.17.57"} {
+		synctest.Test(t, func(t *testing.T) { test(t, version) })
 	}
 }
 
