@@ -18,6 +18,7 @@ import (
 	"datamove.dev/lustre/plain"
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/must"
+	"datamove.dev/test/patience"
 )
 
 // The host says by these where things are.
@@ -139,11 +140,20 @@ func names(t *testing.T, dir string) (all []string) {
 // left fails when the client's names for files that are open and gone, or ours, are there.
 func left(t *testing.T, dir string) {
 	t.Helper()
+	settled(t, dir)
 	for _, name := range names(t, dir) {
-		if base := filepath.Base(name); strings.HasPrefix(base, ".nfs") || rig.Temporary(base) {
+		if rig.Temporary(filepath.Base(name)) {
 			t.Errorf("%s is left", name)
 		}
 	}
+}
+
+// settled waits until the client has removed what it keeps under names of its own: a file that is removed while a write of it is not yet
+// answered goes when it is, and that may be after the command has ended.
+func settled(t *testing.T, dir string) {
+	t.Helper()
+	all := func() string { return strings.Join(names(t, dir), " ") }
+	patience.Until(t, "the client's removal of .nfs files", all, func() bool { return !strings.Contains(all(), ".nfs") })
 }
 
 // TestOpenFiles: files that somebody on the same client has open are replaced and
@@ -204,6 +214,7 @@ func TestQuota(t *testing.T) {
 	must.Do(t, os.Chmod(filepath.Dir(p.State), 0o755))
 	large := filepath.Join(source, "large")
 	r := p.Do(t, 7, "copy", "--full=fail", large, target)
+	settled(t, served)
 	if got, _ := rig.Look(t, served); len(got) > 1 {
 		t.Errorf("something is there: %v", got)
 	}
