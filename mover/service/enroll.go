@@ -39,6 +39,9 @@ func (s *Service) CreateJoinToken(ctx context.Context, r *pb.CreateJoinTokenRequ
 			Creator: &pb.Account{Name: c.Name, Uid: c.UID},
 		})
 	})
+	if err == nil {
+		err = s.keepForgotten()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +83,18 @@ func (s *Service) Join(ctx context.Context, r *agentv1.JoinRequest) (cert *agent
 		cert, err = s.issue(tx, r.GetCsr(), r.GetName())
 		return err
 	})
-	return cert, err
+	return s.certified(cert, err)
+}
+
+// certified is a certificate, when what was noted for it would outlast a restore, too.
+func (s *Service) certified(cert *agentv1.Certificate, err error) (*agentv1.Certificate, error) {
+	if err == nil {
+		err = s.keepForgotten()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return cert, nil
 }
 
 // joinVouched gives a certificate to a node for which somebody else vouches: to that one, and as often as it asks,
@@ -103,7 +117,7 @@ func (s *Service) joinVouched(ctx context.Context, r *agentv1.JoinRequest) (cert
 		cert, err = s.issue(tx, r.GetCsr(), node)
 		return err
 	})
-	return cert, err
+	return s.certified(cert, err)
 }
 
 // joined notes a node, which may never be heard of: it can be forgotten all the same.
@@ -128,7 +142,7 @@ func (s *Service) Renew(ctx context.Context, r *agentv1.RenewRequest) (cert *age
 		cert, err = s.issue(tx, r.GetCsr(), c.Agent)
 		return err
 	})
-	return cert, err
+	return s.certified(cert, err)
 }
 
 func (s *Service) issue(tx *ledger.Tx, csr []byte, name string) (*agentv1.Certificate, error) {

@@ -43,6 +43,7 @@ func (s *Service) ForgetAgent(ctx context.Context, r *pb.ForgetAgentRequest) (*p
 			return ledger.Forgotten.Put(tx, f)
 		})
 	}
+	err = errors.Join(err, s.keepForgotten())
 	s.log.Info("an agent was forgotten", "agent", name, "replicas", dropped.GetReplicas(), "bytes", dropped.GetReplicaBytes(),
 		"leases", dropped.GetLeases(), "tasks", dropped.GetTasks())
 	return dropped, err

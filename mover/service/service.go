@@ -72,10 +72,12 @@ type Service struct {
 	queue   queue.Queue
 	lease   time.Duration
 	started time.Time
-	kick    chan struct{} // there may be something to give out
-	watch   watchers
-	kept    // of datasets
-	seen    // by metrics
+
+	forgottenMu sync.Mutex    // of the file
+	kick        chan struct{} // there may be something to give out
+	watch       watchers
+	kept        // of datasets
+	seen        // by metrics
 	stewardship
 	treasury
 	outbox   outbox
@@ -124,7 +126,7 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	if s.queue, err = open(queue.Options{Flows: flowsMost, Refill: s.refill, Logger: s.log}); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(s.prepare(ctx), s.takeUp(ctx)); err != nil {
+	if err := errors.Join(s.keepForgotten(), s.prepare(ctx), s.takeUp(ctx)); err != nil {
 		return nil, errors.Join(err, s.queue.Close())
 	}
 	return s, nil

@@ -53,6 +53,19 @@ func Move(t *pb.Task, to pb.TaskState) error {
 	return nil
 }
 
+// Removes reports whether a task takes something away that only a person could give back.
+func Removes(s *pb.TaskSpec) bool {
+	switch s.GetKind() {
+	case pb.TaskKind_TASK_KIND_REMOVE, pb.TaskKind_TASK_KIND_RELEASE, pb.TaskKind_TASK_KIND_PURGE, pb.TaskKind_TASK_KIND_TIER, pb.TaskKind_TASK_KIND_RETAIN:
+		return true
+	case pb.TaskKind_TASK_KIND_SYNC:
+		return s.GetOptions().GetRemoveExtra()
+	case pb.TaskKind_TASK_KIND_BURST:
+		return s.GetBurst().GetStep() == pb.BurstStep_BURST_STEP_DOWN
+	}
+	return false
+}
+
 // Word is a state in one word: "queued".
 func Word(s pb.TaskState) string {
 	return strings.ToLower(strings.TrimPrefix(s.String(), "TASK_STATE_"))

@@ -45,6 +45,8 @@ func TestBackup(t *testing.T) {
 	if err != nil || len(tasks.GetTasks()) != 1 {
 		t.Fatalf("%v, %v", tasks, err)
 	}
+	removal, err := head.SubmitTask(t.Context(), &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{Kind: datamovev1.TaskKind_TASK_KIND_REMOVE, Target: "/nowhere", Node: "n99"}})
+	must.Do(t, err)
 	data, address := filepath.Join(p.dir, "data"), p.addressOf()
 	hot, cold := filepath.Join(p.dir, "hot.tar"), filepath.Join(p.dir, "cold.tar")
 	if said, err := command("backup", hot, "--data", data, "--listen", p.socket); err != nil || !strings.HasPrefix(said, "wrote "+hot) {
@@ -66,7 +68,8 @@ func TestBackup(t *testing.T) {
 	}
 	for _, file := range []string{hot, cold} {
 		dir := shortDir(t)
-		if said, err := command("restore", file, "--data", filepath.Join(dir, "data")); err != nil || !strings.Contains(said, "restored the state of") {
+		if said, err := command("restore", file, "--data", filepath.Join(dir, "data")); err != nil || !strings.Contains(said, "restored the state of") ||
+			!strings.Contains(said, "paused, because they remove") || !strings.Contains(said, removal.GetId()+"  remove /nowhere") {
 			t.Fatalf("%v: %s", err, said)
 		}
 		if got, err := os.ReadFile(filepath.Join(dir, "data", "manifests", "deadbeef")); err != nil || string(got) != "a manifest" {

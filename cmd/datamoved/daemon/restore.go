@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -14,11 +15,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/service"
 )
 
 func (a *app) restoreCommand() *cobra.Command {
@@ -31,14 +34,19 @@ the directory: move the old one away first. What is there is there whole, or the
 service refuses to start and the restore can be done again.
 
 What happened after the backup is not known any more: tasks that ended meanwhile run
-again, which finds what they did. Agents go on with their certificates.`,
+again, which finds what they did. Those that remove are paused, because they would
+remove once more what is there now: restore names them, and datamove task resume or
+cancel says of each what is meant. Tokens to join with are void, and nodes that were
+cut off or forgotten since stay so, as far as --data has its file "forgotten" still;
+without it, cut them off again (datamove agent forget --revoke). Other agents go on
+with their certificates.`,
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.RunE = a.do(a.restore)
 	return cmd
 }
 
-func (a *app) restore(_ context.Context, args []string) error {
+func (a *app) restore(ctx context.Context, args []string) error {
 	conf, err := a.load()
 	if err != nil {
 		return err
@@ -60,12 +68,48 @@ func (a *app) restore(_ context.Context, args []string) error {
 	if there, err := os.ReadDir(filepath.Join(dir, "ledger")); err == nil && len(there) > 0 && restored(dir) == nil {
 		return &advised{&mover.Error{Op: "restore into", Place: dir, Err: fmt.Errorf("%w: there is a ledger", mover.ErrConflict)}, "moving it away first"}
 	}
-	what, err := restoring(dir, func() (string, error) { return unpack(dir, bufio.NewReaderSize(f, 1<<20)) })
+	var after service.Restored
+	what, err := restoring(dir, func() (what string, err error) {
+		if what, err = unpack(dir, bufio.NewReaderSize(f, 1<<20)); err == nil {
+			after, err = afterRestore(ctx, dir)
+		}
+		return what, err
+	})
 	if err != nil {
 		return &mover.Error{Op: "restore", Place: args[0], Err: err}
 	}
-	_, err = fmt.Fprintf(a.out, "restored %s into %s\n", what, mover.Printable(dir))
+	_, err = fmt.Fprintf(a.out, "restored %s into %s\n%s", what, mover.Printable(dir), said(after))
 	return err
+}
+
+func afterRestore(ctx context.Context, dir string) (after service.Restored, err error) {
+	books, err := ledger.Open(filepath.Join(dir, "ledger"), ledger.Options{})
+	if err != nil {
+		return after, err
+	}
+	after, err = service.AfterRestore(ctx, books, dir)
+	return after, errors.Join(err, books.Close())
+}
+
+// said is what a person has to know and to do.
+func said(r service.Restored) string {
+	var text strings.Builder
+	if len(r.Paused) > 0 {
+		text.WriteString("paused, because they remove, and may have done so after the backup:\n")
+		for _, t := range r.Paused {
+			spec := t.GetSpec()
+			kind := strings.ToLower(strings.TrimPrefix(spec.GetKind().String(), "TASK_KIND_"))
+			fmt.Fprintf(&text, "  %s  %s %s, of %s\n", t.GetId(), kind, mover.Printable(cmp.Or(spec.GetTarget(), spec.GetSource())), mover.Printable(t.GetOwner().GetName()))
+		}
+		text.WriteString("  datamove task resume ID does it, datamove task cancel ID does not\n")
+	}
+	if r.Tokens > 0 {
+		fmt.Fprintf(&text, "void: %d tokens to join with; datamove agent token makes new ones\n", r.Tokens)
+	}
+	if r.Nodes > 0 {
+		fmt.Fprintf(&text, "kept out: %d nodes that were cut off or forgotten\n", r.Nodes)
+	}
+	return text.String()
 }
 
 // markName is a file that is there while a restore has not come to its end.

@@ -1,0 +1,162 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/task"
+)
+
+// A restore turns back what the ledger knows, and must not turn back who is trusted: nodes that were cut off or forgotten are noted in a file
+// beside it as well, a line of JSON each, as it was at the last change.
+const forgottenName = "forgotten"
+
+// keepForgotten notes them in the file, if it says something else.
+func (s *Service) keepForgotten() error {
+	var text strings.Builder
+	err := s.ledger.View(func(tx *ledger.Tx) error {
+		text.Reset()
+		for f, err := range ledger.Forgotten.All(tx, ledger.Range{}) {
+			if err != nil {
+				return err
+			}
+			line, err := protojson.Marshal(f)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(&text, "%s\n", line)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.forgottenMu.Lock()
+	defer s.forgottenMu.Unlock()
+	file := filepath.Join(s.o.Data, forgottenName)
+	if was, err := os.ReadFile(file); err == nil && string(was) == text.String() || errors.Is(err, fs.ErrNotExist) && text.Len() == 0 {
+		return nil
+	}
+	if err := replaceFile(file, text.String()); err != nil {
+		return fmt.Errorf("what a restore has to know of nodes that were forgotten: %w", err)
+	}
+	return nil
+}
+
+// replaceFile writes a file that is there whole, and stays so after a power cut.
+func replaceFile(file, text string) error {
+	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.WriteString(text)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), file); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(file))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}
+
+// Restored is what a person has to know of a ledger that was restored.
+type Restored struct {
+	Paused []*pb.Task // that remove, and may have done it since
+	Tokens int        // to join with, which are void now: they may have been used since
+	Nodes  int        // that were cut off or forgotten since
+}
+
+// AfterRestore keeps a ledger that was restored from doing what may have been done since it was backed up. What removes waits for a person: it
+// would be done once more, on what is there now. Tokens are void. What data, the directory of the service, says of nodes that were forgotten
+// since goes before what the ledger says.
+func AfterRestore(ctx context.Context, books *ledger.Ledger, data string) (r Restored, err error) {
+	since, err := readForgotten(filepath.Join(data, forgottenName))
+	if err != nil {
+		return r, err
+	}
+	err = books.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
+		r = Restored{Nodes: len(since)}
+		for _, f := range since {
+			if err := ledger.Forgotten.Put(tx, f); err != nil {
+				return err
+			}
+		}
+		tokens, err := all(ledger.JoinTokens.All(tx, ledger.Range{}))
+		if err != nil {
+			return err
+		}
+		r.Tokens = len(tokens)
+		for _, t := range tokens {
+			if err := ledger.JoinTokens.Delete(tx, fmt.Sprintf("%x", t.GetDigest())); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return r, err
+	}
+	var removing []string
+	err = books.View(func(tx *ledger.Tx) error {
+		removing = nil
+		for t, err := range ledger.FindTasks(tx, ledger.TaskFilter{}) {
+			if err != nil {
+				return err
+			}
+			if !task.Ended(t.GetState()) && t.GetState() != task.Paused && task.Removes(t.GetSpec()) {
+				removing = append(removing, t.GetId())
+			}
+		}
+		return nil
+	})
+	for _, id := range removing {
+		if err != nil {
+			break
+		}
+		err = books.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
+			t, err := ledger.Tasks.Get(tx, id)
+			if err == nil {
+				err = task.Move(t, task.Paused)
+			}
+			if err != nil {
+				return err
+			}
+			t.Agent, t.Helpers, t.Phase = "", nil, ""
+			t.Why = "restored: it removes, and may have done so after the backup, when other data was there; datamove task resume " + id + " does it, datamove task cancel " + id + " does not"
+			r.Paused = append(r.Paused, t)
+			return ledger.Tasks.Put(tx, t)
+		})
+	}
+	return r, err
+}
+
+func readForgotten(file string) (all []*ledgerv1.Forgotten, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for line := range strings.Lines(string(text)) {
+		f := new(ledgerv1.Forgotten)
+		if err := protojson.Unmarshal([]byte(line), f); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		all = append(all, f)
+	}
+	return all, nil
+}
