@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
@@ -68,8 +69,8 @@ func (w *worker) tellOnce(ctx context.Context, place mover.Place, path string) e
 	if end != nil {
 		err = errors.Join(err, end())
 	}
-	if said.err != nil { // why the other side has ended it counts
-		return fromAgent(ctx, said.err)
+	if why := said.err.Load(); why != nil { // why the other side has ended it counts
+		return fromAgent(ctx, *why)
 	}
 	return err
 }
@@ -77,16 +78,18 @@ func (w *worker) tellOnce(ctx context.Context, place mover.Place, path string) e
 // conversation remembers why it ended.
 type conversation struct {
 	agentv1.WorkerService_FollowClient
-	err error // of Recv, which one goroutine calls
+	err atomic.Pointer[error] // of Recv, which may be waiting still when the telling is over
 }
 
 // Recv implements far.Teller.
 func (c *conversation) Recv() (*agentv1.FollowResponse, error) {
 	r, err := c.WorkerService_FollowClient.Recv()
 	if err != nil && c.Context().Err() == nil {
-		if c.err = err; errors.Is(err, io.EOF) {
-			c.err = fmt.Errorf("%w: the coordinator has ended the conversation", mover.ErrTransient)
+		why := err
+		if errors.Is(err, io.EOF) {
+			why = fmt.Errorf("%w: the coordinator has ended the conversation", mover.ErrTransient)
 		}
+		c.err.Store(&why)
 	}
 	return r, err
 }

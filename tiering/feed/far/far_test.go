@@ -190,13 +190,34 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// none is a feed that can not be had.
+type none struct{ err error }
+
+func (n none) Run(context.Context, feed.Marks, feed.Take) error { return n.err }
+
+// TestNoFeed: a feed that can not be had ends the telling with the reason, while nobody says anything.
+func TestNoFeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, why := range []error{mover.ErrPermission, mover.ErrUsage, errors.ErrUnsupported} {
+			l := newLine(t.Context())
+			must.Do(t, here{l}.Send(&agentv1.FollowResponse{Feed: &agentv1.FollowFeed{Kind: "changelog"}}))
+			err := Tell(l.ctx, there{l}, nil, func(*agentv1.FollowFeed) (feed.Feed, error) { return none{why}, nil }, slog.New(slog.DiscardHandler))
+			if !errors.Is(err, why) {
+				t.Errorf("%v, want %v", err, why)
+			}
+			l.cut()
+		}
+	})
+}
+
 // A batch that nobody waits for any more is answered late: the next one is taken when it is, and not when that answer comes. Of marks it is the same.
 func TestLateAnswer(t *testing.T) { synctest.Test(t, lateAnswer) }
 
 func lateAnswer(t *testing.T) {
 	l := newLine(t.Context())
-	teller := &teller{stream: there{l}, log: slog.New(slog.DiscardHandler)}
+	teller := &teller{stream: there{l}, log: slog.New(slog.DiscardHandler), heard: make(chan heard)}
 	var g sync.WaitGroup
+	g.Go(func() { teller.hear(l.ctx) })
 	g.Go(func() { _ = teller.listen(l.ctx, nil) })
 	gone, leave := context.WithCancel(t.Context())
 	first := make(chan error, 1)

@@ -45,7 +45,8 @@ func Tell(ctx context.Context, s Teller, src catalog.Source, open func(*agentv1.
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	t := &teller{stream: s, src: src, log: log}
+	t := &teller{stream: s, src: src, log: log, heard: make(chan heard)}
+	go t.hear(ctx) // which nothing ends but the stream: a feed that can not be had is told of while it waits
 	g.Go(func() error { return t.listen(ctx, g) })
 	g.Go(func() error { return t.run(ctx, f) })
 	return g.Wait()
@@ -55,6 +56,7 @@ type teller struct {
 	stream Teller
 	src    catalog.Source
 	log    *slog.Logger
+	heard  chan heard
 
 	asking  sync.Mutex // held by who waits for an answer
 	sending sync.Mutex
@@ -62,6 +64,27 @@ type teller struct {
 	mu     sync.Mutex // guards all below
 	batch  uint64     // the last that was told
 	awaits *awaits    // nil: nobody waits; an answer may come after who asked is gone
+}
+
+// heard is one message, or the end of the stream.
+type heard struct {
+	r   *agentv1.FollowResponse
+	err error
+}
+
+// hear passes on what comes, until somebody does not listen any more.
+func (t *teller) hear(ctx context.Context) {
+	for {
+		r, err := t.stream.Recv()
+		select {
+		case t.heard <- heard{r, err}:
+		case <-ctx.Done():
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
 }
 
 // awaits is an answer that is waited for: to a batch, or of the mark of a part.
@@ -169,10 +192,16 @@ func (t *teller) take(ctx context.Context, b feed.Batch) error {
 // listen takes answers and questions.
 func (t *teller) listen(ctx context.Context, g *errgroup.Group) error {
 	for {
-		r, err := t.stream.Recv()
+		var now heard
+		select {
+		case now = <-t.heard:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		r := now.r
 		switch {
-		case err != nil:
-			return fmt.Errorf("%w: %w", errStream, err)
+		case now.err != nil:
+			return fmt.Errorf("%w: %w", errStream, now.err)
 		case r.GetTaken() != 0:
 			t.answered(r.GetTaken(), "", nil)
 		case r.GetMark() != nil:
