@@ -110,6 +110,9 @@ func (g *getstripe) ofComponent(begins bool, key, value string) (err error) {
 		c.End = number(value, &err)
 	case "stripe_count":
 		c.StripeCount = int(number(value, &err))
+		if c.Flags.Has(lustre.Extension) && c.StripeCount == 0 { // 2.17.57 prints that it has none of its own; the kernel says 1, as others print
+			c.StripeCount = 1
+		}
 	case "stripe_size", "extension_size":
 		c.StripeBytes = number(value, &err)
 	case "pattern":

@@ -222,3 +222,18 @@ func FuzzPrinted(f *testing.F) {
 		}
 	})
 }
+
+// TestParseExtension: the component into which the one before it grows has one stripe, whether lfs prints that or, as 2.17.57 does, none.
+func TestParseExtension(t *testing.T) {
+	for _, stripes := range []string{"0", "1"} {
+		l, err := parseGetstripe("lcm_layout_gen: 2\nlcm_mirror_count: 1\nlcm_entry_count: 2\ncomponents:\n" +
+			"  - lcme_id: 1\n    lcme_flags: init\n    lcme_extent.e_start: 0\n    lcme_extent.e_end: 67108864\n    sub_layout:\n      lmm_stripe_count: 2\n      lmm_stripe_size: 1048576\n      lmm_pattern: raid0\n" +
+			"  - lcme_id: 2\n    lcme_flags: extension\n    lcme_extent.e_start: 67108864\n    lcme_extent.e_end: EOF\n    sub_layout:\n      lmm_stripe_count: " + stripes + "\n      lmm_extension_size: 67108864\n      lmm_pattern: raid0\n")
+		if err != nil || len(l.Components) != 2 {
+			t.Fatalf("%+v, %v", l, err)
+		}
+		if c := l.Components[1]; c.StripeCount != 1 || c.StripeBytes != 64<<20 || !c.Flags.Has(lustre.Extension) || l.Components[0].StripeCount != 2 {
+			t.Errorf("%s: %+v", stripes, c)
+		}
+	}
+}
