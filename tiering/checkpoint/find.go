@@ -273,7 +273,7 @@ func against(p Profile, t Tree, inside []Entry, mark string) (why string) {
 		return why
 	}
 	if p == HF {
-		return lacks(direct(inside))
+		return cmp.Or(lacks(direct(inside)), weightless(filesOf(inside)))
 	}
 	return ""
 }

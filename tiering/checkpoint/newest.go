@@ -87,6 +87,9 @@ func look(ctx context.Context, f Folder, p Profile, top Tree, name string, peek 
 	if err != nil {
 		return found, false, err
 	}
+	if p == Orbax {
+		tree.habit(name, f.Peek)
+	}
 	v := Find(p, tree)
 	s, is := v.Set(name)
 	if is && strings.HasSuffix(s.Why, rewritten) {
@@ -102,6 +105,31 @@ func look(ctx context.Context, f Folder, p Profile, top Tree, name string, peek 
 		}
 	}
 	return Found{s, v, tree}, is, nil
+}
+
+// neighbours bounds how many others are asked whether Orbax says by a file that they are complete.
+const neighbours = 16
+
+// habit looks whether one of the newest others has such a file: then a set without one is not complete (byFile).
+func (t *Tree) habit(name string, peek Peek) {
+	left := neighbours
+	for _, e := range newestFirst(*t) {
+		if e.Kind != Dir || e.Name == name || !orbaxStep().MatchString(e.Name) {
+			continue
+		}
+		if left--; left < 0 {
+			return
+		}
+		file := e.Name + "/" + orbaxCommit
+		if _, err := peek(file, 0, make([]byte, 1)); err != nil || t.under(e.Name) == nil {
+			continue
+		}
+		i, found := slices.BinarySearchFunc(t.Entries, file, func(e Entry, name string) int { return strings.Compare(e.Name, name) })
+		if !found {
+			t.Entries = slices.Insert(slices.Clone(t.Entries), i, Entry{Name: file, Kind: File})
+		}
+		return
+	}
 }
 
 // comparesWith says whether sets of a profile are compared with the one that the tracker names.

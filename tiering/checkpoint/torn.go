@@ -29,7 +29,7 @@ func Torn(t Tree, s Set, peek Peek) (why string) {
 			return name + " is not whole"
 		}
 	}
-	return ""
+	return absent(t.under(s.Name), peek)
 }
 
 const orbaxMetadata = "_CHECKPOINT_METADATA"
@@ -135,7 +135,7 @@ func jsonWhole(e Entry, peek Peek) bool {
 	return len(text) > 0 && (text[len(text)-1] == '}' || text[len(text)-1] == ']')
 }
 
-// orbaxCommitted says whether Orbax has written down when it has committed a checkpoint: it makes the file at the beginning. Old versions did not write it.
+// orbaxCommitted says whether Orbax has written down when it has committed a checkpoint: it makes the file at the beginning, without that.
 func orbaxCommitted(e Entry, peek Peek) bool {
 	text, ok := part(e, peek, 0, min(e.Size, jsonMost))
 	if !ok || e.Size > jsonMost {
@@ -145,8 +145,8 @@ func orbaxCommitted(e Entry, peek Peek) bool {
 	if json.Unmarshal(text, &m) != nil {
 		return false
 	}
-	at, has := m["commit_timestamp_nsecs"]
-	return !has || string(at) != "null"
+	at := m["commit_timestamp_nsecs"]
+	return len(at) > 0 && string(at) != "null"
 }
 
 func blank(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }

@@ -188,6 +188,9 @@ func TestRemoveFromStore(t *testing.T) {
 		must.Do(t, os.WriteFile(at, []byte("{}"), 0o644))
 		must.Do(t, os.Chtimes(at, time.Now(), time.Now().Add(-time.Hour)))
 	}
+	weights := w.at("nvme/checkpoint-1/model.safetensors")
+	must.Do(t, os.WriteFile(weights, []byte("\x02\x00\x00\x00\x00\x00\x00\x00{}"), 0o644))
+	must.Do(t, os.Chtimes(weights, time.Now(), time.Now().Add(-time.Hour)))
 	from, to := w.folder(w.at("nvme"), checkpoint.HF), w.folder("s3://"+server.Bucket+"/run", checkpoint.HF)
 	_, err := w.site.Carry(t.Context(), from, "checkpoint-1", to, nil)
 	must.Do(t, err)

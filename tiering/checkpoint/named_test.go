@@ -1,0 +1,100 @@
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"datamove.dev/test/must"
+)
+
+// namesPickled is the storage data of a distributed checkpoint as torch.save pickles them (protocol 2): a dictionary of objects with the names of shards in
+// BINUNICODE, each written out once and then taken from the memo.
+func namesPickled(shards ...string) string {
+	var b bytes.Buffer
+	b.WriteString("\x80\x02ctorch.distributed.checkpoint.metadata\nMetadata\nq\x00)\x81q\x01}q\x02")
+	for i, name := range shards {
+		for range 3 {
+			fmt.Fprintf(&b, "X%s%s", binary.LittleEndian.AppendUint32(nil, uint32(len("model.layer"))), "model.layer")
+			b.WriteString("X")
+			b.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(name))))
+			b.WriteString(name)
+			fmt.Fprintf(&b, "q%c", byte(3+i))
+		}
+	}
+	b.WriteString("ub.")
+	return b.String()
+}
+
+// TestNamedFiles: what a file of a checkpoint names has to be there, whoever wrote it: a set that was saved to the disks of several nodes is complete
+// on none of them, whatever marks it has.
+//
+//safety:5/jobs a checkpoint of which some shards are on another node, or lost: .metadata, an index, a tracker in it name them
+func TestNamedFiles(t *testing.T) {
+	four := namesPickled("__0_0.distcp", "__1_0.distcp", "__2_0.distcp", "__3_0.distcp")
+	shards := func(dir string, n int) (all []string) {
+		for i := range n {
+			all = append(all, fmt.Sprintf("%s/__%d_0.distcp", dir, i))
+		}
+		return all
+	}
+	whole := string(safetensors("w"))
+	for _, row := range []struct {
+		what string
+		p    Profile
+		in   []string
+		why  string // of the set; "" is complete
+	}{
+		{"all four", DCP, append(shards("step_100", 4), "step_100/.metadata="+four), ""},
+		{"two of four", DCP, append(shards("step_100", 2), "step_100/.metadata="+four), "__2_0.distcp is not there, which .metadata names"},
+		{"none of four", DCP, []string{"step_100/.metadata=" + four, "step_100/x"}, "__0_0.distcp is not there, which .metadata names"},
+		{"two of four, NeMo", NeMo, append(shards("step_100/weights", 2), "step_100/weights/.metadata="+four), "__2_0.distcp is not there, which weights/.metadata names"},
+		{"two of four, Megatron", Megatron, append(shards("iter_0000100", 2), "iter_0000100/.metadata="+four, "iter_0000100/common.pt", "latest_checkpointed_iteration.txt=100"), "__2_0.distcp is not there, which .metadata names"},
+		{"names of no shards", DCP, []string{"step_100/a", "step_100/.metadata=other"}, ""},
+		{"an index, all there", HF, []string{"checkpoint-5/model-00001-of-00001.safetensors=" + whole, `checkpoint-5/model.safetensors.index.json={"weight_map": {"a": "model-00001-of-00001.safetensors"}}`, "checkpoint-5/trainer_state.json={}"}, ""},
+		{"an index of absent shards", HF, []string{"checkpoint-5/model.safetensors=" + whole, `checkpoint-5/model.safetensors.index.json={"weight_map": {"a": "weights-a.safetensors", "b": "model.safetensors"}}`, "checkpoint-5/trainer_state.json={}"}, "weights-a.safetensors is not there, which model.safetensors.index.json names"},
+		{"no weights at all", HF, []string{"checkpoint-5/optimizer.pt=x", "checkpoint-5/training_args.bin=x", "checkpoint-5/trainer_state.json={}"}, "no weights are in it"},
+		{"weights of an adapter", HF, []string{"checkpoint-5/adapter_model.safetensors=" + whole, "checkpoint-5/trainer_state.json={}"}, ""},
+		{"weights of FSDP", HF, append(shards("checkpoint-5/pytorch_model_fsdp_0", 1), "checkpoint-5/pytorch_model_fsdp_0/.metadata="+namesPickled("__0_0.distcp"), "checkpoint-5/trainer_state.json={}"), ""},
+		{"DeepSpeed in it, its step absent", HF, []string{"checkpoint-5/model.safetensors=" + whole, "checkpoint-5/latest=global_step200", "checkpoint-5/trainer_state.json={}"}, "global_step200 is not there, which latest names"},
+		{"DeepSpeed in it", HF, []string{"checkpoint-5/global_step200/mp_rank_00_model_states.pt", "checkpoint-5/latest=global_step200\n", "checkpoint-5/trainer_state.json={}"}, ""},
+		{"Orbax begun", Orbax, []string{"100/a", `100/_CHECKPOINT_METADATA={"init_timestamp_nsecs": 1, "item_handlers": {}}`}, "_CHECKPOINT_METADATA does not say that it was committed"},
+		{"Orbax committed", Orbax, []string{"100/a", `100/_CHECKPOINT_METADATA={"commit_timestamp_nsecs": 2}`}, ""},
+		{"Orbax without the file that its neighbour has", Orbax, []string{"90/a", "90/_METADATA={}", "90/commit_success.txt=x", "100/a", "100/_METADATA={}"}, "there is no commit_success.txt in it, and others have one"},
+		{"Orbax where nobody has it", Orbax, []string{"90/a", "90/_METADATA={}", "100/a", "100/_METADATA={}"}, ""},
+	} {
+		dir := made(t, row.in...)
+		folder := OnDisk(opened(t, dir), Limits{})
+		for found, err := range Each(context.Background(), folder, row.p) {
+			must.Do(t, err)
+			if why := strings.TrimPrefix(found.Why, "./"); why != row.why || found.Complete != (row.why == "") {
+				t.Errorf("%s: %s is complete %v: %q, want %q", row.what, found.Name, found.Complete, found.Why, row.why)
+			}
+			break // the newest
+		}
+	}
+}
+
+// TestShardsAcrossParts: a name that lies across two parts of a large .metadata is seen, and no more is read at once than a part.
+func TestShardsAcrossParts(t *testing.T) {
+	for _, before := range []int{metadataPart - 20, metadataPart - 5, metadataPart, 2*metadataPart - 12} {
+		text := strings.Repeat("x", before) + "__17_3.distcp" + strings.Repeat("y", metadataPart/2) + "__18_0.distcp"
+		most := 0
+		peek := func(_ string, off int64, p []byte) (int, error) {
+			most = max(most, len(p))
+			n, err := strings.NewReader(text).ReadAt(p, off)
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return n, err
+		}
+		if got := shardsIn(Entry{Name: "s/.metadata", Size: int64(len(text))}, peek); strings.Join(got, " ") != "__17_3.distcp __18_0.distcp" || most > metadataPart+shardNameMax {
+			t.Errorf("%d: %q, %d bytes at once", before, got, most)
+		}
+	}
+}
