@@ -113,7 +113,7 @@ func TestRealProject(t *testing.T) {
 func TestRealQuota(t *testing.T) {
 	s := onLustre(t)
 	dir := s.mkdir("d")
-	project := lustre.Project{ID: 800_000 + uint32(os.Getpid())%100_000, Inherit: true}
+	project := lustre.Project{ID: 600_000 + uint32(os.Getpid())%100_000, Inherit: true}
 	want := lustre.Limits{SoftBytes: 4 * mib, HardBytes: 8 * mib, SoftFiles: 5, HardFiles: 10}
 	if q, err := s.Quota(t.Context(), dir, project); err != nil || q.Limits != (lustre.Limits{}) || q.UsedBytes != 0 {
 		t.Errorf("a project that nobody has heard of: %+v, %v", q, err)
