@@ -75,6 +75,15 @@ func TestBtrfs(t *testing.T) {
 	runs(t, "btrfs/*.txt", func(env *testscript.Env) { env.Setenv("BTRFS", btrfs) })
 }
 
+// TestCoarse runs test/script/coarse/*.txt with a file system that keeps whole seconds at $COARSE: ext4 whose inodes have no room for more.
+func TestCoarse(t *testing.T) {
+	coarse, store := image.Mount(t, image.Spec{Type: "ext4", Make: []string{"-q", "-I", "128"}}), s3test.Start(t, false)
+	runs(t, "coarse/*.txt", func(env *testscript.Env) {
+		withStore(env, store)
+		env.Setenv("COARSE", coarse)
+	})
+}
+
 // TestMounts runs test/script/mounts/*.txt, of which each command has mounts of its own.
 func TestMounts(t *testing.T) {
 	t.Parallel()
