@@ -164,7 +164,9 @@ func publishFacts(b *bed) {
 	e := b.file("f", []byte("facts"))
 	e.Known |= b.traits.Keeps & (mover.FactOwner | mover.FactGroup | mover.FactAtime | mover.FactXattrs)
 	e.UID, e.GID = uid, gid
-	e.Xattrs = []mover.Xattr{{Name: "user.datamove.a", Value: []byte("1\x00\xff")}, {Name: "user.datamove.b", Value: []byte{}}}
+	if b.traits.Xattrs.Has("user.datamove.a") { // NFS before 4.2 has ACLs alone
+		e.Xattrs = []mover.Xattr{{Name: "user.datamove.a", Value: []byte("1\x00\xff")}, {Name: "user.datamove.b", Value: []byte{}}}
+	}
 	for _, row := range []struct {
 		mode         uint32
 		mtime, atime mover.Time

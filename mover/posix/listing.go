@@ -248,7 +248,7 @@ func (l *listing) examine(fd int, dir string, lo int, entries []mover.Entry) err
 func (l *listing) attributes(fd int, r record, e *mover.Entry) {
 	var small [256]byte
 	n, err := listxattrAt(fd, l.pointer(r), small[:])
-	if err != nil && !without(err) || n > 0 {
+	if n > 0 || err != nil && err != unix.EOPNOTSUPP { // ENOSYS is of the call, and says nothing of the file system
 		if e.Xattrs, err = readAttributes(spot{fd: fd, base: l.string(r)}.attributes()); err != nil {
 			return
 		}

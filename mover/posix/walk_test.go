@@ -245,3 +245,27 @@ func asNobody(t *testing.T, f func()) {
 	}()
 	must.Do(t, <-done)
 }
+
+// TestXattrsWithoutTheCall: on a kernel before 6.13, which can not list the attributes of a name in a directory, a walk tells the same.
+func TestXattrsWithoutTheCall(t *testing.T) {
+	dir := t.TempDir()
+	must.Do(t, os.WriteFile(filepath.Join(dir, "some"), nil, 0o644))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "none"), nil, 0o644))
+	if err := unix.Setxattr(filepath.Join(dir, "some"), "user.a", []byte("b"), 0); errors.Is(err, unix.EOPNOTSUPP) {
+		t.Skip("the file system has no attributes of users")
+	}
+	p := must.Get(Open(dir, Options{}))(t)
+	defer p.Close()
+	before := noListxattrat.Load()
+	defer noListxattrat.Store(before)
+	for _, without := range []bool{before, true} {
+		noListxattrat.Store(without)
+		for e, err := range p.Walk(t.Context(), mover.WalkOptions{Xattrs: true}) {
+			must.Do(t, err)
+			want := must.Get(p.Stat(t.Context(), e.Name))(t)
+			if !e.Known.Has(mover.FactXattrs) || len(e.Xattrs) != len(want.Xattrs) || (e.Name == "some") != (len(e.Xattrs) > 0) {
+				t.Errorf("without the call %v: %s has %q, and Stat says %q", without, e.Name, e.Xattrs, want.Xattrs)
+			}
+		}
+	}
+}
