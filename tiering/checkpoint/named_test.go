@@ -7,8 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"datamove.dev/test/must"
 )
@@ -96,5 +100,34 @@ func TestShardsAcrossParts(t *testing.T) {
 		if got := shardsIn(Entry{Name: "s/.metadata", Size: int64(len(text))}, peek); strings.Join(got, " ") != "__17_3.distcp __18_0.distcp" || most > metadataPart+shardNameMax {
 			t.Errorf("%d: %q, %d bytes at once", before, got, most)
 		}
+	}
+}
+
+// TestLookIsNoUse: who looks for checkpoints, and into their files, does not make them look as if a job had used them.
+func TestLookIsNoUse(t *testing.T) {
+	dir := made(t, append([]string{"step_100/.metadata=" + namesPickled("__0_0.distcp")}, "step_100/__0_0.distcp", "latest=step_100")...)
+	names := []string{"step_100", "step_100/.metadata", "step_100/__0_0.distcp", "latest"}
+	long := time.Now().Add(-72 * time.Hour) // relatime moves it at the next use
+	accessed := func(name string) time.Time {
+		t.Helper()
+		st := must.Get(os.Stat(filepath.Join(dir, name)))(t).Sys().(*syscall.Stat_t)
+		return time.Unix(st.Atim.Unix())
+	}
+	for _, name := range names {
+		at := filepath.Join(dir, name)
+		must.Do(t, os.Chtimes(at, long, must.Get(os.Stat(at))(t).ModTime()))
+	}
+	for found, err := range Each(context.Background(), OnDisk(opened(t, dir), Limits{}), DCP) {
+		if err != nil || !found.Complete {
+			t.Errorf("%+v, %v", found.Set, err)
+		}
+	}
+	for _, name := range names {
+		if at := accessed(name); at.Sub(long).Abs() > time.Second {
+			t.Errorf("%s was accessed at %v", name, at)
+		}
+	}
+	if _, err := os.ReadFile(filepath.Join(dir, "step_100/.metadata")); err != nil || accessed("step_100/.metadata").Sub(long) < time.Hour {
+		t.Log("mounted with noatime: this has shown nothing") // or there is an error
 	}
 }

@@ -217,12 +217,18 @@ func tracks(name string) bool {
 	return false
 }
 
-// open opens a name in a directory: no link, no other file system, nothing above.
-func open(at *os.File, name string, flags uint64) (int, error) {
-	return unix.Openat2(int(at.Fd()), name, &unix.OpenHow{
-		Flags:   flags | unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
+// open opens a name in a directory: no link, no other file system, nothing above. A look is no use: it leaves the time of access as it is, where that
+// may be asked for (by the owner, and root).
+func open(at *os.File, name string, flags uint64) (fd int, err error) {
+	how := unix.OpenHow{
+		Flags:   flags | unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NOATIME,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
-	})
+	}
+	if fd, err = unix.Openat2(int(at.Fd()), name, &how); err == unix.EPERM {
+		how.Flags &^= unix.O_NOATIME
+		fd, err = unix.Openat2(int(at.Fd()), name, &how)
+	}
+	return fd, err
 }
 
 // passing are errors of what is not there any more, or is something else by now: nil. Others are told.

@@ -280,6 +280,10 @@ func (j *Judge) heldTogether(a *Action) string {
 		if why := j.at.Set.Stays(a); why != "" {
 			return "retention keeps its checkpoint: " + why
 		}
+	case a.Type == Purge && j.at.Set != nil:
+		return "it is a part of a checkpoint, which goes as one: let retain decide"
+	case a.Type == Purge && j.at.Tracker:
+		return "it names the newest checkpoint, and stays as long as that"
 	case a.Copies() && j.at.Tracker:
 		return "it names the newest checkpoint, and goes after that"
 	case a.Copies() && j.at.Set == nil && slices.ContainsFunc(a.To, func(to string) bool { _, is := OnPeer(to); return is }):
