@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -104,16 +105,20 @@ func nemoMarkers(name string) []string {
 }
 
 var (
-	stepWord = mover.Pattern(`(?i)(?:step|iter|iteration|checkpoint|ckpt)s?[-_=]?(\d+)`)
-	digits   = mover.Pattern(`\d+`)
+	stepWord  = mover.Pattern(`(?i)(?:step|iter|iteration|checkpoint|ckpt)s?[-_=]?(\d+)`)
+	epochWord = mover.Pattern(`(?i)epoch[-_=]?(\d+)`)
+	decimal   = mover.Pattern(`\d+\.\d+`) // a loss, an accuracy: "val_loss=0.90"
+	digits    = mover.Pattern(`\d+`)
 )
 
-// StepOf is the step that a name speaks of; -1 is none. "epoch=3-step=1000" is 1000.
+// StepOf is the step that a name speaks of, or else its epoch; -1 is none. "epoch=3-step=1000" is 1000.
 func StepOf(name string) int64 {
-	if m := stepWord().FindStringSubmatch(name); m != nil {
-		return number(m[1])
+	for _, word := range []*regexp.Regexp{stepWord(), epochWord()} {
+		if m := word.FindStringSubmatch(name); m != nil {
+			return number(m[1])
+		}
 	}
-	all := digits().FindAllString(name, -1)
+	all := digits().FindAllString(decimal().ReplaceAllString(name, ""), -1)
 	if len(all) == 0 {
 		return -1
 	}
