@@ -300,7 +300,7 @@ func TestUnitSystemCalls(t *testing.T) {
 	if testing.Short() {
 		t.Skip("under strace everything takes long")
 	}
-	missing := forbidden(t, "datamoved.service", []string{"setuid", "landlock_restrict_self", "mknodat", "execve"}, func(p *program) {
+	missing := forbidden(t, "datamoved.service", []string{"setresuid", "landlock_restrict_self", "mknodat", "execve"}, func(p *program) {
 		copyAs(t, p, foreignUID)
 		copyAsRoot(t, p)
 	})
