@@ -29,6 +29,9 @@ func planOnly(ctx context.Context, r Request, open Opener) iter.Seq2[plan.Action
 			return
 		}
 		for _, p := range t.pairs {
+			if root, err := p.roots(ctx); err == nil && root.Op == plan.Update && !yield(root, nil) { // the walks tell of errors
+				return
+			}
 			for a, err := range p.diff(ctx) {
 				if err == nil && a.Op == plan.Compare {
 					a, err = transfer.Resolve(ctx, p.source, p.target, a, p.planOptions())

@@ -33,7 +33,8 @@ func (t *run) verify(ctx context.Context, p *pair) error {
 	w := &watch{task: t, pair: p}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(max(p.target.Traits().Parallel, 1))
-	w.Result(p.roots(ctx))
+	root, err := p.roots(ctx)
+	w.Result(p.finding(0, root, err))
 	seq := int64(0)
 	for a, err := range t.count(p.diff(gctx), true) {
 		seq++
@@ -65,7 +66,7 @@ func (t *run) verify(ctx context.Context, p *pair) error {
 
 // roots compares the roots, which no walk yields: a copy gives the one the facts of the other. A single entry has none, and of a
 // prefix nothing is known without a manifest.
-func (p *pair) roots(ctx context.Context) transfer.Result {
+func (p *pair) roots(ctx context.Context) (plan.Action, error) {
 	a := plan.Action{Op: plan.Keep}
 	s, err := p.source.Stat(ctx, "")
 	if err == nil {
@@ -78,7 +79,7 @@ func (p *pair) roots(ctx context.Context) transfer.Result {
 		a = o.Resolve(a, s, a.Target)
 	}
 	a.Source.Kind = mover.Dir
-	return p.finding(0, a, err)
+	return a, err
 }
 
 // compare looks at what a listing can not tell.

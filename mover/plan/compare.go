@@ -168,10 +168,14 @@ func (o *Options) differing(facts mover.Facts, s, t *mover.Entry) string {
 		bits &^= setuid | setgid
 	}
 	if s.Kind != mover.Dir { // of a file these are given only together with the owner and the group that they are meant for
-		if !(s.Known & t.Known).Has(mover.FactOwner) || s.UID != t.UID {
+		preserved := o.Preserve
+		if preserved == 0 {
+			preserved = allFacts
+		}
+		if both := s.Known & t.Known & preserved; !both.Has(mover.FactOwner) || s.UID != t.UID {
 			bits &^= setuid
 		}
-		if !(s.Known & t.Known).Has(mover.FactGroup) || s.GID != t.GID {
+		if both := s.Known & t.Known & preserved; !both.Has(mover.FactGroup) || s.GID != t.GID {
 			bits &^= setgid
 		}
 	}

@@ -3,6 +3,7 @@ package posix
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -102,7 +103,30 @@ func (n *inode) attributes() attributes {
 	return spot{fd: n.fd, base: n.base}.attributes()
 }
 
+// attribute sets the extended attributes. Those of users may be written only by who may write the file: the owner of one that is read-only has it
+// writable for that moment.
 func (n *inode) attribute(e *mover.Entry, fresh bool) error {
+	err := n.attributeNow(e, fresh)
+	if !errors.Is(err, unix.EACCES) || n.kind == mover.Symlink || n.uid != uint32(os.Geteuid()) {
+		return err
+	}
+	var st unix.Statx_t
+	if n.base == "" {
+		err = statxFD(n.fd, &st)
+	} else {
+		err = statxSegment(n.fd, n.base, &st)
+	}
+	was := uint32(st.Mode) & modes
+	if err == nil {
+		err = n.chmod(was | 0o200)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(n.attributeNow(e, fresh), n.chmod(was))
+}
+
+func (n *inode) attributeNow(e *mover.Entry, fresh bool) error {
 	if !e.Known.Has(mover.FactXattrs) {
 		return nil
 	}

@@ -36,6 +36,11 @@ func (p *Place) removeEntry(e *mover.Entry, by mover.Owner) error {
 	if p.opensUp(at.dir.seat, err) {
 		q, err = p.quarantine(at, by)
 	}
+	if err == unix.EXDEV && e.Kind == mover.Dir && p.backup == nil { // overlayfs does not rename what is of a lower layer; that it is empty the kernel sees
+		defer p.changed.around(p, at.dir)()
+		defer p.handles.forget(e.Name)
+		return again(func() error { return unlink(at.fd, at.base, unix.AT_REMOVEDIR) })
+	}
 	if err != nil {
 		return immutable(at.fd, at.base, err)
 	}
@@ -84,7 +89,7 @@ func (p *Place) doubt(at spot, e *mover.Entry) error {
 	return err
 }
 
-var errMounted = fmt.Errorf("%w: another file system is mounted here or above", mover.ErrRefused)
+var errMounted = fmt.Errorf("%w: another file system is mounted here or above", mover.ErrConflict)
 
 var errNotEmpty = fmt.Errorf("%w: the directory is not empty", mover.ErrConflict)
 

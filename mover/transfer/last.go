@@ -191,7 +191,8 @@ func (r *run) remove(ctx context.Context) (refused, err error) {
 func (r *run) failAll(ctx context.Context, s *spool, err error) error {
 	return s.each(false, func(items []item) error {
 		for i := range items {
-			r.failed(&items[i], err)
+			it := &items[i]
+			r.failed(it, &mover.Error{Op: "change", Place: r.target.String(), Name: it.name(), Err: err})
 		}
 		return ctx.Err()
 	})
@@ -232,7 +233,13 @@ func (r *run) removeAll(ctx context.Context, items []item) error {
 
 func (r *run) removeOne(ctx context.Context, it *item) error {
 	if it.Op == plan.Conflict {
+		for dir, _ := mover.Parent(it.Target.Name); dir != ""; dir, _ = mover.Parent(dir) {
+			r.spared.add(dir) // it can not go, either, and that is not told again
+		}
 		r.failed(it, r.conflict(it))
+		return nil
+	}
+	if it.Target.Kind == mover.Dir && r.spared.has(it.Target.Name) {
 		return nil
 	}
 	e := it.Target

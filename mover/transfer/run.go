@@ -56,6 +56,7 @@ type run struct {
 	// Of files with several names:
 	unlike  nameSet // whose content at the target is not what the walk saw
 	awaited nameSet // that wait in blocked
+	spared  nameSet // directories in which something stays that a removal leaves alone
 }
 
 // Run does the actions, in whatever order is fastest and safe, and returns when

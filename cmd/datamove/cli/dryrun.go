@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -55,7 +56,7 @@ func (t *task) action(out *lines, a *plan.Action) {
 		out.Printf("%s", mover.Printable(name))
 	case formatTable:
 		if !t.app.quiet {
-			out.Printf("%-8s %10s  %s%s", a.Op, size(a.Kind(), bytes), mover.Printable(name), why(a.Why))
+			out.Printf("%-8s %10s  %s%s", a.Op, size(a.Kind(), bytes), mover.Printable(cmp.Or(name, ".")), why(a.Why))
 		}
 	}
 }

@@ -92,6 +92,9 @@ func (t *task) refuseRoot(arg string, allowed bool) error {
 		return err
 	}
 	path := l.Path
+	if info, err := os.Lstat(path); err == nil && l.TrailingSlash && info.Mode().Type() == fs.ModeSymlink {
+		return advise(usage("%s is a symbolic link", mover.Printable(arg)), "its name without the slash to remove the link, or the folder that it leads to by its own name")
+	}
 	if _, link := isLink(l); !link {
 		resolved, err := filepath.EvalSymlinks(path)
 		switch {
@@ -102,7 +105,7 @@ func (t *task) refuseRoot(arg string, allowed bool) error {
 		}
 	}
 	for _, dear := range []string{"/", t.app.env("HOME"), wd} {
-		if dear != "" && mover.Within(strings.Trim(dear, "/"), strings.Trim(path, "/")) {
+		if dear != "" && holds(path, dear) {
 			return refuse(dear + " is in it")
 		}
 	}
@@ -110,6 +113,23 @@ func (t *task) refuseRoot(arg string, allowed bool) error {
 		return advise(refuse("the home of "+name+" is in it"), "--root, if all of it is meant")
 	}
 	return nil
+}
+
+// holds reports whether a folder lies in a path, or is it: by its name, or by what the path is, which a mount may show under another name.
+func holds(path, folder string) bool {
+	if mover.Within(strings.Trim(folder, "/"), strings.Trim(path, "/")) {
+		return true
+	}
+	is, err := os.Stat(path)
+	for dir := filepath.Clean(folder); err == nil; dir = filepath.Dir(dir) {
+		if at, err := os.Stat(dir); err == nil && os.SameFile(is, at) {
+			return true
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	return false
 }
 
 // homeIn names somebody whose home lies in a path, or is it: of people and of root, and whatever is directly below /home, where a directory
@@ -133,7 +153,7 @@ func homeIn(path string) (name string) {
 			continue
 		}
 		uid, err := strconv.ParseUint(f[uidField], 10, 32)
-		if home := filepath.Clean(f[homeField]); err == nil && (uid == 0 || uid >= firstPerson) && home != "/" && mover.Within(strings.Trim(home, "/"), inside) {
+		if home := filepath.Clean(f[homeField]); err == nil && (uid == 0 || uid >= firstPerson) && home != "/" && holds(path, home) {
 			if info, err := os.Stat(home); err == nil && info.IsDir() { // "/nonexistent"
 				return f[0]
 			}
