@@ -70,7 +70,7 @@ func (x *commonSite) start(t *testing.T) {
 	must.Do(t, os.Rename(filepath.Join(dir, "bin/datamove"), filepath.Join(dir, "bin/datamove.real")))
 	must.Do(t, os.WriteFile(filepath.Join(dir, "bin/datamove.stand-in"), []byte(standIn), 0o755))
 	o := commonConf.with(t, shippedFiles(t, nil), filepath.Join(dir, "bin"), archive).orDefault()
-	x.site, x.dir, x.ran = &site{&Cluster{t: t, o: o}, nil, map[int]*Daemon{}}, dir, map[string]bool{}
+	x.site, x.dir, x.ran = &site{Cluster: &Cluster{t: t, o: o}, agents: map[int]*Daemon{}}, dir, map[string]bool{}
 	t.Cleanup(func() {
 		if x.broken {
 			x.site.explain()
@@ -99,7 +99,7 @@ func (x *commonSite) stop() {
 func (s *site) in(t *testing.T) *site {
 	c := *s.Cluster
 	c.t = t
-	return &site{&c, s.head, s.agents}
+	return &site{Cluster: &c, head: s.head, agents: s.agents}
 }
 
 // program has one of the directory be datamove from now on: hooks start it anew each time.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/fstest"
@@ -28,6 +29,9 @@ type site struct {
 	*Cluster
 	head   *Daemon
 	agents map[int]*Daemon
+
+	clientMu sync.Mutex
+	clients  map[string]*api.Client // by address: each is a connection, of which one person may have 256
 }
 
 // siteConf is the configuration of datamove on all machines: /project is fast, tape and slow are not, and all see all but scratch.
@@ -191,8 +195,18 @@ func (s *site) agentsReady(n int) {
 // client is a connection to the coordinator, for what is asked again and again.
 func (s *site) client() *api.Client {
 	s.t.Helper()
-	c := must.Get(api.Dial(s.t.Context(), "unix://"+s.Path(Controller, "/run/datamove/datamoved.sock"), api.Options{}))(s.t)
+	address := "unix://" + s.Path(Controller, "/run/datamove/datamoved.sock")
+	s.clientMu.Lock()
+	defer s.clientMu.Unlock()
+	if c := s.clients[address]; c != nil {
+		return c
+	}
+	c := must.Get(api.Dial(s.t.Context(), address, api.Options{}))(s.t)
 	s.t.Cleanup(func() { _ = c.Close() })
+	if s.clients == nil {
+		s.clients = map[string]*api.Client{}
+	}
+	s.clients[address] = c
 	return c
 }
 
