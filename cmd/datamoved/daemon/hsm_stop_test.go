@@ -3,11 +3,12 @@ package daemon
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,45 +20,60 @@ import (
 	"datamove.dev/test/must"
 )
 
-// TestHSMStopped: what is in work when the service ends comes to its end, or is handed
-// back; nothing half is left in the archive, and the next process takes it up.
+// TestHSMStopped: what is in work when the service ends comes to its end within its grace,
+// or is handed back; nothing half is left in the archive, and the next process takes it up.
+// (What became visible as the grace ended is handed back too, and replaced: see TestHSMWritten.)
 func TestHSMStopped(t *testing.T) {
 	for _, b := range backends {
-		t.Run(b.name, func(t *testing.T) {
-			tier, mount, state := b.tier(t), t.TempDir(), t.TempDir()
-			begun, stopping := make(chan struct{}), make(chan struct{})
-			var once, ending sync.Once
-			a := serveHSM(t, tier, mount, state, func(a *archiving) {
-				a.hsm.grace = 10 * time.Millisecond
-				a.hsm.ioctl = func(fd int, request uint, arg []byte) (int, error) {
-					if p, err := abi.DecodeProgress(arg); request == abi.IocCopyProgress && err == nil && p.Extent.Length > 1<<20 {
-						once.Do(func() { close(begun) })
-						<-stopping
+		for _, row := range []struct {
+			name  string
+			grace time.Duration
+			errno unix.Errno
+			files int
+		}{{"done", time.Hour, 0, 1}, {"handed back", time.Millisecond, unix.EAGAIN, 0}} {
+			t.Run(b.name+" "+row.name, func(t *testing.T) {
+				tier, mount, state := b.tier(t), t.TempDir(), t.TempDir()
+				begun, stopping := make(chan struct{}), make(chan struct{})
+				a := serveHSM(t, tier, mount, state, func(a *archiving) {
+					a.hsm.grace = row.grace
+					var held atomic.Bool
+					a.hsm.pay = func(ctx context.Context, _ string, write bool, bytes, _ int64) error {
+						if !write || bytes < 1<<20 || !held.CompareAndSwap(false, true) { // not a part of the content, or not the first one
+							return nil
+						}
+						close(begun)
+						if row.errno == 0 {
+							<-stopping
+							return nil
+						}
+						<-ctx.Done()
+						return ctx.Err()
 					}
-					if r, err := abi.DecodeRegistration(arg); request == abi.IocCopytool && err == nil && r.Stop {
-						defer ending.Do(func() { close(stopping) })
+					a.hsm.ioctl = func(fd int, request uint, arg []byte) (int, error) {
+						if r, err := abi.DecodeRegistration(arg); request == abi.IocCopytool && err == nil && r.Stop {
+							defer close(stopping)
+						}
+						return a.Ioctl(fd, request, arg)
 					}
-					return a.Ioctl(fd, request, arg)
+				})
+				f := a.Write(1, noise(large))
+				cookie := a.Do(abi.CopyArchive, f)[0]
+				<-begun
+				a.stop()
+				a.is(cookie, row.errno, row.errno != 0)
+				if files, strays := a.files(); len(files) != row.files || strays > 0 {
+					t.Errorf("%q are in the archive, and %d half written", files, strays)
+				}
+				next := serveHSM(t, tier, mount, state)
+				f = next.Write(1, noise(large))
+				next.is(next.Do(abi.CopyArchive, f)[0], 0, false)
+				next.Release(f)
+				next.is(next.Do(abi.CopyRestore, f)[0], 0, false)
+				if files, strays := next.files(); len(files) != 1 || strays > 0 || !bytes.Equal(next.Read(f), noise(large)) {
+					t.Errorf("%q are in the archive, and %d half written; or another content came back", files, strays)
 				}
 			})
-			f := a.Write(1, noise(large))
-			cookie := a.Do(abi.CopyArchive, f)[0]
-			<-begun
-			a.stop()
-			errno, again := a.End(cookie)
-			files, strays := a.files()
-			switch {
-			case strays > 0:
-				t.Errorf("%d half written", strays)
-			case errno == 0 && len(files) == 1:
-				return
-			case errno != unix.EAGAIN || !again || len(files) > 0:
-				t.Errorf("it ended with %v, retry %v, and %q are in the archive", errno, again, files)
-			}
-			next := serveHSM(t, tier, mount, state)
-			f = next.Write(1, noise(large))
-			next.is(next.Do(abi.CopyArchive, f)[0], 0, false)
-		})
+		}
 	}
 }
 
