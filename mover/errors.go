@@ -86,6 +86,18 @@ var ErrUnconfirmed = errors.New("it can be seen, and may not be on stable storag
 // Unconfirmed marks err with ErrUnconfirmed. It prints the same and is of the same kind.
 func Unconfirmed(err error) error { return &marked{err, ErrUnconfirmed} }
 
+// ErrNamesake is a mark of a conflict: the target has an entry whose name has other bytes, and to its file
+// system the two names are one. When that entry is removed the name is free.
+var ErrNamesake = errors.New("another spelling of the name is there")
+
+// Namesake is a conflict with an entry of another name, which has the mark ErrNamesake.
+func Namesake(other string) error {
+	return MarkNamesake(fmt.Errorf("%w: the target has %s, and to its file system both names are one; rename or remove one of the two", ErrConflict, Printable(other)))
+}
+
+// MarkNamesake marks err with ErrNamesake. It prints the same and is of the same kind.
+func MarkNamesake(err error) error { return &marked{err, ErrNamesake} }
+
 type marked struct {
 	error
 	mark error

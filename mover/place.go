@@ -53,6 +53,12 @@ func Ranged(ctx context.Context) context.Context { return context.WithValue(ctx,
 // IsRanged says whether Open was told so.
 func IsRanged(ctx context.Context) bool { return ctx.Value(inRanges{}) != nil }
 
+// Speller is a Target that may take names of other bytes for one, as a file system without case does.
+type Speller interface {
+	// Spelled returns an error with the mark ErrNamesake when what has the name has another spelling of it.
+	Spelled(ctx context.Context, name string) error
+}
+
 // Locator is a place that knows where it is: two places of one volume may have entries in common, by whatever names they were opened.
 type Locator interface {
 	// Located returns the file system or the bucket that the place is part of, and the path of the place in it, without slashes at its

@@ -154,6 +154,22 @@ func (p *Place) Stat(ctx context.Context, name string) (mover.Entry, error) {
 	return p.full(name, n), nil
 }
 
+// Spelled implements mover.Speller.
+func (p *Place) Spelled(ctx context.Context, name string) error {
+	if err := p.enter(ctx, "look at", name, false); err != nil {
+		return err
+	}
+	defer p.tree.mu.Unlock()
+	parent, base, err := p.parent(name)
+	if err == nil {
+		err = p.tree.namesake(parent, base)
+	}
+	if err != nil {
+		return p.fail("look at", name, err)
+	}
+	return nil
+}
+
 // lock is who holds a tree.
 type lock struct {
 	place *Place
@@ -215,6 +231,9 @@ func (p *Place) makeDir(e mover.Entry) error {
 	}
 	parent, base, err := p.parent(e.Name)
 	if err != nil {
+		return err
+	}
+	if err := p.tree.namesake(parent, base); err != nil {
 		return err
 	}
 	if n := parent.children[base+"/"]; n != nil {

@@ -80,6 +80,9 @@ func (p *Place) appear(d *draft) error {
 	if d.begun.Kind == mover.Dir {
 		return p.makeDir(*d.final)
 	}
+	if err := p.tree.namesake(parent, base); err != nil {
+		return err
+	}
 	if parent.children[base+"/"] != nil && !p.opts.ObjectStore {
 		return fmt.Errorf("a directory has this name: %w", mover.ErrConflict)
 	}

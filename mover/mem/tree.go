@@ -14,7 +14,8 @@ import (
 // beside the mover: make files, change them underneath, look at them. They panic
 // when the caller asks for what can not be, as a test should not go on then.
 type Tree struct {
-	dev uint64 // of this tree only
+	dev   uint64 // of this tree only
+	folds bool   // names are compared without case
 
 	mu     sync.Mutex // guards all below
 	root   *node
@@ -50,6 +51,39 @@ func NewTree() *Tree {
 	t.root = t.newNode(mover.Dir)
 	t.root.links = 1
 	return t
+}
+
+// Fold has the tree compare names without case, as exFAT does, and keep them as they were given. It is called before
+// anything else.
+func (t *Tree) Fold() *Tree {
+	t.folds = true
+	return t
+}
+
+// key is the key of a child, or of the one that the tree takes for it.
+func (t *Tree) key(dir *node, key string) string {
+	if dir.children[key] != nil || !t.folds {
+		return key
+	}
+	for other := range dir.children {
+		if strings.EqualFold(other, key) {
+			return other
+		}
+	}
+	return key
+}
+
+// child is the child that has a key.
+func (t *Tree) child(dir *node, key string) *node { return dir.children[t.key(dir, key)] }
+
+// namesake is an error when a new name would be taken for another one that is there.
+func (t *Tree) namesake(dir *node, base string) error {
+	for _, key := range []string{base, base + "/"} {
+		if other := t.key(dir, key); other != key {
+			return mover.Namesake(strings.TrimSuffix(other, "/"))
+		}
+	}
+	return nil
 }
 
 // now moves the clock by a microsecond.
@@ -116,7 +150,7 @@ func (t *Tree) findDir(name string) *node {
 		if n == nil || name == "" {
 			return n
 		}
-		n = n.children[seg+"/"]
+		n = t.child(n, seg+"/")
 	}
 	return n
 }
@@ -128,7 +162,7 @@ func (t *Tree) findKind(name string, k mover.Kind) *node {
 	}
 	dir, base := mover.Parent(name)
 	if n := t.findDir(dir); n != nil {
-		return n.children[base]
+		return t.child(n, base)
 	}
 	return nil
 }
@@ -183,7 +217,7 @@ func (t *Tree) unlink(name string, n *node) {
 	if n.entry.Kind == mover.Dir {
 		base += "/"
 	}
-	delete(parent.children, base)
+	delete(parent.children, t.key(parent, base))
 	n.links--
 	n.entry.Ctime = t.now()
 	t.touch(parent)

@@ -236,12 +236,13 @@ func Parts(size, partBytes int64) []mover.Part {
 // Put publishes a file with the facts of e. Its parts have the place's usual size.
 func Put(t testing.TB, to mover.Target, e mover.Entry, data []byte) {
 	t.Helper()
-	if err := put(t.Context(), to, e, data); err != nil {
+	if err := TryPut(t.Context(), to, e, data); err != nil {
 		t.Fatalf("put %q: %v", e.Name, err)
 	}
 }
 
-func put(ctx context.Context, to mover.Target, e mover.Entry, data []byte) error {
+// TryPut is Put that returns why it failed.
+func TryPut(ctx context.Context, to mover.Target, e mover.Entry, data []byte) error {
 	d, err := to.Draft(ctx, e, mover.Hints{By: owner})
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ var publishTests = []test{
 			wg.Go(func() {
 				for i := range each {
 					name := fmt.Sprintf("d/%d-%d", w, i)
-					if err := put(b.Context(), b.place, b.file(name, []byte(name)), []byte(name)); err != nil {
+					if err := TryPut(b.Context(), b.place, b.file(name, []byte(name)), []byte(name)); err != nil {
 						b.Errorf("put %q: %v", name, err)
 					}
 				}
@@ -96,7 +96,7 @@ var publishTests = []test{
 	{"a file never takes the place of what a directory contains", func(b *bed) {
 		b.mkdir("d")
 		b.put("d/f", "kept")
-		if err := put(b.Context(), b.place, b.file("d", []byte("x")), []byte("x")); err != nil {
+		if err := TryPut(b.Context(), b.place, b.file("d", []byte("x")), []byte("x")); err != nil {
 			b.is(err, mover.ErrConflict, "publish a file over a directory")
 		}
 		b.holds("d/f", "kept")
@@ -112,7 +112,7 @@ func publishWhileRead(b *bed) {
 	go func() {
 		defer close(done)
 		for i := 1; i < versions; i++ {
-			if err := put(b.Context(), b.place, b.file("f", content(i)), content(i)); err != nil {
+			if err := TryPut(b.Context(), b.place, b.file("f", content(i)), content(i)); err != nil {
 				done <- err
 				return
 			}

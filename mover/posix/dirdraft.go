@@ -140,6 +140,9 @@ func (d *dirDraft) mergeOne(src, dst int, name, at string) error {
 	if err != unix.EEXIST {
 		return err
 	}
+	if err := namesake(dst, name); err != nil {
+		return err
+	}
 	var now unix.Statx_t
 	if err := statxSegment(src, name, &now); err != nil {
 		return err

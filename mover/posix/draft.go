@@ -161,6 +161,9 @@ func (p *Place) create(d *draft, by mover.Owner, at *handle, put func(name strin
 	if d.in != nil {
 		err := put(d.temp)
 		if err == unix.EEXIST {
+			if err = namesake(at.fd, d.temp); err != nil {
+				return err
+			}
 			if err = removeTree(at.fd, d.temp); err == nil {
 				err = put(d.temp)
 			}

@@ -28,6 +28,7 @@ type handle struct {
 	// root's does not sync this one.
 	foreign bool
 	born    atomic.Pointer[birth] // what new files are like here; nil until the first one
+	fold    fold
 
 	owner *handles
 	// Guarded by owner.mu:

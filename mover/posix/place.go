@@ -59,8 +59,9 @@ type Place struct {
 	umask   uint32 // of the process; 0o777 when it is not known
 	// washBytes is the size from which on a file does not stay in the page cache.
 	washBytes int64
-	readers   int  // of one walk
-	plain     bool // openat2 is missing: directories are opened segment by segment
+	readers   int         // of one walk
+	plain     bool        // openat2 is missing: directories are opened segment by segment
+	exact     atomic.Bool // no directory of the root's file system folds names
 
 	fs        mover.FileSystem // nil: nothing is known of it but its type
 	allowance allowance

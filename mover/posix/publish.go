@@ -144,7 +144,7 @@ func (w *pending) rename(at *handle) error {
 	if dir, ok := w.some.(*dirDraft); ok {
 		return dir.appear(at, base)
 	}
-	err := d.place.replace(at.fd, d.temp, at.fd, base, d.name, d.kind)
+	err := d.place.give(at, d, base)
 	if errors.Is(err, mover.ErrNotExist) {
 		return fmt.Errorf("%w: the draft is gone, or its directory was moved (%w)", mover.ErrChanged, err)
 	}
@@ -161,6 +161,9 @@ func (d *dirDraft) appear(at *handle, base string) error {
 	if err != unix.EEXIST {
 		d.appeared.Store(err == nil)
 		return immutable(at.fd, base, err)
+	}
+	if err := namesake(at.fd, base); err != nil {
+		return err
 	}
 	err = d.merge(at.fd, d.temp, at.fd, base, d.name)
 	if err == unix.ENOTDIR || err == unix.ELOOP {

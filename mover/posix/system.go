@@ -30,6 +30,7 @@ type system struct {
 	durable  durability
 	cow      bool // copy on write: preallocation only costs there
 	noHoles  bool // ranges that were never written are stored, or nobody can tell
+	mixed    bool // each directory may compare names in its own way: see casefold.go
 	times    mover.TimeRange
 	mount    uint64
 	writable bool // it was, when the place was opened
@@ -38,24 +39,24 @@ type system struct {
 // systems are the types by the magic number of statfs(2): linux/magic.h, and the
 // sources of those that are not in the kernel (Lustre, GPFS, BeeGFS).
 var systems = map[uint32]system{
-	extMagic:    {name: "ext4", durable: wholeSystem},
+	extMagic:    {name: "ext4", durable: wholeSystem, mixed: true},
 	xfsMagic:    {name: "xfs", durable: wholeSystem},
 	0x9123683E:  {name: "btrfs", durable: wholeSystem, cow: true},
-	0x01021994:  {name: "tmpfs", durable: volatile},
+	0x01021994:  {name: "tmpfs", durable: volatile, mixed: true},
 	0x858458F6:  {name: "ramfs", durable: volatile},
 	lustreMagic: {name: "lustre", durable: eachFile, times: mover.TimeRange{Grain: time.Second}},
 	gpfsMagic:   {name: "gpfs", durable: eachFile, times: unsure},
 	0x19830326:  {name: "beegfs", durable: eachFile, times: unsure},
-	cephMagic:   {name: "cephfs", durable: eachFile, noHoles: true, times: unsigned32},
+	cephMagic:   {name: "cephfs", durable: eachFile, noHoles: true, mixed: true, times: unsigned32},
 	nfsMagic:    {name: "nfs", durable: eachFile},
-	fuseMagic:   {name: "fuse", durable: eachFile, times: unsure},
-	0x794C7630:  {name: "overlay", durable: eachFile, times: unsure},
+	fuseMagic:   {name: "fuse", durable: eachFile, mixed: true, times: unsure},
+	0x794C7630:  {name: "overlay", durable: eachFile, mixed: true, times: unsure},
 	0x2FC12FC1:  {name: "zfs", durable: eachFile, cow: true},
-	0xF2F52010:  {name: "f2fs", durable: eachFile},
-	0xCA451A4E:  {name: "bcachefs", durable: eachFile, cow: true},
-	0xFF534D42:  {name: "cifs", durable: eachFile, times: unsure},
-	0xFE534D42:  {name: "smb2", durable: eachFile, times: unsure},
-	0x01021997:  {name: "9p", durable: eachFile, times: unsure},
+	0xF2F52010:  {name: "f2fs", durable: eachFile, mixed: true},
+	0xCA451A4E:  {name: "bcachefs", durable: eachFile, cow: true, mixed: true},
+	0xFF534D42:  {name: "cifs", durable: eachFile, mixed: true, times: unsure},
+	0xFE534D42:  {name: "smb2", durable: eachFile, mixed: true, times: unsure},
+	0x01021997:  {name: "9p", durable: eachFile, mixed: true, times: unsure},
 	0x4D44:      {name: "vfat", durable: eachFile, times: mover.TimeRange{Grain: 2 * time.Second}},
 	0x2011BAB0:  {name: "exfat", durable: eachFile, times: mover.TimeRange{Grain: 2 * time.Second}},
 	0x73717368:  {name: "squashfs", durable: eachFile, times: unsure},
@@ -95,7 +96,7 @@ func typeOf(fd int, magic uint32) system {
 		s.times = timesOf(fd, magic, s.times)
 		return s
 	}
-	return system{name: fmt.Sprintf("unknown (0x%X)", magic), times: unsure}
+	return system{name: fmt.Sprintf("unknown (0x%X)", magic), mixed: true, times: unsure}
 }
 
 // KindAt returns the kind of file system that a path leads to: one of mover.FileSystemKinds,

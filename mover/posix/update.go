@@ -52,6 +52,9 @@ func (p *Place) mkdir(e *mover.Entry) error {
 	if err != unix.EEXIST {
 		return immutable(at.fd, ".", err)
 	}
+	if err := namesake(at.fd, at.base); err != nil {
+		return err
+	}
 	return p.reuse(at)
 }
 

@@ -164,6 +164,10 @@ func (b *batch) fail(ctx context.Context, it *item, err error) error {
 	if b.w.r.fatal(ctx, err) {
 		return err
 	}
+	if b.w.r.waits(err) {
+		b.moreComes(it)
+		return b.w.r.wait(*it)
+	}
 	if dealt, err := b.w.r.released(ctx, it, err); dealt {
 		b.moreComes(it)
 		return err

@@ -276,6 +276,9 @@ func (r *run) told(ctx context.Context, d *drafted, err error) error {
 	if err := r.distrust(ctx, &d.it.Source, err); err != nil {
 		return err
 	}
+	if r.waits(err) {
+		return r.wait(*d.it)
+	}
 	if passing(d.it, err) {
 		return r.later(ctx, d.it, err)
 	}

@@ -3,9 +3,11 @@ package transfer
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
+	"datamove.dev/mover"
 	"datamove.dev/mover/plan"
 )
 
@@ -116,10 +118,22 @@ func (w *worker) giveBatch(ctx context.Context, u unit) error {
 	case err != nil:
 		return err
 	}
-	if len(reply.Undone) > 0 {
-		r.queue.putBack(unit{batch: itemsOf(reply.Undone), part: -1})
+	late, err := r.merge(ctx, work, reply)
+	if err != nil {
+		return err
 	}
-	return r.merge(ctx, reply)
+	var undone []item
+	for _, it := range itemsOf(reply.Undone) {
+		if !slices.ContainsFunc(late, func(dir string) bool { return mover.Within(it.name(), dir) }) {
+			undone = append(undone, it)
+		} else if err := r.wait(it); err != nil {
+			return err
+		}
+	}
+	if len(undone) > 0 {
+		r.queue.putBack(unit{batch: undone, part: -1})
+	}
+	return nil
 }
 
 // goOn does a batch that others began, as one of them would: what they have drafted
@@ -131,24 +145,26 @@ func (r *run) goOn(ctx context.Context, work *Work, over []uint64) (*Reply, erro
 	return NewHand(r.source, r.target, o).Do(ctx, o.By.Epoch, o.Mine, nil, work)
 }
 
-// merge takes over what became of a batch.
-func (r *run) merge(ctx context.Context, reply *Reply) error {
+// merge takes over what became of a batch. It returns the directories that wait for the removals.
+func (r *run) merge(ctx context.Context, work *Work, reply *Reply) (late []string, err error) {
 	for _, name := range reply.Unlike {
 		r.unlike.add(name)
 	}
 	for i := range reply.Results {
 		res := reply.Results[i].Result
-		if res.Err = reply.Results[i].Fault.Err(); res.Err != nil {
-			r.doubt.Store(true)
-			r.n.Failed.Add(1)
-			if err := r.distrust(ctx, &res.Entry, res.Err); err != nil {
-				return err
+		res.Err = reply.Results[i].Fault.Err()
+		if s := slices.IndexFunc(work.Steps, func(s Step) bool { return s.Seq == res.Seq }); s >= 0 && r.waits(res.Err) {
+			if err := r.wait(work.Steps[s].item()); err != nil {
+				return late, err
 			}
-		} else if bytes, moved := (&plan.Action{Op: res.Op, Source: res.Entry}).Moves(); moved {
-			r.n.Files.Add(1)
-			r.n.Bytes.Add(bytes)
+			if work.Steps[s].Action.Source.Kind == mover.Dir {
+				late = append(late, res.Entry.Name)
+			}
+			continue
 		}
-		r.result(res)
+		if err := r.mergeOne(ctx, res); err != nil {
+			return late, err
+		}
 	}
 	for _, s := range []struct {
 		steps []Step
@@ -156,10 +172,26 @@ func (r *run) merge(ctx context.Context, reply *Reply) error {
 	}{{reply.Redo, r.redo}, {reply.Links, r.links}, {reply.Dirs, r.dirs}} {
 		for i := range s.steps {
 			if err := s.spool.add(s.steps[i].item()); err != nil {
-				return err
+				return late, err
 			}
 		}
 	}
+	return late, nil
+}
+
+// mergeOne takes over what became of one entry.
+func (r *run) mergeOne(ctx context.Context, res Result) error {
+	if res.Err != nil {
+		r.doubt.Store(true)
+		r.n.Failed.Add(1)
+		if err := r.distrust(ctx, &res.Entry, res.Err); err != nil {
+			return err
+		}
+	} else if bytes, moved := (&plan.Action{Op: res.Op, Source: res.Entry}).Moves(); moved {
+		r.n.Files.Add(1)
+		r.n.Bytes.Add(bytes)
+	}
+	r.result(res)
 	return nil
 }
 

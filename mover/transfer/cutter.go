@@ -29,6 +29,7 @@ type level struct {
 	it    item
 	batch int  // its index in the batch while it is not decided how to make it; else -1
 	dirty bool // something in it changes: its facts are to be set at the end
+	late  bool // made, with all that is in it, when the removals are done
 	fail  error
 }
 
@@ -54,15 +55,37 @@ func (c *cutter) add(ctx context.Context, a plan.Action) error {
 			return err
 		}
 	}
-	top := &c.path[len(c.path)-1]
-	if top.fail != nil && a.Op != plan.Remove {
-		c.r.failed(&it, inFailed(top.fail))
-		return nil
+	if held, err := c.held(it); held {
+		return err
 	}
 	if c.r.touches && changesParent(a) {
-		top.dirty = true
+		c.path[len(c.path)-1].dirty = true
 	}
 	return c.place(ctx, it)
+}
+
+// held deals with an action in a directory that is not there.
+func (c *cutter) held(it item) (bool, error) {
+	top := &c.path[len(c.path)-1]
+	switch {
+	case it.Op == plan.Remove || top.fail == nil && !top.late:
+		return false, nil
+	case top.fail != nil:
+		c.r.failed(&it, inFailed(top.fail))
+	case it.Op == plan.Conflict:
+		c.r.failed(&it, c.r.conflict(&it))
+	default:
+		return true, c.r.wait(it)
+	}
+	return true, nil
+}
+
+// decided is held after the directories around an action were decided.
+func (c *cutter) decided(ctx context.Context, it item) (bool, error) {
+	if err := c.decide(ctx, it.Source.Name); err != nil {
+		return true, err
+	}
+	return c.held(it)
 }
 
 // changesParent says whether the action may make, replace or remove a name, and
@@ -84,7 +107,7 @@ func (c *cutter) place(ctx context.Context, it item) error {
 		return c.r.removes.add(it)
 	case it.Op == plan.Link:
 		// It is made at the very end, so its directory gets its facts even later.
-		if err := c.decide(ctx, it.Source.Name); err != nil {
+		if held, err := c.decided(ctx, it); held {
 			return err
 		}
 		return c.r.links.add(it)
@@ -97,12 +120,9 @@ func (c *cutter) place(ctx context.Context, it item) error {
 		c.r.result(Result{Seq: it.seq, Op: plan.Keep, Entry: kept(it.Action), Why: it.Why})
 		return nil
 	case it.Target.Kind == mover.Dir:
-		if it.Source.Nlink > 1 {
-			c.r.awaited.add(it.Source.Name)
-		}
-		return c.r.blocked.add(it) // its place is free only when the removals are done
+		return c.r.wait(it) // its place is free only when the removals are done
 	case it.Op != plan.Update && it.Op != plan.Compare && c.r.isLarge(&it.Source):
-		if err := c.decide(ctx, it.Source.Name); err != nil {
+		if held, err := c.decided(ctx, it); held {
 			return err
 		}
 		return c.r.put(unitOf(it, true))
@@ -124,19 +144,38 @@ func (c *cutter) dir(ctx context.Context, it item) error {
 	default:
 		l.fail = c.r.mkdir(ctx, &it)
 	}
+	err := c.unmade(ctx, &l)
 	c.path = append(c.path, l)
-	return c.unmade(ctx, &l)
+	return err
 }
 
-// unmade reports a directory that could not be made, or ends the run.
+// unmade reports a directory that could not be made, has it wait for the removals, or ends the run.
 func (c *cutter) unmade(ctx context.Context, l *level) error {
-	if l.fail == nil {
+	switch {
+	case l.fail == nil:
 		return nil
-	}
-	if c.r.fatal(ctx, l.fail) {
+	case c.r.fatal(ctx, l.fail):
 		return l.fail
+	case c.r.waits(l.fail):
+		l.fail, l.late = nil, true
+		return c.r.wait(l.it)
 	}
 	c.r.failed(&l.it, l.fail)
+	return nil
+}
+
+// postpone has what is in the batch of a directory wait with it.
+func (c *cutter) postpone(dir string) error {
+	n := slices.IndexFunc(c.batch, func(it item) bool { return it.name() != dir && mover.Within(it.name(), dir) })
+	if n < 0 {
+		return nil
+	}
+	for _, it := range c.batch[n:] { // all behind the first one are below dir, too
+		if err := c.r.wait(it); err != nil {
+			return err
+		}
+	}
+	c.batch = c.batch[:n]
 	return nil
 }
 
@@ -158,7 +197,7 @@ func (c *cutter) leave(name string) error {
 // closed notes what remains to be done for a directory whose content is known.
 func (c *cutter) closed(l *level) error {
 	switch {
-	case l.fail != nil: // told already
+	case l.fail != nil, l.late: // told already, or later
 		return nil
 	case l.batch >= 0: // a draft of the batch
 		return nil
@@ -195,12 +234,21 @@ func (c *cutter) decide(ctx context.Context, name string) error {
 		if l.batch < 0 || !mover.Within(name, l.it.Source.Name) {
 			continue
 		}
+		if c.path[i-1].late { // the batch does not have it any more; the root is never undecided
+			l.batch, l.late = -1, true
+			continue
+		}
 		c.batch[l.batch].build = false
 		l.batch = -1
 		l.dirty = true
 		l.fail = c.r.mkdir(ctx, &l.it)
 		if err := c.unmade(ctx, l); err != nil {
 			return err
+		}
+		if l.late {
+			if err := c.postpone(l.it.Source.Name); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

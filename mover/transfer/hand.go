@@ -97,7 +97,20 @@ func (r *run) lookAgain(ctx context.Context, items []item) ([]item, error) {
 			out = append(out, it)
 			continue
 		}
+		if dir, _ := mover.Parent(it.Source.Name); r.unmade.has(dir) {
+			r.unmade.add(it.Source.Name) // where it is a directory
+			r.failed(&it, inFailed(mover.MarkNamesake(mover.ErrConflict)))
+			continue
+		}
 		now, err := r.target.Stat(ctx, it.Source.Name)
+		if err == nil && it.Target.Kind == 0 {
+			err = r.spelled(ctx, it.Source.Name)
+		}
+		if errors.Is(err, mover.ErrNamesake) {
+			r.unmade.add(it.Source.Name)
+			r.failed(&it, err)
+			continue
+		}
 		if err != nil && !errors.Is(err, mover.ErrNotExist) {
 			return nil, err
 		}
@@ -127,6 +140,14 @@ func (r *run) lookAgain(ctx context.Context, items []item) ([]item, error) {
 		}
 	}
 	return out, nil
+}
+
+// spelled is an error when what has a name at the target is another entry of the plan.
+func (r *run) spelled(ctx context.Context, name string) error {
+	if s, ok := mover.As[mover.Speller](r.target); ok {
+		return s.Spelled(ctx, name)
+	}
+	return nil
 }
 
 func each(entries []mover.Entry) func(func(mover.Entry, error) bool) {

@@ -260,24 +260,6 @@ func (r *run) removeOne(ctx context.Context, it *item) error {
 	return nil
 }
 
-// unblock makes the entries whose names were directories of the target, and the
-// links that waited for that, unless the removal was refused.
-func (r *run) unblock(ctx context.Context, refused error) error {
-	if refused != nil {
-		return errors.Join(r.failAll(ctx, r.blocked, refused), r.failAll(ctx, r.lateLinks, refused))
-	}
-	if err := r.moveSpooled(ctx, r.blocked); err != nil {
-		return err
-	}
-	if err := r.moveLater(ctx); err != nil {
-		return err
-	}
-	if err := r.lateLinks.each(false, func(items []item) error { return r.link(ctx, items) }); err != nil {
-		return err
-	}
-	return r.moveLater(ctx)
-}
-
 // closeDirs gives directories their facts. Children come before their parents, so
 // a parent that can not be entered is closed behind them.
 func (r *run) closeDirs(ctx context.Context, items []item) error {

@@ -50,13 +50,16 @@ type run struct {
 	unsynced unsynced // results of what is done, and not yet on stable storage
 
 	doubt atomic.Bool // some listing or action failed: nothing may be removed
+	freed atomic.Bool // the removals are done, or will not be: a name that is taken stays taken
 
 	doubted []uint64 // in the journal: what earlier runs have published and nothing has confirmed, which is moved anew
 
 	// Of files with several names:
-	unlike  nameSet // whose content at the target is not what the walk saw
-	awaited nameSet // that wait in blocked
-	spared  nameSet // directories in which something stays that a removal leaves alone
+	unlike    nameSet // whose content at the target is not what the walk saw
+	awaited   nameSet // that wait in blocked
+	unmade    nameSet // directories that waited in blocked and could not be made
+	unmadeFor error   // the kind of why, of the last one
+	spared    nameSet // directories in which something stays that a removal leaves alone
 }
 
 // Run does the actions, in whatever order is fastest and safe, and returns when

@@ -77,18 +77,19 @@ type Told struct {
 }
 
 // Fault is an error that can travel: its text, the name of its kind, and whether it has
-// the marks mover.ErrUnlike and mover.ErrUnconfirmed.
+// the marks mover.ErrUnlike, mover.ErrUnconfirmed and mover.ErrNamesake.
 type Fault struct {
 	Kind, Text  string
 	Unlike      bool
 	Unconfirmed bool
+	Namesake    bool
 }
 
 func faultOf(err error) *Fault {
 	if err == nil {
 		return nil
 	}
-	return &Fault{mover.KindName(err), err.Error(), errors.Is(err, mover.ErrUnlike), errors.Is(err, mover.ErrUnconfirmed)}
+	return &Fault{mover.KindName(err), err.Error(), errors.Is(err, mover.ErrUnlike), errors.Is(err, mover.ErrUnconfirmed), errors.Is(err, mover.ErrNamesake)}
 }
 
 // Err is the error again. It prints the same, is of the same kind, and has the same marks.
@@ -102,6 +103,9 @@ func (f *Fault) Err() error {
 	}
 	if f.Unconfirmed {
 		err = mover.Unconfirmed(err)
+	}
+	if f.Namesake {
+		err = mover.MarkNamesake(err)
 	}
 	return err
 }

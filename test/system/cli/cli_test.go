@@ -24,6 +24,7 @@ import (
 	"datamove.dev/cmd/datamove/cli"
 	"datamove.dev/cmd/datamoved/daemon"
 	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/test/casefold"
 	"datamove.dev/test/image"
 	"datamove.dev/test/patience"
 	"datamove.dev/test/script"
@@ -82,6 +83,13 @@ func TestCoarse(t *testing.T) {
 		withStore(env, store)
 		env.Setenv("COARSE", coarse)
 	})
+}
+
+// TestCasefold runs test/script/casefold/*.txt with a file system that compares names without case at $FOLDED.
+func TestCasefold(t *testing.T) {
+	t.Parallel()
+	folded := casefold.Mount(t)
+	runs(t, "casefold/*.txt", func(env *testscript.Env) { env.Setenv("FOLDED", folded) })
 }
 
 // TestMounts runs test/script/mounts/*.txt, of which each command has mounts of its own.

@@ -38,3 +38,17 @@ func TestQuotas(t *testing.T) {
 	t.Run("commands", func(t *testing.T) { vm.Replay(t, r.Outcomes[1], nil) })
 	t.Run("volumes", func(t *testing.T) { vm.Replay(t, r.Outcomes[2], nil) })
 }
+
+// TestCaseless: names on file systems that compare them without case, which this machine's kernel may not have.
+func TestCaseless(t *testing.T) {
+	t.Parallel()
+	r := boot(t, &vm.Guest{
+		Modules:  []string{"ext4", "vfat", "nls_ascii", "nls_cp437", "loop"},
+		Programs: []string{"mkfs.ext4", "mkfs.vfat"},
+		Files:    []vm.File{{Path: "/tests/posix", From: tests(t, "mover/posix")}},
+		Env:      guestEnv,
+		Run:      []wire.Command{vm.TestCommand("/tests/posix", "-test.run=^TestNamesakes$/^(ext4|vfat)$")},
+	})
+	whole(t, r)
+	vm.Replay(t, r.Outcomes[0], nil)
+}
