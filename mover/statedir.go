@@ -1,11 +1,13 @@
 package mover
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"syscall"
 )
 
 // HomeDir is $HOME, and where that says nothing, as for services and cron, the home of this process's user in /etc/passwd.
@@ -31,4 +33,37 @@ func StateDir(getenv func(string) string) (string, error) {
 		return "", fmt.Errorf("%w; set XDG_STATE_HOME", err)
 	}
 	return filepath.Join(home, ".local", "state", "datamove"), nil
+}
+
+// StateDirError is why commands can not remember anything.
+type StateDirError struct {
+	Dir string
+	Err error
+}
+
+func (e *StateDirError) Error() string {
+	return fmt.Sprintf("make %s, where commands remember what they have done: %v", Printable(e.Dir), e.Err)
+}
+
+func (e *StateDirError) Unwrap() error { return e.Err }
+
+// Advice is the way out.
+func (e *StateDirError) Advice() string {
+	return "set XDG_STATE_HOME to a folder on a local disk that you may write to"
+}
+
+// MakeStateDir makes a folder below that of StateDir, which nobody else can read. Its error is a *StateDirError.
+func MakeStateDir(dir string) error {
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = syscall.Access(dir, 0o3) // W_OK and X_OK of access(2)
+	}
+	var path *os.PathError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &path):
+		err = path.Err // of some folder on the way
+	}
+	return &StateDirError{dir, err}
 }

@@ -6,6 +6,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -28,5 +29,22 @@ func TestStateDir(t *testing.T) {
 		if got != row.want || (err != nil) != (row.want == "") || err != nil && !errors.Is(err, ErrUsage) {
 			t.Errorf("%q, %q: %q, %v", row.xdg, row.home, got, err)
 		}
+	}
+}
+
+// TestMakeStateDir: where commands can not remember anything, the folder is named, and the way out.
+func TestMakeStateDir(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"/proc/none/.local/state/datamove/spool", filepath.Join(file, "datamove")} {
+		var e *StateDirError
+		if err := MakeStateDir(dir); !errors.As(err, &e) || !strings.Contains(err.Error(), dir) || strings.Count(err.Error(), "mkdir") > 0 || !strings.Contains(e.Advice(), "XDG_STATE_HOME") {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	if err := MakeStateDir(filepath.Join(t.TempDir(), "a", "b")); err != nil {
+		t.Error(err)
 	}
 }

@@ -85,10 +85,7 @@ func (p *pair) makeSpool() (stateDir string, err error) {
 		}
 	}
 	p.spoolDir = filepath.Join(stateDir, "spool")
-	if err := os.MkdirAll(p.spoolDir, 0o700); err != nil {
-		return "", fmt.Errorf("room for what a task must remember: %w", err)
-	}
-	return stateDir, nil
+	return stateDir, mover.MakeStateDir(p.spoolDir)
 }
 
 func (p *pair) openPlaces(ctx context.Context, src, dst location.Location, open Opener) error {

@@ -252,7 +252,7 @@ func (p *Place) lockHere(file string, owner mover.Owner) (func() error, error) {
 		}
 	}
 	dir = filepath.Join(dir, "locks")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := mover.MakeStateDir(dir); err != nil {
 		return nil, p.fail("lock", "", err)
 	}
 	at, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

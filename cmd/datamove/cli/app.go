@@ -213,6 +213,9 @@ type advised struct {
 	try string
 }
 
+// Advice is the way out.
+func (e *advised) Advice() string { return e.try }
+
 func (e *advised) Unwrap() error { return e.error }
 
 // advise attaches what to try next.
@@ -225,9 +228,9 @@ func advise(err error, try string) error {
 
 // adviceFor returns the way out that err carries, or that its kind has.
 func adviceFor(err error) string {
-	var a *advised
+	var a interface{ Advice() string }
 	if errors.As(err, &a) {
-		return a.try
+		return a.Advice()
 	}
 	for _, c := range codes {
 		if errors.Is(err, c.kind) {

@@ -50,9 +50,9 @@ func exitCode(err error) int {
 
 // adviceFor is what to try after an error; "" when there is nothing to say.
 func adviceFor(err error) string {
-	var a *advised
+	var a interface{ Advice() string }
 	if errors.As(err, &a) {
-		return a.try
+		return a.Advice()
 	}
 	for _, c := range exits {
 		if errors.Is(err, c.kind) {
@@ -67,6 +67,9 @@ type advised struct {
 	error
 	try string
 }
+
+// Advice is the way out.
+func (e *advised) Advice() string { return e.try }
 
 func (e *advised) Unwrap() error { return e.error }
 

@@ -4,7 +4,6 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"flag"
 	"net/http/httptest"
 	"os"
@@ -19,8 +18,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"datamove.dev/api"
-	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/cmd/datamove/cli"
 	"datamove.dev/cmd/datamoved/daemon"
 	"datamove.dev/mover/s3/s3test"
@@ -145,15 +142,7 @@ func ready(ts *testscript.TestScript, negated bool, args []string) {
 	if negated || len(args) > 0 {
 		ts.Fatalf("usage: ready")
 	}
-	if !patience.While(patience.New(nil), func() bool {
-		c, err := api.Dial(context.Background(), ts.Getenv("SERVICE"), api.Options{})
-		if err != nil {
-			return false
-		}
-		defer c.Close()
-		list, err := c.ListAgents(context.Background(), &pb.ListAgentsRequest{})
-		return err == nil && slices.ContainsFunc(list.GetAgents(), func(a *pb.Agent) bool { return a.GetState() == pb.AgentState_AGENT_STATE_READY })
-	}) {
+	if !patience.While(patience.New(nil), func() bool { return isReady(ts.Getenv("SERVICE")) }) {
 		ts.Fatalf("no agent is ready")
 	}
 }
