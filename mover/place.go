@@ -59,6 +59,23 @@ type Speller interface {
 	Spelled(ctx context.Context, name string) error
 }
 
+// Reads says how a file system records that a file was read: in its atime.
+type Reads uint8
+
+// The ways, from nothing that is known to nothing that is recorded.
+const (
+	ReadsUnknown Reads = iota // nothing is known, as of objects
+	ReadsSeen                 // each is recorded
+	ReadsDaily                // relatime of mount(8): one a day, and the first one after a change
+	ReadsUnseen               // noatime of mount(8)
+)
+
+// UseTeller is a place that can tell whether an entry is in use on this machine.
+type UseTeller interface {
+	// InUse reports whether a process has the file e open, or mapped. What can not be found out is no use.
+	InUse(ctx context.Context, e Entry) (bool, error)
+}
+
 // Locator is a place that knows where it is: two places of one volume may have entries in common, by whatever names they were opened.
 type Locator interface {
 	// Located returns the file system or the bucket that the place is part of, and the path of the place in it, without slashes at its
@@ -230,6 +247,7 @@ type Traits struct {
 	// not known. What no sync has confirmed may be lost at its end, as it is at a power cut:
 	// when the disk was gone, and not when it was unmounted.
 	Mount uint64
+	Reads Reads
 	// Untrusted says that whoever may write here can say anything of rights: FactPrivileges.
 	Untrusted bool
 	// Guards says that a draft can replace only what Hints.Seen names.

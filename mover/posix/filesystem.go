@@ -13,9 +13,10 @@ import (
 )
 
 var (
-	_ mover.Aligner  = (*fileDraft)(nil)
-	_ mover.Recaller = (*Place)(nil)
-	_ mover.Striped  = (*content)(nil)
+	_ mover.Aligner   = (*fileDraft)(nil)
+	_ mover.Recaller  = (*Place)(nil)
+	_ mover.UseTeller = (*Place)(nil)
+	_ mover.Striped   = (*content)(nil)
 )
 
 // ask finds out whether somebody knows more of the file system. What is not known is
@@ -174,6 +175,25 @@ func (p *Place) openAway(e *mover.Entry) (int, error) {
 		return -1, errors.Join(mover.ErrChanged, err)
 	}
 	return fd, nil
+}
+
+// InUse implements mover.UseTeller: a lease for writing is given only where no other descriptor or mapping of the file is there (F_SETLEASE of
+// fcntl(2)). A file system that gives none, and a file of another user where this process is not root, say nothing.
+func (p *Place) InUse(ctx context.Context, e mover.Entry) (bool, error) {
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	fd, err := p.openAway(&e)
+	if err != nil {
+		return false, p.fail("look at", e.Name, err)
+	}
+	defer closeFD(fd)
+	_, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_WRLCK)
+	if err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_UNLCK)
+		return false, p.fail("look at", e.Name, err)
+	}
+	return err == unix.EAGAIN, nil
 }
 
 // Restripe gives the very file e another layout, as mover.Restriper does: mover.ErrChanged when it is another one by now, or in use.

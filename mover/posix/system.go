@@ -33,6 +33,7 @@ type system struct {
 	mixed    bool // each directory may compare names in its own way: see casefold.go
 	times    mover.TimeRange
 	mount    uint64
+	reads    mover.Reads
 	writable bool // it was, when the place was opened
 }
 
@@ -82,6 +83,7 @@ func systemOf(fd int) (system, error) {
 	s := typeOf(fd, uint32(st.Type))
 	s.mount = mountOf(fd)
 	s.writable = st.Flags&unix.ST_RDONLY == 0
+	s.reads = readsOf(st.Flags)
 	return s, nil
 }
 
@@ -97,6 +99,17 @@ func typeOf(fd int, magic uint32) system {
 		return s
 	}
 	return system{name: fmt.Sprintf("unknown (0x%X)", magic), mixed: true, times: unsure}
+}
+
+// readsOf says how reads are recorded, by the flags of statfs(2).
+func readsOf(flags int64) mover.Reads {
+	switch {
+	case flags&unix.ST_NOATIME != 0:
+		return mover.ReadsUnseen
+	case flags&unix.ST_RELATIME != 0:
+		return mover.ReadsDaily
+	}
+	return mover.ReadsSeen
 }
 
 // KindAt returns the kind of file system that a path leads to: one of mover.FileSystemKinds,
@@ -190,6 +203,7 @@ func traits(s system, root bool, xattrs mover.XattrNames) mover.Traits {
 	}
 	t.Times = s.times
 	t.Mount = s.mount
+	t.Reads = s.reads
 	t.FinishSyncs = s.durable == eachFile
 	t.LateErrors = t.FinishSyncs || s.durable != volatile && s.mount == 0
 	if s.durable != volatile {

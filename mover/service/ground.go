@@ -29,6 +29,13 @@ type ground struct {
 func (s *Service) groundOf(tree catalog.Tree) (*ground, error) {
 	g := &ground{tree: tree, places: map[string]*policy.Facts{}, around: map[string]bool{}, project: s.rules().ProjectOf}
 	g.rest = policy.Facts{Tier: tree.Tier, Ephemeral: s.conf().Tiers[tree.Tier].Ephemeral}
+	if s.o.Catalog != nil {
+		state, err := s.o.Catalog.State(tree)
+		if err != nil {
+			return nil, err
+		}
+		g.rest.Reads = state.Reads
+	}
 	return g, s.ledger.View(func(tx *ledger.Tx) error {
 		v, err := s.view(tx, s.clock.now())
 		if err != nil {

@@ -118,7 +118,7 @@ func (t *tiering) receive(ctx context.Context) error {
 	return fromAgent(ctx, err)
 }
 
-// look leaves out what is gone, is another one by now, or is on another file system although it has to be on that of the root.
+// look leaves out what is gone, is another one by now, was read since, is in use, or is on another file system although it has to be on that of the root.
 func (t *tiering) look(ctx context.Context, place mover.Place) error {
 	one := t.job.GetSpec().GetTiering().GetOneFileSystem()
 	root := mover.Entry{}
@@ -139,6 +139,9 @@ func (t *tiering) look(ctx context.Context, place mover.Place) error {
 		if err == nil && one && e.Dev != root.Dev {
 			err = fmt.Errorf("%w: it is on another file system", mover.ErrChanged)
 		}
+		if err == nil && t.job.GetSpec().GetTiering().GetRemove() {
+			err = unused(ctx, place, e)
+		}
 		switch {
 		case err == nil:
 			t.there[name] = e
@@ -151,6 +154,19 @@ func (t *tiering) look(ctx context.Context, place mover.Place) error {
 		}
 	}
 	return nil
+}
+
+// unused is an error when a file is in use on this node: what a policy removes nobody waits for.
+func unused(ctx context.Context, place mover.Place, e mover.Entry) error {
+	p, ok := mover.As[mover.UseTeller](place)
+	if !ok || e.Kind != mover.File {
+		return nil
+	}
+	used, err := p.InUse(ctx, e)
+	if used {
+		err = fmt.Errorf("%w: it is open, or mapped", mover.ErrChanged)
+	}
+	return err
 }
 
 func (t *tiering) fail(name string, item *pb.PlanItem, err error) {

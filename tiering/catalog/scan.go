@@ -32,6 +32,17 @@ type Seer interface {
 	See(ctx context.Context, names []string) ([]Sight, error)
 }
 
+// readsOf says how reads are recorded where a source is, which one that was received knows at its end.
+func readsOf(src Source) mover.Reads {
+	switch src := src.(type) {
+	case *Received:
+		return src.reads
+	case interface{ Traits() mover.Traits }:
+		return src.Traits().Reads
+	}
+	return mover.ReadsUnknown
+}
+
 // Sight is what Glance has found.
 type Sight struct {
 	Entry mover.Entry
@@ -167,6 +178,7 @@ func (s *scan) run(ctx context.Context, src Source) error {
 			return err
 		}
 	}
+	s.state.Reads = readsOf(src)
 	if s.o.Part > 0 {
 		s.rolled(more)
 	}

@@ -17,7 +17,8 @@ import (
 //
 //	what it is, directory, length, page
 //
-// and at its end how many entries there were: one that was cut is not taken for a small tree. Lengths are uvarints.
+// and at its end how many entries there were: one that was cut is not taken for a small tree. After that comes how reads are recorded there, which
+// not all versions say, and read. Lengths are uvarints.
 const (
 	streamPage   = 'p'
 	streamUnread = 'u' // a directory that could not be read, and why
@@ -41,7 +42,7 @@ func Send(ctx context.Context, w io.Writer, src Source, o mover.WalkOptions) err
 			return err
 		}
 	}
-	return s.end()
+	return s.end(readsOf(src))
 }
 
 // sender collects entries of one directory.
@@ -80,11 +81,11 @@ func (s *sender) unread(dir string, why error) error {
 	return s.put(streamUnread, dir, []byte(why.Error()))
 }
 
-func (s *sender) end() error {
+func (s *sender) end(reads mover.Reads) error {
 	if err := s.flush(); err != nil {
 		return err
 	}
-	if err := s.put(streamEnd, "", binary.AppendUvarint(nil, s.count)); err != nil {
+	if err := s.put(streamEnd, "", append(binary.AppendUvarint(nil, s.count), byte(reads))); err != nil {
 		return err
 	}
 	return s.w.Flush()
@@ -102,11 +103,14 @@ func (s *sender) put(what byte, dir string, body []byte) error {
 }
 
 // Received is a walk that somebody sends: a Source whose Walk can be asked once, and that knows of nothing else.
-type Received struct{ r *bufio.Reader }
+type Received struct {
+	r     *bufio.Reader
+	reads mover.Reads // what its end says
+}
 
 // Receive reads what Send writes. It comes from another host, and is believed in nothing: names that lead elsewhere and what is not in the order of
 // walks are mover.ErrCorrupt, as is an end that comes too early.
-func Receive(r io.Reader) *Received { return &Received{bufio.NewReaderSize(r, 64<<10)} }
+func Receive(r io.Reader) *Received { return &Received{r: bufio.NewReaderSize(r, 64<<10)} }
 
 // Stat implements Source.
 func (r *Received) Stat(context.Context, string) (mover.Entry, error) {
@@ -155,8 +159,12 @@ func (r *Received) walk(ctx context.Context, yield func(mover.Entry, error) bool
 				return nil
 			}
 		case streamEnd:
-			if n, size := binary.Uvarint(body); size <= 0 || n != count {
+			n, size := binary.Uvarint(body)
+			if size <= 0 || n != count {
 				return fmt.Errorf("%w: %d entries came of %d", mover.ErrCorrupt, count, n)
+			}
+			if len(body) > size && body[size] <= byte(mover.ReadsUnseen) {
+				r.reads = mover.Reads(body[size])
 			}
 			return nil
 		default:

@@ -36,6 +36,14 @@ func TestStream(t *testing.T) {
 	_, err := c.Scan(t.Context(), project, catalog.Receive(bytes.NewReader(text)), catalog.ScanOptions{})
 	must.Do(t, err)
 	equal(t, c, project, src)
+	for reads := range mover.ReadsUnseen + 1 {
+		text := sent(t, mem.New(tree, mem.Options{Adjust: func(t *mover.Traits) { t.Reads = reads }}))
+		_, err := c.Scan(t.Context(), project, catalog.Receive(bytes.NewReader(text)), catalog.ScanOptions{})
+		must.Do(t, err)
+		if s := must.Get(c.State(project))(t); s.Reads != reads {
+			t.Errorf("reads are recorded as %d, and known as %d", reads, s.Reads)
+		}
+	}
 
 	tree.Delete("d03/e0")
 	tree.Delete("d04/e1")

@@ -41,6 +41,7 @@ type State struct {
 	Unread  []string      // directories that it could not read, some of them; what is in them is as old as it was
 	Began   time.Time     // the scan that goes on, or was ended in the middle; zero is none
 	Root    uint64        // its folder
+	Reads   mover.Reads   `json:",omitempty"` // how its file system recorded them when it was scanned last
 
 	// Verified is when the last round of parts began that came to its end, or the last scan of all. Parts are in ScanOptions.
 	Verified time.Time

@@ -13,6 +13,9 @@ import (
 	"cel.dev/cel-go/common/cost"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
+
+	"datamove.dev/mover"
+	"datamove.dev/tiering"
 )
 
 // costMost is what one expression may cost for one file, in the units of CEL: about one for each operation, and one for ten letters that
@@ -90,6 +93,11 @@ func (e *environment) compile(c *compiler, w *Where, field, want string, is func
 		return nil
 	}
 	ast, issues := e.env.Compile(w.Text)
+	if issues.Err() == nil {
+		for _, r := range ast.NativeRep().ReferenceMap() {
+			c.byReads = c.byReads || r.Name == "atime" || r.Name == "idle_s" || r.Name == "idle_days"
+		}
+	}
 	if err := issues.Err(); err != nil {
 		for _, i := range issues.Errors() {
 			wrong(i.Location.Line(), i.Location.Column(), "%s", strings.TrimSpace(i.Message))
@@ -224,11 +232,11 @@ func (j *Judge) ResolveName(name string) (any, bool) {
 	case "now":
 		return moment(j.now), true
 	case "mtime":
-		return moment(f.Mtime), true
+		return known(f, name, mover.FactMtime, f.Mtime), true
 	case "ctime":
-		return moment(f.Ctime), true
+		return known(f, name, mover.FactCtime, f.Ctime), true
 	case "atime":
-		return moment(f.Atime), true
+		return known(f, name, mover.FactAtime, j.at.read(f.Atime)), true
 	case "seen":
 		return types.Timestamp{Time: time.Unix(f.Seen, 0)}, true
 	case "leased":
@@ -250,6 +258,14 @@ func text(s string) types.String {
 		return types.String(s)
 	}
 	return types.String(strings.ToValidUTF8(s, "\uFFFD"))
+}
+
+// known is a time of a file, and an error where that is not known: 1970 would be long ago.
+func known(f *tiering.File, name string, fact mover.Facts, ns int64) ref.Val {
+	if !f.Known.Has(fact) {
+		return types.NewErr("its %s is not known", name)
+	}
+	return moment(ns)
 }
 
 func moment(ns int64) types.Timestamp { return types.Timestamp{Time: time.Unix(0, ns)} }

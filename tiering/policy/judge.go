@@ -205,6 +205,9 @@ type People interface {
 	Group(gid uint32) string
 }
 
+// ByReads reports whether a rule asks when a file was read.
+func (p *Program) ByReads(rule int) bool { return p.rules[rule].byReads }
+
 // Judge asks a program about files. It is for one goroutine.
 type Judge struct {
 	program *Program
@@ -238,7 +241,7 @@ func (j *Judge) Decide(f *tiering.File, at *Facts) Verdict {
 		case err != nil:
 			return Verdict{Rule: i, Err: err}
 		case holds:
-			return Verdict{Rule: i, Held: j.held(j.program.rules[i].action)}
+			return Verdict{Rule: i, Held: j.held(&j.program.rules[i])}
 		}
 	}
 	return Verdict{Rule: -1}
@@ -246,7 +249,8 @@ func (j *Judge) Decide(f *tiering.File, at *Facts) Verdict {
 
 // held says what forbids an action by which something may be gone; "" is nothing. It is asked here, so that a plan is true, and once more just before
 // the deed.
-func (j *Judge) held(a *Action) string {
+func (j *Judge) held(r *rule) string {
+	a := r.action
 	removes := a.Type.Removes()
 	grace := cmp.Or(time.Duration(j.program.Policy.Spec.Safety.Grace), day)
 	switch seen := time.Duration(j.now - j.file.Seen*int64(time.Second)); {
@@ -260,6 +264,8 @@ func (j *Judge) held(a *Action) string {
 		return j.heldTogether(a)
 	case removes && seen < grace:
 		return fmt.Sprintf("it was first seen %s ago, and grace is %s", units.Duration(max(0, seen)), units.Duration(grace))
+	case removes && r.byReads && j.at.Reads == mover.ReadsUnseen:
+		return unseen
 	case a.Type == Purge && !j.at.Ephemeral:
 		return "its tier is not ephemeral"
 	case !a.HSM && (a.Type == Release || a.Type == Evict) && j.at.Replicas < int(max(1, a.MinReplicas)):
@@ -267,6 +273,9 @@ func (j *Judge) held(a *Action) string {
 	}
 	return ""
 }
+
+// unseen is why a rule that asks when files were read lets nothing go.
+const unseen = "its file system does not record when it is read (noatime): match by modified, or mount it with relatime"
 
 // heldTogether says what forbids an action on a part of a checkpoint, which goes as one and not before it is complete.
 func (j *Judge) heldTogether(a *Action) string {

@@ -52,6 +52,7 @@ type clause struct {
 type matcher struct {
 	clauses []clause
 	any     bool
+	byReads bool        // it asks when the file was read
 	where   *expression // looked at last; nil holds
 }
 
@@ -84,6 +85,7 @@ type compiler struct {
 	vars    map[string]Values
 	classes []class // those that were read so far: a class may use those before it
 	env     *environment
+	byReads bool // what is compiled asks when a file was read
 }
 
 type class struct {
@@ -92,8 +94,10 @@ type class struct {
 }
 
 // matcher compiles a match; field is where it stands.
-func (c *compiler) matcher(m *Match, any bool, where *Where, field string) matcher {
-	out := matcher{any: any}
+func (c *compiler) matcher(m *Match, any bool, where *Where, field string) (out matcher) {
+	out.any = any
+	c.byReads = false
+	defer func() { out.byReads = c.byReads }()
 	if m != nil {
 		out.clauses = c.clauses(m, field+".match")
 	}
@@ -135,6 +139,7 @@ func (c *compiler) clauses(m *Match, field string) (all []clause) {
 	}
 	age := func(name string, r *Ages, of func(*Judge) int64, known mover.Facts) {
 		if r != nil {
+			c.byReads = c.byReads || name == "idle" || name == "accessed"
 			number(name, &r.Range, func(j *Judge) int64 { return max(0, j.now-of(j)) }, known, func(n int64) string { return units.Duration(time.Duration(n)) })
 		}
 	}
@@ -158,7 +163,7 @@ func (c *compiler) clauses(m *Match, field string) (all []clause) {
 		number("replicasElsewhere", &m.Replicas.Range, func(j *Judge) int64 { return int64(j.at.Replicas) }, 0, count)
 	}
 	age("idle", m.Idle, func(j *Judge) int64 { return j.used }, 0)
-	age("accessed", m.Accessed, func(j *Judge) int64 { return j.file.Atime }, mover.FactAtime)
+	age("accessed", m.Accessed, func(j *Judge) int64 { return j.at.read(j.file.Atime) }, mover.FactAtime)
 	age("modified", m.Modified, func(j *Judge) int64 { return j.file.Mtime }, mover.FactMtime)
 	age("changed", m.Changed, func(j *Judge) int64 { return j.file.Ctime }, mover.FactCtime)
 	age("seen", m.Seen, func(j *Judge) int64 { return j.file.Seen * int64(time.Second) }, 0)
@@ -233,6 +238,7 @@ func (c *compiler) classClause(name string, want []Name, in bool, at declare.Pos
 			continue
 		}
 		bits |= 1 << i
+		c.byReads = c.byReads || c.classes[i].byReads
 	}
 	if len(want) > 0 {
 		put(name, listed(want, func(n Name) string { return string(n) }), func(j *Judge) bool { return (j.classes()&bits != 0) == in }, func(j *Judge) string { return cmp.Or(strings.Join(j.classNames(), ", "), "none") })
@@ -253,6 +259,15 @@ type Facts struct {
 	Tracker       bool   // it says which checkpoint is the newest
 	Part          string // what it is a part of, that goes as one; "" is nothing
 	Replica       string // where that is, if it is a replica, below the root of the tier
+	Reads         mover.Reads
+}
+
+// read is when a file may have been read last, by its atime.
+func (at *Facts) read(atime int64) int64 {
+	if at.Reads == mover.ReadsDaily {
+		return atime + int64(day)
+	}
+	return atime
 }
 
 // Set is a checkpoint that a file belongs to.
@@ -274,7 +289,7 @@ func (at *Facts) Used(f *tiering.File) (used int64, by string) {
 		}
 	}
 	if f.Known.Has(mover.FactAtime) {
-		later(f.Atime, "atime")
+		later(at.read(f.Atime), "atime")
 	}
 	if f.Known.Has(mover.FactMtime) {
 		later(f.Mtime, "mtime")

@@ -127,6 +127,9 @@ func (s *Selection) Add(area int, f *tiering.File, at *Facts) {
 		return
 	case v.Held != "":
 		s.plan.Kept[v.Rule].add(f.Size)
+		if v.Held == unseen { // of the whole file system, and something can be done about it
+			s.leave(v.Held, Tally{1, f.Size})
+		}
 		return
 	case s.judge.program.None(v):
 		s.plan.Kept[v.Rule].add(f.Size)

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"datamove.dev/mover"
 	"datamove.dev/test/must"
 	_ "datamove.dev/test/seed/property" // of rapid
 	"datamove.dev/tiering"
@@ -183,4 +184,55 @@ func TestCanary(t *testing.T) {
 	if !slices.Equal(first, chosen(2)) {
 		t.Error("others were chosen the second time")
 	}
+}
+
+// TestReads: what asks when files were read lets nothing go where reads leave no trace, counts a day of relatime as time in which a file may have been read,
+// and of a file whose times are not known says nothing.
+//
+//safety:5 a rule by idle time on file systems that are mounted noatime and relatime; files whose atime is not known
+func TestReads(t *testing.T) {
+	const unseen = "its file system does not record when it is read (noatime): match by modified, or mount it with relatime"
+	old, yesterday, unknown := idle("a", 1, 40*day), idle("b", 1, 40*day), idle("c", 1, 40*day)
+	yesterday.Atime, yesterday.Known = ago(day/2), yesterday.Known|mover.FactAtime
+	unknown.Known &^= mover.FactAtime
+	for _, row := range []struct {
+		match   string
+		file    tiering.File
+		reads   mover.Reads
+		byReads bool
+		rule    int // -1 is none
+		held    string
+		failing bool
+	}{
+		{"match: {idle: '>30d'}", old, mover.ReadsSeen, true, 0, "", false},
+		{"match: {idle: '>30d'}", old, mover.ReadsUnseen, true, 0, unseen, false},
+		{"match: {accessed: '>30d'}", old, mover.ReadsUnseen, true, 0, unseen, false},
+		{"match: {not: {idle: '<30d'}}", old, mover.ReadsUnseen, true, 0, unseen, false},
+		{"match: {class: [stale]}", old, mover.ReadsUnseen, true, 0, unseen, false},
+		{"where: idle_days > 30.0", old, mover.ReadsUnseen, true, 0, unseen, false},
+		{"where: now - atime > duration('720h')", old, mover.ReadsUnseen, true, 0, unseen, false},
+		{"match: {modified: '>30d'}", old, mover.ReadsUnseen, false, 0, "", false},
+		{"match: {modified: '>30d'}", yesterday, mover.ReadsUnseen, false, 0, "", false},
+		{"match: {idle: '>30d'}", old, mover.ReadsUnknown, true, 0, "", false},
+		{"match: {accessed: '>6h'}", yesterday, mover.ReadsSeen, true, 0, "", false},
+		{"match: {accessed: '>6h'}", yesterday, mover.ReadsDaily, true, -1, "", false},
+		{"match: {idle: '>6h'}", yesterday, mover.ReadsDaily, true, -1, "", false},
+		{"where: now - atime > duration('6h')", yesterday, mover.ReadsDaily, true, -1, "", false},
+		{"match: {accessed: '>30d'}", unknown, mover.ReadsSeen, true, -1, "", false},
+		{"where: now - atime > duration('720h')", unknown, mover.ReadsSeen, true, 0, "", true},
+	} {
+		p := readClasses(t, row.match)
+		at := policy.Facts{Ephemeral: true, Reads: row.reads}
+		v := p.Judge(now, nil).Decide(&row.file, &at)
+		if p.ByReads(0) != row.byReads || v.Rule != row.rule || v.Held != row.held || (v.Err != nil) != row.failing {
+			t.Errorf("%s of %s, reads %d: %+v, by reads %v", row.match, row.file.Base, row.reads, v, p.ByReads(0))
+		}
+	}
+}
+
+func readClasses(t *testing.T, match string) *policy.Program {
+	t.Helper()
+	all := must.Get(policy.Read("p", []byte("kind: TierPolicy\nmetadata: {name: p}\nspec:\n  scope: {roots: ['scratch:']}\n"+
+		"  classes:\n    - {name: stale, match: {idle: '>30d'}}\n  rules:\n    - name: r\n      action: purge\n      "+match+"\n")))(t)
+	return all[0]
 }

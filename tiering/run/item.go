@@ -63,8 +63,12 @@ var kinds = map[string]mover.Kind{mover.File.String(): mover.File, mover.Symlink
 // ItemOf is an item of a plan, as it is listed.
 func ItemOf(p *policy.Program, item *policy.Item, tree catalog.Tree, target, reason, whole string) *pb.PlanItem {
 	rule := &p.Policy.Spec.Rules[item.Rule]
-	return &pb.PlanItem{Tier: tree.Tier, Node: tree.Node, Name: []byte(item.Name()), Target: target, Whole: whole, Rule: string(rule.Name), Action: string(rule.Action.Type), RuleIndex: int32(item.Rule), Reason: reason,
+	out := &pb.PlanItem{Tier: tree.Tier, Node: tree.Node, Name: []byte(item.Name()), Target: target, Whole: whole, Rule: string(rule.Name), Action: string(rule.Action.Type), RuleIndex: int32(item.Rule), Reason: reason,
 		Kind: item.Kind.String(), Bytes: item.Size, Uid: item.UID, Inode: item.Ino, MtimeNs: item.Mtime, CtimeNs: item.Ctime, Links: item.Links, Etag: item.ETag, Known: uint64(item.Known)}
+	if p.ByReads(item.Rule) && item.Known.Has(mover.FactAtime) {
+		out.AtimeNs = item.Atime
+	}
+	return out
 }
 
 // Same says why an entry is not the one that an item was made of; nil when it is. What the place or the catalog does not know is not compared, but for the size
@@ -94,6 +98,9 @@ func Same(item *pb.PlanItem, e *mover.Entry) error {
 		if proof = true; is.Ctime != item.GetCtimeNs() {
 			return differs("its ctime")
 		}
+	}
+	if item.GetAtimeNs() != 0 && is.Known.Has(mover.FactAtime) && is.Atime > item.GetAtimeNs() {
+		return fmt.Errorf("%w: it was read since the plan was made", mover.ErrChanged)
 	}
 	if item.GetEtag() != "" && is.ETag != "" {
 		if proof = true; is.ETag != item.GetEtag() {

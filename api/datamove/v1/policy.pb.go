@@ -834,8 +834,9 @@ type PlanItem struct {
 	Etag          string                 `protobuf:"bytes,14,opt,name=etag,proto3" json:"etag,omitempty"`
 	Known         uint64                 `protobuf:"varint,15,opt,name=known,proto3" json:"known,omitempty"` // which of these are facts
 	RuleIndex     int32                  `protobuf:"varint,16,opt,name=rule_index,json=ruleIndex,proto3" json:"rule_index,omitempty"`
-	Target        string                 `protobuf:"bytes,17,opt,name=target,proto3" json:"target,omitempty"` // where it is copied to; empty is nowhere
-	Whole         string                 `protobuf:"bytes,18,opt,name=whole,proto3" json:"whole,omitempty"`   // what it is a part of, and what goes, or is copied, as one: a replica or a checkpoint, below the root of the tier
+	Target        string                 `protobuf:"bytes,17,opt,name=target,proto3" json:"target,omitempty"`                   // where it is copied to; empty is nowhere
+	Whole         string                 `protobuf:"bytes,18,opt,name=whole,proto3" json:"whole,omitempty"`                     // what it is a part of, and what goes, or is copied, as one: a replica or a checkpoint, below the root of the tier
+	AtimeNs       int64                  `protobuf:"varint,19,opt,name=atime_ns,json=atimeNs,proto3" json:"atime_ns,omitempty"` // of a rule that asks when a file was read: a later one says that it was read since; 0 is not compared
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -994,6 +995,13 @@ func (x *PlanItem) GetWhole() string {
 		return x.Whole
 	}
 	return ""
+}
+
+func (x *PlanItem) GetAtimeNs() int64 {
+	if x != nil {
+		return x.AtimeNs
+	}
+	return 0
 }
 
 type SimulatePolicyRequest struct {
@@ -2171,7 +2179,7 @@ const file_datamove_v1_policy_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"e\n" +
 	"\x0fGetPlanResponse\x12%\n" +
 	"\x04plan\x18\x01 \x01(\v2\x11.datamove.v1.PlanR\x04plan\x12+\n" +
-	"\x05items\x18\x02 \x03(\v2\x15.datamove.v1.PlanItemR\x05items\"\x9f\x03\n" +
+	"\x05items\x18\x02 \x03(\v2\x15.datamove.v1.PlanItemR\x05items\"\xba\x03\n" +
 	"\bPlanItem\x12\x12\n" +
 	"\x04tier\x18\x01 \x01(\tR\x04tier\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
@@ -2192,7 +2200,8 @@ const file_datamove_v1_policy_proto_rawDesc = "" +
 	"\n" +
 	"rule_index\x18\x10 \x01(\x05R\truleIndex\x12\x16\n" +
 	"\x06target\x18\x11 \x01(\tR\x06target\x12\x14\n" +
-	"\x05whole\x18\x12 \x01(\tR\x05whole\"\x87\x01\n" +
+	"\x05whole\x18\x12 \x01(\tR\x05whole\x12\x19\n" +
+	"\batime_ns\x18\x13 \x01(\x03R\aatimeNs\"\x87\x01\n" +
 	"\x15SimulatePolicyRequest\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12.\n" +

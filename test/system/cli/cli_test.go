@@ -17,12 +17,14 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 
 	"datamove.dev/cmd/datamove/cli"
 	"datamove.dev/cmd/datamoved/daemon"
 	"datamove.dev/mover/s3/s3test"
 	"datamove.dev/test/casefold"
 	"datamove.dev/test/image"
+	"datamove.dev/test/must"
 	"datamove.dev/test/patience"
 	"datamove.dev/test/script"
 	"datamove.dev/tiering/burst/notice/noticetest"
@@ -87,6 +89,26 @@ func TestCasefold(t *testing.T) {
 	t.Parallel()
 	folded := casefold.Mount(t)
 	runs(t, "casefold/*.txt", func(env *testscript.Env) { env.Setenv("FOLDED", folded) })
+}
+
+// TestReads runs test/script/reads/*.txt with file systems at $RELATIME and $NOATIME that are mounted so.
+func TestReads(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root mounts what scripts need")
+	}
+	mount := func(flag uintptr) string {
+		dir := t.TempDir()
+		must.Do(t, unix.Mount("none", dir, "tmpfs", flag, "size=8m"))
+		t.Cleanup(func() { must.Do(t, unix.Unmount(dir, unix.MNT_DETACH)) })
+		return dir
+	}
+	relatime, noatime := mount(unix.MS_RELATIME), mount(unix.MS_NOATIME)
+	store := s3test.Start(t, false)
+	runs(t, "reads/*.txt", func(env *testscript.Env) {
+		withService(env, store)
+		env.Setenv("RELATIME", relatime)
+		env.Setenv("NOATIME", noatime)
+	})
 }
 
 // TestMounts runs test/script/mounts/*.txt, of which each command has mounts of its own.
