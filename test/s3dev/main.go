@@ -116,7 +116,7 @@ func serve(ctx context.Context, o options, stdout io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- embedgw.RunVersityGW(ctx, backend, config) }()
+	go func() { ended <- embedgw.RunVersityGW(ctx, strict{backend}, config) }()
 	if err := waitReady(ctx, addr, ended); err != nil {
 		return err
 	}
