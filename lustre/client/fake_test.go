@@ -317,6 +317,8 @@ func (f *fake) write(fd int, n int64) error {
 
 func (f *fake) files() fs.FS { return f.params }
 
+func (f *fake) privileged() bool { return !f.user }
+
 func (f *fake) ioctl(fd int, request uint, arg []byte) (int, error) {
 	return f.ioctlAt(fd, request, arg)
 }

@@ -1,7 +1,7 @@
 // Command s3dev serves a folder as an S3 store, for tests and demonstrations.
 //
 // It is versitygw, embedded, in a module of its own: its dependencies are many,
-// and no binary that we ship imports it. Each folder directly below --dir is a
+// and no binary that we ship imports it. What Amazon S3 refuses, it refuses (strict). Each folder directly below --dir is a
 // bucket. When the server is ready it prints one line per fact to standard output:
 //
 //	endpoint http://127.0.0.1:41233
