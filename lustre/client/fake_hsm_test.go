@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -32,8 +33,9 @@ func (f *fakeFiles) paths() map[*inode][]string {
 	return all
 }
 
-// ioctlPath counts the link up when there is another one.
-func (f *fakeFiles) ioctlPath(_ *handle, arg []byte, _ []pointer) (int, error) {
+// ioctlPath counts the link up when there is another one. Beyond the last one is the first. What is asked is a directory:
+// names are below it, and one elsewhere is none.
+func (f *fakeFiles) ioctlPath(h *handle, arg []byte, _ []pointer) (int, error) {
 	if f.user {
 		return 0, unix.EPERM
 	}
@@ -43,8 +45,19 @@ func (f *fakeFiles) ioctlPath(_ *handle, arg []byte, _ []pointer) (int, error) {
 			continue
 		}
 		link := int(arg[24])
-		copy(arg[32:], paths[min(link, len(paths)-1)]+"\x00")
-		if link < len(paths)-1 {
+		if link >= len(paths) {
+			link = 0
+		}
+		below := paths[link]
+		if root := f.paths()[h.inode][0]; root != "" {
+			var inside bool
+			if below, inside = strings.CutPrefix(below+"/", root+"/"); !inside {
+				return 0, unix.ENOENT
+			}
+			below = strings.TrimSuffix(below, "/")
+		}
+		copy(arg[32:], below+"\x00")
+		if int(arg[24]) < len(paths)-1 {
 			arg[24]++
 		}
 		return 0, nil
