@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -14,12 +15,16 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 	typed "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	ktesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 
 	"datamove.dev/csi/relay"
@@ -32,12 +37,48 @@ import (
 func cluster(t *testing.T, objects ...runtime.Object) *Cluster {
 	t.Helper()
 	client := fake.NewClientset(objects...)
+	rules := rights(t)
+	refuse := func(a ktesting.Action) error {
+		r := a.GetResource()
+		if slices.ContainsFunc(rules, func(p rbacv1.PolicyRule) bool {
+			return slices.Contains(p.Verbs, a.GetVerb()) && slices.Contains(p.APIGroups, r.Group) && slices.Contains(p.Resources, r.Resource)
+		}) {
+			return nil
+		}
+		t.Errorf("%s of %s: no manifest gives the right to it", a.GetVerb(), r.GroupResource())
+		return apierrors.NewForbidden(r.GroupResource(), "", nil)
+	}
+	client.PrependReactor("*", "*", func(a ktesting.Action) (bool, runtime.Object, error) { err := refuse(a); return err != nil, nil, err })
+	client.PrependWatchReactor("*", func(a ktesting.Action) (bool, watch.Interface, error) { err := refuse(a); return err != nil, nil, err })
 	core := client.CoreV1()
 	c := &Cluster{core: core, leases: client.CoordinationV1(), namespace: "datamove", events: record.NewBroadcaster()}
 	c.events.StartRecordingToSink(&typed.EventSinkImpl{Interface: core.Events("")})
 	c.recorder = c.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "csi.datamove.dev", Host: "n1"})
 	t.Cleanup(c.Close)
 	return c
+}
+
+// rights are what the manifests give to our components; the client of tests is asked for nothing else, as a real server would refuse it.
+func rights(t *testing.T) []rbacv1.PolicyRule {
+	t.Helper()
+	rules := []rbacv1.PolicyRule{{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"events"}}} // by which tests look at them
+	for _, name := range []string{"controller-rbac.yaml", "node.yaml"} {
+		text := must.Get(os.ReadFile("../../deploy/kubernetes/" + name))(t)
+		for _, one := range strings.Split(string(text), "\n---\n") {
+			o, _, err := scheme.Codecs.UniversalDeserializer().Decode([]byte(one), nil, nil)
+			must.Do(t, err)
+			switch role := o.(type) {
+			case *rbacv1.ClusterRole:
+				rules = append(rules, role.Rules...)
+			case *rbacv1.Role:
+				rules = append(rules, role.Rules...)
+			}
+		}
+	}
+	if len(rules) < 5 {
+		t.Fatalf("the manifests have %d rules", len(rules))
+	}
+	return rules
 }
 
 // TestNodes: all nodes are known, and the drivers that can be asked.

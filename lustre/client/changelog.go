@@ -50,7 +50,7 @@ type Changes struct {
 	name    string // of the file system
 	devices devices
 	now     func() time.Time
-	version func() string // of the module, as Client.Version; "" is not known
+	version func(lustre.Feed) string // of its MDT; "" is not known
 
 	mu    sync.Mutex
 	holes map[string]hole // by feed: what was missing at the end of the last reading
@@ -64,7 +64,7 @@ type hole struct {
 
 // ChangesOf reads the change logs of the file system of that name.
 func ChangesOf(name string) *Changes {
-	return &Changes{name: name, devices: linuxDevices{}, now: time.Now, version: loadedVersion, holes: make(map[string]hole)}
+	return &Changes{name: name, devices: linuxDevices{}, now: time.Now, version: func(f lustre.Feed) string { return versionOf(linux{}.files(), f) }, holes: make(map[string]hole)}
 }
 
 // Changes reads the change logs of the file system.
@@ -196,21 +196,52 @@ func (c *Changes) Last(ctx context.Context, f lustre.Feed) (uint64, error) {
 	return last, nil
 }
 
-// loadedVersion is that of the module of this machine.
-func loadedVersion() string {
-	b, err := readParameter(linux{}.files(), "sys/fs/lustre/version")
+// importPlaces are where a client tells what it knows of the MDTs that it is connected to: lustre/mdc/lproc_mdc.c has "import" in proc, and younger modules
+// in debugfs, which a confined process does not see.
+var importPlaces = []string{"proc/fs/lustre/mdc/", "sys/fs/lustre/mdc/", "sys/kernel/debug/lustre/mdc/"}
+
+// versionOf is that of the MDT of a feed, as it was told to its client (target_version in obd_connect_data_seqprint of lustre/obdclass/lprocfs_status.c), else
+// that of the module of this machine; "" is not known.
+func versionOf(files fs.FS, f lustre.Feed) string {
+	for _, place := range importPlaces {
+		names, _ := fs.Glob(files, place+f.Name+"-mdc-*/import")
+		for _, name := range names {
+			text, err := readParameter(files, name)
+			if _, version, found := strings.Cut(text, "target_version:"); err == nil && found {
+				return parseVersion(strings.TrimSpace(version))
+			}
+		}
+	}
+	b, err := readParameter(files, "sys/fs/lustre/version")
 	if err != nil {
 		return ""
 	}
 	return parseVersion(b)
 }
 
-// TakesLowClears reports whether it is safe to clear less than was cleared before, on purpose: servers of 2.17.51 to 2.17.56 may lose a reader by
-// that, and are as old as their clients, as far as can be said from one (LU-20351).
-func (c *Changes) TakesLowClears() bool {
-	var major, minor, patch int
-	n, _ := fmt.Sscanf(c.version(), "%d.%d.%d", &major, &minor, &patch)
-	return n < 3 || major != 2 || minor != 17 || patch < 51 || patch > 56
+// LowClear is what a server makes of the clearing of less than was cleared before (LU-20351).
+type LowClear int
+
+// What servers make of it.
+const (
+	LowClearTells LowClear = iota // up to 2.17.50: it is refused, in another way than to a reader that is not registered
+	LowClearLoses                 // 2.17.51 to 2.17.56: the reader may be gone by it
+	LowClearHides                 // from 2.17.57 on, and where the version is not known: it is refused as to a reader that is not registered
+)
+
+// LowClear says what the server of a feed makes of a low clearing.
+func (c *Changes) LowClear(f lustre.Feed) LowClear {
+	var v [3]int
+	if n, _ := fmt.Sscanf(c.version(f), "%d.%d.%d", &v[0], &v[1], &v[2]); n < len(v) {
+		return LowClearHides
+	}
+	switch {
+	case slices.Compare(v[:], []int{2, 17, 51}) < 0:
+		return LowClearTells
+	case slices.Compare(v[:], []int{2, 17, 57}) < 0:
+		return LowClearLoses
+	}
+	return LowClearHides
 }
 
 // readerName is a registered reader: cl1, or with the name that it was given, cl1-backup.

@@ -3,10 +3,12 @@ package client
 import (
 	"context"
 	"errors"
-	"path/filepath"
+	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"datamove.dev/lustre"
 	"datamove.dev/lustre/abi"
 )
 
@@ -32,12 +34,27 @@ type device interface {
 // linuxDevices are those of this machine.
 type linuxDevices struct{}
 
-func (linuxDevices) names() ([]string, error) { return filepath.Glob("/dev/" + changePrefix + "*") }
+// DeviceDir is where the devices are.
+const DeviceDir = "/dev"
+
+// DevicePath is the device of the change log of one MDT.
+func DevicePath(f lustre.Feed) string { return DeviceDir + "/" + changePrefix + f.Name }
+
+// names lists the directory: a pattern (filepath.Glob) is silent about one that can not be read.
+func (linuxDevices) names() (names []string, err error) {
+	entries, err := os.ReadDir(DeviceDir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), changePrefix) {
+			names = append(names, DeviceDir+"/"+e.Name())
+		}
+	}
+	return names, err
+}
 
 func (linuxDevices) open(name string, mode int) (device, error) {
 	// Not os.Open: the Go runtime would poll the device at once, and with the first poll
 	// begins its reading, before it was told from where.
-	fd, err := (linux{}).openat(unix.AT_FDCWD, "/dev/"+name, mode|unix.O_NOFOLLOW, 0)
+	fd, err := (linux{}).openat(unix.AT_FDCWD, DeviceDir+"/"+name, mode|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err
 	}

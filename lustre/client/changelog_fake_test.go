@@ -27,7 +27,7 @@ type fakeLog struct {
 	perRead int               // records in one read; 0 is as many as fit
 	onRead  func()            // what happens on the server before a read
 	onClose error             // what closing a device answers
-	version string            // of Lustre; "" refuses as 2.17.0 does
+	version string            // of Lustre; "" is not known, and refuses as 2.17.0 does
 }
 
 // refusal is what clearing before where a reader stands answers (LU-20351).
@@ -39,7 +39,7 @@ func (l *fakeLog) refusal() error {
 }
 
 func newFakeLog(records ...lustre.Change) *fakeLog {
-	l := &fakeLog{readers: map[uint32]uint64{1: 0}, heard: make(map[uint32]int)}
+	l := &fakeLog{version: "2.17.0", readers: map[uint32]uint64{1: 0}, heard: make(map[uint32]int)}
 	l.write(records...)
 	return l
 }

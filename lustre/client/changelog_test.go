@@ -19,7 +19,7 @@ var labFeed = lustre.Feed{Name: "lab-MDT0000"}
 
 func changesOf(l *fakeLog) *Changes {
 	c := ChangesOf("lab")
-	c.devices, c.version = l, func() string { return l.version }
+	c.devices, c.version = l, func(lustre.Feed) string { return l.version }
 	return c
 }
 

@@ -30,6 +30,17 @@ func (f *fakeFiles) cache(n *inode, off int, data string) {
 	c.cached = append(c.cached, cachedWrite{off, []byte(data)})
 }
 
+// closed is that the other client closes the file: its MDT hears then that it has changed.
+func (f *fakeFiles) closed(n *inode) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.state(n)
+	s.content.flush()
+	if s.hsm.Archived.Has(lustre.HasCopy) {
+		s.hsm.Archived |= lustre.Dirty
+	}
+}
+
 // flush lets clients write what they have.
 func (c *content) flush() {
 	for _, w := range c.cached {

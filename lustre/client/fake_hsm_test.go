@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -32,8 +33,9 @@ func (f *fakeFiles) paths() map[*inode][]string {
 	return all
 }
 
-// ioctlPath counts the link up when there is another one.
-func (f *fakeFiles) ioctlPath(_ *handle, arg []byte, _ []pointer) (int, error) {
+// ioctlPath counts the link up when there is another one. Beyond the last one is the first. What is asked is a directory:
+// names are below it, and one elsewhere is none.
+func (f *fakeFiles) ioctlPath(h *handle, arg []byte, _ []pointer) (int, error) {
 	if f.user {
 		return 0, unix.EPERM
 	}
@@ -43,8 +45,19 @@ func (f *fakeFiles) ioctlPath(_ *handle, arg []byte, _ []pointer) (int, error) {
 			continue
 		}
 		link := int(arg[24])
-		copy(arg[32:], paths[min(link, len(paths)-1)]+"\x00")
-		if link < len(paths)-1 {
+		if link >= len(paths) {
+			link = 0
+		}
+		below := paths[link]
+		if root := f.paths()[h.inode][0]; root != "" {
+			var inside bool
+			if below, inside = strings.CutPrefix(below+"/", root+"/"); !inside {
+				return 0, unix.ENOENT
+			}
+			below = strings.TrimSuffix(below, "/")
+		}
+		copy(arg[32:], below+"\x00")
+		if int(arg[24]) < len(paths)-1 {
 			arg[24]++
 		}
 		return 0, nil
@@ -193,12 +206,22 @@ func (f *fakeFiles) ioctlSetState(h *handle, arg []byte, _ []pointer) (int, erro
 	case f.user && (set|clear)&^Settable != 0:
 		return 0, unix.EPERM
 	default:
-		s.hsm.Archived = s.hsm.Archived&^clear | set
-		if archive != 0 {
+		now := s.hsm.Archived&^clear | set
+		if !coherent(now) {
+			return 0, unix.EINVAL
+		}
+		s.hsm.Archived = now
+		if archive != 0 && now.Has(lustre.HasCopy) {
 			s.hsm.ArchiveID = archive
 		}
 	}
 	return 0, nil
+}
+
+// coherent is what mdt_hsm_state_set of lustre/mdt/mdt_hsm.c takes.
+func coherent(a lustre.Archived) bool {
+	return (!a.Has(lustre.Dirty) || a.Has(lustre.HasCopy)) && !a.Has(lustre.ReleasedState|lustre.Dirty) &&
+		(!a.Has(lustre.ReleasedState) || a.Has(lustre.WholeCopy)) && (!a.Has(lustre.Lost) || a.Has(lustre.WholeCopy))
 }
 
 // ioctlRequest looks at all files before it does anything with one.
@@ -218,12 +241,43 @@ func (f *fakeFiles) ioctlRequest(_ *handle, arg []byte, _ []pointer) (int, error
 		}
 		files = append(files, n)
 	}
+	for _, n := range files { // it stops at the first one, whatever the others are
+		if s := f.state(n); needed(&s.hsm, r.Action) && !compatible(&s.hsm, r.Action, r.Archive) {
+			return 0, unix.EPERM
+		}
+	}
 	for _, n := range files {
 		if err := f.request(n, r.Action, r.Archive); err != nil {
 			return 0, err
 		}
 	}
 	return 0, nil
+}
+
+// needed is hsm_action_is_needed of lustre/mdt/mdt_hsm_cdt_client.c: what is not is passed by.
+func needed(s *lustre.HSMState, a lustre.Action) bool {
+	switch a {
+	case lustre.Archive:
+		return s.Archived.Has(lustre.Dirty) || !s.Archived.Has(lustre.WholeCopy)
+	case lustre.Restore:
+		return s.Archived&(lustre.ReleasedState|lustre.Dirty) != 0
+	case lustre.Remove:
+		return s.Archived&(lustre.WholeCopy|lustre.HasCopy) != 0
+	}
+	return a == lustre.Cancel
+}
+
+// compatible is mdt_hsm_is_action_compat of lustre/mdt/mdt_coordinator.c.
+func compatible(s *lustre.HSMState, a lustre.Action, archive uint32) bool {
+	switch a {
+	case lustre.Archive:
+		return !s.Archived.Has(lustre.NoArchive) && (!s.Archived.Has(lustre.HasCopy) || archive == 0 || archive == s.ArchiveID)
+	case lustre.Restore:
+		return s.Archived.Has(lustre.ReleasedState|lustre.WholeCopy) && s.Archived&(lustre.Dirty|lustre.Lost) == 0
+	case lustre.Remove:
+		return !s.Archived.Has(lustre.ReleasedState)
+	}
+	return true
 }
 
 func (f *fakeFiles) byFID(fid lustre.FID) *inode {
@@ -238,6 +292,9 @@ func (f *fakeFiles) byFID(fid lustre.FID) *inode {
 func (f *fakeFiles) request(n *inode, a lustre.Action, archive uint32) error {
 	s := f.state(n)
 	if a != lustre.Release {
+		if !needed(&s.hsm, a) {
+			return nil
+		}
 		s.hsm.Doing, s.hsm.ArchiveID = a, max(archive, 1)
 		if f.agent {
 			f.serve(s)

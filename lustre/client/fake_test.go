@@ -182,8 +182,11 @@ func (f *fake) find(dir *inode, name string) (*inode, string, error) {
 	parts := strings.Split(path.Clean(name), "/")
 	for _, part := range parts[:len(parts)-1] {
 		next := dir.children[part]
-		if next == nil || !next.isDir() {
+		switch {
+		case next == nil:
 			return nil, "", unix.ENOENT
+		case !next.isDir():
+			return nil, "", unix.ENOTDIR
 		}
 		dir = next
 	}
@@ -227,6 +230,10 @@ func (f *fake) openat(dir int, name string, flags int, mode uint32) (int, error)
 		return -1, unix.EEXIST
 	case n != nil && flags&unix.O_DIRECTORY != 0 && !n.isDir():
 		return -1, unix.ENOTDIR
+	case n != nil && n.isDir() && flags&(unix.O_ACCMODE|unix.O_CREAT) != 0:
+		return -1, unix.EISDIR
+	case len(base) > unix.NAME_MAX:
+		return -1, unix.ENAMETOOLONG
 	case n == nil:
 		n = f.newInode(parent, unix.S_IFREG|mode)
 		if flags&abi.DelayCreate == abi.DelayCreate {
@@ -248,7 +255,11 @@ func (f *fake) handle(n *inode, flags int) int {
 	return f.nextFD
 }
 
-func (f *fake) unlinkat(dir int, name string) error {
+func (f *fake) unlinkat(dir int, name string) error { return f.remove(dir, name, false) }
+
+func (f *fake) rmdirat(dir int, name string) error { return f.remove(dir, name, true) }
+
+func (f *fake) remove(dir int, name string, isDir bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	h, ok := f.open[dir]
@@ -257,14 +268,20 @@ func (f *fake) unlinkat(dir int, name string) error {
 		return unix.EBADF
 	case f.fails["unlinkat"] != nil:
 		return f.fails["unlinkat"]
-	case h.inode.children[name] == nil:
+	}
+	switch n := h.inode.children[name]; {
+	case n == nil:
 		return unix.ENOENT
+	case isDir && !n.isDir():
+		return unix.ENOTDIR
+	case !isDir && n.isDir():
+		return unix.EISDIR
+	case len(n.children) > 0:
+		return unix.ENOTEMPTY
 	}
 	delete(h.inode.children, name)
 	return nil
 }
-
-func (f *fake) rmdirat(dir int, name string) error { return f.unlinkat(dir, name) }
 
 func (f *fake) close(fd int) error {
 	f.mu.Lock()
@@ -291,7 +308,7 @@ func (f *fake) write(fd int, n int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	h, ok := f.open[fd]
-	if !ok || h.inode.layout == nil { // made without objects, and none since
+	if !ok || h.pathOnly() || h.flags&unix.O_ACCMODE == unix.O_RDONLY || h.inode.layout == nil { // made without objects, and none since
 		return unix.EBADF
 	}
 	h.inode.size += n
@@ -299,6 +316,8 @@ func (f *fake) write(fd int, n int64) error {
 }
 
 func (f *fake) files() fs.FS { return f.params }
+
+func (f *fake) privileged() bool { return !f.user }
 
 func (f *fake) ioctl(fd int, request uint, arg []byte) (int, error) {
 	return f.ioctlAt(fd, request, arg)

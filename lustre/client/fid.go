@@ -27,22 +27,38 @@ func fileID(ctx context.Context, k kernel, fd int) (lustre.FID, error) {
 	return f, nil
 }
 
+// elsewhereMost is how many names in a row, outside of what is mounted, are passed by.
+const elsewhereMost = 64
+
 // maxLinks is where the asking for names of one file ends: more than ldiskfs allows.
 const maxLinks = 70000
 
 // Paths returns all paths of a file below the mount, one for each hard link that its MDT
 // keeps track of. A FID that names nothing any more is fs.ErrNotExist. Only root may
 // ask, or anybody where it is mounted with user_fid2path.
+//
+// Where a subdirectory is mounted, and with [At], paths are those below that directory, and a
+// server says of a name elsewhere what it says of a file that is gone (mdt_path_current of
+// lustre/mdt/mdt_handler.c): it is passed by. That of a file whose first name is elsewhere can
+// not be told from one that is gone.
 func (c *Client) Paths(ctx context.Context, f lustre.FID) ([]string, error) {
 	var paths []string
+	elsewhere := 0
 	for link := uint32(0); link < maxLinks; {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		b := abi.EncodeFIDToPath(f, link)
-		if _, err := c.k.ioctl(c.root, abi.IocFIDToPath, b); err != nil {
+		_, err := c.k.ioctl(c.root, abi.IocFIDToPath, b)
+		if errors.Is(err, unix.ENOENT) && len(paths) > 0 && elsewhere < elsewhereMost {
+			elsewhere++
+			link++
+			continue
+		}
+		if err != nil {
 			return nil, pathError(f, err)
 		}
+		elsewhere = 0
 		path, next, err := abi.DecodeFIDToPath(b)
 		if err != nil {
 			return nil, fmt.Errorf("path of %v: %w", f, err)
@@ -51,7 +67,9 @@ func (c *Client) Paths(ctx context.Context, f lustre.FID) ([]string, error) {
 		if path != "" && !filepath.IsLocal(path) {
 			return nil, fmt.Errorf("path of %v: %q is not below the mount", f, path)
 		}
-		paths = append(paths, path)
+		if next > link || len(paths) == 0 || path != paths[0] { // beyond the last one is the first
+			paths = append(paths, path)
+		}
 		if next <= link { // as it was asked for: there are no more
 			break
 		}

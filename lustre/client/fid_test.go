@@ -35,6 +35,13 @@ func TestNamesOfAFile(t *testing.T) {
 	if paths, err := c.Paths(ctx, f.root.fid); err != nil || !reflect.DeepEqual(paths, []string{""}) {
 		t.Errorf("paths of the mount itself: %q, %v", paths, err)
 	}
+	below := *c
+	for name, want := range map[string][]string{"a": {"b/two", "one"}, "a/b": {"two"}} { // what is elsewhere is passed by
+		below.root = f.openDir(t, name)
+		if paths, err := below.Paths(ctx, id); err != nil || !reflect.DeepEqual(paths, want) {
+			t.Errorf("paths below %s: %q, %v; want %q", name, paths, err, want)
+		}
+	}
 	links, err := c.Links(ctx, fd)
 	if want := []Link{{b.fid, "two"}, {a.fid, "one"}, {f.root.fid, "three"}}; err != nil || !reflect.DeepEqual(links, want) {
 		t.Errorf("links %+v, %v; want %+v", links, err, want)

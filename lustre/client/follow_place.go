@@ -19,7 +19,7 @@ import (
 // another log, of which the reader has cleared less; then the record at the place has to
 // be there, and to be the one that was read.
 func (f *following) resume(ctx context.Context) error {
-	if s, ok := f.Changes.(interface{ TakesLowClears() bool }); f.after > 1 && (!ok || s.TakesLowClears()) {
+	if f.after > 1 && f.lowClear() != LowClearLoses {
 		err := f.Changes.Clear(ctx, f.Feed, f.Reader, f.after-1)
 		switch {
 		case err == nil:
@@ -31,6 +31,14 @@ func (f *following) resume(ctx context.Context) error {
 		}
 	}
 	return f.clear(ctx)
+}
+
+// lowClear is what the server makes of the clearing of less than was cleared before.
+func (f *following) lowClear() LowClear {
+	if s, ok := f.Changes.(interface{ LowClear(lustre.Feed) LowClear }); ok {
+		return s.LowClear(f.Feed)
+	}
+	return LowClearTells
 }
 
 // sameRecord looks at the record at the place.
@@ -52,8 +60,16 @@ func (f *following) sameRecord(ctx context.Context) error {
 // nothing is recorded, and it would be waited for for ever. To clear the first record of a
 // log that has none left is refused to who stands behind it, and to who is not known for
 // another reason. When it is done, the log had its very first record in this moment.
+//
+// From 2.17.57 on both are refused for the same reason, and there is no other question that
+// loses nothing: to clear all (0) would lose what comes meanwhile, and what is beyond the log
+// is refused to everyone. There a reader that is not registered is waited for until there is
+// a record. Nor are servers asked that may lose a reader by the question.
 func (f *following) registered(ctx context.Context) error {
 	f.cleared = time.Now()
+	if f.lowClear() != LowClearTells {
+		return nil
+	}
 	err := f.Changes.Clear(ctx, f.Feed, f.Reader, 1)
 	switch {
 	case err == nil:

@@ -1,10 +1,12 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"reflect"
 	"testing"
+	"testing/fstest"
 	"testing/synctest"
 	"time"
 
@@ -232,16 +234,20 @@ func TestFollowAnEmptyLog(t *testing.T) {
 		reader          string
 		noReader, gap   bool
 		log             []lustre.Change
+		version         string // "" is 2.17.0
 	}{
-		"its first record is too young":    {0, 0, "cl1", false, false, []lustre.Change{young}},
-		"a reader, and all was cleared":    {9, 9, "cl1", false, false, nil},
-		"no reader":                        {9, 9, "cl2", true, true, nil},
-		"a log that has just been made":    {0, 0, "cl1", false, false, nil},
-		"its first record comes just then": {1, 0, "cl1", false, true, nil},
+		"its first record is too young":    {0, 0, "cl1", false, false, []lustre.Change{young}, ""},
+		"a reader, and all was cleared":    {9, 9, "cl1", false, false, nil, ""},
+		"no reader":                        {9, 9, "cl2", true, true, nil, ""},
+		"a log that has just been made":    {0, 0, "cl1", false, false, nil, ""},
+		"its first record comes just then": {1, 0, "cl1", false, true, nil, ""},
+		"the question would lose it":       {9, 9, "cl1", false, false, nil, "2.17.54"},
+		"the answer hides it":              {9, 9, "cl1", false, false, nil, "2.17.57"},
+		"no reader, and it is not told":    {9, 9, "cl2", false, false, nil, "2.17.57"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l := newFakeLog(c.log...)
-			l.counted, l.readers[1] = max(l.counted, c.counted), c.stands
+			l.counted, l.readers[1], l.version = max(l.counted, c.counted), c.stands, cmp.Or(c.version, l.version)
 			f := &Follower{Changes: changesOf(l), Feed: labFeed, Reader: c.reader, Settle: time.Hour}
 			err := follow(t, f, &keeper{}, 0, 5*time.Minute)
 			if len(c.log) != len(l.log) {
@@ -250,6 +256,34 @@ func TestFollowAnEmptyLog(t *testing.T) {
 			if errors.Is(err, ErrNoReader) != c.noReader || errors.Is(err, lustre.ErrGap) != c.gap {
 				t.Errorf("%s: %v; want no reader %v, a gap %v", name, err, c.noReader, c.gap)
 			}
+			if _, registered := l.readers[1]; !registered {
+				t.Errorf("%s: the reader was lost", name)
+			}
 		})
+	}
+}
+
+// TestVersionOfMDT: what a server makes of a clearing is told by its own version, which its client was told; the client may be another one.
+func TestVersionOfMDT(t *testing.T) {
+	const state = "import:\n    name: lab-MDT0000-mdc-ffff888122441800\n    connect_data:\n       flags: 0xa0425af2e3440478\n       instance: 3\n       target_version: 2.17.57.0\n       max_brw_size: 1048576\n"
+	client := &fstest.MapFile{Data: []byte("2.15.7\n")}
+	for name, row := range map[string]struct {
+		files fstest.MapFS
+		want  string
+		makes LowClear
+	}{
+		"a server that is younger than its client": {fstest.MapFS{"sys/fs/lustre/version": client, "proc/fs/lustre/mdc/lab-MDT0000-mdc-ffff888122441800/import": {Data: []byte(state)}}, "2.17.57.0", LowClearHides},
+		"in debugfs":      {fstest.MapFS{"sys/fs/lustre/version": client, "sys/kernel/debug/lustre/mdc/lab-MDT0000-mdc-ffff888122441800/import": {Data: []byte(state)}}, "2.17.57.0", LowClearHides},
+		"another MDT":     {fstest.MapFS{"sys/fs/lustre/version": client, "proc/fs/lustre/mdc/lab-MDT0001-mdc-ffff888122441800/import": {Data: []byte(state)}}, "2.15.7", LowClearTells},
+		"not connected":   {fstest.MapFS{"sys/fs/lustre/version": client, "proc/fs/lustre/mdc/lab-MDT0000-mdc-ffff888122441800/import": {Data: []byte("import:\n")}}, "2.15.7", LowClearTells},
+		"nothing is told": {fstest.MapFS{}, "", LowClearHides},
+		"one that loses":  {fstest.MapFS{"sys/fs/lustre/version": {Data: []byte("2.17.51_12_gabcdef\n")}}, "2.17.51_12_gabcdef", LowClearLoses},
+		"the next":        {fstest.MapFS{"sys/fs/lustre/version": {Data: []byte("2.18.0\n")}}, "2.18.0", LowClearHides},
+	} {
+		got := versionOf(row.files, labFeed)
+		c := &Changes{version: func(lustre.Feed) string { return got }}
+		if makes := c.LowClear(labFeed); got != row.want || makes != row.makes {
+			t.Errorf("%s: %q makes %d of it; want %q, %d", name, got, makes, row.want, row.makes)
+		}
 	}
 }

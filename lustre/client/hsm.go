@@ -95,7 +95,7 @@ func (h HSM) Request(ctx context.Context, root int, a lustre.Action, archive uin
 		n := min(batch, len(files))
 		if err := h.batch(ctx, root, a, archive, files[:n]); err != nil {
 			errs = append(errs, err)
-			if ctx.Err() != nil || !ofOneFile(err) {
+			if ctx.Err() != nil || !h.ofOneFile(err) {
 				break // the others would hear the same
 			}
 		}
@@ -116,14 +116,14 @@ func (h HSM) batch(ctx context.Context, root int, a lustre.Action, archive uint3
 		return nil
 	case errors.Is(err, unix.ENODATA) && a == lustre.Restore:
 		return nil // it is begun, and readers are told so instead of waiting: hsm.policy=NonBlockingRestore
-	case len(files) == 1 || !ofOneFile(err):
-		return requestError(a, files, err)
+	case len(files) == 1 || !h.ofOneFile(err):
+		return h.requestError(a, files, err)
 	}
 	var errs []error
 	for i := range files {
 		if err := h.batch(ctx, root, a, archive, files[i:i+1]); err != nil {
 			errs = append(errs, err)
-			if ctx.Err() != nil || !ofOneFile(err) {
+			if ctx.Err() != nil || !h.ofOneFile(err) {
 				break
 			}
 		}
@@ -131,21 +131,32 @@ func (h HSM) batch(ctx context.Context, root int, a lustre.Action, archive uint3
 	return errors.Join(errs...)
 }
 
-// ofOneFile reports whether an error can be that of one file among others.
-func ofOneFile(err error) bool {
-	for _, one := range []error{unix.ENOENT, unix.ESTALE, unix.EINVAL, unix.EBUSY, errNotReleasable} {
+// ofOneFile reports whether an error can be that of one file among others. EPERM is what a
+// server says of a caller who may not ask, and of the first file whose state does not allow
+// the action (mdt_hsm_is_action_compat of lustre/mdt/mdt_coordinator.c): root may ask.
+func (h HSM) ofOneFile(err error) bool {
+	for _, one := range []error{unix.ENOENT, unix.ESTALE, unix.EINVAL, unix.EBUSY, errNotReleasable, errUnfit} {
 		if errors.Is(err, one) {
 			return true
 		}
 	}
-	return false
+	return errors.Is(err, unix.EPERM) && h.k.privileged()
+}
+
+// errUnfit is of a file, too: unfit says what can be the matter.
+var errUnfit = errors.New("its state does not allow it")
+
+var unfit = map[lustre.Action]string{
+	lustre.Archive: "it has noarchive set, or a copy in another archive",
+	lustre.Restore: "it was written since, its copy is lost, or was never whole",
+	lustre.Remove:  "its content is in the archive only: restore it first",
 }
 
 // errNotReleasable is of a file, other than the EPERM of a caller who may not ask at all.
 var errNotReleasable = errors.New("it is not archived as it is now, or has norelease set")
 
 // requestError says what a refusal means.
-func requestError(a lustre.Action, files []lustre.FID, err error) error {
+func (h HSM) requestError(a lustre.Action, files []lustre.FID, err error) error {
 	what := fmt.Sprintf("%v %v", a, files[0])
 	if len(files) > 1 {
 		what += fmt.Sprintf(" and %d more", len(files)-1)
@@ -153,6 +164,8 @@ func requestError(a lustre.Action, files []lustre.FID, err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM) && a == lustre.Release:
 		return fmt.Errorf("%s: %w (or it is another's): %w", what, errNotReleasable, err)
+	case errors.Is(err, unix.EPERM) && h.k.privileged():
+		return fmt.Errorf("%s: %w: %s: %w", what, errUnfit, unfit[a], err)
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("%s: only root may, until the MDS allows owners: lctl set_param mdt.*.hsm.user_request_mask=%v (and group_ and other_ for others): %w", what, a, err)
 	case errors.Is(err, unix.EBUSY):

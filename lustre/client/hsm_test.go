@@ -134,6 +134,44 @@ func TestHSMRequestsInBatches(t *testing.T) {
 	}
 }
 
+// TestHSMUnfit: a file whose state does not allow an action does not keep others from theirs, and is not told as a caller who may not ask.
+func TestHSMUnfit(t *testing.T) {
+	t.Parallel()
+	const whole = lustre.HasCopy | lustre.WholeCopy
+	for _, row := range []struct {
+		action  lustre.Action
+		fit     lustre.Archived // of the others
+		unfit   lustre.Archived
+		archive uint32 // of the request; files are of archive 1
+	}{
+		{lustre.Archive, 0, lustre.NoArchive, 0},
+		{lustre.Archive, 0, whole | lustre.Dirty, 2},
+		{lustre.Restore, whole | lustre.ReleasedState, whole | lustre.ReleasedState | lustre.Lost, 0},
+		{lustre.Restore, whole | lustre.ReleasedState, whole | lustre.Dirty, 0},
+		{lustre.Remove, whole, whole | lustre.ReleasedState, 0},
+	} {
+		f := newFakeFiles()
+		c := newFilesClient(t, f)
+		var ids []lustre.FID
+		for i := range 3 {
+			n := f.file(t, fmt.Sprint("f", i), "x")
+			ids = append(ids, n.fid)
+			if f.state(n).hsm = (lustre.HSMState{Archived: row.fit, ArchiveID: 1}); i == 1 {
+				f.state(n).hsm.Archived = row.unfit
+			}
+		}
+		err := c.HSM().Request(t.Context(), c.root, row.action, row.archive, ids)
+		if !errors.Is(err, errUnfit) || !strings.Contains(err.Error(), ids[1].String()) || strings.Contains(err.Error(), ids[2].String()) || strings.Contains(err.Error(), "user_request_mask") {
+			t.Errorf("%v of %#x: %v", row.action, row.unfit, err)
+		}
+		for i, id := range ids {
+			if doing := f.state(f.byFID(id)).hsm.Doing; (doing == row.action) != (i != 1) {
+				t.Errorf("%v of %#x: file %d: %v is done", row.action, row.unfit, i, doing)
+			}
+		}
+	}
+}
+
 func TestHSMRefusals(t *testing.T) {
 	t.Parallel()
 	f := newFakeFiles()
@@ -220,6 +258,7 @@ func TestReleaseOfAVersion(t *testing.T) {
 	if err := h.Release(ctx, c.root, "data", version()); !errors.Is(err, errNotReleasable) {
 		t.Errorf("release of what the archive has not: %v", err)
 	}
+	f.closed(n)
 	archive()
 	copied = version()
 	for range 2 { // the second time it is released already

@@ -23,6 +23,8 @@ type kernel interface {
 	close(fd int) error
 	// stat returns the type and permissions of an open file (S_IFMT and below).
 	stat(fd int) (mode uint32, err error)
+	// privileged reports whether the caller is root.
+	privileged() bool
 	// files is what can be read of the client below the root directory: its parameters in
 	// proc/fs/lustre and sys/fs/lustre, and proc/self/mountinfo.
 	files() fs.FS

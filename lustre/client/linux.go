@@ -127,6 +127,8 @@ func (linux) stat(fd int) (uint32, error) {
 
 func (linux) files() fs.FS { return os.DirFS("/") }
 
+func (linux) privileged() bool { return unix.Geteuid() == 0 }
+
 // again repeats a call while signals interrupt it.
 func again(call func() (int, error)) (int, error) {
 	for {

@@ -42,16 +42,20 @@
 //   - When the context ends the registration is taken back; what waits is handed back to the
 //     MDT at once (EAGAIN, with the flag that it may be given to another one), what is in work
 //     has [Options.Grace] to come to its end.
-//   - After kill -9 an action is handed out again when the MDT's timeout is over
-//     (hsm.active_request_timeout), and begins from the start. Nothing of it is visible. The
-//     registration that was left is taken back by the next process ([Options.Mark]).
+//   - After kill -9 the next process takes up what was handed out and had not ended, from the
+//     start, whatever the policy of the MDT: each action is noted from the time when it is read
+//     until its end was told ([Options.Mark]). The registration that was left is taken back.
+//     What was in the pipe is not known: of that, and without a mark, the MDT waits for its
+//     timeout (hsm.active_request_timeout) and cancels it. An action in which three processes
+//     were killed is handed back.
 //   - A coordinator that was restarted (hsm_control=shutdown, enabled) has forgotten who was
 //     registered, and tells nobody. After ten minutes without a word ([Options.Renew]) the
 //     registration is made anew. While other MDTs have something to do it is not.
 //
-// "Again" is the MDT's to decide: its policy is NoRetryAction after its setup, and with that
-// an action that was handed back has failed, and the reader who waits for it gets an error.
-// Where copytools are restarted in the middle of work:
+// Whether what is handed back is handed out again is the MDT's to decide: its policy is
+// NoRetryAction after its setup, and with that an action that was handed back has failed, and
+// the reader that waits for it gets an error (ENODATA). Where copytools are stopped in the
+// middle of work:
 //
 //	lctl set_param -P mdt.*.hsm.policy=-NoRetryAction
 //

@@ -13,6 +13,7 @@ var (
 	errCancelled = &Failure{unix.ECANCELED, false, errors.New("it was cancelled")}
 	errLost      = &Failure{unix.ECANCELED, false, errors.New("the MDT has given it up, or to somebody else")}
 	errStopping  = &Failure{unix.EAGAIN, true, errors.New("this copytool stops")}
+	errKilled    = &Failure{unix.EAGAIN, true, errors.New("this copytool was killed in it three times")}
 	errChanged   = &Failure{unix.EBUSY, true, errors.New("the file is written while it is archived")}
 	errEncrypted = &Failure{unix.EOPNOTSUPP, false, errors.New("the file is encrypted: who reads the archive would read it, and what comes back would be encrypted for another one")}
 

@@ -35,6 +35,9 @@ func (m mark) set() error {
 	if err != nil {
 		return err
 	}
+	if err := os.MkdirAll(m.notes(), 0o700); err != nil {
+		return err
+	}
 	return os.WriteFile(string(m), boot, 0o600)
 }
 

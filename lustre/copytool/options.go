@@ -73,7 +73,8 @@ type Options struct {
 	Archives []uint32 // the numbers that it is served under, from 1; none is all of them
 	Archive  Archive
 	// Mark is a file that is there while we are registered: by it the next process knows that
-	// a registration is that of one of ours which was killed. "" remembers nothing, so that
+	// a registration is that of one of ours which was killed. Beside it, in a directory of its
+	// name and ".actions", are the actions that have not ended. "" remembers nothing, so that
 	// the MDTs have to find that out.
 	Mark string
 

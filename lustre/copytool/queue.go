@@ -23,6 +23,7 @@ func identityOf(i *abi.ActionItem) identity { return identity{i.FID, i.Cookie} }
 type action struct {
 	item   abi.ActionItem
 	system string // name of the file system
+	note   string // the file by which the next process knows of it; "" is none. Of the reader, then of its worker
 	since  time.Time
 	size   int64        // of the file, in bytes; of its worker
 	moved  atomic.Int64 // bytes

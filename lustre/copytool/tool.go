@@ -40,6 +40,9 @@ type serving struct {
 	queue *queue
 	heard atomic.Int64 // messages
 	log   *slog.Logger
+
+	taken   sync.Once // up, what killed processes had in work
+	unnoted sync.Once // has been told
 }
 
 // Run serves until ctx ends, and returns nil then; an error before that says that nothing is
@@ -88,7 +91,10 @@ func (s *serving) serve(ctx context.Context, reg *registration) error {
 func (s *serving) listen(ctx, work context.Context, reg *registration) error {
 	defer reg.pipe.Close()
 	over := make(chan error, 1)
-	go func() { over <- s.read(work, reg) }()
+	go func() {
+		s.taken.Do(func() { s.takeUp(work) })
+		over <- s.read(work, reg)
+	}()
 	err := s.until(ctx, over)
 	var left []*action
 	if !errors.Is(err, errIdle) {
@@ -163,14 +169,14 @@ func (s *serving) take(ctx context.Context, body []byte) {
 		s.log.ErrorContext(ctx, "a list of actions can not be read: what is missing comes again after the timeout of the MDT", "read", len(list.Items), "err", err)
 	}
 	for _, item := range list.Items {
-		item.Blob = nil // what a request brings along is for other copytools
-		a := &action{item: item, system: list.Name, since: time.Now(), copied: abi.Copy{Item: item}}
+		a := newAction(&list, item)
 		switch {
 		case item.Action == abi.CopyCancel:
 			s.cancel(ctx, identityOf(&item))
 		case len(s.o.Archives) > 0 && !slices.Contains(s.o.Archives, list.ArchiveID):
 			s.ended(ctx, a, errOther)
 		default:
+			s.noteDown(ctx, &list, a)
 			s.enqueue(ctx, a)
 		}
 	}
@@ -180,6 +186,7 @@ func (s *serving) enqueue(ctx context.Context, a *action) {
 	switch added, known := s.queue.add(a); {
 	case known:
 		s.log.WarnContext(ctx, "an action that is in work was handed out again", "cookie", a.item.Cookie, "fid", a.item.FID)
+		s.forget(a.note)
 	case !added:
 		s.handBack(a)
 	}

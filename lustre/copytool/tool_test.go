@@ -111,13 +111,17 @@ func serve(t *testing.T, during func(context.Context, *copytool.Copy) error, cha
 	if change != nil {
 		change(&o)
 	}
-	b.tool = copytool.New(o)
-	ctx, stop := context.WithCancel(t.Context())
-	b.stop = stop
-	go func() { b.over <- b.tool.Run(ctx) }()
+	b.start(o)
 	t.Cleanup(func() { _ = b.ends() })
 	b.Registered()
 	return b
+}
+
+func (b *bed) start(o copytool.Options) {
+	b.tool = copytool.New(o)
+	ctx, stop := context.WithCancel(b.t.Context())
+	b.stop = stop
+	go func() { b.over <- b.tool.Run(ctx) }()
 }
 
 // ends stops the copytool and returns why it ended.

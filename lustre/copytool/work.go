@@ -17,6 +17,7 @@ func (s *serving) worker(ctx context.Context) {
 		if !ok {
 			return
 		}
+		s.begun(a)
 		err := s.do(a)
 		s.ended(a.ctx, a, err)
 		s.queue.done(a)
@@ -45,11 +46,21 @@ func (e *accepted) Unwrap() error { return e.error }
 func (s *serving) finish(a *action, size int64) error {
 	a.copied.Item.Extent = abi.Extent{Off: 0, Length: uint64(size)}
 	a.copied.Flags, a.copied.Errno = abi.CopyCompleted, 0
-	s.queue.ending(a)
-	if err := s.mount.end(&a.copied); err != nil {
+	if err := s.last(a); err != nil {
 		return &accepted{err}
 	}
 	return nil
+}
+
+// last tells the MDT the end of an action. Its note stays when the MDT may not have heard it:
+// the next process asks.
+func (s *serving) last(a *action) error {
+	s.queue.ending(a)
+	err := s.mount.end(&a.copied)
+	if err == nil || errors.Is(err, errLost) || errors.Is(err, errCancelled) {
+		s.forget(a.note)
+	}
+	return err
 }
 
 // ended tells whoever has to know how an action has ended: the MDT of a failure, too.
@@ -78,8 +89,7 @@ func (s *serving) fail(a *action, f *Failure) {
 	if f.Retry {
 		a.copied.Flags |= abi.CopyRetry
 	}
-	s.queue.ending(a)
-	if err := s.mount.end(&a.copied); err != nil && !errors.Is(err, errLost) && !errors.Is(err, errCancelled) {
+	if err := s.last(a); err != nil && !errors.Is(err, errLost) && !errors.Is(err, errCancelled) {
 		s.log.Warn("the MDT did not hear of a failure: it waits for its timeout", "cookie", a.item.Cookie, "err", err)
 	}
 }

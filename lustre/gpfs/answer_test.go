@@ -65,7 +65,7 @@ func (w *world) do(method string, parts []string, body map[string]string) error 
 		}
 		return w.link(body["filesetName"], body["path"])
 	case "DELETE filesets":
-		return w.remove(parts[3])
+		return w.remove(parts[3], true) // but with the parameter "safe"
 	case "POST filesets link":
 		return w.link(parts[3], body["path"])
 	case "DELETE filesets link":

@@ -110,13 +110,19 @@ func (w *world) link(name, junction string) error {
 		err = errors.New("a dependent fileset can only be linked inside its own inode space")
 	}
 	if err == nil {
-		err = os.Mkdir(w.here(junction), 0o700)
+		err = os.Rename(w.apart(name), w.here(junction)) // with what was in it when it was unlinked
+		if errors.Is(err, fs.ErrNotExist) {
+			err = os.Mkdir(w.here(junction), 0o700)
+		}
 	}
 	if err == nil {
 		f.Junction = junction
 	}
 	return err
 }
+
+// apart is where the content of a fileset is that is not linked.
+func (w *world) apart(name string) string { return filepath.Join(filepath.Dir(w.Mount), "apart-"+name) }
 
 // holds is the fileset of a path, as the cluster says it.
 func (w *world) holds(path string) (holder Fileset) {
@@ -136,15 +142,27 @@ func (w *world) unlink(name string) error {
 	case f.Junction == "":
 		return errors.New("it is not linked")
 	}
-	err = os.RemoveAll(w.here(f.Junction))
+	for _, other := range w.Filesets {
+		if other.Name != name && other.Junction != "" && below(other.Junction, f.Junction) {
+			return fmt.Errorf("fileset %s is linked in it", other.Name)
+		}
+	}
+	err = os.Rename(w.here(f.Junction), w.apart(name))
 	f.Junction = ""
 	return err
 }
 
-func (w *world) remove(name string) error {
+// remove deletes a fileset, and what is in it if it is told to.
+func (w *world) remove(name string, force bool) error {
 	f, err := w.find(name)
 	if err == nil && f.Junction != "" {
 		err = errors.New("it is linked")
+	}
+	if left, _ := os.ReadDir(w.apart(name)); err == nil && len(left) > 0 && !force {
+		err = errors.New("it contains files: -f deletes them")
+	}
+	if err == nil {
+		err = os.RemoveAll(w.apart(name))
 	}
 	if err == nil {
 		w.Filesets = slices.DeleteFunc(w.Filesets, func(f Fileset) bool { return f.Name == name })
@@ -159,6 +177,9 @@ const blockOf = 4 << 20
 func (w *world) limit(name string, l lustre.Limits) error {
 	if _, err := w.find(name); err != nil || w.Deaf {
 		return err
+	}
+	if l.HardBytes > 0 && l.SoftBytes > l.HardBytes || l.HardFiles > 0 && l.SoftFiles > l.HardFiles {
+		return errors.New("the soft limit is above the hard one")
 	}
 	up := func(n int64) int64 { return (n + blockOf - 1) / blockOf * blockOf }
 	w.Quotas[name] = lustre.Limits{SoftBytes: up(l.SoftBytes), HardBytes: up(l.HardBytes), SoftFiles: l.SoftFiles, HardFiles: l.HardFiles}
@@ -220,7 +241,7 @@ func (w *world) command(name string, a []string) (string, error) {
 	case "mmunlinkfileset":
 		return "", w.unlink(a[1])
 	case "mmdelfileset":
-		return "", w.remove(a[1])
+		return "", w.remove(a[1], slices.Contains(a, "-f"))
 	case "mmlsattr":
 		return w.listAttributes(a[2])
 	case "mmchattr":

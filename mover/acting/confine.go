@@ -31,6 +31,8 @@ const (
 
 	fileRights landlock.AccessFSSet = ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSTruncate
 
+	deviceRights = ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSIoctlDev
+
 	// Before version 2 of the ABI every rename into another directory fails.
 	leastABI = 2
 	// The version whose meaning is known here: later ones are used as this one.

@@ -247,6 +247,44 @@ func TestNoRoots(t *testing.T) {
 	}
 }
 
+// What a feed of changes gets beside its tree: names of directories, and devices by name. Of a directory whose names are
+// seen no content is, and of the devices beside one none is opened.
+//
+//safety:7 with TestConfined
+func TestListsAndDevices(t *testing.T) {
+	needLandlock(t)
+	me := must.Get(self())(t)
+	dir := folder(t, os.Getuid())
+	must.Do(t, os.Mkdir(filepath.Join(dir, "below"), 0o755))
+	put(t, filepath.Join(dir, "below/a"), "text", os.Getuid(), os.Getgid(), 0o600)
+	none := Confinement{List: []string{filepath.Join(dir, "none")}, Devices: []string{filepath.Join(dir, "none")}}
+	closed := begin(t, Options{Account: me, Root: me.UID == 0, Roots: none})
+	closed.wants("EACCES", "list", dir)
+	for _, op := range []string{"append", "ioctl"} {
+		closed.wants("EACCES", op, "/dev/full")
+	}
+	a := begin(t, Options{Account: me, Root: me.UID == 0, Roots: Confinement{List: []string{dir, "/dev"}, Devices: []string{"/dev/full"}}})
+	a.wants("", "list", dir)
+	a.wants("", "list", filepath.Join(dir, "below"))
+	a.wants("", "list", "/dev")
+	a.wants("EACCES", "read", filepath.Join(dir, "below/a"))
+	a.wants("EACCES", "write", filepath.Join(dir, "below/b"), "text")
+	a.wants("EACCES", "append", filepath.Join(dir, "below/a"), "text")
+	a.wants("ENOSPC", "append", "/dev/full", "text") // the device has said so
+	a.wants("ENOTTY", "ioctl", "/dev/full")
+	a.wants("EACCES|ENOENT|ENXIO", "append", "/dev/tty", "text")
+	a.wants("EACCES", "append", "/dev/zero", "text")
+}
+
+// TestNoDevice: what is no device is not opened up as one.
+func TestNoDevice(t *testing.T) {
+	for _, path := range []string{"dev/full", "/dev/full\x00", "/etc/passwd", t.TempDir()} {
+		if _, _, err := (Confinement{Devices: []string{path}}).grants(); !errors.Is(err, mover.ErrUsage) {
+			t.Errorf("%q: %v", path, err)
+		}
+	}
+}
+
 // Which directories are opened up for which roots.
 func TestRoots(t *testing.T) {
 	dir := folder(t, os.Getuid())

@@ -44,7 +44,7 @@
 //
 // It needs Linux 5.19 for renames between directories; before, and where it is
 // switched off, Enforced.Landlock is 0 and the kernel's permissions are all there is.
-// Device nodes get no ioctl; FICLONE and the other ioctls of regular files and
+// Device nodes get no ioctl but those of Confinement.Devices; FICLONE and the other ioctls of regular files and
 // directories are not held by Landlock, nor are openat2, statfs, name_to_handle_at and
 // extended attributes. TestConfined is the table of all this.
 //

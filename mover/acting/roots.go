@@ -25,9 +25,14 @@ import (
 // above it that does: rights can not be given later, so until the root is made, everything in
 // that directory can be written, as far as the account may. Whoever wants it narrower
 // makes the root first.
+//
+// Of List only names are seen, in the directories and below them, and no content. A root of
+// List and a device that do not exist open up nothing.
 type Confinement struct {
-	Read  []string // source trees
-	Write []string // target trees, state directories
+	Read    []string // source trees
+	Write   []string // target trees, state directories
+	List    []string // directories whose names are needed
+	Devices []string // device nodes, to be read, written and asked (ioctl)
 }
 
 // grant is what is opened up of one directory or file.
@@ -60,6 +65,12 @@ func (c Confinement) grants() (grants []grant, wider []Wider, err error) {
 	if err := add(c.Write, writeRights, writeRoot); err != nil {
 		return nil, nil, err
 	}
+	if err := add(c.List, ll.AccessFSReadDir, readRoot); err != nil {
+		return nil, nil, err
+	}
+	if err := add(c.Devices, deviceRights, deviceNode); err != nil {
+		return nil, nil, err
+	}
 	return grants, wider, nil
 }
 
@@ -79,6 +90,21 @@ func readRoot(path string) (string, error) {
 		return "", nil
 	}
 	return dir, err
+}
+
+// deviceNode returns the device that is at a path; "" is none.
+func deviceNode(path string) (string, error) {
+	if !filepath.IsAbs(path) || strings.ContainsRune(path, 0) {
+		return "", fmt.Errorf("%w: it is no absolute path", mover.ErrUsage)
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case missing(err):
+		return "", nil
+	case err == nil && info.Mode()&fs.ModeCharDevice == 0:
+		return "", fmt.Errorf("%w: it is no character device", mover.ErrUsage)
+	}
+	return filepath.Clean(path), err
 }
 
 // writeRoot returns the directory that a root of Write stands for.

@@ -36,6 +36,7 @@ type Options struct {
 	BatchSlots  int                                   // batches of other leads at one time, at least; 0 means 4
 	Peers       *Peers                                // nil gives nothing to other nodes, and asks none
 	Parts       func(path string) []*agentv1.RoomPart // what of the file system of a tier can be full by itself; nil knows of nothing
+	FeedReach   func(dir string) acting.Confinement   // what a change log of a directory needs beside it; nil is nothing
 	Logger      *slog.Logger                          // nil means no log
 	Metrics     *telemetry.Metrics                    // nil counts nothing
 }

@@ -118,6 +118,7 @@ func (a *Agent) admit(p *process, l location.Location, write bool, roots *acting
 		endpoint = l.Tier
 		if path = ""; tier.S3 == nil {
 			path = filepath.Join(tier.Path, filepath.FromSlash(l.Path))
+			a.admitFeed(p, tier.Feed, path, roots)
 			break
 		}
 		if roots.Read = append(roots.Read, amazonFiles(!p.job.GetClosed())...); access.GetCa() != "" {
@@ -139,6 +140,15 @@ func (a *Agent) admit(p *process, l location.Location, write bool, roots *acting
 		roots.Read = append(roots.Read, path)
 	}
 	return nil
+}
+
+// admitFeed lets the process that tells of changes in a tier reach the change log, if this node knows of no other feed of the tier.
+func (a *Agent) admitFeed(p *process, feed, dir string, roots *acting.Confinement) {
+	if p.job.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_FOLLOW || a.o.FeedReach == nil || feed != "" && feed != "changelog" {
+		return
+	}
+	more := a.o.FeedReach(dir)
+	roots.List, roots.Devices = append(roots.List, more.List...), append(roots.Devices, more.Devices...)
 }
 
 func removes(k pb.TaskKind) bool {

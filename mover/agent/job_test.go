@@ -15,6 +15,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/account"
+	"datamove.dev/mover/acting"
 	"datamove.dev/mover/config"
 	"datamove.dev/test/must"
 )
@@ -41,6 +42,41 @@ func TestAccessHasAll(t *testing.T) {
 	}
 	if len(want) > 0 || !access.GetPathStyle() || !access.GetPathStyleSet() || !access.GetS3() {
 		t.Errorf("without %v: %v", want, access)
+	}
+}
+
+// TestFeedReach: the process that tells of changes in a tier reaches the change log of its file system, if the tier has no other feed; no other process does.
+func TestFeedReach(t *testing.T) {
+	a := &Agent{o: Options{
+		Config: func() *config.Config {
+			return &config.Config{Tiers: map[string]config.Tier{
+				"logged": {Path: "/lustre/logged", Feed: "changelog"}, "untold": {Path: "/lustre/untold"}, "watched": {Path: "/lustre/watched", Feed: "inotify"},
+			}}
+		},
+		FeedReach: func(dir string) acting.Confinement {
+			return acting.Confinement{List: []string{dir}, Devices: []string{"/dev/changelog"}, Read: []string{"more"}, Write: []string{"more"}}
+		},
+	}}
+	follow, scan := pb.TaskKind_TASK_KIND_FOLLOW, pb.TaskKind_TASK_KIND_SCAN
+	for _, row := range []struct {
+		tier string
+		kind pb.TaskKind
+		list string // "" is none, and no device
+	}{
+		{"logged", follow, "/lustre/logged"},
+		{"untold", follow, "/lustre/untold"}, // the coordinator may know of it
+		{"watched", follow, ""},
+		{"logged", scan, ""},
+	} {
+		p := &process{job: &agentv1.Job{StateDir: "/state", Spec: &pb.TaskSpec{Kind: row.kind, Source: row.tier + ":"}}}
+		got, err := a.prepare(p, account.Account{})
+		want := acting.Confinement{Read: []string{"/lustre/" + row.tier}, Write: []string{"/state"}}
+		if row.list != "" {
+			want.List, want.Devices = []string{row.list}, []string{"/dev/changelog"}
+		}
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%v of %s reaches %+v, want %+v, %v", row.kind, row.tier, got, want, err)
+		}
 	}
 }
 

@@ -34,7 +34,8 @@ const (
 	Unreachable       // ErrUnreachable; nothing was done
 	Denied            // ErrPermission; of a directory in a walk: its contents are unknown
 	Full              // ErrFull; nothing was done
-	Changed           // ErrChanged
+	Changed           // ErrChanged; of a Publish: another writer was faster, and nothing was done
+	Corrupt           // ErrCorrupt: what arrived is not what was sent, and the store says so; nothing was done
 	Lost              // it was done, but the answer is ErrTransient
 	Short             // the bytes end half way with ErrTransient
 	Flipped           // one byte is another one, and nobody says so
@@ -45,7 +46,7 @@ const (
 )
 
 var faultNames = [last]string{
-	"none", "transient", "unreachable", "denied", "full", "changed", "lost", "short", "flipped", "torn", "stalled", "killed",
+	"none", "transient", "unreachable", "denied", "full", "changed", "corrupt", "lost", "short", "flipped", "torn", "stalled", "killed",
 }
 
 func (f Fault) String() string { return faultNames[f] }
@@ -61,6 +62,8 @@ func (f Fault) kind() error {
 		return mover.ErrFull
 	case Changed:
 		return mover.ErrChanged
+	case Corrupt:
+		return mover.ErrCorrupt
 	case Killed:
 		return errKilled
 	}
@@ -96,9 +99,10 @@ const (
 
 // possible says where each fault can happen; faults that are not here can happen anywhere.
 var possible = map[Fault][]Op{
-	Denied:  {List, Stat, Open, Draft, Mkdir, Update, Remove, Publish},
-	Full:    {Draft, Write, Finish, Publish, Mkdir},
-	Changed: {Open, Read, Check},
+	Denied:  {List, Stat, Open, Read, Check, Lock, Draft, Adopt, Drop, Write, Finish, Mkdir, Update, Remove, Publish},
+	Full:    {Lock, Draft, Write, Finish, Publish, Mkdir, Update},
+	Changed: {Open, Read, Check, Publish},
+	Corrupt: {Read, Write, Publish},
 	Lost:    {Draft, Write, Finish, Publish, Mkdir, Update, Remove, Drop},
 	Short:   {Read},
 	Flipped: {Read, Write},

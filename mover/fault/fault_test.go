@@ -58,6 +58,7 @@ func TestFaults(t *testing.T) {
 		{fault.Transient, fault.Update, mover.ErrTransient, false},
 		{fault.Unreachable, fault.Update, mover.ErrUnreachable, false},
 		{fault.Denied, fault.Update, mover.ErrPermission, false},
+		{fault.Full, fault.Update, mover.ErrFull, false},
 		{fault.Lost, fault.Update, mover.ErrTransient, true},
 	} {
 		t.Run(row.fault.String(), func(t *testing.T) {

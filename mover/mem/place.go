@@ -7,7 +7,7 @@
 //
 // A tree behaves like a POSIX directory, or with [Options.ObjectStore] like a
 // bucket: no inodes but ETags, no directory that is needed before its entries, no
-// holes and links, and a checksum that is compared. Time is a counter that moves
+// holes and links, and a checksum that is compared. Names are as long as there. Time is a counter that moves
 // with each change, so two runs of one program see the same times.
 //
 // All methods may be called from many goroutines; one mutex per tree orders them,
@@ -254,11 +254,21 @@ func (p *Place) makeDir(e mover.Entry) error {
 	return nil
 }
 
+// The longest segment of a POSIX directory (NAME_MAX), and the longest key of a bucket.
+const (
+	segmentBytes = 255
+	keyBytes     = 1024
+)
+
 // parent finds the directory of name. An object store makes it up.
 func (p *Place) parent(name string) (*node, string, error) {
 	dir, base := mover.Parent(name)
 	n := p.tree.findDir(dir)
 	switch {
+	case p.opts.ObjectStore && len(name) > keyBytes:
+		return nil, "", fmt.Errorf("its key has %d bytes, and keys end at %d: %w", len(name), keyBytes, mover.ErrUnsupported)
+	case !p.opts.ObjectStore && len(base) > segmentBytes:
+		return nil, "", fmt.Errorf("its last segment has %d bytes, and segments end at %d: %w", len(base), segmentBytes, mover.ErrUnsupported)
 	case n != nil:
 		return n, base, nil
 	case p.opts.ObjectStore:

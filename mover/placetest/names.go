@@ -24,6 +24,7 @@ var nameTests = []test{
 		b.holds("real/f", "kept")
 	}},
 	{"a path beyond any limit works or is refused", deepNames},
+	{"a segment of 256 bytes works or is refused, by each way that makes it", longSegment},
 }
 
 // hostile names are not ValidName. "" is the root, and refused only where an
@@ -110,6 +111,19 @@ func oddNames(b *bed) {
 	}
 }
 
+// longSegment has one byte more than a directory of Linux keeps.
+func longSegment(b *bed) {
+	name := strings.Repeat("n", 256)
+	data := []byte("long")
+	for way, err := range map[string]error{
+		"mkdir": b.place.Mkdir(b.Context(), dirEntry("d"+name[1:])), "publish": put(b.Context(), b.place, b.file(name, data), data),
+	} {
+		if err != nil {
+			b.is(err, mover.ErrUnsupported, "%s", way)
+		}
+	}
+}
+
 // deepNames makes directories until the path has some 6,000 bytes, which is
 // longer than a system call takes, or until the place refuses.
 func deepNames(b *bed) {
@@ -117,7 +131,7 @@ func deepNames(b *bed) {
 	for i := range 60 {
 		name = mover.Join(name, fmt.Sprintf("%02d-%s", i, strings.Repeat("x", 97)))
 		if err := b.place.Mkdir(b.Context(), dirEntry(name)); err != nil {
-			if errors.Is(err, mover.ErrTransient) || !strings.Contains(err.Error(), name[:50]) {
+			if !errors.Is(err, mover.ErrUnsupported) || !strings.Contains(err.Error(), name[:50]) {
 				b.Errorf("a path of %d bytes is refused with %v", len(name), err)
 			}
 			return

@@ -23,6 +23,11 @@ type watchdog struct {
 	given chan struct{} // when the connection has been given the whole request, or wants no more of it
 }
 
+// newWatchdog watches a request that cancel ends.
+func newWatchdog(limit time.Duration, cancel context.CancelCauseFunc) *watchdog {
+	return &watchdog{limit: limit, cancel: cancel, given: make(chan struct{}), timer: time.AfterFunc(limit, func() { cancel(errStalled) })}
+}
+
 func (w *watchdog) stop() {
 	w.forget()
 	w.timer.Stop()
@@ -69,6 +74,7 @@ func (w *watchdog) explain(ctx context.Context, err error) error {
 type sentBody struct {
 	from   io.ReadCloser // what the client gave us
 	data   []byte        // what is left of the same bytes in memory; nil is from
+	left   int64         // bytes of from that have not been read; below 0 is not known
 	watch  *watchdog
 	after  time.Duration // how long the server may work once it has all
 	once   sync.Once
@@ -80,6 +86,9 @@ type sentBody struct {
 func (b *sentBody) Read(p []byte) (n int, err error) {
 	if b.data == nil {
 		n, err = b.from.Read(p)
+		if b.left -= int64(n); n > 0 && b.left == 0 { // the end is read later, and the server may have answered by then
+			b.watch.givenAll()
+		}
 	} else {
 		n, err = b.next(p)
 	}

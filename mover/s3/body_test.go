@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,6 +81,49 @@ func TestSending(t *testing.T) {
 				t.Errorf("%s, TLS %v: it was sending for %v of %v; the server had nearly all after %v, and did not answer for %v", name, secure, sending, all, read, quiet)
 			}
 		}
+	}
+}
+
+// TestGivenBeforeTheServerHasIt: that a request is given whole is known before the server can have it: a caller that stops at that instant waits for the answer.
+func TestGivenBeforeTheServerHasIt(t *testing.T) {
+	const text = "a part"
+	watched := func() *watchdog {
+		w := newWatchdog(time.Hour, func(error) {})
+		t.Cleanup(func() { w.timer.Stop() })
+		return w
+	}
+	given := func(w *watchdog) bool {
+		select {
+		case <-w.given:
+			return true
+		default:
+			return false
+		}
+	}
+	b := &sentBody{from: io.NopCloser(strings.NewReader(text)), left: int64(len(text)), watch: watched()}
+	for read := 1; read <= len(text); read++ {
+		must.Get(b.Read(make([]byte, 1)))(t)
+		if got := given(b.watch); got != (read == len(text)) {
+			t.Errorf("%d bytes are read of %d, and it is given: %v", read, len(text), got)
+		}
+	}
+	server := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer server.Close()
+	b = &sentBody{data: []byte(text), watch: watched()}
+	known := make(chan bool, 1)
+	go func() {
+		c, err := server.Accept()
+		if err == nil {
+			_, err = io.ReadFull(c, make([]byte, len(text)))
+			_ = c.Close()
+		}
+		known <- err == nil && given(b.watch)
+	}()
+	c := must.Get(dialWide(t.Context(), "tcp", server.Addr().String()))(t)
+	defer c.Close()
+	must.Get(c.(*wideConn).ReadFrom(&io.LimitedReader{R: b, N: int64(len(text))}))(t)
+	if !<-known {
+		t.Error("the server has it all, and it is not given")
 	}
 }
 

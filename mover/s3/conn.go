@@ -40,8 +40,12 @@ func (c *wideConn) ReadFrom(r io.Reader) (sent int64, err error) {
 	}
 	body.passes()
 	for len(body.data) > 0 && limited.N > 0 && err == nil {
+		chunk := body.data[:min(wideBytes, int64(len(body.data)), limited.N)]
+		if len(chunk) == len(body.data) { // before the server can have it all
+			body.watch.givenAll()
+		}
 		var n int
-		n, err = c.Write(body.data[:min(wideBytes, int64(len(body.data)), limited.N)])
+		n, err = c.Write(chunk)
 		body.data = body.data[n:]
 		limited.N -= int64(n)
 		sent += int64(n)

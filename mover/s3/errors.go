@@ -60,9 +60,10 @@ var codes = map[string]error{
 	"InvalidToken":          mover.ErrPermission,
 
 	"PreconditionFailed":         mover.ErrChanged,
-	"ConditionalRequestConflict": mover.ErrConflict,
+	"ConditionalRequestConflict": mover.ErrTransient, // another call has to do with the key at this moment: asked again, the condition holds or not
 	"OperationAborted":           mover.ErrTransient,
 	"InvalidRange":               mover.ErrChanged,
+	"InvalidPart":                mover.ErrChanged, // the store has lost a part, or a later one took its place
 	"BadDigest":                  mover.ErrCorrupt,
 	"InvalidDigest":              mover.ErrCorrupt,
 

@@ -29,6 +29,8 @@ func TestCodes(t *testing.T) {
 		{403, "QuotaExceeded", mover.ErrFull},
 		{507, "", mover.ErrFull},
 		{409, "", mover.ErrConflict},
+		{409, "ConditionalRequestConflict", mover.ErrTransient},
+		{400, "InvalidPart", mover.ErrChanged},
 		{412, "", mover.ErrChanged},
 		{400, "BadDigest", mover.ErrCorrupt},
 		{400, "NeverHeardOf", mover.ErrUsage},

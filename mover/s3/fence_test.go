@@ -39,17 +39,21 @@ func TestLateWriter(t *testing.T) {
 			lost        bool   // the answer
 			published   bool
 			forgets     bool // the server keeps no checksum
+			meets       bool // another call to the key: AWS answers a condition with 409 then
 		}{
-			{"new", nil, nil, false, true, false},
-			{"new, and somebody was faster", nil, newer, false, false, false},
-			{"replaced", old, nil, false, true, false},
-			{"replaced, and somebody was faster", old, newer, false, false, false},
-			{"new, the answer is lost", nil, nil, true, true, false},
-			{"replaced, the answer is lost", old, nil, true, true, false},
-			{"somebody published the same", nil, mine, false, true, false},
-			{"the answer is lost, and there is no checksum", nil, nil, true, true, true},
-			{"somebody published the same, and there is no checksum", nil, mine, false, true, true},
-			{"somebody published as much, and there is no checksum", nil, []byte("my contenu"), false, false, true},
+			{"new", nil, nil, false, true, false, false},
+			{"new, and somebody was faster", nil, newer, false, false, false, false},
+			{"replaced", old, nil, false, true, false, false},
+			{"replaced, and somebody was faster", old, newer, false, false, false, false},
+			{"new, the answer is lost", nil, nil, true, true, false, false},
+			{"replaced, the answer is lost", old, nil, true, true, false, false},
+			{"somebody published the same", nil, mine, false, true, false, false},
+			{"the answer is lost, and there is no checksum", nil, nil, true, true, true, false},
+			{"somebody published the same, and there is no checksum", nil, mine, false, true, true, false},
+			{"somebody published as much, and there is no checksum", nil, []byte("my contenu"), false, false, true, false},
+			{"new, beside another call", nil, nil, false, true, false, true},
+			{"replaced, beside another call", old, nil, false, true, false, true},
+			{"beside the call of somebody who was faster", nil, newer, false, false, false, true},
 		} {
 			t.Run(client+" "+row.name, func(t *testing.T) {
 				if f := l.Profile(); !row.published && !(f.CreatesOnce && f.MatchesPut) {
@@ -84,8 +88,21 @@ func TestLateWriter(t *testing.T) {
 						return true
 					})
 				}
+				if row.meets {
+					l.lie(func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
+						if r.Method != http.MethodPut {
+							return false
+						}
+						l.honest()
+						errorDocument(w, http.StatusConflict, "ConditionalRequestConflict")
+						return true
+					})
+				}
 				out := l.Publish(t.Context(), []mover.Draft{d})[0]
-				if row.lost && out.Err != nil { // the patience around a place asks again
+				if row.meets && !errors.Is(out.Err, mover.ErrTransient) {
+					t.Errorf("it met another call: %v", out.Err)
+				}
+				if (row.lost || row.meets) && out.Err != nil { // the patience around a place asks again
 					out = l.Publish(t.Context(), []mover.Draft{d})[0]
 				}
 				if row.published && out.Err != nil || !row.published && !errors.Is(out.Err, mover.ErrChanged) {

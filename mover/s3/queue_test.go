@@ -2,6 +2,7 @@ package s3_test
 
 import (
 	"context"
+	"crypto/md5" // of which SQS makes its checksums
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,15 +51,7 @@ func (s *sqsServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	what := strings.TrimPrefix(r.Header.Get("X-Amz-Target"), "AmazonSQS.")
-	var in struct {
-		URL     string `json:"QueueUrl"`
-		Most    int    `json:"MaxNumberOfMessages"`
-		Wait    int    `json:"WaitTimeSeconds"`
-		Entries []struct {
-			ID      string `json:"Id"`
-			Receipt string `json:"ReceiptHandle"`
-		}
-	}
+	var in sqsAsked
 	err := json.NewDecoder(r.Body).Decode(&in)
 	s.asked = append(s.asked, fmt.Sprint(what, " ", in.Wait))
 	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
@@ -69,16 +62,20 @@ func (s *sqsServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"__type":"com.amazonaws.sqs#%s","message":"no"}`, s.code)
 	case err != nil || r.Method != http.MethodPost || !strings.HasSuffix(in.URL, "/1/q") || !strings.Contains(r.Header.Get("Authorization"), "/sqs/aws4_request"):
 		w.WriteHeader(http.StatusBadRequest)
+	case in.wrong(what) != "":
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprintf(w, `{"__type":"com.amazonaws.sqs#%s","message":"as the API reference has it"}`, in.wrong(what))
 	case what == "ReceiveMessage":
 		type message struct {
 			ID      string `json:"MessageId"`
 			Receipt string `json:"ReceiptHandle"`
+			Sum     string `json:"MD5OfBody"`
 			Body    string
 		}
 		out := struct{ Messages []message }{}
 		for _, receipt := range slices.Sorted(maps.Keys(s.messages)) {
 			if len(out.Messages) < in.Most {
-				out.Messages = append(out.Messages, message{receipt, receipt, s.messages[receipt]})
+				out.Messages = append(out.Messages, message{receipt, receipt, fmt.Sprintf("%x", md5.Sum([]byte(s.messages[receipt]))), s.messages[receipt]})
 			}
 		}
 		_ = json.NewEncoder(w).Encode(out)
@@ -92,6 +89,41 @@ func (s *sqsServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		fmt.Fprintf(w, `{"Successful":[%s],"Failed":[]}`, strings.Join(done, ","))
 	}
+}
+
+// sqsAsked is what is asked of a queue.
+type sqsAsked struct {
+	URL        string   `json:"QueueUrl"`
+	Most       int      `json:"MaxNumberOfMessages"`
+	Wait       int      `json:"WaitTimeSeconds"`
+	Attributes []string `json:"AttributeNames"`
+	Entries    []struct {
+		ID      string `json:"Id"`
+		Receipt string `json:"ReceiptHandle"`
+	}
+}
+
+// wrong is the code with which SQS refuses a request (Amazon SQS API Reference); "" is none.
+func (in *sqsAsked) wrong(what string) string {
+	ids := map[string]bool{}
+	for _, e := range in.Entries {
+		ids[e.ID] = true
+	}
+	switch {
+	case what == "ReceiveMessage" && (in.Most < 1 || in.Most > 10 || in.Wait < 0 || in.Wait > 20):
+		return "InvalidParameterValue"
+	case what == "DeleteMessageBatch" && len(in.Entries) == 0:
+		return "EmptyBatchRequest"
+	case what == "DeleteMessageBatch" && len(in.Entries) > 10:
+		return "TooManyEntriesInBatchRequest"
+	case what == "DeleteMessageBatch" && len(ids) < len(in.Entries):
+		return "BatchEntryIdsNotDistinct"
+	case what == "GetQueueAttributes" && !slices.Equal(in.Attributes, []string{"MessageRetentionPeriod"}):
+		return "InvalidAttributeName"
+	case !slices.Contains([]string{"ReceiveMessage", "DeleteMessageBatch", "GetQueueAttributes"}, what):
+		return "UnsupportedOperation"
+	}
+	return ""
 }
 
 // Messages as AWS documents them (Amazon S3 user guide, "Event message structure"; SNS, "HTTP/HTTPS notification JSON format"; EventBridge, "EventBridge event message structure"), without fields that are not

@@ -157,8 +157,7 @@ func trustedRoots(bundles ...string) (*x509.CertPool, error) {
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	caller := req.Context()
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(caller))
-	watch := &watchdog{limit: t.patience(req), cancel: cancel, given: make(chan struct{})}
-	watch.timer = time.AfterFunc(watch.limit, func() { cancel(errStalled) })
+	watch := newWatchdog(t.patience(req), cancel)
 	changes := req.Method != http.MethodGet && req.Method != http.MethodHead
 	watch.follow(caller, ctx, changes)
 	req, err := t.prepare(req.WithContext(ctx))
@@ -253,7 +252,7 @@ func (t *transport) prepareBody(req *http.Request, r *reply, watch *watchdog) *s
 		return nil
 	}
 	after := max(putFactor*t.stall, watch.limit)
-	body := &sentBody{from: req.Body, watch: watch, after: after, closed: make(chan struct{})}
+	body := &sentBody{from: req.Body, left: req.ContentLength, watch: watch, after: after, closed: make(chan struct{})}
 	if r != nil {
 		body.data = r.data
 	}

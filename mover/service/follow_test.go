@@ -1,9 +1,13 @@
 package service
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -84,6 +88,31 @@ func (f tells) Run(ctx context.Context, _ feed.Marks, take feed.Take) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+	}
+}
+
+// TestDeaf: that changes in a tier are not heard of stands in the log of the service, for no caller waits for such a task. A task of a caller is no concern of the log.
+func TestDeaf(t *testing.T) {
+	d := catalogued(t, access.Input{})
+	var log bytes.Buffer
+	d.log = slog.New(slog.NewTextHandler(&log, nil))
+	tier := d.conf.Tiers["project"]
+	tier.Feed = "changelog"
+	d.conf.Tiers["project"] = tier
+	wants(t, "keep", d.keepFollowed(t.Context()), nil)
+	d.give()
+	for id := range d.taken {
+		wants(t, "finish", d.finish(id, 0, fmt.Errorf("%w: open /mnt", mover.ErrPermission)), nil)
+	}
+	said := log.String()
+	for _, want := range []string{"level=WARN", "kind=follow", "source=project:", "open /mnt"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the log lacks %q: %s", want, said)
+		}
+	}
+	log.Reset()
+	if d.countEnd(&pb.Task{State: task.Failed, Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY}}); log.Len() > 0 {
+		t.Errorf("the log has a task of a caller: %s", log.String())
 	}
 }
 

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/task"
 	"datamove.dev/mover/telemetry"
 	"datamove.dev/mover/wire"
 	"datamove.dev/tiering/catalog"
@@ -80,13 +82,33 @@ func (s *Service) counted(state pb.TaskState) (n int64, ok bool) {
 	return n, true
 }
 
-// countEnd counts a task that has ended.
+// countEnd counts a task that has ended. The log has the failure of one of which no caller waits to hear.
 func (s *Service) countEnd(t *pb.Task) {
+	if t.GetState() == task.Failed && unasked(t.GetSpec()) {
+		s.log.Warn("a task of the service itself has failed; it is begun again", "task", t.GetId(), "kind", kindWord(t.GetSpec()), "source", t.GetSpec().GetSource(),
+			"node", t.GetSpec().GetNode(), "err", t.GetError())
+	}
 	took := time.Duration(-1) // nobody has led it
 	if t.GetStartTime() != nil {
 		took = max(t.GetEndTime().AsTime().Sub(t.GetStartTime().AsTime()), 0)
 	}
 	s.o.Metrics.TaskEnded(t.GetSpec().GetClass(), t.GetState(), took)
+}
+
+// kindWord is the kind of a task in a log.
+func kindWord(spec *pb.TaskSpec) string {
+	return strings.ToLower(strings.TrimPrefix(spec.GetKind().String(), "TASK_KIND_"))
+}
+
+// unasked reports whether the service has set itself a task.
+func unasked(spec *pb.TaskSpec) bool {
+	switch spec.GetKind() {
+	case pb.TaskKind_TASK_KIND_FOLLOW, pb.TaskKind_TASK_KIND_CHECKPOINTS:
+		return true
+	case pb.TaskKind_TASK_KIND_SCAN:
+		return spec.GetLabels()[askedBy] == ""
+	}
+	return false
 }
 
 // sample tells a scrape how things are.

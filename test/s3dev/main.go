@@ -1,7 +1,7 @@
 // Command s3dev serves a folder as an S3 store, for tests and demonstrations.
 //
 // It is versitygw, embedded, in a module of its own: its dependencies are many,
-// and no binary that we ship imports it. Each folder directly below --dir is a
+// and no binary that we ship imports it. What Amazon S3 refuses, it refuses (strict). Each folder directly below --dir is a
 // bucket. When the server is ready it prints one line per fact to standard output:
 //
 //	endpoint http://127.0.0.1:41233
@@ -116,7 +116,7 @@ func serve(ctx context.Context, o options, stdout io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- embedgw.RunVersityGW(ctx, backend, config) }()
+	go func() { ended <- embedgw.RunVersityGW(ctx, strict{backend}, config) }()
 	if err := waitReady(ctx, addr, ended); err != nil {
 		return err
 	}

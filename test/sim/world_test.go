@@ -117,10 +117,9 @@ func (w *world) storm(run uint64) weather {
 	chance := func(most float64) float64 { return most * w.rng.Float64() * float64(w.rng.IntN(2)) }
 	calm := map[fault.Fault]float64{
 		fault.Transient: chance(0.2), fault.Unreachable: chance(0.02), fault.Denied: chance(0.03),
-		fault.Lost: chance(0.1), fault.Short: chance(0.1), fault.Torn: chance(0.1),
+		fault.Lost: chance(0.1), fault.Short: chance(0.1), fault.Torn: chance(0.1), fault.Corrupt: chance(0.03), fault.Changed: chance(0.03),
 	}
 	source, target := cloned(calm), cloned(calm)
-	source[fault.Changed] = chance(0.03)
 	target[fault.Full] = chance(0.05)
 	target[fault.Killed] = chance(0.02)
 	if w.sourceOptions.ObjectStore { // a checksum tells

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/lustre/client"
 	"datamove.dev/mover"
+	"datamove.dev/mover/acting"
 	"datamove.dev/mover/s3"
 	"datamove.dev/tiering/feed"
 	"datamove.dev/tiering/feed/bucket"
@@ -47,6 +49,26 @@ func feedOf(place mover.Place, dir string, kind *agentv1.FollowFeed) (f feed.Fee
 		return &changelog.Feed{Log: changelog.Of(c), Root: root, Reader: kind.GetReader()}, c.Close, err
 	}
 	return nil, nil, fmt.Errorf("%w: %s has no feed of the kind %q", mover.ErrUnsupported, place, kind.GetKind())
+}
+
+// feedReach is what the process of a change log reaches beside the directory of which it tells: the names in the file system, by whose root its paths are
+// asked for, and the devices of the log, which are found by their names. It is nothing where there is no Lustre.
+func feedReach(dir string) (c acting.Confinement) {
+	mount, err := mountOf(dir)
+	if err != nil {
+		return c
+	}
+	fs, err := client.Open(mount)
+	if err != nil {
+		return c
+	}
+	defer fs.Close()
+	c.List = []string{mount, client.DeviceDir}
+	logs, _ := fs.Changes().Feeds(context.Background()) // without one the process says so
+	for _, log := range logs {
+		c.Devices = append(c.Devices, client.DevicePath(log))
+	}
+	return c
 }
 
 // mountOf is where the file system of a directory is mounted: the highest directory above it that is on the same one.

@@ -106,14 +106,21 @@ func (l *Lustre) find(what string, arg []byte) (*request, abi.Copy, unix.Errno) 
 	}
 	r := l.requests[c.Item.Cookie]
 	switch {
-	case r == nil:
-		return nil, c, unix.ENOENT
+	case r == nil || r.end != nil && r.lost:
+		return nil, c, unix.ENOENT // an MDT forgets what has ended
 	case r.end != nil:
 		return nil, c, l.wrong("%s of %#x, which has ended", what, c.Item.Cookie)
+	case c.Item.FID != r.FID && !l.filled(r, c.Item.FID):
+		return nil, c, l.wrong("%s of %#x on %v, which is on %v", what, c.Item.Cookie, c.Item.FID, r.FID)
 	case r.Action != c.Item.Action:
 		return nil, c, l.wrong("%s of a %v as %v", what, r.Action, c.Item.Action)
 	}
 	return r, c, 0
+}
+
+// filled reports whether a restore may be of the volatile file f: it is made known by its end.
+func (l *Lustre) filled(r *request, f lustre.FID) bool {
+	return r.Action == abi.CopyRestore && r.started && l.volatile(f) != nil
 }
 
 func (l *Lustre) start(arg []byte) unix.Errno {
@@ -147,8 +154,10 @@ func (l *Lustre) progress(arg []byte) unix.Errno {
 	}
 	r := l.requests[p.Cookie]
 	switch {
-	case r == nil:
+	case r == nil || r.end != nil && r.lost:
 		return unix.ENOENT
+	case p.FID != r.FID:
+		return l.wrong("progress of %#x on %v, which is on %v", p.Cookie, p.FID, r.FID)
 	case !r.started && r.Action != abi.CopyRemove || r.end != nil: // nobody tells when a removal begins
 		return l.wrong("progress of %#x, which is not in work", p.Cookie)
 	case r.cancelled:
@@ -180,7 +189,9 @@ func (l *Lustre) end(arg []byte) unix.Errno {
 	return l.restored(r, &c)
 }
 
-// archived believes a copy only when the file is what it was at the beginning.
+// archived believes a copy only when the file is what it was at the beginning. Of a file that
+// was written meanwhile the kernel tells the MDT, and not its caller (ll_ioc_copy_end of
+// lustre/llite/dir.c: "we do not notify caller").
 func (l *Lustre) archived(r *request, c *abi.Copy) unix.Errno {
 	version, err := l.versionOf(r.FID)
 	switch {
@@ -188,8 +199,8 @@ func (l *Lustre) archived(r *request, c *abi.Copy) unix.Errno {
 		r.end.Errno = uint16(unix.ENOENT)
 		return unix.ENOENT
 	case version != r.version || c.DataVersion != r.version:
-		r.end.Errno = uint16(unix.EBUSY)
-		return unix.EBUSY
+		r.end.Errno, r.end.Flags = uint16(unix.EBUSY), abi.CopyCompleted
+		return 0
 	case c.Item.FID != r.Data:
 		return l.wrong("ends the archive of %v as one of %v", r.Data, c.Item.FID)
 	}

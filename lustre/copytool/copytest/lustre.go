@@ -71,6 +71,7 @@ type volatile struct {
 type request struct {
 	abi.ActionItem
 	started, cancelled bool
+	lost               bool // its process was killed: the next one need not know that it has ended
 	version            uint64
 	told               uint64
 	end                *abi.Copy
@@ -201,7 +202,7 @@ func (l *Lustre) Released(f lustre.FID) bool {
 }
 
 // Killed ends the copytool's pipe as its death does: the MDT does not hear of that, and has
-// it registered still. What was handed out is not known to the next one.
+// it registered still. What was handed out is in work there, for the next one to begin anew.
 func (l *Lustre) Killed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -209,6 +210,24 @@ func (l *Lustre) Killed() {
 		_ = l.pipe.Close()
 	}
 	l.pipe, l.dead = nil, true
+	for _, r := range l.requests {
+		r.lost, r.started, r.told = true, false, 0
+	}
+}
+
+// Running is an action that was handed out to a copytool of before, which was killed.
+func (l *Lustre) Running(a abi.CopyAction, f lustre.FID) (cookie uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	item := l.item(a, f)
+	l.requests[item.Cookie] = &request{ActionItem: item, lost: true}
+	return item.Cookie
+}
+
+// item makes an action on a file; mu is held.
+func (l *Lustre) item(a abi.CopyAction, f lustre.FID) abi.ActionItem {
+	l.next++
+	return abi.ActionItem{Action: a, FID: f, Data: f, Extent: abi.Extent{Length: abi.WholeFile}, Cookie: FirstCookie - 1 + uint64(l.next), Blob: []byte("tag")[:l.next%4]}
 }
 
 // Refuse has requests of a kind answered with an error; 0 ends it.
@@ -259,8 +278,7 @@ func (l *Lustre) Do(a abi.CopyAction, files ...lustre.FID) (cookies []uint64) {
 	list := abi.ActionList{ArchiveID: Archive, Name: Name}
 	l.mu.Lock()
 	for _, f := range files {
-		l.next++
-		item := abi.ActionItem{Action: a, FID: f, Data: f, Extent: abi.Extent{Length: abi.WholeFile}, Cookie: FirstCookie - 1 + uint64(l.next), Blob: []byte("tag")[:l.next%4]}
+		item := l.item(a, f)
 		l.requests[item.Cookie] = &request{ActionItem: item}
 		list.Items, cookies = append(list.Items, item), append(cookies, item.Cookie)
 	}
@@ -269,11 +287,15 @@ func (l *Lustre) Do(a abi.CopyAction, files ...lustre.FID) (cookies []uint64) {
 	return cookies
 }
 
-// Again hands out once more what ended with the flag that it may be, or not at all.
+// Again hands out once more what ended with the flag that it may be, as an MDT does whose
+// policy is -NoRetryAction.
 func (l *Lustre) Again(cookie uint64) {
 	l.t.Helper()
 	l.mu.Lock()
 	r := l.requests[cookie]
+	if r.end == nil || r.end.Errno == 0 || r.end.Flags&abi.CopyRetry == 0 {
+		l.t.Errorf("%#x is handed out again: no MDT does so before it has failed with the flag that it may be: %+v", cookie, r.end)
+	}
 	*r = request{ActionItem: r.ActionItem}
 	list := abi.ActionList{ArchiveID: Archive, Name: Name, Items: []abi.ActionItem{r.ActionItem}}
 	l.mu.Unlock()
