@@ -116,7 +116,7 @@ func longSegment(b *bed) {
 	name := strings.Repeat("n", 256)
 	data := []byte("long")
 	for way, err := range map[string]error{
-		"mkdir": b.place.Mkdir(b.Context(), dirEntry("d"+name[1:])), "publish": put(b.Context(), b.place, b.file(name, data), data),
+		"mkdir": b.place.Mkdir(b.Context(), dirEntry("d"+name[1:])), "publish": TryPut(b.Context(), b.place, b.file(name, data), data),
 	} {
 		if err != nil {
 			b.is(err, mover.ErrUnsupported, "%s", way)
