@@ -144,6 +144,11 @@ func (s *Service) blocks(ctx context.Context, t *pb.Task, f *flow) time.Duration
 		time.AfterFunc(lingerPause, s.hurry)
 		return lingerPause / 2
 	}
+	if why := s.behind(t); why != "" {
+		s.waits(ctx, t, why)
+		f.blocked++
+		return blockedPause * time.Duration(1+f.blocked/looksMost)
+	}
 	if why := s.away(t.GetSpec()); why != "" {
 		s.waits(ctx, t, why)
 		return blockedPause
