@@ -329,6 +329,9 @@ func (d deed) needed(err error) bool {
 // copied waits until a copy is there. One that is late, or fails, does not go on: the job would see half of it come.
 func (w *work) copied(ctx context.Context, d deed) error {
 	o := stage.Order{Key: w.key(d), From: d.from.String(), To: d.to.String(), Node: d.node}
+	if d.node != "" { // its nodes would wait for room that nobody makes
+		o.Options = &datamovev1.Options{FailWhenFull: true}
+	}
 	err := w.came(ctx, d, o)
 	if err == nil {
 		return nil
