@@ -13,6 +13,7 @@ import (
 	"datamove.dev/test/cluster/rig"
 	"datamove.dev/test/must"
 	"datamove.dev/tiering/hook"
+	"datamove.dev/tiering/hook/directive"
 )
 
 // TestChain: a job that reads what an earlier one brings away has all of it, though Slurm begins it while that is on its way. What the job itself is to bring
@@ -82,5 +83,52 @@ func TestBrokenChain(t *testing.T) {
 		}
 		must.Do(t, w.Teardown(t.Context(), 8, true))
 		w.begun(8, "stage-in=slow:chain to=scratch:in required")
+	})
+}
+
+// TestChainEarly: a job is staged in before it is known how the one before it has ended, and so before anything leaves that.
+func TestChainEarly(t *testing.T) {
+	t.Parallel()
+	rig.Bubble(t, func(t *testing.T) {
+		w := served(t)
+		w.begun(7, "stage-out=scratch:out to=slow:chain/%j when=success")
+		w.wrote(7, "out/answer")
+		w.epilog(7)
+		leaves := w.phase(0, live, func(ctx context.Context, c *Controller) error { return c.Out(ctx, 7, 0) })
+		time.AfterFunc(5*time.Second, func() { must.Do(t, w.Ended(7, End{})) })
+		time.Sleep(time.Second)
+		w.wantsTasks(7, "mark PAUSED")
+		w.begun(8, "stage-in=slow:chain to=scratch:in required")
+		w.wants("scratch/jobs/"+w.job(8).Dir()+"/in/7/answer", "7 out/answer")
+		<-leaves.ended
+		must.Do(t, leaves.err)
+	})
+}
+
+// TestLeadsTo: one place leads to another one where it is that, above it or below it, as far as that is the same for every job.
+func TestLeadsTo(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		w := unserved(t)
+		for _, row := range []struct {
+			out, in string
+			want    bool
+		}{
+			{"stage-out=scratch:out to=slow:chain", "stage-in=slow:chain", true},
+			{"stage-out=scratch:out to=slow:chain/%j", "stage-in=slow:chain/7", true},
+			{"stage-out=scratch:out to=slow:chain", "stage-in=slow:chain/a", true},
+			{"stage-out=scratch:out to=slow:chain", "stage-in=slow:chain2", false},
+			{"stage-out=scratch:out to=slow:chain", "stage-in=shared:chain", false},
+			{"stage-out=scratch:out to=slow:chain", "stage-in=" + w.path("slow") + "/chain", true},
+			{"checkpoint=scratch:ckpt to=slow:run1,shared:run1", "stage-in=shared:run1/step", true},
+			{"stage-out=scratch:out to=s3://bucket/a", "stage-in=s3://bucket/a/b to=scratch:b", true},
+			{"stage-out=scratch:out to=s3://bucket/a", "stage-in=s3://other/a/b to=scratch:b", false},
+			{"stage-out=scratch:out to=shared:near", "stage-in=dataset:near", false},
+		} {
+			a := must.Get(directive.Parse(text(row.out), TiersOf(w.Config)))(t)
+			b := must.Get(directive.Parse(text(row.in), TiersOf(w.Config)))(t)
+			if got := w.leadsTo(a, b); got != row.want {
+				t.Errorf("%s leads to %s: %v", row.out, row.in, got)
+			}
+		}
 	})
 }

@@ -34,6 +34,7 @@ func (c *Controller) In(ctx context.Context, job uint32) error {
 		}
 		w.tell("what an earlier run of it has left is there still: %v", err)
 	}
+	w.follow(ctx)
 	ctx = api.For(ctx, w.UID)
 	var warm []deed
 	for _, step := range []func(context.Context) error{w.pin, w.mark, func(ctx context.Context) (err error) {

@@ -55,12 +55,13 @@ const (
 	fileTurn   = "turn"   // the data_in or pre_run that is at work
 	fileEnd    = "end"    // End
 	fileStaged = "staged" // Staged
+	fileLeaves = "leaves" // it has ended, and what leaves its nodes is about to be asked for
 	fileHeld   = "held"   // why the job is to be held when it is staged anew: it outlives its run
 	fileEnded  = "ended-" // Record of a run that is over, of which something is to be undone still; the run follows
 )
 
 // beside are those that mean nothing without the record of the job.
-var beside = []string{filePlace, fileReady, fileTurn, fileEnd, fileStaged}
+var beside = []string{filePlace, fileReady, fileTurn, fileEnd, fileStaged, fileLeaves}
 
 // Staged is what was brought to where all nodes see it.
 type Staged struct {
