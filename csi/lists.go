@@ -15,6 +15,7 @@ import (
 	"datamove.dev/csi/base"
 	"datamove.dev/csi/volume"
 	"datamove.dev/mover"
+	"datamove.dev/tiering/stage"
 )
 
 // records returns those of all volumes, or snapshots, of all file systems that this driver has. A file system that does not answer is
@@ -171,8 +172,8 @@ func (d *Driver) GetCapacity(ctx context.Context, q *csi.GetCapacityRequest) (*c
 	switch {
 	case err != nil:
 		return nil, err
-	case kind == volume.Dataset: // it takes nothing before a pod wants it, and then what the tier has
-		return upTo(mostBytes, mostBytes), nil
+	case kind == volume.Dataset:
+		return d.capacityForDataset(ctx, q), nil
 	case name == "":
 		return &csi.GetCapacityResponse{}, nil
 	}
@@ -183,6 +184,26 @@ func (d *Driver) GetCapacity(ctx context.Context, q *csi.GetCapacityRequest) (*c
 	s, err := d.Files.Space(ctx, d.spec(name))
 	room := s.RoomBytes / unit * unit
 	return upTo(room, room), err
+}
+
+// capacityForDataset is how much a tier takes where pods would be: nothing where the dataset is larger than that. A volume takes nothing before a pod wants
+// it, so it may have any size; and where nobody answers, a pod finds out.
+func (d *Driver) capacityForDataset(ctx context.Context, q *csi.GetCapacityRequest) *csi.GetCapacityResponse {
+	p, err := volume.ParseParameters(q.GetParameters())
+	if err != nil || d.Staging == nil {
+		return upTo(mostBytes, mostBytes)
+	}
+	s, err := d.Staging.Space(ctx, stage.Source{Location: p.Source.Location, Tier: p.Source.Tier, Node: q.GetAccessibleTopology().GetSegments()[NodeTopology]})
+	switch {
+	case err != nil:
+		d.Logger.WarnContext(ctx, "the room for a dataset is not known", "dataset", p.Source.Location, "err", err)
+	case s.There, s.Room < 0:
+	case s.Bytes > s.Room:
+		return &csi.GetCapacityResponse{}
+	default:
+		return upTo(s.Room/unit*unit, mostBytes)
+	}
+	return upTo(mostBytes, mostBytes)
 }
 
 // upTo is room for volumes of at most so many bytes each.

@@ -1,12 +1,16 @@
 package csi
 
 import (
+	"context"
+	"log/slog"
 	"testing"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
 	"datamove.dev/csi/volume"
+	"datamove.dev/mover"
 	"datamove.dev/test/must"
+	"datamove.dev/tiering/stage"
 )
 
 // fits is how the scheduler reads a CSIStorageCapacity for a claim that waits for its first pod.
@@ -45,6 +49,46 @@ func TestCapacityIsNoLessThanWhatIsMade(t *testing.T) {
 		made.Parameters = row.parameters
 		if v, err := r.CreateVolume(t.Context(), made); (err == nil) != row.fits {
 			t.Errorf("%s: %v, %v", row.what, v, err)
+		}
+	}
+}
+
+// tierWithRoom is a mover that says how much there is.
+type tierWithRoom struct {
+	Staging
+	has stage.Space
+	err error
+}
+
+func (r tierWithRoom) Space(_ context.Context, s stage.Source) (stage.Space, error) {
+	if s != (stage.Source{Location: "dataset:train", Tier: "scratch", Node: "n7"}) {
+		return stage.Space{}, mover.ErrUsage
+	}
+	return r.has, r.err
+}
+
+// TestCapacityForDataset: a pod that waits for a dataset goes to no node whose tier does not take it, and to any where that is not known.
+func TestCapacityForDataset(t *testing.T) {
+	d := &Driver{Options: Options{Config: &Config{}, Logger: slog.New(slog.DiscardHandler)}}
+	q := &csi.GetCapacityRequest{Parameters: map[string]string{"type": "dataset", "dataset": "train", "tier": "scratch"},
+		AccessibleTopology: &csi.Topology{Segments: map[string]string{NodeTopology: "n7"}}}
+	for _, row := range []struct {
+		what    string
+		staging Staging
+		want    int64
+	}{
+		{"without a mover", nil, mostBytes},
+		{"there is room", tierWithRoom{has: stage.Space{Bytes: 3 * mib, Room: 4 * mib}}, 4 * mib},
+		{"there is none", tierWithRoom{has: stage.Space{Bytes: 5 * mib, Room: 4 * mib}}, 0},
+		{"it is there already", tierWithRoom{has: stage.Space{Bytes: 5 * mib, Room: 4 * mib, There: true}}, mostBytes},
+		{"how large it is, is not known", tierWithRoom{has: stage.Space{Room: 4 * mib}}, 4 * mib},
+		{"how much there is, is not known", tierWithRoom{has: stage.Space{Bytes: 5 * mib, Room: -1}}, mostBytes},
+		{"the mover is away", tierWithRoom{err: mover.ErrUnreachable}, mostBytes},
+	} {
+		d.Staging = row.staging
+		c := must.Get(d.GetCapacity(t.Context(), q))(t)
+		if c.GetAvailableCapacity() != row.want || fits(c, mostBytes) != (row.want > 0) {
+			t.Errorf("%s: %v, want %d", row.what, c, row.want)
 		}
 	}
 }

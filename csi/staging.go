@@ -15,6 +15,8 @@ type Staging interface {
 	// Stage asks for what a source holds, for a holder, whose it is until Drop. While it is on its way the
 	// error is a *stage.Underway; a call that comes again asks for the same.
 	Stage(ctx context.Context, source stage.Source, holder string) (stage.Place, error)
+	// Space says whether there is room for a source on its node.
+	Space(ctx context.Context, source stage.Source) (stage.Space, error)
 	// Drop says that a holder does not need it any more. Nothing held is dropped.
 	Drop(ctx context.Context, holder string) error
 	// Holders are those that begin with a prefix and have something here.

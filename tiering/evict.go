@@ -45,13 +45,13 @@ type Kept struct {
 // says. What is being removed already counts as gone. A tier that does not
 // know its size is never too full.
 func (v *View) Evict(row *datamovev1.Tier, w Watermarks) Eviction {
-	e := Eviction{Short: excess(row, w.OrDefault())}
+	return v.MakeRoom(row, excess(row, w.OrDefault()))
+}
+
+// MakeRoom chooses them for so many bytes, whatever the marks are.
+func (v *View) MakeRoom(row *datamovev1.Tier, bytes int64) Eviction {
+	e := Eviction{Short: bytes - v.Leaving(row)}
 	here := v.on(row)
-	for _, r := range here {
-		if leaving(r) {
-			e.Short -= max(0, r.GetBytes())
-		}
-	}
 	for _, r := range here {
 		if e.Short <= 0 {
 			break
@@ -64,6 +64,16 @@ func (v *View) Evict(row *datamovev1.Tier, w Watermarks) Eviction {
 	}
 	e.Short = max(0, e.Short)
 	return e
+}
+
+// Leaving are the bytes of a tier, on the node of its line, that are being removed.
+func (v *View) Leaving(row *datamovev1.Tier) (bytes int64) {
+	for _, r := range v.on(row) {
+		if leaving(r) {
+			bytes += max(0, r.GetBytes())
+		}
+	}
+	return bytes
 }
 
 func leaving(r *replica) bool {

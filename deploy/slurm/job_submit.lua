@@ -1,7 +1,7 @@
 -- datamove hooks of Slurm, version 1
 --
--- What burst_buffer.lua does not see, said to it as lines of the script: requests in --comment and in the variable DATAMOVE, and that
--- there are #DW lines. And the answer of datamove to sbatch. It lies beside slurm.conf, with JobSubmitPlugins=lua.
+-- What burst_buffer.lua does not see, said to it as lines of the script: requests in --comment and in the variable DATAMOVE, that
+-- there are #DW lines, and that the job waits for another one. And the answer of datamove to sbatch. It lies beside slurm.conf, with JobSubmitPlugins=lua.
 --
 -- slurmctld waits for it with all that it does, so it asks only for jobs that want something of datamove, and not for long. Without
 -- an answer a job is taken: it is asked again, by burst_buffer.lua, before it is given anything.
@@ -120,8 +120,9 @@ local function refuse(text)
 end
 
 function slurm_job_submit(job, partitions, uid)
-	local script = job.script
-	if not script or script == "" then
+	local script = job.script or ""
+	local component = job.het_job_offset and job.het_job_offset ~= slurm.NO_VAL
+	if script == "" and not component then
 		return slurm.SUCCESS -- salloc, srun
 	end
 	local lines = {}
@@ -136,9 +137,15 @@ function slurm_job_submit(job, partitions, uid)
 	if added == 0 and not mentions(script) and not mentions(buffer) then
 		return slurm.SUCCESS
 	end
+	if component then -- Slurm calls burst_buffer.lua for the first one alone
+		return refuse("a heterogeneous job asks for data (#DATAMOVE, #DW, --comment or DATAMOVE), which would come to its first component alone: submit one job, or each component as a job of its own")
+	end
 	local ours, cray = kinds(buffer .. "\n" .. script)
 	if cray and not ours and added == 0 then
 		lines[1] = "#DATAMOVE dw"
+	end
+	if (job.dependency or "") ~= "" then
+		lines[#lines + 1] = "#DATAMOVE depends" -- an earlier job may add the datasets of this one
 	end
 	if #lines > 0 then
 		buffer = table.concat(lines, "\n") .. (buffer ~= "" and "\n" .. buffer or "")

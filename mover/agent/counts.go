@@ -108,6 +108,17 @@ func (a *Agent) mounts() map[string]string {
 	return kinds
 }
 
+// keepFree says how much of which tier nothing is written into.
+func (a *Agent) keepFree() map[string]int32 {
+	percents := map[string]int32{}
+	for _, t := range a.conf().Tiers {
+		if t.KeepFree > 0 {
+			percents[t.Path] = int32(t.KeepFree)
+		}
+	}
+	return percents
+}
+
 // tierPaths is where tiers are on this node.
 func (a *Agent) tierPaths() map[string]string {
 	paths := map[string]string{}

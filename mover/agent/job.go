@@ -22,7 +22,7 @@ import (
 
 // job is a task for a process, without its secrets.
 func (a *Agent) job(task string, spec *pb.TaskSpec, roots []string) *agentv1.Job {
-	return &agentv1.Job{Task: task, Spec: spec, Roots: roots, LogLevel: "info", TierPaths: a.tierPaths(), Mounts: a.mounts()}
+	return &agentv1.Job{Task: task, Spec: spec, Roots: roots, LogLevel: "info", TierPaths: a.tierPaths(), Mounts: a.mounts(), KeepFree: a.keepFree()}
 }
 
 // end is one location of a task and what is done there.

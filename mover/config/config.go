@@ -106,6 +106,7 @@ type Tier struct {
 	Queue     string        `koanf:"queue"`      // the URL of the queue (SQS) to which a bucket of AWS sends its events
 	Reader    string        `koanf:"reader"`     // of the change log of a Lustre, as it was registered: cl1
 	Cache     *Cache        `koanf:"cache"`      // nil evicts nothing
+	KeepFree  Percent       `koanf:"keep_free"`  // of the file system at Path, that nothing is written into; 0 is none
 	S3        *S3           `koanf:"s3"`         // nil when it is a path
 
 	Checkpoints *Checkpoints `koanf:"checkpoints"` // nil looks for none

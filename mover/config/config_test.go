@@ -82,7 +82,7 @@ func TestEveryMistakeHasALine(t *testing.T) {
 		{"tab", "tiers:\n\tscratch: {}\n", "c.yaml:2: is not valid YAML"},
 		{"unknown key on top", "tires: {}\n", "c.yaml:1: tires: unknown key (did you mean tiers?)"},
 		{"unknown key in a tier", "tiers:\n  sc:\n    pth: /y\n    path: /x\n    level: hot\n", "c.yaml:3: tiers.sc.pth: unknown key (did you mean path?)"},
-		{"unknown key, nothing near", "tiers:\n  sc: {level: hot, path: /x, colour: red}\n", "c.yaml:2: tiers.sc.colour: unknown key (known keys: cache, checkpoints, ephemeral, feed, kind, level, node_local, path, queue, reader, s3, scan, verify)"},
+		{"unknown key, nothing near", "tiers:\n  sc: {level: hot, path: /x, colour: red}\n", "c.yaml:2: tiers.sc.colour: unknown key (known keys: cache, checkpoints, ephemeral, feed, keep_free, kind, level, node_local, path, queue, reader, s3, scan, verify)"},
 		{"level missing", "tiers:\n  sc:\n    path: /x\n", "c.yaml:3: tiers.sc: has no level (add a line level: …)"},
 		{"level wrong", "tiers:\n  sc: {level: lukewarm, path: /x}\n", `c.yaml:2: tiers.sc.level: is "lukewarm"; must be one of hot, warm, cold`},
 		{"relative path", "tiers:\n  sc: {level: hot, path: x/y}\n", `c.yaml:2: tiers.sc.path: is "x/y"; must be an absolute path`},

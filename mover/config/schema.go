@@ -96,6 +96,7 @@ var tierRule = rule{
 			"high": {check: checked[Percent]},
 			"low":  {check: checked[Percent]},
 		}},
+		"keep_free": {check: checked[Percent]},
 		"checkpoints": {need: []string{"folders"}, keys: map[string]rule{
 			"folders": {items: &rule{check: folders}, most: 100},
 			"quiet":   {check: quiet},
@@ -165,8 +166,8 @@ func pathOrBucket(has map[string]*yaml.Node) error {
 		return errors.New("has both path and s3: a tier is one of them")
 	case has["path"] == nil && has["s3"] == nil:
 		return errors.New("has neither path nor s3: say where the tier is")
-	case has["s3"] != nil && (has["node_local"] != nil || has["cache"] != nil || has["kind"] != nil):
-		return errors.New("is a bucket: kind, node_local and cache are for tiers with a path")
+	case has["s3"] != nil && (has["node_local"] != nil || has["cache"] != nil || has["kind"] != nil || has["keep_free"] != nil):
+		return errors.New("is a bucket: kind, node_local, cache and keep_free are for tiers with a path")
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ metrics: 127.0.0.1:7644
 data: /var/lib/datamove
 node: n17
 tiers:
-  scratch: {level: hot, path: /local_nvme, ephemeral: true, node_local: true, cache: {high: 85%, low: 70%}, scan: 24h, verify: 720h, feed: inotify, checkpoints: {folders: ["*/ckpt"], quiet: 1m}}
+  scratch: {level: hot, path: /local_nvme, ephemeral: true, node_local: true, cache: {high: 85%, low: 70%}, keep_free: 10%, scan: 24h, verify: 720h, feed: inotify, checkpoints: {folders: ["*/ckpt"], quiet: 1m}}
   project: {level: warm, path: /lustre/project}
   archive: {level: cold, s3: {bucket: archive}}
 projects:
@@ -69,7 +69,7 @@ func TestTheFileOfAService(t *testing.T) {
 			"fs1": {URL: "https://gui.site:443", Credentials: "/etc/datamove/scale.env", CA: "/etc/datamove/ca.pem", As: "gpfs0"},
 			"fs2": {Commands: "/opt/wrappers"}}},
 		{"hsm", c.HSM, []HSM{{"/lustre", 1, "archive:hsm/one", 8}, {"/lustre", 2, "archive", 0}}},
-		{"scratch", c.Tiers["scratch"], Tier{Level: "hot", Path: "/local_nvme", Ephemeral: true, NodeLocal: true, Scan: 24 * time.Hour, Verify: 720 * time.Hour, Feed: "inotify", Cache: &Cache{High: 85, Low: 70}, Checkpoints: &Checkpoints{[]string{"*/ckpt"}, time.Minute}}},
+		{"scratch", c.Tiers["scratch"], Tier{Level: "hot", Path: "/local_nvme", Ephemeral: true, NodeLocal: true, Scan: 24 * time.Hour, Verify: 720 * time.Hour, Feed: "inotify", Cache: &Cache{High: 85, Low: 70}, KeepFree: 10, Checkpoints: &Checkpoints{[]string{"*/ckpt"}, time.Minute}}},
 		{"projects", c.Projects, map[string]Project{"vision": {
 			Roots: []string{"project:vision", "archive:vision", "/lustre/vision", "s3://team/vision"}, Reads: []string{"archive:"},
 			Members: []string{"alice", "@vision"}, Weight: 2, S3: &ProjectS3{Credentials: "file:/etc/datamove/vision.env"}}}},
@@ -121,6 +121,8 @@ func TestServiceMistakesHaveALine(t *testing.T) {
 		{"tiers:\n  sc: {level: hot, path: /x, cache: {high: 60%, low: 70%}}", "tiers.sc.cache: evicts above high until low"},
 		{"tiers:\n  sc: {level: hot, path: /x, cache: {high: 0.8, low: 101%}}", "tiers.sc.cache.low: must be a percentage like 85%"},
 		{"tiers:\n  sc: {level: hot, path: /x, cache: {high: 90, low: 80%}}", "tiers.sc.cache.high: must be a percentage like 85%"},
+		{"tiers:\n  sc: {level: hot, path: /x, keep_free: 10}", "tiers.sc.keep_free: must be a percentage like 85%"},
+		{"tiers:\n  sc: {level: cold, keep_free: 10%, s3: {bucket: archive}}", "cache and keep_free are for tiers with a path"},
 		{"tiers:\n  sc: {level: hot, path: /x, feed: changelog}", "tiers.sc: feed: changelog and reader go together"},
 		{"tiers:\n  sc: {level: cold, feed: inotify, s3: {bucket: archive}}", "tiers.sc: feed is events of a bucket, and inotify or changelog of a path"},
 		{"tiers:\n  sc: {level: hot, path: /x, queue: \"https://sqs.eu-central-1.amazonaws.com/1/q\"}", "tiers.sc: has a queue: that is for feed: events of a bucket"},
@@ -133,9 +135,9 @@ func TestServiceMistakesHaveALine(t *testing.T) {
 		{"tiers:\n  sc: {level: hot, path: /x, checkpoints: {folders: [a], quiet: 1ms}}", "tiers.sc.checkpoints.quiet: must be a time like 30s"},
 		{"tiers:\n  sc: {level: hot, path: /x, scan: 5s}", "tiers.sc.scan: must be a time like 24h, from 1m to 8784h"},
 		{"tiers:\n  sc: {level: hot, path: /x, verify: 5m}", "tiers.sc.verify: must be a time like 720h, from 1h to 8784h"},
-		{"tiers:\n  sc: {level: cold, kind: ext4, s3: {bucket: abc}}", "tiers.sc: is a bucket: kind, node_local and cache are for tiers with a path"},
+		{"tiers:\n  sc: {level: cold, kind: ext4, s3: {bucket: abc}}", "tiers.sc: is a bucket: kind, node_local, cache and keep_free are for tiers with a path"},
 		{"tiers:\n  sc: {level: hot, path: /x, kind: lutsre}", "tiers.sc.kind: is \"lutsre\"; must be one of beegfs, btrfs, cephfs, ext4, fuse, gpfs, lustre, nfs, tmpfs, xfs, zfs"},
-		{"tiers:\n  sc: {level: cold, node_local: true, s3: {bucket: abc}}", "tiers.sc: is a bucket: kind, node_local and cache are for tiers with a path"},
+		{"tiers:\n  sc: {level: cold, node_local: true, s3: {bucket: abc}}", "tiers.sc: is a bucket: kind, node_local, cache and keep_free are for tiers with a path"},
 		{"projects:\n  p: {members: [a]}", "c.yaml:2: projects.p: has no roots"},
 		{"projects:\n  p: {roots: [/x]}", "projects.p: has no members"},
 		{"projects:\n  p/q: {roots: [/x], members: [aa]}", "projects.p/q: is \"p/q\"; must be letters"},

@@ -23,6 +23,7 @@ tiers:
 #    ephemeral: true            # purge may remove what is here
 #    node_local: true           # each node has its own
 #    cache: {high: 85%, low: 70%}   # from this fullness on, replicas leave until that one
+#    keep_free: 10%             # of the file system, for others than datamove: nothing is staged or copied into it
 #  project:
 #    level: warm
 #    path: /lustre/project

@@ -246,10 +246,12 @@ func (p *Place) Away(_ context.Context, e mover.Entry) (bool, error) {
 }
 
 // allowance holds this process to the quota of the project that it writes into, where the
-// file system does not: Lustre and ext4 let root go beyond it. What other processes write,
-// and what is in caches, is seen when it is asked again.
+// file system does not: Lustre and ext4 let root go beyond it; and to the part of the file
+// system that stays free. What other processes write, and what is in caches, is seen when it
+// is asked again.
 type allowance struct {
-	fs mover.FileSystem // nil holds to nothing
+	fs   mover.FileSystem // nil holds to no quota
+	keep int64            // percent of the file system; 0 is nothing
 
 	mu    sync.Mutex
 	asked time.Time // guarded by mu, as all below
@@ -257,8 +259,11 @@ type allowance struct {
 	room  mover.Room
 }
 
-// allowanceAge is how old an answer may be.
-const allowanceAge = 5 * time.Second
+// allowanceAge is how old an answer may be, and freeAge one about free space, of which all who write there take.
+const (
+	allowanceAge = 5 * time.Second
+	freeAge      = time.Second
+)
 
 // entry is called before something is made that will have so many bytes, which are
 // taken as they are written. It is ErrFull when they, or one more entry, would be too much.
@@ -268,12 +273,16 @@ func (a *allowance) entry(dir int, bytes int64) error { return a.take(dir, bytes
 func (a *allowance) bytes(dir int, n int64) error { return a.take(dir, n, n, 0) }
 
 func (a *allowance) take(dir int, need, bytes, files int64) error {
-	if a.fs == nil {
+	if a.fs == nil && a.keep == 0 {
 		return nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if time.Since(a.asked) > allowanceAge {
+	age := allowanceAge
+	if a.keep > 0 {
+		age = freeAge
+	}
+	if time.Since(a.asked) > age {
 		if err := a.ask(dir); err != nil {
 			return err
 		}
@@ -283,6 +292,9 @@ func (a *allowance) take(dir int, need, bytes, files int64) error {
 		return nil
 	case a.room.Bytes >= 0 && need > a.room.Bytes, a.room.Files >= 0 && files > a.room.Files:
 		a.asked = time.Time{} // there may be more by the next try
+		if need > 0 {
+			return fmt.Errorf("%w for %d bytes, %d are left: %s", mover.ErrFull, need, max(a.room.Bytes, 0), a.room.Why)
+		}
 		return fmt.Errorf("%w: %s", mover.ErrFull, a.room.Why)
 	}
 	if a.room.Bytes >= 0 {
@@ -295,10 +307,32 @@ func (a *allowance) take(dir int, need, bytes, files int64) error {
 }
 
 func (a *allowance) ask(dir int) error {
-	room, limited, err := a.fs.Left(dir)
-	if err != nil && !errors.Is(err, mover.ErrUnsupported) {
-		return fmt.Errorf("quota of the project: %w", err)
+	room, limited := mover.Room{Bytes: -1, Files: -1}, false
+	if a.fs != nil {
+		left, is, err := a.fs.Left(dir)
+		if err != nil && !errors.Is(err, mover.ErrUnsupported) {
+			return fmt.Errorf("quota of the project: %w", err)
+		}
+		if limited = is && err == nil; limited {
+			room = left
+		}
 	}
-	a.room, a.free, a.asked = room, !limited || err != nil, time.Now()
+	if a.keep > 0 {
+		var st unix.Statfs_t
+		if err := unix.Fstatfs(dir, &st); err != nil {
+			return fmt.Errorf("free space: %w", err)
+		}
+		room, limited = above(st.Blocks*uint64(st.Bsize), st.Bavail*uint64(st.Bsize), a.keep, room), true
+	}
+	a.room, a.free, a.asked = room, !limited, time.Now()
 	return nil
+}
+
+// above is the room that is left where a part of the file system stays free, too.
+func above(total, free uint64, keep int64, room mover.Room) mover.Room {
+	left := int64(free) - int64(total)/100*keep
+	if room.Bytes < 0 || left < room.Bytes {
+		room.Bytes, room.Why = max(left, 0), fmt.Sprintf("%d%% of the file system stay free (keep_free)", keep)
+	}
+	return room
 }

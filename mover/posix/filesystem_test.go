@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -193,6 +194,33 @@ func TestAllowance(t *testing.T) {
 	must.Do(t, file("larger", 1<<20))
 	if s.asked != asked {
 		t.Error("every file asks for the quota")
+	}
+}
+
+// TestKeepFree: nothing is written into the part of the file system that stays free, and a file that would be goes without its first byte.
+func TestKeepFree(t *testing.T) {
+	p := opened(t, t.TempDir(), Options{KeepFree: 100})
+	err := bring(t, p, mover.Entry{Name: "file", Kind: mover.File, Size: 1}, []byte("x"))
+	if !errors.Is(err, mover.ErrFull) || !strings.Contains(err.Error(), "for 1 bytes, 0 are left: 100% of the file system stay free") {
+		t.Errorf("a byte where all stays free: %v", err)
+	}
+	if names := must.Get(os.ReadDir(p.String()))(t); len(names) > 0 {
+		t.Errorf("there is %v", names)
+	}
+	must.Do(t, p.Mkdir(t.Context(), mover.Entry{Name: "dir", Kind: mover.Dir})) // which has no bytes
+	for _, row := range []struct {
+		what              string
+		total, free, keep int64
+		quota, want       int64
+	}{
+		{"no quota", 1000, 300, 10, -1, 200},
+		{"a quota with less", 1000, 300, 10, 150, 150},
+		{"a quota with more", 1000, 300, 10, 250, 200},
+		{"others have taken it", 1000, 50, 10, -1, 0},
+	} {
+		if got := above(uint64(row.total), uint64(row.free), row.keep, mover.Room{Bytes: row.quota, Files: -1}); got.Bytes != row.want || got.Files != -1 {
+			t.Errorf("%s: %+v, want %d", row.what, got, row.want)
+		}
 	}
 }
 

@@ -37,6 +37,7 @@ type Options struct {
 	Buffers  *buffer.Pool // memory for bytes on their way; nil is the pool of the process
 	Reflink  Reflink
 	Handles  int    // directories kept open between calls; 0 means 256
+	KeepFree int    // percent of the file system that nothing is written into; 0 is none
 	StateDir string // where locks go when the file system has none; "" is $XDG_STATE_HOME/datamove
 
 	// FileSystem finds who knows more of the file system of an open directory, which stays
@@ -122,6 +123,7 @@ func (p *Place) open() error {
 	p.plain = !hasOpenat2(p.root)
 	p.handles.open(p, p.opts.Handles)
 	p.ask()
+	p.allowance.keep = int64(p.opts.KeepFree)
 	return p.openBackup()
 }
 

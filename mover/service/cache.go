@@ -187,6 +187,21 @@ func (s *Service) evicted(t *pb.Task, r *pb.Replica) {
 	s.freedAt[r.GetTier()+"\x00"+r.GetNode()] = s.now()
 }
 
+// came notes that a staging has ended.
+func (s *Service) came(r *pb.Replica) {
+	s.freedMu.Lock()
+	defer s.freedMu.Unlock()
+	s.cameAt[r.GetTier()+"\x00"+r.GetNode()] = s.now()
+}
+
+// current says whether all that has come to a tier, and all that has gone, is counted in a word of then about its room.
+func (s *Service) current(tier, node string, then time.Time) bool {
+	s.freedMu.Lock()
+	defer s.freedMu.Unlock()
+	key := tier + "\x00" + node
+	return then.After(s.freedAt[key].Add(roomLag)) && then.After(s.cameAt[key].Add(roomLag))
+}
+
 // freed is when a replica on a tier has gone last.
 func (s *Service) freed(tier, node string) time.Time {
 	s.freedMu.Lock()

@@ -125,8 +125,16 @@ func (s *Service) pick(n need, owner *pb.Account, class pb.TaskClass) (name stri
 // have to be looked at, too.
 const blockedPause = time.Second
 
-// blocks says how long a task waits before it may begin to write; 0 is not at all.
-func (s *Service) blocks(ctx context.Context, t *pb.Task, f *flow) time.Duration {
+// blocks says how long a task waits before it may begin to write; 0 is not at all. why is that it never may.
+func (s *Service) blocks(ctx context.Context, t *pb.Task, f *flow) (wait time.Duration, why error) {
+	if wait := s.inTheWay(ctx, t, f); wait > 0 {
+		return wait, nil
+	}
+	return s.makesRoom(ctx, t)
+}
+
+// inTheWay says how long a task waits for others.
+func (s *Service) inTheWay(ctx context.Context, t *pb.Task, f *flow) time.Duration {
 	if work := t.GetSpec().GetBurst(); worksOn(t.GetSpec()) {
 		if other := s.workerOn(work.GetName()); other != "" {
 			s.waits(ctx, t, "task "+other+" works on burst "+work.GetName())
@@ -143,6 +151,11 @@ func (s *Service) blocks(ctx context.Context, t *pb.Task, f *flow) time.Duration
 	case lingers:
 		time.AfterFunc(lingerPause, s.hurry)
 		return lingerPause / 2
+	}
+	if why := s.behind(t); why != "" {
+		s.waits(ctx, t, why)
+		f.blocked++
+		return blockedPause * time.Duration(1+f.blocked/looksMost)
 	}
 	if why := s.away(t.GetSpec()); why != "" {
 		s.waits(ctx, t, why)
@@ -170,7 +183,8 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 	if err != nil {
 		return 0, err
 	}
-	if wait := s.blocks(ctx, t, f); wait > 0 {
+	wait, why := s.blocks(ctx, t, f)
+	if wait > 0 {
 		return wait, nil
 	}
 	var over, roots []string
@@ -183,7 +197,10 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 		if t.GetState() != task.Queued { // paused or cancelled meanwhile
 			return mover.ErrNotExist
 		}
-		err := s.mayBegin(tx, t)
+		err := why
+		if err == nil {
+			err = s.mayBegin(tx, t)
+		}
 		if err == nil {
 			roots, err = s.rootsOf(t.GetSpec())
 		}

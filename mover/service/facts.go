@@ -33,7 +33,7 @@ func tierRows(c *config.Config) (rows []*pb.Tier) {
 
 // tierRow is a tier without a node.
 func tierRow(name string, t config.Tier) *pb.Tier {
-	row := &pb.Tier{Name: name, Level: t.Level, Location: t.Path, Ephemeral: t.Ephemeral}
+	row := &pb.Tier{Name: name, Level: t.Level, Location: t.Path, Ephemeral: t.Ephemeral, KeepFreePercent: int32(t.KeepFree)}
 	if t.Cache != nil {
 		marks := tiering.Watermarks{High: int(t.Cache.High), Low: int(t.Cache.Low)}.OrDefault()
 		row.HighPercent, row.LowPercent = int32(marks.High), int32(marks.Low)

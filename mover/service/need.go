@@ -112,7 +112,15 @@ func address(text, node string, c *config.Config) string {
 	return strings.TrimSuffix(l.String(), "/")
 }
 
-// overlap says whether one of two addresses lies in the other.
+// overlap says whether one of two addresses lies in the other. What all nodes share may lie in a directory of one node.
 func overlap(a, b string) bool {
-	return a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
+	x, p, _ := strings.Cut(a, ":")
+	y, q, _ := strings.Cut(b, ":")
+	if x != y && (x != "" && y != "" || x == s3Scheme || y == s3Scheme) {
+		return false
+	}
+	return p == q || strings.HasPrefix(p, strings.TrimSuffix(q, "/")+"/") || strings.HasPrefix(q, strings.TrimSuffix(p, "/")+"/")
 }
+
+// s3Scheme is what stands in an address of a bucket before the colon, where a path has its node.
+const s3Scheme = "s3"

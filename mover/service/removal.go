@@ -16,6 +16,11 @@ import (
 // more: somebody may need by now what nobody did when it was submitted. A release that
 // has begun has to come to its end.
 func (s *Service) mayBegin(tx *ledger.Tx, t *pb.Task) error {
+	if t.GetTries() == 0 {
+		if err := s.halfBrought(tx, t); err != nil {
+			return err
+		}
+	}
 	switch kind := t.GetSpec().GetKind(); {
 	case writes(t.GetSpec()):
 		return s.overwrites(tx, t)

@@ -72,6 +72,9 @@ func (s *Service) staged(tx *ledger.Tx, t *pb.Task, p proof) (next *pb.Task, err
 		return nil, err
 	}
 	r, err := stagedBy(tx, t)
+	if err == nil && t.GetStartTime() != nil {
+		s.came(r)
+	}
 	switch {
 	case ignoreGone(err) != nil:
 		return nil, err

@@ -152,6 +152,9 @@ func (s *Service) begins(tx *ledger.Tx, o *order, r *pb.Replica, out *pb.StageRe
 	if err != nil {
 		return false, err
 	}
+	if err := s.mayCome(tx, r, now); err != nil {
+		return false, err
+	}
 	spec := &pb.TaskSpec{
 		Kind: pb.TaskKind_TASK_KIND_STAGE, Source: source.GetLocation(), Target: r.GetLocation(), Class: o.asked.GetClass(), Project: o.asked.GetProject(),
 		Node: cmp.Or(r.GetNode(), source.GetNode()), Options: s.stageOptions(r.GetTier()), Labels: o.asked.GetLabels(),

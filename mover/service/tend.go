@@ -22,6 +22,7 @@ type kept struct {
 
 	freedMu sync.Mutex
 	freedAt map[string]time.Time // when a replica has gone last, by tier and node; guarded by freedMu
+	cameAt  map[string]time.Time // when a staging has ended last; guarded by freedMu
 }
 
 // prepare makes what is kept.
@@ -30,7 +31,7 @@ func (s *Service) prepare(ctx context.Context) error {
 	if s.o.wall != nil {
 		s.now, s.clock.wall, s.clock.steady = s.o.wall, s.o.wall, s.o.steady
 	}
-	s.freedAt = map[string]time.Time{}
+	s.freedAt, s.cameAt = map[string]time.Time{}, map[string]time.Time{}
 	if err := s.resume(ctx); err != nil {
 		return err
 	}

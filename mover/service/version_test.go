@@ -27,8 +27,9 @@ func TestAddedWhileWritten(t *testing.T) {
 		d.give()
 		return w
 	}
-	w := write("/lustre/project/a/below")
 	a, err := d.AddDataset(root, &pb.AddDatasetRequest{Name: "a", Location: "project:a"})
+	d.give() // before the copy is asked for, which it would wait for
+	w := write("/lustre/project/a/below")
 	if end := d.done(a, err, 1); end.GetState() != task.Failed || end.GetErrorKind() != mover.KindName(mover.ErrConflict) {
 		t.Errorf("it is %v", end)
 	}

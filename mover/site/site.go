@@ -44,6 +44,8 @@ type Site struct {
 	Roots []string
 	// Mounts are kinds of file systems that have to be at paths, beside those that Tiers say.
 	Mounts map[string]string
+	// KeepFree are percents of the file systems at paths that nothing is written into, beside those that Tiers say.
+	KeepFree map[string]int32
 	// Adapt changes how a bucket is reached, for who knows more of it than its tier says; nil is nobody.
 	Adapt func(l location.Location, o *s3.Options)
 	// FileSystem finds who knows more of the file system of an open directory; nil is nobody.
@@ -84,7 +86,7 @@ func (s Site) Open(ctx context.Context, l location.Location, o local.OpenOptions
 			return nil, err
 		}
 		p, err := posix.Open(l.Path, posix.Options{Create: o.Write, Beneath: beneath, Inside: s.Roots, Backup: o.Backup, Reflink: reflinks[o.Reflink], StateDir: o.StateDir, Buffers: o.Buffers,
-			FileSystem: s.FileSystem, Layouts: o.Layouts})
+			KeepFree: s.keepFree(l), FileSystem: s.FileSystem, Layouts: o.Layouts})
 		if err != nil {
 			return nil, err
 		}
@@ -109,6 +111,21 @@ func (s Site) beneath(l location.Location) (root string, err error) {
 		return "", &mover.Error{Op: "open", Place: l.String(), Err: fmt.Errorf("%w: it is in no tier", mover.ErrRefused)}
 	}
 	return root, nil
+}
+
+// keepFree is the part of the file system that is kept free by the tiers that a path lies in; 0 is none.
+func (s Site) keepFree(l location.Location) (percent int) {
+	for _, t := range s.Tiers {
+		if t.Path != "" && in(l, t.Path) {
+			percent = max(percent, int(t.KeepFree))
+		}
+	}
+	for path, p := range s.KeepFree {
+		if in(l, path) {
+			percent = max(percent, int(p))
+		}
+	}
+	return percent
 }
 
 // in reports whether the path of a location is that of a directory, or below.

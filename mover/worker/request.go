@@ -17,7 +17,7 @@ import (
 
 // site is the tiers of the job with their secrets.
 func (w *worker) site() site.Site {
-	s := site.Site{Tiers: map[string]config.Tier{}, Keys: map[string]string{}, Closed: w.job.GetClosed(), Roots: w.job.GetRoots(), Mounts: w.job.GetMounts(), FileSystem: w.o.FileSystem}
+	s := site.Site{Tiers: map[string]config.Tier{}, Keys: map[string]string{}, Closed: w.job.GetClosed(), Roots: w.job.GetRoots(), Mounts: w.job.GetMounts(), KeepFree: w.job.GetKeepFree(), FileSystem: w.o.FileSystem}
 	for _, t := range w.job.GetTiers() {
 		s.Tiers[t.GetName()] = tierOf(t)
 		if t.GetKeys() != "" {

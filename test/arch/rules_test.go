@@ -109,7 +109,7 @@ var packages = map[string]struct {
 	"tiering/query":        {motion, []string{"mover", "api/datamove/v1", "tiering", "tiering/catalog", "tiering/policy"}},
 	"mover/journal":        {memory, []string{"mover", "mover/store"}},
 	"mover/audit":          {memory, []string{"mover"}},
-	"mover/ledger":         {memory, []string{"mover", "mover/store", "api/datamove/v1", "api/datamove/ledger/v1"}},
+	"mover/ledger":         {memory, []string{"mover", "mover/location", "mover/store", "api/datamove/v1", "api/datamove/ledger/v1"}},
 	"mover/queue":          {memory, []string{"mover"}},
 
 	"lustre/hints": {motion, []string{"mover", "lustre", "lustre/system"}},
@@ -141,7 +141,7 @@ var packages = map[string]struct {
 	"mover/door": {services, []string{"mover", "mover/access", "mover/account", "mover/audit", "mover/telemetry", "mover/trust", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
 
 	"tiering/hook/controller": {task, []string{"mover", "mover/config", "mover/location", "mover/units", "api", "api/datamove/v1", "tiering/hook", "tiering/hook/directive", "tiering/stage"}},
-	"tiering/hook":            {motion, []string{"mover", "mover/config", "mover/location", "mover/trash", "api", "api/datamove/v1", "tiering/checkpoint", "tiering/stage"}},
+	"tiering/hook":            {motion, []string{"mover", "mover/config", "mover/location", "mover/trash", "api", "api/datamove/v1", "tiering/checkpoint", "tiering/hook/hostlist", "tiering/stage"}},
 	"tiering/hook/outside":    {person, []string{"mover", "mover/config", "mover/location", "tiering/hook", "tiering/hook/controller", "tiering/hook/directive"}},
 	"tiering/hook/carrier":    {task, []string{"mover", "mover/location", "api", "api/datamove/v1", "tiering/checkpoint", "tiering/hook", "tiering/stage"}},
 

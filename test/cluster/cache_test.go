@@ -15,6 +15,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/task"
 	"datamove.dev/test/cluster/rig"
 	"datamove.dev/test/must"
 )
@@ -136,5 +137,44 @@ func TestTierNotMounted(t *testing.T) {
 		}
 		set("") // it is mounted
 		c.Done(waits)
+	})
+}
+
+// TestKeepFree: nothing is staged or copied into the part of a tier that stays free: a staging is refused at once, and a copy ends, or waits, without a byte.
+func TestKeepFree(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		c := rig.New(t, "n1")
+		c.Tree("shared/vision", 3, 1, 1<<20)
+		c.Add("vision", "shared:vision")
+		conf := *c.Conf.Load()
+		conf.Tiers = maps.Clone(conf.Tiers)
+		scratch := conf.Tiers["scratch"]
+		scratch.KeepFree = 100
+		conf.Tiers["scratch"] = scratch
+		c.Conf.Store(&conf)
+		c.Until("the agent has said how full it is", func() bool {
+			l := must.Get(c.ListTiers(context.Background(), &pb.ListTiersRequest{Name: "scratch"}))(t)
+			return l.GetTiers()[0].GetTotalBytes() > 0
+		})
+		_, err := c.Stage(context.Background(), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1"})
+		if !errors.Is(err, mover.ErrRefused) || !strings.Contains(err.Error(), "scratch on n1 takes 0 B at most") {
+			t.Errorf("it is staged: %v", err)
+		}
+		for _, fails := range []bool{true, false} {
+			x := must.Get(c.SubmitTask(context.Background(), &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "shared:vision", Target: "scratch:vision", Node: "n1",
+				Options: &pb.Options{FailWhenFull: fails}}}))(t)
+			if fails {
+				if end := must.Get(c.Wait(context.Background(), x.GetId(), nil))(t); end.GetState() != task.Failed || end.GetErrorKind() != mover.KindName(mover.ErrFull) || !strings.Contains(end.GetError(), "keep_free") {
+					t.Errorf("it has ended as %v: %s", end.GetState(), end.GetError())
+				}
+			} else {
+				c.Until("it waits for room", func() bool { return strings.Contains(c.Now(x.GetId()).GetWhy(), "keep_free") })
+			}
+		}
+		for name, text := range rig.Contents(t, filepath.Join(rig.ScratchOf(c.Dir, "n1"), "vision")) {
+			if text != "" && !strings.HasPrefix(name, ".datamove-") {
+				t.Errorf("%s has %.40q", name, text)
+			}
+		}
 	})
 }

@@ -375,6 +375,24 @@ func submits(t *testing.T, c *Cluster) {
 			t.Errorf("%s: job %s: %q, want %q", r.name, id, said, want)
 		}
 	}
+	first := c.MustSubmit(Anna, plain, "--hold")
+	if j, err := c.Job(c.MustSubmit(Anna, ours, "--dependency=afterok:"+first)); err != nil || j.BurstBuffer != "#DATAMOVE depends\n#DATAMOVE stage-in=project:own" {
+		t.Errorf("a job that waits for another one has the burst buffer %q, %v", j.BurstBuffer, err)
+	}
+	for _, r := range []struct {
+		name, script string
+		args         []string
+		refused      bool
+	}{
+		{"that asks for nothing", plain, []string{"-N1", ":", "-N1"}, false},
+		{"that asks for data", ours, []string{"-N1", ":", "-N1"}, true},
+		{"whose second component asks in its comment", plain, []string{"-N1", ":", "-N1", "--comment=datamove:stage-in=project:a"}, true},
+	} {
+		id, said, err := c.Submit(Anna, r.script, append([]string{"--hold"}, r.args...)...)
+		if (err != nil) != r.refused || r.refused && !strings.Contains(said, "each component as a job of its own") {
+			t.Errorf("a heterogeneous job %s: %q, %q, %v", r.name, id, said, err)
+		}
+	}
 	for _, crash := range []string{"exit 0", "kill -9 $$", "echo OKAY; exit 0", "echo 'panic: x' >&2; exit 2"} {
 		c.do("submit", crash)
 		c.MustSubmit(Anna, ours, "--hold") // burst_buffer.lua asks again

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,6 +37,8 @@ func TestJobs(t *testing.T) {
 		{"other ways to ask", otherWays},
 		{"checkpoints leave while it runs", checkpoints},
 		{"from an S3 store and back", throughStore},
+		{"one after the other", chained},
+		{"a heterogeneous job", heterogeneous},
 	} {
 		t.Run(row.what, func(t *testing.T) { row.test(t, s.in(t)) })
 	}
@@ -70,6 +73,39 @@ env | grep ^DATAMOVE
 	}
 	s.cleanSoon(id, Anna)
 	s.allWell(id)
+}
+
+// chained: a job that waits for another one has all that it leaves, though Slurm begins it while that is on its way.
+func chained(t *testing.T, s *site) {
+	must.Do(t, os.MkdirAll(s.Path(Controller, "/project/slow"), 0o777))
+	must.Do(t, os.Chmod(s.Path(Controller, "/project/slow"), 0o777))
+	first := s.MustSubmit(Anna, `#!/bin/sh
+#DATAMOVE stage-out=scratch:out to=slow:chain
+mkdir $DATAMOVE_DIR/out
+for n in 1 2 3 4 5 6 7 8; do head -c 1000000 /dev/urandom >$DATAMOVE_DIR/out/$n; done
+`)
+	second := s.MustSubmit(Anna, `#!/bin/sh
+#DATAMOVE stage-in=slow:chain to=scratch:chain required
+cat $DATAMOVE_IN_CHAIN/* | wc -c
+`, "--dependency=afterok:"+first)
+	s.done(second, "COMPLETED")
+	if got := s.Output(Anna, second); got != "8000000\n" {
+		t.Errorf("it has read %s", got)
+	}
+	s.done(first, "COMPLETED")
+	s.cleanSoon(first, Anna)
+	s.cleanSoon(second, Anna)
+}
+
+// heterogeneous: tasks of each component have the directory of that one on their node.
+func heterogeneous(t *testing.T, s *site) {
+	id := s.MustSubmit(Anna, "#!/bin/sh\nsrun --het-group=0,1 sh -c 'ls -d $DATAMOVE_DIR' | sort\n", "-N1", ":", "-N1")
+	s.done(id, "COMPLETED")
+	n := must.Get(strconv.Atoi(id))(t)
+	if got, want := s.Output(Anna, id), fmt.Sprintf("/local_nvme/jobs/%d.5001\n/local_nvme/jobs/%d.5001\n", n, n+1); got != want {
+		t.Errorf("they have %q, want %q", got, want)
+	}
+	s.cleanSoon(id, Anna)
 }
 
 func array(t *testing.T, s *site) {

@@ -111,6 +111,33 @@ func TestJobOf(t *testing.T) {
 	}
 }
 
+// TestTaskOf: a task finds the job of its own component on its node.
+func TestTaskOf(t *testing.T) {
+	two := map[string]string{"SLURM_JOB_ID": "8", "SLURM_HET_SIZE": "2", "SLURM_JOB_ID_HET_GROUP_0": "8", "SLURM_JOB_NODELIST_HET_GROUP_0": "n1", "SLURM_JOB_ID_HET_GROUP_1": "9", "SLURM_JOB_NODELIST_HET_GROUP_1": "n[2-3]"}
+	for _, row := range []struct {
+		what, node string
+		set        map[string]string
+		want       uint32
+	}{
+		{"of one job", "n1", map[string]string{"SLURM_JOB_ID": "8"}, 8},
+		{"of the first component", "n1", two, 8},
+		{"of the second component", "n3", two, 9},
+		{"on a node of none", "n4", two, 8},
+		{"a size that is none", "n3", map[string]string{"SLURM_JOB_ID": "8", "SLURM_HET_SIZE": "many"}, 8},
+		{"without their numbers", "n3", map[string]string{"SLURM_JOB_ID": "8", "SLURM_HET_SIZE": "4294967294"}, 8},
+	} {
+		got, err := TaskOf(func(name string) string {
+			if name == "SLURMD_NODENAME" {
+				return row.node
+			}
+			return row.set[name]
+		}, 1000)
+		if want := (Job{ID: row.want, UID: 1000, GID: 1000, Node: row.node}); got != want || err != nil {
+			t.Errorf("%s: %+v, %v", row.what, got, err)
+		}
+	}
+}
+
 func TestProlog(t *testing.T) {
 	s, l, j := site(t)
 	l.hold(s, j.Holder("imagenet"))

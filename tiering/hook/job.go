@@ -2,11 +2,13 @@ package hook
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/tiering/hook/hostlist"
 )
 
 // Job is a Slurm job on a node, as the environment of a prolog or an epilog has it.
@@ -48,8 +50,25 @@ func TaskOf(env func(string) string, uid uint32) (Job, error) {
 	if err != nil {
 		return Job{}, err
 	}
-	return Job{ID: id, UID: uid, GID: uid, Node: env("SLURMD_NODENAME")}, nil
+	return Job{ID: component(env, id), UID: uid, GID: uid, Node: env("SLURMD_NODENAME")}, nil
 }
+
+// component is the job of a heterogeneous one that has this node: a step has the number of the first one on all nodes, and Prolog that of each.
+func component(env func(string) string, leader uint32) uint32 {
+	size, _ := number(env, "SLURM_HET_SIZE") // not set is none
+	for i := range min(size, componentsMost) {
+		group := fmt.Sprintf("_HET_GROUP_%d", i)
+		nodes, err := hostlist.Nodes(env("SLURM_JOB_NODELIST" + group))
+		id, wrong := number(env, "SLURM_JOB_ID"+group)
+		if err == nil && wrong == nil && slices.Contains(nodes, env("SLURMD_NODENAME")) {
+			return id
+		}
+	}
+	return leader
+}
+
+// componentsMost bounds what is looked through.
+const componentsMost = 1024
 
 // number reads the first of some variables that is set.
 func number(env func(string) string, names ...string) (uint32, error) {

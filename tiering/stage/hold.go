@@ -10,16 +10,25 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 )
 
-// Drop lets go of everything that a holder has.
+// Drop lets go of everything that a holder has, and ends what is on its way to it alone: its space comes back.
 func (m *Mover) Drop(ctx context.Context, holder string) error {
+	tasks := map[string]bool{}
 	m.mu.Lock()
-	maps.DeleteFunc(m.waits, func(at where, _ wait) bool { return at.holder == holder })
+	maps.DeleteFunc(m.waits, func(at where, w wait) bool {
+		tasks[w.task] = tasks[w.task] || at.holder == holder
+		return at.holder == holder
+	})
 	m.mu.Unlock()
+	maps.DeleteFunc(tasks, func(_ string, its bool) bool { return !its })
 	c, err := m.Client(ctx)
+	if err == nil {
+		err = m.withdraw(ctx, c, holder, tasks)
+	}
 	if err != nil {
 		return err
 	}
@@ -33,6 +42,38 @@ func (m *Mover) Drop(ctx context.Context, holder string) error {
 	}
 	return nil
 }
+
+// withdraw has a holder wait no more, for the tasks that are known and for those that have its label. A task that others wait for goes on for them.
+func (m *Mover) withdraw(ctx context.Context, c *api.Client, holder string, tasks map[string]bool) error {
+	if m.Label != "" {
+		going := []datamovev1.TaskState{datamovev1.TaskState_TASK_STATE_QUEUED, datamovev1.TaskState_TASK_STATE_RUNNING, datamovev1.TaskState_TASK_STATE_PAUSED}
+		for t, err := range c.Tasks(ctx, &datamovev1.ListTasksRequest{Brief: true, States: going, Labels: map[string]string{m.Label: labelOf(holder)}}) {
+			if err != nil {
+				return err
+			}
+			tasks[t.GetId()] = true
+		}
+	}
+	for task := range tasks {
+		_, err := c.CancelTask(ctx, &datamovev1.CancelTaskRequest{Id: task, Holder: holder})
+		if err != nil && !errors.Is(err, mover.ErrConflict) && !errors.Is(err, mover.ErrNotExist) { // it has ended
+			return err
+		}
+	}
+	return nil
+}
+
+// labelsOf are those of a staging that is asked for by a holder.
+func (m *Mover) labelsOf(holder string) map[string]string {
+	if m.Label == "" {
+		return m.Labels
+	}
+	labels := map[string]string{m.Label: labelOf(holder)}
+	maps.Copy(labels, m.Labels)
+	return labels
+}
+
+func labelOf(holder string) string { return digest("holder " + holder) }
 
 // Holders returns the holders that begin with a prefix and have something there.
 func (m *Mover) Holders(ctx context.Context, prefix string) (all []string, err error) {

@@ -55,6 +55,58 @@ func TestKeep(t *testing.T) {
 	})
 }
 
+// TestDropUnderway: what is on its way to a holder alone ends when that lets go, also of a Mover that remembers nothing, and its space comes back; what others
+// wait for goes on.
+func TestDropUnderway(t *testing.T) {
+	for name, c := range map[string]struct {
+		restarted bool
+		others    bool
+		want      string
+	}{
+		"one that remembers":       {false, false, "CANCELLED"},
+		"one that begins anew":     {true, false, "CANCELLED"},
+		"another one wants it too": {true, true, "DONE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				cluster := served(t)
+				cluster.Tree("shared/large", 5, 1, 24<<20)
+				cluster.Add("large", "shared:large")
+				cluster.Slowly("scratch", 1<<20)
+				ask := Source{Location: "dataset:large", Tier: "scratch", Node: "n1"}
+				labelled := func() *Mover { m := of(t, cluster); m.Node, m.Label = "n1", "csi-copy"; return m }
+				m := labelled()
+				_, err := m.Ask(t.Context(), ask, "csi:one")
+				var u *Underway
+				if !errors.As(err, &u) {
+					t.Fatal(err)
+				}
+				if c.others {
+					if _, err := m.Ask(t.Context(), ask, "csi:two"); !errors.As(err, new(*Underway)) {
+						t.Fatal(err)
+					}
+				}
+				cluster.Half(u.Task, 1<<20)
+				if c.restarted {
+					m = labelled()
+				}
+				must.Do(t, m.Drop(t.Context(), "csi:one"))
+				end := must.Get(cluster.Wait(t.Context(), u.Task, nil))(t)
+				if got := strings.TrimPrefix(end.GetState().String(), "TASK_STATE_"); got != c.want {
+					t.Errorf("the staging is %s", got)
+				}
+				if c.others {
+					return
+				}
+				cluster.Until("its space is back", func() bool { return len(cluster.ReplicasOf("large")) == 1 })
+				if _, err := os.Stat(filepath.Join(rig.ScratchOf(cluster.Dir, "n1"), ".datasets", "large")); !errors.Is(err, os.ErrNotExist) {
+					t.Errorf("something is left of it: %v", err)
+				}
+			})
+		})
+	}
+}
+
 // served is a mover with a node n1 and the tiers shared and scratch, with shared/train and shared/val.
 func served(t *testing.T) *rig.Cluster {
 	t.Helper()

@@ -34,7 +34,8 @@ type Mover struct {
 	// Node is where, for node-local tiers, as the mover names it. Without one each Source says its own, and who
 	// lets go, or looks, does so on all nodes.
 	Node string
-	// Label finds the copies that are asked for: a word that no other user of the mover has, as csi-copy.
+	// Label finds the copies and the stagings that are asked for: a word that no other user of the mover has, as csi-copy. Without one Drop ends only
+	// the stagings that this Mover has seen.
 	Label  string
 	Labels map[string]string // that copies have beside it, for those who look for them; nil is none
 	TTL    time.Duration     // of leases; 0 is a day
@@ -193,7 +194,7 @@ func (m *Mover) Ask(ctx context.Context, s Source, holder string) (Place, error)
 		m.forget(at)
 		return Place{}, failed(t)
 	}
-	r, err := c.Stage(ctx, &datamovev1.StageRequest{Source: s.Location, Tier: s.Tier, Node: at.node, LeaseTtl: durationpb.New(m.ttl()), Holder: holder, Labels: m.Labels})
+	r, err := c.Stage(ctx, &datamovev1.StageRequest{Source: s.Location, Tier: s.Tier, Node: at.node, LeaseTtl: durationpb.New(m.ttl()), Holder: holder, Labels: m.labelsOf(holder)})
 	if err != nil {
 		return Place{}, err
 	}

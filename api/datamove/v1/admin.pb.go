@@ -81,21 +81,22 @@ func (AgentState) EnumDescriptor() ([]byte, []int) {
 
 // Tier is a root of the cluster, on one node if it is node-local.
 type Tier struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Level         string                 `protobuf:"bytes,2,opt,name=level,proto3" json:"level,omitempty"`       // hot, warm, cold
-	Location      string                 `protobuf:"bytes,3,opt,name=location,proto3" json:"location,omitempty"` // path or s3://bucket/prefix
-	Node          string                 `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`         // of a node-local one
-	Ephemeral     bool                   `protobuf:"varint,5,opt,name=ephemeral,proto3" json:"ephemeral,omitempty"`
-	TotalBytes    int64                  `protobuf:"varint,6,opt,name=total_bytes,json=totalBytes,proto3" json:"total_bytes,omitempty"` // 0 is not known
-	FreeBytes     int64                  `protobuf:"varint,7,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`
-	ReplicaBytes  int64                  `protobuf:"varint,8,opt,name=replica_bytes,json=replicaBytes,proto3" json:"replica_bytes,omitempty"` // of datasets that we put there
-	LeasedBytes   int64                  `protobuf:"varint,9,opt,name=leased_bytes,json=leasedBytes,proto3" json:"leased_bytes,omitempty"`
-	Agents        []string               `protobuf:"bytes,10,rep,name=agents,proto3" json:"agents,omitempty"`                               // that reach it
-	HighPercent   int32                  `protobuf:"varint,11,opt,name=high_percent,json=highPercent,proto3" json:"high_percent,omitempty"` // above it replicas are evicted; 0 never
-	LowPercent    int32                  `protobuf:"varint,12,opt,name=low_percent,json=lowPercent,proto3" json:"low_percent,omitempty"`    // until then
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Name            string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Level           string                 `protobuf:"bytes,2,opt,name=level,proto3" json:"level,omitempty"`       // hot, warm, cold
+	Location        string                 `protobuf:"bytes,3,opt,name=location,proto3" json:"location,omitempty"` // path or s3://bucket/prefix
+	Node            string                 `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`         // of a node-local one
+	Ephemeral       bool                   `protobuf:"varint,5,opt,name=ephemeral,proto3" json:"ephemeral,omitempty"`
+	TotalBytes      int64                  `protobuf:"varint,6,opt,name=total_bytes,json=totalBytes,proto3" json:"total_bytes,omitempty"` // 0 is not known
+	FreeBytes       int64                  `protobuf:"varint,7,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`
+	ReplicaBytes    int64                  `protobuf:"varint,8,opt,name=replica_bytes,json=replicaBytes,proto3" json:"replica_bytes,omitempty"` // of datasets that we put there
+	LeasedBytes     int64                  `protobuf:"varint,9,opt,name=leased_bytes,json=leasedBytes,proto3" json:"leased_bytes,omitempty"`
+	Agents          []string               `protobuf:"bytes,10,rep,name=agents,proto3" json:"agents,omitempty"`                                             // that reach it
+	HighPercent     int32                  `protobuf:"varint,11,opt,name=high_percent,json=highPercent,proto3" json:"high_percent,omitempty"`               // above it replicas are evicted; 0 never
+	LowPercent      int32                  `protobuf:"varint,12,opt,name=low_percent,json=lowPercent,proto3" json:"low_percent,omitempty"`                  // until then
+	KeepFreePercent int32                  `protobuf:"varint,13,opt,name=keep_free_percent,json=keepFreePercent,proto3" json:"keep_free_percent,omitempty"` // of total_bytes: nothing is written into them
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Tier) Reset() {
@@ -208,6 +209,13 @@ func (x *Tier) GetHighPercent() int32 {
 func (x *Tier) GetLowPercent() int32 {
 	if x != nil {
 		return x.LowPercent
+	}
+	return 0
+}
+
+func (x *Tier) GetKeepFreePercent() int32 {
+	if x != nil {
+		return x.KeepFreePercent
 	}
 	return 0
 }
@@ -1356,7 +1364,7 @@ var File_datamove_v1_admin_proto protoreflect.FileDescriptor
 
 const file_datamove_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x17datamove/v1/admin.proto\x12\vdatamove.v1\x1a\x16datamove/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe2\x02\n" +
+	"\x17datamove/v1/admin.proto\x12\vdatamove.v1\x1a\x16datamove/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8e\x03\n" +
 	"\x04Tier\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05level\x18\x02 \x01(\tR\x05level\x12\x1a\n" +
@@ -1373,7 +1381,8 @@ const file_datamove_v1_admin_proto_rawDesc = "" +
 	" \x03(\tR\x06agents\x12!\n" +
 	"\fhigh_percent\x18\v \x01(\x05R\vhighPercent\x12\x1f\n" +
 	"\vlow_percent\x18\f \x01(\x05R\n" +
-	"lowPercent\"&\n" +
+	"lowPercent\x12*\n" +
+	"\x11keep_free_percent\x18\r \x01(\x05R\x0fkeepFreePercent\"&\n" +
 	"\x10ListTiersRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"<\n" +
 	"\x11ListTiersResponse\x12'\n" +

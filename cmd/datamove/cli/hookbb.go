@@ -295,7 +295,7 @@ func (a *app) prologSlurmctld(c *controller.Controller, job uint32) error {
 	if err != nil {
 		return err
 	}
-	return c.Nodes(job, controller.Place{Nodes: nodes, Name: a.env("SLURM_JOB_NAME"), Array: a.env("SLURM_ARRAY_JOB_ID"), Task: a.env("SLURM_ARRAY_TASK_ID"), Count: a.restarts()})
+	return c.Nodes(job, controller.Place{Nodes: nodes, Name: a.env("SLURM_JOB_NAME"), Array: a.env("SLURM_ARRAY_JOB_ID"), Task: a.env("SLURM_ARRAY_TASK_ID"), Count: a.restarts(), Part: a.env("SLURM_HET_JOB_ID") != ""})
 }
 
 // restarts is how often Slurm has begun the job again; after the end of a run that is not the last one the next is counted, too.

@@ -47,7 +47,7 @@ func (c *Controller) Process(ctx context.Context, text directive.Text) ([]string
 	}
 	ctx, cancel := context.WithTimeout(ctx, glance)
 	defer cancel()
-	if err := c.present(ctx, job); err != nil && !away(err) {
+	if err := c.present(ctx, job, directive.Depends(text)); err != nil && !away(err) {
 		return nil, err
 	}
 	if err := c.leavesRoom(ctx, job); err != nil {
@@ -78,8 +78,9 @@ const (
 	mostJob    = "4294967295"
 )
 
-// present looks whether the datasets are there that a job wants, and are not more than it may have.
-func (c *Controller) present(ctx context.Context, job directive.Job) error {
+// present looks whether the datasets are there that a job wants, and are not more than it may have. Where later is set an earlier job may add those that
+// are not; when the job is staged in it is held without them.
+func (c *Controller) present(ctx context.Context, job directive.Job, later bool) error {
 	sum := job.Bytes()
 	client, err := c.Dial(ctx)
 	if err != nil {
@@ -91,8 +92,11 @@ func (c *Controller) present(ctx context.Context, job directive.Job) error {
 			continue
 		}
 		v, err := versionOf(ctx, client, r.From)
+		if later && errors.Is(err, mover.ErrNotExist) {
+			continue
+		}
 		if errors.Is(err, mover.ErrNotExist) {
-			err = fmt.Errorf("%s: %w; datamove dataset list shows those that there are", r.Summary(), err)
+			err = fmt.Errorf("%s: %w; datamove dataset list shows those that there are; where an earlier job adds it, write #DATAMOVE depends", r.Summary(), err)
 		}
 		if err != nil {
 			return err

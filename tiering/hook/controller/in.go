@@ -25,12 +25,16 @@ func (c *Controller) In(ctx context.Context, job uint32) error {
 		return err
 	}
 	defer w.close()
+	if err := w.heldBack(); err != nil {
+		return err
+	}
 	if err := w.patient(ctx, func(ctx context.Context) error { return c.earlier(ctx, job) }); err != nil {
 		if ctx.Err() != nil {
 			return err
 		}
 		w.tell("what an earlier run of it has left is there still: %v", err)
 	}
+	w.follow(ctx)
 	ctx = api.For(ctx, w.UID)
 	var warm []deed
 	for _, step := range []func(context.Context) error{w.pin, w.mark, func(ctx context.Context) (err error) {
@@ -159,9 +163,30 @@ func (c *Controller) Before(ctx context.Context, job uint32) error {
 	}
 	defer w.close()
 	if err := w.before(api.For(ctx, w.UID)); err != nil {
-		return err
+		return w.holdBack(err)
 	}
 	return c.ready(w.Record)
+}
+
+// holdBack remembers an error that another try in two minutes, which is what Slurm makes of it, does not mend: the job is held then, and a person decides.
+func (w *work) holdBack(err error) error {
+	if !errors.Is(err, mover.ErrRefused) && !errors.Is(err, mover.ErrFull) && !errors.Is(err, mover.ErrUnsupported) {
+		return err
+	}
+	return errors.Join(err, w.records().write(w.Job, fileHeld, err.Error()))
+}
+
+// heldBack is what holdBack remembers, once: a job that a person releases is staged again.
+func (w *work) heldBack() error {
+	var why string
+	err := w.records().read(w.Job, fileHeld, &why)
+	if errors.Is(err, mover.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = errors.New(why)
+	}
+	return errors.Join(err, w.records().drop(w.Job, fileHeld))
 }
 
 // ready remembers that the nodes of a run are ready. Of one that is over it says nothing: a pre_run outlives the phase of Slurm's for a while.
@@ -186,6 +211,9 @@ func (w *work) before(ctx context.Context) error {
 		}
 		w.tell("it begins without its data: %v", err)
 		return nil
+	}
+	if p.Part && slices.ContainsFunc(w.Asked.Requests, func(r directive.Request) bool { return r.Required }) {
+		return fmt.Errorf("%w: the job is one component of several (sbatch … : …), and data would come to this one alone: submit it as one job, or each component as a job of its own", mover.ErrUnsupported)
 	}
 	if len(p.Nodes) > 1 && w.wantsOneDirectory() {
 		return fmt.Errorf("%w: the job has %d nodes, and asks for space that all of them see as one (#DW jobdw, access_mode=striped or type=lustre): ask for one node, for access_mode=private, or use a path on a file system that all nodes see",
@@ -302,6 +330,9 @@ func (d deed) needed(err error) bool {
 // copied waits until a copy is there. One that is late, or fails, does not go on: the job would see half of it come.
 func (w *work) copied(ctx context.Context, d deed) error {
 	o := stage.Order{Key: w.key(d), From: d.from.String(), To: d.to.String(), Node: d.node}
+	if d.node != "" { // its nodes would wait for room that nobody makes
+		o.Options = &datamovev1.Options{FailWhenFull: true}
+	}
 	err := w.came(ctx, d, o)
 	if err == nil {
 		return nil

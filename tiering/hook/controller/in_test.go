@@ -217,6 +217,21 @@ func TestOneDirectory(t *testing.T) {
 	})
 }
 
+// TestComponent: a component of a heterogeneous job does not begin where its data would come to that component alone, and is held then.
+func TestComponent(t *testing.T) {
+	t.Parallel()
+	rig.Bubble(t, func(t *testing.T) {
+		w := unserved(t)
+		w.setup(7, "stage-in=shared:notes required")
+		must.Do(t, w.Nodes(7, Place{Nodes: []string{"n1"}, Part: true}))
+		wantsError(t, w.Before(t.Context(), 7), mover.ErrUnsupported, "each component as a job of its own")
+		w.setup(7, "stage-in=shared:notes required")
+		if err := w.In(t.Context(), 7); err == nil || !strings.Contains(err.Error(), "each component as a job of its own") {
+			t.Errorf("it is staged anew: %v", err)
+		}
+	})
+}
+
 // TestProcess: what is wrong is told at submit, also when no mover answers; and nobody waits for one for long.
 func TestProcess(t *testing.T) {
 	t.Parallel()
@@ -234,6 +249,7 @@ func TestProcess(t *testing.T) {
 			{"nothing", directive.Text{Script: "#!/bin/sh\ntrue\n"}, 0, nil, "", true},
 			{"what is there", text("stage-in=dataset:near", "stage-out=scratch:out to=results:%j"), 2, nil, "", false},
 			{"a dataset that is not", text("stage-in=dataset:imagnet"), 0, mover.ErrNotExist, "datamove dataset list", false},
+			{"one that an earlier job may add", text("stage-in=dataset:imagnet", "depends"), 1, nil, "", false},
 			{"a version that is not", text("stage-in=dataset:near@" + strings.Repeat("0", 64)), 0, mover.ErrNotExist, "no version", false},
 			{"no directive", text("stage-on=dataset:near"), 0, mover.ErrUsage, "script line 2", true},
 			{"more than there may be", large, 0, mover.ErrRefused, "slurm.most", true},

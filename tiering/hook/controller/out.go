@@ -82,6 +82,9 @@ func (c *Controller) Out(ctx context.Context, job uint32, s State) error {
 		return nil
 	}
 	ctx = api.For(ctx, w.UID)
+	if err := w.records().write(job, fileLeaves, w.RunID()); err != nil {
+		return err
+	}
 	var p Place
 	if err := w.records().read(job, filePlace, &p); err != nil {
 		return fmt.Errorf("it is not known on which nodes the job was, and its results stay there: %w", err)
@@ -142,6 +145,9 @@ func (w *work) carry(ctx context.Context, deeds []deed) error {
 		begun, err = w.depart(ctx, deeds)
 		return err
 	})
+	if err == nil {
+		err = w.records().drop(w.Job, fileLeaves)
+	}
 	if err == nil && begun {
 		err = w.patient(ctx, w.unmark)
 	}

@@ -38,6 +38,7 @@ type Place struct {
 	Array string   `json:"array,omitempty"` // id of the array; "" is none
 	Task  string   `json:"task,omitempty"`  // of the array
 	Count int      `json:"count,omitempty"` // of runs before
+	Part  bool     `json:"part,omitempty"`  // the job is a component of a heterogeneous one
 }
 
 // End is how a job has ended.
@@ -54,11 +55,13 @@ const (
 	fileTurn   = "turn"   // the data_in or pre_run that is at work
 	fileEnd    = "end"    // End
 	fileStaged = "staged" // Staged
+	fileLeaves = "leaves" // it has ended, and what leaves its nodes is about to be asked for
+	fileHeld   = "held"   // why the job is to be held when it is staged anew: it outlives its run
 	fileEnded  = "ended-" // Record of a run that is over, of which something is to be undone still; the run follows
 )
 
 // beside are those that mean nothing without the record of the job.
-var beside = []string{filePlace, fileReady, fileTurn, fileEnd, fileStaged}
+var beside = []string{filePlace, fileReady, fileTurn, fileEnd, fileStaged, fileLeaves}
 
 // Staged is what was brought to where all nodes see it.
 type Staged struct {
@@ -214,7 +217,7 @@ func (r records) tidy(now time.Time) error {
 // stray says whether a file means nothing: it is not whole, or beside no record.
 func (r records) stray(name string) bool {
 	number, what, _ := strings.Cut(name, ".")
-	if slices.Contains(beside, what) {
+	if slices.Contains(beside, what) || what == fileHeld {
 		_, err := os.Lstat(filepath.Join(r.dir, number+"."+fileJob))
 		return errors.Is(err, fs.ErrNotExist)
 	}

@@ -64,6 +64,7 @@ func TestGrammar(t *testing.T) {
 		{"percent signs", "stage-out=scratch:100%% to=project:100%%", "stage-out=scratch:100%% to=project:100%%"},
 		{"UTF-8", "stage-in=project:größe", "stage-in=project:größe to=scratch:größe"},
 		{"the mark for #DW lines", "dw", ""},
+		{"the mark for a dependency", "depends", ""},
 	} {
 		job, err := Parse(script(ours+" "+row.line), site)
 		if err != nil || printed(job) != row.want {

@@ -8,12 +8,14 @@
 //	#DATAMOVE checkpoint=LOCATION to=LOCATION[,LOCATION...] [profile=NAME] [keep=N]
 //	#DATAMOVE purge=LOCATION [when=always|success]
 //	#DATAMOVE dw
+//	#DATAMOVE depends
 //
 // A line has one verb; its words are key=value or flags with blanks between them, in any
 // order. A value with blanks, quotes or semicolons, in a comment with a '|', stands in double
 // quotes, where \" is a quote and \\ a backslash. A stage-in without a target ends in the
 // job's own directory, under the name of what is staged. The flag dw says that there are #DW lines and asks for nothing
-// (Slurm calls us for one kind of line only; job_submit.lua inserts it).
+// (Slurm calls us for one kind of line only; job_submit.lua inserts it). The flag depends says that the job waits for another one, and asks for nothing
+// either (job_submit.lua inserts it where there is a --dependency): datasets that it names may be added later.
 //
 // Lines are found as Slurm's burst buffer plugin finds them: from the first line on
 // while each line begins with '#', empty ones apart. What comes behind the first other

@@ -42,6 +42,7 @@ type reader struct {
 	asked    []asked
 	scratch  []Scratch
 	names    map[string]location.Location // of $DW_JOB_ variables, and where they lead
+	depends  bool                         // markDepends is there
 	unsure   bool                         // a jobdw line is wrong: nobody knows which variables it would make
 	problems Problems
 }
@@ -61,6 +62,13 @@ func Parse(text Text, tiers Tiers) (Job, error) {
 		job.Requests = append(job.Requests, a.Request)
 	}
 	return job, nil
+}
+
+// Depends says whether a text says that its job waits for another one.
+func Depends(text Text) bool {
+	r := &reader{}
+	r.read(r.lines(text))
+	return r.depends
 }
 
 // lines finds all directives.

@@ -21,14 +21,21 @@ var forms = map[Verb]struct {
 	Purge:      {[]string{"when"}, nil, "purge=scratch:tmp when=always"},
 }
 
+// Marks stand alone in a line, and ask for nothing.
+const (
+	markDW      = "dw"      // there are #DW lines
+	markDepends = "depends" // the job waits for another one, which may add the datasets that it names
+)
+
 // vocabulary has every word of a line of ours.
-var vocabulary = []string{"stage-in", "stage-out", "checkpoint", "purge", "dw", "to", "when", "profile", "keep", "required", "shared"}
+var vocabulary = []string{"stage-in", "stage-out", "checkpoint", "purge", markDW, markDepends, "to", "when", "profile", "keep", "required", "shared"}
 
 func example(v Verb) string { return "as in " + forms[v].example }
 
 // request reads a line of ours.
 func (r *reader) request(l *line, words []word) {
-	if len(words) == 1 && words[0].flag && words[0].key == "dw" {
+	if len(words) == 1 && words[0].flag && (words[0].key == markDW || words[0].key == markDepends) {
+		r.depends = r.depends || words[0].key == markDepends
 		return
 	}
 	verb, p := findVerb(l, words)
@@ -78,8 +85,8 @@ func findVerb(l *line, words []word) (verb word, wrong *Problem) {
 			return fail(w.at, "", "a comment does not stand behind a directive", "give it a line of its own")
 		case !slices.Contains(vocabulary, w.key):
 			return fail(w.at, shown(w.key), "unknown word", nearest(w.key, vocabulary))
-		case w.key == "dw":
-			return fail(w.at, "dw", "it stands alone", "write "+ours+" dw, and the requests in lines of their own")
+		case w.key == markDW, w.key == markDepends:
+			return fail(w.at, w.key, "it stands alone", "write "+ours+" "+w.key+", and the requests in lines of their own")
 		}
 		if _, is := forms[Verb(w.key)]; !is {
 			continue

@@ -730,6 +730,7 @@ type Job struct {
 	Authorities    [][]byte               `protobuf:"bytes,20,rep,name=authorities,proto3" json:"authorities,omitempty"`                                                                                        // DER; who speaks for other nodes shows a certificate of theirs
 	Lent           *Lent                  `protobuf:"bytes,21,opt,name=lent,proto3" json:"lent,omitempty"`                                                                                                      // the source, where it is on another node
 	Owner          string                 `protobuf:"bytes,22,opt,name=owner,proto3" json:"owner,omitempty"`                                                                                                    // the name of whoever asked
+	KeepFree       map[string]int32       `protobuf:"bytes,23,rep,name=keep_free,json=keepFree,proto3" json:"keep_free,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`   // percent of the file system at a path that nothing is written into
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -916,6 +917,13 @@ func (x *Job) GetOwner() string {
 		return x.Owner
 	}
 	return ""
+}
+
+func (x *Job) GetKeepFree() map[string]int32 {
+	if x != nil {
+		return x.KeepFree
+	}
+	return nil
 }
 
 // TierAccess is a tier with what is needed to open it. It holds secrets and goes
@@ -2844,7 +2852,7 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"error_kind\x18\x04 \x01(\tR\terrorKind\x12\x14\n" +
 	"\x05error\x18\x05 \x01(\tR\x05error\"\f\n" +
 	"\n" +
-	"GiveAnswer\"\xfb\x06\n" +
+	"GiveAnswer\"\xfb\a\n" +
 	"\x03Job\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12)\n" +
 	"\x04spec\x18\x02 \x01(\v2\x15.datamove.v1.TaskSpecR\x04spec\x12\x12\n" +
@@ -2869,13 +2877,17 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x04self\x18\x13 \x01(\tR\x04self\x12 \n" +
 	"\vauthorities\x18\x14 \x03(\fR\vauthorities\x12+\n" +
 	"\x04lent\x18\x15 \x01(\v2\x17.datamove.agent.v1.LentR\x04lent\x12\x14\n" +
-	"\x05owner\x18\x16 \x01(\tR\x05owner\x1a<\n" +
+	"\x05owner\x18\x16 \x01(\tR\x05owner\x12A\n" +
+	"\tkeep_free\x18\x17 \x03(\v2$.datamove.agent.v1.Job.KeepFreeEntryR\bkeepFree\x1a<\n" +
 	"\x0eTierPathsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
 	"\vMountsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc1\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
+	"\rKeepFreeEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xc1\x03\n" +
 	"\n" +
 	"TierAccess\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
@@ -3036,7 +3048,7 @@ func file_datamove_agent_v1_worker_proto_rawDescGZIP() []byte {
 	return file_datamove_agent_v1_worker_proto_rawDescData
 }
 
-var file_datamove_agent_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_datamove_agent_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
 var file_datamove_agent_v1_worker_proto_goTypes = []any{
 	(*WorkerStatus)(nil),            // 0: datamove.agent.v1.WorkerStatus
 	(*Counts)(nil),                  // 1: datamove.agent.v1.Counts
@@ -3086,31 +3098,32 @@ var file_datamove_agent_v1_worker_proto_goTypes = []any{
 	nil,                             // 45: datamove.agent.v1.TierCounts.OperationsEntry
 	nil,                             // 46: datamove.agent.v1.Job.TierPathsEntry
 	nil,                             // 47: datamove.agent.v1.Job.MountsEntry
-	(*v1.Progress)(nil),             // 48: datamove.v1.Progress
-	(*timestamppb.Timestamp)(nil),   // 49: google.protobuf.Timestamp
-	(*Swarm)(nil),                   // 50: datamove.agent.v1.Swarm
-	(*Piece)(nil),                   // 51: datamove.agent.v1.Piece
-	(*v1.TaskSpec)(nil),             // 52: datamove.v1.TaskSpec
-	(*Lent)(nil),                    // 53: datamove.agent.v1.Lent
-	(How)(0),                        // 54: datamove.agent.v1.How
-	(*durationpb.Duration)(nil),     // 55: google.protobuf.Duration
-	(*PutWalkResponse)(nil),         // 56: datamove.agent.v1.PutWalkResponse
-	(*v1.Report)(nil),               // 57: datamove.v1.Report
-	(*FollowRequest)(nil),           // 58: datamove.agent.v1.FollowRequest
-	(*TellCheckpointsRequest)(nil),  // 59: datamove.agent.v1.TellCheckpointsRequest
-	(*ReadBurstRequest)(nil),        // 60: datamove.agent.v1.ReadBurstRequest
-	(*KeepBurstRequest)(nil),        // 61: datamove.agent.v1.KeepBurstRequest
-	(*SpendRequest)(nil),            // 62: datamove.agent.v1.SpendRequest
-	(*ReadItemsResponse)(nil),       // 63: datamove.agent.v1.ReadItemsResponse
-	(*FollowResponse)(nil),          // 64: datamove.agent.v1.FollowResponse
-	(*TellCheckpointsResponse)(nil), // 65: datamove.agent.v1.TellCheckpointsResponse
-	(*ReadBurstResponse)(nil),       // 66: datamove.agent.v1.ReadBurstResponse
-	(*KeepBurstResponse)(nil),       // 67: datamove.agent.v1.KeepBurstResponse
-	(*SpendResponse)(nil),           // 68: datamove.agent.v1.SpendResponse
+	nil,                             // 48: datamove.agent.v1.Job.KeepFreeEntry
+	(*v1.Progress)(nil),             // 49: datamove.v1.Progress
+	(*timestamppb.Timestamp)(nil),   // 50: google.protobuf.Timestamp
+	(*Swarm)(nil),                   // 51: datamove.agent.v1.Swarm
+	(*Piece)(nil),                   // 52: datamove.agent.v1.Piece
+	(*v1.TaskSpec)(nil),             // 53: datamove.v1.TaskSpec
+	(*Lent)(nil),                    // 54: datamove.agent.v1.Lent
+	(How)(0),                        // 55: datamove.agent.v1.How
+	(*durationpb.Duration)(nil),     // 56: google.protobuf.Duration
+	(*PutWalkResponse)(nil),         // 57: datamove.agent.v1.PutWalkResponse
+	(*v1.Report)(nil),               // 58: datamove.v1.Report
+	(*FollowRequest)(nil),           // 59: datamove.agent.v1.FollowRequest
+	(*TellCheckpointsRequest)(nil),  // 60: datamove.agent.v1.TellCheckpointsRequest
+	(*ReadBurstRequest)(nil),        // 61: datamove.agent.v1.ReadBurstRequest
+	(*KeepBurstRequest)(nil),        // 62: datamove.agent.v1.KeepBurstRequest
+	(*SpendRequest)(nil),            // 63: datamove.agent.v1.SpendRequest
+	(*ReadItemsResponse)(nil),       // 64: datamove.agent.v1.ReadItemsResponse
+	(*FollowResponse)(nil),          // 65: datamove.agent.v1.FollowResponse
+	(*TellCheckpointsResponse)(nil), // 66: datamove.agent.v1.TellCheckpointsResponse
+	(*ReadBurstResponse)(nil),       // 67: datamove.agent.v1.ReadBurstResponse
+	(*KeepBurstResponse)(nil),       // 68: datamove.agent.v1.KeepBurstResponse
+	(*SpendResponse)(nil),           // 69: datamove.agent.v1.SpendResponse
 }
 var file_datamove_agent_v1_worker_proto_depIdxs = []int32{
-	48, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
-	49, // 1: datamove.agent.v1.WorkerStatus.first_byte_time:type_name -> google.protobuf.Timestamp
+	49, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
+	50, // 1: datamove.agent.v1.WorkerStatus.first_byte_time:type_name -> google.protobuf.Timestamp
 	1,  // 2: datamove.agent.v1.WorkerStatus.counts:type_name -> datamove.agent.v1.Counts
 	44, // 3: datamove.agent.v1.Counts.errors:type_name -> datamove.agent.v1.Counts.ErrorsEntry
 	2,  // 4: datamove.agent.v1.Counts.tiers:type_name -> datamove.agent.v1.TierCounts
@@ -3119,78 +3132,79 @@ var file_datamove_agent_v1_worker_proto_depIdxs = []int32{
 	12, // 7: datamove.agent.v1.WorkerOrder.batch:type_name -> datamove.agent.v1.WorkerBatch
 	13, // 8: datamove.agent.v1.WorkerOrder.stop:type_name -> datamove.agent.v1.WorkerStop
 	14, // 9: datamove.agent.v1.WorkerOrder.part:type_name -> datamove.agent.v1.WorkerPart
-	50, // 10: datamove.agent.v1.WorkerOrder.swarm:type_name -> datamove.agent.v1.Swarm
+	51, // 10: datamove.agent.v1.WorkerOrder.swarm:type_name -> datamove.agent.v1.Swarm
 	6,  // 11: datamove.agent.v1.WorkerOrder.want:type_name -> datamove.agent.v1.WantPiece
-	51, // 12: datamove.agent.v1.WantPiece.piece:type_name -> datamove.agent.v1.Piece
-	51, // 13: datamove.agent.v1.GiveRequestPart.piece:type_name -> datamove.agent.v1.Piece
-	52, // 14: datamove.agent.v1.Job.spec:type_name -> datamove.v1.TaskSpec
+	52, // 12: datamove.agent.v1.WantPiece.piece:type_name -> datamove.agent.v1.Piece
+	52, // 13: datamove.agent.v1.GiveRequestPart.piece:type_name -> datamove.agent.v1.Piece
+	53, // 14: datamove.agent.v1.Job.spec:type_name -> datamove.v1.TaskSpec
 	10, // 15: datamove.agent.v1.Job.tiers:type_name -> datamove.agent.v1.TierAccess
 	11, // 16: datamove.agent.v1.Job.over:type_name -> datamove.agent.v1.KeptDraft
 	46, // 17: datamove.agent.v1.Job.tier_paths:type_name -> datamove.agent.v1.Job.TierPathsEntry
 	47, // 18: datamove.agent.v1.Job.mounts:type_name -> datamove.agent.v1.Job.MountsEntry
-	50, // 19: datamove.agent.v1.Job.swarm:type_name -> datamove.agent.v1.Swarm
-	53, // 20: datamove.agent.v1.Job.lent:type_name -> datamove.agent.v1.Lent
-	54, // 21: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
-	55, // 22: datamove.agent.v1.MineResponse.pass:type_name -> google.protobuf.Duration
-	55, // 23: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
-	55, // 24: datamove.agent.v1.PayResponse.pass:type_name -> google.protobuf.Duration
-	11, // 25: datamove.agent.v1.NoteRequest.draft:type_name -> datamove.agent.v1.KeptDraft
-	56, // 26: datamove.agent.v1.WalkResponse.found:type_name -> datamove.agent.v1.PutWalkResponse
-	57, // 27: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
-	1,  // 28: datamove.agent.v1.EndLeadRequest.counts:type_name -> datamove.agent.v1.Counts
-	49, // 29: datamove.agent.v1.EndLeadRequest.first_byte_time:type_name -> google.protobuf.Timestamp
-	1,  // 30: datamove.agent.v1.EndBatchRequest.counts:type_name -> datamove.agent.v1.Counts
-	0,  // 31: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
-	15, // 32: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
-	17, // 33: datamove.agent.v1.WorkerService.Turn:input_type -> datamove.agent.v1.TurnRequest
-	21, // 34: datamove.agent.v1.WorkerService.EndTurn:input_type -> datamove.agent.v1.EndTurnRequest
-	19, // 35: datamove.agent.v1.WorkerService.Pay:input_type -> datamove.agent.v1.PayRequest
-	23, // 36: datamove.agent.v1.WorkerService.Wanted:input_type -> datamove.agent.v1.WantedRequest
-	25, // 37: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
-	27, // 38: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
-	29, // 39: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
-	31, // 40: datamove.agent.v1.WorkerService.Items:input_type -> datamove.agent.v1.ItemsRequest
-	32, // 41: datamove.agent.v1.WorkerService.Walk:input_type -> datamove.agent.v1.WalkRequest
-	58, // 42: datamove.agent.v1.WorkerService.Follow:input_type -> datamove.agent.v1.FollowRequest
-	59, // 43: datamove.agent.v1.WorkerService.Checkpoints:input_type -> datamove.agent.v1.TellCheckpointsRequest
-	60, // 44: datamove.agent.v1.WorkerService.Burst:input_type -> datamove.agent.v1.ReadBurstRequest
-	61, // 45: datamove.agent.v1.WorkerService.KeepBurst:input_type -> datamove.agent.v1.KeepBurstRequest
-	62, // 46: datamove.agent.v1.WorkerService.Spend:input_type -> datamove.agent.v1.SpendRequest
-	34, // 47: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
-	36, // 48: datamove.agent.v1.WorkerService.Seal:input_type -> datamove.agent.v1.SealRequest
-	38, // 49: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
-	40, // 50: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
-	7,  // 51: datamove.agent.v1.WorkerService.Give:input_type -> datamove.agent.v1.GiveRequestPart
-	3,  // 52: datamove.agent.v1.WorkerService.Keys:input_type -> datamove.agent.v1.KeysRequest
-	42, // 53: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
-	5,  // 54: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
-	16, // 55: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
-	18, // 56: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
-	22, // 57: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
-	20, // 58: datamove.agent.v1.WorkerService.Pay:output_type -> datamove.agent.v1.PayResponse
-	24, // 59: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
-	26, // 60: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
-	28, // 61: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
-	30, // 62: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
-	63, // 63: datamove.agent.v1.WorkerService.Items:output_type -> datamove.agent.v1.ReadItemsResponse
-	33, // 64: datamove.agent.v1.WorkerService.Walk:output_type -> datamove.agent.v1.WalkResponse
-	64, // 65: datamove.agent.v1.WorkerService.Follow:output_type -> datamove.agent.v1.FollowResponse
-	65, // 66: datamove.agent.v1.WorkerService.Checkpoints:output_type -> datamove.agent.v1.TellCheckpointsResponse
-	66, // 67: datamove.agent.v1.WorkerService.Burst:output_type -> datamove.agent.v1.ReadBurstResponse
-	67, // 68: datamove.agent.v1.WorkerService.KeepBurst:output_type -> datamove.agent.v1.KeepBurstResponse
-	68, // 69: datamove.agent.v1.WorkerService.Spend:output_type -> datamove.agent.v1.SpendResponse
-	35, // 70: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
-	37, // 71: datamove.agent.v1.WorkerService.Seal:output_type -> datamove.agent.v1.SealResponse
-	39, // 72: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
-	41, // 73: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
-	8,  // 74: datamove.agent.v1.WorkerService.Give:output_type -> datamove.agent.v1.GiveAnswer
-	4,  // 75: datamove.agent.v1.WorkerService.Keys:output_type -> datamove.agent.v1.KeysResponse
-	43, // 76: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
-	54, // [54:77] is the sub-list for method output_type
-	31, // [31:54] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	51, // 19: datamove.agent.v1.Job.swarm:type_name -> datamove.agent.v1.Swarm
+	54, // 20: datamove.agent.v1.Job.lent:type_name -> datamove.agent.v1.Lent
+	48, // 21: datamove.agent.v1.Job.keep_free:type_name -> datamove.agent.v1.Job.KeepFreeEntry
+	55, // 22: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
+	56, // 23: datamove.agent.v1.MineResponse.pass:type_name -> google.protobuf.Duration
+	56, // 24: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
+	56, // 25: datamove.agent.v1.PayResponse.pass:type_name -> google.protobuf.Duration
+	11, // 26: datamove.agent.v1.NoteRequest.draft:type_name -> datamove.agent.v1.KeptDraft
+	57, // 27: datamove.agent.v1.WalkResponse.found:type_name -> datamove.agent.v1.PutWalkResponse
+	58, // 28: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
+	1,  // 29: datamove.agent.v1.EndLeadRequest.counts:type_name -> datamove.agent.v1.Counts
+	50, // 30: datamove.agent.v1.EndLeadRequest.first_byte_time:type_name -> google.protobuf.Timestamp
+	1,  // 31: datamove.agent.v1.EndBatchRequest.counts:type_name -> datamove.agent.v1.Counts
+	0,  // 32: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
+	15, // 33: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
+	17, // 34: datamove.agent.v1.WorkerService.Turn:input_type -> datamove.agent.v1.TurnRequest
+	21, // 35: datamove.agent.v1.WorkerService.EndTurn:input_type -> datamove.agent.v1.EndTurnRequest
+	19, // 36: datamove.agent.v1.WorkerService.Pay:input_type -> datamove.agent.v1.PayRequest
+	23, // 37: datamove.agent.v1.WorkerService.Wanted:input_type -> datamove.agent.v1.WantedRequest
+	25, // 38: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
+	27, // 39: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
+	29, // 40: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
+	31, // 41: datamove.agent.v1.WorkerService.Items:input_type -> datamove.agent.v1.ItemsRequest
+	32, // 42: datamove.agent.v1.WorkerService.Walk:input_type -> datamove.agent.v1.WalkRequest
+	59, // 43: datamove.agent.v1.WorkerService.Follow:input_type -> datamove.agent.v1.FollowRequest
+	60, // 44: datamove.agent.v1.WorkerService.Checkpoints:input_type -> datamove.agent.v1.TellCheckpointsRequest
+	61, // 45: datamove.agent.v1.WorkerService.Burst:input_type -> datamove.agent.v1.ReadBurstRequest
+	62, // 46: datamove.agent.v1.WorkerService.KeepBurst:input_type -> datamove.agent.v1.KeepBurstRequest
+	63, // 47: datamove.agent.v1.WorkerService.Spend:input_type -> datamove.agent.v1.SpendRequest
+	34, // 48: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
+	36, // 49: datamove.agent.v1.WorkerService.Seal:input_type -> datamove.agent.v1.SealRequest
+	38, // 50: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
+	40, // 51: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
+	7,  // 52: datamove.agent.v1.WorkerService.Give:input_type -> datamove.agent.v1.GiveRequestPart
+	3,  // 53: datamove.agent.v1.WorkerService.Keys:input_type -> datamove.agent.v1.KeysRequest
+	42, // 54: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
+	5,  // 55: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
+	16, // 56: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
+	18, // 57: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
+	22, // 58: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
+	20, // 59: datamove.agent.v1.WorkerService.Pay:output_type -> datamove.agent.v1.PayResponse
+	24, // 60: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
+	26, // 61: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
+	28, // 62: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
+	30, // 63: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
+	64, // 64: datamove.agent.v1.WorkerService.Items:output_type -> datamove.agent.v1.ReadItemsResponse
+	33, // 65: datamove.agent.v1.WorkerService.Walk:output_type -> datamove.agent.v1.WalkResponse
+	65, // 66: datamove.agent.v1.WorkerService.Follow:output_type -> datamove.agent.v1.FollowResponse
+	66, // 67: datamove.agent.v1.WorkerService.Checkpoints:output_type -> datamove.agent.v1.TellCheckpointsResponse
+	67, // 68: datamove.agent.v1.WorkerService.Burst:output_type -> datamove.agent.v1.ReadBurstResponse
+	68, // 69: datamove.agent.v1.WorkerService.KeepBurst:output_type -> datamove.agent.v1.KeepBurstResponse
+	69, // 70: datamove.agent.v1.WorkerService.Spend:output_type -> datamove.agent.v1.SpendResponse
+	35, // 71: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
+	37, // 72: datamove.agent.v1.WorkerService.Seal:output_type -> datamove.agent.v1.SealResponse
+	39, // 73: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
+	41, // 74: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
+	8,  // 75: datamove.agent.v1.WorkerService.Give:output_type -> datamove.agent.v1.GiveAnswer
+	4,  // 76: datamove.agent.v1.WorkerService.Keys:output_type -> datamove.agent.v1.KeysResponse
+	43, // 77: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
+	55, // [55:78] is the sub-list for method output_type
+	32, // [32:55] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_datamove_agent_v1_worker_proto_init() }
@@ -3213,7 +3227,7 @@ func file_datamove_agent_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_worker_proto_rawDesc), len(file_datamove_agent_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   48,
+			NumMessages:   49,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,153 @@
+package service
+
+import (
+	"fmt"
+	"strings"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/task"
+)
+
+// A task that reads a place waits for the copies, syncs and stagings that bring data there and were submitted before it: else it would read a part. Only
+// earlier ones are waited for, so tasks that read what each other writes never wait in a circle. What has begun and has not come to its end leaves a part
+// behind; a task that was submitted meanwhile relied on the whole, and fails. One that is submitted later reads what is there.
+
+// readsFrom are the places whose content a task takes as it is. The content of a dataset it compares with a digest, so of a dataset it is none.
+func readsFrom(t *pb.Task) []string {
+	spec := t.GetSpec()
+	from := append(append([]string{}, spec.GetSources()...), spec.GetSource())
+	switch spec.GetKind() {
+	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC, pb.TaskKind_TASK_KIND_STAGE:
+		if t.GetDataset() != "" {
+			return nil
+		}
+		return from
+	case pb.TaskKind_TASK_KIND_DESCRIBE:
+		return from
+	case pb.TaskKind_TASK_KIND_VERIFY:
+		return append(from, spec.GetTarget())
+	}
+	return nil
+}
+
+// spellings are the ways in which a task can name a place, or the root of a tier that lies in it.
+func spellings(text string, c *config.Config) []string {
+	at := address(text, "", c)
+	all := []string{strings.TrimPrefix(at, ":")}
+	for name := range c.Tiers {
+		root := address(name+":", "", c)
+		switch {
+		case !overlap(at, root):
+		case len(at) <= len(root):
+			all = append(all, name+":")
+		default:
+			all = append(all, name+":"+at[len(root)+1:])
+		}
+	}
+	return all
+}
+
+// submittedBefore says whether a task was submitted before another one. Every two tasks have an order.
+func submittedBefore(a, b *pb.Task) bool {
+	x, y := a.GetCreateTime().AsTime(), b.GetCreateTime().AsTime()
+	return x.Before(y) || x.Equal(y) && a.GetId() < b.GetId()
+}
+
+// heldBack says of a task that it was submitted to wait for a word, and has not had it: it promises nothing.
+func heldBack(t *pb.Task) bool {
+	return t.GetState() == task.Paused && t.GetStartTime() == nil && t.GetWhy() == whyHeldBack
+}
+
+// meets says whether a task brings data to where another one reads, and was submitted before it.
+func (s *Service) meets(writer, reader *pb.Task, place string) bool {
+	return submittedBefore(writer, reader) &&
+		overlap(address(place, reader.GetSpec().GetNode(), s.conf()), address(writer.GetSpec().GetTarget(), writer.GetSpec().GetNode(), s.conf()))
+}
+
+// behind says for which earlier task one waits, because that brings data to where it reads; empty is none.
+func (s *Service) behind(t *pb.Task) (why string) {
+	err := s.ledger.View(func(tx *ledger.Tx) error {
+		for _, place := range readsFrom(t) {
+			for _, text := range spellings(place, s.conf()) {
+				for w, err := range ledger.Bringing(tx, text) {
+					if err != nil {
+						return err
+					}
+					if !heldBack(w) && s.meets(w, t, place) {
+						why = fmt.Sprintf("task %s (%s), submitted before it, brings data to %s, which it reads", w.GetId(), task.Word(w.GetState()), mover.Printable(place))
+						return nil
+					}
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return "the tasks before it can not be read: " + err.Error()
+	}
+	return why
+}
+
+// halfBrought says why a task may not read: what it has waited for has left a part of the data. Where that is done again the same request may help later.
+func (s *Service) halfBrought(tx *ledger.Tx, t *pb.Task) error {
+	for _, place := range readsFrom(t) {
+		last, err := s.lastBrought(tx, t, place)
+		if err != nil {
+			return err
+		}
+		for same, w := range last {
+			if w.GetState() == task.Done {
+				continue
+			}
+			kind := mover.ErrRefused
+			again, err := bringsAgain(tx, w, same)
+			if again {
+				kind = mover.ErrConflict
+			}
+			if err != nil {
+				return err
+			}
+			how := strings.TrimSuffix(task.Word(w.GetState())+": "+w.GetError(), ": ")
+			return &mover.Error{Op: "read", Place: place, Err: because(kind, "task %s, which was to bring data there first, is %s; bring the data again, or submit this task again to read what is there", w.GetId(), how)}
+		}
+	}
+	return nil
+}
+
+// deedOf is what a task brings where, as one word.
+func deedOf(t *pb.Task) string {
+	spec := t.GetSpec()
+	return strings.Join(append(append([]string{}, spec.GetSources()...), spec.GetSource(), spec.GetTarget()), "\x00")
+}
+
+// bringsAgain says whether a later task is about to do what one has not brought to its end.
+func bringsAgain(tx *ledger.Tx, was *pb.Task, deed string) (bool, error) {
+	for w, err := range ledger.Bringing(tx, was.GetSpec().GetTarget()) {
+		if err != nil || deedOf(w) == deed && submittedBefore(was, w) && !heldBack(w) {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// lastBrought are the last tasks, one for each source and target, that have brought data to where a task reads since that was submitted. They are those that
+// it had to wait for, and those that did the same again.
+func (s *Service) lastBrought(tx *ledger.Tx, t *pb.Task, place string) (last map[string]*pb.Task, err error) {
+	last = map[string]*pb.Task{}
+	for _, text := range spellings(place, s.conf()) {
+		for w, err := range ledger.Brought(tx, text, t.GetCreateTime()) {
+			if err != nil {
+				return nil, err
+			}
+			deed := deedOf(w)
+			was := last[deed]
+			if (was != nil || s.meets(w, t, place)) && (was == nil || was.GetEndTime().AsTime().Before(w.GetEndTime().AsTime())) {
+				last[deed] = w
+			}
+		}
+	}
+	return last, nil
+}
