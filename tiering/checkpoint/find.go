@@ -17,7 +17,7 @@ type Set struct {
 	Sealed   bool   // it is complete, and its mark is what its framework writes when everything else is there
 	Print    Print
 	Save     Print // the same as long as what is in its files is: which save it is
-	Modified int64 // ns, of the youngest in it
+	Saved    int64 // ns: when it was saved, by its record, or by its files: see savedAt
 	Files    int64 // without [Committed]
 	Bytes    int64
 	Commit   *Commit // what says so, if it is one of ours; nil is none
@@ -67,9 +67,9 @@ func (v View) Names(set string) bool {
 	return slices.ContainsFunc(v.Trackers, func(t Tracker) bool { return t.Names == set })
 }
 
-// older orders by step, where one is known, and then by time.
+// older orders by when sets were saved. A run that was rolled back counts its steps again, so that they order only what was saved at one time.
 func older(a, b Set) int {
-	return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Modified, b.Modified), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(a.Saved, b.Saved), cmp.Compare(a.Step, b.Step), cmp.Compare(a.Name, b.Name))
 }
 
 // direct are the names directly in a set.
@@ -90,7 +90,6 @@ func judge(p Profile, t Tree, inside []Entry) Set {
 	e := inside[0]
 	s := Set{Name: e.Name, Dir: e.Kind == Dir, Step: StepOf(e.Name), Print: printOf(inside, true), Save: printOf(inside, false)}
 	for _, e := range inside {
-		s.Modified = max(s.Modified, e.Modified)
 		if e.Kind == File && e.Name != inside[0].Name+"/"+Committed {
 			s.Files, s.Bytes = s.Files+1, s.Bytes+e.Size
 		}
@@ -106,6 +105,7 @@ func judge(p Profile, t Tree, inside []Entry) Set {
 			s.Why = against(p, t, inside, s.Mark)
 		}
 	}
+	_, s.Saved = savedAt(inside, s.Commit)
 	s.Complete = s.Why == ""
 	s.Sealed = s.Complete && comesLast(p, s.Mark)
 	return s

@@ -179,6 +179,14 @@ func TestNewest(t *testing.T) {
 		{"the tracker is ahead of what is there", DeepSpeed, []string{"global_step10/mp_rank_00_model_states.pt", "latest=global_step20"}, ""},
 		{"nothing says that it is whole", NeMo, []string{"m/weights/x"}, ""},
 		{"incomplete", DCP, []string{"step_9.incomplete-7/.metadata"}, ""},
+		{"rolled back", DCP, []string{"step_4000/.metadata", "step_4500/.metadata", "step_5000/.metadata", "step_3500/.metadata", "step_3600/.metadata"}, "step_3600"},
+		{"rolled back, as the tracker says", DCP, []string{"step_4000/.metadata", "step_5000/.metadata", "latest=step_4000"}, "step_4000"},
+		{"saved after what the tracker names", DCP, []string{"step_5000/.metadata", "latest=step_5000", "step_3600/.metadata"}, "step_3600"},
+		{"rolled back, its shards are written again", DCP, []string{"step_4000/.metadata", "step_3600/__0_0.distcp", "step_3600/.metadata", "step_3700/__0_0.distcp"}, "step_3600"},
+		{"rolled back, two runs in a folder", DCP, []string{"a_10/.metadata", "b_900/.metadata", "a_20/.metadata"}, "a_20"},
+		{"rolled back", Megatron, []string{"iter_0005000/common.pt", "iter_0003600/common.pt", "latest_checkpointed_iteration.txt=3600"}, "iter_0003600"},
+		{"rolled back", HF, []string{"checkpoint-5000/pytorch_model.bin", "checkpoint-5000/trainer_state.json={}", "checkpoint-36/pytorch_model.bin", "checkpoint-36/trainer_state.json={}"}, "checkpoint-36"},
+		{"the best of them is no tracker", Plain, []string{"step_1/_SUCCESS", "step_2/_SUCCESS", "best -> step_1"}, "step_2"},
 	} {
 		got, err := Newest(t.Context(), opened(t, made(t, row.lines...)), row.profile, Limits{})
 		if err != nil || got != row.want {

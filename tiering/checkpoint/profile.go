@@ -52,7 +52,7 @@ var forms = map[Profile]form{
 		return slices.ContainsFunc(inside, func(n string) bool { return strings.HasPrefix(n, ".metadata") || shard().MatchString(n) })
 	}, nil},
 	Megatron: {[]string{megatronTracker}, func(name string, _ []string) bool { return iteration().MatchString(name) }, nil},
-	DeepSpeed: {[]string{"latest", "latest_universal"}, func(_ string, inside []string) bool {
+	DeepSpeed: {[]string{"latest", universalTracker}, func(_ string, inside []string) bool {
 		return slices.ContainsFunc(inside, deepShard().MatchString)
 	}, nil},
 	Orbax: {nil, func(name string, _ []string) bool { return orbaxStep().MatchString(name) }, nil},
@@ -71,4 +71,6 @@ const (
 	megatronTracker = "latest_checkpointed_iteration.txt"
 	unfinished      = "-unfinished" // ends the marker beside a set of NeMo
 	orbaxCommit     = "commit_success.txt"
+
+	universalTracker = "latest_universal" // of DeepSpeed: of sets that were converted, and so not of the newest
 )

@@ -105,6 +105,15 @@ func (t Tree) Prints() map[string]Print {
 	return all
 }
 
+// Written is when something directly in the tree was written. ns.
+func (t Tree) Written(name string) int64 {
+	e := t.under(name)
+	if e == nil {
+		return 0
+	}
+	return e[0].Modified
+}
+
 // IsLink says whether a name in the tree is a link.
 func (t Tree) IsLink(name string) bool {
 	e := t.under(name)

@@ -112,6 +112,21 @@ func (c *checkpoints) passed(f *hop.Folder, name, why string) {
 	c.note("passed over %s in %s: %s", mover.Printable(name), mover.Printable(f.String()), why)
 }
 
+// chosen tells what is not the newest although its step is the latest.
+func (c *checkpoints) chosen(one hop.Candidate) {
+	if text := rolledBack(one); text != "" {
+		c.note("%s", text)
+	}
+}
+
+// rolledBack names the sets of a run that was rolled back; "" is none.
+func rolledBack(c hop.Candidate) string {
+	if len(c.Beyond) == 0 {
+		return ""
+	}
+	return mover.Printable(strings.Join(c.Beyond, ", ")) + ": saved before " + mover.Printable(c.Name) + ", to which the run was rolled back"
+}
+
 // wantFlags adds the flags of which checkpoint is wanted.
 func wantFlags(flags *pflag.FlagSet, w *hop.Want) {
 	flags.BoolVar(&w.Verified, "verified", false, "only what was verified when it was copied there")
@@ -167,7 +182,7 @@ var checkpointsListing = listing[hop.Candidate]{
 		{"STATE", 10, func(c hop.Candidate) string { return string(stateOf(c)) }},
 		{"SIZE", -9, func(c hop.Candidate) string { return units.Bytes(c.Bytes) }},
 		{"FILES", -6, func(c hop.Candidate) string { return units.Count(c.Files) }},
-		{"AGE", -6, func(c hop.Candidate) string { return age(c.Made()) }},
+		{"AGE", -6, func(c hop.Candidate) string { return age(c.Found.Saved) }},
 		{"IN", 0, func(c hop.Candidate) string { return mover.Printable(c.Folder.String()) + remark(c) }},
 	},
 	view: func(c hop.Candidate) any { return viewCheckpoint(c) },
@@ -195,6 +210,8 @@ func remark(c hop.Candidate) string {
 		return " (" + mover.Printable(c.Why) + ")"
 	case c.Commit != nil && len(c.Commit.Tags) > 0:
 		return " [" + strings.Join(c.Commit.Tags, ", ") + "]"
+	case len(c.Beyond) > 0:
+		return " (" + rolledBack(c) + ")"
 	}
 	return ""
 }
@@ -237,7 +254,7 @@ func viewCheckpoint(c hop.Candidate) checkpointView {
 	if c.Step >= 0 {
 		v.Step = &c.Step
 	}
-	if made := c.Made(); made != 0 {
+	if made := c.Found.Saved; made != 0 {
 		at := time.Unix(0, made).UTC()
 		v.Made = &at
 	}

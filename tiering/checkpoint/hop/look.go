@@ -44,6 +44,7 @@ type Seen struct {
 	Why         string           // it is not complete
 	Print       checkpoint.Print
 	Step, Made  int64
+	Current     int64 // as that of checkpoint.Found
 	Files       int64
 	Bytes       int64
 	Dir         bool
@@ -59,6 +60,7 @@ type Seen struct {
 type Pointer struct {
 	Name, Names, Text string
 	Link              bool
+	Written           int64 // ns
 }
 
 // Look looks once.
@@ -76,7 +78,7 @@ func (l *Looker) Look(ctx context.Context, now time.Time) (seen Look, err error)
 			return seen, err
 		}
 		prints[found.Name] = found.Print
-		s := Seen{Name: found.Name, Print: found.Print, Step: found.Step, Made: found.Made(), Files: found.Files, Bytes: found.Bytes, Dir: found.Dir, Why: found.Why}
+		s := Seen{Name: found.Name, Print: found.Print, Step: found.Step, Made: found.Saved, Current: found.Current, Files: found.Files, Bytes: found.Bytes, Dir: found.Dir, Why: found.Why}
 		if s.markedWhole = found.Complete && checkpoint.Speakable(found.Name); s.markedWhole {
 			s.sealed = found.Sealed
 			s.Save, s.Tagged, s.Verified = SaveOf(found), found.Commit != nil && len(found.Commit.Tags) > 0, found.Commit != nil && found.Commit.Verified()
@@ -134,7 +136,7 @@ func pointersOf(v checkpoint.View, t checkpoint.Tree) (all []Pointer) {
 		if !has || p.Names == "" || !checkpoint.Speakable(p.Name) {
 			continue
 		}
-		all = append(all, Pointer{Name: p.Name, Names: p.Names, Text: text, Link: t.IsLink(p.Name)})
+		all = append(all, Pointer{Name: p.Name, Names: p.Names, Text: text, Link: t.IsLink(p.Name), Written: t.Written(p.Name)})
 	}
 	return all
 }

@@ -31,7 +31,7 @@ func Judge(ctx context.Context, folders []*Folder, k checkpoint.Keep) ([]Tier, e
 			if !found.Complete {
 				continue // it may be on its way
 			}
-			h := checkpoint.Held{Name: found.Name, Step: found.Step, Modified: found.Made(), Verified: found.Commit != nil && found.Commit.Verified(),
+			h := checkpoint.Held{Name: found.Name, Step: found.Step, Saved: found.Current, Verified: found.Commit != nil && found.Commit.Verified(),
 				Tagged: found.Commit != nil && len(found.Commit.Tags) > 0, Named: found.View.Names(found.Name)}
 			tiers[i].saves[found.Name] = SaveOf(found)
 			if h.Verified {

@@ -20,6 +20,7 @@ type route struct {
 	states  map[string]checkpoint.State
 	fails   map[string]fail   // by name: copies that have failed, and are tried again
 	pointed map[string]string // by tracker: what it says at the target
+	skipped map[string]string // by name: the save that is not brought, as was told
 	judged  int               // the board's news of which retention has been asked; 0 is none
 	err     error             // why the target can not be opened; nil is open
 
@@ -266,17 +267,26 @@ func (r *route) step(ctx context.Context, from []*Folder, to *Folder, all []read
 	return false, wait
 }
 
-// worth leaves out what retention would remove at once.
+// worth leaves out what retention would remove at once, and tells of it.
 func (r *route) worth(all []ready) []ready {
 	held := make([]checkpoint.Held, 0, len(all))
 	for _, one := range all {
-		held = append(held, checkpoint.Held{Name: one.name, Step: one.step, Modified: one.made, Verified: true, Tagged: one.tagged})
+		held = append(held, checkpoint.Held{Name: one.name, Step: one.step, Saved: one.current, Verified: true, Tagged: one.tagged})
 	}
-	goes := map[string]bool{}
+	goes := map[string]string{}
 	for _, v := range r.Keep.Judge(held, false) {
-		goes[v.Name] = !v.Keep
+		if !v.Keep {
+			goes[v.Name] = v.Why
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(x ready) bool { return goes[x.name] })
+	return slices.DeleteFunc(slices.Clone(all), func(x ready) bool {
+		why, is := goes[x.name]
+		if is && r.skipped[x.name] != x.save && r.states[x.name] == "" {
+			r.skipped[x.name] = x.save
+			r.tell(Event{Name: x.name, To: r.To[r.index].String(), State: checkpoint.Complete, Why: "it is not brought, retention would remove it: " + why})
+		}
+		return is
+	})
 }
 
 // bring brings one, from the nearest place above that has it.
@@ -403,7 +413,7 @@ func (r *route) point(ctx context.Context, to *Folder, pointers []Pointer) (all 
 		if _, verified := have[p.Names]; !verified || r.pointed[p.Name] == p.Text {
 			continue
 		}
-		if err := r.Site.point(ctx, to, p.Name, p.Text, p.Link); err != nil {
+		if err := r.Site.point(ctx, to, p); err != nil {
 			if ctx.Err() == nil {
 				r.log().Warn("a tracker can not be brought, will try again", "name", mover.Printable(p.Name), "to", to.String(), "err", err)
 			}
@@ -481,5 +491,5 @@ func (r *route) seconded(t Tier) []checkpoint.Held {
 }
 
 func compareReady(a, b ready) int {
-	return checkpoint.Held{Name: a.name, Step: a.step, Modified: a.made}.Compare(checkpoint.Held{Name: b.name, Step: b.step, Modified: b.made})
+	return checkpoint.Held{Name: a.name, Step: a.step, Saved: a.current}.Compare(checkpoint.Held{Name: b.name, Step: b.step, Saved: b.current})
 }

@@ -95,7 +95,7 @@ func (s *Site) Bring(ctx context.Context, from *Folder, is Save, to *Folder, sta
 	}
 	for _, p := range pointersOf(found.View, found.Tree) {
 		if p.Names == is.Name {
-			err = errors.Join(err, s.point(ctx, to, p.Name, p.Text, p.Link))
+			err = errors.Join(err, s.point(ctx, to, p))
 		}
 	}
 	return out, err

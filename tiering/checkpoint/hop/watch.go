@@ -68,7 +68,7 @@ func (w *Watch) Run(ctx context.Context) error {
 	defer cancel()
 	hops := make([]*route, len(w.To))
 	for i := range w.To {
-		hops[i] = &route{Watch: w, index: i, states: map[string]checkpoint.State{}, fails: map[string]fail{}, pointed: map[string]string{}}
+		hops[i] = &route{Watch: w, index: i, states: map[string]checkpoint.State{}, fails: map[string]fail{}, pointed: map[string]string{}, skipped: map[string]string{}}
 		wg.Go(func() { hops[i].run(ctx) })
 	}
 	looker, states := &Looker{Folder: dir, Settle: w.Settle, Guesses: w.Profile == ""}, map[string]checkpoint.State{}
@@ -168,6 +168,8 @@ type ready struct {
 	step   int64
 	bytes  int64
 	tagged bool
+
+	current int64 // orders them
 }
 
 // board is what goroutines of one watch know of each other.
@@ -228,7 +230,7 @@ func (w *Watch) tells(l *Looker, seen Look, states map[string]checkpoint.State) 
 		there[s.Name] = true
 		state := s.State
 		if state == checkpoint.Complete {
-			all = append(all, ready{name: s.Name, save: s.Save, print: s.Print, made: s.Made, step: s.Step, bytes: s.Bytes, tagged: s.Tagged})
+			all = append(all, ready{name: s.Name, save: s.Save, print: s.Print, made: s.Made, step: s.Step, bytes: s.Bytes, tagged: s.Tagged, current: s.Current})
 		}
 		if states[s.Name] != state {
 			states[s.Name] = state
