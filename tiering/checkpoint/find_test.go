@@ -13,7 +13,7 @@ import (
 	"datamove.dev/test/must"
 )
 
-// made makes a directory from lines: "name" is a file with a byte in it, "name empty" one without, "name/" a directory, "name=text" one with that text,
+// made makes a directory from lines: "name" is a file with a byte in it, "name empty" one without, "name/" a directory, "name=text" one with that text, as "name:=text",
 // "name -> to" a link. Each file is a second younger than the one before.
 func made(t testing.TB, lines ...string) string {
 	t.Helper()
@@ -21,7 +21,9 @@ func made(t testing.TB, lines ...string) string {
 	for _, line := range lines {
 		name, text := line, "x"
 		name, to, link := strings.Cut(name, " -> ")
-		if n, v, ok := strings.Cut(name, "="); ok && !strings.HasSuffix(n, "step") {
+		if n, v, ok := strings.Cut(name, ":="); ok {
+			name, text = n, v
+		} else if n, v, ok := strings.Cut(name, "="); ok && !strings.HasSuffix(n, "step") && !strings.HasSuffix(n, "epoch") {
 			name, text = n, v
 		}
 		name, empty := strings.CutSuffix(name, " empty")
@@ -151,6 +153,15 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// committed is the record of a file with a byte in it, that says nothing of its time.
+func committed(name string) string {
+	text, err := Commit{Created: time.Now(), Files: []Committing{{Name: name, Size: 1}}}.Encode()
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
 func TestStepOf(t *testing.T) {
 	for name, want := range map[string]int64{
 		"step_100": 100, "iter_0000100": 100, "checkpoint-7": 7, "global_step20": 20, "epoch=3-step=1000.ckpt": 1000, "step=100-val_loss=0.53": 100, "100": 100, "epoch_0_step_9": 9,
@@ -186,6 +197,9 @@ func TestNewest(t *testing.T) {
 		{"rolled back, two runs in a folder", DCP, []string{"a_10/.metadata", "b_900/.metadata", "a_20/.metadata"}, "a_20"},
 		{"rolled back", Megatron, []string{"iter_0005000/common.pt", "iter_0003600/common.pt", "latest_checkpointed_iteration.txt=3600"}, "iter_0003600"},
 		{"rolled back", HF, []string{"checkpoint-5000/pytorch_model.bin", "checkpoint-5000/trainer_state.json={}", "checkpoint-36/pytorch_model.bin", "checkpoint-36/trainer_state.json={}"}, "checkpoint-36"},
+		{"Lightning's last is the newest", NeMo, []string{"epoch=3-val_loss=0.90.ckpt", "epoch=5-val_loss=0.71.ckpt", "last.ckpt", "last.ckpt.datamove-commit.json:=" + committed("last.ckpt")}, "last.ckpt"},
+		{"Lightning's epochs, saved after last", NeMo, []string{"last.ckpt", "epoch=3-val_loss=0.90.ckpt", "epoch=3-val_loss=0.90.ckpt.datamove-commit.json:=" + committed("epoch=3-val_loss=0.90.ckpt")}, "epoch=3-val_loss=0.90.ckpt"},
+		{"steps that begin anew in each epoch", Plain, []string{"epoch_9_step_200/_SUCCESS", "epoch_10_step_50/_SUCCESS"}, "epoch_10_step_50"},
 		{"the best of them is no tracker", Plain, []string{"step_1/_SUCCESS", "step_2/_SUCCESS", "best -> step_1"}, "step_2"},
 	} {
 		got, err := Newest(t.Context(), opened(t, made(t, row.lines...)), row.profile, Limits{})

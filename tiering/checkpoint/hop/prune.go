@@ -49,14 +49,20 @@ func Judge(ctx context.Context, folders []*Folder, k checkpoint.Keep) ([]Tier, e
 	return tiers, nil
 }
 
-// Remove removes a checkpoint of which retention has said that it goes, if it is the same one still. It is not there from the first step on.
+// still finds a checkpoint of which retention has said that it goes, if it is the same one still.
+func (t Tier) still(ctx context.Context, name string) (found checkpoint.Found, is bool, err error) {
+	found, is, err = checkpoint.Look(ctx, t, t.Profile, name)
+	if err == nil && is && SaveOf(found) != t.saves[name] {
+		err = &mover.Error{Op: "remove", Place: t.String(), Name: name, Err: fmt.Errorf("%w: it was saved again", mover.ErrChanged)}
+	}
+	return found, is, err
+}
+
+// Remove removes a checkpoint of which retention has said that it goes. It is not there from the first step on.
 func (s *Site) Remove(ctx context.Context, t Tier, name string) error {
-	found, is, err := checkpoint.Look(ctx, t, t.Profile, name)
+	found, is, err := t.still(ctx, name)
 	if err != nil || !is {
 		return err
-	}
-	if SaveOf(found) != t.saves[name] {
-		return &mover.Error{Op: "remove", Place: t.String(), Name: name, Err: fmt.Errorf("%w: it was saved again", mover.ErrChanged)}
 	}
 	beside := checkpoint.RecordOf(name, false)
 	if t.root != nil {

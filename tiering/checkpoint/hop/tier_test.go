@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -152,6 +153,43 @@ func TestExpire(t *testing.T) {
 				t.Error("the new one is gone")
 			}
 		})
+	}
+}
+
+// TestUnprune: what a prune has moved aside comes back, the last one first, unless something has its name by now; and it is gone when its time is over.
+func TestUnprune(t *testing.T) {
+	w := newWorld(t)
+	f, now := w.folder(w.at("pfs"), checkpoint.DCP), time.Now()
+	for i, name := range []string{"step_1", "step_2"} {
+		w.save("pfs", name, "alpha", name)
+		tier := Tier{Folder: f, saves: map[string]string{name: saveIn(t, f, name)}}
+		w.save("pfs", name, "beta")
+		if err := w.site.Aside(t.Context(), tier, name, now); !errors.Is(err, mover.ErrChanged) {
+			t.Errorf("%s, saved again: %v", name, err)
+		}
+		tier.saves[name] = saveIn(t, f, name)
+		must.Do(t, w.site.Aside(t.Context(), tier, name, now.Add(time.Duration(i)*time.Hour)))
+	}
+	if top, err := f.Top(t.Context()); err != nil || len(top.Entries) > 0 {
+		t.Errorf("there is %v still, %v", top.Entries, err)
+	}
+	for _, want := range []string{"step_2", "step_1"} {
+		if names, err := f.Unprune(); err != nil || !slices.Equal(names, []string{want}) || has(t, w.at("pfs"))[want+"/__0_0.distcp"] != "beta" {
+			t.Errorf("back came %q, want %s: %v", names, want, err)
+		}
+	}
+	must.Do(t, w.site.Aside(t.Context(), Tier{Folder: f, saves: map[string]string{"step_1": saveIn(t, f, "step_1")}}, "step_1", now))
+	w.save("pfs", "step_1", "gamma")
+	if names, err := f.Unprune(); !errors.Is(err, fs.ErrExist) || len(names) > 0 || has(t, w.at("pfs"))["step_1/__0_0.distcp"] != "gamma" {
+		t.Errorf("over what has its name: %q, %v", names, err)
+	}
+	must.Do(t, f.EndQuarantine(now.Add(-time.Minute)))
+	if all, err := f.prunes(); err != nil || len(all) != 1 {
+		t.Errorf("before its time is over: %q, %v", all, err)
+	}
+	must.Do(t, f.EndQuarantine(now.Add(time.Minute)))
+	if all, err := f.prunes(); err != nil || len(all) != 0 {
+		t.Errorf("its time is over: %q, %v", all, err)
 	}
 }
 
