@@ -143,12 +143,11 @@ func signs(p Profile, t Tree, inside []Entry) (mark, why string) {
 		if why := passed(p, t, inside, megatronTracker, megatronPast(t, name)); why != "" {
 			return "", why
 		}
-		mark := first(".metadata", "metadata.json")
-		if mark != ".metadata" && slices.ContainsFunc(direct(inside), shard().MatchString) {
-			return "", "there is no .metadata in it"
-		}
-		return mark, ""
+		return first(".metadata", "metadata.json"), megatronLacks(inside)
 	case DeepSpeed:
+		if named(t.Texts[universalTracker]) == name {
+			return "", passed(p, t, inside, universalTracker, true)
+		}
 		return "", passed(p, t, inside, "latest", deepSpeedPast(t, name))
 	case Orbax:
 		if strings.Contains(name, ".orbax-checkpoint-tmp") {
@@ -177,6 +176,22 @@ func signs(p Profile, t Tree, inside []Entry) (mark, why string) {
 		return "", ""
 	}
 	return missing(first(Marks...), "no mark is in it: "+strings.Join(Marks, ", "))
+}
+
+// megatronLacks says what is not in a distributed checkpoint of Megatron (megatron/core/dist_checkpointing/serialization.py, Megatron-LM 0032978f, save): common.pt, the shards and
+// what says what is in them, and metadata.json.
+func megatronLacks(inside []Entry) (why string) {
+	dist := []string{".metadata", "common.pt", "metadata.json"}
+	if !slices.ContainsFunc(direct(inside), shard().MatchString) && !slices.ContainsFunc(dist, func(file string) bool { return has(inside, file) }) {
+		return ""
+	}
+	zarr := slices.ContainsFunc(inside, func(e Entry) bool { return strings.HasSuffix(e.Name, "/.zarray") }) // of the older format, which has no .metadata
+	for _, file := range dist {
+		if !has(inside, file) && !(zarr && file == ".metadata") {
+			return "there is no " + file + " in it"
+		}
+	}
+	return ""
 }
 
 // has says whether a file is in a set.
@@ -208,7 +223,7 @@ func passed(p Profile, t Tree, inside []Entry, tracker string, past bool) (why s
 			return strings.TrimPrefix(e.Name, inside[0].Name+"/") + " is younger than " + tracker + rewritten
 		}
 	}
-	if at == inside[0].Name {
+	if at == inside[0].Name || t.looks {
 		return ""
 	}
 	named := t.under(at)

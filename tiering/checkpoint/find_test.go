@@ -114,14 +114,14 @@ func TestFind(t *testing.T) {
 
 		{"tracked", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt", "latest_checkpointed_iteration.txt=100\n"},
 			"+iter_0000100; latest_checkpointed_iteration.txt>iter_0000100"},
-		{"beyond the tracker", Megatron, []string{"iter_0000100/common.pt", "iter_0000200/common.pt", "latest_checkpointed_iteration.txt=100"},
+		{"beyond the tracker", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt", "iter_0000200/mp_rank_00/model_optim_rng.pt", "latest_checkpointed_iteration.txt=100"},
 			"+iter_0000100; -iter_0000200: latest_checkpointed_iteration.txt does not say so; latest_checkpointed_iteration.txt>iter_0000100"},
-		{"distributed", Megatron, []string{"iter_0000100/__0_0.distcp", "iter_0000100/metadata.json", "iter_0000100/.metadata", "latest_checkpointed_iteration.txt=100"},
+		{"distributed", Megatron, []string{"iter_0000100/__0_0.distcp", "iter_0000100/common.pt", "iter_0000100/metadata.json", "iter_0000100/.metadata", "latest_checkpointed_iteration.txt=100"},
 			"+iter_0000100@.metadata; latest_checkpointed_iteration.txt>iter_0000100"},
-		{"distributed, torn", Megatron, []string{"iter_0000100/__0_0.distcp", "iter_0000100/metadata.json", "latest_checkpointed_iteration.txt=100"},
+		{"distributed, torn", Megatron, []string{"iter_0000100/__0_0.distcp", "iter_0000100/common.pt", "iter_0000100/metadata.json", "latest_checkpointed_iteration.txt=100"},
 			"-iter_0000100: there is no .metadata in it; latest_checkpointed_iteration.txt>iter_0000100"},
 		{"of a release", Megatron, []string{"release/mp_rank_00/model", "latest_checkpointed_iteration.txt=release"}, "+release; latest_checkpointed_iteration.txt>release"},
-		{"without a tracker", Megatron, []string{"iter_0000100/common.pt", "non_persistent/x"}, "-iter_0000100: latest_checkpointed_iteration.txt does not say so; non_persistent"},
+		{"without a tracker", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt", "non_persistent/x"}, "-iter_0000100: latest_checkpointed_iteration.txt does not say so; non_persistent"},
 		{"a shard without bytes", Megatron, []string{"iter_0000100/mp_rank_00/model empty", "latest_checkpointed_iteration.txt=100"},
 			"-iter_0000100: mp_rank_00/model is empty; latest_checkpointed_iteration.txt>iter_0000100"},
 
@@ -175,6 +175,8 @@ func TestStepOf(t *testing.T) {
 
 // TestNewest: what one can go on from is the newest that its mark, or a tracker, says to be whole.
 func TestNewest(t *testing.T) {
+	args := ":=" + string(torchSays("w", "tensor_model_parallel_size", 2, "pipeline_model_parallel_size", 1, "use_distributed_optimizer", 0))
+	zero := ":=" + string(torchSays("w", "dp_world_size", 2, "mp_world_size", 1, "zero_optimization", 0, "stage", 1))
 	for _, row := range []struct {
 		what    string
 		profile Profile
@@ -184,8 +186,8 @@ func TestNewest(t *testing.T) {
 		{"nothing", DCP, nil, ""},
 		{"the newest is on its way", DCP, []string{"step_9/.metadata", "step_10/.metadata", "step_11/__0_0.distcp"}, "step_10"},
 		{"the newest is being copied over", DCP, []string{"step_9/.metadata", "step_10/.metadata", "step_10/__0_0.distcp later"}, "step_9"},
-		{"no tracker yet", Megatron, []string{"iter_0000100/common.pt"}, ""},
-		{"tracked", Megatron, []string{"iter_0000100/common.pt", "iter_0000200/common.pt", "latest_checkpointed_iteration.txt=100"}, "iter_0000100"},
+		{"no tracker yet", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt"}, ""},
+		{"tracked", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt", "iter_0000200/mp_rank_00/model_optim_rng.pt", "latest_checkpointed_iteration.txt=100"}, "iter_0000100"},
 		{"what the tracker has passed", DeepSpeed, []string{"global_step10/mp_rank_00_model_states.pt", "global_step20/mp_rank_00_model_states.pt empty", "latest=global_step20"}, "global_step10"},
 		{"the tracker is ahead of what is there", DeepSpeed, []string{"global_step10/mp_rank_00_model_states.pt", "latest=global_step20"}, ""},
 		{"nothing says that it is whole", NeMo, []string{"m/weights/x"}, ""},
@@ -195,8 +197,19 @@ func TestNewest(t *testing.T) {
 		{"saved after what the tracker names", DCP, []string{"step_5000/.metadata", "latest=step_5000", "step_3600/.metadata"}, "step_3600"},
 		{"rolled back, its shards are written again", DCP, []string{"step_4000/.metadata", "step_3600/__0_0.distcp", "step_3600/.metadata", "step_3700/__0_0.distcp"}, "step_3600"},
 		{"rolled back, two runs in a folder", DCP, []string{"a_10/.metadata", "b_900/.metadata", "a_20/.metadata"}, "a_20"},
-		{"rolled back", Megatron, []string{"iter_0005000/common.pt", "iter_0003600/common.pt", "latest_checkpointed_iteration.txt=3600"}, "iter_0003600"},
+		{"rolled back", Megatron, []string{"iter_0005000/mp_rank_00/model_optim_rng.pt", "iter_0003600/mp_rank_00/model_optim_rng.pt", "latest_checkpointed_iteration.txt=3600"}, "iter_0003600"},
 		{"rolled back", HF, []string{"checkpoint-5000/pytorch_model.bin", "checkpoint-5000/trainer_state.json={}", "checkpoint-36/pytorch_model.bin", "checkpoint-36/trainer_state.json={}"}, "checkpoint-36"},
+		{"the newest lacks a rank", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt" + args, "iter_0000100/mp_rank_01/model_optim_rng.pt" + args, "iter_0000200/mp_rank_00/model_optim_rng.pt" + args, "latest_checkpointed_iteration.txt=200"}, "iter_0000100"},
+		{"the newest lacks a rank that the one before has", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt", "iter_0000100/mp_rank_01/model_optim_rng.pt", "iter_0000200/mp_rank_00/model_optim_rng.pt", "latest_checkpointed_iteration.txt=200"}, "iter_0000100"},
+		{"the newest lacks a file of a rank", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt" + args, "iter_0000100/mp_rank_01/model_optim_rng.pt" + args, "iter_0000200/mp_rank_00/model_optim_rng.pt" + args, "iter_0000200/mp_rank_00/distrib_optim.pt", "iter_0000200/mp_rank_01/model_optim_rng.pt" + args, "latest_checkpointed_iteration.txt=200"}, "iter_0000100"},
+		{"fewer ranks than before", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt" + args, "iter_0000100/mp_rank_01/model_optim_rng.pt" + args, "iter_0000100/mp_rank_02/model_optim_rng.pt" + args, "iter_0000200/mp_rank_00/model_optim_rng.pt" + args, "iter_0000200/mp_rank_01/model_optim_rng.pt" + args, "latest_checkpointed_iteration.txt=200"}, "iter_0000200"},
+		{"the tracker is ahead of what is there, which says its ranks", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt" + args, "iter_0000100/mp_rank_01/model_optim_rng.pt" + args, "latest_checkpointed_iteration.txt=200"}, "iter_0000100"},
+		{"the newest lacks a rank", DeepSpeed, []string{"global_step10/mp_rank_00_model_states.pt" + zero, "global_step10/zero_pp_rank_0_mp_rank_00_optim_states.pt", "global_step10/zero_pp_rank_1_mp_rank_00_optim_states.pt",
+			"global_step20/mp_rank_00_model_states.pt" + zero, "global_step20/zero_pp_rank_0_mp_rank_00_optim_states.pt", "latest=global_step20"}, "global_step10"},
+		{"the newest lacks the optimizers of all ranks", DeepSpeed, []string{"global_step10/mp_rank_00_model_states.pt" + zero, "global_step10/zero_pp_rank_0_mp_rank_00_optim_states.pt", "global_step10/zero_pp_rank_1_mp_rank_00_optim_states.pt",
+			"global_step20/mp_rank_00_model_states.pt" + zero, "latest=global_step20"}, "global_step10"},
+		{"the newest lacks a layer that the one before has", DeepSpeed, []string{"global_step10/mp_rank_00_model_states.pt", "global_step10/layer_01-model_00-model_states.pt", "global_step20/mp_rank_00_model_states.pt", "latest=global_step20"}, "global_step10"},
+		{"the tracker is ahead of what is there, which says its ranks", DeepSpeed, []string{"global_step10/mp_rank_00_model_states.pt" + zero, "global_step10/zero_pp_rank_0_mp_rank_00_optim_states.pt", "global_step10/zero_pp_rank_1_mp_rank_00_optim_states.pt", "latest=global_step20"}, "global_step10"},
 		{"Lightning's last is the newest", NeMo, []string{"epoch=3-val_loss=0.90.ckpt", "epoch=5-val_loss=0.71.ckpt", "last.ckpt", "last.ckpt.datamove-commit.json:=" + committed("last.ckpt")}, "last.ckpt"},
 		{"Lightning's epochs, saved after last", NeMo, []string{"last.ckpt", "epoch=3-val_loss=0.90.ckpt", "epoch=3-val_loss=0.90.ckpt.datamove-commit.json:=" + committed("epoch=3-val_loss=0.90.ckpt")}, "epoch=3-val_loss=0.90.ckpt"},
 		{"steps that begin anew in each epoch", Plain, []string{"epoch_9_step_200/_SUCCESS", "epoch_10_step_50/_SUCCESS"}, "epoch_10_step_50"},

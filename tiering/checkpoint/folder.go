@@ -109,7 +109,7 @@ func (d *onDisk) Peek(name string, off int64, p []byte) (int, error) {
 
 // clone is a tree that may grow.
 func (t Tree) clone() Tree {
-	return Tree{Entries: slices.Clone(t.Entries), Texts: t.Texts, Commits: maps.Clone(t.Commits), Loose: t.Loose}
+	return Tree{Entries: slices.Clone(t.Entries), Texts: t.Texts, Commits: maps.Clone(t.Commits), Loose: t.Loose, looks: t.looks}
 }
 
 // InPlace is a place that is not a directory here: a bucket. What it says of its contents is bounded as on a disk.

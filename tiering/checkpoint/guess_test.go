@@ -53,7 +53,7 @@ func TestEach(t *testing.T) {
 				if i--; i < 0 || got.Name != v.Sets[i].Name || got.Print != v.Sets[i].Print {
 					t.Fatalf("%s: %s", f.name, got.Name)
 				}
-				if torn := got.Name == "global_step20"; torn == got.Complete {
+				if torn := f.name == "deepspeed" && got.Name == "global_step20"; torn == got.Complete {
 					t.Errorf("%s: %s: %v %s", f.name, got.Name, got.Complete, got.Why)
 				}
 			}

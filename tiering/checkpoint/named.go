@@ -110,7 +110,7 @@ func stepIn(e Entry, peek Peek) []string {
 }
 
 // weights are the files that have what a model has learned, as its frameworks name them; optimizers, schedulers and random states are none.
-var weights = mover.Pattern(`(\.(safetensors|h5|msgpack|distcp|gguf)|(^|/)(pytorch_model|adapter_model|model|consolidated)[^/]*\.(bin|pt|pth)|_model_states\.pt)$`)
+var weights = mover.Pattern(`(\.(safetensors|h5|msgpack|distcp|gguf)|(^|/)(pytorch_model|adapter_model|model|consolidated)[^/]*\.(bin|pt|pth)|[-_]model_states\.pt)$`)
 
 // weightless says that a set has no weights, in whatever format.
 func weightless(files []string) string {

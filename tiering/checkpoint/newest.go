@@ -16,18 +16,18 @@ import (
 )
 
 // Each yields what is or could be a checkpoint in a folder, the newest first, and looks into one after the other: memory is that of one, and who
-// stops early has not looked into the rest. A set in whose files something speaks against it ([Torn]) is not complete. The
+// stops early has not looked into the rest. A set in whose files something speaks against it ([Check]) is not complete. The
 // view has the trackers, and of the sets the one that is yielded.
 func Each(ctx context.Context, f Folder, p Profile) iter.Seq2[Found, error] {
-	return each(ctx, f, p, f.Peek)
+	return each(ctx, f, p, true)
 }
 
 // Glance is Each without a look into files: who looks again and again looks into them once nothing changes any more.
 func Glance(ctx context.Context, f Folder, p Profile) iter.Seq2[Found, error] {
-	return each(ctx, f, p, nil)
+	return each(ctx, f, p, false)
 }
 
-func each(ctx context.Context, f Folder, p Profile, peek Peek) iter.Seq2[Found, error] {
+func each(ctx context.Context, f Folder, p Profile, inside bool) iter.Seq2[Found, error] {
 	return func(yield func(Found, error) bool) {
 		top, err := f.Top(ctx)
 		if err != nil {
@@ -40,7 +40,7 @@ func each(ctx context.Context, f Folder, p Profile, peek Peek) iter.Seq2[Found, 
 			return
 		}
 		for i, at := range all {
-			found, is, err := look(ctx, f, p, top, at.name, peek)
+			found, is, err := look(ctx, f, p, top, at.name, inside)
 			if err != nil {
 				yield(Found{}, err)
 				return
@@ -179,17 +179,12 @@ func savedAt(inside []Entry, c *Commit) (file string, when int64) {
 }
 
 // look looks into one.
-func look(ctx context.Context, f Folder, p Profile, top Tree, name string, peek Peek) (found Found, is bool, err error) {
-	names := []string{name}
-	if len(forms[p].trackers) > 0 { // it is compared with the set that the tracker names
-		if at := top.tracked(p, forms[p].trackers[0]); at != "" && at != name && comparesWith(p) {
-			names = append(names, at)
-		}
-	}
-	tree, err := f.Deep(ctx, top, names...)
+func look(ctx context.Context, f Folder, p Profile, top Tree, name string, inside bool) (found Found, is bool, err error) {
+	tree, err := f.Deep(ctx, top, name)
 	if err != nil {
 		return found, false, err
 	}
+	tree.looks = true
 	if p == Orbax {
 		tree.habit(name, f.Peek)
 	}
@@ -202,12 +197,13 @@ func look(ctx context.Context, f Folder, p Profile, top Tree, name string, peek 
 		v = Find(p, tree)
 		s, is = v.Set(name)
 	}
-	if is && s.Complete && peek != nil {
-		if s.Why = Torn(tree, s, peek); s.Why != "" {
-			s.Complete = false
+	found = Found{Set: s, View: v, Tree: tree}
+	if is && s.Complete && inside {
+		if found.Why, err = Check(ctx, f, p, found); found.Why != "" || err != nil {
+			found.Complete, found.Sealed = false, false
 		}
 	}
-	return Found{Set: s, View: v, Tree: tree}, is, nil
+	return found, is, err
 }
 
 // neighbours bounds how many others are asked whether Orbax says by a file that they are complete.
@@ -244,7 +240,7 @@ func Look(ctx context.Context, f Folder, p Profile, name string) (found Found, i
 	if err != nil || top.under(name) == nil {
 		return found, false, err
 	}
-	return look(ctx, f, p, top, name, f.Peek)
+	return look(ctx, f, p, top, name, true)
 }
 
 // Newest finds the newest complete set in a directory, and looks into no more than it has to. "" is none. Of sets that nothing in them says

@@ -40,7 +40,7 @@ var (
 	orbaxStep  = mover.Pattern(`^([A-Za-z0-9]+_)?\d{1,18}(\.orbax-checkpoint-tmp.*)?$`)
 	trainer    = mover.Pattern(`^(tmp-)?checkpoint-\d{1,18}$`)
 	shard      = mover.Pattern(`^__\d+_\d+\.distcp$`)
-	deepShard  = mover.Pattern(`_(model|optim)_states\.pt$`)
+	deepShard  = mover.Pattern(`[-_](model|optim)_states\.pt$`)
 	numbered   = mover.Pattern(`^(.*-)(\d{5})-of-(\d{5})(\.[a-z.]+)$`)
 	incomplete = mover.Pattern(`\.incomplete-\d+$`)
 	nemoRank   = mover.Pattern(`^(mp|tp|ep|pp)_rank_\d+`) // a directory for each rank, with a part of every checkpoint in it

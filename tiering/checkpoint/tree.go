@@ -36,6 +36,8 @@ type Tree struct {
 	Texts   map[string]string // the beginning of small files directly in it, and where links lead
 	Commits map[string]Commit // by set: what its [Committed] says
 	Loose   bool              // times of files are those of a store, when they came to be there
+
+	looks bool // files of a set are looked into, too: they say of how many ranks it is, and not the names in another one
 }
 
 // under are the entries of something directly in the tree: itself, and what is in it.

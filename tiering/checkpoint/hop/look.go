@@ -82,7 +82,9 @@ func (l *Looker) Look(ctx context.Context, now time.Time) (seen Look, err error)
 		if s.markedWhole = found.Complete && checkpoint.Speakable(found.Name); s.markedWhole {
 			s.sealed = found.Sealed
 			s.Save, s.Tagged, s.Verified = SaveOf(found), found.Commit != nil && len(found.Commit.Tags) > 0, found.Commit != nil && found.Commit.Verified()
-			known[found.Name] = l.tornAt(found)
+			if known[found.Name], err = l.tornAt(ctx, found); err != nil {
+				return seen, err
+			}
 		}
 		seen.Seen = append(seen.Seen, s)
 		view, tree = found.View, found.Tree
@@ -114,12 +116,13 @@ func (l *Looker) Look(ctx context.Context, now time.Time) (seen Look, err error)
 }
 
 // tornAt looks into the files of a checkpoint once nothing changes any more.
-func (l *Looker) tornAt(found checkpoint.Found) torn {
+func (l *Looker) tornAt(ctx context.Context, found checkpoint.Found) (torn, error) {
 	was := l.torn[found.Name]
 	if was.print != found.Print && (l.Hurries && found.Sealed || l.sights.Same(found.Name, found.Print)) {
-		return torn{found.Print, checkpoint.Torn(found.Tree, found.Set, l.Peek)}
+		why, err := checkpoint.Check(ctx, l, l.Profile, found)
+		return torn{found.Print, why}, err
 	}
-	return was
+	return was, nil
 }
 
 func (l *Looker) settle() time.Duration {
