@@ -1,6 +1,6 @@
 // Package checkpoint finds the checkpoints of a training job in the directory that it writes them to, and says which are complete.
 //
-// Its words: a profile is the framework that writes; a set is one checkpoint, an entry directly below the directory; its mark is the
+// Its words: a profile is the framework that writes, and a folder may have sets of several; a set is one checkpoint, an entry directly below the directory; its mark is the
 // file in it without which no reader takes it for complete, and which is copied last; a tracker is a file or a link beside the
 // sets that names the newest; a print is what everything in a set looks like (names, inodes, sizes, times); a commit is our own mark,
 // which names all files of a set; a folder is where sets are, on a disk or in a store.

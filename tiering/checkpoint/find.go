@@ -10,7 +10,8 @@ import (
 type Set struct {
 	Name     string // in the directory
 	Dir      bool   // else it is a single file
-	Step     int64  // -1 is not known
+	Profile  Profile
+	Step     int64 // -1 is not known
 	Complete bool
 	Why      string // it is not complete
 	Mark     string // the file in it that is copied last; "" is none
@@ -37,14 +38,14 @@ func Find(p Profile, t Tree) View {
 	for _, e := range t.top() {
 		inside := t.under(e.Name)
 		switch {
-		case p == NeMo && strings.HasSuffix(e.Name, unfinished):
+		case (p == NeMo || p == Mixed) && strings.HasSuffix(e.Name, unfinished):
 			v.Aside = append(v.Aside, e.Name)
 		case isTracker(f, t, e):
-			v.Trackers = append(v.Trackers, trackerOf(p, t, e))
+			v.Trackers = append(v.Trackers, trackerOf(t, e))
 		case incomplete().MatchString(e.Name): // one of ours, in a directory that was brought back
 			v.Rest = append(v.Rest, e.Name)
 		case e.Kind == Dir && f.holds(e.Name, direct(inside)), e.Kind == File && f.file != nil && f.file(e.Name):
-			v.Sets = append(v.Sets, judge(p, t, inside))
+			v.Sets = append(v.Sets, judge(profileIn(p, t, inside), t, inside))
 		default:
 			v.Rest = append(v.Rest, e.Name)
 		}
@@ -88,7 +89,7 @@ const rewritten = ": it is being written again"
 // judge says what a set is. inside begins with itself.
 func judge(p Profile, t Tree, inside []Entry) Set {
 	e := inside[0]
-	s := Set{Name: e.Name, Dir: e.Kind == Dir, Step: StepOf(e.Name), Print: printOf(inside, true), Save: printOf(inside, false)}
+	s := Set{Name: e.Name, Dir: e.Kind == Dir, Profile: p, Step: StepOf(e.Name), Print: printOf(inside, true), Save: printOf(inside, false)}
 	for _, e := range inside {
 		if e.Kind == File && e.Name != inside[0].Name+"/"+Committed {
 			s.Files, s.Bytes = s.Files+1, s.Bytes+e.Size
@@ -168,14 +169,24 @@ func signs(p Profile, t Tree, inside []Entry) (mark, why string) {
 				return "", "it is marked as unfinished"
 			}
 		}
-		for _, m := range []string{"weights/.metadata", "model_weights/.metadata", "model/.metadata", ".metadata"} {
-			if first(m) != "" {
-				return m, ""
-			}
+		if inside[0].Kind == File {
+			return "", ""
 		}
-		return "", ""
+		return missing(first("weights/.metadata", "model_weights/.metadata", "model/.metadata", ".metadata", "weights/metadata.json", "model_weights/metadata.json", lightningLatest(inside)),
+			"nothing in it says that it is complete")
 	}
 	return missing(first(Marks...), "no mark is in it: "+strings.Join(Marks, ", "))
+}
+
+// lightningLatest is the mark of a directory of Lightning that DeepSpeed has written (lightning/pytorch/strategies/deepspeed.py, 2.5, save_checkpoint): its tracker, behind its one tag.
+func lightningLatest(inside []Entry) string {
+	if slices.ContainsFunc(inside, func(e Entry) bool {
+		dir, base := split(e.Name)
+		return dir != inside[0].Name && deepShard().MatchString(base)
+	}) {
+		return "latest"
+	}
+	return Committed
 }
 
 // megatronLacks says what is not in a distributed checkpoint of Megatron (megatron/core/dist_checkpointing/serialization.py, Megatron-LM 0032978f, save): common.pt, the shards and
@@ -214,7 +225,7 @@ func passed(p Profile, t Tree, inside []Entry, tracker string, past bool) (why s
 	if !past {
 		return tracker + " does not say so"
 	}
-	at, now := t.tracked(p, tracker), int64(0)
+	at, now := t.tracked(tracker), int64(0)
 	for _, e := range t.under(tracker) {
 		now = e.Modified
 	}

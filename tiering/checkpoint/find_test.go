@@ -143,6 +143,13 @@ func TestFind(t *testing.T) {
 		{"finished", NeMo, []string{"m--step=100/weights/.metadata", "m--step=100/weights/__0_0.distcp"}, "+m--step=100@weights/.metadata"},
 		{"unfinished", NeMo, []string{"m/weights/.metadata", "m-unfinished empty"}, "-m: it is marked as unfinished"},
 		{"files", NeMo, []string{"m.ckpt", "m-last.ckpt", "n.ckpt", "n-unfinished empty"}, "+m.ckpt; +m-last.ckpt; -n.ckpt: it is marked as unfinished"},
+		{"a directory of who knows whom", NeMo, []string{"m.ckpt", "wandb/run/files"}, "+m.ckpt; -wandb: nothing in it says that it is complete"},
+		{"DeepSpeed by Lightning", NeMo, []string{"epoch=1.ckpt/checkpoint/mp_rank_00_model_states.pt", "epoch=1.ckpt/latest:=checkpoint", "epoch=2.ckpt/checkpoint/mp_rank_00_model_states.pt"},
+			"+epoch=1.ckpt@latest; -epoch=2.ckpt: nothing in it says that it is complete"},
+		{"of several frameworks", Mixed, []string{"step_1000/model", "step_1000/_SUCCESS empty", "best.ckpt", "step_2000/model", "wandb/run", "checkpoint-5/model.safetensors", "iter_0000100/mp_rank_00/model_optim_rng.pt", "latest_checkpointed_iteration.txt=100",
+			"dcp/__0_0.distcp", "dcp/.metadata", "m/weights/__0_0.distcp", "m-unfinished empty", "global_step5/mp_rank_00_model_states.pt", "latest=global_step5"},
+			"+step_1000@_SUCCESS; +best.ckpt; -step_2000: no mark is in it: datamove-commit.json, _SUCCESS, .complete, commit_success.txt; -wandb: no mark is in it: datamove-commit.json, _SUCCESS, .complete, commit_success.txt; " +
+				"-checkpoint-5: there is no trainer_state.json in it; +iter_0000100; +dcp@.metadata; -m: it is marked as unfinished; +global_step5; latest>global_step5; latest_checkpointed_iteration.txt>iter_0000100"},
 		{"by a link", NeMo, []string{"epoch_0_step_9/model/.metadata", "LATEST -> epoch_0_step_9"}, "+epoch_0_step_9@model/.metadata; LATEST>epoch_0_step_9"},
 	} {
 		t.Run(string(row.profile)+", "+row.what, func(t *testing.T) {

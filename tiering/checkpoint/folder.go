@@ -94,7 +94,7 @@ func (d *onDisk) Saved(ctx context.Context, p Profile, top Tree, set string) (in
 	if err != nil {
 		return 0, err
 	}
-	if inside := tree.under(set); inside != nil && inside[0].Kind == Dir && forms[p].holds(set, direct(inside)) && (p == Megatron || p == NeMo) { // their files lie deeper
+	if inside := tree.under(set); inside != nil && inside[0].Kind == Dir && forms[p].holds(set, direct(inside)) && (p == Megatron || p == NeMo || p == Mixed) { // their files lie deeper
 		if tree, err = d.Deep(ctx, top, set); err != nil {
 			return 0, err
 		}

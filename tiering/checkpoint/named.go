@@ -97,8 +97,8 @@ func weightsIn(e Entry, peek Peek) (names []string) {
 	return slices.Compact(names)
 }
 
-// deepTag is a directory of DeepSpeed in a checkpoint of the Trainer.
-var deepTag = mover.Pattern(`^global_step\d{1,18}$`)
+// deepTag is a directory of DeepSpeed in a checkpoint of the Trainer, or of Lightning.
+var deepTag = mover.Pattern(`^(global_step\d{1,18}|checkpoint)$`)
 
 // stepIn is the directory that the tracker of DeepSpeed in a set names.
 func stepIn(e Entry, peek Peek) []string {

@@ -84,7 +84,7 @@ func inOrder(ctx context.Context, f Folder, p Profile, top Tree) ([]moment, erro
 			if e.Kind == Dir || forms[p].file != nil && forms[p].file(e.Name) {
 				when, err = f.Saved(ctx, p, top, e.Name)
 			}
-			if errors.Is(err, fs.ErrPermission) || errors.Is(err, mover.ErrPermission) || errors.Is(err, mover.ErrRefused) { // a look at it says so, where it comes to that
+			if unseen(err) { // a look at it says so, where it comes to that
 				when, err = e.Modified, nil
 			}
 			all[i] = moment{e.Name, StepOf(e.Name), when, max(when, top.trackedAt(p, e.Name))}
@@ -100,14 +100,19 @@ func inOrder(ctx context.Context, f Folder, p Profile, top Tree) ([]moment, erro
 	return all, nil
 }
 
+// unseen says whether an error is of something that is not for us, or too large.
+func unseen(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, mover.ErrPermission) || errors.Is(err, mover.ErrRefused)
+}
+
 // trackedAt is when a tracker was written that names a set as the newest; 0 is never. A store says when it came there, and that of a framework which
 // reads it is believed nevertheless: what it has not come to is not complete.
 func (t Tree) trackedAt(p Profile, set string) (when int64) {
-	if tracker, _ := TrackerFor(p, set); t.Loose && tracker == "" {
-		return 0
-	}
 	for _, name := range forms[p].trackers {
-		if e := t.under(name); e != nil && name != universalTracker && t.tracked(p, name) == set {
+		if t.Loose && p != DeepSpeed && name != megatronTracker {
+			continue
+		}
+		if e := t.under(name); e != nil && name != universalTracker && t.tracked(name) == set {
 			when = max(when, e[0].Modified)
 		}
 	}
@@ -185,7 +190,7 @@ func look(ctx context.Context, f Folder, p Profile, top Tree, name string, insid
 		return found, false, err
 	}
 	tree.looks = true
-	if p == Orbax {
+	if p == Orbax || p == Mixed && orbaxStep().MatchString(name) {
 		tree.habit(name, f.Peek)
 	}
 	v := Find(p, tree)
@@ -199,7 +204,7 @@ func look(ctx context.Context, f Folder, p Profile, top Tree, name string, insid
 	}
 	found = Found{Set: s, View: v, Tree: tree}
 	if is && s.Complete && inside {
-		if found.Why, err = Check(ctx, f, p, found); found.Why != "" || err != nil {
+		if found.Why, err = Check(ctx, f, found); found.Why != "" || err != nil {
 			found.Complete, found.Sealed = false, false
 		}
 	}

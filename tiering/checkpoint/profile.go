@@ -18,7 +18,8 @@ const (
 	DeepSpeed Profile = "deepspeed" // tags, and the tracker latest that is written after one
 	Orbax     Profile = "orbax"     // a temporary directory that is renamed, or a file that says so
 	HF        Profile = "hf"        // checkpoint-100 of the Trainer
-	NeMo      Profile = "nemo"      // NAME-unfinished beside what is not complete
+	NeMo      Profile = "nemo"      // NAME-unfinished beside what is not complete; files of Lightning, too
+	Mixed     Profile = "mixed"     // of several frameworks: each set is judged as what it looks like itself. [Guess] finds it
 )
 
 // Committed is the file in a set that says in every profile that it is complete, and which files it has: see [Commit].
@@ -58,7 +59,12 @@ var forms = map[Profile]form{
 	Orbax: {nil, func(name string, _ []string) bool { return orbaxStep().MatchString(name) }, nil},
 	HF:    {nil, func(name string, _ []string) bool { return trainer().MatchString(name) }, nil},
 	NeMo: {[]string{"LATEST", "latest"}, func(name string, _ []string) bool { return !nemoRank().MatchString(name) },
-		func(name string) bool { return strings.HasSuffix(name, ".ckpt") || strings.HasSuffix(name, ".nemo") }},
+		nemoFile},
+	Mixed: {[]string{"latest", "LATEST", megatronTracker, universalTracker}, func(name string, _ []string) bool { return !nemoRank().MatchString(name) }, nemoFile},
+}
+
+func nemoFile(name string) bool {
+	return strings.HasSuffix(name, ".ckpt") || strings.HasSuffix(name, ".nemo")
 }
 
 // Known says whether there is such a profile.

@@ -13,7 +13,7 @@ import (
 
 // Check looks into the files of a set that is complete by its names, and says what speaks against it: that a file is not whole, or not there ([Torn]), or that of a rank
 // is not. How many ranks there were say the files themselves, and where they do not, those of another set of the run.
-func Check(ctx context.Context, f Folder, p Profile, found Found) (why string, err error) {
+func Check(ctx context.Context, f Folder, found Found) (why string, err error) {
 	if why := Torn(found.Tree, found.Set, f.Peek); why != "" || found.Commit != nil && found.Commit.Torn == "" {
 		return why, nil
 	}
@@ -24,10 +24,10 @@ func Check(ctx context.Context, f Folder, p Profile, found Found) (why string, e
 			if why := r.lacks(); why != "" {
 				return why, nil
 			}
-			if r.told && !r.uncounted() || !comparesWith(p) {
+			if r.told && !r.uncounted() || !comparesWith(found.Profile) {
 				continue
 			}
-			if why, err := besides(ctx, f, p, found, of, r); why != "" || err != nil {
+			if why, err := besides(ctx, f, found, of, r); why != "" || err != nil {
 				return why, err
 			}
 		}
@@ -36,8 +36,8 @@ func Check(ctx context.Context, f Folder, p Profile, found Found) (why string, e
 }
 
 // besides compares the ranks of a set with those of others of its run, of which nothing says how many there are.
-func besides(ctx context.Context, f Folder, p Profile, found Found, of func([]Entry) []ranks, r ranks) (why string, err error) {
-	others := siblings(p, found.Tree, found.Name)
+func besides(ctx context.Context, f Folder, found Found, of func([]Entry) []ranks, r ranks) (why string, err error) {
+	others := siblings(found.Profile, found.Tree, found.Name)
 	tree, err := f.Deep(ctx, found.Tree, others...)
 	if err != nil {
 		return "", err
@@ -62,7 +62,7 @@ func besides(ctx context.Context, f Folder, p Profile, found Found, of func([]En
 // siblings are the set that the tracker names, and the next one of the run.
 func siblings(p Profile, t Tree, set string) (names []string) {
 	tracker, _ := TrackerFor(p, set)
-	if at := t.tracked(p, tracker); at != set && t.under(at) != nil {
+	if at := t.tracked(tracker); at != set && t.under(at) != nil {
 		names = append(names, at)
 	}
 	older := ""

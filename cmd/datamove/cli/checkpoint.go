@@ -250,7 +250,7 @@ type checkpointView struct {
 }
 
 func viewCheckpoint(c hop.Candidate) checkpointView {
-	v := checkpointView{Schema: schemaCheckpoint, nameView: viewName(c.Name), Location: c.At().String(), Profile: string(c.Profile), State: stateOf(c), Why: c.Why, Bytes: c.Bytes, Files: c.Files}
+	v := checkpointView{Schema: schemaCheckpoint, nameView: viewName(c.Name), Location: c.At().String(), Profile: string(c.Found.Profile), State: stateOf(c), Why: c.Why, Bytes: c.Bytes, Files: c.Files}
 	if c.Step >= 0 {
 		v.Step = &c.Step
 	}

@@ -119,7 +119,7 @@ func (l *Looker) Look(ctx context.Context, now time.Time) (seen Look, err error)
 func (l *Looker) tornAt(ctx context.Context, found checkpoint.Found) (torn, error) {
 	was := l.torn[found.Name]
 	if was.print != found.Print && (l.Hurries && found.Sealed || l.sights.Same(found.Name, found.Print)) {
-		why, err := checkpoint.Check(ctx, l, l.Profile, found)
+		why, err := checkpoint.Check(ctx, l, found)
 		return torn{found.Print, why}, err
 	}
 	return was, nil

@@ -163,7 +163,7 @@ func None(folders []*Folder, w Want) error {
 
 // pointTo makes the tracker of a framework that has one name what was restored.
 func (s *Site) pointTo(ctx context.Context, c Candidate, to *Folder) error {
-	if tracker, text := checkpoint.TrackerFor(c.Profile, c.Name); tracker != "" {
+	if tracker, text := checkpoint.TrackerFor(c.Found.Profile, c.Name); tracker != "" {
 		return s.point(ctx, to, Pointer{Name: tracker, Text: text})
 	}
 	return nil
