@@ -12,7 +12,7 @@
 // Which is the newest says when sets were saved, and when the tracker was written that names one ([Found.Current]): a run that is rolled back counts its steps again.
 // No content is believed but that of trackers and commits: nothing is ever unpickled.
 //
-// What can not be seen: a set that is saved over within two seconds of the save before, and torn; random states of other processes than the first,
+// What can not be seen: a set that is saved over within ten seconds of the save before, and torn (two where one mark says all); random states of other processes than the first,
 // which HF's Trainer writes after its last sign.
 //
 // [Read], [Each] and [Look] are the only deeds. The directory is its user's, and hostile: everything is opened beneath it, no link is followed, no

@@ -230,7 +230,7 @@ func passed(p Profile, t Tree, inside []Entry, tracker string, past bool) (why s
 		now = e.Modified
 	}
 	for _, e := range inside {
-		if e.Kind == File && e.Modified > now+slack {
+		if e.Kind == File && e.Modified > now+slackShards && rankFile(strings.TrimPrefix(e.Name, inside[0].Name+"/")) {
 			return strings.TrimPrefix(e.Name, inside[0].Name+"/") + " is younger than " + tracker + rewritten
 		}
 	}
@@ -247,6 +247,12 @@ func passed(p Profile, t Tree, inside []Entry, tracker string, past bool) (why s
 	return ""
 }
 
+// rankFile says whether a file is one that a rank of Megatron or DeepSpeed writes. Others may come at any time.
+func rankFile(name string) bool {
+	dir, base := split(name)
+	return shard().MatchString(base) || deepShard().MatchString(base) || megatronDir().MatchString(dir)
+}
+
 // filesOf are the names of all files in a set.
 func filesOf(inside []Entry) (names []string) {
 	for _, e := range inside[1:] {
@@ -257,12 +263,28 @@ func filesOf(inside []Entry) (names []string) {
 	return names
 }
 
-// By how much something may be younger than the mark: clocks of nodes differ, and a directory is changed by what some
-// frameworks add when all is there.
+// By how much something may be younger than the mark: clocks of nodes differ, from which the shards of a rank and the mark of another one come, and a directory is
+// changed by what some frameworks add when all is there.
 const (
-	slack    = 2e9
-	slackDir = 10e9
+	slack       = 2e9
+	slackShards = 10e9
+	slackDir    = 10e9
 )
+
+// slackOf is that of files of a set with a mark.
+func slackOf(mark string) int64 {
+	if strings.HasSuffix(mark, ".metadata") {
+		return slackShards
+	}
+	return slack
+}
+
+// ofFormat says whether a file is one that the format of a mark names. Others may come at any time: what evaluates a checkpoint writes into it.
+func ofFormat(mark, name string) bool {
+	dir, base := split(mark)
+	at, file := split(name)
+	return base != ".metadata" || at == dir && shard().MatchString(file)
+}
 
 // against looks for what speaks against a set that has the signs of one.
 func against(p Profile, t Tree, inside []Entry, mark string) (why string) {
@@ -270,7 +292,9 @@ func against(p Profile, t Tree, inside []Entry, mark string) (why string) {
 	var marked, placed int64
 	for _, e := range inside {
 		if e.Name == dir+mark {
-			marked, placed = e.Modified, max(e.Changed, e.Modified)
+			marked, placed = e.Modified, max(e.Changed, e.Modified, placed)
+		} else if name := strings.TrimPrefix(e.Name, dir); e.Kind == File && !strings.Contains(name, "/") && (p == HF || !ofFormat(mark, name)) {
+			placed = max(e.Changed, e.Modified, placed) // it explains when the directory was changed
 		}
 	}
 	last := comesLast(p, mark)
@@ -287,7 +311,7 @@ func against(p Profile, t Tree, inside []Entry, mark string) (why string) {
 			return name + " is a temporary name"
 		case e.Size == 0 && !mayBeEmpty(name):
 			return name + " is empty"
-		case last && e.Modified > marked+slack && (p != Megatron || shard().MatchString(name)):
+		case last && e.Modified > marked+slackOf(mark) && ofFormat(mark, name):
 			return name + " is younger than " + mark + rewritten
 		}
 		files++

@@ -160,6 +160,53 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// TestYounger: what the format of a mark names may be a little younger than the mark, as clocks of nodes differ; other files may come at any time; and a directory that was
+// changed since then has lost something, unless what came explains it.
+func TestYounger(t *testing.T) {
+	for _, row := range []struct {
+		what    string
+		profile Profile
+		mark    string
+		file    string
+		at, dir int64 // seconds after the mark
+		why     string
+	}{
+		{"a shard of another node", DCP, ".metadata", "__1_0.distcp", 5, 0, ""},
+		{"a shard of the next save", DCP, ".metadata", "__1_0.distcp", 11, 0, "__1_0.distcp is younger than .metadata" + rewritten},
+		{"a shard of another node", NeMo, "weights/.metadata", "weights/__1_0.distcp", 5, 0, ""},
+		{"a shard of the next save", NeMo, "weights/.metadata", "weights/__1_0.distcp", 11, 0, "weights/__1_0.distcp is younger than weights/.metadata" + rewritten},
+		{"what evaluates it writes into it", DCP, ".metadata", "eval.json", 3000, 3000, ""},
+		{"what evaluates it writes below it", NeMo, "weights/.metadata", "results/eval.json", 3000, 0, ""},
+		{"what evaluates it writes into it", HF, "trainer_state.json", "eval_results.json", 3000, 3000, ""},
+		{"something has gone", DCP, ".metadata", "eval.json", 3000, 3100, "something was added or removed after .metadata"},
+		{"something has gone", HF, "trainer_state.json", "eval_results.json", -10, 3100, "something was added or removed after trainer_state.json"},
+		{"who says by a mark alone names no files", Plain, "_SUCCESS", "eval.json", 3000, 0, "eval.json is younger than _SUCCESS" + rewritten},
+		{"a rank of Megatron, on another node", Megatron, "../latest_checkpointed_iteration.txt", "mp_rank_00/model_optim_rng.pt", 5, 0, ""},
+		{"a rank of Megatron, of the next save", Megatron, "../latest_checkpointed_iteration.txt", "mp_rank_00/model_optim_rng.pt", 11, 0, "mp_rank_00/model_optim_rng.pt is younger than latest_checkpointed_iteration.txt" + rewritten},
+		{"what evaluates it writes into it", Megatron, "../latest_checkpointed_iteration.txt", "eval.json", 3000, 3000, ""},
+	} {
+		const set, mark = "iter_0000100", 1000
+		at := func(s int64) int64 { return (mark + s) * 1e9 }
+		entry := func(name string, when int64) Entry {
+			return Entry{Name: name, Kind: File, Size: 1, Modified: at(when), Changed: at(when)}
+		}
+		name := set
+		if row.profile == HF {
+			name = "checkpoint-100"
+		}
+		tree := Tree{Entries: []Entry{{Name: name, Kind: Dir, Modified: at(row.dir), Changed: at(row.dir)}, entry(name+"/"+row.file, row.at), entry(name+"/model.safetensors", -20)}, Texts: map[string]string{}}
+		if own, beside := strings.CutPrefix(row.mark, "../"); beside {
+			tree.Entries, tree.Texts[own] = append(tree.Entries, entry(own, 0)), "100"
+		} else {
+			tree.Entries = append(tree.Entries, entry(name+"/"+row.mark, 0))
+		}
+		slices.SortFunc(tree.Entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+		if s, is := Find(row.profile, tree).Set(name); !is || s.Why != row.why {
+			t.Errorf("%s, %s: %q, want %q", row.profile, row.what, s.Why, row.why)
+		}
+	}
+}
+
 // committed is the record of a file with a byte in it, that says nothing of its time.
 func committed(name string) string {
 	text, err := Commit{Created: time.Now(), Files: []Committing{{Name: name, Size: 1}}}.Encode()

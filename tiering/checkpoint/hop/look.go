@@ -65,6 +65,9 @@ type Pointer struct {
 
 // Look looks once.
 func (l *Looker) Look(ctx context.Context, now time.Time) (seen Look, err error) {
+	if err := l.here(); err != nil {
+		return seen, err
+	}
 	if l.Guesses {
 		if l.Profile, err = checkpoint.Guess(ctx, l); err != nil {
 			return seen, err

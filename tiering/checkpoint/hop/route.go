@@ -114,6 +114,13 @@ func (r *route) serve(ctx context.Context) error {
 	}
 	r.err = nil
 	for ctx.Err() == nil {
+		for _, f := range append(from, to) {
+			if f != nil {
+				if err := f.here(); err != nil {
+					return err
+				}
+			}
+		}
 		round, all, pointers, now := r.board.read(r.index)
 		if now != profile && now != "" {
 			return nil // it was guessed wrong before there was anything: begin again

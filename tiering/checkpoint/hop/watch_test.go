@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -236,6 +237,48 @@ func TestRolledBack(t *testing.T) {
 			t.Errorf("retention: %+v, want %s", v, want)
 		}
 	}
+}
+
+// TestRenamed: a directory that is renamed while it is watched is not watched under its new name: that is told, and what gets its name is watched.
+func TestRenamed(t *testing.T) {
+	w := newWorld(t)
+	var log logged
+	w.site.Log = slog.New(slog.NewTextHandler(&log, nil))
+	w.save("nvme", "step_1", "alpha")
+	watch := w.watch(nil, "nvme", "pfs")
+	watch.Once = false
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = watch.Run(ctx) })
+	defer wg.Wait()
+	defer stop()
+	until(t, "step_1 has left", func() bool { return reads(w.at("pfs/step_1/"+checkpoint.Committed)) != "" })
+	must.Do(t, os.Rename(w.at("nvme"), w.at("old")))
+	w.save("old", "step_2", "beta")
+	until(t, "it is told", func() bool { return strings.Contains(log.text(), "it was renamed or removed") })
+	w.save("nvme", "step_3", "gamma")
+	until(t, "step_3 has left", func() bool { return reads(w.at("pfs/step_3/"+checkpoint.Committed)) != "" })
+	if _, err := os.Stat(w.at("pfs/step_2")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what was saved under the other name has left: %v", err)
+	}
+}
+
+// logged is a log that several write.
+type logged struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *logged) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 // TestKilled: a watch is killed again and again, while a job saves. What is at a target under its name is whole at each of them; and in the end all is there.
