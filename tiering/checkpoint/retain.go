@@ -71,6 +71,22 @@ func (k Keep) Judge(held []Held, two bool) []Verdict {
 	return out
 }
 
+// Relies are those because of which others may go, the newest first: they stay, and are verified. None are where nothing goes.
+func (k Keep) Relies(all []Verdict) (names []string) {
+	if !slices.ContainsFunc(all, func(v Verdict) bool { return !v.Keep }) {
+		return nil
+	}
+	left, second := max(k.Last, k.Least, Fewest), false
+	for _, v := range all {
+		if newest := v.Second && !second; v.Keep && v.Verified && (left > 0 || newest) {
+			names = append(names, v.Name)
+			second = second || v.Second
+			left--
+		}
+	}
+	return names
+}
+
 // Compare orders checkpoints, the oldest first: by when they were saved. A run that was rolled back counts its steps again.
 func (a Held) Compare(b Held) int {
 	return older(Set{Name: a.Name, Step: a.Step, Saved: a.Saved}, Set{Name: b.Name, Step: b.Step, Saved: b.Saved})

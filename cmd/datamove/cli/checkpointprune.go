@@ -34,7 +34,8 @@ func (a *app) checkpointPruneCommand() *cobra.Command {
 there stay, those whose step is a multiple of --keep-every, those with a tag, and what a
 tracker names. The newest is the one that was saved last. What is not verified stays, too: it
 may be on its way. Two that are verified stay always, and where there is a second location,
-the newest that both have; before there is one, all do.
+the newest that both have; before there is one, all do. What stays for others to go counts
+if it was verified, or read again, within a day: else it is read now, but for a dry run.
 
 What goes from a directory is kept aside in it for --quarantine, and --undo brings back what
 the last prune has taken. A later prune ends it. From a store it goes at once.`,
@@ -80,6 +81,11 @@ func (p *pruning) run(ctx context.Context, args []string) error {
 	tiers, err := hop.Judge(ctx, folders, p.keep.Keep)
 	if err != nil {
 		return err
+	}
+	if !p.dry {
+		if err := p.Assure(ctx, tiers, p.keep.Keep); err != nil {
+			return err
+		}
 	}
 	goes := 0
 	var all []judged

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"datamove.dev/mover"
@@ -449,8 +450,11 @@ func (r *route) prune(ctx context.Context, to *Folder) {
 		return
 	}
 	t := tiers[0]
-	if len(r.To) > 1 { // the other targets are other goroutines' to read, and have said what they have
-		t.Verdicts = r.Keep.Judge(r.seconded(t), true)
+	if err := r.assure(ctx, &t); err != nil {
+		if ctx.Err() == nil {
+			r.log().Warn("what a target keeps can not be read again, and nothing is removed", "to", to.String(), "err", err)
+		}
+		return
 	}
 	named := map[string]bool{}
 	for _, p := range r.board.named() {
@@ -469,6 +473,39 @@ func (r *route) prune(ctx context.Context, to *Folder) {
 		}
 		r.board.has(r.index, ready{name: v.Name}, false)
 		r.become(v.Name, checkpoint.Expired, v.Why, Result{})
+	}
+}
+
+// assure has retention rely on nothing that is damaged, unless an alarm begins: what is is brought again.
+func (r *route) assure(ctx context.Context, t *Tier) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var calm sync.WaitGroup
+	defer calm.Wait()
+	defer cancel()
+	calm.Go(func() {
+		for hurries, changed := r.board.hurrying(); !hurries; hurries, changed = r.board.hurrying() {
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+			}
+		}
+		cancel()
+	})
+	for {
+		if len(r.To) > 1 { // the other targets are other goroutines' to read, and have said what they have
+			t.Verdicts = r.Keep.Judge(r.seconded(*t), true)
+		} else {
+			t.Verdicts = r.Keep.Judge(t.held(), false)
+		}
+		names, err := r.damaged(ctx, *t, r.Keep)
+		if err != nil || len(names) == 0 {
+			return err
+		}
+		for _, name := range names {
+			r.board.has(r.index, ready{name: name}, false)
+			r.states[name] = ""
+		}
 	}
 }
 
