@@ -146,7 +146,7 @@ func retention(all []*checkpointAt, a *policy.Action) []checkpoint.Verdict {
 		if c.GetTracker() || c.GetState() < complete {
 			continue
 		}
-		held = append(held, checkpoint.Held{Name: string(c.GetName()), Step: c.GetStep(), Modified: c.GetMadeNs(), Verified: c.verified,
+		held = append(held, checkpoint.Held{Name: string(c.GetName()), Step: c.GetStep(), Saved: c.GetMadeNs(), Verified: c.verified,
 			Tagged: c.GetTagged() && (a.KeepTagged == nil || *a.KeepTagged), Named: c.GetNamed(), Second: c.second})
 		two = two || c.second
 	}

@@ -95,7 +95,7 @@ func (s *Service) longest(ctx context.Context, p *policy.Program, rule int, a qu
 // behind are the checkpoints of a folder that are not at a place, and newer than what is.
 func (h *here) behind(all []*checkpointAt, to string) (late []*checkpointAt) {
 	order := func(c *checkpointAt) checkpoint.Held {
-		return checkpoint.Held{Name: string(c.GetName()), Step: c.GetStep(), Modified: c.GetMadeNs()}
+		return checkpoint.Held{Name: string(c.GetName()), Step: c.GetStep(), Saved: c.GetMadeNs()}
 	}
 	var newest *checkpointAt
 	for _, c := range all {

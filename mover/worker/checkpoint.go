@@ -140,8 +140,12 @@ func (w *worker) retain(ctx context.Context) (report local.Report, err error) {
 		}
 	}
 	w.state.State(local.Removing, "")
-	tiers, err := hop.Judge(ctx, []*hop.Folder{folder}, checkpoint.Keep{Last: int(spec.GetLast()), Every: spec.GetEvery()})
+	keep := checkpoint.Keep{Last: int(spec.GetLast()), Every: spec.GetEvery()}
+	tiers, err := hop.Judge(ctx, []*hop.Folder{folder}, keep)
 	if err != nil {
+		return report, err
+	}
+	if err := site.Assure(ctx, tiers, keep); err != nil {
 		return report, err
 	}
 	for _, v := range tiers[0].Verdicts {

@@ -20,7 +20,8 @@ import (
 type Commit struct {
 	Created time.Time
 	Save    string        // which save of the set it is of, where it was copied from; "" is this one
-	Level   mover.Level   // at which a copy was checked; Unchecked is no copy
+	Level   mover.Level   // at which a copy was checked; Unchecked is no copy, or one that is damaged
+	Checked time.Time     // when it was read again since, and was as it was; zero is never
 	From    string        // where it was copied from; "" is none
 	Tags    []string      // for which retention keeps it
 	Took    time.Duration // that the copy took
@@ -65,6 +66,7 @@ type written struct {
 	Created time.Time       `json:"created"`
 	Save    string          `json:"save,omitempty"`
 	Level   string          `json:"level,omitempty"`
+	Checked time.Time       `json:"checked,omitzero"`
 	From    string          `json:"from,omitempty"`
 	Tags    []string        `json:"tags,omitempty"`
 	Took    float64         `json:"took_seconds,omitempty"`
@@ -97,7 +99,7 @@ func (c Commit) Encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := written{Format: commitFormat, Version: commitVersion, Created: c.Created.UTC(), Save: c.Save, From: c.From, Tags: c.Tags, Took: c.Took.Seconds(), Files: files, Digest: digestOf(files)}
+	w := written{Format: commitFormat, Version: commitVersion, Created: c.Created.UTC(), Save: c.Save, Checked: c.Checked.UTC(), From: c.From, Tags: c.Tags, Took: c.Took.Seconds(), Files: files, Digest: digestOf(files)}
 	if c.Level != mover.Unchecked {
 		w.Level = c.Level.String()
 	}
@@ -127,7 +129,7 @@ func ParseCommit(text []byte) Commit {
 	if json.Compact(&compact, w.Files) != nil || digestOf(compact.Bytes()) != w.Digest {
 		return damaged
 	}
-	c := Commit{Created: w.Created, Save: w.Save, Level: levelNamed(w.Level), From: w.From, Took: time.Duration(w.Took * 1e9)}
+	c := Commit{Created: w.Created, Save: w.Save, Level: levelNamed(w.Level), Checked: w.Checked, From: w.From, Took: time.Duration(w.Took * 1e9)}
 	c.Tags = slices.DeleteFunc(w.Tags[:min(len(w.Tags), tagsMost)], func(t string) bool { return !ValidTag(t) })
 	var files []writtenFile
 	if json.Unmarshal(w.Files, &files) != nil || len(files) > entriesMost {
@@ -174,6 +176,11 @@ func ValidTag(tag string) bool {
 
 // Verified says whether the copy was checked by the store, or by reading it.
 func (c Commit) Verified() bool { return c.Level == mover.Server || c.Level == mover.Read }
+
+// ReadSince says whether the copy was checked after some time: when it came, or since.
+func (c Commit) ReadSince(when time.Time) bool {
+	return c.Verified() && (c.Created.After(when) || c.Checked.After(when))
+}
 
 // lacks says what of a set is not as it was when it was committed. What was added does not count.
 func (c Commit) lacks(inside []Entry, loose bool) (why string) {

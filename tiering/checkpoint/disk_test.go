@@ -2,8 +2,10 @@ package checkpoint
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -56,6 +58,28 @@ func torch(what string) []byte {
 	return append([]byte("PK\x03\x04"+strings.Repeat(what+"|", 12)), end...)
 }
 
+// torchSays is that of a dictionary with numbers, as pickle writes one with protocol 2, and then the storages.
+func torchSays(what string, says ...any) []byte {
+	var b bytes.Buffer
+	b.WriteString("PK\x03\x04archive/data.pkl\x80\x02}q\x00(")
+	for i := 0; i < len(says); i += 2 {
+		key, n := says[i].(string), says[i+1].(int)
+		fmt.Fprintf(&b, "X%s%sq%c", binary.LittleEndian.AppendUint32(nil, uint32(len(key))), key, byte(i+1))
+		switch {
+		case strings.HasPrefix(key, "use_"):
+			b.WriteByte(byte(0x89 - n))
+		case n < 256:
+			b.Write([]byte{'K', byte(n)})
+		default:
+			b.Write([]byte{'M', byte(n), byte(n >> 8)})
+		}
+	}
+	b.WriteString("u.PK\x03\x04archive/data/0" + strings.Repeat(what+"|", 12))
+	end := make([]byte, 22)
+	copy(end, "PK\x05\x06")
+	return append(b.Bytes(), end...)
+}
+
 func safetensors(what string) []byte {
 	data := strings.Repeat(what, 7)
 	head := fmt.Sprintf(`{"__metadata__":{"format":"pt"},"w":{"dtype":"U8","shape":[%d],"data_offsets":[0,%d]}}`, len(data), len(data))
@@ -63,8 +87,15 @@ func safetensors(what string) []byte {
 }
 
 func jsonOf(what string) []byte { return []byte(`{"what":"` + what + `","list":[1,2,3]}`) }
-func pickled(what string) []byte {
-	return []byte("\x80\x04" + strings.Repeat(what+".", 8))
+
+// pickled is the .metadata of a save with these shards.
+func pickled(all files, save int) []byte {
+	var names []string
+	for _, f := range all {
+		_, base := split(f.name)
+		names = append(names, base)
+	}
+	return append([]byte(namesPickled(names...)), fmt.Sprint("of save ", save)...)
 }
 
 // node is a file or a directory of the disk.
@@ -195,8 +226,29 @@ func (d *disk) tree() Tree {
 	return t
 }
 
+// folder is the disk, as what looks at checkpoints sees it.
+type folder struct {
+	*disk
+	seen Tree
+}
+
+func (d *disk) folder() folder { return folder{d, d.tree()} }
+
+func (f folder) Top(context.Context) (Tree, error)                           { return f.seen, nil }
+func (f folder) Deep(_ context.Context, top Tree, _ ...string) (Tree, error) { return top, nil }
+func (f folder) Own(_ context.Context, t Tree, _ string) (Tree, error)       { return t, nil }
+func (f folder) Peek(name string, off int64, p []byte) (int, error)          { return f.peek(name, off, p) }
+func (f folder) Saved(_ context.Context, _ Profile, top Tree, set string) (int64, error) {
+	_, when := top.savedAt(set)
+	return when, nil
+}
+
 func (d *disk) peek(name string, off int64, p []byte) (int, error) {
-	return bytes.NewReader(d.nodes[name].data).ReadAt(p, off)
+	n := d.nodes[name]
+	if n == nil || n.dir {
+		return 0, fs.ErrNotExist
+	}
+	return bytes.NewReader(n.data).ReadAt(p, off)
 }
 
 // has is what is in the files of a set.

@@ -10,14 +10,15 @@ import (
 type Set struct {
 	Name     string // in the directory
 	Dir      bool   // else it is a single file
-	Step     int64  // -1 is not known
+	Profile  Profile
+	Step     int64 // -1 is not known
 	Complete bool
 	Why      string // it is not complete
 	Mark     string // the file in it that is copied last; "" is none
 	Sealed   bool   // it is complete, and its mark is what its framework writes when everything else is there
 	Print    Print
 	Save     Print // the same as long as what is in its files is: which save it is
-	Modified int64 // ns, of the youngest in it
+	Saved    int64 // ns: when it was saved, by its record, or by its files: see savedAt
 	Files    int64 // without [Committed]
 	Bytes    int64
 	Commit   *Commit // what says so, if it is one of ours; nil is none
@@ -37,14 +38,14 @@ func Find(p Profile, t Tree) View {
 	for _, e := range t.top() {
 		inside := t.under(e.Name)
 		switch {
-		case p == NeMo && strings.HasSuffix(e.Name, unfinished):
+		case (p == NeMo || p == Mixed) && strings.HasSuffix(e.Name, unfinished):
 			v.Aside = append(v.Aside, e.Name)
 		case isTracker(f, t, e):
-			v.Trackers = append(v.Trackers, trackerOf(p, t, e))
+			v.Trackers = append(v.Trackers, trackerOf(t, e))
 		case incomplete().MatchString(e.Name): // one of ours, in a directory that was brought back
 			v.Rest = append(v.Rest, e.Name)
 		case e.Kind == Dir && f.holds(e.Name, direct(inside)), e.Kind == File && f.file != nil && f.file(e.Name):
-			v.Sets = append(v.Sets, judge(p, t, inside))
+			v.Sets = append(v.Sets, judge(profileIn(p, t, inside), t, inside))
 		default:
 			v.Rest = append(v.Rest, e.Name)
 		}
@@ -67,9 +68,9 @@ func (v View) Names(set string) bool {
 	return slices.ContainsFunc(v.Trackers, func(t Tracker) bool { return t.Names == set })
 }
 
-// older orders by step, where one is known, and then by time.
+// older orders by when sets were saved. A run that was rolled back counts its steps again, so that they order only what was saved at one time.
 func older(a, b Set) int {
-	return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Modified, b.Modified), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(a.Saved, b.Saved), cmp.Compare(a.Step, b.Step), cmp.Compare(a.Name, b.Name))
 }
 
 // direct are the names directly in a set.
@@ -88,9 +89,8 @@ const rewritten = ": it is being written again"
 // judge says what a set is. inside begins with itself.
 func judge(p Profile, t Tree, inside []Entry) Set {
 	e := inside[0]
-	s := Set{Name: e.Name, Dir: e.Kind == Dir, Step: StepOf(e.Name), Print: printOf(inside, true), Save: printOf(inside, false)}
+	s := Set{Name: e.Name, Dir: e.Kind == Dir, Profile: p, Step: StepOf(e.Name), Print: printOf(inside, true), Save: printOf(inside, false)}
 	for _, e := range inside {
-		s.Modified = max(s.Modified, e.Modified)
 		if e.Kind == File && e.Name != inside[0].Name+"/"+Committed {
 			s.Files, s.Bytes = s.Files+1, s.Bytes+e.Size
 		}
@@ -106,6 +106,7 @@ func judge(p Profile, t Tree, inside []Entry) Set {
 			s.Why = against(p, t, inside, s.Mark)
 		}
 	}
+	_, s.Saved = savedAt(inside, s.Commit)
 	s.Complete = s.Why == ""
 	s.Sealed = s.Complete && comesLast(p, s.Mark)
 	return s
@@ -143,12 +144,11 @@ func signs(p Profile, t Tree, inside []Entry) (mark, why string) {
 		if why := passed(p, t, inside, megatronTracker, megatronPast(t, name)); why != "" {
 			return "", why
 		}
-		mark := first(".metadata", "metadata.json")
-		if mark != ".metadata" && slices.ContainsFunc(direct(inside), shard().MatchString) {
-			return "", "there is no .metadata in it"
-		}
-		return mark, ""
+		return first(".metadata", "metadata.json"), megatronLacks(inside)
 	case DeepSpeed:
+		if named(t.Texts[universalTracker]) == name {
+			return "", passed(p, t, inside, universalTracker, true)
+		}
 		return "", passed(p, t, inside, "latest", deepSpeedPast(t, name))
 	case Orbax:
 		if strings.Contains(name, ".orbax-checkpoint-tmp") {
@@ -169,14 +169,40 @@ func signs(p Profile, t Tree, inside []Entry) (mark, why string) {
 				return "", "it is marked as unfinished"
 			}
 		}
-		for _, m := range []string{"weights/.metadata", "model_weights/.metadata", "model/.metadata", ".metadata"} {
-			if first(m) != "" {
-				return m, ""
-			}
+		if inside[0].Kind == File {
+			return "", ""
 		}
-		return "", ""
+		return missing(first("weights/.metadata", "model_weights/.metadata", "model/.metadata", ".metadata", "weights/metadata.json", "model_weights/metadata.json", lightningLatest(inside)),
+			"nothing in it says that it is complete")
 	}
 	return missing(first(Marks...), "no mark is in it: "+strings.Join(Marks, ", "))
+}
+
+// lightningLatest is the mark of a directory of Lightning that DeepSpeed has written (lightning/pytorch/strategies/deepspeed.py, 2.5, save_checkpoint): its tracker, behind its one tag.
+func lightningLatest(inside []Entry) string {
+	if slices.ContainsFunc(inside, func(e Entry) bool {
+		dir, base := split(e.Name)
+		return dir != inside[0].Name && deepShard().MatchString(base)
+	}) {
+		return "latest"
+	}
+	return Committed
+}
+
+// megatronLacks says what is not in a distributed checkpoint of Megatron (megatron/core/dist_checkpointing/serialization.py, Megatron-LM 0032978f, save): common.pt, the shards and
+// what says what is in them, and metadata.json.
+func megatronLacks(inside []Entry) (why string) {
+	dist := []string{".metadata", "common.pt", "metadata.json"}
+	if !slices.ContainsFunc(direct(inside), shard().MatchString) && !slices.ContainsFunc(dist, func(file string) bool { return has(inside, file) }) {
+		return ""
+	}
+	zarr := slices.ContainsFunc(inside, func(e Entry) bool { return strings.HasSuffix(e.Name, "/.zarray") }) // of the older format, which has no .metadata
+	for _, file := range dist {
+		if !has(inside, file) && !(zarr && file == ".metadata") {
+			return "there is no " + file + " in it"
+		}
+	}
+	return ""
 }
 
 // has says whether a file is in a set.
@@ -199,16 +225,16 @@ func passed(p Profile, t Tree, inside []Entry, tracker string, past bool) (why s
 	if !past {
 		return tracker + " does not say so"
 	}
-	at, now := t.tracked(p, tracker), int64(0)
+	at, now := t.tracked(tracker), int64(0)
 	for _, e := range t.under(tracker) {
 		now = e.Modified
 	}
 	for _, e := range inside {
-		if e.Kind == File && e.Modified > now+slack {
+		if e.Kind == File && e.Modified > now+slackShards && rankFile(strings.TrimPrefix(e.Name, inside[0].Name+"/")) {
 			return strings.TrimPrefix(e.Name, inside[0].Name+"/") + " is younger than " + tracker + rewritten
 		}
 	}
-	if at == inside[0].Name {
+	if at == inside[0].Name || t.looks {
 		return ""
 	}
 	named := t.under(at)
@@ -221,6 +247,12 @@ func passed(p Profile, t Tree, inside []Entry, tracker string, past bool) (why s
 	return ""
 }
 
+// rankFile says whether a file is one that a rank of Megatron or DeepSpeed writes. Others may come at any time.
+func rankFile(name string) bool {
+	dir, base := split(name)
+	return shard().MatchString(base) || deepShard().MatchString(base) || megatronDir().MatchString(dir)
+}
+
 // filesOf are the names of all files in a set.
 func filesOf(inside []Entry) (names []string) {
 	for _, e := range inside[1:] {
@@ -231,12 +263,28 @@ func filesOf(inside []Entry) (names []string) {
 	return names
 }
 
-// By how much something may be younger than the mark: clocks of nodes differ, and a directory is changed by what some
-// frameworks add when all is there.
+// By how much something may be younger than the mark: clocks of nodes differ, from which the shards of a rank and the mark of another one come, and a directory is
+// changed by what some frameworks add when all is there.
 const (
-	slack    = 2e9
-	slackDir = 10e9
+	slack       = 2e9
+	slackShards = 10e9
+	slackDir    = 10e9
 )
+
+// slackOf is that of files of a set with a mark.
+func slackOf(mark string) int64 {
+	if strings.HasSuffix(mark, ".metadata") {
+		return slackShards
+	}
+	return slack
+}
+
+// ofFormat says whether a file is one that the format of a mark names. Others may come at any time: what evaluates a checkpoint writes into it.
+func ofFormat(mark, name string) bool {
+	dir, base := split(mark)
+	at, file := split(name)
+	return base != ".metadata" || at == dir && shard().MatchString(file)
+}
 
 // against looks for what speaks against a set that has the signs of one.
 func against(p Profile, t Tree, inside []Entry, mark string) (why string) {
@@ -244,7 +292,9 @@ func against(p Profile, t Tree, inside []Entry, mark string) (why string) {
 	var marked, placed int64
 	for _, e := range inside {
 		if e.Name == dir+mark {
-			marked, placed = e.Modified, max(e.Changed, e.Modified)
+			marked, placed = e.Modified, max(e.Changed, e.Modified, placed)
+		} else if name := strings.TrimPrefix(e.Name, dir); e.Kind == File && !strings.Contains(name, "/") && (p == HF || !ofFormat(mark, name)) {
+			placed = max(e.Changed, e.Modified, placed) // it explains when the directory was changed
 		}
 	}
 	last := comesLast(p, mark)
@@ -261,7 +311,7 @@ func against(p Profile, t Tree, inside []Entry, mark string) (why string) {
 			return name + " is a temporary name"
 		case e.Size == 0 && !mayBeEmpty(name):
 			return name + " is empty"
-		case last && e.Modified > marked+slack && (p != Megatron || shard().MatchString(name)):
+		case last && e.Modified > marked+slackOf(mark) && ofFormat(mark, name):
 			return name + " is younger than " + mark + rewritten
 		}
 		files++

@@ -13,7 +13,7 @@ import (
 	"datamove.dev/test/must"
 )
 
-// made makes a directory from lines: "name" is a file with a byte in it, "name empty" one without, "name/" a directory, "name=text" one with that text,
+// made makes a directory from lines: "name" is a file with a byte in it, "name empty" one without, "name/" a directory, "name=text" one with that text, as "name:=text",
 // "name -> to" a link. Each file is a second younger than the one before.
 func made(t testing.TB, lines ...string) string {
 	t.Helper()
@@ -21,7 +21,9 @@ func made(t testing.TB, lines ...string) string {
 	for _, line := range lines {
 		name, text := line, "x"
 		name, to, link := strings.Cut(name, " -> ")
-		if n, v, ok := strings.Cut(name, "="); ok && !strings.HasSuffix(n, "step") {
+		if n, v, ok := strings.Cut(name, ":="); ok {
+			name, text = n, v
+		} else if n, v, ok := strings.Cut(name, "="); ok && !strings.HasSuffix(n, "step") && !strings.HasSuffix(n, "epoch") {
 			name, text = n, v
 		}
 		name, empty := strings.CutSuffix(name, " empty")
@@ -112,14 +114,14 @@ func TestFind(t *testing.T) {
 
 		{"tracked", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt", "latest_checkpointed_iteration.txt=100\n"},
 			"+iter_0000100; latest_checkpointed_iteration.txt>iter_0000100"},
-		{"beyond the tracker", Megatron, []string{"iter_0000100/common.pt", "iter_0000200/common.pt", "latest_checkpointed_iteration.txt=100"},
+		{"beyond the tracker", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt", "iter_0000200/mp_rank_00/model_optim_rng.pt", "latest_checkpointed_iteration.txt=100"},
 			"+iter_0000100; -iter_0000200: latest_checkpointed_iteration.txt does not say so; latest_checkpointed_iteration.txt>iter_0000100"},
-		{"distributed", Megatron, []string{"iter_0000100/__0_0.distcp", "iter_0000100/metadata.json", "iter_0000100/.metadata", "latest_checkpointed_iteration.txt=100"},
+		{"distributed", Megatron, []string{"iter_0000100/__0_0.distcp", "iter_0000100/common.pt", "iter_0000100/metadata.json", "iter_0000100/.metadata", "latest_checkpointed_iteration.txt=100"},
 			"+iter_0000100@.metadata; latest_checkpointed_iteration.txt>iter_0000100"},
-		{"distributed, torn", Megatron, []string{"iter_0000100/__0_0.distcp", "iter_0000100/metadata.json", "latest_checkpointed_iteration.txt=100"},
+		{"distributed, torn", Megatron, []string{"iter_0000100/__0_0.distcp", "iter_0000100/common.pt", "iter_0000100/metadata.json", "latest_checkpointed_iteration.txt=100"},
 			"-iter_0000100: there is no .metadata in it; latest_checkpointed_iteration.txt>iter_0000100"},
 		{"of a release", Megatron, []string{"release/mp_rank_00/model", "latest_checkpointed_iteration.txt=release"}, "+release; latest_checkpointed_iteration.txt>release"},
-		{"without a tracker", Megatron, []string{"iter_0000100/common.pt", "non_persistent/x"}, "-iter_0000100: latest_checkpointed_iteration.txt does not say so; non_persistent"},
+		{"without a tracker", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt", "non_persistent/x"}, "-iter_0000100: latest_checkpointed_iteration.txt does not say so; non_persistent"},
 		{"a shard without bytes", Megatron, []string{"iter_0000100/mp_rank_00/model empty", "latest_checkpointed_iteration.txt=100"},
 			"-iter_0000100: mp_rank_00/model is empty; latest_checkpointed_iteration.txt>iter_0000100"},
 
@@ -141,6 +143,13 @@ func TestFind(t *testing.T) {
 		{"finished", NeMo, []string{"m--step=100/weights/.metadata", "m--step=100/weights/__0_0.distcp"}, "+m--step=100@weights/.metadata"},
 		{"unfinished", NeMo, []string{"m/weights/.metadata", "m-unfinished empty"}, "-m: it is marked as unfinished"},
 		{"files", NeMo, []string{"m.ckpt", "m-last.ckpt", "n.ckpt", "n-unfinished empty"}, "+m.ckpt; +m-last.ckpt; -n.ckpt: it is marked as unfinished"},
+		{"a directory of who knows whom", NeMo, []string{"m.ckpt", "wandb/run/files"}, "+m.ckpt; -wandb: nothing in it says that it is complete"},
+		{"DeepSpeed by Lightning", NeMo, []string{"epoch=1.ckpt/checkpoint/mp_rank_00_model_states.pt", "epoch=1.ckpt/latest:=checkpoint", "epoch=2.ckpt/checkpoint/mp_rank_00_model_states.pt"},
+			"+epoch=1.ckpt@latest; -epoch=2.ckpt: nothing in it says that it is complete"},
+		{"of several frameworks", Mixed, []string{"step_1000/model", "step_1000/_SUCCESS empty", "best.ckpt", "step_2000/model", "wandb/run", "checkpoint-5/model.safetensors", "iter_0000100/mp_rank_00/model_optim_rng.pt", "latest_checkpointed_iteration.txt=100",
+			"dcp/__0_0.distcp", "dcp/.metadata", "m/weights/__0_0.distcp", "m-unfinished empty", "global_step5/mp_rank_00_model_states.pt", "latest=global_step5"},
+			"+step_1000@_SUCCESS; +best.ckpt; -step_2000: no mark is in it: datamove-commit.json, _SUCCESS, .complete, commit_success.txt; -wandb: no mark is in it: datamove-commit.json, _SUCCESS, .complete, commit_success.txt; " +
+				"-checkpoint-5: there is no trainer_state.json in it; +iter_0000100; +dcp@.metadata; -m: it is marked as unfinished; +global_step5; latest>global_step5; latest_checkpointed_iteration.txt>iter_0000100"},
 		{"by a link", NeMo, []string{"epoch_0_step_9/model/.metadata", "LATEST -> epoch_0_step_9"}, "+epoch_0_step_9@model/.metadata; LATEST>epoch_0_step_9"},
 	} {
 		t.Run(string(row.profile)+", "+row.what, func(t *testing.T) {
@@ -149,6 +158,62 @@ func TestFind(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestYounger: what the format of a mark names may be a little younger than the mark, as clocks of nodes differ; other files may come at any time; and a directory that was
+// changed since then has lost something, unless what came explains it.
+func TestYounger(t *testing.T) {
+	for _, row := range []struct {
+		what    string
+		profile Profile
+		mark    string
+		file    string
+		at, dir int64 // seconds after the mark
+		why     string
+	}{
+		{"a shard of another node", DCP, ".metadata", "__1_0.distcp", 5, 0, ""},
+		{"a shard of the next save", DCP, ".metadata", "__1_0.distcp", 11, 0, "__1_0.distcp is younger than .metadata" + rewritten},
+		{"a shard of another node", NeMo, "weights/.metadata", "weights/__1_0.distcp", 5, 0, ""},
+		{"a shard of the next save", NeMo, "weights/.metadata", "weights/__1_0.distcp", 11, 0, "weights/__1_0.distcp is younger than weights/.metadata" + rewritten},
+		{"what evaluates it writes into it", DCP, ".metadata", "eval.json", 3000, 3000, ""},
+		{"what evaluates it writes below it", NeMo, "weights/.metadata", "results/eval.json", 3000, 0, ""},
+		{"what evaluates it writes into it", HF, "trainer_state.json", "eval_results.json", 3000, 3000, ""},
+		{"something has gone", DCP, ".metadata", "eval.json", 3000, 3100, "something was added or removed after .metadata"},
+		{"something has gone", HF, "trainer_state.json", "eval_results.json", -10, 3100, "something was added or removed after trainer_state.json"},
+		{"who says by a mark alone names no files", Plain, "_SUCCESS", "eval.json", 3000, 0, "eval.json is younger than _SUCCESS" + rewritten},
+		{"a rank of Megatron, on another node", Megatron, "../latest_checkpointed_iteration.txt", "mp_rank_00/model_optim_rng.pt", 5, 0, ""},
+		{"a rank of Megatron, of the next save", Megatron, "../latest_checkpointed_iteration.txt", "mp_rank_00/model_optim_rng.pt", 11, 0, "mp_rank_00/model_optim_rng.pt is younger than latest_checkpointed_iteration.txt" + rewritten},
+		{"what evaluates it writes into it", Megatron, "../latest_checkpointed_iteration.txt", "eval.json", 3000, 3000, ""},
+	} {
+		const set, mark = "iter_0000100", 1000
+		at := func(s int64) int64 { return (mark + s) * 1e9 }
+		entry := func(name string, when int64) Entry {
+			return Entry{Name: name, Kind: File, Size: 1, Modified: at(when), Changed: at(when)}
+		}
+		name := set
+		if row.profile == HF {
+			name = "checkpoint-100"
+		}
+		tree := Tree{Entries: []Entry{{Name: name, Kind: Dir, Modified: at(row.dir), Changed: at(row.dir)}, entry(name+"/"+row.file, row.at), entry(name+"/model.safetensors", -20)}, Texts: map[string]string{}}
+		if own, beside := strings.CutPrefix(row.mark, "../"); beside {
+			tree.Entries, tree.Texts[own] = append(tree.Entries, entry(own, 0)), "100"
+		} else {
+			tree.Entries = append(tree.Entries, entry(name+"/"+row.mark, 0))
+		}
+		slices.SortFunc(tree.Entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+		if s, is := Find(row.profile, tree).Set(name); !is || s.Why != row.why {
+			t.Errorf("%s, %s: %q, want %q", row.profile, row.what, s.Why, row.why)
+		}
+	}
+}
+
+// committed is the record of a file with a byte in it, that says nothing of its time.
+func committed(name string) string {
+	text, err := Commit{Created: time.Now(), Files: []Committing{{Name: name, Size: 1}}}.Encode()
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
 }
 
 func TestStepOf(t *testing.T) {
@@ -164,6 +229,8 @@ func TestStepOf(t *testing.T) {
 
 // TestNewest: what one can go on from is the newest that its mark, or a tracker, says to be whole.
 func TestNewest(t *testing.T) {
+	args := ":=" + string(torchSays("w", "tensor_model_parallel_size", 2, "pipeline_model_parallel_size", 1, "use_distributed_optimizer", 0))
+	zero := ":=" + string(torchSays("w", "dp_world_size", 2, "mp_world_size", 1, "zero_optimization", 0, "stage", 1))
 	for _, row := range []struct {
 		what    string
 		profile Profile
@@ -173,12 +240,34 @@ func TestNewest(t *testing.T) {
 		{"nothing", DCP, nil, ""},
 		{"the newest is on its way", DCP, []string{"step_9/.metadata", "step_10/.metadata", "step_11/__0_0.distcp"}, "step_10"},
 		{"the newest is being copied over", DCP, []string{"step_9/.metadata", "step_10/.metadata", "step_10/__0_0.distcp later"}, "step_9"},
-		{"no tracker yet", Megatron, []string{"iter_0000100/common.pt"}, ""},
-		{"tracked", Megatron, []string{"iter_0000100/common.pt", "iter_0000200/common.pt", "latest_checkpointed_iteration.txt=100"}, "iter_0000100"},
+		{"no tracker yet", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt"}, ""},
+		{"tracked", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt", "iter_0000200/mp_rank_00/model_optim_rng.pt", "latest_checkpointed_iteration.txt=100"}, "iter_0000100"},
 		{"what the tracker has passed", DeepSpeed, []string{"global_step10/mp_rank_00_model_states.pt", "global_step20/mp_rank_00_model_states.pt empty", "latest=global_step20"}, "global_step10"},
 		{"the tracker is ahead of what is there", DeepSpeed, []string{"global_step10/mp_rank_00_model_states.pt", "latest=global_step20"}, ""},
 		{"nothing says that it is whole", NeMo, []string{"m/weights/x"}, ""},
 		{"incomplete", DCP, []string{"step_9.incomplete-7/.metadata"}, ""},
+		{"rolled back", DCP, []string{"step_4000/.metadata", "step_4500/.metadata", "step_5000/.metadata", "step_3500/.metadata", "step_3600/.metadata"}, "step_3600"},
+		{"rolled back, as the tracker says", DCP, []string{"step_4000/.metadata", "step_5000/.metadata", "latest=step_4000"}, "step_4000"},
+		{"saved after what the tracker names", DCP, []string{"step_5000/.metadata", "latest=step_5000", "step_3600/.metadata"}, "step_3600"},
+		{"rolled back, its shards are written again", DCP, []string{"step_4000/.metadata", "step_3600/__0_0.distcp", "step_3600/.metadata", "step_3700/__0_0.distcp"}, "step_3600"},
+		{"rolled back, two runs in a folder", DCP, []string{"a_10/.metadata", "b_900/.metadata", "a_20/.metadata"}, "a_20"},
+		{"rolled back", Megatron, []string{"iter_0005000/mp_rank_00/model_optim_rng.pt", "iter_0003600/mp_rank_00/model_optim_rng.pt", "latest_checkpointed_iteration.txt=3600"}, "iter_0003600"},
+		{"rolled back", HF, []string{"checkpoint-5000/pytorch_model.bin", "checkpoint-5000/trainer_state.json={}", "checkpoint-36/pytorch_model.bin", "checkpoint-36/trainer_state.json={}"}, "checkpoint-36"},
+		{"the newest lacks a rank", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt" + args, "iter_0000100/mp_rank_01/model_optim_rng.pt" + args, "iter_0000200/mp_rank_00/model_optim_rng.pt" + args, "latest_checkpointed_iteration.txt=200"}, "iter_0000100"},
+		{"the newest lacks a rank that the one before has", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt", "iter_0000100/mp_rank_01/model_optim_rng.pt", "iter_0000200/mp_rank_00/model_optim_rng.pt", "latest_checkpointed_iteration.txt=200"}, "iter_0000100"},
+		{"the newest lacks a file of a rank", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt" + args, "iter_0000100/mp_rank_01/model_optim_rng.pt" + args, "iter_0000200/mp_rank_00/model_optim_rng.pt" + args, "iter_0000200/mp_rank_00/distrib_optim.pt", "iter_0000200/mp_rank_01/model_optim_rng.pt" + args, "latest_checkpointed_iteration.txt=200"}, "iter_0000100"},
+		{"fewer ranks than before", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt" + args, "iter_0000100/mp_rank_01/model_optim_rng.pt" + args, "iter_0000100/mp_rank_02/model_optim_rng.pt" + args, "iter_0000200/mp_rank_00/model_optim_rng.pt" + args, "iter_0000200/mp_rank_01/model_optim_rng.pt" + args, "latest_checkpointed_iteration.txt=200"}, "iter_0000200"},
+		{"the tracker is ahead of what is there, which says its ranks", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt" + args, "iter_0000100/mp_rank_01/model_optim_rng.pt" + args, "latest_checkpointed_iteration.txt=200"}, "iter_0000100"},
+		{"the newest lacks a rank", DeepSpeed, []string{"global_step10/mp_rank_00_model_states.pt" + zero, "global_step10/zero_pp_rank_0_mp_rank_00_optim_states.pt", "global_step10/zero_pp_rank_1_mp_rank_00_optim_states.pt",
+			"global_step20/mp_rank_00_model_states.pt" + zero, "global_step20/zero_pp_rank_0_mp_rank_00_optim_states.pt", "latest=global_step20"}, "global_step10"},
+		{"the newest lacks the optimizers of all ranks", DeepSpeed, []string{"global_step10/mp_rank_00_model_states.pt" + zero, "global_step10/zero_pp_rank_0_mp_rank_00_optim_states.pt", "global_step10/zero_pp_rank_1_mp_rank_00_optim_states.pt",
+			"global_step20/mp_rank_00_model_states.pt" + zero, "latest=global_step20"}, "global_step10"},
+		{"the newest lacks a layer that the one before has", DeepSpeed, []string{"global_step10/mp_rank_00_model_states.pt", "global_step10/layer_01-model_00-model_states.pt", "global_step20/mp_rank_00_model_states.pt", "latest=global_step20"}, "global_step10"},
+		{"the tracker is ahead of what is there, which says its ranks", DeepSpeed, []string{"global_step10/mp_rank_00_model_states.pt" + zero, "global_step10/zero_pp_rank_0_mp_rank_00_optim_states.pt", "global_step10/zero_pp_rank_1_mp_rank_00_optim_states.pt", "latest=global_step20"}, "global_step10"},
+		{"Lightning's last is the newest", NeMo, []string{"epoch=3-val_loss=0.90.ckpt", "epoch=5-val_loss=0.71.ckpt", "last.ckpt", "last.ckpt.datamove-commit.json:=" + committed("last.ckpt")}, "last.ckpt"},
+		{"Lightning's epochs, saved after last", NeMo, []string{"last.ckpt", "epoch=3-val_loss=0.90.ckpt", "epoch=3-val_loss=0.90.ckpt.datamove-commit.json:=" + committed("epoch=3-val_loss=0.90.ckpt")}, "epoch=3-val_loss=0.90.ckpt"},
+		{"steps that begin anew in each epoch", Plain, []string{"epoch_9_step_200/_SUCCESS", "epoch_10_step_50/_SUCCESS"}, "epoch_10_step_50"},
+		{"the best of them is no tracker", Plain, []string{"step_1/_SUCCESS", "step_2/_SUCCESS", "best -> step_1"}, "step_2"},
 	} {
 		got, err := Newest(t.Context(), opened(t, made(t, row.lines...)), row.profile, Limits{})
 		if err != nil || got != row.want {

@@ -27,6 +27,8 @@ type Folder interface {
 	// Own is t with the times that the files of a set, and what is beside all sets, have of their own, where all of them were written before an export that
 	// has ended ([Limits]). In a store those of Deep are of their arrival, and an export (a data repository of FSx for Lustre) brings files in any order.
 	Own(ctx context.Context, t Tree, set string) (Tree, error)
+	// Saved is when a set was saved, as savedAt says, and without a look at all of it where that can be. ns.
+	Saved(ctx context.Context, p Profile, top Tree, set string) (int64, error)
 	// Peek reads a part of a file.
 	Peek(name string, off int64, p []byte) (int, error)
 }
@@ -52,6 +54,11 @@ func (d *onDisk) Top(ctx context.Context) (Tree, error) {
 }
 
 func (d *onDisk) Deep(ctx context.Context, top Tree, names ...string) (Tree, error) {
+	return d.into(ctx, top, true, names...)
+}
+
+// into is Deep, or only what is directly in the directories.
+func (d *onDisk) into(ctx context.Context, top Tree, deep bool, names ...string) (Tree, error) {
 	r := newReader(ctx, d.limits)
 	r.found = top.clone()
 	for _, name := range names {
@@ -66,7 +73,7 @@ func (d *onDisk) Deep(ctx context.Context, top Tree, names ...string) (Tree, err
 			continue
 		}
 		sub := os.NewFile(uintptr(fd), name)
-		err = r.read(sub, name+"/", 2, true)
+		err = r.read(sub, name+"/", 2, deep)
 		_ = sub.Close()
 		if err != nil {
 			return Tree{}, err
@@ -77,13 +84,32 @@ func (d *onDisk) Deep(ctx context.Context, top Tree, names ...string) (Tree, err
 
 func (d *onDisk) Own(_ context.Context, t Tree, _ string) (Tree, error) { return t, nil }
 
+func (d *onDisk) Saved(ctx context.Context, p Profile, top Tree, set string) (int64, error) {
+	for _, name := range savedLast {
+		if when, is := modified(d.dir, set+"/"+name); is {
+			return when, nil
+		}
+	}
+	tree, err := d.into(ctx, top, false, set)
+	if err != nil {
+		return 0, err
+	}
+	if inside := tree.under(set); inside != nil && inside[0].Kind == Dir && forms[p].holds(set, direct(inside)) && (p == Megatron || p == NeMo || p == Mixed) { // their files lie deeper
+		if tree, err = d.Deep(ctx, top, set); err != nil {
+			return 0, err
+		}
+	}
+	_, when := tree.savedAt(set)
+	return when, nil
+}
+
 func (d *onDisk) Peek(name string, off int64, p []byte) (int, error) {
 	return peek(d.dir, name, off, p)
 }
 
 // clone is a tree that may grow.
 func (t Tree) clone() Tree {
-	return Tree{Entries: slices.Clone(t.Entries), Texts: t.Texts, Commits: maps.Clone(t.Commits), Loose: t.Loose}
+	return Tree{Entries: slices.Clone(t.Entries), Texts: t.Texts, Commits: maps.Clone(t.Commits), Loose: t.Loose, looks: t.looks}
 }
 
 // InPlace is a place that is not a directory here: a bucket. What it says of its contents is bounded as on a disk.
@@ -225,6 +251,22 @@ func entryOf(e mover.Entry) Entry {
 		out.Inode = h.Sum64()
 	}
 	return out
+}
+
+func (p *inPlace) Saved(ctx context.Context, _ Profile, top Tree, set string) (int64, error) {
+	tree, err := p.Deep(ctx, top, set)
+	if err != nil {
+		return 0, err
+	}
+	file, when := tree.savedAt(set)
+	if !tree.Loose || file == "" {
+		return when, nil
+	}
+	e, err := p.place.Stat(ctx, file) // it may keep the time of its source
+	if errors.Is(err, mover.ErrNotExist) {
+		return when, nil
+	}
+	return e.Mtime.Std().UnixNano(), err
 }
 
 func (p *inPlace) Peek(name string, off int64, b []byte) (int, error) {

@@ -28,7 +28,7 @@ func TestHostile(t *testing.T) {
 	must.Do(t, os.WriteFile(filepath.Join(dir, "\xff\n/.metadata"), []byte("x"), 0o644))
 	must.Do(t, os.WriteFile(filepath.Join(dir, mover.TempPrefix+"1-2-3"), nil, 0o644))
 	v := found(t, DCP, dir)
-	want := "+\xff\n@.metadata; +step_1@.metadata; -step_2: pipe is no file; latest; step_3"
+	want := "+step_1@.metadata; -step_2: pipe is no file; +\xff\n@.metadata; latest; step_3"
 	if got := printed(v); got != want {
 		t.Errorf("%q\nwant %q", got, want)
 	}

@@ -97,8 +97,8 @@ func weightsIn(e Entry, peek Peek) (names []string) {
 	return slices.Compact(names)
 }
 
-// deepTag is a directory of DeepSpeed in a checkpoint of the Trainer.
-var deepTag = mover.Pattern(`^global_step\d{1,18}$`)
+// deepTag is a directory of DeepSpeed in a checkpoint of the Trainer, or of Lightning.
+var deepTag = mover.Pattern(`^(global_step\d{1,18}|checkpoint)$`)
 
 // stepIn is the directory that the tracker of DeepSpeed in a set names.
 func stepIn(e Entry, peek Peek) []string {
@@ -110,7 +110,7 @@ func stepIn(e Entry, peek Peek) []string {
 }
 
 // weights are the files that have what a model has learned, as its frameworks name them; optimizers, schedulers and random states are none.
-var weights = mover.Pattern(`(\.(safetensors|h5|msgpack|distcp|gguf)|(^|/)(pytorch_model|adapter_model|model|consolidated)[^/]*\.(bin|pt|pth)|_model_states\.pt)$`)
+var weights = mover.Pattern(`(\.(safetensors|h5|msgpack|distcp|gguf)|(^|/)(pytorch_model|adapter_model|model|consolidated)[^/]*\.(bin|pt|pth)|[-_]model_states\.pt)$`)
 
 // weightless says that a set has no weights, in whatever format.
 func weightless(files []string) string {

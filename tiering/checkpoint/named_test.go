@@ -58,7 +58,7 @@ func TestNamedFiles(t *testing.T) {
 		{"two of four", DCP, append(shards("step_100", 2), "step_100/.metadata="+four), "__2_0.distcp is not there, which .metadata names"},
 		{"none of four", DCP, []string{"step_100/.metadata=" + four, "step_100/x"}, "__0_0.distcp is not there, which .metadata names"},
 		{"two of four, NeMo", NeMo, append(shards("step_100/weights", 2), "step_100/weights/.metadata="+four), "__2_0.distcp is not there, which weights/.metadata names"},
-		{"two of four, Megatron", Megatron, append(shards("iter_0000100", 2), "iter_0000100/.metadata="+four, "iter_0000100/common.pt", "latest_checkpointed_iteration.txt=100"), "__2_0.distcp is not there, which .metadata names"},
+		{"two of four, Megatron", Megatron, append(shards("iter_0000100", 2), "iter_0000100/.metadata="+four, "iter_0000100/common.pt", "iter_0000100/metadata.json={}", "latest_checkpointed_iteration.txt=100"), "__2_0.distcp is not there, which .metadata names"},
 		{"names of no shards", DCP, []string{"step_100/a", "step_100/.metadata=other"}, ""},
 		{"an index, all there", HF, []string{"checkpoint-5/model-00001-of-00001.safetensors=" + whole, `checkpoint-5/model.safetensors.index.json={"weight_map": {"a": "model-00001-of-00001.safetensors"}}`, "checkpoint-5/trainer_state.json={}"}, ""},
 		{"an index of absent shards", HF, []string{"checkpoint-5/model.safetensors=" + whole, `checkpoint-5/model.safetensors.index.json={"weight_map": {"a": "weights-a.safetensors", "b": "model.safetensors"}}`, "checkpoint-5/trainer_state.json={}"}, "weights-a.safetensors is not there, which model.safetensors.index.json names"},
@@ -101,6 +101,48 @@ func TestShardsAcrossParts(t *testing.T) {
 			t.Errorf("%d: %q, %d bytes at once", before, got, most)
 		}
 	}
+}
+
+// TestStated: a number is found behind its name wherever the two lie, and no more of a file is read than what is pickled first.
+func TestStated(t *testing.T) {
+	for _, before := range []int{0, statedPart - 20, statedPart - 5, statedPart, 2*statedPart - 30} {
+		text := []byte(strings.Repeat("x", before))
+		text = append(text, torchSays("w", "dp_world_size", 300, "mp_world_size", 2)...)
+		text = append(text[:before], text[before+4:]...) // no archive begins within
+		text = append(text, make([]byte, 4*statedPart)...)
+		furthest := int64(0)
+		peek := func(_ string, off int64, p []byte) (int, error) {
+			furthest = max(furthest, off+int64(len(p)))
+			return strings.NewReader(string(text)).ReadAt(p, off)
+		}
+		says := stated(Entry{Name: "s/x", Size: int64(len(text))}, peek, deepSpeedNames)
+		if says["dp_world_size"] != 300 || says["mp_world_size"] != 2 || furthest > int64(before)+2*statedPart {
+			t.Errorf("%d: %v, read to %d", before, says, furthest)
+		}
+	}
+}
+
+// FuzzStated: whatever is in a file of a rank, it says numbers or nothing, and asks for no more ranks than are counted.
+//
+//safety:5/jobs with TestHostile
+func FuzzStated(f *testing.F) {
+	f.Add(torchSays("w", "dp_world_size", 300, "mp_world_size", 2, "stage", 3))
+	f.Add(torchSays("w", "tensor_model_parallel_size", 60000, "pipeline_model_parallel_size", 60000, "use_distributed_optimizer", 1))
+	f.Add([]byte("X\x0d\x00\x00\x00dp_world_sizeq\x01J"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		inside := []Entry{{Name: "s", Kind: Dir}}
+		for _, name := range []string{"mp_rank_00/model_optim_rng.pt", "mp_rank_00_000_000/model_optim_rng.pt", "mp_rank_00_model_states.pt", "zero_pp_rank_7_mp_rank_00_optim_states.pt"} {
+			inside = append(inside, Entry{Name: "s/" + name, Kind: File, Size: int64(len(text))})
+		}
+		for _, of := range []func([]Entry) []ranks{megatronRanks, deepSpeedRanks} {
+			for _, r := range of(inside) {
+				r.tell(inside, func(_ string, off int64, p []byte) (int, error) {
+					return strings.NewReader(string(text)).ReadAt(p, off)
+				})
+				_ = r.lacks()
+			}
+		}
+	})
 }
 
 // TestLookIsNoUse: who looks for checkpoints, and into their files, does not make them look as if a job had used them.

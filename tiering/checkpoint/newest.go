@@ -1,38 +1,51 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"io/fs"
 	"iter"
 	"os"
 	"slices"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"datamove.dev/mover"
 )
 
 // Each yields what is or could be a checkpoint in a folder, the newest first, and looks into one after the other: memory is that of one, and who
-// stops early has not looked into the rest. A set in whose files something speaks against it ([Torn]) is not complete. The
+// stops early has not looked into the rest. A set in whose files something speaks against it ([Check]) is not complete. The
 // view has the trackers, and of the sets the one that is yielded.
 func Each(ctx context.Context, f Folder, p Profile) iter.Seq2[Found, error] {
-	return each(ctx, f, p, f.Peek)
+	return each(ctx, f, p, true)
 }
 
 // Glance is Each without a look into files: who looks again and again looks into them once nothing changes any more.
 func Glance(ctx context.Context, f Folder, p Profile) iter.Seq2[Found, error] {
-	return each(ctx, f, p, nil)
+	return each(ctx, f, p, false)
 }
 
-func each(ctx context.Context, f Folder, p Profile, peek Peek) iter.Seq2[Found, error] {
+func each(ctx context.Context, f Folder, p Profile, inside bool) iter.Seq2[Found, error] {
 	return func(yield func(Found, error) bool) {
 		top, err := f.Top(ctx)
 		if err != nil {
 			yield(Found{}, err)
 			return
 		}
-		for _, e := range newestFirst(top) {
-			found, is, err := look(ctx, f, p, top, e.Name, peek)
+		all, err := inOrder(ctx, f, p, top)
+		if err != nil {
+			yield(Found{}, err)
+			return
+		}
+		for i, at := range all {
+			found, is, err := look(ctx, f, p, top, at.name, inside)
 			if err != nil {
 				yield(Found{}, err)
 				return
 			}
+			found.Saved, found.Current, found.Beyond = at.saved, at.current, beyond(all[i:])
 			if is && !yield(found, nil) {
 				return
 			}
@@ -45,49 +58,139 @@ type Found struct {
 	Set
 	View View
 	Tree Tree
+
+	// Current orders the sets of a folder, the newest has the most: when it was saved, or when the tracker was written that names it. Each has it. ns.
+	Current int64
+	// Beyond are sets of the same run that were saved before it, and have a later step: the run was rolled back. Each has it.
+	Beyond []string
 }
 
-// Made is when what is in the set was written: by its record, which goes with it, or as its files say. ns.
-func (f Found) Made() (when int64) {
-	if f.Commit != nil {
-		for _, file := range f.Commit.Files {
-			when = max(when, file.Modified)
-		}
-		if when == 0 {
-			when = f.Commit.Created.UnixNano()
-		}
-		return when
+// moment is when something that could be a set was saved.
+type moment struct {
+	name           string
+	step           int64
+	saved, current int64
+}
+
+// inOrder are the entries that could be sets, the newest first.
+func inOrder(ctx context.Context, f Folder, p Profile, top Tree) ([]moment, error) {
+	entries := newestFirst(top)
+	all := make([]moment, len(entries))
+	asking, ctx := errgroup.WithContext(ctx)
+	asking.SetLimit(ownAtOnce)
+	for i, e := range entries {
+		asking.Go(func() error {
+			when, err := e.Modified, error(nil)
+			if e.Kind == Dir || forms[p].file != nil && forms[p].file(e.Name) {
+				when, err = f.Saved(ctx, p, top, e.Name)
+			}
+			if unseen(err) { // a look at it says so, where it comes to that
+				when, err = e.Modified, nil
+			}
+			all[i] = moment{e.Name, StepOf(e.Name), when, max(when, top.trackedAt(p, e.Name))}
+			return err
+		})
 	}
-	for _, e := range f.Tree.under(f.Name) {
-		if e.Kind == File {
-			when = max(when, e.Modified)
+	if err := asking.Wait(); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(all, func(a, b moment) int {
+		return -older(Set{Name: a.name, Step: a.step, Saved: a.current}, Set{Name: b.name, Step: b.step, Saved: b.current})
+	})
+	return all, nil
+}
+
+// unseen says whether an error is of something that is not for us, or too large.
+func unseen(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, mover.ErrPermission) || errors.Is(err, mover.ErrRefused)
+}
+
+// trackedAt is when a tracker was written that names a set as the newest; 0 is never. A store says when it came there, and that of a framework which
+// reads it is believed nevertheless: what it has not come to is not complete.
+func (t Tree) trackedAt(p Profile, set string) (when int64) {
+	for _, name := range forms[p].trackers {
+		if t.Loose && p != DeepSpeed && name != megatronTracker {
+			continue
+		}
+		if e := t.under(name); e != nil && name != universalTracker && t.tracked(name) == set {
+			when = max(when, e[0].Modified)
 		}
 	}
 	return when
 }
 
-// newestFirst are the entries that could be sets.
+// beyond are those of the run of the first that come behind it in the order, and have a later step.
+func beyond(all []moment) (names []string) {
+	first := all[0]
+	for _, at := range all[1:] {
+		if first.step >= 0 && at.step > first.step && withoutStep(at.name) == withoutStep(first.name) {
+			names = append(names, at.name)
+		}
+	}
+	return names
+}
+
+// newestFirst are the entries that could be sets, by their steps: a guess at which are the newest.
 func newestFirst(top Tree) []Entry {
 	all := slices.DeleteFunc(top.top(), func(e Entry) bool { return e.Kind != Dir && e.Kind != File })
 	slices.SortFunc(all, func(a, b Entry) int {
-		return older(Set{Name: b.Name, Step: StepOf(b.Name), Modified: b.Modified}, Set{Name: a.Name, Step: StepOf(a.Name), Modified: a.Modified})
+		return -cmp.Or(cmp.Compare(StepOf(a.Name), StepOf(b.Name)), cmp.Compare(a.Modified, b.Modified), cmp.Compare(a.Name, b.Name))
 	})
 	return all
 }
 
-// look looks into one.
-func look(ctx context.Context, f Folder, p Profile, top Tree, name string, peek Peek) (found Found, is bool, err error) {
-	names := []string{name}
-	if len(forms[p].trackers) > 0 { // it is compared with the set that the tracker names
-		if at := top.tracked(p, forms[p].trackers[0]); at != "" && at != name && comparesWith(p) {
-			names = append(names, at)
+// savedLast are files that frameworks write in a save, at its end where there is one: what comes into the set later does not make it a younger one.
+var savedLast = []string{".metadata", "weights/.metadata", "model_weights/.metadata", "model/.metadata", "trainer_state.json", orbaxMetadata, orbaxCommit, "_METADATA",
+	"_SUCCESS", ".complete", "mp_rank_00/model_optim_rng.pt", "mp_rank_00_000/model_optim_rng.pt", "mp_rank_00_model_states.pt", "zero_pp_rank_0_mp_rank_00_model_states.pt"}
+
+// savedAt is when a set was saved, and the file of it that says so; "" is its record.
+func (t Tree) savedAt(set string) (file string, when int64) {
+	c, listed := t.Commits[set]
+	if !listed || c.Torn != "" {
+		return savedAt(t.under(set), nil)
+	}
+	return savedAt(t.under(set), &c)
+}
+
+// savedAt is that of savedLast which is there, or the youngest file. The record of a copy has the times that its source had.
+func savedAt(inside []Entry, c *Commit) (file string, when int64) {
+	if c != nil {
+		inside = nil
+		for _, f := range c.Files {
+			inside = append(inside, Entry{Name: "/" + f.Name, Kind: File, Modified: f.Modified})
 		}
 	}
-	tree, err := f.Deep(ctx, top, names...)
+	first := len(savedLast)
+	for _, e := range inside {
+		_, name, _ := strings.Cut(e.Name, "/")
+		at := slices.Index(savedLast, name)
+		switch {
+		case e.Kind != File || name == Committed || e.Modified == 0:
+		case at >= 0 && at < first:
+			file, when, first = e.Name, e.Modified, at
+		case first == len(savedLast) && e.Modified > when:
+			file, when = e.Name, e.Modified
+		}
+	}
+	switch {
+	case c != nil && when == 0:
+		return "", c.Created.UnixNano()
+	case c != nil:
+		return "", when
+	case when == 0 && len(inside) > 0:
+		return "", inside[0].Modified
+	}
+	return file, when
+}
+
+// look looks into one.
+func look(ctx context.Context, f Folder, p Profile, top Tree, name string, inside bool) (found Found, is bool, err error) {
+	tree, err := f.Deep(ctx, top, name)
 	if err != nil {
 		return found, false, err
 	}
-	if p == Orbax {
+	tree.looks = true
+	if p == Orbax || p == Mixed && orbaxStep().MatchString(name) {
 		tree.habit(name, f.Peek)
 	}
 	v := Find(p, tree)
@@ -99,12 +202,13 @@ func look(ctx context.Context, f Folder, p Profile, top Tree, name string, peek 
 		v = Find(p, tree)
 		s, is = v.Set(name)
 	}
-	if is && s.Complete && peek != nil {
-		if s.Why = Torn(tree, s, peek); s.Why != "" {
-			s.Complete = false
+	found = Found{Set: s, View: v, Tree: tree}
+	if is && s.Complete && inside {
+		if found.Why, err = Check(ctx, f, found); found.Why != "" || err != nil {
+			found.Complete, found.Sealed = false, false
 		}
 	}
-	return Found{s, v, tree}, is, nil
+	return found, is, err
 }
 
 // neighbours bounds how many others are asked whether Orbax says by a file that they are complete.
@@ -141,7 +245,7 @@ func Look(ctx context.Context, f Folder, p Profile, name string) (found Found, i
 	if err != nil || top.under(name) == nil {
 		return found, false, err
 	}
-	return look(ctx, f, p, top, name, f.Peek)
+	return look(ctx, f, p, top, name, true)
 }
 
 // Newest finds the newest complete set in a directory, and looks into no more than it has to. "" is none. Of sets that nothing in them says

@@ -18,7 +18,8 @@ const (
 	DeepSpeed Profile = "deepspeed" // tags, and the tracker latest that is written after one
 	Orbax     Profile = "orbax"     // a temporary directory that is renamed, or a file that says so
 	HF        Profile = "hf"        // checkpoint-100 of the Trainer
-	NeMo      Profile = "nemo"      // NAME-unfinished beside what is not complete
+	NeMo      Profile = "nemo"      // NAME-unfinished beside what is not complete; files of Lightning, too
+	Mixed     Profile = "mixed"     // of several frameworks: each set is judged as what it looks like itself. [Guess] finds it
 )
 
 // Committed is the file in a set that says in every profile that it is complete, and which files it has: see [Commit].
@@ -40,7 +41,7 @@ var (
 	orbaxStep  = mover.Pattern(`^([A-Za-z0-9]+_)?\d{1,18}(\.orbax-checkpoint-tmp.*)?$`)
 	trainer    = mover.Pattern(`^(tmp-)?checkpoint-\d{1,18}$`)
 	shard      = mover.Pattern(`^__\d+_\d+\.distcp$`)
-	deepShard  = mover.Pattern(`_(model|optim)_states\.pt$`)
+	deepShard  = mover.Pattern(`[-_](model|optim)_states\.pt$`)
 	numbered   = mover.Pattern(`^(.*-)(\d{5})-of-(\d{5})(\.[a-z.]+)$`)
 	incomplete = mover.Pattern(`\.incomplete-\d+$`)
 	nemoRank   = mover.Pattern(`^(mp|tp|ep|pp)_rank_\d+`) // a directory for each rank, with a part of every checkpoint in it
@@ -52,13 +53,18 @@ var forms = map[Profile]form{
 		return slices.ContainsFunc(inside, func(n string) bool { return strings.HasPrefix(n, ".metadata") || shard().MatchString(n) })
 	}, nil},
 	Megatron: {[]string{megatronTracker}, func(name string, _ []string) bool { return iteration().MatchString(name) }, nil},
-	DeepSpeed: {[]string{"latest", "latest_universal"}, func(_ string, inside []string) bool {
+	DeepSpeed: {[]string{"latest", universalTracker}, func(_ string, inside []string) bool {
 		return slices.ContainsFunc(inside, deepShard().MatchString)
 	}, nil},
 	Orbax: {nil, func(name string, _ []string) bool { return orbaxStep().MatchString(name) }, nil},
 	HF:    {nil, func(name string, _ []string) bool { return trainer().MatchString(name) }, nil},
 	NeMo: {[]string{"LATEST", "latest"}, func(name string, _ []string) bool { return !nemoRank().MatchString(name) },
-		func(name string) bool { return strings.HasSuffix(name, ".ckpt") || strings.HasSuffix(name, ".nemo") }},
+		nemoFile},
+	Mixed: {[]string{"latest", "LATEST", megatronTracker, universalTracker}, func(name string, _ []string) bool { return !nemoRank().MatchString(name) }, nemoFile},
+}
+
+func nemoFile(name string) bool {
+	return strings.HasSuffix(name, ".ckpt") || strings.HasSuffix(name, ".nemo")
 }
 
 // Known says whether there is such a profile.
@@ -71,4 +77,6 @@ const (
 	megatronTracker = "latest_checkpointed_iteration.txt"
 	unfinished      = "-unfinished" // ends the marker beside a set of NeMo
 	orbaxCommit     = "commit_success.txt"
+
+	universalTracker = "latest_universal" // of DeepSpeed: of sets that were converted, and so not of the newest
 )

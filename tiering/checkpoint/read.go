@@ -207,6 +207,20 @@ func (r *reader) text(dir *os.File, name string, e Entry) (text string, ok bool)
 	return "", false
 }
 
+// modified is when a file in a directory, or below it, was written.
+func modified(at *os.File, name string) (when int64, is bool) {
+	fd, err := unix.Openat2(int(at.Fd()), name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: beneath})
+	if err != nil {
+		return 0, false
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return 0, false
+	}
+	return st.Mtim.Nano(), true
+}
+
 // tracks says whether some profile has a tracker of that name.
 func tracks(name string) bool {
 	for _, f := range forms {
@@ -217,12 +231,14 @@ func tracks(name string) bool {
 	return false
 }
 
+const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV
+
 // open opens a name in a directory: no link, no other file system, nothing above. A look is no use: it leaves the time of access as it is, where that
 // may be asked for (by the owner, and root).
 func open(at *os.File, name string, flags uint64) (fd int, err error) {
 	how := unix.OpenHow{
 		Flags:   flags | unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NOATIME,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
+		Resolve: beneath,
 	}
 	if fd, err = unix.Openat2(int(at.Fd()), name, &how); err == unix.EPERM {
 		how.Flags &^= unix.O_NOATIME

@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"cmp"
 	"slices"
 )
 
@@ -19,7 +18,7 @@ const Fewest = 2
 type Held struct {
 	Name     string
 	Step     int64 // -1 is not known
-	Modified int64 // ns
+	Saved    int64 // ns
 	Verified bool  // its copy here was checked
 	Tagged   bool
 	Named    bool // a tracker here names it: who resumes without us begins there
@@ -72,7 +71,23 @@ func (k Keep) Judge(held []Held, two bool) []Verdict {
 	return out
 }
 
-// Compare orders checkpoints, the oldest first: by step, and by when they were made.
+// Relies are those because of which others may go, the newest first: they stay, and are verified. None are where nothing goes.
+func (k Keep) Relies(all []Verdict) (names []string) {
+	if !slices.ContainsFunc(all, func(v Verdict) bool { return !v.Keep }) {
+		return nil
+	}
+	left, second := max(k.Last, k.Least, Fewest), false
+	for _, v := range all {
+		if newest := v.Second && !second; v.Keep && v.Verified && (left > 0 || newest) {
+			names = append(names, v.Name)
+			second = second || v.Second
+			left--
+		}
+	}
+	return names
+}
+
+// Compare orders checkpoints, the oldest first: by when they were saved. A run that was rolled back counts its steps again.
 func (a Held) Compare(b Held) int {
-	return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Modified, b.Modified), cmp.Compare(a.Name, b.Name))
+	return older(Set{Name: a.Name, Step: a.Step, Saved: a.Saved}, Set{Name: b.Name, Step: b.Step, Saved: b.Saved})
 }

@@ -32,6 +32,8 @@ func TestJudge(t *testing.T) {
 		{"every second one", Keep{Last: 2, Every: 2}, many(6), false, "s3 s1"},
 		{"what is not verified does not count", Keep{Last: 2}, append(many(4), Held{Name: "new", Step: 9}), false, "s2 s1"},
 		{"tagged", Keep{Last: 2}, append(many(3), Held{Name: "best", Step: 0, Verified: true, Tagged: true}), false, "s1"},
+		{"rolled back", Keep{Last: 2}, []Held{{Name: "4000", Step: 4000, Saved: 1, Verified: true}, {Name: "5000", Step: 5000, Saved: 2, Verified: true}, {Name: "3500", Step: 3500, Saved: 3, Verified: true}, {Name: "3600", Step: 3600, Saved: 4, Verified: true}}, false, "5000 4000"},
+		{"a tracker names an old one", Keep{Last: 2}, append(many(3), Held{Name: "s0", Verified: true, Named: true}), false, "s1"},
 		{"the second tier has none", Keep{Last: 2}, []Held{{Name: "a", Step: 1, Verified: true}, {Name: "b", Step: 2, Verified: true}, {Name: "c", Step: 3, Verified: true}}, true, ""},
 		{"the second tier has an old one", Keep{Last: 2}, []Held{{Name: "a", Step: 1, Verified: true, Second: true}, {Name: "b", Step: 2, Verified: true, Second: true}, {Name: "c", Step: 3, Verified: true}, {Name: "d", Step: 4, Verified: true}}, true, "a"},
 	} {
@@ -59,7 +61,7 @@ func TestJudgeKeeps(t *testing.T) {
 		var held []Held
 		for i := range rapid.IntRange(0, 20).Draw(t, "n") {
 			b := func(what string) bool { return rapid.Bool().Draw(t, what) }
-			held = append(held, Held{Name: fmt.Sprint(i), Step: rapid.Int64Range(-1, 12).Draw(t, "step"), Modified: rapid.Int64Range(0, 3).Draw(t, "time"), Verified: b("verified"), Tagged: b("tagged"), Second: b("second")})
+			held = append(held, Held{Name: fmt.Sprint(i), Step: rapid.Int64Range(-1, 12).Draw(t, "step"), Saved: rapid.Int64Range(0, 3).Draw(t, "time"), Verified: b("verified"), Tagged: b("tagged"), Second: b("second")})
 		}
 		k := Keep{Last: rapid.IntRange(-1, 5).Draw(t, "last"), Every: rapid.Int64Range(0, 4).Draw(t, "every")}
 		two := rapid.Bool().Draw(t, "two")

@@ -42,6 +42,8 @@ func shapeOf(name string) func(Entry, Peek) bool {
 		return orbaxCommitted
 	case strings.HasSuffix(base, ".json"), base == "_METADATA", base == "_sharding":
 		return jsonWhole
+	case strings.HasSuffix(base, ".nemo"):
+		return tarWhole
 	case strings.HasSuffix(base, ".safetensors"):
 		return safetensorsWhole
 	case strings.HasSuffix(base, ".pt"), strings.HasSuffix(base, ".pth"), strings.HasSuffix(base, ".ckpt"), strings.HasSuffix(base, ".bin"):
@@ -73,6 +75,23 @@ func zipWhole(e Entry, peek Peek) bool {
 	}
 	tail, ok := part(e, peek, e.Size-end, end)
 	return !ok || bytes.Equal(tail[:4], []byte("PK\x05\x06"))
+}
+
+// tarWhole says whether what begins as a tar archive ends as one: with two blocks of zeros. One that is compressed begins otherwise.
+func tarWhole(e Entry, peek Peek) bool {
+	const block, magic = 512, 257
+	head, ok := part(e, peek, 0, min(block, e.Size))
+	if !ok {
+		return true
+	}
+	if len(head) < block || !bytes.Equal(head[magic:magic+5], []byte("ustar")) {
+		return !blank(head)
+	}
+	if e.Size%block != 0 || e.Size < 3*block {
+		return false
+	}
+	tail, ok := part(e, peek, e.Size-2*block, 2*block)
+	return !ok || blank(tail)
 }
 
 // safetensorsWhole says whether a file is as long as its header says: eight bytes have the length of the header, which has where each tensor ends.

@@ -31,13 +31,9 @@ func isTracker(f form, t Tree, e Entry) bool {
 	return false
 }
 
-func trackerOf(p Profile, t Tree, e Entry) Tracker {
+func trackerOf(t Tree, e Entry) Tracker {
 	x := Tracker{Name: e.Name, Print: printOf([]Entry{e}, true)}
-	if p == Megatron && e.Name == megatronTracker {
-		x.Names = iterationNamed(t.Texts[e.Name])
-	} else {
-		x.Names = named(t.Texts[e.Name])
-	}
+	x.Names = t.tracked(e.Name)
 	return x
 }
 
@@ -86,8 +82,8 @@ func deepSpeedPast(t Tree, tag string) bool {
 }
 
 // tracked is the set that a tracker names; "" is none.
-func (t Tree) tracked(p Profile, tracker string) string {
-	if p == Megatron {
+func (t Tree) tracked(tracker string) string {
+	if tracker == megatronTracker {
 		return iterationNamed(t.Texts[tracker])
 	}
 	return named(t.Texts[tracker])

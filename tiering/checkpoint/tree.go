@@ -36,6 +36,8 @@ type Tree struct {
 	Texts   map[string]string // the beginning of small files directly in it, and where links lead
 	Commits map[string]Commit // by set: what its [Committed] says
 	Loose   bool              // times of files are those of a store, when they came to be there
+
+	looks bool // files of a set are looked into, too: they say of how many ranks it is, and not the names in another one
 }
 
 // under are the entries of something directly in the tree: itself, and what is in it.
@@ -103,6 +105,15 @@ func (t Tree) Prints() map[string]Print {
 		all[e.Name] = t.Print(e.Name)
 	}
 	return all
+}
+
+// Written is when something directly in the tree was written. ns.
+func (t Tree) Written(name string) int64 {
+	e := t.under(name)
+	if e == nil {
+		return 0
+	}
+	return e[0].Modified
 }
 
 // IsLink says whether a name in the tree is a link.

@@ -85,8 +85,8 @@ func dcpWriter(sh shape) *script {
 			}
 		}
 		s.together(sh, set, all, have)
-		s.file(set+"/.metadata.tmp", pickled(fmt.Sprint("metadata ", save)), sh.chunks, true)
-		have[".metadata"] = string(pickled(fmt.Sprint("metadata ", save)))
+		s.file(set+"/.metadata.tmp", pickled(all, save), sh.chunks, true)
+		have[".metadata"] = string(pickled(all, save))
 		if sh.over && save > 0 {
 			s.do("unlink", set+"/.metadata")
 		}
@@ -109,9 +109,12 @@ func (s *script) rotate(sh shape, save int, name func(int) string, have map[stri
 
 // megatronWriter: megatron/training/checkpointing.py (Megatron-LM 0032978f, save_checkpoint): the optimizer's file of each rank, then model_optim_rng.pt by torch.save, none synced; a barrier; the
 // tracker is opened for writing, which empties it, and written; then an old iteration is removed. With torch_dist: common.pt, shards and .metadata as in DCP, then metadata.json.
-func megatronWriter(sh shape) *script     { return megatron(sh, false) }
-func megatronDistWriter(sh shape) *script { return megatron(sh, true) }
-func megatron(sh shape, dist bool) *script {
+// args is the first that model_optim_rng.pt has (generate_state_dict).
+func megatronWriter(says bool) func(shape) *script {
+	return func(sh shape) *script { return megatron(sh, false, says) }
+}
+func megatronDistWriter(sh shape) *script { return megatron(sh, true, true) }
+func megatron(sh shape, dist, says bool) *script {
 	s, old := newScript(), map[string]content{}
 	iter := func(n int) string { return fmt.Sprintf("iter_%07d", (n+1)*100) }
 	for save := range sh.saves {
@@ -129,21 +132,25 @@ func megatron(sh shape, dist bool) *script {
 				}{name, []byte(strings.Repeat(fmt.Sprint(name, save), 5)), true})
 			}
 			s.together(sh, set, all, have)
-			s.file(set+"/.metadata.tmp", pickled(fmt.Sprint("m", save)), sh.chunks, true)
+			s.file(set+"/.metadata.tmp", pickled(all, save), sh.chunks, true)
 			s.rename(set+"/.metadata.tmp", set+"/.metadata")
-			have[".metadata"] = string(pickled(fmt.Sprint("m", save)))
+			have[".metadata"] = string(pickled(all, save))
 			s.add(set, "metadata.json", jsonOf(fmt.Sprint(save)), 1, false, have)
 		} else {
 			var all files
 			for r := range sh.ranks {
 				s.do("mkdir", fmt.Sprintf("%s/mp_rank_%02d", set, r))
 				for n := range sh.shards {
-					name := fmt.Sprintf("mp_rank_%02d/%s", r, []string{"distrib_optim.pt", "model_optim_rng.pt", "more.pt"}[n%3])
+					name := fmt.Sprintf("mp_rank_%02d/%s", r, []string{megatronStates, "distrib_optim.pt", "more.pt"}[n%3])
+					data := torch(fmt.Sprint(name, save))
+					if n == 0 && says {
+						data = torchSays(fmt.Sprint(name, save), "world_size", 8, "tensor_model_parallel_size", sh.ranks, "pipeline_model_parallel_size", 1, "use_distributed_optimizer", min(1, sh.shards-1))
+					}
 					all = append(all, struct {
 						name string
 						data []byte
 						sync bool
-					}{name, torch(fmt.Sprint(name, save)), false})
+					}{name, data, false})
 				}
 			}
 			s.together(sh, set, all, have)
@@ -167,20 +174,29 @@ func megatron(sh shape, dist bool) *script {
 
 // deepSpeedWriter: deepspeed/runtime/engine.py (DeepSpeed b555aa53, save_checkpoint): the directory of the tag; each rank's model and optimizer states by torch.save, none synced;
 // commit of the engine; latest is opened for writing, and written.
-func deepSpeedWriter(sh shape) *script {
+// The model's file has dp_world_size, mp_world_size and ds_config behind the module. stage is that of ZeRO; -1 is 1, and files that say nothing.
+func deepSpeedWriter(stage int) func(shape) *script {
+	return func(sh shape) *script { return deepSpeed(sh, stage) }
+}
+func deepSpeed(sh shape, stage int) *script {
 	s, old := newScript(), map[string]content{}
 	tag := func(n int) string { return fmt.Sprintf("global_step%d", (n+1)*10) }
 	for save := range sh.saves {
 		sh, set, have := sh.of(save), tag(save), content{}
 		s.do("mkdir", set)
 		var all files
-		for r := range sh.ranks {
-			for _, name := range []string{fmt.Sprintf("zero_pp_rank_%d_mp_rank_00_optim_states.pt", r), fmt.Sprintf("mp_rank_%02d_model_states.pt", r)} {
+		dp, mp := sh.ranks, sh.shards // of which each data-parallel rank, or each model-parallel one, has a file
+		for r := range dp * mp {
+			for _, name := range deepSpeedFiles(stage, r/mp, r%mp) {
+				data := torch(fmt.Sprint(name, save))
+				if stage >= 0 && strings.HasSuffix(name, "model_states.pt") {
+					data = torchSays(fmt.Sprint(name, save), "module", 0, "dp_world_size", dp, "mp_world_size", mp, "zero_optimization", 0, "stage", stage)
+				}
 				all = append(all, struct {
 					name string
 					data []byte
 					sync bool
-				}{name, torch(fmt.Sprint(name, save)), false})
+				}{name, data, false})
 			}
 		}
 		s.together(sh, set, all, have)
@@ -191,6 +207,19 @@ func deepSpeedWriter(sh shape) *script {
 		s.rest(interval)
 	}
 	return s
+}
+
+// deepSpeedFiles are those of a rank.
+func deepSpeedFiles(stage, data, model int) (names []string) {
+	if stage == 3 {
+		names = append(names, fmt.Sprintf("zero_pp_rank_%d_mp_rank_%02d_model_states.pt", data, model))
+	} else if data == 0 {
+		names = append(names, fmt.Sprintf("mp_rank_%02d_model_states.pt", model))
+	}
+	if stage != 0 {
+		names = append(names, fmt.Sprintf("zero_pp_rank_%d_mp_rank_%02d_optim_states.pt", data, model))
+	}
+	return names
 }
 
 // orbaxWriter: checkpoint/orbax/checkpoint/_src/path/atomicity.py (orbax 08ec2b42): _CHECKPOINT_METADATA is made with the temporary directory and rewritten when all items are there
@@ -324,9 +353,9 @@ func nemoDistWriter(sh shape) *script {
 			}{name, []byte(strings.Repeat(fmt.Sprint(name, save), 5)), true})
 		}
 		s.together(sh, set, all, have)
-		s.file(set+"/weights/.metadata.tmp", pickled(fmt.Sprint(save)), sh.chunks, true)
+		s.file(set+"/weights/.metadata.tmp", pickled(all, save), sh.chunks, true)
 		s.rename(set+"/weights/.metadata.tmp", set+"/weights/.metadata")
-		have["weights/.metadata"] = string(pickled(fmt.Sprint(save)))
+		have["weights/.metadata"] = string(pickled(all, save))
 		s.add(set, "weights/common.pt", torch(fmt.Sprint("common", save)), 1, false, have)
 		s.do("mkdir", set+"/context")
 		s.add(set, "context/io.json", jsonOf(fmt.Sprint(save)), 1, false, have)

@@ -112,6 +112,21 @@ func (c *checkpoints) passed(f *hop.Folder, name, why string) {
 	c.note("passed over %s in %s: %s", mover.Printable(name), mover.Printable(f.String()), why)
 }
 
+// chosen tells what is not the newest although its step is the latest.
+func (c *checkpoints) chosen(one hop.Candidate) {
+	if text := rolledBack(one); text != "" {
+		c.note("%s", text)
+	}
+}
+
+// rolledBack names the sets of a run that was rolled back; "" is none.
+func rolledBack(c hop.Candidate) string {
+	if len(c.Beyond) == 0 {
+		return ""
+	}
+	return mover.Printable(strings.Join(c.Beyond, ", ")) + ": saved before " + mover.Printable(c.Name) + ", to which the run was rolled back"
+}
+
 // wantFlags adds the flags of which checkpoint is wanted.
 func wantFlags(flags *pflag.FlagSet, w *hop.Want) {
 	flags.BoolVar(&w.Verified, "verified", false, "only what was verified when it was copied there")
@@ -167,7 +182,7 @@ var checkpointsListing = listing[hop.Candidate]{
 		{"STATE", 10, func(c hop.Candidate) string { return string(stateOf(c)) }},
 		{"SIZE", -9, func(c hop.Candidate) string { return units.Bytes(c.Bytes) }},
 		{"FILES", -6, func(c hop.Candidate) string { return units.Count(c.Files) }},
-		{"AGE", -6, func(c hop.Candidate) string { return age(c.Made()) }},
+		{"AGE", -6, func(c hop.Candidate) string { return age(c.Found.Saved) }},
 		{"IN", 0, func(c hop.Candidate) string { return mover.Printable(c.Folder.String()) + remark(c) }},
 	},
 	view: func(c hop.Candidate) any { return viewCheckpoint(c) },
@@ -195,6 +210,8 @@ func remark(c hop.Candidate) string {
 		return " (" + mover.Printable(c.Why) + ")"
 	case c.Commit != nil && len(c.Commit.Tags) > 0:
 		return " [" + strings.Join(c.Commit.Tags, ", ") + "]"
+	case len(c.Beyond) > 0:
+		return " (" + rolledBack(c) + ")"
 	}
 	return ""
 }
@@ -233,11 +250,11 @@ type checkpointView struct {
 }
 
 func viewCheckpoint(c hop.Candidate) checkpointView {
-	v := checkpointView{Schema: schemaCheckpoint, nameView: viewName(c.Name), Location: c.At().String(), Profile: string(c.Profile), State: stateOf(c), Why: c.Why, Bytes: c.Bytes, Files: c.Files}
+	v := checkpointView{Schema: schemaCheckpoint, nameView: viewName(c.Name), Location: c.At().String(), Profile: string(c.Found.Profile), State: stateOf(c), Why: c.Why, Bytes: c.Bytes, Files: c.Files}
 	if c.Step >= 0 {
 		v.Step = &c.Step
 	}
-	if made := c.Made(); made != 0 {
+	if made := c.Found.Saved; made != 0 {
 		at := time.Unix(0, made).UTC()
 		v.Made = &at
 	}
@@ -307,111 +324,4 @@ again.`,
 	})
 	cmd.Flags().StringArrayVar(&tags, "tag", nil, "keep it for `WORD`; may be repeated")
 	return cmd
-}
-
-func (a *app) checkpointPruneCommand() *cobra.Command {
-	c := &checkpoints{app: a}
-	var f format
-	var keep keepFlags
-	var yes, dry bool
-	cmd := &cobra.Command{
-		Use:   "prune [flags] LOCATION...",
-		Short: "Remove checkpoints that retention does not keep",
-		Long: `The locations are those of one run. In each the newest --keep-last that are verified
-there stay, those whose step is a multiple of --keep-every, and those with a tag. What is
-not verified stays, too: it may be on its way. Two that are verified stay always, and where
-there is a second location, the newest that both have; before there is one, all do.`,
-		Example: `  datamove checkpoint prune --keep-last 3 --keep-every 1000 /lustre/project/run1 s3://archive/run1`,
-		Args:    cobra.MinimumNArgs(1),
-	}
-	cmd.ValidArgsFunction = a.completeLocations
-	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
-		if keep.Last < 1 {
-			return usage("--keep-last is missing: how many are to stay?")
-		}
-		if err := c.ready(); err != nil {
-			return err
-		}
-		var folders []*hop.Folder
-		for _, arg := range args {
-			one, err := c.folder(ctx, arg, false)
-			if err != nil {
-				return err // what the others have can not be judged without it
-			}
-			defer one.Close()
-			folders = append(folders, one)
-		}
-		tiers, err := hop.Judge(ctx, folders, keep.Keep)
-		if err != nil {
-			return err
-		}
-		goes := 0
-		var all []judged
-		for _, t := range tiers {
-			for _, v := range t.Verdicts {
-				all = append(all, judged{t, v})
-				if !v.Keep {
-					goes++
-				}
-			}
-		}
-		if err := list(a, f, judgedListing, every(all)); err != nil || dry || goes == 0 {
-			return err
-		}
-		if err := a.confirm("Remove "+units.Plural(int64(goes), "checkpoint", "checkpoints"), strings.Join(args, ", "), yes); err != nil {
-			return err
-		}
-		var errs []error
-		for _, j := range all {
-			if !j.Keep {
-				errs = append(errs, c.Remove(ctx, j.Tier, j.Name))
-			}
-		}
-		return errors.Join(errs...)
-	})
-	flags := cmd.Flags()
-	c.profiled(flags)
-	keep.flags(flags)
-	flags.BoolVarP(&yes, "yes", "y", false, "do not ask")
-	flags.BoolVarP(&dry, "dry-run", "n", false, "say what would be removed, and do nothing")
-	formatVar(flags, &f, listFormats...)
-	return cmd
-}
-
-// keepFlags are the flags of retention.
-type keepFlags struct{ checkpoint.Keep }
-
-func (k *keepFlags) flags(flags *pflag.FlagSet) {
-	flags.IntVar(&k.Last, "keep-last", 0, "keep the newest `N`")
-	flags.Int64Var(&k.Every, "keep-every", 0, "keep those whose step is a multiple of `N`, too")
-}
-
-// judged is what retention says of a checkpoint.
-type judged struct {
-	hop.Tier
-	checkpoint.Verdict
-}
-
-var judgedListing = listing[judged]{
-	what: "checkpoints",
-	columns: []column[judged]{
-		{"NAME", 16, func(j judged) string { return mover.Printable(j.Name) }},
-		{"WHAT", 6, func(j judged) string { return map[bool]string{true: "stays", false: "goes"}[j.Keep] }},
-		{"WHY", 40, func(j judged) string { return j.Why }},
-		{"IN", 0, func(j judged) string { return mover.Printable(j.Folder.String()) }},
-	},
-	view: func(j judged) any {
-		return judgedView{schemaRetention, viewName(j.Name), j.Folder.String(), j.Keep, j.Why}
-	},
-	name:   func(j judged) string { return mover.Printable(j.Location.Child(j.Name).String()) },
-	colour: func(j judged) string { return map[bool]string{false: yellow}[j.Keep] },
-}
-
-// judgedView is what retention says of a checkpoint as JSON.
-type judgedView struct {
-	Schema string `json:"schema"`
-	nameView
-	In   string `json:"in"`
-	Keep bool   `json:"keep"`
-	Why  string `json:"why"`
 }

@@ -37,6 +37,7 @@ where it is then.`,
 		}
 		if to == "" {
 			for found := range hop.Candidates(ctx, folders, w, c.passed) {
+				c.chosen(found)
 				return list(a, f, latestListing, every([]hop.Candidate{found}))
 			}
 			if err := ctx.Err(); err != nil {
@@ -82,6 +83,7 @@ func (c *checkpoints) restore(ctx context.Context, folders []*hop.Folder, w hop.
 		_ = target.Close() // err is what counts
 		return r, nil, missing(folders, err)
 	}
+	c.chosen(r.Candidate)
 	return r, target, nil
 }
 

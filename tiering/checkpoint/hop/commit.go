@@ -82,20 +82,19 @@ func merged(a, b []string) []string {
 	return slices.Compact(all)
 }
 
-// fresh reads all files of a checkpoint. One that changes meanwhile is not committed.
-func (s *Site) fresh(ctx context.Context, f *Folder, found checkpoint.Found) (checkpoint.Commit, error) {
-	c := checkpoint.CommitOf(found.Tree, found.Name)
-	c.Created = time.Now().UTC().Truncate(time.Second)
+// sums reads all files of a checkpoint, once they are on stable storage.
+func (s *Site) sums(ctx context.Context, f *Folder, found checkpoint.Found) ([]checkpoint.Committing, error) {
+	all := checkpoint.CommitOf(found.Tree, found.Name).Files
 	place, err := s.Open(ctx, f.Location, local.OpenOptions{StateDir: s.Request.StateDir, Logger: s.Log})
 	if err != nil {
-		return c, err
+		return nil, err
 	}
 	defer place.Close()
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(readers)
-	for i := range c.Files {
+	for i := range all {
 		g.Go(func() (err error) {
-			name := c.Files[i].Name
+			name := all[i].Name
 			if found.Dir {
 				name = mover.Join(found.Name, name)
 			}
@@ -104,13 +103,24 @@ func (s *Site) fresh(ctx context.Context, f *Folder, found checkpoint.Found) (ch
 					return err
 				}
 			}
-			c.Files[i].CRC, err = hashOf(gctx, place, name)
-			c.Files[i].HasCRC = err == nil
+			all[i].CRC, err = hashOf(gctx, place, name)
+			all[i].HasCRC = err == nil
 			return err
 		})
 	}
-	if err := g.Wait(); err != nil {
+	return all, g.Wait()
+}
+
+// fresh reads all files of a checkpoint. One that changes meanwhile is not committed.
+func (s *Site) fresh(ctx context.Context, f *Folder, found checkpoint.Found) (checkpoint.Commit, error) {
+	c := checkpoint.CommitOf(found.Tree, found.Name)
+	c.Created = time.Now().UTC().Truncate(time.Second)
+	read, err := s.sums(ctx, f, found)
+	if err != nil {
 		return c, err
+	}
+	for i := range c.Files {
+		c.Files[i].CRC, c.Files[i].HasCRC = read[i].CRC, true
 	}
 	if f.root != nil {
 		for _, e := range found.Tree.Entries {

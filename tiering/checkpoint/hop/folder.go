@@ -91,6 +91,31 @@ func (f *Folder) reads() error {
 	return nil
 }
 
+// ErrMoved is of a directory that is not where it was when it was opened.
+var ErrMoved = fmt.Errorf("%w: it was renamed or removed, and is looked for there again", mover.ErrChanged)
+
+// here says whether a directory is where it was when it was opened: a run that is renamed can be read on, and is not the one that is meant.
+func (f *Folder) here() error {
+	if f.root == nil {
+		return nil
+	}
+	fail := func(err error) error {
+		return &mover.Error{Op: "look at", Place: f.String(), Err: err}
+	}
+	is, err := f.root.Stat(".")
+	if err != nil {
+		return fail(err)
+	}
+	now, err := os.Stat(f.Location.Path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(is, now) {
+		return fail(ErrMoved)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
 // onDisk closes what it reads.
 type onDisk struct {
 	checkpoint.Folder

@@ -166,6 +166,33 @@ func TestAgain(t *testing.T) {
 	}
 }
 
+// TestAdded: what is written into a checkpoint after its save comes after it, to a store, too, and the copy that was there stays what it was.
+func TestAdded(t *testing.T) {
+	server := s3test.Start(t, false)
+	t.Setenv("AWS_ENDPOINT_URL_S3", server.Endpoint)
+	t.Setenv("AWS_ACCESS_KEY_ID", server.Access)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", server.Secret)
+	w := newWorld(t)
+	w.old = true
+	w.save("nvme", "step_1", "alpha", "beta")
+	from := w.folder(w.at("nvme"), checkpoint.DCP)
+	for _, where := range []string{w.at("pfs"), "s3://" + server.Bucket + "/run"} {
+		to := w.folder(where, checkpoint.DCP)
+		must.Do(t, os.RemoveAll(w.at("nvme/step_1/eval.json")))
+		_, err := w.site.Carry(t.Context(), from, "step_1", to, nil)
+		must.Do(t, err)
+		must.Do(t, os.WriteFile(w.at("nvme/step_1/eval.json"), []byte("{}"), 0o644))
+		r, err := w.site.Carry(t.Context(), from, "step_1", to, nil)
+		if err != nil || r.Already || w.newest(to) != "step_1" {
+			t.Errorf("%s: %+v, %v; %q is the newest", where, r, err, w.newest(to))
+		}
+		back := w.at("back" + filepath.Base(where))
+		_, err = w.site.Carry(t.Context(), to, "step_1", w.folder(back, checkpoint.DCP), nil)
+		must.Do(t, err)
+		same(t, "what came back", w.at("nvme"), back)
+	}
+}
+
 // TestIdentical: a shard that is the same as that of the checkpoint before is not sent, and one that is as long and differs in a byte is.
 //
 //safety:5/jobs with TestRestore

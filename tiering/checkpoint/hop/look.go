@@ -44,6 +44,7 @@ type Seen struct {
 	Why         string           // it is not complete
 	Print       checkpoint.Print
 	Step, Made  int64
+	Current     int64 // as that of checkpoint.Found
 	Files       int64
 	Bytes       int64
 	Dir         bool
@@ -59,10 +60,14 @@ type Seen struct {
 type Pointer struct {
 	Name, Names, Text string
 	Link              bool
+	Written           int64 // ns
 }
 
 // Look looks once.
 func (l *Looker) Look(ctx context.Context, now time.Time) (seen Look, err error) {
+	if err := l.here(); err != nil {
+		return seen, err
+	}
 	if l.Guesses {
 		if l.Profile, err = checkpoint.Guess(ctx, l); err != nil {
 			return seen, err
@@ -76,11 +81,13 @@ func (l *Looker) Look(ctx context.Context, now time.Time) (seen Look, err error)
 			return seen, err
 		}
 		prints[found.Name] = found.Print
-		s := Seen{Name: found.Name, Print: found.Print, Step: found.Step, Made: found.Made(), Files: found.Files, Bytes: found.Bytes, Dir: found.Dir, Why: found.Why}
+		s := Seen{Name: found.Name, Print: found.Print, Step: found.Step, Made: found.Saved, Current: found.Current, Files: found.Files, Bytes: found.Bytes, Dir: found.Dir, Why: found.Why}
 		if s.markedWhole = found.Complete && checkpoint.Speakable(found.Name); s.markedWhole {
 			s.sealed = found.Sealed
 			s.Save, s.Tagged, s.Verified = SaveOf(found), found.Commit != nil && len(found.Commit.Tags) > 0, found.Commit != nil && found.Commit.Verified()
-			known[found.Name] = l.tornAt(found)
+			if known[found.Name], err = l.tornAt(ctx, found); err != nil {
+				return seen, err
+			}
 		}
 		seen.Seen = append(seen.Seen, s)
 		view, tree = found.View, found.Tree
@@ -112,12 +119,13 @@ func (l *Looker) Look(ctx context.Context, now time.Time) (seen Look, err error)
 }
 
 // tornAt looks into the files of a checkpoint once nothing changes any more.
-func (l *Looker) tornAt(found checkpoint.Found) torn {
+func (l *Looker) tornAt(ctx context.Context, found checkpoint.Found) (torn, error) {
 	was := l.torn[found.Name]
 	if was.print != found.Print && (l.Hurries && found.Sealed || l.sights.Same(found.Name, found.Print)) {
-		return torn{found.Print, checkpoint.Torn(found.Tree, found.Set, l.Peek)}
+		why, err := checkpoint.Check(ctx, l, found)
+		return torn{found.Print, why}, err
 	}
-	return was
+	return was, nil
 }
 
 func (l *Looker) settle() time.Duration {
@@ -134,7 +142,7 @@ func pointersOf(v checkpoint.View, t checkpoint.Tree) (all []Pointer) {
 		if !has || p.Names == "" || !checkpoint.Speakable(p.Name) {
 			continue
 		}
-		all = append(all, Pointer{Name: p.Name, Names: p.Names, Text: text, Link: t.IsLink(p.Name)})
+		all = append(all, Pointer{Name: p.Name, Names: p.Names, Text: text, Link: t.IsLink(p.Name), Written: t.Written(p.Name)})
 	}
 	return all
 }

@@ -22,9 +22,10 @@ type Metric struct {
 
 // seen is a watch at one moment.
 type seen struct {
-	time  time.Time
-	board *board // locked
-	runs  bool
+	time   time.Time
+	looked time.Time
+	board  *board // locked
+	runs   bool
 }
 
 var (
@@ -37,7 +38,7 @@ var Metrics = []Metric{
 	{Name: "datamove_checkpoint_watch_up", Type: "gauge", Labels: perDir, Meaning: "1 while a watch looks at the directory, 0 when it has ended.",
 		ofDir: func(now seen) float64 { return map[bool]float64{true: 1}[now.runs] }},
 	{Name: "datamove_checkpoint_watch_timestamp_seconds", Type: "gauge", Labels: perDir, Meaning: "When the directory was last looked at.",
-		ofDir: func(now seen) float64 { return float64(now.time.UnixMilli()) / 1e3 }},
+		ofDir: func(now seen) float64 { return float64(now.looked.UnixMilli()) / 1e3 }},
 	{Name: "datamove_checkpoint_complete_timestamp_seconds", Type: "gauge", Labels: perDir, Meaning: "When the newest checkpoint that is complete in the directory was made; 0 is none.",
 		ofDir: func(now seen) (newest float64) {
 			for _, r := range now.board.ready {
@@ -79,7 +80,7 @@ func (w *Watch) metrics(hops []*route, runs bool) {
 		return
 	}
 	w.board.mu.Lock()
-	text := w.exposition(hops, seen{time.Now(), w.board, runs})
+	text := w.exposition(hops, seen{time.Now(), w.looked, w.board, runs})
 	w.board.mu.Unlock()
 	if err := replace(w.Metrics, text); err != nil {
 		w.log().Warn("the metrics can not be written", "file", w.Metrics, "err", err)

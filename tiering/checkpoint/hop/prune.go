@@ -1,9 +1,12 @@
 package hop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
@@ -18,10 +21,12 @@ type Tier struct {
 	saves    map[string]string // by name
 }
 
-// Judge says what would stay in folders that have checkpoints of one run, and what not.
+// Trust is for how long a checkpoint counts for retention after it was verified. From then on it is read again before another one goes because of it.
+const Trust = 24 * time.Hour
+
+// Judge says what would stay in folders that have checkpoints of one run, and what not. It reads none: see Assure.
 func Judge(ctx context.Context, folders []*Folder, k checkpoint.Keep) ([]Tier, error) {
-	tiers, held := make([]Tier, len(folders)), make([][]checkpoint.Held, len(folders))
-	where := map[string]int{} // by name and save: in how many folders it is verified
+	tiers := make([]Tier, len(folders))
 	for i, f := range folders {
 		tiers[i] = Tier{Folder: f, saves: map[string]string{}}
 		for found, err := range checkpoint.Each(ctx, f, f.Profile) {
@@ -31,32 +36,137 @@ func Judge(ctx context.Context, folders []*Folder, k checkpoint.Keep) ([]Tier, e
 			if !found.Complete {
 				continue // it may be on its way
 			}
-			h := checkpoint.Held{Name: found.Name, Step: found.Step, Modified: found.Made(), Verified: found.Commit != nil && found.Commit.Verified(),
-				Tagged: found.Commit != nil && len(found.Commit.Tags) > 0, Named: found.View.Names(found.Name)}
 			tiers[i].saves[found.Name] = SaveOf(found)
-			if h.Verified {
-				where[found.Name+"\x00"+SaveOf(found)]++
-			}
-			held[i] = append(held[i], h)
+			h := checkpoint.Held{Name: found.Name, Step: found.Step, Saved: found.Current, Verified: found.Commit != nil && found.Commit.Verified(),
+				Tagged: found.Commit != nil && len(found.Commit.Tags) > 0, Named: found.View.Names(found.Name)}
+			tiers[i].Verdicts = append(tiers[i].Verdicts, checkpoint.Verdict{Held: h})
 		}
 	}
-	for i := range folders {
-		for j := range held[i] {
-			held[i][j].Second = where[held[i][j].Name+"\x00"+tiers[i].saves[held[i][j].Name]] > 1
-		}
-		tiers[i].Verdicts = k.Judge(held[i], len(folders) > 1)
-	}
+	judge(tiers, k)
 	return tiers, nil
 }
 
-// Remove removes a checkpoint of which retention has said that it goes, if it is the same one still. It is not there from the first step on.
+// judge asks retention for all tiers.
+func judge(tiers []Tier, k checkpoint.Keep) {
+	where := map[Save]int{} // in how many folders it is verified
+	for _, t := range tiers {
+		for _, v := range t.Verdicts {
+			if v.Verified {
+				where[Save{v.Name, t.saves[v.Name]}]++
+			}
+		}
+	}
+	for i := range tiers {
+		held := tiers[i].held()
+		for j, h := range held {
+			elsewhere := where[Save{h.Name, tiers[i].saves[h.Name]}]
+			if h.Verified {
+				elsewhere--
+			}
+			held[j].Second = elsewhere > 0
+		}
+		tiers[i].Verdicts = k.Judge(held, len(tiers) > 1)
+	}
+}
+
+// held are the checkpoints of which it is said.
+func (t Tier) held() (all []checkpoint.Held) {
+	for _, v := range t.Verdicts {
+		all = append(all, v.Held)
+	}
+	return all
+}
+
+// Assure has retention rely on nothing that is damaged: of what others would go for, it reads what was not verified within Trust. What is not as its record says counts no
+// more from then on, here and for all who look, and is told.
+func (s *Site) Assure(ctx context.Context, tiers []Tier, k checkpoint.Keep) error {
+	for {
+		damaged := false
+		for _, t := range tiers {
+			names, err := s.damaged(ctx, t, k)
+			if err != nil {
+				return err
+			}
+			damaged = damaged || len(names) > 0
+		}
+		if !damaged {
+			return nil
+		}
+		judge(tiers, k)
+	}
+}
+
+// damaged reads what retention relies on, and has what is damaged count no more.
+func (s *Site) damaged(ctx context.Context, t Tier, k checkpoint.Keep) (names []string, err error) {
+	for _, name := range k.Relies(t.Verdicts) {
+		why, err := s.recheck(ctx, t, name)
+		if err != nil {
+			return nil, err
+		}
+		if why == "" {
+			continue
+		}
+		s.log().Warn("a checkpoint is damaged, and does not count any more", "name", mover.Printable(name), "in", t.String(), "why", why)
+		names = append(names, name)
+		for i := range t.Verdicts {
+			if v := &t.Verdicts[i]; v.Name == name {
+				v.Verified = false
+			}
+		}
+	}
+	return names, nil
+}
+
+// recheck reads a checkpoint that was not verified within Trust, and writes down what it has found. why is what is wrong with it.
+func (s *Site) recheck(ctx context.Context, t Tier, name string) (why string, err error) {
+	now := time.Now().UTC().Truncate(time.Second)
+	found, is, err := t.still(ctx, name)
+	switch {
+	case err != nil:
+		return "", err
+	case !is || !found.Complete || found.Commit == nil:
+		return cmp.Or(found.Why, "it is gone"), nil
+	case found.Commit.ReadSince(now.Add(-Trust)):
+		return "", nil
+	}
+	c := *found.Commit
+	c.Files = slices.Clone(c.Files)
+	read, err := s.sums(ctx, t.Folder, found)
+	if err != nil {
+		return "", err
+	}
+	for i, f := range c.Files {
+		at := slices.IndexFunc(read, func(r checkpoint.Committing) bool { return r.Name == f.Name })
+		if f.HasCRC && read[at].CRC != f.CRC {
+			why = f.Name + " has other bytes than when it was verified"
+		}
+		c.Files[i].CRC, c.Files[i].HasCRC = read[at].CRC, true
+	}
+	if c.Checked = now; why != "" {
+		c = *found.Commit
+		c.Level = mover.Unchecked
+	}
+	text, err := c.Encode()
+	if err != nil {
+		return "", err
+	}
+	return why, s.record(ctx, t.Folder, checkpoint.RecordOf(name, found.Dir), text)
+}
+
+// still finds a checkpoint of which retention has said that it goes, if it is the same one still.
+func (t Tier) still(ctx context.Context, name string) (found checkpoint.Found, is bool, err error) {
+	found, is, err = checkpoint.Look(ctx, t, t.Profile, name)
+	if err == nil && is && SaveOf(found) != t.saves[name] {
+		err = &mover.Error{Op: "remove", Place: t.String(), Name: name, Err: fmt.Errorf("%w: it was saved again", mover.ErrChanged)}
+	}
+	return found, is, err
+}
+
+// Remove removes a checkpoint of which retention has said that it goes. It is not there from the first step on.
 func (s *Site) Remove(ctx context.Context, t Tier, name string) error {
-	found, is, err := checkpoint.Look(ctx, t, t.Profile, name)
+	found, is, err := t.still(ctx, name)
 	if err != nil || !is {
 		return err
-	}
-	if SaveOf(found) != t.saves[name] {
-		return &mover.Error{Op: "remove", Place: t.String(), Name: name, Err: fmt.Errorf("%w: it was saved again", mover.ErrChanged)}
 	}
 	beside := checkpoint.RecordOf(name, false)
 	if t.root != nil {

@@ -55,7 +55,7 @@ func Candidates(ctx context.Context, folders []*Folder, w Want, passed Passed) i
 				return
 			}
 			first := slices.MinFunc(all, func(a, b *stream) int {
-				return cmp.Or(-cmp.Compare(a.head.Step, b.head.Step), sameOr(a.head, b.head), cmp.Compare(a.rank, b.rank))
+				return cmp.Or(newerFirst(a.head, b.head), cmp.Compare(a.rank, b.rank))
 			})
 			if !yield(Candidate{first.folder, first.head}) {
 				return
@@ -65,12 +65,12 @@ func Candidates(ctx context.Context, folders []*Folder, w Want, passed Passed) i
 	}
 }
 
-// sameOr orders checkpoints of one step by when they were made, unless they are the same.
-func sameOr(a, b checkpoint.Found) int {
+// newerFirst orders checkpoints as [checkpoint.Each] does, unless they are the same.
+func newerFirst(a, b checkpoint.Found) int {
 	if a.Name == b.Name && SaveOf(a) == SaveOf(b) {
 		return 0
 	}
-	return -cmp.Compare(a.Made(), b.Made())
+	return -cmp.Or(cmp.Compare(a.Current, b.Current), cmp.Compare(a.Step, b.Step))
 }
 
 // stream is what comes out of one folder.
@@ -163,8 +163,8 @@ func None(folders []*Folder, w Want) error {
 
 // pointTo makes the tracker of a framework that has one name what was restored.
 func (s *Site) pointTo(ctx context.Context, c Candidate, to *Folder) error {
-	if tracker, text := checkpoint.TrackerFor(c.Profile, c.Name); tracker != "" {
-		return s.point(ctx, to, tracker, text, false)
+	if tracker, text := checkpoint.TrackerFor(c.Found.Profile, c.Name); tracker != "" {
+		return s.point(ctx, to, Pointer{Name: tracker, Text: text})
 	}
 	return nil
 }

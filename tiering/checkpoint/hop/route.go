@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"datamove.dev/mover"
@@ -20,6 +21,7 @@ type route struct {
 	states  map[string]checkpoint.State
 	fails   map[string]fail   // by name: copies that have failed, and are tried again
 	pointed map[string]string // by tracker: what it says at the target
+	skipped map[string]string // by name: the save that is not brought, as was told
 	judged  int               // the board's news of which retention has been asked; 0 is none
 	err     error             // why the target can not be opened; nil is open
 
@@ -113,6 +115,13 @@ func (r *route) serve(ctx context.Context) error {
 	}
 	r.err = nil
 	for ctx.Err() == nil {
+		for _, f := range append(from, to) {
+			if f != nil {
+				if err := f.here(); err != nil {
+					return err
+				}
+			}
+		}
 		round, all, pointers, now := r.board.read(r.index)
 		if now != profile && now != "" {
 			return nil // it was guessed wrong before there was anything: begin again
@@ -266,17 +275,26 @@ func (r *route) step(ctx context.Context, from []*Folder, to *Folder, all []read
 	return false, wait
 }
 
-// worth leaves out what retention would remove at once.
+// worth leaves out what retention would remove at once, and tells of it.
 func (r *route) worth(all []ready) []ready {
 	held := make([]checkpoint.Held, 0, len(all))
 	for _, one := range all {
-		held = append(held, checkpoint.Held{Name: one.name, Step: one.step, Modified: one.made, Verified: true, Tagged: one.tagged})
+		held = append(held, checkpoint.Held{Name: one.name, Step: one.step, Saved: one.current, Verified: true, Tagged: one.tagged})
 	}
-	goes := map[string]bool{}
+	goes := map[string]string{}
 	for _, v := range r.Keep.Judge(held, false) {
-		goes[v.Name] = !v.Keep
+		if !v.Keep {
+			goes[v.Name] = v.Why
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(x ready) bool { return goes[x.name] })
+	return slices.DeleteFunc(slices.Clone(all), func(x ready) bool {
+		why, is := goes[x.name]
+		if is && r.skipped[x.name] != x.save && r.states[x.name] == "" {
+			r.skipped[x.name] = x.save
+			r.tell(Event{Name: x.name, To: r.To[r.index].String(), State: checkpoint.Complete, Why: "it is not brought, retention would remove it: " + why})
+		}
+		return is
+	})
 }
 
 // bring brings one, from the nearest place above that has it.
@@ -403,7 +421,7 @@ func (r *route) point(ctx context.Context, to *Folder, pointers []Pointer) (all 
 		if _, verified := have[p.Names]; !verified || r.pointed[p.Name] == p.Text {
 			continue
 		}
-		if err := r.Site.point(ctx, to, p.Name, p.Text, p.Link); err != nil {
+		if err := r.Site.point(ctx, to, p); err != nil {
 			if ctx.Err() == nil {
 				r.log().Warn("a tracker can not be brought, will try again", "name", mover.Printable(p.Name), "to", to.String(), "err", err)
 			}
@@ -432,8 +450,11 @@ func (r *route) prune(ctx context.Context, to *Folder) {
 		return
 	}
 	t := tiers[0]
-	if len(r.To) > 1 { // the other targets are other goroutines' to read, and have said what they have
-		t.Verdicts = r.Keep.Judge(r.seconded(t), true)
+	if err := r.assure(ctx, &t); err != nil {
+		if ctx.Err() == nil {
+			r.log().Warn("what a target keeps can not be read again, and nothing is removed", "to", to.String(), "err", err)
+		}
+		return
 	}
 	named := map[string]bool{}
 	for _, p := range r.board.named() {
@@ -452,6 +473,39 @@ func (r *route) prune(ctx context.Context, to *Folder) {
 		}
 		r.board.has(r.index, ready{name: v.Name}, false)
 		r.become(v.Name, checkpoint.Expired, v.Why, Result{})
+	}
+}
+
+// assure has retention rely on nothing that is damaged, unless an alarm begins: what is is brought again.
+func (r *route) assure(ctx context.Context, t *Tier) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var calm sync.WaitGroup
+	defer calm.Wait()
+	defer cancel()
+	calm.Go(func() {
+		for hurries, changed := r.board.hurrying(); !hurries; hurries, changed = r.board.hurrying() {
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+			}
+		}
+		cancel()
+	})
+	for {
+		if len(r.To) > 1 { // the other targets are other goroutines' to read, and have said what they have
+			t.Verdicts = r.Keep.Judge(r.seconded(*t), true)
+		} else {
+			t.Verdicts = r.Keep.Judge(t.held(), false)
+		}
+		names, err := r.damaged(ctx, *t, r.Keep)
+		if err != nil || len(names) == 0 {
+			return err
+		}
+		for _, name := range names {
+			r.board.has(r.index, ready{name: name}, false)
+			r.states[name] = ""
+		}
 	}
 }
 
@@ -481,5 +535,5 @@ func (r *route) seconded(t Tier) []checkpoint.Held {
 }
 
 func compareReady(a, b ready) int {
-	return checkpoint.Held{Name: a.name, Step: a.step, Modified: a.made}.Compare(checkpoint.Held{Name: b.name, Step: b.step, Modified: b.made})
+	return checkpoint.Held{Name: a.name, Step: a.step, Saved: a.current}.Compare(checkpoint.Held{Name: b.name, Step: b.step, Saved: b.current})
 }

@@ -25,7 +25,7 @@ func (c *carrying) inStore(ctx context.Context, there checkpoint.Found) error {
 }
 
 func (c *carrying) toStore(ctx context.Context, there checkpoint.Found) error {
-	if there.Complete && there.Commit != nil && there.Commit.Verified() {
+	if there.Complete && there.Commit != nil && there.Commit.Verified() && !c.adds(*there.Commit) {
 		return &mover.Error{Op: "copy", Place: c.to.String(), Name: c.found.Name,
 			Err: fmt.Errorf("%w: another save of it is there, and a store can not exchange it: give each save a name of its own", mover.ErrConflict)}
 	}
@@ -66,6 +66,20 @@ func (c *carrying) toStore(ctx context.Context, there checkpoint.Found) error {
 		return err
 	}
 	return c.put(ctx, c.to.child(c.found.Name).Child(checkpoint.Committed), record)
+}
+
+// adds says whether the set has all files that a copy of it has, as they are there: then it is the same save, to which something was added.
+func (c *carrying) adds(there checkpoint.Commit) bool {
+	have := map[string]checkpoint.Committing{}
+	for _, f := range checkpoint.CommitOf(c.found.Tree, c.found.Name).Files {
+		have[f.Name] = f
+	}
+	for _, f := range there.Files {
+		if is, has := have[f.Name]; !has || is.Size != f.Size || is.Modified == 0 || !checkpoint.SameTime(is.Modified, f.Modified) {
+			return false
+		}
+	}
+	return true
 }
 
 // copyOne copies one file of the set; its checksum counts as that of mark.

@@ -95,7 +95,7 @@ func (s *Site) Bring(ctx context.Context, from *Folder, is Save, to *Folder, sta
 	}
 	for _, p := range pointersOf(found.View, found.Tree) {
 		if p.Names == is.Name {
-			err = errors.Join(err, s.point(ctx, to, p.Name, p.Text, p.Link))
+			err = errors.Join(err, s.point(ctx, to, p))
 		}
 	}
 	return out, err
@@ -127,6 +127,15 @@ func (s *Site) Expire(ctx context.Context, tier location.Location, folder string
 			return &mover.Error{Op: "remove", Place: f.String(), Name: e.Name, Err: fmt.Errorf("%w: %s is not what it was", mover.ErrChanged, mover.Printable(one.Name))}
 		case one == e.Save && found.View.Names(one.Name):
 			return &mover.Error{Op: "remove", Place: f.String(), Name: e.Name, Err: fmt.Errorf("%w: a tracker names it", mover.ErrChanged)}
+		case one == e.Save || found.Commit == nil || !found.Commit.Verified(): // it counts for a copy elsewhere
+			continue
+		}
+		why, err := s.recheck(ctx, Tier{Folder: f, saves: map[string]string{one.Name: one.Save}}, one.Name)
+		if err == nil && why != "" {
+			err = &mover.Error{Op: "remove", Place: f.String(), Name: e.Name, Err: fmt.Errorf("%w: %s is damaged: %s", mover.ErrChanged, mover.Printable(one.Name), why)}
+		}
+		if err != nil {
+			return err
 		}
 	}
 	if f.root == nil {

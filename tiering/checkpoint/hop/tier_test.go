@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -152,6 +153,129 @@ func TestExpire(t *testing.T) {
 				t.Error("the new one is gone")
 			}
 		})
+	}
+}
+
+// TestDamaged: the newest two are damaged on both targets, as long and as old as before. Retention reads what it relies on when that was verified long ago: the older ones, which are
+// whole, stay, and the damaged ones count no more. What was verified a moment ago is not read.
+//
+//safety:5/jobs the newest copies are damaged everywhere, with their sizes and times: retention reads what it relies on, and older ones that are whole stay
+func TestDamaged(t *testing.T) {
+	w := newWorld(t)
+	nvme := w.folder(w.at("nvme"), checkpoint.DCP)
+	var folders []*Folder
+	names := []string{"step_1", "step_2", "step_3", "step_4", "step_5"}
+	for _, name := range names {
+		w.save("nvme", name, "alpha", name)
+	}
+	for _, dir := range []string{"pfs", "far"} {
+		f := w.folder(w.at(dir), checkpoint.DCP)
+		for _, name := range names {
+			_, err := w.site.Carry(t.Context(), nvme, name, f, nil)
+			must.Do(t, err)
+		}
+		for _, name := range names[3:] {
+			w.damage(dir, name)
+		}
+		folders = append(folders, f)
+	}
+	said := func() (all string) {
+		tiers, err := Judge(t.Context(), folders, checkpoint.Keep{Last: 2})
+		must.Do(t, err)
+		must.Do(t, w.site.Assure(t.Context(), tiers, checkpoint.Keep{Last: 2}))
+		for _, tier := range tiers {
+			for _, v := range tier.Verdicts {
+				if !v.Keep {
+					all += " " + v.Name
+				}
+			}
+		}
+		return all
+	}
+	if got := said(); got != " step_3 step_2 step_1 step_3 step_2 step_1" {
+		t.Errorf("verified a moment ago, and%s go", got)
+	}
+	for _, f := range folders {
+		for _, name := range names {
+			w.aged(f, name)
+		}
+	}
+	tier, relied := w.tier("pfs"), Save{"step_5", saveIn(t, folders[0], "step_5")}
+	e := Expiry{Save: Save{"step_1", saveIn(t, folders[0], "step_1")}, Relies: []Save{relied}, Keep: mover.KeptName + "/r"}
+	if err := w.site.Expire(t.Context(), tier, "", e); !errors.Is(err, mover.ErrChanged) || !strings.Contains(err.Error(), "step_5 is damaged: __0_0.distcp has other bytes") {
+		t.Errorf("a policy relies on a damaged one: %v", err)
+	}
+	for range 2 {
+		if got := said(); got != " step_1 step_1" {
+			t.Errorf("verified long ago, and%s go", got)
+		}
+	}
+	for _, f := range folders {
+		if got := w.newest(f); got != "step_3" {
+			t.Errorf("%s: %q is the newest", f, got)
+		}
+		found, _, err := checkpoint.Look(t.Context(), f, checkpoint.DCP, "step_2")
+		if err != nil || !found.Commit.ReadSince(time.Now().Add(-time.Hour)) {
+			t.Errorf("%s: nothing says that it was read: %+v, %v", f, found.Commit, err)
+		}
+	}
+}
+
+// damage changes a shard, with its size and time.
+func (w *world) damage(dir, name string) {
+	w.Helper()
+	at := w.at(dir + "/" + name + "/__0_0.distcp")
+	info := must.Get(os.Stat(at))(w)
+	must.Do(w, os.WriteFile(at, []byte("ALPHA"), 0o644))
+	must.Do(w, os.Chtimes(at, info.ModTime(), info.ModTime()))
+}
+
+// aged has a record say that its checkpoint came long ago.
+func (w *world) aged(f *Folder, name string) {
+	w.Helper()
+	found, _, err := checkpoint.Look(w.Context(), f, f.Profile, name)
+	must.Do(w, err)
+	c := *found.Commit
+	c.Created = c.Created.Add(-2 * Trust)
+	text, err := c.Encode()
+	must.Do(w, err)
+	must.Do(w, w.site.record(w.Context(), f, checkpoint.RecordOf(name, found.Dir), text))
+}
+
+// TestUnprune: what a prune has moved aside comes back, the last one first, unless something has its name by now; and it is gone when its time is over.
+func TestUnprune(t *testing.T) {
+	w := newWorld(t)
+	f, now := w.folder(w.at("pfs"), checkpoint.DCP), time.Now()
+	for i, name := range []string{"step_1", "step_2"} {
+		w.save("pfs", name, "alpha", name)
+		tier := Tier{Folder: f, saves: map[string]string{name: saveIn(t, f, name)}}
+		w.save("pfs", name, "beta")
+		if err := w.site.Aside(t.Context(), tier, name, now); !errors.Is(err, mover.ErrChanged) {
+			t.Errorf("%s, saved again: %v", name, err)
+		}
+		tier.saves[name] = saveIn(t, f, name)
+		must.Do(t, w.site.Aside(t.Context(), tier, name, now.Add(time.Duration(i)*time.Hour)))
+	}
+	if top, err := f.Top(t.Context()); err != nil || len(top.Entries) > 0 {
+		t.Errorf("there is %v still, %v", top.Entries, err)
+	}
+	for _, want := range []string{"step_2", "step_1"} {
+		if names, err := f.Unprune(); err != nil || !slices.Equal(names, []string{want}) || has(t, w.at("pfs"))[want+"/__0_0.distcp"] != "beta" {
+			t.Errorf("back came %q, want %s: %v", names, want, err)
+		}
+	}
+	must.Do(t, w.site.Aside(t.Context(), Tier{Folder: f, saves: map[string]string{"step_1": saveIn(t, f, "step_1")}}, "step_1", now))
+	w.save("pfs", "step_1", "gamma")
+	if names, err := f.Unprune(); !errors.Is(err, fs.ErrExist) || len(names) > 0 || has(t, w.at("pfs"))["step_1/__0_0.distcp"] != "gamma" {
+		t.Errorf("over what has its name: %q, %v", names, err)
+	}
+	must.Do(t, f.EndQuarantine(now.Add(-time.Minute)))
+	if all, err := f.prunes(); err != nil || len(all) != 1 {
+		t.Errorf("before its time is over: %q, %v", all, err)
+	}
+	must.Do(t, f.EndQuarantine(now.Add(time.Minute)))
+	if all, err := f.prunes(); err != nil || len(all) != 0 {
+		t.Errorf("its time is over: %q, %v", all, err)
 	}
 }
 

@@ -30,7 +30,8 @@ type Watch struct {
 	Alarms    <-chan Alarm // nil is none
 	TellAlarm func(Told)   // called from one goroutine; nil is nobody
 
-	board *board
+	board  *board
+	looked time.Time // when the directory was last looked at
 }
 
 // Event is a checkpoint that has come to another state on its way to one target.
@@ -59,7 +60,8 @@ func (w *Watch) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer dir.Close()
+	looker, states := &Looker{Folder: dir, Settle: w.Settle, Guesses: w.Profile == ""}, map[string]checkpoint.State{}
+	defer func() { _ = looker.Close() }()
 	w.board = newBoard(len(w.To))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -68,17 +70,16 @@ func (w *Watch) Run(ctx context.Context) error {
 	defer cancel()
 	hops := make([]*route, len(w.To))
 	for i := range w.To {
-		hops[i] = &route{Watch: w, index: i, states: map[string]checkpoint.State{}, fails: map[string]fail{}, pointed: map[string]string{}}
+		hops[i] = &route{Watch: w, index: i, states: map[string]checkpoint.State{}, fails: map[string]fail{}, pointed: map[string]string{}, skipped: map[string]string{}}
 		wg.Go(func() { hops[i].run(ctx) })
 	}
-	looker, states := &Looker{Folder: dir, Settle: w.Settle, Guesses: w.Profile == ""}, map[string]checkpoint.State{}
-	crisis, last := crisis{}, Look{}
+	crisis, last, failed := crisis{}, Look{}, ""
 	for {
 		began := time.Now()
 		seen, err := looker.Look(ctx, began)
 		if err == nil {
 			w.tells(looker, seen, states)
-			last = seen
+			last, w.looked, failed = seen, began, ""
 			if w.react(&crisis, seen) {
 				cancel()
 				wg.Wait()
@@ -89,11 +90,15 @@ func (w *Watch) Run(ctx context.Context) error {
 		looker.Hurries = crisis.on()
 		w.board.hurry(looker.Hurries, w.Request.Bandwidth > 0)
 		if err != nil && ctx.Err() == nil {
-			w.log().Warn("the directory can not be looked at, will try again", "dir", w.Dir.String(), "err", err)
+			if failed != err.Error() {
+				failed = err.Error()
+				w.log().Warn("the directory can not be looked at, will try again", "dir", w.Dir.String(), "err", err)
+			}
 			if w.Once {
 				w.metrics(hops, false)
 				return err
 			}
+			looker = w.again(ctx, looker, err)
 		}
 		if w.Once && seen.Settled && w.board.idle() {
 			cancel()
@@ -116,6 +121,19 @@ func (w *Watch) Run(ctx context.Context) error {
 		}
 		looker.Hurries = crisis.on() // the copies hear of it after this look: of what was seen before, the newest may not be
 	}
+}
+
+// again looks at the directory that has the name now, when the one that had it was renamed.
+func (w *Watch) again(ctx context.Context, l *Looker, why error) *Looker {
+	if !errors.Is(why, ErrMoved) {
+		return l
+	}
+	dir, err := w.Folder(ctx, w.Dir, w.Profile, false)
+	if err != nil {
+		return l // it is told of already
+	}
+	_ = l.Close()
+	return &Looker{Folder: dir, Settle: l.Settle, Guesses: l.Guesses, Hurries: l.Hurries}
 }
 
 // rest waits for the time of the next look, or for what asks for one sooner: an alarm, and what happens in one.
@@ -168,6 +186,8 @@ type ready struct {
 	step   int64
 	bytes  int64
 	tagged bool
+
+	current int64 // orders them
 }
 
 // board is what goroutines of one watch know of each other.
@@ -228,7 +248,7 @@ func (w *Watch) tells(l *Looker, seen Look, states map[string]checkpoint.State) 
 		there[s.Name] = true
 		state := s.State
 		if state == checkpoint.Complete {
-			all = append(all, ready{name: s.Name, save: s.Save, print: s.Print, made: s.Made, step: s.Step, bytes: s.Bytes, tagged: s.Tagged})
+			all = append(all, ready{name: s.Name, save: s.Save, print: s.Print, made: s.Made, step: s.Step, bytes: s.Bytes, tagged: s.Tagged, current: s.Current})
 		}
 		if states[s.Name] != state {
 			states[s.Name] = state

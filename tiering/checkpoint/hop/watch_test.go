@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -173,6 +174,111 @@ func TestCatchUp(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// TestRolledBack: a run that was begun again at an earlier step goes on. What it saves is the newest, although its steps are not the latest: it is brought, stays, and comes
+// back; what it has left behind is not brought any more, which is told, and goes as what is old.
+//
+//safety:5/jobs a run that is rolled back: the one that goes on is the newest everywhere, and the one that was given up is
+func TestRolledBack(t *testing.T) {
+	w := newWorld(t)
+	began, saves := time.Now().Add(-time.Hour), 0
+	save := func(names ...string) {
+		for _, name := range names {
+			w.save("nvme", name, "shard of "+name)
+			saves++
+			when := began.Add(time.Duration(saves) * time.Minute)
+			for _, file := range []string{"__0_0.distcp", ".metadata"} {
+				must.Do(t, os.Chtimes(w.at("nvme/"+name+"/"+file), when, when))
+			}
+			must.Do(t, os.WriteFile(w.at("nvme/latest"), []byte(name), 0o644))
+			must.Do(t, os.Chtimes(w.at("nvme/latest"), when, when))
+		}
+	}
+	bring := func(to string, keep checkpoint.Keep) (told []string) {
+		var mu sync.Mutex
+		watch := w.watch(func(e Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			if strings.Contains(e.Why, "not brought") {
+				told = append(told, e.Name)
+			}
+		}, "nvme", to)
+		watch.Keep = keep
+		must.Do(t, watch.Run(t.Context()))
+		slices.Sort(told)
+		return told
+	}
+	there := func(dir string) string {
+		names := must.Get(filepath.Glob(w.at(dir + "/step_*")))(t)
+		for i, name := range names {
+			names[i] = filepath.Base(name)
+		}
+		return strings.Join(append(names, reads(w.at(dir+"/latest"))), " ")
+	}
+	save("step_3000", "step_4000", "step_4500", "step_5000")
+	bring("pfs", checkpoint.Keep{Last: 3})
+	save("step_3500", "step_3600")
+	told := bring("pfs", checkpoint.Keep{Last: 3})
+	if got := there("pfs"); got != "step_3500 step_3600 step_5000 step_3600" || !slices.Equal(told, []string{"step_3000", "step_4000", "step_4500"}) {
+		t.Errorf("the watch has brought %q, and told of %q", got, told)
+	}
+	if told := bring("new", checkpoint.Keep{Last: 2}); there("new") != "step_3500 step_3600 step_3600" || len(told) != 4 {
+		t.Errorf("a new target has %q; told of %q", there("new"), told)
+	}
+	pfs := w.folder(w.at("pfs"), checkpoint.DCP)
+	r, err := w.site.Restore(t.Context(), []*Folder{pfs}, Want{}, w.folder(w.at("back"), checkpoint.DCP), func(*Folder, string, string) {})
+	if err != nil || r.Name != "step_3600" || !slices.Equal(r.Beyond, []string{"step_5000"}) {
+		t.Errorf("restored %s, beside %q: %v", r.Name, r.Beyond, err)
+	}
+	tiers := must.Get(Judge(t.Context(), []*Folder{pfs}, checkpoint.Keep{Last: 2}))(t)
+	for i, want := range []string{"step_3600", "step_3500", "step_5000"} {
+		if v := tiers[0].Verdicts[i]; v.Name != want || v.Keep != (i < 2) {
+			t.Errorf("retention: %+v, want %s", v, want)
+		}
+	}
+}
+
+// TestRenamed: a directory that is renamed while it is watched is not watched under its new name: that is told, and what gets its name is watched.
+func TestRenamed(t *testing.T) {
+	w := newWorld(t)
+	var log logged
+	w.site.Log = slog.New(slog.NewTextHandler(&log, nil))
+	w.save("nvme", "step_1", "alpha")
+	watch := w.watch(nil, "nvme", "pfs")
+	watch.Once = false
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = watch.Run(ctx) })
+	defer wg.Wait()
+	defer stop()
+	until(t, "step_1 has left", func() bool { return reads(w.at("pfs/step_1/"+checkpoint.Committed)) != "" })
+	must.Do(t, os.Rename(w.at("nvme"), w.at("old")))
+	w.save("old", "step_2", "beta")
+	until(t, "it is told", func() bool { return strings.Contains(log.text(), "it was renamed or removed") })
+	w.save("nvme", "step_3", "gamma")
+	until(t, "step_3 has left", func() bool { return reads(w.at("pfs/step_3/"+checkpoint.Committed)) != "" })
+	if _, err := os.Stat(w.at("pfs/step_2")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what was saved under the other name has left: %v", err)
+	}
+}
+
+// logged is a log that several write.
+type logged struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *logged) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 // TestKilled: a watch is killed again and again, while a job saves. What is at a target under its name is whole at each of them; and in the end all is there.

@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/units"
+	"datamove.dev/tiering/checkpoint"
+	"datamove.dev/tiering/checkpoint/hop"
+)
+
+// pruning is one prune.
+type pruning struct {
+	checkpoints
+	keep       keepFlags
+	format     format
+	yes, dry   bool
+	undo       bool
+	quarantine time.Duration
+}
+
+func (a *app) checkpointPruneCommand() *cobra.Command {
+	p := &pruning{checkpoints: checkpoints{app: a}}
+	cmd := &cobra.Command{
+		Use:   "prune [flags] LOCATION...",
+		Short: "Remove checkpoints that retention does not keep",
+		Long: `The locations are those of one run. In each the newest --keep-last that are verified
+there stay, those whose step is a multiple of --keep-every, those with a tag, and what a
+tracker names. The newest is the one that was saved last. What is not verified stays, too: it
+may be on its way. Two that are verified stay always, and where there is a second location,
+the newest that both have; before there is one, all do. What stays for others to go counts
+if it was verified, or read again, within a day: else it is read now, but for a dry run.
+
+What goes from a directory is kept aside in it for --quarantine, and --undo brings back what
+the last prune has taken. A later prune ends it. From a store it goes at once.`,
+		Example: `  datamove checkpoint prune --keep-last 3 --keep-every 1000 /lustre/project/run1 s3://archive/run1
+  datamove checkpoint prune --undo /lustre/project/run1`,
+		Args: cobra.MinimumNArgs(1),
+	}
+	cmd.ValidArgsFunction = a.completeLocations
+	cmd.RunE = a.do(p.run)
+	flags := cmd.Flags()
+	p.profiled(flags)
+	p.keep.flags(flags)
+	flags.BoolVarP(&p.yes, "yes", "y", false, "do not ask")
+	flags.BoolVarP(&p.dry, "dry-run", "n", false, "say what would be removed, and do nothing")
+	flags.BoolVar(&p.undo, "undo", false, "bring back what the last prune has taken from the directories")
+	flags.DurationVar(&p.quarantine, "quarantine", hop.Quarantine, "keep what goes from a directory for `TIME`; 0 removes it at once")
+	formatVar(flags, &p.format, listFormats...)
+	return cmd
+}
+
+func (p *pruning) run(ctx context.Context, args []string) error {
+	switch {
+	case p.undo && (p.keep.Last != 0 || p.keep.Every != 0 || p.dry):
+		return usage("--undo excludes --keep-last, --keep-every and --dry-run")
+	case !p.undo && p.keep.Last < 1:
+		return usage("--keep-last is missing: how many are to stay?")
+	}
+	if err := p.ready(); err != nil {
+		return err
+	}
+	var folders []*hop.Folder
+	for _, arg := range args {
+		one, err := p.folder(ctx, arg, false)
+		if err != nil {
+			return err // what the others have can not be judged without it
+		}
+		defer one.Close()
+		folders = append(folders, one)
+	}
+	if p.undo {
+		return p.unprune(folders)
+	}
+	tiers, err := hop.Judge(ctx, folders, p.keep.Keep)
+	if err != nil {
+		return err
+	}
+	if !p.dry {
+		if err := p.Assure(ctx, tiers, p.keep.Keep); err != nil {
+			return err
+		}
+	}
+	goes := 0
+	var all []judged
+	for _, t := range tiers {
+		for _, v := range t.Verdicts {
+			all = append(all, judged{t, v})
+			if !v.Keep {
+				goes++
+			}
+		}
+	}
+	if err := list(p.app, p.format, judgedListing, every(all)); err != nil || p.dry || goes == 0 {
+		return err
+	}
+	if err := p.confirm("Remove "+units.Plural(int64(goes), "checkpoint", "checkpoints"), strings.Join(args, ", "), p.yes); err != nil {
+		return err
+	}
+	return p.remove(ctx, folders, all)
+}
+
+// remove has what is not kept go, and what has been aside for long enough.
+func (p *pruning) remove(ctx context.Context, folders []*hop.Folder, all []judged) error {
+	now, errs := time.Now(), []error{}
+	for _, f := range folders {
+		errs = append(errs, f.EndQuarantine(now.Add(-p.quarantine)))
+	}
+	for _, j := range all {
+		switch {
+		case j.Keep:
+		case p.quarantine > 0:
+			errs = append(errs, p.Aside(ctx, j.Tier, j.Name, now))
+		default:
+			errs = append(errs, p.Remove(ctx, j.Tier, j.Name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// unprune brings back what the last prune has taken.
+func (p *pruning) unprune(folders []*hop.Folder) error {
+	var errs []error
+	for _, f := range folders {
+		names, err := f.Unprune()
+		for _, name := range names {
+			p.note("%s is back in %s", mover.Printable(name), mover.Printable(f.String()))
+		}
+		if err == nil && len(names) == 0 {
+			p.note("nothing is kept aside in %s", mover.Printable(f.String()))
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// keepFlags are the flags of retention.
+type keepFlags struct{ checkpoint.Keep }
+
+func (k *keepFlags) flags(flags *pflag.FlagSet) {
+	flags.IntVar(&k.Last, "keep-last", 0, "keep the newest `N`")
+	flags.Int64Var(&k.Every, "keep-every", 0, "keep those whose step is a multiple of `N`, too")
+}
+
+// judged is what retention says of a checkpoint.
+type judged struct {
+	hop.Tier
+	checkpoint.Verdict
+}
+
+var judgedListing = listing[judged]{
+	what: "checkpoints",
+	columns: []column[judged]{
+		{"NAME", 16, func(j judged) string { return mover.Printable(j.Name) }},
+		{"WHAT", 6, func(j judged) string { return map[bool]string{true: "stays", false: "goes"}[j.Keep] }},
+		{"WHY", 40, func(j judged) string { return j.Why }},
+		{"IN", 0, func(j judged) string { return mover.Printable(j.Folder.String()) }},
+	},
+	view: func(j judged) any {
+		return judgedView{schemaRetention, viewName(j.Name), j.Folder.String(), j.Keep, j.Why}
+	},
+	name:   func(j judged) string { return mover.Printable(j.Location.Child(j.Name).String()) },
+	colour: func(j judged) string { return map[bool]string{false: yellow}[j.Keep] },
+}
+
+// judgedView is what retention says of a checkpoint as JSON.
+type judgedView struct {
+	Schema string `json:"schema"`
+	nameView
+	In   string `json:"in"`
+	Keep bool   `json:"keep"`
+	Why  string `json:"why"`
+}
