@@ -18,34 +18,34 @@ import (
 // dying is the kernel as a process has it that is killed at its n-th request of a kind: of all
 // that it says from then on nothing arrives.
 type dying struct {
-	*copytest.Lustre
-	at    uint
-	n     atomic.Int64 // requests until then; below 1 none counts
-	late  bool         // the MDT has heard that request, and the process no answer
-	once  sync.Once
-	over  chan struct{}
-	until atomic.Bool
+	kernel func(fd int, request uint, arg []byte) (int, error)
+	at     uint
+	n      atomic.Int64 // requests until then; below 1 none counts
+	late   bool         // the MDT has heard that request, and the process no answer
+	once   sync.Once
+	over   chan struct{}
+	dead   atomic.Bool
 }
 
 func (d *dying) ioctl(fd int, request uint, arg []byte) (n int, err error) {
 	if request == d.at && d.n.Add(-1) == 0 {
-		d.until.Store(true)
+		d.dead.Store(true)
 		if d.late {
-			_, _ = d.Lustre.Ioctl(fd, request, arg)
+			_, _ = d.kernel(fd, request, arg)
 		}
 		d.once.Do(func() { close(d.over) })
 	}
-	if d.until.Load() {
+	if d.dead.Load() {
 		return 0, unix.EIO
 	}
-	return d.Lustre.Ioctl(fd, request, arg)
+	return d.kernel(fd, request, arg)
 }
 
 // dies serves until the process is killed at the n-th request of a kind after begin has asked
 // for something.
 func (b *bed) dies(o copytool.Options, at uint, late bool, begin func()) {
 	b.t.Helper()
-	d := &dying{Lustre: b.Lustre, at: at, late: late, over: make(chan struct{})}
+	d := &dying{kernel: b.Ioctl, at: at, late: late, over: make(chan struct{})}
 	o.Ioctl = d.ioctl
 	over := make(chan error, 1)
 	go func() { over <- copytool.New(o).Run(b.t.Context()) }()

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
+	"datamove.dev/lustre/abi"
 	"datamove.dev/lustre/client"
 	"datamove.dev/lustre/copytool"
 	"datamove.dev/test/must"
@@ -31,6 +32,7 @@ type real struct {
 	t       *testing.T
 	client  *client.Client
 	tool    *copytool.Tool
+	stop    func()
 	folder  *folder
 	archive uint32
 	ended   chan copytool.Ended
@@ -100,17 +102,23 @@ func (r *real) onMDT(mdt int) {
 }
 
 func (r *real) serve(mount string) {
-	r.tool = copytool.New(copytool.Options{
-		Mount: mount, Archives: []uint32{r.archive}, Archive: r.folder, Progress: 100 * time.Millisecond,
-		Told: func(e copytool.Ended) { r.ended <- e },
-	})
-	ctx, stop := context.WithCancel(r.t.Context())
+	r.t.Helper()
+	r.begin(copytool.Options{Mount: mount})
+}
+
+// begin serves until stop, or the end of the test.
+func (r *real) begin(o copytool.Options) {
+	r.t.Helper()
+	o.Archives, o.Archive, o.Progress, o.Told = []uint32{r.archive}, r.folder, 100*time.Millisecond, func(e copytool.Ended) { r.ended <- e }
+	r.tool = copytool.New(o)
+	ctx, cancel := context.WithCancel(r.t.Context())
 	over := make(chan error, 1)
 	go func() { over <- r.tool.Run(ctx) }()
-	r.t.Cleanup(func() {
-		stop()
+	r.stop = sync.OnceFunc(func() {
+		cancel()
 		must.Tell(r.t, <-over)
 	})
+	r.t.Cleanup(r.stop)
 	select {
 	case err := <-over:
 		over <- nil
@@ -175,6 +183,16 @@ func (r *real) request(a lustre.Action) {
 }
 
 const notHandedOut = "nothing was handed out in two minutes: is mdt.*.hsm_control enabled on each MDT, and nothing else in its queue (mdt.*.hsm.actions)?"
+
+// handedOut waits until an action has come.
+func handedOut(t *testing.T, begun chan struct{}) {
+	t.Helper()
+	select {
+	case <-begun:
+	case <-time.After(2 * time.Minute):
+		t.Fatal(notHandedOut)
+	}
+}
 
 func (r *real) wait() copytool.Ended {
 	r.t.Helper()
@@ -331,6 +349,56 @@ func TestRealWrittenMeanwhile(t *testing.T) {
 	r.state(lustre.WholeCopy, lustre.Dirty)
 }
 
+// TestRealKilled: what a process had in work that was killed is done by the next one, whatever the policy of the MDT, and without another request.
+func TestRealKilled(t *testing.T) {
+	content := []byte("content")
+	for name, row := range map[string]struct {
+		action lustre.Action
+		at     uint
+	}{
+		"an archive":                            {lustre.Archive, abi.IocDataVersion},
+		"an archive whose copy is in its place": {lustre.Archive, abi.IocCopyEnd},
+		"a restore that is full":                {lustre.Restore, abi.IocCopyEnd},
+		"a removal whose copy is gone":          {lustre.Remove, abi.IocCopyEnd},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := onLustre(t, lustre.AnyTarget, nil, content)
+			if row.action != lustre.Archive {
+				if e := r.ask(lustre.Archive); e.Err != nil {
+					t.Fatal(e.Err)
+				}
+			}
+			if row.action == lustre.Restore {
+				must.Do(t, r.client.HSM().Release(t.Context(), r.root, "file", asked(r, r.client.DataVersion)))
+			}
+			mount, mark := r.client.Mount, filepath.Join(t.TempDir(), "registered")
+			r.stop()
+			d := &dying{kernel: client.Ioctl, at: row.at, over: make(chan struct{})}
+			d.n.Store(1)
+			r.begin(copytool.Options{Mount: mount, Mark: mark, Ioctl: d.ioctl})
+			r.request(row.action)
+			handedOut(t, d.over)
+			r.stop()
+			for len(r.ended) > 0 { // of the dead
+				<-r.ended
+			}
+			r.begin(copytool.Options{Mount: mount, Mark: mark})
+			if e := r.wait(); e.Err != nil {
+				t.Errorf("it was not taken up: %v", e.Err)
+			}
+			switch row.action {
+			case lustre.Archive:
+				r.state(lustre.WholeCopy, lustre.Dirty)
+			case lustre.Restore:
+				r.state(lustre.WholeCopy, lustre.ReleasedState)
+				r.reads(content)
+			case lustre.Remove:
+				r.state(0, lustre.WholeCopy)
+			}
+		})
+	}
+}
+
 // TestRealCancel: an action that is cancelled ends, and the file has no whole copy.
 func TestRealCancel(t *testing.T) {
 	begun := make(chan struct{})
@@ -341,11 +409,7 @@ func TestRealCancel(t *testing.T) {
 		return context.Cause(ctx)
 	}, []byte("content"))
 	r.request(lustre.Archive)
-	select {
-	case <-begun:
-	case <-time.After(2 * time.Minute):
-		t.Fatal(notHandedOut)
-	}
+	handedOut(t, begun)
 	r.request(lustre.Cancel)
 	var f *copytool.Failure
 	if e := r.wait(); !errors.As(e.Err, &f) || f.Errno != unix.ECANCELED {

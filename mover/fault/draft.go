@@ -41,6 +41,29 @@ func (d *draft) WritePart(ctx context.Context, p mover.Part, feed mover.Feed) (r
 	return r, d.place.fails(ctx, f, Write, d.name)
 }
 
+// Clone implements mover.Cloner; where the draft that works is none, it can not do that.
+func (d *draft) Clone(ctx context.Context, c mover.Content) (cloned bool, err error) {
+	inner, ok := mover.As[mover.Cloner](d.Draft)
+	if !ok {
+		return false, nil
+	}
+	err = d.place.around(ctx, Clone, d.name, 0, func() (err error) { cloned, err = inner.Clone(ctx, c); return })
+	return cloned && err == nil, err
+}
+
+// Reread implements mover.Rereader.
+func (d *draft) Reread(ctx context.Context) (c mover.Content, err error) {
+	inner, ok := mover.As[mover.Rereader](d.Draft)
+	if !ok {
+		return nil, mover.ErrUnsupported
+	}
+	err = d.place.around(ctx, Reread, d.name, 0, func() (err error) { c, err = inner.Reread(ctx); return })
+	if err != nil {
+		return nil, err
+	}
+	return &content{c, d.place, d.name}, nil
+}
+
 // Finish implements mover.Draft.
 func (d *draft) Finish(ctx context.Context, e mover.Entry, receipts []mover.Receipt) error {
 	return d.place.around(ctx, Finish, d.name, 0, func() error { return d.Draft.Finish(ctx, e, receipts) })

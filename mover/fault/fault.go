@@ -89,6 +89,8 @@ const (
 	Adopt   Op = "adopt"
 	Drop    Op = "drop"
 	Write   Op = "write"
+	Clone   Op = "clone"
+	Reread  Op = "reread" // what is read then are Reads
 	Finish  Op = "finish"
 	Publish Op = "publish" // each draft
 	Mkdir   Op = "mkdir"
@@ -99,11 +101,11 @@ const (
 
 // possible says where each fault can happen; faults that are not here can happen anywhere.
 var possible = map[Fault][]Op{
-	Denied:  {List, Stat, Open, Read, Check, Lock, Draft, Adopt, Drop, Write, Finish, Mkdir, Update, Remove, Publish},
-	Full:    {Lock, Draft, Write, Finish, Publish, Mkdir, Update},
-	Changed: {Open, Read, Check, Publish},
+	Denied:  {List, Stat, Open, Read, Check, Lock, Draft, Adopt, Drop, Write, Clone, Reread, Finish, Mkdir, Update, Remove, Publish},
+	Full:    {Lock, Draft, Write, Clone, Finish, Publish, Mkdir, Update},
+	Changed: {Open, Read, Check, Clone, Publish},
 	Corrupt: {Read, Write, Publish},
-	Lost:    {Draft, Write, Finish, Publish, Mkdir, Update, Remove, Drop},
+	Lost:    {Draft, Write, Clone, Finish, Publish, Mkdir, Update, Remove, Drop},
 	Short:   {Read},
 	Flipped: {Read, Write},
 	Torn:    {Write},
