@@ -36,6 +36,11 @@ func reflink(program string, j job) command {
 
 func rsync(program string, j job) command { return call(program, "-a", contents(j), j.target) }
 
+// rsyncAll keeps and compares all that datamove does: hard links, ACLs and extended attributes, too.
+func rsyncAll(program string, j job) command {
+	return call(program, "-aHAX", contents(j), j.target)
+}
+
 func fpsync(program string, j job) command {
 	c := call(program, "-n", strconv.Itoa(runtime.NumCPU()), "-f", "2000", "-t", filepath.Join(j.scratch, "fpsync"), contents(j), j.target+"/")
 	c.folder = true

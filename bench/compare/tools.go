@@ -46,6 +46,7 @@ var tools = []tool{
 	{"cp", "cp", []string{"--version"}, cp},
 	{"cp --reflink", "cp", []string{"--version"}, reflink},
 	{"rsync", "rsync", []string{"--version"}, rsync},
+	{"rsync -aHAX", "rsync", []string{"--version"}, rsyncAll},
 	{"fpsync", "fpsync", nil, fpsync},
 	{"dcp", "dcp", nil, dcp},
 	{"rclone", "rclone", []string{"version"}, rclone},
