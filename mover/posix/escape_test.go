@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -45,19 +47,27 @@ func escape(t *testing.T, plain bool) {
 	p.plain = plain
 	stop := make(chan struct{})
 	var swaps sync.WaitGroup
+	var swapped atomic.Int64
 	swaps.Go(func() {
 		for {
 			select {
 			case <-stop:
 				return
 			default:
-				_ = unix.Renameat2(unix.AT_FDCWD, root+"/d", unix.AT_FDCWD, root+"/evil", unix.RENAME_EXCHANGE)
+				if unix.Renameat2(unix.AT_FDCWD, root+"/d", unix.AT_FDCWD, root+"/evil", unix.RENAME_EXCHANGE) == nil {
+					swapped.Add(1)
+				}
 			}
 		}
 	})
 	worked, refused := 0, 0
 	for i := range kill.Times(3_000, 30_000) {
 		p.handles.forget("") // each try looks its way up again
+		if i%20 == 0 { // however busy the machine is, some begin with the directory there, and some with the link
+			for swapped.Load()%2 != int64(i/20%2) {
+				runtime.Gosched()
+			}
+		}
 		if err := disturb(t, p, i); err == nil {
 			worked++
 		} else {
