@@ -56,12 +56,13 @@ func TestCapacityIsNoLessThanWhatIsMade(t *testing.T) {
 // tierWithRoom is a mover that says how much there is.
 type tierWithRoom struct {
 	Staging
-	has stage.Space
-	err error
+	has  stage.Space
+	node string
+	err  error
 }
 
 func (r tierWithRoom) Space(_ context.Context, s stage.Source) (stage.Space, error) {
-	if s != (stage.Source{Location: "dataset:train", Tier: "scratch", Node: "n7"}) {
+	if s != (stage.Source{Location: "dataset:train", Tier: "scratch", Node: r.node}) {
 		return stage.Space{}, mover.ErrUsage
 	}
 	return r.has, r.err
@@ -78,12 +79,12 @@ func TestCapacityForDataset(t *testing.T) {
 		want    int64
 	}{
 		{"without a mover", nil, mostBytes},
-		{"there is room", tierWithRoom{has: stage.Space{Bytes: 3 * mib, Room: 4 * mib}}, 4 * mib},
-		{"there is none", tierWithRoom{has: stage.Space{Bytes: 5 * mib, Room: 4 * mib}}, 0},
-		{"it is there already", tierWithRoom{has: stage.Space{Bytes: 5 * mib, Room: 4 * mib, There: true}}, mostBytes},
-		{"how large it is, is not known", tierWithRoom{has: stage.Space{Room: 4 * mib}}, 4 * mib},
-		{"how much there is, is not known", tierWithRoom{has: stage.Space{Bytes: 5 * mib, Room: -1}}, mostBytes},
-		{"the mover is away", tierWithRoom{err: mover.ErrUnreachable}, mostBytes},
+		{"there is room", tierWithRoom{node: "n7", has: stage.Space{Bytes: 3 * mib, Room: 4 * mib}}, 4 * mib},
+		{"there is none", tierWithRoom{node: "n7", has: stage.Space{Bytes: 5 * mib, Room: 4 * mib}}, 0},
+		{"it is there already", tierWithRoom{node: "n7", has: stage.Space{Bytes: 5 * mib, Room: 4 * mib, There: true}}, mostBytes},
+		{"how large it is, is not known", tierWithRoom{node: "n7", has: stage.Space{Room: 4 * mib}}, 4 * mib},
+		{"how much there is, is not known", tierWithRoom{node: "n7", has: stage.Space{Bytes: 5 * mib, Room: -1}}, mostBytes},
+		{"the mover is away", tierWithRoom{node: "n7", err: mover.ErrUnreachable}, mostBytes},
 	} {
 		d.Staging = row.staging
 		c := must.Get(d.GetCapacity(t.Context(), q))(t)

@@ -211,6 +211,10 @@ func (d *Driver) staged(ctx context.Context, p publication, a files.Attachment) 
 	if d.Staging == nil {
 		return a, fmt.Errorf("%w: datasets need the mover: the driver's configuration has no service", mover.ErrUnsupported)
 	}
+	if err := d.leavesPromises(ctx, stage.Source{Location: p.about.Source.Location, Tier: p.about.Source.Tier}); err != nil {
+		d.tellStaging(ctx, p.about.Pod, p.about.Source.Location, err)
+		return a, err
+	}
 	s, err := d.await(ctx, p)
 	if err != nil {
 		return a, err

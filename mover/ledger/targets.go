@@ -25,7 +25,7 @@ const depthMost = 32
 func targets(m *datamovev1.Task) (keys [][]string) {
 	here, under := at, below
 	switch ended := Ended(m.GetState()); {
-	case !brings(m.GetSpec()) || ended && m.GetStartTime() == nil: // it has written nothing
+	case !brings(m.GetSpec()) || heldBack(m) || ended && m.GetStartTime() == nil: // it has written nothing
 		return nil
 	case ended:
 		here, under = endedAt, endedBelow
@@ -50,6 +50,14 @@ func brings(spec *datamovev1.TaskSpec) bool {
 	return false
 }
 
+// HeldBack is why a task is paused that was submitted to wait for a word.
+const HeldBack = "submitted to wait until it is resumed"
+
+// heldBack says of such a task that it has not had it: it promises nothing.
+func heldBack(m *datamovev1.Task) bool {
+	return m.GetState() == datamovev1.TaskState_TASK_STATE_PAUSED && m.GetStartTime() == nil && m.GetWhy() == HeldBack
+}
+
 // lineage is a place and all that it lies in, each in one spelling. Of what is deeper than depthMost names the deeper ones are left out.
 func lineage(text string) (places []string) {
 	l, err := location.Parse(text)
@@ -66,7 +74,7 @@ func lineage(text string) (places []string) {
 	return places[max(len(places)-depthMost, 0):]
 }
 
-// Bringing yields the tasks that are to bring data to a place, above or below it, as far as their targets are spelled as the place is. Where the place is
+// Bringing yields the tasks, but for those that are held back, that are to bring data to a place, above or below it, as far as their targets are spelled as the place is. Where the place is
 // deeper than depthMost names, those are among them that write beside it.
 func Bringing(tx *Tx, place string) iter.Seq2[*datamovev1.Task, error] {
 	return byTarget(tx, place, at, below, nil)

@@ -43,6 +43,10 @@ func TestBringing(t *testing.T) {
 		}
 		update(t, l, func(tx *Tx) error { return Tasks.Put(tx, m) })
 	}
+	held := task(12)
+	held.State, held.Why, held.StartTime, held.EndTime = paused, HeldBack, nil, nil
+	held.Spec = &datamovev1.TaskSpec{Kind: copies, Target: "slow:chain"}
+	update(t, l, func(tx *Tx) error { return Tasks.Put(tx, held) })
 	never := task(11)
 	never.State, never.StartTime, never.EndTime = failed, nil, &timestamppb.Timestamp{Seconds: 400}
 	never.Spec = &datamovev1.TaskSpec{Kind: copies, Target: "slow:chain"}

@@ -18,6 +18,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/access"
+	"datamove.dev/mover/config"
 	"datamove.dev/mover/mem"
 	"datamove.dev/mover/task"
 	"datamove.dev/tiering/policy"
@@ -332,6 +333,43 @@ func TestMayRun(t *testing.T) {
 	}
 	if r := d.runsThat(t)[0]; r.GetState() != run.Stopped || !strings.Contains(r.GetWhy(), "its plan can not be read") {
 		t.Errorf("%v", r)
+	}
+}
+
+// TestPlanHasRoom: a plan that brings more to a tier than that takes does not begin. It brings 19.7 KiB.
+func TestPlanHasRoom(t *testing.T) {
+	for _, row := range []struct {
+		what         string
+		free         int64
+		keep         config.Percent
+		local, cache bool
+		kind         error
+	}{
+		{"there is room", 20_190, 0, false, false, nil},
+		{"a byte is missing", 20_189, 0, false, false, mover.ErrRefused},
+		{"what stays free is not for it", 30_000, 10, false, false, mover.ErrRefused},
+		{"it makes room by itself", 100, 0, false, true, nil},
+		{"each node has its own", 100, 0, true, false, nil},
+		{"nobody says how much there is", 0, 0, false, false, nil},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			d := policed(t, strings.Replace(cold("enforce", ""), "to: archive", "to: vault", 1))
+			vault := config.Tier{Level: "cold", Path: "/vault", NodeLocal: row.local, KeepFree: row.keep}
+			if row.cache {
+				vault.Cache = &config.Cache{High: 90, Low: 80}
+			}
+			d.conf.Tiers["vault"] = vault
+			plan, err := d.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
+			wants(t, "plan", err, nil)
+			if row.free > 0 {
+				d.agents["n1"].room["vault"] = &agentv1.Room{Tier: "vault", TotalBytes: 200_000, FreeBytes: row.free}
+			}
+			_, err = d.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
+			wants(t, "run", err, row.kind)
+			if err != nil && !strings.Contains(err.Error(), "it brings 19.7 KiB to vault, which has room for") {
+				t.Error(err)
+			}
+		})
 	}
 }
 

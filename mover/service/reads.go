@@ -56,11 +56,6 @@ func submittedBefore(a, b *pb.Task) bool {
 	return x.Before(y) || x.Equal(y) && a.GetId() < b.GetId()
 }
 
-// heldBack says of a task that it was submitted to wait for a word, and has not had it: it promises nothing.
-func heldBack(t *pb.Task) bool {
-	return t.GetState() == task.Paused && t.GetStartTime() == nil && t.GetWhy() == whyHeldBack
-}
-
 // meets says whether a task brings data to where another one reads, and was submitted before it.
 func (s *Service) meets(writer, reader *pb.Task, place string) bool {
 	return submittedBefore(writer, reader) &&
@@ -76,7 +71,7 @@ func (s *Service) behind(t *pb.Task) (why string) {
 					if err != nil {
 						return err
 					}
-					if !heldBack(w) && s.meets(w, t, place) {
+					if s.meets(w, t, place) {
 						why = fmt.Sprintf("task %s (%s), submitted before it, brings data to %s, which it reads", w.GetId(), task.Word(w.GetState()), mover.Printable(place))
 						return nil
 					}
@@ -126,7 +121,7 @@ func deedOf(t *pb.Task) string {
 // bringsAgain says whether a later task is about to do what one has not brought to its end.
 func bringsAgain(tx *ledger.Tx, was *pb.Task, deed string) (bool, error) {
 	for w, err := range ledger.Bringing(tx, was.GetSpec().GetTarget()) {
-		if err != nil || deedOf(w) == deed && submittedBefore(was, w) && !heldBack(w) {
+		if err != nil || deedOf(w) == deed && submittedBefore(was, w) {
 			return err == nil, err
 		}
 	}

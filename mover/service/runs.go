@@ -100,6 +100,11 @@ func (s *Service) beginRun(ctx context.Context, head *pb.Plan, by string, at tim
 	if err != nil {
 		return nil, err
 	}
+	if by != byWatermark { // one that makes room elsewhere goes as far as it comes
+		if err := s.hasRoom(head); err != nil {
+			return nil, err
+		}
+	}
 	begun := false
 	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
 		out, err = ledger.Runs.Get(tx, head.GetId())

@@ -44,15 +44,12 @@ func (s *Service) SubmitTask(ctx context.Context, r *pb.SubmitTaskRequest) (*pb.
 	}
 	if r.GetPaused() {
 		return s.submit(ctx, r.GetSpec(), r.GetIdempotencyKey(), func(tx *ledger.Tx, t *pb.Task) error {
-			t.State, t.Why = task.Paused, whyHeldBack
+			t.State, t.Why = task.Paused, ledger.HeldBack
 			return ledger.Tasks.Put(tx, t)
 		})
 	}
 	return s.submit(ctx, r.GetSpec(), r.GetIdempotencyKey(), nil)
 }
-
-// whyHeldBack is why a task is paused that was submitted so.
-const whyHeldBack = "submitted to wait until it is resumed"
 
 // submit accepts a request of the caller in ctx. also changes the ledger together with it.
 func (s *Service) submit(ctx context.Context, asked *pb.TaskSpec, key string, also func(*ledger.Tx, *pb.Task) error) (*pb.Task, error) {

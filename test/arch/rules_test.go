@@ -155,7 +155,7 @@ var packages = map[string]struct {
 	"csi/metrics":         {parts, nil},
 	"csi/relay":           {parts, []string{"mover"}},
 	"csi/relay/relaytest": {tests, []string{"csi/relay", "test/must"}},
-	"csi":                 {services, []string{"lustre", "lustre/gpfs", "mover", "csi/base", "csi/files", "csi/kube", "csi/metrics", "csi/mount", "csi/relay", "csi/volume", "tiering/stage"}},
+	"csi":                 {services, []string{"lustre", "lustre/gpfs", "mover", "mover/units", "csi/base", "csi/files", "csi/kube", "csi/metrics", "csi/mount", "csi/relay", "csi/volume", "tiering/stage"}},
 
 	"cmd/datamove":            {commands, []string{"cmd/datamove/cli"}},
 	"cmd/datamoved":           {commands, []string{"cmd/datamoved/daemon"}},

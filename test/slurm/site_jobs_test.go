@@ -99,8 +99,8 @@ cat $DATAMOVE_IN_CHAIN/* | wc -c
 
 // heterogeneous: tasks of each component have the directory of that one on their node.
 func heterogeneous(t *testing.T, s *site) {
-	id := s.MustSubmit(Anna, "#!/bin/sh\nsrun --het-group=0,1 sh -c 'ls -d $DATAMOVE_DIR' | sort\n", "-N1", ":", "-N1")
-	s.done(id, "COMPLETED")
+	id := s.MustSubmit(Anna, "#!/bin/sh\nsrun --het-group=0,1 sh -c 'ls -d $DATAMOVE_DIR' | sort -V\n", "-N1", ":", "-N1")
+	s.UntilState(id, "COMPLETED") // it asks for nothing
 	n := must.Get(strconv.Atoi(id))(t)
 	if got, want := s.Output(Anna, id), fmt.Sprintf("/local_nvme/jobs/%d.5001\n/local_nvme/jobs/%d.5001\n", n, n+1); got != want {
 		t.Errorf("they have %q, want %q", got, want)

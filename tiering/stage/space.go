@@ -13,9 +13,11 @@ import (
 
 // Space is what there is for a source where it would be staged.
 type Space struct {
-	There bool  // it is there already
-	Bytes int64 // that it has; 0 is not known
-	Room  int64 // for what comes, with what may go for it; below 0 is not known
+	Tier, Path string // where it is, or is to come: the root of that
+	There      bool   // it is there already, or on its way
+	Bytes      int64  // that it has; 0 is not known
+	Room       int64  // for what comes, with what may go for it; below 0 is not known
+	MayGo      int64  // what may go for it
 }
 
 // Space says whether there is room for a source on a node; without one, on the node that has the most.
@@ -28,17 +30,16 @@ func (m *Mover) Space(ctx context.Context, s Source) (x Space, err error) {
 	if err != nil {
 		return x, err
 	}
-	tier, room := roomOf(tiers.GetTiers(), s.Node)
-	x.Room = room
+	x = roomOf(tiers.GetTiers(), s.Node)
 	name, digest, _ := strings.Cut(strings.TrimPrefix(s.Location, "dataset:"), "@")
 	if "dataset:"+name == s.Location || digest != "" {
-		err = m.known(ctx, c, name, strings.TrimPrefix(digest, "sha256:"), tier, s.Node, &x)
+		err = m.known(ctx, c, name, strings.TrimPrefix(digest, "sha256:"), s.Node, &x)
 	}
 	return x, err
 }
 
 // known adds what is known of a dataset: its size, and whether it is there.
-func (m *Mover) known(ctx context.Context, c *api.Client, name, digest, tier, node string, x *Space) error {
+func (m *Mover) known(ctx context.Context, c *api.Client, name, digest, node string, x *Space) error {
 	d, err := c.GetDataset(ctx, &datamovev1.GetDatasetRequest{Name: name})
 	if errors.Is(err, mover.ErrNotExist) {
 		return nil // it may be added
@@ -56,7 +57,8 @@ func (m *Mover) known(ctx context.Context, c *api.Client, name, digest, tier, no
 		if err != nil {
 			return err
 		}
-		if r.GetTier() == tier && (node == "" || r.GetNode() == "" || r.GetNode() == node) && r.GetState() == datamovev1.ReplicaState_REPLICA_STATE_WHOLE {
+		going := r.GetState() == datamovev1.ReplicaState_REPLICA_STATE_REMOVING
+		if r.GetTier() == x.Tier && (node == "" || r.GetNode() == "" || r.GetNode() == node) && !going {
 			x.There = true
 		}
 	}
@@ -67,8 +69,8 @@ func (m *Mover) known(ctx context.Context, c *api.Client, name, digest, tier, no
 var warmth = map[string]int{"hot": 1, "warm": 2, "cold": 3}
 
 // roomOf is the hottest tier of a node, and how much may come to it; without a node, on the node that has the most.
-func roomOf(lines []*datamovev1.Tier, node string) (tier string, room int64) {
-	room = -1
+func roomOf(lines []*datamovev1.Tier, node string) Space {
+	room := int64(-1)
 	var best *datamovev1.Tier
 	for _, line := range lines {
 		if line.GetNode() != "" && node != "" && line.GetNode() != node || !strings.HasPrefix(line.GetLocation(), "/") || len(line.GetAgents()) == 0 {
@@ -81,7 +83,15 @@ func roomOf(lines []*datamovev1.Tier, node string) (tier string, room int64) {
 			room = max(room, left(line))
 		}
 	}
-	return best.GetName(), room
+	return Space{Tier: best.GetName(), Path: best.GetLocation(), Room: room, MayGo: mayGo(best)}
+}
+
+// mayGo is what may go from a tier for something else: where replicas are evicted, those that nobody holds.
+func mayGo(line *datamovev1.Tier) int64 {
+	if line.GetHighPercent() == 0 {
+		return 0
+	}
+	return max(line.GetReplicaBytes()-line.GetLeasedBytes(), 0)
 }
 
 // left is how much may come to a tier, with what may go for it; below 0 is not known.
@@ -89,9 +99,5 @@ func left(line *datamovev1.Tier) int64 {
 	if line.GetTotalBytes() <= 0 {
 		return -1
 	}
-	left := line.GetFreeBytes() - line.GetTotalBytes()/100*int64(line.GetKeepFreePercent())
-	if line.GetHighPercent() > 0 {
-		left += line.GetReplicaBytes() - line.GetLeasedBytes()
-	}
-	return max(left, 0)
+	return max(line.GetFreeBytes()-line.GetTotalBytes()/100*int64(line.GetKeepFreePercent())+mayGo(line), 0)
 }

@@ -35,8 +35,8 @@ func TestRoomOf(t *testing.T) {
 		{"nobody says how much", []*datamovev1.Tier{with(scratch("n1", 0), func(x *datamovev1.Tier) { x.TotalBytes = 0 })}, "n1", "scratch", -1},
 		{"nowhere", []*datamovev1.Tier{bucket}, "n1", "", -1},
 	} {
-		if tier, room := roomOf(c.lines, c.node); tier != c.tier || room != c.room {
-			t.Errorf("%s: %s has room for %d, want %s and %d", c.what, tier, room, c.tier, c.room)
+		if x := roomOf(c.lines, c.node); x.Tier != c.tier || x.Room != c.room {
+			t.Errorf("%s: %s has room for %d, want %s and %d", c.what, x.Tier, x.Room, c.tier, c.room)
 		}
 	}
 }

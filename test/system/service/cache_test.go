@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -35,7 +36,7 @@ func (c *cluster) small(node string, bytes int) {
 }
 
 // TestDatasetEvicted fills the scratch of a node: what was used longest ago goes, and
-// what is leased stays, though it is older.
+// what is leased stays, though it is older. What is larger than all of it is refused, and for what has no room others go before it comes.
 //
 //safety:5/datasets with test/cluster TestDatasetReleased
 func TestDatasetEvicted(t *testing.T) {
@@ -60,7 +61,7 @@ func TestDatasetEvicted(t *testing.T) {
 		c.Done(a.GetTask().GetId())
 	}
 	there := func() (found string) {
-		for _, name := range append(names, "d") {
+		for _, name := range append(names, "d", "f") {
 			if r := c.ReplicasOf(name)["scratch@n1"]; r.GetState() == pb.ReplicaState_REPLICA_STATE_WHOLE {
 				found += name
 			}
@@ -78,6 +79,17 @@ func TestDatasetEvicted(t *testing.T) {
 		_, err := os.Stat(filepath.Join(c.Dir, "nodes/n1/scratch/.datasets/b"))
 		return errors.Is(err, mover.ErrNotExist)
 	})
+	c.Tree("shared/e", 5, 1, 80<<20)
+	c.Add("e", "shared:e")
+	if _, err := c.Stage(context.Background(), &pb.StageRequest{Source: "dataset:e", Tier: "scratch", Node: "n1"}); !errors.Is(err, mover.ErrRefused) || !strings.Contains(err.Error(), "scratch on n1 takes 64.0 MiB at most") {
+		t.Errorf("what is larger than the disk: %v", err)
+	}
+	c.Tree("shared/f", 6, 1, 38<<20) // for which 30 MiB are free
+	c.Add("f", "shared:f")
+	c.Done(c.StageTo("dataset:f", "n1", "slurm:f").GetTask().GetId())
+	if got := there(); got != "adf" {
+		t.Errorf("on scratch: %s", got)
+	}
 	if held := c.LeasesOf("a"); held["slurm:a"] != 1 {
 		t.Errorf("leases: %v", held)
 	}

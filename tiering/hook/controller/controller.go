@@ -81,7 +81,7 @@ const (
 // present looks whether the datasets are there that a job wants, and are not more than it may have. Where later is set an earlier job may add those that
 // are not; when the job is staged in it is held without them.
 func (c *Controller) present(ctx context.Context, job directive.Job, later bool) error {
-	sum := job.Bytes()
+	sum, onNodes := job.Bytes(), map[string]int64{}
 	client, err := c.Dial(ctx)
 	if err != nil {
 		return err
@@ -104,8 +104,11 @@ func (c *Controller) present(ctx context.Context, job directive.Job, later bool)
 		if sum += v.GetBytes(); sum < 0 {
 			sum = math.MaxInt64
 		}
+		if to := r.To[0].Tier; c.Config.Tiers[to].NodeLocal {
+			onNodes[to] += v.GetBytes()
+		}
 	}
-	return c.most(sum)
+	return errors.Join(c.most(sum), nodesTake(ctx, client, onNodes))
 }
 
 // versionOf is the version of a dataset that a location means.

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -200,6 +201,37 @@ func TestNoRoom(t *testing.T) {
 		w.wantsHeld("slurm:7:train on n1")
 		must.Do(t, w.Teardown(t.Context(), 7, false))
 		w.service.Until("nobody waits for it", func() bool { return slices.Equal(w.tasks(7), []string{"stage CANCELLED", "stage DONE"}) })
+		w.wantsHeld()
+	})
+}
+
+// TestTooLarge: a job whose dataset never fits onto its nodes hears that at submit, and before the first byte, and is held when it is staged anew.
+func TestTooLarge(t *testing.T) {
+	t.Parallel()
+	rig.Bubble(t, func(t *testing.T) {
+		w := served(t)
+		conf := *w.service.Conf.Load()
+		conf.Tiers = maps.Clone(conf.Tiers)
+		scratch := conf.Tiers["scratch"]
+		scratch.KeepFree = 100
+		conf.Tiers["scratch"] = scratch
+		w.service.Conf.Store(&conf)
+		w.service.Until("the node has said how full it is", func() bool {
+			l := must.Get(w.service.ListTiers(t.Context(), &datamovev1.ListTiersRequest{Name: "scratch"}))(t)
+			return l.GetTiers()[0].GetTotalBytes() > 0
+		})
+		_, err := w.Process(t.Context(), text("stage-in=dataset:train required"))
+		wantsError(t, err, mover.ErrRefused, "the datasets of the job have 9 B, and scratch takes 0 B at most on any node")
+		w.setup(7, "stage-in=dataset:train required")
+		must.Do(t, w.In(t.Context(), 7))
+		w.nodes(7, "n1")
+		wantsError(t, w.Before(t.Context(), 7), mover.ErrRefused, "scratch on n1 takes 0 B at most")
+		must.Do(t, w.Teardown(t.Context(), 7, true))
+		w.setup(7, "stage-in=dataset:train required")
+		if err := w.In(t.Context(), 7); err == nil || !strings.Contains(err.Error(), "takes 0 B at most") {
+			t.Errorf("it is staged anew: %v", err)
+		}
+		must.Do(t, w.Teardown(t.Context(), 7, true))
 		w.wantsHeld()
 	})
 }

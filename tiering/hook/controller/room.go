@@ -4,10 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
+	"datamove.dev/api"
+	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/units"
 	"datamove.dev/tiering/hook/directive"
 )
 
@@ -33,6 +39,25 @@ func (c *Controller) leavesRoom(ctx context.Context, job directive.Job) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// nodesTake refuses datasets that are more than a tier takes on any node, as far as the mover knows how large it is there.
+func nodesTake(ctx context.Context, client *api.Client, needs map[string]int64) error {
+	for _, tier := range slices.Sorted(maps.Keys(needs)) {
+		lines, err := client.ListTiers(ctx, &datamovev1.ListTiersRequest{Name: tier})
+		if err != nil {
+			return err
+		}
+		most, known := int64(0), false
+		for _, line := range lines.GetTiers() {
+			total, used := line.GetTotalBytes(), 100-int64(line.GetKeepFreePercent())
+			most, known = max(most, total/100*used+total%100*used/100), known || total > 0
+		}
+		if known && needs[tier] > most {
+			return fmt.Errorf("%w: the datasets of the job have %s, and %s takes %s at most on any node: stage less, or read them where they are", mover.ErrRefused, units.Bytes(needs[tier]), tier, units.Bytes(most))
+		}
+	}
+	return nil
 }
 
 // known is the part of a path that is the same for every job.
