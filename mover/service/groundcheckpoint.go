@@ -137,9 +137,13 @@ func (s *standing) Stays(a *policy.Action) string {
 	return why
 }
 
+// keepOf is what an action of a policy keeps.
+func keepOf(a *policy.Action) checkpoint.Keep {
+	return checkpoint.Keep{Last: int(a.KeepLast), Every: int64(a.KeepEvery), Least: int(a.NeverBelowVerified)}
+}
+
 // retention is what an action of a policy says of the checkpoints of a folder.
 func retention(all []*checkpointAt, a *policy.Action) []checkpoint.Verdict {
-	keep := checkpoint.Keep{Last: int(a.KeepLast), Every: int64(a.KeepEvery), Least: int(a.NeverBelowVerified)}
 	two := a.Copied()
 	var held []checkpoint.Held
 	for _, c := range all {
@@ -150,17 +154,15 @@ func retention(all []*checkpointAt, a *policy.Action) []checkpoint.Verdict {
 			Tagged: c.GetTagged() && (a.KeepTagged == nil || *a.KeepTagged), Named: c.GetNamed(), Second: c.second})
 		two = two || c.second
 	}
-	return keep.Judge(held, two)
+	return keepOf(a).Judge(held, two)
 }
 
-// relies are the checkpoints because of which another one of the folder may go: they stay, and are verified.
-func relies(all []*checkpointAt, a *policy.Action) (saves []*pb.CheckpointSave) {
-	left := max(2, int(a.KeepLast), int(a.NeverBelowVerified))
-	for _, v := range retention(all, a) {
-		if v.Keep && v.Verified && left > 0 {
-			left--
-			i := slices.IndexFunc(all, func(c *checkpointAt) bool { return string(c.GetName()) == v.Name })
-			saves = append(saves, &pb.CheckpointSave{Name: []byte(v.Name), Save: all[i].GetSave()})
+// relies are the checkpoints because of which one of the folder may go: they are of its run, stay, and are verified.
+func relies(all []*checkpointAt, a *policy.Action, name string) (saves []*pb.CheckpointSave) {
+	for _, other := range keepOf(a).Relies(retention(all, a)) {
+		if checkpoint.RunOf(other) == checkpoint.RunOf(name) {
+			i := slices.IndexFunc(all, func(c *checkpointAt) bool { return string(c.GetName()) == other })
+			saves = append(saves, &pb.CheckpointSave{Name: []byte(other), Save: all[i].GetSave()})
 		}
 	}
 	return saves

@@ -121,7 +121,7 @@ func (s *Service) isStill(tx *ledger.Tx, r *planReading, items wholeItems, work 
 		if err != nil {
 			return err
 		}
-		work.Relies = relies(g.folders[string(work.GetFolder())], a)
+		work.Relies = relies(g.folders[string(work.GetFolder())], a, string(work.GetName()))
 	}
 	return nil
 }

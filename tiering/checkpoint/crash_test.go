@@ -1,15 +1,20 @@
 package checkpoint
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"datamove.dev/test/must"
+	"datamove.dev/test/seed"
 )
 
 type framework struct {
@@ -21,12 +26,14 @@ type framework struct {
 }
 
 var frameworks = []framework{
-	{"dcp", DCP, dcpWriter, true, true}, {"megatron", Megatron, megatronWriter(true), false, true}, {"megatron, of which nothing says the ranks", Megatron, megatronWriter(false), false, false},
+	{"dcp", DCP, dcpWriter, true, true}, {"dcp, asynchronous", DCP, dcpAsyncWriter, true, true},
+	{"megatron", Megatron, megatronWriter(1, true), false, true}, {"megatron, of which nothing says the ranks", Megatron, megatronWriter(1, false), false, false}, {"megatron, in a pipeline", Megatron, megatronWriter(2, true), false, true},
 	{"megatron, distributed", Megatron, megatronDistWriter, false, true},
 	{"deepspeed", DeepSpeed, deepSpeedWriter(0), false, true}, {"deepspeed, ZeRO 1", DeepSpeed, deepSpeedWriter(1), false, true}, {"deepspeed, ZeRO 3", DeepSpeed, deepSpeedWriter(3), false, true},
 	{"deepspeed, of which nothing says the ranks", DeepSpeed, deepSpeedWriter(-1), false, false},
-	{"orbax", Orbax, orbaxWriter, false, true}, {"orbax, by file", Orbax, orbaxFileWriter, false, true},
-	{"hf", HF, hfWriter, false, true}, {"hf, renamed", HF, hfRenameWriter, false, true}, {"nemo", NeMo, nemoWriter, false, true}, {"nemo, distributed", NeMo, nemoDistWriter, false, true},
+	{"deepspeed, universal", DeepSpeed, universalWriter, false, true},
+	{"orbax", Orbax, orbaxWriter, false, true}, {"orbax, old", Orbax, orbaxOldWriter, false, true}, {"orbax, by file", Orbax, orbaxFileWriter, false, true},
+	{"hf", HF, hfWriter, false, true}, {"hf, renamed", HF, hfRenameWriter, false, true}, {"nemo", NeMo, nemoWriter, false, true}, {"nemo, archives", NeMo, nemoArchiveWriter, false, true}, {"lightning", NeMo, lightningWriter, false, true}, {"nemo, distributed", NeMo, nemoDistWriter, false, true},
 	{"plain", Plain, plainWriter, true, true}, {"plain, committed", Plain, commitWriter, true, true},
 }
 
@@ -102,7 +109,7 @@ func check(t *testing.T, f framework, sh shape, s *script, k int, d *disk) (whol
 	sights.Look(now, prints)
 	now = now.Add(Quiet)
 	sights.Look(now, prints)
-	for set, err := range Each(t.Context(), d.folder(), f.profile) {
+	for set, err := range Each(t.Context(), folder{d, tree}, f.profile) {
 		must.Do(t, err)
 		if !set.Complete || !sights.Still(set.Name, now, Quiet) {
 			continue
@@ -149,6 +156,123 @@ func foundAll(t *testing.T, f framework, sh shape, s *script) {
 			break
 		}
 	}
+}
+
+// harm is what happens to one file of a checkpoint that was whole.
+type harm string
+
+const (
+	removed   harm = "removed"
+	truncated harm = "truncated"
+	swapped   harm = "swapped with that of the next save"
+)
+
+// blindTo says what can not be seen of what happens to a file: the length of one whose format says none, and files that go from one save to another as they are, where no mark has a time, or with it.
+func blindTo(f framework, name string, h harm) bool {
+	_, base := split(name)
+	switch {
+	case f.name == "plain, committed":
+		return false
+	case h == truncated:
+		return shapeOf(base) == nil && base != ".metadata"
+	case h == swapped && (slices.Contains(savedLast, name) || base == "_METADATA"): // the mark has the time of its own save
+		return true
+	case h == swapped:
+		return (f.profile == Megatron || f.profile == NeMo) && !shard().MatchString(base) || f.profile == DeepSpeed
+	case f.name == "nemo, distributed":
+		return strings.HasPrefix(name, "context/") // what is in it is the user's
+	}
+	return false
+}
+
+// do does it to a file of a set, a minute after the last save; other is the set of the next save.
+func (h harm) do(d *disk, set, name, other string, random *rand.Rand) (done bool) {
+	d.now += 60e9
+	at := set
+	if name != "" {
+		at += "/" + name
+	}
+	n := d.nodes[at]
+	switch h {
+	case removed:
+		d.apply(op{do: "unlink", name: at}, true, kept)
+	case truncated:
+		if len(n.data) == 0 {
+			return false
+		}
+		n.data = n.data[:random.IntN(len(n.data))] // as after a power cut: the time is that of the save
+	case swapped:
+		there := d.nodes[other+"/"+name]
+		if there == nil || name == "" || bytes.Equal(there.data, n.data) {
+			return false
+		}
+		d.nodes[at], d.nodes[other+"/"+name] = there, n
+		n.changed, there.changed = d.now, d.now
+		d.parent(at)
+		d.parent(other + "/" + name)
+	}
+	return true
+}
+
+// TestOneFile: of a run that has saved in the layout of each framework one file is removed, cut off, or swapped with that of the next save. What lacks it is never complete, and all others are
+// what they were.
+//
+//safety:5/jobs one file of any checkpoint, of each framework's layout, is removed, truncated or swapped: it is not complete, and the others are
+func TestOneFile(t *testing.T) {
+	rounds := 1000
+	if seed.Soak() {
+		rounds = 10_000
+	}
+	if testing.Short() {
+		rounds = 200
+	}
+	random, seen := seed.Rand(t), map[harm]int{}
+	for nth := range rounds {
+		f := frameworks[random.IntN(len(frameworks))]
+		all := shapes(f)
+		sh := all[random.IntN(len(all))]
+		if sh.keep, sh.over = 0, false; !f.says {
+			sh.again = false
+		}
+		s := f.write(sh)
+		d := run(s.ops, len(s.ops), len(s.ops), kept)
+		sets := slices.Sorted(maps.Keys(s.meant))
+		before := completes(t, f, d)
+		i := random.IntN(len(sets))
+		set, other := sets[i], sets[(i+1)%len(sets)]
+		files := slices.Sorted(maps.Keys(d.has(set)))
+		name, h := files[random.IntN(len(files))], []harm{removed, truncated, swapped}[random.IntN(3)]
+		if f.name == "plain, committed" || blindTo(f, cmp.Or(name, set), h) || !h.do(d, set, name, other, random) {
+			continue
+		}
+		seen[h]++
+		after := completes(t, f, d)
+		for _, one := range sets {
+			whole := slices.ContainsFunc(s.meant[one], func(c content) bool { return holds(d.has(one), c) })
+			was := d.nodes[one] != nil && before[one] && whole
+			if after[one] && !whole || was && !after[one] && one != set && one != other {
+				t.Fatalf("case %d, %s %+v: %s of %s is %s: complete were %v and are %v, and %s has %q", nth, f.name, sh, name, set, h, before, after, one, brief(d.has(one)))
+			}
+		}
+	}
+	for _, h := range []harm{removed, truncated, swapped} {
+		if seen[h] < rounds/20 {
+			t.Errorf("%d of %d were %s: it shows little", seen[h], rounds, h)
+		}
+	}
+}
+
+// completes are the sets that are complete.
+func completes(t *testing.T, f framework, d *disk) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
+	for set, err := range Each(t.Context(), d.folder(), f.profile) {
+		must.Do(t, err)
+		if set.Complete {
+			all[set.Name] = true
+		}
+	}
+	return all
 }
 
 // TestDiskIsReal: what the disk of TestCrashes shows is what a real one does, after each operation of a writer of each framework.

@@ -95,7 +95,8 @@ func pickled(all files, save int) []byte {
 		_, base := split(f.name)
 		names = append(names, base)
 	}
-	return append([]byte(namesPickled(names...)), fmt.Sprint("of save ", save)...)
+	body := strings.TrimPrefix(strings.TrimSuffix(namesPickled(names...), "."), "\x80\x02") + fmt.Sprint("of save ", save) + "."
+	return append(append([]byte("\x80\x04\x95"), binary.LittleEndian.AppendUint64(nil, uint64(len(body)))...), body...)
 }
 
 // node is a file or a directory of the disk.
@@ -234,12 +235,27 @@ type folder struct {
 
 func (d *disk) folder() folder { return folder{d, d.tree()} }
 
-func (f folder) Top(context.Context) (Tree, error)                           { return f.seen, nil }
-func (f folder) Deep(_ context.Context, top Tree, _ ...string) (Tree, error) { return top, nil }
-func (f folder) Own(_ context.Context, t Tree, _ string) (Tree, error)       { return t, nil }
-func (f folder) Peek(name string, off int64, p []byte) (int, error)          { return f.peek(name, off, p) }
-func (f folder) Saved(_ context.Context, _ Profile, top Tree, set string) (int64, error) {
-	_, when := top.savedAt(set)
+func (f folder) Top(ctx context.Context) (Tree, error) { return f.Deep(ctx, Tree{}) }
+func (f folder) Deep(_ context.Context, top Tree, names ...string) (Tree, error) {
+	t := f.seen
+	t.looks, t.Entries = top.looks, nil
+	for _, e := range f.seen.Entries {
+		set, _, below := strings.Cut(e.Name, "/")
+		if !below || slices.Contains(names, set) || top.has(e.Name) {
+			t.Entries = append(t.Entries, e)
+		}
+	}
+	return t, nil
+}
+
+func (t Tree) has(name string) bool {
+	_, is := slices.BinarySearchFunc(t.Entries, name, func(e Entry, name string) int { return strings.Compare(e.Name, name) })
+	return is
+}
+func (f folder) Own(_ context.Context, t Tree, _ string) (Tree, error) { return t, nil }
+func (f folder) Peek(name string, off int64, p []byte) (int, error)    { return f.peek(name, off, p) }
+func (f folder) Saved(_ context.Context, _ Profile, _ Tree, set string) (int64, error) {
+	_, when := f.seen.savedAt(set)
 	return when, nil
 }
 

@@ -13,7 +13,8 @@
 // No content is believed but that of trackers and commits: nothing is ever unpickled.
 //
 // What can not be seen: a set that is saved over within ten seconds of the save before, and torn (two where one mark says all); random states of other processes than the first,
-// which HF's Trainer writes after its last sign.
+// which HF's Trainer writes after its last sign; that a file of a format that says no length, of a script of one's own or of Orbax, is cut off; and one that was exchanged with that of another save, where
+// no mark has a time. TestOneFile has these.
 //
 // [Read], [Each] and [Look] are the only deeds. The directory is its user's, and hostile: everything is opened beneath it, no link is followed, no
 // other file system is entered, nothing that could wait is opened, and entries, depth and bytes are bounded. All else is pure;

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"datamove.dev/mover"
 )
 
 // Set is a checkpoint, or what is to become one.
@@ -146,10 +148,11 @@ func signs(p Profile, t Tree, inside []Entry) (mark, why string) {
 		}
 		return first(".metadata", "metadata.json"), megatronLacks(inside)
 	case DeepSpeed:
-		if named(t.Texts[universalTracker]) == name {
-			return "", passed(p, t, inside, universalTracker, true)
+		tracker := "latest"
+		if !deepSpeedPast(t, tracker, name) && deepSpeedPast(t, universalTracker, name) {
+			tracker = universalTracker
 		}
-		return "", passed(p, t, inside, "latest", deepSpeedPast(t, name))
+		return "", passed(p, t, inside, tracker, deepSpeedPast(t, tracker, name))
 	case Orbax:
 		if strings.Contains(name, ".orbax-checkpoint-tmp") {
 			return "", "its name is a temporary one"
@@ -157,7 +160,7 @@ func signs(p Profile, t Tree, inside []Entry) (mark, why string) {
 		if byFile(t) {
 			return missing(first(orbaxCommit), "there is no "+orbaxCommit+" in it, and others have one")
 		}
-		return missing(first(orbaxCommit, "_CHECKPOINT_METADATA", "_METADATA"), "there is no metadata in it")
+		return missing(first(orbaxCommit, orbaxMetadata, "_METADATA", itemMetadata(inside)), "there is no metadata in it")
 	case HF:
 		if strings.HasPrefix(name, "tmp-") {
 			return "", "its name is a temporary one"
@@ -176,6 +179,16 @@ func signs(p Profile, t Tree, inside []Entry) (mark, why string) {
 			"nothing in it says that it is complete")
 	}
 	return missing(first(Marks...), "no mark is in it: "+strings.Join(Marks, ", "))
+}
+
+// itemMetadata is the metadata of an item: a checkpoint of before _CHECKPOINT_METADATA has no other (orbax/checkpoint/checkpoint_manager.py, 0.4).
+func itemMetadata(inside []Entry) string {
+	for _, e := range inside[1:] {
+		if dir, base := split(strings.TrimPrefix(e.Name, inside[0].Name+"/")); base == "_METADATA" && dir != "" && !strings.Contains(dir, "/") {
+			return dir + "/" + base
+		}
+	}
+	return "_METADATA"
 }
 
 // lightningLatest is the mark of a directory of Lightning that DeepSpeed has written (lightning/pytorch/strategies/deepspeed.py, 2.5, save_checkpoint): its tracker, behind its one tag.
@@ -279,11 +292,35 @@ func slackOf(mark string) int64 {
 	return slack
 }
 
-// ofFormat says whether a file is one that the format of a mark names. Others may come at any time: what evaluates a checkpoint writes into it.
-func ofFormat(mark, name string) bool {
-	dir, base := split(mark)
-	at, file := split(name)
-	return base != ".metadata" || at == dir && shard().MatchString(file)
+// additions are, by directory, when something came into it last that the format of the mark does not name: it explains when the directory was changed.
+func additions(p Profile, inside []Entry, mark string) map[string]int64 {
+	added := map[string]int64{}
+	for _, e := range inside[1:] {
+		if dir, _ := split(e.Name); e.Kind == Dir || isFree(p, mark, strings.TrimPrefix(e.Name, inside[0].Name+"/")) {
+			added[dir] = max(added[dir], e.Modified, e.Changed)
+		}
+	}
+	return added
+}
+
+var (
+	// ofTrainer are the files that Hugging Face's Trainer writes, and those that it calls do.
+	ofTrainer = mover.Pattern(`\.(safetensors|bin|pt|pth|h5|msgpack|distcp|index\.json)$|config\.json$|^trainer_state\.json$|token|vocab|^merges`)
+	// ofOrbax are those that Orbax writes directly into a checkpoint, of one item, too.
+	ofOrbax = mover.Pattern(`^_|^(commit_success\.txt|checkpoint|aggregate|manifest\.ocdbt)$`)
+)
+
+// isFree says whether a file of a set is one that the format of its mark does not name. Such ones may come at any time: what evaluates a checkpoint writes into it.
+func isFree(p Profile, mark, name string) bool {
+	dir, base := split(name)
+	markDir, markBase := split(mark)
+	switch p {
+	case HF:
+		return !ofTrainer().MatchString(base)
+	case Orbax:
+		return dir == "" && !ofOrbax().MatchString(base)
+	}
+	return markBase == ".metadata" && (dir != markDir || !shard().MatchString(base))
 }
 
 // against looks for what speaks against a set that has the signs of one.
@@ -292,18 +329,17 @@ func against(p Profile, t Tree, inside []Entry, mark string) (why string) {
 	var marked, placed int64
 	for _, e := range inside {
 		if e.Name == dir+mark {
-			marked, placed = e.Modified, max(e.Changed, e.Modified, placed)
-		} else if name := strings.TrimPrefix(e.Name, dir); e.Kind == File && !strings.Contains(name, "/") && (p == HF || !ofFormat(mark, name)) {
-			placed = max(e.Changed, e.Modified, placed) // it explains when the directory was changed
+			marked, placed = e.Modified, max(e.Changed, e.Modified)
 		}
 	}
+	added := additions(p, inside, mark)
 	last := comesLast(p, mark)
-	for i, e := range inside {
+	for _, e := range inside {
 		name := strings.TrimPrefix(e.Name, dir)
 		switch {
 		case e.Kind == Other:
 			return name + " is no file"
-		case e.Kind == Dir && i == 0 && mark != "" && (last || p == HF) && p != Megatron && e.Modified > placed+slackDir:
+		case e.Kind == Dir && mark != "" && (last || p == HF || p == Orbax) && e.Modified > max(placed, added[e.Name])+slackDir:
 			return "something was added or removed after " + mark
 		case e.Kind != File:
 			continue
@@ -311,7 +347,7 @@ func against(p Profile, t Tree, inside []Entry, mark string) (why string) {
 			return name + " is a temporary name"
 		case e.Size == 0 && !mayBeEmpty(name):
 			return name + " is empty"
-		case last && e.Modified > marked+slackOf(mark) && ofFormat(mark, name):
+		case last && e.Modified > marked+slackOf(mark) && !isFree(p, mark, name):
 			return name + " is younger than " + mark + rewritten
 		}
 		files++
@@ -319,7 +355,7 @@ func against(p Profile, t Tree, inside []Entry, mark string) (why string) {
 	if files == 0 {
 		return "it is empty"
 	}
-	if why := torsos(inside); why != "" && mark != Committed {
+	if why := cmp.Or(torsos(inside), unlike(inside)); why != "" && mark != Committed {
 		return why
 	}
 	if p == HF {
@@ -339,6 +375,30 @@ func torsos(inside []Entry) (why string) {
 	for _, e := range inside[1:] {
 		if dir, base := split(e.Name); shard().MatchString(base) && !whole[dir] {
 			return "there is no .metadata beside " + strings.TrimPrefix(e.Name, inside[0].Name+"/")
+		}
+	}
+	return ""
+}
+
+// unlike looks for parameters of which a universal checkpoint of DeepSpeed has not all files that others have (deepspeed/checkpoint/ds_to_universal.py, b555aa53): zero/PARAMETER/fp32.pt and the states of
+// its optimizer.
+func unlike(inside []Entry) (why string) {
+	states, has := map[string]bool{"fp32.pt": true}, map[string]map[string]bool{}
+	for _, e := range inside[1:] {
+		dir, base := split(strings.TrimPrefix(e.Name, inside[0].Name+"/"))
+		if e.Kind != File || !strings.HasPrefix(dir, "zero/") || !strings.HasSuffix(base, ".pt") {
+			continue
+		}
+		if has[dir] == nil {
+			has[dir] = map[string]bool{}
+		}
+		states[base], has[dir][base] = true, true
+	}
+	for dir, have := range has {
+		for base := range states {
+			if !have[base] {
+				return "there is no " + base + " in " + dir + ", as in others"
+			}
 		}
 	}
 	return ""

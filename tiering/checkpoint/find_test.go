@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -178,6 +179,8 @@ func TestYounger(t *testing.T) {
 		{"what evaluates it writes into it", DCP, ".metadata", "eval.json", 3000, 3000, ""},
 		{"what evaluates it writes below it", NeMo, "weights/.metadata", "results/eval.json", 3000, 0, ""},
 		{"what evaluates it writes into it", HF, "trainer_state.json", "eval_results.json", 3000, 3000, ""},
+		{"what evaluates it writes into it", Orbax, "_METADATA", "eval.json", 3000, 3000, ""},
+		{"something has gone", Orbax, "_METADATA", "default/x", -10, 3000, "something was added or removed after _METADATA"},
 		{"something has gone", DCP, ".metadata", "eval.json", 3000, 3100, "something was added or removed after .metadata"},
 		{"something has gone", HF, "trainer_state.json", "eval_results.json", -10, 3100, "something was added or removed after trainer_state.json"},
 		{"who says by a mark alone names no files", Plain, "_SUCCESS", "eval.json", 3000, 0, "eval.json is younger than _SUCCESS" + rewritten},
@@ -190,10 +193,7 @@ func TestYounger(t *testing.T) {
 		entry := func(name string, when int64) Entry {
 			return Entry{Name: name, Kind: File, Size: 1, Modified: at(when), Changed: at(when)}
 		}
-		name := set
-		if row.profile == HF {
-			name = "checkpoint-100"
-		}
+		name := cmp.Or(map[Profile]string{HF: "checkpoint-100", Orbax: "100"}[row.profile], set)
 		tree := Tree{Entries: []Entry{{Name: name, Kind: Dir, Modified: at(row.dir), Changed: at(row.dir)}, entry(name+"/"+row.file, row.at), entry(name+"/model.safetensors", -20)}, Texts: map[string]string{}}
 		if own, beside := strings.CutPrefix(row.mark, "../"); beside {
 			tree.Entries, tree.Texts[own] = append(tree.Entries, entry(own, 0)), "100"

@@ -95,7 +95,7 @@ func guessInside(inside []Entry) Profile {
 	switch {
 	case slices.ContainsFunc(names, deepShard().MatchString):
 		return DeepSpeed
-	case slices.Contains(names, orbaxMetadata), slices.Contains(names, "_METADATA"):
+	case slices.Contains(names, orbaxMetadata), slices.Contains(names, "_METADATA"), has(inside, itemMetadata(inside)):
 		return Orbax
 	case forms[DCP].holds("", names):
 		return DCP

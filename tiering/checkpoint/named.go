@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -24,7 +25,11 @@ func absent(inside []Entry, peek Peek) (why string) {
 			continue
 		}
 		dir, base := split(e.Name)
-		for _, name := range namedBy(e, base, peek) {
+		names, whole := namedBy(e, base, peek)
+		if !whole {
+			return strings.TrimPrefix(e.Name, inside[0].Name+"/") + " is not whole"
+		}
+		for _, name := range names {
 			if !have[dir+"/"+name] {
 				return name + " is not there, which " + strings.TrimPrefix(e.Name, inside[0].Name+"/") + " names"
 			}
@@ -34,16 +39,16 @@ func absent(inside []Entry, peek Peek) (why string) {
 }
 
 // namedBy are the names beside a file that it says are of its set.
-func namedBy(e Entry, base string, peek Peek) []string {
+func namedBy(e Entry, base string, peek Peek) (names []string, whole bool) {
 	switch {
 	case base == ".metadata":
 		return shardsIn(e, peek)
 	case strings.HasSuffix(base, ".index.json"):
-		return weightsIn(e, peek)
+		return weightsIn(e, peek), true
 	case base == "latest":
-		return stepIn(e, peek)
+		return stepIn(e, peek), true
 	}
-	return nil
+	return nil, true
 }
 
 const (
@@ -56,23 +61,58 @@ const (
 var shardName = mover.Pattern(`__\d{1,9}_\d{1,9}\.distcp`)
 
 // shardsIn are the names of shards in .metadata. That is a pickle, which is not unpickled, because that runs what it says: in it each name stands as
-// it is, once at least, since a string is written out where it first comes (pickle protocol 2 and later).
-func shardsIn(e Entry, peek Peek) (names []string) {
+// it is, once at least, since a string is written out where it first comes (pickle protocol 2 and later). whole is false when it ends before it should.
+func shardsIn(e Entry, peek Peek) (names []string, whole bool) {
 	if e.Size > metadataMost {
-		return nil
+		return nil, true
 	}
+	var p frames
 	for off := int64(0); off < e.Size; off += metadataPart {
 		text, ok := part(e, peek, off, min(metadataPart+shardNameMax, e.Size-off)) // one that lies across the end is in both
 		if !ok {
-			return nil
+			return nil, true
 		}
 		for _, name := range shardName().FindAll(text, -1) {
 			names = append(names, string(name))
 		}
 		slices.Sort(names)
 		names = slices.Compact(names)
+		p.read(off, text, e.Size)
 	}
-	return names
+	return names, p.whole(e.Size)
+}
+
+// frames follow a pickle from frame to frame (protocol 4 and later), each of which says how long it is, and to its end.
+type frames struct {
+	pickle bool
+	framed bool
+	next   int64 // where the next one begins
+	last   byte
+}
+
+// read takes in what stands at an offset.
+func (f *frames) read(off int64, text []byte, size int64) {
+	const begins, head = "\x80", 9 // PROTO; FRAME and a length of eight bytes
+	if off == 0 {
+		f.pickle = strings.HasPrefix(string(text[:min(1, len(text))]), begins)
+		f.framed, f.next = f.pickle && len(text) > 2 && text[1] >= 4 && text[2] == 0x95, 2
+	}
+	for at := f.next - off; f.framed && at >= 0 && at+head <= int64(len(text)) && text[at] == 0x95; at = f.next - off {
+		long := binary.LittleEndian.Uint64(text[at+1:])
+		if long > uint64(size) {
+			f.next = size + 1
+			return
+		}
+		f.next += head + int64(long)
+	}
+	if off+int64(len(text)) == size {
+		f.last = text[len(text)-1]
+	}
+}
+
+// whole says whether the pickle ends where it should. What is none, or has something between its frames, is not judged by their lengths.
+func (f *frames) whole(size int64) bool {
+	return !f.pickle || f.last == '.' && (!f.framed || f.next <= size)
 }
 
 // weightsIn are the files of an index of weights (Hugging Face).

@@ -89,6 +89,8 @@ type ranks struct {
 	states []string          // the files that say how many there are
 	told   bool              // one has
 
+	universal bool // the optimizers of all ranks are brought into a format of its own, in zero
+
 	names []string // of numbers that such a file has
 	world func(says map[string]int64, r *ranks) (told bool)
 }
@@ -248,6 +250,7 @@ func deepSpeedRanks(inside []Entry) (all []ranks) {
 		r := at[dir]
 		if r == nil {
 			r = &ranks{dir: dir, has: map[string]string{}, kinds: map[string]*kind{}, names: deepSpeedNames, world: deepSpeedWorld, needs: []string{"mp_rank_%02d_model_states.pt"}}
+			r.universal = slices.ContainsFunc(inside, func(e Entry) bool { return e.Name == inside[0].Name+"/"+mover.Join(dir, "zero") && e.Kind == Dir })
 			at[dir] = r
 		}
 		if m := modelStates().FindStringSubmatch(base); m != nil {
@@ -280,7 +283,7 @@ func deepSpeedWorld(says map[string]int64, r *ranks) (told bool) {
 			k.sizes[i] = max(k.sizes[i], world[what])
 		}
 	}
-	if says["stage"] > 0 {
+	if says["stage"] > 0 && !r.universal {
 		r.needs = append(r.needs, "_optim_states.pt")
 	}
 	return true

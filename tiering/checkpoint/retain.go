@@ -32,10 +32,26 @@ type Verdict struct {
 	Why  string
 }
 
-// Judge says which checkpoints of a run stay on a tier, the newest first. two says that there is a second tier. What is not verified stays, and does not count: it may
+// RunOf is the run that a checkpoint is of, in a folder that may have several: its name without its numbers.
+func RunOf(name string) string { return withoutStep(name) }
+
+// Judge says which checkpoints stay on a tier, the newest first, and of each run for itself. two says that there is a second tier. What is not verified stays, and does not count: it may
 // be on its way. Of those that are, two stay, the newest too, and the newest that the second tier has as well; before that has one, all do.
 func (k Keep) Judge(held []Held, two bool) []Verdict {
-	held = slices.Clone(held)
+	runs := map[string][]Held{}
+	for _, h := range held {
+		runs[RunOf(h.Name)] = append(runs[RunOf(h.Name)], h)
+	}
+	out := make([]Verdict, 0, len(held))
+	for _, run := range runs {
+		out = append(out, k.judgeRun(run, two)...)
+	}
+	slices.SortFunc(out, func(a, b Verdict) int { return -a.Compare(b.Held) })
+	return out
+}
+
+// judgeRun is Judge of one run.
+func (k Keep) judgeRun(held []Held, two bool) []Verdict {
 	slices.SortFunc(held, func(a, b Held) int { return -a.Compare(b) })
 	out := make([]Verdict, 0, len(held))
 	verified, second := 0, false // seen so far, from the newest
@@ -47,7 +63,7 @@ func (k Keep) Judge(held []Held, two bool) []Verdict {
 			v.Why = "it is not verified here"
 		case k.Last <= 0:
 			v.Why = "nothing says how many are to stay"
-		case verified < max(k.Last, k.Least, Fewest):
+		case verified < k.newest():
 			v.Why = "it is one of the newest"
 		case none:
 			v.Why = "no checkpoint is verified on a second tier"
@@ -71,17 +87,21 @@ func (k Keep) Judge(held []Held, two bool) []Verdict {
 	return out
 }
 
-// Relies are those because of which others may go, the newest first: they stay, and are verified. None are where nothing goes.
+// newest is how many of the newest stay.
+func (k Keep) newest() int { return max(k.Last, k.Least, Fewest) }
+
+// Relies are those because of which others of their runs may go, the newest first: they stay, and are verified.
 func (k Keep) Relies(all []Verdict) (names []string) {
-	if !slices.ContainsFunc(all, func(v Verdict) bool { return !v.Keep }) {
-		return nil
-	}
-	left, second := max(k.Last, k.Least, Fewest), false
+	goes, left, second := map[string]bool{}, map[string]int{}, map[string]bool{}
 	for _, v := range all {
-		if newest := v.Second && !second; v.Keep && v.Verified && (left > 0 || newest) {
+		goes[RunOf(v.Name)] = goes[RunOf(v.Name)] || !v.Keep
+	}
+	for _, v := range all {
+		run := RunOf(v.Name)
+		if newest := v.Second && !second[run]; goes[run] && v.Keep && v.Verified && (left[run] < k.newest() || newest) {
 			names = append(names, v.Name)
-			second = second || v.Second
-			left--
+			second[run] = second[run] || v.Second
+			left[run]++
 		}
 	}
 	return names

@@ -30,12 +30,13 @@ func TestJudge(t *testing.T) {
 		{"the last", Keep{Last: 3}, many(5), false, "s2 s1"},
 		{"never below two", Keep{Last: 1}, many(5), false, "s3 s2 s1"},
 		{"every second one", Keep{Last: 2, Every: 2}, many(6), false, "s3 s1"},
-		{"what is not verified does not count", Keep{Last: 2}, append(many(4), Held{Name: "new", Step: 9}), false, "s2 s1"},
-		{"tagged", Keep{Last: 2}, append(many(3), Held{Name: "best", Step: 0, Verified: true, Tagged: true}), false, "s1"},
+		{"what is not verified does not count", Keep{Last: 2}, append(many(4), Held{Name: "s9", Step: 9}), false, "s2 s1"},
+		{"tagged", Keep{Last: 2}, append(many(3), Held{Name: "s0", Verified: true, Tagged: true}), false, "s1"},
 		{"rolled back", Keep{Last: 2}, []Held{{Name: "4000", Step: 4000, Saved: 1, Verified: true}, {Name: "5000", Step: 5000, Saved: 2, Verified: true}, {Name: "3500", Step: 3500, Saved: 3, Verified: true}, {Name: "3600", Step: 3600, Saved: 4, Verified: true}}, false, "5000 4000"},
 		{"a tracker names an old one", Keep{Last: 2}, append(many(3), Held{Name: "s0", Verified: true, Named: true}), false, "s1"},
-		{"the second tier has none", Keep{Last: 2}, []Held{{Name: "a", Step: 1, Verified: true}, {Name: "b", Step: 2, Verified: true}, {Name: "c", Step: 3, Verified: true}}, true, ""},
-		{"the second tier has an old one", Keep{Last: 2}, []Held{{Name: "a", Step: 1, Verified: true, Second: true}, {Name: "b", Step: 2, Verified: true, Second: true}, {Name: "c", Step: 3, Verified: true}, {Name: "d", Step: 4, Verified: true}}, true, "a"},
+		{"the second tier has none", Keep{Last: 2}, []Held{{Name: "s1", Step: 1, Verified: true}, {Name: "s2", Step: 2, Verified: true}, {Name: "s3", Step: 3, Verified: true}}, true, ""},
+		{"the second tier has an old one", Keep{Last: 2}, []Held{{Name: "s1", Step: 1, Verified: true, Second: true}, {Name: "s2", Step: 2, Verified: true, Second: true}, {Name: "s3", Step: 3, Verified: true}, {Name: "s4", Step: 4, Verified: true}}, true, "s1"},
+		{"two runs in a folder, and the best of them", Keep{Last: 2}, append(many(3), Held{Name: "b1", Saved: 9, Verified: true, Second: true}, Held{Name: "b2", Saved: 10, Verified: true, Second: true}, Held{Name: "b3", Saved: 11, Verified: true, Second: true}, Held{Name: "best.ckpt", Step: -1, Verified: true}), false, "b1 s1"},
 	} {
 		if got := strings.Join(dropped(row.keep.Judge(row.held, row.two)), " "); got != row.drop {
 			t.Errorf("%s: %q, want %q", row.what, got, row.drop)

@@ -46,7 +46,8 @@ func shapeOf(name string) func(Entry, Peek) bool {
 		return tarWhole
 	case strings.HasSuffix(base, ".safetensors"):
 		return safetensorsWhole
-	case strings.HasSuffix(base, ".pt"), strings.HasSuffix(base, ".pth"), strings.HasSuffix(base, ".ckpt"), strings.HasSuffix(base, ".bin"):
+	case strings.HasSuffix(base, ".pt"), strings.HasSuffix(base, ".pth"), strings.HasSuffix(base, ".ckpt"), strings.HasSuffix(base, ".bin"),
+		strings.HasSuffix(base, ".distcp"): // one archive for each tensor
 		return zipWhole
 	}
 	return nil
@@ -66,8 +67,9 @@ func zipWhole(e Entry, peek Peek) bool {
 	if !ok {
 		return true
 	}
-	if !bytes.Equal(head, []byte("PK\x03\x04")) {
-		return !blank(head)
+	const begins = "PK\x03\x04"
+	if string(head) != begins {
+		return !blank(head) && !strings.HasPrefix(begins, string(head))
 	}
 	const end = 22 // bytes of the last record, without a comment, which torch never writes
 	if e.Size < end {
@@ -77,15 +79,18 @@ func zipWhole(e Entry, peek Peek) bool {
 	return !ok || bytes.Equal(tail[:4], []byte("PK\x05\x06"))
 }
 
-// tarWhole says whether what begins as a tar archive ends as one: with two blocks of zeros. One that is compressed begins otherwise.
+// tarWhole says whether a file begins as a tar archive, and ends as one: with two blocks of zeros. One that is compressed is not looked into.
 func tarWhole(e Entry, peek Peek) bool {
 	const block, magic = 512, 257
 	head, ok := part(e, peek, 0, min(block, e.Size))
 	if !ok {
 		return true
 	}
+	if bytes.HasPrefix(head, []byte("\x1f\x8b")) {
+		return true
+	}
 	if len(head) < block || !bytes.Equal(head[magic:magic+5], []byte("ustar")) {
-		return !blank(head)
+		return false
 	}
 	if e.Size%block != 0 || e.Size < 3*block {
 		return false

@@ -72,9 +72,9 @@ func megatronPast(t Tree, set string) bool {
 	return at != "" && StepOf(at) >= StepOf(set)
 }
 
-// deepSpeedPast says whether DeepSpeed's tracker names a tag, or has named it before: tags have their step in the name.
-func deepSpeedPast(t Tree, tag string) bool {
-	at := named(t.Texts["latest"])
+// deepSpeedPast says whether a tracker of DeepSpeed names a tag, or has named it before: tags have their step in the name.
+func deepSpeedPast(t Tree, tracker, tag string) bool {
+	at := named(t.Texts[tracker])
 	if at == "" || at == tag {
 		return at == tag
 	}

@@ -1,6 +1,8 @@
 package checkpoint
 
 import (
+	"archive/tar"
+	"bytes"
 	"fmt"
 	"strings"
 	"time"
@@ -64,7 +66,11 @@ func (sh shape) of(save int) shape {
 
 // dcpWriter: torch/distributed/checkpoint/filesystem.py (pytorch b639d82d, 2.5): each rank writes and syncs its files (write_data), then the first one .metadata.tmp, which it
 // syncs; an old .metadata goes, and the new one is renamed (finish).
-func dcpWriter(sh shape) *script {
+func dcpWriter(sh shape) *script { return dcp(sh, 0) }
+
+// dcpAsyncWriter is async_save (torch/distributed/checkpoint/state_dict_saver.py): the same from a thread, while the job goes on, so that all takes longer.
+func dcpAsyncWriter(sh shape) *script { return dcp(sh, 20e9) }
+func dcp(sh shape, takes int64) *script {
 	s, old := newScript(), map[string]content{}
 	for save := range sh.saves {
 		set := fmt.Sprintf("step_%d", (save+1)*10)
@@ -81,10 +87,11 @@ func dcpWriter(sh shape) *script {
 					name string
 					data []byte
 					sync bool
-				}{name, []byte(strings.Repeat(fmt.Sprintf("%s of save %d,", name, save), 4)), true})
+				}{name, torch(fmt.Sprintf("%s of save %d", name, save)), true})
 			}
 		}
 		s.together(sh, set, all, have)
+		s.rest(takes)
 		s.file(set+"/.metadata.tmp", pickled(all, save), sh.chunks, true)
 		have[".metadata"] = string(pickled(all, save))
 		if sh.over && save > 0 {
@@ -110,11 +117,11 @@ func (s *script) rotate(sh shape, save int, name func(int) string, have map[stri
 // megatronWriter: megatron/training/checkpointing.py (Megatron-LM 0032978f, save_checkpoint): the optimizer's file of each rank, then model_optim_rng.pt by torch.save, none synced; a barrier; the
 // tracker is opened for writing, which empties it, and written; then an old iteration is removed. With torch_dist: common.pt, shards and .metadata as in DCP, then metadata.json.
 // args is the first that model_optim_rng.pt has (generate_state_dict).
-func megatronWriter(says bool) func(shape) *script {
-	return func(sh shape) *script { return megatron(sh, false, says) }
+func megatronWriter(stages int, says bool) func(shape) *script {
+	return func(sh shape) *script { return megatron(sh, false, says, stages) }
 }
-func megatronDistWriter(sh shape) *script { return megatron(sh, true, true) }
-func megatron(sh shape, dist, says bool) *script {
+func megatronDistWriter(sh shape) *script { return megatron(sh, true, true, 1) }
+func megatron(sh shape, dist, says bool, stages int) *script {
 	s, old := newScript(), map[string]content{}
 	iter := func(n int) string { return fmt.Sprintf("iter_%07d", (n+1)*100) }
 	for save := range sh.saves {
@@ -129,7 +136,7 @@ func megatron(sh shape, dist, says bool) *script {
 					name string
 					data []byte
 					sync bool
-				}{name, []byte(strings.Repeat(fmt.Sprint(name, save), 5)), true})
+				}{name, torch(fmt.Sprint(name, save)), true})
 			}
 			s.together(sh, set, all, have)
 			s.file(set+"/.metadata.tmp", pickled(all, save), sh.chunks, true)
@@ -138,13 +145,17 @@ func megatron(sh shape, dist, says bool) *script {
 			s.add(set, "metadata.json", jsonOf(fmt.Sprint(save)), 1, false, have)
 		} else {
 			var all files
-			for r := range sh.ranks {
-				s.do("mkdir", fmt.Sprintf("%s/mp_rank_%02d", set, r))
+			for r := range sh.ranks * stages {
+				rank := fmt.Sprintf("mp_rank_%02d", r/stages)
+				if stages > 1 {
+					rank += fmt.Sprintf("_%03d", r%stages)
+				}
+				s.do("mkdir", set+"/"+rank)
 				for n := range sh.shards {
-					name := fmt.Sprintf("mp_rank_%02d/%s", r, []string{megatronStates, "distrib_optim.pt", "more.pt"}[n%3])
+					name := fmt.Sprintf("%s/%s", rank, []string{megatronStates, "distrib_optim.pt", "more.pt"}[n%3])
 					data := torch(fmt.Sprint(name, save))
 					if n == 0 && says {
-						data = torchSays(fmt.Sprint(name, save), "world_size", 8, "tensor_model_parallel_size", sh.ranks, "pipeline_model_parallel_size", 1, "use_distributed_optimizer", min(1, sh.shards-1))
+						data = torchSays(fmt.Sprint(name, save), "world_size", 8, "tensor_model_parallel_size", sh.ranks, "pipeline_model_parallel_size", stages, "use_distributed_optimizer", min(1, sh.shards-1))
 					}
 					all = append(all, struct {
 						name string
@@ -209,6 +220,29 @@ func deepSpeed(sh shape, stage int) *script {
 	return s
 }
 
+// universalWriter: deepspeed/checkpoint/ds_to_universal.py (DeepSpeed b555aa53, main): a save, and then what is made of it: zero/PARAMETER with a file for the weights and each state of the optimizer, the
+// model's files as they are, and latest_universal.
+func universalWriter(sh shape) *script {
+	s := deepSpeed(shape{ranks: sh.ranks, shards: 1, chunks: 1, saves: 1}, 1)
+	for save := range sh.saves {
+		set, have := fmt.Sprintf("global_step%d_universal", (save+1)*10), content{}
+		s.do("mkdir", set)
+		s.do("mkdir", set+"/zero")
+		for n := range sh.shards + 1 {
+			s.do("mkdir", fmt.Sprintf("%s/zero/layer.%d.weight", set, n))
+			for _, state := range []string{"fp32.pt", "exp_avg.pt", "exp_avg_sq.pt"} {
+				name := fmt.Sprintf("zero/layer.%d.weight/%s", n, state)
+				s.add(set, name, torch(fmt.Sprint(name, save)), sh.chunks, false, have)
+			}
+		}
+		s.add(set, "mp_rank_00_model_states.pt", torchSays(fmt.Sprint("m", save), "dp_world_size", sh.ranks, "mp_world_size", 1, "stage", 1), 1, false, have)
+		s.file("latest_universal", []byte(set), 2, false)
+		s.whole(set, have)
+		s.rest(interval)
+	}
+	return s
+}
+
 // deepSpeedFiles are those of a rank.
 func deepSpeedFiles(stage, data, model int) (names []string) {
 	if stage == 3 {
@@ -266,6 +300,27 @@ func orbax(sh shape, byFile bool) *script {
 	return s
 }
 
+// orbaxOldWriter is that of versions before _CHECKPOINT_METADATA (orbax/checkpoint/pytree_checkpoint_handler.py, 0.4): the items have a _METADATA, and the directory is renamed.
+func orbaxOldWriter(sh shape) *script {
+	s := newScript()
+	for save := range sh.saves {
+		final, have := fmt.Sprint((save+1)*100), content{}
+		set := final + ".orbax-checkpoint-tmp-1700"
+		s.do("mkdir", set)
+		s.do("mkdir", set+"/default")
+		for r := range sh.ranks {
+			name := fmt.Sprintf("default/ocdbt.process_%d", r)
+			s.add(set, name, []byte(strings.Repeat(fmt.Sprint(name, save), 3)), sh.chunks, true, have)
+		}
+		s.add(set, "default/_METADATA", jsonOf(fmt.Sprint(save)), 1, true, have)
+		s.add(set, "default/_sharding", jsonOf("sharding"), 1, true, have)
+		s.rename(set, final)
+		s.whole(final, have)
+		s.rest(interval)
+	}
+	return s
+}
+
 // hfWriter: src/transformers/trainer.py (transformers 2cda12cb, _save_checkpoint): config, shards of safetensors and their index, then optimizer, scheduler, random states, and
 // trainer_state.json, all at their final names and none synced; then the oldest is removed.
 func hfWriter(sh shape) *script { return hf(sh, false) }
@@ -283,10 +338,18 @@ func hf(sh shape, rename bool) *script {
 		}
 		s.do("mkdir", set)
 		s.add(set, "config.json", jsonOf("config"), 1, false, have)
+		index := []string{}
 		for n := range sh.shards {
-			s.add(set, fmt.Sprintf("model-%05d-of-%05d.safetensors", n+1, sh.shards), safetensors(fmt.Sprint("w", n, save)), sh.chunks, false, have)
+			shard := fmt.Sprintf("model-%05d-of-%05d.safetensors", n+1, sh.shards)
+			if sh.shards == 1 { // one that is not sharded has no index
+				shard = "model.safetensors"
+			}
+			s.add(set, shard, safetensors(fmt.Sprint("w", n, save)), sh.chunks, false, have)
+			index = append(index, fmt.Sprintf(`"layer.%d": %q`, n, shard))
 		}
-		s.add(set, "model.safetensors.index.json", jsonOf("index"), 1, false, have)
+		if sh.shards > 1 {
+			s.add(set, "model.safetensors.index.json", []byte(`{"weight_map": {`+strings.Join(index, ", ")+`}}`), 1, false, have)
+		}
 		s.add(set, "training_args.bin", torch("args"), 1, false, have)
 		s.add(set, "optimizer.pt", torch(fmt.Sprint("optimizer", save)), sh.chunks, false, have)
 		s.add(set, "scheduler.pt", torch(fmt.Sprint("scheduler", save)), 1, false, have)
@@ -335,6 +398,38 @@ func nemoWriter(sh shape) *script {
 	return s
 }
 
+// lightningWriter: lightning/pytorch/callbacks/model_checkpoint.py (lightning 2.5): files of torch.save under their last names, the best by loss, and last.ckpt each time.
+func lightningWriter(sh shape) *script {
+	s := newScript()
+	for save := range sh.saves {
+		for _, name := range []string{fmt.Sprintf("epoch=%d-val_loss=0.%d0.ckpt", save, 9-save), "last.ckpt"} {
+			data := torch(fmt.Sprint(name, save))
+			s.file(name, data, sh.chunks*sh.shards, false)
+			s.whole(name, content{"": string(data)})
+		}
+		s.rest(interval)
+	}
+	return s
+}
+
+// nemoArchiveWriter is save_to (nemo/core/connectors/save_restore_connector.py): one tar archive.
+func nemoArchiveWriter(sh shape) *script {
+	s := newScript()
+	for save := range sh.saves {
+		name := fmt.Sprintf("m--step=%d.nemo", (save+1)*100)
+		var b bytes.Buffer
+		out := tar.NewWriter(&b)
+		text := strings.Repeat(fmt.Sprint("weights of save ", save), 40)
+		_ = out.WriteHeader(&tar.Header{Name: "model_weights.ckpt", Size: int64(len(text)), Mode: 0o644, Format: tar.FormatUSTAR})
+		_, _ = out.Write([]byte(text))
+		_ = out.Close()
+		s.file(name, b.Bytes(), sh.chunks, false)
+		s.whole(name, content{"": b.String()})
+		s.rest(interval)
+	}
+	return s
+}
+
 // nemoDistWriter is the same with a distributed checkpoint (nemo/lightning/pytorch/callbacks/model_checkpoint.py): a directory, with weights as in DCP.
 func nemoDistWriter(sh shape) *script {
 	s := newScript()
@@ -350,7 +445,7 @@ func nemoDistWriter(sh shape) *script {
 				name string
 				data []byte
 				sync bool
-			}{name, []byte(strings.Repeat(fmt.Sprint(name, save), 5)), true})
+			}{name, torch(fmt.Sprint(name, save)), true})
 		}
 		s.together(sh, set, all, have)
 		s.file(set+"/weights/.metadata.tmp", pickled(all, save), sh.chunks, true)

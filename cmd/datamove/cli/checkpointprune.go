@@ -30,15 +30,16 @@ func (a *app) checkpointPruneCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune [flags] LOCATION...",
 		Short: "Remove checkpoints that retention does not keep",
-		Long: `The locations are those of one run. In each the newest --keep-last that are verified
-there stay, those whose step is a multiple of --keep-every, those with a tag, and what a
-tracker names. The newest is the one that was saved last. What is not verified stays, too: it
-may be on its way. Two that are verified stay always, and where there is a second location,
-the newest that both have; before there is one, all do. What stays for others to go counts
-if it was verified, or read again, within a day: else it is read now, but for a dry run.
+		Long: `The locations have the same runs. In each the newest --keep-last of a run (names without
+their numbers) that are verified there stay, those whose step is a multiple of
+--keep-every, those with a tag, and what a tracker names. The newest is the one that was
+saved last. What is not verified stays, too: it may be on its way. Two of a run that are
+verified stay always, and where there is a second location, the newest that both have;
+before there is one, all do. What stays for others to go counts if it was verified, or read
+again, within a day: else it is read now, but for a dry run.
 
-What goes from a directory is kept aside in it for --quarantine, and --undo brings back what
-the last prune has taken. A later prune ends it. From a store it goes at once.`,
+What goes from a directory is kept aside in it for --quarantine, until the first prune after
+that, and --undo brings back what the last prune has taken. From a store it goes at once.`,
 		Example: `  datamove checkpoint prune --keep-last 3 --keep-every 1000 /lustre/project/run1 s3://archive/run1
   datamove checkpoint prune --undo /lustre/project/run1`,
 		Args: cobra.MinimumNArgs(1),

@@ -226,7 +226,7 @@ func (w *world) damage(dir, name string) {
 	w.Helper()
 	at := w.at(dir + "/" + name + "/__0_0.distcp")
 	info := must.Get(os.Stat(at))(w)
-	must.Do(w, os.WriteFile(at, []byte("ALPHA"), 0o644))
+	must.Do(w, os.WriteFile(at, []byte(strings.Repeat("A", int(info.Size()))), 0o644))
 	must.Do(w, os.Chtimes(at, info.ModTime(), info.ModTime()))
 }
 
@@ -236,7 +236,7 @@ func (w *world) aged(f *Folder, name string) {
 	found, _, err := checkpoint.Look(w.Context(), f, f.Profile, name)
 	must.Do(w, err)
 	c := *found.Commit
-	c.Created = c.Created.Add(-2 * Trust)
+	c.Created, c.Checked = c.Created.Add(-2*Trust), time.Time{}
 	text, err := c.Encode()
 	must.Do(w, err)
 	must.Do(w, w.site.record(w.Context(), f, checkpoint.RecordOf(name, found.Dir), text))
