@@ -63,7 +63,7 @@ func escape(t *testing.T, plain bool) {
 	worked, refused := 0, 0
 	for i := range kill.Times(3_000, 30_000) {
 		p.handles.forget("") // each try looks its way up again
-		if i%20 == 0 { // however busy the machine is, some begin with the directory there, and some with the link
+		if i%20 == 0 {       // however busy the machine is, some begin with the directory there, and some with the link
 			for swapped.Load()%2 != int64(i/20%2) {
 				runtime.Gosched()
 			}
