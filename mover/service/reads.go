@@ -44,7 +44,7 @@ func spellings(text string, c *config.Config) []string {
 		case len(at) <= len(root):
 			all = append(all, name+":")
 		default:
-			all = append(all, name+":"+at[len(root)+1:])
+			all = append(all, name+":"+strings.TrimPrefix(at[len(root):], "/"))
 		}
 	}
 	return all
