@@ -159,7 +159,7 @@ spec:
 	arrives(n1, s.path("shared"), "step_2")
 
 	save("n1", "step_3", 2, 10_000_000) // as in step_2
-	must.Do(t, os.WriteFile(filepath.Join(n1, "run1/step_3/__1_0.distcp"), make([]byte, 10_000_000), 0o640))
+	must.Do(t, os.WriteFile(filepath.Join(n1, "run1/step_3/__1_0.distcp"), bytes.Repeat([]byte{7}, 10_000_000), 0o640))
 	s.eventually("step_3 is whole at "+n2, func() bool {
 		_, err := os.Stat(filepath.Join(n2, "run1/step_3/datamove-commit.json"))
 		return err == nil

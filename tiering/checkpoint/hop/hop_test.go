@@ -166,6 +166,39 @@ func TestAgain(t *testing.T) {
 	}
 }
 
+// TestComesAgain: a run that was rolled back saves a step again that a store has of what was left behind: that goes, where two newer ones are verified there, and else it stays.
+func TestComesAgain(t *testing.T) {
+	server := s3test.Start(t, false)
+	t.Setenv("AWS_ENDPOINT_URL_S3", server.Endpoint)
+	t.Setenv("AWS_ACCESS_KEY_ID", server.Access)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", server.Secret)
+	w := newWorld(t)
+	from, store := w.folder(w.at("nvme"), checkpoint.DCP), w.folder("s3://"+server.Bucket+"/run", checkpoint.DCP)
+	began, saves := time.Now().Add(-time.Hour), 0
+	bring := func(name, text string) error {
+		must.Do(t, os.RemoveAll(w.at("nvme/"+name)))
+		w.save("nvme", name, text)
+		saves++
+		for _, file := range []string{"__0_0.distcp", ".metadata"} {
+			when := began.Add(time.Duration(saves) * time.Minute)
+			must.Do(t, os.Chtimes(w.at("nvme/"+name+"/"+file), when, when))
+		}
+		_, err := w.site.Carry(t.Context(), from, name, store, nil)
+		return err
+	}
+	for _, name := range []string{"step_4000", "step_5000", "step_3900"} {
+		must.Do(t, bring(name, "first"))
+	}
+	if err := bring("step_5000", "again"); !errors.Is(err, mover.ErrConflict) {
+		t.Errorf("one of the newest two is exchanged: %v", err)
+	}
+	must.Do(t, bring("step_4000", "again"))
+	_, err := w.site.Carry(t.Context(), store, "step_4000", w.folder(w.at("back"), checkpoint.DCP), nil)
+	if got := has(t, w.at("back/step_4000"))["__0_0.distcp"]; err != nil || got != "again" || w.newest(store) != "step_4000" {
+		t.Errorf("the store has %q, and its newest is %s: %v", got, w.newest(store), err)
+	}
+}
+
 // TestAdded: what is written into a checkpoint after its save comes after it, to a store, too, and the copy that was there stays what it was.
 func TestAdded(t *testing.T) {
 	server := s3test.Start(t, false)

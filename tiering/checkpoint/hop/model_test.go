@@ -39,12 +39,12 @@ type retaining struct {
 //
 //safety:5/jobs two runs in a folder, rolled back, renamed, saved over, and copies damaged on either target in any order: retention never takes the newest save that can be restored
 func TestRetention(t *testing.T) {
-	rounds := 8
+	rounds := 4
 	if seed.Soak() {
 		rounds = 1000
 	}
 	if testing.Short() {
-		rounds = 3
+		rounds = 2
 	}
 	first, gone := seed.Of(t), 0
 	for nth := range uint64(rounds) {

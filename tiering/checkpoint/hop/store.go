@@ -26,8 +26,13 @@ func (c *carrying) inStore(ctx context.Context, there checkpoint.Found) error {
 
 func (c *carrying) toStore(ctx context.Context, there checkpoint.Found) error {
 	if there.Complete && there.Commit != nil && there.Commit.Verified() && !c.adds(*there.Commit) {
-		return &mover.Error{Op: "copy", Place: c.to.String(), Name: c.found.Name,
-			Err: fmt.Errorf("%w: another save of it is there, and a store can not exchange it: give each save a name of its own", mover.ErrConflict)}
+		gone, err := c.replaces(ctx, there)
+		if err != nil {
+			return err
+		}
+		if !gone {
+			return c.conflict()
+		}
 	}
 	mark := c.found.Mark
 	if mark == checkpoint.Committed {
@@ -66,6 +71,33 @@ func (c *carrying) toStore(ctx context.Context, there checkpoint.Found) error {
 		return err
 	}
 	return c.put(ctx, c.to.child(c.found.Name).Child(checkpoint.Committed), record)
+}
+
+// conflict is the error of a save that has the name of another one.
+func (c *carrying) conflict() error {
+	return &mover.Error{Op: "copy", Place: c.to.String(), Name: c.found.Name,
+		Err: fmt.Errorf("%w: another save of it is there, and a store can not exchange it: give each save a name of its own", mover.ErrConflict)}
+}
+
+// replaces removes an older save of the name that retention would not keep: a run that was rolled back comes to the steps that it has left behind. gone says that it has.
+func (c *carrying) replaces(ctx context.Context, there checkpoint.Found) (gone bool, err error) {
+	if there.Saved >= c.found.Saved {
+		return false, nil
+	}
+	keep := checkpoint.Keep{Last: checkpoint.Fewest}
+	tiers, err := Judge(ctx, []*Folder{c.to}, keep)
+	if err != nil {
+		return false, err
+	}
+	if err := c.Assure(ctx, tiers, keep); err != nil {
+		return false, err
+	}
+	for _, v := range tiers[0].Verdicts {
+		if v.Name == c.found.Name && !v.Keep {
+			return true, c.Remove(ctx, tiers[0], v.Name)
+		}
+	}
+	return false, nil
 }
 
 // adds says whether the set has all files that a copy of it has, as they are there: then it is the same save, to which something was added.
