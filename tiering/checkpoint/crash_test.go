@@ -175,7 +175,7 @@ func blindTo(f framework, name string, h harm) bool {
 		return false
 	case h == truncated:
 		return shapeOf(base) == nil && base != ".metadata"
-	case h == swapped && (slices.Contains(savedLast, name) || base == "_METADATA"): // the mark has the time of its own save
+	case h == swapped && (slices.Contains(savedLast[f.profile], name) || base == "_METADATA"): // the mark has the time of its own save
 		return true
 	case h == swapped:
 		return (f.profile == Megatron || f.profile == NeMo) && !shard().MatchString(base) || f.profile == DeepSpeed

@@ -254,8 +254,8 @@ func (t Tree) has(name string) bool {
 }
 func (f folder) Own(_ context.Context, t Tree, _ string) (Tree, error) { return t, nil }
 func (f folder) Peek(name string, off int64, p []byte) (int, error)    { return f.peek(name, off, p) }
-func (f folder) Saved(_ context.Context, _ Profile, _ Tree, set string) (int64, error) {
-	_, when := f.seen.savedAt(set)
+func (f folder) Saved(_ context.Context, p Profile, _ Tree, set string) (int64, error) {
+	_, when := f.seen.savedAt(p, set)
 	return when, nil
 }
 

@@ -108,7 +108,7 @@ func judge(p Profile, t Tree, inside []Entry) Set {
 			s.Why = against(p, t, inside, s.Mark)
 		}
 	}
-	_, s.Saved = savedAt(inside, s.Commit)
+	_, s.Saved = savedAt(p, inside, s.Commit)
 	s.Complete = s.Why == ""
 	s.Sealed = s.Complete && comesLast(p, s.Mark)
 	return s

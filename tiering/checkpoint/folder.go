@@ -85,7 +85,7 @@ func (d *onDisk) into(ctx context.Context, top Tree, deep bool, names ...string)
 func (d *onDisk) Own(_ context.Context, t Tree, _ string) (Tree, error) { return t, nil }
 
 func (d *onDisk) Saved(ctx context.Context, p Profile, top Tree, set string) (int64, error) {
-	for _, name := range savedLast {
+	for _, name := range savedLast[p] {
 		if when, is := modified(d.dir, set+"/"+name); is {
 			return when, nil
 		}
@@ -99,7 +99,7 @@ func (d *onDisk) Saved(ctx context.Context, p Profile, top Tree, set string) (in
 			return 0, err
 		}
 	}
-	_, when := tree.savedAt(set)
+	_, when := tree.savedAt(p, set)
 	return when, nil
 }
 
@@ -253,12 +253,12 @@ func entryOf(e mover.Entry) Entry {
 	return out
 }
 
-func (p *inPlace) Saved(ctx context.Context, _ Profile, top Tree, set string) (int64, error) {
+func (p *inPlace) Saved(ctx context.Context, profile Profile, top Tree, set string) (int64, error) {
 	tree, err := p.Deep(ctx, top, set)
 	if err != nil {
 		return 0, err
 	}
-	file, when := tree.savedAt(set)
+	file, when := tree.savedAt(profile, set)
 	if !tree.Loose || file == "" {
 		return when, nil
 	}

@@ -140,35 +140,48 @@ func newestFirst(top Tree) []Entry {
 }
 
 // savedLast are files that frameworks write in a save, at its end where there is one: what comes into the set later does not make it a younger one.
-var savedLast = []string{".metadata", "weights/.metadata", "model_weights/.metadata", "model/.metadata", "trainer_state.json", orbaxMetadata, orbaxCommit, "_METADATA",
-	"_SUCCESS", ".complete", "mp_rank_00/model_optim_rng.pt", "mp_rank_00_000/model_optim_rng.pt", "mp_rank_00_model_states.pt", "zero_pp_rank_0_mp_rank_00_model_states.pt"}
+var savedLast = map[Profile][]string{
+	Plain:     {"_SUCCESS", ".complete", orbaxCommit},
+	DCP:       {".metadata"},
+	Megatron:  {".metadata", "mp_rank_00/" + megatronStates, "mp_rank_00_000/" + megatronStates},
+	DeepSpeed: {"mp_rank_00_model_states.pt", "zero_pp_rank_0_mp_rank_00_model_states.pt"},
+	Orbax:     {orbaxMetadata, orbaxCommit, "_METADATA"},
+	HF:        {"trainer_state.json"},
+	NeMo:      {"weights/.metadata", "model_weights/.metadata", "model/.metadata", ".metadata"},
+}
 
 // savedAt is when a set was saved, and the file of it that says so; "" is its record.
-func (t Tree) savedAt(set string) (file string, when int64) {
+func (t Tree) savedAt(p Profile, set string) (file string, when int64) {
+	inside := t.under(set)
+	if len(inside) == 0 {
+		return "", 0
+	}
+	p = profileIn(p, t, inside)
 	c, listed := t.Commits[set]
 	if !listed || c.Torn != "" {
-		return savedAt(t.under(set), nil)
+		return savedAt(p, inside, nil)
 	}
-	return savedAt(t.under(set), &c)
+	return savedAt(p, inside, &c)
 }
 
 // savedAt is that of savedLast which is there, or the youngest file. The record of a copy has the times that its source had.
-func savedAt(inside []Entry, c *Commit) (file string, when int64) {
+func savedAt(p Profile, inside []Entry, c *Commit) (file string, when int64) {
+	last := savedLast[p]
 	if c != nil {
 		inside = nil
 		for _, f := range c.Files {
 			inside = append(inside, Entry{Name: "/" + f.Name, Kind: File, Modified: f.Modified})
 		}
 	}
-	first := len(savedLast)
+	first := len(last)
 	for _, e := range inside {
 		_, name, _ := strings.Cut(e.Name, "/")
-		at := slices.Index(savedLast, name)
+		at := slices.Index(last, name)
 		switch {
 		case e.Kind != File || name == Committed || e.Modified == 0:
 		case at >= 0 && at < first:
 			file, when, first = e.Name, e.Modified, at
-		case first == len(savedLast) && e.Modified > when:
+		case first == len(last) && e.Modified > when:
 			file, when = e.Name, e.Modified
 		}
 	}
