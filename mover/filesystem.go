@@ -52,10 +52,17 @@ type NewFile struct {
 	Layout []byte // of its source, if that is to be kept; nil is whatever suits it
 }
 
-// Room is how much may still be written under a project.
+// Room is how much may still be written under a project, or to a place.
 type Room struct {
 	Bytes, Files int64  // -1 has no limit
 	Why          string // for people, when it is used up: which project, what limit
+}
+
+// RoomTeller is a Target that knows how much more it takes.
+type RoomTeller interface {
+	// Room is what may still be written below the root: by free space, by quotas, and without what has to stay free. ErrUnsupported
+	// where bytes are stored in fewer, so that nobody can say how many go in.
+	Room(ctx context.Context) (Room, error)
 }
 
 // Striped is a Content that knows the width of all its stripes together, in bytes:

@@ -32,7 +32,12 @@ func planOnly(ctx context.Context, r Request, open Opener) iter.Seq2[plan.Action
 			if root, err := p.roots(ctx); err == nil && root.Op == plan.Update && !yield(root, nil) { // the walks tell of errors
 				return
 			}
-			for a, err := range p.diff(ctx) {
+			tight := func(why string) {
+				if r.Logger != nil {
+					r.Logger.Warn("the run would wait for room", "why", why)
+				}
+			}
+			for a, err := range p.fit(ctx, p.diff(ctx), tight) {
 				if err == nil && a.Op == plan.Compare {
 					a, err = transfer.Resolve(ctx, p.source, p.target, a, p.planOptions())
 				}

@@ -180,11 +180,17 @@ func (t *run) one(ctx context.Context, p *pair, last bool) error {
 		defer rec.Close()
 		w.recorder = rec
 	}
-	err := transfer.Run(ctx, p.source, p.target, t.count(p.diff(ctx), last), p.transferOptions(t, w))
+	err := transfer.Run(ctx, p.source, p.target, t.count(p.fit(ctx, p.diff(ctx), t.tight), last), p.transferOptions(t, w))
 	if err != nil && !errors.Is(err, mover.ErrRefused) { // what was not refused is done
 		return err
 	}
 	return errors.Join(err, w.finish(ctx, err == nil))
+}
+
+// tight tells that a target has less room than is needed.
+func (t *run) tight(why string) {
+	t.log.Warn("the run will wait for room", "why", why)
+	t.notes("there was too little room at the beginning: " + why)
 }
 
 // count sums the plan while it passes.

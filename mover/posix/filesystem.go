@@ -13,10 +13,11 @@ import (
 )
 
 var (
-	_ mover.Aligner   = (*fileDraft)(nil)
-	_ mover.Recaller  = (*Place)(nil)
-	_ mover.UseTeller = (*Place)(nil)
-	_ mover.Striped   = (*content)(nil)
+	_ mover.Aligner    = (*fileDraft)(nil)
+	_ mover.Recaller   = (*Place)(nil)
+	_ mover.UseTeller  = (*Place)(nil)
+	_ mover.RoomTeller = (*Place)(nil)
+	_ mover.Striped    = (*content)(nil)
 )
 
 // ask finds out whether somebody knows more of the file system. What is not known is
@@ -326,6 +327,31 @@ func (a *allowance) ask(dir int) error {
 	}
 	a.room, a.free, a.asked = room, !limited, time.Now()
 	return nil
+}
+
+// Room implements mover.RoomTeller.
+func (p *Place) Room(ctx context.Context) (mover.Room, error) {
+	if ctx.Err() != nil {
+		return mover.Room{}, context.Cause(ctx)
+	}
+	if p.system.cow { // and may compress
+		return mover.Room{}, p.fail("room", "", mover.ErrUnsupported)
+	}
+	p.allowance.mu.Lock()
+	err := p.allowance.ask(p.root)
+	room, free := p.allowance.room, p.allowance.free
+	p.allowance.mu.Unlock()
+	var st unix.Statfs_t
+	if err == nil {
+		err = again(func() error { return unix.Fstatfs(p.root, &st) })
+	}
+	if err != nil {
+		return mover.Room{}, p.fail("room", "", err)
+	}
+	if left := int64(st.Bavail) * st.Bsize; free || room.Bytes < 0 || left < room.Bytes {
+		room = mover.Room{Bytes: left, Files: room.Files, Why: "its file system has no more that is free"}
+	}
+	return room, nil
 }
 
 // above is the room that is left where a part of the file system stays free, too.

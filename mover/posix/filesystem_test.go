@@ -237,3 +237,30 @@ func TestNobodyKnowsMore(t *testing.T) {
 		t.Errorf("notes: %q", notes)
 	}
 }
+
+// TestRoom: what may be written is what is free, less what has to stay so, and no more than a quota leaves.
+func TestRoom(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root mounts a file system of its own")
+	}
+	dir := t.TempDir()
+	must.Do(t, unix.Mount("none", dir, "tmpfs", 0, "size=16m"))
+	t.Cleanup(func() { must.Do(t, unix.Unmount(dir, 0)) })
+	p := must.Get(Open(dir, Options{}))(t)
+	defer p.Close()
+	is := func(want int64) {
+		t.Helper()
+		if room, err := p.Room(t.Context()); err != nil || room.Bytes != want || room.Why == "" {
+			t.Errorf("%+v, %v; want %d bytes", room, err, want)
+		}
+	}
+	is(16 << 20)
+	must.Do(t, os.WriteFile(filepath.Join(dir, "f"), make([]byte, 4<<20), 0o600))
+	is(12 << 20)
+	p.allowance.keep = 50
+	is(12<<20 - (16<<20)/100*50)
+	p.system.cow = true // what is compressed takes less
+	if _, err := p.Room(t.Context()); !errors.Is(err, mover.ErrUnsupported) {
+		t.Errorf("where it may be compressed: %v", err)
+	}
+}
