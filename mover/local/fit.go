@@ -10,27 +10,28 @@ import (
 )
 
 // fit passes the actions of a pair on. When all are known and the target has less room than they need, tell is told that, and a run that is not to wait
-// for room ends. What a target has free at the beginning counts, and of it what others write meanwhile is not taken off: what does not fit then never does.
-func (p *pair) fit(ctx context.Context, actions iter.Seq2[plan.Action, error], tell func(string)) iter.Seq2[plan.Action, error] {
+// for room ends. before is what others need that are not written yet. What a target has free at the beginning counts, and of it what others write meanwhile is not taken off: what does not fit then never does.
+func (p *pair) fit(ctx context.Context, actions iter.Seq2[plan.Action, error], before int64, tell func(string)) iter.Seq2[plan.Action, error] {
 	room, known := p.room(ctx)
 	if !known {
 		return actions
 	}
 	return func(yield func(plan.Action, error) bool) {
-		need := int64(0)
+		need, most := before, int64(0)
 		for a, err := range actions {
 			if err == nil {
-				need += growth(&a)
+				need, most = need+growth(&a), max(most, replacing(&a))
 			}
 			if !yield(a, err) {
 				return
 			}
 		}
+		p.need, need = need, max(need, most)
 		if need <= room.Bytes {
 			return
 		}
 		why := fmt.Sprintf("%d bytes are to be written, and %d have room: %s", need, room.Bytes, room.Why)
-		if p.request.OnFull == FullFail && !p.request.DryRun {
+		if p.request.OnFull == FullFail {
 			yield(plan.Action{}, &mover.Error{Op: "copy to", Place: p.target.String(), Err: fmt.Errorf("%w: %s", mover.ErrFull, why)})
 			return
 		}
@@ -61,6 +62,14 @@ func volumeOf(p mover.Source) string {
 		return ""
 	}
 	return volume
+}
+
+// replacing is what a file takes beside the one that it replaces.
+func replacing(a *plan.Action) int64 {
+	if a.Op != plan.Replace || a.Source.Kind != mover.File {
+		return 0
+	}
+	return min(a.Source.Size, a.Source.Stored)
 }
 
 // growth is by how many bytes a target grows at the least by an action. A comparison may end with none.

@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,7 +39,8 @@ func TestFits(t *testing.T) {
 		{"it fits", size, FullFail, false, false},
 		{"it waits", size - 4096, FullWait, false, true},
 		{"it ends", size - 4096, FullFail, false, true},
-		{"what is replaced gives its room back", 4096, FullFail, true, false},
+		{"what is replaced gives its room back", size, FullFail, true, false},
+		{"and not before the other is there", size - 1, FullFail, true, true},
 		{"nothing is known", -1, FullFail, false, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -60,12 +62,12 @@ func TestFits(t *testing.T) {
 			notes := strings.Join(report.Notes, "\n")
 			switch {
 			case row.told && row.onFull == FullFail:
-				if !errors.Is(err, mover.ErrFull) || !strings.Contains(err.Error(), "1048576 bytes are to be written, and 1044480 have room: limit of project 7") {
+				if !errors.Is(err, mover.ErrFull) || !strings.Contains(err.Error(), fmt.Sprintf("1048576 bytes are to be written, and %d have room: limit of project 7", row.room)) {
 					t.Errorf("it ended with %v", err)
 				}
 			case err != nil:
 				t.Errorf("it ended with %v", err)
-			case row.told != strings.Contains(notes, "1048576 bytes are to be written, and 1044480 have room: limit of project 7"):
+			case row.told != strings.Contains(notes, fmt.Sprintf("1048576 bytes are to be written, and %d have room: limit of project 7", row.room)):
 				t.Errorf("it noted %q", notes)
 			}
 		})

@@ -28,6 +28,7 @@ func planOnly(ctx context.Context, r Request, open Opener) iter.Seq2[plan.Action
 			yield(plan.Action{}, err)
 			return
 		}
+		before := int64(0)
 		for _, p := range t.pairs {
 			if root, err := p.roots(ctx); err == nil && root.Op == plan.Update && !yield(root, nil) { // the walks tell of errors
 				return
@@ -37,7 +38,7 @@ func planOnly(ctx context.Context, r Request, open Opener) iter.Seq2[plan.Action
 					r.Logger.Warn("the run would wait for room", "why", why)
 				}
 			}
-			for a, err := range p.fit(ctx, p.diff(ctx), tight) {
+			for a, err := range p.fit(ctx, p.diff(ctx), before, tight) {
 				if err == nil && a.Op == plan.Compare {
 					a, err = transfer.Resolve(ctx, p.source, p.target, a, p.planOptions())
 				}
@@ -45,6 +46,7 @@ func planOnly(ctx context.Context, r Request, open Opener) iter.Seq2[plan.Action
 					return
 				}
 			}
+			before = p.need
 		}
 	}
 }

@@ -48,6 +48,7 @@ type pair struct {
 	unlock     func() error
 	spent      bool // the next run needs nothing that is in the journal
 	notes      []string
+	need       int64 // bytes, of this pair and those before it, when the plan is complete
 
 	sourceEntries, targetEntries atomic.Int64
 }
@@ -85,7 +86,11 @@ func (p *pair) makeSpool() (stateDir string, err error) {
 		}
 	}
 	p.spoolDir = filepath.Join(stateDir, "spool")
-	return stateDir, mover.MakeStateDir(p.spoolDir)
+	err = mover.MakeStateDir(p.spoolDir)
+	if err != nil && p.request.StateDir == "" && (p.request.DryRun || p.request.Work == Verify) {
+		p.spoolDir, err = os.TempDir(), nil // nothing of it has to outlive this process
+	}
+	return stateDir, err
 }
 
 func (p *pair) openPlaces(ctx context.Context, src, dst location.Location, open Opener) error {

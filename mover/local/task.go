@@ -180,7 +180,7 @@ func (t *run) one(ctx context.Context, p *pair, last bool) error {
 		defer rec.Close()
 		w.recorder = rec
 	}
-	err := transfer.Run(ctx, p.source, p.target, t.count(p.fit(ctx, p.diff(ctx), t.tight), last), p.transferOptions(t, w))
+	err := transfer.Run(ctx, p.source, p.target, t.count(p.fit(ctx, p.diff(ctx), 0, t.tight), last), p.transferOptions(t, w))
 	if err != nil && !errors.Is(err, mover.ErrRefused) { // what was not refused is done
 		return err
 	}

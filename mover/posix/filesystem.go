@@ -348,8 +348,10 @@ func (p *Place) Room(ctx context.Context) (mover.Room, error) {
 	if err != nil {
 		return mover.Room{}, p.fail("room", "", err)
 	}
-	if left := int64(st.Bavail) * st.Bsize; free || room.Bytes < 0 || left < room.Bytes {
+	if left := int64(st.Bavail) * st.Bsize; st.Blocks > 0 && (free || room.Bytes < 0 || left < room.Bytes) {
 		room = mover.Room{Bytes: left, Files: room.Files, Why: "its file system has no more that is free"}
+	} else if free {
+		room.Bytes = -1 // a process that serves it need not say how large it is
 	}
 	return room, nil
 }

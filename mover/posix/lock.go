@@ -67,8 +67,12 @@ func (p *Place) Lock(ctx context.Context, name string, owner mover.Owner) (conte
 		fd, err = p.takeLock(p.root, file, owner)
 	}
 	p.restoreTimes(&was)
-	if errors.Is(err, unix.ENOLCK) || without(err) {
-		unlock, err := p.lockHere(file, owner)
+	switch {
+	case errors.Is(err, unix.ENOLCK) || without(err):
+		unlock, err := p.lockHere(file, owner, "has no locks")
+		return ctx, unlock, err
+	case full(err): // what is to be removed makes room
+		unlock, err := p.lockHere(file, owner, "is full")
 		return ctx, unlock, err
 	}
 	if err != nil {
@@ -96,7 +100,9 @@ func (p *Place) takeLock(dirfd int, name string, owner mover.Owner) (int, error)
 		}
 		if err == nil {
 			share(dirfd, fd)
-			err = sign(fd, owner)
+			if err = sign(fd, owner); full(err) { // it is held, and does not say by whom
+				err = nil
+			}
 		}
 		if err != nil {
 			if err == unix.EAGAIN || err == unix.EACCES {
@@ -109,6 +115,9 @@ func (p *Place) takeLock(dirfd int, name string, owner mover.Owner) (int, error)
 	}
 	return -1, fmt.Errorf("%w: runs that come and go", mover.ErrHeld)
 }
+
+// full reports whether an error is one of room.
+func full(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 func lockFD(fd int) error {
 	whole := unix.Flock_t{Type: unix.F_WRLCK, Whence: unix.SEEK_SET}
@@ -189,12 +198,12 @@ func (p *Place) BreakLock(_ context.Context, name string, over mover.Owner) erro
 const asideNumber = 1 << 40
 
 // setAside gives a lock file that is to be removed a temporary name, and closes it, on
-// NFS only: there a file that is removed while it is open gets a name from the client
-// until it is closed, and moves the root's mtime some time later. It returns the name
+// NFS and FUSE only: there a file that is removed while it is open gets a name (.nfs,
+// .fuse_hidden) until it is closed, and moves the root's mtime some time later. It returns the name
 // to remove, and what is still open. A name that is left by a death in between is a
 // stray like others.
 func (p *Place) setAside(file string, fd int) (string, int) {
-	if p.system.name != "nfs" {
+	if p.system.name != "nfs" && p.system.name != "fuse" {
 		return file, fd
 	}
 	by := read(fd).By
@@ -242,8 +251,8 @@ func (p *Place) restoreTimes(was *unix.Statx_t) {
 	_ = futimens(p.root, &times)
 }
 
-// lockHere locks on this host, for a file system that has no locks.
-func (p *Place) lockHere(file string, owner mover.Owner) (func() error, error) {
+// lockHere locks on this host. why is what keeps the file system from doing it.
+func (p *Place) lockHere(file string, owner mover.Owner, why string) (func() error, error) {
 	dir := p.opts.StateDir
 	if dir == "" {
 		var err error
@@ -267,7 +276,7 @@ func (p *Place) lockHere(file string, owner mover.Owner) (func() error, error) {
 		closeFD(at)
 		return nil, p.fail("lock", "", err)
 	}
-	p.notes.add("the file system has no locks: runs on other hosts are not noticed")
+	p.notes.add(fmt.Sprintf("the file system %s: runs on other hosts are not noticed", why))
 	_ = ignoreMissing(unlink(p.root, file, 0)) // made in vain
 	return func() error {
 		defer closeFD(at)

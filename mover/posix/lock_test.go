@@ -115,15 +115,15 @@ func TestLockHere(t *testing.T) {
 	state := t.TempDir()
 	dir := memoryDir(t)
 	p, q := opened(t, dir, Options{StateDir: state}), opened(t, dir, Options{StateDir: state})
-	unlock := must.Get(p.lockHere(lockName, testOwner))(t)
+	unlock := must.Get(p.lockHere(lockName, testOwner, "has no locks"))(t)
 	if len(p.Notes()) == 0 {
 		t.Error("nothing says that it holds on this host only")
 	}
-	if _, err := q.lockHere(lockName, testOwner); !errors.Is(err, mover.ErrHeld) {
+	if _, err := q.lockHere(lockName, testOwner, "has no locks"); !errors.Is(err, mover.ErrHeld) {
 		t.Errorf("second lock: %v", err)
 	}
 	must.Do(t, unlock())
-	unlock = must.Get(q.lockHere(lockName, testOwner))(t)
+	unlock = must.Get(q.lockHere(lockName, testOwner, "has no locks"))(t)
 	must.Do(t, unlock())
 }
 
