@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
@@ -48,6 +49,7 @@ func TestFits(t *testing.T) {
 			must.Do(t, os.WriteFile(filepath.Join(source, "f"), []byte(strings.Repeat("new ", size/4)), 0o600))
 			if row.there {
 				must.Do(t, os.WriteFile(filepath.Join(target, "f"), []byte(strings.Repeat("o", size)), 0o600))
+				must.Do(t, os.Chtimes(filepath.Join(target, "f"), time.Unix(1, 0), time.Unix(1, 0))) // another second than the source's
 			}
 			request := Request{
 				Work: Copy, Source: location.Location{Scheme: location.POSIX, Path: source}, Target: location.Location{Scheme: location.POSIX, Path: target},

@@ -89,7 +89,7 @@ func openTarget(ctx context.Context, source mover.Source, l location.Location, o
 	if err != nil {
 		return nil, err
 	}
-	return &one{Place: tree, name: base, as: base}, nil
+	return &one{Place: tree, name: base, as: base, target: true}, nil
 }
 
 // notSpecial refuses a device, FIFO or socket as the name that one entry is to have, also behind a link: who names /dev/null or
@@ -121,6 +121,7 @@ func kindName(m os.FileMode) string {
 type one struct {
 	mover.Place
 	name, as string
+	target   bool // an entry of another spelling is none of it
 }
 
 // Walk implements mover.Source. Only the directory around the entry is looked at,
@@ -133,8 +134,11 @@ func (o *one) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mover.
 			}
 		}
 		e, err := o.Stat(ctx, o.as)
+		if s, ok := mover.As[mover.Speller](o.Place); ok && o.target && err == nil {
+			err = s.Spelled(ctx, o.name)
+		}
 		switch {
-		case errors.Is(err, mover.ErrNotExist):
+		case errors.Is(err, mover.ErrNotExist), errors.Is(err, mover.ErrNamesake):
 		case err != nil:
 			yield(mover.Entry{}, err)
 		default:
