@@ -21,6 +21,7 @@ type route struct {
 	states  map[string]checkpoint.State
 	fails   map[string]fail   // by name: copies that have failed, and are tried again
 	pointed map[string]string // by tracker: what it says at the target
+	led     string            // what a tracker says at the target that was not brought, but made; "" is none
 	skipped map[string]string // by name: the save that is not brought, as was told
 	expired map[string]ready  // by name: the save that was removed, and when it was current at the target
 	judged  int               // the board's news of which retention has been asked; 0 is none
@@ -464,7 +465,35 @@ func (r *route) point(ctx context.Context, to *Folder, pointers []Pointer) (all 
 		}
 		r.pointed[p.Name], r.judged = p.Text, 0
 	}
+	if err := r.lead(ctx, to, have); err != nil {
+		if ctx.Err() == nil {
+			r.log().Warn("a tracker can not be made, will try again", "to", to.String(), "err", err)
+		}
+		all = false
+	}
 	return all
+}
+
+// lead makes a tracker that names the newest which is verified here, where a framework finds none without one, and none was brought or is there: what the directory's names may not be complete.
+func (r *route) lead(ctx context.Context, to *Folder, have map[string]ready) error {
+	if len(have) == 0 {
+		return nil
+	}
+	newest := slices.MaxFunc(slices.Collect(maps.Values(have)), compareReady)
+	tracker, text := checkpoint.TrackerFor(to.Profile, newest.name)
+	if tracker == "" || r.pointed[tracker] != r.led || r.led == text {
+		return nil
+	}
+	if r.led == "" {
+		if _, err := to.Peek(tracker, 0, make([]byte, 1)); !errors.Is(err, mover.ErrNotExist) {
+			return err
+		}
+	}
+	if err := r.Site.point(ctx, to, Pointer{Name: tracker, Text: text, Written: newest.current}); err != nil {
+		return err
+	}
+	r.pointed[tracker], r.led, r.judged = text, text, 0
+	return nil
 }
 
 // prune removes what retention does not keep at this target, once something was brought there, and again when there is news: of what is here, of what the other targets have, or

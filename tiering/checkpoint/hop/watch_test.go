@@ -326,6 +326,40 @@ func TestExpiredStays(t *testing.T) {
 	}
 }
 
+// TestTrackerOfIncomplete: the tracker of a run names a save that is not complete. That at the target names the newest that is there, unless there is one; it is brought when what it names is.
+func TestTrackerOfIncomplete(t *testing.T) {
+	for _, row := range []struct {
+		what, tracker, file string
+		sets, texts         [3]string
+	}{
+		{"Megatron", "latest_checkpointed_iteration.txt", "mp_rank_00/model_optim_rng.pt", [3]string{"iter_0000100", "iter_0000200", "iter_0000300"}, [3]string{"100", "200", "300\n"}},
+		{"DeepSpeed", "latest", "mp_rank_00_model_states.pt", [3]string{"global_step100", "global_step200", "global_step300"}, [3]string{"global_step100", "global_step200", "global_step300"}},
+	} {
+		w := newWorld(t)
+		write := func(name, text string) {
+			must.Do(t, os.MkdirAll(filepath.Dir(w.at(name)), 0o755))
+			must.Do(t, os.WriteFile(w.at(name), []byte(text), 0o644))
+		}
+		for i, text := range []string{"weights", "weights", ""} {
+			write(filepath.Join("nvme", row.sets[i], row.file), text)
+		}
+		write("nvme/"+row.tracker, row.texts[2])
+		write("older/"+row.tracker, row.texts[0])
+		for to, want := range map[string]string{"pfs": row.texts[1], "older": row.texts[0]} {
+			must.Do(t, w.watch(nil, "nvme", to).Run(t.Context()))
+			if got := reads(w.at(to + "/" + row.tracker)); got != want {
+				t.Errorf("%s: the tracker in %s says %q, want %q", row.what, to, got, want)
+			}
+		}
+		write(filepath.Join("nvme", row.sets[2], row.file), "weights")
+		write("nvme/"+row.tracker, row.texts[2])
+		must.Do(t, w.watch(nil, "nvme", "pfs").Run(t.Context()))
+		if got := reads(w.at("pfs/" + row.tracker)); got != row.texts[2] {
+			t.Errorf("%s: the tracker says %q when what it names is there", row.what, got)
+		}
+	}
+}
+
 // TestRenamed: a directory that is renamed while it is watched is not watched under its new name: that is told, and what gets its name is watched.
 func TestRenamed(t *testing.T) {
 	w := newWorld(t)
