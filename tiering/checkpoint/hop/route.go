@@ -486,7 +486,7 @@ func (r *route) lead(ctx context.Context, to *Folder, have map[string]ready) err
 	}
 	if r.led == "" {
 		if _, err := to.Peek(tracker, 0, make([]byte, 1)); !errors.Is(err, mover.ErrNotExist) {
-			return err
+			return nil // a link or a directory has its name
 		}
 	}
 	if err := r.Site.point(ctx, to, Pointer{Name: tracker, Text: text, Written: newest.current}); err != nil {

@@ -345,7 +345,8 @@ func TestTrackerOfIncomplete(t *testing.T) {
 		}
 		write("nvme/"+row.tracker, row.texts[2])
 		write("older/"+row.tracker, row.texts[0])
-		for to, want := range map[string]string{"pfs": row.texts[1], "older": row.texts[0]} {
+		must.Do(t, os.MkdirAll(w.at("odd/"+row.tracker), 0o755))
+		for to, want := range map[string]string{"pfs": row.texts[1], "older": row.texts[0], "odd": ""} {
 			must.Do(t, w.watch(nil, "nvme", to).Run(t.Context()))
 			if got := reads(w.at(to + "/" + row.tracker)); got != want {
 				t.Errorf("%s: the tracker in %s says %q, want %q", row.what, to, got, want)
