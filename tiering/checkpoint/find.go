@@ -415,7 +415,7 @@ func mayBeEmpty(name string) bool {
 	return slices.Contains(Marks, base) || base == "__init__.py" || base == ".nemo_keep"
 }
 
-// lacks looks for shards that the names of others speak of: model-00001-of-00003.safetensors.
+// lacks looks for shards that the names of others speak of, as model-00001-of-00003.safetensors does, and for their index.
 func lacks(names []string) (why string) {
 	type group struct{ before, of, behind string }
 	have := map[group]map[string]bool{}
@@ -432,6 +432,18 @@ func lacks(names []string) (why string) {
 		if n := number(g.of); int64(len(seen)) != n {
 			return g.before + "*-of-" + g.of + g.behind + ": some are missing"
 		}
+		if index := indexOf(g.before, g.behind); index != "" && !slices.Contains(names, index) {
+			return "there is no " + index + " in it, without which its shards are not loaded"
+		}
+	}
+	return ""
+}
+
+// indexOf is the file without which shards of weights are not loaded (transformers/utils/__init__.py, 4.57, SAFE_WEIGHTS_INDEX_NAME and WEIGHTS_INDEX_NAME); "" is none.
+func indexOf(before, behind string) string {
+	switch name := strings.TrimSuffix(before, "-") + behind; name {
+	case "model.safetensors", "pytorch_model.bin":
+		return name + ".index.json"
 	}
 	return ""
 }

@@ -138,7 +138,10 @@ func TestFind(t *testing.T) {
 
 		{"of the Trainer", HF, []string{"checkpoint-500/model.safetensors", "checkpoint-500/trainer_state.json={}"}, "+checkpoint-500@trainer_state.json"},
 		{"a shard is missing", HF, []string{"checkpoint-500/model-00001-of-00002.safetensors", "checkpoint-500/trainer_state.json={}"}, "-checkpoint-500: model-*-of-00002.safetensors: some are missing"},
-		{"all shards", HF, []string{"checkpoint-500/model-00001-of-00002.safetensors", "checkpoint-500/model-00002-of-00002.safetensors", "checkpoint-500/trainer_state.json={}"}, "+checkpoint-500@trainer_state.json"},
+		{"all shards", HF, []string{"checkpoint-500/model-00001-of-00002.safetensors", "checkpoint-500/model-00002-of-00002.safetensors", "checkpoint-500/model.safetensors.index.json={}", "checkpoint-500/trainer_state.json={}"}, "+checkpoint-500@trainer_state.json"},
+		{"all shards without their index", HF, []string{"checkpoint-500/model-00001-of-00002.safetensors", "checkpoint-500/model-00002-of-00002.safetensors", "checkpoint-500/trainer_state.json={}"}, "-checkpoint-500: there is no model.safetensors.index.json in it, without which its shards are not loaded"},
+		{"shards of torch without their index", HF, []string{"checkpoint-500/pytorch_model-00001-of-00001.bin", "checkpoint-500/trainer_state.json={}"}, "-checkpoint-500: there is no pytorch_model.bin.index.json in it, without which its shards are not loaded"},
+		{"shards of torch", HF, []string{"checkpoint-500/pytorch_model-00001-of-00001.bin", "checkpoint-500/pytorch_model.bin.index.json={}", "checkpoint-500/trainer_state.json={}"}, "+checkpoint-500@trainer_state.json"},
 		{"before its rename", HF, []string{"tmp-checkpoint-500/trainer_state.json={}", "runs/events"}, "-tmp-checkpoint-500: its name is a temporary one; runs"},
 
 		{"finished", NeMo, []string{"m--step=100/weights/.metadata", "m--step=100/weights/__0_0.distcp"}, "+m--step=100@weights/.metadata"},

@@ -30,10 +30,10 @@ var nextStates = map[State][]State{
 	Superseded: {Seen, Settling},
 }
 
-// May says whether a checkpoint can come from one state to another. From nothing it can come to be seen, and be found where somebody has brought it before.
+// May says whether a checkpoint can come from one state to another. From nothing it can come to be seen, and be found where it was brought before, or removed there.
 func (s State) May(next State) bool {
 	if s == "" {
-		return next == Seen || next == Settling || next == Verified
+		return next == Seen || next == Settling || next == Verified || next == Expired
 	}
 	return slices.Contains(nextStates[s], next)
 }

@@ -21,7 +21,9 @@ type route struct {
 	states  map[string]checkpoint.State
 	fails   map[string]fail   // by name: copies that have failed, and are tried again
 	pointed map[string]string // by tracker: what it says at the target
+	led     string            // what a tracker says at the target that was not brought, but made; "" is none
 	skipped map[string]string // by name: the save that is not brought, as was told
+	expired map[string]ready  // by name: the save that was removed, and when it was current at the target
 	judged  int               // the board's news of which retention has been asked; 0 is none
 	err     error             // why the target can not be opened; nil is open
 
@@ -245,7 +247,7 @@ func (r *route) step(ctx context.Context, from []*Folder, to *Folder, all []read
 			r.supersede(name)
 		}
 	}
-	worth := r.worth(all)
+	worth := r.worth(ctx, to, all, have)
 	goes, hurries := r.board.first(r.index, slices.Clone(worth))
 	if len(goes) < len(worth) {
 		wait = waitLeast // the others wait for the newest
@@ -275,26 +277,59 @@ func (r *route) step(ctx context.Context, from []*Folder, to *Folder, all []read
 	return false, wait
 }
 
-// worth leaves out what retention would remove at once, and tells of it.
-func (r *route) worth(all []ready) []ready {
-	held := make([]checkpoint.Held, 0, len(all))
-	for _, one := range all {
-		held = append(held, checkpoint.Held{Name: one.name, Step: one.step, Saved: one.current, Verified: true, Tagged: one.tagged})
+// worth leaves out what retention would remove at once, and tells of it. Before something is brought, what the target has counts, too: it may be newer. An alarm does not wait for that: in
+// one, nothing is removed.
+func (r *route) worth(ctx context.Context, to *Folder, all []ready, have map[string]ready) []ready {
+	goes := r.goes(all, Tier{})
+	comes := func(x ready) bool { return goes[x.name] == "" && have[x.name].save != x.save }
+	if hurries, _ := r.board.hurrying(); r.Keep.Last > 0 && !hurries && slices.ContainsFunc(all, comes) {
+		tiers, err := Judge(ctx, []*Folder{to}, r.Keep)
+		if err == nil {
+			goes = r.goes(all, tiers[0])
+		} else if ctx.Err() == nil {
+			r.log().Warn("what a target keeps can not be told", "to", to.String(), "err", err)
+		}
 	}
+	return slices.DeleteFunc(slices.Clone(all), func(x ready) bool {
+		why := goes[x.name]
+		if why != "" && r.skipped[x.name] != x.save && r.states[x.name] == "" {
+			r.skipped[x.name] = x.save
+			r.tell(Event{Name: x.name, To: r.To[r.index].String(), State: checkpoint.Complete, Why: "it is not brought, retention would remove it: " + why})
+		}
+		return why != ""
+	})
+}
+
+// goes says why retention would remove what is ready, beside what a target has.
+func (r *route) goes(all []ready, there Tier) map[string]string {
 	goes := map[string]string{}
-	for _, v := range r.Keep.Judge(held, false) {
+	for _, v := range r.Keep.Judge(r.beside(all, there), false) {
 		if !v.Keep {
 			goes[v.Name] = v.Why
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(x ready) bool {
-		why, is := goes[x.name]
-		if is && r.skipped[x.name] != x.save && r.states[x.name] == "" {
-			r.skipped[x.name] = x.save
-			r.tell(Event{Name: x.name, To: r.To[r.index].String(), State: checkpoint.Complete, Why: "it is not brought, retention would remove it: " + why})
+	return goes
+}
+
+// beside is what a target would have, with all that is ready. What has gone from there is as old as it was there: its times may be kept more coarsely. A name that is there is as new as the
+// newer of its saves.
+func (r *route) beside(all []ready, there Tier) (held []checkpoint.Held) {
+	named := r.board.named()
+	for _, one := range all {
+		h := checkpoint.Held{Name: one.name, Step: one.step, Saved: one.current, Verified: true, Tagged: one.tagged, Named: slices.Contains(named, one.name)}
+		if was, is := r.expired[one.name]; is && was.save == one.save {
+			h.Saved = was.current
 		}
-		return is
-	})
+		held = append(held, h)
+	}
+	for _, h := range there.held() {
+		if i := slices.IndexFunc(all, func(x ready) bool { return x.name == h.Name }); i >= 0 {
+			held[i].Saved = max(held[i].Saved, h.Saved)
+		} else {
+			held = append(held, h)
+		}
+	}
+	return held
 }
 
 // bring brings one, from the nearest place above that has it.
@@ -430,7 +465,35 @@ func (r *route) point(ctx context.Context, to *Folder, pointers []Pointer) (all 
 		}
 		r.pointed[p.Name], r.judged = p.Text, 0
 	}
+	if err := r.lead(ctx, to, have); err != nil {
+		if ctx.Err() == nil {
+			r.log().Warn("a tracker can not be made, will try again", "to", to.String(), "err", err)
+		}
+		all = false
+	}
 	return all
+}
+
+// lead makes a tracker that names the newest which is verified here, where a framework finds none without one, and none was brought or is there: what the directory's names may not be complete.
+func (r *route) lead(ctx context.Context, to *Folder, have map[string]ready) error {
+	if len(have) == 0 {
+		return nil
+	}
+	newest := slices.MaxFunc(slices.Collect(maps.Values(have)), compareReady)
+	tracker, text := checkpoint.TrackerFor(to.Profile, newest.name)
+	if tracker == "" || r.pointed[tracker] != r.led || r.led == text {
+		return nil
+	}
+	if r.led == "" {
+		if _, err := to.Peek(tracker, 0, make([]byte, 1)); !errors.Is(err, mover.ErrNotExist) {
+			return nil // a link or a directory has its name
+		}
+	}
+	if err := r.Site.point(ctx, to, Pointer{Name: tracker, Text: text, Written: newest.current}); err != nil {
+		return err
+	}
+	r.pointed[tracker], r.led, r.judged = text, text, 0
+	return nil
 }
 
 // prune removes what retention does not keep at this target, once something was brought there, and again when there is news: of what is here, of what the other targets have, or
@@ -471,6 +534,7 @@ func (r *route) prune(ctx context.Context, to *Folder) {
 			r.log().Warn("a checkpoint can not be removed", "name", mover.Printable(v.Name), "from", to.String(), "err", err)
 			continue
 		}
+		r.expired[v.Name] = ready{name: v.Name, save: t.saves[v.Name], current: v.Saved}
 		r.board.has(r.index, ready{name: v.Name}, false)
 		r.become(v.Name, checkpoint.Expired, v.Why, Result{})
 	}

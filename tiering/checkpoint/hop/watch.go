@@ -70,7 +70,7 @@ func (w *Watch) Run(ctx context.Context) error {
 	defer cancel()
 	hops := make([]*route, len(w.To))
 	for i := range w.To {
-		hops[i] = &route{Watch: w, index: i, states: map[string]checkpoint.State{}, fails: map[string]fail{}, pointed: map[string]string{}, skipped: map[string]string{}}
+		hops[i] = &route{Watch: w, index: i, states: map[string]checkpoint.State{}, fails: map[string]fail{}, pointed: map[string]string{}, skipped: map[string]string{}, expired: map[string]ready{}}
 		wg.Go(func() { hops[i].run(ctx) })
 	}
 	crisis, last, failed := crisis{}, Look{}, ""

@@ -239,6 +239,128 @@ func TestRolledBack(t *testing.T) {
 	}
 }
 
+// TestNewerAtTarget: a target has newer saves than the directory, where a newest one was removed, or saved again after a rollback. What retention would remove there is not brought, which is told once,
+// and the watch ends.
+func TestNewerAtTarget(t *testing.T) {
+	began := time.Now().Add(-time.Hour)
+	for _, row := range []struct {
+		what    string
+		first   []string // what is brought first, a minute apart
+		removed []string // then, from the directory, or at the target where "pfs/" says so
+		again   []string // saved then
+		want    string   // at the target, and what is told of, in the end
+	}{
+		{"the newest is gone", []string{"step_100", "step_200", "step_300"}, []string{"step_300"}, nil, "step_200 step_300; expired step_100; not brought step_100"},
+		{"the newest is gone, the oldest was never there", []string{"step_100", "step_200", "step_300"}, []string{"step_300", "pfs/step_100"}, nil, "step_200 step_300; not brought step_100"},
+		{"one is saved again", []string{"step_100", "step_200", "step_300"}, []string{"step_300", "pfs/step_100"}, []string{"step_200"}, "step_200 step_300; not brought step_100"},
+		{"the run is begun again", []string{"step_100", "step_200", "step_300", "step_400"}, []string{"step_300", "step_400", "pfs/step_100", "pfs/step_200"}, []string{"step_50"}, "step_400 step_50; expired step_300; not brought step_100; not brought step_200"},
+	} {
+		w, saves := newWorld(t), 0
+		save := func(names []string) {
+			for _, name := range names {
+				w.save("nvme", name, fmt.Sprint("shard of ", name, saves))
+				saves++
+				when := began.Add(time.Duration(saves) * time.Minute)
+				for _, file := range []string{"__0_0.distcp", ".metadata"} {
+					must.Do(t, os.Chtimes(w.at("nvme/"+name+"/"+file), when, when))
+				}
+			}
+		}
+		save(row.first)
+		must.Do(t, w.watch(nil, "nvme", "pfs").Run(t.Context()))
+		for _, name := range row.removed {
+			if !strings.Contains(name, "/") {
+				name = "nvme/" + name
+			}
+			must.Do(t, os.RemoveAll(w.at(name)))
+		}
+		save(row.again)
+		ctx, stop := context.WithCancel(t.Context())
+		var mu sync.Mutex
+		var told []string
+		watch := w.watch(func(e Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case e.State == checkpoint.Expired:
+				told = append(told, "expired "+e.Name)
+			case strings.Contains(e.Why, "not brought"):
+				told = append(told, "not brought "+e.Name)
+			}
+			if len(told) > 9 { // it would do so for ever
+				stop()
+			}
+		}, "nvme", "pfs")
+		watch.Keep = checkpoint.Keep{Last: 2}
+		must.Do(t, watch.Run(ctx))
+		stop()
+		slices.Sort(told)
+		names := must.Get(filepath.Glob(w.at("pfs/*")))(t)
+		for i, name := range names {
+			names[i] = filepath.Base(name)
+		}
+		if got := strings.Join(append([]string{strings.Join(names, " ")}, told...), "; "); got != row.want {
+			t.Errorf("%s: %s, want %s", row.what, got, row.want)
+		}
+	}
+}
+
+// TestExpiredStays: what has gone from a target is judged by the time that it had there, which may be kept more coarsely: it does not come back and go for ever.
+func TestExpiredStays(t *testing.T) {
+	one := func(name string, step, current int64) ready {
+		return ready{name: name, save: name, step: step, current: current}
+	}
+	all := []ready{one("step_3", 3, 39), one("step_1", 1, 25), one("step_2", 2, 24)}
+	for _, row := range []struct {
+		expired map[string]ready
+		want    string
+	}{
+		{nil, "step_2"},
+		{map[string]ready{"step_1": {save: "step_1", current: 20}}, "step_1"},
+		{map[string]ready{"step_1": {save: "another", current: 20}}, "step_2"},
+	} {
+		r := &route{Watch: &Watch{Keep: checkpoint.Keep{Last: 2}, board: newBoard(1)}, expired: row.expired}
+		if goes := r.goes(all, Tier{}); len(goes) != 1 || goes[row.want] == "" {
+			t.Errorf("%+v: %v goes, want %s", row.expired, goes, row.want)
+		}
+	}
+}
+
+// TestTrackerOfIncomplete: the tracker of a run names a save that is not complete. That at the target names the newest that is there, unless there is one; it is brought when what it names is.
+func TestTrackerOfIncomplete(t *testing.T) {
+	for _, row := range []struct {
+		what, tracker, file string
+		sets, texts         [3]string
+	}{
+		{"Megatron", "latest_checkpointed_iteration.txt", "mp_rank_00/model_optim_rng.pt", [3]string{"iter_0000100", "iter_0000200", "iter_0000300"}, [3]string{"100", "200", "300\n"}},
+		{"DeepSpeed", "latest", "mp_rank_00_model_states.pt", [3]string{"global_step100", "global_step200", "global_step300"}, [3]string{"global_step100", "global_step200", "global_step300"}},
+	} {
+		w := newWorld(t)
+		write := func(name, text string) {
+			must.Do(t, os.MkdirAll(filepath.Dir(w.at(name)), 0o755))
+			must.Do(t, os.WriteFile(w.at(name), []byte(text), 0o644))
+		}
+		for i, text := range []string{"weights", "weights", ""} {
+			write(filepath.Join("nvme", row.sets[i], row.file), text)
+		}
+		write("nvme/"+row.tracker, row.texts[2])
+		write("older/"+row.tracker, row.texts[0])
+		must.Do(t, os.MkdirAll(w.at("odd/"+row.tracker), 0o755))
+		for to, want := range map[string]string{"pfs": row.texts[1], "older": row.texts[0], "odd": ""} {
+			must.Do(t, w.watch(nil, "nvme", to).Run(t.Context()))
+			if got := reads(w.at(to + "/" + row.tracker)); got != want {
+				t.Errorf("%s: the tracker in %s says %q, want %q", row.what, to, got, want)
+			}
+		}
+		write(filepath.Join("nvme", row.sets[2], row.file), "weights")
+		write("nvme/"+row.tracker, row.texts[2])
+		must.Do(t, w.watch(nil, "nvme", "pfs").Run(t.Context()))
+		if got := reads(w.at("pfs/" + row.tracker)); got != row.texts[2] {
+			t.Errorf("%s: the tracker says %q when what it names is there", row.what, got)
+		}
+	}
+}
+
 // TestRenamed: a directory that is renamed while it is watched is not watched under its new name: that is told, and what gets its name is watched.
 func TestRenamed(t *testing.T) {
 	w := newWorld(t)
