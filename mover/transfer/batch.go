@@ -14,7 +14,8 @@ type batch struct {
 	w     *worker
 	done  []drafted
 	open  []opened
-	asked bool // whether the run is still ours
+	asked bool  // whether the run is still ours
+	stop  error // why what was finished could not be handed over: it ends the run
 }
 
 // opened is a directory draft that is being filled.
@@ -76,7 +77,10 @@ func (b *batch) update(ctx context.Context, it *item) error {
 		}
 		b.asked = true
 	}
-	e, err := b.w.r.update(ctx, it)
+	e, err := b.w.r.update(ctx, b.seeker(), it)
+	if b.stop != nil {
+		return b.stop
+	}
 	if err != nil {
 		return b.fail(ctx, it, err)
 	}
@@ -98,7 +102,7 @@ func (b *batch) draft(ctx context.Context, it *item) error {
 		h.In = b.done[b.open[n-1].index].draft
 	}
 	b.done = append(b.done, drafted{it: it, in: h.In})
-	err := b.w.try(ctx, &b.done[len(b.done)-1], h)
+	err := b.w.try(ctx, b, &b.done[len(b.done)-1], h)
 	if it.Source.Kind == mover.Dir {
 		b.open = append(b.open, opened{it.Source.Name, len(b.done) - 1, err})
 	}
@@ -107,6 +111,8 @@ func (b *batch) draft(ctx context.Context, it *item) error {
 	}
 	b.done = b.done[:len(b.done)-1]
 	switch {
+	case b.stop != nil:
+		return b.stop
 	case errors.Is(err, errManifestOnly):
 		err = b.w.r.unkept(ctx, it)
 	case errors.Is(err, errGrown):
@@ -126,18 +132,46 @@ func (b *batch) leave(ctx context.Context, name string) error {
 		if name != "" && mover.Within(name, o.name) {
 			return nil
 		}
-		b.open = b.open[:n-1]
 		if o.fail != nil {
+			b.open = b.open[:n-1]
 			continue
 		}
 		d := &b.done[o.index]
-		if err := b.w.r.room.retry(ctx, func() error { return d.draft.Finish(ctx, d.entry, nil) }); err != nil {
-			if err := b.spoilt(ctx, o.index, err); err != nil {
+		err := b.w.r.room.retry(ctx, b.seeker(), func() error { return d.draft.Finish(ctx, d.entry, nil) })
+		if b.stop != nil {
+			return b.stop
+		}
+		index := b.open[n-1].index // which free may have moved
+		b.open = b.open[:n-1]
+		if err != nil {
+			if err := b.spoilt(ctx, index, err); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+func (b *batch) seeker() seeker { return seeker{free: b.free, unit: b.w.unit} }
+
+// free publishes what is finished, here and elsewhere, so that the room of what it
+// replaces comes back. What is in an open directory draft is published with that.
+func (b *batch) free(ctx context.Context) error {
+	n := len(b.done)
+	if len(b.open) > 0 {
+		n = b.open[0].index
+	} else if n > 0 && b.done[n-1].draft == nil { // it is being tried
+		n--
+	}
+	ready := b.done[:n:n]
+	b.done = b.done[n:] // in place: there are pointers to what stays
+	for i := range b.open {
+		b.open[i].index -= n
+	}
+	if b.stop = b.w.r.finished(ctx, ready); b.stop == nil {
+		b.stop = b.w.r.flush(ctx)
+	}
+	return b.stop
 }
 
 // spoilt reports a directory draft that can not be finished, and all that was

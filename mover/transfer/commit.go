@@ -14,8 +14,10 @@ import (
 // committer collects finished drafts and publishes many at once, because each
 // Publish waits for stable storage. One goroutine; workers wait when it is behind.
 type committer struct {
-	r  *run
-	in chan staged
+	r    *run
+	in   chan staged
+	asks chan chan struct{} // each is closed when all that was added before is published
+	over chan struct{}      // closed when nothing is published any more
 }
 
 // staged is what one batch or one large file has to publish, with the id of its
@@ -26,7 +28,7 @@ type staged struct {
 }
 
 func newCommitter(r *run) *committer {
-	return &committer{r: r, in: make(chan staged, 4*r.workers())}
+	return &committer{r: r, in: make(chan staged, 4*r.workers()), asks: make(chan chan struct{}), over: make(chan struct{})}
 }
 
 func (c *committer) close() { close(c.in) }
@@ -47,6 +49,41 @@ func (c *committer) add(ctx context.Context, done []drafted) error {
 	case <-ctx.Done():
 		leave(done, s.id != 0)
 		return context.Cause(ctx)
+	}
+}
+
+// flush waits until what was added before is published, or will not be. It may be called
+// at any time, but not by what publishes.
+func (c *committer) flush(ctx context.Context) error {
+	done := make(chan struct{})
+	select {
+	case c.asks <- done:
+	case <-c.over:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case <-done:
+	case <-c.over:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// waiting adds what is queued.
+func (c *committer) waiting(g *group) {
+	for {
+		select {
+		case s, ok := <-c.in:
+			if !ok {
+				return
+			}
+			g.add(s)
+		default:
+			return
+		}
 	}
 }
 
@@ -73,8 +110,8 @@ func leaveOne(d mover.Draft, recorded bool) {
 	_ = d.Close()
 }
 
-// loop publishes when enough is there, when it has waited long enough, and at the end. A
-// run that ends because the target is full, and is not stopped from outside, publishes what
+// loop publishes when enough is there, when it has waited long enough, when room is
+// sought, and at the end. A run that ends because the target is full, and is not stopped from outside, publishes what
 // it has finished.
 func (c *committer) loop(ctx, outside context.Context) error {
 	every := c.r.to.CommitEvery
@@ -83,17 +120,21 @@ func (c *committer) loop(ctx, outside context.Context) error {
 	}
 	timer := time.NewTimer(every)
 	defer timer.Stop()
+	defer close(c.over)
 	var g group
 	for {
+		var asked chan struct{}
 		select {
 		case s, ok := <-c.in:
 			if !ok {
 				return g.publish(outside, c.r)
 			}
 			g.add(s)
-			if g.bytes < c.r.to.CommitBytes && len(g.done) < stagedDrafts {
+			if g.bytes < c.r.to.CommitBytes && len(g.done) < stagedDrafts && !c.r.room.short() {
 				continue
 			}
+		case asked = <-c.asks:
+			c.waiting(&g)
 		case <-timer.C:
 		case <-ctx.Done():
 			if !errors.Is(context.Cause(ctx), mover.ErrFull) {
@@ -107,6 +148,9 @@ func (c *committer) loop(ctx, outside context.Context) error {
 		}
 		if err := g.publish(ctx, c.r); err != nil {
 			return err
+		}
+		if asked != nil {
+			close(asked)
 		}
 		timer.Reset(every)
 	}
@@ -221,10 +265,11 @@ func (r *run) publish(ctx context.Context, done []drafted) []mover.Outcome {
 		batch[i], index[i] = done[i].draft, i
 	}
 	start := time.Now()
-	_ = r.room.retry(ctx, func() (full error) { // each draft has its own outcome
-		left := 0
+	_ = r.room.retry(ctx, seeker{}, func() (full error) { // each draft has its own outcome
+		left, some := 0, false
 		for j, o := range r.target.Publish(ctx, batch) {
 			outcomes[index[j]] = o
+			some = some || o.Err == nil
 			if errors.Is(o.Err, mover.ErrFull) {
 				full = o.Err
 				batch[left], index[left] = batch[j], index[j]
@@ -232,6 +277,9 @@ func (r *run) publish(ctx context.Context, done []drafted) []mover.Outcome {
 			}
 		}
 		batch, index = batch[:left], index[:left]
+		if some {
+			r.room.published()
+		}
 		return full
 	})
 	r.targetTook(time.Since(start))

@@ -231,7 +231,7 @@ func (w *worker) onePart(ctx context.Context, l *large, i int) (rec mover.Receip
 		return rec, err
 	}
 	defer func() { leave(err) }()
-	err = r.room.retry(ctx, func() error { rec, err = w.move(ctx, l, i); return err })
+	err = r.room.retry(ctx, w.seeker(), func() error { rec, err = w.move(ctx, l, i); return err })
 	if err == nil {
 		err = l.content.Check(ctx)
 	}

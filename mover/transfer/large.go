@@ -143,7 +143,7 @@ func (w *worker) open(ctx context.Context, l *large) (offered bool, err error) {
 		return false, err
 	}
 	if l.draft == nil {
-		if err := w.r.room.retry(ctx, func() error { return w.r.fresh(ctx, l) }); err != nil {
+		if err := w.r.room.retry(ctx, w.seeker(), func() error { return w.r.fresh(ctx, l) }); err != nil {
 			return false, err
 		}
 		if cloned, err := w.cloneLarge(ctx, l); err != nil || cloned {
@@ -242,7 +242,7 @@ func (w *worker) part(ctx context.Context, l *large, i int) error {
 	var rec mover.Receipt
 	var err error
 	if !skip {
-		err = w.r.room.retry(ctx, func() error { rec, err = w.move(ctx, l, i); return err })
+		err = w.r.room.retry(ctx, w.seeker(), func() error { rec, err = w.move(ctx, l, i); return err })
 	}
 	if err == nil && !skip {
 		err = w.r.moved(ctx, l, rec)
@@ -410,6 +410,13 @@ func (r *run) whenRoom(ctx context.Context, l *large, err error) error {
 		return err
 	}
 	r.n.Bytes.Add(-l.counted())
+	round := r.room.round.Load()
+	if err := r.flush(ctx); err != nil {
+		return err
+	}
+	if r.room.round.Load() != round {
+		return r.redo.add(l.it)
+	}
 	if err := r.room.pause(ctx, err); err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func (r *run) link(ctx context.Context, items []item) error {
 				return nil
 			}
 			if err == nil {
-				err = r.room.retry(gctx, func() (err error) { done[i], err = r.draftLink(gctx, it); return err })
+				err = r.room.retry(gctx, r.seeker(), func() (err error) { done[i], err = r.draftLink(gctx, it); return err })
 			}
 			switch {
 			case err == nil:
@@ -296,7 +296,7 @@ func (r *run) closeDir(ctx context.Context, it *item) (err error) {
 	}
 	var e mover.Entry
 	if err == nil {
-		e, err = r.update(ctx, it)
+		e, err = r.update(ctx, r.seeker(), it)
 	}
 	switch {
 	case err == nil:

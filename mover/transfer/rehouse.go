@@ -37,7 +37,7 @@ func (r *run) rehouse(ctx context.Context, l *large) error {
 		return err
 	}
 	defer there.Close()
-	if err := r.room.retry(ctx, func() error { return r.fresh(ctx, l) }); err != nil {
+	if err := r.room.retry(ctx, r.seeker(), func() error { return r.fresh(ctx, l) }); err != nil {
 		l.draft, l.id = old, oldID
 		return err
 	}

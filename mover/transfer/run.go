@@ -237,6 +237,7 @@ func (r *run) worker(ctx context.Context) error {
 		if err == nil {
 			err = w.publish(ctx)
 		}
+		w.handedOver()
 		r.queue.done()
 		if err != nil {
 			r.queue.stop(err)
@@ -290,7 +291,7 @@ func (r *run) mkdir(ctx context.Context, it *item) error {
 			return err
 		}
 	}
-	return r.room.retry(ctx, func() error { return r.target.Mkdir(ctx, it.Source) })
+	return r.room.retry(ctx, r.seeker(), func() error { return r.target.Mkdir(ctx, it.Source) })
 }
 
 func (r *run) result(res Result) {

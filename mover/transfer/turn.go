@@ -9,7 +9,17 @@ func (w *worker) inTurn(ctx context.Context, u unit) (err error) {
 		return err
 	}
 	defer func() { leave(err) }()
+	w.unit = true
+	w.r.room.begin()
 	return w.do(ctx, u)
+}
+
+// handedOver ends a unit whose turn has come: it holds no draft any more.
+func (w *worker) handedOver() {
+	if w.unit {
+		w.unit = false
+		w.r.room.end()
+	}
 }
 
 // enter waits until a unit may be done: until it is its turn among all who move on this

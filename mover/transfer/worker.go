@@ -18,6 +18,7 @@ type worker struct {
 	files   int64     // small ones of them
 	ready   []drafted // of the last batch, to be published
 	small   int       // files that are too small to be timed, each of them
+	unit    bool      // a unit of ours is in work, and counts in run.room
 }
 
 func newWorker(r *run) *worker {
@@ -112,11 +113,12 @@ var errGrown = fmt.Errorf("%w: it grows while it is read", mover.ErrChanged)
 
 // try makes a draft of d.it, again when it changed while it was read, and when
 // there was no room and there is now.
-func (w *worker) try(ctx context.Context, d *drafted, h mover.Hints) error {
+func (w *worker) try(ctx context.Context, b *batch, d *drafted, h mover.Hints) error {
 	for try := 1; ; try++ {
+		round := w.r.room.round.Load()
 		err := w.draft(ctx, d, h)
 		if errors.Is(err, mover.ErrFull) {
-			err = w.r.room.retry(ctx, func() error { return w.draft(ctx, d, h) })
+			err = w.r.room.again(ctx, b.seeker(), round, err, func() error { return w.draft(ctx, d, h) })
 		}
 		if err == nil || try == triesMost || !errors.Is(err, mover.ErrChanged) && !errors.Is(err, mover.ErrCorrupt) {
 			return err
@@ -151,6 +153,7 @@ func (w *worker) draft(ctx context.Context, d *drafted, h mover.Hints) error {
 	d.entry = c.Entry()
 	d.entry.Known &= w.r.preserve
 	if d.draft, err = w.r.target.Draft(ctx, d.entry, h); err != nil {
+		d.draft = nil
 		return w.unsupported(d, err)
 	}
 	switch d.entry.Kind {
@@ -295,7 +298,7 @@ func sameSum(ctx context.Context, c mover.Content, e mover.Entry) error {
 }
 
 // update gives an existing entry its facts.
-func (r *run) update(ctx context.Context, it *item) (mover.Entry, error) {
+func (r *run) update(ctx context.Context, s seeker, it *item) (mover.Entry, error) {
 	c, err := r.source.Open(ctx, it.Source)
 	if err != nil {
 		return mover.Entry{}, err
@@ -310,7 +313,7 @@ func (r *run) update(ctx context.Context, it *item) (mover.Entry, error) {
 	if err := r.holes(c, &e); err != nil {
 		return e, err
 	}
-	err = r.room.retry(ctx, func() error { return r.target.Update(ctx, e) })
+	err = r.room.retry(ctx, s, func() error { return r.target.Update(ctx, e) })
 	e.ETag, e.Version = "", ""
 	if err == nil && r.to.NeedsManifest && e.Kind != mover.Dir && !e.Kind.Special() {
 		return r.renewed(ctx, e)
@@ -341,6 +344,19 @@ func (r *run) finished(ctx context.Context, done []drafted) error {
 	}
 	return r.commit.add(ctx, done)
 }
+
+// flush has published what the committer holds.
+func (r *run) flush(ctx context.Context) error {
+	if r.commit == nil { // nothing is held for later
+		return nil
+	}
+	return r.commit.flush(ctx)
+}
+
+// seeker needs room and holds nothing that is finished; others may.
+func (r *run) seeker() seeker { return seeker{free: r.flush} }
+
+func (w *worker) seeker() seeker { return seeker{free: w.r.flush, unit: w.unit} }
 
 // stage tells the journal of small drafts that wait to be published.
 func (r *run) stage(ctx context.Context, done []drafted) (id uint64, err error) {

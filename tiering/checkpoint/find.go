@@ -439,7 +439,7 @@ func lacks(names []string) (why string) {
 	return ""
 }
 
-// indexOf is the file without which shards of weights are not loaded (transformers/utils/__init__.py, 4.57, SAFE_WEIGHTS_INDEX_NAME and WEIGHTS_INDEX_NAME); "" is none.
+// indexOf is the file without which shards of weights are not loaded (SAFE_WEIGHTS_INDEX_NAME and WEIGHTS_INDEX_NAME of transformers/utils/__init__.py); "" is none.
 func indexOf(before, behind string) string {
 	switch name := strings.TrimSuffix(before, "-") + behind; name {
 	case "model.safetensors", "pytorch_model.bin":
