@@ -61,7 +61,7 @@ type Room struct {
 // RoomTeller is a Target that knows how much more it takes.
 type RoomTeller interface {
 	// Room is what may still be written below the root: by free space, by quotas, and without what has to stay free. ErrUnsupported
-	// where bytes are stored in fewer, so that nobody can say how many go in.
+	// where bytes are stored in fewer, so that the number of bytes that go in is not known.
 	Room(ctx context.Context) (Room, error)
 }
 

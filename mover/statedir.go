@@ -52,7 +52,7 @@ func (e *StateDirError) Advice() string {
 	return "set XDG_STATE_HOME to a folder on a local disk that you may write to"
 }
 
-// MakeStateDir makes a folder below that of StateDir, which nobody else can read. Its error is a *StateDirError.
+// MakeStateDir makes a folder below that of StateDir, which other users can not read. Its error is a *StateDirError.
 func MakeStateDir(dir string) error {
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {

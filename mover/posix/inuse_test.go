@@ -11,7 +11,7 @@ import (
 	"datamove.dev/test/must"
 )
 
-// TestInUse: a file that is open or mapped is in use, whoever has it, and is not when it was closed.
+// TestInUse: a file that is open or mapped is in use, and is not when it was closed.
 func TestInUse(t *testing.T) {
 	dir := t.TempDir()
 	p := must.Get(Open(dir, Options{}))(t)

@@ -16,7 +16,7 @@ import (
 )
 
 // What a staging of a dataset needs is known before its first byte. It is compared with what its tier has when it is asked for, and again when it is about to
-// begin. Then others go to make room for it, as far as they may, or it ends: nothing is begun that has no room, so that nobody beside it finds the tier full.
+// begin. Then others go to make room for it, as far as they may, or it ends: nothing is begun that has no room, so that its neighbours do not find the tier full.
 
 // fitting is whether a replica fits where it is to come.
 type fitting struct {

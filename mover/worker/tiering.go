@@ -156,7 +156,7 @@ func (t *tiering) look(ctx context.Context, place mover.Place) error {
 	return nil
 }
 
-// unused is an error when a file is in use on this node: what a policy removes nobody waits for.
+// unused is an error when a file is in use on this node: a removal by a policy is not urgent.
 func unused(ctx context.Context, place mover.Place, e mover.Entry) error {
 	p, ok := mover.As[mover.UseTeller](place)
 	if !ok || e.Kind != mover.File {

@@ -80,7 +80,7 @@ func (n *node) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fs
 	return n.NewInode(ctx, &node{fd: fd}, fs.StableAttr{Mode: st.Mode, Ino: st.Ino}), 0
 }
 
-// made gives a new entry to who has asked for it; err is why there is none.
+// made gives a new entry to the caller; err is why there is none.
 func (n *node) made(ctx context.Context, name string, out *fuse.EntryOut, err error) (*fs.Inode, syscall.Errno) {
 	if c, ok := fuse.FromContext(ctx); ok && err == nil {
 		err = unix.Fchownat(n.fd, name, int(c.Uid), int(c.Gid), unix.AT_SYMLINK_NOFOLLOW)

@@ -96,7 +96,7 @@ func (u *user) onto(mount string) {
 	u.tier = fmt.Sprintf("{level: warm, path: %q}", mount)
 }
 
-// become has the user be one who is not root, to whom the working folder belongs.
+// become gives the user another number than root's, and the working folder.
 func (u *user) become(id uint32) {
 	u.id = id
 	must.Do(u.t, exec.Command("chown", "-R", fmt.Sprint(id, ":", id), u.work).Run())
@@ -177,7 +177,7 @@ func TestEnvironments(t *testing.T) {
 	}
 }
 
-// TestNameOfAnother: what another user has made first where everybody may write stays as it is, is named, and holds nothing else up.
+// TestNameOfAnother: what another user has made first in a shared folder stays as it is, is named, and holds nothing else up.
 func TestNameOfAnother(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be another user")
@@ -223,7 +223,7 @@ func newUser(t *testing.T, programs string) *user {
 	return u
 }
 
-// programsFor is a folder with the commands that everybody can enter.
+// programsFor is a folder with the commands that all users can enter.
 func programsFor(t *testing.T) string {
 	t.Helper()
 	dir := open(t, "datamove-programs-")
@@ -233,7 +233,7 @@ func programsFor(t *testing.T) string {
 	return dir
 }
 
-// open makes a folder that everybody can enter.
+// open makes a folder that all users can enter.
 func open(t *testing.T, name string) string {
 	t.Helper()
 	dir := must.Get(os.MkdirTemp("", name))(t)
