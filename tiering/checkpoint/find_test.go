@@ -234,6 +234,8 @@ func TestStepOf(t *testing.T) {
 func TestNewest(t *testing.T) {
 	args := ":=" + string(torchSays("w", "tensor_model_parallel_size", 2, "pipeline_model_parallel_size", 1, "use_distributed_optimizer", 0))
 	zero := ":=" + string(torchSays("w", "dp_world_size", 2, "mp_world_size", 1, "zero_optimization", 0, "stage", 1))
+	pair := ":=" + string(torchSays("w", "dp_world_size", 1, "mp_world_size", 2))
+	single := ":=" + string(torchSays("w", "dp_world_size", 1, "mp_world_size", 1))
 	for _, row := range []struct {
 		what    string
 		profile Profile
@@ -258,6 +260,8 @@ func TestNewest(t *testing.T) {
 		{"rolled back", HF, []string{"checkpoint-5000/pytorch_model.bin", "checkpoint-5000/trainer_state.json={}", "checkpoint-36/pytorch_model.bin", "checkpoint-36/trainer_state.json={}"}, "checkpoint-36"},
 		{"the newest lacks a rank", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt" + args, "iter_0000100/mp_rank_01/model_optim_rng.pt" + args, "iter_0000200/mp_rank_00/model_optim_rng.pt" + args, "latest_checkpointed_iteration.txt=200"}, "iter_0000100"},
 		{"the newest lacks a rank that the one before has", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt", "iter_0000100/mp_rank_01/model_optim_rng.pt", "iter_0000200/mp_rank_00/model_optim_rng.pt", "latest_checkpointed_iteration.txt=200"}, "iter_0000100"},
+		{"fewer ranks than before, as the next one shows", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt", "iter_0000100/mp_rank_01/model_optim_rng.pt", "iter_0000200/mp_rank_00/model_optim_rng.pt", "iter_0000300/mp_rank_00/model_optim_rng.pt empty", "latest_checkpointed_iteration.txt=300"}, "iter_0000200"},
+		{"the newest lacks a rank, and the next one has it", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt", "iter_0000100/mp_rank_01/model_optim_rng.pt", "iter_0000200/mp_rank_00/model_optim_rng.pt", "iter_0000300/mp_rank_00/model_optim_rng.pt empty", "iter_0000300/mp_rank_01/model_optim_rng.pt", "latest_checkpointed_iteration.txt=300"}, "iter_0000100"},
 		{"the newest lacks a file of a rank", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt" + args, "iter_0000100/mp_rank_01/model_optim_rng.pt" + args, "iter_0000200/mp_rank_00/model_optim_rng.pt" + args, "iter_0000200/mp_rank_00/distrib_optim.pt", "iter_0000200/mp_rank_01/model_optim_rng.pt" + args, "latest_checkpointed_iteration.txt=200"}, "iter_0000100"},
 		{"fewer ranks than before", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt" + args, "iter_0000100/mp_rank_01/model_optim_rng.pt" + args, "iter_0000100/mp_rank_02/model_optim_rng.pt" + args, "iter_0000200/mp_rank_00/model_optim_rng.pt" + args, "iter_0000200/mp_rank_01/model_optim_rng.pt" + args, "latest_checkpointed_iteration.txt=200"}, "iter_0000200"},
 		{"the tracker is ahead of what is there, which says its ranks", Megatron, []string{"iter_0000100/mp_rank_00/model_optim_rng.pt" + args, "iter_0000100/mp_rank_01/model_optim_rng.pt" + args, "latest_checkpointed_iteration.txt=200"}, "iter_0000100"},
@@ -266,6 +270,14 @@ func TestNewest(t *testing.T) {
 		{"the newest lacks the optimizers of all ranks", DeepSpeed, []string{"global_step10/mp_rank_00_model_states.pt" + zero, "global_step10/zero_pp_rank_0_mp_rank_00_optim_states.pt", "global_step10/zero_pp_rank_1_mp_rank_00_optim_states.pt",
 			"global_step20/mp_rank_00_model_states.pt" + zero, "latest=global_step20"}, "global_step10"},
 		{"the newest lacks a layer that the one before has", DeepSpeed, []string{"global_step10/mp_rank_00_model_states.pt", "global_step10/layer_01-model_00-model_states.pt", "global_step20/mp_rank_00_model_states.pt", "latest=global_step20"}, "global_step10"},
+		{"fewer ranks than before, whose layers were of two", DeepSpeed, []string{"global_step10/mp_rank_00_model_states.pt" + pair, "global_step10/mp_rank_01_model_states.pt" + pair, "global_step10/layer_01-model_00-model_states.pt", "global_step10/layer_01-model_01-model_states.pt",
+			"global_step20/mp_rank_00_model_states.pt" + single, "global_step20/layer_01-model_00-model_states.pt", "latest=global_step20"}, "global_step20"},
+		{"fewer ranks than before, and a layer is not there", DeepSpeed, []string{"global_step10/mp_rank_00_model_states.pt" + pair, "global_step10/mp_rank_01_model_states.pt" + pair, "global_step10/layer_01-model_00-model_states.pt", "global_step10/layer_02-model_01-model_states.pt",
+			"global_step20/mp_rank_00_model_states.pt" + single, "global_step20/layer_01-model_00-model_states.pt", "latest=global_step20"}, "global_step10"},
+		{"as many ranks as before, and a half of a layer is not there", DeepSpeed, []string{"global_step10/mp_rank_00_model_states.pt" + pair, "global_step10/mp_rank_01_model_states.pt" + pair, "global_step10/layer_01-model_00-model_states.pt", "global_step10/layer_01-model_01-model_states.pt",
+			"global_step20/mp_rank_00_model_states.pt" + pair, "global_step20/mp_rank_01_model_states.pt" + pair, "global_step20/layer_01-model_00-model_states.pt", "latest=global_step20"}, "global_step10"},
+		{"experts of fewer ranks than before", DeepSpeed, []string{"global_step10/mp_rank_00_model_states.pt" + pair, "global_step10/mp_rank_01_model_states.pt" + pair, "global_step10/layer_0_expert_3_mp_rank_00_model_states.pt", "global_step10/layer_0_expert_3_mp_rank_01_model_states.pt", "global_step10/expp_rank_1_mp_rank_01_optim_states.pt",
+			"global_step20/mp_rank_00_model_states.pt" + single, "global_step20/layer_0_expert_3_mp_rank_00_model_states.pt", "global_step20/expp_rank_0_mp_rank_00_optim_states.pt", "latest=global_step20"}, "global_step20"},
 		{"the tracker is ahead of what is there, which says its ranks", DeepSpeed, []string{"global_step10/mp_rank_00_model_states.pt" + zero, "global_step10/zero_pp_rank_0_mp_rank_00_optim_states.pt", "global_step10/zero_pp_rank_1_mp_rank_00_optim_states.pt", "latest=global_step20"}, "global_step10"},
 		{"Lightning's last is the newest", NeMo, []string{"epoch=3-val_loss=0.90.ckpt", "epoch=5-val_loss=0.71.ckpt", "last.ckpt", "last.ckpt.datamove-commit.json:=" + committed("last.ckpt")}, "last.ckpt"},
 		{"Lightning's epochs, saved after last", NeMo, []string{"last.ckpt", "epoch=3-val_loss=0.90.ckpt", "epoch=3-val_loss=0.90.ckpt.datamove-commit.json:=" + committed("epoch=3-val_loss=0.90.ckpt")}, "epoch=3-val_loss=0.90.ckpt"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -37,19 +38,20 @@ func Check(ctx context.Context, f Folder, found Found) (why string, err error) {
 
 // besides compares the ranks of a set with those of others of its run, of which nothing says how many there are.
 func besides(ctx context.Context, f Folder, found Found, of func([]Entry) []ranks, r ranks) (why string, err error) {
-	others := siblings(found.Profile, found.Tree, found.Name)
-	tree, err := f.Deep(ctx, found.Tree, others...)
+	before, after := siblings(found.Profile, found.Tree, found.Name)
+	tree, err := f.Deep(ctx, found.Tree, slices.Concat(before, after)...)
 	if err != nil {
 		return "", err
 	}
 	seen := false
-	for _, name := range others {
+	for _, name := range before {
 		for _, other := range of(tree.under(name)) {
 			seen = true
-			for _, file := range other.files() {
-				if other.dir == r.dir && r.has[file] == "" && !(r.told && other.counted(file)) {
-					return "it has no " + mover.Join(r.dir, file) + ", which " + name + " has", nil
-				}
+			if r.told {
+				other.tell(tree.under(name), f.Peek)
+			}
+			if lost := r.lost(other); lost != "" && !r.confirmed(of, tree, after) {
+				return "it has no " + mover.Join(r.dir, lost) + ", which " + name + " has", nil
 			}
 		}
 	}
@@ -59,15 +61,53 @@ func besides(ctx context.Context, f Folder, found Found, of func([]Entry) []rank
 	return "nothing says of how many ranks it is", nil
 }
 
-// siblings are the set that the tracker names, and the next one of the run.
-func siblings(p Profile, t Tree, set string) (names []string) {
+// lost is a file of another set of the run that should be in this one, and is not. Where both say of how many ranks they are, and these are others, the parts of the model have to be
+// there, of whichever rank.
+func (r *ranks) lost(other ranks) string {
+	if other.dir != r.dir {
+		return ""
+	}
+	resized := r.told && other.told && !maps.Equal(r.says, other.says)
+	parts := map[string]bool{}
+	for file := range r.has {
+		parts[partOf(file)] = true
+	}
+	for _, file := range other.files() {
+		if r.has[file] == "" && !(r.told && other.counted(file)) && !(resized && parts[partOf(file)]) {
+			return file
+		}
+	}
+	return ""
+}
+
+var rankOfPart = mover.Pattern(`(-[a-z]+|(?:mp|expp)_rank)_\d{1,9}`)
+
+// partOf is the name of a layer or an expert without the numbers of the rank that has written it: layer_05-model_01-model_states.pt (DeepSpeed b555aa53, runtime/pipe/module.py
+// ckpt_layer_path), layer_1_expert_2_mp_rank_03_model_states.pt (runtime/engine.py _get_expert_ckpt_name).
+func partOf(file string) string { return rankOfPart().ReplaceAllString(file, "$1") }
+
+// confirmed says of a set whose files do not tell it that the next one of the run has the files of the same ranks: then a run of another size began with it.
+func (r *ranks) confirmed(of func([]Entry) []ranks, t Tree, after []string) bool {
+	return !r.told && slices.ContainsFunc(after, func(name string) bool {
+		return slices.ContainsFunc(of(t.under(name)), func(next ranks) bool { return next.dir == r.dir && maps.Equal(next.has, r.has) })
+	})
+}
+
+// siblings are the set that the tracker names and the next older one of the run; and after them the next younger one, if there is one.
+func siblings(p Profile, t Tree, set string) (before, after []string) {
 	tracker, _ := TrackerFor(p, set)
 	if at := t.tracked(tracker); at != set && t.under(at) != nil {
-		names = append(names, at)
+		before = append(before, at)
 	}
 	older := ""
 	for _, e := range newestFirst(t) {
-		if e.Kind != Dir || e.Name == set || slices.Contains(names, e.Name) || withoutStep(e.Name) != withoutStep(set) {
+		if e.Kind != Dir || e.Name == set || withoutStep(e.Name) != withoutStep(set) {
+			continue
+		}
+		if StepOf(e.Name) > StepOf(set) {
+			after = []string{e.Name}
+		}
+		if slices.Contains(before, e.Name) {
 			continue
 		}
 		if older = e.Name; StepOf(e.Name) < StepOf(set) {
@@ -75,9 +115,9 @@ func siblings(p Profile, t Tree, set string) (names []string) {
 		}
 	}
 	if older != "" {
-		names = append(names, older)
+		before = append(before, older)
 	}
-	return names
+	return before, after
 }
 
 // ranks are the files of a set, directly in a directory of it, or one below, that its ranks have written each.
@@ -92,6 +132,7 @@ type ranks struct {
 	universal bool // the optimizers of all ranks are brought into a format of its own, in zero
 
 	names []string // of numbers that such a file has
+	says  map[string]int64
 	world func(says map[string]int64, r *ranks) (told bool)
 }
 
@@ -174,7 +215,11 @@ func (r *ranks) tell(inside []Entry, peek Peek) {
 	for _, name := range r.states[:min(tries, len(r.states))] {
 		full := inside[0].Name + "/" + mover.Join(r.dir, name)
 		i := slices.IndexFunc(inside, func(e Entry) bool { return e.Name == full })
-		if r.told = i >= 0 && r.world(stated(inside[i], peek, r.names), r); r.told {
+		if i < 0 {
+			continue
+		}
+		r.says = stated(inside[i], peek, r.names)
+		if r.told = r.world(r.says, r); r.told {
 			return
 		}
 	}
