@@ -58,6 +58,11 @@ type Room struct {
 	Why          string // for people, when it is used up: which project, what limit
 }
 
+// Kept is the part of a file system of total bytes that stays free by a setting in percent (keep_free, keepFree).
+func Kept(total int64, percent int) int64 {
+	return total/100*int64(percent) + total%100*int64(percent)/100
+}
+
 // RoomTeller is a Target that knows how much more it takes.
 type RoomTeller interface {
 	// Room is what may still be written below the root: by free space, by quotas, and without what has to stay free. ErrUnsupported

@@ -155,6 +155,18 @@ func TestErrorPrints(t *testing.T) {
 	}
 }
 
+func TestKept(t *testing.T) {
+	for _, row := range []struct {
+		total   int64
+		percent int
+		want    int64
+	}{{0, 10, 0}, {1000, 0, 0}, {1000, 10, 100}, {16 << 20, 50, 8 << 20}, {199, 50, 99}, {math.MaxInt64, 100, math.MaxInt64}, {math.MaxInt64, 99, 9131138316486228048}} {
+		if got := mover.Kept(row.total, row.percent); got != row.want {
+			t.Errorf("%d%% of %d: %d, want %d", row.percent, row.total, got, row.want)
+		}
+	}
+}
+
 func TestKindsAreDistinct(t *testing.T) {
 	for i, a := range mover.Kinds() {
 		for j, b := range mover.Kinds() {

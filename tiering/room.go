@@ -1,5 +1,7 @@
 package tiering
 
+import "datamove.dev/mover"
+
 // Room is what a tier has for stagings, on one node where each has its own.
 type Room struct {
 	TotalBytes, FreeBytes int64
@@ -10,9 +12,7 @@ type Room struct {
 }
 
 // Kept are the bytes that stay free.
-func (r Room) Kept() int64 {
-	return r.TotalBytes/100*int64(r.KeepPercent) + r.TotalBytes%100*int64(r.KeepPercent)/100
-}
+func (r Room) Kept() int64 { return mover.Kept(r.TotalBytes, r.KeepPercent) }
 
 // Most is the size of the largest dataset that can ever come.
 func (r Room) Most() int64 { return r.TotalBytes - r.Kept() }

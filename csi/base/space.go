@@ -76,7 +76,7 @@ func (b *Base) Space(ctx context.Context) (Space, error) {
 		s.RoomBytes = s.FreeBytes
 		return s, nil
 	}
-	room := s.TotalBytes - s.TotalBytes/100*int64(p.KeepFree)
+	room := s.TotalBytes - mover.Kept(s.TotalBytes, p.KeepFree)
 	if s.Enforces { // else nobody knows whose the rest is
 		kept, err := b.kept(ctx)
 		if err != nil {

@@ -35,7 +35,7 @@ func spaceOf(t *testing.T, b *Base) Space {
 func TestPromises(t *testing.T) {
 	b := opened(t, promised(t))
 	space := spaceOf(t, b)
-	if space.RoomBytes != space.TotalBytes-space.TotalBytes/100*20 || space.RoomBytes > 512*mib {
+	if space.RoomBytes != space.TotalBytes-mover.Kept(space.TotalBytes, 20) || space.RoomBytes > 512*mib {
 		t.Fatalf("%+v", space)
 	}
 	w := wish(t, b, "pvc-1", space.RoomBytes-10*mib, "trash", "0s")

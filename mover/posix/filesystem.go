@@ -252,7 +252,7 @@ func (p *Place) Away(_ context.Context, e mover.Entry) (bool, error) {
 // is asked again.
 type allowance struct {
 	fs   mover.FileSystem // nil holds to no quota
-	keep int64            // percent of the file system; 0 is nothing
+	keep int              // percent of the file system; 0 is nothing
 
 	mu    sync.Mutex
 	asked time.Time // guarded by mu, as all below
@@ -357,8 +357,8 @@ func (p *Place) Room(ctx context.Context) (mover.Room, error) {
 }
 
 // above is the room that is left where a part of the file system stays free, too.
-func above(total, free uint64, keep int64, room mover.Room) mover.Room {
-	left := int64(free) - int64(total)/100*keep
+func above(total, free uint64, keep int, room mover.Room) mover.Room {
+	left := int64(free) - mover.Kept(int64(total), keep)
 	if room.Bytes < 0 || left < room.Bytes {
 		room.Bytes, room.Why = max(left, 0), fmt.Sprintf("%d%% of the file system stay free (keep_free)", keep)
 	}

@@ -123,7 +123,7 @@ func (p *Place) open() error {
 	p.plain = !hasOpenat2(p.root)
 	p.handles.open(p, p.opts.Handles)
 	p.ask()
-	p.allowance.keep = int64(p.opts.KeepFree)
+	p.allowance.keep = p.opts.KeepFree
 	return p.openBackup()
 }
 

@@ -99,5 +99,5 @@ func left(line *datamovev1.Tier) int64 {
 	if line.GetTotalBytes() <= 0 {
 		return -1
 	}
-	return max(line.GetFreeBytes()-line.GetTotalBytes()/100*int64(line.GetKeepFreePercent())+mayGo(line), 0)
+	return max(line.GetFreeBytes()-mover.Kept(line.GetTotalBytes(), int(line.GetKeepFreePercent()))+mayGo(line), 0)
 }

@@ -50,8 +50,8 @@ func nodesTake(ctx context.Context, client *api.Client, needs map[string]int64) 
 		}
 		most, known := int64(0), false
 		for _, line := range lines.GetTiers() {
-			total, used := line.GetTotalBytes(), 100-int64(line.GetKeepFreePercent())
-			most, known = max(most, total/100*used+total%100*used/100), known || total > 0
+			total := line.GetTotalBytes()
+			most, known = max(most, total-mover.Kept(total, int(line.GetKeepFreePercent()))), known || total > 0
 		}
 		if known && needs[tier] > most {
 			return fmt.Errorf("%w: the datasets of the job have %s, and %s takes %s at most on any node: stage less, or read them where they are", mover.ErrRefused, units.Bytes(needs[tier]), tier, units.Bytes(most))
