@@ -17,10 +17,10 @@ func (p *pair) fit(ctx context.Context, actions iter.Seq2[plan.Action, error], b
 		return actions
 	}
 	return func(yield func(plan.Action, error) bool) {
-		need, most := before, int64(0)
+		need, most, late := before, int64(0), int64(0)
 		for a, err := range actions {
 			if err == nil {
-				need, most = need+growth(&a), max(most, replacing(&a))
+				need, most, late = need+growth(&a), max(most, replacing(&a)), late+leaving(&a)
 			}
 			if !yield(a, err) {
 				return
@@ -31,6 +31,9 @@ func (p *pair) fit(ctx context.Context, actions iter.Seq2[plan.Action, error], b
 			return
 		}
 		why := fmt.Sprintf("%d bytes are to be written, and %d have room: %s", need, room.Bytes, room.Why)
+		if late > 0 {
+			why += fmt.Sprintf("; %d bytes become free only after that, when what the source does not have is removed: remove it first", late)
+		}
 		if p.request.OnFull == FullFail {
 			yield(plan.Action{}, &mover.Error{Op: "copy to", Place: p.target.String(), Err: fmt.Errorf("%w: %s", mover.ErrFull, why)})
 			return
@@ -70,6 +73,14 @@ func replacing(a *plan.Action) int64 {
 		return 0
 	}
 	return min(a.Source.Size, a.Source.Stored)
+}
+
+// leaving is what the removal of a file gives back. Removals come last.
+func leaving(a *plan.Action) int64 {
+	if a.Op != plan.Remove || a.Target.Kind != mover.File {
+		return 0
+	}
+	return min(a.Target.Size, a.Target.Stored)
 }
 
 // growth is by how many bytes a target grows at the least by an action. A comparison may end with none.

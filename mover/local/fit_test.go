@@ -36,13 +36,16 @@ func TestFits(t *testing.T) {
 		onFull OnFull
 		there  bool // an old version of the file is at the target
 		told   bool
+		extra  bool // the target has a file that is to be removed
 	}{
-		{"it fits", size, FullFail, false, false},
-		{"it waits", size - 4096, FullWait, false, true},
-		{"it ends", size - 4096, FullFail, false, true},
-		{"what is replaced gives its room back", size, FullFail, true, false},
-		{"and not before the other is there", size - 1, FullFail, true, true},
-		{"nothing is known", -1, FullFail, false, false},
+		{"it fits", size, FullFail, false, false, false},
+		{"it waits", size - 4096, FullWait, false, true, false},
+		{"it ends", size - 4096, FullFail, false, true, false},
+		{"what is replaced gives its room back", size, FullFail, true, false, false},
+		{"and not before the other is there", size - 1, FullFail, true, true, false},
+		{"nothing is known", -1, FullFail, false, false, false},
+		{"it waits, and removes at its end", size - 4096, FullWait, false, true, true},
+		{"it ends before it has removed anything", size - 4096, FullFail, false, true, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			source, target := t.TempDir(), t.TempDir()
@@ -51,8 +54,14 @@ func TestFits(t *testing.T) {
 				must.Do(t, os.WriteFile(filepath.Join(target, "f"), []byte(strings.Repeat("o", size)), 0o600))
 				must.Do(t, os.Chtimes(filepath.Join(target, "f"), time.Unix(1, 0), time.Unix(1, 0))) // another second than the source's
 			}
+			work, limit := Copy, fmt.Sprintf("1048576 bytes are to be written, and %d have room: limit of project 7", row.room)
+			if row.extra {
+				work, limit = Sync, limit+"; 512 bytes become free only after that"
+				must.Do(t, os.WriteFile(filepath.Join(target, "extra"), make([]byte, 512), 0o600))
+			}
 			request := Request{
-				Work: Copy, Source: location.Location{Scheme: location.POSIX, Path: source}, Target: location.Location{Scheme: location.POSIX, Path: target},
+				Delete: row.extra,
+				Work:   work, Source: location.Location{Scheme: location.POSIX, Path: source}, Target: location.Location{Scheme: location.POSIX, Path: target},
 				StateDir: t.TempDir(), Reflink: ReflinkNever, OnFull: row.onFull,
 			}
 			open := func(_ context.Context, l location.Location, o OpenOptions) (mover.Place, error) {
@@ -64,12 +73,12 @@ func TestFits(t *testing.T) {
 			notes := strings.Join(report.Notes, "\n")
 			switch {
 			case row.told && row.onFull == FullFail:
-				if !errors.Is(err, mover.ErrFull) || !strings.Contains(err.Error(), fmt.Sprintf("1048576 bytes are to be written, and %d have room: limit of project 7", row.room)) {
+				if !errors.Is(err, mover.ErrFull) || !strings.Contains(err.Error(), limit) {
 					t.Errorf("it ended with %v", err)
 				}
 			case err != nil:
 				t.Errorf("it ended with %v", err)
-			case row.told != strings.Contains(notes, fmt.Sprintf("1048576 bytes are to be written, and %d have room: limit of project 7", row.room)):
+			case row.told != strings.Contains(notes, limit):
 				t.Errorf("it noted %q", notes)
 			}
 		})
