@@ -95,7 +95,8 @@ func pickled(all files, save int) []byte {
 		_, base := split(f.name)
 		names = append(names, base)
 	}
-	body := strings.TrimPrefix(strings.TrimSuffix(namesPickled(names...), "."), "\x80\x02") + fmt.Sprint("of save ", save) + "."
+	of := fmt.Sprint("of save ", save)
+	body := strings.TrimPrefix(strings.TrimSuffix(namesPickled(names...), "."), "\x80\x02") + "X" + string(binary.LittleEndian.AppendUint32(nil, uint32(len(of)))) + of + "0."
 	return append(append([]byte("\x80\x04\x95"), binary.LittleEndian.AppendUint64(nil, uint64(len(body)))...), body...)
 }
 

@@ -2,44 +2,52 @@ package checkpoint
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"datamove.dev/mover"
 )
 
-// absent says which file of a set is not there although another one in it names it: of a set that was saved to the disks of several nodes, or of
+// absent says which file of a set is not there, or is shorter than it was, although another one in it names it: of a set that was saved to the disks of several nodes, or of
 // which some files were lost, what is there may be whole. inside begins with the set itself.
 func absent(inside []Entry, peek Peek) (why string) {
 	if len(inside) == 0 {
 		return ""
 	}
-	have := map[string]bool{}
+	have := map[string]int64{}
 	for _, e := range inside {
-		have[e.Name] = have[e.Name] || e.Kind == File || e.Kind == Dir
+		if e.Kind == File || e.Kind == Dir {
+			have[e.Name] = e.Size
+		}
 	}
 	for _, e := range inside[1:] {
 		if e.Kind != File {
 			continue
 		}
 		dir, base := split(e.Name)
+		by := strings.TrimPrefix(e.Name, inside[0].Name+"/")
 		names, whole := namedBy(e, base, peek)
 		if !whole {
-			return strings.TrimPrefix(e.Name, inside[0].Name+"/") + " is not whole"
+			return by + " is not whole"
 		}
-		for _, name := range names {
-			if !have[dir+"/"+name] {
-				return name + " is not there, which " + strings.TrimPrefix(e.Name, inside[0].Name+"/") + " names"
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			switch size, is := have[dir+"/"+name]; {
+			case !is:
+				return mover.Printable(name) + " is not there, which " + by + " names"
+			case size < names[name]:
+				return fmt.Sprintf("%s has %d bytes, of which %s names %d", mover.Printable(name), size, by, names[name])
 			}
 		}
 	}
 	return ""
 }
 
-// namedBy are the names beside a file that it says are of its set.
-func namedBy(e Entry, base string, peek Peek) (names []string, whole bool) {
+// namedBy are the names beside a file that it says are of its set, and how long each is at least.
+func namedBy(e Entry, base string, peek Peek) (names map[string]int64, whole bool) {
 	switch {
 	case base == ".metadata":
 		return shardsIn(e, peek)
@@ -51,72 +59,52 @@ func namedBy(e Entry, base string, peek Peek) (names []string, whole bool) {
 	return nil, true
 }
 
+const metadataMost = 1 << 30 // bytes of .metadata; what is larger is not read
+
+// What an item of a distributed checkpoint says of where it is: torch/distributed/checkpoint/filesystem.py (pytorch b639d82d, 2.5, _StorageInfo).
 const (
-	metadataMost = 1 << 30 // bytes of .metadata; what is larger is not read
-	metadataPart = 4 << 20
-	shardNameMax = 64
+	itemFile   = "relative_path"
+	itemOffset = "offset"
+	itemLength = "length"
 )
 
 // shardName is how PyTorch names the files of a distributed checkpoint: the rank that has written it, and which of its files it is.
-var shardName = mover.Pattern(`__\d{1,9}_\d{1,9}\.distcp`)
+var shardName = mover.Pattern(`^__\d{1,9}_\d{1,9}\.distcp$`)
 
-// shardsIn are the names of shards in .metadata. That is a pickle, which is not unpickled, because that runs what it says: in it each name stands as
-// it is, once at least, since a string is written out where it first comes (pickle protocol 2 and later). whole is false when it ends before it should.
-func shardsIn(e Entry, peek Peek) (names []string, whole bool) {
+// shardsIn are the names of shards in .metadata, which is a pickle, and how long each is at least: where the last of its items ends. A file may be longer, since writers may fill it up. whole is
+// false when it ends before it should. What is no pickle says nothing.
+func shardsIn(e Entry, peek Peek) (names map[string]int64, whole bool) {
 	if e.Size > metadataMost {
 		return nil, true
 	}
-	var p frames
-	for off := int64(0); off < e.Size; off += metadataPart {
-		text, ok := part(e, peek, off, min(metadataPart+shardNameMax, e.Size-off)) // one that lies across the end is in both
-		if !ok {
-			return nil, true
+	names = map[string]int64{}
+	file := &peeked{peek: peek, name: e.Name, size: e.Size}
+	key, in, fields := "", "", map[string]int64{}
+	err := newPickleReader(file, func(text string) bool {
+		_, named := names[text]
+		return named || text == itemFile || text == itemOffset || text == itemLength
+	}).each(func(one pickleItem) {
+		switch {
+		case one.is == aText && (key == itemFile || shardName().MatchString(one.text)):
+			names[one.text] = max(names[one.text], 0)
+		case one.is == aNumber && (key == itemOffset || key == itemLength):
+			fields[key] = one.number
 		}
-		for _, name := range shardName().FindAll(text, -1) {
-			names = append(names, string(name))
+		if key == itemFile {
+			in = one.text
+			clear(fields)
 		}
-		slices.Sort(names)
-		names = slices.Compact(names)
-		p.read(off, text, e.Size)
-	}
-	return names, p.whole(e.Size)
-}
-
-// frames follow a pickle from frame to frame (protocol 4 and later), each of which says how long it is, and to its end.
-type frames struct {
-	pickle bool
-	framed bool
-	next   int64 // where the next one begins
-	last   byte
-}
-
-// read takes in what stands at an offset.
-func (f *frames) read(off int64, text []byte, size int64) {
-	const begins, head = "\x80", 9 // PROTO; FRAME and a length of eight bytes
-	if off == 0 {
-		f.pickle = strings.HasPrefix(string(text[:min(1, len(text))]), begins)
-		f.framed, f.next = f.pickle && len(text) > 2 && text[1] >= 4 && text[2] == 0x95, 2
-	}
-	for at := f.next - off; f.framed && at >= 0 && at+head <= int64(len(text)) && text[at] == 0x95; at = f.next - off {
-		long := binary.LittleEndian.Uint64(text[at+1:])
-		if long > uint64(size) {
-			f.next = size + 1
-			return
+		if in != "" && len(fields) == 2 {
+			names[in] = max(names[in], fields[itemOffset]+fields[itemLength])
+			in = ""
 		}
-		f.next += head + int64(long)
-	}
-	if off+int64(len(text)) == size {
-		f.last = text[len(text)-1]
-	}
-}
-
-// whole says whether the pickle ends where it should. What is none, or has something between its frames, is not judged by their lengths.
-func (f *frames) whole(size int64) bool {
-	return !f.pickle || f.last == '.' && (!f.framed || f.next <= size)
+		key = one.text
+	})
+	return names, file.failed != nil || err == nil || errors.Is(err, errPickle)
 }
 
 // weightsIn are the files of an index of weights (Hugging Face).
-func weightsIn(e Entry, peek Peek) (names []string) {
+func weightsIn(e Entry, peek Peek) (names map[string]int64) {
 	const indexMost = 64 << 20
 	if e.Size > indexMost {
 		return nil
@@ -128,23 +116,23 @@ func weightsIn(e Entry, peek Peek) (names []string) {
 	if !ok || json.Unmarshal(text, &index) != nil {
 		return nil
 	}
+	names = map[string]int64{}
 	for _, name := range index.Map {
 		if name != "" && !strings.Contains(name, "/") {
-			names = append(names, name)
+			names[name] = 0
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return names
 }
 
 // deepTag is a directory of DeepSpeed in a checkpoint of the Trainer, or of Lightning.
 var deepTag = mover.Pattern(`^(global_step\d{1,18}|checkpoint)$`)
 
 // stepIn is the directory that the tracker of DeepSpeed in a set names.
-func stepIn(e Entry, peek Peek) []string {
+func stepIn(e Entry, peek Peek) map[string]int64 {
 	text, ok := part(e, peek, 0, min(e.Size, textMost))
 	if tag := string(bytes.TrimSpace(text)); ok && deepTag().MatchString(tag) {
-		return []string{tag}
+		return map[string]int64{tag: 0}
 	}
 	return nil
 }
