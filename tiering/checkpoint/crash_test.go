@@ -176,6 +176,8 @@ func blindTo(f framework, name string, h harm) bool {
 	switch {
 	case f.name == "plain, committed":
 		return false
+	case h == truncated && f.profile == Orbax && (strings.Contains(name, "/d/") || base == ocdbtManifest): // of one process, what the one above them leads to
+		return base == ocdbtManifest && strings.Contains(name, ocdbtOfProcess)
 	case h == truncated:
 		return shapeOf(base) == nil && base != ".metadata"
 	case h == swapped && (slices.Contains(savedLast[f.profile], name) || base == "_METADATA"): // the mark has the time of its own save

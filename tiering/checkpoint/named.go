@@ -30,9 +30,12 @@ func absent(inside []Entry, peek Peek) (why string) {
 		}
 		dir, base := split(e.Name)
 		by := strings.TrimPrefix(e.Name, inside[0].Name+"/")
-		names, whole := namedBy(e, base, peek)
-		if !whole {
-			return by + " is not whole"
+		if _, at := split(dir); base == ocdbtManifest && strings.HasPrefix(at, ocdbtOfProcess) {
+			continue // the one of all processes is what is loaded
+		}
+		names, torn := namedBy(e, base, peek)
+		if torn != "" {
+			return mover.Printable(strings.TrimPrefix(dir+"/"+torn, inside[0].Name+"/")) + " is not whole"
 		}
 		for _, name := range slices.Sorted(maps.Keys(names)) {
 			switch size, is := have[dir+"/"+name]; {
@@ -46,17 +49,40 @@ func absent(inside []Entry, peek Peek) (why string) {
 	return ""
 }
 
-// namedBy are the names beside a file that it says are of its set, and how long each is at least.
-func namedBy(e Entry, base string, peek Peek) (names map[string]int64, whole bool) {
+// namedBy are the names beside a file that it says are of its set, and how long each is at least. torn is the one of them that is not whole.
+func namedBy(e Entry, base string, peek Peek) (names map[string]int64, torn string) {
 	switch {
 	case base == ".metadata":
-		return shardsIn(e, peek)
+		names, whole := shardsIn(e, peek)
+		if !whole {
+			torn = base
+		}
+		return names, torn
+	case base == ocdbtManifest:
+		return ocdbtNames(e, peek)
+	case base == "_METADATA":
+		return databaseIn(e, peek), ""
 	case strings.HasSuffix(base, ".index.json"):
-		return weightsIn(e, peek), true
+		return weightsIn(e, peek), ""
 	case base == "latest":
-		return stepIn(e, peek), true
+		return stepIn(e, peek), ""
 	}
-	return nil, true
+	return nil, ""
+}
+
+// databaseIn is the manifest that Orbax loads arrays by, if it has written down that they are in a database: checkpoint/orbax/checkpoint/_src/metadata/tree.py (orbax 08ec2b42, use_ocdbt).
+func databaseIn(e Entry, peek Peek) map[string]int64 {
+	const most = 64 << 20
+	var tree struct {
+		Database bool `json:"use_ocdbt"`
+	}
+	if e.Size > most {
+		return nil
+	}
+	if text, ok := part(e, peek, 0, e.Size); !ok || json.Unmarshal(text, &tree) != nil || !tree.Database {
+		return nil
+	}
+	return map[string]int64{ocdbtManifest: 0}
 }
 
 const metadataMost = 1 << 30 // bytes of .metadata; what is larger is not read

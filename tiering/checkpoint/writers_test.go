@@ -272,19 +272,8 @@ func orbax(sh shape, byFile bool) *script {
 		}
 		s.do("mkdir", set)
 		s.file(set+"/"+orbaxMetadata, []byte(`{"init_timestamp_nsecs":1,"commit_timestamp_nsecs":null}`), 1, false)
-		s.do("mkdir", set+"/default")
-		var all files
-		for r := range sh.ranks {
-			for n := range sh.shards {
-				name := fmt.Sprintf("default/ocdbt.process_%d_%d", r, n)
-				all = append(all, struct {
-					name string
-					data []byte
-					sync bool
-				}{name, []byte(strings.Repeat(fmt.Sprint(name, save), 3)), true})
-			}
-		}
-		s.together(sh, set, all, have)
+		s.database(sh, set, save, have)
+		s.add(set, "default/_METADATA", []byte(`{"tree_metadata":{},"use_ocdbt":true}`), 1, true, have)
 		done := fmt.Appendf(nil, `{"init_timestamp_nsecs":1,"commit_timestamp_nsecs":%d}`, save+2)
 		s.add(set, orbaxMetadata, done, 1, false, have)
 		if byFile {
@@ -300,6 +289,35 @@ func orbax(sh shape, byFile bool) *script {
 	return s
 }
 
+// database writes what processes have in a database of their own, and then the one above them.
+func (s *script) database(sh shape, set string, save int, have content) {
+	var values []string
+	for n := range sh.shards {
+		values = append(values, strings.Repeat(fmt.Sprint("value", n, save), 3))
+	}
+	d := orbaxDatabase(save%2 == 0, sh.ranks, values...)
+	s.do("mkdir", set+"/default")
+	s.do("mkdir", set+"/default/d")
+	for r := range sh.ranks {
+		s.do("mkdir", fmt.Sprintf("%s/default/ocdbt.process_%d", set, r))
+		s.do("mkdir", fmt.Sprintf("%s/default/ocdbt.process_%d/d", set, r))
+	}
+	var own, above files
+	for _, name := range d.names {
+		to := &above
+		if strings.HasPrefix(name, ocdbtOfProcess) {
+			to = &own
+		}
+		*to = append(*to, struct {
+			name string
+			data []byte
+			sync bool
+		}{"default/" + name, d.files[name], true})
+	}
+	s.together(sh, set, own, have)
+	s.together(sh, set, above, have)
+}
+
 // orbaxOldWriter is that of versions before _CHECKPOINT_METADATA (orbax/checkpoint/pytree_checkpoint_handler.py, 0.4): the items have a _METADATA, and the directory is renamed.
 func orbaxOldWriter(sh shape) *script {
 	s := newScript()
@@ -307,11 +325,7 @@ func orbaxOldWriter(sh shape) *script {
 		final, have := fmt.Sprint((save+1)*100), content{}
 		set := final + ".orbax-checkpoint-tmp-1700"
 		s.do("mkdir", set)
-		s.do("mkdir", set+"/default")
-		for r := range sh.ranks {
-			name := fmt.Sprintf("default/ocdbt.process_%d", r)
-			s.add(set, name, []byte(strings.Repeat(fmt.Sprint(name, save), 3)), sh.chunks, true, have)
-		}
+		s.database(sh, set, save, have)
 		s.add(set, "default/_METADATA", jsonOf(fmt.Sprint(save)), 1, true, have)
 		s.add(set, "default/_sharding", jsonOf("sharding"), 1, true, have)
 		s.rename(set, final)
