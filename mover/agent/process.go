@@ -28,11 +28,12 @@ import (
 // process is one worker: the lead of a task, or who does batches of it.
 type process struct {
 	agentv1.UnimplementedWorkerServiceServer
-	agent *Agent
-	task  *pb.Task
-	job   *agentv1.Job
-	epoch uint64   // of the lead
-	lead  *session // nil of a helper
+	agent     *Agent
+	task      *pb.Task
+	job       *agentv1.Job
+	epoch     uint64     // of the lead
+	lead      *session   // nil of a helper and of a describer
+	describer *describer // nil of all others
 
 	orders  chan *agentv1.WorkerOrder
 	as      acting.Options // as whom it was started, and the next one will be
@@ -52,6 +53,7 @@ type process struct {
 
 	unguarded string     // why what it stages is, as in Replica; set before it starts, and by Seal
 	lent      []func()   // let nobody in any more whom it needed at a gate; of its start
+	sealed    bool       // what it stages, or was tried to be; guarded by sealing
 	sealing   sync.Mutex // held while it has us seal or unseal: who goes on with its task comes after that
 
 	wants  atomic.Int32    // batches at a time that a helper finds good; 0 is not known
@@ -62,18 +64,20 @@ type process struct {
 	wanted wanted                    // pieces
 	asks   chan *agentv1.WorkerOrder // for pieces: taken when the process has taken what came before
 
-	mu      sync.Mutex
-	batches map[string]*session // of a helper; guarded by mu, as all below
-	buried  error               // why it takes none any more
-	turns   map[uint64]func(share.Cost)
-	turn    uint64
-	waits   waits
-	limited rate   // at which it reads within that
-	done    bool   // the lead has told its end
-	digest  string // of the manifest that it sent last
-	heard   []string
-	given   uint64 // batches of this lead
-	idle    *time.Timer
+	mu        sync.Mutex
+	batches   map[string]*session // of a helper; guarded by mu, as all below
+	buried    error               // why it takes none any more
+	turns     map[uint64]func(share.Cost)
+	turn      uint64
+	waits     waits
+	limited   rate   // at which it reads within that
+	done      bool   // the lead has told its end
+	digest    string // of the manifest that was sent last
+	described bool   // what it stages the agent describes; the process sends no manifest
+	unsealed  bool   // it may have changed what it was to remove
+	heard     []string
+	given     uint64 // batches of this lead
+	idle      *time.Timer
 }
 
 func newProcess(a *Agent, task *pb.Task, job *agentv1.Job) *process {
@@ -110,6 +114,11 @@ func (a *Agent) start(ctx context.Context, p *process) error {
 			return err
 		}
 	}
+	return a.run(ctx, p, who, roots)
+}
+
+// run makes the process as an account, confined to roots, and serves it.
+func (a *Agent) run(ctx context.Context, p *process, who account.Account, roots acting.Confinement) (err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.leaving {
@@ -122,7 +131,9 @@ func (a *Agent) start(ctx context.Context, p *process) error {
 	if p.acting, err = a.spares.begin(ctx, p.as); err != nil {
 		return err
 	}
-	a.enlist(p)
+	if p.describer == nil {
+		a.enlist(p)
+	}
 	a.turns.enter(p.flow)
 	a.running.Add(1)
 	go p.serve()
