@@ -7,11 +7,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
 	"datamove.dev/api"
@@ -119,13 +121,14 @@ func (a *Agent) start(ctx context.Context, p *process) error {
 
 // run makes the process as an account, confined to roots, and serves it.
 func (a *Agent) run(ctx context.Context, p *process, who account.Account, roots acting.Confinement) (err error) {
+	apart := keptApart(p.job.GetSpec(), who, roots) // may wait for a file system
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.leaving {
 		return errLeaving
 	}
 	p.as = acting.Options{
-		Path: a.o.Program[0], Args: a.o.Program[1:], Account: acting.Account{UID: who.UID, GID: who.GID, Groups: who.Groups},
+		Path: a.o.Program[0], Args: a.o.Program[1:], Account: acting.Account{UID: who.UID, GID: who.GID, Groups: who.Groups, Apart: apart},
 		Root: who.UID == 0, Roots: roots, Env: a.environment(who), Stderr: os.Stderr,
 	}
 	if p.acting, err = a.spares.begin(ctx, p.as); err != nil {
@@ -138,6 +141,16 @@ func (a *Agent) run(ctx context.Context, p *process, who account.Account, roots 
 	a.running.Add(1)
 	go p.serve()
 	return nil
+}
+
+// keptApart reports whether no other process of an account may come near the one that works on a task. What a look finds lets its owner in
+// to what others have staged, so it is for nobody but the kernel to say. A FUSE file system may be the owner's alone, who gives it no process apart.
+func keptApart(spec *pb.TaskSpec, who account.Account, roots acting.Confinement) bool {
+	private := func(path string) bool {
+		var st unix.Statfs_t
+		return unix.Statfs(path, &st) == nil && st.Type == unix.FUSE_SUPER_MAGIC
+	}
+	return spec.GetKind() == pb.TaskKind_TASK_KIND_LOOK && os.Geteuid() == 0 && who.UID != 0 && !slices.ContainsFunc(roots.Read, private)
 }
 
 // enlist makes the process one that hears what changes, and tells it what holds now: between the two nothing may get lost. mu is held.
