@@ -139,3 +139,14 @@ func TestUnread(t *testing.T) {
 		t.Errorf("%v, %v; its worker may describe it: %v; it is unguarded: %q", r, err, p.mayDescribe(), p.unguarded)
 	}
 }
+
+// TestManifestIsKept: a worker that compares nothing with the manifest of a dataset is not given it: its user may not be allowed to read that.
+//
+//safety:7 a worker that asks for the names in a dataset which its user may not read
+func TestManifestIsKept(t *testing.T) {
+	p := newProcess(&Agent{}, &pb.Task{Id: "t1"}, &agentv1.Job{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_STAGE}})
+	p.lead = newSession(1)
+	if err := p.Manifest(&agentv1.ManifestRequest{}, nil); !errors.Is(err, mover.ErrPermission) {
+		t.Errorf("it gets it: %v", err)
+	}
+}

@@ -1,9 +1,9 @@
 package service
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -18,6 +18,9 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/acting"
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/site"
 	"datamove.dev/mover/task"
 	"datamove.dev/mover/worker"
 	"datamove.dev/test/cluster/rig"
@@ -54,9 +57,9 @@ func liar() (err error) {
 	end := &agentv1.EndLeadRequest{Report: &pb.Report{}}
 	switch job.GetSpec().GetKind() {
 	case pb.TaskKind_TASK_KIND_STAGE: // something else is staged, and called the dataset
-		err = errors.Join(spoil(job, "other"), describesFalsely(ctx, agent))
+		err = errors.Join(spoil(job, "other"), describesFalsely(ctx, job, agent))
 		_, failed := agent.Seal(ctx, &agentv1.SealRequest{})
-		err = errors.Join(err, failed, describesFalsely(ctx, agent))
+		err = errors.Join(err, failed, describesFalsely(ctx, job, agent))
 	case pb.TaskKind_TASK_KIND_PURGE: // it is changed, and said to be as it was
 		_, err = agent.Seal(ctx, &agentv1.SealRequest{Off: true})
 		err = errors.Join(err, spoil(job, "d00/f00000"))
@@ -76,28 +79,19 @@ func spoil(job *agentv1.Job, name string) error {
 	return os.WriteFile(filepath.Join(job.GetTiers()[i].GetPath(), path, name), []byte("something else"), 0o644)
 }
 
-// describesFalsely sends the manifest of the dataset as that of the target.
-func describesFalsely(ctx context.Context, agent agentv1.WorkerServiceClient) error {
-	of, err := agent.Manifest(ctx, &agentv1.ManifestRequest{})
-	if err != nil {
+// describesFalsely sends the manifest of the source as that of the target.
+func describesFalsely(ctx context.Context, job *agentv1.Job, agent agentv1.WorkerServiceClient) error {
+	tier, path, _ := strings.Cut(job.GetSpec().GetSource(), ":")
+	var text bytes.Buffer
+	at := location.Location{Scheme: location.POSIX, Path: filepath.Join(job.GetTierPaths()[tier], path)}
+	if err := local.WriteManifest(ctx, at, &text, site.Site{}.Open); err != nil {
 		return err
 	}
 	out, err := agent.Describe(ctx)
 	if err != nil {
 		return err
 	}
-	for {
-		m, err := of.Recv()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err == nil {
-			err = out.Send(&agentv1.DescribeRequest{Data: m.GetData()})
-		}
-		if err != nil {
-			break // CloseAndRecv says why
-		}
-	}
+	_ = out.Send(&agentv1.DescribeRequest{Data: text.Bytes()}) // CloseAndRecv says why not
 	_, err = out.CloseAndRecv()
 	return err
 }
