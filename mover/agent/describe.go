@@ -22,6 +22,7 @@ import (
 
 // describer is what a process has that reads for the lead of another one.
 type describer struct {
+	of    *session                     // the lead
 	ended chan *agentv1.EndLeadRequest // what it told; at most one
 }
 
@@ -98,7 +99,7 @@ func (p *process) startDescriber(ctx context.Context) (*process, error) {
 	job := a.job(p.task.GetId(), &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_DESCRIBE, Source: at}, p.job.GetRoots())
 	job.Lead, job.Epoch, job.Closed = true, p.epoch, true
 	d := newProcess(a, p.task, job)
-	d.describer, d.epoch, d.span = &describer{make(chan *agentv1.EndLeadRequest, 1)}, p.epoch, p.span
+	d.describer, d.epoch, d.span = &describer{p.lead, make(chan *agentv1.EndLeadRequest, 1)}, p.epoch, p.span
 	d.relay(p.span)
 	who := account.Account{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	var err error

@@ -131,6 +131,20 @@ func TestDescriberIsKilled(t *testing.T) {
 	}
 }
 
+// TestDescriberTells: what a describer waits for is told of its lead, whose progress stays.
+func TestDescriberTells(t *testing.T) {
+	lead := newSession(1)
+	lead.update(&agentv1.WorkerStatus{Phase: "closing", Progress: &pb.Progress{FilesDone: 7}}, waits{}, 0)
+	d := newProcess(&Agent{}, &pb.Task{Id: "t1"}, &agentv1.Job{})
+	d.describer = &describer{of: lead}
+	for _, why := range []string{"", "the coordinator has no room for the manifest", ""} {
+		d.hears(&agentv1.WorkerStatus{Phase: "closing", Why: why, Progress: &pb.Progress{}})
+	}
+	if v := lead.view(sessionKey{task: "t1"}); v.GetWhy() != "the coordinator has no room for the manifest" || v.GetProgress().GetFilesDone() != 7 {
+		t.Errorf("the lead tells %v", v)
+	}
+}
+
 // TestUnread: what root can seal and may not read is described by the worker of its owner, and unguarded.
 func TestUnread(t *testing.T) {
 	p := stager(t, t.TempDir(), 54001, mover.ErrPermission)

@@ -52,6 +52,9 @@ func (p *process) Serve(stream agentv1.WorkerService_ServeServer) error {
 // hears notes how the process does.
 func (p *process) hears(st *agentv1.WorkerStatus) {
 	p.counted(st.GetCounts())
+	if d := p.describer; d != nil && st.GetWhy() != "" {
+		d.of.waitsFor(st.GetPhase(), st.GetWhy())
+	}
 	p.mu.Lock()
 	w := p.waits
 	limited, _ := p.limited.next(st.GetLimitedBytes(), 0, time.Now())
