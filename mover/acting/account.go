@@ -16,15 +16,29 @@ type Account struct {
 	UID    uint32
 	GID    uint32
 	Groups []uint32 // supplementary ones; GID may be among them
+
+	// Apart has no process of the UID trace or limit this one, because its saved uid is another: ptrace_may_access and prlimit of Linux compare all
+	// three. Files are opened as without it, but for FUSE file systems of the UID alone, which compare them, too. As root only.
+	Apart bool `json:",omitempty"`
 }
 
 const (
 	nobody    = ^uint32(0) // -1: to the kernel "leave it as it is"
+	overflow  = 65534      // of no account, as kernel.overflowuid
 	maxGroups = 65536      // NGROUPS_MAX
 )
 
 // has reports whether a process of the account may be in a group.
 func (a Account) has(gid uint32) bool { return gid == a.GID || slices.Contains(a.Groups, gid) }
+
+// uids are the real, effective and saved uid of a process of the account.
+func (a Account) uids() [3]int {
+	saved := int(a.UID)
+	if a.Apart {
+		saved = overflow
+	}
+	return [3]int{int(a.UID), int(a.UID), saved}
+}
 
 // self is the account of this process.
 func self() (Account, error) {
@@ -44,6 +58,8 @@ func (a Account) check(root bool, me Account) error {
 		return fmt.Errorf("%w: it is no account", mover.ErrUsage)
 	case a.UID == 0 && !root:
 		return fmt.Errorf("%w: it is root, which was not asked for", mover.ErrPermission)
+	case a.Apart && (a.UID == 0 || me.UID != 0):
+		return fmt.Errorf("%w: only root starts a process apart, and not as root", mover.ErrUsage)
 	case me.UID == 0:
 		return nil
 	case a.UID != me.UID:
@@ -69,11 +85,9 @@ func (a Account) verify() error {
 	var ids [2][3]int
 	ids[0][0], ids[0][1], ids[0][2] = unix.Getresuid()
 	ids[1][0], ids[1][1], ids[1][2] = unix.Getresgid()
-	for i, want := range [2]uint32{a.UID, a.GID} {
-		for _, id := range ids[i] {
-			if uint32(id) != want {
-				return fmt.Errorf("%w: the process has the ids %v, not %d", mover.ErrPermission, ids[i], want)
-			}
+	for i, want := range [2][3]int{a.uids(), {int(a.GID), int(a.GID), int(a.GID)}} {
+		if ids[i] != want {
+			return fmt.Errorf("%w: the process has the ids %v, not %v", mover.ErrPermission, ids[i], want)
 		}
 	}
 	me, err := self()

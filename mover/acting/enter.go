@@ -125,7 +125,7 @@ func (a Account) become() error {
 	if os.Geteuid() != 0 {
 		return nil // it was started as who it is
 	}
-	groups := make([]int, len(a.Groups))
+	groups, uids := make([]int, len(a.Groups)), a.uids()
 	for i, g := range a.Groups {
 		groups[i] = int(g)
 	}
@@ -136,7 +136,7 @@ func (a Account) become() error {
 		{"prctl(PR_SET_DUMPABLE)", undumpable},
 		{"setgroups", func() error { return syscall.Setgroups(groups) }},
 		{"setresgid", func() error { return syscall.Setresgid(int(a.GID), int(a.GID), int(a.GID)) }},
-		{"setresuid", func() error { return syscall.Setresuid(int(a.UID), int(a.UID), int(a.UID)) }},
+		{"setresuid", func() error { return syscall.Setresuid(uids[0], uids[1], uids[2]) }},
 		{"prctl(PR_SET_DUMPABLE)", undumpable},
 	} {
 		if err := step.do(); err != nil {

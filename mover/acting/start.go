@@ -160,7 +160,7 @@ func (o Options) command(asRoot bool, socket, crash *os.File) *exec.Cmd {
 		cmd.Dir = "/"
 	}
 	cmd.Args = append([]string{name}, o.Args...)
-	if asRoot && o.Path != "" { // this very program becomes who it is to be by itself (Enter), and nobody can look into it before
+	if asRoot && o.Path != "" && !o.Account.Apart { // this very program becomes who it is to be by itself (Enter), as one apart has to, and nobody can look into it before
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: o.Account.UID, Gid: o.Account.GID, Groups: o.Account.Groups}
 	}
 	return cmd

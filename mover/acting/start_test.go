@@ -119,6 +119,36 @@ func TestHowItRuns(t *testing.T) {
 	a.wants("EACCES|EPERM", "list", fmt.Sprintf("/proc/%d/fd", other.PID()))
 }
 
+// A process that is apart opens what its account may, and another process of the account can not even limit it.
+//
+//safety:7 who may read a replica is told by a process that its user can neither look into nor limit
+func TestApart(t *testing.T) {
+	needRoot(t)
+	limits := func(pid int) bool {
+		cmd := exec.Command("prlimit", "--pid", fmt.Sprint(pid), "--nofile=512:512")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: alice, Gid: alice}}
+		return cmd.Run() == nil
+	}
+	dir := folder(t, alice)
+	put(t, filepath.Join(dir, "own"), "text", alice, alice, 0o600)
+	put(t, filepath.Join(dir, "of bob"), "text", bob, bob, 0o600)
+	put(t, filepath.Join(dir, "of nobody"), "text", overflow, overflow, 0o600)
+	for apart, ids := range map[bool]string{false: "12345 12345 12345 12345", true: "12345 12345 65534 12345"} {
+		who := asAlice()
+		who.Apart = apart
+		a := begin(t, Options{Account: who, Roots: everything})
+		if got := field(t, a.PID(), "status", "Uid:"); got != ids || field(t, a.PID(), "status", "CapPrm:") != "0000000000000000" {
+			t.Errorf("apart: %v: its ids are %s, want %s", apart, got, ids)
+		}
+		if limits(a.PID()) == apart {
+			t.Errorf("apart: %v: another process of the account limits it", apart)
+		}
+		a.wants("", "read", filepath.Join(dir, "own"))
+		a.wants("EACCES", "read", filepath.Join(dir, "of bob"))
+		a.wants("EACCES", "read", filepath.Join(dir, "of nobody"))
+	}
+}
+
 // Who acts as root can restore what only root can.
 func TestRootKeepsItsCapabilities(t *testing.T) {
 	needRoot(t)
@@ -318,6 +348,9 @@ func TestWhoCanBeActedAs(t *testing.T) {
 		{"a user as itself, with another gid", user, Account{UID: alice, GID: team, Groups: []uint32{alice, team}}, false, mover.ErrPermission, "gid 12345"},
 		{"a user as another", user, Account{UID: bob, GID: bob}, false, mover.ErrPermission, "nobody else"},
 		{"a user as root", user, root, true, mover.ErrPermission, "nobody else"},
+		{"root as a user, apart", root, Account{UID: alice, GID: alice, Apart: true}, false, nil, ""},
+		{"root as root, apart", root, Account{Apart: true}, true, mover.ErrUsage, "apart"},
+		{"a user as itself, apart", user, Account{UID: alice, GID: alice, Groups: []uint32{team}, Apart: true}, false, mover.ErrUsage, "apart"},
 		{"no uid", root, Account{UID: nobody, GID: 1}, false, mover.ErrUsage, "no account"},
 		{"no gid", root, Account{UID: 1, GID: nobody}, false, mover.ErrUsage, "no account"},
 		{"no group", root, Account{UID: 1, GID: 1, Groups: []uint32{nobody}}, false, mover.ErrUsage, "no account"},

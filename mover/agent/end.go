@@ -18,20 +18,28 @@ const tellTimeout = time.Minute
 
 // EndLead implements agentv1.WorkerServiceServer.
 func (p *process) EndLead(_ context.Context, r *agentv1.EndLeadRequest) (*agentv1.EndLeadResponse, error) {
+	if d := p.describer; d != nil {
+		p.counted(r.GetCounts())
+		select {
+		case d.ended <- r:
+		default: // it has ended already
+		}
+		return &agentv1.EndLeadResponse{}, nil
+	}
 	if p.lead == nil {
 		return nil, errNoLead
 	}
 	p.counted(r.GetCounts())
 	p.mu.Lock()
 	p.done = true
-	digest, unguarded := p.digest, p.unguarded
+	digest, unguarded, unsealed := p.digest, p.unguarded, p.unsealed
 	p.mu.Unlock()
 	if r.GetError() == "" && !r.GetStopped() {
 		p.agent.clearShelf(p.job.GetSpec())
 	}
 	p.agent.finish(p, &agentv1.FinishRequest{
 		Task: p.task.GetId(), Epoch: p.epoch, Report: r.GetReport(), Error: r.GetError(), ErrorKind: r.GetErrorKind(), PutBack: r.GetStopped(), Digest: digest,
-		Untouched: r.GetUntouched(), Unlike: r.GetUnlike(), FirstByteTime: r.GetFirstByteTime(), Unguarded: unguarded,
+		Untouched: r.GetUntouched() && !unsealed, Unlike: r.GetUnlike(), FirstByteTime: r.GetFirstByteTime(), Unguarded: unguarded,
 	})
 	return &agentv1.EndLeadResponse{}, nil
 }

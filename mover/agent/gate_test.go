@@ -37,7 +37,7 @@ func vault(t *testing.T) (a *Agent, spot shelf.Spot, location string) {
 		t.Skipf("there are no gates here: %q, %v", open, err)
 	}
 	must.Do(t, os.WriteFile(filepath.Join(dir, path, "file"), []byte("bytes"), 0o644))
-	if why, err := spot.Seal(t.Context()); err != nil || why != "" {
+	if why, err := spot.Seal(t.Context(), 0); err != nil || why != "" {
 		t.Skipf("nothing can be sealed here: %q, %v", why, err)
 	}
 	t.Cleanup(func() { must.Do(t, spot.Unseal(context.Background())) })

@@ -226,3 +226,20 @@ func TestFilesOfOthers(t *testing.T) {
 		}
 	}
 }
+
+// TestKeptApart: what lets a user in to replicas of others is told by a process that no other process of the user comes near.
+//
+//safety:7 with mover/acting TestApart
+func TestKeptApart(t *testing.T) {
+	look, stage := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_LOOK}, &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_STAGE}
+	root := os.Geteuid() == 0
+	for _, row := range []struct {
+		spec *pb.TaskSpec
+		uid  uint32
+		want bool
+	}{{look, 54001, root}, {look, 0, false}, {stage, 54001, false}} {
+		if got := keptApart(row.spec, account.Account{UID: row.uid}, acting.Confinement{Read: []string{t.TempDir()}}); got != row.want {
+			t.Errorf("%v by %d: %v", row.spec.GetKind(), row.uid, got)
+		}
+	}
+}

@@ -7,11 +7,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
 	"datamove.dev/api"
@@ -28,11 +30,12 @@ import (
 // process is one worker: the lead of a task, or who does batches of it.
 type process struct {
 	agentv1.UnimplementedWorkerServiceServer
-	agent *Agent
-	task  *pb.Task
-	job   *agentv1.Job
-	epoch uint64   // of the lead
-	lead  *session // nil of a helper
+	agent     *Agent
+	task      *pb.Task
+	job       *agentv1.Job
+	epoch     uint64     // of the lead
+	lead      *session   // nil of a helper and of a describer
+	describer *describer // nil of all others
 
 	orders  chan *agentv1.WorkerOrder
 	as      acting.Options // as whom it was started, and the next one will be
@@ -52,6 +55,7 @@ type process struct {
 
 	unguarded string     // why what it stages is, as in Replica; set before it starts, and by Seal
 	lent      []func()   // let nobody in any more whom it needed at a gate; of its start
+	sealed    bool       // what it stages, or was tried to be; guarded by sealing
 	sealing   sync.Mutex // held while it has us seal or unseal: who goes on with its task comes after that
 
 	wants  atomic.Int32    // batches at a time that a helper finds good; 0 is not known
@@ -62,18 +66,20 @@ type process struct {
 	wanted wanted                    // pieces
 	asks   chan *agentv1.WorkerOrder // for pieces: taken when the process has taken what came before
 
-	mu      sync.Mutex
-	batches map[string]*session // of a helper; guarded by mu, as all below
-	buried  error               // why it takes none any more
-	turns   map[uint64]func(share.Cost)
-	turn    uint64
-	waits   waits
-	limited rate   // at which it reads within that
-	done    bool   // the lead has told its end
-	digest  string // of the manifest that it sent last
-	heard   []string
-	given   uint64 // batches of this lead
-	idle    *time.Timer
+	mu        sync.Mutex
+	batches   map[string]*session // of a helper; guarded by mu, as all below
+	buried    error               // why it takes none any more
+	turns     map[uint64]func(share.Cost)
+	turn      uint64
+	waits     waits
+	limited   rate   // at which it reads within that
+	done      bool   // the lead has told its end
+	digest    string // of the manifest that was sent last
+	described bool   // what it stages the agent describes; the process sends no manifest
+	unsealed  bool   // it may have changed what it was to remove
+	heard     []string
+	given     uint64 // batches of this lead
+	idle      *time.Timer
 }
 
 func newProcess(a *Agent, task *pb.Task, job *agentv1.Job) *process {
@@ -110,23 +116,41 @@ func (a *Agent) start(ctx context.Context, p *process) error {
 			return err
 		}
 	}
+	return a.run(ctx, p, who, roots)
+}
+
+// run makes the process as an account, confined to roots, and serves it.
+func (a *Agent) run(ctx context.Context, p *process, who account.Account, roots acting.Confinement) (err error) {
+	apart := keptApart(p.job.GetSpec(), who, roots) // may wait for a file system
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.leaving {
 		return errLeaving
 	}
 	p.as = acting.Options{
-		Path: a.o.Program[0], Args: a.o.Program[1:], Account: acting.Account{UID: who.UID, GID: who.GID, Groups: who.Groups},
+		Path: a.o.Program[0], Args: a.o.Program[1:], Account: acting.Account{UID: who.UID, GID: who.GID, Groups: who.Groups, Apart: apart},
 		Root: who.UID == 0, Roots: roots, Env: a.environment(who), Stderr: os.Stderr,
 	}
 	if p.acting, err = a.spares.begin(ctx, p.as); err != nil {
 		return err
 	}
-	a.enlist(p)
+	if p.describer == nil {
+		a.enlist(p)
+	}
 	a.turns.enter(p.flow)
 	a.running.Add(1)
 	go p.serve()
 	return nil
+}
+
+// keptApart reports whether no other process of an account may come near the one that works on a task. What a look finds lets its owner in
+// to what others have staged, so it is for nobody but the kernel to say. A FUSE file system may be the owner's alone, who gives it no process apart.
+func keptApart(spec *pb.TaskSpec, who account.Account, roots acting.Confinement) bool {
+	private := func(path string) bool {
+		var st unix.Statfs_t
+		return unix.Statfs(path, &st) == nil && st.Type == unix.FUSE_SUPER_MAGIC
+	}
+	return spec.GetKind() == pb.TaskKind_TASK_KIND_LOOK && os.Geteuid() == 0 && who.UID != 0 && !slices.ContainsFunc(roots.Read, private)
 }
 
 // enlist makes the process one that hears what changes, and tells it what holds now: between the two nothing may get lost. mu is held.

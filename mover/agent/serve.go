@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"time"
 
@@ -53,6 +52,9 @@ func (p *process) Serve(stream agentv1.WorkerService_ServeServer) error {
 // hears notes how the process does.
 func (p *process) hears(st *agentv1.WorkerStatus) {
 	p.counted(st.GetCounts())
+	if d := p.describer; d != nil && st.GetWhy() != "" {
+		d.of.waitsFor(st.GetPhase(), st.GetWhy())
+	}
 	p.mu.Lock()
 	w := p.waits
 	limited, _ := p.limited.next(st.GetLimitedBytes(), 0, time.Now())
@@ -234,40 +236,4 @@ func (p *process) Note(ctx context.Context, r *agentv1.NoteRequest) (*agentv1.No
 		_, err := p.agent.link.Keep(ctx, req)
 		return err
 	})
-}
-
-// Describe implements agentv1.WorkerServiceServer: it passes the manifest on.
-func (p *process) Describe(in agentv1.WorkerService_DescribeServer) error {
-	out, err := p.agent.link.PutManifest(p.traced(in.Context(), ""))
-	if err != nil {
-		return err
-	}
-	first := true
-	for {
-		chunk, err := in.Recv()
-		if errors.Is(err, io.EOF) && !first {
-			break
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		m := &agentv1.PutManifestRequest{Data: chunk.GetData()}
-		if first {
-			m.Task, m.Epoch, first = p.task.GetId(), p.epoch, false
-		}
-		if sendErr := out.Send(m); sendErr != nil {
-			break // CloseAndRecv says why
-		}
-		if errors.Is(err, io.EOF) {
-			break
-		}
-	}
-	answer, err := out.CloseAndRecv()
-	if err != nil {
-		return err
-	}
-	p.mu.Lock()
-	p.digest = answer.GetDigest()
-	p.mu.Unlock()
-	return in.SendAndClose(&agentv1.DescribeResponse{Digest: answer.GetDigest()})
 }

@@ -69,6 +69,18 @@ func (s *session) update(st *agentv1.WorkerStatus, waits waits, limited float64)
 	s.status, s.progress, s.limited = st, p, limited
 }
 
+// waitsFor takes over what another process, which works for the lead, waits for.
+func (s *session) waitsFor(phase, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := &agentv1.WorkerStatus{}
+	if s.status != nil {
+		st = proto.CloneOf(s.status)
+	}
+	st.Phase, st.Why = phase, why
+	s.status = st
+}
+
 // rate is how much gets done, over the last seconds.
 type rate struct {
 	at           time.Time

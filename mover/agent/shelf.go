@@ -57,6 +57,7 @@ func (a *Agent) prepareShelf(ctx context.Context, p *process, who account.Accoun
 		}
 		return nil
 	}
+	p.described = describesItself(who)
 	if err := spot.Unseal(ctx); err != nil {
 		return err
 	}
@@ -104,34 +105,53 @@ func (p *process) Seal(ctx context.Context, r *agentv1.SealRequest) (*agentv1.Se
 	case p.ctx.Err() != nil:
 		return nil, p.ctx.Err()
 	case r.GetOff() && removes(spec.GetKind()):
+		p.mu.Lock()
+		p.unsealed = true
+		p.mu.Unlock()
 		return &agentv1.SealResponse{}, p.agent.unseal(ctx, spec.GetTarget(), p.as.Account.UID)
-	case !r.GetOff() && spec.GetKind() == pb.TaskKind_TASK_KIND_STAGE:
-		return &agentv1.SealResponse{}, p.seal(ctx)
+	case !r.GetOff() && spec.GetKind() == pb.TaskKind_TASK_KIND_STAGE && !p.sealed:
+		p.sealed = true
+		described, err := p.seal(ctx)
+		if err == nil && described {
+			described, err = p.describes(ctx)
+		}
+		return &agentv1.SealResponse{Described: described}, err
 	}
 	return nil, mover.ErrUsage
 }
 
-// seal seals what was staged. Where that can not be, it is told.
-func (p *process) seal(ctx context.Context) error {
+// seal seals what was staged, and says whether it is to be described by the agent. Where it can not be sealed, that is told.
+func (p *process) seal(ctx context.Context) (described bool, err error) {
 	spot, ok := p.agent.spotOf(p.job.GetSpec().GetTarget())
 	if !ok {
-		return nil
+		return false, nil
 	}
-	why, err := spot.Seal(ctx)
-	if powerless(err) {
+	why, err := spot.Seal(ctx, p.as.Account.UID)
+	sealed := spot.Sealed()
+	if powerless(err) && !sealed {
 		why, err = squashed, nil
 	}
-	if err != nil || why == "" {
-		return err
+	if err != nil {
+		return false, err
 	}
-	p.agent.log.Warn("a replica is not sealed: who staged it can change it", "replica", spot.String(), "why", why)
+	if why != "" {
+		p.expose(why)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.described = p.described && sealed
+	return p.described, nil
+}
+
+// expose notes why others can not rely on the guard of what was staged.
+func (p *process) expose(why string) {
+	p.agent.log.Warn("a replica is unguarded: who staged it can change it, or say what it is", "replica", p.job.GetSpec().GetTarget(), "why", why)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.unguarded != "" && p.unguarded != why {
 		why = p.unguarded + "; " + why
 	}
 	p.unguarded = why
-	return nil
 }
 
 // unseal has what lies at a location be removed: replicas of that user there, or all for root.

@@ -33,7 +33,7 @@ type spare struct {
 
 // spareKey tells apart what can not be changed any more when a process waits.
 func spareKey(o acting.Options) string {
-	return fmt.Sprintf("%s %q %d %d %v %q", o.Path, o.Args, o.Account.UID, o.Account.GID, o.Account.Groups, o.Env)
+	return fmt.Sprintf("%s %q %d %d %v %v %q", o.Path, o.Args, o.Account.UID, o.Account.GID, o.Account.Groups, o.Account.Apart, o.Env)
 }
 
 // begin starts a process, or has one begin that waits.

@@ -21,10 +21,10 @@ const (
 	someNames = 1000 // that are read at one time
 )
 
-// Seal has nobody change a replica any more. why says why it can not be sealed here. What is open for writing is
-// of kind [mover.ErrConflict].
-func (s Spot) Seal(ctx context.Context) (why string, err error) {
-	fd, err := s.open(len(s.folders))
+// Seal has nobody change a replica any more. why says why it can not be sealed here. What is open for writing, what belongs to another
+// user than its owner, and a file system that is mounted in it, are of kind [mover.ErrConflict]. An owner 0 has files of all users.
+func (s Spot) Seal(ctx context.Context, owner uint32) (why string, err error) {
+	fd, err := s.replica()
 	if err != nil {
 		return "", err
 	}
@@ -37,6 +37,7 @@ func (s Spot) Seal(ctx context.Context) (why string, err error) {
 		return "", err
 	}
 	w := newWalk(ctx)
+	w.owner = owner
 	w.group.Go(func() error { return w.seal(root) })
 	err = w.group.Wait()
 	if err == nil { // it is called whole next, and has to be so after a power cut
@@ -50,6 +51,20 @@ func (s Spot) Seal(ctx context.Context) (why string, err error) {
 	}
 	return why, nil
 }
+
+// Sealed reports whether its folder is sealed, as Seal does it first.
+func (s Spot) Sealed() bool {
+	fd, err := s.replica()
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Close(fd) }()
+	sealed, err := isSealed(fd)
+	return err == nil && sealed
+}
+
+// replica opens the folder of the replica. A user can mount a file system (FUSE) over a folder of his own, and answer for it what he likes.
+func (s Spot) replica() (fd int, err error) { return openBelow(s.root, s.folders, openHere) }
 
 // String is the path of the spot.
 func (s Spot) String() string { return path.Join(s.root, path.Join(s.folders...)) }
@@ -69,6 +84,7 @@ func unable(err error) string {
 type walk struct {
 	ctx   context.Context
 	group *errgroup.Group
+	owner uint32      // of what is sealed; 0 is all users
 	blind atomic.Bool // nobody could tell who writes
 }
 
@@ -82,7 +98,11 @@ func newWalk(ctx context.Context) *walk {
 // seal seals what is in a directory that is sealed itself, so that nothing comes to it or goes.
 func (w *walk) seal(dir *os.File) error {
 	return w.each(dir, func(fd int, kind os.FileMode, name string) error {
-		if err := seal(fd, true); err != nil {
+		err := w.mine(fd)
+		if err == nil {
+			err = seal(fd, true)
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", mover.Printable(name), err)
 		}
 		if !kind.IsDir() {
@@ -90,6 +110,15 @@ func (w *walk) seal(dir *os.File) error {
 		}
 		return w.deeper(fd, name, w.seal)
 	})
+}
+
+// mine looks whether a file is one of the owner: a hard link can name one of another user, which is not for him to seal, or to have read.
+func (w *walk) mine(fd int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || w.owner == 0 || st.Uid == w.owner {
+		return os.NewSyscallError("fstat", err)
+	}
+	return fmt.Errorf("%w: it belongs to uid %d, and the replica is staged by uid %d; purge the replica and stage it again", mover.ErrConflict, st.Uid, w.owner)
 }
 
 // writers looks whether somebody has a file open for writing, who could go on.
@@ -152,7 +181,7 @@ func one(at int, name string, kind os.FileMode, do func(fd int, kind os.FileMode
 	if kind.IsDir() {
 		flags = unix.O_DIRECTORY
 	}
-	fd, err := openAt(at, name, flags)
+	fd, err := openHere(at, name, flags)
 	if err == unix.ENOENT {
 		return nil
 	}

@@ -24,7 +24,7 @@ func TestSealed(t *testing.T) {
 		s, dir := staged(t, root, 200), filepath.Join(root, where)
 		before := facts(t, dir)
 		for range 2 { // again is no error
-			if why, err := s.Seal(t.Context()); err != nil || why != "" {
+			if why, err := s.Seal(t.Context(), alice); err != nil || why != "" {
 				t.Fatalf("%q, %v", why, err)
 			}
 		}
@@ -87,7 +87,7 @@ func TestSealWriters(t *testing.T) {
 	systems(t, func(t *testing.T, root string) {
 		s, dir := staged(t, root, 200), filepath.Join(root, where)
 		f := must.Get(os.OpenFile(dir+"/d0001/f000123", os.O_WRONLY, 0))(t)
-		if _, err := s.Seal(t.Context()); !errors.Is(err, mover.ErrConflict) || !strings.Contains(err.Error(), "f000123") {
+		if _, err := s.Seal(t.Context(), alice); !errors.Is(err, mover.ErrConflict) || !strings.Contains(err.Error(), "f000123") {
 			t.Errorf("with a writer: %v", err)
 		}
 		f.Close()
@@ -95,12 +95,57 @@ func TestSealWriters(t *testing.T) {
 		m := must.Get(os.OpenFile(dir+"/d0001/f000124", os.O_RDWR, 0))(t)
 		page := must.Get(unix.Mmap(int(m.Fd()), 0, 1, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED))(t)
 		m.Close()
-		if _, err := s.Seal(t.Context()); !errors.Is(err, mover.ErrConflict) {
+		if _, err := s.Seal(t.Context(), alice); !errors.Is(err, mover.ErrConflict) {
 			t.Errorf("with a mapping: %v", err)
 		}
 		must.Do(t, unix.Munmap(page))
-		if why, err := s.Seal(t.Context()); err != nil || why != "" {
+		if why, err := s.Seal(t.Context(), alice); err != nil || why != "" {
 			t.Errorf("without: %q, %v", why, err)
+		}
+	})
+}
+
+// What a user puts into his replica that is not his, or that he can answer for, is not sealed: nobody reads it for him.
+//
+//safety:7 a hard link to a file of another user, and a file system that a user mounts, in a replica that he stages
+func TestSealStrange(t *testing.T) {
+	systems(t, func(t *testing.T, root string) {
+		s, dir := staged(t, root, 200), filepath.Join(root, where)
+		theirs := filepath.Join(root, "theirs")
+		mount := func(at string) (undo func() error) {
+			must.Do(t, unix.Mount("none", at, "tmpfs", 0, "size=1m"))
+			return func() error { return unix.Unmount(at, 0) }
+		}
+		for _, row := range []struct {
+			what string
+			do   func() (undo func() error)
+			at   string // what must not be sealed
+		}{
+			{"belongs to uid 54002", func() func() error {
+				must.Do(t, errors.Join(os.WriteFile(theirs, []byte("secret"), 0o600), os.Chown(theirs, bob, bob), os.Link(theirs, dir+"/link-to-theirs")))
+				return func() error { return os.Remove(dir + "/link-to-theirs") }
+			}, theirs},
+			{"another file system is mounted at d0001", func() func() error { return mount(dir + "/d0001") }, dir + "/d0001"},
+			{"another file system is mounted at f000003", func() func() error {
+				must.Do(t, unix.Mount(theirs, dir+"/d0000/f000003", "", unix.MS_BIND, ""))
+				return func() error { return unix.Unmount(dir+"/d0000/f000003", 0) }
+			}, theirs},
+			{"another file system is mounted at data", func() func() error { return mount(dir) }, dir},
+		} {
+			undo := row.do()
+			why, err := s.Seal(t.Context(), alice)
+			if why != "" || !errors.Is(err, mover.ErrConflict) || !strings.Contains(err.Error(), row.what) {
+				t.Errorf("it %s: %q, %v", row.what, why, err)
+			}
+			f := must.Get(os.Open(row.at))(t)
+			if sealed, err := isSealed(int(f.Fd())); sealed {
+				t.Errorf("it %s, and is sealed: %v", row.what, err)
+			}
+			_ = s.Unseal(t.Context()) // a link goes after that, and a mount before it
+			must.Do(t, errors.Join(f.Close(), undo(), s.Unseal(t.Context())))
+		}
+		if why, err := s.Seal(t.Context(), alice); err != nil || why != "" || !s.Sealed() {
+			t.Errorf("without all that: %q, %v", why, err)
 		}
 	})
 }
@@ -126,7 +171,7 @@ func TestKilled(t *testing.T) {
 				t.Fatalf("%d are sealed below what is not: %v", sealed, err)
 			}
 			if what == "seal" {
-				if why, err := s.Seal(t.Context()); err != nil || why != "" {
+				if why, err := s.Seal(t.Context(), alice); err != nil || why != "" {
 					t.Fatalf("%q, %v", why, err)
 				}
 				if sealed, open = sealedBelow(t, dir); open != 0 {
@@ -156,7 +201,7 @@ func TestUnsealBelow(t *testing.T) {
 			{where, alice, true}, {"", alice, true},
 			{where, bob, false}, {"", bob, false}, {".datasets/other", 0, false}, {"other", 0, false}, {".datasets/../.datasets", 0, false}, {".datasets/vision/" + strings.Repeat("1", 64), 0, false},
 		} {
-			if why, err := s.Seal(t.Context()); err != nil || why != "" {
+			if why, err := s.Seal(t.Context(), alice); err != nil || why != "" {
 				t.Fatalf("%q, %v", why, err)
 			}
 			if err := Unseal(t.Context(), root, row.at, row.uid); err != nil {
@@ -203,7 +248,7 @@ func BenchmarkSeal(b *testing.B) {
 	var on, off time.Duration
 	for b.Loop() {
 		begun := time.Now()
-		if why, err := s.Seal(b.Context()); err != nil || why != "" {
+		if why, err := s.Seal(b.Context(), alice); err != nil || why != "" {
 			b.Fatalf("%q, %v", why, err)
 		}
 		sealed := time.Now()

@@ -185,14 +185,14 @@ func (s Spot) Clear() {
 }
 
 // open opens one of its folders: the first n.
-func (s Spot) open(n int) (fd int, err error) { return openBelow(s.root, s.folders[:n]) }
+func (s Spot) open(n int) (fd int, err error) { return openBelow(s.root, s.folders[:n], openAt) }
 
 // openBelow opens the last of some folders.
-func openBelow(root string, folders []string) (fd int, err error) {
+func openBelow(root string, folders []string, open func(at int, name string, flags int) (int, error)) (fd int, err error) {
 	fd = -1
 	err = Below(root, folders, func(at int, name string, last bool) (err error) {
 		if last {
-			fd, err = openAt(at, name, unix.O_DIRECTORY)
+			fd, err = open(at, name, unix.O_DIRECTORY)
 		}
 		return err
 	})
@@ -207,6 +207,22 @@ func openAt(at int, name string, flags int) (fd int, err error) {
 	flags |= unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 	if fd, err = unix.Openat(at, name, flags|unix.O_NOATIME, 0); err == unix.EPERM { // of others that is for root alone
 		fd, err = unix.Openat(at, name, flags, 0)
+	}
+	return fd, err
+}
+
+// openHere is openAt on the same mount: what is mounted at the name is of kind [mover.ErrConflict].
+func openHere(at int, name string, flags int) (fd int, err error) {
+	how := unix.OpenHow{Flags: uint64(flags | unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOATIME), Resolve: unix.RESOLVE_NO_XDEV}
+	if fd, err = unix.Openat2(at, name, &how); err == unix.EPERM { // as in openAt
+		how.Flags &^= unix.O_NOATIME
+		fd, err = unix.Openat2(at, name, &how)
+	}
+	switch err {
+	case unix.EXDEV:
+		return -1, fmt.Errorf("%w: another file system is mounted at %s; unmount it", mover.ErrConflict, mover.Printable(name))
+	case unix.ENOSYS, unix.EPERM: // Linux before 5.6, or a filter of system calls that does not know it
+		return openAt(at, name, flags)
 	}
 	return fd, err
 }

@@ -30,7 +30,7 @@ const (
 func TestMain(m *testing.M) {
 	at := func(root string) Spot { s, _ := At(root, where); return s }
 	kill.Main(map[string]func(string) error{
-		"seal":   func(root string) error { _, err := at(root).Seal(context.Background()); return err },
+		"seal":   func(root string) error { _, err := at(root).Seal(context.Background(), alice); return err },
 		"unseal": func(root string) error { return at(root).Unseal(context.Background()) },
 	})
 	os.Exit(m.Run())
@@ -296,7 +296,7 @@ func TestSpots(t *testing.T) {
 		}
 		_, err := s.Make(alice, alice)
 		_, _, letIn := s.LetIn(bob)
-		for what, err := range map[string]error{"make": err, "let in": letIn, "shut out": s.ShutOut(bob), "seal": second(s.Seal(t.Context())), "unseal": s.Unseal(t.Context())} {
+		for what, err := range map[string]error{"make": err, "let in": letIn, "shut out": s.ShutOut(bob), "seal": second(s.Seal(t.Context(), alice)), "unseal": s.Unseal(t.Context())} {
 			if !errors.Is(err, mover.ErrConflict) {
 				t.Errorf("%s is a link: %s: %v", at, what, err)
 			}

@@ -40,7 +40,7 @@ func Unseal(ctx context.Context, root, at string, uid uint32) error {
 const everybody = -1 // the owner of any replica
 
 func unsealAt(ctx context.Context, root string, folders []string, owner int64) error {
-	fd, err := openBelow(root, folders)
+	fd, err := openBelow(root, folders, openAt)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}

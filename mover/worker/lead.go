@@ -118,11 +118,12 @@ func (w *worker) work(ctx context.Context) (local.Report, error) {
 		err = &someFailed{report.Failed, err}
 	}
 	if spec := w.job.GetSpec(); err == nil && spec.GetKind() == pb.TaskKind_TASK_KIND_STAGE && spec.GetStaging().GetDataset() != "" {
-		if err := w.seal(ctx, false); err != nil { // what is compared is what stays
-			return report, err
-		}
 		w.state.State(local.Closing, "what is there now is read, to be compared with the manifest")
-		_, err = w.describe(ctx, spec.GetTarget())
+		described, err := w.seal(ctx, false) // what is compared is what stays
+		if err == nil && !described {
+			_, err = w.describe(ctx, spec.GetTarget())
+		}
+		return report, err
 	}
 	return report, err
 }

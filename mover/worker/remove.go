@@ -34,7 +34,7 @@ func (w *worker) remove(ctx context.Context) (local.Report, error) {
 		return local.Report{}, err
 	}
 	w.touched.Store(true) // from here on others can change it, too
-	if err := w.seal(ctx, true); err != nil {
+	if _, err := w.seal(ctx, true); err != nil {
 		return local.Report{}, err
 	}
 	report, err := local.RemoveAll(ctx, r.Target, r, w.open)
@@ -47,10 +47,10 @@ func (w *worker) remove(ctx context.Context) (local.Report, error) {
 	return report, err
 }
 
-// seal has the agent seal what was staged, or unseal what is to be removed.
-func (w *worker) seal(ctx context.Context, off bool) error {
-	_, err := w.agent.Seal(ctx, &agentv1.SealRequest{Off: off})
-	return fromAgent(ctx, err)
+// seal has the agent seal what was staged, or unseal what is to be removed. described says that the agent has described it.
+func (w *worker) seal(ctx context.Context, off bool) (described bool, err error) {
+	r, err := w.agent.Seal(ctx, &agentv1.SealRequest{Off: off})
+	return r.GetDescribed(), fromAgent(ctx, err)
 }
 
 // look finds out whether a target is there, and can be opened.

@@ -247,7 +247,7 @@ type Replica struct {
 	PinnedUntil   *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=pinned_until,json=pinnedUntil,proto3" json:"pinned_until,omitempty"`
 	Task          string                 `protobuf:"bytes,13,opt,name=task,proto3" json:"task,omitempty"`           // that works on it now
 	Owner         *Account               `protobuf:"bytes,14,opt,name=owner,proto3" json:"owner,omitempty"`         // who made it: what removes it by itself has no other rights
-	Unguarded     string                 `protobuf:"bytes,15,opt,name=unguarded,proto3" json:"unguarded,omitempty"` // why others can get at it beside who was granted it, or its owner can change it; empty when not, and of what others or earlier versions have put there
+	Unguarded     string                 `protobuf:"bytes,15,opt,name=unguarded,proto3" json:"unguarded,omitempty"` // why others can get at it beside who was granted it, or its owner can change it or has said himself what it contains; empty when not, and of what others or earlier versions have put there
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -84,7 +84,7 @@ type replicaView struct {
 	Created     *time.Time `json:"created,omitempty"`
 	Used        *time.Time `json:"used,omitempty"`
 	Task        string     `json:"task,omitempty"`
-	Unguarded   string     `json:"unguarded,omitempty"` // why others can get at it, or its owner can change it
+	Unguarded   string     `json:"unguarded,omitempty"` // as in the API
 }
 
 func viewReplica(r *pb.Replica) replicaView {

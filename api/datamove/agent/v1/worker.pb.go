@@ -2408,6 +2408,7 @@ func (x *SealRequest) GetOff() bool {
 
 type SealResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Described     bool                   `protobuf:"varint,1,opt,name=described,proto3" json:"described,omitempty"` // what was staged: the lead sends no manifest of it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2440,6 +2441,13 @@ func (x *SealResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use SealResponse.ProtoReflect.Descriptor instead.
 func (*SealResponse) Descriptor() ([]byte, []int) {
 	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *SealResponse) GetDescribed() bool {
+	if x != nil {
+		return x.Described
+	}
+	return false
 }
 
 type EndLeadRequest struct {
@@ -2985,8 +2993,9 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x10ManifestResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"\x1f\n" +
 	"\vSealRequest\x12\x10\n" +
-	"\x03off\x18\x01 \x01(\bR\x03off\"\x0e\n" +
-	"\fSealResponse\"\xb9\x02\n" +
+	"\x03off\x18\x01 \x01(\bR\x03off\",\n" +
+	"\fSealResponse\x12\x1c\n" +
+	"\tdescribed\x18\x01 \x01(\bR\tdescribed\"\xb9\x02\n" +
 	"\x0eEndLeadRequest\x12+\n" +
 	"\x06report\x18\x01 \x01(\v2\x13.datamove.v1.ReportR\x06report\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x1d\n" +

@@ -87,7 +87,8 @@ type WorkerServiceClient interface {
 	// Manifest sends the manifest of the dataset that a lead copies.
 	Manifest(ctx context.Context, in *ManifestRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ManifestResponse], error)
 	// Seal has nobody change what a lead has staged any more, or has what it removes be
-	// changed again.
+	// changed again. Where nobody can change it, the agent has it described by a process
+	// of its own.
 	Seal(ctx context.Context, in *SealRequest, opts ...grpc.CallOption) (*SealResponse, error)
 	// EndLead tells how the task ended.
 	EndLead(ctx context.Context, in *EndLeadRequest, opts ...grpc.CallOption) (*EndLeadResponse, error)
@@ -416,7 +417,8 @@ type WorkerServiceServer interface {
 	// Manifest sends the manifest of the dataset that a lead copies.
 	Manifest(*ManifestRequest, grpc.ServerStreamingServer[ManifestResponse]) error
 	// Seal has nobody change what a lead has staged any more, or has what it removes be
-	// changed again.
+	// changed again. Where nobody can change it, the agent has it described by a process
+	// of its own.
 	Seal(context.Context, *SealRequest) (*SealResponse, error)
 	// EndLead tells how the task ended.
 	EndLead(context.Context, *EndLeadRequest) (*EndLeadResponse, error)
