@@ -324,11 +324,13 @@ func TestHostileLinks(t *testing.T) {
 	for _, name := range []string{"", "..", "../x", "/etc/x", "a/../../x", ".", "a\x00b", "out/x"} {
 		l.hold(s, j.Holder(name))
 	}
+	l.hold(s, j.Holder("gone")) // with its tier
+	l.held[8].Place = stage.Place{}
 	out := must.Get(s.Prolog(t.Context(), j))(t)
 	must.Do(t, os.RemoveAll(filepath.Join(out.Dir, "out")))
 	must.Do(t, os.Symlink(outside, filepath.Join(out.Dir, "out")))
 	out = must.Get(s.Prolog(t.Context(), j))(t)
-	if len(out.Links) > 0 || len(out.Notes) != 8 {
+	if len(out.Links) > 0 || len(out.Notes) != 9 {
 		t.Errorf("%+v", out)
 	}
 	if left, err := os.ReadDir(outside); err != nil || len(left) > 0 {

@@ -114,7 +114,7 @@ func (m *Mover) Holders(ctx context.Context, prefix string) (all []string, err e
 type Holding struct {
 	Holder string
 	Owner  uint32 // uid of whose it is
-	Place  Place
+	Place  Place  // zero on a tier that has no directory there, as one that is not configured any more
 	Since  time.Time
 }
 
@@ -132,7 +132,7 @@ func (m *Mover) Held(ctx context.Context, prefix string) (all []Holding, err err
 			continue
 		}
 		at, err := m.place(ctx, c, where{l.GetHolder(), m.Node}, l.GetTier(), l.GetLocation())
-		if err != nil {
+		if err != nil && !errors.Is(err, mover.ErrUnsupported) {
 			return nil, err
 		}
 		all = append(all, Holding{l.GetHolder(), l.GetOwner().GetUid(), at, l.GetCreateTime().AsTime()})
