@@ -53,13 +53,14 @@ func (s *serving) finish(a *action, size int64) error {
 }
 
 // last tells the MDT the end of an action, after which nothing is told of it. Its note stays when
-// the MDT may not have heard it: the next process asks.
+// the MDT may not have heard it: the next process asks. EBUSY is of a file that was written in
+// the last moment, of which the kernel has told the MDT.
 func (s *serving) last(a *action) error {
 	a.telling.Lock()
 	defer a.telling.Unlock()
 	s.queue.ending(a)
 	err := s.mount.end(&a.copied)
-	if err == nil || unwanted(err) || errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EINVAL) {
+	if err == nil || unwanted(err) || errors.Is(err, unix.EBUSY) {
 		s.forget(a.note)
 	}
 	return err
