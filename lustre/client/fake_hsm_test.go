@@ -142,6 +142,9 @@ func (f *fakeFiles) ioctlSwap(h *handle, arg []byte, _ []pointer) (int, error) {
 // groupLock flushes what others have.
 func (f *fakeFiles) groupLock(h *handle, number uintptr) (int, error) {
 	s := f.state(h.inode)
+	if number == 0 || s.locked[h] { // ll_get_grouplock of lustre/llite/file.c, 2.15 to 2.17
+		return 0, unix.EINVAL
+	}
 	for len(s.locked) > 0 && s.group != uint32(number) {
 		f.changed.Wait()
 	}
