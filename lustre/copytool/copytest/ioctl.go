@@ -206,7 +206,7 @@ const mostErrno = 0x7e
 
 // archived believes a copy only when the file is what it was at the beginning. Of a file that
 // was written meanwhile the kernel tells the MDT and its caller (ll_ioc_copy_end of
-// lustre/llite/dir.c, 2.15 and later; before them the caller was not told).
+// lustre/llite/dir.c, 2.10 to 2.17; the client that was in Linux did not tell its caller).
 func (l *Lustre) archived(r *request, c *abi.Copy) unix.Errno {
 	version, err := l.versionOf(r.FID)
 	switch {
