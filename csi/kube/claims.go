@@ -46,8 +46,15 @@ func (c *Cluster) Claims(ctx context.Context, driver, prefix string) ([]Claim, e
 	return all, nil
 }
 
-// Annotate gives a claim annotations; "" takes one away. What it has already is not written.
+// annotationMost is how many bytes a claim is told in one annotation: all of an object have 256 KiB together (TotalAnnotationSizeLimitB of
+// k8s.io/apimachinery, pkg/api/validation/objectmeta.go), and one that names the nodes of a large cluster would have more.
+const annotationMost = 32 << 10
+
+// Annotate gives a claim annotations; "" takes one away. What it has already is not written, and of a long one its beginning is.
 func (c *Cluster) Annotate(ctx context.Context, of volume.Claim, annotations map[string]string) error {
+	for name, value := range annotations {
+		annotations[name] = cut(value, annotationMost)
+	}
 	claim, err := c.core.PersistentVolumeClaims(of.Namespace).Get(ctx, of.Name, metav1.GetOptions{ResourceVersion: "0"})
 	if err == nil {
 		had := maps.Clone(claim.Annotations)

@@ -113,9 +113,11 @@ func (c *Cluster) Tell(_ context.Context, a About, bad bool, reason, message str
 }
 
 // short is what an event may have of a message.
-func short(s string) string {
-	const most = 1000
-	if s = mover.Printable(s); len(s) > most {
+func short(s string) string { return cut(mover.Printable(s), 1000) }
+
+// cut is the beginning of a text that has more bytes.
+func cut(s string, most int) string {
+	if len(s) > most {
 		return strings.ToValidUTF8(s[:most], "") + "…"
 	}
 	return s

@@ -2,12 +2,15 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,8 +20,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -50,12 +56,63 @@ func cluster(t *testing.T, objects ...runtime.Object) *Cluster {
 	}
 	client.PrependReactor("*", "*", func(a ktesting.Action) (bool, runtime.Object, error) { err := refuse(a); return err != nil, nil, err })
 	client.PrependWatchReactor("*", func(a ktesting.Action) (bool, watch.Interface, error) { err := refuse(a); return err != nil, nil, err })
+	versions := &versions{of: map[string]int{}}
+	client.PrependReactor("*", "*", versions.react)
 	core := client.CoreV1()
 	c := &Cluster{core: core, leases: client.CoordinationV1(), namespace: "datamove", events: record.NewBroadcaster()}
 	c.events.StartRecordingToSink(&typed.EventSinkImpl{Interface: core.Events("")})
 	c.recorder = c.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "csi.datamove.dev", Host: "n1"})
 	t.Cleanup(c.Close)
 	return c
+}
+
+// versions has the client of tests refuse what an API server refuses and the client of client-go's tests does not: a change of what somebody
+// else has changed meanwhile, a new object with a version, annotations that are none or too large. That client is more lenient still: it has
+// no admission, knows no dry runs, takes away at once what has finalizers, and its lists have one page. We make and take away events and Leases
+// only, and ask for no pages; a watch is client-go's own.
+type versions struct {
+	mu sync.Mutex
+	of map[string]int // guarded by mu
+}
+
+func (v *versions) react(a ktesting.Action) (bool, runtime.Object, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	err := v.refuse(a)
+	return err != nil, nil, err
+}
+
+func (v *versions) refuse(a ktesting.Action) error {
+	r, key := a.GetResource().GroupResource(), func(name string) string {
+		return a.GetResource().String() + " " + a.GetNamespace() + "/" + name
+	}
+	if p, ok := a.(ktesting.PatchAction); ok {
+		v.of[key(p.GetName())]++ // a patch without a version comes to the object of now
+		var changed struct{ Metadata metav1.ObjectMeta }
+		if err := json.Unmarshal(p.GetPatch(), &changed); err != nil {
+			return apierrors.NewBadRequest(err.Error())
+		}
+		if errs := validation.ValidateAnnotations(changed.Metadata.Annotations, field.NewPath("metadata", "annotations")); len(errs) > 0 {
+			return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind(r.Resource).GroupKind(), p.GetName(), errs)
+		}
+		return nil
+	}
+	u, ok := a.(interface{ GetObject() runtime.Object })
+	if !ok {
+		return nil
+	}
+	o, err := meta.Accessor(u.GetObject())
+	switch {
+	case err != nil:
+		return err
+	case a.GetVerb() == "create" && o.GetResourceVersion() != "":
+		return apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+	case a.GetVerb() == "update" && o.GetResourceVersion() != strconv.Itoa(v.of[key(o.GetName())]):
+		return apierrors.NewConflict(r, o.GetName(), errors.New("the object has been modified"))
+	}
+	v.of[key(o.GetName())]++
+	o.SetResourceVersion(strconv.Itoa(v.of[key(o.GetName())]))
+	return nil
 }
 
 // rights are what the manifests give to our components; the client of tests is asked for nothing else, as a real server would refuse it.
@@ -129,6 +186,14 @@ func TestClaims(t *testing.T) {
 	got, err := c.core.PersistentVolumeClaims("vision").Get(t.Context(), "train", metav1.GetOptions{})
 	if want := map[string]string{"team": "vision", "staging": `n1: 4% of "1 TiB"`}; err != nil || !maps.Equal(got.Annotations, want) {
 		t.Errorf("%v, %v", got.Annotations, err)
+	}
+	long := strings.Repeat("node-0123456789, ", 1<<15) // of more nodes than an API server lets a claim tell of
+	for range 2 {
+		must.Do(t, c.Annotate(t.Context(), all[0].Claim, map[string]string{"staging": long, "problem": long}))
+	}
+	got, err = c.core.PersistentVolumeClaims("vision").Get(t.Context(), "train", metav1.GetOptions{})
+	if text := got.Annotations["staging"]; err != nil || !strings.HasPrefix(text, long[:1000]) || !strings.HasSuffix(text, "…") || got.Annotations["team"] != "vision" {
+		t.Errorf("%d bytes of %d, %v", len(text), len(long), err)
 	}
 	if err := c.Annotate(t.Context(), volume.Claim{Namespace: "vision", Name: "none"}, map[string]string{"a": "b"}); err != nil {
 		t.Errorf("a claim that is gone: %v", err)

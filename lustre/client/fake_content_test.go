@@ -2,6 +2,7 @@ package client
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -69,7 +70,7 @@ func (f *fakeFiles) content(n *inode) string {
 // at finds an open file for input and output: it waits for a group lock of others.
 func (f *fakeFiles) at(fd int) (*handle, *fileState, error) {
 	h, ok := f.open[fd]
-	if !ok {
+	if !ok || h.pathOnly() {
 		return nil, nil, unix.EBADF
 	}
 	s := f.state(h.inode)
@@ -95,7 +96,7 @@ func (f *fakeFiles) fstat(fd int) (st unix.Stat_t, err error) {
 	for _, w := range s.content.cached {
 		size = max(size, w.off+len(w.data))
 	}
-	st.Ino, st.Mode, st.Uid, st.Size, st.Mtim.Sec = uint64(h.inode.fid.OID), h.inode.mode, s.uid, int64(size), s.mtime
+	st.Ino, st.Mode, st.Uid, st.Gid, st.Size, st.Mtim.Sec = uint64(h.inode.fid.OID), h.inode.mode, h.inode.uid, h.inode.gid, int64(size), s.mtime
 	return st, nil
 }
 
@@ -113,7 +114,10 @@ func (f *fakeFiles) pread(fd int, p []byte, off int64) (int, error) {
 	f.happens("pread")
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, s, err := f.at(fd)
+	h, s, err := f.at(fd)
+	if err == nil && h.flags&unix.O_ACCMODE == unix.O_WRONLY {
+		err = unix.EBADF
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -136,6 +140,8 @@ func (f *fakeFiles) pwrite(fd int, p []byte, off int64) (int, error) {
 		return 0, f.fails["pwrite"]
 	case h.inode.layout == nil || h.flags&unix.O_ACCMODE == unix.O_RDONLY:
 		return 0, unix.EBADF
+	case f.over(h.inode, len(p)):
+		return 0, unix.EDQUOT
 	}
 	if f.most > 0 {
 		p = p[:min(len(p), f.most)]
@@ -168,7 +174,10 @@ func (f *fakeFiles) seek(fd int, off int64, whence int) (int64, error) {
 func (f *fakeFiles) truncate(fd int, size int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, s, err := f.at(fd)
+	h, s, err := f.at(fd)
+	if err == nil && h.flags&unix.O_ACCMODE == unix.O_RDONLY {
+		err = unix.EINVAL
+	}
 	if err != nil {
 		return err
 	}
@@ -181,16 +190,33 @@ func (f *fakeFiles) sync(fd int) error {
 	return f.fails["sync"]
 }
 
-func (f *fakeFiles) chown(fd, uid, _ int) error {
+// chown lets a user give a file of theirs to another group of theirs, and no more (chown(2)).
+func (f *fakeFiles) chown(fd, uid, gid int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.state(f.open[fd].inode).uid = uint32(uid)
+	h, ok := f.open[fd]
+	if !ok || h.pathOnly() {
+		return unix.EBADF
+	}
+	n := h.inode
+	_, own := f.caller()
+	if f.user && (n.uid != fakeUID || uid != fakeUID || uint32(gid) != n.gid && uint32(gid) != own && !slices.Contains(f.groups, uint32(gid))) {
+		return unix.EPERM
+	}
+	n.uid, n.gid = uint32(uid), uint32(gid)
 	return nil
 }
 
 func (f *fakeFiles) setTimes(fd int, _, mtime unix.Timespec) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.state(f.open[fd].inode).mtime = mtime.Sec
+	h, ok := f.open[fd]
+	switch {
+	case !ok || h.pathOnly():
+		return unix.EBADF
+	case !f.owns(h.inode):
+		return unix.EPERM
+	}
+	f.state(h.inode).mtime = mtime.Sec
 	return nil
 }

@@ -32,7 +32,6 @@ type fakeFiles struct {
 // fileState is what a file has beside what layouts need.
 type fileState struct {
 	content   *content
-	uid       uint32
 	hsm       lustre.HSMState
 	copied    uint64 // the version that is in the archive
 	group     uint32 // the group lock, and who has it

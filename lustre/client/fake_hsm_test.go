@@ -114,6 +114,8 @@ func (f *fakeFiles) ioctlSwap(h *handle, arg []byte, _ []pointer) (int, error) {
 	switch {
 	case h.flags&unix.O_ACCMODE == unix.O_RDONLY || other.flags&unix.O_ACCMODE == unix.O_RDONLY:
 		return 0, unix.EPERM
+	case h.inode.uid != other.inode.uid || h.inode.gid != other.inode.gid:
+		return 0, unix.EPERM // mdd_layout_swap_allowed of lustre/mdd/mdd_object.c, 2.15 to 2.17
 	case h.inode.mdt != other.inode.mdt:
 		return 0, unix.EXDEV
 	case r.Flags&abi.SwapCheckFirst != 0 && r.First != a.content.version, r.Flags&abi.SwapCheckSecond != 0 && r.Second != b.content.version:
@@ -140,6 +142,9 @@ func (f *fakeFiles) ioctlSwap(h *handle, arg []byte, _ []pointer) (int, error) {
 // groupLock flushes what others have.
 func (f *fakeFiles) groupLock(h *handle, number uintptr) (int, error) {
 	s := f.state(h.inode)
+	if number == 0 || s.locked[h] { // ll_get_grouplock of lustre/llite/file.c, 2.15 to 2.17
+		return 0, unix.EINVAL
+	}
 	for len(s.locked) > 0 && s.group != uint32(number) {
 		f.changed.Wait()
 	}
@@ -166,6 +171,13 @@ func (f *fakeFiles) setLease(h *handle, mode uintptr) (int, error) {
 		}
 		s.lease = nil
 		return abi.LeaseWrite, nil
+	}
+	write := h.flags&unix.O_ACCMODE != unix.O_RDONLY
+	switch { // ll_file_set_lease of lustre/llite/file.c, 2.15 to 2.17
+	case mode == abi.LeaseWrite && !write, mode == abi.LeaseRead && h.flags&unix.O_ACCMODE == unix.O_WRONLY:
+		return 0, unix.EPERM
+	case mode != abi.LeaseWrite && mode != abi.LeaseRead:
+		return 0, unix.EINVAL
 	}
 	for _, other := range f.open {
 		if other != h && other.inode == h.inode {

@@ -49,6 +49,8 @@ func (f *fake) setxattr(fd int, name string, value []byte) error {
 		return f.fails["setxattr"]
 	case f.lies["setxattr"]:
 		return nil
+	case !f.owns(h.inode): // mdd_xattr_sanity_check of lustre/mdd/mdd_object.c, 2.15 to 2.17
+		return unix.EPERM
 	case name != "lustre.lov":
 		h.inode.xattrs[name] = slices.Clone(value)
 		return nil
@@ -73,6 +75,8 @@ func (f *fake) removexattr(fd int, name string) error {
 		return unix.EBADF
 	case f.lies["removexattr"]:
 		return nil
+	case !f.owns(h.inode):
+		return unix.EPERM
 	case name == "lustre.lov" && h.inode.layout == nil:
 		return unix.ENODATA
 	case name == "lustre.lov" && h.inode.isDir():
@@ -93,6 +97,8 @@ func (f *fake) ioctlSetStripe(h *handle, arg []byte, _ []pointer) (int, error) {
 		return 0, unix.EINVAL
 	case f.setstripe && f.user:
 		return 0, nil // enable_setstripe_gid: it says yes to who is not lfs, and does nothing
+	case !f.owns(h.inode):
+		return 0, unix.EPERM
 	case h.inode.isDir() && (len(l.Components) != 1 || l.Mirrors > 0):
 		return 0, unix.EOPNOTSUPP
 	case !h.inode.isDir() && h.inode.layout != nil:

@@ -76,6 +76,10 @@ func (f *fake) ioctlMakeDir(h *handle, arg []byte, _ []pointer) (int, error) {
 	switch {
 	case h.inode.children[name] != nil:
 		return 0, unix.EEXIST
+	case !f.may(h.inode, 3):
+		return 0, unix.EACCES
+	case f.full(h.inode):
+		return 0, unix.EDQUOT
 	case s.FirstMDT >= len(f.mdts):
 		return 0, unix.ENODEV
 	}
@@ -126,6 +130,9 @@ func (f *fake) ioctlSetDefaultStripe(h *handle, arg []byte, _ []pointer) (int, e
 	s, err := abi.DecodeStriping(arg)
 	if err != nil || binary.LittleEndian.Uint32(arg) != abi.MagicDefaultStripes {
 		return 0, unix.EINVAL
+	}
+	if !f.owns(h.inode) { // mdd_xattr_sanity_check, as for layouts
+		return 0, unix.EPERM
 	}
 	if h.inode.preset = &s; s.Count == 0 && s.FirstMDT == lustre.AnyTarget {
 		h.inode.preset = nil // all defaults: none of its own

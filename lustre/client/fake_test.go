@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +18,12 @@ import (
 )
 
 // fake is a kernel that has mounted a Lustre 2.17 on /mnt/lustre: two MDTs, four OSTs, the
-// pool p1 of the first two. It behaves as one was seen to, traps included.
+// pool p1 of the first two. It behaves as one was seen to, traps included. Of who asks it knows
+// root, and one user with a group and supplementary groups.
+//
+// It is more lenient where that can hide nothing: it has no ACLs, no capabilities apart from
+// root's and no user namespaces, whose answers are those of modes; and of limits it holds the
+// hard ones of projects, because soft ones, users and groups answer the same (EDQUOT).
 type fake struct {
 	mu      sync.Mutex
 	root    *inode
@@ -30,7 +36,8 @@ type fake struct {
 	pools      map[string][]int
 	quotas     map[uint32]*abi.Quotactl // of projects
 	params     fstest.MapFS
-	user       bool                    // the caller is not root
+	user       bool                    // the caller is not root, but fakeUID
+	groups     []uint32                // of the user, the first one is that of new files; nil is fakeUID
 	setstripe  bool                    // the site has set enable_setstripe_gid
 	countsOnly bool                    // the site enforces no quotas
 	poolQuotas map[string]abi.Quotactl // of any project; nil where servers know none
@@ -48,6 +55,7 @@ type fake struct {
 type inode struct {
 	fid      lustre.FID
 	mode     uint32
+	uid, gid uint32
 	parent   *inode
 	children map[string]*inode
 	layout   *lustre.Layout // of a directory the default; nil for none
@@ -163,6 +171,10 @@ func (f *fake) makeDir(parent *inode, base string) *inode {
 func (f *fake) newInode(parent *inode, mode uint32) *inode {
 	f.nextOID++
 	n := &inode{fid: lustre.FID{Seq: 0x200000402, OID: f.nextOID}, mode: mode, parent: parent, xattrs: map[string][]byte{}}
+	n.uid, n.gid = f.caller()
+	if parent != nil && parent.mode&unix.S_ISGID != 0 {
+		n.gid = parent.gid
+	}
 	if mode&unix.S_IFMT == unix.S_IFDIR {
 		n.children = map[string]*inode{}
 	}
@@ -173,6 +185,62 @@ func (f *fake) newInode(parent *inode, mode uint32) *inode {
 		}
 	}
 	return n
+}
+
+// fakeUID is the user of a fake.
+const fakeUID = 1001
+
+// caller is who asks: as the kernel has it, fsuid and fsgid.
+func (f *fake) caller() (uid, gid uint32) {
+	switch {
+	case !f.user:
+		return 0, 0
+	case len(f.groups) > 0:
+		return fakeUID, f.groups[0]
+	}
+	return fakeUID, fakeUID
+}
+
+// may reports whether the caller has rights (4 to read, 2 to write, 1 to search): the first class
+// that the caller is in decides, as in path_resolution(7).
+func (f *fake) may(n *inode, rights uint32) bool {
+	uid, gid := f.caller()
+	switch {
+	case uid == 0:
+		return true
+	case uid == n.uid:
+		rights <<= 6
+	case gid == n.gid || slices.Contains(f.groups, n.gid):
+		rights <<= 3
+	}
+	return n.mode&rights == rights
+}
+
+// owns reports whether the caller may do what is for owners.
+func (f *fake) owns(n *inode) bool { return !f.user || n.uid == fakeUID }
+
+// opened are the rights that flags of an open ask for.
+func opened(flags int) uint32 {
+	switch {
+	case flags&unix.O_PATH != 0:
+		return 0
+	case flags&unix.O_ACCMODE == unix.O_RDWR:
+		return 6
+	case flags&unix.O_ACCMODE == unix.O_WRONLY:
+		return 2
+	}
+	return 4
+}
+
+// permits says why the caller may not open what is there (open(2), EACCES and EPERM).
+func (f *fake) permits(n *inode, flags int) error {
+	switch {
+	case !f.may(n, opened(flags)):
+		return unix.EACCES
+	case flags&unix.O_NOATIME != 0 && flags&unix.O_PATH == 0 && !f.owns(n):
+		return unix.EPERM
+	}
+	return nil
 }
 
 func (n *inode) isDir() bool { return n.mode&unix.S_IFMT == unix.S_IFDIR }
@@ -187,6 +255,8 @@ func (f *fake) find(dir *inode, name string) (*inode, string, error) {
 			return nil, "", unix.ENOENT
 		case !next.isDir():
 			return nil, "", unix.ENOTDIR
+		case !f.may(next, 1):
+			return nil, "", unix.EACCES
 		}
 		dir = next
 	}
@@ -205,6 +275,9 @@ func (f *fake) openat(dir int, name string, flags int, mode uint32) (int, error)
 		if !ok {
 			return -1, unix.ENOENT
 		}
+		if err := f.permits(h.inode, flags); err != nil {
+			return -1, err
+		}
 		return f.handle(h.inode, flags), nil
 	}
 	at := f.root
@@ -220,10 +293,15 @@ func (f *fake) openat(dir int, name string, flags int, mode uint32) (int, error)
 		return -1, err
 	}
 	if base == "." || base == "" {
+		if err := f.permits(parent, flags); err != nil {
+			return -1, err
+		}
 		return f.handle(parent, flags), nil
 	}
 	n := parent.children[base]
 	switch {
+	case !f.may(parent, 1), n == nil && flags&unix.O_CREAT != 0 && !f.may(parent, 3):
+		return -1, unix.EACCES
 	case n == nil && flags&unix.O_CREAT == 0:
 		return -1, unix.ENOENT
 	case n != nil && flags&unix.O_EXCL != 0:
@@ -234,7 +312,13 @@ func (f *fake) openat(dir int, name string, flags int, mode uint32) (int, error)
 		return -1, unix.EISDIR
 	case len(base) > unix.NAME_MAX:
 		return -1, unix.ENAMETOOLONG
-	case n == nil:
+	case n != nil:
+		if err := f.permits(n, flags); err != nil {
+			return -1, err
+		}
+	case f.full(parent):
+		return -1, unix.EDQUOT
+	default:
 		n = f.newInode(parent, unix.S_IFREG|mode)
 		if flags&abi.DelayCreate == abi.DelayCreate {
 			n.delayed = true
@@ -244,6 +328,18 @@ func (f *fake) openat(dir int, name string, flags int, mode uint32) (int, error)
 		parent.children[base] = n
 	}
 	return f.handle(n, flags), nil
+}
+
+// full reports whether a new file of the caller in a directory would be one too many of its project. Root is not held to that.
+func (f *fake) full(dir *inode) bool {
+	q := f.quotas[dir.project]
+	return f.user && dir.xflags&abi.InheritProject != 0 && q != nil && q.HardInodes > 0 && q.UsedInodes >= q.HardInodes && !f.countsOnly
+}
+
+// over reports whether more bytes of the caller are too many for the project of a file.
+func (f *fake) over(n *inode, more int) bool {
+	q := f.quotas[n.project]
+	return f.user && q != nil && q.HardKiB > 0 && q.UsedBytes+uint64(more) > q.HardKiB<<10 && !f.countsOnly
 }
 
 // pathOnly says that only the place of an inode is open: of it nothing can be asked or set (open(2), O_PATH).
@@ -270,8 +366,14 @@ func (f *fake) remove(dir int, name string, isDir bool) error {
 		return f.fails["unlinkat"]
 	}
 	switch n := h.inode.children[name]; {
+	case !f.may(h.inode, 1):
+		return unix.EACCES
 	case n == nil:
 		return unix.ENOENT
+	case !f.may(h.inode, 3):
+		return unix.EACCES
+	case h.inode.mode&unix.S_ISVTX != 0 && !f.owns(n) && !f.owns(h.inode):
+		return unix.EPERM
 	case isDir && !n.isDir():
 		return unix.ENOTDIR
 	case !isDir && n.isDir():

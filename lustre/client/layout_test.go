@@ -130,6 +130,7 @@ func TestCreateLeavesNothing(t *testing.T) {
 		"the ioctl says yes and does nothing": {func(f *fake) {
 			f.fails["setxattr"] = unix.EOPNOTSUPP
 			f.user, f.setstripe = true, true
+			f.root.children["d"].uid = fakeUID
 		}, lustre.ErrNotApplied, "enable_setstripe_gid"},
 		"another stripe count": {func(f *fake) { f.osts, f.pools = f.osts[:1], nil; f.ioctls[abi.IocTargetCount] = nil }, lustre.ErrNotApplied, "stripe count 1 instead of 2"},
 	} {

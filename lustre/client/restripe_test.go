@@ -43,7 +43,7 @@ func TestRestripe(t *testing.T) {
 			dir := f.mkdir(t, "d")
 			n := f.file(t, "d/data", data)
 			s := f.state(n)
-			s.uid, s.mtime, n.project, n.mdt = 1001, 1795184235, 4242, 1
+			n.uid, n.gid, s.mtime, n.project, n.mdt = 1001, 1002, 1795184235, 4242, 1
 			f.cache(n, 0, "CONTENT") // by a client that has closed it since
 			var made *inode
 			f.before["sync"] = func() {
@@ -61,11 +61,11 @@ func TestRestripe(t *testing.T) {
 			if got := n.layout.Components[0]; got.StripeCount != 4 || len(got.Objects) != 4 {
 				t.Errorf("its layout is %+v", got)
 			}
-			if s := f.state(n); s.uid != 1001 || s.mtime != 1795184235 || n.fid != id || n.project != 4242 {
-				t.Errorf("owner %d, time %d, FID %v, project %d", s.uid, s.mtime, n.fid, n.project)
+			if s := f.state(n); n.uid != 1001 || n.gid != 1002 || s.mtime != 1795184235 || n.fid != id || n.project != 4242 {
+				t.Errorf("owner %d, time %d, FID %v, project %d", n.uid, s.mtime, n.fid, n.project)
 			}
-			if o := f.state(made); o.uid != 1001 || made.project != 4242 || made.mdt != 1 {
-				t.Errorf("the copy belonged to %d, project %d, MDT %d", o.uid, made.project, made.mdt)
+			if made.uid != 1001 || made.gid != 1002 || made.project != 4242 || made.mdt != 1 {
+				t.Errorf("the copy belonged to %d, project %d, MDT %d", made.uid, made.project, made.mdt)
 			}
 			if all := names(dir); !reflect.DeepEqual(all, []string{"data"}) {
 				t.Errorf("left behind: %q", all)
@@ -310,6 +310,61 @@ func TestRestripeFails(t *testing.T) {
 					if left != "data" {
 						t.Errorf("left behind: %q", left)
 					}
+				}
+			})
+		}
+	}
+}
+
+// What a user may do with modes, groups and quotas as they are: either the layout is exchanged, and
+// the file belongs to whom it did, or it is as it was, and nothing is left.
+func TestRestripeByAUser(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		do   func(f *fakeFiles, dir, n *inode)
+		want error
+	}{
+		"of their own":           {func(*fakeFiles, *inode, *inode) {}, nil},
+		"in a group of theirs":   {func(_ *fakeFiles, _, n *inode) { n.gid = 3000 }, nil},
+		"in another group":       {func(_ *fakeFiles, _, n *inode) { n.gid = 4000 }, unix.EPERM},
+		"in a set-group-ID dir":  {func(_ *fakeFiles, dir, _ *inode) { dir.gid, dir.mode = 3000, dir.mode|unix.S_ISGID }, nil},
+		"of somebody else":       {func(_ *fakeFiles, _, n *inode) { n.uid, n.gid, n.mode = 7, 3000, unix.S_IFREG|0o660 }, unix.EPERM},
+		"not to be written":      {func(_ *fakeFiles, _, n *inode) { n.uid, n.mode = 7, unix.S_IFREG|0o644 }, unix.EACCES},
+		"not to be read":         {func(_ *fakeFiles, _, n *inode) { n.mode = unix.S_IFREG | 0o200 }, unix.EACCES},
+		"where they can not add": {func(_ *fakeFiles, dir, _ *inode) { dir.uid, dir.gid = 0, 0 }, unix.EACCES},
+		"of another project":     {func(_ *fakeFiles, _, n *inode) { n.project = 8 }, unix.EPERM},
+		"one file too many": {func(f *fakeFiles, dir, n *inode) {
+			dir.project, dir.xflags, n.project = 7, abi.InheritProject, 7
+			f.quotas[7] = &abi.Quotactl{HardInodes: 3, UsedInodes: 3}
+		}, unix.EDQUOT},
+		"bytes too many": {func(f *fakeFiles, dir, n *inode) {
+			dir.project, dir.xflags, n.project = 7, abi.InheritProject, 7
+			f.quotas[7] = &abi.Quotactl{HardKiB: 64, UsedBytes: 60 << 10}
+		}, unix.EDQUOT},
+	} {
+		for guardName, guard := range guards {
+			t.Run(name+", "+guardName, func(t *testing.T) {
+				t.Parallel()
+				f := newFakeFiles()
+				f.groups = []uint32{fakeUID, 3000}
+				client := newFilesClient(t, f)
+				dir := f.mkdir(t, "d")
+				fd := f.openDir(t, "d")
+				dir.uid, dir.gid = fakeUID, fakeUID
+				n := f.file(t, "d/data", strings.Repeat("x", 10<<10))
+				n.uid, n.gid = fakeUID, fakeUID
+				c.do(f, dir, n)
+				uid, gid, project, old := n.uid, n.gid, n.project, n.layout
+				f.user = true
+				err := client.Restripe(t.Context(), fd, "data", wide(4), guard)
+				if !errors.Is(err, c.want) {
+					t.Errorf("%v; want %v", err, c.want)
+				}
+				if n.uid != uid || n.gid != gid || n.project != project || (n.layout == old) != (c.want != nil) || len(f.content(n)) != 10<<10 {
+					t.Errorf("%d:%d, project %d, %+v", n.uid, n.gid, n.project, n.layout)
+				}
+				if s := f.state(n); s.lease != nil || len(s.locked) > 0 || !slices.Equal(names(dir), []string{"data"}) {
+					t.Errorf("lease %v, locked %d, left %q", s.lease, len(s.locked), names(dir))
 				}
 			})
 		}

@@ -70,10 +70,10 @@
 //
 // # How many at a time
 //
-// An MDT hands out mdt.*.hsm.max_requests actions, to all copytools together, and takes those
-// back of which it has heard nothing for active_request_timeout (an hour). What waits here
-// for so long is lost to this copytool, which finds that out when it begins it. So
-// max_requests should not be much more than the jobs of all nodes. A restore that is behind
+// An MDT hands out mdt.*.hsm.max_requests actions, to all copytools together, and gives those
+// up of which it has heard nothing for active_request_timeout (an hour). It hears of what
+// waits here every five minutes; of what waits in the pipe it does not. So max_requests should
+// not be much more than [Options.Waiting] of all nodes. A restore that is behind
 // more archives than [Options.Waiting] in the pipe waits for as many of them to end.
 //
 // A mount has one copytool: an MDT knows them by the client that they are on. Registering needs CAP_SYS_ADMIN. The tests run over a fake MDT with a real pipe and real

@@ -42,6 +42,18 @@ var passes = map[unix.Errno]bool{
 	unix.EAGAIN: true, unix.ENOSPC: true, unix.EDQUOT: true, unix.ENOMEM: true, unix.ETIMEDOUT: true, unix.ENOTCONN: true, unix.ESHUTDOWN: true, unix.EHOSTUNREACH: true,
 }
 
+// mostErrno is the largest error that a record of changes has room for: an MDT answers a larger one
+// with EINVAL (CLF_HSM_MAXERROR of lustre_user.h, lustre/mdt/mdt_coordinator.c, 2.15 to 2.17).
+const mostErrno = 0x7e
+
+// told is what an MDT is told of an error.
+func told(errno unix.Errno) unix.Errno {
+	if errno > mostErrno {
+		return unix.EIO
+	}
+	return errno
+}
+
 // patience is how often the actions of this time were begun for nothing because their file
 // was written meanwhile.
 type patience struct {

@@ -20,7 +20,7 @@ import (
 type dying struct {
 	kernel func(fd int, request uint, arg []byte) (int, error)
 	at     uint
-	n      atomic.Int64 // requests until then; below 1 none counts
+	n      atomic.Int64 // requests until then
 	late   bool         // the MDT has heard that request, and the process no answer
 	once   sync.Once
 	over   chan struct{}
@@ -41,16 +41,16 @@ func (d *dying) ioctl(fd int, request uint, arg []byte) (n int, err error) {
 	return d.kernel(fd, request, arg)
 }
 
-// dies serves until the process is killed at the n-th request of a kind after begin has asked
-// for something.
+// dies serves until the process is killed at its first request of a kind, for what was left to it
+// or what begin asks for.
 func (b *bed) dies(o copytool.Options, at uint, late bool, begin func()) {
 	b.t.Helper()
 	d := &dying{kernel: b.Ioctl, at: at, late: late, over: make(chan struct{})}
+	d.n.Store(1)
 	o.Ioctl = d.ioctl
 	over := make(chan error, 1)
 	go func() { over <- copytool.New(o).Run(b.t.Context()) }()
 	b.Registered()
-	d.n.Store(1)
 	begin()
 	<-d.over
 	b.Killed()

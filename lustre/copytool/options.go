@@ -80,7 +80,7 @@ type Options struct {
 
 	Jobs     int           // actions in work; 0 means 4
 	Waiting  int           // actions that are held in memory and not begun, half a kilobyte each; 0 means 16384
-	Progress time.Duration // between two words to the MDT about a long action; 0 means 5 s
+	Progress time.Duration // between two words to the MDT about a long action, sixty times that about one that waits; 0 means 5 s
 	Grace    time.Duration // that actions in work have when the context ends; 0 means 10 s
 	Renew    time.Duration // without a word of an MDT, after which the registration is made anew; 0 means 10 min
 

@@ -68,6 +68,60 @@ func TestWrittenBefore(t *testing.T) {
 	}
 }
 
+// TestBetween: what others do to a file right before the MDT is told of it. The kernel ends the
+// action by itself then, and it is heard of no more, by no later process either.
+func TestBetween(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		at    uint
+		do    func(b *bed)
+		errno unix.Errno
+		retry bool
+	}{
+		{"removed before it begins", abi.IocCopyStart, func(b *bed) { b.Unlink(copytest.FID(1)) }, unix.ENOENT, true},
+		{"written before it ends", abi.IocCopyEnd, func(b *bed) { b.Write(1, []byte("other")) }, unix.EBUSY, false},
+		{"removed before it ends", abi.IocCopyEnd, func(b *bed) { b.Unlink(copytest.FID(1)) }, unix.ENOENT, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			b, o := killable(t)
+			var once sync.Once
+			o.Ioctl = func(fd int, request uint, arg []byte) (int, error) {
+				if request == row.at {
+					once.Do(func() { row.do(b) })
+				}
+				return b.Ioctl(fd, request, arg)
+			}
+			b.serves(o, func() { b.is(b.Do(abi.CopyArchive, b.Write(1, []byte("content")))[0], row.errno, row.retry) })
+			b.noNotes(o)
+		})
+	}
+}
+
+// TestWaitsLong: an MDT gives up of what it hears nothing, also of what waits here behind
+// others. It hears of that, too; what it has given up, or somebody has cancelled, waits no more.
+func TestWaitsLong(t *testing.T) {
+	hold := make(chan struct{})
+	b := serve(t, func(ctx context.Context, _ *copytool.Copy) error {
+		select {
+		case <-hold:
+		case <-ctx.Done():
+		}
+		return ctx.Err()
+	}, func(o *copytool.Options) { o.Jobs = 1 })
+	all := b.Do(abi.CopyArchive, b.Write(1, []byte("long")), b.Write(2, []byte("waits")), b.Write(3, []byte("is cancelled")), b.Write(4, []byte("is given up")))
+	for range 3 {
+		b.Timeout()
+		b.Heard(all...)
+	}
+	b.Cancel(all[2], false)
+	b.is(all[2], unix.ECANCELED, false)
+	b.Forget(all[3])
+	waitUntil(t, func() bool { return b.ended.Load() == 2 })
+	close(hold)
+	b.is(all[0], 0, false)
+	b.is(all[1], 0, false)
+}
+
 // TestGivenUp: an action that the MDT has forgotten replaces no copy, and the copy of
 // somebody who was faster stays.
 func TestGivenUp(t *testing.T) {

@@ -2,6 +2,7 @@ package copytool
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +29,7 @@ type action struct {
 	size   int64        // of the file, in bytes; of its worker
 	moved  atomic.Int64 // bytes
 
-	telling sync.Mutex // guards told
+	telling sync.Mutex // held while the MDT is told something of it; guards told
 	told    int64      // bytes that the MDT knows of
 
 	ctx    context.Context // of the work; nil while it waits. Guarded by queue.mu, as stop
@@ -146,8 +147,11 @@ func (q *queue) cancel(id identity) (waited *action, found bool) {
 	if a == nil {
 		return nil, false
 	}
-	if a.stop != nil {
+	switch {
+	case a.stop != nil:
 		a.stop(errCancelled)
+		return nil, true
+	case q.closed: // close has returned it: its end is told already
 		return nil, true
 	}
 	delete(q.all, id)
@@ -163,6 +167,20 @@ func without(list []*action, a *action) []*action {
 		}
 	}
 	return list
+}
+
+// waiting is what waits.
+func (q *queue) waiting() []*action {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Concat(q.restores, q.others)
+}
+
+// waits reports whether an action does.
+func (q *queue) waits(a *action) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.all[identityOf(&a.item)] == a && a.ctx == nil
 }
 
 // close lets nothing more begin, and returns what waits.

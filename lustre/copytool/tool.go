@@ -71,13 +71,16 @@ func (s *serving) serve(ctx context.Context, reg *registration) error {
 	for range s.o.Jobs {
 		workers.Go(func() { s.worker(work) })
 	}
+	quiet := s.reminds(work)
 	err := s.listen(ctx, work, reg)
 	for errors.Is(err, errIdle) {
 		if reg, err = s.mount.register(&s.o); err == nil {
 			err = s.listen(ctx, work, reg)
 		}
 	}
-	for _, a := range s.queue.close() {
+	left := s.queue.close()
+	quiet()
+	for _, a := range left {
 		s.handBack(a)
 	}
 	grace := time.AfterFunc(s.o.Grace, func() { stop(errStopping) })

@@ -193,6 +193,7 @@ func TestEndsOfFailures(t *testing.T) {
 		{"a quota", &copytool.Failure{Errno: unix.EDQUOT, Retry: true, Err: errors.New("full")}, unix.EDQUOT, true},
 		{"a kernel's error", &os.PathError{Op: "write", Err: unix.ENOSPC}, unix.ENOSPC, true},
 		{"a corrupt copy", fmt.Errorf("restore: %w", &copytool.Failure{Errno: unix.EIO, Err: errors.New("checksum")}), unix.EIO, false},
+		{"one that an MDT has no number for", unix.EKEYREJECTED, unix.EIO, false},
 		{"anything else", errors.New("?"), unix.EIO, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {

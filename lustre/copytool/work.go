@@ -52,16 +52,22 @@ func (s *serving) finish(a *action, size int64) error {
 	return nil
 }
 
-// last tells the MDT the end of an action. Its note stays when the MDT may not have heard it:
-// the next process asks.
+// last tells the MDT the end of an action, after which nothing is told of it. Its note stays when
+// the MDT may not have heard it: the next process asks. EBUSY is of a file that was written in
+// the last moment, of which the kernel has told the MDT.
 func (s *serving) last(a *action) error {
+	a.telling.Lock()
+	defer a.telling.Unlock()
 	s.queue.ending(a)
 	err := s.mount.end(&a.copied)
-	if err == nil || errors.Is(err, errLost) || errors.Is(err, errCancelled) {
+	if err == nil || unwanted(err) || errors.Is(err, unix.EBUSY) {
 		s.forget(a.note)
 	}
 	return err
 }
+
+// unwanted reports whether an MDT has answered that an action is no longer ours.
+func unwanted(err error) bool { return errors.Is(err, errLost) || errors.Is(err, errCancelled) }
 
 // ended tells whoever has to know how an action has ended: the MDT of a failure, too.
 func (s *serving) ended(ctx context.Context, a *action, err error) {
@@ -85,11 +91,11 @@ func (s *serving) fail(a *action, f *Failure) {
 	if f.Errno == unix.EBUSY && f.Retry {
 		f.Retry = s.patience.left(identityOf(&a.item))
 	}
-	a.copied.Errno, a.copied.Flags = uint16(f.Errno), abi.CopyCompleted
+	a.copied.Errno, a.copied.Flags = uint16(told(f.Errno)), abi.CopyCompleted
 	if f.Retry {
 		a.copied.Flags |= abi.CopyRetry
 	}
-	if err := s.last(a); err != nil && !errors.Is(err, errLost) && !errors.Is(err, errCancelled) {
+	if err := s.last(a); err != nil && !unwanted(err) {
 		s.log.Warn("the MDT did not hear of a failure: it waits for its timeout", "cookie", a.item.Cookie, "err", err)
 	}
 }
@@ -176,21 +182,63 @@ func (s *serving) remove(a *action) error {
 // watched tells the MDT from time to time how far an action is, until quiet is called, which
 // has to be before its end is told. The MDT's answer may be that it is not wanted any more.
 func (s *serving) watched(a *action) (quiet func()) {
+	return every(a.ctx, s.o.Progress, func() (enough bool) {
+		err := s.report(a)
+		if enough = unwanted(err); enough {
+			a.stop(err)
+		}
+		return enough
+	})
+}
+
+// remindEvery is how many times Progress are between two words about an action that waits: with
+// five seconds, and the 16384 that wait at most, 55 words in a second.
+const remindEvery = 60
+
+// reminds tells the MDTs from time to time of what waits, until quiet is called: they give up
+// actions of which they hear nothing (hsm.active_request_timeout, an hour). What they have given
+// up, or somebody has cancelled, waits no longer.
+func (s *serving) reminds(ctx context.Context) (quiet func()) {
+	return every(ctx, remindEvery*s.o.Progress, func() (enough bool) {
+		for _, a := range s.queue.waiting() {
+			err := s.remind(a)
+			if !unwanted(err) {
+				continue
+			}
+			if waited, _ := s.queue.cancel(identityOf(&a.item)); waited != nil {
+				s.ended(ctx, waited, err)
+			}
+		}
+		return ctx.Err() != nil
+	})
+}
+
+// remind tells of an action that it waits, if it does.
+func (s *serving) remind(a *action) error {
+	a.telling.Lock()
+	defer a.telling.Unlock()
+	if !s.queue.waits(a) {
+		return nil
+	}
+	return s.mount.progress(&abi.Progress{FID: a.item.FID, Cookie: a.item.Cookie})
+}
+
+// every calls do from time to time until it says that it is enough, or ctx or the caller does.
+func every(ctx context.Context, d time.Duration, do func() (enough bool)) (quiet func()) {
 	quit, over := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(over)
-		ticker := time.NewTicker(s.o.Progress)
+		ticker := time.NewTicker(d)
 		defer ticker.Stop()
 		for {
 			select {
 			case <-quit:
 				return
-			case <-a.ctx.Done():
+			case <-ctx.Done():
 				return
 			case <-ticker.C:
 			}
-			if err := s.report(a); errors.Is(err, errCancelled) || errors.Is(err, errLost) {
-				a.stop(err)
+			if do() {
 				return
 			}
 		}

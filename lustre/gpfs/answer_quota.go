@@ -143,7 +143,7 @@ func (q quotas) MakeProject(ctx context.Context, dir int, base string, mode uint
 			return p, nil
 		}
 	}
-	return lustre.Project{}, errors.Join(fmt.Errorf("fileset %s at %s of %s: %w", name, junction, q.name, err), q.undo(ctx, name))
+	return lustre.Project{}, errors.Join(fmt.Errorf("fileset %s at %s of %s: %w", name, junction, q.name, err), q.undo(ctx, name, errors.Is(err, ErrJobLost)))
 }
 
 // made looks at the new directory through our own descriptor, and gives it its mode.
@@ -185,13 +185,16 @@ func (q quotas) made(ctx context.Context, dir int, base, name string, mode uint3
 
 // undo takes away a fileset that we have just named, whether it was made or not, and whether
 // it is linked yet or not: what the GUI has collected of it can be behind. The caller's
-// context may be over.
-func (q quotas) undo(ctx context.Context, name string) error {
+// context may be over. A job that was lost may make it later than this looks.
+func (q quotas) undo(ctx context.Context, name string, lost bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	err := q.asked.DeleteFileset(ctx, q.name, name)
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case err == nil || errors.Is(err, fs.ErrNotExist) && !lost:
 		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("fileset %s may be left behind: its job may go on, and it is not there yet; unlink and delete it when it is", name)
 	}
 	// A fileset that is linked can not be deleted.
 	unlinked := q.asked.UnlinkFileset(ctx, q.name, name, true)

@@ -1,11 +1,14 @@
 package gpfs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path"
 	"path/filepath"
@@ -150,7 +153,7 @@ func TestQuotaSeenLate(t *testing.T) {
 	w.save(t, c.dir)
 	reads, collected := 0, g.pause
 	g.pause = func(ctx context.Context, d time.Duration) error {
-		if reads++; reads == 4 { // after the job's own one, and two of old limits
+		if reads++; reads == 7 { // after the job's own three, two of questions that are refused once, and two of old limits
 			now := reload(t, c.dir)
 			now.Quotas["vision"] = lustre.Limits{HardBytes: 4 << 20}
 			now.save(t, c.dir)
@@ -158,7 +161,7 @@ func TestQuotaSeenLate(t *testing.T) {
 		return collected(ctx, d)
 	}
 	s := quotas{mounted{name: "fs1", mount: w.Mount, asked: g.Client}}
-	if err := s.SetQuota(t.Context(), open(t, w.Mount), lustre.Project{ID: 1, Name: "vision"}, lustre.Limits{HardBytes: 4 << 20}); err != nil || reads != 4 {
+	if err := s.SetQuota(t.Context(), open(t, w.Mount), lustre.Project{ID: 1, Name: "vision"}, lustre.Limits{HardBytes: 4 << 20}); err != nil || reads != 7 {
 		t.Errorf("%v after %d pauses", err, reads)
 	}
 }
@@ -192,8 +195,48 @@ func TestProjectSeenLate(t *testing.T) {
 			})
 			s := quotas{mounted{name: "fs1", mount: w.Mount, asked: g.Client}}
 			p, err := s.MakeProject(t.Context(), open(t, filepath.Join(w.Mount, "vision")), "run", 0o750)
-			if err != nil || p.ID != 5 || asked != 4 {
+			if err != nil || p.ID != 5 || asked != 5 { // one is refused
 				t.Errorf("%+v, %v after %d questions", p, err, asked)
+			}
+		})
+	}
+}
+
+// TestProjectOutlives: a caller goes while its fileset is made. No fileset is left, or the error says which one may come still.
+func TestProjectOutlives(t *testing.T) {
+	for _, stays := range []bool{false, true} {
+		t.Run(fmt.Sprintf("the job goes on: %v", stays), func(t *testing.T) {
+			c := commands(t)
+			w := newWorld(t, c.dir)
+			world, job := serve(c.dir), ""
+			g := newGUI(t, func(rw http.ResponseWriter, r *http.Request) {
+				if strings.Contains(r.URL.Path, "/jobs/") {
+					if job = cmp.Or(job, path.Base(r.URL.Path)); stays && job == path.Base(r.URL.Path) { // the GUI tells no more of it
+						say(403, `{}`)(rw, r)
+						return
+					}
+				}
+				world(rw, r)
+			})
+			ctx, leave := context.WithCancel(t.Context())
+			pause := g.pause
+			g.pause = func(now context.Context, d time.Duration) error {
+				if job == "" && d == firstPoll {
+					leave()
+				}
+				return pause(now, d)
+			}
+			s := quotas{mounted{name: "fs1", mount: w.Mount, asked: g.Client}}
+			_, err := s.MakeProject(ctx, open(t, filepath.Join(w.Mount, "vision")), "run", 0o750)
+			if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "may be left behind") != stays {
+				t.Errorf("it is %v", err)
+			}
+			for range looks {
+				r := httptest.NewRequest(http.MethodGet, "/scalemgmt/v2/jobs/"+job, nil)
+				world(httptest.NewRecorder(), r)
+			}
+			if now := reload(t, c.dir); (len(now.Filesets) > 3) != stays {
+				t.Errorf("left: %+v", now.Filesets)
 			}
 		})
 	}
@@ -232,14 +275,19 @@ func TestMakeProject(t *testing.T) {
 		if err != nil || info.Mode() != fs.ModeDir|fs.ModeSetgid|0o770 {
 			t.Errorf("%v, %v", info, err)
 		}
-		if got, err := s.Quota.Project(t.Context(), open(t, filepath.Join(w.Mount, "vision", "run 1'ä"))); err != nil || got != p {
+		run := must.Get(os.Open(filepath.Join(w.Mount, "vision", "run 1'ä")))(t)
+		if got, err := s.Quota.Project(t.Context(), int(run.Fd())); err != nil || got != p {
 			t.Errorf("it is under %+v, %v", got, err)
 		}
-		if inside, err := maker.MakeProject(t.Context(), open(t, filepath.Join(w.Mount, "vision", "run 1'ä")), "deeper", 0o700); err != nil {
+		if inside, err := maker.MakeProject(t.Context(), int(run.Fd()), "deeper", 0o700); err != nil {
 			t.Errorf("in a dependent fileset: %+v, %v", inside, err)
-		} else if err := maker.RemoveProject(t.Context(), open(t, filepath.Join(w.Mount, "vision", "run 1'ä")), "deeper", inside); err != nil {
+		} else if err := maker.RemoveProject(t.Context(), int(run.Fd()), "deeper", inside); err != nil {
 			t.Error(err)
 		}
+		if err := maker.RemoveProject(t.Context(), fd, "run 1'ä", p); !errors.Is(err, ErrRefused) || !is(run.Name()) {
+			t.Errorf("one that is open: %v", err)
+		}
+		must.Do(t, run.Close())
 		if _, err := maker.MakeProject(t.Context(), fd, "run 1'ä", 0o700); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("again: %v", err)
 		}

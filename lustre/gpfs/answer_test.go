@@ -5,10 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
-	"path/filepath"
+	"path"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,38 +20,126 @@ import (
 	"datamove.dev/test/must"
 )
 
-// serve is the GUI of a world: jobs are done before they are answered, and told by the next call.
+// serve is the GUI of a world. A job has several looks to wait for, and only the last one finds
+// something changed; lists come in pages of one entry; what is read first is refused first.
+// It is more lenient than a real one in that it knows no users but ours (server_test.go), in that
+// it has collected what it tells (TestGUIBehind, TestQuotaSeenLate), and in that its file system
+// is never full: limits are set and told here, and nothing is written.
 func serve(dir string) http.HandlerFunc {
+	g := &playedGUI{dir: dir, refused: map[string]bool{}}
 	return func(rw http.ResponseWriter, r *http.Request) {
-		w, err := loadWorld(dir)
-		if err != nil {
-			say(500, err.Error())(rw, r)
-			return
-		}
+		g.mu.Lock()
+		defer g.mu.Unlock()
 		parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/scalemgmt/v2/"), "/")
-		if parts[0] == "jobs" {
-			text, _ := os.ReadFile(filepath.Join(dir, "job.json"))
-			say(200, string(text))(rw, r)
-			return
+		switch {
+		case parts[0] == "jobs":
+			g.tell(rw, r)
+		case r.Method != http.MethodGet:
+			if w, err := loadWorld(dir); err == nil && len(parts) > 3 {
+				if _, err := w.find(parts[3]); err != nil { // told at once: DeleteFileset of rest_v2.go, IBM/ibm-spectrum-scale-csi 2.x
+					say(400, `{"status":{"code":400,"message":"Invalid value in 'fsetName'"}}`)(rw, r)
+					return
+				}
+			}
+			var body map[string]string
+			_ = json.NewDecoder(r.Body).Decode(&body)
+			if force := r.URL.Query().Get("force"); force != "" {
+				body = map[string]string{"force": force}
+			}
+			g.jobs = append(g.jobs, playedJob{method: r.Method, parts: parts, body: body, status: "RUNNING"})
+			g.job(rw, 202, len(g.jobs)-1)
+		case !g.refused[r.URL.Path]:
+			g.refused[r.URL.Path] = true
+			rw.Header().Set("Retry-After", "3")
+			say([]int{429, 503}[len(g.refused)%2], `{}`)(rw, r)
+		default:
+			g.read(rw, r, parts)
 		}
-		if r.Method == http.MethodGet {
-			status, reply := w.reply(parts)
-			reply["status"] = map[string]any{"code": status, "message": "said"}
-			text, _ := json.Marshal(reply)
-			say(status, string(text))(rw, r)
-			return
-		}
-		var body map[string]string
-		_ = json.NewDecoder(r.Body).Decode(&body)
-		err = w.do(r.Method, parts, body)
-		job := map[string]any{"jobId": 7, "status": "COMPLETED", "result": map[string]any{"stderr": []string{}}}
-		if err != nil {
-			job["status"], job["result"] = "FAILED", map[string]any{"stderr": []string{err.Error()}}
-		}
-		text, _ := json.Marshal(map[string]any{"jobs": []any{job}, "status": map[string]any{"code": 200, "message": ""}})
-		_ = errors.Join(w.keep(dir), os.WriteFile(filepath.Join(dir, "job.json"), text, 0o600))
-		say(202, `{"jobs":[{"jobId":7,"status":"RUNNING"}],"status":{"code":202,"message":""}}`)(rw, r)
 	}
+}
+
+// playedGUI is the memory of the GUI of a world.
+type playedGUI struct {
+	dir     string
+	mu      sync.Mutex
+	jobs    []playedJob     // guarded by mu, as all below
+	refused map[string]bool // once, by path
+}
+
+type playedJob struct {
+	method string
+	parts  []string
+	body   map[string]string
+	looks  int
+	status string
+	stderr []string
+}
+
+// looks is how often a job is asked for before it is done.
+const looks = 3
+
+// tell is of a job: a look, or its end before anything was done.
+func (g *playedGUI) tell(rw http.ResponseWriter, r *http.Request) {
+	n, err := strconv.Atoi(path.Base(r.URL.Path))
+	if n -= firstJob; err != nil || n < 0 || n >= len(g.jobs) {
+		say(404, `{}`)(rw, r)
+		return
+	}
+	j := &g.jobs[n]
+	switch j.looks++; {
+	case j.status != "RUNNING":
+	case r.Method == http.MethodDelete:
+		j.status = "CANCELLED"
+	case j.looks == looks:
+		w, err := loadWorld(g.dir)
+		if err == nil {
+			err = errors.Join(w.do(j.method, j.parts, j.body), w.keep(g.dir))
+		}
+		if j.status = "COMPLETED"; err != nil {
+			j.status, j.stderr = "FAILED", []string{err.Error()}
+		}
+	}
+	g.job(rw, 200, n)
+}
+
+// firstJob is the number of the first job.
+const firstJob = 2000000011591
+
+func (g *playedGUI) job(rw http.ResponseWriter, status, n int) {
+	job := map[string]any{"jobId": firstJob + n, "status": g.jobs[n].status}
+	if job["status"] != "RUNNING" {
+		job["result"] = map[string]any{"stderr": append([]string{}, g.jobs[n].stderr...)}
+	}
+	text, _ := json.Marshal(map[string]any{"jobs": []any{job}, "status": map[string]any{"code": status, "message": ""}})
+	say(status, string(text))(rw, nil)
+}
+
+// read answers what only asks: lists by their filter, and one entry for a page.
+func (g *playedGUI) read(rw http.ResponseWriter, r *http.Request, parts []string) {
+	w, err := loadWorld(g.dir)
+	if err != nil {
+		say(500, err.Error())(rw, r)
+		return
+	}
+	status, reply := w.reply(parts)
+	for _, name := range slices.Collect(maps.Keys(reply)) {
+		list := reply[name].([]any)
+		if _, wanted, ok := strings.Cut(r.URL.Query().Get("filter"), "objectName="); ok {
+			list = slices.DeleteFunc(list, func(e any) bool { return e.(map[string]any)["objectName"] != wanted })
+		}
+		from, _ := strconv.Atoi(r.URL.Query().Get("lastId"))
+		if list = list[min(from, len(list)):]; len(list) > 1 {
+			list = list[:1]
+			reply["paging"] = map[string]any{"next": fmt.Sprintf("https://localhost:443%s?lastId=%d", r.URL.Path, from+1)}
+		}
+		reply[name] = list
+	}
+	reply["status"] = map[string]any{"code": status, "message": "said"}
+	if status == 400 {
+		reply["status"] = map[string]any{"code": 400, "message": "Invalid value in 'filesetName'"}
+	}
+	text, _ := json.Marshal(reply)
+	say(status, string(text))(rw, r)
 }
 
 func (w *world) do(method string, parts []string, body map[string]string) error {
@@ -69,7 +161,7 @@ func (w *world) do(method string, parts []string, body map[string]string) error 
 	case "POST filesets link":
 		return w.link(parts[3], body["path"])
 	case "DELETE filesets link":
-		return w.unlink(parts[3])
+		return w.unlink(parts[3], body["force"] == "True")
 	case "POST quotas":
 		var l lustre.Limits
 		_, err := fmt.Sscanf(body["blockSoftLimit"]+" "+body["blockHardLimit"]+" "+body["filesSoftLimit"]+" "+body["filesHardLimit"], "%dK %dK %d %d",
@@ -103,10 +195,14 @@ func (w *world) reply(parts []string) (int, map[string]any) {
 				list = append(list, fileset(f))
 			}
 		}
+		if len(list) == 0 {
+			return 400, map[string]any{} // testdata/rest/bad-request.json
+		}
 		return 200, map[string]any{"filesets": list}
 	case "quotas":
 		for name, l := range w.Quotas {
 			f, _ := w.find(name)
+			list = append(list, map[string]any{"quotaType": "USR", "objectName": name}) // a user of that name
 			list = append(list, map[string]any{"quotaType": "FILESET", "objectName": name, "objectId": f.ID,
 				"blockUsage": 64, "blockInDoubt": 0, "blockQuota": l.SoftBytes >> 10, "blockLimit": l.HardBytes >> 10, "blockGrace": "none",
 				"filesUsage": 3, "filesInDoubt": 0, "filesQuota": l.SoftFiles, "filesLimit": l.HardFiles, "filesGrace": "none"})

@@ -134,7 +134,8 @@ func (w *world) holds(path string) (holder Fileset) {
 	return holder
 }
 
-func (w *world) unlink(name string) error {
+// unlink takes a fileset out of the tree, and while files of it are open only by force.
+func (w *world) unlink(name string, force bool) error {
 	f, err := w.find(name)
 	switch {
 	case err != nil:
@@ -147,9 +148,21 @@ func (w *world) unlink(name string) error {
 			return fmt.Errorf("fileset %s is linked in it", other.Name)
 		}
 	}
+	if !force && isOpen(w.here(f.Junction)) {
+		return errors.New("fileset has open files: specify -f to force unlink") // mmunlinkfileset(8), 5.2
+	}
 	err = os.Rename(w.here(f.Junction), w.apart(name))
 	f.Junction = ""
 	return err
+}
+
+// isOpen reports whether this process has a directory open, or what is in it.
+func isOpen(dir string) bool {
+	open, _ := filepath.Glob("/proc/self/fd/*")
+	return slices.ContainsFunc(open, func(fd string) bool {
+		name, err := os.Readlink(fd)
+		return err == nil && below(name, dir)
+	})
 }
 
 // remove deletes a fileset, and what is in it if it is told to.
@@ -239,7 +252,7 @@ func (w *world) command(name string, a []string) (string, error) {
 	case "mmlinkfileset": // DEVICE NAME -J JUNCTION
 		return "", w.link(a[1], a[3])
 	case "mmunlinkfileset":
-		return "", w.unlink(a[1])
+		return "", w.unlink(a[1], slices.Contains(a, "-f"))
 	case "mmdelfileset":
 		return "", w.remove(a[1], slices.Contains(a, "-f"))
 	case "mmlsattr":

@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"math/big"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +47,24 @@ func TestPublishForbidden(t *testing.T) {
 	p := &Publisher{Client: clientOf(t, s), ConfigMap: "datamove/another", Key: "pin", Value: func() string { return "x" }}
 	if err := p.publish(t.Context()); err == nil || !strings.Contains(err.Error(), "is forbidden") || !strings.Contains(err.Error(), "/configmaps/another") {
 		t.Errorf("%v", err)
+	}
+}
+
+// What can not be written at the moment, or by nobody, is told in the server's words, and tried again.
+func TestPublishRefused(t *testing.T) {
+	s := apitest.New(t)
+	p := &Publisher{Client: clientOf(t, s), ConfigMap: "datamove/authority", Key: "pin", Value: func() string { return "x" }}
+	for _, code := range []int{409, 429} {
+		s.Down(code)
+		if err := p.publish(t.Context()); !errors.Is(err, mover.ErrTransient) || !strings.Contains(err.Error(), strconv.Itoa(code)) {
+			t.Errorf("%d: %v", code, err)
+		}
+	}
+	s.Down(0)
+	must.Do(t, p.publish(t.Context()))
+	s.Seal()
+	if err := p.publish(t.Context()); !errors.Is(err, mover.ErrTransient) || !strings.Contains(err.Error(), "field is immutable") || s.Pin() != "x" {
+		t.Errorf("%v, the pin is %q", err, s.Pin())
 	}
 }
 

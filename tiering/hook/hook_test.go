@@ -19,11 +19,12 @@ import (
 	"datamove.dev/tiering/stage"
 )
 
-// ledger is a mover of which a test says what it knows.
+// ledger is a mover of which a test says what it knows. What fails tells nothing and changes nothing, and what was let go is held no more, as
+// at the service. That knows whose a call is, besides: TestPlanted of the controller asks it.
 type ledger struct {
 	held    []stage.Holding
-	moves   []Move
-	err     error // of every call
+	moves   []Move // of job 7
+	err     error  // of every call
 	dropped []string
 	renewed []string
 	mute    bool // it does not answer
@@ -38,17 +39,28 @@ func (l *ledger) wait(ctx context.Context) error {
 }
 
 func (l *ledger) Held(ctx context.Context, prefix string) (all []stage.Holding, err error) {
+	if err := l.wait(ctx); err != nil {
+		return nil, err
+	}
 	for _, h := range l.held {
 		if strings.HasPrefix(h.Holder, prefix) {
 			all = append(all, h)
 		}
 	}
-	return all, l.wait(ctx)
+	return all, nil
 }
 
 func (l *ledger) LetGo(ctx context.Context, h stage.Holding) error {
+	if err := l.wait(ctx); err != nil {
+		return err
+	}
+	at := slices.Index(l.held, h)
+	if at < 0 {
+		return fmt.Errorf("%w: %s holds nothing there", mover.ErrNotExist, h.Holder)
+	}
+	l.held = slices.Delete(l.held, at, at+1)
 	l.dropped = append(l.dropped, h.Holder)
-	return l.wait(ctx)
+	return nil
 }
 
 func (l *ledger) Renew(ctx context.Context, j Job, before time.Time) error {
@@ -56,7 +68,12 @@ func (l *ledger) Renew(ctx context.Context, j Job, before time.Time) error {
 	return l.wait(ctx)
 }
 
-func (l *ledger) Moves(ctx context.Context, _ Job) ([]Move, error) { return l.moves, l.wait(ctx) }
+func (l *ledger) Moves(ctx context.Context, j Job) ([]Move, error) {
+	if err := l.wait(ctx); err != nil || j.ID != 7 {
+		return nil, err
+	}
+	return l.moves, nil
+}
 
 // site is a node with a replica of a dataset on it. uid is whose jobs can be run here.
 func site(t *testing.T) (*Site, *ledger, Job) {
@@ -307,11 +324,13 @@ func TestHostileLinks(t *testing.T) {
 	for _, name := range []string{"", "..", "../x", "/etc/x", "a/../../x", ".", "a\x00b", "out/x"} {
 		l.hold(s, j.Holder(name))
 	}
+	l.hold(s, j.Holder("gone")) // with its tier
+	l.held[8].Place = stage.Place{}
 	out := must.Get(s.Prolog(t.Context(), j))(t)
 	must.Do(t, os.RemoveAll(filepath.Join(out.Dir, "out")))
 	must.Do(t, os.Symlink(outside, filepath.Join(out.Dir, "out")))
 	out = must.Get(s.Prolog(t.Context(), j))(t)
-	if len(out.Links) > 0 || len(out.Notes) != 8 {
+	if len(out.Links) > 0 || len(out.Notes) != 9 {
 		t.Errorf("%+v", out)
 	}
 	if left, err := os.ReadDir(outside); err != nil || len(left) > 0 {

@@ -3,11 +3,13 @@ package hook
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"datamove.dev/mover"
 	"datamove.dev/tiering/stage"
 )
 
@@ -64,6 +66,10 @@ func (s *Site) prepare(ctx context.Context, root int, j Job, out *Outcome) error
 	for _, h := range held {
 		if h.Owner != j.UID && h.Owner != uint32(unix.Geteuid()) {
 			continue // anybody can hold something in the name of a job
+		}
+		if h.Place == (stage.Place{}) {
+			out.note("what is staged has no name in the job's directory", fmt.Errorf("%s holds it on a tier that has no directory on this node", mover.Printable(h.Holder)))
+			continue
 		}
 		name := strings.TrimPrefix(h.Holder, j.holders())
 		target := path.Join(h.Place.Root, h.Place.Path)

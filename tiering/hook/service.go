@@ -26,7 +26,7 @@ type Service struct {
 
 // LetGo implements Mover. It is done as whose it is: root of a node may only look.
 func (s *Service) LetGo(ctx context.Context, h stage.Holding) error {
-	return s.Drop(as(ctx, h.Owner), h.Holder)
+	return s.Mover.LetGo(as(ctx, h.Owner), h)
 }
 
 // Renew implements Mover. It is done as the user of the job, whose nodes each may do it.

@@ -32,15 +32,33 @@ func (m *Mover) Drop(ctx context.Context, holder string) error {
 	if err != nil {
 		return err
 	}
+	return m.drop(ctx, c, holder, func(*datamovev1.Lease) bool { return true })
+}
+
+// LetGo lets go of what is held as its owner holds it: others may have taken leases under that name, which are theirs to drop.
+func (m *Mover) LetGo(ctx context.Context, h Holding) error {
+	c, err := m.Client(ctx)
+	if err != nil {
+		return err
+	}
+	return m.drop(ctx, c, h.Holder, func(l *datamovev1.Lease) bool { return l.GetOwner().GetUid() == h.Owner })
+}
+
+// drop drops those leases of a holder that are meant. One that can not be dropped keeps no other one.
+func (m *Mover) drop(ctx context.Context, c *api.Client, holder string, meant func(*datamovev1.Lease) bool) error {
+	var errs []error
 	for l, err := range c.Leases(ctx, &datamovev1.ListLeasesRequest{Node: m.Node, Holder: holder}) {
 		if err != nil {
-			return err
+			return errors.Join(append(errs, err)...)
+		}
+		if !meant(l) {
+			continue
 		}
 		if _, err := c.DropLease(ctx, &datamovev1.DropLeaseRequest{Id: l.GetId()}); err != nil && !errors.Is(err, mover.ErrNotExist) {
-			return err
+			errs = append(errs, err)
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // withdraw has a holder wait no more, for the tasks that are known and for those that have its label. A task that others wait for goes on for them.
@@ -96,7 +114,7 @@ func (m *Mover) Holders(ctx context.Context, prefix string) (all []string, err e
 type Holding struct {
 	Holder string
 	Owner  uint32 // uid of whose it is
-	Place  Place
+	Place  Place  // zero on a tier that has no directory there, as one that is not configured any more
 	Since  time.Time
 }
 
@@ -114,7 +132,7 @@ func (m *Mover) Held(ctx context.Context, prefix string) (all []Holding, err err
 			continue
 		}
 		at, err := m.place(ctx, c, where{l.GetHolder(), m.Node}, l.GetTier(), l.GetLocation())
-		if err != nil {
+		if err != nil && !errors.Is(err, mover.ErrUnsupported) {
 			return nil, err
 		}
 		all = append(all, Holding{l.GetHolder(), l.GetOwner().GetUid(), at, l.GetCreateTime().AsTime()})

@@ -3,6 +3,7 @@ package stage
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/config"
 	"datamove.dev/test/cluster/rig"
 	"datamove.dev/test/must"
 )
@@ -51,6 +53,42 @@ func TestKeep(t *testing.T) {
 		must.Do(t, m.keep(t.Context(), "csi:", alive))
 		if left := leases(); len(left) != 2 || left["csi:dead"] != (time.Time{}) {
 			t.Errorf("%v", left)
+		}
+	})
+}
+
+// TestHeldOfATierGone: what is held on a tier that the configuration has no longer is held, and let go, beside what is held elsewhere; where it
+// lies is not known.
+func TestHeldOfATierGone(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		c := served(t)
+		with, without := *c.Conf.Load(), c.Conf.Load()
+		with.Tiers = maps.Clone(with.Tiers)
+		with.Tiers["old"] = config.Tier{Level: "hot", Path: t.TempDir(), Ephemeral: true, NodeLocal: true}
+		c.Conf.Store(&with)
+		c.Restart()
+		m := of(t, c)
+		m.Node = "n1"
+		for _, tier := range []string{"scratch", "old"} {
+			s := source(c, "train")
+			s.Tier = tier
+			_, err := m.Stage(t.Context(), s, "slurm:7:"+tier)
+			must.Do(t, err)
+		}
+		c.Conf.Store(without)
+		c.Restart()
+		all := must.Get(m.Held(t.Context(), "slurm:"))(t)
+		if len(all) != 2 {
+			t.Fatalf("%+v", all)
+		}
+		for _, h := range all {
+			if known := h.Place != (Place{}); known != (h.Holder == "slurm:7:scratch") {
+				t.Errorf("%+v", h)
+			}
+			must.Do(t, m.LetGo(t.Context(), h))
+		}
+		if all, err := m.Held(t.Context(), "slurm:"); err != nil || len(all) > 0 {
+			t.Errorf("%+v, %v", all, err)
 		}
 	})
 }

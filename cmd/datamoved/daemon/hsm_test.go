@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -144,7 +145,7 @@ func TestHSM(t *testing.T) {
 					t.Errorf("%d bytes came back of %d", len(got), size)
 				}
 			}
-			if files, strays := a.files(); len(files) != 3 || strays != 0 || files[0] != copytool.Key(copytest.Name, copytest.FID(1)) {
+			if files, strays := a.files(); len(files) != 3 || strays != 0 || !slices.Contains(files, copytool.Key(copytest.Name, copytest.FID(1))) {
 				t.Errorf("copies %q, and %d half written", files, strays)
 			}
 			for n := range uint32(3) {

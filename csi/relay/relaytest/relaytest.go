@@ -1,4 +1,5 @@
-// Package relaytest makes the certificates of a relay, for tests.
+// Package relaytest makes the certificates of a relay, for tests. It stands for cert-manager alone: keys, TLS, gRPC and the drivers
+// are real, and so nothing is more lenient than in a cluster.
 package relaytest
 
 import (

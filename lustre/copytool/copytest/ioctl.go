@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -48,6 +49,12 @@ func (l *Lustre) Ioctl(fd int, request uint, arg []byte) (int, error) {
 		errno = l.path(arg)
 	case abi.IocSetTimes:
 		errno = l.setTimes(fd, arg)
+	case abi.IocFIDToMDT:
+		f, err := abi.DecodeFID(arg)
+		if err != nil {
+			return 0, l.wrong("asks for the MDT of %x: %v", arg, err)
+		}
+		return MDT(f), nil
 	}
 	if errno != 0 {
 		return 0, errno
@@ -135,10 +142,12 @@ func (l *Lustre) start(arg []byte) unix.Errno {
 	case r.Action == abi.CopyRestore && l.volatile(c.Item.Data) == nil:
 		return l.wrong("restores into %v, which it has not made", c.Item.Data)
 	}
-	r.started = true
+	r.started, r.heard = true, true
 	if r.Action == abi.CopyArchive {
 		version, err := l.versionOf(r.FID)
-		if err != nil {
+		if err != nil { // ll_ioc_copy_start: "on error, the request should be considered as completed"
+			c.Errno, c.Flags = uint16(unix.ENOENT), abi.CopyCompleted|abi.CopyRetry
+			r.end, r.lost = &c, true
 			return unix.ENOENT
 		}
 		r.version, c.DataVersion = version, version
@@ -158,7 +167,7 @@ func (l *Lustre) progress(arg []byte) unix.Errno {
 		return unix.ENOENT
 	case p.FID != r.FID:
 		return l.wrong("progress of %#x on %v, which is on %v", p.Cookie, p.FID, r.FID)
-	case !r.started && r.Action != abi.CopyRemove || r.end != nil: // nobody tells when a removal begins
+	case !r.started && p.Extent.Length > 0 || r.end != nil: // of what waits, too, an MDT wants to hear
 		return l.wrong("progress of %#x, which is not in work", p.Cookie)
 	case r.cancelled:
 		return unix.ECANCELED
@@ -169,6 +178,7 @@ func (l *Lustre) progress(arg []byte) unix.Errno {
 	}
 	r.told += p.Extent.Length
 	r.progressed++
+	r.heard = true
 	return 0
 }
 
@@ -179,6 +189,8 @@ func (l *Lustre) end(arg []byte) unix.Errno {
 	}
 	r.end = &c
 	switch {
+	case c.Errno > mostErrno:
+		return unix.EINVAL // it has ended all the same (hsm_cdt_request_completed)
 	case c.Errno != 0 || r.Action == abi.CopyRemove:
 		return 0
 	case !r.started:
@@ -189,9 +201,12 @@ func (l *Lustre) end(arg []byte) unix.Errno {
 	return l.restored(r, &c)
 }
 
+// mostErrno is CLF_HSM_MAXERROR: records of changes have seven bits for an error.
+const mostErrno = 0x7e
+
 // archived believes a copy only when the file is what it was at the beginning. Of a file that
-// was written meanwhile the kernel tells the MDT, and not its caller (ll_ioc_copy_end of
-// lustre/llite/dir.c: "we do not notify caller").
+// was written meanwhile the kernel tells the MDT and its caller (ll_ioc_copy_end of
+// lustre/llite/dir.c, 2.10 to 2.17; the client that was in Linux did not tell its caller).
 func (l *Lustre) archived(r *request, c *abi.Copy) unix.Errno {
 	version, err := l.versionOf(r.FID)
 	switch {
@@ -200,7 +215,7 @@ func (l *Lustre) archived(r *request, c *abi.Copy) unix.Errno {
 		return unix.ENOENT
 	case version != r.version || c.DataVersion != r.version:
 		r.end.Errno, r.end.Flags = uint16(unix.EBUSY), abi.CopyCompleted
-		return 0
+		return unix.EBUSY
 	case c.Item.FID != r.Data:
 		return l.wrong("ends the archive of %v as one of %v", r.Data, c.Item.FID)
 	}
@@ -214,9 +229,12 @@ func (l *Lustre) restored(r *request, c *abi.Copy) unix.Errno {
 	if v == nil || v.times == nil {
 		return l.wrong("ends a restore with %v, which is none, or has no times", c.Item.FID)
 	}
+	if MDT(v.fid) != MDT(r.FID) {
+		return l.wrong("restores %v into %v: contents change places on one MDT", r.FID, v.fid)
+	}
 	f, err := os.OpenFile(l.at(r.FID), os.O_WRONLY|os.O_TRUNC, 0)
-	if err != nil {
-		return unix.ENOENT
+	if err != nil { // a file that is gone has been restored (hsm_cdt_request_completed)
+		return 0
 	}
 	defer f.Close()
 	info, err := v.file.Stat()
@@ -297,7 +315,11 @@ func (l *Lustre) self(fd int, arg []byte) unix.Errno {
 		return l.wrong("volatile %q: %v", name, err)
 	}
 	l.next++
+	mdt := strings.Split(filepath.Base(name), ":")[2] // ".^L^S^T^R:VOLATILE:MDT:NUMBER"; one without a number may be on any
 	v := &volatile{fid: lustre.FID{Seq: 0x200000bd1, OID: l.next}, file: os.NewFile(uintptr(own), "volatile")}
+	if mdt == "0001" {
+		v.fid.Seq = secondMDT + 0xbd1
+	}
 	l.swaps[st.Ino] = v
 	copy(arg, abi.AppendFID(nil, v.fid))
 	return 0

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -29,7 +30,7 @@ const FirstCookie = 0x6b000001
 // Archive is the number under which actions are handed out.
 const Archive = 2
 
-// Lustre is a folder that behaves like a mounted Lustre with one MDT.
+// Lustre is a folder that behaves like a mounted Lustre with two MDTs.
 type Lustre struct {
 	Mount string
 	t     testing.TB
@@ -76,6 +77,7 @@ type request struct {
 	told               uint64
 	end                *abi.Copy
 	progressed         int
+	heard              bool // since the last Timeout
 }
 
 // New makes a Lustre in a folder, which may have files of an earlier one.
@@ -108,8 +110,24 @@ func (l *Lustre) wrong(format string, args ...any) unix.Errno {
 	return unix.EINVAL
 }
 
-// FID is the n-th file.
-func FID(n uint32) lustre.FID { return lustre.FID{Seq: 0x200000402, OID: n} }
+// secondMDT is where the numbers of the second MDT begin.
+const secondMDT = 0x240000000
+
+// FID is the n-th file: those of odd numbers are on the second MDT.
+func FID(n uint32) lustre.FID {
+	if n%2 == 1 {
+		return lustre.FID{Seq: secondMDT + 0x402, OID: n}
+	}
+	return lustre.FID{Seq: 0x200000402, OID: n}
+}
+
+// MDT is the index of the one that a file is on.
+func MDT(f lustre.FID) int {
+	if f.Seq >= secondMDT {
+		return 1
+	}
+	return 0
+}
 
 func (l *Lustre) at(f lustre.FID) string { return filepath.Join(l.Mount, ".lustre/fid", f.Name()) }
 
@@ -279,7 +297,7 @@ func (l *Lustre) Do(a abi.CopyAction, files ...lustre.FID) (cookies []uint64) {
 	l.mu.Lock()
 	for _, f := range files {
 		item := l.item(a, f)
-		l.requests[item.Cookie] = &request{ActionItem: item}
+		l.requests[item.Cookie] = &request{ActionItem: item, heard: true}
 		list.Items, cookies = append(list.Items, item), append(cookies, item.Cookie)
 	}
 	l.mu.Unlock()
@@ -296,7 +314,7 @@ func (l *Lustre) Again(cookie uint64) {
 	if r.end == nil || r.end.Errno == 0 || r.end.Flags&abi.CopyRetry == 0 {
 		l.t.Errorf("%#x is handed out again: no MDT does so before it has failed with the flag that it may be: %+v", cookie, r.end)
 	}
-	*r = request{ActionItem: r.ActionItem}
+	*r = request{ActionItem: r.ActionItem, heard: true}
 	list := abi.ActionList{ArchiveID: Archive, Name: Name, Items: []abi.ActionItem{r.ActionItem}}
 	l.mu.Unlock()
 	l.Send(list)
@@ -313,6 +331,29 @@ func (l *Lustre) Cancel(cookie uint64, message bool) {
 	if message {
 		l.Send(abi.ActionList{ArchiveID: Archive, Name: Name, Items: []abi.ActionItem{{Action: abi.CopyCancel, FID: r.FID, Data: r.FID, Cookie: cookie}}})
 	}
+}
+
+// Timeout is a round of the coordinator after active_request_timeout: it gives up all actions of
+// which it has heard nothing since the round before, whether they are in work or wait in the
+// copytool (lustre/mdt/mdt_coordinator.c mdt_cdt_started_cb, 2.15 to 2.17). That an action was
+// handed out counts as a word.
+func (l *Lustre) Timeout() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for cookie, r := range l.requests {
+		if r.end == nil && !r.heard {
+			delete(l.requests, cookie)
+		}
+		r.heard = false
+	}
+}
+
+// Heard waits until there was a word of each of these actions since the last Timeout.
+func (l *Lustre) Heard(cookies ...uint64) {
+	l.t.Helper()
+	l.waitFor("a word of each action", func() bool {
+		return !slices.ContainsFunc(cookies, func(c uint64) bool { return l.requests[c] != nil && !l.requests[c].heard })
+	})
 }
 
 // Forget gives an action up, as after a timeout: its copytool is told that there is no such.

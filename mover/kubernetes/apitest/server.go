@@ -33,17 +33,21 @@ func On(nodes ...string) map[string][]string {
 	return map[string][]string{NodeKey: nodes, "authentication.kubernetes.io/pod-name": {"agent-x"}}
 }
 
-// Server is exact: what a real one refuses, it refuses. It has one ConfigMap, datamove/authority.
+// Server is exact: what a real one refuses, it refuses. It has one ConfigMap, datamove/authority, which others write to as well.
+//
+// It has no versions of objects, no watches, lists, finalizers or deletions: the two calls use none. A merge patch without a version is
+// never in conflict but with too many others at once, which is Down(409), as too many calls are Down(429).
 type Server struct {
 	*httptest.Server
 	CA, Token string // files for who calls it
 
 	mu     sync.Mutex // guards all below
 	tokens map[string]Token
-	pin    string
-	down   int    // an HTTP status that it answers with instead; 0 is none
-	odd    string // an answer that is none
-	own    string // the token that the caller has to have
+	data   map[string]string // of the ConfigMap
+	sealed bool              // the ConfigMap is immutable
+	down   int               // an HTTP status that it answers with instead; 0 is none
+	odd    string            // an answer that is none
+	own    string            // the token that the caller has to have
 	asked  int
 }
 
@@ -51,7 +55,7 @@ type Server struct {
 func New(t testing.TB) *Server {
 	t.Helper()
 	dir := t.TempDir()
-	s := &Server{CA: filepath.Join(dir, "ca.crt"), Token: filepath.Join(dir, "token"), tokens: map[string]Token{}, own: "a.b.coordinator"}
+	s := &Server{CA: filepath.Join(dir, "ca.crt"), Token: filepath.Join(dir, "token"), tokens: map[string]Token{}, data: map[string]string{"note": "of the operator"}, own: "a.b.coordinator"}
 	s.Server = httptest.NewTLSServer(http.HandlerFunc(s.answer))
 	t.Cleanup(s.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
@@ -87,6 +91,13 @@ func (s *Server) Odd(text string) {
 	s.odd = text
 }
 
+// Seal has the ConfigMap be immutable.
+func (s *Server) Seal() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sealed = true
+}
+
 // Forget has it not know who calls.
 func (s *Server) Forget() {
 	s.mu.Lock()
@@ -98,7 +109,10 @@ func (s *Server) Forget() {
 func (s *Server) Pin() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.pin
+	if s.data["note"] != "of the operator" {
+		return "" // what others have written is gone
+	}
+	return s.data["pin"]
 }
 
 // Asked is how many calls there were.
@@ -170,11 +184,26 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) patch(w http.ResponseWriter, r *http.Request) {
-	var body struct{ Data map[string]string }
+	var body struct {
+		Data     map[string]*string
+		Metadata struct{ ResourceVersion string }
+	}
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil || r.Header.Get("Content-Type") != "application/merge-patch+json" {
 		status(w, http.StatusUnsupportedMediaType, "the body of the request was in an unknown format")
 		return
 	}
-	s.pin = body.Data["pin"]
-	fmt.Fprint(w, `{"kind":"ConfigMap","apiVersion":"v1"}`)
+	switch {
+	case body.Metadata.ResourceVersion != "": // of an object that this one has not given to anybody
+		status(w, http.StatusConflict, `Operation cannot be fulfilled on configmaps "authority": the object has been modified`)
+		return
+	case s.sealed:
+		status(w, http.StatusUnprocessableEntity, `ConfigMap "authority" is invalid: data: Forbidden: field is immutable when `+"`immutable`"+` is set`)
+		return
+	}
+	for key, value := range body.Data { // RFC 7386
+		if delete(s.data, key); value != nil {
+			s.data[key] = *value
+		}
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]any{"name": "authority", "namespace": "datamove"}, "data": s.data})
 }

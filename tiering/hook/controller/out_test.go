@@ -1,11 +1,14 @@
 package controller
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
@@ -33,6 +36,25 @@ func (w *world) epilog(id uint32) (stays bool) {
 		w.Errorf("%+v, %v", out, err)
 	}
 	return out.Dir != ""
+}
+
+// TestPlanted: somebody else holds something in the name of what a job holds, on its node. The epilog lets go of both, each as whose it is, and
+// neither is in the way of the other.
+//
+//safety:6 leases of others in the name of a job
+func TestPlanted(t *testing.T) {
+	t.Parallel()
+	rig.Bubble(t, func(t *testing.T) {
+		w := served(t)
+		w.begun(7, "stage-in=dataset:near")
+		for i := range 8 { // their ids are before and behind that of the job's
+			must.Get(w.service.AcquireLease(rig.As("bob"), &datamovev1.AcquireLeaseRequest{Dataset: "near", Tier: "scratch", Node: "n1", Holder: "slurm:7:near", Ttl: durationpb.New(time.Hour), IdempotencyKey: fmt.Sprint(i)}))(t)
+		}
+		if out := must.Get(w.node().Epilog(t.Context(), w.job(7)))(t); len(out.Notes) > 0 {
+			t.Errorf("%q", out.Notes)
+		}
+		w.wantsHeld("slurm:7:warm:near on ")
+	})
 }
 
 // TestOut: what a job has written comes to where it is to be, and the node has it until then; what it has not written is not missed; then what is
