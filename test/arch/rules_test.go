@@ -208,7 +208,7 @@ var homes = map[string][]string{
 	"github.com/aws/smithy-go":                    {"mover/s3", "tiering/burst/amazon"},
 	"github.com/pkg/xattr":                        {"mover/posix", "lustre/client", "lustre/ceph"},
 	"github.com/minio/crc64nvme":                  {"mover/crc", "mover/mem"},
-	"github.com/klauspost/compress":               {"mover/manifest"},
+	"github.com/klauspost/compress":               {"mover/manifest", "tiering/checkpoint"},
 	"github.com/bmatcuk/doublestar/v4":            {"mover/plan", "tiering/policy"},
 	"github.com/knadh/koanf":                      {"mover/config"},
 	"cel.dev/cel-go":                              {"tiering/policy"},
