@@ -125,6 +125,10 @@ func TestSealStrange(t *testing.T) {
 				must.Do(t, errors.Join(os.WriteFile(theirs, []byte("secret"), 0o600), os.Chown(theirs, bob, bob), os.Link(theirs, dir+"/link-to-theirs")))
 				return func() error { return os.Remove(dir + "/link-to-theirs") }
 			}, theirs},
+			{"belongs to uid 0", func() func() error {
+				must.Do(t, errors.Join(os.WriteFile(theirs, []byte("secret"), 0o600), os.Chown(theirs, 0, 0), os.Link(theirs, dir+"/link-to-root")))
+				return func() error { return errors.Join(os.Remove(dir+"/link-to-root"), os.Chown(theirs, bob, bob)) }
+			}, theirs},
 			{"another file system is mounted at d0001", func() func() error { return mount(dir + "/d0001") }, dir + "/d0001"},
 			{"another file system is mounted at f000003", func() func() error {
 				must.Do(t, unix.Mount(theirs, dir+"/d0000/f000003", "", unix.MS_BIND, ""))
@@ -144,6 +148,7 @@ func TestSealStrange(t *testing.T) {
 			_ = s.Unseal(t.Context()) // a link goes after that, and a mount before it
 			must.Do(t, errors.Join(f.Close(), undo(), s.Unseal(t.Context())))
 		}
+		must.Do(t, os.WriteFile(dir+"/of-root", []byte("restaged"), 0o600))
 		if why, err := s.Seal(t.Context(), alice); err != nil || why != "" || !s.Sealed() {
 			t.Errorf("without all that: %q, %v", why, err)
 		}
