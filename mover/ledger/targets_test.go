@@ -72,7 +72,7 @@ func TestBringing(t *testing.T) {
 				want = append(want, task(n).Id)
 			}
 			view(t, l, func(tx *Tx) error {
-				rows := Bringing(tx, c.place)
+				rows := Bringing(tx, c.place, "")
 				if c.after > 0 {
 					rows = Brought(tx, c.place, &timestamppb.Timestamp{Seconds: c.after})
 				}
