@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -24,7 +23,7 @@ import (
 const (
 	realPatience = 5 * time.Second // that a task waits for such a look
 	realTold     = time.Second / 2 // after which it says so
-	realMost     = 500             // tasks that one order asks for
+	realMost     = 1000            // places from which on an order asks for no further task
 	unseenMost   = 10_000          // tasks that are to be looked at; what is beyond is compared by its text
 	aloneMost    = 100             // tasks among which another one is looked for that has places
 )
@@ -66,7 +65,7 @@ func (s *Service) placesOf(t *pb.Task) (places []*agentv1.ResolvePlace) {
 		add(text, false)
 	}
 	switch kind := spec.GetKind(); kind {
-	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC, pb.TaskKind_TASK_KIND_STAGE:
+	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC: // where something is staged no user leads links to
 		add(spec.GetTarget(), false)
 	case pb.TaskKind_TASK_KIND_REMOVE, pb.TaskKind_TASK_KIND_PURGE:
 		add(spec.GetTarget(), true)
@@ -87,7 +86,7 @@ func (s *Service) unresolved(t *pb.Task) {
 		r.unseen, r.seen, r.asked = map[string]*unseenTask{}, map[string]bool{}, map[string]time.Duration{}
 	}
 	if r.unseen[t.GetId()] == nil && !r.seen[t.GetId()] && len(r.unseen) < unseenMost {
-		r.unseen[t.GetId()] = &unseenTask{task: t, places: places}
+		r.unseen[t.GetId()] = &unseenTask{task: copyOf(t), places: places}
 	}
 }
 
@@ -170,14 +169,14 @@ func (s *Service) askReal(found []*unseenTask, now time.Duration) {
 			u.since = max(now, 1)
 		}
 		key := realKey(agent, u.task)
-		if end, busy := s.realPaths.asked[key]; busy && now < end || counts[key] == realMost {
+		if end, busy := s.realPaths.asked[key]; busy && now < end || counts[key] >= realMost {
 			continue
 		}
 		if orders[key] == nil {
 			orders[key] = &agentv1.Resolve{Owner: u.task.GetOwner()}
 		}
 		u.agent = agent
-		counts[key]++
+		counts[key] += len(u.places)
 		orders[key].Places = append(orders[key].Places, u.places...)
 	}
 	for _, u := range found {
@@ -241,46 +240,41 @@ func (s *Service) learnReal(ctx context.Context) {
 	r.told = nil
 	r.mu.Unlock()
 	for _, answer := range told {
-		if err := s.learn(ctx, answer); err != nil {
-			s.log.Warn("where links lead is not stored; paths are compared by their text", "agent", answer.agent, "err", err)
+		for id, real := range s.led(answer) {
+			if err := s.learn(ctx, id, real); err != nil {
+				s.log.Warn("where links lead is not stored; paths are compared by their text", "task", id, "err", err)
+			}
 		}
 	}
 }
 
-// learn stores the answer of an agent to what it was asked.
-func (s *Service) learn(ctx context.Context, a *toldReal) error {
-	asked := s.realPaths.answered(a)
-	reals := map[string][]*pb.RealPath{}
+// led is where links lead in tasks, by the answer of an agent to what it was asked.
+func (s *Service) led(a *toldReal) map[string][]*pb.RealPath {
+	asked, reals := s.realPaths.answered(a), map[string][]*pb.RealPath{}
 	for _, p := range a.what.GetPlaces() {
 		if u := asked[p.GetTask()]; u != nil && s.leadsAway(u, p) {
 			reals[p.GetTask()] = append(reals[p.GetTask()], &pb.RealPath{Location: p.GetLocation(), Real: p.GetReal(), Node: a.agent})
 		}
 	}
-	if len(reals) == 0 {
-		return nil
-	}
+	return reals
+}
+
+// learn stores where the places of a task are.
+func (s *Service) learn(ctx context.Context, id string, real []*pb.RealPath) error {
 	err := s.ledger.Update(ctx, ledger.Soon, func(tx *ledger.Tx) error {
-		for id, real := range reals {
-			t, err := ledger.Tasks.Get(tx, id)
-			if errors.Is(err, mover.ErrNotExist) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			t.RealPaths = real
-			if err := ledger.Tasks.Put(tx, t); err != nil {
-				return err
-			}
+		t, err := ledger.Tasks.Get(tx, id)
+		if err != nil {
+			return ignoreGone(err)
 		}
-		return nil
+		t.RealPaths = real
+		t.Revision++
+		return ledger.Tasks.Put(tx, t)
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for id, real := range reals {
-		if l := s.leads[id]; l != nil {
-			l.task.RealPaths = real
-		}
+	if l := s.leads[id]; l != nil && err == nil {
+		l.task.RealPaths = real
+		s.changed(l.task)
 	}
 	return err
 }
