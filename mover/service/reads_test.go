@@ -12,6 +12,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/task"
+	"datamove.dev/test/seed"
 )
 
 // TestReadsAfterWriters: a task that reads a place waits for those before it that bring data there, and says so; it does not take a part for the whole.
@@ -316,4 +317,73 @@ func TestLinksAreNotSeen(t *testing.T) {
 	d.give()
 	d.give()
 	is(second, task.Running, "")
+}
+
+// TestOrderByPlace: of tasks of one person on a few places none begins before an earlier one that it would spoil or read half of, and all of them end.
+func TestOrderByPlace(t *testing.T) {
+	const copies, syncs, verifies, removes = pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC, pb.TaskKind_TASK_KIND_VERIFY, pb.TaskKind_TASK_KIND_REMOVE
+	kinds := []pb.TaskKind{copies, copies, syncs, verifies, removes}
+	names := []string{"project:a", "project:a/x", "project:b", "project:b/y", "project:lnk/y", "/lustre/project/lnk/z", "/lustre/soft/a/x", "project:c"}
+	links := map[string]string{"/lustre/project/lnk": "/lustre/project/b", "/lustre/soft": "/lustre/project"}
+	d := newDesk(t, site(), access.Input{})
+	d.links = links
+	d.close()
+	d.open()
+	real := func(text string) string {
+		at := address(text, "", d.conf)
+		for from, to := range links {
+			at = strings.Replace(at, ":"+from+"/", ":"+to+"/", 1)
+		}
+		return at
+	}
+	touches := func(spec *pb.TaskSpec) (reads, changes []string) {
+		switch spec.GetKind() {
+		case removes:
+			return nil, []string{real(spec.GetTarget())}
+		case verifies:
+			return []string{real(spec.GetSource()), real(spec.GetTarget())}, nil
+		}
+		return []string{real(spec.GetSource())}, []string{real(spec.GetTarget())}
+	}
+	spoils := func(early, late *pb.Task) bool {
+		reads, changes := touches(early.GetSpec())
+		lateReads, lateChanges := touches(late.GetSpec())
+		return early.GetSpec().GetKind() != removes && meet(changes, lateReads) || meet(reads, lateChanges) || meet(changes, lateChanges)
+	}
+	random := seed.Rand(t)
+	var all []*pb.Task
+	for len(all) < 40 {
+		spec := &pb.TaskSpec{Kind: kinds[random.IntN(len(kinds))], Source: names[random.IntN(len(names))], Target: names[random.IntN(len(names))]}
+		if spec.GetKind() == removes {
+			spec.Source = ""
+		} else if meet([]string{real(spec.GetSource())}, []string{real(spec.GetTarget())}) {
+			continue
+		}
+		made, err := d.SubmitTask(as("ann", 1001), &pb.SubmitTaskRequest{Spec: spec})
+		wants(t, "submit", err, nil)
+		all = append(all, made)
+		d.pass(time.Millisecond)
+	}
+	for left := all; len(left) > 0; {
+		d.give()
+		if len(d.taken) == 0 {
+			t.Fatalf("nothing begins of %v", left)
+		}
+		for i, late := range left {
+			for _, early := range left[:i] {
+				if d.taken[late.GetId()] != nil && spoils(early, late) {
+					t.Errorf("%v begins before %v", late, early)
+				}
+			}
+		}
+		var rest []*pb.Task
+		for _, x := range left {
+			if d.taken[x.GetId()] == nil {
+				rest = append(rest, x)
+				continue
+			}
+			wants(t, "finish", d.finish(x.GetId(), 1, nil), nil)
+		}
+		left = rest
+	}
 }

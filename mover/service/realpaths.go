@@ -198,7 +198,7 @@ func (s *Service) resolver(t *pb.Task) (name string) {
 		return ""
 	}
 	for _, a := range s.agents {
-		if a.orders != nil && a.hello.GetResolves() && a.reaches(n, t.GetOwner()) && (name == "" || a.name < name) {
+		if a.orders != nil && !a.leaving && a.hello.GetResolves() && a.reaches(n, t.GetOwner()) && (name == "" || a.name < name) {
 			name = a.name
 		}
 	}
