@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -35,6 +36,7 @@ type realPaths struct {
 	seen   map[string]bool          // tasks that are not over and were looked at, or could not be
 	asked  map[string]time.Duration // until when an agent is waited for, by realKey
 	told   []*toldReal
+	first  *unseenTask // that a task was last found to wait for: all that were submitted after it wait, too
 }
 
 // unseenTask is a task of which nobody has looked where its places are.
@@ -113,13 +115,19 @@ func (r *realPaths) until(t *pb.Task) (found []*unseenTask) {
 			found = append(found, u)
 		}
 	}
-	slices.SortFunc(found, func(a, b *unseenTask) int {
-		if submittedBefore(a.task, b.task) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(found, inOrder)
 	return found
+}
+
+// waited says whether a task that was looked at before waits for another one still, so that not all of a long line have to go through all that is unseen.
+func (r *realPaths) waited(t *pb.Task, now time.Duration) *unseenTask {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	u := r.first
+	if u == nil || r.unseen[u.task.GetId()] != u || now-u.since >= realPatience || u.task.GetId() != t.GetId() && !submittedBefore(u.task, t) {
+		return nil
+	}
+	return u
 }
 
 // resolving has agents look where the places of a task are, and those of tasks before it, and says whether the task waits for that; why is empty where that has
@@ -128,29 +136,47 @@ func (s *Service) resolving(t *pb.Task) (waits bool, why string) {
 	if len(s.placesOf(t)) == 0 {
 		return false, ""
 	}
-	found := s.realPaths.until(t)
-	if len(found) == 0 || len(found) == 1 && found[0].task.GetId() == t.GetId() && s.alone(t) {
-		return false, ""
-	}
 	now := s.clock.steady()
+	u := s.realPaths.waited(t, now)
+	if u == nil {
+		found := s.realPaths.until(t)
+		if len(found) == 0 || len(found) == 1 && found[0].task.GetId() == t.GetId() && s.alone(t) {
+			return false, ""
+		}
+		u = s.lookFor(found, now)
+	}
+	if u != nil && now-u.since >= realTold {
+		why = fmt.Sprintf("agent %s looks where links lead in the paths of task %s", mover.Printable(u.agent), u.task.GetId())
+	}
+	return u != nil, why
+}
+
+// lookFor has agents look at what is unseen, and returns the first of some tasks that is waited for.
+func (s *Service) lookFor(found []*unseenTask, now time.Duration) (first *unseenTask) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.realPaths.mu.Lock()
-	defer s.realPaths.mu.Unlock()
-	s.askReal(found, now)
+	r := &s.realPaths
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.askReal(slices.SortedFunc(maps.Values(r.unseen), inOrder), now)
 	for _, u := range found {
 		switch {
 		case u.since == 0:
 		case now-u.since >= realPatience:
-			s.realPaths.settle(u.task.GetId())
-		default:
-			waits = true
-			if why == "" && now-u.since >= realTold {
-				why = fmt.Sprintf("agent %s looks where links lead in the paths of task %s", mover.Printable(u.agent), u.task.GetId())
-			}
+			r.settle(u.task.GetId())
+		case first == nil:
+			first = u
 		}
 	}
-	return waits, why
+	r.first = first
+	return first
+}
+
+func inOrder(a, b *unseenTask) int {
+	if submittedBefore(a.task, b.task) {
+		return -1
+	}
+	return 1
 }
 
 // askReal asks agents for tasks: each for those of one owner at a time. Service.mu and realPaths.mu are held.
