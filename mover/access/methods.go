@@ -92,6 +92,7 @@ var methods = map[string]Method{
 	agentv1.LinkService_ReadBurst_FullMethodName:       {"link.burst", false},
 	agentv1.LinkService_KeepBurst_FullMethodName:       {"link.burst", false},
 	agentv1.LinkService_Spend_FullMethodName:           {"link.burst", false},
+	agentv1.LinkService_TellReal_FullMethodName:        {"link.walk", false},
 }
 
 // atNode are the methods that root of a node may call about what is meant for that node, whosever it is: see [Rules.MayAt].

@@ -114,7 +114,7 @@ const (
 		AcquireLease RenewLease-own DropLease-own ListLeases Pin-own Unpin-own ListPins ListTiers ListScans FindFiles-own SumFiles-own ListPolicies GetPlan-own ExplainFile-own ListRuns ListAgents ApplyBurst-own GetBurst-own ListBursts-own FollowBurst-own GetAccounts-own GetUsage-own GetInfo
 		Check List Watch ServerReflectionInfo Join`
 	visibles = `GetDataset ListDatasets ListReplicas ListLeases ListPins ListTiers ListScans ListPolicies ListRuns ListAgents GetInfo Check List Watch ServerReflectionInfo Join`
-	linked   = `Attend Confirm Finish Give Reply Keep PutManifest ReadManifest PutWalk Follow TellCheckpoints ReadItems ReadBurst KeepBurst Spend Renew Join`
+	linked   = `Attend Confirm Finish Give Reply Keep PutManifest ReadManifest PutWalk Follow TellCheckpoints ReadItems ReadBurst KeepBurst Spend TellReal Renew Join`
 )
 
 //safety:7 every method of every service, and locations that try to get out of a project's roots

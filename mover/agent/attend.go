@@ -112,7 +112,7 @@ func (a *Agent) speak(stream agentv1.LinkService_AttendClient, said *agentv1.Hel
 func (a *Agent) hello() *agentv1.Hello {
 	h := &agentv1.Hello{
 		Name: a.o.Name, Version: a.o.Version, Boot: a.boot, Instance: a.instance, Root: os.Geteuid() == 0, Uid: uint32(os.Geteuid()),
-		Cores: int32(runtime.NumCPU()), Reaches: []*agentv1.Reach{{NodeLocal: false}},
+		Cores: int32(runtime.NumCPU()), Reaches: []*agentv1.Reach{{NodeLocal: false}}, Resolves: true,
 	}
 	if p := a.o.Peers; p != nil {
 		h.PeerPort, h.PeerHost = int32(p.Port), p.Host
@@ -197,6 +197,8 @@ func (a *Agent) order(ctx context.Context, o *agentv1.Order) {
 		a.crew(w.Crew)
 	case *agentv1.Order_Lend:
 		a.lendTo(ctx, w.Lend)
+	case *agentv1.Order_Resolve:
+		go a.resolve(ctx, w.Resolve)
 	case *agentv1.Order_Swarm:
 		a.swarmed(w.Swarm)
 	case *agentv1.Order_Part:

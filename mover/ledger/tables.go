@@ -16,8 +16,10 @@ var (
 	// TasksByEnd are the tasks that have ended: when.
 	TasksByEnd = newIndex(Tasks, 'e', 1, taskEnd)
 	tasksBy    = newIndex(Tasks, 'f', 2, facets)
-	// tasksByTarget are those that bring data to a place, and those that have: see targets.
+	// tasksByTarget are those that change a place, and those that have brought data there: see targets.
 	tasksByTarget = newIndex(Tasks, 'w', 3, targets)
+	// tasksBySource are those that are to read a place: see sources.
+	tasksBySource = newIndex(Tasks, 'r', 2, sources)
 
 	// Batches that tasks gave away: task, id. One that is done is deleted.
 	Batches = newTable("batches", 'b', func(m *ledgerv1.Batch) []string { return []string{m.GetTask(), m.GetId()} })

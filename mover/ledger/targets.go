@@ -10,41 +10,129 @@ import (
 	"datamove.dev/mover/location"
 )
 
-// How the target of a task lies to a place: it is there, or below. What has ended is found by when.
+// How what a task does to a place lies to another one: it is there, or below. What has ended is found by when.
 const (
-	at         = "at"
-	below      = "below"
-	endedAt    = "ended-at"
-	endedBelow = "ended-below"
+	at           = "at"
+	below        = "below"
+	endedAt      = "ended-at"
+	endedBelow   = "ended-below"
+	removesAt    = "removes-at"
+	removesBelow = "removes-below"
+	readsAt      = "reads-at"
+	readsBelow   = "reads-below"
 )
 
-// depthMost is how many names of a place are told apart, from its root on.
-const depthMost = 32
+const (
+	depthMost   = 32 // names of a place that are told apart, from its root on
+	sourcesMost = 16 // places that a task reads and that are told apart; of one with more only their roots are known
+)
 
-// targets are the keys by which a task is found that brings data to a place: [at or below, the place, Time(end_time)].
+// targets are the keys by which a task is found that changes a place: [how it lies, the place, Time(end_time)].
 func targets(m *datamovev1.Task) (keys [][]string) {
 	here, under := at, below
-	switch ended := Ended(m.GetState()); {
-	case !brings(m.GetSpec()) || heldBack(m) || ended && m.GetStartTime() == nil: // it has written nothing
+	ended := Ended(m.GetState())
+	switch {
+	case heldBack(m) || ended && m.GetStartTime() == nil: // it has written nothing
+		return nil
+	case removes(m.GetSpec()) && !ended:
+		here, under = removesAt, removesBelow
+	case !brings(m.GetSpec()):
 		return nil
 	case ended:
 		here, under = endedAt, endedBelow
 	}
-	when := Time(m.GetEndTime())
-	for i, place := range lineage(m.GetSpec().GetTarget()) {
-		if i == 0 {
-			keys = append(keys, []string{here, place, when})
-			continue
+	return lying(names(m, m.GetSpec().GetTarget()), here, under, Time(m.GetEndTime()))
+}
+
+// sources are the keys by which a task is found that is to read a place: [how it lies, the place].
+func sources(m *datamovev1.Task) [][]string {
+	if Ended(m.GetState()) || heldBack(m) {
+		return nil
+	}
+	var places []string
+	for _, place := range Reads(m) {
+		places = append(places, names(m, place)...)
+	}
+	if len(places) > sourcesMost {
+		for i, place := range places {
+			line := lineage(place)
+			places[i] = line[len(line)-1]
 		}
-		keys = append(keys, []string{under, place, when})
+	}
+	return lying(places, readsAt, readsBelow)
+}
+
+// lying are keys for places and all that they lie in, each once.
+func lying(places []string, here, under string, rest ...string) (keys [][]string) {
+	seen := map[string]bool{}
+	add := func(how, place string) {
+		if key := how + place; !seen[key] {
+			seen[key] = true
+			keys = append(keys, append([]string{how, place}, rest...))
+		}
+	}
+	for _, place := range places {
+		for i, above := range lineage(place) {
+			if i == 0 {
+				add(here, above)
+				continue
+			}
+			add(under, above)
+		}
 	}
 	return keys
+}
+
+// names are the spellings under which a place of a task is found: as it was asked for, and without symbolic links.
+func names(m *datamovev1.Task, place string) []string {
+	all := []string{place}
+	for _, r := range m.GetRealPaths() {
+		if r.GetLocation() == place {
+			all = append(all, r.GetReal())
+		}
+	}
+	return all
+}
+
+// Reads are the places whose content a task takes as it is. The content of a dataset it compares with a digest, so of a dataset it is none.
+func Reads(m *datamovev1.Task) (places []string) {
+	spec := m.GetSpec()
+	add := func(texts ...string) {
+		for _, text := range texts {
+			if text != "" {
+				places = append(places, text)
+			}
+		}
+	}
+	switch spec.GetKind() {
+	case datamovev1.TaskKind_TASK_KIND_COPY, datamovev1.TaskKind_TASK_KIND_SYNC, datamovev1.TaskKind_TASK_KIND_STAGE:
+		if m.GetDataset() != "" {
+			return nil
+		}
+	case datamovev1.TaskKind_TASK_KIND_DESCRIBE:
+	case datamovev1.TaskKind_TASK_KIND_VERIFY:
+		add(spec.GetTarget())
+	default:
+		return nil
+	}
+	add(spec.GetSource())
+	add(spec.GetSources()...)
+	return places
 }
 
 // brings says whether a task makes of its target what its source is.
 func brings(spec *datamovev1.TaskSpec) bool {
 	switch spec.GetKind() {
 	case datamovev1.TaskKind_TASK_KIND_COPY, datamovev1.TaskKind_TASK_KIND_SYNC, datamovev1.TaskKind_TASK_KIND_STAGE:
+		return spec.GetTarget() != ""
+	}
+	return false
+}
+
+// removes says whether a task was asked to remove its target.
+func removes(spec *datamovev1.TaskSpec) bool {
+	switch spec.GetKind() {
+	case datamovev1.TaskKind_TASK_KIND_REMOVE, datamovev1.TaskKind_TASK_KIND_PURGE:
 		return spec.GetTarget() != ""
 	}
 	return false
@@ -75,17 +163,27 @@ func lineage(text string) (places []string) {
 }
 
 // Bringing yields the tasks, but for those that are held back, that are to bring data to a place, above or below it, as far as their targets are spelled as the place is. Where the place is
-// deeper than depthMost names, those are among them that write beside it.
-func Bringing(tx *Tx, place string) iter.Seq2[*datamovev1.Task, error] {
-	return byTarget(tx, place, at, below, nil)
+// deeper than depthMost names, those are among them that write beside it. One may come more than once; those with an id above a last one are left out.
+func Bringing(tx *Tx, place, last string) iter.Seq2[*datamovev1.Task, error] {
+	return byPlace(tx, tasksByTarget, place, at, below, nil, last)
 }
 
 // Brought yields those that have begun, and have ended after a time.
 func Brought(tx *Tx, place string, after *timestamppb.Timestamp) iter.Seq2[*datamovev1.Task, error] {
-	return byTarget(tx, place, endedAt, endedBelow, after)
+	return byPlace(tx, tasksByTarget, place, endedAt, endedBelow, after, "")
 }
 
-func byTarget(tx *Tx, place, here, under string, after *timestamppb.Timestamp) iter.Seq2[*datamovev1.Task, error] {
+// Removing yields those that are to remove a place, or something above or below it, as Bringing.
+func Removing(tx *Tx, place, last string) iter.Seq2[*datamovev1.Task, error] {
+	return byPlace(tx, tasksByTarget, place, removesAt, removesBelow, nil, last)
+}
+
+// Reading yields those that are to read there, as Bringing. Where they read many places, those are among them that read beside it.
+func Reading(tx *Tx, place, last string) iter.Seq2[*datamovev1.Task, error] {
+	return byPlace(tx, tasksBySource, place, readsAt, readsBelow, nil, last)
+}
+
+func byPlace(tx *Tx, index *Index[*datamovev1.Task], place, here, under string, after *timestamppb.Timestamp, last string) iter.Seq2[*datamovev1.Task, error] {
 	return func(yield func(*datamovev1.Task, error) bool) {
 		line := lineage(place)
 		ranges := []Range{targetRange(under, line[0], after)}
@@ -93,7 +191,10 @@ func byTarget(tx *Tx, place, here, under string, after *timestamppb.Timestamp) i
 			ranges = append(ranges, targetRange(here, of, after))
 		}
 		for _, r := range ranges {
-			for t, err := range tasksByTarget.All(tx, r) {
+			for t, err := range index.All(tx, r) {
+				if err == nil && last != "" && t.GetId() > last { // of those that have not ended, the ids rise
+					break
+				}
 				if !yield(t, err) || err != nil {
 					return
 				}

@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"iter"
 	"slices"
+	"strconv"
 	"testing"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -72,7 +74,7 @@ func TestBringing(t *testing.T) {
 				want = append(want, task(n).Id)
 			}
 			view(t, l, func(tx *Tx) error {
-				rows := Bringing(tx, c.place)
+				rows := Bringing(tx, c.place, "")
 				if c.after > 0 {
 					rows = Brought(tx, c.place, &timestamppb.Timestamp{Seconds: c.after})
 				}
@@ -82,6 +84,67 @@ func TestBringing(t *testing.T) {
 			slices.Sort(got)
 			slices.Sort(want)
 			if !slices.Equal(got, want) {
+				t.Errorf("found %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// TestReading: tasks that have not ended are found by what they read and what they remove, also where links lead.
+func TestReading(t *testing.T) {
+	const copies, verifies, removes = datamovev1.TaskKind_TASK_KIND_COPY, datamovev1.TaskKind_TASK_KIND_VERIFY, datamovev1.TaskKind_TASK_KIND_REMOVE
+	l := fresh(t, Options{})
+	var many []string
+	for i := range 2 * sourcesMost {
+		many = append(many, "slow:many/"+strconv.Itoa(i))
+	}
+	for i, x := range []struct {
+		spec  *datamovev1.TaskSpec
+		state datamovev1.TaskState
+		real  []*datamovev1.RealPath
+	}{
+		0: {&datamovev1.TaskSpec{Kind: copies, Source: "slow:a", Target: "slow:out"}, datamovev1.TaskState_TASK_STATE_QUEUED, nil},
+		1: {&datamovev1.TaskSpec{Kind: verifies, Source: "cold:a", Target: "slow:a/b"}, datamovev1.TaskState_TASK_STATE_RUNNING, nil},
+		2: {&datamovev1.TaskSpec{Kind: copies, Sources: many, Target: "cold:many"}, datamovev1.TaskState_TASK_STATE_PAUSED, nil},
+		3: {&datamovev1.TaskSpec{Kind: copies, Source: "/lnk/a", Target: "/lnk/out"}, datamovev1.TaskState_TASK_STATE_RUNNING,
+			[]*datamovev1.RealPath{{Location: "/lnk/a", Real: "fast:a"}, {Location: "/lnk/out", Real: "fast:out"}}},
+		4: {&datamovev1.TaskSpec{Kind: removes, Target: "slow:a"}, datamovev1.TaskState_TASK_STATE_QUEUED, nil},
+		5: {&datamovev1.TaskSpec{Kind: copies, Source: "slow:a", Target: "slow:out"}, datamovev1.TaskState_TASK_STATE_DONE, nil},
+		6: {&datamovev1.TaskSpec{Kind: removes, Target: "slow:a"}, datamovev1.TaskState_TASK_STATE_FAILED, nil},
+	} {
+		m := task(i)
+		m.Spec, m.State, m.RealPaths, m.Dataset = x.spec, x.state, x.real, ""
+		update(t, l, func(tx *Tx) error { return Tasks.Put(tx, m) })
+	}
+	for _, c := range []struct {
+		name  string
+		find  func(tx *Tx, place, last string) iter.Seq2[*datamovev1.Task, error]
+		place string
+		last  string
+		want  []int
+	}{
+		{"read", Reading, "slow:a", "", []int{0, 1, 2}}, // 2 reads many places of that tier
+		{"read below", Reading, "slow:a/b/c", "", []int{0, 1, 2}},
+		{"read above", Reading, "slow:", "", []int{0, 1, 2}},
+		{"read over a link, by its text", Reading, "/lnk", "", []int{3}},
+		{"read over a link, by where that leads", Reading, "fast:a/x", "", []int{3}},
+		{"brought over a link", Bringing, "fast:out", "", []int{3}},
+		{"removed", Removing, "slow:a/b", "", []int{4}},
+		{"up to an id", Reading, "slow:a", task(0).Id, []int{0}},
+		{"nothing", Reading, "cold:x", "", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var want, got []string
+			for _, n := range c.want {
+				want = append(want, task(n).Id)
+			}
+			view(t, l, func(tx *Tx) error {
+				got = all(t, (*datamovev1.Task).GetId, c.find(tx, c.place, c.last))
+				return nil
+			})
+			slices.Sort(got)
+			slices.Sort(want)
+			if got = slices.Compact(got); !slices.Equal(got, want) {
 				t.Errorf("found %q, want %q", got, want)
 			}
 		})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"path/filepath"
 	"strings"
 
 	"datamove.dev/mover"
@@ -191,17 +190,6 @@ func otherName(src, dst location.Location) string {
 		return ", by another name " + b
 	}
 	return ""
-}
-
-// real resolves links as far as the path exists.
-func real(path string) string {
-	if p, err := filepath.EvalSymlinks(path); err == nil {
-		return p
-	}
-	if dir := filepath.Dir(path); dir != path {
-		return filepath.Join(real(dir), filepath.Base(path))
-	}
-	return path
 }
 
 // unmet ends a walk that comes by the root of the other side, which it should not hold: nothing that looks at names finds a file

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -45,6 +46,8 @@ type desk struct {
 	led    map[string]string         // who has them
 	heard  map[string]*agentv1.Swarm // what agents heard last of a swarm, by name
 	helped []*agentv1.Batch          // batches that whoever does not lead their task has
+	links  map[string]string         // symbolic links of all nodes; nil: agents do not look where they lead
+	deaf   bool                      // agents do not answer when they are asked that
 	gone   bool                      // it was closed
 	boots  int                       // of the nodes
 	sees   func(*unseen) error       // looks whether somebody may read; nil says yes
@@ -134,7 +137,7 @@ func (d *desk) start() {
 // attend has an agent begin a conversation, with the leads that it has.
 func (d *desk) attend(name string) {
 	d.t.Helper()
-	hello := &agentv1.Hello{Name: name, Root: true, Boot: fmt.Sprint(d.boots), Reaches: []*agentv1.Reach{{}}, PeerPort: 7645, PeerHost: name + ".site"}
+	hello := &agentv1.Hello{Name: name, Root: true, Boot: fmt.Sprint(d.boots), Reaches: []*agentv1.Reach{{}}, PeerPort: 7645, PeerHost: name + ".site", Resolves: d.links != nil}
 	for tier, t := range d.conf.Tiers {
 		hello.Reaches = append(hello.Reaches, &agentv1.Reach{Tier: tier, NodeLocal: t.NodeLocal})
 	}
@@ -188,9 +191,14 @@ func (d *desk) give() {
 	if d.taken == nil {
 		d.taken, d.led = map[string]*agentv1.Lead{}, map[string]string{}
 	}
+	looked := false
 	for name, orders := range d.orders {
 		for len(orders) > 0 {
 			o := <-orders
+			if r := o.GetResolve(); r != nil && !d.deaf {
+				looked = true
+				d.resolve(name, r)
+			}
 			if s := o.GetSwarm(); s != nil {
 				d.heard[name] = s
 			}
@@ -198,6 +206,29 @@ func (d *desk) give() {
 				d.taken[l.GetTask().GetId()], d.led[l.GetTask().GetId()] = l, name
 			}
 		}
+	}
+	if looked {
+		d.learnReal(context.Background())
+		d.give()
+	}
+}
+
+// resolve has an agent say where links lead.
+func (d *desk) resolve(agent string, r *agentv1.Resolve) {
+	d.t.Helper()
+	answer := &agentv1.TellRealRequest{}
+	for _, p := range r.GetPlaces() {
+		_, at, _ := strings.Cut(address(p.GetLocation(), "", d.conf), ":")
+		for from, to := range d.links {
+			if at == from && !p.GetItself() || strings.HasPrefix(at, from+"/") {
+				at = to + at[len(from):]
+			}
+		}
+		answer.Tasks = append(answer.Tasks, p.GetTask())
+		answer.Places = append(answer.Places, &agentv1.RealPlace{Task: p.GetTask(), Location: p.GetLocation(), Real: at})
+	}
+	if _, err := d.TellReal(asAgent(agent), answer); err != nil {
+		d.t.Fatalf("%v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -19,6 +20,7 @@ import (
 // dispatch gives out what there is. It runs in one goroutine.
 func (s *Service) dispatch(ctx context.Context) {
 	s.expire(ctx)
+	s.learnReal(ctx)
 	s.giveLeads(ctx)
 	s.giveBatches(ctx)
 	s.steal()
@@ -142,6 +144,13 @@ func (s *Service) inTheWay(ctx context.Context, t *pb.Task, f *flow) time.Durati
 			return blockedPause * time.Duration(1+f.blocked/looksMost)
 		}
 	}
+	if waits, why := s.resolving(t); waits {
+		if why != "" {
+			s.waits(ctx, t, why)
+		}
+		time.AfterFunc(lingerPause, s.hurry)
+		return lingerPause / 2
+	}
 	other, lingers := s.writer(t, f.need)
 	switch {
 	case other != "":
@@ -152,7 +161,7 @@ func (s *Service) inTheWay(ctx context.Context, t *pb.Task, f *flow) time.Durati
 		time.AfterFunc(lingerPause, s.hurry)
 		return lingerPause / 2
 	}
-	if why := s.behind(t); why != "" {
+	if why := cmp.Or(s.behind(t), s.overtakes(t)); why != "" {
 		s.waits(ctx, t, why)
 		f.blocked++
 		return blockedPause * time.Duration(1+f.blocked/looksMost)
@@ -295,10 +304,11 @@ func (s *Service) writer(t *pb.Task, n need) (id string, linger bool) {
 		return "", false
 	}
 	at := address(writesTo(t.GetSpec()), n.node, s.conf())
+	all := append(s.addresses(t, t.GetSpec().GetTarget())[1:], at)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, l := range s.leads {
-		if drafts(l.task.GetSpec()) && overlap(at, s.target(l)) {
+		if drafts(l.task.GetSpec()) && meet(all, append(s.addresses(l.task, l.task.GetSpec().GetTarget())[1:], s.target(l))) {
 			return id, false
 		}
 	}

@@ -69,6 +69,7 @@ func (s *Service) line(t *pb.Task, n need) *flow {
 
 // enqueue puts a queued task into its line.
 func (s *Service) enqueue(ctx context.Context, t *pb.Task, n need) {
+	s.unresolved(t)
 	s.mu.Lock()
 	f := s.line(t, n)
 	s.mu.Unlock()

@@ -1,7 +1,10 @@
 package service
 
 import (
+	"cmp"
 	"fmt"
+	"iter"
+	"slices"
 	"strings"
 
 	pb "datamove.dev/api/datamove/v1"
@@ -15,26 +18,43 @@ import (
 // earlier ones are waited for, so tasks that read what each other writes never wait in a circle. What has begun and has not come to its end leaves a part
 // behind; a task that was submitted meanwhile relied on the whole, and fails. One that is submitted later reads what is there.
 
-// readsFrom are the places whose content a task takes as it is. The content of a dataset it compares with a digest, so of a dataset it is none.
-func readsFrom(t *pb.Task) []string {
-	spec := t.GetSpec()
-	from := append(append([]string{}, spec.GetSources()...), spec.GetSource())
-	switch spec.GetKind() {
-	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC, pb.TaskKind_TASK_KIND_STAGE:
-		if t.GetDataset() != "" {
-			return nil
+// addresses are where a place of a task is: as it is spelled, and without symbolic links.
+func (s *Service) addresses(t *pb.Task, place string) []string {
+	node := t.GetSpec().GetNode()
+	at := []string{address(place, node, s.conf())}
+	for _, r := range t.GetRealPaths() {
+		if r.GetLocation() == place {
+			at = append(at, address(r.GetReal(), cmp.Or(node, r.GetNode()), s.conf()))
 		}
-		return from
-	case pb.TaskKind_TASK_KIND_DESCRIBE:
-		return from
-	case pb.TaskKind_TASK_KIND_VERIFY:
-		return append(from, spec.GetTarget())
 	}
-	return nil
+	return at
 }
 
-// spellings are the ways in which a task can name a place, or the root of a tier that lies in it.
-func spellings(text string, c *config.Config) []string {
+// meet says whether one of some addresses overlaps one of others.
+func meet(a, b []string) bool {
+	return slices.ContainsFunc(a, func(x string) bool { return slices.ContainsFunc(b, func(y string) bool { return overlap(x, y) }) })
+}
+
+// spellings are the ways in which another task can name a place of one, or the root of a tier that lies in it.
+func (s *Service) spellings(t *pb.Task, place string) (all []string) {
+	texts := []string{place}
+	for _, r := range t.GetRealPaths() {
+		if r.GetLocation() == place {
+			texts = append(texts, r.GetReal())
+		}
+	}
+	for _, text := range texts {
+		for _, name := range spelled(text, s.conf()) {
+			if !slices.Contains(all, name) {
+				all = append(all, name)
+			}
+		}
+	}
+	return all
+}
+
+// spelled are those of one text.
+func spelled(text string, c *config.Config) []string {
 	at := address(text, "", c)
 	all := []string{strings.TrimPrefix(at, ":")}
 	for name := range c.Tiers {
@@ -56,39 +76,60 @@ func submittedBefore(a, b *pb.Task) bool {
 	return x.Before(y) || x.Equal(y) && a.GetId() < b.GetId()
 }
 
-// meets says whether a task brings data to where another one reads, and was submitted before it.
-func (s *Service) meets(writer, reader *pb.Task, place string) bool {
-	return submittedBefore(writer, reader) &&
-		overlap(address(place, reader.GetSpec().GetNode(), s.conf()), address(writer.GetSpec().GetTarget(), writer.GetSpec().GetNode(), s.conf()))
+// lastBefore is an id above those of all tasks that were submitted before one: ids begin with the millisecond.
+func lastBefore(t *pb.Task) string {
+	return t.GetId()[:min(len(t.GetId()), task.IDTime)] + "~"
 }
 
-// behind says for which earlier task one waits, because that brings data to where it reads; empty is none.
-func (s *Service) behind(t *pb.Task) (why string) {
-	err := s.ledger.View(func(tx *ledger.Tx) error {
-		for _, place := range readsFrom(t) {
-			for _, text := range spellings(place, s.conf()) {
-				for w, err := range ledger.Bringing(tx, text) {
+// meets says whether a task brings data to where another one reads, and was submitted before it.
+func (s *Service) meets(writer, reader *pb.Task, place string) bool {
+	return submittedBefore(writer, reader) && meet(s.addresses(reader, place), s.addresses(writer, writer.GetSpec().GetTarget()))
+}
+
+// first finds one of the tasks that were submitted before another one and meet one of its places.
+func (s *Service) first(t *pb.Task, places []string, find finder, is func(tx *ledger.Tx, other *pb.Task, place string) (bool, error)) (found *pb.Task, at string, err error) {
+	err = s.ledger.View(func(tx *ledger.Tx) error {
+		for _, place := range places {
+			for _, text := range s.spellings(t, place) {
+				for other, err := range find(tx, text, lastBefore(t)) {
 					if err != nil {
 						return err
 					}
-					if s.meets(w, t, place) {
-						why = fmt.Sprintf("task %s (%s), submitted before it, brings data to %s, which it reads", w.GetId(), task.Word(w.GetState()), mover.Printable(place))
-						return nil
+					if !submittedBefore(other, t) {
+						continue
+					}
+					if yes, err := is(tx, other, place); err != nil || yes {
+						found, at = other, place
+						return err
 					}
 				}
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		return "the tasks before it can not be read: " + err.Error()
-	}
-	return why
+	return found, at, err
 }
+
+// finder is one of the indexes of the ledger.
+type finder func(tx *ledger.Tx, place, last string) iter.Seq2[*pb.Task, error]
+
+// behind says for which earlier task one waits, because that brings data to where it reads; empty is none.
+func (s *Service) behind(t *pb.Task) string {
+	w, place, err := s.first(t, ledger.Reads(t), ledger.Bringing, func(_ *ledger.Tx, w *pb.Task, place string) (bool, error) { return s.meets(w, t, place), nil })
+	switch {
+	case err != nil:
+		return unreadable(err)
+	case w == nil:
+		return ""
+	}
+	return fmt.Sprintf("task %s (%s), submitted before it, brings data to %s, which it reads", w.GetId(), task.Word(w.GetState()), mover.Printable(place))
+}
+
+func unreadable(err error) string { return "the tasks before it can not be read: " + err.Error() }
 
 // halfBrought says why a task may not read: what it has waited for has left a part of the data. Where that is done again the same request may help later.
 func (s *Service) halfBrought(tx *ledger.Tx, t *pb.Task) error {
-	for _, place := range readsFrom(t) {
+	for _, place := range ledger.Reads(t) {
 		last, err := s.lastBrought(tx, t, place)
 		if err != nil {
 			return err
@@ -120,7 +161,7 @@ func deedOf(t *pb.Task) string {
 
 // bringsAgain says whether a later task is about to do what one has not brought to its end.
 func bringsAgain(tx *ledger.Tx, was *pb.Task, deed string) (bool, error) {
-	for w, err := range ledger.Bringing(tx, was.GetSpec().GetTarget()) {
+	for w, err := range ledger.Bringing(tx, was.GetSpec().GetTarget(), "") {
 		if err != nil || deedOf(w) == deed && submittedBefore(was, w) {
 			return err == nil, err
 		}
@@ -132,7 +173,7 @@ func bringsAgain(tx *ledger.Tx, was *pb.Task, deed string) (bool, error) {
 // it had to wait for, and those that did the same again.
 func (s *Service) lastBrought(tx *ledger.Tx, t *pb.Task, place string) (last map[string]*pb.Task, err error) {
 	last = map[string]*pb.Task{}
-	for _, text := range spellings(place, s.conf()) {
+	for _, text := range s.spellings(t, place) {
 		for w, err := range ledger.Brought(tx, text, t.GetCreateTime()) {
 			if err != nil {
 				return nil, err

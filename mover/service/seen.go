@@ -84,6 +84,7 @@ func (s *Service) counted(state pb.TaskState) (n int64, ok bool) {
 
 // countEnd counts a task that has ended. The log has the failure of one of which no caller waits to hear.
 func (s *Service) countEnd(t *pb.Task) {
+	s.realPaths.forget(t.GetId())
 	if t.GetState() == task.Failed && unasked(t.GetSpec()) {
 		s.log.Warn("a task of the service itself has failed; it is begun again", "task", t.GetId(), "kind", kindWord(t.GetSpec()), "source", t.GetSpec().GetSource(),
 			"node", t.GetSpec().GetNode(), "err", t.GetError())

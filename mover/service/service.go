@@ -83,6 +83,8 @@ type Service struct {
 	outbox   outbox
 	hearings hearings
 
+	realPaths realPaths
+
 	mu     sync.Mutex
 	agents map[string]*node    // by name; guarded by mu, as all below
 	leads  map[string]*lead    // by task

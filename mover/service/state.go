@@ -96,6 +96,14 @@ func (s *Service) takeUp(ctx context.Context) error {
 				return err
 			}
 		}
+		for t, err := range ledger.FindTasks(tx, ledger.TaskFilter{States: []pb.TaskState{task.Paused}, Oldest: true}) {
+			if err != nil {
+				return err
+			}
+			if t.GetWhy() != ledger.HeldBack {
+				s.unresolved(t)
+			}
+		}
 		return ctx.Err()
 	})
 }
@@ -112,6 +120,7 @@ func (s *Service) takeUpTask(ctx context.Context, tx *ledger.Tx, t *pb.Task) err
 	t.Revision = max(t.GetRevision(), s.ledger.Term()<<termShift) // what was told of it before is more than is stored
 	l := &lead{task: t, need: n, epoch: t.GetEpoch(), agent: t.GetAgent(), since: s.now(), want: wanted(t), batches: map[string]*batch{}, resumed: true, swarm: swarmOf(t)}
 	s.leads[t.GetId()] = l
+	s.unresolved(copyOf(t))
 	if err := s.takeUpTaken(tx, l); err != nil {
 		return err
 	}
@@ -151,6 +160,7 @@ func (s *Service) discover(ctx context.Context) {
 			if err != nil { // its tier is not there any more: it waits, and says why
 				n = need{node: "?"}
 			}
+			s.unresolved(t)
 			s.line(t, n) // the queue asks for its id when it is its turn
 			after = t.GetId()
 		}

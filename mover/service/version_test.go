@@ -21,8 +21,8 @@ import (
 //safety:4/datasets a version is not made of what a task is writing to, or of a source that is suddenly empty
 func TestAddedWhileWritten(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
-	write := func(target string) *pb.Task {
-		w, err := d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "/from", Target: target, Node: "n1"}})
+	write := func(target string) *pb.Task { // as somebody else: one's own copy would wait for what reads there
+		w, err := d.SubmitTask(as("ann", 1001), &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "/from", Target: target, Node: "n1"}})
 		must.Do(t, err)
 		d.give()
 		return w

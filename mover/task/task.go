@@ -95,16 +95,19 @@ func ClassOf(s *pb.TaskSpec) pb.TaskClass {
 // letters are those of ids, in the order of bytes: Crockford's base 32 in lower case.
 const letters = "0123456789abcdefghjkmnpqrstvwxyz"
 
+// IDTime is how many letters of an id are its time.
+const IDTime = 10
+
 // NewID returns an id that is greater than those of earlier milliseconds: ten letters
 // of time, ten of chance.
 func NewID(now time.Time) string {
 	b := make([]byte, 20)
 	ms := uint64(now.UnixMilli())
-	for i := 9; i >= 0; i-- {
+	for i := IDTime - 1; i >= 0; i-- {
 		b[i] = letters[ms%32]
 		ms /= 32
 	}
-	chance := b[10:]
+	chance := b[IDTime:]
 	rand.Read(chance)
 	for i, c := range chance {
 		chance[i] = letters[c%32]

@@ -51,6 +51,9 @@ func Run(ctx context.Context, conn net.Conn, o Options) error {
 	if w.job = first.GetJob(); w.job == nil {
 		return fmt.Errorf("%w: the first order is no job", mover.ErrUsage)
 	}
+	if len(w.job.GetResolve()) > 0 {
+		return w.tellReal(ctx)
+	}
 	if o.Stderr == nil {
 		o.Stderr = io.Discard
 	}

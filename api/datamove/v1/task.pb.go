@@ -1571,6 +1571,7 @@ type Task struct {
 	Epochs         []uint64               `protobuf:"varint,22,rep,packed,name=epochs,proto3" json:"epochs,omitempty"`                      // of earlier leads, the last hundred
 	ErrorKind      string                 `protobuf:"bytes,23,opt,name=error_kind,json=errorKind,proto3" json:"error_kind,omitempty"`       // of FAILED, as in Failure
 	TraceParent    string                 `protobuf:"bytes,24,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"` // the trace that it was submitted in, as W3C writes it; empty where there is none
+	RealPaths      []*RealPath            `protobuf:"bytes,25,rep,name=real_paths,json=realPaths,proto3" json:"real_paths,omitempty"`       // of its places to which symbolic links lead, as its owner sees them
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1773,6 +1774,74 @@ func (x *Task) GetTraceParent() string {
 	return ""
 }
 
+func (x *Task) GetRealPaths() []*RealPath {
+	if x != nil {
+		return x.RealPaths
+	}
+	return nil
+}
+
+// RealPath is where a location is without symbolic links.
+type RealPath struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Location      string                 `protobuf:"bytes,1,opt,name=location,proto3" json:"location,omitempty"` // as the request has it
+	Real          string                 `protobuf:"bytes,2,opt,name=real,proto3" json:"real,omitempty"`         // a tier and a path, or a path
+	Node          string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`         // that has looked
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RealPath) Reset() {
+	*x = RealPath{}
+	mi := &file_datamove_v1_task_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RealPath) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RealPath) ProtoMessage() {}
+
+func (x *RealPath) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_v1_task_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RealPath.ProtoReflect.Descriptor instead.
+func (*RealPath) Descriptor() ([]byte, []int) {
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *RealPath) GetLocation() string {
+	if x != nil {
+		return x.Location
+	}
+	return ""
+}
+
+func (x *RealPath) GetReal() string {
+	if x != nil {
+		return x.Real
+	}
+	return ""
+}
+
+func (x *RealPath) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
 // Totals sums a plan.
 type Totals struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1794,7 +1863,7 @@ type Totals struct {
 
 func (x *Totals) Reset() {
 	*x = Totals{}
-	mi := &file_datamove_v1_task_proto_msgTypes[13]
+	mi := &file_datamove_v1_task_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1806,7 +1875,7 @@ func (x *Totals) String() string {
 func (*Totals) ProtoMessage() {}
 
 func (x *Totals) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[13]
+	mi := &file_datamove_v1_task_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1819,7 +1888,7 @@ func (x *Totals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Totals.ProtoReflect.Descriptor instead.
 func (*Totals) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{13}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Totals) GetFiles() int64 {
@@ -1930,7 +1999,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_datamove_v1_task_proto_msgTypes[14]
+	mi := &file_datamove_v1_task_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1942,7 +2011,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[14]
+	mi := &file_datamove_v1_task_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1955,7 +2024,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{14}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Progress) GetPlanned() *Totals {
@@ -2075,7 +2144,7 @@ type SlowItem struct {
 
 func (x *SlowItem) Reset() {
 	*x = SlowItem{}
-	mi := &file_datamove_v1_task_proto_msgTypes[15]
+	mi := &file_datamove_v1_task_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2087,7 +2156,7 @@ func (x *SlowItem) String() string {
 func (*SlowItem) ProtoMessage() {}
 
 func (x *SlowItem) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[15]
+	mi := &file_datamove_v1_task_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2100,7 +2169,7 @@ func (x *SlowItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlowItem.ProtoReflect.Descriptor instead.
 func (*SlowItem) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{15}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SlowItem) GetName() []byte {
@@ -2146,7 +2215,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_datamove_v1_task_proto_msgTypes[16]
+	mi := &file_datamove_v1_task_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2158,7 +2227,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[16]
+	mi := &file_datamove_v1_task_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2171,7 +2240,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{16}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Report) GetPlanned() *Totals {
@@ -2276,7 +2345,7 @@ type LevelCount struct {
 
 func (x *LevelCount) Reset() {
 	*x = LevelCount{}
-	mi := &file_datamove_v1_task_proto_msgTypes[17]
+	mi := &file_datamove_v1_task_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2288,7 +2357,7 @@ func (x *LevelCount) String() string {
 func (*LevelCount) ProtoMessage() {}
 
 func (x *LevelCount) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[17]
+	mi := &file_datamove_v1_task_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2301,7 +2370,7 @@ func (x *LevelCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LevelCount.ProtoReflect.Descriptor instead.
 func (*LevelCount) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{17}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LevelCount) GetLevel() Level {
@@ -2332,7 +2401,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_datamove_v1_task_proto_msgTypes[18]
+	mi := &file_datamove_v1_task_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2344,7 +2413,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[18]
+	mi := &file_datamove_v1_task_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2357,7 +2426,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{18}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Failure) GetName() []byte {
@@ -2406,7 +2475,7 @@ type SubmitTaskRequest struct {
 
 func (x *SubmitTaskRequest) Reset() {
 	*x = SubmitTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[19]
+	mi := &file_datamove_v1_task_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2418,7 +2487,7 @@ func (x *SubmitTaskRequest) String() string {
 func (*SubmitTaskRequest) ProtoMessage() {}
 
 func (x *SubmitTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[19]
+	mi := &file_datamove_v1_task_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2431,7 +2500,7 @@ func (x *SubmitTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitTaskRequest.ProtoReflect.Descriptor instead.
 func (*SubmitTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{19}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SubmitTaskRequest) GetSpec() *TaskSpec {
@@ -2464,7 +2533,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[20]
+	mi := &file_datamove_v1_task_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2476,7 +2545,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[20]
+	mi := &file_datamove_v1_task_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2489,7 +2558,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{20}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetTaskRequest) GetId() string {
@@ -2515,7 +2584,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[21]
+	mi := &file_datamove_v1_task_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2527,7 +2596,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[21]
+	mi := &file_datamove_v1_task_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2540,7 +2609,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{21}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListTasksRequest) GetPageSize() int32 {
@@ -2609,7 +2678,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_datamove_v1_task_proto_msgTypes[22]
+	mi := &file_datamove_v1_task_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2621,7 +2690,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[22]
+	mi := &file_datamove_v1_task_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2634,7 +2703,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{22}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListTasksResponse) GetTasks() []*Task {
@@ -2660,7 +2729,7 @@ type WatchTaskRequest struct {
 
 func (x *WatchTaskRequest) Reset() {
 	*x = WatchTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[23]
+	mi := &file_datamove_v1_task_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2672,7 +2741,7 @@ func (x *WatchTaskRequest) String() string {
 func (*WatchTaskRequest) ProtoMessage() {}
 
 func (x *WatchTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[23]
+	mi := &file_datamove_v1_task_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2685,7 +2754,7 @@ func (x *WatchTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTaskRequest.ProtoReflect.Descriptor instead.
 func (*WatchTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{23}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WatchTaskRequest) GetId() string {
@@ -2704,7 +2773,7 @@ type PauseTaskRequest struct {
 
 func (x *PauseTaskRequest) Reset() {
 	*x = PauseTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[24]
+	mi := &file_datamove_v1_task_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2716,7 +2785,7 @@ func (x *PauseTaskRequest) String() string {
 func (*PauseTaskRequest) ProtoMessage() {}
 
 func (x *PauseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[24]
+	mi := &file_datamove_v1_task_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2729,7 +2798,7 @@ func (x *PauseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseTaskRequest.ProtoReflect.Descriptor instead.
 func (*PauseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{24}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PauseTaskRequest) GetId() string {
@@ -2748,7 +2817,7 @@ type ResumeTaskRequest struct {
 
 func (x *ResumeTaskRequest) Reset() {
 	*x = ResumeTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[25]
+	mi := &file_datamove_v1_task_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2760,7 +2829,7 @@ func (x *ResumeTaskRequest) String() string {
 func (*ResumeTaskRequest) ProtoMessage() {}
 
 func (x *ResumeTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[25]
+	mi := &file_datamove_v1_task_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2773,7 +2842,7 @@ func (x *ResumeTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeTaskRequest.ProtoReflect.Descriptor instead.
 func (*ResumeTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{25}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ResumeTaskRequest) GetId() string {
@@ -2794,7 +2863,7 @@ type CancelTaskRequest struct {
 
 func (x *CancelTaskRequest) Reset() {
 	*x = CancelTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[26]
+	mi := &file_datamove_v1_task_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2806,7 +2875,7 @@ func (x *CancelTaskRequest) String() string {
 func (*CancelTaskRequest) ProtoMessage() {}
 
 func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[26]
+	mi := &file_datamove_v1_task_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2819,7 +2888,7 @@ func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelTaskRequest.ProtoReflect.Descriptor instead.
 func (*CancelTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{26}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CancelTaskRequest) GetId() string {
@@ -2852,7 +2921,7 @@ type ExplainTaskRequest struct {
 
 func (x *ExplainTaskRequest) Reset() {
 	*x = ExplainTaskRequest{}
-	mi := &file_datamove_v1_task_proto_msgTypes[27]
+	mi := &file_datamove_v1_task_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2864,7 +2933,7 @@ func (x *ExplainTaskRequest) String() string {
 func (*ExplainTaskRequest) ProtoMessage() {}
 
 func (x *ExplainTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[27]
+	mi := &file_datamove_v1_task_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2877,7 +2946,7 @@ func (x *ExplainTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainTaskRequest.ProtoReflect.Descriptor instead.
 func (*ExplainTaskRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{27}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ExplainTaskRequest) GetId() string {
@@ -2901,7 +2970,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_datamove_v1_task_proto_msgTypes[28]
+	mi := &file_datamove_v1_task_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2913,7 +2982,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_task_proto_msgTypes[28]
+	mi := &file_datamove_v1_task_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2926,7 +2995,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_task_proto_rawDescGZIP(), []int{28}
+	return file_datamove_v1_task_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Explanation) GetId() string {
@@ -3071,7 +3140,7 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\x04save\x18\x02 \x01(\tR\x04save\"/\n" +
 	"\aAccount\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
-	"\x03uid\x18\x02 \x01(\rR\x03uid\"\xde\x06\n" +
+	"\x03uid\x18\x02 \x01(\rR\x03uid\"\x94\a\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12)\n" +
 	"\x04spec\x18\x02 \x01(\v2\x15.datamove.v1.TaskSpecR\x04spec\x12*\n" +
@@ -3100,7 +3169,13 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\x06epochs\x18\x16 \x03(\x04R\x06epochs\x12\x1d\n" +
 	"\n" +
 	"error_kind\x18\x17 \x01(\tR\terrorKind\x12!\n" +
-	"\ftrace_parent\x18\x18 \x01(\tR\vtraceParent\"\xc0\x02\n" +
+	"\ftrace_parent\x18\x18 \x01(\tR\vtraceParent\x124\n" +
+	"\n" +
+	"real_paths\x18\x19 \x03(\v2\x15.datamove.v1.RealPathR\trealPaths\"N\n" +
+	"\bRealPath\x12\x1a\n" +
+	"\blocation\x18\x01 \x01(\tR\blocation\x12\x12\n" +
+	"\x04real\x18\x02 \x01(\tR\x04real\x12\x12\n" +
+	"\x04node\x18\x03 \x01(\tR\x04node\"\xc0\x02\n" +
 	"\x06Totals\x12\x14\n" +
 	"\x05files\x18\x01 \x01(\x03R\x05files\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x16\n" +
@@ -3301,7 +3376,7 @@ func file_datamove_v1_task_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_datamove_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_datamove_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_datamove_v1_task_proto_goTypes = []any{
 	(TaskKind)(0),                 // 0: datamove.v1.TaskKind
 	(TaskClass)(0),                // 1: datamove.v1.TaskClass
@@ -3323,98 +3398,100 @@ var file_datamove_v1_task_proto_goTypes = []any{
 	(*CheckpointSave)(nil),        // 17: datamove.v1.CheckpointSave
 	(*Account)(nil),               // 18: datamove.v1.Account
 	(*Task)(nil),                  // 19: datamove.v1.Task
-	(*Totals)(nil),                // 20: datamove.v1.Totals
-	(*Progress)(nil),              // 21: datamove.v1.Progress
-	(*SlowItem)(nil),              // 22: datamove.v1.SlowItem
-	(*Report)(nil),                // 23: datamove.v1.Report
-	(*LevelCount)(nil),            // 24: datamove.v1.LevelCount
-	(*Failure)(nil),               // 25: datamove.v1.Failure
-	(*SubmitTaskRequest)(nil),     // 26: datamove.v1.SubmitTaskRequest
-	(*GetTaskRequest)(nil),        // 27: datamove.v1.GetTaskRequest
-	(*ListTasksRequest)(nil),      // 28: datamove.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),     // 29: datamove.v1.ListTasksResponse
-	(*WatchTaskRequest)(nil),      // 30: datamove.v1.WatchTaskRequest
-	(*PauseTaskRequest)(nil),      // 31: datamove.v1.PauseTaskRequest
-	(*ResumeTaskRequest)(nil),     // 32: datamove.v1.ResumeTaskRequest
-	(*CancelTaskRequest)(nil),     // 33: datamove.v1.CancelTaskRequest
-	(*ExplainTaskRequest)(nil),    // 34: datamove.v1.ExplainTaskRequest
-	(*Explanation)(nil),           // 35: datamove.v1.Explanation
-	nil,                           // 36: datamove.v1.TaskSpec.LabelsEntry
-	nil,                           // 37: datamove.v1.BurstWork.ReplicasEntry
-	nil,                           // 38: datamove.v1.ListTasksRequest.LabelsEntry
-	(*durationpb.Duration)(nil),   // 39: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
+	(*RealPath)(nil),              // 20: datamove.v1.RealPath
+	(*Totals)(nil),                // 21: datamove.v1.Totals
+	(*Progress)(nil),              // 22: datamove.v1.Progress
+	(*SlowItem)(nil),              // 23: datamove.v1.SlowItem
+	(*Report)(nil),                // 24: datamove.v1.Report
+	(*LevelCount)(nil),            // 25: datamove.v1.LevelCount
+	(*Failure)(nil),               // 26: datamove.v1.Failure
+	(*SubmitTaskRequest)(nil),     // 27: datamove.v1.SubmitTaskRequest
+	(*GetTaskRequest)(nil),        // 28: datamove.v1.GetTaskRequest
+	(*ListTasksRequest)(nil),      // 29: datamove.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),     // 30: datamove.v1.ListTasksResponse
+	(*WatchTaskRequest)(nil),      // 31: datamove.v1.WatchTaskRequest
+	(*PauseTaskRequest)(nil),      // 32: datamove.v1.PauseTaskRequest
+	(*ResumeTaskRequest)(nil),     // 33: datamove.v1.ResumeTaskRequest
+	(*CancelTaskRequest)(nil),     // 34: datamove.v1.CancelTaskRequest
+	(*ExplainTaskRequest)(nil),    // 35: datamove.v1.ExplainTaskRequest
+	(*Explanation)(nil),           // 36: datamove.v1.Explanation
+	nil,                           // 37: datamove.v1.TaskSpec.LabelsEntry
+	nil,                           // 38: datamove.v1.BurstWork.ReplicasEntry
+	nil,                           // 39: datamove.v1.ListTasksRequest.LabelsEntry
+	(*durationpb.Duration)(nil),   // 40: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
 }
 var file_datamove_v1_task_proto_depIdxs = []int32{
 	0,  // 0: datamove.v1.TaskSpec.kind:type_name -> datamove.v1.TaskKind
 	11, // 1: datamove.v1.TaskSpec.options:type_name -> datamove.v1.Options
 	1,  // 2: datamove.v1.TaskSpec.class:type_name -> datamove.v1.TaskClass
-	36, // 3: datamove.v1.TaskSpec.labels:type_name -> datamove.v1.TaskSpec.LabelsEntry
+	37, // 3: datamove.v1.TaskSpec.labels:type_name -> datamove.v1.TaskSpec.LabelsEntry
 	14, // 4: datamove.v1.TaskSpec.staging:type_name -> datamove.v1.Staging
 	15, // 5: datamove.v1.TaskSpec.tiering:type_name -> datamove.v1.Tiering
 	10, // 6: datamove.v1.TaskSpec.retention:type_name -> datamove.v1.Retention
 	9,  // 7: datamove.v1.TaskSpec.scan_part:type_name -> datamove.v1.ScanPart
 	8,  // 8: datamove.v1.TaskSpec.burst:type_name -> datamove.v1.BurstWork
 	4,  // 9: datamove.v1.BurstWork.step:type_name -> datamove.v1.BurstStep
-	39, // 10: datamove.v1.BurstWork.settle:type_name -> google.protobuf.Duration
-	37, // 11: datamove.v1.BurstWork.replicas:type_name -> datamove.v1.BurstWork.ReplicasEntry
+	40, // 10: datamove.v1.BurstWork.settle:type_name -> google.protobuf.Duration
+	38, // 11: datamove.v1.BurstWork.replicas:type_name -> datamove.v1.BurstWork.ReplicasEntry
 	3,  // 12: datamove.v1.Options.verify:type_name -> datamove.v1.Level
 	12, // 13: datamove.v1.Options.rules:type_name -> datamove.v1.Rule
 	13, // 14: datamove.v1.Options.max_delete:type_name -> datamove.v1.MaxDelete
 	5,  // 15: datamove.v1.Options.released:type_name -> datamove.v1.Released
-	39, // 16: datamove.v1.Staging.lease_ttl:type_name -> google.protobuf.Duration
-	40, // 17: datamove.v1.Staging.pin_until:type_name -> google.protobuf.Timestamp
+	40, // 16: datamove.v1.Staging.lease_ttl:type_name -> google.protobuf.Duration
+	41, // 17: datamove.v1.Staging.pin_until:type_name -> google.protobuf.Timestamp
 	16, // 18: datamove.v1.Tiering.checkpoint:type_name -> datamove.v1.CheckpointWork
 	17, // 19: datamove.v1.CheckpointWork.relies:type_name -> datamove.v1.CheckpointSave
 	7,  // 20: datamove.v1.Task.spec:type_name -> datamove.v1.TaskSpec
 	18, // 21: datamove.v1.Task.owner:type_name -> datamove.v1.Account
 	2,  // 22: datamove.v1.Task.state:type_name -> datamove.v1.TaskState
-	21, // 23: datamove.v1.Task.progress:type_name -> datamove.v1.Progress
-	23, // 24: datamove.v1.Task.report:type_name -> datamove.v1.Report
-	40, // 25: datamove.v1.Task.create_time:type_name -> google.protobuf.Timestamp
-	40, // 26: datamove.v1.Task.start_time:type_name -> google.protobuf.Timestamp
-	40, // 27: datamove.v1.Task.end_time:type_name -> google.protobuf.Timestamp
-	40, // 28: datamove.v1.Task.first_byte_time:type_name -> google.protobuf.Timestamp
-	20, // 29: datamove.v1.Progress.planned:type_name -> datamove.v1.Totals
-	22, // 30: datamove.v1.Progress.slowest:type_name -> datamove.v1.SlowItem
-	40, // 31: datamove.v1.Progress.time:type_name -> google.protobuf.Timestamp
-	39, // 32: datamove.v1.Progress.source_wait:type_name -> google.protobuf.Duration
-	39, // 33: datamove.v1.Progress.target_wait:type_name -> google.protobuf.Duration
-	39, // 34: datamove.v1.Progress.limit_wait:type_name -> google.protobuf.Duration
-	39, // 35: datamove.v1.Progress.queue_wait:type_name -> google.protobuf.Duration
-	39, // 36: datamove.v1.Progress.link_wait:type_name -> google.protobuf.Duration
-	39, // 37: datamove.v1.SlowItem.since:type_name -> google.protobuf.Duration
-	20, // 38: datamove.v1.Report.planned:type_name -> datamove.v1.Totals
-	24, // 39: datamove.v1.Report.levels:type_name -> datamove.v1.LevelCount
-	25, // 40: datamove.v1.Report.failures:type_name -> datamove.v1.Failure
-	39, // 41: datamove.v1.Report.elapsed:type_name -> google.protobuf.Duration
-	3,  // 42: datamove.v1.LevelCount.level:type_name -> datamove.v1.Level
-	7,  // 43: datamove.v1.SubmitTaskRequest.spec:type_name -> datamove.v1.TaskSpec
-	2,  // 44: datamove.v1.ListTasksRequest.states:type_name -> datamove.v1.TaskState
-	38, // 45: datamove.v1.ListTasksRequest.labels:type_name -> datamove.v1.ListTasksRequest.LabelsEntry
-	19, // 46: datamove.v1.ListTasksResponse.tasks:type_name -> datamove.v1.Task
-	6,  // 47: datamove.v1.Explanation.bottleneck:type_name -> datamove.v1.Bottleneck
-	26, // 48: datamove.v1.TaskService.SubmitTask:input_type -> datamove.v1.SubmitTaskRequest
-	27, // 49: datamove.v1.TaskService.GetTask:input_type -> datamove.v1.GetTaskRequest
-	28, // 50: datamove.v1.TaskService.ListTasks:input_type -> datamove.v1.ListTasksRequest
-	30, // 51: datamove.v1.TaskService.WatchTask:input_type -> datamove.v1.WatchTaskRequest
-	31, // 52: datamove.v1.TaskService.PauseTask:input_type -> datamove.v1.PauseTaskRequest
-	32, // 53: datamove.v1.TaskService.ResumeTask:input_type -> datamove.v1.ResumeTaskRequest
-	33, // 54: datamove.v1.TaskService.CancelTask:input_type -> datamove.v1.CancelTaskRequest
-	34, // 55: datamove.v1.TaskService.ExplainTask:input_type -> datamove.v1.ExplainTaskRequest
-	19, // 56: datamove.v1.TaskService.SubmitTask:output_type -> datamove.v1.Task
-	19, // 57: datamove.v1.TaskService.GetTask:output_type -> datamove.v1.Task
-	29, // 58: datamove.v1.TaskService.ListTasks:output_type -> datamove.v1.ListTasksResponse
-	19, // 59: datamove.v1.TaskService.WatchTask:output_type -> datamove.v1.Task
-	19, // 60: datamove.v1.TaskService.PauseTask:output_type -> datamove.v1.Task
-	19, // 61: datamove.v1.TaskService.ResumeTask:output_type -> datamove.v1.Task
-	19, // 62: datamove.v1.TaskService.CancelTask:output_type -> datamove.v1.Task
-	35, // 63: datamove.v1.TaskService.ExplainTask:output_type -> datamove.v1.Explanation
-	56, // [56:64] is the sub-list for method output_type
-	48, // [48:56] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	22, // 23: datamove.v1.Task.progress:type_name -> datamove.v1.Progress
+	24, // 24: datamove.v1.Task.report:type_name -> datamove.v1.Report
+	41, // 25: datamove.v1.Task.create_time:type_name -> google.protobuf.Timestamp
+	41, // 26: datamove.v1.Task.start_time:type_name -> google.protobuf.Timestamp
+	41, // 27: datamove.v1.Task.end_time:type_name -> google.protobuf.Timestamp
+	41, // 28: datamove.v1.Task.first_byte_time:type_name -> google.protobuf.Timestamp
+	20, // 29: datamove.v1.Task.real_paths:type_name -> datamove.v1.RealPath
+	21, // 30: datamove.v1.Progress.planned:type_name -> datamove.v1.Totals
+	23, // 31: datamove.v1.Progress.slowest:type_name -> datamove.v1.SlowItem
+	41, // 32: datamove.v1.Progress.time:type_name -> google.protobuf.Timestamp
+	40, // 33: datamove.v1.Progress.source_wait:type_name -> google.protobuf.Duration
+	40, // 34: datamove.v1.Progress.target_wait:type_name -> google.protobuf.Duration
+	40, // 35: datamove.v1.Progress.limit_wait:type_name -> google.protobuf.Duration
+	40, // 36: datamove.v1.Progress.queue_wait:type_name -> google.protobuf.Duration
+	40, // 37: datamove.v1.Progress.link_wait:type_name -> google.protobuf.Duration
+	40, // 38: datamove.v1.SlowItem.since:type_name -> google.protobuf.Duration
+	21, // 39: datamove.v1.Report.planned:type_name -> datamove.v1.Totals
+	25, // 40: datamove.v1.Report.levels:type_name -> datamove.v1.LevelCount
+	26, // 41: datamove.v1.Report.failures:type_name -> datamove.v1.Failure
+	40, // 42: datamove.v1.Report.elapsed:type_name -> google.protobuf.Duration
+	3,  // 43: datamove.v1.LevelCount.level:type_name -> datamove.v1.Level
+	7,  // 44: datamove.v1.SubmitTaskRequest.spec:type_name -> datamove.v1.TaskSpec
+	2,  // 45: datamove.v1.ListTasksRequest.states:type_name -> datamove.v1.TaskState
+	39, // 46: datamove.v1.ListTasksRequest.labels:type_name -> datamove.v1.ListTasksRequest.LabelsEntry
+	19, // 47: datamove.v1.ListTasksResponse.tasks:type_name -> datamove.v1.Task
+	6,  // 48: datamove.v1.Explanation.bottleneck:type_name -> datamove.v1.Bottleneck
+	27, // 49: datamove.v1.TaskService.SubmitTask:input_type -> datamove.v1.SubmitTaskRequest
+	28, // 50: datamove.v1.TaskService.GetTask:input_type -> datamove.v1.GetTaskRequest
+	29, // 51: datamove.v1.TaskService.ListTasks:input_type -> datamove.v1.ListTasksRequest
+	31, // 52: datamove.v1.TaskService.WatchTask:input_type -> datamove.v1.WatchTaskRequest
+	32, // 53: datamove.v1.TaskService.PauseTask:input_type -> datamove.v1.PauseTaskRequest
+	33, // 54: datamove.v1.TaskService.ResumeTask:input_type -> datamove.v1.ResumeTaskRequest
+	34, // 55: datamove.v1.TaskService.CancelTask:input_type -> datamove.v1.CancelTaskRequest
+	35, // 56: datamove.v1.TaskService.ExplainTask:input_type -> datamove.v1.ExplainTaskRequest
+	19, // 57: datamove.v1.TaskService.SubmitTask:output_type -> datamove.v1.Task
+	19, // 58: datamove.v1.TaskService.GetTask:output_type -> datamove.v1.Task
+	30, // 59: datamove.v1.TaskService.ListTasks:output_type -> datamove.v1.ListTasksResponse
+	19, // 60: datamove.v1.TaskService.WatchTask:output_type -> datamove.v1.Task
+	19, // 61: datamove.v1.TaskService.PauseTask:output_type -> datamove.v1.Task
+	19, // 62: datamove.v1.TaskService.ResumeTask:output_type -> datamove.v1.Task
+	19, // 63: datamove.v1.TaskService.CancelTask:output_type -> datamove.v1.Task
+	36, // 64: datamove.v1.TaskService.ExplainTask:output_type -> datamove.v1.Explanation
+	57, // [57:65] is the sub-list for method output_type
+	49, // [49:57] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_datamove_v1_task_proto_init() }
@@ -3432,7 +3509,7 @@ func file_datamove_v1_task_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_v1_task_proto_rawDesc), len(file_datamove_v1_task_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

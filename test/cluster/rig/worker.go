@@ -117,7 +117,9 @@ func (w waiting) Confine(_ context.Context, roots acting.Confinement) (agent.Wor
 	if w.life.isDead() {
 		return nil, errors.New("it ended before it was ready")
 	}
-	w.state = roots.Write[0]
+	if len(roots.Write) > 0 {
+		w.state = roots.Write[0]
+	}
 	close(w.confined)
 	return running(w), nil
 }

@@ -185,7 +185,7 @@ func (x FollowSight_Trouble) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FollowSight_Trouble.Descriptor instead.
 func (FollowSight_Trouble) EnumDescriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{54, 0}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{59, 0}
 }
 
 type JoinRequest struct {
@@ -466,6 +466,7 @@ type Hello struct {
 	Cores         int32                  `protobuf:"varint,8,opt,name=cores,proto3" json:"cores,omitempty"`
 	PeerPort      int32                  `protobuf:"varint,9,opt,name=peer_port,json=peerPort,proto3" json:"peer_port,omitempty"` // where other nodes ask for pieces; 0 gives none
 	PeerHost      string                 `protobuf:"bytes,10,opt,name=peer_host,json=peerHost,proto3" json:"peer_host,omitempty"` // where that is; empty is where the agent comes from
+	Resolves      bool                   `protobuf:"varint,11,opt,name=resolves,proto3" json:"resolves,omitempty"`                // it answers Order.resolve
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -568,6 +569,13 @@ func (x *Hello) GetPeerHost() string {
 		return x.PeerHost
 	}
 	return ""
+}
+
+func (x *Hello) GetResolves() bool {
+	if x != nil {
+		return x.Resolves
+	}
+	return false
 }
 
 // Reach is what an agent can see.
@@ -917,6 +925,7 @@ type Order struct {
 	//	*Order_Part
 	//	*Order_Swarm
 	//	*Order_Lend
+	//	*Order_Resolve
 	What          isOrder_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1045,6 +1054,15 @@ func (x *Order) GetLend() *Lend {
 	return nil
 }
 
+func (x *Order) GetResolve() *Resolve {
+	if x != nil {
+		if x, ok := x.What.(*Order_Resolve); ok {
+			return x.Resolve
+		}
+	}
+	return nil
+}
+
 type isOrder_What interface {
 	isOrder_What()
 }
@@ -1081,6 +1099,10 @@ type Order_Lend struct {
 	Lend *Lend `protobuf:"bytes,11,opt,name=lend,proto3,oneof"`
 }
 
+type Order_Resolve struct {
+	Resolve *Resolve `protobuf:"bytes,12,opt,name=resolve,proto3,oneof"`
+}
+
 func (*Order_Lead) isOrder_What() {}
 
 func (*Order_Batch) isOrder_What() {}
@@ -1096,6 +1118,270 @@ func (*Order_Part) isOrder_What() {}
 func (*Order_Swarm) isOrder_What() {}
 
 func (*Order_Lend) isOrder_What() {}
+
+func (*Order_Resolve) isOrder_What() {}
+
+// Resolve asks where places of tasks are without symbolic links, as their owner sees them.
+type Resolve struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Owner         *v1.Account            `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
+	Places        []*ResolvePlace        `protobuf:"bytes,2,rep,name=places,proto3" json:"places,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Resolve) Reset() {
+	*x = Resolve{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Resolve) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Resolve) ProtoMessage() {}
+
+func (x *Resolve) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Resolve.ProtoReflect.Descriptor instead.
+func (*Resolve) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Resolve) GetOwner() *v1.Account {
+	if x != nil {
+		return x.Owner
+	}
+	return nil
+}
+
+func (x *Resolve) GetPlaces() []*ResolvePlace {
+	if x != nil {
+		return x.Places
+	}
+	return nil
+}
+
+// ResolvePlace is a place of a task.
+type ResolvePlace struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Location      string                 `protobuf:"bytes,2,opt,name=location,proto3" json:"location,omitempty"`
+	Itself        bool                   `protobuf:"varint,3,opt,name=itself,proto3" json:"itself,omitempty"` // a link at its end is the place, and not what it leads to
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolvePlace) Reset() {
+	*x = ResolvePlace{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolvePlace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolvePlace) ProtoMessage() {}
+
+func (x *ResolvePlace) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolvePlace.ProtoReflect.Descriptor instead.
+func (*ResolvePlace) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ResolvePlace) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *ResolvePlace) GetLocation() string {
+	if x != nil {
+		return x.Location
+	}
+	return ""
+}
+
+func (x *ResolvePlace) GetItself() bool {
+	if x != nil {
+		return x.Itself
+	}
+	return false
+}
+
+type TellRealRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tasks         []string               `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`   // that were asked for
+	Places        []*RealPlace           `protobuf:"bytes,2,rep,name=places,proto3" json:"places,omitempty"` // of them, to which links lead
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TellRealRequest) Reset() {
+	*x = TellRealRequest{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TellRealRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TellRealRequest) ProtoMessage() {}
+
+func (x *TellRealRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TellRealRequest.ProtoReflect.Descriptor instead.
+func (*TellRealRequest) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *TellRealRequest) GetTasks() []string {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
+func (x *TellRealRequest) GetPlaces() []*RealPlace {
+	if x != nil {
+		return x.Places
+	}
+	return nil
+}
+
+type RealPlace struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Location      string                 `protobuf:"bytes,2,opt,name=location,proto3" json:"location,omitempty"`
+	Real          string                 `protobuf:"bytes,3,opt,name=real,proto3" json:"real,omitempty"` // a tier and a path, or a path
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RealPlace) Reset() {
+	*x = RealPlace{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RealPlace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RealPlace) ProtoMessage() {}
+
+func (x *RealPlace) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RealPlace.ProtoReflect.Descriptor instead.
+func (*RealPlace) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *RealPlace) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *RealPlace) GetLocation() string {
+	if x != nil {
+		return x.Location
+	}
+	return ""
+}
+
+func (x *RealPlace) GetReal() string {
+	if x != nil {
+		return x.Real
+	}
+	return ""
+}
+
+type TellRealResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TellRealResponse) Reset() {
+	*x = TellRealResponse{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TellRealResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TellRealResponse) ProtoMessage() {}
+
+func (x *TellRealResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TellRealResponse.ProtoReflect.Descriptor instead.
+func (*TellRealResponse) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{14}
+}
 
 // Swarm says who brings one version of a dataset to its node just now, and who has it there, so that
 // they give it to each other and read its source once.
@@ -1115,7 +1401,7 @@ type Swarm struct {
 
 func (x *Swarm) Reset() {
 	*x = Swarm{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[10]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1127,7 +1413,7 @@ func (x *Swarm) String() string {
 func (*Swarm) ProtoMessage() {}
 
 func (x *Swarm) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[10]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1140,7 +1426,7 @@ func (x *Swarm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Swarm.ProtoReflect.Descriptor instead.
 func (*Swarm) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{10}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Swarm) GetDigest() string {
@@ -1210,7 +1496,7 @@ type SwarmMember struct {
 
 func (x *SwarmMember) Reset() {
 	*x = SwarmMember{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[11]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1222,7 +1508,7 @@ func (x *SwarmMember) String() string {
 func (*SwarmMember) ProtoMessage() {}
 
 func (x *SwarmMember) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[11]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1235,7 +1521,7 @@ func (x *SwarmMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwarmMember.ProtoReflect.Descriptor instead.
 func (*SwarmMember) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{11}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SwarmMember) GetAgent() string {
@@ -1269,7 +1555,7 @@ type SwarmHomes struct {
 
 func (x *SwarmHomes) Reset() {
 	*x = SwarmHomes{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[12]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1281,7 +1567,7 @@ func (x *SwarmHomes) String() string {
 func (*SwarmHomes) ProtoMessage() {}
 
 func (x *SwarmHomes) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[12]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1294,7 +1580,7 @@ func (x *SwarmHomes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwarmHomes.ProtoReflect.Descriptor instead.
 func (*SwarmHomes) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{12}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SwarmHomes) GetAgents() []string {
@@ -1315,7 +1601,7 @@ type Piece struct {
 
 func (x *Piece) Reset() {
 	*x = Piece{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[13]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1327,7 +1613,7 @@ func (x *Piece) String() string {
 func (*Piece) ProtoMessage() {}
 
 func (x *Piece) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[13]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1340,7 +1626,7 @@ func (x *Piece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Piece.ProtoReflect.Descriptor instead.
 func (*Piece) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{13}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Piece) GetIndex() int64 {
@@ -1368,7 +1654,7 @@ type PieceSegment struct {
 
 func (x *PieceSegment) Reset() {
 	*x = PieceSegment{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1380,7 +1666,7 @@ func (x *PieceSegment) String() string {
 func (*PieceSegment) ProtoMessage() {}
 
 func (x *PieceSegment) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1393,7 +1679,7 @@ func (x *PieceSegment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PieceSegment.ProtoReflect.Descriptor instead.
 func (*PieceSegment) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{14}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PieceSegment) GetName() []byte {
@@ -1429,7 +1715,7 @@ type Lend struct {
 
 func (x *Lend) Reset() {
 	*x = Lend{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1441,7 +1727,7 @@ func (x *Lend) String() string {
 func (*Lend) ProtoMessage() {}
 
 func (x *Lend) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1454,7 +1740,7 @@ func (x *Lend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lend.ProtoReflect.Descriptor instead.
 func (*Lend) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{15}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Lend) GetTask() string {
@@ -1489,7 +1775,7 @@ type Lent struct {
 
 func (x *Lent) Reset() {
 	*x = Lent{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1501,7 +1787,7 @@ func (x *Lent) String() string {
 func (*Lent) ProtoMessage() {}
 
 func (x *Lent) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1514,7 +1800,7 @@ func (x *Lent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lent.ProtoReflect.Descriptor instead.
 func (*Lent) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{16}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Lent) GetMember() *SwarmMember {
@@ -1542,7 +1828,7 @@ type LentQuestion struct {
 
 func (x *LentQuestion) Reset() {
 	*x = LentQuestion{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1554,7 +1840,7 @@ func (x *LentQuestion) String() string {
 func (*LentQuestion) ProtoMessage() {}
 
 func (x *LentQuestion) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1567,7 +1853,7 @@ func (x *LentQuestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LentQuestion.ProtoReflect.Descriptor instead.
 func (*LentQuestion) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{17}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *LentQuestion) GetName() []byte {
@@ -1593,7 +1879,7 @@ type LentAnswer struct {
 
 func (x *LentAnswer) Reset() {
 	*x = LentAnswer{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1605,7 +1891,7 @@ func (x *LentAnswer) String() string {
 func (*LentAnswer) ProtoMessage() {}
 
 func (x *LentAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1618,7 +1904,7 @@ func (x *LentAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LentAnswer.ProtoReflect.Descriptor instead.
 func (*LentAnswer) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{18}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *LentAnswer) GetEntries() []*LentEntry {
@@ -1641,7 +1927,7 @@ type LentPair struct {
 
 func (x *LentPair) Reset() {
 	*x = LentPair{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1653,7 +1939,7 @@ func (x *LentPair) String() string {
 func (*LentPair) ProtoMessage() {}
 
 func (x *LentPair) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1666,7 +1952,7 @@ func (x *LentPair) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LentPair.ProtoReflect.Descriptor instead.
 func (*LentPair) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{19}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *LentPair) GetA() []byte {
@@ -1706,7 +1992,7 @@ type LentSame struct {
 
 func (x *LentSame) Reset() {
 	*x = LentSame{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1718,7 +2004,7 @@ func (x *LentSame) String() string {
 func (*LentSame) ProtoMessage() {}
 
 func (x *LentSame) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1731,7 +2017,7 @@ func (x *LentSame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LentSame.ProtoReflect.Descriptor instead.
 func (*LentSame) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{20}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *LentSame) GetSame() bool {
@@ -1768,7 +2054,7 @@ type LentEntry struct {
 
 func (x *LentEntry) Reset() {
 	*x = LentEntry{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1780,7 +2066,7 @@ func (x *LentEntry) String() string {
 func (*LentEntry) ProtoMessage() {}
 
 func (x *LentEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1793,7 +2079,7 @@ func (x *LentEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LentEntry.ProtoReflect.Descriptor instead.
 func (*LentEntry) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{21}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *LentEntry) GetName() []byte {
@@ -1943,7 +2229,7 @@ type Lead struct {
 
 func (x *Lead) Reset() {
 	*x = Lead{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1955,7 +2241,7 @@ func (x *Lead) String() string {
 func (*Lead) ProtoMessage() {}
 
 func (x *Lead) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1968,7 +2254,7 @@ func (x *Lead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lead.ProtoReflect.Descriptor instead.
 func (*Lead) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Lead) GetTask() *v1.Task {
@@ -2066,7 +2352,7 @@ type Pieces struct {
 
 func (x *Pieces) Reset() {
 	*x = Pieces{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2078,7 +2364,7 @@ func (x *Pieces) String() string {
 func (*Pieces) ProtoMessage() {}
 
 func (x *Pieces) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2091,7 +2377,7 @@ func (x *Pieces) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pieces.ProtoReflect.Descriptor instead.
 func (*Pieces) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Pieces) GetDraft() string {
@@ -2130,7 +2416,7 @@ type Batch struct {
 
 func (x *Batch) Reset() {
 	*x = Batch{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2142,7 +2428,7 @@ func (x *Batch) String() string {
 func (*Batch) ProtoMessage() {}
 
 func (x *Batch) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2155,7 +2441,7 @@ func (x *Batch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Batch.ProtoReflect.Descriptor instead.
 func (*Batch) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Batch) GetTask() string {
@@ -2261,7 +2547,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2273,7 +2559,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2286,7 +2572,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{25}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Stop) GetTask() string {
@@ -2330,7 +2616,7 @@ type Crew struct {
 
 func (x *Crew) Reset() {
 	*x = Crew{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2342,7 +2628,7 @@ func (x *Crew) String() string {
 func (*Crew) ProtoMessage() {}
 
 func (x *Crew) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2355,7 +2641,7 @@ func (x *Crew) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Crew.ProtoReflect.Descriptor instead.
 func (*Crew) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{26}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Crew) GetTask() string {
@@ -2399,7 +2685,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2411,7 +2697,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2424,7 +2710,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{27}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Part) GetTask() string {
@@ -2460,7 +2746,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2472,7 +2758,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2485,7 +2771,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{28}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Limits) GetLimits() []*Limit {
@@ -2515,7 +2801,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2527,7 +2813,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2540,7 +2826,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{29}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Limit) GetEndpoint() string {
@@ -2582,7 +2868,7 @@ type ConfirmRequest struct {
 
 func (x *ConfirmRequest) Reset() {
 	*x = ConfirmRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2594,7 +2880,7 @@ func (x *ConfirmRequest) String() string {
 func (*ConfirmRequest) ProtoMessage() {}
 
 func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2607,7 +2893,7 @@ func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{30}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ConfirmRequest) GetTask() string {
@@ -2639,7 +2925,7 @@ type ConfirmResponse struct {
 
 func (x *ConfirmResponse) Reset() {
 	*x = ConfirmResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[31]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2651,7 +2937,7 @@ func (x *ConfirmResponse) String() string {
 func (*ConfirmResponse) ProtoMessage() {}
 
 func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[31]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2664,7 +2950,7 @@ func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{31}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{36}
 }
 
 type FinishRequest struct {
@@ -2688,7 +2974,7 @@ type FinishRequest struct {
 
 func (x *FinishRequest) Reset() {
 	*x = FinishRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[32]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2700,7 +2986,7 @@ func (x *FinishRequest) String() string {
 func (*FinishRequest) ProtoMessage() {}
 
 func (x *FinishRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[32]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2713,7 +2999,7 @@ func (x *FinishRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishRequest.ProtoReflect.Descriptor instead.
 func (*FinishRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{32}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *FinishRequest) GetTask() string {
@@ -2815,7 +3101,7 @@ type FinishResponse struct {
 
 func (x *FinishResponse) Reset() {
 	*x = FinishResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[33]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2827,7 +3113,7 @@ func (x *FinishResponse) String() string {
 func (*FinishResponse) ProtoMessage() {}
 
 func (x *FinishResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[33]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2840,7 +3126,7 @@ func (x *FinishResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishResponse.ProtoReflect.Descriptor instead.
 func (*FinishResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{33}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{38}
 }
 
 type GiveRequest struct {
@@ -2860,7 +3146,7 @@ type GiveRequest struct {
 
 func (x *GiveRequest) Reset() {
 	*x = GiveRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[34]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2872,7 +3158,7 @@ func (x *GiveRequest) String() string {
 func (*GiveRequest) ProtoMessage() {}
 
 func (x *GiveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[34]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2885,7 +3171,7 @@ func (x *GiveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveRequest.ProtoReflect.Descriptor instead.
 func (*GiveRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{34}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GiveRequest) GetTask() string {
@@ -2965,7 +3251,7 @@ type GiveResponse struct {
 
 func (x *GiveResponse) Reset() {
 	*x = GiveResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[35]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2977,7 +3263,7 @@ func (x *GiveResponse) String() string {
 func (*GiveResponse) ProtoMessage() {}
 
 func (x *GiveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[35]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2990,7 +3276,7 @@ func (x *GiveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveResponse.ProtoReflect.Descriptor instead.
 func (*GiveResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{35}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GiveResponse) GetReply() []byte {
@@ -3049,7 +3335,7 @@ type ReplyRequest struct {
 
 func (x *ReplyRequest) Reset() {
 	*x = ReplyRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[36]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3061,7 +3347,7 @@ func (x *ReplyRequest) String() string {
 func (*ReplyRequest) ProtoMessage() {}
 
 func (x *ReplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[36]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3074,7 +3360,7 @@ func (x *ReplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplyRequest.ProtoReflect.Descriptor instead.
 func (*ReplyRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{36}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ReplyRequest) GetTask() string {
@@ -3127,7 +3413,7 @@ type ReplyResponse struct {
 
 func (x *ReplyResponse) Reset() {
 	*x = ReplyResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[37]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3139,7 +3425,7 @@ func (x *ReplyResponse) String() string {
 func (*ReplyResponse) ProtoMessage() {}
 
 func (x *ReplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[37]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3152,7 +3438,7 @@ func (x *ReplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplyResponse.ProtoReflect.Descriptor instead.
 func (*ReplyResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{37}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{42}
 }
 
 type KeepRequest struct {
@@ -3169,7 +3455,7 @@ type KeepRequest struct {
 
 func (x *KeepRequest) Reset() {
 	*x = KeepRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3181,7 +3467,7 @@ func (x *KeepRequest) String() string {
 func (*KeepRequest) ProtoMessage() {}
 
 func (x *KeepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3194,7 +3480,7 @@ func (x *KeepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepRequest.ProtoReflect.Descriptor instead.
 func (*KeepRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{38}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *KeepRequest) GetTask() string {
@@ -3247,7 +3533,7 @@ type KeepResponse struct {
 
 func (x *KeepResponse) Reset() {
 	*x = KeepResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3259,7 +3545,7 @@ func (x *KeepResponse) String() string {
 func (*KeepResponse) ProtoMessage() {}
 
 func (x *KeepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3272,7 +3558,7 @@ func (x *KeepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepResponse.ProtoReflect.Descriptor instead.
 func (*KeepResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{39}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{44}
 }
 
 type PutManifestRequest struct {
@@ -3286,7 +3572,7 @@ type PutManifestRequest struct {
 
 func (x *PutManifestRequest) Reset() {
 	*x = PutManifestRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3298,7 +3584,7 @@ func (x *PutManifestRequest) String() string {
 func (*PutManifestRequest) ProtoMessage() {}
 
 func (x *PutManifestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3311,7 +3597,7 @@ func (x *PutManifestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutManifestRequest.ProtoReflect.Descriptor instead.
 func (*PutManifestRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{40}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PutManifestRequest) GetTask() string {
@@ -3344,7 +3630,7 @@ type PutManifestResponse struct {
 
 func (x *PutManifestResponse) Reset() {
 	*x = PutManifestResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3356,7 +3642,7 @@ func (x *PutManifestResponse) String() string {
 func (*PutManifestResponse) ProtoMessage() {}
 
 func (x *PutManifestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3369,7 +3655,7 @@ func (x *PutManifestResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutManifestResponse.ProtoReflect.Descriptor instead.
 func (*PutManifestResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{41}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PutManifestResponse) GetDigest() string {
@@ -3389,7 +3675,7 @@ type ReadManifestRequest struct {
 
 func (x *ReadManifestRequest) Reset() {
 	*x = ReadManifestRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3401,7 +3687,7 @@ func (x *ReadManifestRequest) String() string {
 func (*ReadManifestRequest) ProtoMessage() {}
 
 func (x *ReadManifestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3414,7 +3700,7 @@ func (x *ReadManifestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadManifestRequest.ProtoReflect.Descriptor instead.
 func (*ReadManifestRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{42}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ReadManifestRequest) GetTask() string {
@@ -3440,7 +3726,7 @@ type ReadManifestResponse struct {
 
 func (x *ReadManifestResponse) Reset() {
 	*x = ReadManifestResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3452,7 +3738,7 @@ func (x *ReadManifestResponse) String() string {
 func (*ReadManifestResponse) ProtoMessage() {}
 
 func (x *ReadManifestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3465,7 +3751,7 @@ func (x *ReadManifestResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadManifestResponse.ProtoReflect.Descriptor instead.
 func (*ReadManifestResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{43}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ReadManifestResponse) GetData() []byte {
@@ -3486,7 +3772,7 @@ type PutWalkRequest struct {
 
 func (x *PutWalkRequest) Reset() {
 	*x = PutWalkRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3498,7 +3784,7 @@ func (x *PutWalkRequest) String() string {
 func (*PutWalkRequest) ProtoMessage() {}
 
 func (x *PutWalkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3511,7 +3797,7 @@ func (x *PutWalkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutWalkRequest.ProtoReflect.Descriptor instead.
 func (*PutWalkRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{44}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PutWalkRequest) GetTask() string {
@@ -3549,7 +3835,7 @@ type PutWalkResponse struct {
 
 func (x *PutWalkResponse) Reset() {
 	*x = PutWalkResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3561,7 +3847,7 @@ func (x *PutWalkResponse) String() string {
 func (*PutWalkResponse) ProtoMessage() {}
 
 func (x *PutWalkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3574,7 +3860,7 @@ func (x *PutWalkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutWalkResponse.ProtoReflect.Descriptor instead.
 func (*PutWalkResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{45}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PutWalkResponse) GetFiles() int64 {
@@ -3624,7 +3910,7 @@ type TellCheckpointsRequest struct {
 
 func (x *TellCheckpointsRequest) Reset() {
 	*x = TellCheckpointsRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3636,7 +3922,7 @@ func (x *TellCheckpointsRequest) String() string {
 func (*TellCheckpointsRequest) ProtoMessage() {}
 
 func (x *TellCheckpointsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3649,7 +3935,7 @@ func (x *TellCheckpointsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellCheckpointsRequest.ProtoReflect.Descriptor instead.
 func (*TellCheckpointsRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{46}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *TellCheckpointsRequest) GetTask() string {
@@ -3691,7 +3977,7 @@ type CheckpointFolder struct {
 
 func (x *CheckpointFolder) Reset() {
 	*x = CheckpointFolder{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3703,7 +3989,7 @@ func (x *CheckpointFolder) String() string {
 func (*CheckpointFolder) ProtoMessage() {}
 
 func (x *CheckpointFolder) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3716,7 +4002,7 @@ func (x *CheckpointFolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointFolder.ProtoReflect.Descriptor instead.
 func (*CheckpointFolder) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{47}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *CheckpointFolder) GetName() []byte {
@@ -3743,7 +4029,7 @@ type CheckpointRound struct {
 
 func (x *CheckpointRound) Reset() {
 	*x = CheckpointRound{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3755,7 +4041,7 @@ func (x *CheckpointRound) String() string {
 func (*CheckpointRound) ProtoMessage() {}
 
 func (x *CheckpointRound) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3768,7 +4054,7 @@ func (x *CheckpointRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointRound.ProtoReflect.Descriptor instead.
 func (*CheckpointRound) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{48}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *CheckpointRound) GetFolders() [][]byte {
@@ -3789,7 +4075,7 @@ type TellCheckpointsResponse struct {
 
 func (x *TellCheckpointsResponse) Reset() {
 	*x = TellCheckpointsResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3801,7 +4087,7 @@ func (x *TellCheckpointsResponse) String() string {
 func (*TellCheckpointsResponse) ProtoMessage() {}
 
 func (x *TellCheckpointsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3814,7 +4100,7 @@ func (x *TellCheckpointsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellCheckpointsResponse.ProtoReflect.Descriptor instead.
 func (*TellCheckpointsResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{49}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *TellCheckpointsResponse) GetFolders() []string {
@@ -3846,7 +4132,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[50]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3858,7 +4144,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[50]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3871,7 +4157,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{50}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *FollowRequest) GetTask() string {
@@ -3932,7 +4218,7 @@ type FollowBatch struct {
 
 func (x *FollowBatch) Reset() {
 	*x = FollowBatch{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[51]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3944,7 +4230,7 @@ func (x *FollowBatch) String() string {
 func (*FollowBatch) ProtoMessage() {}
 
 func (x *FollowBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[51]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3957,7 +4243,7 @@ func (x *FollowBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowBatch.ProtoReflect.Descriptor instead.
 func (*FollowBatch) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{51}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *FollowBatch) GetNames() [][]byte {
@@ -4020,7 +4306,7 @@ type FollowMark struct {
 
 func (x *FollowMark) Reset() {
 	*x = FollowMark{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[52]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4032,7 +4318,7 @@ func (x *FollowMark) String() string {
 func (*FollowMark) ProtoMessage() {}
 
 func (x *FollowMark) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[52]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4045,7 +4331,7 @@ func (x *FollowMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowMark.ProtoReflect.Descriptor instead.
 func (*FollowMark) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{52}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *FollowMark) GetPart() string {
@@ -4073,7 +4359,7 @@ type FollowSights struct {
 
 func (x *FollowSights) Reset() {
 	*x = FollowSights{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[53]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4085,7 +4371,7 @@ func (x *FollowSights) String() string {
 func (*FollowSights) ProtoMessage() {}
 
 func (x *FollowSights) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[53]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4098,7 +4384,7 @@ func (x *FollowSights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowSights.ProtoReflect.Descriptor instead.
 func (*FollowSights) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{53}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *FollowSights) GetId() uint64 {
@@ -4126,7 +4412,7 @@ type FollowSight struct {
 
 func (x *FollowSight) Reset() {
 	*x = FollowSight{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[54]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4138,7 +4424,7 @@ func (x *FollowSight) String() string {
 func (*FollowSight) ProtoMessage() {}
 
 func (x *FollowSight) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[54]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4151,7 +4437,7 @@ func (x *FollowSight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowSight.ProtoReflect.Descriptor instead.
 func (*FollowSight) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{54}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *FollowSight) GetEntry() []byte {
@@ -4189,7 +4475,7 @@ type FollowWalk struct {
 
 func (x *FollowWalk) Reset() {
 	*x = FollowWalk{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[55]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4201,7 +4487,7 @@ func (x *FollowWalk) String() string {
 func (*FollowWalk) ProtoMessage() {}
 
 func (x *FollowWalk) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[55]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4214,7 +4500,7 @@ func (x *FollowWalk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowWalk.ProtoReflect.Descriptor instead.
 func (*FollowWalk) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{55}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *FollowWalk) GetId() uint64 {
@@ -4266,7 +4552,7 @@ type FollowResponse struct {
 
 func (x *FollowResponse) Reset() {
 	*x = FollowResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[56]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4278,7 +4564,7 @@ func (x *FollowResponse) String() string {
 func (*FollowResponse) ProtoMessage() {}
 
 func (x *FollowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[56]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4291,7 +4577,7 @@ func (x *FollowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowResponse.ProtoReflect.Descriptor instead.
 func (*FollowResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{56}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *FollowResponse) GetFeed() *FollowFeed {
@@ -4341,7 +4627,7 @@ type FollowFeed struct {
 
 func (x *FollowFeed) Reset() {
 	*x = FollowFeed{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[57]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4353,7 +4639,7 @@ func (x *FollowFeed) String() string {
 func (*FollowFeed) ProtoMessage() {}
 
 func (x *FollowFeed) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[57]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4366,7 +4652,7 @@ func (x *FollowFeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowFeed.ProtoReflect.Descriptor instead.
 func (*FollowFeed) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{57}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *FollowFeed) GetKind() string {
@@ -4401,7 +4687,7 @@ type FollowLook struct {
 
 func (x *FollowLook) Reset() {
 	*x = FollowLook{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[58]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4413,7 +4699,7 @@ func (x *FollowLook) String() string {
 func (*FollowLook) ProtoMessage() {}
 
 func (x *FollowLook) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[58]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4426,7 +4712,7 @@ func (x *FollowLook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowLook.ProtoReflect.Descriptor instead.
 func (*FollowLook) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{58}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *FollowLook) GetId() uint64 {
@@ -4454,7 +4740,7 @@ type FollowDir struct {
 
 func (x *FollowDir) Reset() {
 	*x = FollowDir{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[59]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4466,7 +4752,7 @@ func (x *FollowDir) String() string {
 func (*FollowDir) ProtoMessage() {}
 
 func (x *FollowDir) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[59]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4479,7 +4765,7 @@ func (x *FollowDir) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowDir.ProtoReflect.Descriptor instead.
 func (*FollowDir) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{59}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *FollowDir) GetId() uint64 {
@@ -4506,7 +4792,7 @@ type ReadItemsRequest struct {
 
 func (x *ReadItemsRequest) Reset() {
 	*x = ReadItemsRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[60]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4518,7 +4804,7 @@ func (x *ReadItemsRequest) String() string {
 func (*ReadItemsRequest) ProtoMessage() {}
 
 func (x *ReadItemsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[60]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4531,7 +4817,7 @@ func (x *ReadItemsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadItemsRequest.ProtoReflect.Descriptor instead.
 func (*ReadItemsRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{60}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ReadItemsRequest) GetTask() string {
@@ -4558,7 +4844,7 @@ type ReadItemsResponse struct {
 
 func (x *ReadItemsResponse) Reset() {
 	*x = ReadItemsResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[61]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4570,7 +4856,7 @@ func (x *ReadItemsResponse) String() string {
 func (*ReadItemsResponse) ProtoMessage() {}
 
 func (x *ReadItemsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[61]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4583,7 +4869,7 @@ func (x *ReadItemsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadItemsResponse.ProtoReflect.Descriptor instead.
 func (*ReadItemsResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{61}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ReadItemsResponse) GetItems() []*v1.PlanItem {
@@ -4610,7 +4896,7 @@ type ReadBurstRequest struct {
 
 func (x *ReadBurstRequest) Reset() {
 	*x = ReadBurstRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[62]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4622,7 +4908,7 @@ func (x *ReadBurstRequest) String() string {
 func (*ReadBurstRequest) ProtoMessage() {}
 
 func (x *ReadBurstRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[62]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4635,7 +4921,7 @@ func (x *ReadBurstRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBurstRequest.ProtoReflect.Descriptor instead.
 func (*ReadBurstRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{62}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ReadBurstRequest) GetTask() string {
@@ -4666,7 +4952,7 @@ type ReadBurstResponse struct {
 
 func (x *ReadBurstResponse) Reset() {
 	*x = ReadBurstResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[63]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4678,7 +4964,7 @@ func (x *ReadBurstResponse) String() string {
 func (*ReadBurstResponse) ProtoMessage() {}
 
 func (x *ReadBurstResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[63]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4691,7 +4977,7 @@ func (x *ReadBurstResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBurstResponse.ProtoReflect.Descriptor instead.
 func (*ReadBurstResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{63}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ReadBurstResponse) GetRecord() []byte {
@@ -4747,7 +5033,7 @@ type KeepBurstRequest struct {
 
 func (x *KeepBurstRequest) Reset() {
 	*x = KeepBurstRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[64]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4759,7 +5045,7 @@ func (x *KeepBurstRequest) String() string {
 func (*KeepBurstRequest) ProtoMessage() {}
 
 func (x *KeepBurstRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[64]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4772,7 +5058,7 @@ func (x *KeepBurstRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepBurstRequest.ProtoReflect.Descriptor instead.
 func (*KeepBurstRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{64}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *KeepBurstRequest) GetTask() string {
@@ -4804,7 +5090,7 @@ type KeepBurstResponse struct {
 
 func (x *KeepBurstResponse) Reset() {
 	*x = KeepBurstResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[65]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4816,7 +5102,7 @@ func (x *KeepBurstResponse) String() string {
 func (*KeepBurstResponse) ProtoMessage() {}
 
 func (x *KeepBurstResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[65]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4829,7 +5115,7 @@ func (x *KeepBurstResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepBurstResponse.ProtoReflect.Descriptor instead.
 func (*KeepBurstResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{65}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{70}
 }
 
 type SpendRequest struct {
@@ -4847,7 +5133,7 @@ type SpendRequest struct {
 
 func (x *SpendRequest) Reset() {
 	*x = SpendRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[66]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4859,7 +5145,7 @@ func (x *SpendRequest) String() string {
 func (*SpendRequest) ProtoMessage() {}
 
 func (x *SpendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[66]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4872,7 +5158,7 @@ func (x *SpendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendRequest.ProtoReflect.Descriptor instead.
 func (*SpendRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{66}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *SpendRequest) GetTask() string {
@@ -4938,7 +5224,7 @@ type SpendResponse struct {
 
 func (x *SpendResponse) Reset() {
 	*x = SpendResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[67]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4950,7 +5236,7 @@ func (x *SpendResponse) String() string {
 func (*SpendResponse) ProtoMessage() {}
 
 func (x *SpendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[67]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4963,7 +5249,7 @@ func (x *SpendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendResponse.ProtoReflect.Descriptor instead.
 func (*SpendResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{67}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *SpendResponse) GetRepeated() bool {
@@ -5034,7 +5320,7 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"batchSlots\x12+\n" +
 	"\x04room\x18\x06 \x03(\v2\x17.datamove.agent.v1.RoomR\x04room\x12\x18\n" +
 	"\aleaving\x18\a \x01(\bR\aleaving\x12(\n" +
-	"\x10bytes_per_second\x18\b \x01(\x01R\x0ebytesPerSecond\"\x8f\x02\n" +
+	"\x10bytes_per_second\x18\b \x01(\x01R\x0ebytesPerSecond\"\xab\x02\n" +
 	"\x05Hello\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x12\n" +
@@ -5046,7 +5332,8 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x05cores\x18\b \x01(\x05R\x05cores\x12\x1b\n" +
 	"\tpeer_port\x18\t \x01(\x05R\bpeerPort\x12\x1b\n" +
 	"\tpeer_host\x18\n" +
-	" \x01(\tR\bpeerHost\":\n" +
+	" \x01(\tR\bpeerHost\x12\x1a\n" +
+	"\bresolves\x18\v \x01(\bR\bresolves\":\n" +
 	"\x05Reach\x12\x12\n" +
 	"\x04tier\x18\x01 \x01(\tR\x04tier\x12\x1d\n" +
 	"\n" +
@@ -5082,7 +5369,7 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x03why\x18\x06 \x01(\tR\x03why\x12B\n" +
 	"\x0ffirst_byte_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\rfirstByteTime\x127\n" +
 	"\x18limited_bytes_per_second\x18\b \x01(\x01R\x15limitedBytesPerSecond\x121\n" +
-	"\x15part_bytes_per_second\x18\t \x01(\x03R\x12partBytesPerSecond\"\xd8\x03\n" +
+	"\x15part_bytes_per_second\x18\t \x01(\x03R\x12partBytesPerSecond\"\x90\x04\n" +
 	"\x05Order\x12\x12\n" +
 	"\x04seen\x18\x01 \x01(\x04R\x04seen\x12/\n" +
 	"\x05lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12-\n" +
@@ -5094,8 +5381,24 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x04part\x18\t \x01(\v2\x17.datamove.agent.v1.PartH\x00R\x04part\x120\n" +
 	"\x05swarm\x18\n" +
 	" \x01(\v2\x18.datamove.agent.v1.SwarmH\x00R\x05swarm\x12-\n" +
-	"\x04lend\x18\v \x01(\v2\x17.datamove.agent.v1.LendH\x00R\x04lendB\x06\n" +
-	"\x04what\"\x96\x02\n" +
+	"\x04lend\x18\v \x01(\v2\x17.datamove.agent.v1.LendH\x00R\x04lend\x126\n" +
+	"\aresolve\x18\f \x01(\v2\x1a.datamove.agent.v1.ResolveH\x00R\aresolveB\x06\n" +
+	"\x04what\"n\n" +
+	"\aResolve\x12*\n" +
+	"\x05owner\x18\x01 \x01(\v2\x14.datamove.v1.AccountR\x05owner\x127\n" +
+	"\x06places\x18\x02 \x03(\v2\x1f.datamove.agent.v1.ResolvePlaceR\x06places\"V\n" +
+	"\fResolvePlace\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x1a\n" +
+	"\blocation\x18\x02 \x01(\tR\blocation\x12\x16\n" +
+	"\x06itself\x18\x03 \x01(\bR\x06itself\"]\n" +
+	"\x0fTellRealRequest\x12\x14\n" +
+	"\x05tasks\x18\x01 \x03(\tR\x05tasks\x124\n" +
+	"\x06places\x18\x02 \x03(\v2\x1c.datamove.agent.v1.RealPlaceR\x06places\"O\n" +
+	"\tRealPlace\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x1a\n" +
+	"\blocation\x18\x02 \x01(\tR\blocation\x12\x12\n" +
+	"\x04real\x18\x03 \x01(\tR\x04real\"\x12\n" +
+	"\x10TellRealResponse\"\x96\x02\n" +
 	"\x05Swarm\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\tR\x06digest\x12\x16\n" +
 	"\x06ticket\x18\x02 \x01(\tR\x06ticket\x12\x1f\n" +
@@ -5421,7 +5724,8 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x11SPEND_KIND_SETTLE\x10\x042\xa1\x01\n" +
 	"\rEnrollService\x12F\n" +
 	"\x04Join\x12\x1e.datamove.agent.v1.JoinRequest\x1a\x1e.datamove.agent.v1.Certificate\x12H\n" +
-	"\x05Renew\x12\x1f.datamove.agent.v1.RenewRequest\x1a\x1e.datamove.agent.v1.Certificate2\xf9\t\n" +
+	"\x05Renew\x12\x1f.datamove.agent.v1.RenewRequest\x1a\x1e.datamove.agent.v1.Certificate2\xce\n" +
+	"\n" +
 	"\vLinkService\x12A\n" +
 	"\x06Attend\x12\x19.datamove.agent.v1.Status\x1a\x18.datamove.agent.v1.Order(\x010\x01\x12P\n" +
 	"\aConfirm\x12!.datamove.agent.v1.ConfirmRequest\x1a\".datamove.agent.v1.ConfirmResponse\x12M\n" +
@@ -5437,7 +5741,8 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x0fTellCheckpoints\x12).datamove.agent.v1.TellCheckpointsRequest\x1a*.datamove.agent.v1.TellCheckpointsResponse\x12V\n" +
 	"\tReadBurst\x12#.datamove.agent.v1.ReadBurstRequest\x1a$.datamove.agent.v1.ReadBurstResponse\x12V\n" +
 	"\tKeepBurst\x12#.datamove.agent.v1.KeepBurstRequest\x1a$.datamove.agent.v1.KeepBurstResponse\x12J\n" +
-	"\x05Spend\x12\x1f.datamove.agent.v1.SpendRequest\x1a .datamove.agent.v1.SpendResponseB,Z*datamove.dev/api/datamove/agent/v1;agentv1b\x06proto3"
+	"\x05Spend\x12\x1f.datamove.agent.v1.SpendRequest\x1a .datamove.agent.v1.SpendResponse\x12S\n" +
+	"\bTellReal\x12\".datamove.agent.v1.TellRealRequest\x1a#.datamove.agent.v1.TellRealResponseB,Z*datamove.dev/api/datamove/agent/v1;agentv1b\x06proto3"
 
 var (
 	file_datamove_agent_v1_agent_proto_rawDescOnce sync.Once
@@ -5452,7 +5757,7 @@ func file_datamove_agent_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
+var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
 var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(How)(0),                        // 0: datamove.agent.v1.How
 	(SpendKind)(0),                  // 1: datamove.agent.v1.SpendKind
@@ -5467,169 +5772,180 @@ var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(*RoomPart)(nil),                // 10: datamove.agent.v1.RoomPart
 	(*Session)(nil),                 // 11: datamove.agent.v1.Session
 	(*Order)(nil),                   // 12: datamove.agent.v1.Order
-	(*Swarm)(nil),                   // 13: datamove.agent.v1.Swarm
-	(*SwarmMember)(nil),             // 14: datamove.agent.v1.SwarmMember
-	(*SwarmHomes)(nil),              // 15: datamove.agent.v1.SwarmHomes
-	(*Piece)(nil),                   // 16: datamove.agent.v1.Piece
-	(*PieceSegment)(nil),            // 17: datamove.agent.v1.PieceSegment
-	(*Lend)(nil),                    // 18: datamove.agent.v1.Lend
-	(*Lent)(nil),                    // 19: datamove.agent.v1.Lent
-	(*LentQuestion)(nil),            // 20: datamove.agent.v1.LentQuestion
-	(*LentAnswer)(nil),              // 21: datamove.agent.v1.LentAnswer
-	(*LentPair)(nil),                // 22: datamove.agent.v1.LentPair
-	(*LentSame)(nil),                // 23: datamove.agent.v1.LentSame
-	(*LentEntry)(nil),               // 24: datamove.agent.v1.LentEntry
-	(*Lead)(nil),                    // 25: datamove.agent.v1.Lead
-	(*Pieces)(nil),                  // 26: datamove.agent.v1.Pieces
-	(*Batch)(nil),                   // 27: datamove.agent.v1.Batch
-	(*Stop)(nil),                    // 28: datamove.agent.v1.Stop
-	(*Crew)(nil),                    // 29: datamove.agent.v1.Crew
-	(*Part)(nil),                    // 30: datamove.agent.v1.Part
-	(*Limits)(nil),                  // 31: datamove.agent.v1.Limits
-	(*Limit)(nil),                   // 32: datamove.agent.v1.Limit
-	(*ConfirmRequest)(nil),          // 33: datamove.agent.v1.ConfirmRequest
-	(*ConfirmResponse)(nil),         // 34: datamove.agent.v1.ConfirmResponse
-	(*FinishRequest)(nil),           // 35: datamove.agent.v1.FinishRequest
-	(*FinishResponse)(nil),          // 36: datamove.agent.v1.FinishResponse
-	(*GiveRequest)(nil),             // 37: datamove.agent.v1.GiveRequest
-	(*GiveResponse)(nil),            // 38: datamove.agent.v1.GiveResponse
-	(*ReplyRequest)(nil),            // 39: datamove.agent.v1.ReplyRequest
-	(*ReplyResponse)(nil),           // 40: datamove.agent.v1.ReplyResponse
-	(*KeepRequest)(nil),             // 41: datamove.agent.v1.KeepRequest
-	(*KeepResponse)(nil),            // 42: datamove.agent.v1.KeepResponse
-	(*PutManifestRequest)(nil),      // 43: datamove.agent.v1.PutManifestRequest
-	(*PutManifestResponse)(nil),     // 44: datamove.agent.v1.PutManifestResponse
-	(*ReadManifestRequest)(nil),     // 45: datamove.agent.v1.ReadManifestRequest
-	(*ReadManifestResponse)(nil),    // 46: datamove.agent.v1.ReadManifestResponse
-	(*PutWalkRequest)(nil),          // 47: datamove.agent.v1.PutWalkRequest
-	(*PutWalkResponse)(nil),         // 48: datamove.agent.v1.PutWalkResponse
-	(*TellCheckpointsRequest)(nil),  // 49: datamove.agent.v1.TellCheckpointsRequest
-	(*CheckpointFolder)(nil),        // 50: datamove.agent.v1.CheckpointFolder
-	(*CheckpointRound)(nil),         // 51: datamove.agent.v1.CheckpointRound
-	(*TellCheckpointsResponse)(nil), // 52: datamove.agent.v1.TellCheckpointsResponse
-	(*FollowRequest)(nil),           // 53: datamove.agent.v1.FollowRequest
-	(*FollowBatch)(nil),             // 54: datamove.agent.v1.FollowBatch
-	(*FollowMark)(nil),              // 55: datamove.agent.v1.FollowMark
-	(*FollowSights)(nil),            // 56: datamove.agent.v1.FollowSights
-	(*FollowSight)(nil),             // 57: datamove.agent.v1.FollowSight
-	(*FollowWalk)(nil),              // 58: datamove.agent.v1.FollowWalk
-	(*FollowResponse)(nil),          // 59: datamove.agent.v1.FollowResponse
-	(*FollowFeed)(nil),              // 60: datamove.agent.v1.FollowFeed
-	(*FollowLook)(nil),              // 61: datamove.agent.v1.FollowLook
-	(*FollowDir)(nil),               // 62: datamove.agent.v1.FollowDir
-	(*ReadItemsRequest)(nil),        // 63: datamove.agent.v1.ReadItemsRequest
-	(*ReadItemsResponse)(nil),       // 64: datamove.agent.v1.ReadItemsResponse
-	(*ReadBurstRequest)(nil),        // 65: datamove.agent.v1.ReadBurstRequest
-	(*ReadBurstResponse)(nil),       // 66: datamove.agent.v1.ReadBurstResponse
-	(*KeepBurstRequest)(nil),        // 67: datamove.agent.v1.KeepBurstRequest
-	(*KeepBurstResponse)(nil),       // 68: datamove.agent.v1.KeepBurstResponse
-	(*SpendRequest)(nil),            // 69: datamove.agent.v1.SpendRequest
-	(*SpendResponse)(nil),           // 70: datamove.agent.v1.SpendResponse
-	nil,                             // 71: datamove.agent.v1.Limits.ProjectsEntry
-	(*timestamppb.Timestamp)(nil),   // 72: google.protobuf.Timestamp
-	(*v1.Progress)(nil),             // 73: datamove.v1.Progress
-	(*durationpb.Duration)(nil),     // 74: google.protobuf.Duration
-	(*v1.Task)(nil),                 // 75: datamove.v1.Task
-	(*v1.TaskSpec)(nil),             // 76: datamove.v1.TaskSpec
-	(*v1.Account)(nil),              // 77: datamove.v1.Account
-	(*v1.Report)(nil),               // 78: datamove.v1.Report
-	(*v1.Checkpoint)(nil),           // 79: datamove.v1.Checkpoint
-	(*v1.PlanItem)(nil),             // 80: datamove.v1.PlanItem
-	(*v1.BurstAccount)(nil),         // 81: datamove.v1.BurstAccount
+	(*Resolve)(nil),                 // 13: datamove.agent.v1.Resolve
+	(*ResolvePlace)(nil),            // 14: datamove.agent.v1.ResolvePlace
+	(*TellRealRequest)(nil),         // 15: datamove.agent.v1.TellRealRequest
+	(*RealPlace)(nil),               // 16: datamove.agent.v1.RealPlace
+	(*TellRealResponse)(nil),        // 17: datamove.agent.v1.TellRealResponse
+	(*Swarm)(nil),                   // 18: datamove.agent.v1.Swarm
+	(*SwarmMember)(nil),             // 19: datamove.agent.v1.SwarmMember
+	(*SwarmHomes)(nil),              // 20: datamove.agent.v1.SwarmHomes
+	(*Piece)(nil),                   // 21: datamove.agent.v1.Piece
+	(*PieceSegment)(nil),            // 22: datamove.agent.v1.PieceSegment
+	(*Lend)(nil),                    // 23: datamove.agent.v1.Lend
+	(*Lent)(nil),                    // 24: datamove.agent.v1.Lent
+	(*LentQuestion)(nil),            // 25: datamove.agent.v1.LentQuestion
+	(*LentAnswer)(nil),              // 26: datamove.agent.v1.LentAnswer
+	(*LentPair)(nil),                // 27: datamove.agent.v1.LentPair
+	(*LentSame)(nil),                // 28: datamove.agent.v1.LentSame
+	(*LentEntry)(nil),               // 29: datamove.agent.v1.LentEntry
+	(*Lead)(nil),                    // 30: datamove.agent.v1.Lead
+	(*Pieces)(nil),                  // 31: datamove.agent.v1.Pieces
+	(*Batch)(nil),                   // 32: datamove.agent.v1.Batch
+	(*Stop)(nil),                    // 33: datamove.agent.v1.Stop
+	(*Crew)(nil),                    // 34: datamove.agent.v1.Crew
+	(*Part)(nil),                    // 35: datamove.agent.v1.Part
+	(*Limits)(nil),                  // 36: datamove.agent.v1.Limits
+	(*Limit)(nil),                   // 37: datamove.agent.v1.Limit
+	(*ConfirmRequest)(nil),          // 38: datamove.agent.v1.ConfirmRequest
+	(*ConfirmResponse)(nil),         // 39: datamove.agent.v1.ConfirmResponse
+	(*FinishRequest)(nil),           // 40: datamove.agent.v1.FinishRequest
+	(*FinishResponse)(nil),          // 41: datamove.agent.v1.FinishResponse
+	(*GiveRequest)(nil),             // 42: datamove.agent.v1.GiveRequest
+	(*GiveResponse)(nil),            // 43: datamove.agent.v1.GiveResponse
+	(*ReplyRequest)(nil),            // 44: datamove.agent.v1.ReplyRequest
+	(*ReplyResponse)(nil),           // 45: datamove.agent.v1.ReplyResponse
+	(*KeepRequest)(nil),             // 46: datamove.agent.v1.KeepRequest
+	(*KeepResponse)(nil),            // 47: datamove.agent.v1.KeepResponse
+	(*PutManifestRequest)(nil),      // 48: datamove.agent.v1.PutManifestRequest
+	(*PutManifestResponse)(nil),     // 49: datamove.agent.v1.PutManifestResponse
+	(*ReadManifestRequest)(nil),     // 50: datamove.agent.v1.ReadManifestRequest
+	(*ReadManifestResponse)(nil),    // 51: datamove.agent.v1.ReadManifestResponse
+	(*PutWalkRequest)(nil),          // 52: datamove.agent.v1.PutWalkRequest
+	(*PutWalkResponse)(nil),         // 53: datamove.agent.v1.PutWalkResponse
+	(*TellCheckpointsRequest)(nil),  // 54: datamove.agent.v1.TellCheckpointsRequest
+	(*CheckpointFolder)(nil),        // 55: datamove.agent.v1.CheckpointFolder
+	(*CheckpointRound)(nil),         // 56: datamove.agent.v1.CheckpointRound
+	(*TellCheckpointsResponse)(nil), // 57: datamove.agent.v1.TellCheckpointsResponse
+	(*FollowRequest)(nil),           // 58: datamove.agent.v1.FollowRequest
+	(*FollowBatch)(nil),             // 59: datamove.agent.v1.FollowBatch
+	(*FollowMark)(nil),              // 60: datamove.agent.v1.FollowMark
+	(*FollowSights)(nil),            // 61: datamove.agent.v1.FollowSights
+	(*FollowSight)(nil),             // 62: datamove.agent.v1.FollowSight
+	(*FollowWalk)(nil),              // 63: datamove.agent.v1.FollowWalk
+	(*FollowResponse)(nil),          // 64: datamove.agent.v1.FollowResponse
+	(*FollowFeed)(nil),              // 65: datamove.agent.v1.FollowFeed
+	(*FollowLook)(nil),              // 66: datamove.agent.v1.FollowLook
+	(*FollowDir)(nil),               // 67: datamove.agent.v1.FollowDir
+	(*ReadItemsRequest)(nil),        // 68: datamove.agent.v1.ReadItemsRequest
+	(*ReadItemsResponse)(nil),       // 69: datamove.agent.v1.ReadItemsResponse
+	(*ReadBurstRequest)(nil),        // 70: datamove.agent.v1.ReadBurstRequest
+	(*ReadBurstResponse)(nil),       // 71: datamove.agent.v1.ReadBurstResponse
+	(*KeepBurstRequest)(nil),        // 72: datamove.agent.v1.KeepBurstRequest
+	(*KeepBurstResponse)(nil),       // 73: datamove.agent.v1.KeepBurstResponse
+	(*SpendRequest)(nil),            // 74: datamove.agent.v1.SpendRequest
+	(*SpendResponse)(nil),           // 75: datamove.agent.v1.SpendResponse
+	nil,                             // 76: datamove.agent.v1.Limits.ProjectsEntry
+	(*timestamppb.Timestamp)(nil),   // 77: google.protobuf.Timestamp
+	(*v1.Progress)(nil),             // 78: datamove.v1.Progress
+	(*durationpb.Duration)(nil),     // 79: google.protobuf.Duration
+	(*v1.Account)(nil),              // 80: datamove.v1.Account
+	(*v1.Task)(nil),                 // 81: datamove.v1.Task
+	(*v1.TaskSpec)(nil),             // 82: datamove.v1.TaskSpec
+	(*v1.Report)(nil),               // 83: datamove.v1.Report
+	(*v1.Checkpoint)(nil),           // 84: datamove.v1.Checkpoint
+	(*v1.PlanItem)(nil),             // 85: datamove.v1.PlanItem
+	(*v1.BurstAccount)(nil),         // 86: datamove.v1.BurstAccount
 }
 var file_datamove_agent_v1_agent_proto_depIdxs = []int32{
-	72, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
+	77, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
 	7,  // 1: datamove.agent.v1.Status.hello:type_name -> datamove.agent.v1.Hello
 	11, // 2: datamove.agent.v1.Status.sessions:type_name -> datamove.agent.v1.Session
 	9,  // 3: datamove.agent.v1.Status.room:type_name -> datamove.agent.v1.Room
 	8,  // 4: datamove.agent.v1.Hello.reaches:type_name -> datamove.agent.v1.Reach
 	10, // 5: datamove.agent.v1.Room.parts:type_name -> datamove.agent.v1.RoomPart
-	73, // 6: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
-	72, // 7: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
-	74, // 8: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
-	25, // 9: datamove.agent.v1.Order.lead:type_name -> datamove.agent.v1.Lead
-	27, // 10: datamove.agent.v1.Order.batch:type_name -> datamove.agent.v1.Batch
-	28, // 11: datamove.agent.v1.Order.stop:type_name -> datamove.agent.v1.Stop
-	31, // 12: datamove.agent.v1.Order.limits:type_name -> datamove.agent.v1.Limits
-	29, // 13: datamove.agent.v1.Order.crew:type_name -> datamove.agent.v1.Crew
-	30, // 14: datamove.agent.v1.Order.part:type_name -> datamove.agent.v1.Part
-	13, // 15: datamove.agent.v1.Order.swarm:type_name -> datamove.agent.v1.Swarm
-	18, // 16: datamove.agent.v1.Order.lend:type_name -> datamove.agent.v1.Lend
-	14, // 17: datamove.agent.v1.Swarm.members:type_name -> datamove.agent.v1.SwarmMember
-	15, // 18: datamove.agent.v1.Swarm.homes:type_name -> datamove.agent.v1.SwarmHomes
-	17, // 19: datamove.agent.v1.Piece.segments:type_name -> datamove.agent.v1.PieceSegment
-	14, // 20: datamove.agent.v1.Lent.member:type_name -> datamove.agent.v1.SwarmMember
-	24, // 21: datamove.agent.v1.LentAnswer.entries:type_name -> datamove.agent.v1.LentEntry
-	75, // 22: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
-	76, // 23: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
-	74, // 24: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
-	26, // 25: datamove.agent.v1.Lead.pieces:type_name -> datamove.agent.v1.Pieces
-	19, // 26: datamove.agent.v1.Lead.lent:type_name -> datamove.agent.v1.Lent
-	76, // 27: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
-	77, // 28: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
-	0,  // 29: datamove.agent.v1.Stop.how:type_name -> datamove.agent.v1.How
-	32, // 30: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
-	71, // 31: datamove.agent.v1.Limits.projects:type_name -> datamove.agent.v1.Limits.ProjectsEntry
-	78, // 32: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
-	72, // 33: datamove.agent.v1.FinishRequest.first_byte_time:type_name -> google.protobuf.Timestamp
-	50, // 34: datamove.agent.v1.TellCheckpointsRequest.folder:type_name -> datamove.agent.v1.CheckpointFolder
-	51, // 35: datamove.agent.v1.TellCheckpointsRequest.round:type_name -> datamove.agent.v1.CheckpointRound
-	79, // 36: datamove.agent.v1.CheckpointFolder.checkpoints:type_name -> datamove.v1.Checkpoint
-	74, // 37: datamove.agent.v1.TellCheckpointsResponse.settle:type_name -> google.protobuf.Duration
-	54, // 38: datamove.agent.v1.FollowRequest.batch:type_name -> datamove.agent.v1.FollowBatch
-	56, // 39: datamove.agent.v1.FollowRequest.sights:type_name -> datamove.agent.v1.FollowSights
-	58, // 40: datamove.agent.v1.FollowRequest.walk:type_name -> datamove.agent.v1.FollowWalk
-	72, // 41: datamove.agent.v1.FollowBatch.since:type_name -> google.protobuf.Timestamp
-	55, // 42: datamove.agent.v1.FollowBatch.marks:type_name -> datamove.agent.v1.FollowMark
-	57, // 43: datamove.agent.v1.FollowSights.sights:type_name -> datamove.agent.v1.FollowSight
-	2,  // 44: datamove.agent.v1.FollowSight.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
-	2,  // 45: datamove.agent.v1.FollowWalk.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
-	60, // 46: datamove.agent.v1.FollowResponse.feed:type_name -> datamove.agent.v1.FollowFeed
-	55, // 47: datamove.agent.v1.FollowResponse.mark:type_name -> datamove.agent.v1.FollowMark
-	61, // 48: datamove.agent.v1.FollowResponse.look:type_name -> datamove.agent.v1.FollowLook
-	62, // 49: datamove.agent.v1.FollowResponse.walk:type_name -> datamove.agent.v1.FollowDir
-	80, // 50: datamove.agent.v1.ReadItemsResponse.items:type_name -> datamove.v1.PlanItem
-	1,  // 51: datamove.agent.v1.SpendRequest.kind:type_name -> datamove.agent.v1.SpendKind
-	81, // 52: datamove.agent.v1.SpendResponse.account:type_name -> datamove.v1.BurstAccount
-	3,  // 53: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
-	4,  // 54: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
-	6,  // 55: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
-	33, // 56: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
-	35, // 57: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
-	37, // 58: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
-	39, // 59: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
-	41, // 60: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
-	43, // 61: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
-	45, // 62: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
-	63, // 63: datamove.agent.v1.LinkService.ReadItems:input_type -> datamove.agent.v1.ReadItemsRequest
-	47, // 64: datamove.agent.v1.LinkService.PutWalk:input_type -> datamove.agent.v1.PutWalkRequest
-	53, // 65: datamove.agent.v1.LinkService.Follow:input_type -> datamove.agent.v1.FollowRequest
-	49, // 66: datamove.agent.v1.LinkService.TellCheckpoints:input_type -> datamove.agent.v1.TellCheckpointsRequest
-	65, // 67: datamove.agent.v1.LinkService.ReadBurst:input_type -> datamove.agent.v1.ReadBurstRequest
-	67, // 68: datamove.agent.v1.LinkService.KeepBurst:input_type -> datamove.agent.v1.KeepBurstRequest
-	69, // 69: datamove.agent.v1.LinkService.Spend:input_type -> datamove.agent.v1.SpendRequest
-	5,  // 70: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
-	5,  // 71: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
-	12, // 72: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
-	34, // 73: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
-	36, // 74: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
-	38, // 75: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
-	40, // 76: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
-	42, // 77: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
-	44, // 78: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
-	46, // 79: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
-	64, // 80: datamove.agent.v1.LinkService.ReadItems:output_type -> datamove.agent.v1.ReadItemsResponse
-	48, // 81: datamove.agent.v1.LinkService.PutWalk:output_type -> datamove.agent.v1.PutWalkResponse
-	59, // 82: datamove.agent.v1.LinkService.Follow:output_type -> datamove.agent.v1.FollowResponse
-	52, // 83: datamove.agent.v1.LinkService.TellCheckpoints:output_type -> datamove.agent.v1.TellCheckpointsResponse
-	66, // 84: datamove.agent.v1.LinkService.ReadBurst:output_type -> datamove.agent.v1.ReadBurstResponse
-	68, // 85: datamove.agent.v1.LinkService.KeepBurst:output_type -> datamove.agent.v1.KeepBurstResponse
-	70, // 86: datamove.agent.v1.LinkService.Spend:output_type -> datamove.agent.v1.SpendResponse
-	70, // [70:87] is the sub-list for method output_type
-	53, // [53:70] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	78, // 6: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
+	77, // 7: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
+	79, // 8: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
+	30, // 9: datamove.agent.v1.Order.lead:type_name -> datamove.agent.v1.Lead
+	32, // 10: datamove.agent.v1.Order.batch:type_name -> datamove.agent.v1.Batch
+	33, // 11: datamove.agent.v1.Order.stop:type_name -> datamove.agent.v1.Stop
+	36, // 12: datamove.agent.v1.Order.limits:type_name -> datamove.agent.v1.Limits
+	34, // 13: datamove.agent.v1.Order.crew:type_name -> datamove.agent.v1.Crew
+	35, // 14: datamove.agent.v1.Order.part:type_name -> datamove.agent.v1.Part
+	18, // 15: datamove.agent.v1.Order.swarm:type_name -> datamove.agent.v1.Swarm
+	23, // 16: datamove.agent.v1.Order.lend:type_name -> datamove.agent.v1.Lend
+	13, // 17: datamove.agent.v1.Order.resolve:type_name -> datamove.agent.v1.Resolve
+	80, // 18: datamove.agent.v1.Resolve.owner:type_name -> datamove.v1.Account
+	14, // 19: datamove.agent.v1.Resolve.places:type_name -> datamove.agent.v1.ResolvePlace
+	16, // 20: datamove.agent.v1.TellRealRequest.places:type_name -> datamove.agent.v1.RealPlace
+	19, // 21: datamove.agent.v1.Swarm.members:type_name -> datamove.agent.v1.SwarmMember
+	20, // 22: datamove.agent.v1.Swarm.homes:type_name -> datamove.agent.v1.SwarmHomes
+	22, // 23: datamove.agent.v1.Piece.segments:type_name -> datamove.agent.v1.PieceSegment
+	19, // 24: datamove.agent.v1.Lent.member:type_name -> datamove.agent.v1.SwarmMember
+	29, // 25: datamove.agent.v1.LentAnswer.entries:type_name -> datamove.agent.v1.LentEntry
+	81, // 26: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
+	82, // 27: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
+	79, // 28: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
+	31, // 29: datamove.agent.v1.Lead.pieces:type_name -> datamove.agent.v1.Pieces
+	24, // 30: datamove.agent.v1.Lead.lent:type_name -> datamove.agent.v1.Lent
+	82, // 31: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
+	80, // 32: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
+	0,  // 33: datamove.agent.v1.Stop.how:type_name -> datamove.agent.v1.How
+	37, // 34: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
+	76, // 35: datamove.agent.v1.Limits.projects:type_name -> datamove.agent.v1.Limits.ProjectsEntry
+	83, // 36: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
+	77, // 37: datamove.agent.v1.FinishRequest.first_byte_time:type_name -> google.protobuf.Timestamp
+	55, // 38: datamove.agent.v1.TellCheckpointsRequest.folder:type_name -> datamove.agent.v1.CheckpointFolder
+	56, // 39: datamove.agent.v1.TellCheckpointsRequest.round:type_name -> datamove.agent.v1.CheckpointRound
+	84, // 40: datamove.agent.v1.CheckpointFolder.checkpoints:type_name -> datamove.v1.Checkpoint
+	79, // 41: datamove.agent.v1.TellCheckpointsResponse.settle:type_name -> google.protobuf.Duration
+	59, // 42: datamove.agent.v1.FollowRequest.batch:type_name -> datamove.agent.v1.FollowBatch
+	61, // 43: datamove.agent.v1.FollowRequest.sights:type_name -> datamove.agent.v1.FollowSights
+	63, // 44: datamove.agent.v1.FollowRequest.walk:type_name -> datamove.agent.v1.FollowWalk
+	77, // 45: datamove.agent.v1.FollowBatch.since:type_name -> google.protobuf.Timestamp
+	60, // 46: datamove.agent.v1.FollowBatch.marks:type_name -> datamove.agent.v1.FollowMark
+	62, // 47: datamove.agent.v1.FollowSights.sights:type_name -> datamove.agent.v1.FollowSight
+	2,  // 48: datamove.agent.v1.FollowSight.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
+	2,  // 49: datamove.agent.v1.FollowWalk.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
+	65, // 50: datamove.agent.v1.FollowResponse.feed:type_name -> datamove.agent.v1.FollowFeed
+	60, // 51: datamove.agent.v1.FollowResponse.mark:type_name -> datamove.agent.v1.FollowMark
+	66, // 52: datamove.agent.v1.FollowResponse.look:type_name -> datamove.agent.v1.FollowLook
+	67, // 53: datamove.agent.v1.FollowResponse.walk:type_name -> datamove.agent.v1.FollowDir
+	85, // 54: datamove.agent.v1.ReadItemsResponse.items:type_name -> datamove.v1.PlanItem
+	1,  // 55: datamove.agent.v1.SpendRequest.kind:type_name -> datamove.agent.v1.SpendKind
+	86, // 56: datamove.agent.v1.SpendResponse.account:type_name -> datamove.v1.BurstAccount
+	3,  // 57: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
+	4,  // 58: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
+	6,  // 59: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
+	38, // 60: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
+	40, // 61: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
+	42, // 62: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
+	44, // 63: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
+	46, // 64: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
+	48, // 65: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
+	50, // 66: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
+	68, // 67: datamove.agent.v1.LinkService.ReadItems:input_type -> datamove.agent.v1.ReadItemsRequest
+	52, // 68: datamove.agent.v1.LinkService.PutWalk:input_type -> datamove.agent.v1.PutWalkRequest
+	58, // 69: datamove.agent.v1.LinkService.Follow:input_type -> datamove.agent.v1.FollowRequest
+	54, // 70: datamove.agent.v1.LinkService.TellCheckpoints:input_type -> datamove.agent.v1.TellCheckpointsRequest
+	70, // 71: datamove.agent.v1.LinkService.ReadBurst:input_type -> datamove.agent.v1.ReadBurstRequest
+	72, // 72: datamove.agent.v1.LinkService.KeepBurst:input_type -> datamove.agent.v1.KeepBurstRequest
+	74, // 73: datamove.agent.v1.LinkService.Spend:input_type -> datamove.agent.v1.SpendRequest
+	15, // 74: datamove.agent.v1.LinkService.TellReal:input_type -> datamove.agent.v1.TellRealRequest
+	5,  // 75: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
+	5,  // 76: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
+	12, // 77: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
+	39, // 78: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
+	41, // 79: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
+	43, // 80: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
+	45, // 81: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
+	47, // 82: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
+	49, // 83: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
+	51, // 84: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
+	69, // 85: datamove.agent.v1.LinkService.ReadItems:output_type -> datamove.agent.v1.ReadItemsResponse
+	53, // 86: datamove.agent.v1.LinkService.PutWalk:output_type -> datamove.agent.v1.PutWalkResponse
+	64, // 87: datamove.agent.v1.LinkService.Follow:output_type -> datamove.agent.v1.FollowResponse
+	57, // 88: datamove.agent.v1.LinkService.TellCheckpoints:output_type -> datamove.agent.v1.TellCheckpointsResponse
+	71, // 89: datamove.agent.v1.LinkService.ReadBurst:output_type -> datamove.agent.v1.ReadBurstResponse
+	73, // 90: datamove.agent.v1.LinkService.KeepBurst:output_type -> datamove.agent.v1.KeepBurstResponse
+	75, // 91: datamove.agent.v1.LinkService.Spend:output_type -> datamove.agent.v1.SpendResponse
+	17, // 92: datamove.agent.v1.LinkService.TellReal:output_type -> datamove.agent.v1.TellRealResponse
+	75, // [75:93] is the sub-list for method output_type
+	57, // [57:75] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_datamove_agent_v1_agent_proto_init() }
@@ -5646,6 +5962,7 @@ func file_datamove_agent_v1_agent_proto_init() {
 		(*Order_Part)(nil),
 		(*Order_Swarm)(nil),
 		(*Order_Lend)(nil),
+		(*Order_Resolve)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -5653,7 +5970,7 @@ func file_datamove_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_agent_proto_rawDesc), len(file_datamove_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   69,
+			NumMessages:   74,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

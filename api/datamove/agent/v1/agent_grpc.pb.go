@@ -182,6 +182,7 @@ const (
 	LinkService_ReadBurst_FullMethodName       = "/datamove.agent.v1.LinkService/ReadBurst"
 	LinkService_KeepBurst_FullMethodName       = "/datamove.agent.v1.LinkService/KeepBurst"
 	LinkService_Spend_FullMethodName           = "/datamove.agent.v1.LinkService/Spend"
+	LinkService_TellReal_FullMethodName        = "/datamove.agent.v1.LinkService/TellReal"
 )
 
 // LinkServiceClient is the client API for LinkService service.
@@ -226,6 +227,8 @@ type LinkServiceClient interface {
 	KeepBurst(ctx context.Context, in *KeepBurstRequest, opts ...grpc.CallOption) (*KeepBurstResponse, error)
 	// Spend asks for the money of that burst, and notes what was spent. The same key again changes nothing.
 	Spend(ctx context.Context, in *SpendRequest, opts ...grpc.CallOption) (*SpendResponse, error)
+	// TellReal answers Order.resolve.
+	TellReal(ctx context.Context, in *TellRealRequest, opts ...grpc.CallOption) (*TellRealResponse, error)
 }
 
 type linkServiceClient struct {
@@ -416,6 +419,16 @@ func (c *linkServiceClient) Spend(ctx context.Context, in *SpendRequest, opts ..
 	return out, nil
 }
 
+func (c *linkServiceClient) TellReal(ctx context.Context, in *TellRealRequest, opts ...grpc.CallOption) (*TellRealResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TellRealResponse)
+	err := c.cc.Invoke(ctx, LinkService_TellReal_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // LinkServiceServer is the server API for LinkService service.
 // All implementations must embed UnimplementedLinkServiceServer
 // for forward compatibility.
@@ -458,6 +471,8 @@ type LinkServiceServer interface {
 	KeepBurst(context.Context, *KeepBurstRequest) (*KeepBurstResponse, error)
 	// Spend asks for the money of that burst, and notes what was spent. The same key again changes nothing.
 	Spend(context.Context, *SpendRequest) (*SpendResponse, error)
+	// TellReal answers Order.resolve.
+	TellReal(context.Context, *TellRealRequest) (*TellRealResponse, error)
 	mustEmbedUnimplementedLinkServiceServer()
 }
 
@@ -512,6 +527,9 @@ func (UnimplementedLinkServiceServer) KeepBurst(context.Context, *KeepBurstReque
 }
 func (UnimplementedLinkServiceServer) Spend(context.Context, *SpendRequest) (*SpendResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Spend not implemented")
+}
+func (UnimplementedLinkServiceServer) TellReal(context.Context, *TellRealRequest) (*TellRealResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method TellReal not implemented")
 }
 func (UnimplementedLinkServiceServer) mustEmbedUnimplementedLinkServiceServer() {}
 func (UnimplementedLinkServiceServer) testEmbeddedByValue()                     {}
@@ -746,6 +764,24 @@ func _LinkService_Spend_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _LinkService_TellReal_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TellRealRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LinkServiceServer).TellReal(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LinkService_TellReal_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LinkServiceServer).TellReal(ctx, req.(*TellRealRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // LinkService_ServiceDesc is the grpc.ServiceDesc for LinkService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -788,6 +824,10 @@ var LinkService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Spend",
 			Handler:    _LinkService_Spend_Handler,
+		},
+		{
+			MethodName: "TellReal",
+			Handler:    _LinkService_TellReal_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -24,6 +24,86 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type RealRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Paths         []string               `protobuf:"bytes,1,rep,name=paths,proto3" json:"paths,omitempty"` // in the order of the job
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RealRequest) Reset() {
+	*x = RealRequest{}
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RealRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RealRequest) ProtoMessage() {}
+
+func (x *RealRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RealRequest.ProtoReflect.Descriptor instead.
+func (*RealRequest) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *RealRequest) GetPaths() []string {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+type RealResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RealResponse) Reset() {
+	*x = RealResponse{}
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RealResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RealResponse) ProtoMessage() {}
+
+func (x *RealResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RealResponse.ProtoReflect.Descriptor instead.
+func (*RealResponse) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{1}
+}
+
 // WorkerStatus is a moment of a process.
 type WorkerStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -39,7 +119,7 @@ type WorkerStatus struct {
 
 func (x *WorkerStatus) Reset() {
 	*x = WorkerStatus{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[0]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -51,7 +131,7 @@ func (x *WorkerStatus) String() string {
 func (*WorkerStatus) ProtoMessage() {}
 
 func (x *WorkerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[0]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -64,7 +144,7 @@ func (x *WorkerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStatus.ProtoReflect.Descriptor instead.
 func (*WorkerStatus) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{0}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *WorkerStatus) GetProgress() *v1.Progress {
@@ -124,7 +204,7 @@ type Counts struct {
 
 func (x *Counts) Reset() {
 	*x = Counts{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[1]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -136,7 +216,7 @@ func (x *Counts) String() string {
 func (*Counts) ProtoMessage() {}
 
 func (x *Counts) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[1]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -149,7 +229,7 @@ func (x *Counts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counts.ProtoReflect.Descriptor instead.
 func (*Counts) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{1}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Counts) GetFiles() int64 {
@@ -211,7 +291,7 @@ type TierCounts struct {
 
 func (x *TierCounts) Reset() {
 	*x = TierCounts{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[2]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -223,7 +303,7 @@ func (x *TierCounts) String() string {
 func (*TierCounts) ProtoMessage() {}
 
 func (x *TierCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[2]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -236,7 +316,7 @@ func (x *TierCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierCounts.ProtoReflect.Descriptor instead.
 func (*TierCounts) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{2}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *TierCounts) GetTier() string {
@@ -304,7 +384,7 @@ type KeysRequest struct {
 
 func (x *KeysRequest) Reset() {
 	*x = KeysRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[3]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -316,7 +396,7 @@ func (x *KeysRequest) String() string {
 func (*KeysRequest) ProtoMessage() {}
 
 func (x *KeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[3]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -329,7 +409,7 @@ func (x *KeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeysRequest.ProtoReflect.Descriptor instead.
 func (*KeysRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{3}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *KeysRequest) GetTier() string {
@@ -349,7 +429,7 @@ type KeysResponse struct {
 
 func (x *KeysResponse) Reset() {
 	*x = KeysResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[4]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -361,7 +441,7 @@ func (x *KeysResponse) String() string {
 func (*KeysResponse) ProtoMessage() {}
 
 func (x *KeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[4]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -374,7 +454,7 @@ func (x *KeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeysResponse.ProtoReflect.Descriptor instead.
 func (*KeysResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{4}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *KeysResponse) GetKeys() string {
@@ -402,7 +482,7 @@ type WorkerOrder struct {
 
 func (x *WorkerOrder) Reset() {
 	*x = WorkerOrder{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[5]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -414,7 +494,7 @@ func (x *WorkerOrder) String() string {
 func (*WorkerOrder) ProtoMessage() {}
 
 func (x *WorkerOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[5]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -427,7 +507,7 @@ func (x *WorkerOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerOrder.ProtoReflect.Descriptor instead.
 func (*WorkerOrder) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{5}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WorkerOrder) GetWhat() isWorkerOrder_What {
@@ -543,7 +623,7 @@ type WantPiece struct {
 
 func (x *WantPiece) Reset() {
 	*x = WantPiece{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[6]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -555,7 +635,7 @@ func (x *WantPiece) String() string {
 func (*WantPiece) ProtoMessage() {}
 
 func (x *WantPiece) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[6]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -568,7 +648,7 @@ func (x *WantPiece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WantPiece.ProtoReflect.Descriptor instead.
 func (*WantPiece) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{6}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WantPiece) GetId() uint64 {
@@ -606,7 +686,7 @@ type GiveRequestPart struct {
 
 func (x *GiveRequestPart) Reset() {
 	*x = GiveRequestPart{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[7]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -618,7 +698,7 @@ func (x *GiveRequestPart) String() string {
 func (*GiveRequestPart) ProtoMessage() {}
 
 func (x *GiveRequestPart) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[7]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -631,7 +711,7 @@ func (x *GiveRequestPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveRequestPart.ProtoReflect.Descriptor instead.
 func (*GiveRequestPart) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{7}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GiveRequestPart) GetId() uint64 {
@@ -677,7 +757,7 @@ type GiveAnswer struct {
 
 func (x *GiveAnswer) Reset() {
 	*x = GiveAnswer{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[8]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -689,7 +769,7 @@ func (x *GiveAnswer) String() string {
 func (*GiveAnswer) ProtoMessage() {}
 
 func (x *GiveAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[8]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -702,7 +782,7 @@ func (x *GiveAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveAnswer.ProtoReflect.Descriptor instead.
 func (*GiveAnswer) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{8}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{10}
 }
 
 // Job is a task as a process sees it.
@@ -731,13 +811,14 @@ type Job struct {
 	Lent           *Lent                  `protobuf:"bytes,21,opt,name=lent,proto3" json:"lent,omitempty"`                                                                                                      // the source, where it is on another node
 	Owner          string                 `protobuf:"bytes,22,opt,name=owner,proto3" json:"owner,omitempty"`                                                                                                    // the name of whoever asked
 	KeepFree       map[string]int32       `protobuf:"bytes,23,rep,name=keep_free,json=keepFree,proto3" json:"keep_free,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`   // percent of the file system at a path that nothing is written into
+	Resolve        []*ResolvePath         `protobuf:"bytes,24,rep,name=resolve,proto3" json:"resolve,omitempty"`                                                                                                // this is no task: the process says where these are without symbolic links, and ends
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[9]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -749,7 +830,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[9]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -762,7 +843,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{9}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Job) GetTask() string {
@@ -926,6 +1007,66 @@ func (x *Job) GetKeepFree() map[string]int32 {
 	return nil
 }
 
+func (x *Job) GetResolve() []*ResolvePath {
+	if x != nil {
+		return x.Resolve
+	}
+	return nil
+}
+
+// ResolvePath is a path that may have symbolic links.
+type ResolvePath struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Itself        bool                   `protobuf:"varint,2,opt,name=itself,proto3" json:"itself,omitempty"` // as in ResolvePlace
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolvePath) Reset() {
+	*x = ResolvePath{}
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolvePath) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolvePath) ProtoMessage() {}
+
+func (x *ResolvePath) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolvePath.ProtoReflect.Descriptor instead.
+func (*ResolvePath) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ResolvePath) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *ResolvePath) GetItself() bool {
+	if x != nil {
+		return x.Itself
+	}
+	return false
+}
+
 // TierAccess is a tier with what is needed to open it. It holds secrets and goes
 // over the socket only.
 type TierAccess struct {
@@ -953,7 +1094,7 @@ type TierAccess struct {
 
 func (x *TierAccess) Reset() {
 	*x = TierAccess{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[10]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -965,7 +1106,7 @@ func (x *TierAccess) String() string {
 func (*TierAccess) ProtoMessage() {}
 
 func (x *TierAccess) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[10]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -978,7 +1119,7 @@ func (x *TierAccess) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierAccess.ProtoReflect.Descriptor instead.
 func (*TierAccess) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{10}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TierAccess) GetName() string {
@@ -1113,7 +1254,7 @@ type KeptDraft struct {
 
 func (x *KeptDraft) Reset() {
 	*x = KeptDraft{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[11]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1125,7 +1266,7 @@ func (x *KeptDraft) String() string {
 func (*KeptDraft) ProtoMessage() {}
 
 func (x *KeptDraft) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[11]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1138,7 +1279,7 @@ func (x *KeptDraft) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptDraft.ProtoReflect.Descriptor instead.
 func (*KeptDraft) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{11}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *KeptDraft) GetPair() int32 {
@@ -1184,7 +1325,7 @@ type WorkerBatch struct {
 
 func (x *WorkerBatch) Reset() {
 	*x = WorkerBatch{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[12]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1196,7 +1337,7 @@ func (x *WorkerBatch) String() string {
 func (*WorkerBatch) ProtoMessage() {}
 
 func (x *WorkerBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[12]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1209,7 +1350,7 @@ func (x *WorkerBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerBatch.ProtoReflect.Descriptor instead.
 func (*WorkerBatch) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{12}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *WorkerBatch) GetId() string {
@@ -1271,7 +1412,7 @@ type WorkerStop struct {
 
 func (x *WorkerStop) Reset() {
 	*x = WorkerStop{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[13]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1283,7 +1424,7 @@ func (x *WorkerStop) String() string {
 func (*WorkerStop) ProtoMessage() {}
 
 func (x *WorkerStop) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[13]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1296,7 +1437,7 @@ func (x *WorkerStop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStop.ProtoReflect.Descriptor instead.
 func (*WorkerStop) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{13}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *WorkerStop) GetBatch() string {
@@ -1323,7 +1464,7 @@ type WorkerPart struct {
 
 func (x *WorkerPart) Reset() {
 	*x = WorkerPart{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[14]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1335,7 +1476,7 @@ func (x *WorkerPart) String() string {
 func (*WorkerPart) ProtoMessage() {}
 
 func (x *WorkerPart) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[14]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1348,7 +1489,7 @@ func (x *WorkerPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerPart.ProtoReflect.Descriptor instead.
 func (*WorkerPart) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{14}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *WorkerPart) GetBytesPerSecond() int64 {
@@ -1368,7 +1509,7 @@ type MineRequest struct {
 
 func (x *MineRequest) Reset() {
 	*x = MineRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[15]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1380,7 +1521,7 @@ func (x *MineRequest) String() string {
 func (*MineRequest) ProtoMessage() {}
 
 func (x *MineRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[15]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1393,7 +1534,7 @@ func (x *MineRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MineRequest.ProtoReflect.Descriptor instead.
 func (*MineRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{15}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *MineRequest) GetBatch() string {
@@ -1419,7 +1560,7 @@ type MineResponse struct {
 
 func (x *MineResponse) Reset() {
 	*x = MineResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[16]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1431,7 +1572,7 @@ func (x *MineResponse) String() string {
 func (*MineResponse) ProtoMessage() {}
 
 func (x *MineResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[16]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1444,7 +1585,7 @@ func (x *MineResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MineResponse.ProtoReflect.Descriptor instead.
 func (*MineResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{16}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *MineResponse) GetPass() *durationpb.Duration {
@@ -1467,7 +1608,7 @@ type TurnRequest struct {
 
 func (x *TurnRequest) Reset() {
 	*x = TurnRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1479,7 +1620,7 @@ func (x *TurnRequest) String() string {
 func (*TurnRequest) ProtoMessage() {}
 
 func (x *TurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1492,7 +1633,7 @@ func (x *TurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnRequest.ProtoReflect.Descriptor instead.
 func (*TurnRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{17}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TurnRequest) GetBytes() int64 {
@@ -1540,7 +1681,7 @@ type TurnResponse struct {
 
 func (x *TurnResponse) Reset() {
 	*x = TurnResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1552,7 +1693,7 @@ func (x *TurnResponse) String() string {
 func (*TurnResponse) ProtoMessage() {}
 
 func (x *TurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1565,7 +1706,7 @@ func (x *TurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnResponse.ProtoReflect.Descriptor instead.
 func (*TurnResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{18}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TurnResponse) GetTurn() uint64 {
@@ -1591,7 +1732,7 @@ type PayRequest struct {
 
 func (x *PayRequest) Reset() {
 	*x = PayRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1603,7 +1744,7 @@ func (x *PayRequest) String() string {
 func (*PayRequest) ProtoMessage() {}
 
 func (x *PayRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1616,7 +1757,7 @@ func (x *PayRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayRequest.ProtoReflect.Descriptor instead.
 func (*PayRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{19}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PayRequest) GetBytes() int64 {
@@ -1635,7 +1776,7 @@ type PayResponse struct {
 
 func (x *PayResponse) Reset() {
 	*x = PayResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1647,7 +1788,7 @@ func (x *PayResponse) String() string {
 func (*PayResponse) ProtoMessage() {}
 
 func (x *PayResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1660,7 +1801,7 @@ func (x *PayResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayResponse.ProtoReflect.Descriptor instead.
 func (*PayResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{20}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PayResponse) GetPass() *durationpb.Duration {
@@ -1680,7 +1821,7 @@ type EndTurnRequest struct {
 
 func (x *EndTurnRequest) Reset() {
 	*x = EndTurnRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1692,7 +1833,7 @@ func (x *EndTurnRequest) String() string {
 func (*EndTurnRequest) ProtoMessage() {}
 
 func (x *EndTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1705,7 +1846,7 @@ func (x *EndTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndTurnRequest.ProtoReflect.Descriptor instead.
 func (*EndTurnRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{21}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *EndTurnRequest) GetTurn() uint64 {
@@ -1730,7 +1871,7 @@ type EndTurnResponse struct {
 
 func (x *EndTurnResponse) Reset() {
 	*x = EndTurnResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1742,7 +1883,7 @@ func (x *EndTurnResponse) String() string {
 func (*EndTurnResponse) ProtoMessage() {}
 
 func (x *EndTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1755,7 +1896,7 @@ func (x *EndTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndTurnResponse.ProtoReflect.Descriptor instead.
 func (*EndTurnResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{22}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{25}
 }
 
 type WantedRequest struct {
@@ -1766,7 +1907,7 @@ type WantedRequest struct {
 
 func (x *WantedRequest) Reset() {
 	*x = WantedRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1778,7 +1919,7 @@ func (x *WantedRequest) String() string {
 func (*WantedRequest) ProtoMessage() {}
 
 func (x *WantedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1791,7 +1932,7 @@ func (x *WantedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WantedRequest.ProtoReflect.Descriptor instead.
 func (*WantedRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{23}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{26}
 }
 
 type WantedResponse struct {
@@ -1803,7 +1944,7 @@ type WantedResponse struct {
 
 func (x *WantedResponse) Reset() {
 	*x = WantedResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1815,7 +1956,7 @@ func (x *WantedResponse) String() string {
 func (*WantedResponse) ProtoMessage() {}
 
 func (x *WantedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1828,7 +1969,7 @@ func (x *WantedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WantedResponse.ProtoReflect.Descriptor instead.
 func (*WantedResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{24}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WantedResponse) GetAgents() int32 {
@@ -1851,7 +1992,7 @@ type HandRequest struct {
 
 func (x *HandRequest) Reset() {
 	*x = HandRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1863,7 +2004,7 @@ func (x *HandRequest) String() string {
 func (*HandRequest) ProtoMessage() {}
 
 func (x *HandRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1876,7 +2017,7 @@ func (x *HandRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandRequest.ProtoReflect.Descriptor instead.
 func (*HandRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{25}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *HandRequest) GetPair() int32 {
@@ -1926,7 +2067,7 @@ type HandResponse struct {
 
 func (x *HandResponse) Reset() {
 	*x = HandResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1938,7 +2079,7 @@ func (x *HandResponse) String() string {
 func (*HandResponse) ProtoMessage() {}
 
 func (x *HandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1951,7 +2092,7 @@ func (x *HandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandResponse.ProtoReflect.Descriptor instead.
 func (*HandResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{26}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *HandResponse) GetReply() []byte {
@@ -1992,7 +2133,7 @@ type NoteRequest struct {
 
 func (x *NoteRequest) Reset() {
 	*x = NoteRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2004,7 +2145,7 @@ func (x *NoteRequest) String() string {
 func (*NoteRequest) ProtoMessage() {}
 
 func (x *NoteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2017,7 +2158,7 @@ func (x *NoteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteRequest.ProtoReflect.Descriptor instead.
 func (*NoteRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{27}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *NoteRequest) GetDraft() *KeptDraft {
@@ -2042,7 +2183,7 @@ type NoteResponse struct {
 
 func (x *NoteResponse) Reset() {
 	*x = NoteResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2054,7 +2195,7 @@ func (x *NoteResponse) String() string {
 func (*NoteResponse) ProtoMessage() {}
 
 func (x *NoteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2067,7 +2208,7 @@ func (x *NoteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteResponse.ProtoReflect.Descriptor instead.
 func (*NoteResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{28}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{31}
 }
 
 type DescribeRequest struct {
@@ -2079,7 +2220,7 @@ type DescribeRequest struct {
 
 func (x *DescribeRequest) Reset() {
 	*x = DescribeRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2091,7 +2232,7 @@ func (x *DescribeRequest) String() string {
 func (*DescribeRequest) ProtoMessage() {}
 
 func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2104,7 +2245,7 @@ func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeRequest.ProtoReflect.Descriptor instead.
 func (*DescribeRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{29}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DescribeRequest) GetData() []byte {
@@ -2123,7 +2264,7 @@ type DescribeResponse struct {
 
 func (x *DescribeResponse) Reset() {
 	*x = DescribeResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[30]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2135,7 +2276,7 @@ func (x *DescribeResponse) String() string {
 func (*DescribeResponse) ProtoMessage() {}
 
 func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[30]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2148,7 +2289,7 @@ func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeResponse.ProtoReflect.Descriptor instead.
 func (*DescribeResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{30}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DescribeResponse) GetDigest() string {
@@ -2166,7 +2307,7 @@ type ItemsRequest struct {
 
 func (x *ItemsRequest) Reset() {
 	*x = ItemsRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2178,7 +2319,7 @@ func (x *ItemsRequest) String() string {
 func (*ItemsRequest) ProtoMessage() {}
 
 func (x *ItemsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[31]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2191,7 +2332,7 @@ func (x *ItemsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ItemsRequest.ProtoReflect.Descriptor instead.
 func (*ItemsRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{31}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{34}
 }
 
 type WalkRequest struct {
@@ -2203,7 +2344,7 @@ type WalkRequest struct {
 
 func (x *WalkRequest) Reset() {
 	*x = WalkRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[32]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2215,7 +2356,7 @@ func (x *WalkRequest) String() string {
 func (*WalkRequest) ProtoMessage() {}
 
 func (x *WalkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[32]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2228,7 +2369,7 @@ func (x *WalkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WalkRequest.ProtoReflect.Descriptor instead.
 func (*WalkRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{32}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *WalkRequest) GetData() []byte {
@@ -2247,7 +2388,7 @@ type WalkResponse struct {
 
 func (x *WalkResponse) Reset() {
 	*x = WalkResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[33]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2259,7 +2400,7 @@ func (x *WalkResponse) String() string {
 func (*WalkResponse) ProtoMessage() {}
 
 func (x *WalkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[33]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2272,7 +2413,7 @@ func (x *WalkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WalkResponse.ProtoReflect.Descriptor instead.
 func (*WalkResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{33}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *WalkResponse) GetFound() *PutWalkResponse {
@@ -2290,7 +2431,7 @@ type ManifestRequest struct {
 
 func (x *ManifestRequest) Reset() {
 	*x = ManifestRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[34]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2302,7 +2443,7 @@ func (x *ManifestRequest) String() string {
 func (*ManifestRequest) ProtoMessage() {}
 
 func (x *ManifestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[34]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2315,7 +2456,7 @@ func (x *ManifestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManifestRequest.ProtoReflect.Descriptor instead.
 func (*ManifestRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{34}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{37}
 }
 
 type ManifestResponse struct {
@@ -2327,7 +2468,7 @@ type ManifestResponse struct {
 
 func (x *ManifestResponse) Reset() {
 	*x = ManifestResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[35]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2339,7 +2480,7 @@ func (x *ManifestResponse) String() string {
 func (*ManifestResponse) ProtoMessage() {}
 
 func (x *ManifestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[35]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2352,7 +2493,7 @@ func (x *ManifestResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManifestResponse.ProtoReflect.Descriptor instead.
 func (*ManifestResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{35}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ManifestResponse) GetData() []byte {
@@ -2371,7 +2512,7 @@ type SealRequest struct {
 
 func (x *SealRequest) Reset() {
 	*x = SealRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[36]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2383,7 +2524,7 @@ func (x *SealRequest) String() string {
 func (*SealRequest) ProtoMessage() {}
 
 func (x *SealRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[36]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2396,7 +2537,7 @@ func (x *SealRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealRequest.ProtoReflect.Descriptor instead.
 func (*SealRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{36}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SealRequest) GetOff() bool {
@@ -2415,7 +2556,7 @@ type SealResponse struct {
 
 func (x *SealResponse) Reset() {
 	*x = SealResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[37]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2427,7 +2568,7 @@ func (x *SealResponse) String() string {
 func (*SealResponse) ProtoMessage() {}
 
 func (x *SealResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[37]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2440,7 +2581,7 @@ func (x *SealResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealResponse.ProtoReflect.Descriptor instead.
 func (*SealResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{37}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SealResponse) GetDescribed() bool {
@@ -2466,7 +2607,7 @@ type EndLeadRequest struct {
 
 func (x *EndLeadRequest) Reset() {
 	*x = EndLeadRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[38]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2478,7 +2619,7 @@ func (x *EndLeadRequest) String() string {
 func (*EndLeadRequest) ProtoMessage() {}
 
 func (x *EndLeadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[38]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2491,7 +2632,7 @@ func (x *EndLeadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndLeadRequest.ProtoReflect.Descriptor instead.
 func (*EndLeadRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{38}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *EndLeadRequest) GetReport() *v1.Report {
@@ -2558,7 +2699,7 @@ type EndLeadResponse struct {
 
 func (x *EndLeadResponse) Reset() {
 	*x = EndLeadResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[39]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2570,7 +2711,7 @@ func (x *EndLeadResponse) String() string {
 func (*EndLeadResponse) ProtoMessage() {}
 
 func (x *EndLeadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[39]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2583,7 +2724,7 @@ func (x *EndLeadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndLeadResponse.ProtoReflect.Descriptor instead.
 func (*EndLeadResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{39}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{42}
 }
 
 type EndBatchRequest struct {
@@ -2601,7 +2742,7 @@ type EndBatchRequest struct {
 
 func (x *EndBatchRequest) Reset() {
 	*x = EndBatchRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[40]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2613,7 +2754,7 @@ func (x *EndBatchRequest) String() string {
 func (*EndBatchRequest) ProtoMessage() {}
 
 func (x *EndBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[40]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2626,7 +2767,7 @@ func (x *EndBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndBatchRequest.ProtoReflect.Descriptor instead.
 func (*EndBatchRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{40}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *EndBatchRequest) GetId() string {
@@ -2686,7 +2827,7 @@ type EndBatchResponse struct {
 
 func (x *EndBatchResponse) Reset() {
 	*x = EndBatchResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[41]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2698,7 +2839,7 @@ func (x *EndBatchResponse) String() string {
 func (*EndBatchResponse) ProtoMessage() {}
 
 func (x *EndBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[41]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2711,7 +2852,7 @@ func (x *EndBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndBatchResponse.ProtoReflect.Descriptor instead.
 func (*EndBatchResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{41}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{44}
 }
 
 type TraceRequest struct {
@@ -2723,7 +2864,7 @@ type TraceRequest struct {
 
 func (x *TraceRequest) Reset() {
 	*x = TraceRequest{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[42]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2735,7 +2876,7 @@ func (x *TraceRequest) String() string {
 func (*TraceRequest) ProtoMessage() {}
 
 func (x *TraceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[42]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2748,7 +2889,7 @@ func (x *TraceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceRequest.ProtoReflect.Descriptor instead.
 func (*TraceRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{42}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *TraceRequest) GetSpans() []byte {
@@ -2766,7 +2907,7 @@ type TraceResponse struct {
 
 func (x *TraceResponse) Reset() {
 	*x = TraceResponse{}
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[43]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2778,7 +2919,7 @@ func (x *TraceResponse) String() string {
 func (*TraceResponse) ProtoMessage() {}
 
 func (x *TraceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_worker_proto_msgTypes[43]
+	mi := &file_datamove_agent_v1_worker_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2791,14 +2932,17 @@ func (x *TraceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceResponse.ProtoReflect.Descriptor instead.
 func (*TraceResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{43}
+	return file_datamove_agent_v1_worker_proto_rawDescGZIP(), []int{46}
 }
 
 var File_datamove_agent_v1_worker_proto protoreflect.FileDescriptor
 
 const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\n" +
-	"\x1edatamove/agent/v1/worker.proto\x12\x11datamove.agent.v1\x1a\x1ddatamove/agent/v1/agent.proto\x1a\x16datamove/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x85\x02\n" +
+	"\x1edatamove/agent/v1/worker.proto\x12\x11datamove.agent.v1\x1a\x1ddatamove/agent/v1/agent.proto\x1a\x16datamove/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"#\n" +
+	"\vRealRequest\x12\x14\n" +
+	"\x05paths\x18\x01 \x03(\tR\x05paths\"\x0e\n" +
+	"\fRealResponse\"\x85\x02\n" +
 	"\fWorkerStatus\x121\n" +
 	"\bprogress\x18\x01 \x01(\v2\x15.datamove.v1.ProgressR\bprogress\x12\x14\n" +
 	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x10\n" +
@@ -2860,7 +3004,7 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"error_kind\x18\x04 \x01(\tR\terrorKind\x12\x14\n" +
 	"\x05error\x18\x05 \x01(\tR\x05error\"\f\n" +
 	"\n" +
-	"GiveAnswer\"\xfb\a\n" +
+	"GiveAnswer\"\xb5\b\n" +
 	"\x03Job\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12)\n" +
 	"\x04spec\x18\x02 \x01(\v2\x15.datamove.v1.TaskSpecR\x04spec\x12\x12\n" +
@@ -2886,7 +3030,8 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\vauthorities\x18\x14 \x03(\fR\vauthorities\x12+\n" +
 	"\x04lent\x18\x15 \x01(\v2\x17.datamove.agent.v1.LentR\x04lent\x12\x14\n" +
 	"\x05owner\x18\x16 \x01(\tR\x05owner\x12A\n" +
-	"\tkeep_free\x18\x17 \x03(\v2$.datamove.agent.v1.Job.KeepFreeEntryR\bkeepFree\x1a<\n" +
+	"\tkeep_free\x18\x17 \x03(\v2$.datamove.agent.v1.Job.KeepFreeEntryR\bkeepFree\x128\n" +
+	"\aresolve\x18\x18 \x03(\v2\x1e.datamove.agent.v1.ResolvePathR\aresolve\x1a<\n" +
 	"\x0eTierPathsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
@@ -2895,7 +3040,10 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
 	"\rKeepFreeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xc1\x03\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"9\n" +
+	"\vResolvePath\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
+	"\x06itself\x18\x02 \x01(\bR\x06itself\"\xc1\x03\n" +
 	"\n" +
 	"TierAccess\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
@@ -3019,7 +3167,7 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\x10EndBatchResponse\"$\n" +
 	"\fTraceRequest\x12\x14\n" +
 	"\x05spans\x18\x01 \x01(\fR\x05spans\"\x0f\n" +
-	"\rTraceResponse2\xb6\x0e\n" +
+	"\rTraceResponse2\xff\x0e\n" +
 	"\rWorkerService\x12L\n" +
 	"\x05Serve\x12\x1f.datamove.agent.v1.WorkerStatus\x1a\x1e.datamove.agent.v1.WorkerOrder(\x010\x01\x12G\n" +
 	"\x04Mine\x12\x1e.datamove.agent.v1.MineRequest\x1a\x1f.datamove.agent.v1.MineResponse\x12G\n" +
@@ -3043,7 +3191,8 @@ const file_datamove_agent_v1_worker_proto_rawDesc = "" +
 	"\bEndBatch\x12\".datamove.agent.v1.EndBatchRequest\x1a#.datamove.agent.v1.EndBatchResponse\x12K\n" +
 	"\x04Give\x12\".datamove.agent.v1.GiveRequestPart\x1a\x1d.datamove.agent.v1.GiveAnswer(\x01\x12G\n" +
 	"\x04Keys\x12\x1e.datamove.agent.v1.KeysRequest\x1a\x1f.datamove.agent.v1.KeysResponse\x12J\n" +
-	"\x05Trace\x12\x1f.datamove.agent.v1.TraceRequest\x1a .datamove.agent.v1.TraceResponseB,Z*datamove.dev/api/datamove/agent/v1;agentv1b\x06proto3"
+	"\x05Trace\x12\x1f.datamove.agent.v1.TraceRequest\x1a .datamove.agent.v1.TraceResponse\x12G\n" +
+	"\x04Real\x12\x1e.datamove.agent.v1.RealRequest\x1a\x1f.datamove.agent.v1.RealResponseB,Z*datamove.dev/api/datamove/agent/v1;agentv1b\x06proto3"
 
 var (
 	file_datamove_agent_v1_worker_proto_rawDescOnce sync.Once
@@ -3057,163 +3206,169 @@ func file_datamove_agent_v1_worker_proto_rawDescGZIP() []byte {
 	return file_datamove_agent_v1_worker_proto_rawDescData
 }
 
-var file_datamove_agent_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_datamove_agent_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_datamove_agent_v1_worker_proto_goTypes = []any{
-	(*WorkerStatus)(nil),            // 0: datamove.agent.v1.WorkerStatus
-	(*Counts)(nil),                  // 1: datamove.agent.v1.Counts
-	(*TierCounts)(nil),              // 2: datamove.agent.v1.TierCounts
-	(*KeysRequest)(nil),             // 3: datamove.agent.v1.KeysRequest
-	(*KeysResponse)(nil),            // 4: datamove.agent.v1.KeysResponse
-	(*WorkerOrder)(nil),             // 5: datamove.agent.v1.WorkerOrder
-	(*WantPiece)(nil),               // 6: datamove.agent.v1.WantPiece
-	(*GiveRequestPart)(nil),         // 7: datamove.agent.v1.GiveRequestPart
-	(*GiveAnswer)(nil),              // 8: datamove.agent.v1.GiveAnswer
-	(*Job)(nil),                     // 9: datamove.agent.v1.Job
-	(*TierAccess)(nil),              // 10: datamove.agent.v1.TierAccess
-	(*KeptDraft)(nil),               // 11: datamove.agent.v1.KeptDraft
-	(*WorkerBatch)(nil),             // 12: datamove.agent.v1.WorkerBatch
-	(*WorkerStop)(nil),              // 13: datamove.agent.v1.WorkerStop
-	(*WorkerPart)(nil),              // 14: datamove.agent.v1.WorkerPart
-	(*MineRequest)(nil),             // 15: datamove.agent.v1.MineRequest
-	(*MineResponse)(nil),            // 16: datamove.agent.v1.MineResponse
-	(*TurnRequest)(nil),             // 17: datamove.agent.v1.TurnRequest
-	(*TurnResponse)(nil),            // 18: datamove.agent.v1.TurnResponse
-	(*PayRequest)(nil),              // 19: datamove.agent.v1.PayRequest
-	(*PayResponse)(nil),             // 20: datamove.agent.v1.PayResponse
-	(*EndTurnRequest)(nil),          // 21: datamove.agent.v1.EndTurnRequest
-	(*EndTurnResponse)(nil),         // 22: datamove.agent.v1.EndTurnResponse
-	(*WantedRequest)(nil),           // 23: datamove.agent.v1.WantedRequest
-	(*WantedResponse)(nil),          // 24: datamove.agent.v1.WantedResponse
-	(*HandRequest)(nil),             // 25: datamove.agent.v1.HandRequest
-	(*HandResponse)(nil),            // 26: datamove.agent.v1.HandResponse
-	(*NoteRequest)(nil),             // 27: datamove.agent.v1.NoteRequest
-	(*NoteResponse)(nil),            // 28: datamove.agent.v1.NoteResponse
-	(*DescribeRequest)(nil),         // 29: datamove.agent.v1.DescribeRequest
-	(*DescribeResponse)(nil),        // 30: datamove.agent.v1.DescribeResponse
-	(*ItemsRequest)(nil),            // 31: datamove.agent.v1.ItemsRequest
-	(*WalkRequest)(nil),             // 32: datamove.agent.v1.WalkRequest
-	(*WalkResponse)(nil),            // 33: datamove.agent.v1.WalkResponse
-	(*ManifestRequest)(nil),         // 34: datamove.agent.v1.ManifestRequest
-	(*ManifestResponse)(nil),        // 35: datamove.agent.v1.ManifestResponse
-	(*SealRequest)(nil),             // 36: datamove.agent.v1.SealRequest
-	(*SealResponse)(nil),            // 37: datamove.agent.v1.SealResponse
-	(*EndLeadRequest)(nil),          // 38: datamove.agent.v1.EndLeadRequest
-	(*EndLeadResponse)(nil),         // 39: datamove.agent.v1.EndLeadResponse
-	(*EndBatchRequest)(nil),         // 40: datamove.agent.v1.EndBatchRequest
-	(*EndBatchResponse)(nil),        // 41: datamove.agent.v1.EndBatchResponse
-	(*TraceRequest)(nil),            // 42: datamove.agent.v1.TraceRequest
-	(*TraceResponse)(nil),           // 43: datamove.agent.v1.TraceResponse
-	nil,                             // 44: datamove.agent.v1.Counts.ErrorsEntry
-	nil,                             // 45: datamove.agent.v1.TierCounts.OperationsEntry
-	nil,                             // 46: datamove.agent.v1.Job.TierPathsEntry
-	nil,                             // 47: datamove.agent.v1.Job.MountsEntry
-	nil,                             // 48: datamove.agent.v1.Job.KeepFreeEntry
-	(*v1.Progress)(nil),             // 49: datamove.v1.Progress
-	(*timestamppb.Timestamp)(nil),   // 50: google.protobuf.Timestamp
-	(*Swarm)(nil),                   // 51: datamove.agent.v1.Swarm
-	(*Piece)(nil),                   // 52: datamove.agent.v1.Piece
-	(*v1.TaskSpec)(nil),             // 53: datamove.v1.TaskSpec
-	(*Lent)(nil),                    // 54: datamove.agent.v1.Lent
-	(How)(0),                        // 55: datamove.agent.v1.How
-	(*durationpb.Duration)(nil),     // 56: google.protobuf.Duration
-	(*PutWalkResponse)(nil),         // 57: datamove.agent.v1.PutWalkResponse
-	(*v1.Report)(nil),               // 58: datamove.v1.Report
-	(*FollowRequest)(nil),           // 59: datamove.agent.v1.FollowRequest
-	(*TellCheckpointsRequest)(nil),  // 60: datamove.agent.v1.TellCheckpointsRequest
-	(*ReadBurstRequest)(nil),        // 61: datamove.agent.v1.ReadBurstRequest
-	(*KeepBurstRequest)(nil),        // 62: datamove.agent.v1.KeepBurstRequest
-	(*SpendRequest)(nil),            // 63: datamove.agent.v1.SpendRequest
-	(*ReadItemsResponse)(nil),       // 64: datamove.agent.v1.ReadItemsResponse
-	(*FollowResponse)(nil),          // 65: datamove.agent.v1.FollowResponse
-	(*TellCheckpointsResponse)(nil), // 66: datamove.agent.v1.TellCheckpointsResponse
-	(*ReadBurstResponse)(nil),       // 67: datamove.agent.v1.ReadBurstResponse
-	(*KeepBurstResponse)(nil),       // 68: datamove.agent.v1.KeepBurstResponse
-	(*SpendResponse)(nil),           // 69: datamove.agent.v1.SpendResponse
+	(*RealRequest)(nil),             // 0: datamove.agent.v1.RealRequest
+	(*RealResponse)(nil),            // 1: datamove.agent.v1.RealResponse
+	(*WorkerStatus)(nil),            // 2: datamove.agent.v1.WorkerStatus
+	(*Counts)(nil),                  // 3: datamove.agent.v1.Counts
+	(*TierCounts)(nil),              // 4: datamove.agent.v1.TierCounts
+	(*KeysRequest)(nil),             // 5: datamove.agent.v1.KeysRequest
+	(*KeysResponse)(nil),            // 6: datamove.agent.v1.KeysResponse
+	(*WorkerOrder)(nil),             // 7: datamove.agent.v1.WorkerOrder
+	(*WantPiece)(nil),               // 8: datamove.agent.v1.WantPiece
+	(*GiveRequestPart)(nil),         // 9: datamove.agent.v1.GiveRequestPart
+	(*GiveAnswer)(nil),              // 10: datamove.agent.v1.GiveAnswer
+	(*Job)(nil),                     // 11: datamove.agent.v1.Job
+	(*ResolvePath)(nil),             // 12: datamove.agent.v1.ResolvePath
+	(*TierAccess)(nil),              // 13: datamove.agent.v1.TierAccess
+	(*KeptDraft)(nil),               // 14: datamove.agent.v1.KeptDraft
+	(*WorkerBatch)(nil),             // 15: datamove.agent.v1.WorkerBatch
+	(*WorkerStop)(nil),              // 16: datamove.agent.v1.WorkerStop
+	(*WorkerPart)(nil),              // 17: datamove.agent.v1.WorkerPart
+	(*MineRequest)(nil),             // 18: datamove.agent.v1.MineRequest
+	(*MineResponse)(nil),            // 19: datamove.agent.v1.MineResponse
+	(*TurnRequest)(nil),             // 20: datamove.agent.v1.TurnRequest
+	(*TurnResponse)(nil),            // 21: datamove.agent.v1.TurnResponse
+	(*PayRequest)(nil),              // 22: datamove.agent.v1.PayRequest
+	(*PayResponse)(nil),             // 23: datamove.agent.v1.PayResponse
+	(*EndTurnRequest)(nil),          // 24: datamove.agent.v1.EndTurnRequest
+	(*EndTurnResponse)(nil),         // 25: datamove.agent.v1.EndTurnResponse
+	(*WantedRequest)(nil),           // 26: datamove.agent.v1.WantedRequest
+	(*WantedResponse)(nil),          // 27: datamove.agent.v1.WantedResponse
+	(*HandRequest)(nil),             // 28: datamove.agent.v1.HandRequest
+	(*HandResponse)(nil),            // 29: datamove.agent.v1.HandResponse
+	(*NoteRequest)(nil),             // 30: datamove.agent.v1.NoteRequest
+	(*NoteResponse)(nil),            // 31: datamove.agent.v1.NoteResponse
+	(*DescribeRequest)(nil),         // 32: datamove.agent.v1.DescribeRequest
+	(*DescribeResponse)(nil),        // 33: datamove.agent.v1.DescribeResponse
+	(*ItemsRequest)(nil),            // 34: datamove.agent.v1.ItemsRequest
+	(*WalkRequest)(nil),             // 35: datamove.agent.v1.WalkRequest
+	(*WalkResponse)(nil),            // 36: datamove.agent.v1.WalkResponse
+	(*ManifestRequest)(nil),         // 37: datamove.agent.v1.ManifestRequest
+	(*ManifestResponse)(nil),        // 38: datamove.agent.v1.ManifestResponse
+	(*SealRequest)(nil),             // 39: datamove.agent.v1.SealRequest
+	(*SealResponse)(nil),            // 40: datamove.agent.v1.SealResponse
+	(*EndLeadRequest)(nil),          // 41: datamove.agent.v1.EndLeadRequest
+	(*EndLeadResponse)(nil),         // 42: datamove.agent.v1.EndLeadResponse
+	(*EndBatchRequest)(nil),         // 43: datamove.agent.v1.EndBatchRequest
+	(*EndBatchResponse)(nil),        // 44: datamove.agent.v1.EndBatchResponse
+	(*TraceRequest)(nil),            // 45: datamove.agent.v1.TraceRequest
+	(*TraceResponse)(nil),           // 46: datamove.agent.v1.TraceResponse
+	nil,                             // 47: datamove.agent.v1.Counts.ErrorsEntry
+	nil,                             // 48: datamove.agent.v1.TierCounts.OperationsEntry
+	nil,                             // 49: datamove.agent.v1.Job.TierPathsEntry
+	nil,                             // 50: datamove.agent.v1.Job.MountsEntry
+	nil,                             // 51: datamove.agent.v1.Job.KeepFreeEntry
+	(*v1.Progress)(nil),             // 52: datamove.v1.Progress
+	(*timestamppb.Timestamp)(nil),   // 53: google.protobuf.Timestamp
+	(*Swarm)(nil),                   // 54: datamove.agent.v1.Swarm
+	(*Piece)(nil),                   // 55: datamove.agent.v1.Piece
+	(*v1.TaskSpec)(nil),             // 56: datamove.v1.TaskSpec
+	(*Lent)(nil),                    // 57: datamove.agent.v1.Lent
+	(How)(0),                        // 58: datamove.agent.v1.How
+	(*durationpb.Duration)(nil),     // 59: google.protobuf.Duration
+	(*PutWalkResponse)(nil),         // 60: datamove.agent.v1.PutWalkResponse
+	(*v1.Report)(nil),               // 61: datamove.v1.Report
+	(*FollowRequest)(nil),           // 62: datamove.agent.v1.FollowRequest
+	(*TellCheckpointsRequest)(nil),  // 63: datamove.agent.v1.TellCheckpointsRequest
+	(*ReadBurstRequest)(nil),        // 64: datamove.agent.v1.ReadBurstRequest
+	(*KeepBurstRequest)(nil),        // 65: datamove.agent.v1.KeepBurstRequest
+	(*SpendRequest)(nil),            // 66: datamove.agent.v1.SpendRequest
+	(*ReadItemsResponse)(nil),       // 67: datamove.agent.v1.ReadItemsResponse
+	(*FollowResponse)(nil),          // 68: datamove.agent.v1.FollowResponse
+	(*TellCheckpointsResponse)(nil), // 69: datamove.agent.v1.TellCheckpointsResponse
+	(*ReadBurstResponse)(nil),       // 70: datamove.agent.v1.ReadBurstResponse
+	(*KeepBurstResponse)(nil),       // 71: datamove.agent.v1.KeepBurstResponse
+	(*SpendResponse)(nil),           // 72: datamove.agent.v1.SpendResponse
 }
 var file_datamove_agent_v1_worker_proto_depIdxs = []int32{
-	49, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
-	50, // 1: datamove.agent.v1.WorkerStatus.first_byte_time:type_name -> google.protobuf.Timestamp
-	1,  // 2: datamove.agent.v1.WorkerStatus.counts:type_name -> datamove.agent.v1.Counts
-	44, // 3: datamove.agent.v1.Counts.errors:type_name -> datamove.agent.v1.Counts.ErrorsEntry
-	2,  // 4: datamove.agent.v1.Counts.tiers:type_name -> datamove.agent.v1.TierCounts
-	45, // 5: datamove.agent.v1.TierCounts.operations:type_name -> datamove.agent.v1.TierCounts.OperationsEntry
-	9,  // 6: datamove.agent.v1.WorkerOrder.job:type_name -> datamove.agent.v1.Job
-	12, // 7: datamove.agent.v1.WorkerOrder.batch:type_name -> datamove.agent.v1.WorkerBatch
-	13, // 8: datamove.agent.v1.WorkerOrder.stop:type_name -> datamove.agent.v1.WorkerStop
-	14, // 9: datamove.agent.v1.WorkerOrder.part:type_name -> datamove.agent.v1.WorkerPart
-	51, // 10: datamove.agent.v1.WorkerOrder.swarm:type_name -> datamove.agent.v1.Swarm
-	6,  // 11: datamove.agent.v1.WorkerOrder.want:type_name -> datamove.agent.v1.WantPiece
-	52, // 12: datamove.agent.v1.WantPiece.piece:type_name -> datamove.agent.v1.Piece
-	52, // 13: datamove.agent.v1.GiveRequestPart.piece:type_name -> datamove.agent.v1.Piece
-	53, // 14: datamove.agent.v1.Job.spec:type_name -> datamove.v1.TaskSpec
-	10, // 15: datamove.agent.v1.Job.tiers:type_name -> datamove.agent.v1.TierAccess
-	11, // 16: datamove.agent.v1.Job.over:type_name -> datamove.agent.v1.KeptDraft
-	46, // 17: datamove.agent.v1.Job.tier_paths:type_name -> datamove.agent.v1.Job.TierPathsEntry
-	47, // 18: datamove.agent.v1.Job.mounts:type_name -> datamove.agent.v1.Job.MountsEntry
-	51, // 19: datamove.agent.v1.Job.swarm:type_name -> datamove.agent.v1.Swarm
-	54, // 20: datamove.agent.v1.Job.lent:type_name -> datamove.agent.v1.Lent
-	48, // 21: datamove.agent.v1.Job.keep_free:type_name -> datamove.agent.v1.Job.KeepFreeEntry
-	55, // 22: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
-	56, // 23: datamove.agent.v1.MineResponse.pass:type_name -> google.protobuf.Duration
-	56, // 24: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
-	56, // 25: datamove.agent.v1.PayResponse.pass:type_name -> google.protobuf.Duration
-	11, // 26: datamove.agent.v1.NoteRequest.draft:type_name -> datamove.agent.v1.KeptDraft
-	57, // 27: datamove.agent.v1.WalkResponse.found:type_name -> datamove.agent.v1.PutWalkResponse
-	58, // 28: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
-	1,  // 29: datamove.agent.v1.EndLeadRequest.counts:type_name -> datamove.agent.v1.Counts
-	50, // 30: datamove.agent.v1.EndLeadRequest.first_byte_time:type_name -> google.protobuf.Timestamp
-	1,  // 31: datamove.agent.v1.EndBatchRequest.counts:type_name -> datamove.agent.v1.Counts
-	0,  // 32: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
-	15, // 33: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
-	17, // 34: datamove.agent.v1.WorkerService.Turn:input_type -> datamove.agent.v1.TurnRequest
-	21, // 35: datamove.agent.v1.WorkerService.EndTurn:input_type -> datamove.agent.v1.EndTurnRequest
-	19, // 36: datamove.agent.v1.WorkerService.Pay:input_type -> datamove.agent.v1.PayRequest
-	23, // 37: datamove.agent.v1.WorkerService.Wanted:input_type -> datamove.agent.v1.WantedRequest
-	25, // 38: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
-	27, // 39: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
-	29, // 40: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
-	31, // 41: datamove.agent.v1.WorkerService.Items:input_type -> datamove.agent.v1.ItemsRequest
-	32, // 42: datamove.agent.v1.WorkerService.Walk:input_type -> datamove.agent.v1.WalkRequest
-	59, // 43: datamove.agent.v1.WorkerService.Follow:input_type -> datamove.agent.v1.FollowRequest
-	60, // 44: datamove.agent.v1.WorkerService.Checkpoints:input_type -> datamove.agent.v1.TellCheckpointsRequest
-	61, // 45: datamove.agent.v1.WorkerService.Burst:input_type -> datamove.agent.v1.ReadBurstRequest
-	62, // 46: datamove.agent.v1.WorkerService.KeepBurst:input_type -> datamove.agent.v1.KeepBurstRequest
-	63, // 47: datamove.agent.v1.WorkerService.Spend:input_type -> datamove.agent.v1.SpendRequest
-	34, // 48: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
-	36, // 49: datamove.agent.v1.WorkerService.Seal:input_type -> datamove.agent.v1.SealRequest
-	38, // 50: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
-	40, // 51: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
-	7,  // 52: datamove.agent.v1.WorkerService.Give:input_type -> datamove.agent.v1.GiveRequestPart
-	3,  // 53: datamove.agent.v1.WorkerService.Keys:input_type -> datamove.agent.v1.KeysRequest
-	42, // 54: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
-	5,  // 55: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
-	16, // 56: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
-	18, // 57: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
-	22, // 58: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
-	20, // 59: datamove.agent.v1.WorkerService.Pay:output_type -> datamove.agent.v1.PayResponse
-	24, // 60: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
-	26, // 61: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
-	28, // 62: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
-	30, // 63: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
-	64, // 64: datamove.agent.v1.WorkerService.Items:output_type -> datamove.agent.v1.ReadItemsResponse
-	33, // 65: datamove.agent.v1.WorkerService.Walk:output_type -> datamove.agent.v1.WalkResponse
-	65, // 66: datamove.agent.v1.WorkerService.Follow:output_type -> datamove.agent.v1.FollowResponse
-	66, // 67: datamove.agent.v1.WorkerService.Checkpoints:output_type -> datamove.agent.v1.TellCheckpointsResponse
-	67, // 68: datamove.agent.v1.WorkerService.Burst:output_type -> datamove.agent.v1.ReadBurstResponse
-	68, // 69: datamove.agent.v1.WorkerService.KeepBurst:output_type -> datamove.agent.v1.KeepBurstResponse
-	69, // 70: datamove.agent.v1.WorkerService.Spend:output_type -> datamove.agent.v1.SpendResponse
-	35, // 71: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
-	37, // 72: datamove.agent.v1.WorkerService.Seal:output_type -> datamove.agent.v1.SealResponse
-	39, // 73: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
-	41, // 74: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
-	8,  // 75: datamove.agent.v1.WorkerService.Give:output_type -> datamove.agent.v1.GiveAnswer
-	4,  // 76: datamove.agent.v1.WorkerService.Keys:output_type -> datamove.agent.v1.KeysResponse
-	43, // 77: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
-	55, // [55:78] is the sub-list for method output_type
-	32, // [32:55] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	52, // 0: datamove.agent.v1.WorkerStatus.progress:type_name -> datamove.v1.Progress
+	53, // 1: datamove.agent.v1.WorkerStatus.first_byte_time:type_name -> google.protobuf.Timestamp
+	3,  // 2: datamove.agent.v1.WorkerStatus.counts:type_name -> datamove.agent.v1.Counts
+	47, // 3: datamove.agent.v1.Counts.errors:type_name -> datamove.agent.v1.Counts.ErrorsEntry
+	4,  // 4: datamove.agent.v1.Counts.tiers:type_name -> datamove.agent.v1.TierCounts
+	48, // 5: datamove.agent.v1.TierCounts.operations:type_name -> datamove.agent.v1.TierCounts.OperationsEntry
+	11, // 6: datamove.agent.v1.WorkerOrder.job:type_name -> datamove.agent.v1.Job
+	15, // 7: datamove.agent.v1.WorkerOrder.batch:type_name -> datamove.agent.v1.WorkerBatch
+	16, // 8: datamove.agent.v1.WorkerOrder.stop:type_name -> datamove.agent.v1.WorkerStop
+	17, // 9: datamove.agent.v1.WorkerOrder.part:type_name -> datamove.agent.v1.WorkerPart
+	54, // 10: datamove.agent.v1.WorkerOrder.swarm:type_name -> datamove.agent.v1.Swarm
+	8,  // 11: datamove.agent.v1.WorkerOrder.want:type_name -> datamove.agent.v1.WantPiece
+	55, // 12: datamove.agent.v1.WantPiece.piece:type_name -> datamove.agent.v1.Piece
+	55, // 13: datamove.agent.v1.GiveRequestPart.piece:type_name -> datamove.agent.v1.Piece
+	56, // 14: datamove.agent.v1.Job.spec:type_name -> datamove.v1.TaskSpec
+	13, // 15: datamove.agent.v1.Job.tiers:type_name -> datamove.agent.v1.TierAccess
+	14, // 16: datamove.agent.v1.Job.over:type_name -> datamove.agent.v1.KeptDraft
+	49, // 17: datamove.agent.v1.Job.tier_paths:type_name -> datamove.agent.v1.Job.TierPathsEntry
+	50, // 18: datamove.agent.v1.Job.mounts:type_name -> datamove.agent.v1.Job.MountsEntry
+	54, // 19: datamove.agent.v1.Job.swarm:type_name -> datamove.agent.v1.Swarm
+	57, // 20: datamove.agent.v1.Job.lent:type_name -> datamove.agent.v1.Lent
+	51, // 21: datamove.agent.v1.Job.keep_free:type_name -> datamove.agent.v1.Job.KeepFreeEntry
+	12, // 22: datamove.agent.v1.Job.resolve:type_name -> datamove.agent.v1.ResolvePath
+	58, // 23: datamove.agent.v1.WorkerStop.how:type_name -> datamove.agent.v1.How
+	59, // 24: datamove.agent.v1.MineResponse.pass:type_name -> google.protobuf.Duration
+	59, // 25: datamove.agent.v1.TurnResponse.pass:type_name -> google.protobuf.Duration
+	59, // 26: datamove.agent.v1.PayResponse.pass:type_name -> google.protobuf.Duration
+	14, // 27: datamove.agent.v1.NoteRequest.draft:type_name -> datamove.agent.v1.KeptDraft
+	60, // 28: datamove.agent.v1.WalkResponse.found:type_name -> datamove.agent.v1.PutWalkResponse
+	61, // 29: datamove.agent.v1.EndLeadRequest.report:type_name -> datamove.v1.Report
+	3,  // 30: datamove.agent.v1.EndLeadRequest.counts:type_name -> datamove.agent.v1.Counts
+	53, // 31: datamove.agent.v1.EndLeadRequest.first_byte_time:type_name -> google.protobuf.Timestamp
+	3,  // 32: datamove.agent.v1.EndBatchRequest.counts:type_name -> datamove.agent.v1.Counts
+	2,  // 33: datamove.agent.v1.WorkerService.Serve:input_type -> datamove.agent.v1.WorkerStatus
+	18, // 34: datamove.agent.v1.WorkerService.Mine:input_type -> datamove.agent.v1.MineRequest
+	20, // 35: datamove.agent.v1.WorkerService.Turn:input_type -> datamove.agent.v1.TurnRequest
+	24, // 36: datamove.agent.v1.WorkerService.EndTurn:input_type -> datamove.agent.v1.EndTurnRequest
+	22, // 37: datamove.agent.v1.WorkerService.Pay:input_type -> datamove.agent.v1.PayRequest
+	26, // 38: datamove.agent.v1.WorkerService.Wanted:input_type -> datamove.agent.v1.WantedRequest
+	28, // 39: datamove.agent.v1.WorkerService.Hand:input_type -> datamove.agent.v1.HandRequest
+	30, // 40: datamove.agent.v1.WorkerService.Note:input_type -> datamove.agent.v1.NoteRequest
+	32, // 41: datamove.agent.v1.WorkerService.Describe:input_type -> datamove.agent.v1.DescribeRequest
+	34, // 42: datamove.agent.v1.WorkerService.Items:input_type -> datamove.agent.v1.ItemsRequest
+	35, // 43: datamove.agent.v1.WorkerService.Walk:input_type -> datamove.agent.v1.WalkRequest
+	62, // 44: datamove.agent.v1.WorkerService.Follow:input_type -> datamove.agent.v1.FollowRequest
+	63, // 45: datamove.agent.v1.WorkerService.Checkpoints:input_type -> datamove.agent.v1.TellCheckpointsRequest
+	64, // 46: datamove.agent.v1.WorkerService.Burst:input_type -> datamove.agent.v1.ReadBurstRequest
+	65, // 47: datamove.agent.v1.WorkerService.KeepBurst:input_type -> datamove.agent.v1.KeepBurstRequest
+	66, // 48: datamove.agent.v1.WorkerService.Spend:input_type -> datamove.agent.v1.SpendRequest
+	37, // 49: datamove.agent.v1.WorkerService.Manifest:input_type -> datamove.agent.v1.ManifestRequest
+	39, // 50: datamove.agent.v1.WorkerService.Seal:input_type -> datamove.agent.v1.SealRequest
+	41, // 51: datamove.agent.v1.WorkerService.EndLead:input_type -> datamove.agent.v1.EndLeadRequest
+	43, // 52: datamove.agent.v1.WorkerService.EndBatch:input_type -> datamove.agent.v1.EndBatchRequest
+	9,  // 53: datamove.agent.v1.WorkerService.Give:input_type -> datamove.agent.v1.GiveRequestPart
+	5,  // 54: datamove.agent.v1.WorkerService.Keys:input_type -> datamove.agent.v1.KeysRequest
+	45, // 55: datamove.agent.v1.WorkerService.Trace:input_type -> datamove.agent.v1.TraceRequest
+	0,  // 56: datamove.agent.v1.WorkerService.Real:input_type -> datamove.agent.v1.RealRequest
+	7,  // 57: datamove.agent.v1.WorkerService.Serve:output_type -> datamove.agent.v1.WorkerOrder
+	19, // 58: datamove.agent.v1.WorkerService.Mine:output_type -> datamove.agent.v1.MineResponse
+	21, // 59: datamove.agent.v1.WorkerService.Turn:output_type -> datamove.agent.v1.TurnResponse
+	25, // 60: datamove.agent.v1.WorkerService.EndTurn:output_type -> datamove.agent.v1.EndTurnResponse
+	23, // 61: datamove.agent.v1.WorkerService.Pay:output_type -> datamove.agent.v1.PayResponse
+	27, // 62: datamove.agent.v1.WorkerService.Wanted:output_type -> datamove.agent.v1.WantedResponse
+	29, // 63: datamove.agent.v1.WorkerService.Hand:output_type -> datamove.agent.v1.HandResponse
+	31, // 64: datamove.agent.v1.WorkerService.Note:output_type -> datamove.agent.v1.NoteResponse
+	33, // 65: datamove.agent.v1.WorkerService.Describe:output_type -> datamove.agent.v1.DescribeResponse
+	67, // 66: datamove.agent.v1.WorkerService.Items:output_type -> datamove.agent.v1.ReadItemsResponse
+	36, // 67: datamove.agent.v1.WorkerService.Walk:output_type -> datamove.agent.v1.WalkResponse
+	68, // 68: datamove.agent.v1.WorkerService.Follow:output_type -> datamove.agent.v1.FollowResponse
+	69, // 69: datamove.agent.v1.WorkerService.Checkpoints:output_type -> datamove.agent.v1.TellCheckpointsResponse
+	70, // 70: datamove.agent.v1.WorkerService.Burst:output_type -> datamove.agent.v1.ReadBurstResponse
+	71, // 71: datamove.agent.v1.WorkerService.KeepBurst:output_type -> datamove.agent.v1.KeepBurstResponse
+	72, // 72: datamove.agent.v1.WorkerService.Spend:output_type -> datamove.agent.v1.SpendResponse
+	38, // 73: datamove.agent.v1.WorkerService.Manifest:output_type -> datamove.agent.v1.ManifestResponse
+	40, // 74: datamove.agent.v1.WorkerService.Seal:output_type -> datamove.agent.v1.SealResponse
+	42, // 75: datamove.agent.v1.WorkerService.EndLead:output_type -> datamove.agent.v1.EndLeadResponse
+	44, // 76: datamove.agent.v1.WorkerService.EndBatch:output_type -> datamove.agent.v1.EndBatchResponse
+	10, // 77: datamove.agent.v1.WorkerService.Give:output_type -> datamove.agent.v1.GiveAnswer
+	6,  // 78: datamove.agent.v1.WorkerService.Keys:output_type -> datamove.agent.v1.KeysResponse
+	46, // 79: datamove.agent.v1.WorkerService.Trace:output_type -> datamove.agent.v1.TraceResponse
+	1,  // 80: datamove.agent.v1.WorkerService.Real:output_type -> datamove.agent.v1.RealResponse
+	57, // [57:81] is the sub-list for method output_type
+	33, // [33:57] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_datamove_agent_v1_worker_proto_init() }
@@ -3222,7 +3377,7 @@ func file_datamove_agent_v1_worker_proto_init() {
 		return
 	}
 	file_datamove_agent_v1_agent_proto_init()
-	file_datamove_agent_v1_worker_proto_msgTypes[5].OneofWrappers = []any{
+	file_datamove_agent_v1_worker_proto_msgTypes[7].OneofWrappers = []any{
 		(*WorkerOrder_Job)(nil),
 		(*WorkerOrder_Batch)(nil),
 		(*WorkerOrder_Stop)(nil),
@@ -3236,7 +3391,7 @@ func file_datamove_agent_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_worker_proto_rawDesc), len(file_datamove_agent_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   49,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

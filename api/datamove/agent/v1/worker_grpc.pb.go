@@ -42,6 +42,7 @@ const (
 	WorkerService_Give_FullMethodName        = "/datamove.agent.v1.WorkerService/Give"
 	WorkerService_Keys_FullMethodName        = "/datamove.agent.v1.WorkerService/Keys"
 	WorkerService_Trace_FullMethodName       = "/datamove.agent.v1.WorkerService/Trace"
+	WorkerService_Real_FullMethodName        = "/datamove.agent.v1.WorkerService/Real"
 )
 
 // WorkerServiceClient is the client API for WorkerService service.
@@ -101,6 +102,8 @@ type WorkerServiceClient interface {
 	Keys(ctx context.Context, in *KeysRequest, opts ...grpc.CallOption) (*KeysResponse, error)
 	// Trace passes on what this process has to tell to those who look at traces.
 	Trace(ctx context.Context, in *TraceRequest, opts ...grpc.CallOption) (*TraceResponse, error)
+	// Real answers Job.resolve.
+	Real(ctx context.Context, in *RealRequest, opts ...grpc.CallOption) (*RealResponse, error)
 }
 
 type workerServiceClient struct {
@@ -374,6 +377,16 @@ func (c *workerServiceClient) Trace(ctx context.Context, in *TraceRequest, opts 
 	return out, nil
 }
 
+func (c *workerServiceClient) Real(ctx context.Context, in *RealRequest, opts ...grpc.CallOption) (*RealResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RealResponse)
+	err := c.cc.Invoke(ctx, WorkerService_Real_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // WorkerServiceServer is the server API for WorkerService service.
 // All implementations must embed UnimplementedWorkerServiceServer
 // for forward compatibility.
@@ -431,6 +444,8 @@ type WorkerServiceServer interface {
 	Keys(context.Context, *KeysRequest) (*KeysResponse, error)
 	// Trace passes on what this process has to tell to those who look at traces.
 	Trace(context.Context, *TraceRequest) (*TraceResponse, error)
+	// Real answers Job.resolve.
+	Real(context.Context, *RealRequest) (*RealResponse, error)
 	mustEmbedUnimplementedWorkerServiceServer()
 }
 
@@ -509,6 +524,9 @@ func (UnimplementedWorkerServiceServer) Keys(context.Context, *KeysRequest) (*Ke
 }
 func (UnimplementedWorkerServiceServer) Trace(context.Context, *TraceRequest) (*TraceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Trace not implemented")
+}
+func (UnimplementedWorkerServiceServer) Real(context.Context, *RealRequest) (*RealResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Real not implemented")
 }
 func (UnimplementedWorkerServiceServer) mustEmbedUnimplementedWorkerServiceServer() {}
 func (UnimplementedWorkerServiceServer) testEmbeddedByValue()                       {}
@@ -876,6 +894,24 @@ func _WorkerService_Trace_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _WorkerService_Real_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RealRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkerServiceServer).Real(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: WorkerService_Real_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkerServiceServer).Real(ctx, req.(*RealRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // WorkerService_ServiceDesc is the grpc.ServiceDesc for WorkerService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -946,6 +982,10 @@ var WorkerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Trace",
 			Handler:    _WorkerService_Trace_Handler,
+		},
+		{
+			MethodName: "Real",
+			Handler:    _WorkerService_Real_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
