@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"datamove.dev/csi/files"
 	"datamove.dev/csi/volume"
 	"datamove.dev/mover"
 	"datamove.dev/test/must"
@@ -34,6 +35,12 @@ func TestLeavesPromises(t *testing.T) {
 		err := r.driver.leavesPromises(t.Context(), stage.Source{Location: "dataset:train", Tier: "scratch"})
 		if !errors.Is(err, row.want) {
 			t.Errorf("%s: %v, want %v", row.what, err, row.want)
+		}
+		if row.want != nil { // the pod hears it, and the mover is not asked to bring anything
+			p := publication{about: volume.Attributes{Source: volume.Source{Location: "dataset:train", Tier: "scratch"}}}
+			if _, err := r.driver.staged(t.Context(), p, files.Attachment{}); !errors.Is(err, row.want) {
+				t.Errorf("%s, for a pod: %v, want %v", row.what, err, row.want)
+			}
 		}
 	}
 }

@@ -132,6 +132,9 @@ func TestProjectsSoft(t *testing.T) {
 				t.Errorf("the grace of %s ends in %v", what, left)
 			}
 		}
+		if got := quotaOf(t, q, fd, lustre.Project{}); !got.BytesUntil.IsZero() || !got.FilesUntil.IsZero() {
+			t.Errorf("outside of a project nothing is passed: %v, %v", got.BytesUntil, got.FilesUntil)
+		}
 	})
 }
 

@@ -88,3 +88,29 @@ func TestClasses(t *testing.T) {
 		t.Errorf("a class that is said becomes %v", got)
 	}
 }
+
+// TestRemoves: of each kind it is said whether it takes something away, also of those to come.
+func TestRemoves(t *testing.T) {
+	const copies, removes = false, true
+	want := map[pb.TaskKind]bool{
+		pb.TaskKind_TASK_KIND_UNSPECIFIED: copies, pb.TaskKind_TASK_KIND_COPY: copies, pb.TaskKind_TASK_KIND_SYNC: copies, pb.TaskKind_TASK_KIND_VERIFY: copies,
+		pb.TaskKind_TASK_KIND_DESCRIBE: copies, pb.TaskKind_TASK_KIND_STAGE: copies, pb.TaskKind_TASK_KIND_LOOK: copies, pb.TaskKind_TASK_KIND_SCAN: copies,
+		pb.TaskKind_TASK_KIND_UNDO: copies, pb.TaskKind_TASK_KIND_FOLLOW: copies, pb.TaskKind_TASK_KIND_CHECKPOINTS: copies, pb.TaskKind_TASK_KIND_BURST: copies,
+		pb.TaskKind_TASK_KIND_REMOVE: removes, pb.TaskKind_TASK_KIND_RELEASE: removes, pb.TaskKind_TASK_KIND_PURGE: removes, pb.TaskKind_TASK_KIND_TIER: removes,
+		pb.TaskKind_TASK_KIND_RETAIN: removes,
+	}
+	for n, name := range pb.TaskKind_name {
+		kind := pb.TaskKind(n)
+		if is, said := want[kind]; !said || task.Removes(&pb.TaskSpec{Kind: kind}) != is {
+			t.Errorf("%s removes %v", name, !is)
+		}
+	}
+	for _, spec := range []*pb.TaskSpec{
+		{Kind: pb.TaskKind_TASK_KIND_SYNC, Options: &pb.Options{RemoveExtra: true}},
+		{Kind: pb.TaskKind_TASK_KIND_BURST, Burst: &pb.BurstWork{Step: pb.BurstStep_BURST_STEP_DOWN}},
+	} {
+		if !task.Removes(spec) {
+			t.Errorf("%v does not remove", spec)
+		}
+	}
+}

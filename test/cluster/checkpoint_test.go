@@ -16,6 +16,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/test/cluster/rig"
 	"datamove.dev/test/must"
+	"datamove.dev/tiering/checkpoint"
 	"datamove.dev/tiering/hook"
 	"datamove.dev/tiering/hook/carrier"
 )
@@ -320,6 +321,32 @@ func TestCheckpointKeep(t *testing.T) {
 		}
 		if kept != 4 {
 			t.Errorf("%d times, for four checkpoints", kept)
+		}
+	})
+}
+
+// TestCheckpointKeepReads: an older checkpoint does not go for one that was verified long ago, and is damaged now.
+func TestCheckpointKeepReads(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		s := newSaver(t, "dcp,2", "n1")
+		save := func(i int) {
+			s.saves("n1", fmt.Sprintf("step_%d/__0_0.distcp", i), fmt.Sprintf("step_%d/.metadata", i))
+			s.looks(8, "n1")
+		}
+		save(1)
+		save(2)
+		record := filepath.Join(s.Dir, "shared", "run", "step_2", checkpoint.Committed)
+		c := checkpoint.ParseCommit(must.Get(os.ReadFile(record))(t))
+		c.Created, c.Checked = c.Created.Add(-48*time.Hour), time.Time{}
+		c.Files[0].CRC, c.Files[0].HasCRC = c.Files[0].CRC^1, true // its bytes were others
+		must.Do(t, os.WriteFile(record, must.Get(c.Encode())(t), 0o644))
+		save(3)
+		if got := s.target(); !strings.Contains(got, "step_1/datamove-commit.json") || !strings.Contains(got, "step_3/datamove-commit.json") {
+			t.Errorf("there is %s", got)
+		}
+		save(4)
+		if got := s.target(); strings.Contains(got, "step_1/") || !strings.Contains(got, "step_4/datamove-commit.json") {
+			t.Errorf("of those that are whole two are newer: there is %s", got)
 		}
 	})
 }

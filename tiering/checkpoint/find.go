@@ -323,6 +323,11 @@ func isFree(p Profile, mark, name string) bool {
 	return markBase == ".metadata" && (dir != markDir || !shard().MatchString(base))
 }
 
+// isLate says whether a file that the format of the mark does not name came after it: such a file may be empty, or half written, in a set that is complete.
+func isLate(p Profile, mark string, marked int64, name string, e Entry) bool {
+	return mark != "" && e.Modified > marked+slackOf(mark) && isFree(p, mark, name)
+}
+
 // against looks for what speaks against a set that has the signs of one.
 func against(p Profile, t Tree, inside []Entry, mark string) (why string) {
 	dir, files := inside[0].Name+"/", 0
@@ -345,6 +350,7 @@ func against(p Profile, t Tree, inside []Entry, mark string) (why string) {
 			continue
 		case strings.HasSuffix(name, ".tmp") || strings.Contains(name, ".orbax-checkpoint-tmp"):
 			return name + " is a temporary name"
+		case isLate(p, mark, marked, name, e):
 		case e.Size == 0 && !mayBeEmpty(name):
 			return name + " is empty"
 		case last && e.Modified > marked+slackOf(mark) && !isFree(p, mark, name):

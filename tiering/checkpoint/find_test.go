@@ -222,6 +222,7 @@ func committed(name string) string {
 func TestStepOf(t *testing.T) {
 	for name, want := range map[string]int64{
 		"step_100": 100, "iter_0000100": 100, "checkpoint-7": 7, "global_step20": 20, "epoch=3-step=1000.ckpt": 1000, "step=100-val_loss=0.53": 100, "100": 100, "epoch_0_step_9": 9,
+		"epoch=3-val_loss=0.90.ckpt": 3, "7-loss=0.25": 7, "val_loss=0.90.ckpt": -1, "step=50-epoch=2.ckpt": 50, "epoch_9-10": 9,
 		"last": -1, "": -1, "step_" + strings.Repeat("9", 30): -1, "run2": 2,
 	} {
 		if got := StepOf(name); got != want {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -17,19 +18,30 @@ func Torn(t Tree, s Set, peek Peek) (why string) {
 	if s.Commit != nil && s.Commit.Torn == "" {
 		return ""
 	}
-	for _, e := range t.under(s.Name) {
-		if e.Kind != File || e.Size == 0 {
+	inside := t.under(s.Name)
+	marked := modifiedOf(inside, s.Name+"/"+s.Mark)
+	for _, e := range inside {
+		name := strings.TrimPrefix(e.Name, s.Name+"/")
+		if e.Kind != File || e.Size == 0 || isLate(s.Profile, s.Mark, marked, name, e) {
 			continue
 		}
 		if shape := shapeOf(e.Name); shape != nil && !shape(e, peek) {
-			name := strings.TrimPrefix(e.Name, s.Name+"/")
 			if name == orbaxMetadata {
 				return name + " does not say that it was committed"
 			}
 			return name + " is not whole"
 		}
 	}
-	return absent(t.under(s.Name), peek)
+	return absent(inside, peek)
+}
+
+// modifiedOf is when an entry was; 0 is none.
+func modifiedOf(entries []Entry, name string) int64 {
+	i := slices.IndexFunc(entries, func(e Entry) bool { return e.Name == name })
+	if i < 0 {
+		return 0
+	}
+	return entries[i].Modified
 }
 
 const orbaxMetadata = "_CHECKPOINT_METADATA"
@@ -153,10 +165,18 @@ func jsonWhole(e Entry, peek Peek) bool {
 		return true
 	}
 	if n == e.Size {
-		return json.Valid(text)
+		return json.Valid(text) || json.Valid(inPython(text))
 	}
 	text = bytes.TrimSpace(text)
 	return len(text) > 0 && (text[len(text)-1] == '}' || text[len(text)-1] == ']')
+}
+
+// inPython has numbers for what Python writes for those that JSON can not say (json.dump: allow_nan): a loss, or the norm of a gradient. Within texts it does no harm.
+func inPython(text []byte) []byte {
+	for _, name := range []string{"-Infinity", "Infinity", "NaN"} {
+		text = bytes.ReplaceAll(text, []byte(name), []byte("0"))
+	}
+	return text
 }
 
 // orbaxCommitted says whether Orbax has written down when it has committed a checkpoint: it makes the file at the beginning, without that.

@@ -190,3 +190,32 @@ func TestSame(t *testing.T) {
 		}
 	})
 }
+
+// TestReadSince: what a rule that asks for reads has chosen stays when it was read since the plan, and only then.
+func TestReadSince(t *testing.T) {
+	at := func(atime int64) mover.Entry {
+		return mover.Entry{Name: "f", Kind: mover.File, Size: 1, Ino: 1, Atime: mover.Time{Sec: atime}, Known: mover.FactMtime | mover.FactCtime | mover.FactAtime}
+	}
+	for _, row := range []struct {
+		what       string
+		plan, then int64 // when it was read; 0 is that the rule does not ask
+		known      bool
+		refused    bool
+	}{
+		{"not read", 5, 5, true, false},
+		{"read", 5, 6, true, true},
+		{"set back", 5, 4, true, false},
+		{"read, and nothing asked", 0, 6, true, false},
+		{"read, where that is not known", 5, 6, false, false},
+	} {
+		was, is := at(row.plan), at(row.then)
+		f := tiering.FileOf(&was, 0)
+		item := &pb.PlanItem{Kind: f.Kind.String(), Bytes: f.Size, Inode: f.Ino, MtimeNs: f.Mtime, CtimeNs: f.Ctime, Known: uint64(f.Known), AtimeNs: row.plan * 1e9}
+		if !row.known {
+			is.Known &^= mover.FactAtime
+		}
+		if err := run.Same(item, &is); errors.Is(err, mover.ErrChanged) != row.refused || !row.refused && err != nil {
+			t.Errorf("%s: %v", row.what, err)
+		}
+	}
+}

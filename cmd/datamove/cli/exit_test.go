@@ -26,6 +26,31 @@ func TestEveryKindHasACode(t *testing.T) {
 	}
 }
 
+// TestAdviceCanBeTaken: an option that is advised after an error belongs to commands that the advice names, since any command may have failed.
+func TestAdviceCanBeTaken(t *testing.T) {
+	root := (&app{}).root()
+	for _, c := range codes {
+		for _, word := range strings.FieldsFunc(c.try, func(r rune) bool { return strings.ContainsRune(" ,;:()=", r) }) {
+			option, is := strings.CutPrefix(word, "--")
+			if !is {
+				continue
+			}
+			named := 0
+			for _, cmd := range root.Commands() {
+				if !slices.Contains(strings.Fields(c.try), cmd.Name()) {
+					continue
+				}
+				if named++; cmd.Flags().Lookup(option) == nil {
+					t.Errorf("%v: %s has no --%s: %s", c.kind, cmd.Name(), option, c.try)
+				}
+			}
+			if named == 0 {
+				t.Errorf("%v: whose --%s it is says nothing: %s", c.kind, option, c.try)
+			}
+		}
+	}
+}
+
 //safety:9 with TestEveryKindHasACode
 func TestExitCode(t *testing.T) {
 	at := func(kind error) error { return &mover.Error{Op: "open", Place: "/x", Name: "a", Err: kind} }

@@ -237,6 +237,21 @@ func TestRolledBack(t *testing.T) {
 			t.Errorf("retention: %+v, want %s", v, want)
 		}
 	}
+	// The one that was given up is in a nearer folder, too, and alone there.
+	near := w.folder(w.at("near"), checkpoint.DCP)
+	_, err = w.site.Carry(t.Context(), pfs, "step_5000", near, nil)
+	must.Do(t, err)
+	r, err = w.site.Restore(t.Context(), []*Folder{near, pfs}, Want{}, w.folder(w.at("again"), checkpoint.DCP), func(*Folder, string, string) {})
+	if err != nil || r.Name != "step_3600" {
+		t.Errorf("restored %s from two folders: %v", r.Name, err)
+	}
+	// What a tracker names stays, however old it is by then: who resumes without us begins there.
+	must.Do(t, os.WriteFile(w.at("pfs/latest"), []byte("step_5000"), 0o644))
+	must.Do(t, os.Chtimes(w.at("pfs/latest"), began, began))
+	tiers = must.Get(Judge(t.Context(), []*Folder{pfs}, checkpoint.Keep{Last: 2}))(t)
+	if v := tiers[0].Verdicts[2]; v.Name != "step_5000" || !v.Keep {
+		t.Errorf("retention: %+v", v)
+	}
 }
 
 // TestNewerAtTarget: a target has newer saves than the directory, where a newest one was removed, or saved again after a rollback. What retention would remove there is not brought, which is told once,
