@@ -27,7 +27,7 @@ func (w *worker) checkpoint(ctx context.Context) (report local.Report, err error
 		return report, err
 	}
 	work := spec.GetTiering().GetCheckpoint()
-	site := &hop.Site{Open: w.open, Log: w.log, Request: local.Request{StateDir: w.job.GetStateDir()}}
+	site := &hop.Site{Open: w.open, Log: w.log, Request: local.Request{StateDir: w.job.GetStateDir()}, Trust: hop.Trust}
 	expiry := hop.Expiry{Save: hop.Save{Name: string(work.GetName()), Save: work.GetSave()}, Keep: spec.GetTiering().GetKeep()}
 	for _, r := range work.GetRelies() {
 		expiry.Relies = append(expiry.Relies, hop.Save{Name: string(r.GetName()), Save: r.GetSave()})
@@ -124,7 +124,7 @@ func (w *worker) retain(ctx context.Context) (report local.Report, err error) {
 	if err != nil {
 		return report, err
 	}
-	site := &hop.Site{Open: w.open, Log: w.log, Request: local.Request{StateDir: w.job.GetStateDir(), Observer: w.state}}
+	site := &hop.Site{Open: w.open, Log: w.log, Request: local.Request{StateDir: w.job.GetStateDir(), Observer: w.state}, Trust: hop.Trust}
 	folder, err := site.Folder(ctx, target, checkpoint.Profile(spec.GetProfile()), false)
 	if err != nil {
 		return report, err

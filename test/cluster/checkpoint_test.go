@@ -325,7 +325,7 @@ func TestCheckpointKeep(t *testing.T) {
 	})
 }
 
-// TestCheckpointKeepReads: an older checkpoint does not go for one that was verified long ago, and is damaged now.
+// TestCheckpointKeepReads: an older checkpoint does not go for one that was verified long ago, and was damaged since, before it was ever read again.
 func TestCheckpointKeepReads(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		s := newSaver(t, "dcp,2", "n1")
@@ -337,8 +337,11 @@ func TestCheckpointKeepReads(t *testing.T) {
 		save(2)
 		record := filepath.Join(s.Dir, "shared", "run", "step_2", checkpoint.Committed)
 		c := checkpoint.ParseCommit(must.Get(os.ReadFile(record))(t))
-		c.Created, c.Checked = c.Created.Add(-48*time.Hour), time.Time{}
-		c.Files[0].CRC, c.Files[0].HasCRC = c.Files[0].CRC^1, true // its bytes were others
+		c.Created = c.Created.Add(-48 * time.Hour)
+		shard := filepath.Join(filepath.Dir(record), "__0_0.distcp")
+		was := must.Get(os.Stat(shard))(t)
+		must.Do(t, os.WriteFile(shard, []byte(strings.Repeat("x", int(was.Size()))), 0o644))
+		must.Do(t, os.Chtimes(shard, was.ModTime(), was.ModTime()))
 		must.Do(t, os.WriteFile(record, must.Get(c.Encode())(t), 0o644))
 		save(3)
 		if got := s.target(); !strings.Contains(got, "step_1/datamove-commit.json") || !strings.Contains(got, "step_3/datamove-commit.json") {

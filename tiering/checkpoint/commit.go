@@ -177,9 +177,14 @@ func ValidTag(tag string) bool {
 // Verified says whether the copy was checked by the store, or by reading it.
 func (c Commit) Verified() bool { return c.Level == mover.Server || c.Level == mover.Read }
 
-// ReadSince says whether the copy was checked after some time: when it came, or since.
-func (c Commit) ReadSince(when time.Time) bool {
-	return c.Verified() && (c.Created.After(when) || c.Checked.After(when))
+// Summed says whether the checksum of each file is known from when the set was committed.
+func (c Commit) Summed() bool {
+	return len(c.Files) > 0 && !slices.ContainsFunc(c.Files, func(f Committing) bool { return !f.HasCRC })
+}
+
+// ReadWithin says whether the copy was checked, when it came or since, less than some time ago. Clocks differ: one that says that it will be is held to the same.
+func (c Commit) ReadWithin(d time.Duration, now time.Time) bool {
+	return c.Verified() && (now.Sub(c.Created).Abs() < d || now.Sub(c.Checked).Abs() < d)
 }
 
 // lacks says what of a set is not as it was when it was committed. What was added does not count.

@@ -33,6 +33,35 @@ func TestCommitRoundTrip(t *testing.T) {
 	}
 }
 
+// TestReadWithin: a copy counts as read for a time after it was checked, and no longer because a clock is ahead.
+func TestReadWithin(t *testing.T) {
+	now, day := time.Unix(1_700_000_000, 0), 24*time.Hour
+	for _, row := range []struct {
+		what             string
+		created, checked time.Duration // before now; 0 of the second is never
+		trust            time.Duration
+		level            mover.Level
+		want             bool
+	}{
+		{"just now", 0, 0, day, mover.Read, true},
+		{"yesterday", day, 0, day, mover.Read, false},
+		{"yesterday, and read since", 9 * day, time.Hour, day, mover.Server, true},
+		{"nothing is trusted", 0, 0, 0, mover.Read, false},
+		{"by a clock that is a minute ahead", -time.Minute, 0, day, mover.Read, true},
+		{"by a clock that is a year ahead", -365 * day, 0, day, mover.Read, false},
+		{"by a clock that is ahead, where nothing is trusted", -time.Minute, 0, 0, mover.Read, false},
+		{"it is no copy", 0, 0, day, mover.Unchecked, false},
+	} {
+		c := Commit{Created: now.Add(-row.created), Level: row.level}
+		if row.checked != 0 {
+			c.Checked = now.Add(-row.checked)
+		}
+		if got := c.ReadWithin(row.trust, now); got != row.want {
+			t.Errorf("%s: %v", row.what, got)
+		}
+	}
+}
+
 // TestCommitWins: what is committed is complete in every profile, whatever else speaks against it, as long as all files are what they were.
 func TestCommitWins(t *testing.T) {
 	for p := range forms {

@@ -20,9 +20,10 @@ type Held struct {
 	Step     int64 // -1 is not known
 	Saved    int64 // ns
 	Verified bool  // its copy here was checked
+	Unread   bool  // what it had in it when it came is not known: none goes because of it
 	Tagged   bool
 	Named    bool // a tracker here names it: who resumes without us begins there
-	Second   bool // another tier has it, verified, too
+	Second   bool // another tier has it, verified and read, too
 }
 
 // Verdict is what retention says of one.
@@ -36,7 +37,7 @@ type Verdict struct {
 func RunOf(name string) string { return withoutStep(name) }
 
 // Judge says which checkpoints stay on a tier, the newest first, and of each run for itself. two says that there is a second tier. What is not verified stays, and does not count: it may
-// be on its way. Of those that are, two stay, the newest too, and the newest that the second tier has as well; before that has one, all do.
+// be on its way. Of those that are, and were read when they came, two stay, the newest too, and the newest that the second tier has as well; before that has one, all do.
 func (k Keep) Judge(held []Held, two bool) []Verdict {
 	runs := map[string][]Held{}
 	for _, h := range held {
@@ -55,7 +56,7 @@ func (k Keep) judgeRun(held []Held, two bool) []Verdict {
 	slices.SortFunc(held, func(a, b Held) int { return -a.Compare(b) })
 	out := make([]Verdict, 0, len(held))
 	verified, second := 0, false // seen so far, from the newest
-	none := two && !slices.ContainsFunc(held, func(h Held) bool { return h.Verified && h.Second })
+	none := two && !slices.ContainsFunc(held, func(h Held) bool { return h.counts() && h.Second })
 	for _, h := range held {
 		v := Verdict{Held: h, Keep: true}
 		switch {
@@ -63,6 +64,8 @@ func (k Keep) judgeRun(held []Held, two bool) []Verdict {
 			v.Why = "it is not verified here"
 		case k.Last <= 0:
 			v.Why = "nothing says how many are to stay"
+		case verified < k.newest() && h.Unread:
+			v.Why = "what it had in it when it came is not known, and it does not count"
 		case verified < k.newest():
 			v.Why = "it is one of the newest"
 		case none:
@@ -78,7 +81,7 @@ func (k Keep) judgeRun(held []Held, two bool) []Verdict {
 		default:
 			v.Keep, v.Why = false, "newer ones are verified"
 		}
-		if h.Verified {
+		if h.counts() {
 			verified++
 			second = second || h.Second
 		}
@@ -87,10 +90,13 @@ func (k Keep) judgeRun(held []Held, two bool) []Verdict {
 	return out
 }
 
+// counts says whether others may go because of it.
+func (h Held) counts() bool { return h.Verified && !h.Unread }
+
 // newest is how many of the newest stay.
 func (k Keep) newest() int { return max(k.Last, k.Least, Fewest) }
 
-// Relies are those because of which others of their runs may go, the newest first: they stay, and are verified.
+// Relies are those because of which others of their runs may go, the newest first: they stay, and count.
 func (k Keep) Relies(all []Verdict) (names []string) {
 	goes, left, second := map[string]bool{}, map[string]int{}, map[string]bool{}
 	for _, v := range all {
@@ -98,7 +104,7 @@ func (k Keep) Relies(all []Verdict) (names []string) {
 	}
 	for _, v := range all {
 		run := RunOf(v.Name)
-		if newest := v.Second && !second[run]; goes[run] && v.Keep && v.Verified && (left[run] < k.newest() || newest) {
+		if newest := v.Second && !second[run]; goes[run] && v.Keep && v.counts() && (left[run] < k.newest() || newest) {
 			names = append(names, v.Name)
 			second[run] = second[run] || v.Second
 			left[run]++
@@ -108,6 +114,6 @@ func (k Keep) Relies(all []Verdict) (names []string) {
 }
 
 // Compare orders checkpoints, the oldest first: by when they were saved. A run that was rolled back counts its steps again.
-func (a Held) Compare(b Held) int {
-	return older(Set{Name: a.Name, Step: a.Step, Saved: a.Saved}, Set{Name: b.Name, Step: b.Step, Saved: b.Saved})
+func (h Held) Compare(b Held) int {
+	return older(Set{Name: h.Name, Step: h.Step, Saved: h.Saved}, Set{Name: b.Name, Step: b.Step, Saved: b.Saved})
 }

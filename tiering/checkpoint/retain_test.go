@@ -31,6 +31,8 @@ func TestJudge(t *testing.T) {
 		{"never below two", Keep{Last: 1}, many(5), false, "s3 s2 s1"},
 		{"every second one", Keep{Last: 2, Every: 2}, many(6), false, "s3 s1"},
 		{"what is not verified does not count", Keep{Last: 2}, append(many(4), Held{Name: "s9", Step: 9}), false, "s2 s1"},
+		{"what was not read when it came does not count, and goes", Keep{Last: 2}, append(many(5), Held{Name: "s0", Verified: true, Unread: true}, Held{Name: "s9", Step: 9, Verified: true, Unread: true}), false, "s3 s2 s1 s0"},
+		{"nothing was read when it came", Keep{Last: 2}, []Held{{Name: "s1", Step: 1, Verified: true, Unread: true}, {Name: "s2", Step: 2, Verified: true, Unread: true}, {Name: "s3", Step: 3, Verified: true, Unread: true}}, false, ""},
 		{"tagged", Keep{Last: 2}, append(many(3), Held{Name: "s0", Verified: true, Tagged: true}), false, "s1"},
 		{"rolled back", Keep{Last: 2}, []Held{{Name: "4000", Step: 4000, Saved: 1, Verified: true}, {Name: "5000", Step: 5000, Saved: 2, Verified: true}, {Name: "3500", Step: 3500, Saved: 3, Verified: true}, {Name: "3600", Step: 3600, Saved: 4, Verified: true}}, false, "5000 4000"},
 		{"a tracker names an old one", Keep{Last: 2}, append(many(3), Held{Name: "s0", Verified: true, Named: true}), false, "s1"},
@@ -53,7 +55,7 @@ func dropped(verdicts []Verdict) (names []string) {
 	return names
 }
 
-// TestJudgeKeeps: whatever there is, and whatever is asked for, two verified ones stay, the newest with them, and with a second tier the newest
+// TestJudgeKeeps: whatever there is, and whatever is asked for, two verified ones that were read stay, the newest with them, and with a second tier the newest
 // that it has; nothing goes that is not verified, or tagged; and what a run has kept it keeps when it is asked again.
 //
 //safety:5/jobs with TestJudge
@@ -62,7 +64,7 @@ func TestJudgeKeeps(t *testing.T) {
 		var held []Held
 		for i := range rapid.IntRange(0, 20).Draw(t, "n") {
 			b := func(what string) bool { return rapid.Bool().Draw(t, what) }
-			held = append(held, Held{Name: fmt.Sprint(i), Step: rapid.Int64Range(-1, 12).Draw(t, "step"), Saved: rapid.Int64Range(0, 3).Draw(t, "time"), Verified: b("verified"), Tagged: b("tagged"), Second: b("second")})
+			held = append(held, Held{Name: fmt.Sprint(i), Step: rapid.Int64Range(-1, 12).Draw(t, "step"), Saved: rapid.Int64Range(0, 3).Draw(t, "time"), Verified: b("verified"), Unread: b("unread"), Tagged: b("tagged"), Second: b("second")})
 		}
 		k := Keep{Last: rapid.IntRange(-1, 5).Draw(t, "last"), Every: rapid.Int64Range(0, 4).Draw(t, "every")}
 		two := rapid.Bool().Draw(t, "two")
@@ -71,7 +73,7 @@ func TestJudgeKeeps(t *testing.T) {
 		before, after := 0, 0
 		var newest, newestTwice *Held
 		for i, v := range all {
-			if v.Verified {
+			if v.counts() {
 				before++
 				if newest == nil {
 					newest = &all[i].Held
@@ -82,7 +84,7 @@ func TestJudgeKeeps(t *testing.T) {
 			}
 			if v.Keep {
 				stays = append(stays, v.Held)
-				if v.Verified {
+				if v.counts() {
 					after++
 				}
 				continue
@@ -97,6 +99,11 @@ func TestJudgeKeeps(t *testing.T) {
 		for _, one := range []*Held{newest, newestTwice} {
 			if one != nil && (two || one == newest) && !slices.Contains(stays, *one) {
 				t.Fatalf("%+v goes", *one)
+			}
+		}
+		for _, name := range k.Relies(all) {
+			if i := slices.IndexFunc(stays, func(h Held) bool { return h.Name == name }); i < 0 || !stays[i].counts() {
+				t.Fatalf("others go for %s", name)
 			}
 		}
 		if again := dropped(k.Judge(stays, two)); len(again) > 0 {

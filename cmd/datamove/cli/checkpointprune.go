@@ -35,8 +35,12 @@ their numbers) that are verified there stay, those whose step is a multiple of
 --keep-every, those with a tag, and what a tracker names. The newest is the one that was
 saved last. What is not verified stays, too: it may be on its way. Two of a run that are
 verified stay always, and where there is a second location, the newest that both have;
-before there is one, all do. What stays for others to go counts if it was verified, or read
-again, within a day: else it is read now, but for a dry run.
+before there is one, all do.
+
+What stays for others to go is read first, as many as stay: what is damaged by now does not
+count, nor does what was not read when it came. Of a store its own checksums are asked for.
+With --trust 24h what was verified, or read, within a day is not read again; with --dry-run
+nothing is, and more may be listed than goes.
 
 What goes from a directory is kept aside in it for --quarantine, until the first prune after
 that, and --undo brings back what the last prune has taken. From a store it goes at once.`,
@@ -49,6 +53,7 @@ that, and --undo brings back what the last prune has taken. From a store it goes
 	flags := cmd.Flags()
 	p.profiled(flags)
 	p.keep.flags(flags)
+	trustVar(flags, &p.Trust, 0)
 	flags.BoolVarP(&p.yes, "yes", "y", false, "do not ask")
 	flags.BoolVarP(&p.dry, "dry-run", "n", false, "say what would be removed, and do nothing")
 	flags.BoolVar(&p.undo, "undo", false, "bring back what the last prune has taken from the directories")
@@ -83,19 +88,14 @@ func (p *pruning) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if !p.dry {
-		if err := p.Assure(ctx, tiers, p.keep.Keep); err != nil {
-			return err
-		}
+	if err := p.assure(ctx, tiers); err != nil {
+		return err
 	}
-	goes := 0
+	goes := going(tiers)
 	var all []judged
 	for _, t := range tiers {
 		for _, v := range t.Verdicts {
 			all = append(all, judged{t, v})
-			if !v.Keep {
-				goes++
-			}
 		}
 	}
 	if err := list(p.app, p.format, judgedListing, every(all)); err != nil || p.dry || goes == 0 {
@@ -105,6 +105,31 @@ func (p *pruning) run(ctx context.Context, args []string) error {
 		return err
 	}
 	return p.remove(ctx, folders, all)
+}
+
+// assure has others go for nothing that is damaged. A dry run says that it does not know.
+func (p *pruning) assure(ctx context.Context, tiers []hop.Tier) error {
+	switch {
+	case going(tiers) == 0:
+		return nil
+	case p.dry:
+		p.note("a dry run reads nothing: fewer go where something that stays is damaged")
+		return nil
+	}
+	p.note("what stays is read before others go, unless it was within %s (--trust)", p.Trust)
+	return p.Assure(ctx, tiers, p.keep.Keep)
+}
+
+// going is how many go.
+func going(tiers []hop.Tier) (n int) {
+	for _, t := range tiers {
+		for _, v := range t.Verdicts {
+			if !v.Keep {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // remove has what is not kept go, and what has been aside for long enough.
@@ -147,6 +172,11 @@ type keepFlags struct{ checkpoint.Keep }
 func (k *keepFlags) flags(flags *pflag.FlagSet) {
 	flags.IntVar(&k.Last, "keep-last", 0, "keep the newest `N`")
 	flags.Int64Var(&k.Every, "keep-every", 0, "keep those whose step is a multiple of `N`, too")
+}
+
+// trustVar adds the flag of what is not read again before others go for it.
+func trustVar(flags *pflag.FlagSet, trust *time.Duration, usual time.Duration) {
+	flags.DurationVar(trust, "trust", usual, "others go without reading again what was verified, or read, within `TIME`; 0 reads all that stay")
 }
 
 // judged is what retention says of a checkpoint.

@@ -30,7 +30,8 @@ sent again.
 
 A job that saves over a checkpoint, or removes it to make room, is not disturbed and not held.
 With --keep-last, older ones are removed from the targets, as "datamove checkpoint prune"
-says, and never from DIR.
+says, and never from DIR. What stays for them to go is read again once a day (--trust): to read
+all of it at each save would be several times what is saved.
 
 It ends when it is told to, and goes on where it stopped when it is started again; with
 --once it ends when all that is in DIR has left. With --grace it first brings the newest
@@ -85,6 +86,7 @@ container the metadata service answers when its hop limit is 2 or more.`,
 	flags.DurationVar(&w.Settle, "settle", checkpoint.Quiet, "nothing in a checkpoint may change for `TIME` before it leaves")
 	flags.BoolVar(&w.Once, "once", false, "end when all that is there has left")
 	keep.flags(flags)
+	trustVar(flags, &c.Trust, hop.Trust)
 	ends.flags(flags)
 	flags.StringVar(&w.Metrics, "metrics", "", "write `FILE` for Prometheus, as node_exporter reads it from its textfile directory")
 	formatVar(flags, &f, formatTable, formatJSONL)

@@ -53,7 +53,8 @@ func (s *Site) record(ctx context.Context, f *Folder, at string, text []byte) er
 	return s.putText(ctx, f.child(at), text)
 }
 
-// Vouch notes of a checkpoint that others have copied to a folder, and compared at a level, file by file, that it is a copy that was checked. One that is not complete is mover.ErrConflict.
+// Vouch notes of a checkpoint that others have copied to a folder, and compared at a level, file by file, that it is a copy that was checked. It reads it: what it has in it now is what
+// retention holds it to later. One that is not complete is mover.ErrConflict.
 func (s *Site) Vouch(ctx context.Context, f *Folder, name string, level mover.Level) error {
 	found, err := f.look(ctx, name)
 	switch {
@@ -64,8 +65,11 @@ func (s *Site) Vouch(ctx context.Context, f *Folder, name string, level mover.Le
 	case found.Commit != nil && found.Commit.Verified():
 		return nil
 	}
-	c := checkpoint.CommitOf(found.Tree, name)
-	c.Created, c.Save, c.Level = time.Now().UTC().Truncate(time.Second), SaveOf(found), level
+	c, err := s.fresh(ctx, f, found)
+	if err != nil {
+		return err
+	}
+	c.Save, c.Level = SaveOf(found), level
 	if found.Commit != nil {
 		c.Tags = found.Commit.Tags
 	}

@@ -24,6 +24,8 @@ type Site struct {
 	// Request has what copies have in common: Jobs, Bandwidth, Memory, StateDir, OnFull, Lead, Observer.
 	Request local.Request
 	Log     *slog.Logger // nil means no log
+	// Trust is for how long a checkpoint counts for retention after it was verified, or read. From then on it is read again before another one goes because of it; 0 is each time.
+	Trust time.Duration
 
 	Exported time.Time // see checkpoint.Limits; of a bucket
 }
@@ -162,13 +164,14 @@ func SaveOf(found checkpoint.Found) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// held says whether a folder has this save of a checkpoint, whole and checked.
+// held says whether a folder has this save of a checkpoint, whole, checked and with the checksums of all its files.
 func (f *Folder) held(ctx context.Context, name, save string) (found checkpoint.Found, held bool, err error) {
 	found, is, err := checkpoint.Look(ctx, f, f.Profile, name)
 	if err != nil || !is || !found.Complete {
 		return found, false, err
 	}
-	return found, found.Commit != nil && found.Commit.Verified() && SaveOf(found) == save, nil
+	c := found.Commit
+	return found, c != nil && c.Verified() && c.Summed() && SaveOf(found) == save, nil
 }
 
 // ErrSuperseded is the end of a checkpoint whose source is gone: trainers make room.

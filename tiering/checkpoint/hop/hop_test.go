@@ -32,7 +32,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	dir := t.TempDir()
-	return &world{TB: t, site: &Site{Open: openHere, Request: requestIn(dir)}, dir: dir}
+	return &world{TB: t, site: &Site{Open: openHere, Request: requestIn(dir), Trust: Trust}, dir: dir}
 }
 
 var openHere = site.Site{}.Open
@@ -192,6 +192,13 @@ func TestComesAgain(t *testing.T) {
 	if err := bring("step_5000", "again"); !errors.Is(err, mover.ErrConflict) {
 		t.Errorf("one of the newest two is exchanged: %v", err)
 	}
+	// Of the newest two, for which it would go, one is damaged.
+	w.aged(store, "step_3900")
+	must.Do(t, w.site.putText(t.Context(), store.child("step_3900/__0_0.distcp"), []byte("other")))
+	if err := bring("step_4000", "again"); !errors.Is(err, mover.ErrConflict) {
+		t.Errorf("one of the newest two that are whole is exchanged: %v", err)
+	}
+	must.Do(t, bring("step_5100", "first"))
 	must.Do(t, bring("step_4000", "again"))
 	_, err := w.site.Carry(t.Context(), store, "step_4000", w.folder(w.at("back"), checkpoint.DCP), nil)
 	if got := has(t, w.at("back/step_4000"))["__0_0.distcp"]; err != nil || got != "again" || w.newest(store) != "step_4000" {

@@ -19,16 +19,17 @@ type Tier struct {
 	*Folder
 	Verdicts []checkpoint.Verdict
 	saves    map[string]string // by name
+	read     map[string]bool   // names of those that Assure has found to be as they were
 }
 
-// Trust is for how long a checkpoint counts for retention after it was verified. From then on it is read again before another one goes because of it.
+// Trust is the usual one of a Site that removes by itself, after each checkpoint that comes: to read all that stay each time would be several times what came.
 const Trust = 24 * time.Hour
 
 // Judge says what would stay in folders that have checkpoints of one run, and what not. It reads none: see Assure.
 func Judge(ctx context.Context, folders []*Folder, k checkpoint.Keep) ([]Tier, error) {
 	tiers := make([]Tier, len(folders))
 	for i, f := range folders {
-		tiers[i] = Tier{Folder: f, saves: map[string]string{}}
+		tiers[i] = Tier{Folder: f, saves: map[string]string{}, read: map[string]bool{}}
 		for found, err := range checkpoint.Each(ctx, f, f.Profile) {
 			if err != nil {
 				return nil, err
@@ -37,8 +38,10 @@ func Judge(ctx context.Context, folders []*Folder, k checkpoint.Keep) ([]Tier, e
 				continue // it may be on its way
 			}
 			tiers[i].saves[found.Name] = SaveOf(found)
-			h := checkpoint.Held{Name: found.Name, Step: found.Step, Saved: found.Current, Verified: found.Commit != nil && found.Commit.Verified(),
-				Tagged: found.Commit != nil && len(found.Commit.Tags) > 0, Named: found.View.Names(found.Name)}
+			h := checkpoint.Held{Name: found.Name, Step: found.Step, Saved: found.Current, Named: found.View.Names(found.Name)}
+			if c := found.Commit; c != nil {
+				h.Verified, h.Unread, h.Tagged = c.Verified(), !c.Summed(), len(c.Tags) > 0
+			}
 			tiers[i].Verdicts = append(tiers[i].Verdicts, checkpoint.Verdict{Held: h})
 		}
 	}
@@ -48,10 +51,10 @@ func Judge(ctx context.Context, folders []*Folder, k checkpoint.Keep) ([]Tier, e
 
 // judge asks retention for all tiers.
 func judge(tiers []Tier, k checkpoint.Keep) {
-	where := map[Save]int{} // in how many folders it is verified
+	where := map[Save]int{} // in how many folders it is verified, and was read
 	for _, t := range tiers {
 		for _, v := range t.Verdicts {
-			if v.Verified {
+			if v.Verified && !v.Unread {
 				where[Save{v.Name, t.saves[v.Name]}]++
 			}
 		}
@@ -60,7 +63,7 @@ func judge(tiers []Tier, k checkpoint.Keep) {
 		held := tiers[i].held()
 		for j, h := range held {
 			elsewhere := where[Save{h.Name, tiers[i].saves[h.Name]}]
-			if h.Verified {
+			if h.Verified && !h.Unread {
 				elsewhere--
 			}
 			held[j].Second = elsewhere > 0
@@ -77,8 +80,8 @@ func (t Tier) held() (all []checkpoint.Held) {
 	return all
 }
 
-// Assure has retention rely on nothing that is damaged: of what others would go for, it reads what was not verified within Trust. What is not as its record says counts no
-// more from then on, here and for all who look, and is told.
+// Assure has retention rely on nothing that is damaged: of what others would go for, it reads what was not verified within Trust, each once. What is not as its record says
+// counts no more from then on, here and for all who look, and is told.
 func (s *Site) Assure(ctx context.Context, tiers []Tier, k checkpoint.Keep) error {
 	for {
 		damaged := false
@@ -99,11 +102,15 @@ func (s *Site) Assure(ctx context.Context, tiers []Tier, k checkpoint.Keep) erro
 // damaged reads what retention relies on, and has what is damaged count no more.
 func (s *Site) damaged(ctx context.Context, t Tier, k checkpoint.Keep) (names []string, err error) {
 	for _, name := range k.Relies(t.Verdicts) {
+		if t.read[name] {
+			continue
+		}
 		why, err := s.recheck(ctx, t, name)
 		if err != nil {
 			return nil, err
 		}
 		if why == "" {
+			t.read[name] = true
 			continue
 		}
 		s.log().Warn("a checkpoint is damaged, and does not count any more", "name", mover.Printable(name), "in", t.String(), "why", why)
@@ -117,7 +124,8 @@ func (s *Site) damaged(ctx context.Context, t Tier, k checkpoint.Keep) (names []
 	return names, nil
 }
 
-// recheck reads a checkpoint that was not verified within Trust, and writes down what it has found. why is what is wrong with it.
+// recheck reads a checkpoint that was not verified within Trust, and writes down what it has found. why is what is wrong with it. What nothing is known of is not read: what it has now may
+// be damaged already.
 func (s *Site) recheck(ctx context.Context, t Tier, name string) (why string, err error) {
 	now := time.Now().UTC().Truncate(time.Second)
 	found, is, err := t.still(ctx, name)
@@ -126,25 +134,26 @@ func (s *Site) recheck(ctx context.Context, t Tier, name string) (why string, er
 		return "", err
 	case !is || !found.Complete || found.Commit == nil:
 		return cmp.Or(found.Why, "it is gone"), nil
-	case found.Commit.ReadSince(now.Add(-Trust)):
+	case !found.Commit.Summed():
+		return "what it had in it when it came is not known", nil
+	case found.Commit.ReadWithin(s.Trust, now):
 		return "", nil
 	}
 	c := *found.Commit
-	c.Files = slices.Clone(c.Files)
 	read, err := s.sums(ctx, t.Folder, found)
 	if err != nil {
 		return "", err
 	}
-	for i, f := range c.Files {
+	for _, f := range c.Files {
 		at := slices.IndexFunc(read, func(r checkpoint.Committing) bool { return r.Name == f.Name })
-		if f.HasCRC && read[at].CRC != f.CRC {
+		if read[at].CRC != f.CRC {
 			why = f.Name + " has other bytes than when it was verified"
 		}
-		c.Files[i].CRC, c.Files[i].HasCRC = read[at].CRC, true
 	}
-	if c.Checked = now; why != "" {
-		c = *found.Commit
+	if why != "" {
 		c.Level = mover.Unchecked
+	} else {
+		c.Checked = now
 	}
 	text, err := c.Encode()
 	if err != nil {

@@ -132,7 +132,7 @@ func (s *Site) Expire(ctx context.Context, tier location.Location, folder string
 		}
 		why, err := s.recheck(ctx, Tier{Folder: f, saves: map[string]string{one.Name: one.Save}}, one.Name)
 		if err == nil && why != "" {
-			err = &mover.Error{Op: "remove", Place: f.String(), Name: e.Name, Err: fmt.Errorf("%w: %s is damaged: %s", mover.ErrChanged, mover.Printable(one.Name), why)}
+			err = &mover.Error{Op: "remove", Place: f.String(), Name: e.Name, Err: fmt.Errorf("%w: %s does not count: %s", mover.ErrChanged, mover.Printable(one.Name), why)}
 		}
 		if err != nil {
 			return err

@@ -202,7 +202,7 @@ func TestDamaged(t *testing.T) {
 	}
 	tier, relied := w.tier("pfs"), Save{"step_5", saveIn(t, folders[0], "step_5")}
 	e := Expiry{Save: Save{"step_1", saveIn(t, folders[0], "step_1")}, Relies: []Save{relied}, Keep: mover.KeptName + "/r"}
-	if err := w.site.Expire(t.Context(), tier, "", e); !errors.Is(err, mover.ErrChanged) || !strings.Contains(err.Error(), "step_5 is damaged: __0_0.distcp has other bytes") {
+	if err := w.site.Expire(t.Context(), tier, "", e); !errors.Is(err, mover.ErrChanged) || !strings.Contains(err.Error(), "step_5 does not count: __0_0.distcp has other bytes") {
 		t.Errorf("a policy relies on a damaged one: %v", err)
 	}
 	for range 2 {
@@ -215,10 +215,108 @@ func TestDamaged(t *testing.T) {
 			t.Errorf("%s: %q is the newest", f, got)
 		}
 		found, _, err := checkpoint.Look(t.Context(), f, checkpoint.DCP, "step_2")
-		if err != nil || !found.Commit.ReadSince(time.Now().Add(-time.Hour)) {
+		if err != nil || !found.Commit.ReadWithin(time.Hour, time.Now()) {
 			t.Errorf("%s: nothing says that it was read: %+v, %v", f, found.Commit, err)
 		}
 	}
+}
+
+// TestVouched: checkpoints that were copied by others, file by file, are read when they have come. The newest two are damaged before retention ever looks: the older ones, which are whole, stay. One of
+// which a record says that it was checked, and not what it had in it, as older versions wrote it, goes in its turn, and nothing goes for it.
+//
+//safety:5/jobs with TestDamaged
+func TestVouched(t *testing.T) {
+	w := newWorld(t)
+	f := w.folder(w.at("pfs"), checkpoint.DCP)
+	come := func(n int) {
+		t.Helper()
+		w.save("pfs", fmt.Sprint("step_", n), "alpha", fmt.Sprint(n))
+		must.Do(t, w.site.Vouch(t.Context(), f, fmt.Sprint("step_", n), mover.Server))
+	}
+	goes := func() (names []string) {
+		t.Helper()
+		tiers := must.Get(Judge(t.Context(), []*Folder{f}, checkpoint.Keep{Last: 2}))(t)
+		must.Do(t, w.site.Assure(t.Context(), tiers, checkpoint.Keep{Last: 2}))
+		for _, v := range tiers[0].Verdicts {
+			if !v.Keep {
+				names = append(names, v.Name)
+			}
+		}
+		return names
+	}
+	for n := range 5 {
+		come(n)
+	}
+	for _, n := range []string{"step_3", "step_4"} {
+		w.damage("pfs", n)
+		w.aged(f, n)
+	}
+	if got := goes(); !slices.Equal(got, []string{"step_0"}) {
+		t.Errorf("%q go", got)
+	}
+	w.forgets(f, "step_2")
+	e := Expiry{Save: Save{"step_0", saveIn(t, f, "step_0")}, Relies: []Save{{"step_2", saveIn(t, f, "step_2")}}, Keep: mover.KeptName + "/r"}
+	if err := w.site.Expire(t.Context(), w.tier("pfs"), "", e); !errors.Is(err, mover.ErrChanged) || !strings.Contains(err.Error(), "step_2 does not count: what it had in it when it came is not known") {
+		t.Errorf("a policy relies on what was not read when it came: %v", err)
+	}
+	for _, v := range must.Get(Judge(t.Context(), []*Folder{f}, checkpoint.Keep{Last: 2}))(t)[0].Verdicts {
+		if !v.Keep || v.Name == "step_2" && !v.Unread {
+			t.Errorf("before anything is read again: %+v", v)
+		}
+	}
+	if got := goes(); len(got) > 0 {
+		t.Errorf("for one that was not read %q go", got)
+	}
+	come(5)
+	come(6)
+	if got := goes(); !slices.Equal(got, []string{"step_2", "step_1", "step_0"}) {
+		t.Errorf("two were read, and %q go", got)
+	}
+	// A copy of what is there, and of which nothing is known, is made anew.
+	w.save("nvme", "step_7", "alpha", "7")
+	nvme := w.folder(w.at("nvme"), checkpoint.DCP)
+	for _, row := range []struct{ forgets, already bool }{{false, false}, {false, true}, {true, false}, {false, true}} {
+		if row.forgets {
+			w.forgets(f, "step_7")
+		}
+		r, err := w.site.Carry(t.Context(), nvme, "step_7", f, nil)
+		if err != nil || r.Already != row.already {
+			t.Errorf("%+v: %+v, %v", row, r, err)
+		}
+	}
+}
+
+// TestReadsEachTime: where nothing is trusted, what was damaged a moment after it had come does not count.
+func TestReadsEachTime(t *testing.T) {
+	w := newWorld(t)
+	w.site.Trust = 0
+	nvme, f := w.folder(w.at("nvme"), checkpoint.DCP), w.folder(w.at("pfs"), checkpoint.DCP)
+	for n := range 4 {
+		w.save("nvme", fmt.Sprint("step_", n), "alpha", fmt.Sprint(n))
+		_, err := w.site.Carry(t.Context(), nvme, fmt.Sprint("step_", n), f, nil)
+		must.Do(t, err)
+	}
+	w.damage("pfs", "step_2")
+	w.damage("pfs", "step_3")
+	tiers := must.Get(Judge(t.Context(), []*Folder{f}, checkpoint.Keep{Last: 2}))(t)
+	must.Do(t, w.site.Assure(t.Context(), tiers, checkpoint.Keep{Last: 2}))
+	for _, v := range tiers[0].Verdicts {
+		if !v.Keep {
+			t.Errorf("%s goes", v.Name)
+		}
+	}
+}
+
+// forgets has a record say no more what a checkpoint had in it when it came.
+func (w *world) forgets(f *Folder, name string) {
+	w.Helper()
+	found, _, err := checkpoint.Look(w.Context(), f, f.Profile, name)
+	must.Do(w, err)
+	c := *found.Commit
+	for i := range c.Files {
+		c.Files[i].HasCRC = false
+	}
+	must.Do(w, w.site.record(w.Context(), f, checkpoint.RecordOf(name, found.Dir), must.Get(c.Encode())(w)))
 }
 
 // damage changes a shard, with its size and time.
