@@ -279,7 +279,7 @@ func (q *prober) gets(ctx context.Context, etag string) error {
 }
 
 func (q *prober) copies(ctx context.Context, etag string) error {
-	_, err := q.store.copy(ctx, source{q.bucket, q.key("put"), "", etag}, put{key: q.key("copy")})
+	_, err := q.store.copy(ctx, source{q.bucket, q.key("put"), etag}, put{key: q.key("copy")})
 	if err == nil {
 		q.made = append(q.made, q.key("copy"))
 	}
