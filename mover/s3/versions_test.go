@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -159,5 +160,51 @@ func TestArchiveClass(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// lockUnanswered: a lock and a refresh that the store has, and whose answers are lost, are ours; a bucket that keeps all versions keeps one.
+func lockUnanswered(t *testing.T) {
+	server := s3test.StartVersioned(t)
+	l := newLiarOf(t, server, s3.ClientAWS)
+	lose := func() {
+		l.lie(func(w http.ResponseWriter, r *http.Request, forward http.Handler) bool {
+			if r.Method != http.MethodPut {
+				return false
+			}
+			l.honest()
+			forward.ServeHTTP(httptest.NewRecorder(), r)
+			reset(w, r)
+			return true
+		})
+	}
+	me, other := mover.Owner{Task: "me", Epoch: 1}, mover.Owner{Task: "other", Epoch: 1}
+	lose()
+	if _, _, err := l.Lock(t.Context(), "", me); !errors.Is(err, mover.ErrTransient) {
+		t.Fatalf("a lock without an answer: %v", err)
+	}
+	_, unlock, err := l.Lock(t.Context(), "", me)
+	must.Do(t, err)
+	if _, _, err := s3test.Open(t, l.options).Lock(t.Context(), "", other); !errors.Is(err, mover.ErrHeld) {
+		t.Errorf("the lock of another: %v", err)
+	}
+	if _, _, err := l.Lock(t.Context(), "", other); !errors.Is(err, mover.ErrHeld) {
+		t.Errorf("another lock of the same place: %v", err)
+	}
+	must.Do(t, unlock())
+	_, unlock, err = s3test.Open(t, l.options).Lock(t.Context(), "", other)
+	must.Do(t, err)
+	must.Do(t, unlock())
+	kept := func() int {
+		key := strings.Trim(l.options.Prefix, "/") + "/.datamove/lock"
+		all, err := others(server).ListObjectVersions(t.Context(), &sdk.ListObjectVersionsInput{Bucket: &l.options.Bucket, Prefix: &key})
+		must.Do(t, err)
+		return len(all.Versions)
+	}
+	before := kept()
+	s3.LockUnanswered(t, l.Place, lose, 1)
+	s3.LockUnanswered(t, l.Place, func() {}, 10)
+	if n := kept() - before; n > 2+2 { // one of each, and those that were not answered
+		t.Errorf("%d versions of the lock stay", n)
 	}
 }

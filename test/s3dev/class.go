@@ -54,6 +54,9 @@ func (s strict) put(ctx context.Context, in s3response.PutObjectInput, c types.S
 	if out, err = s.Backend.PutObject(ctx, in); err != nil {
 		return out, err
 	}
+	if out.ETag, err = s.etag(ctx, in.Bucket, in.Key, out.VersionID, out.ETag); err != nil {
+		return out, err
+	}
 	return out, s.classify(*in.Bucket, *in.Key, c)
 }
 

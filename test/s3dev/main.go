@@ -39,7 +39,7 @@ type options struct {
 	buckets        string
 	domain         string
 	tls, parent    bool
-	versions       bool
+	versions, kms  bool
 }
 
 func main() {
@@ -62,6 +62,7 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.domain, "domain", "", "name of the store: buckets are host names below it, too, and the certificate is for both")
 	flags.BoolVar(&o.tls, "tls", false, "serve https with a certificate made now")
 	flags.BoolVar(&o.versions, "versions", false, "keep all versions of objects")
+	flags.BoolVar(&o.kms, "kms", false, "give objects ETags as if they were encrypted by KMS")
 	flags.BoolVar(&o.parent, "parent", false, "end when standard input ends")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -141,16 +142,22 @@ func open(ctx context.Context, o options) (strict, error) {
 			return strict{}, err
 		}
 	}
-	store, err := posix.New(o.dir, meta.XattrMeta{}, opts)
-	if err != nil || !o.versions {
-		return strict{Backend: store, classes: &sync.Map{}}, err
+	var storer meta.MetadataStorer = meta.XattrMeta{}
+	if o.kms {
+		storer = etags{}
 	}
+	store, err := posix.New(o.dir, storer, opts)
+	s := strict{Backend: store, kms: o.kms, classes: &sync.Map{}}
+	if err != nil || !o.versions {
+		return s, err
+	}
+	s.first = &sync.Mutex{}
 	for b := range strings.SplitSeq(o.buckets, ",") { // those that are there already, too
 		if err := store.PutBucketVersioning(ctx, b, types.BucketVersioningStatusEnabled); err != nil {
 			return strict{}, err
 		}
 	}
-	return strict{Backend: store, classes: &sync.Map{}, first: &sync.Mutex{}}, nil
+	return s, nil
 }
 
 // freeAddress resolves port 0: the gateway binds by itself and does not tell

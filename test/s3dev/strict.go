@@ -35,6 +35,7 @@ const (
 type strict struct {
 	backend.Backend
 	meta    meta.XattrMeta
+	kms     bool        // ETags are no MD5s
 	classes *sync.Map   // of open uploads, by their id
 	first   *sync.Mutex // held while an object is made that must not be there; nil where versions are not kept
 }
@@ -150,6 +151,11 @@ func (s strict) CompleteMultipartUpload(ctx context.Context, in *s3.CompleteMult
 	if out, version, err = s.Backend.CompleteMultipartUpload(ctx, in); err != nil {
 		return out, version, err
 	}
+	etag, err := s.etag(ctx, in.Bucket, in.Key, version, *out.ETag)
+	if err != nil {
+		return out, version, err
+	}
+	out.ETag = &etag
 	c, _ := s.classes.LoadAndDelete(*in.UploadId)
 	class, _ := c.(types.StorageClass)
 	return out, version, s.classify(*in.Bucket, *in.Key, class)

@@ -249,6 +249,26 @@ func TestOntoItself(t *testing.T) {
 	}
 }
 
+// TestETagsOfKMS: the same bytes have another ETag each time, and no call says another one.
+func TestETagsOfKMS(t *testing.T) {
+	a := ask(t, "--versions", "--kms")
+	seen := map[string]bool{}
+	for range 2 {
+		put, err := a.PutObject(t.Context(), &s3.PutObjectInput{Bucket: bucket, Key: aws.String("k"), Body: strings.NewReader("x")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		is, err := a.HeadObject(t.Context(), &s3.HeadObjectInput{Bucket: bucket, Key: aws.String("k"), IfMatch: put.ETag})
+		if err != nil || *is.ETag != *put.ETag || seen[*is.ETag] {
+			t.Errorf("stored with %v, and is %v, %v", *put.ETag, *is.ETag, err)
+		}
+		seen[*is.ETag] = true
+	}
+	if _, err := a.upload("p", []int{5 << 20, 1}, 1, 2); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestVersions: what was removed is a version that a marker of a deletion hides (User Guide, "Working with delete markers").
 func TestVersions(t *testing.T) {
 	a := ask(t, "--versions")
