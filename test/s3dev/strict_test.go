@@ -243,6 +243,11 @@ func TestOntoItself(t *testing.T) {
 		if after.StorageClass != "" || aws.ToString(after.ContentEncoding) != "" || aws.ToString(after.CacheControl) != "private" || after.Metadata["m"] != "1" || aws.ToInt32(after.TagCount) != aws.ToInt32(before.TagCount) {
 			t.Errorf("%s: %+v", key, after)
 		}
+		if _, err := a.CopyObject(t.Context(), &s3.CopyObjectInput{
+			Bucket: bucket, Key: &key, CopySource: aws.String("test/" + key + "?versionId=" + *before.VersionId), CopySourceIfMatch: before.ETag, MetadataDirective: types.MetadataDirectiveReplace,
+		}); err != nil || len(head(nil).Metadata) > 0 {
+			t.Errorf("%s: an old version is not brought back: %v", key, err)
+		}
 		if old := head(before.VersionId); *old.ETag != *before.ETag || len(old.Metadata) > 0 {
 			t.Errorf("%s: the old version is %+v", key, old)
 		}
