@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"maps"
 
+	"google.golang.org/protobuf/proto"
+
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
@@ -62,7 +64,8 @@ func Failed(t *datamovev1.Task) error {
 	return failed(t)
 }
 
-// Last is the newest copy of a key; nil is none. The mover finds it by its label, so that nobody has to remember it.
+// Last is the newest copy of a key, of the account that asks; nil is none. The mover finds it by its label, which tasks of other accounts may
+// have, too.
 func (m *Mover) Last(ctx context.Context, key string) (*datamovev1.Task, error) {
 	c, err := m.Client(ctx)
 	if err != nil {
@@ -71,8 +74,14 @@ func (m *Mover) Last(ctx context.Context, key string) (*datamovev1.Task, error) 
 	if m.Label == "" {
 		return nil, fmt.Errorf("%w: copies need a label, or those of others would be found by it", mover.ErrUsage)
 	}
-	for t, err := range c.Tasks(ctx, &datamovev1.ListTasksRequest{PageSize: 1, Brief: true, Labels: map[string]string{m.Label: digest(key)}}) {
-		return t, err
+	me, err := account(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	for t, err := range c.Tasks(ctx, &datamovev1.ListTasksRequest{PageSize: 10, Brief: true, Owner: me.GetName(), Labels: map[string]string{m.Label: digest(key)}}) {
+		if err != nil || proto.Equal(me, t.GetOwner()) {
+			return t, err
+		}
 	}
 	return nil, nil
 }
