@@ -108,6 +108,8 @@ func TestDataset(t *testing.T) {
 }
 
 // TestOnePodOfADataset: a dataset that is for one pod is not given to a second one; a lease of a user that names a mount as its holder is no pod.
+//
+//safety:7 two pods for a dataset that is for one, and a lease of a user in the name of a pod
 func TestOnePodOfADataset(t *testing.T) {
 	r := rigged(t)
 	client := r.staging()

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"maps"
 
-	"google.golang.org/protobuf/proto"
-
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
@@ -74,14 +72,8 @@ func (m *Mover) Last(ctx context.Context, key string) (*datamovev1.Task, error) 
 	if m.Label == "" {
 		return nil, fmt.Errorf("%w: copies need a label, or those of others would be found by it", mover.ErrUsage)
 	}
-	me, err := account(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	for t, err := range c.Tasks(ctx, &datamovev1.ListTasksRequest{PageSize: 10, Brief: true, Owner: me.GetName(), Labels: map[string]string{m.Label: digest(key)}}) {
-		if err != nil || proto.Equal(me, t.GetOwner()) {
-			return t, err
-		}
+	for t, err := range Tasks(ctx, c, &datamovev1.ListTasksRequest{PageSize: 1, Brief: true, Labels: map[string]string{m.Label: digest(key)}}) {
+		return t, err
 	}
 	return nil, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 	"maps"
+	"strconv"
 	"strings"
 	"time"
 
@@ -52,6 +53,20 @@ func account(ctx context.Context, c *api.Client) (*datamovev1.Account, error) {
 	return i.GetCaller(), err
 }
 
+// Tasks are those of the tasks that belong to the account which asks, or that it waits for. Every account may put any label on its tasks, and some
+// accounts see those of all.
+func Tasks(ctx context.Context, c *api.Client, q *datamovev1.ListTasksRequest) iter.Seq2[*datamovev1.Task, error] {
+	return func(yield func(*datamovev1.Task, error) bool) {
+		me, err := account(ctx, c)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		q.Owner = cmp.Or(me.GetName(), "#"+strconv.FormatUint(uint64(me.GetUid()), 10)) // of an account without a name
+		c.Tasks(ctx, q)(yield)
+	}
+}
+
 // own are those of the leases that belong to the account which asks. Every account may name any holder in a lease of its own.
 func own(ctx context.Context, c *api.Client, q *datamovev1.ListLeasesRequest) iter.Seq2[*datamovev1.Lease, error] {
 	return func(yield func(*datamovev1.Lease, error) bool) {
@@ -88,12 +103,8 @@ func (m *Mover) drop(ctx context.Context, c *api.Client, holder string) error {
 // withdraw has a holder wait no more, for the tasks that are known and for those that have its label. A task that others wait for goes on for them.
 func (m *Mover) withdraw(ctx context.Context, c *api.Client, holder string, tasks map[string]bool) error {
 	if m.Label != "" {
-		me, err := account(ctx, c)
-		if err != nil {
-			return err
-		}
 		going := []datamovev1.TaskState{datamovev1.TaskState_TASK_STATE_QUEUED, datamovev1.TaskState_TASK_STATE_RUNNING, datamovev1.TaskState_TASK_STATE_PAUSED}
-		for t, err := range c.Tasks(ctx, &datamovev1.ListTasksRequest{Brief: true, Owner: me.GetName(), States: going, Labels: map[string]string{m.Label: labelOf(holder)}}) {
+		for t, err := range Tasks(ctx, c, &datamovev1.ListTasksRequest{Brief: true, States: going, Labels: map[string]string{m.Label: labelOf(holder)}}) {
 			if err != nil {
 				return err
 			}

@@ -61,6 +61,8 @@ func TestKeep(t *testing.T) {
 }
 
 // TestHoldersOfOthers: a lease or a task that another account has made, in the name of a holder or with a label of ours, is neither ours nor in our way.
+//
+//safety:6 leases and copies of another account in the name of a holder, or with a label, of ours
 func TestHoldersOfOthers(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := rig.Open(t, rig.Options{Accounts: rig.Accounts(t)}, "n1")
