@@ -15,6 +15,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/csi/volume"
@@ -40,7 +41,7 @@ func (r *kubelet) staging() *rig.Cluster {
 		"shared":  {Level: "warm", Path: r.shared},
 	}
 	maps.Copy(tiers, r.tiers)
-	c := rig.Open(r.T, rig.Options{Dir: dir, Conf: &config.Config{Tiers: tiers}, Real: true}, "n1")
+	c := rig.Open(r.T, rig.Options{Dir: dir, Conf: &config.Config{Tiers: tiers}, Accounts: rig.Accounts(r.T), Real: true}, "n1")
 	for _, name := range []string{"train", "secret"} {
 		c.Add(name, "shared:"+name)
 	}
@@ -104,6 +105,31 @@ func TestDataset(t *testing.T) {
 	if n := r.leases(client); n != 0 {
 		t.Errorf("%d leases", n)
 	}
+}
+
+// TestOnePodOfADataset: a dataset that is for one pod is not given to a second one; a lease of a user that names a mount as its holder is no pod.
+//
+//safety:7 two pods for a dataset that is for one, and a lease of a user in the name of a pod
+func TestOnePodOfADataset(t *testing.T) {
+	r := rigged(t)
+	client := r.staging()
+	v, err := r.CreateVolume(t.Context(), &csi.CreateVolumeRequest{Name: "pvc-train", VolumeCapabilities: []*csi.VolumeCapability{able(csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER)},
+		Parameters: map[string]string{"type": "dataset", "dataset": "train", "tier": "scratch"}})
+	must.Do(t, err)
+	alone := func(pod string) *csi.NodePublishVolumeRequest {
+		q := r.publication(v.GetVolume().GetVolumeId(), "vision", pod)
+		q.VolumeCapability = able(csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER)
+		maps.Copy(q.VolumeContext, v.GetVolume().GetVolumeContext())
+		return q
+	}
+	q := alone("first")
+	r.eventually(q)
+	_, err = r.NodePublishVolume(t.Context(), alone("second"))
+	r.refused(err, codes.FailedPrecondition)
+	id := must.Get(volume.ParseID(v.GetVolume().GetVolumeId()))(t)
+	must.Get(client.AcquireLease(rig.As("bob"), &datamovev1.AcquireLeaseRequest{Dataset: "train", Tier: "scratch", Node: "n1", Holder: holder(id, "/"), Ttl: durationpb.New(time.Hour)}))(t)
+	r.unpublished(q)
+	r.eventually(alone("second"))
 }
 
 // asPod has a user of a pod, who is let in nowhere on the node, do something in a volume.

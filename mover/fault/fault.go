@@ -9,6 +9,9 @@
 // After [Killed] every call fails, as it does for a process that is gone; a place
 // in memory crashes with it. What a target should make of all this is for retry and
 // transfer to say; TestFaults shows that each fault does what its comment says.
+//
+// More lenient than places it is in that a fault of the target is never Released: what the engine has just written is in no archive,
+// and a place says of its own objects that they may not be changed (mover/s3 TestArchiveClass).
 package fault
 
 import (
@@ -40,13 +43,17 @@ const (
 	Short             // the bytes end half way with ErrTransient
 	Flipped           // one byte is another one, and nobody says so
 	Torn              // half of the part was written, then ErrTransient
+	TimedOut          // ErrTimeout; nothing was done
+	Unsupported       // ErrUnsupported: the place can not do that, to this name; nothing was done
+	Held              // ErrHeld: another run has the lock; nothing was done
+	Released          // ErrReleased: the content is in an archive only
 	Stalled           // nothing happens until the context ends
 	Killed            // the process ends here, in the middle of a Publish too
 	last
 )
 
 var faultNames = [last]string{
-	"none", "transient", "unreachable", "denied", "full", "changed", "corrupt", "lost", "short", "flipped", "torn", "stalled", "killed",
+	"none", "transient", "unreachable", "denied", "full", "changed", "corrupt", "lost", "short", "flipped", "torn", "timed out", "unsupported", "held", "released", "stalled", "killed",
 }
 
 func (f Fault) String() string { return faultNames[f] }
@@ -64,6 +71,14 @@ func (f Fault) kind() error {
 		return mover.ErrChanged
 	case Corrupt:
 		return mover.ErrCorrupt
+	case TimedOut:
+		return mover.ErrTimeout
+	case Unsupported:
+		return mover.ErrUnsupported
+	case Held:
+		return mover.ErrHeld
+	case Released:
+		return mover.ErrReleased
 	case Killed:
 		return errKilled
 	}
@@ -109,6 +124,10 @@ var possible = map[Fault][]Op{
 	Short:   {Read},
 	Flipped: {Read, Write},
 	Torn:    {Write},
+
+	Unsupported: {Draft, Clone, Reread, Mkdir, Update, Publish},
+	Held:        {Lock},
+	Released:    {Open, Read},
 }
 
 // Happens reports whether f can happen to op.

@@ -59,6 +59,8 @@ func TestFaults(t *testing.T) {
 		{fault.Unreachable, fault.Update, mover.ErrUnreachable, false},
 		{fault.Denied, fault.Update, mover.ErrPermission, false},
 		{fault.Full, fault.Update, mover.ErrFull, false},
+		{fault.TimedOut, fault.Update, mover.ErrTimeout, false},
+		{fault.Unsupported, fault.Update, mover.ErrUnsupported, false},
 		{fault.Lost, fault.Update, mover.ErrTransient, true},
 	} {
 		t.Run(row.fault.String(), func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
@@ -55,6 +56,9 @@ func openOne(ctx context.Context, l location.Location, open Opener, o OpenOption
 // openTarget opens the tree that source goes to: l itself, or, for one entry, the
 // tree around l, which then has only the entry of that name.
 func openTarget(ctx context.Context, source mover.Source, l location.Location, open Opener, o OpenOptions) (mover.Place, error) {
+	if err := notSpecial(l, ""); err != nil {
+		return nil, err
+	}
 	from, single := source.(*one)
 	if !single {
 		tree, err := open(ctx, l, o)
@@ -92,18 +96,23 @@ func openTarget(ctx context.Context, source mover.Source, l location.Location, o
 	return &one{Place: tree, name: base, as: base, target: true}, nil
 }
 
-// notSpecial refuses a device, FIFO or socket as the name that one entry is to have, also behind a link: who names /dev/null or
-// /dev/stdout wants it to be written to, and not to be another file from then on. In a tree what is there is replaced.
+// notSpecial refuses a device, FIFO or socket as a target, as what a target is to lie in, or as the name that one entry is to have, also behind a link:
+// a copy publishes files and their facts, and would put a file in the place of /dev/null. In a tree what is there is replaced.
 func notSpecial(l location.Location, base string) error {
 	if l.Scheme != location.POSIX {
 		return nil
 	}
 	path := filepath.Join(l.Path, base)
 	info, err := os.Stat(path)
+	for errors.Is(err, syscall.ENOTDIR) {
+		path = filepath.Dir(path)
+		info, err = os.Stat(path)
+	}
 	if err != nil || info.Mode().IsRegular() || info.IsDir() {
 		return nil // what can not be looked at is told by who opens it
 	}
-	return fmt.Errorf("%w: %s is a %s, and would be replaced by a file; to read a source without keeping it, use verify", mover.ErrUsage, mover.Printable(path), kindName(info.Mode()))
+	return fmt.Errorf("%w: target %s: it is a %s, and a target is a file or a directory; to read a source and keep nothing, use verify --write-manifest",
+		mover.ErrUsage, mover.Printable(path), kindName(info.Mode()))
 }
 
 func kindName(m os.FileMode) string {

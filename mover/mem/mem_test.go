@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -21,6 +22,8 @@ func TestContract(t *testing.T) {
 		"posix":    {},
 		"reflinks": {Reflinks: true},
 		"objects":  {ObjectStore: true},
+		"grains":   {Adjust: func(t *mover.Traits) { t.Times.Grain = 2 * time.Second }},
+		"32 bits":  {Adjust: func(t *mover.Traits) { t.Times = mover.TimeRange{Last: 1<<32 - 1, Grain: time.Microsecond} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			placetest.Run(t, func(*testing.T) func() mover.Place {

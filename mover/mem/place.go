@@ -8,7 +8,11 @@
 // A tree behaves like a POSIX directory, or with [Options.ObjectStore] like a
 // bucket: no inodes but ETags, no directory that is needed before its entries, no
 // holes and links, and a checksum that is compared. Names are as long as there. Time is a counter that moves
-// with each change, so two runs of one program see the same times.
+// with each change, so two runs of one program see the same times; of it a place tells what Traits.Times leaves.
+//
+// It is more lenient than a disk where something else shows it: a batch is published in one step (a process that ends in the middle of one is
+// of package fault, other orders are of posix and s3, whose tests have the same contract), and nothing is mounted below its
+// root (mover/posix, tests with namespaces).
 //
 // All methods may be called from many goroutines; one mutex per tree orders them,
 // so each is atomic to the others, Publish of a whole batch too. The package
@@ -21,6 +25,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	"datamove.dev/mover"
 )
@@ -351,10 +356,36 @@ func (p *Place) Sync(ctx context.Context) error {
 	return nil
 }
 
-// full is all that the place knows of n.
-func (p *Place) full(name string, n *node) mover.Entry {
+// entry is n as a place tells of it that keeps no more of times than its traits say.
+func (p *Place) entry(name string, n *node) mover.Entry {
 	e := n.entry
 	e.Name = name
+	for _, t := range []*mover.Time{&e.Mtime, &e.Atime, &e.Ctime} {
+		*t = cut(*t, p.traits.Times)
+	}
+	return e
+}
+
+// cut is what is left of a time: the seconds nearest to it that there are, and whole grains.
+func cut(t mover.Time, r mover.TimeRange) mover.Time {
+	if r.First != 0 || r.Last != 0 {
+		if sec := min(max(t.Sec, r.First), r.Last); sec != t.Sec {
+			t = mover.Time{Sec: sec}
+		}
+	}
+	switch {
+	case r.Grain >= time.Second:
+		sec := int64(r.Grain / time.Second)
+		t = mover.Time{Sec: t.Sec - (t.Sec%sec+sec)%sec}
+	case r.Grain > 0:
+		t.Nsec -= t.Nsec % int32(r.Grain)
+	}
+	return t
+}
+
+// full is all that the place knows of n.
+func (p *Place) full(name string, n *node) mover.Entry {
+	e := p.entry(name, n)
 	if p.opts.ObjectStore {
 		e = objectEntry(&e, n)
 		if e.Kind == mover.File {
@@ -370,8 +401,8 @@ func (p *Place) full(name string, n *node) mover.Entry {
 // brief is what a walk says of n: a listing has extended attributes only for who asks, and no
 // map of holes, and that of an object store only names, kinds, sizes and ETags.
 func (p *Place) brief(name string, n *node, xattrs bool) mover.Entry {
-	e := n.entry
-	e.Name, e.Brief = name, true
+	e := p.entry(name, n)
+	e.Brief = true
 	if p.opts.ObjectStore {
 		e.Known, e.Target = 0, ""
 		return objectEntry(&e, n)

@@ -176,7 +176,7 @@ func (s *amazon) copy(ctx context.Context, from source, to put) (stored, error) 
 		MetadataDirective: types.MetadataDirectiveReplace, Metadata: to.meta, ContentType: aws.String(to.mimeType()),
 	}
 	in.ServerSideEncryption, in.SSEKMSKeyId, in.BucketKeyEnabled = to.encryption.sdk()
-	out, err := s.client.CopyObject(ctx, in)
+	out, err := s.client.CopyObject(ctx, in, saying(to.kept))
 	if err := understand(ctx, r, err); err != nil {
 		return stored{}, err
 	}
@@ -188,13 +188,18 @@ func (s *amazon) copy(ctx context.Context, from source, to put) (stored, error) 
 	return got, nil
 }
 
+// saying adds headers to a call.
+func saying(headers map[string]string) func(*sdk.Options) {
+	return func(o *sdk.Options) {
+		for name, value := range headers {
+			o.APIOptions = append(o.APIOptions, smithyhttp.SetHeaderValue(name, value))
+		}
+	}
+}
+
 // path is the value of x-amz-copy-source.
 func (f source) path() string {
-	path := (&url.URL{Path: f.bucket + "/" + f.key}).EscapedPath()
-	if f.version != "" {
-		path += "?versionId=" + url.QueryEscape(f.version)
-	}
-	return path
+	return (&url.URL{Path: f.bucket + "/" + f.key}).EscapedPath()
 }
 
 func (s *amazon) remove(ctx context.Context, key, version, ifMatch string) error {
@@ -218,7 +223,7 @@ func (s *amazon) create(ctx context.Context, w put) (begun, error) {
 		in.ChecksumAlgorithm, in.ChecksumType = types.ChecksumAlgorithmCrc64nvme, types.ChecksumTypeFullObject
 	}
 	in.ServerSideEncryption, in.SSEKMSKeyId, in.BucketKeyEnabled = w.encryption.sdk()
-	out, err := s.client.CreateMultipartUpload(ctx, in)
+	out, err := s.client.CreateMultipartUpload(ctx, in, saying(w.kept))
 	if err := understand(ctx, r, err); err != nil {
 		return begun{}, err
 	}

@@ -109,7 +109,15 @@ func (p *Place) update(ctx context.Context, e mover.Entry) error {
 	if maps.Equal(meta, o.facts()) {
 		return nil
 	}
-	_, err = p.copy(ctx, source{p.bucket, key, o.version, o.etag}, o.size, put{key: key, meta: meta, mime: o.header.Get("Content-Type")})
+	_, err = p.copy(ctx, source{p.bucket, key, o.etag}, o.size, p.again(&o, key, meta))
+	return ours(err)
+}
+
+// ours is an error of an object of the target: that its content is in an archive is then none of the source.
+func ours(err error) error {
+	if errors.Is(err, mover.ErrReleased) {
+		return fmt.Errorf("%w: %v", mover.ErrPermission, err) //nolint:errorlint // it is of one kind
+	}
 	return err
 }
 

@@ -11,13 +11,13 @@ import (
 
 // content is an object that is held open: an ETag, and, of a small object, the
 // body of the one GET that told its facts. Each GET asks for that ETag, and what
-// comes back is compared, because not every server minds the condition.
+// comes back is compared, because not every server minds the condition. It asks for no
+// version: a bucket that keeps all of them would go on to give one that was replaced.
 type content struct {
-	place   *Place
-	key     string
-	entry   mover.Entry
-	etag    string
-	version string
+	place *Place
+	key   string
+	entry mover.Entry
+	etag  string
 
 	mu    sync.Mutex    // guards all below
 	body  io.ReadCloser // from the first byte, not read yet
@@ -39,16 +39,16 @@ func (p *Place) openContent(ctx context.Context, e mover.Entry) (*content, error
 	if err != nil {
 		return nil, err
 	}
-	c := &content{place: p, key: key, etag: e.ETag, version: e.Version}
+	c := &content{place: p, key: key, etag: e.ETag}
 	if e.Kind == mover.Dir {
 		c.entry, err = p.statDir(ctx, e.Name)
 		return c, err
 	}
 	var o object
 	if e.Size <= partUsual && !mover.IsRanged(ctx) {
-		c.body, o, err = p.store.get(ctx, get{key: key, version: e.Version, ifMatch: e.ETag, n: -1})
+		c.body, o, err = p.store.get(ctx, get{key: key, ifMatch: e.ETag, n: -1})
 	} else {
-		o, err = p.store.head(ctx, key, e.Version)
+		o, err = p.store.head(ctx, key, "")
 	}
 	if err == nil {
 		err = c.check(&o, e.Size, e.Kind)
@@ -113,7 +113,7 @@ func asSymlink(e mover.Entry, target []byte) mover.Entry {
 
 // readSymlink completes the entry of an object that says that it is a symlink.
 func (p *Place) readSymlink(ctx context.Context, e mover.Entry, key string) (mover.Entry, error) {
-	c := &content{place: p, key: key, etag: e.ETag, version: e.Version, entry: e}
+	c := &content{place: p, key: key, etag: e.ETag, entry: e}
 	target, err := c.all(ctx)
 	return asSymlink(e, target), err
 }
@@ -142,7 +142,7 @@ func (c *content) ranged(ctx context.Context, off, n int64) (io.ReadCloser, erro
 		r.body = c.takeBody()
 	}
 	if r.body == nil {
-		body, o, err := c.place.store.get(ctx, get{key: c.key, version: c.version, ifMatch: c.etag, off: off, n: r.left})
+		body, o, err := c.place.store.get(ctx, get{key: c.key, ifMatch: c.etag, off: off, n: r.left})
 		if err != nil {
 			return nil, err
 		}
@@ -198,7 +198,7 @@ func (c *content) Check(ctx context.Context) error {
 	if whole || c.etag == "" && c.entry.Kind == mover.Dir {
 		return nil
 	}
-	o, err := c.place.store.head(ctx, c.key, c.version)
+	o, err := c.place.store.head(ctx, c.key, "")
 	if kindOf(err) == mover.ErrNotExist {
 		err = fmt.Errorf("it is gone: %w", mover.ErrChanged)
 	}

@@ -38,6 +38,10 @@
 // buckets with versions keep it. Update copies an object onto itself, on the
 // condition that it is still the one it looked at; where the server does not mind
 // that (Ceph RGW), one that is replaced between the two gets facts that are not its own.
+// The copy keeps class, headers and tags; above 5 GiB it is one of parts, and has no tags.
+//
+// No call asks for a version but to remove one that was just made: what is read and
+// copied is what the key has now.
 //
 // # Never run against AWS itself
 //

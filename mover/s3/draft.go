@@ -111,7 +111,7 @@ func (d *draft) linkTo(ctx context.Context, leader string) error {
 	if err != nil {
 		return fmt.Errorf("link to %s: %w", mover.Printable(leader), err)
 	}
-	d.from, d.fromSize = source{d.place.bucket, key, "", o.etag}, o.size
+	d.from, d.fromSize = source{d.place.bucket, key, o.etag}, o.size
 	return nil
 }
 
@@ -252,7 +252,7 @@ func (d *draft) Clone(ctx context.Context, from mover.Content) (bool, error) {
 	if c.place.endpoint != d.place.endpoint || c.entry.Kind != mover.File || d.entry.Kind != mover.File {
 		return false, nil
 	}
-	src := source{c.place.bucket, c.key, c.version, c.etag}
+	src := source{c.place.bucket, c.key, c.etag}
 	if c.entry.Size <= copyMax {
 		d.from, d.fromSize = src, c.entry.Size
 		return true, nil

@@ -51,13 +51,15 @@ var codes = map[string]error{
 	"AllAccessDisabled":     mover.ErrPermission,
 	"AccountProblem":        mover.ErrPermission,
 	"InvalidAccessKeyId":    mover.ErrPermission,
-	"InvalidObjectState":    mover.ErrPermission,
 	"SignatureDoesNotMatch": mover.ErrPermission,
 	"RequestTimeTooSkewed":  mover.ErrPermission,
 	"ExpiredToken":          mover.ErrPermission,
 	"ExpiredTokenException": mover.ErrPermission,
 	"TokenRefreshRequired":  mover.ErrPermission,
 	"InvalidToken":          mover.ErrPermission,
+
+	"InvalidObjectState":         mover.ErrReleased, // of class GLACIER or DEEP_ARCHIVE
+	"ObjectNotInActiveTierError": mover.ErrReleased, // the same, of CopyObject
 
 	"PreconditionFailed":         mover.ErrChanged,
 	"ConditionalRequestConflict": mover.ErrTransient, // another call has to do with the key at this moment: asked again, the condition holds or not
@@ -110,12 +112,16 @@ var codes = map[string]error{
 	"InsufficientCapacity":           mover.ErrFull,
 }
 
+const inArchive = "the object is in an archive class; restore it first"
+
 // hints say what to do, where the server's own words do not.
 var hints = map[string]string{
 	"NoSuchBucket":         "the bucket does not exist; make it first, or mend its name",
 	"RequestTimeTooSkewed": "the clocks of this machine and of the server differ too much; set this one by NTP",
-	"InvalidObjectState":   "the object is in an archive class; restore it first",
+	"InvalidObjectState":   inArchive,
 	"PermanentRedirect":    "the bucket is in another region; name that one",
+
+	"ObjectNotInActiveTierError": inArchive,
 
 	"KMS.NotFoundException":        "there is no such KMS key; mend its name",
 	"KMS.InvalidKeyUsageException": "the KMS key is not one to encrypt with; name a symmetric one",

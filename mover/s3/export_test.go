@@ -119,6 +119,26 @@ func LockLost(t *testing.T, p *Place) {
 	}
 }
 
+// LockUnanswered: a lock stays ours when lose loses the answer to a refresh, and to the last one before it is given back.
+func LockUnanswered(t *testing.T, p *Place, lose func(), often int) {
+	h := newHolder(me)
+	l := &objectLock{place: p, key: p.ownKey("lock"), text: must.Get(json.Marshal(&h))(t), salt: h.Salt, lose: func(why error) { t.Errorf("lost: %v", why) }}
+	must.Do(t, l.write(t.Context(), put{}))
+	refresh := func() {
+		if !l.refreshOnce(t.Context()) {
+			t.Fatal("a refresh lost the lock")
+		}
+	}
+	for range often {
+		lose()
+		refresh()
+		refresh()
+	}
+	lose()
+	refresh()
+	must.Tell(t, l.release())
+}
+
 // Distrust makes the place one that was never probed.
 func Distrust(p *Place) { p.profile = Profile{} }
 

@@ -105,11 +105,13 @@ type objectLock struct {
 	place *Place
 	key   string
 	text  []byte
+	salt  string                  // of text
 	lose  context.CancelCauseFunc // ends what is done under the lock
 
-	mu   sync.Mutex // guards all below
-	etag string
-	lost error // why it is not ours any more
+	mu      sync.Mutex // guards all below
+	etag    string
+	version string // of the last refresh, in a bucket that keeps all
+	lost    error  // why it is not ours any more
 }
 
 func (p *Place) lockObject(ctx context.Context, key string, me *holder) (context.Context, func() error, error) {
@@ -117,9 +119,12 @@ func (p *Place) lockObject(ctx context.Context, key string, me *holder) (context
 	if err != nil {
 		return nil, nil, err
 	}
-	l := &objectLock{place: p, key: p.ownKey(key), text: text}
+	l := &objectLock{place: p, key: p.ownKey(key), text: text, salt: me.Salt}
 	for try := 0; ; try++ {
 		err := l.write(ctx, put{ifNoneMatch: true})
+		if err != nil && !declined(err) {
+			p.unanswered.Store(me.Salt, true)
+		}
 		if errors.Is(err, mover.ErrChanged) || errors.Is(err, mover.ErrConflict) {
 			err = l.takeOver(ctx, me)
 		}
@@ -147,12 +152,28 @@ func (p *Place) lockObject(ctx context.Context, key string, me *holder) (context
 func (l *objectLock) write(ctx context.Context, w put) error {
 	w.key, w.data, w.mime = l.key, l.text, "application/json"
 	got, err := l.place.store.put(ctx, w)
-	if err == nil {
-		l.mu.Lock()
-		l.etag = got.etag
-		l.mu.Unlock()
+	if err != nil {
+		return err
 	}
-	return err
+	l.mu.Lock()
+	old := l.version
+	l.etag, l.version = got.etag, got.version
+	l.mu.Unlock()
+	if old != "" && got.version != "" { // else each refresh would stay for ever
+		if err := l.place.store.remove(ctx, l.key, old, ""); err != nil {
+			l.place.opts.Logger.DebugContext(ctx, "an old version of the lock stays", "place", l.place.address, "err", err)
+		}
+	}
+	return nil
+}
+
+// still looks whether the lock is ours although a condition on its ETag was refused: the answer to a refresh was lost, and to KMS the same text is another object.
+func (l *objectLock) still(ctx context.Context, why error) (etag string, ours bool) {
+	if !errors.Is(why, mover.ErrChanged) {
+		return "", false
+	}
+	h, o, err := l.look(ctx)
+	return o.etag, err == nil && l.salt != "" && h.Salt == l.salt
 }
 
 // takeOver replaces a lock that nobody holds any more.
@@ -160,6 +181,9 @@ func (l *objectLock) takeOver(ctx context.Context, me *holder) error {
 	other, o, err := l.look(ctx)
 	if err != nil {
 		return err
+	}
+	if _, ours := l.place.unanswered.LoadAndDelete(other.Salt); ours { // of an earlier try, whose answer was lost
+		return l.write(ctx, put{ifMatch: o.etag, bareMatch: l.place.profile.BareMatch})
 	}
 	if !other.dead(me) && age(&o) < lockStale {
 		return other.held()
@@ -218,6 +242,12 @@ func (l *objectLock) refreshOnce(ctx context.Context) bool {
 	if err == nil || ctx.Err() != nil {
 		return true
 	}
+	if now, ours := l.still(ctx, err); ours {
+		l.mu.Lock()
+		l.etag = now
+		l.mu.Unlock()
+		return true
+	}
 	log := l.place.opts.Logger
 	if !errors.Is(err, mover.ErrChanged) && !errors.Is(err, mover.ErrNotExist) {
 		log.WarnContext(ctx, "the lock was not refreshed, will try again", "place", l.place.address, "err", err)
@@ -244,9 +274,15 @@ func (l *objectLock) release() error {
 	if l.place.profile.MatchesDrop {
 		condition = l.etag
 	} else if o, err := l.place.store.head(ctx, l.key, ""); err == nil && o.etag != l.etag {
-		return fmt.Errorf("the lock was lost while it was held: %w", mover.ErrHeld)
+		if _, ours := l.still(ctx, mover.ErrChanged); !ours {
+			return fmt.Errorf("the lock was lost while it was held: %w", mover.ErrHeld)
+		}
 	}
-	return l.place.store.remove(ctx, l.key, "", condition)
+	err := l.place.store.remove(ctx, l.key, "", condition)
+	if now, ours := l.still(ctx, err); ours {
+		return l.place.store.remove(ctx, l.key, "", now)
+	}
+	return err
 }
 
 func (p *Place) lockPath(key string) string {

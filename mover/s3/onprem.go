@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"maps"
 	"net/http"
 	"net/url"
 	"time"
@@ -102,8 +103,9 @@ func listed(o *minio.ObjectInfo, delimiter string) object {
 func (w *put) options() minio.PutObjectOptions {
 	opts := minio.PutObjectOptions{ContentType: w.mimeType(), DisableContentSha256: true, UserMetadata: make(map[string]string, len(w.meta)+2)}
 	for k, v := range w.meta {
-		opts.UserMetadata[k] = v
+		opts.UserMetadata[metaPrefix+k] = v // else one that is named as a header would be that
 	}
+	maps.Copy(opts.UserMetadata, w.kept)
 	if w.crc != "" {
 		opts.UserMetadata[headerCRC] = w.crc
 	}
@@ -215,6 +217,7 @@ func copyHeaders(from source, to put) map[string]string {
 	for k, v := range to.meta {
 		h[metaPrefix+k] = v
 	}
+	maps.Copy(h, to.kept)
 	encrypting := http.Header{}
 	to.encryption.Marshal(encrypting)
 	for k := range encrypting {
@@ -226,7 +229,7 @@ func copyHeaders(from source, to put) map[string]string {
 func (s *onprem) copy(ctx context.Context, from source, to put) (stored, error) {
 	ctx, r := withReply(ctx)
 	info, err := s.core.CopyObject(ctx, from.bucket, from.key, s.bucket, to.key, copyHeaders(from, to),
-		minio.CopySrcOptions{VersionID: from.version}, minio.PutObjectOptions{})
+		minio.CopySrcOptions{}, minio.PutObjectOptions{})
 	if err := understand(ctx, r, err); err != nil {
 		return stored{}, err
 	}

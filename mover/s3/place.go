@@ -45,7 +45,9 @@ type Place struct {
 	calls     *semaphore.Weighted // what the place has in flight by itself
 	markers   markers
 	uploads   uploads
-	walks     walkSizes
+	// unanswered are salts of locks that may have been written, although no answer said so.
+	unanswered sync.Map
+	walks      walkSizes
 }
 
 var _ mover.Place = (*Place)(nil)

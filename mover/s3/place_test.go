@@ -48,6 +48,7 @@ func TestLock(t *testing.T) {
 		s3.LockOfTheFenced(t, p)
 	})
 	t.Run("that was lost is told", func(t *testing.T) { p, _ := place(t); s3.LockLost(t, p) })
+	t.Run("whose answer is lost is held by no other", func(t *testing.T) { lockUnanswered(t) })
 	t.Run("without conditional writes is of this host", func(t *testing.T) {
 		var log bytes.Buffer
 		o := server.Options(t)

@@ -44,7 +44,7 @@ type Profile struct {
 }
 
 const (
-	profileFormat = 5
+	profileFormat = 6
 	profileAge    = 7 * 24 * time.Hour
 	segmentBytes  = 255 // of servers that keep objects as files
 )
@@ -244,29 +244,38 @@ func refused(err error) bool {
 	return kind == mover.ErrChanged || kind == mover.ErrConflict
 }
 
-// conditions tries each one where it holds and where it does not.
+// conditions tries each one where it holds and where it does not. etag is that of the object "put"; where KMS encrypts, the same bytes get
+// another one each time that they are put (Amazon S3 API reference, Object, ETag).
 func (q *prober) conditions(ctx context.Context, f *Profile, etag string) {
-	_, fresh := q.put(ctx, "once", put{ifNoneMatch: true})
-	_, again := q.put(ctx, "once", put{ifNoneMatch: true})
+	once, fresh := q.put(ctx, "once", put{ifNoneMatch: true})
+	twice, again := q.put(ctx, "once", put{ifNoneMatch: true})
 	f.CreatesOnce = fresh == nil && refused(again)
+	if again == nil {
+		once = twice
+	}
 
-	f.MatchesPut = q.replaces(ctx, etag, false)
+	f.MatchesPut, etag = q.replaces(ctx, etag, false)
 	if !f.MatchesPut {
-		f.BareMatch = q.replaces(ctx, etag, true)
+		f.BareMatch, etag = q.replaces(ctx, etag, true)
 		f.MatchesPut = f.BareMatch
 	}
 
 	f.MatchesGet = q.gets(ctx, etag) == nil && refused(q.gets(ctx, wrongMatch))
 	f.MatchesCopy = q.copies(ctx, etag) == nil && refused(q.copies(ctx, wrongMatch))
 	wrong := q.store.remove(ctx, q.key("once"), "", wrongMatch)
-	f.MatchesDrop = refused(wrong) && q.store.remove(ctx, q.key("once"), "", etag) == nil
+	f.MatchesDrop = refused(wrong) && q.store.remove(ctx, q.key("once"), "", once.etag) == nil
 }
 
-// replaces reports whether a PUT minds its condition.
-func (q *prober) replaces(ctx context.Context, etag string, bare bool) bool {
-	_, right := q.put(ctx, "put", put{ifMatch: etag, bareMatch: bare})
-	_, wrong := q.put(ctx, "put", put{ifMatch: wrongMatch, bareMatch: bare})
-	return right == nil && refused(wrong)
+// replaces reports whether a PUT minds its condition, and the ETag of the object after that.
+func (q *prober) replaces(ctx context.Context, etag string, bare bool) (minds bool, now string) {
+	for i, ifMatch := range []string{etag, wrongMatch} {
+		got, err := q.put(ctx, "put", put{ifMatch: ifMatch, bareMatch: bare})
+		if err == nil {
+			etag = got.etag
+		}
+		minds = err == nil && i == 0 || minds && refused(err)
+	}
+	return minds, etag
 }
 
 func (q *prober) gets(ctx context.Context, etag string) error {
@@ -279,7 +288,7 @@ func (q *prober) gets(ctx context.Context, etag string) error {
 }
 
 func (q *prober) copies(ctx context.Context, etag string) error {
-	_, err := q.store.copy(ctx, source{q.bucket, q.key("put"), "", etag}, put{key: q.key("copy")})
+	_, err := q.store.copy(ctx, source{q.bucket, q.key("put"), etag}, put{key: q.key("copy")})
 	if err == nil {
 		q.made = append(q.made, q.key("copy"))
 	}

@@ -240,7 +240,7 @@ func (d *draft) factsOf(ctx context.Context, got *stored) error {
 	if maps.Equal(want, o.facts()) {
 		return nil
 	}
-	changed, err := d.place.copy(ctx, source{d.place.bucket, d.key, o.version, o.etag}, o.size, put{key: d.key, meta: want})
+	changed, err := d.place.copy(ctx, source{d.place.bucket, d.key, o.etag}, o.size, d.place.again(&o, d.key, want))
 	switch {
 	case err == nil:
 		got.etag, got.version = changed.etag, changed.version
@@ -283,9 +283,9 @@ func (p *Place) backup(ctx context.Context, name, key string) error {
 	if err != nil {
 		return err
 	}
-	to := put{key: p.opts.Backup + key[len(p.prefix):], meta: o.facts(), mime: o.header.Get("Content-Type")}
-	if _, err = p.copy(ctx, source{p.bucket, key, o.version, o.etag}, o.size, to); err != nil {
-		return fmt.Errorf("backup of %s to %s: %w", mover.Printable(name), mover.Printable(to.key), err)
+	to := p.again(&o, p.opts.Backup+key[len(p.prefix):], o.facts())
+	if _, err = p.copy(ctx, source{p.bucket, key, o.etag}, o.size, to); err != nil {
+		return fmt.Errorf("backup of %s to %s: %w", mover.Printable(name), mover.Printable(to.key), ours(err))
 	}
 	return nil
 }

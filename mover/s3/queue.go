@@ -68,18 +68,45 @@ func (q *Queue) Receive(ctx context.Context, wait time.Duration, tell func(name 
 	return func(ctx context.Context) error { return q.drop(ctx, handles) }, len(handles) > 0, nil
 }
 
-// Kept is for how long the queue keeps what nobody takes.
-func (q *Queue) Kept(ctx context.Context) (time.Duration, error) {
-	const retention = types.QueueAttributeNameMessageRetentionPeriod
-	answer, err := q.client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &q.url, AttributeNames: []types.QueueAttributeName{retention}})
+// Kept is for how long the queue is sure to keep what nobody takes: its retention, or, where it has a dead-letter queue, as long as it gives a message again;
+// then hidden is after how long it does. Without one hidden is 0.
+func (q *Queue) Kept(ctx context.Context) (kept, hidden time.Duration, err error) {
+	const retention, visibility, redrive = types.QueueAttributeNameMessageRetentionPeriod, types.QueueAttributeNameVisibilityTimeout, types.QueueAttributeNameRedrivePolicy
+	answer, err := q.client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &q.url, AttributeNames: []types.QueueAttributeName{retention, visibility, redrive}})
 	if err != nil {
-		return 0, q.failed(ctx, err)
+		return 0, 0, q.failed(ctx, err)
 	}
-	seconds, err := strconv.ParseInt(answer.Attributes[string(retention)], 10, 32)
+	said := answer.Attributes
+	kept, hidden, err = givenFor(said[string(retention)], said[string(visibility)], said[string(redrive)])
 	if err != nil {
-		return 0, q.failed(ctx, fmt.Errorf("it does not say how long it keeps things: %w", err))
+		return 0, 0, q.failed(ctx, fmt.Errorf("it does not say how long it keeps things: %w", err))
 	}
-	return time.Duration(seconds) * time.Second, nil
+	return kept, hidden, nil
+}
+
+// givenFor is for how long a message is sure to be given again: it is hidden between the receptions that the redrive policy allows, and is given up after the
+// last one (Amazon SQS API reference, GetQueueAttributes, RedrivePolicy).
+func givenFor(retention, visibility, redrive string) (kept, hidden time.Duration, err error) {
+	most := int64(0)
+	if kept, err = seconds(retention); err != nil || redrive == "" {
+		return kept, 0, err
+	}
+	var policy struct {
+		Most json.Number `json:"maxReceiveCount"`
+	}
+	if hidden, err = seconds(visibility); err == nil {
+		err = json.Unmarshal([]byte(redrive), &policy) // the number may be a text
+	}
+	if err == nil {
+		most, err = policy.Most.Int64()
+	}
+	const many = 1 << 20 // times hidden is longer than any retention, or 0
+	return min(kept, time.Duration(min(most, many)-1)*hidden), max(hidden, 1), err
+}
+
+func seconds(text string) (time.Duration, error) {
+	n, err := strconv.ParseInt(text, 10, 32)
+	return time.Duration(n) * time.Second, err
 }
 
 // drop takes messages from the queue. One that stays comes again, which does no harm.

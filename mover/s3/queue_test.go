@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,19 +20,34 @@ import (
 	"datamove.dev/test/must"
 )
 
-// sqsServer answers as SQS does by its JSON protocol (AWS, "Making query API requests using AWS JSON protocol"): a message that was received comes again until it is deleted.
+// sqsServer answers as SQS does by its JSON protocol (AWS, "Making query API requests using AWS JSON protocol") for a standard queue: a message that was received is hidden for the visibility timeout by the clock of the
+// test, and comes again with another receipt until it is deleted by its last one (API reference, DeleteMessage); an answer that waits for nothing has some of the messages (ReceiveMessage, "short poll"). It is
+// more lenient in that messages come in order and no deleted one comes again: names are a set, and one that is looked at twice is looked at twice.
 type sqsServer struct {
 	*httptest.Server
 	mu       sync.Mutex
-	messages map[string]string // by receipt
+	messages []sqsMessage
 	made     int
-	refuse   int // an HTTP status; 0 is none
+	now      time.Duration // since the beginning
+	redrive  string        // its policy; "" is none
+	broken   int           // of the next batch so many entries fail
+	refuse   int           // an HTTP status; 0 is none
 	code     string
 	asked    []string
 }
 
+// sqsMessage is one of them.
+type sqsMessage struct {
+	body, receipt string
+	id, received  int
+	hidden        time.Duration // until then
+}
+
+// sqsVisibility is what queues have that say none (CreateQueue, VisibilityTimeout).
+const sqsVisibility = 30 * time.Second
+
 func newSQS(t *testing.T) *sqsServer {
-	s := &sqsServer{messages: map[string]string{}}
+	s := &sqsServer{}
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(s.Close)
 	return s
@@ -43,8 +58,56 @@ func (s *sqsServer) send(texts ...string) {
 	defer s.mu.Unlock()
 	for _, text := range texts {
 		s.made++
-		s.messages[fmt.Sprintf("receipt-%03d", s.made)] = text
+		s.messages = append(s.messages, sqsMessage{body: text, id: s.made})
 	}
+}
+
+// pass lets time go by.
+func (s *sqsServer) pass(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now += d
+}
+
+// sqsGiven is a message of an answer.
+type sqsGiven struct {
+	ID      string `json:"MessageId"`
+	Receipt string `json:"ReceiptHandle"`
+	Sum     string `json:"MD5OfBody"`
+	Body    string
+}
+
+func (s *sqsServer) receive(in *sqsAsked) (given []sqsGiven) {
+	for i := range s.messages {
+		m := &s.messages[i]
+		if m.hidden > s.now || len(given) == in.Most || in.Wait == 0 && i%2 == 1 {
+			continue
+		}
+		m.received++
+		m.hidden, m.receipt = s.now+sqsVisibility, fmt.Sprintf("receipt-%03d-%d", m.id, m.received)
+		given = append(given, sqsGiven{fmt.Sprint("message-", m.id), m.receipt, fmt.Sprintf("%x", md5.Sum([]byte(m.body))), m.body})
+	}
+	return given
+}
+
+// remove deletes what receipts are of, and answers with status 200 whatever fails (API reference, DeleteMessageBatch).
+func (s *sqsServer) remove(in *sqsAsked) string {
+	var done, failed []string
+	for _, e := range in.Entries {
+		var id, nth int
+		switch _, err := fmt.Sscanf(e.Receipt, "receipt-%d-%d", &id, &nth); {
+		case err != nil:
+			failed = append(failed, fmt.Sprintf(`{"Id":%q,"SenderFault":true,"Code":"ReceiptHandleIsInvalid"}`, e.ID))
+			continue
+		case s.broken > 0:
+			s.broken--
+			failed = append(failed, fmt.Sprintf(`{"Id":%q,"SenderFault":false,"Code":"InternalError"}`, e.ID))
+			continue
+		}
+		s.messages = slices.DeleteFunc(s.messages, func(m sqsMessage) bool { return m.receipt == e.Receipt }) // an older receipt deletes nothing
+		done = append(done, fmt.Sprintf(`{"Id":%q}`, e.ID))
+	}
+	return fmt.Sprintf(`{"Successful":[%s],"Failed":[%s]}`, strings.Join(done, ","), strings.Join(failed, ","))
 }
 
 func (s *sqsServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -66,28 +129,17 @@ func (s *sqsServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		fmt.Fprintf(w, `{"__type":"com.amazonaws.sqs#%s","message":"as the API reference has it"}`, in.wrong(what))
 	case what == "ReceiveMessage":
-		type message struct {
-			ID      string `json:"MessageId"`
-			Receipt string `json:"ReceiptHandle"`
-			Sum     string `json:"MD5OfBody"`
-			Body    string
-		}
-		out := struct{ Messages []message }{}
-		for _, receipt := range slices.Sorted(maps.Keys(s.messages)) {
-			if len(out.Messages) < in.Most {
-				out.Messages = append(out.Messages, message{receipt, receipt, fmt.Sprintf("%x", md5.Sum([]byte(s.messages[receipt]))), s.messages[receipt]})
-			}
-		}
-		_ = json.NewEncoder(w).Encode(out)
+		_ = json.NewEncoder(w).Encode(struct {
+			Messages []sqsGiven `json:",omitempty"`
+		}{s.receive(&in)})
 	case what == "GetQueueAttributes":
-		fmt.Fprint(w, `{"Attributes":{"MessageRetentionPeriod":"345600"}}`)
-	case what == "DeleteMessageBatch":
-		done := []string{}
-		for _, e := range in.Entries {
-			delete(s.messages, e.Receipt)
-			done = append(done, fmt.Sprintf(`{"Id":%q}`, e.ID))
+		said := map[string]string{"MessageRetentionPeriod": "345600", "VisibilityTimeout": strconv.Itoa(int(sqsVisibility / time.Second))}
+		if s.redrive != "" {
+			said["RedrivePolicy"] = s.redrive
 		}
-		fmt.Fprintf(w, `{"Successful":[%s],"Failed":[]}`, strings.Join(done, ","))
+		_ = json.NewEncoder(w).Encode(map[string]any{"Attributes": said})
+	case what == "DeleteMessageBatch":
+		fmt.Fprint(w, s.remove(&in))
 	}
 }
 
@@ -118,7 +170,7 @@ func (in *sqsAsked) wrong(what string) string {
 		return "TooManyEntriesInBatchRequest"
 	case what == "DeleteMessageBatch" && len(ids) < len(in.Entries):
 		return "BatchEntryIdsNotDistinct"
-	case what == "GetQueueAttributes" && !slices.Equal(in.Attributes, []string{"MessageRetentionPeriod"}):
+	case what == "GetQueueAttributes" && !slices.Equal(in.Attributes, []string{"MessageRetentionPeriod", "VisibilityTimeout", "RedrivePolicy"}):
 		return "InvalidAttributeName"
 	case !slices.Contains([]string{"ReceiveMessage", "DeleteMessageBatch", "GetQueueAttributes"}, what):
 		return "UnsupportedOperation"
@@ -146,9 +198,22 @@ func TestQueue(t *testing.T) {
 	sqs := newSQS(t)
 	q, err := place.Queue(sqs.URL + "/1/q")
 	must.Do(t, err)
-	if kept, err := q.Kept(t.Context()); err != nil || kept != 96*time.Hour {
-		t.Errorf("it keeps things for %v, %v", kept, err)
+	for policy, want := range map[string]time.Duration{
+		"": 96 * time.Hour,
+		`{"deadLetterTargetArn":"arn:aws:sqs:eu-central-1:1:dead","maxReceiveCount":"3"}`:      60 * time.Second,
+		`{"deadLetterTargetArn":"arn:aws:sqs:eu-central-1:1:dead","maxReceiveCount":1}`:        0,
+		`{"maxReceiveCount":99999999999,"deadLetterTargetArn":"arn:aws:sqs:eu-central-1:1:d"}`: 96 * time.Hour,
+	} {
+		sqs.redrive = policy
+		if kept, hidden, err := q.Kept(t.Context()); err != nil || kept != want || (hidden == sqsVisibility) != (policy != "") {
+			t.Errorf("policy %q: it keeps things for %v, hidden for %v, %v, want %v", policy, kept, hidden, err, want)
+		}
 	}
+	sqs.redrive = "{"
+	if kept, _, err := q.Kept(t.Context()); err == nil {
+		t.Errorf("a policy that is none: it keeps things for %v", kept)
+	}
+	sqs.redrive = ""
 	filled := func(text string) string {
 		return strings.NewReplacer("BUCKET", server.Bucket, "PREFIX", strings.Trim(o.Prefix, "/")+"/").Replace(text)
 	}
@@ -162,15 +227,31 @@ func TestQueue(t *testing.T) {
 		return names, lost, first, done, more, err
 	}
 	sqs.send(filled(direct), filled(tested), filled(bridge), filled(other), string(wrapped), "{]", `{"something":"else"}`)
+	var late func(context.Context) error
 	for range 2 {
 		names, lost, first, done, more, err := receive()
 		if err != nil || !more || !slices.Equal(names, []string{"run 1/a&b+c.pt", "gone+%2f", "run 1/a&b+c.pt"}) || len(lost) != 2 || !first.Equal(time.Date(2026, 11, 26, 10, 0, 0, 0, time.UTC)) {
 			t.Fatalf("%q, lost %q, %v, %v", names, lost, first, err)
 		}
-		_ = done // who is killed before does not call it
+		if _, _, _, _, more, err := receive(); err != nil || more {
+			t.Errorf("what was received is not hidden: %v", err)
+		}
+		if sqs.pass(sqsVisibility); late == nil {
+			late = done
+		}
+	}
+	if must.Do(t, late(t.Context())); len(sqs.messages) != 7 {
+		t.Errorf("the receipts of messages that came again leave %d of 7", len(sqs.messages))
 	}
 	_, _, _, done, _, err := receive()
+	sqs.broken = 1
 	must.Do(t, errors.Join(err, done(t.Context())))
+	sqs.pass(sqsVisibility)
+	names, _, _, done, more, err := receive()
+	if err != nil || !more || !slices.Equal(names, []string{"run 1/a&b+c.pt"}) {
+		t.Errorf("what could not be deleted comes again: %q, %v", names, err)
+	}
+	must.Do(t, done(t.Context()))
 	if names, lost, _, done, more, err := receive(); err != nil || more || names != nil || lost != nil || done(t.Context()) != nil {
 		t.Errorf("after they are done with: %q, %q, %v", names, lost, err)
 	}

@@ -33,7 +33,7 @@ func (p *Place) openManifest(ctx context.Context) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &content{place: p, key: key, etag: o.etag, version: o.version}
+	c := &content{place: p, key: key, etag: o.etag}
 	c.entry = mover.Entry{Name: own + "/" + manifestName, Kind: mover.File, Size: o.size, ETag: o.etag}
 	r, err := c.Range(ctx, 0, o.size)
 	if err != nil || !o.hasCRC {

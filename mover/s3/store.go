@@ -66,6 +66,7 @@ type put struct {
 	size        int64             // of body
 	meta        map[string]string // user metadata, without prefix
 	mime        string            // "" is application/octet-stream
+	kept        map[string]string // headers of what it is a copy of
 	crc         string            // encodeCRC of the content; "" is not sent
 	fullObject  bool              // ask for a full-object CRC-64/NVME of a multipart upload
 	ifMatch     string            // replace only this ETag
@@ -74,8 +75,8 @@ type put struct {
 	encryption  encryption        // of an object or upload that is made
 }
 
-// source is what a server-side copy copies.
-type source struct{ bucket, key, version, ifMatch string }
+// source is what a server-side copy copies, if it has that ETag still. It names no version: then it would.
+type source struct{ bucket, key, ifMatch string }
 
 // upload is an open multipart upload.
 type upload struct {
@@ -154,6 +155,32 @@ func objectOf(key string, h http.Header) object {
 		o.crc, o.hasCRC = decodeCRC(h.Get(headerCRC))
 	}
 	return o
+}
+
+// keptHeaders are what an object has beside user metadata: a copy that does not say them is without them, in class STANDARD (Amazon S3
+// user guide, "System-defined object metadata"; API reference, CopyObject). The content type is told apart.
+var keptHeaders = [...]string{"Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Expires", headerRedirect, headerClass}
+
+const (
+	headerRedirect = "X-Amz-Website-Redirect-Location"
+	headerClass    = "X-Amz-Storage-Class"
+)
+
+// again is what a copy of the object has to say to be as it is, but for its metadata.
+func (p *Place) again(o *object, key string, meta map[string]string) put {
+	w := put{key: key, meta: meta, mime: o.header.Get("Content-Type"), kept: map[string]string{}}
+	for _, name := range keptHeaders {
+		if value := o.header.Get(name); value != "" {
+			w.kept[name] = value
+		}
+	}
+	if strings.Contains(p.profile.Server, "MinIO") {
+		delete(w.kept, headerClass) // there it may be the name of a tier, which can not be asked for
+	}
+	if as := encryptionOf(o.header); p.amazon && as.key != "" {
+		w.encryption = as // else it gets that of its bucket
+	}
+	return w
 }
 
 func (o *object) meta(name string) string { return o.header.Get(metaPrefix + name) }

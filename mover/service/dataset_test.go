@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
+	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/access"
@@ -274,6 +275,37 @@ func TestDatasetAccess(t *testing.T) {
 		if err != nil || len(u.GetUsage()) != want {
 			t.Errorf("usage for %s: %v, %v", who, u, err)
 		}
+	}
+}
+
+// TestCrowdOfLeases: one account has so many leases on a replica, and waits so often for a staging, and no more; other accounts, and what is theirs, go on.
+//
+//safety:7 one account that takes all leases there can be on a replica, or waits for it as often
+func TestCrowdOfLeases(t *testing.T) {
+	d := newDesk(t, site(), access.Input{})
+	alice, bob := as("alice", 1001), as("bob", 1002)
+	d.add(root, "vision", "project:vision", 1)
+	replica := d.row("vision", digestOf(1), "project", "")
+	staged, err := d.Stage(alice, &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n2", LeaseTtl: durationpb.New(time.Hour)})
+	wants(t, "stage", err, nil)
+	for i := range leasesMost / 1000 {
+		wants(t, "leases and wishes", d.ledger.Update(context.Background(), ledger.Soon, func(tx *ledger.Tx) (err error) {
+			for j := range 1000 {
+				one := newLease(fmt.Sprintf("lease-%d-%d", i, j), replica, "bob", accountOf(access.From(bob)), d.clock.now(), time.Hour)
+				err = errors.Join(err, ledger.Leases.Put(tx, one), ledger.Wishes.Put(tx, &ledgerv1.Wish{Task: staged.GetTask().GetId(), Lease: one}))
+			}
+			return err
+		}), nil)
+	}
+	lease := &pb.AcquireLeaseRequest{Dataset: "vision", Tier: "project", Ttl: durationpb.New(time.Hour)}
+	stage := &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n2", Holder: "job", LeaseTtl: durationpb.New(time.Hour)}
+	for who, c := range map[string]struct {
+		ctx  context.Context
+		kind error
+	}{"bob": {bob, mover.ErrRefused}, "alice": {alice, nil}, "root": {root, nil}} {
+		wants(t, who+" takes a lease", second(d.AcquireLease(c.ctx, lease)), c.kind)
+		wants(t, who+" waits", second(d.Stage(c.ctx, stage)), c.kind)
+		wants(t, who+" reads it in a task", second(d.SubmitTask(c.ctx, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "dataset:vision", Target: "scratch:" + who, Node: "n1"}})), c.kind)
 	}
 }
 

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -36,7 +37,7 @@ func (s *Service) grant(tx *ledger.Tx, o *order, r *pb.Replica, out *pb.StageRes
 	if out.Lease, err = lasting(tx, o.lease, r, now); out.Lease != nil || err != nil { // of the same request, before
 		return err
 	}
-	if err := s.mayLease(tx, now, r); err != nil {
+	if err := s.mayLease(tx, now, accountOf(o.caller), r); err != nil {
 		return err
 	}
 	out.Lease = newLease(o.lease, r, o.holder, accountOf(o.caller), now, o.ttl)
@@ -79,11 +80,12 @@ func (s *Service) wish(tx *ledger.Tx, o *order, r *pb.Replica) error {
 		w.Pin = o.pinOn(r)
 	}
 	wishes, err := all(ledger.Wishes.All(tx, ledger.Range{Prefix: []string{r.GetTask()}}))
-	if err == nil && len(wishes) >= leasesMost {
-		err = &mover.Error{Op: "stage", Place: r.GetLocation(), Err: fmt.Errorf("%w: %d wait for it already", mover.ErrRefused, len(wishes))}
-	}
 	if err != nil {
 		return err
+	}
+	wishes = slices.DeleteFunc(wishes, func(w *ledgerv1.Wish) bool { return !isOwner(w.GetLease().GetOwner(), o.caller) })
+	if n := len(wishes); n >= leasesMost {
+		return &mover.Error{Op: "stage", Place: r.GetLocation(), Err: fmt.Errorf("%w: %s waits %d times for it; cancel some", mover.ErrRefused, mover.Printable(nameOf(o.caller)), n)}
 	}
 	return ledger.Wishes.Put(tx, w)
 }

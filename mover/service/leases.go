@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "datamove.dev/api/datamove/v1"
@@ -21,7 +22,7 @@ import (
 )
 
 const (
-	leasesMost = 10_000  // on one replica, with those that are wished for
+	leasesMost = 10_000  // of one account on one replica; and as many that it wishes for
 	holderMost = 256     // bytes of the name of a holder
 	taskHolder = "task:" // begins holders that are tasks of ours: their leases end with them
 )
@@ -91,7 +92,7 @@ func (s *Service) AcquireLease(ctx context.Context, r *pb.AcquireLeaseRequest) (
 		if doubtful(x) {
 			return &mover.Error{Op: "lease", Place: x.GetLocation(), Err: because(mover.ErrConflict, "nobody knows any more what is there; stage it again, which mends it")}
 		}
-		if err := s.mayLease(tx, now, x); err != nil {
+		if err := s.mayLease(tx, now, accountOf(c), x); err != nil {
 			return err
 		}
 		if l, err = lasting(tx, id, x, now); l != nil || err != nil {
@@ -126,29 +127,31 @@ func lasting(tx *ledger.Tx, id string, r *pb.Replica, now time.Time) (*pb.Lease,
 	return l, nil
 }
 
-// mayLease says why nobody can hold a replica.
-func (s *Service) mayLease(tx *ledger.Tx, now time.Time, r *pb.Replica) error {
+// mayLease says why an account can not hold a replica.
+func (s *Service) mayLease(tx *ledger.Tx, now time.Time, owner *pb.Account, r *pb.Replica) error {
 	v, err := s.viewOf(tx, now, r.GetDataset(), r.GetDigest())
 	if err == nil {
 		err = v.MayLease(r)
 	}
 	if err == nil {
-		err = crowded(tx, r)
+		err = crowded(tx, owner, r)
 	}
 	return err
 }
 
-// crowded refuses more leases on a replica than anybody can look through.
-func crowded(tx *ledger.Tx, r *pb.Replica) error {
+// crowded refuses an account more leases on a replica than a component can look through. Those of other accounts do not count.
+func crowded(tx *ledger.Tx, owner *pb.Account, r *pb.Replica) error {
 	n := 0
-	for _, err := range ledger.LeasesByReplica.All(tx, ledger.Range{Prefix: ledger.ReplicaKey(r)}) {
+	for l, err := range ledger.LeasesByReplica.All(tx, ledger.Range{Prefix: ledger.ReplicaKey(r)}) {
 		if err != nil {
 			return err
 		}
-		n++
+		if proto.Equal(l.GetOwner(), owner) {
+			n++
+		}
 	}
 	if n >= leasesMost {
-		return &mover.Error{Op: "lease", Place: r.GetLocation(), Err: fmt.Errorf("%w: it has %d leases", mover.ErrRefused, n)}
+		return &mover.Error{Op: "lease", Place: r.GetLocation(), Err: fmt.Errorf("%w: %s has %d leases on it; drop some", mover.ErrRefused, mover.Printable(nameOfAccount(owner)), n)}
 	}
 	return nil
 }

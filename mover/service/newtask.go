@@ -43,7 +43,7 @@ var self = sync.OnceValue(func() access.Caller {
 
 // holdFor keeps what a task reads until it has ended.
 func (s *Service) holdFor(tx *ledger.Tx, t *pb.Task, r *pb.Replica, now time.Time) error {
-	if err := s.mayLease(tx, now, r); err != nil {
+	if err := s.mayLease(tx, now, t.GetOwner(), r); err != nil {
 		return err
 	}
 	l := newLease(holdID(t), r, taskHolder+t.GetId(), t.GetOwner(), now, 0)

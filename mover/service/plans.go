@@ -72,6 +72,7 @@ func headOf(p *policy.Program, plan *policy.Plan) *pb.Plan {
 		rule := &p.Policy.Spec.Rules[i]
 		head.Rules = append(head.Rules, &pb.RuleTotals{Rule: string(rule.Name), Action: string(rule.Action.Type), Matched: totals(tally), Kept: totals(plan.Kept[i])})
 	}
+	head.Notes = plan.Notes
 	for _, left := range plan.Left {
 		head.Left = append(head.Left, &pb.Reason{Why: left.Why, Total: totals(left.Tally)})
 	}

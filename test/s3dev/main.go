@@ -23,9 +23,11 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/versity/versitygw/backend/meta"
 	"github.com/versity/versitygw/backend/posix"
 	"github.com/versity/versitygw/embedgw"
@@ -37,6 +39,7 @@ type options struct {
 	buckets        string
 	domain         string
 	tls, parent    bool
+	versions, kms  bool
 }
 
 func main() {
@@ -58,6 +61,8 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.buckets, "buckets", "test", "buckets to make, separated by commas")
 	flags.StringVar(&o.domain, "domain", "", "name of the store: buckets are host names below it, too, and the certificate is for both")
 	flags.BoolVar(&o.tls, "tls", false, "serve https with a certificate made now")
+	flags.BoolVar(&o.versions, "versions", false, "keep all versions of objects")
+	flags.BoolVar(&o.kms, "kms", false, "give objects ETags as if they were encrypted by KMS")
 	flags.BoolVar(&o.parent, "parent", false, "end when standard input ends")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -106,17 +111,14 @@ func serve(ctx context.Context, o options, stdout io.Writer) error {
 		defer os.RemoveAll(filepath.Dir(ca))
 		lines = "endpoint https://" + addr + "\nca " + ca + "\n"
 	}
-	backend, err := posix.New(o.dir, meta.XattrMeta{}, posix.PosixOpts{
-		CopyObjectThreshold: 5 << 30, // the limit of S3
-		ForceNoTmpFile:      true,    // a link without a name replaces nothing: the store would give it a name that is listed for an instant
-	})
+	backend, err := open(ctx, o)
 	if err != nil {
 		return fmt.Errorf("serve %s: %w", o.dir, err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- embedgw.RunVersityGW(ctx, strict{backend}, config) }()
+	go func() { ended <- embedgw.RunVersityGW(ctx, backend, config) }()
 	if err := waitReady(ctx, addr, ended); err != nil {
 		return err
 	}
@@ -126,6 +128,36 @@ func serve(ctx context.Context, o options, stdout io.Writer) error {
 		return nil // asked to end
 	}
 	return err
+}
+
+// open opens the buckets.
+func open(ctx context.Context, o options) (strict, error) {
+	opts := posix.PosixOpts{
+		CopyObjectThreshold: 5 << 30, // the limit of S3
+		ForceNoTmpFile:      true,    // a link without a name replaces nothing: the store would give it a name that is listed for an instant
+	}
+	if o.versions {
+		opts.VersioningDir = filepath.Clean(o.dir) + ".versions"
+		if err := os.MkdirAll(opts.VersioningDir, 0o755); err != nil {
+			return strict{}, err
+		}
+	}
+	var storer meta.MetadataStorer = meta.XattrMeta{}
+	if o.kms {
+		storer = etags{}
+	}
+	store, err := posix.New(o.dir, storer, opts)
+	s := strict{Backend: store, kms: o.kms, classes: &sync.Map{}}
+	if err != nil || !o.versions {
+		return s, err
+	}
+	s.first = &sync.Mutex{}
+	for b := range strings.SplitSeq(o.buckets, ",") { // those that are there already, too
+		if err := store.PutBucketVersioning(ctx, b, types.BucketVersioningStatusEnabled); err != nil {
+			return strict{}, err
+		}
+	}
+	return s, nil
 }
 
 // freeAddress resolves port 0: the gateway binds by itself and does not tell

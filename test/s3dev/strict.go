@@ -2,12 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
+	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/versity/versitygw/backend"
+	"github.com/versity/versitygw/backend/meta"
 	"github.com/versity/versitygw/s3err"
 	"github.com/versity/versitygw/s3response"
 )
@@ -23,7 +28,17 @@ const (
 // strict refuses what Amazon S3 refuses and versitygw takes: what passes here has to pass
 // there. Of keys it is the other way, too: versitygw keeps no x beside x/y, nor a segment
 // above 255 bytes.
-type strict struct{ backend.Backend }
+//
+// More lenient than Amazon S3 it is where our client does not look: a listing says no storage
+// class, markers of directories have one version, and a removal of what is not there leaves no
+// marker of a deletion.
+type strict struct {
+	backend.Backend
+	meta    meta.XattrMeta
+	kms     bool        // ETags are no MD5s
+	classes *sync.Map   // of open uploads, by their id
+	first   *sync.Mutex // held while an object is made that must not be there; nil where versions are not kept
+}
 
 func key(k *string) error {
 	switch {
@@ -69,21 +84,48 @@ func (s strict) PutObject(ctx context.Context, in s3response.PutObjectInput) (ou
 	if err := first(key(in.Key), tagged(in.Tagging)); err != nil {
 		return out, err
 	}
-	return s.Backend.PutObject(ctx, in)
+	defer s.condition(ctx, &in)()
+	return s.put(ctx, in, asked(ctx))
+}
+
+// condition takes a marker of a deletion for nothing, as S3 does (User Guide, "How to prevent object overwrites with
+// conditional writes"); versitygw takes it for an object. What it returns ends the call: of two that make an object one is first.
+func (s strict) condition(ctx context.Context, in *s3response.PutObjectInput) (end func()) {
+	if s.first == nil || in.IfNoneMatch == nil {
+		return func() {}
+	}
+	s.first.Lock()
+	if _, err := s.Backend.HeadObject(ctx, &s3.HeadObjectInput{Bucket: in.Bucket, Key: in.Key}); errors.Is(err, s3err.GetAPIError(s3err.ErrNoSuchKey)) {
+		in.IfNoneMatch = nil
+	}
+	return s.first.Unlock
 }
 
 func (s strict) CreateMultipartUpload(ctx context.Context, in s3response.CreateMultipartUploadInput) (out s3response.InitiateMultipartUploadResult, err error) {
-	if err := first(key(in.Key), tagged(in.Tagging)); err != nil {
+	if err := first(key(in.Key), tagged(in.Tagging), known(in.StorageClass)); err != nil {
 		return out, err
 	}
-	return s.Backend.CreateMultipartUpload(ctx, in)
+	if out, err = s.Backend.CreateMultipartUpload(ctx, in); err == nil {
+		s.classes.Store(out.UploadId, in.StorageClass)
+	}
+	return out, err
 }
 
 func (s strict) CopyObject(ctx context.Context, in s3response.CopyObjectInput) (out s3response.CopyObjectOutput, err error) {
-	if err := first(key(in.Key), tagged(in.Tagging)); err != nil {
+	if err := first(key(in.Key), tagged(in.Tagging), known(in.StorageClass), s.copyable(in.CopySource)); err != nil {
 		return out, err
 	}
-	return s.Backend.CopyObject(ctx, in)
+	bucket, source, _, err := backend.ParseCopySource(*in.CopySource)
+	if err != nil {
+		return out, err
+	}
+	if bucket == *in.Bucket && source == *in.Key && in.MetadataDirective == types.MetadataDirectiveReplace && !strings.HasSuffix(source, "/") {
+		return s.onto(ctx, in)
+	}
+	if out, err = s.Backend.CopyObject(ctx, in); err != nil {
+		return out, err
+	}
+	return out, s.classify(*in.Bucket, *in.Key, in.StorageClass)
 }
 
 func (s strict) PutObjectTagging(ctx context.Context, bucket, object, version string, tags map[string]string) error {
@@ -106,7 +148,17 @@ func (s strict) CompleteMultipartUpload(ctx context.Context, in *s3.CompleteMult
 	if _, err := s.Backend.ListParts(ctx, &s3.ListPartsInput{Bucket: in.Bucket, Key: in.Key, UploadId: in.UploadId, PartNumberMarker: &none, MaxParts: &one}); err != nil {
 		return out, "", err
 	}
-	return s.Backend.CompleteMultipartUpload(ctx, in)
+	if out, version, err = s.Backend.CompleteMultipartUpload(ctx, in); err != nil {
+		return out, version, err
+	}
+	etag, err := s.etag(ctx, in.Bucket, in.Key, version, *out.ETag)
+	if err != nil {
+		return out, version, err
+	}
+	out.ETag = &etag
+	c, _ := s.classes.LoadAndDelete(*in.UploadId)
+	class, _ := c.(types.StorageClass)
+	return out, version, s.classify(*in.Bucket, *in.Key, class)
 }
 
 func (s strict) String() string { return fmt.Sprintf("strict %v", s.Backend) }

@@ -56,7 +56,7 @@ func (r *running) story() {
 func (w *world) equal() {
 	ctx := context.Background()
 	from, to := mem.New(w.source, w.sourceOptions), mem.New(w.target, w.targetOptions)
-	o := plan.Options{Delete: w.delete, Checksum: true, Both: w.targetOptions.ObjectStore, TargetKeeps: to.Traits().Keeps}
+	o := plan.Options{Delete: w.delete, Checksum: true, Both: w.targetOptions.ObjectStore, TargetKeeps: to.Traits().Keeps, Times: to.Traits().Times}
 	for a, err := range plan.Diff(from.Walk(ctx, mover.WalkOptions{}), to.Walk(ctx, mover.WalkOptions{}), o) {
 		if err == nil && a.Op == plan.Compare {
 			a, err = transfer.Resolve(ctx, from, to, a, o)

@@ -48,6 +48,10 @@ func newWorld(t testing.TB, seed uint64) *world {
 	w.jobs = rng.IntN(6) // 0 climbs
 	w.sourceOptions = mem.Options{ObjectStore: rng.IntN(4) == 0, Address: "mem:source", Adjust: w.traits()}
 	w.targetOptions = mem.Options{ObjectStore: rng.IntN(4) == 0, Reflinks: rng.IntN(6) == 0, Address: "mem:target", Adjust: w.traits()}
+	if grain := []time.Duration{0, 0, time.Second, 2 * time.Second, 100}[rng.IntN(5)]; grain > 0 && !w.targetOptions.ObjectStore {
+		inner := w.targetOptions.Adjust
+		w.targetOptions.Adjust = func(t *mover.Traits) { inner(t); t.Times.Grain = grain }
+	}
 	w.trees()
 	return w
 }
@@ -118,9 +122,12 @@ func (w *world) storm(run uint64) weather {
 	calm := map[fault.Fault]float64{
 		fault.Transient: chance(0.2), fault.Unreachable: chance(0.02), fault.Denied: chance(0.03),
 		fault.Lost: chance(0.1), fault.Short: chance(0.1), fault.Torn: chance(0.1), fault.Corrupt: chance(0.03), fault.Changed: chance(0.03),
+		fault.TimedOut: chance(0.1), fault.Released: chance(0.03),
 	}
 	source, target := cloned(calm), cloned(calm)
 	target[fault.Full] = chance(0.05)
+	target[fault.Unsupported] = chance(0.03)
+	target[fault.Held] = chance(0.03)
 	target[fault.Killed] = chance(0.02)
 	if w.sourceOptions.ObjectStore { // a checksum tells
 		source[fault.Flipped] = chance(0.05)

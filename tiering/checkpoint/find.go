@@ -319,6 +319,10 @@ func isFree(p Profile, mark, name string) bool {
 		return !ofTrainer().MatchString(base)
 	case Orbax:
 		return dir == "" && !ofOrbax().MatchString(base)
+	case Megatron, DeepSpeed:
+		if markBase != ".metadata" {
+			return !rankFile(name) && !strings.HasPrefix(name, "zero/")
+		}
 	}
 	return markBase == ".metadata" && (dir != markDir || !shard().MatchString(base))
 }
@@ -326,6 +330,18 @@ func isFree(p Profile, mark, name string) bool {
 // isLate says whether a file that the format of the mark does not name came after it: such a file may be empty, or half written, in a set that is complete.
 func isLate(p Profile, mark string, marked int64, name string, e Entry) bool {
 	return mark != "" && e.Modified > marked+slackOf(mark) && isFree(p, mark, name)
+}
+
+// lateAfter is the mark of a set, or where a tracker outside of it is that, the file which its save has written last.
+func lateAfter(p Profile, inside []Entry, mark string) string {
+	if mark != "" || p != Megatron && p != DeepSpeed {
+		return mark
+	}
+	file, _ := savedAt(p, inside, nil)
+	if name := strings.TrimPrefix(file, inside[0].Name+"/"); slices.Contains(savedLast[p], name) {
+		return name
+	}
+	return ""
 }
 
 // against looks for what speaks against a set that has the signs of one.
@@ -339,6 +355,8 @@ func against(p Profile, t Tree, inside []Entry, mark string) (why string) {
 	}
 	added := additions(p, inside, mark)
 	last := comesLast(p, mark)
+	late := lateAfter(p, inside, mark)
+	lateFrom := modifiedOf(inside, dir+late)
 	for _, e := range inside {
 		name := strings.TrimPrefix(e.Name, dir)
 		switch {
@@ -350,7 +368,7 @@ func against(p Profile, t Tree, inside []Entry, mark string) (why string) {
 			continue
 		case strings.HasSuffix(name, ".tmp") || strings.Contains(name, ".orbax-checkpoint-tmp"):
 			return name + " is a temporary name"
-		case isLate(p, mark, marked, name, e):
+		case isLate(p, late, lateFrom, name, e):
 		case e.Size == 0 && !mayBeEmpty(name):
 			return name + " is empty"
 		case last && e.Modified > marked+slackOf(mark) && !isFree(p, mark, name):

@@ -19,10 +19,14 @@ func Torn(t Tree, s Set, peek Peek) (why string) {
 		return ""
 	}
 	inside := t.under(s.Name)
-	marked := modifiedOf(inside, s.Name+"/"+s.Mark)
+	mark := ""
+	if len(inside) > 0 {
+		mark = lateAfter(s.Profile, inside, s.Mark)
+	}
+	marked := modifiedOf(inside, s.Name+"/"+mark)
 	for _, e := range inside {
 		name := strings.TrimPrefix(e.Name, s.Name+"/")
-		if e.Kind != File || e.Size == 0 || isLate(s.Profile, s.Mark, marked, name, e) {
+		if e.Kind != File || e.Size == 0 || isLate(s.Profile, mark, marked, name, e) {
 			continue
 		}
 		if shape := shapeOf(e.Name); shape != nil && !shape(e, peek) {

@@ -274,6 +274,9 @@ func (j *Judge) held(r *rule) string {
 	return ""
 }
 
+// daily is what is told of a plan by when files were read, on a file system that does not record each read.
+const daily = "a file system of it records one read of a file a day (relatime): a file may have been read a day later than its atime says, and is judged so"
+
 // unseen is why a rule that asks when files were read lets nothing go.
 const unseen = "its file system does not record when it is read (noatime): match by modified, or mount it with relatime"
 

@@ -33,12 +33,13 @@ type Item struct {
 // Plan is what a policy would do, in the order in which it would.
 type Plan struct {
 	Items []Item
-	Scope Tally   // the files that it was asked about
-	Rules []Tally // those that each rule has matched, and that something is to be done to
-	Kept  []Tally // those of each rule that are kept: because it says so, or all the same, see Verdict.Held
-	Left  []Left  // those that are left out, by why
-	Err   error   // of the first expression that failed
-	Fails int64   // how many failed
+	Scope Tally    // the files that it was asked about
+	Rules []Tally  // those that each rule has matched, and that something is to be done to
+	Kept  []Tally  // those of each rule that are kept: because it says so, or all the same, see Verdict.Held
+	Left  []Left   // those that are left out, by why
+	Notes []string // what one has to know to judge the plan
+	Err   error    // of the first expression that failed
+	Fails int64    // how many failed
 }
 
 // Left is how much was left out of a plan, and why.
@@ -117,6 +118,9 @@ func (s *Selection) Add(area int, f *tiering.File, at *Facts) {
 	s.plan.Scope.add(f.Size)
 	if f.Known.Has(mover.FactOwner) {
 		s.owners[f.UID]++
+	}
+	if at.Reads == mover.ReadsDaily && len(s.plan.Notes) == 0 && slices.ContainsFunc(s.judge.program.rules, func(r rule) bool { return r.byReads }) {
+		s.plan.Notes = []string{daily}
 	}
 	v := s.judge.Decide(f, at)
 	switch {

@@ -62,7 +62,8 @@ func Failed(t *datamovev1.Task) error {
 	return failed(t)
 }
 
-// Last is the newest copy of a key; nil is none. The mover finds it by its label, so that nobody has to remember it.
+// Last is the newest copy of a key, of the account that asks; nil is none. The mover finds it by its label, which tasks of other accounts may
+// have, too.
 func (m *Mover) Last(ctx context.Context, key string) (*datamovev1.Task, error) {
 	c, err := m.Client(ctx)
 	if err != nil {
@@ -71,7 +72,7 @@ func (m *Mover) Last(ctx context.Context, key string) (*datamovev1.Task, error) 
 	if m.Label == "" {
 		return nil, fmt.Errorf("%w: copies need a label, or those of others would be found by it", mover.ErrUsage)
 	}
-	for t, err := range c.Tasks(ctx, &datamovev1.ListTasksRequest{PageSize: 1, Brief: true, Labels: map[string]string{m.Label: digest(key)}}) {
+	for t, err := range Tasks(ctx, c, &datamovev1.ListTasksRequest{PageSize: 1, Brief: true, Labels: map[string]string{m.Label: digest(key)}}) {
 		return t, err
 	}
 	return nil, nil

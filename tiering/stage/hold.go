@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"maps"
+	"strconv"
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"datamove.dev/api"
@@ -32,27 +35,63 @@ func (m *Mover) Drop(ctx context.Context, holder string) error {
 	if err != nil {
 		return err
 	}
-	return m.drop(ctx, c, holder, func(*datamovev1.Lease) bool { return true })
+	return m.drop(ctx, c, holder)
 }
 
-// LetGo lets go of what is held as its owner holds it: others may have taken leases under that name, which are theirs to drop.
+// LetGo lets go of what is held. It is asked as its owner.
 func (m *Mover) LetGo(ctx context.Context, h Holding) error {
 	c, err := m.Client(ctx)
 	if err != nil {
 		return err
 	}
-	return m.drop(ctx, c, h.Holder, func(l *datamovev1.Lease) bool { return l.GetOwner().GetUid() == h.Owner })
+	return m.drop(ctx, c, h.Holder)
 }
 
-// drop drops those leases of a holder that are meant. One that can not be dropped keeps no other one.
-func (m *Mover) drop(ctx context.Context, c *api.Client, holder string, meant func(*datamovev1.Lease) bool) error {
+// account is whose calls with ctx are.
+func account(ctx context.Context, c *api.Client) (*datamovev1.Account, error) {
+	i, err := c.GetInfo(ctx, &datamovev1.GetInfoRequest{})
+	return i.GetCaller(), err
+}
+
+// Tasks are those of the tasks that belong to the account which asks, or that it waits for. Every account may put any label on its tasks, and some
+// accounts see those of all.
+func Tasks(ctx context.Context, c *api.Client, q *datamovev1.ListTasksRequest) iter.Seq2[*datamovev1.Task, error] {
+	return func(yield func(*datamovev1.Task, error) bool) {
+		me, err := account(ctx, c)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		q.Owner = cmp.Or(me.GetName(), "#"+strconv.FormatUint(uint64(me.GetUid()), 10)) // of an account without a name
+		c.Tasks(ctx, q)(yield)
+	}
+}
+
+// own are those of the leases that belong to the account which asks. Every account may name any holder in a lease of its own.
+func own(ctx context.Context, c *api.Client, q *datamovev1.ListLeasesRequest) iter.Seq2[*datamovev1.Lease, error] {
+	return func(yield func(*datamovev1.Lease, error) bool) {
+		var me *datamovev1.Account // asked for once, and only where there is a lease
+		for l, err := range c.Leases(ctx, q) {
+			if err == nil && me == nil {
+				me, err = account(ctx, c)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if proto.Equal(me, l.GetOwner()) && !yield(l, nil) {
+				return
+			}
+		}
+	}
+}
+
+// drop drops the leases of a holder. One that can not be dropped keeps no other one.
+func (m *Mover) drop(ctx context.Context, c *api.Client, holder string) error {
 	var errs []error
-	for l, err := range c.Leases(ctx, &datamovev1.ListLeasesRequest{Node: m.Node, Holder: holder}) {
+	for l, err := range own(ctx, c, &datamovev1.ListLeasesRequest{Node: m.Node, Holder: holder}) {
 		if err != nil {
 			return errors.Join(append(errs, err)...)
-		}
-		if !meant(l) {
-			continue
 		}
 		if _, err := c.DropLease(ctx, &datamovev1.DropLeaseRequest{Id: l.GetId()}); err != nil && !errors.Is(err, mover.ErrNotExist) {
 			errs = append(errs, err)
@@ -65,7 +104,7 @@ func (m *Mover) drop(ctx context.Context, c *api.Client, holder string, meant fu
 func (m *Mover) withdraw(ctx context.Context, c *api.Client, holder string, tasks map[string]bool) error {
 	if m.Label != "" {
 		going := []datamovev1.TaskState{datamovev1.TaskState_TASK_STATE_QUEUED, datamovev1.TaskState_TASK_STATE_RUNNING, datamovev1.TaskState_TASK_STATE_PAUSED}
-		for t, err := range c.Tasks(ctx, &datamovev1.ListTasksRequest{Brief: true, States: going, Labels: map[string]string{m.Label: labelOf(holder)}}) {
+		for t, err := range Tasks(ctx, c, &datamovev1.ListTasksRequest{Brief: true, States: going, Labels: map[string]string{m.Label: labelOf(holder)}}) {
 			if err != nil {
 				return err
 			}
@@ -93,13 +132,13 @@ func (m *Mover) labelsOf(holder string) map[string]string {
 
 func labelOf(holder string) string { return digest("holder " + holder) }
 
-// Holders returns the holders that begin with a prefix and have something there.
+// Holders returns the holders that begin with a prefix and have something there, of the account that asks.
 func (m *Mover) Holders(ctx context.Context, prefix string) (all []string, err error) {
 	c, err := m.Client(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for l, err := range c.Leases(ctx, &datamovev1.ListLeasesRequest{Node: m.Node}) {
+	for l, err := range own(ctx, c, &datamovev1.ListLeasesRequest{Node: m.Node}) {
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +157,7 @@ type Holding struct {
 	Since  time.Time
 }
 
-// Held returns what holders that begin with a prefix have there.
+// Held returns what holders that begin with a prefix have there, of all accounts.
 func (m *Mover) Held(ctx context.Context, prefix string) (all []Holding, err error) {
 	c, err := m.Client(ctx)
 	if err != nil {
@@ -141,7 +180,7 @@ func (m *Mover) Held(ctx context.Context, prefix string) (all []Holding, err err
 }
 
 // Keep renews, until ctx is over, the leases of holders that begin with a prefix and are alive, and drops those that are
-// not: who held them died without saying so.
+// not: who held them died without saying so. Leases of other accounts are left alone.
 func (m *Mover) Keep(ctx context.Context, prefix string, alive func(holder string) bool, told func(error)) {
 	for {
 		if err := m.keep(ctx, prefix, alive); err != nil && ctx.Err() == nil {
@@ -161,7 +200,7 @@ func (m *Mover) keep(ctx context.Context, prefix string, alive func(string) bool
 		return err
 	}
 	var errs []error
-	for l, err := range c.Leases(ctx, &datamovev1.ListLeasesRequest{Node: m.Node}) {
+	for l, err := range own(ctx, c, &datamovev1.ListLeasesRequest{Node: m.Node}) {
 		switch {
 		case err != nil:
 			return err

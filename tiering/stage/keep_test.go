@@ -7,10 +7,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
@@ -53,6 +56,61 @@ func TestKeep(t *testing.T) {
 		must.Do(t, m.keep(t.Context(), "csi:", alive))
 		if left := leases(); len(left) != 2 || left["csi:dead"] != (time.Time{}) {
 			t.Errorf("%v", left)
+		}
+	})
+}
+
+// TestHoldersOfOthers: a lease or a task that another account has made, in the name of a holder or with a label of ours, is neither ours nor in our way.
+//
+//safety:6 leases and copies of another account in the name of a holder, or with a label, of ours
+func TestHoldersOfOthers(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		c := rig.Open(t, rig.Options{Accounts: rig.Accounts(t)}, "n1")
+		must.Do(t, errors.Join(os.Mkdir(filepath.Join(c.Dir, "shared/train"), 0o755), os.WriteFile(filepath.Join(c.Dir, "shared/train/file"), nil, 0o644)))
+		c.Add("train", "shared:train")
+		m := of(t, c)
+		m.Node, m.Label, m.Grace = "n1", "csi-copy", time.Minute
+		ask := Source{Location: "dataset:train", Tier: "scratch"}
+		_, err := m.Stage(t.Context(), ask, "csi:first")
+		must.Do(t, err)
+		var theirs []string
+		for _, holder := range []string{"csi:alive", "csi:dead", "csi:second"} {
+			l := must.Get(c.AcquireLease(rig.As("bob"), &datamovev1.AcquireLeaseRequest{Dataset: "train", Tier: "scratch", Node: "n1", Holder: holder, Ttl: durationpb.New(30 * time.Minute)}))(t)
+			theirs = append(theirs, l.GetId())
+		}
+		const key = "snapshot 7"
+		c.Done(must.Get(c.Submit(rig.As("bob"), &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{Kind: datamovev1.TaskKind_TASK_KIND_COPY,
+			Source: "shared:train", Target: "shared:bob", Node: "n1", Labels: map[string]string{m.Label: digest(key)}}}))(t).GetId())
+
+		if got := must.Get(m.Holders(t.Context(), "csi:"))(t); !slices.Equal(got, []string{"csi:first"}) {
+			t.Errorf("%q hold it", got)
+		}
+		if got := must.Get(m.Look(t.Context()))(t).On("csi:second"); len(got) > 0 {
+			t.Errorf("it is on %q", got)
+		}
+		time.Sleep(2 * time.Minute)
+		must.Do(t, m.keep(t.Context(), "csi:", func(holder string) bool { return holder != "csi:dead" }))
+		_, err = m.Stage(t.Context(), ask, "csi:second") // needs a lease of its own
+		must.Do(t, err)
+		must.Do(t, m.Drop(t.Context(), "csi:dead"))
+		if got := must.Get(m.Last(t.Context(), key))(t); got != nil {
+			t.Errorf("the copy of the key is that of %s", got.GetOwner().GetName())
+		}
+		var left []string
+		for l, err := range c.Leases(t.Context(), &datamovev1.ListLeasesRequest{}) {
+			must.Do(t, err)
+			left = append(left, l.GetOwner().GetName()+" "+l.GetHolder())
+		}
+		slices.Sort(left)
+		if want := []string{"bob csi:alive", "bob csi:dead", "bob csi:second", "root csi:first", "root csi:second"}; !slices.Equal(left, want) {
+			t.Errorf("%q, want %q", left, want)
+		}
+		for _, id := range theirs {
+			_, err := c.DropLease(rig.As("bob"), &datamovev1.DropLeaseRequest{Id: id})
+			must.Do(t, err)
+		}
+		if got := must.Get(m.Holders(t.Context(), "csi:"))(t); len(got) != 2 {
+			t.Errorf("%q hold it", got)
 		}
 	})
 }

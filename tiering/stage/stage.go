@@ -6,6 +6,8 @@
 // and again. [Mover.Stage] waits some seconds for it, [Mover.All] for everything that somebody needs, as long as it takes.
 // [Mover.Keep] renews the leases of holders that are alive.
 //
+// A lease counts only for the account that owns it: any account may take one in the name of any holder.
+//
 // What is held is in the mover's ledger, and not here: after a restart nothing is lost but since when a holder has waited for what
 // was on its way before; it counts as waiting since that was asked for. No call outlasts its context, and a mover that is not
 // there, or does not answer who comes, is mover.ErrUnreachable. It knows nothing of Kubernetes or Slurm. TestAsk and TestAll show it with a mover.
@@ -182,7 +184,7 @@ func (m *Mover) Ask(ctx context.Context, s Source, holder string) (Place, error)
 	}
 	at := where{holder, cmp.Or(s.Node, m.Node)}
 	t := m.task(ctx, c, at)
-	for l, err := range c.Leases(ctx, &datamovev1.ListLeasesRequest{Node: at.node, Holder: holder}) {
+	for l, err := range own(ctx, c, &datamovev1.ListLeasesRequest{Node: at.node, Holder: holder}) {
 		if err != nil {
 			return Place{}, err
 		}

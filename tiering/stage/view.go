@@ -14,8 +14,8 @@ import (
 
 // View is what the mover has and does for everybody, at one moment.
 type View struct {
-	leases []*datamovev1.Lease
-	tasks  []*datamovev1.Task // stagings that go on, and those that failed a short while ago
+	leases []*datamovev1.Lease // of the account that asks
+	tasks  []*datamovev1.Task  // stagings that go on, and those that failed a short while ago
 }
 
 // recent is how long a staging that failed is told of.
@@ -28,7 +28,7 @@ func (m *Mover) Look(ctx context.Context) (*View, error) {
 		return nil, err
 	}
 	v := &View{}
-	for l, err := range c.Leases(ctx, &datamovev1.ListLeasesRequest{}) {
+	for l, err := range own(ctx, c, &datamovev1.ListLeasesRequest{}) {
 		if err != nil {
 			return nil, err
 		}

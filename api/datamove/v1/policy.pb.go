@@ -342,6 +342,7 @@ type Plan struct {
 	Errors        int64                  `protobuf:"varint,15,opt,name=errors,proto3" json:"errors,omitempty"`
 	Owners        []*OwnerTotals         `protobuf:"bytes,16,rep,name=owners,proto3" json:"owners,omitempty"`                           // those with most bytes
 	PolicyText    string                 `protobuf:"bytes,17,opt,name=policy_text,json=policyText,proto3" json:"policy_text,omitempty"` // as it was then
+	Notes         []string               `protobuf:"bytes,18,rep,name=notes,proto3" json:"notes,omitempty"`                             // what one has to know to judge it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -493,6 +494,13 @@ func (x *Plan) GetPolicyText() string {
 		return x.PolicyText
 	}
 	return ""
+}
+
+func (x *Plan) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
 }
 
 type RunTotals struct {
@@ -2138,7 +2146,7 @@ const file_datamove_v1_policy_proto_rawDesc = "" +
 	"\x05roots\x18\t \x03(\tR\x05roots\"?\n" +
 	"\x11PlanPolicyRequest\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\xe7\x04\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xfd\x04\n" +
 	"\x04Plan\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12#\n" +
@@ -2159,7 +2167,8 @@ const file_datamove_v1_policy_proto_rawDesc = "" +
 	"\x06errors\x18\x0f \x01(\x03R\x06errors\x120\n" +
 	"\x06owners\x18\x10 \x03(\v2\x18.datamove.v1.OwnerTotalsR\x06owners\x12\x1f\n" +
 	"\vpolicy_text\x18\x11 \x01(\tR\n" +
-	"policyText\"7\n" +
+	"policyText\x12\x14\n" +
+	"\x05notes\x18\x12 \x03(\tR\x05notes\"7\n" +
 	"\tRunTotals\x12\x14\n" +
 	"\x05files\x18\x01 \x01(\x03R\x05files\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"\x96\x01\n" +

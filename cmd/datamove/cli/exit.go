@@ -50,7 +50,7 @@ var codes = []translation{
 	{mover.ErrUnreachable, exitUnreachable, false, "datamove doctor LOCATION"},
 	{mover.ErrTransient, exitUnreachable, false, "the same command again: it goes on where it stopped"},
 	{mover.ErrNotExist, exitNotExist, false, "the spelling, with datamove ls on what is above it"},
-	{mover.ErrReleased, exitOther, false, "lfs hsm_restore on the files, and the same command when they are back; copy and sync do it by themselves (--released=restore), or leave them out (--released=skip)"},
+	{mover.ErrReleased, exitOther, false, "lfs hsm_restore on the files, or a restoration of the objects, and the same command when they are back; of a file system copy and sync do it by themselves (--released=restore), and --released=skip leaves them out"},
 	{mover.ErrUnsupported, exitOther, false, ""},
 }
 

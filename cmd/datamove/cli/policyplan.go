@@ -141,6 +141,7 @@ type planView struct {
 	Owners  []planOwner  `json:"owners,omitempty"`
 	Error   string       `json:"error,omitempty"`
 	Errors  int64        `json:"errors,omitempty"`
+	Notes   []string     `json:"notes,omitempty"`
 }
 
 type amountView struct {
@@ -169,7 +170,7 @@ func viewAmount(t *pb.RunTotals) amountView { return amountView{t.GetFiles(), t.
 
 func viewPlan(p *pb.Plan) planView {
 	v := planView{Schema: schemaPlan, ID: p.GetId(), Policy: p.GetPolicy(), Mode: p.GetMode(), Digest: p.GetDigest(), Time: stamp(p.GetTime()), Facts: stamp(p.GetFactsTime()), Stale: p.GetStale(),
-		Scope: viewAmount(p.GetScope()), Total: viewAmount(p.GetTotal()), Removes: viewAmount(p.GetRemoves()), Rules: viewRules(p.GetRules()), Error: p.GetError(), Errors: p.GetErrors()}
+		Scope: viewAmount(p.GetScope()), Total: viewAmount(p.GetTotal()), Removes: viewAmount(p.GetRemoves()), Rules: viewRules(p.GetRules()), Error: p.GetError(), Errors: p.GetErrors(), Notes: p.GetNotes()}
 	for _, l := range p.GetLeft() {
 		v.Left = append(v.Left, planReason{l.GetWhy(), viewAmount(l.GetTotal())})
 	}
@@ -289,6 +290,9 @@ func printPlan(w io.Writer, p *pb.Plan) error {
 	}
 	for _, l := range p.GetLeft() {
 		fmt.Fprintf(w, "  left out      %s: %s\n", totalsText(l.GetTotal()), shown(l.GetWhy()))
+	}
+	for _, note := range p.GetNotes() {
+		fmt.Fprintf(w, "  note          %s\n", shown(note))
 	}
 	for _, o := range p.GetOwners() {
 		fmt.Fprintf(w, "  of            %-12s %s\n", shown(o.GetOwner()), totalsText(o.GetTotal()))

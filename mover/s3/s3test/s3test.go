@@ -51,6 +51,13 @@ func Start(t testing.TB, tls bool) *Server {
 	return started(t, "--tls="+strconv.FormatBool(tls))
 }
 
+// StartVersioned starts the embedded server with a bucket that keeps all versions, and whose ETags are those of one that KMS encrypts.
+func StartVersioned(t testing.TB) *Server {
+	t.Helper()
+	t.Setenv("AWS_CA_BUNDLE", "") // of this machine, and not the test's business
+	return started(t, "--tls=false", "--versions", "--kms")
+}
+
 // started starts the embedded server.
 func started(t testing.TB, flags ...string) *Server {
 	t.Helper()

@@ -67,20 +67,18 @@ func (s *service) get(ctx context.Context, path string) ([]byte, error) {
 		return text, nil
 	case status == http.StatusNotFound:
 		return nil, errNone
+	case status >= http.StatusInternalServerError:
+		return nil, fmt.Errorf("the metadata service answers %s with status %d: %w", path, status, mover.ErrTransient)
 	case status != 0:
 		return nil, fmt.Errorf("the metadata service answers %s with status %d", path, status)
 	}
 	return nil, fmt.Errorf("the metadata service: %w: %w", mover.ErrUnreachable, err)
 }
 
-// ask asks once. status is that of the reply of an error; 0 is none.
+// ask asks once. status is that of the reply of an error, to the token for it, too, where the SDK does not tell it; 0 is none.
 func (s *service) ask(ctx context.Context, path string) (text []byte, status int, err error) {
-	out, err := s.client.GetMetadata(ctx, &imds.GetMetadataInput{Path: path})
+	out, err := s.client.GetMetadata(context.WithValue(ctx, refusal{}, &status), &imds.GetMetadataInput{Path: path})
 	if err != nil {
-		var refused interface{ HTTPStatusCode() int }
-		if errors.As(err, &refused) {
-			status = refused.HTTPStatusCode()
-		}
 		return nil, status, err
 	}
 	defer out.Content.Close()
@@ -88,14 +86,24 @@ func (s *service) ask(ctx context.Context, path string) (text []byte, status int
 	return text, 0, err
 }
 
-// bounded lets no reply be longer than replyMost: the SDK reads all of it.
+// bounded lets no reply be longer than replyMost: the SDK reads all of it. It notes the status of one that refuses.
 type bounded struct{ http.RoundTripper }
+
+// refusal is the key, in the context of a request, of where the status of its last reply goes; 0 is one that refuses nothing, or none.
+type refusal struct{}
 
 // RoundTrip implements http.RoundTripper.
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	reply, err := b.RoundTripper.RoundTrip(r)
+	status := 0
 	if err == nil {
 		reply.Body = http.MaxBytesReader(nil, reply.Body, replyMost)
+		if of := reply.StatusCode; of >= http.StatusInternalServerError || of >= http.StatusMultipleChoices && r.Method != http.MethodPut {
+			status = of // a service that knows no tokens is none
+		}
+	}
+	if to, ok := r.Context().Value(refusal{}).(*int); ok {
+		*to = status
 	}
 	return reply, err
 }

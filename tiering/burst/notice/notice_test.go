@@ -182,7 +182,13 @@ func TestAway(t *testing.T) {
 	for what, h := range map[string]http.HandlerFunc{
 		"it hangs":       func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 		"the first only": func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) },
-		"it refuses":     func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "", http.StatusForbidden) },
+		"its tokens do not come as far as here": func(w http.ResponseWriter, r *http.Request) { // the hop limit, HttpPutResponseHopLimit
+			if r.Method == http.MethodPut {
+				<-r.Context().Done()
+			}
+			http.Error(w, "", http.StatusUnauthorized)
+		},
+		"it refuses": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "", http.StatusForbidden) },
 		"it sends us away": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://elsewhere/", http.StatusTemporaryRedirect)
 		},
@@ -209,6 +215,25 @@ func TestAway(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestThrottled: a service that can not answer at first (503: "retry the request") is there.
+//
+//safety:5/jobs with tiering/checkpoint/hop TestAlarm
+func TestThrottled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{server: &noticetest.Server{}}
+		w.server.Refuse(http.StatusServiceUnavailable)
+		end := w.run(t, w.server, false)
+		time.Sleep(time.Minute)
+		w.server.Refuse(0)
+		w.server.Interrupt("terminate", time.Now())
+		time.Sleep(Every)
+		synctest.Wait()
+		if err := end(); err != nil || w.heard() != 1 {
+			t.Errorf("%v, %v", w.told, err)
+		}
+	})
 }
 
 // endless is a service whose replies do not end.

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net/http"
 	"time"
+
+	"datamove.dev/mover"
 )
 
 // Every is how long it is between two questions for notices: AWS recommends every 5 seconds.
@@ -20,11 +22,11 @@ type Watcher struct {
 }
 
 // Run tells of each notice that is given, once, until ctx ends, which is no error. mover.ErrUnreachable: there is no metadata service, as far as one question
-// within Patience tells.
+// within Patience tells. One that answers with 503 is there: it limits how often it is asked, by all of the instance (EC2 user guide, "Instance metadata", "Query throttling").
 func (w *Watcher) Run(ctx context.Context, tell func(Notice)) error {
 	s := newService(w.Endpoint, w.Through)
 	defer s.http.CloseIdleConnections()
-	if _, err := s.get(ctx, "instance-id"); err != nil && !errors.Is(err, errNone) && !w.Insists {
+	if _, err := s.get(ctx, "instance-id"); err != nil && !errors.Is(err, errNone) && !errors.Is(err, mover.ErrTransient) && !w.Insists {
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -17,8 +17,13 @@ const Quarantine = 7 * 24 * time.Hour
 
 const (
 	pruned     = "prune-" // begins the names of directories in mover.KeptName, one for each prune
-	prunedTime = "20060102T150405Z"
+	prunedTime = "20060102T150405.000000000Z"
 )
+
+// prunedAt is when a prune began that has a directory of this name. Some have whole seconds: those of versions before this one.
+func prunedAt(name string) (time.Time, error) {
+	return time.Parse("20060102T150405Z", strings.TrimPrefix(name, pruned)) // it takes a fraction, too
+}
 
 // Aside is Remove, and in a directory the checkpoint is moved to where Unprune finds it. A store removes it.
 func (s *Site) Aside(ctx context.Context, t Tier, name string, now time.Time) error {
@@ -63,7 +68,7 @@ func (f *Folder) Unprune() (names []string, err error) {
 func (f *Folder) EndQuarantine(before time.Time) error {
 	all, err := f.prunes()
 	for _, name := range all {
-		if when, _ := time.Parse(prunedTime, strings.TrimPrefix(name, pruned)); when.Before(before) {
+		if when, _ := prunedAt(name); when.Before(before) {
 			err = errors.Join(err, f.root.RemoveAll(mover.KeptName+"/"+name))
 		}
 	}
@@ -80,10 +85,14 @@ func (f *Folder) prunes() (names []string, err error) {
 	}
 	entries, err := fs.ReadDir(f.root.FS(), mover.KeptName)
 	for _, e := range entries {
-		if _, perr := time.Parse(prunedTime, strings.TrimPrefix(e.Name(), pruned)); perr == nil && e.IsDir() && strings.HasPrefix(e.Name(), pruned) {
+		if _, perr := prunedAt(e.Name()); perr == nil && e.IsDir() && strings.HasPrefix(e.Name(), pruned) {
 			names = append(names, e.Name())
 		}
 	}
-	slices.Sort(names)
+	slices.SortFunc(names, func(a, b string) int {
+		first, _ := prunedAt(a)
+		second, _ := prunedAt(b)
+		return first.Compare(second)
+	})
 	return names, err
 }

@@ -340,11 +340,12 @@ func (w *world) aged(f *Folder, name string) {
 	must.Do(w, w.site.record(w.Context(), f, checkpoint.RecordOf(name, found.Dir), text))
 }
 
-// TestUnprune: what a prune has moved aside comes back, the last one first, unless something has its name by now; and it is gone when its time is over.
+// TestUnprune: what a prune has moved aside comes back, the last one first, also of two in one second and of one that an older version has moved, unless
+// something has its name by now; and it is gone when its time is over.
 func TestUnprune(t *testing.T) {
 	w := newWorld(t)
-	f, now := w.folder(w.at("pfs"), checkpoint.DCP), time.Now()
-	for i, name := range []string{"step_1", "step_2"} {
+	f, now := w.folder(w.at("pfs"), checkpoint.DCP), time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	for i, name := range []string{"step_0", "step_1", "step_2"} {
 		w.save("pfs", name, "alpha", name)
 		tier := Tier{Folder: f, saves: map[string]string{name: saveIn(t, f, name)}}
 		w.save("pfs", name, "beta")
@@ -352,12 +353,13 @@ func TestUnprune(t *testing.T) {
 			t.Errorf("%s, saved again: %v", name, err)
 		}
 		tier.saves[name] = saveIn(t, f, name)
-		must.Do(t, w.site.Aside(t.Context(), tier, name, now.Add(time.Duration(i)*time.Hour)))
+		must.Do(t, w.site.Aside(t.Context(), tier, name, now.Add(time.Duration(i))))
 	}
+	must.Do(t, os.Rename(w.at("pfs/"+mover.KeptName+"/prune-20260102T030405.000000006Z"), w.at("pfs/"+mover.KeptName+"/prune-20260102T030405Z")))
 	if top, err := f.Top(t.Context()); err != nil || len(top.Entries) > 0 {
 		t.Errorf("there is %v still, %v", top.Entries, err)
 	}
-	for _, want := range []string{"step_2", "step_1"} {
+	for _, want := range []string{"step_2", "step_1", "step_0"} {
 		if names, err := f.Unprune(); err != nil || !slices.Equal(names, []string{want}) || has(t, w.at("pfs"))[want+"/__0_0.distcp"] != "beta" {
 			t.Errorf("back came %q, want %s: %v", names, want, err)
 		}

@@ -12,8 +12,8 @@ import (
 
 // Queue is a queue to which a bucket sends its events: package s3 has one, of AWS.
 type Queue interface {
-	// Kept is for how long it keeps what nobody takes.
-	Kept(ctx context.Context) (time.Duration, error)
+	// Kept is for how long it is sure to keep what nobody takes. Where it gives up what comes back too often, hidden is after how long a message comes back; else it is 0.
+	Kept(ctx context.Context) (kept, hidden time.Duration, err error)
 	// Receive waits for some, for that long at most, and tells of names, and why more may have happened than is told. What done was called for comes no more; until then it comes
 	// again after a while. more says that there were some.
 	Receive(ctx context.Context, wait time.Duration, tell func(name string, at time.Time), lose func(why string)) (done func(context.Context) error, more bool, err error)
@@ -41,23 +41,30 @@ func (q *Queued) Run(ctx context.Context, marks feed.Marks, take feed.Take) erro
 	if err != nil {
 		return err
 	}
-	kept, err := q.Queue.Kept(ctx)
+	kept, hidden, err := q.Queue.Kept(ctx)
 	if err != nil {
 		return err
 	}
 	now := q.now()
-	if heard := readMark(last); now.Sub(heard) > min(queueSure, kept/2) { // the mark is some minutes old
+	heard := readMark(last)
+	if now.Sub(heard) > min(queueSure, kept/2) { // the mark is some minutes old
 		if err := take(ctx, feed.Batch{All: true, Why: "nobody has listened to the queue for so long that it may have dropped something", Since: now, Marks: mark(now)}); err != nil {
 			return err
 		}
+		heard = now
 	}
+	begun, settled := now, hidden == 0
 	for marked := now; ; {
+		back := q.now().Sub(begun) > hidden // what was hidden at the beginning can be received
 		b, dones, err := q.gather(ctx)
 		if err != nil {
 			return err
 		}
 		now := q.now()
-		if b.Marks = mark(now); b.Events > 0 || now.Sub(marked) >= queueMark {
+		if settled = settled || back && len(dones) == 1 && b.Events == 0; settled {
+			heard = now // else what a run before had received, and not taken, may be on its way to where it is given up
+		}
+		if b.Marks = mark(heard); b.Events > 0 || settled && now.Sub(marked) >= min(queueMark, kept/4) {
 			if err := take(ctx, b); err != nil {
 				return err
 			}

@@ -13,25 +13,61 @@ import (
 	"datamove.dev/tiering/feed"
 )
 
-// line is a queue: what was received comes again until it is done with.
+// line is a standard queue of SQS: what was received is hidden for a time, and comes again until it is done with by who received it last; after so many
+// receptions it goes elsewhere (Amazon SQS developer guide, "visibility timeout" and "dead-letter queues").
 type line struct {
 	random   *rand.Rand
-	messages []string
-	received int
+	messages []message
 	kept     time.Duration
+	most     int // receptions; 0 is any
+	clock    func() time.Time
 	idle     func(wait time.Duration) // nothing has come for so long
+	lost     []string                 // went elsewhere
 }
 
-func (l *line) Kept(context.Context) (time.Duration, error) { return l.kept, nil }
+type message struct {
+	name     string
+	received int
+	hidden   time.Time // until then
+}
+
+const hidden = 30 * time.Second
+
+func (l *line) send(name string) { l.messages = append(l.messages, message{name: name}) }
+
+func (l *line) has(name string) bool {
+	return slices.ContainsFunc(l.messages, func(m message) bool { return m.name == name })
+}
+
+func (l *line) Kept(context.Context) (time.Duration, time.Duration, error) {
+	if l.most > 0 {
+		return time.Duration(l.most-1) * hidden, hidden, nil
+	}
+	return l.kept, 0, nil
+}
 
 func (l *line) Receive(ctx context.Context, wait time.Duration, tell func(string, time.Time), lose func(string)) (func(context.Context) error, bool, error) {
 	if ctx.Err() != nil {
 		return nil, false, ctx.Err()
 	}
-	some := slices.Clone(l.messages[:min(len(l.messages), l.random.IntN(4))])
+	now := l.clock()
+	l.messages = slices.DeleteFunc(l.messages, func(m message) bool {
+		over := l.most > 0 && m.received == l.most && !now.Before(m.hidden)
+		if over {
+			l.lost = append(l.lost, m.name)
+		}
+		return over
+	})
+	var some []message
+	least := min(1, int(wait)) // who waits is given something, if there is any (developer guide, "long polling")
+	for i, most := 0, least+l.random.IntN(4-least); i < len(l.messages) && len(some) < most; i++ {
+		if m := &l.messages[i]; !now.Before(m.hidden) {
+			m.received, m.hidden = m.received+1, now.Add(hidden)
+			some = append(some, *m)
+		}
+	}
 	for _, m := range some {
-		l.received++
-		if tell(m, time.Unix(1000, 0)); m == "odd" {
+		if tell(m.name, time.Unix(1000, 0)); m.name == "odd" {
 			lose("it is odd")
 		}
 	}
@@ -39,11 +75,9 @@ func (l *line) Receive(ctx context.Context, wait time.Duration, tell func(string
 		l.idle(wait)
 	}
 	return func(context.Context) error {
-		for _, m := range some {
-			if i := slices.Index(l.messages, m); i >= 0 {
-				l.messages = slices.Delete(l.messages, i, i+1)
-			}
-		}
+		l.messages = slices.DeleteFunc(l.messages, func(m message) bool {
+			return slices.ContainsFunc(some, func(r message) bool { return r.name == m.name && r.received == m.received })
+		})
 		return nil
 	}, len(some) > 0, nil
 }
@@ -59,7 +93,8 @@ func TestQueued(t *testing.T) {
 		random := rand.New(rand.NewPCG(first+nth, 0))
 		l, now, stored := &line{random: random, kept: []time.Duration{time.Hour, 14 * 24 * time.Hour}[nth%2]}, time.Unix(2_000_000, 0), []byte(nil)
 		l.idle = func(wait time.Duration) { now = now.Add(wait) }
-		taken, all, sent := map[string]bool{}, 0, 0
+		taken, seen, all, sent := map[string]bool{}, map[string]bool{}, 0, 0
+		l.clock, l.most = func() time.Time { return now }, []int{0, 1, 4}[nth%3]
 		f := &Queued{Queue: l, Window: time.Millisecond, Now: func() time.Time { now = now.Add(time.Duration(random.IntN(2)) * time.Millisecond); return now }}
 		run := func(batches int) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -73,6 +108,12 @@ func TestQueued(t *testing.T) {
 				}
 				if b.All {
 					all++
+					for _, m := range l.messages {
+						seen[m.name] = true // what it says had happened before all was looked at
+					}
+					for _, name := range l.lost {
+						seen[name] = true
+					}
 				}
 				if stored = b.Marks[0].Value; random.IntN(3) == 0 {
 					return errKilled // after it was stored
@@ -86,22 +127,30 @@ func TestQueued(t *testing.T) {
 		for range 20 {
 			for range random.IntN(5) {
 				sent++
-				l.messages = append(l.messages, fmt.Sprint("name-", sent))
+				l.send(fmt.Sprint("name-", sent))
 			}
-			l.messages = append(l.messages, "wake") // so that there is something to take
+			l.send(fmt.Sprint("wake-", sent)) // so that there is something to take
 			run(random.IntN(3))
+		}
+		unknown := func(name string) bool { return !taken[name] && !seen[name] }
+		for again := 0; slices.ContainsFunc(l.lost, unknown); again++ {
+			if again > 9 {
+				t.Fatalf("case %d: %q went elsewhere, and nobody knows", nth, l.lost)
+			}
+			l.send("wake") // who listens again finds out
+			run(2)
 		}
 		for i := range sent {
 			name := fmt.Sprint("name-", i+1)
-			if !taken[name] && !slices.Contains(l.messages, name) {
+			if !taken[name] && !l.has(name) && !slices.Contains(l.lost, name) {
 				t.Fatalf("case %d: %s has left the queue, and nobody has taken it", nth, name)
 			}
 		}
-		if all > 1 {
+		if all > 1 && l.most == 0 {
 			t.Fatalf("case %d: everything %d times, where the queue remembers", nth, all)
 		}
 		now = now.Add([]time.Duration{31 * time.Minute, 25 * time.Hour}[nth%2])
-		l.messages = append(l.messages, "late")
+		l.send("late")
 		before := all
 		for all == before {
 			run(2)
@@ -111,7 +160,7 @@ func TestQueued(t *testing.T) {
 
 // TestQueuedOdd: a message that says nothing has everything looked at.
 func TestQueuedOdd(t *testing.T) {
-	l := &line{random: rand.New(rand.NewPCG(1, 1)), messages: []string{"odd"}, kept: 96 * time.Hour}
+	l := &line{random: rand.New(rand.NewPCG(1, 1)), messages: []message{{name: "odd"}}, clock: time.Now, kept: 96 * time.Hour}
 	n := 0
 	err := (&Queued{Queue: l}).Run(t.Context(), func(string) ([]byte, error) { return mark(time.Now())[0].Value, nil }, func(_ context.Context, b feed.Batch) error {
 		if n++; !b.All || b.Why != "it is odd" || b.Since.IsZero() {

@@ -11,6 +11,7 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/tiering/hook"
+	"datamove.dev/tiering/stage"
 )
 
 // endAbsent ends the watches of jobs that have ended and have no directory here, because they never came or their prolog could not make one: who
@@ -54,7 +55,7 @@ func (c *Carrier) endAbsent(ctx context.Context, present []hook.Present, live ma
 
 // hasMark says whether a job is to begin, or runs.
 func hasMark(ctx context.Context, client *api.Client, job string) (bool, error) {
-	for _, err := range client.Tasks(ctx, waiting("", map[string]string{hook.Label: job, hook.Leaves: hook.AllNodes})) {
+	for _, err := range stage.Tasks(ctx, client, waiting("", map[string]string{hook.Label: job, hook.Leaves: hook.AllNodes})) {
 		return err == nil, err
 	}
 	return false, nil

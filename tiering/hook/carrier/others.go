@@ -11,6 +11,7 @@ import (
 	"datamove.dev/mover/location"
 	"datamove.dev/tiering/checkpoint"
 	"datamove.dev/tiering/hook"
+	"datamove.dev/tiering/stage"
 )
 
 // besides are the watches of other nodes that bring to the same place.
@@ -33,7 +34,7 @@ func (r *round) whole(ctx context.Context, s checkpoint.Set) (state, error) {
 		return going, err
 	}
 	have := map[string]bool{}
-	for t, err := range c.Tasks(ctx, &datamovev1.ListTasksRequest{PageSize: 1000, Brief: true, Labels: r.labels(saveLabel, s.Save.String(), hook.PartLabel, partOther)}) {
+	for t, err := range stage.Tasks(ctx, c, &datamovev1.ListTasksRequest{PageSize: 1000, Brief: true, Labels: r.labels(saveLabel, s.Save.String(), hook.PartLabel, partOther)}) {
 		if err != nil {
 			return going, err
 		}
@@ -70,7 +71,7 @@ func (r *round) answer(ctx context.Context) (done bool, err error) {
 	}
 	looked := 0
 	var wants []want
-	for t, err := range c.Tasks(ctx, &datamovev1.ListTasksRequest{PageSize: answersMost, Brief: true, Labels: r.labels(hook.PartLabel, partLead)}) {
+	for t, err := range stage.Tasks(ctx, c, &datamovev1.ListTasksRequest{PageSize: answersMost, Brief: true, Labels: r.labels(hook.PartLabel, partLead)}) {
 		if err != nil {
 			return false, err
 		}
@@ -158,7 +159,7 @@ func (r *round) othersTold(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	told := map[string]time.Time{}
-	for t, err := range c.Tasks(ctx, &datamovev1.ListTasksRequest{PageSize: 1000, Brief: true, Labels: r.labels(hook.PartLabel, partAll)}) {
+	for t, err := range stage.Tasks(ctx, c, &datamovev1.ListTasksRequest{PageSize: 1000, Brief: true, Labels: r.labels(hook.PartLabel, partAll)}) {
 		if err != nil {
 			return false, err
 		}

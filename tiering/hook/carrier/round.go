@@ -9,6 +9,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/tiering/checkpoint"
 	"datamove.dev/tiering/hook"
+	"datamove.dev/tiering/stage"
 )
 
 // round is one look at one watch.
@@ -140,7 +141,7 @@ func (r *round) lastSaved(ctx context.Context, set string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for t, err := range c.Tasks(ctx, &datamovev1.ListTasksRequest{Brief: true, Labels: r.labels(setLabel, set), States: []datamovev1.TaskState{datamovev1.TaskState_TASK_STATE_DONE}}) {
+	for t, err := range stage.Tasks(ctx, c, &datamovev1.ListTasksRequest{Brief: true, Labels: r.labels(setLabel, set), States: []datamovev1.TaskState{datamovev1.TaskState_TASK_STATE_DONE}}) {
 		if err != nil {
 			return "", err
 		}

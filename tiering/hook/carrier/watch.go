@@ -15,6 +15,7 @@ import (
 	"datamove.dev/mover/location"
 	"datamove.dev/tiering/checkpoint"
 	"datamove.dev/tiering/hook"
+	"datamove.dev/tiering/stage"
 )
 
 // watch is what a node is to do.
@@ -42,7 +43,7 @@ func (c *Carrier) watches(ctx context.Context, j *job) (all []watch, err error) 
 		return nil, err
 	}
 	at := map[string]int{}
-	for t, err := range client.Tasks(ctx, &datamovev1.ListTasksRequest{PageSize: 1000, Labels: j.labels(hook.PartLabel, hook.Watch)}) {
+	for t, err := range stage.Tasks(ctx, client, &datamovev1.ListTasksRequest{PageSize: 1000, Labels: j.labels(hook.PartLabel, hook.Watch)}) {
 		if err != nil {
 			return nil, err
 		}

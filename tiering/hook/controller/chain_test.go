@@ -86,6 +86,34 @@ func TestBrokenChain(t *testing.T) {
 	})
 }
 
+// TestBrokenBefore: what an earlier job has not brought away when the next one is staged holds that one, once; what others have not, or is torn down, does not.
+func TestBrokenBefore(t *testing.T) {
+	t.Parallel()
+	rig.Bubble(t, func(t *testing.T) {
+		w := served(t)
+		w.begun(7, "stage-out=scratch:out to=slow:chain", "stage-out=scratch:out to=slow:other")
+		w.write("scratch/jobs/"+w.job(7).Dir()+"/out/large", noise(largeBytes))
+		w.owned(w.path("scratch/jobs/" + w.job(7).Dir()))
+		w.epilog(7)
+		leaves := w.phase(0, live, func(ctx context.Context, c *Controller) error { return c.Out(ctx, 7, 0) })
+		w.service.Until("it leaves", func() bool { return slices.Contains(w.tasks(7), "copy RUNNING") })
+		for task, err := range w.service.Tasks(w.Context(), &datamovev1.ListTasksRequest{Labels: map[string]string{hook.Label: "7"}}) {
+			must.Do(t, err)
+			if task.GetSpec().GetTarget() == "slow:chain" && task.GetSpec().GetLabels()[hook.Leaves] != hook.AllNodes {
+				must.Get(w.service.CancelTask(w.Context(), &datamovev1.CancelTaskRequest{Id: task.GetId()}))(t)
+			}
+		}
+		<-leaves.ended
+		w.begun(9, "stage-in=slow:other to=scratch:in required") // which has come
+		w.setup(8, "stage-in=slow:chain to=scratch:in required")
+		wantsError(t, w.In(t.Context(), 8), mover.ErrRefused, "job 7 has not brought to slow:chain", "cancelled")
+		must.Do(t, w.Teardown(t.Context(), 8, true))
+		w.begun(8, "stage-in=slow:chain to=scratch:in required") // a person has released it
+		must.Do(t, w.Teardown(t.Context(), 7, true))
+		w.begun(10, "stage-in=slow:chain to=scratch:in required")
+	})
+}
+
 // TestChainEarly: a job is staged in before it is known how the one before it has ended, and so before anything leaves that.
 func TestChainEarly(t *testing.T) {
 	t.Parallel()

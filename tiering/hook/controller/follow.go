@@ -2,11 +2,19 @@ package controller
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"path"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"datamove.dev/api"
+	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
 	"datamove.dev/mover/location"
+	"datamove.dev/tiering/hook"
 	"datamove.dev/tiering/hook/directive"
 )
 
@@ -78,4 +86,79 @@ func (c *Controller) spelled(l location.Location) string {
 // overlap says whether one of two places lies in the other.
 func overlap(a, b string) bool {
 	return a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
+}
+
+// unbroken is an error where earlier jobs of the same user were to bring data to where this one reads, and have failed. Slurm holds the job then. It is said once: a job that a person
+// releases goes on.
+func (w *work) unbroken(ctx context.Context) error {
+	var told []string
+	if err := w.records().read(w.Job, fileTold, &told); err != nil && !errors.Is(err, mover.ErrNotExist) {
+		return err
+	}
+	all, err := w.records().all(fileJob)
+	if err != nil {
+		return err
+	}
+	known := len(told)
+	var errs []error
+	for _, f := range all {
+		x, err := w.Controller.Run(f.job)
+		if err != nil || f.job == w.Job || x.UID != w.UID || !w.leadsTo(x.Asked, w.Asked) {
+			continue
+		}
+		broken, err := w.broken(ctx, x)
+		if err != nil {
+			return err
+		}
+		for _, t := range broken {
+			if !slices.Contains(told, t.GetId()) {
+				told = append(told, t.GetId())
+				errs = append(errs, fmt.Errorf("%w: job %d has not brought to %s what this job reads: task %s is %s: %s; bring it there, or do without it, and release the job",
+					mover.ErrRefused, f.job, mover.Printable(t.GetSpec().GetTarget()), t.GetId(), strings.ToLower(strings.TrimPrefix(t.GetState().String(), "TASK_STATE_")), t.GetError()))
+			}
+		}
+	}
+	if len(told) == known {
+		return nil
+	}
+	return errors.Join(append(errs, w.records().write(w.Job, fileTold, told))...)
+}
+
+// broken are the copies of a run of an earlier job that have failed, of what leaves to where this one reads; of those that were begun again the last one counts.
+func (w *work) broken(ctx context.Context, x Record) (all []*datamovev1.Task, err error) {
+	client, err := w.stage.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	of := map[string]string{hook.Label: strconv.FormatUint(uint64(x.Job), 10), runLabel: x.RunID()}
+	for t, err := range client.Tasks(ctx, &datamovev1.ListTasksRequest{PageSize: 1000, Brief: true, Labels: of}) { // the newest first
+		if err != nil {
+			return nil, err
+		}
+		labels := t.GetSpec().GetLabels()
+		key, leaves := labels[hook.CopyLabel], labels[hook.Leaves]
+		if leaves == "" || leaves == hook.AllNodes || labels[hook.PartLabel] != "" || seen[key] {
+			continue
+		}
+		seen[key] = true
+		if api.Ended(t.GetState()) && t.GetState() != datamovev1.TaskState_TASK_STATE_DONE && w.reads(t.GetSpec().GetTarget()) {
+			all = append(all, t)
+		}
+	}
+	return all, nil
+}
+
+// reads says whether the job reads where a task has brought something.
+func (w *work) reads(target string) bool {
+	to, err := location.Parse(target)
+	if err != nil {
+		return false
+	}
+	for in := range w.Asked.Of(directive.StageIn) {
+		if in.From.Scheme != location.Dataset && overlap(w.spelled(to), w.spelled(in.From)) {
+			return true
+		}
+	}
+	return false
 }

@@ -26,6 +26,7 @@ func (c *Controller) In(ctx context.Context, job uint32) error {
 	}
 	defer w.close()
 	if err := w.heldBack(); err != nil {
+		_ = w.unbroken(api.For(ctx, w.UID)) // which is the same, or told with it
 		return err
 	}
 	if err := w.patient(ctx, func(ctx context.Context) error { return c.earlier(ctx, job) }); err != nil {
@@ -36,6 +37,9 @@ func (c *Controller) In(ctx context.Context, job uint32) error {
 	}
 	w.follow(ctx)
 	ctx = api.For(ctx, w.UID)
+	if err := w.patient(ctx, w.unbroken); err != nil {
+		return err
+	}
 	var warm []deed
 	for _, step := range []func(context.Context) error{w.pin, w.mark, func(ctx context.Context) (err error) {
 		warm, err = w.warm(ctx)

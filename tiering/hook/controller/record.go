@@ -57,6 +57,7 @@ const (
 	fileStaged = "staged" // Staged
 	fileLeaves = "leaves" // it has ended, and what leaves its nodes is about to be asked for
 	fileHeld   = "held"   // why the job is to be held when it is staged anew: it outlives its run
+	fileTold   = "told"   // ids of tasks of earlier jobs that have failed, and for which the job was held: it outlives its run
 	fileEnded  = "ended-" // Record of a run that is over, of which something is to be undone still; the run follows
 )
 
@@ -217,7 +218,7 @@ func (r records) tidy(now time.Time) error {
 // stray says whether a file means nothing: it is not whole, or beside no record.
 func (r records) stray(name string) bool {
 	number, what, _ := strings.Cut(name, ".")
-	if slices.Contains(beside, what) || what == fileHeld {
+	if slices.Contains(beside, what) || what == fileHeld || what == fileTold {
 		_, err := os.Lstat(filepath.Join(r.dir, number+"."+fileJob))
 		return errors.Is(err, fs.ErrNotExist)
 	}

@@ -10,6 +10,7 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/tiering/hook"
+	"datamove.dev/tiering/stage"
 )
 
 // Teardown ends what was asked for a job: what it holds is let go, and what was to come to it comes no more. In a hurry nothing leaves
@@ -149,7 +150,7 @@ func (w *work) cancel(ctx context.Context, client *api.Client) error {
 		return err
 	}
 	var errs []error
-	for t, err := range client.Tasks(ctx, &datamovev1.ListTasksRequest{Brief: true, Labels: map[string]string{hook.Label: w.values.Job}}) {
+	for t, err := range stage.Tasks(ctx, client, &datamovev1.ListTasksRequest{Brief: true, Labels: map[string]string{hook.Label: w.values.Job}}) {
 		if err != nil {
 			return errors.Join(append(errs, err)...)
 		}

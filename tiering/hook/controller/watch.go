@@ -98,7 +98,7 @@ func (w *work) stuck(ctx context.Context, d deed) error {
 		return nil // who waits asks again
 	}
 	seen := map[string]bool{}
-	for t, err := range client.Tasks(ctx, &datamovev1.ListTasksRequest{Brief: true, Labels: map[string]string{hook.Label: w.values.Job, hook.Leaves: d.node}}) {
+	for t, err := range stage.Tasks(ctx, client, &datamovev1.ListTasksRequest{Brief: true, Labels: map[string]string{hook.Label: w.values.Job, hook.Leaves: d.node}}) {
 		if err != nil {
 			return nil
 		}
