@@ -182,9 +182,9 @@ func (c Commit) Summed() bool {
 	return len(c.Files) > 0 && !slices.ContainsFunc(c.Files, func(f Committing) bool { return !f.HasCRC })
 }
 
-// ReadWithin says whether the copy was checked, when it came or since, less than some time ago. Clocks differ: one that says that it will be is held to the same.
+// ReadWithin says whether the set was read less than some time ago, and was as it was: when it came, if it is a copy, or since. Clocks differ: one that says that it will be is held to the same.
 func (c Commit) ReadWithin(d time.Duration, now time.Time) bool {
-	return c.Verified() && (now.Sub(c.Created).Abs() < d || now.Sub(c.Checked).Abs() < d)
+	return c.Verified() && now.Sub(c.Created).Abs() < d || now.Sub(c.Checked).Abs() < d
 }
 
 // lacks says what of a set is not as it was when it was committed. What was added does not count.

@@ -51,6 +51,7 @@ func TestReadWithin(t *testing.T) {
 		{"by a clock that is a year ahead", -365 * day, 0, day, mover.Read, false},
 		{"by a clock that is ahead, where nothing is trusted", -time.Minute, 0, 0, mover.Read, false},
 		{"it is no copy", 0, 0, day, mover.Unchecked, false},
+		{"it is no copy, and was read since", 9 * day, time.Hour, day, mover.Unchecked, true},
 	} {
 		c := Commit{Created: now.Add(-row.created), Level: row.level}
 		if row.checked != 0 {

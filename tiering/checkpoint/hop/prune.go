@@ -151,7 +151,7 @@ func (s *Site) recheck(ctx context.Context, t Tier, name string) (why string, er
 		}
 	}
 	if why != "" {
-		c.Level = mover.Unchecked
+		c.Level, c.Checked = mover.Unchecked, time.Time{}
 	} else {
 		c.Checked = now
 	}

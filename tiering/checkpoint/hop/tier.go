@@ -127,7 +127,7 @@ func (s *Site) Expire(ctx context.Context, tier location.Location, folder string
 			return &mover.Error{Op: "remove", Place: f.String(), Name: e.Name, Err: fmt.Errorf("%w: %s is not what it was", mover.ErrChanged, mover.Printable(one.Name))}
 		case one == e.Save && found.View.Names(one.Name):
 			return &mover.Error{Op: "remove", Place: f.String(), Name: e.Name, Err: fmt.Errorf("%w: a tracker names it", mover.ErrChanged)}
-		case one == e.Save || found.Commit == nil || !found.Commit.Verified(): // it counts for a copy elsewhere
+		case one == e.Save, found.Commit == nil, !found.Commit.Verified() && !found.Commit.Summed(): // it counts for a copy elsewhere, and its format has been looked at
 			continue
 		}
 		why, err := s.recheck(ctx, Tier{Folder: f, saves: map[string]string{one.Name: one.Save}}, one.Name)

@@ -102,6 +102,8 @@ func TestExpire(t *testing.T) {
 		{"it is gone", func(w *world) { must.Do(w, os.RemoveAll(w.at("pfs/run/step_1"))) }, mover.ErrChanged},
 		{"one that stays is gone", func(w *world) { must.Do(w, os.RemoveAll(w.at("pfs/run/step_3"))) }, mover.ErrChanged},
 		{"one that stays is torn", func(w *world) { must.Do(w, os.Remove(w.at("pfs/run/step_3/.metadata"))) }, mover.ErrChanged},
+		{"one that stays was committed, and is as it was", func(w *world) { w.commit("pfs", "run", "step_2") }, nil},
+		{"one that stays was committed, and is damaged", func(w *world) { w.commit("pfs", "run", "step_2"); w.damage("pfs/run", "step_2") }, mover.ErrChanged},
 		{"one that stays was saved again", func(w *world) { w.save("pfs/run", "step_2", "other") }, mover.ErrChanged},
 		{"a tracker names it", func(w *world) {
 			must.Do(w, os.WriteFile(w.at("pfs/run/latest"), []byte("step_1"), 0o644))
@@ -317,6 +319,12 @@ func (w *world) forgets(f *Folder, name string) {
 		c.Files[i].HasCRC = false
 	}
 	must.Do(w, w.site.record(w.Context(), f, checkpoint.RecordOf(name, found.Dir), must.Get(c.Encode())(w)))
+}
+
+func (w *world) commit(tier, folder, name string) {
+	w.Helper()
+	_, err := w.site.Commit(w.Context(), w.in(w.tier(tier), folder, false), name, nil)
+	must.Do(w, err)
 }
 
 // damage changes a shard, with its size and time.
