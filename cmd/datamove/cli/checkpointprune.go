@@ -38,7 +38,8 @@ verified stay always, and where there is a second location, the newest that both
 before there is one, all do.
 
 What stays for others to go is read first, as many as stay: what is damaged by now does not
-count, nor does what was not read when it came. Of a store its own checksums are asked for.
+count, nor does what was not read when it came. Directories are read from storage, past the
+cache; a store is asked for its own checksums.
 With --trust 24h what was verified, or read, within a day is not read again; with --dry-run
 nothing is, and more may be listed than goes.
 
@@ -115,8 +116,9 @@ func (p *pruning) assure(ctx context.Context, tiers []hop.Tier) error {
 	case p.dry:
 		p.note("a dry run reads nothing: fewer go where something that stays is damaged")
 		return nil
+	case p.Trust == 0:
+		p.note("what stays is read before others go; with --trust 24h what was verified or read within a day is not")
 	}
-	p.note("what stays is read before others go, unless it was within %s (--trust)", p.Trust)
 	return p.Assure(ctx, tiers, p.keep.Keep)
 }
 

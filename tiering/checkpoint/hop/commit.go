@@ -3,6 +3,7 @@ package hop
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -86,8 +87,8 @@ func merged(a, b []string) []string {
 	return slices.Compact(all)
 }
 
-// sums reads all files of a checkpoint, once they are on stable storage.
-func (s *Site) sums(ctx context.Context, f *Folder, found checkpoint.Found) ([]checkpoint.Committing, error) {
+// sums reads all files of a checkpoint of a directory after readied has made each ready, as syncIn does, and asks a store.
+func (s *Site) sums(ctx context.Context, f *Folder, found checkpoint.Found, readied func(*os.Root, string) error) ([]checkpoint.Committing, error) {
 	all := checkpoint.CommitOf(found.Tree, found.Name).Files
 	place, err := s.Open(ctx, f.Location, local.OpenOptions{StateDir: s.Request.StateDir, Logger: s.Log})
 	if err != nil {
@@ -103,7 +104,7 @@ func (s *Site) sums(ctx context.Context, f *Folder, found checkpoint.Found) ([]c
 				name = mover.Join(found.Name, name)
 			}
 			if f.root != nil {
-				if err := syncIn(f.root, name); err != nil {
+				if err := readied(f.root, name); err != nil {
 					return err
 				}
 			}
@@ -119,7 +120,7 @@ func (s *Site) sums(ctx context.Context, f *Folder, found checkpoint.Found) ([]c
 func (s *Site) fresh(ctx context.Context, f *Folder, found checkpoint.Found) (checkpoint.Commit, error) {
 	c := checkpoint.CommitOf(found.Tree, found.Name)
 	c.Created = time.Now().UTC().Truncate(time.Second)
-	read, err := s.sums(ctx, f, found)
+	read, err := s.sums(ctx, f, found, syncIn)
 	if err != nil {
 		return c, err
 	}

@@ -176,11 +176,24 @@ func writeWhole(root *os.Root, name string, text []byte) error {
 	return syncIn(root, path.Dir(name))
 }
 
-func syncIn(root *os.Root, dir string) error {
-	d, err := root.Open(dir)
+func syncIn(root *os.Root, name string) error {
+	f, err := root.Open(name)
 	if err != nil {
 		return err
 	}
-	defer d.Close()
-	return d.Sync()
+	defer f.Close()
+	return f.Sync()
+}
+
+// uncache has a file be read from where it is stored, and not from this machine's memory of it.
+func uncache(root *os.Root, name string) error {
+	f, err := root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
 }

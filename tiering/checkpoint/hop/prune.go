@@ -140,7 +140,7 @@ func (s *Site) recheck(ctx context.Context, t Tier, name string) (why string, er
 		return "", nil
 	}
 	c := *found.Commit
-	read, err := s.sums(ctx, t.Folder, found)
+	read, err := s.sums(ctx, t.Folder, found, uncache)
 	if err != nil {
 		return "", err
 	}

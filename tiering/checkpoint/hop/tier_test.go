@@ -309,6 +309,48 @@ func TestReadsEachTime(t *testing.T) {
 	}
 }
 
+// TestReadsStorage: what retention relies on is read from storage, and not from the memory of this machine, which has what was copied a moment ago.
+func TestReadsStorage(t *testing.T) {
+	w := newWorld(t)
+	w.site.Trust = 0
+	nvme, f := w.folder(w.at("nvme"), checkpoint.DCP), w.folder(w.at("pfs"), checkpoint.DCP)
+	for n := range 3 {
+		w.save("nvme", fmt.Sprint("step_", n), big(fmt.Sprint("alpha", n)))
+		_, err := w.site.Carry(t.Context(), nvme, fmt.Sprint("step_", n), f, nil)
+		must.Do(t, err)
+	}
+	shards := []string{w.at("pfs/step_1/__0_0.distcp"), w.at("pfs/step_2/__0_0.distcp")}
+	read := func() (size int64) {
+		for _, shard := range shards {
+			size += int64(len(must.Get(os.ReadFile(shard))(t)))
+		}
+		return size
+	}
+	must.Do(t, uncache(f.root, "step_1/__0_0.distcp"))
+	must.Do(t, uncache(f.root, "step_2/__0_0.distcp"))
+	before := fetched(t)
+	size := read()
+	if fetched(t)-before < size {
+		t.Skip("this file system is in memory, or does not count what is read of it")
+	}
+	before = fetched(t)
+	tiers := must.Get(Judge(t.Context(), []*Folder{f}, checkpoint.Keep{Last: 2}))(t)
+	must.Do(t, w.site.Assure(t.Context(), tiers, checkpoint.Keep{Last: 2}))
+	if got := fetched(t) - before; got < size {
+		t.Errorf("%d of %d bytes were read from storage", got, size)
+	}
+}
+
+// fetched is how many bytes this process has had read from storage.
+func fetched(t *testing.T) (n int64) {
+	t.Helper()
+	_, after, _ := strings.Cut(string(must.Get(os.ReadFile("/proc/self/io"))(t)), "\nread_bytes: ")
+	if _, err := fmt.Sscan(after, &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // forgets has a record say no more what a checkpoint had in it when it came.
 func (w *world) forgets(f *Folder, name string) {
 	w.Helper()
