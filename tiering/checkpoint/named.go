@@ -2,8 +2,8 @@ package checkpoint
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -85,7 +85,11 @@ func databaseIn(e Entry, peek Peek) map[string]int64 {
 	return map[string]int64{ocdbtManifest: 0}
 }
 
-const metadataMost = 1 << 30 // bytes of .metadata; what is larger is not read
+const (
+	metadataMost = 1 << 30 // bytes of .metadata; what is larger is not read
+	metadataPart = 4 << 20
+	shardNameMax = 64
+)
 
 // What an item of a distributed checkpoint says of where it is: torch/distributed/checkpoint/filesystem.py (pytorch b639d82d, 2.5, _StorageInfo).
 const (
@@ -95,10 +99,10 @@ const (
 )
 
 // shardName is how PyTorch names the files of a distributed checkpoint: the rank that has written it, and which of its files it is.
-var shardName = mover.Pattern(`^__\d{1,9}_\d{1,9}\.distcp$`)
+var shardName = mover.Pattern(`__\d{1,9}_\d{1,9}\.distcp`)
 
 // shardsIn are the names of shards in .metadata, which is a pickle, and how long each is at least: where the last of its items ends. A file may be longer, since writers may fill it up. whole is
-// false when it ends before it should. What is no pickle says nothing.
+// false when it ends before it should.
 func shardsIn(e Entry, peek Peek) (names map[string]int64, whole bool) {
 	if e.Size > metadataMost {
 		return nil, true
@@ -108,12 +112,12 @@ func shardsIn(e Entry, peek Peek) (names map[string]int64, whole bool) {
 	key, in, fields := "", "", map[string]int64{}
 	err := newPickleReader(file, func(text string) bool {
 		_, named := names[text]
-		return named || text == itemFile || text == itemOffset || text == itemLength
+		return named || text == in || text == itemFile || text == itemOffset || text == itemLength
 	}).each(func(one pickleItem) {
-		switch {
-		case one.is == aText && (key == itemFile || shardName().MatchString(one.text)):
-			names[one.text] = max(names[one.text], 0)
-		case one.is == aNumber && (key == itemOffset || key == itemLength):
+		for _, name := range shardName().FindAllString(one.text, -1) {
+			names[name] = max(names[name], 0)
+		}
+		if one.is == aNumber && (key == itemOffset || key == itemLength) {
 			fields[key] = one.number
 		}
 		if key == itemFile {
@@ -126,7 +130,61 @@ func shardsIn(e Entry, peek Peek) (names map[string]int64, whole bool) {
 		}
 		key = one.text
 	})
-	return names, file.failed != nil || err == nil || errors.Is(err, errPickle)
+	if err == nil || file.failed != nil {
+		return names, true
+	}
+	return spelledIn(e, peek)
+}
+
+// spelledIn are the names of shards that stand in .metadata as they are, which is no pickle that can be read: each name is written out where it first comes. whole is false when it ends before it
+// should.
+func spelledIn(e Entry, peek Peek) (names map[string]int64, whole bool) {
+	names = map[string]int64{}
+	var p frames
+	for off := int64(0); off < e.Size; off += metadataPart {
+		text, ok := part(e, peek, off, min(metadataPart+shardNameMax, e.Size-off)) // one that lies across the end is in both
+		if !ok {
+			return nil, true
+		}
+		for _, name := range shardName().FindAll(text, -1) {
+			names[string(name)] = 0
+		}
+		p.read(off, text, e.Size)
+	}
+	return names, p.whole(e.Size)
+}
+
+// frames follow a pickle from frame to frame (protocol 4 and later), each of which says how long it is, and to its end.
+type frames struct {
+	pickle bool
+	framed bool
+	next   int64 // where the next one begins
+	last   byte
+}
+
+// read takes in what stands at an offset.
+func (f *frames) read(off int64, text []byte, size int64) {
+	const begins, head = "\x80", 9 // PROTO; FRAME and a length of eight bytes
+	if off == 0 {
+		f.pickle = strings.HasPrefix(string(text[:min(1, len(text))]), begins)
+		f.framed, f.next = f.pickle && len(text) > 2 && text[1] >= 4 && text[2] == 0x95, 2
+	}
+	for at := f.next - off; f.framed && at >= 0 && at+head <= int64(len(text)) && text[at] == 0x95; at = f.next - off {
+		long := binary.LittleEndian.Uint64(text[at+1:])
+		if long > uint64(size) {
+			f.next = size + 1
+			return
+		}
+		f.next += head + int64(long)
+	}
+	if off+int64(len(text)) == size {
+		f.last = text[len(text)-1]
+	}
+}
+
+// whole says whether the pickle ends where it should. What is none, or has something between its frames, is not judged by their lengths.
+func (f *frames) whole(size int64) bool {
+	return !f.pickle || f.last == '.' && (!f.framed || f.next <= size)
 }
 
 // weightsIn are the files of an index of weights (Hugging Face).

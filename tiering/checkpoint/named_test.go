@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -85,6 +89,26 @@ func TestNamedFiles(t *testing.T) {
 				t.Errorf("%s: %s is complete %v: %q, want %q", row.what, found.Name, found.Complete, found.Why, row.why)
 			}
 			break // the newest
+		}
+	}
+}
+
+// TestShardsAcrossParts: a name that lies across two parts of a large .metadata is seen, and no more is read at once than a part.
+func TestShardsAcrossParts(t *testing.T) {
+	for _, before := range []int{metadataPart - 20, metadataPart - 5, metadataPart, 2*metadataPart - 12} {
+		text := strings.Repeat("x", before) + "__17_3.distcp" + strings.Repeat("y", metadataPart/2) + "__18_0.distcp"
+		most := 0
+		peek := func(_ string, off int64, p []byte) (int, error) {
+			most = max(most, len(p))
+			n, err := strings.NewReader(text).ReadAt(p, off)
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return n, err
+		}
+		got, _ := shardsIn(Entry{Name: "s/.metadata", Size: int64(len(text))}, peek)
+		if strings.Join(slices.Sorted(maps.Keys(got)), " ") != "__17_3.distcp __18_0.distcp" || most > metadataPart+shardNameMax {
+			t.Errorf("%d: %v, %d bytes at once", before, got, most)
 		}
 	}
 }
