@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -130,8 +131,11 @@ func shardsIn(e Entry, peek Peek) (names map[string]int64, whole bool) {
 		}
 		key = one.text
 	})
-	if err == nil || file.failed != nil {
+	switch {
+	case err == nil, file.failed != nil:
 		return names, true
+	case errors.Is(err, errBlank): // as after a power cut
+		return names, false
 	}
 	return spelledIn(e, peek)
 }

@@ -21,6 +21,7 @@ const (
 var (
 	errPickle = errors.New("is no pickle, or one of a later protocol")
 	errOpcode = errors.New("has what is no opcode")
+	errBlank  = errors.New("has zeros where there is no opcode")
 )
 
 // argument is how an opcode's argument is laid out: so many bytes, or as many as stand in a number of so many bytes, or lines.
@@ -65,9 +66,12 @@ func newPickleReader(r io.Reader, keep func(string) bool) *pickleReader {
 	return &pickleReader{r: bufio.NewReaderSize(r, 256<<10), keep: keep, memo: map[uint64]string{}}
 }
 
-// each calls see for what stands in the pickle, in its order, to its end. Errors are those of reading, errPickle, errOpcode, and [io.ErrUnexpectedEOF] of one that is cut off.
+// each calls see for what stands in the pickle, in its order, to its end. Errors are those of reading, errPickle, errOpcode, errBlank, and [io.ErrUnexpectedEOF] of one that is cut off.
 func (p *pickleReader) each(see func(pickleItem)) error {
 	head, err := p.r.Peek(2)
+	if err == nil && head[0] == 0 {
+		return errBlank
+	}
 	if err != nil || head[0] != pickleProto || head[1] > pickleLast {
 		return errPickle
 	}
@@ -116,6 +120,8 @@ func (p *pickleReader) note(at uint64) {
 func (p *pickleReader) one(op byte) (pickleItem, error) {
 	arg, has := pickleArguments[op]
 	switch {
+	case op == 0:
+		return pickleItem{}, errBlank
 	case !has:
 		if strings.IndexByte(pickleBare, op) < 0 {
 			return pickleItem{}, errOpcode

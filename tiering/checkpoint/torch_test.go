@@ -83,6 +83,16 @@ func TestTorch(t *testing.T) {
 				if _, why := judged(t, lost, row.profile); why[set] == "" {
 					t.Errorf("complete without %s", name)
 				}
+				for _, from := range []int{0, len(n.data) / 2} {
+					if blank := name == set+"/.metadata" || from == 0; !blank {
+						continue // what is within an archive nobody sees without its checksums
+					}
+					zeros := fromTorch(t, row.version, row.dir)
+					zeros.nodes[name].data = slices.Concat(n.data[:from], make([]byte, min(4096, len(n.data)-from)), n.data[min(from+4096, len(n.data)):])
+					if _, why := judged(t, zeros, row.profile); why[set] == "" {
+						t.Errorf("complete with zeros in %s from %d", name, from)
+					}
+				}
 				for _, size := range cuts(n.data) {
 					cut := fromTorch(t, row.version, row.dir)
 					cut.nodes[name].data = n.data[:size]
