@@ -151,7 +151,8 @@ func TestPeerOfAnother(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, a, err)
 		}
 	}
-	if a, err := New().Lookup(t.Context(), "", 54321); !errors.Is(err, mover.ErrPermission) {
+	a, err := New().Lookup(t.Context(), "", 54321)
+	if unseen := Unseen(0); !errors.Is(err, mover.ErrPermission) || !errors.As(err, &unseen) || unseen != 54321 {
 		t.Errorf("on another node: %+v, %v", a, err)
 	}
 }

@@ -112,11 +112,20 @@ func (d *Directory) Numbered(ctx context.Context, uid uint32) (Account, error) {
 	return d.Lookup(ctx, u.name, uid)
 }
 
+// Unseen is a uid without a name that has not called on this node lately. Once it calls, its account is known.
+type Unseen uint32
+
+func (u Unseen) Error() string {
+	return denied("uid %d has no name, so its groups are known only where it called, and for %d hours: ask again, on this node", uint32(u), visit/time.Hour).Error()
+}
+
+func (u Unseen) Unwrap() error { return mover.ErrPermission }
+
 // visitor returns who called on this node without a name.
 func (d *Directory) visitor(uid uint32) (Account, error) {
 	a, ok := d.nameless.get(uid)
 	if !ok {
-		return Account{}, denied("uid %d has no name, so its groups are known only where it called, and for %d hours: ask again, on this node", uid, visit/time.Hour)
+		return Account{}, Unseen(uid)
 	}
 	a.Groups, a.GroupNames = slices.Clone(a.Groups), slices.Clone(a.GroupNames)
 	return a, nil

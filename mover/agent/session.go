@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/account"
 	"datamove.dev/mover/wire"
 	"datamove.dev/mover/worker"
 )
@@ -193,7 +195,7 @@ func (a *Agent) beginLead(ctx context.Context, l *agentv1.Lead, s *session) {
 		p.leaveShelf()
 		p.untrace(err)
 		a.log.Warn("a lead can not begin", "task", l.GetTask().GetId(), "err", err)
-		a.finish(p, &agentv1.FinishRequest{Task: l.GetTask().GetId(), Epoch: l.GetEpoch(), Error: err.Error(), ErrorKind: mover.KindName(err), Untouched: true})
+		a.finish(p, unbegun(l, err))
 		a.drop(sessionKey{l.GetTask().GetId(), ""}, l.GetEpoch())
 		return
 	}
@@ -202,6 +204,15 @@ func (a *Agent) beginLead(ctx context.Context, l *agentv1.Lead, s *session) {
 	a.mu.Unlock()
 	if over {
 		p.halt(agentv1.How_HOW_LOST, stopGrace)
+	}
+}
+
+// unbegun is the end of a lead that can not begin. Where its owner has no name and only has to call again, the task is put back, but for a look: its caller is there.
+func unbegun(l *agentv1.Lead, err error) *agentv1.FinishRequest {
+	var unseen account.Unseen
+	return &agentv1.FinishRequest{
+		Task: l.GetTask().GetId(), Epoch: l.GetEpoch(), Error: err.Error(), ErrorKind: mover.KindName(err), Untouched: true,
+		PutBack: errors.As(err, &unseen) && l.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_LOOK,
 	}
 }
 

@@ -20,6 +20,8 @@ var (
 	tasksByTarget = newIndex(Tasks, 'w', 3, targets)
 	// tasksBySource are those that are to read a place: see sources.
 	tasksBySource = newIndex(Tasks, 'r', 2, sources)
+	// tasksByPastSource are those that were to read a place, and have ended: see pastSources.
+	tasksByPastSource = newIndex(Tasks, 'p', 3, pastSources)
 
 	// Batches that tasks gave away: task, id. One that is done is deleted.
 	Batches = newTable("batches", 'b', func(m *ledgerv1.Batch) []string { return []string{m.GetTask(), m.GetId()} })

@@ -20,6 +20,8 @@ const (
 	removesBelow = "removes-below"
 	readsAt      = "reads-at"
 	readsBelow   = "reads-below"
+	readAt       = "read-at"
+	readBelow    = "read-below"
 )
 
 const (
@@ -32,7 +34,7 @@ func targets(m *datamovev1.Task) (keys [][]string) {
 	here, under := at, below
 	ended := Ended(m.GetState())
 	switch {
-	case heldBack(m) || ended && m.GetStartTime() == nil: // it has written nothing
+	case IsHeldBack(m) || ended && m.GetStartTime() == nil: // it has written nothing
 		return nil
 	case removes(m.GetSpec()) && !ended:
 		here, under = removesAt, removesBelow
@@ -46,10 +48,22 @@ func targets(m *datamovev1.Task) (keys [][]string) {
 
 // sources are the keys by which a task is found that is to read a place: [how it lies, the place].
 func sources(m *datamovev1.Task) [][]string {
-	if Ended(m.GetState()) || heldBack(m) {
+	if Ended(m.GetState()) || IsHeldBack(m) {
 		return nil
 	}
-	var places []string
+	return lying(sourcesOf(m), readsAt, readsBelow)
+}
+
+// pastSources are those of one that has ended, whether it has read or not: [how it lies, the place, Time(end_time)].
+func pastSources(m *datamovev1.Task) [][]string {
+	if !Ended(m.GetState()) || IsHeldBack(m) {
+		return nil
+	}
+	return lying(sourcesOf(m), readAt, readBelow, Time(m.GetEndTime()))
+}
+
+// sourcesOf are the places that a task reads, in all their spellings; of many only the roots.
+func sourcesOf(m *datamovev1.Task) (places []string) {
 	for _, place := range Reads(m) {
 		places = append(places, names(m, place)...)
 	}
@@ -59,7 +73,7 @@ func sources(m *datamovev1.Task) [][]string {
 			places[i] = line[len(line)-1]
 		}
 	}
-	return lying(places, readsAt, readsBelow)
+	return places
 }
 
 // lying are keys for places and all that they lie in, each once.
@@ -141,9 +155,10 @@ func removes(spec *datamovev1.TaskSpec) bool {
 // HeldBack is why a task is paused that was submitted to wait for a word.
 const HeldBack = "submitted to wait until it is resumed"
 
-// heldBack says of such a task that it has not had it: it promises nothing.
-func heldBack(m *datamovev1.Task) bool {
-	return m.GetState() == datamovev1.TaskState_TASK_STATE_PAUSED && m.GetStartTime() == nil && m.GetWhy() == HeldBack
+// IsHeldBack says of such a task that it has not had it, also where it was cancelled meanwhile: it promises nothing.
+func IsHeldBack(m *datamovev1.Task) bool {
+	waits := m.GetState() == datamovev1.TaskState_TASK_STATE_PAUSED || Ended(m.GetState())
+	return waits && m.GetStartTime() == nil && strings.HasPrefix(m.GetWhy(), HeldBack)
 }
 
 // lineage is a place and all that it lies in, each in one spelling. Of what is deeper than depthMost names the deeper ones are left out.
@@ -181,6 +196,11 @@ func Removing(tx *Tx, place, last string) iter.Seq2[*datamovev1.Task, error] {
 // Reading yields those that are to read there, as Bringing. Where they read many places, those are among them that read beside it.
 func Reading(tx *Tx, place, last string) iter.Seq2[*datamovev1.Task, error] {
 	return byPlace(tx, tasksBySource, place, readsAt, readsBelow, nil, last)
+}
+
+// Read yields those that were to read there, and have ended after a time, as Reading.
+func Read(tx *Tx, place string, after *timestamppb.Timestamp) iter.Seq2[*datamovev1.Task, error] {
+	return byPlace(tx, tasksByPastSource, place, readAt, readBelow, after, "")
 }
 
 func byPlace(tx *Tx, index *Index[*datamovev1.Task], place, here, under string, after *timestamppb.Timestamp, last string) iter.Seq2[*datamovev1.Task, error] {

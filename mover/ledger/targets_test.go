@@ -124,6 +124,9 @@ func TestReading(t *testing.T) {
 		want  []int
 	}{
 		{"read", Reading, "slow:a", "", []int{0, 1, 2}}, // 2 reads many places of that tier
+		{"to be read, and ended", func(tx *Tx, place, _ string) iter.Seq2[*datamovev1.Task, error] {
+			return Read(tx, place, &timestamppb.Timestamp{})
+		}, "slow:a/b", "", []int{5}},
 		{"read below", Reading, "slow:a/b/c", "", []int{0, 1, 2}},
 		{"read above", Reading, "slow:", "", []int{0, 1, 2}},
 		{"read over a link, by its text", Reading, "/lnk", "", []int{3}},

@@ -11,7 +11,8 @@ import (
 )
 
 // A task that changes or removes what is at a place waits for those that were submitted before it and read there: else they would read a part, or what came
-// later. So it does for those that are to change the same place and can begin: what is there in the end is what was asked for last. Only tasks of the same
+// later. Where such a reader does not come to its end, the change fails: what was to be saved first may be the only copy. A task waits, too, for earlier ones that
+// are to change the same place and can begin: what is there in the end is what was asked for last. Only tasks of the same
 // owner are waited for: a task needs no right to anything until it begins, so any other rule would let one person stop the removals of another by reading there
 // and pausing. What policies, retention and watermarks do, and a purge by root, waits for no reader: room is made whatever waits.
 
@@ -54,6 +55,73 @@ func (s *Service) overtakes(t *pb.Task) string {
 		return ""
 	}
 	return fmt.Sprintf("task %s (%s), submitted before it, changes %s, too", writer.GetId(), task.Word(writer.GetState()), mover.Printable(place))
+}
+
+// unread says why a task may not change a place: one of its owner was to read there first, and has not come to its end. One that never began counts, too.
+func (s *Service) unread(tx *ledger.Tx, t *pb.Task) error {
+	for _, place := range changesAt(t) {
+		last, err := s.lastRead(tx, t, place)
+		if err != nil {
+			return err
+		}
+		for deed, r := range last {
+			if r.GetState() == task.Done {
+				continue
+			}
+			again, err := againLater(ledger.Reading(tx, ledger.Reads(r)[0], ""), r, func(x *pb.Task) bool { return sameOwner(x, t) && readingOf(x) == deed })
+			if err != nil {
+				return err
+			}
+			op := "replace"
+			if task.Removes(t.GetSpec()) {
+				op = "remove"
+			}
+			return &mover.Error{Op: op, Place: place, Err: because(undone(again), "task %s, which was to read there first, is %s; bring that to its end, or submit this task again to %s what is there all the same", r.GetId(), ending(r), op)}
+		}
+	}
+	return nil
+}
+
+// readingOf is what a task reads, and what for, as one word: what else it is told does not change that.
+func readingOf(t *pb.Task) string {
+	spec := t.GetSpec()
+	o := spec.GetOptions()
+	text := fmt.Sprintf("%s %v %q %q", deedOf(t), spec.GetKind(), spec.GetNode(), o.GetNames())
+	for _, rule := range o.GetRules() {
+		text += fmt.Sprintf(" %v %q", rule.GetExclude(), rule.GetPattern())
+	}
+	return text + " " + o.GetReleased().String()
+}
+
+// lastRead are the last tasks, one for each reading, that have ended since a task was submitted that changes a place. They are those that it had to wait for,
+// and those that did the same again.
+func (s *Service) lastRead(tx *ledger.Tx, t *pb.Task, place string) (last map[string]*pb.Task, err error) {
+	last = map[string]*pb.Task{}
+	for _, text := range s.spellings(t, place) {
+		for r, err := range ledger.Read(tx, text, t.GetCreateTime()) {
+			if err != nil {
+				return nil, err
+			}
+			if !sameOwner(r, t) {
+				continue
+			}
+			reading := readingOf(r)
+			was := last[reading]
+			if was != nil && !was.GetEndTime().AsTime().Before(r.GetEndTime().AsTime()) {
+				continue
+			}
+			counts := was != nil
+			if !counts && submittedBefore(r, t) {
+				if counts, err = s.readsThere(tx, r, t, place); err != nil {
+					return nil, err
+				}
+			}
+			if counts {
+				last[reading] = r
+			}
+		}
+	}
+	return last, nil
 }
 
 func sameOwner(a, b *pb.Task) bool {

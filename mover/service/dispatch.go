@@ -109,13 +109,13 @@ const urgentSlots = 4
 // pick chooses an agent for a lead: of those that can, one with the most free slots.
 // Service.mu is held.
 func (s *Service) pick(n need, owner *pb.Account, class pb.TaskClass) (name string) {
-	most := 0
+	most, now := 0, s.clock.steady()
 	for _, a := range s.agents {
 		free := a.leads
 		if urgent(class) {
 			free += urgentSlots
 		}
-		if a.ready() && free > 0 && a.reaches(n, owner) && (free > most || free == most && a.name < name) {
+		if a.ready() && free > 0 && a.reaches(n, owner) && a.knows(owner, now) && (free > most || free == most && a.name < name) {
 			name, most = a.name, free
 		}
 	}

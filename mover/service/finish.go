@@ -22,12 +22,16 @@ func (s *Service) Finish(ctx context.Context, r *agentv1.FinishRequest) (*agentv
 		s.mu.Unlock()
 		return nil, err
 	}
+	nameless := namelessTo(l.task, r)
+	if nameless {
+		s.unbegin(l)
+	}
 	t := s.closes(l)
 	l.proof.unlike, l.proof.unguarded = r.GetUnlike(), r.GetUnguarded()
 	l.proof.untouched = r.GetUntouched() && t.GetTries() == 1 // of those before nobody knows
 	s.mu.Unlock()
 	ctx = context.WithoutCancel(ctx)
-	if r.GetPutBack() && (l.want != 0 || t.GetTries() < crashesMost || r.GetReport() != nil) {
+	if r.GetPutBack() && (nameless || l.want != 0 || t.GetTries() < crashesMost || r.GetReport() != nil) {
 		s.letGo(ctx, l, firstOf(r.GetError(), "put back by agent "+l.agent))
 		return &agentv1.FinishResponse{}, nil
 	}

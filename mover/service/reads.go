@@ -16,7 +16,9 @@ import (
 
 // A task that reads a place waits for the copies, syncs and stagings that bring data there and were submitted before it: else it would read a part. Only
 // earlier ones are waited for, so tasks that read what each other writes never wait in a circle. What has begun and has not come to its end leaves a part
-// behind; a task that was submitted meanwhile relied on the whole, and fails. One that is submitted later reads what is there.
+// behind; a task that was submitted meanwhile relied on the whole, and fails. One that is submitted later reads what is there. Only tasks of the same owner, and of
+// root, who brings data for others, count: a task needs no right to its target until it begins. With any other rule one account could stop the readers of another
+// one for ever, by a copy to there that is paused; and why would tell an account of tasks that it may not see.
 
 // addresses are where a place of a task is: as it is spelled, and without symbolic links.
 func (s *Service) addresses(t *pb.Task, place string) []string {
@@ -81,9 +83,14 @@ func lastBefore(t *pb.Task) string {
 	return t.GetId()[:min(len(t.GetId()), task.IDTime)] + "~"
 }
 
-// meets says whether a task brings data to where another one reads, and was submitted before it.
+// concerns says whether what a task brings counts for one that reads: their owner is the same, or root brings it.
+func concerns(writer, reader *pb.Task) bool {
+	return sameOwner(writer, reader) || writer.GetOwner().GetUid() == 0
+}
+
+// meets says whether a task brings data to where another one reads, concerns that, and was submitted before it.
 func (s *Service) meets(writer, reader *pb.Task, place string) bool {
-	return submittedBefore(writer, reader) && meet(s.addresses(reader, place), s.addresses(writer, writer.GetSpec().GetTarget()))
+	return submittedBefore(writer, reader) && concerns(writer, reader) && meet(s.addresses(reader, place), s.addresses(writer, writer.GetSpec().GetTarget()))
 }
 
 // first finds one of the tasks that were submitted before another one and meet one of its places.
@@ -127,7 +134,7 @@ func (s *Service) behind(t *pb.Task) string {
 
 func unreadable(err error) string { return "the tasks before it can not be read: " + err.Error() }
 
-// halfBrought says why a task may not read: what it has waited for has left a part of the data. Where that is done again the same request may help later.
+// halfBrought says why a task may not read: what it has waited for has left a part of the data.
 func (s *Service) halfBrought(tx *ledger.Tx, t *pb.Task) error {
 	for _, place := range ledger.Reads(t) {
 		last, err := s.lastBrought(tx, t, place)
@@ -138,16 +145,11 @@ func (s *Service) halfBrought(tx *ledger.Tx, t *pb.Task) error {
 			if w.GetState() == task.Done {
 				continue
 			}
-			kind := mover.ErrRefused
-			again, err := bringsAgain(tx, w, same)
-			if again {
-				kind = mover.ErrConflict
-			}
+			again, err := againLater(ledger.Bringing(tx, w.GetSpec().GetTarget(), ""), w, func(x *pb.Task) bool { return concerns(x, t) && deedOf(x) == same })
 			if err != nil {
 				return err
 			}
-			how := strings.TrimSuffix(task.Word(w.GetState())+": "+w.GetError(), ": ")
-			return &mover.Error{Op: "read", Place: place, Err: because(kind, "task %s, which was to bring data there first, is %s; bring the data again, or submit this task again to read what is there", w.GetId(), how)}
+			return &mover.Error{Op: "read", Place: place, Err: because(undone(again), "task %s, which was to bring data there first, is %s; bring the data again, or submit this task again to read what is there", w.GetId(), ending(w))}
 		}
 	}
 	return nil
@@ -159,14 +161,27 @@ func deedOf(t *pb.Task) string {
 	return strings.Join(append(append([]string{}, spec.GetSources()...), spec.GetSource(), spec.GetTarget()), "\x00")
 }
 
-// bringsAgain says whether a later task is about to do what one has not brought to its end.
-func bringsAgain(tx *ledger.Tx, was *pb.Task, deed string) (bool, error) {
-	for w, err := range ledger.Bringing(tx, was.GetSpec().GetTarget(), "") {
-		if err != nil || deedOf(w) == deed && submittedBefore(was, w) {
+// againLater says whether a later one of some tasks is about to do what one has not brought to its end.
+func againLater(all iter.Seq2[*pb.Task, error], was *pb.Task, same func(*pb.Task) bool) (bool, error) {
+	for x, err := range all {
+		if err != nil || submittedBefore(was, x) && same(x) {
 			return err == nil, err
 		}
 	}
 	return false, nil
+}
+
+// undone is of what kind it is that an earlier task was not brought to its end: where that is done again, the same request may help later.
+func undone(again bool) error {
+	if again {
+		return mover.ErrConflict
+	}
+	return mover.ErrRefused
+}
+
+// ending is how a task has ended: its state and its error.
+func ending(t *pb.Task) string {
+	return strings.TrimSuffix(task.Word(t.GetState())+": "+t.GetError(), ": ")
 }
 
 // lastBrought are the last tasks, one for each source and target, that have brought data to where a task reads since that was submitted. They are those that
@@ -180,7 +195,7 @@ func (s *Service) lastBrought(tx *ledger.Tx, t *pb.Task, place string) (last map
 			}
 			deed := deedOf(w)
 			was := last[deed]
-			if (was != nil || s.meets(w, t, place)) && (was == nil || was.GetEndTime().AsTime().Before(w.GetEndTime().AsTime())) {
+			if concerns(w, t) && (was != nil || s.meets(w, t, place)) && (was == nil || was.GetEndTime().AsTime().Before(w.GetEndTime().AsTime())) {
 				last[deed] = w
 			}
 		}

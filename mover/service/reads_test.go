@@ -106,6 +106,59 @@ func TestReadsAfterWriters(t *testing.T) {
 	}
 }
 
+// TestReadsAfterWhom: a task that reads waits for writers of its own owner and of root, and hears of nothing that others do or have failed to do there.
+func TestReadsAfterWhom(t *testing.T) {
+	ann, bob := as("ann", 1001), as("bob", 1002)
+	kept := func(*desk, *pb.Task) {}
+	led := func(d *desk, _ *pb.Task) { d.give() }
+	paused := func(d *desk, w *pb.Task) {
+		_, err := d.PauseTask(root, &pb.PauseTaskRequest{Id: w.GetId()})
+		wants(d.t.(*testing.T), "pause", err, nil)
+	}
+	fails := func(d *desk, w *pb.Task) {
+		wants(d.t.(*testing.T), "finish", d.finish(w.GetId(), 1, mover.ErrPermission), nil)
+	}
+	for _, c := range []struct {
+		name       string
+		writer     context.Context
+		target     string
+		then, last func(*desk, *pb.Task)
+		want       pb.TaskState
+	}{
+		{"its owner's", ann, "project:chain", led, kept, task.Queued},
+		{"root's, that is queued", root, "project:chain", kept, kept, task.Queued},
+		{"root's, that is running", root, "project:chain", led, kept, task.Queued},
+		{"root's, through a link", root, "project:lnk", led, kept, task.Queued},
+		{"root's, that has failed", root, "project:chain", led, fails, task.Failed},
+		{"a stranger's, that is queued", bob, "project:chain", kept, kept, task.Running},
+		{"a stranger's, that is running", bob, "project:chain", led, kept, task.Running},
+		{"a stranger's, that is paused", bob, "project:chain", paused, kept, task.Running},
+		{"a stranger's, that is paused, through a link", bob, "project:lnk", paused, kept, task.Running},
+		{"a stranger's, that has failed", bob, "project:chain", led, fails, task.Running},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDesk(t, site(), access.Input{Roles: map[string]access.Role{"all": {Members: []string{"ann", "bob"}, May: []string{"*"}}}})
+			d.links = map[string]string{"/lustre/project/lnk": "/lustre/project/chain"}
+			d.close()
+			d.open()
+			writer, err := d.SubmitTask(c.writer, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "archive:out", Target: c.target}})
+			wants(t, "submit the writer", err, nil)
+			c.then(d, writer)
+			d.pass(time.Millisecond)
+			reader, err := d.SubmitTask(ann, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "project:chain", Target: "scratch:in", Node: "n2"}})
+			wants(t, "submit the reader", err, nil)
+			d.pass(time.Millisecond)
+			c.last(d, writer)
+			d.give()
+			got := d.state(reader.GetId())
+			text := got.GetWhy() + got.GetError()
+			if got.GetState() != c.want || strings.Contains(text, writer.GetId()) == (c.want == task.Running) {
+				t.Errorf("the reader is %v (%s), want %v", got.GetState(), text, c.want)
+			}
+		})
+	}
+}
+
 // TestReadsInCircle: of tasks that read what each other writes the first one begins.
 func TestReadsInCircle(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
@@ -198,6 +251,111 @@ func TestChangesAfterReaders(t *testing.T) {
 			why := d.Service.overtakes(d.state(second.GetId()))
 			if c.waits != strings.Contains(why, first.GetId()) {
 				t.Errorf("it waits because %q, want to wait for the first one: %v", why, c.waits)
+			}
+		})
+	}
+}
+
+// TestChangesAfterFailedReaders: a task that waited to change or remove what an earlier one of its owner reads fails where that does not come to its end.
+func TestChangesAfterFailedReaders(t *testing.T) {
+	const copies, syncs, removes, verifies = pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC, pb.TaskKind_TASK_KIND_REMOVE, pb.TaskKind_TASK_KIND_VERIFY
+	ann, bob := as("ann", 1001), as("bob", 1002)
+	reads := &pb.TaskSpec{Kind: copies, Source: "project:data", Target: "archive:data"}
+	rm := &pb.TaskSpec{Kind: removes, Target: "project:data"}
+	type step func(d *desk, reader *pb.Task)
+	fails := func(d *desk, r *pb.Task) {
+		d.give()
+		wants(d.t.(*testing.T), "finish", d.finish(r.GetId(), 1, mover.ErrPermission), nil)
+	}
+	cancels := func(d *desk, r *pb.Task) {
+		_, err := d.CancelTask(root, &pb.CancelTaskRequest{Id: r.GetId()})
+		wants(d.t.(*testing.T), "cancel", err, nil)
+	}
+	pauses := func(d *desk, r *pb.Task) {
+		_, err := d.PauseTask(root, &pb.PauseTaskRequest{Id: r.GetId()})
+		wants(d.t.(*testing.T), "pause", err, nil)
+	}
+	done := func(d *desk, r *pb.Task) {
+		d.give()
+		wants(d.t.(*testing.T), "finish", d.finish(r.GetId(), 1, nil), nil)
+	}
+	restarts := func(d *desk, _ *pb.Task) { d.close(); d.open() }
+	other := func(ctx context.Context, ends bool, change func(*pb.TaskSpec)) step { // the same is read once more, while the remover is not looked at
+		return func(d *desk, r *pb.Task) {
+			spec := copyOf(r).GetSpec()
+			change(spec)
+			made, err := d.SubmitTask(ctx, &pb.SubmitTaskRequest{Spec: spec, Paused: !ends})
+			wants(d.t.(*testing.T), "submit", err, nil)
+			if !ends {
+				_, err = d.ResumeTask(root, &pb.ResumeTaskRequest{Id: made.GetId()})
+				wants(d.t.(*testing.T), "resume", err, nil)
+				return
+			}
+			_ = d.done(made, err, 1)
+		}
+	}
+	same := func(*pb.TaskSpec) {}
+	for _, c := range []struct {
+		name          string
+		reader        *pb.TaskSpec
+		held          bool
+		by            context.Context
+		before, after []step // the remover is submitted
+		remover       *pb.TaskSpec
+		want          string // an error; empty: it begins
+	}{
+		{"a removal, and the reader fails", reads, false, ann, nil, []step{fails}, rm, "is failed: "},
+		{"it runs before", reads, false, ann, []step{func(d *desk, _ *pb.Task) { d.give() }}, []step{fails}, rm, "is failed: "},
+		{"it is cancelled before it begins", reads, false, ann, nil, []step{cancels}, rm, "is cancelled"},
+		{"it is paused and cancelled", reads, false, ann, nil, []step{pauses, cancels}, rm, "is cancelled"},
+		{"the service is restarted behind it", reads, false, ann, nil, []step{fails, restarts}, rm, "is failed: "},
+		{"the service is restarted before it", reads, false, ann, nil, []step{restarts, fails}, rm, "is failed: "},
+		{"a sync that removes", reads, false, ann, nil, []step{fails}, &pb.TaskSpec{Kind: syncs, Source: "archive:new", Target: "project:data", Options: &pb.Options{RemoveExtra: true}}, "is failed: "},
+		{"a copy over a part", reads, false, ann, nil, []step{fails}, &pb.TaskSpec{Kind: copies, Source: "archive:new", Target: "/lustre/project/data/a"}, "replace what is there all the same"},
+		{"a purge of what is around", &pb.TaskSpec{Kind: copies, Source: "scratch:data/x", Target: "archive:data", Node: "n1"}, false, ann, nil, []step{fails}, &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_PURGE, Target: "scratch:data", Node: "n1"}, "is failed: "},
+		{"what is compared", &pb.TaskSpec{Kind: verifies, Source: "archive:data", Target: "project:data"}, false, ann, nil, []step{fails}, rm, "remove what is there all the same"},
+		{"one of many sources", &pb.TaskSpec{Kind: copies, Sources: many("project:data/", 40), Target: "archive:all"}, false, ann, nil, []step{fails}, rm, "is failed: "},
+		{"another place", reads, false, ann, nil, []step{fails}, &pb.TaskSpec{Kind: removes, Target: "project:data2"}, ""},
+		{"a reader that had failed when it was asked for", reads, false, ann, []step{fails}, nil, rm, ""},
+		{"a reader that is done", reads, false, ann, nil, []step{done}, rm, ""},
+		{"a stranger's", reads, false, bob, nil, []step{fails}, rm, ""},
+		{"one that was submitted to wait", reads, true, ann, nil, []step{cancels}, rm, ""},
+		{"done again", reads, false, ann, nil, []step{fails, other(ann, true, same)}, rm, ""},
+		{"done again in part", reads, false, ann, nil, []step{fails, other(ann, true, func(s *pb.TaskSpec) { s.Options = &pb.Options{Names: []string{"a"}} })}, rm, "is failed: "},
+		{"done again by a stranger", reads, false, ann, nil, []step{fails, other(bob, true, same)}, rm, "is failed: "},
+		{"to be done again", reads, false, ann, nil, []step{fails, other(ann, false, same)}, rm, "conflict"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDesk(t, site(), access.Input{Roles: map[string]access.Role{"all": {Members: []string{"ann", "bob"}, May: []string{"*"}}}})
+			reader, err := d.SubmitTask(c.by, &pb.SubmitTaskRequest{Spec: c.reader, Paused: c.held})
+			wants(t, "submit the reader", err, nil)
+			does := func(steps []step) {
+				for _, step := range steps {
+					d.pass(time.Millisecond)
+					step(d, reader)
+				}
+				d.pass(time.Millisecond)
+			}
+			does(c.before)
+			var made *pb.Task
+			if c.remover.GetKind() == pb.TaskKind_TASK_KIND_PURGE {
+				made, err = d.Purge(ann, &pb.PurgeRequest{Location: c.remover.GetTarget(), Node: c.remover.GetNode()})
+			} else {
+				made, err = d.SubmitTask(ann, &pb.SubmitTaskRequest{Spec: c.remover})
+			}
+			wants(t, "submit the remover", err, nil)
+			pauses(d, made) // it is looked at in the end alone
+			does(c.after)
+			_, err = d.ResumeTask(root, &pb.ResumeTaskRequest{Id: made.GetId()})
+			wants(t, "resume the remover", err, nil)
+			d.give()
+			got := d.state(made.GetId())
+			switch {
+			case c.want == "" && got.GetState() == task.Running:
+			case c.want == "conflict" && got.GetState() == task.Failed && got.GetErrorKind() == mover.KindName(mover.ErrConflict):
+			case c.want != "" && got.GetState() == task.Failed && strings.Contains(got.GetError(), reader.GetId()) && strings.Contains(got.GetError(), c.want):
+			default:
+				t.Errorf("the remover is %v (%s%s), want %q", got.GetState(), got.GetWhy(), got.GetError(), c.want)
 			}
 		})
 	}

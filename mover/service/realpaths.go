@@ -36,7 +36,7 @@ type realPaths struct {
 	seen   map[string]bool          // tasks that are not over and were looked at, or could not be
 	asked  map[string]time.Duration // until when an agent is waited for, by realKey
 	told   []*toldReal
-	first  *unseenTask // that a task was last found to wait for: all that were submitted after it wait, too
+	first  map[string]*unseenTask // that a task of an owner was last found to wait for: all of that owner that were submitted after it wait, too
 }
 
 // unseenTask is a task of which nobody has looked where its places are.
@@ -85,7 +85,7 @@ func (s *Service) unresolved(t *pb.Task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.unseen == nil {
-		r.unseen, r.seen, r.asked = map[string]*unseenTask{}, map[string]bool{}, map[string]time.Duration{}
+		r.unseen, r.seen, r.asked, r.first = map[string]*unseenTask{}, map[string]bool{}, map[string]time.Duration{}, map[string]*unseenTask{}
 	}
 	if r.unseen[t.GetId()] == nil && !r.seen[t.GetId()] && len(r.unseen) < unseenMost {
 		r.unseen[t.GetId()] = &unseenTask{task: copyOf(t), places: places}
@@ -123,7 +123,7 @@ func (r *realPaths) until(t *pb.Task) (found []*unseenTask) {
 func (r *realPaths) waited(t *pb.Task, now time.Duration) *unseenTask {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	u := r.first
+	u := r.first[ledger.User(t.GetOwner())]
 	if u == nil || r.unseen[u.task.GetId()] != u || now-u.since >= realPatience || u.task.GetId() != t.GetId() && !submittedBefore(u.task, t) {
 		return nil
 	}
@@ -139,20 +139,31 @@ func (s *Service) resolving(t *pb.Task) (waits bool, why string) {
 	now := s.clock.steady()
 	u := s.realPaths.waited(t, now)
 	if u == nil {
-		found := s.realPaths.until(t)
+		found := s.counting(s.realPaths.until(t), t)
 		if len(found) == 0 || len(found) == 1 && found[0].task.GetId() == t.GetId() && s.alone(t) {
 			return false, ""
 		}
-		u = s.lookFor(found, now)
+		u = s.lookFor(t, found, now)
 	}
 	if u != nil && now-u.since >= realTold {
-		why = fmt.Sprintf("agent %s looks where links lead in the paths of task %s", mover.Printable(u.agent), u.task.GetId())
+		of := "a running task of another account"
+		if concerns(u.task, t) {
+			of = "task " + u.task.GetId()
+		}
+		why = fmt.Sprintf("agent %s looks where links lead in the paths of %s", mover.Printable(u.agent), of)
 	}
 	return u != nil, why
 }
 
-// lookFor has agents look at what is unseen, and returns the first of some tasks that is waited for.
-func (s *Service) lookFor(found []*unseenTask, now time.Duration) (first *unseenTask) {
+// counting are those of some tasks that another one can have to wait for: those that concern it, and of others those that run, as they may write to its target.
+func (s *Service) counting(found []*unseenTask, t *pb.Task) []*unseenTask {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(found, func(u *unseenTask) bool { return !concerns(u.task, t) && s.leads[u.task.GetId()] == nil })
+}
+
+// lookFor has agents look at what is unseen, and returns the first of some tasks that another one waits for.
+func (s *Service) lookFor(t *pb.Task, found []*unseenTask, now time.Duration) (first *unseenTask) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := &s.realPaths
@@ -168,7 +179,11 @@ func (s *Service) lookFor(found []*unseenTask, now time.Duration) (first *unseen
 			first = u
 		}
 	}
-	r.first = first
+	if owner := ledger.User(t.GetOwner()); first != nil {
+		r.first[owner] = first
+	} else {
+		delete(r.first, owner)
+	}
 	return first
 }
 

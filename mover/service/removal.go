@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -17,7 +18,7 @@ import (
 // has begun has to come to its end.
 func (s *Service) mayBegin(tx *ledger.Tx, t *pb.Task) error {
 	if t.GetTries() == 0 {
-		if err := s.halfBrought(tx, t); err != nil {
+		if err := cmp.Or(s.halfBrought(tx, t), s.unread(tx, t)); err != nil {
 			return err
 		}
 	}

@@ -32,6 +32,8 @@ type node struct {
 	room    map[string]*agentv1.Room
 	rate    float64
 	lingers map[claim]linger // of leads that are over
+
+	nameless map[uint32]time.Duration // until when it is not asked again to act as a uid whose groups it does not know
 }
 
 // ready says whether the node may be given work.

@@ -157,10 +157,14 @@ func (s *Service) steered(ctx context.Context, t *pb.Task, to pb.TaskState) (*pb
 	}
 	why := task.Word(to) + " by " + nameOf(access.From(ctx))
 	return s.change(ctx, id, func(t *pb.Task) error {
+		held := ledger.IsHeldBack(t)
 		if err := task.Move(t, to); err != nil {
 			return err
 		}
 		t.Why = why
+		if held && task.Ended(to) { // that stays known: others did not wait for it
+			t.Why = ledger.HeldBack + "; " + why
+		}
 		if task.Ended(to) {
 			t.EndTime, t.ExitCode = timestamppb.New(s.now()), exitCancelled
 		}
