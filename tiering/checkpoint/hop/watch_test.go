@@ -255,6 +255,28 @@ func TestRolledBack(t *testing.T) {
 	}
 }
 
+// TestSettle: what has not changed from one look to the next is complete where it has no time to settle, and else when that is over.
+func TestSettle(t *testing.T) {
+	w := newWorld(t)
+	w.save("nvme", "step_1", "alpha")
+	first := time.Now()
+	for _, row := range []struct {
+		settle, after time.Duration
+		want          checkpoint.State
+	}{
+		{-1, 0, checkpoint.Settling}, {-1, 1, checkpoint.Complete},
+		{0, checkpoint.Quiet - 1, checkpoint.Settling}, {0, checkpoint.Quiet, checkpoint.Complete},
+		{time.Second, time.Second - 1, checkpoint.Settling}, {time.Second, time.Second, checkpoint.Complete},
+	} {
+		l := Looker{Folder: w.folder(w.at("nvme"), checkpoint.DCP), Settle: row.settle}
+		must.Get(l.Look(t.Context(), first))(t)
+		seen := must.Get(l.Look(t.Context(), first.Add(row.after)))(t)
+		if got := seen.Seen[0].State; got != row.want {
+			t.Errorf("settles for %v, after %v: %s, want %s", row.settle, row.after, got, row.want)
+		}
+	}
+}
+
 // TestTrackerRollsBack: a tracker that is written to name an older checkpoint says that the run was rolled back to it: what was saved after that goes at the target, and is brought to no other,
 // also when the run has saved since, and what the run goes on from stays.
 //
