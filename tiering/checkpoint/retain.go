@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"slices"
 )
 
@@ -31,13 +32,15 @@ type Verdict struct {
 	Held
 	Keep bool
 	Why  string
+	Left bool // it was left behind by a roll back
 }
 
 // RunOf is the run that a checkpoint is of, in a folder that may have several: its name without its numbers.
 func RunOf(name string) string { return withoutStep(name) }
 
 // Judge says which checkpoints stay on a tier, the newest first, and of each run for itself. two says that there is a second tier. What is not verified stays, and does not count: it may
-// be on its way. Of those that are, and were read when they came, two stay, the newest too, and the newest that the second tier has as well; before that has one, all do.
+// be on its way. Of those that are, and were read when they came, two stay, the newest too, and the newest that the second tier has as well; before that has one, all do. What was left behind
+// by a roll back counts as older than all others.
 func (k Keep) Judge(held []Held, two bool) []Verdict {
 	runs := map[string][]Held{}
 	for _, h := range held {
@@ -54,11 +57,13 @@ func (k Keep) Judge(held []Held, two bool) []Verdict {
 // judgeRun is Judge of one run.
 func (k Keep) judgeRun(held []Held, two bool) []Verdict {
 	slices.SortFunc(held, func(a, b Held) int { return -a.Compare(b) })
+	left := leftBehind(held)
+	slices.SortStableFunc(held, func(a, b Held) int { return cmp.Compare(rank(left[a.Name]), rank(left[b.Name])) })
 	out := make([]Verdict, 0, len(held))
 	verified, second := 0, false // seen so far, from the newest
 	none := two && !slices.ContainsFunc(held, func(h Held) bool { return h.counts() && h.Second })
 	for _, h := range held {
-		v := Verdict{Held: h, Keep: true}
+		v := Verdict{Held: h, Keep: true, Left: left[h.Name]}
 		switch {
 		case !h.Verified:
 			v.Why = "it is not verified here"
@@ -78,6 +83,8 @@ func (k Keep) judgeRun(held []Held, two bool) []Verdict {
 			v.Why = "a tracker names it"
 		case k.Every > 0 && h.Step >= 0 && h.Step%k.Every == 0:
 			v.Why = "its step is one of those that stay"
+		case v.Left:
+			v.Keep, v.Why = false, "it was left behind when the run was rolled back"
 		default:
 			v.Keep, v.Why = false, "newer ones are verified"
 		}
@@ -90,18 +97,41 @@ func (k Keep) judgeRun(held []Held, two bool) []Verdict {
 	return out
 }
 
+// leftBehind are those of a run, the newest first, that a roll back has left behind: they were saved before the newest that counts, and have a later step.
+func leftBehind(held []Held) map[string]bool {
+	left := map[string]bool{}
+	newest := slices.IndexFunc(held, Held.counts)
+	if newest < 0 || held[newest].Step < 0 {
+		return left
+	}
+	for _, h := range held[newest+1:] {
+		left[h.Name] = h.Step > held[newest].Step
+	}
+	return left
+}
+
+// rank has what was left behind come last.
+func rank(left bool) int {
+	if left {
+		return 1
+	}
+	return 0
+}
+
 // counts says whether others may go because of it.
 func (h Held) counts() bool { return h.Verified && !h.Unread }
 
 // newest is how many of the newest stay.
 func (k Keep) newest() int { return max(k.Last, k.Least, Fewest) }
 
-// Relies are those because of which others of their runs may go, the newest first: they stay, and count.
+// Relies are those because of which others of their runs may go, the newest first, and what was left behind last: they stay, and count.
 func (k Keep) Relies(all []Verdict) (names []string) {
 	goes, left, second := map[string]bool{}, map[string]int{}, map[string]bool{}
 	for _, v := range all {
 		goes[RunOf(v.Name)] = goes[RunOf(v.Name)] || !v.Keep
 	}
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b Verdict) int { return cmp.Compare(rank(a.Left), rank(b.Left)) })
 	for _, v := range all {
 		run := RunOf(v.Name)
 		if newest := v.Second && !second[run]; goes[run] && v.Keep && v.counts() && (left[run] < k.newest() || newest) {

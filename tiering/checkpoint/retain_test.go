@@ -35,6 +35,12 @@ func TestJudge(t *testing.T) {
 		{"nothing was read when it came", Keep{Last: 2}, []Held{{Name: "s1", Step: 1, Verified: true, Unread: true}, {Name: "s2", Step: 2, Verified: true, Unread: true}, {Name: "s3", Step: 3, Verified: true, Unread: true}}, false, ""},
 		{"tagged", Keep{Last: 2}, append(many(3), Held{Name: "s0", Verified: true, Tagged: true}), false, "s1"},
 		{"rolled back", Keep{Last: 2}, []Held{{Name: "4000", Step: 4000, Saved: 1, Verified: true}, {Name: "5000", Step: 5000, Saved: 2, Verified: true}, {Name: "3500", Step: 3500, Saved: 3, Verified: true}, {Name: "3600", Step: 3600, Saved: 4, Verified: true}}, false, "5000 4000"},
+		{"rolled back, the head is the only one of its line", Keep{Last: 2}, []Held{{Name: "3000", Step: 3000, Saved: 4, Verified: true}, {Name: "4000", Step: 4000, Saved: 2, Verified: true}, {Name: "5000", Step: 5000, Saved: 3, Verified: true}}, false, "4000"},
+		{"rolled back by a tracker", Keep{Last: 2}, []Held{{Name: "10", Step: 10, Saved: 1, Verified: true}, {Name: "20", Step: 20, Saved: 4, Verified: true, Named: true}, {Name: "30", Step: 30, Saved: 3, Verified: true}}, false, "30"},
+		{"rolled back by a tracker, and saved since", Keep{Last: 2}, []Held{{Name: "10", Step: 10, Saved: 1, Verified: true}, {Name: "20", Step: 20, Saved: 2, Verified: true}, {Name: "30", Step: 30, Saved: 3, Verified: true}, {Name: "25", Step: 25, Saved: 5, Verified: true, Named: true}}, false, "30 10"},
+		{"rolled back, and what is saved since is on its way", Keep{Last: 2}, []Held{{Name: "10", Step: 10, Saved: 1, Verified: true}, {Name: "20", Step: 20, Saved: 2, Verified: true}, {Name: "30", Step: 30, Saved: 3, Verified: true}, {Name: "25", Step: 25, Saved: 5}}, false, "10"},
+		{"rolled back, and a tag", Keep{Last: 2}, []Held{{Name: "10", Step: 10, Saved: 1, Verified: true}, {Name: "20", Step: 20, Saved: 2, Verified: true}, {Name: "30", Step: 30, Saved: 3, Verified: true, Tagged: true}, {Name: "25", Step: 25, Saved: 5, Verified: true}}, false, "10"},
+		{"rolled back, and the second tier has both", Keep{Last: 2}, []Held{{Name: "10", Step: 10, Saved: 1, Verified: true, Second: true}, {Name: "20", Step: 20, Saved: 2, Verified: true}, {Name: "30", Step: 30, Saved: 3, Verified: true, Second: true}, {Name: "25", Step: 25, Saved: 5, Verified: true}}, true, "30"},
 		{"a tracker names an old one", Keep{Last: 2}, append(many(3), Held{Name: "s0", Verified: true, Named: true}), false, "s1"},
 		{"the second tier has none", Keep{Last: 2}, []Held{{Name: "s1", Step: 1, Verified: true}, {Name: "s2", Step: 2, Verified: true}, {Name: "s3", Step: 3, Verified: true}}, true, ""},
 		{"the second tier has an old one", Keep{Last: 2}, []Held{{Name: "s1", Step: 1, Verified: true, Second: true}, {Name: "s2", Step: 2, Verified: true, Second: true}, {Name: "s3", Step: 3, Verified: true}, {Name: "s4", Step: 4, Verified: true}}, true, "s1"},
@@ -78,7 +84,8 @@ func TestJudgeKeeps(t *testing.T) {
 				if newest == nil {
 					newest = &all[i].Held
 				}
-				if v.Second && newestTwice == nil {
+				left := newest.Step >= 0 && v.Step > newest.Step // by a roll back
+				if v.Second && (newestTwice == nil || newestTwice.Step > newest.Step && newest.Step >= 0 && !left) {
 					newestTwice = &all[i].Held
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +24,7 @@ func (a *app) checkpointLatestCommand() *cobra.Command {
 		Long: `Latest prints one location, and ends with 3 when there is no such checkpoint. Where
 several locations have it, it is that of the first; file systems come before stores.
 With --fetch-to it is brought to DIR, if it is not there already, and what is printed is
-where it is then.`,
+where it is then. What has its name in DIR is kept aside, as "restore" says.`,
 		Example: `  datamove checkpoint latest --verified /lustre/project/run1 s3://archive/run1
   torchrun train.py --resume "$(datamove checkpoint latest --verified --fetch-to /local_nvme/run1 s3://archive/run1)"`,
 		Args: cobra.MinimumNArgs(1),
@@ -84,7 +85,27 @@ func (c *checkpoints) restore(ctx context.Context, folders []*hop.Folder, w hop.
 		return r, nil, missing(folders, err)
 	}
 	c.chosen(r.Candidate)
+	c.arrived(r, target)
 	return r, target, nil
+}
+
+// arrived tells of a restore what its one line does not: what was kept aside for it, and that nothing says what it should have in it.
+func (c *checkpoints) arrived(r hop.Restored, target *hop.Folder) {
+	if r.Aside != "" {
+		c.note("what was called %s is kept aside for %d days: %s; it comes back with datamove checkpoint prune --undo %s, when nothing has its name",
+			mover.Printable(r.Name), hop.Quarantine/(24*time.Hour), mover.Printable(r.Aside), mover.Printable(target.String()))
+	}
+	if unchecked(r) {
+		c.note("the content of %s was not verified: no record of a copy says what it should be", mover.Printable(r.Name))
+	}
+}
+
+// unchecked says whether nothing held the content of what was restored to a record.
+func unchecked(r hop.Restored) bool {
+	if r.Already {
+		return r.Level == mover.Unchecked
+	}
+	return r.Commit == nil || !r.Commit.Summed()
 }
 
 func (a *app) checkpointRestoreCommand() *cobra.Command {
@@ -98,7 +119,12 @@ func (a *app) checkpointRestoreCommand() *cobra.Command {
 from the first location that has it; file systems come before stores. Every byte is held
 to the checksums that were written down when it was copied there. Where that fails the next
 location is asked, and then the next older checkpoint; each is told. In DIR the checkpoint
-is there whole, or not at all, and the tracker of a framework that needs one names it.`,
+is there whole, or not at all, and the tracker of a framework that needs one names it.
+
+What has its name in DIR, and is not the same save, verified, stays as it is where its bytes
+are those of that save. Else it is kept aside in DIR for a week, which is told: when nothing
+has its name, "datamove checkpoint prune --undo DIR" brings it back. Where nothing can be
+moved aside, as in a bucket, restore ends with 5, and changes nothing there.`,
 		Example: `  datamove checkpoint restore /lustre/project/run1 s3://archive/run1 --to /local_nvme/run1
   datamove checkpoint restore --step 90000 s3://archive/run1 --to /lustre/project/run1`,
 		Args: cobra.MinimumNArgs(1),

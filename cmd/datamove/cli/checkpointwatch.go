@@ -16,6 +16,7 @@ func (a *app) checkpointWatchCommand() *cobra.Command {
 	var f format
 	var to []string
 	var keep keepFlags
+	var settle time.Duration
 	w := &hop.Watch{Site: &c.Site}
 	ends := &endings{app: a}
 	cmd := &cobra.Command{
@@ -29,8 +30,9 @@ like name it when it is. Files that are the same as those of the checkpoint befo
 sent again.
 
 A job that saves over a checkpoint, or removes it to make room, is not disturbed and not held.
-With --keep-last, older ones are removed from the targets, as "datamove checkpoint prune"
-says, and never from DIR. What stays for them to go is read again once a day (--trust): to read
+With --keep-last, the targets keep what "datamove checkpoint prune" would, and older ones are
+removed from there at once, never from DIR: none is kept aside, since a target would fill up,
+and --undo does not bring them back. What stays for them to go is read again once a day (--trust): to read
 all of it at each save would be several times what is saved.
 
 It ends when it is told to, and goes on where it stopped when it is started again; with
@@ -71,6 +73,7 @@ container the metadata service answers when its hop limit is 2 or more.`,
 			w.To = append(w.To, l)
 		}
 		out := newLines(a.out)
+		w.Settle = settleOf(settle)
 		w.Profile, w.Keep, w.Tell = c.profile, keep.Keep, func(e hop.Event) { a.tellEvent(out, f, e) }
 		ends.out, ends.format = out, f
 		err = ends.watch(ctx, w)
@@ -83,7 +86,7 @@ container the metadata service answers when its hop limit is 2 or more.`,
 	c.profiled(flags)
 	c.moving(flags)
 	flags.StringArrayVar(&to, "to", nil, "bring them to `LOCATION`; may be repeated, the nearest first")
-	flags.DurationVar(&w.Settle, "settle", checkpoint.Quiet, "nothing in a checkpoint may change for `TIME` before it leaves")
+	flags.DurationVar(&settle, "settle", checkpoint.Quiet, "nothing in a checkpoint may change for `TIME` before it leaves; 0 is until the next look")
 	flags.BoolVar(&w.Once, "once", false, "end when all that is there has left")
 	keep.flags(flags)
 	trustVar(flags, &c.Trust, hop.Trust)
@@ -91,6 +94,14 @@ container the metadata service answers when its hop limit is 2 or more.`,
 	flags.StringVar(&w.Metrics, "metrics", "", "write `FILE` for Prometheus, as node_exporter reads it from its textfile directory")
 	formatVar(flags, &f, formatTable, formatJSONL)
 	return cmd
+}
+
+// settleOf is what a Watch takes for the time of --settle: to it, 0 is the usual one.
+func settleOf(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
 }
 
 // eventView is a checkpoint on its way as JSON.

@@ -23,6 +23,7 @@ type Result struct {
 	Linked  int64 // bytes that an identical file of another checkpoint has
 	Took    time.Duration
 	Level   mover.Level
+	Aside   string // where what had the name is kept, of a restore; "" is nothing
 }
 
 // Carry brings a checkpoint of one folder to another, under its name. What it returns without an error is there, whole and checked. state is told of
@@ -40,28 +41,40 @@ func (s *Site) carry(ctx context.Context, from *Folder, found checkpoint.Found, 
 	if state == nil {
 		state = func(checkpoint.State) {}
 	}
-	name := found.Name
-	if !found.Complete {
-		return Result{}, incomplete(from, found)
+	return s.carrying(from, found, to, state).run(ctx)
+}
+
+func (s *Site) carrying(from *Folder, found checkpoint.Found, to *Folder, state func(checkpoint.State)) *carrying {
+	return &carrying{Site: s, from: from, to: to, found: found, save: SaveOf(found), began: time.Now(), state: state, sums: map[string]uint64{}, linked: map[string]bool{}, level: mover.Read}
+}
+
+// run makes the copy, if the target does not have it.
+func (c *carrying) run(ctx context.Context) (Result, error) {
+	if !c.found.Complete {
+		return Result{}, incomplete(c.from, c.found)
 	}
-	c := &carrying{Site: s, from: from, to: to, found: found, save: SaveOf(found), began: time.Now(), state: state, sums: map[string]uint64{}, linked: map[string]bool{}, level: mover.Read}
-	there, held, err := to.held(ctx, name, c.save)
+	there, held, err := c.to.held(ctx, c.found.Name, c.save)
 	if err != nil {
 		return Result{}, err
 	}
 	if held {
-		return Result{Already: true, Bytes: found.Bytes, Level: there.Commit.Level}, nil
+		return Result{Already: true, Bytes: c.found.Bytes, Level: there.Commit.Level}, nil
 	}
-	state(checkpoint.Copying)
+	if c.restores {
+		if already, err := c.already(ctx); already || err != nil {
+			return Result{Already: already, Bytes: c.found.Bytes, Level: c.level}, err
+		}
+	}
+	c.state(checkpoint.Copying)
 	switch {
-	case !found.Dir:
+	case !c.found.Dir:
 		err = c.file(ctx)
-	case to.root != nil:
+	case c.to.root != nil:
 		err = c.onDisk(ctx)
 	default:
 		err = c.inStore(ctx, there)
 	}
-	c.result.Bytes, c.result.Took, c.result.Level = found.Bytes, time.Since(c.began), c.level
+	c.result.Bytes, c.result.Took, c.result.Level = c.found.Bytes, time.Since(c.began), c.level
 	return c.result, err
 }
 
@@ -74,6 +87,7 @@ type carrying struct {
 	began    time.Time
 	state    func(checkpoint.State)
 	result   Result
+	restores bool // what has the name at the target is kept aside
 
 	linked map[string]bool // files that are those of another checkpoint
 
@@ -108,7 +122,7 @@ func (c *carrying) file(ctx context.Context) error {
 		return err
 	}
 	if c.to.root != nil {
-		if err := c.to.root.Rename(c.there(), c.found.Name); err != nil {
+		if err := c.publish(c.there()); err != nil {
 			return err
 		}
 	}

@@ -56,6 +56,17 @@ func (c *carrying) onDisk(ctx context.Context) error {
 	if err := writeWhole(c.to.root, path.Join(stage, checkpoint.Committed), text); err != nil {
 		return err
 	}
+	return c.publish(stage)
+}
+
+// publish gives what was built its name.
+func (c *carrying) publish(stage string) error {
+	switch {
+	case c.restores:
+		return c.takePlace(stage)
+	case !c.found.Dir:
+		return c.to.root.Rename(stage, c.found.Name)
+	}
 	return c.to.publish(stage, c.found.Name)
 }
 

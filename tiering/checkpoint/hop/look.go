@@ -10,7 +10,7 @@ import (
 // Looker looks at a folder again and again, and remembers for how long things look as they do. Folder has to be given.
 type Looker struct {
 	*Folder
-	Settle  time.Duration // nothing in a checkpoint may change for so long before it is complete; 0 is checkpoint.Quiet
+	Settle  time.Duration // nothing in a checkpoint may change for so long before it is complete; 0 is checkpoint.Quiet, and less is no time
 	Guesses bool          // whose checkpoints they are is found out each time: the first one may not have been there
 	Hurries bool          // what its framework has sealed is complete, however short it has been still
 
@@ -132,7 +132,7 @@ func (l *Looker) settle() time.Duration {
 	if l.Settle == 0 {
 		return checkpoint.Quiet
 	}
-	return l.Settle
+	return max(0, l.Settle)
 }
 
 // pointersOf are the trackers of a look, with what stood in them.

@@ -29,12 +29,14 @@ type retaining struct {
 	saves   []saved
 	targets []*Folder
 	damaged map[string]bool // by target, name and save
+	latest  string          // what the tracker of both targets names
+	tracked time.Time       // and since when
 	renames int
 	did     []string
 	gone    int
 }
 
-// TestRetention: whatever happens to two runs in a folder (they are rolled back, save over what they have saved, their folder is renamed, trackers and links name one, copies are damaged that were verified long
+// TestRetention: whatever happens to two runs in a folder (they are rolled back, also by a tracker, save over what they have saved, their folder is renamed, trackers and links name one, copies are damaged that were verified long
 // ago, or just now where nothing is trusted), retention at one target, or both, never takes the newest save of a run that can be restored; and a restore brings the newest of all.
 //
 //safety:5/jobs two runs in a folder, rolled back, renamed, saved over, and copies damaged on either target in any order: retention never takes the newest save that can be restored
@@ -119,18 +121,33 @@ func (m *retaining) saveNext(run string) {
 	}
 }
 
-// name has a tracker name the last save, or a link any.
+// name has the tracker name the last save, or any: then its run is rolled back to that. A link names any.
 func (m *retaining) name() {
 	if len(m.saves) == 0 {
 		return
 	}
-	to := m.targets[m.random.IntN(len(m.targets))].Location.Path
-	last, any := m.saves[len(m.saves)-1].name, m.saves[m.random.IntN(len(m.saves))].name
-	m.note("latest names %s, and best %s, in %s", last, any, filepath.Base(to))
-	must.Do(m, os.WriteFile(filepath.Join(to, "latest"), []byte(last), 0o644))
-	must.Do(m, os.Chtimes(filepath.Join(to, "latest"), m.now, m.now))
-	must.Do(m, os.RemoveAll(filepath.Join(to, "best")))
-	must.Do(m, os.Symlink(any, filepath.Join(to, "best")))
+	m.now = m.now.Add(time.Minute)
+	named, any := m.saves[len(m.saves)-1], m.saves[m.random.IntN(len(m.saves))]
+	if m.random.IntN(2) > 0 {
+		named = m.saves[m.random.IntN(len(m.saves))]
+	}
+	m.latest, m.tracked = named.name, m.now
+	m.note("latest names %s, and best %s", named.name, any.name)
+	for _, f := range m.targets {
+		to := f.Location.Path
+		must.Do(m, os.WriteFile(filepath.Join(to, "latest"), []byte(named.name), 0o644))
+		must.Do(m, os.Chtimes(filepath.Join(to, "latest"), m.now, m.now))
+		must.Do(m, os.RemoveAll(filepath.Join(to, "best")))
+		must.Do(m, os.Symlink(any.name, filepath.Join(to, "best")))
+	}
+}
+
+// current is when a save was the newest: when it was saved, or the tracker was written that names it.
+func (m *retaining) current(one saved) time.Time {
+	if one.name == m.latest && m.tracked.After(one.when) {
+		return m.tracked
+	}
+	return one.when
 }
 
 // harm damages copies of the newest saves of a run, at one target or both, that were verified long ago.
@@ -173,7 +190,10 @@ func (m *retaining) newest() map[string]saved {
 	all := map[string]saved{}
 	for _, one := range m.saves {
 		if slices.ContainsFunc(m.targets, func(f *Folder) bool { return m.has(f, one) }) {
-			all[one.run] = one // the later ones are the newer ones
+			if m.current(one).Before(m.current(all[one.run])) {
+				continue
+			}
+			all[one.run] = one
 		}
 	}
 	return all
@@ -210,6 +230,7 @@ func (m *retaining) prune() {
 
 // restore brings the newest of all, or a newer one that is damaged nowhere.
 func (m *retaining) restore() {
+	m.latest = ""
 	var want saved
 	for _, one := range m.newest() {
 		if one.when.After(want.when) {

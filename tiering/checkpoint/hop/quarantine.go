@@ -3,6 +3,7 @@ package hop
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -33,10 +34,15 @@ func (s *Site) Aside(ctx context.Context, t Tier, name string, now time.Time) er
 	if _, is, err := t.still(ctx, name); err != nil || !is {
 		return err
 	}
-	return t.aside(t.Location, mover.KeptName+"/"+pruned+now.UTC().Format(prunedTime), name, false)
+	return t.aside(t.Location, asideIn(now), name, false)
 }
 
-// Unprune gives back what the last prune has moved aside. What has got its name since stays, and so does the one that it would replace: that is fs.ErrExist.
+// asideIn is the directory of what is moved aside at a time.
+func asideIn(now time.Time) string {
+	return mover.KeptName + "/" + pruned + now.UTC().Format(prunedTime)
+}
+
+// Unprune gives back what the last prune, or restore, has moved aside. What has got its name since stays, and so does the one that it would replace: that is fs.ErrExist.
 func (f *Folder) Unprune() (names []string, err error) {
 	all, err := f.prunes()
 	if err != nil || len(all) == 0 {
@@ -53,7 +59,10 @@ func (f *Folder) Unprune() (names []string, err error) {
 			continue // it comes with what it is of
 		}
 		if err := f.aside(f.Location, dir, e.Name(), true); err != nil {
-			errs = append(errs, err)
+			if errors.Is(err, fs.ErrExist) {
+				err = fmt.Errorf("%w: another one has its name: move that away, and bring this one back then (%w)", mover.ErrConflict, err)
+			}
+			errs = append(errs, &mover.Error{Op: "bring back", Place: f.String(), Name: e.Name(), Err: err})
 			continue
 		}
 		names = append(names, e.Name())

@@ -116,7 +116,7 @@ type Restored struct {
 }
 
 // Restore brings what is wanted to a directory, from the nearest place that has it. When that fails, or its bytes are not those of its record, the next place is asked, and then
-// the next older one. Trackers of the framework name what has come.
+// the next older one. What has its name there, and is another save or not verified, is kept aside as Aside does, or the error is ErrTaken. Trackers of the framework name what has come.
 func (s *Site) Restore(ctx context.Context, folders []*Folder, w Want, to *Folder, passed Passed) (r Restored, err error) {
 	began, errs := time.Now(), []error{}
 	for c := range Candidates(ctx, folders, w, passed) {
@@ -124,11 +124,11 @@ func (s *Site) Restore(ctx context.Context, folders []*Folder, w Want, to *Folde
 			r.Decided = time.Since(began)
 		}
 		r.Candidate = c
-		r.Result, err = s.carry(ctx, c.Folder, c.Found, to, nil)
+		r.Result, err = s.restore(ctx, c, to)
 		if err == nil {
 			return r, s.pointTo(ctx, c, to)
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || errors.Is(err, ErrTaken) {
 			return r, err
 		}
 		passed(c.Folder, c.Name, err.Error())

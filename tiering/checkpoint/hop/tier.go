@@ -182,24 +182,25 @@ func (f *Folder) aside(tier location.Location, dir, name string, back bool) erro
 		return err
 	}
 	defer b.Close()
-	if err := renameTo(a, b, name); err != nil {
+	if err := renameTo(a, name, b, name); err != nil {
 		return err
 	}
-	return errors.Join(ignoreGone(renameTo(a, b, checkpoint.RecordOf(name, false))), b.Sync(), a.Sync())
+	record := checkpoint.RecordOf(name, false)
+	return errors.Join(ignoreGone(renameTo(a, record, b, record)), b.Sync(), a.Sync())
 }
 
-// renameTo moves a name from one directory to another, where nothing has it.
-func renameTo(from, to *os.File, name string) error {
+// renameTo moves a name from one directory to another, where nothing has the new one.
+func renameTo(from *os.File, old string, to *os.File, name string) error {
 	a, b := int(from.Fd()), int(to.Fd())
-	err := unix.Renameat2(a, name, b, name, unix.RENAME_NOREPLACE)
+	err := unix.Renameat2(a, old, b, name, unix.RENAME_NOREPLACE)
 	if errors.Is(err, unix.EINVAL) { // a file system that can not say so
 		var st unix.Stat_t
 		if err = unix.EEXIST; unix.Fstatat(b, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
-			err = unix.Renameat(a, name, b, name)
+			err = unix.Renameat(a, old, b, name)
 		}
 	}
 	if err != nil {
-		return &os.LinkError{Op: "rename", Old: name, New: name, Err: err}
+		return &os.LinkError{Op: "rename", Old: old, New: name, Err: err}
 	}
 	return nil
 }

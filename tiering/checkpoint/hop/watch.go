@@ -20,7 +20,7 @@ type Watch struct {
 	Dir     location.Location
 	Profile checkpoint.Profile // "" is found out
 	To      []location.Location
-	Settle  time.Duration   // nothing in a checkpoint may change for so long before it leaves; 0 is checkpoint.Quiet
+	Settle  time.Duration   // nothing in a checkpoint may change for so long before it leaves; 0 is checkpoint.Quiet, and less is no time
 	Keep    checkpoint.Keep // at each target
 	Once    bool            // end when all that is there has left
 	Every   time.Duration   // between two looks; 0 is Rest

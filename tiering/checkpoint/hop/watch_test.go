@@ -220,15 +220,16 @@ func TestRolledBack(t *testing.T) {
 	bring("pfs", checkpoint.Keep{Last: 3})
 	save("step_3500", "step_3600")
 	told := bring("pfs", checkpoint.Keep{Last: 3})
-	if got := there("pfs"); got != "step_3500 step_3600 step_5000 step_3600" || !slices.Equal(told, []string{"step_3000", "step_4000", "step_4500"}) {
+	if got := there("pfs"); got != "step_3000 step_3500 step_3600 step_3600" || !slices.Equal(told, []string{"step_4000", "step_4500", "step_5000"}) {
 		t.Errorf("the watch has brought %q, and told of %q", got, told)
 	}
 	if told := bring("new", checkpoint.Keep{Last: 2}); there("new") != "step_3500 step_3600 step_3600" || len(told) != 4 {
 		t.Errorf("a new target has %q; told of %q", there("new"), told)
 	}
-	pfs := w.folder(w.at("pfs"), checkpoint.DCP)
+	bring("all", checkpoint.Keep{})
+	pfs := w.folder(w.at("all"), checkpoint.DCP)
 	r, err := w.site.Restore(t.Context(), []*Folder{pfs}, Want{}, w.folder(w.at("back"), checkpoint.DCP), func(*Folder, string, string) {})
-	if err != nil || r.Name != "step_3600" || !slices.Equal(r.Beyond, []string{"step_5000"}) {
+	if err != nil || r.Name != "step_3600" || !slices.Equal(r.Beyond, []string{"step_5000", "step_4500", "step_4000"}) {
 		t.Errorf("restored %s, beside %q: %v", r.Name, r.Beyond, err)
 	}
 	tiers := must.Get(Judge(t.Context(), []*Folder{pfs}, checkpoint.Keep{Last: 2}))(t)
@@ -246,11 +247,84 @@ func TestRolledBack(t *testing.T) {
 		t.Errorf("restored %s from two folders: %v", r.Name, err)
 	}
 	// What a tracker names stays, however old it is by then: who resumes without us begins there.
-	must.Do(t, os.WriteFile(w.at("pfs/latest"), []byte("step_5000"), 0o644))
-	must.Do(t, os.Chtimes(w.at("pfs/latest"), began, began))
+	must.Do(t, os.WriteFile(w.at("all/latest"), []byte("step_5000"), 0o644))
+	must.Do(t, os.Chtimes(w.at("all/latest"), began, began))
 	tiers = must.Get(Judge(t.Context(), []*Folder{pfs}, checkpoint.Keep{Last: 2}))(t)
 	if v := tiers[0].Verdicts[2]; v.Name != "step_5000" || !v.Keep {
 		t.Errorf("retention: %+v", v)
+	}
+}
+
+// TestSettle: what has not changed from one look to the next is complete where it has no time to settle, and else when that is over.
+func TestSettle(t *testing.T) {
+	w := newWorld(t)
+	w.save("nvme", "step_1", "alpha")
+	first := time.Now()
+	for _, row := range []struct {
+		settle, after time.Duration
+		want          checkpoint.State
+	}{
+		{-1, 0, checkpoint.Settling}, {-1, 1, checkpoint.Complete},
+		{0, checkpoint.Quiet - 1, checkpoint.Settling}, {0, checkpoint.Quiet, checkpoint.Complete},
+		{time.Second, time.Second - 1, checkpoint.Settling}, {time.Second, time.Second, checkpoint.Complete},
+	} {
+		l := Looker{Folder: w.folder(w.at("nvme"), checkpoint.DCP), Settle: row.settle}
+		must.Get(l.Look(t.Context(), first))(t)
+		seen := must.Get(l.Look(t.Context(), first.Add(row.after)))(t)
+		if got := seen.Seen[0].State; got != row.want {
+			t.Errorf("settles for %v, after %v: %s, want %s", row.settle, row.after, got, row.want)
+		}
+	}
+}
+
+// TestTrackerRollsBack: a tracker that is written to name an older checkpoint says that the run was rolled back to it: what was saved after that goes at the target, and is brought to no other,
+// also when the run has saved since, and what the run goes on from stays.
+//
+//safety:5/jobs with TestRolledBack
+func TestTrackerRollsBack(t *testing.T) {
+	w := newWorld(t)
+	now := time.Now()
+	save := func(name string, ago time.Duration) {
+		file := w.at("nvme/" + name + "/mp_rank_00_model_states.pt")
+		must.Do(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		must.Do(t, os.WriteFile(file, []byte(name), 0o644))
+		must.Do(t, os.Chtimes(file, now.Add(-ago), now.Add(-ago)))
+	}
+	names := func(name string, ago time.Duration) {
+		must.Do(t, os.WriteFile(w.at("nvme/latest"), []byte(name), 0o644))
+		must.Do(t, os.Chtimes(w.at("nvme/latest"), now.Add(-ago), now.Add(-ago)))
+	}
+	bring := func(to string, last int) {
+		watch := w.watch(nil, "nvme", to)
+		watch.Profile, watch.Keep.Last = checkpoint.DeepSpeed, last
+		must.Do(t, watch.Run(t.Context()))
+	}
+	is := func(dir, want string) {
+		t.Helper()
+		var all []string
+		for _, at := range must.Get(filepath.Glob(w.at(dir + "/global_step*")))(t) {
+			all = append(all, filepath.Base(at))
+		}
+		if got := strings.Join(append(all, reads(w.at(dir+"/latest"))), " "); got != want {
+			t.Errorf("%s has %s, want %s", dir, got, want)
+		}
+	}
+	save("global_step10", 40*time.Minute)
+	save("global_step20", 30*time.Minute)
+	save("global_step30", 20*time.Minute)
+	names("global_step30", 20*time.Minute)
+	bring("pfs", 0)
+	names("global_step20", 10*time.Minute)
+	bring("pfs", 2)
+	is("pfs", "global_step10 global_step20 global_step20")
+	bring("new", 2)
+	is("new", "global_step10 global_step20 global_step20")
+	save("global_step25", 5*time.Minute)
+	names("global_step25", 5*time.Minute)
+	bring("all", 0)
+	for _, dir := range []string{"pfs", "new", "all"} {
+		bring(dir, 2)
+		is(dir, "global_step20 global_step25 global_step25")
 	}
 }
 
