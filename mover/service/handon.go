@@ -27,7 +27,7 @@ const (
 func (s *Service) reason(c access.Caller, t *pb.Task, to pb.TaskState) string {
 	word := task.Word(to)
 	switch {
-	case s.operates(c):
+	case s.operates(c, map[pb.TaskState]string{task.Paused: pb.TaskService_PauseTask_FullMethodName, task.Cancelled: pb.TaskService_CancelTask_FullMethodName}[to]):
 		return word + " by " + nameOf(c)
 	case isOwner(t.GetOwner(), c):
 		return word + byOwner
@@ -35,9 +35,9 @@ func (s *Service) reason(c access.Caller, t *pb.Task, to pb.TaskState) string {
 	return word + byWaiter
 }
 
-// operates reports whether a caller may cancel any task.
-func (s *Service) operates(c access.Caller) bool {
-	return s.rules().MayOn(c, access.OfMethod(pb.TaskService_CancelTask_FullMethodName), access.Owner{Name: nobody, UID: ^uint32(0)}).Allowed
+// operates reports whether a caller may do what a method does to any task.
+func (s *Service) operates(c access.Caller, method string) bool {
+	return s.rules().MayOn(c, access.OfMethod(method), access.Owner{Name: nobody, UID: ^uint32(0)}).Allowed
 }
 
 // wantedBy is the reason of what is wanted of a running task when it was stored.
