@@ -63,6 +63,8 @@ type process struct {
 	counts sync.Mutex      // held while metrics are told of what it did
 	told   *agentv1.Counts // what they were told last; guarded by counts
 
+	deaf atomic.Bool // it was killed because it did not answer
+
 	wanted wanted                    // pieces
 	asks   chan *agentv1.WorkerOrder // for pieces: taken when the process has taken what came before
 
@@ -122,24 +124,54 @@ func (a *Agent) start(ctx context.Context, p *process) error {
 // run makes the process as an account, confined to roots, and serves it.
 func (a *Agent) run(ctx context.Context, p *process, who account.Account, roots acting.Confinement) (err error) {
 	apart := keptApart(p.job.GetSpec(), who, roots) // may wait for a file system
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.leaving {
-		return errLeaving
+	if err := a.enters(); err != nil {
+		return err
 	}
+	defer func() {
+		if err != nil {
+			a.running.Done()
+		}
+	}()
 	p.as = acting.Options{
 		Path: a.o.Program[0], Args: a.o.Program[1:], Account: acting.Account{UID: who.UID, GID: who.GID, Groups: who.Groups, Apart: apart},
 		Root: who.UID == 0, Roots: roots, Env: a.environment(who), Stderr: os.Stderr,
 	}
-	if p.acting, err = a.spares.begin(ctx, p.as); err != nil {
+	if p.acting, err = a.spares.begin(ctx, p.as); err != nil { // its user may have stopped it, so no lock is held
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.unwanted(p); err != nil {
+		go func() { _ = p.acting.Stop(0) }() // it has no job yet
 		return err
 	}
 	if p.describer == nil {
 		a.enlist(p)
 	}
 	a.turns.enter(p.flow)
-	a.running.Add(1)
 	go p.serve()
+	return nil
+}
+
+// enters counts a process that is about to begin, unless the agent leaves.
+func (a *Agent) enters() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.leaving {
+		return errLeaving
+	}
+	a.running.Add(1)
+	return nil
+}
+
+// unwanted says why a process that has just been made gets no job: while it was, the agent began to leave, or a later lead of its task came. mu is held.
+func (a *Agent) unwanted(p *process) error {
+	if a.leaving {
+		return errLeaving
+	}
+	if s := a.sessions[sessionKey{p.task.GetId(), ""}]; p.lead != nil && s != nil && s != p.lead {
+		return fmt.Errorf("%w: a later lead of the task is here", mover.ErrHeld)
+	}
 	return nil
 }
 
@@ -200,7 +232,7 @@ func (p *process) serve() {
 	p.server = grpc.NewServer(append(api.ServerOptions(), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
 		grpc.StaticStreamWindowSize(worker.Window), grpc.StaticConnWindowSize(worker.Window))...)
 	agentv1.RegisterWorkerServiceServer(p.server, p)
-	go func() { _ = p.server.Serve(&oneConn{conn: p.acting.Conn()}) }()
+	go func() { _ = p.server.Serve(&oneConn{conn: &lastWord{p.acting.Conn(), p.endDeaf}}) }()
 	<-p.acting.Done()
 	err := p.acting.Stop(0)
 	p.cancel()
@@ -214,6 +246,9 @@ func (p *process) serve() {
 	a.mu.Unlock()
 	p.leaveShelf()
 	why := endedByItself(err)
+	if p.deaf.Load() {
+		why = errDeaf
+	}
 	if crash := p.acting.Crash(); crash != "" {
 		why = p.crashed(crash)
 		err = why
@@ -266,6 +301,35 @@ func (p *process) send(o *agentv1.WorkerOrder) {
 	default:
 		go func() { _ = p.acting.Stop(time.Second) }()
 	}
+}
+
+// deafGrace is how long a process has to end when its conversation has.
+const deafGrace = 5 * time.Second
+
+// errDeaf is the end of a process that its user, a debugger or a frozen control group has stopped. What it has done is in its journal.
+var errDeaf = fmt.Errorf("%w: the process that did it did not answer, and was killed", mover.ErrTransient)
+
+// endDeaf ends a process whose conversation is over: its server ends one that answers no ping. A process that is stopped can not end by itself.
+func (p *process) endDeaf() {
+	select {
+	case <-p.acting.Done():
+	case <-time.After(deafGrace):
+		p.agent.log.Warn("a worker does not answer, and is killed", "task", p.task.GetId(), "pid", p.acting.PID())
+		p.deaf.Store(true)
+		_ = p.acting.Stop(0)
+	}
+}
+
+// lastWord is a connection that tells when this side closes it.
+type lastWord struct {
+	net.Conn
+	closed func()
+}
+
+func (c *lastWord) Close() error {
+	err := c.Conn.Close()
+	go c.closed()
+	return err
 }
 
 // oneConn is a listener that accepts one connection.

@@ -117,18 +117,17 @@ func (s *Service) letGo(ctx context.Context, l *lead, why string) {
 		return
 	}
 	t := s.closes(l)
-	want := l.want
+	want, wantedBy := l.want, l.by
 	s.mu.Unlock()
 	t.Revision++
 	t.Agent, t.Phase, t.Why = "", "", why
 	restingProgress(t)
 	switch want {
 	case task.Paused:
-		t.State, t.Why = task.Paused, "paused by its owner"
+		t.State, t.Why = task.Paused, wantedBy
 	case task.Cancelled:
-		t.Why = "cancelled by its owner"
+		t.Why = wantedBy
 		s.ended(t, task.Cancelled, "", "")
-		s.countEnd(t)
 	default:
 		t.State = task.Queued
 	}
@@ -141,8 +140,15 @@ const storeAgain = time.Second
 // close stores what a lead leaves and forgets it. Until that can be stored, no other agent gets the task.
 func (s *Service) close(ctx context.Context, l *lead, t *pb.Task) {
 	var f following
-	proof := s.proofOf(l)
-	err := s.store(ctx, ledger.Durable, t, func(tx *ledger.Tx) (err error) {
+	proof, end := s.proofOf(l), t
+	err := s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) (err error) {
+		t = copyOf(end)
+		if _, err := handedOn(tx, t); err != nil {
+			return err
+		}
+		if err := ledger.Tasks.Put(tx, t); err != nil {
+			return err
+		}
 		if err := dropBatches(tx, t.GetId()); err != nil || !task.Ended(t.GetState()) {
 			return err
 		}
@@ -157,9 +163,12 @@ func (s *Service) close(ctx context.Context, l *lead, t *pb.Task) {
 	if err != nil {
 		s.log.Error("the end of a lead can not be stored; it is tried again", "task", t.GetId(), "err", err)
 		s.mu.Lock()
-		l.unstored, l.again = t, s.now().Add(storeAgain)
+		l.unstored, l.again = end, s.now().Add(storeAgain)
 		s.mu.Unlock()
 		return
+	}
+	if task.Ended(t.GetState()) {
+		s.countEnd(t)
 	}
 	s.mu.Lock()
 	if s.leads[t.GetId()] == l {

@@ -46,7 +46,6 @@ func (s *Service) Finish(ctx context.Context, r *agentv1.FinishRequest) (*agentv
 	} else {
 		s.ended(t, task.Done, "", "")
 	}
-	s.countEnd(t)
 	s.close(ctx, l, t)
 	return &agentv1.FinishResponse{}, nil
 }

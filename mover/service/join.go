@@ -62,7 +62,13 @@ func (s *Service) join(tx *ledger.Tx, o *order, r *pb.Replica, out *pb.StageResp
 			return err
 		}
 	}
-	return s.wish(tx, o, r)
+	if err := s.wish(tx, o, r); err != nil {
+		return err
+	}
+	if o.resumes, err = handedOn(tx, out.GetTask()); !o.resumes || err != nil {
+		return err
+	}
+	return ledger.Tasks.Put(tx, out.GetTask())
 }
 
 // wish remembers what the caller wants as soon as the replica is whole.

@@ -203,9 +203,9 @@ func (s *Service) progress(l *lead, ses *agentv1.Session) {
 		return
 	}
 	if l.want == 0 {
-		t.Phase = ses.GetPhase()
+		t.Phase, t.Why = ses.GetPhase(), ses.GetWhy()
 	}
-	t.Why, t.Progress = ses.GetWhy(), ses.GetProgress()
+	t.Progress = ses.GetProgress()
 	s.firstByte(t, ses.GetFirstByteTime())
 	s.changed(t)
 }

@@ -2,12 +2,14 @@ package service
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/access"
@@ -195,4 +197,98 @@ func TestGivenUpForOneHolder(t *testing.T) {
 	if got := drop(alice, "job7"); got != task.Cancelled {
 		t.Errorf("after the last holder it is %v", got)
 	}
+}
+
+// TestNoneStopsAnother: a staging that another account waits for goes on, in whichever order its owner stops it and the other asks. What an operator
+// wants stays, and the reason says by whom.
+//
+//safety:5/datasets with TestAskedTwice
+func TestNoneStopsAnother(t *testing.T) {
+	const (
+		pause, cancel, stop, end = "alice pauses", "alice cancels", "root pauses", "root cancels"
+		asks, begins, lets, anew = "bob asks", "it begins", "its lead lets go", "the coordinator begins anew"
+	)
+	steps := map[string]func(d *desk, id string) error{
+		pause: func(d *desk, id string) error {
+			return second(d.PauseTask(as("alice", 1001), &pb.PauseTaskRequest{Id: id}))
+		},
+		cancel: func(d *desk, id string) error {
+			return second(d.CancelTask(as("alice", 1001), &pb.CancelTaskRequest{Id: id}))
+		},
+		stop: func(d *desk, id string) error { return second(d.PauseTask(root, &pb.PauseTaskRequest{Id: id})) },
+		end:  func(d *desk, id string) error { return second(d.CancelTask(root, &pb.CancelTaskRequest{Id: id})) },
+		asks: func(d *desk, _ string) error {
+			return second(d.Stage(as("bob", 1002), &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1", LeaseTtl: durationpb.New(time.Hour), Holder: "bob"}))
+		},
+		begins: func(d *desk, id string) error { d.give(); return missing(d.taken[id] == nil) },
+		lets: func(d *desk, id string) error {
+			l := d.taken[id]
+			delete(d.taken, id)
+			return second(d.Finish(asAgent(d.led[id]), &agentv1.FinishRequest{Task: id, Epoch: l.GetEpoch(), PutBack: true}))
+		},
+		anew: func(d *desk, _ string) error { d.close(); d.open(); return nil },
+	}
+	for _, row := range []struct {
+		does    []string
+		refused string // the step that meets a conflict
+		state   pb.TaskState
+		why     string
+	}{
+		{does: []string{pause, asks}},
+		{does: []string{pause, anew, asks}},
+		{does: []string{pause, asks, anew}},
+		{does: []string{asks, pause}, refused: pause},
+		{does: []string{asks, begins, pause, lets}, refused: pause},
+		{does: []string{begins, pause, asks, lets}},
+		{does: []string{begins, pause, asks, anew, lets}},
+		{does: []string{begins, pause, anew, asks, lets}},
+		{does: []string{begins, pause, lets, asks}},
+		{does: []string{begins, pause, asks, cancel, lets}},
+		{does: []string{pause, asks, cancel}},
+		{does: []string{asks, cancel, pause}, refused: pause},
+		{does: []string{begins, cancel, asks, lets}},
+		{does: []string{begins, cancel, asks, anew, lets}},
+		{does: []string{pause}, state: task.Paused, why: "paused by its owner"},
+		{does: []string{begins, pause, anew, lets}, state: task.Paused, why: "paused by its owner"},
+		{does: []string{stop, asks}, state: task.Paused, why: "paused by root"},
+		{does: []string{asks, stop, anew}, state: task.Paused, why: "paused by root"},
+		{does: []string{pause, stop, asks}, state: task.Paused, why: "paused by root"},
+		{does: []string{begins, stop, pause, asks, lets}, state: task.Paused, why: "paused by root"},
+		{does: []string{begins, stop, anew, asks, lets}, state: task.Paused, why: "paused by root"},
+		{does: []string{asks, end}, state: task.Cancelled, why: "cancelled by root"},
+		{does: []string{begins, asks, end, cancel, anew, lets}, state: task.Cancelled, why: "cancelled by root"},
+		{does: []string{begins, cancel, lets}, state: task.Cancelled, why: "cancelled by its owner"},
+	} {
+		t.Run(strings.Join(row.does, ", "), func(t *testing.T) {
+			d := newDesk(t, site(), access.Input{UID: 990, Projects: map[string]access.Project{"p": {Roots: []string{"project:", "scratch:"}, Members: []string{"alice", "bob"}}}})
+			d.add(as("alice", 1001), "a", "project:a", 1)
+			id := must.Get(d.Stage(as("alice", 1001), &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"}))(t).GetTask().GetId()
+			for _, does := range row.does {
+				var want error
+				if does == row.refused {
+					want = mover.ErrConflict
+				}
+				wants(t, does, steps[does](d, id), want)
+			}
+			if row.state != 0 {
+				if now := d.state(id); now.GetState() != row.state || now.GetWhy() != row.why {
+					t.Errorf("it is %v: %q", now.GetState(), now.GetWhy())
+				}
+				return
+			}
+			d.give()
+			must.Do(t, d.finish(id, 1, nil))
+			if got := d.leased(); got["bob"] != "a" {
+				t.Errorf("leases: %v; it is %v", got, d.state(id))
+			}
+		})
+	}
+}
+
+// missing is an error when something is not there.
+func missing(is bool) error {
+	if is {
+		return mover.ErrNotExist
+	}
+	return nil
 }

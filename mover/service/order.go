@@ -33,6 +33,8 @@ type order struct {
 	key    string
 	asked  *pb.TaskSpec // the request, for whoever sends it again
 	agents []*pb.Agent  // that could do it
+
+	resumes bool // a staging that was paused goes on for it
 }
 
 // order reads a request.

@@ -33,7 +33,7 @@ func (s *Service) Stage(ctx context.Context, r *pb.StageRequest) (*pb.StageRespo
 	}
 	out, made := &pb.StageResponse{}, false
 	err = s.seeing(ctx, func(tx *ledger.Tx) (err error) {
-		out, made = &pb.StageResponse{}, false
+		out, made, o.resumes = &pb.StageResponse{}, false, false
 		now, err := s.moment(tx)
 		if err == nil {
 			made, err = s.stage(tx, o, out, now)
@@ -46,8 +46,12 @@ func (s *Service) Stage(ctx context.Context, r *pb.StageRequest) (*pb.StageRespo
 	if err != nil {
 		return nil, err
 	}
-	if made {
+	switch {
+	case made:
 		s.submitted(ctx, out.GetTask())
+	case o.resumes:
+		s.watch.tell(out.GetTask().GetId())
+		s.requeue(ctx, out.GetTask())
 	}
 	if t := out.GetTask(); t != nil {
 		out.Task, err = s.task(t.GetId())

@@ -63,7 +63,8 @@ type lead struct {
 	agent   string
 	since   time.Time         // when it was given
 	heard   bool              // the agent has said that it has it
-	want    pb.TaskState      // what its owner wants when the agent has let go; 0 is nothing
+	want    pb.TaskState      // what is wanted of it when the agent has let go; 0 is nothing
+	by      string            // why it is in that state then
 	batches map[string]*batch // but see resumed
 	resumed bool              // it was given before a restart: more batches of it are in the ledger
 	closing bool              // how it ends is decided: what it says now does not count
@@ -120,7 +121,7 @@ func (s *Service) takeUpTask(ctx context.Context, tx *ledger.Tx, t *pb.Task) err
 		n = need{node: "?"}
 	}
 	t.Revision = max(t.GetRevision(), s.ledger.Term()<<termShift) // what was told of it before is more than is stored
-	l := &lead{task: t, need: n, epoch: t.GetEpoch(), agent: t.GetAgent(), since: s.now(), want: wanted(t), batches: map[string]*batch{}, resumed: true, swarm: swarmOf(t)}
+	l := &lead{task: t, need: n, epoch: t.GetEpoch(), agent: t.GetAgent(), since: s.now(), want: wanted(t), by: wantedBy(t), batches: map[string]*batch{}, resumed: true, swarm: swarmOf(t)}
 	s.leads[t.GetId()] = l
 	s.unresolved(copyOf(t))
 	if err := s.takeUpTaken(tx, l); err != nil {
@@ -194,19 +195,6 @@ func (s *Service) send(agent string, o *agentv1.Order) bool {
 		n.orders = nil
 		return false
 	}
-}
-
-// store writes a task as it is in memory.
-func (s *Service) store(ctx context.Context, d ledger.Durability, t *pb.Task, also func(*ledger.Tx) error) error {
-	return s.ledger.Update(ctx, d, func(tx *ledger.Tx) error {
-		if err := ledger.Tasks.Put(tx, t); err != nil {
-			return err
-		}
-		if also != nil {
-			return also(tx)
-		}
-		return nil
-	})
 }
 
 // ended completes a task that is over.

@@ -148,16 +148,27 @@ func (s *Service) steer(ctx context.Context, method, id string, to pb.TaskState)
 
 // steered is steer of a task that the caller may steer.
 func (s *Service) steered(ctx context.Context, t *pb.Task, to pb.TaskState) (*pb.Task, error) {
-	id := t.GetId()
-	if t.GetState() == to {
+	id, why := t.GetId(), s.reason(access.From(ctx), t, to)
+	if t.GetState() == to && (!yields(t.GetWhy()) || yields(why) || task.Ended(to)) {
 		return t, nil
 	}
-	if told, err := s.tellLead(ctx, t, to); told || err != nil {
+	if told, err := s.tellLead(ctx, t, to, why); told || err != nil {
 		return s.settled(id, err)
 	}
+<<<<<<< HEAD
 	why := task.Word(to) + " by " + nameOf(access.From(ctx))
 	return s.change(ctx, id, func(t *pb.Task) error {
 		held := ledger.IsHeldBack(t)
+=======
+	return s.change(ctx, id, func(tx *ledger.Tx, t *pb.Task) error {
+		if t.GetState() == to { // an operator keeps it there
+			t.Why = why
+			return nil
+		}
+		if left, err := mayStop(tx, t, to, why); left || err != nil {
+			return err
+		}
+>>>>>>> hJ
 		if err := task.Move(t, to); err != nil {
 			return err
 		}
@@ -185,14 +196,14 @@ func nameOf(c access.Caller) string {
 // tellLead has the lead of a task let go of it. It reports false when there is none.
 // What is wanted is on stable storage when it returns: who was told that a task is
 // being cancelled relies on it.
-func (s *Service) tellLead(ctx context.Context, t *pb.Task, to pb.TaskState) (told bool, err error) {
-	if told, err = s.noteWant(ctx, t, to); told && err == nil {
+func (s *Service) tellLead(ctx context.Context, t *pb.Task, to pb.TaskState, why string) (told bool, err error) {
+	if told, err = s.noteWant(ctx, t, to, why); told && err == nil {
 		err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error { _, err := ledger.Tasks.Get(tx, t.GetId()); return err })
 	}
 	return told, err
 }
 
-func (s *Service) noteWant(ctx context.Context, t *pb.Task, to pb.TaskState) (bool, error) {
+func (s *Service) noteWant(ctx context.Context, t *pb.Task, to pb.TaskState, why string) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.leads[t.GetId()]
@@ -205,18 +216,29 @@ func (s *Service) noteWant(ctx context.Context, t *pb.Task, to pb.TaskState) (bo
 	if !task.May(task.Running, to) {
 		return false, task.Move(l.task, to)
 	}
-	if l.want == task.Cancelled { // nothing undoes that
-		to = task.Cancelled
+	if l.want == task.Cancelled && to != task.Cancelled || l.want == to && !yields(l.by) { // nothing undoes that
+		to, why = l.want, l.by
 	}
 	now := copyOf(l.task)
-	now.Phase = lettingGo[to].phase
-	if err := s.store(ctx, ledger.Soon, now, nil); err != nil {
+	now.Phase, now.Why = lettingGo[to].phase, why
+	if left, err := s.storeWant(ctx, now, to); left || err != nil {
 		return true, err
 	}
-	l.want, l.task.Phase = to, now.GetPhase()
+	l.want, l.by, l.task.Phase, l.task.Why = to, why, now.GetPhase(), why
 	s.changed(l.task)
 	s.tellWant(l)
 	return true, nil
+}
+
+// storeWant stores what is wanted of a running task. left says that the task is left to those that wait for it.
+func (s *Service) storeWant(ctx context.Context, t *pb.Task, to pb.TaskState) (left bool, err error) {
+	err = s.ledger.Update(ctx, ledger.Soon, func(tx *ledger.Tx) (err error) {
+		if left, err = mayStop(tx, t, to, t.GetWhy()); left || err != nil {
+			return err
+		}
+		return ledger.Tasks.Put(tx, t)
+	})
+	return left, err
 }
 
 // lettingGo is what the owner of a task may want of its lead: how that is called while it
@@ -257,7 +279,7 @@ func (s *Service) ResumeTask(ctx context.Context, r *pb.ResumeTaskRequest) (*pb.
 	if _, err := s.find(ctx, pb.TaskService_ResumeTask_FullMethodName, r.GetId()); err != nil {
 		return nil, err
 	}
-	t, err := s.change(ctx, r.GetId(), func(t *pb.Task) error {
+	t, err := s.change(ctx, r.GetId(), func(_ *ledger.Tx, t *pb.Task) error {
 		if t.GetState() == task.Queued || t.GetState() == task.Running {
 			return nil
 		}
@@ -271,7 +293,7 @@ func (s *Service) ResumeTask(ctx context.Context, r *pb.ResumeTaskRequest) (*pb.
 }
 
 // change changes a task that no agent leads, durably.
-func (s *Service) change(ctx context.Context, id string, do func(*pb.Task) error) (t *pb.Task, err error) {
+func (s *Service) change(ctx context.Context, id string, do func(*ledger.Tx, *pb.Task) error) (t *pb.Task, err error) {
 	var f following
 	var over bool // before
 	err = s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
@@ -279,7 +301,7 @@ func (s *Service) change(ctx context.Context, id string, do func(*pb.Task) error
 			return err
 		}
 		over = task.Ended(t.GetState())
-		if err := do(t); err != nil {
+		if err := do(tx, t); err != nil {
 			return err
 		}
 		t.Revision++

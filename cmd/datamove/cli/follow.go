@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -88,7 +89,7 @@ func endOf(t *pb.Task) error {
 	case t.GetState() == pb.TaskState_TASK_STATE_DONE && e.code == 0:
 		return nil
 	case t.GetState() == pb.TaskState_TASK_STATE_CANCELLED:
-		e.text, e.code = "task "+t.GetId()+" is cancelled", exitInterrupted
+		e.text, e.code = "task "+t.GetId()+" is "+cmp.Or(t.GetWhy(), "cancelled"), exitInterrupted
 		return advise(e, "the same command again: it goes on where it stopped")
 	case e.code <= 0 || e.code > 255: // of which a shell would see a part
 		e.code = exitOther

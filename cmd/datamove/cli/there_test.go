@@ -197,6 +197,9 @@ func TestEnds(t *testing.T) {
 		{failed(9, "x", mover.ErrCorrupt), 9, []string{"create /b/f0: checksum mismatch", "try: datamove copy --checksum"}},
 		{failed(1, "\x1b[2Jgone\nnext"), 1, []string{"datamove: copy: \uFFFD[2Jgone\ndatamove: copy: next\n"}},
 		{func(t *pb.Task) { t.State, t.ExitCode = pb.TaskState_TASK_STATE_CANCELLED, 130 }, 130, []string{"datamove: copy: task task", "is cancelled\n", "try: the same command again"}},
+		{func(t *pb.Task) {
+			t.State, t.ExitCode, t.Why = pb.TaskState_TASK_STATE_CANCELLED, 130, "cancelled by root"
+		}, 130, []string{"is cancelled by root\n"}},
 	} {
 		s.ends(row.end)
 		_, said := u.wants(row.code, "copy", "/a", "/b")

@@ -1,0 +1,116 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/account"
+	"datamove.dev/mover/acting"
+	"datamove.dev/mover/config"
+)
+
+// stopped is a worker that a signal has stopped: it reads and writes nothing, and only a kill ends it.
+type stopped struct {
+	conn net.Conn
+	once sync.Once
+	done chan struct{}
+}
+
+func (w *stopped) Conn() net.Conn        { return w.conn }
+func (w *stopped) PID() int              { return 1 }
+func (w *stopped) Done() <-chan struct{} { return w.done }
+func (w *stopped) Crash() string         { return "" }
+func (w *stopped) Stop(time.Duration) error {
+	w.once.Do(func() { close(w.done) })
+	return nil
+}
+
+// told is a coordinator that hears how leads end.
+type told struct {
+	agentv1.LinkServiceClient
+	ends chan *agentv1.FinishRequest
+}
+
+func (l *told) Finish(_ context.Context, r *agentv1.FinishRequest, _ ...grpc.CallOption) (*agentv1.FinishResponse, error) {
+	l.ends <- r
+	return &agentv1.FinishResponse{}, nil
+}
+
+// TestDeaf: a worker that answers no more, from its first word on or later, is killed, and its lead is put back within a bounded time.
+func TestDeaf(t *testing.T) {
+	for when, says := range map[string]func(net.Conn){
+		"before it says anything": func(net.Conn) {},
+		"in its work": func(c net.Conn) { // it greets as HTTP/2 does, with no settings
+			_ = c.SetReadDeadline(time.Now().Add(time.Second))
+			go func() { _, _ = io.Copy(io.Discard, c) }()
+			_, _ = c.Write([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"))
+		},
+	} {
+		t.Run(when, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				here, there := net.Pipe()
+				link := &told{ends: make(chan *agentv1.FinishRequest, 1)}
+				a := &Agent{
+					o: Options{Config: func() *config.Config { return &config.Config{} }}, link: link, log: slog.New(slog.DiscardHandler), turns: newTurns(),
+					sessions: map[sessionKey]*session{}, procs: map[string]*process{}, changed: make(chan struct{}, 1),
+				}
+				a.spares.most = func() int { return 0 }
+				p := newProcess(a, &pb.Task{Id: "t", Spec: &pb.TaskSpec{}}, &agentv1.Job{})
+				p.lead, p.epoch, p.acting = newSession(7), 7, &stopped{conn: here, done: make(chan struct{})}
+				a.running.Add(1)
+				go says(there)
+				began := time.Now()
+				p.serve()
+				end := <-link.ends
+				if took := time.Since(began); took > time.Minute || !end.GetPutBack() || end.GetEpoch() != 7 || end.GetError() != errDeaf.Error() {
+					t.Errorf("after %v: %v", took, end)
+				}
+				_ = there.Close()
+			})
+		})
+	}
+}
+
+// slow is a process that waits to hear what it may reach, and does not answer.
+type slow struct{ asked chan struct{} }
+
+func (s *slow) Confine(ctx context.Context, _ acting.Confinement) (Worker, error) {
+	close(s.asked)
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}
+func (s *slow) Stop() error { return nil }
+
+// TestStartsWithoutLock: while a process that was stopped is waited for, the agent goes on telling of itself.
+func TestStartsWithoutLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{make(chan struct{})}
+		a := &Agent{o: Options{Program: []string{""}, Config: func() *config.Config { return &config.Config{} }}, log: slog.New(slog.DiscardHandler), turns: newTurns()}
+		a.spares.ready = func(acting.Options) (Waiting, error) { return s, nil }
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		p := newProcess(a, &pb.Task{Id: "t", Spec: &pb.TaskSpec{}}, &agentv1.Job{})
+		go func() { ended <- a.run(ctx, p, account.Account{}, acting.Confinement{}) }()
+		<-s.asked
+		if !a.mu.TryLock() {
+			t.Fatal("the agent is locked")
+		}
+		a.mu.Unlock()
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		a.running.Wait()
+	})
+}
