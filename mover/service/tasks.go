@@ -155,12 +155,8 @@ func (s *Service) steered(ctx context.Context, t *pb.Task, to pb.TaskState) (*pb
 	if told, err := s.tellLead(ctx, t, to, why); told || err != nil {
 		return s.settled(id, err)
 	}
-<<<<<<< HEAD
-	why := task.Word(to) + " by " + nameOf(access.From(ctx))
-	return s.change(ctx, id, func(t *pb.Task) error {
-		held := ledger.IsHeldBack(t)
-=======
 	return s.change(ctx, id, func(tx *ledger.Tx, t *pb.Task) error {
+		held := ledger.IsHeldBack(t)
 		if t.GetState() == to { // an operator keeps it there
 			t.Why = why
 			return nil
@@ -168,7 +164,6 @@ func (s *Service) steered(ctx context.Context, t *pb.Task, to pb.TaskState) (*pb
 		if left, err := mayStop(tx, t, to, why); left || err != nil {
 			return err
 		}
->>>>>>> hJ
 		if err := task.Move(t, to); err != nil {
 			return err
 		}
