@@ -154,7 +154,7 @@ func (s *Service) inTheWay(ctx context.Context, t *pb.Task, f *flow) time.Durati
 	other, lingers := s.writer(t, f.need)
 	switch {
 	case other != "":
-		s.waits(ctx, t, "task "+other+" writes to the same place")
+		s.waits(ctx, t, other+" writes to the same place")
 		f.blocked++
 		return blockedPause * time.Duration(1+f.blocked/looksMost)
 	case lingers:
@@ -297,9 +297,9 @@ func (s *Service) waits(ctx context.Context, t *pb.Task, why string) {
 	s.watch.tell(t.GetId())
 }
 
-// writer returns a running task that writes where t would, or says that helpers of one
+// writer names a running task that writes where t would, or says that helpers of one
 // that is over linger there.
-func (s *Service) writer(t *pb.Task, n need) (id string, linger bool) {
+func (s *Service) writer(t *pb.Task, n need) (name string, linger bool) {
 	if !drafts(t.GetSpec()) {
 		return "", false
 	}
@@ -307,9 +307,9 @@ func (s *Service) writer(t *pb.Task, n need) (id string, linger bool) {
 	all := append(s.addresses(t, t.GetSpec().GetTarget())[1:], at)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for id, l := range s.leads {
+	for _, l := range s.leads {
 		if drafts(l.task.GetSpec()) && meet(all, append(s.addresses(l.task, l.task.GetSpec().GetTarget())[1:], s.target(l))) {
-			return id, false
+			return toldAs(l.task, t), false
 		}
 	}
 	return "", s.lingering(at, t)

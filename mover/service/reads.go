@@ -88,6 +88,14 @@ func concerns(writer, reader *pb.Task) bool {
 	return sameOwner(writer, reader) || writer.GetOwner().GetUid() == 0
 }
 
+// toldAs is a task as the owner of another one is told of it: an account hears no ids of tasks that it may not see.
+func toldAs(other, t *pb.Task) string {
+	if concerns(other, t) {
+		return "task " + other.GetId()
+	}
+	return "a task of another account"
+}
+
 // meets says whether a task brings data to where another one reads, concerns that, and was submitted before it.
 func (s *Service) meets(writer, reader *pb.Task, place string) bool {
 	return submittedBefore(writer, reader) && concerns(writer, reader) && meet(s.addresses(reader, place), s.addresses(writer, writer.GetSpec().GetTarget()))

@@ -155,6 +155,12 @@ func TestReadsAfterWhom(t *testing.T) {
 			if got.GetState() != c.want || strings.Contains(text, writer.GetId()) == (c.want == task.Running) {
 				t.Errorf("the reader is %v (%s), want %v", got.GetState(), text, c.want)
 			}
+			beside, err := d.SubmitTask(ann, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "archive:other", Target: "project:chain"}})
+			wants(t, "submit a copy to there", err, nil)
+			d.give()
+			if got = d.state(beside.GetId()); c.want == task.Running && strings.Contains(got.GetWhy(), writer.GetId()) {
+				t.Errorf("a copy to there hears of the writer: %s", got.GetWhy())
+			}
 		})
 	}
 }

@@ -146,11 +146,7 @@ func (s *Service) resolving(t *pb.Task) (waits bool, why string) {
 		u = s.lookFor(t, found, now)
 	}
 	if u != nil && now-u.since >= realTold {
-		of := "a running task of another account"
-		if concerns(u.task, t) {
-			of = "task " + u.task.GetId()
-		}
-		why = fmt.Sprintf("agent %s looks where links lead in the paths of %s", mover.Printable(u.agent), of)
+		why = fmt.Sprintf("agent %s looks where links lead in the paths of %s", mover.Printable(u.agent), toldAs(u.task, t))
 	}
 	return u != nil, why
 }
