@@ -341,7 +341,7 @@ func TestNewerAtTarget(t *testing.T) {
 	}{
 		{"the newest is gone", []string{"step_100", "step_200", "step_300"}, []string{"step_300"}, nil, "step_200 step_300; expired step_100; not brought step_100"},
 		{"the newest is gone, the oldest was never there", []string{"step_100", "step_200", "step_300"}, []string{"step_300", "pfs/step_100"}, nil, "step_200 step_300; not brought step_100"},
-		{"one is saved again", []string{"step_100", "step_200", "step_300"}, []string{"step_300", "pfs/step_100"}, []string{"step_200"}, "step_200 step_300; not brought step_100"},
+		{"one is saved again", []string{"step_100", "step_200", "step_300"}, []string{"step_300", "pfs/step_100"}, []string{"step_200"}, "step_100 step_200; expired step_300"},
 		{"the run is begun again", []string{"step_100", "step_200", "step_300", "step_400"}, []string{"step_300", "step_400", "pfs/step_100", "pfs/step_200"}, []string{"step_50"}, "step_400 step_50; expired step_300; not brought step_100; not brought step_200"},
 	} {
 		w, saves := newWorld(t), 0
