@@ -1,6 +1,7 @@
 package tiering
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -109,8 +110,9 @@ func heldBy(op, where string, l *datamovev1.Lease) error {
 	if end := l.GetExpireTime(); end != nil {
 		until = "until " + moment(end.AsTime())
 	}
-	return refuse(op, where, mover.ErrHeld, "%s needs it %s (lease %s); wait, or have the holder drop it",
-		mover.Printable(l.GetHolder()), until, mover.Printable(l.GetId()))
+	owner := cmp.Or(l.GetOwner().GetName(), fmt.Sprintf("uid %d", l.GetOwner().GetUid())) // the holder may be any name
+	return refuse(op, where, mover.ErrHeld, "%s needs it %s (lease %s of %s); wait, or have the owner drop it",
+		mover.Printable(l.GetHolder()), until, mover.Printable(l.GetId()), mover.Printable(owner))
 }
 
 // pinned refuses a replica that a pin keeps: of this version or of all, on this

@@ -83,7 +83,7 @@ func pinnedFor(d time.Duration) change {
 // lasting makes a lease on r.
 func lasting(r *datamovev1.Replica, ttl time.Duration) *datamovev1.Lease {
 	return &datamovev1.Lease{Id: "L7", Dataset: r.Dataset, Digest: r.Digest, Tier: r.Tier, Node: r.Node, Location: r.Location,
-		Holder: "slurm:1234", ExpireTime: timestamppb.New(noon.Add(ttl))}
+		Holder: "slurm:1234", Owner: &datamovev1.Account{Name: "ada", Uid: 1001}, ExpireTime: timestamppb.New(noon.Add(ttl))}
 }
 
 func pin(dataset, digest, tier string, d time.Duration) *datamovev1.PinInfo {
@@ -182,7 +182,7 @@ func TestMayRelease(t *testing.T) {
 		{"a tier lies in it", facts(at("bucket:data"), warm), mover.ErrConflict, "tier archive"},
 		{"it is a tier", facts(at("cloud:"), warm), mover.ErrConflict, "tier cloud"},
 
-		{"leased", leasing(facts(warm, cold), lasting(warm, time.Minute)), mover.ErrHeld, "slurm:1234 needs it until 2026-01-02T12:01:00Z"},
+		{"leased", leasing(facts(warm, cold), lasting(warm, time.Minute)), mover.ErrHeld, "slurm:1234 needs it until 2026-01-02T12:01:00Z (lease L7 of ada)"},
 		{"the lease of the copy does not count", leasing(facts(warm, cold), lasting(cold, time.Minute)), nil, ""},
 		{"leased until now", leasing(facts(warm, cold), lasting(warm, 0)), nil, ""},
 		{"leased by another name", leasing(facts(warm, cold), lasting(at("/lustre/project/v"), time.Minute)), mover.ErrHeld, "L7"},

@@ -15,6 +15,7 @@ import (
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
 	"datamove.dev/mover/account"
 	"datamove.dev/mover/acting"
 	"datamove.dev/mover/config"
@@ -113,4 +114,46 @@ func TestStartsWithoutLock(t *testing.T) {
 		}
 		a.running.Wait()
 	})
+}
+
+// late is a process that is confined after something else has happened.
+type late struct {
+	process *stopped
+	first   func()
+}
+
+func (l *late) Confine(context.Context, acting.Confinement) (Worker, error) {
+	l.first()
+	return l.process, nil
+}
+func (l *late) Stop() error { return nil }
+
+// TestStartsTooLate: a process that is ready when a later lead of its task is here, or when the agent leaves, gets no job and is ended.
+func TestStartsTooLate(t *testing.T) {
+	for what, row := range map[string]struct {
+		meanwhile func(a *Agent)
+		want      error
+	}{
+		"a later lead":     {func(a *Agent) { a.add(sessionKey{"t", ""}, newSession(8)) }, mover.ErrHeld},
+		"the agent leaves": {func(a *Agent) { a.leave(agentv1.How_HOW_PAUSE) }, errLeaving},
+	} {
+		t.Run(what, func(t *testing.T) {
+			a := &Agent{
+				o: Options{Program: []string{""}, Config: func() *config.Config { return &config.Config{} }}, log: slog.New(slog.DiscardHandler), turns: newTurns(),
+				sessions: map[sessionKey]*session{}, procs: map[string]*process{}, changed: make(chan struct{}, 1),
+			}
+			p := newProcess(a, &pb.Task{Id: "t", Spec: &pb.TaskSpec{}}, &agentv1.Job{})
+			p.lead, p.epoch = newSession(7), 7
+			a.add(sessionKey{"t", ""}, p.lead)
+			w := &stopped{done: make(chan struct{})}
+			a.spares.ready = func(acting.Options) (Waiting, error) { return &late{w, func() { row.meanwhile(a) }}, nil }
+			if err := a.run(t.Context(), p, account.Account{}, acting.Confinement{}); !errors.Is(err, row.want) {
+				t.Error(err)
+			}
+			<-w.Done()
+			if a.running.Wait(); len(a.procs) > 0 {
+				t.Errorf("processes: %v", a.procs)
+			}
+		})
+	}
 }

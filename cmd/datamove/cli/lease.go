@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -80,12 +81,21 @@ var leasesListing = listing[*pb.Lease]{
 		{"DIGEST", 12, func(l *pb.Lease) string { return known(short(l.GetDigest())) }},
 		{"TIER", 10, func(l *pb.Lease) string { return known(l.GetTier()) }},
 		{"NODE", 8, func(l *pb.Lease) string { return known(l.GetNode()) }},
+		{"OWNER", 8, func(l *pb.Lease) string { return accountText(l.GetOwner()) }},
 		{"HOLDER", 12, (*pb.Lease).GetHolder},
 		{"UNTIL", 19, func(l *pb.Lease) string { return moment(l.GetExpireTime()) }},
 		{"LOCATION", 0, func(l *pb.Lease) string { return mover.Printable(l.GetLocation()) }},
 	},
 	view: func(l *pb.Lease) any { return viewLease(l) },
 	name: (*pb.Lease).GetId,
+}
+
+// accountText is the name of an account, or its uid where it has none. What a user chose, as a holder, may look like either.
+func accountText(o *pb.Account) string {
+	if o != nil && o.GetName() == "" {
+		return fmt.Sprintf("uid %d", o.GetUid())
+	}
+	return known(o.GetName())
 }
 
 // leaseView is a lease as JSON.
