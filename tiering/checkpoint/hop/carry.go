@@ -65,6 +65,7 @@ func (c *carrying) run(ctx context.Context) (Result, error) {
 			return Result{Already: already, Bytes: c.found.Bytes, Level: c.level}, err
 		}
 	}
+	c.keeps = c.restores || c.brings && !c.follows(there)
 	c.state(checkpoint.Copying)
 	switch {
 	case !c.found.Dir:
@@ -88,6 +89,8 @@ type carrying struct {
 	state    func(checkpoint.State)
 	result   Result
 	restores bool // what has the name at the target is kept aside
+	brings   bool // and so is that, unless it is an older copy
+	keeps    bool // as it has turned out
 
 	linked map[string]bool // files that are those of another checkpoint
 

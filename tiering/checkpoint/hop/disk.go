@@ -62,7 +62,7 @@ func (c *carrying) onDisk(ctx context.Context) error {
 // publish gives what was built its name.
 func (c *carrying) publish(stage string) error {
 	switch {
-	case c.restores:
+	case c.keeps:
 		return c.takePlace(stage)
 	case !c.found.Dir:
 		return c.to.root.Rename(stage, c.found.Name)

@@ -19,17 +19,11 @@ var ErrTaken = fmt.Errorf("%w: another save of it is there, and can not be kept 
 // triesAside is how often what has the name is moved aside: a job may save again meanwhile.
 const triesAside = 3
 
-// restore brings one to a directory, keeps aside what has its name there, and ends the time of what was kept for long.
+// restore brings one to a directory, and keeps aside what has its name there.
 func (s *Site) restore(ctx context.Context, one Candidate, to *Folder) (Result, error) {
 	c := s.carrying(one.Folder, one.Found, to, func(checkpoint.State) {})
 	c.restores = true
-	r, err := c.run(ctx)
-	if err == nil && r.Aside != "" {
-		if err := to.EndQuarantine(time.Now().Add(-Quarantine)); err != nil {
-			s.log().Warn("what was kept aside for long can not be removed", "in", to.String(), "err", err)
-		}
-	}
-	return r, err
+	return c.run(ctx)
 }
 
 // already says whether the target has the save, although it is not known to be verified there: it is the same directory, or the bytes are those of the source's record. Where something else
@@ -121,6 +115,7 @@ func (c *carrying) takePlace(stage string) error {
 	for range triesAside {
 		err = renameTo(dir, stage, dir, c.found.Name)
 		if err == nil {
+			c.endQuarantine()
 			return dir.Sync()
 		}
 		if !errors.Is(err, fs.ErrExist) {
@@ -131,6 +126,16 @@ func (c *carrying) takePlace(stage string) error {
 		}
 	}
 	return err
+}
+
+// endQuarantine removes what was kept aside for long, where something new is.
+func (c *carrying) endQuarantine() {
+	if c.result.Aside == "" {
+		return
+	}
+	if err := c.to.EndQuarantine(time.Now().Add(-Quarantine)); err != nil {
+		c.log().Warn("what was kept aside for long can not be removed", "in", c.to.String(), "err", err)
+	}
 }
 
 // moveAside keeps aside what has the name, as a prune does.
@@ -146,6 +151,11 @@ func (c *carrying) moveAside() error {
 	}
 	c.result.Aside = c.to.child(in).Child(c.found.Name).String()
 	return nil
+}
+
+// follows says whether what is at the target is a verified copy of an older save.
+func (c *carrying) follows(there checkpoint.Found) bool {
+	return there.Complete && there.Commit != nil && there.Commit.Verified() && there.Saved < c.found.Saved
 }
 
 // taken is ErrTaken with its cause and the remedy.

@@ -176,3 +176,34 @@ func TestRestoreToStore(t *testing.T) {
 		}
 	}
 }
+
+// TestBringOver: a save that is brought to a tier takes the place of an older copy, and keeps aside what is newer, or was not brought there.
+//
+//safety:5/jobs with TestRestoreOver
+func TestBringOver(t *testing.T) {
+	w := newWorld(t)
+	from, to := w.folder(w.at("nvme"), checkpoint.DCP), w.folder(w.at("new"), checkpoint.DCP)
+	now := time.Now()
+	for i, row := range []struct {
+		text, own, aside string
+		ago              time.Duration
+	}{
+		{"first", "", "", 3 * time.Hour},
+		{"second", "", "", 2 * time.Hour},
+		{"older", "", "second", 3 * time.Hour},
+		{"third", "own", "own", time.Hour},
+	} {
+		w.save("nvme", "step_1", row.text)
+		for _, file := range []string{shard, "/step_1/.metadata"} {
+			must.Do(t, os.Chtimes(w.at("nvme"+file), now.Add(-row.ago), now.Add(-row.ago)))
+		}
+		if row.own != "" {
+			must.Do(t, os.RemoveAll(w.at("new/step_1")))
+			w.save("new", "step_1", row.own)
+		}
+		r, err := w.site.Bring(t.Context(), from, Save{"step_1", saveIn(t, from, "step_1")}, to, nil)
+		if err != nil || reads(w.at("new"+shard)) != row.text || reads(filepath.Join(r.Aside, "__0_0.distcp")) != row.aside {
+			t.Errorf("%d: %q, kept aside %q: %v", i, reads(w.at("new"+shard)), r.Aside, err)
+		}
+	}
+}

@@ -80,7 +80,7 @@ func step(root *os.Root, base string, makes bool) (*os.Root, error) {
 	return next, nil
 }
 
-// Bring is Carry of a save, and the trackers that name the checkpoint after it. mover.ErrChanged when another save has its name by now.
+// Bring is Carry of a save, and the trackers that name the checkpoint after it. In a directory what has its name, and is no older copy, is kept aside. mover.ErrChanged when another save has its name by now.
 func (s *Site) Bring(ctx context.Context, from *Folder, is Save, to *Folder, state func(checkpoint.State)) (Result, error) {
 	found, err := from.look(ctx, is.Name)
 	if err != nil {
@@ -89,9 +89,17 @@ func (s *Site) Bring(ctx context.Context, from *Folder, is Save, to *Folder, sta
 	if SaveOf(found) != is.Save {
 		return Result{}, &mover.Error{Op: "copy", Place: from.String(), Name: is.Name, Err: fmt.Errorf("%w: it was saved again", mover.ErrChanged)}
 	}
-	out, err := s.carry(ctx, from, found, to, state)
+	if state == nil {
+		state = func(checkpoint.State) {}
+	}
+	c := s.carrying(from, found, to, state)
+	c.brings = true
+	out, err := c.run(ctx)
 	if err != nil {
 		return out, err
+	}
+	if out.Aside != "" {
+		s.log().Warn("another save had the name of a checkpoint, and is kept aside", "name", mover.Printable(is.Name), "in", mover.Printable(out.Aside))
 	}
 	for _, p := range pointersOf(found.View, found.Tree) {
 		if p.Names == is.Name {
