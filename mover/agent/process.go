@@ -232,7 +232,7 @@ func (p *process) serve() {
 	p.server = grpc.NewServer(append(api.ServerOptions(), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
 		grpc.StaticStreamWindowSize(worker.Window), grpc.StaticConnWindowSize(worker.Window))...)
 	agentv1.RegisterWorkerServiceServer(p.server, p)
-	go func() { _ = p.server.Serve(&oneConn{conn: &lastWord{p.acting.Conn(), p.endDeaf}}) }()
+	go func() { _ = p.server.Serve(&oneConn{conn: &lastWord{Conn: p.acting.Conn(), closed: p.endDeaf}}) }()
 	<-p.acting.Done()
 	err := p.acting.Stop(0)
 	p.cancel()
@@ -324,11 +324,12 @@ func (p *process) endDeaf() {
 type lastWord struct {
 	net.Conn
 	closed func()
+	once   sync.Once // its server closes it more than once
 }
 
 func (c *lastWord) Close() error {
 	err := c.Conn.Close()
-	go c.closed()
+	c.once.Do(func() { go c.closed() })
 	return err
 }
 
