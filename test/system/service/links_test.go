@@ -32,7 +32,7 @@ func TestLinksOfOthers(t *testing.T) {
 			Kind: pb.TaskKind_TASK_KIND_COPY, Source: source, Target: target, Options: &pb.Options{BytesPerSecond: slowly},
 		}}))(t)
 	}
-	writer := submit("bob", "shared:src", "shared:lnk/out", 64<<10)
+	writer := submit("alice", "shared:src", "shared:lnk/out", 64<<10)
 	c.Passed(writer.GetId(), 0)
 	hers := submit("alice", "shared:alice/lnk/out", "shared:alice/copy", 0)
 	his := submit("bob", "shared:alice/lnk/out", "shared:open/copy", 0)
@@ -44,7 +44,7 @@ func TestLinksOfOthers(t *testing.T) {
 	if got := c.Now(hers.GetId()).GetRealPaths(); len(got) != 1 || got[0].GetReal() != "shared:open/out" {
 		t.Errorf("alice's source is %v", got)
 	}
-	must.Get(c.CancelTask(rig.As("bob"), &pb.CancelTaskRequest{Id: writer.GetId()}))(t)
+	must.Get(c.CancelTask(rig.As("alice"), &pb.CancelTaskRequest{Id: writer.GetId()}))(t)
 	c.Until("alice's reader has ended", func() bool { return task.Ended(c.Now(hers.GetId()).GetState()) })
 	if got := c.Now(hers.GetId()); got.GetState() != task.Failed || !strings.Contains(got.GetError(), "bring the data again") {
 		t.Errorf("alice's reader is %v", got)
