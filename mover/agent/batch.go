@@ -30,10 +30,10 @@ func (a *Agent) beginBatch(ctx context.Context, b *agentv1.Batch, s *session) {
 	}}})
 	a.mu.Lock()
 	s.proc = p // from here on a Stop reaches it by itself
-	over := s.over
+	stop := s.stop
 	a.mu.Unlock()
-	if over {
-		p.stopBatch(b.GetId(), agentv1.How_HOW_LOST)
+	if stop != agentv1.How_HOW_UNSPECIFIED {
+		p.stopBatch(b.GetId(), stop)
 	}
 }
 

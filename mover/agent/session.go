@@ -20,10 +20,10 @@ import (
 // session is a lead or a batch.
 type session struct {
 	epoch uint64
-	stays bool     // its task goes on until it is cancelled
-	span  string   // what it is part of, of a batch; "" is no trace
-	proc  *process // nil while it is started; guarded by Agent.mu
-	over  bool     // the coordinator has taken it back
+	stays bool        // its task goes on until it is cancelled
+	span  string      // what it is part of, of a batch; "" is no trace
+	proc  *process    // nil while it is started; guarded by Agent.mu, as stop
+	stop  agentv1.How // how it is to be let go of, told while it was started
 
 	mu       sync.Mutex
 	status   *agentv1.WorkerStatus // the last one of the process, which its other sessions read too; guarded by mu, as all below
@@ -199,11 +199,16 @@ func (a *Agent) beginLead(ctx context.Context, l *agentv1.Lead, s *session) {
 		a.drop(sessionKey{l.GetTask().GetId(), ""}, l.GetEpoch())
 		return
 	}
+	a.catchUp(p, s)
+}
+
+// catchUp has a process let go of its lead at once, if that was said while it was started.
+func (a *Agent) catchUp(p *process, s *session) {
 	a.mu.Lock()
-	over := s.over
+	stop := s.stop
 	a.mu.Unlock()
-	if over {
-		p.halt(agentv1.How_HOW_LOST, stopGrace)
+	if stop != agentv1.How_HOW_UNSPECIFIED {
+		p.halt(stop, stopGrace)
 	}
 }
 
@@ -225,10 +230,10 @@ func (a *Agent) stopSession(stop *agentv1.Stop) {
 		a.mu.Unlock()
 		return
 	}
-	if stop.GetHow() == agentv1.How_HOW_LOST {
-		s.over = true
-	}
 	p := s.proc
+	if p == nil && s.stop != agentv1.How_HOW_LOST {
+		s.stop = stop.GetHow()
+	}
 	a.mu.Unlock()
 	switch {
 	case p == nil: // its start finds out
