@@ -119,8 +119,8 @@ func (s *Selection) Add(area int, f *tiering.File, at *Facts) {
 	if f.Known.Has(mover.FactOwner) {
 		s.owners[f.UID]++
 	}
-	if at.Reads == mover.ReadsDaily && len(s.plan.Notes) == 0 && slices.ContainsFunc(s.judge.program.rules, func(r rule) bool { return r.byReads }) {
-		s.plan.Notes = []string{daily}
+	if at.Reads == mover.ReadsDaily && slices.ContainsFunc(s.judge.program.rules, func(r rule) bool { return r.byReads }) {
+		s.note(daily)
 	}
 	v := s.judge.Decide(f, at)
 	switch {
@@ -150,6 +150,13 @@ func (s *Selection) Add(area int, f *tiering.File, at *Facts) {
 		return
 	}
 	s.take(Item{*f, area, v.Rule, weight})
+}
+
+// note notes something once.
+func (s *Selection) note(text string) {
+	if !slices.Contains(s.plan.Notes, text) {
+		s.plan.Notes = append(s.plan.Notes, text)
+	}
 }
 
 func (s *Selection) fail(err error) {
@@ -206,6 +213,9 @@ func (s *Selection) Merge(o *Selection) {
 	}
 	for _, l := range o.plan.Left {
 		s.leave(l.Why, l.Tally)
+	}
+	for _, note := range o.plan.Notes {
+		s.note(note)
 	}
 	if s.plan.Fails == 0 {
 		s.plan.Err = o.plan.Err

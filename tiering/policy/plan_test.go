@@ -230,6 +230,32 @@ func TestReads(t *testing.T) {
 	}
 }
 
+// TestNotes: what one of two selections has noted is in the plan of both, once.
+func TestNotes(t *testing.T) {
+	file := idle("a", 1, 40*day)
+	for _, row := range []struct {
+		match string
+		reads [2]mover.Reads
+		want  int
+	}{
+		{"match: {idle: '>30d'}", [2]mover.Reads{mover.ReadsSeen, mover.ReadsSeen}, 0},
+		{"match: {idle: '>30d'}", [2]mover.Reads{mover.ReadsDaily, mover.ReadsSeen}, 1},
+		{"match: {idle: '>30d'}", [2]mover.Reads{mover.ReadsSeen, mover.ReadsDaily}, 1},
+		{"match: {idle: '>30d'}", [2]mover.Reads{mover.ReadsDaily, mover.ReadsDaily}, 1},
+		{"match: {modified: '>30d'}", [2]mover.Reads{mover.ReadsDaily, mover.ReadsDaily}, 0},
+	} {
+		var both [2]*policy.Selection
+		for i := range both {
+			both[i] = readClasses(t, row.match).Judge(now, nil).Select()
+			both[i].Add(0, &file, &policy.Facts{Ephemeral: true, Reads: row.reads[i]})
+		}
+		both[0].Merge(both[1])
+		if notes := both[0].Plan().Notes; len(notes) != row.want {
+			t.Errorf("%s, reads %v: %q", row.match, row.reads, notes)
+		}
+	}
+}
+
 func readClasses(t *testing.T, match string) *policy.Program {
 	t.Helper()
 	all := must.Get(policy.Read("p", []byte("kind: TierPolicy\nmetadata: {name: p}\nspec:\n  scope: {roots: ['scratch:']}\n"+
