@@ -12,7 +12,7 @@ func TestUnbound(t *testing.T) {
 		{Mountpoint: "/", Root: "/", Major: 8, Minor: 1},
 		{Mountpoint: "/lustre", Root: "/", Major: 0, Minor: 40},
 		{Mountpoint: "/proj", Root: "/projects", Major: 0, Minor: 40},
-		{Mountpoint: "/work/lab", Root: "/projects/lab", Major: 0, Minor: 40},
+		{Mountpoint: "/shares/lab", Root: "/projects/lab", Major: 0, Minor: 40},
 		{Mountpoint: "/mnt/lustre", Root: "/", Major: 0, Minor: 40},
 		{Mountpoint: "/lustre/tmp", Root: "/", Major: 0, Minor: 50},
 		{Mountpoint: "/home/lost", Root: "/tmp/x", Major: 0, Minor: 40},
@@ -26,7 +26,7 @@ func TestUnbound(t *testing.T) {
 		"/lustre":          "/lustre",
 		"/proj/lab/x":      "/lustre/projects/lab/x",
 		"/proj2":           "/proj2",
-		"/work/lab":        "/lustre/projects/lab",
+		"/shares/lab":      "/lustre/projects/lab",
 		"/mnt/lustre/a":    "/lustre/a",
 		"/lustre/tmp/file": "/lustre/tmp/file",
 		"/home/lost/y":     "/mnt/lustre/tmp/x/y", // /lustre/tmp shows something else

@@ -434,7 +434,7 @@ func TestMarkerWithContent(t *testing.T) {
 	l := newLiar(t, s3.ClientMinio)
 	must.Do(t, l.Mkdir(t.Context(), mover.Entry{Name: "e", Kind: mover.Dir}))
 	placetest.Put(t, l, mover.Entry{Name: "e/f", Kind: mover.File, Size: 4}, []byte("file"))
-	size := regexp.MustCompile(`(<Key>[^<]*e/</Key>(?:[^S]|S[^i])*<Size>)0</Size>`)
+	size := regexp.MustCompile(`(<Key>[^<]*e(?:/|%2F)</Key>(?:[^S]|S[^i])*<Size>)0</Size>`)
 	var put atomic.Int64
 	l.lie(func(w http.ResponseWriter, r *http.Request, forward http.Handler) bool {
 		marker := strings.HasSuffix(r.URL.Path, "/e/")
