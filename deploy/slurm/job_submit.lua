@@ -46,7 +46,7 @@ end
 local function ofComment(lines, text)
 	local i = 1
 	while true do
-		local at, behind = text:find("datamove:", i, true)
+		local at, behind = text:lower():find("datamove:", i, true)
 		if not at then
 			return
 		end
@@ -75,8 +75,10 @@ local function kinds(text)
 	return ours, cray
 end
 
+-- mentions says whether a text may have lines of ours, or some that were meant to be: datamove looks.
 local function mentions(text)
-	return text:find("#DATAMOVE", 1, true) or text:find("#DW", 1, true)
+	text = text:lower()
+	return text:find("#[ \t#]*datamove") or text:find("#[ \t#]*dw[ \t]")
 end
 
 -- whole is the script as Slurm will have it: with the lines of its burst buffer below the first one.

@@ -20,9 +20,10 @@
 // Lines are found as Slurm's burst buffer plugin finds them: from the first line on
 // while each line begins with '#', empty ones apart. What comes behind the first other
 // line does not count. A line that ends in '\' goes on in the next one, which begins with
-// #DATAMOVE, too.
+// #DATAMOVE, too. A directive that Slurm does not see is a mistake: one behind the first command, unless it is text that
+// a command writes or has in quotes, and one in other letters, behind "# ", or before a colon ("##DATAMOVE" stays out).
 //
-// The same stands in the comment of a job, behind "datamove:" and up to a '|' or the
+// The same stands in the comment of a job, behind "datamove:", in any letters, and up to a '|' or the
 // end, and in a variable, with ';' between requests. Script, comment and variable add
 // up. The same request twice is one; two that differ and meet in their targets are a
 // mistake.

@@ -106,6 +106,9 @@ func (s *scanner) add(n int, raw string) {
 		s.close()
 	}
 	if kind == "" {
+		if like := resembles(raw); like != "" {
+			s.problems = append(s.problems, Problem{Source: "script", Line: n, Word: like, What: "to Slurm this is a comment", Mend: "a directive begins with exactly " + like + " and a blank; before a line that is to stay out stands one more #"})
+		}
 		return
 	}
 	text := raw[len(kind):]
@@ -139,34 +142,27 @@ func (s *scanner) close() {
 	s.open.kind, s.open = "", nil
 }
 
-// unseen tells of directives behind a line that only looks like a comment: Slurm stops
-// there, and the job would run without what it asked for. Behind a command it may be
-// text of anything.
-func (s *scanner) unseen(n int, rest string) {
-	stop := n
-	for raw := range strings.SplitSeq(rest, "\n") {
-		text := strings.TrimSpace(raw)
-		if text != "" && text[0] != '#' {
-			return
-		}
-		if kind := kindOf(text); kind == ours || kind == cray {
-			what := fmt.Sprintf("it is not seen: Slurm stops reading at line %d, which has only blanks, or blanks before its #", stop)
-			s.problems = append(s.problems, Problem{Source: "script", Line: n, Word: kind, What: what, Mend: "remove the blanks; Windows line ends are such, too"})
-			return
-		}
-		n++
-	}
-}
-
-// marker stands in a comment before what is for us.
+// marker stands in a comment before what is for us, in any letters.
 const marker = "datamove:"
+
+// lower makes small letters of those of ASCII, each byte where it was.
+func lower(text string) string {
+	b := []byte(text)
+	for i, c := range b {
+		if c >= 'A' && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
 
 // comment finds our part of a job's comment.
 func comment(text string) []*line {
 	var all []*line
 	column, counted := 1, 0
+	folded := lower(text)
 	for at := 0; ; {
-		i := strings.Index(text[at:], marker)
+		i := strings.Index(folded[at:], marker)
 		if i < 0 {
 			return all
 		}
