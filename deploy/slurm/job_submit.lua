@@ -45,6 +45,9 @@ end
 -- ofComment finds the requests in a comment: behind "datamove:", and up to a '|'.
 local function ofComment(lines, text)
 	local i = 1
+	if (" " .. text:lower()):find("[^%w]datamove[ \t]+%l[%l_-]*=") then
+		return '--comment: behind datamove stands a colon: --comment="datamove: stage-in=..."'
+	end
 	while true do
 		local at, behind = text:lower():find("datamove:", i, true)
 		if not at then
@@ -81,8 +84,11 @@ local function mentions(text)
 	return text:find("#[ \t#]*datamove") or text:find("#[ \t#]*dw[ \t]")
 end
 
--- whole is the script as Slurm will have it: with the lines of its burst buffer below the first one.
+-- whole is the script as Slurm will have it: with the lines of its burst buffer below the first one. salloc and srun have no other lines.
 local function whole(script, buffer)
+	if script == "" then
+		return "#!/bin/bash\n" .. buffer .. "\n"
+	end
 	local first, rest = script:match("^([^\n]*\n)(.*)$")
 	if buffer == "" or not first then
 		return script
@@ -90,15 +96,20 @@ local function whole(script, buffer)
 	return first .. buffer .. "\n" .. rest
 end
 
--- ask returns what datamove has against a script, or nothing.
-local function ask(uid, script)
+-- word makes one word of a shell of anything.
+local function word(v)
+	return "'" .. tostring(v or ""):gsub("'", "'\\''") .. "'"
+end
+
+-- ask returns what datamove has against the script of a job, or nothing.
+local function ask(job, script)
 	local name = os.tmpname() -- made for us alone
 	local file = io.open(name, "w")
 	local written = file and file:write(script)
 	local closed = file and file:close()
 	local said = ""
 	if written and closed then
-		local pipe = io.popen(string.format("exec %s%s hook bb submit %d '%s'", soon, datamove, uid, name))
+		local pipe = io.popen(string.format("exec %s%s hook bb submit %d %s %s %s", soon, datamove, job.user_id, word(name), word(job.name), word(job.array_inx)))
 		said = pipe and pipe:read(65536) or ""
 		if pipe then
 			pipe:close()
@@ -124,9 +135,6 @@ end
 function slurm_job_submit(job, partitions, uid)
 	local script = job.script or ""
 	local component = job.het_job_offset and job.het_job_offset ~= slurm.NO_VAL
-	if script == "" and not component then
-		return slurm.SUCCESS -- salloc, srun
-	end
 	local lines = {}
 	local wrong = ofComment(lines, job.comment or "")
 	local variable = job.environment and job.environment["DATAMOVE"] or ""
@@ -152,7 +160,7 @@ function slurm_job_submit(job, partitions, uid)
 	if #lines > 0 then
 		buffer = table.concat(lines, "\n") .. (buffer ~= "" and "\n" .. buffer or "")
 	end
-	local answered, against = pcall(ask, job.user_id, whole(script, buffer))
+	local answered, against = pcall(ask, job, whole(script, buffer))
 	if not answered then
 		slurm.log_error("datamove: submit: %s; the job is taken", tostring(against))
 	elseif against then
@@ -167,6 +175,16 @@ function slurm_job_submit(job, partitions, uid)
 	return slurm.SUCCESS
 end
 
+-- What was asked for is staged already, or about to be: it does not change, and a change that asks for more is not ignored.
 function slurm_job_modify(job, record, partitions, uid)
+	if not job.comment then
+		return slurm.SUCCESS
+	end
+	local now, before = {}, {}
+	local wrong = ofComment(now, job.comment)
+	ofComment(before, record.comment or "")
+	if wrong or #now > 0 and table.concat(now, "\n") ~= table.concat(before, "\n") then
+		return refuse(wrong or "requests of a job do not change: cancel it, and submit it with the new ones in its --comment")
+	end
 	return slurm.SUCCESS
 end

@@ -210,7 +210,7 @@ func phases(t *testing.T, c *Cluster) {
 		t.Errorf("the job said %q", out)
 	}
 	asked := c.calls("submit")
-	if len(asked) != 1 || len(asked[0]) != 5 || asked[0][3] != "5001" || c.read("submitted") != script {
+	if len(asked) != 1 || len(asked[0]) != 7 || asked[0][3] != "5001" || !slices.Equal(asked[0][5:], []string{"sbatch", ""}) || c.read("submitted") != script {
 		t.Fatalf("sbatch asked %q with %q", asked, c.read("submitted"))
 	}
 	if left, err := c.On(Controller, "ls", "-A", "/tmp"); err != nil || left != "" {
@@ -335,6 +335,10 @@ func submits(t *testing.T, c *Cluster) {
 		{"a backslash at the end", plain, `datamove:stage-in=project:a\;stage-in=project:b`, "", "#DATAMOVE stage-in=project:a\\ \n#DATAMOVE stage-in=project:b", true, false},
 		{"words of a shell and of Lua", plain, "", "stage-in=\"project:$(id)'%s%d\"", "#DATAMOVE stage-in=\"project:$(id)'%s%d\"", true, true},
 		{"a line that is not seen", "#!/bin/sh\n #DATAMOVE stage-in=project:a\necho\n", "", "", "", true, true},
+		{"a line that is a comment", "#!/bin/sh\n# DataMove stage-in=project:a\necho\n", "", "", "", true, true},
+		{"a line behind a command", "#!/bin/sh\necho\n#DATAMOVE stage-in=project:a\n", "", "", "", true, true},
+		{"datamove as a command", "#!/bin/sh\n#\ndatamove ls project:\n", "", "", "", false, false},
+		{"a comment in other letters", plain, "x;DataMove: stage-in=project:a", "", "#DATAMOVE  stage-in=project:a", true, false},
 		{"an empty request", plain, "datamove:;; ", ";", "", false, false},
 	} {
 		before := len(c.calls("submit"))
@@ -367,6 +371,7 @@ func submits(t *testing.T, c *Cluster) {
 		{"a refusal", "echo ERROR over the quota of vision:; echo '100% of %s'; exit 7", "", "sbatch: error: datamove: over the quota of vision:\nsbatch: error: 100% of %s\n"},
 		{"a refusal without a text", "echo ERROR; exit 1", "", "sbatch: error: datamove: refused, without a reason\n"},
 		{"a refusal of a comment", "echo ERROR line 2; exit 2", "datamove:x", "sbatch: error: datamove: line 2\nsbatch: error: (lines 2 to 2 of the script, as it is read, are of --comment and DATAMOVE)\n"},
+		{"a comment without a colon", "", "Datamove stage-in=project:a", "sbatch: error: datamove: --comment: behind datamove stands a colon: --comment=\"datamove: stage-in=...\"\n"},
 		{"a line end in a request", "", "datamove:stage-in=project:a\nreboot", "sbatch: error: datamove: --comment: there is a line end or a control character in a request\n"},
 	} {
 		c.do("submit", r.do)
@@ -398,11 +403,59 @@ func submits(t *testing.T, c *Cluster) {
 		c.MustSubmit(Anna, ours, "--hold") // burst_buffer.lua asks again
 	}
 	c.do("submit", "")
-	if out, err := c.As(Anna, Controller, "", "srun", "--comment=datamove:stage-in=project:a", "--quiet", "echo", "there is no script"); err != nil || out != "there is no script\n" {
-		t.Errorf("srun: %q, %v", out, err)
+	interactive(t, c)
+	named := c.MustSubmit(Anna, ours, "--hold", "--array=1-2%1", "--job-name=it's \"mine\"; $(id) ü")
+	if asked := c.calls("submit"); !slices.Equal(asked[len(asked)-1][5:], []string{"it's \"mine\"; $(id) ü", "1-2%1"}) {
+		t.Errorf("job %s: datamove was asked %q", named, asked[len(asked)-1])
+	}
+	for comment, refused := range map[string]bool{"a note": false, "datamove: stage-in=project:b": true, "datamove stage-in=project:b": true} {
+		out, err := c.As(Anna, Controller, "", "scontrol", "update", "jobid="+first, "comment="+comment)
+		if (err != nil) != refused {
+			t.Errorf("a comment that becomes %q: %s, %v", comment, out, err)
+		}
 	}
 	if left, err := c.On(Controller, "ls", "-A", "/tmp"); err != nil || left != "" {
 		t.Errorf("left in /tmp: %q, %v", left, err)
+	}
+}
+
+// interactive has salloc and srun ask: by their comment, and where cli_filter.lua is, by the variable.
+func interactive(t *testing.T, c *Cluster) {
+	conf := "/tmp/filtered/slurm.conf"
+	_, err := c.As(Anna, Controller, "", "sh", "-c", "cp -r /etc/slurm /tmp/filtered && sed -i s/^#Cli/Cli/ /tmp/filtered/slurm.conf.datamove && sed -i s,slurm.conf.datamove,/tmp/filtered/slurm.conf.datamove, "+conf)
+	must.Do(t, err)
+	defer func() { _, _ = c.On(Controller, "rm", "-r", "/tmp/filtered") }()
+	for _, r := range []struct {
+		name, variable string
+		args           []string
+		want           string // the lines of the script that datamove is asked about
+		refused        string
+	}{
+		{"srun", "", []string{"srun", "--comment=datamove:stage-in=project:a"}, "#DATAMOVE stage-in=project:a", ""},
+		{"salloc", "", []string{"salloc", "--comment=x|datamove:stage-in=project:a"}, "#DATAMOVE stage-in=project:a", ""},
+		{"salloc that asks by --bb, too", "", []string{"salloc", "--bb=#DATAMOVE stage-in=project:b", "--comment=datamove:stage-in=project:a"}, "#DATAMOVE stage-in=project:a\n#DATAMOVE stage-in=project:b", ""},
+		{"salloc for nothing", "", []string{"salloc", "--comment=x"}, "", ""},
+		{"srun with the variable", "stage-in=project:a; stage-in=project:b", []string{"srun", "--comment=x"}, "#DATAMOVE  stage-in=project:a\n#DATAMOVE  stage-in=project:b", ""},
+		{"salloc with the variable", "stage-in=project:a", []string{"salloc"}, "#DATAMOVE  stage-in=project:a", ""},
+		{"srun with a bar in the variable", "stage-in=project:a|b", []string{"srun"}, "", "has no |"},
+		{"a step that asks", "", []string{"env", "SLURM_JOB_ID=7", "srun", "--comment=datamove:stage-in=project:a"}, "", "a step of a job asks for no data"},
+	} {
+		before := len(c.calls("submit"))
+		out, err := c.As(Anna, Controller, "", append(append([]string{"env", "SLURM_CONF=" + conf, "DATAMOVE=" + r.variable}, r.args...), "--quiet", "echo", "it ran")...)
+		if r.refused != "" {
+			if err == nil || !strings.Contains(err.Error(), r.refused) {
+				t.Errorf("%s: %q, %v; want %s", r.name, out, err, r.refused)
+			}
+			continue
+		}
+		asked := len(c.calls("submit")) - before
+		if err != nil || out != "it ran\n" || asked != map[bool]int{true: 1}[r.want != ""] || asked > 0 && c.read("submitted") != "#!/bin/bash\n"+r.want+"\n" {
+			t.Errorf("%s: %q, %v; datamove was asked %d times, of %q; want %q", r.name, out, err, asked, c.read("submitted"), r.want)
+		}
+	}
+	c.do("submit.refuse", "echo ERROR no such tier; exit 2")
+	if out, err := c.As(Anna, Controller, "", "salloc", "--comment=datamove:stage-in=project:a", "--bb=#do refuse", "true"); err == nil || !strings.Contains(err.Error(), "salloc: error: datamove: no such tier") {
+		t.Errorf("salloc: %q, %v", out, err)
 	}
 }
 

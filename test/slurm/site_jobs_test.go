@@ -3,6 +3,7 @@ package slurm
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,6 +36,8 @@ func TestJobs(t *testing.T) {
 		{"names that several nodes have", sameNames},
 		{"it is not there", notThere},
 		{"other ways to ask", otherWays},
+		{"salloc and srun", asksAlone},
+		{"names in paths", namesInPaths},
 		{"checkpoints leave while it runs", checkpoints},
 		{"from an S3 store and back", throughStore},
 		{"one after the other", chained},
@@ -290,6 +293,59 @@ func otherWays(t *testing.T, s *site) {
 	id := s.MustSubmit(Anna, "#!/bin/sh\n#DW jobdw type=scratch access_mode=striped capacity=1GiB\nhostname\n", "-N2")
 	s.Until(id, "one directory of two nodes is not there", func(j Job) bool {
 		return strings.Contains(j.SystemComment, "asks for space that all of them see as one")
+	})
+	s.Scancel(id)
+	s.UntilState(id, "CANCELLED")
+}
+
+// asksAlone: salloc and srun ask by their comment, and what they begin with is there.
+func asksAlone(t *testing.T, s *site) {
+	const comment = "--comment=datamove: stage-in=project:anna/notes to=scratch:notes required; stage-out=scratch:out to=project:anna/alone-%j"
+	const work = `cat $DATAMOVE_IN_NOTES/*; echo " $DATAMOVE_HOT"; mkdir $DATAMOVE_DIR/out; echo $SLURM_JOB_ID >$DATAMOVE_DIR/out/it`
+	for _, args := range [][]string{{"srun", comment, "--quiet"}, {"salloc", comment, "--quiet", "srun"}} {
+		out, err := s.As(Anna, Controller, "", append(args, "sh", "-c", work)...)
+		if want := strings.Repeat("a", 10) + strings.Repeat("b", 10) + " 1\n"; err != nil || out != want {
+			t.Errorf("%s: %q, %v; want %q", args[0], out, err, want)
+		}
+	}
+	s.Eventually("the results of both have left", func() error {
+		left := must.Get(filepath.Glob(s.Path(Controller, "/project/anna/alone-*/it")))(t)
+		if len(left) != 2 {
+			return fmt.Errorf("there are %q", left)
+		}
+		return nil
+	})
+	if out, err := s.As(Anna, Controller, "", "salloc", "--comment=datamove: stage-in=projekt:x", "true"); err == nil || !strings.Contains(err.Error(), "did you mean project?") {
+		t.Errorf("salloc: %s, %v", out, err)
+	}
+}
+
+// namesInPaths: results are where the paths in the script say, whatever name the job has; a name that would lead elsewhere is refused at submit.
+func namesInPaths(t *testing.T, s *site) {
+	const script = "#!/bin/sh\n#DATAMOVE stage-out=scratch:out to=project:anna/%x/%A-%u\nmkdir $DATAMOVE_DIR/out; echo $SLURM_JOB_ID >$DATAMOVE_DIR/out/it\n"
+	name := `my "run"; it's required`
+	id := s.MustSubmit(Anna, script, "--job-name="+name)
+	s.done(id, "COMPLETED")
+	if got := s.read("/project/anna/" + name + "/" + id + "-anna/it"); got != id {
+		t.Errorf("the results of %s: %s", name, got)
+	}
+	for _, r := range []struct{ name, path, want string }{
+		{"../ben/x", "%x", "a slash would lead to another directory"},
+		{"a/b", "%x", "a slash would lead to another directory"},
+		{"..", "%x", "it would be another directory"},
+		{"x", "%a", "is the task of an array, and this job is none"},
+	} {
+		_, said, err := s.Submit(Anna, "#!/bin/sh\n#DATAMOVE stage-out=scratch:out to=project:anna/"+r.path+"\n", "--job-name="+r.name)
+		if err == nil || !strings.Contains(said, r.want) {
+			t.Errorf("the name %s: %q, %v; want %s", r.name, said, err, r.want)
+		}
+	}
+	// A name that sbatch was not told of: no node has its results beside their directory.
+	id = s.MustSubmit(Anna, script, "--hold", "--job-name=x")
+	s.Scontrol("update", "jobid="+id, "name=../ben/x")
+	s.Release(id)
+	s.Until(id, "it does not begin, and says why", func(j Job) bool {
+		return j.State == "PENDING" && strings.Contains(j.SystemComment, "a slash would lead to another directory")
 	})
 	s.Scancel(id)
 	s.UntilState(id, "CANCELLED")

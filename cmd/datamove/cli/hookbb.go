@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/user"
@@ -42,7 +41,7 @@ const (
 
 // phases are all, by name.
 var phases = map[string]phase{
-	"submit":      {"UID SCRIPT", 2, "check what a job asks for, for job_submit.lua", quick, (*app).bbSubmit, false},
+	"submit":      {"UID SCRIPT [NAME [TASKS]]", 2, "check what a job asks for, for job_submit.lua", quick, (*app).bbSubmit, false},
 	"job_process": {"SCRIPT", 1, "check what a job asks for", quick, (*app).bbProcess, false},
 	"setup":       {"JOB UID GID SCRIPT", 4, "remember what a job asks for", quick, (*app).bbSetup, false},
 	"data_in":     {"JOB SCRIPT", 1, "bring its data to where all nodes see it", 0, (*app).bbIn, true},
@@ -128,14 +127,27 @@ func (a *app) controller() (*controller.Controller, error) {
 	}, nil
 }
 
+// bbSubmit checks with the name of the job, and the tasks of an array; job_submit.lua of an earlier version says neither.
 func (a *app) bbSubmit(ctx context.Context, c *controller.Controller, args []string) (string, error) {
-	return a.bbProcess(ctx, c, args[1:])
+	text, err := scriptOf(args[1])
+	if err != nil {
+		return "", err
+	}
+	if len(args) > 2 {
+		text.Name = args[2]
+	}
+	text.Single = len(args) > 3 && args[3] == ""
+	asks, err := c.Process(ctx, text)
+	return strings.Join(asks, "\n"), err
 }
 
 func (a *app) bbProcess(ctx context.Context, c *controller.Controller, args []string) (string, error) {
 	text, err := scriptOf(args[0])
 	if err != nil {
 		return "", err
+	}
+	if err := c.Saw(args[0]); err != nil {
+		c.Told(err.Error())
 	}
 	asks, err := c.Process(ctx, text)
 	return strings.Join(asks, "\n"), err
@@ -254,15 +266,9 @@ func jobNumber(text string) (uint32, error) {
 	return uint32(n), nil
 }
 
-// scriptOf reads the beginning of a job's script, which Slurm ends with a zero byte.
+// scriptOf reads the beginning of a job's script.
 func scriptOf(name string) (text directive.Text, err error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return text, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, directive.ScriptMost+1))
-	text.Script = strings.TrimRight(string(b), "\x00")
+	text.Script, err = controller.ReadScript(name)
 	return text, err
 }
 

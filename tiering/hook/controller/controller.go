@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,7 @@ func (c *Controller) Process(ctx context.Context, text directive.Text) ([]string
 	if err != nil || job.Empty() {
 		return nil, err
 	}
-	if err := errors.Join(c.foreseen(job), c.most(job.Bytes())); err != nil {
+	if err := errors.Join(c.foreseen(job, text), c.most(job.Bytes())); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, glance)
@@ -56,14 +57,18 @@ func (c *Controller) Process(ctx context.Context, text directive.Text) ([]string
 	return job.Summary(), nil
 }
 
-// foreseen refuses what needs to be known before the job has a node, and is not.
-func (c *Controller) foreseen(job directive.Job) error {
+// foreseen refuses what needs to be known before the job has a node, and is not, and names that can not be.
+func (c *Controller) foreseen(job directive.Job, text directive.Text) error {
 	s := site{tiers: TiersOf(c.Config), own: hook.Job{ID: 1, UID: 1}, values: directive.Values{Job: "1", User: "user"}}
 	if _, err := s.shared(job); err != nil {
 		return fmt.Errorf("%w before the job begins, and this is staged before it", err)
 	}
-	s.values = directive.Values{Job: "1", User: "user", Name: "name", Task: "1"}
+	if text.Single && job.Uses("%a") {
+		return fmt.Errorf("%w: %%a is the task of an array, and this job is none: leave it out, or submit with --array", mover.ErrUsage)
+	}
+	s.values = directive.Values{Job: "1", User: "user", Name: cmp.Or(text.Name, "name"), Task: "1"}
 	deeds, err := s.arriving(job, []string{"node"})
+	err = errors.Join(err, s.names(job, []string{"node"}))
 	for _, d := range deeds {
 		d.node = ""
 		if h := s.holder(d); d.dataset && (len(h)+len(mostJob) > holderMost || mover.Printable(h) != h) {
@@ -142,14 +147,9 @@ func (c *Controller) Setup(own hook.Job, text directive.Text) error {
 	if own.UID == 0 {
 		return fmt.Errorf("%w: root's jobs have nothing staged", mover.ErrRefused)
 	}
-	asked, err := directive.Parse(text, TiersOf(c.Config))
-	if err != nil { // Slurm has replaced patterns in it: what is left of "%%" is no pattern
-		again := text
-		again.Script = strings.ReplaceAll(text.Script, "%", "%%")
-		var wrong error
-		if asked, wrong = directive.Parse(again, TiersOf(c.Config)); wrong != nil {
-			return err
-		}
+	asked, array, err := c.asked(own.ID, text)
+	if err != nil {
+		return err
 	}
 	return c.records().locked(func() error {
 		last, err := c.records().load(own.ID, fileJob)
@@ -160,8 +160,28 @@ func (c *Controller) Setup(own hook.Job, text directive.Text) error {
 		} else if !errors.Is(err, mover.ErrNotExist) {
 			c.tell("what an earlier run of it has left is not known, and stays: %v", err)
 		}
-		return c.records().save(Record{Job: own.ID, UID: own.UID, GID: own.GID, User: own.User, Asked: asked, Began: time.Now().UTC()})
+		return c.records().save(Record{Job: own.ID, UID: own.UID, GID: own.GID, User: own.User, Array: array, Asked: asked, Began: time.Now().UTC()})
 	})
+}
+
+// asked reads what a job asks for, and the id of its array, of a text in which Slurm has replaced patterns: a name of the job with a blank or a slash in it would be
+// words, or other directories. So the script as it was submitted is read, where it is found.
+func (c *Controller) asked(job uint32, text directive.Text) (asked directive.Job, array string, err error) {
+	whole := text
+	if whole.Script, err = c.submitted(job); err == nil {
+		asked, err = directive.Parse(whole, TiersOf(c.Config))
+		return asked, directive.ArrayOf(whole.Script, text.Script), err
+	}
+	asked, err = directive.Parse(text, TiersOf(c.Config))
+	if err == nil {
+		return asked, "", nil
+	}
+	text.Script = strings.ReplaceAll(text.Script, "%", "%%") // what is left of "%%" is no pattern
+	asked, wrong := directive.Parse(text, TiersOf(c.Config))
+	if wrong == nil {
+		err = nil
+	}
+	return asked, "", err
 }
 
 // Nodes remembers where a job runs. It may come before, beside or after Before.
@@ -227,7 +247,8 @@ func (c *Controller) begin(job uint32) (*work, error) {
 
 func (c *Controller) work(x Record) *work {
 	id := strconv.FormatUint(uint64(x.Job), 10)
-	s := site{tiers: TiersOf(c.Config), own: hook.Job{ID: x.Job, UID: x.UID, GID: x.GID}, values: directive.Values{Job: id, User: x.User}}
+	user := cmp.Or(x.User, strconv.FormatUint(uint64(x.UID), 10))
+	s := site{tiers: TiersOf(c.Config), own: hook.Job{ID: x.Job, UID: x.UID, GID: x.GID}, values: directive.Values{Job: id, Array: x.Array, User: user}}
 	labels := map[string]string{hook.Label: id, runLabel: x.RunID()}
 	return &work{Controller: c, Record: x, site: s, stage: &stage.Mover{Dial: c.Dial, Label: hook.CopyLabel, Labels: labels, TTL: hook.LeaseTTL}}
 }

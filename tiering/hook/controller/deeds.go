@@ -2,6 +2,7 @@ package controller
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -125,6 +126,16 @@ func (s site) leaving(j directive.Job, nodes []string) (deeds []deed, err error)
 		}
 	}
 	return deeds, nil
+}
+
+// names refuses what the values of a job make of the names in what leaves it, and in what it purges.
+func (s site) names(j directive.Job, nodes []string) error {
+	_, err := s.leaving(j, nodes)
+	for r := range j.Of(directive.Purge) {
+		_, wrong := s.values.Expand(r.From)
+		err = errors.Join(err, wrong)
+	}
+	return err
 }
 
 func (s site) expand(from, to location.Location) (f, t location.Location, err error) {

@@ -174,10 +174,12 @@ func (c *Controller) Before(ctx context.Context, job uint32) error {
 
 // holdBack remembers an error that another try in two minutes, which is what Slurm makes of it, does not mend: the job is held then, and a person decides.
 func (w *work) holdBack(err error) error {
-	if !errors.Is(err, mover.ErrRefused) && !errors.Is(err, mover.ErrFull) && !errors.Is(err, mover.ErrUnsupported) {
-		return err
+	for _, lasting := range []error{mover.ErrRefused, mover.ErrFull, mover.ErrUnsupported, mover.ErrUsage} {
+		if errors.Is(err, lasting) {
+			return errors.Join(err, w.records().write(w.Job, fileHeld, err.Error()))
+		}
 	}
-	return errors.Join(err, w.records().write(w.Job, fileHeld, err.Error()))
+	return err
 }
 
 // heldBack is what holdBack remembers, once: a job that a person releases is staged again.
@@ -205,7 +207,7 @@ func (c *Controller) ready(x Record) error {
 }
 
 func (w *work) before(ctx context.Context) error {
-	if probe, err := w.foreseeable(); err != nil || len(probe) == 0 && !w.wantsOneDirectory() && !w.watches() {
+	if probe, err := w.foreseeable(); err != nil || len(probe) == 0 && !w.wantsOneDirectory() && !w.watches() && !w.Asked.Uses("%x", "%a") {
 		return err
 	}
 	p, err := w.await(ctx)
@@ -224,11 +226,12 @@ func (w *work) before(ctx context.Context) error {
 			mover.ErrUnsupported, len(p.Nodes))
 	}
 	w.at(p)
-	w.watch(ctx, p)
 	deeds, err := w.arriving(w.Asked, p.Nodes)
-	if err == nil {
-		_, err = w.bring(ctx, deeds)
+	if err := errors.Join(err, w.names(w.Asked, p.Nodes)); err != nil {
+		return err
 	}
+	w.watch(ctx, p)
+	_, err = w.bring(ctx, deeds)
 	return err
 }
 

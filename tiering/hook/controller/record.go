@@ -26,6 +26,7 @@ type Record struct {
 	UID     uint32        `json:"uid"`
 	GID     uint32        `json:"gid"`
 	User    string        `json:"user,omitempty"`
+	Array   string        `json:"array,omitempty"` // id of the array; "" is none
 	Asked   directive.Job `json:"asked"`
 	Began   time.Time     `json:"began"`           // this run of it
 	Hurry   bool          `json:"hurry,omitempty"` // of one that has ended: nothing is to leave any more

@@ -16,6 +16,9 @@ type Text struct {
 	Script      string // of its beginning at least ScriptMost+1 bytes
 	Comment     string // of --comment
 	Environment string // the value of DATAMOVE
+
+	Name   string // of the job, where it is known
+	Single bool   // it is known that the job is no array
 }
 
 // asked is a request and where it stands; without a line it comes from a record.

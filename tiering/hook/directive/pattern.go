@@ -2,6 +2,8 @@ package directive
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -123,6 +125,72 @@ func (v Values) Expand(l location.Location) (location.Location, error) {
 		}
 	}
 	return l, nil
+}
+
+// Uses reports whether one of some patterns stands in a location of the job.
+func (j Job) Uses(some ...string) bool {
+	for _, r := range j.Requests {
+		for _, l := range append([]location.Location{r.From}, r.To...) {
+			if p := inner(&l); p != nil && usesOne(*p, some) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func usesOne(text string, some []string) bool {
+	for i := 0; i < len(text); i++ {
+		pattern := patternAt(text[i:])
+		if pattern == "" {
+			continue
+		}
+		if slices.Contains(some, pattern) {
+			return true
+		}
+		i += len(pattern) - 1
+	}
+	return false
+}
+
+// ArrayOf is the value of %A in what Slurm has made of a script by replacing patterns; "" is that of a job that is none of an array, for which Slurm writes 0, or
+// not known.
+func ArrayOf(script, replaced string) string {
+	was := strings.Split(script, "\n")
+	for i, now := range strings.Split(replaced, "\n") {
+		if i >= len(was) || !usesOne(was[i], []string{"%A"}) || kindOf(was[i]) == "" || len(was[i]) > LineMost {
+			continue
+		}
+		if m := replacement(was[i]).FindStringSubmatch(now); m != nil && m[1] != "0" {
+			return m[1]
+		}
+	}
+	return ""
+}
+
+// replacement matches what Slurm makes of a line, and the first %A in it.
+func replacement(line string) *regexp.Regexp {
+	var b strings.Builder
+	array := `([0-9]+)`
+	for i := 0; i < len(line); i++ {
+		pattern := patternAt(line[i:])
+		switch pattern {
+		case "", nodePattern:
+			b.WriteString(regexp.QuoteMeta(line[i : i+1]))
+			continue
+		case "%A":
+			b.WriteString(array)
+			array = `[0-9]+`
+		case "%%":
+			b.WriteString("%")
+		case "%j", "%a":
+			b.WriteString(`[0-9]+`)
+		case "%u", "%x":
+			b.WriteString(".*")
+		}
+		i += len(pattern) - 1
+	}
+	return regexp.MustCompile("^" + b.String() + "$")
 }
 
 // fault says why a value can not be part of a name.

@@ -67,6 +67,23 @@ func TestExpand(t *testing.T) {
 	}
 }
 
+// TestArrayOf finds the id of an array in what Slurm has made of a script.
+func TestArrayOf(t *testing.T) {
+	const head = "#!/bin/sh\n"
+	for _, row := range []struct{ script, replaced, want string }{
+		{"#DATAMOVE stage-out=scratch:out to=project:%A/%a", "#DATAMOVE stage-out=scratch:out to=project:12/3", "12"},
+		{"#DATAMOVE stage-out=scratch:out to=project:%A/%a", "#DATAMOVE stage-out=scratch:out to=project:0/4294967294", ""},
+		{"# %A\n#DATAMOVE purge=fast:x.*(\n#DATAMOVE purge=fast:%x/%A-%A%%/%q{node}", "# %A\n#DATAMOVE purge=fast:x.*(\n#DATAMOVE purge=fast:9 9/8/12-12%/{node}", "12"},
+		{"#DATAMOVE purge=fast:%%A", "#DATAMOVE purge=fast:%A", ""},
+		{"#DATAMOVE purge=fast:%A", "#DATAMOVE purge=fast:other", ""},
+		{"", "#DATAMOVE purge=fast:12", ""},
+	} {
+		if got := ArrayOf(head+row.script, head+row.replaced); got != row.want {
+			t.Errorf("%q, replaced %q: %q; want %q", row.script, row.replaced, got, row.want)
+		}
+	}
+}
+
 func place(t *testing.T, text string) location.Location {
 	t.Helper()
 	l := must.Get(location.Parse(text))(t)

@@ -194,7 +194,7 @@ func parsed(t *testing.T, text Text) {
 	job, err := Parse(text, site)
 	if err != nil {
 		if !errors.Is(err, mover.ErrUsage) || strings.Count(err.Error(), "\n") > problemsMost || strings.ContainsAny(err.Error(), "\r\x00\x1b") {
-			t.Fatalf("%q: %q", text, err)
+			t.Fatalf("%+v: %q", text, err)
 		}
 		return
 	}
