@@ -15,34 +15,36 @@ import (
 // TestNames: what a job's name makes of the paths in its requests is judged when it is submitted, where it is told.
 func TestNames(t *testing.T) {
 	t.Parallel()
-	w := unserved(t)
-	for _, row := range []struct {
-		line, name string
-		single     bool
-		want       string // "" is no mistake
-	}{
-		{"stage-out=scratch:out to=results:%x/%j", "my \"best\" run; 'x'", true, ""},
-		{"stage-out=scratch:out to=results:%x", "../ben/x", true, "%x, the job's name, is ../ben/x, and a slash would lead to another directory"},
-		{"stage-out=scratch:out to=results:%x", "..", true, "it would be another directory"},
-		{"stage-out=scratch:out to=results:.%x", ".", true, "it would be another directory"},
-		{"checkpoint=scratch:ckpt to=results:a,results:b/%x", "a/b", true, "a slash would lead to another directory"},
-		{"checkpoint=scratch:ckpt/%x to=results:a", ".datamove-1", true, "such names are the mover's own"},
-		{"stage-in=shared:%x to=scratch:in", "a/b", true, "a slash would lead to another directory"},
-		{"stage-in=shared:notes to=scratch:%x", "a\nb", true, "it has control characters"},
-		{"purge=temp:%x", "..", true, "it would be another directory"},
-		{"stage-out=scratch:out to=results:%a", "run", true, "this job is none: leave it out, or submit with --array"},
-		{"stage-out=scratch:out to=results:%A/%a", "run", false, ""},
-		{"stage-out=scratch:out to=results:%%a", "run", true, ""},
-		{"stage-out=scratch:out to=results:%x", "", false, ""},
-	} {
-		text := directive.Text{Script: script(row.line), Name: row.name, Single: row.single}
-		_, err := w.Process(t.Context(), text)
-		if row.want == "" {
-			must.Do(t, err)
-			continue
+	rig.Bubble(t, func(t *testing.T) {
+		w := unserved(t)
+		for _, row := range []struct {
+			line, name string
+			single     bool
+			want       string // "" is no mistake
+		}{
+			{"stage-out=scratch:out to=results:%x/%j", "my \"best\" run; 'x'", true, ""},
+			{"stage-out=scratch:out to=results:%x", "../ben/x", true, "%x, the job's name, is ../ben/x, and a slash would lead to another directory"},
+			{"stage-out=scratch:out to=results:%x", "..", true, "it would be another directory"},
+			{"stage-out=scratch:out to=results:.%x", ".", true, "it would be another directory"},
+			{"checkpoint=scratch:ckpt to=results:a,results:b/%x", "a/b", true, "a slash would lead to another directory"},
+			{"checkpoint=scratch:ckpt/%x to=results:a", ".datamove-1", true, "such names are the mover's own"},
+			{"stage-in=shared:%x to=scratch:in", "a/b", true, "a slash would lead to another directory"},
+			{"stage-in=shared:notes to=scratch:%x", "a\nb", true, "it has control characters"},
+			{"purge=temp:%x", "..", true, "it would be another directory"},
+			{"stage-out=scratch:out to=results:%a", "run", true, "this job is none: leave it out, or submit with --array"},
+			{"stage-out=scratch:out to=results:%A/%a", "run", false, ""},
+			{"stage-out=scratch:out to=results:%%a", "run", true, ""},
+			{"stage-out=scratch:out to=results:%x", "", false, ""},
+		} {
+			text := directive.Text{Script: script(row.line), Name: row.name, Single: row.single}
+			_, err := w.Process(t.Context(), text)
+			if row.want == "" {
+				must.Do(t, err)
+				continue
+			}
+			wantsError(t, err, mover.ErrUsage, row.want)
 		}
-		wantsError(t, err, mover.ErrUsage, row.want)
-	}
+	})
 }
 
 // TestReplaced: Slurm shows Setup a script in which it has replaced patterns. What the job asks for is what was submitted, whatever its name is.
