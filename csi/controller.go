@@ -65,7 +65,7 @@ func (d *Driver) CreateVolume(ctx context.Context, q *csi.CreateVolumeRequest) (
 		return nil, err
 	}
 	if p.Kind == volume.Dataset {
-		return d.describeDataset(q, p)
+		return d.describeDataset(ctx, q, p)
 	}
 	name, err := d.Config.pick(p)
 	if err != nil {
@@ -195,10 +195,13 @@ func (d *Driver) topology() []*csi.Topology {
 	return []*csi.Topology{{Segments: map[string]string{NodeTopology: d.NodeID}}}
 }
 
-// describeDataset makes a volume of a dataset: nothing is brought before a pod needs it.
-func (d *Driver) describeDataset(q *csi.CreateVolumeRequest, p volume.Parameters) (*csi.CreateVolumeResponse, error) {
+// describeDataset makes a volume of a version of a dataset: nothing is brought before a pod needs it.
+func (d *Driver) describeDataset(ctx context.Context, q *csi.CreateVolumeRequest, p volume.Parameters) (*csi.CreateVolumeResponse, error) {
 	if q.GetVolumeContentSource() != nil {
 		return nil, fmt.Errorf("%w: a dataset can not begin with a snapshot or another volume", mover.ErrUsage)
+	}
+	if err := d.pin(ctx, q.GetName(), &p); err != nil {
+		return nil, err
 	}
 	id := volume.ID{Kind: volume.Dataset, Key: volume.KeyOf("", volume.Dataset, q.GetName())}
 	return &csi.CreateVolumeResponse{Volume: &csi.Volume{VolumeId: id.String(), CapacityBytes: q.GetCapacityRange().GetRequiredBytes(), VolumeContext: p.Context()}}, nil

@@ -3,10 +3,12 @@ package csi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,9 +17,11 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/csi/kube"
 	"datamove.dev/csi/volume"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
@@ -105,6 +109,92 @@ func TestDataset(t *testing.T) {
 	if n := r.leases(client); n != 0 {
 		t.Errorf("%d leases", n)
 	}
+}
+
+// dataset is a request for a volume of one, as its claim has it.
+func (r *kubelet) dataset(claim, spelled string) *csi.Volume {
+	r.Helper()
+	v, err := r.CreateVolume(r.Context(), &csi.CreateVolumeRequest{Name: "pvc-" + claim, VolumeCapabilities: []*csi.VolumeCapability{able(csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY)},
+		Parameters: map[string]string{"type": "dataset", "dataset": spelled, "tier": "scratch", "csi.storage.k8s.io/pvc/namespace": "vision", "csi.storage.k8s.io/pvc/name": claim}})
+	must.Do(r.T, err)
+	return v.GetVolume()
+}
+
+// reads is what a new pod of a volume reads, and its publication.
+func (r *kubelet) reads(v *csi.Volume, pod string) (string, *csi.NodePublishVolumeRequest) {
+	r.Helper()
+	q := r.publication(v.GetVolumeId(), "vision", pod)
+	maps.Copy(q.VolumeContext, v.GetVolumeContext())
+	return string(must.Get(os.ReadFile(filepath.Join(r.eventually(q), "sub/file")))(r.T)), q
+}
+
+// TestPinned: all pods of a claim read the version that was the newest when it was made, whenever they start. One of @latest has the newest at the
+// start of each pod. Where a PersistentVolume says no version, a pod has that of the others of its volume.
+func TestPinned(t *testing.T) {
+	r := rigged(t)
+	c := r.staging()
+	k := &told{}
+	r.driver.Cluster = k
+	added := func(content string) string {
+		must.Do(t, os.WriteFile(filepath.Join(r.shared, "train/sub/file"), []byte(content), 0o644))
+		return c.Add("train", "shared:train")
+	}
+	digests := map[string]string{"one": added("one")}
+	pinned, latest := r.dataset("pinned", "train"), r.dataset("latest", "train@latest")
+	written := &csi.Volume{VolumeId: "v1:dataset::train", VolumeContext: map[string]string{"dataset": "train", "tier": "scratch"}}
+	for _, v := range []*csi.Volume{pinned, latest, written} {
+		k.claims = append(k.claims, kube.Claim{Claim: volume.Claim{Namespace: "vision", Name: v.GetVolumeId()}, Volume: v.GetVolumeId(), Attributes: v.GetVolumeContext()})
+	}
+	said := func(v *csi.Volume) string {
+		must.Do(t, r.driver.annotate(t.Context()))
+		return k.annotations[v.GetVolumeId()][version]
+	}
+	if got := said(pinned); got != digests["one"] {
+		t.Errorf("the claim says %q", got)
+	}
+	if want := "vision/pinned VersionPinned dataset:train@" + digests["one"]; len(k.events) != 1 || !strings.HasPrefix(k.events[0], want) {
+		t.Errorf("%q, and not %s", k.events, want)
+	}
+	_, keeper := r.reads(written, "keeper")
+	digests["two"] = added("two")
+	for i, row := range []struct {
+		what string
+		v    *csi.Volume
+		want string
+	}{
+		{"a claim of before", pinned, "one"},
+		{"a claim of the newest", latest, "two"},
+		{"a volume without a version, of which a pod has one", written, "one"},
+		{"a new claim", r.dataset("new", "train"), "two"},
+		{"a claim of one version", r.dataset("named", "train@"+digests["one"]), "one"},
+	} {
+		got, q := r.reads(row.v, fmt.Sprintf("pod-%d", i))
+		if got != row.want {
+			t.Errorf("%s: %q, and not %q", row.what, got, row.want)
+		}
+		if staged := fmt.Sprintf("vision/pod-%d Staged dataset:train@%s is on this node", i, digests[row.want]); !slices.Contains(k.events, staged) {
+			t.Errorf("%s: %q in %q", row.what, staged, k.events)
+		}
+		if got := said(row.v); i < 3 && got != digests[row.want] {
+			t.Errorf("%s: its claim says %q", row.what, got)
+		}
+		r.unpublished(q)
+	}
+	r.unpublished(keeper)
+	if got, _ := r.reads(written, "later"); got != "two" {
+		t.Errorf("a volume without a version, of which no pod has one: %q", got)
+	}
+	if got, _ := r.reads(pinned, "later still"); got != "one" {
+		t.Errorf("a claim of before: %q", got)
+	}
+	gone := &csi.Volume{VolumeId: "v1:dataset::gone", VolumeContext: map[string]string{"dataset": "train@" + strings.Repeat("0", 64)}}
+	q := r.publication(gone.GetVolumeId(), "vision", "gone")
+	maps.Copy(q.VolumeContext, gone.GetVolumeContext())
+	if _, err := r.NodePublishVolume(t.Context(), q); status.Code(err) != codes.NotFound || !strings.Contains(err.Error(), "a new claim") {
+		t.Errorf("a version that is not there: %v", err)
+	}
+	_, err := r.CreateVolume(t.Context(), &csi.CreateVolumeRequest{Name: "pvc-none", VolumeCapabilities: []*csi.VolumeCapability{single}, Parameters: map[string]string{"type": "dataset", "dataset": "none"}})
+	r.refused(err, codes.NotFound)
 }
 
 // TestOnePodOfADataset: a dataset that is for one pod is not given to a second one; a lease of a user that names a mount as its holder is no pod.

@@ -170,7 +170,7 @@ func (m *Mover) Held(ctx context.Context, prefix string) (all []Holding, err err
 		if !strings.HasPrefix(l.GetHolder(), prefix) {
 			continue
 		}
-		at, err := m.place(ctx, c, where{l.GetHolder(), m.Node}, l.GetTier(), l.GetLocation())
+		at, err := m.place(ctx, c, where{l.GetHolder(), m.Node}, l.GetTier(), l.GetLocation(), l.GetDigest())
 		if err != nil && !errors.Is(err, mover.ErrUnsupported) {
 			return nil, err
 		}

@@ -76,7 +76,10 @@ type Source struct {
 }
 
 // Place is where it is.
-type Place struct{ Root, Path string }
+type Place struct {
+	Root, Path string
+	Digest     string // of what is there; "" of what is no dataset
+}
 
 // Underway is the error for what is not there yet.
 type Underway struct {
@@ -188,7 +191,7 @@ func (m *Mover) Ask(ctx context.Context, s Source, holder string) (Place, error)
 		if err != nil {
 			return Place{}, err
 		}
-		return m.place(ctx, c, at, l.GetTier(), l.GetLocation())
+		return m.place(ctx, c, at, l.GetTier(), l.GetLocation(), l.GetDigest())
 	}
 	if t != nil && !api.Ended(t.GetState()) {
 		return Place{}, m.underway(at, t)
@@ -203,7 +206,7 @@ func (m *Mover) Ask(ctx context.Context, s Source, holder string) (Place, error)
 	if t := r.GetTask(); t != nil {
 		return Place{}, m.underway(at, t)
 	}
-	return m.place(ctx, c, at, r.GetReplica().GetTier(), r.GetReplica().GetLocation())
+	return m.place(ctx, c, at, r.GetReplica().GetTier(), r.GetReplica().GetLocation(), r.GetReplica().GetDigest())
 }
 
 // task is what a holder waits for; nil is nothing that is known.
@@ -264,7 +267,7 @@ func (m *Mover) forget(at where) {
 }
 
 // place is where a location of a tier is on a node.
-func (m *Mover) place(ctx context.Context, c *api.Client, at where, tier, location string) (Place, error) {
+func (m *Mover) place(ctx context.Context, c *api.Client, at where, tier, location, digest string) (Place, error) {
 	m.forget(at)
 	tiers, err := c.ListTiers(ctx, &datamovev1.ListTiersRequest{})
 	if err != nil {
@@ -273,7 +276,7 @@ func (m *Mover) place(ctx context.Context, c *api.Client, at where, tier, locati
 	path, ok := strings.CutPrefix(location, tier+":")
 	for _, t := range tiers.GetTiers() {
 		if ok && t.GetName() == tier && (t.GetNode() == "" || t.GetNode() == at.node) && strings.HasPrefix(t.GetLocation(), "/") {
-			return Place{t.GetLocation(), strings.Trim(path, "/")}, nil
+			return Place{t.GetLocation(), strings.Trim(path, "/"), digest}, nil
 		}
 	}
 	return Place{}, fmt.Errorf("%w: the replica at %s is on no tier that has a directory on its node", mover.ErrUnsupported, mover.Printable(location))
