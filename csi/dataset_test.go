@@ -52,7 +52,7 @@ func (r *kubelet) staging() *rig.Cluster {
 	r.service = c
 	m := &stage.Mover{Dial: c.Dial, Node: "n1", Label: "csi-copy"}
 	r.Cleanup(func() { must.Do(r.T, m.Close()) })
-	r.driver.Staging = m
+	r.driver.Staging = &stage.Away{Mover: m, File: filepath.Join(r.TempDir(), "held.json"), Note: Noting(r.driver.Files)}
 	r.driver.Config.Grants = append(r.driver.Config.Grants, volume.Grant{Namespaces: []string{"vision"}, Sources: []string{"dataset:train"}})
 	return c
 }
@@ -254,7 +254,7 @@ func TestMoverAway(t *testing.T) {
 	if n := r.leases(client); n != 1 {
 		t.Errorf("%d leases", n)
 	}
-	there.(*stage.Mover).Grace = time.Nanosecond
+	there.(*stage.Away).Grace = time.Nanosecond
 	r.driver.Staging = there
 	ctx, stop := context.WithCancel(t.Context())
 	kept := make(chan struct{})
@@ -262,6 +262,73 @@ func TestMoverAway(t *testing.T) {
 	client.Until("what is held by nobody is let go", func() bool { return r.leases(client) == 0 })
 	stop()
 	<-kept
+}
+
+// TestCoordinatorAway: without the coordinator a pod has what its node had before, whole and of the same version; it stays there until the coordinator has
+// heard of the pod, also when the driver is started again meanwhile. What nobody granted, and what was removed, no pod has.
+//
+//safety:5 a removal of a replica that a pod has, of which the coordinator was not told
+//safety:7 with TestTenants
+func TestCoordinatorAway(t *testing.T) {
+	r := rigged(t)
+	c := r.staging()
+	k := &told{}
+	r.driver.Cluster = k
+	pinned := r.dataset("pinned", "train")
+	digest := must.Get(r.driver.Staging.Newest(t.Context(), "train"))(t)
+	_, before := r.reads(pinned, "before")
+	r.unpublished(before)
+	if n := r.leases(c); n != 0 {
+		t.Fatalf("%d leases", n)
+	}
+	try := func(namespace, pod string) (*csi.NodePublishVolumeRequest, error) {
+		q := r.publication(pinned.GetVolumeId(), namespace, pod)
+		maps.Copy(q.VolumeContext, pinned.GetVolumeContext())
+		_, err := r.NodePublishVolume(t.Context(), q)
+		return q, err
+	}
+	c.Crash()
+	_, err := try("audio", "pod")
+	r.refused(err, codes.PermissionDenied)
+	q, err := try("vision", "pod")
+	must.Do(t, err)
+	if got := string(must.Get(os.ReadFile(filepath.Join(q.GetTargetPath(), "sub/file")))(t)); got != "train" {
+		t.Errorf("%q", got)
+	}
+	if want := "vision/pod Staged dataset:train@" + digest + " is on this node as it was before; the coordinator can not be reached, and is told of it later"; !slices.Contains(k.events, want) {
+		t.Errorf("%q, and not %q", k.events, want)
+	}
+	again := r.driver.Staging.(*stage.Away)
+	r.driver.Staging = &stage.Away{Mover: again.Mover, File: again.File, Note: again.Note}
+	c.Start()
+	c.Ready("n1")
+	purged := func() *datamovev1.Task {
+		x, err := c.Purge(t.Context(), &datamovev1.PurgeRequest{Location: "scratch:.datasets/train/" + digest + "/data", Node: "n1"})
+		return c.Ends(x, err)
+	}
+	if x := purged(); x.GetErrorKind() != mover.KindName(mover.ErrHeld) || !strings.Contains(x.GetError(), "a pod of this host has it") {
+		t.Errorf("the coordinator does not know of the pod: %v", x)
+	}
+	if got := c.ReplicasOf("train")["scratch@n1"]; got.GetState() != datamovev1.ReplicaState_REPLICA_STATE_WHOLE || got.GetLevel() == datamovev1.Level_LEVEL_UNSPECIFIED {
+		t.Errorf("what was not removed is %v of %v", got, c.ReplicasOf("train"))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	kept := make(chan struct{})
+	go func() { defer close(kept); r.driver.KeepLeases(ctx) }()
+	c.Until("the coordinator knows of the pod", func() bool { return r.leases(c) == 1 })
+	stop()
+	<-kept
+	r.unpublished(q)
+	if n := r.leases(c); n != 0 {
+		t.Errorf("%d leases", n)
+	}
+	if x := purged(); x.GetState() != datamovev1.TaskState_TASK_STATE_DONE {
+		t.Errorf("nobody has it any more: %v", x)
+	}
+	c.Crash()
+	_, err = try("vision", "late")
+	r.refused(err, codes.Unavailable) // it was removed
+	c.Start()
 }
 
 // eventually publishes as a kubelet does: again and again.

@@ -222,14 +222,14 @@ func (d *Driver) staged(ctx context.Context, p publication, a files.Attachment) 
 		err = d.leavesPromises(ctx, p.source())
 	}
 	if err != nil {
-		d.tellStaging(ctx, p.about.Pod, p.about.Source.Location, err)
+		d.tellStaging(ctx, p.about.Pod, p.about.Source.Location, false, err)
 		return a, err
 	}
 	s, err := d.await(ctx, p)
 	if err != nil {
 		return a, err
 	}
-	a.Spec, a.Path = base.Spec{Name: "tier:" + s.Root, Root: s.Root}, s.Path
+	a.Spec, a.Path = base.Spec{Name: lane(s.Root), Root: s.Root}, s.Path
 	a.Flags.ReadOnly = true
 	return a, nil
 }
@@ -250,7 +250,7 @@ func (d *Driver) await(ctx context.Context, p publication) (stage.Place, error) 
 		}
 		again := underway && time.Now().Before(limit) && ctx.Err() == nil
 		if first || !again {
-			d.tellStaging(ctx, p.about.Pod, versioned(p.about.Source, s.Digest), err)
+			d.tellStaging(ctx, p.about.Pod, versioned(p.about.Source, s.Digest), s.Away, err)
 		}
 		if !again {
 			return s, err

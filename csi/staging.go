@@ -4,13 +4,15 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
+	"datamove.dev/csi/files"
 	"datamove.dev/csi/mount"
 	"datamove.dev/csi/volume"
 	"datamove.dev/tiering/stage"
 )
 
-// Staging brings datasets to this node, and keeps them there: *stage.Mover does.
+// Staging brings datasets to this node, and keeps them there: *stage.Mover does, and *stage.Away, which gives pods what a node had before while the coordinator is away.
 type Staging interface {
 	// Stage asks for what a source holds, for a holder, whose it is until Drop. While it is on its way the
 	// error is a *stage.Underway; a call that comes again asks for the same.
@@ -33,6 +35,16 @@ type Staging interface {
 	Look(ctx context.Context) (*stage.View, error)
 	// Keep renews, until ctx is over, what holders that begin with a prefix and are alive have, and drops the rest.
 	Keep(ctx context.Context, prefix string, alive func(holder string) bool, told func(error))
+}
+
+// lane is the one of a tier, whose replicas are mounted and noted.
+func lane(root string) string { return "tier:" + root }
+
+// Noting keeps a replica on this node from being removed until a time, as *stage.Away needs it.
+func Noting(f *files.Files) func(ctx context.Context, at stage.Place, until time.Time) error {
+	return func(ctx context.Context, at stage.Place, until time.Time) error {
+		return f.Note(ctx, lane(at.Root), at.Root, at.Path, until)
+	}
 }
 
 // pin gives the volume of a claim the newest version of its dataset, for all its pods: they would read different ones when the dataset is added

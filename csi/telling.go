@@ -31,12 +31,14 @@ const (
 )
 
 // tellStaging says in events of a pod how the staging of what it waits for goes.
-func (d *Driver) tellStaging(ctx context.Context, pod volume.Pod, source string, err error) {
+func (d *Driver) tellStaging(ctx context.Context, pod volume.Pod, source string, away bool, err error) {
 	if d.Cluster == nil {
 		return
 	}
 	var u *stage.Underway
 	switch {
+	case err == nil && away:
+		d.Cluster.Tell(ctx, kube.OfPod(pod), false, "Staged", source+" is on this node as it was before; the coordinator can not be reached, and is told of it later")
 	case err == nil:
 		d.Cluster.Tell(ctx, kube.OfPod(pod), false, "Staged", source+" is on this node")
 	case errors.As(err, &u):

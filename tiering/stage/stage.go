@@ -10,7 +10,7 @@
 //
 // What is held is in the mover's ledger, and not here: after a restart nothing is lost but since when a holder has waited for what
 // was on its way before; it counts as waiting since that was asked for. No call outlasts its context, and a mover that is not
-// there, or does not answer who comes, is mover.ErrUnreachable. It knows nothing of Kubernetes or Slurm. TestAsk and TestAll show it with a mover.
+// there, or does not answer who comes, is mover.ErrUnreachable. An [Away] gives what its host had before even then. It knows nothing of Kubernetes or Slurm. TestAsk and TestAll show it with a mover.
 package stage
 
 import (
@@ -67,6 +67,7 @@ const (
 
 func (m *Mover) ttl() time.Duration    { return cmp.Or(m.TTL, 24*time.Hour) }
 func (m *Mover) glance() time.Duration { return cmp.Or(m.Glance, 8*time.Second) }
+func (m *Mover) grace() time.Duration  { return cmp.Or(m.Grace, 10*time.Minute) }
 
 // Source is what is needed.
 type Source struct {
@@ -79,6 +80,7 @@ type Source struct {
 type Place struct {
 	Root, Path string
 	Digest     string // of what is there; "" of what is no dataset
+	Away       bool   // the coordinator does not know that it is held
 }
 
 // Underway is the error for what is not there yet.
@@ -276,7 +278,7 @@ func (m *Mover) place(ctx context.Context, c *api.Client, at where, tier, locati
 	path, ok := strings.CutPrefix(location, tier+":")
 	for _, t := range tiers.GetTiers() {
 		if ok && t.GetName() == tier && (t.GetNode() == "" || t.GetNode() == at.node) && strings.HasPrefix(t.GetLocation(), "/") {
-			return Place{t.GetLocation(), strings.Trim(path, "/"), digest}, nil
+			return Place{t.GetLocation(), strings.Trim(path, "/"), digest, false}, nil
 		}
 	}
 	return Place{}, fmt.Errorf("%w: the replica at %s is on no tier that has a directory on its node", mover.ErrUnsupported, mover.Printable(location))
