@@ -65,7 +65,7 @@ func (d *Driver) CreateVolume(ctx context.Context, q *csi.CreateVolumeRequest) (
 		return nil, err
 	}
 	if p.Kind == volume.Dataset {
-		return d.describeDataset(q, p)
+		return d.describeDataset(ctx, q, p)
 	}
 	name, err := d.Config.pick(p)
 	if err != nil {
@@ -77,7 +77,7 @@ func (d *Driver) CreateVolume(ctx context.Context, q *csi.CreateVolumeRequest) (
 	if err := d.archivable(name, p); err != nil {
 		return nil, err
 	}
-	w := base.Wish{ID: volume.ID{Kind: p.Kind, FileSystem: name}, Name: q.GetName(), Bytes: bytes, Parameters: p}
+	w := base.Wish{ID: volume.ID{Kind: p.Kind, FileSystem: name}, Name: q.GetName(), Bytes: bytes, Parameters: p, Said: saidIn(q.GetParameters())}
 	if w.From, err = d.source(name, q.GetVolumeContentSource()); err != nil {
 		return nil, err
 	}
@@ -91,6 +91,14 @@ func (d *Driver) CreateVolume(ctx context.Context, q *csi.CreateVolumeRequest) (
 		return nil, err
 	}
 	return &csi.CreateVolumeResponse{Volume: d.described(&r, q.GetVolumeContentSource())}, nil
+}
+
+// saidIn is what parameters say of the owner and mode of a volume.
+func saidIn(parameters map[string]string) (s base.Said) {
+	_, s.UID = parameters["uid"]
+	_, s.GID = parameters["gid"]
+	_, s.Mode = parameters["mode"]
+	return s
 }
 
 // make makes what is wished for, or finds it made.
@@ -164,10 +172,12 @@ func (d *Driver) source(name string, s *csi.VolumeContentSource) (*volume.ID, er
 	switch {
 	case err != nil:
 		return nil, err
-	case !id.Ours() || s.GetSnapshot() != nil != (id.Kind == volume.Snapshot):
-		return nil, fmt.Errorf("%w: %s can not be copied by this driver", mover.ErrNotExist, id)
+	case !id.Ours():
+		return nil, fmt.Errorf("%w: %s can not be cloned: the driver did not make it", mover.ErrUsage, id)
+	case s.GetSnapshot() != nil != (id.Kind == volume.Snapshot):
+		return nil, fmt.Errorf("%w: %s is not of the kind that it is named as", mover.ErrNotExist, id)
 	case id.FileSystem != name:
-		return nil, fmt.Errorf("%w: %s is on file system %s, and can not be the beginning of a volume on %s", mover.ErrUsage, id, id.FileSystem, name)
+		return nil, fmt.Errorf("%w: %s is on file system %s, and can not be the beginning of a volume on %s: a StorageClass of file system %s can", mover.ErrUsage, id, id.FileSystem, name, id.FileSystem)
 	}
 	return &id, nil
 }
@@ -185,10 +195,13 @@ func (d *Driver) topology() []*csi.Topology {
 	return []*csi.Topology{{Segments: map[string]string{NodeTopology: d.NodeID}}}
 }
 
-// describeDataset makes a volume of a dataset: nothing is brought before a pod needs it.
-func (d *Driver) describeDataset(q *csi.CreateVolumeRequest, p volume.Parameters) (*csi.CreateVolumeResponse, error) {
+// describeDataset makes a volume of a version of a dataset: nothing is brought before a pod needs it.
+func (d *Driver) describeDataset(ctx context.Context, q *csi.CreateVolumeRequest, p volume.Parameters) (*csi.CreateVolumeResponse, error) {
 	if q.GetVolumeContentSource() != nil {
 		return nil, fmt.Errorf("%w: a dataset can not begin with a snapshot or another volume", mover.ErrUsage)
+	}
+	if err := d.pin(ctx, q.GetName(), &p); err != nil {
+		return nil, err
 	}
 	id := volume.ID{Kind: volume.Dataset, Key: volume.KeyOf("", volume.Dataset, q.GetName())}
 	return &csi.CreateVolumeResponse{Volume: &csi.Volume{VolumeId: id.String(), CapacityBytes: q.GetCapacityRange().GetRequiredBytes(), VolumeContext: p.Context()}}, nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -71,7 +72,7 @@ func TestCopies(t *testing.T) {
 		"kept": {Type: &csi.VolumeContentSource_Snapshot{Snapshot: &csi.VolumeContentSource_SnapshotSource{SnapshotId: s.GetSnapshotId()}}},
 		"lost": {Type: &csi.VolumeContentSource_Volume{Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: v.GetVolumeId()}}},
 	} {
-		copied := create(onPlain(name, from))
+		copied := create(onPlain(name, from, "uid", "1000", "gid", "2000"))
 		q := r.publication(copied.GetVolumeId(), "vision", "look-"+name)
 		at := r.published(q)
 		if got, err := os.ReadFile(filepath.Join(at, "run/1/ckpt")); err != nil || string(got) != name {
@@ -80,8 +81,9 @@ func TestCopies(t *testing.T) {
 		if to, err := os.Readlink(filepath.Join(at, "link")); err != nil || to != "/etc/passwd" {
 			t.Errorf("%q, %v", to, err)
 		}
-		if info, err := os.Stat(at); err != nil || info.Mode().Perm() != 0o777 {
-			t.Errorf("%v, %v", info, err)
+		var top unix.Stat_t
+		if err := unix.Stat(at, &top); err != nil || top.Mode&0o7777 != 0o1777 || top.Uid != 1000 || top.Gid != 2000 {
+			t.Errorf("%+v, %v", top, err)
 		}
 		r.unpublished(q)
 		_, err := r.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: copied.GetVolumeId()})

@@ -3,10 +3,12 @@ package csi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,9 +17,11 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/csi/kube"
 	"datamove.dev/csi/volume"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
@@ -48,7 +52,7 @@ func (r *kubelet) staging() *rig.Cluster {
 	r.service = c
 	m := &stage.Mover{Dial: c.Dial, Node: "n1", Label: "csi-copy"}
 	r.Cleanup(func() { must.Do(r.T, m.Close()) })
-	r.driver.Staging = m
+	r.driver.Staging = &stage.Away{Mover: m, File: filepath.Join(r.TempDir(), "held.json"), Note: Noting(r.driver.Files)}
 	r.driver.Config.Grants = append(r.driver.Config.Grants, volume.Grant{Namespaces: []string{"vision"}, Sources: []string{"dataset:train"}})
 	return c
 }
@@ -105,6 +109,92 @@ func TestDataset(t *testing.T) {
 	if n := r.leases(client); n != 0 {
 		t.Errorf("%d leases", n)
 	}
+}
+
+// dataset is a request for a volume of one, as its claim has it.
+func (r *kubelet) dataset(claim, spelled string) *csi.Volume {
+	r.Helper()
+	v, err := r.CreateVolume(r.Context(), &csi.CreateVolumeRequest{Name: "pvc-" + claim, VolumeCapabilities: []*csi.VolumeCapability{able(csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY)},
+		Parameters: map[string]string{"type": "dataset", "dataset": spelled, "tier": "scratch", "csi.storage.k8s.io/pvc/namespace": "vision", "csi.storage.k8s.io/pvc/name": claim}})
+	must.Do(r.T, err)
+	return v.GetVolume()
+}
+
+// reads is what a new pod of a volume reads, and its publication.
+func (r *kubelet) reads(v *csi.Volume, pod string) (string, *csi.NodePublishVolumeRequest) {
+	r.Helper()
+	q := r.publication(v.GetVolumeId(), "vision", pod)
+	maps.Copy(q.VolumeContext, v.GetVolumeContext())
+	return string(must.Get(os.ReadFile(filepath.Join(r.eventually(q), "sub/file")))(r.T)), q
+}
+
+// TestPinned: all pods of a claim read the version that was the newest when it was made, whenever they start. One of @latest has the newest at the
+// start of each pod. Where a PersistentVolume says no version, a pod has that of the others of its volume.
+func TestPinned(t *testing.T) {
+	r := rigged(t)
+	c := r.staging()
+	k := &told{}
+	r.driver.Cluster = k
+	added := func(content string) string {
+		must.Do(t, os.WriteFile(filepath.Join(r.shared, "train/sub/file"), []byte(content), 0o644))
+		return c.Add("train", "shared:train")
+	}
+	digests := map[string]string{"one": added("one")}
+	pinned, latest := r.dataset("pinned", "train"), r.dataset("latest", "train@latest")
+	written := &csi.Volume{VolumeId: "v1:dataset::train", VolumeContext: map[string]string{"dataset": "train", "tier": "scratch"}}
+	for _, v := range []*csi.Volume{pinned, latest, written} {
+		k.claims = append(k.claims, kube.Claim{Claim: volume.Claim{Namespace: "vision", Name: v.GetVolumeId()}, Volume: v.GetVolumeId(), Attributes: v.GetVolumeContext()})
+	}
+	said := func(v *csi.Volume) string {
+		must.Do(t, r.driver.annotate(t.Context()))
+		return k.annotations[v.GetVolumeId()][version]
+	}
+	if got := said(pinned); got != digests["one"] {
+		t.Errorf("the claim says %q", got)
+	}
+	if want := "vision/pinned VersionPinned dataset:train@" + digests["one"]; len(k.events) != 1 || !strings.HasPrefix(k.events[0], want) {
+		t.Errorf("%q, and not %s", k.events, want)
+	}
+	_, keeper := r.reads(written, "keeper")
+	digests["two"] = added("two")
+	for i, row := range []struct {
+		what string
+		v    *csi.Volume
+		want string
+	}{
+		{"a claim of before", pinned, "one"},
+		{"a claim of the newest", latest, "two"},
+		{"a volume without a version, of which a pod has one", written, "one"},
+		{"a new claim", r.dataset("new", "train"), "two"},
+		{"a claim of one version", r.dataset("named", "train@"+digests["one"]), "one"},
+	} {
+		got, q := r.reads(row.v, fmt.Sprintf("pod-%d", i))
+		if got != row.want {
+			t.Errorf("%s: %q, and not %q", row.what, got, row.want)
+		}
+		if staged := fmt.Sprintf("vision/pod-%d Staged dataset:train@%s is on this node", i, digests[row.want]); !slices.Contains(k.events, staged) {
+			t.Errorf("%s: %q in %q", row.what, staged, k.events)
+		}
+		if got := said(row.v); i < 3 && got != digests[row.want] {
+			t.Errorf("%s: its claim says %q", row.what, got)
+		}
+		r.unpublished(q)
+	}
+	r.unpublished(keeper)
+	if got, _ := r.reads(written, "later"); got != "two" {
+		t.Errorf("a volume without a version, of which no pod has one: %q", got)
+	}
+	if got, _ := r.reads(pinned, "later still"); got != "one" {
+		t.Errorf("a claim of before: %q", got)
+	}
+	gone := &csi.Volume{VolumeId: "v1:dataset::gone", VolumeContext: map[string]string{"dataset": "train@" + strings.Repeat("0", 64)}}
+	q := r.publication(gone.GetVolumeId(), "vision", "gone")
+	maps.Copy(q.VolumeContext, gone.GetVolumeContext())
+	if _, err := r.NodePublishVolume(t.Context(), q); status.Code(err) != codes.NotFound || !strings.Contains(err.Error(), "a new claim") {
+		t.Errorf("a version that is not there: %v", err)
+	}
+	_, err := r.CreateVolume(t.Context(), &csi.CreateVolumeRequest{Name: "pvc-none", VolumeCapabilities: []*csi.VolumeCapability{single}, Parameters: map[string]string{"type": "dataset", "dataset": "none"}})
+	r.refused(err, codes.NotFound)
 }
 
 // TestOnePodOfADataset: a dataset that is for one pod is not given to a second one; a lease of a user that names a mount as its holder is no pod.
@@ -164,7 +254,7 @@ func TestMoverAway(t *testing.T) {
 	if n := r.leases(client); n != 1 {
 		t.Errorf("%d leases", n)
 	}
-	there.(*stage.Mover).Grace = time.Nanosecond
+	there.(*stage.Away).Grace = time.Nanosecond
 	r.driver.Staging = there
 	ctx, stop := context.WithCancel(t.Context())
 	kept := make(chan struct{})
@@ -172,6 +262,73 @@ func TestMoverAway(t *testing.T) {
 	client.Until("what is held by nobody is let go", func() bool { return r.leases(client) == 0 })
 	stop()
 	<-kept
+}
+
+// TestCoordinatorAway: without the coordinator a pod has what its node had before, whole and of the same version; it stays there until the coordinator has
+// heard of the pod, also when the driver is started again meanwhile. What nobody granted, and what was removed, no pod has.
+//
+//safety:5 a removal of a replica that a pod has, of which the coordinator was not told
+//safety:7 with TestTenants
+func TestCoordinatorAway(t *testing.T) {
+	r := rigged(t)
+	c := r.staging()
+	k := &told{}
+	r.driver.Cluster = k
+	pinned := r.dataset("pinned", "train")
+	digest := must.Get(r.driver.Staging.Newest(t.Context(), "train"))(t)
+	_, before := r.reads(pinned, "before")
+	r.unpublished(before)
+	if n := r.leases(c); n != 0 {
+		t.Fatalf("%d leases", n)
+	}
+	try := func(namespace, pod string) (*csi.NodePublishVolumeRequest, error) {
+		q := r.publication(pinned.GetVolumeId(), namespace, pod)
+		maps.Copy(q.VolumeContext, pinned.GetVolumeContext())
+		_, err := r.NodePublishVolume(t.Context(), q)
+		return q, err
+	}
+	c.Crash()
+	_, err := try("audio", "pod")
+	r.refused(err, codes.PermissionDenied)
+	q, err := try("vision", "pod")
+	must.Do(t, err)
+	if got := string(must.Get(os.ReadFile(filepath.Join(q.GetTargetPath(), "sub/file")))(t)); got != "train" {
+		t.Errorf("%q", got)
+	}
+	if want := "vision/pod Staged dataset:train@" + digest + " is on this node as it was before; the coordinator can not be reached, and is told of it later"; !slices.Contains(k.events, want) {
+		t.Errorf("%q, and not %q", k.events, want)
+	}
+	again := r.driver.Staging.(*stage.Away)
+	r.driver.Staging = &stage.Away{Mover: again.Mover, File: again.File, Note: again.Note}
+	c.Start()
+	c.Ready("n1")
+	purged := func() *datamovev1.Task {
+		x, err := c.Purge(t.Context(), &datamovev1.PurgeRequest{Location: "scratch:.datasets/train/" + digest + "/data", Node: "n1"})
+		return c.Ends(x, err)
+	}
+	if x := purged(); x.GetErrorKind() != mover.KindName(mover.ErrHeld) || !strings.Contains(x.GetError(), "a pod of this host has it") {
+		t.Errorf("the coordinator does not know of the pod: %v", x)
+	}
+	if got := c.ReplicasOf("train")["scratch@n1"]; got.GetState() != datamovev1.ReplicaState_REPLICA_STATE_WHOLE || got.GetLevel() == datamovev1.Level_LEVEL_UNSPECIFIED {
+		t.Errorf("what was not removed is %v of %v", got, c.ReplicasOf("train"))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	kept := make(chan struct{})
+	go func() { defer close(kept); r.driver.KeepLeases(ctx) }()
+	c.Until("the coordinator knows of the pod", func() bool { return r.leases(c) == 1 })
+	stop()
+	<-kept
+	r.unpublished(q)
+	if n := r.leases(c); n != 0 {
+		t.Errorf("%d leases", n)
+	}
+	if x := purged(); x.GetState() != datamovev1.TaskState_TASK_STATE_DONE {
+		t.Errorf("nobody has it any more: %v", x)
+	}
+	c.Crash()
+	_, err = try("vision", "late")
+	r.refused(err, codes.Unavailable) // it was removed
+	c.Start()
 }
 
 // eventually publishes as a kubelet does: again and again.

@@ -66,9 +66,11 @@ func (d *Driver) elsewhere(ctx context.Context, request any, method string) (rep
 		if q.GetParameters()["type"] != string(volume.Scratch) {
 			return nil, false, nil
 		}
-		var names []string
-		if names, err = d.nodesFor(ctx, q); err == nil {
-			err = d.onOneOf(ctx, names, ask)
+		if err = d.startable(q); err == nil {
+			var names []string
+			if names, err = d.nodesFor(ctx, q); err == nil {
+				err = d.onOneOf(ctx, names, ask)
+			}
 		}
 	case *csi.GetCapacityRequest:
 		node, said := q.GetAccessibleTopology().GetSegments()[NodeTopology]
@@ -87,6 +89,21 @@ func (d *Driver) elsewhere(ctx context.Context, request any, method string) (rep
 		}
 	}
 	return reply, true, err
+}
+
+// startable reports why no node can begin a volume with what a request names: nodes know of no file system but their scratch. What else is wrong
+// with the request the node says.
+func (d *Driver) startable(q *csi.CreateVolumeRequest) error {
+	p, err := volume.ParseParameters(q.GetParameters())
+	if err != nil {
+		return nil //nolint:nilerr // see above
+	}
+	name, err := d.Config.pick(p)
+	if err != nil {
+		return nil //nolint:nilerr // see above
+	}
+	_, err = d.source(name, q.GetVolumeContentSource())
+	return err
 }
 
 // subject is the volume or snapshot that a request is about; "" is none.

@@ -74,6 +74,17 @@ func TestElsewhere(t *testing.T) {
 	id := reply.GetVolume().GetVolumeId()
 	project := c.created(volume.Project, "vision", "home", 20*mib)
 
+	// What no node has is refused for good, and with the reason.
+	for from, want := range map[string]string{project.GetVolumeId(): "StorageClass of file system lab", "v1:static:lab:team": "the driver did not make it", "v1:dataset::train": "the driver did not make it"} {
+		clone := creation(volume.Scratch, "vision", "clone", 20*mib)
+		clone.AccessibilityRequirements = onNodes("n1")
+		clone.VolumeContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: from}}}
+		_, err = c.CreateVolume(t.Context(), clone)
+		if c.refused(err, codes.InvalidArgument); !strings.Contains(err.Error(), want) {
+			t.Error(err)
+		}
+	}
+
 	// A pod there has it, and what is in it is kept in a snapshot.
 	n2 := c.nodes["n2"]
 	p := n2.publication(id, "vision", "train")

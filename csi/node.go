@@ -58,6 +58,11 @@ type publication struct {
 	staged string // where a mount of it alone is; "" for volumes that have none
 }
 
+// source is what the mover is asked for.
+func (p *publication) source() stage.Source {
+	return stage.Source{Location: p.about.Source.Location, Tier: p.about.Source.Tier}
+}
+
 // NodePublishVolume mounts a volume for a pod.
 func (d *Driver) NodePublishVolume(ctx context.Context, q *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
 	p, err := d.publication(q)
@@ -211,15 +216,20 @@ func (d *Driver) staged(ctx context.Context, p publication, a files.Attachment) 
 	if d.Staging == nil {
 		return a, fmt.Errorf("%w: datasets need the mover: the driver's configuration has no service", mover.ErrUnsupported)
 	}
-	if err := d.leavesPromises(ctx, stage.Source{Location: p.about.Source.Location, Tier: p.about.Source.Tier}); err != nil {
-		d.tellStaging(ctx, p.about.Pod, p.about.Source.Location, err)
+	source, err := d.sourceOf(ctx, p)
+	if err == nil {
+		p.about.Source = source
+		err = d.leavesPromises(ctx, p.source())
+	}
+	if err != nil {
+		d.tellStaging(ctx, p.about.Pod, p.about.Source.Location, false, err)
 		return a, err
 	}
 	s, err := d.await(ctx, p)
 	if err != nil {
 		return a, err
 	}
-	a.Spec, a.Path = base.Spec{Name: "tier:" + s.Root, Root: s.Root}, s.Path
+	a.Spec, a.Path = base.Spec{Name: lane(s.Root), Root: s.Root}, s.Path
 	a.Flags.ReadOnly = true
 	return a, nil
 }
@@ -229,7 +239,10 @@ func (d *Driver) staged(ctx context.Context, p publication, a files.Attachment) 
 func (d *Driver) await(ctx context.Context, p publication) (stage.Place, error) {
 	limit := time.Now().Add(d.Patience)
 	for first := true; ; first = false {
-		s, err := d.Staging.Stage(ctx, stage.Source{Location: p.about.Source.Location, Tier: p.about.Source.Tier}, holder(p.id, p.target))
+		s, err := d.Staging.Stage(ctx, p.source(), holder(p.id, p.target))
+		if _, digest := p.about.Source.Dataset(); digest != "" && p.id.Kind == volume.Dataset && errors.Is(err, mover.ErrNotExist) {
+			err = fmt.Errorf("%w; or make a new claim, which has the newest version", err)
+		}
 		var u *stage.Underway
 		underway := errors.As(err, &u)
 		if underway && time.Since(u.Since) > p.about.Deadline {
@@ -237,7 +250,7 @@ func (d *Driver) await(ctx context.Context, p publication) (stage.Place, error) 
 		}
 		again := underway && time.Now().Before(limit) && ctx.Err() == nil
 		if first || !again {
-			d.tellStaging(ctx, p.about.Pod, p.about.Source.Location, err)
+			d.tellStaging(ctx, p.about.Pod, versioned(p.about.Source, s.Digest), s.Away, err)
 		}
 		if !again {
 			return s, err

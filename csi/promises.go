@@ -5,12 +5,16 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"datamove.dev/csi/volume"
 	"datamove.dev/mover"
 	"datamove.dev/mover/units"
 	"datamove.dev/tiering/stage"
 )
+
+// spacePatience is how long a mover that says nothing is waited for.
+const spacePatience = 8 * time.Second
 
 // leavesPromises refuses a dataset that would take what volumes on the same disk of this node were promised, and have not written yet: of that the mover knows
 // nothing. What the mover does not answer, it says when it is asked for the dataset.
@@ -25,7 +29,9 @@ func (d *Driver) leavesPromises(ctx context.Context, source stage.Source) error 
 		return nil
 	}
 	source.Node = d.NodeID
-	x, err := d.Staging.Space(ctx, source)
+	limit, cancel := context.WithTimeout(ctx, spacePatience)
+	defer cancel()
+	x, err := d.Staging.Space(limit, source)
 	if err != nil || x.There || x.Bytes == 0 || x.Tier == "" {
 		return nil //nolint:nilerr // see above
 	}

@@ -4,17 +4,23 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
+	"datamove.dev/csi/files"
 	"datamove.dev/csi/mount"
 	"datamove.dev/csi/volume"
 	"datamove.dev/tiering/stage"
 )
 
-// Staging brings datasets to this node, and keeps them there: *stage.Mover does.
+// Staging brings datasets to this node, and keeps them there: *stage.Mover does, and *stage.Away, which gives pods what a node had before while the coordinator is away.
 type Staging interface {
 	// Stage asks for what a source holds, for a holder, whose it is until Drop. While it is on its way the
 	// error is a *stage.Underway; a call that comes again asks for the same.
 	Stage(ctx context.Context, source stage.Source, holder string) (stage.Place, error)
+	// Newest is the digest of the newest version of a dataset.
+	Newest(ctx context.Context, dataset string) (digest string, err error)
+	// Version is the digest of a dataset that holders which begin with a prefix have on any node; "" is none.
+	Version(ctx context.Context, dataset, prefix string) (digest string, err error)
 	// Space says whether there is room for a source on its node.
 	Space(ctx context.Context, source stage.Source) (stage.Space, error)
 	// Drop says that a holder does not need it any more. Nothing held is dropped.
@@ -29,6 +35,47 @@ type Staging interface {
 	Look(ctx context.Context) (*stage.View, error)
 	// Keep renews, until ctx is over, what holders that begin with a prefix and are alive have, and drops the rest.
 	Keep(ctx context.Context, prefix string, alive func(holder string) bool, told func(error))
+}
+
+// lane is the one of a tier, whose replicas are mounted and noted.
+func lane(root string) string { return "tier:" + root }
+
+// Noting keeps a replica on this node from being removed until a time, as *stage.Away needs it.
+func Noting(f *files.Files) func(ctx context.Context, at stage.Place, until time.Time) error {
+	return func(ctx context.Context, at stage.Place, until time.Time) error {
+		return f.Note(ctx, lane(at.Root), at.Root, at.Path, until)
+	}
+}
+
+// pin gives the volume of a claim the newest version of its dataset, for all its pods: they would read different ones when the dataset is added
+// anew. One that says its version has that.
+func (d *Driver) pin(ctx context.Context, name string, p *volume.Parameters) error {
+	dataset, digest := p.Source.Dataset()
+	if d.Staging == nil || dataset == "" || digest != "" || p.Source.Latest {
+		return nil
+	}
+	digest, err := d.Staging.Newest(ctx, dataset)
+	if err != nil {
+		return err
+	}
+	p.Source = p.Source.At(digest)
+	d.tellPinned(ctx, p, name)
+	return nil
+}
+
+// sourceOf is what a pod asks the mover for. A volume that an administrator wrote, or an earlier version of the driver made, may have no version:
+// its pods have the one that others of it have now.
+func (d *Driver) sourceOf(ctx context.Context, p publication) (volume.Source, error) {
+	s := p.about.Source
+	dataset, digest := s.Dataset()
+	if p.id.Kind != volume.Dataset || dataset == "" || digest != "" || s.Latest {
+		return s, nil
+	}
+	digest, err := d.Staging.Version(ctx, dataset, ofVolume(p.id))
+	if digest != "" {
+		s = s.At(digest)
+	}
+	return s, err
 }
 
 // holders begin with it.

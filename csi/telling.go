@@ -1,6 +1,7 @@
 package csi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -26,15 +27,18 @@ const (
 	stagedOn  = Name + "/staged-on" // nodes on which pods have it
 	stagingTo = Name + "/staging"   // where it is on its way, and how far
 	problem   = Name + "/problem"   // where it could not be staged, and why
+	version   = Name + "/version"   // digest of the dataset that its pods read; of one that is not pinned, those that they have
 )
 
 // tellStaging says in events of a pod how the staging of what it waits for goes.
-func (d *Driver) tellStaging(ctx context.Context, pod volume.Pod, source string, err error) {
+func (d *Driver) tellStaging(ctx context.Context, pod volume.Pod, source string, away bool, err error) {
 	if d.Cluster == nil {
 		return
 	}
 	var u *stage.Underway
 	switch {
+	case err == nil && away:
+		d.Cluster.Tell(ctx, kube.OfPod(pod), false, "Staged", source+" is on this node as it was before; the coordinator can not be reached, and is told of it later")
 	case err == nil:
 		d.Cluster.Tell(ctx, kube.OfPod(pod), false, "Staged", source+" is on this node")
 	case errors.As(err, &u):
@@ -42,6 +46,25 @@ func (d *Driver) tellStaging(ctx context.Context, pod volume.Pod, source string,
 	default:
 		d.Cluster.Tell(ctx, kube.OfPod(pod), true, "StagingFailed", source+": "+err.Error())
 	}
+}
+
+// tellPinned says in an event of a claim which version its pods will read. The provisioner names a volume after the UID of its claim.
+func (d *Driver) tellPinned(ctx context.Context, p *volume.Parameters, name string) {
+	uid, ok := strings.CutPrefix(name, "pvc-")
+	if d.Cluster == nil || !ok || p.For.Name == "" {
+		return
+	}
+	dataset, _ := p.Source.Dataset()
+	d.Cluster.Tell(ctx, kube.About{Kind: "PersistentVolumeClaim", Namespace: p.For.Namespace, Name: p.For.Name, UID: uid}, false, "VersionPinned",
+		p.Source.Location+" is what all pods of the claim read, also when the dataset is added anew; dataset: "+dataset+"@latest asks for the newest version")
+}
+
+// versioned is a source with the version that a pod has of it.
+func versioned(s volume.Source, digest string) string {
+	if dataset, _ := s.Dataset(); dataset != "" && digest != "" {
+		s = s.At(digest)
+	}
+	return s.Location
 }
 
 // Annotate keeps the annotations of claims of datasets true, until ctx is over.
@@ -78,6 +101,8 @@ func (d *Driver) annotate(ctx context.Context) error {
 		if err != nil {
 			said[problem] = err.Error()
 		} else {
+			_, digest := about.Source.Dataset()
+			said[version] = cmp.Or(digest, strings.Join(view.Versions(ofVolume(id)), ", "))
 			source := about.Source.Location
 			said[stagingTo] = strings.Join(view.Coming(source), "; ")
 			said[problem] = strings.Join(view.Failed(source), "; ")

@@ -67,7 +67,7 @@ func TestTelling(t *testing.T) {
 	good, bad := claimed("train"), claimed("secret")
 	r.driver.Config.Grants = append(r.driver.Config.Grants, volume.Grant{Namespaces: []string{"vision"}, Sources: []string{"dataset:secret"}})
 	must.Do(t, r.driver.annotate(t.Context()))
-	if len(k.annotations["train"])+len(k.annotations["secret"]) > 0 {
+	if len(k.annotations["train"]) != 1 || len(k.annotations["secret"]) != 1 || k.annotations["train"][version] == "" {
 		t.Errorf("before anything is staged: %v", k.annotations)
 	}
 	r.eventually(good)
@@ -76,19 +76,19 @@ func TestTelling(t *testing.T) {
 		_, err := r.NodePublishVolume(t.Context(), bad)
 		return status.Code(err) != codes.Aborted
 	})
-	if !slices.Contains(k.events, "vision/pod-train Staged dataset:train is on this node") {
+	if !slices.Contains(k.events, "vision/pod-train Staged dataset:train@"+k.annotations["train"][version]+" is on this node") {
 		t.Errorf("%q", k.events)
 	}
 	if !slices.ContainsFunc(k.events, func(e string) bool {
-		return strings.HasPrefix(e, "vision/pod-secret StagingFailed! dataset:secret: ")
+		return strings.HasPrefix(e, "vision/pod-secret StagingFailed! dataset:secret@"+k.annotations["secret"][version]+": ")
 	}) {
 		t.Errorf("%q", k.events)
 	}
 	must.Do(t, r.driver.annotate(t.Context()))
-	if got := k.annotations["train"]; len(got) != 1 || got[stagedOn] != "n1" {
+	if got := k.annotations["train"]; len(got) != 2 || got[stagedOn] != "n1" {
 		t.Errorf("%v", got)
 	}
-	if got := k.annotations["secret"]; len(got) != 1 || !strings.HasPrefix(got[problem], "n1: ") {
+	if got := k.annotations["secret"]; len(got) != 2 || !strings.HasPrefix(got[problem], "n1: ") {
 		t.Errorf("%v", got)
 	}
 	r.unpublished(good)
@@ -123,7 +123,8 @@ func TestPatience(t *testing.T) {
 	maps.Copy(q.VolumeContext, map[string]string{"csi.storage.k8s.io/ephemeral": "true", "dataset": "train", "tier": "scratch"})
 	_, err := r.NodePublishVolume(t.Context(), q)
 	must.Do(t, err)
-	if want := []string{"vision/pod Staging dataset:train: half of it is there", "vision/pod Staged dataset:train is on this node"}; !slices.Equal(k.events, want) {
+	newest := must.Get(r.driver.Staging.Newest(t.Context(), "train"))(t)
+	if want := []string{"vision/pod Staging dataset:train: half of it is there", "vision/pod Staged dataset:train@" + newest + " is on this node"}; !slices.Equal(k.events, want) {
 		t.Errorf("%q", k.events)
 	}
 	r.unpublished(q)

@@ -2,6 +2,7 @@ package base
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -65,6 +66,45 @@ func TestSnapshotAndRestore(t *testing.T) {
 	}
 	if got, err := os.ReadFile(filepath.Join(top, "file")); err != nil || string(got) != "before" {
 		t.Errorf("without its snapshot: %q, %v", got, err)
+	}
+}
+
+// TestOwnerOfClone: what begins with another volume has the owner and mode that its class says, and those of its beginning where that says nothing.
+// A snapshot keeps all of them.
+func TestOwnerOfClone(t *testing.T) {
+	b := opened(t, onBtrfs(t))
+	w := wish(t, b, "pvc-1", 20*mib, "uid", "7", "mode", "0750")
+	_, err := b.Make(t.Context(), w)
+	must.Do(t, err)
+	s := snapshotOf(b, "snap-1", w.ID)
+	must.Do(t, os.Chown(pathOf(t, b, w.ID), 7, 2000)) // as a pod with an fsGroup leaves it
+	must.Do(t, os.Chmod(pathOf(t, b, w.ID), 0o770|os.ModeSetgid))
+	_, err = b.Make(t.Context(), s)
+	must.Do(t, err)
+	for i, row := range []struct {
+		from  *volume.ID
+		class []string
+		said  Said
+		want  string
+	}{
+		{nil, []string{"uid", "1000", "gid", "1000", "mode", "0750"}, Said{}, "1000:1000 750"},
+		{&w.ID, []string{"uid", "1000", "gid", "1000", "mode", "0750"}, Said{true, true, true}, "1000:1000 750"},
+		{&s.ID, []string{"uid", "1000", "gid", "1000", "mode", "0750"}, Said{true, true, true}, "1000:1000 750"},
+		{&w.ID, nil, Said{}, "7:2000 2770"},
+		{&s.ID, nil, Said{}, "7:2000 2770"},
+		{&w.ID, []string{"uid", "1000"}, Said{UID: true}, "1000:2000 2770"},
+		{&w.ID, []string{"uid", "0", "gid", "0"}, Said{UID: true, GID: true}, "0:0 2770"},
+		{&s.ID, []string{"mode", "0755"}, Said{Mode: true}, "7:2000 755"},
+	} {
+		clone := wish(t, b, fmt.Sprintf("clone-%d", i), 20*mib, row.class...)
+		clone.From, clone.Said = row.from, row.said
+		_, err := b.Make(t.Context(), clone)
+		must.Do(t, err)
+		var st unix.Stat_t
+		must.Do(t, unix.Stat(pathOf(t, b, clone.ID), &st))
+		if got := fmt.Sprintf("%d:%d %o", st.Uid, st.Gid, st.Mode&0o7777); got != row.want {
+			t.Errorf("from %v, class %q: %s, and not %s", row.from, row.class, got, row.want)
+		}
 	}
 }
 

@@ -210,13 +210,24 @@ func (b *Base) publish(ctx context.Context, making dir, w Wish, r Record) (Recor
 	return f.Record, f.Record.fits(w)
 }
 
-// own gives data its owner and mode. One that begins with the content of another has those of that.
+// own gives data its owner and mode. What begins with the content of another volume keeps those of it that its class does not say, and a
+// snapshot all of them.
 func own(data dir, w Wish) error {
+	uid, gid, said := int(w.Parameters.UID), int(w.Parameters.GID), Said{UID: true, GID: true, Mode: true}
 	if w.From != nil {
-		return nil
+		said = w.Said
 	}
-	err := unix.Fchown(int(data), int(w.Parameters.UID), int(w.Parameters.GID))
-	if err == nil {
+	if !said.UID {
+		uid = -1
+	}
+	if !said.GID {
+		gid = -1
+	}
+	var err error
+	if said.UID || said.GID {
+		err = unix.Fchown(int(data), uid, gid)
+	}
+	if err == nil && said.Mode {
 		err = unix.Fchmod(int(data), w.Parameters.Mode)
 	}
 	if err != nil {

@@ -20,8 +20,13 @@ type Wish struct {
 	Bytes      int64  // hard limit; 0 is none, for snapshots
 	Parameters volume.Parameters
 	From       *volume.ID // volume or snapshot to begin with; nil is empty
+	Said       Said       // what a class says itself, and is not a default
 	Uncopied   string     // why nobody copies what it begins with, where the file system can not clone; "" where somebody does
 }
+
+// Said is which of the owner and mode of Parameters a class says. A volume that begins with another one has these of its class, and the rest of
+// what it begins with.
+type Said struct{ UID, GID, Mode bool }
 
 // Asked is a wish as its record keeps it: the same wish again is the same volume, whatever became of it since.
 type Asked struct {

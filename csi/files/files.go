@@ -251,6 +251,11 @@ func (f *Files) detach(ctx context.Context, lane string, d detachment) error {
 	return f.Crew.Call(ctx, lane, "detach", d, nil)
 }
 
+// Note keeps what is at a path of a tier from being removed until a time; the zero time ends that.
+func (f *Files) Note(ctx context.Context, lane, root, path string, until time.Time) error {
+	return f.call(ctx, lane, "note", noting{root, path, until}, nil)
+}
+
 // Usage says how full the file system of a path is.
 func (f *Files) Usage(ctx context.Context, lane, path string) (v base.Stats, err error) {
 	return v, f.call(ctx, lane, "usage", path, &v)

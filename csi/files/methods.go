@@ -14,6 +14,7 @@ import (
 	"datamove.dev/csi/volume"
 	"datamove.dev/lustre"
 	"datamove.dev/mover"
+	"datamove.dev/mover/shelf"
 )
 
 // The calls, as they go over the wire.
@@ -81,6 +82,10 @@ type (
 		Phase  mount.Phase
 		Keep   bool // the target
 	}
+	noting struct {
+		Root, Path string
+		Until      time.Time
+	}
 	mountable struct {
 		Mount  mount.Spec
 		Target string
@@ -123,6 +128,7 @@ func Methods() map[string]hand.Method {
 		"detach": hand.Typed(detach),
 		"mount":  hand.Typed(mountSystem),
 		"usage":  hand.Typed(usage),
+		"note":   hand.Typed(note),
 	}
 }
 
@@ -316,6 +322,15 @@ func detach(_ context.Context, q detachment) (struct{}, error) {
 
 func mountSystem(ctx context.Context, q mountable) (struct{}, error) {
 	return struct{}{}, mount.FileSystem(ctx, q.Mount, q.Target)
+}
+
+// note keeps a replica of a tier from being removed.
+func note(_ context.Context, q noting) (struct{}, error) {
+	spot, ok := shelf.At(q.Root, q.Path)
+	if !ok {
+		return struct{}{}, fmt.Errorf("%w: %s is no replica that the mover has staged", mover.ErrUnsupported, mover.Printable(q.Path))
+	}
+	return struct{}{}, reached(spot.Note(q.Until))
 }
 
 // usage is what statfs(2) has of a path.

@@ -99,6 +99,9 @@ func (p *Parameters) Context() map[string]string {
 	c := map[string]string{"deadline": p.Deadline.String()}
 	if name, ok := strings.CutPrefix(p.Source.Location, "dataset:"); ok {
 		c["dataset"] = name
+		if p.Source.Latest {
+			c["dataset"] += latest
+		}
 	} else {
 		c["source"] = p.Source.Location
 	}

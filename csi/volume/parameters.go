@@ -11,6 +11,7 @@ import (
 
 	"datamove.dev/lustre"
 	"datamove.dev/mover"
+	"datamove.dev/mover/location"
 )
 
 // Parameters are what a StorageClass says of the volumes that are made from it. The zero value of each is
@@ -57,6 +58,21 @@ func (l Layout) IsZero() bool { return l == Layout{} }
 type Source struct {
 	Location string // dataset:name[@digest], s3://bucket/prefix or TIER:path
 	Tier     string // to stage it to; "" is the hottest that the node has
+	Latest   bool   `json:",omitempty"` // of a dataset: each pod has the newest version at its start
+}
+
+// Dataset is the name of a dataset, and the digest of its version: "" where it is not pinned. What is no dataset has no name.
+func (s Source) Dataset() (name, digest string) {
+	if l, err := location.Parse(s.Location); err == nil && l.Scheme == location.Dataset {
+		return l.Name, l.Digest
+	}
+	return "", ""
+}
+
+// At is s with a version of its dataset.
+func (s Source) At(digest string) Source {
+	name, _ := s.Dataset()
+	return Source{Location: location.Location{Scheme: location.Dataset, Name: name, Digest: digest}.String(), Tier: s.Tier}
 }
 
 // Claim names a PersistentVolumeClaim.
@@ -111,7 +127,7 @@ var table = []Parameter{
 	{"onDelete", []Kind{Project}, false, "delete", "delete, retain or archive", setOnDelete},
 	{"archiveTo", []Kind{Project}, false, "has to be said for archive", "TIER:path below which it is copied", setArchiveTo},
 	{"trash", []Kind{Project}, true, "24h", "how long a deleted volume can be brought back", func(p *Parameters, s string) error { return setDuration(&p.Trash, s, true) }},
-	{"dataset", []Kind{Dataset}, false, "this or source has to be said", "NAME or NAME@DIGEST", setDataset},
+	{"dataset", []Kind{Dataset}, false, "this or source has to be said", "NAME, whose newest version is that of the claim from its beginning on; NAME@DIGEST; or NAME@latest, the newest at the start of each pod", setDataset},
 	{"source", []Kind{Dataset}, false, "this or dataset has to be said", "s3://BUCKET/PREFIX or TIER:PATH", setSource},
 	{"tier", []Kind{Dataset}, false, "the hottest that the node has", "tier to stage it to", setTier},
 	{"deadline", []Kind{Dataset}, false, "30m", "how long a pod waits for it before that is an error of the pod", func(p *Parameters, s string) error { return setDuration(&p.Deadline, s, false) }},

@@ -117,7 +117,13 @@ func setTier(p *Parameters, s string) error {
 	return onTier(s + ":x")
 }
 
-func setDataset(p *Parameters, s string) error { return p.hold("dataset:" + s) }
+// latest is the version of a dataset that is the newest one whenever a pod starts.
+const latest = "@latest"
+
+func setDataset(p *Parameters, s string) error {
+	s, p.Source.Latest = strings.CutSuffix(s, latest)
+	return p.hold("dataset:" + s)
+}
 
 // setSource takes what the mover can stage. A path of the machine is none: whoever writes a
 // StorageClass, or a pod, has no business with those of nodes.

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path"
 	"slices"
@@ -105,10 +106,12 @@ func (p *process) Seal(ctx context.Context, r *agentv1.SealRequest) (*agentv1.Se
 	case p.ctx.Err() != nil:
 		return nil, p.ctx.Err()
 	case r.GetOff() && removes(spec.GetKind()):
-		p.mu.Lock()
-		p.unsealed = true
-		p.mu.Unlock()
-		return &agentv1.SealResponse{}, p.agent.unseal(ctx, spec.GetTarget(), p.as.Account.UID)
+		p.setUnsealed(true)
+		err := p.agent.unseal(ctx, spec.GetTarget(), p.as.Account.UID)
+		if errors.Is(err, mover.ErrHeld) { // before anything was unsealed
+			p.setUnsealed(false)
+		}
+		return &agentv1.SealResponse{}, err
 	case !r.GetOff() && spec.GetKind() == pb.TaskKind_TASK_KIND_STAGE && !p.sealed:
 		p.sealed = true
 		described, err := p.seal(ctx)
@@ -118,6 +121,13 @@ func (p *process) Seal(ctx context.Context, r *agentv1.SealRequest) (*agentv1.Se
 		return &agentv1.SealResponse{Described: described}, err
 	}
 	return nil, mover.ErrUsage
+}
+
+// setUnsealed notes whether the process may have changed what it was to remove.
+func (p *process) setUnsealed(may bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unsealed = may
 }
 
 // seal seals what was staged, and says whether it is to be described by the agent. Where it can not be sealed, that is told.
@@ -166,11 +176,18 @@ func (a *Agent) unseal(ctx context.Context, at string, uid uint32) error {
 		}
 		l = location.Location{Scheme: location.POSIX, Path: path.Join(t.Path, l.Path)}
 	}
+	began := false
 	for _, t := range a.conf().Tiers {
-		if below, ok := onShelf(t.Path, l); ok && t.S3 == nil {
-			if err := shelf.Unseal(ctx, t.Path, below, uid); err != nil {
-				return err
-			}
+		below, ok := onShelf(t.Path, l)
+		if !ok || t.S3 != nil {
+			continue
+		}
+		err := shelf.Unseal(ctx, t.Path, below, uid)
+		if errors.Is(err, mover.ErrHeld) && began {
+			return fmt.Errorf("%w: %s", mover.ErrConflict, err.Error()) // of one tier in another: something was unsealed
+		}
+		if began = true; err != nil {
+			return err
 		}
 	}
 	return nil

@@ -46,6 +46,7 @@ func (s Spot) Seal(ctx context.Context, owner uint32) (why string, err error) {
 	if err != nil {
 		return "", &mover.Error{Op: "seal", Place: s.String(), Err: err}
 	}
+	s.stays()
 	if w.blind.Load() {
 		why = "its file system does not tell who has its files open for writing"
 	}

@@ -13,11 +13,12 @@ import (
 
 // Unseal lets a replica be changed and removed again. What is not sealed, or not there, is no error.
 func (s Spot) Unseal(ctx context.Context) error {
+	_ = s.atGate("unseal", func(gate int) error { return unix.Fsetxattr(gate, goingAttr, []byte("1"), 0) }) // what is staged to it anew mends it, also for holders
 	return unsealAt(ctx, s.root, s.folders, everybody)
 }
 
 // Unseal unseals what is on the shelf of a tier at a path, below it, or around it: of one owner, or of all
-// for root. It looks at nothing else.
+// for root. It looks at nothing else. When one of them is noted (Note), none is unsealed: mover.ErrHeld.
 func Unseal(ctx context.Context, root, at string, uid uint32) error {
 	folders := strings.Split(at, "/")
 	switch {
@@ -33,6 +34,9 @@ func Unseal(ctx context.Context, root, at string, uid uint32) error {
 	owner := int64(uid)
 	if uid == 0 {
 		owner = everybody
+	}
+	if err := letGo(root, folders, owner); err != nil {
+		return err
 	}
 	return unsealAt(ctx, root, folders, owner)
 }

@@ -35,6 +35,9 @@ func (w *worker) remove(ctx context.Context) (local.Report, error) {
 	}
 	w.touched.Store(true) // from here on others can change it, too
 	if _, err := w.seal(ctx, true); err != nil {
+		if errors.Is(err, mover.ErrHeld) { // what a pod has was not unsealed
+			w.touched.Store(false)
+		}
 		return local.Report{}, err
 	}
 	report, err := local.RemoveAll(ctx, r.Target, r, w.open)

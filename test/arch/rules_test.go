@@ -150,7 +150,7 @@ var packages = map[string]struct {
 	"csi/hand":            {parts, []string{"mover"}},
 	"csi/registrar":       {parts, []string{"mover"}},
 	"csi/base":            {motion, []string{"lustre", "lustre/gpfs", "lustre/system", "mover", "mover/trash", "csi/volume"}},
-	"csi/files":           {task, []string{"lustre", "mover", "csi/base", "csi/hand", "csi/mount", "csi/volume"}},
+	"csi/files":           {task, []string{"lustre", "mover", "mover/shelf", "csi/base", "csi/hand", "csi/mount", "csi/volume"}},
 	"csi/kube":            {motion, []string{"mover", "csi/relay", "csi/volume"}},
 	"csi/metrics":         {parts, nil},
 	"csi/relay":           {parts, []string{"mover"}},

@@ -170,7 +170,7 @@ func (m *Mover) Held(ctx context.Context, prefix string) (all []Holding, err err
 		if !strings.HasPrefix(l.GetHolder(), prefix) {
 			continue
 		}
-		at, err := m.place(ctx, c, where{l.GetHolder(), m.Node}, l.GetTier(), l.GetLocation())
+		at, err := m.place(ctx, c, where{l.GetHolder(), m.Node}, l.GetTier(), l.GetLocation(), l.GetDigest())
 		if err != nil && !errors.Is(err, mover.ErrUnsupported) {
 			return nil, err
 		}
@@ -208,7 +208,7 @@ func (m *Mover) keep(ctx context.Context, prefix string, alive func(string) bool
 			continue
 		case alive(l.GetHolder()):
 			_, err = c.RenewLease(ctx, &datamovev1.RenewLeaseRequest{Id: l.GetId(), Ttl: durationpb.New(m.ttl())})
-		case time.Since(l.GetCreateTime().AsTime()) < cmp.Or(m.Grace, 10*time.Minute):
+		case time.Since(l.GetCreateTime().AsTime()) < m.grace():
 			continue
 		default:
 			_, err = c.DropLease(ctx, &datamovev1.DropLeaseRequest{Id: l.GetId()})

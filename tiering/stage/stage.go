@@ -10,7 +10,7 @@
 //
 // What is held is in the mover's ledger, and not here: after a restart nothing is lost but since when a holder has waited for what
 // was on its way before; it counts as waiting since that was asked for. No call outlasts its context, and a mover that is not
-// there, or does not answer who comes, is mover.ErrUnreachable. It knows nothing of Kubernetes or Slurm. TestAsk and TestAll show it with a mover.
+// there, or does not answer who comes, is mover.ErrUnreachable. An [Away] gives what its host had before even then. It knows nothing of Kubernetes or Slurm. TestAsk and TestAll show it with a mover.
 package stage
 
 import (
@@ -67,6 +67,7 @@ const (
 
 func (m *Mover) ttl() time.Duration    { return cmp.Or(m.TTL, 24*time.Hour) }
 func (m *Mover) glance() time.Duration { return cmp.Or(m.Glance, 8*time.Second) }
+func (m *Mover) grace() time.Duration  { return cmp.Or(m.Grace, 10*time.Minute) }
 
 // Source is what is needed.
 type Source struct {
@@ -76,7 +77,11 @@ type Source struct {
 }
 
 // Place is where it is.
-type Place struct{ Root, Path string }
+type Place struct {
+	Root, Path string
+	Digest     string // of what is there; "" of what is no dataset
+	Away       bool   // the coordinator does not know that it is held
+}
 
 // Underway is the error for what is not there yet.
 type Underway struct {
@@ -188,7 +193,7 @@ func (m *Mover) Ask(ctx context.Context, s Source, holder string) (Place, error)
 		if err != nil {
 			return Place{}, err
 		}
-		return m.place(ctx, c, at, l.GetTier(), l.GetLocation())
+		return m.place(ctx, c, at, l.GetTier(), l.GetLocation(), l.GetDigest())
 	}
 	if t != nil && !api.Ended(t.GetState()) {
 		return Place{}, m.underway(at, t)
@@ -203,7 +208,7 @@ func (m *Mover) Ask(ctx context.Context, s Source, holder string) (Place, error)
 	if t := r.GetTask(); t != nil {
 		return Place{}, m.underway(at, t)
 	}
-	return m.place(ctx, c, at, r.GetReplica().GetTier(), r.GetReplica().GetLocation())
+	return m.place(ctx, c, at, r.GetReplica().GetTier(), r.GetReplica().GetLocation(), r.GetReplica().GetDigest())
 }
 
 // task is what a holder waits for; nil is nothing that is known.
@@ -264,7 +269,7 @@ func (m *Mover) forget(at where) {
 }
 
 // place is where a location of a tier is on a node.
-func (m *Mover) place(ctx context.Context, c *api.Client, at where, tier, location string) (Place, error) {
+func (m *Mover) place(ctx context.Context, c *api.Client, at where, tier, location, digest string) (Place, error) {
 	m.forget(at)
 	tiers, err := c.ListTiers(ctx, &datamovev1.ListTiersRequest{})
 	if err != nil {
@@ -273,7 +278,7 @@ func (m *Mover) place(ctx context.Context, c *api.Client, at where, tier, locati
 	path, ok := strings.CutPrefix(location, tier+":")
 	for _, t := range tiers.GetTiers() {
 		if ok && t.GetName() == tier && (t.GetNode() == "" || t.GetNode() == at.node) && strings.HasPrefix(t.GetLocation(), "/") {
-			return Place{t.GetLocation(), strings.Trim(path, "/")}, nil
+			return Place{t.GetLocation(), strings.Trim(path, "/"), digest, false}, nil
 		}
 	}
 	return Place{}, fmt.Errorf("%w: the replica at %s is on no tier that has a directory on its node", mover.ErrUnsupported, mover.Printable(location))

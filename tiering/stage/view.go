@@ -65,6 +65,17 @@ func (v *View) On(prefix string) (nodes []string) {
 	return nodes
 }
 
+// Versions returns the digests that holders which begin with a prefix have.
+func (v *View) Versions(prefix string) (digests []string) {
+	for _, l := range v.leases {
+		if strings.HasPrefix(l.GetHolder(), prefix) && l.GetDigest() != "" && !slices.Contains(digests, l.GetDigest()) {
+			digests = append(digests, l.GetDigest())
+		}
+	}
+	slices.Sort(digests)
+	return digests
+}
+
 // Coming says of a source how far it is on the nodes that it is being staged to, a phrase for each.
 func (v *View) Coming(source string) (phrases []string) {
 	return v.phrases(source, func(t *datamovev1.Task) string {

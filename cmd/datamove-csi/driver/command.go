@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -122,8 +123,7 @@ func (o *options) driver(log *slog.Logger) (*csi.Driver, *kube.Cluster, error) {
 	}
 	d := csi.Options{Config: config, Files: &files.Files{Crew: &hand.Crew{Logger: log}, Limit: o.limit}, Mode: csi.Mode(o.mode), NodeID: o.node, Version: version, Logger: log}
 	if config.Service != "" {
-		dial := func(ctx context.Context) (*api.Client, error) { return api.Dial(ctx, config.Service, api.Options{}) }
-		d.Staging, d.Patience = &stage.Mover{Dial: dial, Node: o.node, Label: "csi-copy"}, time.Minute
+		d.Staging, d.Patience = o.staging(config.Service, d.Files), time.Minute
 	}
 	cluster, err := o.cluster()
 	if err != nil {
@@ -144,6 +144,19 @@ func (o *options) driver(log *slog.Logger) (*csi.Driver, *kube.Cluster, error) {
 		d.Fleet = &relay.Fleet{Keys: relay.Keys(o.keys), Nodes: func(ctx context.Context) ([]relay.Node, error) { return cluster.Nodes(ctx, o.nodes) }}
 	}
 	return csi.New(d), cluster, nil
+}
+
+// heldFile is beside the socket: what datasets the node has for pods, for a time without the coordinator.
+const heldFile = "held.json"
+
+// staging is the mover, whose coordinator a node can be without for a while.
+func (o *options) staging(service string, f *files.Files) csi.Staging {
+	dial := func(ctx context.Context) (*api.Client, error) { return api.Dial(ctx, service, api.Options{}) }
+	m := &stage.Mover{Dial: dial, Node: o.node, Label: "csi-copy"}
+	if csi.Mode(o.mode) == csi.Controller {
+		return m
+	}
+	return &stage.Away{Mover: m, File: filepath.Join(filepath.Dir(strings.TrimPrefix(o.endpoint, "unix://")), heldFile), Note: csi.Noting(f)}
 }
 
 // cluster is the Kubernetes that this is in; nil is none.

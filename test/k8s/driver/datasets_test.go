@@ -41,16 +41,30 @@ func TestDatasets(t *testing.T) {
 			return err
 		}
 		on, err := s.Try("get", "pvc", "train", "-o", `jsonpath={.metadata.annotations.csi\.datamove\.dev/staged-on}`)
+		if err != nil {
+			return err
+		}
+		version, err := s.Try("get", "pvc", "train", "-o", `jsonpath={.metadata.annotations.csi\.datamove\.dev/version}`)
 		switch {
 		case err != nil:
 			return err
-		case !strings.Contains(events, "one Staged dataset:train is on this node"), !strings.Contains(events, "denied FailedMount") || !strings.Contains(events, "no grant"):
+		case len(version) != 64, !strings.Contains(events, "one Staged dataset:train@"+version+" is on this node"), !strings.Contains(events, "denied FailedMount") || !strings.Contains(events, "no grant"):
 			return errors.New(events)
 		case on != "node2":
 			return fmt.Errorf("it is said to be on %q", on)
 		}
 		return nil
 	})
+	must.Do(t, os.WriteFile(filepath.Join(s.bucket, "train/sample"), []byte("another one"), 0o644))
+	s.dataset("train", "archive:train")
+	s.Apply(pod("two", "nodeName: node2,", map[string]string{"train": claimed("train")}) +
+		pod("newest", "nodeName: node2,", map[string]string{"train": "csi: {driver: csi.datamove.dev, readOnly: true, volumeAttributes: {dataset: train, tier: cache}}"}))
+	for name, want := range map[string]string{"two": "a sample", "newest": "another one"} {
+		s.runs(name)
+		if out, err := s.in(name, "read", "/train/sample"); err != nil || out != want {
+			t.Errorf("%s, after the dataset was added anew: %q, %v", name, out, err)
+		}
+	}
 	if out, err := s.Try("get", "pod", "denied", "-o", "jsonpath={.status.phase}"); err != nil || out != "Pending" {
 		t.Errorf("a dataset that nobody granted: %s, %v", out, err)
 	}
