@@ -86,6 +86,13 @@ var ErrUnconfirmed = errors.New("it can be seen, and may not be on stable storag
 // Unconfirmed marks err with ErrUnconfirmed. It prints the same and is of the same kind.
 func Unconfirmed(err error) error { return &marked{err, ErrUnconfirmed} }
 
+// ErrLasting is a mark of an error that no wait ends, although others of its kind pass: a certificate of another host, a file system that is not
+// mounted. Nothing tries again after it.
+var ErrLasting = errors.New("it does not pass by itself")
+
+// Lasting marks err with ErrLasting. It prints the same and is of the same kind.
+func Lasting(err error) error { return &marked{err, ErrLasting} }
+
 // ErrNamesake is a mark of a conflict: the target has an entry whose name has other bytes, and to its file
 // system the two names are one. When that entry is removed the name is free.
 var ErrNamesake = errors.New("another spelling of the name is there")

@@ -118,8 +118,9 @@ type Phase string
 // The phases of a task.
 const (
 	Locking  Phase = "locking"
-	Moving   Phase = "moving" // walking, planning and transferring at once
-	Paused   Phase = "paused" // waiting for room or for an endpoint
+	Moving   Phase = "moving"  // walking, planning and transferring at once
+	Paused   Phase = "paused"  // waiting for room
+	Waiting  Phase = "waiting" // for a place that does not answer, or not well
 	Removing Phase = "removing"
 	Closing  Phase = "closing" // directory times, manifest
 	Finished Phase = "finished"

@@ -2,34 +2,52 @@ package local
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/retry"
+	"datamove.dev/mover/transfer"
 )
 
-// patiently is open, tried again while a store is busy. One that can not be reached
-// is told at once: the address may be wrong.
+// patiently is open, tried again as all later calls are.
 func patiently(open Opener) Opener {
 	return func(ctx context.Context, l location.Location, o OpenOptions) (place mover.Place, err error) {
-		err = whileBusy(ctx, o.Logger, "open", l.String(), func() (err error) { place, err = open(ctx, l, o); return err })
+		err = retry.Opening(ctx, retry.Options{Logger: o.Logger}, l.String(), func() (err error) { place, err = open(ctx, l, o); return err })
 		return place, err
 	}
 }
 
-// whileBusy makes a call, again and again while it fails for a passing reason.
-func whileBusy(ctx context.Context, log *slog.Logger, op, name string, call func() error) error {
-	var last error
-	err := retry.Do(ctx, retry.Options{Logger: log}, op, name, func() error {
-		if last = call(); errors.Is(last, mover.ErrTransient) {
-			return last
-		}
-		return nil
-	})
-	if err == nil {
-		err = last
+// looking puts around a place that is only looked at what a copy would have around it.
+func looking(place mover.Place) mover.Place {
+	p := &pair{request: &Request{}, gate: transfer.NewGate(place.Traits(), place.Traits(), 0)}
+	place, _ = p.around(place)
+	return place
+}
+
+// telling returns a context under which the observer of a run hears of what it waits for.
+func (t *run) telling(ctx context.Context) context.Context {
+	if t.request.Observer == nil {
+		return ctx
 	}
-	return err
+	return telling(ctx, t.request.Observer, func() Phase {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return t.phase
+	})
+}
+
+// Telling returns a context under which an observer hears of what calls of this package wait for. A task tells its own.
+func Telling(ctx context.Context, o Observer) context.Context {
+	return telling(ctx, o, func() Phase { return Moving })
+}
+
+// telling tells an observer of waits, and at their end of the phase that is now.
+func telling(ctx context.Context, o Observer, now func() Phase) context.Context {
+	return retry.Telling(ctx, func(w *retry.Wait) {
+		if w == nil {
+			o.State(now(), "")
+			return
+		}
+		o.State(Waiting, w.String())
+	})
 }

@@ -83,11 +83,14 @@ func Help(r Request, open Opener) (*Helper, error) {
 
 // Do does one work of a pair; see transfer.Hand.Do.
 func (h *Helper) Do(ctx context.Context, pair int, epoch uint64, mine func(context.Context) error, yield <-chan struct{}, w *transfer.Work) (*transfer.Reply, error) {
+	r := h.request
+	if r.Observer != nil {
+		ctx = Telling(ctx, r.Observer)
+	}
 	p, err := h.pair(ctx, pair)
 	if err != nil {
 		return nil, err
 	}
-	r := h.request
 	return transfer.NewHand(p.source, p.target, transfer.Options{
 		Jobs: r.Jobs, Gate: p.gate, Plan: p.planOptions(), Level: r.Verify, Counters: &h.counters,
 		FailFull: r.OnFull == FullFail, Released: released[r.Released], SpoolDir: p.spoolDir, Logger: r.Logger, Turn: p.lead().Turn,

@@ -54,14 +54,13 @@ func planOnly(ctx context.Context, r Request, open Opener) iter.Seq2[plan.Action
 // list yields the entries of a location, with full names below it.
 func list(ctx context.Context, l location.Location, recursive bool, open Opener) iter.Seq2[mover.Entry, error] {
 	return func(yield func(mover.Entry, error) bool) {
-		place, err := openSource(ctx, l, open, OpenOptions{})
+		place, err := openSource(ctx, l, patiently(open), OpenOptions{})
 		if err != nil {
 			yield(mover.Entry{}, err)
 			return
 		}
 		defer place.Close()
-		p := &pair{request: &Request{}, gate: transfer.NewGate(place.Traits(), place.Traits(), 0)}
-		place, _ = p.around(place)
+		place = looking(place)
 		opts := mover.WalkOptions{}
 		if !recursive {
 			opts.Skip = func(name string, _ mover.Kind) bool { return strings.Contains(name, "/") }
@@ -82,25 +81,29 @@ const (
 
 // Visit opens l for a walk of all that is below, as a copy from there does, while do is at it.
 func Visit(ctx context.Context, l location.Location, open Opener, do func(mover.Place) error) error {
-	place, err := open(ctx, l, OpenOptions{})
+	return VisitWith(ctx, l, OpenOptions{}, open, do)
+}
+
+// VisitWith is Visit of a place that is opened with options.
+func VisitWith(ctx context.Context, l location.Location, o OpenOptions, open Opener, do func(mover.Place) error) error {
+	place, err := patiently(open)(ctx, l, o)
 	if err != nil {
 		return err
 	}
 	defer place.Close()
-	p := &pair{request: &Request{}, gate: transfer.NewGate(place.Traits(), place.Traits(), 0)}
-	place, _ = p.around(place)
-	return do(place)
+	return do(looking(place))
 }
 
 // Sample sees whether we may read l, without reading all of it: it goes there, lists it as far as
 // the first 2000 names go, and opens the first file in each of the first 16 folders that have
 // one. What can not be listed or opened is an error.
 func Sample(ctx context.Context, l location.Location, open Opener) error {
-	place, err := openSource(ctx, l, open, OpenOptions{})
+	place, err := openSource(ctx, l, patiently(open), OpenOptions{})
 	if err != nil {
 		return err
 	}
 	defer place.Close()
+	place = looking(place)
 	ctx, cancel := context.WithCancel(ctx) // the walk reads ahead
 	defer cancel()
 	names, folders := 0, map[string]bool{}
@@ -156,7 +159,7 @@ func removeAll(ctx context.Context, l location.Location, r Request, open Opener)
 	t := &run{request: r, open: open, log: r.Logger, begun: time.Now(), done: make(chan struct{})}
 	t.report.Levels = map[mover.Level]int64{}
 	close(t.done)
-	t.err = t.clear(ctx, l)
+	t.err = t.clear(t.telling(ctx), l)
 	return t.wait()
 }
 
@@ -166,7 +169,7 @@ func (t *run) clear(ctx context.Context, l location.Location) (err error) {
 	if _, err := p.makeSpool(); err != nil {
 		return err
 	}
-	target, err := openSource(ctx, l, t.open, o)
+	target, err := openSource(ctx, l, patiently(t.open), o)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/retry"
 )
 
 // openSource opens what a location names: a tree, or one entry of the tree
@@ -42,7 +43,7 @@ func openOne(ctx context.Context, l location.Location, open Opener, o OpenOption
 		return nil, err
 	}
 	var e mover.Entry
-	err = whileBusy(ctx, o.Logger, "stat", base, func() (err error) { e, err = around.Stat(ctx, base); return err })
+	err = retry.Do(ctx, retry.Options{Logger: o.Logger}, "stat", base, func() (err error) { e, err = around.Stat(ctx, base); return err })
 	if err == nil && e.Kind == mover.Dir {
 		err = mover.ErrNotExist
 	}
@@ -68,9 +69,9 @@ func openTarget(ctx context.Context, source mover.Source, l location.Location, o
 		return tree, err
 	}
 	into := l.TrailingSlash
-	if !into {
+	if !into && l.Scheme != location.S3 {
 		if tree, err := open(ctx, l, OpenOptions{StateDir: o.StateDir, Logger: o.Logger}); err == nil {
-			into = l.Scheme != location.S3
+			into = true
 			_ = tree.Close()
 		}
 	}

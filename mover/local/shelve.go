@@ -169,10 +169,5 @@ func hashed(ctx context.Context, place mover.Place, e mover.Entry) (mover.Entry,
 
 // writeManifest walks l, hashes every file, and writes what it finds.
 func writeManifest(ctx context.Context, l location.Location, w io.Writer, open Opener) error {
-	place, err := open(ctx, l, OpenOptions{})
-	if err != nil {
-		return err
-	}
-	defer place.Close()
-	return hashTree(ctx, place, w)
+	return Visit(ctx, l, open, func(place mover.Place) error { return hashTree(ctx, place, w) })
 }

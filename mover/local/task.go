@@ -35,7 +35,8 @@ type run struct {
 	report   Report
 	gravest  error
 	err      error
-	stopped  bool // from outside; then err says more than what failed before
+	phase    Phase // the last that is no wait
+	stopped  bool  // from outside; then err says more than what failed before
 
 	skipped, skippedBytes int64 // released files that were left out
 }
@@ -49,6 +50,7 @@ func start(ctx context.Context, r Request, open Opener) (*Task, error) {
 		t.log = slog.New(slog.DiscardHandler)
 	}
 	t.report.Levels = map[mover.Level]int64{}
+	ctx = t.telling(ctx)
 	t.state(Locking, "")
 	if err := t.openPairs(ctx); err != nil {
 		t.closePairs()
@@ -267,6 +269,11 @@ func (t *run) leftOut() {
 }
 
 func (t *run) state(p Phase, why string) {
+	if p != Paused && p != Waiting {
+		t.mu.Lock()
+		t.phase = p
+		t.mu.Unlock()
+	}
 	if t.request.Observer != nil {
 		t.request.Observer.State(p, why)
 	}

@@ -110,7 +110,7 @@ func (f *fileDraft) reserve(e *mover.Entry) error {
 		return nil
 	}
 	err := again(func() error { return unix.Fallocate(f.fd, unix.FALLOC_FL_KEEP_SIZE, 0, e.Size) })
-	if err == unix.ENOSPC || err == unix.EDQUOT {
+	if err == unix.ENOSPC || err == unix.EDQUOT || err == unix.EFBIG {
 		return err
 	}
 	return nil // it was only a wish

@@ -77,6 +77,7 @@ func (l listed) list() (names []string, err error) {
 func (l listed) get(name string) ([]byte, error)     { return l[name], nil }
 func (l listed) set(name string, value []byte) error { l[name] = value; return nil }
 func (l listed) remove(string) error                 { return unix.EOPNOTSUPP }
+func (listed) free() int64                           { return 0 }
 
 // TestNFSAttributes: the ACL that each file on NFS 4 has is no attribute of it; one that
 // says more than its mode is.

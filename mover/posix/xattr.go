@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,8 @@ type attributes interface {
 	get(name string) ([]byte, error)
 	set(name string, value []byte) error
 	remove(name string) error
+	// free is how many bytes their file system has free; 0 where it does not tell.
+	free() int64
 }
 
 // openAttributes are those of an open file or directory.
@@ -66,6 +69,22 @@ func (fd openAttributes) remove(name string) error {
 	return again(func() error { return unix.Fremovexattr(int(fd), name) })
 }
 
+func (fd openAttributes) free() int64 {
+	var st unix.Statfs_t
+	return freeOf(&st, unix.Fstatfs(int(fd), &st))
+}
+
+// freeOf is what of a file system's free bytes this process may write.
+func freeOf(st *unix.Statfs_t, err error) int64 {
+	switch {
+	case err != nil:
+		return 0
+	case capable(unix.CAP_SYS_RESOURCE):
+		return int64(st.Bfree) * st.Bsize
+	}
+	return int64(st.Bavail) * st.Bsize
+}
+
 // namedAttributes are those of one name in an open directory, reached through
 // /proc so that the directory is the open one; the last segment is not followed.
 type namedAttributes string
@@ -80,6 +99,12 @@ func (path namedAttributes) set(name string, value []byte) error {
 	return xattr.LSet(string(path), name, value)
 }
 func (path namedAttributes) remove(name string) error { return xattr.LRemove(string(path), name) }
+
+// free asks the directory: the name itself may be a link, which would be followed.
+func (path namedAttributes) free() int64 {
+	var st unix.Statfs_t
+	return freeOf(&st, unix.Statfs(filepath.Dir(string(path)), &st))
+}
 
 // trustedOfLustre are what Lustre keeps in trusted.*: where the bytes of this very
 // file are. On another file they would be a lie, or damage.
@@ -190,10 +215,33 @@ func setAttributes(a attributes, want []mover.Xattr) error {
 		}
 		refused := errors.Is(err, mover.ErrPermission) || errors.Is(err, unix.EINVAL)
 		if essential(x.Name) || !refused {
-			return fmt.Errorf("set %s: %w", mover.Printable(x.Name), err)
+			return fmt.Errorf("set %s: %w", mover.Printable(x.Name), unset(err, len(x.Value), a.free()))
 		}
 	}
 	return nil
+}
+
+// freeBesides is how many free bytes a file system has beside those of an attribute, when lack of room is not why it was refused.
+const freeBesides = 1 << 20
+
+// unset is why an attribute of so many bytes can not be set, on a file system with so many free. What its inode has no place
+// for would not fit later either: it is no lack of room (ENOSPC and EDQUOT of ext4, xfs and Ceph; E2BIG and ERANGE of others).
+func unset(err error, bytes int, free int64) error {
+	var is unix.Errno
+	if !errors.As(err, &is) {
+		return err
+	}
+	switch is {
+	case unix.ENOSPC, unix.EDQUOT:
+		if free < int64(bytes)+freeBesides {
+			return err
+		}
+	case unix.E2BIG, unix.ERANGE:
+	default:
+		return err
+	}
+	return fmt.Errorf("%w: its %d bytes, with those that are there, are more than the file system keeps of attributes of one file (%s); --preserve without xattrs leaves all of them out",
+		mover.ErrUnsupported, bytes, is.Error())
 }
 
 // equalAttributes makes the attributes equal to want: what differs is set, and

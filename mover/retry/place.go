@@ -56,7 +56,9 @@ func (p *Place) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcom
 			left[i] = mine.Draft
 		}
 	}
-	for tries := p.begin("publish", ""); ; {
+	tries := p.begin("publish", "")
+	defer tries.over()
+	for {
 		failed := 0
 		for j, out := range p.target.Publish(ctx, left) {
 			outcomes[index[j]] = out
@@ -137,6 +139,7 @@ func (d *draft) Unwrap() any { return d.Draft }
 func (d *draft) WritePart(ctx context.Context, part mover.Part, feed mover.Feed) (r mover.Receipt, err error) {
 	f := &watched{Feed: feed}
 	tries := d.begin("write", d.name)
+	defer tries.over()
 	for {
 		r, err = d.Draft.WritePart(ctx, part, f)
 		if err == nil {

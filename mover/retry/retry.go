@@ -5,7 +5,8 @@
 // doubles, with jitter, and not before the time that the place asked for. A walk
 // goes on behind the last entry that it yielded, a range at the next byte that is
 // missing, a part from its beginning; of a batch only the drafts that failed are
-// published again. All other errors are final and pass through as they are.
+// published again. All other errors are final and pass through as they are, and so are those with the mark mover.ErrLasting.
+// What waits is told to the context that [Telling] made.
 //
 // All calls through one wrapper share a budget of retries: successes earn it,
 // retries spend it. When it is spent, because most calls fail, waits become as
@@ -62,9 +63,10 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Passing reports whether an error is of a kind that passes by itself.
+// Passing reports whether an error is of a kind that passes by itself, and has no mark that says otherwise.
 func Passing(err error) bool {
-	return errors.Is(err, mover.ErrTransient) || errors.Is(err, mover.ErrUnreachable) || errors.Is(err, mover.ErrTimeout)
+	passes := errors.Is(err, mover.ErrTransient) || errors.Is(err, mover.ErrUnreachable) || errors.Is(err, mover.ErrTimeout)
+	return passes && !errors.Is(err, mover.ErrLasting)
 }
 
 // trier is what all calls through one wrapper share.
@@ -107,6 +109,7 @@ func (b *budget) spend() bool {
 // do makes a call until it succeeds, fails for good, or is too much.
 func (t *trier) do(ctx context.Context, op, name string, call func() error) error {
 	tries := t.begin(op, name)
+	defer tries.over()
 	for {
 		err := call()
 		if err == nil {
@@ -131,6 +134,7 @@ type tries struct {
 	op, name string
 	failed   int
 	since    time.Time // of the first failure
+	told     *teller   // of these tries; nil is nobody yet
 }
 
 func (t *trier) begin(op, name string) *tries { return &tries{trier: t, op: op, name: name} }
@@ -140,8 +144,42 @@ func (t *tries) progress() {
 	if t.failed > 0 {
 		t.failed = 0
 		t.budget.earn()
+		t.over()
 	}
 }
+
+// over tells that these tries wait no more.
+func (t *tries) over() {
+	if t.told != nil {
+		t.told.leave()
+		t.told = nil
+	}
+}
+
+// tell tells of the wait that begins, when they have failed for a while by its end.
+func (t *tries) tell(ctx context.Context, wait time.Duration, err error) {
+	if t.told != nil || time.Since(t.since)+wait < quiet {
+		return
+	}
+	if t.told = tellerOf(ctx); t.told != nil {
+		t.told.enter(&Wait{err, t.until(wait)})
+	}
+}
+
+// until is when they are given up, if none goes well and each fails at once.
+func (t *tries) until(wait time.Duration) time.Time {
+	for n := t.failed + 1; n < t.Tries; n++ {
+		wait += t.after(n)
+	}
+	end := time.Now().Add(wait)
+	if last := t.since.Add(t.Within); last.Before(end) {
+		return last
+	}
+	return end
+}
+
+// after is the wait after so many failures, at most.
+func (t *tries) after(failed int) time.Duration { return min(t.Longest, t.First<<min(failed-1, 30)) }
 
 // again waits as long as is due after err and returns nil when it is time to try
 // again; otherwise it returns the error of the call.
@@ -158,6 +196,7 @@ func (t *tries) again(ctx context.Context, err error) error {
 		return err
 	}
 	t.Notify(err)
+	t.tell(ctx, wait, err)
 	t.Logger.WarnContext(ctx, "will try again", "op", t.op, "name", t.name, "failed", t.failed, "wait", wait, "err", err)
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -182,7 +221,7 @@ func stopped(ctx context.Context, err error) error {
 func (t *tries) wait(err error) time.Duration {
 	d := t.Longest
 	if t.budget.spend() {
-		d = min(t.Longest, t.First<<min(t.failed-1, 30))
+		d = t.after(t.failed)
 	}
 	d = d/2 + rand.N(d/2+1)
 	if e, ok := errors.AsType[*mover.Error](err); ok {

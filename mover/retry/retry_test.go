@@ -333,3 +333,71 @@ func walk(t *testing.T, s mover.Source) []string {
 	}
 	return got
 }
+
+// TestTelling: what fails for a while is told once, with its error and the end of patience, and that it is over, too.
+func TestTelling(t *testing.T) {
+	type told struct {
+		after time.Duration
+		text  string
+	}
+	for _, row := range []struct {
+		name  string
+		times int // that a call fails
+		want  []string
+	}{
+		{"a failure or two", 3, nil},
+		{"for a while", 8, []string{"can not be reached; it is tried again until about ", ""}},
+		{"to the end of patience", 100, []string{"can not be reached; it is tried again until about ", ""}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began, all := time.Now(), []told(nil)
+				ctx := retry.Telling(t.Context(), func(w *retry.Wait) {
+					text := ""
+					if w != nil {
+						text = w.String()
+						if left := time.Until(w.Until); left < 10*time.Second || left > 5*time.Minute {
+							t.Errorf("it is given up in %v", left)
+						}
+					}
+					all = append(all, told{time.Since(began), text})
+				})
+				p := retry.New(fault.New(mem.New(nil, mem.Options{}), script(fault.Unreachable, fault.Mkdir, row.times)), retry.Options{})
+				err := p.Mkdir(ctx, mover.Entry{Name: "d", Kind: mover.Dir})
+				if (err != nil) != (row.times == 100) || len(all) != len(row.want) {
+					t.Fatalf("%v, told %v", err, all)
+				}
+				for i, want := range row.want {
+					if !strings.Contains(all[i].text, want) || want == "" && all[i].text != "" {
+						t.Errorf("told %q, want %q", all[i].text, want)
+					}
+				}
+				if len(all) > 0 && all[0].after > 4*time.Second {
+					t.Errorf("told after %v", all[0].after)
+				}
+			})
+		})
+	}
+}
+
+// TestSilenceIsTold: an opening without an answer is told, although nothing has failed.
+func TestSilenceIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all []string
+		ctx := retry.Telling(t.Context(), func(w *retry.Wait) {
+			if w == nil {
+				all = append(all, "")
+				return
+			}
+			all = append(all, w.String())
+		})
+		err := retry.Opening(ctx, retry.Options{}, "s3://b", func() error { time.Sleep(10 * time.Second); return nil })
+		if err != nil || len(all) != 2 || !strings.HasPrefix(all[0], "open s3://b: there is no answer yet; ") || all[1] != "" {
+			t.Errorf("%v, told %q", err, all)
+		}
+		all = nil
+		if err := retry.Opening(ctx, retry.Options{}, "s3://b", func() error { time.Sleep(time.Second); return nil }); err != nil || all != nil {
+			t.Errorf("%v, told %q", err, all)
+		}
+	})
+}

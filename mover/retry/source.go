@@ -47,6 +47,7 @@ func (s *Source) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mov
 	return func(yield func(mover.Entry, error) bool) {
 		opts.Stray = eachOnce(opts.Stray)
 		w := walk{source: s, ctx: ctx, opts: opts, yield: yield, tries: s.begin("walk", opts.Dir)}
+		defer w.tries.over()
 		for w.pass() {
 		}
 	}
@@ -119,9 +120,11 @@ func (c *content) Range(ctx context.Context, off, n int64) (io.ReadCloser, error
 		err := r.open()
 		if err == nil {
 			c.budget.earn()
+			r.tries.over()
 			return r, nil
 		}
 		if err := r.tries.again(ctx, err); err != nil {
+			r.tries.over()
 			return nil, err
 		}
 	}
@@ -152,7 +155,7 @@ func (r *reader) Read(p []byte) (int, error) {
 		if err == nil || !Passing(err) {
 			return n, err
 		}
-		_ = r.Close() // it broke already
+		_ = r.drop() // it broke already
 		if n > 0 {
 			return n, nil
 		}
@@ -173,6 +176,12 @@ func (r *reader) read(p []byte) (int, error) {
 
 // Close ends the reading.
 func (r *reader) Close() error {
+	r.tries.over()
+	return r.drop()
+}
+
+// drop closes what is open.
+func (r *reader) drop() error {
 	if r.body == nil {
 		return nil
 	}

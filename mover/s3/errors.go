@@ -217,6 +217,17 @@ func kindOf(err error) error {
 	return nil
 }
 
+// lasting marks an error of the first call to a store that is one of its address. Later on it may be one of a store, or of a server of names, that
+// is being restarted.
+func lasting(err error) error {
+	var dns *net.DNSError
+	var plain tls.RecordHeaderError
+	if isCertificate(err) || errors.As(err, &dns) && dns.IsNotFound || errors.As(err, &plain) {
+		return mover.Lasting(err)
+	}
+	return err
+}
+
 // isCertificate reports whether the server is not who it should be: no try helps.
 func isCertificate(err error) bool {
 	var verification *tls.CertificateVerificationError

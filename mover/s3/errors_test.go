@@ -1,9 +1,16 @@
 package s3
 
 import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"syscall"
 	"testing"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/retry"
 )
 
 // TestCodes: every code and status that the table knows has a kind of mover, and
@@ -38,6 +45,27 @@ func TestCodes(t *testing.T) {
 	} {
 		if got := (&reply{status: row.status, code: row.code}).kind(); got != row.want {
 			t.Errorf("HTTP %d %s is %v, want %v", row.status, row.code, got, row.want)
+		}
+	}
+}
+
+// TestLasting: what of the first call to a store is one of its address, and passes with no wait.
+func TestLasting(t *testing.T) {
+	for _, row := range []struct {
+		err  error
+		want bool
+	}{
+		{&tls.CertificateVerificationError{Err: errors.New("of another host")}, true},
+		{tls.RecordHeaderError{Msg: "it speaks no TLS"}, true},
+		{&net.DNSError{IsNotFound: true}, true},
+		{&net.DNSError{IsTemporary: true}, false},
+		{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, false},
+		{&net.OpError{Op: "read", Err: syscall.ECONNRESET}, false},
+		{io.ErrUnexpectedEOF, false},
+	} {
+		err := lasting(broken(&url.Error{Op: "Get", Err: row.err}))
+		if got := errors.Is(err, mover.ErrLasting); got != row.want || retry.Passing(err) == row.want {
+			t.Errorf("%v lasts: %v, want %v", err, got, row.want)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func Open(ctx context.Context, o Options) (*Place, error) {
 	p := &Place{opts: o, address: address(&o), walks: defaultSizes}
 	if err := p.open(ctx); err != nil {
 		p.hangUp()
-		return nil, p.wrap("open", "", err)
+		return nil, p.wrap("open", "", lasting(err))
 	}
 	return p, nil
 }

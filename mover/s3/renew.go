@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/smithy-go"
 	"golang.org/x/sync/semaphore"
 
 	"datamove.dev/mover"
@@ -210,6 +212,8 @@ func (r *ring) judge(v aws.Credentials, err error) error {
 	switch {
 	case final && !errors.Is(err, mover.ErrTransient):
 		return fmt.Errorf("%w: other credentials were refused: %v", mover.ErrPermission, err) //nolint:errorlint // its kind is ours
+	case err != nil && !r.changes && !r.value.HasKeys() && !passes(err):
+		return fmt.Errorf("%w: there are no credentials, and none can be had: %v", mover.ErrPermission, err) //nolint:errorlint // its kind is ours
 	case err != nil:
 		return waiting("%s, and others can not be had: %v", r.why(), err)
 	case !v.HasKeys():
@@ -222,6 +226,14 @@ func (r *ring) judge(v aws.Credentials, err error) error {
 		return fmt.Errorf("%w: the store says that the credentials have ended, and there are no others", mover.ErrPermission)
 	}
 	return nil
+}
+
+// passes reports whether the first keys may be had by another try: what gives them could not be talked to. That there is no metadata service
+// says that this machine has none.
+func passes(err error) bool {
+	var broken net.Error
+	var asked *smithy.OperationError
+	return errors.As(err, &broken) && !(errors.As(err, &asked) && asked.Service() == "ec2imds")
 }
 
 // why says what is with the keys that there were; mu is held.

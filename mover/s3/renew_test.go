@@ -6,18 +6,23 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/smithy-go"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/retry"
 	"datamove.dev/test/must"
 )
 
@@ -213,5 +218,28 @@ func TestKeyFileEnded(t *testing.T) {
 	write("half")
 	if v, err := f.Retrieve(t.Context()); err != nil || v.AccessKeyID != "a3" {
 		t.Errorf("while it is written: %s, %v", v.AccessKeyID, err)
+	}
+}
+
+// TestFirstKeys: where a chain finds no keys to begin with, none are waited for, unless what gives them could not be talked to.
+func TestFirstKeys(t *testing.T) {
+	broken := &url.Error{Op: "Post", URL: "http://x", Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
+	for _, row := range []struct {
+		name   string
+		err    error
+		passes bool
+	}{
+		{"no region", errors.New("Invalid Configuration: Missing Region"), false},
+		{"no profile", errors.New("no such profile"), false},
+		{"STS does not answer", &smithy.OperationError{ServiceID: "STS", OperationName: "AssumeRole", Err: broken}, true},
+		{"a machine without metadata", &smithy.OperationError{ServiceID: "ec2imds", OperationName: "GetMetadata", Err: broken}, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRing(&Options{Stall: time.Minute, Logger: slog.New(slog.DiscardHandler)}, func(context.Context) (aws.Credentials, error) { return aws.Credentials{}, row.err })
+			_, err := r.Retrieve(t.Context())
+			if retry.Passing(err) != row.passes || kindOf(err) != mover.ErrPermission || !strings.Contains(err.Error(), row.err.Error()) {
+				t.Errorf("%s: %v", row.name, err)
+			}
+		})
 	}
 }

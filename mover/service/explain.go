@@ -59,8 +59,10 @@ func explain(t *pb.Task) *pb.Explanation {
 		e.Bottleneck, e.Text, e.Evidence = pb.Bottleneck_BOTTLENECK_NONE, "it is "+task.Word(t.GetState()), nil
 	case t.GetState() == task.Paused:
 		e.Bottleneck, e.Text, e.Evidence, e.Advice = pb.Bottleneck_BOTTLENECK_PERSON, "it is paused: "+t.GetWhy(), nil, "datamove task resume "+t.GetId()
-	case t.GetPhase() == "paused":
+	case t.GetPhase() == pausedPhase:
 		e.Bottleneck, e.Text, e.Advice = pb.Bottleneck_BOTTLENECK_ROOM, "it waits for room: "+t.GetWhy(), "make room on the target, or raise its quota; it goes on by itself"
+	case t.GetPhase() == waitingPhase:
+		e.Bottleneck, e.Text, e.Advice = pb.Bottleneck_BOTTLENECK_LINK, "it waits: "+t.GetWhy(), "datamove doctor LOCATION tells what is wrong there; when it is mended, the task goes on by itself"
 	case most.d == 0:
 		e.Bottleneck, e.Text = pb.Bottleneck_BOTTLENECK_UNSPECIFIED, "nothing holds it back so far"
 	default:

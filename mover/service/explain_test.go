@@ -33,6 +33,24 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestExplainWaits: a wait is named with its reason, and with what ends it.
+func TestExplainWaits(t *testing.T) {
+	for _, c := range []struct {
+		phase  string
+		want   pb.Bottleneck
+		text   string
+		advice string
+	}{
+		{"paused", pb.Bottleneck_BOTTLENECK_ROOM, "it waits for room: because", "make room"},
+		{"waiting", pb.Bottleneck_BOTTLENECK_LINK, "it waits: because", "datamove doctor LOCATION"},
+	} {
+		got := explain(&pb.Task{State: pb.TaskState_TASK_STATE_RUNNING, Phase: c.phase, Why: "because", Progress: &pb.Progress{SourceWait: durationpb.New(time.Hour)}})
+		if got.GetBottleneck() != c.want || got.GetText() != c.text || !strings.Contains(got.GetAdvice(), c.advice) {
+			t.Errorf("%s: %v", c.phase, got)
+		}
+	}
+}
+
 // TestExplainSilent: of a task whose agent says nothing that is what it waits for, whatever
 // was told before, also by a coordinator that has begun anew.
 func TestExplainSilent(t *testing.T) {

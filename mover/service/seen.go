@@ -195,8 +195,11 @@ func (s *Service) sampleAgents(m *telemetry.Sample) {
 	m.Agents(all)
 }
 
-// pausedPhase is the phase of a task that waits for room, as package local has it.
-const pausedPhase = "paused"
+// The phases of a task that waits, as package local has them.
+const (
+	pausedPhase  = "paused"  // for room
+	waitingPhase = "waiting" // for a place
+)
 
 // readyFor is how many agents may be given work and reach a tier.
 func (s *Service) readyFor(tier string) (n int) {

@@ -169,7 +169,7 @@ func Mounted(t config.Tier) error {
 	default:
 		return nil
 	}
-	return &mover.Error{Op: "look at", Place: t.Path, Err: err}
+	return mover.Lasting(&mover.Error{Op: "look at", Place: t.Path, Err: err})
 }
 
 // RemoveEmpty removes the folder of a location that Resolve gave, if nothing is in it.

@@ -67,11 +67,12 @@ func (t *tiering) run(ctx context.Context) (err error) {
 	if keep := spec.GetTiering().GetKeep(); keep != "" {
 		options.Backup = filepath.Join(t.source.Path, keep)
 	}
-	place, err := t.open(ctx, t.source, options)
-	if err != nil {
-		return err
-	}
-	defer place.Close()
+	return local.VisitWith(ctx, t.source, options, t.open, func(place mover.Place) error { return t.do(ctx, place) })
+}
+
+// do does what is asked for with the items at the source.
+func (t *tiering) do(ctx context.Context, place mover.Place) error {
+	spec := t.job.GetSpec()
 	if spec.GetKind() == pb.TaskKind_TASK_KIND_UNDO {
 		return t.undo(ctx, place)
 	}

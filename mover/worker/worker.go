@@ -67,6 +67,7 @@ func Run(ctx context.Context, conn net.Conn, o Options) error {
 	w.bandwidth = limit.NewBandwidth(cmp.Or(w.job.GetBytesPerSecond(), w.job.GetSpec().GetOptions().GetBytesPerSecond()))
 	w.state = newState(w.counts, w.bandwidth)
 	go w.tell(ctx, stream)
+	ctx = local.Telling(ctx, w.state)
 	if w.job.GetLead() {
 		if w.swarm, err = w.joinSwarm(ctx); err != nil {
 			return err

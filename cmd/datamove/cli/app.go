@@ -16,6 +16,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/retry"
 )
 
 // app is what the commands have of the process, and the flags that all of them
@@ -82,8 +83,20 @@ func (a *app) do(body func(ctx context.Context, args []string) error) func(*cobr
 		if a.verbose && a.quiet {
 			return usage("--verbose and --quiet exclude each other")
 		}
-		return body(a.inTrace(cmd.Context()), args)
+		return body(a.telling(a.inTrace(cmd.Context()), cmd), args)
 	}
+}
+
+// telling returns a context under which a person hears what a command waits for. Commands that show progress tell it there.
+func (a *app) telling(ctx context.Context, cmd *cobra.Command) context.Context {
+	if a.quiet {
+		return ctx
+	}
+	return retry.Telling(ctx, func(w *retry.Wait) {
+		if w != nil {
+			fmt.Fprintf(a.err, "datamove: %s: waiting: %s\n", cmd.Name(), shown(w.String()))
+		}
+	})
 }
 
 // doApart is do for what asks file systems, which may never answer.

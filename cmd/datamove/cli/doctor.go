@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,7 @@ import (
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/retry"
 	"datamove.dev/mover/s3"
 	"datamove.dev/mover/units"
 )
@@ -173,9 +175,23 @@ func (a *app) examineLocation(ctx context.Context, conf *config.Config, arg stri
 	if found = append(found, doctor.Endpoint(ctx, endpoint, o.CABundle)...); doctor.Failed(found) {
 		return found
 	}
-	return append(found, doctor.Bucket(ctx, arg, func(ctx context.Context, stateDir string) (mover.Place, error) {
-		return a.open(ctx, l, local.OpenOptions{Write: true, StateDir: stateDir})
+	var busy atomic.Int64
+	again := retry.Options{Notify: func(error) { busy.Add(1) }}
+	found = append(found, doctor.Bucket(ctx, arg, func(ctx context.Context, stateDir string) (place mover.Place, err error) {
+		err = retry.Opening(ctx, again, l.String(), func() (err error) {
+			place, err = a.open(ctx, l, local.OpenOptions{Write: true, StateDir: stateDir})
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		return retry.New(place, again), nil
 	})...)
+	if n := busy.Load(); n > 0 {
+		found = append(found, doctor.Finding{Subject: arg, Check: "answers", Status: doctor.Warn, Detail: fmt.Sprintf("%s failed for a time, and went well or were given up when they were tried again", units.Plural(n, "call", "calls")),
+			Mend: "look at the load and the log of the server"})
+	}
+	return found
 }
 
 // tryTime is how long a folder may take that is written to and synced.

@@ -275,12 +275,8 @@ func (t *task) single(ctx context.Context) bool {
 	if !ok || l.TrailingSlash {
 		return false
 	}
-	place, err := t.app.open(ctx, folder, local.OpenOptions{})
-	if err != nil {
-		return false
-	}
-	defer place.Close()
-	e, err := place.Stat(ctx, base)
+	var e mover.Entry
+	err = local.Visit(ctx, folder, t.app.open, func(place mover.Place) (err error) { e, err = place.Stat(ctx, base); return err })
 	return err == nil && e.Kind != mover.Dir
 }
 

@@ -24,7 +24,7 @@ type watcher struct {
 
 // still says why nothing moves.
 type still struct {
-	how string // paused, or queued
+	how string // paused, waiting, or queued
 	why string
 }
 
@@ -62,8 +62,8 @@ func size(kind mover.Kind, bytes int64) string {
 
 // State remembers why a task pauses, and says so once; and its last steps.
 func (w *watcher) State(phase local.Phase, reason string) {
-	if phase == local.Paused {
-		w.waits("paused", reason)
+	if phase == local.Paused || phase == local.Waiting {
+		w.waits(string(phase), reason)
 		return
 	}
 	w.still.Store(nil)
@@ -93,6 +93,8 @@ func (w *watcher) sample() progress.Sample {
 	case still == nil:
 	case still.how == "paused":
 		s.Paused = cmp.Or(still.why, "by a person")
+	case still.how == string(local.Waiting):
+		s.Waits = still.why
 	default:
 		s.Step = still.how
 	}

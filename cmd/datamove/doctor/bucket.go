@@ -41,7 +41,7 @@ func Bucket(ctx context.Context, subject string, open Opener) []Finding {
 	if Failed(found) {
 		return found
 	}
-	if p, ok := place.(encrypting); ok {
+	if p, ok := mover.As[encrypting](place); ok {
 		if algorithm, key := p.Encryption(); algorithm != "" {
 			found = append(found, pass(subject, "encryption at rest", atRest(algorithm, key)))
 		}

@@ -55,7 +55,7 @@ func (m *Meter) Rate() (bytesPerSec, filesPerSec float64) {
 // Remaining is the time that is left. It is not known before the plan is
 // complete and something has been done.
 func (m *Meter) Remaining() (time.Duration, bool) {
-	if !m.now.Complete || m.now.Paused != "" {
+	if !m.now.Complete || m.now.Paused != "" || m.now.Waits != "" {
 		return 0, false
 	}
 	return m.cost.predict(m.now.PlannedFiles-m.now.Files, m.now.PlannedBytes-m.now.Bytes)
@@ -108,6 +108,8 @@ func (m *Meter) eta() string {
 	switch {
 	case m.now.Paused != "":
 		return "paused: " + m.now.Paused
+	case m.now.Waits != "":
+		return "waiting: " + m.now.Waits
 	case m.now.Step != "":
 		return m.now.Step + "…"
 	case !m.now.Complete:

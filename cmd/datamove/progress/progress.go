@@ -31,6 +31,7 @@ type Sample struct {
 	Slowest                    string        // the name in work for the longest time; "" is none
 	SlowestFor                 time.Duration
 	Paused                     string // why nothing moves; "" when it does
+	Waits                      string // what is waited for beside what moves; "" is nothing
 	Step                       string // what is done after everything has moved; "" before
 }
 

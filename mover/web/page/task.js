@@ -94,7 +94,7 @@ const moving = new Set(['', 'moving'])
 // remaining is left in words.
 export function remaining(t) {
   if (t.state !== 'running') return ''
-  if (t.phase === 'paused') return 'waiting'
+  if (t.phase === 'paused' || t.phase === 'waiting') return 'waiting'
   if (!moving.has(t.phase)) return word(t.phase) + '…'
   if (!t.whole) return 'scanning…'
   if (t.bytesDone >= t.bytes && t.filesDone < t.files) return 'finishing…'

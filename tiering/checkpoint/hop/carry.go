@@ -202,7 +202,7 @@ func (s seeing) State(phase local.Phase, why string) {
 	if o := s.Request.Observer; o != nil {
 		o.State(phase, why)
 	}
-	if phase == local.Paused {
+	if phase == local.Paused || phase == local.Waiting {
 		s.log().Warn("a checkpoint waits", "name", mover.Printable(s.found.Name), "to", s.to.String(), "why", why)
 	}
 }
