@@ -101,9 +101,8 @@ func (w *watcher) sample() progress.Sample {
 		return s
 	}
 	n := (*live).Snapshot()
-	s.Files, s.Bytes, s.Failed = n.FilesDone, n.BytesDone, n.Failed
-	s.PlannedFiles, s.PlannedBytes, s.Complete = n.Planned.Files+n.Planned.Compares, n.Planned.Bytes+n.Planned.CompareBytes, n.PlanComplete
-	s.SourceWait, s.TargetWait, s.LinkWait = n.SourceWait, n.TargetWait, n.LinkWait
+	s.Work, s.Rates, s.Failed = n.Work(), n.Rates, n.Failed
+	s.Waits = progress.Waits{Source: n.SourceWait, Target: n.TargetWait, Link: n.LinkWait, Limit: n.LimitWait, Turn: n.QueueWait}
 	s.Slowest, s.SlowestFor = n.Slowest, n.SlowestSince
 	return s
 }
