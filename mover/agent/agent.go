@@ -18,6 +18,7 @@ import (
 	"datamove.dev/mover/account"
 	"datamove.dev/mover/acting"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/rate"
 	"datamove.dev/mover/telemetry"
 )
 
@@ -61,7 +62,7 @@ type Agent struct {
 	sessions map[sessionKey]*session // guarded by mu, as all below
 	procs    map[string]*process     // by task
 	leaving  bool
-	rate     rate           // of passed
+	rate     rate.Meter     // of passed
 	running  sync.WaitGroup // processes; Add under mu while not leaving
 
 	starts sync.Mutex // held while a helper is looked for or started; before mu

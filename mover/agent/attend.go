@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
+	"datamove.dev/mover/rate"
 )
 
 const (
@@ -131,8 +132,9 @@ func (a *Agent) status(seq uint64) *agentv1.Status {
 	s := &agentv1.Status{Seq: seq, Room: a.room()}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if s.BytesPerSecond, _ = a.rate.next(a.passed.Load(), 0, time.Now()); len(a.procs) == 0 {
-		s.BytesPerSecond, a.rate = 0, rate{} // nobody is left who could move
+	a.rate.Add(time.Now(), rate.Work{Bytes: a.passed.Load()})
+	if s.BytesPerSecond = a.rate.Read().Bytes; len(a.procs) == 0 {
+		s.BytesPerSecond, a.rate = 0, rate.Meter{} // no process is left that could move
 	}
 	leads, batches := 0, 0
 	for key, ses := range a.sessions {

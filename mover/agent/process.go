@@ -22,6 +22,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/account"
 	"datamove.dev/mover/acting"
+	"datamove.dev/mover/rate"
 	"datamove.dev/mover/share"
 	"datamove.dev/mover/telemetry"
 	"datamove.dev/mover/worker"
@@ -74,20 +75,24 @@ type process struct {
 	turns     map[uint64]func(share.Cost)
 	turn      uint64
 	waits     waits
-	limited   rate   // at which it reads within that
-	done      bool   // the lead has told its end
-	digest    string // of the manifest that was sent last
-	described bool   // what it stages the agent describes; the process sends no manifest
-	unsealed  bool   // it may have changed what it was to remove
+	limited   rate.Meter // at which it reads within that
+	done      bool       // the lead has told its end
+	digest    string     // of the manifest that was sent last
+	described bool       // what it stages the agent describes; the process sends no manifest
+	unsealed  bool       // it may have changed what it was to remove
 	heard     []string
 	given     uint64 // batches of this lead
 	idle      *time.Timer
 }
 
+// limitedOver is how soon it is told that a process reads more or less of its limit than it
+// did: others are given what it leaves.
+const limitedOver = 2 * time.Second
+
 func newProcess(a *Agent, task *pb.Task, job *agentv1.Job) *process {
 	p := &process{
 		agent: a, task: task, job: job, orders: make(chan *agentv1.WorkerOrder, 256), asks: make(chan *agentv1.WorkerOrder), ended: make(chan struct{}),
-		flow: flowOf(task), moves: a.movesOf(task.GetSpec()), batches: map[string]*session{}, turns: map[uint64]func(share.Cost){},
+		limited: rate.Meter{Over: limitedOver}, flow: flowOf(task), moves: a.movesOf(task.GetSpec()), batches: map[string]*session{}, turns: map[uint64]func(share.Cost){},
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p

@@ -12,6 +12,7 @@ import (
 	"datamove.dev/api"
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/rate"
 	"datamove.dev/mover/share"
 	"datamove.dev/mover/worker"
 )
@@ -57,7 +58,8 @@ func (p *process) hears(st *agentv1.WorkerStatus) {
 	}
 	p.mu.Lock()
 	w := p.waits
-	limited, _ := p.limited.next(st.GetLimitedBytes(), 0, time.Now())
+	p.limited.Add(time.Now(), rate.Work{Bytes: st.GetLimitedBytes()})
+	limited := p.limited.Read().Bytes
 	sessions := []*session{p.lead}
 	for _, s := range p.batches {
 		sessions = append(sessions, s)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -28,11 +27,10 @@ type session struct {
 	mu       sync.Mutex
 	status   *agentv1.WorkerStatus // the last one of the process, which its other sessions read too; guarded by mu, as all below
 	progress *pb.Progress          // of status, with what the agent knows; a new one each time, for the last one may be on its way
-	rate     rate
-	limited  float64       // bytes per second that the process reads within the limit of its task
-	wanted   int           // batches that others would take
-	others   int32         // agents that take them
-	more     chan struct{} // closed when wanted grows
+	limited  float64               // bytes per second that the process reads within the limit of its task
+	wanted   int                   // batches that others would take
+	others   int32                 // agents that take them
+	more     chan struct{}         // closed when wanted grows
 }
 
 func newSession(epoch uint64) *session { return &session{epoch: epoch, more: make(chan struct{})} }
@@ -59,13 +57,12 @@ func (s *session) view(key sessionKey) *agentv1.Session {
 	return v
 }
 
-// update takes over what the process says, with the rates and waits that it does not know.
+// update takes over what the process says, with the waits that it does not know.
 func (s *session) update(st *agentv1.WorkerStatus, waits waits, limited float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := proto.CloneOf(st.GetProgress())
 	if p != nil {
-		p.BytesPerSecond, p.FilesPerSecond = s.rate.next(p.GetBytesDone(), p.GetFilesDone(), time.Now())
 		p.QueueWait, p.LimitWait = durationpb.New(waits.queue), durationpb.New(waits.limit+p.GetLimitWait().AsDuration())
 	}
 	s.status, s.progress, s.limited = st, p, limited
@@ -81,30 +78,6 @@ func (s *session) waitsFor(phase, why string) {
 	}
 	st.Phase, st.Why = phase, why
 	s.status = st
-}
-
-// rate is how much gets done, over the last seconds.
-type rate struct {
-	at           time.Time
-	bytes, files int64
-	perByte      float64
-	perFile      float64
-}
-
-const rateOver = 2 * time.Second
-
-func (r *rate) next(bytes, files int64, now time.Time) (bytesPerSecond, filesPerSecond float64) {
-	if r.at.IsZero() {
-		r.at, r.bytes, r.files = now, bytes, files
-		return 0, 0
-	}
-	if took := now.Sub(r.at); took >= rateOver/4 {
-		weight := min(float64(took)/float64(rateOver), 1)
-		r.perByte += weight * (float64(bytes-r.bytes)/took.Seconds() - r.perByte)
-		r.perFile += weight * (float64(files-r.files)/took.Seconds() - r.perFile)
-		r.at, r.bytes, r.files = now, bytes, files
-	}
-	return max(r.perByte, 0), max(r.perFile, 0)
 }
 
 // crew is told how many batches of a lead others would take.

@@ -12,6 +12,7 @@ import (
 	"datamove.dev/mover/limit"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/plan"
+	"datamove.dev/mover/rate"
 )
 
 // Work is what a request asks for.
@@ -151,14 +152,25 @@ type Snapshot struct {
 	PlanComplete bool        // both walks have ended: Planned is the whole
 	FilesDone    int64
 	BytesDone    int64 // bytes that have passed or were cloned, of files in work too
+	Known        int64 // of BytesDone: those that an earlier run has brought
 	Failed       int64
 	InFlight     int64         // parts and batches in work
 	SourceWait   time.Duration // summed over workers: time spent reading
 	TargetWait   time.Duration // summed over workers: time spent writing and publishing
 	LinkWait     time.Duration // summed over workers: time spent waiting for bytes on their way, from or to a remote place
 	LimitWait    time.Duration // summed over workers: time spent waiting for the bandwidth that was asked for
+	QueueWait    time.Duration // summed over workers: time spent waiting for a turn among tasks
 	Slowest      string        // the name in work for the longest time
 	SlowestSince time.Duration
+	Rates        *rate.Reading // what the worker of a task reads that is not in this process; nil is not told
+}
+
+// Work is what a meter is told.
+func (s *Snapshot) Work() rate.Work {
+	return rate.Work{
+		Files: s.FilesDone, Bytes: s.BytesDone, Known: s.Known, Complete: s.PlanComplete,
+		PlannedFiles: s.Planned.Files + s.Planned.Compares, PlannedBytes: s.Planned.Bytes + s.Planned.CompareBytes,
+	}
 }
 
 // Report is the end of a task.

@@ -228,7 +228,7 @@ func (t *run) wait() (Report, error) {
 
 func snapshotOf(c *transfer.Counters, b *limit.Bandwidth) Snapshot {
 	s := Snapshot{
-		FilesDone: c.Files.Load(), BytesDone: c.Bytes.Load(), Failed: c.Failed.Load(), InFlight: c.InFlight.Load(),
+		FilesDone: c.Files.Load(), BytesDone: c.Bytes.Load(), Known: c.Known.Load(), Failed: c.Failed.Load(), InFlight: c.InFlight.Load(),
 		SourceWait: time.Duration(c.SourceWait.Load()), TargetWait: time.Duration(c.TargetWait.Load()), LinkWait: time.Duration(c.LinkWait.Load()), LimitWait: b.Waited(),
 	}
 	s.Slowest, s.SlowestSince = c.InWork.Oldest()

@@ -64,7 +64,7 @@ func (s *Service) closes(l *lead) *pb.Task {
 // restingProgress is the progress of a task that nobody works on: as far as it is.
 func restingProgress(t *pb.Task) {
 	if p := t.GetProgress(); p != nil {
-		p.InFlight, p.Slowest, p.BytesPerSecond, p.FilesPerSecond = 0, nil, 0, 0
+		p.InFlight, p.Slowest, p.BytesPerSecond, p.FilesPerSecond, p.Remaining = 0, nil, 0, 0, nil
 	}
 }
 
@@ -75,7 +75,7 @@ func finalProgress(t *pb.Task) *pb.Progress {
 		p = &pb.Progress{}
 	}
 	r := t.GetReport()
-	p.Planned, p.FilesDone, p.Failed, p.InFlight, p.Slowest, p.BytesPerSecond, p.FilesPerSecond = r.GetPlanned(), r.GetFiles(), r.GetFailed(), 0, nil, 0, 0
+	p.Planned, p.FilesDone, p.Failed, p.InFlight, p.Slowest, p.BytesPerSecond, p.FilesPerSecond, p.Remaining = r.GetPlanned(), r.GetFiles(), r.GetFailed(), 0, nil, 0, 0, nil
 	p.BytesDone, p.PlanComplete, p.Time = max(r.GetBytes(), 0), true, timestamppb.Now()
 	return p
 }

@@ -57,7 +57,6 @@ func (f *feed) Read(p []byte) (int, error) {
 	n, err := f.timed(p, stop)
 	f.sum = crc.Update(f.sum, p[:n])
 	f.pos += int64(n)
-	f.n.Bytes.Add(int64(n))
 	if f.pos == stop {
 		_ = f.Close() // nothing more comes from this range
 	}
@@ -95,6 +94,7 @@ func (f *feed) fill(p []byte) (n int, err error) {
 		var m int
 		m, err = f.body.Read(p[n:])
 		n += m
+		f.n.Bytes.Add(int64(m)) // now, and not when p is full: a part may take minutes
 	}
 	return n, err
 }

@@ -365,6 +365,7 @@ func (w *worker) found(ctx context.Context, l *large) error {
 	}
 	w.done(l)
 	w.r.n.Bytes.Add(l.entry.Size)
+	w.r.n.Known.Add(l.entry.Size)
 	return w.r.visible(&d)
 }
 

@@ -96,6 +96,7 @@ type Result struct {
 type Counters struct {
 	Files      atomic.Int64 // contents moved or cloned
 	Bytes      atomic.Int64 // bytes that have passed, of files in work too
+	Known      atomic.Int64 // of Bytes: those that count as done and did not pass in this run
 	Failed     atomic.Int64
 	InFlight   atomic.Int64 // units in work
 	SourceWait atomic.Int64 // ns, summed over workers, as all waits

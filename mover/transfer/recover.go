@@ -195,6 +195,7 @@ func (r *run) resume(ctx context.Context, l *large) error {
 			l.receipts[p.Index], l.have[p.Index], l.taken[p.Index] = p, true, true
 			l.left--
 			r.n.Bytes.Add(p.Length)
+			r.n.Known.Add(p.Length)
 		}
 	}
 	r.log.InfoContext(ctx, "goes on with an earlier run", "name", l.entry.Name, "parts left", l.left)

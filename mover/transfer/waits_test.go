@@ -1,6 +1,7 @@
 package transfer_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -137,4 +138,63 @@ func TestWaitsAreApart(t *testing.T) {
 			})
 		}
 	}
+}
+
+// whole is a target that takes each part whole before it writes it.
+type whole struct{ mover.Place }
+
+func (w whole) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
+	d, err := w.Place.Draft(ctx, e, h)
+	return wholeDraft{d}, err
+}
+
+func (w whole) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcome {
+	for i := range batch {
+		batch[i] = batch[i].(wholeDraft).Draft
+	}
+	return w.Place.Publish(ctx, batch)
+}
+
+type wholeDraft struct{ mover.Draft }
+
+func (d wholeDraft) WritePart(ctx context.Context, p mover.Part, f mover.Feed) (mover.Receipt, error) {
+	part := make([]byte, p.Length)
+	if _, err := io.ReadFull(f, part); err != nil {
+		return mover.Receipt{}, err
+	}
+	return d.Draft.WritePart(ctx, p, wholeFeed{f, bytes.NewReader(part)})
+}
+
+type wholeFeed struct {
+	mover.Feed
+	part *bytes.Reader
+}
+
+func (f wholeFeed) Read(p []byte) (int, error) { return f.part.Read(p) }
+
+// TestBytesCountAsTheyPass: what a target takes whole, at a limit of the bandwidth, is
+// counted while it passes and not when the target has it.
+func TestBytesCountAsTheyPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rate = 1 << 12                                                           // a part takes 16 seconds
+		files := map[string]string{"large": strings.Repeat("0123456789abcdef", 1<<14)} // 64 seconds of it
+		from := limit.Source(mem.New(mem.NewTree().Files(files), mem.Options{}), limit.NewBandwidth(rate))
+		to := whole{mem.New(mem.NewTree(), mem.Options{})}
+		var n transfer.Counters
+		done := make(chan error, 1)
+		go func() {
+			_, err := syncTo(t.Context(), from, to, transfer.Options{Jobs: 1, Counters: &n})
+			done <- err
+		}()
+		for second := int64(1); second < 64; second++ {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if off := n.Bytes.Load() - second*rate; off < -rate/4 || off > rate/4 {
+				t.Errorf("%d bytes after %d s at %d a second", n.Bytes.Load(), second, rate)
+			}
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/plan"
+	"datamove.dev/mover/rate"
 )
 
 // Totals is the sum of a plan on the wire.
@@ -37,6 +38,12 @@ func Progress(s local.Snapshot, now time.Time) *pb.Progress {
 		InFlight: s.InFlight, Time: timestamppb.New(now), SourceWait: durationpb.New(s.SourceWait), TargetWait: durationpb.New(s.TargetWait),
 		LinkWait: durationpb.New(s.LinkWait), LimitWait: durationpb.New(s.LimitWait),
 	}
+	if r := s.Rates; r != nil {
+		p.BytesPerSecond, p.FilesPerSecond = r.Bytes, r.Files
+		if r.Remaining > 0 {
+			p.Remaining = durationpb.New(r.Remaining)
+		}
+	}
 	if s.Slowest != "" {
 		p.Slowest = []*pb.SlowItem{{Name: []byte(s.Slowest), Since: durationpb.New(s.SlowestSince)}}
 	}
@@ -48,7 +55,8 @@ func Snapshot(p *pb.Progress) local.Snapshot {
 	s := local.Snapshot{
 		Planned: PlanTotals(p.GetPlanned()), PlanComplete: p.GetPlanComplete(), FilesDone: p.GetFilesDone(), BytesDone: p.GetBytesDone(),
 		Failed: p.GetFailed(), InFlight: p.GetInFlight(), SourceWait: p.GetSourceWait().AsDuration(), TargetWait: p.GetTargetWait().AsDuration(),
-		LinkWait: p.GetLinkWait().AsDuration(), LimitWait: p.GetLimitWait().AsDuration(),
+		LinkWait: p.GetLinkWait().AsDuration(), LimitWait: p.GetLimitWait().AsDuration(), QueueWait: p.GetQueueWait().AsDuration(),
+		Rates: &rate.Reading{Bytes: p.GetBytesPerSecond(), Files: p.GetFilesPerSecond(), Remaining: p.GetRemaining().AsDuration()},
 	}
 	if slow := p.GetSlowest(); len(slow) > 0 {
 		s.Slowest, s.SlowestSince = string(slow[0].GetName()), slow[0].GetSince().AsDuration()

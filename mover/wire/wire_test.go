@@ -16,6 +16,7 @@ import (
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/plan"
+	"datamove.dev/mover/rate"
 	"datamove.dev/mover/wire"
 	"datamove.dev/test/must"
 	_ "datamove.dev/test/seed/property" // of rapid
@@ -124,7 +125,9 @@ func TestProgressTravels(t *testing.T) {
 			FilesDone: n("done"), BytesDone: n("bytes done"), Failed: n("failed"), InFlight: n("in flight"), SourceWait: time.Duration(n("source")),
 			TargetWait: time.Duration(n("target")), LinkWait: time.Duration(n("link")), LimitWait: time.Duration(n("limit")), Slowest: rapid.StringN(1, 9, 99).Draw(t, "slowest"), SlowestSince: time.Duration(n("since")),
 		}
-		if got := wire.Snapshot(wire.Progress(s, time.Now())); got != s {
+		rates := rate.Reading{Bytes: rapid.Float64Min(0).Draw(t, "bytes/s"), Files: rapid.Float64Min(0).Draw(t, "files/s"), Remaining: time.Duration(n("remaining"))}
+		s.Rates = &rates
+		if got := wire.Snapshot(wire.Progress(s, time.Now())); !reflect.DeepEqual(got, s) {
 			t.Errorf("%+v becomes %+v", s, got)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover/limit"
 	"datamove.dev/mover/local"
+	"datamove.dev/mover/rate"
 	"datamove.dev/mover/wire"
 )
 
@@ -22,6 +23,7 @@ type state struct {
 	why   string
 	first time.Time // when the first byte was seen to have passed
 	told  local.Snapshot
+	meter rate.Meter
 	dirty bool
 }
 
@@ -85,12 +87,23 @@ func (s *state) status(now time.Time) (*agentv1.WorkerStatus, bool) {
 	}
 	same := snap
 	same.SlowestSince = s.told.SlowestSince // grows by itself
-	if same == s.told && !s.dirty && snap.InFlight == 0 {
+	moved := !s.meter.Still()
+	if s.live != nil {
+		s.measure(now, &snap)
+	}
+	if same == s.told && !s.dirty && snap.InFlight == 0 && !moved {
 		return nil, false
 	}
-	s.told, s.dirty = snap, false
+	s.told, s.dirty = same, false
 	return &agentv1.WorkerStatus{
 		Progress: wire.Progress(snap, now), Phase: string(s.phase), Why: s.why, FirstByteTime: firstByte(s.first), Counts: s.counts.wire(),
 		LimitedBytes: s.limit.Passed(),
 	}, true
+}
+
+// measure has the meter read how fast it goes. state.mu is held.
+func (s *state) measure(now time.Time, snap *local.Snapshot) {
+	s.meter.Add(now, snap.Work())
+	reading := s.meter.Read()
+	snap.Rates = &reading
 }

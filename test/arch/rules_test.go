@@ -35,6 +35,7 @@ var packages = map[string]struct {
 
 	"mover/crc":      {parts, nil},
 	"mover/units":    {words, nil},
+	"mover/rate":     {words, nil},
 	"test/must":      {words, nil}, // of packages for tests only
 	"mover/spelling": {words, nil},
 	"mover/location": {parts, []string{"mover"}},
@@ -116,7 +117,7 @@ var packages = map[string]struct {
 
 	"mover/transfer": {motion, []string{"mover", "mover/buffer", "mover/crc", "mover/plan", "mover/manifest", "mover/limit", "mover/retry", "mover/journal"}},
 
-	"mover/local": {task, []string{"mover", "mover/buffer", "mover/crc", "mover/location", "mover/manifest", "mover/plan",
+	"mover/local": {task, []string{"mover", "mover/buffer", "mover/crc", "mover/location", "mover/manifest", "mover/plan", "mover/rate",
 		"mover/posix", "mover/s3", "mover/retry", "mover/limit", "mover/journal", "mover/transfer"}},
 
 	"mover/vault": {task, []string{"mover", "mover/buffer", "mover/plan", "mover/retry", "mover/transfer"}},
@@ -129,14 +130,14 @@ var packages = map[string]struct {
 	"tiering/feed/watch":     {task, []string{"mover", "tiering/feed"}},
 
 	"mover/site": {person, []string{"mover", "mover/config", "mover/local", "mover/location", "mover/posix", "mover/s3"}},
-	"mover/wire": {person, []string{"mover", "mover/local", "mover/location", "mover/plan", "api/datamove/v1"}},
+	"mover/wire": {person, []string{"mover", "mover/local", "mover/location", "mover/plan", "mover/rate", "api/datamove/v1"}},
 
-	"mover/worker": {services, []string{"mover", "mover/config", "mover/limit", "mover/local", "mover/location", "mover/meter", "mover/peer", "mover/plan", "mover/site", "mover/swarm", "mover/telemetry", "mover/transfer", "mover/units", "mover/wire", "tiering/budget", "tiering/budget/price", "tiering/burst", "tiering/burst/leg", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/hop", "tiering/feed", "tiering/feed/far", "tiering/run",
+	"mover/worker": {services, []string{"mover", "mover/config", "mover/limit", "mover/local", "mover/location", "mover/meter", "mover/peer", "mover/plan", "mover/rate", "mover/site", "mover/swarm", "mover/telemetry", "mover/transfer", "mover/units", "mover/wire", "tiering/budget", "tiering/budget/price", "tiering/burst", "tiering/burst/leg", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/hop", "tiering/feed", "tiering/feed/far", "tiering/run",
 		"api", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"mover/service": {services, []string{"mover", "mover/access", "mover/audit", "mover/config", "mover/ledger", "mover/location", "mover/mail", "mover/manifest",
 		"mover/queue", "mover/share", "mover/swarm", "mover/task", "mover/telemetry", "mover/trust", "mover/units", "mover/wire", "tiering", "tiering/budget", "tiering/budget/price", "tiering/burst", "tiering/burst/leg", "tiering/catalog", "tiering/checkpoint", "tiering/feed", "tiering/feed/far", "tiering/policy", "tiering/query", "tiering/run",
 		"deploy/prices", "mover/declare", "api/datamove/v1", "api/datamove/agent/v1", "api/datamove/ledger/v1"}},
-	"mover/agent": {agents, []string{"mover", "mover/account", "mover/acting", "mover/config", "mover/local", "mover/location", "mover/peer", "mover/s3", "mover/share", "mover/shelf", "mover/site", "mover/swarm", "mover/telemetry",
+	"mover/agent": {agents, []string{"mover", "mover/account", "mover/acting", "mover/config", "mover/local", "mover/location", "mover/peer", "mover/rate", "mover/s3", "mover/share", "mover/shelf", "mover/site", "mover/swarm", "mover/telemetry",
 		"mover/wire", "mover/worker", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"mover/door": {services, []string{"mover", "mover/access", "mover/account", "mover/audit", "mover/telemetry", "mover/trust", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
 
@@ -164,11 +165,11 @@ var packages = map[string]struct {
 	"cmd/datamove-csi/driver": {commands, []string{"api", "mover", "csi", "csi/files", "csi/hand", "csi/kube", "csi/registrar", "csi/relay", "tiering/stage"}},
 	"cmd/datamoved/daemon": {commands, []string{"mover/kubernetes", "lustre", "lustre/hints", "lustre/system", "mover", "mover/access", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/config", "mover/door",
 		"mover/ledger", "mover/peer", "mover/queue", "mover/s3", "mover/service", "mover/telemetry", "mover/trash", "mover/trust", "mover/web", "mover/worker", "tiering/catalog", "tiering/feed", "tiering/feed/bucket", "tiering/feed/changelog", "tiering/feed/watch", "tiering/policy", "tiering/hook", "tiering/hook/carrier", "api", "api/datamove/v1", "api/datamove/agent/v1", "lustre/abi", "lustre/client", "lustre/copytool", "mover/local", "mover/location", "mover/retry", "mover/site", "mover/vault"}},
-	"cmd/datamove/cli": {commands, []string{"mover", "mover/config", "mover/declare", "mover/location", "mover/manifest", "mover/plan", "mover/posix", "mover/recall", "mover/s3",
+	"cmd/datamove/cli": {commands, []string{"mover", "mover/config", "mover/declare", "mover/location", "mover/manifest", "mover/plan", "mover/posix", "mover/rate", "mover/recall", "mover/s3",
 		"mover/limit", "mover/share", "mover/retry", "mover/local", "mover/site", "mover/wire", "mover/audit", "mover/trust", "lustre", "lustre/ceph", "lustre/gpfs", "lustre/hints", "lustre/system", "api", "api/datamove/v1", "cmd/datamove/demo", "cmd/datamove/doctor", "cmd/datamove/progress", "mover/account", "mover/units", "deploy/prices", "tiering/budget", "tiering/budget/price", "tiering/burst", "tiering/burst/amazon", "tiering/burst/leg", "tiering/burst/shelf", "tiering/burst/wan", "tiering/burst/notice", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/hop", "tiering/policy", "tiering/query", "tiering/run", "tiering/hook", "tiering/hook/outside", "tiering/hook/controller", "tiering/hook/directive", "tiering/hook/hostlist"}},
 	"cmd/datamove/demo":          {commands, []string{"mover", "mover/units"}},
 	"cmd/datamove/doctor":        {commands, []string{"lustre", "lustre/ceph", "mover", "mover/config", "mover/crc", "mover/location", "mover/posix", "mover/s3", "mover/units", "tiering/hook/slurmconf"}},
-	"cmd/datamove/progress":      {commands, []string{"mover", "mover/local", "mover/plan", "mover/units"}},
+	"cmd/datamove/progress":      {commands, []string{"mover", "mover/local", "mover/plan", "mover/rate", "mover/units"}},
 	"cmd/datamove-bench/harness": {commands, []string{"bench/ceiling", "bench/compare", "bench/load", "bench/model", "bench/party", "bench/record", "bench/report", "bench/suite", "lustre", "lustre/system", "mover", "mover/config", "mover/local", "mover/location", "mover/site", "mover/units"}},
 
 	"mover/placetest":          {tests, []string{"mover", "mover/crc", "mover/buffer"}},

@@ -1993,6 +1993,7 @@ type Progress struct {
 	LimitWait      *durationpb.Duration   `protobuf:"bytes,13,opt,name=limit_wait,json=limitWait,proto3" json:"limit_wait,omitempty"` // waited for bandwidth limits
 	QueueWait      *durationpb.Duration   `protobuf:"bytes,14,opt,name=queue_wait,json=queueWait,proto3" json:"queue_wait,omitempty"` // waited for a turn among tasks
 	LinkWait       *durationpb.Duration   `protobuf:"bytes,15,opt,name=link_wait,json=linkWait,proto3" json:"link_wait,omitempty"`    // waited for bytes on their way, between an agent and a store
+	Remaining      *durationpb.Duration   `protobuf:"bytes,16,opt,name=remaining,proto3" json:"remaining,omitempty"`                  // until it has moved everything, at the costs of the last minute; unset while that is not known
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2128,6 +2129,13 @@ func (x *Progress) GetQueueWait() *durationpb.Duration {
 func (x *Progress) GetLinkWait() *durationpb.Duration {
 	if x != nil {
 		return x.LinkWait
+	}
+	return nil
+}
+
+func (x *Progress) GetRemaining() *durationpb.Duration {
+	if x != nil {
+		return x.Remaining
 	}
 	return nil
 }
@@ -3189,7 +3197,7 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\rcompare_bytes\x18\n" +
 	" \x01(\x03R\fcompareBytes\x12!\n" +
 	"\fremove_bytes\x18\v \x01(\x03R\vremoveBytes\x12\x1c\n" +
-	"\tconflicts\x18\f \x01(\x03R\tconflicts\"\xaa\x05\n" +
+	"\tconflicts\x18\f \x01(\x03R\tconflicts\"\xe3\x05\n" +
 	"\bProgress\x12-\n" +
 	"\aplanned\x18\x01 \x01(\v2\x13.datamove.v1.TotalsR\aplanned\x12#\n" +
 	"\rplan_complete\x18\x02 \x01(\bR\fplanComplete\x12\x1d\n" +
@@ -3212,7 +3220,8 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"limit_wait\x18\r \x01(\v2\x19.google.protobuf.DurationR\tlimitWait\x128\n" +
 	"\n" +
 	"queue_wait\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\tqueueWait\x126\n" +
-	"\tlink_wait\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\blinkWait\"e\n" +
+	"\tlink_wait\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\blinkWait\x127\n" +
+	"\tremaining\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\tremaining\"e\n" +
 	"\bSlowItem\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\fR\x04name\x12/\n" +
 	"\x05since\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05since\x12\x14\n" +
@@ -3460,38 +3469,39 @@ var file_datamove_v1_task_proto_depIdxs = []int32{
 	40, // 35: datamove.v1.Progress.limit_wait:type_name -> google.protobuf.Duration
 	40, // 36: datamove.v1.Progress.queue_wait:type_name -> google.protobuf.Duration
 	40, // 37: datamove.v1.Progress.link_wait:type_name -> google.protobuf.Duration
-	40, // 38: datamove.v1.SlowItem.since:type_name -> google.protobuf.Duration
-	21, // 39: datamove.v1.Report.planned:type_name -> datamove.v1.Totals
-	25, // 40: datamove.v1.Report.levels:type_name -> datamove.v1.LevelCount
-	26, // 41: datamove.v1.Report.failures:type_name -> datamove.v1.Failure
-	40, // 42: datamove.v1.Report.elapsed:type_name -> google.protobuf.Duration
-	3,  // 43: datamove.v1.LevelCount.level:type_name -> datamove.v1.Level
-	7,  // 44: datamove.v1.SubmitTaskRequest.spec:type_name -> datamove.v1.TaskSpec
-	2,  // 45: datamove.v1.ListTasksRequest.states:type_name -> datamove.v1.TaskState
-	39, // 46: datamove.v1.ListTasksRequest.labels:type_name -> datamove.v1.ListTasksRequest.LabelsEntry
-	19, // 47: datamove.v1.ListTasksResponse.tasks:type_name -> datamove.v1.Task
-	6,  // 48: datamove.v1.Explanation.bottleneck:type_name -> datamove.v1.Bottleneck
-	27, // 49: datamove.v1.TaskService.SubmitTask:input_type -> datamove.v1.SubmitTaskRequest
-	28, // 50: datamove.v1.TaskService.GetTask:input_type -> datamove.v1.GetTaskRequest
-	29, // 51: datamove.v1.TaskService.ListTasks:input_type -> datamove.v1.ListTasksRequest
-	31, // 52: datamove.v1.TaskService.WatchTask:input_type -> datamove.v1.WatchTaskRequest
-	32, // 53: datamove.v1.TaskService.PauseTask:input_type -> datamove.v1.PauseTaskRequest
-	33, // 54: datamove.v1.TaskService.ResumeTask:input_type -> datamove.v1.ResumeTaskRequest
-	34, // 55: datamove.v1.TaskService.CancelTask:input_type -> datamove.v1.CancelTaskRequest
-	35, // 56: datamove.v1.TaskService.ExplainTask:input_type -> datamove.v1.ExplainTaskRequest
-	19, // 57: datamove.v1.TaskService.SubmitTask:output_type -> datamove.v1.Task
-	19, // 58: datamove.v1.TaskService.GetTask:output_type -> datamove.v1.Task
-	30, // 59: datamove.v1.TaskService.ListTasks:output_type -> datamove.v1.ListTasksResponse
-	19, // 60: datamove.v1.TaskService.WatchTask:output_type -> datamove.v1.Task
-	19, // 61: datamove.v1.TaskService.PauseTask:output_type -> datamove.v1.Task
-	19, // 62: datamove.v1.TaskService.ResumeTask:output_type -> datamove.v1.Task
-	19, // 63: datamove.v1.TaskService.CancelTask:output_type -> datamove.v1.Task
-	36, // 64: datamove.v1.TaskService.ExplainTask:output_type -> datamove.v1.Explanation
-	57, // [57:65] is the sub-list for method output_type
-	49, // [49:57] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	40, // 38: datamove.v1.Progress.remaining:type_name -> google.protobuf.Duration
+	40, // 39: datamove.v1.SlowItem.since:type_name -> google.protobuf.Duration
+	21, // 40: datamove.v1.Report.planned:type_name -> datamove.v1.Totals
+	25, // 41: datamove.v1.Report.levels:type_name -> datamove.v1.LevelCount
+	26, // 42: datamove.v1.Report.failures:type_name -> datamove.v1.Failure
+	40, // 43: datamove.v1.Report.elapsed:type_name -> google.protobuf.Duration
+	3,  // 44: datamove.v1.LevelCount.level:type_name -> datamove.v1.Level
+	7,  // 45: datamove.v1.SubmitTaskRequest.spec:type_name -> datamove.v1.TaskSpec
+	2,  // 46: datamove.v1.ListTasksRequest.states:type_name -> datamove.v1.TaskState
+	39, // 47: datamove.v1.ListTasksRequest.labels:type_name -> datamove.v1.ListTasksRequest.LabelsEntry
+	19, // 48: datamove.v1.ListTasksResponse.tasks:type_name -> datamove.v1.Task
+	6,  // 49: datamove.v1.Explanation.bottleneck:type_name -> datamove.v1.Bottleneck
+	27, // 50: datamove.v1.TaskService.SubmitTask:input_type -> datamove.v1.SubmitTaskRequest
+	28, // 51: datamove.v1.TaskService.GetTask:input_type -> datamove.v1.GetTaskRequest
+	29, // 52: datamove.v1.TaskService.ListTasks:input_type -> datamove.v1.ListTasksRequest
+	31, // 53: datamove.v1.TaskService.WatchTask:input_type -> datamove.v1.WatchTaskRequest
+	32, // 54: datamove.v1.TaskService.PauseTask:input_type -> datamove.v1.PauseTaskRequest
+	33, // 55: datamove.v1.TaskService.ResumeTask:input_type -> datamove.v1.ResumeTaskRequest
+	34, // 56: datamove.v1.TaskService.CancelTask:input_type -> datamove.v1.CancelTaskRequest
+	35, // 57: datamove.v1.TaskService.ExplainTask:input_type -> datamove.v1.ExplainTaskRequest
+	19, // 58: datamove.v1.TaskService.SubmitTask:output_type -> datamove.v1.Task
+	19, // 59: datamove.v1.TaskService.GetTask:output_type -> datamove.v1.Task
+	30, // 60: datamove.v1.TaskService.ListTasks:output_type -> datamove.v1.ListTasksResponse
+	19, // 61: datamove.v1.TaskService.WatchTask:output_type -> datamove.v1.Task
+	19, // 62: datamove.v1.TaskService.PauseTask:output_type -> datamove.v1.Task
+	19, // 63: datamove.v1.TaskService.ResumeTask:output_type -> datamove.v1.Task
+	19, // 64: datamove.v1.TaskService.CancelTask:output_type -> datamove.v1.Task
+	36, // 65: datamove.v1.TaskService.ExplainTask:output_type -> datamove.v1.Explanation
+	58, // [58:66] is the sub-list for method output_type
+	50, // [50:58] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_datamove_v1_task_proto_init() }

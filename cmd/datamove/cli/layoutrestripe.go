@@ -12,6 +12,7 @@ import (
 	"datamove.dev/cmd/datamove/progress"
 	"datamove.dev/lustre"
 	"datamove.dev/mover"
+	"datamove.dev/mover/rate"
 )
 
 // restripe moves the content of a file that is there to another layout, and closes m: a
@@ -116,7 +117,7 @@ func (a *app) showMoved() (moved func(done, size int64), stop func()) {
 	}
 	d := progress.Start(a.err, o, func() progress.Sample {
 		n := size.Load()
-		return progress.Sample{Bytes: bytes.Load(), PlannedFiles: 1, PlannedBytes: n, Complete: n > 0}
+		return progress.Sample{Work: rate.Work{Bytes: bytes.Load(), PlannedFiles: 1, PlannedBytes: n, Complete: n > 0}}
 	})
 	return func(done, of int64) { size.Store(of); bytes.Store(done) }, d.Stop
 }

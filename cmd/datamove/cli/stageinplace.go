@@ -13,6 +13,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/rate"
 	"datamove.dev/mover/recall"
 	"datamove.dev/mover/units"
 )
@@ -177,7 +178,7 @@ func (p *inPlace) shows() *bringing {
 	b.stop = progress.Start(p.err, o, func() progress.Sample {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		return progress.Sample{Files: b.now.Back, Bytes: b.now.BackBytes, PlannedFiles: b.now.Asked, PlannedBytes: b.now.AskedBytes}
+		return progress.Sample{Work: rate.Work{Files: b.now.Back, Bytes: b.now.BackBytes, PlannedFiles: b.now.Asked, PlannedBytes: b.now.AskedBytes}}
 	}).Stop
 	return b
 }

@@ -11,6 +11,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/units"
+	"datamove.dev/mover/wire"
 )
 
 // The commands that list what others ask for.
@@ -119,7 +120,7 @@ var tasksListing = listing[*pb.Task]{
 		{"OWNER", 8, func(t *pb.Task) string { return known(t.GetOwner().GetName()) }},
 		{"PROJECT", 8, func(t *pb.Task) string { return known(t.GetSpec().GetProject()) }},
 		{"PROGRESS", -8, percent},
-		{"RATE", -10, rate},
+		{"RATE", -10, speed},
 		{"AGE", -6, func(t *pb.Task) string { return ago(t.GetCreateTime()) }},
 		{"WHAT", 0, what},
 	},
@@ -134,23 +135,22 @@ var stateColours = map[pb.TaskState]string{
 
 // percent is how far a task is.
 func percent(t *pb.Task) string {
-	p := t.GetProgress()
-	bytes, files := p.GetPlanned().GetBytes(), p.GetPlanned().GetFiles()
-	switch {
+	snap := wire.Snapshot(t.GetProgress())
+	switch p := snap.Work(); {
 	case t.GetState() == pb.TaskState_TASK_STATE_DONE:
 		return "100%"
-	case p.GetPlanComplete() && bytes > 0:
-		return fmt.Sprintf("%d%%", 100*min(p.GetBytesDone(), bytes)/bytes)
-	case p.GetPlanComplete() && files > 0:
-		return fmt.Sprintf("%d%%", 100*min(p.GetFilesDone(), files)/files)
-	case p.GetBytesDone() > 0:
-		return units.Bytes(p.GetBytesDone())
+	case p.Complete && p.PlannedBytes > 0:
+		return fmt.Sprintf("%d%%", 100*min(p.Bytes, p.PlannedBytes)/p.PlannedBytes)
+	case p.Complete && p.PlannedFiles > 0:
+		return fmt.Sprintf("%d%%", 100*min(p.Files, p.PlannedFiles)/p.PlannedFiles)
+	case p.Bytes > 0:
+		return units.Bytes(p.Bytes)
 	}
 	return "-"
 }
 
-// rate is how fast a task is.
-func rate(t *pb.Task) string {
+// speed is how fast a task is.
+func speed(t *pb.Task) string {
 	if t.GetState() != pb.TaskState_TASK_STATE_RUNNING {
 		return "-"
 	}

@@ -72,6 +72,7 @@ type progressView struct {
 	InFlight       int64       `json:"in_flight"`
 	BytesPerSecond float64     `json:"bytes_per_second"`
 	FilesPerSecond float64     `json:"files_per_second"`
+	Remaining      float64     `json:"remaining_seconds,omitempty"` // not known where it is missing
 	PlanComplete   bool        `json:"plan_complete"`
 	Planned        *totalsView `json:"planned"`
 	Time           *time.Time  `json:"time,omitempty"`
@@ -144,6 +145,7 @@ func viewProgress(p *pb.Progress) *progressView {
 		Files: p.GetFilesDone(), Bytes: p.GetBytesDone(), Failed: p.GetFailed(), InFlight: p.GetInFlight(),
 		BytesPerSecond: p.GetBytesPerSecond(), FilesPerSecond: p.GetFilesPerSecond(), PlanComplete: p.GetPlanComplete(),
 		Planned: viewTotals(wire.PlanTotals(p.GetPlanned())), Time: stamp(p.GetTime()),
+		Remaining:  p.GetRemaining().AsDuration().Seconds(),
 		SourceWait: p.GetSourceWait().AsDuration().Seconds(), TargetWait: p.GetTargetWait().AsDuration().Seconds(),
 		LinkWait: p.GetLinkWait().AsDuration().Seconds(), LimitWait: p.GetLimitWait().AsDuration().Seconds(), QueueWait: p.GetQueueWait().AsDuration().Seconds(),
 	}

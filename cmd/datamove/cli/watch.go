@@ -94,7 +94,7 @@ func (w *watcher) sample() progress.Sample {
 	case still.how == "paused":
 		s.Paused = cmp.Or(still.why, "by a person")
 	case still.how == string(local.Waiting):
-		s.Waits = still.why
+		s.WaitsFor = still.why
 	default:
 		s.Step = still.how
 	}
@@ -103,9 +103,8 @@ func (w *watcher) sample() progress.Sample {
 		return s
 	}
 	n := (*live).Snapshot()
-	s.Files, s.Bytes, s.Failed = n.FilesDone, n.BytesDone, n.Failed
-	s.PlannedFiles, s.PlannedBytes, s.Complete = n.Planned.Files+n.Planned.Compares, n.Planned.Bytes+n.Planned.CompareBytes, n.PlanComplete
-	s.SourceWait, s.TargetWait, s.LinkWait = n.SourceWait, n.TargetWait, n.LinkWait
+	s.Work, s.Rates, s.Failed = n.Work(), n.Rates, n.Failed
+	s.Waits = progress.Waits{Source: n.SourceWait, Target: n.TargetWait, Link: n.LinkWait, Limit: n.LimitWait, Turn: n.QueueWait}
 	s.Slowest, s.SlowestFor = n.Slowest, n.SlowestSince
 	return s
 }

@@ -1,16 +1,14 @@
 // Package progress shows how far a task is: two lines that redraw themselves on
 // a terminal, one line every ten seconds anywhere else.
 //
-// A [Sample] is what is known at one moment; a [Meter] makes rates and a
-// remaining time of samples, and is pure; a [Display] asks for samples and
-// writes. Text that is written through a Display stands above the live lines.
+// A [Sample] is what is known at one moment; a [Meter] makes lines of samples, with the
+// rates of mover/rate, and is pure; a [Display] asks for samples and writes. Text that is written through a Display stands above the live lines.
 //
 // A Display has one goroutine, which ends before Stop returns. It never asks
 // for a sample after that, and it holds no more than the last samples. Where the
 // numbers come from is left to the caller.
 //
-// TestRemaining shows that the remaining time is right for mixed sizes,
-// TestTerminal and TestPlain what is written.
+// TestLines, TestTerminal and TestPlain show what is written.
 package progress
 
 import (
@@ -18,21 +16,28 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"datamove.dev/mover/rate"
 )
 
 // Sample is what is known at one moment.
 type Sample struct {
-	Files, Bytes               int64 // done
-	PlannedFiles, PlannedBytes int64 // known to be to do, done ones too
-	Complete                   bool  // the plan will not grow
-	Failed                     int64
-	SourceWait, TargetWait     time.Duration // summed over workers
-	LinkWait                   time.Duration // as SourceWait: for bytes on their way
-	Slowest                    string        // the name in work for the longest time; "" is none
-	SlowestFor                 time.Duration
-	Paused                     string // why nothing moves; "" when it does
-	Waits                      string // what is waited for beside what moves; "" is nothing
-	Step                       string // what is done after everything has moved; "" before
+	rate.Work
+	Rates      *rate.Reading // of a task elsewhere, as its worker reads them; nil reads them here
+	Failed     int64
+	Waits      Waits
+	Slowest    string // the name in work for the longest time; "" is none
+	SlowestFor time.Duration
+	Paused     string // why nothing moves; "" when it does
+	WaitsFor   string // what is waited for beside what moves; "" is nothing
+	Step       string // what is done after everything has moved; "" before
+}
+
+// Waits is what was waited for so far, summed over workers.
+type Waits struct {
+	Source, Target time.Duration
+	Link           time.Duration // bytes on their way
+	Limit, Turn    time.Duration // a limit of bandwidth; a turn among other tasks
 }
 
 // Options says how to show progress. The zero value writes plain lines.
@@ -70,6 +75,7 @@ func Start(w io.Writer, o Options, sample func() Sample) *Display {
 		o.Width = func() int { return 80 }
 	}
 	d := &Display{opts: o, sample: sample, out: w, begun: time.Now(), stop: make(chan struct{}), ended: make(chan struct{})}
+	d.meter.Add(d.begun, sample())
 	go d.run()
 	return d
 }
@@ -114,13 +120,13 @@ func (d *Display) draw() {
 	if d.opts.Tick != nil {
 		d.opts.Tick()
 	}
-	s, since := d.sample(), time.Since(d.begun)
-	d.meter.Add(since, s)
+	now := time.Now()
+	d.meter.Add(now, d.sample())
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	// A terminal that is slow or gone must not hold up the task: errors are ignored.
 	if !d.opts.Terminal {
-		_, _ = io.WriteString(d.out, d.meter.Plain(since)+"\n")
+		_, _ = io.WriteString(d.out, d.meter.Plain(now.Sub(d.begun))+"\n")
 		return
 	}
 	var b bytes.Buffer

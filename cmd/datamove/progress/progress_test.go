@@ -2,107 +2,71 @@ package progress
 
 import (
 	"bytes"
-	"math"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"datamove.dev/mover/rate"
 )
 
-// TestRemaining runs tasks of known cost and asks for the remaining time when a
-// tenth is done: it is right within 15 %.
-func TestRemaining(t *testing.T) {
-	const perFile, perByte = 2 * time.Millisecond, 2.0 // and 2 ns: 500 MB/s
-	small, large := int64(4<<10), int64(512<<20)
-	for _, row := range []struct {
-		name  string
-		sizes func(i int) int64
-		files int
-	}{
-		{"all small", func(int) int64 { return small }, 20000},
-		{"all large", func(int) int64 { return large }, 200},
-		{"mixed", func(i int) int64 { return small + int64(i%100/99)*(large/16) }, 20000},
-		{"small first, large last", func(i int) int64 {
-			if i < 18000 {
-				return small * int64(1+i/700%9) // sizes differ from one second to the next
-			}
-			return 1 << 20
-		}, 20000},
-	} {
-		var total Sample
-		for i := range row.files {
-			total.PlannedFiles++
-			total.PlannedBytes += row.sizes(i)
-		}
-		takes := func(files, bytes int64) time.Duration {
-			return time.Duration(files)*perFile + time.Duration(float64(bytes)*perByte)
-		}
-		whole := takes(total.PlannedFiles, total.PlannedBytes)
-		m, s, next := Meter{}, Sample{PlannedFiles: total.PlannedFiles, PlannedBytes: total.PlannedBytes, Complete: true}, time.Duration(0)
-		for i := range row.files {
-			s.Files++
-			s.Bytes += row.sizes(i)
-			now := takes(s.Files, s.Bytes)
-			if now >= next {
-				m.Add(now, s)
-				next = now + 200*time.Millisecond
-			}
-			if now >= whole/5 {
-				left, ok := m.Remaining()
-				wrong := math.Abs(float64(left-(whole-m.now.at))) / float64(whole-m.now.at)
-				if !ok || wrong > 0.15 {
-					t.Errorf("%s: %v left of %v at %v (%.0f%% wrong)", row.name, left, whole, m.now.at, wrong*100)
-				}
-				break
-			}
-		}
-	}
-}
-
-func TestRemainingIsNotGuessed(t *testing.T) {
-	var m Meter
-	for _, s := range []Sample{
-		{},
-		{Complete: true, PlannedFiles: 10},
-		{Files: 5, PlannedFiles: 10, PlannedBytes: 5},
-		{Files: 5, PlannedFiles: 10, Complete: true, Paused: "no room"},
-	} {
-		m.Add(m.now.at+time.Second, s)
-		if left, ok := m.Remaining(); ok {
-			t.Errorf("%+v: %v", s, left)
-		}
-	}
+// done is a sample of so much of 4,000 files with 400 MiB.
+func done(files, mib int64) Sample {
+	return Sample{Work: rate.Work{Files: files, Bytes: mib << 20, PlannedFiles: 4000, PlannedBytes: 400 << 20}}
 }
 
 func TestLines(t *testing.T) {
+	begin := time.Unix(1e9, 0)
 	var m Meter
-	m.Add(time.Second, Sample{Files: 1000, Bytes: 100 << 20, PlannedFiles: 4000, PlannedBytes: 400 << 20})
+	m.Add(begin, Sample{})
+	m.Add(begin.Add(time.Second), done(1000, 100))
 	if got, want := m.counts(), "1,000/4,000+ files  100 MiB/400 MiB+  100 MiB/s  1,000 files/s  scanning…"; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
-	m.Add(2*time.Second, Sample{Files: 2000, Bytes: 200 << 20, PlannedFiles: 4000, PlannedBytes: 400 << 20, Complete: true, Failed: 1,
-		SourceWait: time.Second, TargetWait: 9 * time.Second, Slowest: "a/b\nc", SlowestFor: 12 * time.Second})
+	s := done(2000, 200)
+	s.Complete, s.Failed, s.Slowest, s.SlowestFor = true, 1, "a/b\nc", 12*time.Second
+	s.Waits = Waits{Source: time.Second, Target: 9 * time.Second}
+	m.Add(begin.Add(2*time.Second), s)
 	if got, want := m.Plain(2*time.Second),
 		`2.00s  2,000/4,000 files  200 MiB/400 MiB  50%  100 MiB/s  1,000 files/s  1 failed  ETA 0:02`+
 			`  (waiting for the target 90%, longest in work: 12.0s "a/b\nc")`; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
-	m.Add(3*time.Second, Sample{SourceWait: time.Second, TargetWait: 9 * time.Second, LinkWait: time.Hour})
-	if got := m.slow(); got != "waiting for the network 100%" {
-		t.Error(got)
-	}
-	m.Add(3*time.Second, Sample{Paused: "the target is full", Complete: true})
-	if got := m.counts(); !strings.HasSuffix(got, "paused: the target is full") {
-		t.Error(got)
+	s.Rates = &rate.Reading{Bytes: 7 << 20, Remaining: 29 * time.Second}
+	m.Add(begin.Add(3*time.Second), s)
+	if got, want := m.counts(), "2,000/4,000 files  200 MiB/400 MiB  50%  7.00 MiB/s  1 failed  ETA 0:29"; got != want {
+		t.Errorf("of a task elsewhere: %s\nwant %s", got, want)
 	}
 	for want, s := range map[string]Sample{
-		"removing…":  {Step: "removing", Complete: true},
-		"finishing…": {Files: 1, PlannedFiles: 2, Bytes: 9, PlannedBytes: 9, Complete: true},
+		"paused: the target is full": {Paused: "the target is full", Work: rate.Work{Complete: true}},
+		"removing…":                  {Step: "removing", Work: rate.Work{Complete: true}},
+		"finishing…":                 {Work: rate.Work{Files: 1, PlannedFiles: 2, Bytes: 9, PlannedBytes: 9, Complete: true}},
 	} {
-		m.Add(4*time.Second, s)
+		m.Add(begin.Add(4*time.Second), s)
 		if got := m.counts(); !strings.HasSuffix(got, want) {
 			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// TestMostWait: what is waited for is named, a limit too, when it is most of all waiting.
+func TestMostWait(t *testing.T) {
+	hour := time.Hour
+	for _, row := range []struct {
+		now, before Waits
+		want        string
+	}{
+		{Waits{}, Waits{}, ""},
+		{Waits{Source: hour, Target: hour}, Waits{}, ""},
+		{Waits{Source: hour, Target: 9 * hour}, Waits{}, "the target 90%"},
+		{Waits{Source: hour, Target: 9 * hour}, Waits{Target: 9 * hour}, "the source 100%"},
+		{Waits{Target: hour, Link: 99 * hour}, Waits{}, "the network 99%"},
+		{Waits{Target: 2 * hour, Limit: 98 * hour}, Waits{}, "the bandwidth limit 98%"},
+		{Waits{Target: hour, Turn: 9 * hour}, Waits{}, "its turn 90%"},
+	} {
+		if got := mostWait(row.now, row.before); got != row.want {
+			t.Errorf("%+v since %+v: %q, want %q", row.now, row.before, got, row.want)
 		}
 	}
 }
@@ -130,7 +94,9 @@ func (s *screen) String() string {
 func TestTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out screen
-		d := Start(&out, Options{Terminal: true}, func() Sample { return Sample{Files: 1, PlannedFiles: 2, Slowest: "x", SlowestFor: time.Minute} })
+		d := Start(&out, Options{Terminal: true}, func() Sample {
+			return Sample{Work: rate.Work{Files: 1, PlannedFiles: 2}, Slowest: "x", SlowestFor: time.Minute}
+		})
 		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()
 		if got := out.String(); strings.Count(got, "\n") != 2 || strings.Contains(got, "\x1b") {

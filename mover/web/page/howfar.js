@@ -47,5 +47,5 @@ export function amounts(t) {
 // rates says how fast it goes.
 function rates(t) {
   if (t.state !== 'running') return {}
-  return {rate: perSecond(t.rate) + (t.filesRate >= 10 ? ` · ${count(Math.floor(t.filesRate))} files/s` : '')}
+  return {rate: perSecond(t.rate) + (t.filesRate >= 10 ? ` · ${count(Math.round(t.filesRate))} files/s` : '')}
 }

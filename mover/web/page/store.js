@@ -1,5 +1,5 @@
 // The tasks that the page knows, newest first, and the choice of them that is shown.
-import {left, percent, row, states} from './task.js'
+import {percent, row, states} from './task.js'
 
 export const most = 250_000 // tasks; older ones are not kept
 
@@ -98,7 +98,7 @@ const looksAt = {
   state: (t) => -states.indexOf(t.state),
   rate: (t) => t.rate,
   progress: (t) => percent(t) ?? -1,
-  left: (t) => left(t) ?? -1,
+  left: (t) => t.left || -1,
   what: (t) => t.source + t.target,
   owner: (t) => t.owner,
   project: (t) => t.project,

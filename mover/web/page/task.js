@@ -1,7 +1,7 @@
 // What a task is on the page: the fields of one row, and what follows from them. A
 // row is small, because there are many; the whole message is kept for an open task
 // only.
-import {clock, second} from './units.js'
+import {clock, nanoseconds} from './units.js'
 import {ending, word} from './text.js'
 
 // The states, in the order of filters.
@@ -49,6 +49,7 @@ export function row(m) {
     error: m.error ?? '',
     rate: m.state === 'TASK_STATE_RUNNING' ? Number(p.bytesPerSecond ?? 0) : 0,
     filesRate: Number(p.filesPerSecond ?? 0),
+    left: nanoseconds(p.remaining), // 0 is not known
     created: time(m.createTime),
     started: time(m.startTime),
     ended: time(m.endTime),
@@ -81,23 +82,14 @@ export function percent(t) {
   return t.files > 0 ? Math.floor(Math.min(t.filesDone, t.files) * 100 / t.files) : undefined
 }
 
-// left is how many nanoseconds a task will go on at the rate of now; undefined where
-// that is not known. Files count where no bytes are left.
-export function left(t) {
-  if (t.state !== 'running' || !t.whole) return undefined
-  const [n, rate] = t.bytesDone < t.bytes ? [t.bytes - t.bytesDone, t.rate] : [t.files - t.filesDone, t.filesRate]
-  return n > 0 && rate > 0 ? n / rate * second : undefined
-}
-
 const moving = new Set(['', 'moving'])
 
-// remaining is left in words.
+// remaining is the time that is left in words, as its worker told it.
 export function remaining(t) {
   if (t.state !== 'running') return ''
   if (t.phase === 'paused' || t.phase === 'waiting') return 'waiting'
   if (!moving.has(t.phase)) return word(t.phase) + '…'
   if (!t.whole) return 'scanning…'
   if (t.bytesDone >= t.bytes && t.filesDone < t.files) return 'finishing…'
-  const d = left(t)
-  return d === undefined ? '–' : clock(Math.min(d, 1e9 * second))
+  return t.left ? clock(t.left) : '–'
 }

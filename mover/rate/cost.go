@@ -1,6 +1,9 @@
-package progress
+package rate
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // cost learns what a file and what a byte cost in time, by least squares over
 // all intervals, newer ones weighing more. A rate of bytes alone would be wrong
@@ -12,33 +15,34 @@ type cost struct {
 	f, b, t    float64 // sums: what was done in which time
 }
 
-// Bytes are counted in units of byteUnit so that both columns are of like size.
-const (
-	byteUnit = 64 << 10
-	forget   = 0.997 // per interval: about a minute of intervals of 200 ms
-)
+// byteUnit is what bytes are counted in, so that both columns are of like size.
+const byteUnit = 64 << 10
 
 func (c *cost) learn(d time.Duration, files, bytes int64) {
 	f, b, t := float64(files), float64(bytes)/byteUnit, d.Seconds()
+	keep := math.Exp(-t / learnt.Seconds())
 	for _, sum := range []*float64{&c.ff, &c.fb, &c.bb, &c.ft, &c.bt, &c.f, &c.b, &c.t} {
-		*sum *= forget
+		*sum *= keep
 	}
 	c.ff, c.fb, c.bb = c.ff+f*f, c.fb+f*b, c.bb+b*b
 	c.ft, c.bt = c.ft+f*t, c.bt+b*t
 	c.f, c.b, c.t = c.f+f, c.b+b, c.t+t
 }
 
-// predict is the time for so many files and bytes.
-func (c *cost) predict(files, bytes int64) (time.Duration, bool) {
+// predict is the seconds for so many files and bytes; 0 is not known. Bytes never pass
+// faster than they ever did where they look as if they cost nothing.
+func (c *cost) predict(files, bytes int64, fastest float64) float64 {
 	perFile, perUnit := c.solve()
 	known := perFile*c.f + perUnit*c.b
 	if known <= 0 {
-		return 0, false
+		return 0
 	}
-	left := perFile*float64(max(files, 0)) + perUnit*float64(max(bytes, 0))/byteUnit
 	// The fit does not see intervals in which nothing was done; the sum does.
-	sec := left * c.t / known
-	return time.Duration(min(sec, 1e9) * float64(time.Second)), true
+	sec := perFile*float64(files)*c.t/known + perUnit*float64(bytes)/byteUnit*c.t/known
+	if perUnit == 0 && fastest > 0 {
+		sec += float64(bytes) / fastest
+	}
+	return sec
 }
 
 // solve gives the seconds per file and per unit of bytes, neither negative.
