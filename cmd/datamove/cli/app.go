@@ -16,6 +16,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/remedy"
 )
 
 // app is what the commands have of the process, and the flags that all of them
@@ -234,7 +235,7 @@ func adviceFor(err error) string {
 	}
 	for _, c := range codes {
 		if errors.Is(err, c.kind) {
-			return c.try
+			return remedy.For(remedy.Of(err, c.kind))
 		}
 	}
 	return ""
