@@ -102,6 +102,7 @@ var table = []row{
 	{kind: mover.ErrReleased, backend: Files, try: "--released=restore of copy and sync, which recalls them, or --released=skip, which leaves them out; for others lfs hsm_restore first"},
 	{kind: mover.ErrReleased, backend: S3, try: restored},
 
+	{kind: mover.ErrRefused, backend: Files, cause: "EFBIG", try: "ulimit -f unlimited"},
 	{kind: mover.ErrUnsupported, backend: Files, cause: "EFBIG", try: "ulimit -f unlimited, or a target that takes files so large"},
 	{kind: mover.ErrUnsupported, backend: Files, cause: "ENAMETOOLONG", try: "a shorter name, or a target that takes it"},
 	{kind: mover.ErrUnsupported, backend: Files, cause: "EILSEQ", try: "a name in UTF-8, or a target that takes any bytes"},

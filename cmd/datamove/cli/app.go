@@ -57,7 +57,10 @@ func (a *app) run(ctx context.Context, args []string) error {
 	}
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !a.begun {
-		err = advise(usage("%w", err), cmd.CommandPath()+" --help")
+		var already *advised
+		if err = usage("%w", err); !errors.As(err, &already) {
+			err = advise(err, meant(cmd, err))
+		}
 	}
 	if errors.Is(err, context.Canceled) {
 		err = errInterrupted
