@@ -7,7 +7,7 @@
 //	dataset:name[@digest]                 a named dataset
 //
 // A word before the first colon that has no '/' before it names a scheme or a
-// tier, so a relative path with a colon is written ./a:b. Everything here is pure;
+// tier, so a relative path with a colon is written ./a:b, and a file - is ./-. Everything here is pure;
 // FuzzParse shows that what is printed is read back as the same.
 package location
 
@@ -51,7 +51,10 @@ type Location struct {
 // Parse reads an address. Its errors are mover.ErrUsage.
 func Parse(s string) (Location, error) {
 	if s == "" {
-		return Location{}, bad(s, "it is empty")
+		return Location{}, fmt.Errorf("%w: a location is empty", mover.ErrUsage)
+	}
+	if s == "-" {
+		return Location{}, bad(s, "it stands for a stream, which is not copied; ./- is a file of that name")
 	}
 	if strings.ContainsRune(s, 0) {
 		return Location{}, bad(s, "it has a NUL byte")
@@ -202,7 +205,7 @@ func (l Location) String() string {
 		return "dataset:" + l.Name
 	}
 	p := l.Path
-	if word, _, ok := strings.Cut(p, ":"); ok && !strings.Contains(word, "/") {
+	if word, _, ok := strings.Cut(p, ":"); ok && !strings.Contains(word, "/") || p == "-" {
 		p = "./" + p
 	}
 	if strings.HasSuffix(p, "/") {

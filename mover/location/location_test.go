@@ -23,6 +23,7 @@ func TestParse(t *testing.T) {
 		{"./", Location{Scheme: POSIX, Path: ".", TrailingSlash: true}},
 		{"//..", Location{Scheme: POSIX, Path: "/.."}},
 		{"./a:b", Location{Scheme: POSIX, Path: "a:b"}},
+		{"./-", Location{Scheme: POSIX, Path: "-"}},
 		{"/a:b", Location{Scheme: POSIX, Path: "/a:b"}},
 		{"file:///data", Location{Scheme: POSIX, Path: "/data"}},
 		{"file:///a%20b%25", Location{Scheme: POSIX, Path: "/a b%"}},
@@ -43,7 +44,7 @@ func TestParse(t *testing.T) {
 
 func TestBadLocations(t *testing.T) {
 	for _, in := range []string{
-		"", "a\x00b", "file://host/x", "file:///a%2Fb", "file:///a%", "file:///a%00", "file:x", "s3:bucket", "s3://", "s3://bad bucket/x", "s3://-bad/x", "s3://ab",
+		"", "-", "a\x00b", "file://host/x", "file:///a%2Fb", "file:///a%", "file:///a%00", "file:x", "s3:bucket", "s3://", "s3://bad bucket/x", "s3://-bad/x", "s3://ab",
 		"s3://bucket//x", "s3://bucket/../x", "s3://bucket/a//", "http://x/y", "bad tier:x", "-x:y",
 		"archive:../x", "archive:a/../../x", "dataset:", "dataset:a/b", "dataset:a@123", "dataset:a@",
 	} {

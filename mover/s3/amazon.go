@@ -109,14 +109,18 @@ func (s *amazon) list(ctx context.Context, l listing) iter.Seq2[[]object, error]
 			ctx, r := withReply(ctx)
 			out, err := s.client.ListObjectsV2(ctx, in)
 			if err := understand(ctx, r, err); err != nil {
-				yield(nil, err)
+				yield(nil, noListing(err))
 				return
 			}
 			page, err := pageOf(out)
 			if (len(page) > 0 || err != nil) && !yield(sortPage(page), err) || err != nil {
 				return
 			}
-			if !aws.ToBool(out.IsTruncated) || aws.ToString(out.NextContinuationToken) == "" {
+			if !aws.ToBool(out.IsTruncated) {
+				return
+			}
+			if aws.ToString(out.NextContinuationToken) == "" {
+				yield(nil, noListing(errCutListing))
 				return
 			}
 			in.ContinuationToken = out.NextContinuationToken

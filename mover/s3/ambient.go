@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -16,14 +17,21 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/remedy"
 )
 
-const accessVariable = "AWS_ACCESS_KEY_ID"
+// The variables that errors name.
+const (
+	accessVariable  = "AWS_ACCESS_KEY_ID"
+	secretVariable  = "AWS_SECRET_ACCESS_KEY" //nolint:gosec // its name
+	profileVariable = "AWS_PROFILE"
+)
 
 // ambient is what the AWS environment of this process says: its variables, and the shared configuration files
 // ("Shared config and credentials files" in the AWS SDKs and Tools Reference Guide), read as the AWS SDK reads them.
 type ambient struct {
 	endpoint string // URL; "" is AWS
+	source   string // what names it
 	region   string // "" is not said
 	bundle   string // file of authorities that a profile names; not where AWS_CA_BUNDLE does
 	resolver sdk.EndpointResolverOptions
@@ -36,10 +44,17 @@ type ambient struct {
 func (o *Options) ambient(ctx context.Context, roots *x509.CertPool) (ambient, error) {
 	env := ambient{region: cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"))}
 	if ignored, _ := strconv.ParseBool(os.Getenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")); !ignored {
-		env.endpoint = cmp.Or(os.Getenv("AWS_ENDPOINT_URL_S3"), os.Getenv("AWS_ENDPOINT_URL"))
+		for _, env.source = range []string{"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"} {
+			if env.endpoint = os.Getenv(env.source); env.endpoint != "" {
+				break
+			}
+		}
 	}
 	if !o.asksFiles(env) {
 		return env, nil
+	}
+	if err := checkFiles(); err != nil {
+		return env, err
 	}
 	profile, _ := strings.CutPrefix(o.Credentials, "profile:")
 	if profile == o.Credentials {
@@ -52,12 +67,75 @@ func (o *Options) ambient(ctx context.Context, roots *x509.CertPool) (ambient, e
 	}
 	var err error
 	if env.loaded, err = env.load(ctx); err != nil {
-		return env, fmt.Errorf("AWS configuration: %w: %w", mover.ErrUsage, err)
+		return env, o.badConfiguration(err)
 	}
 	resolved := sdk.NewFromConfig(env.loaded).Options()
 	env.region, env.bundle = cmp.Or(env.region, env.loaded.Region), bundleOf(env.loaded)
-	env.endpoint, env.resolver = cmp.Or(env.endpoint, aws.ToString(resolved.BaseEndpoint)), resolved.EndpointOptions
+	if env.endpoint == "" {
+		env.endpoint, env.source = aws.ToString(resolved.BaseEndpoint), "endpoint_url of profile "+cmp.Or(o.profile(), "default")
+	}
+	env.resolver = resolved.EndpointOptions
 	return env, nil
+}
+
+// says is what names the endpoint; "" are the options.
+func (env *ambient) says(o *Options) string {
+	if o.Endpoint != "" {
+		return ""
+	}
+	return env.source
+}
+
+// badConfiguration says what is wrong with the shared configuration files.
+func (o *Options) badConfiguration(err error) error {
+	var none config.SharedConfigProfileNotExistError
+	if !errors.As(err, &none) {
+		return fmt.Errorf("AWS configuration: %w: %w", mover.ErrUsage, bared(err))
+	}
+	by := profileVariable
+	if strings.HasPrefix(o.Credentials, "profile:") {
+		by = "credentials: " + o.Credentials
+	}
+	return &caused{fmt.Errorf("%w: there is no profile %s (%s) in %s", mover.ErrUsage, mover.Printable(none.Profile), mover.Printable(by), strings.Join(sharedFiles(), " or ")), remedy.NoProfile}
+}
+
+// sharedFiles are the paths of the shared configuration files.
+func sharedFiles() []string {
+	return []string{cmp.Or(os.Getenv("AWS_CONFIG_FILE"), config.DefaultSharedConfigFilename()), cmp.Or(os.Getenv("AWS_SHARED_CREDENTIALS_FILE"), config.DefaultSharedCredentialsFilename())}
+}
+
+// checkFiles refuses shared configuration files with lines that the SDK would pass over without a word.
+func checkFiles() error {
+	for _, path := range sharedFiles() {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // the SDK says so, where it matters
+		}
+		if line := malformed(string(text)); line > 0 {
+			return fmt.Errorf("AWS configuration: %w: line %d of %s is neither [section] nor name = value", mover.ErrUsage, line, mover.Printable(path))
+		}
+	}
+	return nil
+}
+
+// malformed is the number of the first line that is neither empty, a comment, a [section], an entry, nor, being indented, one that goes on with what is
+// above it; 0 is none.
+func malformed(text string) int {
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		line = strings.TrimRight(line, " \t\r\n")
+		switch {
+		case line == "", strings.ContainsAny(line[:1], "#; \t"):
+		case line[0] == '[':
+			if !strings.Contains(line, "]") {
+				return number
+			}
+		case !strings.ContainsAny(line, "=:"):
+			return number
+		}
+	}
+	return 0
 }
 
 // trusting is what the environment says, and whom to trust: nil is the system.
@@ -124,7 +202,7 @@ func (o Options) Resolved(ctx context.Context) (Options, error) {
 	}
 	v, err := env.loaded.Credentials.Retrieve(ctx)
 	if err != nil {
-		return o, fmt.Errorf("keys of %s: %w: %w", o.Credentials, mover.ErrPermission, err)
+		return o, fmt.Errorf("keys of %s: %w: %w", o.Credentials, mover.ErrPermission, o.notFound(err))
 	}
 	o.KeyText = fmt.Sprintf("AWS_ACCESS_KEY_ID=%s\nAWS_SECRET_ACCESS_KEY=%s\n", v.AccessKeyID, v.SecretAccessKey)
 	if v.SessionToken != "" {

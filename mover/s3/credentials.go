@@ -3,7 +3,9 @@ package s3
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -11,8 +13,12 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials/processcreds"
+	"github.com/aws/aws-sdk-go-v2/credentials/ssocreds"
+	"github.com/aws/smithy-go"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/remedy"
 )
 
 // keysCheckEvery is how often a file of keys is looked at.
@@ -54,7 +60,10 @@ func (a anonymous) Retrieve(ctx context.Context) (aws.Credentials, error) {
 // chain gives the keys of the environment, or else what the chain of the AWS SDK finds.
 func (o *Options) chain(env ambient) (renewer, error) {
 	if o.ofEnvironment() {
-		v := aws.Credentials{AccessKeyID: os.Getenv(accessVariable), SecretAccessKey: os.Getenv("AWS_SECRET_ACCESS_KEY"), SessionToken: os.Getenv("AWS_SESSION_TOKEN"), Source: "env"}
+		v := aws.Credentials{AccessKeyID: os.Getenv(accessVariable), SecretAccessKey: os.Getenv(secretVariable), SessionToken: os.Getenv("AWS_SESSION_TOKEN"), Source: "env"}
+		if v.SecretAccessKey == "" {
+			return nil, fmt.Errorf("%s is set, and %s is not: %w", accessVariable, secretVariable, mover.ErrUsage)
+		}
 		return static{v}, nil
 	}
 	if o.Credentials == "env" {
@@ -70,8 +79,77 @@ func (o *Options) chain(env ambient) (renewer, error) {
 				return aws.Credentials{}, err
 			}
 		}
-		return found.Credentials.Retrieve(ctx)
+		v, err := found.Credentials.Retrieve(ctx)
+		return v, o.notFound(err)
 	}), nil
+}
+
+// unfound says why the chain of the AWS SDK has found no keys. Another try finds none either, unless there were some before.
+type unfound struct {
+	error
+	cause string
+}
+
+func (u *unfound) Cause() string   { return u.cause }
+func (u *unfound) Unwrap() []error { return []error{u.error, mover.ErrPermission} }
+
+// notFound says why the chain finds no keys, in our words; what may pass stays as it is.
+func (o *Options) notFound(err error) error {
+	var call *smithy.OperationError
+	var api smithy.APIError
+	var token *ssocreds.InvalidTokenError
+	var process *processcreds.ProviderError
+	profile := cmp.Or(o.profile(), "default")
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &call) && call.Service() == "ec2imds":
+		return &unfound{fmt.Errorf("%w: no credentials: %s is not set, profile %s has no keys, and this machine gives out none", mover.ErrPermission, accessVariable, profile), remedy.NoKeys}
+	case errors.As(err, &api):
+		return &unfound{fmt.Errorf("%w: no credentials: %w for profile %s", mover.ErrPermission, saidOf(err), profile), remedy.NoKeys}
+	case errors.As(err, &token):
+		return &unfound{fmt.Errorf("%w: no credentials: the SSO session of profile %s has ended", mover.ErrPermission, profile), "ExpiredToken"}
+	case errors.As(err, &process):
+		return &unfound{fmt.Errorf("%w: no credentials: credential_process of profile %s: %w", mover.ErrPermission, profile, process.Err), remedy.NoKeys}
+	}
+	return err
+}
+
+// saidOf is what an API of AWS said, without the identity of the request; err as it is where it said nothing.
+func saidOf(err error) error {
+	var call *smithy.OperationError
+	var api smithy.APIError
+	if !errors.As(err, &call) || !errors.As(err, &api) {
+		return bared(err)
+	}
+	return fmt.Errorf("%s %s: %s (%s)", call.Service(), call.Operation(), mover.Printable(strings.TrimRight(api.ErrorMessage(), ". ")), mover.Printable(api.ErrorCode()))
+}
+
+// profile is the name of the profile whose keys are meant; "" is that of the SDK.
+func (o *Options) profile() string {
+	if named, ok := strings.CutPrefix(o.Credentials, "profile:"); ok {
+		return named
+	}
+	return os.Getenv(profileVariable)
+}
+
+// origin is where the keys are from, for people; "" is not known.
+func (o *Options) origin(v aws.Credentials) string {
+	switch path, ok := strings.CutPrefix(o.Credentials, "file:"); {
+	case o.Renew != nil || o.KeyText != "" || o.Credentials == "anonymous":
+		return ""
+	case ok:
+		return mover.Printable(path)
+	case o.ofEnvironment():
+		return accessVariable
+	case o.profile() != "":
+		return "profile " + mover.Printable(o.profile())
+	}
+	kind, _, _ := strings.Cut(v.Source, ":") // "SharedConfigCredentials: /home/…"
+	if strings.HasPrefix(kind, "SharedConfig") {
+		return "profile default"
+	}
+	return kind
 }
 
 // keyFile reads credentials from a file of lines like those of a shell or of

@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,32 +10,39 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"syscall"
 	"time"
 
+	"github.com/aws/smithy-go"
+	"github.com/minio/minio-go/v7"
+
 	"datamove.dev/mover"
+	"datamove.dev/mover/remedy"
 )
 
 // answer is an error that the server told us.
 type answer struct {
 	status        int
 	code, message string
+	cause         string // as remedy has it; "" is the code
+	keys          string // whose permission is missing; "" says nothing
 	kind          error
 	after         time.Duration
 }
 
+// Cause is what remedies go by.
+func (a *answer) Cause() string { return cmp.Or(a.cause, causes[a.code], a.code) }
+
 func (a *answer) Error() string {
-	what := a.message
-	if what == "" {
-		what = http.StatusText(a.status)
-	}
-	if hint := hints[a.code]; hint != "" {
-		what = hint
+	what := mover.Printable(cmp.Or(sayings[a.code], strings.TrimRight(a.message, ". "), http.StatusText(a.status)))
+	if a.keys != "" {
+		what += ", with the keys of " + a.keys
 	}
 	if a.code != "" {
-		return fmt.Sprintf("%v: %s (%s, HTTP %d)", a.kind, mover.Printable(what), mover.Printable(a.code), a.status)
+		return fmt.Sprintf("%v: %s (%s, HTTP %d)", a.kind, what, mover.Printable(a.code), a.status)
 	}
-	return fmt.Sprintf("%v: %s (HTTP %d)", a.kind, mover.Printable(what), a.status)
+	return fmt.Sprintf("%v: %s (HTTP %d)", a.kind, what, a.status)
 }
 
 func (a *answer) Unwrap() error { return a.kind }
@@ -112,23 +120,56 @@ var codes = map[string]error{
 	"InsufficientCapacity":           mover.ErrFull,
 }
 
-const inArchive = "the object is in an archive class; restore it first"
+const inArchive = "the object is in an archive class"
 
-// hints say what to do, where the server's own words do not.
-var hints = map[string]string{
-	"NoSuchBucket":         "the bucket does not exist; make it first, or mend its name",
-	"RequestTimeTooSkewed": "the clocks of this machine and of the server differ too much; set this one by NTP",
+// sayings say what is the matter, where the server's own words do not.
+var sayings = map[string]string{
+	"NoSuchBucket":         "the bucket does not exist",
+	"RequestTimeTooSkewed": "the clocks of this machine and of the server differ too much",
 	"InvalidObjectState":   inArchive,
-	"PermanentRedirect":    "the bucket is in another region; name that one",
+	"PermanentRedirect":    "the bucket is in another region",
+	"InvalidAccessKeyId":   "the store does not know the access key",
+	"XAdminUserNotFound":   "the store does not know the access key",
 
+	"SignatureDoesNotMatch":      "the secret key does not belong to the access key",
+	"ExpiredToken":               "the session token has expired",
 	"ObjectNotInActiveTierError": inArchive,
 
-	"KMS.NotFoundException":        "there is no such KMS key; mend its name",
-	"KMS.InvalidKeyUsageException": "the KMS key is not one to encrypt with; name a symmetric one",
-	"KMS.DisabledException":        "the KMS key is disabled; enable it",
+	"KMS.NotFoundException":        "there is no such KMS key",
+	"KMS.InvalidKeyUsageException": "the KMS key is not one to encrypt with, which is a symmetric one",
+	"KMS.DisabledException":        "the KMS key is disabled",
 	"KMS.KMSInvalidStateException": "the KMS key can not be used now; it may be pending deletion",
-	"kms:KeyNotFound":              "there is no such KMS key; mend its name",
+	"kms:KeyNotFound":              "there is no such KMS key",
 }
+
+// causes are the codes whose remedy is that of another one.
+var causes = map[string]string{
+	"XAdminUserNotFound":           "InvalidAccessKeyId",
+	"ExpiredTokenException":        "ExpiredToken",
+	"TokenRefreshRequired":         "ExpiredToken",
+	"InvalidToken":                 "ExpiredToken",
+	"InvalidTokenId":               "ExpiredToken",
+	"MethodNotAllowed":             "NotImplemented",
+	"PermanentRedirect":            remedy.OtherRegion,
+	"AuthorizationHeaderMalformed": remedy.OtherRegion,
+
+	"IllegalLocationConstraintException": remedy.OtherRegion,
+
+	"KMS.NotFoundException":        remedy.KMS,
+	"KMS.InvalidKeyUsageException": remedy.KMS,
+	"KMS.DisabledException":        remedy.KMS,
+	"KMS.KMSInvalidStateException": remedy.KMS,
+	"kms:KeyNotFound":              remedy.KMS,
+}
+
+// caused is an error with the cause that remedies go by.
+type caused struct {
+	error
+	cause string
+}
+
+func (c *caused) Cause() string { return c.cause }
+func (c *caused) Unwrap() error { return c.error }
 
 // statuses say what an HTTP status means when no code says more.
 var statuses = map[int]error{
@@ -154,8 +195,8 @@ var statuses = map[int]error{
 func understand(ctx context.Context, r *reply, err error) error {
 	if r.code != "" || r.status >= 300 {
 		a := &answer{status: r.status, code: r.code, message: r.message, kind: r.kind(), after: r.after()}
-		if region := r.header.Get("X-Amz-Bucket-Region"); region != "" && a.kind == mover.ErrUsage {
-			a.code, a.message = "", "the bucket is in region "+region+"; name that one"
+		if region := cmp.Or(r.header.Get(headerRegion), r.region); region != "" && a.kind == mover.ErrUsage {
+			a.code, a.message, a.cause = "", "the bucket is in region "+region, remedy.OtherRegion
 		}
 		return a
 	}
@@ -166,11 +207,47 @@ func understand(ctx context.Context, r *reply, err error) error {
 		return context.Cause(ctx)
 	}
 	var sending *url.Error
-	if r.calls == 0 && kindOf(err) == nil && !errors.As(err, &sending) {
-		return fmt.Errorf("%w: %w", mover.ErrUsage, err) // the client refused to send it
+	var found minio.ErrorResponse
+	switch {
+	case errors.As(err, &found) && codes[found.Code] != nil: // in an answer that was no error
+		return &answer{status: r.status, code: found.Code, message: found.Message, kind: codes[found.Code]}
+	case r.calls == 0 && kindOf(err) == nil && !errors.As(err, &sending):
+		return fmt.Errorf("%w: %w", mover.ErrUsage, bared(err)) // the client refused to send it
 	}
 	return broken(err)
 }
+
+// closedByPeer is what minio-go says in place of io.EOF, with the URL.
+const closedByPeer = "Connection closed by foreign host"
+
+// bared is err without what the clients put around it: their names for the call, its URL, and the identity of a request that had none.
+func bared(err error) error {
+	var ours *ringError
+	var sending *url.Error
+	var call *smithy.OperationError
+	switch {
+	case errors.As(err, &ours):
+		return ours
+	case errors.As(err, &sending) && (errors.Is(sending.Err, io.EOF) || strings.HasPrefix(sending.Err.Error(), closedByPeer)):
+		return errors.New("the server closed the connection without an answer")
+	case errors.As(err, &sending):
+		return sending.Err
+	case errors.As(err, &call):
+		return call.Err
+	}
+	return err
+}
+
+// noListing says which call it is that a store can not do.
+func noListing(err error) error {
+	if !errors.Is(err, mover.ErrUnsupported) {
+		return err
+	}
+	return fmt.Errorf("the store does not list by ListObjectsV2: %w", err)
+}
+
+// errCutListing is the error of a listing that says there is more, and not how to ask for it.
+var errCutListing error = &answer{status: http.StatusOK, code: "NotImplemented", message: "a listing is cut off, and its answer has no continuation token", kind: mover.ErrUnsupported}
 
 func (r *reply) kind() error {
 	if r.again {
@@ -193,12 +270,15 @@ func broken(err error) error {
 	var dns *net.DNSError
 	var op *net.OpError
 	var timeout net.Error
+	err = bared(err)
 	switch {
 	case kindOf(err) != nil:
 		return err
+	case isCertificate(err):
+		return &caused{fmt.Errorf("%w: %w", mover.ErrUnreachable, err), remedy.Certificate}
 	case errors.As(err, &dns) && !dns.IsTemporary,
 		errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH),
-		errors.As(err, &op) && op.Op == "dial", isCertificate(err):
+		errors.As(err, &op) && op.Op == "dial":
 		return fmt.Errorf("%w: %w", mover.ErrUnreachable, err)
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return fmt.Errorf("%w: %w: %w", mover.ErrTransient, mover.ErrTimeout, err)
@@ -244,6 +324,9 @@ func (p *Place) wrap(op, name string, err error) error {
 	var a *answer
 	if errors.As(err, &a) {
 		e.After = a.after
+		if a.kind == mover.ErrPermission {
+			a.keys = p.origin
+		}
 	}
 	return e
 }

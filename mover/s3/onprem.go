@@ -65,7 +65,7 @@ func (s *onprem) list(ctx context.Context, l listing) iter.Seq2[[]object, error]
 		calls := 0 // that page is of
 		for o := range s.core.ListObjectsIter(ctx, s.bucket, opts) {
 			if o.Err != nil {
-				yield(nil, understand(ctx, r, o.Err))
+				yield(nil, noListing(understand(ctx, r, o.Err)))
 				return
 			}
 			if len(page) > 0 && r.calls != calls {

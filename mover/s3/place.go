@@ -40,7 +40,10 @@ type Place struct {
 	bucket    string
 	prefix    string // "" or with '/' at its end
 	address   string
-	endpoint  string // with the access key, what a server-side copy must have in common
+	endpoint  string   // with the access key, what a server-side copy must have in common
+	origin    string   // of the keys, for people
+	asked     *url.URL // the endpoint; nil is AWS
+	askedBy   string   // what names it
 	profile   Profile
 	calls     *semaphore.Weighted // what the place has in flight by itself
 	markers   markers
@@ -75,9 +78,9 @@ func (p *Place) open(ctx context.Context) error {
 		return err
 	}
 	if err := p.checkRegion(ctx); err != nil {
-		return err
+		return p.checkScheme(ctx, err)
 	}
-	return p.learn(ctx)
+	return p.checkScheme(ctx, p.learn(ctx))
 }
 
 // hangUp closes the connections that nobody uses.
@@ -99,6 +102,7 @@ func (p *Place) dial(ctx context.Context) error {
 		return err
 	}
 	p.amazon = isAmazon(endpoint)
+	p.asked, p.askedBy = endpoint, cmp.Or(env.says(o), "endpoint:")
 	p.bucket, p.prefix = o.Bucket, o.Prefix
 	p.calls = semaphore.NewWeighted(int64(cmp.Or(o.Parallel, maxParallel)))
 	secure := endpoint == nil || endpoint.Scheme == "https" // AWS itself is asked over TLS
@@ -115,9 +119,12 @@ func (p *Place) connect(ctx context.Context, endpoint *url.URL, env ambient) err
 	p.keys, p.transport.keys = keys, keys
 	v, err := keys.Retrieve(ctx)
 	if _, nobody := keys.(anonymous); err != nil && !nobody {
-		return fmt.Errorf("no credentials: %w: %w", mover.ErrPermission, err)
+		if kindOf(err) == nil {
+			err = fmt.Errorf("%w: no credentials: %w", mover.ErrPermission, err)
+		}
+		return err
 	}
-	p.endpoint = "aws " + o.Region
+	p.origin, p.endpoint = o.origin(v), "aws "+o.Region
 	if endpoint != nil {
 		p.endpoint = endpoint.String()
 		warnPlain(ctx, o.Logger, endpoint)

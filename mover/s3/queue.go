@@ -46,7 +46,7 @@ func (p *Place) Queue(address string) (*Queue, error) {
 		region = labels[1]
 	}
 	client := sqs.New(sqs.Options{Region: cmp.Or(region, "us-east-1"), Credentials: p.keys, BaseEndpoint: aws.String(u.Scheme + "://" + u.Host),
-		HTTPClient: &http.Client{Timeout: queueWait + queueAnswer, CheckRedirect: stay}, Retryer: aws.NopRetryer{}, AppID: "datamove"})
+		HTTPClient: &http.Client{Timeout: queueWait + queueAnswer, CheckRedirect: stay, Transport: p.transport.base}, Retryer: aws.NopRetryer{}, AppID: "datamove"})
 	return &Queue{p, client, address}, nil
 }
 
@@ -196,5 +196,5 @@ func (q *Queue) failed(ctx context.Context, err error) error {
 	case errors.As(err, &answer) && answer.HTTPStatusCode() != 0:
 		kind = mover.ErrTransient
 	}
-	return q.place.wrap("listen to", "", fmt.Errorf("%w: the queue %s: %w", kind, mover.Printable(q.url), err))
+	return q.place.wrap("listen to", "", fmt.Errorf("%w: the queue %s: %w", kind, mover.Printable(q.url), saidOf(err)))
 }

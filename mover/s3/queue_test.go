@@ -4,10 +4,13 @@ import (
 	"context"
 	"crypto/md5" // of which SQS makes its checksums
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -277,4 +280,17 @@ func TestQueue(t *testing.T) {
 			t.Errorf("%q: %v", address, err)
 		}
 	}
+}
+
+// TestQueueTrust: a queue is asked with the authorities of the place, as the store is.
+func TestQueueTrust(t *testing.T) {
+	queue := httptest.NewTLSServer(&sqsServer{})
+	defer queue.Close()
+	o := s3test.Start(t, false).Options(t)
+	o.CABundle = filepath.Join(t.TempDir(), "ca.pem")
+	must.Do(t, os.WriteFile(o.CABundle, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: queue.Certificate().Raw}), 0o600))
+	q, err := s3test.Open(t, o).Queue(queue.URL + "/1/q")
+	must.Do(t, err)
+	_, _, err = q.Kept(t.Context())
+	must.Do(t, err)
 }

@@ -97,8 +97,13 @@ func (endedKeys) Is(kind error) bool {
 
 // waiting is an error of keys that have ended and have none to follow yet. The kinds of why do not count.
 func waiting(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", errEnded, fmt.Sprintf(format, args...))
+	return &ringError{fmt.Errorf("%w: %s", errEnded, fmt.Sprintf(format, args...))}
 }
+
+// ringError says why there are no keys.
+type ringError struct{ error }
+
+func (r *ringError) Unwrap() error { return r.error }
 
 // static are keys that nothing follows.
 type static struct{ aws.Credentials }
@@ -209,7 +214,12 @@ func (r *ring) next(ctx context.Context) (aws.Credentials, error) {
 // judge says why what came is of no use; mu is held.
 func (r *ring) judge(v aws.Credentials, err error) error {
 	final := errors.Is(err, mover.ErrPermission) || errors.Is(err, mover.ErrUsage)
+	var unfound *unfound
 	switch {
+	case errors.As(err, &unfound) && !r.value.HasKeys():
+		return &ringError{err}
+	case errors.As(err, &unfound): // there were some: what gives them out may be away
+		return waiting("%s, and others can not be had: %v", r.why(), unfound.error)
 	case final && !errors.Is(err, mover.ErrTransient):
 		return fmt.Errorf("%w: other credentials were refused: %v", mover.ErrPermission, err) //nolint:errorlint // its kind is ours
 	case err != nil && !r.changes && !r.value.HasKeys() && !passes(err):

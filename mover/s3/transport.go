@@ -46,6 +46,7 @@ type reply struct {
 	status        int
 	header        http.Header
 	code, message string // of an error document, also of one that came with 200
+	region        string // that it names
 	again         bool   // the same may be good with other keys, which there may be
 }
 
@@ -293,9 +294,10 @@ func (r *reply) note(req *http.Request, resp *http.Response) error {
 		XMLName xml.Name
 		Code    string
 		Message string
+		Region  string
 	}
 	if xml.Unmarshal(body, &doc) == nil && doc.XMLName.Local == "Error" {
-		r.code, r.message = doc.Code, doc.Message
+		r.code, r.message, r.region = doc.Code, doc.Message, doc.Region
 	}
 	return nil
 }

@@ -162,7 +162,7 @@ func TestArchiveClass(t *testing.T) {
 				}
 				away := func(what string, err error, kind error) {
 					t.Helper()
-					if !errors.Is(err, kind) || !strings.Contains(err.Error(), "restore it first") {
+					if !errors.Is(err, kind) || !strings.Contains(err.Error(), "archive class") {
 						t.Errorf("%s: %v", what, err)
 					}
 				}

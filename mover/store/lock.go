@@ -43,8 +43,13 @@ func Acquire(dir, what string) (*Lock, error) {
 	return &Lock{f}, nil
 }
 
-// Room refuses what would fill the disk while it can still be refused: mover.ErrFull.
+// Room refuses what would fill the disk while it can still be refused: mover.ErrFull. Where this process may not write
+// files so large, which Badger's own errors do not tell from damage, it is mover.ErrRefused.
 func (l *Lock) Room(need int64) error {
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &files); err == nil && files.Cur < uint64(need) {
+		return fmt.Errorf("%w: this process may write files of %d KiB (ulimit -f), and may need %d KiB: %w", mover.ErrRefused, files.Cur>>10, need>>10, unix.EFBIG)
+	}
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(l.file.Fd()), &st); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"datamove.dev/lustre"
 	"datamove.dev/mover"
+	"datamove.dev/mover/remedy"
 )
 
 // How long somebody who looks waits for an answer. A system call on a mount whose server
@@ -69,7 +70,7 @@ func (s *silence) Unwrap() error { return mover.ErrTimeout }
 func (s *silence) short() string { return fmt.Sprintf("no answer in %d s", int(s.limit.Seconds())) }
 
 // silenceMend is what to do about it.
-const silenceMend = "a look at its mount (cat /proc/self/mounts), its servers and dmesg; umount -f -l lets go of a mount that is dead"
+var silenceMend = remedy.For(remedy.Case{Kind: mover.ErrTimeout, Backend: remedy.Files})
 
 // told says what there is to do about an error, if it is that nobody answered.
 func told(err error) error {

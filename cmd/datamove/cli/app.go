@@ -16,6 +16,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/remedy"
 	"datamove.dev/mover/retry"
 )
 
@@ -57,7 +58,10 @@ func (a *app) run(ctx context.Context, args []string) error {
 	}
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !a.begun {
-		err = advise(usage("%w", err), cmd.CommandPath()+" --help")
+		var already *advised
+		if err = usage("%w", err); !errors.As(err, &already) {
+			err = advise(err, meant(cmd, err))
+		}
 	}
 	if errors.Is(err, context.Canceled) {
 		err = errInterrupted
@@ -247,7 +251,7 @@ func adviceFor(err error) string {
 	}
 	for _, c := range codes {
 		if errors.Is(err, c.kind) {
-			return c.try
+			return remedy.For(remedy.Of(err, c.kind))
 		}
 	}
 	return ""

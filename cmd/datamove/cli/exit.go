@@ -24,34 +24,33 @@ const (
 	exitInterrupted = 130
 )
 
-// translation is what a kind of error means to a shell and to a person.
+// translation is what a kind of error means to a shell.
 type translation struct {
 	kind  error
 	code  int
 	grave bool
-	try   string // what to do about it; "" when there is no general answer
 }
 
 // codes is the one translation from kinds of errors to exit codes, gravest first.
 // An error of several kinds has the code of the first one. Among failures of items
 // those that are not grave only make the result partial.
 var codes = []translation{
-	{context.Canceled, exitInterrupted, true, "the same command again: it goes on where it stopped"},
-	{mover.ErrCorrupt, exitCorrupt, true, "datamove copy --checksum SRC DST to bring the good bytes over again, and a look at the disk or network that changed them"},
-	{mover.ErrFull, exitLimit, true, "the same command again when there is room: it goes on where it stopped"},
-	{mover.ErrRefused, exitLimit, true, ""},
-	{mover.ErrHeld, exitConflict, true, "waiting for the other run, or stopping it"},
-	{mover.ErrChanged, exitConflict, true, "the same command again when nobody writes there"},
-	{mover.ErrConflict, exitConflict, true, ""},
-	{mover.ErrPermission, exitPermission, true, "as a user who may read the source and write the target"},
-	{mover.ErrUsage, exitUsage, false, ""},
-	{context.DeadlineExceeded, exitTimeout, false, "the same command again: it goes on where it stopped"},
-	{mover.ErrTimeout, exitTimeout, false, "the same command again: it goes on where it stopped"},
-	{mover.ErrUnreachable, exitUnreachable, false, "datamove doctor LOCATION"},
-	{mover.ErrTransient, exitUnreachable, false, "the same command again: it goes on where it stopped"},
-	{mover.ErrNotExist, exitNotExist, false, "the spelling, with datamove ls on what is above it"},
-	{mover.ErrReleased, exitOther, false, "lfs hsm_restore on the files, or a restoration of the objects, and the same command when they are back; of a file system copy and sync do it by themselves (--released=restore), and --released=skip leaves them out"},
-	{mover.ErrUnsupported, exitOther, false, ""},
+	{context.Canceled, exitInterrupted, true},
+	{mover.ErrCorrupt, exitCorrupt, true},
+	{mover.ErrFull, exitLimit, true},
+	{mover.ErrRefused, exitLimit, true},
+	{mover.ErrHeld, exitConflict, true},
+	{mover.ErrChanged, exitConflict, true},
+	{mover.ErrConflict, exitConflict, true},
+	{mover.ErrPermission, exitPermission, true},
+	{mover.ErrUsage, exitUsage, false},
+	{context.DeadlineExceeded, exitTimeout, false},
+	{mover.ErrTimeout, exitTimeout, false},
+	{mover.ErrUnreachable, exitUnreachable, false},
+	{mover.ErrTransient, exitUnreachable, false},
+	{mover.ErrNotExist, exitNotExist, false},
+	{mover.ErrReleased, exitOther, false},
+	{mover.ErrUnsupported, exitOther, false},
 }
 
 // partial says that some items of a task failed. Each was told before.

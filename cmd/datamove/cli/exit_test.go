@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/remedy"
 )
 
 // TestEveryKindHasACode fails when mover has a kind of error that codes has not.
@@ -29,23 +30,23 @@ func TestEveryKindHasACode(t *testing.T) {
 // TestAdviceCanBeTaken: an option that is advised after an error belongs to commands that the advice names, since any command may have failed.
 func TestAdviceCanBeTaken(t *testing.T) {
 	root := (&app{}).root()
-	for _, c := range codes {
-		for _, word := range strings.FieldsFunc(c.try, func(r rune) bool { return strings.ContainsRune(" ,;:()=", r) }) {
+	for _, try := range remedy.All() {
+		for _, word := range strings.FieldsFunc(try, func(r rune) bool { return strings.ContainsRune(" ,;:()=", r) }) {
 			option, is := strings.CutPrefix(word, "--")
 			if !is {
 				continue
 			}
 			named := 0
 			for _, cmd := range root.Commands() {
-				if !slices.Contains(strings.Fields(c.try), cmd.Name()) {
+				if !slices.Contains(strings.Fields(strings.ReplaceAll(try, ",", "")), cmd.Name()) {
 					continue
 				}
 				if named++; cmd.Flags().Lookup(option) == nil {
-					t.Errorf("%v: %s has no --%s: %s", c.kind, cmd.Name(), option, c.try)
+					t.Errorf("%s has no --%s: %s", cmd.Name(), option, try)
 				}
 			}
 			if named == 0 {
-				t.Errorf("%v: whose --%s it is says nothing: %s", c.kind, option, c.try)
+				t.Errorf("whose --%s it is says nothing: %s", option, try)
 			}
 		}
 	}

@@ -28,15 +28,17 @@ func some(what string) cobra.PositionalArgs {
 	}
 }
 
-// ends sets where a task goes and, unless source is "", where it comes from.
-func (t *task) ends(source, target string) error {
-	var err error
-	if source != "" {
-		if t.request.Source, err = t.locate(source); err != nil {
-			return err
-		}
-		t.source = source
+// ends sets where a task comes from and where it goes.
+func (t *task) ends(source, target string) (err error) {
+	if t.request.Source, err = t.locate(source); err != nil {
+		return err
 	}
+	t.source = source
+	return t.aim(target)
+}
+
+// aim sets where a task goes.
+func (t *task) aim(target string) (err error) {
 	if t.request.Target, err = t.locate(target); err != nil {
 		return err
 	}
@@ -54,5 +56,5 @@ func (t *task) into(dir string, sources []string) error {
 		t.request.Names = append(t.request.Names, l)
 	}
 	t.source = strings.Join(sources, " ")
-	return t.ends("", dir)
+	return t.aim(dir)
 }

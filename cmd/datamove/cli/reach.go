@@ -11,6 +11,7 @@ import (
 	"datamove.dev/api"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/remedy"
 )
 
 // here is the address that means this process.
@@ -75,7 +76,7 @@ func (a *app) client(ctx context.Context) (*api.Client, error) {
 	if address == "" && a.serviceFlag.set {
 		return nil, advise(usage("this asks a service, and --service says that there is none"), "the command without --service")
 	}
-	return a.dial(ctx, cmp.Or(address, a.usual()), "datamove doctor, which asks the service, too")
+	return a.dial(ctx, cmp.Or(address, a.usual()), remedy.For(remedy.Case{Kind: mover.ErrUnreachable, Backend: remedy.Service}))
 }
 
 // dial connects to the service at an address. If nobody is there, try is what to do.
@@ -128,12 +129,13 @@ func adviseAsked(err error, things string) error {
 	switch {
 	case errors.As(err, &already), errors.As(err, &end):
 		return err
-	case errors.Is(err, mover.ErrPermission):
-		return advise(err, "datamove service info, which says who you are to the service and what you may")
 	case errors.Is(err, mover.ErrNotExist):
 		return advise(err, things)
-	case errors.Is(err, mover.ErrUnreachable), errors.Is(err, mover.ErrTimeout):
-		return advise(err, "datamove doctor, which asks the service, too")
+	}
+	for _, kind := range []error{mover.ErrPermission, mover.ErrUnreachable, mover.ErrTimeout} {
+		if errors.Is(err, kind) {
+			return advise(err, remedy.For(remedy.Case{Kind: kind, Backend: remedy.Service}))
+		}
 	}
 	return err
 }

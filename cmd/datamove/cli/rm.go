@@ -47,7 +47,7 @@ gone.`,
 		if err := t.refuseRoot(args[0], root); err != nil {
 			return err
 		}
-		if err := t.ends("", args[0]); err != nil {
+		if err := t.aim(args[0]); err != nil {
 			return err
 		}
 		return t.remove(ctx, yes, recursive)

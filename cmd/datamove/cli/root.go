@@ -33,8 +33,10 @@ tasks, datasets and agents to look at.`,
   datamove sync --delete --dry-run /data/run-7 s3://archive/run-7
   datamove copy --detach /data/run-7 archive:run-7
   datamove task watch 06c8fk2rjq7m1x0v4d5e`,
-		SilenceUsage: true, SilenceErrors: true, DisableFlagsInUseLine: true,
+		SilenceUsage: true, SilenceErrors: true, DisableFlagsInUseLine: true, DisableSuggestions: true, // meant has better ones
+		Version: buildFacts().Version,
 	}
+	cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	cmd.RunE = a.do(func(context.Context, []string) error { return cmd.Help() })
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&a.configFile, "config", "", "configuration `FILE`; default $DATAMOVE_CONFIG, ~/.config/datamove/config.yaml, /etc/datamove/config.yaml")
@@ -44,7 +46,7 @@ tasks, datasets and agents to look at.`,
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print errors only")
 	cmd.AddGroup(&cobra.Group{ID: groupMove, Title: "Move:"}, &cobra.Group{ID: groupLook, Title: "Look and remove:"},
 		&cobra.Group{ID: groupService, Title: "With a service:"}, &cobra.Group{ID: groupRest, Title: "The rest:"})
-	cmd.SetHelpCommandGroupID(groupRest)
+	cmd.SetHelpCommand(a.helpCommand())
 	cmd.SetCompletionCommandGroupID(groupRest)
 	cmd.AddCommand(a.copyCommand(), a.syncCommand(), a.verifyCommand(), a.checkpointCommand(), a.burstCommand(),
 		a.lsCommand(), a.findCommand(), a.duCommand(), a.rmCommand(), a.tierCommand(), a.layoutCommand(), a.quotaCommand(),

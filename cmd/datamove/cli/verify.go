@@ -51,14 +51,14 @@ process also where there is a service.
 			return t.writeManifest(ctx, args[0], writeTo)
 		}
 		t.request.Manifest = manifest
-		source, only := args[0], ""
+		only, place := "", func() error { return t.ends(args[0], args[len(args)-1]) }
 		if manifest != "" {
-			source, only = "", "--manifest"
+			only, place = "--manifest", func() error { return t.aim(args[0]) }
 		}
 		if err := t.choose(only); err != nil {
 			return err
 		}
-		if err := t.ends(source, args[len(args)-1]); err != nil {
+		if err := place(); err != nil {
 			return err
 		}
 		err := t.run(ctx)

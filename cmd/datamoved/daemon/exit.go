@@ -5,34 +5,34 @@ import (
 	"errors"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/remedy"
 )
 
-// exit is what a kind of error means to a shell and to a person.
+// exit is what a kind of error means to a shell.
 type exit struct {
 	kind error
 	code int
-	try  string // what to do about it; "" when there is no general answer
 }
 
 // exits is the one translation from kinds of errors to exit codes (DESIGN, "Words on
 // the command line"). An error of several kinds has the code of the first one.
 var exits = []exit{
-	{context.Canceled, 130, ""},
-	{mover.ErrCorrupt, 9, "a restore from the last backup, into an empty directory: datamoved restore FILE"},
-	{mover.ErrFull, 7, "again when there is room"},
-	{mover.ErrRefused, 7, ""},
-	{mover.ErrHeld, 5, "stopping the other one first, or another directory and address: --data, --listen"},
-	{mover.ErrChanged, 5, ""},
-	{mover.ErrConflict, 5, ""},
-	{mover.ErrPermission, 4, "as root, or as the user to whom the directory belongs"},
-	{mover.ErrUsage, 2, ""},
-	{context.DeadlineExceeded, 10, ""},
-	{mover.ErrTimeout, 10, ""},
-	{mover.ErrUnreachable, 8, ""},
-	{mover.ErrTransient, 8, "again in a moment"},
-	{mover.ErrNotExist, 3, ""},
-	{mover.ErrReleased, 1, ""},
-	{mover.ErrUnsupported, 1, ""},
+	{context.Canceled, 130},
+	{mover.ErrCorrupt, 9},
+	{mover.ErrFull, 7},
+	{mover.ErrRefused, 7},
+	{mover.ErrHeld, 5},
+	{mover.ErrChanged, 5},
+	{mover.ErrConflict, 5},
+	{mover.ErrPermission, 4},
+	{mover.ErrUsage, 2},
+	{context.DeadlineExceeded, 10},
+	{mover.ErrTimeout, 10},
+	{mover.ErrUnreachable, 8},
+	{mover.ErrTransient, 8},
+	{mover.ErrNotExist, 3},
+	{mover.ErrReleased, 1},
+	{mover.ErrUnsupported, 1},
 }
 
 // exitCode translates an error.
@@ -56,7 +56,7 @@ func adviceFor(err error) string {
 	}
 	for _, c := range exits {
 		if errors.Is(err, c.kind) {
-			return c.try
+			return remedy.For(remedy.Case{Kind: c.kind, Backend: remedy.Data})
 		}
 	}
 	return ""

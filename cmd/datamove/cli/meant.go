@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"datamove.dev/mover/spelling"
+)
+
+// otherCommands are words of other tools, and what does that here.
+var otherCommands = map[string]string{
+	"cp": "datamove copy SRC DST", "copyto": "datamove copy SRC DST", "get": "datamove copy SRC DST", "put": "datamove copy SRC DST",
+	"download": "datamove copy SRC DST", "upload": "datamove copy SRC DST", "scp": "datamove copy SRC DST",
+	"mv": moveAnswer, "move": moveAnswer, "moveto": moveAnswer, "rename": moveAnswer,
+	"cat":   "datamove copy LOCATION FILE: no content goes to standard output",
+	"rsync": "datamove sync SRC DST; with --delete it removes what the source has not", "mirror": "datamove sync --delete SRC DST",
+	"check": "datamove verify SRC DST", "diff": "datamove verify SRC DST", "cmp": "datamove verify SRC DST",
+	"mb": bucketAnswer, "rb": bucketAnswer, "mkdir": "datamove copy SRC DST, which makes the folders that it needs",
+	"lsd": "datamove ls LOCATION", "lsf": "datamove ls LOCATION", "dir": "datamove ls LOCATION", "stat": "datamove ls LOCATION",
+	"lsl": "datamove ls -r LOCATION", "tree": "datamove ls -r LOCATION",
+	"ncdu": "datamove du LOCATION...", "size": "datamove du LOCATION...", "df": "datamove tier df",
+	"delete": "datamove rm LOCATION", "del": "datamove rm LOCATION", "rmdir": "datamove rm -r LOCATION",
+	"status": "datamove task list", "jobs": "datamove task list", "ps": "datamove task list", "top": "datamove task watch",
+}
+
+const (
+	moveAnswer   = "datamove copy SRC DST, then datamove verify SRC DST, then datamove rm -r SRC: nothing moves in one step"
+	bucketAnswer = "aws s3 mb or aws s3 rb: buckets are the store's own, and datamove makes and removes none"
+)
+
+// otherFlags are options of other tools, and what does that here; the name of a command before one makes it that of the command alone. What begins with
+// "no " needs nothing. A command that has an option of the name never asks.
+var otherFlags = map[string]string{
+	"recursive": foldersAnswer, "r": foldersAnswer, "R": foldersAnswer,
+	"archive": keptAnswer, "a": keptAnswer, "p": keptAnswer, "preserve-times": keptAnswer, "times": keptAnswer, "t": keptAnswer, "perms": keptAnswer,
+	"owner": keptAnswer, "g": keptAnswer, "group": keptAnswer, "l": keptAnswer, "links": keptAnswer, "H": keptAnswer, "hard-links": keptAnswer,
+	"A": keptAnswer, "acls": keptAnswer, "X": keptAnswer, "xattrs": keptAnswer, "S": keptAnswer, "sparse": keptAnswer, "metadata": keptAnswer, "M": keptAnswer,
+	"progress": shownAnswer, "P": shownAnswer, "stats": shownAnswer, "partial": "no %s: the same command goes on where it stopped",
+	"z": plainAnswer, "compress": plainAnswer,
+	"c": "--checksum", "del": "--delete", "delete-before": "--delete", "delete-during": "--delete", "delete-after": "--delete",
+	"j": "--jobs", "transfers": "--jobs", "checkers": "--jobs", "numworkers": "--jobs", "concurrency": "--jobs",
+	"f": "--yes", "force": "--yes", "max-bandwidth": "--bwlimit", "limit-upload": "--bwlimit", "json": "--output json", "yaml": "--output yaml",
+	"endpoint-url": "AWS_ENDPOINT_URL_S3, or endpoint: of a tier", "profile": "AWS_PROFILE, or credentials: of a tier",
+	"region": "AWS_REGION, or region: of a tier", "ca-bundle": "AWS_CA_BUNDLE, or ca: of a tier",
+	"V": "datamove version", "version": "datamove version",
+	"ls l": "no %s: sizes and times are printed", "ls a": "no %s: all names are printed", "du s": "no %s: one total is printed for each location",
+	"human-readable": "no %s: sizes are printed for people, and -o json has bytes",
+}
+
+const (
+	foldersAnswer = "no %s: folders go with all that is below them"
+	keptAnswer    = "no %s: modes, times, links, holes and attributes are kept, and owners where that is allowed; --preserve takes less"
+	shownAnswer   = "no %s: progress is shown; --quiet turns it off"
+	plainAnswer   = "no %s: nothing is compressed on the way"
+)
+
+// carrying are the answers for commands that bring or compare data.
+var carrying = []string{foldersAnswer, shownAnswer, plainAnswer}
+
+// meant is what to try after a mistake in the words of a command line: the answer to a word of another tool, or the nearest of ours.
+func meant(cmd *cobra.Command, err error) string {
+	help := cmd.CommandPath() + " --help"
+	var flag *pflag.NotExistError
+	var word string
+	var answer, near string
+	switch _, read := fmt.Sscanf(err.Error(), "unknown command %q for", &word); { // cobra has no type for it
+	case errors.As(err, &flag) && flag.GetSpecifiedShortnames() != "":
+		answer = meantLetters(cmd, flag.GetSpecifiedShortnames())
+	case errors.As(err, &flag):
+		answer, near = meantFlag(cmd, flag.GetSpecifiedName())
+	case read == nil && cmd.HasSubCommands():
+		answer, near = meantCommand(cmd, word)
+	}
+	if near != "" {
+		return near + "; " + help + " lists all"
+	}
+	return cmp.Or(answer, help)
+}
+
+// meantCommand is the answer to a command of another tool, or else the nearest one of ours.
+func meantCommand(parent *cobra.Command, word string) (answer, near string) {
+	if answer = otherCommands[word]; answer != "" && !parent.HasParent() {
+		return answer, ""
+	}
+	var names []string
+	for _, c := range parent.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	if near = nearest(word, names); near != "" {
+		near = parent.CommandPath() + " " + near
+	}
+	return "", near
+}
+
+// meantLetters answers for those letters of one word that the command has not.
+func meantLetters(cmd *cobra.Command, letters string) string {
+	var answers []string
+	whose := map[string]string{}
+	for letter := range strings.SplitSeq(letters, "") {
+		answer := answerTo(cmd, letter)
+		if answer == "" || cmd.Flags().ShorthandLookup(letter) != nil {
+			continue
+		}
+		if whose[answer] == "" {
+			answers = append(answers, answer)
+			whose[answer] = "-"
+		}
+		whose[answer] += letter
+	}
+	for i, answer := range answers {
+		answers[i] = worded(answer, whose[answer])
+	}
+	return strings.Join(answers, "; ")
+}
+
+// meantFlag is the answer to a long option of another tool, or else the nearest one of the command.
+func meantFlag(cmd *cobra.Command, name string) (answer, near string) {
+	if answer = answerTo(cmd, name); answer != "" {
+		return worded(answer, "--"+name), ""
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	if near = nearest(name, names); near != "" {
+		near = "--" + near
+	}
+	return "", near
+}
+
+func worded(answer, flag string) string {
+	if strings.HasPrefix(answer, "no ") {
+		return fmt.Sprintf(answer, flag)
+	}
+	return answer + " in place of " + flag
+}
+
+// answerTo is the answer to an option that the command does not have; "" where it does not hold for that command.
+func answerTo(cmd *cobra.Command, name string) string {
+	if own := otherFlags[cmd.Name()+" "+name]; own != "" {
+		return own
+	}
+	answer := otherFlags[name]
+	if slices.Contains(carrying, answer) && cmd.Flags().Lookup("jobs") == nil {
+		return ""
+	}
+	for word := range strings.FieldsSeq(answer) {
+		if option, is := strings.CutPrefix(word, "--"); is && cmd.Flags().Lookup(option) == nil {
+			return ""
+		}
+	}
+	return answer
+}
+
+// nearest is the one name that begins so, or else the one that is spelled most like it; "" is none.
+func nearest(word string, names []string) string {
+	var begin []string
+	for _, name := range names {
+		if len(word) > 1 && strings.HasPrefix(name, word) {
+			begin = append(begin, name)
+		}
+	}
+	if len(begin) == 1 {
+		return begin[0]
+	}
+	return spelling.Nearest(word, names)
+}
+
+// helpCommand shows the help of a command, and says of a word that is none what may be meant.
+func (a *app) helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Print what a command does", GroupID: groupRest,
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			if about, _, err := cmd.Root().Find(args); err == nil {
+				for _, c := range about.Commands() {
+					if c.IsAvailableCommand() {
+						names = append(names, c.Name()+"\t"+c.Short)
+					}
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, rest, err := cmd.Root().Find(args)
+			if err == nil && len(rest) > 0 && about.HasSubCommands() {
+				err = fmt.Errorf("unknown command %q for %q", rest[0], about.CommandPath())
+			}
+			if err != nil {
+				return advise(err, meant(about, err))
+			}
+			return about.Help()
+		},
+	}
+}

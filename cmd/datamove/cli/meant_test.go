@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestMeant: a word that is none ends with 2, and what was probably meant stands behind "try:".
+func TestMeant(t *testing.T) {
+	for _, row := range []struct{ line, want string }{
+		{"cp a b", "datamove copy SRC DST"},
+		{"--service none cp a b", "datamove copy SRC DST"},
+		{"mv a b", "datamove copy SRC DST, then datamove verify SRC DST, then datamove rm -r SRC: nothing moves in one step"},
+		{"cat s3://bucket/x", "datamove copy LOCATION FILE: no content goes to standard output"},
+		{"check a b", "datamove verify SRC DST"},
+		{"mirror a b", "datamove sync --delete SRC DST"},
+		{"mb s3://bucket", bucketAnswer},
+		{"ncdu a", "datamove du LOCATION..."},
+		{"lsd a", "datamove ls LOCATION"},
+		{"help cp", "datamove copy SRC DST"},
+		{"copi a b", "datamove copy; datamove --help lists all"},
+		{"task lst", "datamove task list; datamove task --help lists all"},
+		{"help task lst", "datamove task list; datamove task --help lists all"},
+		{"frobnicate", "datamove --help"},
+		{"copy -r a b", "no -r: folders go with all that is below them"},
+		{"copy --recursive a b", "no --recursive: folders go with all that is below them"},
+		{"du -r a b", "datamove du --help"},
+		{"copy -avz a b", strings.Replace(keptAnswer, "%s", "-a", 1) + "; no -z: nothing is compressed on the way"},
+		{"sync -Pr a b", "no -P: progress is shown; --quiet turns it off; no -r: folders go with all that is below them"},
+		{"copy --progress a b", "no --progress: progress is shown; --quiet turns it off"},
+		{"copy --delete-after a b", "datamove copy --help"},
+		{"sync --delete-after a b", "--delete in place of --delete-after"},
+		{"sync --delet a b", "--delete; datamove sync --help lists all"},
+		{"copy --dryrun a b", "--dry-run; datamove copy --help lists all"},
+		{"copy --dry a b", "--dry-run; datamove copy --help lists all"},
+		{"rm -rf x", "--yes in place of -f"},
+		{"ls -lh x", "no -l: sizes and times are printed"},
+		{"task list --json", "--output json in place of --json"},
+		{"copy --profile lab a b", "AWS_PROFILE, or credentials: of a tier in place of --profile"},
+		{"copy --frobnicate a b", "datamove copy --help"},
+		{"-V", "datamove version in place of -V"},
+	} {
+		code, stdout, stderr := newSession(t, nil).run(strings.Fields(row.line)...)
+		if code != exitUsage || stdout != "" || !strings.HasSuffix(stderr, "\ntry: "+row.want+"\n") || strings.Count(stderr, "\n") != 2 {
+			t.Errorf("%s: exit %d, %q, want %q", row.line, code, stderr, row.want)
+		}
+	}
+	if code, stdout, _ := newSession(t, nil).run("--version"); code != 0 || !strings.HasPrefix(stdout, "datamove ") {
+		t.Errorf("--version: exit %d, %q", code, stdout)
+	}
+}
+
+// TestAnswersAreTrue: no word that is answered is one of ours, and what an answer names is there.
+func TestAnswersAreTrue(t *testing.T) {
+	root := (&app{}).root()
+	for word, answer := range otherCommands {
+		if cmd, _, err := root.Find([]string{word}); err == nil && cmd != root {
+			t.Errorf("%s is a command, and is answered", word)
+		}
+		for part := range strings.SplitSeq(answer, "datamove ") {
+			words := strings.Fields(strings.TrimRight(part, ",;: "))
+			if part == answer || len(words) == 0 {
+				continue // what stands before the first command
+			}
+			cmd, _, err := root.Find(words[:1])
+			if err != nil || cmd == root {
+				if words[0] != "makes" && words[0] != "aws" {
+					t.Errorf("%s: there is no command %s: %s", word, words[0], answer)
+				}
+				continue
+			}
+			for _, w := range words {
+				if option, is := strings.CutPrefix(w, "--"); is && cmd.Flags().Lookup(option) == nil {
+					t.Errorf("%s: %s has no %s", word, words[0], w)
+				}
+			}
+		}
+	}
+}
