@@ -12,6 +12,7 @@ import (
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/quota"
 	"datamove.dev/mover/task"
 	"datamove.dev/mover/wire"
 	"datamove.dev/tiering"
@@ -52,8 +53,11 @@ func (s *Service) AddDataset(ctx context.Context, r *pb.AddDatasetRequest) (*pb.
 // mayAdd says why the owner of a task may not make a version of its dataset.
 func (s *Service) mayAdd(tx *ledger.Tx, c access.Caller, t *pb.Task) error {
 	d, err := s.ownDataset(tx, c, pb.DatasetService_AddDataset_FullMethodName, t.GetSpec().GetStaging().GetDataset())
+	if errors.Is(err, mover.ErrNotExist) { // a new one is the caller's own
+		return s.mayHold(c, quota.Datasets)
+	}
 	if err != nil {
-		return ignoreGone(err) // a new one is the caller's own
+		return err
 	}
 	if d, err = withVersions(tx, d, versionsMost); err == nil && len(d.GetVersions()) == versionsMost {
 		err = &mover.Error{Op: "add", Place: "dataset:" + d.GetName(), Err: fmt.Errorf("%w: it has %d versions; remove some", mover.ErrRefused, versionsMost)}

@@ -115,7 +115,7 @@ func (s *Service) pick(n need, owner *pb.Account, class pb.TaskClass) (name stri
 		if urgent(class) {
 			free += urgentSlots
 		}
-		if a.ready() && free > 0 && a.reaches(n, owner) && a.knows(owner, now) && (free > most || free == most && a.name < name) {
+		if a.ready() && free > 0 && a.reaches(n, owner) && a.knows(owner, now) && !s.slotsFull(a, owner) && (free > most || free == most && a.name < name) {
 			name, most = a.name, free
 		}
 	}
@@ -244,7 +244,7 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 		l.parts = s.left[id].begin(limit, agent, l.since)
 		delete(s.left, id)
 	}
-	s.leads[id] = l
+	s.addLead(l)
 	f.pass += 1 / float64(weights(s.conf()).Of(f.class, f.project))
 	if a := s.agents[agent]; a != nil && !wire.Standing(t.GetSpec()) {
 		a.leads--

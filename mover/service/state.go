@@ -122,7 +122,7 @@ func (s *Service) takeUpTask(ctx context.Context, tx *ledger.Tx, t *pb.Task) err
 	}
 	t.Revision = max(t.GetRevision(), s.ledger.Term()<<termShift) // what was told of it before is more than is stored
 	l := &lead{task: t, need: n, epoch: t.GetEpoch(), agent: t.GetAgent(), since: s.now(), want: wanted(t), by: wantedBy(t), batches: map[string]*batch{}, resumed: true, swarm: swarmOf(t)}
-	s.leads[t.GetId()] = l
+	s.addLead(l)
 	s.unresolved(copyOf(t))
 	if err := s.takeUpTaken(tx, l); err != nil {
 		return err
