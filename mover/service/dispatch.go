@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -308,11 +309,20 @@ func (s *Service) writer(t *pb.Task, n need) (name string, linger bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.leads {
-		if drafts(l.task.GetSpec()) && meet(all, append(s.addresses(l.task, l.task.GetSpec().GetTarget())[1:], s.target(l))) {
+		if drafts(l.task.GetSpec()) && bars(l.task, t, append(s.addresses(l.task, l.task.GetSpec().GetTarget())[1:], s.target(l)), all) {
 			return toldAs(l.task, t), false
 		}
 	}
 	return "", s.lingering(at, t)
+}
+
+// bars says whether a task that writes to some addresses keeps another one from writing to its own. What another account writes above or
+// below bars nothing: it may be anywhere, slow, and for ever, and the kernel says which of its files one account can change.
+func bars(writer, t *pb.Task, theirs, own []string) bool {
+	if concerns(writer, t) {
+		return meet(own, theirs)
+	}
+	return slices.ContainsFunc(own, func(at string) bool { return slices.Contains(theirs, at) })
 }
 
 // drafts says whether a task has anything to do at its target but to read.
