@@ -53,8 +53,8 @@ var meanings = map[error]meaning{
 	context.Canceled: {codes.Canceled, 499}, // as other gateways have it
 }
 
-// later is ErrTransient with a time to wait: a rate limit. It has a code that
-// clients do not repeat at once.
+// later is ErrTransient with a time to wait, a rate limit, and ErrRefused by the quota of an account. It has a
+// code that clients do not repeat at once.
 var later = meaning{codes.ResourceExhausted, http.StatusTooManyRequests}
 
 // Names of errors that are of no kind of mover: those of context.Canceled, and of
@@ -111,7 +111,7 @@ func ToStatus(err error) error {
 // meaningOf is the line of the table for err.
 func meaningOf(err error) meaning {
 	kind := KindNamed(KindName(err))
-	if kind == mover.ErrTransient && afterOf(err) > 0 {
+	if kind == mover.ErrTransient && afterOf(err) > 0 || kind == mover.ErrRefused && errors.Is(err, mover.ErrQuota) {
 		return later
 	}
 	if m, ok := meanings[kind]; ok {

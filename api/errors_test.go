@@ -123,6 +123,17 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
+// An account that has reached its quota hears so over gRPC and over HTTP, with a code that clients do not repeat at once.
+func TestOverQuota(t *testing.T) {
+	got := carry(t, &mover.Error{Op: "hold", Place: "quota tasks", Err: mover.OverQuota(fmt.Errorf("%w: alice has 5 of 5", mover.ErrRefused))})
+	if !errors.Is(got, mover.ErrRefused) || !errors.Is(got, mover.ErrQuota) || status.Code(got) != codes.ResourceExhausted || meaningOf(got).http != 429 {
+		t.Errorf("came over as %v, %v, HTTP %d", got, status.Code(got), meaningOf(got).http)
+	}
+	if other := carry(t, mover.ErrRefused); errors.Is(other, mover.ErrQuota) || status.Code(other) != codes.FailedPrecondition || meaningOf(other).http != 409 {
+		t.Errorf("another refusal is %v, HTTP %d", other, meaningOf(other).http)
+	}
+}
+
 // Names are hostile: they come over as they are, or not at all.
 func TestHostileNames(t *testing.T) {
 	for _, row := range []struct{ name, want string }{

@@ -100,8 +100,12 @@ func kindsOf(code codes.Code, info *errdetails.ErrorInfo, after time.Duration) e
 				kinds = append(kinds, kind)
 			}
 		}
-		if len(kinds) > 0 || info.Reason == other {
-			return errors.Join(kinds...)
+		all := errors.Join(kinds...)
+		if code == later.code && errors.Is(all, mover.ErrRefused) {
+			return mover.OverQuota(all)
+		}
+		if all != nil || info.Reason == other {
+			return all
 		}
 	}
 	switch {

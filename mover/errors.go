@@ -78,6 +78,12 @@ var ErrUnlike = errors.New("the source is not what it has to be")
 // Unlike marks err with ErrUnlike. It prints the same and is of the same kind.
 func Unlike(err error) error { return &marked{err, ErrUnlike} }
 
+// ErrQuota is a mark, too: the limit that refused is that of an account, which may hold more when it has let go of something.
+var ErrQuota = errors.New("the quota of an account is reached")
+
+// OverQuota marks err with ErrQuota. It prints the same and is of the same kind.
+func OverQuota(err error) error { return &marked{err, ErrQuota} }
+
 // ErrUnconfirmed is a mark, too: what could not be published for certain can be seen, and
 // whether it is on stable storage nobody knows. Another sync may go well without it, so
 // only what is published anew counts.

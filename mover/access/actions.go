@@ -26,6 +26,7 @@ var actions = map[string]whom{
 	"task.resume.any": byRole,
 	"task.cancel.own": everybody,
 	"task.cancel.any": byRole,
+	"task.urgent":     byRole, // class restore, before which all others wait
 
 	"dataset.read":         visible,
 	"dataset.stage":        everybody,

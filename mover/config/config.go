@@ -3,7 +3,7 @@
 //
 // A [Config] is a set of tiers, each a [Tier] with a level and either a path or
 // a bucket ([S3]); the address of a service; and, for who runs that service, where
-// it listens and keeps its state, its projects, roles, users and limits. Its words
+// it listens and keeps its state, its projects, roles, users, limits and quotas. Its words
 // are those of the file, and what a tier, root or member is called there means
 // something only to others: access decides with it, the places open it.
 // Every mistake is a [Problem] with file, line and key; all of them are found in
@@ -55,6 +55,7 @@ type Config struct {
 	Projects map[string]Project `koanf:"projects"`
 	Roles    map[string]Role    `koanf:"roles"`
 	Limits   []Limit            `koanf:"limits"`
+	Quotas   Quotas             `koanf:"quotas"`
 	Users    map[string]User    `koanf:"users"`
 	Accounts string             `koanf:"accounts"` // directory with the passwd and group of this node; "" asks its name service
 	Audit    Audit              `koanf:"audit"`

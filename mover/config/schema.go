@@ -45,6 +45,7 @@ var schema = rule{keys: map[string]rule{
 	"projects": {named: name, each: &projectRule},
 	"roles":    {named: name, each: &roleRule},
 	"limits":   {items: &limitRule},
+	"quotas":   quotasRule,
 	"accounts": {check: absolute},
 	"audit":    {keys: map[string]rule{"dir": {check: absolute}, "sync": {truth: true}}},
 	"leases":   {keys: map[string]rule{"lead": {check: lead}}},

@@ -197,6 +197,11 @@ func TestServiceMistakesHaveALine(t *testing.T) {
 		{"leases: {lead: 2h}", "leases.lead: must be a time like 30s, from 1s to 1h"},
 		{"agent: {spares: -1}", "agent.spares: must be a whole number from 0 to 64"},
 		{"agent: {spares: 65}", "agent.spares: must be a whole number from 0 to 64"},
+		{"quotas: {default: {tasks: 0}}", "quotas.default.tasks: must be a whole number from 1 to"},
+		{"quotas: {default: {slots: 12}}", "quotas.default.slots: must be a percentage like 85%"},
+		{"quotas: {users: {alice: {specs: much}}}", "quotas.users.alice.specs: must be a size like"},
+		{"quotas: {groups: {vision: {slots: 10%}}}", "quotas.groups.vision.slots: unknown key"},
+		{"quotas: {user: {alice: {}}}", "quotas.user: unknown key (did you mean users?)"},
 		{"agent: {spares: no}", "agent.spares: must be a whole number from 0 to 64"},
 		{"slurm: {deadline: 100ms}", "slurm.deadline: must be a time like 5s, from 1s to 1m"},
 		{"slurm: {ready: 25h}", "slurm.ready: must be a time like 4m, from 1s to 24h"},
@@ -219,6 +224,25 @@ func TestServiceMistakesHaveALine(t *testing.T) {
 		_, err := Parse("c.yaml", []byte(row.text), none)
 		if err == nil || !strings.Contains(err.Error(), row.want) || !errors.Is(err, mover.ErrUsage) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s\n%v\nwant %s", row.text, err, row.want)
+		}
+	}
+}
+
+func TestQuotaOf(t *testing.T) {
+	c := parse(t, "quotas:\n  default: {tasks: 100}\n  users: {alice: {leases: 7}, root: {slots: 10%}}\n  groups: {vision: {tasks: 500, leases: 20}, ml: {tasks: 900}}\n  roles: {operator: {tasks: 600}}")
+	for _, row := range []struct {
+		user          string
+		groups, roles []string
+		tasks, leases int64
+	}{
+		{"bob", nil, nil, 100, DefaultQuota.Leases},
+		{"bob", []string{"vision", "ml", "other"}, nil, 900, 20},
+		{"bob", []string{"vision"}, []string{"operator"}, 600, 20},
+		{"alice", []string{"vision"}, nil, 500, 7},
+	} {
+		got := c.Quotas.Of(row.user, row.groups, row.roles)
+		if got.Tasks != row.tasks || got.Leases != row.leases || got.Specs != DefaultQuota.Specs {
+			t.Errorf("%s in %v, %v: %+v", row.user, row.groups, row.roles, got)
 		}
 	}
 }

@@ -113,6 +113,20 @@ tiers:
 #    windows: ["Mon-Fri 08:00-18:00"]   # leave it out for always
 #    zone: Europe/Berlin        # of the windows; leave it out for that of the machine
 
+# How much of the service one account may hold. What is not said is as in default here; of groups and roles the
+# largest counts, and users before them. Root and the account of the service have no quota. datamove usage --me shows it.
+#quotas:
+#  default:
+#    slots: 75%                 # of the tasks that an agent leads at one time
+#    tasks: 10000               # that have not ended
+#    specs: 64MiB               # of the records of tasks; the oldest of those that ended are forgotten for new ones
+#    leases: 10000              # and stagings that are waited for
+#    requests: 100000           # whose idempotency keys are remembered for a day
+#    datasets: 10000            # names of them
+#  users: {alice: {tasks: 50000}}
+#  groups: {vision: {leases: 50000}}
+#  roles: {operator: {specs: 1GiB}}
+
 #audit: {dir: /var/lib/datamove/audit, sync: true}   # sync: on stable storage before it takes effect
 #leases: {lead: 30s}           # how long an agent may be silent
 #agent: {spares: 4}            # processes that wait for the next task, one for each of the

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -241,6 +242,55 @@ func TestOpenCalls(t *testing.T) {
 	r.accounts.set(ada, nil)
 	cancel()
 	eventually(t, "a call once the streams are over", func() bool { _, err := info(r.dial(nil)); return err == nil })
+}
+
+// Of calls that are no streams a person has fewer: each has its request and its answer in memory.
+//
+//safety:8 with TestIdleConnections
+func TestShortCalls(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Limits.Short = 2 })
+	hold := make(chan struct{})
+	r.desk.hold = hold
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for range 2 {
+		conn := r.dial(nil)
+		go func() {
+			_, _ = datamovev1.NewTaskServiceClient(conn).ResumeTask(ctx, &datamovev1.ResumeTaskRequest{Id: "held"})
+		}()
+	}
+	eventually(t, "both are open", func() bool { return r.callers.open() == 4 })
+	if _, err := info(r.dial(nil)); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "2 open calls") {
+		t.Errorf("a third: %v", err)
+	}
+	s := must.Get(datamovev1.NewTaskServiceClient(r.dial(nil)).WatchTask(ctx, &datamovev1.WatchTaskRequest{Id: "forever"}))(t)
+	if _, err := s.Recv(); err != nil {
+		t.Errorf("a stream: %v", err)
+	}
+	r.accounts.set(account.Account{UID: r.self, Name: "service"}, nil)
+	if _, err := info(r.dial(nil)); err != nil {
+		t.Errorf("who runs the service: %v", err)
+	}
+	r.accounts.set(ada, nil)
+	close(hold)
+	eventually(t, "a call once they are answered", func() bool { _, err := info(r.dial(nil)); return err == nil })
+}
+
+// A caller that is denied again and again fills no disk with records of it.
+func TestDenialsAreBounded(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig, remote, _ *pipes) {
+		v := &visit{caller: access.Caller{Via: access.Local, UID: ada.UID, Name: "ada"}, method: datamovev1.AdminService_Backup_FullMethodName}
+		denied := 0
+		for range 3 * deniedBurst {
+			if err := r.enter(t.Context(), v, v.method, true, subject{}); errors.Is(err, mover.ErrPermission) {
+				denied++
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if n := len(r.records.take()); n != denied || n < deniedBurst || n > deniedBurst+deniedRate*4 {
+			t.Errorf("%d records of %d denials", n, denied)
+		}
+	})
 }
 
 // The callers that are remembered have a bound, and those who use something stay.

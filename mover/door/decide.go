@@ -20,10 +20,15 @@ func (d *Door) paceOf(c access.Caller) pace {
 	switch {
 	case c.Via == "":
 		return paceAt(d.limits.StrangerRate)
-	case c.Via == access.Agent, c.Via == access.Local && (c.UID == 0 || c.UID == d.self):
+	case c.Via == access.Agent, d.privileged(c):
 		return paceAt(d.limits.AgentRate)
 	}
 	return paceAt(d.limits.Rate)
+}
+
+// privileged reports whether a caller is root, or runs the service, on this machine.
+func (d *Door) privileged(c access.Caller) bool {
+	return c.Via == access.Local && (c.UID == 0 || c.UID == d.self)
 }
 
 func paceAt(perSecond int) pace { return pace{float64(perSecond), 2 * perSecond} }
@@ -89,16 +94,21 @@ func (d *Door) deny(ctx context.Context, v *visit, method string, decision acces
 	if r.Code = codeOf(err); v.forged != "" {
 		r.Reason += "; " + v.forged
 	}
-	d.denial(ctx, v, reason, r)
-	return err
+	return d.denial(ctx, v, reason, r, err)
 }
 
-// denial counts and records a denial. It is one also when it can not be recorded.
-func (d *Door) denial(ctx context.Context, v *visit, reason telemetry.Denial, r audit.Record) {
+// denial counts and records a denial, and returns it. It is one also when it can not be recorded. A caller that is denied again and
+// again is held up, and that is counted only: records would fill the disk.
+func (d *Door) denial(ctx context.Context, v *visit, reason telemetry.Denial, r audit.Record, why error) error {
+	if err := d.callers.take("denials of "+v.key(), pace{deniedRate, deniedBurst}); err != nil && !d.privileged(v.caller) {
+		d.o.Metrics.Denied(v.method, telemetry.DeniedRate)
+		return err
+	}
 	d.o.Metrics.Denied(v.method, reason)
 	if err := d.note(ctx, r); err != nil {
 		d.log.ErrorContext(ctx, "a denial is not in the audit log", "caller", v.caller.String(), "method", v.method, "err", err)
 	}
+	return why
 }
 
 // left is the end of a call. What the service denied is recorded, if it has not done so.
@@ -113,8 +123,7 @@ func (d *Door) left(ctx context.Context, v *visit, what subject, err error) erro
 	}
 	r := v.record(what)
 	r.Code, r.Reason = codeOf(err), err.Error()
-	d.denial(ctx, v, reason, r)
-	return err
+	return d.denial(ctx, v, reason, r, err)
 }
 
 // codeOf is the kind of an error as it stands in records.

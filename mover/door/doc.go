@@ -40,7 +40,7 @@
 // # What happens to a call
 //
 //  1. It becomes a visit before its message is read, gets its deadline, and is
-//     counted: who has too many open calls gets no more.
+//     counted: who has too many open calls gets no more, nor who has too many that are no streams.
 //  2. What panics further in is logged, and is an answer as any other.
 //  3. The bucket of the caller has a token, or the call is refused for a while.
 //  4. The person for whom it is takes the caller's place, and Rules.MayCall decides. What is in no rule is denied, also to root.
@@ -49,7 +49,7 @@
 //     that is recorded here, too, unless it has done so. Reading what one may
 //     read is not recorded, and of the conversation with an agent only its begin: what
 //     it then says carries on what was recorded when it was asked for. Refusals
-//     of 3 are no decisions on rights, and are counted only.
+//     of 3 are no decisions on rights, and are counted only. A caller that is denied a thousand times is held up as in 3.
 //
 // # Promises
 //

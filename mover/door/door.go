@@ -68,6 +68,7 @@ type Limits struct {
 	Connections  int           // by unix sockets, and by TCP; 0 means 4096 each
 	EachPeer     int           // connections of one uid, address or certificate; 0 means 256
 	Calls        int           // open calls of one caller, as streams are; 0 means 256
+	Short        int           // of them those of one person that are no streams; 0 means 64
 	Rate         int           // calls per second of one person, twice as many at once; 0 means 500
 	AgentRate    int           // of an agent, root, and who runs the service; 0 means 20,000
 	StrangerRate int           // of an address over TCP without a certificate; 0 means 20
@@ -77,7 +78,7 @@ type Limits struct {
 
 func (l Limits) orDefaults() Limits {
 	return Limits{
-		Connections: cmp.Or(l.Connections, min(4096, maxFiles()/4)), EachPeer: cmp.Or(l.EachPeer, 256), Calls: cmp.Or(l.Calls, 256),
+		Connections: cmp.Or(l.Connections, min(4096, maxFiles()/4)), EachPeer: cmp.Or(l.EachPeer, 256), Calls: cmp.Or(l.Calls, 256), Short: cmp.Or(l.Short, 64),
 		Rate: cmp.Or(l.Rate, 500), AgentRate: cmp.Or(l.AgentRate, 20_000), StrangerRate: cmp.Or(l.StrangerRate, 20),
 		Patience: cmp.Or(l.Patience, 10*time.Second), Longest: cmp.Or(l.Longest, time.Minute),
 	}
@@ -105,6 +106,9 @@ const (
 	maxHeader      = 16 << 10 // of HTTP/1
 	maxPersonWords = 32 << 10 // of headers of a call
 	maxAgentWords  = 512 << 10
+	personMessage  = 2 << 20 // a request of a person; no change of the ledger has more than half of it
+	deniedRate     = 5       // denials of a caller that are recorded, per second
+	deniedBurst    = 1000    // and at once
 	personRead     = 4 << 10 // buffers of a connection
 	personWrite    = 8 << 10
 )
@@ -212,7 +216,7 @@ func (d *Door) open() error {
 
 // serve makes the servers.
 func (d *Door) serve() {
-	d.people = d.server(personStreams, maxPersonWords, grpc.ReadBufferSize(personRead), grpc.WriteBufferSize(personWrite))
+	d.people = d.server(personStreams, maxPersonWords, grpc.MaxRecvMsgSize(personMessage), grpc.ReadBufferSize(personRead), grpc.WriteBufferSize(personWrite))
 	d.agents = d.server(agentStreams, maxAgentWords)
 	d.web = &http.Server{
 		Handler: http.HandlerFunc(d.serveHTTP), ConnContext: webContext, ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelDebug),

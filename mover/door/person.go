@@ -56,8 +56,7 @@ func (d *Door) stand(ctx context.Context, v *visit, method string, what subject)
 		a, err := d.o.Accounts.Numbered(ctx, v.person.UID)
 		if err != nil {
 			r.Code, r.Reason = codeOf(err), err.Error()
-			d.denial(ctx, v, telemetry.DeniedIdentity, r)
-			return err
+			return d.denial(ctx, v, telemetry.DeniedIdentity, r, err)
 		}
 		v.person = saidOf(a)
 	}

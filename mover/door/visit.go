@@ -186,7 +186,7 @@ func (d *Door) arrive(ctx context.Context, info *tap.Info) (context.Context, err
 	if err != nil {
 		return nil, api.ToStatus(err)
 	}
-	end, err := d.callers.begin(v.key(), d.openCalls(v.caller))
+	end, err := d.begin(v)
 	if err != nil {
 		d.o.Metrics.Denied(info.FullMethodName, telemetry.DeniedRate)
 		return nil, api.ToStatus(err)
@@ -223,9 +223,19 @@ func stopped(ctx context.Context, err error) error {
 	return err
 }
 
-func (d *Door) openCalls(c access.Caller) int {
-	if c.Via == access.Agent {
-		return agentStreams
+// begin counts a call as open. What is no stream has its request and its answer in memory: of those a person has fewer.
+func (d *Door) begin(v *visit) (end func(), err error) {
+	if v.caller.Via == access.Agent {
+		return d.callers.begin(v.key(), agentStreams)
 	}
-	return d.limits.Calls
+	open, err := d.callers.begin(v.key(), d.limits.Calls)
+	if err != nil || waits(v.method) || d.privileged(v.caller) {
+		return open, err
+	}
+	short, err := d.callers.begin(v.key()+" beside streams", d.limits.Short)
+	if err != nil {
+		open()
+		return nil, err
+	}
+	return func() { short(); open() }, nil
 }

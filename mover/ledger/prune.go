@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	datamovev1 "datamove.dev/api/datamove/v1"
@@ -106,3 +107,22 @@ func forget(tx *Tx, task *datamovev1.Task, left int) (int, error) {
 	}
 	return left, Tasks.Delete(tx, task.GetId())
 }
+
+// ForgetOf forgets tasks of an owner that have ended, those that were submitted first, until their records have so
+// many bytes, within one change. It returns how many bytes that are.
+func ForgetOf(tx *Tx, owner string, bytes int64) (gone int64, err error) {
+	left := pruneRows
+	for t, err := range FindTasks(tx, TaskFilter{Owner: owner, States: endedStates, Oldest: true}) {
+		if err != nil || gone >= bytes {
+			return gone, err
+		}
+		size := int64(proto.Size(t))
+		if left, err = forget(tx, t, left); err != nil || left < 0 {
+			return gone, err
+		}
+		gone += size
+	}
+	return gone, nil
+}
+
+var endedStates = []datamovev1.TaskState{datamovev1.TaskState_TASK_STATE_DONE, datamovev1.TaskState_TASK_STATE_FAILED, datamovev1.TaskState_TASK_STATE_CANCELLED}

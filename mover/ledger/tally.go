@@ -12,29 +12,34 @@ import (
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 )
 
-// Tally counts the rows of a table by what they are, and goes on counting as they
-// change, so that whoever asks reads no rows.
+// Tally sums the rows of a table by what they are, and goes on as they change, so that
+// a caller reads no rows.
 type Tally[K comparable] struct {
 	table string
-	kind  func(value []byte) (K, error)
+	sum   func(value []byte, by map[K]int64, sign int64) error
 
 	mu     sync.Mutex // guards all below
 	counts map[K]int64
 }
 
-// Count begins to count the rows of a table. It reads the table once, as it is now,
-// while others change it. A table is counted by one tally at most.
+// Count begins to count the rows of a table.
 func Count[M proto.Message, K comparable](ctx context.Context, l *Ledger, t *Table[M], by func(M) K) (*Tally[K], error) {
+	return Sum(ctx, l, t, func(m M, _ int, add func(K, int64)) { add(by(m), 1) })
+}
+
+// Sum begins to sum what each row of a table adds, which has so many bytes. It reads the table once, as it is now,
+// while others change it.
+func Sum[M proto.Message, K comparable](ctx context.Context, l *Ledger, t *Table[M], of func(m M, bytes int, add func(K, int64))) (*Tally[K], error) {
 	if err := l.enter(); err != nil {
 		return nil, err
 	}
 	defer l.uses.Done()
-	y := &Tally[K]{table: t.name, counts: map[K]int64{}, kind: func(value []byte) (k K, err error) {
+	y := &Tally[K]{table: t.name, counts: map[K]int64{}, sum: func(value []byte, by map[K]int64, sign int64) error {
 		m, err := t.decode(value)
-		if err != nil {
-			return k, err
+		if err == nil {
+			of(m, len(value), func(k K, n int64) { by[k] += sign * n })
 		}
-		return by(m), nil
+		return err
 	}}
 	l.writer <- struct{}{} // between two changes: what the reading sees, and what comes behind it
 	txn := l.db.NewTransaction(false)
@@ -45,14 +50,14 @@ func Count[M proto.Message, K comparable](ctx context.Context, l *Ledger, t *Tab
 		if err == nil {
 			err = ctx.Err()
 		}
-		var k K
+		by := map[K]int64{}
 		if err == nil {
-			k, err = y.kind(found.value)
+			err = y.sum(found.value, by, 1)
 		}
 		if err != nil {
 			return nil, err
 		}
-		y.add(map[K]int64{k: 1})
+		y.add(by)
 	}
 	return y, nil
 }
@@ -62,6 +67,13 @@ func (y *Tally[K]) Counts() map[K]int64 {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	return maps.Clone(y.counts)
+}
+
+// Of is the sum of one kind at this moment.
+func (y *Tally[K]) Of(k K) int64 {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return y.counts[k]
 }
 
 func (y *Tally[K]) add(by map[K]int64) {
@@ -84,13 +96,11 @@ type tally interface {
 func (y *Tally[K]) change(l *Ledger, r *ledgerv1.Record) (done func(), err error) {
 	by := map[K]int64{}
 	var txn *badger.Txn
-	count := func(value []byte, n int64) error {
+	count := func(value []byte, sign int64) error {
 		if value == nil {
 			return nil
 		}
-		k, err := y.kind(value)
-		by[k] += n
-		return err
+		return y.sum(value, by, sign)
 	}
 	for i, c := range r.GetChanges() {
 		if c.GetTable() != y.table {

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	datamovev1 "datamove.dev/api/datamove/v1"
 
@@ -51,19 +53,32 @@ func TestTally(t *testing.T) {
 		})
 	}
 	y := must.Get(Count(t.Context(), l, Tasks, (*datamovev1.Task).GetState))(t)
+	sums := must.Get(Sum(t.Context(), l, Tasks, func(m *datamovev1.Task, bytes int, add func(string, int64)) {
+		add("bytes", int64(bytes))
+		add(m.GetState().String(), 1)
+	}))(t)
 	all.Wait()
-	want := map[datamovev1.TaskState]int64{}
+	want, bytes := map[datamovev1.TaskState]int64{}, int64(0)
 	view(t, l, func(tx *Tx) error {
 		for m, err := range Tasks.All(tx, Range{}) {
 			if err != nil {
 				return err
 			}
 			want[m.State]++
+			bytes += int64(proto.Size(m))
 		}
 		return nil
 	})
 	if got := y.Counts(); !maps.Equal(got, want) {
 		t.Errorf("counted %v, there are %v", got, want)
+	}
+	if got := sums.Of("bytes"); got != bytes {
+		t.Errorf("the rows have %d bytes, and are said to have %d", bytes, got)
+	}
+	for state, n := range want {
+		if got := sums.Of(state.String()); got != n {
+			t.Errorf("%v: %d, there are %d", state, got, n)
+		}
 	}
 }
 

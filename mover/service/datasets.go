@@ -12,6 +12,7 @@ import (
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/quota"
 	"datamove.dev/mover/task"
 	"datamove.dev/mover/wire"
 	"datamove.dev/tiering"
@@ -52,8 +53,11 @@ func (s *Service) AddDataset(ctx context.Context, r *pb.AddDatasetRequest) (*pb.
 // mayAdd says why the owner of a task may not make a version of its dataset.
 func (s *Service) mayAdd(tx *ledger.Tx, c access.Caller, t *pb.Task) error {
 	d, err := s.ownDataset(tx, c, pb.DatasetService_AddDataset_FullMethodName, t.GetSpec().GetStaging().GetDataset())
+	if errors.Is(err, mover.ErrNotExist) { // a new one is the caller's own
+		return s.mayHold(c, quota.Datasets)
+	}
 	if err != nil {
-		return ignoreGone(err) // a new one is the caller's own
+		return err
 	}
 	if d, err = withVersions(tx, d, versionsMost); err == nil && len(d.GetVersions()) == versionsMost {
 		err = &mover.Error{Op: "add", Place: "dataset:" + d.GetName(), Err: fmt.Errorf("%w: it has %d versions; remove some", mover.ErrRefused, versionsMost)}
@@ -130,7 +134,7 @@ func (s *Service) described(tx *ledger.Tx, t *pb.Task, p proof) error {
 	}
 	at, err := s.source(t)
 	if err == nil {
-		err = s.stays(tx, at)
+		err = s.stays(tx, t, at)
 	}
 	if err != nil { // its tier is not there any more, or it goes
 		return s.fail(tx, t, err)
@@ -151,8 +155,8 @@ func (s *Service) source(t *pb.Task) (*pb.Replica, error) {
 }
 
 // stays says why what is at a place can not become a replica: it is just being removed,
-// or written to, so that it is something else in a moment.
-func (s *Service) stays(tx *ledger.Tx, at *pb.Replica) error {
+// or written to by its owner or root, so that it is something else in a moment. What another account writes around it keeps nothing from being added.
+func (s *Service) stays(tx *ledger.Tx, by *pb.Task, at *pb.Replica) error {
 	found, where, err := s.meeting(tx, at.GetLocation(), at.GetNode())
 	if err != nil {
 		return err
@@ -169,7 +173,7 @@ func (s *Service) stays(tx *ledger.Tx, at *pb.Replica) error {
 		if err != nil {
 			return err
 		}
-		if target := t.GetSpec().GetTarget(); writes(t.GetSpec()) && overlap(where, address(target, t.GetSpec().GetNode(), s.conf())) {
+		if target := t.GetSpec().GetTarget(); writes(t.GetSpec()) && concerns(t, by) && overlap(where, address(target, t.GetSpec().GetNode(), s.conf())) {
 			return no(t.GetId(), target)
 		}
 	}

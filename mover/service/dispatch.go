@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -115,7 +116,7 @@ func (s *Service) pick(n need, owner *pb.Account, class pb.TaskClass) (name stri
 		if urgent(class) {
 			free += urgentSlots
 		}
-		if a.ready() && free > 0 && a.reaches(n, owner) && a.knows(owner, now) && (free > most || free == most && a.name < name) {
+		if a.ready() && free > 0 && a.reaches(n, owner) && a.knows(owner, now) && !s.slotsFull(a, owner) && (free > most || free == most && a.name < name) {
 			name, most = a.name, free
 		}
 	}
@@ -244,7 +245,7 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 		l.parts = s.left[id].begin(limit, agent, l.since)
 		delete(s.left, id)
 	}
-	s.leads[id] = l
+	s.addLead(l)
 	f.pass += 1 / float64(weights(s.conf()).Of(f.class, f.project))
 	if a := s.agents[agent]; a != nil && !wire.Standing(t.GetSpec()) {
 		a.leads--
@@ -308,11 +309,20 @@ func (s *Service) writer(t *pb.Task, n need) (name string, linger bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.leads {
-		if drafts(l.task.GetSpec()) && meet(all, append(s.addresses(l.task, l.task.GetSpec().GetTarget())[1:], s.target(l))) {
+		if drafts(l.task.GetSpec()) && bars(l.task, t, append(s.addresses(l.task, l.task.GetSpec().GetTarget())[1:], s.target(l)), all) {
 			return toldAs(l.task, t), false
 		}
 	}
 	return "", s.lingering(at, t)
+}
+
+// bars says whether a task that writes to some addresses keeps another one from writing to its own. What another account writes above or
+// below bars nothing: it may be anywhere, slow, and for ever, and the kernel says which of its files one account can change.
+func bars(writer, t *pb.Task, theirs, own []string) bool {
+	if concerns(writer, t) {
+		return meet(own, theirs)
+	}
+	return slices.ContainsFunc(own, func(at string) bool { return slices.Contains(theirs, at) })
 }
 
 // drafts says whether a task has anything to do at its target but to read.

@@ -172,7 +172,7 @@ func (s *Service) close(ctx context.Context, l *lead, t *pb.Task) {
 	}
 	s.mu.Lock()
 	if s.leads[t.GetId()] == l {
-		delete(s.leads, t.GetId())
+		s.dropLead(l)
 		s.leaveSwarm(t, t.GetState() == task.Done)
 		s.takesBack(l)
 		if !task.Ended(t.GetState()) {

@@ -87,7 +87,7 @@ func (s *Service) explainQueue(t *pb.Task, e *pb.Explanation) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	reach, ready, free := 0, 0, 0
+	reach, ready, free, full := 0, 0, 0, 0
 	for _, a := range s.agents {
 		if !a.reaches(n, t.GetOwner()) {
 			continue
@@ -96,6 +96,9 @@ func (s *Service) explainQueue(t *pb.Task, e *pb.Explanation) {
 		if a.ready() {
 			ready++
 			free += a.leads
+			if a.leads > 0 && s.slotsFull(a, t.GetOwner()) {
+				full += a.leads
+			}
 		}
 	}
 	e.Evidence = []string{fmt.Sprintf("%d agents reach both ends, %d of them work, with %d free slots", reach, ready, free)}
@@ -106,6 +109,9 @@ func (s *Service) explainQueue(t *pb.Task, e *pb.Explanation) {
 		e.Text, e.Advice = "the agents that reach both ends are drained or lost", "datamove agent list"
 	case t.GetWhy() != "":
 		e.Text = "it waits: " + t.GetWhy()
+	case free > 0 && full == free:
+		e.Text = fmt.Sprintf("tasks of %s have as many slots of each agent as one account may", mover.Printable(nameOfAccount(t.GetOwner())))
+		e.Advice = "wait for one to end, or ask the operator for more (quotas.users." + mover.Printable(nameOfAccount(t.GetOwner())) + ".slots in the configuration)"
 	case free == 0:
 		e.Text = "every agent that reaches both ends has as many tasks as it takes"
 	default:

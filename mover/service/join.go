@@ -14,6 +14,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/quota"
 )
 
 // grant gives the caller a hold on what is there.
@@ -38,6 +39,9 @@ func (s *Service) grant(tx *ledger.Tx, o *order, r *pb.Replica, out *pb.StageRes
 		return err
 	}
 	if err := s.mayLease(tx, now, accountOf(o.caller), r); err != nil {
+		return err
+	}
+	if err := s.mayHold(o.caller, quota.Leases); err != nil {
 		return err
 	}
 	out.Lease = newLease(o.lease, r, o.holder, accountOf(o.caller), now, o.ttl)
@@ -92,6 +96,9 @@ func (s *Service) wish(tx *ledger.Tx, o *order, r *pb.Replica) error {
 	wishes = slices.DeleteFunc(wishes, func(w *ledgerv1.Wish) bool { return !isOwner(w.GetLease().GetOwner(), o.caller) })
 	if n := len(wishes); n >= leasesMost {
 		return &mover.Error{Op: "stage", Place: r.GetLocation(), Err: fmt.Errorf("%w: %s waits %d times for it; cancel some", mover.ErrRefused, mover.Printable(nameOf(o.caller)), n)}
+	}
+	if err := s.mayHold(o.caller, quota.Leases); err != nil {
+		return err
 	}
 	return ledger.Wishes.Put(tx, w)
 }

@@ -12,6 +12,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/quota"
 	"datamove.dev/mover/telemetry"
 )
 
@@ -26,6 +27,9 @@ const keysLast = 24 * time.Hour
 func (s *Service) keep(tx *ledger.Tx, c access.Caller, key string, asked *pb.TaskSpec) error {
 	if key == "" {
 		return nil
+	}
+	if err := s.mayHold(c, quota.Requests); err != nil {
+		return err
 	}
 	return ledger.Keys.Put(tx, &ledgerv1.Key{Caller: ledger.User(accountOf(c)), Key: key, Task: noTask, SpecDigest: digest(asked), CreateTime: timestamppb.New(s.now())})
 }
@@ -96,7 +100,7 @@ func (s *Service) once(ctx context.Context, key string, asked *pb.TaskSpec, do f
 			return err
 		}
 		made, t.IdempotencyKey, t.TraceParent = true, key, telemetry.Inject(ctx)
-		return s.claim(tx, t, asked, key)
+		return s.claim(tx, access.From(ctx), t, asked, key)
 	})
 	switch {
 	case err != nil:

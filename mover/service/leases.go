@@ -17,6 +17,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/quota"
 	"datamove.dev/mover/task"
 	"datamove.dev/tiering"
 )
@@ -96,6 +97,9 @@ func (s *Service) AcquireLease(ctx context.Context, r *pb.AcquireLeaseRequest) (
 			return err
 		}
 		if l, err = lasting(tx, id, x, now); l != nil || err != nil {
+			return err
+		}
+		if err := s.mayHold(c, quota.Leases); err != nil {
 			return err
 		}
 		l = newLease(id, x, holder, accountOf(c), now, ttl)

@@ -124,7 +124,8 @@ func (s *Service) ListReplicas(ctx context.Context, r *pb.ListReplicasRequest) (
 }
 
 // page collects a page of the rows that are wanted, and the token of the next one.
-func page[M any](ctx context.Context, rows iter.Seq2[M, error], wanted func(M) bool, size int, token func(M) string) (found []M, next string, err error) {
+func page[M proto.Message](ctx context.Context, rows iter.Seq2[M, error], wanted func(M) bool, size int, token func(M) string) (found []M, next string, err error) {
+	bytes := 0
 	for m, err := range rows {
 		switch {
 		case err != nil:
@@ -132,9 +133,10 @@ func page[M any](ctx context.Context, rows iter.Seq2[M, error], wanted func(M) b
 		case ctx.Err() != nil:
 			return nil, "", ctx.Err()
 		case !wanted(m):
-		case len(found) == size:
-			return found, token(found[size-1]), nil
+		case len(found) == size, len(found) > 0 && bytes+proto.Size(m) > pageBytes:
+			return found, token(found[len(found)-1]), nil
 		default:
+			bytes += proto.Size(m)
 			found = append(found, m)
 		}
 	}

@@ -80,6 +80,7 @@ type Service struct {
 	seen        // by metrics
 	stewardship
 	treasury
+	holdings holdings // of accounts
 	outbox   outbox
 	hearings hearings
 
@@ -87,7 +88,8 @@ type Service struct {
 
 	mu     sync.Mutex
 	agents map[string]*node    // by name; guarded by mu, as all below
-	leads  map[string]*lead    // by task
+	leads  map[string]*lead    // by task; changed by addLead and dropLead
+	slots  usedSlots           // of agents, by leads
 	swarms map[string]*tracked // by swarmID
 	flows  map[string]*flow    // of queued tasks
 	left   map[string]*parts   // of tasks whose lead is over, while its processes may read
@@ -112,7 +114,7 @@ func New(ctx context.Context, o Options) (*Service, error) {
 		o: o, log: o.Logger, ledger: o.Ledger, lease: cmp.Or(o.Lease, 30*time.Second), started: time.Now(), kick: make(chan struct{}, 1),
 		stewardship: stewardship{stirred: make(chan struct{}, 1)},
 		outbox:      outbox{more: make(chan struct{}, 1)},
-		agents:      map[string]*node{}, leads: map[string]*lead{}, swarms: map[string]*tracked{}, flows: map[string]*flow{}, left: map[string]*parts{}, now: time.Now,
+		agents:      map[string]*node{}, leads: map[string]*lead{}, slots: usedSlots{}, swarms: map[string]*tracked{}, flows: map[string]*flow{}, left: map[string]*parts{}, now: time.Now,
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -178,6 +180,7 @@ func (s *Service) Run(ctx context.Context) error {
 	looking.Go(func() { s.makeSpots(ctx) })
 	looking.Go(func() { s.tend(ctx) })
 	looking.Go(func() { s.countTasks(ctx) })
+	looking.Go(func() { s.countHoldings(ctx) })
 	looking.Go(func() { s.steward(ctx) })
 	looking.Go(func() { s.postman(ctx) })
 	defer s.o.Metrics.Sample(s.sample)()

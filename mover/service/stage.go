@@ -183,7 +183,7 @@ func (s *Service) begins(tx *ledger.Tx, o *order, r *pb.Replica, out *pb.StageRe
 	if err := s.putReplica(tx, r); err != nil {
 		return false, err
 	}
-	if err := s.claim(tx, t, o.asked, o.key); err != nil {
+	if err := s.claim(tx, o.caller, t, o.asked, o.key); err != nil {
 		return false, err
 	}
 	out.Task, out.Replica = t, r

@@ -122,7 +122,7 @@ func (s *Service) takeUpTask(ctx context.Context, tx *ledger.Tx, t *pb.Task) err
 	}
 	t.Revision = max(t.GetRevision(), s.ledger.Term()<<termShift) // what was told of it before is more than is stored
 	l := &lead{task: t, need: n, epoch: t.GetEpoch(), agent: t.GetAgent(), since: s.now(), want: wanted(t), by: wantedBy(t), batches: map[string]*batch{}, resumed: true, swarm: swarmOf(t)}
-	s.leads[t.GetId()] = l
+	s.addLead(l)
 	s.unresolved(copyOf(t))
 	if err := s.takeUpTaken(tx, l); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (s *Service) takeUpTask(ctx context.Context, tx *ledger.Tx, t *pb.Task) err
 	return nil
 }
 
-// discoverPage is how many queued tasks are looked at in one view of the ledger.
+// discoverPage is how many queued tasks are looked at in one view of the ledger, and pageBytes how much of them.
 const discoverPage = 1000
 
 // discover finds the lines of the tasks that wait since before the start. There may be
@@ -142,12 +142,15 @@ const discoverPage = 1000
 func (s *Service) discover(ctx context.Context) {
 	for after, more := "", true; more && ctx.Err() == nil; {
 		var page []*pb.Task
+		more = false
 		err := s.ledger.View(func(tx *ledger.Tx) error {
+			bytes := 0
 			for t, err := range ledger.FindTasks(tx, ledger.TaskFilter{States: []pb.TaskState{task.Queued}, After: after, Oldest: true}) {
 				if err != nil {
 					return err
 				}
-				if page = append(page, t); len(page) == discoverPage {
+				page, bytes = append(page, t), bytes+proto.Size(t)
+				if more = len(page) == discoverPage || bytes > pageBytes; more {
 					break
 				}
 			}
@@ -169,7 +172,6 @@ func (s *Service) discover(ctx context.Context) {
 		}
 		s.mu.Unlock()
 		s.hurry()
-		more = len(page) == discoverPage
 	}
 }
 

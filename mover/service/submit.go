@@ -72,7 +72,7 @@ func (s *Service) submit(ctx context.Context, asked *pb.TaskSpec, key string, al
 		if same, err = before(tx, caller, key, asked); err != nil || same != nil {
 			return err
 		}
-		if err := s.claim(tx, t, asked, key); err != nil {
+		if err := s.claim(tx, caller, t, asked, key); err != nil {
 			return err
 		}
 		if err := s.bind(tx, caller, t, asked); err != nil || also == nil {
@@ -90,8 +90,11 @@ func (s *Service) submit(ctx context.Context, asked *pb.TaskSpec, key string, al
 	return t, nil
 }
 
-// claim stores a new task and its key.
-func (s *Service) claim(tx *ledger.Tx, t *pb.Task, asked *pb.TaskSpec, key string) error {
+// claim stores a new task of a caller, and its key.
+func (s *Service) claim(tx *ledger.Tx, c access.Caller, t *pb.Task, asked *pb.TaskSpec, key string) error {
+	if err := s.mayHoldTask(tx, c, t); err != nil {
+		return err
+	}
 	if err := ledger.Tasks.Put(tx, t); err != nil {
 		return err
 	}
@@ -137,6 +140,9 @@ func (s *Service) admit(caller access.Caller, asked *pb.TaskSpec) (*pb.TaskSpec,
 	me := access.Owner{Name: caller.Name, UID: caller.UID}
 	if d := s.rules().MayOn(caller, access.OfKind(spec.GetKind()), me); !d.Allowed {
 		return nil, need{}, d.Err()
+	}
+	if d := s.rules().May(caller, "task.urgent"); !d.Allowed && asked.GetClass() == pb.TaskClass_TASK_CLASS_RESTORE {
+		return nil, need{}, &mover.Error{Op: "submit", Place: "a task of class restore", Err: d.Err()}
 	}
 	spec.Class = task.ClassOf(spec)
 	if spec.GetProject() == "" {

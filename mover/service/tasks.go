@@ -70,6 +70,7 @@ func (s *Service) GetTask(ctx context.Context, r *pb.GetTaskRequest) (*pb.Task, 
 const (
 	pageUsual = 100
 	pageMost  = 1000
+	pageBytes = 1 << 20 // beyond the first row
 )
 
 func pageSize(asked int32) int {
@@ -97,38 +98,35 @@ func (s *Service) ListTasks(ctx context.Context, r *pb.ListTasksRequest) (*pb.Li
 		}
 		f.Owner = self
 	}
-	out, size := &pb.ListTasksResponse{}, pageSize(r.GetPageSize())
+	out, size, bytes := &pb.ListTasksResponse{}, pageSize(r.GetPageSize()), 0
 	err := s.ledger.View(func(tx *ledger.Tx) error {
 		for t, err := range ledger.FindTasks(tx, f) {
 			if err != nil {
 				return err
 			}
-			if len(out.Tasks) == size {
-				out.NextPageToken = out.Tasks[size-1].GetId()
+			t = s.fresh(t)
+			if r.GetBrief() {
+				t.Report, t.Spec.Options = nil, nil
+			}
+			if bytes += proto.Size(t); len(out.Tasks) == size || len(out.Tasks) > 0 && bytes > pageBytes {
+				out.NextPageToken = out.Tasks[len(out.Tasks)-1].GetId()
 				break
 			}
 			out.Tasks = append(out.Tasks, t)
 		}
 		return ctx.Err()
 	})
-	s.fresh(out.Tasks)
-	if r.GetBrief() {
-		for _, t := range out.Tasks {
-			t.Report, t.Spec.Options = nil, nil
-		}
-	}
 	return out, err
 }
 
-// fresh puts what is in memory in the place of what the ledger knows.
-func (s *Service) fresh(tasks []*pb.Task) {
+// fresh is a task as it is in memory, where it is there, in the place of what the ledger knows.
+func (s *Service) fresh(t *pb.Task) *pb.Task {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, t := range tasks {
-		if l := s.leads[t.GetId()]; l != nil {
-			tasks[i] = proto.Clone(l.task).(*pb.Task)
-		}
+	if l := s.leads[t.GetId()]; l != nil {
+		return copyOf(l.task)
 	}
+	return t
 }
 
 // PauseTask implements pb.TaskServiceServer.

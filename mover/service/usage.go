@@ -34,7 +34,7 @@ func (s *Service) GetUsage(ctx context.Context, r *pb.GetUsageRequest) (*pb.GetU
 		return nil, usage("usage of more than %d days; ask for less at a time", usageDays)
 	}
 	read := access.OfMethod(pb.UsageService_GetUsage_FullMethodName)
-	out := &pb.GetUsageResponse{}
+	out := &pb.GetUsageResponse{Quotas: s.quotasOf(c)}
 	return out, s.ledger.View(func(tx *ledger.Tx) error {
 		for at := since; !at.After(today); at = at.Add(day) {
 			prefix := []string{ledger.Day(at)}

@@ -15,6 +15,7 @@ import (
 func weighed(t *testing.T, weight int) *desk {
 	conf := site()
 	conf.Projects = map[string]config.Project{"vision": {Weight: weight}, "audio": {}}
+	conf.Quotas.Default.Slots = 100
 	return newDesk(t, conf, access.Input{UID: 990, Projects: map[string]access.Project{
 		"vision": {Roots: []string{"project:vision"}, Members: []string{"alice"}},
 		"audio":  {Roots: []string{"project:audio"}, Members: []string{"carol"}},

@@ -913,6 +913,7 @@ func (x *GetUsageRequest) GetSince() *timestamppb.Timestamp {
 type GetUsageResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Usage         []*Usage               `protobuf:"bytes,1,rep,name=usage,proto3" json:"usage,omitempty"`
+	Quotas        []*Quota               `protobuf:"bytes,2,rep,name=quotas,proto3" json:"quotas,omitempty"` // of the caller
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -954,6 +955,74 @@ func (x *GetUsageResponse) GetUsage() []*Usage {
 	return nil
 }
 
+func (x *GetUsageResponse) GetQuotas() []*Quota {
+	if x != nil {
+		return x.Quotas
+	}
+	return nil
+}
+
+// Quota is how much of the service an account holds, and may hold.
+type Quota struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Resource      string                 `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"` // slots (percent of those of an agent), tasks, specs (bytes), leases, requests, datasets
+	Used          int64                  `protobuf:"varint,2,opt,name=used,proto3" json:"used,omitempty"`
+	Limit         int64                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"` // 0 is none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Quota) Reset() {
+	*x = Quota{}
+	mi := &file_datamove_v1_admin_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Quota) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Quota) ProtoMessage() {}
+
+func (x *Quota) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_v1_admin_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Quota.ProtoReflect.Descriptor instead.
+func (*Quota) Descriptor() ([]byte, []int) {
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Quota) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
+}
+
+func (x *Quota) GetUsed() int64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *Quota) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
 // Usage is what tasks of one project and user did on one day.
 type Usage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -970,7 +1039,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[14]
+	mi := &file_datamove_v1_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -982,7 +1051,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[14]
+	mi := &file_datamove_v1_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -995,7 +1064,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Usage) GetProject() string {
@@ -1055,7 +1124,7 @@ type GetInfoRequest struct {
 
 func (x *GetInfoRequest) Reset() {
 	*x = GetInfoRequest{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[15]
+	mi := &file_datamove_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1067,7 +1136,7 @@ func (x *GetInfoRequest) String() string {
 func (*GetInfoRequest) ProtoMessage() {}
 
 func (x *GetInfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[15]
+	mi := &file_datamove_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1080,7 +1149,7 @@ func (x *GetInfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInfoRequest.ProtoReflect.Descriptor instead.
 func (*GetInfoRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 // Info is what a service is and how it does.
@@ -1102,7 +1171,7 @@ type Info struct {
 
 func (x *Info) Reset() {
 	*x = Info{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[16]
+	mi := &file_datamove_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1114,7 +1183,7 @@ func (x *Info) String() string {
 func (*Info) ProtoMessage() {}
 
 func (x *Info) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[16]
+	mi := &file_datamove_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1127,7 +1196,7 @@ func (x *Info) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Info.ProtoReflect.Descriptor instead.
 func (*Info) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Info) GetVersion() string {
@@ -1208,7 +1277,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[17]
+	mi := &file_datamove_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1220,7 +1289,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[17]
+	mi := &file_datamove_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1233,7 +1302,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 type BackupChunk struct {
@@ -1245,7 +1314,7 @@ type BackupChunk struct {
 
 func (x *BackupChunk) Reset() {
 	*x = BackupChunk{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[18]
+	mi := &file_datamove_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1257,7 +1326,7 @@ func (x *BackupChunk) String() string {
 func (*BackupChunk) ProtoMessage() {}
 
 func (x *BackupChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[18]
+	mi := &file_datamove_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1270,7 +1339,7 @@ func (x *BackupChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupChunk.ProtoReflect.Descriptor instead.
 func (*BackupChunk) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *BackupChunk) GetData() []byte {
@@ -1288,7 +1357,7 @@ type ReloadRequest struct {
 
 func (x *ReloadRequest) Reset() {
 	*x = ReloadRequest{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[19]
+	mi := &file_datamove_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1300,7 +1369,7 @@ func (x *ReloadRequest) String() string {
 func (*ReloadRequest) ProtoMessage() {}
 
 func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[19]
+	mi := &file_datamove_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1313,7 +1382,7 @@ func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadRequest.ProtoReflect.Descriptor instead.
 func (*ReloadRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
 type ReloadResponse struct {
@@ -1325,7 +1394,7 @@ type ReloadResponse struct {
 
 func (x *ReloadResponse) Reset() {
 	*x = ReloadResponse{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[20]
+	mi := &file_datamove_v1_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1337,7 +1406,7 @@ func (x *ReloadResponse) String() string {
 func (*ReloadResponse) ProtoMessage() {}
 
 func (x *ReloadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[20]
+	mi := &file_datamove_v1_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1350,7 +1419,7 @@ func (x *ReloadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadResponse.ProtoReflect.Descriptor instead.
 func (*ReloadResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{20}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReloadResponse) GetChanged() []string {
@@ -1429,9 +1498,14 @@ const file_datamove_v1_admin_proto_rawDesc = "" +
 	"expireTime\"]\n" +
 	"\x0fGetUsageRequest\x12\x18\n" +
 	"\aproject\x18\x01 \x01(\tR\aproject\x120\n" +
-	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"<\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"h\n" +
 	"\x10GetUsageResponse\x12(\n" +
-	"\x05usage\x18\x01 \x03(\v2\x12.datamove.v1.UsageR\x05usage\"\xd5\x01\n" +
+	"\x05usage\x18\x01 \x03(\v2\x12.datamove.v1.UsageR\x05usage\x12*\n" +
+	"\x06quotas\x18\x02 \x03(\v2\x12.datamove.v1.QuotaR\x06quotas\"M\n" +
+	"\x05Quota\x12\x1a\n" +
+	"\bresource\x18\x01 \x01(\tR\bresource\x12\x12\n" +
+	"\x04used\x18\x02 \x01(\x03R\x04used\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\x03R\x05limit\"\xd5\x01\n" +
 	"\x05Usage\x12\x18\n" +
 	"\aproject\x18\x01 \x01(\tR\aproject\x12*\n" +
 	"\x05owner\x18\x02 \x01(\v2\x14.datamove.v1.AccountR\x05owner\x12,\n" +
@@ -1497,7 +1571,7 @@ func file_datamove_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_datamove_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_datamove_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_datamove_v1_admin_proto_goTypes = []any{
 	(AgentState)(0),                 // 0: datamove.v1.AgentState
 	(*Tier)(nil),                    // 1: datamove.v1.Tier
@@ -1514,56 +1588,58 @@ var file_datamove_v1_admin_proto_goTypes = []any{
 	(*CreateJoinTokenResponse)(nil), // 12: datamove.v1.CreateJoinTokenResponse
 	(*GetUsageRequest)(nil),         // 13: datamove.v1.GetUsageRequest
 	(*GetUsageResponse)(nil),        // 14: datamove.v1.GetUsageResponse
-	(*Usage)(nil),                   // 15: datamove.v1.Usage
-	(*GetInfoRequest)(nil),          // 16: datamove.v1.GetInfoRequest
-	(*Info)(nil),                    // 17: datamove.v1.Info
-	(*BackupRequest)(nil),           // 18: datamove.v1.BackupRequest
-	(*BackupChunk)(nil),             // 19: datamove.v1.BackupChunk
-	(*ReloadRequest)(nil),           // 20: datamove.v1.ReloadRequest
-	(*ReloadResponse)(nil),          // 21: datamove.v1.ReloadResponse
-	(*timestamppb.Timestamp)(nil),   // 22: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 23: google.protobuf.Duration
-	(*Account)(nil),                 // 24: datamove.v1.Account
+	(*Quota)(nil),                   // 15: datamove.v1.Quota
+	(*Usage)(nil),                   // 16: datamove.v1.Usage
+	(*GetInfoRequest)(nil),          // 17: datamove.v1.GetInfoRequest
+	(*Info)(nil),                    // 18: datamove.v1.Info
+	(*BackupRequest)(nil),           // 19: datamove.v1.BackupRequest
+	(*BackupChunk)(nil),             // 20: datamove.v1.BackupChunk
+	(*ReloadRequest)(nil),           // 21: datamove.v1.ReloadRequest
+	(*ReloadResponse)(nil),          // 22: datamove.v1.ReloadResponse
+	(*timestamppb.Timestamp)(nil),   // 23: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 24: google.protobuf.Duration
+	(*Account)(nil),                 // 25: datamove.v1.Account
 }
 var file_datamove_v1_admin_proto_depIdxs = []int32{
 	1,  // 0: datamove.v1.ListTiersResponse.tiers:type_name -> datamove.v1.Tier
 	0,  // 1: datamove.v1.Agent.state:type_name -> datamove.v1.AgentState
-	22, // 2: datamove.v1.Agent.join_time:type_name -> google.protobuf.Timestamp
-	22, // 3: datamove.v1.Agent.seen_time:type_name -> google.protobuf.Timestamp
+	23, // 2: datamove.v1.Agent.join_time:type_name -> google.protobuf.Timestamp
+	23, // 3: datamove.v1.Agent.seen_time:type_name -> google.protobuf.Timestamp
 	4,  // 4: datamove.v1.ListAgentsResponse.agents:type_name -> datamove.v1.Agent
-	23, // 5: datamove.v1.CreateJoinTokenRequest.ttl:type_name -> google.protobuf.Duration
-	22, // 6: datamove.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	22, // 7: datamove.v1.GetUsageRequest.since:type_name -> google.protobuf.Timestamp
-	15, // 8: datamove.v1.GetUsageResponse.usage:type_name -> datamove.v1.Usage
-	24, // 9: datamove.v1.Usage.owner:type_name -> datamove.v1.Account
-	22, // 10: datamove.v1.Usage.day:type_name -> google.protobuf.Timestamp
-	22, // 11: datamove.v1.Info.start_time:type_name -> google.protobuf.Timestamp
-	24, // 12: datamove.v1.Info.caller:type_name -> datamove.v1.Account
-	2,  // 13: datamove.v1.TierService.ListTiers:input_type -> datamove.v1.ListTiersRequest
-	5,  // 14: datamove.v1.AgentService.ListAgents:input_type -> datamove.v1.ListAgentsRequest
-	7,  // 15: datamove.v1.AgentService.DrainAgent:input_type -> datamove.v1.DrainAgentRequest
-	8,  // 16: datamove.v1.AgentService.UndrainAgent:input_type -> datamove.v1.UndrainAgentRequest
-	9,  // 17: datamove.v1.AgentService.ForgetAgent:input_type -> datamove.v1.ForgetAgentRequest
-	11, // 18: datamove.v1.AgentService.CreateJoinToken:input_type -> datamove.v1.CreateJoinTokenRequest
-	13, // 19: datamove.v1.UsageService.GetUsage:input_type -> datamove.v1.GetUsageRequest
-	16, // 20: datamove.v1.AdminService.GetInfo:input_type -> datamove.v1.GetInfoRequest
-	18, // 21: datamove.v1.AdminService.Backup:input_type -> datamove.v1.BackupRequest
-	20, // 22: datamove.v1.AdminService.Reload:input_type -> datamove.v1.ReloadRequest
-	3,  // 23: datamove.v1.TierService.ListTiers:output_type -> datamove.v1.ListTiersResponse
-	6,  // 24: datamove.v1.AgentService.ListAgents:output_type -> datamove.v1.ListAgentsResponse
-	4,  // 25: datamove.v1.AgentService.DrainAgent:output_type -> datamove.v1.Agent
-	4,  // 26: datamove.v1.AgentService.UndrainAgent:output_type -> datamove.v1.Agent
-	10, // 27: datamove.v1.AgentService.ForgetAgent:output_type -> datamove.v1.ForgetAgentResponse
-	12, // 28: datamove.v1.AgentService.CreateJoinToken:output_type -> datamove.v1.CreateJoinTokenResponse
-	14, // 29: datamove.v1.UsageService.GetUsage:output_type -> datamove.v1.GetUsageResponse
-	17, // 30: datamove.v1.AdminService.GetInfo:output_type -> datamove.v1.Info
-	19, // 31: datamove.v1.AdminService.Backup:output_type -> datamove.v1.BackupChunk
-	21, // 32: datamove.v1.AdminService.Reload:output_type -> datamove.v1.ReloadResponse
-	23, // [23:33] is the sub-list for method output_type
-	13, // [13:23] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	24, // 5: datamove.v1.CreateJoinTokenRequest.ttl:type_name -> google.protobuf.Duration
+	23, // 6: datamove.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	23, // 7: datamove.v1.GetUsageRequest.since:type_name -> google.protobuf.Timestamp
+	16, // 8: datamove.v1.GetUsageResponse.usage:type_name -> datamove.v1.Usage
+	15, // 9: datamove.v1.GetUsageResponse.quotas:type_name -> datamove.v1.Quota
+	25, // 10: datamove.v1.Usage.owner:type_name -> datamove.v1.Account
+	23, // 11: datamove.v1.Usage.day:type_name -> google.protobuf.Timestamp
+	23, // 12: datamove.v1.Info.start_time:type_name -> google.protobuf.Timestamp
+	25, // 13: datamove.v1.Info.caller:type_name -> datamove.v1.Account
+	2,  // 14: datamove.v1.TierService.ListTiers:input_type -> datamove.v1.ListTiersRequest
+	5,  // 15: datamove.v1.AgentService.ListAgents:input_type -> datamove.v1.ListAgentsRequest
+	7,  // 16: datamove.v1.AgentService.DrainAgent:input_type -> datamove.v1.DrainAgentRequest
+	8,  // 17: datamove.v1.AgentService.UndrainAgent:input_type -> datamove.v1.UndrainAgentRequest
+	9,  // 18: datamove.v1.AgentService.ForgetAgent:input_type -> datamove.v1.ForgetAgentRequest
+	11, // 19: datamove.v1.AgentService.CreateJoinToken:input_type -> datamove.v1.CreateJoinTokenRequest
+	13, // 20: datamove.v1.UsageService.GetUsage:input_type -> datamove.v1.GetUsageRequest
+	17, // 21: datamove.v1.AdminService.GetInfo:input_type -> datamove.v1.GetInfoRequest
+	19, // 22: datamove.v1.AdminService.Backup:input_type -> datamove.v1.BackupRequest
+	21, // 23: datamove.v1.AdminService.Reload:input_type -> datamove.v1.ReloadRequest
+	3,  // 24: datamove.v1.TierService.ListTiers:output_type -> datamove.v1.ListTiersResponse
+	6,  // 25: datamove.v1.AgentService.ListAgents:output_type -> datamove.v1.ListAgentsResponse
+	4,  // 26: datamove.v1.AgentService.DrainAgent:output_type -> datamove.v1.Agent
+	4,  // 27: datamove.v1.AgentService.UndrainAgent:output_type -> datamove.v1.Agent
+	10, // 28: datamove.v1.AgentService.ForgetAgent:output_type -> datamove.v1.ForgetAgentResponse
+	12, // 29: datamove.v1.AgentService.CreateJoinToken:output_type -> datamove.v1.CreateJoinTokenResponse
+	14, // 30: datamove.v1.UsageService.GetUsage:output_type -> datamove.v1.GetUsageResponse
+	18, // 31: datamove.v1.AdminService.GetInfo:output_type -> datamove.v1.Info
+	20, // 32: datamove.v1.AdminService.Backup:output_type -> datamove.v1.BackupChunk
+	22, // 33: datamove.v1.AdminService.Reload:output_type -> datamove.v1.ReloadResponse
+	24, // [24:34] is the sub-list for method output_type
+	14, // [14:24] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_datamove_v1_admin_proto_init() }
@@ -1578,7 +1654,7 @@ func file_datamove_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_v1_admin_proto_rawDesc), len(file_datamove_v1_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   4,
 		},

@@ -68,7 +68,8 @@ func furnished(t *testing.T) (*fake, *session) {
 		"CreateJoinToken": &pb.CreateJoinTokenResponse{Token: "dm1.secret", ExpireTime: until},
 		"GetUsage": &pb.GetUsageResponse{Usage: []*pb.Usage{
 			{Project: "vision", Owner: who, Day: timestamppb.New(time.Date(2027, 1, 2, 0, 0, 0, 0, time.UTC)), Tasks: 2, Files: 30, Bytes: 1 << 30, Failed: 1},
-			{Project: "vision", Owner: who, Day: timestamppb.New(time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)), Tasks: 1, Files: 3, Bytes: 1 << 30}}},
+			{Project: "vision", Owner: who, Day: timestamppb.New(time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)), Tasks: 1, Files: 3, Bytes: 1 << 30}},
+			Quotas: []*pb.Quota{{Resource: "slots", Used: 50, Limit: 75}, {Resource: "tasks", Used: 1234, Limit: 10_000}, {Resource: "specs", Used: 3 << 20, Limit: 64 << 20}, {Resource: "leases", Used: 5}}},
 		"GetInfo": &pb.Info{Version: "1.2", Node: "n1", StartTime: made, Term: 7, TasksQueued: 3, TasksRunning: 2, Agents: 1, Caller: who, Roles: []string{"operator"}, Projects: []string{"vision"}},
 		"Reload":  &pb.ReloadResponse{Changed: []string{"limits", "listen"}},
 	} {
@@ -115,6 +116,7 @@ var shows = []struct {
 	{"agent token --ttl 10m n18", []string{"dm1.secret\n"}, "", "token"},
 	{"usage", []string{"PROJECT", "vision            alice                 3             33   2.00 GiB          1\n"}, "", "moved"},
 	{"usage --daily", []string{"2027-01-02  vision", "2027-01-01  vision"}, "", "moved"},
+	{"usage --me", []string{"RESOURCE          USED       LIMIT\nslots              50%         75%\ntasks            1,234      10,000\nspecs         3.00 MiB    64.0 MiB\nleases               5           -\n"}, "", "share"},
 	{"service info", []string{"service   datamoved 1.2 on n1, since ", "term 7\ntasks     3 queued, 2 running\nagents    1\nyou are   alice (uid 1000)\nroles     operator\nprojects  vision\npage      datamove service page shows it to your browser\n"}, "", "service"},
 	{"service reload", []string{"changed limits\nchanged listen  (when the service starts again)\n"}, "", "reload"},
 }
@@ -185,7 +187,7 @@ func TestNothingThere(t *testing.T) {
 		s.answers[method] = answer
 	}
 	for args, want := range map[string]string{"task list": "no tasks that have not ended; --all lists the others, too\n", "dataset list": "no datasets\n", "dataset replicas": "no replicas\n", "lease list": "no leases\n",
-		"pin list": "no pins\n", "tier list": "no tiers\n", "agent list": "no agents\n", "usage": "no usage\n"} {
+		"pin list": "no pins\n", "tier list": "no tiers\n", "agent list": "no agents\n", "usage": "no usage\n", "usage --me": "no quotas\n"} {
 		if out, said := u.wants(0, strings.Fields(args)...); out != "" || said != want {
 			t.Errorf("%s: %q, %q", args, out, said)
 		}
@@ -233,7 +235,7 @@ func TestFilters(t *testing.T) {
 		t.Errorf("tiers: %v", got)
 	}
 	for _, args := range []string{"task list --all --state done", "task list --state over", "task list --label x", "task list x", "task show", "task why a b", "task wait", "lease drop",
-		"agent drain", "agent forget", "agent forget n1", "usage --since yesterday", "tier df a b"} {
+		"agent drain", "agent forget", "agent forget n1", "usage --since yesterday", "usage --me shared:", "usage --me --daily", "usage --me --by owner", "tier df a b"} {
 		u.wants(exitUsage, strings.Fields(args)...)
 	}
 }

@@ -44,6 +44,7 @@ const (
 	schemaExplained   = "datamove.explained/v1"
 	schemaDifference  = "datamove.difference/v1"
 	schemaMoved       = "datamove.moved/v1"
+	schemaShare       = "datamove.share/v1"
 	schemaService     = "datamove.service/v1"
 	schemaReload      = "datamove.reload/v1"
 	schemaLayout      = "datamove.layout/v1"

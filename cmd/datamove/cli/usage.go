@@ -13,6 +13,7 @@ import (
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/quota"
 	"datamove.dev/mover/units"
 )
 
@@ -22,6 +23,7 @@ func (a *app) usageCommand() *cobra.Command {
 	var q asking
 	var c catalogued
 	var by []string
+	var me bool
 	cmd := &cobra.Command{
 		Use:     "usage [flags] [LOCATION]",
 		Short:   "See who holds how much, or who has moved how much",
@@ -31,14 +33,25 @@ group, project, kind, age, size, class and dir (what is directly below the locat
 files count, flags say as for find. Of a file with several names each has its share.
 
 Without a location it asks the service what tasks have moved, by project and person: your
-own, and for an operator those of everybody. Days are those of UTC.`,
+own, and for an operator those of everybody. Days are those of UTC.
+
+With --me it shows how much of the service you hold, and may hold: slots (the part of an agent
+that your tasks have), tasks that have not ended, bytes of their records, leases, requests with
+a key, and datasets. The operator sets these quotas in the configuration (quotas).`,
 		Example: `  datamove usage project: --by owner
   datamove usage project:runs --by dir,age --kind file
   datamove usage --since 7d
+  datamove usage --me
   datamove usage --project vision --daily -o jsonl`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		if me {
+			if len(args) > 0 || len(by) > 0 || u.set() {
+				return usage("--me shows your quotas, and takes no location and no other choice")
+			}
+			return u.quotas(ctx, f)
+		}
 		if len(args) == 0 {
 			return u.run(ctx, f, by)
 		}
@@ -52,6 +65,7 @@ own, and for an operator those of everybody. Days are those of UTC.`,
 	flags.StringSliceVar(&by, "by", nil, "a line for each of these `KEYS`: owner, group, project, kind, age, size, class, dir; with commas")
 	q.choose(flags)
 	c.flags(flags)
+	flags.BoolVar(&me, "me", false, "how much of the service you hold, and may hold")
 	flags.StringVar(&u.request.Project, "project", "", "only what was moved of this `PROJECT`")
 	parsedVar(flags, &u.since, "since", parseSince, "what was moved from this `DATE` on, or for that long: 2027-01-31, 7d (default 30d)")
 	flags.BoolVar(&u.daily, "daily", false, "a line for each day")
@@ -86,6 +100,43 @@ func (u *moved) run(ctx context.Context, f format, by []string) error {
 		}
 		return list(u.app, f, usageListing(u.daily), every(rows))
 	})
+}
+
+// quotas tells what the caller holds, and may hold.
+func (u *moved) quotas(ctx context.Context, f format) error {
+	return u.app.ask(ctx, listTasks, func(c *api.Client) error {
+		answer, err := c.GetUsage(ctx, &pb.GetUsageRequest{Since: timestamppb.Now()})
+		if err != nil {
+			return err
+		}
+		return list(u.app, f, quotaListing, every(answer.GetQuotas()))
+	})
+}
+
+var quotaListing = listing[*pb.Quota]{what: "quotas", view: func(q *pb.Quota) any { return viewShare(q) }, columns: []column[*pb.Quota]{
+	{"RESOURCE", 10, func(q *pb.Quota) string { return mover.Printable(q.GetResource()) }},
+	{"USED", -10, func(q *pb.Quota) string { return amount(q, q.GetUsed()) }},
+	{"LIMIT", -10, func(q *pb.Quota) string {
+		if q.GetLimit() == 0 {
+			return "-"
+		}
+		return amount(q, q.GetLimit())
+	}},
+}}
+
+// amount prints a number of what a quota counts.
+func amount(q *pb.Quota, n int64) string { return quota.Resource(q.GetResource()).Text(n) }
+
+// shareView is a quota of an account as JSON.
+type shareView struct {
+	Schema   string `json:"schema"`
+	Resource string `json:"resource"`
+	Used     int64  `json:"used"`
+	Limit    int64  `json:"limit,omitempty"` // absent: there is none
+}
+
+func viewShare(q *pb.Quota) shareView {
+	return shareView{Schema: schemaShare, Resource: q.GetResource(), Used: q.GetUsed(), Limit: q.GetLimit()}
 }
 
 // held tells what files there are.

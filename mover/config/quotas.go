@@ -1,0 +1,75 @@
+package config
+
+// Quotas say how much of the service one account may hold. Root, and the account that runs the service, have no
+// quota, unless users names them.
+type Quotas struct {
+	Default Quota            `koanf:"default"`
+	Users   map[string]Quota `koanf:"users"`
+	Groups  map[string]Quota `koanf:"groups"`
+	Roles   map[string]Quota `koanf:"roles"`
+}
+
+// Quota is what one account may hold. What is 0 is that of the next table: of users, of groups and roles (the
+// largest), the default, and DefaultQuota.
+type Quota struct {
+	Slots    Percent `koanf:"slots"`    // of the tasks that an agent leads at one time; in default and users only
+	Tasks    int64   `koanf:"tasks"`    // that have not ended
+	Specs    Size    `koanf:"specs"`    // of the records of tasks; those that ended first are forgotten for others
+	Leases   int64   `koanf:"leases"`   // and stagings that are waited for
+	Requests int64   `koanf:"requests"` // whose idempotency keys are remembered for a day
+	Datasets int64   `koanf:"datasets"` // names of them
+}
+
+// DefaultQuota is what an account has where the file says nothing.
+var DefaultQuota = Quota{Slots: 75, Tasks: 10_000, Specs: 64 << 20, Leases: 10_000, Requests: 100_000, Datasets: 10_000}
+
+// Of is the quota of an account with its groups and roles.
+func (q *Quotas) Of(user string, groups, roles []string) Quota {
+	var shared Quota
+	for _, name := range groups {
+		shared = shared.or(q.Groups[name], largest)
+	}
+	for _, name := range roles {
+		shared = shared.or(q.Roles[name], largest)
+	}
+	return q.Users[user].or(shared, first).or(q.Default, first).or(DefaultQuota, first)
+}
+
+// or joins two quotas, value by value.
+func (q Quota) or(o Quota, join func(a, b int64) int64) Quota {
+	return Quota{
+		Slots: Percent(join(int64(q.Slots), int64(o.Slots))), Tasks: join(q.Tasks, o.Tasks), Specs: Size(join(int64(q.Specs), int64(o.Specs))),
+		Leases: join(q.Leases, o.Leases), Requests: join(q.Requests, o.Requests), Datasets: join(q.Datasets, o.Datasets),
+	}
+}
+
+func largest(a, b int64) int64 { return max(a, b) }
+
+func first(a, b int64) int64 {
+	if a != 0 {
+		return a
+	}
+	return b
+}
+
+// quotaMost bounds the numbers of a quota.
+const quotaMost = 1_000_000_000
+
+// quotaRule is what an account may hold; that of groups and roles is asked for when a caller is known, and not of its tasks.
+func quotaRule(ofAccount bool) *rule {
+	keys := map[string]rule{
+		"tasks": {number: quotaMost}, "leases": {number: quotaMost}, "requests": {number: quotaMost}, "datasets": {number: quotaMost},
+		"specs": {check: checked[Size]},
+	}
+	if ofAccount {
+		keys["slots"] = rule{check: checked[Percent]}
+	}
+	return &rule{keys: keys}
+}
+
+var quotasRule = rule{keys: map[string]rule{
+	"default": *quotaRule(true),
+	"users":   {named: account, each: quotaRule(true), most: 10_000},
+	"groups":  {named: account, each: quotaRule(false)},
+	"roles":   {named: name, each: quotaRule(false)},
+}}

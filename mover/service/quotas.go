@@ -1,0 +1,186 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/access"
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/quota"
+	"datamove.dev/mover/wire"
+)
+
+// holding is what is summed of an account.
+type holding struct {
+	account string // as ledger.User makes it
+	what    quota.Resource
+}
+
+// holdings are what accounts hold of the ledger. Until all is counted nothing is known to be held: there may be a million tasks, and no caller waits for that.
+type holdings struct {
+	mu   sync.Mutex
+	sums []*ledger.Tally[holding] // guarded by mu
+}
+
+// of is what an account holds of a resource. The change that is made at this moment is not in it.
+func (h *holdings) of(account string, what quota.Resource) (n int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, sum := range h.sums {
+		n += sum.Of(holding{account, what})
+	}
+	return n
+}
+
+// countHoldings begins to count what accounts hold.
+func (s *Service) countHoldings(ctx context.Context) {
+	one := func(add func(holding, int64), owner *pb.Account, what quota.Resource) {
+		add(holding{ledger.User(owner), what}, 1)
+	}
+	var errs []error
+	count := func(t *ledger.Tally[holding], err error) {
+		errs = append(errs, err)
+		if err == nil {
+			s.holdings.mu.Lock()
+			defer s.holdings.mu.Unlock()
+			s.holdings.sums = append(s.holdings.sums, t)
+		}
+	}
+	count(ledger.Sum(ctx, s.ledger, ledger.Leases, func(l *pb.Lease, _ int, add func(holding, int64)) {
+		if !strings.HasPrefix(l.GetHolder(), taskHolder) {
+			one(add, l.GetOwner(), quota.Leases)
+		}
+	}))
+	count(ledger.Sum(ctx, s.ledger, ledger.Wishes, func(w *ledgerv1.Wish, _ int, add func(holding, int64)) {
+		one(add, w.GetLease().GetOwner(), quota.Leases)
+	}))
+	count(ledger.Sum(ctx, s.ledger, ledger.Keys, func(k *ledgerv1.Key, _ int, add func(holding, int64)) {
+		if k.GetTask() == noTask {
+			add(holding{k.GetCaller(), quota.Requests}, 1)
+		}
+	}))
+	count(ledger.Sum(ctx, s.ledger, ledger.Datasets, func(d *pb.Dataset, _ int, add func(holding, int64)) { one(add, d.GetOwner(), quota.Datasets) }))
+	count(ledger.Sum(ctx, s.ledger, ledger.Tasks, func(t *pb.Task, bytes int, add func(holding, int64)) {
+		add(holding{ledger.User(t.GetOwner()), quota.Specs}, int64(bytes))
+		if !ledger.Ended(t.GetState()) {
+			one(add, t.GetOwner(), quota.Tasks)
+		}
+	}))
+	if err := errors.Join(errs...); err != nil && ctx.Err() == nil {
+		s.log.Error("what accounts hold can not be counted, so their quotas do not hold", "err", err)
+	}
+}
+
+// limitsFor are the quotas of a caller.
+func (s *Service) limitsFor(c access.Caller) quota.Limits {
+	return limitsOf(s.conf(), accountOf(c), c.Groups, s.rules().Roles(c))
+}
+
+// limitsOf are the quotas of an account. Root, and the account that runs the service, have some only where they are named.
+func limitsOf(c *config.Config, a *pb.Account, groups, roles []string) quota.Limits {
+	if _, named := c.Quotas.Users[a.GetName()]; !named && (a.GetUid() == 0 || a.GetUid() == uint32(os.Geteuid())) {
+		return nil
+	}
+	q := c.Quotas.Of(a.GetName(), groups, roles)
+	return quota.Limits{
+		quota.Slots: int64(q.Slots), quota.Tasks: q.Tasks, quota.Specs: int64(q.Specs),
+		quota.Leases: q.Leases, quota.Requests: q.Requests, quota.Datasets: q.Datasets,
+	}
+}
+
+// mayHold says why a caller may not have one more of a resource.
+func (s *Service) mayHold(c access.Caller, what quota.Resource) error {
+	account := ledger.User(accountOf(c))
+	return quota.Check(account, what, s.holdings.of(account, what), 1, s.limitsFor(c))
+}
+
+// mayHoldTask says why a caller may not have one more task. What ended first is forgotten for it.
+func (s *Service) mayHoldTask(tx *ledger.Tx, c access.Caller, t *pb.Task) error {
+	if err := s.mayHold(c, quota.Tasks); err != nil {
+		return err
+	}
+	limits, account, want := s.limitsFor(c), ledger.User(accountOf(c)), int64(proto.Size(t))
+	used := s.holdings.of(account, quota.Specs)
+	if quota.Check(account, quota.Specs, used, want, limits) == nil {
+		return nil
+	}
+	gone, err := ledger.ForgetOf(tx, account, used+want-limits[quota.Specs])
+	if err != nil {
+		return err
+	}
+	return quota.Check(account, quota.Specs, used-gone, want, limits)
+}
+
+// usedSlots are the leads of each agent, those of standing tasks not counted: in all, under no account, and by account.
+type usedSlots map[string]map[string]int
+
+const allAccounts = "\x00"
+
+func (u usedSlots) add(l *lead, n int) {
+	if wire.Standing(l.task.GetSpec()) {
+		return
+	}
+	if u[l.agent] == nil {
+		u[l.agent] = map[string]int{}
+	}
+	for _, account := range []string{allAccounts, ledger.User(l.task.GetOwner())} {
+		if u[l.agent][account] += n; u[l.agent][account] == 0 {
+			delete(u[l.agent], account)
+		}
+	}
+	if len(u[l.agent]) == 0 {
+		delete(u, l.agent)
+	}
+}
+
+// addLead notes a lead. Service.mu is held, as in all below.
+func (s *Service) addLead(l *lead) {
+	s.leads[l.task.GetId()] = l
+	s.slots.add(l, 1)
+}
+
+func (s *Service) dropLead(l *lead) {
+	delete(s.leads, l.task.GetId())
+	s.slots.add(l, -1)
+}
+
+// slotsFull says whether an account has as many of the slots of an agent as it may.
+func (s *Service) slotsFull(n *node, owner *pb.Account) bool {
+	used := s.slots[n.name]
+	return used[ledger.User(owner)] > 0 && used[ledger.User(owner)] >= limitsOf(s.conf(), owner, nil, nil).Slots(used[allAccounts]+n.leads)
+}
+
+// quotasOf tells a caller what it holds, and may.
+func (s *Service) quotasOf(c access.Caller) (all []*pb.Quota) {
+	limits, account := s.limitsFor(c), ledger.User(accountOf(c))
+	for _, r := range quota.All {
+		used := s.holdings.of(account, r)
+		if r == quota.Slots {
+			used = s.slotsOf(account)
+		}
+		all = append(all, &pb.Quota{Resource: string(r), Used: used, Limit: limits[r]})
+	}
+	return all
+}
+
+// slotsOf is the largest part of the slots of an agent that an account has, in percent.
+func (s *Service) slotsOf(account string) (most int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, used := range s.slots {
+		all := used[allAccounts]
+		if n := s.agents[name]; n != nil {
+			all += n.leads
+		}
+		most = max(most, int64(100*used[account]/max(all, 1)))
+	}
+	return most
+}
