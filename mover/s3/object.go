@@ -157,7 +157,7 @@ func (p *Place) attribute(w *put, a mover.Attribute, e *mover.Entry) {
 	header := attributeHeaders[a.Name]
 	switch a.Fact() {
 	case mover.FactTags:
-		if p.keepsTags() {
+		if p.profile.keepsObject().Has(mover.FactTags) {
 			w.tags = a.Value
 		}
 	case mover.FactMetadata:
@@ -166,7 +166,7 @@ func (p *Place) attribute(w *put, a mover.Attribute, e *mover.Entry) {
 			w.meta[name] = a.Value
 		}
 	case mover.FactClass:
-		if p.keepsClass() && slices.Contains(classesAsked, a.Value) {
+		if p.profile.keepsObject().Has(mover.FactClass) && slices.Contains(classesAsked, a.Value) {
 			w.kept[header] = a.Value
 		}
 	default:
@@ -204,7 +204,7 @@ func (w *put) same(v *put) bool {
 
 // retagged gives w the tags of an object that is put anew, or copied in parts: what copies an object in one call copies its tags.
 func (p *Place) retagged(ctx context.Context, key string, w *put) (err error) {
-	if w.tagged || !p.keepsTags() {
+	if w.tagged || !p.profile.keepsObject().Has(mover.FactTags) {
 		return nil
 	}
 	w.tags, err = p.store.tags(ctx, key)
@@ -228,9 +228,23 @@ func (p *Place) changes(ctx context.Context, o *object, w *put) (bool, error) {
 	return err == nil && tags != w.tags, err
 }
 
-func (p *Place) unprobed() bool   { return p.profile.Probed.IsZero() }
-func (p *Place) keepsTags() bool  { return p.profile.KeepsTags || p.unprobed() }
-func (p *Place) keepsClass() bool { return p.profile.KeepsClass || p.unprobed() }
+// keepsObject is which facts of objects the server keeps. One that was not probed is not written to, and tells what it has.
+func (f *Profile) keepsObject() mover.Facts {
+	if f.Probed.IsZero() {
+		return mover.FactsOfObject
+	}
+	kept := mover.FactMetadata
+	if f.KeepsHeaders {
+		kept |= mover.FactHeaders
+	}
+	if f.KeepsTags {
+		kept |= mover.FactTags
+	}
+	if f.KeepsClass {
+		kept |= mover.FactClass
+	}
+	return kept
+}
 
 // tally counts what is told once.
 type tally struct {

@@ -183,12 +183,7 @@ func (p *Place) Traits() mover.Traits {
 	if !p.profile.TellsCRC {
 		kept &^= mover.FactCRC
 	}
-	if !p.keepsTags() {
-		kept &^= mover.FactTags
-	}
-	if !p.keepsClass() {
-		kept &^= mover.FactClass
-	}
+	kept &^= mover.FactsOfObject &^ p.profile.keepsObject()
 	return mover.Traits{
 		Scheme: "s3", System: p.profile.Server, Guards: true, Untrusted: !p.opts.Trusted,
 		Keeps: kept, Level: p.profile.level(), Least: p.profile.least(), Remote: true, NeedsManifest: true, DirsByContent: !p.profile.KeepsMarkers,

@@ -41,6 +41,7 @@ type Profile struct {
 	KeepsMarkers bool `json:"keepsMarkers"` // "dir/" is an object beside "dir/file"
 	Twins        bool `json:"twins"`        // "x" and "x/y" are there at the same time
 	ListsUploads bool `json:"listsUploads"` // ListMultipartUploads of a prefix tells all below it
+	KeepsHeaders bool `json:"keepsHeaders"` // those of mover.FactHeaders
 	KeepsTags    bool `json:"keepsTags"`    // that a PUT says, and gives them back
 	KeepsClass   bool `json:"keepsClass"`   // a storage class that a PUT says
 	SegmentBytes int  `json:"segmentBytes"` // longest segment of a key; 0 is any
@@ -356,6 +357,14 @@ func (q *prober) guards(ctx context.Context, key, etag string, bare bool) bool {
 // beside finds out what an object keeps beside its bytes. The class is one without a least time or size to pay for.
 func (q *prober) beside(ctx context.Context, f *Profile) {
 	const class, tags = "INTELLIGENT_TIERING", "datamove=probe"
+	headers := map[string]string{"Cache-Control": "no-cache", "Content-Disposition": "inline", "Content-Language": "en"}
+	if _, err := q.put(ctx, "headers", put{mime: "text/plain", kept: headers}); err == nil {
+		o, err := q.store.head(ctx, q.key("headers"), "")
+		f.KeepsHeaders = err == nil && o.header.Get(headerType) == "text/plain"
+		for name, value := range headers {
+			f.KeepsHeaders = f.KeepsHeaders && o.header.Get(name) == value
+		}
+	}
 	if _, err := q.put(ctx, "class", put{kept: map[string]string{headerClass: class}}); err == nil {
 		o, err := q.store.head(ctx, q.key("class"), "")
 		f.KeepsClass = err == nil && o.header.Get(headerClass) == class
