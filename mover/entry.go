@@ -56,6 +56,12 @@ const (
 	FactLinks  // which names share one content
 	FactHoles
 	FactCRC // CRC-64/NVME of the whole content
+
+	// What an object of a store has: Entry.Object.
+	FactHeaders  // that it is given out with: content type, encoding, language, disposition, caching, expiry, redirect
+	FactMetadata // of users
+	FactTags
+	FactClass // the storage class
 )
 
 // FactLayout is how a file is spread over the targets of its file system. It is kept only
@@ -68,7 +74,7 @@ const FactLayout Facts = 1 << 15
 const FactPrivileges Facts = 1 << 14
 
 // AllFacts are all that a set of none stands for.
-const AllFacts = FactMode | FactOwner | FactGroup | FactMtime | FactAtime | FactCtime | FactXattrs | FactLinks | FactHoles | FactCRC
+const AllFacts = FactMode | FactOwner | FactGroup | FactMtime | FactAtime | FactCtime | FactXattrs | FactLinks | FactHoles | FactCRC | FactsOfObject
 
 // Has reports whether all facts of g are in f.
 func (f Facts) Has(g Facts) bool { return f&g == g }
@@ -185,10 +191,11 @@ type Entry struct {
 	Mode         uint32 // 0o7777
 	UID, GID     uint32
 	Mtime, Atime Time
-	Ctime        Time    // of the inode; never set, only compared
-	Rdev         uint64  // of devices, as in stat(2)
-	Target       string  // of a Symlink
-	Xattrs       []Xattr // sorted by name
+	Ctime        Time        // of the inode; never set, only compared
+	Rdev         uint64      // of devices, as in stat(2)
+	Target       string      // of a Symlink
+	Xattrs       []Xattr     // sorted by name
+	Object       []Attribute // of an object of a store, sorted by name
 	CRC          uint64
 
 	// Identity: equal values mean the same content as before.
@@ -252,6 +259,9 @@ func (e *Entry) Take(from *Entry, facts Facts) {
 	}
 	if facts.Has(FactXattrs) {
 		e.Xattrs = from.Xattrs
+	}
+	if of := facts & FactsOfObject; of != 0 {
+		e.takeObject(from, of)
 	}
 	if facts.Has(FactCRC) {
 		e.CRC = from.CRC

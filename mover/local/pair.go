@@ -241,7 +241,7 @@ func (p *pair) openJournal(ctx context.Context) error {
 // diff walks both sides and plans.
 func (p *pair) diff(ctx context.Context) iter.Seq2[plan.Action, error] {
 	o := p.planOptions()
-	xattrs := o.Compares(mover.FactXattrs) && !o.Full
+	xattrs := (o.Compares(mover.FactXattrs) || o.ComparesAny(mover.FactsOfObject)) && !o.Full
 	from, opts := mover.WalkOptions{Xattrs: xattrs}, mover.WalkOptions{Xattrs: xattrs}
 	if f := p.request.Filter; f != nil {
 		from.Skip, opts.Skip = f.Seen, f.Skip // Seen remembers which of the listed names there are
@@ -284,10 +284,11 @@ func (p *pair) planOptions() plan.Options {
 	verify := r.Work == Verify
 	o := plan.Options{
 		Delete: r.Delete || verify, Full: r.Full, Checksum: r.Checksum || verify, Preserve: r.Preserve,
-		Keeps: true, Both: t.Twins, Times: t.Times,
+		Keeps: true, Both: t.Twins, Times: t.Times, Classes: verify,
 	}
-	if !t.NeedsManifest {
-		o.TargetKeeps = t.Keeps
+	o.TargetKeeps = t.Keeps
+	if t.NeedsManifest { // which keeps all facts of files
+		o.TargetKeeps |= ^mover.FactsOfObject
 	}
 	s := p.source.Traits()
 	o.SourceTimes = s.Times

@@ -152,8 +152,7 @@ func (r *record) time() mover.Time {
 }
 
 func (r *record) readXattrs() {
-	r.knows(mover.FactXattrs)
-	r.entry.Xattrs = []mover.Xattr{}
+	all := []mover.Xattr{}
 	r.array(func() {
 		var x mover.Xattr
 		count := 0
@@ -173,8 +172,12 @@ func (r *record) readXattrs() {
 		if count != 2 || x.Value == nil {
 			r.fail("an extended attribute has not a name and a value")
 		}
-		r.entry.Xattrs = append(r.entry.Xattrs, x)
+		all = append(all, x)
 	})
+	r.entry.SetXattrs(all)
+	if len(r.entry.Object) == 0 || len(r.entry.Xattrs) > 0 { // else it is an object, of which no others are known
+		r.knows(mover.FactXattrs)
+	}
 }
 
 func (r *record) readData() {

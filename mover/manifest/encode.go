@@ -48,8 +48,8 @@ func appendEntry(b []byte, e *mover.Entry, link string, canonical bool) []byte {
 		b = append(b, `,"links":`...)
 		b = strconv.AppendUint(b, uint64(e.Nlink), 10)
 	}
-	if e.Known.Has(mover.FactXattrs) {
-		b = appendXattrs(b, e.Xattrs)
+	if all := e.AllXattrs(); e.Known.Has(mover.FactXattrs) || len(all) > 0 {
+		b = appendXattrs(b, all)
 	}
 	if !canonical && e.Kind == mover.File && e.Known.Has(mover.FactHoles) {
 		b = appendSegments(b, e.Data)

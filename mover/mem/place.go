@@ -71,7 +71,7 @@ func New(t *Tree, o Options) *Place {
 }
 
 // keepsAll is all that can be set. The ctime is only compared.
-const keepsAll = mover.FactMode | mover.FactOwner | mover.FactGroup | mover.FactMtime | mover.FactAtime
+const keepsAll = mover.FactMode | mover.FactOwner | mover.FactGroup | mover.FactMtime | mover.FactAtime | mover.FactsOfObject
 
 func posixTraits() mover.Traits {
 	return mover.Traits{

@@ -96,7 +96,7 @@ func (t *Tree) newNode(k mover.Kind) *node {
 	t.inodes++
 	now := t.now()
 	in := &inode{version: t.inodes, entry: mover.Entry{
-		Kind: k, Known: keepsAll | mover.FactCtime | mover.FactXattrs | mover.FactLinks,
+		Kind: k, Known: keepsAll&^mover.FactsOfObject | mover.FactCtime | mover.FactXattrs | mover.FactLinks,
 		Mode: defaultMode(k), Mtime: now, Atime: now, Ctime: now,
 		Dev: t.dev, Ino: t.inodes, Gen: 1,
 	}}
@@ -131,7 +131,7 @@ func (t *Tree) setFacts(in *inode, e *mover.Entry, keeps mover.Facts) {
 
 // copyFacts gives to those facts of from that which names.
 func copyFacts(to, from *mover.Entry, which mover.Facts) {
-	to.Take(from, which&(mover.FactMode|mover.FactOwner|mover.FactGroup|mover.FactMtime|mover.FactAtime|mover.FactXattrs))
+	to.Take(from, which&(mover.FactMode|mover.FactOwner|mover.FactGroup|mover.FactMtime|mover.FactAtime|mover.FactXattrs|mover.FactsOfObject))
 	to.Xattrs = slices.Clone(to.Xattrs)
 	to.Known |= which &^ (mover.FactHoles | mover.FactCRC)
 }

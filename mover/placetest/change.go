@@ -29,6 +29,8 @@ var changeTests = []test{
 			b.sameFacts(b.stat("f"), e)
 		}
 	}},
+	{"what an object has beside its bytes is kept: a small one", func(b *bed) { objectFacts(b, []byte("content")) }},
+	{"what an object has beside its bytes is kept: one of parts", func(b *bed) { objectFacts(b, Pattern(b.part+1)) }},
 	{"Update of a missing name is ErrNotExist", func(b *bed) {
 		err := b.place.Update(b.Context(), b.file("nothing", nil))
 		b.is(err, mover.ErrNotExist, "update")
@@ -142,4 +144,59 @@ var changeTests = []test{
 		b.ok(err, "lock after unlock")
 		b.ok(again(), "unlock")
 	}},
+}
+
+// objectFacts gives a file what objects have, and changes that and other facts one by one.
+func objectFacts(b *bed, data []byte) {
+	keeps := b.traits.Keeps & mover.FactsOfObject
+	b.need(keeps != 0, "headers, metadata, tags or classes")
+	e := b.file("f", data)
+	e.Known |= keeps
+	e.Object = objectOf(keeps, "image/png", "a=1&b=%20%2B", "STANDARD_IA")
+	b.putParts(e, data)
+	b.sameFacts(b.stat("f"), e)
+
+	e.Known, e.Mode = mover.FactMode, 0o600
+	b.ok(b.place.Update(b.Context(), e), "update the mode")
+	e.Known |= keeps
+	b.sameFacts(b.stat("f"), e)
+	e.Object, e.Known = objectOf(keeps, "image/gif", "c=2", "STANDARD_IA"), keeps
+	b.ok(b.place.Update(b.Context(), e), "update all")
+	e.Known |= mover.FactMode
+	b.sameFacts(b.stat("f"), e)
+	e.Object, e.Known = nil, keeps&^mover.FactClass
+	b.ok(b.place.Update(b.Context(), e), "update to none")
+	if got := b.stat("f"); mover.DifferingAttribute(got.Object, nil, e.Known) != "" {
+		b.Errorf("of nothing is left %q", got.Object)
+	}
+	b.holds("f", string(data))
+}
+
+// objectOf is one attribute of each kind, and two of metadata, of what a place keeps.
+func objectOf(keeps mover.Facts, mime, tags, class string) []mover.Attribute {
+	all := []mover.Attribute{
+		{Name: "cache-control", Value: "max-age=1, public"}, {Name: "content-disposition", Value: `attachment; filename="a b"`}, {Name: "content-encoding", Value: "gzip"},
+		{Name: "content-language", Value: "de"}, {Name: "content-type", Value: mime}, {Name: "expires", Value: "Fri, 21 Dec 2096 00:00:00 GMT"},
+		{Name: mover.MetadataPrefix + "cache-control", Value: "2"}, {Name: mover.MetadataPrefix + "team", Value: "a b=" + mime},
+		{Name: mover.AttributeClass, Value: class}, {Name: mover.AttributeTags, Value: tags},
+	}
+	e := mover.Entry{Object: all, Known: keeps}
+	mover.SortAttributes(all)
+	return e.ObjectOf(keeps)
+}
+
+// putParts publishes a file in small parts.
+func (b *bed) putParts(e mover.Entry, data []byte) {
+	b.Helper()
+	d, err := b.place.Draft(b.Context(), e, mover.Hints{By: owner, PartBytes: b.part})
+	b.ok(err, "draft")
+	defer d.Close()
+	var receipts []mover.Receipt
+	for _, p := range Parts(e.Size, b.part) {
+		r, err := d.WritePart(b.Context(), p, NewFeed(data[p.Off:p.Off+p.Length]))
+		b.ok(err, "write")
+		receipts = append(receipts, r)
+	}
+	b.ok(d.Finish(b.Context(), e, receipts), "finish")
+	b.publish(d)
 }

@@ -214,6 +214,9 @@ func (b *bed) sameFacts(got, want mover.Entry) {
 	if b.keeps(mover.FactXattrs) && want.Known.Has(mover.FactXattrs) && !slices.EqualFunc(got.Xattrs, want.Xattrs, sameXattr) {
 		b.Errorf("xattrs of %q are %q, want %q", got.Name, got.Xattrs, want.Xattrs)
 	}
+	if object := b.traits.Keeps & want.Known & mover.FactsOfObject; !got.Known.Has(object) || mover.DifferingAttribute(got.Object, want.Object, object) != "" {
+		b.Errorf("%q has, as an object, %q (%b), want %q", got.Name, got.Object, got.Known, want.Object)
+	}
 }
 
 func sameXattr(x, y mover.Xattr) bool { return x.Name == y.Name && bytes.Equal(x.Value, y.Value) }

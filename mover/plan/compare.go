@@ -13,6 +13,8 @@ import (
 // then CRC is what s and t lack.
 func (o *Options) Resolve(a Action, s, t mover.Entry) Action {
 	a.Source, a.Target = s, t
+	looked := *o
+	looked.looked, o = true, &looked
 	if t.Kind == 0 {
 		a.Op, a.Why = Create, WhyNew
 	} else if s.Kind == mover.Dir && t.Kind != mover.Dir {
@@ -153,7 +155,10 @@ func (o *Options) decideFacts(s, t *mover.Entry) (Op, string) {
 	if why := o.differing(facts, s, t); why != "" {
 		return Update, why
 	}
-	return o.decideXattrs(s, t)
+	if op, why := o.decideXattrs(s, t); op != Keep {
+		return op, why
+	}
+	return o.decideObject(s, t)
 }
 
 const setuid, setgid = 0o4000, 0o2000
@@ -231,4 +236,31 @@ func (o *Options) countedXattrs(list []mover.Xattr) []mover.Xattr {
 		list = list[1:]
 	}
 	return list
+}
+
+// decideObject compares what objects have beside their bytes. Of a file that tells nothing of it, nothing is changed in an object that has
+// some. Where a listing or a manifest tells nothing of the target, a look does.
+func (o *Options) decideObject(s, t *mover.Entry) (Op, string) {
+	facts := o.compared() & mover.FactsOfObject
+	if !o.Classes {
+		facts &^= mover.FactClass
+	}
+	if s.Kind != mover.File || facts == 0 {
+		return Keep, WhyEqual
+	}
+	untold := func(e *mover.Entry) bool { return !o.looked && !e.Known.Has(mover.FactXattrs) } // which a file keeps them in
+	if untold(s) && lacks(s, facts) {
+		return Compare, WhyFactsUnknown
+	}
+	if name := mover.DifferingAttribute(s.Object, t.Object, facts&s.Known&t.Known); name != "" {
+		return Update, WhyAttribute(name)
+	}
+	missing := s.ObjectOf(facts &^ t.Known)
+	switch {
+	case len(missing) == 0:
+		return Keep, WhyEqual
+	case untold(t):
+		return Compare, WhyFactsUnknown
+	}
+	return Update, WhyAttribute(missing[0].Name)
 }

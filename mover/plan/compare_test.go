@@ -100,10 +100,34 @@ func TestDecide(t *testing.T) {
 		{"setgid of a directory", Options{TargetKeeps: mover.FactMode}, func(e *entry) { e.Kind, e.Mode = mover.Dir, 0o2755 }, func(e *entry) { e.Kind, e.GID, e.Mode = mover.Dir, 1, 0o755 }, Update, WhyMode},
 		{"xattrs on one side, no ctime", Options{}, func(e *entry) { e.Known &^= mover.FactCtime }, walked, Compare, WhyFactsUnknown},
 		{"xattrs that the target can not tell", Options{}, same, func(e *entry) { e.Known &^= mover.FactXattrs | mover.FactCtime }, Keep, WhyEqual},
+		{"objects alike", Options{}, object("cache-control", "a", "tags", "b"), object("cache-control", "a", "tags", "b"), Keep, WhyEqual},
+		{"a header", Options{}, object("cache-control", "a", "content-type", "b"), object("cache-control", "a", "content-type", "c"), Update, "content-type differs"},
+		{"a header of the target alone", Options{}, object(), object("expires", "a"), Update, "expires differs"},
+		{"metadata", Options{}, object("meta.team", "a"), object(), Update, "metadata team differs"},
+		{"metadata that is not preserved", Options{Preserve: mover.FactTags}, object("meta.team", "a"), object(), Keep, WhyEqual},
+		{"tags", Options{}, object("tags", "a"), object("tags", "b"), Update, "tags differ"},
+		{"tags that the target does not keep", Options{TargetKeeps: ^mover.FactTags}, object("tags", "a"), object("tags", "b"), Keep, WhyEqual},
+		{"a class is not made up for", Options{}, object("storage-class", "GLACIER"), object(), Keep, WhyEqual},
+		{"a class, when verifying", Options{Classes: true}, object("storage-class", "GLACIER"), object(), Update, "storage-class differs"},
+		{"a file tells nothing of an object", Options{}, same, object("content-type", "a"), Keep, WhyEqual},
+		{"an object whose listing tells nothing", Options{Preserve: mover.FactHeaders}, func(e *entry) { listed(e); e.Known &^= mover.FactXattrs }, object(), Compare, WhyFactsUnknown},
+		{"a file without what the object has", Options{}, object("content-type", "a"), func(e *entry) { e.Known |= mover.FactXattrs }, Update, "content-type differs"},
+		{"a manifest tells nothing of the object", Options{}, object("content-type", "a"), func(e *entry) { e.Known &^= mover.FactXattrs }, Compare, WhyFactsUnknown},
+		{"a look tells nothing more", Options{looked: true}, object("content-type", "a"), func(e *entry) { e.Known &^= mover.FactXattrs }, Update, "content-type differs"},
 	} {
 		s, d := file(row.source), file(row.target)
 		if op, why := row.o.decide(&s, &d); op != row.op || why != row.why {
 			t.Errorf("%s: %v (%s), want %v (%s)", row.what, op, why, row.op, row.why)
+		}
+	}
+}
+
+// object is what an object has beside its bytes: names and values.
+func object(pairs ...string) func(*mover.Entry) {
+	return func(e *mover.Entry) {
+		e.Known = e.Known&^mover.FactXattrs | mover.FactsOfObject
+		for i := 0; i < len(pairs); i += 2 {
+			e.Object = append(e.Object, mover.Attribute{Name: pairs[i], Value: pairs[i+1]})
 		}
 	}
 }

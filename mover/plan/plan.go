@@ -3,8 +3,7 @@
 //
 // # Words
 //
-// An [Action] is one name and what to do about it ([Op]), with a reason
-// from a fixed set. [Diff] makes actions of two walks, [Options.Resolve] settles
+// An [Action] is one name and what to do about it ([Op]), with a reason. [Diff] makes actions of two walks, [Options.Resolve] settles
 // those that needed a closer look, [Totals] sums them, and a [Filter] says what
 // takes part.
 //
@@ -27,6 +26,8 @@
 package plan
 
 import (
+	"strings"
+
 	"datamove.dev/mover"
 )
 
@@ -64,7 +65,7 @@ func ParseOp(s string) (Op, bool) {
 	return 0, false
 }
 
-// The reasons of actions, for people. An Action.Why is one of them.
+// The reasons of actions, for people. An Action.Why is one of them, or WhyAttribute.
 const (
 	WhyNew            = "new"
 	WhyFull           = "full copy"
@@ -96,13 +97,24 @@ const (
 	WhyBothKinds      = "a file and a directory of the same name"
 )
 
+// WhyAttribute is the reason that an attribute of an object gives: what is named is the attribute, as mover.Attribute names it.
+func WhyAttribute(name string) string {
+	if rest, ok := strings.CutPrefix(name, mover.MetadataPrefix); ok {
+		return "metadata " + mover.Printable(rest) + " differs"
+	}
+	if name == mover.AttributeTags {
+		return "tags differ"
+	}
+	return mover.Printable(name) + " differs"
+}
+
 // Action is one name and what to do about it.
 type Action struct {
 	Op     Op
 	Source mover.Entry // as the walk saw it; the zero Entry of a Remove
 	Target mover.Entry // the zero Entry when there is none
 	Link   string      // of a Link, and of a Compare that may become one: the entry that has the content
-	Why    string      // one of the constants above
+	Why    string      // one of the constants above, or WhyAttribute
 }
 
 // Name returns the name that the action is about.
@@ -154,12 +166,20 @@ type Options struct {
 	Humble   bool             // rights count for nothing: setuid and setgid of what is no directory, and devices, which are left alone
 	ModeBits uint32           // the permission bits that count; 0 means 0o7777
 	MaxLinks int              // open groups of hard links to remember; 0 means 1<<20
+
+	// Classes says that storage classes are compared, which only new objects are given: rules of a bucket change them behind us.
+	Classes bool
+
+	looked bool // both entries were opened: what they do not tell is not there
 }
 
 const allFacts = ^mover.Facts(0)
 
 // Compares reports whether facts count.
 func (o *Options) Compares(facts mover.Facts) bool { return o.compared().Has(facts) }
+
+// ComparesAny reports whether some of the facts count.
+func (o *Options) ComparesAny(facts mover.Facts) bool { return o.compared()&facts != 0 }
 
 // compared returns the facts that count.
 func (o *Options) compared() mover.Facts {

@@ -120,7 +120,8 @@ func (c *content) load(e *mover.Entry, at spot) error {
 	if err != nil {
 		return fmt.Errorf("extended attributes: %w", err)
 	}
-	c.entry.Xattrs, c.entry.Brief = xattrs, false
+	c.entry.SetXattrs(xattrs)
+	c.entry.Brief = false
 	if c.place.traits.Keeps.Has(mover.FactXattrs) {
 		c.entry.Known |= mover.FactXattrs
 	}

@@ -21,6 +21,8 @@
 // name whose directory could not be synced is mover.ErrUnconfirmed, and stays that until
 // it is published anew, because the next sync may go well without it.
 //
+// What an object of a store had beside its bytes is kept in attributes of users, and told as mover.Entry.Object.
+//
 // All methods may be called from many goroutines. After a crash drafts are left
 // under names that mover.ParseTempName knows; walks tell them as strays.
 //

@@ -127,18 +127,19 @@ func (n *inode) attribute(e *mover.Entry, fresh bool) error {
 }
 
 func (n *inode) attributeNow(e *mover.Entry, fresh bool) error {
-	if !e.Known.Has(mover.FactXattrs) {
+	if e.Known&(mover.FactXattrs|mover.FactsOfObject) == 0 {
 		return nil
 	}
+	want := e.AllXattrs()
 	if fresh && !n.inherited {
-		if len(e.Xattrs) == 0 {
+		if len(want) == 0 {
 			return nil
 		}
 		n.mode = modes + 1 // an ACL may change it: not known any more
-		return setAttributes(n.attributes(), e.Xattrs)
+		return setAttributes(n.attributes(), want)
 	}
 	n.mode = modes + 1
-	return equalAttributes(n.attributes(), e.Xattrs)
+	return equalAttributes(n.attributes(), want, e.HasXattr)
 }
 
 // permit sets the mode. Setuid and setgid are given only together with the owner

@@ -249,9 +249,11 @@ func (l *listing) attributes(fd int, r record, e *mover.Entry) {
 	var small [256]byte
 	n, err := listxattrAt(fd, l.pointer(r), small[:])
 	if n > 0 || err != nil && err != unix.EOPNOTSUPP { // ENOSYS is of the call, and says nothing of the file system
-		if e.Xattrs, err = readAttributes(spot{fd: fd, base: l.string(r)}.attributes()); err != nil {
+		all, err := readAttributes(spot{fd: fd, base: l.string(r)}.attributes())
+		if err != nil {
 			return
 		}
+		e.SetXattrs(all)
 	}
 	e.Known |= mover.FactXattrs
 }

@@ -235,9 +235,11 @@ func (p *Place) stat(name string) (mover.Entry, error) {
 		}
 		e.Size = 0
 	}
-	if e.Xattrs, err = at.xattrs(e.Kind); err != nil {
+	xattrs, err := at.xattrs(e.Kind)
+	if err != nil {
 		return mover.Entry{}, fmt.Errorf("extended attributes: %w", err)
 	}
+	e.SetXattrs(xattrs)
 	if p.traits.Keeps.Has(mover.FactXattrs) {
 		e.Known |= mover.FactXattrs
 	}

@@ -197,6 +197,9 @@ func traits(s system, root bool, xattrs mover.XattrNames) mover.Traits {
 	if xattrs != 0 {
 		t.Keeps |= mover.FactXattrs
 		t.Xattrs = xattrs
+		if xattrs.Has(mover.XattrObject) {
+			t.Keeps |= mover.FactsOfObject
+		}
 	}
 	if s.noHoles {
 		t.Keeps &^= mover.FactHoles

@@ -245,8 +245,8 @@ func unset(err error, bytes int, free int64) error {
 }
 
 // equalAttributes makes the attributes equal to want: what differs is set, and
-// what is not wanted is removed.
-func equalAttributes(a attributes, want []mover.Xattr) error {
+// what is not wanted is removed, of those that are told of.
+func equalAttributes(a attributes, want []mover.Xattr, told func(name string) bool) error {
 	have, err := readAttributes(a)
 	if err != nil {
 		return err
@@ -259,7 +259,7 @@ func equalAttributes(a attributes, want []mover.Xattr) error {
 		}
 	}
 	for _, h := range have {
-		if _, wanted := find(want, h.Name); wanted {
+		if _, wanted := find(want, h.Name); wanted || !told(h.Name) {
 			continue
 		}
 		err := a.remove(h.Name)

@@ -99,6 +99,19 @@ func (s *amazon) get(ctx context.Context, g get) (io.ReadCloser, object, error) 
 	return out.Body, objectOf(g.key, r.header), nil
 }
 
+func (s *amazon) tags(ctx context.Context, key string) (string, error) {
+	ctx, r := withReply(ctx)
+	out, err := s.client.GetObjectTagging(ctx, &sdk.GetObjectTaggingInput{Bucket: &s.bucket, Key: &key})
+	if err := understand(ctx, r, err); err != nil {
+		return "", untagged(err)
+	}
+	tags := url.Values{}
+	for _, t := range out.TagSet {
+		tags.Set(aws.ToString(t.Key), aws.ToString(t.Value))
+	}
+	return encodeTags(tags), nil
+}
+
 func (s *amazon) list(ctx context.Context, l listing) iter.Seq2[[]object, error] {
 	return func(yield func([]object, error) bool) {
 		in := &sdk.ListObjectsV2Input{
@@ -166,7 +179,7 @@ func (s *amazon) put(ctx context.Context, w put) (stored, error) {
 		in.IfNoneMatch = aws.String("*")
 	}
 	in.ServerSideEncryption, in.SSEKMSKeyId, in.BucketKeyEnabled = w.encryption.sdk()
-	_, err := s.client.PutObject(ctx, in, unsigned)
+	_, err := s.client.PutObject(ctx, in, unsigned, saying(w.headers()))
 	if err := understand(ctx, r, err); err != nil {
 		return stored{}, err
 	}
@@ -180,7 +193,7 @@ func (s *amazon) copy(ctx context.Context, from source, to put) (stored, error) 
 		MetadataDirective: types.MetadataDirectiveReplace, Metadata: to.meta, ContentType: aws.String(to.mimeType()),
 	}
 	in.ServerSideEncryption, in.SSEKMSKeyId, in.BucketKeyEnabled = to.encryption.sdk()
-	out, err := s.client.CopyObject(ctx, in, saying(to.kept))
+	out, err := s.client.CopyObject(ctx, in, saying(to.copyHeaders()))
 	if err := understand(ctx, r, err); err != nil {
 		return stored{}, err
 	}
@@ -227,7 +240,7 @@ func (s *amazon) create(ctx context.Context, w put) (begun, error) {
 		in.ChecksumAlgorithm, in.ChecksumType = types.ChecksumAlgorithmCrc64nvme, types.ChecksumTypeFullObject
 	}
 	in.ServerSideEncryption, in.SSEKMSKeyId, in.BucketKeyEnabled = w.encryption.sdk()
-	out, err := s.client.CreateMultipartUpload(ctx, in, saying(w.kept))
+	out, err := s.client.CreateMultipartUpload(ctx, in, saying(w.headers()))
 	if err := understand(ctx, r, err); err != nil {
 		return begun{}, err
 	}
@@ -276,7 +289,10 @@ func (s *amazon) complete(ctx context.Context, u upload, parts []stored, w put) 
 		}
 	}
 	in := &sdk.CompleteMultipartUploadInput{
-		Bucket: &s.bucket, Key: &u.key, UploadId: &u.id, MultipartUpload: &types.CompletedMultipartUpload{Parts: list},
+		Bucket: &s.bucket, Key: &u.key, UploadId: &u.id, MultipartUpload: &types.CompletedMultipartUpload{Parts: list}, IfMatch: optional(w.condition()),
+	}
+	if w.ifNoneMatch {
+		in.IfNoneMatch = aws.String("*")
 	}
 	if w.fullObject && w.crc != "" {
 		in.ChecksumCRC64NVME, in.ChecksumType = &w.crc, types.ChecksumTypeFullObject

@@ -105,11 +105,13 @@ func (p *Place) update(ctx context.Context, e mover.Entry) error {
 	if err != nil {
 		return err
 	}
-	meta := o.merged(&e)
-	if maps.Equal(meta, o.facts()) {
-		return nil
+	e.Known &^= mover.FactClass // a rule of the bucket may have changed it, and would again
+	w := p.again(&o, key, o.merged(&e))
+	p.beside(&w, &e)
+	if differs, err := p.changes(ctx, &o, &w); err != nil || !differs {
+		return err
 	}
-	_, err = p.copy(ctx, source{p.bucket, key, o.etag}, o.size, p.again(&o, key, meta))
+	_, err = p.copy(ctx, source{p.bucket, key, o.etag}, o.size, w)
 	return ours(err)
 }
 
@@ -126,8 +128,8 @@ func (p *Place) updateDir(ctx context.Context, e mover.Entry) error {
 	if err != nil || marker == "" || !p.profile.KeepsMarkers {
 		return err // only a manifest has its facts
 	}
-	meta := encodeMeta(&e)
-	if sum, ok := p.markers.has(marker); ok && sum == sumOf(meta) {
+	w := put{key: marker, meta: encodeMeta(&e), mime: dirType}
+	if sum, ok := p.markers.has(marker); ok && sum == sumOf(w.meta) {
 		return nil
 	}
 	o, err := p.store.head(ctx, marker, "")
@@ -135,8 +137,13 @@ func (p *Place) updateDir(ctx context.Context, e mover.Entry) error {
 	case err == nil && o.size > 0:
 		return nil // somebody's content: only a manifest has the facts of the directory
 	case err == nil:
-		if meta = o.merged(&e); maps.Equal(meta, o.facts()) {
+		if w = p.again(&o, marker, o.merged(&e)); maps.Equal(w.meta, o.facts()) {
 			return nil
+		}
+		if o.tagged() {
+			if err := p.retagged(ctx, marker, &w); err != nil {
+				return err
+			}
 		}
 	case errors.Is(err, mover.ErrNotExist):
 		if _, err := p.statDir(ctx, e.Name); err != nil {
@@ -145,8 +152,8 @@ func (p *Place) updateDir(ctx context.Context, e mover.Entry) error {
 	default:
 		return err
 	}
-	if _, err = p.store.put(ctx, put{key: marker, meta: meta, mime: dirType}); err == nil {
-		p.markers.set(marker, meta)
+	if _, err = p.store.put(ctx, w); err == nil {
+		p.markers.set(marker, w.meta)
 	}
 	return err
 }
@@ -166,6 +173,9 @@ func (o *object) facts() map[string]string {
 // others have put there stays.
 func (o *object) merged(e *mover.Entry) map[string]string {
 	m := o.facts()
+	if e.Known.Has(mover.FactMetadata) { // which e has all of
+		maps.DeleteFunc(m, func(name, _ string) bool { return !ownMetadata(name) })
+	}
 	kept := m[metaMode]
 	maps.Copy(m, encodeMeta(e))
 	if !e.Known.Has(mover.FactMode) && kept != "" {

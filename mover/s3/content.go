@@ -80,7 +80,7 @@ func (c *content) learn(ctx context.Context, name string, o *object) error {
 	e, symlink := entryOf(name, o)
 	c.etag, c.entry = o.etag, e
 	if !symlink {
-		return nil
+		return c.place.tell(ctx, &c.entry, o)
 	}
 	target, err := c.all(ctx)
 	if err != nil {
@@ -107,7 +107,8 @@ func asSymlink(e mover.Entry, target []byte) mover.Entry {
 		return e
 	}
 	e.Kind, e.Target, e.Size, e.Stored = mover.Symlink, string(target), 0, 0
-	e.Known &^= mover.FactCRC // of the object, not of a link
+	e.Known &^= mover.FactCRC | mover.FactsOfObject // of the object, not of a link
+	e.Object = nil
 	return e
 }
 

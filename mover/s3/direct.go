@@ -117,6 +117,9 @@ func (s *onprem) put(ctx context.Context, w put) (stored, error) {
 	if w.ifNoneMatch {
 		h.Set("If-None-Match", "*")
 	}
+	for k, v := range w.headers() {
+		h.Set(k, v)
+	}
 	w.encryption.Marshal(h)
 	return s.send(ctx, w, nil, h)
 }

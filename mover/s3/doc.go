@@ -38,7 +38,14 @@
 // buckets with versions keep it. Update copies an object onto itself, on the
 // condition that it is still the one it looked at; where the server does not mind
 // that (Ceph RGW), one that is replaced between the two gets facts that are not its own.
-// The copy keeps class, headers and tags; above 5 GiB it is one of parts, and has no tags.
+// The copy keeps class, headers, metadata and tags; above 5 GiB it is one of parts, whose tags
+// are read and said anew. Grants of an ACL, retention and legal holds are not asked for: a new
+// object has those of its bucket, and in a bucket with versions the old one keeps its own.
+//
+// What an object has beside its bytes is mover.Entry.Object. GET and HEAD tell it, and that there
+// are tags; those take one call more for each object that has some. Amazon does not tell a caller
+// without s3:GetObjectTagging that there are any. Content types that say nothing
+// (application/octet-stream, binary/octet-stream) are none.
 //
 // No call asks for a version but to remove one that was just made: what is read and
 // copied is what the key has now.

@@ -22,8 +22,8 @@ type draft struct {
 	ready bool // Finish was called
 	seen  seen // what has the name, as the run knows it
 
-	upload     upload            // of a multipart upload
-	meta       map[string]string // that the upload was begun with; nil when it was adopted
+	upload     upload // of a multipart upload
+	begun      put    // what the upload was begun with
 	adopted    bool
 	encryption string // that the upload was asked to have; "" is none
 
@@ -92,6 +92,13 @@ func (p *Place) draft(ctx context.Context, e mover.Entry, h mover.Hints) (d *dra
 		return d, nil
 	}
 	return d, d.begin(ctx)
+}
+
+// object is what the draft is to be, but for its content.
+func (d *draft) object() put {
+	w := put{key: d.key, meta: encodeMeta(&d.entry), tagged: true}
+	d.place.beside(&w, &d.entry)
+	return w
 }
 
 func checkTarget(target string) error {

@@ -30,6 +30,7 @@ func seenOf(e *mover.Entry) seen {
 func (s seen) fence(w *put, profile *Profile) bool {
 	switch {
 	case !s.looked:
+	case w.parts && !profile.GuardsWhole:
 	case s.etag == "" && profile.CreatesOnce:
 		w.ifNoneMatch = true
 		return true

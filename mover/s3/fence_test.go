@@ -116,6 +116,64 @@ func TestLateWriter(t *testing.T) {
 	}
 }
 
+// TestLateWriterOfParts: the same of an object of parts, whose draft is an upload.
+func TestLateWriterOfParts(t *testing.T) {
+	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+		l := newLiar(t, client)
+		if !l.Profile().GuardsWhole {
+			t.Skip("this server minds no condition when an upload is completed: whoever is last has written it")
+		}
+		mine := placetest.Pattern(l.Traits().PartMin + 1)
+		for _, row := range []struct {
+			name        string
+			there, then []byte // before the draft, and before it is published; nil is nothing
+			lost        bool   // the answer
+		}{
+			{"new parts", nil, nil, false},
+			{"new parts, and another writer was faster", nil, []byte("newer"), false},
+			{"replaced by parts", []byte("old"), nil, false},
+			{"replaced by parts, and another writer was faster", []byte("old"), []byte("newer"), false},
+			{"new parts, the answer is lost", nil, nil, true},
+			{"replaced by parts, the answer is lost", []byte("old"), nil, true},
+		} {
+			t.Run(client+" "+row.name, func(t *testing.T) {
+				l.honest()
+				seen := mover.Entry{}
+				if row.there != nil {
+					placetest.Put(t, l.Place, fileEntry(row.name, row.there), row.there)
+					seen = must.Get(l.Stat(t.Context(), row.name))(t)
+				}
+				d := must.Get(l.Draft(t.Context(), fileEntry(row.name, mine), mover.Hints{PartBytes: l.Traits().PartMin, Seen: &seen}))(t)
+				defer d.Close()
+				fill(t, l.Place, d, row.name, mine)
+				want := mine
+				if row.then != nil {
+					placetest.Put(t, l.Place, fileEntry(row.name, row.then), row.then)
+					want = row.then
+				}
+				if row.lost {
+					l.lie(func(w http.ResponseWriter, r *http.Request, forward http.Handler) bool {
+						if r.Method != http.MethodPost {
+							return false
+						}
+						forward.ServeHTTP(httptest.NewRecorder(), r)
+						l.honest()
+						reset(w, r)
+						return true
+					})
+				}
+				out := l.Publish(t.Context(), []mover.Draft{d})[0]
+				if (out.Err == nil) != (row.then == nil) || out.Err != nil && !errors.Is(out.Err, mover.ErrChanged) {
+					t.Errorf("published: %v", out.Err)
+				}
+				if got := placetest.Read(t, l.Place, row.name); string(got) != string(want) {
+					t.Errorf("it has %d bytes, want %d", len(got), len(want))
+				}
+			})
+		}
+	}
+}
+
 // forgetful answers a look at an object as a server does that keeps no checksums.
 func forgetful(w http.ResponseWriter, r *http.Request, forward http.Handler) bool {
 	if r.Method != http.MethodHead {

@@ -49,7 +49,7 @@ const modeKept = 0o1777
 const targetBytes = 4095
 
 // keeps are the facts that an object carries by itself.
-const keeps = mover.FactMode | mover.FactOwner | mover.FactGroup | mover.FactMtime | mover.FactAtime | mover.FactCRC
+const keeps = mover.FactMode | mover.FactOwner | mover.FactGroup | mover.FactMtime | mover.FactAtime | mover.FactCRC | mover.FactsOfObject
 
 // encodeMeta returns the metadata for the facts of e that are known.
 func encodeMeta(e *mover.Entry) map[string]string {

@@ -105,7 +105,6 @@ func (w *put) options() minio.PutObjectOptions {
 	for k, v := range w.meta {
 		opts.UserMetadata[metaPrefix+k] = v // else one that is named as a header would be that
 	}
-	maps.Copy(opts.UserMetadata, w.kept)
 	if w.crc != "" {
 		opts.UserMetadata[headerCRC] = w.crc
 	}
@@ -122,7 +121,7 @@ func (w *put) options() minio.PutObjectOptions {
 }
 
 func (s *onprem) create(ctx context.Context, w put) (begun, error) {
-	ctx, r := withReply(ctx)
+	ctx, r := withReply(withHeaders(ctx, w.headers()))
 	opts := w.options()
 	if w.fullObject {
 		opts.UserMetadata["X-Amz-Checksum-Algorithm"] = algorithm
@@ -217,7 +216,7 @@ func copyHeaders(from source, to put) map[string]string {
 	for k, v := range to.meta {
 		h[metaPrefix+k] = v
 	}
-	maps.Copy(h, to.kept)
+	maps.Copy(h, to.copyHeaders())
 	encrypting := http.Header{}
 	to.encryption.Marshal(encrypting)
 	for k := range encrypting {
@@ -245,7 +244,7 @@ func (s *onprem) copyPart(ctx context.Context, u upload, number int, from source
 	return stored{number: number, size: n, etag: trimETag(info.ETag), crc: info.ChecksumCRC64NVME}, nil
 }
 
-func (s *onprem) remove(ctx context.Context, key, version, ifMatch string) error {
-	ctx, r := withReply(withCondition(ctx, ifMatch)) // minio-go has no option for it
+func (s *onprem) remove(ctx context.Context, key, version, etag string) error {
+	ctx, r := withReply(withHeaders(ctx, ifMatch(etag))) // minio-go has no option for it
 	return understand(ctx, r, s.core.RemoveObject(ctx, s.bucket, key, minio.RemoveObjectOptions{VersionID: version}))
 }

@@ -30,24 +30,25 @@ const (
 
 // Place is a mover.Place in a bucket.
 type Place struct {
-	opts      Options
-	store     store
-	plain     store      // the same, without what is around it
-	encrypted *encrypted // around it; nil where no encryption is asked for
-	transport *transport
-	keys      renewer
-	amazon    bool // the store is AWS
-	bucket    string
-	prefix    string // "" or with '/' at its end
-	address   string
-	endpoint  string   // with the access key, what a server-side copy must have in common
-	origin    string   // of the keys, for people
-	asked     *url.URL // the endpoint; nil is AWS
-	askedBy   string   // what names it
-	profile   Profile
-	calls     *semaphore.Weighted // what the place has in flight by itself
-	markers   markers
-	uploads   uploads
+	opts       Options
+	store      store
+	plain      store      // the same, without what is around it
+	encrypted  *encrypted // around it; nil where no encryption is asked for
+	transport  *transport
+	keys       renewer
+	amazon     bool // the store is AWS
+	bucket     string
+	prefix     string // "" or with '/' at its end
+	address    string
+	endpoint   string   // with the access key, what a server-side copy must have in common
+	origin     string   // of the keys, for people
+	asked      *url.URL // the endpoint; nil is AWS
+	askedBy    string   // what names it
+	profile    Profile
+	calls      *semaphore.Weighted // what the place has in flight by itself
+	markers    markers
+	uploads    uploads
+	tagsHidden tally // objects whose tags may not be read
 	// unanswered are salts of locks that may have been written, although no answer said so.
 	unanswered sync.Map
 	walks      walkSizes
@@ -189,6 +190,7 @@ func (p *Place) Traits() mover.Traits {
 	if !p.profile.TellsCRC {
 		kept &^= mover.FactCRC
 	}
+	kept &^= mover.FactsOfObject &^ p.profile.keepsObject()
 	return mover.Traits{
 		Scheme: "s3", System: p.profile.Server, Guards: true, Untrusted: !p.opts.Trusted,
 		Keeps: kept, Level: p.profile.level(), Least: p.profile.least(), Remote: true, NeedsManifest: true, DirsByContent: !p.profile.KeepsMarkers,
@@ -284,7 +286,8 @@ func (p *Place) stat(ctx context.Context, name string) (mover.Entry, error) {
 	if symlink {
 		return p.readSymlink(ctx, e, key)
 	}
-	return e, nil
+	err = p.tell(ctx, &e, &o)
+	return e, err
 }
 
 // statDir finds a directory by what is in it. The root is always there.
@@ -341,6 +344,7 @@ func (p *Place) statMarker(ctx context.Context, e mover.Entry, marker string) (m
 func entryOf(name string, o *object) (e mover.Entry, symlink bool) {
 	e = mover.Entry{Name: name, Kind: mover.File, Size: max(0, o.size), ETag: o.etag, Version: o.version, Mtime: mover.TimeOf(o.modified)}
 	symlink = decodeMeta(&e, o.meta) && o.size > 0 && o.size <= targetBytes
+	decodeObject(&e, o)
 	if o.hasCRC {
 		e.CRC = o.crc
 		e.Known |= mover.FactCRC

@@ -34,17 +34,21 @@ type Profile struct {
 	CreatesOnce  bool `json:"createsOnce"`  // PUT If-None-Match: *
 	MatchesPut   bool `json:"matchesPut"`   // PUT If-Match
 	BareMatch    bool `json:"bareMatch"`    // but only when the ETag has no quotes (Ceph RGW)
+	GuardsWhole  bool `json:"guardsWhole"`  // CompleteMultipartUpload If-Match and If-None-Match
 	MatchesGet   bool `json:"matchesGet"`   // GET If-Match
 	MatchesDrop  bool `json:"matchesDrop"`  // DELETE If-Match
 	MatchesCopy  bool `json:"matchesCopy"`  // CopyObject x-amz-copy-source-if-match
 	KeepsMarkers bool `json:"keepsMarkers"` // "dir/" is an object beside "dir/file"
 	Twins        bool `json:"twins"`        // "x" and "x/y" are there at the same time
 	ListsUploads bool `json:"listsUploads"` // ListMultipartUploads of a prefix tells all below it
+	KeepsHeaders bool `json:"keepsHeaders"` // those of mover.FactHeaders
+	KeepsTags    bool `json:"keepsTags"`    // that a PUT says, and gives them back
+	KeepsClass   bool `json:"keepsClass"`   // a storage class that a PUT says
 	SegmentBytes int  `json:"segmentBytes"` // longest segment of a key; 0 is any
 }
 
 const (
-	profileFormat = 6
+	profileFormat = 7
 	profileAge    = 7 * 24 * time.Hour
 	segmentBytes  = 255 // of servers that keep objects as files
 )
@@ -202,6 +206,7 @@ func (q *prober) run(ctx context.Context) (f Profile, err error) {
 	f.TellsCRC = err == nil && o.hasCRC && o.crc == crcOf(probeBody)
 	q.conditions(ctx, &f, first.etag)
 	q.multipart(ctx, &f)
+	q.beside(ctx, &f)
 	_, marker := q.put(ctx, "dir/", put{})
 	_, inside := q.put(ctx, "dir/file", put{})
 	f.KeepsMarkers = marker == nil && inside == nil && q.lists(ctx, "dir/")
@@ -316,9 +321,58 @@ func (q *prober) multipart(ctx context.Context, f *Profile) {
 		return
 	}
 	got.crc = rightCRC
-	_, wrong = q.store.complete(ctx, u, []stored{got}, put{crc: wrongCRC, fullObject: true})
-	_, right = q.store.complete(ctx, u, []stored{got}, put{crc: rightCRC, fullObject: true})
+	complete := func(w put) (stored, error) {
+		w.fullObject = true
+		return q.store.complete(ctx, u, []stored{got}, w)
+	}
+	_, wrong = complete(put{crc: wrongCRC})
+	whole, right := complete(put{crc: rightCRC})
 	f.ChecksWhole = rejected(wrong) && right == nil
+	if right == nil && f.CreatesOnce && f.MatchesPut {
+		f.GuardsWhole = q.guards(ctx, u.key, whole.etag, f.BareMatch)
+	}
+}
+
+// guards reports whether an upload replaces only what it is told to: it is completed on three conditions, of which the last one holds.
+func (q *prober) guards(ctx context.Context, key, etag string, bare bool) bool {
+	begun, err := q.store.create(ctx, put{key: key})
+	if err != nil {
+		return false
+	}
+	u := upload{key: key, id: begun.id}
+	defer func() { _ = q.store.abort(context.WithoutCancel(ctx), u) }() // completed, if all went well
+	part, err := q.store.part(ctx, u, 1, put{data: probeBody, crc: rightCRC})
+	if err != nil {
+		return false
+	}
+	for _, w := range []put{{ifNoneMatch: true}, {ifMatch: wrongMatch, bareMatch: bare}} {
+		if _, err := q.store.complete(ctx, u, []stored{part}, w); !refused(err) {
+			return false
+		}
+	}
+	_, err = q.store.complete(ctx, u, []stored{part}, put{ifMatch: etag, bareMatch: bare})
+	return err == nil
+}
+
+// beside finds out what an object keeps beside its bytes. The class is one without a least time or size to pay for.
+func (q *prober) beside(ctx context.Context, f *Profile) {
+	const class, tags = "INTELLIGENT_TIERING", "datamove=probe"
+	headers := map[string]string{"Cache-Control": "no-cache", "Content-Disposition": "inline", "Content-Language": "en"}
+	if _, err := q.put(ctx, "headers", put{mime: "text/plain", kept: headers}); err == nil {
+		o, err := q.store.head(ctx, q.key("headers"), "")
+		f.KeepsHeaders = err == nil && o.header.Get(headerType) == "text/plain"
+		for name, value := range headers {
+			f.KeepsHeaders = f.KeepsHeaders && o.header.Get(name) == value
+		}
+	}
+	if _, err := q.put(ctx, "class", put{kept: map[string]string{headerClass: class}}); err == nil {
+		o, err := q.store.head(ctx, q.key("class"), "")
+		f.KeepsClass = err == nil && o.header.Get(headerClass) == class
+	}
+	if _, err := q.put(ctx, "tags", put{tags: tags}); err == nil {
+		kept, err := q.store.tags(ctx, q.key("tags"))
+		f.KeepsTags = err == nil && kept == tags
+	}
 }
 
 func (q *prober) listsUpload(ctx context.Context, u upload) bool {

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -78,7 +77,7 @@ const assemblePause = 100 * time.Millisecond
 func (d *draft) commit(ctx context.Context) (got stored, level mover.Level, err error) {
 	switch {
 	case d.from.key != "":
-		got, err = d.place.copy(ctx, d.from, d.fromSize, put{key: d.key, meta: encodeMeta(&d.entry)})
+		got, err = d.place.copy(ctx, d.from, d.fromSize, d.object())
 		if err == nil && d.upload.id != "" {
 			err = d.place.abort(ctx, d.upload)
 		}
@@ -97,7 +96,8 @@ func (d *draft) commit(ctx context.Context) (got stored, level mover.Level, err 
 
 // put stores a draft of one part.
 func (d *draft) put(ctx context.Context) (got stored, level mover.Level, err error) {
-	w := put{key: d.key, data: d.data, meta: encodeMeta(&d.entry)}
+	w := d.object()
+	w.data = d.data
 	switch {
 	case d.entry.Kind == mover.Dir:
 		w.mime = dirType
@@ -125,7 +125,7 @@ func (d *draft) put(ctx context.Context) (got stored, level mover.Level, err err
 // complete puts the parts of an upload together.
 func (d *draft) complete(ctx context.Context) (got stored, level mover.Level, err error) {
 	profile := &d.place.profile
-	w := put{key: d.key, fullObject: profile.ChecksWhole}
+	w := put{key: d.key, fullObject: profile.ChecksWhole, parts: true}
 	parts := d.copied
 	if parts == nil {
 		parts = make([]stored, len(d.sums))
@@ -136,7 +136,11 @@ func (d *draft) complete(ctx context.Context) (got stored, level mover.Level, er
 	if d.entry.Known.Has(mover.FactCRC) && profile.ChecksWhole {
 		w.crc = encodeCRC(d.entry.CRC)
 	}
+	fenced := d.seen.fence(&w, profile)
 	got, err = d.place.complete(ctx, d.upload, parts, w)
+	if err != nil && fenced && errors.Is(err, mover.ErrChanged) {
+		got, err = d.overtaken(ctx, parts, err)
+	}
 	if err != nil && (errors.Is(err, mover.ErrNotExist) || errors.Is(err, mover.ErrTransient) || errors.Is(err, mover.ErrTimeout)) {
 		got, err = d.already(ctx, parts, err)
 		d.asked = true
@@ -162,6 +166,15 @@ func (d *draft) complete(ctx context.Context) (got stored, level mover.Level, er
 		return got, mover.Server, nil
 	}
 	return got, mover.Written, nil
+}
+
+// overtaken is what a completion on a condition has come to that was refused: an earlier call may have done it, whose answer was lost.
+func (d *draft) overtaken(ctx context.Context, parts []stored, why error) (stored, error) {
+	o, err := d.place.store.head(ctx, d.key, "")
+	if d.is(&o, err, parts) {
+		return stored{etag: o.etag, version: o.version, encryption: encryptionOf(o.header)}, d.place.abort(ctx, d.upload)
+	}
+	return stored{}, fmt.Errorf("another writer has written it meanwhile: %w", why)
 }
 
 // look asks for the object that was put together, where a 200 is not to be believed.
@@ -229,18 +242,20 @@ func uploadETag(parts []stored) string {
 // factsOf mends the facts of an object whose upload was begun with others, or by
 // another process: an upload can not be asked for them.
 func (d *draft) factsOf(ctx context.Context, got *stored) error {
-	want := encodeMeta(&d.entry)
-	if !d.adopted && maps.Equal(want, d.meta) {
+	want := d.object()
+	if !d.adopted && want.same(&d.begun) {
 		return nil
 	}
 	o, err := d.place.store.head(ctx, d.key, "")
 	if err != nil {
 		return err
 	}
-	if maps.Equal(want, o.facts()) {
-		return nil
+	as := d.place.again(&o, d.key, want.meta)
+	want.encryption = as.encryption
+	if differs, err := d.place.changes(ctx, &o, &want); err != nil || !differs {
+		return err
 	}
-	changed, err := d.place.copy(ctx, source{d.place.bucket, d.key, o.etag}, o.size, d.place.again(&o, d.key, want))
+	changed, err := d.place.copy(ctx, source{d.place.bucket, d.key, o.etag}, o.size, want)
 	switch {
 	case err == nil:
 		got.etag, got.version = changed.etag, changed.version
@@ -256,6 +271,11 @@ func (p *Place) copy(ctx context.Context, from source, size int64, to put) (stor
 		return p.store.copy(ctx, from, to)
 	}
 	to.fullObject = p.profile.ChecksWhole
+	if from.bucket == p.bucket {
+		if err := p.retagged(ctx, from.key, &to); err != nil {
+			return stored{}, err
+		}
+	}
 	u, err := p.create(ctx, to)
 	if err != nil {
 		return stored{}, err

@@ -324,6 +324,14 @@ func (s renewed) remove(ctx context.Context, key, version, ifMatch string) error
 	return err
 }
 
+func (s renewed) tags(ctx context.Context, key string) (string, error) {
+	tags, err := s.store.tags(ctx, key)
+	if lost(err) {
+		err = s.why(ctx, get{key: key}, err)
+	}
+	return tags, err
+}
+
 func (s renewed) head(ctx context.Context, key, version string) (object, error) {
 	o, err := s.store.head(ctx, key, version)
 	if !bare(err) {

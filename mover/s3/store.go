@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"io"
 	"iter"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -23,6 +24,7 @@ import (
 type store interface {
 	head(ctx context.Context, key, version string) (object, error)
 	get(ctx context.Context, r get) (io.ReadCloser, object, error)
+	tags(ctx context.Context, key string) (string, error) // of an object, as x-amz-tagging has them; "" is none
 	// list yields pages of keys, all in order. With a delimiter, a prefix has size -1.
 	list(ctx context.Context, l listing) iter.Seq2[[]object, error]
 
@@ -66,8 +68,11 @@ type put struct {
 	size        int64             // of body
 	meta        map[string]string // user metadata, without prefix
 	mime        string            // "" is application/octet-stream
-	kept        map[string]string // headers of what it is a copy of
+	kept        map[string]string // other headers that it is to have, and its class
+	tags        string            // as x-amz-tagging has them
+	tagged      bool              // a copy has those tags, and not those of its source
 	crc         string            // encodeCRC of the content; "" is not sent
+	parts       bool              // it is put together of parts
 	fullObject  bool              // ask for a full-object CRC-64/NVME of a multipart upload
 	ifMatch     string            // replace only this ETag
 	bareMatch   bool              // write it without quotes
@@ -159,9 +164,10 @@ func objectOf(key string, h http.Header) object {
 
 // keptHeaders are what an object has beside user metadata: a copy that does not say them is without them, in class STANDARD (Amazon S3
 // user guide, "System-defined object metadata"; API reference, CopyObject). The content type is told apart.
-var keptHeaders = [...]string{"Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Expires", headerRedirect, headerClass}
+var keptHeaders = [...]string{"Cache-Control", "Content-Disposition", headerEncoding, "Content-Language", "Expires", headerRedirect, headerClass}
 
 const (
+	headerEncoding = "Content-Encoding"
 	headerRedirect = "X-Amz-Website-Redirect-Location"
 	headerClass    = "X-Amz-Storage-Class"
 )
@@ -174,6 +180,12 @@ func (p *Place) again(o *object, key string, meta map[string]string) put {
 			w.kept[name] = value
 		}
 	}
+	if w.kept[headerClass] == "STANDARD" { // which some servers say, and all take for granted
+		delete(w.kept, headerClass)
+	}
+	if coding := contentEncoding(w.kept[headerEncoding]); coding == "" {
+		delete(w.kept, headerEncoding)
+	}
 	if strings.Contains(p.profile.Server, "MinIO") {
 		delete(w.kept, headerClass) // there it may be the name of a tier, which can not be asked for
 	}
@@ -181,6 +193,26 @@ func (p *Place) again(o *object, key string, meta map[string]string) put {
 		w.encryption = as // else it gets that of its bucket
 	}
 	return w
+}
+
+// headers are those of a call that makes an object, its metadata and conditions apart.
+func (w *put) headers() map[string]string {
+	if w.tags == "" {
+		return w.kept
+	}
+	h := map[string]string{headerTagging: w.tags}
+	maps.Copy(h, w.kept)
+	return h
+}
+
+// copyHeaders are those of a call that copies one.
+func (w *put) copyHeaders() map[string]string {
+	if !w.tagged {
+		return w.kept
+	}
+	h := map[string]string{headerTags: "REPLACE"}
+	maps.Copy(h, w.headers())
+	return h
 }
 
 func (o *object) meta(name string) string { return o.header.Get(metaPrefix + name) }

@@ -58,15 +58,23 @@ func withReply(ctx context.Context) (context.Context, *reply) {
 	return context.WithValue(ctx, replyKey{}, r), r
 }
 
-type conditionKey struct{}
+type headersKey struct{}
 
-// withCondition makes the transport send If-Match with the one call of ctx, for a
-// client that has no option for it.
-func withCondition(ctx context.Context, ifMatch string) context.Context {
-	if ifMatch == "" {
+// withHeaders makes the transport send headers with the one call of ctx, for a
+// client that has no option for them.
+func withHeaders(ctx context.Context, headers map[string]string) context.Context {
+	if len(headers) == 0 {
 		return ctx
 	}
-	return context.WithValue(ctx, conditionKey{}, ifMatch)
+	return context.WithValue(ctx, headersKey{}, headers)
+}
+
+// ifMatch are the headers of a condition; "" is none.
+func ifMatch(etag string) map[string]string {
+	if etag == "" {
+		return nil
+	}
+	return map[string]string{"If-Match": `"` + etag + `"`}
 }
 
 // transport sends requests over connections of its own. It gives up on silence,
@@ -218,13 +226,13 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // prepare adds to a copy of the request what the client left to us.
 func (t *transport) prepare(req *http.Request) (*http.Request, error) {
-	etag, conditional := req.Context().Value(conditionKey{}).(string)
-	if !conditional && t.sign == nil {
+	headers, more := req.Context().Value(headersKey{}).(map[string]string)
+	if !more && t.sign == nil {
 		return req, nil
 	}
 	req.Header = req.Header.Clone()
-	if conditional {
-		req.Header.Set("If-Match", `"`+etag+`"`)
+	for name, value := range headers {
+		req.Header.Set(name, value)
 	}
 	if t.sign == nil {
 		return req, nil

@@ -17,8 +17,10 @@ import (
 
 // begin opens the multipart upload.
 func (d *draft) begin(ctx context.Context) (err error) {
-	d.meta = encodeMeta(&d.entry)
-	d.upload, err = d.place.create(ctx, put{key: d.key, meta: d.meta, fullObject: d.place.profile.ChecksWhole})
+	w := d.object()
+	w.fullObject = d.place.profile.ChecksWhole
+	d.begun = w
+	d.upload, err = d.place.create(ctx, w)
 	d.encryption = d.place.encryption()
 	return err
 }

@@ -2,6 +2,7 @@ package s3_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -107,7 +108,7 @@ func TestUpdateKeeps(t *testing.T) {
 				must.Do(t, err)
 				said = map[string]string{
 					"class": string(h.StorageClass), "type": aws.ToString(h.ContentType), "encoding": aws.ToString(h.ContentEncoding), "language": aws.ToString(h.ContentLanguage),
-					"disposition": aws.ToString(h.ContentDisposition), "cache": aws.ToString(h.CacheControl), "expires": aws.ToString(h.ExpiresString), "redirect": aws.ToString(h.WebsiteRedirectLocation),
+					"disposition": aws.ToString(h.ContentDisposition), "cache": aws.ToString(h.CacheControl), "expires": aws.ToString(h.ExpiresString), "redirect": aws.ToString(h.WebsiteRedirectLocation), "tags": fmt.Sprint(aws.ToInt32(h.TagCount)),
 				}
 				for name, value := range h.Metadata {
 					if !strings.HasPrefix(name, "file-") {
@@ -119,7 +120,7 @@ func TestUpdateKeeps(t *testing.T) {
 			key := strings.Trim(o.Prefix, "/") + "/f"
 			_, err := others(server).PutObject(t.Context(), &sdk.PutObjectInput{
 				Bucket: &o.Bucket, Key: &key, Body: strings.NewReader("x"), StorageClass: types.StorageClassStandardIa, ContentType: aws.String("text/csv"), ContentEncoding: aws.String("gzip"), ContentLanguage: aws.String("de"),
-				ContentDisposition: aws.String("attachment"), CacheControl: aws.String("max-age=1"), WebsiteRedirectLocation: aws.String("/g"), Metadata: map[string]string{"theirs": "1", "cache-control": "2"},
+				ContentDisposition: aws.String("attachment"), CacheControl: aws.String("max-age=1"), WebsiteRedirectLocation: aws.String("/g"), Tagging: aws.String("a=1&b=2"), Metadata: map[string]string{"theirs": "1", "cache-control": "2"},
 			})
 			must.Do(t, err)
 			before := head(key)

@@ -87,14 +87,17 @@ func (b *batch) update(ctx context.Context, it *item) error {
 	return b.w.r.done(ctx, Result{Seq: it.seq, Op: plan.Update, Entry: e, Why: it.Why})
 }
 
+// seen is what the draft of an item may replace, where somebody may take over from us; nil is anything.
+func (r *run) seen(it *item) *mover.Entry {
+	if k := it.Target.Kind; r.to.Guards && r.o.Mine != nil && it.tries == 0 && (k == 0 || k == mover.File) {
+		return &it.Target
+	}
+	return nil
+}
+
 // draft drafts a small entry or begins a directory.
 func (b *batch) draft(ctx context.Context, it *item) error {
-	h := mover.Hints{By: b.w.r.o.By}
-	if b.w.r.to.Guards && b.w.r.o.Mine != nil && it.tries == 0 { // somebody may take over from us
-		if k := it.Target.Kind; k == 0 || k == mover.File {
-			h.Seen = &it.Target
-		}
-	}
+	h := mover.Hints{By: b.w.r.o.By, Seen: b.w.r.seen(it)}
 	if n := len(b.open); n > 0 {
 		if err := b.open[n-1].fail; err != nil {
 			return b.fail(ctx, it, inFailed(err))

@@ -290,6 +290,6 @@ func kept(a plan.Action) mover.Entry {
 	e := a.Source
 	t := &a.Target
 	e.ETag, e.Version = t.ETag, t.Version
-	e.Take(t, t.Known&^e.Known&(mover.FactCRC|mover.FactXattrs|mover.FactHoles))
+	e.Take(t, t.Known&^e.Known&(mover.FactCRC|mover.FactXattrs|mover.FactHoles|mover.FactsOfObject))
 	return e
 }

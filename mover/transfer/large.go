@@ -193,7 +193,7 @@ func (r *run) fresh(ctx context.Context, l *large) (err error) {
 			return err
 		}
 	}
-	if l.draft, err = r.target.Draft(ctx, l.entry, mover.Hints{By: r.o.By, PartBytes: l.bytes}); err != nil {
+	if l.draft, err = r.target.Draft(ctx, l.entry, mover.Hints{By: r.o.By, PartBytes: l.bytes, Seen: r.seen(&l.it)}); err != nil {
 		l.draft = nil
 		return err // the intent stays: an upload may have begun
 	}

@@ -66,6 +66,7 @@ var facts = []struct {
 	{"mode", mover.FactMode}, {"owner", mover.FactOwner}, {"group", mover.FactGroup}, {"mtime", mover.FactMtime},
 	{"atime", mover.FactAtime}, {"xattrs", mover.FactXattrs}, {"links", mover.FactLinks}, {"holes", mover.FactHoles},
 	{"content", mover.FactCRC}, // none but the content
+	{"headers", mover.FactHeaders}, {"metadata", mover.FactMetadata}, {"tags", mover.FactTags}, {"class", mover.FactClass},
 	{"layout", mover.FactLayout},
 	{"privileges", mover.FactPrivileges},
 }

@@ -32,15 +32,15 @@ var profiles = map[string]s3.Profile{
 	embedded: {
 		ChecksPut: true, ChecksPart: true, ChecksWhole: true, TellsCRC: true,
 		CreatesOnce: true, MatchesPut: true, MatchesGet: true, MatchesDrop: true, MatchesCopy: true,
-		KeepsMarkers: true, ListsUploads: true, SegmentBytes: 255,
+		KeepsMarkers: true, ListsUploads: true, GuardsWhole: true, KeepsHeaders: true, KeepsTags: true, KeepsClass: true, SegmentBytes: 255,
 	},
 	"minio": {
 		ChecksPut: true, ChecksPart: true, ChecksWhole: true, TellsCRC: true,
 		CreatesOnce: true, MatchesPut: true, MatchesGet: true, MatchesCopy: true,
-		KeepsMarkers: true, SegmentBytes: 255,
+		KeepsMarkers: true, GuardsWhole: true, KeepsHeaders: true, KeepsTags: true, SegmentBytes: 255,
 	},
-	"ceph":   {CreatesOnce: true, MatchesPut: true, BareMatch: true, MatchesGet: true, KeepsMarkers: true, Twins: true, ListsUploads: true},
-	"rclone": {ListsUploads: true, SegmentBytes: 255},
+	"ceph":   {CreatesOnce: true, MatchesPut: true, BareMatch: true, MatchesGet: true, KeepsMarkers: true, Twins: true, ListsUploads: true, KeepsHeaders: true, KeepsTags: true},
+	"rclone": {ListsUploads: true, KeepsHeaders: true, KeepsClass: true, SegmentBytes: 255},
 }
 
 // protocols runs a test over http and over https.

@@ -152,6 +152,9 @@ func (s strict) onto(ctx context.Context, in s3response.CopyObjectInput) (out s3
 		ContentType: in.ContentType, ContentEncoding: in.ContentEncoding, ContentDisposition: in.ContentDisposition, ContentLanguage: in.ContentLanguage,
 		CacheControl: in.CacheControl, Expires: in.Expires, WebsiteRedirectLocation: in.WebsiteRedirectLocation,
 	}
+	if in.TaggingDirective == types.TaggingDirectiveReplace {
+		w.Tagging = in.Tagging
+	}
 	if version != "" {
 		w.IfMatch = nil // an old version comes back, whatever there is now
 	}

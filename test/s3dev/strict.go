@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,11 +103,11 @@ func (s strict) condition(ctx context.Context, in *s3response.PutObjectInput) (e
 }
 
 func (s strict) CreateMultipartUpload(ctx context.Context, in s3response.CreateMultipartUploadInput) (out s3response.InitiateMultipartUploadResult, err error) {
-	if err := first(key(in.Key), tagged(in.Tagging), known(in.StorageClass)); err != nil {
+	if err := first(key(in.Key), tagged(in.Tagging), known(in.StorageClass), known(asked(ctx))); err != nil {
 		return out, err
 	}
 	if out, err = s.Backend.CreateMultipartUpload(ctx, in); err == nil {
-		s.classes.Store(out.UploadId, in.StorageClass)
+		s.classes.Store(out.UploadId, cmp.Or(in.StorageClass, asked(ctx)))
 	}
 	return out, err
 }

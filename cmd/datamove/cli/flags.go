@@ -108,6 +108,12 @@ var facts = map[string]mover.Facts{
 	"acls":   mover.FactXattrs, // POSIX ACLs are extended attributes
 	"links":  mover.FactLinks,
 	"holes":  mover.FactHoles,
+
+	"headers":  mover.FactHeaders, // of objects, as what follows
+	"metadata": mover.FactMetadata,
+	"tags":     mover.FactTags,
+	"class":    mover.FactClass,
+
 	"layout": mover.FactLayout, // these two with all others, unless some of them are named
 
 	"privileges": mover.FactPrivileges,
@@ -120,7 +126,7 @@ func parsePreserve(s string) (mover.Facts, error) {
 	for name := range strings.SplitSeq(s, ",") {
 		f, ok := facts[strings.TrimSpace(name)]
 		if !ok {
-			return 0, fmt.Errorf("%q is not one of mode, owner, group, mtime, atime, times, xattrs, acls, links, holes, layout, privileges, all, none", name)
+			return 0, fmt.Errorf("%q is not one of mode, owner, group, mtime, atime, times, xattrs, acls, links, holes, headers, metadata, tags, class, layout, privileges, all, none", name)
 		}
 		all = all || f == 0
 		set |= f

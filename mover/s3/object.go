@@ -1,0 +1,317 @@
+package s3
+
+import (
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"datamove.dev/mover"
+)
+
+// What an object has beside its bytes and the facts of a file, as mover.Attribute and in the words of S3.
+
+// attributeHeaders are the headers that are attributes, by the names of those.
+var attributeHeaders = func() map[string]string {
+	of := map[string]string{"content-type": headerType, "website-redirect-location": headerRedirect, mover.AttributeClass: headerClass}
+	for _, name := range keptHeaders {
+		if name != headerRedirect && name != headerClass {
+			of[strings.ToLower(name)] = name
+		}
+	}
+	return of
+}()
+
+const (
+	headerType     = "Content-Type"
+	headerTagging  = "X-Amz-Tagging"
+	headerTagCount = "X-Amz-Tagging-Count"
+	headerTags     = "X-Amz-Tagging-Directive"
+)
+
+// typeNone are content types that say nothing: ours, and that of stores which are told none.
+var typeNone = []string{"", "application/octet-stream", "binary/octet-stream"}
+
+// classesAsked are the storage classes that an object can be put in (API reference, PutObject, x-amz-storage-class). Others are of a kind of
+// bucket, or a tier of one server.
+var classesAsked = []string{"STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER_IR", "GLACIER", "DEEP_ARCHIVE", "REDUCED_REDUNDANCY"}
+
+// ownMetadata is user metadata that tells facts of files, and is written anew.
+func ownMetadata(name string) bool {
+	switch name {
+	case metaMode, metaOwner, metaGroup, metaAtime, metaMtime, metaPath, metaCRC:
+		return true
+	}
+	return false
+}
+
+// decodeObject adds to e what its headers say of it as an object. Tags are asked for apart.
+func decodeObject(e *mover.Entry, o *object) {
+	e.Known |= mover.FactHeaders | mover.FactMetadata | mover.FactClass
+	for name, header := range attributeHeaders {
+		if value := attributeValue(name, o.header.Get(header)); value != "" {
+			e.Object = append(e.Object, mover.Attribute{Name: name, Value: value})
+		}
+	}
+	for name, value := range o.facts() {
+		if !ownMetadata(name) {
+			e.Object = append(e.Object, mover.Attribute{Name: mover.MetadataPrefix + name, Value: value})
+		}
+	}
+	if !o.tagged() {
+		e.Known |= mover.FactTags
+	}
+	mover.SortAttributes(e.Object)
+}
+
+// attributeValue is what a header says, "" where that is what all objects have.
+func attributeValue(name, value string) string {
+	switch name {
+	case "content-type":
+		if slices.Contains(typeNone, value) {
+			return ""
+		}
+	case "content-encoding":
+		return contentEncoding(value)
+	case mover.AttributeClass:
+		if !slices.Contains(classesAsked, value) {
+			return ""
+		}
+	}
+	return value
+}
+
+// contentEncoding is without aws-chunked, which is of a transfer and no part of the object; some servers keep it.
+func contentEncoding(value string) string {
+	if !strings.Contains(value, "aws-chunked") {
+		return value
+	}
+	var rest []string
+	for coding := range strings.SplitSeq(value, ",") {
+		if coding = strings.TrimSpace(coding); coding != "" && coding != "aws-chunked" {
+			rest = append(rest, coding)
+		}
+	}
+	return strings.Join(rest, ",")
+}
+
+// tagged reports whether the server says that an object has tags; it does not to a caller that may not read them.
+func (o *object) tagged() bool {
+	count := o.header.Get(headerTagCount)
+	return count != "" && count != "0"
+}
+
+// tell asks for the tags of an object that has some. That they may not be read is noted, and they are not known.
+func (p *Place) tell(ctx context.Context, e *mover.Entry, o *object) error {
+	if e.Kind != mover.File || !o.tagged() {
+		return nil
+	}
+	tags, err := p.store.tags(ctx, o.key)
+	if kind := kindOf(err); kind == mover.ErrPermission && !errors.Is(err, mover.ErrTransient) || kind == mover.ErrUnsupported {
+		p.tagsHidden.add()
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("tags: %w", err)
+	}
+	e.Known |= mover.FactTags
+	if tags != "" {
+		e.Object = append(slices.Clone(e.Object), mover.Attribute{Name: mover.AttributeTags, Value: tags})
+		mover.SortAttributes(e.Object)
+	}
+	return nil
+}
+
+// beside gives what is put what e knows that it has as an object. What e does not know stays as w has it.
+func (p *Place) beside(w *put, e *mover.Entry) {
+	if e.Kind != mover.File {
+		return
+	}
+	if e.Known.Has(mover.FactHeaders) {
+		if !slices.Contains(typeNone, w.mime) {
+			w.mime = ""
+		}
+		for _, name := range keptHeaders {
+			if name != headerClass {
+				delete(w.kept, name)
+			}
+		}
+	}
+	w.tagged = w.tagged || e.Known.Has(mover.FactTags)
+	for _, a := range e.ObjectOf(mover.FactsOfObject) {
+		p.attribute(w, a, e)
+	}
+}
+
+func (p *Place) attribute(w *put, a mover.Attribute, e *mover.Entry) {
+	if w.kept == nil {
+		w.kept = map[string]string{}
+	}
+	header := attributeHeaders[a.Name]
+	switch a.Fact() {
+	case mover.FactTags:
+		if p.profile.keepsObject().Has(mover.FactTags) {
+			w.tags = a.Value
+		}
+	case mover.FactMetadata:
+		name := strings.TrimPrefix(a.Name, mover.MetadataPrefix)
+		if _, ours := w.meta[name]; !ours && validMeta(name, a.Value) && !outdated(name, a.Value, e) {
+			w.meta[name] = a.Value
+		}
+	case mover.FactClass:
+		if p.profile.keepsObject().Has(mover.FactClass) && slices.Contains(classesAsked, a.Value) {
+			w.kept[header] = a.Value
+		}
+	default:
+		switch {
+		case header == "" || !validValue(a.Value):
+		case header == headerType:
+			w.mime = a.Value
+		default:
+			w.kept[header] = a.Value
+		}
+	}
+}
+
+// outdated reports whether metadata is the time of rclone, and another one than that of the entry.
+func outdated(name, value string, e *mover.Entry) bool {
+	t, ok := decodeFraction(value)
+	return name == metaRclone && ok && e.Known.Has(mover.FactMtime) && t != e.Mtime
+}
+
+// validMeta refuses what is no header: an attribute of a file can be written by its owner.
+func validMeta(name, value string) bool {
+	return name != "" && !ownMetadata(name) && validValue(value) && !strings.ContainsFunc(name, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
+	})
+}
+
+func validValue(value string) bool {
+	return !strings.ContainsFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
+}
+
+// same reports whether two objects have the same beside their contents.
+func (w *put) same(v *put) bool {
+	return w.mimeType() == v.mimeType() && w.tags == v.tags && maps.Equal(w.kept, v.kept) && maps.Equal(w.meta, v.meta)
+}
+
+// retagged gives w the tags of an object that is put anew, or copied in parts: what copies an object in one call copies its tags.
+func (p *Place) retagged(ctx context.Context, key string, w *put) (err error) {
+	if w.tagged || !p.profile.keepsObject().Has(mover.FactTags) {
+		return nil
+	}
+	w.tags, err = p.store.tags(ctx, key)
+	if kindOf(err) == mover.ErrUnsupported || kindOf(err) == mover.ErrNotExist {
+		err = nil
+	}
+	w.tagged = true
+	return err
+}
+
+// changes reports whether a copy of the object onto itself would change something.
+func (p *Place) changes(ctx context.Context, o *object, w *put) (bool, error) {
+	now := p.again(o, w.key, o.facts())
+	if w.mimeType() != now.mimeType() || !maps.Equal(w.kept, now.kept) || !maps.Equal(w.meta, now.meta) {
+		return true, nil
+	}
+	if !w.tagged || !o.tagged() {
+		return w.tags != "", nil
+	}
+	tags, err := p.store.tags(ctx, w.key)
+	return err == nil && tags != w.tags, err
+}
+
+// keepsObject is which facts of objects the server keeps. One that was not probed is not written to, and tells what it has.
+func (f *Profile) keepsObject() mover.Facts {
+	if f.Probed.IsZero() {
+		return mover.FactsOfObject
+	}
+	kept := mover.FactMetadata
+	if f.KeepsHeaders {
+		kept |= mover.FactHeaders
+	}
+	if f.KeepsTags {
+		kept |= mover.FactTags
+	}
+	if f.KeepsClass {
+		kept |= mover.FactClass
+	}
+	return kept
+}
+
+// tally counts what is told once.
+type tally struct {
+	mu sync.Mutex
+	n  int64 // guarded by mu
+}
+
+func (t *tally) add() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.n++
+}
+
+func (t *tally) count() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.n
+}
+
+var _ mover.Noted = (*Place)(nil)
+
+// Notes implements mover.Noted.
+func (p *Place) Notes() []string {
+	if n := p.tagsHidden.count(); n > 0 {
+		return []string{fmt.Sprintf("the tags of %d objects of %s can not be read, and were not compared or kept: grant s3:GetObjectTagging, or leave tags out of --preserve", n, p.address)}
+	}
+	return nil
+}
+
+// tagSet is the answer to GetObjectTagging (API reference).
+type tagSet struct {
+	Tags []struct{ Key, Value string } `xml:"TagSet>Tag"`
+}
+
+// encodeTags writes tags as the header x-amz-tagging has them, sorted.
+func encodeTags(tags url.Values) string {
+	return strings.ReplaceAll(tags.Encode(), "+", "%20")
+}
+
+const tagsBytes = 64 << 10 // of an answer: 10 tags of at most 384 characters
+
+func (s *onprem) tags(ctx context.Context, key string) (string, error) {
+	ctx, r := withReply(ctx)
+	resp, err := s.transport.RoundTrip(s.request(ctx, http.MethodGet, key, url.Values{"tagging": {""}}, make(http.Header, 4)))
+	var text []byte
+	if err == nil {
+		text, err = io.ReadAll(io.LimitReader(resp.Body, tagsBytes))
+		resp.Body.Close()
+	}
+	if err := understand(ctx, r, sent(err)); err != nil {
+		return "", untagged(err)
+	}
+	var set tagSet
+	if err := xml.Unmarshal(text, &set); err != nil {
+		return "", fmt.Errorf("tags: %w: %v", mover.ErrTransient, err) //nolint:errorlint // it is of one kind
+	}
+	tags := url.Values{}
+	for _, t := range set.Tags {
+		tags.Set(t.Key, t.Value)
+	}
+	return encodeTags(tags), nil
+}
+
+// untagged forgives that there are no tags.
+func untagged(err error) error {
+	if a := (*answer)(nil); errors.As(err, &a) && a.code == "NoSuchTagSet" {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,218 @@
+package s3_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/posix"
+	"datamove.dev/mover/s3"
+	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/test/must"
+)
+
+// shop is a server with its options, and what others do there.
+type shop struct {
+	*testing.T
+	server *s3test.Server
+	o      s3.Options
+}
+
+func openShop(t *testing.T, client string) shop {
+	server := s3test.Start(t, false)
+	if server.Dir == "" {
+		t.Skip("another server may know no storage classes")
+	}
+	o := server.Options(t)
+	o.Client = client
+	return shop{t, server, o}
+}
+
+// put puts an object that has everything.
+func (s shop) put(key string, body []byte) {
+	s.Helper()
+	_, err := others(s.server).PutObject(s.Context(), &sdk.PutObjectInput{
+		Bucket: &s.o.Bucket, Key: &key, Body: bytes.NewReader(body), StorageClass: types.StorageClassStandardIa, ContentType: aws.String("text/csv"), ContentEncoding: aws.String("gzip"),
+		ContentLanguage: aws.String("de"), ContentDisposition: aws.String("attachment"), CacheControl: aws.String("max-age=1"), Tagging: aws.String("team=red&cost=a%20b"),
+		Metadata: map[string]string{"theirs": "1", "cache-control": "2", "file-owner": "0"},
+	})
+	must.Do(s, err)
+}
+
+// of is all that a server says of an object, but its facts as a file.
+func (s shop) of(key string) map[string]string {
+	s.Helper()
+	h, err := others(s.server).HeadObject(s.Context(), &sdk.HeadObjectInput{Bucket: &s.o.Bucket, Key: &key})
+	must.Do(s, err)
+	said := map[string]string{
+		"class": string(h.StorageClass), "type": aws.ToString(h.ContentType), "encoding": aws.ToString(h.ContentEncoding), "language": aws.ToString(h.ContentLanguage),
+		"disposition": aws.ToString(h.ContentDisposition), "cache": aws.ToString(h.CacheControl),
+	}
+	for name, value := range h.Metadata {
+		if !strings.HasPrefix(name, "file-") {
+			said["meta "+name] = value
+		}
+	}
+	if tags, err := others(s.server).GetObjectTagging(s.Context(), &sdk.GetObjectTaggingInput{Bucket: &s.o.Bucket, Key: &key}); err == nil {
+		for _, tag := range tags.TagSet {
+			said["tag "+aws.ToString(tag.Key)] = aws.ToString(tag.Value)
+		}
+	}
+	return said
+}
+
+// run does a task between locations: bucket names are those of shops.
+func run(t *testing.T, r local.Request, from, to string, shops map[string]shop) (local.Report, error) {
+	t.Helper()
+	r.Source, r.Target = must.Get(location.Parse(from))(t), must.Get(location.Parse(to))(t)
+	r.StateDir = t.TempDir()
+	task, err := local.Start(t.Context(), r, func(ctx context.Context, l location.Location, o local.OpenOptions) (mover.Place, error) {
+		if l.Scheme == location.POSIX {
+			return posix.Open(l.Path, posix.Options{Create: o.Write})
+		}
+		as := shops[l.Bucket].o
+		as.Prefix, as.Writable = l.Prefix, o.Write
+		return s3.Open(ctx, as)
+	})
+	must.Do(t, err)
+	return task.Wait()
+}
+
+// TestObjectsAreWhole: what an object has beside its bytes comes along, whichever way it goes; a verify names what differs, and a sync mends it.
+func TestObjectsAreWhole(t *testing.T) {
+	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+		here, there := openShop(t, client), openShop(t, client)
+		shops := map[string]shop{"here": here, "there": there}
+		small, large := []byte("small"), bytes.Repeat([]byte("0123456789abcdef"), 17<<16)
+		here.put("from/d/small", small)
+		here.put("from/large", large)
+		want := here.of("from/large")
+		whole := func(t *testing.T, s shop, keys ...string) {
+			t.Helper()
+			for _, key := range keys {
+				if got := s.of(key); !maps.Equal(got, want) {
+					t.Errorf("%s is\n%q\nwant\n%q", key, got, want)
+				}
+			}
+		}
+		dir := t.TempDir()
+		if keeps := must.Get(posix.Open(dir, posix.Options{}))(t).Traits().Keeps; !keeps.Has(mover.FactsOfObject) {
+			t.Skip("the file system of temporary files has no extended attributes of users")
+		}
+		dir = filepath.Join(dir, "files")
+		for _, row := range []struct {
+			from, to string
+			of       shop
+			keys     []string
+			clones   bool
+		}{
+			{"s3://here/from/", "s3://here/to", here, []string{"to/d/small", "to/large"}, true},
+			{"s3://here/from/", "s3://there/to", there, []string{"to/d/small", "to/large"}, false},
+			{"s3://here/from/large", "s3://there/one/", there, []string{"one/large"}, false},
+			{"s3://here/from/d/small", "s3://here/one", here, []string{"one"}, true},
+			{"s3://here/from/", dir, here, nil, false},
+			{dir + "/", "s3://there/back", there, []string{"back/d/small", "back/large"}, false},
+		} {
+			t.Run(client+" "+row.from+" "+filepath.Base(row.to), func(t *testing.T) {
+				r := must.Get(run(t, local.Request{Work: local.Copy}, row.from, row.to, shops))(t)
+				whole(t, row.of, row.keys...)
+				if cloned := r.Levels[mover.Cloned]; (cloned > 0) != row.clones {
+					t.Errorf("%d were copied by the server", cloned)
+				}
+				if r, err := run(t, local.Request{Work: local.Sync}, row.from, row.to, shops); err != nil || r.Files+r.Updated != 0 {
+					t.Errorf("once more: %+v, %v", r, err)
+				}
+				r, err := run(t, local.Request{Work: local.Verify}, row.from, row.to, shops)
+				if err != nil || len(r.Failures) != 0 {
+					t.Errorf("verify: %+v, %v", r.Failures, err)
+				}
+			})
+		}
+	}
+}
+
+// TestObjectDiffers: each attribute counts, by its name, and is mended alone; a class is told of, and left.
+func TestObjectDiffers(t *testing.T) {
+	s := openShop(t, s3.ClientAWS)
+	shops := map[string]shop{"here": s}
+	s.put("from/f", []byte("x"))
+	want := s.of("from/f")
+	must.Get(run(t, local.Request{Work: local.Copy}, "s3://here/from/", "s3://here/to", shops))(t)
+	for _, row := range []struct {
+		what   string
+		change func(*sdk.CopyObjectInput)
+		says   string
+		stays  bool
+	}{
+		{"type", func(in *sdk.CopyObjectInput) { in.ContentType = aws.String("text/plain") }, "content-type differs", false},
+		{"encoding", func(in *sdk.CopyObjectInput) { in.ContentEncoding = nil }, "content-encoding differs", false},
+		{"metadata", func(in *sdk.CopyObjectInput) { in.Metadata["theirs"] = "2" }, "metadata theirs differs", false},
+		{"more metadata", func(in *sdk.CopyObjectInput) { in.Metadata["ours"] = "2" }, "metadata ours differs", false},
+		{"tags", func(in *sdk.CopyObjectInput) {
+			in.Tagging, in.TaggingDirective = aws.String("team=blue"), types.TaggingDirectiveReplace
+		}, "tags differ", false},
+		{"class", func(in *sdk.CopyObjectInput) { in.StorageClass = types.StorageClassOnezoneIa }, "storage-class differs", true},
+	} {
+		key := "to/f"
+		h := must.Get(others(s.server).HeadObject(t.Context(), &sdk.HeadObjectInput{Bucket: &s.o.Bucket, Key: &key}))(t)
+		in := &sdk.CopyObjectInput{
+			Bucket: &s.o.Bucket, Key: &key, CopySource: aws.String(s.o.Bucket + "/" + key), MetadataDirective: types.MetadataDirectiveReplace, StorageClass: h.StorageClass, Metadata: h.Metadata,
+			ContentType: h.ContentType, ContentEncoding: h.ContentEncoding, ContentLanguage: h.ContentLanguage, ContentDisposition: h.ContentDisposition, CacheControl: h.CacheControl,
+		}
+		row.change(in)
+		must.Get(others(s.server).CopyObject(t.Context(), in))(t)
+		r, err := run(t, local.Request{Work: local.Verify}, "s3://here/from/", "s3://here/to", shops)
+		if !errors.Is(err, mover.ErrCorrupt) || len(r.Failures) != 1 || !strings.Contains(r.Failures[0].Err.Error(), row.says) {
+			t.Errorf("%s: verify says %+v, %v", row.what, r.Failures, err)
+		}
+		r, err = run(t, local.Request{Work: local.Sync}, "s3://here/from/", "s3://here/to", shops)
+		if err != nil || r.Files != 0 || (r.Updated == 0) != row.stays {
+			t.Errorf("%s: sync: %+v, %v", row.what, r, err)
+		}
+		if got := s.of(key); maps.Equal(got, want) == row.stays {
+			t.Errorf("%s: it is\n%q\nand was\n%q", row.what, got, want)
+		}
+	}
+}
+
+// TestPreserveOfObjects: what --preserve leaves out stays away, and what the target does not keep is told.
+func TestPreserveOfObjects(t *testing.T) {
+	s := openShop(t, s3.ClientMinio)
+	shops := map[string]shop{"here": s}
+	s.put("from/f", []byte("x"))
+	for _, row := range []struct {
+		preserve mover.Facts
+		has      []string
+	}{
+		{mover.FactHeaders, []string{"cache", "disposition", "encoding", "language", "type"}},
+		{mover.FactMetadata, []string{"meta cache-control", "meta theirs"}},
+		{mover.FactTags, []string{"tag cost", "tag team"}},
+		{mover.FactClass, []string{"class"}},
+		{mover.FactCRC, nil},
+	} {
+		to := fmt.Sprintf("s3://here/to%d", row.preserve)
+		must.Get(run(t, local.Request{Work: local.Copy, Preserve: row.preserve}, "s3://here/from/", to, shops))(t)
+		var has []string
+		for what, value := range s.of(fmt.Sprintf("to%d/f", row.preserve)) {
+			if value != "" && value != "application/octet-stream" {
+				has = append(has, what)
+			}
+		}
+		if slices.Sort(has); !slices.Equal(has, row.has) {
+			t.Errorf("%b: has %q, want %q", row.preserve, has, row.has)
+		}
+	}
+}
