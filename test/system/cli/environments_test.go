@@ -134,9 +134,16 @@ var inAmazon = map[string]func(*user, *s3test.Amazon){
 		u.aws("config", "[default]\nregion=%s\nservices=here\n[services here]\ns3=\n  endpoint_url=%s\n  addressing_style=path\n", s3test.Region, a.Endpoint)
 	},
 	"S3, an endpoint in the environment": func(u *user, a *s3test.Amazon) {
-		delete(u.env, "HTTPS_PROXY")
-		u.env["AWS_ACCESS_KEY_ID"], u.env["AWS_SECRET_ACCESS_KEY"], u.env["AWS_ENDPOINT_URL_S3"] = a.Access, a.Secret, a.Endpoint
+		u.at(a, a.Endpoint)
 	},
+	"S3, one call in three is refused with 503": func(u *user, a *s3test.Amazon) { u.at(a, unwell(u.t, a, busy)) },
+	"S3, one call in three is reset":            func(u *user, a *s3test.Amazon) { u.at(a, unwell(u.t, a, reset)) },
+}
+
+// at has the user's environment name a store.
+func (u *user) at(a *s3test.Amazon, endpoint string) {
+	delete(u.env, "HTTPS_PROXY")
+	u.env["AWS_ACCESS_KEY_ID"], u.env["AWS_SECRET_ACCESS_KEY"], u.env["AWS_ENDPOINT_URL_S3"] = a.Access, a.Secret, endpoint
 }
 
 // aws writes a file of ~/.aws.
