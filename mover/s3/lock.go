@@ -261,7 +261,8 @@ func (l *objectLock) refreshOnce(ctx context.Context) bool {
 	return false
 }
 
-// release removes the lock if it is still ours.
+// release removes the lock if it is still ours. A store that is busy is asked again; one that gives no answer leaves a lock that nothing
+// refreshes, and what was done under it is done.
 func (l *objectLock) release() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -270,6 +271,23 @@ func (l *objectLock) release() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), l.place.opts.Stall)
 	defer cancel()
+	calls, tries := steady{}, 0
+	err := calls.ask(ctx, true, func() error {
+		err := l.drop(ctx)
+		if tries++; tries > 1 && errors.Is(err, mover.ErrNotExist) { // the answer to a removal was lost
+			return nil
+		}
+		return err
+	})
+	if err != nil && calls.doubt != nil {
+		l.place.opts.Logger.WarnContext(ctx, "the lock stays for some time", "place", l.place.address, "err", err)
+		return nil
+	}
+	return err
+}
+
+// drop removes the lock. l.mu is held.
+func (l *objectLock) drop(ctx context.Context) error {
 	condition := ""
 	if l.place.profile.MatchesDrop {
 		condition = l.etag

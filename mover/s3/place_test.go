@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -68,6 +69,31 @@ func TestLock(t *testing.T) {
 	})
 }
 
+// TestUnlockBusyStore: a lock is given up also where the store refuses that for the moment.
+func TestUnlockBusyStore(t *testing.T) {
+	server := s3test.Start(t, false)
+	o := server.Options(t)
+	var refused int
+	o.Endpoint = s3test.Unwell(t, server, func(w http.ResponseWriter, r *http.Request) bool {
+		fails := r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/lock") && refused < 2
+		if fails {
+			refused++
+			s3test.Busy(w, r)
+		}
+		return fails
+	})
+	p := s3test.Open(t, o)
+	_, unlock, err := p.Lock(t.Context(), "", mover.Owner{Task: "first"})
+	must.Do(t, err)
+	must.Do(t, unlock())
+	_, again, err := p.Lock(t.Context(), "", mover.Owner{Task: "second"})
+	must.Do(t, err)
+	must.Do(t, again())
+	if p.Profile().CreatesOnce && refused != 2 {
+		t.Errorf("%d removals were refused", refused)
+	}
+}
+
 // TestProfile: what versitygw checks is found, kept, and not asked for again; a
 // place that is only read is not probed.
 //
@@ -105,6 +131,61 @@ func TestProfile(t *testing.T) {
 	}
 	if skew := p.ClockSkew().Abs(); skew > 2*time.Second {
 		t.Errorf("the clock of this machine is %v from its own", skew)
+	}
+}
+
+// TestProfileOfBusyStore: what a store can do is found out also while it refuses calls for the moment, or loses answers. It was
+// taken for unable to do what it had refused once, and that was kept.
+func TestProfileOfBusyStore(t *testing.T) {
+	server := s3test.Start(t, false)
+	plain := server.Options(t)
+	want := s3test.Open(t, plain).Profile()
+	for name, endpoint := range map[string]string{
+		"busy": s3test.Unwell(t, server, s3test.OneIn(4, s3test.Busy)),
+		"lost": s3test.Unwell(t, server, s3test.OneIn(40, s3test.Reset)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := server.Options(t)
+			o.Endpoint = endpoint
+			p, err := s3.Open(t.Context(), o)
+			for errors.Is(err, mover.ErrTransient) { // its first call
+				p, err = s3.Open(t.Context(), o)
+			}
+			must.Do(t, err)
+			t.Cleanup(func() { must.Tell(t, p.Close()) })
+			got := p.Profile()
+			got.Address, got.Probed = want.Address, want.Probed
+			if got != want {
+				t.Errorf("found\n%+v, want\n%+v", got, want)
+			}
+			for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
+				if err == nil {
+					t.Errorf("the probe left %+v", e)
+				}
+			}
+		})
+	}
+}
+
+// TestProfileInDoubt: what could not be found out is said, and not kept.
+func TestProfileInDoubt(t *testing.T) {
+	server := s3test.Start(t, false)
+	o := server.Options(t)
+	o.Endpoint = s3test.Unwell(t, server, func(w http.ResponseWriter, r *http.Request) bool {
+		fails := r.Header.Get("If-None-Match") != ""
+		if fails {
+			s3test.Reset(w, r)
+		}
+		return fails
+	})
+	var log strings.Builder
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	p := s3test.Open(t, o)
+	if p.Profile().CreatesOnce || !strings.Contains(log.String(), "not known for sure") {
+		t.Errorf("found %+v, and said\n%s", p.Profile(), log.String())
+	}
+	if kept := must.Get(filepath.Glob(filepath.Join(o.StateDir, "s3", "profile-*.json")))(t); len(kept) != 0 {
+		t.Errorf("%q was kept", kept)
 	}
 }
 

@@ -94,17 +94,17 @@ func (p *Place) learn(ctx context.Context) error {
 		p.profile = Profile{Server: server}
 		return nil
 	}
-	probe := prober{store: p.store, bucket: p.bucket, dir: p.ownKey("probe-" + randomName())}
-	found, err := probe.run(ctx)
-	if left := probe.clean(context.WithoutCancel(ctx)); left != nil {
-		p.opts.Logger.WarnContext(ctx, "probes of the bucket can not be removed", "place", p.address, "err", left)
-	}
+	found, doubt, err := p.probed(ctx)
 	if err != nil {
 		return err
 	}
 	found.Format, found.Probed, found.Address, found.Server = profileFormat, time.Now().UTC().Truncate(time.Second), p.profileName(), server
 	p.profile = found
 	p.opts.Logger.InfoContext(ctx, "probed the bucket", "place", p.address, "profile", found)
+	if doubt != nil {
+		p.opts.Logger.WarnContext(ctx, "what the store can do is not known for sure, and asked for again the next time", "place", p.address, "err", doubt)
+		return nil
+	}
 	if err := p.writeProfile(); err != nil {
 		p.opts.Logger.WarnContext(ctx, "the profile of the bucket is not kept", "err", err)
 	}

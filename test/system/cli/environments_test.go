@@ -136,8 +136,8 @@ var inAmazon = map[string]func(*user, *s3test.Amazon){
 	"S3, an endpoint in the environment": func(u *user, a *s3test.Amazon) {
 		u.at(a, a.Endpoint)
 	},
-	"S3, one call in three is refused with 503": func(u *user, a *s3test.Amazon) { u.at(a, unwell(u.t, a, busy)) },
-	"S3, one call in three is reset":            func(u *user, a *s3test.Amazon) { u.at(a, unwell(u.t, a, reset)) },
+	"S3, one call in five is refused with 503": func(u *user, a *s3test.Amazon) { u.at(a, s3test.Unwell(u.t, a.Server, s3test.OneIn(5, s3test.Busy))) },
+	"S3, one call in twenty is reset":          func(u *user, a *s3test.Amazon) { u.at(a, s3test.Unwell(u.t, a.Server, s3test.OneIn(20, s3test.Reset))) },
 }
 
 // at has the user's environment name a store.
