@@ -542,7 +542,7 @@ func FuzzJobOf(f *testing.F) {
 		if back, owner, ok := parseDir(j.Dir()); !ok || back != j.ID || owner != j.UID || strings.ContainsAny(j.Dir(), "/\x00") {
 			t.Errorf("%+v has the directory %q", j, j.Dir())
 		}
-		if back, ok := jobOfHolder(j.Holder("x")); !ok || back != j.ID {
+		if back, ok := JobOfHolder(j.Holder("x")); !ok || back != j.ID {
 			t.Errorf("%+v holds as %q", j, j.Holder("x"))
 		}
 	})

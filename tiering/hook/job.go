@@ -110,8 +110,8 @@ const LeaseTTL = 7 * 24 * time.Hour
 // holderPrefix begins the names of all holders of jobs.
 const holderPrefix = "slurm:"
 
-// jobOfHolder finds the job that a holder is of. Those without a name behind the job are of people, who have said how long.
-func jobOfHolder(holder string) (id uint32, ok bool) {
+// JobOfHolder finds the job that a holder is of. Those without a name behind the job are of people, who have said how long.
+func JobOfHolder(holder string) (id uint32, ok bool) {
 	rest, ours := strings.CutPrefix(holder, holderPrefix)
 	text, _, named := strings.Cut(rest, ":")
 	n, err := strconv.ParseUint(text, 10, 32)

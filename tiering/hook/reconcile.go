@@ -35,7 +35,7 @@ func (s *Site) Reconcile(ctx context.Context, live map[uint32]bool, now time.Tim
 	held, err := s.Mover.Held(ctx, holderPrefix)
 	errs = append(errs, err)
 	for _, h := range held {
-		id, ours := jobOfHolder(h.Holder)
+		id, ours := JobOfHolder(h.Holder)
 		if _, there := live[id]; ours && !there && now.Sub(h.Since) > Grace {
 			errs = append(errs, s.Mover.LetGo(ctx, h))
 		}

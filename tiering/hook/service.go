@@ -44,13 +44,19 @@ func (s *Service) Renew(ctx context.Context, j Job, before time.Time) error {
 		case !strings.HasPrefix(l.GetHolder(), j.holders()) || l.GetOwner().GetUid() != j.UID: // labels are anybody's
 		case l.GetNode() != "" && l.GetNode() != s.Node || l.GetExpireTime() == nil || l.GetExpireTime().AsTime().After(before):
 		default:
-			_, err = c.RenewLease(ctx, &datamovev1.RenewLeaseRequest{Id: l.GetId(), Ttl: durationpb.New(LeaseTTL)})
-			if !errors.Is(err, mover.ErrNotExist) { // it has just ended
-				errs = append(errs, err)
-			}
+			errs = append(errs, Renew(ctx, c, l.GetId()))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Renew renews a lease of a job, if it has not just ended.
+func Renew(ctx context.Context, c *api.Client, lease string) error {
+	_, err := c.RenewLease(ctx, &datamovev1.RenewLeaseRequest{Id: lease, Ttl: durationpb.New(LeaseTTL)})
+	if errors.Is(err, mover.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // as is a call in the name of somebody.
