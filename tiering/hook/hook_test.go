@@ -103,9 +103,9 @@ func TestJobOf(t *testing.T) {
 		want Job
 		err  error
 	}{
-		{"as Slurm sets it", nil, Job{7, 1000, 100, "alice", "n1", "hello"}, nil},
-		{"of an old Slurm", map[string]string{"SLURM_JOB_ID": "", "SLURM_JOBID": "8", "SLURM_JOB_UID": "", "SLURM_UID": "1001"}, Job{8, 1001, 100, "alice", "n1", "hello"}, nil},
-		{"without a group", map[string]string{"SLURM_JOB_GID": ""}, Job{7, 1000, 1000, "alice", "n1", "hello"}, nil},
+		{"as Slurm sets it", nil, Job{7, 1000, 100, "alice", "n1", "hello", ""}, nil},
+		{"of an old Slurm", map[string]string{"SLURM_JOB_ID": "", "SLURM_JOBID": "8", "SLURM_JOB_UID": "", "SLURM_UID": "1001"}, Job{8, 1001, 100, "alice", "n1", "hello", ""}, nil},
+		{"without a group", map[string]string{"SLURM_JOB_GID": ""}, Job{7, 1000, 1000, "alice", "n1", "hello", ""}, nil},
 		{"without a job", map[string]string{"SLURM_JOB_ID": ""}, Job{}, mover.ErrUsage},
 		{"job 0", map[string]string{"SLURM_JOB_ID": "0"}, Job{}, mover.ErrUsage},
 		{"a path", map[string]string{"SLURM_JOB_ID": "../../etc"}, Job{}, mover.ErrUsage},
@@ -542,8 +542,12 @@ func FuzzJobOf(f *testing.F) {
 		if back, owner, ok := parseDir(j.Dir()); !ok || back != j.ID || owner != j.UID || strings.ContainsAny(j.Dir(), "/\x00") {
 			t.Errorf("%+v has the directory %q", j, j.Dir())
 		}
-		if back, ok := JobOfHolder(j.Holder("x")); !ok || back != j.ID {
-			t.Errorf("%+v holds as %q", j, j.Holder("x"))
+		for _, j.Cluster = range []string{"", "lab"} {
+			other := j.Cluster + "2"
+			back, ok := JobOfHolder(j.Cluster, j.Holder("x"))
+			if _, theirs := JobOfHolder(other, j.Holder("x")); !ok || theirs || back != j.ID {
+				t.Errorf("%+v holds as %q", j, j.Holder("x"))
+			}
 		}
 	})
 }

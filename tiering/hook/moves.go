@@ -4,10 +4,11 @@ import "strings"
 
 // Labels of the tasks of a job, for who looks for them.
 const (
-	Label     = "slurm_job"    // the job's number
-	CopyLabel = "slurm_copy"   // which copy it is, of those that are tried again
-	Leaves    = "slurm_leaves" // it brings something away from the job: from the node that it names
-	AllNodes  = "*"            // as value of Leaves: it waits, and says that something is to leave each node of the job
+	Label        = "slurm_job"     // the job's number
+	ClusterLabel = "slurm_cluster" // the cluster that has the job, of several
+	CopyLabel    = "slurm_copy"    // which copy it is, of those that are tried again
+	Leaves       = "slurm_leaves"  // it brings something away from the job: from the node that it names
+	AllNodes     = "*"             // as value of Leaves: it waits, and says that something is to leave each node of the job
 
 	CheckpointLabel = "slurm_checkpoint" // of a Watch: the profile, and how many are to be kept, as "dcp,3"
 	PartLabel       = "slurm_part"       // of what has to do with checkpoints on a node: one of those below

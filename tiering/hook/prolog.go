@@ -30,6 +30,7 @@ type Link struct {
 // Prolog prepares a node for a job: its directory, and names in it for what was staged and is held. An error is a [Fault] of the node; what else does not
 // go well is in the notes, and the job begins without it.
 func (s *Site) Prolog(ctx context.Context, j Job) (out Outcome, err error) {
+	j.Cluster = s.Cluster
 	unlock, _ := s.lock(ctx, j)
 	defer unlock()
 	root, err := s.scratch()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path"
-	"strconv"
 	"strings"
 	"time"
 
@@ -37,7 +36,7 @@ func (s *Service) Renew(ctx context.Context, j Job, before time.Time) error {
 		return err
 	}
 	var errs []error
-	for l, err := range c.Leases(ctx, &datamovev1.ListLeasesRequest{Labels: map[string]string{Label: strconv.FormatUint(uint64(j.ID), 10)}}) {
+	for l, err := range c.Leases(ctx, &datamovev1.ListLeasesRequest{Labels: j.Labels()}) {
 		switch {
 		case err != nil:
 			return err
@@ -76,7 +75,7 @@ func (s *Service) Moves(ctx context.Context, j Job) (moves []Move, err error) {
 		return nil, err
 	}
 	own, seen := path.Join(Jobs, j.Dir()), map[string]bool{}
-	for t, err := range c.Tasks(ctx, &datamovev1.ListTasksRequest{Brief: true, Labels: map[string]string{Label: strconv.FormatUint(uint64(j.ID), 10)}}) {
+	for t, err := range c.Tasks(ctx, &datamovev1.ListTasksRequest{Brief: true, Labels: j.Labels()}) {
 		if err != nil {
 			return nil, err
 		}

@@ -70,7 +70,7 @@ func (c *Controller) renew(ctx context.Context, jobs map[uint32]uint32, before t
 		if err != nil {
 			return err
 		}
-		id, ours := hook.JobOfHolder(l.GetHolder())
+		id, ours := hook.JobOfHolder(c.Config.Slurm.Cluster, l.GetHolder())
 		uid, lasts := jobs[id]
 		if !ours || !lasts || l.GetOwner().GetUid() != uid || l.GetNode() != "" || l.GetExpireTime() == nil || l.GetExpireTime().AsTime().After(before) {
 			continue

@@ -150,7 +150,7 @@ func (w *work) cancel(ctx context.Context, client *api.Client) error {
 		return err
 	}
 	var errs []error
-	for t, err := range stage.Tasks(ctx, client, &datamovev1.ListTasksRequest{Brief: true, Labels: map[string]string{hook.Label: w.values.Job}}) {
+	for t, err := range stage.Tasks(ctx, client, &datamovev1.ListTasksRequest{Brief: true, Labels: w.own.Labels()}) {
 		if err != nil {
 			return errors.Join(append(errs, err)...)
 		}

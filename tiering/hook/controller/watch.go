@@ -97,8 +97,9 @@ func (w *work) stuck(ctx context.Context, d deed) error {
 	if err != nil {
 		return nil // who waits asks again
 	}
-	seen := map[string]bool{}
-	for t, err := range stage.Tasks(ctx, client, &datamovev1.ListTasksRequest{Brief: true, Labels: map[string]string{hook.Label: w.values.Job, hook.Leaves: d.node}}) {
+	seen, leaves := map[string]bool{}, w.own.Labels()
+	leaves[hook.Leaves] = d.node
+	for t, err := range stage.Tasks(ctx, client, &datamovev1.ListTasksRequest{Brief: true, Labels: leaves}) {
 		if err != nil {
 			return nil
 		}
