@@ -91,7 +91,7 @@ func (s *Service) Moves(ctx context.Context, j Job) (moves []Move, err error) {
 		if labels[Leaves] != AllNodes && t.GetSpec().GetNode() != s.Node {
 			continue
 		}
-		m := Move{State: stateOf(t)}
+		m := Move{State: stateOf(t), Run: labels[RunLabel], After: labels[Leaves] == s.Node && labels[PartLabel] == ""}
 		for _, text := range append(t.GetSpec().GetSources(), t.GetSpec().GetSource()) {
 			m.Out = m.Out || s.within(text, own)
 		}

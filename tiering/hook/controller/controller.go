@@ -86,7 +86,7 @@ const (
 // present looks whether the datasets are there that a job wants, and are not more than it may have. Where later is set an earlier job may add those that
 // are not; when the job is staged in it is held without them.
 func (c *Controller) present(ctx context.Context, job directive.Job, later bool) error {
-	sum, onNodes := job.Bytes(), map[string]int64{}
+	sum, onNodes := job.Bytes(), spaceOf(job)
 	client, err := c.Dial(ctx)
 	if err != nil {
 		return err
@@ -250,7 +250,7 @@ func (c *Controller) work(x Record) *work {
 	user := cmp.Or(x.User, strconv.FormatUint(uint64(x.UID), 10))
 	s := site{tiers: TiersOf(c.Config), own: hook.Job{Cluster: c.Config.Slurm.Cluster, ID: x.Job, UID: x.UID, GID: x.GID}, values: directive.Values{Job: id, Array: x.Array, User: user}}
 	labels := s.own.Labels()
-	labels[runLabel] = x.RunID()
+	labels[hook.RunLabel] = x.RunID()
 	return &work{Controller: c, Record: x, site: s, stage: &stage.Mover{Dial: c.Dial, Label: hook.CopyLabel, Labels: labels, TTL: hook.LeaseTTL}}
 }
 
@@ -259,10 +259,7 @@ func (c *Controller) labels(job uint32) map[string]string {
 	return hook.Job{Cluster: c.Config.Slurm.Cluster, ID: job}.Labels()
 }
 
-// runLabel is of all that is asked for in one run of a job: what an earlier one has left to be brought away is not a later one's to stop.
-const runLabel = "slurm_run"
-
-// RunID tells the runs of a job apart.
+// RunID tells the runs of a job apart: what an earlier one has left to be brought away is not a later one's to stop.
 func (x Record) RunID() string { return strconv.FormatInt(x.Began.UnixNano(), 10) }
 
 func (w *work) close() { _ = w.stage.Close() }

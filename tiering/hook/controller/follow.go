@@ -131,7 +131,7 @@ func (w *work) broken(ctx context.Context, x Record) (all []*datamovev1.Task, er
 	}
 	seen := map[string]bool{}
 	of := w.labels(x.Job)
-	of[runLabel] = x.RunID()
+	of[hook.RunLabel] = x.RunID()
 	for t, err := range client.Tasks(ctx, &datamovev1.ListTasksRequest{PageSize: 1000, Brief: true, Labels: of}) { // the newest first
 		if err != nil {
 			return nil, err

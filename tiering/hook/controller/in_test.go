@@ -223,7 +223,7 @@ func TestTooLarge(t *testing.T) {
 			return l.GetTiers()[0].GetTotalBytes() > 0
 		})
 		_, err := w.Process(t.Context(), text("stage-in=dataset:train required"))
-		wantsError(t, err, mover.ErrRefused, "the datasets of the job have 9 B, and scratch takes 0 B at most on any node")
+		wantsError(t, err, mover.ErrRefused, "the job asks for 9 B on each node, and scratch takes 0 B at most on any node")
 		w.setup(7, "stage-in=dataset:train required")
 		must.Do(t, w.In(t.Context(), 7))
 		w.nodes(7, "n1")

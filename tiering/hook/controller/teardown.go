@@ -154,7 +154,7 @@ func (w *work) cancel(ctx context.Context, client *api.Client) error {
 		if err != nil {
 			return errors.Join(append(errs, err)...)
 		}
-		if labels := t.GetSpec().GetLabels(); api.Ended(t.GetState()) || labels[hook.Leaves] != "" && (!w.Hurry || labels[runLabel] != w.RunID()) {
+		if labels := t.GetSpec().GetLabels(); api.Ended(t.GetState()) || labels[hook.Leaves] != "" && (!w.Hurry || labels[hook.RunLabel] != w.RunID()) {
 			continue
 		}
 		asks := []*datamovev1.CancelTaskRequest{{Id: t.GetId()}}

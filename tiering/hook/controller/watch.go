@@ -78,16 +78,6 @@ func (w *work) left(ctx context.Context, d deed) error {
 	}
 }
 
-// watches says whether a job has checkpoints that leave its directory.
-func (w *work) watches() bool {
-	for r := range w.Asked.Of(directive.Checkpoint) {
-		if w.tiers.OfJob(r.From) {
-			return true
-		}
-	}
-	return false
-}
-
 // stuck is what keeps a node from bringing away what it is to, and will not pass by itself.
 func (w *work) stuck(ctx context.Context, d deed) error {
 	if !d.watched() {
