@@ -172,6 +172,9 @@ function slurm_job_submit(job, partitions, uid)
 	if #lines > 0 then
 		job.burst_buffer = buffer
 	end
+	if cray then
+		slurm.log_user("datamove: capacity= of #DW is room that each node has to have when the job begins, beside that of other jobs that ask so; nothing ends a job that writes more")
+	end
 	return slurm.SUCCESS
 end
 

@@ -71,6 +71,7 @@ var burstRule = rule{keys: map[string]rule{
 }}
 
 var slurmRule = rule{keys: map[string]rule{
+	"cluster":  {check: name},
 	"scratch":  {check: word},
 	"state":    {check: absolute},
 	"deadline": {check: deadline},

@@ -86,6 +86,7 @@ type Slurm struct {
 	Ready    time.Duration `koanf:"ready"`    // how long data may take to come onto the nodes of a job; 0 is DefaultReady
 	Most     Size          `koanf:"most"`     // that one job may have staged; 0 is any
 	Quiet    time.Duration `koanf:"quiet"`    // for how long nothing in a checkpoint has to change before it leaves its node; 0 is DefaultQuiet
+	Cluster  string        `koanf:"cluster"`  // name of this Slurm cluster, where several have one coordinator; "" is the only one
 }
 
 // ScratchTier is the tier of the directories of jobs, by name.

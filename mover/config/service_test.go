@@ -38,7 +38,7 @@ audit: {dir: /var/lib/datamove/audit, sync: true}
 leases: {lead: 45s}
 agent: {spares: 0}
 peers: {listen: "10.0.0.17:7645", host: n17.site}
-slurm: {scratch: scratch, state: /run/hooks, deadline: 4s, warm: lustre, records: /var/jobs, ready: 10m, most: 2TiB, quiet: 90s}
+slurm: {cluster: lab, scratch: scratch, state: /run/hooks, deadline: 4s, warm: lustre, records: /var/jobs, ready: 10m, most: 2TiB, quiet: 90s}
 trace: {endpoint: "http://127.0.0.1:4317"}
 mail: {server: "mail.site:25", from: datamove@site.example, domain: people.example}
 gpfs:
@@ -83,7 +83,7 @@ func TestTheFileOfAService(t *testing.T) {
 		{"audit", c.Audit, Audit{Dir: "/var/lib/datamove/audit", Sync: true}},
 		{"leases", c.Leases, Leases{Lead: 45 * time.Second}},
 		{"agent", *c.Agent.Spares, 0},
-		{"slurm", c.Slurm, Slurm{"scratch", "/run/hooks", 4 * time.Second, "lustre", "/var/jobs", 10 * time.Minute, 2 << 40, 90 * time.Second}},
+		{"slurm", c.Slurm, Slurm{"scratch", "/run/hooks", 4 * time.Second, "lustre", "/var/jobs", 10 * time.Minute, 2 << 40, 90 * time.Second, "lab"}},
 		{"peers", c.Peers, Peers{Listen: "10.0.0.17:7645", Host: "n17.site"}},
 		{"mail", c.Mail, Mail{"mail.site:25", "datamove@site.example", "people.example"}},
 		{"trace", c.Trace, Trace{Endpoint: "http://127.0.0.1:4317"}},

@@ -124,6 +124,7 @@ func TestDeploy(t *testing.T) {
 	t.Run("errors", func(t *testing.T) { phaseErrors(t, c) })
 	t.Run("status", func(t *testing.T) { status(t, c) })
 	t.Run("submit", func(t *testing.T) { submits(t, c) })
+	c.untilCalled("hook", "bb", "pools") // every 30 seconds
 	c.noDrain()
 }
 

@@ -25,6 +25,7 @@
 //   - From setup on Slurm has replaced %j, %A, %a, %d, %u and %x in directives, %% by %, and all else that begins with % by
 //     nothing (TestSymbols); %A is 0, and %a is 4294967294, of a job that is no array. The script as it was submitted is where job_process has
 //     seen it, for each task of an array too (namesInPaths of TestJobs).
+//   - pools is called every 30 seconds, whatever jobs there are (TestDeploy).
 //   - salloc and srun have the phases of their burst buffer (--bb), and tell slurmctld their comment, but none of their environment (TestDeploy).
 //   - Phases run as SlurmUser in / with what slurmctld was started with: no HOME, no variable of the job. Prolog and Epilog run as
 //     root in / without PATH and HOME, PrologSlurmctld and EpilogSlurmctld so as SlurmUser, with the comment as the user has

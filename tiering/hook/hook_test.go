@@ -103,9 +103,9 @@ func TestJobOf(t *testing.T) {
 		want Job
 		err  error
 	}{
-		{"as Slurm sets it", nil, Job{7, 1000, 100, "alice", "n1", "hello"}, nil},
-		{"of an old Slurm", map[string]string{"SLURM_JOB_ID": "", "SLURM_JOBID": "8", "SLURM_JOB_UID": "", "SLURM_UID": "1001"}, Job{8, 1001, 100, "alice", "n1", "hello"}, nil},
-		{"without a group", map[string]string{"SLURM_JOB_GID": ""}, Job{7, 1000, 1000, "alice", "n1", "hello"}, nil},
+		{"as Slurm sets it", nil, Job{7, 1000, 100, "alice", "n1", "hello", ""}, nil},
+		{"of an old Slurm", map[string]string{"SLURM_JOB_ID": "", "SLURM_JOBID": "8", "SLURM_JOB_UID": "", "SLURM_UID": "1001"}, Job{8, 1001, 100, "alice", "n1", "hello", ""}, nil},
+		{"without a group", map[string]string{"SLURM_JOB_GID": ""}, Job{7, 1000, 1000, "alice", "n1", "hello", ""}, nil},
 		{"without a job", map[string]string{"SLURM_JOB_ID": ""}, Job{}, mover.ErrUsage},
 		{"job 0", map[string]string{"SLURM_JOB_ID": "0"}, Job{}, mover.ErrUsage},
 		{"a path", map[string]string{"SLURM_JOB_ID": "../../etc"}, Job{}, mover.ErrUsage},
@@ -542,8 +542,62 @@ func FuzzJobOf(f *testing.F) {
 		if back, owner, ok := parseDir(j.Dir()); !ok || back != j.ID || owner != j.UID || strings.ContainsAny(j.Dir(), "/\x00") {
 			t.Errorf("%+v has the directory %q", j, j.Dir())
 		}
-		if back, ok := jobOfHolder(j.Holder("x")); !ok || back != j.ID {
-			t.Errorf("%+v holds as %q", j, j.Holder("x"))
+		for _, j.Cluster = range []string{"", "lab"} {
+			other := j.Cluster + "2"
+			back, ok := JobOfHolder(j.Cluster, j.Holder("x"))
+			if _, theirs := JobOfHolder(other, j.Holder("x")); !ok || theirs || back != j.ID {
+				t.Errorf("%+v holds as %q", j, j.Holder("x"))
+			}
 		}
 	})
+}
+
+// TestAlone: what another run has left in the directory is not in that of this one, however it came there; what has come for this one is.
+func TestAlone(t *testing.T) {
+	arrives := func(run, name string) Move { return Move{Name: name, Run: run, State: Moved} }
+	leaves := func(run string, state MoveState) Move { return Move{Out: true, After: true, Run: run, State: state} }
+	mark := Move{Out: true, Run: "20", State: Moving}
+	for _, row := range []struct {
+		what  string
+		moves []Move
+		err   error
+		ended bool   // the epilog of the other run left the directory; else no record is of this boot
+		stays string // of what is there
+		home  bool   // the job has a directory
+	}{
+		{"of a job that asks for nothing", nil, nil, true, "", true},
+		{"before a reboot", nil, nil, false, "", true},
+		{"beside what has come", []Move{arrives("9", "old"), arrives("20", "notes"), arrives("20", "sets/a"), mark}, nil, true, "notes sets", true},
+		{"results that have left", []Move{mark, leaves("9", Moved), leaves("9", Given)}, nil, true, "", true},
+		{"results that have not left", []Move{mark, leaves("9", Moving), arrives("20", "notes")}, nil, true, "notes old out sets", false},
+		{"nobody can say what leaves", nil, mover.ErrUnreachable, true, "notes old out sets", false},
+		{"nobody can say whose it is", nil, mover.ErrUnreachable, false, "notes old out sets", true},
+		{"what has come fills the directory", []Move{arrives("20", "")}, nil, true, "notes old out sets", true},
+	} {
+		s, l, j := site(t)
+		if row.ended {
+			must.Get(s.Prolog(t.Context(), j))(t)
+			must.Do(t, s.ended(j))
+		}
+		dir := filepath.Join(s.Scratch, Jobs, j.Dir())
+		for _, name := range []string{"old", "out", "notes", "sets"} {
+			must.Do(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
+		}
+		must.Do(t, errors.Join(os.Chmod(filepath.Dir(dir), 0o711), os.Lchown(dir, int(j.UID), -1)))
+		l.moves, l.err = row.moves, row.err
+		for range 2 { // the second time it is this run's
+			out := must.Get(s.Prolog(t.Context(), j))(t)
+			left := must.Get(filepath.Glob(filepath.Join(dir, "*")))(t)
+			for i := range left {
+				left[i] = filepath.Base(left[i])
+			}
+			if got := strings.Join(left, " "); got != row.stays || (out.Dir != "") != row.home || row.home && row.err == nil && len(out.Notes) > 0 {
+				t.Errorf("%s: %q stays, want %q; %+v", row.what, got, row.stays, out)
+			}
+			if row.home && row.err == nil && row.stays == "" {
+				must.Do(t, os.WriteFile(filepath.Join(dir, "mine"), nil, 0o644))
+				row.stays = "mine"
+			}
+		}
+	}
 }

@@ -18,6 +18,7 @@ type Job struct {
 	User     string // for people; "" is not known
 	Node     string // as Slurm calls it; "" is not known
 	Comment  string // that it was submitted with
+	Cluster  string // that has it, of several that have one coordinator; "" is the only one
 }
 
 // JobOf reads the environment of a hook (slurm.conf, "PROLOG AND EPILOG SCRIPTS"). Only the number and the user are needed: without
@@ -102,7 +103,26 @@ func parseDir(name string) (id, uid uint32, ok bool) {
 func (j Job) Holder(name string) string { return j.holders() + name }
 
 // holders begins the names of all holders of the job.
-func (j Job) holders() string { return holderPrefix + strconv.FormatUint(uint64(j.ID), 10) + ":" }
+func (j Job) holders() string {
+	return holdersOf(j.Cluster) + strconv.FormatUint(uint64(j.ID), 10) + ":"
+}
+
+// holdersOf begins the names of all holders of the jobs of a cluster.
+func holdersOf(cluster string) string {
+	if cluster == "" {
+		return holderPrefix
+	}
+	return holderPrefix + cluster + "/"
+}
+
+// Labels are those of all that is asked for the job.
+func (j Job) Labels() map[string]string {
+	labels := map[string]string{Label: strconv.FormatUint(uint64(j.ID), 10)}
+	if j.Cluster != "" {
+		labels[ClusterLabel] = j.Cluster
+	}
+	return labels
+}
 
 // LeaseTTL is that of what is held for a job. While the job is on the node it is renewed there, also of what is held where all nodes see it.
 const LeaseTTL = 7 * 24 * time.Hour
@@ -110,9 +130,9 @@ const LeaseTTL = 7 * 24 * time.Hour
 // holderPrefix begins the names of all holders of jobs.
 const holderPrefix = "slurm:"
 
-// jobOfHolder finds the job that a holder is of. Those without a name behind the job are of people, who have said how long.
-func jobOfHolder(holder string) (id uint32, ok bool) {
-	rest, ours := strings.CutPrefix(holder, holderPrefix)
+// JobOfHolder finds the job of a cluster that a holder is of. Those without a name behind the job are of people, who have said how long.
+func JobOfHolder(cluster, holder string) (id uint32, ok bool) {
+	rest, ours := strings.CutPrefix(holder, holdersOf(cluster))
 	text, _, named := strings.Cut(rest, ":")
 	n, err := strconv.ParseUint(text, 10, 32)
 	return uint32(n), ours && named && err == nil

@@ -1,13 +1,18 @@
 package hook
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Labels of the tasks of a job, for who looks for them.
 const (
-	Label     = "slurm_job"    // the job's number
-	CopyLabel = "slurm_copy"   // which copy it is, of those that are tried again
-	Leaves    = "slurm_leaves" // it brings something away from the job: from the node that it names
-	AllNodes  = "*"            // as value of Leaves: it waits, and says that something is to leave each node of the job
+	Label        = "slurm_job"     // the job's number
+	ClusterLabel = "slurm_cluster" // the cluster that has the job, of several
+	RunLabel     = "slurm_run"     // the run of the job: when it began, in nanoseconds
+	CopyLabel    = "slurm_copy"    // which copy it is, of those that are tried again
+	Leaves       = "slurm_leaves"  // it brings something away from the job: from the node that it names
+	AllNodes     = "*"             // as value of Leaves: it waits, and says that something is to leave each node of the job
 
 	CheckpointLabel = "slurm_checkpoint" // of a Watch: the profile, and how many are to be kept, as "dcp,3"
 	PartLabel       = "slurm_part"       // of what has to do with checkpoints on a node: one of those below
@@ -21,6 +26,8 @@ const Watch = "watch"
 type Move struct {
 	Name  string // of what is brought in, in the directory
 	Out   bool   // it brings something away
+	After bool   // it was asked for when the job had ended
+	Run   string // of the job, as RunLabel has it; "" is not known
 	State MoveState
 }
 
@@ -36,7 +43,8 @@ const (
 
 func (m Move) named(target, dir string) Move {
 	if !m.Out {
-		m.Name = strings.TrimPrefix(target, dir)
+		m.Name = strings.TrimPrefix(strings.TrimSuffix(target, "/")+"/", dir)
+		m.Name = strings.TrimSuffix(m.Name, "/")
 	}
 	return m
 }
@@ -51,11 +59,38 @@ func leaving(moves []Move) bool {
 	return false
 }
 
-// brought are the names of what was copied into the directory, and is whole.
-func brought(moves []Move) (names []string) {
+// remains says whether something is to be brought away still of a run that has ended.
+func remains(moves []Move) bool {
+	return slices.ContainsFunc(moves, func(m Move) bool { return m.Out && m.After && m.State == Moving })
+}
+
+// latest is the run of those that began last.
+func latest(moves []Move) (run string) {
 	for _, m := range moves {
-		if !m.Out && m.State == Moved {
+		if len(m.Run) > len(run) || len(m.Run) == len(run) && m.Run > run {
+			run = m.Run
+		}
+	}
+	return run
+}
+
+// brought are the names of what was copied into the directory for the latest run, and is whole.
+func brought(moves []Move) (names []string) {
+	run := latest(moves)
+	for _, m := range moves {
+		if !m.Out && m.State == Moved && m.Run == run {
 			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+// coming are the names directly in the directory that the latest run has of copies, or is about to have. One that fills all of it has "".
+func coming(moves []Move) map[string]bool {
+	names, run := map[string]bool{}, latest(moves)
+	for _, m := range moves {
+		if first, _, _ := strings.Cut(m.Name, "/"); !m.Out && m.Run == run {
+			names[first] = true
 		}
 	}
 	return names

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/trash"
 	"datamove.dev/tiering/stage"
 )
 
@@ -30,6 +32,7 @@ type Link struct {
 // Prolog prepares a node for a job: its directory, and names in it for what was staged and is held. An error is a [Fault] of the node; what else does not
 // go well is in the notes, and the job begins without it.
 func (s *Site) Prolog(ctx context.Context, j Job) (out Outcome, err error) {
+	j.Cluster = s.Cluster
 	unlock, _ := s.lock(ctx, j)
 	defer unlock()
 	root, err := s.scratch()
@@ -56,8 +59,11 @@ func (s *Site) prepare(ctx context.Context, root int, j Job, out *Outcome) error
 		return err
 	}
 	defer func() { _ = unix.Close(dir) }()
-	out.Dir = path.Join(s.Scratch, Jobs, j.Dir())
 	held, moves, err := s.staged(ctx, j)
+	if wrong := s.alone(root, j, moves, err); wrong != nil {
+		return wrong
+	}
+	out.Dir = path.Join(s.Scratch, Jobs, j.Dir())
 	out.Copies = brought(moves)
 	if err != nil {
 		out.note("what was staged for the job is not known, and it reads what is elsewhere", err)
@@ -83,6 +89,41 @@ func (s *Site) prepare(ctx context.Context, root int, j Job, out *Outcome) error
 		out.Links = append(out.Links, Link{name, target})
 	}
 	return nil
+}
+
+// alone keeps what another run has left out of the directory of a job: one before a requeue, or of another job that had the number. What has come
+// for this run stays. Where something of the other one is to leave still, or nobody can say, this one has no directory. unknown is why the moves are not known.
+func (s *Site) alone(root int, j Job, moves []Move, unknown error) error {
+	r, err := s.recall(j)
+	switch again := errors.Is(err, mover.ErrNotExist); {
+	case err != nil && !again, err == nil && !r.Ended && r.Dir != "":
+		return nil // the prolog of this run, once more
+	case again && unknown != nil:
+		return nil // it may be all of this run
+	case unknown != nil:
+		return fmt.Errorf("an earlier run has left its own, and it is not known whether that is to be brought away: %w", unknown)
+	case remains(moves):
+		return fmt.Errorf("%w: what an earlier run has left is brought away still, or waits for that: datamove task list --slurm-job %d", mover.ErrConflict, j.ID)
+	}
+	ours := coming(moves)
+	if ours[""] {
+		return nil
+	}
+	dir, err := beneath(root, path.Join(Jobs, j.Dir()))
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(dir), j.Dir())
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	errs := []error{err}
+	for _, name := range names {
+		if !ours[name] && !strings.HasPrefix(name, mover.TempPrefix) {
+			_, err := trash.Move(root, path.Join(Jobs, j.Dir(), name), "job-"+j.Dir())
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (s *Site) staged(ctx context.Context, j Job) ([]stage.Holding, []Move, error) {

@@ -32,10 +32,10 @@ func (s *Site) Reconcile(ctx context.Context, live map[uint32]bool, now time.Tim
 			return err == nil && slices.Contains(again, j)
 		}))
 	}
-	held, err := s.Mover.Held(ctx, holderPrefix)
+	held, err := s.Mover.Held(ctx, holdersOf(s.Cluster))
 	errs = append(errs, err)
 	for _, h := range held {
-		id, ours := jobOfHolder(h.Holder)
+		id, ours := JobOfHolder(s.Cluster, h.Holder)
 		if _, there := live[id]; ours && !there && now.Sub(h.Since) > Grace {
 			errs = append(errs, s.Mover.LetGo(ctx, h))
 		}
@@ -66,7 +66,7 @@ func (s *Site) see(ctx context.Context, live map[uint32]bool, now time.Time) err
 	errs := []error{err}
 	for _, name := range names {
 		id, uid, ok := parseDir(strings.TrimSuffix(filepath.Base(name), ".json"))
-		j := Job{ID: id, UID: uid}
+		j := Job{Cluster: s.Cluster, ID: id, UID: uid}
 		r, err := s.recall(j)
 		lasting, there := live[id]
 		if !ok || !there || err != nil {
@@ -118,7 +118,7 @@ func (s *Site) Present(live map[uint32]bool, now time.Time) (jobs []Present, err
 	}
 	for _, name := range names {
 		if id, uid, ok := parseDir(name); ok {
-			j := Job{ID: id, UID: uid, GID: uid}
+			j := Job{Cluster: s.Cluster, ID: id, UID: uid, GID: uid}
 			_, there := live[id]
 			jobs = append(jobs, Present{j, !there && s.over(int(dir.Fd()), j, now)})
 		}

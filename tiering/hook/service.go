@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path"
-	"strconv"
 	"strings"
 	"time"
 
@@ -37,20 +36,26 @@ func (s *Service) Renew(ctx context.Context, j Job, before time.Time) error {
 		return err
 	}
 	var errs []error
-	for l, err := range c.Leases(ctx, &datamovev1.ListLeasesRequest{Labels: map[string]string{Label: strconv.FormatUint(uint64(j.ID), 10)}}) {
+	for l, err := range c.Leases(ctx, &datamovev1.ListLeasesRequest{Labels: j.Labels()}) {
 		switch {
 		case err != nil:
 			return err
 		case !strings.HasPrefix(l.GetHolder(), j.holders()) || l.GetOwner().GetUid() != j.UID: // labels are anybody's
 		case l.GetNode() != "" && l.GetNode() != s.Node || l.GetExpireTime() == nil || l.GetExpireTime().AsTime().After(before):
 		default:
-			_, err = c.RenewLease(ctx, &datamovev1.RenewLeaseRequest{Id: l.GetId(), Ttl: durationpb.New(LeaseTTL)})
-			if !errors.Is(err, mover.ErrNotExist) { // it has just ended
-				errs = append(errs, err)
-			}
+			errs = append(errs, Renew(ctx, c, l.GetId()))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Renew renews a lease of a job, if it has not just ended.
+func Renew(ctx context.Context, c *api.Client, lease string) error {
+	_, err := c.RenewLease(ctx, &datamovev1.RenewLeaseRequest{Id: lease, Ttl: durationpb.New(LeaseTTL)})
+	if errors.Is(err, mover.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // as is a call in the name of somebody.
@@ -70,7 +75,7 @@ func (s *Service) Moves(ctx context.Context, j Job) (moves []Move, err error) {
 		return nil, err
 	}
 	own, seen := path.Join(Jobs, j.Dir()), map[string]bool{}
-	for t, err := range c.Tasks(ctx, &datamovev1.ListTasksRequest{Brief: true, Labels: map[string]string{Label: strconv.FormatUint(uint64(j.ID), 10)}}) {
+	for t, err := range c.Tasks(ctx, &datamovev1.ListTasksRequest{Brief: true, Labels: j.Labels()}) {
 		if err != nil {
 			return nil, err
 		}
@@ -86,7 +91,7 @@ func (s *Service) Moves(ctx context.Context, j Job) (moves []Move, err error) {
 		if labels[Leaves] != AllNodes && t.GetSpec().GetNode() != s.Node {
 			continue
 		}
-		m := Move{State: stateOf(t)}
+		m := Move{State: stateOf(t), Run: labels[RunLabel], After: labels[Leaves] == s.Node && labels[PartLabel] == ""}
 		for _, text := range append(t.GetSpec().GetSources(), t.GetSpec().GetSource()) {
 			m.Out = m.Out || s.within(text, own)
 		}

@@ -13,6 +13,7 @@ import (
 
 // Site is the node that hooks run on. Scratch and State have to be given.
 type Site struct {
+	Cluster string // that the node is of; "" is the only one
 	Tier    string // that jobs have their scratch on, by name
 	Scratch string // its path
 	State   string // directory of the records of jobs, of this boot: /run/datamove/slurm
@@ -47,7 +48,8 @@ func Of(c *config.Config, node string, dial func(context.Context) (*api.Client, 
 	}
 	t := c.Tiers[tier]
 	return &Site{
-		Tier: tier, Scratch: filepath.Clean(t.Path), State: cmp.Or(c.Slurm.State, config.DefaultSlurmState), Mounted: func() error { return mounted(t) },
+		Cluster: c.Slurm.Cluster,
+		Tier:    tier, Scratch: filepath.Clean(t.Path), State: cmp.Or(c.Slurm.State, config.DefaultSlurmState), Mounted: func() error { return mounted(t) },
 		Mover: &Service{Mover: &stage.Mover{Node: node, Dial: dial}, Tier: tier}, Patience: cmp.Or(c.Slurm.Deadline, config.DefaultDeadline) * 3 / 5,
 	}, nil
 }

@@ -50,6 +50,7 @@ var phases = map[string]phase{
 	"post_run":    {"JOB SCRIPT", 1, "nothing", quick, (*app).bbAfter, false},
 	"data_out":    {"JOB SCRIPT [STATE]", 1, "bring its results away", 0, (*app).bbOut, false},
 	"teardown":    {"JOB SCRIPT HURRY", 1, "end what was asked for it", after, (*app).bbTeardown, false},
+	"pools":       {"", 0, "renew what pending jobs hold", after, (*app).bbPools, false},
 	"get_status":  {"", 0, "show what jobs have asked for", quick, (*app).bbStatus, false},
 }
 
@@ -252,6 +253,11 @@ func (a *app) bbTeardown(ctx context.Context, c *controller.Controller, args []s
 		return "", err
 	}
 	return "", c.Teardown(ctx, job, len(args) > 2 && args[2] == "true")
+}
+
+// bbPools is what Slurm asks for every 30 seconds: there are no pools.
+func (a *app) bbPools(ctx context.Context, c *controller.Controller, _ []string) (string, error) {
+	return "", c.Keep(ctx)
 }
 
 func (a *app) bbStatus(ctx context.Context, c *controller.Controller, _ []string) (string, error) {

@@ -36,7 +36,7 @@ func (a *app) leaseList() *cobra.Command {
 	}
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
 		if slurmJob != "" {
-			req.Labels = withLabel(req.Labels, slurmLabel, slurmJob)
+			req.Labels = a.ofSlurmJob(req.Labels, slurmJob)
 		}
 		return a.ask(ctx, listLeases, func(c *api.Client) error { return list(a, f, leasesListing, c.Leases(ctx, req)) })
 	})

@@ -11,8 +11,11 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 )
 
-// slurmLabel is the label of a task that was begun in a Slurm job.
-const slurmLabel = "slurm_job"
+// Labels of a task that was begun in a Slurm job.
+const (
+	slurmLabel   = "slurm_job"
+	clusterLabel = "slurm_cluster" // where several clusters have one coordinator (slurm.cluster)
+)
 
 // orderFlags say what only a service can make of a task.
 type orderFlags struct {
@@ -80,7 +83,15 @@ func (o *orderFlags) labelled(a *app) map[string]string {
 	if job == "" || o.labels[slurmLabel] != "" {
 		return maps.Clone(o.labels)
 	}
-	return withLabel(maps.Clone(o.labels), slurmLabel, job)
+	return a.ofSlurmJob(maps.Clone(o.labels), job)
+}
+
+// ofSlurmJob adds the labels of a Slurm job.
+func (a *app) ofSlurmJob(labels map[string]string, job string) map[string]string {
+	if c, err := a.config(); err == nil && c.Slurm.Cluster != "" {
+		labels = withLabel(labels, clusterLabel, c.Slurm.Cluster)
+	}
+	return withLabel(labels, slurmLabel, job)
 }
 
 func withLabel(labels map[string]string, name, value string) map[string]string {

@@ -136,6 +136,9 @@ var errThere = errors.New("a whole replica is there")
 // holder is who holds a lease that names nobody.
 func (a *app) holder() string {
 	if job := a.env("SLURM_JOB_ID"); job != "" {
+		if c, err := a.config(); err == nil && c.Slurm.Cluster != "" {
+			job = c.Slurm.Cluster + "/" + job
+		}
 		return "slurm:" + job
 	}
 	return cmp.Or(a.env("USER"), "uid:"+strconv.Itoa(os.Getuid()))

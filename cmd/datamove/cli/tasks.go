@@ -96,7 +96,7 @@ sends them, however many there are.`,
 			req.States, l.none = living, "no tasks that have not ended; --all lists the others, too"
 		}
 		if slurmJob != "" {
-			req.Labels = withLabel(req.Labels, slurmLabel, slurmJob)
+			req.Labels = a.ofSlurmJob(req.Labels, slurmJob)
 		}
 		return a.ask(ctx, listTasks, func(c *api.Client) error { return list(a, f, l, c.Tasks(ctx, req)) })
 	})

@@ -31,14 +31,15 @@ func (c *Carrier) endAbsent(ctx context.Context, present []hook.Present, live ma
 		if err != nil {
 			return errors.Join(append(errs, err)...)
 		}
-		text := t.GetSpec().GetLabels()[hook.Label]
+		labels := t.GetSpec().GetLabels()
+		text := labels[hook.Label]
 		id, err := strconv.ParseUint(text, 10, 32)
 		_, lives := live[uint32(id)]
 		if err != nil || lives || slices.ContainsFunc(present, func(p hook.Present) bool { return p.ID == uint32(id) }) {
 			continue
 		}
 		if _, known := marked[text]; !known {
-			if marked[text], err = hasMark(api.For(ctx, t.GetOwner().GetUid()), client, text); err != nil {
+			if marked[text], err = hasMark(api.For(ctx, t.GetOwner().GetUid()), client, labels); err != nil {
 				return errors.Join(append(errs, err)...)
 			}
 		}
@@ -54,8 +55,12 @@ func (c *Carrier) endAbsent(ctx context.Context, present []hook.Present, live ma
 }
 
 // hasMark says whether a job is to begin, or runs.
-func hasMark(ctx context.Context, client *api.Client, job string) (bool, error) {
-	for _, err := range stage.Tasks(ctx, client, waiting("", map[string]string{hook.Label: job, hook.Leaves: hook.AllNodes})) {
+func hasMark(ctx context.Context, client *api.Client, job map[string]string) (bool, error) {
+	mark := map[string]string{hook.Label: job[hook.Label], hook.Leaves: hook.AllNodes}
+	if cluster := job[hook.ClusterLabel]; cluster != "" {
+		mark[hook.ClusterLabel] = cluster
+	}
+	for _, err := range stage.Tasks(ctx, client, waiting("", mark)) {
 		return err == nil, err
 	}
 	return false, nil

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strconv"
 	"time"
 
 	"datamove.dev/api"
@@ -124,9 +123,8 @@ func (c *Carrier) client(ctx context.Context) (*api.Client, error) {
 }
 
 func (c *Carrier) remember(j hook.Job) *job {
-	id := strconv.FormatUint(uint64(j.ID), 10)
 	return &job{
-		Job: j, mover: &stage.Mover{Dial: c.client, Label: hook.CopyLabel, Labels: map[string]string{hook.Label: id}},
+		Job: j, mover: &stage.Mover{Dial: c.client, Label: hook.CopyLabel, Labels: j.Labels()},
 		sights: map[string]*checkpoint.Sights{}, ends: map[string]end{}, tries: map[string]try{}, saved: map[string]string{},
 		parts: map[string]checkpoint.Print{}, heard: map[string]time.Time{}, told: map[string]bool{},
 	}

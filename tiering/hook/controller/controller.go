@@ -59,7 +59,7 @@ func (c *Controller) Process(ctx context.Context, text directive.Text) ([]string
 
 // foreseen refuses what needs to be known before the job has a node, and is not, and names that can not be.
 func (c *Controller) foreseen(job directive.Job, text directive.Text) error {
-	s := site{tiers: TiersOf(c.Config), own: hook.Job{ID: 1, UID: 1}, values: directive.Values{Job: "1", User: "user"}}
+	s := site{tiers: TiersOf(c.Config), own: hook.Job{Cluster: c.Config.Slurm.Cluster, ID: 1, UID: 1}, values: directive.Values{Job: "1", User: "user"}}
 	if _, err := s.shared(job); err != nil {
 		return fmt.Errorf("%w before the job begins, and this is staged before it", err)
 	}
@@ -86,7 +86,7 @@ const (
 // present looks whether the datasets are there that a job wants, and are not more than it may have. Where later is set an earlier job may add those that
 // are not; when the job is staged in it is held without them.
 func (c *Controller) present(ctx context.Context, job directive.Job, later bool) error {
-	sum, onNodes := job.Bytes(), map[string]int64{}
+	sum, onNodes := job.Bytes(), spaceOf(job)
 	client, err := c.Dial(ctx)
 	if err != nil {
 		return err
@@ -248,15 +248,18 @@ func (c *Controller) begin(job uint32) (*work, error) {
 func (c *Controller) work(x Record) *work {
 	id := strconv.FormatUint(uint64(x.Job), 10)
 	user := cmp.Or(x.User, strconv.FormatUint(uint64(x.UID), 10))
-	s := site{tiers: TiersOf(c.Config), own: hook.Job{ID: x.Job, UID: x.UID, GID: x.GID}, values: directive.Values{Job: id, Array: x.Array, User: user}}
-	labels := map[string]string{hook.Label: id, runLabel: x.RunID()}
+	s := site{tiers: TiersOf(c.Config), own: hook.Job{Cluster: c.Config.Slurm.Cluster, ID: x.Job, UID: x.UID, GID: x.GID}, values: directive.Values{Job: id, Array: x.Array, User: user}}
+	labels := s.own.Labels()
+	labels[hook.RunLabel] = x.RunID()
 	return &work{Controller: c, Record: x, site: s, stage: &stage.Mover{Dial: c.Dial, Label: hook.CopyLabel, Labels: labels, TTL: hook.LeaseTTL}}
 }
 
-// runLabel is of all that is asked for in one run of a job: what an earlier one has left to be brought away is not a later one's to stop.
-const runLabel = "slurm_run"
+// labels are those of all that is asked for a job of this cluster.
+func (c *Controller) labels(job uint32) map[string]string {
+	return hook.Job{Cluster: c.Config.Slurm.Cluster, ID: job}.Labels()
+}
 
-// RunID tells the runs of a job apart.
+// RunID tells the runs of a job apart: what an earlier one has left to be brought away is not a later one's to stop.
 func (x Record) RunID() string { return strconv.FormatInt(x.Began.UnixNano(), 10) }
 
 func (w *work) close() { _ = w.stage.Close() }

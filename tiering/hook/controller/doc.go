@@ -4,7 +4,7 @@
 // Its words: a job's record is what it has asked for, checked when it was submitted; a deed is one thing that is to be done for it. The
 // phases come in this order: [Controller.Process] (at submit), [Controller.Setup], [Controller.In] (while it is pending: onto file systems
 // that all nodes see), [Controller.Paths] (what its script finds in its environment), [Controller.Nodes] (which it gets) beside
-// [Controller.Before] (onto these nodes), and when it has ended [Controller.Ended] beside [Controller.Out], and [Controller.Teardown].
+// [Controller.Before] (onto these nodes), and when it has ended [Controller.Ended] beside [Controller.Out], and [Controller.Teardown]. Beside them [Controller.Keep] renews what pending jobs hold.
 //
 // Each phase is a process that lives for as long as it takes, may be killed at any moment, and may come again, also after phases behind it. What it
 // asks of the mover it asks for by keys and holders that are the job's alone, so it finds what was asked for before; a record is a file

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -131,7 +130,8 @@ func (w *work) broken(ctx context.Context, x Record) (all []*datamovev1.Task, er
 		return nil, err
 	}
 	seen := map[string]bool{}
-	of := map[string]string{hook.Label: strconv.FormatUint(uint64(x.Job), 10), runLabel: x.RunID()}
+	of := w.labels(x.Job)
+	of[hook.RunLabel] = x.RunID()
 	for t, err := range client.Tasks(ctx, &datamovev1.ListTasksRequest{PageSize: 1000, Brief: true, Labels: of}) { // the newest first
 		if err != nil {
 			return nil, err

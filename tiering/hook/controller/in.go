@@ -13,6 +13,7 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
+	"datamove.dev/tiering/hook"
 	"datamove.dev/tiering/hook/directive"
 	"datamove.dev/tiering/stage"
 )
@@ -207,7 +208,7 @@ func (c *Controller) ready(x Record) error {
 }
 
 func (w *work) before(ctx context.Context) error {
-	if probe, err := w.foreseeable(); err != nil || len(probe) == 0 && !w.wantsOneDirectory() && !w.watches() && !w.Asked.Uses("%x", "%a") {
+	if probe, err := w.foreseeable(); err != nil || len(probe) == 0 && len(w.Asked.Scratch) == 0 && !w.leavesNodes() && !w.Asked.Uses("%x", "%a") {
 		return err
 	}
 	p, err := w.await(ctx)
@@ -230,9 +231,54 @@ func (w *work) before(ctx context.Context) error {
 	if err := errors.Join(err, w.names(w.Asked, p.Nodes)); err != nil {
 		return err
 	}
+	for _, look := range []func(context.Context, []string) error{w.vacant, w.space} {
+		switch err := look(ctx, p.Nodes); {
+		case away(err): // of what an earlier run has left the prolog looks, too
+			w.tell("what is on its nodes is not known: %v", err)
+		case err != nil:
+			return err
+		}
+	}
 	w.watch(ctx, p)
 	_, err = w.bring(ctx, deeds)
 	return err
+}
+
+// leavesNodes says whether something is to leave the job's directory on its nodes.
+func (w *work) leavesNodes() bool {
+	return slices.ContainsFunc(w.Asked.Requests, func(r directive.Request) bool {
+		return (r.Verb == directive.StageOut || r.Verb == directive.Checkpoint) && w.tiers.OfJob(r.From)
+	})
+}
+
+// vacant is an error where an earlier run of the job, or another job that had its number, has left results on one of its nodes that are to be brought away still:
+// this run would add its own to them. What is on its way is waited for by the next try; what waits for a person is said to one.
+func (w *work) vacant(ctx context.Context, nodes []string) error {
+	client, err := w.stage.Client(ctx)
+	if err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for t, err := range stage.Tasks(ctx, client, &datamovev1.ListTasksRequest{Brief: true, Labels: w.own.Labels()}) { // the newest first
+		if err != nil {
+			return err
+		}
+		labels := t.GetSpec().GetLabels()
+		if seen[labels[hook.CopyLabel]] || labels[hook.RunLabel] == w.RunID() || labels[hook.PartLabel] != "" || !slices.Contains(nodes, labels[hook.Leaves]) {
+			continue
+		}
+		seen[labels[hook.CopyLabel]] = true
+		kind := mover.ErrConflict
+		switch t.GetState() {
+		case datamovev1.TaskState_TASK_STATE_DONE, datamovev1.TaskState_TASK_STATE_CANCELLED:
+			continue
+		case datamovev1.TaskState_TASK_STATE_PAUSED, datamovev1.TaskState_TASK_STATE_FAILED:
+			kind = mover.ErrRefused
+		}
+		return fmt.Errorf("%w: on %s is what an earlier run, or job, with the number %d has left, and task %s is to bring it to %s: datamove task resume %s brings it, and datamove task cancel %s gives it up",
+			kind, labels[hook.Leaves], w.Job, t.GetId(), mover.Printable(t.GetSpec().GetTarget()), t.GetId(), t.GetId())
+	}
+	return nil
 }
 
 // wantsOneDirectory says whether the job asks for space that all its nodes see as one directory.

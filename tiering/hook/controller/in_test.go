@@ -3,8 +3,10 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -221,7 +223,7 @@ func TestTooLarge(t *testing.T) {
 			return l.GetTiers()[0].GetTotalBytes() > 0
 		})
 		_, err := w.Process(t.Context(), text("stage-in=dataset:train required"))
-		wantsError(t, err, mover.ErrRefused, "the datasets of the job have 9 B, and scratch takes 0 B at most on any node")
+		wantsError(t, err, mover.ErrRefused, "the job asks for 9 B on each node, and scratch takes 0 B at most on any node")
 		w.setup(7, "stage-in=dataset:train required")
 		must.Do(t, w.In(t.Context(), 7))
 		w.nodes(7, "n1")
@@ -318,5 +320,50 @@ func TestProcess(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+// TestKeep: what a job holds where all nodes see it lasts as long as the job is pending, and no longer; also what a crash of Slurm has forgotten ends.
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	rig.Bubble(t, func(t *testing.T) {
+		w := served(t)
+		for id := uint32(7); id < 11; id++ {
+			must.Do(t, w.Saw(w.path(fmt.Sprintf("state/hash.%d/job.%d/script", id%10, id))))
+			w.write(fmt.Sprintf("state/hash.%d/job.%d/script", id%10, id), script("stage-in=dataset:near"))
+			w.setup(id, "stage-in=dataset:near")
+			must.Do(t, w.In(t.Context(), id))
+		}
+		must.Do(t, w.Teardown(t.Context(), 8, true))
+		must.Do(t, os.Remove(w.path("state/hash.9/job.9/script"))) // Slurm does not know it, and nobody tears it down
+		ends := func() map[string]time.Time {
+			all := map[string]time.Time{}
+			for l, err := range w.service.Leases(t.Context(), &datamovev1.ListLeasesRequest{}) {
+				must.Do(t, err)
+				all[l.GetHolder()] = l.GetExpireTime().AsTime()
+			}
+			return all
+		}
+		before := ends()
+		must.Do(t, w.Keep(t.Context()))
+		if got := ends(); !maps.Equal(got, before) {
+			t.Errorf("what lasts long enough: %v, then %v", before, got)
+		}
+		w.kill()
+		must.Do(t, w.Keep(t.Context())) // within the hour
+		time.Sleep(keepEvery)
+		if err := w.Keep(t.Context()); !away(err) {
+			t.Errorf("without a mover: %v", err)
+		}
+		w.start()
+		must.Do(t, w.Keep(t.Context()))
+		must.Do(t, w.renew(t.Context(), must.Get(w.lasting())(t), time.Now().Add(2*hook.LeaseTTL))) // as when half of a lease is over
+		for holder, end := range ends() {
+			if lasts := holder == "slurm:7:warm:near" || holder == "slurm:10:warm:near"; lasts != end.After(before[holder]) {
+				t.Errorf("%s: %s, then %s", holder, before[holder], end)
+			}
+		}
+		must.Do(t, w.Teardown(t.Context(), 9, true))
+		w.wantsHeld("slurm:10:warm:near on ", "slurm:7:warm:near on ")
 	})
 }

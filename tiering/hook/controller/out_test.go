@@ -270,3 +270,50 @@ func TestOneNodeIsGone(t *testing.T) {
 		w.wants("results/run1/answer", "7 out/answer")
 	})
 }
+
+// TestVacant: a job whose number an earlier one had does not begin where results of that one wait still, and its own have none of them.
+func TestVacant(t *testing.T) {
+	t.Parallel()
+	rig.Bubble(t, func(t *testing.T) {
+		w := served(t)
+		begins := func() error {
+			w.setup(7, "stage-out=scratch:out to=results:%j")
+			must.Do(t, w.In(t.Context(), 7))
+			w.nodes(7, "n1")
+			return w.Before(t.Context(), 7)
+		}
+		must.Do(t, begins())
+		w.prolog(7)
+		w.wrote(7, "out/old")
+		must.Do(t, os.RemoveAll(w.path("results")))
+		must.Do(t, os.WriteFile(w.path("results"), nil, 0o644)) // nothing can be brought there
+		must.Do(t, w.Ended(7, End{}))
+		wantsError(t, w.Out(w.within(time.Minute), 7, 0), mover.ErrTimeout)
+		must.Get(w.node().Epilog(t.Context(), w.job(7)))(t)
+		must.Do(t, w.Teardown(t.Context(), 7, false))
+
+		wantsError(t, begins(), mover.ErrConflict, "on n1 is what an earlier run, or job, with the number 7 has left", "datamove task cancel") // which is tried again
+		must.Do(t, w.Teardown(t.Context(), 7, true))
+		last := must.Get(w.service.ListTasks(t.Context(), &datamovev1.ListTasksRequest{Labels: map[string]string{hook.Label: "7", hook.Leaves: "n1"}}))(t).GetTasks()[0].GetId()
+		must.Get(w.service.PauseTask(t.Context(), &datamovev1.PauseTaskRequest{Id: last}))(t)
+		wantsError(t, begins(), mover.ErrRefused, "on n1 is what an earlier run, or job, with the number 7 has left")
+		if err := w.In(t.Context(), 7); err == nil || !strings.Contains(err.Error(), "with the number 7") {
+			t.Errorf("Slurm does not hold it: %v", err)
+		}
+		if out := w.prolog(7); out.Dir != "" || len(out.Notes) != 1 {
+			t.Errorf("%+v", out)
+		}
+		must.Do(t, w.Teardown(t.Context(), 7, true))
+		must.Get(w.service.CancelTask(t.Context(), &datamovev1.CancelTaskRequest{Id: last}))(t)
+		must.Do(t, os.Remove(w.path("results")))
+		must.Do(t, os.Mkdir(w.path("results"), 0o777))
+		must.Do(t, os.Chmod(w.path("results"), 0o777))
+		must.Do(t, begins())
+		w.prolog(7)
+		w.wrote(7, "out/new")
+		must.Do(t, w.Ended(7, End{}))
+		must.Do(t, w.Out(t.Context(), 7, 0))
+		w.wants("results/7/new", "7 out/new")
+		w.wants("results/7/old", "")
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -41,7 +42,65 @@ func (c *Controller) leavesRoom(ctx context.Context, job directive.Job) error {
 	return errors.Join(errs...)
 }
 
-// nodesTake refuses datasets that are more than a tier takes on any node, as far as the mover knows how large it is there.
+// spaceOf is how much of each tier a job asks for on each of its nodes.
+func spaceOf(job directive.Job) map[string]int64 {
+	needs := map[string]int64{}
+	for _, s := range job.Scratch {
+		if needs[s.Tier] += s.Bytes; needs[s.Tier] < 0 {
+			needs[s.Tier] = math.MaxInt64
+		}
+	}
+	return needs
+}
+
+// space is an error where a node of the job has not as much room as it asks for, or has promised it to other jobs: Slurm tries again. What nobody holds there makes room.
+func (w *work) space(ctx context.Context, nodes []string) error {
+	needs := spaceOf(w.Asked)
+	client, err := w.stage.Client(ctx)
+	if err != nil || len(needs) == 0 {
+		return err
+	}
+	for _, tier := range slices.Sorted(maps.Keys(needs)) {
+		lines, err := client.ListTiers(ctx, &datamovev1.ListTiersRequest{Name: tier})
+		if err != nil {
+			return err
+		}
+		for _, line := range lines.GetTiers() {
+			total, node := line.GetTotalBytes(), line.GetNode()
+			if total == 0 || !slices.Contains(nodes, node) {
+				continue
+			}
+			free := line.GetFreeBytes() + max(0, line.GetReplicaBytes()-line.GetLeasedBytes())
+			room := max(0, min(free, total-w.promised(node, tier))-mover.Kept(total, int(line.GetKeepFreePercent())))
+			if room < needs[tier] {
+				return fmt.Errorf("%w: %s has room for %s in %s now, and the job asks for %s on each node (#DW capacity=): it waits for room",
+					mover.ErrConflict, node, units.Bytes(room), tier, units.Bytes(needs[tier]))
+			}
+		}
+	}
+	return nil
+}
+
+// promised is what other jobs on a node have asked for there. Of two that are about to begin the first one has it.
+func (w *work) promised(node, tier string) (sum int64) {
+	all, err := w.records().all(fileJob)
+	if err != nil {
+		w.tell("what other jobs have asked for is not known: %v", err)
+	}
+	for _, f := range all {
+		x, err := w.Controller.Run(f.job)
+		if err != nil || x.Job == w.Job || !x.Began.Before(w.Began) && !w.records().begun(x) {
+			continue
+		}
+		var p Place
+		if w.records().read(x.Job, filePlace, &p) == nil && slices.Contains(p.Nodes, node) {
+			sum += min(spaceOf(x.Asked)[tier], math.MaxInt64-sum)
+		}
+	}
+	return sum
+}
+
+// nodesTake refuses what is more than a tier takes on any node, as far as the mover knows how large it is there.
 func nodesTake(ctx context.Context, client *api.Client, needs map[string]int64) error {
 	for _, tier := range slices.Sorted(maps.Keys(needs)) {
 		lines, err := client.ListTiers(ctx, &datamovev1.ListTiersRequest{Name: tier})
@@ -54,7 +113,7 @@ func nodesTake(ctx context.Context, client *api.Client, needs map[string]int64) 
 			most, known = max(most, total-mover.Kept(total, int(line.GetKeepFreePercent()))), known || total > 0
 		}
 		if known && needs[tier] > most {
-			return fmt.Errorf("%w: the datasets of the job have %s, and %s takes %s at most on any node: stage less, or read them where they are", mover.ErrRefused, units.Bytes(needs[tier]), tier, units.Bytes(most))
+			return fmt.Errorf("%w: the job asks for %s on each node, and %s takes %s at most on any node: ask for less, or read datasets where they are", mover.ErrRefused, units.Bytes(needs[tier]), tier, units.Bytes(most))
 		}
 	}
 	return nil

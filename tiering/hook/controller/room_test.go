@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/test/cluster/rig"
 	"datamove.dev/test/must"
@@ -44,5 +46,46 @@ func TestRoom(t *testing.T) {
 			t.Error(err)
 		}
 		must.Do(t, process(lines[:2]...))
+	})
+}
+
+// TestCapacity: space that a job asks for on its nodes is refused where no node is as large, and waited for where it is not there, or is another job's.
+func TestCapacity(t *testing.T) {
+	t.Parallel()
+	rig.Bubble(t, func(t *testing.T) {
+		w := served(t)
+		w.Config.Slurm.Most = 0
+		var line *datamovev1.Tier
+		w.service.Until("the node has said how full it is", func() bool {
+			line = must.Get(w.service.ListTiers(t.Context(), &datamovev1.ListTiersRequest{Name: "scratch"}))(t).GetTiers()[0]
+			return line.GetTotalBytes() > 0
+		})
+		asks := func(bytes int64) directive.Text {
+			return directive.Text{Script: fmt.Sprintf("#!/bin/sh\n#DATAMOVE dw\n#DW jobdw type=scratch access_mode=private capacity=%dB\ntrue\n", bytes)}
+		}
+		begins := func(id uint32, bytes int64) error {
+			time.Sleep(time.Nanosecond)
+			must.Do(t, w.Setup(w.job(id), asks(bytes)))
+			must.Do(t, w.In(t.Context(), id))
+			w.nodes(id, "n1")
+			return w.Before(t.Context(), id)
+		}
+		_, err := w.Process(t.Context(), asks(line.GetTotalBytes()+1))
+		wantsError(t, err, mover.ErrRefused, "on each node, and scratch takes")
+		must.Get(w.Process(t.Context(), asks(line.GetTotalBytes())))(t)
+		wantsError(t, begins(7, line.GetTotalBytes()), mover.ErrConflict, "n1 has room for", "it waits for room") // the disk of this machine has something
+		must.Do(t, w.Teardown(t.Context(), 7, true))
+
+		must.Do(t, begins(8, line.GetFreeBytes()/4))
+		wantsError(t, begins(9, line.GetTotalBytes()-line.GetFreeBytes()/4+1), mover.ErrConflict, "n1 has room for")
+		must.Do(t, w.Teardown(t.Context(), 9, true)) // as Slurm does
+		must.Do(t, begins(10, 1))
+		must.Do(t, w.Setup(w.job(11), asks(line.GetTotalBytes()))) // it is pending, and has no node
+		must.Do(t, begins(12, 1))
+		w.kill()
+		must.Do(t, w.Setup(w.job(13), asks(line.GetTotalBytes())))
+		w.nodes(13, "n1")
+		must.Do(t, w.Before(w.within(time.Minute), 13)) // nobody can say how full it is
+		w.start()
 	})
 }

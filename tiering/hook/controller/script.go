@@ -27,13 +27,20 @@ func (c *Controller) Saw(script string) error {
 	return c.records().write(0, fileScripts, m[1])
 }
 
+// script is where slurmctld has the script of a job; an error is that its directory is not known.
+func (c *Controller) script(job uint32) (name string, err error) {
+	var dir string
+	err = c.records().read(0, fileScripts, &dir)
+	return filepath.Join(dir, fmt.Sprintf("hash.%d", job%10), fmt.Sprintf("job.%d", job), "script"), err
+}
+
 // submitted is the beginning of the script of a job as it was submitted; an error is that it is not found.
 func (c *Controller) submitted(job uint32) (script string, err error) {
-	var dir string
-	if err := c.records().read(0, fileScripts, &dir); err != nil {
+	name, err := c.script(job)
+	if err != nil {
 		return "", err
 	}
-	return ReadScript(filepath.Join(dir, fmt.Sprintf("hash.%d", job%10), fmt.Sprintf("job.%d", job), "script"))
+	return ReadScript(name)
 }
 
 // ReadScript reads the beginning of a job's script, which Slurm ends with a zero byte.

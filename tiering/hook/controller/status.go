@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -41,7 +40,7 @@ func (c *Controller) Status(ctx context.Context) (string, error) {
 		}
 		how := "the mover does not answer"
 		if client != nil {
-			how = x.how(ctx, client)
+			how = c.how(ctx, client, x)
 		}
 		for i, line := range x.Asked.Summary() {
 			if i == 0 {
@@ -56,9 +55,9 @@ func (c *Controller) Status(ctx context.Context) (string, error) {
 }
 
 // how says how far the tasks of a job are: the first that has not ended.
-func (x Record) how(ctx context.Context, client *api.Client) string {
+func (c *Controller) how(ctx context.Context, client *api.Client, x Record) string {
 	going, text, seen := 0, "", map[string]bool{}
-	for t, err := range client.Tasks(ctx, &datamovev1.ListTasksRequest{Brief: true, Labels: map[string]string{hook.Label: strconv.FormatUint(uint64(x.Job), 10)}}) {
+	for t, err := range client.Tasks(ctx, &datamovev1.ListTasksRequest{Brief: true, Labels: c.labels(x.Job)}) {
 		if err != nil {
 			return "the mover does not answer"
 		}

@@ -150,11 +150,11 @@ func (w *work) cancel(ctx context.Context, client *api.Client) error {
 		return err
 	}
 	var errs []error
-	for t, err := range stage.Tasks(ctx, client, &datamovev1.ListTasksRequest{Brief: true, Labels: map[string]string{hook.Label: w.values.Job}}) {
+	for t, err := range stage.Tasks(ctx, client, &datamovev1.ListTasksRequest{Brief: true, Labels: w.own.Labels()}) {
 		if err != nil {
 			return errors.Join(append(errs, err)...)
 		}
-		if labels := t.GetSpec().GetLabels(); api.Ended(t.GetState()) || labels[hook.Leaves] != "" && (!w.Hurry || labels[runLabel] != w.RunID()) {
+		if labels := t.GetSpec().GetLabels(); api.Ended(t.GetState()) || labels[hook.Leaves] != "" && (!w.Hurry || labels[hook.RunLabel] != w.RunID()) {
 			continue
 		}
 		asks := []*datamovev1.CancelTaskRequest{{Id: t.GetId()}}

@@ -147,3 +147,38 @@ func TestHostileHolder(t *testing.T) {
 		}
 	})
 }
+
+// TestClusters: jobs of two Slurm clusters that have one coordinator, one number and one user are two jobs.
+func TestClusters(t *testing.T) {
+	t.Parallel()
+	rig.Bubble(t, func(t *testing.T) {
+		w := served(t)
+		w.Config.Slurm.Cluster = "lab"
+		conf := *w.Config
+		conf.Slurm.Cluster = "hall"
+		other := &Controller{Config: &conf, Records: w.path("records-of-hall"), Dial: w.Dial}
+		lines := []string{"stage-in=dataset:near", "stage-out=scratch:out to=results:%j"}
+		for _, c := range []*Controller{w.Controller, other} {
+			must.Do(t, c.Setup(w.job(7), text(lines...)))
+			must.Do(t, c.In(t.Context(), 7))
+			time.Sleep(time.Nanosecond)
+		}
+		w.wantsHeld("slurm:hall/7:warm:near on ", "slurm:lab/7:warm:near on ")
+		w.wantsTasks(7, "mark PAUSED", "mark PAUSED")
+		must.Do(t, other.Teardown(t.Context(), 7, true))
+		w.wantsHeld("slurm:lab/7:warm:near on ")
+		w.wantsTasks(7, "mark CANCELLED", "mark PAUSED")
+
+		w.nodes(7, "n1")
+		must.Do(t, w.Before(t.Context(), 7))
+		if out := w.prolog(7); len(out.Notes) > 0 || len(out.Links) != 1 || out.Links[0].Name != "near" {
+			t.Errorf("%+v", out)
+		}
+		if jobs := must.Get(w.lasting())(t); len(jobs) != 1 || w.renew(t.Context(), jobs, time.Now().Add(2*hook.LeaseTTL)) != nil {
+			t.Errorf("%v", jobs)
+		}
+		must.Do(t, w.Teardown(t.Context(), 7, true))
+		w.wantsHeld()
+		w.wantsTasks(7, "mark CANCELLED", "mark CANCELLED", "stage DONE")
+	})
+}

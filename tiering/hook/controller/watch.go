@@ -78,16 +78,6 @@ func (w *work) left(ctx context.Context, d deed) error {
 	}
 }
 
-// watches says whether a job has checkpoints that leave its directory.
-func (w *work) watches() bool {
-	for r := range w.Asked.Of(directive.Checkpoint) {
-		if w.tiers.OfJob(r.From) {
-			return true
-		}
-	}
-	return false
-}
-
 // stuck is what keeps a node from bringing away what it is to, and will not pass by itself.
 func (w *work) stuck(ctx context.Context, d deed) error {
 	if !d.watched() {
@@ -97,8 +87,9 @@ func (w *work) stuck(ctx context.Context, d deed) error {
 	if err != nil {
 		return nil // who waits asks again
 	}
-	seen := map[string]bool{}
-	for t, err := range stage.Tasks(ctx, client, &datamovev1.ListTasksRequest{Brief: true, Labels: map[string]string{hook.Label: w.values.Job, hook.Leaves: d.node}}) {
+	seen, leaves := map[string]bool{}, w.own.Labels()
+	leaves[hook.Leaves] = d.node
+	for t, err := range stage.Tasks(ctx, client, &datamovev1.ListTasksRequest{Brief: true, Labels: leaves}) {
 		if err != nil {
 			return nil
 		}
