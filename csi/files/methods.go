@@ -129,6 +129,7 @@ func Methods() map[string]hand.Method {
 		"mount":  hand.Typed(mountSystem),
 		"usage":  hand.Typed(usage),
 		"note":   hand.Typed(note),
+		"closed": hand.Typed(closed),
 	}
 }
 
