@@ -89,6 +89,9 @@ func (d *Driver) NodePublishVolume(ctx context.Context, q *csi.NodePublishVolume
 		a, err = d.staged(ctx, p, a)
 	}
 	if err == nil {
+		err = d.onOneNode(ctx, p)
+	}
+	if err == nil {
 		err = d.Files.Attach(ctx, a)
 	}
 	if err == nil {
@@ -272,6 +275,7 @@ func (d *Driver) NodeUnpublishVolume(ctx context.Context, q *csi.NodeUnpublishVo
 	if err != nil {
 		return nil, err
 	}
+	defer d.freeSoon() // when the call is done
 	defer done()
 	id, spec, _ := d.known(q.GetVolumeId()) // what is mounted of a volume that nobody knows is taken away, too
 	if err := d.Files.Detach(ctx, laneOf(spec.Name), q.GetTargetPath()); err != nil {

@@ -130,6 +130,9 @@ func Methods() map[string]hand.Method {
 		"usage":  hand.Typed(usage),
 		"note":   hand.Typed(note),
 		"closed": hand.Typed(closed),
+		"hold":   hand.Typed(hold),
+		"held":   hand.Typed(held),
+		"let go": hand.Typed(letGo),
 	}
 }
 
