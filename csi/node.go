@@ -234,6 +234,9 @@ func (d *Driver) staged(ctx context.Context, p publication, a files.Attachment) 
 		return a, err
 	}
 	s, err := d.await(ctx, p)
+	if err == nil && p.single {
+		err = d.nowhereElse(ctx, p)
+	}
 	if err != nil {
 		return a, err
 	}

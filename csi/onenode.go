@@ -70,6 +70,19 @@ func (d *Driver) onOneNode(ctx context.Context, p publication) error {
 	return err
 }
 
+// nowhereElse reports if a pod of another node has a dataset that only one pod may have. It is asked by who holds it: of two that come at once, at least one sees the other.
+func (d *Driver) nowhereElse(ctx context.Context, p publication) error {
+	who := holder(p.id, p.target)
+	where, err := d.Staging.Elsewhere(ctx, ofVolume(p.id), who)
+	if err == nil && where != "" {
+		err = fmt.Errorf("%w: %s is for one pod (ReadWriteOncePod), and one on %s has it", mover.ErrConflict, p.id, mover.Printable(where))
+	}
+	if err != nil && !mountedAt(p.target) {
+		err = errors.Join(err, d.Staging.Drop(ctx, who))
+	}
+	return err
+}
+
 // mountedAt reports if something is mounted at a target. When that can not be known, it is.
 func mountedAt(target string) bool {
 	table, err := mount.Table("")
