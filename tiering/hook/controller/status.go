@@ -62,6 +62,9 @@ func (x Record) how(ctx context.Context, client *api.Client) string {
 		if err != nil {
 			return "the mover does not answer"
 		}
+		if t.GetOwner().GetUid() != x.UID { // labels are anybody's
+			continue
+		}
 		copied := t.GetSpec().GetLabels()[hook.CopyLabel]
 		if copied != "" && seen[copied] {
 			continue // of those that are the same copy, tried again, the newest comes first, and counts
