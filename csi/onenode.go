@@ -45,9 +45,9 @@ func (h *heartbeats) silent(fileSystem string, of base.Holder, now time.Time) ti
 }
 
 // onOneNode has this node hold a volume that one node may have at a time, for a pod. Nothing is attached to nodes by Kubernetes: it lets the pods of any nodes have
-// the volume. Scratch is on one node; a dataset, which is only read, is on one for a single pod only (alone).
+// the volume. What is on the scratch of a node is on one; a dataset, which is only read, is on one for a single pod only (alone).
 func (d *Driver) onOneNode(ctx context.Context, p publication) error {
-	if p.many || p.id.Kind != volume.Project && p.id.Kind != volume.Static {
+	if p.many || d.Config.FileSystems[p.id.FileSystem].Use != volume.Project {
 		return nil
 	}
 	others, err := d.Files.Hold(ctx, p.spec, d.NodeID, p.id, p.target)

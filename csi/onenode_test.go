@@ -112,6 +112,15 @@ func TestOneNode(t *testing.T) {
 	r.refused(toStatus(one(n2)), codes.FailedPrecondition)
 	must.Do(t, n1.driver.keepHeld(t.Context(), "lab"))
 	must.Do(t, one(n2))
+	own := r.beside("n4") // scratch has no other node
+	r.driver.Config.Grants = append(r.driver.Config.Grants, volume.Grant{Namespaces: []string{"vision"}, Directories: []volume.Directory{{FileSystem: "nvme", Path: "team/vision"}}})
+	for _, n := range []*kubelet{n1, own} {
+		q := n.publication("v1:static:nvme:vision", "vision", "own")
+		q.VolumeCapability = single
+		q.VolumeContext["path"] = "team/vision"
+		n.published(q)
+		defer n.unpublished(q)
+	}
 	for mode, want := range map[csi.VolumeCapability_AccessMode_Mode]codes.Code{
 		csi.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER: codes.OK, csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER: codes.FailedPrecondition,
 	} {
