@@ -219,8 +219,23 @@ func TestOnePodOfADataset(t *testing.T) {
 	id := must.Get(volume.ParseID(v.GetVolume().GetVolumeId()))(t)
 	must.Get(client.AcquireLease(rig.As("bob"), &datamovev1.AcquireLeaseRequest{Dataset: "train", Tier: "scratch", Node: "n1", Holder: holder(id, "/"), Ttl: durationpb.New(time.Hour)}))(t)
 	r.unpublished(q)
+	there := r.driver.Staging
+	r.driver.Staging = farther{there}
+	_, err = r.NodePublishVolume(t.Context(), alone("second"))
+	if r.refused(err, codes.FailedPrecondition); err != nil && !strings.Contains(err.Error(), "one on n2 has it") {
+		t.Error(err)
+	}
+	if n := r.leases(client); n != 1 { // that of the user
+		t.Errorf("%d leases", n)
+	}
+	r.driver.Staging = there
 	r.eventually(alone("second"))
 }
+
+// farther is a mover of which another node has what is asked for.
+type farther struct{ Staging }
+
+func (farther) Elsewhere(context.Context, string, string) (string, error) { return "n2", nil }
 
 // asPod has a user of a pod, who is let in nowhere on the node, do something in a volume.
 func asPod(target, command string) (string, error) {

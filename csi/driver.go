@@ -64,14 +64,16 @@ type Driver struct {
 	volumes *busy         // by ID or name
 	targets *busy         // by path
 	stats   kept          // of volumes on this node
+	beats   heartbeats    // of other nodes
 	removed chan struct{} // that there is something to reap
+	freed   chan struct{} // that there is something to let go
 	ready   atomic.Bool   // of a controller: its file systems were seen
 	late    atomic.Bool   // of a controller: others have had the time to go first
 }
 
 // New makes a driver.
 func New(o Options) *Driver {
-	d := &Driver{Options: o, volumes: &busy{}, targets: &busy{}, removed: make(chan struct{}, 1)}
+	d := &Driver{Options: o, volumes: &busy{}, targets: &busy{}, removed: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
 	if d.Metrics == nil {
 		d.Metrics = metrics.New(metrics.Now{Busy: d.Busy, Hanging: d.Files.Hanging})
 	}

@@ -51,9 +51,9 @@ type publication struct {
 	spec   base.Spec
 	about  volume.Attributes
 	flags  mount.Flags
-	group  *uint32
-	single bool // no other pod may have it
-	many   bool // pods on other nodes may have it
+	group  *uint32 // fsGroup of the pod
+	single bool    // no other pod may have it
+	many   bool    // pods on other nodes may have it
 	target string
 	staged string // where a mount of it alone is; "" for volumes that have none
 }
@@ -89,7 +89,13 @@ func (d *Driver) NodePublishVolume(ctx context.Context, q *csi.NodePublishVolume
 		a, err = d.staged(ctx, p, a)
 	}
 	if err == nil {
+		err = d.onOneNode(ctx, p)
+	}
+	if err == nil {
 		err = d.Files.Attach(ctx, a)
+	}
+	if err == nil {
+		d.tellClosed(ctx, p, a)
 	}
 	var otherwise *mount.Otherwise
 	switch {
@@ -136,16 +142,18 @@ func (d *Driver) publication(q *csi.NodePublishVolumeRequest) (p publication, er
 		if err != nil || n == 1<<32-1 {
 			return p, fmt.Errorf("%w: volume mount group %s is no ID of a group", mover.ErrUsage, strconv.Quote(group))
 		}
-		if id := uint32(n); !p.flags.ReadOnly {
-			p.group = &id
-		}
+		id := uint32(n)
+		p.group = &id
 	}
 	return p, nil
 }
 
 // allowed is how a pod may have a volume.
 func (d *Driver) allowed(ctx context.Context, p publication) (a files.Attachment, err error) {
-	a = files.Attachment{Spec: p.spec, ID: p.id, Target: p.target, Flags: p.flags, Group: p.group, Many: p.many, Staged: p.staged}
+	a = files.Attachment{Spec: p.spec, ID: p.id, Target: p.target, Flags: p.flags, Many: p.many, Staged: p.staged}
+	if !p.flags.ReadOnly {
+		a.Group = p.group
+	}
 	switch p.id.Kind {
 	case volume.Project, volume.Scratch:
 		err = d.ofNamespace(ctx, p)
@@ -226,6 +234,9 @@ func (d *Driver) staged(ctx context.Context, p publication, a files.Attachment) 
 		return a, err
 	}
 	s, err := d.await(ctx, p)
+	if err == nil && p.single {
+		err = d.nowhereElse(ctx, p)
+	}
 	if err != nil {
 		return a, err
 	}
@@ -267,6 +278,7 @@ func (d *Driver) NodeUnpublishVolume(ctx context.Context, q *csi.NodeUnpublishVo
 	if err != nil {
 		return nil, err
 	}
+	defer d.freeSoon() // when the call is done
 	defer done()
 	id, spec, _ := d.known(q.GetVolumeId()) // what is mounted of a volume that nobody knows is taken away, too
 	if err := d.Files.Detach(ctx, laneOf(spec.Name), q.GetTargetPath()); err != nil {

@@ -27,6 +27,8 @@ type Staging interface {
 	Drop(ctx context.Context, holder string) error
 	// Holders are those that begin with a prefix and have something here.
 	Holders(ctx context.Context, prefix string) ([]string, error)
+	// Elsewhere is where, beside this node, another holder that begins with a prefix has something, and is alive; "" is nowhere.
+	Elsewhere(ctx context.Context, prefix, holder string) (where string, err error)
 	// Copy copies what is at one location to another, once for each key: nil when it is done, a *stage.Underway before.
 	Copy(ctx context.Context, o stage.Order) error
 	// Stop ends the copy of a key.

@@ -129,6 +129,10 @@ func Methods() map[string]hand.Method {
 		"mount":  hand.Typed(mountSystem),
 		"usage":  hand.Typed(usage),
 		"note":   hand.Typed(note),
+		"closed": hand.Typed(closed),
+		"hold":   hand.Typed(hold),
+		"held":   hand.Typed(held),
+		"let go": hand.Typed(letGo),
 	}
 }
 

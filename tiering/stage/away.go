@@ -28,6 +28,7 @@ type Away struct {
 	// Note keeps what is at a place from being removed until a time, where it is whole; the zero time ends that.
 	Note func(ctx context.Context, at Place, until time.Time) error
 
+	noting sync.Mutex // held while a note is made or ended, which may wait for a file system; before mu
 	mu     sync.Mutex
 	memory *memory // guarded by mu; nil until it was read
 }
@@ -141,42 +142,54 @@ func (a *Away) tellOf(ctx context.Context, holder string, o owing) error {
 
 // lend gives a holder what is at a place, and remembers that.
 func (a *Away) lend(ctx context.Context, s Source, holder string, at Place) error {
+	a.noting.Lock()
+	defer a.noting.Unlock()
+	o := owing{Source: s, Place: at, Since: time.Now(), Until: time.Now().Add(a.ttl())}
+	if err := a.Note(ctx, at, o.Until); err != nil {
+		return err
+	}
+	return a.change(func(m *memory) {
+		if was, again := m.Owed[holder]; again {
+			o.Since = was.Since
+		}
+		m.Owed[holder] = o
+	})
+}
+
+// settle forgets that the coordinator does not know of a holder. The note goes with the last one at its place.
+func (a *Away) settle(ctx context.Context, holder string) error {
+	owed, err := a.owed()
+	if _, its := owed[holder]; err != nil || !its {
+		return err
+	}
+	a.noting.Lock()
+	defer a.noting.Unlock()
+	owed, err = a.owed()
+	o, its := owed[holder]
+	if err != nil || !its { // of two that settle, one came first
+		return err
+	}
+	last := true
+	for other, its := range owed {
+		last = last && (other == holder || its.Place != o.Place)
+	}
+	if last {
+		if err := a.Note(ctx, o.Place, time.Time{}); err != nil && !errors.Is(err, mover.ErrNotExist) {
+			return err
+		}
+	}
+	return a.change(func(m *memory) { delete(m.Owed, holder) })
+}
+
+// change changes the file.
+func (a *Away) change(to func(*memory)) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	m, err := a.read()
 	if err != nil {
 		return err
 	}
-	o := owing{Source: s, Place: at, Since: time.Now(), Until: time.Now().Add(a.ttl())}
-	if was, again := m.Owed[holder]; again {
-		o.Since = was.Since
-	}
-	if err := a.Note(ctx, at, o.Until); err != nil {
-		return err
-	}
-	m.Owed[holder] = o
-	return a.write(m)
-}
-
-// settle forgets that the coordinator does not know of a holder. The note goes with the last one at its place.
-func (a *Away) settle(ctx context.Context, holder string) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	m, err := a.read()
-	o, owed := m.Owed[holder]
-	if err != nil || !owed {
-		return err
-	}
-	delete(m.Owed, holder)
-	for _, other := range m.Owed {
-		if other.Place == o.Place {
-			return a.write(m)
-		}
-	}
-	if err := a.Note(ctx, o.Place, time.Time{}); err != nil && !errors.Is(err, mover.ErrNotExist) {
-		m.Owed[holder] = o
-		return err
-	}
+	to(m)
 	return a.write(m)
 }
 

@@ -189,7 +189,7 @@ func (m *Mover) Keep(ctx context.Context, prefix string, alive func(holder strin
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(min(renewal, m.ttl()/3)):
+		case <-time.After(m.renewal()):
 		}
 	}
 }

@@ -88,6 +88,13 @@ func TestHoldersOfOthers(t *testing.T) {
 		if got := must.Get(m.Look(t.Context()))(t).On("csi:second"); len(got) > 0 {
 			t.Errorf("it is on %q", got)
 		}
+		r, err := c.Stage(rig.As("bob"), &datamovev1.StageRequest{Source: "shared:late", Tier: "scratch", Node: "n1"})
+		if x := c.Ends(r.GetTask(), err); x.GetErrorKind() == "" {
+			t.Errorf("%v has not failed", x)
+		}
+		if got := must.Get(m.Look(t.Context()))(t).Failed("shared:late"); len(got) > 0 {
+			t.Errorf("it has failed: %q", got)
+		}
 		time.Sleep(2 * time.Minute)
 		must.Do(t, m.keep(t.Context(), "csi:", func(holder string) bool { return holder != "csi:dead" }))
 		_, err = m.Stage(t.Context(), ask, "csi:second") // needs a lease of its own

@@ -65,9 +65,10 @@ const (
 	pause   = time.Second
 )
 
-func (m *Mover) ttl() time.Duration    { return cmp.Or(m.TTL, 24*time.Hour) }
-func (m *Mover) glance() time.Duration { return cmp.Or(m.Glance, 8*time.Second) }
-func (m *Mover) grace() time.Duration  { return cmp.Or(m.Grace, 10*time.Minute) }
+func (m *Mover) ttl() time.Duration     { return cmp.Or(m.TTL, 24*time.Hour) }
+func (m *Mover) glance() time.Duration  { return cmp.Or(m.Glance, 8*time.Second) }
+func (m *Mover) renewal() time.Duration { return min(renewal, m.ttl()/3) }
+func (m *Mover) grace() time.Duration   { return cmp.Or(m.Grace, 10*time.Minute) }
 
 // Source is what is needed.
 type Source struct {

@@ -12,10 +12,10 @@ import (
 	"datamove.dev/mover/units"
 )
 
-// View is what the mover has and does for everybody, at one moment.
+// View is what the mover has and does for the account that asks, at one moment.
 type View struct {
-	leases []*datamovev1.Lease // of the account that asks
-	tasks  []*datamovev1.Task  // stagings that go on, and those that failed a short while ago
+	leases []*datamovev1.Lease
+	tasks  []*datamovev1.Task // stagings that go on, and those that failed a short while ago; it waits for some that others have asked for
 }
 
 // recent is how long a staging that failed is told of.
@@ -39,7 +39,7 @@ func (m *Mover) Look(ctx context.Context) (*View, error) {
 		{States: []datamovev1.TaskState{datamovev1.TaskState_TASK_STATE_FAILED}},
 	} {
 		q.Brief, q.PageSize = true, 500
-		for t, err := range c.Tasks(ctx, q) {
+		for t, err := range Tasks(ctx, c, q) {
 			if err != nil {
 				return nil, err
 			}

@@ -28,6 +28,7 @@ const (
 	mountEvery    = time.Minute
 	reapEvery     = time.Minute
 	watchEvery    = time.Minute
+	holdEvery     = time.Minute
 	annotateEvery = 15 * time.Second
 	leaseName     = "csi-datamove-dev-controller"
 )
@@ -37,6 +38,9 @@ func beside(ctx context.Context, d *csi.Driver) {
 	var all sync.WaitGroup
 	all.Go(func() { d.Reap(ctx, reapEvery) })
 	all.Go(func() { d.Watch(ctx, watchEvery) })
+	if d.Mode != csi.Controller {
+		all.Go(func() { d.KeepHeld(ctx, holdEvery) })
+	}
 	if d.Staging != nil && d.Mode != csi.Controller {
 		all.Go(func() { d.KeepLeases(ctx) })
 	}

@@ -65,7 +65,42 @@ func TestDatasets(t *testing.T) {
 			t.Errorf("%s, after the dataset was added anew: %q, %v", name, out, err)
 		}
 	}
+	s.withoutCoordinator()
 	if out, err := s.Try("get", "pod", "denied", "-o", "jsonpath={.status.phase}"); err != nil || out != "Pending" {
 		t.Errorf("a dataset that nobody granted: %s, %v", out, err)
 	}
+}
+
+// withoutCoordinator: a pod whose dataset its node had before starts while the coordinator is away, which hears of it later.
+func (s *site) withoutCoordinator() {
+	s.Helper()
+	on := func(want string) func() error {
+		return func() error {
+			out, err := s.Try("get", "pvc", "train", "-o", `jsonpath={.metadata.annotations.csi\.datamove\.dev/staged-on}`)
+			if err == nil && out != want {
+				err = fmt.Errorf("it is said to be on %q", out)
+			}
+			return err
+		}
+	}
+	scaled := func(to string) {
+		s.Kubectl("-n", "datamove", "scale", "statefulset/datamove-coordinator", "--replicas="+to)
+	}
+	s.Kubectl("delete", "pod", "one", "two")
+	s.Eventually("no pod has it", time.Minute, on(""))
+	scaled("0")
+	s.Eventually("the coordinator is away", time.Minute, func() error {
+		out, err := s.Try("-n", "datamove", "get", "pods", "-l", "app.kubernetes.io/component=coordinator", "-o", "name")
+		if err == nil && out != "" {
+			err = errors.New(out)
+		}
+		return err
+	})
+	s.Apply(pod("away", "nodeName: node2,", map[string]string{"train": claimed("train")}))
+	s.runs("away")
+	if out, err := s.in("away", "read", "/train/sample"); err != nil || out != "a sample" {
+		s.Errorf("without the coordinator: %q, %v", out, err)
+	}
+	scaled("1")
+	s.Eventually("the coordinator has heard of it", 3*time.Minute, on("node2"))
 }

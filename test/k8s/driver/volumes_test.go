@@ -75,6 +75,24 @@ func TestVolumes(t *testing.T) {
 	if out, err := s.in("three", "read", "/again/note"); err != nil || out != "kept" {
 		t.Errorf("restored: %q, %v", out, err)
 	}
+	s.ofOneNode()
+}
+
+// ofOneNode: a volume for one node is on one, also for pods of which the scheduler is not asked.
+func (s *site) ofOneNode() {
+	s.Helper()
+	s.Apply(strings.Replace(claim("mine", "project", "20Mi", ""), "ReadWriteMany", "ReadWriteOnce", 1) + pod("here", "nodeName: node1,", map[string]string{"mine": claimed("mine")}))
+	s.runs("here")
+	s.Apply(pod("there", "nodeName: node2,", map[string]string{"mine": claimed("mine")}))
+	s.Eventually("the second node is refused", time.Minute, func() error {
+		out, err := s.Try("get", "events", "-o", `jsonpath={range .items[*]}{.involvedObject.name} {.reason} {.message}{"\n"}{end}`)
+		if err == nil && !strings.Contains(out, "and node node1 has it") {
+			err = errors.New(out)
+		}
+		return err
+	})
+	s.Kubectl("delete", "pod", "here")
+	s.runs("there")
 }
 
 // TestScratch: scratch lies on the node of its pod, no pod gets more of it than there is, and nothing of it is left when the pod is gone.

@@ -61,6 +61,9 @@ func (c *Controller) how(ctx context.Context, client *api.Client, x Record) stri
 		if err != nil {
 			return "the mover does not answer"
 		}
+		if t.GetOwner().GetUid() != x.UID { // labels are anybody's
+			continue
+		}
 		copied := t.GetSpec().GetLabels()[hook.CopyLabel]
 		if copied != "" && seen[copied] {
 			continue // of those that are the same copy, tried again, the newest comes first, and counts

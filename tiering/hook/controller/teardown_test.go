@@ -126,7 +126,7 @@ func TestEarlierRun(t *testing.T) {
 	})
 }
 
-// TestHostileHolder: what somebody else holds in the name of a job is theirs, and keeps no job from ending; nor do broken records of other jobs.
+// TestHostileHolder: what somebody else holds in the name of a job is theirs, is not told of it, and keeps no job from ending; nor do broken records of other jobs.
 func TestHostileHolder(t *testing.T) {
 	t.Parallel()
 	rig.Bubble(t, func(t *testing.T) {
@@ -134,6 +134,10 @@ func TestHostileHolder(t *testing.T) {
 		w.begun(7, "stage-in=dataset:near")
 		_, err := w.service.Stage(rig.As("bob"), &datamovev1.StageRequest{Source: "dataset:near", Tier: "shared", Holder: "slurm:7:warm:near", LeaseTtl: durationpb.New(time.Hour), Labels: map[string]string{hook.Label: "7"}})
 		must.Do(t, err)
+		w.service.Ends(w.service.Submit(rig.As("bob"), &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: "shared:none", Target: "slow:none", Labels: map[string]string{hook.Label: "7"}}}))
+		if table, err := w.Status(t.Context()); err != nil || strings.Contains(table, "failed") {
+			t.Errorf("%s, %v", table, err)
+		}
 		must.Do(t, os.WriteFile(w.path("records/5.ended-1"), []byte("{"), 0o600))
 		must.Do(t, os.WriteFile(w.path("records/6.job"), []byte("{"), 0o600))
 		must.Do(t, w.Teardown(t.Context(), 7, false))
