@@ -63,9 +63,15 @@ func list(ctx context.Context, l location.Location, recursive bool, open Opener)
 		place = looking(place)
 		opts := mover.WalkOptions{}
 		if !recursive {
-			opts.Skip = func(name string, _ mover.Kind) bool { return strings.Contains(name, "/") }
+			opts.Skip = func(name string, kind mover.Kind) bool { return kind != 0 && strings.Contains(name, "/") }
 		}
 		for e, err := range place.Walk(ctx, opts) {
+			if e.Key != "" { // to be seen it needs no name
+				if !recursive && strings.Contains(e.Name, "/") {
+					continue
+				}
+				e.Name, err = e.Key, nil
+			}
 			if !yield(e, err) {
 				return
 			}

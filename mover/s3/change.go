@@ -190,7 +190,7 @@ func (p *Place) Remove(ctx context.Context, e mover.Entry, _ mover.Owner) error 
 }
 
 func (p *Place) remove(ctx context.Context, e mover.Entry) error {
-	key, err := p.key(e.Name)
+	key, err := p.keyOf(&e)
 	if err != nil {
 		return err
 	}
@@ -209,6 +209,17 @@ func (p *Place) remove(ctx context.Context, e mover.Entry) error {
 		condition = o.etag
 	}
 	return p.store.remove(ctx, key, "", condition)
+}
+
+// keyOf is the key of an entry, also of one that no name leads to.
+func (p *Place) keyOf(e *mover.Entry) (string, error) {
+	if e.Key == "" {
+		return p.key(e.Name)
+	}
+	if isOwn(e.Key) {
+		return "", fmt.Errorf("key %q is ours: %w", e.Key, mover.ErrUsage)
+	}
+	return p.prefix + e.Key, nil
 }
 
 // removeDir removes the marker of a directory in which nothing else is. One
