@@ -200,7 +200,7 @@ func (t *run) clearLocked(ctx context.Context, p *pair) error {
 		opts.Skip = t.request.Filter.Skip
 	}
 	nothing := func(func(mover.Entry, error) bool) {}
-	actions := plan.Diff(nothing, p.target.Walk(ctx, opts), plan.Options{Delete: true})
+	actions := p.spare(ctx, plan.Diff(nothing, p.target.Walk(ctx, opts), plan.Options{Delete: true}))
 	err := transfer.Run(ctx, p.source, p.target, t.count(actions, true), transfer.Options{
 		By: p.owner, Gate: p.gate, Observer: &watch{task: t, pair: p}, Counters: &t.counters, SpoolDir: p.spoolDir,
 		Allow: func(n int64) error { return p.within(t.request.MaxDelete, n) },
