@@ -24,7 +24,8 @@ type Source interface {
 	// Walk yields every entry below opts.Dir in the order of Compare, without the
 	// directory opts.Dir itself. An error with the entry of a directory means that
 	// what this directory contains is not known (nothing of it is yielded after the
-	// error), and the walk goes on beside it; an error with the zero Entry ends
+	// error), and the walk goes on beside it; so it does beside an error with an
+	// Entry that has a Key, and knows all but that; an error with the zero Entry ends
 	// the walk. When ctx ends, the walk yields its error. Memory is bounded: it does
 	// not grow with the size of the tree.
 	Walk(ctx context.Context, opts WalkOptions) iter.Seq2[Entry, error]
@@ -93,6 +94,7 @@ type WalkOptions struct {
 
 	// Skip leaves an entry out, and everything below it when it is a directory. It
 	// is called from many goroutines and before the entry is examined; nil skips none.
+	// Of a key that no name leads to it is told the key, and no kind.
 	Skip func(name string, kind Kind) bool
 
 	// Lazy says that nobody compares sizes and times: where a client of a file system has

@@ -63,9 +63,15 @@ func list(ctx context.Context, l location.Location, recursive bool, open Opener)
 		place = looking(place)
 		opts := mover.WalkOptions{}
 		if !recursive {
-			opts.Skip = func(name string, _ mover.Kind) bool { return strings.Contains(name, "/") }
+			opts.Skip = func(name string, kind mover.Kind) bool { return kind != 0 && strings.Contains(name, "/") }
 		}
 		for e, err := range place.Walk(ctx, opts) {
+			if e.Key != "" { // to be seen it needs no name
+				if !recursive && strings.Contains(e.Name, "/") {
+					continue
+				}
+				e.Name, err = e.Key, nil
+			}
 			if !yield(e, err) {
 				return
 			}
@@ -194,7 +200,7 @@ func (t *run) clearLocked(ctx context.Context, p *pair) error {
 		opts.Skip = t.request.Filter.Skip
 	}
 	nothing := func(func(mover.Entry, error) bool) {}
-	actions := plan.Diff(nothing, p.target.Walk(ctx, opts), plan.Options{Delete: true})
+	actions := p.spare(ctx, plan.Diff(nothing, p.target.Walk(ctx, opts), plan.Options{Delete: true}))
 	err := transfer.Run(ctx, p.source, p.target, t.count(actions, true), transfer.Options{
 		By: p.owner, Gate: p.gate, Observer: &watch{task: t, pair: p}, Counters: &t.counters, SpoolDir: p.spoolDir,
 		Allow: func(n int64) error { return p.within(t.request.MaxDelete, n) },

@@ -251,10 +251,11 @@ func (p *pair) diff(ctx context.Context) iter.Seq2[plan.Action, error] {
 		opts.Stray = func(s mover.Stray) { p.stray(ctx, s) }
 	}
 	source, target := p.guarded(ctx, source, counted(p.target.Walk(ctx, opts), &p.targetEntries))
+	actions := p.spare(ctx, plan.Diff(source, target, o))
 	if o.Humble {
-		return withoutDevices(plan.Diff(source, target, o))
+		return withoutDevices(actions)
 	}
-	return plan.Diff(source, target, o)
+	return actions
 }
 
 // withMissing ends a walk of the source with an error for each name of --files-from that it has not come by: what is missing in the

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -29,7 +30,7 @@ func (w *watch) Result(res transfer.Result) {
 }
 
 func itemOf(res *transfer.Result) Item {
-	it := Item{Name: res.Entry.Name, Op: res.Op, Kind: res.Entry.Kind, Why: res.Why, Err: res.Err}
+	it := Item{Name: cmp.Or(res.Entry.Key, res.Entry.Name), Op: res.Op, Kind: res.Entry.Kind, Why: res.Why, Err: res.Err}
 	if res.Entry.Kind == mover.File {
 		it.Bytes = res.Entry.Size
 	}

@@ -30,7 +30,8 @@ import (
 // below such a name of the source is removed, and what is below such a directory
 // of the target is created again (WhyTargetUnknown). Any other error, and a walk
 // out of order, ends the sequence after it was yielded. After any error the caller
-// must not remove anything.
+// must not remove anything, unless the Source of its action has a Key: such an object
+// is all that is left out. With Options.Delete one of the target is removed.
 func Diff(source, target iter.Seq2[mover.Entry, error], o Options) iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
 		next, stop := iter.Pull2(target)
@@ -108,7 +109,7 @@ func (m *merge) pull() bool {
 	if !m.more {
 		return true
 	}
-	if m.headErr != nil {
+	if m.headErr != nil && m.head.Key == "" {
 		if m.head.Name == "" {
 			m.yield(Action{Target: m.head}, m.headErr)
 			return false
@@ -158,7 +159,16 @@ func (m *merge) source(s *mover.Entry) bool {
 
 // sourceError passes an error of the source through.
 func (m *merge) sourceError(e *mover.Entry, err error) bool {
+	if e.Key != "" {
+		if !m.lastSource.before(e) {
+			return m.outOfOrder("source", m.lastSource.name, e.Name)
+		}
+		m.lastSource = placeOf(e)
+	}
 	if e.Name != "" && !m.targetsBefore(e) {
+		return false
+	}
+	if e.Key != "" && m.more && m.headErr != nil && m.head.Key == e.Key && !m.pull() { // the target has it as well, and keeps it
 		return false
 	}
 	if !m.yield(Action{Source: *e}, err) || e.Name == "" {
@@ -172,7 +182,7 @@ func (m *merge) sourceError(e *mover.Entry, err error) bool {
 func (m *merge) targetsBefore(s *mover.Entry) bool {
 	for m.more {
 		c := mover.Compare(&m.head, s)
-		if c > 0 || c == 0 && m.headErr == nil {
+		if c > 0 || c == 0 && (m.headErr == nil || m.head.Key != "" && m.head.Key == s.Key) {
 			return true
 		}
 		if !m.targetNext(s) {
@@ -196,6 +206,9 @@ func (m *merge) finish() {
 // where the source is; nil is at its end.
 func (m *merge) targetNext(s *mover.Entry) bool {
 	t, err := m.head, m.headErr
+	if err != nil && t.Key != "" { // nothing of the source can have it, and nothing else is unknown for it
+		return m.advance(&t) && m.pull() && (!m.removable(&t) || m.emit(&Action{Op: Remove, Target: t, Why: WhyNotInSource}))
+	}
 	if err != nil {
 		m.unknownTarget = append(m.unknownTarget, t.Name)
 		return m.yield(Action{Target: t}, err) && m.pull()

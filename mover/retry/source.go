@@ -88,7 +88,7 @@ func (w *walk) pass() (again bool) {
 				return true
 			}
 		}
-		if err == nil {
+		if err == nil || e.Key != "" {
 			w.opts.After = mover.AfterEntry(&e)
 			w.tries.progress()
 		}

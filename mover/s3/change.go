@@ -189,18 +189,18 @@ func (o *object) merged(e *mover.Entry) map[string]string {
 
 // Remove implements mover.Target. S3 can not set aside: the object is looked at,
 // then deleted; with its ETag as condition where the server minds that.
-func (p *Place) Remove(ctx context.Context, e mover.Entry, _ mover.Owner) error {
+func (p *Place) Remove(ctx context.Context, e mover.Entry, by mover.Owner) error {
 	if e.Name == "" {
 		return p.wrap("remove", "", fmt.Errorf("the root: %w", mover.ErrUsage))
 	}
 	if e.Kind == mover.Dir {
-		return p.wrap("remove", e.Name, p.removeDir(ctx, e.Name))
+		return p.wrap("remove", e.Name, p.removeDir(ctx, e.Name, by))
 	}
 	return p.wrap("remove", e.Name, p.remove(ctx, e))
 }
 
 func (p *Place) remove(ctx context.Context, e mover.Entry) error {
-	key, err := p.key(e.Name)
+	key, err := p.keyOf(&e)
 	if err != nil {
 		return err
 	}
@@ -221,23 +221,77 @@ func (p *Place) remove(ctx context.Context, e mover.Entry) error {
 	return p.store.remove(ctx, key, "", condition)
 }
 
-// removeDir removes the marker of a directory in which nothing else is. One
-// without a marker ends with what was in it.
-func (p *Place) removeDir(ctx context.Context, name string) error {
+// keyOf is the key of an entry, also of one that no name leads to.
+func (p *Place) keyOf(e *mover.Entry) (string, error) {
+	if e.Key == "" {
+		return p.key(e.Name)
+	}
+	if isOwn(e.Key) {
+		return "", fmt.Errorf("key %q is ours: %w", e.Key, mover.ErrUsage)
+	}
+	return p.prefix + e.Key, nil
+}
+
+// leftMost is how many keys are looked at of a directory that is to go: its marker, and what runs have left whose target it was.
+const leftMost = 16
+
+// removeDir removes the marker of a directory in which nothing else is. One without a marker ends with what was in it. What is ours in it, of runs
+// whose target it was, goes with it, unless one is at work there.
+func (p *Place) removeDir(ctx context.Context, name string, by mover.Owner) error {
 	marker, err := p.marker(name)
 	if err != nil {
 		return err
 	}
-	found, err := p.firstKeys(ctx, marker, 2)
+	found, err := p.firstKeys(ctx, marker, leftMost)
 	if err != nil {
 		return err
 	}
-	switch {
-	case len(found) == 2 || len(found) == 1 && found[0] != marker:
-		return fmt.Errorf("the directory is not empty: %w", mover.ErrConflict)
-	case !slices.Contains(found, marker):
-		return nil
+	var left []string
+	for _, key := range found {
+		rest := strings.TrimPrefix(key, marker)
+		switch isLock := strings.HasPrefix(rest, own+"/lock"); {
+		case rest == "":
+		case rest == own+"/"+manifestName, isLock && p.locksObjects():
+			left = append(left, rest)
+		default:
+			return fmt.Errorf("the directory is not empty: %w", mover.ErrConflict)
+		}
+	}
+	if err := p.removeLeft(ctx, marker, left, by); err != nil || !slices.Contains(found, marker) {
+		return err
 	}
 	p.markers.forget(marker)
 	return p.store.remove(ctx, marker, "", "")
+}
+
+// removeLeft removes what a run has left below a prefix that was its target, while nobody works there.
+func (p *Place) removeLeft(ctx context.Context, prefix string, left []string, by mover.Owner) (err error) {
+	locks := []string{own + "/" + lockKey("")}
+	manifest := false
+	for _, rest := range left {
+		switch {
+		case rest == own+"/"+manifestName:
+			manifest = true
+		case !slices.Contains(locks, rest):
+			locks = append(locks, rest)
+		}
+	}
+	switch {
+	case len(left) == 0:
+		return nil
+	case !p.locksObjects():
+		locks = nil
+	}
+	for _, lock := range locks {
+		me := newHolder(by)
+		_, unlock, lockErr := p.lockObject(ctx, prefix+lock, &me)
+		if lockErr != nil {
+			return lockErr
+		}
+		defer func() { err = errors.Join(err, unlock()) }()
+	}
+	if manifest {
+		err = p.store.remove(ctx, prefix+own+"/"+manifestName, "", "")
+	}
+	return err
 }

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -490,5 +491,37 @@ func TestMarkerWithContent(t *testing.T) {
 	must.Do(t, l.Mkdir(t.Context(), e))
 	if n := put.Load(); n > 0 {
 		t.Errorf("the only copy of its content was replaced %d times", n)
+	}
+}
+
+// TestRemoveByKey: an object that no name leads to is asked for and removed by its key as it is.
+func TestRemoveByKey(t *testing.T) {
+	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+		l := newLiar(t, client)
+		base := "/" + l.options.Bucket + "/" + strings.Trim(l.options.Prefix, "/")
+		for _, key := range []string{"a//b", "/x", "../up", "d/", "./y", "a/"} {
+			var asked []string
+			l.lie(func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
+				asked = append(asked, r.Method+" "+strings.TrimPrefix(r.URL.Path, strings.TrimRight(base, "/")+"/"))
+				if r.Method == http.MethodDelete {
+					w.WriteHeader(http.StatusNoContent)
+					return true
+				}
+				w.Header().Set("ETag", `"e"`)
+				w.Header().Set("Last-Modified", time.Unix(0, 0).UTC().Format(http.TimeFormat))
+				w.Header().Set("Content-Length", "3")
+				return true
+			})
+			if err := l.Remove(t.Context(), mover.Entry{Name: "\x01near", Kind: mover.File, Key: key, Size: 3}, mover.Owner{}); err != nil {
+				t.Errorf("%s, %s: %v", client, key, err)
+			}
+			if want := []string{"HEAD " + key, "DELETE " + key}; !slices.Equal(asked, want) {
+				t.Errorf("%s: asked for %q, want %q", client, asked, want)
+			}
+		}
+		l.honest()
+		if err := l.Remove(t.Context(), mover.Entry{Name: "\x01near", Kind: mover.File, Key: "a//.datamove/lock"}, mover.Owner{}); !errors.Is(err, mover.ErrUsage) {
+			t.Errorf("what is ours: %v", err)
+		}
 	}
 }

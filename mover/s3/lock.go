@@ -81,7 +81,7 @@ func (p *Place) Lock(ctx context.Context, name string, o mover.Owner) (held cont
 	}
 	me, key := newHolder(o), lockKey(name)
 	if p.locksObjects() {
-		held, unlock, err = p.lockObject(ctx, key, &me)
+		held, unlock, err = p.lockObject(ctx, p.ownKey(key), &me)
 	} else {
 		p.opts.Logger.WarnContext(ctx, "the bucket has no conditional writes: the lock holds on this host only", "place", p.address)
 		held = ctx
@@ -119,7 +119,7 @@ func (p *Place) lockObject(ctx context.Context, key string, me *holder) (context
 	if err != nil {
 		return nil, nil, err
 	}
-	l := &objectLock{place: p, key: p.ownKey(key), text: text, salt: me.Salt}
+	l := &objectLock{place: p, key: key, text: text, salt: me.Salt}
 	for try := 0; ; try++ {
 		err := l.write(ctx, put{ifNoneMatch: true})
 		if err != nil && !declined(err) {

@@ -212,21 +212,24 @@ func (w *walker) item(o *object) (it item, ok bool) {
 	}
 	it.name, it.err = DecodeKey(key)
 	if it.err != nil {
-		it.name = nameless(key)
+		it.name = nameless(rel)
+		it.dir = it.dir && !it.marker
 	}
 	it.odd = it.name != key
 	return it, true
 }
 
-// nameless is a valid name near where a key stands that names nothing: its last
-// good directory, and the rest in one escaped segment.
+// first begins the name of what has none, so that it comes first in its directory.
+const first = "\x01"
+
+// nameless is a valid name for a key that names nothing: its last good directory, and the rest in one escaped segment.
 func nameless(key string) string {
 	dir := ""
 	for rest := key; ; {
 		seg, more, found := strings.Cut(rest, "/")
 		name, err := DecodeKey(mover.Join(dir, seg))
 		if err != nil || !found || seg == "" {
-			return mover.Join(dir, strings.ReplaceAll(escape("%"+rest), "/", "%2F"))
+			return mover.Join(dir, first+strings.ReplaceAll(escape(rest), "/", "%2F"))
 		}
 		dir, rest = name, more
 	}
@@ -445,11 +448,14 @@ func (w *walker) emit(it *item) bool {
 	if it.dir {
 		kind = mover.Dir
 	}
+	if it.err != nil && it.dir {
+		return w.namelessBelow(it.name, it.key)
+	}
 	if !w.opts.Behind(it.name, kind) {
-		return true
+		return w.content(it)
 	}
 	if it.err != nil {
-		return w.yield(mover.Entry{Name: it.name, Kind: mover.File}, w.place.wrap("walk", it.name, it.err))
+		return w.nameless(it.name, it, it.err)
 	}
 	if !it.dir && w.opts.Skip != nil && w.opts.Skip(it.name, kind) {
 		return true
@@ -463,12 +469,53 @@ func (w *walker) content(it *item) bool {
 	if !it.dir || !it.marker || it.size <= 0 {
 		return true
 	}
-	name := mover.Join(it.name, "%2F") // in its place: between the directory and what is in it
-	if it.name == "" {
-		name = "%2F"
+	name := mover.Join(it.name, first) // between the directory and what is in it
+	if !w.opts.Behind(name, mover.File) {
+		return true
 	}
-	err := fmt.Errorf("%w: the object has %d bytes, and its name ends in '/', as that of a directory: rename it in the store to bring it over", mover.ErrUnsupported, it.size)
-	return w.yield(mover.Entry{Name: name, Kind: mover.File}, w.place.wrap("walk", it.name+"/", err))
+	key, err := w.place.marker(it.name)
+	if err != nil {
+		return w.yield(mover.Entry{Name: name, Kind: mover.File}, w.place.wrap("walk", it.name+"/", err))
+	}
+	object := it.object
+	object.key = key
+	return w.nameless(name, &item{object: object}, fmt.Errorf("%w: the object has %d bytes, and its name ends in '/', as that of a directory: rename it in the store to bring it over", mover.ErrUnsupported, it.size))
+}
+
+// nameless tells of an object that no name leads to.
+func (w *walker) nameless(near string, it *item, err error) bool {
+	key := strings.TrimPrefix(it.key, w.place.prefix)
+	if w.opts.Skip != nil && w.opts.Skip(key, 0) {
+		return true
+	}
+	e := it.entry()
+	e.Name, e.Key = near, key
+	return w.yield(e, w.place.wrap("walk", key, err))
+}
+
+// namelessBelow tells of all below a prefix that no name leads to, in the order of the names that they are given: they are held for it.
+func (w *walker) namelessBelow(near, prefix string) bool {
+	var items []item
+	for page, err := range w.place.store.list(w.ctx, listing{prefix: prefix}) {
+		if err == nil && len(items)+len(page) > w.place.walks.level {
+			err = fmt.Errorf("%w: it has more than %d keys that name no files; rename them in the store", mover.ErrUnsupported, w.place.walks.level)
+		}
+		if err != nil {
+			return w.yield(mover.Entry{Name: near, Kind: mover.Dir}, w.place.wrap("walk", strings.TrimPrefix(prefix, w.place.prefix), err))
+		}
+		for i := range page {
+			if it, ok := w.item(&page[i]); ok {
+				items = append(items, it)
+			}
+		}
+	}
+	slices.SortStableFunc(items, compareItems)
+	for i := range items {
+		if !w.emit(&items[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 // entry is what a listing tells of an item.

@@ -138,27 +138,42 @@ func checkWalk(t *testing.T, nth uint64, p *Place, want map[string]mover.Entry) 
 //
 //safety:6 with TestKeysThatNameNothing
 func TestWalkForeignKeys(t *testing.T) {
-	p := keyPlace([]string{"p/a", "p/a/b", "p/x//y", "p/x/z", "p/../up", "p//abs", "p/bad\uFFFD", "p/d/./e", "p/last"})
-	for _, flat := range []int{7, 100} {
-		p.walks.flat = flat
-		var names, bad []string
-		for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
+	p := keyPlace([]string{"p/a", "p/a/b", "p/x//y", "p/x//y/", "p/x//y-", "p/x/ z", "p/x/z", "p/../up", "p//abs", "p/bad\uFFFD", "p/d/./e", "p/last"})
+	want := []string{"!../up", "!/abs", "!bad\uFFFD", "a", "a/", "a/b", "d/", "!d/./e", "last", "x/", "!x//y", "!x//y/", "!x//y-", "x/ z", "x/z"}
+	slices.Sort(want[10:13]) // of one prefix, by the names that they are given
+	told := func(o mover.WalkOptions) (all []string, after []string) {
+		for e, err := range p.Walk(t.Context(), o) {
+			name := e.Name
 			switch {
 			case err == nil && e.Kind == mover.Dir:
-				names = append(names, e.Name+"/")
-			case err == nil:
-				names = append(names, e.Name)
-			case errors.Is(err, mover.ErrUsage) && e.Name != "" && mover.ValidName(e.Name):
-				bad = append(bad, e.Name)
-			default:
-				t.Errorf("%+v: %v", e, err)
+				name += "/"
+			case err != nil:
+				name = "!" + e.Key
+				if e.Key == "" || !mover.ValidName(e.Name) || e.ETag != "e" || e.Kind != mover.File || !strings.Contains(err.Error(), "does not name a file") {
+					t.Errorf("%+v: %v", e, err)
+				}
+			}
+			all, after = append(all, name), append(after, mover.AfterEntry(&e))
+		}
+		return all, after
+	}
+	for _, flat := range []int{2, 7, 100} {
+		p.walks.flat = flat
+		all, after := told(mover.WalkOptions{})
+		if sorted := slices.Clone(all); len(all) != len(want) || !slices.Equal(slices.Sorted(slices.Values(sorted)), slices.Sorted(slices.Values(want))) {
+			t.Errorf("flat %d: walk yields %q, want %q", flat, all, want)
+		}
+		for i := range after {
+			if rest, _ := told(mover.WalkOptions{After: after[i]}); !slices.Equal(rest, all[i+1:]) {
+				t.Errorf("flat %d, after %q: %q, want %q", flat, after[i], rest, all[i+1:])
+			}
+			if i > 0 && mover.CompareNames(strings.TrimSuffix(after[i-1], "/"), strings.HasSuffix(after[i-1], "/"), strings.TrimSuffix(after[i], "/"), strings.HasSuffix(after[i], "/")) >= 0 {
+				t.Errorf("flat %d: %q is before %q", flat, after[i-1], after[i])
 			}
 		}
-		if want := []string{"a", "a/", "a/b", "d/", "last", "x/", "x/z"}; !slices.Equal(names, want) {
-			t.Errorf("flat %d: walk yields %q, want %q", flat, names, want)
-		}
-		if len(bad) != 5 {
-			t.Errorf("flat %d: told of %q, want 5 keys that name nothing", flat, bad)
+		some, _ := told(mover.WalkOptions{Skip: func(name string, k mover.Kind) bool { return k == 0 && strings.Contains(name, "//") }})
+		if slices.Contains(some, "!x//y") || !slices.Contains(some, "!../up") || !slices.Contains(some, "x/z") {
+			t.Errorf("flat %d, without //: %q", flat, some)
 		}
 	}
 }

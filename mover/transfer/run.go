@@ -181,6 +181,10 @@ func (r *run) step(ctx context.Context, c *cutter, a plan.Action, err error) err
 	case a.Source.Kind == 0 && a.Target.Kind == 0:
 		return err
 	}
+	if a.Source.Key != "" { // it is known what is left out: what is elsewhere can be removed
+		r.leftOut(&item{seq: -1, Action: a}, err)
+		return ctx.Err()
+	}
 	r.failed(&item{seq: -1, Action: a}, err)
 	return ctx.Err()
 }
@@ -312,6 +316,11 @@ func (r *run) unlikely(e *mover.Entry) {
 // failed reports an entry that can not be done. From now on nothing is removed.
 func (r *run) failed(it *item, err error) {
 	r.doubt.Store(true)
+	r.leftOut(it, err)
+}
+
+// leftOut reports an entry that can not be done, for which nothing else is in doubt.
+func (r *run) leftOut(it *item, err error) {
 	r.n.Failed.Add(1)
 	e := it.Source
 	if e.Kind == 0 {

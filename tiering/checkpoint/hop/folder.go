@@ -53,8 +53,15 @@ func (s *Site) Folder(ctx context.Context, l location.Location, p checkpoint.Pro
 	f.Location.TrailingSlash = false
 	if l.Scheme == location.POSIX {
 		err = f.openDir(makes)
-	} else if f.place, err = s.Open(ctx, l, local.OpenOptions{Write: makes, StateDir: s.Request.StateDir, Logger: s.Log}); err == nil {
-		f.Folder = checkpoint.InPlace(ctx, retry.New(f.place, retry.Options{Logger: s.Log}), checkpoint.Limits{Exported: s.Exported})
+	} else {
+		o := retry.Options{Logger: s.Log}
+		err = retry.Opening(ctx, o, l.String(), func() (err error) {
+			f.place, err = s.Open(ctx, l, local.OpenOptions{Write: makes, StateDir: s.Request.StateDir, Logger: s.Log})
+			return err
+		})
+		if err == nil {
+			f.Folder = checkpoint.InPlace(ctx, retry.New(f.place, o), checkpoint.Limits{Exported: s.Exported})
+		}
 	}
 	return f.opened(ctx, err)
 }
