@@ -1049,6 +1049,7 @@ func (x *Usage) GetFailed() int64 {
 
 type GetInfoRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	HistorySince  *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=history_since,json=historySince,proto3" json:"history_since,omitempty"` // from when on rates of the past are told; absent: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1083,21 +1084,31 @@ func (*GetInfoRequest) Descriptor() ([]byte, []int) {
 	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
+func (x *GetInfoRequest) GetHistorySince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.HistorySince
+	}
+	return nil
+}
+
 // Info is what a service is and how it does.
 type Info struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Version       string                 `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
-	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
-	StartTime     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	Term          uint64                 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"` // of the ledger; grows with every start
-	TasksQueued   int64                  `protobuf:"varint,5,opt,name=tasks_queued,json=tasksQueued,proto3" json:"tasks_queued,omitempty"`
-	TasksRunning  int64                  `protobuf:"varint,6,opt,name=tasks_running,json=tasksRunning,proto3" json:"tasks_running,omitempty"`
-	Agents        int32                  `protobuf:"varint,7,opt,name=agents,proto3" json:"agents,omitempty"`
-	Caller        *Account               `protobuf:"bytes,8,opt,name=caller,proto3" json:"caller,omitempty"` // who you are to this service
-	Roles         []string               `protobuf:"bytes,9,rep,name=roles,proto3" json:"roles,omitempty"`   // that the caller has
-	Projects      []string               `protobuf:"bytes,10,rep,name=projects,proto3" json:"projects,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Version        string                 `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
+	Node           string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	StartTime      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	Term           uint64                 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"` // of the ledger; grows with every start
+	TasksQueued    int64                  `protobuf:"varint,5,opt,name=tasks_queued,json=tasksQueued,proto3" json:"tasks_queued,omitempty"`
+	TasksRunning   int64                  `protobuf:"varint,6,opt,name=tasks_running,json=tasksRunning,proto3" json:"tasks_running,omitempty"`
+	Agents         int32                  `protobuf:"varint,7,opt,name=agents,proto3" json:"agents,omitempty"`
+	Caller         *Account               `protobuf:"bytes,8,opt,name=caller,proto3" json:"caller,omitempty"` // who you are to this service
+	Roles          []string               `protobuf:"bytes,9,rep,name=roles,proto3" json:"roles,omitempty"`   // that the caller has
+	Projects       []string               `protobuf:"bytes,10,rep,name=projects,proto3" json:"projects,omitempty"`
+	TasksStanding  int64                  `protobuf:"varint,11,opt,name=tasks_standing,json=tasksStanding,proto3" json:"tasks_standing,omitempty"`       // of tasks_running: those that go on until they are cancelled
+	BytesPerSecond float64                `protobuf:"fixed64,12,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"` // of all tasks that run
+	History        []*RateMoment          `protobuf:"bytes,13,rep,name=history,proto3" json:"history,omitempty"`                                         // of the last ten minutes, the oldest first, where it is asked for
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Info) Reset() {
@@ -1200,6 +1211,80 @@ func (x *Info) GetProjects() []string {
 	return nil
 }
 
+func (x *Info) GetTasksStanding() int64 {
+	if x != nil {
+		return x.TasksStanding
+	}
+	return 0
+}
+
+func (x *Info) GetBytesPerSecond() float64 {
+	if x != nil {
+		return x.BytesPerSecond
+	}
+	return 0
+}
+
+func (x *Info) GetHistory() []*RateMoment {
+	if x != nil {
+		return x.History
+	}
+	return nil
+}
+
+// RateMoment is how fast all tasks were at a moment.
+type RateMoment struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Time           *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	BytesPerSecond float64                `protobuf:"fixed64,2,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *RateMoment) Reset() {
+	*x = RateMoment{}
+	mi := &file_datamove_v1_admin_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RateMoment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RateMoment) ProtoMessage() {}
+
+func (x *RateMoment) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_v1_admin_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RateMoment.ProtoReflect.Descriptor instead.
+func (*RateMoment) Descriptor() ([]byte, []int) {
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *RateMoment) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *RateMoment) GetBytesPerSecond() float64 {
+	if x != nil {
+		return x.BytesPerSecond
+	}
+	return 0
+}
+
 type BackupRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1208,7 +1293,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[17]
+	mi := &file_datamove_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1220,7 +1305,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[17]
+	mi := &file_datamove_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1233,7 +1318,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 type BackupChunk struct {
@@ -1245,7 +1330,7 @@ type BackupChunk struct {
 
 func (x *BackupChunk) Reset() {
 	*x = BackupChunk{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[18]
+	mi := &file_datamove_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1257,7 +1342,7 @@ func (x *BackupChunk) String() string {
 func (*BackupChunk) ProtoMessage() {}
 
 func (x *BackupChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[18]
+	mi := &file_datamove_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1270,7 +1355,7 @@ func (x *BackupChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupChunk.ProtoReflect.Descriptor instead.
 func (*BackupChunk) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *BackupChunk) GetData() []byte {
@@ -1288,7 +1373,7 @@ type ReloadRequest struct {
 
 func (x *ReloadRequest) Reset() {
 	*x = ReloadRequest{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[19]
+	mi := &file_datamove_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1300,7 +1385,7 @@ func (x *ReloadRequest) String() string {
 func (*ReloadRequest) ProtoMessage() {}
 
 func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[19]
+	mi := &file_datamove_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1313,7 +1398,7 @@ func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadRequest.ProtoReflect.Descriptor instead.
 func (*ReloadRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
 type ReloadResponse struct {
@@ -1325,7 +1410,7 @@ type ReloadResponse struct {
 
 func (x *ReloadResponse) Reset() {
 	*x = ReloadResponse{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[20]
+	mi := &file_datamove_v1_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1337,7 +1422,7 @@ func (x *ReloadResponse) String() string {
 func (*ReloadResponse) ProtoMessage() {}
 
 func (x *ReloadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[20]
+	mi := &file_datamove_v1_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1350,7 +1435,7 @@ func (x *ReloadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadResponse.ProtoReflect.Descriptor instead.
 func (*ReloadResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{20}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReloadResponse) GetChanged() []string {
@@ -1439,8 +1524,9 @@ const file_datamove_v1_admin_proto_rawDesc = "" +
 	"\x05tasks\x18\x04 \x01(\x03R\x05tasks\x12\x14\n" +
 	"\x05files\x18\x05 \x01(\x03R\x05files\x12\x14\n" +
 	"\x05bytes\x18\x06 \x01(\x03R\x05bytes\x12\x16\n" +
-	"\x06failed\x18\a \x01(\x03R\x06failed\"\x10\n" +
-	"\x0eGetInfoRequest\"\xc3\x02\n" +
+	"\x06failed\x18\a \x01(\x03R\x06failed\"Q\n" +
+	"\x0eGetInfoRequest\x12?\n" +
+	"\rhistory_since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\fhistorySince\"\xc7\x03\n" +
 	"\x04Info\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x129\n" +
@@ -1453,7 +1539,14 @@ const file_datamove_v1_admin_proto_rawDesc = "" +
 	"\x06caller\x18\b \x01(\v2\x14.datamove.v1.AccountR\x06caller\x12\x14\n" +
 	"\x05roles\x18\t \x03(\tR\x05roles\x12\x1a\n" +
 	"\bprojects\x18\n" +
-	" \x03(\tR\bprojects\"\x0f\n" +
+	" \x03(\tR\bprojects\x12%\n" +
+	"\x0etasks_standing\x18\v \x01(\x03R\rtasksStanding\x12(\n" +
+	"\x10bytes_per_second\x18\f \x01(\x01R\x0ebytesPerSecond\x121\n" +
+	"\ahistory\x18\r \x03(\v2\x17.datamove.v1.RateMomentR\ahistory\"f\n" +
+	"\n" +
+	"RateMoment\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12(\n" +
+	"\x10bytes_per_second\x18\x02 \x01(\x01R\x0ebytesPerSecond\"\x0f\n" +
 	"\rBackupRequest\"!\n" +
 	"\vBackupChunk\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"\x0f\n" +
@@ -1497,7 +1590,7 @@ func file_datamove_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_datamove_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_datamove_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_datamove_v1_admin_proto_goTypes = []any{
 	(AgentState)(0),                 // 0: datamove.v1.AgentState
 	(*Tier)(nil),                    // 1: datamove.v1.Tier
@@ -1517,53 +1610,57 @@ var file_datamove_v1_admin_proto_goTypes = []any{
 	(*Usage)(nil),                   // 15: datamove.v1.Usage
 	(*GetInfoRequest)(nil),          // 16: datamove.v1.GetInfoRequest
 	(*Info)(nil),                    // 17: datamove.v1.Info
-	(*BackupRequest)(nil),           // 18: datamove.v1.BackupRequest
-	(*BackupChunk)(nil),             // 19: datamove.v1.BackupChunk
-	(*ReloadRequest)(nil),           // 20: datamove.v1.ReloadRequest
-	(*ReloadResponse)(nil),          // 21: datamove.v1.ReloadResponse
-	(*timestamppb.Timestamp)(nil),   // 22: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 23: google.protobuf.Duration
-	(*Account)(nil),                 // 24: datamove.v1.Account
+	(*RateMoment)(nil),              // 18: datamove.v1.RateMoment
+	(*BackupRequest)(nil),           // 19: datamove.v1.BackupRequest
+	(*BackupChunk)(nil),             // 20: datamove.v1.BackupChunk
+	(*ReloadRequest)(nil),           // 21: datamove.v1.ReloadRequest
+	(*ReloadResponse)(nil),          // 22: datamove.v1.ReloadResponse
+	(*timestamppb.Timestamp)(nil),   // 23: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 24: google.protobuf.Duration
+	(*Account)(nil),                 // 25: datamove.v1.Account
 }
 var file_datamove_v1_admin_proto_depIdxs = []int32{
 	1,  // 0: datamove.v1.ListTiersResponse.tiers:type_name -> datamove.v1.Tier
 	0,  // 1: datamove.v1.Agent.state:type_name -> datamove.v1.AgentState
-	22, // 2: datamove.v1.Agent.join_time:type_name -> google.protobuf.Timestamp
-	22, // 3: datamove.v1.Agent.seen_time:type_name -> google.protobuf.Timestamp
+	23, // 2: datamove.v1.Agent.join_time:type_name -> google.protobuf.Timestamp
+	23, // 3: datamove.v1.Agent.seen_time:type_name -> google.protobuf.Timestamp
 	4,  // 4: datamove.v1.ListAgentsResponse.agents:type_name -> datamove.v1.Agent
-	23, // 5: datamove.v1.CreateJoinTokenRequest.ttl:type_name -> google.protobuf.Duration
-	22, // 6: datamove.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	22, // 7: datamove.v1.GetUsageRequest.since:type_name -> google.protobuf.Timestamp
+	24, // 5: datamove.v1.CreateJoinTokenRequest.ttl:type_name -> google.protobuf.Duration
+	23, // 6: datamove.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	23, // 7: datamove.v1.GetUsageRequest.since:type_name -> google.protobuf.Timestamp
 	15, // 8: datamove.v1.GetUsageResponse.usage:type_name -> datamove.v1.Usage
-	24, // 9: datamove.v1.Usage.owner:type_name -> datamove.v1.Account
-	22, // 10: datamove.v1.Usage.day:type_name -> google.protobuf.Timestamp
-	22, // 11: datamove.v1.Info.start_time:type_name -> google.protobuf.Timestamp
-	24, // 12: datamove.v1.Info.caller:type_name -> datamove.v1.Account
-	2,  // 13: datamove.v1.TierService.ListTiers:input_type -> datamove.v1.ListTiersRequest
-	5,  // 14: datamove.v1.AgentService.ListAgents:input_type -> datamove.v1.ListAgentsRequest
-	7,  // 15: datamove.v1.AgentService.DrainAgent:input_type -> datamove.v1.DrainAgentRequest
-	8,  // 16: datamove.v1.AgentService.UndrainAgent:input_type -> datamove.v1.UndrainAgentRequest
-	9,  // 17: datamove.v1.AgentService.ForgetAgent:input_type -> datamove.v1.ForgetAgentRequest
-	11, // 18: datamove.v1.AgentService.CreateJoinToken:input_type -> datamove.v1.CreateJoinTokenRequest
-	13, // 19: datamove.v1.UsageService.GetUsage:input_type -> datamove.v1.GetUsageRequest
-	16, // 20: datamove.v1.AdminService.GetInfo:input_type -> datamove.v1.GetInfoRequest
-	18, // 21: datamove.v1.AdminService.Backup:input_type -> datamove.v1.BackupRequest
-	20, // 22: datamove.v1.AdminService.Reload:input_type -> datamove.v1.ReloadRequest
-	3,  // 23: datamove.v1.TierService.ListTiers:output_type -> datamove.v1.ListTiersResponse
-	6,  // 24: datamove.v1.AgentService.ListAgents:output_type -> datamove.v1.ListAgentsResponse
-	4,  // 25: datamove.v1.AgentService.DrainAgent:output_type -> datamove.v1.Agent
-	4,  // 26: datamove.v1.AgentService.UndrainAgent:output_type -> datamove.v1.Agent
-	10, // 27: datamove.v1.AgentService.ForgetAgent:output_type -> datamove.v1.ForgetAgentResponse
-	12, // 28: datamove.v1.AgentService.CreateJoinToken:output_type -> datamove.v1.CreateJoinTokenResponse
-	14, // 29: datamove.v1.UsageService.GetUsage:output_type -> datamove.v1.GetUsageResponse
-	17, // 30: datamove.v1.AdminService.GetInfo:output_type -> datamove.v1.Info
-	19, // 31: datamove.v1.AdminService.Backup:output_type -> datamove.v1.BackupChunk
-	21, // 32: datamove.v1.AdminService.Reload:output_type -> datamove.v1.ReloadResponse
-	23, // [23:33] is the sub-list for method output_type
-	13, // [13:23] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	25, // 9: datamove.v1.Usage.owner:type_name -> datamove.v1.Account
+	23, // 10: datamove.v1.Usage.day:type_name -> google.protobuf.Timestamp
+	23, // 11: datamove.v1.GetInfoRequest.history_since:type_name -> google.protobuf.Timestamp
+	23, // 12: datamove.v1.Info.start_time:type_name -> google.protobuf.Timestamp
+	25, // 13: datamove.v1.Info.caller:type_name -> datamove.v1.Account
+	18, // 14: datamove.v1.Info.history:type_name -> datamove.v1.RateMoment
+	23, // 15: datamove.v1.RateMoment.time:type_name -> google.protobuf.Timestamp
+	2,  // 16: datamove.v1.TierService.ListTiers:input_type -> datamove.v1.ListTiersRequest
+	5,  // 17: datamove.v1.AgentService.ListAgents:input_type -> datamove.v1.ListAgentsRequest
+	7,  // 18: datamove.v1.AgentService.DrainAgent:input_type -> datamove.v1.DrainAgentRequest
+	8,  // 19: datamove.v1.AgentService.UndrainAgent:input_type -> datamove.v1.UndrainAgentRequest
+	9,  // 20: datamove.v1.AgentService.ForgetAgent:input_type -> datamove.v1.ForgetAgentRequest
+	11, // 21: datamove.v1.AgentService.CreateJoinToken:input_type -> datamove.v1.CreateJoinTokenRequest
+	13, // 22: datamove.v1.UsageService.GetUsage:input_type -> datamove.v1.GetUsageRequest
+	16, // 23: datamove.v1.AdminService.GetInfo:input_type -> datamove.v1.GetInfoRequest
+	19, // 24: datamove.v1.AdminService.Backup:input_type -> datamove.v1.BackupRequest
+	21, // 25: datamove.v1.AdminService.Reload:input_type -> datamove.v1.ReloadRequest
+	3,  // 26: datamove.v1.TierService.ListTiers:output_type -> datamove.v1.ListTiersResponse
+	6,  // 27: datamove.v1.AgentService.ListAgents:output_type -> datamove.v1.ListAgentsResponse
+	4,  // 28: datamove.v1.AgentService.DrainAgent:output_type -> datamove.v1.Agent
+	4,  // 29: datamove.v1.AgentService.UndrainAgent:output_type -> datamove.v1.Agent
+	10, // 30: datamove.v1.AgentService.ForgetAgent:output_type -> datamove.v1.ForgetAgentResponse
+	12, // 31: datamove.v1.AgentService.CreateJoinToken:output_type -> datamove.v1.CreateJoinTokenResponse
+	14, // 32: datamove.v1.UsageService.GetUsage:output_type -> datamove.v1.GetUsageResponse
+	17, // 33: datamove.v1.AdminService.GetInfo:output_type -> datamove.v1.Info
+	20, // 34: datamove.v1.AdminService.Backup:output_type -> datamove.v1.BackupChunk
+	22, // 35: datamove.v1.AdminService.Reload:output_type -> datamove.v1.ReloadResponse
+	26, // [26:36] is the sub-list for method output_type
+	16, // [16:26] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_datamove_v1_admin_proto_init() }
@@ -1578,7 +1675,7 @@ func file_datamove_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_v1_admin_proto_rawDesc), len(file_datamove_v1_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   4,
 		},
