@@ -321,7 +321,8 @@ type Agent struct {
 	BytesPerSecond float64                `protobuf:"fixed64,8,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"` // read and written by its workers
 	JoinTime       *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=join_time,json=joinTime,proto3" json:"join_time,omitempty"`
 	SeenTime       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=seen_time,json=seenTime,proto3" json:"seen_time,omitempty"`
-	Root           bool                   `protobuf:"varint,11,opt,name=root,proto3" json:"root,omitempty"` // can act as other users
+	Root           bool                   `protobuf:"varint,11,opt,name=root,proto3" json:"root,omitempty"`  // can act as other users
+	Lacks          []string               `protobuf:"bytes,12,rep,name=lacks,proto3" json:"lacks,omitempty"` // tiers of the configuration of the coordinator that it does not reach
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -431,6 +432,13 @@ func (x *Agent) GetRoot() bool {
 		return x.Root
 	}
 	return false
+}
+
+func (x *Agent) GetLacks() []string {
+	if x != nil {
+		return x.Lacks
+	}
+	return nil
 }
 
 type ListAgentsRequest struct {
@@ -1471,7 +1479,7 @@ const file_datamove_v1_admin_proto_rawDesc = "" +
 	"\x10ListTiersRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"<\n" +
 	"\x11ListTiersResponse\x12'\n" +
-	"\x05tiers\x18\x01 \x03(\v2\x11.datamove.v1.TierR\x05tiers\"\xf4\x02\n" +
+	"\x05tiers\x18\x01 \x03(\v2\x11.datamove.v1.TierR\x05tiers\"\x8a\x03\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12-\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x17.datamove.v1.AgentStateR\x05state\x12\x18\n" +
@@ -1484,7 +1492,8 @@ const file_datamove_v1_admin_proto_rawDesc = "" +
 	"\tjoin_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\bjoinTime\x127\n" +
 	"\tseen_time\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\bseenTime\x12\x12\n" +
-	"\x04root\x18\v \x01(\bR\x04root\"O\n" +
+	"\x04root\x18\v \x01(\bR\x04root\x12\x14\n" +
+	"\x05lacks\x18\f \x03(\tR\x05lacks\"O\n" +
 	"\x11ListAgentsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
