@@ -179,6 +179,17 @@ func (a *Agent) room() (rooms []*agentv1.Room) {
 	return rooms
 }
 
+// lacks is told which tiers of the coordinator are not reached here. Of those that the
+// configuration of this node has, the log has said why.
+func (a *Agent) lacks(tiers []string) {
+	conf := a.conf().Tiers
+	unknown := slices.DeleteFunc(slices.Clone(tiers), func(name string) bool { _, known := conf[name]; return known })
+	if len(unknown) > 0 {
+		a.log.Warn("tiers of the coordinator are not in the configuration of this node, which gets no task that needs one; add them to its configuration file",
+			"tiers", strings.Join(unknown, " "))
+	}
+}
+
 // order does what the coordinator says. It must not wait. What it begins ends with ctx.
 func (a *Agent) order(ctx context.Context, o *agentv1.Order) {
 	switch w := o.GetWhat().(type) {
@@ -203,6 +214,8 @@ func (a *Agent) order(ctx context.Context, o *agentv1.Order) {
 		go a.resolve(ctx, w.Resolve)
 	case *agentv1.Order_Swarm:
 		a.swarmed(w.Swarm)
+	case *agentv1.Order_Lacks:
+		a.lacks(w.Lacks.GetTiers())
 	case *agentv1.Order_Part:
 		a.part(w.Part.GetTask(), w.Part.GetLeadEpoch(), w.Part.GetBytesPerSecond())
 	}

@@ -40,7 +40,7 @@ func planOnly(ctx context.Context, r Request, open Opener) iter.Seq2[plan.Action
 			}
 			for a, err := range p.fit(ctx, p.diff(ctx), before, tight) {
 				if err == nil && a.Op == plan.Compare {
-					a, err = transfer.Resolve(ctx, p.source, p.target, a, p.planOptions())
+					a, err = transfer.Resolve(ctx, p.source, p.target, a, p.planOptions(), nil)
 				}
 				if !yield(a, err) {
 					return

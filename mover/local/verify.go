@@ -42,6 +42,9 @@ func (t *run) verify(ctx context.Context, p *pair) error {
 			return errors.Join(err, g.Wait())
 		}
 		if a.Op != plan.Compare || err != nil {
+			if bytes, moves := a.Moves(); moves {
+				t.counters.Looked(bytes)
+			}
 			w.Result(p.finding(seq, a, err))
 			continue
 		}
@@ -49,11 +52,12 @@ func (t *run) verify(ctx context.Context, p *pair) error {
 		seq := seq
 		g.Go(func() error {
 			defer t.counters.InFlight.Add(-1)
-			a, err := p.compare(gctx, a)
+			size := a.Source.Size
+			a, read, err := t.counters.Look(func(passed func(int64)) (plan.Action, error) { return p.compare(gctx, a, passed) })
 			if gctx.Err() != nil {
 				return gctx.Err()
 			}
-			t.counters.Bytes.Add(a.Source.Size)
+			t.counters.Looked(size - read)
 			w.Result(p.finding(seq, a, err))
 			return nil
 		})
@@ -83,10 +87,10 @@ func (p *pair) roots(ctx context.Context) (plan.Action, error) {
 }
 
 // compare looks at what a listing can not tell.
-func (p *pair) compare(ctx context.Context, a plan.Action) (plan.Action, error) {
+func (p *pair) compare(ctx context.Context, a plan.Action, passed func(int64)) (plan.Action, error) {
 	o := p.planOptions()
 	if _, listed := mover.As[*listed](p.source); !listed {
-		return transfer.Resolve(ctx, p.source, p.target, a, o)
+		return transfer.Resolve(ctx, p.source, p.target, a, o, passed)
 	}
 	c, err := p.target.Open(ctx, a.Target)
 	if err != nil {

@@ -14,10 +14,11 @@ import (
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/task"
+	"datamove.dev/mover/wire"
 )
 
 // GetInfo implements pb.AdminServiceServer.
-func (s *Service) GetInfo(ctx context.Context, _ *pb.GetInfoRequest) (*pb.Info, error) {
+func (s *Service) GetInfo(ctx context.Context, r *pb.GetInfoRequest) (*pb.Info, error) {
 	c := access.From(ctx)
 	i := &pb.Info{
 		Version: s.o.Version, Node: s.o.Node, StartTime: timestamppb.New(s.started), Term: s.ledger.Term(),
@@ -25,7 +26,11 @@ func (s *Service) GetInfo(ctx context.Context, _ *pb.GetInfoRequest) (*pb.Info, 
 	}
 	s.mu.Lock()
 	i.TasksRunning, i.Agents = int64(len(s.leads)), int32(len(s.agents))
+	i.TasksStanding, i.BytesPerSecond = s.working()
 	s.mu.Unlock()
+	if r.GetHistorySince() != nil {
+		i.History = s.rates.since(r.GetHistorySince().AsTime())
+	}
 	if n, counted := s.counted(task.Queued); counted {
 		i.TasksQueued = n
 		return i, nil
@@ -36,6 +41,17 @@ func (s *Service) GetInfo(ctx context.Context, _ *pb.GetInfoRequest) (*pb.Info, 
 		return err
 	})
 	return i, err
+}
+
+// working counts the tasks that run until they are cancelled, and sums the rates of all. Service.mu is held.
+func (s *Service) working() (standing int64, bytesPerSecond float64) {
+	for _, l := range s.leads {
+		if wire.Standing(l.task.GetSpec()) {
+			standing++
+		}
+		bytesPerSecond += l.task.GetProgress().GetBytesPerSecond()
+	}
+	return standing, bytesPerSecond
 }
 
 // Backup implements pb.AdminServiceServer.

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -96,6 +97,7 @@ func (s *Service) viewAgent(n *node) *pb.Agent {
 		}
 	}
 	slices.Sort(a.Reaches)
+	a.Lacks = s.lacks(n)
 	for _, l := range s.leads {
 		if l.agent == n.name {
 			a.Leads++
@@ -108,6 +110,16 @@ func (s *Service) viewAgent(n *node) *pb.Agent {
 	}
 	a.State = s.stateOf(n, int(a.Leads+a.Helps))
 	return a
+}
+
+// lacks are the tiers of the configuration that an agent does not reach. Service.mu is held.
+func (s *Service) lacks(n *node) (tiers []string) {
+	for _, name := range slices.Sorted(maps.Keys(s.conf().Tiers)) {
+		if !slices.ContainsFunc(n.hello.GetReaches(), func(r *agentv1.Reach) bool { return r.GetTier() == name }) {
+			tiers = append(tiers, name)
+		}
+	}
+	return tiers
 }
 
 // stateOf is the state of an agent that has so much in hand. Service.mu is held.

@@ -38,7 +38,6 @@ func (s *Service) Finish(ctx context.Context, r *agentv1.FinishRequest) (*agentv
 	t.Revision++
 	t.Report = r.GetReport()
 	s.firstByte(t, r.GetFirstByteTime())
-	t.Progress = finalProgress(t)
 	if r.GetError() != "" {
 		s.ended(t, task.Failed, r.GetErrorKind(), r.GetError())
 	} else if err := s.judge(l, t, r); err != nil {
@@ -46,6 +45,7 @@ func (s *Service) Finish(ctx context.Context, r *agentv1.FinishRequest) (*agentv
 	} else {
 		s.ended(t, task.Done, "", "")
 	}
+	t.Progress = finalProgress(t)
 	s.close(ctx, l, t)
 	return &agentv1.FinishResponse{}, nil
 }
@@ -74,10 +74,25 @@ func finalProgress(t *pb.Task) *pb.Progress {
 	if p == nil {
 		p = &pb.Progress{}
 	}
-	r := t.GetReport()
+	r, looks := t.GetReport(), p.GetFilesDone()
 	p.Planned, p.FilesDone, p.Failed, p.InFlight, p.Slowest, p.BytesPerSecond, p.FilesPerSecond, p.Remaining = r.GetPlanned(), r.GetFiles(), r.GetFailed(), 0, nil, 0, 0, nil
 	p.BytesDone, p.PlanComplete, p.Time = max(r.GetBytes(), 0), true, timestamppb.Now()
+	looked(p, looks, t.GetState() == task.Done)
 	return p
+}
+
+// looked counts what was compared and found to need nothing, which a report has no word for:
+// of a task that is done, all of it, and else what its worker has told of.
+func looked(p *pb.Progress, told int64, whole bool) {
+	planned := p.GetPlanned()
+	all := planned.GetFiles() + planned.GetCompares()
+	switch {
+	case planned.GetCompares() == 0:
+	case whole:
+		p.FilesDone, p.BytesDone = all, max(p.GetBytesDone(), planned.GetBytes()+planned.GetCompareBytes())
+	default:
+		p.FilesDone = min(max(p.GetFilesDone(), told), all)
+	}
 }
 
 func firstOf(texts ...string) string {

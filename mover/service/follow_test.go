@@ -14,6 +14,8 @@ import (
 
 	"google.golang.org/grpc"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
@@ -91,7 +93,7 @@ func (f tells) Run(ctx context.Context, _ feed.Marks, take feed.Take) error {
 	}
 }
 
-// TestDeaf: that changes in a tier are not heard of stands in the log of the service, for no caller waits for such a task. A task of a caller is no concern of the log.
+// TestDeaf: that changes in a tier are not heard of stands in the log of the service, for no caller waits for such a task.
 func TestDeaf(t *testing.T) {
 	d := catalogued(t, access.Input{})
 	var log bytes.Buffer
@@ -110,9 +112,37 @@ func TestDeaf(t *testing.T) {
 			t.Errorf("the log lacks %q: %s", want, said)
 		}
 	}
-	log.Reset()
-	if d.countEnd(&pb.Task{State: task.Failed, Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY}}); log.Len() > 0 {
-		t.Errorf("the log has a task of a caller: %s", log.String())
+}
+
+// TestTasksAreLogged: a task of a caller has one line when it is submitted and one when it ends; what the service sets itself has none.
+func TestTasksAreLogged(t *testing.T) {
+	begun := time.Unix(1e9, 0)
+	ended := func(state pb.TaskState, kind pb.TaskKind, text string) *pb.Task {
+		return &pb.Task{Id: "t1", State: state, Owner: &pb.Account{Name: "ada"}, StartTime: timestamppb.New(begun), EndTime: timestamppb.New(begun.Add(90 * time.Second)), Error: text,
+			Spec: &pb.TaskSpec{Kind: kind, Source: "project:a", Target: "archive:a\n"}, Report: &pb.Report{Files: 3, Bytes: 7}}
+	}
+	const about = "task=t1 kind=copy owner=ada source=project:a target="
+	for name, row := range map[string]struct {
+		log  func(*Service)
+		want []string
+	}{
+		"submitted": {func(s *Service) { s.countNew(ended(task.Queued, pb.TaskKind_TASK_KIND_COPY, "")) }, []string{"level=INFO", "a task was submitted", about}},
+		"done":      {func(s *Service) { s.countEnd(ended(task.Done, pb.TaskKind_TASK_KIND_COPY, "")) }, []string{"level=INFO", "a task has ended", about, "state=done files=3 bytes=7 failed=0 took=1m30s"}},
+		"cancelled": {func(s *Service) { s.countEnd(ended(task.Cancelled, pb.TaskKind_TASK_KIND_COPY, "")) }, []string{"level=INFO", "state=cancelled"}},
+		"failed":    {func(s *Service) { s.countEnd(ended(task.Failed, pb.TaskKind_TASK_KIND_COPY, "no room")) }, []string{"level=INFO", "a task has failed", about, `err="no room"`}},
+		"a feed":    {func(s *Service) { s.countNew(ended(task.Queued, pb.TaskKind_TASK_KIND_FOLLOW, "")) }, nil},
+	} {
+		var log bytes.Buffer
+		s := &Service{log: slog.New(slog.NewTextHandler(&log, nil))}
+		row.log(s)
+		if lines := strings.Count(log.String(), "\n"); lines != min(len(row.want), 1) {
+			t.Errorf("%s: %d lines: %s", name, lines, log.String())
+		}
+		for _, want := range row.want {
+			if !strings.Contains(log.String(), want) {
+				t.Errorf("%s: the log lacks %q: %s", name, want, log.String())
+			}
+		}
 	}
 }
 

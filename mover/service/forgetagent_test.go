@@ -7,6 +7,8 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -262,4 +264,34 @@ func TestForgottenCertificates(t *testing.T) {
 		_, err := ledger.Forgotten.Get(tx, "n9")
 		return err
 	}), mover.ErrNotExist)
+}
+
+// TestLacks: an agent whose configuration has not all tiers is shown with those that it lacks, and is told of them when it attends.
+func TestLacks(t *testing.T) {
+	d := newDesk(t, site(), access.Input{})
+	hello := func(tiers ...string) *agentv1.Status {
+		h := &agentv1.Hello{Name: "n9", Reaches: []*agentv1.Reach{{}}}
+		for _, tier := range tiers {
+			h.Reaches = append(h.Reaches, &agentv1.Reach{Tier: tier})
+		}
+		return &agentv1.Status{Hello: h}
+	}
+	all := slices.Sorted(maps.Keys(d.conf.Tiers))
+	if len(all) < 2 {
+		t.Fatal(all)
+	}
+	for name, row := range map[string]struct{ reaches, lacks []string }{"none": {nil, all}, "one": {all[:1], all[1:]}, "all": {all, nil}} {
+		orders := make(chan *agentv1.Order, 9)
+		wants(t, "it attends", d.arrive(asAgent("n9"), "n9", hello(row.reaches...), orders, func() {}), nil)
+		var told []string
+		for len(orders) > 0 {
+			told = append(told, (<-orders).GetLacks().GetTiers()...)
+		}
+		d.mu.Lock()
+		shown := d.viewAgent(d.agents["n9"]).GetLacks()
+		d.mu.Unlock()
+		if !slices.Equal(told, row.lacks) || !slices.Equal(shown, row.lacks) {
+			t.Errorf("%s: told %q, shown %q, want %q", name, told, shown, row.lacks)
+		}
+	}
 }

@@ -28,7 +28,7 @@ func (s *Service) submitted(ctx context.Context, t *pb.Task) {
 	if t == nil {
 		return
 	}
-	s.o.Metrics.TaskSubmitted(t.GetSpec().GetClass())
+	s.countNew(t)
 	s.requeue(ctx, t)
 }
 

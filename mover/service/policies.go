@@ -36,6 +36,9 @@ func (s *Service) ListPolicies(context.Context, *pb.ListPoliciesRequest) (*pb.Li
 		for _, p := range s.policies() {
 			meta, spec := &p.Policy.Metadata, &p.Policy.Spec
 			row := &pb.Policy{Name: string(meta.Name), Owner: meta.Owner, Mode: modeOf(p), File: path.Base(p.Policy.File), Digest: p.Policy.Digest(), Roots: spec.Scope.Roots}
+			for _, t := range spec.Trigger {
+				row.Triggers = append(row.Triggers, t.String())
+			}
 			last, err := lastRun(tx, row.GetName())
 			if err != nil {
 				return err

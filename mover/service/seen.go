@@ -1,13 +1,17 @@
 package service
 
 import (
+	"cmp"
 	"context"
+	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/task"
@@ -82,10 +86,15 @@ func (s *Service) counted(state pb.TaskState) (n int64, ok bool) {
 	return n, true
 }
 
-// countEnd counts a task that has ended. The log has the failure of one of which no caller waits to hear.
+// countEnd counts a task that has ended. The log has its end; the failure of one of which no caller waits to hear is a warning.
 func (s *Service) countEnd(t *pb.Task) {
 	s.realPaths.forget(t.GetId())
-	if t.GetState() == task.Failed && unasked(t.GetSpec()) {
+	switch failed := t.GetState() == task.Failed; {
+	case !failed:
+		s.log.Log(context.Background(), levelOf(t), "a task has ended", append(aboutTask(t), aboutEnd(t)...)...)
+	case !unasked(t.GetSpec()):
+		s.log.Info("a task has failed", append(append(aboutTask(t), aboutEnd(t)...), "err", t.GetError())...)
+	default:
 		s.log.Warn("a task of the service itself has failed; it is begun again", "task", t.GetId(), "kind", kindWord(t.GetSpec()), "source", t.GetSpec().GetSource(),
 			"node", t.GetSpec().GetNode(), "err", t.GetError())
 	}
@@ -94,6 +103,42 @@ func (s *Service) countEnd(t *pb.Task) {
 		took = max(t.GetEndTime().AsTime().Sub(t.GetStartTime().AsTime()), 0)
 	}
 	s.o.Metrics.TaskEnded(t.GetSpec().GetClass(), t.GetState(), took)
+}
+
+// countNew counts a task that was submitted, and logs it.
+func (s *Service) countNew(t *pb.Task) {
+	s.log.Log(context.Background(), levelOf(t), "a task was submitted", aboutTask(t)...)
+	s.o.Metrics.TaskSubmitted(t.GetSpec().GetClass())
+}
+
+// levelOf is the level at which the life of a task is logged: what the service sets itself again and again is for debugging.
+func levelOf(t *pb.Task) slog.Level {
+	if unasked(t.GetSpec()) {
+		return slog.LevelDebug
+	}
+	return slog.LevelInfo
+}
+
+// aboutTask is what a log says of a task: what it is, and of whom.
+func aboutTask(t *pb.Task) []any {
+	spec := t.GetSpec()
+	about := []any{"task", t.GetId(), "kind", kindWord(spec), "owner", cmp.Or(t.GetOwner().GetName(), strconv.Itoa(int(t.GetOwner().GetUid())))}
+	for _, one := range [][2]string{{"source", cmp.Or(spec.GetSource(), strings.Join(spec.GetSources(), " "))}, {"target", spec.GetTarget()}, {"dataset", t.GetDataset()}, {"node", spec.GetNode()}} {
+		if one[1] != "" {
+			about = append(about, one[0], mover.Printable(one[1]))
+		}
+	}
+	return about
+}
+
+// aboutEnd is what a log says of the end of a task.
+func aboutEnd(t *pb.Task) []any {
+	r := t.GetReport()
+	took := time.Duration(0)
+	if t.GetStartTime() != nil {
+		took = t.GetEndTime().AsTime().Sub(t.GetStartTime().AsTime()).Round(time.Millisecond)
+	}
+	return []any{"state", task.Word(t.GetState()), "files", r.GetFiles(), "bytes", r.GetBytes(), "failed", r.GetFailed(), "took", took}
 }
 
 // kindWord is the kind of a task in a log.

@@ -83,7 +83,7 @@ func (s *Service) submit(ctx context.Context, asked *pb.TaskSpec, key string, al
 	if err != nil || same != nil {
 		return same, err
 	}
-	s.o.Metrics.TaskSubmitted(spec.GetClass())
+	s.countNew(t)
 	if t.GetState() == task.Queued {
 		s.enqueue(ctx, t, n)
 	}

@@ -12,6 +12,7 @@ import (
 type kept struct {
 	clock *clock
 	spots spots
+	rates history
 	looks looks
 
 	evictAfter  time.Time                  // of tend alone: not again before
@@ -80,6 +81,7 @@ func (s *Service) tend(ctx context.Context) {
 func (s *Service) chores() []*chore {
 	return []*chore{
 		{every: tendEvery, what: "end leases", do: s.endLeases},
+		{every: rateEvery, what: "remember rates", do: s.rememberRate},
 		{every: cacheEvery, what: "keep caches", do: func(ctx context.Context) error { s.keepCaches(ctx); return nil }},
 		{every: orphanEvery, what: "end leases of tasks that are over", do: s.orphanLeases},
 		{every: orphanEvery, what: "end pins", do: s.endPins},

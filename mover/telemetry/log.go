@@ -13,7 +13,7 @@ import (
 
 // Logger writes a log to w from level on: as "json" for services, as "text" for
 // people. Each line has the ids of the span in its context. What is said again and
-// again is said ten times a minute, see [repeats].
+// again is said less and less often, see [repeats].
 func Logger(w io.Writer, format string, level slog.Leveler) (*slog.Logger, error) {
 	o := &slog.HandlerOptions{Level: level}
 	switch format {

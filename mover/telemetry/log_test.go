@@ -86,6 +86,37 @@ func TestRepetitionsAreCounted(t *testing.T) {
 	})
 }
 
+// TestSameLinesAreFolded: what is said every ten seconds for a quarter of an hour is a
+// handful of lines, and what differs is said.
+func TestSameLinesAreFolded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, lines := logged(t, "text", slog.LevelInfo)
+		say := func(i int, who, why string) {
+			log.Warn("the coordinator can not be heard", "agent", who, "err", fmt.Errorf("dial tcp [::1]:7645: from port %d: %s", 40000+i, why), "again in", time.Duration(i)*time.Second)
+		}
+		for i := range 90 {
+			say(i, "n1", "the agent was forgotten")
+			time.Sleep(10 * time.Second)
+		}
+		all := lines()
+		if len(all) != 4 || !strings.Contains(all[1], "repeated=5") || !strings.Contains(all[2], "repeated=11") || !strings.Contains(all[3], "repeated=23") {
+			t.Errorf("%d lines:\n%s", len(all), strings.Join(all, "\n"))
+		}
+		say(0, "n2", "the agent was forgotten")
+		say(0, "n1", "connection refused")
+		log.Info("the coordinator can not be heard")
+		log.Info("the coordinator can not be heard")
+		if n := len(lines()); n != 4 {
+			t.Errorf("%d lines of what differs", n)
+		}
+		time.Sleep(time.Hour)
+		say(0, "n1", "the agent was forgotten")
+		if all := lines(); len(all) != 1 || strings.Contains(all[0], "repeated") {
+			t.Errorf("an hour later: %q", all)
+		}
+	})
+}
+
 // However many different texts there are, the memory for them is bounded.
 func TestTextsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"maps"
+	"regexp"
 	"sync"
 	"time"
 )
@@ -14,6 +16,7 @@ const (
 	repeatWindow = time.Minute
 	repeatMost   = 10    // lines of one text in a window
 	repeatTexts  = 1_000 // texts that are watched at a time
+	sameMost     = time.Hour
 )
 
 // repeats knows which warnings were said lately. A line is a repetition of another when
@@ -21,10 +24,14 @@ const (
 // thousand retries of a task have different names and errors, and are one thing that
 // happens. Beyond ten in a minute lines are counted, not written; with the next line of
 // any text after that minute the log tells how many.
+//
+// A line that is the same in all that it says, but for times and numbers in errors, is
+// written after a minute, two, four and so on, up to an hour, with how often it was said.
 type repeats struct {
 	mu    sync.Mutex // guards all below
 	seen  map[said]*window
-	sweep time.Time // when windows have to be looked through
+	same  map[uint64]*fold // by what a line says
+	sweep time.Time        // when windows have to be looked through
 }
 
 // said names a repetition.
@@ -42,6 +49,13 @@ type window struct {
 	handler slog.Handler // which would have written them
 }
 
+// fold is a line that is said again and again.
+type fold struct {
+	until   time.Time     // when it may be written again
+	pause   time.Duration // between the last line of it and until
+	missing int
+}
+
 // limited is a handler that leaves repetitions out.
 type limited struct {
 	slog.Handler
@@ -50,7 +64,7 @@ type limited struct {
 }
 
 func quiet(h slog.Handler) slog.Handler {
-	return limited{Handler: h, repeats: &repeats{seen: map[said]*window{}}}
+	return limited{Handler: h, repeats: &repeats{seen: map[said]*window{}, same: map[uint64]*fold{}}}
 }
 
 // Handle implements slog.Handler.
@@ -64,7 +78,60 @@ func (h limited) Handle(ctx context.Context, r slog.Record) error {
 	if !pass {
 		return nil
 	}
+	if r.Level >= slog.LevelWarn {
+		missing, pass := h.repeats.folded(h.exact(&r), r.Time)
+		if !pass {
+			return nil
+		}
+		if missing > 0 {
+			r = r.Clone()
+			r.AddAttrs(slog.Int("repeated", missing))
+		}
+	}
 	return h.Handler.Handle(ctx, r)
+}
+
+var digits = regexp.MustCompile(`[0-9]+`)
+
+// exact names all that a line says, but for times, and for numbers in errors: ports differ
+// from one try to the next.
+func (h limited) exact(r *slog.Record) uint64 {
+	var sum maphash.Hash
+	sum.SetSeed(seed)
+	fmt.Fprintf(&sum, "%d %v %q", h.logger, r.Level, r.Message)
+	r.Attrs(func(a slog.Attr) bool {
+		switch v := a.Value.Resolve(); {
+		case v.Kind() == slog.KindDuration, v.Kind() == slog.KindTime:
+		case a.Key == "err", a.Key == "why":
+			fmt.Fprintf(&sum, " %q=%q", a.Key, digits.ReplaceAllString(v.String(), "#"))
+		default:
+			fmt.Fprintf(&sum, " %q=%q", a.Key, v.String())
+		}
+		return true
+	})
+	return sum.Sum64()
+}
+
+// folded says whether a line is to be written that says the same as others did, and how
+// many of those were not.
+func (r *repeats) folded(exact uint64, now time.Time) (missing int, pass bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.same[exact]
+	switch {
+	case f == nil && len(r.same) >= repeatTexts:
+		return 0, true // so many different lines are no repetition
+	case f == nil:
+		r.same[exact] = &fold{until: now.Add(repeatWindow), pause: repeatWindow}
+		return 0, true
+	case now.Before(f.until):
+		f.missing++
+		return 0, false
+	}
+	missing = f.missing
+	f.missing, f.pause = 0, min(2*f.pause, sameMost)
+	f.until = now.Add(f.pause)
+	return missing, true
 }
 
 var seed = maphash.MakeSeed()
@@ -118,6 +185,7 @@ func (r *repeats) note(s said, now time.Time, h slog.Handler) (pass bool, over [
 func (r *repeats) end(now time.Time) []ended {
 	var over []ended
 	r.sweep = now.Add(repeatWindow)
+	maps.DeleteFunc(r.same, func(_ uint64, f *fold) bool { return now.Sub(f.until) > f.pause })
 	for s, w := range r.seen {
 		if now.Before(w.until) {
 			if w.until.Before(r.sweep) {

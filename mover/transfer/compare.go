@@ -22,8 +22,9 @@ const (
 )
 
 // Resolve looks at both sides of a Compare action and returns what is to be done
-// in its place. Where that takes the contents, both are read. Nothing is written.
-func Resolve(ctx context.Context, source, target mover.Source, a plan.Action, o plan.Options) (plan.Action, error) {
+// in its place. Where that takes the contents, both are read, and passed hears of the bytes
+// of the source; nil hears nothing. Nothing is written.
+func Resolve(ctx context.Context, source, target mover.Source, a plan.Action, o plan.Options, passed func(bytes int64)) (plan.Action, error) {
 	s, err := source.Open(ctx, a.Source)
 	if err != nil {
 		return a, err
@@ -41,7 +42,7 @@ func Resolve(ctx context.Context, source, target mover.Source, a plan.Action, o 
 	if a = o.Resolve(a, se, te); a.Op != plan.Compare {
 		return a, nil
 	}
-	if a.Source.CRC, a.Target.CRC, err = look(ctx, s, t); err == nil {
+	if a.Source.CRC, a.Target.CRC, err = look(ctx, s, t, passed); err == nil {
 		err = cmp.Or(s.Check(ctx), t.Check(ctx))
 	}
 	if err != nil {
@@ -54,9 +55,9 @@ func Resolve(ctx context.Context, source, target mover.Source, a plan.Action, o 
 
 // look returns the checksums of both contents, which have the same size; where they
 // differ, of as much as was read until that was plain.
-func look(ctx context.Context, s, t mover.Content) (sums, sumt uint64, err error) {
+func look(ctx context.Context, s, t mover.Content, passed func(int64)) (sums, sumt uint64, err error) {
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) { sums, err = Hash(gctx, s); return err })
+	g.Go(func() (err error) { sums, err = hash(gctx, s, passed); return err })
 	g.Go(func() (err error) { sumt, err = Hash(gctx, t); return err })
 	err = g.Wait()
 	return sums, sumt, err
@@ -64,14 +65,16 @@ func look(ctx context.Context, s, t mover.Content) (sums, sumt uint64, err error
 
 // Hash reads the whole of a content, with all processors when it is large, and
 // returns its CRC-64/NVME.
-func Hash(ctx context.Context, c mover.Content) (uint64, error) {
+func Hash(ctx context.Context, c mover.Content) (uint64, error) { return hash(ctx, c, nil) }
+
+func hash(ctx context.Context, c mover.Content, passed func(int64)) (uint64, error) {
 	size := c.Entry().Size
 	sums := make([]uint64, count(size, stripBytes))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range sums {
 		g.Go(func() (err error) {
-			sums[i], err = hashRange(gctx, c, cut(size, stripBytes, i))
+			sums[i], err = hashRange(gctx, c, cut(size, stripBytes, i), passed)
 			return err
 		})
 	}
@@ -85,7 +88,7 @@ func Hash(ctx context.Context, c mover.Content) (uint64, error) {
 	return sum, nil
 }
 
-func hashRange(ctx context.Context, c mover.Content, p mover.Part) (sum uint64, err error) {
+func hashRange(ctx context.Context, c mover.Content, p mover.Part, passed func(int64)) (sum uint64, err error) {
 	body, err := c.Range(ctx, p.Off, p.Length)
 	if err != nil {
 		return 0, err
@@ -99,6 +102,9 @@ func hashRange(ctx context.Context, c mover.Content, p mover.Part) (sum uint64, 
 		}
 		sum = crc.Update(sum, b)
 		left -= int64(len(b))
+		if passed != nil {
+			passed(int64(len(b)))
+		}
 	}
 	return sum, ctx.Err()
 }

@@ -94,7 +94,7 @@ type Result struct {
 
 // Counters is the live state of a run. All fields may be read at any time.
 type Counters struct {
-	Files      atomic.Int64 // contents moved or cloned
+	Files      atomic.Int64 // contents moved or cloned, and entries that a closer look found to need none
 	Bytes      atomic.Int64 // bytes that have passed, of files in work too
 	Known      atomic.Int64 // of Bytes: those that count as done and did not pass in this run
 	Failed     atomic.Int64
@@ -103,6 +103,24 @@ type Counters struct {
 	TargetWait atomic.Int64
 	LinkWait   atomic.Int64 // for bytes on their way, from or to a place that is remote
 	InWork     InWork
+}
+
+// Look counts the bytes of a file that is compared while they are read, and returns how many
+// they were.
+func (n *Counters) Look(look func(passed func(bytes int64)) (plan.Action, error)) (a plan.Action, read int64, err error) {
+	var all atomic.Int64
+	a, err = look(func(bytes int64) {
+		all.Add(bytes)
+		n.Bytes.Add(bytes)
+	})
+	return a, all.Load(), err
+}
+
+// Looked counts a file as compared, of which so many bytes did not have to be read.
+func (n *Counters) Looked(unread int64) {
+	n.Files.Add(1)
+	n.Bytes.Add(unread)
+	n.Known.Add(unread)
 }
 
 const (

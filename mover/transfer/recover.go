@@ -137,7 +137,7 @@ func (r *run) kept(ctx context.Context, d mover.Draft, was mover.Receipt) error 
 		return err
 	}
 	defer there.Close()
-	sum, err := hashRange(ctx, there, was.Part)
+	sum, err := hashRange(ctx, there, was.Part, nil)
 	if err == nil && sum != was.CRC {
 		err = fmt.Errorf("%w: the target has lost what an earlier run has stored", mover.ErrChanged)
 	}
@@ -231,7 +231,7 @@ func (r *run) confirm(ctx context.Context, l *large, unsure []int) error {
 			continue
 		}
 		was := l.receipts[i]
-		sum, err := hashRange(ctx, there, was.Part)
+		sum, err := hashRange(ctx, there, was.Part, nil)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

@@ -285,7 +285,16 @@ func (r *run) carry(e mover.Entry) mover.Entry {
 
 // resolve decides an action that needs a look at facts or contents.
 func (r *run) resolve(ctx context.Context, a plan.Action) (plan.Action, error) {
-	return Resolve(ctx, r.source, r.target, a, r.o.Plan)
+	size := a.Source.Size
+	a, read, err := r.n.Look(func(read func(int64)) (plan.Action, error) {
+		return Resolve(ctx, r.source, r.target, a, r.o.Plan, read)
+	})
+	if _, moves := a.Moves(); moves || err != nil {
+		r.n.Bytes.Add(-read)
+		return a, err
+	}
+	r.n.Looked(size - read)
+	return a, nil
 }
 
 // mkdir makes a directory at its final name, in place of what is there.

@@ -80,7 +80,7 @@ func same(t rapid.TB, source, target *mem.Tree, o mem.Options) {
 	p := plan.Options{Delete: true, Checksum: true, Both: o.ObjectStore, TargetKeeps: to.Traits().Keeps}
 	for a, err := range plan.Diff(from.Walk(ctx, mover.WalkOptions{}), to.Walk(ctx, mover.WalkOptions{}), p) {
 		if err == nil && a.Op == plan.Compare {
-			a, err = transfer.Resolve(ctx, from, to, a, p)
+			a, err = transfer.Resolve(ctx, from, to, a, p, nil)
 		}
 		if err != nil || a.Op != plan.Keep {
 			t.Errorf("%s: %v (%s) %v", a.Name(), a.Op, a.Why, err)

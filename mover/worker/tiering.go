@@ -109,6 +109,8 @@ func (t *tiering) receive(ctx context.Context) error {
 		for _, item := range some.GetItems() {
 			if name := string(item.GetName()); mover.ValidName(name) && name != "" {
 				t.items[name] = item
+				t.report.Planned.Files++
+				t.report.Planned.Bytes += item.GetBytes()
 			}
 		}
 	}

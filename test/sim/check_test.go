@@ -59,7 +59,7 @@ func (w *world) equal() {
 	o := plan.Options{Delete: w.delete, Checksum: true, Both: w.targetOptions.ObjectStore, TargetKeeps: to.Traits().Keeps, Times: to.Traits().Times}
 	for a, err := range plan.Diff(from.Walk(ctx, mover.WalkOptions{}), to.Walk(ctx, mover.WalkOptions{}), o) {
 		if err == nil && a.Op == plan.Compare {
-			a, err = transfer.Resolve(ctx, from, to, a, o)
+			a, err = transfer.Resolve(ctx, from, to, a, o, nil)
 		}
 		// A listing of objects in memory does not tell where a link leads, so it is made anew.
 		if link := a.Source.Kind == mover.Symlink && (w.sourceOptions.ObjectStore || w.targetOptions.ObjectStore); link && err == nil {

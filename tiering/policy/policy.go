@@ -125,6 +125,23 @@ type Trigger struct {
 	Event   Event   `yaml:"event"`
 }
 
+// String says what has to happen, for people.
+func (t Trigger) String() string {
+	if t.Event != "" {
+		return "at " + string(t.Event)
+	}
+	what := "tier " + t.Tier
+	for _, part := range [][2]string{{"pool", t.Pool}, {"OST", t.OST}, {"project", t.Project}} {
+		if part[1] != "" {
+			what += ", " + part[0] + " " + part[1]
+		}
+	}
+	if t.Measure == OfInodes {
+		what += ", inodes"
+	}
+	return fmt.Sprintf("above %g%% of %s", float64(t.High), what)
+}
+
 // Measure is what a watermark looks at.
 type Measure string
 

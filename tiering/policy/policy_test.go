@@ -338,3 +338,17 @@ func TestEventTypo(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestTriggerText: a trigger says in words what has the policy run.
+func TestTriggerText(t *testing.T) {
+	for want, trigger := range map[string]policy.Trigger{
+		"at checkpoint.complete":                       {Event: policy.CheckpointComplete},
+		"above 85% of tier scratch":                    {Tier: "scratch", High: 85, Low: 70},
+		"above 99.5% of tier p, OST any, inodes":       {Tier: "p", OST: "any", Measure: policy.OfInodes, High: 99.5},
+		"above 80% of tier p, pool flash, project 100": {Tier: "p", Pool: "flash", Project: "100", High: 80},
+	} {
+		if got := trigger.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -321,7 +321,8 @@ type Agent struct {
 	BytesPerSecond float64                `protobuf:"fixed64,8,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"` // read and written by its workers
 	JoinTime       *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=join_time,json=joinTime,proto3" json:"join_time,omitempty"`
 	SeenTime       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=seen_time,json=seenTime,proto3" json:"seen_time,omitempty"`
-	Root           bool                   `protobuf:"varint,11,opt,name=root,proto3" json:"root,omitempty"` // can act as other users
+	Root           bool                   `protobuf:"varint,11,opt,name=root,proto3" json:"root,omitempty"`  // can act as other users
+	Lacks          []string               `protobuf:"bytes,12,rep,name=lacks,proto3" json:"lacks,omitempty"` // tiers of the configuration of the coordinator that it does not reach
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -431,6 +432,13 @@ func (x *Agent) GetRoot() bool {
 		return x.Root
 	}
 	return false
+}
+
+func (x *Agent) GetLacks() []string {
+	if x != nil {
+		return x.Lacks
+	}
+	return nil
 }
 
 type ListAgentsRequest struct {
@@ -1118,6 +1126,7 @@ func (x *Usage) GetFailed() int64 {
 
 type GetInfoRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	HistorySince  *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=history_since,json=historySince,proto3" json:"history_since,omitempty"` // from when on rates of the past are told; absent: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1152,21 +1161,31 @@ func (*GetInfoRequest) Descriptor() ([]byte, []int) {
 	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
+func (x *GetInfoRequest) GetHistorySince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.HistorySince
+	}
+	return nil
+}
+
 // Info is what a service is and how it does.
 type Info struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Version       string                 `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
-	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
-	StartTime     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	Term          uint64                 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"` // of the ledger; grows with every start
-	TasksQueued   int64                  `protobuf:"varint,5,opt,name=tasks_queued,json=tasksQueued,proto3" json:"tasks_queued,omitempty"`
-	TasksRunning  int64                  `protobuf:"varint,6,opt,name=tasks_running,json=tasksRunning,proto3" json:"tasks_running,omitempty"`
-	Agents        int32                  `protobuf:"varint,7,opt,name=agents,proto3" json:"agents,omitempty"`
-	Caller        *Account               `protobuf:"bytes,8,opt,name=caller,proto3" json:"caller,omitempty"` // who you are to this service
-	Roles         []string               `protobuf:"bytes,9,rep,name=roles,proto3" json:"roles,omitempty"`   // that the caller has
-	Projects      []string               `protobuf:"bytes,10,rep,name=projects,proto3" json:"projects,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Version        string                 `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
+	Node           string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	StartTime      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	Term           uint64                 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"` // of the ledger; grows with every start
+	TasksQueued    int64                  `protobuf:"varint,5,opt,name=tasks_queued,json=tasksQueued,proto3" json:"tasks_queued,omitempty"`
+	TasksRunning   int64                  `protobuf:"varint,6,opt,name=tasks_running,json=tasksRunning,proto3" json:"tasks_running,omitempty"`
+	Agents         int32                  `protobuf:"varint,7,opt,name=agents,proto3" json:"agents,omitempty"`
+	Caller         *Account               `protobuf:"bytes,8,opt,name=caller,proto3" json:"caller,omitempty"` // who you are to this service
+	Roles          []string               `protobuf:"bytes,9,rep,name=roles,proto3" json:"roles,omitempty"`   // that the caller has
+	Projects       []string               `protobuf:"bytes,10,rep,name=projects,proto3" json:"projects,omitempty"`
+	TasksStanding  int64                  `protobuf:"varint,11,opt,name=tasks_standing,json=tasksStanding,proto3" json:"tasks_standing,omitempty"`       // of tasks_running: those that go on until they are cancelled
+	BytesPerSecond float64                `protobuf:"fixed64,12,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"` // of all tasks that run
+	History        []*RateMoment          `protobuf:"bytes,13,rep,name=history,proto3" json:"history,omitempty"`                                         // of the last ten minutes, the oldest first, where it is asked for
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Info) Reset() {
@@ -1269,6 +1288,80 @@ func (x *Info) GetProjects() []string {
 	return nil
 }
 
+func (x *Info) GetTasksStanding() int64 {
+	if x != nil {
+		return x.TasksStanding
+	}
+	return 0
+}
+
+func (x *Info) GetBytesPerSecond() float64 {
+	if x != nil {
+		return x.BytesPerSecond
+	}
+	return 0
+}
+
+func (x *Info) GetHistory() []*RateMoment {
+	if x != nil {
+		return x.History
+	}
+	return nil
+}
+
+// RateMoment is how fast all tasks were at a moment.
+type RateMoment struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Time           *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	BytesPerSecond float64                `protobuf:"fixed64,2,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *RateMoment) Reset() {
+	*x = RateMoment{}
+	mi := &file_datamove_v1_admin_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RateMoment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RateMoment) ProtoMessage() {}
+
+func (x *RateMoment) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_v1_admin_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RateMoment.ProtoReflect.Descriptor instead.
+func (*RateMoment) Descriptor() ([]byte, []int) {
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *RateMoment) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *RateMoment) GetBytesPerSecond() float64 {
+	if x != nil {
+		return x.BytesPerSecond
+	}
+	return 0
+}
+
 type BackupRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1277,7 +1370,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[18]
+	mi := &file_datamove_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1289,7 +1382,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[18]
+	mi := &file_datamove_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1302,7 +1395,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 type BackupChunk struct {
@@ -1314,7 +1407,7 @@ type BackupChunk struct {
 
 func (x *BackupChunk) Reset() {
 	*x = BackupChunk{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[19]
+	mi := &file_datamove_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1326,7 +1419,7 @@ func (x *BackupChunk) String() string {
 func (*BackupChunk) ProtoMessage() {}
 
 func (x *BackupChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[19]
+	mi := &file_datamove_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1339,7 +1432,7 @@ func (x *BackupChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupChunk.ProtoReflect.Descriptor instead.
 func (*BackupChunk) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *BackupChunk) GetData() []byte {
@@ -1357,7 +1450,7 @@ type ReloadRequest struct {
 
 func (x *ReloadRequest) Reset() {
 	*x = ReloadRequest{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[20]
+	mi := &file_datamove_v1_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1369,7 +1462,7 @@ func (x *ReloadRequest) String() string {
 func (*ReloadRequest) ProtoMessage() {}
 
 func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[20]
+	mi := &file_datamove_v1_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1382,7 +1475,7 @@ func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadRequest.ProtoReflect.Descriptor instead.
 func (*ReloadRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{20}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{21}
 }
 
 type ReloadResponse struct {
@@ -1394,7 +1487,7 @@ type ReloadResponse struct {
 
 func (x *ReloadResponse) Reset() {
 	*x = ReloadResponse{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[21]
+	mi := &file_datamove_v1_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1406,7 +1499,7 @@ func (x *ReloadResponse) String() string {
 func (*ReloadResponse) ProtoMessage() {}
 
 func (x *ReloadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[21]
+	mi := &file_datamove_v1_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1419,7 +1512,7 @@ func (x *ReloadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadResponse.ProtoReflect.Descriptor instead.
 func (*ReloadResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReloadResponse) GetChanged() []string {
@@ -1455,7 +1548,7 @@ const file_datamove_v1_admin_proto_rawDesc = "" +
 	"\x10ListTiersRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"<\n" +
 	"\x11ListTiersResponse\x12'\n" +
-	"\x05tiers\x18\x01 \x03(\v2\x11.datamove.v1.TierR\x05tiers\"\xf4\x02\n" +
+	"\x05tiers\x18\x01 \x03(\v2\x11.datamove.v1.TierR\x05tiers\"\x8a\x03\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12-\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x17.datamove.v1.AgentStateR\x05state\x12\x18\n" +
@@ -1468,7 +1561,8 @@ const file_datamove_v1_admin_proto_rawDesc = "" +
 	"\tjoin_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\bjoinTime\x127\n" +
 	"\tseen_time\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\bseenTime\x12\x12\n" +
-	"\x04root\x18\v \x01(\bR\x04root\"O\n" +
+	"\x04root\x18\v \x01(\bR\x04root\x12\x14\n" +
+	"\x05lacks\x18\f \x03(\tR\x05lacks\"O\n" +
 	"\x11ListAgentsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -1513,8 +1607,9 @@ const file_datamove_v1_admin_proto_rawDesc = "" +
 	"\x05tasks\x18\x04 \x01(\x03R\x05tasks\x12\x14\n" +
 	"\x05files\x18\x05 \x01(\x03R\x05files\x12\x14\n" +
 	"\x05bytes\x18\x06 \x01(\x03R\x05bytes\x12\x16\n" +
-	"\x06failed\x18\a \x01(\x03R\x06failed\"\x10\n" +
-	"\x0eGetInfoRequest\"\xc3\x02\n" +
+	"\x06failed\x18\a \x01(\x03R\x06failed\"Q\n" +
+	"\x0eGetInfoRequest\x12?\n" +
+	"\rhistory_since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\fhistorySince\"\xc7\x03\n" +
 	"\x04Info\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x129\n" +
@@ -1527,7 +1622,14 @@ const file_datamove_v1_admin_proto_rawDesc = "" +
 	"\x06caller\x18\b \x01(\v2\x14.datamove.v1.AccountR\x06caller\x12\x14\n" +
 	"\x05roles\x18\t \x03(\tR\x05roles\x12\x1a\n" +
 	"\bprojects\x18\n" +
-	" \x03(\tR\bprojects\"\x0f\n" +
+	" \x03(\tR\bprojects\x12%\n" +
+	"\x0etasks_standing\x18\v \x01(\x03R\rtasksStanding\x12(\n" +
+	"\x10bytes_per_second\x18\f \x01(\x01R\x0ebytesPerSecond\x121\n" +
+	"\ahistory\x18\r \x03(\v2\x17.datamove.v1.RateMomentR\ahistory\"f\n" +
+	"\n" +
+	"RateMoment\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12(\n" +
+	"\x10bytes_per_second\x18\x02 \x01(\x01R\x0ebytesPerSecond\"\x0f\n" +
 	"\rBackupRequest\"!\n" +
 	"\vBackupChunk\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"\x0f\n" +
@@ -1571,7 +1673,7 @@ func file_datamove_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_datamove_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_datamove_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_datamove_v1_admin_proto_goTypes = []any{
 	(AgentState)(0),                 // 0: datamove.v1.AgentState
 	(*Tier)(nil),                    // 1: datamove.v1.Tier
@@ -1592,54 +1694,58 @@ var file_datamove_v1_admin_proto_goTypes = []any{
 	(*Usage)(nil),                   // 16: datamove.v1.Usage
 	(*GetInfoRequest)(nil),          // 17: datamove.v1.GetInfoRequest
 	(*Info)(nil),                    // 18: datamove.v1.Info
-	(*BackupRequest)(nil),           // 19: datamove.v1.BackupRequest
-	(*BackupChunk)(nil),             // 20: datamove.v1.BackupChunk
-	(*ReloadRequest)(nil),           // 21: datamove.v1.ReloadRequest
-	(*ReloadResponse)(nil),          // 22: datamove.v1.ReloadResponse
-	(*timestamppb.Timestamp)(nil),   // 23: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 24: google.protobuf.Duration
-	(*Account)(nil),                 // 25: datamove.v1.Account
+	(*RateMoment)(nil),              // 19: datamove.v1.RateMoment
+	(*BackupRequest)(nil),           // 20: datamove.v1.BackupRequest
+	(*BackupChunk)(nil),             // 21: datamove.v1.BackupChunk
+	(*ReloadRequest)(nil),           // 22: datamove.v1.ReloadRequest
+	(*ReloadResponse)(nil),          // 23: datamove.v1.ReloadResponse
+	(*timestamppb.Timestamp)(nil),   // 24: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 25: google.protobuf.Duration
+	(*Account)(nil),                 // 26: datamove.v1.Account
 }
 var file_datamove_v1_admin_proto_depIdxs = []int32{
 	1,  // 0: datamove.v1.ListTiersResponse.tiers:type_name -> datamove.v1.Tier
 	0,  // 1: datamove.v1.Agent.state:type_name -> datamove.v1.AgentState
-	23, // 2: datamove.v1.Agent.join_time:type_name -> google.protobuf.Timestamp
-	23, // 3: datamove.v1.Agent.seen_time:type_name -> google.protobuf.Timestamp
+	24, // 2: datamove.v1.Agent.join_time:type_name -> google.protobuf.Timestamp
+	24, // 3: datamove.v1.Agent.seen_time:type_name -> google.protobuf.Timestamp
 	4,  // 4: datamove.v1.ListAgentsResponse.agents:type_name -> datamove.v1.Agent
-	24, // 5: datamove.v1.CreateJoinTokenRequest.ttl:type_name -> google.protobuf.Duration
-	23, // 6: datamove.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	23, // 7: datamove.v1.GetUsageRequest.since:type_name -> google.protobuf.Timestamp
+	25, // 5: datamove.v1.CreateJoinTokenRequest.ttl:type_name -> google.protobuf.Duration
+	24, // 6: datamove.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	24, // 7: datamove.v1.GetUsageRequest.since:type_name -> google.protobuf.Timestamp
 	16, // 8: datamove.v1.GetUsageResponse.usage:type_name -> datamove.v1.Usage
 	15, // 9: datamove.v1.GetUsageResponse.quotas:type_name -> datamove.v1.Quota
-	25, // 10: datamove.v1.Usage.owner:type_name -> datamove.v1.Account
-	23, // 11: datamove.v1.Usage.day:type_name -> google.protobuf.Timestamp
-	23, // 12: datamove.v1.Info.start_time:type_name -> google.protobuf.Timestamp
-	25, // 13: datamove.v1.Info.caller:type_name -> datamove.v1.Account
-	2,  // 14: datamove.v1.TierService.ListTiers:input_type -> datamove.v1.ListTiersRequest
-	5,  // 15: datamove.v1.AgentService.ListAgents:input_type -> datamove.v1.ListAgentsRequest
-	7,  // 16: datamove.v1.AgentService.DrainAgent:input_type -> datamove.v1.DrainAgentRequest
-	8,  // 17: datamove.v1.AgentService.UndrainAgent:input_type -> datamove.v1.UndrainAgentRequest
-	9,  // 18: datamove.v1.AgentService.ForgetAgent:input_type -> datamove.v1.ForgetAgentRequest
-	11, // 19: datamove.v1.AgentService.CreateJoinToken:input_type -> datamove.v1.CreateJoinTokenRequest
-	13, // 20: datamove.v1.UsageService.GetUsage:input_type -> datamove.v1.GetUsageRequest
-	17, // 21: datamove.v1.AdminService.GetInfo:input_type -> datamove.v1.GetInfoRequest
-	19, // 22: datamove.v1.AdminService.Backup:input_type -> datamove.v1.BackupRequest
-	21, // 23: datamove.v1.AdminService.Reload:input_type -> datamove.v1.ReloadRequest
-	3,  // 24: datamove.v1.TierService.ListTiers:output_type -> datamove.v1.ListTiersResponse
-	6,  // 25: datamove.v1.AgentService.ListAgents:output_type -> datamove.v1.ListAgentsResponse
-	4,  // 26: datamove.v1.AgentService.DrainAgent:output_type -> datamove.v1.Agent
-	4,  // 27: datamove.v1.AgentService.UndrainAgent:output_type -> datamove.v1.Agent
-	10, // 28: datamove.v1.AgentService.ForgetAgent:output_type -> datamove.v1.ForgetAgentResponse
-	12, // 29: datamove.v1.AgentService.CreateJoinToken:output_type -> datamove.v1.CreateJoinTokenResponse
-	14, // 30: datamove.v1.UsageService.GetUsage:output_type -> datamove.v1.GetUsageResponse
-	18, // 31: datamove.v1.AdminService.GetInfo:output_type -> datamove.v1.Info
-	20, // 32: datamove.v1.AdminService.Backup:output_type -> datamove.v1.BackupChunk
-	22, // 33: datamove.v1.AdminService.Reload:output_type -> datamove.v1.ReloadResponse
-	24, // [24:34] is the sub-list for method output_type
-	14, // [14:24] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	26, // 10: datamove.v1.Usage.owner:type_name -> datamove.v1.Account
+	24, // 11: datamove.v1.Usage.day:type_name -> google.protobuf.Timestamp
+	24, // 12: datamove.v1.GetInfoRequest.history_since:type_name -> google.protobuf.Timestamp
+	24, // 13: datamove.v1.Info.start_time:type_name -> google.protobuf.Timestamp
+	26, // 14: datamove.v1.Info.caller:type_name -> datamove.v1.Account
+	19, // 15: datamove.v1.Info.history:type_name -> datamove.v1.RateMoment
+	24, // 16: datamove.v1.RateMoment.time:type_name -> google.protobuf.Timestamp
+	2,  // 17: datamove.v1.TierService.ListTiers:input_type -> datamove.v1.ListTiersRequest
+	5,  // 18: datamove.v1.AgentService.ListAgents:input_type -> datamove.v1.ListAgentsRequest
+	7,  // 19: datamove.v1.AgentService.DrainAgent:input_type -> datamove.v1.DrainAgentRequest
+	8,  // 20: datamove.v1.AgentService.UndrainAgent:input_type -> datamove.v1.UndrainAgentRequest
+	9,  // 21: datamove.v1.AgentService.ForgetAgent:input_type -> datamove.v1.ForgetAgentRequest
+	11, // 22: datamove.v1.AgentService.CreateJoinToken:input_type -> datamove.v1.CreateJoinTokenRequest
+	13, // 23: datamove.v1.UsageService.GetUsage:input_type -> datamove.v1.GetUsageRequest
+	17, // 24: datamove.v1.AdminService.GetInfo:input_type -> datamove.v1.GetInfoRequest
+	20, // 25: datamove.v1.AdminService.Backup:input_type -> datamove.v1.BackupRequest
+	22, // 26: datamove.v1.AdminService.Reload:input_type -> datamove.v1.ReloadRequest
+	3,  // 27: datamove.v1.TierService.ListTiers:output_type -> datamove.v1.ListTiersResponse
+	6,  // 28: datamove.v1.AgentService.ListAgents:output_type -> datamove.v1.ListAgentsResponse
+	4,  // 29: datamove.v1.AgentService.DrainAgent:output_type -> datamove.v1.Agent
+	4,  // 30: datamove.v1.AgentService.UndrainAgent:output_type -> datamove.v1.Agent
+	10, // 31: datamove.v1.AgentService.ForgetAgent:output_type -> datamove.v1.ForgetAgentResponse
+	12, // 32: datamove.v1.AgentService.CreateJoinToken:output_type -> datamove.v1.CreateJoinTokenResponse
+	14, // 33: datamove.v1.UsageService.GetUsage:output_type -> datamove.v1.GetUsageResponse
+	18, // 34: datamove.v1.AdminService.GetInfo:output_type -> datamove.v1.Info
+	21, // 35: datamove.v1.AdminService.Backup:output_type -> datamove.v1.BackupChunk
+	23, // 36: datamove.v1.AdminService.Reload:output_type -> datamove.v1.ReloadResponse
+	27, // [27:37] is the sub-list for method output_type
+	17, // [17:27] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_datamove_v1_admin_proto_init() }
@@ -1654,7 +1760,7 @@ func file_datamove_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_v1_admin_proto_rawDesc), len(file_datamove_v1_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   4,
 		},

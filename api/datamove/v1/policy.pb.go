@@ -173,6 +173,7 @@ type Policy struct {
 	Last          *Run                   `protobuf:"bytes,7,opt,name=last,proto3" json:"last,omitempty"`
 	Announced     *Plan                  `protobuf:"bytes,8,opt,name=announced,proto3" json:"announced,omitempty"` // what its next run will do, where it is announced in advance
 	Roots         []string               `protobuf:"bytes,9,rep,name=roots,proto3" json:"roots,omitempty"`
+	Triggers      []string               `protobuf:"bytes,10,rep,name=triggers,proto3" json:"triggers,omitempty"` // what has it run beside its schedule, in words
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -266,6 +267,13 @@ func (x *Policy) GetAnnounced() *Plan {
 func (x *Policy) GetRoots() []string {
 	if x != nil {
 		return x.Roots
+	}
+	return nil
+}
+
+func (x *Policy) GetTriggers() []string {
+	if x != nil {
+		return x.Triggers
 	}
 	return nil
 }
@@ -2133,7 +2141,7 @@ const file_datamove_v1_policy_proto_rawDesc = "" +
 	"\x18datamove/v1/policy.proto\x12\vdatamove.v1\x1a\x19datamove/v1/catalog.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x15\n" +
 	"\x13ListPoliciesRequest\"G\n" +
 	"\x14ListPoliciesResponse\x12/\n" +
-	"\bpolicies\x18\x01 \x03(\v2\x13.datamove.v1.PolicyR\bpolicies\"\x98\x02\n" +
+	"\bpolicies\x18\x01 \x03(\v2\x13.datamove.v1.PolicyR\bpolicies\"\xb4\x02\n" +
 	"\x06Policy\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x12\n" +
@@ -2143,7 +2151,9 @@ const file_datamove_v1_policy_proto_rawDesc = "" +
 	"\tnext_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\bnextTime\x12$\n" +
 	"\x04last\x18\a \x01(\v2\x10.datamove.v1.RunR\x04last\x12/\n" +
 	"\tannounced\x18\b \x01(\v2\x11.datamove.v1.PlanR\tannounced\x12\x14\n" +
-	"\x05roots\x18\t \x03(\tR\x05roots\"?\n" +
+	"\x05roots\x18\t \x03(\tR\x05roots\x12\x1a\n" +
+	"\btriggers\x18\n" +
+	" \x03(\tR\btriggers\"?\n" +
 	"\x11PlanPolicyRequest\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"\xfd\x04\n" +

@@ -78,7 +78,7 @@ var agentsListing = listing[*pb.Agent]{
 		{"RATE", -10, func(g *pb.Agent) string { return units.PerSecond(g.GetBytesPerSecond()) }},
 		{"SEEN", -6, func(g *pb.Agent) string { return ago(g.GetSeenTime()) }},
 		{"VERSION", 10, (*pb.Agent).GetVersion},
-		{"REACHES", 0, func(g *pb.Agent) string { return strings.Join(g.GetReaches(), ", ") }},
+		{"REACHES", 0, reachesText},
 	},
 	view: func(g *pb.Agent) any { return viewAgent(g) },
 	name: (*pb.Agent).GetName,
@@ -101,6 +101,7 @@ type agentView struct {
 	Version        string     `json:"version"`
 	Address        string     `json:"address,omitempty"`
 	Reaches        []string   `json:"reaches,omitempty"`
+	Lacks          []string   `json:"lacks,omitempty"` // tiers of the coordinator that it does not reach
 	Leads          int32      `json:"leads"`
 	Helps          int32      `json:"helps"`
 	BytesPerSecond float64    `json:"bytes_per_second"`
@@ -109,8 +110,21 @@ type agentView struct {
 	Root           bool       `json:"root"` // can act as other users
 }
 
+// reachesText is what an agent reaches, and what of the coordinator's tiers it does not.
+func reachesText(g *pb.Agent) string {
+	text := strings.Join(g.GetReaches(), ", ")
+	switch lacks := strings.Join(g.GetLacks(), ", "); {
+	case lacks == "":
+		return text
+	case text == "":
+		return "no tier: lacks " + lacks
+	default:
+		return text + "; lacks " + lacks
+	}
+}
+
 func viewAgent(g *pb.Agent) agentView {
-	return agentView{schemaAgent, g.GetName(), agentWord(g.GetState()), g.GetVersion(), g.GetAddress(), g.GetReaches(), g.GetLeads(), g.GetHelps(),
+	return agentView{schemaAgent, g.GetName(), agentWord(g.GetState()), g.GetVersion(), g.GetAddress(), g.GetReaches(), g.GetLacks(), g.GetLeads(), g.GetHelps(),
 		g.GetBytesPerSecond(), stamp(g.GetJoinTime()), stamp(g.GetSeenTime()), g.GetRoot()}
 }
 

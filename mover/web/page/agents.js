@@ -71,13 +71,13 @@ export class Agents {
     line.chart.draw(this.feed.rates.agents.of(a.name), Date.now())
     say(seen, a.seenTime ? age(Date.parse(a.seenTime), now()) + ' ago' : '–')
     put(seen, 'title', a.joinTime ? 'joined ' + moment(Date.parse(a.joinTime)) : null)
-    tellReaches(reaches, a.reaches ?? [])
+    tellReaches(reaches, a)
     say(version, word(a.version ?? '') + (a.root ? '' : ' (not root)'))
   }
 }
 
-function tellReaches(node, all) {
+function tellReaches(node, {reaches: all = [], lacks = []}) {
   const rest = all.length - reachesMost
-  const shown = all.slice(0, reachesMost).concat(rest > 0 ? [`and ${count(rest)} more`] : [])
+  const shown = all.slice(0, reachesMost).concat(rest > 0 ? [`and ${count(rest)} more`] : [], lacks.length ? ['lacks ' + lacks.join(', ')] : [])
   keyed(node, shown, (r) => r, (r) => h('span', {class: 'chip'}, word(r)))
 }

@@ -1,7 +1,7 @@
 // The feed asks the service and keeps what it answered: tasks in a store, the rest as
 // it came, and rates over time. While the service is away it keeps what there was, and
 // asks until it is back.
-import {all, Away, get} from './api.js'
+import {all, Away, get, now} from './api.js'
 import {Histories, History} from './history.js'
 import {Reader} from './reader.js'
 import {Store} from './store.js'
@@ -11,6 +11,7 @@ import {hasEnded} from './task.js'
 const every = 2000 // milliseconds from one round to the next
 const whenHidden = 15_000
 const slowly = 10_000 // for what changes slowly
+const tenMinutes = 600_000
 const whole = ['tiers', 'policies', 'runs', 'scans'] // lists without pages
 const most = {agents: 10_000, datasets: 10_000, replicas: 50_000, leases: 50_000, pins: 50_000}
 
@@ -78,7 +79,9 @@ export class Feed extends EventTarget {
   // us to wait.
   async #round() {
     try {
-      this.info = await get('/info')
+      const since = this.heard && !this.away ? {} : {historySince: new Date(now() - tenMinutes).toISOString()}
+      this.info = await get('/info', since)
+      this.#remember(this.info.history ?? [])
       this.#back()
       await Promise.all([this.#askAgents(), this.#askTasks()])
     } catch (e) {
@@ -87,6 +90,12 @@ export class Feed extends EventTarget {
       return (e.after ?? 0) * 1000
     }
     return 0
+  }
+
+  // remember takes in how fast all tasks were while we did not ask.
+  #remember(moments) {
+    const ahead = now() - Date.now()
+    for (const m of moments) this.rates.all.add(Date.parse(m.time) - ahead, Number(m.bytesPerSecond ?? 0))
   }
 
   #back() {
@@ -126,8 +135,8 @@ export class Feed extends EventTarget {
   // readOnly is whether we are the viewer, who may change nothing: no account has that uid.
   get readOnly() { return this.info.caller?.uid === 2 ** 32 - 1 }
 
-  // rate is the sum of the rates of all running tasks.
-  get rate() { return this.reader.running.rows.reduce((sum, t) => sum + t.rate, 0) }
+  // rate is the sum of the rates of all running tasks, as the service has it.
+  get rate() { return Number(this.info.bytesPerSecond ?? 0) }
 
   async #ask(name) {
     if (whole.includes(name)) this.lists[name] = {items: (await get('/' + name))[name] ?? [], whole: true}
@@ -144,6 +153,12 @@ export class Feed extends EventTarget {
       for (const name of due) delete this.#asked[name] // the next round tells why
     }
     if (due.length) this.dispatchEvent(new Event('change'))
+  }
+
+  // again asks for lists at once, after something was done that changes them.
+  again(...names) {
+    for (const name of names) delete this.#asked[name]
+    return this.slowly(...names)
   }
 
   // tell does f, and notes it if the service does not want to.

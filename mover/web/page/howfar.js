@@ -41,7 +41,8 @@ function elapsed(t) {
 export function amounts(t) {
   if (!t.files && !t.bytes && !t.filesDone && !t.bytesDone) return {}
   const more = t.whole || t.state !== 'running' ? '' : '+'
-  return {bytes: `${bytes(t.bytesDone)}/${bytes(t.bytes)}${more}`, files: `${count(t.filesDone)}/${count(t.files)}${more}`}
+  const of = (done, planned, print) => planned ? `${print(done)}/${print(planned)}${more}` : print(done)
+  return {bytes: of(t.bytesDone, t.bytes, bytes), files: of(t.filesDone, t.files, count)}
 }
 
 // rates says how fast it goes.

@@ -4,7 +4,7 @@ import {Chart} from './chart.js'
 import {h, put, say, show} from './dom.js'
 import {field} from './parts.js'
 import {sentence, word} from './text.js'
-import {age, count, perSecond, timeOfDay} from './units.js'
+import {age, count, perSecond, plural, timeOfDay} from './units.js'
 
 // Overview fills the parts of the page that all views share.
 export class Overview {
@@ -20,14 +20,15 @@ export class Overview {
 
   // tell writes what the feed knows.
   tell() {
-    const {info, reader, lists} = this.feed
+    const {info, lists} = this.feed
     const known = Boolean(info.version)
     say(this.at('service'), known ? `${sentence(info.node ?? '')} · ${sentence(info.version)} · term ${info.term ?? 0}` : '')
-    if (known) document.title = `${info.tasksRunning ?? 0} running · datamove ${sentence(info.node ?? '')}`
     say(this.at('rate'), known ? perSecond(this.feed.rate) : '–')
-    const tasks = reader.running.rows.length
-    say(this.at('rate-of'), known ? `in ${count(tasks)}${reader.running.whole ? '' : '+'} running ${tasks === 1 ? 'task' : 'tasks'}` : '')
-    say(this.at('running'), known ? count(info.tasksRunning ?? 0) : '–')
+    const standing = Number(info.tasksStanding ?? 0)
+    const tasks = Number(info.tasksRunning ?? 0) - standing
+    if (known) document.title = `${tasks} running · datamove ${sentence(info.node ?? '')}`
+    say(this.at('rate-of'), known ? `in ${plural(tasks, 'running task', 'running tasks')}` : '')
+    say(this.at('running'), known ? count(tasks) + (standing ? ` · ${count(standing)} standing` : '') : '–')
     say(this.at('queued'), known ? count(info.tasksQueued ?? 0) : '–')
     const agents = lists.agents?.items ?? []
     const lost = agents.filter((a) => a.state === 'AGENT_STATE_LOST').length

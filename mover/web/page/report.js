@@ -57,7 +57,7 @@ export class Report {
     show(this.failures, failures.length)
     const {failed: list} = this.tables
     keyed(list.body, [...failures.slice(0, this.#shown).entries()], ([i]) => i, list.line, (line, [, f]) =>
-      cells(line, [name(f.name), join(' ', f.op, f.kind), join(': ', f.errorKind, f.error)]))
+      cells(line, [name(f.name), join(' ', f.op, f.kind), sentence(f.error ?? '')]))
     const rest = failures.length - this.#shown
     show(this.more, rest > 0)
     if (rest > 0) say(this.more, `Show ${Math.min(step, rest)} more of ${count(failed)}`)

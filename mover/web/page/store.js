@@ -126,7 +126,7 @@ function filter({states, project, owner, text}) {
   for (const part of (text ?? '').split(/\s+/).filter(Boolean)) {
     const found = new RegExp(part.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&'), 'iu')
     tests.push((t) => found.test(t.id) || found.test(t.source) || found.test(t.target) || found.test(t.dataset) ||
-      found.test(t.owner) || found.test(t.project) || found.test(t.agent) || found.test(t.kind))
+      found.test(t.owner) || found.test(t.project) || found.test(t.agent) || found.test(t.kind) || found.test(t.state) || found.test(t.error))
   }
   return (t) => tests.every((test) => test(t))
 }

@@ -40,7 +40,7 @@ export class Tasks {
     const select = (name) => h('select', {'aria-label': name, onchange: (e) => this.#ask({[name]: e.target.value})},
       h('option', {value: ''}, `every ${name}`))
     this.selects = {project: select('project'), owner: select('owner')}
-    this.search = search('Search in names', (text) => this.#ask({text}))
+    this.search = search('Search in names, states and errors', (text) => this.#ask({text}))
     return h('div', {class: 'filters'}, h('div', {class: 'chips', role: 'group', 'aria-label': 'States'}, ...this.chips),
       this.selects.project, this.selects.owner, this.search, this.count)
   }

@@ -6,6 +6,7 @@ import {sentence, word} from './text.js'
 import {age, bytes, count, plural} from './units.js'
 
 const most = 500 // lines that are shown
+const oftenest = 60_000 // milliseconds from one sum of a tier that is followed to the next
 const keys = ['owner', 'project', 'age', 'size', 'kind', 'dir']
 const titles = {owner: 'Owner', project: 'Project', age: 'Not used for', size: 'Size of files', kind: 'Kind', dir: 'Folder'}
 
@@ -46,28 +47,38 @@ export class Usage {
     const none = this.feed.lists.scans ? 'No tier was scanned yet: datamove tier scan TIER does it.' : 'Reading …'
     tellNote(this.note, why ? sentence(why) : scan ? '' : none)
     show(this.table.node, scan && !why)
-    say(this.about, scan ? `${plural(scan.files ?? 0, 'file', 'files')}, ${bytes(scan.bytes ?? 0)}, as they were ${age(Date.parse(scan.time), now())} ago` : '')
+    say(this.about, scan && this.#sums ? `${tell(this.#sums)}, as they were ${age(Date.parse(at(scan)), now())} ago` : '')
     if (scan) this.#ask(scan, by)
   }
 
   // ask sums once for each choice and scan.
   async #ask(scan, by) {
-    const what = JSON.stringify([scan.tier, scan.node, scan.time, by])
+    const what = JSON.stringify([scan.tier, scan.node, scan.time, by, scan.following ? Math.floor(now() / oftenest) : 0])
     if (what === this.#asked) return
     this.#asked = what
+    this.#sums = undefined
     try {
       const answer = await post('/files:sum', {question: {location: scan.tier + ':', node: scan.node ?? ''}, by: [by]})
       if (what !== this.#asked) return
       this.#sums = answer.sums ?? []
       this.why = ''
     } catch (e) {
-      this.#sums = []
+      this.#sums = undefined
       this.why = e.message
     }
     say(this.head, titles[by])
-    keyed(this.table.body, this.#sums.slice(0, most), (s) => s.group?.[0] ?? '', () => this.table.line(), tellSum)
+    keyed(this.table.body, (this.#sums ?? []).slice(0, most), (s) => s.group?.[0] ?? '', () => this.table.line(), tellSum)
     this.draw()
   }
+}
+
+// at is of when the catalog is: a feed has it follow what changes after the scan.
+const at = (scan) => scan.following?.time ?? scan.time
+
+// tell sums all lines.
+function tell(sums) {
+  const all = (field) => sums.reduce((sum, s) => sum + BigInt(s[field] ?? 0), 0n)
+  return `${plural(all('files'), 'file', 'files')}, ${bytes(all('bytes'))}`
 }
 
 function tellSum(line, s) {

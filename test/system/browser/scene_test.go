@@ -46,9 +46,9 @@ func tieredBy(s *service) {
 	last := &datamovev1.Run{Id: "01m8bd0yp9fk7w51aama", Policy: "project-to-cold", State: datamovev1.RunState_RUN_STATE_DONE, By: "schedule", StartTime: ago(9 * time.Hour), EndTime: ago(8 * time.Hour),
 		Planned: amount(120_443, 81<<40), Done: amount(120_431, 80<<40), Skipped: 12, KeptUntil: ago(-6 * 24 * time.Hour)}
 	s.policies = []*datamovev1.Policy{
-		{Name: "scratch-clean", Mode: "plan", Roots: []string{"scratch:"}},
+		{Name: "scratch-clean", Mode: "plan", Roots: []string{"scratch:"}, Triggers: []string{"above 85% of tier scratch", "at task.done"}},
 		{Name: "project-to-cold", Owner: "storage-team", Mode: "enforce", Roots: []string{"project:"}, NextTime: ago(-15 * time.Hour), Last: last,
-			Announced: &datamovev1.Plan{Total: amount(20_111, 9<<40), Removes: amount(19_000, 8<<40)}},
+			Announced: &datamovev1.Plan{Id: "01m8bd0yp9fk7w51plan", Total: amount(20_111, 9<<40), Removes: amount(19_000, 8<<40)}},
 	}
 	s.runs = []*datamovev1.Run{last,
 		{Id: "01m8bd0yp9fk7w51aaaa", Policy: "scratch-clean", State: datamovev1.RunState_RUN_STATE_STOPPED, By: "ada", StartTime: ago(30 * time.Hour), Planned: amount(100, 1<<30), Done: amount(40, 1<<29), Failed: 12,

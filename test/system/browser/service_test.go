@@ -16,6 +16,7 @@ import (
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/wire"
 )
 
 // world is a service that a page can be in front of.
@@ -53,8 +54,9 @@ type service struct {
 	rounds   int             // calls of GetInfo
 	watched  int             // calls of WatchTask that go on
 	started  time.Time
-	caller   *datamovev1.Account // who we take everybody for
-	changed  chan struct{}       // closed when a task changes
+	rates    []*datamovev1.RateMoment // before the page was opened
+	caller   *datamovev1.Account      // who we take everybody for
+	changed  chan struct{}            // closed when a task changes
 }
 
 func newService() *service {
@@ -84,6 +86,29 @@ func (s *service) ListRuns(context.Context, *datamovev1.ListRunsRequest) (*datam
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return &datamovev1.ListRunsResponse{Runs: s.runs}, nil
+}
+
+// RunPlan implements datamovev1.PolicyServiceServer, as the next two.
+func (s *service) RunPlan(_ context.Context, r *datamovev1.RunPlanRequest) (*datamovev1.Run, error) {
+	return s.steerRun("run " + r.GetPlan())
+}
+
+func (s *service) StopRun(_ context.Context, r *datamovev1.StopRunRequest) (*datamovev1.Run, error) {
+	return s.steerRun("stop " + r.GetId())
+}
+
+func (s *service) UndoRun(_ context.Context, r *datamovev1.UndoRunRequest) (*datamovev1.Run, error) {
+	return s.steerRun("undo " + r.GetId())
+}
+
+func (s *service) steerRun(what string) (*datamovev1.Run, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, what)
+	first := proto.CloneOf(s.runs[0])
+	first.Why = strings.Join(s.asked, ", ")
+	s.runs = append([]*datamovev1.Run{first}, s.runs[1:]...)
+	return first, nil
 }
 
 // ListScans implements datamovev1.CatalogServiceServer.
@@ -299,7 +324,7 @@ func (s *service) ListPins(context.Context, *datamovev1.ListPinsRequest) (*datam
 	return &datamovev1.ListPinsResponse{Pins: clones(s.pins)}, nil
 }
 
-func (s *service) GetInfo(context.Context, *datamovev1.GetInfoRequest) (*datamovev1.Info, error) {
+func (s *service) GetInfo(_ context.Context, r *datamovev1.GetInfoRequest) (*datamovev1.Info, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rounds++
@@ -311,7 +336,14 @@ func (s *service) GetInfo(context.Context, *datamovev1.GetInfoRequest) (*datamov
 			info.TasksQueued++
 		case running:
 			info.TasksRunning++
+			info.BytesPerSecond += t.GetProgress().GetBytesPerSecond()
+			if wire.Standing(t.GetSpec()) {
+				info.TasksStanding++
+			}
 		}
+	}
+	if r.GetHistorySince() != nil {
+		info.History = s.rates
 	}
 	return info, nil
 }

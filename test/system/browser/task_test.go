@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -209,8 +210,13 @@ func testAgentDies(t *testing.T, w *window) {
 // testOverview: the line above all views is the sum of what the API says.
 func testOverview(t *testing.T, w *window) {
 	s := cluster()
+	standing := task(running, "scratch:", "", 0, 0, 0, 0)
+	standing.Spec.Kind = datamovev1.TaskKind_TASK_KIND_FOLLOW
+	s.add(standing)
+	s.rates = []*datamovev1.RateMoment{{Time: ago(4 * time.Minute), BytesPerSecond: 77 << 30}}
 	h := newHouse(t, s)
 	w.open(h.url+"/", 1600, 1000)
+	w.wait("document.querySelector('#overview [role=img]')?.getAttribute('aria-label')?.includes('at most 77.0 GiB/s')")
 	for range 3 {
 		var info datamovev1.Info
 		h.get("/v1/info", &info)
@@ -221,8 +227,8 @@ func testOverview(t *testing.T, w *window) {
 			rate += task.GetProgress().GetBytesPerSecond()
 		}
 		w.says("#rate", units.PerSecond(rate))
-		w.says("#rate-of", "in "+units.Plural(int64(len(list.Tasks)), "running task", "running tasks"))
-		w.says("#running", units.Count(info.TasksRunning))
+		w.says("#rate-of", "in "+units.Plural(int64(len(list.Tasks))-1, "running task", "running tasks"))
+		w.says("#running", units.Count(info.TasksRunning-1)+" · 1 standing")
 		w.says("#queued", units.Count(info.TasksQueued))
 		w.says("#service", fmt.Sprintf("%s · %s · term %d", info.Node, info.Version, info.Term))
 		s.add(task(running, "/x", "/y", 0, 1, 0, gib), task(queued, "/x", "/z", 0, 1, 0, gib))
@@ -307,6 +313,7 @@ func testReport(t *testing.T, w *window) {
 		w.wait("all('.figures tbody tr').some((r) => [...r.children].map((c) => c.innerText).join(' ') === %q)", title+" "+want)
 	}
 	w.wait("text('.detail').includes(%q)", "in "+units.Duration(r.Elapsed.AsDuration())+" · checked: 8,999 files server · exit code 6")
+	w.wait("all('.failures tbody tr')[1].children[2].innerText === 'permission denied'")
 	for _, shown := range []int{100, 200, 253} {
 		w.wait("all('.failures tbody tr').length === %d", shown)
 		if shown < 253 {

@@ -156,12 +156,18 @@ func testDeedsByState(t *testing.T, w *window) {
 // testStore: rows are in order whatever order messages come in, the newest of each
 // task counts, and there are never more than can be kept.
 func testStore(t *testing.T, w *window) {
-	wrong := eval[[]string](w, `import(new URL('store.js', document.querySelector('script').src)).then(({Store, most}) => {
+	wrong := eval[[]string](w, `import(new URL('store.js', document.querySelector('script').src)).then(({Store, choose, most}) => {
 		let seed = 7
 		const random = (n) => (seed = seed * 48271 %% 2147483647) %% n
 		const wrong = []
 		const id = (n) => String(n).padStart(20, '0')
 		const store = new Store()
+		const some = new Store()
+		some.put({id: '1', state: 'TASK_STATE_FAILED'}, {id: '2', state: 'TASK_STATE_DONE'}, {id: '3', state: 'TASK_STATE_FAILED', error: 'no route to host'})
+		for (const [text, want] of [['fail', '3 1'], ['route host', '3'], ['done', '2'], ['nothing', '']]) {
+			const got = choose(some.order, {text}).map((t) => t.id).join(' ')
+			if (got !== want) wrong.push('a search for ' + text + ' finds ' + got)
+		}
 		const model = new Map()
 		for (let i = 0; i < 3000; i++) {
 			const n = random(500)

@@ -185,7 +185,7 @@ func (x FollowSight_Trouble) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FollowSight_Trouble.Descriptor instead.
 func (FollowSight_Trouble) EnumDescriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{59, 0}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{60, 0}
 }
 
 type JoinRequest struct {
@@ -926,6 +926,7 @@ type Order struct {
 	//	*Order_Swarm
 	//	*Order_Lend
 	//	*Order_Resolve
+	//	*Order_Lacks
 	What          isOrder_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1063,6 +1064,15 @@ func (x *Order) GetResolve() *Resolve {
 	return nil
 }
 
+func (x *Order) GetLacks() *Lacks {
+	if x != nil {
+		if x, ok := x.What.(*Order_Lacks); ok {
+			return x.Lacks
+		}
+	}
+	return nil
+}
+
 type isOrder_What interface {
 	isOrder_What()
 }
@@ -1103,6 +1113,10 @@ type Order_Resolve struct {
 	Resolve *Resolve `protobuf:"bytes,12,opt,name=resolve,proto3,oneof"`
 }
 
+type Order_Lacks struct {
+	Lacks *Lacks `protobuf:"bytes,13,opt,name=lacks,proto3,oneof"`
+}
+
 func (*Order_Lead) isOrder_What() {}
 
 func (*Order_Batch) isOrder_What() {}
@@ -1121,6 +1135,53 @@ func (*Order_Lend) isOrder_What() {}
 
 func (*Order_Resolve) isOrder_What() {}
 
+func (*Order_Lacks) isOrder_What() {}
+
+// Lacks are the tiers of the configuration of the coordinator that the agent does not reach.
+type Lacks struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tiers         []string               `protobuf:"bytes,1,rep,name=tiers,proto3" json:"tiers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Lacks) Reset() {
+	*x = Lacks{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Lacks) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Lacks) ProtoMessage() {}
+
+func (x *Lacks) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Lacks.ProtoReflect.Descriptor instead.
+func (*Lacks) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Lacks) GetTiers() []string {
+	if x != nil {
+		return x.Tiers
+	}
+	return nil
+}
+
 // Resolve asks where places of tasks are without symbolic links, as their owner sees them.
 type Resolve struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1132,7 +1193,7 @@ type Resolve struct {
 
 func (x *Resolve) Reset() {
 	*x = Resolve{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[10]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1144,7 +1205,7 @@ func (x *Resolve) String() string {
 func (*Resolve) ProtoMessage() {}
 
 func (x *Resolve) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[10]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1157,7 +1218,7 @@ func (x *Resolve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resolve.ProtoReflect.Descriptor instead.
 func (*Resolve) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{10}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Resolve) GetOwner() *v1.Account {
@@ -1186,7 +1247,7 @@ type ResolvePlace struct {
 
 func (x *ResolvePlace) Reset() {
 	*x = ResolvePlace{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[11]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1198,7 +1259,7 @@ func (x *ResolvePlace) String() string {
 func (*ResolvePlace) ProtoMessage() {}
 
 func (x *ResolvePlace) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[11]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1211,7 +1272,7 @@ func (x *ResolvePlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvePlace.ProtoReflect.Descriptor instead.
 func (*ResolvePlace) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{11}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ResolvePlace) GetTask() string {
@@ -1245,7 +1306,7 @@ type TellRealRequest struct {
 
 func (x *TellRealRequest) Reset() {
 	*x = TellRealRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[12]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1257,7 +1318,7 @@ func (x *TellRealRequest) String() string {
 func (*TellRealRequest) ProtoMessage() {}
 
 func (x *TellRealRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[12]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1270,7 +1331,7 @@ func (x *TellRealRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellRealRequest.ProtoReflect.Descriptor instead.
 func (*TellRealRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{12}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TellRealRequest) GetTasks() []string {
@@ -1298,7 +1359,7 @@ type RealPlace struct {
 
 func (x *RealPlace) Reset() {
 	*x = RealPlace{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[13]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1310,7 +1371,7 @@ func (x *RealPlace) String() string {
 func (*RealPlace) ProtoMessage() {}
 
 func (x *RealPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[13]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1323,7 +1384,7 @@ func (x *RealPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RealPlace.ProtoReflect.Descriptor instead.
 func (*RealPlace) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{13}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RealPlace) GetTask() string {
@@ -1355,7 +1416,7 @@ type TellRealResponse struct {
 
 func (x *TellRealResponse) Reset() {
 	*x = TellRealResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1367,7 +1428,7 @@ func (x *TellRealResponse) String() string {
 func (*TellRealResponse) ProtoMessage() {}
 
 func (x *TellRealResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1380,7 +1441,7 @@ func (x *TellRealResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellRealResponse.ProtoReflect.Descriptor instead.
 func (*TellRealResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{14}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{15}
 }
 
 // Swarm says who brings one version of a dataset to its node just now, and who has it there, so that
@@ -1401,7 +1462,7 @@ type Swarm struct {
 
 func (x *Swarm) Reset() {
 	*x = Swarm{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1413,7 +1474,7 @@ func (x *Swarm) String() string {
 func (*Swarm) ProtoMessage() {}
 
 func (x *Swarm) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1426,7 +1487,7 @@ func (x *Swarm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Swarm.ProtoReflect.Descriptor instead.
 func (*Swarm) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{15}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Swarm) GetDigest() string {
@@ -1496,7 +1557,7 @@ type SwarmMember struct {
 
 func (x *SwarmMember) Reset() {
 	*x = SwarmMember{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1508,7 +1569,7 @@ func (x *SwarmMember) String() string {
 func (*SwarmMember) ProtoMessage() {}
 
 func (x *SwarmMember) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1521,7 +1582,7 @@ func (x *SwarmMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwarmMember.ProtoReflect.Descriptor instead.
 func (*SwarmMember) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{16}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SwarmMember) GetAgent() string {
@@ -1555,7 +1616,7 @@ type SwarmHomes struct {
 
 func (x *SwarmHomes) Reset() {
 	*x = SwarmHomes{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1567,7 +1628,7 @@ func (x *SwarmHomes) String() string {
 func (*SwarmHomes) ProtoMessage() {}
 
 func (x *SwarmHomes) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1580,7 +1641,7 @@ func (x *SwarmHomes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwarmHomes.ProtoReflect.Descriptor instead.
 func (*SwarmHomes) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{17}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SwarmHomes) GetAgents() []string {
@@ -1601,7 +1662,7 @@ type Piece struct {
 
 func (x *Piece) Reset() {
 	*x = Piece{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1613,7 +1674,7 @@ func (x *Piece) String() string {
 func (*Piece) ProtoMessage() {}
 
 func (x *Piece) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1626,7 +1687,7 @@ func (x *Piece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Piece.ProtoReflect.Descriptor instead.
 func (*Piece) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{18}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Piece) GetIndex() int64 {
@@ -1654,7 +1715,7 @@ type PieceSegment struct {
 
 func (x *PieceSegment) Reset() {
 	*x = PieceSegment{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1666,7 +1727,7 @@ func (x *PieceSegment) String() string {
 func (*PieceSegment) ProtoMessage() {}
 
 func (x *PieceSegment) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1679,7 +1740,7 @@ func (x *PieceSegment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PieceSegment.ProtoReflect.Descriptor instead.
 func (*PieceSegment) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{19}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PieceSegment) GetName() []byte {
@@ -1715,7 +1776,7 @@ type Lend struct {
 
 func (x *Lend) Reset() {
 	*x = Lend{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +1788,7 @@ func (x *Lend) String() string {
 func (*Lend) ProtoMessage() {}
 
 func (x *Lend) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +1801,7 @@ func (x *Lend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lend.ProtoReflect.Descriptor instead.
 func (*Lend) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{20}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Lend) GetTask() string {
@@ -1775,7 +1836,7 @@ type Lent struct {
 
 func (x *Lent) Reset() {
 	*x = Lent{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1787,7 +1848,7 @@ func (x *Lent) String() string {
 func (*Lent) ProtoMessage() {}
 
 func (x *Lent) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1800,7 +1861,7 @@ func (x *Lent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lent.ProtoReflect.Descriptor instead.
 func (*Lent) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{21}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Lent) GetMember() *SwarmMember {
@@ -1828,7 +1889,7 @@ type LentQuestion struct {
 
 func (x *LentQuestion) Reset() {
 	*x = LentQuestion{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1840,7 +1901,7 @@ func (x *LentQuestion) String() string {
 func (*LentQuestion) ProtoMessage() {}
 
 func (x *LentQuestion) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1853,7 +1914,7 @@ func (x *LentQuestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LentQuestion.ProtoReflect.Descriptor instead.
 func (*LentQuestion) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *LentQuestion) GetName() []byte {
@@ -1879,7 +1940,7 @@ type LentAnswer struct {
 
 func (x *LentAnswer) Reset() {
 	*x = LentAnswer{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1891,7 +1952,7 @@ func (x *LentAnswer) String() string {
 func (*LentAnswer) ProtoMessage() {}
 
 func (x *LentAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1904,7 +1965,7 @@ func (x *LentAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LentAnswer.ProtoReflect.Descriptor instead.
 func (*LentAnswer) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *LentAnswer) GetEntries() []*LentEntry {
@@ -1927,7 +1988,7 @@ type LentPair struct {
 
 func (x *LentPair) Reset() {
 	*x = LentPair{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1939,7 +2000,7 @@ func (x *LentPair) String() string {
 func (*LentPair) ProtoMessage() {}
 
 func (x *LentPair) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1952,7 +2013,7 @@ func (x *LentPair) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LentPair.ProtoReflect.Descriptor instead.
 func (*LentPair) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *LentPair) GetA() []byte {
@@ -1992,7 +2053,7 @@ type LentSame struct {
 
 func (x *LentSame) Reset() {
 	*x = LentSame{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2004,7 +2065,7 @@ func (x *LentSame) String() string {
 func (*LentSame) ProtoMessage() {}
 
 func (x *LentSame) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2017,7 +2078,7 @@ func (x *LentSame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LentSame.ProtoReflect.Descriptor instead.
 func (*LentSame) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{25}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *LentSame) GetSame() bool {
@@ -2054,7 +2115,7 @@ type LentEntry struct {
 
 func (x *LentEntry) Reset() {
 	*x = LentEntry{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2066,7 +2127,7 @@ func (x *LentEntry) String() string {
 func (*LentEntry) ProtoMessage() {}
 
 func (x *LentEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2079,7 +2140,7 @@ func (x *LentEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LentEntry.ProtoReflect.Descriptor instead.
 func (*LentEntry) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{26}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *LentEntry) GetName() []byte {
@@ -2229,7 +2290,7 @@ type Lead struct {
 
 func (x *Lead) Reset() {
 	*x = Lead{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2241,7 +2302,7 @@ func (x *Lead) String() string {
 func (*Lead) ProtoMessage() {}
 
 func (x *Lead) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2254,7 +2315,7 @@ func (x *Lead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lead.ProtoReflect.Descriptor instead.
 func (*Lead) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{27}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Lead) GetTask() *v1.Task {
@@ -2352,7 +2413,7 @@ type Pieces struct {
 
 func (x *Pieces) Reset() {
 	*x = Pieces{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2364,7 +2425,7 @@ func (x *Pieces) String() string {
 func (*Pieces) ProtoMessage() {}
 
 func (x *Pieces) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2377,7 +2438,7 @@ func (x *Pieces) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pieces.ProtoReflect.Descriptor instead.
 func (*Pieces) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{28}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Pieces) GetDraft() string {
@@ -2416,7 +2477,7 @@ type Batch struct {
 
 func (x *Batch) Reset() {
 	*x = Batch{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2428,7 +2489,7 @@ func (x *Batch) String() string {
 func (*Batch) ProtoMessage() {}
 
 func (x *Batch) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2441,7 +2502,7 @@ func (x *Batch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Batch.ProtoReflect.Descriptor instead.
 func (*Batch) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{29}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Batch) GetTask() string {
@@ -2547,7 +2608,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2559,7 +2620,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2572,7 +2633,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{30}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Stop) GetTask() string {
@@ -2616,7 +2677,7 @@ type Crew struct {
 
 func (x *Crew) Reset() {
 	*x = Crew{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[31]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2628,7 +2689,7 @@ func (x *Crew) String() string {
 func (*Crew) ProtoMessage() {}
 
 func (x *Crew) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[31]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2641,7 +2702,7 @@ func (x *Crew) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Crew.ProtoReflect.Descriptor instead.
 func (*Crew) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{31}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Crew) GetTask() string {
@@ -2685,7 +2746,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[32]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2697,7 +2758,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[32]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2710,7 +2771,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{32}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Part) GetTask() string {
@@ -2746,7 +2807,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[33]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2758,7 +2819,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[33]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2771,7 +2832,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{33}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Limits) GetLimits() []*Limit {
@@ -2801,7 +2862,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[34]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2813,7 +2874,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[34]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2826,7 +2887,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{34}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Limit) GetEndpoint() string {
@@ -2868,7 +2929,7 @@ type ConfirmRequest struct {
 
 func (x *ConfirmRequest) Reset() {
 	*x = ConfirmRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[35]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2880,7 +2941,7 @@ func (x *ConfirmRequest) String() string {
 func (*ConfirmRequest) ProtoMessage() {}
 
 func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[35]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2893,7 +2954,7 @@ func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{35}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ConfirmRequest) GetTask() string {
@@ -2925,7 +2986,7 @@ type ConfirmResponse struct {
 
 func (x *ConfirmResponse) Reset() {
 	*x = ConfirmResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[36]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2937,7 +2998,7 @@ func (x *ConfirmResponse) String() string {
 func (*ConfirmResponse) ProtoMessage() {}
 
 func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[36]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2950,7 +3011,7 @@ func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{36}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{37}
 }
 
 type FinishRequest struct {
@@ -2974,7 +3035,7 @@ type FinishRequest struct {
 
 func (x *FinishRequest) Reset() {
 	*x = FinishRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[37]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2986,7 +3047,7 @@ func (x *FinishRequest) String() string {
 func (*FinishRequest) ProtoMessage() {}
 
 func (x *FinishRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[37]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2999,7 +3060,7 @@ func (x *FinishRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishRequest.ProtoReflect.Descriptor instead.
 func (*FinishRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{37}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *FinishRequest) GetTask() string {
@@ -3101,7 +3162,7 @@ type FinishResponse struct {
 
 func (x *FinishResponse) Reset() {
 	*x = FinishResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3113,7 +3174,7 @@ func (x *FinishResponse) String() string {
 func (*FinishResponse) ProtoMessage() {}
 
 func (x *FinishResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3126,7 +3187,7 @@ func (x *FinishResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishResponse.ProtoReflect.Descriptor instead.
 func (*FinishResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{38}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{39}
 }
 
 type GiveRequest struct {
@@ -3146,7 +3207,7 @@ type GiveRequest struct {
 
 func (x *GiveRequest) Reset() {
 	*x = GiveRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3158,7 +3219,7 @@ func (x *GiveRequest) String() string {
 func (*GiveRequest) ProtoMessage() {}
 
 func (x *GiveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3171,7 +3232,7 @@ func (x *GiveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveRequest.ProtoReflect.Descriptor instead.
 func (*GiveRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{39}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GiveRequest) GetTask() string {
@@ -3251,7 +3312,7 @@ type GiveResponse struct {
 
 func (x *GiveResponse) Reset() {
 	*x = GiveResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3263,7 +3324,7 @@ func (x *GiveResponse) String() string {
 func (*GiveResponse) ProtoMessage() {}
 
 func (x *GiveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3276,7 +3337,7 @@ func (x *GiveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveResponse.ProtoReflect.Descriptor instead.
 func (*GiveResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{40}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GiveResponse) GetReply() []byte {
@@ -3335,7 +3396,7 @@ type ReplyRequest struct {
 
 func (x *ReplyRequest) Reset() {
 	*x = ReplyRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3347,7 +3408,7 @@ func (x *ReplyRequest) String() string {
 func (*ReplyRequest) ProtoMessage() {}
 
 func (x *ReplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3360,7 +3421,7 @@ func (x *ReplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplyRequest.ProtoReflect.Descriptor instead.
 func (*ReplyRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{41}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ReplyRequest) GetTask() string {
@@ -3413,7 +3474,7 @@ type ReplyResponse struct {
 
 func (x *ReplyResponse) Reset() {
 	*x = ReplyResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3425,7 +3486,7 @@ func (x *ReplyResponse) String() string {
 func (*ReplyResponse) ProtoMessage() {}
 
 func (x *ReplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3438,7 +3499,7 @@ func (x *ReplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplyResponse.ProtoReflect.Descriptor instead.
 func (*ReplyResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{42}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{43}
 }
 
 type KeepRequest struct {
@@ -3455,7 +3516,7 @@ type KeepRequest struct {
 
 func (x *KeepRequest) Reset() {
 	*x = KeepRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3467,7 +3528,7 @@ func (x *KeepRequest) String() string {
 func (*KeepRequest) ProtoMessage() {}
 
 func (x *KeepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3480,7 +3541,7 @@ func (x *KeepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepRequest.ProtoReflect.Descriptor instead.
 func (*KeepRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{43}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *KeepRequest) GetTask() string {
@@ -3533,7 +3594,7 @@ type KeepResponse struct {
 
 func (x *KeepResponse) Reset() {
 	*x = KeepResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3545,7 +3606,7 @@ func (x *KeepResponse) String() string {
 func (*KeepResponse) ProtoMessage() {}
 
 func (x *KeepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3558,7 +3619,7 @@ func (x *KeepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepResponse.ProtoReflect.Descriptor instead.
 func (*KeepResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{44}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{45}
 }
 
 type PutManifestRequest struct {
@@ -3572,7 +3633,7 @@ type PutManifestRequest struct {
 
 func (x *PutManifestRequest) Reset() {
 	*x = PutManifestRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3584,7 +3645,7 @@ func (x *PutManifestRequest) String() string {
 func (*PutManifestRequest) ProtoMessage() {}
 
 func (x *PutManifestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3597,7 +3658,7 @@ func (x *PutManifestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutManifestRequest.ProtoReflect.Descriptor instead.
 func (*PutManifestRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{45}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PutManifestRequest) GetTask() string {
@@ -3630,7 +3691,7 @@ type PutManifestResponse struct {
 
 func (x *PutManifestResponse) Reset() {
 	*x = PutManifestResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3642,7 +3703,7 @@ func (x *PutManifestResponse) String() string {
 func (*PutManifestResponse) ProtoMessage() {}
 
 func (x *PutManifestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3655,7 +3716,7 @@ func (x *PutManifestResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutManifestResponse.ProtoReflect.Descriptor instead.
 func (*PutManifestResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{46}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PutManifestResponse) GetDigest() string {
@@ -3675,7 +3736,7 @@ type ReadManifestRequest struct {
 
 func (x *ReadManifestRequest) Reset() {
 	*x = ReadManifestRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3687,7 +3748,7 @@ func (x *ReadManifestRequest) String() string {
 func (*ReadManifestRequest) ProtoMessage() {}
 
 func (x *ReadManifestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3700,7 +3761,7 @@ func (x *ReadManifestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadManifestRequest.ProtoReflect.Descriptor instead.
 func (*ReadManifestRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{47}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ReadManifestRequest) GetTask() string {
@@ -3726,7 +3787,7 @@ type ReadManifestResponse struct {
 
 func (x *ReadManifestResponse) Reset() {
 	*x = ReadManifestResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3738,7 +3799,7 @@ func (x *ReadManifestResponse) String() string {
 func (*ReadManifestResponse) ProtoMessage() {}
 
 func (x *ReadManifestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3751,7 +3812,7 @@ func (x *ReadManifestResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadManifestResponse.ProtoReflect.Descriptor instead.
 func (*ReadManifestResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{48}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ReadManifestResponse) GetData() []byte {
@@ -3772,7 +3833,7 @@ type PutWalkRequest struct {
 
 func (x *PutWalkRequest) Reset() {
 	*x = PutWalkRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3784,7 +3845,7 @@ func (x *PutWalkRequest) String() string {
 func (*PutWalkRequest) ProtoMessage() {}
 
 func (x *PutWalkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3797,7 +3858,7 @@ func (x *PutWalkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutWalkRequest.ProtoReflect.Descriptor instead.
 func (*PutWalkRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{49}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PutWalkRequest) GetTask() string {
@@ -3835,7 +3896,7 @@ type PutWalkResponse struct {
 
 func (x *PutWalkResponse) Reset() {
 	*x = PutWalkResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[50]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3847,7 +3908,7 @@ func (x *PutWalkResponse) String() string {
 func (*PutWalkResponse) ProtoMessage() {}
 
 func (x *PutWalkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[50]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3860,7 +3921,7 @@ func (x *PutWalkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutWalkResponse.ProtoReflect.Descriptor instead.
 func (*PutWalkResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{50}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PutWalkResponse) GetFiles() int64 {
@@ -3910,7 +3971,7 @@ type TellCheckpointsRequest struct {
 
 func (x *TellCheckpointsRequest) Reset() {
 	*x = TellCheckpointsRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[51]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3922,7 +3983,7 @@ func (x *TellCheckpointsRequest) String() string {
 func (*TellCheckpointsRequest) ProtoMessage() {}
 
 func (x *TellCheckpointsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[51]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3935,7 +3996,7 @@ func (x *TellCheckpointsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellCheckpointsRequest.ProtoReflect.Descriptor instead.
 func (*TellCheckpointsRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{51}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *TellCheckpointsRequest) GetTask() string {
@@ -3977,7 +4038,7 @@ type CheckpointFolder struct {
 
 func (x *CheckpointFolder) Reset() {
 	*x = CheckpointFolder{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[52]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3989,7 +4050,7 @@ func (x *CheckpointFolder) String() string {
 func (*CheckpointFolder) ProtoMessage() {}
 
 func (x *CheckpointFolder) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[52]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4002,7 +4063,7 @@ func (x *CheckpointFolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointFolder.ProtoReflect.Descriptor instead.
 func (*CheckpointFolder) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{52}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *CheckpointFolder) GetName() []byte {
@@ -4029,7 +4090,7 @@ type CheckpointRound struct {
 
 func (x *CheckpointRound) Reset() {
 	*x = CheckpointRound{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[53]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4041,7 +4102,7 @@ func (x *CheckpointRound) String() string {
 func (*CheckpointRound) ProtoMessage() {}
 
 func (x *CheckpointRound) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[53]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4054,7 +4115,7 @@ func (x *CheckpointRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointRound.ProtoReflect.Descriptor instead.
 func (*CheckpointRound) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{53}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CheckpointRound) GetFolders() [][]byte {
@@ -4075,7 +4136,7 @@ type TellCheckpointsResponse struct {
 
 func (x *TellCheckpointsResponse) Reset() {
 	*x = TellCheckpointsResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[54]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4087,7 +4148,7 @@ func (x *TellCheckpointsResponse) String() string {
 func (*TellCheckpointsResponse) ProtoMessage() {}
 
 func (x *TellCheckpointsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[54]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4100,7 +4161,7 @@ func (x *TellCheckpointsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellCheckpointsResponse.ProtoReflect.Descriptor instead.
 func (*TellCheckpointsResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{54}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *TellCheckpointsResponse) GetFolders() []string {
@@ -4132,7 +4193,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[55]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4144,7 +4205,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[55]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4157,7 +4218,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{55}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *FollowRequest) GetTask() string {
@@ -4218,7 +4279,7 @@ type FollowBatch struct {
 
 func (x *FollowBatch) Reset() {
 	*x = FollowBatch{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[56]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4230,7 +4291,7 @@ func (x *FollowBatch) String() string {
 func (*FollowBatch) ProtoMessage() {}
 
 func (x *FollowBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[56]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4243,7 +4304,7 @@ func (x *FollowBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowBatch.ProtoReflect.Descriptor instead.
 func (*FollowBatch) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{56}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *FollowBatch) GetNames() [][]byte {
@@ -4306,7 +4367,7 @@ type FollowMark struct {
 
 func (x *FollowMark) Reset() {
 	*x = FollowMark{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[57]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4318,7 +4379,7 @@ func (x *FollowMark) String() string {
 func (*FollowMark) ProtoMessage() {}
 
 func (x *FollowMark) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[57]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4331,7 +4392,7 @@ func (x *FollowMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowMark.ProtoReflect.Descriptor instead.
 func (*FollowMark) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{57}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *FollowMark) GetPart() string {
@@ -4359,7 +4420,7 @@ type FollowSights struct {
 
 func (x *FollowSights) Reset() {
 	*x = FollowSights{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[58]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4371,7 +4432,7 @@ func (x *FollowSights) String() string {
 func (*FollowSights) ProtoMessage() {}
 
 func (x *FollowSights) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[58]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4384,7 +4445,7 @@ func (x *FollowSights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowSights.ProtoReflect.Descriptor instead.
 func (*FollowSights) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{58}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *FollowSights) GetId() uint64 {
@@ -4412,7 +4473,7 @@ type FollowSight struct {
 
 func (x *FollowSight) Reset() {
 	*x = FollowSight{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[59]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4424,7 +4485,7 @@ func (x *FollowSight) String() string {
 func (*FollowSight) ProtoMessage() {}
 
 func (x *FollowSight) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[59]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4437,7 +4498,7 @@ func (x *FollowSight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowSight.ProtoReflect.Descriptor instead.
 func (*FollowSight) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{59}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *FollowSight) GetEntry() []byte {
@@ -4475,7 +4536,7 @@ type FollowWalk struct {
 
 func (x *FollowWalk) Reset() {
 	*x = FollowWalk{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[60]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4487,7 +4548,7 @@ func (x *FollowWalk) String() string {
 func (*FollowWalk) ProtoMessage() {}
 
 func (x *FollowWalk) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[60]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4500,7 +4561,7 @@ func (x *FollowWalk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowWalk.ProtoReflect.Descriptor instead.
 func (*FollowWalk) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{60}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *FollowWalk) GetId() uint64 {
@@ -4552,7 +4613,7 @@ type FollowResponse struct {
 
 func (x *FollowResponse) Reset() {
 	*x = FollowResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[61]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4564,7 +4625,7 @@ func (x *FollowResponse) String() string {
 func (*FollowResponse) ProtoMessage() {}
 
 func (x *FollowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[61]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4577,7 +4638,7 @@ func (x *FollowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowResponse.ProtoReflect.Descriptor instead.
 func (*FollowResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{61}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *FollowResponse) GetFeed() *FollowFeed {
@@ -4627,7 +4688,7 @@ type FollowFeed struct {
 
 func (x *FollowFeed) Reset() {
 	*x = FollowFeed{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[62]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4639,7 +4700,7 @@ func (x *FollowFeed) String() string {
 func (*FollowFeed) ProtoMessage() {}
 
 func (x *FollowFeed) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[62]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4652,7 +4713,7 @@ func (x *FollowFeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowFeed.ProtoReflect.Descriptor instead.
 func (*FollowFeed) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{62}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *FollowFeed) GetKind() string {
@@ -4687,7 +4748,7 @@ type FollowLook struct {
 
 func (x *FollowLook) Reset() {
 	*x = FollowLook{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[63]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4699,7 +4760,7 @@ func (x *FollowLook) String() string {
 func (*FollowLook) ProtoMessage() {}
 
 func (x *FollowLook) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[63]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4712,7 +4773,7 @@ func (x *FollowLook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowLook.ProtoReflect.Descriptor instead.
 func (*FollowLook) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{63}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *FollowLook) GetId() uint64 {
@@ -4740,7 +4801,7 @@ type FollowDir struct {
 
 func (x *FollowDir) Reset() {
 	*x = FollowDir{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[64]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4752,7 +4813,7 @@ func (x *FollowDir) String() string {
 func (*FollowDir) ProtoMessage() {}
 
 func (x *FollowDir) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[64]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4765,7 +4826,7 @@ func (x *FollowDir) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowDir.ProtoReflect.Descriptor instead.
 func (*FollowDir) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{64}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *FollowDir) GetId() uint64 {
@@ -4792,7 +4853,7 @@ type ReadItemsRequest struct {
 
 func (x *ReadItemsRequest) Reset() {
 	*x = ReadItemsRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[65]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4804,7 +4865,7 @@ func (x *ReadItemsRequest) String() string {
 func (*ReadItemsRequest) ProtoMessage() {}
 
 func (x *ReadItemsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[65]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4817,7 +4878,7 @@ func (x *ReadItemsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadItemsRequest.ProtoReflect.Descriptor instead.
 func (*ReadItemsRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{65}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ReadItemsRequest) GetTask() string {
@@ -4844,7 +4905,7 @@ type ReadItemsResponse struct {
 
 func (x *ReadItemsResponse) Reset() {
 	*x = ReadItemsResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[66]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4856,7 +4917,7 @@ func (x *ReadItemsResponse) String() string {
 func (*ReadItemsResponse) ProtoMessage() {}
 
 func (x *ReadItemsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[66]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4869,7 +4930,7 @@ func (x *ReadItemsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadItemsResponse.ProtoReflect.Descriptor instead.
 func (*ReadItemsResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{66}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ReadItemsResponse) GetItems() []*v1.PlanItem {
@@ -4896,7 +4957,7 @@ type ReadBurstRequest struct {
 
 func (x *ReadBurstRequest) Reset() {
 	*x = ReadBurstRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[67]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4908,7 +4969,7 @@ func (x *ReadBurstRequest) String() string {
 func (*ReadBurstRequest) ProtoMessage() {}
 
 func (x *ReadBurstRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[67]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4921,7 +4982,7 @@ func (x *ReadBurstRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBurstRequest.ProtoReflect.Descriptor instead.
 func (*ReadBurstRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{67}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ReadBurstRequest) GetTask() string {
@@ -4952,7 +5013,7 @@ type ReadBurstResponse struct {
 
 func (x *ReadBurstResponse) Reset() {
 	*x = ReadBurstResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[68]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4964,7 +5025,7 @@ func (x *ReadBurstResponse) String() string {
 func (*ReadBurstResponse) ProtoMessage() {}
 
 func (x *ReadBurstResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[68]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4977,7 +5038,7 @@ func (x *ReadBurstResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBurstResponse.ProtoReflect.Descriptor instead.
 func (*ReadBurstResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{68}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ReadBurstResponse) GetRecord() []byte {
@@ -5033,7 +5094,7 @@ type KeepBurstRequest struct {
 
 func (x *KeepBurstRequest) Reset() {
 	*x = KeepBurstRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[69]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5045,7 +5106,7 @@ func (x *KeepBurstRequest) String() string {
 func (*KeepBurstRequest) ProtoMessage() {}
 
 func (x *KeepBurstRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[69]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5058,7 +5119,7 @@ func (x *KeepBurstRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepBurstRequest.ProtoReflect.Descriptor instead.
 func (*KeepBurstRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{69}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *KeepBurstRequest) GetTask() string {
@@ -5090,7 +5151,7 @@ type KeepBurstResponse struct {
 
 func (x *KeepBurstResponse) Reset() {
 	*x = KeepBurstResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[70]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5102,7 +5163,7 @@ func (x *KeepBurstResponse) String() string {
 func (*KeepBurstResponse) ProtoMessage() {}
 
 func (x *KeepBurstResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[70]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5115,7 +5176,7 @@ func (x *KeepBurstResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepBurstResponse.ProtoReflect.Descriptor instead.
 func (*KeepBurstResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{70}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{71}
 }
 
 type SpendRequest struct {
@@ -5133,7 +5194,7 @@ type SpendRequest struct {
 
 func (x *SpendRequest) Reset() {
 	*x = SpendRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[71]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5145,7 +5206,7 @@ func (x *SpendRequest) String() string {
 func (*SpendRequest) ProtoMessage() {}
 
 func (x *SpendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[71]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5158,7 +5219,7 @@ func (x *SpendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendRequest.ProtoReflect.Descriptor instead.
 func (*SpendRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{71}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *SpendRequest) GetTask() string {
@@ -5224,7 +5285,7 @@ type SpendResponse struct {
 
 func (x *SpendResponse) Reset() {
 	*x = SpendResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[72]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5236,7 +5297,7 @@ func (x *SpendResponse) String() string {
 func (*SpendResponse) ProtoMessage() {}
 
 func (x *SpendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[72]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5249,7 +5310,7 @@ func (x *SpendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendResponse.ProtoReflect.Descriptor instead.
 func (*SpendResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{72}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *SpendResponse) GetRepeated() bool {
@@ -5369,7 +5430,7 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x03why\x18\x06 \x01(\tR\x03why\x12B\n" +
 	"\x0ffirst_byte_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\rfirstByteTime\x127\n" +
 	"\x18limited_bytes_per_second\x18\b \x01(\x01R\x15limitedBytesPerSecond\x121\n" +
-	"\x15part_bytes_per_second\x18\t \x01(\x03R\x12partBytesPerSecond\"\x90\x04\n" +
+	"\x15part_bytes_per_second\x18\t \x01(\x03R\x12partBytesPerSecond\"\xc2\x04\n" +
 	"\x05Order\x12\x12\n" +
 	"\x04seen\x18\x01 \x01(\x04R\x04seen\x12/\n" +
 	"\x05lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12-\n" +
@@ -5382,8 +5443,11 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\x05swarm\x18\n" +
 	" \x01(\v2\x18.datamove.agent.v1.SwarmH\x00R\x05swarm\x12-\n" +
 	"\x04lend\x18\v \x01(\v2\x17.datamove.agent.v1.LendH\x00R\x04lend\x126\n" +
-	"\aresolve\x18\f \x01(\v2\x1a.datamove.agent.v1.ResolveH\x00R\aresolveB\x06\n" +
-	"\x04what\"n\n" +
+	"\aresolve\x18\f \x01(\v2\x1a.datamove.agent.v1.ResolveH\x00R\aresolve\x120\n" +
+	"\x05lacks\x18\r \x01(\v2\x18.datamove.agent.v1.LacksH\x00R\x05lacksB\x06\n" +
+	"\x04what\"\x1d\n" +
+	"\x05Lacks\x12\x14\n" +
+	"\x05tiers\x18\x01 \x03(\tR\x05tiers\"n\n" +
 	"\aResolve\x12*\n" +
 	"\x05owner\x18\x01 \x01(\v2\x14.datamove.v1.AccountR\x05owner\x127\n" +
 	"\x06places\x18\x02 \x03(\v2\x1f.datamove.agent.v1.ResolvePlaceR\x06places\"V\n" +
@@ -5757,7 +5821,7 @@ func file_datamove_agent_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
+var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
 var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(How)(0),                        // 0: datamove.agent.v1.How
 	(SpendKind)(0),                  // 1: datamove.agent.v1.SpendKind
@@ -5772,180 +5836,182 @@ var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(*RoomPart)(nil),                // 10: datamove.agent.v1.RoomPart
 	(*Session)(nil),                 // 11: datamove.agent.v1.Session
 	(*Order)(nil),                   // 12: datamove.agent.v1.Order
-	(*Resolve)(nil),                 // 13: datamove.agent.v1.Resolve
-	(*ResolvePlace)(nil),            // 14: datamove.agent.v1.ResolvePlace
-	(*TellRealRequest)(nil),         // 15: datamove.agent.v1.TellRealRequest
-	(*RealPlace)(nil),               // 16: datamove.agent.v1.RealPlace
-	(*TellRealResponse)(nil),        // 17: datamove.agent.v1.TellRealResponse
-	(*Swarm)(nil),                   // 18: datamove.agent.v1.Swarm
-	(*SwarmMember)(nil),             // 19: datamove.agent.v1.SwarmMember
-	(*SwarmHomes)(nil),              // 20: datamove.agent.v1.SwarmHomes
-	(*Piece)(nil),                   // 21: datamove.agent.v1.Piece
-	(*PieceSegment)(nil),            // 22: datamove.agent.v1.PieceSegment
-	(*Lend)(nil),                    // 23: datamove.agent.v1.Lend
-	(*Lent)(nil),                    // 24: datamove.agent.v1.Lent
-	(*LentQuestion)(nil),            // 25: datamove.agent.v1.LentQuestion
-	(*LentAnswer)(nil),              // 26: datamove.agent.v1.LentAnswer
-	(*LentPair)(nil),                // 27: datamove.agent.v1.LentPair
-	(*LentSame)(nil),                // 28: datamove.agent.v1.LentSame
-	(*LentEntry)(nil),               // 29: datamove.agent.v1.LentEntry
-	(*Lead)(nil),                    // 30: datamove.agent.v1.Lead
-	(*Pieces)(nil),                  // 31: datamove.agent.v1.Pieces
-	(*Batch)(nil),                   // 32: datamove.agent.v1.Batch
-	(*Stop)(nil),                    // 33: datamove.agent.v1.Stop
-	(*Crew)(nil),                    // 34: datamove.agent.v1.Crew
-	(*Part)(nil),                    // 35: datamove.agent.v1.Part
-	(*Limits)(nil),                  // 36: datamove.agent.v1.Limits
-	(*Limit)(nil),                   // 37: datamove.agent.v1.Limit
-	(*ConfirmRequest)(nil),          // 38: datamove.agent.v1.ConfirmRequest
-	(*ConfirmResponse)(nil),         // 39: datamove.agent.v1.ConfirmResponse
-	(*FinishRequest)(nil),           // 40: datamove.agent.v1.FinishRequest
-	(*FinishResponse)(nil),          // 41: datamove.agent.v1.FinishResponse
-	(*GiveRequest)(nil),             // 42: datamove.agent.v1.GiveRequest
-	(*GiveResponse)(nil),            // 43: datamove.agent.v1.GiveResponse
-	(*ReplyRequest)(nil),            // 44: datamove.agent.v1.ReplyRequest
-	(*ReplyResponse)(nil),           // 45: datamove.agent.v1.ReplyResponse
-	(*KeepRequest)(nil),             // 46: datamove.agent.v1.KeepRequest
-	(*KeepResponse)(nil),            // 47: datamove.agent.v1.KeepResponse
-	(*PutManifestRequest)(nil),      // 48: datamove.agent.v1.PutManifestRequest
-	(*PutManifestResponse)(nil),     // 49: datamove.agent.v1.PutManifestResponse
-	(*ReadManifestRequest)(nil),     // 50: datamove.agent.v1.ReadManifestRequest
-	(*ReadManifestResponse)(nil),    // 51: datamove.agent.v1.ReadManifestResponse
-	(*PutWalkRequest)(nil),          // 52: datamove.agent.v1.PutWalkRequest
-	(*PutWalkResponse)(nil),         // 53: datamove.agent.v1.PutWalkResponse
-	(*TellCheckpointsRequest)(nil),  // 54: datamove.agent.v1.TellCheckpointsRequest
-	(*CheckpointFolder)(nil),        // 55: datamove.agent.v1.CheckpointFolder
-	(*CheckpointRound)(nil),         // 56: datamove.agent.v1.CheckpointRound
-	(*TellCheckpointsResponse)(nil), // 57: datamove.agent.v1.TellCheckpointsResponse
-	(*FollowRequest)(nil),           // 58: datamove.agent.v1.FollowRequest
-	(*FollowBatch)(nil),             // 59: datamove.agent.v1.FollowBatch
-	(*FollowMark)(nil),              // 60: datamove.agent.v1.FollowMark
-	(*FollowSights)(nil),            // 61: datamove.agent.v1.FollowSights
-	(*FollowSight)(nil),             // 62: datamove.agent.v1.FollowSight
-	(*FollowWalk)(nil),              // 63: datamove.agent.v1.FollowWalk
-	(*FollowResponse)(nil),          // 64: datamove.agent.v1.FollowResponse
-	(*FollowFeed)(nil),              // 65: datamove.agent.v1.FollowFeed
-	(*FollowLook)(nil),              // 66: datamove.agent.v1.FollowLook
-	(*FollowDir)(nil),               // 67: datamove.agent.v1.FollowDir
-	(*ReadItemsRequest)(nil),        // 68: datamove.agent.v1.ReadItemsRequest
-	(*ReadItemsResponse)(nil),       // 69: datamove.agent.v1.ReadItemsResponse
-	(*ReadBurstRequest)(nil),        // 70: datamove.agent.v1.ReadBurstRequest
-	(*ReadBurstResponse)(nil),       // 71: datamove.agent.v1.ReadBurstResponse
-	(*KeepBurstRequest)(nil),        // 72: datamove.agent.v1.KeepBurstRequest
-	(*KeepBurstResponse)(nil),       // 73: datamove.agent.v1.KeepBurstResponse
-	(*SpendRequest)(nil),            // 74: datamove.agent.v1.SpendRequest
-	(*SpendResponse)(nil),           // 75: datamove.agent.v1.SpendResponse
-	nil,                             // 76: datamove.agent.v1.Limits.ProjectsEntry
-	(*timestamppb.Timestamp)(nil),   // 77: google.protobuf.Timestamp
-	(*v1.Progress)(nil),             // 78: datamove.v1.Progress
-	(*durationpb.Duration)(nil),     // 79: google.protobuf.Duration
-	(*v1.Account)(nil),              // 80: datamove.v1.Account
-	(*v1.Task)(nil),                 // 81: datamove.v1.Task
-	(*v1.TaskSpec)(nil),             // 82: datamove.v1.TaskSpec
-	(*v1.Report)(nil),               // 83: datamove.v1.Report
-	(*v1.Checkpoint)(nil),           // 84: datamove.v1.Checkpoint
-	(*v1.PlanItem)(nil),             // 85: datamove.v1.PlanItem
-	(*v1.BurstAccount)(nil),         // 86: datamove.v1.BurstAccount
+	(*Lacks)(nil),                   // 13: datamove.agent.v1.Lacks
+	(*Resolve)(nil),                 // 14: datamove.agent.v1.Resolve
+	(*ResolvePlace)(nil),            // 15: datamove.agent.v1.ResolvePlace
+	(*TellRealRequest)(nil),         // 16: datamove.agent.v1.TellRealRequest
+	(*RealPlace)(nil),               // 17: datamove.agent.v1.RealPlace
+	(*TellRealResponse)(nil),        // 18: datamove.agent.v1.TellRealResponse
+	(*Swarm)(nil),                   // 19: datamove.agent.v1.Swarm
+	(*SwarmMember)(nil),             // 20: datamove.agent.v1.SwarmMember
+	(*SwarmHomes)(nil),              // 21: datamove.agent.v1.SwarmHomes
+	(*Piece)(nil),                   // 22: datamove.agent.v1.Piece
+	(*PieceSegment)(nil),            // 23: datamove.agent.v1.PieceSegment
+	(*Lend)(nil),                    // 24: datamove.agent.v1.Lend
+	(*Lent)(nil),                    // 25: datamove.agent.v1.Lent
+	(*LentQuestion)(nil),            // 26: datamove.agent.v1.LentQuestion
+	(*LentAnswer)(nil),              // 27: datamove.agent.v1.LentAnswer
+	(*LentPair)(nil),                // 28: datamove.agent.v1.LentPair
+	(*LentSame)(nil),                // 29: datamove.agent.v1.LentSame
+	(*LentEntry)(nil),               // 30: datamove.agent.v1.LentEntry
+	(*Lead)(nil),                    // 31: datamove.agent.v1.Lead
+	(*Pieces)(nil),                  // 32: datamove.agent.v1.Pieces
+	(*Batch)(nil),                   // 33: datamove.agent.v1.Batch
+	(*Stop)(nil),                    // 34: datamove.agent.v1.Stop
+	(*Crew)(nil),                    // 35: datamove.agent.v1.Crew
+	(*Part)(nil),                    // 36: datamove.agent.v1.Part
+	(*Limits)(nil),                  // 37: datamove.agent.v1.Limits
+	(*Limit)(nil),                   // 38: datamove.agent.v1.Limit
+	(*ConfirmRequest)(nil),          // 39: datamove.agent.v1.ConfirmRequest
+	(*ConfirmResponse)(nil),         // 40: datamove.agent.v1.ConfirmResponse
+	(*FinishRequest)(nil),           // 41: datamove.agent.v1.FinishRequest
+	(*FinishResponse)(nil),          // 42: datamove.agent.v1.FinishResponse
+	(*GiveRequest)(nil),             // 43: datamove.agent.v1.GiveRequest
+	(*GiveResponse)(nil),            // 44: datamove.agent.v1.GiveResponse
+	(*ReplyRequest)(nil),            // 45: datamove.agent.v1.ReplyRequest
+	(*ReplyResponse)(nil),           // 46: datamove.agent.v1.ReplyResponse
+	(*KeepRequest)(nil),             // 47: datamove.agent.v1.KeepRequest
+	(*KeepResponse)(nil),            // 48: datamove.agent.v1.KeepResponse
+	(*PutManifestRequest)(nil),      // 49: datamove.agent.v1.PutManifestRequest
+	(*PutManifestResponse)(nil),     // 50: datamove.agent.v1.PutManifestResponse
+	(*ReadManifestRequest)(nil),     // 51: datamove.agent.v1.ReadManifestRequest
+	(*ReadManifestResponse)(nil),    // 52: datamove.agent.v1.ReadManifestResponse
+	(*PutWalkRequest)(nil),          // 53: datamove.agent.v1.PutWalkRequest
+	(*PutWalkResponse)(nil),         // 54: datamove.agent.v1.PutWalkResponse
+	(*TellCheckpointsRequest)(nil),  // 55: datamove.agent.v1.TellCheckpointsRequest
+	(*CheckpointFolder)(nil),        // 56: datamove.agent.v1.CheckpointFolder
+	(*CheckpointRound)(nil),         // 57: datamove.agent.v1.CheckpointRound
+	(*TellCheckpointsResponse)(nil), // 58: datamove.agent.v1.TellCheckpointsResponse
+	(*FollowRequest)(nil),           // 59: datamove.agent.v1.FollowRequest
+	(*FollowBatch)(nil),             // 60: datamove.agent.v1.FollowBatch
+	(*FollowMark)(nil),              // 61: datamove.agent.v1.FollowMark
+	(*FollowSights)(nil),            // 62: datamove.agent.v1.FollowSights
+	(*FollowSight)(nil),             // 63: datamove.agent.v1.FollowSight
+	(*FollowWalk)(nil),              // 64: datamove.agent.v1.FollowWalk
+	(*FollowResponse)(nil),          // 65: datamove.agent.v1.FollowResponse
+	(*FollowFeed)(nil),              // 66: datamove.agent.v1.FollowFeed
+	(*FollowLook)(nil),              // 67: datamove.agent.v1.FollowLook
+	(*FollowDir)(nil),               // 68: datamove.agent.v1.FollowDir
+	(*ReadItemsRequest)(nil),        // 69: datamove.agent.v1.ReadItemsRequest
+	(*ReadItemsResponse)(nil),       // 70: datamove.agent.v1.ReadItemsResponse
+	(*ReadBurstRequest)(nil),        // 71: datamove.agent.v1.ReadBurstRequest
+	(*ReadBurstResponse)(nil),       // 72: datamove.agent.v1.ReadBurstResponse
+	(*KeepBurstRequest)(nil),        // 73: datamove.agent.v1.KeepBurstRequest
+	(*KeepBurstResponse)(nil),       // 74: datamove.agent.v1.KeepBurstResponse
+	(*SpendRequest)(nil),            // 75: datamove.agent.v1.SpendRequest
+	(*SpendResponse)(nil),           // 76: datamove.agent.v1.SpendResponse
+	nil,                             // 77: datamove.agent.v1.Limits.ProjectsEntry
+	(*timestamppb.Timestamp)(nil),   // 78: google.protobuf.Timestamp
+	(*v1.Progress)(nil),             // 79: datamove.v1.Progress
+	(*durationpb.Duration)(nil),     // 80: google.protobuf.Duration
+	(*v1.Account)(nil),              // 81: datamove.v1.Account
+	(*v1.Task)(nil),                 // 82: datamove.v1.Task
+	(*v1.TaskSpec)(nil),             // 83: datamove.v1.TaskSpec
+	(*v1.Report)(nil),               // 84: datamove.v1.Report
+	(*v1.Checkpoint)(nil),           // 85: datamove.v1.Checkpoint
+	(*v1.PlanItem)(nil),             // 86: datamove.v1.PlanItem
+	(*v1.BurstAccount)(nil),         // 87: datamove.v1.BurstAccount
 }
 var file_datamove_agent_v1_agent_proto_depIdxs = []int32{
-	77, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
+	78, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
 	7,  // 1: datamove.agent.v1.Status.hello:type_name -> datamove.agent.v1.Hello
 	11, // 2: datamove.agent.v1.Status.sessions:type_name -> datamove.agent.v1.Session
 	9,  // 3: datamove.agent.v1.Status.room:type_name -> datamove.agent.v1.Room
 	8,  // 4: datamove.agent.v1.Hello.reaches:type_name -> datamove.agent.v1.Reach
 	10, // 5: datamove.agent.v1.Room.parts:type_name -> datamove.agent.v1.RoomPart
-	78, // 6: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
-	77, // 7: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
-	79, // 8: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
-	30, // 9: datamove.agent.v1.Order.lead:type_name -> datamove.agent.v1.Lead
-	32, // 10: datamove.agent.v1.Order.batch:type_name -> datamove.agent.v1.Batch
-	33, // 11: datamove.agent.v1.Order.stop:type_name -> datamove.agent.v1.Stop
-	36, // 12: datamove.agent.v1.Order.limits:type_name -> datamove.agent.v1.Limits
-	34, // 13: datamove.agent.v1.Order.crew:type_name -> datamove.agent.v1.Crew
-	35, // 14: datamove.agent.v1.Order.part:type_name -> datamove.agent.v1.Part
-	18, // 15: datamove.agent.v1.Order.swarm:type_name -> datamove.agent.v1.Swarm
-	23, // 16: datamove.agent.v1.Order.lend:type_name -> datamove.agent.v1.Lend
-	13, // 17: datamove.agent.v1.Order.resolve:type_name -> datamove.agent.v1.Resolve
-	80, // 18: datamove.agent.v1.Resolve.owner:type_name -> datamove.v1.Account
-	14, // 19: datamove.agent.v1.Resolve.places:type_name -> datamove.agent.v1.ResolvePlace
-	16, // 20: datamove.agent.v1.TellRealRequest.places:type_name -> datamove.agent.v1.RealPlace
-	19, // 21: datamove.agent.v1.Swarm.members:type_name -> datamove.agent.v1.SwarmMember
-	20, // 22: datamove.agent.v1.Swarm.homes:type_name -> datamove.agent.v1.SwarmHomes
-	22, // 23: datamove.agent.v1.Piece.segments:type_name -> datamove.agent.v1.PieceSegment
-	19, // 24: datamove.agent.v1.Lent.member:type_name -> datamove.agent.v1.SwarmMember
-	29, // 25: datamove.agent.v1.LentAnswer.entries:type_name -> datamove.agent.v1.LentEntry
-	81, // 26: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
-	82, // 27: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
-	79, // 28: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
-	31, // 29: datamove.agent.v1.Lead.pieces:type_name -> datamove.agent.v1.Pieces
-	24, // 30: datamove.agent.v1.Lead.lent:type_name -> datamove.agent.v1.Lent
-	82, // 31: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
-	80, // 32: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
-	0,  // 33: datamove.agent.v1.Stop.how:type_name -> datamove.agent.v1.How
-	37, // 34: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
-	76, // 35: datamove.agent.v1.Limits.projects:type_name -> datamove.agent.v1.Limits.ProjectsEntry
-	83, // 36: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
-	77, // 37: datamove.agent.v1.FinishRequest.first_byte_time:type_name -> google.protobuf.Timestamp
-	55, // 38: datamove.agent.v1.TellCheckpointsRequest.folder:type_name -> datamove.agent.v1.CheckpointFolder
-	56, // 39: datamove.agent.v1.TellCheckpointsRequest.round:type_name -> datamove.agent.v1.CheckpointRound
-	84, // 40: datamove.agent.v1.CheckpointFolder.checkpoints:type_name -> datamove.v1.Checkpoint
-	79, // 41: datamove.agent.v1.TellCheckpointsResponse.settle:type_name -> google.protobuf.Duration
-	59, // 42: datamove.agent.v1.FollowRequest.batch:type_name -> datamove.agent.v1.FollowBatch
-	61, // 43: datamove.agent.v1.FollowRequest.sights:type_name -> datamove.agent.v1.FollowSights
-	63, // 44: datamove.agent.v1.FollowRequest.walk:type_name -> datamove.agent.v1.FollowWalk
-	77, // 45: datamove.agent.v1.FollowBatch.since:type_name -> google.protobuf.Timestamp
-	60, // 46: datamove.agent.v1.FollowBatch.marks:type_name -> datamove.agent.v1.FollowMark
-	62, // 47: datamove.agent.v1.FollowSights.sights:type_name -> datamove.agent.v1.FollowSight
-	2,  // 48: datamove.agent.v1.FollowSight.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
-	2,  // 49: datamove.agent.v1.FollowWalk.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
-	65, // 50: datamove.agent.v1.FollowResponse.feed:type_name -> datamove.agent.v1.FollowFeed
-	60, // 51: datamove.agent.v1.FollowResponse.mark:type_name -> datamove.agent.v1.FollowMark
-	66, // 52: datamove.agent.v1.FollowResponse.look:type_name -> datamove.agent.v1.FollowLook
-	67, // 53: datamove.agent.v1.FollowResponse.walk:type_name -> datamove.agent.v1.FollowDir
-	85, // 54: datamove.agent.v1.ReadItemsResponse.items:type_name -> datamove.v1.PlanItem
-	1,  // 55: datamove.agent.v1.SpendRequest.kind:type_name -> datamove.agent.v1.SpendKind
-	86, // 56: datamove.agent.v1.SpendResponse.account:type_name -> datamove.v1.BurstAccount
-	3,  // 57: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
-	4,  // 58: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
-	6,  // 59: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
-	38, // 60: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
-	40, // 61: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
-	42, // 62: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
-	44, // 63: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
-	46, // 64: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
-	48, // 65: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
-	50, // 66: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
-	68, // 67: datamove.agent.v1.LinkService.ReadItems:input_type -> datamove.agent.v1.ReadItemsRequest
-	52, // 68: datamove.agent.v1.LinkService.PutWalk:input_type -> datamove.agent.v1.PutWalkRequest
-	58, // 69: datamove.agent.v1.LinkService.Follow:input_type -> datamove.agent.v1.FollowRequest
-	54, // 70: datamove.agent.v1.LinkService.TellCheckpoints:input_type -> datamove.agent.v1.TellCheckpointsRequest
-	70, // 71: datamove.agent.v1.LinkService.ReadBurst:input_type -> datamove.agent.v1.ReadBurstRequest
-	72, // 72: datamove.agent.v1.LinkService.KeepBurst:input_type -> datamove.agent.v1.KeepBurstRequest
-	74, // 73: datamove.agent.v1.LinkService.Spend:input_type -> datamove.agent.v1.SpendRequest
-	15, // 74: datamove.agent.v1.LinkService.TellReal:input_type -> datamove.agent.v1.TellRealRequest
-	5,  // 75: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
-	5,  // 76: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
-	12, // 77: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
-	39, // 78: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
-	41, // 79: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
-	43, // 80: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
-	45, // 81: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
-	47, // 82: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
-	49, // 83: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
-	51, // 84: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
-	69, // 85: datamove.agent.v1.LinkService.ReadItems:output_type -> datamove.agent.v1.ReadItemsResponse
-	53, // 86: datamove.agent.v1.LinkService.PutWalk:output_type -> datamove.agent.v1.PutWalkResponse
-	64, // 87: datamove.agent.v1.LinkService.Follow:output_type -> datamove.agent.v1.FollowResponse
-	57, // 88: datamove.agent.v1.LinkService.TellCheckpoints:output_type -> datamove.agent.v1.TellCheckpointsResponse
-	71, // 89: datamove.agent.v1.LinkService.ReadBurst:output_type -> datamove.agent.v1.ReadBurstResponse
-	73, // 90: datamove.agent.v1.LinkService.KeepBurst:output_type -> datamove.agent.v1.KeepBurstResponse
-	75, // 91: datamove.agent.v1.LinkService.Spend:output_type -> datamove.agent.v1.SpendResponse
-	17, // 92: datamove.agent.v1.LinkService.TellReal:output_type -> datamove.agent.v1.TellRealResponse
-	75, // [75:93] is the sub-list for method output_type
-	57, // [57:75] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	79, // 6: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
+	78, // 7: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
+	80, // 8: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
+	31, // 9: datamove.agent.v1.Order.lead:type_name -> datamove.agent.v1.Lead
+	33, // 10: datamove.agent.v1.Order.batch:type_name -> datamove.agent.v1.Batch
+	34, // 11: datamove.agent.v1.Order.stop:type_name -> datamove.agent.v1.Stop
+	37, // 12: datamove.agent.v1.Order.limits:type_name -> datamove.agent.v1.Limits
+	35, // 13: datamove.agent.v1.Order.crew:type_name -> datamove.agent.v1.Crew
+	36, // 14: datamove.agent.v1.Order.part:type_name -> datamove.agent.v1.Part
+	19, // 15: datamove.agent.v1.Order.swarm:type_name -> datamove.agent.v1.Swarm
+	24, // 16: datamove.agent.v1.Order.lend:type_name -> datamove.agent.v1.Lend
+	14, // 17: datamove.agent.v1.Order.resolve:type_name -> datamove.agent.v1.Resolve
+	13, // 18: datamove.agent.v1.Order.lacks:type_name -> datamove.agent.v1.Lacks
+	81, // 19: datamove.agent.v1.Resolve.owner:type_name -> datamove.v1.Account
+	15, // 20: datamove.agent.v1.Resolve.places:type_name -> datamove.agent.v1.ResolvePlace
+	17, // 21: datamove.agent.v1.TellRealRequest.places:type_name -> datamove.agent.v1.RealPlace
+	20, // 22: datamove.agent.v1.Swarm.members:type_name -> datamove.agent.v1.SwarmMember
+	21, // 23: datamove.agent.v1.Swarm.homes:type_name -> datamove.agent.v1.SwarmHomes
+	23, // 24: datamove.agent.v1.Piece.segments:type_name -> datamove.agent.v1.PieceSegment
+	20, // 25: datamove.agent.v1.Lent.member:type_name -> datamove.agent.v1.SwarmMember
+	30, // 26: datamove.agent.v1.LentAnswer.entries:type_name -> datamove.agent.v1.LentEntry
+	82, // 27: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
+	83, // 28: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
+	80, // 29: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
+	32, // 30: datamove.agent.v1.Lead.pieces:type_name -> datamove.agent.v1.Pieces
+	25, // 31: datamove.agent.v1.Lead.lent:type_name -> datamove.agent.v1.Lent
+	83, // 32: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
+	81, // 33: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
+	0,  // 34: datamove.agent.v1.Stop.how:type_name -> datamove.agent.v1.How
+	38, // 35: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
+	77, // 36: datamove.agent.v1.Limits.projects:type_name -> datamove.agent.v1.Limits.ProjectsEntry
+	84, // 37: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
+	78, // 38: datamove.agent.v1.FinishRequest.first_byte_time:type_name -> google.protobuf.Timestamp
+	56, // 39: datamove.agent.v1.TellCheckpointsRequest.folder:type_name -> datamove.agent.v1.CheckpointFolder
+	57, // 40: datamove.agent.v1.TellCheckpointsRequest.round:type_name -> datamove.agent.v1.CheckpointRound
+	85, // 41: datamove.agent.v1.CheckpointFolder.checkpoints:type_name -> datamove.v1.Checkpoint
+	80, // 42: datamove.agent.v1.TellCheckpointsResponse.settle:type_name -> google.protobuf.Duration
+	60, // 43: datamove.agent.v1.FollowRequest.batch:type_name -> datamove.agent.v1.FollowBatch
+	62, // 44: datamove.agent.v1.FollowRequest.sights:type_name -> datamove.agent.v1.FollowSights
+	64, // 45: datamove.agent.v1.FollowRequest.walk:type_name -> datamove.agent.v1.FollowWalk
+	78, // 46: datamove.agent.v1.FollowBatch.since:type_name -> google.protobuf.Timestamp
+	61, // 47: datamove.agent.v1.FollowBatch.marks:type_name -> datamove.agent.v1.FollowMark
+	63, // 48: datamove.agent.v1.FollowSights.sights:type_name -> datamove.agent.v1.FollowSight
+	2,  // 49: datamove.agent.v1.FollowSight.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
+	2,  // 50: datamove.agent.v1.FollowWalk.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
+	66, // 51: datamove.agent.v1.FollowResponse.feed:type_name -> datamove.agent.v1.FollowFeed
+	61, // 52: datamove.agent.v1.FollowResponse.mark:type_name -> datamove.agent.v1.FollowMark
+	67, // 53: datamove.agent.v1.FollowResponse.look:type_name -> datamove.agent.v1.FollowLook
+	68, // 54: datamove.agent.v1.FollowResponse.walk:type_name -> datamove.agent.v1.FollowDir
+	86, // 55: datamove.agent.v1.ReadItemsResponse.items:type_name -> datamove.v1.PlanItem
+	1,  // 56: datamove.agent.v1.SpendRequest.kind:type_name -> datamove.agent.v1.SpendKind
+	87, // 57: datamove.agent.v1.SpendResponse.account:type_name -> datamove.v1.BurstAccount
+	3,  // 58: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
+	4,  // 59: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
+	6,  // 60: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
+	39, // 61: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
+	41, // 62: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
+	43, // 63: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
+	45, // 64: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
+	47, // 65: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
+	49, // 66: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
+	51, // 67: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
+	69, // 68: datamove.agent.v1.LinkService.ReadItems:input_type -> datamove.agent.v1.ReadItemsRequest
+	53, // 69: datamove.agent.v1.LinkService.PutWalk:input_type -> datamove.agent.v1.PutWalkRequest
+	59, // 70: datamove.agent.v1.LinkService.Follow:input_type -> datamove.agent.v1.FollowRequest
+	55, // 71: datamove.agent.v1.LinkService.TellCheckpoints:input_type -> datamove.agent.v1.TellCheckpointsRequest
+	71, // 72: datamove.agent.v1.LinkService.ReadBurst:input_type -> datamove.agent.v1.ReadBurstRequest
+	73, // 73: datamove.agent.v1.LinkService.KeepBurst:input_type -> datamove.agent.v1.KeepBurstRequest
+	75, // 74: datamove.agent.v1.LinkService.Spend:input_type -> datamove.agent.v1.SpendRequest
+	16, // 75: datamove.agent.v1.LinkService.TellReal:input_type -> datamove.agent.v1.TellRealRequest
+	5,  // 76: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
+	5,  // 77: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
+	12, // 78: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
+	40, // 79: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
+	42, // 80: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
+	44, // 81: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
+	46, // 82: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
+	48, // 83: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
+	50, // 84: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
+	52, // 85: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
+	70, // 86: datamove.agent.v1.LinkService.ReadItems:output_type -> datamove.agent.v1.ReadItemsResponse
+	54, // 87: datamove.agent.v1.LinkService.PutWalk:output_type -> datamove.agent.v1.PutWalkResponse
+	65, // 88: datamove.agent.v1.LinkService.Follow:output_type -> datamove.agent.v1.FollowResponse
+	58, // 89: datamove.agent.v1.LinkService.TellCheckpoints:output_type -> datamove.agent.v1.TellCheckpointsResponse
+	72, // 90: datamove.agent.v1.LinkService.ReadBurst:output_type -> datamove.agent.v1.ReadBurstResponse
+	74, // 91: datamove.agent.v1.LinkService.KeepBurst:output_type -> datamove.agent.v1.KeepBurstResponse
+	76, // 92: datamove.agent.v1.LinkService.Spend:output_type -> datamove.agent.v1.SpendResponse
+	18, // 93: datamove.agent.v1.LinkService.TellReal:output_type -> datamove.agent.v1.TellRealResponse
+	76, // [76:94] is the sub-list for method output_type
+	58, // [58:76] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_datamove_agent_v1_agent_proto_init() }
@@ -5963,6 +6029,7 @@ func file_datamove_agent_v1_agent_proto_init() {
 		(*Order_Swarm)(nil),
 		(*Order_Lend)(nil),
 		(*Order_Resolve)(nil),
+		(*Order_Lacks)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -5970,7 +6037,7 @@ func file_datamove_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_agent_proto_rawDesc), len(file_datamove_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   74,
+			NumMessages:   75,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
