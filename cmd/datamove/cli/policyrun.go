@@ -130,9 +130,10 @@ func (a *app) policyHistoryCommand() *cobra.Command {
 	var f format
 	req := &pb.ListRunsRequest{}
 	cmd := &cobra.Command{
-		Use:   "history [flags] [POLICY]",
-		Short: "List runs of policies, the newest first",
-		Args:  cobra.MaximumNArgs(1),
+		Use:               "history [flags] [POLICY]",
+		ValidArgsFunction: a.completePolicies,
+		Short:             "List runs of policies, the newest first",
+		Args:              cobra.MaximumNArgs(1),
 	}
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		if len(args) == 1 {
@@ -395,8 +396,9 @@ func viewExplained(e *pb.ExplainFileResponse) explainedView {
 func (a *app) policyDiffCommand() *cobra.Command {
 	var f format
 	cmd := &cobra.Command{
-		Use:   "diff [flags] POLICY|FILE POLICY|FILE",
-		Short: "Say what two policies, or two versions of one, would do differently",
+		Use:               "diff [flags] POLICY|FILE POLICY|FILE",
+		ValidArgsFunction: a.completePolicies,
+		Short:             "Say what two policies, or two versions of one, would do differently",
 		Long: `Diff plans both, and lists the files to which they would do different things. It ends with 0 when
 there are none, and with 6 when there are some.`,
 		Example: `  datamove policy diff scratch-to-cold ./new.yaml`,
