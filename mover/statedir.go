@@ -47,6 +47,11 @@ func (e *StateDirError) Error() string {
 
 func (e *StateDirError) Unwrap() error { return e.Err }
 
+// Is says that HOME or XDG_STATE_HOME is wrong, where no right is missing: that a folder is not there is not what was asked for.
+func (e *StateDirError) Is(kind error) bool {
+	return kind == ErrUsage && !errors.Is(e.Err, ErrPermission)
+}
+
 // Advice is the way out.
 func (e *StateDirError) Advice() string {
 	return "set XDG_STATE_HOME to a folder on a local disk that you may write to"

@@ -42,6 +42,8 @@ func TestMakeStateDir(t *testing.T) {
 		var e *StateDirError
 		if err := MakeStateDir(dir); !errors.As(err, &e) || !strings.Contains(err.Error(), dir) || strings.Count(err.Error(), "mkdir") > 0 || !strings.Contains(e.Advice(), "XDG_STATE_HOME") {
 			t.Errorf("%s: %v", dir, err)
+		} else if kind := KindName(err); kind != "USAGE" {
+			t.Errorf("%s: of the kind %s, and what was asked for may be there: %v", dir, kind, err)
 		}
 	}
 	if err := MakeStateDir(filepath.Join(t.TempDir(), "a", "b")); err != nil {

@@ -80,6 +80,20 @@ const (
 type Reader struct {
 	File     string   // for people
 	Problems Problems // so far
+	Places   Places   // of what Into has read; nil is not noted
+}
+
+// Places has where each field stands.
+type Places map[string]Position
+
+// Of is where a field stands, or else what is around it; the zero Position is not known.
+func (p Places) Of(field string) Position {
+	for {
+		if at, known := p[field]; known || field == "" {
+			return at
+		}
+		field = field[:max(0, strings.LastIndexAny(field, ".["))]
+	}
 }
 
 // Own is what reads itself.
@@ -187,6 +201,9 @@ func (r *Reader) value(n *yaml.Node, field string, into reflect.Value, depth int
 	if n.Kind == yaml.AliasNode || n.Anchor != "" || depth > depthMost {
 		r.Add(n, field, "anchors and aliases are not read here; write the value out")
 		return
+	}
+	if r.Places != nil {
+		r.Places[field] = PositionOf(n)
 	}
 	if own, ok := into.Addr().Interface().(Own); ok {
 		own.Read(r, n, field)

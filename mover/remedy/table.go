@@ -95,6 +95,7 @@ var table = []row{
 	{kind: mover.ErrTimeout, backend: Data, try: "again in a moment"},
 
 	{kind: mover.ErrNotExist, try: "the spelling, with datamove ls on what is above it"},
+	{kind: mover.ErrNotExist, operation: Lock, backend: Files, try: "a target that is there, and in which files can be made"},
 	{kind: mover.ErrNotExist, backend: S3, cause: "NoSuchBucket", try: "the spelling of the bucket, and the endpoint that has it: " + endpoint},
 	{kind: mover.ErrNotExist, backend: Data, try: "the spelling of the path"},
 

@@ -118,6 +118,11 @@ func leaseID(c access.Caller, key string, now time.Time) string {
 	return strings.ToLower(base32.HexEncoding.EncodeToString(sum[:])[:20])
 }
 
+// isLeaseID reports whether a text can be what leaseID makes, with a key or without.
+func isLeaseID(id string) bool {
+	return len(id) == 20 && !strings.ContainsFunc(id, func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'z') })
+}
+
 // lasting returns a lease if it lasts. One on another replica than r is an error: its id
 // comes of a key that was used for something else.
 func lasting(tx *ledger.Tx, id string, r *pb.Replica, now time.Time) (*pb.Lease, error) {
@@ -202,6 +207,9 @@ func (s *Service) RenewLease(ctx context.Context, r *pb.RenewLeaseRequest) (l *p
 
 // DropLease implements pb.DatasetServiceServer.
 func (s *Service) DropLease(ctx context.Context, r *pb.DropLeaseRequest) (*pb.DropLeaseResponse, error) {
+	if !isLeaseID(r.GetId()) { // one that has ended is no error, and this can be none
+		return nil, &mover.Error{Op: "find", Place: "lease " + mover.Printable(r.GetId()), Err: mover.ErrNotExist}
+	}
 	return &pb.DropLeaseResponse{}, s.ledger.Update(ctx, ledger.Durable, func(tx *ledger.Tx) error {
 		l, err := s.getLease(tx, access.From(ctx), pb.DatasetService_DropLease_FullMethodName, r.GetId())
 		if err != nil {

@@ -70,7 +70,8 @@ func Strangers(programs []*Program, has func(tier string) bool) error {
 	return errors.Join(wrong...)
 }
 
-// problem is one of a policy as a whole.
+// problem is one of a policy that can be read.
 func problem(p *Program, field, format string, args ...any) error {
-	return declare.Problem{File: p.Policy.File, Line: p.Policy.At.Line, Column: p.Policy.At.Column, Field: field, What: fmt.Sprintf(format, args...)}
+	at := p.Policy.places.Of(field)
+	return declare.Problem{File: p.Policy.File, Line: at.Line, Column: at.Column, Field: field, What: fmt.Sprintf(format, args...)}
 }

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -50,7 +49,8 @@ func Read(file string, text []byte) ([]*Program, error) {
 	var all []*Program
 	names := map[Name]int{}
 	for _, doc := range r.Documents(text) {
-		p := &Policy{File: file}
+		p := &Policy{File: file, places: declare.Places{}}
+		r.Places = p.places
 		if text, err := yaml.Marshal(doc); err == nil {
 			p.Text = string(text)
 		}
@@ -145,6 +145,11 @@ func (c *compiler) order(prog *Program, o Order) {
 // check looks at what fields say together.
 func (c *compiler) check(p *Policy) {
 	s := &p.Spec
+	for field, zero := range map[string]bool{"spec.safety.quarantine": s.Safety.Quarantine == 0, "spec.safety.canary": s.Safety.Canary == 0} {
+		if at, given := p.places[field]; given && zero {
+			c.add(at, field, "want more than 0; without it there is a usual value")
+		}
+	}
 	for i, t := range s.Trigger {
 		c.trigger(t, fmt.Sprintf("spec.trigger[%d]", i))
 	}
@@ -156,7 +161,8 @@ func (c *compiler) check(p *Policy) {
 	for i, root := range s.Scope.Roots {
 		tier, path, ok := strings.Cut(root, ":")
 		if !ok || tier == "" || strings.Contains(tier, "/") || !mover.ValidName(strings.Trim(path, "/")) {
-			c.add(p.At, fmt.Sprintf("spec.scope.roots[%d]", i), "want TIER: or TIER:path, and not %q", root)
+			field := fmt.Sprintf("spec.scope.roots[%d]", i)
+			c.add(p.places.Of(field), field, "want TIER: or TIER:path, and not %q", root)
 		}
 	}
 }
@@ -252,7 +258,10 @@ func (j *Judge) Decide(f *tiering.File, at *Facts) Verdict {
 func (j *Judge) held(r *rule) string {
 	a := r.action
 	removes := a.Type.Removes()
-	grace := cmp.Or(time.Duration(j.program.Policy.Spec.Safety.Grace), day)
+	grace := day
+	if own := j.program.Policy.Spec.Safety.Grace; own != nil {
+		grace = time.Duration(*own)
+	}
 	switch seen := time.Duration(j.now - j.file.Seen*int64(time.Second)); {
 	case removes && j.at.Leased:
 		return "it is leased"

@@ -74,6 +74,20 @@ func TestHeld(t *testing.T) {
 	}
 }
 
+// TestGrace: a grace that is given holds, also one of 0.
+func TestGrace(t *testing.T) {
+	young := idle("b", 1<<30, 40*day)
+	young.Seen = ago(day/2) / 1e9
+	for grace, held := range map[string]string{
+		"": "it was first seen 12h00m ago, and grace is 1d00h", "  safety: {grace: 0s}\n": "", "  safety: {grace: 1h}\n": "", "  safety: {grace: 2d}\n": "it was first seen 12h00m ago, and grace is 2d00h",
+	} {
+		v := read(t, "  - {name: it, action: purge}\n"+grace).Judge(now, people{}).Decide(&young, &policy.Facts{Ephemeral: true})
+		if v.Held != held {
+			t.Errorf("%q: held %q, want %q", grace, v.Held, held)
+		}
+	}
+}
+
 // checkpointSet is a checkpoint of which retention says why it stays.
 type checkpointSet string
 

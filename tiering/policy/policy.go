@@ -22,6 +22,8 @@ type Policy struct {
 
 	File string // that it was read from
 	Text string // of the document, without its comments' places: it reads as the same policy
+
+	places declare.Places
 }
 
 // Digest names what a policy says: SHA-256, in hex.
@@ -258,7 +260,7 @@ type Limits struct {
 // Safety is what stands between a verdict and what can not be taken back.
 type Safety struct {
 	Recheck    Recheck   `yaml:"recheck"`
-	Grace      Span      `yaml:"grace"`      // a file has to be seen for that long before anything is removed; 0 means 24h
+	Grace      *Span     `yaml:"grace"`      // a file has to be seen for that long before anything is removed; nil means 24h
 	Quarantine Span      `yaml:"quarantine"` // for which what was removed can be undone; 0 means 7d
 	Canary     Percent   `yaml:"canary"`     // of the files, in the mode canary; 0 means 0.1
 	Approval   *Approval `yaml:"approval"`

@@ -209,6 +209,8 @@ func TestRefused(t *testing.T) {
 		{"  - {name: a, action: {type: relaese}}", "did you mean release?"},
 		{"  - {name: a, action: archive}", "spec.rules[0].action.to: archive needs it"},
 		{"  - {name: a, action: {type: purge, to: archive}}", "11:37: spec.rules[0].action.to: purge does not have it"},
+		{"  - {name: a, action: keep}\n  safety: {quarantine: 0s}", "spec.safety.quarantine: want more than 0"},
+		{"  - {name: a, action: keep}\n  safety: {grace: 0s, canary: 0}", "spec.safety.canary: want more than 0"},
 		{"  - {name: a, action: {type: archive, to: cold, then: purge}}", "want release, and not purge"},
 		{"  - {name: a, action: {type: retain, keepLast: 3, neverBelowVerified: 1}}", "want 2 or more"},
 		{"  - {name: a, match: {kind: file}, action: {type: replicate, to: [peer], rpo: 5m}}", "is of checkpoints"},

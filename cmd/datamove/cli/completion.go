@@ -14,6 +14,7 @@ import (
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/lustre"
+	"datamove.dev/tiering/policy"
 )
 
 const (
@@ -101,12 +102,50 @@ func (a *app) completeDatasets(prefix string) cobra.CompletionFunc {
 	}, func(d *pb.Dataset) (string, string) { return prefix + d.GetName(), d.GetProject() })
 }
 
-// completeLocations completes dataset:NAME; the rest are files.
+// completeLocations completes dataset:NAME, and the tier of TIER:path once it is begun; the rest are files.
 func (a *app) completeLocations(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if strings.HasPrefix(begun, "dataset:") {
 		return a.completeDatasets("dataset:")(cmd, args, begun)
 	}
-	return nil, cobra.ShellCompDirectiveDefault
+	if begun == "" || strings.ContainsAny(begun, "./~:") {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	tiers, _ := a.completeTiers(cmd, nil, begun)
+	for i, t := range tiers {
+		name, level, _ := strings.Cut(t, "\t")
+		tiers[i] = cobra.CompletionWithDesc(name+":", level)
+	}
+	return tiers, cobra.ShellCompDirectiveNoSpace
+}
+
+// completePolicies completes names of policies, of the service or else of the configuration; files may be meant, too.
+func (a *app) completePolicies(cmd *cobra.Command, args []string, begun string) (words []cobra.Completion, _ cobra.ShellCompDirective) {
+	if address, err := a.service(); err != nil || address == "" {
+		for _, p := range a.policiesHere() {
+			if m := p.Policy.Metadata; strings.HasPrefix(string(m.Name), begun) {
+				words = append(words, cobra.CompletionWithDesc(string(m.Name), shown(m.Owner)))
+			}
+		}
+		return words, cobra.ShellCompDirectiveDefault
+	}
+	words, _ = completeWith(a, func(ctx context.Context, c *api.Client) iter.Seq2[*pb.Policy, error] {
+		answer, err := c.ListPolicies(ctx, &pb.ListPoliciesRequest{})
+		if err != nil {
+			return every[*pb.Policy](nil)
+		}
+		return every(answer.GetPolicies())
+	}, func(p *pb.Policy) (string, string) { return p.GetName(), p.GetOwner() })(cmd, args, begun)
+	return words, cobra.ShellCompDirectiveDefault
+}
+
+// policiesHere are those of the configuration; none where they can not be read.
+func (a *app) policiesHere() []*policy.Program {
+	c, err := a.config()
+	if err != nil || c.Policies == "" {
+		return nil
+	}
+	programs, _ := policy.ReadDir(c.Policies, func(string) bool { return true })
+	return programs
 }
 
 // completeTiers completes names of tiers, of the service or else of the configuration.

@@ -168,9 +168,25 @@ func datasetArg(arg string) (location.Location, error) {
 func datasetLocation(arg string) (location.Location, error) {
 	l, err := location.Parse(arg)
 	if err == nil && l.Scheme != location.Dataset {
-		err = advise(usage("%s is no dataset", mover.Printable(arg)), "dataset:NAME, as datamove dataset list names them")
+		named := "dataset:NAME"
+		if meant, bad := location.Parse("dataset:" + arg); bad == nil {
+			named = meant.String()
+		}
+		err = advise(usage("%s is no dataset", mover.Printable(arg)), named+", as datamove dataset list names them")
 	}
 	return l, err
+}
+
+// orDataset is err about a location, with what to try where there is a dataset of that name.
+func orDataset(ctx context.Context, c *api.Client, arg string, err error) error {
+	l, bad := location.Parse("dataset:" + arg)
+	if err == nil || bad != nil {
+		return err
+	}
+	if _, unknown := c.GetDataset(ctx, &pb.GetDatasetRequest{Name: l.Name}); unknown != nil {
+		return err
+	}
+	return advise(err, l.String()+", if the dataset is meant")
 }
 
 func (a *app) datasetRemove() *cobra.Command {

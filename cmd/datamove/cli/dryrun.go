@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"strings"
 
 	"datamove.dev/mover"
@@ -100,6 +101,9 @@ func (t *task) planned(ctx context.Context, out *lines, r local.Report) error {
 		r.Planned.Removes, r.Planned.RemoveBytes = 0, 0
 	}
 	err = outcome(ctx, t.command, r, err)
+	if n := r.Planned.Conflicts; n > 0 && ctx.Err() == nil { // the run itself would end so
+		err = &partial{failed: r.Failed + n, err: errors.Join(mover.ErrConflict, err)}
+	}
 	if t.format == formatTable {
 		out.Printf("would %s: %s", t.command, planText(r.Planned))
 		if werr := out.Flush(); werr != nil {

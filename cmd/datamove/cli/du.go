@@ -24,9 +24,10 @@ type usageView struct {
 func (a *app) duCommand() *cobra.Command {
 	var f format
 	cmd := &cobra.Command{
-		Use:     "du [flags] LOCATION...",
-		Short:   "Count files and bytes",
-		GroupID: groupLook,
+		Use:               "du [flags] LOCATION...",
+		Short:             "Count files and bytes",
+		GroupID:           groupLook,
+		ValidArgsFunction: a.completeLocations,
 		Long: `Du counts what is below each location: contents as they read, so that a folder and
 its copy have the same count, whatever the disks make of them.`,
 		Example: `  datamove du /data/run-7 s3://archive/run-7`,

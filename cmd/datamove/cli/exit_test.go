@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -23,6 +24,15 @@ func TestEveryKindHasACode(t *testing.T) {
 	for _, kind := range mover.Kinds() {
 		if !slices.ContainsFunc(codes, func(c translation) bool { return errors.Is(kind, c.kind) }) {
 			t.Errorf("%v has no exit code", kind)
+		}
+	}
+}
+
+// TestEveryCodeIsExplained: the manual has each exit code.
+func TestEveryCodeIsExplained(t *testing.T) {
+	for _, code := range gravity {
+		if !slices.ContainsFunc(exitMeanings, func(m manEntry) bool { return m.word == strconv.Itoa(code) }) {
+			t.Errorf("the manual does not say what %d is", code)
 		}
 	}
 }

@@ -55,9 +55,10 @@ func (a *app) lsCommand() *cobra.Command {
 	var f format
 	var recursive, null bool
 	cmd := &cobra.Command{
-		Use:     "ls [flags] LOCATION",
-		Short:   "List what is in a folder or below a prefix",
-		GroupID: groupLook,
+		Use:               "ls [flags] LOCATION",
+		Short:             "List what is in a folder or below a prefix",
+		GroupID:           groupLook,
+		ValidArgsFunction: a.completeLocations,
 		Long: `Ls lists one level, or with -r everything below. Entries come in byte order of
 their names and are printed as they are found. A name that a terminal would not
 show as it is, is printed in quotes; --null prints names as they are.`,

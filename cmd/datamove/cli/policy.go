@@ -39,11 +39,11 @@ configuration names (policies).`,
 func (a *app) policyLintCommand() *cobra.Command {
 	var f format
 	cmd := &cobra.Command{
-		Use:   "lint [flags] FILE...",
+		Use:   "lint [flags] FILE|DIR...",
 		Short: "Say what is wrong with policies, with line and column",
 		Long: `All that is wrong is told at once, and the exit code is 2 then. Where the
 configuration has tiers, those that a policy names have to be among them. "-" is the
-standard input.`,
+standard input. Of a directory it is all files that end in .yaml, as for a service.`,
 		Example: `  datamove policy lint deploy/policies/*.yaml`,
 		Args:    cobra.MinimumNArgs(1),
 	}
@@ -55,7 +55,7 @@ standard input.`,
 		var all []*policy.Program
 		var wrong []error
 		for _, file := range args {
-			programs, err := a.readPolicies(file, c.Tiers)
+			programs, err := a.lintPolicies(file, c.Tiers)
 			all = append(all, programs...)
 			wrong = append(wrong, err)
 		}
@@ -66,6 +66,14 @@ standard input.`,
 	})
 	formatVar(cmd.Flags(), &f, listFormats...)
 	return cmd
+}
+
+// lintPolicies reads a file, or all files of a directory as a service does.
+func (a *app) lintPolicies(path string, tiers map[string]config.Tier) ([]*policy.Program, error) {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return a.readPolicies(path, tiers)
+	}
+	return policy.ReadDir(path, func(tier string) bool { return len(tiers) == 0 || tiers[tier].Level != "" })
 }
 
 // readPolicies reads a file.

@@ -192,8 +192,9 @@ func (a *app) policyPlanCommand() *cobra.Command {
 	var id string
 	var items bool
 	cmd := &cobra.Command{
-		Use:   "plan [flags] POLICY|FILE",
-		Short: "Say what a policy would do now",
+		Use:               "plan [flags] POLICY|FILE",
+		ValidArgsFunction: a.completePolicies,
+		Short:             "Say what a policy would do now",
 		Long: `Plan asks the catalog of the service what the policy would do, and changes nothing: what it
 says can be looked at for a week, and done with datamove policy run --plan ID. The policy is one
 of the service, or one in a FILE. With --items all files are listed, each with its reason; and
@@ -358,8 +359,9 @@ func (a *app) policySimulateCommand() *cobra.Command {
 	var at time.Time
 	var days int32
 	cmd := &cobra.Command{
-		Use:   "simulate [flags] POLICY|FILE",
-		Short: "Say what a policy would do in the days to come",
+		Use:               "simulate [flags] POLICY|FILE",
+		ValidArgsFunction: a.completePolicies,
+		Short:             "Say what a policy would do in the days to come",
 		Long: `Simulate asks the catalog what each run of the policy would do by its schedule, if nothing
 else happens to the files, and what was done by a run is not done by a later one. It changes
 nothing.`,

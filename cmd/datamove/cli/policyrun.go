@@ -30,11 +30,17 @@ before anything is done to it, and at the very moment when it is taken away: wha
 held by then, is skipped. What is taken away without a copy elsewhere is kept for a while, see
 datamove policy undo. ^C leaves the run alone; datamove policy stop ends it.`,
 		Example: `  datamove policy run --plan 01m8b9fwq1dpygtsk89g`,
-		Args:    cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return advise(usage("a policy runs by its schedule, or by a plan that a person has seen"),
+				"datamove policy plan "+shellWord(args[0])+", and datamove policy run --plan with the id that it prints")
+		},
 	}
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
 		if plan == "" {
-			return advise(usage("want --plan ID: a policy runs by its schedule, or by a plan that somebody has seen"), "datamove policy plan POLICY")
+			return advise(usage("want --plan ID: a policy runs by its schedule, or by a plan that a person has seen"), "datamove policy plan POLICY")
 		}
 		return a.ask(ctx, listPolicies, func(c *api.Client) error {
 			r, err := c.RunPlan(ctx, &pb.RunPlanRequest{Plan: plan})
@@ -124,9 +130,10 @@ func (a *app) policyHistoryCommand() *cobra.Command {
 	var f format
 	req := &pb.ListRunsRequest{}
 	cmd := &cobra.Command{
-		Use:   "history [flags] [POLICY]",
-		Short: "List runs of policies, the newest first",
-		Args:  cobra.MaximumNArgs(1),
+		Use:               "history [flags] [POLICY]",
+		ValidArgsFunction: a.completePolicies,
+		Short:             "List runs of policies, the newest first",
+		Args:              cobra.MaximumNArgs(1),
 	}
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		if len(args) == 1 {
@@ -389,8 +396,9 @@ func viewExplained(e *pb.ExplainFileResponse) explainedView {
 func (a *app) policyDiffCommand() *cobra.Command {
 	var f format
 	cmd := &cobra.Command{
-		Use:   "diff [flags] POLICY|FILE POLICY|FILE",
-		Short: "Say what two policies, or two versions of one, would do differently",
+		Use:               "diff [flags] POLICY|FILE POLICY|FILE",
+		ValidArgsFunction: a.completePolicies,
+		Short:             "Say what two policies, or two versions of one, would do differently",
 		Long: `Diff plans both, and lists the files to which they would do different things. It ends with 0 when
 there are none, and with 6 when there are some.`,
 		Example: `  datamove policy diff scratch-to-cold ./new.yaml`,

@@ -216,6 +216,18 @@ func TestTiersHere(t *testing.T) {
 	has(t, "unknown", said, `there is no tier "archiv"`)
 	out, _ = u.wants(0, "__complete", "--config", conf, "tier", "df", "s")
 	has(t, "completion", out, "scratch\thot\n")
+	out, _ = u.wants(0, "__complete", "--config", conf, "copy", "sc")
+	has(t, "completion of a location", out, "scratch:\thot\n")
+	for _, begun := range []string{"", "./sc", "xyz"} { // files
+		if out, _ = u.wants(0, "__complete", "--config", conf, "copy", begun); strings.Contains(out, "scratch") {
+			t.Errorf("%q: %q", begun, out)
+		}
+	}
+	policies := t.TempDir()
+	must.Do(t, os.WriteFile(filepath.Join(policies, "p.yaml"), []byte("kind: TierPolicy\nmetadata: {name: nightly, owner: ada}\nspec:\n  scope: {roots: ['scratch:']}\n  rules: [{name: a, action: keep}]\n"), 0o600))
+	must.Do(t, os.WriteFile(conf, []byte(text+"policies: "+policies+"\n"), 0o600))
+	out, _ = u.wants(0, "__complete", "--config", conf, "policy", "plan", "ni")
+	has(t, "completion of a policy", out, "nightly\tada\n")
 }
 
 func TestCompletion(t *testing.T) {

@@ -101,8 +101,8 @@ func (a *app) serviceReload() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reload [flags]",
 		Short: "Have the service read its configuration again",
-		Long: `Reload prints the keys that have changed, and which of them count only when the
-service starts again. A mistake in the configuration changes nothing.`,
+		Long: `Reload prints the keys and the policies that have changed, and which keys count only
+when the service starts again. A mistake in the configuration changes nothing.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {

@@ -127,7 +127,7 @@ func (s *stage) run(ctx context.Context, arg string) error {
 	if errors.Is(err, errThere) {
 		return s.tellReplica(ctx, local.Report{}, nil)
 	}
-	return err
+	return orDataset(ctx, s.client, arg, err)
 }
 
 // errThere is the answer that needs no task.

@@ -74,8 +74,32 @@ func policiesOf(c *config.Config) ([]*policy.Program, error) {
 	return policy.ReadDir(c.Policies, func(tier string) bool { return c.Tiers[tier].Level != "" })
 }
 
+// changedPolicies says which policies differ: "policy NAME" where what it says has changed, with "new" or "gone" where there is one of the two.
+func changedPolicies(from, to []*policy.Program) (changed []string) {
+	digests := map[policy.Name]string{}
+	for _, p := range from {
+		digests[p.Policy.Metadata.Name] = p.Policy.Digest()
+	}
+	for _, p := range to {
+		name := p.Policy.Metadata.Name
+		before, known := digests[name]
+		switch {
+		case !known:
+			changed = append(changed, "policy "+string(name)+" (new)")
+		case before != p.Policy.Digest():
+			changed = append(changed, "policy "+string(name))
+		}
+		delete(digests, name)
+	}
+	for name := range digests {
+		changed = append(changed, "policy "+string(name)+" (gone)")
+	}
+	slices.Sort(changed)
+	return changed
+}
+
 // reload reads the configuration again and takes it up wholly, or with a mistake in
-// it not at all. It returns the keys that have changed.
+// it not at all. It returns the keys and policies that have changed.
 func (l *live) reload() (changed []string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,7 +116,7 @@ func (l *live) reload() (changed []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	changed = config.Changed(l.config.Load(), c)
+	changed = append(config.Changed(l.config.Load(), c), changedPolicies(*l.policies.Load(), policies)...)
 	l.policies.Store(&policies)
 	l.config.Store(c)
 	l.rules.Store(rules)

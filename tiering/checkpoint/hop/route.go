@@ -26,6 +26,7 @@ type route struct {
 	expired map[string]ready  // by name: the save that was removed, and when it was current at the target
 	judged  int               // the board's news of which retention has been asked; 0 is none
 	err     error             // why the target can not be opened; nil is open
+	strayed error             // why a tracker was not brought, the last time that was tried
 
 	last   Result // guarded by board.mu: of the last copy
 	failed int    // guarded by board.mu: copies
@@ -129,10 +130,13 @@ func (r *route) serve(ctx context.Context) error {
 			return nil // it was guessed wrong before there was anything: begin again
 		}
 		next, wait := r.step(ctx, from, to, all)
-		pointed := r.point(ctx, to, pointers)
+		strayed := r.point(ctx, to, pointers)
+		if ctx.Err() == nil {
+			r.strayed = strayed
+		}
 		r.prune(ctx, to)
 		if !next {
-			if !pointed && wait == 0 {
+			if strayed != nil && wait == 0 {
 				wait = waitMost
 			}
 			r.board.finish(r.index, round, wait == 0 || r.Once && r.givenUp())
@@ -448,9 +452,9 @@ func (r *route) become(name string, s checkpoint.State, why string, result Resul
 	r.tell(Event{Name: name, To: r.To[r.index].String(), State: s, Why: why, Result: result})
 }
 
-// point brings trackers whose checkpoint is verified here. all is false when one could not be brought.
-func (r *route) point(ctx context.Context, to *Folder, pointers []Pointer) (all bool) {
-	all = true
+// point brings trackers whose checkpoint is verified here. Its error is of those that could not be brought.
+func (r *route) point(ctx context.Context, to *Folder, pointers []Pointer) error {
+	var errs []error
 	have := r.board.verifiedAt(r.index)
 	for _, p := range pointers {
 		if _, verified := have[p.Names]; !verified || r.pointed[p.Name] == p.Text {
@@ -460,7 +464,7 @@ func (r *route) point(ctx context.Context, to *Folder, pointers []Pointer) (all 
 			if ctx.Err() == nil {
 				r.log().Warn("a tracker can not be brought, will try again", "name", mover.Printable(p.Name), "to", to.String(), "err", err)
 			}
-			all = false
+			errs = append(errs, fmt.Errorf("bring the tracker %s to %s: %w", mover.Printable(p.Name), to, err))
 			continue
 		}
 		r.pointed[p.Name], r.judged = p.Text, 0
@@ -469,9 +473,9 @@ func (r *route) point(ctx context.Context, to *Folder, pointers []Pointer) (all 
 		if ctx.Err() == nil {
 			r.log().Warn("a tracker can not be made, will try again", "to", to.String(), "err", err)
 		}
-		all = false
+		errs = append(errs, fmt.Errorf("make a tracker at %s: %w", to, err))
 	}
-	return all
+	return errors.Join(errs...)
 }
 
 // lead makes a tracker that names the newest which is verified here, where a framework finds none without one, and none was brought or is there: what the directory's names may not be complete.

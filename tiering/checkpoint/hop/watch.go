@@ -170,9 +170,7 @@ func (w *Watch) failed(hops []*route) error {
 		for _, f := range h.fails {
 			errs = append(errs, f.err)
 		}
-		if h.err != nil {
-			errs = append(errs, h.err)
-		}
+		errs = append(errs, h.err, h.strayed)
 	}
 	return errors.Join(errs...)
 }

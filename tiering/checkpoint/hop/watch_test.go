@@ -145,6 +145,18 @@ func TestOnce(t *testing.T) {
 	}
 }
 
+// TestOnceTracker: a watch that ends says of a tracker that it could not be brought, and is no success.
+func TestOnceTracker(t *testing.T) {
+	w := newWorld(t)
+	w.save("nvme", "step_1", "alpha")
+	must.Do(t, os.WriteFile(w.at("nvme/latest"), []byte("step_1"), 0o644))
+	must.Do(t, os.MkdirAll(w.at("pfs/latest/in the way"), 0o755))
+	if err := w.watch(nil, "nvme", "pfs").Run(t.Context()); err == nil || !strings.Contains(err.Error(), "tracker latest") {
+		t.Errorf("a tracker that can not be brought: %v", err)
+	}
+	same(t, "the checkpoint", w.at("nvme/step_1"), w.at("pfs/step_1"))
+}
+
 // TestCatchUp: where there is much to bring, the tracker follows as soon as what it names is there, and then retention holds for what it named before.
 func TestCatchUp(t *testing.T) {
 	w := newWorld(t)
