@@ -21,7 +21,7 @@ type Quota struct {
 }
 
 // DefaultQuota is what an account has where the file says nothing.
-var DefaultQuota = Quota{Slots: 75, Tasks: 10_000, Specs: 64 << 20, Leases: 10_000, Requests: 100_000, Datasets: 10_000}
+var DefaultQuota = Quota{Slots: 75, Tasks: 10_000, Specs: 32 << 20, Leases: 10_000, Requests: 100_000, Datasets: 10_000}
 
 // Of is the quota of an account with its groups and roles.
 func (q *Quotas) Of(user string, groups, roles []string) Quota {

@@ -119,7 +119,7 @@ tiers:
 #  default:
 #    slots: 75%                 # of the tasks that an agent leads at one time
 #    tasks: 10000               # that have not ended
-#    specs: 64MiB               # of the records of tasks; the oldest of those that ended are forgotten for new ones
+#    specs: 32MiB               # of the records of tasks; the oldest of those that ended are forgotten for new ones
 #    leases: 10000              # and stagings that are waited for
 #    requests: 100000           # whose idempotency keys are remembered for a day
 #    datasets: 10000            # names of them

@@ -68,7 +68,7 @@ type Limits struct {
 	Connections  int           // by unix sockets, and by TCP; 0 means 4096 each
 	EachPeer     int           // connections of one uid, address or certificate; 0 means 256
 	Calls        int           // open calls of one caller, as streams are; 0 means 256
-	Short        int           // of them those of one person that are no streams; 0 means 64
+	Short        int           // of them those of one person that are no streams; 0 means 32
 	Rate         int           // calls per second of one person, twice as many at once; 0 means 500
 	AgentRate    int           // of an agent, root, and who runs the service; 0 means 20,000
 	StrangerRate int           // of an address over TCP without a certificate; 0 means 20
@@ -78,7 +78,7 @@ type Limits struct {
 
 func (l Limits) orDefaults() Limits {
 	return Limits{
-		Connections: cmp.Or(l.Connections, min(4096, maxFiles()/4)), EachPeer: cmp.Or(l.EachPeer, 256), Calls: cmp.Or(l.Calls, 256), Short: cmp.Or(l.Short, 64),
+		Connections: cmp.Or(l.Connections, min(4096, maxFiles()/4)), EachPeer: cmp.Or(l.EachPeer, 256), Calls: cmp.Or(l.Calls, 256), Short: cmp.Or(l.Short, 32),
 		Rate: cmp.Or(l.Rate, 500), AgentRate: cmp.Or(l.AgentRate, 20_000), StrangerRate: cmp.Or(l.StrangerRate, 20),
 		Patience: cmp.Or(l.Patience, 10*time.Second), Longest: cmp.Or(l.Longest, time.Minute),
 	}

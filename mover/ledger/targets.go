@@ -69,8 +69,7 @@ func sourcesOf(m *datamovev1.Task) (places []string) {
 	}
 	if len(places) > sourcesMost {
 		for i, place := range places {
-			line := lineage(place)
-			places[i] = line[len(line)-1]
+			places[i] = rootOf(place)
 		}
 	}
 	return places
@@ -168,13 +167,30 @@ func lineage(text string) (places []string) {
 		return []string{text}
 	}
 	for ok := true; ok; l, _, ok = l.Parent() {
-		place := l.String()
-		if place != "/" {
-			place = strings.TrimSuffix(place, "/")
-		}
-		places = append(places, place)
+		places = append(places, spelling(l))
 	}
 	return places[max(len(places)-depthMost, 0):]
+}
+
+// rootOf is the last of a lineage.
+func rootOf(text string) string {
+	l, err := location.Parse(text)
+	if err != nil {
+		return text
+	}
+	for above, _, ok := l.Parent(); ok; above, _, ok = above.Parent() {
+		l = above
+	}
+	return spelling(l)
+}
+
+// spelling is a place as it stands in keys.
+func spelling(l location.Location) string {
+	place := l.String()
+	if place != "/" {
+		place = strings.TrimSuffix(place, "/")
+	}
+	return place
 }
 
 // Bringing yields the tasks, but for those that are held back, that are to bring data to a place, above or below it, as far as their targets are spelled as the place is. Where the place is

@@ -155,7 +155,7 @@ func (s *Service) source(t *pb.Task) (*pb.Replica, error) {
 }
 
 // stays says why what is at a place can not become a replica: it is just being removed,
-// or written to by its owner or root, so that it is something else in a moment. What another account writes around it keeps nothing from being added.
+// or written to, so that it is something else in a moment. What another account writes to a place above it keeps nothing from being added.
 func (s *Service) stays(tx *ledger.Tx, by *pb.Task, at *pb.Replica) error {
 	found, where, err := s.meeting(tx, at.GetLocation(), at.GetNode())
 	if err != nil {
@@ -173,8 +173,9 @@ func (s *Service) stays(tx *ledger.Tx, by *pb.Task, at *pb.Replica) error {
 		if err != nil {
 			return err
 		}
-		if target := t.GetSpec().GetTarget(); writes(t.GetSpec()) && concerns(t, by) && overlap(where, address(target, t.GetSpec().GetNode(), s.conf())) {
-			return no(t.GetId(), target)
+		target := address(t.GetSpec().GetTarget(), t.GetSpec().GetNode(), s.conf())
+		if writes(t.GetSpec()) && overlap(where, target) && (concerns(t, by) || len(target) >= len(where)) {
+			return no(t.GetId(), t.GetSpec().GetTarget())
 		}
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/wire"
 )
 
 func durationOf(d time.Duration) *durationpb.Duration { return durationpb.New(d) }
@@ -186,8 +187,12 @@ func (s *Service) note(n *node, st *agentv1.Status) (freed bool) {
 	}
 	n.rate = st.GetBytesPerSecond()
 	s.heardParts(n, st)
+	n.slots = n.leads
 	for _, ses := range st.GetSessions() {
 		l := s.leads[ses.GetTask()]
+		if ses.GetBatch() == "" && (l == nil || !wire.Standing(l.task.GetSpec())) {
+			n.slots++
+		}
 		if l != nil && ses.GetBatch() == "" && l.agent == n.name && l.epoch == ses.GetEpoch() {
 			if !l.heard {
 				l.heard, freed = true, true

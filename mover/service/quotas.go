@@ -119,10 +119,8 @@ func (s *Service) mayHoldTask(tx *ledger.Tx, c access.Caller, t *pb.Task) error 
 	return quota.Check(account, quota.Specs, used-gone, want, limits)
 }
 
-// usedSlots are the leads of each agent, those of standing tasks not counted: in all, under no account, and by account.
+// usedSlots are the leads of each agent by account, those of standing tasks not counted.
 type usedSlots map[string]map[string]int
-
-const allAccounts = "\x00"
 
 func (u usedSlots) add(l *lead, n int) {
 	if wire.Standing(l.task.GetSpec()) {
@@ -131,10 +129,9 @@ func (u usedSlots) add(l *lead, n int) {
 	if u[l.agent] == nil {
 		u[l.agent] = map[string]int{}
 	}
-	for _, account := range []string{allAccounts, ledger.User(l.task.GetOwner())} {
-		if u[l.agent][account] += n; u[l.agent][account] == 0 {
-			delete(u[l.agent], account)
-		}
+	account := ledger.User(l.task.GetOwner())
+	if u[l.agent][account] += n; u[l.agent][account] == 0 {
+		delete(u[l.agent], account)
 	}
 	if len(u[l.agent]) == 0 {
 		delete(u, l.agent)
@@ -155,7 +152,7 @@ func (s *Service) dropLead(l *lead) {
 // slotsFull says whether an account has as many of the slots of an agent as it may.
 func (s *Service) slotsFull(n *node, owner *pb.Account) bool {
 	used := s.slots[n.name]
-	return used[ledger.User(owner)] > 0 && used[ledger.User(owner)] >= limitsOf(s.conf(), owner, nil, nil).Slots(used[allAccounts]+n.leads)
+	return used[ledger.User(owner)] > 0 && used[ledger.User(owner)] >= limitsOf(s.conf(), owner, nil, nil).Slots(n.slots)
 }
 
 // quotasOf tells a caller what it holds, and may.
@@ -176,11 +173,9 @@ func (s *Service) slotsOf(account string) (most int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, used := range s.slots {
-		all := used[allAccounts]
 		if n := s.agents[name]; n != nil {
-			all += n.leads
+			most = max(most, int64(100*used[account]/max(n.slots, 1)))
 		}
-		most = max(most, int64(100*used[account]/max(all, 1)))
 	}
 	return most
 }

@@ -180,7 +180,7 @@ func TestPagesAreBounded(t *testing.T) {
 func TestSlots(t *testing.T) {
 	d := rationed(t, config.Quota{})
 	for _, a := range d.agents {
-		a.leads = 4
+		a.leads, a.slots = 4, 4
 	}
 	for i := range 24 {
 		r := copying(i, 0)

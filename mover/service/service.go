@@ -76,8 +76,9 @@ type Service struct {
 	forgottenMu sync.Mutex    // of the file
 	kick        chan struct{} // there may be something to give out
 	watch       watchers
-	kept        // of datasets
-	seen        // by metrics
+	pages       chan struct{} // that are read at this moment
+	kept                      // of datasets
+	seen                      // by metrics
 	stewardship
 	treasury
 	holdings holdings // of accounts
@@ -111,7 +112,7 @@ func New(ctx context.Context, o Options) (*Service, error) {
 		return nil, errors.New("service: ledger, node and data are needed")
 	}
 	s := &Service{
-		o: o, log: o.Logger, ledger: o.Ledger, lease: cmp.Or(o.Lease, 30*time.Second), started: time.Now(), kick: make(chan struct{}, 1),
+		o: o, log: o.Logger, ledger: o.Ledger, lease: cmp.Or(o.Lease, 30*time.Second), started: time.Now(), kick: make(chan struct{}, 1), pages: make(chan struct{}, pagesMost),
 		stewardship: stewardship{stirred: make(chan struct{}, 1)},
 		outbox:      outbox{more: make(chan struct{}, 1)},
 		agents:      map[string]*node{}, leads: map[string]*lead{}, slots: usedSlots{}, swarms: map[string]*tracked{}, flows: map[string]*flow{}, left: map[string]*parts{}, now: time.Now,

@@ -26,6 +26,7 @@ type node struct {
 	seen    time.Time
 	joined  time.Time
 	leads   int // free slots, as it said last and less what it was given since
+	slots   int // free and taken ones together, as it said last
 	batches int
 	leaving bool
 	drain   bool

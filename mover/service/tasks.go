@@ -80,6 +80,19 @@ func pageSize(asked int32) int {
 	return min(int(asked), pageMost)
 }
 
+// pagesMost is how many pages are read at one time. Others wait: their requests are small, and a page with all that it was made of is not.
+const pagesMost = 4
+
+// readPage waits until a page may be read.
+func (s *Service) readPage(ctx context.Context) (done func(), err error) {
+	select {
+	case s.pages <- struct{}{}:
+		return func() { <-s.pages }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
 // ListTasks implements pb.TaskServiceServer.
 func (s *Service) ListTasks(ctx context.Context, r *pb.ListTasksRequest) (*pb.ListTasksResponse, error) {
 	caller := access.From(ctx)
@@ -98,8 +111,13 @@ func (s *Service) ListTasks(ctx context.Context, r *pb.ListTasksRequest) (*pb.Li
 		}
 		f.Owner = self
 	}
+	done, err := s.readPage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	out, size, bytes := &pb.ListTasksResponse{}, pageSize(r.GetPageSize()), 0
-	err := s.ledger.View(func(tx *ledger.Tx) error {
+	err = s.ledger.View(func(tx *ledger.Tx) error {
 		for t, err := range ledger.FindTasks(tx, f) {
 			if err != nil {
 				return err

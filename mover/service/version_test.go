@@ -34,7 +34,9 @@ func TestAddedWhileWritten(t *testing.T) {
 		t.Errorf("it is %v", end)
 	}
 	wants(t, "the copy", d.finish(w.GetId(), 0, nil), nil)
+	w = write("project:") // of another account, slowly and for ever
 	d.add(root, "a", "project:a", 1)
+	wants(t, "the copy above", d.finish(w.GetId(), 0, nil), nil)
 
 	w = write("project:b")
 	_ = d.ledger.Update(context.Background(), ledger.Soon, func(tx *ledger.Tx) error { // as if it had been added in between

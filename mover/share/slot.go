@@ -44,8 +44,9 @@ func (s *Scheduler) vacate(t *turn) {
 	t.room = 0
 }
 
-// longest is how long a turn may have its room at most, and has it while nothing is known.
-const longest = time.Minute
+// longest is how long a turn may have its room at most, and has it while nothing is known: so long one account keeps others
+// waiting, whose turns are all slow.
+const longest = 2 * time.Second
 
 // patienceFor is how long a turn of that price may have its room.
 func (s *Scheduler) patienceFor(price int64) time.Duration {

@@ -2,6 +2,7 @@ package share
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -146,6 +147,29 @@ func TestSlowTurnsLeaveTheirRoom(t *testing.T) {
 		}
 		if n := all.Flows[far].Turns; n < 6*60/2*9/10 {
 			t.Errorf("%d slow turns", n)
+		}
+	})
+}
+
+// Where nothing is known of a node but turns that never end, because their tasks have limits of their own, a task of another account waits two seconds at most; also
+// where their pace was learned.
+func TestNeverEndingTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewScheduler(Options{})
+		for _, what := range []string{"nothing is known", "a slow pace is known"} {
+			for i := range 24 {
+				go func() {
+					_, _ = s.Acquire(t.Context(), Flow{Class: stage, User: "alice", Task: fmt.Sprint(i)}, Cost{Bytes: mib}, Width{})
+				}()
+			}
+			synctest.Wait()
+			begun := time.Now()
+			release := take(t, s, Flow{Class: stage, User: "bob", Task: "other"}, Cost{Bytes: mib})
+			if took := time.Since(begun); took > 2*time.Second {
+				t.Errorf("%s: another task waits for %v", what, took)
+			}
+			time.Sleep(time.Hour)
+			release(Cost{Bytes: mib})
 		}
 	})
 }

@@ -15,7 +15,7 @@ import (
 
 // TestMain is also a copy without a service, and a daemon.
 func TestMain(m *testing.M) {
-	crash.Be(crash.Commands{"datamoved": daemon.Main})
+	crash.Be(crash.Commands{"datamoved": daemon.Main, "worst": worst})
 	if len(os.Args) == 5 && os.Args[1] == "alone" {
 		if err := copyAlone(os.Args[2], os.Args[3], os.Args[4]); err != nil {
 			fmt.Fprintln(os.Stderr, "alone:", err)
