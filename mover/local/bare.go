@@ -40,5 +40,5 @@ func (b *bare) notes() []string {
 			words = append(words, of.word)
 		}
 	}
-	return []string{fmt.Sprintf("%d objects have lost what the target does not keep: %s", b.objects, strings.Join(words, ", "))}
+	return []string{fmt.Sprintf("objects that have lost what the target does not keep (%s): %d", strings.Join(words, ", "), b.objects)}
 }

@@ -102,7 +102,7 @@ func (p *pair) openPlaces(ctx context.Context, src, dst location.Location, open 
 	if r.Manifest != "" {
 		return p.openListed(ctx, dst, open, look)
 	}
-	source, err := openSource(ctx, src, open, look)
+	source, err := openNamed(ctx, src, open, look)
 	if r.Expect != nil && errors.Is(err, mover.ErrNotExist) {
 		err = mover.Unlike(err)
 	}
@@ -115,6 +115,11 @@ func (p *pair) openPlaces(ctx context.Context, src, dst location.Location, open 
 	p.source = source
 	if err := p.apart(ctx, src, dst, open, look); err != nil {
 		return err
+	}
+	if _, single := source.(*one); single && r.Work == Verify { // what it leads to is compared, as that of the source is
+		if dst, err = followed(dst); err != nil {
+			return err
+		}
 	}
 	if p.target, err = openTarget(ctx, source, dst, open, write); err != nil {
 		return err

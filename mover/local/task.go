@@ -37,8 +37,9 @@ type run struct {
 	err      error
 	stopped  bool // from outside; then err says more than what failed before
 
-	skipped, skippedBytes int64 // released files that were left out
-	bare                  bare  // objects that the target has without what it does not keep
+	skipped, skippedBytes int64   // released files that were left out
+	outward               outward // links that lead out of a tree
+	bare                  bare    // objects that the target has without what it does not keep
 }
 
 func start(ctx context.Context, r Request, open Opener) (*Task, error) {
@@ -147,7 +148,7 @@ func (t *run) closePairs() {
 func (t *run) all(ctx context.Context) error {
 	t.state(Moving, "")
 	defer t.leftOut()
-	defer func() { t.notes(t.bare.notes()...) }()
+	defer func() { t.notes(append(t.bare.notes(), t.outward.notes()...)...) }()
 	for i, p := range t.pairs {
 		err := t.one(ctx, p, i == len(t.pairs)-1)
 		t.noted(p.source, p.target)

@@ -45,6 +45,9 @@ func (w *watch) count(res *transfer.Result) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := &t.report
+	if res.Err == nil {
+		t.outward.add(res.Op, &res.Entry)
+	}
 	if res.Err == nil && (res.Op == plan.Create || res.Op == plan.Replace) {
 		t.bare.add(&res.Entry, w.pair.target.Traits().Keeps)
 	}
