@@ -17,6 +17,12 @@ import (
 // openNamed is openSource for what is named to be copied: a link at the end of the name is followed, and what it leads to goes by the name of
 // the link. A link in a tree is an entry like others.
 func openNamed(ctx context.Context, l location.Location, open Opener, o OpenOptions) (mover.Place, error) {
+	if l.Scheme == location.S3 && !l.TrailingSlash {
+		if one, err := openOne(ctx, l, finding(open), o); err == nil || !errors.Is(err, mover.ErrNotExist) {
+			return one, err
+		}
+		return open(ctx, l, o)
+	}
 	at, err := followed(l)
 	if err != nil {
 		return nil, err
@@ -58,7 +64,7 @@ func followed(l location.Location) (location.Location, error) {
 }
 
 func leadsNowhere(link string, err error) error {
-	kind := error(mover.ErrUsage) // a circle
+	kind := mover.ErrUsage // a circle
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		kind = mover.ErrNotExist

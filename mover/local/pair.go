@@ -120,6 +120,7 @@ func (p *pair) openPlaces(ctx context.Context, src, dst location.Location, open 
 		if dst, err = followed(dst); err != nil {
 			return err
 		}
+		open = finding(open)
 	}
 	if p.target, err = openTarget(ctx, source, dst, open, write); err != nil {
 		return err
@@ -172,7 +173,7 @@ func (p *pair) around(place mover.Place) (mover.Place, shelf) {
 		return place, nil // a single object has no tree that a manifest could describe
 	}
 	kept := patient{s, o}
-	return manifest.Overlay(place, kept.OpenManifest), kept
+	return manifest.Overlay(place, kept.nearest), kept
 }
 
 // identify names the task of this pair by its target, so that every run on the
