@@ -112,6 +112,11 @@ func (p *pair) openPlaces(ctx context.Context, src, dst location.Location, open 
 	if err != nil {
 		return err
 	}
+	if _, single := source.(*one); r.Follow && !single { // one that is named is followed anyway
+		if source, err = follow(source, src, open, look); err != nil {
+			return err
+		}
+	}
 	p.source = source
 	if err := p.apart(ctx, src, dst, open, look); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -81,6 +82,8 @@ func (r *Request) check() error {
 		return usage("the limit of removals is out of range")
 	case r.MayLack && r.Work != Copy:
 		return usage("only a copy may have nothing to do because its source is not there")
+	case r.Follow && r.Manifest == "" && slices.ContainsFunc(slices.Concat(r.Names, []location.Location{r.Source}), func(l location.Location) bool { return l.Scheme == location.S3 }):
+		return usage("only links of a file system can be followed, and not those of a bucket")
 	case len(r.Names) > 0 && r.Work != Copy:
 		return usage("only a copy takes several sources")
 	}
