@@ -294,6 +294,8 @@ func TestRoots(t *testing.T) {
 	must.Do(t, os.Symlink("e", at("d/to e")))
 	must.Do(t, os.Symlink("f", at("d/to f")))
 	must.Do(t, os.Symlink("nowhere", at("d/to nothing")))
+	put(t, at("g"), "", os.Getuid(), os.Getgid(), 0o644)
+	must.Do(t, os.Symlink("../g", at("d/to g")))
 	for _, row := range []struct {
 		name        string
 		path        string
@@ -304,6 +306,7 @@ func TestRoots(t *testing.T) {
 		{"a file", at("d/f"), at("d"), at("d")},
 		{"a link to a directory", at("d/to e"), at("d/to e"), at("d/to e")},
 		{"a link to a file", at("d/to f"), at("d"), at("d")},
+		{"a link to a file elsewhere", at("d/to g"), dir, at("d")},
 		{"a link to nothing", at("d/to nothing"), at("d"), at("d")},
 		{"nothing", at("d/e/x"), "", at("d/e")},
 		{"nothing in nothing", at("d/e/x/y/z"), "", at("d/e")},
@@ -375,7 +378,7 @@ func TestMoverWorksConfined(t *testing.T) {
 		a.wants("", "fifo", filepath.Join(w.source, dir))
 	}
 	a.wants("", "link", filepath.Join(w.source, "a"), filepath.Join(w.source, "deep/hard"))
-	a.wants("", "symlink", filepath.Join(w.source, "soft"), "/nowhere")
+	a.wants("", "symlink", filepath.Join(w.source, "soft"), "nowhere")
 	a.wants("", "write", filepath.Join(w.source, "large"), strings.Repeat("large", 1<<20))
 	state, backup := filepath.Join(w.top, "state"), filepath.Join(w.other, "backup")
 	a.wants("", "mkdir", state)

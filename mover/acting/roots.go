@@ -85,6 +85,11 @@ func reason(err error) error {
 
 // readRoot returns the directory that a root of Read stands for; "" is none.
 func readRoot(path string) (string, error) {
+	if info, err := os.Stat(path); err == nil && !info.IsDir() && filepath.IsAbs(path) { // a link to a file is followed, and opened in its own directory
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return "", err
+		}
+	}
 	dir, err := existing(path)
 	if missing(err) {
 		return "", nil

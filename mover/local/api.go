@@ -45,6 +45,7 @@ type Request struct {
 	Expect   Expectation  // what the source has to be; nil takes what is there
 	MayLack  bool         // Copy: a source that is not there has nothing to copy
 	Reflink  Reflink      // POSIX: whether to share blocks
+	Follow   bool         // POSIX: links of the source are what they lead to
 
 	Delete    bool      // Sync: remove what the source has not
 	MaxDelete MaxDelete // refuse to remove more than this; the zero value is no limit

@@ -2,21 +2,22 @@ package local
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"datamove.dev/mover"
 )
 
-// ofObjects are what an object has beside its bytes, in the words of --preserve.
-var ofObjects = [...]struct {
+// losable is what a target may not keep, in the words of --preserve.
+var losable = [...]struct {
 	fact mover.Facts
 	word string
-}{{mover.FactHeaders, "headers"}, {mover.FactMetadata, "metadata"}, {mover.FactTags, "tags"}, {mover.FactClass, "class"}}
+}{{mover.FactHeaders, "headers"}, {mover.FactMetadata, "metadata"}, {mover.FactTags, "tags"}, {mover.FactClass, "class"}, {mover.FactXattrs, "xattrs"}}
 
-// bare counts objects that have come to a target which does not keep all that they have beside their bytes.
+// bare counts files that have come to a target which does not keep all that they have beside their bytes.
 type bare struct {
-	objects int64
-	lost    mover.Facts
+	files int64
+	lost  mover.Facts
 }
 
 // add counts an entry as it was carried over.
@@ -25,20 +26,26 @@ func (b *bare) add(e *mover.Entry, keeps mover.Facts) {
 	for _, a := range e.ObjectOf(mover.FactsOfObject &^ keeps) {
 		lost |= a.Fact()
 	}
+	if e.Known.Has(mover.FactXattrs) && !keeps.Has(mover.FactXattrs) && slices.ContainsFunc(e.Xattrs, theirs) {
+		lost |= mover.FactXattrs
+	}
 	if lost != 0 {
-		b.objects, b.lost = b.objects+1, b.lost|lost
+		b.files, b.lost = b.files+1, b.lost|lost
 	}
 }
 
 func (b *bare) notes() []string {
-	if b.objects == 0 {
+	if b.files == 0 {
 		return nil
 	}
 	var words []string
-	for _, of := range ofObjects {
+	for _, of := range losable {
 		if b.lost.Has(of.fact) {
 			words = append(words, of.word)
 		}
 	}
-	return []string{fmt.Sprintf("%d objects have lost what the target does not keep: %s", b.objects, strings.Join(words, ", "))}
+	return []string{fmt.Sprintf("files that have lost what the target does not keep (%s): %d", strings.Join(words, ", "), b.files)}
 }
+
+// theirs reports whether an attribute is none of ours, which a store keeps.
+func theirs(x mover.Xattr) bool { return x.Name != mover.XattrPath && x.Name != mover.XattrCRC }

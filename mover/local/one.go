@@ -75,7 +75,7 @@ func openTarget(ctx context.Context, source mover.Source, l location.Location, o
 			_ = tree.Close()
 		}
 	}
-	base := from.name
+	base := from.as
 	if !into {
 		parent, name, ok := l.Parent()
 		if !ok {

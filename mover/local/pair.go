@@ -102,7 +102,7 @@ func (p *pair) openPlaces(ctx context.Context, src, dst location.Location, open 
 	if r.Manifest != "" {
 		return p.openListed(ctx, dst, open, look)
 	}
-	source, err := openSource(ctx, src, open, look)
+	source, err := openNamed(ctx, src, open, look)
 	if r.Expect != nil && errors.Is(err, mover.ErrNotExist) {
 		err = mover.Unlike(err)
 	}
@@ -112,9 +112,20 @@ func (p *pair) openPlaces(ctx context.Context, src, dst location.Location, open 
 	if err != nil {
 		return err
 	}
+	if _, single := source.(*one); r.Follow && !single { // one that is named is followed anyway
+		if source, err = follow(source, src, open, look); err != nil {
+			return err
+		}
+	}
 	p.source = source
 	if err := p.apart(ctx, src, dst, open, look); err != nil {
 		return err
+	}
+	if _, single := source.(*one); single && r.Work == Verify { // what it leads to is compared, as that of the source is
+		if dst, err = followed(dst); err != nil {
+			return err
+		}
+		open = finding(open)
 	}
 	if p.target, err = openTarget(ctx, source, dst, open, write); err != nil {
 		return err
@@ -167,7 +178,7 @@ func (p *pair) around(place mover.Place) (mover.Place, shelf) {
 		return place, nil // a single object has no tree that a manifest could describe
 	}
 	kept := patient{s, o}
-	return manifest.Overlay(place, kept.OpenManifest), kept
+	return manifest.Overlay(place, kept.nearest), kept
 }
 
 // identify names the task of this pair by its target, so that every run on the

@@ -18,6 +18,7 @@ import (
 // *s3.Place is one.
 type shelf interface {
 	OpenManifest(ctx context.Context) (io.ReadCloser, error)
+	OpenManifestAbove(ctx context.Context) (r io.ReadCloser, below string, err error)
 	PutManifest(ctx context.Context, write func(io.Writer) error) error
 	RemoveManifest(ctx context.Context) error
 }
@@ -31,6 +32,38 @@ type patient struct {
 func (p patient) OpenManifest(ctx context.Context) (r io.ReadCloser, err error) {
 	err = retry.Do(ctx, p.Options, "open", "manifest", func() (err error) { r, err = p.shelf.OpenManifest(ctx); return err })
 	return r, err
+}
+
+// nearest is the manifest of the place, or else of the nearest tree above it. It is a manifest.Opener.
+func (p patient) nearest(ctx context.Context) (io.ReadCloser, error) {
+	r, err := p.OpenManifest(ctx)
+	if !errors.Is(err, mover.ErrNotExist) {
+		return r, err
+	}
+	part := new(manifest.Part)
+	err = retry.Do(ctx, p.Options, "open", "manifest", func() (err error) {
+		part.ReadCloser, part.Below, err = p.OpenManifestAbove(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return part, nil
+}
+
+// finding is an opener of places of which single names are asked for.
+func finding(open Opener) Opener {
+	return func(ctx context.Context, l location.Location, o OpenOptions) (mover.Place, error) {
+		place, err := open(ctx, l, o)
+		if err != nil {
+			return nil, err
+		}
+		s, ok := mover.As[shelf](place)
+		if !ok {
+			return place, nil
+		}
+		return manifest.Finding(place, patient{s, retry.Options{Logger: o.Logger}}.nearest), nil
+	}
 }
 
 func (p patient) PutManifest(ctx context.Context, write func(io.Writer) error) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,8 +39,9 @@ type run struct {
 	phase    Phase // the last that is no wait
 	stopped  bool  // from outside; then err says more than what failed before
 
-	skipped, skippedBytes int64 // released files that were left out
-	bare                  bare  // objects that the target has without what it does not keep
+	skipped, skippedBytes int64   // released files that were left out
+	outward               outward // links that lead out of a tree
+	bare                  bare    // objects that the target has without what it does not keep
 }
 
 func start(ctx context.Context, r Request, open Opener) (*Task, error) {
@@ -82,6 +84,8 @@ func (r *Request) check() error {
 		return usage("the limit of removals is out of range")
 	case r.MayLack && r.Work != Copy:
 		return usage("only a copy may have nothing to do because its source is not there")
+	case r.Follow && r.Manifest == "" && slices.ContainsFunc(slices.Concat(r.Names, []location.Location{r.Source}), func(l location.Location) bool { return l.Scheme == location.S3 }):
+		return usage("only links of a file system can be followed, and not those of a bucket")
 	case len(r.Names) > 0 && r.Work != Copy:
 		return usage("only a copy takes several sources")
 	}
@@ -149,7 +153,7 @@ func (t *run) closePairs() {
 func (t *run) all(ctx context.Context) error {
 	t.state(Moving, "")
 	defer t.leftOut()
-	defer func() { t.notes(t.bare.notes()...) }()
+	defer func() { t.notes(append(t.bare.notes(), t.outward.notes()...)...) }()
 	for i, p := range t.pairs {
 		err := t.one(ctx, p, i == len(t.pairs)-1)
 		t.noted(p.source, p.target)

@@ -46,8 +46,15 @@ func (w *watch) count(res *transfer.Result) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := &t.report
+	if res.Err == nil {
+		t.outward.add(res.Op, &res.Entry)
+	}
 	if res.Err == nil && (res.Op == plan.Create || res.Op == plan.Replace) {
-		t.bare.add(&res.Entry, w.pair.target.Traits().Keeps)
+		keeps := w.pair.target.Traits().Keeps
+		if w.recorder != nil { // which becomes a manifest
+			keeps |= mover.FactXattrs
+		}
+		t.bare.add(&res.Entry, keeps)
 	}
 	switch {
 	case res.Skipped:

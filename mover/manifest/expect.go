@@ -24,7 +24,7 @@ import (
 // which the manifest was made is that of the manifest, and s is asked for nothing: an ETag that is not that of the manifest is found when its file is opened.
 // That is no error where the content is the same.
 func Expect(s mover.Source, open func(ctx context.Context) (io.ReadCloser, error), seen func() bool) mover.Source {
-	return &expecting{source{s, open}, seen}
+	return &expecting{source{Source: s, open: open}, seen}
 }
 
 type expecting struct {
@@ -83,7 +83,7 @@ func (s *expecting) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[
 // expected is what the manifest says of what the walk has not come to.
 type expected struct {
 	place    *expecting
-	manifest *Reader
+	manifest *entries
 	skip     func(string, mover.Kind) bool
 
 	head    mover.Entry

@@ -12,7 +12,7 @@ import (
 type walk struct {
 	place    *source
 	opts     mover.WalkOptions
-	manifest *Reader
+	manifest *entries
 	yield    func(mover.Entry, error) bool
 
 	head  mover.Entry // of the manifest, while more

@@ -9,7 +9,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// Opener opens the manifest of a tree. It fails with mover.ErrNotExist when there
+// Opener opens the manifest of a tree, or a *Part. It fails with mover.ErrNotExist when there
 // is none, and is called once for each walk.
 type Opener func(ctx context.Context) (io.ReadCloser, error)
 
@@ -26,24 +26,25 @@ type Opener func(ctx context.Context) (io.ReadCloser, error)
 // Without a manifest, p is as it was. A damaged one ends the walk with an error:
 // to go on without it would lose facts, and nobody would know.
 func Overlay(p mover.Place, open func(ctx context.Context) (io.ReadCloser, error)) mover.Place {
-	return &place{p, source{p, open}}
+	return &place{p, source{Source: p, open: open}}
 }
 
 // OverlaySource is Overlay for what is only read.
 func OverlaySource(s mover.Source, open func(ctx context.Context) (io.ReadCloser, error)) mover.Source {
-	return &source{s, open}
+	return &source{Source: s, open: open}
 }
 
 type source struct {
 	mover.Source
-	open Opener
+	open  Opener
+	finds bool // Stat tells what the manifest knows of each name
 }
 
 // Unwrap returns the place below.
 func (s *source) Unwrap() any { return s.Source }
 
 // read opens the manifest; nil when there is none.
-func (s *source) read(ctx context.Context) (*Reader, func(), error) {
+func (s *source) read(ctx context.Context) (*entries, func(), error) {
 	body, err := s.open(ctx)
 	if errors.Is(err, mover.ErrNotExist) {
 		return nil, func() {}, nil
@@ -57,7 +58,11 @@ func (s *source) read(ctx context.Context) (*Reader, func(), error) {
 	if err != nil {
 		return nil, nil, s.fail("read the manifest of", "", err)
 	}
-	return r, func() { r.Close(); _ = body.Close() }, nil
+	part := &entries{Reader: r}
+	if of, ok := body.(*Part); ok {
+		part.below = of.Below
+	}
+	return part, func() { r.Close(); _ = body.Close() }, nil
 }
 
 func (s *source) fail(op, name string, err error) error {
@@ -85,6 +90,9 @@ func (s *source) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mov
 // Stat implements mover.Source. Of names it tells what the place knows; those who
 // walked know more. Of the root it knows all, because no walk yields it.
 func (s *source) Stat(ctx context.Context, name string) (mover.Entry, error) {
+	if s.finds && name != "" {
+		return s.statFound(ctx, name)
+	}
 	e, err := s.Source.Stat(ctx, name)
 	if err != nil || name != "" {
 		return e, err

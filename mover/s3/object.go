@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 
 	"datamove.dev/mover"
 )
@@ -115,7 +114,7 @@ func (p *Place) tell(ctx context.Context, e *mover.Entry, o *object) error {
 	}
 	tags, err := p.store.tags(ctx, o.key)
 	if kind := kindOf(err); kind == mover.ErrPermission && !errors.Is(err, mover.ErrTransient) || kind == mover.ErrUnsupported {
-		p.tagsHidden.add()
+		p.tagsHidden.add(e.Name)
 		return nil
 	}
 	if err != nil {
@@ -244,34 +243,6 @@ func (f *Profile) keepsObject() mover.Facts {
 		kept |= mover.FactClass
 	}
 	return kept
-}
-
-// tally counts what is told once.
-type tally struct {
-	mu sync.Mutex
-	n  int64 // guarded by mu
-}
-
-func (t *tally) add() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.n++
-}
-
-func (t *tally) count() int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.n
-}
-
-var _ mover.Noted = (*Place)(nil)
-
-// Notes implements mover.Noted.
-func (p *Place) Notes() []string {
-	if n := p.tagsHidden.count(); n > 0 {
-		return []string{fmt.Sprintf("the tags of %d objects of %s can not be read, and were not compared or kept: grant s3:GetObjectTagging, or leave tags out of --preserve", n, p.address)}
-	}
-	return nil
 }
 
 // tagSet is the answer to GetObjectTagging (API reference).

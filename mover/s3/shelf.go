@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"datamove.dev/mover"
 )
@@ -20,15 +21,35 @@ const manifestName = "manifest-v1.jsonl.zst"
 // OpenManifest reads the manifest that lies with the objects. ErrNotExist when
 // there is none.
 func (p *Place) OpenManifest(ctx context.Context) (io.ReadCloser, error) {
-	r, err := p.openManifest(ctx)
+	r, err := p.openManifest(ctx, p.ownKey(manifestName))
 	if err != nil {
 		return nil, p.wrap("open manifest", "", err)
 	}
 	return r, nil
 }
 
-func (p *Place) openManifest(ctx context.Context) (io.ReadCloser, error) {
-	key := p.ownKey(manifestName)
+// OpenManifestAbove reads the nearest manifest of a prefix that this one is below, and says by which name it is there. ErrNotExist when there is
+// none. Who may not see that is told by a note.
+func (p *Place) OpenManifestAbove(ctx context.Context) (r io.ReadCloser, below string, err error) {
+	for above := p.prefix; above != ""; {
+		above = above[:strings.LastIndexByte(above[:len(above)-1], '/')+1]
+		if below, err = DecodeKey(strings.TrimSuffix(p.prefix[len(above):], "/")); err != nil {
+			break
+		}
+		r, err = p.openManifest(ctx, above+own+"/"+manifestName)
+		if err == nil {
+			return r, below, nil
+		}
+		if kind := kindOf(err); kind == mover.ErrPermission && !errors.Is(err, mover.ErrTransient) {
+			p.unseen.once(fmt.Sprintf("whether a manifest above %s tells of ACLs, extended attributes and hard links of what is in it is not known: %s may not be read", p.address, above+own))
+		} else if kind != mover.ErrNotExist {
+			return nil, "", p.wrap("open manifest above", "", err)
+		}
+	}
+	return nil, "", p.wrap("open manifest above", "", mover.ErrNotExist)
+}
+
+func (p *Place) openManifest(ctx context.Context, key string) (io.ReadCloser, error) {
 	o, err := p.store.head(ctx, key, "")
 	if err != nil {
 		return nil, err

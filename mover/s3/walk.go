@@ -197,6 +197,9 @@ func (w *walker) list(f *fetch) {
 // too. A prefix has size -1.
 func (w *walker) item(o *object) (it item, ok bool) {
 	rel, below := strings.CutPrefix(o.key, w.place.prefix)
+	if dir := nestedIn(rel); dir != "" && !w.place.opts.Writable && w.yield != nil {
+		w.place.nested.add(dir)
+	}
 	if backup := w.place.opts.Backup; isOwn(rel) || backup != "" && strings.HasPrefix(o.key, backup) {
 		return it, false
 	}

@@ -226,6 +226,9 @@ func filter(o *pb.Options) (*plan.Filter, error) {
 // Spec is a request in the words of the API. What takes part comes apart from the
 // filter, which can not be read back.
 func Spec(r *local.Request, rules []plan.Rule, names []string) (*pb.TaskSpec, error) {
+	if r.Follow {
+		return nil, fmt.Errorf("%w: a service follows no links in a source", mover.ErrUsage)
+	}
 	s := &pb.TaskSpec{Target: r.Target.String(), Options: &pb.Options{
 		Again: r.Full, Checksum: r.Checksum, RemoveExtra: r.Delete, Jobs: int32(r.Jobs), BytesPerSecond: r.Bandwidth,
 		MemoryBytes: r.Memory, BackupDir: r.Backup, FailWhenFull: r.OnFull == local.FullFail, NoReflink: r.Reflink == local.ReflinkNever, SourceMayBeAbsent: r.MayLack,
