@@ -186,7 +186,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 }
 
 func TestRepeatable(t *testing.T) {
-	once := []string{"SubmitTask", "AddDataset", "RemoveDataset", "Stage", "Release", "Purge", "AcquireLease", "CreateJoinToken", "PlanPolicy", "ApplyBurst"}
+	once := []string{"SubmitTask", "AddDataset", "RemoveDataset", "Stage", "Release", "Purge", "AcquireLease", "CreateJoinToken", "PlanPolicy", "ApplyBurst", "IssueIdentity"}
 	for _, m := range methods() {
 		c := configOf(m)
 		if got, want := c.Retry != nil, !slices.Contains(once, string(m.Name())); got != want {

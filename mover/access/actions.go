@@ -76,6 +76,7 @@ var actions = map[string]whom{
 	"service.reflect":  visible,
 	"admin.backup":     atHome,
 	"admin.reload":     atHome,
+	"admin.identity":   atHome,
 
 	"project.use": byRole, // a project without being its member
 	"bucket.use":  byRole, // a bucket without a project

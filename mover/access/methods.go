@@ -69,6 +69,8 @@ var methods = map[string]Method{
 	datamovev1.AdminService_GetInfo_FullMethodName:                   {"service.info", false},
 	datamovev1.AdminService_Backup_FullMethodName:                    {"admin.backup", false},
 	datamovev1.AdminService_Reload_FullMethodName:                    {"admin.reload", false},
+	datamovev1.AdminService_IssueIdentity_FullMethodName:             {"admin.identity", false},
+	datamovev1.AdminService_RevokeIdentity_FullMethodName:            {"admin.identity", false},
 	"/grpc.health.v1.Health/Check":                                   {"service.health", false},
 	"/grpc.health.v1.Health/List":                                    {"service.health", false},
 	"/grpc.health.v1.Health/Watch":                                   {"service.health", false},

@@ -126,7 +126,7 @@ func TestDeniedByDefault(t *testing.T) {
 		"watcher": {Members: []string{"walter"}, May: []string{"task.read.any", "agent.*"}},
 	}})
 	must.Do(t, err)
-	all := strings.NewReplacer("-own", "", "Join", "AdjustAccount DrainAgent UndrainAgent ForgetAgent CreateJoinToken Backup Reload ScanTier PlanPolicy SimulatePolicy RunPlan StopRun UndoRun Join").Replace(everyones)
+	all := strings.NewReplacer("-own", "", "Join", "AdjustAccount DrainAgent UndrainAgent ForgetAgent CreateJoinToken Backup Reload IssueIdentity RevokeIdentity ScanTier PlanPolicy SimulatePolicy RunPlan StopRun UndoRun Join").Replace(everyones)
 	watching := strings.NewReplacer("GetTask-own", "GetTask", "ListTasks-own", "ListTasks", "WatchTask-own", "WatchTask", "ExplainTask-own", "ExplainTask")
 	for _, row := range []struct {
 		name  string
@@ -158,7 +158,7 @@ func TestDeniedByDefault(t *testing.T) {
 		{"a group is not a name", site, Caller{Name: "@wheel", UID: 1003, Groups: []string{"root"}, Via: Local}, everyones},
 		{"a role of a person with a certificate", site, Caller{Name: "alice", UID: 1001, Groups: []string{"wheel"}, Via: Certificate}, all},
 		{"a node does not speak for an administrator", site, Caller{Name: "root", Via: Forwarded, Agent: "n17"},
-			strings.NewReplacer("AdjustAccount DrainAgent UndrainAgent ForgetAgent CreateJoinToken Backup Reload ", "").Replace(all)},
+			strings.NewReplacer("AdjustAccount DrainAgent UndrainAgent ForgetAgent CreateJoinToken Backup Reload IssueIdentity RevokeIdentity ", "").Replace(all)},
 		{"a narrow role", site, Caller{Name: "walter", UID: 1004, Via: Local}, watching.Replace(everyones) + " DrainAgent UndrainAgent ForgetAgent CreateJoinToken"},
 	} {
 		if got := open(t, row.rules, row.c); !slices.Equal(got, words(row.may)) {

@@ -132,7 +132,8 @@ tiers:
 #agent: {spares: 4}            # processes that wait for the next task, one for each of the
                               # accounts that had one last, for a minute; 0 is none
 
-#peers: {listen: 0.0.0.0:7645} # where this node gives others what they stage, too, over TLS; off is nowhere.
+#peers: {listen: 0.0.0.0:7645} # where this node gives others what they stage, too, over TLS; off is nowhere; without
+                              # it port 7645 of the address from which this node reaches the coordinator.
                               # host: by which name or address they reach it, where the coordinator sees another one
 
 # Rules of what happens to files on the tiers: each file that ends in .yaml has policies. Check them with: datamove policy lint.

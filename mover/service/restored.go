@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	pb "datamove.dev/api/datamove/v1"
@@ -17,20 +19,30 @@ import (
 	"datamove.dev/mover/task"
 )
 
-// A restore turns back what the ledger knows, and must not turn back who is trusted: nodes that were cut off or forgotten are noted in a file
-// beside it as well, a line of JSON each, as it was at the last change.
-const forgottenName = "forgotten"
+// A restore turns back what the ledger knows, and must not turn back who is trusted: nodes that were cut off or forgotten, and certificates that
+// were revoked, are noted in files beside it as well, a line of JSON each, as it was at the last change.
+const (
+	forgottenName = "forgotten"
+	revokedName   = "revoked"
+)
 
-// keepForgotten notes them in the file, if it says something else.
+// keepForgotten notes nodes in their file, if it says something else.
 func (s *Service) keepForgotten() error {
+	return keepBeside(s, forgottenName, ledger.Forgotten.All)
+}
+
+// keepRevoked notes certificates in theirs.
+func (s *Service) keepRevoked() error { return keepBeside(s, revokedName, ledger.Revoked.All) }
+
+func keepBeside[M proto.Message](s *Service, name string, rows func(*ledger.Tx, ledger.Range) iter.Seq2[M, error]) error {
 	var text strings.Builder
 	err := s.ledger.View(func(tx *ledger.Tx) error {
 		text.Reset()
-		for f, err := range ledger.Forgotten.All(tx, ledger.Range{}) {
+		for row, err := range rows(tx, ledger.Range{}) {
 			if err != nil {
 				return err
 			}
-			line, err := protojson.Marshal(f)
+			line, err := protojson.Marshal(row)
 			if err != nil {
 				return err
 			}
@@ -43,12 +55,12 @@ func (s *Service) keepForgotten() error {
 	}
 	s.forgottenMu.Lock()
 	defer s.forgottenMu.Unlock()
-	file := filepath.Join(s.o.Data, forgottenName)
+	file := filepath.Join(s.o.Data, name)
 	if was, err := os.ReadFile(file); err == nil && string(was) == text.String() || errors.Is(err, fs.ErrNotExist) && text.Len() == 0 {
 		return nil
 	}
 	if err := replaceFile(file, text.String()); err != nil {
-		return fmt.Errorf("what a restore has to know of nodes that were forgotten: %w", err)
+		return fmt.Errorf("what a restore has to know of who is trusted: %w", err)
 	}
 	return nil
 }
@@ -86,7 +98,11 @@ type Restored struct {
 // would be done once more, on what is there now. Tokens are void. What data, the directory of the service, says of nodes that were forgotten
 // since goes before what the ledger says.
 func AfterRestore(ctx context.Context, books *ledger.Ledger, data string) (r Restored, err error) {
-	since, err := readForgotten(filepath.Join(data, forgottenName))
+	since, err := readBeside[ledgerv1.Forgotten](filepath.Join(data, forgottenName))
+	if err != nil {
+		return r, err
+	}
+	revoked, err := readBeside[ledgerv1.Revoked](filepath.Join(data, revokedName))
 	if err != nil {
 		return r, err
 	}
@@ -94,6 +110,11 @@ func AfterRestore(ctx context.Context, books *ledger.Ledger, data string) (r Res
 		r = Restored{Nodes: len(since)}
 		for _, f := range since {
 			if err := ledger.Forgotten.Put(tx, f); err != nil {
+				return err
+			}
+		}
+		for _, c := range revoked {
+			if err := ledger.Revoked.Put(tx, c); err != nil {
 				return err
 			}
 		}
@@ -146,17 +167,21 @@ func AfterRestore(ctx context.Context, books *ledger.Ledger, data string) (r Res
 	return r, err
 }
 
-func readForgotten(file string) (all []*ledgerv1.Forgotten, err error) {
+// readBeside reads a file of keepBeside.
+func readBeside[T any, M interface {
+	*T
+	proto.Message
+}](file string) (all []M, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	for line := range strings.Lines(string(text)) {
-		f := new(ledgerv1.Forgotten)
-		if err := protojson.Unmarshal([]byte(line), f); err != nil {
+		m := M(new(T))
+		if err := protojson.Unmarshal([]byte(line), m); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		all = append(all, f)
+		all = append(all, m)
 	}
 	return all, nil
 }

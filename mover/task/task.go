@@ -1,15 +1,17 @@
 // Package task is the life of a durable request: its states, which may follow which,
 // its classes, and the ids of tasks.
 //
-// Everything here is pure. Who moves a task from state to state, and keeps it, is for
+// Everything here is pure but NewID, which remembers the last id. Who moves a task from state to state, and keeps it, is for
 // service and ledger. TestLifeCycle draws the table.
 package task
 
 import (
 	"crypto/rand"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	pb "datamove.dev/api/datamove/v1"
@@ -98,21 +100,47 @@ const letters = "0123456789abcdefghjkmnpqrstvwxyz"
 // IDTime is how many letters of an id are its time.
 const IDTime = 10
 
-// NewID returns an id that is greater than those of earlier milliseconds: ten letters
-// of time, ten of chance.
+// NewID returns an id that is greater than those of earlier milliseconds, and than those that
+// this process has made in the same one: ten letters of time, ten of chance.
 func NewID(now time.Time) string {
 	b := make([]byte, 20)
 	ms := uint64(now.UnixMilli())
-	for i := IDTime - 1; i >= 0; i-- {
-		b[i] = letters[ms%32]
-		ms /= 32
-	}
-	chance := b[IDTime:]
-	rand.Read(chance)
-	for i, c := range chance {
-		chance[i] = letters[c%32]
-	}
+	write(b[:IDTime], ms)
+	write(b[IDTime:], made.next(ms))
 	return string(b)
+}
+
+// write fills b with the last digits of a number.
+func write(b []byte, n uint64) {
+	for i := len(b) - 1; i >= 0; i-- {
+		b[i] = letters[n%32]
+		n /= 32
+	}
+}
+
+// made is what the last id of this process was made of.
+var made chance
+
+// chance is the part of ids that is drawn.
+type chance struct {
+	mu   sync.Mutex // guards all below
+	ms   uint64
+	last uint64
+}
+
+// next draws 49 of 50 bits; in a millisecond that has one already it goes on from that, by up to 2¹⁶.
+func (c *chance) next(ms uint64) uint64 {
+	var b [8]byte
+	rand.Read(b[:])
+	drawn := binary.BigEndian.Uint64(b[:])
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ms == ms {
+		c.last += 1 + drawn%(1<<16)
+	} else {
+		c.ms, c.last = ms, drawn%(1<<49)
+	}
+	return c.last
 }
 
 // ValidID reports whether a text can be the id of a task.

@@ -114,3 +114,18 @@ func TestRemoves(t *testing.T) {
 		}
 	}
 }
+
+// TestIDsAreInOrder: ids that are made in one millisecond follow each other as they were made.
+func TestIDsAreInOrder(t *testing.T) {
+	now, last := time.UnixMilli(1_790_000_000_000), ""
+	for i := range 10_000 {
+		id := task.NewID(now)
+		if id <= last || !task.ValidID(id) {
+			t.Fatalf("id %d is %s, after %s", i, id, last)
+		}
+		last = id
+	}
+	if later := task.NewID(now.Add(time.Millisecond)); later <= last {
+		t.Errorf("a millisecond later: %s, after %s", later, last)
+	}
+}

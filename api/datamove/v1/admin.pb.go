@@ -1442,6 +1442,222 @@ func (x *BackupChunk) GetData() []byte {
 	return nil
 }
 
+type IssueIdentityRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // the common name, which the configuration maps to an account (users)
+	Csr           []byte                 `protobuf:"bytes,2,opt,name=csr,proto3" json:"csr,omitempty"`   // PKCS #10, DER
+	Life          *durationpb.Duration   `protobuf:"bytes,3,opt,name=life,proto3" json:"life,omitempty"` // absent: 30 days
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IssueIdentityRequest) Reset() {
+	*x = IssueIdentityRequest{}
+	mi := &file_datamove_v1_admin_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IssueIdentityRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IssueIdentityRequest) ProtoMessage() {}
+
+func (x *IssueIdentityRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_v1_admin_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IssueIdentityRequest.ProtoReflect.Descriptor instead.
+func (*IssueIdentityRequest) Descriptor() ([]byte, []int) {
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *IssueIdentityRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *IssueIdentityRequest) GetCsr() []byte {
+	if x != nil {
+		return x.Csr
+	}
+	return nil
+}
+
+func (x *IssueIdentityRequest) GetLife() *durationpb.Duration {
+	if x != nil {
+		return x.Life
+	}
+	return nil
+}
+
+type IssuedIdentity struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Certificate   []byte                 `protobuf:"bytes,1,opt,name=certificate,proto3" json:"certificate,omitempty"` // DER
+	Authority     []byte                 `protobuf:"bytes,2,opt,name=authority,proto3" json:"authority,omitempty"`     // DER after DER: everybody to trust
+	Serial        string                 `protobuf:"bytes,3,opt,name=serial,proto3" json:"serial,omitempty"`           // RevokeIdentity takes it
+	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	Account       string                 `protobuf:"bytes,5,opt,name=account,proto3" json:"account,omitempty"` // whose it is
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IssuedIdentity) Reset() {
+	*x = IssuedIdentity{}
+	mi := &file_datamove_v1_admin_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IssuedIdentity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IssuedIdentity) ProtoMessage() {}
+
+func (x *IssuedIdentity) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_v1_admin_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IssuedIdentity.ProtoReflect.Descriptor instead.
+func (*IssuedIdentity) Descriptor() ([]byte, []int) {
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *IssuedIdentity) GetCertificate() []byte {
+	if x != nil {
+		return x.Certificate
+	}
+	return nil
+}
+
+func (x *IssuedIdentity) GetAuthority() []byte {
+	if x != nil {
+		return x.Authority
+	}
+	return nil
+}
+
+func (x *IssuedIdentity) GetSerial() string {
+	if x != nil {
+		return x.Serial
+	}
+	return ""
+}
+
+func (x *IssuedIdentity) GetExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireTime
+	}
+	return nil
+}
+
+func (x *IssuedIdentity) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
+type RevokeIdentityRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Serial        string                 `protobuf:"bytes,1,opt,name=serial,proto3" json:"serial,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeIdentityRequest) Reset() {
+	*x = RevokeIdentityRequest{}
+	mi := &file_datamove_v1_admin_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeIdentityRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeIdentityRequest) ProtoMessage() {}
+
+func (x *RevokeIdentityRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_v1_admin_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeIdentityRequest.ProtoReflect.Descriptor instead.
+func (*RevokeIdentityRequest) Descriptor() ([]byte, []int) {
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *RevokeIdentityRequest) GetSerial() string {
+	if x != nil {
+		return x.Serial
+	}
+	return ""
+}
+
+type RevokeIdentityResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeIdentityResponse) Reset() {
+	*x = RevokeIdentityResponse{}
+	mi := &file_datamove_v1_admin_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeIdentityResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeIdentityResponse) ProtoMessage() {}
+
+func (x *RevokeIdentityResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_v1_admin_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeIdentityResponse.ProtoReflect.Descriptor instead.
+func (*RevokeIdentityResponse) Descriptor() ([]byte, []int) {
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{24}
+}
+
 type ReloadRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1450,7 +1666,7 @@ type ReloadRequest struct {
 
 func (x *ReloadRequest) Reset() {
 	*x = ReloadRequest{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[21]
+	mi := &file_datamove_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1462,7 +1678,7 @@ func (x *ReloadRequest) String() string {
 func (*ReloadRequest) ProtoMessage() {}
 
 func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[21]
+	mi := &file_datamove_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1475,7 +1691,7 @@ func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadRequest.ProtoReflect.Descriptor instead.
 func (*ReloadRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
 type ReloadResponse struct {
@@ -1487,7 +1703,7 @@ type ReloadResponse struct {
 
 func (x *ReloadResponse) Reset() {
 	*x = ReloadResponse{}
-	mi := &file_datamove_v1_admin_proto_msgTypes[22]
+	mi := &file_datamove_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1499,7 +1715,7 @@ func (x *ReloadResponse) String() string {
 func (*ReloadResponse) ProtoMessage() {}
 
 func (x *ReloadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_v1_admin_proto_msgTypes[22]
+	mi := &file_datamove_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1512,7 +1728,7 @@ func (x *ReloadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadResponse.ProtoReflect.Descriptor instead.
 func (*ReloadResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{22}
+	return file_datamove_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ReloadResponse) GetChanged() []string {
@@ -1632,7 +1848,21 @@ const file_datamove_v1_admin_proto_rawDesc = "" +
 	"\x10bytes_per_second\x18\x02 \x01(\x01R\x0ebytesPerSecond\"\x0f\n" +
 	"\rBackupRequest\"!\n" +
 	"\vBackupChunk\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\"\x0f\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"k\n" +
+	"\x14IssueIdentityRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
+	"\x03csr\x18\x02 \x01(\fR\x03csr\x12-\n" +
+	"\x04life\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04life\"\xbf\x01\n" +
+	"\x0eIssuedIdentity\x12 \n" +
+	"\vcertificate\x18\x01 \x01(\fR\vcertificate\x12\x1c\n" +
+	"\tauthority\x18\x02 \x01(\fR\tauthority\x12\x16\n" +
+	"\x06serial\x18\x03 \x01(\tR\x06serial\x12;\n" +
+	"\vexpire_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"expireTime\x12\x18\n" +
+	"\aaccount\x18\x05 \x01(\tR\aaccount\"/\n" +
+	"\x15RevokeIdentityRequest\x12\x16\n" +
+	"\x06serial\x18\x01 \x01(\tR\x06serial\"\x18\n" +
+	"\x16RevokeIdentityResponse\"\x0f\n" +
 	"\rReloadRequest\"*\n" +
 	"\x0eReloadResponse\x12\x18\n" +
 	"\achanged\x18\x01 \x03(\tR\achanged*\x89\x01\n" +
@@ -1654,11 +1884,13 @@ const file_datamove_v1_admin_proto_rawDesc = "" +
 	"\vForgetAgent\x12\x1f.datamove.v1.ForgetAgentRequest\x1a .datamove.v1.ForgetAgentResponse\"\x03\x90\x02\x02\x12\\\n" +
 	"\x0fCreateJoinToken\x12#.datamove.v1.CreateJoinTokenRequest\x1a$.datamove.v1.CreateJoinTokenResponse2\\\n" +
 	"\fUsageService\x12L\n" +
-	"\bGetUsage\x12\x1c.datamove.v1.GetUsageRequest\x1a\x1d.datamove.v1.GetUsageResponse\"\x03\x90\x02\x012\xdd\x01\n" +
+	"\bGetUsage\x12\x1c.datamove.v1.GetUsageRequest\x1a\x1d.datamove.v1.GetUsageResponse\"\x03\x90\x02\x012\x8e\x03\n" +
 	"\fAdminService\x12>\n" +
 	"\aGetInfo\x12\x1b.datamove.v1.GetInfoRequest\x1a\x11.datamove.v1.Info\"\x03\x90\x02\x01\x12E\n" +
 	"\x06Backup\x12\x1a.datamove.v1.BackupRequest\x1a\x18.datamove.v1.BackupChunk\"\x03\x90\x02\x010\x01\x12F\n" +
-	"\x06Reload\x12\x1a.datamove.v1.ReloadRequest\x1a\x1b.datamove.v1.ReloadResponse\"\x03\x90\x02\x02B)Z'datamove.dev/api/datamove/v1;datamovev1b\x06proto3"
+	"\x06Reload\x12\x1a.datamove.v1.ReloadRequest\x1a\x1b.datamove.v1.ReloadResponse\"\x03\x90\x02\x02\x12O\n" +
+	"\rIssueIdentity\x12!.datamove.v1.IssueIdentityRequest\x1a\x1b.datamove.v1.IssuedIdentity\x12^\n" +
+	"\x0eRevokeIdentity\x12\".datamove.v1.RevokeIdentityRequest\x1a#.datamove.v1.RevokeIdentityResponse\"\x03\x90\x02\x02B)Z'datamove.dev/api/datamove/v1;datamovev1b\x06proto3"
 
 var (
 	file_datamove_v1_admin_proto_rawDescOnce sync.Once
@@ -1673,7 +1905,7 @@ func file_datamove_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_datamove_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_datamove_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_datamove_v1_admin_proto_goTypes = []any{
 	(AgentState)(0),                 // 0: datamove.v1.AgentState
 	(*Tier)(nil),                    // 1: datamove.v1.Tier
@@ -1697,55 +1929,65 @@ var file_datamove_v1_admin_proto_goTypes = []any{
 	(*RateMoment)(nil),              // 19: datamove.v1.RateMoment
 	(*BackupRequest)(nil),           // 20: datamove.v1.BackupRequest
 	(*BackupChunk)(nil),             // 21: datamove.v1.BackupChunk
-	(*ReloadRequest)(nil),           // 22: datamove.v1.ReloadRequest
-	(*ReloadResponse)(nil),          // 23: datamove.v1.ReloadResponse
-	(*timestamppb.Timestamp)(nil),   // 24: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 25: google.protobuf.Duration
-	(*Account)(nil),                 // 26: datamove.v1.Account
+	(*IssueIdentityRequest)(nil),    // 22: datamove.v1.IssueIdentityRequest
+	(*IssuedIdentity)(nil),          // 23: datamove.v1.IssuedIdentity
+	(*RevokeIdentityRequest)(nil),   // 24: datamove.v1.RevokeIdentityRequest
+	(*RevokeIdentityResponse)(nil),  // 25: datamove.v1.RevokeIdentityResponse
+	(*ReloadRequest)(nil),           // 26: datamove.v1.ReloadRequest
+	(*ReloadResponse)(nil),          // 27: datamove.v1.ReloadResponse
+	(*timestamppb.Timestamp)(nil),   // 28: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 29: google.protobuf.Duration
+	(*Account)(nil),                 // 30: datamove.v1.Account
 }
 var file_datamove_v1_admin_proto_depIdxs = []int32{
 	1,  // 0: datamove.v1.ListTiersResponse.tiers:type_name -> datamove.v1.Tier
 	0,  // 1: datamove.v1.Agent.state:type_name -> datamove.v1.AgentState
-	24, // 2: datamove.v1.Agent.join_time:type_name -> google.protobuf.Timestamp
-	24, // 3: datamove.v1.Agent.seen_time:type_name -> google.protobuf.Timestamp
+	28, // 2: datamove.v1.Agent.join_time:type_name -> google.protobuf.Timestamp
+	28, // 3: datamove.v1.Agent.seen_time:type_name -> google.protobuf.Timestamp
 	4,  // 4: datamove.v1.ListAgentsResponse.agents:type_name -> datamove.v1.Agent
-	25, // 5: datamove.v1.CreateJoinTokenRequest.ttl:type_name -> google.protobuf.Duration
-	24, // 6: datamove.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	24, // 7: datamove.v1.GetUsageRequest.since:type_name -> google.protobuf.Timestamp
+	29, // 5: datamove.v1.CreateJoinTokenRequest.ttl:type_name -> google.protobuf.Duration
+	28, // 6: datamove.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	28, // 7: datamove.v1.GetUsageRequest.since:type_name -> google.protobuf.Timestamp
 	16, // 8: datamove.v1.GetUsageResponse.usage:type_name -> datamove.v1.Usage
 	15, // 9: datamove.v1.GetUsageResponse.quotas:type_name -> datamove.v1.Quota
-	26, // 10: datamove.v1.Usage.owner:type_name -> datamove.v1.Account
-	24, // 11: datamove.v1.Usage.day:type_name -> google.protobuf.Timestamp
-	24, // 12: datamove.v1.GetInfoRequest.history_since:type_name -> google.protobuf.Timestamp
-	24, // 13: datamove.v1.Info.start_time:type_name -> google.protobuf.Timestamp
-	26, // 14: datamove.v1.Info.caller:type_name -> datamove.v1.Account
+	30, // 10: datamove.v1.Usage.owner:type_name -> datamove.v1.Account
+	28, // 11: datamove.v1.Usage.day:type_name -> google.protobuf.Timestamp
+	28, // 12: datamove.v1.GetInfoRequest.history_since:type_name -> google.protobuf.Timestamp
+	28, // 13: datamove.v1.Info.start_time:type_name -> google.protobuf.Timestamp
+	30, // 14: datamove.v1.Info.caller:type_name -> datamove.v1.Account
 	19, // 15: datamove.v1.Info.history:type_name -> datamove.v1.RateMoment
-	24, // 16: datamove.v1.RateMoment.time:type_name -> google.protobuf.Timestamp
-	2,  // 17: datamove.v1.TierService.ListTiers:input_type -> datamove.v1.ListTiersRequest
-	5,  // 18: datamove.v1.AgentService.ListAgents:input_type -> datamove.v1.ListAgentsRequest
-	7,  // 19: datamove.v1.AgentService.DrainAgent:input_type -> datamove.v1.DrainAgentRequest
-	8,  // 20: datamove.v1.AgentService.UndrainAgent:input_type -> datamove.v1.UndrainAgentRequest
-	9,  // 21: datamove.v1.AgentService.ForgetAgent:input_type -> datamove.v1.ForgetAgentRequest
-	11, // 22: datamove.v1.AgentService.CreateJoinToken:input_type -> datamove.v1.CreateJoinTokenRequest
-	13, // 23: datamove.v1.UsageService.GetUsage:input_type -> datamove.v1.GetUsageRequest
-	17, // 24: datamove.v1.AdminService.GetInfo:input_type -> datamove.v1.GetInfoRequest
-	20, // 25: datamove.v1.AdminService.Backup:input_type -> datamove.v1.BackupRequest
-	22, // 26: datamove.v1.AdminService.Reload:input_type -> datamove.v1.ReloadRequest
-	3,  // 27: datamove.v1.TierService.ListTiers:output_type -> datamove.v1.ListTiersResponse
-	6,  // 28: datamove.v1.AgentService.ListAgents:output_type -> datamove.v1.ListAgentsResponse
-	4,  // 29: datamove.v1.AgentService.DrainAgent:output_type -> datamove.v1.Agent
-	4,  // 30: datamove.v1.AgentService.UndrainAgent:output_type -> datamove.v1.Agent
-	10, // 31: datamove.v1.AgentService.ForgetAgent:output_type -> datamove.v1.ForgetAgentResponse
-	12, // 32: datamove.v1.AgentService.CreateJoinToken:output_type -> datamove.v1.CreateJoinTokenResponse
-	14, // 33: datamove.v1.UsageService.GetUsage:output_type -> datamove.v1.GetUsageResponse
-	18, // 34: datamove.v1.AdminService.GetInfo:output_type -> datamove.v1.Info
-	21, // 35: datamove.v1.AdminService.Backup:output_type -> datamove.v1.BackupChunk
-	23, // 36: datamove.v1.AdminService.Reload:output_type -> datamove.v1.ReloadResponse
-	27, // [27:37] is the sub-list for method output_type
-	17, // [17:27] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	28, // 16: datamove.v1.RateMoment.time:type_name -> google.protobuf.Timestamp
+	29, // 17: datamove.v1.IssueIdentityRequest.life:type_name -> google.protobuf.Duration
+	28, // 18: datamove.v1.IssuedIdentity.expire_time:type_name -> google.protobuf.Timestamp
+	2,  // 19: datamove.v1.TierService.ListTiers:input_type -> datamove.v1.ListTiersRequest
+	5,  // 20: datamove.v1.AgentService.ListAgents:input_type -> datamove.v1.ListAgentsRequest
+	7,  // 21: datamove.v1.AgentService.DrainAgent:input_type -> datamove.v1.DrainAgentRequest
+	8,  // 22: datamove.v1.AgentService.UndrainAgent:input_type -> datamove.v1.UndrainAgentRequest
+	9,  // 23: datamove.v1.AgentService.ForgetAgent:input_type -> datamove.v1.ForgetAgentRequest
+	11, // 24: datamove.v1.AgentService.CreateJoinToken:input_type -> datamove.v1.CreateJoinTokenRequest
+	13, // 25: datamove.v1.UsageService.GetUsage:input_type -> datamove.v1.GetUsageRequest
+	17, // 26: datamove.v1.AdminService.GetInfo:input_type -> datamove.v1.GetInfoRequest
+	20, // 27: datamove.v1.AdminService.Backup:input_type -> datamove.v1.BackupRequest
+	26, // 28: datamove.v1.AdminService.Reload:input_type -> datamove.v1.ReloadRequest
+	22, // 29: datamove.v1.AdminService.IssueIdentity:input_type -> datamove.v1.IssueIdentityRequest
+	24, // 30: datamove.v1.AdminService.RevokeIdentity:input_type -> datamove.v1.RevokeIdentityRequest
+	3,  // 31: datamove.v1.TierService.ListTiers:output_type -> datamove.v1.ListTiersResponse
+	6,  // 32: datamove.v1.AgentService.ListAgents:output_type -> datamove.v1.ListAgentsResponse
+	4,  // 33: datamove.v1.AgentService.DrainAgent:output_type -> datamove.v1.Agent
+	4,  // 34: datamove.v1.AgentService.UndrainAgent:output_type -> datamove.v1.Agent
+	10, // 35: datamove.v1.AgentService.ForgetAgent:output_type -> datamove.v1.ForgetAgentResponse
+	12, // 36: datamove.v1.AgentService.CreateJoinToken:output_type -> datamove.v1.CreateJoinTokenResponse
+	14, // 37: datamove.v1.UsageService.GetUsage:output_type -> datamove.v1.GetUsageResponse
+	18, // 38: datamove.v1.AdminService.GetInfo:output_type -> datamove.v1.Info
+	21, // 39: datamove.v1.AdminService.Backup:output_type -> datamove.v1.BackupChunk
+	27, // 40: datamove.v1.AdminService.Reload:output_type -> datamove.v1.ReloadResponse
+	23, // 41: datamove.v1.AdminService.IssueIdentity:output_type -> datamove.v1.IssuedIdentity
+	25, // 42: datamove.v1.AdminService.RevokeIdentity:output_type -> datamove.v1.RevokeIdentityResponse
+	31, // [31:43] is the sub-list for method output_type
+	19, // [19:31] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_datamove_v1_admin_proto_init() }
@@ -1760,7 +2002,7 @@ func file_datamove_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_v1_admin_proto_rawDesc), len(file_datamove_v1_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   23,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   4,
 		},

@@ -509,9 +509,11 @@ var UsageService_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
-	AdminService_GetInfo_FullMethodName = "/datamove.v1.AdminService/GetInfo"
-	AdminService_Backup_FullMethodName  = "/datamove.v1.AdminService/Backup"
-	AdminService_Reload_FullMethodName  = "/datamove.v1.AdminService/Reload"
+	AdminService_GetInfo_FullMethodName        = "/datamove.v1.AdminService/GetInfo"
+	AdminService_Backup_FullMethodName         = "/datamove.v1.AdminService/Backup"
+	AdminService_Reload_FullMethodName         = "/datamove.v1.AdminService/Reload"
+	AdminService_IssueIdentity_FullMethodName  = "/datamove.v1.AdminService/IssueIdentity"
+	AdminService_RevokeIdentity_FullMethodName = "/datamove.v1.AdminService/RevokeIdentity"
 )
 
 // AdminServiceClient is the client API for AdminService service.
@@ -526,6 +528,10 @@ type AdminServiceClient interface {
 	Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BackupChunk], error)
 	// Reload reads the configuration again. A mistake in it changes nothing.
 	Reload(ctx context.Context, in *ReloadRequest, opts ...grpc.CallOption) (*ReloadResponse, error)
+	// IssueIdentity signs a certificate with which a person calls from another machine.
+	IssueIdentity(ctx context.Context, in *IssueIdentityRequest, opts ...grpc.CallOption) (*IssuedIdentity, error)
+	// RevokeIdentity has a certificate of a person be refused from now on.
+	RevokeIdentity(ctx context.Context, in *RevokeIdentityRequest, opts ...grpc.CallOption) (*RevokeIdentityResponse, error)
 }
 
 type adminServiceClient struct {
@@ -575,6 +581,26 @@ func (c *adminServiceClient) Reload(ctx context.Context, in *ReloadRequest, opts
 	return out, nil
 }
 
+func (c *adminServiceClient) IssueIdentity(ctx context.Context, in *IssueIdentityRequest, opts ...grpc.CallOption) (*IssuedIdentity, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(IssuedIdentity)
+	err := c.cc.Invoke(ctx, AdminService_IssueIdentity_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) RevokeIdentity(ctx context.Context, in *RevokeIdentityRequest, opts ...grpc.CallOption) (*RevokeIdentityResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RevokeIdentityResponse)
+	err := c.cc.Invoke(ctx, AdminService_RevokeIdentity_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServiceServer is the server API for AdminService service.
 // All implementations must embed UnimplementedAdminServiceServer
 // for forward compatibility.
@@ -587,6 +613,10 @@ type AdminServiceServer interface {
 	Backup(*BackupRequest, grpc.ServerStreamingServer[BackupChunk]) error
 	// Reload reads the configuration again. A mistake in it changes nothing.
 	Reload(context.Context, *ReloadRequest) (*ReloadResponse, error)
+	// IssueIdentity signs a certificate with which a person calls from another machine.
+	IssueIdentity(context.Context, *IssueIdentityRequest) (*IssuedIdentity, error)
+	// RevokeIdentity has a certificate of a person be refused from now on.
+	RevokeIdentity(context.Context, *RevokeIdentityRequest) (*RevokeIdentityResponse, error)
 	mustEmbedUnimplementedAdminServiceServer()
 }
 
@@ -605,6 +635,12 @@ func (UnimplementedAdminServiceServer) Backup(*BackupRequest, grpc.ServerStreami
 }
 func (UnimplementedAdminServiceServer) Reload(context.Context, *ReloadRequest) (*ReloadResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Reload not implemented")
+}
+func (UnimplementedAdminServiceServer) IssueIdentity(context.Context, *IssueIdentityRequest) (*IssuedIdentity, error) {
+	return nil, status.Error(codes.Unimplemented, "method IssueIdentity not implemented")
+}
+func (UnimplementedAdminServiceServer) RevokeIdentity(context.Context, *RevokeIdentityRequest) (*RevokeIdentityResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RevokeIdentity not implemented")
 }
 func (UnimplementedAdminServiceServer) mustEmbedUnimplementedAdminServiceServer() {}
 func (UnimplementedAdminServiceServer) testEmbeddedByValue()                      {}
@@ -674,6 +710,42 @@ func _AdminService_Reload_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdminService_IssueIdentity_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(IssueIdentityRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).IssueIdentity(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_IssueIdentity_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).IssueIdentity(ctx, req.(*IssueIdentityRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_RevokeIdentity_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RevokeIdentityRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).RevokeIdentity(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_RevokeIdentity_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).RevokeIdentity(ctx, req.(*RevokeIdentityRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AdminService_ServiceDesc is the grpc.ServiceDesc for AdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -688,6 +760,14 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Reload",
 			Handler:    _AdminService_Reload_Handler,
+		},
+		{
+			MethodName: "IssueIdentity",
+			Handler:    _AdminService_IssueIdentity_Handler,
+		},
+		{
+			MethodName: "RevokeIdentity",
+			Handler:    _AdminService_RevokeIdentity_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -14,7 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/local"
 	"datamove.dev/mover/remedy"
+	"datamove.dev/mover/wire"
 )
 
 // TestEveryKindHasACode fails when mover has a kind of error that codes has not.
@@ -99,6 +101,26 @@ func TestExitCode(t *testing.T) {
 	} {
 		if got := exitCode(row.err); got != row.want {
 			t.Errorf("%s: exit %d, want %d", row.name, got, row.want)
+		}
+	}
+}
+
+// TestGravestDecides: of any two failures the one decides that README says, in this process and where the service says it: 9 before 7, 5, 4, and 6.
+//
+//safety:9 every pair of kinds of errors, as failures of two items
+func TestGravestDecides(t *testing.T) {
+	rank := []int{exitPartial, exitPermission, exitConflict, exitLimit, exitCorrupt, exitInterrupted}
+	alone := func(kind error) int { return exitCode(&partial{failed: 1, err: kind}) }
+	for _, a := range mover.Kinds() {
+		for _, b := range mover.Kinds() {
+			want := max(slices.Index(rank, alone(a)), slices.Index(rank, alone(b)))
+			if want < 0 {
+				t.Fatalf("%v, %v: exit %d, %d", a, b, alone(a), alone(b))
+			}
+			gravest := local.Gravest(a, b)
+			if here, there := exitCode(&partial{failed: 2, err: gravest}), wire.ExitCode(mover.KindName(gravest), 2); here != rank[want] || there != rank[want] {
+				t.Errorf("%v and %v: exit %d, of the service %d, want %d", a, b, here, there, rank[want])
+			}
 		}
 	}
 }

@@ -25,7 +25,7 @@ func (a *app) identity() (*tls.Config, error) {
 	own, authorities, err := readIdentity(file)
 	if err != nil {
 		err = &mover.Error{Op: "read your certificate", Place: file, Err: err}
-		return nil, advise(err, "a certificate from whoever runs the service, in that file or the one that DATAMOVE_IDENTITY names")
+		return nil, advise(err, "datamove service identity NAME on the machine of the service, by its operator; keep what it writes in that file, or where DATAMOVE_IDENTITY says")
 	}
 	return trust.ClientTLS(trust.ClientOptions{
 		Authorities: func() *x509.CertPool { return authorities },

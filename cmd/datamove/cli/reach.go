@@ -101,7 +101,7 @@ func isRemote(address string) bool { return strings.HasPrefix(address, "tcp://")
 func (a *app) adviseDial(err error, address, try string) error {
 	switch {
 	case errors.Is(err, mover.ErrPermission) && isRemote(address):
-		try = "a certificate from whoever runs this service, in " + a.identityFile()
+		try = "a new certificate (datamove service identity, by the operator of the service) in " + a.identityFile()
 	case errors.Is(err, mover.ErrPermission):
 		try = "as a member of the group that may use the socket"
 	case errors.Is(err, mover.ErrUsage):

@@ -68,7 +68,7 @@ func TestAdviceForTheWay(t *testing.T) {
 		want    string
 	}{
 		{mover.ErrPermission, "unix:///s", "as a member of the group that may use the socket"},
-		{mover.ErrPermission, "tcp://h:1", "a certificate from whoever runs this service, in /id.pem"},
+		{mover.ErrPermission, "tcp://h:1", "a new certificate (datamove service identity, by the operator of the service) in /id.pem"},
 		{mover.ErrUnreachable, "unix:///s", "the usual"},
 		{mover.ErrUsage, "x", "--service unix:///run/datamove/datamoved.sock"},
 	} {
@@ -123,7 +123,7 @@ func TestTCP(t *testing.T) {
 	u := newSession(t, nil)
 	u.env["DATAMOVE_SERVICE"] = "tcp://" + on.Addr().String()
 	_, said := u.wants(exitNotExist, "service", "info")
-	has(t, "no certificate", said, "read your certificate "+u.home+"/.config/datamove/identity.pem: ", "try: a certificate from whoever runs the service")
+	has(t, "no certificate", said, "read your certificate "+u.home+"/.config/datamove/identity.pem: ", "try: datamove service identity NAME on the machine of the service")
 
 	dir := filepath.Join(u.home, ".config", "datamove")
 	me := trust.Identity{Role: trust.User, Name: "alice"}
@@ -152,7 +152,7 @@ func TestTCP(t *testing.T) {
 	must.Do(t, err)
 	u.env["DATAMOVE_IDENTITY"] = filepath.Join(foreign, "identity.pem")
 	_, said = u.wants(exitPermission, "service", "info")
-	has(t, "somebody else", said, "this is not the service that we know", "try: a certificate from whoever runs this service, in ")
+	has(t, "somebody else", said, "this is not the service that we know", "try: a new certificate (datamove service identity, ")
 
 	broken := filepath.Join(t.TempDir(), "identity.pem")
 	must.Do(t, os.WriteFile(broken, []byte("-----BEGIN"), 0o600))

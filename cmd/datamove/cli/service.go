@@ -25,7 +25,7 @@ func (a *app) serviceCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(context.Context, []string) error { return cmd.Help() })
-	cmd.AddCommand(a.serviceInfo(), a.servicePage(), a.serviceReload(), a.serviceBackup())
+	cmd.AddCommand(a.serviceInfo(), a.servicePage(), a.serviceReload(), a.serviceBackup(), a.serviceIdentity())
 	return cmd
 }
 

@@ -52,7 +52,7 @@ func (a *app) serveAgent(ctx context.Context, h *host) error {
 	keeping := until("certificate", func(ctx context.Context) error { return keeper.Run(ctx, renew(enroll)) })
 	again := func(ctx context.Context) error { return a.joinAgain(ctx, h, keeper, target) }
 	standing := until("standing", func(ctx context.Context) error { return h.standing(ctx, conn, target, secure, again) })
-	peers, err := h.peers(keeper)
+	peers, err := h.peers(keeper, target)
 	if err != nil {
 		return err
 	}

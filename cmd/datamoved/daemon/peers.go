@@ -25,15 +25,22 @@ type peers struct {
 	keeping  *part // of the certificate; nil where somebody else does that
 }
 
-// peers opens the port, with the certificate that this node has.
-func (h *host) peers(keeper *trust.Keeper) (*peers, error) {
+// peers opens the port, with the certificate that this node has. Where nothing else is said, it is open on the address alone from which the
+// coordinator at target is reached: there the other nodes are told to ask.
+func (h *host) peers(keeper *trust.Keeper, target string) (*peers, error) {
 	c := h.live.config.Load().Peers
 	if c.Listen == config.PeersOff {
 		return nil, nil
 	}
-	listener, err := net.Listen("tcp", cmp.Or(c.Listen, config.DefaultPeers))
+	host, port, err := net.SplitHostPort(config.DefaultPeers)
+	if err != nil {
+		return nil, err
+	}
+	if c.Host == "" {
+		host = cmp.Or(addressTo(target), host)
+	}
+	listener, err := net.Listen("tcp", cmp.Or(c.Listen, net.JoinHostPort(host, port)))
 	if errors.Is(err, unix.EADDRINUSE) && c.Listen == "" { // there are several agents on this host
-		host, _, _ := net.SplitHostPort(config.DefaultPeers)
 		listener, err = net.Listen("tcp", net.JoinHostPort(host, "0"))
 	}
 	if err != nil {
@@ -41,6 +48,23 @@ func (h *host) peers(keeper *trust.Keeper) (*peers, error) {
 	}
 	h.log.Info("other nodes are given what they stage, too", "address", listener.Addr().String())
 	return &peers{server: peer.NewServer(peer.Options{Logger: h.log}), listener: tls.NewListener(listener, trust.PeerServerTLS(keeper.Certificate)), keeper: keeper, host: c.Host}, nil
+}
+
+// addressTo is the address of this host from which another one is reached; "" is not known. Nothing is sent.
+func addressTo(target string) string {
+	if target == "" {
+		return ""
+	}
+	conn, err := net.Dial("udp", target)
+	if err != nil {
+		return ""
+	}
+	defer conn.Close()
+	host, _, err := net.SplitHostPort(conn.LocalAddr().String())
+	if err != nil {
+		return ""
+	}
+	return host
 }
 
 // peersOf is peers of the node of the coordinator, which has no certificate as an agent: its authority gives it one. Others can reach
@@ -61,7 +85,7 @@ func (h *host) peersOf(ctx context.Context, authority *trust.Authority) (*peers,
 	if err := keeper.Obtain(ctx, issue); err != nil { // each start has a new one: the authority may be another one
 		return nil, err
 	}
-	p, err := h.peers(keeper)
+	p, err := h.peers(keeper, "")
 	if p != nil {
 		p.keeping = until("certificate", func(ctx context.Context) error { return keeper.Run(ctx, issue) })
 	}
