@@ -18,9 +18,13 @@ import (
 // *s3.Place is one.
 type shelf interface {
 	OpenManifest(ctx context.Context) (io.ReadCloser, error)
-	OpenManifestAbove(ctx context.Context) (r io.ReadCloser, below string, err error)
 	PutManifest(ctx context.Context, write func(io.Writer) error) error
 	RemoveManifest(ctx context.Context) error
+}
+
+// lowShelf is a shelf that may lie below others.
+type lowShelf interface {
+	OpenManifestAbove(ctx context.Context) (r io.ReadCloser, below string, err error)
 }
 
 // patient is a shelf whose calls are tried again, as those of its place are.
@@ -37,12 +41,13 @@ func (p patient) OpenManifest(ctx context.Context) (r io.ReadCloser, err error) 
 // nearest is the manifest of the place, or else of the nearest tree above it. It is a manifest.Opener.
 func (p patient) nearest(ctx context.Context) (io.ReadCloser, error) {
 	r, err := p.OpenManifest(ctx)
-	if !errors.Is(err, mover.ErrNotExist) {
+	low, ok := p.shelf.(lowShelf)
+	if !ok || !errors.Is(err, mover.ErrNotExist) {
 		return r, err
 	}
 	part := new(manifest.Part)
 	err = retry.Do(ctx, p.Options, "open", "manifest", func() (err error) {
-		part.ReadCloser, part.Below, err = p.OpenManifestAbove(ctx)
+		part.ReadCloser, part.Below, err = low.OpenManifestAbove(ctx)
 		return err
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/placetest"
 	"datamove.dev/mover/posix"
 	"datamove.dev/mover/s3"
 	"datamove.dev/mover/s3/s3test"
@@ -184,6 +186,33 @@ func TestObjectDiffers(t *testing.T) {
 		}
 		if got := s.of(key); maps.Equal(got, want) == row.stays {
 			t.Errorf("%s: it is\n%q\nand was\n%q", row.what, got, want)
+		}
+	}
+}
+
+// TestTagsHidden: where the tags of an object may not be read, it is brought along without them, and that is told.
+func TestTagsHidden(t *testing.T) {
+	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+		l := newLiar(t, client)
+		if !l.Profile().KeepsTags {
+			t.Skip("this server keeps no tags")
+		}
+		e := fileEntry("f", []byte("x"))
+		e.Known, e.Object = e.Known|mover.FactTags, []mover.Attribute{{Name: mover.AttributeTags, Value: "a=1"}}
+		placetest.Put(t, l.Place, e, []byte("x"))
+		l.lie(func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
+			if !r.URL.Query().Has("tagging") {
+				return false
+			}
+			errorDocument(w, http.StatusForbidden, "AccessDenied")
+			return true
+		})
+		got := must.Get(l.Stat(t.Context(), "f"))(t)
+		if got.Known.Has(mover.FactTags) || len(got.Object) != 0 {
+			t.Errorf("%s: it has %q (%b)", client, got.Object, got.Known)
+		}
+		if notes := l.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "1, of which one is f; grant s3:GetObjectTagging") {
+			t.Errorf("%s: told %q", client, notes)
 		}
 	}
 }
