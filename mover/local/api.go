@@ -45,9 +45,10 @@ type Request struct {
 	MayLack  bool         // Copy: a source that is not there has nothing to copy
 	Reflink  Reflink      // POSIX: whether to share blocks
 
-	Delete    bool      // Sync: remove what the source has not
-	MaxDelete MaxDelete // refuse to remove more than this; the zero value is no limit
-	Backup    string    // directory or prefix for what is replaced and removed
+	Delete      bool      // Sync: remove what the source has not
+	DeleteFirst bool      // with Delete: remove before anything is written, after a walk of its own of both sides
+	MaxDelete   MaxDelete // refuse to remove more than this; the zero value is no limit
+	Backup      string    // directory or prefix for what is replaced and removed
 
 	Jobs      int              // calls in flight; 0 climbs by measured goodput
 	Bandwidth int64            // bytes per second; 0 is unlimited

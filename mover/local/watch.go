@@ -75,7 +75,11 @@ func (w *watch) count(res *transfer.Result) {
 // Paused implements transfer.Observer.
 func (w *watch) Paused(why error) {
 	if why != nil {
-		w.task.state(Paused, why.Error())
+		text := why.Error()
+		if r := &w.task.request; r.Delete && !r.DeleteFirst {
+			text += "; what the source does not have is removed only at the end: " + removesFirst
+		}
+		w.task.state(Paused, text)
 		return
 	}
 	w.task.state(Moving, "")
