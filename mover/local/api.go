@@ -121,7 +121,7 @@ const (
 	Locking  Phase = "locking"
 	Moving   Phase = "moving"  // walking, planning and transferring at once
 	Paused   Phase = "paused"  // waiting for room
-	Waiting  Phase = "waiting" // for a place that does not answer, or not well
+	Waiting  Phase = "waiting" // for a place that does not answer, or not well, or for files that are to come back from an archive
 	Removing Phase = "removing"
 	Closing  Phase = "closing" // directory times, manifest
 	Finished Phase = "finished"

@@ -68,3 +68,23 @@ func TestDeleteFirst(t *testing.T) {
 		})
 	}
 }
+
+// TestPausing: a wait for room is one phase, any other wait another one; a sync whose removals would free room says how they come first.
+func TestPausing(t *testing.T) {
+	for _, row := range []struct {
+		why  error
+		r    Request
+		want Phase
+		text string
+	}{
+		{nil, Request{}, Moving, ""},
+		{mover.ErrFull, Request{}, Paused, "no room"},
+		{mover.ErrFull, Request{Delete: true}, Paused, "no room; what the source does not have is removed only at the end: sync --delete-before removes it first"},
+		{mover.ErrFull, Request{Delete: true, DeleteFirst: true}, Paused, "no room"},
+		{errors.New("2 files come back"), Request{Delete: true}, Waiting, "2 files come back"},
+	} {
+		if phase, text := pausing(row.why, &row.r); phase != row.want || text != row.text {
+			t.Errorf("%v: %s %q", row.why, phase, text)
+		}
+	}
+}
