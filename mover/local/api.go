@@ -47,9 +47,10 @@ type Request struct {
 	Reflink  Reflink      // POSIX: whether to share blocks
 	Follow   bool         // POSIX: links of the source are what they lead to
 
-	Delete    bool      // Sync: remove what the source has not
-	MaxDelete MaxDelete // refuse to remove more than this; the zero value is no limit
-	Backup    string    // directory or prefix for what is replaced and removed
+	Delete      bool      // Sync: remove what the source has not
+	DeleteFirst bool      // with Delete: remove before anything is written, after a walk of its own of both sides
+	MaxDelete   MaxDelete // refuse to remove more than this; the zero value is no limit
+	Backup      string    // directory or prefix for what is replaced and removed
 
 	Jobs      int              // calls in flight; 0 climbs by measured goodput
 	Bandwidth int64            // bytes per second; 0 is unlimited
@@ -122,7 +123,7 @@ const (
 	Locking  Phase = "locking"
 	Moving   Phase = "moving"  // walking, planning and transferring at once
 	Paused   Phase = "paused"  // waiting for room
-	Waiting  Phase = "waiting" // for a place that does not answer, or not well
+	Waiting  Phase = "waiting" // for a place that does not answer, or not well, or for files that are to come back from an archive
 	Removing Phase = "removing"
 	Closing  Phase = "closing" // directory times, manifest
 	Finished Phase = "finished"

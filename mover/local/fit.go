@@ -27,14 +27,17 @@ func (p *pair) fit(ctx context.Context, actions iter.Seq2[plan.Action, error], b
 			}
 		}
 		p.need, need = need, max(need, most)
+		if p.request.DeleteFirst { // in a dry run: else it is free by now
+			room.Bytes, late = room.Bytes+late, 0
+		}
 		if need <= room.Bytes {
 			return
 		}
 		why := fmt.Sprintf("%d bytes are to be written, and %d have room: %s", need, room.Bytes, room.Why)
 		if late > 0 {
-			why += fmt.Sprintf("; %d bytes become free only after that, when what the source does not have is removed: remove it first", late)
+			why += fmt.Sprintf("; %d bytes become free only after that, when what the source does not have is removed: %s", late, removesFirst)
 		}
-		if p.request.OnFull == FullFail {
+		if p.request.OnFull == FullFail || need <= room.Bytes+late { // what the run itself removes at its end would never come
 			yield(plan.Action{}, &mover.Error{Op: "copy to", Place: p.target.String(), Err: fmt.Errorf("%w: %s", mover.ErrFull, why)})
 			return
 		}

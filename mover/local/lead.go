@@ -160,12 +160,7 @@ type helperObserver struct{ h *Helper }
 func (helperObserver) Result(transfer.Result) {}
 func (helperObserver) Step(string)            {}
 func (o helperObserver) Paused(why error) {
-	observer := o.h.request.Observer
-	switch {
-	case observer == nil:
-	case why != nil:
-		observer.State(Paused, why.Error())
-	default:
-		observer.State(Moving, "")
+	if observer := o.h.request.Observer; observer != nil {
+		observer.State(pausing(why, o.h.request))
 	}
 }

@@ -128,7 +128,7 @@ func (*states) Item(Item) {}
 func (s *states) State(p Phase, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p == Paused {
+	if p == Waiting {
 		s.paused = append(s.paused, why)
 	}
 }
@@ -293,7 +293,7 @@ type stopper struct{ stop func() }
 
 func (stopper) Item(Item) {}
 func (s stopper) State(p Phase, _ string) {
-	if p == Paused {
+	if p == Waiting {
 		s.stop()
 	}
 }

@@ -76,6 +76,8 @@ func (r *Request) check() error {
 		return fmt.Errorf("%w: %s", mover.ErrUsage, fmt.Sprintf(format, args...))
 	}
 	switch {
+	case r.DeleteFirst && !r.Delete:
+		return usage("what is removed first is what a sync deletes, and it is to delete nothing")
 	case r.Delete && r.Work != Sync:
 		return usage("only a sync can delete")
 	case r.Jobs < 0 || r.Bandwidth < 0 || r.Memory < 0:
@@ -187,6 +189,9 @@ func (t *run) one(ctx context.Context, p *pair, last bool) error {
 		}
 		defer rec.Close()
 		w.recorder = rec
+	}
+	if err := t.removeFirst(ctx, p, w); err != nil {
+		return err
 	}
 	err := transfer.Run(ctx, p.source, p.target, t.count(p.fit(ctx, p.diff(ctx), 0, t.tight), last), p.transferOptions(t, w))
 	if err != nil && !errors.Is(err, mover.ErrRefused) { // what was not refused is done

@@ -3,6 +3,7 @@ package local
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"datamove.dev/mover"
@@ -84,11 +85,21 @@ func (w *watch) count(res *transfer.Result) {
 
 // Paused implements transfer.Observer.
 func (w *watch) Paused(why error) {
-	if why != nil {
-		w.task.state(Paused, why.Error())
-		return
+	phase, text := pausing(why, &w.task.request)
+	w.task.state(phase, text)
+}
+
+// pausing is the phase of a run that waits, and its reason: for room, or for what is to come; nil goes on.
+func pausing(why error, r *Request) (phase Phase, text string) {
+	switch {
+	case why == nil:
+		return Moving, ""
+	case !errors.Is(why, mover.ErrFull):
+		return Waiting, why.Error()
+	case r.Delete && !r.DeleteFirst:
+		return Paused, why.Error() + "; what the source does not have is removed only at the end: " + removesFirst
 	}
-	w.task.state(Moving, "")
+	return Paused, why.Error()
 }
 
 // Step implements transfer.Observer.

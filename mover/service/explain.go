@@ -62,7 +62,7 @@ func explain(t *pb.Task) *pb.Explanation {
 	case t.GetPhase() == pausedPhase:
 		e.Bottleneck, e.Text, e.Advice = pb.Bottleneck_BOTTLENECK_ROOM, "it waits for room: "+t.GetWhy(), "make room on the target, or raise its quota; it goes on by itself"
 	case t.GetPhase() == waitingPhase:
-		e.Bottleneck, e.Text, e.Advice = pb.Bottleneck_BOTTLENECK_LINK, "it waits: "+t.GetWhy(), "datamove doctor LOCATION tells what is wrong there; when it is mended, the task goes on by itself"
+		e.Bottleneck, e.Text, e.Advice = pb.Bottleneck_BOTTLENECK_LINK, "it waits: "+t.GetWhy(), "it goes on by itself when that is over; datamove doctor LOCATION tells what is wrong with a place"
 	case most.d == 0:
 		e.Bottleneck, e.Text = pb.Bottleneck_BOTTLENECK_UNSPECIFIED, "nothing holds it back so far"
 	default:

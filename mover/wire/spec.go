@@ -150,7 +150,7 @@ func Request(spec *pb.TaskSpec, resolve func(location.Location) (location.Locati
 }
 
 func options(o *pb.Options) (r local.Request, err error) {
-	r.Full, r.Checksum, r.Delete = o.GetAgain(), o.GetChecksum(), o.GetRemoveExtra()
+	r.Full, r.Checksum, r.Delete, r.DeleteFirst = o.GetAgain(), o.GetChecksum(), o.GetRemoveExtra(), o.GetRemoveFirst()
 	r.Jobs, r.Bandwidth, r.Memory = int(o.GetJobs()), o.GetBytesPerSecond(), o.GetMemoryBytes()
 	r.Backup, r.MayLack = o.GetBackupDir(), o.GetSourceMayBeAbsent()
 	var ok bool
@@ -230,7 +230,7 @@ func Spec(r *local.Request, rules []plan.Rule, names []string) (*pb.TaskSpec, er
 		return nil, fmt.Errorf("%w: a service follows no links in a source", mover.ErrUsage)
 	}
 	s := &pb.TaskSpec{Target: r.Target.String(), Options: &pb.Options{
-		Again: r.Full, Checksum: r.Checksum, RemoveExtra: r.Delete, Jobs: int32(r.Jobs), BytesPerSecond: r.Bandwidth,
+		Again: r.Full, Checksum: r.Checksum, RemoveExtra: r.Delete, RemoveFirst: r.DeleteFirst, Jobs: int32(r.Jobs), BytesPerSecond: r.Bandwidth,
 		MemoryBytes: r.Memory, BackupDir: r.Backup, FailWhenFull: r.OnFull == local.FullFail, NoReflink: r.Reflink == local.ReflinkNever, SourceMayBeAbsent: r.MayLack,
 		Verify: LevelOf(r.Verify), Names: names,
 	}}

@@ -57,7 +57,7 @@ func (w *worker) sendManifest(ctx context.Context, spool io.ReadSeeker) error {
 		err := w.sendOnce(ctx, spool)
 		switch {
 		case errors.Is(err, mover.ErrFull):
-			w.state.State(local.Closing, "the coordinator has no room for the manifest: "+err.Error())
+			w.state.State(local.Waiting, "the coordinator has no room for the manifest: "+err.Error())
 			pause = min(2*pause, resendPauseMost)
 		case errors.Is(err, mover.ErrUnreachable), errors.Is(err, mover.ErrTransient):
 			pause = resendPause

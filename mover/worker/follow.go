@@ -41,7 +41,7 @@ func (w *worker) tellChanges(ctx context.Context, place mover.Place, path string
 		if time.Since(began) > resendPauseMost {
 			pause = resendPause
 		}
-		w.state.State(local.Closing, "the coordinator does not hear of changes: "+err.Error())
+		w.state.State(local.Waiting, "the coordinator does not hear of changes: "+err.Error())
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)

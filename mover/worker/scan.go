@@ -46,10 +46,11 @@ func (w *worker) scan(ctx context.Context) (local.Report, error) {
 // sendWalk walks until all of it was taken, or nobody will.
 func (w *worker) sendWalk(ctx context.Context, place mover.Place) (*agentv1.PutWalkResponse, error) {
 	for pause := resendPause; ; {
+		w.state.State(local.Moving, "")
 		found, err := w.walkOnce(ctx, place)
 		switch {
 		case errors.Is(err, mover.ErrFull):
-			w.state.State(local.Closing, "the coordinator has no room for the catalog: "+err.Error())
+			w.state.State(local.Waiting, "the coordinator has no room for the catalog: "+err.Error())
 			pause = min(2*pause, resendPauseMost)
 		case errors.Is(err, mover.ErrUnreachable), errors.Is(err, mover.ErrTransient):
 			pause = resendPause

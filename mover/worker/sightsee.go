@@ -51,9 +51,10 @@ func (w *worker) sightsee(ctx context.Context) (local.Report, error) {
 		began, rest := time.Now(), resendPauseMost
 		switch err = s.round(ctx); {
 		case err == nil:
+			w.state.State(local.Moving, "")
 			rest = hop.Rest(time.Since(began))
 		case errors.Is(err, mover.ErrUnreachable), errors.Is(err, mover.ErrTransient), errors.Is(err, mover.ErrFull):
-			w.state.State(local.Closing, "checkpoints can not be told of: "+err.Error())
+			w.state.State(local.Waiting, "checkpoints can not be told of: "+err.Error())
 			err = nil
 		default:
 			return local.Report{Elapsed: time.Since(begun)}, err

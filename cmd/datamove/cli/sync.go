@@ -20,7 +20,8 @@ SRC does not have.
 
 Removals come last. They need a complete walk of both sides: an error in a
 listing, or a source that is missing or empty, never leads to one. Excluded names
-are left alone on both sides.
+are left alone on both sides. With --delete-before they come first, after such a
+walk of their own: for a DST that has room only then.
 
 With --backup-dir, what is replaced or removed is kept under its own name in
 another folder of the same file system, or, when DST is in S3, below another prefix
@@ -35,6 +36,7 @@ this run leaves it alone. A later run replaces what an earlier one kept.
 	}
 	cmd.ValidArgsFunction = a.completeLocations
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
+		t.request.Delete = t.request.Delete || t.request.DeleteFirst
 		if t.request.MaxDelete.Set && !t.request.Delete {
 			return usage("--max-delete bounds --delete, which is not given")
 		}
@@ -55,6 +57,7 @@ this run leaves it alone. A later run replaces what an earlier one kept.
 	t.writeFlags(cmd.Flags())
 	r := &t.request
 	cmd.Flags().BoolVar(&r.Delete, "delete", false, "remove from DST what SRC does not have")
+	cmd.Flags().BoolVar(&r.DeleteFirst, "delete-before", false, "the same, and before anything is written")
 	parsedVar(cmd.Flags(), &r.MaxDelete, "max-delete", parseMaxDelete, "remove nothing at all when it would be more than `N` entries, or N% of what is in DST")
 	cmd.Flags().StringVar(&backup, "backup-dir", "", "keep what is replaced or removed in `DIR`: a folder on the file system of DST, or a prefix of its bucket")
 	return cmd

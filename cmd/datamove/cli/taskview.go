@@ -52,6 +52,7 @@ type optionsView struct {
 	Rules          []string `json:"rules,omitempty"`
 	Names          int      `json:"names,omitempty"` // how many there are in the list
 	Delete         bool     `json:"delete,omitempty"`
+	DeleteFirst    bool     `json:"delete_before,omitempty"`
 	MaxDelete      *int64   `json:"max_delete,omitempty"`
 	MaxPercent     float64  `json:"max_delete_percent,omitempty"`
 	BackupDir      string   `json:"backup_dir,omitempty"`
@@ -117,7 +118,7 @@ func viewOptions(o *pb.Options) *optionsView {
 	}
 	v := &optionsView{
 		Again: o.GetAgain(), Checksum: o.GetChecksum(), Verify: levelWord(o.GetVerify()), Preserve: o.GetPreserve(), Names: len(o.GetNames()),
-		Delete: o.GetRemoveExtra(), BackupDir: o.GetBackupDir(), Jobs: o.GetJobs(), BytesPerSecond: o.GetBytesPerSecond(), MemoryBytes: o.GetMemoryBytes(),
+		Delete: o.GetRemoveExtra(), DeleteFirst: o.GetRemoveFirst(), BackupDir: o.GetBackupDir(), Jobs: o.GetJobs(), BytesPerSecond: o.GetBytesPerSecond(), MemoryBytes: o.GetMemoryBytes(),
 		FailWhenFull: o.GetFailWhenFull(), NoReflink: o.GetNoReflink(), Released: releasedWord(o.GetReleased()), MayBeAbsent: o.GetSourceMayBeAbsent(),
 	}
 	for _, r := range o.GetRules() {
