@@ -105,10 +105,11 @@ func (p *process) Seal(ctx context.Context, r *agentv1.SealRequest) (*agentv1.Se
 	case p.ctx.Err() != nil:
 		return nil, p.ctx.Err()
 	case r.GetOff() && removes(spec.GetKind()):
+		unsealed, err := p.agent.unseal(ctx, spec.GetTarget(), p.as.Account.UID)
 		p.mu.Lock()
-		p.unsealed = true
+		p.unsealed = p.unsealed || unsealed
 		p.mu.Unlock()
-		return &agentv1.SealResponse{}, p.agent.unseal(ctx, spec.GetTarget(), p.as.Account.UID)
+		return &agentv1.SealResponse{}, err
 	case !r.GetOff() && spec.GetKind() == pb.TaskKind_TASK_KIND_STAGE && !p.sealed:
 		p.sealed = true
 		described, err := p.seal(ctx)
@@ -154,26 +155,27 @@ func (p *process) expose(why string) {
 	p.unguarded = why
 }
 
-// unseal has what lies at a location be removed: replicas of that user there, or all for root.
-func (a *Agent) unseal(ctx context.Context, at string, uid uint32) error {
+// unseal has what lies at a location be removed: replicas of that user there, or all for root. It says whether any was sealed.
+func (a *Agent) unseal(ctx context.Context, at string, uid uint32) (unsealed bool, err error) {
 	l, err := wire.Locate(at)
 	if err != nil || os.Geteuid() != 0 {
-		return err
+		return false, err
 	}
 	if t := a.conf().Tiers[l.Tier]; l.Scheme == location.InTier {
 		if t.S3 != nil || site.Mounted(t) != nil {
-			return nil
+			return false, nil
 		}
 		l = location.Location{Scheme: location.POSIX, Path: path.Join(t.Path, l.Path)}
 	}
 	for _, t := range a.conf().Tiers {
 		if below, ok := onShelf(t.Path, l); ok && t.S3 == nil {
-			if err := shelf.Unseal(ctx, t.Path, below, uid); err != nil {
-				return err
+			here, err := shelf.Unseal(ctx, t.Path, below, uid)
+			if unsealed = unsealed || here; err != nil {
+				return unsealed, err
 			}
 		}
 	}
-	return nil
+	return unsealed, nil
 }
 
 // onShelf is the part of a path that is below the root of a tier, or "" of what is around it.

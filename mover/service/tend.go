@@ -10,9 +10,10 @@ import (
 
 // kept is what is remembered for datasets beside the ledger.
 type kept struct {
-	clock *clock
-	spots spots
-	looks looks
+	clock  *clock
+	spots  spots
+	before levelsBefore
+	looks  looks
 
 	evictAfter  time.Time                  // of tend alone: not again before
 	scanAsked   map[catalog.Tree]time.Time // of tend alone: when a scan was asked for last
