@@ -75,7 +75,7 @@ func stager(t *testing.T, dir string, uid uint32, refused error) *process {
 	p.lead, p.acting = newSession(1), goneWorker{newGone()}
 	p.as.Account.UID = uid
 	must.Do(t, a.prepareShelf(t.Context(), p, account.Account{UID: uid, GID: uid}))
-	t.Cleanup(func() { must.Do(t, a.unseal(context.Background(), "scratch:.datasets", 0)) })
+	t.Cleanup(func() { must.Get(a.unseal(context.Background(), "scratch:.datasets", 0))(t) })
 	file := filepath.Join(dir, at, "file")
 	must.Do(t, errors.Join(os.WriteFile(file, []byte("bytes"), 0o644), os.Chown(file, int(uid), int(uid))))
 	return p
@@ -114,7 +114,7 @@ func TestWhoDescribes(t *testing.T) {
 			if row.unguarded == "" && p.unguarded != "" || !strings.Contains(p.unguarded, row.unguarded) {
 				t.Errorf("it is unguarded: %q", p.unguarded)
 			}
-			must.Do(t, p.agent.unseal(t.Context(), "scratch:.datasets", 0))
+			must.Get(p.agent.unseal(t.Context(), "scratch:.datasets", 0))(t)
 			must.Do(t, os.RemoveAll(filepath.Join(row.dir, ".datasets")))
 		})
 	}

@@ -30,10 +30,12 @@ func (p *process) EndLead(_ context.Context, r *agentv1.EndLeadRequest) (*agentv
 		return nil, errNoLead
 	}
 	p.counted(r.GetCounts())
+	p.sealing.Lock() // what it has had unsealed is known after that
 	p.mu.Lock()
 	p.done = true
 	digest, unguarded, unsealed := p.digest, p.unguarded, p.unsealed
 	p.mu.Unlock()
+	p.sealing.Unlock()
 	if r.GetError() == "" && !r.GetStopped() {
 		p.agent.clearShelf(p.job.GetSpec())
 	}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -217,7 +218,11 @@ func (a *Agent) accountOf(ctx context.Context, o *pb.Account) (account.Account, 
 
 // stateDir is where a user's journals are: nobody else gets in.
 func (a *Agent) stateDir(who account.Account) (string, error) {
-	dir := filepath.Join(a.o.Data, "users", strconv.FormatUint(uint64(who.UID), 10))
+	users := a.users()
+	if err := os.MkdirAll(users, 0o711); err != nil {
+		return "", err
+	}
+	dir := filepath.Join(users, strconv.FormatUint(uint64(who.UID), 10))
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, mover.ErrNotExist) && !os.IsExist(err) {
 		return "", err
 	}
@@ -227,6 +232,11 @@ func (a *Agent) stateDir(who account.Account) (string, error) {
 		}
 	}
 	return dir, nil
+}
+
+// users is the directory of the journals of all users.
+func (a *Agent) users() string {
+	return cmp.Or(a.conf().Agent.Journals, filepath.Join(a.o.Data, "users"))
 }
 
 // serve talks with the process until it ends, and tells the coordinator of what was

@@ -106,11 +106,10 @@ func (p *process) Seal(ctx context.Context, r *agentv1.SealRequest) (*agentv1.Se
 	case p.ctx.Err() != nil:
 		return nil, p.ctx.Err()
 	case r.GetOff() && removes(spec.GetKind()):
-		p.setUnsealed(true)
-		err := p.agent.unseal(ctx, spec.GetTarget(), p.as.Account.UID)
-		if errors.Is(err, mover.ErrHeld) { // before anything was unsealed
-			p.setUnsealed(false)
-		}
+		unsealed, err := p.agent.unseal(ctx, spec.GetTarget(), p.as.Account.UID)
+		p.mu.Lock()
+		p.unsealed = p.unsealed || unsealed
+		p.mu.Unlock()
 		return &agentv1.SealResponse{}, err
 	case !r.GetOff() && spec.GetKind() == pb.TaskKind_TASK_KIND_STAGE && !p.sealed:
 		p.sealed = true
@@ -121,13 +120,6 @@ func (p *process) Seal(ctx context.Context, r *agentv1.SealRequest) (*agentv1.Se
 		return &agentv1.SealResponse{Described: described}, err
 	}
 	return nil, mover.ErrUsage
-}
-
-// setUnsealed notes whether the process may have changed what it was to remove.
-func (p *process) setUnsealed(may bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.unsealed = may
 }
 
 // seal seals what was staged, and says whether it is to be described by the agent. Where it can not be sealed, that is told.
@@ -164,33 +156,32 @@ func (p *process) expose(why string) {
 	p.unguarded = why
 }
 
-// unseal has what lies at a location be removed: replicas of that user there, or all for root.
-func (a *Agent) unseal(ctx context.Context, at string, uid uint32) error {
+// unseal has what lies at a location be removed: replicas of that user there, or all for root. It says whether any was sealed.
+func (a *Agent) unseal(ctx context.Context, at string, uid uint32) (unsealed bool, err error) {
 	l, err := wire.Locate(at)
 	if err != nil || os.Geteuid() != 0 {
-		return err
+		return false, err
 	}
 	if t := a.conf().Tiers[l.Tier]; l.Scheme == location.InTier {
 		if t.S3 != nil || site.Mounted(t) != nil {
-			return nil
+			return false, nil
 		}
 		l = location.Location{Scheme: location.POSIX, Path: path.Join(t.Path, l.Path)}
 	}
-	began := false
 	for _, t := range a.conf().Tiers {
 		below, ok := onShelf(t.Path, l)
 		if !ok || t.S3 != nil {
 			continue
 		}
-		err := shelf.Unseal(ctx, t.Path, below, uid)
-		if errors.Is(err, mover.ErrHeld) && began {
-			return fmt.Errorf("%w: %s", mover.ErrConflict, err.Error()) // of one tier in another: something was unsealed
+		here, err := shelf.Unseal(ctx, t.Path, below, uid)
+		if errors.Is(err, mover.ErrHeld) && unsealed {
+			err = fmt.Errorf("%w: %s", mover.ErrConflict, err.Error()) // of one tier in another
 		}
-		if began = true; err != nil {
-			return err
+		if unsealed = unsealed || here; err != nil {
+			return unsealed, err
 		}
 	}
-	return nil
+	return unsealed, nil
 }
 
 // onShelf is the part of a path that is below the root of a tier, or "" of what is around it.

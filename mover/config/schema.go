@@ -49,7 +49,7 @@ var schema = rule{keys: map[string]rule{
 	"accounts": {check: absolute},
 	"audit":    {keys: map[string]rule{"dir": {check: absolute}, "sync": {truth: true}}},
 	"leases":   {keys: map[string]rule{"lead": {check: lead}}},
-	"agent":    {keys: map[string]rule{"spares": {number: 64, zero: true}}},
+	"agent":    {keys: map[string]rule{"spares": {number: 64, zero: true}, "journals": {check: absolute}}},
 	"peers":    {keys: map[string]rule{"listen": {check: peers}, "host": {check: name}}},
 	"slurm":    slurmRule,
 	"policies": {check: absolute},

@@ -67,7 +67,8 @@ type Leases struct {
 
 // Agent is how the agent of a node works.
 type Agent struct {
-	Spares *int `koanf:"spares"` // processes that wait for the next task, one of an account; nil is DefaultSpares
+	Journals string `koanf:"journals"` // directory of the journals of users, best on another disk than data: they can fill it; "" is users below the directory of the agent
+	Spares   *int   `koanf:"spares"`   // processes that wait for the next task, one of an account; nil is DefaultSpares
 }
 
 // Peers is how nodes give each other what several of them stage.

@@ -202,6 +202,7 @@ func TestServiceMistakesHaveALine(t *testing.T) {
 		{"quotas: {users: {alice: {specs: much}}}", "quotas.users.alice.specs: must be a size like"},
 		{"quotas: {groups: {vision: {slots: 10%}}}", "quotas.groups.vision.slots: unknown key"},
 		{"quotas: {user: {alice: {}}}", "quotas.user: unknown key (did you mean users?)"},
+		{"agent: {journals: tmp}", "agent.journals: is \"tmp\"; must be an absolute path"},
 		{"agent: {spares: no}", "agent.spares: must be a whole number from 0 to 64"},
 		{"slurm: {deadline: 100ms}", "slurm.deadline: must be a time like 5s, from 1s to 1m"},
 		{"slurm: {ready: 25h}", "slurm.ready: must be a time like 4m, from 1s to 24h"},

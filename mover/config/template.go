@@ -130,7 +130,9 @@ tiers:
 #audit: {dir: /var/lib/datamove/audit, sync: true}   # sync: on stable storage before it takes effect
 #leases: {lead: 30s}           # how long an agent may be silent
 #agent: {spares: 4}            # processes that wait for the next task, one for each of the
-                              # accounts that had one last, for a minute; 0 is none
+                              # accounts that had one last, for a minute; 0 is none.
+                              # journals: /var/tmp/datamove is where users have the journals of their tasks. They can
+                              # fill its disk, so it is best another one than that of data
 
 #peers: {listen: 0.0.0.0:7645} # where this node gives others what they stage, too, over TLS; off is nowhere; without
                               # it port 7645 of the address from which this node reaches the coordinator.

@@ -200,6 +200,8 @@ func (p *pair) identify(ctx context.Context, dir string, src, dst location.Locat
 	return nil
 }
 
+const sticky = 0o1000
+
 // ownerOf names who works on a target, and the target itself.
 func ownerOf(ctx context.Context, target mover.Place, l location.Location) (owner mover.Owner, self string, err error) {
 	root, err := target.Stat(ctx, "")
@@ -209,7 +211,11 @@ func ownerOf(ctx context.Context, target mover.Place, l location.Location) (owne
 	if self = l.String(); root.Ino != 0 { // one target under two paths is one target
 		self = fmt.Sprintf("ino %d of %s", root.Ino, l.Base())
 	}
-	return mover.Owner{Task: shortHash(self), Epoch: uint64(time.Now().UnixMilli())}, self, nil
+	by := self
+	if root.Ino != 0 && root.Mode&sticky != 0 { // accounts do not keep each other away there, and each has drafts of its own
+		by = fmt.Sprintf("%s for uid %d", self, os.Geteuid())
+	}
+	return mover.Owner{Task: shortHash(by), Epoch: uint64(time.Now().UnixMilli())}, self, nil
 }
 
 // whole is a location in words that mean the same from every working directory.

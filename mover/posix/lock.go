@@ -62,6 +62,10 @@ func (p *Place) Lock(ctx context.Context, name string, owner mover.Owner) (conte
 	if err := statxFD(p.root, &was); err != nil {
 		return nil, nil, p.fail("lock", "", err)
 	}
+	if other := p.inTheWay(&was, file); other != "" {
+		unlock, err := p.lockHere(file, owner, "the directory is shared: "+other)
+		return ctx, unlock, err
+	}
 	fd, err := p.takeLock(p.root, file, owner)
 	if p.opensUp("", err) {
 		fd, err = p.takeLock(p.root, file, owner)
@@ -69,10 +73,16 @@ func (p *Place) Lock(ctx context.Context, name string, owner mover.Owner) (conte
 	p.restoreTimes(&was)
 	switch {
 	case errors.Is(err, unix.ENOLCK) || without(err):
-		unlock, err := p.lockHere(file, owner, "has no locks")
+		unlock, err := p.lockHere(file, owner, "the file system has no locks")
+		if err == nil {
+			_ = ignoreMissing(unlink(p.root, file, 0)) // made in vain
+		}
 		return ctx, unlock, err
 	case full(err): // what is to be removed makes room
-		unlock, err := p.lockHere(file, owner, "is full")
+		unlock, err := p.lockHere(file, owner, "the file system is full")
+		if err == nil {
+			_ = ignoreMissing(unlink(p.root, file, 0)) // made in vain
+		}
 		return ctx, unlock, err
 	}
 	if err != nil {
@@ -89,9 +99,12 @@ const lockTries = 100
 // lead to it.
 func (p *Place) takeLock(dirfd int, name string, owner mover.Owner) (int, error) {
 	for range lockTries {
-		fd, err := openSegment(dirfd, name, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o644)
+		fd, err := openLock(dirfd, name)
+		if err == unix.EEXIST || err == unix.ENOENT {
+			continue // another run made it, or removed it, just now
+		}
 		if err != nil {
-			return -1, immutable(dirfd, ".", err)
+			return -1, err
 		}
 		err = lockFD(fd)
 		if err == nil && !leadsTo(dirfd, name, fd) {
@@ -114,6 +127,49 @@ func (p *Place) takeLock(dirfd int, name string, owner mover.Owner) (int, error)
 		return fd, nil
 	}
 	return -1, fmt.Errorf("%w: runs that come and go", mover.ErrHeld)
+}
+
+// openLock opens a lock file, or makes it. One that is there is never opened with O_CREAT: of another account in a sticky directory
+// the kernel refuses that (fs.protected_regular), to root as well.
+func openLock(dirfd int, name string) (int, error) {
+	const flags = unix.O_RDWR | unix.O_NOFOLLOW | unix.O_NONBLOCK
+	var there unix.Statx_t
+	err := statxSegment(dirfd, name, &there)
+	switch {
+	case err == unix.ENOENT:
+		fd, err := openSegment(dirfd, name, flags|unix.O_CREAT|unix.O_EXCL, 0o644)
+		if err != nil && err != unix.EEXIST {
+			err = immutable(dirfd, ".", err)
+		}
+		return fd, err
+	case err != nil:
+		return -1, err
+	case there.Mode&unix.S_IFMT != unix.S_IFREG:
+		return -1, noLock(name, &there, "is no file")
+	}
+	fd, err := openSegment(dirfd, name, flags, 0)
+	if err == unix.EACCES {
+		return -1, noLock(name, &there, "may not be opened")
+	}
+	return fd, err
+}
+
+// noLock is the error of a name that should lead to a lock and does not.
+func noLock(name string, there *unix.Statx_t, why string) error {
+	return fmt.Errorf("%w: %s in it %s, and belongs to uid %d; remove it, or have that account or root do so", mover.ErrConflict, name, why, there.Uid)
+}
+
+// inTheWay says what of another account stands at the name of a lock in a sticky directory, where it can not be removed; "" is nothing. It keeps nobody
+// away: accounts change nothing of each other there. The owner of the directory, and root, can keep others away in any case.
+func (p *Place) inTheWay(dir *unix.Statx_t, file string) string {
+	var there unix.Statx_t
+	if dir.Mode&unix.S_ISVTX == 0 || statxSegment(p.root, file, &there) != nil {
+		return ""
+	}
+	if there.Uid == uint32(os.Geteuid()) || there.Uid == 0 || there.Uid == dir.Uid {
+		return ""
+	}
+	return fmt.Sprintf("%s in it belongs to uid %d, which keeps no other account away", file, there.Uid)
 }
 
 // full reports whether an error is one of room.
@@ -251,7 +307,7 @@ func (p *Place) restoreTimes(was *unix.Statx_t) {
 	_ = futimens(p.root, &times)
 }
 
-// lockHere locks on this host. why is what keeps the file system from doing it.
+// lockHere locks on this host, for this account. why is what keeps the directory from doing it.
 func (p *Place) lockHere(file string, owner mover.Owner, why string) (func() error, error) {
 	dir := p.opts.StateDir
 	if dir == "" {
@@ -276,8 +332,7 @@ func (p *Place) lockHere(file string, owner mover.Owner, why string) (func() err
 		closeFD(at)
 		return nil, p.fail("lock", "", err)
 	}
-	p.notes.add(fmt.Sprintf("the file system %s: runs on other hosts are not noticed", why))
-	_ = ignoreMissing(unlink(p.root, file, 0)) // made in vain
+	p.notes.add(why + ": runs on other hosts are not noticed")
 	return func() error {
 		defer closeFD(at)
 		defer closeFD(fd)

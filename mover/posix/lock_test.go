@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/placetest"
@@ -84,6 +87,60 @@ func TestLockOfAnotherUser(t *testing.T) {
 		must.Do(t, err)
 		must.Do(t, unlock())
 	})
+}
+
+// TestLockInTheWay: what another account puts to the name of the lock keeps nobody from a sticky directory, and elsewhere is told by its name.
+//
+//safety:7 a lock file that is a FIFO, a directory, a link, unreadable or held for ever, in a directory that all may write to
+func TestLockInTheWay(t *testing.T) {
+	needRoot(t)
+	for what, put := range map[string]func(path string) error{
+		"a FIFO":         func(path string) error { return unix.Mkfifo(path, 0o666) },
+		"a directory":    func(path string) error { return os.Mkdir(path, 0o777) },
+		"a link":         func(path string) error { return os.Symlink("/etc/passwd", path) },
+		"a private file": func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"a held lock": func(path string) error {
+			fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT, 0o666)
+			if err != nil {
+				return err
+			}
+			t.Cleanup(func() { closeFD(fd) })
+			return lockFD(fd)
+		},
+	} {
+		for _, mode := range []uint32{0o1777, 0o777} {
+			dir := memoryDir(t)
+			must.Do(t, unix.Chmod(dir, mode))
+			asNobody(t, func() { must.Do(t, put(filepath.Join(dir, lockName))) })
+			p := opened(t, dir, Options{StateDir: t.TempDir()})
+			_, unlock, err := p.Lock(t.Context(), "", testOwner)
+			switch {
+			case mode == 0o1777:
+				if err != nil {
+					t.Errorf("%s in a sticky directory: %v", what, err)
+					continue
+				}
+				if _, _, err := p.Lock(t.Context(), "", testOwner); !errors.Is(err, mover.ErrHeld) {
+					t.Errorf("%s: another run of the same account: %v", what, err)
+				}
+				must.Do(t, unlock())
+				if _, err := os.Lstat(filepath.Join(dir, lockName)); err != nil {
+					t.Errorf("%s of another account is gone: %v", what, err)
+				}
+			case what == "a private file": // root may open it
+				must.Do(t, err)
+				must.Do(t, unlock())
+			case what == "a held lock":
+				if !errors.Is(err, mover.ErrHeld) {
+					t.Errorf("%s: %v", what, err)
+				}
+			default:
+				if !errors.Is(err, mover.ErrConflict) || !strings.Contains(err.Error(), lockName) || !strings.Contains(err.Error(), "uid 65534") {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+		}
+	}
 }
 
 // TestLockRace: many take and give up the lock, and no two hold it.

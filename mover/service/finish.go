@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -35,6 +36,10 @@ func (s *Service) Finish(ctx context.Context, r *agentv1.FinishRequest) (*agentv
 		s.letGo(ctx, l, firstOf(r.GetError(), "put back by agent "+l.agent))
 		return &agentv1.FinishResponse{}, nil
 	}
+	if s.staysAsked(l, t, r) {
+		s.letGo(ctx, l, "begun again after: "+r.GetError())
+		return &agentv1.FinishResponse{}, nil
+	}
 	t.Revision++
 	t.Report = r.GetReport()
 	s.firstByte(t, r.GetFirstByteTime())
@@ -48,6 +53,22 @@ func (s *Service) Finish(ctx context.Context, r *agentv1.FinishRequest) (*agentv
 	t.Progress = finalProgress(t)
 	s.close(ctx, l, t)
 	return &agentv1.FinishResponse{}, nil
+}
+
+// steadyLead is how long a lead has lasted that counts as one that works.
+const steadyLead = time.Minute
+
+// staysAsked says of a task that the service has set itself whether it waits for the next agent at once, because what has ended it may
+// pass: the coordinator or an agent that stops, a connection that breaks. One that ends so again and again, at once, has failed.
+func (s *Service) staysAsked(l *lead, t *pb.Task, r *agentv1.FinishRequest) bool {
+	if r.GetError() == "" || l.want != 0 || !unasked(t.GetSpec()) {
+		return false
+	}
+	switch kind := mover.KindNamed(r.GetErrorKind()); kind {
+	case nil, mover.ErrTransient, mover.ErrUnreachable, mover.ErrTimeout, mover.ErrFull: // nil is of a stop, too
+		return t.GetTries() < crashesMost || s.now().Sub(l.since) >= steadyLead
+	}
+	return false
 }
 
 // closes has a lead end: what is said of it from here on does not count, and nobody helps

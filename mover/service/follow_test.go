@@ -240,3 +240,43 @@ func TestHearChanges(t *testing.T) {
 	hangUp()
 	g.Wait()
 }
+
+// TestStandingGoesOn: what the service has set itself waits for the next agent at once where the coordinator or an agent has stopped, or a connection has broken. What
+// can not be done has failed, and so has what ends at once again and again.
+func TestStandingGoesOn(t *testing.T) {
+	raw := errors.New("rpc error: code = Canceled desc = grpc: the client connection is closing")
+	for _, row := range []struct {
+		what  string
+		err   error
+		lasts time.Duration
+		ends  int // how often
+		want  pb.TaskState
+	}{
+		{"the connection of the agent closes", raw, 0, 1, task.Running},
+		{"the coordinator stops", mover.ErrUnreachable, 0, 1, task.Running},
+		{"a stop each day, for a month", raw, 24 * time.Hour, 30, task.Running},
+		{"again and again, at once", raw, 0, crashesMost, task.Failed},
+		{"it may not", mover.ErrPermission, time.Hour, 1, task.Failed},
+		{"it can not", mover.ErrUnsupported, time.Hour, 1, task.Failed},
+	} {
+		for _, kind := range []pb.TaskKind{pb.TaskKind_TASK_KIND_FOLLOW, pb.TaskKind_TASK_KIND_CHECKPOINTS, pb.TaskKind_TASK_KIND_SCAN} {
+			t.Run(fmt.Sprint(row.what, " ", kind), func(t *testing.T) {
+				d := catalogued(t, access.Input{})
+				x, err := d.treeTask(t.Context(), kind, "project", "", "")
+				wants(t, "begin", err, nil)
+				for range row.ends {
+					d.give()
+					if d.taken[x.GetId()] == nil {
+						t.Fatalf("it is %v", d.state(x.GetId()))
+					}
+					d.pass(row.lasts)
+					wants(t, "finish", d.finish(x.GetId(), 0, row.err), nil)
+				}
+				d.give()
+				if got := d.state(x.GetId()); got.GetState() != row.want {
+					t.Errorf("it is %v", got)
+				}
+			})
+		}
+	}
+}

@@ -175,11 +175,10 @@ func (s *Service) Purge(ctx context.Context, r *pb.PurgeRequest) (*pb.Task, erro
 	asked := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_PURGE, Target: r.GetLocation(), Node: r.GetNode()}
 	return s.once(ctx, r.GetIdempotencyKey(), asked, func(tx *ledger.Tx) (*pb.Task, error) {
 		t := s.newTask(c, spec)
-		inside, err := s.purges(tx, t, l, node)
-		if err != nil {
+		if _, err := s.purges(tx, t, l, node); err != nil {
 			return nil, err
 		}
-		return s.removes(tx, t, inside...)
+		return t, ledger.Tasks.Put(tx, t) // what is there is marked when the task begins: it may wait for ever
 	})
 }
 

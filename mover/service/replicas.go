@@ -35,6 +35,9 @@ func getReplica(tx *ledger.Tx, r *pb.Replica) (*pb.Replica, error) {
 func (s *Service) putReplica(tx *ledger.Tx, r *pb.Replica) error {
 	r.Leases, r.PinnedUntil = 0, nil
 	s.spots.add(r)
+	if r.GetLevel() == pb.Level_LEVEL_UNSPECIFIED {
+		s.before.take(r, "")
+	}
 	return ledger.Replicas.Put(tx, r)
 }
 

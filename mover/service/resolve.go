@@ -108,7 +108,8 @@ func (s *Service) bind(tx *ledger.Tx, c access.Caller, t *pb.Task, asked *pb.Tas
 	if err := s.holdSource(tx, c, t, asked); err != nil {
 		return err
 	}
-	return s.overwrites(tx, t)
+	_, err := s.mayWrite(tx, t)
+	return err
 }
 
 // holdSource keeps the replica that a task reads in the place of a dataset that was

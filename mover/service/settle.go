@@ -36,7 +36,7 @@ func (s *Service) settle(tx *ledger.Tx, t *pb.Task, p proof) (f following, err e
 	case pb.TaskKind_TASK_KIND_RELEASE, pb.TaskKind_TASK_KIND_PURGE:
 		err = errors.Join(s.removed(tx, t, p), s.wholeDone(tx, t))
 	case pb.TaskKind_TASK_KIND_REMOVE:
-		err = errors.Join(s.written(tx, t), s.vanished(tx, t))
+		err = errors.Join(s.written(tx, t, p), s.vanished(tx, t))
 	case pb.TaskKind_TASK_KIND_TIER, pb.TaskKind_TASK_KIND_UNDO:
 		if t.GetSpec().GetTiering().GetCheckpoint() != nil {
 			return f, s.wholeDone(tx, t)
@@ -44,7 +44,7 @@ func (s *Service) settle(tx *ledger.Tx, t *pb.Task, p proof) (f following, err e
 		err = s.tiered(tx, t)
 		s.stir()
 	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC, pb.TaskKind_TASK_KIND_RETAIN:
-		err = s.written(tx, t)
+		err = s.written(tx, t, p)
 	}
 	return f, err
 }

@@ -184,26 +184,73 @@ func writes(spec *pb.TaskSpec) bool {
 	return false
 }
 
-// overwrites says why a task may not write where replicas are: somebody needs them, or
-// they are this service's. Others are not relied on any more from here on.
-func (s *Service) overwrites(tx *ledger.Tx, t *pb.Task) error {
+// mayWrite says why a task may not write where replicas are: somebody needs them, or they are this service's. It returns those where it may.
+func (s *Service) mayWrite(tx *ledger.Tx, t *pb.Task) (found []*pb.Replica, err error) {
 	if !writes(t.GetSpec()) {
-		return nil
+		return nil, nil
 	}
-	found, _, err := s.there(tx, t)
+	if found, _, err = s.there(tx, t); err != nil {
+		return nil, err
+	}
+	for _, r := range found {
+		if err := s.mayOverwrite(tx, r); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// overwrites is mayWrite of a task that begins: from here on the replicas are not relied on any more.
+func (s *Service) overwrites(tx *ledger.Tx, t *pb.Task) error {
+	found, err := s.mayWrite(tx, t)
 	if err != nil {
 		return err
 	}
 	for _, r := range found {
-		if err := s.mayOverwrite(tx, r); err != nil {
-			return err
-		}
+		level := r.GetLevel()
 		r.Level = pb.Level_LEVEL_UNSPECIFIED
 		if err := s.putReplica(tx, r); err != nil {
 			return err
 		}
+		s.before.keep(r, t.GetId(), level)
 	}
 	return nil
+}
+
+// levelsBefore are those of replicas that are not relied on while a task writes around them. They count again when it was refused everywhere,
+// and nothing else has made the replica doubted meanwhile. Nothing of it is stored: after a restart what was doubted stays so.
+type levelsBefore struct {
+	mu sync.Mutex
+	of map[string]levelBefore // by spotKey; guarded by mu
+}
+
+type levelBefore struct {
+	task  string
+	level pb.Level
+}
+
+func (l *levelsBefore) keep(r *pb.Replica, task string, level pb.Level) {
+	if level == pb.Level_LEVEL_UNSPECIFIED {
+		return // it was doubted before
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of == nil {
+		l.of = map[string]levelBefore{}
+	}
+	l.of[spotKey(r)] = levelBefore{task, level}
+}
+
+// take forgets what a level was, and returns it to the task that has had it forgotten.
+func (l *levelsBefore) take(r *pb.Replica, task string) pb.Level {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	was := l.of[spotKey(r)]
+	delete(l.of, spotKey(r))
+	if was.task != task {
+		return pb.Level_LEVEL_UNSPECIFIED
+	}
+	return was.level
 }
 
 func (s *Service) mayOverwrite(tx *ledger.Tx, r *pb.Replica) error {
@@ -228,8 +275,8 @@ func (s *Service) mayOverwrite(tx *ledger.Tx, r *pb.Replica) error {
 }
 
 // written notes of the replicas where a task has written, also those that became ones
-// meanwhile, that nobody knows what they are.
-func (s *Service) written(tx *ledger.Tx, t *pb.Task) error {
+// meanwhile, that nobody knows what they are. Where it was refused everywhere they are what they were.
+func (s *Service) written(tx *ledger.Tx, t *pb.Task, p proof) error {
 	if t.GetStartTime() == nil {
 		return nil
 	}
@@ -238,7 +285,14 @@ func (s *Service) written(tx *ledger.Tx, t *pb.Task) error {
 		return nil //nolint:nilerr // its tier is not there any more, and of what was on it nothing is relied on
 	}
 	for _, r := range found {
-		r.Level = pb.Level_LEVEL_UNSPECIFIED
+		level, nothing := s.before.take(r, t.GetId()), untouched(t, p)
+		switch {
+		case nothing && level == pb.Level_LEVEL_UNSPECIFIED && r.GetLevel() != level: // it came meanwhile
+			continue
+		case !nothing:
+			level = pb.Level_LEVEL_UNSPECIFIED
+		}
+		r.Level = level
 		if err := s.putReplica(tx, r); err != nil {
 			return err
 		}

@@ -10,10 +10,11 @@ import (
 
 // kept is what is remembered for datasets beside the ledger.
 type kept struct {
-	clock *clock
-	spots spots
-	rates history
-	looks looks
+	clock  *clock
+	spots  spots
+	before levelsBefore
+	rates  history
+	looks  looks
 
 	evictAfter  time.Time                  // of tend alone: not again before
 	scanAsked   map[catalog.Tree]time.Time // of tend alone: when a scan was asked for last

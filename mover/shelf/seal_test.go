@@ -209,8 +209,8 @@ func TestUnsealBelow(t *testing.T) {
 			if why, err := s.Seal(t.Context(), alice); err != nil || why != "" {
 				t.Fatalf("%q, %v", why, err)
 			}
-			if err := Unseal(t.Context(), root, row.at, row.uid); err != nil {
-				t.Errorf("%q: %v", row.at, err)
+			if unsealed, err := Unseal(t.Context(), root, row.at, row.uid); err != nil || unsealed != row.open {
+				t.Errorf("%q: unsealed %v, %v", row.at, unsealed, err)
 			}
 			if sealed, _ := sealedBelow(t, dir); (sealed == 0) != row.open {
 				t.Errorf("%q as %d: %d are sealed", row.at, row.uid, sealed)

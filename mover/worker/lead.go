@@ -24,7 +24,7 @@ func (w *worker) lead(ctx context.Context) error {
 	end := &agentv1.EndLeadRequest{Report: wire.Report(report), FirstByteTime: firstByte(w.state.firstPassed())}
 	end.Report.Found = w.found
 	if err != nil {
-		end.Error, end.ErrorKind, end.Untouched, end.Unlike = err.Error(), mover.KindName(err), !w.touched.Load(), errors.Is(err, mover.ErrUnlike)
+		end.Error, end.ErrorKind, end.Untouched, end.Unlike = err.Error(), mover.KindName(err), w.untouched(report, err), errors.Is(err, mover.ErrUnlike)
 	}
 	end.Counts = w.counts.wire()
 	how, stopped := told(ctx)
@@ -39,6 +39,29 @@ func (w *worker) lead(ctx context.Context) error {
 	defer cancel()
 	_, err = w.agent.EndLead(tctx, end)
 	return fromAgent(tctx, err)
+}
+
+// untouched says of a task that failed whether it has changed nothing: a removal has not begun, and anything else was refused everywhere.
+func (w *worker) untouched(report local.Report, err error) bool {
+	switch w.job.GetSpec().GetKind() {
+	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC:
+		return refused(report, err)
+	}
+	return !w.touched.Load()
+}
+
+// refused says of a run that failed whether nothing was done, because the account may do nothing there. A refusal is certain: no other
+// failure says that nothing has happened.
+func refused(r local.Report, err error) bool {
+	if r.Files+r.Bytes+r.Others+r.Updated+r.Removed != 0 || r.Failed == 0 && err == nil || r.Failed != int64(len(r.Failures)) {
+		return false
+	}
+	for _, f := range r.Failures {
+		if !errors.Is(f.Err, mover.ErrPermission) {
+			return false
+		}
+	}
+	return r.Failed > 0 || errors.Is(err, mover.ErrPermission)
 }
 
 // discard drops what was begun and not published.

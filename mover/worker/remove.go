@@ -41,6 +41,7 @@ func (w *worker) remove(ctx context.Context) (local.Report, error) {
 		return local.Report{}, err
 	}
 	report, err := local.RemoveAll(ctx, r.Target, r, w.open)
+	w.touched.Store(!refused(report, err))
 	if errors.Is(err, mover.ErrNotExist) && w.job.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_REMOVE {
 		err = nil // a replica that is gone is removed
 	}

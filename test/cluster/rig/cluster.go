@@ -394,7 +394,7 @@ func (c *Cluster) Unseal(tier string) {
 	if info, err := os.Stat(tier); err != nil || !info.IsDir() {
 		return
 	}
-	if err := shelf.Unseal(context.Background(), tier, "", 0); err != nil {
+	if _, err := shelf.Unseal(context.Background(), tier, "", 0); err != nil {
 		c.t.Error(err)
 	}
 }

@@ -188,10 +188,13 @@ func TestSealedMended(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Drop("vision")
-	// Bob tries to purge what is not his: that fails, unseals nothing, and it is doubted.
-	at := c.ReplicasOf("vision")["scratch@n1"].GetLocation()
-	if end := c.Ends(c.Purge(rig.As("bob"), &pb.PurgeRequest{Location: at, Node: "n1"})); end.GetState() != task.Failed || c.ReplicasOf("vision")["scratch@n1"].GetLevel() != pb.Level_LEVEL_UNSPECIFIED {
-		t.Fatalf("it is not doubted: %v", end)
+	// Bob tries to purge what is not his: that fails, unseals nothing, and changes nothing of what is known of it.
+	was := c.ReplicasOf("vision")["scratch@n1"]
+	if end := c.Ends(c.Purge(rig.As("bob"), &pb.PurgeRequest{Location: was.GetLocation(), Node: "n1"})); end.GetState() != task.Failed || end.GetErrorKind() != mover.KindName(mover.ErrPermission) {
+		t.Fatalf("the purge: %v", end)
+	}
+	if is := c.ReplicasOf("vision")["scratch@n1"]; is.GetLevel() != was.GetLevel() || is.GetState() != pb.ReplicaState_REPLICA_STATE_WHOLE {
+		t.Errorf("after a purge that was refused it is %v, and was %v", is, was)
 	}
 	sealed := func() bool {
 		_, err := c.doAs("alice", "sh", "-c", "echo x >>"+replica+"/d00/f00000")
@@ -201,6 +204,12 @@ func TestSealedMended(t *testing.T) {
 		t.Error("it is not sealed any more")
 	}
 	c.Unseal(filepath.Join(c.Dir, "nodes/n1/scratch"))
+	roots := filepath.Join(replica, "d00", "of-root") // which keeps a purge of alice from coming to its end
+	must.Do(t, errors.Join(os.Mkdir(roots, 0o755), os.WriteFile(filepath.Join(roots, "file"), nil, 0o644)))
+	if end := c.Ends(c.Purge(rig.As("alice"), &pb.PurgeRequest{Location: was.GetLocation(), Node: "n1"})); end.GetState() != task.Failed || c.ReplicasOf("vision")["scratch@n1"].GetLevel() != pb.Level_LEVEL_UNSPECIFIED {
+		t.Fatalf("it is not doubted: %v", end)
+	}
+	must.Do(t, os.RemoveAll(roots))
 	if sealed() { // now it is spoiled
 		t.Fatal("it is sealed")
 	}
