@@ -31,7 +31,7 @@ var Operations = []Operation{Open, Read, Write, Remove, Lock}
 // words has the operation of what an error of a backend says.
 var words = map[string]Operation{
 	"open": Open, "region of": Open, "ask": Open, "listen to": Open,
-	"check": Read, "compare": Read, "list": Read, "look at": Read, "open manifest": Read, "peek": Read, "read": Read, "recall": Read, "reread": Read,
+	"check": Read, "compare": Read, "list": Read, "look at": Read, "open manifest": Read, "open manifest above": Read, "peek": Read, "read": Read, "recall": Read, "reread": Read,
 	"room": Read, "stat": Read, "walk": Read,
 	"adopt": Write, "clone": Write, "close": Write, "draft": Write, "drop": Write, "finish": Write, "mkdir": Write, "publish": Write, "put manifest": Write,
 	"release": Write, "restore": Write, "restripe": Write, "segment": Write, "sync": Write, "update": Write, "write": Write,
