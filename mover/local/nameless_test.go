@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"datamove.dev/mover"
@@ -20,13 +21,18 @@ import (
 // foreign is a store that has objects, too, that no name leads to, as package s3 tells of them. Of the first level only.
 type foreign struct {
 	mover.Place
-	sizes map[string]int64 // by key
+
+	mu    sync.Mutex
+	sizes map[string]int64 // by key; guarded by mu
 }
 
 func (f *foreign) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover.Entry, error] {
 	return func(yield func(mover.Entry, error) bool) {
-		for _, key := range slices.Sorted(maps.Keys(f.sizes)) {
-			e := mover.Entry{Name: "\x01" + strings.ReplaceAll(key, "/", "%2F"), Kind: mover.File, Key: key, Size: f.sizes[key]}
+		f.mu.Lock()
+		sizes := maps.Clone(f.sizes)
+		f.mu.Unlock()
+		for _, key := range slices.Sorted(maps.Keys(sizes)) {
+			e := mover.Entry{Name: "\x01" + strings.ReplaceAll(key, "/", "%2F"), Kind: mover.File, Key: key, Size: sizes[key]}
 			if !o.Behind(e.Name, e.Kind) || o.Skip != nil && o.Skip(key, 0) {
 				continue
 			}
@@ -46,6 +52,8 @@ func (f *foreign) Remove(ctx context.Context, e mover.Entry, by mover.Owner) err
 	if e.Key == "" {
 		return f.Place.Remove(ctx, e, by)
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if size, there := f.sizes[e.Key]; !there || size != e.Size {
 		return mover.ErrChanged
 	}
@@ -59,7 +67,7 @@ func (*foreign) Close() error { return nil } // it is opened again
 func TestNameless(t *testing.T) {
 	source, target := location.Location{Scheme: location.S3, Bucket: "source", TrailingSlash: true}, location.Location{Scheme: location.S3, Bucket: "target", TrailingSlash: true}
 	at := func(files map[string]string, sizes map[string]int64) *foreign {
-		return &foreign{mem.New(mem.NewTree().Files(files), mem.Options{ObjectStore: true}), sizes}
+		return &foreign{Place: mem.New(mem.NewTree().Files(files), mem.Options{ObjectStore: true}), sizes: sizes}
 	}
 	odd := func() map[string]int64 { return map[string]int64{"a//b": 3, "../up": 4} }
 	excluded := must.Get(plan.NewFilter([]plan.Rule{{Pattern: "b"}, {Pattern: "up"}}, nil))(t)

@@ -13,15 +13,18 @@ import (
 )
 
 const (
-	probeTries = 8                      // of one call; together they take 13 s
+	busyTries  = 8                      // of one call that the store is too busy for
+	lostTries  = 3                      // of one call whose answer is lost: a store that loses it each time has no other answer
 	probeFirst = 100 * time.Millisecond // the wait after the first one, which doubles
+	probeWaits = 15 * time.Second       // in all
 	probeRuns  = 3                      // of all probes, while answers are lost
 )
 
 // steady asks a store that is busy again. A refusal for the moment says nothing of what the store can do.
 type steady struct {
 	store
-	doubt error // why an answer is not known; nil where all are
+	waited time.Duration
+	doubt  error // why an answer is not known; nil where all are
 }
 
 // ask makes a call until the store has answered. A call that is not repeatable had an effect perhaps when its answer was lost.
@@ -30,12 +33,13 @@ func (s *steady) ask(ctx context.Context, repeatable bool, call func() error) er
 		err := call()
 		busy, lost := unanswered(err)
 		switch {
-		case ctx.Err() != nil || !busy && !lost:
+		case ctx.Err() != nil, !busy && !lost, lost && repeatable && tries == lostTries:
 			return err
-		case lost && !repeatable, tries == probeTries:
+		case lost && !repeatable, tries == busyTries, s.waited > probeWaits:
 			s.doubt = cmp.Or(s.doubt, err)
 			return err
 		}
+		s.waited += wait
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
@@ -129,15 +133,16 @@ func (s *steady) uploads(ctx context.Context, prefix string) iter.Seq2[upload, e
 
 // probed finds out what the bucket can do. doubt says why that is not known for sure, although it was asked for again.
 func (p *Place) probed(ctx context.Context) (found Profile, doubt, err error) {
+	var waited time.Duration
 	for range probeRuns {
-		calls := &steady{store: p.store}
+		calls := &steady{store: p.store, waited: waited}
 		probe := prober{store: calls, bucket: p.bucket, dir: p.ownKey("probe-" + randomName())}
 		found, err = probe.run(ctx)
 		doubt = calls.doubt
 		if left := probe.clean(context.WithoutCancel(ctx)); left != nil {
 			p.opts.Logger.WarnContext(ctx, "probes of the bucket can not be removed", "place", p.address, "err", left)
 		}
-		if err != nil || doubt == nil {
+		if waited = calls.waited; err != nil || doubt == nil {
 			break
 		}
 	}

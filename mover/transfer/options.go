@@ -95,6 +95,7 @@ type Result struct {
 // Counters is the live state of a run. All fields may be read at any time.
 type Counters struct {
 	Files      atomic.Int64 // contents moved or cloned, and entries that a closer look found to need none
+	Looks      atomic.Int64 // of Files: the latter
 	Bytes      atomic.Int64 // bytes that have passed, of files in work too
 	Known      atomic.Int64 // of Bytes: those that count as done and did not pass in this run
 	Failed     atomic.Int64
@@ -119,6 +120,7 @@ func (n *Counters) Look(look func(passed func(bytes int64)) (plan.Action, error)
 // Looked counts a file as compared, of which so many bytes did not have to be read.
 func (n *Counters) Looked(unread int64) {
 	n.Files.Add(1)
+	n.Looks.Add(1)
 	n.Bytes.Add(unread)
 	n.Known.Add(unread)
 }

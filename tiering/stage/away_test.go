@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,11 +18,20 @@ import (
 
 // notes are those at the replicas of a host.
 type notes struct {
-	until map[Place]time.Time
+	mu    sync.Mutex
+	until map[Place]time.Time // guarded by mu
 	err   error
 }
 
+func (n *notes) len() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.until)
+}
+
 func (n *notes) note(_ context.Context, at Place, until time.Time) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	if n.err == nil {
 		n.until[at] = until
 	}
@@ -94,7 +104,7 @@ func TestAway(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		kept := make(chan struct{})
 		go func() { defer close(kept); there.Keep(ctx, "csi:", alive, func(err error) { t.Error(err) }) }()
-		c.Until("the coordinator knows", func() bool { return len(n.until) == 0 })
+		c.Until("the coordinator knows", func() bool { return n.len() == 0 })
 		stop()
 		<-kept
 		if held := c.LeasesOf("train"); len(held) != 1 || held["csi:alive"] != 1 {

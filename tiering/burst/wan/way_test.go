@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -566,29 +567,31 @@ func TestMeasure(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	w := newWorld(t)
 	w.put("data/a", random(1000))
-	gone := fmt.Errorf("%w: connection refused", mover.ErrUnreachable)
-	way := &Way{Request: w.way.Request, Open: func(ctx context.Context, l location.Location, o local.OpenOptions) (mover.Place, error) {
-		if l.Scheme == location.S3 {
-			return nil, gone
+	synctest.Test(t, func(t *testing.T) { // opening is tried for minutes
+		gone := fmt.Errorf("%w: connection refused", mover.ErrUnreachable)
+		way := &Way{Request: w.way.Request, Open: func(ctx context.Context, l location.Location, o local.OpenOptions) (mover.Place, error) {
+			if l.Scheme == location.S3 {
+				return nil, gone
+			}
+			return w.open(ctx, l, o)
+		}}
+		if m, err := way.Measure(t.Context(), w.here("data"), w.there("x")); err != nil || m != (burst.Measured{Files: 1, Bytes: 1000}) {
+			t.Errorf("%+v, %v", m, err)
 		}
-		return w.open(ctx, l, o)
-	}}
-	if m, err := way.Measure(t.Context(), w.here("data"), w.there("x")); err != nil || m != (burst.Measured{Files: 1, Bytes: 1000}) {
-		t.Errorf("%+v, %v", m, err)
-	}
-	for what, err := range map[string]error{
-		"measure":     errOf(way.Measure(t.Context(), w.there("x"), w.there("y"))),
-		"send":        errOf(way.Send(t.Context(), w.here("data"), w.there("x"), free)),
-		"home":        errOf(way.Home(t.Context(), w.there("x"), w.here("h"), free)),
-		"checkpoints": errOf(way.Checkpoints(t.Context(), w.there("x"), w.here("h"), "", time.Time{}, free)),
-		"text":        errOf(way.Text(t.Context(), w.there("x/y"), 10)),
-		"folder":      way.Folder(t.Context(), w.there("x/y")),
-		"remove":      way.Remove(t.Context(), w.there("x")),
-	} {
-		if !errors.Is(err, mover.ErrUnreachable) {
-			t.Errorf("%s: %v", what, err)
+		for what, err := range map[string]error{
+			"measure":     errOf(way.Measure(t.Context(), w.there("x"), w.there("y"))),
+			"send":        errOf(way.Send(t.Context(), w.here("data"), w.there("x"), free)),
+			"home":        errOf(way.Home(t.Context(), w.there("x"), w.here("h"), free)),
+			"checkpoints": errOf(way.Checkpoints(t.Context(), w.there("x"), w.here("h"), "", time.Time{}, free)),
+			"text":        errOf(way.Text(t.Context(), w.there("x/y"), 10)),
+			"folder":      way.Folder(t.Context(), w.there("x/y")),
+			"remove":      way.Remove(t.Context(), w.there("x")),
+		} {
+			if !errors.Is(err, mover.ErrUnreachable) {
+				t.Errorf("%s: %v", what, err)
+			}
 		}
-	}
+	})
 }
 
 func errOf[T any](_ T, err error) error { return err }
