@@ -145,7 +145,7 @@ var packages = map[string]struct {
 	"mover/door": {services, []string{"mover", "mover/access", "mover/account", "mover/audit", "mover/telemetry", "mover/trust", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
 
 	"tiering/hook/controller": {task, []string{"mover", "mover/config", "mover/location", "mover/units", "api", "api/datamove/v1", "tiering/hook", "tiering/hook/directive", "tiering/stage"}},
-	"tiering/hook":            {motion, []string{"mover", "mover/config", "mover/location", "mover/trash", "api", "api/datamove/v1", "tiering/checkpoint", "tiering/hook/hostlist", "tiering/stage"}},
+	"tiering/hook":            {motion, []string{"lustre", "lustre/claim", "lustre/system", "mover", "mover/config", "mover/location", "mover/trash", "mover/units", "api", "api/datamove/v1", "tiering/checkpoint", "tiering/hook/hostlist", "tiering/stage"}},
 	"tiering/hook/outside":    {person, []string{"mover", "mover/config", "mover/location", "tiering/hook", "tiering/hook/controller", "tiering/hook/directive"}},
 	"tiering/hook/carrier":    {task, []string{"mover", "mover/location", "api", "api/datamove/v1", "tiering/checkpoint", "tiering/hook", "tiering/stage"}},
 
