@@ -19,6 +19,7 @@ import (
 	"datamove.dev/lustre"
 	"datamove.dev/lustre/gpfs"
 	"datamove.dev/mover"
+	"datamove.dev/mover/units"
 )
 
 // Config is the driver's configuration: which file systems it makes volumes on, and who may
@@ -118,13 +119,11 @@ func (f *FileSystem) ids() (base.Range, error) {
 	if f.ProjectIDs == "" {
 		return base.Range{}, nil
 	}
-	first, last, _ := strings.Cut(f.ProjectIDs, "-")
-	a, err := strconv.ParseUint(strings.TrimSpace(first), 10, 32)
-	b, err2 := strconv.ParseUint(strings.TrimSpace(last), 10, 32)
-	if err != nil || err2 != nil || a == 0 || b < a || b >= 1<<32-1 {
-		return base.Range{}, fmt.Errorf("%w: projectIDs is %s, and has to be FIRST-LAST, from 1 on", mover.ErrUsage, strconv.Quote(f.ProjectIDs))
+	first, last, err := units.ParseIDs(f.ProjectIDs)
+	if err != nil {
+		return base.Range{}, fmt.Errorf("%w: projectIDs is %w", mover.ErrUsage, err)
 	}
-	return base.Range{First: uint32(a), Last: uint32(b)}, nil
+	return base.Range{First: first, Last: last}, nil
 }
 
 // spec is the file system as package base has it, on a node.

@@ -13,6 +13,7 @@ import (
 
 	"datamove.dev/csi/volume"
 	"datamove.dev/lustre"
+	"datamove.dev/lustre/claim"
 	"datamove.dev/lustre/gpfs"
 	"datamove.dev/lustre/system"
 	"datamove.dev/mover"
@@ -51,7 +52,7 @@ func (s *Spec) KeyOf(identity string, w Wish) string {
 }
 
 // Range is of project IDs, both ends in it.
-type Range struct{ First, Last uint32 }
+type Range = claim.Range
 
 // Base is an open file system of the configuration. It is used by one goroutine, and closed by it.
 type Base struct {

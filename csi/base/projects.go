@@ -2,16 +2,11 @@ package base
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
-	"strconv"
-
-	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
+	"datamove.dev/lustre/claim"
 	"datamove.dev/mover"
 )
 
@@ -71,7 +66,7 @@ func (b *Base) account(ctx context.Context, at, data dir, r *Record) error {
 		p, err = quotas.Project(ctx, int(data))
 	} else {
 		p.Inherit = true
-		p.ID, err = b.claim(r.Mark)
+		p.ID, err = b.claim(ctx, r)
 	}
 	if err != nil {
 		return err
@@ -88,89 +83,46 @@ func (b *Base) account(ctx context.Context, at, data dir, r *Record) error {
 	return quotas.SetProject(ctx, int(data), p)
 }
 
-// claim gives a volume a project ID of the range that no other one has. A claim is a file, made
-// by who comes first; a volume that has one keeps it. It holds the mark and not the key: one
+// claim gives a volume a project ID of the range that no other one has; a volume that has one keeps it. The claim holds the mark and not the key: one
 // in the trash, whose bytes are counted still, is not the one that was made anew under its name.
-func (b *Base) claim(mark string) (uint32, error) {
-	claims, err := b.in(projectsDir)
+func (b *Base) claim(ctx context.Context, r *Record) (uint32, error) {
+	if b.spec.IDs == (Range{}) {
+		return 0, fmt.Errorf("%w: file system %s needs projectIDs: FIRST-LAST, which nobody else gives to directories", mover.ErrUsage, b.spec.Name)
+	}
+	book, done, err := b.book()
 	if err != nil {
 		return 0, err
 	}
-	defer claims.close()
-	n := uint64(b.spec.IDs.Last) - uint64(b.spec.IDs.First) + 1
-	if b.spec.IDs.First == 0 || b.spec.IDs.Last < b.spec.IDs.First || b.spec.IDs.Last == math.MaxUint32 {
-		return 0, fmt.Errorf("%w: file system %s needs projectIDs: FIRST-LAST, which nobody else gives to directories", mover.ErrUsage, b.spec.Name)
-	}
-	sum, err := hex.DecodeString(mark)
-	if err != nil || len(sum) < 8 {
-		return 0, fmt.Errorf("%w: mark %s", mover.ErrUsage, mover.Printable(mark))
-	}
-	start := binary.BigEndian.Uint64(sum) % n
-	for i := range n {
-		id := b.spec.IDs.First + uint32((start+i)%n)
-		mine, err := claims.claimed(id, mark)
+	defer done()
+	var fresh func(uint32) (bool, error)
+	if b.spec.Kind == lustre.IsExt4 || b.spec.Kind == lustre.IsXFS { // others on this machine may have books of their own
+		unlock, err := claim.Lock(b.handle.FD())
 		if err != nil {
 			return 0, err
 		}
-		if mine {
-			return id, nil
-		}
+		defer unlock()
+		fresh = claim.Fresh(ctx, b.handle.System.Quota, b.handle.FD(), lustre.Limits{HardBytes: r.hardBytes()})
 	}
-	return 0, fmt.Errorf("%w: all project IDs from %d to %d are given", mover.ErrFull, b.spec.IDs.First, b.spec.IDs.Last)
+	id, err := book.Take(r.Mark, fresh)
+	return id, full(err)
 }
 
-// claimed claims an ID for a volume, and reports whether it has it now. The claim is a link whose target is
-// the mark: made and readable in one call.
-func (d dir) claimed(id uint32, mark string) (bool, error) {
-	name := claimName(id)
-	err := unix.Symlinkat(mark, int(d), name)
-	if err == nil {
-		return true, d.sync()
-	}
-	if err != unix.EEXIST {
-		return false, &mover.Error{Op: "claim", Place: d.name(), Name: name, Err: full(err)}
-	}
-	has, err := d.claimant(name)
+// book has the claims of the base. It is to be let go of.
+func (b *Base) book() (book claim.Book, done func(), err error) {
+	at, err := b.in(projectsDir)
 	if err != nil {
-		return false, &mover.Error{Op: "read", Place: d.name(), Name: name, Err: err}
+		return book, nil, err
 	}
-	return has == mark, nil
+	return claim.Book{Dir: int(at), IDs: b.spec.IDs}, at.close, nil
 }
 
 // giveBack lets others have the project ID of a volume whose data is gone. One whose record does not say which
 // it was may have claimed one all the same.
 func (b *Base) giveBack(r *Record) error {
-	claims, err := b.in(projectsDir)
+	book, done, err := b.book()
 	if err != nil {
 		return err
 	}
-	defer claims.close()
-	var names []string
-	if r.Project != nil {
-		names = []string{claimName(r.Project.ID)}
-	} else if names, err = claims.names(); err != nil {
-		return err
-	}
-	for _, name := range names {
-		mark, err := claims.claimant(name)
-		if err == nil && mark == r.Mark && mark != "" {
-			err = unix.Unlinkat(int(claims), name, 0)
-		}
-		if err != nil && err != unix.ENOENT {
-			return &mover.Error{Op: "give back", Place: claims.name(), Name: name, Err: err}
-		}
-	}
-	return claims.sync()
-}
-
-func claimName(id uint32) string { return strconv.FormatUint(uint64(id), 10) }
-
-// claimant is the mark of who has a claim.
-func (d dir) claimant(name string) (string, error) {
-	got := make([]byte, 64)
-	n, err := unix.Readlinkat(int(d), name, got)
-	if err != nil {
-		return "", err
-	}
-	return string(got[:n]), nil
+	defer done()
+	return book.GiveBack(r.Mark, r.Project)
 }

@@ -210,13 +210,13 @@ func (b *Base) unmake(ctx context.Context, maker lustre.ProjectMaker, at dir, r 
 		return nil
 	}
 	if _, ok := maker.(lustre.ProjectTender); ok {
-		claims, err := b.in(projectsDir)
+		book, done, err := b.book()
 		if err != nil {
 			return err
 		}
-		defer claims.close()
-		if _, err := claims.claimed(r.Project.ID, r.Mark); err != nil {
-			return err
+		defer done()
+		if _, err := book.Claim(r.Project.ID, r.Mark); err != nil {
+			return full(err)
 		}
 	}
 	if err := maker.RemoveProject(ctx, int(at), dataDir, *r.Project); err != nil && !errors.Is(err, mover.ErrNotExist) {

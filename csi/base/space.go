@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -130,8 +129,13 @@ func (b *Base) kept(ctx context.Context) (bytes int64, err error) {
 	if _, ok := b.handle.System.Quota.(lustre.ProjectTender); !ok {
 		return 0, nil
 	}
-	err = b.claims(func(_ dir, name string, p lustre.Project) error {
-		bytes += b.written(ctx, p)
+	book, done, err := b.book()
+	if err != nil {
+		return 0, err
+	}
+	defer done()
+	err = book.Each(func(id uint32) error {
+		bytes += b.written(ctx, lustre.Project{ID: id, Inherit: true})
 		return ctx.Err()
 	})
 	return bytes, err
@@ -147,24 +151,4 @@ func (b *Base) written(ctx context.Context, p lustre.Project) int64 {
 		return 0
 	}
 	return q.UsedBytes
-}
-
-// claims does something for every project that somebody has claimed.
-func (b *Base) claims(do func(claims dir, name string, p lustre.Project) error) error {
-	claims, err := b.in(projectsDir)
-	if err != nil {
-		return err
-	}
-	defer claims.close()
-	names, err := claims.names()
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, name := range names {
-		if id, err := strconv.ParseUint(name, 10, 32); err == nil {
-			errs = append(errs, do(claims, name, lustre.Project{ID: uint32(id), Inherit: true}))
-		}
-	}
-	return errors.Join(errs...)
 }

@@ -24,7 +24,7 @@ const somebody = 1234
 func onDisk(t *testing.T, kind lustre.Kind, mkfs ...string) Spec {
 	t.Helper()
 	root := image.Mount(t, image.Spec{Type: string(kind), Make: append([]string{"-q"}, mkfs...), Options: "prjquota", Rare: true})
-	s := Spec{Name: "lab", Kind: kind, Root: root, Volumes: "k8s", IDs: Range{1000, 1999}}
+	s := Spec{Name: "lab", Kind: kind, Root: root, Volumes: "k8s", IDs: Range{First: 1000, Last: 1999}}
 	b := opened(t, s)
 	if b.handle.System.Quota == nil {
 		image.SkipRare(t, "this kernel has no project quotas for "+string(kind))

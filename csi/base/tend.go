@@ -103,13 +103,15 @@ func (b *Base) tend(ctx context.Context) error {
 			errs = append(errs, tender.Gather(ctx, b.handle.FD(), *r.Project))
 		}
 	})
-	errs = append(errs, unread, b.claims(func(claims dir, name string, p lustre.Project) error {
-		gone, err := tender.Forget(ctx, b.handle.FD(), p)
-		if err == nil && gone {
-			err = failed("give back", claims, name, unix.Unlinkat(int(claims), name, 0))
-		}
-		return err
-	}))
+	book, done, err := b.book()
+	if err == nil {
+		err = book.Each(func(id uint32) error {
+			errs = append(errs, book.Forget(ctx, tender, b.handle.FD(), id)) // the others all the same
+			return nil
+		})
+		done()
+	}
+	errs = append(errs, unread, err)
 	if ctx.Err() != nil { // the next one goes on
 		return nil
 	}

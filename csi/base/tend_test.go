@@ -157,7 +157,7 @@ func (n *numbered) SetQuota(_ context.Context, _ int, p lustre.Project, l lustre
 func onNumbered(t *testing.T, n *numbered) *Base {
 	t.Helper()
 	s := inMemory(t)
-	s.IDs = Range{1000, 1003}
+	s.IDs = Range{First: 1000, Last: 1003}
 	b := opened(t, s)
 	n.held = map[uint32]int64{}
 	b.handle.System.Quota = n

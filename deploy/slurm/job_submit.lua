@@ -173,7 +173,7 @@ function slurm_job_submit(job, partitions, uid)
 		job.burst_buffer = buffer
 	end
 	if cray then
-		slurm.log_user("datamove: capacity= of #DW is room that each node has to have when the job begins, beside that of other jobs that ask so; nothing ends a job that writes more")
+		slurm.log_user("datamove: capacity= of #DW is room that each node has to have when the job begins, and the limit of the job's directory where the node's file system has quotas (DATAMOVE_CAPACITY, or DATAMOVE_CAPACITY_WHY where it has none)")
 	end
 	return slurm.SUCCESS
 end

@@ -38,8 +38,10 @@ type Options struct {
 	Peers       *Peers                                // nil gives nothing to other nodes, and asks none
 	Parts       func(path string) []*agentv1.RoomPart // what of the file system of a tier can be full by itself; nil knows of nothing
 	FeedReach   func(dir string) acting.Confinement   // what a change log of a directory needs beside it; nil is nothing
-	Logger      *slog.Logger                          // nil means no log
-	Metrics     *telemetry.Metrics                    // nil counts nothing
+	// Home makes a directory below jobs/ of a tier before a task of those labels makes it as any other; nil makes none.
+	Home    func(ctx context.Context, tier, dir string, labels map[string]string, gid uint32) error
+	Logger  *slog.Logger       // nil means no log
+	Metrics *telemetry.Metrics // nil counts nothing
 }
 
 // Agent is one node's part of the service. Run runs it.

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"os"
 	"strconv"
@@ -22,13 +23,18 @@ import (
 const homes = "jobs"
 
 // makeHome makes the directory of who asks, where a task writes to what will be in it.
-func (a *Agent) makeHome(spec *pb.TaskSpec, who account.Account) error {
+func (a *Agent) makeHome(ctx context.Context, spec *pb.TaskSpec, who account.Account) error {
 	l, err := wire.Locate(spec.GetTarget())
 	t := a.conf().Tiers[l.Tier]
 	folders := strings.SplitN(l.Path, "/", 3)
 	if err != nil || os.Geteuid() != 0 || l.Scheme != location.InTier || t.Path == "" || !t.NodeLocal || !t.Ephemeral || site.Mounted(t) != nil ||
 		len(folders) < 2 || folders[0] != homes || !strings.HasSuffix(folders[1], "."+strconv.FormatUint(uint64(who.UID), 10)) || removes(spec.GetKind()) {
 		return nil // the process will see
+	}
+	if a.o.Home != nil {
+		if err := a.o.Home(ctx, l.Tier, folders[1], spec.GetLabels(), who.GID); err != nil {
+			return err
+		}
 	}
 	err = shelf.Below(t.Path, folders[:2], func(at int, name string, last bool) error {
 		mode, made := uint32(0o711), unix.Mkdirat(at, name, 0o700)

@@ -120,7 +120,7 @@ func (a *Agent) start(ctx context.Context, p *process) error {
 		<-was.ended
 	}
 	if p.lead != nil {
-		if err := errors.Join(a.prepareShelf(ctx, p, who), a.makeHome(p.job.GetSpec(), who)); err != nil {
+		if err := errors.Join(a.prepareShelf(ctx, p, who), a.makeHome(ctx, p.job.GetSpec(), who)); err != nil {
 			return err
 		}
 	}

@@ -80,6 +80,8 @@ var slurmRule = rule{keys: map[string]rule{
 	"ready":    {check: ready},
 	"most":     {check: checked[Size]},
 	"quiet":    {check: quiet},
+
+	"project_ids": {check: projectIDs},
 }}
 
 var tierRule = rule{

@@ -38,7 +38,7 @@ audit: {dir: /var/lib/datamove/audit, sync: true}
 leases: {lead: 45s}
 agent: {spares: 0}
 peers: {listen: "10.0.0.17:7645", host: n17.site}
-slurm: {cluster: lab, scratch: scratch, state: /run/hooks, deadline: 4s, warm: lustre, records: /var/jobs, ready: 10m, most: 2TiB, quiet: 90s}
+slurm: {cluster: lab, scratch: scratch, state: /run/hooks, deadline: 4s, warm: lustre, records: /var/jobs, ready: 10m, most: 2TiB, quiet: 90s, project_ids: 1000-1999}
 trace: {endpoint: "http://127.0.0.1:4317"}
 mail: {server: "mail.site:25", from: datamove@site.example, domain: people.example}
 gpfs:
@@ -83,7 +83,7 @@ func TestTheFileOfAService(t *testing.T) {
 		{"audit", c.Audit, Audit{Dir: "/var/lib/datamove/audit", Sync: true}},
 		{"leases", c.Leases, Leases{Lead: 45 * time.Second}},
 		{"agent", *c.Agent.Spares, 0},
-		{"slurm", c.Slurm, Slurm{"scratch", "/run/hooks", 4 * time.Second, "lustre", "/var/jobs", 10 * time.Minute, 2 << 40, 90 * time.Second, "lab"}},
+		{"slurm", c.Slurm, Slurm{"scratch", "/run/hooks", 4 * time.Second, "lustre", "/var/jobs", 10 * time.Minute, 2 << 40, 90 * time.Second, "lab", "1000-1999"}},
 		{"peers", c.Peers, Peers{Listen: "10.0.0.17:7645", Host: "n17.site"}},
 		{"mail", c.Mail, Mail{"mail.site:25", "datamove@site.example", "people.example"}},
 		{"trace", c.Trace, Trace{Endpoint: "http://127.0.0.1:4317"}},
@@ -207,6 +207,7 @@ func TestServiceMistakesHaveALine(t *testing.T) {
 		{"slurm: {deadline: 100ms}", "slurm.deadline: must be a time like 5s, from 1s to 1m"},
 		{"slurm: {ready: 25h}", "slurm.ready: must be a time like 4m, from 1s to 24h"},
 		{"slurm: {quiet: 2h}", "slurm.quiet: must be a time like 30s, from 1s to 1h"},
+		{"slurm: {project_ids: 0-9}", "slurm.project_ids: must be a range of project IDs like 1000000-1999999"},
 		{"slurm: {most: 0}", "slurm.most: must be a size like 500GB or 20TiB"},
 		{"slurm: {state: run}", "slurm.state: is \"run\"; must be an absolute path"},
 		{"peers: {listen: no}", "peers.listen: must be host:port, as 0.0.0.0:7645, or off"},

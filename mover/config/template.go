@@ -142,11 +142,12 @@ tiers:
 #policies: /etc/datamove/policies
 
 # What the hooks of Slurm need to know. On a node: the tier of the directories of jobs (the only one that is node_local and
-# ephemeral), how long a hook may take, and for how long nothing in a checkpoint has to change before it leaves the node. On the host of slurmctld: the tier that all nodes see, onto which datasets are brought that
+# ephemeral), how long a hook may take, for how long nothing in a checkpoint has to change before it leaves the node, and, on ext4
+# and xfs, the project IDs that hold jobs to their capacity=, which nothing else on these disks may use. On the host of slurmctld: the tier that all nodes see, onto which datasets are brought that
 # lie on none; how long data may take to come onto the nodes of a job, which is less than OtherTimeout of
 # burst_buffer.conf; the most bytes that one job may have staged; and where the records of jobs are, in a directory of SlurmUser. On all of them, and on
 # login nodes: the name of the cluster, where several Slurm clusters have one coordinator, which have the same numbers of jobs.
-#slurm: {cluster: lab, scratch: scratch, deadline: 5s, quiet: 30s, warm: lustre, ready: 4m, most: 50TiB, records: /var/lib/datamove/slurm}
+#slurm: {cluster: lab, scratch: scratch, deadline: 5s, quiet: 30s, warm: lustre, ready: 4m, most: 50TiB, records: /var/lib/datamove/slurm, project_ids: 3000000-3999999}
 
 # Archives of a Lustre with HSM that this node serves: what lfs hsm_archive, a policy
 # engine or a reader of a released file asks for. It needs root.

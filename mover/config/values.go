@@ -14,6 +14,7 @@ import (
 	_ "time/tzdata" // a zone is the same on every machine, also where none are installed
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/units"
 )
 
 // Each function here checks one value and says what it should look like. None
@@ -263,6 +264,13 @@ func quiet(s string) error {
 	d, err := time.ParseDuration(s)
 	if err != nil || d < time.Second || d > time.Hour {
 		return errors.New("must be a time like 30s, from 1s to 1h")
+	}
+	return nil
+}
+
+func projectIDs(s string) error {
+	if _, _, err := units.ParseIDs(s); err != nil {
+		return errors.New("must be a range of project IDs like 1000000-1999999")
 	}
 	return nil
 }

@@ -92,6 +92,7 @@ var packages = map[string]struct {
 	"tiering/stage":          {rules, []string{"mover", "mover/units", "api", "api/datamove/v1"}},
 
 	"lustre/client":   {rules, []string{"lustre", "lustre/abi"}},
+	"lustre/claim":    {memory, []string{"lustre", "mover"}},
 	"lustre/system":   {memory, []string{"lustre", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain"}},
 	"lustre/copytool": {memory, []string{"lustre", "lustre/abi", "lustre/client"}},
 
@@ -144,7 +145,7 @@ var packages = map[string]struct {
 	"mover/door": {services, []string{"mover", "mover/access", "mover/account", "mover/audit", "mover/telemetry", "mover/trust", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
 
 	"tiering/hook/controller": {task, []string{"mover", "mover/config", "mover/location", "mover/units", "api", "api/datamove/v1", "tiering/hook", "tiering/hook/directive", "tiering/stage"}},
-	"tiering/hook":            {motion, []string{"mover", "mover/config", "mover/location", "mover/trash", "api", "api/datamove/v1", "tiering/checkpoint", "tiering/hook/hostlist", "tiering/stage"}},
+	"tiering/hook":            {motion, []string{"lustre", "lustre/claim", "lustre/system", "mover", "mover/config", "mover/location", "mover/trash", "mover/units", "api", "api/datamove/v1", "tiering/checkpoint", "tiering/hook/hostlist", "tiering/stage"}},
 	"tiering/hook/outside":    {person, []string{"mover", "mover/config", "mover/location", "tiering/hook", "tiering/hook/controller", "tiering/hook/directive"}},
 	"tiering/hook/carrier":    {task, []string{"mover", "mover/location", "api", "api/datamove/v1", "tiering/checkpoint", "tiering/hook", "tiering/stage"}},
 
@@ -152,7 +153,7 @@ var packages = map[string]struct {
 	"csi/mount":           {parts, []string{"mover"}},
 	"csi/hand":            {parts, []string{"mover"}},
 	"csi/registrar":       {parts, []string{"mover"}},
-	"csi/base":            {motion, []string{"lustre", "lustre/gpfs", "lustre/system", "mover", "mover/trash", "csi/volume"}},
+	"csi/base":            {motion, []string{"lustre", "lustre/claim", "lustre/gpfs", "lustre/system", "mover", "mover/trash", "csi/volume"}},
 	"csi/files":           {task, []string{"lustre", "mover", "mover/shelf", "csi/base", "csi/hand", "csi/mount", "csi/volume"}},
 	"csi/kube":            {motion, []string{"mover", "csi/relay", "csi/volume"}},
 	"csi/metrics":         {parts, nil},
@@ -222,7 +223,7 @@ var homes = map[string][]string{
 	"golang.org/x/term":                           {"cmd/datamove/cli"},
 	"golang.org/x/time":                           {"mover/door"},
 	"golang.org/x/sync":                           {"mover/buffer", "mover/peer", "mover/posix", "mover/recall", "mover/s3", "mover/transfer", "mover/local", "mover/shelf", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/hop", "tiering/feed/bucket", "tiering/feed/changelog", "tiering/feed/far", "tiering/feed/watch", "cmd/datamove/cli", "cmd/datamove-csi/driver"},
-	"golang.org/x/sys":                            {"csi/base", "csi/files", "csi/hand", "csi/mount", "mover/vault", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "lustre/hints", "mover/buffer", "mover/posix", "mover/s3", "mover/store", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "mover/shelf", "mover/trash", "tiering/budget", "tiering/burst/shelf", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/hop", "tiering/feed/watch", "tiering/hook", "cmd/datamove/cli", "cmd/datamoved/daemon", "bench/ceiling", "bench/compare", "bench/load", "bench/record"},
+	"golang.org/x/sys":                            {"lustre/claim", "csi/base", "csi/files", "csi/hand", "csi/mount", "mover/vault", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain", "lustre/system", "lustre/copytool", "lustre/hints", "mover/buffer", "mover/posix", "mover/s3", "mover/store", "mover/transfer", "mover/local", "mover/location", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/door", "mover/ledger", "mover/service", "mover/shelf", "mover/trash", "tiering/budget", "tiering/burst/shelf", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/hop", "tiering/feed/watch", "tiering/hook", "cmd/datamove/cli", "cmd/datamoved/daemon", "bench/ceiling", "bench/compare", "bench/load", "bench/record"},
 }
 
 // heavy are packages that take a minute to compile, with what is below them, and what does without them.

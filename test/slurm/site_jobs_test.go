@@ -12,6 +12,8 @@ import (
 	"testing/fstest"
 	"time"
 
+	"datamove.dev/lustre/plain"
+	"datamove.dev/test/image"
 	"datamove.dev/test/must"
 	"datamove.dev/tiering/hook/hostlist"
 )
@@ -277,7 +279,7 @@ func otherWays(t *testing.T, s *site) {
 			return s.MustSubmit(Anna, script, "--export=ALL,DATAMOVE=stage-in=project:anna/notes to=scratch:notes required")
 		},
 		"DataWarp": func() string {
-			return s.MustSubmit(Anna, "#!/bin/sh\n#DW jobdw type=scratch access_mode=striped capacity=1GiB\n#DW copy_in source=/project/anna/notes destination=$DW_JOB_STRIPED/notes\n#DW copy_out source=$DW_JOB_STRIPED/out destination=/project/anna/dw\ncat $DW_JOB_STRIPED/notes/*; mkdir $DW_JOB_STRIPED/out; echo result >$DW_JOB_STRIPED/out/it\n")
+			return s.MustSubmit(Anna, "#!/bin/sh\n#DW jobdw type=scratch access_mode=striped capacity=100MiB\n#DW copy_in source=/project/anna/notes destination=$DW_JOB_STRIPED/notes\n#DW copy_out source=$DW_JOB_STRIPED/out destination=/project/anna/dw\ncat $DW_JOB_STRIPED/notes/*; mkdir $DW_JOB_STRIPED/out; echo result >$DW_JOB_STRIPED/out/it\n")
 		},
 	} {
 		id := submit()
@@ -290,12 +292,33 @@ func otherWays(t *testing.T, s *site) {
 	if got := s.read("/project/anna/dw/it"); got != "result" {
 		t.Errorf("copy_out: %s", got)
 	}
+	space(t, s)
 	id := s.MustSubmit(Anna, "#!/bin/sh\n#DW jobdw type=scratch access_mode=striped capacity=1GiB\nhostname\n", "-N2")
 	s.Until(id, "one directory of two nodes is not there", func(j Job) bool {
 		return strings.Contains(j.SystemComment, "asks for space that all of them see as one")
 	})
 	s.Scancel(id)
 	s.UntilState(id, "CANCELLED")
+}
+
+// space: a job that asks for space alone has its directory, and is told that nothing holds it to that where nothing does.
+func space(t *testing.T, s *site) {
+	id := s.MustSubmit(Anna, "#!/bin/sh\n#DW jobdw type=scratch access_mode=striped capacity=100MiB\n#DW copy_in source=/project/anna/notes destination=$DW_JOB_STRIPED/notes\n#DW copy_out source=$DW_JOB_STRIPED/out destination=/project/anna/space\ncd $DW_JOB_STRIPED && mkdir out && echo result >out/it; env | grep ^DATAMOVE_CAPACITY\n", "--hold")
+	must.Get(s.On(Controller, "scontrol", "update", "JobId="+id, "AdminComment=an operator's"))(t)
+	must.Get(s.On(Controller, "scontrol", "release", id))(t)
+	s.done(id, "COMPLETED")
+	if out := s.Output(Anna, id); !strings.HasPrefix(out, "DATAMOVE_CAPACITY_WHY=") {
+		t.Errorf("it has heard: %s", out)
+	}
+	if got, want := must.Get(s.Job(id))(t).AdminComment, "an operator's; datamove staged in: 20 bytes in 2 files"; got != want { // without an accounting nothing can be said of one that has ended
+		t.Errorf("its comment is %q; want %q", got, want)
+	}
+	s.cleanSoon(id, Anna)
+	id = s.MustSubmit(Anna, "#!/bin/sh\n#DW jobdw type=xfs capacity=1MiB name=fast\nls -d $DW_JOB_fast\n", "-N2")
+	s.done(id, "COMPLETED")
+	if out := s.Output(Anna, id); !strings.HasSuffix(out, "/DW_JOB_fast/\n") {
+		t.Errorf("it has no directory: %s", out)
+	}
 }
 
 // asksAlone: salloc and srun ask by their comment, and what they begin with is there.
@@ -416,6 +439,32 @@ echo $DATAMOVE_HOT; srun cat $DATAMOVE_IN_MADE/it
 		t.Errorf("the second job said %q", out)
 	}
 	s.cleanSoon(second, Anna)
+}
+
+// TestCapacityHolds: a job whose scratch has quotas is held to what it has asked for, and leaves no limit behind.
+func TestCapacityHolds(t *testing.T) {
+	soak(t)
+	nvme := image.Mount(t, image.Spec{Type: "btrfs"})
+	fd := must.Get(os.Open(nvme))(t)
+	must.Do(t, (&plain.Subvolumes{}).Enable(t.Context(), int(fd.Fd()), true))
+	must.Do(t, fd.Close())
+	o := Options{Nodes: 1}.with(t, shippedFiles(t, nil), ours(t, "datamove", "datamoved"), t.TempDir())
+	o.Binds["/opt/nvme"] = nvme
+	s := &site{Cluster: Start(t, o), agents: map[int]*Daemon{}}
+	s.install(strings.Replace(siteConf, "path: /local_nvme", "path: /opt/nvme", 1))
+	s.files(Anna, "/project/anna/notes", 2, 1_000_000)
+	id := s.MustSubmit(Anna, "#!/bin/sh\n#DW jobdw type=scratch access_mode=striped capacity=8MiB\n#DW copy_in source=/project/anna/notes destination=$DW_JOB_STRIPED/notes\necho $DATAMOVE_CAPACITY\nhead -c 6000000 /dev/zero >$DW_JOB_STRIPED/some && sync -f $DW_JOB_STRIPED && echo fits\nhead -c 6000000 /dev/zero >$DW_JOB_STRIPED/more 2>&1 && sync -f $DW_JOB_STRIPED && echo too much\n")
+	s.UntilState(id, "FAILED")
+	if out := s.Output(Anna, id); !strings.HasPrefix(out, "8388608\nfits\n") || strings.Contains(out, "too much") {
+		t.Errorf("%s", out)
+	}
+	s.Eventually("its limit is given back", func() error {
+		left := must.Get(os.ReadDir(nvme + "/.datamove-projects"))(t)
+		if len(left) > 0 {
+			return fmt.Errorf("there is %v", left)
+		}
+		return nil
+	})
 }
 
 // TestCancelled: a job that is cancelled in a phase leaves nothing behind.

@@ -4,7 +4,8 @@
 // for the job has a name there, and what it writes there leaves, or goes, when it ends. Hot is what lies on the node; warm is the same data on a
 // file system that all nodes see.
 //
-// [Prolog] makes the directory, holds what was staged, and gives it names; [Tasks] tells each task where its data is; [Epilog] lets go of
+// [Site.Make] makes the directory of a job that asks for space before anything comes into it, as a project of the file system with a limit, and [Site.Tend] gives such
+// projects back when their directories are gone. [Prolog] makes the directory of others, holds what was staged, and gives it names; [Tasks] tells each task where its data is; [Epilog] lets go of
 // what was held, and takes the directory away by one rename. [Reconcile] does what an epilog did not: the node went down, or the mover was away.
 //
 // Nothing that the mover does not do ends in an error: a job without hot data reads warm data, and a node is never taken out of

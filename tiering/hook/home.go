@@ -61,23 +61,26 @@ func (s *Site) home(root int, j Job) (dir int, err error) {
 	return -1, err
 }
 
-// jobs opens the folder of all, which has to be root's: who could write to it could exchange directories.
-func (s *Site) jobs(root int) (int, error) {
-	jobs, err := beneath(root, Jobs)
+// jobs opens the folder of all.
+func (s *Site) jobs(root int) (int, error) { return s.owned(root, Jobs) }
+
+// owned opens a folder of the tier that has to be root's: who could write to it could exchange what is in it.
+func (s *Site) owned(root int, name string) (int, error) {
+	folder, err := beneath(root, name)
 	if err != nil {
-		return -1, fmt.Errorf("open %s/%s: %w", s.Scratch, Jobs, err)
+		return -1, fmt.Errorf("open %s/%s: %w", s.Scratch, name, err)
 	}
 	var st unix.Stat_t
-	err = unix.Fstat(jobs, &st)
+	err = unix.Fstat(folder, &st)
 	if self := uint32(unix.Geteuid()); err == nil && (st.Uid != self || st.Mode&0o022 != 0) {
 		err = fmt.Errorf("%w: %s/%s belongs to uid %d with mode %04o, and others could exchange what is in it: remove it, and it is made anew",
-			mover.ErrConflict, s.Scratch, Jobs, st.Uid, st.Mode&0o7777)
+			mover.ErrConflict, s.Scratch, name, st.Uid, st.Mode&0o7777)
 	}
 	if err != nil {
-		_ = unix.Close(jobs)
+		_ = unix.Close(folder)
 		return -1, err
 	}
-	return jobs, nil
+	return folder, nil
 }
 
 // errForeign is what lies in the place of a job's directory, and is none.

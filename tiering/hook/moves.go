@@ -15,12 +15,18 @@ const (
 	AllNodes     = "*"             // as value of Leaves: it waits, and says that something is to leave each node of the job
 
 	CheckpointLabel = "slurm_checkpoint" // of a Watch: the profile, and how many are to be kept, as "dcp,3"
-	PartLabel       = "slurm_part"       // of what has to do with checkpoints on a node: one of those below
+	PartLabel       = "slurm_part"       // of what is no copy of the user's: of what has to do with checkpoints on a node, and Space
+
+	CapacityLabel = "slurm_capacity" // of a Space: the bytes that the job's directory may have there
+	SpaceLabel    = "slurm_space/"   // of a Space: begins labels that name directories to be made in it
 )
 
 // Watch is, as value of PartLabel, a task that waits on a node for as long as checkpoints are to leave it: the node carries them
 // away, each by tasks of its own, and ends the one that waits when nothing is left. Until then the job's directory stays.
 const Watch = "watch"
+
+// Space is, as value of PartLabel, a task that copies nothing: its node makes the job's directory as it begins ([Site.Make]), and holds it to its capacity.
+const Space = "space"
 
 // Move is a copy to or from the directory of a job on this node.
 type Move struct {

@@ -95,7 +95,8 @@ func (s *Site) prepare(ctx context.Context, root int, j Job, out *Outcome) error
 // for this run stays. Where something of the other one is to leave still, or nobody can say, this one has no directory. unknown is why the moves are not known.
 func (s *Site) alone(root int, j Job, moves []Move, unknown error) error {
 	r, err := s.recall(j)
-	switch again := errors.Is(err, mover.ErrNotExist); {
+	again := errors.Is(err, mover.ErrNotExist)
+	switch {
 	case err != nil && !again, err == nil && !r.Ended && r.Dir != "":
 		return nil // the prolog of this run, once more
 	case again && unknown != nil:
@@ -103,11 +104,11 @@ func (s *Site) alone(root int, j Job, moves []Move, unknown error) error {
 	case unknown != nil:
 		return fmt.Errorf("an earlier run has left its own, and it is not known whether that is to be brought away: %w", unknown)
 	case remains(moves):
-		return fmt.Errorf("%w: what an earlier run has left is brought away still, or waits for that: datamove task list --slurm-job %d", mover.ErrConflict, j.ID)
+		return errRemains(j)
 	}
 	ours := coming(moves)
-	if ours[""] {
-		return nil
+	if ours[""] || again && s.capacityOf(j) != (Capacity{}) {
+		return nil // Make has taken away what is of others
 	}
 	dir, err := beneath(root, path.Join(Jobs, j.Dir()))
 	if err != nil {

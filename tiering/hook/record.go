@@ -29,6 +29,8 @@ type Record struct {
 	Renewed time.Time `json:"renewed,omitzero"` // when somebody last looked whether what it holds is to be renewed
 	Seen    bool      `json:"seen,omitempty"`   // a step was here that lasts as long as the job
 	Ended   bool      `json:"ended,omitempty"`  // its epilog ran, and has left the directory for what is to leave it
+
+	Capacity Capacity `json:"capacity,omitzero"`
 }
 
 const (
@@ -40,21 +42,24 @@ func (s *Site) file(j Job) string { return filepath.Join(s.State, j.Dir()+".json
 
 // remember writes the record of a job. One of a boot before is not there: the directory is in memory.
 func (s *Site) remember(j Job, out Outcome) error {
-	return s.write(j, Record{Version: recordVersion, Job: j.ID, UID: j.UID, Dir: out.Dir, Links: out.Links, Copies: out.Copies, Began: time.Now().UTC()})
+	return s.write(j, Record{Version: recordVersion, Job: j.ID, UID: j.UID, Dir: out.Dir, Links: out.Links, Copies: out.Copies, Capacity: s.capacityOf(j), Began: time.Now().UTC()})
 }
 
-func (s *Site) write(j Job, r Record) error {
-	text, err := json.Marshal(r)
+func (s *Site) write(j Job, r Record) error { return s.put(s.file(j), r) }
+
+// put writes a file of the state whole, or not at all.
+func (s *Site) put(file string, x any) error {
+	text, err := json.Marshal(x)
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(s.State, 0o755); err != nil {
 		return err
 	}
-	temporary := fmt.Sprintf("%s.%d", s.file(j), os.Getpid())
+	temporary := fmt.Sprintf("%s.%d", file, os.Getpid())
 	err = os.WriteFile(temporary, text, 0o644)
 	if err == nil {
-		err = os.Rename(temporary, s.file(j))
+		err = os.Rename(temporary, file)
 	}
 	if err != nil {
 		return errors.Join(err, ignoreGone(os.Remove(temporary)))
@@ -130,7 +135,7 @@ func (s *Site) ended(j Job) error {
 
 // forget removes the record of a job.
 func (s *Site) forget(j Job) error {
-	return errors.Join(ignoreGone(os.Remove(s.file(j))), ignoreGone(os.Remove(filepath.Join(s.State, j.Dir()+".lock"))))
+	return errors.Join(ignoreGone(os.Remove(s.file(j))), ignoreGone(os.Remove(s.capacityFile(j))), ignoreGone(os.Remove(filepath.Join(s.State, j.Dir()+".lock"))))
 }
 
 func ignoreGone(err error) error {

@@ -3,11 +3,15 @@ package hook
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"path/filepath"
 	"time"
 
 	"datamove.dev/api"
+	"datamove.dev/lustre/claim"
+	"datamove.dev/mover"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/units"
 	"datamove.dev/tiering/stage"
 )
 
@@ -22,6 +26,7 @@ type Site struct {
 	Mover   Mover
 	// Patience is how long the mover may take altogether, of a prolog's deadline or an epilog's second. 0 is Patience.
 	Patience time.Duration
+	IDs      claim.Range // of projects, of jobs with a capacity; none has no limits on ext4 and xfs
 }
 
 // Patience is how long hooks wait for the mover when nobody says otherwise.
@@ -47,7 +52,14 @@ func Of(c *config.Config, node string, dial func(context.Context) (*api.Client, 
 		return nil, err
 	}
 	t := c.Tiers[tier]
+	var ids claim.Range
+	if c.Slurm.ProjectIDs != "" {
+		if ids.First, ids.Last, err = units.ParseIDs(c.Slurm.ProjectIDs); err != nil {
+			return nil, fmt.Errorf("%w: slurm.project_ids: %w", mover.ErrUsage, err)
+		}
+	}
 	return &Site{
+		IDs:     ids,
 		Cluster: c.Slurm.Cluster,
 		Tier:    tier, Scratch: filepath.Clean(t.Path), State: cmp.Or(c.Slurm.State, config.DefaultSlurmState), Mounted: func() error { return mounted(t) },
 		Mover: &Service{Mover: &stage.Mover{Node: node, Dial: dial}, Tier: tier}, Patience: cmp.Or(c.Slurm.Deadline, config.DefaultDeadline) * 3 / 5,

@@ -23,6 +23,9 @@ const (
 	VarProfile      = "DATAMOVE_PROFILE_"    // NAME: their profile
 	VarResume       = "DATAMOVE_RESUME"      // the newest complete one of the first request; not set when there is none
 	VarResumeOf     = "DATAMOVE_RESUME_"     // NAME: the same, of each request
+
+	VarCapacity   = "DATAMOVE_CAPACITY"     // bytes that VarDir is held to; not set is no limit
+	VarNoCapacity = "DATAMOVE_CAPACITY_WHY" // why it is not, where the job asks for a limit
 )
 
 // Variable is the part of a variable's name that a name in the job's directory gives.
@@ -69,6 +72,9 @@ func (s *Site) Tasks(j Job, environ []string) (lines []string) {
 		export(VarDir, record.Dir)
 	} else {
 		export(VarDir, "")
+	}
+	for _, v := range record.Capacity.variables() {
+		export(v[0], v[1])
 	}
 	for _, name := range sorted(want) {
 		if !validVariable(name) {

@@ -124,7 +124,7 @@ func (a *app) controller() (*controller.Controller, error) {
 			return a.dial(ctx, cmp.Or(a.env("DATAMOVE_SERVICE"), c.Service, config.DefaultListen), "the datamoved of this host")
 		},
 		Told: func(what string) { fmt.Fprintf(a.err, "datamove: hook: %s\n", shown(what)) },
-		Room: a.room,
+		Room: a.room, Comment: comment,
 	}, nil
 }
 

@@ -28,17 +28,10 @@ const (
 // jobsParts do on this node what epilogs of Slurm jobs leave to others: they empty the trash of the tier that has the directories of
 // jobs, at a limited rate, and end jobs that nobody has ended. Where there never was a job they do nothing.
 func (h *host) jobsParts() []*part {
-	address := ""
-	for _, l := range h.at.listen {
-		if strings.HasPrefix(l, "unix://") {
-			address = l
-			break
-		}
-	}
-	if address == "" || os.Geteuid() != 0 {
+	dial := h.dialSelf()
+	if dial == nil {
 		return nil
 	}
-	dial := func(ctx context.Context) (*api.Client, error) { return api.Dial(ctx, address, api.Options{}) }
 	return []*part{until("jobs", func(ctx context.Context) error {
 		for last := (time.Time{}); ; {
 			select {
@@ -54,6 +47,29 @@ func (h *host) jobsParts() []*part {
 			h.tendJobs(ctx, s)
 		}
 	}), until("checkpoints", func(ctx context.Context) error { return h.carry(ctx, dial) })}
+}
+
+// dialSelf reaches the service of this node as root; nil is where that can not be.
+func (h *host) dialSelf() func(context.Context) (*api.Client, error) {
+	for _, l := range h.at.listen {
+		if strings.HasPrefix(l, "unix://") && os.Geteuid() == 0 {
+			return func(ctx context.Context) (*api.Client, error) { return api.Dial(ctx, l, api.Options{}) }
+		}
+	}
+	return nil
+}
+
+// home makes the directory of a Slurm job that asks for space.
+func (h *host) home(ctx context.Context, tier, dir string, labels map[string]string, gid uint32) error {
+	dial := h.dialSelf()
+	if dial == nil || labels[hook.PartLabel] != hook.Space {
+		return nil
+	}
+	s, err := hook.Of(h.live.config.Load(), h.at.node, dial, site.Mounted)
+	if err != nil || s.Tier != tier {
+		return err
+	}
+	return errors.Join(s.Make(ctx, dir, gid, labels), s.Close())
 }
 
 // carry brings checkpoints of Slurm jobs away from this node while they run.
@@ -107,6 +123,9 @@ func (h *host) tendJobs(ctx context.Context, s *hook.Site) {
 	done, err := trash.Empty(ctx, int(root.Fd()), trash.Rate{Entries: trashEntries, Bytes: trashBytes})
 	if err != nil && ctx.Err() == nil {
 		h.log.Warn("some of the trash stays", "tier", s.Tier, "err", err)
+	}
+	if err := s.Tend(ctx); err != nil && ctx.Err() == nil {
+		h.log.Warn("the limits of Slurm jobs that are gone stay for now, will try again", "tier", s.Tier, "err", err)
 	}
 	if done.Entries > 0 {
 		h.log.Info("trash removed", "tier", s.Tier, "items", done.Items, "entries", done.Entries)

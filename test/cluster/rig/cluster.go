@@ -94,8 +94,9 @@ type Cluster struct {
 
 	Program  []string           // of workers of agents of now on; nil are goroutines in virtual time
 	Accounts *account.Directory // nil are those of this machine
-	Peers    *Peers             // how agents of now on give each other what they stage; nil is not at all
-	Mute     atomic.Bool        // calls of people are done and not answered, until the coordinator is killed
+	home     func(ctx context.Context, tier, dir string, labels map[string]string, gid uint32) error
+	Peers    *Peers      // how agents of now on give each other what they stage; nil is not at all
+	Mute     atomic.Bool // calls of people are done and not answered, until the coordinator is killed
 	real     bool
 	refusals sync.Map // errors, by the directory below which workers that are goroutines can not write
 
@@ -133,11 +134,12 @@ func (m *Agent) passes() error {
 
 // Options say how a cluster begins.
 type Options struct {
-	Dir      string             // everything is below it; "" is a temporary directory
-	Conf     *config.Config     // nil is a shared tier, "shared", and a node-local one, "scratch"; each agent has its own at ScratchOf
-	Accounts *account.Directory // nil are those of this machine
-	Program  []string           // of workers; nil are goroutines
-	Real     bool               // time is real, and nothing can be killed but a Program
+	Dir      string                                                                                  // everything is below it; "" is a temporary directory
+	Conf     *config.Config                                                                          // nil is a shared tier, "shared", and a node-local one, "scratch"; each agent has its own at ScratchOf
+	Accounts *account.Directory                                                                      // nil are those of this machine
+	Program  []string                                                                                // of workers; nil are goroutines
+	Home     func(ctx context.Context, tier, dir string, labels map[string]string, gid uint32) error // as agents have it; nil is none
+	Real     bool                                                                                    // time is real, and nothing can be killed but a Program
 }
 
 // New starts a coordinator with the shared tier "shared" and a node-local one,
@@ -162,7 +164,7 @@ func Open(t testing.TB, o Options, agents ...string) *Cluster {
 	if dir == "" {
 		dir = t.TempDir()
 	}
-	c := &Cluster{t: t, Dir: dir, Lease: 2 * time.Second, Program: o.Program, Accounts: o.Accounts, real: o.Real, Agents: map[string]*Agent{}}
+	c := &Cluster{t: t, Dir: dir, Lease: 2 * time.Second, Program: o.Program, Accounts: o.Accounts, home: o.Home, real: o.Real, Agents: map[string]*Agent{}}
 	c.workers = &workers{cluster: c, all: map[int]*goroutine{}}
 	if o.Conf == nil {
 		scratch := filepath.Join(dir, "scratch")
@@ -426,7 +428,7 @@ func (c *Cluster) Join(name string) {
 	}
 	o := agent.Options{
 		Name: name, Version: "test", Coordinator: m.conn, Data: filepath.Join(c.Dir, "agents", name), Program: c.Program, Accounts: c.Accounts,
-		Config: c.ConfOf(name), Logger: slog.New(slog.NewTextHandler(testWriter{}, nil)), Peers: c.Peers.of(name), Metrics: c.Peers.metrics(name),
+		Config: c.ConfOf(name), Logger: slog.New(slog.NewTextHandler(testWriter{}, nil)), Peers: c.Peers.of(name), Metrics: c.Peers.metrics(name), Home: c.home,
 	}
 	if c.Program == nil {
 		o.Program, o.Ready = []string{"goroutine"}, c.workers.ready(name)

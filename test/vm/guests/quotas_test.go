@@ -9,7 +9,7 @@ import (
 
 // TestQuotas: project quotas of ext4 and xfs, and the groups of btrfs, are set, read,
 // and enforced; datamove quota, copy and doctor do with them what they say, and so do the volumes of
-// the CSI driver.
+// the CSI driver and the directories of Slurm jobs.
 func TestQuotas(t *testing.T) {
 	t.Parallel()
 	r := boot(t, &vm.Guest{
@@ -19,12 +19,14 @@ func TestQuotas(t *testing.T) {
 			{Path: "/tests/plain", From: tests(t, "lustre/plain")},
 			{Path: "/tests/commands", From: tests(t, "test/system/cli")},
 			{Path: "/tests/volumes", From: tests(t, "csi/base")},
+			{Path: "/tests/jobs", From: tests(t, "tiering/hook")},
 		},
 		Env: guestEnv,
 		Run: []wire.Command{
 			vm.TestCommand("/tests/plain"),
 			vm.TestCommand("/tests/commands", "-test.run=^TestQuotaOnDisks$"),
 			vm.TestCommand("/tests/volumes", "-test.run=^TestSystems$/^(ext4|xfs)$"),
+			vm.TestCommand("/tests/jobs", "-test.run=^TestCapacity$/^(ext4|xfs)$"),
 		},
 	})
 	whole(t, r)
@@ -37,6 +39,7 @@ func TestQuotas(t *testing.T) {
 	})
 	t.Run("commands", func(t *testing.T) { vm.Replay(t, r.Outcomes[1], nil) })
 	t.Run("volumes", func(t *testing.T) { vm.Replay(t, r.Outcomes[2], nil) })
+	t.Run("jobs", func(t *testing.T) { vm.Replay(t, r.Outcomes[3], nil) })
 }
 
 // TestCaseless: names on file systems that compare them without case, which this machine's kernel may not have.

@@ -30,6 +30,9 @@ type Controller struct {
 	// Room refuses a directory, which there may not be yet, where nothing more can be written, as far as is seen from here; nil looks nowhere.
 	Room func(ctx context.Context, dir string) error
 
+	// Comment adds a text to what Slurm keeps with a job for its administrators, or, of one that has ended, in its accounting; nil adds nothing.
+	Comment func(ctx context.Context, job, text string, ended bool) error
+
 	step func() // of tests: before each change of a record; nil does nothing
 }
 

@@ -18,5 +18,5 @@
 // nodes were never made ready has written nothing, and keeps nothing, however it ends: also when Slurm kills its teardown with its pre_run, and the job
 // is set up anew.
 //
-// It reaches the mover through api alone, and never calls Slurm. TestDeeds shows where it writes, TestKilled that it may be killed.
+// It reaches the mover through api alone, and Slurm through Comment alone. TestDeeds shows where it writes, TestKilled that it may be killed.
 package controller

@@ -170,6 +170,7 @@ func (c *Controller) Before(ctx context.Context, job uint32) error {
 	if err := w.before(api.For(ctx, w.UID)); err != nil {
 		return w.holdBack(err)
 	}
+	w.account(ctx, false)
 	return c.ready(w.Record)
 }
 
@@ -231,11 +232,13 @@ func (w *work) before(ctx context.Context) error {
 	if err := errors.Join(err, w.names(w.Asked, p.Nodes)); err != nil {
 		return err
 	}
-	for _, look := range []func(context.Context, []string) error{w.vacant, w.space} {
-		switch err := look(ctx, p.Nodes); {
-		case away(err): // of what an earlier run has left the prolog looks, too
-			w.tell("what is on its nodes is not known: %v", err)
-		case err != nil:
+	for _, look := range []func(context.Context, []string) error{w.vacant, w.space, w.reserve} {
+		err := look(ctx, p.Nodes)
+		if away(err) { // of what an earlier run has left the prolog looks, too
+			w.tell("what is on its nodes is not known, and nothing may hold it to its capacity: %v", err)
+			break
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -386,7 +389,7 @@ func (w *work) copied(ctx context.Context, d deed) error {
 	if d.node != "" { // its nodes would wait for room that nobody makes
 		o.Options = &datamovev1.Options{FailWhenFull: true}
 	}
-	err := w.came(ctx, d, o)
+	err := w.came(ctx, d.summary(), o)
 	if err == nil {
 		return nil
 	}
@@ -398,7 +401,7 @@ func (w *work) copied(ctx context.Context, d deed) error {
 	return err
 }
 
-func (w *work) came(ctx context.Context, d deed, o stage.Order) error {
+func (w *work) came(ctx context.Context, what string, o stage.Order) error {
 	for fails, spell := 0, time.Duration(0); ; {
 		err := w.stage.Copy(ctx, o)
 		var u *stage.Underway
@@ -413,7 +416,7 @@ func (w *work) came(ctx context.Context, d deed, o stage.Order) error {
 		default:
 			fails++
 		}
-		w.tell("%s: %v", d.summary(), err)
+		w.tell("%s: %v", what, err)
 		w.rest(ctx, &spell, u)
 	}
 }

@@ -98,6 +98,7 @@ func (c *Controller) Out(ctx context.Context, job uint32, s State) error {
 	if err == nil {
 		err = w.carry(ctx, deeds)
 	}
+	w.account(ctx, true)
 	if err == nil {
 		err = w.purge(ctx, asked)
 	}

@@ -50,20 +50,21 @@ type End struct {
 
 // The files of a job. Each has one writer.
 const (
-	fileJob    = "job"    // Record
-	filePlace  = "place"  // Place
-	fileReady  = "ready"  // the run whose nodes were made ready, so it may have begun there
-	fileTurn   = "turn"   // the data_in or pre_run that is at work
-	fileEnd    = "end"    // End
-	fileStaged = "staged" // Staged
-	fileLeaves = "leaves" // it has ended, and what leaves its nodes is about to be asked for
-	fileHeld   = "held"   // why the job is to be held when it is staged anew: it outlives its run
-	fileTold   = "told"   // ids of tasks of earlier jobs that have failed, and for which the job was held: it outlives its run
-	fileEnded  = "ended-" // Record of a run that is over, of which something is to be undone still; the run follows
+	fileJob     = "job"     // Record
+	filePlace   = "place"   // Place
+	fileReady   = "ready"   // the run whose nodes were made ready, so it may have begun there
+	fileTurn    = "turn"    // the data_in or pre_run that is at work
+	fileEnd     = "end"     // End
+	fileStaged  = "staged"  // Staged
+	fileLeaves  = "leaves"  // it has ended, and what leaves its nodes is about to be asked for
+	fileHeld    = "held"    // why the job is to be held when it is staged anew: it outlives its run
+	fileAccount = "account" // of what Slurm's comment of the job tells: in, out
+	fileTold    = "told"    // ids of tasks of earlier jobs that have failed, and for which the job was held: it outlives its run
+	fileEnded   = "ended-"  // Record of a run that is over, of which something is to be undone still; the run follows
 )
 
 // beside are those that mean nothing without the record of the job.
-var beside = []string{filePlace, fileReady, fileTurn, fileEnd, fileStaged, fileLeaves}
+var beside = []string{filePlace, fileReady, fileTurn, fileEnd, fileStaged, fileLeaves, fileAccount}
 
 // Staged is what was brought to where all nodes see it.
 type Staged struct {

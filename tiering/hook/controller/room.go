@@ -8,14 +8,19 @@ import (
 	"math"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/units"
+	"datamove.dev/tiering/hook"
 	"datamove.dev/tiering/hook/directive"
+	"datamove.dev/tiering/stage"
 )
 
 // leavesRoom refuses what is to go where nothing more can be written: now a person is there who can do something, and when the job has ended nobody is.
@@ -80,6 +85,45 @@ func (w *work) space(ctx context.Context, nodes []string) error {
 	}
 	return nil
 }
+
+// reserve has the nodes of a job make its directory, and hold it to its capacity, before anything comes into it. Each node does it as it begins a task that
+// copies nothing.
+func (w *work) reserve(ctx context.Context, nodes []string) error {
+	tier, bytes := w.tiers.Scratch, spaceOf(w.Asked)[w.tiers.Scratch]
+	if bytes == 0 {
+		return nil
+	}
+	labels := map[string]string{hook.PartLabel: hook.Space, hook.CapacityLabel: strconv.FormatInt(bytes, 10)}
+	for i, v := range w.Asked.Variables() {
+		if i < spacesMost {
+			labels[hook.SpaceLabel+v.At.Path] = ""
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, reservePatience)
+	defer cancel()
+	errs := make([]error, len(nodes))
+	var making sync.WaitGroup
+	for i, node := range nodes {
+		making.Go(func() {
+			at := w.dir(location.Location{Scheme: location.InTier, Tier: tier, Path: ".capacity"})
+			errs[i] = w.came(ctx, "#DW capacity= on "+node, stage.Order{Key: fmt.Sprintf("capacity/%d/%s/%s", w.Job, w.RunID(), node), Node: node, Labels: labels,
+				From: at.Child("none").String(), To: w.dir(location.Location{Scheme: location.InTier, Tier: tier, Path: ".space"}).String(), Options: &datamovev1.Options{SourceMayBeAbsent: true}})
+		})
+	}
+	making.Wait()
+	for _, err := range errs {
+		if err != nil && !away(err) { // which the others do not hide
+			return err
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// reservePatience is how long a node may take to make a directory: a job waits for no agent that is away.
+const reservePatience = 30 * time.Second
+
+// spacesMost is how many directories of #DW lines the nodes make; a task has not many more labels.
+const spacesMost = 16
 
 // promised is what other jobs on a node have asked for there. Of two that are about to begin the first one has it.
 func (w *work) promised(node, tier string) (sum int64) {

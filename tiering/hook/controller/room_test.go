@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -87,5 +88,84 @@ func TestCapacity(t *testing.T) {
 		w.nodes(13, "n1")
 		must.Do(t, w.Before(w.within(time.Minute), 13)) // nobody can say how full it is
 		w.start()
+	})
+}
+
+// TestReserved: a node makes the directory of a job that asks for space, and its directories, before anything comes there, and the job hears whether it is held to its capacity.
+func TestReserved(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: agents make directories of jobs as root")
+	}
+	rig.Bubble(t, func(t *testing.T) {
+		w := served(t)
+		begins := func(id uint32, more string) {
+			time.Sleep(time.Nanosecond)
+			must.Do(t, w.Setup(w.job(id), directive.Text{Script: "#!/bin/sh\n#DATAMOVE dw\n#DW jobdw type=scratch access_mode=private capacity=1MiB\n" + more + "true\n"}))
+			must.Do(t, w.In(t.Context(), id))
+			w.nodes(id, "n1")
+			must.Do(t, w.Before(t.Context(), id))
+		}
+		begins(7, "#DW copy_in source="+w.path("shared/notes")+" destination=$DW_JOB_PRIVATE/notes\n")
+		w.wants("scratch/jobs/"+w.job(7).Dir()+"/DW_JOB_PRIVATE/notes/note", "a note")
+		w.prolog(7)
+		w.wants("scratch/jobs/"+w.job(7).Dir()+"/DW_JOB_PRIVATE/notes/note", "a note") // all of it is of this run
+		if lines := w.node().Tasks(w.job(7), nil); !slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "export DATAMOVE_CAPACITY") }) {
+			t.Errorf("%q", lines)
+		}
+
+		begins(8, "")
+		w.prolog(8)
+		w.wrote(8, "DW_JOB_PRIVATE/old")
+		must.Get(w.node().Epilog(t.Context(), w.job(8)))(t)
+		must.Do(t, w.Teardown(t.Context(), 8, false))
+		begins(8, "")
+		w.prolog(8)
+		if left := must.Get(os.ReadDir(w.path("scratch/jobs/" + w.job(8).Dir() + "/DW_JOB_PRIVATE")))(t); len(left) > 0 {
+			t.Errorf("of an earlier run it has %v", left)
+		}
+	})
+}
+
+// TestAccounted: what was staged for a run, and by it, is told once where Slurm keeps it, by the task of an array alone.
+func TestAccounted(t *testing.T) {
+	t.Parallel()
+	rig.Bubble(t, func(t *testing.T) {
+		w := served(t)
+		var told []string
+		fails := fmt.Errorf("%w: no scontrol", mover.ErrNotExist)
+		w.Comment = func(_ context.Context, job, text string, _ bool) error {
+			told = append(told, job+": "+text)
+			return fails
+		}
+		run := func(id uint32, p Place) {
+			w.setup(id, "stage-in=shared:notes to=scratch:notes required", "stage-out=scratch:out to=results:%j")
+			must.Do(t, w.In(t.Context(), id))
+			must.Do(t, w.Nodes(id, p))
+			must.Do(t, w.Before(t.Context(), id))
+			must.Do(t, w.Before(t.Context(), id)) // Slurm tries again
+			w.prolog(id)
+			w.wrote(id, "out/a", "out/b")
+			must.Do(t, w.Ended(id, End{}))
+			must.Do(t, w.Out(t.Context(), id, 0))
+			must.Do(t, w.Out(t.Context(), id, 0))
+			must.Get(w.node().Epilog(t.Context(), w.job(id)))(t)
+			must.Do(t, w.Teardown(t.Context(), id, false))
+		}
+		run(7, Place{Nodes: []string{"n1"}})
+		run(7, Place{Nodes: []string{"n1"}, Count: 1})
+		run(7, Place{Nodes: []string{"n1"}, Count: commentRuns})
+		run(9, Place{Nodes: []string{"n1"}, Array: "9", Task: "3"})
+		want := []string{
+			"7: datamove staged in: 6 bytes in 1 files", "7: datamove staged out: 14 bytes in 2 files",
+			"7: datamove staged in: 6 bytes in 1 files (restart 1)", "7: datamove staged out: 14 bytes in 2 files (restart 1)",
+			"9_3: datamove staged in: 6 bytes in 1 files", "9_3: datamove staged out: 14 bytes in 2 files",
+		}
+		if !slices.Equal(told, want) {
+			t.Errorf("%q", told)
+		}
+		if !w.heard("Slurm's comment of the job does not say") {
+			t.Error("that it failed is not told")
+		}
 	})
 }

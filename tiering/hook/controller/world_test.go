@@ -100,7 +100,9 @@ func served(t *testing.T) *world {
 	w := unserved(t)
 	conf := *w.Config
 	conf.Tiers = maps.Clone(conf.Tiers) // tests change theirs
-	w.service = rig.Open(t, rig.Options{Dir: w.dir, Conf: &conf, Accounts: rig.Accounts(t)}, "n1")
+	w.service = rig.Open(t, rig.Options{Dir: w.dir, Conf: &conf, Accounts: rig.Accounts(t), Home: func(ctx context.Context, _, dir string, labels map[string]string, gid uint32) error {
+		return w.node().Make(ctx, dir, gid, labels)
+	}}, "n1")
 	w.service.Add("train", "tape:train")
 	w.service.Add("near", "shared:near")
 	return w
