@@ -17,8 +17,10 @@ import (
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/reflection"
 
 	"datamove.dev/api"
@@ -101,7 +103,7 @@ const (
 	maxPageConns   = 128
 	maxScrapers    = 64
 	eachScraper    = 8
-	personStreams  = 128      // calls on one connection
+	personStreams  = 32       // calls on one connection
 	agentStreams   = 8192     // an agent has one connection for all that it does
 	maxHeader      = 16 << 10 // of HTTP/1
 	maxPersonWords = 32 << 10 // of headers of a call
@@ -216,7 +218,9 @@ func (d *Door) open() error {
 
 // serve makes the servers.
 func (d *Door) serve() {
-	d.people = d.server(personStreams, maxPersonWords, grpc.MaxRecvMsgSize(personMessage), grpc.ReadBufferSize(personRead), grpc.WriteBufferSize(personWrite))
+	d.people = d.server(personStreams, maxPersonWords, grpc.MaxRecvMsgSize(personMessage), grpc.ReadBufferSize(personRead), grpc.WriteBufferSize(personWrite),
+		experimental.BufferPool(mem.NopBufferPool{})) // a pool keeps a MiB for each answer that has not left
+
 	d.agents = d.server(agentStreams, maxAgentWords)
 	d.web = &http.Server{
 		Handler: http.HandlerFunc(d.serveHTTP), ConnContext: webContext, ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelDebug),

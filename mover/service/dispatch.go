@@ -316,11 +316,15 @@ func (s *Service) writer(t *pb.Task, n need) (name string, linger bool) {
 	return "", s.lingering(at, t)
 }
 
-// bars says whether a task that writes to some addresses keeps another one from writing to its own. What another account writes above or
-// below bars nothing: it may be anywhere, slow, and for ever, and the kernel says which of its files one account can change.
+// bars says whether a task that writes to some addresses keeps another one from writing to its own. What another account copies or removes
+// bars nothing, also not at the same target: it may be slow, and for ever. The lock of the target and the kernel say what one account can do
+// beside another. Of replicas one task at a time has to do with a target.
 func bars(writer, t *pb.Task, theirs, own []string) bool {
-	if concerns(writer, t) {
+	switch kind := writer.GetSpec().GetKind(); {
+	case concerns(writer, t):
 		return meet(own, theirs)
+	case kind == pb.TaskKind_TASK_KIND_COPY, kind == pb.TaskKind_TASK_KIND_SYNC, kind == pb.TaskKind_TASK_KIND_REMOVE:
+		return false
 	}
 	return slices.ContainsFunc(own, func(at string) bool { return slices.Contains(theirs, at) })
 }

@@ -70,7 +70,7 @@ func (s *Service) GetTask(ctx context.Context, r *pb.GetTaskRequest) (*pb.Task, 
 const (
 	pageUsual = 100
 	pageMost  = 1000
-	pageBytes = 1 << 20 // beyond the first row
+	pageBytes = 256 << 10 // beyond the first row
 )
 
 func pageSize(asked int32) int {
