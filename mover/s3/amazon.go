@@ -344,7 +344,9 @@ func (s *amazon) uploads(ctx context.Context, prefix string) iter.Seq2[upload, e
 		for {
 			ctx, r := withReply(ctx)
 			page, err := s.client.ListMultipartUploads(ctx, in)
-			if err := understand(ctx, r, err); err != nil {
+			if err := understand(ctx, r, err); noUploads(err) {
+				return
+			} else if err != nil {
 				yield(upload{}, err)
 				return
 			}

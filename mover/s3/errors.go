@@ -246,6 +246,12 @@ func noListing(err error) error {
 	return fmt.Errorf("the store does not list by ListObjectsV2: %w", err)
 }
 
+// noUploads reports whether a listing of uploads says that there are none, as rclone does (serve s3, v1.75): S3 has this code for an upload that is named.
+func noUploads(err error) bool {
+	var told *answer
+	return errors.As(err, &told) && told.code == "NoSuchUpload"
+}
+
 // errCutListing is the error of a listing that says there is more, and not how to ask for it.
 var errCutListing error = &answer{status: http.StatusOK, code: "NotImplemented", message: "a listing is cut off, and its answer has no continuation token", kind: mover.ErrUnsupported}
 

@@ -186,7 +186,9 @@ func (s *onprem) uploads(ctx context.Context, prefix string) iter.Seq2[upload, e
 		for keyMarker, idMarker := "", ""; ; {
 			ctx, r := withReply(ctx)
 			page, err := s.core.ListMultipartUploads(ctx, s.bucket, prefix, keyMarker, idMarker, "", 1000)
-			if err := understand(ctx, r, err); err != nil {
+			if err := understand(ctx, r, err); noUploads(err) {
+				return
+			} else if err != nil {
 				yield(upload{}, err)
 				return
 			}

@@ -94,6 +94,28 @@ func TestUnlockBusyStore(t *testing.T) {
 	}
 }
 
+// TestNoUploads: a store that calls it an error when there are no uploads is walked like others.
+func TestNoUploads(t *testing.T) {
+	server := s3test.Start(t, false)
+	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+		o := server.Options(t)
+		o.Client = client
+		o.Endpoint = s3test.Unwell(t, server, func(w http.ResponseWriter, r *http.Request) bool {
+			_, asked := r.URL.Query()["uploads"]
+			if asked = asked && r.Method == http.MethodGet; asked {
+				w.WriteHeader(http.StatusNotFound)
+				_, _ = io.WriteString(w, "<Error><Code>NoSuchUpload</Code></Error>")
+			}
+			return asked
+		})
+		p := s3test.Open(t, o)
+		strays := mover.WalkOptions{Stray: func(s mover.Stray) { t.Errorf("a stray: %+v", s) }}
+		for e, err := range p.Walk(t.Context(), strays) {
+			t.Errorf("%s: %+v, %v", client, e, err)
+		}
+	}
+}
+
 // TestProfile: what versitygw checks is found, kept, and not asked for again; a
 // place that is only read is not probed.
 //
