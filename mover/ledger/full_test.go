@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -116,4 +117,42 @@ func TestFillsDisk(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A disk that is full to the last byte is no hindrance to a ledger that has a ballast: it opens, and takes what frees room until it is told that there is
+// some for new things, too.
+func TestBallast(t *testing.T) {
+	disk := rig.Tmpfs(t, "size=1g")
+	dir := filepath.Join(disk, "ledger")
+	begin := func() *Ledger {
+		ballast, err := OpenBallast(disk, slog.New(slog.DiscardHandler))
+		must.Do(t, err)
+		return opened(t, dir, Options{Ballast: ballast})
+	}
+	l := begin()
+	must.Do(t, l.Admits())
+	closed(t, l)
+	other := fill(t, disk, 0)
+	for _, when := range []string{"it was filled", "it was full then, too"} {
+		l = begin()
+		for n := range 50 {
+			update(t, l, func(tx *Tx) error { return five(tx, n) })
+		}
+		if err := l.Admits(); !errors.Is(err, mover.ErrFull) {
+			t.Errorf("%s: Admits = %v", when, err)
+		}
+		closed(t, l)
+	}
+	must.Do(t, os.Remove(other))
+	l = begin()
+	must.Do(t, l.Admits())
+	other = fill(t, disk, 0)
+	must.Do(t, l.Admits())
+	update(t, l, func(tx *Tx) error { return five(tx, 50) })
+	if err := l.Admits(); !errors.Is(err, mover.ErrFull) {
+		t.Errorf("it was filled while it was open: Admits = %v", err)
+	}
+	must.Do(t, os.Remove(other))
+	must.Do(t, l.Admits())
+	closed(t, l)
 }

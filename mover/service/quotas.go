@@ -98,6 +98,9 @@ func limitsOf(c *config.Config, a *pb.Account, groups, roles []string) quota.Lim
 
 // mayHold says why a caller may not have one more of a resource.
 func (s *Service) mayHold(c access.Caller, what quota.Resource) error {
+	if err := s.ledger.Admits(); err != nil && what != quota.Requests { // a key may be of what frees room
+		return err
+	}
 	account := ledger.User(accountOf(c))
 	return quota.Check(account, what, s.holdings.of(account, what), 1, s.limitsFor(c))
 }
