@@ -38,6 +38,7 @@ type Options struct {
 	Peers       *Peers                                // nil gives nothing to other nodes, and asks none
 	Parts       func(path string) []*agentv1.RoomPart // what of the file system of a tier can be full by itself; nil knows of nothing
 	FeedReach   func(dir string) acting.Confinement   // what a change log of a directory needs beside it; nil is nothing
+	Spares      func(dir string) error                // why no journals should be written to a directory, on the disk of a ledger; nil is no ledger
 	Logger      *slog.Logger                          // nil means no log
 	Metrics     *telemetry.Metrics                    // nil counts nothing
 }
@@ -53,6 +54,7 @@ type Agent struct {
 	changed  chan struct{} // the coordinator should hear of something now
 	sights   sights
 	spares   spares
+	journals journals
 	swarms   swarms
 	lendings lendings
 	gates    gates
@@ -116,6 +118,7 @@ const stopGrace = 20 * time.Second
 // process has ended.
 func (a *Agent) Run(ctx context.Context) error {
 	defer a.o.Metrics.Sample(a.sample)()
+	a.lookAtRoom()                                                    // before it says what it takes
 	actx, stop := context.WithCancelCause(context.WithoutCancel(ctx)) // goes on while processes end
 	defer stop(errLeaving)
 	attended := make(chan struct{})
@@ -128,10 +131,16 @@ func (a *Agent) Run(ctx context.Context) error {
 		defer close(tended)
 		a.spares.tend(ctx)
 	}()
+	measured := make(chan struct{})
+	go func() {
+		defer close(measured)
+		a.tendJournals(ctx)
+	}()
 	<-ctx.Done()
 	a.leave(agentv1.How_HOW_PAUSE)
 	a.running.Wait()
 	<-tended
+	<-measured
 	stop(errLeaving)
 	<-attended
 	return nil

@@ -145,9 +145,12 @@ func TestBallast(t *testing.T) {
 	}
 	must.Do(t, os.Remove(other))
 	l = begin()
-	must.Do(t, l.Admits())
+	must.Do(t, errors.Join(l.Admits(), l.ballast.Spares(dir)))
 	other = fill(t, disk, 0)
-	must.Do(t, l.Admits())
+	must.Do(t, errors.Join(l.Admits(), l.ballast.Spares(t.TempDir())))
+	if err := l.ballast.Spares(dir); !errors.Is(err, mover.ErrFull) {
+		t.Errorf("nothing is free: Spares = %v", err)
+	}
 	update(t, l, func(tx *Tx) error { return five(tx, 50) })
 	if err := l.Admits(); !errors.Is(err, mover.ErrFull) {
 		t.Errorf("it was filled while it was open: Admits = %v", err)

@@ -29,6 +29,9 @@ type Ballast struct {
 	low bool // its blocks were given back; guarded by mu
 }
 
+// spareBytes of the disk, or a tenth of a smaller one, are kept from what is not of the stores.
+const spareBytes = 1 << 30
+
 // BallastName is the name of the file.
 const BallastName = "ballast"
 
@@ -146,4 +149,27 @@ func (b *Ballast) Admits() error {
 	}
 	return &mover.Error{Op: "take new work", Place: filepath.Dir(b.path), Err: fmt.Errorf("%w: %s free on the disk of the service, which needs %s; make room there: what ends, is cancelled or forgotten goes on",
 		mover.ErrFull, units.Bytes(free), units.Bytes(b.enough()))}
+}
+
+// Spares says why what is not of the stores should not be written to a directory: mover.ErrFull where it is on this disk, and that has little room.
+func (b *Ballast) Spares(dir string) error {
+	if b == nil || b.path == "" {
+		return nil
+	}
+	var own, other unix.Stat_t
+	if unix.Stat(filepath.Dir(b.path), &own) != nil || unix.Stat(dir, &other) != nil || own.Dev != other.Dev {
+		return nil
+	}
+	if err := b.Admits(); err != nil {
+		return err
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return &mover.Error{Op: "look at the disk of", Place: dir, Err: err}
+	}
+	if free, keep := int64(st.Bavail)*st.Bsize, min(spareBytes, int64(st.Blocks)*st.Bsize/10); free < keep {
+		return &mover.Error{Op: "write journals to", Place: dir, Err: fmt.Errorf("%w: %s free on the disk of the ledger, for which %s are kept; make room there, or have journals on another disk (agent.journals in the configuration)",
+			mover.ErrFull, units.Bytes(free), units.Bytes(keep))}
+	}
+	return nil
 }

@@ -973,7 +973,7 @@ func (x *GetUsageResponse) GetQuotas() []*Quota {
 // Quota is how much of the service an account holds, and may hold.
 type Quota struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Resource      string                 `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"` // slots (percent of those of an agent), tasks, specs (bytes), leases, requests, datasets
+	Resource      string                 `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"` // slots (percent of those of an agent), tasks, specs (bytes), leases, requests, datasets, journals (bytes)
 	Used          int64                  `protobuf:"varint,2,opt,name=used,proto3" json:"used,omitempty"`
 	Limit         int64                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"` // 0 is none
 	unknownFields protoimpl.UnknownFields

@@ -82,6 +82,14 @@ func TestStartsOnFullDisk(t *testing.T) {
 		if !strings.Contains(info.GetFull(), data) || !strings.Contains(p.log.String(), "the disk is full") {
 			t.Errorf("%s: it says it is full: %q", full, info.GetFull())
 		}
+		if i == 0 {
+			_, err := c.ResumeTask(t.Context(), &datamovev1.ResumeTaskRequest{Id: ids[3]})
+			must.Tell(t, err)
+			p.eventually("the agent beside it takes no task, and says why", func() bool {
+				e, err := c.ExplainTask(t.Context(), &datamovev1.ExplainTaskRequest{Id: ids[3]})
+				return err == nil && strings.Contains(e.GetText(), "no agent that reaches both ends takes a task: ") && strings.Contains(e.GetText(), "no room")
+			})
+		}
 		must.Do(t, os.Remove(other))
 		must.Do(t, syncDisk(disk))
 		x := must.Get(c.SubmitTask(t.Context(), submission("more")))(t)

@@ -201,7 +201,7 @@ func (h *host) agentParts(coordinator grpc.ClientConnInterface, peers *peers) ([
 	}
 	a, err := agent.New(agent.Options{
 		Name: h.at.node, Version: buildVersion(), Coordinator: coordinator, Data: dir, Program: ourselves,
-		Config: h.live.config.Load, Accounts: h.accounts, Logger: h.log, Metrics: h.metrics, Peers: peers.agent(), Parts: h.roomParts, FeedReach: feedReach,
+		Config: h.live.config.Load, Accounts: h.accounts, Logger: h.log, Metrics: h.metrics, Peers: peers.agent(), Parts: h.roomParts, FeedReach: feedReach, Spares: h.ballast.Spares,
 	})
 	if err != nil {
 		return nil, err
