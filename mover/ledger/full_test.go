@@ -129,10 +129,21 @@ func TestBallast(t *testing.T) {
 		must.Do(t, err)
 		return opened(t, dir, Options{Ballast: ballast})
 	}
-	l := begin()
+	l := begin() // a new one merges no tables while its disk is filled
+	must.Do(t, errors.Join(l.Admits(), l.ballast.Spares(dir)))
+	other := fill(t, disk, 0)
+	must.Do(t, l.ballast.Spares(t.TempDir()))
+	if err := l.ballast.Spares(dir); !errors.Is(err, mover.ErrFull) {
+		t.Errorf("nothing is free: Spares = %v", err)
+	}
+	update(t, l, func(tx *Tx) error { return five(tx, 50) })
+	if err := l.Admits(); !errors.Is(err, mover.ErrFull) {
+		t.Errorf("it was filled while it was open: Admits = %v", err)
+	}
+	must.Do(t, os.Remove(other))
 	must.Do(t, l.Admits())
 	closed(t, l)
-	other := fill(t, disk, 0)
+	other = fill(t, disk, 0)
 	for _, when := range []string{"it was filled", "it was full then, too"} {
 		l = begin()
 		for n := range 50 {
@@ -145,17 +156,6 @@ func TestBallast(t *testing.T) {
 	}
 	must.Do(t, os.Remove(other))
 	l = begin()
-	must.Do(t, errors.Join(l.Admits(), l.ballast.Spares(dir)))
-	other = fill(t, disk, 0)
-	must.Do(t, errors.Join(l.Admits(), l.ballast.Spares(t.TempDir())))
-	if err := l.ballast.Spares(dir); !errors.Is(err, mover.ErrFull) {
-		t.Errorf("nothing is free: Spares = %v", err)
-	}
-	update(t, l, func(tx *Tx) error { return five(tx, 50) })
-	if err := l.Admits(); !errors.Is(err, mover.ErrFull) {
-		t.Errorf("it was filled while it was open: Admits = %v", err)
-	}
-	must.Do(t, os.Remove(other))
 	must.Do(t, l.Admits())
 	closed(t, l)
 }

@@ -34,7 +34,7 @@ const (
 	// closeBytes before Close, which makes a table of what is in memory.
 	closeBytes = 4 * memTableBytes
 	// ballastBytes are given back to a full disk: changes that free room, and what else opens beside the ledger.
-	ballastBytes = roomBytes + 64<<20
+	ballastBytes = roomBytes + 128<<20
 )
 
 // What the store says of itself, after keyStore.

@@ -61,15 +61,15 @@ func TestStartsOnFullDisk(t *testing.T) {
 		x := must.Get(c.SubmitTask(t.Context(), submission(target)))(t)
 		ids = append(ids, x.GetId())
 	}
-	for i, full := range []string{"before it starts", "while it runs", "while it runs, again"} {
-		if i == 0 {
+	for i, full := range []string{"while it runs", "while it runs, again", "before it starts"} {
+		if i == 2 {
 			p.signal(syscall.SIGTERM)
 			if code := p.code(); code != 0 {
 				t.Fatalf("it ended with %d", code)
 			}
 		}
 		other := fillDisk(t, disk)
-		if i == 0 {
+		if i == 2 {
 			p = begin()
 			c = p.started()
 		}
@@ -82,13 +82,16 @@ func TestStartsOnFullDisk(t *testing.T) {
 		if !strings.Contains(info.GetFull(), data) || !strings.Contains(p.log.String(), "the disk is full") {
 			t.Errorf("%s: it says it is full: %q", full, info.GetFull())
 		}
-		if i == 0 {
+		if i == 2 {
 			_, err := c.ResumeTask(t.Context(), &datamovev1.ResumeTaskRequest{Id: ids[3]})
 			must.Tell(t, err)
 			p.eventually("the agent beside it takes no task, and says why", func() bool {
 				e, err := c.ExplainTask(t.Context(), &datamovev1.ExplainTaskRequest{Id: ids[3]})
 				return err == nil && strings.Contains(e.GetText(), "no agent that reaches both ends takes a task: ") && strings.Contains(e.GetText(), "no room")
 			})
+		}
+		if strings.Contains(p.log.String(), "no room for the catalog") {
+			t.Errorf("%s: there is no catalog", full)
 		}
 		must.Do(t, os.Remove(other))
 		must.Do(t, syncDisk(disk))
