@@ -3,16 +3,18 @@ package ledger
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/store"
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/image"
 	"datamove.dev/test/must"
 )
 
@@ -23,19 +25,20 @@ func fill(t *testing.T, dir string, but int64) (other string) {
 	f, err := os.Create(other)
 	must.Do(t, err)
 	defer f.Close()
-	_, err = io.Copy(f, io.LimitReader(zeros{}, 1<<40))
-	if !errors.Is(store.Kind(err), mover.ErrFull) {
-		t.Fatal(err)
+	size := int64(0)
+	for chunk := int64(64 << 20); chunk >= 4<<10; {
+		switch err := unix.Fallocate(int(f.Fd()), 0, size, chunk); {
+		case err == nil:
+			size += chunk
+		case errors.Is(err, unix.ENOSPC):
+			chunk /= 2
+		default:
+			t.Fatal(err)
+		}
 	}
-	st, err := f.Stat()
-	must.Do(t, err)
-	must.Do(t, f.Truncate(st.Size()-but))
+	must.Do(t, errors.Join(f.Truncate(size-but), f.Sync()))
 	return other
 }
-
-type zeros struct{}
-
-func (zeros) Read(b []byte) (int, error) { return len(b), nil }
 
 // A full disk is an error, and not the signal that a write to a mapping gets. Nothing is
 // half applied, and when there is room again, all goes on.
@@ -122,7 +125,7 @@ func TestFillsDisk(t *testing.T) {
 // A disk that is full to the last byte is no hindrance to a ledger that has a ballast: it opens, and takes what frees room until it is told that there is
 // some for new things, too.
 func TestBallast(t *testing.T) {
-	disk := rig.Tmpfs(t, "size=1g")
+	disk := image.Mount(t, image.Spec{Type: "ext4", Bytes: 1 << 30, Make: []string{"-q", "-m", "0"}})
 	dir := filepath.Join(disk, "ledger")
 	begin := func() *Ledger {
 		ballast, err := OpenBallast(disk, slog.New(slog.DiscardHandler))
@@ -140,7 +143,7 @@ func TestBallast(t *testing.T) {
 	if err := l.Admits(); !errors.Is(err, mover.ErrFull) {
 		t.Errorf("it was filled while it was open: Admits = %v", err)
 	}
-	must.Do(t, os.Remove(other))
+	must.Do(t, errors.Join(os.Remove(other), store.SyncFile(disk)))
 	must.Do(t, l.Admits())
 	closed(t, l)
 	other = fill(t, disk, 0)
@@ -154,7 +157,7 @@ func TestBallast(t *testing.T) {
 		}
 		closed(t, l)
 	}
-	must.Do(t, os.Remove(other))
+	must.Do(t, errors.Join(os.Remove(other), store.SyncFile(disk)))
 	l = begin()
 	must.Do(t, l.Admits())
 	closed(t, l)

@@ -35,7 +35,7 @@ const spareBytes = 1 << 30
 // BallastName is the name of the file.
 const BallastName = "ballast"
 
-// OpenBallast finds the ballast in a directory, or makes it where the disk has much more room than that: on a small disk there is none.
+// OpenBallast finds the ballast in a directory, or makes it where the disk has much more room than that: on a small disk, and in memory, there is none.
 // Where less than room is free, the blocks are given back at once.
 func OpenBallast(dir string, bytes, room int64, log *slog.Logger) (*Ballast, error) {
 	b := &Ballast{path: filepath.Join(dir, BallastName), bytes: bytes, room: room, log: log}
@@ -43,10 +43,11 @@ func OpenBallast(dir string, bytes, room int64, log *slog.Logger) (*Ballast, err
 	if err != nil {
 		return nil, err
 	}
-	free, err := b.free()
+	disk, err := b.disk()
 	if err != nil {
 		return nil, err
 	}
+	free := int64(disk.Bavail) * disk.Bsize
 	b.low = there && !held
 	switch {
 	case held && free < room:
@@ -55,7 +56,7 @@ func OpenBallast(dir string, bytes, room int64, log *slog.Logger) (*Ballast, err
 		if b.Admits() != nil {
 			b.warn(free)
 		}
-	case !there && free >= b.enough():
+	case !there && free >= b.enough() && disk.Type != unix.TMPFS_MAGIC:
 		err = b.take()
 	}
 	return b, err
@@ -77,9 +78,13 @@ func (b *Ballast) held() (held, there bool, err error) {
 }
 
 func (b *Ballast) free() (int64, error) {
-	var st unix.Statfs_t
-	err := unix.Statfs(filepath.Dir(b.path), &st)
+	st, err := b.disk()
 	return int64(st.Bavail) * st.Bsize, err
+}
+
+func (b *Ballast) disk() (st unix.Statfs_t, err error) {
+	err = unix.Statfs(filepath.Dir(b.path), &st)
+	return st, err
 }
 
 // take allocates the blocks. Not every file system can; one that can not has no ballast.
