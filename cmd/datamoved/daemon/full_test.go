@@ -70,6 +70,10 @@ func TestStartsOnFullDisk(t *testing.T) {
 		}
 		other := fillDisk(t, disk)
 		if i == 2 {
+			out, err := command("backup", "--data", data, filepath.Join(t.TempDir(), "backup"))
+			if err != nil {
+				t.Errorf("%s: a backup: %v\n%s", full, err, out)
+			}
 			p = begin()
 			c = p.started()
 		}
