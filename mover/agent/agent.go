@@ -38,6 +38,7 @@ type Options struct {
 	Peers       *Peers                                // nil gives nothing to other nodes, and asks none
 	Parts       func(path string) []*agentv1.RoomPart // what of the file system of a tier can be full by itself; nil knows of nothing
 	FeedReach   func(dir string) acting.Confinement   // what a change log of a directory needs beside it; nil is nothing
+	Spares      func(dir string) error                // why no journals should be written to a directory, on the disk of a ledger; nil is no ledger
 	// Home makes a directory below jobs/ of a tier before a task of those labels makes it as any other; nil makes none.
 	Home    func(ctx context.Context, tier, dir string, labels map[string]string, gid uint32) error
 	Logger  *slog.Logger       // nil means no log
@@ -55,6 +56,7 @@ type Agent struct {
 	changed  chan struct{} // the coordinator should hear of something now
 	sights   sights
 	spares   spares
+	journals journals
 	swarms   swarms
 	lendings lendings
 	gates    gates
@@ -118,6 +120,7 @@ const stopGrace = 20 * time.Second
 // process has ended.
 func (a *Agent) Run(ctx context.Context) error {
 	defer a.o.Metrics.Sample(a.sample)()
+	a.lookAtRoom()                                                    // before it says what it takes
 	actx, stop := context.WithCancelCause(context.WithoutCancel(ctx)) // goes on while processes end
 	defer stop(errLeaving)
 	attended := make(chan struct{})
@@ -130,10 +133,16 @@ func (a *Agent) Run(ctx context.Context) error {
 		defer close(tended)
 		a.spares.tend(ctx)
 	}()
+	measured := make(chan struct{})
+	go func() {
+		defer close(measured)
+		a.tendJournals(ctx)
+	}()
 	<-ctx.Done()
 	a.leave(agentv1.How_HOW_PAUSE)
 	a.running.Wait()
 	<-tended
+	<-measured
 	stop(errLeaving)
 	<-attended
 	return nil

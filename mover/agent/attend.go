@@ -130,6 +130,7 @@ func (a *Agent) hello() *agentv1.Hello {
 // status is the state of this moment.
 func (a *Agent) status(seq uint64) *agentv1.Status {
 	s := &agentv1.Status{Seq: seq, Room: a.room()}
+	a.journals.tell(s, seq == 1)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.rate.Add(time.Now(), rate.Work{Bytes: a.passed.Load()})
@@ -147,7 +148,7 @@ func (a *Agent) status(seq uint64) *agentv1.Status {
 		s.Sessions = append(s.Sessions, ses.view(key))
 	}
 	slices.SortFunc(s.Sessions, func(x, y *agentv1.Session) int { return strings.Compare(x.Task+"/"+x.Batch, y.Task+"/"+y.Batch) })
-	if s.Leaving = a.leaving; !a.leaving {
+	if s.Leaving = a.leaving; !a.leaving && s.GetFull() == "" {
 		s.LeadSlots, s.BatchSlots = int32(max(a.o.LeadSlots-leads, 0)), int32(max(a.batchSlots()-batches, 0))
 	}
 	return s

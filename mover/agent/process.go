@@ -65,7 +65,8 @@ type process struct {
 	counts sync.Mutex      // held while metrics are told of what it did
 	told   *agentv1.Counts // what they were told last; guarded by counts
 
-	deaf atomic.Bool // it was killed because it did not answer
+	deaf    atomic.Bool           // it was killed because it did not answer
+	refused atomic.Pointer[error] // why it was ended
 
 	wanted wanted                    // pieces
 	asks   chan *agentv1.WorkerOrder // for pieces: taken when the process has taken what came before
@@ -106,6 +107,9 @@ func (a *Agent) start(ctx context.Context, p *process) error {
 		return err
 	}
 	if p.job.StateDir, err = a.stateDir(who); err != nil {
+		return err
+	}
+	if err := a.mayWrite(p.task.GetOwner(), p.job.GetStateDir()); err != nil {
 		return err
 	}
 	roots, err := a.prepare(p, who)
@@ -263,6 +267,9 @@ func (p *process) serve() {
 	why := endedByItself(err)
 	if p.deaf.Load() {
 		why = errDeaf
+	}
+	if refused := p.refused.Load(); refused != nil {
+		why = *refused
 	}
 	if crash := p.acting.Crash(); crash != "" {
 		why = p.crashed(crash)

@@ -1,5 +1,7 @@
 package config
 
+import "os"
+
 // Quotas say how much of the service one account may hold. Root, and the account that runs the service, have no
 // quota, unless users names them.
 type Quotas struct {
@@ -18,10 +20,11 @@ type Quota struct {
 	Leases   int64   `koanf:"leases"`   // and stagings that are waited for
 	Requests int64   `koanf:"requests"` // whose idempotency keys are remembered for a day
 	Datasets int64   `koanf:"datasets"` // names of them
+	Journals Size    `koanf:"journals"` // in the directory of its journals on an agent, which asks its own configuration; in default and users only
 }
 
 // DefaultQuota is what an account has where the file says nothing.
-var DefaultQuota = Quota{Slots: 75, Tasks: 10_000, Specs: 32 << 20, Leases: 10_000, Requests: 100_000, Datasets: 10_000}
+var DefaultQuota = Quota{Slots: 75, Tasks: 10_000, Specs: 32 << 20, Leases: 10_000, Requests: 100_000, Datasets: 10_000, Journals: 4 << 30}
 
 // Of is the quota of an account with its groups and roles.
 func (q *Quotas) Of(user string, groups, roles []string) Quota {
@@ -35,11 +38,30 @@ func (q *Quotas) Of(user string, groups, roles []string) Quota {
 	return q.Users[user].or(shared, first).or(q.Default, first).or(DefaultQuota, first)
 }
 
+// Binds says whether an account has quotas. Root, and the account of this process, have some only where they are named.
+func (q *Quotas) Binds(user string, uid uint32) bool {
+	_, named := q.Users[user]
+	return named || uid != 0 && uid != uint32(os.Geteuid())
+}
+
+// OfJournals is how much an account may have in the directory of its journals, on a disk of some size; 0 is any amount. Where the
+// file says nothing, that is the default, or a tenth of a smaller disk.
+func (q *Quotas) OfJournals(user string, uid uint32, disk int64) int64 {
+	if !q.Binds(user, uid) {
+		return 0
+	}
+	if said := first(int64(q.Users[user].Journals), int64(q.Default.Journals)); said != 0 {
+		return said
+	}
+	return min(int64(DefaultQuota.Journals), disk/10)
+}
+
 // or joins two quotas, value by value.
 func (q Quota) or(o Quota, join func(a, b int64) int64) Quota {
 	return Quota{
 		Slots: Percent(join(int64(q.Slots), int64(o.Slots))), Tasks: join(q.Tasks, o.Tasks), Specs: Size(join(int64(q.Specs), int64(o.Specs))),
 		Leases: join(q.Leases, o.Leases), Requests: join(q.Requests, o.Requests), Datasets: join(q.Datasets, o.Datasets),
+		Journals: Size(join(int64(q.Journals), int64(o.Journals))),
 	}
 }
 
@@ -62,7 +84,7 @@ func quotaRule(ofAccount bool) *rule {
 		"specs": {check: checked[Size]},
 	}
 	if ofAccount {
-		keys["slots"] = rule{check: checked[Percent]}
+		keys["slots"], keys["journals"] = rule{check: checked[Percent]}, rule{check: checked[Size]}
 	}
 	return &rule{keys: keys}
 }

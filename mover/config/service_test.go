@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -246,6 +247,35 @@ func TestQuotaOf(t *testing.T) {
 		if got.Tasks != row.tasks || got.Leases != row.leases || got.Specs != DefaultQuota.Specs {
 			t.Errorf("%s in %v, %v: %+v", row.user, row.groups, row.roles, got)
 		}
+	}
+}
+
+// An account has as much for its journals as the file says, or a part of a small disk; root has a quota only where it is named.
+func TestQuotaOfJournals(t *testing.T) {
+	const tib = 1 << 40
+	for _, row := range []struct {
+		text, user string
+		uid        uint32
+		disk, want int64
+	}{
+		{"", "alice", 1001, tib, 4 << 30},
+		{"", "alice", 1001, 10 << 30, 1 << 30},
+		{"", "root", 0, tib, 0},
+		{"quotas: {default: {journals: 2GiB}}", "alice", 1001, 10 << 30, 2 << 30},
+		{"quotas: {default: {journals: 2GiB}, users: {alice: {journals: 1TiB}}}", "alice", 1001, 10 << 30, tib},
+		{"quotas: {users: {root: {tasks: 5}}}", "root", 0, tib, 4 << 30},
+	} {
+		c := &Config{}
+		if row.text != "" {
+			c = parse(t, row.text)
+		}
+		if got := c.Quotas.OfJournals(row.user, row.uid, row.disk); got != row.want {
+			t.Errorf("%q: %s has %d, want %d", row.text, row.user, got, row.want)
+		}
+	}
+	c := &Config{}
+	if c.Quotas.Binds("datamove", uint32(os.Geteuid())) {
+		t.Error("the account of the service has quotas")
 	}
 }
 

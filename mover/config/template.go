@@ -123,6 +123,7 @@ tiers:
 #    leases: 10000              # and stagings that are waited for
 #    requests: 100000           # whose idempotency keys are remembered for a day
 #    datasets: 10000            # names of them
+#    journals: 4GiB             # in the directory of its journals on an agent, by the configuration there; not said, a tenth of a smaller disk
 #  users: {alice: {tasks: 50000}}
 #  groups: {vision: {leases: 50000}}
 #  roles: {operator: {specs: 1GiB}}
@@ -132,7 +133,7 @@ tiers:
 #agent: {spares: 4}            # processes that wait for the next task, one for each of the
                               # accounts that had one last, for a minute; 0 is none.
                               # journals: /var/tmp/datamove is where users have the journals of their tasks. They can
-                              # fill its disk, so it is best another one than that of data
+                              # fill its disk up to their quotas, so it is best another one than that of data
 
 #peers: {listen: 0.0.0.0:7645} # where this node gives others what they stage, too, over TLS; off is nowhere; without
                               # it port 7645 of the address from which this node reaches the coordinator.

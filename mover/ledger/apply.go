@@ -101,7 +101,7 @@ func (l *Ledger) restage(r *ledgerv1.Record) (*badger.Txn, error) {
 
 // commit adds what the store says of itself to a transaction and writes it.
 func (l *Ledger) commit(txn *badger.Txn, own ...*badger.Entry) error {
-	if err := l.lock.Room(roomBytes); err != nil {
+	if err := l.room(roomBytes); err != nil {
 		return err
 	}
 	for _, e := range own {

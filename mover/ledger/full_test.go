@@ -3,15 +3,18 @@ package ledger
 import (
 	"context"
 	"errors"
-	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/store"
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/image"
 	"datamove.dev/test/must"
 )
 
@@ -22,19 +25,20 @@ func fill(t *testing.T, dir string, but int64) (other string) {
 	f, err := os.Create(other)
 	must.Do(t, err)
 	defer f.Close()
-	_, err = io.Copy(f, io.LimitReader(zeros{}, 1<<40))
-	if !errors.Is(store.Kind(err), mover.ErrFull) {
-		t.Fatal(err)
+	size := int64(0)
+	for chunk := int64(64 << 20); chunk >= 4<<10; {
+		switch err := unix.Fallocate(int(f.Fd()), 0, size, chunk); {
+		case err == nil:
+			size += chunk
+		case errors.Is(err, unix.ENOSPC):
+			chunk /= 2
+		default:
+			t.Fatal(err)
+		}
 	}
-	st, err := f.Stat()
-	must.Do(t, err)
-	must.Do(t, f.Truncate(st.Size()-but))
+	must.Do(t, errors.Join(f.Truncate(size-but), f.Sync()))
 	return other
 }
-
-type zeros struct{}
-
-func (zeros) Read(b []byte) (int, error) { return len(b), nil }
 
 // A full disk is an error, and not the signal that a write to a mapping gets. Nothing is
 // half applied, and when there is room again, all goes on.
@@ -116,4 +120,45 @@ func TestFillsDisk(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A disk that is full to the last byte is no hindrance to a ledger that has a ballast: it opens, and takes what frees room until it is told that there is
+// some for new things, too.
+func TestBallast(t *testing.T) {
+	disk := image.Mount(t, image.Spec{Type: "ext4", Bytes: 1 << 30, Make: []string{"-q", "-m", "0"}})
+	dir := filepath.Join(disk, "ledger")
+	begin := func() *Ledger {
+		ballast, err := OpenBallast(disk, slog.New(slog.DiscardHandler))
+		must.Do(t, err)
+		return opened(t, dir, Options{Ballast: ballast})
+	}
+	l := begin() // a new one merges no tables while its disk is filled
+	must.Do(t, errors.Join(l.Admits(), l.ballast.Spares(dir)))
+	other := fill(t, disk, 0)
+	must.Do(t, l.ballast.Spares(t.TempDir()))
+	if err := l.ballast.Spares(dir); !errors.Is(err, mover.ErrFull) {
+		t.Errorf("nothing is free: Spares = %v", err)
+	}
+	update(t, l, func(tx *Tx) error { return five(tx, 50) })
+	if err := l.Admits(); !errors.Is(err, mover.ErrFull) {
+		t.Errorf("it was filled while it was open: Admits = %v", err)
+	}
+	must.Do(t, errors.Join(os.Remove(other), store.SyncFile(disk)))
+	must.Do(t, l.Admits())
+	closed(t, l)
+	other = fill(t, disk, 0)
+	for _, when := range []string{"it was filled", "it was full then, too"} {
+		l = begin()
+		for n := range 50 {
+			update(t, l, func(tx *Tx) error { return five(tx, n) })
+		}
+		if err := l.Admits(); !errors.Is(err, mover.ErrFull) {
+			t.Errorf("%s: Admits = %v", when, err)
+		}
+		closed(t, l)
+	}
+	must.Do(t, errors.Join(os.Remove(other), store.SyncFile(disk)))
+	l = begin()
+	must.Do(t, l.Admits())
+	closed(t, l)
 }

@@ -17,7 +17,8 @@
 //   - After kill -9: whatever an Update has returned for is there.
 //   - After a power cut: every Update that was Durable is there, others up to
 //     Options.SyncEvery before the cut; never a later one without all earlier ones.
-//   - A full disk is mover.ErrFull before anything is changed, and passes with the fullness.
+//   - A full disk is mover.ErrFull before anything is changed, and passes with the fullness. A ledger
+//     with a ballast opens on one, and goes on for what frees room; Admits refuses what is new.
 //   - Damage is found at Open, as mover.ErrCorrupt: tables are checked whole, and the
 //     last record that was known to be on stable storage must be there. It is never
 //     mended by beginning anew; Restore makes a ledger of a backup.
@@ -58,6 +59,8 @@ type Options struct {
 	// Committed is told of each Durable change that was written, how long it took to
 	// be on stable storage, and of each change that could not be stored. Nil is told nothing.
 	Committed func(took time.Duration, err error)
+	// Ballast is what a full disk gets back before changes need the room; see OpenBallast. Nil has none.
+	Ballast *store.Ballast
 	// Follow makes a ledger that changes by Apply alone, with the records of another.
 	Follow bool
 }
@@ -67,6 +70,7 @@ type Ledger struct {
 	dir     string
 	log     *slog.Logger
 	lock    *store.Lock
+	ballast *store.Ballast
 	db      *badger.DB
 	id      string
 	follows bool
@@ -111,7 +115,7 @@ func Open(dir string, o Options) (*Ledger, error) {
 
 // begin locks the directory.
 func begin(dir string, o Options) (*Ledger, error) {
-	l := &Ledger{dir: dir, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), follows: o.Follow, writer: make(chan struct{}, 1), committed: o.Committed}
+	l := &Ledger{dir: dir, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), follows: o.Follow, ballast: o.Ballast, writer: make(chan struct{}, 1), committed: o.Committed}
 	if l.committed == nil {
 		l.committed = func(time.Duration, error) {}
 	}
@@ -165,7 +169,7 @@ func (l *Ledger) create() (*identity, error) {
 
 // load opens the store between two notes in the lock file.
 func (l *Ledger) load(id *identity) error {
-	if err := l.lock.Room(roomBytes); err != nil {
+	if err := l.room(roomBytes); err != nil {
 		return err
 	}
 	unended, err := l.lock.Opening()
@@ -263,7 +267,7 @@ func (l *Ledger) leave(need int64) (first bool, err error) {
 	if l.closed {
 		return false, nil
 	}
-	if err := l.lock.Room(need); err != nil {
+	if err := l.room(need); err != nil {
 		return false, err
 	}
 	l.closed = true
@@ -280,6 +284,18 @@ func (l *Ledger) enter() error {
 	l.uses.Add(1)
 	return nil
 }
+
+// room refuses what would fill the disk. A full one is given the ballast.
+func (l *Ledger) room(need int64) error {
+	err := l.lock.Room(need)
+	if errors.Is(err, mover.ErrFull) && l.ballast.Release() {
+		err = l.lock.Room(need)
+	}
+	return err
+}
+
+// Admits says why nothing new should be put into the ledger, although it still takes changes: mover.ErrFull.
+func (l *Ledger) Admits() error { return l.ballast.Admits() }
 
 func (l *Ledger) storeDir() string { return filepath.Join(l.dir, "store") }
 

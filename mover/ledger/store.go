@@ -33,6 +33,8 @@ const (
 	roomBytes = 192 << 20
 	// closeBytes before Close, which makes a table of what is in memory.
 	closeBytes = 4 * memTableBytes
+	// ballastBytes are given back to a full disk: changes that free room, and what else opens beside the ledger.
+	ballastBytes = roomBytes + 128<<20
 )
 
 // What the store says of itself, after keyStore.
@@ -65,6 +67,11 @@ func storeOptions(dir string, log *slog.Logger) badger.Options {
 		WithLogger(store.Log(log))
 	o.TableSizeMultiplier = 1
 	return o
+}
+
+// OpenBallast opens what keeps room for a ledger in a directory on its disk, before anything that needs the room.
+func OpenBallast(dir string, log *slog.Logger) (*store.Ballast, error) {
+	return store.OpenBallast(dir, ballastBytes, roomBytes, log)
 }
 
 // openStore opens or makes the store. Its tables are read whole before.

@@ -26,16 +26,17 @@ const (
 	Leases   Resource = "leases"   // leases, and stagings that are waited for
 	Requests Resource = "requests" // idempotency keys that are remembered beside those of tasks
 	Datasets Resource = "datasets" // their names
+	Journals Resource = "journals" // bytes in the directory of its journals on an agent
 )
 
 // All are the resources, in the order in which they are told.
-var All = []Resource{Slots, Tasks, Specs, Leases, Requests, Datasets}
+var All = []Resource{Slots, Tasks, Specs, Leases, Requests, Datasets, Journals}
 
 // Limits are the most that an account may hold. A resource that is absent has no limit.
 type Limits map[Resource]int64
 
 // Bytes says whether a resource is counted in bytes.
-func (r Resource) Bytes() bool { return r == Specs }
+func (r Resource) Bytes() bool { return r == Specs || r == Journals }
 
 // Text prints an amount of a resource.
 func (r Resource) Text(n int64) string {
@@ -56,6 +57,7 @@ var remedies = map[Resource]string{
 	Leases:   "drop leases (datamove lease drop), or let them end",
 	Requests: "wait a day, or make requests without an idempotency key",
 	Datasets: "remove datasets (datamove dataset remove)",
+	Journals: "remove what lies there beside journals, or end or cancel tasks",
 }
 
 // Check says whether an account that holds used of a resource may hold want more.
@@ -64,9 +66,22 @@ func Check(account string, r Resource, used, want int64, limits Limits) error {
 	if !limited || want <= 0 || used <= limit && want <= limit-used {
 		return nil
 	}
-	return &mover.Error{Op: "hold", Place: "quota " + string(r), Err: mover.OverQuota(fmt.Errorf(
-		"%w: %s has %s of %s, and asks for %s more; %s, or ask the operator for more (quotas.users.%[2]s.%[7]s in the configuration)",
-		mover.ErrRefused, mover.Printable(account), r.Text(used), r.Text(limit), r.Text(want), remedies[r], string(r)))}
+	return r.refused("quota "+string(r), account, fmt.Sprintf("%s of %s, and asks for %s more", r.Text(used), r.Text(limit), r.Text(want)))
+}
+
+// Over says why an account that has used of a resource in a place may use no more of it: that was counted, and not asked for.
+func Over(account string, r Resource, place string, used int64, limits Limits) error {
+	limit, limited := limits[r]
+	if !limited || used <= limit {
+		return nil
+	}
+	return r.refused(place, account, fmt.Sprintf("%s of %s", r.Text(used), r.Text(limit)))
+}
+
+func (r Resource) refused(place, account, has string) error {
+	account = mover.Printable(account)
+	return &mover.Error{Op: "hold", Place: place, Err: mover.OverQuota(fmt.Errorf("%w: %s has %s; %s, or ask the operator for more (quotas.users.%s.%s in the configuration)",
+		mover.ErrRefused, account, has, remedies[r], account, string(r)))}
 }
 
 // Slots is how many of the slots of an agent one account may have: a part of them, and one at least.

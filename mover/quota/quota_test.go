@@ -35,6 +35,24 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// What is counted, and not asked for, may be as much as the limit.
+func TestOver(t *testing.T) {
+	limits := quota.Limits{quota.Journals: 4 << 30}
+	for _, row := range []struct {
+		used int64
+		over bool
+	}{{0, false}, {4 << 30, false}, {4<<30 + 1, true}, {math.MaxInt64, true}} {
+		err := quota.Over("alice", quota.Journals, "/var/lib/datamove/agent/users/1001", row.used, limits)
+		if (err != nil) != row.over || err != nil && (!errors.Is(err, mover.ErrRefused) || !errors.Is(err, mover.ErrQuota) ||
+			!strings.Contains(err.Error(), "/users/1001") || !strings.Contains(err.Error(), "of 4.00 GiB; remove what ")) {
+			t.Errorf("%d: %v, want over %v", row.used, err, row.over)
+		}
+	}
+	if err := quota.Over("alice", quota.Journals, "/", 1, nil); err != nil {
+		t.Errorf("without a limit: %v", err)
+	}
+}
+
 // What an account is told has the limit, what it has, what to do, and the key for the operator.
 func TestRefusalHelps(t *testing.T) {
 	for _, r := range quota.All {

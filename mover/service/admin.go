@@ -24,6 +24,9 @@ func (s *Service) GetInfo(ctx context.Context, r *pb.GetInfoRequest) (*pb.Info, 
 		Version: s.o.Version, Node: s.o.Node, StartTime: timestamppb.New(s.started), Term: s.ledger.Term(),
 		Caller: &pb.Account{Name: c.Name, Uid: c.UID}, Roles: s.rules().Roles(c), Projects: s.rules().Projects(c),
 	}
+	if err := s.ledger.Admits(); err != nil {
+		i.Full = err.Error()
+	}
 	s.mu.Lock()
 	i.TasksRunning, i.Agents = int64(len(s.leads)), int32(len(s.agents))
 	i.TasksStanding, i.BytesPerSecond = s.working()

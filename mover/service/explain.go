@@ -87,7 +87,7 @@ func (s *Service) explainQueue(t *pb.Task, e *pb.Explanation) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	reach, ready, free, full := 0, 0, 0, 0
+	reach, ready, free, full, why := 0, 0, 0, 0, ""
 	for _, a := range s.agents {
 		if !a.reaches(n, t.GetOwner()) {
 			continue
@@ -96,6 +96,7 @@ func (s *Service) explainQueue(t *pb.Task, e *pb.Explanation) {
 		if a.ready() {
 			ready++
 			free += a.leads
+			why = firstOf(why, a.full)
 			if a.leads > 0 && s.slotsFull(a, t.GetOwner()) {
 				full += a.leads
 			}
@@ -112,6 +113,8 @@ func (s *Service) explainQueue(t *pb.Task, e *pb.Explanation) {
 	case free > 0 && full == free:
 		e.Text = fmt.Sprintf("tasks of %s have as many slots of each agent as one account may", mover.Printable(nameOfAccount(t.GetOwner())))
 		e.Advice = "wait for one to end, or ask the operator for more (quotas.users." + mover.Printable(nameOfAccount(t.GetOwner())) + ".slots in the configuration)"
+	case free == 0 && why != "":
+		e.Text = "no agent that reaches both ends takes a task: " + why
 	case free == 0:
 		e.Text = "every agent that reaches both ends has as many tasks as it takes"
 	default:

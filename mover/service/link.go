@@ -185,7 +185,13 @@ func (s *Service) note(n *node, st *agentv1.Status) (freed bool) {
 	for _, r := range st.GetRoom() {
 		n.room[r.GetTier()] = r
 	}
-	n.rate = st.GetBytesPerSecond()
+	n.rate, n.full = st.GetBytesPerSecond(), st.GetFull()
+	if n.journals == nil || st.GetSeq() == 1 {
+		n.journals = map[string]*agentv1.Journals{}
+	}
+	for _, j := range st.GetJournals() {
+		n.journals[ledger.User(j.GetOwner())] = j
+	}
 	s.heardParts(n, st)
 	n.slots = n.leads
 	for _, ses := range st.GetSessions() {

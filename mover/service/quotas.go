@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"errors"
-	"os"
 	"strings"
 	"sync"
 
@@ -86,18 +85,21 @@ func (s *Service) limitsFor(c access.Caller) quota.Limits {
 
 // limitsOf are the quotas of an account. Root, and the account that runs the service, have some only where they are named.
 func limitsOf(c *config.Config, a *pb.Account, groups, roles []string) quota.Limits {
-	if _, named := c.Quotas.Users[a.GetName()]; !named && (a.GetUid() == 0 || a.GetUid() == uint32(os.Geteuid())) {
+	if !c.Quotas.Binds(a.GetName(), a.GetUid()) {
 		return nil
 	}
 	q := c.Quotas.Of(a.GetName(), groups, roles)
 	return quota.Limits{
 		quota.Slots: int64(q.Slots), quota.Tasks: q.Tasks, quota.Specs: int64(q.Specs),
-		quota.Leases: q.Leases, quota.Requests: q.Requests, quota.Datasets: q.Datasets,
+		quota.Leases: q.Leases, quota.Requests: q.Requests, quota.Datasets: q.Datasets, quota.Journals: int64(q.Journals),
 	}
 }
 
 // mayHold says why a caller may not have one more of a resource.
 func (s *Service) mayHold(c access.Caller, what quota.Resource) error {
+	if err := s.ledger.Admits(); err != nil && what != quota.Requests { // a key may be of what frees room
+		return err
+	}
 	account := ledger.User(accountOf(c))
 	return quota.Check(account, what, s.holdings.of(account, what), 1, s.limitsFor(c))
 }
@@ -159,11 +161,14 @@ func (s *Service) slotsFull(n *node, owner *pb.Account) bool {
 func (s *Service) quotasOf(c access.Caller) (all []*pb.Quota) {
 	limits, account := s.limitsFor(c), ledger.User(accountOf(c))
 	for _, r := range quota.All {
-		used := s.holdings.of(account, r)
-		if r == quota.Slots {
+		used, limit := s.holdings.of(account, r), limits[r]
+		switch r {
+		case quota.Slots:
 			used = s.slotsOf(account)
+		case quota.Journals: // agents know
+			used, limit = s.journalsOf(account, limit)
 		}
-		all = append(all, &pb.Quota{Resource: string(r), Used: used, Limit: limits[r]})
+		all = append(all, &pb.Quota{Resource: string(r), Used: used, Limit: limit})
 	}
 	return all
 }
@@ -178,4 +183,17 @@ func (s *Service) slotsOf(account string) (most int64) {
 		}
 	}
 	return most
+}
+
+// journalsOf is the most that an account has in the journals of an agent, by what that told last, and may have there.
+func (s *Service) journalsOf(account string, limit int64) (used, of int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of = limit
+	for _, n := range s.agents {
+		if j := n.journals[account]; j.GetBytes() > used {
+			used, of = j.GetBytes(), j.GetLimit()
+		}
+	}
+	return used, of
 }

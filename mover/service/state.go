@@ -33,6 +33,9 @@ type node struct {
 	room    map[string]*agentv1.Room
 	rate    float64
 	lingers map[claim]linger // of leads that are over
+	full    string           // why it takes nothing
+
+	journals map[string]*agentv1.Journals // by account
 
 	nameless map[uint32]time.Duration // until when it is not asked again to act as a uid whose groups it does not know
 }

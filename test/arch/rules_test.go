@@ -96,7 +96,7 @@ var packages = map[string]struct {
 	"lustre/system":   {memory, []string{"lustre", "lustre/client", "lustre/gpfs", "lustre/ceph", "lustre/plain"}},
 	"lustre/copytool": {memory, []string{"lustre", "lustre/abi", "lustre/client"}},
 
-	"mover/store":          {rules, []string{"mover"}},
+	"mover/store":          {rules, []string{"mover", "mover/units"}},
 	"mover/declare":        {rules, []string{"mover", "mover/spelling"}},
 	"tiering/policy":       {memory, []string{"lustre", "mover", "mover/declare", "mover/spelling", "mover/units", "tiering"}},
 	"tiering/catalog":      {memory, []string{"mover", "mover/store", "tiering"}},
@@ -140,7 +140,7 @@ var packages = map[string]struct {
 	"mover/service": {services, []string{"mover", "mover/access", "mover/audit", "mover/config", "mover/ledger", "mover/location", "mover/mail", "mover/manifest",
 		"mover/queue", "mover/quota", "mover/share", "mover/swarm", "mover/task", "mover/telemetry", "mover/trust", "mover/units", "mover/wire", "tiering", "tiering/budget", "tiering/budget/price", "tiering/burst", "tiering/burst/leg", "tiering/catalog", "tiering/checkpoint", "tiering/feed", "tiering/feed/far", "tiering/policy", "tiering/query", "tiering/run",
 		"deploy/prices", "mover/declare", "api/datamove/v1", "api/datamove/agent/v1", "api/datamove/ledger/v1"}},
-	"mover/agent": {agents, []string{"mover", "mover/account", "mover/acting", "mover/config", "mover/local", "mover/location", "mover/peer", "mover/rate", "mover/s3", "mover/share", "mover/shelf", "mover/site", "mover/swarm", "mover/telemetry",
+	"mover/agent": {agents, []string{"mover", "mover/account", "mover/acting", "mover/config", "mover/local", "mover/location", "mover/peer", "mover/quota", "mover/rate", "mover/s3", "mover/share", "mover/shelf", "mover/site", "mover/swarm", "mover/telemetry",
 		"mover/wire", "mover/worker", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"mover/door": {services, []string{"mover", "mover/access", "mover/account", "mover/audit", "mover/telemetry", "mover/trust", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
 
@@ -167,7 +167,7 @@ var packages = map[string]struct {
 	"cmd/datamove-bench":      {commands, []string{"cmd/datamove-bench/harness"}},
 	"cmd/datamove-csi/driver": {commands, []string{"api", "mover", "csi", "csi/files", "csi/hand", "csi/kube", "csi/registrar", "csi/relay", "tiering/stage"}},
 	"cmd/datamoved/daemon": {commands, []string{"mover/kubernetes", "lustre", "lustre/hints", "lustre/system", "mover", "mover/access", "mover/account", "mover/acting", "mover/agent", "mover/audit", "mover/config", "mover/door",
-		"mover/ledger", "mover/peer", "mover/queue", "mover/s3", "mover/service", "mover/telemetry", "mover/trash", "mover/trust", "mover/web", "mover/worker", "tiering/catalog", "tiering/feed", "tiering/feed/bucket", "tiering/feed/changelog", "tiering/feed/watch", "tiering/policy", "tiering/hook", "tiering/hook/carrier", "api", "api/datamove/v1", "api/datamove/agent/v1", "lustre/abi", "lustre/client", "lustre/copytool", "mover/local", "mover/location", "mover/retry", "mover/site", "mover/vault", "mover/remedy"}},
+		"mover/ledger", "mover/peer", "mover/queue", "mover/s3", "mover/service", "mover/store", "mover/telemetry", "mover/trash", "mover/trust", "mover/web", "mover/worker", "tiering/catalog", "tiering/feed", "tiering/feed/bucket", "tiering/feed/changelog", "tiering/feed/watch", "tiering/policy", "tiering/hook", "tiering/hook/carrier", "api", "api/datamove/v1", "api/datamove/agent/v1", "lustre/abi", "lustre/client", "lustre/copytool", "mover/local", "mover/location", "mover/retry", "mover/site", "mover/vault", "mover/remedy"}},
 	"cmd/datamove/cli": {commands, []string{"mover", "mover/config", "mover/declare", "mover/location", "mover/manifest", "mover/plan", "mover/posix", "mover/rate", "mover/recall", "mover/s3", "mover/remedy", "mover/spelling",
 		"mover/limit", "mover/share", "mover/retry", "mover/local", "mover/site", "mover/wire", "mover/audit", "mover/trust", "lustre", "lustre/ceph", "lustre/gpfs", "lustre/hints", "lustre/system", "api", "api/datamove/v1", "cmd/datamove/demo", "cmd/datamove/doctor", "cmd/datamove/progress", "mover/account", "mover/units", "deploy/prices", "tiering/budget", "tiering/budget/price", "tiering/burst", "tiering/burst/amazon", "tiering/burst/leg", "tiering/burst/shelf", "tiering/burst/wan", "tiering/burst/notice", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/hop", "tiering/policy", "tiering/query", "tiering/run", "tiering/hook", "tiering/hook/outside", "tiering/hook/controller", "tiering/hook/directive", "tiering/hook/hostlist", "mover/quota"}},
 	"cmd/datamove/demo":          {commands, []string{"mover", "mover/units"}},

@@ -973,7 +973,7 @@ func (x *GetUsageResponse) GetQuotas() []*Quota {
 // Quota is how much of the service an account holds, and may hold.
 type Quota struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Resource      string                 `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"` // slots (percent of those of an agent), tasks, specs (bytes), leases, requests, datasets
+	Resource      string                 `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"` // slots (percent of those of an agent), tasks, specs (bytes), leases, requests, datasets, journals (bytes)
 	Used          int64                  `protobuf:"varint,2,opt,name=used,proto3" json:"used,omitempty"`
 	Limit         int64                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"` // 0 is none
 	unknownFields protoimpl.UnknownFields
@@ -1184,6 +1184,7 @@ type Info struct {
 	TasksStanding  int64                  `protobuf:"varint,11,opt,name=tasks_standing,json=tasksStanding,proto3" json:"tasks_standing,omitempty"`       // of tasks_running: those that go on until they are cancelled
 	BytesPerSecond float64                `protobuf:"fixed64,12,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"` // of all tasks that run
 	History        []*RateMoment          `protobuf:"bytes,13,rep,name=history,proto3" json:"history,omitempty"`                                         // of the last ten minutes, the oldest first, where it is asked for
+	Full           string                 `protobuf:"bytes,14,opt,name=full,proto3" json:"full,omitempty"`                                               // why it takes no new work: its disk is full; "" takes some
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1307,6 +1308,13 @@ func (x *Info) GetHistory() []*RateMoment {
 		return x.History
 	}
 	return nil
+}
+
+func (x *Info) GetFull() string {
+	if x != nil {
+		return x.Full
+	}
+	return ""
 }
 
 // RateMoment is how fast all tasks were at a moment.
@@ -1825,7 +1833,7 @@ const file_datamove_v1_admin_proto_rawDesc = "" +
 	"\x05bytes\x18\x06 \x01(\x03R\x05bytes\x12\x16\n" +
 	"\x06failed\x18\a \x01(\x03R\x06failed\"Q\n" +
 	"\x0eGetInfoRequest\x12?\n" +
-	"\rhistory_since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\fhistorySince\"\xc7\x03\n" +
+	"\rhistory_since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\fhistorySince\"\xdb\x03\n" +
 	"\x04Info\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x129\n" +
@@ -1841,7 +1849,8 @@ const file_datamove_v1_admin_proto_rawDesc = "" +
 	" \x03(\tR\bprojects\x12%\n" +
 	"\x0etasks_standing\x18\v \x01(\x03R\rtasksStanding\x12(\n" +
 	"\x10bytes_per_second\x18\f \x01(\x01R\x0ebytesPerSecond\x121\n" +
-	"\ahistory\x18\r \x03(\v2\x17.datamove.v1.RateMomentR\ahistory\"f\n" +
+	"\ahistory\x18\r \x03(\v2\x17.datamove.v1.RateMomentR\ahistory\x12\x12\n" +
+	"\x04full\x18\x0e \x01(\tR\x04full\"f\n" +
 	"\n" +
 	"RateMoment\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12(\n" +

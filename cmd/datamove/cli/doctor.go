@@ -141,6 +141,9 @@ func (a *app) examineService(ctx context.Context) []doctor.Finding {
 	if i.GetAgents() == 0 {
 		f.Status, f.Detail, f.Mend = doctor.Warn, f.Detail+", and it has no agent to do anything", "datamove agent list; and on a node, datamoved --join"
 	}
+	if i.GetFull() != "" {
+		f.Status, f.Detail, f.Mend = doctor.Fail, shown(i.GetFull()), "make room on the disk of the service; or cancel tasks: datamove task cancel"
+	}
 	return append([]doctor.Finding{f}, examineReplicas(ctx, c)...)
 }
 

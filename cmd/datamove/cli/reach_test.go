@@ -168,6 +168,12 @@ func TestDoctorAsksTheService(t *testing.T) {
 	s.answers["GetInfo"] = &pb.Info{Version: "1.2", Node: "n1"}
 	out, _ = u.wants(0, "doctor", t.TempDir())
 	has(t, "no agent", out, "warn  "+s.address(), "it has no agent to do anything\n      mend: datamove agent list")
+	s.answers["GetInfo"] = &pb.Info{Version: "1.2", Node: "n1", Agents: 1, Full: "no room: 0 B free"}
+	out, _ = u.wants(exitOther, "doctor", t.TempDir())
+	has(t, "full", out, "fail  "+s.address()+"  service: no room: 0 B free\n      mend: make room on the disk of the service")
+	out, _ = u.wants(0, "service", "info")
+	has(t, "full", out, "\nfull      no room: 0 B free\n")
+	s.answers["GetInfo"] = &pb.Info{Version: "1.2", Node: "n1", Agents: 1}
 	unguarded := func(tier, node, why string) *pb.Replica {
 		return &pb.Replica{Dataset: "vision", Tier: tier, Node: node, State: pb.ReplicaState_REPLICA_STATE_WHOLE, Unguarded: why}
 	}

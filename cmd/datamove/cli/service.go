@@ -43,6 +43,7 @@ type serviceView struct {
 	UID          uint32     `json:"uid"`
 	Roles        []string   `json:"roles"`
 	Projects     []string   `json:"projects"`
+	Full         string     `json:"full,omitempty"` // why it takes no new work
 }
 
 func (a *app) serviceInfo() *cobra.Command {
@@ -59,7 +60,7 @@ func (a *app) serviceInfo() *cobra.Command {
 				return err
 			}
 			v := serviceView{schemaService, i.GetVersion(), i.GetNode(), stamp(i.GetStartTime()), i.GetTerm(), i.GetTasksQueued(), i.GetTasksRunning(), i.GetAgents(),
-				i.GetCaller().GetName(), i.GetCaller().GetUid(), append([]string{}, i.GetRoles()...), append([]string{}, i.GetProjects()...)}
+				i.GetCaller().GetName(), i.GetCaller().GetUid(), append([]string{}, i.GetRoles()...), append([]string{}, i.GetProjects()...), i.GetFull()}
 			if f != formatTable {
 				return writeOne(a.out, f, v)
 			}
@@ -81,6 +82,9 @@ func (v *serviceView) table(w io.Writer) error {
 	fmt.Fprintf(w, "you are   %s (uid %d)\n", shown(known(v.Caller)), v.UID)
 	fmt.Fprintf(w, "roles     %s\n", shown(known(strings.Join(v.Roles, ", "))))
 	fmt.Fprintf(w, "projects  %s\n", shown(known(strings.Join(v.Projects, ", "))))
+	if v.Full != "" {
+		fmt.Fprintf(w, "full      %s\n", shown(v.Full))
+	}
 	_, err := fmt.Fprintln(w, "page      datamove service page shows it to your browser")
 	return err
 }

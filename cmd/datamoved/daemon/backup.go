@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,7 +77,7 @@ func ledgerOf(ctx context.Context, at paths) (source, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	books, err := ledger.Open(filepath.Join(at.data, "ledger"), ledger.Options{})
+	books, err := openAlone(at.data)
 	if err != nil {
 		lock.release()
 		return nil, nil, err
@@ -85,6 +86,15 @@ func ledgerOf(ctx context.Context, at paths) (source, func(), error) {
 		_ = books.Close() // nothing was changed
 		lock.release()
 	}, nil
+}
+
+// openAlone opens the ledger of a service that does not run, also on a full disk.
+func openAlone(data string) (*ledger.Ledger, error) {
+	ballast, err := ledger.OpenBallast(data, slog.New(slog.DiscardHandler)) // the service says it when it begins
+	if err != nil {
+		return nil, err
+	}
+	return ledger.Open(filepath.Join(data, "ledger"), ledger.Options{Ballast: ballast})
 }
 
 func fromService(ctx context.Context, listen []string) (source, func(), error) {

@@ -23,7 +23,7 @@ import (
 
 // serveCoordinator is the coordinator, and the agent of its node.
 func (a *app) serveCoordinator(ctx context.Context, h *host) error {
-	books, err := ledger.Open(filepath.Join(h.at.data, "ledger"), ledger.Options{Logger: h.log, Committed: h.metrics.LedgerCommitted})
+	books, err := ledger.Open(filepath.Join(h.at.data, "ledger"), ledger.Options{Logger: h.log, Committed: h.metrics.LedgerCommitted, Ballast: h.ballast})
 	if err != nil {
 		return err
 	}

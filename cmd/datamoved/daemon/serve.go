@@ -18,11 +18,14 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/grpclog"
 
+	"datamove.dev/mover"
 	"datamove.dev/mover/account"
 	"datamove.dev/mover/agent"
 	"datamove.dev/mover/audit"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/door"
+	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/store"
 	"datamove.dev/mover/telemetry"
 	"datamove.dev/mover/web"
 )
@@ -34,6 +37,7 @@ type host struct {
 	live     *live
 	metrics  *telemetry.Metrics
 	audit    *audit.Log
+	ballast  *store.Ballast // of a coordinator
 	manager  manager
 	accounts *account.Directory
 	sockets  []net.Listener // that systemd opened
@@ -60,6 +64,11 @@ func (a *app) serve(ctx context.Context) error {
 	defer lock.release()
 	if err := restored(h.at.data); err != nil {
 		return err
+	}
+	if a.flags.join == "" { // before all that writes there
+		if h.ballast, err = ledger.OpenBallast(h.at.data, h.log); err != nil {
+			return &mover.Error{Op: "keep room in", Place: h.at.data, Err: err}
+		}
 	}
 	if err := h.open(ctx); err != nil {
 		return err
@@ -193,6 +202,7 @@ func (h *host) agentParts(coordinator grpc.ClientConnInterface, peers *peers) ([
 	a, err := agent.New(agent.Options{
 		Name: h.at.node, Version: buildVersion(), Coordinator: coordinator, Data: dir, Program: ourselves,
 		Config: h.live.config.Load, Accounts: h.accounts, Logger: h.log, Metrics: h.metrics, Peers: peers.agent(), Parts: h.roomParts, FeedReach: feedReach, Home: h.home,
+		Spares: h.ballast.Spares,
 	})
 	if err != nil {
 		return nil, err

@@ -185,7 +185,7 @@ func (x FollowSight_Trouble) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FollowSight_Trouble.Descriptor instead.
 func (FollowSight_Trouble) EnumDescriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{60, 0}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{61, 0}
 }
 
 type JoinRequest struct {
@@ -363,6 +363,8 @@ type Status struct {
 	Room           []*Room                `protobuf:"bytes,6,rep,name=room,proto3" json:"room,omitempty"`                                               // of the tiers that it reaches
 	Leaving        bool                   `protobuf:"varint,7,opt,name=leaving,proto3" json:"leaving,omitempty"`                                        // it stops: give it nothing more
 	BytesPerSecond float64                `protobuf:"fixed64,8,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"` // that pass through its own processes
+	Journals       []*Journals            `protobuf:"bytes,9,rep,name=journals,proto3" json:"journals,omitempty"`                                       // that were measured since the last one; in the first, all
+	Full           string                 `protobuf:"bytes,10,opt,name=full,proto3" json:"full,omitempty"`                                              // why it takes nothing: its disk is full; "" takes some
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -453,6 +455,81 @@ func (x *Status) GetBytesPerSecond() float64 {
 	return 0
 }
 
+func (x *Status) GetJournals() []*Journals {
+	if x != nil {
+		return x.Journals
+	}
+	return nil
+}
+
+func (x *Status) GetFull() string {
+	if x != nil {
+		return x.Full
+	}
+	return ""
+}
+
+// Journals is what an account has in the directory of its journals on the agent.
+type Journals struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Owner         *v1.Account            `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
+	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Limit         int64                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Journals) Reset() {
+	*x = Journals{}
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Journals) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Journals) ProtoMessage() {}
+
+func (x *Journals) ProtoReflect() protoreflect.Message {
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Journals.ProtoReflect.Descriptor instead.
+func (*Journals) Descriptor() ([]byte, []int) {
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Journals) GetOwner() *v1.Account {
+	if x != nil {
+		return x.Owner
+	}
+	return nil
+}
+
+func (x *Journals) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Journals) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
 // Hello is what an agent is.
 type Hello struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -473,7 +550,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[4]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -485,7 +562,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[4]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -498,7 +575,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{4}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Hello) GetName() string {
@@ -589,7 +666,7 @@ type Reach struct {
 
 func (x *Reach) Reset() {
 	*x = Reach{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[5]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -601,7 +678,7 @@ func (x *Reach) String() string {
 func (*Reach) ProtoMessage() {}
 
 func (x *Reach) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[5]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -614,7 +691,7 @@ func (x *Reach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reach.ProtoReflect.Descriptor instead.
 func (*Reach) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{5}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Reach) GetTier() string {
@@ -646,7 +723,7 @@ type Room struct {
 
 func (x *Room) Reset() {
 	*x = Room{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[6]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -658,7 +735,7 @@ func (x *Room) String() string {
 func (*Room) ProtoMessage() {}
 
 func (x *Room) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[6]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -671,7 +748,7 @@ func (x *Room) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Room.ProtoReflect.Descriptor instead.
 func (*Room) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{6}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Room) GetTier() string {
@@ -731,7 +808,7 @@ type RoomPart struct {
 
 func (x *RoomPart) Reset() {
 	*x = RoomPart{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[7]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -743,7 +820,7 @@ func (x *RoomPart) String() string {
 func (*RoomPart) ProtoMessage() {}
 
 func (x *RoomPart) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[7]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -756,7 +833,7 @@ func (x *RoomPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoomPart.ProtoReflect.Descriptor instead.
 func (*RoomPart) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{7}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RoomPart) GetKind() string {
@@ -819,7 +896,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[8]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -831,7 +908,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[8]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -844,7 +921,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{8}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Session) GetTask() string {
@@ -934,7 +1011,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[9]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -946,7 +1023,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[9]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -959,7 +1036,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{9}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Order) GetSeen() uint64 {
@@ -1147,7 +1224,7 @@ type Lacks struct {
 
 func (x *Lacks) Reset() {
 	*x = Lacks{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[10]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1159,7 +1236,7 @@ func (x *Lacks) String() string {
 func (*Lacks) ProtoMessage() {}
 
 func (x *Lacks) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[10]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1172,7 +1249,7 @@ func (x *Lacks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lacks.ProtoReflect.Descriptor instead.
 func (*Lacks) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{10}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Lacks) GetTiers() []string {
@@ -1193,7 +1270,7 @@ type Resolve struct {
 
 func (x *Resolve) Reset() {
 	*x = Resolve{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[11]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1205,7 +1282,7 @@ func (x *Resolve) String() string {
 func (*Resolve) ProtoMessage() {}
 
 func (x *Resolve) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[11]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1218,7 +1295,7 @@ func (x *Resolve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resolve.ProtoReflect.Descriptor instead.
 func (*Resolve) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{11}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Resolve) GetOwner() *v1.Account {
@@ -1247,7 +1324,7 @@ type ResolvePlace struct {
 
 func (x *ResolvePlace) Reset() {
 	*x = ResolvePlace{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[12]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1259,7 +1336,7 @@ func (x *ResolvePlace) String() string {
 func (*ResolvePlace) ProtoMessage() {}
 
 func (x *ResolvePlace) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[12]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1272,7 +1349,7 @@ func (x *ResolvePlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvePlace.ProtoReflect.Descriptor instead.
 func (*ResolvePlace) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{12}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ResolvePlace) GetTask() string {
@@ -1306,7 +1383,7 @@ type TellRealRequest struct {
 
 func (x *TellRealRequest) Reset() {
 	*x = TellRealRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[13]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1318,7 +1395,7 @@ func (x *TellRealRequest) String() string {
 func (*TellRealRequest) ProtoMessage() {}
 
 func (x *TellRealRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[13]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1331,7 +1408,7 @@ func (x *TellRealRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellRealRequest.ProtoReflect.Descriptor instead.
 func (*TellRealRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{13}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TellRealRequest) GetTasks() []string {
@@ -1359,7 +1436,7 @@ type RealPlace struct {
 
 func (x *RealPlace) Reset() {
 	*x = RealPlace{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1371,7 +1448,7 @@ func (x *RealPlace) String() string {
 func (*RealPlace) ProtoMessage() {}
 
 func (x *RealPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[14]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1384,7 +1461,7 @@ func (x *RealPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RealPlace.ProtoReflect.Descriptor instead.
 func (*RealPlace) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{14}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RealPlace) GetTask() string {
@@ -1416,7 +1493,7 @@ type TellRealResponse struct {
 
 func (x *TellRealResponse) Reset() {
 	*x = TellRealResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1428,7 +1505,7 @@ func (x *TellRealResponse) String() string {
 func (*TellRealResponse) ProtoMessage() {}
 
 func (x *TellRealResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[15]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1441,7 +1518,7 @@ func (x *TellRealResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellRealResponse.ProtoReflect.Descriptor instead.
 func (*TellRealResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{15}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{16}
 }
 
 // Swarm says who brings one version of a dataset to its node just now, and who has it there, so that
@@ -1462,7 +1539,7 @@ type Swarm struct {
 
 func (x *Swarm) Reset() {
 	*x = Swarm{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1474,7 +1551,7 @@ func (x *Swarm) String() string {
 func (*Swarm) ProtoMessage() {}
 
 func (x *Swarm) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1487,7 +1564,7 @@ func (x *Swarm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Swarm.ProtoReflect.Descriptor instead.
 func (*Swarm) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{16}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Swarm) GetDigest() string {
@@ -1557,7 +1634,7 @@ type SwarmMember struct {
 
 func (x *SwarmMember) Reset() {
 	*x = SwarmMember{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1569,7 +1646,7 @@ func (x *SwarmMember) String() string {
 func (*SwarmMember) ProtoMessage() {}
 
 func (x *SwarmMember) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1582,7 +1659,7 @@ func (x *SwarmMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwarmMember.ProtoReflect.Descriptor instead.
 func (*SwarmMember) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{17}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SwarmMember) GetAgent() string {
@@ -1616,7 +1693,7 @@ type SwarmHomes struct {
 
 func (x *SwarmHomes) Reset() {
 	*x = SwarmHomes{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1628,7 +1705,7 @@ func (x *SwarmHomes) String() string {
 func (*SwarmHomes) ProtoMessage() {}
 
 func (x *SwarmHomes) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1641,7 +1718,7 @@ func (x *SwarmHomes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwarmHomes.ProtoReflect.Descriptor instead.
 func (*SwarmHomes) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{18}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SwarmHomes) GetAgents() []string {
@@ -1662,7 +1739,7 @@ type Piece struct {
 
 func (x *Piece) Reset() {
 	*x = Piece{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1674,7 +1751,7 @@ func (x *Piece) String() string {
 func (*Piece) ProtoMessage() {}
 
 func (x *Piece) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1687,7 +1764,7 @@ func (x *Piece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Piece.ProtoReflect.Descriptor instead.
 func (*Piece) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{19}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Piece) GetIndex() int64 {
@@ -1715,7 +1792,7 @@ type PieceSegment struct {
 
 func (x *PieceSegment) Reset() {
 	*x = PieceSegment{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +1804,7 @@ func (x *PieceSegment) String() string {
 func (*PieceSegment) ProtoMessage() {}
 
 func (x *PieceSegment) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +1817,7 @@ func (x *PieceSegment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PieceSegment.ProtoReflect.Descriptor instead.
 func (*PieceSegment) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{20}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PieceSegment) GetName() []byte {
@@ -1776,7 +1853,7 @@ type Lend struct {
 
 func (x *Lend) Reset() {
 	*x = Lend{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1788,7 +1865,7 @@ func (x *Lend) String() string {
 func (*Lend) ProtoMessage() {}
 
 func (x *Lend) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1801,7 +1878,7 @@ func (x *Lend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lend.ProtoReflect.Descriptor instead.
 func (*Lend) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{21}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Lend) GetTask() string {
@@ -1836,7 +1913,7 @@ type Lent struct {
 
 func (x *Lent) Reset() {
 	*x = Lent{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1848,7 +1925,7 @@ func (x *Lent) String() string {
 func (*Lent) ProtoMessage() {}
 
 func (x *Lent) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1861,7 +1938,7 @@ func (x *Lent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lent.ProtoReflect.Descriptor instead.
 func (*Lent) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Lent) GetMember() *SwarmMember {
@@ -1889,7 +1966,7 @@ type LentQuestion struct {
 
 func (x *LentQuestion) Reset() {
 	*x = LentQuestion{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1901,7 +1978,7 @@ func (x *LentQuestion) String() string {
 func (*LentQuestion) ProtoMessage() {}
 
 func (x *LentQuestion) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1914,7 +1991,7 @@ func (x *LentQuestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LentQuestion.ProtoReflect.Descriptor instead.
 func (*LentQuestion) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *LentQuestion) GetName() []byte {
@@ -1940,7 +2017,7 @@ type LentAnswer struct {
 
 func (x *LentAnswer) Reset() {
 	*x = LentAnswer{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1952,7 +2029,7 @@ func (x *LentAnswer) String() string {
 func (*LentAnswer) ProtoMessage() {}
 
 func (x *LentAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1965,7 +2042,7 @@ func (x *LentAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LentAnswer.ProtoReflect.Descriptor instead.
 func (*LentAnswer) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *LentAnswer) GetEntries() []*LentEntry {
@@ -1988,7 +2065,7 @@ type LentPair struct {
 
 func (x *LentPair) Reset() {
 	*x = LentPair{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2000,7 +2077,7 @@ func (x *LentPair) String() string {
 func (*LentPair) ProtoMessage() {}
 
 func (x *LentPair) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2013,7 +2090,7 @@ func (x *LentPair) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LentPair.ProtoReflect.Descriptor instead.
 func (*LentPair) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{25}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *LentPair) GetA() []byte {
@@ -2053,7 +2130,7 @@ type LentSame struct {
 
 func (x *LentSame) Reset() {
 	*x = LentSame{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2065,7 +2142,7 @@ func (x *LentSame) String() string {
 func (*LentSame) ProtoMessage() {}
 
 func (x *LentSame) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2078,7 +2155,7 @@ func (x *LentSame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LentSame.ProtoReflect.Descriptor instead.
 func (*LentSame) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{26}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *LentSame) GetSame() bool {
@@ -2115,7 +2192,7 @@ type LentEntry struct {
 
 func (x *LentEntry) Reset() {
 	*x = LentEntry{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2127,7 +2204,7 @@ func (x *LentEntry) String() string {
 func (*LentEntry) ProtoMessage() {}
 
 func (x *LentEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2140,7 +2217,7 @@ func (x *LentEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LentEntry.ProtoReflect.Descriptor instead.
 func (*LentEntry) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{27}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *LentEntry) GetName() []byte {
@@ -2290,7 +2367,7 @@ type Lead struct {
 
 func (x *Lead) Reset() {
 	*x = Lead{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2302,7 +2379,7 @@ func (x *Lead) String() string {
 func (*Lead) ProtoMessage() {}
 
 func (x *Lead) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2315,7 +2392,7 @@ func (x *Lead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lead.ProtoReflect.Descriptor instead.
 func (*Lead) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{28}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Lead) GetTask() *v1.Task {
@@ -2413,7 +2490,7 @@ type Pieces struct {
 
 func (x *Pieces) Reset() {
 	*x = Pieces{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2425,7 +2502,7 @@ func (x *Pieces) String() string {
 func (*Pieces) ProtoMessage() {}
 
 func (x *Pieces) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2438,7 +2515,7 @@ func (x *Pieces) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pieces.ProtoReflect.Descriptor instead.
 func (*Pieces) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{29}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Pieces) GetDraft() string {
@@ -2477,7 +2554,7 @@ type Batch struct {
 
 func (x *Batch) Reset() {
 	*x = Batch{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2489,7 +2566,7 @@ func (x *Batch) String() string {
 func (*Batch) ProtoMessage() {}
 
 func (x *Batch) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[30]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2502,7 +2579,7 @@ func (x *Batch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Batch.ProtoReflect.Descriptor instead.
 func (*Batch) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{30}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Batch) GetTask() string {
@@ -2608,7 +2685,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[31]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2620,7 +2697,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[31]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2633,7 +2710,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{31}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Stop) GetTask() string {
@@ -2677,7 +2754,7 @@ type Crew struct {
 
 func (x *Crew) Reset() {
 	*x = Crew{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[32]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2689,7 +2766,7 @@ func (x *Crew) String() string {
 func (*Crew) ProtoMessage() {}
 
 func (x *Crew) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[32]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2702,7 +2779,7 @@ func (x *Crew) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Crew.ProtoReflect.Descriptor instead.
 func (*Crew) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{32}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Crew) GetTask() string {
@@ -2746,7 +2823,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[33]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2758,7 +2835,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[33]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2771,7 +2848,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{33}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Part) GetTask() string {
@@ -2807,7 +2884,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[34]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2819,7 +2896,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[34]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2832,7 +2909,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{34}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Limits) GetLimits() []*Limit {
@@ -2862,7 +2939,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[35]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2874,7 +2951,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[35]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2887,7 +2964,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{35}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Limit) GetEndpoint() string {
@@ -2929,7 +3006,7 @@ type ConfirmRequest struct {
 
 func (x *ConfirmRequest) Reset() {
 	*x = ConfirmRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[36]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2941,7 +3018,7 @@ func (x *ConfirmRequest) String() string {
 func (*ConfirmRequest) ProtoMessage() {}
 
 func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[36]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2954,7 +3031,7 @@ func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{36}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ConfirmRequest) GetTask() string {
@@ -2986,7 +3063,7 @@ type ConfirmResponse struct {
 
 func (x *ConfirmResponse) Reset() {
 	*x = ConfirmResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[37]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2998,7 +3075,7 @@ func (x *ConfirmResponse) String() string {
 func (*ConfirmResponse) ProtoMessage() {}
 
 func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[37]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3011,7 +3088,7 @@ func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{37}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{38}
 }
 
 type FinishRequest struct {
@@ -3035,7 +3112,7 @@ type FinishRequest struct {
 
 func (x *FinishRequest) Reset() {
 	*x = FinishRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3047,7 +3124,7 @@ func (x *FinishRequest) String() string {
 func (*FinishRequest) ProtoMessage() {}
 
 func (x *FinishRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[38]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3060,7 +3137,7 @@ func (x *FinishRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishRequest.ProtoReflect.Descriptor instead.
 func (*FinishRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{38}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *FinishRequest) GetTask() string {
@@ -3162,7 +3239,7 @@ type FinishResponse struct {
 
 func (x *FinishResponse) Reset() {
 	*x = FinishResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3174,7 +3251,7 @@ func (x *FinishResponse) String() string {
 func (*FinishResponse) ProtoMessage() {}
 
 func (x *FinishResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[39]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3187,7 +3264,7 @@ func (x *FinishResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishResponse.ProtoReflect.Descriptor instead.
 func (*FinishResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{39}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{40}
 }
 
 type GiveRequest struct {
@@ -3207,7 +3284,7 @@ type GiveRequest struct {
 
 func (x *GiveRequest) Reset() {
 	*x = GiveRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3219,7 +3296,7 @@ func (x *GiveRequest) String() string {
 func (*GiveRequest) ProtoMessage() {}
 
 func (x *GiveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[40]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3232,7 +3309,7 @@ func (x *GiveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveRequest.ProtoReflect.Descriptor instead.
 func (*GiveRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{40}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GiveRequest) GetTask() string {
@@ -3312,7 +3389,7 @@ type GiveResponse struct {
 
 func (x *GiveResponse) Reset() {
 	*x = GiveResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3324,7 +3401,7 @@ func (x *GiveResponse) String() string {
 func (*GiveResponse) ProtoMessage() {}
 
 func (x *GiveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[41]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3337,7 +3414,7 @@ func (x *GiveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveResponse.ProtoReflect.Descriptor instead.
 func (*GiveResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{41}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GiveResponse) GetReply() []byte {
@@ -3396,7 +3473,7 @@ type ReplyRequest struct {
 
 func (x *ReplyRequest) Reset() {
 	*x = ReplyRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3408,7 +3485,7 @@ func (x *ReplyRequest) String() string {
 func (*ReplyRequest) ProtoMessage() {}
 
 func (x *ReplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[42]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3421,7 +3498,7 @@ func (x *ReplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplyRequest.ProtoReflect.Descriptor instead.
 func (*ReplyRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{42}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ReplyRequest) GetTask() string {
@@ -3474,7 +3551,7 @@ type ReplyResponse struct {
 
 func (x *ReplyResponse) Reset() {
 	*x = ReplyResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3486,7 +3563,7 @@ func (x *ReplyResponse) String() string {
 func (*ReplyResponse) ProtoMessage() {}
 
 func (x *ReplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[43]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3499,7 +3576,7 @@ func (x *ReplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplyResponse.ProtoReflect.Descriptor instead.
 func (*ReplyResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{43}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{44}
 }
 
 type KeepRequest struct {
@@ -3516,7 +3593,7 @@ type KeepRequest struct {
 
 func (x *KeepRequest) Reset() {
 	*x = KeepRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3528,7 +3605,7 @@ func (x *KeepRequest) String() string {
 func (*KeepRequest) ProtoMessage() {}
 
 func (x *KeepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[44]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3541,7 +3618,7 @@ func (x *KeepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepRequest.ProtoReflect.Descriptor instead.
 func (*KeepRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{44}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *KeepRequest) GetTask() string {
@@ -3594,7 +3671,7 @@ type KeepResponse struct {
 
 func (x *KeepResponse) Reset() {
 	*x = KeepResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3606,7 +3683,7 @@ func (x *KeepResponse) String() string {
 func (*KeepResponse) ProtoMessage() {}
 
 func (x *KeepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[45]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3619,7 +3696,7 @@ func (x *KeepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepResponse.ProtoReflect.Descriptor instead.
 func (*KeepResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{45}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{46}
 }
 
 type PutManifestRequest struct {
@@ -3633,7 +3710,7 @@ type PutManifestRequest struct {
 
 func (x *PutManifestRequest) Reset() {
 	*x = PutManifestRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3645,7 +3722,7 @@ func (x *PutManifestRequest) String() string {
 func (*PutManifestRequest) ProtoMessage() {}
 
 func (x *PutManifestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[46]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3658,7 +3735,7 @@ func (x *PutManifestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutManifestRequest.ProtoReflect.Descriptor instead.
 func (*PutManifestRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{46}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PutManifestRequest) GetTask() string {
@@ -3691,7 +3768,7 @@ type PutManifestResponse struct {
 
 func (x *PutManifestResponse) Reset() {
 	*x = PutManifestResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3703,7 +3780,7 @@ func (x *PutManifestResponse) String() string {
 func (*PutManifestResponse) ProtoMessage() {}
 
 func (x *PutManifestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[47]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3716,7 +3793,7 @@ func (x *PutManifestResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutManifestResponse.ProtoReflect.Descriptor instead.
 func (*PutManifestResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{47}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PutManifestResponse) GetDigest() string {
@@ -3736,7 +3813,7 @@ type ReadManifestRequest struct {
 
 func (x *ReadManifestRequest) Reset() {
 	*x = ReadManifestRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3748,7 +3825,7 @@ func (x *ReadManifestRequest) String() string {
 func (*ReadManifestRequest) ProtoMessage() {}
 
 func (x *ReadManifestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[48]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3761,7 +3838,7 @@ func (x *ReadManifestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadManifestRequest.ProtoReflect.Descriptor instead.
 func (*ReadManifestRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{48}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ReadManifestRequest) GetTask() string {
@@ -3787,7 +3864,7 @@ type ReadManifestResponse struct {
 
 func (x *ReadManifestResponse) Reset() {
 	*x = ReadManifestResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3799,7 +3876,7 @@ func (x *ReadManifestResponse) String() string {
 func (*ReadManifestResponse) ProtoMessage() {}
 
 func (x *ReadManifestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[49]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3812,7 +3889,7 @@ func (x *ReadManifestResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadManifestResponse.ProtoReflect.Descriptor instead.
 func (*ReadManifestResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{49}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ReadManifestResponse) GetData() []byte {
@@ -3833,7 +3910,7 @@ type PutWalkRequest struct {
 
 func (x *PutWalkRequest) Reset() {
 	*x = PutWalkRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[50]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3845,7 +3922,7 @@ func (x *PutWalkRequest) String() string {
 func (*PutWalkRequest) ProtoMessage() {}
 
 func (x *PutWalkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[50]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3858,7 +3935,7 @@ func (x *PutWalkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutWalkRequest.ProtoReflect.Descriptor instead.
 func (*PutWalkRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{50}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PutWalkRequest) GetTask() string {
@@ -3896,7 +3973,7 @@ type PutWalkResponse struct {
 
 func (x *PutWalkResponse) Reset() {
 	*x = PutWalkResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[51]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3908,7 +3985,7 @@ func (x *PutWalkResponse) String() string {
 func (*PutWalkResponse) ProtoMessage() {}
 
 func (x *PutWalkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[51]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3921,7 +3998,7 @@ func (x *PutWalkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutWalkResponse.ProtoReflect.Descriptor instead.
 func (*PutWalkResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{51}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PutWalkResponse) GetFiles() int64 {
@@ -3971,7 +4048,7 @@ type TellCheckpointsRequest struct {
 
 func (x *TellCheckpointsRequest) Reset() {
 	*x = TellCheckpointsRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[52]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3983,7 +4060,7 @@ func (x *TellCheckpointsRequest) String() string {
 func (*TellCheckpointsRequest) ProtoMessage() {}
 
 func (x *TellCheckpointsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[52]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3996,7 +4073,7 @@ func (x *TellCheckpointsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellCheckpointsRequest.ProtoReflect.Descriptor instead.
 func (*TellCheckpointsRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{52}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *TellCheckpointsRequest) GetTask() string {
@@ -4038,7 +4115,7 @@ type CheckpointFolder struct {
 
 func (x *CheckpointFolder) Reset() {
 	*x = CheckpointFolder{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[53]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4050,7 +4127,7 @@ func (x *CheckpointFolder) String() string {
 func (*CheckpointFolder) ProtoMessage() {}
 
 func (x *CheckpointFolder) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[53]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4063,7 +4140,7 @@ func (x *CheckpointFolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointFolder.ProtoReflect.Descriptor instead.
 func (*CheckpointFolder) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{53}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CheckpointFolder) GetName() []byte {
@@ -4090,7 +4167,7 @@ type CheckpointRound struct {
 
 func (x *CheckpointRound) Reset() {
 	*x = CheckpointRound{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[54]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4102,7 +4179,7 @@ func (x *CheckpointRound) String() string {
 func (*CheckpointRound) ProtoMessage() {}
 
 func (x *CheckpointRound) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[54]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4115,7 +4192,7 @@ func (x *CheckpointRound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointRound.ProtoReflect.Descriptor instead.
 func (*CheckpointRound) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{54}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *CheckpointRound) GetFolders() [][]byte {
@@ -4136,7 +4213,7 @@ type TellCheckpointsResponse struct {
 
 func (x *TellCheckpointsResponse) Reset() {
 	*x = TellCheckpointsResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[55]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4148,7 +4225,7 @@ func (x *TellCheckpointsResponse) String() string {
 func (*TellCheckpointsResponse) ProtoMessage() {}
 
 func (x *TellCheckpointsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[55]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4161,7 +4238,7 @@ func (x *TellCheckpointsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellCheckpointsResponse.ProtoReflect.Descriptor instead.
 func (*TellCheckpointsResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{55}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *TellCheckpointsResponse) GetFolders() []string {
@@ -4193,7 +4270,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[56]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4205,7 +4282,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[56]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4218,7 +4295,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{56}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *FollowRequest) GetTask() string {
@@ -4279,7 +4356,7 @@ type FollowBatch struct {
 
 func (x *FollowBatch) Reset() {
 	*x = FollowBatch{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[57]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4291,7 +4368,7 @@ func (x *FollowBatch) String() string {
 func (*FollowBatch) ProtoMessage() {}
 
 func (x *FollowBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[57]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4304,7 +4381,7 @@ func (x *FollowBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowBatch.ProtoReflect.Descriptor instead.
 func (*FollowBatch) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{57}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *FollowBatch) GetNames() [][]byte {
@@ -4367,7 +4444,7 @@ type FollowMark struct {
 
 func (x *FollowMark) Reset() {
 	*x = FollowMark{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[58]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4379,7 +4456,7 @@ func (x *FollowMark) String() string {
 func (*FollowMark) ProtoMessage() {}
 
 func (x *FollowMark) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[58]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4392,7 +4469,7 @@ func (x *FollowMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowMark.ProtoReflect.Descriptor instead.
 func (*FollowMark) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{58}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *FollowMark) GetPart() string {
@@ -4420,7 +4497,7 @@ type FollowSights struct {
 
 func (x *FollowSights) Reset() {
 	*x = FollowSights{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[59]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4432,7 +4509,7 @@ func (x *FollowSights) String() string {
 func (*FollowSights) ProtoMessage() {}
 
 func (x *FollowSights) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[59]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4445,7 +4522,7 @@ func (x *FollowSights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowSights.ProtoReflect.Descriptor instead.
 func (*FollowSights) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{59}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *FollowSights) GetId() uint64 {
@@ -4473,7 +4550,7 @@ type FollowSight struct {
 
 func (x *FollowSight) Reset() {
 	*x = FollowSight{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[60]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4485,7 +4562,7 @@ func (x *FollowSight) String() string {
 func (*FollowSight) ProtoMessage() {}
 
 func (x *FollowSight) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[60]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4498,7 +4575,7 @@ func (x *FollowSight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowSight.ProtoReflect.Descriptor instead.
 func (*FollowSight) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{60}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *FollowSight) GetEntry() []byte {
@@ -4536,7 +4613,7 @@ type FollowWalk struct {
 
 func (x *FollowWalk) Reset() {
 	*x = FollowWalk{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[61]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4548,7 +4625,7 @@ func (x *FollowWalk) String() string {
 func (*FollowWalk) ProtoMessage() {}
 
 func (x *FollowWalk) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[61]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4561,7 +4638,7 @@ func (x *FollowWalk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowWalk.ProtoReflect.Descriptor instead.
 func (*FollowWalk) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{61}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *FollowWalk) GetId() uint64 {
@@ -4613,7 +4690,7 @@ type FollowResponse struct {
 
 func (x *FollowResponse) Reset() {
 	*x = FollowResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[62]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4625,7 +4702,7 @@ func (x *FollowResponse) String() string {
 func (*FollowResponse) ProtoMessage() {}
 
 func (x *FollowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[62]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4638,7 +4715,7 @@ func (x *FollowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowResponse.ProtoReflect.Descriptor instead.
 func (*FollowResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{62}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *FollowResponse) GetFeed() *FollowFeed {
@@ -4688,7 +4765,7 @@ type FollowFeed struct {
 
 func (x *FollowFeed) Reset() {
 	*x = FollowFeed{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[63]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4700,7 +4777,7 @@ func (x *FollowFeed) String() string {
 func (*FollowFeed) ProtoMessage() {}
 
 func (x *FollowFeed) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[63]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4713,7 +4790,7 @@ func (x *FollowFeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowFeed.ProtoReflect.Descriptor instead.
 func (*FollowFeed) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{63}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *FollowFeed) GetKind() string {
@@ -4748,7 +4825,7 @@ type FollowLook struct {
 
 func (x *FollowLook) Reset() {
 	*x = FollowLook{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[64]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4760,7 +4837,7 @@ func (x *FollowLook) String() string {
 func (*FollowLook) ProtoMessage() {}
 
 func (x *FollowLook) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[64]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4773,7 +4850,7 @@ func (x *FollowLook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowLook.ProtoReflect.Descriptor instead.
 func (*FollowLook) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{64}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *FollowLook) GetId() uint64 {
@@ -4801,7 +4878,7 @@ type FollowDir struct {
 
 func (x *FollowDir) Reset() {
 	*x = FollowDir{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[65]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4813,7 +4890,7 @@ func (x *FollowDir) String() string {
 func (*FollowDir) ProtoMessage() {}
 
 func (x *FollowDir) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[65]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4826,7 +4903,7 @@ func (x *FollowDir) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowDir.ProtoReflect.Descriptor instead.
 func (*FollowDir) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{65}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *FollowDir) GetId() uint64 {
@@ -4853,7 +4930,7 @@ type ReadItemsRequest struct {
 
 func (x *ReadItemsRequest) Reset() {
 	*x = ReadItemsRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[66]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4865,7 +4942,7 @@ func (x *ReadItemsRequest) String() string {
 func (*ReadItemsRequest) ProtoMessage() {}
 
 func (x *ReadItemsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[66]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4878,7 +4955,7 @@ func (x *ReadItemsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadItemsRequest.ProtoReflect.Descriptor instead.
 func (*ReadItemsRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{66}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ReadItemsRequest) GetTask() string {
@@ -4905,7 +4982,7 @@ type ReadItemsResponse struct {
 
 func (x *ReadItemsResponse) Reset() {
 	*x = ReadItemsResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[67]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4917,7 +4994,7 @@ func (x *ReadItemsResponse) String() string {
 func (*ReadItemsResponse) ProtoMessage() {}
 
 func (x *ReadItemsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[67]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4930,7 +5007,7 @@ func (x *ReadItemsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadItemsResponse.ProtoReflect.Descriptor instead.
 func (*ReadItemsResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{67}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ReadItemsResponse) GetItems() []*v1.PlanItem {
@@ -4957,7 +5034,7 @@ type ReadBurstRequest struct {
 
 func (x *ReadBurstRequest) Reset() {
 	*x = ReadBurstRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[68]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4969,7 +5046,7 @@ func (x *ReadBurstRequest) String() string {
 func (*ReadBurstRequest) ProtoMessage() {}
 
 func (x *ReadBurstRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[68]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4982,7 +5059,7 @@ func (x *ReadBurstRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBurstRequest.ProtoReflect.Descriptor instead.
 func (*ReadBurstRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{68}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ReadBurstRequest) GetTask() string {
@@ -5013,7 +5090,7 @@ type ReadBurstResponse struct {
 
 func (x *ReadBurstResponse) Reset() {
 	*x = ReadBurstResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[69]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5025,7 +5102,7 @@ func (x *ReadBurstResponse) String() string {
 func (*ReadBurstResponse) ProtoMessage() {}
 
 func (x *ReadBurstResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[69]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5038,7 +5115,7 @@ func (x *ReadBurstResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBurstResponse.ProtoReflect.Descriptor instead.
 func (*ReadBurstResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{69}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ReadBurstResponse) GetRecord() []byte {
@@ -5094,7 +5171,7 @@ type KeepBurstRequest struct {
 
 func (x *KeepBurstRequest) Reset() {
 	*x = KeepBurstRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[70]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5106,7 +5183,7 @@ func (x *KeepBurstRequest) String() string {
 func (*KeepBurstRequest) ProtoMessage() {}
 
 func (x *KeepBurstRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[70]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5119,7 +5196,7 @@ func (x *KeepBurstRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepBurstRequest.ProtoReflect.Descriptor instead.
 func (*KeepBurstRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{70}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *KeepBurstRequest) GetTask() string {
@@ -5151,7 +5228,7 @@ type KeepBurstResponse struct {
 
 func (x *KeepBurstResponse) Reset() {
 	*x = KeepBurstResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[71]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5163,7 +5240,7 @@ func (x *KeepBurstResponse) String() string {
 func (*KeepBurstResponse) ProtoMessage() {}
 
 func (x *KeepBurstResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[71]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5176,7 +5253,7 @@ func (x *KeepBurstResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepBurstResponse.ProtoReflect.Descriptor instead.
 func (*KeepBurstResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{71}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{72}
 }
 
 type SpendRequest struct {
@@ -5194,7 +5271,7 @@ type SpendRequest struct {
 
 func (x *SpendRequest) Reset() {
 	*x = SpendRequest{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[72]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5206,7 +5283,7 @@ func (x *SpendRequest) String() string {
 func (*SpendRequest) ProtoMessage() {}
 
 func (x *SpendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[72]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5219,7 +5296,7 @@ func (x *SpendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendRequest.ProtoReflect.Descriptor instead.
 func (*SpendRequest) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{72}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *SpendRequest) GetTask() string {
@@ -5285,7 +5362,7 @@ type SpendResponse struct {
 
 func (x *SpendResponse) Reset() {
 	*x = SpendResponse{}
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[73]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5297,7 +5374,7 @@ func (x *SpendResponse) String() string {
 func (*SpendResponse) ProtoMessage() {}
 
 func (x *SpendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_datamove_agent_v1_agent_proto_msgTypes[73]
+	mi := &file_datamove_agent_v1_agent_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5310,7 +5387,7 @@ func (x *SpendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendResponse.ProtoReflect.Descriptor instead.
 func (*SpendResponse) Descriptor() ([]byte, []int) {
-	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{73}
+	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *SpendResponse) GetRepeated() bool {
@@ -5370,7 +5447,7 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"\vcertificate\x18\x01 \x01(\fR\vcertificate\x12\x1c\n" +
 	"\tauthority\x18\x02 \x01(\fR\tauthority\x12;\n" +
 	"\vexpire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\"\xb3\x02\n" +
+	"expireTime\"\x80\x03\n" +
 	"\x06Status\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12.\n" +
 	"\x05hello\x18\x02 \x01(\v2\x18.datamove.agent.v1.HelloR\x05hello\x126\n" +
@@ -5381,7 +5458,14 @@ const file_datamove_agent_v1_agent_proto_rawDesc = "" +
 	"batchSlots\x12+\n" +
 	"\x04room\x18\x06 \x03(\v2\x17.datamove.agent.v1.RoomR\x04room\x12\x18\n" +
 	"\aleaving\x18\a \x01(\bR\aleaving\x12(\n" +
-	"\x10bytes_per_second\x18\b \x01(\x01R\x0ebytesPerSecond\"\xab\x02\n" +
+	"\x10bytes_per_second\x18\b \x01(\x01R\x0ebytesPerSecond\x127\n" +
+	"\bjournals\x18\t \x03(\v2\x1b.datamove.agent.v1.JournalsR\bjournals\x12\x12\n" +
+	"\x04full\x18\n" +
+	" \x01(\tR\x04full\"b\n" +
+	"\bJournals\x12*\n" +
+	"\x05owner\x18\x01 \x01(\v2\x14.datamove.v1.AccountR\x05owner\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\x03R\x05limit\"\xab\x02\n" +
 	"\x05Hello\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x12\n" +
@@ -5821,7 +5905,7 @@ func file_datamove_agent_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_datamove_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
+var file_datamove_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
 var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(How)(0),                        // 0: datamove.agent.v1.How
 	(SpendKind)(0),                  // 1: datamove.agent.v1.SpendKind
@@ -5830,188 +5914,191 @@ var file_datamove_agent_v1_agent_proto_goTypes = []any{
 	(*RenewRequest)(nil),            // 4: datamove.agent.v1.RenewRequest
 	(*Certificate)(nil),             // 5: datamove.agent.v1.Certificate
 	(*Status)(nil),                  // 6: datamove.agent.v1.Status
-	(*Hello)(nil),                   // 7: datamove.agent.v1.Hello
-	(*Reach)(nil),                   // 8: datamove.agent.v1.Reach
-	(*Room)(nil),                    // 9: datamove.agent.v1.Room
-	(*RoomPart)(nil),                // 10: datamove.agent.v1.RoomPart
-	(*Session)(nil),                 // 11: datamove.agent.v1.Session
-	(*Order)(nil),                   // 12: datamove.agent.v1.Order
-	(*Lacks)(nil),                   // 13: datamove.agent.v1.Lacks
-	(*Resolve)(nil),                 // 14: datamove.agent.v1.Resolve
-	(*ResolvePlace)(nil),            // 15: datamove.agent.v1.ResolvePlace
-	(*TellRealRequest)(nil),         // 16: datamove.agent.v1.TellRealRequest
-	(*RealPlace)(nil),               // 17: datamove.agent.v1.RealPlace
-	(*TellRealResponse)(nil),        // 18: datamove.agent.v1.TellRealResponse
-	(*Swarm)(nil),                   // 19: datamove.agent.v1.Swarm
-	(*SwarmMember)(nil),             // 20: datamove.agent.v1.SwarmMember
-	(*SwarmHomes)(nil),              // 21: datamove.agent.v1.SwarmHomes
-	(*Piece)(nil),                   // 22: datamove.agent.v1.Piece
-	(*PieceSegment)(nil),            // 23: datamove.agent.v1.PieceSegment
-	(*Lend)(nil),                    // 24: datamove.agent.v1.Lend
-	(*Lent)(nil),                    // 25: datamove.agent.v1.Lent
-	(*LentQuestion)(nil),            // 26: datamove.agent.v1.LentQuestion
-	(*LentAnswer)(nil),              // 27: datamove.agent.v1.LentAnswer
-	(*LentPair)(nil),                // 28: datamove.agent.v1.LentPair
-	(*LentSame)(nil),                // 29: datamove.agent.v1.LentSame
-	(*LentEntry)(nil),               // 30: datamove.agent.v1.LentEntry
-	(*Lead)(nil),                    // 31: datamove.agent.v1.Lead
-	(*Pieces)(nil),                  // 32: datamove.agent.v1.Pieces
-	(*Batch)(nil),                   // 33: datamove.agent.v1.Batch
-	(*Stop)(nil),                    // 34: datamove.agent.v1.Stop
-	(*Crew)(nil),                    // 35: datamove.agent.v1.Crew
-	(*Part)(nil),                    // 36: datamove.agent.v1.Part
-	(*Limits)(nil),                  // 37: datamove.agent.v1.Limits
-	(*Limit)(nil),                   // 38: datamove.agent.v1.Limit
-	(*ConfirmRequest)(nil),          // 39: datamove.agent.v1.ConfirmRequest
-	(*ConfirmResponse)(nil),         // 40: datamove.agent.v1.ConfirmResponse
-	(*FinishRequest)(nil),           // 41: datamove.agent.v1.FinishRequest
-	(*FinishResponse)(nil),          // 42: datamove.agent.v1.FinishResponse
-	(*GiveRequest)(nil),             // 43: datamove.agent.v1.GiveRequest
-	(*GiveResponse)(nil),            // 44: datamove.agent.v1.GiveResponse
-	(*ReplyRequest)(nil),            // 45: datamove.agent.v1.ReplyRequest
-	(*ReplyResponse)(nil),           // 46: datamove.agent.v1.ReplyResponse
-	(*KeepRequest)(nil),             // 47: datamove.agent.v1.KeepRequest
-	(*KeepResponse)(nil),            // 48: datamove.agent.v1.KeepResponse
-	(*PutManifestRequest)(nil),      // 49: datamove.agent.v1.PutManifestRequest
-	(*PutManifestResponse)(nil),     // 50: datamove.agent.v1.PutManifestResponse
-	(*ReadManifestRequest)(nil),     // 51: datamove.agent.v1.ReadManifestRequest
-	(*ReadManifestResponse)(nil),    // 52: datamove.agent.v1.ReadManifestResponse
-	(*PutWalkRequest)(nil),          // 53: datamove.agent.v1.PutWalkRequest
-	(*PutWalkResponse)(nil),         // 54: datamove.agent.v1.PutWalkResponse
-	(*TellCheckpointsRequest)(nil),  // 55: datamove.agent.v1.TellCheckpointsRequest
-	(*CheckpointFolder)(nil),        // 56: datamove.agent.v1.CheckpointFolder
-	(*CheckpointRound)(nil),         // 57: datamove.agent.v1.CheckpointRound
-	(*TellCheckpointsResponse)(nil), // 58: datamove.agent.v1.TellCheckpointsResponse
-	(*FollowRequest)(nil),           // 59: datamove.agent.v1.FollowRequest
-	(*FollowBatch)(nil),             // 60: datamove.agent.v1.FollowBatch
-	(*FollowMark)(nil),              // 61: datamove.agent.v1.FollowMark
-	(*FollowSights)(nil),            // 62: datamove.agent.v1.FollowSights
-	(*FollowSight)(nil),             // 63: datamove.agent.v1.FollowSight
-	(*FollowWalk)(nil),              // 64: datamove.agent.v1.FollowWalk
-	(*FollowResponse)(nil),          // 65: datamove.agent.v1.FollowResponse
-	(*FollowFeed)(nil),              // 66: datamove.agent.v1.FollowFeed
-	(*FollowLook)(nil),              // 67: datamove.agent.v1.FollowLook
-	(*FollowDir)(nil),               // 68: datamove.agent.v1.FollowDir
-	(*ReadItemsRequest)(nil),        // 69: datamove.agent.v1.ReadItemsRequest
-	(*ReadItemsResponse)(nil),       // 70: datamove.agent.v1.ReadItemsResponse
-	(*ReadBurstRequest)(nil),        // 71: datamove.agent.v1.ReadBurstRequest
-	(*ReadBurstResponse)(nil),       // 72: datamove.agent.v1.ReadBurstResponse
-	(*KeepBurstRequest)(nil),        // 73: datamove.agent.v1.KeepBurstRequest
-	(*KeepBurstResponse)(nil),       // 74: datamove.agent.v1.KeepBurstResponse
-	(*SpendRequest)(nil),            // 75: datamove.agent.v1.SpendRequest
-	(*SpendResponse)(nil),           // 76: datamove.agent.v1.SpendResponse
-	nil,                             // 77: datamove.agent.v1.Limits.ProjectsEntry
-	(*timestamppb.Timestamp)(nil),   // 78: google.protobuf.Timestamp
-	(*v1.Progress)(nil),             // 79: datamove.v1.Progress
-	(*durationpb.Duration)(nil),     // 80: google.protobuf.Duration
-	(*v1.Account)(nil),              // 81: datamove.v1.Account
-	(*v1.Task)(nil),                 // 82: datamove.v1.Task
-	(*v1.TaskSpec)(nil),             // 83: datamove.v1.TaskSpec
-	(*v1.Report)(nil),               // 84: datamove.v1.Report
-	(*v1.Checkpoint)(nil),           // 85: datamove.v1.Checkpoint
-	(*v1.PlanItem)(nil),             // 86: datamove.v1.PlanItem
-	(*v1.BurstAccount)(nil),         // 87: datamove.v1.BurstAccount
+	(*Journals)(nil),                // 7: datamove.agent.v1.Journals
+	(*Hello)(nil),                   // 8: datamove.agent.v1.Hello
+	(*Reach)(nil),                   // 9: datamove.agent.v1.Reach
+	(*Room)(nil),                    // 10: datamove.agent.v1.Room
+	(*RoomPart)(nil),                // 11: datamove.agent.v1.RoomPart
+	(*Session)(nil),                 // 12: datamove.agent.v1.Session
+	(*Order)(nil),                   // 13: datamove.agent.v1.Order
+	(*Lacks)(nil),                   // 14: datamove.agent.v1.Lacks
+	(*Resolve)(nil),                 // 15: datamove.agent.v1.Resolve
+	(*ResolvePlace)(nil),            // 16: datamove.agent.v1.ResolvePlace
+	(*TellRealRequest)(nil),         // 17: datamove.agent.v1.TellRealRequest
+	(*RealPlace)(nil),               // 18: datamove.agent.v1.RealPlace
+	(*TellRealResponse)(nil),        // 19: datamove.agent.v1.TellRealResponse
+	(*Swarm)(nil),                   // 20: datamove.agent.v1.Swarm
+	(*SwarmMember)(nil),             // 21: datamove.agent.v1.SwarmMember
+	(*SwarmHomes)(nil),              // 22: datamove.agent.v1.SwarmHomes
+	(*Piece)(nil),                   // 23: datamove.agent.v1.Piece
+	(*PieceSegment)(nil),            // 24: datamove.agent.v1.PieceSegment
+	(*Lend)(nil),                    // 25: datamove.agent.v1.Lend
+	(*Lent)(nil),                    // 26: datamove.agent.v1.Lent
+	(*LentQuestion)(nil),            // 27: datamove.agent.v1.LentQuestion
+	(*LentAnswer)(nil),              // 28: datamove.agent.v1.LentAnswer
+	(*LentPair)(nil),                // 29: datamove.agent.v1.LentPair
+	(*LentSame)(nil),                // 30: datamove.agent.v1.LentSame
+	(*LentEntry)(nil),               // 31: datamove.agent.v1.LentEntry
+	(*Lead)(nil),                    // 32: datamove.agent.v1.Lead
+	(*Pieces)(nil),                  // 33: datamove.agent.v1.Pieces
+	(*Batch)(nil),                   // 34: datamove.agent.v1.Batch
+	(*Stop)(nil),                    // 35: datamove.agent.v1.Stop
+	(*Crew)(nil),                    // 36: datamove.agent.v1.Crew
+	(*Part)(nil),                    // 37: datamove.agent.v1.Part
+	(*Limits)(nil),                  // 38: datamove.agent.v1.Limits
+	(*Limit)(nil),                   // 39: datamove.agent.v1.Limit
+	(*ConfirmRequest)(nil),          // 40: datamove.agent.v1.ConfirmRequest
+	(*ConfirmResponse)(nil),         // 41: datamove.agent.v1.ConfirmResponse
+	(*FinishRequest)(nil),           // 42: datamove.agent.v1.FinishRequest
+	(*FinishResponse)(nil),          // 43: datamove.agent.v1.FinishResponse
+	(*GiveRequest)(nil),             // 44: datamove.agent.v1.GiveRequest
+	(*GiveResponse)(nil),            // 45: datamove.agent.v1.GiveResponse
+	(*ReplyRequest)(nil),            // 46: datamove.agent.v1.ReplyRequest
+	(*ReplyResponse)(nil),           // 47: datamove.agent.v1.ReplyResponse
+	(*KeepRequest)(nil),             // 48: datamove.agent.v1.KeepRequest
+	(*KeepResponse)(nil),            // 49: datamove.agent.v1.KeepResponse
+	(*PutManifestRequest)(nil),      // 50: datamove.agent.v1.PutManifestRequest
+	(*PutManifestResponse)(nil),     // 51: datamove.agent.v1.PutManifestResponse
+	(*ReadManifestRequest)(nil),     // 52: datamove.agent.v1.ReadManifestRequest
+	(*ReadManifestResponse)(nil),    // 53: datamove.agent.v1.ReadManifestResponse
+	(*PutWalkRequest)(nil),          // 54: datamove.agent.v1.PutWalkRequest
+	(*PutWalkResponse)(nil),         // 55: datamove.agent.v1.PutWalkResponse
+	(*TellCheckpointsRequest)(nil),  // 56: datamove.agent.v1.TellCheckpointsRequest
+	(*CheckpointFolder)(nil),        // 57: datamove.agent.v1.CheckpointFolder
+	(*CheckpointRound)(nil),         // 58: datamove.agent.v1.CheckpointRound
+	(*TellCheckpointsResponse)(nil), // 59: datamove.agent.v1.TellCheckpointsResponse
+	(*FollowRequest)(nil),           // 60: datamove.agent.v1.FollowRequest
+	(*FollowBatch)(nil),             // 61: datamove.agent.v1.FollowBatch
+	(*FollowMark)(nil),              // 62: datamove.agent.v1.FollowMark
+	(*FollowSights)(nil),            // 63: datamove.agent.v1.FollowSights
+	(*FollowSight)(nil),             // 64: datamove.agent.v1.FollowSight
+	(*FollowWalk)(nil),              // 65: datamove.agent.v1.FollowWalk
+	(*FollowResponse)(nil),          // 66: datamove.agent.v1.FollowResponse
+	(*FollowFeed)(nil),              // 67: datamove.agent.v1.FollowFeed
+	(*FollowLook)(nil),              // 68: datamove.agent.v1.FollowLook
+	(*FollowDir)(nil),               // 69: datamove.agent.v1.FollowDir
+	(*ReadItemsRequest)(nil),        // 70: datamove.agent.v1.ReadItemsRequest
+	(*ReadItemsResponse)(nil),       // 71: datamove.agent.v1.ReadItemsResponse
+	(*ReadBurstRequest)(nil),        // 72: datamove.agent.v1.ReadBurstRequest
+	(*ReadBurstResponse)(nil),       // 73: datamove.agent.v1.ReadBurstResponse
+	(*KeepBurstRequest)(nil),        // 74: datamove.agent.v1.KeepBurstRequest
+	(*KeepBurstResponse)(nil),       // 75: datamove.agent.v1.KeepBurstResponse
+	(*SpendRequest)(nil),            // 76: datamove.agent.v1.SpendRequest
+	(*SpendResponse)(nil),           // 77: datamove.agent.v1.SpendResponse
+	nil,                             // 78: datamove.agent.v1.Limits.ProjectsEntry
+	(*timestamppb.Timestamp)(nil),   // 79: google.protobuf.Timestamp
+	(*v1.Account)(nil),              // 80: datamove.v1.Account
+	(*v1.Progress)(nil),             // 81: datamove.v1.Progress
+	(*durationpb.Duration)(nil),     // 82: google.protobuf.Duration
+	(*v1.Task)(nil),                 // 83: datamove.v1.Task
+	(*v1.TaskSpec)(nil),             // 84: datamove.v1.TaskSpec
+	(*v1.Report)(nil),               // 85: datamove.v1.Report
+	(*v1.Checkpoint)(nil),           // 86: datamove.v1.Checkpoint
+	(*v1.PlanItem)(nil),             // 87: datamove.v1.PlanItem
+	(*v1.BurstAccount)(nil),         // 88: datamove.v1.BurstAccount
 }
 var file_datamove_agent_v1_agent_proto_depIdxs = []int32{
-	78, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
-	7,  // 1: datamove.agent.v1.Status.hello:type_name -> datamove.agent.v1.Hello
-	11, // 2: datamove.agent.v1.Status.sessions:type_name -> datamove.agent.v1.Session
-	9,  // 3: datamove.agent.v1.Status.room:type_name -> datamove.agent.v1.Room
-	8,  // 4: datamove.agent.v1.Hello.reaches:type_name -> datamove.agent.v1.Reach
-	10, // 5: datamove.agent.v1.Room.parts:type_name -> datamove.agent.v1.RoomPart
-	79, // 6: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
-	78, // 7: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
-	80, // 8: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
-	31, // 9: datamove.agent.v1.Order.lead:type_name -> datamove.agent.v1.Lead
-	33, // 10: datamove.agent.v1.Order.batch:type_name -> datamove.agent.v1.Batch
-	34, // 11: datamove.agent.v1.Order.stop:type_name -> datamove.agent.v1.Stop
-	37, // 12: datamove.agent.v1.Order.limits:type_name -> datamove.agent.v1.Limits
-	35, // 13: datamove.agent.v1.Order.crew:type_name -> datamove.agent.v1.Crew
-	36, // 14: datamove.agent.v1.Order.part:type_name -> datamove.agent.v1.Part
-	19, // 15: datamove.agent.v1.Order.swarm:type_name -> datamove.agent.v1.Swarm
-	24, // 16: datamove.agent.v1.Order.lend:type_name -> datamove.agent.v1.Lend
-	14, // 17: datamove.agent.v1.Order.resolve:type_name -> datamove.agent.v1.Resolve
-	13, // 18: datamove.agent.v1.Order.lacks:type_name -> datamove.agent.v1.Lacks
-	81, // 19: datamove.agent.v1.Resolve.owner:type_name -> datamove.v1.Account
-	15, // 20: datamove.agent.v1.Resolve.places:type_name -> datamove.agent.v1.ResolvePlace
-	17, // 21: datamove.agent.v1.TellRealRequest.places:type_name -> datamove.agent.v1.RealPlace
-	20, // 22: datamove.agent.v1.Swarm.members:type_name -> datamove.agent.v1.SwarmMember
-	21, // 23: datamove.agent.v1.Swarm.homes:type_name -> datamove.agent.v1.SwarmHomes
-	23, // 24: datamove.agent.v1.Piece.segments:type_name -> datamove.agent.v1.PieceSegment
-	20, // 25: datamove.agent.v1.Lent.member:type_name -> datamove.agent.v1.SwarmMember
-	30, // 26: datamove.agent.v1.LentAnswer.entries:type_name -> datamove.agent.v1.LentEntry
-	82, // 27: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
-	83, // 28: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
-	80, // 29: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
-	32, // 30: datamove.agent.v1.Lead.pieces:type_name -> datamove.agent.v1.Pieces
-	25, // 31: datamove.agent.v1.Lead.lent:type_name -> datamove.agent.v1.Lent
-	83, // 32: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
-	81, // 33: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
-	0,  // 34: datamove.agent.v1.Stop.how:type_name -> datamove.agent.v1.How
-	38, // 35: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
-	77, // 36: datamove.agent.v1.Limits.projects:type_name -> datamove.agent.v1.Limits.ProjectsEntry
-	84, // 37: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
-	78, // 38: datamove.agent.v1.FinishRequest.first_byte_time:type_name -> google.protobuf.Timestamp
-	56, // 39: datamove.agent.v1.TellCheckpointsRequest.folder:type_name -> datamove.agent.v1.CheckpointFolder
-	57, // 40: datamove.agent.v1.TellCheckpointsRequest.round:type_name -> datamove.agent.v1.CheckpointRound
-	85, // 41: datamove.agent.v1.CheckpointFolder.checkpoints:type_name -> datamove.v1.Checkpoint
-	80, // 42: datamove.agent.v1.TellCheckpointsResponse.settle:type_name -> google.protobuf.Duration
-	60, // 43: datamove.agent.v1.FollowRequest.batch:type_name -> datamove.agent.v1.FollowBatch
-	62, // 44: datamove.agent.v1.FollowRequest.sights:type_name -> datamove.agent.v1.FollowSights
-	64, // 45: datamove.agent.v1.FollowRequest.walk:type_name -> datamove.agent.v1.FollowWalk
-	78, // 46: datamove.agent.v1.FollowBatch.since:type_name -> google.protobuf.Timestamp
-	61, // 47: datamove.agent.v1.FollowBatch.marks:type_name -> datamove.agent.v1.FollowMark
-	63, // 48: datamove.agent.v1.FollowSights.sights:type_name -> datamove.agent.v1.FollowSight
-	2,  // 49: datamove.agent.v1.FollowSight.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
-	2,  // 50: datamove.agent.v1.FollowWalk.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
-	66, // 51: datamove.agent.v1.FollowResponse.feed:type_name -> datamove.agent.v1.FollowFeed
-	61, // 52: datamove.agent.v1.FollowResponse.mark:type_name -> datamove.agent.v1.FollowMark
-	67, // 53: datamove.agent.v1.FollowResponse.look:type_name -> datamove.agent.v1.FollowLook
-	68, // 54: datamove.agent.v1.FollowResponse.walk:type_name -> datamove.agent.v1.FollowDir
-	86, // 55: datamove.agent.v1.ReadItemsResponse.items:type_name -> datamove.v1.PlanItem
-	1,  // 56: datamove.agent.v1.SpendRequest.kind:type_name -> datamove.agent.v1.SpendKind
-	87, // 57: datamove.agent.v1.SpendResponse.account:type_name -> datamove.v1.BurstAccount
-	3,  // 58: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
-	4,  // 59: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
-	6,  // 60: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
-	39, // 61: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
-	41, // 62: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
-	43, // 63: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
-	45, // 64: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
-	47, // 65: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
-	49, // 66: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
-	51, // 67: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
-	69, // 68: datamove.agent.v1.LinkService.ReadItems:input_type -> datamove.agent.v1.ReadItemsRequest
-	53, // 69: datamove.agent.v1.LinkService.PutWalk:input_type -> datamove.agent.v1.PutWalkRequest
-	59, // 70: datamove.agent.v1.LinkService.Follow:input_type -> datamove.agent.v1.FollowRequest
-	55, // 71: datamove.agent.v1.LinkService.TellCheckpoints:input_type -> datamove.agent.v1.TellCheckpointsRequest
-	71, // 72: datamove.agent.v1.LinkService.ReadBurst:input_type -> datamove.agent.v1.ReadBurstRequest
-	73, // 73: datamove.agent.v1.LinkService.KeepBurst:input_type -> datamove.agent.v1.KeepBurstRequest
-	75, // 74: datamove.agent.v1.LinkService.Spend:input_type -> datamove.agent.v1.SpendRequest
-	16, // 75: datamove.agent.v1.LinkService.TellReal:input_type -> datamove.agent.v1.TellRealRequest
-	5,  // 76: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
-	5,  // 77: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
-	12, // 78: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
-	40, // 79: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
-	42, // 80: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
-	44, // 81: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
-	46, // 82: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
-	48, // 83: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
-	50, // 84: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
-	52, // 85: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
-	70, // 86: datamove.agent.v1.LinkService.ReadItems:output_type -> datamove.agent.v1.ReadItemsResponse
-	54, // 87: datamove.agent.v1.LinkService.PutWalk:output_type -> datamove.agent.v1.PutWalkResponse
-	65, // 88: datamove.agent.v1.LinkService.Follow:output_type -> datamove.agent.v1.FollowResponse
-	58, // 89: datamove.agent.v1.LinkService.TellCheckpoints:output_type -> datamove.agent.v1.TellCheckpointsResponse
-	72, // 90: datamove.agent.v1.LinkService.ReadBurst:output_type -> datamove.agent.v1.ReadBurstResponse
-	74, // 91: datamove.agent.v1.LinkService.KeepBurst:output_type -> datamove.agent.v1.KeepBurstResponse
-	76, // 92: datamove.agent.v1.LinkService.Spend:output_type -> datamove.agent.v1.SpendResponse
-	18, // 93: datamove.agent.v1.LinkService.TellReal:output_type -> datamove.agent.v1.TellRealResponse
-	76, // [76:94] is the sub-list for method output_type
-	58, // [58:76] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	79, // 0: datamove.agent.v1.Certificate.expire_time:type_name -> google.protobuf.Timestamp
+	8,  // 1: datamove.agent.v1.Status.hello:type_name -> datamove.agent.v1.Hello
+	12, // 2: datamove.agent.v1.Status.sessions:type_name -> datamove.agent.v1.Session
+	10, // 3: datamove.agent.v1.Status.room:type_name -> datamove.agent.v1.Room
+	7,  // 4: datamove.agent.v1.Status.journals:type_name -> datamove.agent.v1.Journals
+	80, // 5: datamove.agent.v1.Journals.owner:type_name -> datamove.v1.Account
+	9,  // 6: datamove.agent.v1.Hello.reaches:type_name -> datamove.agent.v1.Reach
+	11, // 7: datamove.agent.v1.Room.parts:type_name -> datamove.agent.v1.RoomPart
+	81, // 8: datamove.agent.v1.Session.progress:type_name -> datamove.v1.Progress
+	79, // 9: datamove.agent.v1.Session.first_byte_time:type_name -> google.protobuf.Timestamp
+	82, // 10: datamove.agent.v1.Order.lease:type_name -> google.protobuf.Duration
+	32, // 11: datamove.agent.v1.Order.lead:type_name -> datamove.agent.v1.Lead
+	34, // 12: datamove.agent.v1.Order.batch:type_name -> datamove.agent.v1.Batch
+	35, // 13: datamove.agent.v1.Order.stop:type_name -> datamove.agent.v1.Stop
+	38, // 14: datamove.agent.v1.Order.limits:type_name -> datamove.agent.v1.Limits
+	36, // 15: datamove.agent.v1.Order.crew:type_name -> datamove.agent.v1.Crew
+	37, // 16: datamove.agent.v1.Order.part:type_name -> datamove.agent.v1.Part
+	20, // 17: datamove.agent.v1.Order.swarm:type_name -> datamove.agent.v1.Swarm
+	25, // 18: datamove.agent.v1.Order.lend:type_name -> datamove.agent.v1.Lend
+	15, // 19: datamove.agent.v1.Order.resolve:type_name -> datamove.agent.v1.Resolve
+	14, // 20: datamove.agent.v1.Order.lacks:type_name -> datamove.agent.v1.Lacks
+	80, // 21: datamove.agent.v1.Resolve.owner:type_name -> datamove.v1.Account
+	16, // 22: datamove.agent.v1.Resolve.places:type_name -> datamove.agent.v1.ResolvePlace
+	18, // 23: datamove.agent.v1.TellRealRequest.places:type_name -> datamove.agent.v1.RealPlace
+	21, // 24: datamove.agent.v1.Swarm.members:type_name -> datamove.agent.v1.SwarmMember
+	22, // 25: datamove.agent.v1.Swarm.homes:type_name -> datamove.agent.v1.SwarmHomes
+	24, // 26: datamove.agent.v1.Piece.segments:type_name -> datamove.agent.v1.PieceSegment
+	21, // 27: datamove.agent.v1.Lent.member:type_name -> datamove.agent.v1.SwarmMember
+	31, // 28: datamove.agent.v1.LentAnswer.entries:type_name -> datamove.agent.v1.LentEntry
+	83, // 29: datamove.agent.v1.Lead.task:type_name -> datamove.v1.Task
+	84, // 30: datamove.agent.v1.Lead.spec:type_name -> datamove.v1.TaskSpec
+	82, // 31: datamove.agent.v1.Lead.lease:type_name -> google.protobuf.Duration
+	33, // 32: datamove.agent.v1.Lead.pieces:type_name -> datamove.agent.v1.Pieces
+	26, // 33: datamove.agent.v1.Lead.lent:type_name -> datamove.agent.v1.Lent
+	84, // 34: datamove.agent.v1.Batch.spec:type_name -> datamove.v1.TaskSpec
+	80, // 35: datamove.agent.v1.Batch.owner:type_name -> datamove.v1.Account
+	0,  // 36: datamove.agent.v1.Stop.how:type_name -> datamove.agent.v1.How
+	39, // 37: datamove.agent.v1.Limits.limits:type_name -> datamove.agent.v1.Limit
+	78, // 38: datamove.agent.v1.Limits.projects:type_name -> datamove.agent.v1.Limits.ProjectsEntry
+	85, // 39: datamove.agent.v1.FinishRequest.report:type_name -> datamove.v1.Report
+	79, // 40: datamove.agent.v1.FinishRequest.first_byte_time:type_name -> google.protobuf.Timestamp
+	57, // 41: datamove.agent.v1.TellCheckpointsRequest.folder:type_name -> datamove.agent.v1.CheckpointFolder
+	58, // 42: datamove.agent.v1.TellCheckpointsRequest.round:type_name -> datamove.agent.v1.CheckpointRound
+	86, // 43: datamove.agent.v1.CheckpointFolder.checkpoints:type_name -> datamove.v1.Checkpoint
+	82, // 44: datamove.agent.v1.TellCheckpointsResponse.settle:type_name -> google.protobuf.Duration
+	61, // 45: datamove.agent.v1.FollowRequest.batch:type_name -> datamove.agent.v1.FollowBatch
+	63, // 46: datamove.agent.v1.FollowRequest.sights:type_name -> datamove.agent.v1.FollowSights
+	65, // 47: datamove.agent.v1.FollowRequest.walk:type_name -> datamove.agent.v1.FollowWalk
+	79, // 48: datamove.agent.v1.FollowBatch.since:type_name -> google.protobuf.Timestamp
+	62, // 49: datamove.agent.v1.FollowBatch.marks:type_name -> datamove.agent.v1.FollowMark
+	64, // 50: datamove.agent.v1.FollowSights.sights:type_name -> datamove.agent.v1.FollowSight
+	2,  // 51: datamove.agent.v1.FollowSight.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
+	2,  // 52: datamove.agent.v1.FollowWalk.trouble:type_name -> datamove.agent.v1.FollowSight.Trouble
+	67, // 53: datamove.agent.v1.FollowResponse.feed:type_name -> datamove.agent.v1.FollowFeed
+	62, // 54: datamove.agent.v1.FollowResponse.mark:type_name -> datamove.agent.v1.FollowMark
+	68, // 55: datamove.agent.v1.FollowResponse.look:type_name -> datamove.agent.v1.FollowLook
+	69, // 56: datamove.agent.v1.FollowResponse.walk:type_name -> datamove.agent.v1.FollowDir
+	87, // 57: datamove.agent.v1.ReadItemsResponse.items:type_name -> datamove.v1.PlanItem
+	1,  // 58: datamove.agent.v1.SpendRequest.kind:type_name -> datamove.agent.v1.SpendKind
+	88, // 59: datamove.agent.v1.SpendResponse.account:type_name -> datamove.v1.BurstAccount
+	3,  // 60: datamove.agent.v1.EnrollService.Join:input_type -> datamove.agent.v1.JoinRequest
+	4,  // 61: datamove.agent.v1.EnrollService.Renew:input_type -> datamove.agent.v1.RenewRequest
+	6,  // 62: datamove.agent.v1.LinkService.Attend:input_type -> datamove.agent.v1.Status
+	40, // 63: datamove.agent.v1.LinkService.Confirm:input_type -> datamove.agent.v1.ConfirmRequest
+	42, // 64: datamove.agent.v1.LinkService.Finish:input_type -> datamove.agent.v1.FinishRequest
+	44, // 65: datamove.agent.v1.LinkService.Give:input_type -> datamove.agent.v1.GiveRequest
+	46, // 66: datamove.agent.v1.LinkService.Reply:input_type -> datamove.agent.v1.ReplyRequest
+	48, // 67: datamove.agent.v1.LinkService.Keep:input_type -> datamove.agent.v1.KeepRequest
+	50, // 68: datamove.agent.v1.LinkService.PutManifest:input_type -> datamove.agent.v1.PutManifestRequest
+	52, // 69: datamove.agent.v1.LinkService.ReadManifest:input_type -> datamove.agent.v1.ReadManifestRequest
+	70, // 70: datamove.agent.v1.LinkService.ReadItems:input_type -> datamove.agent.v1.ReadItemsRequest
+	54, // 71: datamove.agent.v1.LinkService.PutWalk:input_type -> datamove.agent.v1.PutWalkRequest
+	60, // 72: datamove.agent.v1.LinkService.Follow:input_type -> datamove.agent.v1.FollowRequest
+	56, // 73: datamove.agent.v1.LinkService.TellCheckpoints:input_type -> datamove.agent.v1.TellCheckpointsRequest
+	72, // 74: datamove.agent.v1.LinkService.ReadBurst:input_type -> datamove.agent.v1.ReadBurstRequest
+	74, // 75: datamove.agent.v1.LinkService.KeepBurst:input_type -> datamove.agent.v1.KeepBurstRequest
+	76, // 76: datamove.agent.v1.LinkService.Spend:input_type -> datamove.agent.v1.SpendRequest
+	17, // 77: datamove.agent.v1.LinkService.TellReal:input_type -> datamove.agent.v1.TellRealRequest
+	5,  // 78: datamove.agent.v1.EnrollService.Join:output_type -> datamove.agent.v1.Certificate
+	5,  // 79: datamove.agent.v1.EnrollService.Renew:output_type -> datamove.agent.v1.Certificate
+	13, // 80: datamove.agent.v1.LinkService.Attend:output_type -> datamove.agent.v1.Order
+	41, // 81: datamove.agent.v1.LinkService.Confirm:output_type -> datamove.agent.v1.ConfirmResponse
+	43, // 82: datamove.agent.v1.LinkService.Finish:output_type -> datamove.agent.v1.FinishResponse
+	45, // 83: datamove.agent.v1.LinkService.Give:output_type -> datamove.agent.v1.GiveResponse
+	47, // 84: datamove.agent.v1.LinkService.Reply:output_type -> datamove.agent.v1.ReplyResponse
+	49, // 85: datamove.agent.v1.LinkService.Keep:output_type -> datamove.agent.v1.KeepResponse
+	51, // 86: datamove.agent.v1.LinkService.PutManifest:output_type -> datamove.agent.v1.PutManifestResponse
+	53, // 87: datamove.agent.v1.LinkService.ReadManifest:output_type -> datamove.agent.v1.ReadManifestResponse
+	71, // 88: datamove.agent.v1.LinkService.ReadItems:output_type -> datamove.agent.v1.ReadItemsResponse
+	55, // 89: datamove.agent.v1.LinkService.PutWalk:output_type -> datamove.agent.v1.PutWalkResponse
+	66, // 90: datamove.agent.v1.LinkService.Follow:output_type -> datamove.agent.v1.FollowResponse
+	59, // 91: datamove.agent.v1.LinkService.TellCheckpoints:output_type -> datamove.agent.v1.TellCheckpointsResponse
+	73, // 92: datamove.agent.v1.LinkService.ReadBurst:output_type -> datamove.agent.v1.ReadBurstResponse
+	75, // 93: datamove.agent.v1.LinkService.KeepBurst:output_type -> datamove.agent.v1.KeepBurstResponse
+	77, // 94: datamove.agent.v1.LinkService.Spend:output_type -> datamove.agent.v1.SpendResponse
+	19, // 95: datamove.agent.v1.LinkService.TellReal:output_type -> datamove.agent.v1.TellRealResponse
+	78, // [78:96] is the sub-list for method output_type
+	60, // [60:78] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_datamove_agent_v1_agent_proto_init() }
@@ -6019,7 +6106,7 @@ func file_datamove_agent_v1_agent_proto_init() {
 	if File_datamove_agent_v1_agent_proto != nil {
 		return
 	}
-	file_datamove_agent_v1_agent_proto_msgTypes[9].OneofWrappers = []any{
+	file_datamove_agent_v1_agent_proto_msgTypes[10].OneofWrappers = []any{
 		(*Order_Lead)(nil),
 		(*Order_Batch)(nil),
 		(*Order_Stop)(nil),
@@ -6037,7 +6124,7 @@ func file_datamove_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_datamove_agent_v1_agent_proto_rawDesc), len(file_datamove_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   75,
+			NumMessages:   76,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
