@@ -165,22 +165,59 @@ func (l *link) explain(ctx context.Context, err error) error {
 	return &mover.Error{Op: "ask", Place: l.address, Err: err}
 }
 
+// errRefusedIdentity is that a service does not take our certificate. For an agent, which gets a new one by itself, that is no end.
+var errRefusedIdentity error = refusedIdentity{}
+
+type refusedIdentity struct{}
+
+func (refusedIdentity) Error() string   { return mover.ErrPermission.Error() }
+func (refusedIdentity) Unwrap() []error { return []error{mover.ErrPermission, mover.ErrUnreachable} }
+
+// refusals are alerts by which a service says that it does not take our certificate (RFC 8446, 6.2). crypto/tls says
+// by the first all that it has no other one for, as of a revoked certificate.
+var refusals = []struct {
+	alert tls.AlertError
+	why   string
+}{
+	{42, "the service does not take this certificate: it was revoked, or is no certificate of a caller"},
+	{43, "the service does not take this kind of certificate"},
+	{44, "the certificate was revoked"},
+	{45, "the certificate has ended, or is not yet good"},
+	{46, "the service does not take this certificate"},
+	{48, "the certificate was signed by an authority that the service does not know"},
+	{49, "the service does not take this certificate"},
+	{116, "the service wants a certificate"},
+}
+
+// refusedFor is what a service said of our certificate, by the text of an error, which is all that gRPC keeps of an alert after a handshake;
+// "" is nothing.
+func refusedFor(text string) string {
+	for _, r := range refusals {
+		if said := "remote error: " + r.alert.Error(); text == said || strings.HasSuffix(strings.TrimSuffix(text, `"`), said) {
+			return r.why
+		}
+	}
+	return ""
+}
+
 // unreachable is the error of a service that is not there.
 func (l *link) unreachable(r *remote) error {
 	l.mu.Lock()
 	failed := l.failed
 	l.mu.Unlock()
+	why := r.sentence
+	if failed != nil {
+		why = printable(failed.Error())
+	}
 	kind, advice := mover.ErrUnreachable, ""
 	var dial *net.OpError
-	switch {
+	switch refused := refusedFor(why); {
+	case refused != "":
+		kind, why = errRefusedIdentity, refused
 	case errors.Is(failed, fs.ErrPermission):
 		kind = mover.ErrPermission
 	case errors.As(failed, &dial) && dial.Op == "dial":
 		advice = "; is datamoved running? systemctl status datamoved"
-	}
-	why := r.sentence
-	if failed != nil {
-		why = printable(failed.Error())
 	}
 	sentence := &mover.Error{Op: "reach", Place: l.address, Err: fmt.Errorf("%w: %s%s", kind, cmp.Or(why, "no answer"), advice)}
 	return &remote{sentence: sentence.Error(), cause: sentence, status: status.New(codes.Unavailable, sentence.Error())}

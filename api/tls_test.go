@@ -53,8 +53,8 @@ func TestTLS(t *testing.T) {
 		{"the service is not who we know", good, &tls.Config{RootCAs: foreignPool, Certificates: []tls.Certificate{good}}, 0, "unknown authority"},
 		{"its certificate has expired", old, &tls.Config{RootCAs: oldPool, Certificates: []tls.Certificate{good}}, 0, "expired"},
 		{"it is somewhere else", good, &tls.Config{RootCAs: pool, ServerName: "other.example"}, 0, "other.example"},
-		{"we have no certificate", good, &tls.Config{RootCAs: pool}, 0, "can not be reached"},
-		{"we have a foreign one", good, &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{foreign}}, 0, "can not be reached"},
+		{"we have no certificate", good, &tls.Config{RootCAs: pool}, 0, "reach tcp://"},
+		{"we have a foreign one", good, &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{foreign}}, 0, "reach tcp://"},
 		{"it speaks an old TLS", good, &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{good}}, tls.VersionTLS12, "protocol version"},
 		// In the rows of our own certificate the service's word can come after its end.
 	} {

@@ -212,6 +212,9 @@ type Entry struct {
 	// Elsewhere says that another file system than that of the root is mounted here or above: removals leave it alone.
 	Elsewhere bool
 
+	// Shelf says of a directory below the root, in a walk of a store, that there is or may be something of ours in it, as a manifest of its own.
+	Shelf bool
+
 	// Layout is how a File is spread over the targets of its file system, as
 	// FileSystem.Layout gives it, where that is to be kept. It is never compared.
 	Layout []byte

@@ -24,12 +24,13 @@ type Plan struct {
 	Targets []string
 	Works   []load.Work
 
-	Nodes   int           // that join; 0 is this process alone
-	Listen  net.Listener  // where they join; it is closed when all have
-	Secret  Secret        // that they know
-	Wait    time.Duration // for them; 0 means 5 minutes
-	Open    load.Opener   // of this process, where it works alone
-	Name    string        // of this process then; "" is that of the host
+	Nodes   int             // that join; 0 is this process alone
+	Listen  net.Listener    // where they join; it is closed when all have
+	Secret  Secret          // that they know
+	Wait    time.Duration   // for them; 0 means 5 minutes
+	Ended   <-chan struct{} // closed when all that could join have ended; nil is never
+	Open    load.Opener     // of this process, where it works alone
+	Name    string          // of this process then; "" is that of the host
 	Version string
 	Say     func(string) // what goes on; nil is nobody
 	Keep    bool         // what was made is not removed at the end
@@ -76,7 +77,7 @@ func (r *run) gather(ctx context.Context) (err error) {
 	} else {
 		within, stop := context.WithTimeout(ctx, cmp.Or(p.Wait, 5*time.Minute))
 		defer stop()
-		if r.members, err = gather(within, p.Listen, p.Secret, p.Nodes, p.Version, p.Say); err != nil {
+		if r.members, err = gather(within, p); err != nil {
 			return err
 		}
 	}

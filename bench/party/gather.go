@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -31,13 +30,16 @@ type gathering struct {
 	failed error
 }
 
+// errEnded is that nobody is left who could join.
+var errEnded = errors.New("what starts them has ended")
+
 // gather waits until so many nodes have joined. Who does not know the secret is told of, and not counted.
-func gather(ctx context.Context, l net.Listener, secret Secret, want int, version string, say func(string)) (all []member, err error) {
-	config, err := secret.tls()
+func gather(ctx context.Context, p *Plan) (all []member, err error) {
+	config, err := p.Secret.tls()
 	if err != nil {
 		return nil, err
 	}
-	g := &gathering{want: want, version: version, say: say, full: make(chan struct{})}
+	g, l := &gathering{want: p.Nodes, version: p.Version, say: p.Say, full: make(chan struct{})}, p.Listen
 	var group sync.WaitGroup
 	slots := make(chan struct{}, handshakes)
 	group.Go(func() {
@@ -56,6 +58,10 @@ func gather(ctx context.Context, l net.Listener, secret Secret, want int, versio
 	select {
 	case <-g.full:
 	case <-ctx.Done():
+	case <-p.Ended:
+		err = errEnded
+	}
+	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	_ = l.Close() // nobody else is let in
@@ -114,15 +120,25 @@ func (g *gathering) all(why error) ([]member, error) {
 	if g.failed != nil {
 		return g.come, g.failed
 	}
-	if len(g.come) < g.want && errors.Is(why, context.DeadlineExceeded) {
-		var names []string
-		for _, m := range g.come {
-			names = append(names, mover.Printable(m.About().Name))
-		}
-		if len(names) == 0 {
-			names = []string{"nobody"}
-		}
-		return g.come, fmt.Errorf("%w: %d of %d nodes have joined (%s), and the others did not in time", mover.ErrUnreachable, len(g.come), g.want, strings.Join(names, ", "))
+	switch {
+	case len(g.come) == g.want && errors.Is(why, errEnded): // which it did after the last one
+		return g.come, nil
+	case len(g.come) < g.want && errors.Is(why, context.DeadlineExceeded):
+		return g.come, g.missing("the others did not in time")
+	case errors.Is(why, errEnded):
+		return g.come, g.missing("what --launch started has ended")
 	}
 	return g.come, why
+}
+
+// missing is the error of a run to which some nodes do not come; mu is held.
+func (g *gathering) missing(why string) error {
+	names := []string{"nobody"}
+	if len(g.come) > 0 {
+		names = nil
+	}
+	for _, m := range g.come {
+		names = append(names, mover.Printable(m.About().Name))
+	}
+	return fmt.Errorf("%w: %d of %d nodes have joined (%s), and %s", mover.ErrUnreachable, len(g.come), g.want, strings.Join(names, ", "), why)
 }

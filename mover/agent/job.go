@@ -68,7 +68,31 @@ func (a *Agent) prepare(p *process, who account.Account) (acting.Confinement, er
 	if dir := spec.GetOptions().GetBackupDir(); strings.HasPrefix(dir, "/") {
 		roots.Write = append(roots.Write, dir)
 	}
+	if wire.Follows(spec) {
+		more, err := linkRoots(p.job.GetRoots())
+		if err != nil {
+			return roots, err
+		}
+		roots.Read = append(roots.Read, more...)
+	}
 	return roots, nil
+}
+
+// unfollowed are folders of a host that no link of a source leads into: the kernel tells there of other processes and of devices.
+var unfollowed = []string{"dev", "proc", "run", "sys"}
+
+// linkRoots are where links of a source may lead, as far as the account may read: the roots of its project; without any, this host.
+func linkRoots(project []string) (roots []string, err error) {
+	if len(project) > 0 {
+		return project, nil
+	}
+	all, err := os.ReadDir("/")
+	for _, e := range all {
+		if e.IsDir() && !slices.Contains(unfollowed, e.Name()) {
+			roots = append(roots, "/"+e.Name())
+		}
+	}
+	return roots, err
 }
 
 // believe asks for what a source says of rights where the configuration of this node trusts all sources of a task: the process does not

@@ -243,3 +243,21 @@ func TestKeptApart(t *testing.T) {
 		}
 	}
 }
+
+// TestLinkRoots: links of a source lead into the roots of its project; without any, anywhere but to other processes and devices.
+func TestLinkRoots(t *testing.T) {
+	a := &Agent{o: Options{Config: func() *config.Config { return &config.Config{} }}}
+	read := func(follow bool, roots ...string) []string {
+		spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "/data/a", Target: "/b", Options: &pb.Options{Follow: follow}}
+		return must.Get(a.prepare(&process{agent: a, job: a.job("t", spec, roots)}, account.Account{}))(t).Read
+	}
+	if got := read(false); !slices.Equal(got, []string{"/data/a"}) {
+		t.Errorf("without -L: %v", got)
+	}
+	if got := read(true, "/data"); !slices.Equal(got, []string{"/data/a", "/data"}) {
+		t.Errorf("in a project: %v", got)
+	}
+	if got := read(true); !slices.Contains(got, "/usr") || slices.Contains(got, "/") || slices.Contains(got, "/proc") {
+		t.Errorf("without projects: %v", got)
+	}
+}

@@ -185,12 +185,13 @@ func (a *Agent) catchUp(p *process, s *session) {
 	}
 }
 
-// unbegun is the end of a lead that can not begin. Where its owner has no name and only has to call again, the task is put back, but for a look: its caller is there.
+// unbegun is the end of a lead that can not begin. Where its owner has no name and only has to call again, or the agent leaves, the task is put
+// back, but for a look: its caller is there.
 func unbegun(l *agentv1.Lead, err error) *agentv1.FinishRequest {
 	var unseen account.Unseen
 	return &agentv1.FinishRequest{
 		Task: l.GetTask().GetId(), Epoch: l.GetEpoch(), Error: err.Error(), ErrorKind: mover.KindName(err), Untouched: true,
-		PutBack: errors.As(err, &unseen) && l.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_LOOK,
+		PutBack: (errors.As(err, &unseen) || errors.Is(err, errLeaving)) && l.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_LOOK,
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"datamove.dev/mover/account"
 )
 
-// TestUnbegun: a task that can not begin fails, but where its owner has no name here and only has to call again.
+// TestUnbegun: a task that can not begin fails, but where its owner has no name here and only has to call again, or the agent leaves.
 func TestUnbegun(t *testing.T) {
 	_, unseen := account.New().Lookup(t.Context(), "", 54399)
 	for _, row := range []struct {
@@ -24,10 +24,12 @@ func TestUnbegun(t *testing.T) {
 		{"a uid that has to call again", pb.TaskKind_TASK_KIND_COPY, unseen, true},
 		{"a look of it", pb.TaskKind_TASK_KIND_LOOK, unseen, false},
 		{"an account that is not here", pb.TaskKind_TASK_KIND_COPY, fmt.Errorf("alice has no account: %w", mover.ErrPermission), false},
+		{"an agent that leaves", pb.TaskKind_TASK_KIND_COPY, fmt.Errorf("begin: %w", errLeaving), true},
+		{"a look of it, too", pb.TaskKind_TASK_KIND_LOOK, errLeaving, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			got := unbegun(&agentv1.Lead{Spec: &pb.TaskSpec{Kind: row.kind}, Epoch: 1}, row.err)
-			if got.GetPutBack() != row.back || got.GetErrorKind() != mover.KindName(mover.ErrPermission) {
+			if got.GetPutBack() != row.back || got.GetErrorKind() != mover.KindName(row.err) {
 				t.Errorf("it ends as %v", got)
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"time"
 
@@ -130,6 +131,7 @@ func (d *Door) meetRemote(ctx context.Context, g *guest) (*passage, error) {
 	if err := secure.HandshakeContext(ctx); err != nil {
 		if refused(err) {
 			d.turnedAway(raw, err)
+			hearOut(raw)
 		}
 		return nil, err
 	}
@@ -152,6 +154,17 @@ func (d *Door) meetRemote(ctx context.Context, g *guest) (*passage, error) {
 	g.leave = leave
 	return d.passageOf(g, grpc), nil
 }
+
+// hearOut reads what a client sends that has not heard yet why it is refused: a connection that ends with something unread takes the alert
+// along. It lasts until the client ends it, or its time is over.
+func hearOut(conn net.Conn) {
+	if half, is := conn.(interface{ CloseWrite() error }); is && half.CloseWrite() == nil {
+		_, _ = io.CopyN(io.Discard, conn, maxUnheard)
+	}
+}
+
+// maxUnheard is more than a client says before it listens.
+const maxUnheard = 64 << 10
 
 // passageOf is where a guest goes.
 func (d *Door) passageOf(g *guest, grpc bool) *passage {

@@ -1,9 +1,11 @@
 package door
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"regexp"
@@ -17,7 +19,9 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"datamove.dev/api"
 	agentv1 "datamove.dev/api/datamove/agent/v1"
+	"datamove.dev/mover"
 	"datamove.dev/mover/access"
 	"datamove.dev/mover/audit"
 	"datamove.dev/test/must"
@@ -222,6 +226,11 @@ func TestBadCertificates(t *testing.T) {
 			err := call(context.Background(), r.dial(config), agentv1.LinkService_Confirm_FullMethodName)
 			if status.Code(err) != codes.Unavailable {
 				t.Errorf("got %v", err)
+			}
+			said := map[string]string{"foreign": "an authority that the service does not know", "expired": "has ended"}[name]
+			if _, err := api.Dial(t.Context(), "tcp://"+r.port(), api.Options{TLS: config}); !errors.Is(err, mover.ErrPermission) ||
+				!strings.Contains(err.Error(), cmp.Or(said, "certificate")) {
+				t.Errorf("a person is told: %v", err)
 			}
 			if err := get(r.overTLS(config), "https://node-0/metrics", 0); err == nil || strings.Contains(err.Error(), "GET https://node-0/metrics: ") {
 				t.Errorf("HTTP was answered: %v", err)

@@ -20,7 +20,7 @@ func patiently(open Opener) Opener {
 // looking puts around a place that is only looked at what a copy would have around it.
 func looking(place mover.Place) mover.Place {
 	p := &pair{request: &Request{}, gate: transfer.NewGate(place.Traits(), place.Traits(), 0)}
-	place, _ = p.around(place)
+	place, _ = p.around(place, true)
 	return place
 }
 

@@ -181,7 +181,7 @@ func (t *run) clear(ctx context.Context, l location.Location) (err error) {
 	}
 	defer func() { err = errors.Join(err, target.Close()) }()
 	p.gate = transfer.NewGate(target.Traits(), target.Traits(), t.request.Jobs)
-	p.target, p.shelf = p.around(target)
+	p.target, p.shelf = p.around(target, false)
 	p.source = p.target
 	if p.owner, _, err = ownerOf(ctx, p.target, l); err != nil {
 		return err

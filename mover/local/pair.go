@@ -145,8 +145,8 @@ func (l *lacking) Unwrap() error { return l.error }
 // wrap puts around both places what each of them needs.
 func (p *pair) wrap(source mover.Place) {
 	p.gate = transfer.NewGate(source.Traits(), p.target.Traits(), p.request.Jobs)
-	p.target, p.shelf = p.around(p.target)
-	source, _ = p.around(source)
+	p.target, p.shelf = p.around(p.target, p.request.Work == Verify)
+	source, _ = p.around(source, true)
 	p.source = source
 	s := p.lead().Swarm
 	if expect := p.request.Expect; expect != nil {
@@ -168,7 +168,7 @@ func (p *pair) wrap(source mover.Place) {
 
 // around adds patience to a place that is reached over a network, and to one that
 // keeps less than there is the facts of its manifest.
-func (p *pair) around(place mover.Place) (mover.Place, shelf) {
+func (p *pair) around(place mover.Place, reads bool) (mover.Place, shelf) {
 	t, o := place.Traits(), retry.Options{Logger: p.request.Logger, Notify: p.gate.Throttled}
 	if t.Scheme == "s3" {
 		place = retry.New(place, o)
@@ -178,7 +178,7 @@ func (p *pair) around(place mover.Place) (mover.Place, shelf) {
 		return place, nil // a single object has no tree that a manifest could describe
 	}
 	kept := patient{s, o}
-	return manifest.Overlay(place, kept.nearest), kept
+	return kept.overlay(place, reads), kept
 }
 
 // identify names the task of this pair by its target, so that every run on the

@@ -27,6 +27,11 @@ type lowShelf interface {
 	OpenManifestAbove(ctx context.Context) (r io.ReadCloser, below string, err error)
 }
 
+// highShelf is a shelf above others, of directories.
+type highShelf interface {
+	OpenManifestBelow(ctx context.Context, dir string) (io.ReadCloser, error)
+}
+
 // patient is a shelf whose calls are tried again, as those of its place are.
 type patient struct {
 	shelf
@@ -54,6 +59,18 @@ func (p patient) nearest(ctx context.Context) (io.ReadCloser, error) {
 		return nil, err
 	}
 	return part, nil
+}
+
+// overlay is a place with what its manifests know: that which counts for it, and, for who only reads, those of directories in it.
+func (p patient) overlay(place mover.Place, reads bool) mover.Place {
+	high, ok := p.shelf.(highShelf)
+	if !ok || !reads {
+		return manifest.Overlay(place, p.nearest)
+	}
+	return manifest.Nested(place, p.nearest, func(ctx context.Context, dir string) (r io.ReadCloser, err error) {
+		err = retry.Do(ctx, p.Options, "open", "manifest", func() (err error) { r, err = high.OpenManifestBelow(ctx, dir); return err })
+		return r, err
+	})
 }
 
 // finding is an opener of places of which single names are asked for.

@@ -1,28 +1,29 @@
 package manifest
 
 import (
-	"io"
+	"context"
 	"iter"
 	"strings"
 
 	"datamove.dev/mover"
 )
 
-// walk merges the walk of a place with its manifest; both have one order.
+// walk merges the walk of a place with its manifests; all have one order.
 type walk struct {
-	place    *source
-	opts     mover.WalkOptions
-	manifest *entries
-	yield    func(mover.Entry, error) bool
+	place *source
+	ctx   context.Context
+	opts  mover.WalkOptions
+	yield func(mover.Entry, error) bool
 
-	head  mover.Entry // of the manifest, while more
-	more  bool
+	top   *layer
+	count uint64   // of layers above the first one
 	dirs  []string // directories of the place on the way down
 	ended bool     // nothing more may be yielded
 }
 
 func (w *walk) run(entries iter.Seq2[mover.Entry, error]) {
 	w.next()
+	w.begin()
 	for e, err := range entries {
 		if err != nil {
 			w.failed(e, err)
@@ -33,8 +34,14 @@ func (w *walk) run(entries iter.Seq2[mover.Entry, error]) {
 			return
 		}
 	}
-	for w.more && !w.ended {
-		w.onlyListed()
+	for !w.ended {
+		for w.top.more && !w.ended {
+			w.onlyListed()
+		}
+		if w.top.around == nil {
+			return
+		}
+		w.rise()
 	}
 }
 
@@ -45,21 +52,17 @@ func (w *walk) tell(e mover.Entry, err error) {
 	}
 }
 
-// next reads the manifest.
+// next reads the manifest that counts.
 func (w *walk) next() {
-	var err error
-	w.head, err = w.manifest.Next()
-	w.more = err == nil
-	if err != nil && err != io.EOF {
-		w.tell(mover.Entry{}, w.place.fail("read the manifest of", "", err))
+	l := w.top
+	if err := l.next(); err != nil {
+		w.tell(l.failed(), w.place.fail("read the manifest of", l.dir, err))
 	}
 }
 
 // listed yields an entry of the place, with what the manifest knows of it.
 func (w *walk) listed(e mover.Entry) {
-	for w.more && !w.ended && mover.Compare(&w.head, &e) < 0 {
-		w.onlyListed()
-	}
+	w.upTo(&e)
 	if w.ended {
 		return
 	}
@@ -67,23 +70,48 @@ func (w *walk) listed(e mover.Entry) {
 	if e.Kind == mover.Dir {
 		w.dirs = append(w.dirs, e.Name)
 	}
-	if !w.more || mover.Compare(&w.head, &e) != 0 {
-		w.tell(e, nil)
-		return
+	here, known := e, w.top.knows(&e)
+	if known {
+		e = merge(here, w.top.head)
 	}
-	head := w.head
-	w.tell(merge(e, head), nil)
-	w.next()
+	var err error
+	if here.Shelf {
+		if err = w.descend(here.Name, known); w.top.dir == here.Name && w.top.knows(&here) {
+			e, known = merge(here, w.top.head), true
+		}
+	}
+	if w.tell(e, nil); err != nil {
+		w.tell(mover.Entry{Name: here.Name, Kind: mover.Dir}, err)
+	}
+	if known && w.top.knows(&here) {
+		w.next()
+	}
 }
 
-// failed passes an error on. What the manifest says of a directory that can not be
+// upTo deals with all that manifests have before an entry of the place.
+func (w *walk) upTo(e *mover.Entry) {
+	for {
+		for w.top.more && !w.ended && mover.Compare(&w.top.head, e) < 0 {
+			w.onlyListed()
+		}
+		if w.ended || mover.Within(e.Name, w.top.dir) {
+			return
+		}
+		w.rise()
+	}
+}
+
+// failed passes an error on. What manifests say of a directory that can not be
 // listed is not believed.
 func (w *walk) failed(e mover.Entry, err error) {
-	for e.Kind == mover.Dir && w.more && !w.ended && mover.Compare(&w.head, &e) < 0 {
-		w.onlyListed()
+	if e.Kind == mover.Dir {
+		w.upTo(&e)
 	}
 	w.tell(e, err)
-	for e.Kind == mover.Dir && w.more && !w.ended && mover.Within(w.head.Name, e.Name) {
+	for e.Kind == mover.Dir && w.top.around != nil && mover.Within(w.top.dir, e.Name) {
+		w.rise()
+	}
+	for e.Kind == mover.Dir && w.top.more && !w.ended && mover.Within(w.top.head.Name, e.Name) {
 		w.next()
 	}
 	for n := len(w.dirs); n > 0 && e.Kind != 0 && mover.Within(w.dirs[n-1], e.Name); n-- {
@@ -101,7 +129,7 @@ func (w *walk) leave(name string) {
 // onlyListed deals with an entry that the place has not at all. It is yielded when
 // the place could not have it, and its directory is still there.
 func (w *walk) onlyListed() {
-	e := w.head
+	e := w.top.head
 	if keptOnly(w.place, e.Kind) && w.wanted(&e) {
 		if e.Kind == mover.Dir {
 			w.dirs = append(w.dirs, e.Name)

@@ -29,6 +29,12 @@ func Overlay(p mover.Place, open func(ctx context.Context) (io.ReadCloser, error
 	return &place{p, source{Source: p, open: open}}
 }
 
+// Nested is Overlay for a place with directories that have manifests of their own: below such a directory that one counts, unless the one
+// around it is newer and knows of the directory. One that can not be read is an error of its directory.
+func Nested(p mover.Place, open Opener, below func(ctx context.Context, dir string) (io.ReadCloser, error)) mover.Place {
+	return &place{p, source{Source: p, open: open, below: below}}
+}
+
 // OverlaySource is Overlay for what is only read.
 func OverlaySource(s mover.Source, open func(ctx context.Context) (io.ReadCloser, error)) mover.Source {
 	return &source{Source: s, open: open}
@@ -37,7 +43,8 @@ func OverlaySource(s mover.Source, open func(ctx context.Context) (io.ReadCloser
 type source struct {
 	mover.Source
 	open  Opener
-	finds bool // Stat tells what the manifest knows of each name
+	below func(ctx context.Context, dir string) (io.ReadCloser, error) // opens the manifest of a directory; nil is none
+	finds bool                                                         // Stat tells what the manifest knows of each name
 }
 
 // Unwrap returns the place below.
@@ -46,6 +53,11 @@ func (s *source) Unwrap() any { return s.Source }
 // read opens the manifest; nil when there is none.
 func (s *source) read(ctx context.Context) (*entries, func(), error) {
 	body, err := s.open(ctx)
+	return s.begin(body, err, "")
+}
+
+// begin reads the manifest of a directory that was opened.
+func (s *source) begin(body io.ReadCloser, err error, dir string) (*entries, func(), error) {
 	if errors.Is(err, mover.ErrNotExist) {
 		return nil, func() {}, nil
 	}
@@ -56,7 +68,7 @@ func (s *source) read(ctx context.Context) (*entries, func(), error) {
 		}
 	}
 	if err != nil {
-		return nil, nil, s.fail("read the manifest of", "", err)
+		return nil, nil, s.fail("read the manifest of", dir, err)
 	}
 	part := &entries{Reader: r}
 	if of, ok := body.(*Part); ok {
@@ -77,12 +89,13 @@ func (s *source) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mov
 			yield(mover.Entry{}, err)
 			return
 		}
-		defer done()
-		if r == nil {
+		if r == nil && s.below == nil {
 			s.Source.Walk(ctx, opts)(yield)
 			return
 		}
-		w := &walk{place: s, opts: opts, manifest: r, yield: yield}
+		w := &walk{place: s, ctx: ctx, opts: opts, yield: yield}
+		defer w.end()
+		w.top = &layer{entries: r, done: done}
 		w.run(s.Source.Walk(ctx, opts))
 	}
 }

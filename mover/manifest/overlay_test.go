@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/manifest"
@@ -61,7 +62,7 @@ func store(t *testing.T) (*mem.Tree, *shelf) {
 	root.Mode |= 0o1000
 	all = append(all, root)
 	slices.SortFunc(all, func(a, b mover.Entry) int { return mover.Compare(&a, &b) })
-	return tree, &shelf{write(t, all)}
+	return tree, &shelf{write(t, time.Time{}, all)}
 }
 
 // richer gives e facts that a bucket can not keep.
@@ -82,10 +83,10 @@ func richer(e mover.Entry) mover.Entry {
 	return e
 }
 
-func write(t *testing.T, all []mover.Entry) []byte {
+func write(t *testing.T, created time.Time, all []mover.Entry) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w, err := manifest.NewWriter(&b, manifest.Header{})
+	w, err := manifest.NewWriter(&b, manifest.Header{Created: created})
 	for i := range all {
 		err = errors.Join(err, w.Write(&all[i]))
 	}
@@ -163,7 +164,7 @@ func TestSegmentsOfTheManifest(t *testing.T) {
 	bucket := mem.New(tree, mem.Options{ObjectStore: true})
 	e := must.Get(bucket.Stat(t.Context(), "f"))(t)
 	e.Known, e.Data = e.Known|mover.FactHoles, []mover.Segment{{Start: 10, End: 20}, {Start: 50, End: 60}}
-	p := open(tree, &shelf{write(t, []mover.Entry{e})})
+	p := open(tree, &shelf{write(t, time.Time{}, []mover.Entry{e})})
 	c := must.Get(p.Open(t.Context(), find(t, p, "f")))(t)
 	defer c.Close()
 	for off, want := range map[int64]mover.Segment{
@@ -248,7 +249,7 @@ func TestEmptyDirectories(t *testing.T) {
 	for _, name := range []string{"", "empty", "empty/inner", "full", "full/was"} {
 		all = append(all, mover.Entry{Name: name, Kind: mover.Dir, Mode: 0o2750, Known: mover.FactMode})
 	}
-	s := &shelf{write(t, all)}
+	s := &shelf{write(t, time.Time{}, all)}
 	for _, row := range []struct {
 		place mover.Place
 		want  []string
@@ -340,6 +341,95 @@ func TestUnlistedDirectory(t *testing.T) {
 		}
 		if s := strings.Join(got, ", "); s != want {
 			t.Errorf("there are %s\nwant %s", s, want)
+		}
+	}
+}
+
+// TestNested: below a directory with a manifest of its own that one counts, unless the one around it is newer and knows of the directory. Hard
+// links of two manifests stay apart; one that can not be read is an error of its directory.
+func TestNested(t *testing.T) {
+	fifo := func(name string) mover.Entry {
+		return mover.Entry{Name: name, Kind: mover.FIFO, Mode: 0o600, Known: mover.FactMode}
+	}
+	tree := mem.NewTree().Files(map[string]string{"a/": "", "a/x": "x", "a/y": "x", "a/in/": "", "a/in/x": "x", "b/": "", "b/x": "x", "b/y": "x", "c/": "", "c/x": "x"})
+	bucket := mem.New(tree, mem.Options{ObjectStore: true})
+	of := func(created time.Time, dir string, all ...mover.Entry) []byte {
+		for i, e := range all {
+			if e.Kind == mover.File {
+				e = must.Get(bucket.Stat(t.Context(), mover.Join(dir, e.Name)))(t)
+				e.Name = all[i].Name
+				e.Known, e.Nlink, e.Dev, e.Ino = e.Known|mover.FactLinks, 2, 3, 4
+				all[i] = e
+			}
+		}
+		return write(t, created, all)
+	}
+	file := func(name string) mover.Entry { return mover.Entry{Name: name, Kind: mover.File} }
+	long, now := time.Unix(1, 0), time.Unix(2, 0)
+	folder := func(name string, mode uint32) mover.Entry {
+		return mover.Entry{Name: name, Kind: mover.Dir, Mode: mode, Known: mover.FactMode}
+	}
+	manifests := map[string][]byte{
+		"a":    of(now, "a", folder("", 0o2755), fifo("early"), fifo("in/outer"), file("x"), file("y"), fifo("z")),
+		"a/in": of(now, "a/in", fifo("inner")),
+		"b":    of(now, "b", file("x"), file("y")),
+		"c":    of(long, "c", fifo("stale")),
+	}
+	root := of(now, "", fifo("a/old"), folder("c", 0o755), fifo("c/new"), fifo("d"))
+	p := manifest.Nested(shelved{bucket, manifests}, (&shelf{root}).open, func(_ context.Context, dir string) (io.ReadCloser, error) {
+		return (&shelf{manifests[dir]}).open(t.Context())
+	})
+	for _, row := range []struct {
+		opts mover.WalkOptions
+		want string
+	}{
+		{mover.WalkOptions{}, "a, a/early, a/in, a/in/inner, a/in/x, a/x, a/y, a/z, b, b/x, b/y, c, c/new, c/x, d"},
+		{mover.WalkOptions{Dir: "a"}, "a/early, a/in, a/in/inner, a/in/x, a/x, a/y, a/z"},
+		{mover.WalkOptions{Dir: "a/in"}, "a/in/inner, a/in/x"},
+		{mover.WalkOptions{After: "a/in/inner"}, "a/in/x, a/x, a/y, a/z, b, b/x, b/y, c, c/new, c/x, d"},
+		{mover.WalkOptions{After: "a/in/"}, "a/in/inner, a/in/x, a/x, a/y, a/z, b, b/x, b/y, c, c/new, c/x, d"},
+		{mover.WalkOptions{After: "a/"}, "a/early, a/in, a/in/inner, a/in/x, a/x, a/y, a/z, b, b/x, b/y, c, c/new, c/x, d"},
+		{mover.WalkOptions{Dir: "c"}, "c/new, c/x"},
+	} {
+		if got := names(t, p.Walk(t.Context(), row.opts)); got != row.want {
+			t.Errorf("%+v:\n%s, want\n%s", row.opts, got, row.want)
+		}
+	}
+	inodes := map[string]uint64{}
+	for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
+		must.Do(t, err)
+		if inodes[e.Name] = e.Ino; e.Name == "a" && e.Mode != 0o2755 {
+			t.Errorf("the folder has mode %o", e.Mode)
+		}
+	}
+	if inodes["a/x"] == 0 || inodes["a/x"] != inodes["a/y"] || inodes["b/x"] != inodes["b/y"] || inodes["a/x"] == inodes["b/x"] {
+		t.Errorf("hard links: %v", inodes)
+	}
+
+	manifests["a"] = manifests["a"][:len(manifests["a"])/2]
+	var all []string
+	for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
+		if all = append(all, e.Name); err != nil {
+			all = append(all, "!")
+		}
+	}
+	if got := strings.Join(all, " "); got != "a a ! a/in a/in/inner a/in/x a/old a/x a/y b b/x b/y c c/new c/x d" {
+		t.Errorf("of a damaged one: %s", got)
+	}
+}
+
+// shelved is a place whose walks tell of directories with manifests of their own.
+type shelved struct {
+	mover.Place
+	manifests map[string][]byte
+}
+
+func (p shelved) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mover.Entry, error] {
+	return func(yield func(mover.Entry, error) bool) {
+		for e, err := range p.Place.Walk(ctx, opts) {
+			if e.Shelf = p.manifests[e.Name] != nil; !yield(e, err) {
+				return
+			}
 		}
 	}
 }

@@ -52,7 +52,7 @@ func NewWriter(w io.Writer, h Header) (*Writer, error) {
 func appendHeader(b []byte, h Header) []byte {
 	b = fmt.Appendf(b, `{"format":%q,"version":%d`, formatName, version)
 	if !h.Created.IsZero() {
-		b = h.Created.UTC().AppendFormat(append(b, `,"created":"`...), time.RFC3339)
+		b = h.Created.UTC().AppendFormat(append(b, `,"created":"`...), time.RFC3339Nano)
 		b = append(b, '"')
 	}
 	if h.Source != "" {

@@ -160,3 +160,9 @@ func unhex(c byte) byte {
 	}
 	return c - 'A' + 10
 }
+
+// shelfIn returns the directory below the place that a key of our own lies in.
+func shelfIn(rel string) (dir string, found bool) {
+	dir, _, found = strings.Cut("/"+rel, "/"+own+"/")
+	return strings.TrimPrefix(dir, "/"), found && dir != ""
+}

@@ -47,24 +47,10 @@ func (p *Place) Notes() (notes []string) {
 	if n, first := p.tagsHidden.count(); n > 0 {
 		notes = append(notes, fmt.Sprintf("objects of %s whose tags can not be read, and were not compared or kept: %d, of which one is %s; grant s3:GetObjectTagging, or leave tags out of --preserve", p.address, n, mover.Printable(first)))
 	}
-	if n, first := p.nested.count(); n > 0 {
-		notes = append(notes, fmt.Sprintf("prefixes below %s with manifests of their own, which were not read: %d, of which one is %s; copy each by itself to bring its ACLs, extended attributes and hard links", p.address, n, mover.Printable(first)))
-	}
 	p.unseen.mu.Lock()
 	defer p.unseen.mu.Unlock()
 	if p.unseen.text != "" {
 		notes = append(notes, p.unseen.text)
 	}
 	return notes
-}
-
-// nestedIn returns the prefix whose manifest a key is, or is the folder of, below the place; "" is none. A listing of a large directory tells
-// only the folder.
-func nestedIn(rel string) string {
-	for _, end := range []string{"/" + own + "/" + manifestName, "/" + own + "/"} {
-		if n := len(rel) - len(end); n > 0 && rel[n:] == end {
-			return rel[:n]
-		}
-	}
-	return ""
 }

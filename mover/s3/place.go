@@ -49,7 +49,6 @@ type Place struct {
 	markers    markers
 	uploads    uploads
 	tagsHidden tally // objects whose tags may not be read
-	nested     tally // prefixes below with manifests of their own
 	unseen     remark
 	// unanswered are salts of locks that may have been written, although no answer said so.
 	unanswered sync.Map

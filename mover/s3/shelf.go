@@ -49,6 +49,18 @@ func (p *Place) OpenManifestAbove(ctx context.Context) (r io.ReadCloser, below s
 	return nil, "", p.wrap("open manifest above", "", mover.ErrNotExist)
 }
 
+// OpenManifestBelow reads the manifest of a directory. ErrNotExist when there is none.
+func (p *Place) OpenManifestBelow(ctx context.Context, dir string) (r io.ReadCloser, err error) {
+	prefix, err := p.marker(dir)
+	if err == nil {
+		r, err = p.openManifest(ctx, prefix+own+"/"+manifestName)
+	}
+	if err != nil {
+		return nil, p.wrap("open manifest", dir, err)
+	}
+	return r, nil
+}
+
 func (p *Place) openManifest(ctx context.Context, key string) (io.ReadCloser, error) {
 	o, err := p.store.head(ctx, key, "")
 	if err != nil {

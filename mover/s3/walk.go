@@ -123,6 +123,7 @@ type item struct {
 	name   string
 	dir    bool  // a marker, a prefix, or what names have in common
 	marker bool  // a directory that has a marker
+	shelf  bool  // a directory with something of ours in it
 	odd    bool  // the key sorts elsewhere than the name
 	err    error // why the key has no name
 	object
@@ -136,10 +137,11 @@ type fetch struct {
 	done         chan struct{}
 
 	// Set when done is closed.
-	items   []item // without the directory itself
-	marker  bool   // the directory has one
-	content int64  // bytes of that
-	whole   bool   // items is all there is below it
+	items   []item          // without the directory itself
+	shelves map[string]bool // directories that are or lie below it, with something of ours in them
+	marker  bool            // the directory has one
+	content int64           // bytes of that
+	whole   bool            // items is all there is below it
 	err     error
 }
 
@@ -170,6 +172,7 @@ func (w *walker) list(f *fetch) {
 		for i := range page {
 			it, ok := w.item(&page[i])
 			if !ok {
+				f.shelf(page[i].key[len(w.place.prefix):])
 				continue
 			}
 			if it.dir && it.name == f.name {
@@ -180,7 +183,8 @@ func (w *walker) list(f *fetch) {
 			f.items = append(f.items, it)
 		}
 		if n += len(page); n >= w.place.walks.flat {
-			f.items = nil // a level at a time, then
+			f.items = nil                                                                                      // a level at a time, then
+			f.shelves = map[string]bool{f.name: f.shelves[f.name] || page[len(page)-1].key < f.prefix+own+"/"} // there may be
 			return
 		}
 	}
@@ -193,13 +197,21 @@ func (w *walker) list(f *fetch) {
 	}
 }
 
+// shelf notes the directory that something of ours lies in.
+func (f *fetch) shelf(key string) {
+	dir, found := shelfIn(key)
+	if name, err := DecodeKey(dir); found && err == nil {
+		if f.shelves == nil {
+			f.shelves = map[string]bool{}
+		}
+		f.shelves[name] = true
+	}
+}
+
 // item decodes an object of a listing. ok is false for what is our own, the backup
 // too. A prefix has size -1.
 func (w *walker) item(o *object) (it item, ok bool) {
 	rel, below := strings.CutPrefix(o.key, w.place.prefix)
-	if dir := nestedIn(rel); dir != "" && !w.place.opts.Writable && w.yield != nil {
-		w.place.nested.add(dir)
-	}
 	if backup := w.place.opts.Backup; isOwn(rel) || backup != "" && strings.HasPrefix(o.key, backup) {
 		return it, false
 	}
@@ -253,7 +265,7 @@ func (w *walker) below(f *fetch) bool {
 		}
 		parent, _ := mover.Parent(it.name)
 		var ok bool
-		if path, skipped, ok = w.descend(path, parent, f.name); !ok {
+		if path, skipped, ok = w.descend(f, path, parent); !ok {
 			return false
 		}
 		if skipped != "" {
@@ -266,6 +278,7 @@ func (w *walker) below(f *fetch) bool {
 				continue
 			}
 		}
+		it.shelf = it.dir && f.shelves[it.name]
 		if !w.emit(it) {
 			return false
 		}
@@ -274,8 +287,8 @@ func (w *walker) below(f *fetch) bool {
 }
 
 // descend yields the directories between where we are and parent that have no
-// marker of their own. top is the one that is being walked.
-func (w *walker) descend(path, parent, top string) (now, skipped string, ok bool) {
+// marker of their own, of what was fetched.
+func (w *walker) descend(f *fetch, path, parent string) (now, skipped string, ok bool) {
 	for !mover.Within(parent, path) {
 		path, _ = mover.Parent(path)
 	}
@@ -287,7 +300,7 @@ func (w *walker) descend(path, parent, top string) (now, skipped string, ok bool
 			dir, _ := mover.Parent(path)
 			return dir, path, true
 		}
-		if !w.emit(&item{name: path, dir: true}) {
+		if !w.emit(&item{name: path, dir: true, shelf: f.shelves[path]}) {
 			return path, "", false
 		}
 	}
@@ -357,7 +370,7 @@ func (w *walker) dir(f *fetch) bool {
 		}
 		return w.yield(mover.Entry{Name: f.name, Kind: mover.Dir}, w.place.wrap("walk", f.name, f.err))
 	}
-	return w.emit(&item{name: f.name, dir: true, marker: f.marker, object: object{size: f.content}}) && w.below(f)
+	return w.emit(&item{name: f.name, dir: true, marker: f.marker, shelf: f.shelves[f.name], object: object{size: f.content}}) && w.below(f)
 }
 
 // children yields what is directly in a directory, in order.
@@ -524,7 +537,7 @@ func (w *walker) namelessBelow(near, prefix string) bool {
 // entry is what a listing tells of an item.
 func (it *item) entry() mover.Entry {
 	if it.dir {
-		return mover.Entry{Name: it.name, Kind: mover.Dir, Brief: it.marker}
+		return mover.Entry{Name: it.name, Kind: mover.Dir, Brief: it.marker, Shelf: it.shelf}
 	}
 	return mover.Entry{Name: it.name, Kind: mover.File, Brief: true, Size: it.size, Stored: it.size, ETag: it.etag, Version: it.version, Mtime: mover.TimeOf(it.modified)}
 }

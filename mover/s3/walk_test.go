@@ -90,6 +90,7 @@ func TestWalkOrder(t *testing.T) {
 	for nth := range uint64(400) {
 		r := rand.New(rand.NewPCG(first+nth, 0))
 		want := map[string]mover.Entry{}
+		shelves := map[string]bool{}
 		keys := []string{"p/.datamove/lock", "p/.datamove/manifest-v1.jsonl.zst", "other"}
 		for range r.IntN(120) {
 			name := randomTreeName(r)
@@ -106,12 +107,16 @@ func TestWalkOrder(t *testing.T) {
 			for dir, _ := mover.Parent(name); dir != ""; dir, _ = mover.Parent(dir) {
 				want[fmt.Sprint(dir, mover.Dir)] = mover.Entry{Name: dir, Kind: mover.Dir}
 			}
+			if dir, _ := mover.Parent(name); dir != "" && r.IntN(6) == 0 {
+				shelves[dir] = true
+				keys = append(keys, "p/"+must.Get(EncodeKey(dir))(t)+"/.datamove/manifest-v1.jsonl.zst")
+			}
 		}
-		checkWalk(t, nth, keyPlace(keys), want)
+		checkWalk(t, nth, keyPlace(keys), want, shelves)
 	}
 }
 
-func checkWalk(t *testing.T, nth uint64, p *Place, want map[string]mover.Entry) {
+func checkWalk(t *testing.T, nth uint64, p *Place, want map[string]mover.Entry, shelves map[string]bool) {
 	t.Helper()
 	sorted := make([]mover.Entry, 0, len(want))
 	for _, e := range want {
@@ -125,6 +130,9 @@ func checkWalk(t *testing.T, nth uint64, p *Place, want map[string]mover.Entry) 
 		}
 		if i >= len(sorted) || e.Name != sorted[i].Name || e.Kind != sorted[i].Kind {
 			t.Fatalf("case %d: entry %d is %v %q, want %+v", nth, i, e.Kind, e.Name, sorted[min(i, len(sorted)-1)])
+		}
+		if shelves[e.Name] && e.Kind == mover.Dir && !e.Shelf {
+			t.Fatalf("case %d: that %q has a manifest of its own is not told", nth, e.Name)
 		}
 		i++
 	}

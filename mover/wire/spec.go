@@ -43,6 +43,15 @@ func ComesHome(spec *pb.TaskSpec) bool {
 	return false
 }
 
+// Follows reports whether a task copies or compares what links in its source lead to, also outside of it.
+func Follows(spec *pb.TaskSpec) bool {
+	switch spec.GetKind() {
+	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC, pb.TaskKind_TASK_KIND_VERIFY:
+		return spec.GetOptions().GetFollow()
+	}
+	return false
+}
+
 // Standing reports whether a task goes on until it is cancelled. It waits most of the time, and takes no place from others.
 func Standing(spec *pb.TaskSpec) bool {
 	return spec.GetKind() == pb.TaskKind_TASK_KIND_FOLLOW || spec.GetKind() == pb.TaskKind_TASK_KIND_CHECKPOINTS
@@ -112,7 +121,9 @@ func Request(spec *pb.TaskSpec, resolve func(location.Location) (location.Locati
 	if r, err = options(spec.GetOptions()); err != nil {
 		return r, err
 	}
-	r.Work = work
+	if r.Work = work; r.Follow && !Follows(spec) {
+		return r, fmt.Errorf("%w: a task of kind %v follows no links", mover.ErrUsage, spec.GetKind())
+	}
 	ends := []struct {
 		text string
 		dst  *location.Location
@@ -152,7 +163,7 @@ func Request(spec *pb.TaskSpec, resolve func(location.Location) (location.Locati
 func options(o *pb.Options) (r local.Request, err error) {
 	r.Full, r.Checksum, r.Delete, r.DeleteFirst = o.GetAgain(), o.GetChecksum(), o.GetRemoveExtra(), o.GetRemoveFirst()
 	r.Jobs, r.Bandwidth, r.Memory = int(o.GetJobs()), o.GetBytesPerSecond(), o.GetMemoryBytes()
-	r.Backup, r.MayLack = o.GetBackupDir(), o.GetSourceMayBeAbsent()
+	r.Backup, r.MayLack, r.Follow = o.GetBackupDir(), o.GetSourceMayBeAbsent(), o.GetFollow()
 	var ok bool
 	if o.GetFailWhenFull() {
 		r.OnFull = local.FullFail
@@ -226,12 +237,9 @@ func filter(o *pb.Options) (*plan.Filter, error) {
 // Spec is a request in the words of the API. What takes part comes apart from the
 // filter, which can not be read back.
 func Spec(r *local.Request, rules []plan.Rule, names []string) (*pb.TaskSpec, error) {
-	if r.Follow {
-		return nil, fmt.Errorf("%w: a service follows no links in a source", mover.ErrUsage)
-	}
 	s := &pb.TaskSpec{Target: r.Target.String(), Options: &pb.Options{
 		Again: r.Full, Checksum: r.Checksum, RemoveExtra: r.Delete, RemoveFirst: r.DeleteFirst, Jobs: int32(r.Jobs), BytesPerSecond: r.Bandwidth,
-		MemoryBytes: r.Memory, BackupDir: r.Backup, FailWhenFull: r.OnFull == local.FullFail, NoReflink: r.Reflink == local.ReflinkNever, SourceMayBeAbsent: r.MayLack,
+		MemoryBytes: r.Memory, BackupDir: r.Backup, FailWhenFull: r.OnFull == local.FullFail, NoReflink: r.Reflink == local.ReflinkNever, SourceMayBeAbsent: r.MayLack, Follow: r.Follow,
 		Verify: LevelOf(r.Verify), Names: names,
 	}}
 	for on, way := range releases {

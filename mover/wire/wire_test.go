@@ -41,6 +41,7 @@ func TestRoundTrip(t *testing.T) {
 		{Work: local.Copy, Source: at(t, "/a"), Target: at(t, "/b"), Preserve: mover.AllFacts | mover.FactLayout, Released: local.ReleasedSkip},
 		{Work: local.Copy, Source: at(t, "/a"), Target: at(t, "/b"), Preserve: mover.FactMode | mover.FactLayout, Released: local.ReleasedFail},
 		{Work: local.Copy, Source: at(t, "/a"), Target: at(t, "/b"), MayLack: true},
+		{Work: local.Verify, Source: at(t, "/a"), Target: at(t, "/b"), Follow: true},
 	} {
 		spec, err := wire.Spec(&r, nil, nil)
 		must.Do(t, err)
@@ -91,6 +92,7 @@ func TestHostileSpecs(t *testing.T) {
 		"a pattern that is none":    {Kind: copies, Source: "/a", Target: "/b", Options: &pb.Options{Rules: []*pb.Rule{{Pattern: "[a"}}}},
 		"a name that leads out":     {Kind: copies, Source: "/a", Target: "/b", Options: &pb.Options{Names: []string{"../x"}}},
 		"a fact that is none":       {Kind: copies, Source: "/a", Target: "/b", Options: &pb.Options{Preserve: []string{"soul"}}},
+		"links of a staging":        {Kind: pb.TaskKind_TASK_KIND_STAGE, Source: "/a", Target: "/b", Options: &pb.Options{Follow: true}},
 		"a level that is none":      {Kind: copies, Source: "/a", Target: "/b", Options: &pb.Options{Verify: 42}},
 	} {
 		if _, err := wire.Request(s, as); !errors.Is(err, mover.ErrUsage) {

@@ -20,6 +20,7 @@ import (
 // start starts what starts the nodes. When that ends before its time, the run does; wait waits for it, and after a while no longer.
 func (f *runFlags) start(ctx context.Context, say io.Writer, fail context.CancelCauseFunc) (wait func()) {
 	ended := make(chan struct{})
+	f.plan.Ended = ended
 	args, err := f.launched()
 	if err != nil {
 		fail(err)

@@ -113,8 +113,7 @@ func (f *runFlags) run(cmd *cobra.Command, targets []string) error {
 		}
 		defer f.plan.Listen.Close()
 		if f.launch != "" {
-			wait := f.start(ctx, told, stop)
-			defer wait()
+			defer f.start(ctx, told, stop)()
 		}
 	}
 	r, err := party.Conduct(ctx, f.plan)

@@ -88,6 +88,14 @@ func TestNodes(t *testing.T) {
 	empty(t, dir)
 }
 
+// TestLaunchEnds: where all that was started has ended before all nodes are there, there is nothing to wait for.
+func TestLaunchEnds(t *testing.T) {
+	_, said, code := runs(t, "", "run", "-q", "--nodes", "2", "--listen", "127.0.0.1:0", "--launch", "true", "--wait", "1000h", "--suite", "large", "--size", "1MiB", t.TempDir())
+	if code != 8 || !strings.Contains(said, "0 of 2 nodes have joined (nobody), and what --launch started has ended") {
+		t.Errorf("exit %d\n%s", code, said)
+	}
+}
+
 // TestLaunched: nodes are told the address that is listened on, and the host's name where that is every address.
 func TestLaunched(t *testing.T) {
 	for listen, row := range map[string]struct{ address, want string }{

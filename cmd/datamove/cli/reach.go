@@ -97,11 +97,14 @@ func (a *app) dial(ctx context.Context, address, try string) (*api.Client, error
 
 func isRemote(address string) bool { return strings.HasPrefix(address, "tcp://") }
 
+// newIdentity is what helps a person whose certificate a service does not take.
+const newIdentity = "a new certificate (datamove service identity, by the operator of the service)"
+
 // adviseDial says what to do about a service that can not be called.
 func (a *app) adviseDial(err error, address, try string) error {
 	switch {
 	case errors.Is(err, mover.ErrPermission) && isRemote(address):
-		try = "a new certificate (datamove service identity, by the operator of the service) in " + a.identityFile()
+		try = newIdentity + " in " + a.identityFile()
 	case errors.Is(err, mover.ErrPermission):
 		try = "as a member of the group that may use the socket"
 	case errors.Is(err, mover.ErrUsage):
@@ -131,6 +134,8 @@ func adviseAsked(err error, things string) error {
 		return err
 	case errors.Is(err, mover.ErrNotExist):
 		return advise(err, things)
+	case errors.Is(err, mover.ErrPermission) && errors.Is(err, mover.ErrUnreachable):
+		return advise(err, newIdentity)
 	}
 	for _, kind := range []error{mover.ErrPermission, mover.ErrUnreachable, mover.ErrTimeout} {
 		if errors.Is(err, kind) {

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -60,6 +62,9 @@ func (a *app) makeIdentity(ctx context.Context, c *api.Client, name, out string,
 	}
 	if out == "" {
 		out = name
+	}
+	if _, err := os.Lstat(out); errors.Is(err, os.ErrNotExist) {
+		defer func() { _ = os.Remove(out) }() // while there is nothing in it
 	}
 	keeper, err := trust.OpenKeeper(out, trust.Identity{Role: trust.User, Name: name}, trust.KeeperOptions{})
 	if err != nil {

@@ -45,7 +45,7 @@ func (t *task) flags(flags *pflag.FlagSet) {
 	parsedVar(flags, &r.Memory, "memory", parseMemory, "use at most `SIZE` for buffers (default 128MiB)")
 	parsedVar(flags, &r.Preserve, "preserve", parsePreserve,
 		"compare and keep only these `FACTS`: mode,owner,group,mtime,atime,times,xattrs,acls,links,holes, of objects headers,metadata,tags,class, or none but the content (default all); beside all others, layout on file systems with stripes, and privileges from a bucket whose writers are believed: setuid and setgid of files, attributes of security.* and trusted.*, devices")
-	flags.BoolVarP(&r.Follow, "follow", "L", false, "copy what links in the source lead to, also outside of it; only in this process")
+	flags.BoolVarP(&r.Follow, "follow", "L", false, "copy what links in the source lead to, also outside of it")
 	t.order.flags(flags)
 }
 

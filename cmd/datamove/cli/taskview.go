@@ -63,6 +63,7 @@ type optionsView struct {
 	Released       string   `json:"released,omitempty"`
 	NoReflink      bool     `json:"no_reflink,omitempty"`
 	MayBeAbsent    bool     `json:"source_may_be_absent,omitempty"`
+	Follow         bool     `json:"follow,omitempty"`
 }
 
 // progressView is a moment of a task, as JSON.
@@ -119,7 +120,7 @@ func viewOptions(o *pb.Options) *optionsView {
 	v := &optionsView{
 		Again: o.GetAgain(), Checksum: o.GetChecksum(), Verify: levelWord(o.GetVerify()), Preserve: o.GetPreserve(), Names: len(o.GetNames()),
 		Delete: o.GetRemoveExtra(), DeleteFirst: o.GetRemoveFirst(), BackupDir: o.GetBackupDir(), Jobs: o.GetJobs(), BytesPerSecond: o.GetBytesPerSecond(), MemoryBytes: o.GetMemoryBytes(),
-		FailWhenFull: o.GetFailWhenFull(), NoReflink: o.GetNoReflink(), Released: releasedWord(o.GetReleased()), MayBeAbsent: o.GetSourceMayBeAbsent(),
+		FailWhenFull: o.GetFailWhenFull(), NoReflink: o.GetNoReflink(), Released: releasedWord(o.GetReleased()), MayBeAbsent: o.GetSourceMayBeAbsent(), Follow: o.GetFollow(),
 	}
 	for _, r := range o.GetRules() {
 		v.Rules = append(v.Rules, map[bool]string{true: "exclude ", false: "include "}[r.GetExclude()]+r.GetPattern())

@@ -41,7 +41,7 @@ func (a *app) backup(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	at, err := a.place(conf)
+	at, err := a.home(conf)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (a *app) backup(ctx context.Context, args []string) error {
 	if _, err := os.Stat(filepath.Join(at.data, "ledger")); err != nil { // hold would make the directory
 		return &mover.Error{Op: "back up", Place: at.data, Err: err}
 	}
-	ledger, done, err := ledgerOf(ctx, at)
+	ledger, done, err := ledgerOf(ctx, at, func() ([]string, error) { return a.addresses(conf) })
 	if err != nil {
 		return err
 	}
@@ -69,10 +69,14 @@ func (a *app) backup(ctx context.Context, args []string) error {
 type source func(w io.Writer) error
 
 // ledgerOf finds the ledger: of the service that runs, or else on the disk.
-func ledgerOf(ctx context.Context, at paths) (source, func(), error) {
+func ledgerOf(ctx context.Context, at paths, addresses func() ([]string, error)) (source, func(), error) {
 	lock, err := hold(at.data)
 	if errors.Is(err, mover.ErrHeld) {
-		return fromService(ctx, at.listen)
+		listen, err := addresses()
+		if err != nil {
+			return nil, nil, err
+		}
+		return fromService(ctx, listen)
 	}
 	if err != nil {
 		return nil, nil, err

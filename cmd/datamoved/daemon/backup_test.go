@@ -14,6 +14,7 @@ import (
 
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/ledger"
 	"datamove.dev/test/must"
 )
 
@@ -194,5 +195,20 @@ func TestHostileBackup(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestBackupAtRest: of a service that does not run it is not asked where it listens.
+func TestBackupAtRest(t *testing.T) {
+	at := paths{data: filepath.Join(t.TempDir(), "state")}
+	must.Get(hold(at.data))(t).release()
+	must.Do(t, must.Get(ledger.Open(filepath.Join(at.data, "ledger"), ledger.Options{}))(t).Close())
+	nowhere := func() ([]string, error) { return nil, usage("there is no address") }
+	_, done, err := ledgerOf(t.Context(), at, nowhere)
+	must.Do(t, err)
+	done()
+	defer must.Get(hold(at.data))(t).release()
+	if _, _, err := ledgerOf(t.Context(), at, nowhere); !errors.Is(err, mover.ErrUsage) {
+		t.Errorf("of one that runs: %v", err)
 	}
 }

@@ -22,10 +22,15 @@ type paths struct {
 
 // place finds out where: flags before the configuration before what is usual.
 func (a *app) place(c *config.Config) (p paths, err error) {
-	if p.data, err = a.dataDir(c); err != nil {
-		return p, err
+	if p, err = a.home(c); err == nil {
+		p.listen, err = a.addresses(c)
 	}
-	if p.listen, err = a.addresses(c); err != nil {
+	return p, err
+}
+
+// home is place without the addresses, which only who serves or calls needs.
+func (a *app) home(c *config.Config) (p paths, err error) {
+	if p.data, err = a.dataDir(c); err != nil {
 		return p, err
 	}
 	p.page, p.scrape = c.Metrics, c.Scrape
