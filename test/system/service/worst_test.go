@@ -105,7 +105,9 @@ func TestWorstUser(t *testing.T) {
 	}
 	must.Do(t, errors.Join(os.WriteFile(at("passwd"), []byte(passwd), 0o644), os.WriteFile(at("group"), nil, 0o644)))
 	service := "unix://" + at("sock")
-	daemon := crash.NewCommand(t, "datamoved").Start(t, "--config", at("config.yaml"), "--data", at("data"), "--node", "n1", "--listen", service)
+	program := crash.NewCommand(t, "datamoved")
+	program.Env = append(program.Env, "GOGC=100") // as users have it: tests run with less
+	daemon := program.Start(t, "--config", at("config.yaml"), "--data", at("data"), "--node", "n1", "--listen", service)
 	daemon.Until("the service is ready", func() bool { return strings.Contains(daemon.Complained(), "msg=ready") })
 
 	var most int64
