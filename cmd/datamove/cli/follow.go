@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,7 +23,16 @@ func (t *task) follow(ctx context.Context, c *api.Client) error {
 		}
 		live := &remote{}
 		w.sees(live)
+		turn, begun := context.WithCancel(ctx)
+		var asking sync.WaitGroup
+		asking.Go(func() {
+			w.asks(turn, func() (*pb.Explanation, error) {
+				return c.ExplainTask(turn, &pb.ExplainTaskRequest{Id: t.id})
+			})
+		})
 		last, err := c.Wait(ctx, t.id, func(now *pb.Task) { live.hear(now); w.hear(now) })
+		begun()
+		asking.Wait()
 		if ctx.Err() != nil && !api.Ended(last.GetState()) {
 			last, err = t.cancel(ctx, c, w)
 		}
@@ -117,11 +127,40 @@ func (r *remote) hear(t *pb.Task) { r.now.Store(t.GetProgress()) }
 // Snapshot implements local.Live.
 func (r *remote) Snapshot() local.Snapshot { return wire.Snapshot(r.now.Load()) }
 
+// turnTime is how long a task waits for its turn before the service is asked what for, and then asked again.
+const turnTime = 2 * time.Second
+
+// asks says what a queued task waits for that has no reason of its own, like an agent that is not there, until ctx ends.
+func (w *watcher) asks(ctx context.Context, explain func() (*pb.Explanation, error)) {
+	tick := time.NewTicker(turnTime)
+	defer tick.Stop()
+	var told string
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := w.still.Load()
+		if now == nil || now.how != queued || now.why != "" && now.why != told {
+			continue
+		}
+		e, err := explain()
+		if text := shown(e.GetText()); err == nil && text != told { // else the service is away, and what follows the task says so
+			told = text
+			w.waits(queued, told)
+		}
+	}
+}
+
+// queued is how a task waits for its turn.
+const queued = "queued"
+
 // hear is told how a task of the service stands.
 func (w *watcher) hear(t *pb.Task) {
 	switch t.GetState() {
 	case pb.TaskState_TASK_STATE_QUEUED:
-		w.waits("queued", t.GetWhy())
+		w.waits(queued, t.GetWhy())
 	case pb.TaskState_TASK_STATE_PAUSED:
 		w.waits("paused", t.GetWhy())
 	default:
