@@ -169,7 +169,7 @@ func (t *tries) tell(ctx context.Context, wait time.Duration, err error) {
 // until is when they are given up, if none goes well and each fails at once.
 func (t *tries) until(wait time.Duration) time.Time {
 	for n := t.failed + 1; n < t.Tries; n++ {
-		wait += t.after(n)
+		wait += t.after(n) * 3 / 4 // they are between half and all of it
 	}
 	end := time.Now().Add(wait)
 	if last := t.since.Add(t.Within); last.Before(end) {
