@@ -63,7 +63,7 @@ func openTarget(ctx context.Context, source mover.Source, l location.Location, o
 	from, single := source.(*one)
 	if !single {
 		tree, err := open(ctx, l, o)
-		if !o.Write && errors.Is(err, mover.ErrNotExist) {
+		if !o.Write && isAbsent(err) {
 			return absent{location: l}, nil
 		}
 		return tree, err
@@ -88,13 +88,19 @@ func openTarget(ctx context.Context, source mover.Source, l location.Location, o
 		return nil, err
 	}
 	tree, err := open(ctx, l, o)
-	if !o.Write && errors.Is(err, mover.ErrNotExist) {
+	if !o.Write && isAbsent(err) {
 		return absent{location: l}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	return &one{Place: tree, name: base, as: base, target: true}, nil
+}
+
+// isAbsent reports whether a target is one that a copy would make. None makes a bucket.
+func isAbsent(err error) bool {
+	var said interface{ Cause() string } // as package remedy has it
+	return errors.Is(err, mover.ErrNotExist) && !(errors.As(err, &said) && said.Cause() == "NoSuchBucket")
 }
 
 // notSpecial refuses a device, FIFO or socket as a target, as what a target is to lie in, or as the name that one entry is to have, also behind a link:
