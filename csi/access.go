@@ -40,7 +40,7 @@ func (d *Driver) tellClosed(ctx context.Context, p publication, a files.Attachme
 	d.Cluster.Tell(ctx, kube.OfPod(p.about.Pod), false, "NotForAllUsers", what+": "+closedTo(c)+mend)
 }
 
-// closedTo says who may read something, and what a pod's securityContext needs for that.
+// closedTo says which users may read something, and what a pod's securityContext needs for that.
 func closedTo(c *files.Closed) string {
 	var ways []string
 	owner, group := c.Readers()

@@ -280,7 +280,7 @@ func TestMoverAway(t *testing.T) {
 }
 
 // TestCoordinatorAway: without the coordinator a pod has what its node had before, whole and of the same version; it stays there until the coordinator has
-// heard of the pod, also when the driver is started again meanwhile. What nobody granted, and what was removed, no pod has.
+// heard of the pod, also when the driver is started again meanwhile. What was not granted, and what was removed, no pod has.
 //
 //safety:5 a removal of a replica that a pod has, of which the coordinator was not told
 //safety:7 with TestTenants

@@ -70,7 +70,7 @@ func (d *Driver) onOneNode(ctx context.Context, p publication) error {
 	return err
 }
 
-// nowhereElse reports if a pod of another node has a dataset that only one pod may have. It is asked by who holds it: of two that come at once, at least one sees the other.
+// nowhereElse reports if a pod of another node has a dataset that only one pod may have. Its caller holds it already: of two that come at once, at least one sees the other.
 func (d *Driver) nowhereElse(ctx context.Context, p publication) error {
 	who := holder(p.id, p.target)
 	where, err := d.Staging.Elsewhere(ctx, ofVolume(p.id), who)

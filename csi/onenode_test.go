@@ -77,7 +77,7 @@ func TestOneNode(t *testing.T) {
 		n1.unpublished(second)
 		tended(n1)
 		there := pod(n2, "there")
-		n2.published(there) // and was held by nobody whom it was refused to
+		n2.published(there) // and no refused pod holds it
 		n2.driver.beats, n3.driver.beats = heartbeats{}, heartbeats{}
 		refused(n3, "n2")
 		later := func(by time.Duration) {

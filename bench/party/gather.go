@@ -30,7 +30,7 @@ type gathering struct {
 	failed error
 }
 
-// errEnded is that nobody is left who could join.
+// errEnded is that no node is left to join.
 var errEnded = errors.New("what starts them has ended")
 
 // gather waits until so many nodes have joined. Who does not know the secret is told of, and not counted.

@@ -31,7 +31,7 @@ type beat struct {
 	At time.Time `json:"at"`
 }
 
-// heldKey is what a volume is called by who holds it.
+// heldKey is the name of a volume among its holders.
 func heldKey(id volume.ID) string { return volume.KeyOf("", id.Kind, id.String()) }
 
 func targetKey(target string) string { return volume.KeyOf("", "target", target) }

@@ -22,7 +22,7 @@ type closing struct {
 	Most       int
 }
 
-// Closed returns the first of some entries of what is mounted for a pod that a user without a name there, who is in some groups, may not read; nil where
+// Closed returns the first of some entries of what is mounted for a pod that a user of some groups, without a name there, may not read; nil where
 // there is none.
 func (f *Files) Closed(ctx context.Context, a Attachment, groups []uint32, most int) (c *Closed, err error) {
 	a.Group = nil
@@ -56,7 +56,7 @@ func closed(ctx context.Context, q closing) (*Closed, error) {
 	})
 }
 
-// judge reports whether a user who owns nothing, and is in some groups, may read something.
+// judge reports whether a user of some groups that owns nothing may read something.
 func judge(name string, info fs.FileInfo, groups []uint32) (*Closed, bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || !info.IsDir() && !info.Mode().IsRegular() {
@@ -80,5 +80,5 @@ func (c *Closed) lets(shift uint) bool {
 	return c.Mode>>shift&need == need
 }
 
-// Readers are who may read it: its owner, and its group.
+// Readers are its owner and its group, where they may read it.
 func (c *Closed) Readers() (owner, group bool) { return c.lets(6), c.lets(3) }

@@ -116,7 +116,7 @@ function slurm_bb_get_status(...)
 	return slurm.SUCCESS, text
 end
 
--- Slurm asks for pools every 30 seconds, and there are none: what pending jobs hold is renewed then. That it fails is in the log, and harms nobody now.
+-- Slurm asks for pools every 30 seconds, and there are none: what pending jobs hold is renewed then. A failure is in the log, and harms no job now.
 function slurm_bb_pools()
 	ask("/usr/bin/timeout --signal=KILL 25 ", "pools")
 	return slurm.SUCCESS

@@ -66,7 +66,7 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// TestBooks: an ID that somebody outside of the book has is left out, and asked for once; a claim of before is not asked for again.
+// TestBooks: an ID in use outside of the book is left out, and asked for once; a claim of before is not asked for again.
 func TestBooks(t *testing.T) {
 	b := book(t, Range{First: 1000, Last: 1003})
 	asked := 0

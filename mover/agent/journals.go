@@ -194,7 +194,7 @@ func (m *measuring) entry(dir int, name string, depth int) error {
 		return nil
 	}
 	if depth == deepest {
-		m.bytes = max(m.bytes, m.limit+1) // nobody counts that
+		m.bytes = max(m.bytes, m.limit+1) // too deep to count
 		return nil
 	}
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)

@@ -89,7 +89,7 @@ type Slurm struct {
 	Quiet    time.Duration `koanf:"quiet"`    // for how long nothing in a checkpoint has to change before it leaves its node; 0 is DefaultQuiet
 	Cluster  string        `koanf:"cluster"`  // name of this Slurm cluster, where several have one coordinator; "" is the only one
 
-	ProjectIDs string `koanf:"project_ids"` // FIRST-LAST, which nobody else gives to directories of the scratch tier: of jobs with capacity=, on ext4 and xfs; "" is none
+	ProjectIDs string `koanf:"project_ids"` // FIRST-LAST, which no other program gives to directories of the scratch tier: of jobs with capacity=, on ext4 and xfs; "" is none
 }
 
 // ScratchTier is the tier of the directories of jobs, by name.

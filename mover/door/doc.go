@@ -40,7 +40,7 @@
 // # What happens to a call
 //
 //  1. It becomes a visit before its message is read, gets its deadline, and is
-//     counted: who has too many open calls gets no more, nor who has too many that are no streams.
+//     counted: a caller with too many open calls, or with too many that are no streams, gets no more.
 //  2. What panics further in is logged, and is an answer as any other.
 //  3. The bucket of the caller has a token, or the call is refused for a while.
 //  4. The person for whom it is takes the caller's place, and Rules.MayCall decides. What is in no rule is denied, also to root.

@@ -47,7 +47,7 @@ func followed(l location.Location) (location.Location, error) {
 	}
 	info, err := os.Lstat(l.Path)
 	if err != nil || info.Mode()&os.ModeSymlink == 0 {
-		return l, nil //nolint:nilerr // who opens it tells what is wrong
+		return l, nil //nolint:nilerr // its opening tells what is wrong
 	}
 	to, err := filepath.EvalSymlinks(l.Path)
 	if err == nil {

@@ -61,7 +61,7 @@ func (p patient) nearest(ctx context.Context) (io.ReadCloser, error) {
 	return part, nil
 }
 
-// overlay is a place with what its manifests know: that which counts for it, and, for who only reads, those of directories in it.
+// overlay is a place with what its manifests know: that which counts for it, and, for readers, those of directories in it.
 func (p patient) overlay(place mover.Place, reads bool) mover.Place {
 	high, ok := p.shelf.(highShelf)
 	if !ok || !reads {

@@ -89,7 +89,7 @@ func TestLockOfAnotherUser(t *testing.T) {
 	})
 }
 
-// TestLockInTheWay: what another account puts to the name of the lock keeps nobody from a sticky directory, and elsewhere is told by its name.
+// TestLockInTheWay: what another account puts to the name of the lock keeps no account from a sticky directory, and elsewhere is told by its name.
 //
 //safety:7 a lock file that is a FIFO, a directory, a link, unreadable or held for ever, in a directory that all may write to
 func TestLockInTheWay(t *testing.T) {

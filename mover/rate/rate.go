@@ -3,7 +3,7 @@
 // A [Meter] is told how much is done, at whatever moments, and gives a [Reading]: bytes
 // and files per second, smoothed over seconds, and the time that is left. Workers, agents
 // and the command line have the same meter, so they say the same of one task; the API, the
-// page and whoever watches a task of a service show what its worker has read.
+// page and each watcher of a task of a service show what its worker has read.
 //
 // A Meter is pure: it knows no clock, and what it says does not depend on how often it is
 // asked. It belongs to one goroutine and keeps nothing. TestRate shows how even a rate is

@@ -106,7 +106,7 @@ func backendOfCause(cause string) Backend {
 	return ""
 }
 
-// TestSentences: a remedy has no sentence of more than 25 words, and promises nothing of persons that nobody knows.
+// TestSentences: a remedy has no sentence of more than 25 words, and does not promise what other persons do.
 func TestSentences(t *testing.T) {
 	for _, r := range table {
 		for sentence := range strings.SplitSeq(r.try, ";") {

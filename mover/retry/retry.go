@@ -134,7 +134,7 @@ type tries struct {
 	op, name string
 	failed   int
 	since    time.Time // of the first failure
-	told     *teller   // of these tries; nil is nobody yet
+	told     *teller   // of these tries; nil before it is told
 }
 
 func (t *trier) begin(op, name string) *tries { return &tries{trier: t, op: op, name: name} }

@@ -264,7 +264,7 @@ func (p *Place) removeDir(ctx context.Context, name string, by mover.Owner) erro
 	return p.store.remove(ctx, marker, "", "")
 }
 
-// removeLeft removes what a run has left below a prefix that was its target, while nobody works there.
+// removeLeft removes what a run has left below a prefix that was its target, while no run works there.
 func (p *Place) removeLeft(ctx context.Context, prefix string, left []string, by mover.Owner) (err error) {
 	locks := []string{own + "/" + lockKey("")}
 	manifest := false

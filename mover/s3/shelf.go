@@ -29,7 +29,7 @@ func (p *Place) OpenManifest(ctx context.Context) (io.ReadCloser, error) {
 }
 
 // OpenManifestAbove reads the nearest manifest of a prefix that this one is below, and says by which name it is there. ErrNotExist when there is
-// none. Who may not see that is told by a note.
+// none. A caller that may not see that is told by a note.
 func (p *Place) OpenManifestAbove(ctx context.Context) (r io.ReadCloser, below string, err error) {
 	for above := p.prefix; above != ""; {
 		above = above[:strings.LastIndexByte(above[:len(above)-1], '/')+1]

@@ -184,7 +184,7 @@ func writes(spec *pb.TaskSpec) bool {
 	return false
 }
 
-// mayWrite says why a task may not write where replicas are: somebody needs them, or they are this service's. It returns those where it may.
+// mayWrite says why a task may not write where replicas are: they are needed, or they are this service's. It returns those where it may.
 func (s *Service) mayWrite(tx *ledger.Tx, t *pb.Task) (found []*pb.Replica, err error) {
 	if !writes(t.GetSpec()) {
 		return nil, nil
@@ -275,7 +275,7 @@ func (s *Service) mayOverwrite(tx *ledger.Tx, r *pb.Replica) error {
 }
 
 // written notes of the replicas where a task has written, also those that became ones
-// meanwhile, that nobody knows what they are. Where it was refused everywhere they are what they were.
+// meanwhile, that it is not known what they are. Where it was refused everywhere they are what they were.
 func (s *Service) written(tx *ledger.Tx, t *pb.Task, p proof) error {
 	if t.GetStartTime() == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// What is said at a gate, which nobody but root may write to.
+// What is said at a gate, which only root may write to.
 const (
 	notedAttr = "user.datamove.noted" // until when a holder on this host has the replica, of which the service does not know yet
 	goingAttr = "user.datamove.going" // what is behind it changes, or goes
@@ -39,13 +39,13 @@ func (s Spot) Note(until time.Time) error {
 	})
 }
 
-// goes says that what is in a spot changes or goes. What somebody has noted does not: mover.ErrHeld. undo takes the word back.
+// goes says that what is in a spot changes or goes. What is noted does not: mover.ErrHeld. undo takes the word back.
 func (s Spot) goes() (undo func(), err error) {
 	undo = func() {}
 	err = s.atGate("unseal", func(gate int) error {
 		was := says(gate, goingAttr)
 		if unix.Fsetxattr(gate, goingAttr, []byte("1"), 0) != nil {
-			return nil // so nobody has noted anything
+			return nil // so nothing is noted
 		}
 		if was == "" {
 			undo = func() { s.stays() }
@@ -57,7 +57,7 @@ func (s Spot) goes() (undo func(), err error) {
 		return nil
 	})
 	if errors.Is(err, mover.ErrUnsupported) || errors.Is(err, unix.ENOENT) {
-		err = nil // nobody could note anything there
+		err = nil // nothing can be noted there
 	}
 	if err != nil {
 		undo()

@@ -64,7 +64,7 @@ func (s *Site) home(root int, j Job) (dir int, err error) {
 // jobs opens the folder of all.
 func (s *Site) jobs(root int) (int, error) { return s.owned(root, Jobs) }
 
-// owned opens a folder of the tier that has to be root's: who could write to it could exchange what is in it.
+// owned opens a folder of the tier that has to be root's: any other writer could exchange what is in it.
 func (s *Site) owned(root int, name string) (int, error) {
 	folder, err := beneath(root, name)
 	if err != nil {

@@ -130,7 +130,7 @@ const LeaseTTL = 7 * 24 * time.Hour
 // holderPrefix begins the names of all holders of jobs.
 const holderPrefix = "slurm:"
 
-// JobOfHolder finds the job of a cluster that a holder is of. Those without a name behind the job are of people, who have said how long.
+// JobOfHolder finds the job of a cluster that a holder is of. Those without a name behind the job are of people, with an end of their own.
 func JobOfHolder(cluster, holder string) (id uint32, ok bool) {
 	rest, ours := strings.CutPrefix(holder, holdersOf(cluster))
 	text, _, named := strings.Cut(rest, ":")

@@ -92,7 +92,7 @@ func (s *Site) prepare(ctx context.Context, root int, j Job, out *Outcome) error
 }
 
 // alone keeps what another run has left out of the directory of a job: one before a requeue, or of another job that had the number. What has come
-// for this run stays. Where something of the other one is to leave still, or nobody can say, this one has no directory. unknown is why the moves are not known.
+// for this run stays. Where something of the other one is to leave still, or that is not known, this one has no directory. unknown is why the moves are not known.
 func (s *Site) alone(root int, j Job, moves []Move, unknown error) error {
 	r, err := s.recall(j)
 	again := errors.Is(err, mover.ErrNotExist)

@@ -46,7 +46,7 @@ type had struct {
 	At    time.Time `json:"at"`
 }
 
-// owing is a holder of whom the coordinator does not know yet.
+// owing is a holder that the coordinator does not know of yet.
 type owing struct {
 	Source Source    `json:"source"`
 	Place  Place     `json:"place"`
@@ -233,7 +233,7 @@ func pinned(s Source) bool {
 
 func key(s Source) string { return s.Tier + " " + s.Location }
 
-// owed are the holders of whom the coordinator does not know.
+// owed are the holders that the coordinator does not know of.
 func (a *Away) owed() (map[string]owing, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

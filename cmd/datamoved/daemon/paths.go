@@ -28,7 +28,7 @@ func (a *app) place(c *config.Config) (p paths, err error) {
 	return p, err
 }
 
-// home is place without the addresses, which only who serves or calls needs.
+// home is place without the addresses, which only a server or a caller needs.
 func (a *app) home(c *config.Config) (p paths, err error) {
 	if p.data, err = a.dataDir(c); err != nil {
 		return p, err

@@ -55,7 +55,7 @@ type service struct {
 	watched  int             // calls of WatchTask that go on
 	started  time.Time
 	rates    []*datamovev1.RateMoment // before the page was opened
-	caller   *datamovev1.Account      // who we take everybody for
+	caller   *datamovev1.Account      // that every call is of
 	changed  chan struct{}            // closed when a task changes
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 // TestForeignJournals: the agent of root measures what a user has in its directory of journals, by any process of that user. One that has too much gets
-// no worker until it has removed something; others do, and what somebody has mounted there is not looked at.
+// no worker until it has removed something; others do, and what is mounted there is not looked at.
 //
 //safety:8 with test/cluster TestJournalsQuota
 func TestForeignJournals(t *testing.T) {

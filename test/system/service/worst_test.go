@@ -88,9 +88,9 @@ func anonymous(pid int) (bytes int64) {
 	return bytes << 10
 }
 
-// TestWorstUser: while one user does its worst, with the quotas that everyone has by default, the task of another one is done, and the service stays below 512 MiB.
+// TestWorstUser: while one user does its worst, with the quotas of the default, the task of another one is done, and the service stays below 512 MiB.
 //
-//safety:8 a user who takes all slots, writes around all others, fills the ledger with tasks, and asks for all of it a hundred times at once
+//safety:8 a user that takes all slots, writes around all others, fills the ledger with tasks, and asks for all of it a hundred times at once
 func TestWorstUser(t *testing.T) {
 	crash.Root(t)
 	dir := must.Get(os.MkdirTemp("/tmp", "worst"))(t) // short enough for a socket

@@ -34,7 +34,7 @@ func movedBy(t *datamovev1.Task, began time.Time, out bool) (m moved) {
 	return moved{1, t.GetReport().GetFiles(), t.GetReport().GetBytes()}
 }
 
-// account writes once for each run of a job what was brought in for it, or away, where Slurm keeps it with the job. That it fails harms nobody.
+// account writes once for each run of a job what was brought in for it, or away, where Slurm keeps it with the job. A failure harms no job.
 func (w *work) account(ctx context.Context, out bool) {
 	what := "in"
 	if out {

@@ -335,7 +335,7 @@ func TestKeep(t *testing.T) {
 			must.Do(t, w.In(t.Context(), id))
 		}
 		must.Do(t, w.Teardown(t.Context(), 8, true))
-		must.Do(t, os.Remove(w.path("state/hash.9/job.9/script"))) // Slurm does not know it, and nobody tears it down
+		must.Do(t, os.Remove(w.path("state/hash.9/job.9/script"))) // Slurm does not know it, and does not tear it down
 		ends := func() map[string]time.Time {
 			all := map[string]time.Time{}
 			for l, err := range w.service.Leases(t.Context(), &datamovev1.ListLeasesRequest{}) {

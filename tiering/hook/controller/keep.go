@@ -36,7 +36,7 @@ func (c *Controller) Keep(ctx context.Context) error {
 	return c.records().write(0, fileKept, now.UTC())
 }
 
-// lasting are the jobs that go on, and whose they are.
+// lasting are the jobs that go on, and their owners.
 func (c *Controller) lasting() (map[uint32]uint32, error) {
 	all, err := c.records().all(fileJob)
 	jobs := map[uint32]uint32{}

@@ -58,7 +58,7 @@ func spaceOf(job directive.Job) map[string]int64 {
 	return needs
 }
 
-// space is an error where a node of the job has not as much room as it asks for, or has promised it to other jobs: Slurm tries again. What nobody holds there makes room.
+// space is an error where a node of the job has not as much room as it asks for, or has promised it to other jobs: Slurm tries again. What is not held there makes room.
 func (w *work) space(ctx context.Context, nodes []string) error {
 	needs := spaceOf(w.Asked)
 	client, err := w.stage.Client(ctx)

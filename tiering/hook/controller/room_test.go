@@ -86,7 +86,7 @@ func TestCapacity(t *testing.T) {
 		w.kill()
 		must.Do(t, w.Setup(w.job(13), asks(line.GetTotalBytes())))
 		w.nodes(13, "n1")
-		must.Do(t, w.Before(w.within(time.Minute), 13)) // nobody can say how full it is
+		must.Do(t, w.Before(w.within(time.Minute), 13)) // how full it is can not be said
 		w.start()
 	})
 }

@@ -61,7 +61,7 @@ func (c *Controller) how(ctx context.Context, client *api.Client, x Record) stri
 		if err != nil {
 			return "the mover does not answer"
 		}
-		if t.GetOwner().GetUid() != x.UID { // labels are anybody's
+		if t.GetOwner().GetUid() != x.UID { // any account can set a label
 			continue
 		}
 		copied := t.GetSpec().GetLabels()[hook.CopyLabel]

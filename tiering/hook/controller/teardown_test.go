@@ -126,7 +126,7 @@ func TestEarlierRun(t *testing.T) {
 	})
 }
 
-// TestHostileHolder: what somebody else holds in the name of a job is theirs, is not told of it, and keeps no job from ending; nor do broken records of other jobs.
+// TestHostileHolder: what another account holds in the name of a job is its own, is not told of it, and keeps no job from ending; nor do broken records of other jobs.
 func TestHostileHolder(t *testing.T) {
 	t.Parallel()
 	rig.Bubble(t, func(t *testing.T) {
