@@ -140,7 +140,7 @@ func (p *Place) updateDir(ctx context.Context, e mover.Entry) error {
 		if w = p.again(&o, marker, o.merged(&e)); maps.Equal(w.meta, o.facts()) {
 			return nil
 		}
-		if o.tagged() {
+		if p.tagged(&o) {
 			if err := p.retagged(ctx, marker, &w); err != nil {
 				return err
 			}

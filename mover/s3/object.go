@@ -51,7 +51,7 @@ func ownMetadata(name string) bool {
 	return false
 }
 
-// decodeObject adds to e what its headers say of it as an object. Tags are asked for apart.
+// decodeObject adds to e what its headers say of it as an object. Its tags are told apart.
 func decodeObject(e *mover.Entry, o *object) {
 	e.Known |= mover.FactHeaders | mover.FactMetadata | mover.FactClass
 	for name, header := range attributeHeaders {
@@ -63,9 +63,6 @@ func decodeObject(e *mover.Entry, o *object) {
 		if !ownMetadata(name) {
 			e.Object = append(e.Object, mover.Attribute{Name: mover.MetadataPrefix + name, Value: value})
 		}
-	}
-	if !o.tagged() {
-		e.Known |= mover.FactTags
 	}
 	mover.SortAttributes(e.Object)
 }
@@ -101,19 +98,42 @@ func contentEncoding(value string) string {
 	return strings.Join(rest, ",")
 }
 
-// tagged reports whether the server says that an object has tags; it does not to a caller that may not read them.
-func (o *object) tagged() bool {
+// countingServers count the tags of an object in the answer to HEAD, by what they call themselves (API reference, HeadObject,
+// x-amz-tagging-count). Ceph RGW 16 counts none.
+var countingServers = []string{"AmazonS3", "MinIO"}
+
+// countsTags is whether the server says with an object that this has tags.
+func (f *Profile) countsTags() bool {
+	if f.Probed.IsZero() {
+		return slices.Contains(countingServers, f.Server)
+	}
+	return f.CountsTags || !f.KeepsTags
+}
+
+// tagged reports whether an object has tags, or may have some. To a caller that may not read them a server does not count them.
+func (p *Place) tagged(o *object) bool {
 	count := o.header.Get(headerTagCount)
-	return count != "" && count != "0"
+	if count == "" {
+		return !p.profile.countsTags() && !p.tagless.Load()
+	}
+	return count != "0"
 }
 
 // tell asks for the tags of an object that has some. That they may not be read is noted, and they are not known.
 func (p *Place) tell(ctx context.Context, e *mover.Entry, o *object) error {
-	if e.Kind != mover.File || !o.tagged() {
+	if e.Kind != mover.File {
+		return nil
+	}
+	if !p.tagged(o) {
+		e.Known |= mover.FactTags
 		return nil
 	}
 	tags, err := p.store.tags(ctx, o.key)
-	if kind := kindOf(err); kind == mover.ErrPermission && !errors.Is(err, mover.ErrTransient) || kind == mover.ErrUnsupported {
+	switch kind := kindOf(err); {
+	case kind == mover.ErrUnsupported && o.header.Get(headerTagCount) == "":
+		p.tagless.Store(true)
+		err = nil
+	case kind == mover.ErrUnsupported, kind == mover.ErrPermission && !errors.Is(err, mover.ErrTransient):
 		p.tagsHidden.add(e.Name)
 		return nil
 	}
@@ -220,7 +240,7 @@ func (p *Place) changes(ctx context.Context, o *object, w *put) (bool, error) {
 	if w.mimeType() != now.mimeType() || !maps.Equal(w.kept, now.kept) || !maps.Equal(w.meta, now.meta) {
 		return true, nil
 	}
-	if !w.tagged || !o.tagged() {
+	if !w.tagged || !p.tagged(o) {
 		return w.tags != "", nil
 	}
 	tags, err := p.store.tags(ctx, w.key)

@@ -190,6 +190,35 @@ func TestObjectDiffers(t *testing.T) {
 	}
 }
 
+// TestTagsUncounted: a server that does not say with an object how many tags it has is asked for them, whether it was probed or is only read.
+func TestTagsUncounted(t *testing.T) {
+	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+		here, there := openShop(t, client), openShop(t, client)
+		here.o.Endpoint, there.o.Endpoint = s3test.Uncounted(t, here.server), s3test.Uncounted(t, there.server)
+		shops := map[string]shop{"here": here, "there": there}
+		here.put("from/f", []byte("x"))
+		want := here.of("from/f")
+		must.Get(run(t, local.Request{Work: local.Copy}, "s3://here/from/", "s3://there/to", shops))(t)
+		if got := there.of("to/f"); !maps.Equal(got, want) {
+			t.Errorf("%s: it is\n%q\nwant\n%q", client, got, want)
+		}
+		_, err := others(there.server).DeleteObjectTagging(t.Context(), &sdk.DeleteObjectTaggingInput{Bucket: &there.o.Bucket, Key: aws.String("to/f")})
+		must.Do(t, err)
+		if r, err := run(t, local.Request{Work: local.Sync}, "s3://here/from/", "s3://there/to", shops); err != nil || r.Updated != 1 {
+			t.Errorf("%s: without its tags: %+v, %v", client, r, err)
+		}
+		if got := there.of("to/f"); !maps.Equal(got, want) {
+			t.Errorf("%s: mended it is\n%q\nwant\n%q", client, got, want)
+		}
+		if r, err := run(t, local.Request{Work: local.Verify}, "s3://here/from/", "s3://there/to", shops); err != nil || len(r.Failures) != 0 {
+			t.Errorf("%s: verify: %+v, %v", client, r.Failures, err)
+		}
+		if r, err := run(t, local.Request{Work: local.Sync, Checksum: true}, "s3://here/from/", "s3://there/to", shops); err != nil || r.Files+r.Updated != 0 {
+			t.Errorf("%s: once more: %+v, %v", client, r, err)
+		}
+	}
+}
+
 // TestTagsHidden: where the tags of an object may not be read, it is brought along without them, and that is told.
 func TestTagsHidden(t *testing.T) {
 	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {

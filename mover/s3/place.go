@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -48,7 +49,8 @@ type Place struct {
 	calls      *semaphore.Weighted // what the place has in flight by itself
 	markers    markers
 	uploads    uploads
-	tagsHidden tally // objects whose tags may not be read
+	tagsHidden tally       // objects whose tags may not be read
+	tagless    atomic.Bool // the server knows no tags
 	unseen     remark
 	// unanswered are salts of locks that may have been written, although no answer said so.
 	unanswered sync.Map

@@ -43,12 +43,13 @@ type Profile struct {
 	ListsUploads bool `json:"listsUploads"` // ListMultipartUploads of a prefix tells all below it
 	KeepsHeaders bool `json:"keepsHeaders"` // those of mover.FactHeaders
 	KeepsTags    bool `json:"keepsTags"`    // that a PUT says, and gives them back
+	CountsTags   bool `json:"countsTags"`   // says on HEAD how many an object has
 	KeepsClass   bool `json:"keepsClass"`   // a storage class that a PUT says
 	SegmentBytes int  `json:"segmentBytes"` // longest segment of a key; 0 is any
 }
 
 const (
-	profileFormat = 7
+	profileFormat = 8
 	profileAge    = 7 * 24 * time.Hour
 	segmentBytes  = 255 // of servers that keep objects as files
 )
@@ -372,6 +373,8 @@ func (q *prober) beside(ctx context.Context, f *Profile) {
 	if _, err := q.put(ctx, "tags", put{tags: tags}); err == nil {
 		kept, err := q.store.tags(ctx, q.key("tags"))
 		f.KeepsTags = err == nil && kept == tags
+		o, err := q.store.head(ctx, q.key("tags"), "")
+		f.CountsTags = err == nil && o.header.Get(headerTagCount) == "1"
 	}
 }
 

@@ -20,6 +20,36 @@ const slowDown = `<?xml version="1.0" encoding="UTF-8"?><Error><Code>SlowDown</C
 // Unwell is the address of a server that leads to a store, but for calls that fails has answered, or left without an answer.
 func Unwell(t testing.TB, s *Server, fails func(http.ResponseWriter, *http.Request) bool) string {
 	t.Helper()
+	return Around(t, s, func(store http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !fails(w, r) {
+				store.ServeHTTP(w, r)
+			}
+		})
+	})
+}
+
+// Uncounted is the address of a server that leads to a store, and does not say how many tags an object has, as Ceph RGW 16.
+func Uncounted(t testing.TB, s *Server) string {
+	t.Helper()
+	return Around(t, s, func(store http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { store.ServeHTTP(uncounted{w}, r) })
+	})
+}
+
+type uncounted struct{ http.ResponseWriter }
+
+// Unwrap lets a proxy flush.
+func (u uncounted) Unwrap() http.ResponseWriter { return u.ResponseWriter }
+
+func (u uncounted) WriteHeader(status int) {
+	u.Header().Del("X-Amz-Tagging-Count")
+	u.ResponseWriter.WriteHeader(status)
+}
+
+// Around is the address of a server that leads to a store, with something around it.
+func Around(t testing.TB, s *Server, around func(store http.Handler) http.Handler) string {
+	t.Helper()
 	store, err := url.Parse(s.Endpoint)
 	if err != nil {
 		t.Fatal(err)
@@ -31,18 +61,16 @@ func Unwell(t testing.TB, s *Server, fails func(http.ResponseWriter, *http.Reque
 			t.Fatalf("%s: %v", s.CA, err)
 		}
 	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableCompression: true}
+	t.Cleanup(transport.CloseIdleConnections)
 	leads := &httputil.ReverseProxy{
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}},
+		Transport: transport,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(store)
 			r.Out.Host = r.In.Host // it is signed
 		},
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !fails(w, r) {
-			leads.ServeHTTP(w, r)
-		}
-	}))
+	server := httptest.NewServer(around(leads))
 	t.Cleanup(server.Close)
 	return server.URL
 }
