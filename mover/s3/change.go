@@ -111,8 +111,14 @@ func (p *Place) update(ctx context.Context, e mover.Entry) error {
 	if differs, err := p.changes(ctx, &o, &w); err != nil || !differs {
 		return err
 	}
-	_, err = p.copy(ctx, source{p.bucket, key, o.etag}, o.size, w)
-	return ours(err)
+	if err := p.guard(ctx, &o, e.Name, &w); err != nil {
+		return err
+	}
+	got, err := p.copy(ctx, source{p.bucket, key, o.etag}, o.size, w)
+	if err == nil {
+		err = p.proveLocks(ctx, &o, &w, &got)
+	}
+	return ours(guarding(&w, err))
 }
 
 // ours is an error of an object of the target: that its content is in an archive is then none of the source.
@@ -140,6 +146,9 @@ func (p *Place) updateDir(ctx context.Context, e mover.Entry) error {
 		if w = p.again(&o, marker, o.merged(&e)); maps.Equal(w.meta, o.facts()) {
 			return nil
 		}
+		if err := p.guard(ctx, &o, e.Name, &w); err != nil {
+			return err
+		}
 		if o.tagged() {
 			if err := p.retagged(ctx, marker, &w); err != nil {
 				return err
@@ -152,10 +161,11 @@ func (p *Place) updateDir(ctx context.Context, e mover.Entry) error {
 	default:
 		return err
 	}
+	w.crc = encodeCRC(crcOf(nil)) // what is locked is not taken without one (API reference, PutObject)
 	if _, err = p.store.put(ctx, w); err == nil {
 		p.markers.set(marker, w.meta)
 	}
-	return err
+	return guarding(&w, err)
 }
 
 // facts is the user metadata of an object, with small names.

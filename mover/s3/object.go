@@ -2,12 +2,9 @@ package s3
 
 import (
 	"context"
-	"encoding/xml"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -255,22 +252,10 @@ func encodeTags(tags url.Values) string {
 	return strings.ReplaceAll(tags.Encode(), "+", "%20")
 }
 
-const tagsBytes = 64 << 10 // of an answer: 10 tags of at most 384 characters
-
 func (s *onprem) tags(ctx context.Context, key string) (string, error) {
-	ctx, r := withReply(ctx)
-	resp, err := s.transport.RoundTrip(s.request(ctx, http.MethodGet, key, url.Values{"tagging": {""}}, make(http.Header, 4)))
-	var text []byte
-	if err == nil {
-		text, err = io.ReadAll(io.LimitReader(resp.Body, tagsBytes))
-		resp.Body.Close()
-	}
-	if err := understand(ctx, r, sent(err)); err != nil {
-		return "", untagged(err)
-	}
 	var set tagSet
-	if err := xml.Unmarshal(text, &set); err != nil {
-		return "", fmt.Errorf("tags: %w: %v", mover.ErrTransient, err) //nolint:errorlint // it is of one kind
+	if err := s.ask(ctx, key, "tagging", &set); err != nil {
+		return "", untagged(err)
 	}
 	tags := url.Values{}
 	for _, t := range set.Tags {

@@ -267,23 +267,36 @@ func (d *draft) factsOf(ctx context.Context, got *stored) error {
 
 // copy has the server copy an object, whatever its size.
 func (p *Place) copy(ctx context.Context, from source, size int64, to put) (stored, error) {
-	if size <= copyMax {
+	if size <= p.copies.whole {
 		return p.store.copy(ctx, from, to)
 	}
-	to.fullObject = p.profile.ChecksWhole
 	if from.bucket == p.bucket {
 		if err := p.retagged(ctx, from.key, &to); err != nil {
 			return stored{}, err
 		}
 	}
+	to.fullObject = p.profile.ChecksWhole
+	got, err := p.copyAsUpload(ctx, from, size, to)
+	if errors.Is(err, errNoSums) {
+		to.fullObject = false
+		got, err = p.copyAsUpload(ctx, from, size, to)
+	}
+	return got, err
+}
+
+func (p *Place) copyAsUpload(ctx context.Context, from source, size int64, to put) (stored, error) {
 	u, err := p.create(ctx, to)
 	if err != nil {
 		return stored{}, err
 	}
-	parts, err := p.copyParts(ctx, u, from, size)
+	parts, err := p.copyParts(ctx, u, from, size, to)
 	var got stored
 	if err == nil {
-		got, err = p.complete(ctx, u, parts, put{fullObject: to.fullObject})
+		w := put{fullObject: to.fullObject}
+		if to.fullObject {
+			w.crc = to.crc
+		}
+		got, err = p.complete(ctx, u, parts, w)
 	}
 	if err != nil {
 		err = errors.Join(err, p.abort(context.WithoutCancel(ctx), u))
