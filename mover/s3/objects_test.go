@@ -190,6 +190,39 @@ func TestObjectDiffers(t *testing.T) {
 	}
 }
 
+// TestRestoredIsReadable: a copy of an object that was restored from an archive class is in none, whichever way it goes, and no file keeps that class; a
+// verify takes the two for equal.
+func TestRestoredIsReadable(t *testing.T) {
+	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+		here, there := openShop(t, client), openShop(t, client)
+		shops := map[string]shop{"here": here, "there": there}
+		for _, class := range []types.StorageClass{types.StorageClassGlacier, types.StorageClassDeepArchive} {
+			key := aws.String("from/" + string(class))
+			_, err := others(here.server).PutObject(t.Context(), &sdk.PutObjectInput{Bucket: &here.o.Bucket, Key: key, Body: strings.NewReader("cold"), StorageClass: class})
+			must.Do(t, err)
+			_, err = others(here.server).RestoreObject(t.Context(), &sdk.RestoreObjectInput{Bucket: &here.o.Bucket, Key: key, RestoreRequest: &types.RestoreRequest{Days: aws.Int32(1)}})
+			must.Do(t, err)
+		}
+		dir := filepath.Join(t.TempDir(), "files")
+		for _, row := range []struct {
+			from, to string
+			of       shop
+		}{{"s3://here/from/", "s3://here/to", here}, {"s3://here/from/", "s3://there/to", there}, {"s3://here/from/", dir, here}, {dir + "/", "s3://there/back", there}} {
+			must.Get(run(t, local.Request{Work: local.Copy}, row.from, row.to, shops))(t)
+			if r, err := run(t, local.Request{Work: local.Verify}, row.from, row.to, shops); err != nil || len(r.Failures) != 0 {
+				t.Errorf("%s: verify of %s: %+v, %v", client, row.to, r.Failures, err)
+			}
+			if _, key, _ := strings.Cut(strings.TrimPrefix(row.to, "s3://"), "/"); row.to != dir {
+				for _, name := range []string{"/GLACIER", "/DEEP_ARCHIVE"} {
+					if is := row.of.of(key + name); is["class"] != "" {
+						t.Errorf("%s: %s%s is in class %s", client, row.to, name, is["class"])
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestTagsHidden: where the tags of an object may not be read, it is brought along without them, and that is told.
 func TestTagsHidden(t *testing.T) {
 	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
