@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
@@ -110,6 +111,70 @@ func (s *amazon) tags(ctx context.Context, key string) (string, error) {
 		tags.Set(aws.ToString(t.Key), aws.ToString(t.Value))
 	}
 	return encodeTags(tags), nil
+}
+
+func (s *amazon) tag(ctx context.Context, key, tags string) error {
+	ctx, r := withReply(ctx)
+	in := &sdk.PutObjectTaggingInput{Bucket: &s.bucket, Key: &key, Tagging: &types.Tagging{}}
+	for name, value := range decodeTags(tags) {
+		in.Tagging.TagSet = append(in.Tagging.TagSet, types.Tag{Key: &name, Value: &value})
+	}
+	_, err := s.client.PutObjectTagging(ctx, in)
+	return understand(ctx, r, err)
+}
+
+func (s *amazon) acl(ctx context.Context, key string) (list accessList, err error) {
+	ctx, r := withReply(ctx)
+	out, err := s.client.GetObjectAcl(ctx, &sdk.GetObjectAclInput{Bucket: &s.bucket, Key: &key})
+	if err := understand(ctx, r, err); err != nil {
+		return list, err
+	}
+	if out.Owner != nil {
+		list.Owner.ID = aws.ToString(out.Owner.ID)
+	}
+	for _, g := range out.Grants {
+		if to := g.Grantee; to != nil {
+			who := grantee{ID: aws.ToString(to.ID), URI: aws.ToString(to.URI), EmailAddress: aws.ToString(to.EmailAddress)}
+			list.Grants = append(list.Grants, grant{who, string(g.Permission)})
+		}
+	}
+	return list, nil
+}
+
+func (s *amazon) retention(ctx context.Context, key string) (mode, until string, err error) {
+	ctx, r := withReply(ctx)
+	out, err := s.client.GetObjectRetention(ctx, &sdk.GetObjectRetentionInput{Bucket: &s.bucket, Key: &key})
+	if err := understand(ctx, r, err); err != nil || out.Retention == nil || out.Retention.RetainUntilDate == nil {
+		return "", "", err
+	}
+	return string(out.Retention.Mode), out.Retention.RetainUntilDate.UTC().Format(time.RFC3339Nano), nil
+}
+
+func (s *amazon) legalHold(ctx context.Context, key string) (string, error) {
+	ctx, r := withReply(ctx)
+	out, err := s.client.GetObjectLegalHold(ctx, &sdk.GetObjectLegalHoldInput{Bucket: &s.bucket, Key: &key})
+	if err := understand(ctx, r, err); err != nil || out.LegalHold == nil {
+		return "", err
+	}
+	return string(out.LegalHold.Status), nil
+}
+
+func (s *amazon) ownership(ctx context.Context) (string, error) {
+	ctx, r := withReply(ctx)
+	out, err := s.client.GetBucketOwnershipControls(ctx, &sdk.GetBucketOwnershipControlsInput{Bucket: &s.bucket})
+	if err := understand(ctx, r, err); err != nil || out.OwnershipControls == nil || len(out.OwnershipControls.Rules) == 0 {
+		return "", err
+	}
+	return string(out.OwnershipControls.Rules[0].ObjectOwnership), nil
+}
+
+func (s *amazon) locks(ctx context.Context) (bool, error) {
+	ctx, r := withReply(ctx)
+	out, err := s.client.GetObjectLockConfiguration(ctx, &sdk.GetObjectLockConfigurationInput{Bucket: &s.bucket})
+	if err := understand(ctx, r, err); err != nil || out.ObjectLockConfiguration == nil {
+		return false, err
+	}
+	return out.ObjectLockConfiguration.ObjectLockEnabled == types.ObjectLockEnabledEnabled, nil
 }
 
 func (s *amazon) list(ctx context.Context, l listing) iter.Seq2[[]object, error] {

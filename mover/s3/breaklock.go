@@ -37,7 +37,7 @@ func (p *Place) breakObject(ctx context.Context, l *objectLock, over mover.Owner
 
 // breakFile gives the name to another file from now on.
 func (p *Place) breakFile(key string, over mover.Owner) error {
-	text, err := os.ReadFile(p.lockPath(key))
+	text, err := os.ReadFile(p.lockPath(p.prefix, key))
 	if errors.Is(err, mover.ErrNotExist) {
 		return nil
 	}
@@ -45,5 +45,5 @@ func (p *Place) breakFile(key string, over mover.Owner) error {
 	if err != nil || json.Unmarshal(text, &h) != nil || h.owner() != over {
 		return err
 	}
-	return os.Remove(p.lockPath(key))
+	return os.Remove(p.lockPath(p.prefix, key))
 }

@@ -111,8 +111,14 @@ func (p *Place) update(ctx context.Context, e mover.Entry) error {
 	if differs, err := p.changes(ctx, &o, &w); err != nil || !differs {
 		return err
 	}
-	_, err = p.copy(ctx, source{p.bucket, key, o.etag}, o.size, w)
-	return ours(err)
+	if err := p.guard(ctx, &o, e.Name, &w); err != nil {
+		return err
+	}
+	got, err := p.copy(ctx, source{p.bucket, key, o.etag}, o.size, w)
+	if err == nil {
+		err = p.proveLocks(ctx, &o, &w, &got)
+	}
+	return ours(guarding(&w, err))
 }
 
 // ours is an error of an object of the target: that its content is in an archive is then none of the source.
@@ -140,6 +146,9 @@ func (p *Place) updateDir(ctx context.Context, e mover.Entry) error {
 		if w = p.again(&o, marker, o.merged(&e)); maps.Equal(w.meta, o.facts()) {
 			return nil
 		}
+		if err := p.guard(ctx, &o, e.Name, &w); err != nil {
+			return err
+		}
 		if p.tagged(&o) {
 			if err := p.retagged(ctx, marker, &w); err != nil {
 				return err
@@ -152,10 +161,11 @@ func (p *Place) updateDir(ctx context.Context, e mover.Entry) error {
 	default:
 		return err
 	}
+	w.crc = encodeCRC(crcOf(nil)) // what is locked is not taken without one (API reference, PutObject)
 	if _, err = p.store.put(ctx, w); err == nil {
 		p.markers.set(marker, w.meta)
 	}
-	return err
+	return guarding(&w, err)
 }
 
 // facts is the user metadata of an object, with small names.
@@ -264,6 +274,15 @@ func (p *Place) removeDir(ctx context.Context, name string, by mover.Owner) erro
 	return p.store.remove(ctx, marker, "", "")
 }
 
+// lockLeft takes a lock of the target that is at a prefix.
+func (p *Place) lockLeft(ctx context.Context, prefix, lock string, me *holder) (unlock func() error, err error) {
+	if !p.locksObjects() {
+		return p.lockFile(prefix, strings.TrimPrefix(lock, own+"/"), me)
+	}
+	_, unlock, err = p.lockObject(ctx, prefix+lock, me)
+	return unlock, err
+}
+
 // removeLeft removes what a run has left below a prefix that was its target, while no run works there.
 func (p *Place) removeLeft(ctx context.Context, prefix string, left []string, by mover.Owner) (err error) {
 	locks := []string{own + "/" + lockKey("")}
@@ -276,15 +295,12 @@ func (p *Place) removeLeft(ctx context.Context, prefix string, left []string, by
 			locks = append(locks, rest)
 		}
 	}
-	switch {
-	case len(left) == 0:
+	if len(left) == 0 {
 		return nil
-	case !p.locksObjects():
-		locks = nil
 	}
 	for _, lock := range locks {
 		me := newHolder(by)
-		_, unlock, lockErr := p.lockObject(ctx, prefix+lock, &me)
+		unlock, lockErr := p.lockLeft(ctx, prefix, lock, &me)
 		if lockErr != nil {
 			return lockErr
 		}

@@ -2,6 +2,7 @@ package s3
 
 import (
 	"context"
+	"encoding/xml"
 	"fmt"
 	"io"
 	"net/http"
@@ -129,6 +130,56 @@ func (s *onprem) part(ctx context.Context, u upload, number int, w put) (stored,
 	got, err := s.send(ctx, w, url.Values{"partNumber": {strconv.Itoa(number)}, "uploadId": {u.id}}, make(http.Header, 8))
 	got.number, got.size = number, w.length()
 	return got, err
+}
+
+const askedBytes = 64 << 10 // of an answer: 10 tags of at most 384 characters, 100 grants
+
+// ask asks for what the store tells apart of an object, or, with no key, of the bucket.
+func (s *onprem) ask(ctx context.Context, key, what string, told any) error {
+	ctx, r := withReply(ctx)
+	resp, err := s.transport.RoundTrip(s.request(ctx, http.MethodGet, key, url.Values{what: {""}}, make(http.Header, 4)))
+	var text []byte
+	if err == nil {
+		text, err = io.ReadAll(io.LimitReader(resp.Body, askedBytes))
+		resp.Body.Close()
+	}
+	if err := understand(ctx, r, sent(err)); err != nil {
+		return err
+	}
+	if err := xml.Unmarshal(text, told); err != nil {
+		return fmt.Errorf("%s: %w: %v", what, mover.ErrUnsupported, err) //nolint:errorlint // it is of one kind
+	}
+	return nil
+}
+
+func (s *onprem) acl(ctx context.Context, key string) (list accessList, err error) {
+	return list, s.ask(ctx, key, "acl", &list)
+}
+
+func (s *onprem) retention(ctx context.Context, key string) (mode, until string, err error) {
+	var told struct{ Mode, RetainUntilDate string }
+	err = s.ask(ctx, key, "retention", &told)
+	return told.Mode, told.RetainUntilDate, err
+}
+
+func (s *onprem) legalHold(ctx context.Context, key string) (string, error) {
+	var told struct{ Status string }
+	err := s.ask(ctx, key, "legal-hold", &told)
+	return told.Status, err
+}
+
+func (s *onprem) ownership(ctx context.Context) (string, error) {
+	var told struct {
+		Ownership string `xml:"Rule>ObjectOwnership"`
+	}
+	err := s.ask(ctx, "", "ownershipControls", &told)
+	return told.Ownership, err
+}
+
+func (s *onprem) locks(ctx context.Context) (bool, error) {
+	var told struct{ ObjectLockEnabled string }
+	err := s.ask(ctx, "", "object-lock", &told)
+	return told.ObjectLockEnabled == "Enabled", err
 }
 
 // send puts an object or a part.

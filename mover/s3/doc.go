@@ -39,13 +39,18 @@
 // condition that it is still the one it looked at; where the server does not mind
 // that (Ceph RGW), one that is replaced between the two gets facts that are not its own.
 // The copy keeps class, headers, metadata and tags; above 5 GiB it is one of parts, whose tags
-// are read and said anew. Grants of an ACL, retention and legal holds are not asked for: a new
-// object has those of its bucket, and in a bucket with versions the old one keeps its own.
+// are read and said anew. It keeps the grants of an ACL, the retention and the legal hold, too:
+// the first update asks the bucket whether its objects have ACLs (BucketOwnerEnforced, the default
+// of AWS, is none) and Object Lock. Only then is more asked of each object. A store that ignores
+// locks of a copy (Ceph RGW) gets that version removed, and the update fails. What is put or
+// copied to another name, also as a backup, has what its bucket gives to new objects.
 //
 // What an object has beside its bytes is mover.Entry.Object. GET and HEAD tell it, and that there
 // are tags; those take one call more for each object that has some. Amazon does not tell a caller
 // without s3:GetObjectTagging that there are any. Content types that say nothing
-// (application/octet-stream, binary/octet-stream) are none.
+// (application/octet-stream, binary/octet-stream) are none. An archive class (GLACIER, DEEP_ARCHIVE)
+// is none either: a copy of an object that was restored is STANDARD, so that it can be read. An
+// update leaves an object in its archive class.
 //
 // No call asks for a version but to remove one that was just made: what is read and
 // copied is what the key has now.

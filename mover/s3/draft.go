@@ -260,23 +260,41 @@ func (d *draft) Clone(ctx context.Context, from mover.Content) (bool, error) {
 		return false, nil
 	}
 	src := source{c.place.bucket, c.key, c.etag}
-	if c.entry.Size <= copyMax {
+	if c.entry.Size <= d.place.copies.whole {
 		d.from, d.fromSize = src, c.entry.Size
 		return true, nil
 	}
 	if d.upload.id == "" {
 		return false, nil
 	}
-	var err error
-	d.copied, err = d.place.copyParts(ctx, d.upload, src, c.entry.Size)
+	copied, err := d.place.copyParts(ctx, d.upload, src, c.entry.Size, put{fullObject: d.place.profile.ChecksWhole, crc: sumOfEntry(&c.entry)})
+	if errors.Is(err, errNoSums) { // the upload is filled in the usual way
+		return false, nil
+	}
+	d.copied = copied
 	return err == nil, d.place.wrap("clone", d.entry.Name, err)
 }
 
-// copyParts fills an upload from another object.
-func (p *Place) copyParts(ctx context.Context, u upload, from source, size int64) (parts []stored, err error) {
-	step := max(1<<30, (size+maxParts-1)/maxParts)
+// sumOfEntry is the checksum of an entry's content, as S3 writes it; "" is not known.
+func sumOfEntry(e *mover.Entry) string {
+	if !e.Known.Has(mover.FactCRC) {
+		return ""
+	}
+	return encodeCRC(e.CRC)
+}
+
+// errNoSums is the error of a store that tells no checksums of the parts that it copies, or that of the whole object for each (versitygw 1.8): an
+// upload that was begun with a checksum can not be completed with those. MinIO refuses to copy into such an upload.
+var errNoSums = fmt.Errorf("the store tells no checksums of parts that it copies: %w", mover.ErrUnsupported)
+
+// copyParts fills an upload from another object, of which to has the checksum where it is known.
+func (p *Place) copyParts(ctx context.Context, u upload, from source, size int64, to put) (parts []stored, err error) {
+	step := max(p.copies.part, (size+maxParts-1)/maxParts)
 	for off := int64(0); off < size; off += step {
 		part, err := p.store.copyPart(ctx, u, len(parts)+1, from, off, min(step, size-off))
+		if to.fullObject && (errors.Is(err, mover.ErrUsage) || err == nil && (part.crc == "" || part.crc == to.crc)) {
+			return nil, errNoSums
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -145,6 +145,9 @@ func Distrust(p *Place) { p.profile = Profile{} }
 // WalkInSteps makes walks list ahead from small directories on.
 func WalkInSteps(p *Place) { p.walks = walkSizes{flat: 10, level: 4} }
 
+// CopyInParts makes the store copy what is larger than the smallest part in such parts.
+func CopyInParts(p *Place) { p.copies = copySizes{whole: partMin, part: partMin} }
+
 // ErrSilent is the end of a listening in which nothing comes.
 var ErrSilent = errSilent
 
@@ -153,7 +156,7 @@ func (p *Place) ListenFor(silence time.Duration) { p.plain.(*onprem).silence = s
 
 // OpenBy opens a place whose connections go where lead says that a host and port is; "" is nowhere.
 func OpenBy(ctx context.Context, o Options, lead func(address string) string) (*Place, error) {
-	p := &Place{opts: o, address: address(&o), walks: defaultSizes}
+	p := &Place{opts: o, address: address(&o), walks: defaultSizes, copies: defaultCopies}
 	if err := p.dial(ctx); err != nil {
 		return nil, err
 	}

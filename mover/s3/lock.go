@@ -85,7 +85,7 @@ func (p *Place) Lock(ctx context.Context, name string, o mover.Owner) (held cont
 	} else {
 		p.opts.Logger.WarnContext(ctx, "the bucket has no conditional writes: the lock holds on this host only", "place", p.address)
 		held = ctx
-		unlock, err = p.lockFile(key, &me)
+		unlock, err = p.lockFile(p.prefix, key, &me)
 	}
 	return held, unlock, p.wrap("lock", "", err)
 }
@@ -303,13 +303,14 @@ func (l *objectLock) drop(ctx context.Context) error {
 	return err
 }
 
-func (p *Place) lockPath(key string) string {
-	return filepath.Join(p.opts.StateDir, "s3", fmt.Sprintf("lock-%016x.json", crcOf([]byte(p.profileName()+"/"+p.prefix+"/"+key))))
+// lockPath is the file that stands for a lock below a prefix.
+func (p *Place) lockPath(prefix, key string) string {
+	return filepath.Join(p.opts.StateDir, "s3", fmt.Sprintf("lock-%016x.json", crcOf([]byte(p.profileName()+"/"+prefix+"/"+key))))
 }
 
 // lockFile holds a lock of this host: flock ends with the process.
-func (p *Place) lockFile(key string, me *holder) (func() error, error) {
-	path := p.lockPath(key)
+func (p *Place) lockFile(prefix, key string, me *holder) (func() error, error) {
+	path := p.lockPath(prefix, key)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}

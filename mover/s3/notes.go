@@ -47,6 +47,9 @@ func (p *Place) Notes() (notes []string) {
 	if n, first := p.tagsHidden.count(); n > 0 {
 		notes = append(notes, fmt.Sprintf("objects of %s whose tags can not be read, and were not compared or kept: %d, of which one is %s; grant s3:GetObjectTagging, or leave tags out of --preserve", p.address, n, mover.Printable(first)))
 	}
+	if n, first := p.guardsHidden.count(); n > 0 {
+		notes = append(notes, fmt.Sprintf("objects of %s that were changed, and may have lost their ACL or their locks, which can not be read: %d, of which one is %s; grant s3:GetBucketOwnershipControls, s3:GetObjectAcl and s3:GetBucketObjectLockConfiguration", p.address, n, mover.Printable(first)))
+	}
 	p.unseen.mu.Lock()
 	defer p.unseen.mu.Unlock()
 	if p.unseen.text != "" {

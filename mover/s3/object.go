@@ -2,12 +2,10 @@ package s3
 
 import (
 	"context"
-	"encoding/xml"
 	"errors"
 	"fmt"
-	"io"
+	"iter"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -38,9 +36,9 @@ const (
 // typeNone are content types that say nothing: ours, and that of stores which are told none.
 var typeNone = []string{"", "application/octet-stream", "binary/octet-stream"}
 
-// classesAsked are the storage classes that an object can be put in (API reference, PutObject, x-amz-storage-class). Others are of a kind of
-// bucket, or a tier of one server.
-var classesAsked = []string{"STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER_IR", "GLACIER", "DEEP_ARCHIVE", "REDUCED_REDUNDANCY"}
+// classesAsked are the storage classes that a copy keeps (API reference, PutObject, x-amz-storage-class). Others are of a kind of bucket, or a tier
+// of one server; GLACIER and DEEP_ARCHIVE are where rules put objects that nobody reads, and a copy of one that was restored for it could not be read or verified.
+var classesAsked = []string{"STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER_IR", "REDUCED_REDUNDANCY"}
 
 // ownMetadata is user metadata that tells facts of files, and is written anew.
 func ownMetadata(name string) bool {
@@ -99,13 +97,16 @@ func contentEncoding(value string) string {
 }
 
 // countingServers count the tags of an object in the answer to HEAD, by what they call themselves (API reference, HeadObject,
-// x-amz-tagging-count). Ceph RGW 16 counts none.
+// x-amz-tagging-count).
 var countingServers = []string{"AmazonS3", "MinIO"}
 
+// headerCeph is in what Ceph RGW answers of an object; it counts tags, and does not call itself anything.
+const headerCeph = "X-Rgw-Object-Type"
+
 // countsTags is whether the server says with an object that this has tags.
-func (f *Profile) countsTags() bool {
+func (f *Profile) countsTags(o *object) bool {
 	if f.Probed.IsZero() {
-		return slices.Contains(countingServers, f.Server)
+		return slices.Contains(countingServers, f.Server) || o.header.Get(headerCeph) != ""
 	}
 	return f.CountsTags || !f.KeepsTags
 }
@@ -114,7 +115,7 @@ func (f *Profile) countsTags() bool {
 func (p *Place) tagged(o *object) bool {
 	count := o.header.Get(headerTagCount)
 	if count == "" {
-		return !p.profile.countsTags() && !p.tagless.Load()
+		return !p.profile.countsTags(o) && !p.tagless.Load()
 	}
 	return count != "0"
 }
@@ -275,22 +276,33 @@ func encodeTags(tags url.Values) string {
 	return strings.ReplaceAll(tags.Encode(), "+", "%20")
 }
 
-const tagsBytes = 64 << 10 // of an answer: 10 tags of at most 384 characters
+// decodeTags is the other way; of a name that is there twice the first counts.
+func decodeTags(tags string) iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		all, _ := url.ParseQuery(tags) // of what no server takes, the rest
+		for name, values := range all {
+			if !yield(name, values[0]) {
+				return
+			}
+		}
+	}
+}
+
+// retag gives an object its tags where the call that made it did not: Ceph RGW 16 takes tags with PutObject alone.
+func (p *Place) retag(ctx context.Context, w *put) error {
+	if w.tags == "" || p.profile.TagsCopies {
+		return nil
+	}
+	if err := p.store.tag(ctx, w.key, w.tags); err != nil {
+		return fmt.Errorf("tags: %w", err)
+	}
+	return nil
+}
 
 func (s *onprem) tags(ctx context.Context, key string) (string, error) {
-	ctx, r := withReply(ctx)
-	resp, err := s.transport.RoundTrip(s.request(ctx, http.MethodGet, key, url.Values{"tagging": {""}}, make(http.Header, 4)))
-	var text []byte
-	if err == nil {
-		text, err = io.ReadAll(io.LimitReader(resp.Body, tagsBytes))
-		resp.Body.Close()
-	}
-	if err := understand(ctx, r, sent(err)); err != nil {
-		return "", untagged(err)
-	}
 	var set tagSet
-	if err := xml.Unmarshal(text, &set); err != nil {
-		return "", fmt.Errorf("tags: %w: %v", mover.ErrTransient, err) //nolint:errorlint // it is of one kind
+	if err := s.ask(ctx, key, "tagging", &set); err != nil {
+		return "", untagged(err)
 	}
 	tags := url.Values{}
 	for _, t := range set.Tags {

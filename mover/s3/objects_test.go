@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -215,6 +216,88 @@ func TestTagsUncounted(t *testing.T) {
 		}
 		if r, err := run(t, local.Request{Work: local.Sync, Checksum: true}, "s3://here/from/", "s3://there/to", shops); err != nil || r.Files+r.Updated != 0 {
 			t.Errorf("%s: once more: %+v, %v", client, r, err)
+		}
+	}
+}
+
+// TestRestoredIsReadable: a copy of an object that was restored from an archive class is in none, whichever way it goes, and no file keeps that class; a
+// verify takes the two for equal.
+func TestRestoredIsReadable(t *testing.T) {
+	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+		here, there := openShop(t, client), openShop(t, client)
+		shops := map[string]shop{"here": here, "there": there}
+		for _, class := range []types.StorageClass{types.StorageClassGlacier, types.StorageClassDeepArchive} {
+			key := aws.String("from/" + string(class))
+			_, err := others(here.server).PutObject(t.Context(), &sdk.PutObjectInput{Bucket: &here.o.Bucket, Key: key, Body: strings.NewReader("cold"), StorageClass: class})
+			must.Do(t, err)
+			_, err = others(here.server).RestoreObject(t.Context(), &sdk.RestoreObjectInput{Bucket: &here.o.Bucket, Key: key, RestoreRequest: &types.RestoreRequest{Days: aws.Int32(1)}})
+			must.Do(t, err)
+		}
+		dir := filepath.Join(t.TempDir(), "files")
+		for _, row := range []struct {
+			from, to string
+			of       shop
+		}{{"s3://here/from/", "s3://here/to", here}, {"s3://here/from/", "s3://there/to", there}, {"s3://here/from/", dir, here}, {dir + "/", "s3://there/back", there}} {
+			must.Get(run(t, local.Request{Work: local.Copy}, row.from, row.to, shops))(t)
+			if r, err := run(t, local.Request{Work: local.Verify}, row.from, row.to, shops); err != nil || len(r.Failures) != 0 {
+				t.Errorf("%s: verify of %s: %+v, %v", client, row.to, r.Failures, err)
+			}
+			if _, key, _ := strings.Cut(strings.TrimPrefix(row.to, "s3://"), "/"); row.to != dir {
+				for _, name := range []string{"/GLACIER", "/DEEP_ARCHIVE"} {
+					if is := row.of.of(key + name); is["class"] != "" {
+						t.Errorf("%s: %s%s is in class %s", client, row.to, name, is["class"])
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestTagsLater: of a server that takes tags with PutObject alone, as Ceph RGW 16, copies and uploads in parts have their tags all the same.
+func TestTagsLater(t *testing.T) {
+	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+		s := openShop(t, client)
+		s.o.Endpoint = s3test.Around(t, s.server, func(store http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				whole := r.Method == http.MethodPost && r.URL.Query().Has("uploadId")
+				if copied := r.Method == http.MethodPut && r.Header.Get("X-Amz-Copy-Source") != "" && !r.URL.Query().Has("uploadId"); !copied && !whole {
+					store.ServeHTTP(w, r)
+					return
+				}
+				answer := httptest.NewRecorder()
+				store.ServeHTTP(answer, r)
+				if key := strings.TrimPrefix(r.URL.Path, "/"+s.o.Bucket+"/"); answer.Code == http.StatusOK {
+					if _, err := others(s.server).DeleteObjectTagging(r.Context(), &sdk.DeleteObjectTaggingInput{Bucket: &s.o.Bucket, Key: &key}); err != nil {
+						t.Error(err)
+					}
+				}
+				maps.Copy(w.Header(), answer.Header())
+				w.WriteHeader(answer.Code)
+				_, _ = w.Write(answer.Body.Bytes())
+			})
+		})
+		shops := map[string]shop{"here": s, "there": openShop(t, client)}
+		large := bytes.Repeat([]byte("0123456789abcdef"), 17<<16)
+		for name, there := range shops {
+			there.put("from/small", []byte("x"))
+			there.put("from/large", large)
+			want := there.of("from/large")
+			from := "s3://" + name + "/from/"
+			must.Get(run(t, local.Request{Work: local.Copy}, from, "s3://here/"+name, shops))(t)
+			for _, key := range []string{name + "/small", name + "/large"} {
+				if got := s.of(key); !maps.Equal(got, want) {
+					t.Errorf("%s: %s is\n%q\nwant\n%q", client, key, got, want)
+				}
+			}
+		}
+		s.o.Prefix, s.o.Writable = "", true
+		p := must.Get(s3.Open(t.Context(), s.o))(t)
+		e := must.Get(p.Stat(t.Context(), "here/large"))(t)
+		e.Known, e.Mode = mover.FactMode, 0o600
+		must.Do(t, p.Update(t.Context(), e))
+		must.Do(t, p.Close())
+		if want, got := s.of("from/large"), s.of("here/large"); !maps.Equal(got, want) {
+			t.Errorf("%s: with another mode it is\n%q\nwant\n%q", client, got, want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package s3
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"iter"
 	"maps"
 	"net/http"
@@ -12,6 +13,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/minio/minio-go/v7/pkg/tags"
+
+	"datamove.dev/mover"
 )
 
 // onprem is the store of S3-compatible servers, over minio-go's single calls; but
@@ -235,6 +239,15 @@ func (s *onprem) copy(ctx context.Context, from source, to put) (stored, error) 
 		return stored{}, err
 	}
 	return stored{etag: trimETag(info.ETag), version: r.header.Get("X-Amz-Version-Id"), encryption: encryptionOf(r.header)}, nil
+}
+
+func (s *onprem) tag(ctx context.Context, key, all string) error {
+	ctx, r := withReply(ctx)
+	set, err := tags.MapToObjectTags(maps.Collect(decodeTags(all)))
+	if err != nil {
+		return fmt.Errorf("tags: %w: %v", mover.ErrUsage, err) //nolint:errorlint // it is of one kind
+	}
+	return understand(ctx, r, s.core.PutObjectTagging(ctx, s.bucket, key, set, minio.PutObjectTaggingOptions{}))
 }
 
 func (s *onprem) copyPart(ctx context.Context, u upload, number int, from source, off, n int64) (stored, error) {

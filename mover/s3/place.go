@@ -49,20 +49,32 @@ type Place struct {
 	calls      *semaphore.Weighted // what the place has in flight by itself
 	markers    markers
 	uploads    uploads
+	rules      bucketRules
 	tagsHidden tally       // objects whose tags may not be read
 	tagless    atomic.Bool // the server knows no tags
-	unseen     remark
+	// guardsHidden are objects that were changed, and whose ACL or locks may not be read.
+	guardsHidden tally
+	unseen       remark
 	// unanswered are salts of locks that may have been written, although no answer said so.
 	unanswered sync.Map
 	walks      walkSizes
+	copies     copySizes
 }
+
+// copySizes say how the store copies an object.
+type copySizes struct {
+	whole int64 // up to this size in one call
+	part  int64 // of a larger one, where that makes no more than maxParts
+}
+
+var defaultCopies = copySizes{whole: copyMax, part: 1 << 30}
 
 var _ mover.Place = (*Place)(nil)
 
 // Open opens the place. It makes one call, to see that the bucket is there, and a
 // few more where a profile is missing.
 func Open(ctx context.Context, o Options) (*Place, error) {
-	p := &Place{opts: o, address: address(&o), walks: defaultSizes}
+	p := &Place{opts: o, address: address(&o), walks: defaultSizes, copies: defaultCopies}
 	if err := p.open(ctx); err != nil {
 		p.hangUp()
 		return nil, p.wrap("open", "", lasting(err))

@@ -473,22 +473,28 @@ func TestWalkOfManyDirectories(t *testing.T) {
 // TestRemoveATarget: a directory that was the target of a run of its own goes with the manifest and the locks that are in it, unless a run is at work there.
 func TestRemoveATarget(t *testing.T) {
 	o := s3test.Start(t, false).Options(t)
-	for _, shared := range []bool{true, false} {
+	for _, row := range []struct{ here, there bool }{{true, true}, {false, true}, {false, false}} { // whose locks are objects
 		p := s3test.Open(t, o)
 		dir := mover.Entry{Name: "dir", Kind: mover.Dir}
 		nested := o
 		nested.Prefix = mover.Join(strings.Trim(o.Prefix, "/"), dir.Name)
 		q := s3test.Open(t, nested)
-		if !shared {
+		held := mover.ErrHeld
+		if !row.here {
 			s3.Distrust(p)
+		}
+		if !row.there {
+			s3.Distrust(q)
+		} else if !row.here && q.Profile().CreatesOnce {
+			held = mover.ErrConflict
 		}
 		manifest := func(w io.Writer) error { _, err := io.WriteString(w, "what there is"); return err }
 		must.Do(t, p.Mkdir(t.Context(), dir))
 		must.Do(t, q.PutManifest(t.Context(), manifest))
 		_, unlock, err := q.Lock(t.Context(), "", mover.Owner{Task: "at work"})
 		must.Do(t, err)
-		if err := p.Remove(t.Context(), dir, mover.Owner{Task: "removes"}); shared && !errors.Is(err, mover.ErrHeld) || !shared && !errors.Is(err, mover.ErrConflict) {
-			t.Errorf("while a run is at work: %v", err)
+		if err := p.Remove(t.Context(), dir, mover.Owner{Task: "removes"}); !errors.Is(err, held) {
+			t.Errorf("%+v: while a run is at work: %v", row, err)
 		}
 		if _, err := q.OpenManifest(t.Context()); err != nil {
 			t.Errorf("its manifest: %v", err)

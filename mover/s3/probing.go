@@ -83,6 +83,10 @@ func (s *steady) tags(ctx context.Context, key string) (string, error) {
 	return asked(ctx, s, true, func() (string, error) { return s.store.tags(ctx, key) })
 }
 
+func (s *steady) tag(ctx context.Context, key, tags string) error {
+	return s.ask(ctx, true, func() error { return s.store.tag(ctx, key, tags) })
+}
+
 func (s *steady) put(ctx context.Context, w put) (stored, error) {
 	return asked(ctx, s, !w.ifNoneMatch && w.ifMatch == "", func() (stored, error) { return s.store.put(ctx, w) })
 }

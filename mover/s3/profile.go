@@ -43,6 +43,7 @@ type Profile struct {
 	ListsUploads bool `json:"listsUploads"` // ListMultipartUploads of a prefix tells all below it
 	KeepsHeaders bool `json:"keepsHeaders"` // those of mover.FactHeaders
 	KeepsTags    bool `json:"keepsTags"`    // that a PUT says, and gives them back
+	TagsCopies   bool `json:"tagsCopies"`   // those that CopyObject and CreateMultipartUpload say, too
 	CountsTags   bool `json:"countsTags"`   // says on HEAD how many an object has
 	KeepsClass   bool `json:"keepsClass"`   // a storage class that a PUT says
 	SegmentBytes int  `json:"segmentBytes"` // longest segment of a key; 0 is any
@@ -183,6 +184,7 @@ type prober struct {
 }
 
 var (
+	probeTags  = "datamove=probe"
 	probeBody  = []byte("datamove asks what this server checks\n")
 	rightCRC   = encodeCRC(crcOf(probeBody))
 	wrongCRC   = encodeCRC(crcOf(probeBody) + 1)
@@ -357,7 +359,7 @@ func (q *prober) guards(ctx context.Context, key, etag string, bare bool) bool {
 
 // beside finds out what an object keeps beside its bytes. The class is one without a least time or size to pay for.
 func (q *prober) beside(ctx context.Context, f *Profile) {
-	const class, tags = "INTELLIGENT_TIERING", "datamove=probe"
+	const class = "INTELLIGENT_TIERING"
 	headers := map[string]string{"Cache-Control": "no-cache", "Content-Disposition": "inline", "Content-Language": "en"}
 	if _, err := q.put(ctx, "headers", put{mime: "text/plain", kept: headers}); err == nil {
 		o, err := q.store.head(ctx, q.key("headers"), "")
@@ -370,12 +372,45 @@ func (q *prober) beside(ctx context.Context, f *Profile) {
 		o, err := q.store.head(ctx, q.key("class"), "")
 		f.KeepsClass = err == nil && o.header.Get(headerClass) == class
 	}
-	if _, err := q.put(ctx, "tags", put{tags: tags}); err == nil {
-		kept, err := q.store.tags(ctx, q.key("tags"))
-		f.KeepsTags = err == nil && kept == tags
+	if _, err := q.put(ctx, "tags", put{tags: probeTags}); err == nil {
+		f.KeepsTags = q.tagged(ctx, "tags")
+		f.TagsCopies = f.KeepsTags && q.tagsCopies(ctx)
 		o, err := q.store.head(ctx, q.key("tags"), "")
 		f.CountsTags = err == nil && o.header.Get(headerTagCount) == "1"
 	}
+}
+
+// tagsCopies reports whether a copy and an upload in parts have the tags that they say.
+func (q *prober) tagsCopies(ctx context.Context) bool {
+	const copied, whole = "tags-copied", "tags-parts"
+	w := put{tags: probeTags, tagged: true}
+	w.key = q.key(copied)
+	if _, err := q.store.copy(ctx, source{bucket: q.bucket, key: q.key("put")}, w); err != nil {
+		return false
+	}
+	q.made = append(q.made, w.key)
+	w.key = q.key(whole)
+	begun, err := q.store.create(ctx, w)
+	if err != nil {
+		return false
+	}
+	u := upload{key: w.key, id: begun.id}
+	defer func() { _ = q.store.abort(context.WithoutCancel(ctx), u) }() // completed, if all went well
+	part, err := q.store.part(ctx, u, 1, put{data: probeBody})
+	if err != nil {
+		return false
+	}
+	if _, err := q.store.complete(ctx, u, []stored{part}, put{}); err != nil {
+		return false
+	}
+	q.made = append(q.made, u.key)
+	return q.tagged(ctx, copied) && q.tagged(ctx, whole)
+}
+
+// tagged reports whether a probe has the tags that it was to have.
+func (q *prober) tagged(ctx context.Context, name string) bool {
+	tags, err := q.store.tags(ctx, q.key(name))
+	return err == nil && tags == probeTags
 }
 
 func (q *prober) listsUpload(ctx context.Context, u upload) bool {

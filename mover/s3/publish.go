@@ -244,7 +244,7 @@ func uploadETag(parts []stored) string {
 func (d *draft) factsOf(ctx context.Context, got *stored) error {
 	want := d.object()
 	if !d.adopted && want.same(&d.begun) {
-		return nil
+		return d.place.retag(ctx, &want)
 	}
 	o, err := d.place.store.head(ctx, d.key, "")
 	if err != nil {
@@ -267,23 +267,45 @@ func (d *draft) factsOf(ctx context.Context, got *stored) error {
 
 // copy has the server copy an object, whatever its size.
 func (p *Place) copy(ctx context.Context, from source, size int64, to put) (stored, error) {
-	if size <= copyMax {
-		return p.store.copy(ctx, from, to)
-	}
-	to.fullObject = p.profile.ChecksWhole
-	if from.bucket == p.bucket {
+	oneCall := size <= p.copies.whole
+	if from.bucket == p.bucket && (!oneCall || !p.profile.TagsCopies) {
 		if err := p.retagged(ctx, from.key, &to); err != nil {
 			return stored{}, err
 		}
 	}
+	got, err := p.copied(ctx, from, size, to, oneCall)
+	if err == nil {
+		err = p.retag(ctx, &to)
+	}
+	return got, err
+}
+
+func (p *Place) copied(ctx context.Context, from source, size int64, to put, oneCall bool) (stored, error) {
+	if oneCall {
+		return p.store.copy(ctx, from, to)
+	}
+	to.fullObject = p.profile.ChecksWhole
+	got, err := p.copyAsUpload(ctx, from, size, to)
+	if errors.Is(err, errNoSums) {
+		to.fullObject = false
+		got, err = p.copyAsUpload(ctx, from, size, to)
+	}
+	return got, err
+}
+
+func (p *Place) copyAsUpload(ctx context.Context, from source, size int64, to put) (stored, error) {
 	u, err := p.create(ctx, to)
 	if err != nil {
 		return stored{}, err
 	}
-	parts, err := p.copyParts(ctx, u, from, size)
+	parts, err := p.copyParts(ctx, u, from, size, to)
 	var got stored
 	if err == nil {
-		got, err = p.complete(ctx, u, parts, put{fullObject: to.fullObject})
+		w := put{fullObject: to.fullObject}
+		if to.fullObject {
+			w.crc = to.crc
+		}
+		got, err = p.complete(ctx, u, parts, w)
 	}
 	if err != nil {
 		err = errors.Join(err, p.abort(context.WithoutCancel(ctx), u))

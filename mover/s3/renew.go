@@ -332,6 +332,14 @@ func (s renewed) tags(ctx context.Context, key string) (string, error) {
 	return tags, err
 }
 
+func (s renewed) tag(ctx context.Context, key, tags string) error {
+	err := s.store.tag(ctx, key, tags)
+	if lost(err) {
+		err = s.why(ctx, get{key: key}, err)
+	}
+	return err
+}
+
 func (s renewed) head(ctx context.Context, key, version string) (object, error) {
 	o, err := s.store.head(ctx, key, version)
 	if !bare(err) {

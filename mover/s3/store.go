@@ -25,6 +25,12 @@ type store interface {
 	head(ctx context.Context, key, version string) (object, error)
 	get(ctx context.Context, r get) (io.ReadCloser, object, error)
 	tags(ctx context.Context, key string) (string, error) // of an object, as x-amz-tagging has them; "" is none
+	tag(ctx context.Context, key, tags string) error      // gives an object tags, instead of those that it has
+	acl(ctx context.Context, key string) (accessList, error)
+	retention(ctx context.Context, key string) (mode, until string, err error)
+	legalHold(ctx context.Context, key string) (string, error)
+	ownership(ctx context.Context) (string, error) // of objects in the bucket (ObjectOwnership)
+	locks(ctx context.Context) (bool, error)       // whether the bucket has Object Lock
 	// list yields pages of keys, all in order. With a delimiter, a prefix has size -1.
 	list(ctx context.Context, l listing) iter.Seq2[[]object, error]
 
@@ -71,6 +77,7 @@ type put struct {
 	kept        map[string]string // other headers that it is to have, and its class
 	tags        string            // as x-amz-tagging has them
 	tagged      bool              // a copy has those tags, and not those of its source
+	guarded     bool              // kept has what guards the object
 	crc         string            // encodeCRC of the content; "" is not sent
 	parts       bool              // it is put together of parts
 	fullObject  bool              // ask for a full-object CRC-64/NVME of a multipart upload
@@ -175,6 +182,9 @@ const (
 // again is what a copy of the object has to say to be as it is, but for its metadata.
 func (p *Place) again(o *object, key string, meta map[string]string) put {
 	w := put{key: key, meta: meta, mime: o.header.Get("Content-Type"), kept: map[string]string{}}
+	if o.hasCRC {
+		w.crc = encodeCRC(o.crc)
+	}
 	for _, name := range keptHeaders {
 		if value := o.header.Get(name); value != "" {
 			w.kept[name] = value

@@ -1,6 +1,9 @@
 package s3_test
 
 import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +33,7 @@ func others(s *s3test.Server) *sdk.Client {
 	return sdk.New(sdk.Options{
 		Region: "us-east-1", BaseEndpoint: &s.Endpoint, UsePathStyle: true, RetryMaxAttempts: 1,
 		Credentials: credentials.NewStaticCredentialsProvider(s.Access, s.Secret, ""),
+		HTTPClient:  &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, // a server that is there already closes none
 	})
 }
 
@@ -92,54 +97,117 @@ func TestProfileOfKMS(t *testing.T) {
 	}
 }
 
-// TestUpdateKeeps: an object that gets other facts keeps its class, its tags, and what else it says of itself.
+// TestUpdateKeeps: an object that gets other facts keeps its class, its tags, and what else it says of itself, also where the store copies it in parts.
 func TestUpdateKeeps(t *testing.T) {
 	server := s3test.Start(t, false)
 	if server.Dir == "" {
 		t.Skip("another server may know no storage classes")
 	}
 	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
-		t.Run(client, func(t *testing.T) {
-			o := server.Options(t)
-			o.Client, o.Backup = client, "backup/"
-			p := s3test.Open(t, o)
-			head := func(key string) (said map[string]string) {
-				h, err := others(server).HeadObject(t.Context(), &sdk.HeadObjectInput{Bucket: &o.Bucket, Key: &key})
-				must.Do(t, err)
-				said = map[string]string{
-					"class": string(h.StorageClass), "type": aws.ToString(h.ContentType), "encoding": aws.ToString(h.ContentEncoding), "language": aws.ToString(h.ContentLanguage),
-					"disposition": aws.ToString(h.ContentDisposition), "cache": aws.ToString(h.CacheControl), "expires": aws.ToString(h.ExpiresString), "redirect": aws.ToString(h.WebsiteRedirectLocation), "tags": fmt.Sprint(aws.ToInt32(h.TagCount)),
-				}
-				for name, value := range h.Metadata {
-					if !strings.HasPrefix(name, "file-") {
-						said["meta "+name] = value
+		for _, size := range []int{1, 5<<20 + 1} {
+			t.Run(fmt.Sprintf("%s %d", client, size), func(t *testing.T) {
+				o := server.Options(t)
+				o.Client, o.Backup = client, "backup/"
+				p := s3test.Open(t, o)
+				s3.CopyInParts(p)
+				content := bytes.Repeat([]byte("x"), size)
+				head := func(key string) (said map[string]string) {
+					h, err := others(server).HeadObject(t.Context(), &sdk.HeadObjectInput{Bucket: &o.Bucket, Key: &key})
+					must.Do(t, err)
+					said = map[string]string{
+						"class": string(h.StorageClass), "type": aws.ToString(h.ContentType), "encoding": aws.ToString(h.ContentEncoding), "language": aws.ToString(h.ContentLanguage),
+						"disposition": aws.ToString(h.ContentDisposition), "cache": aws.ToString(h.CacheControl), "expires": aws.ToString(h.ExpiresString), "redirect": aws.ToString(h.WebsiteRedirectLocation), "tags": fmt.Sprint(aws.ToInt32(h.TagCount)),
 					}
+					for name, value := range h.Metadata {
+						if !strings.HasPrefix(name, "file-") {
+							said["meta "+name] = value
+						}
+					}
+					return said
 				}
-				return said
-			}
-			key := strings.Trim(o.Prefix, "/") + "/f"
-			_, err := others(server).PutObject(t.Context(), &sdk.PutObjectInput{
-				Bucket: &o.Bucket, Key: &key, Body: strings.NewReader("x"), StorageClass: types.StorageClassStandardIa, ContentType: aws.String("text/csv"), ContentEncoding: aws.String("gzip"), ContentLanguage: aws.String("de"),
-				ContentDisposition: aws.String("attachment"), CacheControl: aws.String("max-age=1"), WebsiteRedirectLocation: aws.String("/g"), Tagging: aws.String("a=1&b=2"), Metadata: map[string]string{"theirs": "1", "cache-control": "2"},
+				key := strings.Trim(o.Prefix, "/") + "/f"
+				_, err := others(server).PutObject(t.Context(), &sdk.PutObjectInput{
+					Bucket: &o.Bucket, Key: &key, Body: bytes.NewReader(content), StorageClass: types.StorageClassStandardIa, ContentType: aws.String("text/csv"), ContentEncoding: aws.String("gzip"), ContentLanguage: aws.String("de"),
+					ContentDisposition: aws.String("attachment"), CacheControl: aws.String("max-age=1"), WebsiteRedirectLocation: aws.String("/g"), Tagging: aws.String("a=1&b=2"), Metadata: map[string]string{"theirs": "1", "cache-control": "2"},
+				})
+				must.Do(t, err)
+				before := head(key)
+				e := must.Get(p.Stat(t.Context(), "f"))(t)
+				e.Known, e.Mode = mover.FactMode, 0o600
+				must.Do(t, p.Update(t.Context(), e))
+				if after := head(key); !maps.Equal(after, before) {
+					t.Errorf("it was\n%q\nand is\n%q", before, after)
+				}
+				if e, err := p.Stat(t.Context(), "f"); err != nil || e.Mode != 0o600 {
+					t.Errorf("%+v, %v", e, err)
+				}
+				if !bytes.Equal(placetest.Read(t, p, "f"), content) {
+					t.Error("its content has changed")
+				}
+				must.Do(t, p.Remove(t.Context(), must.Get(p.Stat(t.Context(), "f"))(t), mover.Owner{Task: "t"}))
+				if saved := head("backup/f"); !maps.Equal(saved, before) {
+					t.Errorf("it was\n%q\nand its backup is\n%q", before, saved)
+				}
 			})
-			must.Do(t, err)
-			before := head(key)
-			e := must.Get(p.Stat(t.Context(), "f"))(t)
-			e.Known, e.Mode = mover.FactMode, 0o600
-			must.Do(t, p.Update(t.Context(), e))
-			if after := head(key); !maps.Equal(after, before) {
-				t.Errorf("it was\n%q\nand is\n%q", before, after)
-			}
-			if e, err := p.Stat(t.Context(), "f"); err != nil || e.Mode != 0o600 {
-				t.Errorf("%+v, %v", e, err)
-			}
-			must.Do(t, p.Remove(t.Context(), must.Get(p.Stat(t.Context(), "f"))(t), mover.Owner{Task: "t"}))
-			if saved := head("backup/f"); !maps.Equal(saved, before) {
-				t.Errorf("it was\n%q\nand its backup is\n%q", before, saved)
-			}
-		})
+		}
 	}
 }
+
+// TestCopyInParts: an object that is too large for one call is copied by the store in parts, to another name and onto itself, also by a store that
+// tells no checksums of such parts (MinIO), or those of the whole (versitygw).
+func TestCopyInParts(t *testing.T) {
+	embedded := os.Getenv("DATAMOVE_E2E_S3") == "" // others copy as they do
+	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+		for _, sums := range []string{"right", "none", "wrong"} {
+			t.Run(client+" "+sums, func(t *testing.T) {
+				l := newLiar(t, client)
+				s3.CopyInParts(l.Place)
+				content := bytes.Repeat([]byte("0123456789abcdef"), 17<<16)
+				placetest.Put(t, l.Place, fileEntry("f", content), content)
+				e := must.Get(l.Stat(t.Context(), "f"))(t)
+				if sums != "right" {
+					told := map[string]string{"wrong": "<ChecksumCRC64NVME>" + base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint64(nil, e.CRC)) + "</ChecksumCRC64NVME>"}[sums]
+					l.lie(func(w http.ResponseWriter, r *http.Request, forward http.Handler) bool {
+						if r.Header.Get("X-Amz-Copy-Source") == "" {
+							return false
+						}
+						said := httptest.NewRecorder()
+						forward.ServeHTTP(said, r)
+						w.WriteHeader(said.Code)
+						_, _ = w.Write(sumTold.ReplaceAllLiteral(said.Body.Bytes(), []byte(told)))
+						return true
+					})
+				}
+				c := must.Get(l.Place.Open(t.Context(), e))(t)
+				defer c.Close()
+				e.Name = "g"
+				d := must.Get(l.Draft(t.Context(), e, mover.Hints{By: mover.Owner{Task: "t"}}))(t)
+				defer d.Close()
+				cloned, err := d.(mover.Cloner).Clone(t.Context(), c)
+				if must.Do(t, err); embedded && cloned == (sums != "right" && l.Profile().ChecksWhole) {
+					t.Errorf("cloned: %v", cloned)
+				}
+				if cloned {
+					must.Do(t, d.Finish(t.Context(), e, nil))
+					must.Do(t, l.Publish(t.Context(), []mover.Draft{d})[0].Err)
+				}
+				crc := e.CRC
+				e.Name, e.Known, e.Mode = "f", mover.FactMode, 0o600
+				must.Do(t, l.Update(t.Context(), e))
+				for name, want := range map[string]bool{"f": true, "g": cloned} {
+					if want && !bytes.Equal(placetest.Read(t, l.Place, name), content) {
+						t.Errorf("%s has another content", name)
+					}
+				}
+				if is := must.Get(l.Stat(t.Context(), "f"))(t); is.Mode != 0o600 || is.Known.Has(mover.FactCRC) && is.CRC != crc || embedded && sums == "right" && l.Profile().TellsCRC && !is.Known.Has(mover.FactCRC) {
+					t.Errorf("it is %+v", is)
+				}
+			})
+		}
+	}
+}
+
+var sumTold = regexp.MustCompile(`<ChecksumCRC64NVME>.*?</ChecksumCRC64NVME>`)
 
 // TestArchiveClass: what S3 has in an archive class is listed and looked at, and its content is away until it is restored.
 func TestArchiveClass(t *testing.T) {

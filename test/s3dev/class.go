@@ -112,12 +112,32 @@ func (s strict) GetObject(ctx context.Context, in *s3.GetObjectInput) (*s3.GetOb
 	return out, err
 }
 
-// UploadPartCopy refuses to read what has to be restored.
+// UploadPartCopy refuses to read what has to be restored. A part has the checksum of its bytes; versitygw takes that of the whole source for it.
 func (s strict) UploadPartCopy(ctx context.Context, in *s3.UploadPartCopyInput) (out s3response.CopyPartResult, err error) {
 	if err := s.copyable(in.CopySource); err != nil {
 		return out, err
 	}
-	return s.Backend.UploadPartCopy(ctx, in)
+	out, err = s.Backend.UploadPartCopy(ctx, in)
+	if err != nil || out.ChecksumCRC64NVME == nil {
+		return out, err
+	}
+	bucket, key, version, err := backend.ParseCopySource(*in.CopySource)
+	if err != nil {
+		return out, err
+	}
+	from, err := s.Backend.GetObject(ctx, &s3.GetObjectInput{Bucket: &bucket, Key: &key, VersionId: some(version), Range: in.CopySourceRange})
+	if err != nil {
+		return out, err
+	}
+	defer from.Body.Close()
+	part, err := s.Backend.UploadPart(ctx, &s3.UploadPartInput{
+		Bucket: in.Bucket, Key: in.Key, UploadId: in.UploadId, PartNumber: in.PartNumber, Body: from.Body, ContentLength: from.ContentLength,
+		ChecksumAlgorithm: types.ChecksumAlgorithmCrc64nvme,
+	})
+	if err == nil {
+		out.ETag, out.ChecksumCRC64NVME = part.ETag, part.ChecksumCRC64NVME
+	}
+	return out, err
 }
 
 // RestoreObject implements backend.Backend.
@@ -151,6 +171,7 @@ func (s strict) onto(ctx context.Context, in s3response.CopyObjectInput) (out s3
 		Bucket: in.Bucket, Key: in.Key, Body: io.Reader(from.Body), ContentLength: from.ContentLength, IfMatch: &etag, ExpectedBucketOwner: in.ExpectedBucketOwner, Metadata: in.Metadata,
 		ContentType: in.ContentType, ContentEncoding: in.ContentEncoding, ContentDisposition: in.ContentDisposition, ContentLanguage: in.ContentLanguage,
 		CacheControl: in.CacheControl, Expires: in.Expires, WebsiteRedirectLocation: in.WebsiteRedirectLocation,
+		ObjectLockMode: in.ObjectLockMode, ObjectLockRetainUntilDate: in.ObjectLockRetainUntilDate, ObjectLockLegalHoldStatus: in.ObjectLockLegalHoldStatus,
 	}
 	if in.TaggingDirective == types.TaggingDirectiveReplace {
 		w.Tagging = in.Tagging

@@ -129,6 +129,16 @@ func (s strict) CopyObject(ctx context.Context, in s3response.CopyObjectInput) (
 	return out, s.classify(*in.Bucket, *in.Key, in.StorageClass)
 }
 
+// GetBucketOwnershipControls says of a bucket for which nothing was set what S3 says of all that were made since April 2023: its objects have no
+// ACLs (User Guide, "Controlling ownership of objects").
+func (s strict) GetBucketOwnershipControls(ctx context.Context, bucket string) (types.ObjectOwnership, error) {
+	owned, err := s.Backend.GetBucketOwnershipControls(ctx, bucket)
+	if errors.Is(err, s3err.GetAPIError(s3err.ErrOwnershipControlsNotFound)) {
+		return types.ObjectOwnershipBucketOwnerEnforced, nil
+	}
+	return owned, err
+}
+
 func (s strict) PutObjectTagging(ctx context.Context, bucket, object, version string, tags map[string]string) error {
 	if err := few(len(tags)); err != nil {
 		return err
