@@ -1,11 +1,13 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -23,15 +25,16 @@ import (
 
 // stopped is a worker that a signal has stopped: it reads and writes nothing, and only a kill ends it.
 type stopped struct {
-	conn net.Conn
-	once sync.Once
-	done chan struct{}
+	conn  net.Conn
+	once  sync.Once
+	done  chan struct{}
+	crash string
 }
 
 func (w *stopped) Conn() net.Conn        { return w.conn }
 func (w *stopped) PID() int              { return 1 }
 func (w *stopped) Done() <-chan struct{} { return w.done }
-func (w *stopped) Crash() string         { return "" }
+func (w *stopped) Crash() string         { return w.crash }
 func (w *stopped) Stop(time.Duration) error {
 	w.once.Do(func() { close(w.done) })
 	return nil
@@ -60,27 +63,51 @@ func TestDeaf(t *testing.T) {
 	} {
 		t.Run(when, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				here, there := net.Pipe()
-				link := &told{ends: make(chan *agentv1.FinishRequest, 1)}
-				a := &Agent{
-					o: Options{Config: func() *config.Config { return &config.Config{} }}, link: link, log: slog.New(slog.DiscardHandler), turns: newTurns(),
-					sessions: map[sessionKey]*session{}, procs: map[string]*process{}, changed: make(chan struct{}, 1),
-				}
-				a.spares.most = func() int { return 0 }
-				p := newProcess(a, &pb.Task{Id: "t", Spec: &pb.TaskSpec{}}, &agentv1.Job{})
-				p.lead, p.epoch, p.acting = newSession(7), 7, &stopped{conn: here, done: make(chan struct{})}
-				a.running.Add(1)
-				go says(there)
+				w := &stopped{done: make(chan struct{})}
 				began := time.Now()
-				p.serve()
-				end := <-link.ends
+				end := servedBy(w, slog.New(slog.DiscardHandler), says)
 				if took := time.Since(began); took > time.Minute || !end.GetPutBack() || end.GetEpoch() != 7 || end.GetError() != errDeaf.Error() {
 					t.Errorf("after %v: %v", took, end)
 				}
-				_ = there.Close()
 			})
 		})
 	}
+}
+
+// TestCrash: the lead of a worker that has crashed fails, its text is that of a fault, and the log has the stack.
+func TestCrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		w := &stopped{done: make(chan struct{}), crash: "panic: nil\n\ngoroutine 7 [running]:\n"}
+		close(w.done)
+		w.once.Do(func() {})
+		end := servedBy(w, slog.New(slog.NewTextHandler(&log, nil)), func(net.Conn) {})
+		if end.GetPutBack() || !strings.Contains(end.GetError(), "a fault of datamove") || !strings.Contains(end.GetError(), "panic: nil") {
+			t.Errorf("%v", end)
+		}
+		if !strings.Contains(log.String(), "task=t ") || !strings.Contains(log.String(), "goroutine 7") {
+			t.Errorf("the log has %s", log.String())
+		}
+	})
+}
+
+// servedBy has an agent serve a worker until it has ended, and says what the coordinator hears then. The other side of its connection says something.
+func servedBy(w *stopped, log *slog.Logger, says func(net.Conn)) *agentv1.FinishRequest {
+	here, there := net.Pipe()
+	defer there.Close()
+	w.conn = here
+	link := &told{ends: make(chan *agentv1.FinishRequest, 1)}
+	a := &Agent{
+		o: Options{Config: func() *config.Config { return &config.Config{} }}, link: link, log: log, turns: newTurns(),
+		sessions: map[sessionKey]*session{}, procs: map[string]*process{}, changed: make(chan struct{}, 1),
+	}
+	a.spares.most = func() int { return 0 }
+	p := newProcess(a, &pb.Task{Id: "t", Spec: &pb.TaskSpec{}}, &agentv1.Job{})
+	p.lead, p.epoch, p.acting = newSession(7), 7, w
+	a.running.Add(1)
+	go says(there)
+	p.serve()
+	return <-link.ends
 }
 
 // slow is a process that waits to hear what it may reach, and does not answer.

@@ -83,8 +83,12 @@ func TestPausing(t *testing.T) {
 		{mover.ErrFull, Request{Delete: true, DeleteFirst: true}, Paused, "no room"},
 		{errors.New("2 files come back"), Request{Delete: true}, Waiting, "2 files come back"},
 	} {
-		if phase, text := pausing(row.why, &row.r); phase != row.want || text != row.text {
-			t.Errorf("%v: %s %q", row.why, phase, text)
+		var told phases
+		row.r.Observer = &told
+		(&watch{task: &run{request: row.r}}).Paused(row.why)
+		helperObserver{&Helper{request: &row.r}}.Paused(row.why)
+		if want := string(row.want) + " " + row.text; !slices.Equal(told.all, []string{want, want}) {
+			t.Errorf("%v: told %q, want %q", row.why, told.all, want)
 		}
 	}
 }

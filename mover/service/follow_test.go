@@ -14,8 +14,6 @@ import (
 
 	"google.golang.org/grpc"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
@@ -114,35 +112,83 @@ func TestDeaf(t *testing.T) {
 	}
 }
 
-// TestTasksAreLogged: a task of a caller has one line when it is submitted and one when it ends; what the service sets itself has none.
+// TestTasksAreLogged: a task of a caller has one line when it is submitted and one when it ends, whichever way that is; what the service sets itself has none.
 func TestTasksAreLogged(t *testing.T) {
-	begun := time.Unix(1e9, 0)
-	ended := func(state pb.TaskState, kind pb.TaskKind, text string) *pb.Task {
-		return &pb.Task{Id: "t1", State: state, Owner: &pb.Account{Name: "ada"}, StartTime: timestamppb.New(begun), EndTime: timestamppb.New(begun.Add(90 * time.Second)), Error: text,
-			Spec: &pb.TaskSpec{Kind: kind, Source: "project:a", Target: "archive:a\n"}, Report: &pb.Report{Files: 3, Bytes: 7}}
+	const about = " kind=copy owner=alice source=project:in/0 target=project:out/0"
+	ends := func(failed error) func(*desk, string) error {
+		return func(d *desk, id string) error {
+			d.give()
+			d.pass(90 * time.Second)
+			return d.finish(id, 0, failed)
+		}
 	}
-	const about = "task=t1 kind=copy owner=ada source=project:a target="
 	for name, row := range map[string]struct {
-		log  func(*Service)
-		want []string
+		end  func(*desk, string) error
+		want string
 	}{
-		"submitted": {func(s *Service) { s.countNew(ended(task.Queued, pb.TaskKind_TASK_KIND_COPY, "")) }, []string{"level=INFO", "a task was submitted", about}},
-		"done":      {func(s *Service) { s.countEnd(ended(task.Done, pb.TaskKind_TASK_KIND_COPY, "")) }, []string{"level=INFO", "a task has ended", about, "state=done files=3 bytes=7 failed=0 took=1m30s"}},
-		"cancelled": {func(s *Service) { s.countEnd(ended(task.Cancelled, pb.TaskKind_TASK_KIND_COPY, "")) }, []string{"level=INFO", "state=cancelled"}},
-		"failed":    {func(s *Service) { s.countEnd(ended(task.Failed, pb.TaskKind_TASK_KIND_COPY, "no room")) }, []string{"level=INFO", "a task has failed", about, `err="no room"`}},
-		"a feed":    {func(s *Service) { s.countNew(ended(task.Queued, pb.TaskKind_TASK_KIND_FOLLOW, "")) }, nil},
+		"done":   {ends(nil), "a task has ended|%s|state=done files=0 bytes=0 failed=0 took=1m30s"},
+		"failed": {ends(mover.ErrPermission), `a task has failed|%s|state=failed|took=1m30s|err="permission denied"`},
+		"cancelled": {func(d *desk, id string) error {
+			_, err := d.CancelTask(alice, &pb.CancelTaskRequest{Id: id})
+			return err
+		}, "a task has ended|%s|state=cancelled|took=0s"},
+		"refused when it begins": {func(d *desk, _ string) (err error) {
+			d.rules, err = access.New(access.Input{}) // the tier has gone
+			d.give()
+			return err
+		}, "a task has failed|%s|state=failed"},
+		"of a node that is forgotten": {func(d *desk, _ string) error {
+			d.leaves("n2")
+			_, err := d.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n2"})
+			return err
+		}, "a task has failed|%s|state=failed"},
 	} {
-		var log bytes.Buffer
-		s := &Service{log: slog.New(slog.NewTextHandler(&log, nil))}
-		row.log(s)
-		if lines := strings.Count(log.String(), "\n"); lines != min(len(row.want), 1) {
-			t.Errorf("%s: %d lines: %s", name, lines, log.String())
-		}
-		for _, want := range row.want {
-			if !strings.Contains(log.String(), want) {
-				t.Errorf("%s: the log lacks %q: %s", name, want, log.String())
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, site(), access.Input{})
+			var log bytes.Buffer
+			d.log = slog.New(slog.NewTextHandler(&log, nil))
+			said := func(when, want string) {
+				t.Helper()
+				var lines []string
+				for line := range strings.Lines(log.String()) {
+					if strings.Contains(line, `msg="a task`) {
+						lines = append(lines, line)
+					}
+				}
+				log.Reset()
+				if len(lines) != 1 || !strings.Contains(lines[0], "level=INFO") {
+					t.Fatalf("%s, the log has %q", when, lines)
+				}
+				for part := range strings.SplitSeq(want, "|") {
+					if !strings.Contains(lines[0], part) {
+						t.Errorf("%s, the log lacks %q: %s", when, part, lines[0])
+					}
+				}
 			}
-		}
+			r := copying(0, 0)
+			r.Paused, r.Spec.Node = false, "n2"
+			x, err := d.SubmitTask(alice, r)
+			wants(t, "submit", err, nil)
+			task := "task=" + x.GetId() + about
+			said("when it is submitted", "a task was submitted|"+task)
+			wants(t, "end", row.end(d, x.GetId()), nil)
+			said("when it has ended", fmt.Sprintf(row.want, task))
+		})
+	}
+	d := catalogued(t, access.Input{})
+	var log bytes.Buffer
+	d.log = slog.New(slog.NewTextHandler(&log, nil))
+	_, err := d.Stage(alice, &pb.StageRequest{Source: "/data", Tier: "scratch", Node: "n1"})
+	if wants(t, "stage", err, nil); strings.Count(log.String(), `level=INFO msg="a task was submitted"`) != 1 || !strings.Contains(log.String(), "kind=stage owner=alice source=/data target=scratch:data node=n1") {
+		t.Errorf("of a staging, the log has %s", log.String())
+	}
+	log.Reset()
+	tier := d.conf.Tiers["project"]
+	tier.Feed = "inotify"
+	d.conf.Tiers["project"] = tier
+	wants(t, "keep", d.keepFollowed(t.Context()), nil)
+	if d.give(); len(d.taken) == 0 || strings.Contains(log.String(), `msg="a task`) {
+		t.Errorf("of what the service sets itself, the log has %s", log.String())
 	}
 }
 

@@ -169,6 +169,14 @@ func TestClusters(t *testing.T) {
 		}
 		w.wantsHeld("slurm:hall/7:warm:near on ", "slurm:lab/7:warm:near on ")
 		w.wantsTasks(7, "mark PAUSED", "mark PAUSED")
+		node := w.node()
+		for _, c := range []*Controller{w.Controller, other} { // the newest of the same copies counts, of one cluster
+			j, run := w.job(7), must.Get(c.Run(7))(t).RunID()
+			j.Cluster = c.Config.Slurm.Cluster
+			if moves := must.Get(node.Mover.Moves(t.Context(), j))(t); len(moves) != 1 || moves[0].Run != run {
+				t.Errorf("run %s of %s: %+v", run, j.Cluster, moves)
+			}
+		}
 		must.Do(t, other.Teardown(t.Context(), 7, true))
 		w.wantsHeld("slurm:lab/7:warm:near on ")
 		w.wantsTasks(7, "mark CANCELLED", "mark PAUSED")
