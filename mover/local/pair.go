@@ -303,6 +303,7 @@ func (p *pair) planOptions() plan.Options {
 	o := plan.Options{
 		Delete: r.Delete || verify, Full: r.Full, Checksum: r.Checksum || verify, Preserve: r.Preserve,
 		Keeps: true, Both: t.Twins, Times: t.Times, Classes: verify,
+		AnyKey: t.AnyKey && p.source.Traits().AnyKey,
 	}
 	o.TargetKeeps = t.Keeps
 	if t.NeedsManifest { // which keeps all facts of files

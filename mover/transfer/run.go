@@ -329,9 +329,12 @@ func (r *run) unlikely(e *mover.Entry) {
 	}
 }
 
-// failed reports an entry that can not be done. From now on nothing is removed.
+// failed reports an entry that can not be done. From now on nothing is removed, unless it is one that no name leads to:
+// what a target can not hold of them is known to be all that is left out.
 func (r *run) failed(it *item, err error) {
-	r.doubt.Store(true)
+	if it.Source.Key == "" {
+		r.doubt.Store(true)
+	}
 	r.leftOut(it, err)
 }
 
