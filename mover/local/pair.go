@@ -48,7 +48,8 @@ type pair struct {
 	unlock     func() error
 	spent      bool // the next run needs nothing that is in the journal
 	notes      []string
-	need       int64 // bytes, of this pair and those before it, when the plan is complete
+	need       int64       // bytes, of this pair and those before it, when the plan is complete
+	grown      atomic.Bool // there was no room, and then there was
 
 	sourceEntries, targetEntries atomic.Int64
 }
