@@ -229,6 +229,8 @@ type Traits struct {
 	// DirsByContent says that a directory is here only while something is in it: an
 	// empty one is known to a manifest alone.
 	DirsByContent bool
+	// AnyKey says that entries with a Key are as good as others here.
+	AnyKey bool
 	// Twins says that an entry and a directory of one name can be here at the same
 	// time, as keys of a bucket can.
 	Twins bool

@@ -48,7 +48,8 @@ type pair struct {
 	unlock     func() error
 	spent      bool // the next run needs nothing that is in the journal
 	notes      []string
-	need       int64 // bytes, of this pair and those before it, when the plan is complete
+	need       int64       // bytes, of this pair and those before it, when the plan is complete
+	grown      atomic.Bool // there was no room, and then there was
 
 	sourceEntries, targetEntries atomic.Int64
 }
@@ -303,6 +304,7 @@ func (p *pair) planOptions() plan.Options {
 	o := plan.Options{
 		Delete: r.Delete || verify, Full: r.Full, Checksum: r.Checksum || verify, Preserve: r.Preserve,
 		Keeps: true, Both: t.Twins, Times: t.Times, Classes: verify,
+		AnyKey: t.AnyKey && p.source.Traits().AnyKey,
 	}
 	o.TargetKeeps = t.Keeps
 	if t.NeedsManifest { // which keeps all facts of files

@@ -193,11 +193,20 @@ func (t *run) one(ctx context.Context, p *pair, last bool) error {
 	if err := t.removeFirst(ctx, p, w); err != nil {
 		return err
 	}
-	err := transfer.Run(ctx, p.source, p.target, t.count(p.fit(ctx, p.diff(ctx), 0, t.tight), last), p.transferOptions(t, w))
+	err := t.transfer(ctx, p, w, last)
 	if err != nil && !errors.Is(err, mover.ErrRefused) { // what was not refused is done
 		return err
 	}
 	return errors.Join(err, w.finish(ctx, err == nil))
+}
+
+// transfer does the plan of a pair.
+func (t *run) transfer(ctx context.Context, p *pair, w *watch, last bool) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	w.ahead = &ahead{pair: p, stop: stop}
+	defer w.ahead.end()
+	return transfer.Run(ctx, p.source, p.target, t.count(p.fit(ctx, p.diff(ctx), 0, t.tight), last), p.transferOptions(t, w))
 }
 
 // tight tells that a target has less room than is needed.

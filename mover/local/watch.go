@@ -17,6 +17,7 @@ type watch struct {
 	task     *run
 	pair     *pair
 	recorder *recorder // nil where the target needs no manifest
+	ahead    *ahead    // looks at the plan while the run waits for room
 }
 
 // Result implements transfer.Observer.
@@ -85,6 +86,13 @@ func (w *watch) count(res *transfer.Result) {
 
 // Paused implements transfer.Observer.
 func (w *watch) Paused(why error) {
+	switch {
+	case w.ahead == nil:
+	case waitsForRoom(why, &w.task.request):
+		w.ahead.waits(w.pair.held)
+	case why == nil:
+		w.ahead.goesOn()
+	}
 	phase, text := pausing(why, &w.task.request)
 	w.task.state(phase, text)
 }
@@ -96,7 +104,7 @@ func pausing(why error, r *Request) (phase Phase, text string) {
 		return Moving, ""
 	case !errors.Is(why, mover.ErrFull):
 		return Waiting, why.Error()
-	case r.Delete && !r.DeleteFirst:
+	case waitsForRoom(why, r):
 		return Paused, why.Error() + "; what the source does not have is removed only at the end: " + removesFirst
 	}
 	return Paused, why.Error()

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"iter"
+	"strings"
 
 	"datamove.dev/mover"
 )
@@ -31,7 +32,7 @@ import (
 // of the target is created again (WhyTargetUnknown). Any other error, and a walk
 // out of order, ends the sequence after it was yielded. After any error the caller
 // must not remove anything, unless the Source of its action has a Key: such an object
-// is all that is left out. With Options.Delete one of the target is removed.
+// is all that is left out. With Options.Delete one of the target is removed. With Options.AnyKey there is no error of it.
 func Diff(source, target iter.Seq2[mover.Entry, error], o Options) iter.Seq2[Action, error] {
 	return func(yield func(Action, error) bool) {
 		next, stop := iter.Pull2(target)
@@ -42,7 +43,7 @@ func Diff(source, target iter.Seq2[mover.Entry, error], o Options) iter.Seq2[Act
 			return
 		}
 		for e, err := range source {
-			if err != nil {
+			if err != nil && !m.holds(&e) {
 				if !m.sourceError(&e, err) {
 					return
 				}
@@ -109,6 +110,9 @@ func (m *merge) pull() bool {
 	if !m.more {
 		return true
 	}
+	if m.holds(&m.head) {
+		m.headErr = nil
+	}
 	if m.headErr != nil && m.head.Key == "" {
 		if m.head.Name == "" {
 			m.yield(Action{Target: m.head}, m.headErr)
@@ -124,6 +128,12 @@ func (m *merge) pull() bool {
 		m.mounts = append(m.mounts, mount{at: m.head})
 	}
 	return true
+}
+
+// holds says whether an entry that no name leads to is as good as others. The content of a directory's marker is not: who makes the
+// directory may replace it.
+func (m *merge) holds(e *mover.Entry) bool {
+	return m.AnyKey && e.Key != "" && !strings.HasSuffix(e.Key, "/")
 }
 
 func (m *merge) outOfOrder(side, before, after string) bool {

@@ -150,6 +150,8 @@ type Options struct {
 	Keeps    bool // yield Keep actions too
 	Both     bool // the target can hold a file and a directory of the same name: mover.Traits.Twins
 
+	AnyKey bool // both sides hold entries that have a Key: mover.Traits.AnyKey
+
 	// Preserve is which facts to compare; 0 means all, and FactCRC alone none but the
 	// content. Times of access and change are never compared: reading changes the one,
 	// and nobody can set the other. Where the mtime is not preserved, a different one

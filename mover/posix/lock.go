@@ -42,11 +42,16 @@ type holder struct {
 	PID   int       `json:"pid"`
 	Task  string    `json:"task"`
 	Since time.Time `json:"since"`
+	UID   *int      `json:"uid"` // nil where an earlier version has written it
 }
 
 func (h holder) String() string {
-	return fmt.Sprintf("task %s, process %d on %s, since %s",
-		mover.Printable(h.Task), h.PID, mover.Printable(h.Host), h.Since.Format(time.RFC3339))
+	account := ""
+	if h.UID != nil {
+		account = fmt.Sprintf(" of uid %d", *h.UID)
+	}
+	return fmt.Sprintf("task %s%s, process %d on %s, since %s",
+		mover.Printable(h.Task), account, h.PID, mover.Printable(h.Host), h.Since.Format(time.RFC3339))
 }
 
 // Lock implements mover.Target.
@@ -202,7 +207,8 @@ func leadsTo(dirfd int, name string, fd int) bool {
 
 func sign(fd int, owner mover.Owner) error {
 	host, _ := os.Hostname() // for people: empty when it has none
-	text, err := json.Marshal(holder{host, os.Getpid(), owner.String(), time.Now().UTC().Truncate(time.Second)})
+	uid := os.Geteuid()
+	text, err := json.Marshal(holder{host, os.Getpid(), owner.String(), time.Now().UTC().Truncate(time.Second), &uid})
 	if err != nil {
 		return err
 	}
@@ -219,7 +225,12 @@ func read(fd int) *mover.HeldError {
 	n, err := pread(fd, b, 0)
 	var h holder
 	if err != nil || json.Unmarshal(b[:n], &h) != nil || h.PID == 0 {
-		return &mover.HeldError{Text: "the holder did not write down its name"}
+		text := "the holder did not write down its name"
+		var st unix.Statx_t
+		if statxFD(fd, &st) == nil {
+			text += fmt.Sprintf("; the lock belongs to uid %d", st.Uid)
+		}
+		return &mover.HeldError{Text: text}
 	}
 	by, _ := mover.ParseOwner(h.Task)
 	return &mover.HeldError{By: by, Text: h.String()}

@@ -50,7 +50,7 @@ func TestLockOfAnotherProcess(t *testing.T) {
 		t.Fatalf("the other process says %q, %v", line, err)
 	}
 	_, _, err = p.Lock(t.Context(), "", testOwner)
-	if !errors.Is(err, mover.ErrHeld) || !strings.Contains(err.Error(), fmt.Sprintf("task other-9, process %d", child.Process.Pid)) {
+	if !errors.Is(err, mover.ErrHeld) || !strings.Contains(err.Error(), fmt.Sprintf("task other-9 of uid %d, process %d", os.Geteuid(), child.Process.Pid)) {
 		t.Errorf("lock: %v", err)
 	}
 	must.Do(t, child.Process.Kill())
@@ -79,8 +79,15 @@ func TestLockOfAnotherUser(t *testing.T) {
 	fd := must.Get(p.takeLock(p.root, lockName, testOwner))(t)
 	asNobody(t, func() {
 		mine := opened(t, dir, Options{})
-		if _, _, err := mine.Lock(t.Context(), "", testOwner); !errors.Is(err, mover.ErrHeld) {
-			t.Errorf("lock that is held: %v", err)
+		for text, holder := range map[string]string{
+			`{"host":"h","pid":7,"task":"t-1","since":"2026-01-02T03:04:05Z","uid":1002}`: "task t-1 of uid 1002, process 7 on h, since 2026-01-02T03:04:05Z",
+			`{"host":"h","pid":7,"task":"t-1","since":"2026-01-02T03:04:05Z"}`:            "task t-1, process 7 on h, since 2026-01-02T03:04:05Z", // of an earlier version
+			"": "the holder did not write down its name; the lock belongs to uid 0",
+		} {
+			must.Do(t, os.WriteFile(dir+"/"+lockName, []byte(text), 0o600))
+			if _, _, err := mine.Lock(t.Context(), "", testOwner); !errors.Is(err, mover.ErrHeld) || !strings.Contains(err.Error(), holder) {
+				t.Errorf("lock that is held: %v, want %s", err, holder)
+			}
 		}
 		closeFD(fd) // killed: the file stays
 		_, unlock, err := mine.Lock(t.Context(), "", testOwner)

@@ -48,6 +48,8 @@ var table = []row{
 	{kind: mover.ErrFull, backend: Data, try: "again when there is room"},
 
 	{kind: mover.ErrHeld, try: "waiting for the other run, or stopping it"},
+	{kind: mover.ErrHeld, backend: Files, try: "waiting for the other run, stopping it, or a folder of its own below this one as the target: that is not held"},
+	{kind: mover.ErrHeld, backend: S3, try: "waiting for the other run, stopping it, or a prefix of its own below this one as the target: that is not held"},
 	{kind: mover.ErrHeld, backend: Data, try: "stopping the other one first, or another directory and address: --data, --listen"},
 
 	{kind: mover.ErrChanged, try: "the same command again when nothing else writes there"},

@@ -108,18 +108,7 @@ func (b *budget) spend() bool {
 
 // do makes a call until it succeeds, fails for good, or is too much.
 func (t *trier) do(ctx context.Context, op, name string, call func() error) error {
-	tries := t.begin(op, name)
-	defer tries.over()
-	for {
-		err := call()
-		if err == nil {
-			t.budget.earn()
-			return nil
-		}
-		if err := tries.again(ctx, err); err != nil {
-			return err
-		}
-	}
+	return t.begin(op, name).do(ctx, call)
 }
 
 // Do makes one call that is not of a place's contract with the same patience. op
@@ -134,10 +123,26 @@ type tries struct {
 	op, name string
 	failed   int
 	since    time.Time // of the first failure
+	tried    time.Time // when the present try began, from the second one on
 	told     *teller   // of these tries; nil before it is told
 }
 
 func (t *trier) begin(op, name string) *tries { return &tries{trier: t, op: op, name: name} }
+
+// do makes a call until it succeeds, fails for good, or is too much.
+func (t *tries) do(ctx context.Context, call func() error) error {
+	defer t.over()
+	for {
+		err := call()
+		if err == nil {
+			t.budget.earn()
+			return nil
+		}
+		if err := t.again(ctx, err); err != nil {
+			return err
+		}
+	}
+}
 
 // progress forgets failures: what comes next has not failed yet.
 func (t *tries) progress() {
@@ -162,24 +167,39 @@ func (t *tries) tell(ctx context.Context, wait time.Duration, err error) {
 		return
 	}
 	if t.told = tellerOf(ctx); t.told != nil {
-		t.told.enter(&Wait{err, t.until(wait)})
+		now, took := time.Now(), time.Duration(0)
+		if t.failed > 1 {
+			took = now.Sub(t.tried)
+		}
+		t.told.enter(&Wait{err, t.end(now, t.since, t.failed, wait, took)})
 	}
 }
 
-// until is when they are given up, if none goes well and each fails at once.
-func (t *tries) until(wait time.Duration) time.Time {
-	for n := t.failed + 1; n < t.Tries; n++ {
-		wait += t.after(n) * 3 / 4 // they are between half and all of it
+// silentUntil is when they are given up, if a try that begins now gets no answer, and none after it.
+func (t *tries) silentUntil() time.Time {
+	fails := time.Now().Add(silent)
+	since := fails
+	if t.failed > 0 {
+		since = t.since
 	}
-	end := time.Now().Add(wait)
-	if last := t.since.Add(t.Within); last.Before(end) {
-		return last
-	}
-	return end
+	return t.end(fails, since, t.failed+1, t.usual(t.failed+1), silent)
 }
+
+// end is about when a call is given up that fails at a time, and at each further try after it took so long.
+func (o *Options) end(at, since time.Time, failed int, wait, took time.Duration) time.Time {
+	for failed < o.Tries && at.Add(wait).Sub(since) <= o.Within {
+		at = at.Add(wait + took)
+		failed++
+		wait = o.usual(failed)
+	}
+	return at
+}
+
+// usual is about the wait after so many failures: it is between half and all of the most.
+func (o *Options) usual(failed int) time.Duration { return o.after(failed) * 3 / 4 }
 
 // after is the wait after so many failures, at most.
-func (t *tries) after(failed int) time.Duration { return min(t.Longest, t.First<<min(failed-1, 30)) }
+func (o *Options) after(failed int) time.Duration { return min(o.Longest, o.First<<min(failed-1, 30)) }
 
 // again waits as long as is due after err and returns nil when it is time to try
 // again; otherwise it returns the error of the call.
@@ -202,6 +222,7 @@ func (t *tries) again(ctx context.Context, err error) error {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		t.tried = time.Now()
 		return nil
 	case <-ctx.Done():
 		return stopped(ctx, err)

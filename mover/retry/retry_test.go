@@ -403,3 +403,48 @@ func TestSilenceIsTold(t *testing.T) {
 		}
 	})
 }
+
+// TestToldEnd: each end of patience that is told is about when the call is given up, which includes the time that its last try takes.
+func TestToldEnd(t *testing.T) {
+	opening := func(ctx context.Context, call func() error) error {
+		return retry.Opening(ctx, retry.Options{}, "s3://b", call)
+	}
+	calling := func(ctx context.Context, call func() error) error {
+		return retry.Do(ctx, retry.Options{}, "list", "", call)
+	}
+	for _, row := range []struct {
+		name string
+		took time.Duration
+		call func(context.Context, func() error) error
+	}{
+		{"an opening that no server answers", time.Minute, opening},
+		{"a call that no server answers", time.Minute, calling},
+		{"a call that is slow to fail", 40 * time.Second, calling},
+		{"a call that fails at once", 0, calling},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var ends []time.Time
+				ctx := retry.Telling(t.Context(), func(w *retry.Wait) {
+					if w != nil {
+						ends = append(ends, w.Until)
+					}
+				})
+				began := time.Now()
+				err := row.call(ctx, func() error { time.Sleep(row.took); return mover.ErrTimeout })
+				over := time.Now()
+				if err == nil || len(ends) == 0 {
+					t.Fatalf("%v, told %v", err, ends)
+				}
+				for _, end := range ends {
+					if off, most := end.Sub(over).Abs(), over.Sub(began)/4; off > most { // waits are drawn between half and all of what they are at most
+						t.Errorf("given up after %v, and %v was told", over.Sub(began), end.Sub(began))
+					}
+					if end.Before(over.Add(-row.took/2)) && row.took > 0 {
+						t.Errorf("%v was told, which is before the last try has its answer at %v", end.Sub(began), over.Sub(began))
+					}
+				}
+			})
+		})
+	}
+}

@@ -20,6 +20,9 @@ func (w *Wait) String() string {
 	return fmt.Sprintf("%v; it is tried again until about %s", w.Err, w.Until.Format(time.TimeOnly))
 }
 
+// silent is how long a call without an answer takes that has not failed yet: a store's stall, as it is by default.
+const silent = time.Minute
+
 // quiet is how long a call may fail, or wait for its first answer, before that is told.
 const quiet = 2 * time.Second
 
@@ -65,25 +68,25 @@ var errSilent = errors.New("there is no answer yet")
 
 // Opening is Do for a call that comes before all others. That a try has no answer yet is told, too: it may be the address that is wrong.
 func Opening(ctx context.Context, o Options, place string, call func() error) error {
-	t := newTrier(o)
+	tries := newTrier(o).begin("open", place)
 	told := tellerOf(ctx)
-	return t.do(ctx, "open", place, func() error {
+	return tries.do(ctx, func() error {
 		if told != nil {
-			defer told.silence(&mover.Error{Op: "open", Place: place, Err: errSilent}, t.Within)()
+			defer told.silence(&Wait{&mover.Error{Op: "open", Place: place, Err: errSilent}, tries.silentUntil()})()
 		}
 		return call()
 	})
 }
 
 // silence tells of a call that is not answered for a while, until answered is called.
-func (t *teller) silence(err error, within time.Duration) (answered func()) {
+func (t *teller) silence(w *Wait) (answered func()) {
 	var mu sync.Mutex
 	over, waits := false, false
 	alarm := time.AfterFunc(quiet, func() {
 		mu.Lock()
 		defer mu.Unlock()
 		if waits = !over; waits {
-			t.enter(&Wait{err, time.Now().Add(within)})
+			t.enter(w)
 		}
 	})
 	return func() {

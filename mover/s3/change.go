@@ -65,6 +65,9 @@ func (p *Place) Mkdir(ctx context.Context, e mover.Entry) error {
 
 func (p *Place) mkdir(ctx context.Context, e mover.Entry) error {
 	marker, err := p.marker(e.Name)
+	if err == nil {
+		err = p.takes(marker)
+	}
 	if err != nil || e.Name == "" || !p.profile.KeepsMarkers {
 		return err
 	}

@@ -2,7 +2,9 @@
 //
 // # Words
 //
-// A name becomes a key by [EncodeKey], below the prefix of the place. A directory
+// A name becomes a key by [EncodeKey], below the prefix of the place. A key that no
+// name becomes ("a//b", a line break) has a name by which another store can take it
+// (mover.Entry.Key, TestStoreToStore). A directory
 // is what keys have in common, or an empty object "dir/", its marker, which carries
 // its facts. Facts of files are user metadata in the convention of FSx for Lustre
 // and DataSync; a symlink is an object whose content is its target. What is our

@@ -63,10 +63,15 @@ func (p *Place) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.
 
 func (p *Place) draft(ctx context.Context, e mover.Entry, h mover.Hints) (d *draft, err error) {
 	d = &draft{place: p, entry: e, seen: seenOf(h.Seen)}
-	if d.key, err = p.key(e.Name); err != nil {
+	if d.key, err = p.key(e.Name); err == nil {
+		err = p.takes(d.key)
+	}
+	if err != nil {
 		return nil, err
 	}
-	switch {
+	switch _, raw := rawKey(e.Name); {
+	case raw && e.Key == "": // a file elsewhere: its name may not lead to what no name leads to
+		return nil, fmt.Errorf("its name is taken by the key of another object: %w", mover.ErrUnsupported)
 	case e.Name == "":
 		return nil, fmt.Errorf("the root is always there: %w", mover.ErrUsage)
 	case h.In != nil:

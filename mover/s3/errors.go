@@ -326,6 +326,9 @@ func (p *Place) wrap(op, name string, err error) error {
 	if err == nil || errors.As(err, &already) {
 		return err
 	}
+	if key, raw := rawKey(name); raw {
+		name = key
+	}
 	e := &mover.Error{Op: op, Place: p.address, Name: name, Err: err}
 	var a *answer
 	if errors.As(err, &a) {

@@ -65,6 +65,56 @@ func DecodeKey(key string) (string, error) {
 	return name, nil
 }
 
+// Names of what has none.
+const (
+	first = "\x01"         // the content of a directory's marker: the name comes first in the directory
+	keyed = first + "key:" // before a key, or what is left of one below good directories
+)
+
+// nameless is a valid name for a key that names nothing: its last good directory, and the rest in one escaped segment.
+func nameless(key string) string {
+	dir := ""
+	for rest := key; ; {
+		seg, more, found := strings.Cut(rest, "/")
+		name, err := DecodeKey(seg)
+		if err != nil || !found || seg == "" {
+			return mover.Join(dir, keyed+strings.ReplaceAll(escape(rest), "/", "%2F"))
+		}
+		dir, rest = mover.Join(dir, name), more
+	}
+}
+
+// rawKey is the inverse of nameless: the key, relative to the prefix of the place, that a name is of. Other names are of none, and those of
+// markers, which belong to their directories.
+func rawKey(name string) (key string, ok bool) {
+	dir, base := mover.Parent(name)
+	rest, ok := strings.CutPrefix(base, keyed)
+	if !ok {
+		return "", false
+	}
+	if dir, err := EncodeKey(dir); err != nil {
+		return "", false
+	} else if dir != "" {
+		key = dir + "/"
+	}
+	key += unescape(rest)
+	if named, err := nameOf(key); err == nil || named != name || isOwn(key) || strings.HasSuffix(key, "/") {
+		return "", false
+	}
+	return key, true
+}
+
+// nameOf is the name of an object, as a walk tells of it. err says why the key leads to no name.
+func nameOf(key string) (name string, err error) {
+	if name, err = DecodeKey(key); err != nil {
+		return nameless(key), err
+	}
+	if _, taken := rawKey(name); taken {
+		return nameless(key), fmt.Errorf("key %q has the name of another one: %w", key, mover.ErrUsage)
+	}
+	return name, nil
+}
+
 // plain reports whether all bytes of s are ASCII that is never escaped.
 func plain(s string) bool {
 	for i := range len(s) {

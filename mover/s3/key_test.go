@@ -2,6 +2,7 @@ package s3
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"datamove.dev/mover"
@@ -59,7 +60,7 @@ func TestKeysThatNameNothing(t *testing.T) {
 //
 //safety:6 with TestKeysThatNameNothing
 func FuzzKey(f *testing.F) {
-	for _, s := range []string{"a/b", "a%01", "%2Edatamove", "%\x01%41", "\xe4%E4", "%25%25", "caf%C3%A9\xff", "%EF%BF%BD", ".datamove/.datamove"} {
+	for _, s := range []string{"a/b", "a%01", "%2Edatamove", "%\x01%41", "\xe4%E4", "%25%25", "caf%C3%A9\xff", "%EF%BF%BD", ".datamove/.datamove", "n\nl", "a//b", "%01key:%252F", "\x01key:%2F\x01"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -73,10 +74,59 @@ func FuzzKey(f *testing.F) {
 		} else if mover.ValidName(s) {
 			t.Fatalf("valid name %q refused: %v", s, err)
 		}
+		if name, err := nameOf(s); err != nil && len(s) <= KeyBytes && !isOwn(s) && !strings.HasSuffix(s, "/") && mover.ValidName(name) {
+			if key, raw := rawKey(name); !raw || key != s {
+				t.Fatalf("key %q -> %q -> %q, %v", s, name, key, raw)
+			}
+		}
 		if name, err := DecodeKey(s); err == nil {
 			if key, err := EncodeKey(name); err != nil || key != s {
 				t.Fatalf("key %q -> %q -> %q, %v", s, name, key, err)
 			}
 		}
 	})
+}
+
+// TestKeysWithoutNames: a key that leads to no name has one that leads to it alone, and a file that is named so elsewhere has none.
+//
+//safety:6 with TestKeysThatNameNothing
+func TestKeysWithoutNames(t *testing.T) {
+	for _, row := range []struct{ key, name string }{
+		{"n\nl", "\x01key:n%0Al"},
+		{"a//b", "a/\x01key:%2Fb"},
+		{"/abs", "\x01key:%2Fabs"},
+		{"../x", "\x01key:..%2Fx"},
+		{"n%0Al/x//y", "n\nl/x/\x01key:%2Fy"},
+		{"%01key:..%252Fx", "\x01key:%2501key:..%25252Fx"}, // of a file that is named as a key is
+	} {
+		if name, err := nameOf(row.key); err == nil || name != row.name {
+			t.Errorf("nameOf(%q) = %q, %v; want %q", row.key, name, err, row.name)
+		}
+		if key, raw := rawKey(row.name); !raw || key != row.key {
+			t.Errorf("rawKey(%q) = %q, %v; want %q", row.name, key, raw, row.key)
+		}
+	}
+	for _, name := range []string{"", "a", "\x01", "d/\x01control", "d/\x01", "\x01key:.datamove%2Flock", "\x01key:a%2F", "\x01key:%2F", "\x01key:plain", "\x01..%2Fx"} {
+		if key, raw := rawKey(name); raw {
+			t.Errorf("rawKey(%q) = %q", name, key)
+		}
+	}
+}
+
+// TestLongSegments: a server that keeps objects as files gets no long segment, and what it has all the same is looked at and removed.
+func TestLongSegments(t *testing.T) {
+	p := &Place{profile: Profile{SegmentBytes: segmentBytes, KeepsMarkers: true}}
+	name := "d/" + strings.Repeat("s", segmentBytes+1)
+	if key, err := p.key(name); err != nil || key != name {
+		t.Errorf("%q, %v", key, err)
+	}
+	if marker, err := p.marker(name); err != nil || marker != name+"/" {
+		t.Errorf("%q, %v", marker, err)
+	}
+	if _, err := p.draft(t.Context(), mover.Entry{Name: name, Kind: mover.File}, mover.Hints{}); !errors.Is(err, mover.ErrUnsupported) {
+		t.Errorf("a draft: %v", err)
+	}
+	if err := p.mkdir(t.Context(), mover.Entry{Name: name, Kind: mover.Dir}); !errors.Is(err, mover.ErrUnsupported) {
+		t.Errorf("a directory: %v", err)
+	}
 }

@@ -210,6 +210,7 @@ func (p *Place) Traits() mover.Traits {
 		Scheme: "s3", System: p.profile.Server, Guards: true, Untrusted: !p.opts.Trusted,
 		Keeps: kept, Level: p.profile.level(), Least: p.profile.least(), Remote: true, NeedsManifest: true, DirsByContent: !p.profile.KeepsMarkers,
 		Twins:      p.profile.Twins || p.profile.Probed.IsZero(), // that it was not seen is no reason to say that S3 has none
+		AnyKey:     true,
 		SmallBytes: 1 << 20, BatchFiles: 32, BatchBytes: 4 << 20,
 		PartBytes: partUsual, PartMin: partMin, PartAlign: 1, MaxParts: maxParts, MaxBytes: maxBytes,
 		Parallel: p.first(), MaxParallel: maxParallel,
@@ -243,21 +244,38 @@ func (p *Place) Close() error {
 
 // key returns the whole key of a name, or says why it can not have one.
 func (p *Place) key(name string) (string, error) {
+	key, raw := rawKey(name)
+	if !raw {
+		return p.encoded(name)
+	}
+	return p.whole(key)
+}
+
+// encoded is the whole key of a name that is not of a key which leads to no name.
+func (p *Place) encoded(name string) (string, error) {
 	key, err := EncodeKey(name)
 	if err != nil {
 		return "", err
 	}
+	return p.whole(key)
+}
+
+func (p *Place) whole(key string) (string, error) {
 	if n := len(p.prefix) + len(key); n > KeyBytes {
 		return "", fmt.Errorf("its key has %d bytes, and keys end at %d: %w", n, KeyBytes, mover.ErrUnsupported)
 	}
-	if limit := p.profile.SegmentBytes; limit > 0 {
-		for seg := range strings.SplitSeq(key, "/") {
-			if len(seg) > limit {
-				return "", fmt.Errorf("a segment of its key has %d bytes, and this server takes %d: %w", len(seg), limit, mover.ErrUnsupported)
-			}
+	return p.prefix + key, nil
+}
+
+// takes says why the server takes no new object under a key. What is there is there.
+func (p *Place) takes(key string) error {
+	limit := p.profile.SegmentBytes
+	for seg := range strings.SplitSeq(key, "/") {
+		if limit > 0 && len(seg) > limit {
+			return fmt.Errorf("a segment of its key has %d bytes, and this server takes %d: %w", len(seg), limit, mover.ErrUnsupported)
 		}
 	}
-	return p.prefix + key, nil
+	return nil
 }
 
 // marker is the key that a directory's marker has; "" for the root of a bucket.
@@ -265,7 +283,7 @@ func (p *Place) marker(name string) (string, error) {
 	if name == "" {
 		return p.prefix, nil
 	}
-	key, err := p.key(name)
+	key, err := p.encoded(name)
 	if err == nil && len(key) == KeyBytes {
 		err = fmt.Errorf("its marker has %d bytes, and keys end at %d: %w", KeyBytes+1, KeyBytes, mover.ErrUnsupported)
 	}
@@ -358,6 +376,9 @@ func (p *Place) statMarker(ctx context.Context, e mover.Entry, marker string) (m
 // still to be read.
 func entryOf(name string, o *object) (e mover.Entry, symlink bool) {
 	e = mover.Entry{Name: name, Kind: mover.File, Size: max(0, o.size), ETag: o.etag, Version: o.version, Mtime: mover.TimeOf(o.modified)}
+	if key, raw := rawKey(name); raw {
+		e.Key = key
+	}
 	symlink = decodeMeta(&e, o.meta) && o.size > 0 && o.size <= targetBytes
 	decodeObject(&e, o)
 	if o.hasCRC {

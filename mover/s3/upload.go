@@ -78,8 +78,8 @@ func (p *Place) parseToken(t mover.Token) (u upload, name string, err error) {
 	if err != nil || !below || !known {
 		return u, "", fmt.Errorf("token %q is none of this place: %w", t, mover.ErrUsage)
 	}
-	name, err = DecodeKey(strings.TrimSuffix(rest, "/"))
-	return u, name, err
+	name, _ = nameOf(strings.TrimSuffix(rest, "/"))
+	return u, name, nil
 }
 
 // Adopt implements mover.Target.

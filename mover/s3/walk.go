@@ -102,7 +102,7 @@ func (p *Place) strays(ctx context.Context, prefix string, tell func(mover.Stray
 			continue
 		}
 		rel, below := strings.CutPrefix(u.key, p.prefix)
-		if name, err := DecodeKey(rel); err == nil && below {
+		if name, _ := nameOf(rel); below {
 			tell(mover.Stray{Token: u.token(p.encryption()), Name: name, Since: u.since})
 		}
 	}
@@ -225,29 +225,17 @@ func (w *walker) item(o *object) (it item, ok bool) {
 	if key == "" {
 		key = rel // "/": a segment without a name
 	}
-	it.name, it.err = DecodeKey(key)
+	if dir {
+		it.name, it.err = DecodeKey(key)
+	} else {
+		it.name, it.err = nameOf(key)
+	}
 	if it.err != nil {
 		it.name = nameless(rel)
 		it.dir = it.dir && !it.marker
 	}
 	it.odd = it.name != key
 	return it, true
-}
-
-// first begins the name of what has none, so that it comes first in its directory.
-const first = "\x01"
-
-// nameless is a valid name for a key that names nothing: its last good directory, and the rest in one escaped segment.
-func nameless(key string) string {
-	dir := ""
-	for rest := key; ; {
-		seg, more, found := strings.Cut(rest, "/")
-		name, err := DecodeKey(mover.Join(dir, seg))
-		if err != nil || !found || seg == "" {
-			return mover.Join(dir, first+strings.ReplaceAll(escape(rest), "/", "%2F"))
-		}
-		dir, rest = name, more
-	}
 }
 
 // below yields all below a directory that was fetched. It returns false when the

@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"errors"
+	"time"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/plan"
@@ -14,8 +15,10 @@ type batch struct {
 	w     *worker
 	done  []drafted
 	open  []opened
-	asked bool  // whether the run is still ours
-	stop  error // why what was finished could not be handed over: it ends the run
+	asked bool      // whether the run is still ours
+	stop  error     // why what was finished could not be handed over: it ends the run
+	since time.Time // when it began, or what was finished was last handed over
+	dog   *watchdog // of an entry that others of the batch wait for; nil is of none
 }
 
 // opened is a directory draft that is being filled.
@@ -30,13 +33,22 @@ func (b *batch) add(ctx context.Context, it *item) error {
 	if err := b.leave(ctx, it.name()); err != nil {
 		return err
 	}
-	r := b.w.r
+	if err := b.handOver(ctx); err != nil {
+		return err
+	}
+	defer b.dog.rest()
 	if it.Op == plan.Compare {
 		var err error
-		if it.Action, err = b.w.r.resolve(ctx, it.Action); err != nil {
+		if it.Action, err = b.w.r.resolve(b.dog.begin(ctx, it.Source.Kind), it.Action, b.dog.alive); err != nil {
 			return b.fail(ctx, it, err)
 		}
 	}
+	return b.dog.passed(b.decided(ctx, it))
+}
+
+// decided does an item of which it is known what is to be done.
+func (b *batch) decided(ctx context.Context, it *item) error {
+	r := b.w.r
 	switch {
 	case it.Op == plan.Keep && it.Link != "":
 		return r.links.add(*it) // is it one with its leader still, when that is done?
@@ -52,7 +64,8 @@ func (b *batch) add(ctx context.Context, it *item) error {
 	case r.isLarge(&it.Source) && r.hand: // a closer look has found that its content differs
 		return r.redo.add(*it)
 	case r.isLarge(&it.Source):
-		return b.w.begin(ctx, &large{it: *it})
+		r.queue.putBack(unitOf(*it, true))
+		return nil
 	}
 	return b.draft(ctx, it)
 }
@@ -77,7 +90,7 @@ func (b *batch) update(ctx context.Context, it *item) error {
 		}
 		b.asked = true
 	}
-	e, err := b.w.r.update(ctx, b.seeker(), it)
+	e, err := b.w.r.update(b.dog.begin(ctx, it.Source.Kind), b.seeker(), it)
 	if b.stop != nil {
 		return b.stop
 	}
@@ -105,7 +118,7 @@ func (b *batch) draft(ctx context.Context, it *item) error {
 		h.In = b.done[b.open[n-1].index].draft
 	}
 	b.done = append(b.done, drafted{it: it, in: h.In})
-	err := b.w.try(ctx, b, &b.done[len(b.done)-1], h)
+	err := b.w.try(b.dog.begin(ctx, it.Source.Kind), b, &b.done[len(b.done)-1], h)
 	if it.Source.Kind == mover.Dir {
 		b.open = append(b.open, opened{it.Source.Name, len(b.done) - 1, err})
 	}
@@ -116,6 +129,7 @@ func (b *batch) draft(ctx context.Context, it *item) error {
 	switch {
 	case b.stop != nil:
 		return b.stop
+	case b.dog.fired():
 	case errors.Is(err, errManifestOnly):
 		err = b.w.r.unkept(ctx, it)
 	case errors.Is(err, errGrown):
@@ -160,6 +174,24 @@ func (b *batch) seeker() seeker { return seeker{free: b.free, unit: b.w.unit} }
 // free publishes what is finished, here and elsewhere, so that the room of what it
 // replaces comes back. What is in an open directory draft is published with that.
 func (b *batch) free(ctx context.Context) error {
+	b.dog.rest()
+	if b.stop = b.w.r.finished(ctx, b.ready()); b.stop == nil {
+		b.stop = b.w.r.flush(ctx)
+	}
+	return b.stop
+}
+
+// handOver has what is finished published when it has waited for long enough: the entries of a batch are slow.
+func (b *batch) handOver(ctx context.Context) error {
+	if len(b.done) == 0 || time.Since(b.since) < standstill {
+		return nil
+	}
+	b.since = time.Now()
+	return b.w.r.finished(ctx, b.ready())
+}
+
+// ready takes what is finished out of the batch.
+func (b *batch) ready() []drafted {
 	n := len(b.done)
 	if len(b.open) > 0 {
 		n = b.open[0].index
@@ -171,10 +203,7 @@ func (b *batch) free(ctx context.Context) error {
 	for i := range b.open {
 		b.open[i].index -= n
 	}
-	if b.stop = b.w.r.finished(ctx, ready); b.stop == nil {
-		b.stop = b.w.r.flush(ctx)
-	}
-	return b.stop
+	return ready
 }
 
 // spoilt reports a directory draft that can not be finished, and all that was
@@ -196,8 +225,13 @@ func (b *batch) spoilt(ctx context.Context, index int, err error) error {
 	return nil
 }
 
-// fail reports an item, or ends the run.
+// fail reports an item, or ends the run. One that stands still is moved by itself, when all else has been moved.
 func (b *batch) fail(ctx context.Context, it *item, err error) error {
+	if b.dog.fired() {
+		b.w.r.log.InfoContext(ctx, "stands still, will be moved apart from its batch", "name", it.name(), "err", err)
+		b.moreComes(it)
+		return b.w.r.redo.add(*it)
+	}
 	if b.w.r.fatal(ctx, err) {
 		return err
 	}

@@ -20,9 +20,10 @@ type feed struct {
 	part    mover.Part
 	sparse  bool // the content may have holes
 	n       *Counters
-	far     bool  // the source is remote
-	sends   bool  // the target is
-	weight  int64 // how many parts this one is timed for; 0 is not timed
+	far     bool   // the source is remote
+	sends   bool   // the target is
+	weight  int64  // how many parts this one is timed for; 0 is not timed
+	alive   func() // is told of each byte; nil is not
 
 	pos  int64 // of the next byte
 	sum  uint64
@@ -95,6 +96,9 @@ func (f *feed) fill(p []byte) (n int, err error) {
 		m, err = f.body.Read(p[n:])
 		n += m
 		f.n.Bytes.Add(int64(m)) // now, and not when p is full: a part may take minutes
+		if f.alive != nil && m > 0 {
+			f.alive()
+		}
 	}
 	return n, err
 }

@@ -284,7 +284,7 @@ func (r *run) closeDirs(ctx context.Context, items []item) error {
 
 func (r *run) closeDir(ctx context.Context, it *item) (err error) {
 	if it.Op == plan.Compare {
-		it.Action, err = r.resolve(ctx, it.Action)
+		it.Action, err = r.resolve(ctx, it.Action, func() {})
 		if err == nil && it.Op == plan.Keep && !r.touches {
 			r.result(Result{Seq: it.seq, Op: plan.Keep, Entry: kept(it.Action)})
 			return nil

@@ -223,7 +223,7 @@ func (w *window) look(ctx context.Context) error {
 			still = append(still, *it)
 		default:
 			w.r.isBack(ctx, &it.Source) // else who moves it will see
-			if err := w.r.put(unitOf(*it, w.r.isLarge(&it.Source))); err != nil {
+			if err := w.r.put(unitOf(*it, w.r.inParts(it))); err != nil {
 				return err
 			}
 		}

@@ -68,7 +68,7 @@ func (r *run) moveSpooled(ctx context.Context, s *spool) error {
 	return r.work(ctx, func(context.Context) error {
 		return s.each(false, func(items []item) error {
 			for _, it := range items {
-				if err := r.put(unitOf(it, r.isLarge(&it.Source))); err != nil {
+				if err := r.put(unitOf(it, r.inParts(&it))); err != nil {
 					return err
 				}
 			}

@@ -39,6 +39,7 @@ type run struct {
 	sender     mover.Sender // the target, if it is one
 	commit     *committer
 	room       room
+	apart      allowance // entries that stand still, and are moved apart from their batches
 	recalls    recalls
 	hand       bool // does works for another run: publishes each at once, leaves large files to the lead
 
@@ -112,6 +113,7 @@ func newRun(source mover.Source, target mover.Place, o Options) (*run, error) {
 	}
 	r.touches = r.to.Keeps.Has(mover.FactMtime) && !r.to.NeedsManifest
 	r.room = room{fail: o.FailFull, tell: r.paused}
+	r.apart.fill()
 	for _, s := range []**spool{&r.redo, &r.links, &r.removes, &r.blocked, &r.lateLinks, &r.dirs, &r.recalls.later} {
 		*s = &spool{dir: r.o.SpoolDir}
 	}
@@ -277,17 +279,22 @@ func small(from, to mover.Traits) int64 {
 // isLarge says whether e is moved in parts.
 func (r *run) isLarge(e *mover.Entry) bool { return e.Kind == mover.File && e.Size > r.small }
 
+// inParts says whether it is known of an item that its content is to be moved in parts.
+func (r *run) inParts(it *item) bool {
+	return it.Op != plan.Update && it.Op != plan.Compare && r.isLarge(&it.Source)
+}
+
 // carry is what of e is carried over to the target.
 func (r *run) carry(e mover.Entry) mover.Entry {
 	e.Known &= r.preserve
 	return e
 }
 
-// resolve decides an action that needs a look at facts or contents.
-func (r *run) resolve(ctx context.Context, a plan.Action) (plan.Action, error) {
+// resolve decides an action that needs a look at facts or contents. alive is told of each sign of life.
+func (r *run) resolve(ctx context.Context, a plan.Action, alive func()) (plan.Action, error) {
 	size := a.Source.Size
 	a, read, err := r.n.Look(func(read func(int64)) (plan.Action, error) {
-		return Resolve(ctx, r.source, r.target, a, r.o.Plan, read)
+		return Resolve(ctx, r.source, r.target, a, r.o.Plan, func(n int64) { read(n); alive() })
 	})
 	if _, moves := a.Moves(); moves || err != nil {
 		r.n.Bytes.Add(-read)
@@ -322,9 +329,12 @@ func (r *run) unlikely(e *mover.Entry) {
 	}
 }
 
-// failed reports an entry that can not be done. From now on nothing is removed.
+// failed reports an entry that can not be done. From now on nothing is removed, unless it is one that no name leads to:
+// what a target can not hold of them is known to be all that is left out.
 func (r *run) failed(it *item, err error) {
-	r.doubt.Store(true)
+	if it.Source.Key == "" {
+		r.doubt.Store(true)
+	}
 	r.leftOut(it, err)
 }
 

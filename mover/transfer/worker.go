@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/journal"
@@ -70,7 +71,12 @@ func (w *worker) batchUntil(ctx context.Context, items []item, yield <-chan stru
 	name := items[0].name()
 	w.r.n.InWork.begin(name)
 	defer w.r.n.InWork.end(name)
-	b := batch{w: w, done: make([]drafted, 0, len(items))}
+	b := batch{w: w, done: make([]drafted, 0, len(items)), since: time.Now()}
+	if len(items) > 1 {
+		b.dog = &watchdog{apart: &w.r.apart}
+		w.feed.alive = b.dog.alive
+		defer func() { b.dog.end(); w.feed.alive = nil }()
+	}
 	for i := range items {
 		if i > 0 && isClosed(yield) {
 			left = items[i:]

@@ -1,0 +1,83 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/fault"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/mem"
+	"datamove.dev/test/must"
+)
+
+// filled is a place that says how much room it has.
+type filled struct {
+	mover.Place
+	room func() int64
+}
+
+func (f filled) Room(context.Context) (mover.Room, error) {
+	return mover.Room{Bytes: f.room(), Files: -1, Why: "it is full"}, nil
+}
+
+// TestPlanBehindAFullTarget: a sync whose walk stands behind a full target ends when what it would remove at its end is all that it waits for.
+func TestPlanBehindAFullTarget(t *testing.T) {
+	const files, size = 2000, 10
+	for _, row := range []struct {
+		name     string
+		extra    int           // bytes that the source does not have
+		room     time.Duration // when there is room; 0 is never
+		ends     bool          // by itself, for the removals
+		finished bool
+	}{
+		{"the removals are enough", files * size, 0, true, false},
+		{"they are not", files*size - 1, 0, false, false},
+		{"there are none", 0, 0, false, false},
+		{"others make room before", files * size, 20 * time.Second, false, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source, target := mem.NewTree(), mem.NewTree().Files(map[string]string{"zextra": strings.Repeat("e", row.extra)})
+				for i := range files {
+					source.Files(map[string]string{fmt.Sprintf("f%04d", i): strings.Repeat("x", size)})
+				}
+				begun := time.Now()
+				room := func() int64 {
+					if row.room == 0 || time.Since(begun) < row.room {
+						return 0
+					}
+					return files * size
+				}
+				to := fault.New(mem.New(target, mem.Options{}), fault.Options{Script: func(c fault.Call) fault.Fault {
+					if c.Op == fault.Draft && room() == 0 {
+						return fault.Full
+					}
+					return fault.None
+				}})
+				ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
+				defer stop()
+				open := func(_ context.Context, l location.Location, _ OpenOptions) (mover.Place, error) {
+					if l.Bucket == "source" {
+						return mem.New(source, mem.Options{}), nil
+					}
+					return filled{to, room}, nil
+				}
+				r := Request{
+					Work: Sync, Delete: true, StateDir: t.TempDir(), Jobs: 1,
+					Source: location.Location{Scheme: location.S3, Bucket: "source"}, Target: location.Location{Scheme: location.S3, Bucket: "target"},
+				}
+				task := must.Get(Start(ctx, r, open))(t)
+				_, err := task.Wait()
+				if ended := errors.Is(err, mover.ErrFull) && strings.Contains(err.Error(), removesFirst); ended != row.ends || (err == nil) != row.finished {
+					t.Errorf("after %v: %v", time.Since(begun), err)
+				}
+			})
+		})
+	}
+}
