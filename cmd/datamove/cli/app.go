@@ -184,9 +184,12 @@ func (a *app) lookup(key string) string {
 
 var logLevels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 
-// logger writes to w what --log-level asks for; without it, warnings.
+// logger writes to w what --log-level asks for; without it, warnings, and with --quiet errors.
 func (a *app) logger(w io.Writer) (*slog.Logger, error) {
 	level := slog.LevelWarn
+	if a.quiet {
+		level = slog.LevelError
+	}
 	if a.logLevel != "" {
 		named, known := logLevels[strings.ToLower(a.logLevel)]
 		if !known {
