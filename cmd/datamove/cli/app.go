@@ -39,8 +39,9 @@ type app struct {
 	inJob bool // the environment is that of a job, whose user has his own for this program: the configuration is that of the site
 	begun bool // a command has taken over: errors are no longer those of flags
 
-	mu   sync.Mutex // guards conf
-	conf *config.Config
+	mu     sync.Mutex // guards what follows
+	conf   *config.Config
+	warned map[string]bool // tiers of which it was said that others may read their credentials
 }
 
 // run is the whole program. What went wrong has been told to a.err when it returns.
