@@ -120,7 +120,7 @@ var packages = map[string]struct {
 
 	"mover/transfer": {motion, []string{"mover", "mover/buffer", "mover/crc", "mover/plan", "mover/manifest", "mover/limit", "mover/retry", "mover/journal"}},
 
-	"mover/local": {task, []string{"mover", "mover/buffer", "mover/crc", "mover/location", "mover/manifest", "mover/plan", "mover/rate",
+	"mover/local": {task, []string{"mover", "mover/buffer", "mover/crc", "mover/location", "mover/manifest", "mover/plan", "mover/rate", "mover/remedy",
 		"mover/posix", "mover/s3", "mover/retry", "mover/limit", "mover/journal", "mover/transfer"}},
 
 	"mover/vault": {task, []string{"mover", "mover/buffer", "mover/plan", "mover/retry", "mover/transfer"}},
