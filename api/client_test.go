@@ -236,7 +236,8 @@ func TestMessagesAreBounded(t *testing.T) {
 			return err
 		}
 		must.Do(t, submit(MaxMessageBytes-100))
-		if err := submit(MaxMessageBytes); !errors.Is(err, mover.ErrRefused) || len(w.tasks) != 1 {
+		err := submit(MaxMessageBytes)
+		if !errors.Is(err, mover.ErrRefused) || !strings.Contains(err.Error(), "a message of 16.0 MiB; at most 16.0 MiB are taken") || len(w.tasks) != 1 {
 			t.Errorf("%v, and there are %d tasks", err, len(w.tasks))
 		}
 		must.Do(t, c.Close())

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 	"unicode"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/units"
 )
 
 // remote is an error that came over gRPC. It prints the sentence of whoever made
@@ -72,7 +74,29 @@ func FromStatus(err error) error {
 	if at.Err != nil || at.Op != "" {
 		r.cause = at
 	}
+	if size, most, is := oversized(s); is {
+		r.sentence = fmt.Sprintf("a message of %s; at most %s are taken at once", units.Bytes(size), units.Bytes(most))
+		return &oversize{r}
+	}
 	return r
+}
+
+// oversize is the error of a message that gRPC does not take.
+type oversize struct{ *remote }
+
+func (o *oversize) Unwrap() error { return o.remote }
+
+// Advice is what a person can do.
+func (o *oversize) Advice() string { return "several requests with less in each, like shorter lists" }
+
+// oversized finds the sizes in what gRPC says of such a message (rpc_util.go, stream.go of grpc-go).
+func oversized(s *status.Status) (size, most int64, is bool) {
+	_, sizes, found := strings.Cut(s.Message(), "larger than max (")
+	if s.Code() != codes.ResourceExhausted || !found {
+		return 0, 0, false
+	}
+	n, _ := fmt.Sscanf(sizes, "%d vs. %d)", &size, &most)
+	return size, most, n == 2
 }
 
 // details finds what the service said beside code and sentence; nil if nothing.

@@ -281,11 +281,16 @@ func OthersMayRead(info fs.FileInfo, reader int) bool {
 
 // Warnings names what works but should be mended: credentials that other people
 // on this machine can read.
-func (c *Config) Warnings() []Problem {
+func (c *Config) Warnings() []Problem { return c.warnings("") }
+
+// TierWarnings are the Warnings of one tier.
+func (c *Config) TierWarnings(tier string) []Problem { return c.warnings("tiers." + tier + ".") }
+
+func (c *Config) warnings(below string) []Problem {
 	var found []Problem
 	for _, s := range c.settings {
 		file, ok := CredentialsFile(s.Value)
-		if !ok || !strings.HasSuffix(s.Key, ".s3.credentials") {
+		if !ok || !strings.HasPrefix(s.Key, below) || !strings.HasSuffix(s.Key, ".s3.credentials") {
 			continue
 		}
 		if info, err := os.Stat(file); err == nil && OthersMayRead(info, os.Geteuid()) {

@@ -213,6 +213,9 @@ func TestCredentialsThatOthersCanRead(t *testing.T) {
 	if w := c.Warnings(); len(w) != 1 || !strings.Contains(w[0].Mend, "chmod 600") {
 		t.Errorf("0644: %v", w)
 	}
+	if of, others := c.TierWarnings("ar"), c.TierWarnings("a"); len(of) != 1 || len(others) != 0 {
+		t.Errorf("of the tier: %v, of another one: %v", of, others)
+	}
 	for _, row := range []struct {
 		mode   fs.FileMode
 		reader int

@@ -8,6 +8,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/journal"
 	"datamove.dev/mover/mem"
+	"datamove.dev/mover/remedy"
 	"datamove.dev/test/must"
 )
 
@@ -53,7 +54,8 @@ func TestAllow(t *testing.T) {
 }
 
 func TestGravest(t *testing.T) {
-	order := []error{nil, mover.ErrNotExist, mover.ErrPermission, mover.ErrChanged, mover.ErrFull, mover.ErrCorrupt}
+	order := []error{nil, mover.ErrNotExist, mover.ErrPermission, mover.ErrChanged, mover.ErrFull, &Difference{cause: remedy.Extra}, &Difference{cause: remedy.Metadata},
+		&Difference{cause: remedy.Missing}, &Difference{cause: remedy.Outdated}, &Difference{}, mover.Unlike(mover.ErrCorrupt)}
 	for i, a := range order {
 		for j, b := range order {
 			if got, want := Gravest(a, b), order[max(i, j)]; got != want {

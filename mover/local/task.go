@@ -14,6 +14,7 @@ import (
 	"datamove.dev/mover/limit"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/plan"
+	"datamove.dev/mover/remedy"
 	"datamove.dev/mover/transfer"
 )
 
@@ -300,7 +301,8 @@ func (t *run) state(p Phase, why string) {
 }
 
 // Gravest returns the error that decides how a task ended: a mismatch, that of a source
-// first, before a limit, a conflict, a denial, and everything else.
+// first, before a limit, a conflict, a denial, and everything else. Of mismatches that of
+// bytes comes first, so that the remedy is one for all.
 func Gravest(a, b error) error {
 	if gravity(b) > gravity(a) {
 		return b
@@ -308,14 +310,20 @@ func Gravest(a, b error) error {
 	return a
 }
 
+// lighter are causes of differences, each one less grave than that before.
+var lighter = []string{"", remedy.Outdated, remedy.Missing, remedy.Metadata, remedy.Extra}
+
 func gravity(err error) int {
+	var d *Difference
 	switch {
 	case err == nil:
 		return 0
 	case errors.Is(err, mover.ErrCorrupt) && errors.Is(err, mover.ErrUnlike):
-		return 6
+		return 10
+	case errors.As(err, &d):
+		return 9 - slices.Index(lighter, d.cause)
 	case errors.Is(err, mover.ErrCorrupt):
-		return 5
+		return 9
 	case errors.Is(err, mover.ErrFull), errors.Is(err, mover.ErrRefused):
 		return 4
 	case errors.Is(err, mover.ErrChanged), errors.Is(err, mover.ErrHeld), errors.Is(err, mover.ErrConflict):

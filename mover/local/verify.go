@@ -14,16 +14,21 @@ import (
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/manifest"
 	"datamove.dev/mover/plan"
+	"datamove.dev/mover/remedy"
 	"datamove.dev/mover/transfer"
 )
 
 // Difference is one finding of a verify. It is a kind of mover.ErrCorrupt.
 type Difference struct {
-	What string // "content differs at byte 17", "missing", "extra", "mode differs"
-	Kind mover.Kind
+	What  string // "content differs", "missing", "extra", "mode differs"
+	Kind  mover.Kind
+	cause string
 }
 
 func (d *Difference) Error() string { return d.What }
+
+// Cause is what differs, as package remedy has it.
+func (d *Difference) Cause() string { return d.cause }
 
 // Unwrap makes every difference a failed verification.
 func (d *Difference) Unwrap() error { return mover.ErrCorrupt }
@@ -132,8 +137,23 @@ func (p *pair) finding(seq int64, a plan.Action, err error) transfer.Result {
 		what = "can not be compared: " + a.Why
 	}
 	res.Op = a.Op
-	res.Err = &mover.Error{Op: "verify", Place: p.target.String(), Name: res.Entry.Name, Err: &Difference{What: what, Kind: res.Entry.Kind}}
+	res.Err = &mover.Error{Op: "verify", Place: p.target.String(), Name: res.Entry.Name, Err: &Difference{what, res.Entry.Kind, differs(&a)}}
 	return res
+}
+
+// differs is the cause of a finding.
+func differs(a *plan.Action) string {
+	switch {
+	case a.Op == plan.Remove:
+		return remedy.Extra
+	case a.Op != plan.Update && a.Target.Kind == 0:
+		return remedy.Missing
+	case a.Op == plan.Update, a.Why == plan.WhySharedInode:
+		return remedy.Metadata
+	case a.Op == plan.Replace && a.Why != plan.WhyContent, a.Op == plan.Create, a.Op == plan.Link:
+		return remedy.Outdated
+	}
+	return "" // the bytes
 }
 
 // openListed opens the target of a verify whose other side is a manifest file.

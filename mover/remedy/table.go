@@ -40,6 +40,10 @@ var table = []row{
 	{kind: mover.ErrTransient, backend: Files, cause: "EMFILE", try: "ulimit -n with a larger number, or a smaller --jobs of copy or sync"},
 
 	{kind: mover.ErrCorrupt, try: "datamove copy --checksum SRC DST to bring the good bytes over again, and a look at the disk or network that changed them"},
+	{kind: mover.ErrCorrupt, cause: Outdated, try: "datamove copy SRC DST, which brings what has another size, kind or target of a link"},
+	{kind: mover.ErrCorrupt, cause: Missing, try: "datamove copy SRC DST, which brings what is missing"},
+	{kind: mover.ErrCorrupt, cause: Metadata, try: "datamove copy SRC DST, which brings modes, times and attributes, and as root owners; --preserve of copy and verify leaves some out"},
+	{kind: mover.ErrCorrupt, cause: Extra, try: "datamove sync --delete SRC DST, which removes what the source has not; --dry-run of sync names it first"},
 	{kind: mover.ErrCorrupt, backend: Data, try: "a restore from the last backup, into an empty directory: datamoved restore FILE"},
 
 	{kind: mover.ErrFull, try: "the same command again when there is room: it goes on where it stopped"},
@@ -120,4 +124,12 @@ const (
 	OtherScheme = "OtherScheme" // http:// for https://, or the reverse
 	Certificate = "Certificate" // of a server that is not trusted
 	KMS         = "KMS"         // the key to encrypt with is of no use
+)
+
+// Causes of what a comparison finds, beside other bytes.
+const (
+	Outdated = "Outdated" // another size, kind or target of a link
+	Missing  = "Missing"
+	Metadata = "Metadata" // the content is equal
+	Extra    = "Extra"    // not in the source
 )

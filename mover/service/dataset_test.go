@@ -420,6 +420,16 @@ func TestOverwritten(t *testing.T) {
 	wants(t, "ours, by its bucket", second(submit(pb.TaskKind_TASK_KIND_REMOVE, "s3://archive/.datasets")), mover.ErrConflict)
 	l := must.Get(d.AcquireLease(root, &pb.AcquireLeaseRequest{Dataset: "a", Tier: "project", Ttl: durationpb.New(time.Hour)}))(t)
 	wants(t, "leased", second(submit(pb.TaskKind_TASK_KIND_COPY, "/lustre/project/a/below")), mover.ErrHeld)
+	for who, c := range map[string]struct {
+		ctx   context.Context
+		names bool
+	}{"its owner": {root, true}, "another account, from far above": {as("bob", 1002), false}} {
+		_, err := d.SubmitTask(c.ctx, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "/from", Target: "/lustre"}})
+		wants(t, who, err, mover.ErrHeld)
+		if said := fmt.Sprint(err); strings.Contains(said, "dataset a") != c.names || strings.Contains(said, "project:a") != c.names {
+			t.Errorf("%s hears: %s", who, said)
+		}
+	}
 	wants(t, "beside it", second(submit(pb.TaskKind_TASK_KIND_COPY, "/lustre/project/ab")), nil)
 	wants(t, "drop", second(d.DropLease(root, &pb.DropLeaseRequest{Id: l.GetId()})), nil)
 	wants(t, "above it", second(submit(pb.TaskKind_TASK_KIND_COPY, "/lustre/project")), nil)

@@ -96,6 +96,17 @@ func TestHostileLabels(t *testing.T) {
 	}
 }
 
+// TestLargeTasks: a task that leaves no room in its record is refused with its size, whatever client asks.
+func TestLargeTasks(t *testing.T) {
+	d := newDesk(t, site(), access.Input{})
+	_, err := d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "/a", Target: "/b",
+		Options: &pb.Options{Names: slices.Repeat([]string{strings.Repeat("x", 97)}, 10_000)}}})
+	wants(t, "967 KiB", err, mover.ErrUsage)
+	if !strings.Contains(fmt.Sprint(err), "a task of 967 KiB (10,000 names, 0 patterns); a service takes at most 896 KiB in one") {
+		t.Error(err)
+	}
+}
+
 // TestTasksOfNode: root of a node sees what is meant for that node, whosever it is, and nothing else.
 //
 //safety:7 with mover/door TestWhoMayCallForWhom

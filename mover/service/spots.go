@@ -193,7 +193,7 @@ func (s *Service) mayWrite(tx *ledger.Tx, t *pb.Task) (found []*pb.Replica, err 
 		return nil, err
 	}
 	for _, r := range found {
-		if err := s.mayOverwrite(tx, r); err != nil {
+		if err := s.mayOverwrite(tx, t, r); err != nil {
 			return nil, err
 		}
 	}
@@ -253,8 +253,15 @@ func (l *levelsBefore) take(r *pb.Replica, task string) pb.Level {
 	return was.level
 }
 
-func (s *Service) mayOverwrite(tx *ledger.Tx, r *pb.Replica) error {
+// mayOverwrite says why a task may not write where a replica is. Of what other accounts keep there its owner hears no names: it may write to a
+// place above without a right to what is below.
+func (s *Service) mayOverwrite(tx *ledger.Tx, t *pb.Task, r *pb.Replica) error {
+	foreign := t.GetOwner().GetUid() != 0 && (r.GetOwner().GetName() != t.GetOwner().GetName() || r.GetOwner().GetUid() != t.GetOwner().GetUid())
 	no := func(kind error, why string) error {
+		if foreign {
+			return &mover.Error{Op: "write to", Place: t.GetSpec().GetTarget(), Err: because(kind,
+				"what this service keeps for another account is there or below, and is in use or not to be changed; take another target, or ask an operator")}
+		}
 		return &mover.Error{Op: "write to", Place: r.GetLocation(), Err: because(kind, "a replica of dataset %s is there, and %s",
 			mover.Printable(firstOf(r.GetDataset(), "without a name")), why)}
 	}

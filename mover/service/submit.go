@@ -180,7 +180,7 @@ func moves(spec *pb.TaskSpec) bool {
 
 // shape checks what no location is needed for.
 func shape(spec *pb.TaskSpec) error {
-	if err := checkLabels(spec.GetLabels()); err != nil {
+	if err := errors.Join(wire.Fits(spec), checkLabels(spec.GetLabels())); err != nil {
 		return err
 	}
 	if (spec.GetSource() == "") == (len(spec.GetSources()) == 0) && moves(spec) {

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/plan"
+	"datamove.dev/mover/units"
 )
 
 // Kinds of tasks that a local.Request can do.
@@ -232,6 +235,20 @@ func filter(o *pb.Options) (*plan.Filter, error) {
 		}
 	}
 	return plan.NewFilter(rules, names)
+}
+
+// MaxSpecBytes is the most that a task may have as it is asked for. What becomes of it has room beside it, in one record of the ledger.
+const MaxSpecBytes = 896 << 10
+
+// Fits says why a task is larger than a service takes; nil is fine.
+func Fits(spec *pb.TaskSpec) error {
+	size := proto.Size(spec)
+	if size <= MaxSpecBytes {
+		return nil
+	}
+	o := spec.GetOptions()
+	return fmt.Errorf("%w: a task of %s (%s, %s); a service takes at most %s in one", mover.ErrUsage, units.Bytes(int64(size)),
+		units.Plural(int64(len(o.GetNames())+len(spec.GetSources())), "name", "names"), units.Plural(int64(len(o.GetRules())), "pattern", "patterns"), units.Bytes(MaxSpecBytes))
 }
 
 // Spec is a request in the words of the API. What takes part comes apart from the

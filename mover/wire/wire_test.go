@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,6 +99,19 @@ func TestHostileSpecs(t *testing.T) {
 		if _, err := wire.Request(s, as); !errors.Is(err, mover.ErrUsage) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestFits: what a service takes has room for it in one record of its ledger, with what becomes of the task.
+func TestFits(t *testing.T) {
+	of := func(names, bytes int) *pb.TaskSpec {
+		return &pb.TaskSpec{Source: "/a", Target: "/b", Options: &pb.Options{Names: slices.Repeat([]string{strings.Repeat("x", bytes)}, names)}}
+	}
+	if err := wire.Fits(of(100_000, 7)); err != nil {
+		t.Error(err)
+	}
+	if err := wire.Fits(of(10_000, 100)); !errors.Is(err, mover.ErrUsage) || !strings.Contains(err.Error(), "a task of 996 KiB (10,000 names, 0 patterns); a service takes at most 896 KiB in one") {
+		t.Error(err)
 	}
 }
 

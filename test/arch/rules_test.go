@@ -66,7 +66,7 @@ var packages = map[string]struct {
 	"lustre/plain":   {parts, []string{"lustre"}},
 
 	"api/datamove/ledger/v1": {parts, []string{"api/datamove/v1"}},
-	"api":                    {parts, []string{"mover", "api/datamove/v1"}},
+	"api":                    {parts, []string{"mover", "mover/units", "api/datamove/v1"}},
 	"mover/account":          {parts, []string{"mover"}},
 	"mover/acting":           {parts, []string{"mover"}},
 	"mover/shelf":            {parts, []string{"mover"}},
@@ -120,7 +120,7 @@ var packages = map[string]struct {
 
 	"mover/transfer": {motion, []string{"mover", "mover/buffer", "mover/crc", "mover/plan", "mover/manifest", "mover/limit", "mover/retry", "mover/journal"}},
 
-	"mover/local": {task, []string{"mover", "mover/buffer", "mover/crc", "mover/location", "mover/manifest", "mover/plan", "mover/rate",
+	"mover/local": {task, []string{"mover", "mover/buffer", "mover/crc", "mover/location", "mover/manifest", "mover/plan", "mover/rate", "mover/remedy",
 		"mover/posix", "mover/s3", "mover/retry", "mover/limit", "mover/journal", "mover/transfer"}},
 
 	"mover/vault": {task, []string{"mover", "mover/buffer", "mover/plan", "mover/retry", "mover/transfer"}},
@@ -133,7 +133,7 @@ var packages = map[string]struct {
 	"tiering/feed/watch":     {task, []string{"mover", "tiering/feed"}},
 
 	"mover/site": {person, []string{"mover", "mover/config", "mover/local", "mover/location", "mover/posix", "mover/s3"}},
-	"mover/wire": {person, []string{"mover", "mover/local", "mover/location", "mover/plan", "mover/rate", "api/datamove/v1"}},
+	"mover/wire": {person, []string{"mover", "mover/local", "mover/location", "mover/plan", "mover/rate", "mover/units", "api/datamove/v1"}},
 
 	"mover/worker": {services, []string{"mover", "mover/config", "mover/limit", "mover/local", "mover/location", "mover/meter", "mover/peer", "mover/plan", "mover/rate", "mover/site", "mover/swarm", "mover/telemetry", "mover/transfer", "mover/units", "mover/wire", "tiering/budget", "tiering/budget/price", "tiering/burst", "tiering/burst/leg", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/hop", "tiering/feed", "tiering/feed/far", "tiering/run",
 		"api", "api/datamove/v1", "api/datamove/agent/v1"}},

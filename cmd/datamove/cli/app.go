@@ -39,8 +39,9 @@ type app struct {
 	inJob bool // the environment is that of a job, whose user has his own for this program: the configuration is that of the site
 	begun bool // a command has taken over: errors are no longer those of flags
 
-	mu   sync.Mutex // guards conf
-	conf *config.Config
+	mu     sync.Mutex // guards what follows
+	conf   *config.Config
+	warned map[string]bool // tiers of which it was said that others may read their credentials
 }
 
 // run is the whole program. What went wrong has been told to a.err when it returns.
@@ -184,9 +185,12 @@ func (a *app) lookup(key string) string {
 
 var logLevels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 
-// logger writes to w what --log-level asks for; without it, warnings.
+// logger writes to w what --log-level asks for; without it, warnings, and with --quiet errors.
 func (a *app) logger(w io.Writer) (*slog.Logger, error) {
 	level := slog.LevelWarn
+	if a.quiet {
+		level = slog.LevelError
+	}
 	if a.logLevel != "" {
 		named, known := logLevels[strings.ToLower(a.logLevel)]
 		if !known {

@@ -4,10 +4,13 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
@@ -23,7 +26,12 @@ const maxIdentity = 1 << 20
 func (a *app) identity() (*tls.Config, error) {
 	file := a.identityFile()
 	own, authorities, err := readIdentity(file)
-	if err != nil {
+	var open *openToOthers
+	switch {
+	case errors.As(err, &open):
+		err = &mover.Error{Op: "read your certificate", Place: file, Err: err}
+		return nil, advise(err, open.mend(file)+"; and where others may have read it, a new one: datamove service identity NAME, by the operator of the service")
+	case err != nil:
 		err = &mover.Error{Op: "read your certificate", Place: file, Err: err}
 		return nil, advise(err, "datamove service identity NAME on the machine of the service, by its operator; keep what it writes in that file, or where DATAMOVE_IDENTITY says")
 	}
@@ -53,16 +61,51 @@ func readIdentity(file string) (*tls.Certificate, *x509.CertPool, error) {
 		return nil, nil, err
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err == nil {
+		err = ownKey(info, os.Geteuid())
+	}
+	if err != nil {
+		return nil, nil, err
+	}
 	text, err := io.ReadAll(io.LimitReader(f, maxIdentity))
 	if err != nil {
 		return nil, nil, err
 	}
-	own, err := tls.X509KeyPair(text, text)
+	pair, err := tls.X509KeyPair(text, text)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", mover.ErrUsage, err)
 	}
-	own.Certificate = own.Certificate[:1] // the others are whom we trust
-	return &own, authoritiesIn(text), nil
+	pair.Certificate = pair.Certificate[:1] // the others are those that we trust
+	return &pair, authoritiesIn(text), nil
+}
+
+// openToOthers is the error of a private key that is not the reader's alone.
+type openToOthers struct {
+	why   string
+	chmod bool // that mends it
+}
+
+func (e *openToOthers) Error() string { return fmt.Sprintf("%v: %s", mover.ErrPermission, e.why) }
+func (e *openToOthers) Unwrap() error { return mover.ErrPermission }
+
+func (e *openToOthers) mend(file string) string {
+	if e.chmod {
+		return "chmod 600 " + mover.Printable(file)
+	}
+	return "a file of your own"
+}
+
+// ownKey refuses a private key that others may read, as ssh does, or that is of an account that is neither root nor the reader's.
+func ownKey(info fs.FileInfo, reader int) error {
+	s, known := info.Sys().(*syscall.Stat_t)
+	switch {
+	case config.OthersMayRead(info, reader):
+		return &openToOthers{fmt.Sprintf("others may read the private key in it (mode %04o)", info.Mode().Perm()), true}
+	case known && reader != 0 && s.Uid != 0 && s.Uid != uint32(reader):
+		return &openToOthers{fmt.Sprintf("it belongs to uid %d, which is neither root nor you", s.Uid), false}
+	}
+	return nil
 }
 
 // authoritiesIn returns the certificates behind the first one.

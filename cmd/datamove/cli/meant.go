@@ -13,25 +13,73 @@ import (
 	"datamove.dev/mover/spelling"
 )
 
-// otherCommands are words of other tools, and what does that here.
+// otherCommands are words of other tools, and what does that here; the name of a command before one makes it a word below that command.
 var otherCommands = map[string]string{
-	"cp": "datamove copy SRC DST", "copyto": "datamove copy SRC DST", "get": "datamove copy SRC DST", "put": "datamove copy SRC DST",
+	"cp": "datamove copy SRC DST", "copyto": "datamove copy SRC DST", "put": "datamove copy SRC DST", "push": "datamove copy SRC DST", "pull": "datamove copy SRC DST",
+	"get":      "datamove copy SRC DST; datamove task list and datamove agent list say what a service has",
+	"describe": "datamove task show ID, or datamove dataset show NAME",
 	"download": "datamove copy SRC DST", "upload": "datamove copy SRC DST", "scp": "datamove copy SRC DST",
 	"mv": moveAnswer, "move": moveAnswer, "moveto": moveAnswer, "rename": moveAnswer,
-	"cat":   "datamove copy LOCATION FILE: no content goes to standard output",
+	"cat": contentAnswer, "head": contentAnswer, "tail": contentAnswer, "pipe": contentAnswer, "rcat": contentAnswer,
+	"presign": storeAnswer + "presign", "share": storeAnswer + "presign", "website": storeAnswer + "website",
+	"hashsum": sumAnswer, "md5sum": sumAnswer, "sha1sum": sumAnswer, "sha256sum": sumAnswer, "checksum": sumAnswer,
 	"rsync": "datamove sync SRC DST; with --delete it removes what the source has not", "mirror": "datamove sync --delete SRC DST",
 	"check": "datamove verify SRC DST", "diff": "datamove verify SRC DST", "cmp": "datamove verify SRC DST",
 	"mb": bucketAnswer, "rb": bucketAnswer, "mkdir": "datamove copy SRC DST, which makes the folders that it needs",
 	"lsd": "datamove ls LOCATION", "lsf": "datamove ls LOCATION", "dir": "datamove ls LOCATION", "stat": "datamove ls LOCATION",
-	"lsl": "datamove ls -r LOCATION", "tree": "datamove ls -r LOCATION",
+	"lsjson": "datamove ls -o json LOCATION", "lsl": "datamove ls -r LOCATION", "tree": "datamove ls -r LOCATION",
 	"ncdu": "datamove du LOCATION...", "size": "datamove du LOCATION...", "df": "datamove tier df",
 	"delete": "datamove rm LOCATION", "del": "datamove rm LOCATION", "rmdir": "datamove rm -r LOCATION",
-	"status": "datamove task list", "jobs": "datamove task list", "ps": "datamove task list", "top": "datamove task watch",
+	"remove": "datamove rm LOCATION", "deletefile": "datamove rm LOCATION",
+	"status": tasksAnswer, "jobs": tasksAnswer, "ps": tasksAnswer, "squeue": tasksAnswer, "top": "datamove task watch ID",
+	"log": endedAnswer, "logs": endedAnswer, "history": endedAnswer, "sacct": endedAnswer,
+	"cancel": "datamove task cancel ID", "scancel": "datamove task cancel ID", "kill": "datamove task cancel ID", "submit": "datamove copy --detach SRC DST",
+	"pause": "datamove task pause ID", "resume": "datamove task resume ID", "wait": "datamove task wait ID", "show": "datamove task show ID",
+	"cordon": drainAnswer, "drain": drainAnswer, "uncordon": undrainAnswer, "undrain": undrainAnswer,
+	"ping": "datamove doctor LOCATION", "about": "datamove tier df", "configure": "datamove config init", "init": "datamove config init",
+
+	"task get": taskAnswer, "task describe": taskAnswer, "task status": taskAnswer, "task info": taskAnswer, "task log": taskAnswer, "task logs": taskAnswer,
+	"task stop": "datamove task pause ID, or datamove task cancel ID, which ends it", "task hold": "datamove task pause ID", "task suspend": "datamove task pause ID",
+	"task kill": "datamove task cancel ID", "task delete": "datamove task cancel ID", "task rm": "datamove task cancel ID", "task remove": "datamove task cancel ID",
+	"task start": "datamove task resume ID", "task continue": "datamove task resume ID", "task unhold": "datamove task resume ID",
+	"task create": "datamove copy --detach SRC DST", "task submit": "datamove copy --detach SRC DST",
+	"agent resume": undrainAnswer, "agent uncordon": undrainAnswer, "agent enable": undrainAnswer, "agent start": undrainAnswer,
+	"agent pause": drainAnswer, "agent cordon": drainAnswer, "agent disable": drainAnswer, "agent stop": drainAnswer,
+	"agent get": listAgents, "agent show": listAgents, "agent describe": listAgents, "agent status": listAgents,
+	"agent add": "datamove agent token", "agent join": "datamove agent token", "agent create": "datamove agent token",
+	"agent delete": "datamove agent forget NODE", "agent remove": "datamove agent forget NODE", "agent rm": "datamove agent forget NODE",
+	"service status": "datamove service info", "service show": "datamove service info",
+	"service start": unitAnswer, "service stop": unitAnswer, "service restart": unitAnswer,
+	"policy get": "datamove policy list", "policy show": "datamove policy list", "policy describe": "datamove policy list", "policy status": "datamove policy history",
+	"policy test": "datamove policy plan NAME", "policy check": "datamove policy lint FILE", "policy validate": "datamove policy lint FILE",
+	"policy apply": policiesAnswer, "policy add": policiesAnswer, "policy create": policiesAnswer, "policy delete": policiesAnswer, "policy edit": policiesAnswer,
+	"dataset create": "datamove dataset add NAME LOCATION", "dataset get": "datamove dataset show NAME", "dataset describe": "datamove dataset show NAME",
+	"dataset delete": "datamove dataset remove NAME", "dataset rm": "datamove dataset remove NAME", "dataset forget": "datamove dataset remove NAME",
+	"lease release": "datamove lease drop ID", "lease delete": "datamove lease drop ID", "lease remove": "datamove lease drop ID", "lease revoke": "datamove lease drop ID",
+	"lease add": "datamove stage DATASET, which takes one", "lease create": "datamove stage DATASET, which takes one",
+	"tier show": listTiers, "tier get": listTiers, "tier add": "datamove config view, whose tiers: has them", "tier usage": "datamove tier df",
+	"checkpoint delete": "datamove checkpoint prune LOCATION", "checkpoint remove": "datamove checkpoint prune LOCATION", "checkpoint rm": "datamove checkpoint prune LOCATION",
+	"quota list": "datamove quota show PATH", "quota get": "datamove quota show PATH", "quota report": "datamove quota show PATH",
+	"layout get": "datamove layout show PATH", "layout getstripe": "datamove layout show PATH", "layout setstripe": "datamove layout set PATH",
+	"config show": "datamove config view", "config get": "datamove config view", "config print": "datamove config view", "config create": "datamove config init",
+	"config test": "datamove config check", "config validate": "datamove config check",
+	"completion tcsh": shellsAnswer, "completion csh": shellsAnswer, "completion sh": shellsAnswer, "completion ksh": shellsAnswer,
 }
 
 const (
-	moveAnswer   = "datamove copy SRC DST, then datamove verify SRC DST, then datamove rm -r SRC: nothing moves in one step"
-	bucketAnswer = "aws s3 mb or aws s3 rb: buckets are the store's own, and datamove makes and removes none"
+	moveAnswer     = "datamove copy SRC DST, then datamove verify SRC DST, then datamove rm -r SRC: nothing moves in one step"
+	contentAnswer  = "datamove copy LOCATION FILE: no content goes through standard input or output"
+	sumAnswer      = "datamove verify --write-manifest FILE LOCATION, which writes a checksum of each file"
+	storeAnswer    = "the store's own tool: aws s3 "
+	tasksAnswer    = "datamove task list"
+	endedAnswer    = "datamove task list --all, which has tasks that have ended, too"
+	taskAnswer     = "datamove task show ID"
+	drainAnswer    = "datamove agent drain NODE"
+	undrainAnswer  = "datamove agent undrain NODE"
+	unitAnswer     = "systemctl start, stop or restart of datamoved, on its host"
+	policiesAnswer = "datamove service reload, after a change of the files in the directory that policies: of the service's configuration names"
+	shellsAnswer   = "datamove completion bash, or fish, powershell or zsh: no other shell has one"
+	bucketAnswer   = "aws s3 mb or aws s3 rb: buckets are the store's own, and datamove makes and removes none"
 )
 
 // otherFlags are options of other tools, and what does that here; the name of a command before one makes it that of the command alone. What begins with
@@ -43,6 +91,8 @@ var otherFlags = map[string]string{
 	"A": keptAnswer, "acls": keptAnswer, "X": keptAnswer, "xattrs": keptAnswer, "S": keptAnswer, "sparse": keptAnswer, "metadata": keptAnswer, "M": keptAnswer,
 	"progress": shownAnswer, "P": shownAnswer, "stats": shownAnswer, "partial": "no %s: the same command goes on where it stopped",
 	"z": plainAnswer, "compress": plainAnswer,
+	"u": newerAnswer, "update": newerAnswer, "newer": newerAnswer, "ignore-times": "--again", "size-only": sizeAnswer, "ignore-existing": presentAnswer,
+	"copy delete": copyAnswer, "copy del": copyAnswer, "copy delete-before": copyAnswer, "copy delete-during": copyAnswer, "copy delete-after": copyAnswer,
 	"c": "--checksum", "del": "--delete", "delete-before": "--delete", "delete-during": "--delete", "delete-after": "--delete",
 	"j": "--jobs", "transfers": "--jobs", "checkers": "--jobs", "numworkers": "--jobs", "concurrency": "--jobs",
 	"f": "--yes", "force": "--yes", "max-bandwidth": "--bwlimit", "limit-upload": "--bwlimit", "json": "--output json", "yaml": "--output yaml",
@@ -57,6 +107,10 @@ const (
 	foldersAnswer = "no %s: folders go with all that is below them"
 	keptAnswer    = "no %s: modes, times, links, holes and attributes are kept, and owners where that is allowed; --preserve takes less"
 	shownAnswer   = "no %s: progress is shown; --quiet turns it off"
+	newerAnswer   = "no %s: what is equal is left alone, and what differs is replaced, also where the target is newer; --dry-run names it"
+	sizeAnswer    = "no %s: sizes and times are compared; --preserve none compares contents in place of times"
+	presentAnswer = "no %s: what differs is replaced; --dry-run names it, and --exclude leaves names alone"
+	copyAnswer    = "no %s: copy removes nothing; datamove sync --delete SRC DST does"
 	plainAnswer   = "no %s: nothing is compressed on the way"
 )
 
@@ -85,7 +139,12 @@ func meant(cmd *cobra.Command, err error) string {
 
 // meantCommand is the answer to a command of another tool, or else the nearest one of ours.
 func meantCommand(parent *cobra.Command, word string) (answer, near string) {
-	if answer = otherCommands[word]; answer != "" && !parent.HasParent() {
+	if parent.HasParent() {
+		answer = otherCommands[parent.Name()+" "+word]
+	} else if !strings.Contains(word, " ") {
+		answer = otherCommands[word]
+	}
+	if answer != "" {
 		return answer, ""
 	}
 	var names []string

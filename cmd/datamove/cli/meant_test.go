@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -11,7 +13,18 @@ func TestMeant(t *testing.T) {
 		{"cp a b", "datamove copy SRC DST"},
 		{"--service none cp a b", "datamove copy SRC DST"},
 		{"mv a b", "datamove copy SRC DST, then datamove verify SRC DST, then datamove rm -r SRC: nothing moves in one step"},
-		{"cat s3://bucket/x", "datamove copy LOCATION FILE: no content goes to standard output"},
+		{"cat s3://bucket/x", contentAnswer},
+		{"head s3://bucket/x", contentAnswer},
+		{"presign s3://bucket/x", "the store's own tool: aws s3 presign"},
+		{"hashsum md5 a", sumAnswer},
+		{"get pods", "datamove copy SRC DST; datamove task list and datamove agent list say what a service has"},
+		{"task get 1", "datamove task show ID"},
+		{"task describe 1", "datamove task show ID"},
+		{"help task get", "datamove task show ID"},
+		{"agent resume n1", "datamove agent undrain NODE"},
+		{"service start", unitAnswer},
+		{"completion tcsh", shellsAnswer},
+		{"completion nushell", "datamove completion --help"},
 		{"check a b", "datamove verify SRC DST"},
 		{"mirror a b", "datamove sync --delete SRC DST"},
 		{"mb s3://bucket", bucketAnswer},
@@ -28,7 +41,12 @@ func TestMeant(t *testing.T) {
 		{"copy -avz a b", strings.Replace(keptAnswer, "%s", "-a", 1) + "; no -z: nothing is compressed on the way"},
 		{"sync -Pr a b", "no -P: progress is shown; --quiet turns it off; no -r: folders go with all that is below them"},
 		{"copy --progress a b", "no --progress: progress is shown; --quiet turns it off"},
-		{"copy --delete-after a b", "datamove copy --help"},
+		{"copy --delete-after a b", "no --delete-after: copy removes nothing; datamove sync --delete SRC DST does"},
+		{"copy --delete a b", "no --delete: copy removes nothing; datamove sync --delete SRC DST does"},
+		{"copy -u a b", strings.Replace(newerAnswer, "%s", "-u", 1)},
+		{"sync --update a b", strings.Replace(newerAnswer, "%s", "--update", 1)},
+		{"verify --update a b", "datamove verify --help"},
+		{"sync --size-only a b", strings.Replace(sizeAnswer, "%s", "--size-only", 1)},
 		{"sync --delete-after a b", "--delete in place of --delete-after"},
 		{"sync --delet a b", "--delete; datamove sync --help lists all"},
 		{"copy --dryrun a b", "--dry-run; datamove copy --help lists all"},
@@ -53,25 +71,29 @@ func TestMeant(t *testing.T) {
 // TestAnswersAreTrue: no word that is answered is one of ours, and what an answer names is there.
 func TestAnswersAreTrue(t *testing.T) {
 	root := (&app{}).root()
+	answers := slices.Collect(maps.Values(otherFlags))
 	for word, answer := range otherCommands {
-		if cmd, _, err := root.Find([]string{word}); err == nil && cmd != root {
+		answers = append(answers, answer)
+		if cmd, rest, err := root.Find(strings.Fields(word)); err == nil && len(rest) == 0 {
 			t.Errorf("%s is a command, and is answered", word)
+		} else if path := strings.Fields(cmd.CommandPath()); len(path) != len(strings.Fields(word)) {
+			t.Errorf("%s is asked for below %s", word, cmd.CommandPath())
 		}
-		for part := range strings.SplitSeq(answer, "datamove ") {
-			words := strings.Fields(strings.TrimRight(part, ",;: "))
-			if part == answer || len(words) == 0 {
+	}
+	for _, answer := range answers {
+		for i, part := range strings.Split(answer, "datamove ") {
+			words := strings.Fields(part)
+			if i == 0 || words[0] == "makes" {
 				continue // what stands before the first command
 			}
-			cmd, _, err := root.Find(words[:1])
-			if err != nil || cmd == root {
-				if words[0] != "makes" && words[0] != "aws" {
-					t.Errorf("%s: there is no command %s: %s", word, words[0], answer)
-				}
+			cmd, rest, err := root.Find(strings.Fields(strings.TrimRight(words[0], ",;:") + " " + strings.TrimRight(words[min(1, len(words)-1)], ",;:")))
+			if err != nil || cmd == root || cmd.HasSubCommands() && len(rest) > 0 {
+				t.Errorf("there is no such command: %s", answer)
 				continue
 			}
 			for _, w := range words {
-				if option, is := strings.CutPrefix(w, "--"); is && cmd.Flags().Lookup(option) == nil {
-					t.Errorf("%s: %s has no %s", word, words[0], w)
+				if option, is := strings.CutPrefix(strings.TrimRight(w, ",;:"), "--"); is && cmd.Flags().Lookup(option) == nil {
+					t.Errorf("%s has no %s: %s", cmd.CommandPath(), w, answer)
 				}
 			}
 		}

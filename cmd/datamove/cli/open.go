@@ -62,10 +62,27 @@ func (a *app) open(ctx context.Context, l location.Location, o local.OpenOptions
 	switch {
 	case err == nil:
 		s.Tiers = conf.Tiers
+		a.warn(conf, l.Tier)
 	case l.Tier != "":
 		return nil, err
 	}
 	return s.Open(ctx, l, o)
+}
+
+// warn says once that others may read the credentials of a tier that is opened.
+func (a *app) warn(conf *config.Config, tier string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if tier == "" || a.quiet || a.warned[tier] {
+		return
+	}
+	if a.warned == nil {
+		a.warned = map[string]bool{}
+	}
+	a.warned[tier] = true
+	for _, p := range conf.TierWarnings(tier) {
+		fmt.Fprintf(a.err, "datamove: warning: %s\n", p)
+	}
 }
 
 // bucket says how to reach the bucket of l.

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -136,8 +139,12 @@ func TestTCP(t *testing.T) {
 	must.Do(t, err)
 	out, _ := u.wants(0, "service", "info")
 	has(t, "info", out, "datamoved 1.2")
-	u.env["DATAMOVE_IDENTITY"] = filepath.Join(dir, "identity.pem")
+	key := filepath.Join(dir, "identity.pem")
+	u.env["DATAMOVE_IDENTITY"] = key
 	u.wants(0, "service", "info")
+	must.Do(t, os.Chmod(key, 0o644))
+	_, said = u.wants(exitPermission, "service", "info")
+	has(t, "others may read it", said, "read your certificate "+key+": permission denied: others may read the private key in it (mode 0644)\n", "try: chmod 600 "+key)
 
 	other, err := trust.OpenAuthority(t.TempDir())
 	must.Do(t, err)
@@ -158,6 +165,29 @@ func TestTCP(t *testing.T) {
 	must.Do(t, os.WriteFile(broken, []byte("-----BEGIN"), 0o600))
 	u.env["DATAMOVE_IDENTITY"] = broken
 	u.wants(exitUsage, "service", "info")
+}
+
+// TestOwnKey: a private key is its reader's alone, or comes from root.
+func TestOwnKey(t *testing.T) {
+	for _, row := range []struct {
+		mode          fs.FileMode
+		owner, reader int
+		try           string
+	}{
+		{0o600, 1001, 1001, ""}, {0o400, 1001, 1001, ""}, {0o640, 1001, 1001, "chmod 600 k"}, {0o604, 1001, 1001, "chmod 600 k"}, {0o620, 1001, 1001, "chmod 600 k"},
+		{0o440, 0, 1001, ""}, {0o444, 0, 1001, "chmod 600 k"}, // by the group of a pod
+		{0o440, 1002, 1001, "a file of your own"}, {0o600, 1002, 0, ""},
+	} {
+		info := must.Get(fstest.MapFS{"k": {Mode: row.mode, Sys: &syscall.Stat_t{Uid: uint32(row.owner)}}}.Stat("k"))(t)
+		err, try := ownKey(info, row.reader), ""
+		var open *openToOthers
+		if errors.As(err, &open) {
+			try = open.mend("k")
+		}
+		if try != row.try || (err != nil) != errors.Is(err, mover.ErrPermission) {
+			t.Errorf("%04o of %d, read by %d: %v, try %q", row.mode, row.owner, row.reader, err, try)
+		}
+	}
 }
 
 // TestDoctorAsksTheService finds a service that is there, one without agents, and none.

@@ -53,6 +53,10 @@ tasks, datasets and agents to look at.`,
 		a.taskCommand(), a.datasetCommand(), a.stageCommand(), a.releaseCommand(), a.purgeCommand(), a.pinCommand(), a.unpinCommand(),
 		a.leaseCommand(), a.policyCommand(), a.agentCommand(), a.usageCommand(), a.serviceCommand(), a.hookCommand(),
 		a.configCommand(), a.doctorCommand(), a.auditCommand(), a.demoCommand(), a.manCommand(), a.versionCommand())
+	cmd.InitDefaultCompletionCmd()
+	if shells, _, err := cmd.Find([]string{"completion"}); err == nil { // cobra's prints its help for a shell that it has not, and ends with 0
+		shells.RunE = a.do(func(context.Context, []string) error { return shells.Help() })
+	}
 	a.complete(cmd)
 	return cmd
 }

@@ -67,7 +67,7 @@ func (t *task) runThere(ctx context.Context) error {
 	}
 	spec, err := wire.Spec(&t.request, rules, names)
 	if err != nil {
-		return advise(err, "several lists, or --service none, to do it in this process")
+		return advise(err, inSeveral)
 	}
 	return t.submit(ctx, spec)
 }
@@ -92,16 +92,15 @@ func (t *task) submit(ctx context.Context, spec *pb.TaskSpec) error {
 	return adviseAsked(err, listTiers)
 }
 
+// inSeveral is what to do about a request that is larger than a service takes.
+const inSeveral = "several lists, one after the other, or --service none, to do it in this process"
+
 // fits finds what can not be said to a service: it has to be text, and not too long.
 func fits(spec *pb.TaskSpec) error {
-	text, err := proto.Marshal(spec)
-	switch {
-	case err != nil:
+	if _, err := proto.Marshal(spec); err != nil {
 		return advise(usage("a service takes only names, patterns and paths that are UTF-8"), "--service none, to do it in this process")
-	case len(text) > api.MaxMessageBytes-1<<10:
-		return advise(usage("the names and patterns are too many for one task of a service"), "several lists, or --service none, to do it in this process")
 	}
-	return nil
+	return advise(wire.Fits(spec), inSeveral)
 }
 
 // begin has the service begin a task, and follows it unless it is detached. Whether

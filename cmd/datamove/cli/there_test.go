@@ -113,13 +113,16 @@ func TestNotForAService(t *testing.T) {
 	s := newFake(t)
 	u := newSession(t, s)
 	dir := t.TempDir()
-	many, none := filepath.Join(dir, "many"), filepath.Join(dir, "none")
-	must.Do(t, errors.Join(os.WriteFile(many, []byte(strings.Repeat("x\n", 100_001)), 0o600), os.WriteFile(none, []byte("\n\n"), 0o600)))
+	many, none, long, endless := filepath.Join(dir, "many"), filepath.Join(dir, "none"), filepath.Join(dir, "long"), filepath.Join(dir, "endless")
+	must.Do(t, errors.Join(os.WriteFile(many, []byte(strings.Repeat("x\n", 100_001)), 0o600), os.WriteFile(none, []byte("\n\n"), 0o600),
+		os.WriteFile(long, []byte(strings.Repeat("a/rather/long/name/of/a/file/that/is/copied\n", 80_000)), 0o600), os.WriteFile(endless, make([]byte, 16<<20+1), 0o600)))
 	for _, row := range []struct {
 		args []string
 		want string
 	}{
 		{[]string{"copy", "--files-from", many, "/a", "/b"}, "100001 names in a list; a service takes 100000"},
+		{[]string{"copy", "--files-from", long, "/a", "/b"}, "a task of 3.43 MiB (80,000 names, 0 patterns); a service takes at most 896 KiB in one\ntry: several lists, one after the other, or --service none"},
+		{[]string{"copy", "--files-from", endless, "/a", "/b"}, "a list of more than 16.0 MiB; a service takes at most 896 KiB in one task\ntry: several lists, one after the other"},
 		{[]string{"sync", "--delete", "--files-from", none, "/a", "/b"}, "has no names"},
 		{[]string{"copy", "/a\xff", "/b"}, "a service takes only names, patterns and paths that are UTF-8"},
 		{[]string{"copy", "--exclude", "\xff*", "/a", "/b"}, "that are UTF-8"},
@@ -137,7 +140,7 @@ func TestNotForAService(t *testing.T) {
 	if len(s.asked["SubmitTask"]) > 0 {
 		t.Errorf("submitted: %v", s.asked["SubmitTask"])
 	}
-	must.Do(t, os.WriteFile(many, []byte(strings.Repeat("a/rather/long/name/of/a/file/that/is/copied\n", 100_000)), 0o600))
+	must.Do(t, os.WriteFile(many, []byte(strings.Repeat("a/name\n", 100_000)), 0o600))
 	u.wants(0, "copy", "--detach", "--files-from", many, "/a", "/b")
 	if got := len(last[*pb.SubmitTaskRequest](t, s, "SubmitTask").GetSpec().GetOptions().GetNames()); got != 100_000 {
 		t.Errorf("%d names", got)

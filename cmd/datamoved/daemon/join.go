@@ -13,6 +13,7 @@ import (
 	"datamove.dev/api"
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/config"
 	"datamove.dev/mover/door"
 	"datamove.dev/mover/telemetry"
 	"datamove.dev/mover/trust"
@@ -100,6 +101,9 @@ func (a *app) identity(ctx context.Context, h *host, target string) (*trust.Keep
 	case good:
 		h.log.Info("the token is a new one: the identity that is here is replaced", "until", keeper.Expires())
 	}
+	if !ticket.again && a.openToken() {
+		h.log.Warn("others may read the token with which this node joins, and be this node before it is", "file", a.flags.tokenFile, "mend", "chmod 600")
+	}
 	err = joining(ctx, h, keeper, ticket, target)
 	switch {
 	case ctx.Err() != nil: // it may not have come to that
@@ -140,6 +144,12 @@ func (a *app) joinToken() (string, error) {
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxToken))
 	return strings.TrimSpace(string(text)), err
+}
+
+// openToken reports whether others may read the file of the token. What Kubernetes writes there is not for us to close.
+func (a *app) openToken() bool {
+	info, err := os.Stat(a.flags.tokenFile)
+	return err == nil && info.Mode().IsRegular() && config.OthersMayRead(info, os.Geteuid())
 }
 
 // joinPause is between two tries to reach the coordinator.

@@ -76,8 +76,10 @@ func TestJoin(t *testing.T) {
 	again := agentOf(t, node.dir, coordinator.addressOf(), "")
 	again.started()
 	again.eventually("it is back", ready)
-	used := agentOf(t, shortDir(t), coordinator.addressOf(), token)
-	if code := used.code(); code != 4 || !strings.Contains(used.log.String(), "datamove agent token n1") {
+	open := shortDir(t)
+	must.Do(t, os.WriteFile(filepath.Join(open, "token"), nil, 0o644)) // which keeps its mode
+	used := agentOf(t, open, coordinator.addressOf(), token)
+	if code := used.code(); code != 4 || !strings.Contains(used.log.String(), "datamove agent token n1") || !strings.Contains(used.log.String(), "others may read the token") {
 		t.Errorf("the same token once more: exit %d: %s", code, used.log)
 	}
 }
