@@ -25,6 +25,7 @@ import (
 type Controller struct {
 	Config  *config.Config
 	Records string // directory of the records
+	Name    string // what Slurm calls the cluster; "" is not known
 	Dial    func(context.Context) (*api.Client, error)
 	Told    func(what string) // how far it is; nil tells nobody
 	// Room refuses a directory, which there may not be yet, where nothing more can be written, as far as is seen from here; nil looks nowhere.
@@ -254,6 +255,9 @@ func (c *Controller) work(x Record) *work {
 	s := site{tiers: TiersOf(c.Config), own: hook.Job{Cluster: c.Config.Slurm.Cluster, ID: x.Job, UID: x.UID, GID: x.GID}, values: directive.Values{Job: id, Array: x.Array, User: user}}
 	labels := s.own.Labels()
 	labels[hook.RunLabel] = x.RunID()
+	if s.own.Cluster == "" && c.Name != "" {
+		labels[hook.NameLabel] = c.Name
+	}
 	return &work{Controller: c, Record: x, site: s, stage: &stage.Mover{Dial: c.Dial, Label: hook.CopyLabel, Labels: labels, TTL: hook.LeaseTTL}}
 }
 

@@ -138,7 +138,7 @@ func (w *work) broken(ctx context.Context, x Record) (all []*datamovev1.Task, er
 		}
 		labels := t.GetSpec().GetLabels()
 		key, leaves := labels[hook.CopyLabel], labels[hook.Leaves]
-		if leaves == "" || leaves == hook.AllNodes || labels[hook.PartLabel] != "" || seen[key] {
+		if w.others(labels) || leaves == "" || leaves == hook.AllNodes || labels[hook.PartLabel] != "" || seen[key] {
 			continue
 		}
 		seen[key] = true

@@ -30,6 +30,9 @@ func (c *Controller) In(ctx context.Context, job uint32) error {
 		_ = w.unbroken(api.For(ctx, w.UID)) // which is the same, or told with it
 		return err
 	}
+	if err := w.patient(api.For(ctx, w.UID), w.unique); err != nil {
+		return err
+	}
 	if err := w.patient(ctx, func(ctx context.Context) error { return c.earlier(ctx, job) }); err != nil {
 		if ctx.Err() != nil {
 			return err
@@ -267,7 +270,7 @@ func (w *work) vacant(ctx context.Context, nodes []string) error {
 			return err
 		}
 		labels := t.GetSpec().GetLabels()
-		if seen[labels[hook.CopyLabel]] || labels[hook.RunLabel] == w.RunID() || labels[hook.PartLabel] != "" || !slices.Contains(nodes, labels[hook.Leaves]) {
+		if w.others(labels) || seen[labels[hook.CopyLabel]] || labels[hook.RunLabel] == w.RunID() || labels[hook.PartLabel] != "" || !slices.Contains(nodes, labels[hook.Leaves]) {
 			continue
 		}
 		seen[labels[hook.CopyLabel]] = true
