@@ -39,6 +39,8 @@ func (d *Driver) tellStaging(ctx context.Context, pod volume.Pod, source string,
 	switch {
 	case err == nil && away:
 		d.Cluster.Tell(ctx, kube.OfPod(pod), false, "Staged", source+" is on this node as it was before; the coordinator can not be reached, and is told of it later")
+	case err == nil && !strings.HasPrefix(source, "dataset:"):
+		d.Cluster.Tell(ctx, kube.OfPod(pod), false, "Staged", source+" is on this node as it is there now; "+unversioned)
 	case err == nil:
 		d.Cluster.Tell(ctx, kube.OfPod(pod), false, "Staged", source+" is on this node")
 	case errors.As(err, &u):
@@ -48,15 +50,28 @@ func (d *Driver) tellStaging(ctx context.Context, pod volume.Pod, source string,
 	}
 }
 
-// tellPinned says in an event of a claim which version its pods will read. The provisioner names a volume after the UID of its claim.
+// tellPinned says in an event of a claim which version its pods will read.
 func (d *Driver) tellPinned(ctx context.Context, p *volume.Parameters, name string) {
+	dataset, _ := p.Source.Dataset()
+	d.tellClaim(ctx, p, name, false, "VersionPinned",
+		p.Source.Location+" is what all pods of the claim read, also when the dataset is added anew; dataset: "+dataset+"@latest asks for the newest version")
+}
+
+// unversioned is what pods read of a source that is no dataset.
+const unversioned = "it has no version: each start of a pod brings what is there then, also for pods of the node that run; datamove dataset add gives it versions"
+
+// tellUnversioned says in an event of a claim that its pods may read different things.
+func (d *Driver) tellUnversioned(ctx context.Context, p *volume.Parameters, name string) {
+	d.tellClaim(ctx, p, name, true, "NoVersion", p.Source.Location+": "+unversioned)
+}
+
+// tellClaim makes an event of the claim that a volume is made for. The provisioner names a volume after the UID of its claim.
+func (d *Driver) tellClaim(ctx context.Context, p *volume.Parameters, name string, bad bool, reason, message string) {
 	uid, ok := strings.CutPrefix(name, "pvc-")
 	if d.Cluster == nil || !ok || p.For.Name == "" {
 		return
 	}
-	dataset, _ := p.Source.Dataset()
-	d.Cluster.Tell(ctx, kube.About{Kind: "PersistentVolumeClaim", Namespace: p.For.Namespace, Name: p.For.Name, UID: uid}, false, "VersionPinned",
-		p.Source.Location+" is what all pods of the claim read, also when the dataset is added anew; dataset: "+dataset+"@latest asks for the newest version")
+	d.Cluster.Tell(ctx, kube.About{Kind: "PersistentVolumeClaim", Namespace: p.For.Namespace, Name: p.For.Name, UID: uid}, bad, reason, message)
 }
 
 // versioned is a source with the version that a pod has of it.
