@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
 	"datamove.dev/csi/kube"
 	"datamove.dev/csi/volume"
+	"datamove.dev/mover/units"
 	"datamove.dev/tiering/stage"
 )
 
@@ -30,8 +32,9 @@ const (
 	version   = Name + "/version"   // digest of the dataset that its pods read; of one that is not pinned, those that they have
 )
 
-// tellStaging says in events of a pod how the staging of what it waits for goes.
-func (d *Driver) tellStaging(ctx context.Context, pod volume.Pod, source string, away bool, err error) {
+// tellStaging says in events of a pod how the staging of what it waits for goes, and how long it waits.
+func (d *Driver) tellStaging(ctx context.Context, about volume.Attributes, source string, away bool, err error) {
+	pod := about.Pod
 	if d.Cluster == nil {
 		return
 	}
@@ -44,7 +47,7 @@ func (d *Driver) tellStaging(ctx context.Context, pod volume.Pod, source string,
 	case err == nil:
 		d.Cluster.Tell(ctx, kube.OfPod(pod), false, "Staged", source+" is on this node")
 	case errors.As(err, &u):
-		d.Cluster.Tell(ctx, kube.OfPod(pod), false, "Staging", source+": "+u.How)
+		d.Cluster.Tell(ctx, kube.OfPod(pod), false, "Staging", fmt.Sprintf("%s: %s (task %s; the pod waits for it for %s at most, its deadline)", source, u.How, u.Task, units.Duration(about.Deadline)))
 	default:
 		d.Cluster.Tell(ctx, kube.OfPod(pod), true, "StagingFailed", source+": "+err.Error())
 	}

@@ -154,12 +154,18 @@ func TestBrokenCheckpoint(t *testing.T) {
 		w.service.Until("it waits", func() bool {
 			return w.heard("job 7 has ended, and its checkpoints are leaving n1 for slow:saved still")
 		})
+		if table := must.Get(w.Status(t.Context()))(t); !strings.Contains(table, "waits for ") || !strings.Contains(table, "job 7 has ended, and its checkpoints are leaving n1") {
+			t.Errorf("bbstat does not show what it waits for:\n%s", table)
+		}
 		for task, err := range w.service.Tasks(w.Context(), &datamovev1.ListTasksRequest{Labels: map[string]string{hook.Label: "7", hook.PartLabel: hook.Watch}, States: []datamovev1.TaskState{datamovev1.TaskState_TASK_STATE_PAUSED}}) {
 			must.Do(t, err)
 			must.Get(w.service.CancelTask(ctx, &datamovev1.CancelTaskRequest{Id: task.GetId()}))(t) // as its node ends it when all has left
 		}
 		<-waits.ended
 		must.Do(t, waits.err)
+		if table := must.Get(w.Status(t.Context()))(t); strings.Contains(table, "waits for ") {
+			t.Errorf("bbstat shows a wait that is over:\n%s", table)
+		}
 	})
 }
 

@@ -230,6 +230,7 @@ type work struct {
 	site
 	stage  *stage.Mover
 	staged Staged
+	waits  string // what is remembered of it as waiting
 }
 
 // begin loads the record of a job, and looks once more whether it may ask for what it does. The work has to be closed.
@@ -242,6 +243,9 @@ func (c *Controller) begin(job uint32) (*work, error) {
 		return nil, err
 	}
 	w := c.work(x)
+	if err := c.records().drop(job, fileWaits); err != nil { // of a phase that was killed
+		w.tell("what it waited for is shown still: %v", err)
+	}
 	if err := c.records().read(job, fileStaged, &w.staged); err != nil && !errors.Is(err, mover.ErrNotExist) {
 		w.tell("what was staged for it where all nodes see it is not known: %v", err)
 	}

@@ -28,8 +28,10 @@ func (w *work) follow(ctx context.Context) {
 	for {
 		before := w.departing()
 		if before == 0 {
+			w.waitsFor("")
 			return
 		}
+		w.waitsFor(fmt.Sprintf("job %d has ended, and is about to say what it leaves where this one reads: %s at most", before, followPatience))
 		select {
 		case <-ctx.Done():
 			w.tell("job %d has ended, and what it leaves is not asked for yet: what this job stages in may be older", before)

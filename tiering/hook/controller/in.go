@@ -99,11 +99,13 @@ func (w *work) patient(ctx context.Context, ask func(context.Context) error) err
 	for spell := time.Duration(0); ; {
 		err := ask(ctx)
 		if err == nil || !away(err) {
+			w.waitsFor("")
 			return err
 		}
 		if ctx.Err() != nil {
 			return fmt.Errorf("%w: %w", mover.ErrTimeout, err)
 		}
+		w.waitsFor(err.Error())
 		w.tell("will ask again: %v", err)
 		w.rest(ctx, &spell, nil)
 	}
