@@ -346,6 +346,31 @@ func TestCoordinatorAway(t *testing.T) {
 	c.Start()
 }
 
+// TestSourceChanges: what is no dataset has no version. Each start of a pod brings what is there then, under pods that run, too, and the claim and each pod are told so.
+func TestSourceChanges(t *testing.T) {
+	r := rigged(t)
+	r.staging()
+	k := &told{}
+	r.driver.Cluster = k
+	r.driver.Config.Grants = append(r.driver.Config.Grants, volume.Grant{Namespaces: []string{"vision"}, Sources: []string{"shared:train"}})
+	v := must.Get(r.CreateVolume(t.Context(), &csi.CreateVolumeRequest{Name: "pvc-plain", VolumeCapabilities: []*csi.VolumeCapability{able(csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY)},
+		Parameters: map[string]string{"type": "dataset", "source": "shared:train", "tier": "scratch", "csi.storage.k8s.io/pvc/namespace": "vision", "csi.storage.k8s.io/pvc/name": "plain"}}))(t).GetVolume()
+	got, first := r.reads(v, "first")
+	must.Do(t, os.WriteFile(filepath.Join(r.shared, "train/sub/file"), []byte("changed"), 0o644))
+	later, second := r.reads(v, "second")
+	again := string(must.Get(os.ReadFile(filepath.Join(first.GetTargetPath(), "sub/file")))(t))
+	if got != "train" || later != "changed" || again != "changed" {
+		t.Errorf("the pods read %q and %q, and the first one %q then", got, later, again)
+	}
+	for _, want := range []string{"vision/plain NoVersion! shared:train: it has no version", "vision/first Staged shared:train is on this node as it is there now; it has no version", "vision/second Staged shared:train is on this node as it is there now"} {
+		if !slices.ContainsFunc(k.events, func(e string) bool { return strings.HasPrefix(e, want) }) {
+			t.Errorf("%q, and nothing of %q", k.events, want)
+		}
+	}
+	r.unpublished(first)
+	r.unpublished(second)
+}
+
 // eventually publishes as a kubelet does: again and again.
 func (r *kubelet) eventually(q *csi.NodePublishVolumeRequest) string {
 	r.Helper()

@@ -230,7 +230,7 @@ func (d *Driver) staged(ctx context.Context, p publication, a files.Attachment) 
 		err = d.leavesPromises(ctx, p.source())
 	}
 	if err != nil {
-		d.tellStaging(ctx, p.about.Pod, p.about.Source.Location, false, err)
+		d.tellStaging(ctx, p.about, p.about.Source.Location, false, err)
 		return a, err
 	}
 	s, err := d.await(ctx, p)
@@ -261,7 +261,7 @@ func (d *Driver) await(ctx context.Context, p publication) (stage.Place, error) 
 		}
 		again := underway && time.Now().Before(limit) && ctx.Err() == nil
 		if first || !again {
-			d.tellStaging(ctx, p.about.Pod, versioned(p.about.Source, s.Digest), s.Away, err)
+			d.tellStaging(ctx, p.about, versioned(p.about.Source, s.Digest), s.Away, err)
 		}
 		if !again {
 			return s, err

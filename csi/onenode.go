@@ -44,6 +44,9 @@ func (h *heartbeats) silent(fileSystem string, of base.Holder, now time.Time) ti
 	return 0
 }
 
+// otherModes is how a volume goes on that nothing can hold to one node, as one of an administrator, or of an earlier version, which held none: the access modes of a PersistentVolume may be changed.
+const otherModes = "have ReadWriteMany or ReadOnlyMany as the first of its access modes (kubectl patch pv NAME -p '{\"spec\":{\"accessModes\":[\"ReadWriteMany\"]}}'), or set volumes"
+
 // onOneNode has this node hold a volume that one node may have at a time, for a pod. Nothing is attached to nodes by Kubernetes: it lets the pods of any nodes have
 // the volume. What is on the scratch of a node is on one; a dataset, which is only read, is on one for a single pod only (alone).
 func (d *Driver) onOneNode(ctx context.Context, p publication) error {
@@ -52,7 +55,7 @@ func (d *Driver) onOneNode(ctx context.Context, p publication) error {
 	}
 	others, err := d.Files.Hold(ctx, p.spec, d.NodeID, p.id, p.target)
 	if errors.Is(err, mover.ErrUnsupported) {
-		return fmt.Errorf("%w: file system %s has no volumes in the driver's configuration, and without them nothing holds %s to one node: use access mode ReadWriteMany or ReadOnlyMany", mover.ErrConflict, p.spec.Name, p.id)
+		return fmt.Errorf("%w: nothing holds %s to one node on file system %s: %s; %s", mover.ErrConflict, p.id, p.spec.Name, err.Error(), otherModes)
 	}
 	for _, other := range others {
 		switch silent := d.beats.silent(p.spec.Name, other, time.Now()); {

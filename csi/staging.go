@@ -53,6 +53,9 @@ func Noting(f *files.Files) func(ctx context.Context, at stage.Place, until time
 // anew. One that says its version has that.
 func (d *Driver) pin(ctx context.Context, name string, p *volume.Parameters) error {
 	dataset, digest := p.Source.Dataset()
+	if dataset == "" {
+		d.tellUnversioned(ctx, p, name)
+	}
 	if d.Staging == nil || dataset == "" || digest != "" || p.Source.Latest {
 		return nil
 	}

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
 	"datamove.dev/csi/kube"
 	"datamove.dev/csi/volume"
+	"datamove.dev/mover/units"
 	"datamove.dev/tiering/stage"
 )
 
@@ -30,8 +32,9 @@ const (
 	version   = Name + "/version"   // digest of the dataset that its pods read; of one that is not pinned, those that they have
 )
 
-// tellStaging says in events of a pod how the staging of what it waits for goes.
-func (d *Driver) tellStaging(ctx context.Context, pod volume.Pod, source string, away bool, err error) {
+// tellStaging says in events of a pod how the staging of what it waits for goes, and how long it waits.
+func (d *Driver) tellStaging(ctx context.Context, about volume.Attributes, source string, away bool, err error) {
+	pod := about.Pod
 	if d.Cluster == nil {
 		return
 	}
@@ -39,24 +42,39 @@ func (d *Driver) tellStaging(ctx context.Context, pod volume.Pod, source string,
 	switch {
 	case err == nil && away:
 		d.Cluster.Tell(ctx, kube.OfPod(pod), false, "Staged", source+" is on this node as it was before; the coordinator can not be reached, and is told of it later")
+	case err == nil && !strings.HasPrefix(source, "dataset:"):
+		d.Cluster.Tell(ctx, kube.OfPod(pod), false, "Staged", source+" is on this node as it is there now; "+unversioned)
 	case err == nil:
 		d.Cluster.Tell(ctx, kube.OfPod(pod), false, "Staged", source+" is on this node")
 	case errors.As(err, &u):
-		d.Cluster.Tell(ctx, kube.OfPod(pod), false, "Staging", source+": "+u.How)
+		d.Cluster.Tell(ctx, kube.OfPod(pod), false, "Staging", fmt.Sprintf("%s: %s (task %s; the pod waits for it for %s at most, its deadline)", source, u.How, u.Task, units.Duration(about.Deadline)))
 	default:
 		d.Cluster.Tell(ctx, kube.OfPod(pod), true, "StagingFailed", source+": "+err.Error())
 	}
 }
 
-// tellPinned says in an event of a claim which version its pods will read. The provisioner names a volume after the UID of its claim.
+// tellPinned says in an event of a claim which version its pods will read.
 func (d *Driver) tellPinned(ctx context.Context, p *volume.Parameters, name string) {
+	dataset, _ := p.Source.Dataset()
+	d.tellClaim(ctx, p, name, false, "VersionPinned",
+		p.Source.Location+" is what all pods of the claim read, also when the dataset is added anew; dataset: "+dataset+"@latest asks for the newest version")
+}
+
+// unversioned is what pods read of a source that is no dataset.
+const unversioned = "it has no version: each start of a pod brings what is there then, also for pods of the node that run; datamove dataset add gives it versions"
+
+// tellUnversioned says in an event of a claim that its pods may read different things.
+func (d *Driver) tellUnversioned(ctx context.Context, p *volume.Parameters, name string) {
+	d.tellClaim(ctx, p, name, true, "NoVersion", p.Source.Location+": "+unversioned)
+}
+
+// tellClaim makes an event of the claim that a volume is made for. The provisioner names a volume after the UID of its claim.
+func (d *Driver) tellClaim(ctx context.Context, p *volume.Parameters, name string, bad bool, reason, message string) {
 	uid, ok := strings.CutPrefix(name, "pvc-")
 	if d.Cluster == nil || !ok || p.For.Name == "" {
 		return
 	}
-	dataset, _ := p.Source.Dataset()
-	d.Cluster.Tell(ctx, kube.About{Kind: "PersistentVolumeClaim", Namespace: p.For.Namespace, Name: p.For.Name, UID: uid}, false, "VersionPinned",
-		p.Source.Location+" is what all pods of the claim read, also when the dataset is added anew; dataset: "+dataset+"@latest asks for the newest version")
+	d.Cluster.Tell(ctx, kube.About{Kind: "PersistentVolumeClaim", Namespace: p.For.Namespace, Name: p.For.Name, UID: uid}, bad, reason, message)
 }
 
 // versioned is a source with the version that a pod has of it.

@@ -124,7 +124,7 @@ func TestPatience(t *testing.T) {
 	_, err := r.NodePublishVolume(t.Context(), q)
 	must.Do(t, err)
 	newest := must.Get(r.driver.Staging.Newest(t.Context(), "train"))(t)
-	if want := []string{"vision/pod Staging dataset:train: half of it is there", "vision/pod Staged dataset:train@" + newest + " is on this node"}; !slices.Equal(k.events, want) {
+	if want := []string{"vision/pod Staging dataset:train: half of it is there (task t1; the pod waits for it for 30m00s at most, its deadline)", "vision/pod Staged dataset:train@" + newest + " is on this node"}; !slices.Equal(k.events, want) {
 		t.Errorf("%q", k.events)
 	}
 	r.unpublished(q)

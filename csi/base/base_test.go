@@ -379,3 +379,17 @@ func TestMereDirectory(t *testing.T) {
 		t.Errorf("something was made where nothing is mounted: %v, %v", names, err)
 	}
 }
+
+// TestHoldReadOnly: a node that can not write to the volumes says so, and that it can hold none.
+func TestHoldReadOnly(t *testing.T) {
+	root := onBtrfs(t)
+	b := opened(t, root)
+	r := must.Get(b.Make(t.Context(), wish(t, b, "pvc-1", 20*mib)))(t)
+	id := must.Get(volume.ParseID(r.ID))(t)
+	must.Do(t, unix.Mount("", root.Root, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	_, err := b.Hold(t.Context(), "n1", id, "/target")
+	must.Do(t, unix.Mount("", root.Root, "", unix.MS_REMOUNT, ""))
+	if !errors.Is(err, mover.ErrUnsupported) || !strings.Contains(err.Error(), "can not write to the volumes") {
+		t.Errorf("held where nothing can be written: %v", err)
+	}
+}

@@ -3,6 +3,8 @@ package base
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -37,8 +39,13 @@ func heldKey(id volume.ID) string { return volume.KeyOf("", id.Kind, id.String()
 func targetKey(target string) string { return volume.KeyOf("", "target", target) }
 
 // Hold has a node hold a volume for a target, and returns the other nodes that do. Each says that it holds a volume before it looks for others: of two that
-// come at once, at least one sees the other. Let go of what is not yours to hold.
+// come at once, at least one sees the other. Let go of what is not yours to hold. Where a node can not say that, the error is of kind [mover.ErrUnsupported].
 func (b *Base) Hold(ctx context.Context, node string, id volume.ID, target string) (others []Holder, err error) {
+	defer func() {
+		if errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrPermission) {
+			err = fmt.Errorf("%w: this node can not write to the volumes there: %s", mover.ErrUnsupported, err.Error())
+		}
+	}()
 	nodes, mine, err := b.holder(node)
 	if err != nil {
 		return nil, err
@@ -69,7 +76,7 @@ func (b *Base) Hold(ctx context.Context, node string, id volume.ID, target strin
 // holder opens the directory of all nodes, and that of one.
 func (b *Base) holder(node string) (nodes, mine dir, err error) {
 	if b.top < 0 {
-		return -1, -1, mover.ErrUnsupported
+		return -1, -1, fmt.Errorf("%w: the driver's configuration has no volumes there", mover.ErrUnsupported)
 	}
 	if nodes, err = b.top.make(nodesDir, 0o700); err != nil {
 		return -1, -1, err

@@ -30,7 +30,9 @@ func (d *Door) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h
 	if err := d.enter(ctx, v, info.FullMethod, recorded(info.FullMethod), what); err != nil {
 		return nil, err
 	}
-	answer, err = handle(access.With(ctx, v.caller), req)
+	if err = understood(info.FullMethod, req); err == nil {
+		answer, err = handle(access.With(ctx, v.caller), req)
+	}
 	return answer, d.left(ctx, v, what, stopped(ctx, err))
 }
 

@@ -390,7 +390,7 @@ func readFile(name string, most int64) ([]byte, error) {
 	return text, err
 }
 
-// leasesOn are who needs what a burst has in its bucket, and who says so by a label.
+// leasesOn are who needs what a burst has in its bucket, and who says so by a label, each with its lease and its owner: any account may name a holder, and set a label.
 func (s *Service) leasesOn(tx *ledger.Tx, b *burst.Burst) (holders []string, err error) {
 	at := address(b.Spec.Cloud.Tier+":"+b.Prefix(), "", s.conf())
 	for l, err := range ledger.Leases.All(tx, ledger.Range{}) {
@@ -399,9 +399,9 @@ func (s *Service) leasesOn(tx *ledger.Tx, b *burst.Burst) (holders []string, err
 		}
 		on := l.GetLocation() != "" && overlap(address(l.GetLocation(), l.GetNode(), s.conf()), at)
 		if on || l.GetLabels()[burstLabel] == string(b.Metadata.Name) {
-			holders = append(holders, l.GetHolder())
+			holders = append(holders, fmt.Sprintf("%s (lease %s of %s)", mover.Printable(l.GetHolder()), l.GetId(), nameOfAccount(l.GetOwner())))
 		}
 	}
 	slices.Sort(holders)
-	return slices.Compact(holders), nil
+	return holders, nil
 }

@@ -346,12 +346,12 @@ func TestLeasesOnABurst(t *testing.T) {
 		return errors.Join(
 			ledger.Leases.Put(tx, &pb.Lease{Id: "1", Dataset: "words", Digest: "d", Tier: "archive", Location: "archive:bursts/llama/words", Holder: "slurm:7"}),
 			ledger.Leases.Put(tx, &pb.Lease{Id: "2", Dataset: "words", Digest: "e", Tier: "archive", Location: "archive:bursts/llama2/words", Holder: "slurm:8"}),
-			ledger.Leases.Put(tx, &pb.Lease{Id: "3", Dataset: "words", Digest: "f", Tier: "project", Location: "project:words", Holder: "slurm:9", Labels: map[string]string{"burst": "llama"}}),
+			ledger.Leases.Put(tx, &pb.Lease{Id: "3", Dataset: "words", Digest: "f", Tier: "project", Location: "project:words", Holder: "slurm:9", Owner: &pb.Account{Name: "bob", Uid: 1002}, Labels: map[string]string{"burst": "llama"}}),
 			ledger.Leases.Put(tx, &pb.Lease{Id: "4", Dataset: "bursts", Digest: "f", Tier: "archive", Location: "archive:bursts", Holder: "alice"}))
 	}), nil)
 	wants(t, "look", d.ledger.View(func(tx *ledger.Tx) error {
 		holders, err := d.leasesOn(tx, all[0])
-		if !slices.Equal(holders, []string{"alice", "slurm:7", "slurm:9"}) {
+		if !slices.Equal(holders, []string{"alice (lease 4 of uid 0)", "slurm:7 (lease 1 of uid 0)", "slurm:9 (lease 3 of bob)"}) {
 			t.Errorf("%q", holders)
 		}
 		return err

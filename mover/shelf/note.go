@@ -17,10 +17,11 @@ import (
 const (
 	notedAttr = "user.datamove.noted" // until when a holder on this host has the replica, of which the service does not know yet
 	goingAttr = "user.datamove.going" // what is behind it changes, or goes
+	wholeAttr = "user.datamove.whole" // what is behind it was whole, and can not be sealed
 )
 
-// Note keeps a replica from being removed until a time, for a holder of which the service can not be told now. The replica has to be sealed and not on its
-// way out, else the error is of kind [mover.ErrConflict]; where that can not be known it is [mover.ErrUnsupported]. The zero time takes the note away.
+// Note keeps a replica from being removed until a time, for a holder of which the service can not be told now. The replica has to be sealed, or its gate to say that it was whole where nothing
+// can be sealed, and not on its way out, else the error is of kind [mover.ErrConflict]; where that can not be known it is [mover.ErrUnsupported]. The zero time takes the note away.
 //
 // A note is written before what is going is looked for, and a removal says that it goes before it looks for a note: of two that meet, at least one gives way.
 func (s Spot) Note(until time.Time) error {
@@ -32,10 +33,10 @@ func (s Spot) Note(until time.Time) error {
 		if err := unix.Fsetxattr(gate, notedAttr, []byte(until.UTC().Format(time.RFC3339)), 0); err != nil {
 			return fmt.Errorf("%w: its gate takes no attribute: %w", mover.ErrUnsupported, err)
 		}
-		if going := says(gate, goingAttr) != ""; time.Now().Before(before) || !going && s.Sealed() {
+		if going := says(gate, goingAttr) != ""; time.Now().Before(before) || !going && (s.Sealed() || says(gate, wholeAttr) != "") {
 			return nil
 		}
-		return errors.Join(fmt.Errorf("%w: it is not sealed, or is being removed", mover.ErrConflict), unsaid(unix.Fremovexattr(gate, notedAttr)))
+		return errors.Join(fmt.Errorf("%w: it is not known to be whole, or is being removed", mover.ErrConflict), unsaid(unix.Fremovexattr(gate, notedAttr)))
 	})
 }
 
@@ -68,6 +69,13 @@ func (s Spot) goes() (undo func(), err error) {
 // stays takes back that what is in a spot changes or goes.
 func (s Spot) stays() {
 	_ = s.atGate("seal", func(gate int) error { return unsaid(unix.Fremovexattr(gate, goingAttr)) })
+}
+
+// whole says of what can not be sealed that all of it is there. Where its gate takes no attribute it is not said.
+func (s Spot) whole() {
+	_ = s.atGate("seal", func(gate int) error {
+		return errors.Join(unsaid(unix.Fremovexattr(gate, goingAttr)), unix.Fsetxattr(gate, wholeAttr, []byte("1"), 0))
+	})
 }
 
 // atGate does something at a gate that is root's.

@@ -3,9 +3,12 @@ package shelf
 import (
 	"errors"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
 	"datamove.dev/test/must"
@@ -66,3 +69,59 @@ func TestNote(t *testing.T) {
 }
 
 func errOf(_ bool, err error) error { return err }
+
+// TestNoteUnsealed: where nothing can be sealed, a gate says what was whole, and that is noted; what never was, or is changed or removed since, is not.
+//
+//safety:5 the same where nothing can be sealed
+func TestNoteUnsealed(t *testing.T) {
+	systems(t, func(t *testing.T, root string) {
+		s, soon := staged(t, root, 1), time.Now().Add(time.Hour)
+		is := func(what string, got, want error) {
+			t.Helper()
+			if (want == nil) != (got == nil) || !errors.Is(got, want) {
+				t.Errorf("%s: %v, and not %v", what, got, want)
+			}
+		}
+		seal := func() {
+			t.Helper()
+			mutably(t, func() {
+				if why, err := s.Seal(t.Context(), alice); err != nil || why == "" {
+					t.Errorf("it is sealed: %q, %v", why, err)
+				}
+			})
+		}
+		is("never whole", s.Note(soon), mover.ErrConflict)
+		seal()
+		is("whole", s.Note(soon), nil)
+		for _, uid := range []uint32{0, alice} {
+			is("removed", errOf(Unseal(t.Context(), root, where, uid)), mover.ErrHeld)
+		}
+		is("let go", s.Note(time.Time{}), nil)
+		is("mended", s.Unseal(t.Context()), nil)
+		is("while it is mended", s.Note(soon), mover.ErrConflict)
+		seal()
+		is("whole again", s.Note(soon), nil)
+		is("let go", s.Note(time.Time{}), nil)
+		is("removed", errOf(Unseal(t.Context(), root, where, 0)), nil)
+		is("goes", s.Note(soon), mover.ErrConflict)
+	})
+}
+
+// mutably does something in a thread that may make nothing immutable.
+func mutably(t *testing.T, do func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and ends with the thread
+		header, data := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{}
+		err := unix.Capget(&header, &data[0])
+		data[0].Effective &^= 1 << unix.CAP_LINUX_IMMUTABLE
+		if err = errors.Join(err, unix.Capset(&header, &data[0])); err != nil {
+			t.Error(err)
+			return
+		}
+		do()
+	}()
+	<-done
+}

@@ -24,7 +24,7 @@
 // who staged it can change it.
 //
 // A replica that a pod has, while the service is away, is noted at its gate: nothing unseals it for a removal before the service is told, or the
-// note is over. A note can be made where the replica is sealed and nothing removes it.
+// note is over. A note can be made where the replica is sealed, or was whole where nothing can be sealed, and nothing removes it.
 //
 // Several processes may let people in at the same gate. Whose business it is to be let in is left to the service.
 // TestStrangers and TestSealed have real users try, TestKilled stops it in the middle.

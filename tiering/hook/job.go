@@ -124,6 +124,9 @@ func (j Job) Labels() map[string]string {
 	return labels
 }
 
+// Others says whether labels are those of another cluster's job, which may have the same number. Where neither cluster has a name here, they are its all the same.
+func (j Job) Others(labels map[string]string) bool { return labels[ClusterLabel] != j.Cluster }
+
 // LeaseTTL is that of what is held for a job. While the job is on the node it is renewed there, also of what is held where all nodes see it.
 const LeaseTTL = 7 * 24 * time.Hour
 

@@ -9,6 +9,7 @@ import (
 const (
 	Label        = "slurm_job"     // the job's number
 	ClusterLabel = "slurm_cluster" // the cluster that has the job, of several
+	NameLabel    = "slurm_name"    // what Slurm calls the cluster that has the job, where slurm.cluster does not: two such on one coordinator are noticed by it
 	RunLabel     = "slurm_run"     // the run of the job: when it began, in nanoseconds
 	CopyLabel    = "slurm_copy"    // which copy it is, of those that are tried again
 	Leaves       = "slurm_leaves"  // it brings something away from the job: from the node that it names

@@ -41,7 +41,7 @@ func (s *Service) Renew(ctx context.Context, j Job, before time.Time) error {
 		case err != nil:
 			return err
 		case !strings.HasPrefix(l.GetHolder(), j.holders()) || l.GetOwner().GetUid() != j.UID: // labels are anybody's
-		case l.GetNode() != "" && l.GetNode() != s.Node || l.GetExpireTime() == nil || l.GetExpireTime().AsTime().After(before):
+		case j.Others(l.GetLabels()) || l.GetNode() != "" && l.GetNode() != s.Node || l.GetExpireTime() == nil || l.GetExpireTime().AsTime().After(before):
 		default:
 			errs = append(errs, Renew(ctx, c, l.GetId()))
 		}
@@ -81,7 +81,7 @@ func (s *Service) Moves(ctx context.Context, j Job) (moves []Move, err error) {
 		}
 		labels := t.GetSpec().GetLabels()
 		key := labels[CopyLabel]
-		if t.GetOwner().GetUid() != j.UID || key != "" && seen[key] { // labels are anybody's
+		if t.GetOwner().GetUid() != j.UID || j.Others(labels) || key != "" && seen[key] { // labels are anybody's
 			continue
 		}
 		seen[key] = true

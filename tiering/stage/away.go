@@ -65,8 +65,11 @@ func (a *Away) Stage(ctx context.Context, s Source, holder string) (Place, error
 	before, known := a.before(s)
 	if !known {
 		place, err := a.Mover.Stage(ctx, s, holder)
-		if err == nil {
+		switch {
+		case err == nil:
 			a.heard(ctx, s, holder, place)
+		case errors.Is(err, mover.ErrUnreachable):
+			err = fmt.Errorf("%w; it comes when the coordinator answers again: %s", err, unknown(s))
 		}
 		return place, err
 	}
@@ -83,7 +86,7 @@ func (a *Away) Stage(ctx context.Context, s Source, holder string) (Place, error
 		return place, err
 	}
 	if lendErr := a.lend(ctx, s, holder, before); lendErr != nil {
-		return Place{}, fmt.Errorf("%w; and what was here before can not be had: %s", err, lendErr.Error())
+		return Place{}, fmt.Errorf("%w; it comes when the coordinator answers again: what was here before can not be had without it: %s", err, lendErr.Error())
 	}
 	before.Away = true
 	return before, nil
@@ -229,6 +232,17 @@ func (a *Away) before(s Source) (Place, bool) {
 // pinned reports whether a source is one version of a dataset.
 func pinned(s Source) bool {
 	return strings.HasPrefix(s.Location, "dataset:") && strings.Contains(s.Location, "@")
+}
+
+// unknown says why a source is not known to be on its host, as before has it.
+func unknown(s Source) string {
+	switch {
+	case pinned(s):
+		return "this node has not had it before"
+	case strings.HasPrefix(s.Location, "dataset:"):
+		return "which version is the newest only the coordinator knows; dataset:NAME@DIGEST, and a claim, which has one version, can do without"
+	}
+	return "what is at a location now only the coordinator finds out; a dataset of one version can do without"
 }
 
 func key(s Source) string { return s.Tier + " " + s.Location }

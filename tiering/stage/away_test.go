@@ -61,9 +61,19 @@ func TestAway(t *testing.T) {
 		must.Do(t, there.Drop(t.Context(), "csi:before"))
 
 		gone := host(by(t, nobody))
-		for what, s := range map[string]Source{"what may be another version": newest, "what was never there": source(c, "val"), "what was on another tier": {Location: pinned.Location, Tier: "shared"}} {
-			if p, err := gone.Stage(t.Context(), s, "csi:other"); !errors.Is(err, mover.ErrUnreachable) {
-				t.Errorf("%s: %+v, %v", what, p, err)
+		for _, row := range []struct {
+			what   string
+			source Source
+			why    string
+		}{
+			{"what may be another version", newest, "which version is the newest"},
+			{"what has no version", source(c, "val"), "what is at a location now"},
+			{"what was never there", Source{Location: "dataset:val@" + digest, Tier: "scratch"}, "has not had it before"},
+			{"what was on another tier", Source{Location: pinned.Location, Tier: "shared"}, "has not had it before"},
+		} {
+			p, err := gone.Stage(t.Context(), row.source, "csi:other")
+			if !errors.Is(err, mover.ErrUnreachable) || !strings.Contains(err.Error(), "it comes when the coordinator answers again: ") || !strings.Contains(err.Error(), row.why) {
+				t.Errorf("%s: %+v, %v", row.what, p, err)
 			}
 		}
 		n.err = fmt.Errorf("%w: it is being removed", mover.ErrConflict)

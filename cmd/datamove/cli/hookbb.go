@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"os/user"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"datamove.dev/tiering/hook/controller"
 	"datamove.dev/tiering/hook/directive"
 	"datamove.dev/tiering/hook/hostlist"
+	"datamove.dev/tiering/hook/slurmconf"
 )
 
 // phase is one that burst_buffer.lua runs.
@@ -124,8 +126,23 @@ func (a *app) controller() (*controller.Controller, error) {
 			return a.dial(ctx, cmp.Or(a.env("DATAMOVE_SERVICE"), c.Service, config.DefaultListen), "the datamoved of this host")
 		},
 		Told: func(what string) { fmt.Fprintf(a.err, "datamove: hook: %s\n", shown(what)) },
-		Room: a.room, Comment: comment,
+		Room: a.room, Comment: comment, Name: a.clusterName(),
 	}, nil
+}
+
+// clusterMost is more than the name of a cluster has in Slurm, which takes 40 (slurm.conf, "ClusterName").
+const clusterMost = 100
+
+// clusterName is what Slurm calls this cluster.
+func (a *app) clusterName() string {
+	name, root := strings.ToLower(a.env("SLURM_CLUSTER_NAME")), os.DirFS("/")
+	if file := slurmconf.Find(root, a.env); name == "" && filepath.IsAbs(file) {
+		name = slurmconf.ClusterName(root, file)
+	}
+	if len(name) > clusterMost {
+		return ""
+	}
+	return name
 }
 
 // bbSubmit checks with the name of the job, and the tasks of an array; job_submit.lua of an earlier version says neither.

@@ -16,21 +16,13 @@ import (
 	"datamove.dev/tiering/hook/slurmconf"
 )
 
-// slurmFiles are where slurm.conf may be; the last one is that of slurmd without one of its own.
-var slurmFiles = []string{"/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf"}
-
 // Slurm looks at how Slurm is configured on this machine, for the hooks of datamove. The file is a slurm.conf; "" is where SLURM_CONF
 // says, or where there is one. No program of Slurm is called. Without a configuration of ours c is nil.
 func Slurm(file string, getenv func(string) string, c *config.Config) []Finding {
 	if c == nil {
 		c = &config.Config{}
 	}
-	if file = cmp.Or(file, getenv("SLURM_CONF")); file == "" {
-		if at := slices.IndexFunc(slurmFiles, func(f string) bool { _, err := os.Stat(f); return err == nil }); at >= 0 {
-			file = slurmFiles[at]
-		}
-	}
-	if file == "" {
+	if file = cmp.Or(file, slurmconf.Find(os.DirFS("/"), getenv)); file == "" {
 		return []Finding{fail("slurm.conf", "file", "there is none in /etc/slurm, and SLURM_CONF is not set", "name it: datamove doctor --slurm-conf FILE")}
 	}
 	file, err := filepath.Abs(file)

@@ -80,7 +80,7 @@ func (w *work) leave(ctx context.Context) error {
 		return nil // no job ran
 	}
 	if holders := w.holders(); len(holders) > 0 {
-		return fmt.Errorf("%w: burst %s is held by %s", mover.ErrHeld, w.burst.Metadata.Name, strings.Join(holders, ", "))
+		return fmt.Errorf("%w: burst %s is held by %s; wait, or have the owner drop it: datamove lease drop ID", mover.ErrHeld, w.burst.Metadata.Name, strings.Join(holders, ", "))
 	}
 	if w.allAbandoned() {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/test/cluster/rig"
@@ -111,6 +112,60 @@ func TestBrokenBefore(t *testing.T) {
 		w.begun(8, "stage-in=slow:chain to=scratch:in required") // a person has released it
 		must.Do(t, w.Teardown(t.Context(), 7, true))
 		w.begun(10, "stage-in=slow:chain to=scratch:in required")
+	})
+}
+
+// TestBrokenCheckpoint: a job that reads where an earlier one saves is held when a checkpoint can not come there, once, and waits for those that leave when the earlier one has ended. What its
+// node tries again, and an earlier run of that job, hold nothing.
+func TestBrokenCheckpoint(t *testing.T) {
+	t.Parallel()
+	rig.Bubble(t, func(t *testing.T) {
+		w := served(t)
+		ctx := api.For(t.Context(), w.uid)
+		carried := func(step, part string, paused bool) *datamovev1.Task {
+			t.Helper()
+			dir := "jobs/" + w.job(7).Dir() + "/ckpt/" + step
+			w.wrote(7, "ckpt/"+step+"/shard")
+			return must.Get(w.service.SubmitTask(ctx, &datamovev1.SubmitTaskRequest{Paused: paused, Spec: &datamovev1.TaskSpec{Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: "scratch:" + dir, Target: "slow:saved/" + step, Node: "n1",
+				Labels: map[string]string{hook.Label: "7", hook.Leaves: "n1", hook.PartLabel: part, hook.CopyLabel: step}}}))(t)
+		}
+		fails := func(step string, why error) {
+			t.Helper()
+			w.service.Refuse(w.path("slow"), why)
+			w.service.Ends(carried(step, "lead", false), nil)
+			w.service.Refuse(w.path("slow"), nil)
+		}
+		w.begun(7, "checkpoint=scratch:ckpt to=slow:saved")
+		fails("before", mover.ErrPermission)
+		must.Do(t, w.Teardown(t.Context(), 7, true))
+		w.begun(7, "checkpoint=scratch:ckpt to=slow:saved")
+		fails("passes", mover.ErrConflict)
+		w.begun(8, "stage-in=slow:saved to=scratch:in")
+		must.Do(t, w.Teardown(t.Context(), 8, true))
+		fails("step1", mover.ErrPermission)
+		w.setup(8, "stage-in=slow:saved to=scratch:in")
+		wantsError(t, w.In(t.Context(), 8), mover.ErrRefused, "job 7 has not brought to slow:saved/step1", "failed", "release the job")
+		must.Do(t, w.Teardown(t.Context(), 8, true))
+		w.begun(8, "stage-in=slow:saved to=scratch:in") // a person has released it
+		must.Do(t, w.Teardown(t.Context(), 8, true))
+		must.Do(t, w.Ended(7, End{}))
+		w.setup(8, "stage-in=slow:saved to=scratch:in")
+		waits := w.phase(0, live, func(ctx context.Context, c *Controller) error { return c.In(ctx, 8) })
+		w.service.Until("it waits", func() bool {
+			return w.heard("job 7 has ended, and its checkpoints are leaving n1 for slow:saved still")
+		})
+		if table := must.Get(w.Status(t.Context()))(t); !strings.Contains(table, "waits for ") || !strings.Contains(table, "job 7 has ended, and its checkpoints are leaving n1") {
+			t.Errorf("bbstat does not show what it waits for:\n%s", table)
+		}
+		for task, err := range w.service.Tasks(w.Context(), &datamovev1.ListTasksRequest{Labels: map[string]string{hook.Label: "7", hook.PartLabel: hook.Watch}, States: []datamovev1.TaskState{datamovev1.TaskState_TASK_STATE_PAUSED}}) {
+			must.Do(t, err)
+			must.Get(w.service.CancelTask(ctx, &datamovev1.CancelTaskRequest{Id: task.GetId()}))(t) // as its node ends it when all has left
+		}
+		<-waits.ended
+		must.Do(t, waits.err)
+		if table := must.Get(w.Status(t.Context()))(t); strings.Contains(table, "waits for ") {
+			t.Errorf("bbstat shows a wait that is over:\n%s", table)
+		}
 	})
 }
 

@@ -25,6 +25,7 @@ import (
 type Controller struct {
 	Config  *config.Config
 	Records string // directory of the records
+	Name    string // what Slurm calls the cluster; "" is not known
 	Dial    func(context.Context) (*api.Client, error)
 	Told    func(what string) // how far it is; nil tells nobody
 	// Room refuses a directory, which there may not be yet, where nothing more can be written, as far as is seen from here; nil looks nowhere.
@@ -229,6 +230,7 @@ type work struct {
 	site
 	stage  *stage.Mover
 	staged Staged
+	waits  string // what is remembered of it as waiting
 }
 
 // begin loads the record of a job, and looks once more whether it may ask for what it does. The work has to be closed.
@@ -241,6 +243,9 @@ func (c *Controller) begin(job uint32) (*work, error) {
 		return nil, err
 	}
 	w := c.work(x)
+	if err := c.records().drop(job, fileWaits); err != nil { // of a phase that was killed
+		w.tell("what it waited for is shown still: %v", err)
+	}
 	if err := c.records().read(job, fileStaged, &w.staged); err != nil && !errors.Is(err, mover.ErrNotExist) {
 		w.tell("what was staged for it where all nodes see it is not known: %v", err)
 	}
@@ -254,6 +259,9 @@ func (c *Controller) work(x Record) *work {
 	s := site{tiers: TiersOf(c.Config), own: hook.Job{Cluster: c.Config.Slurm.Cluster, ID: x.Job, UID: x.UID, GID: x.GID}, values: directive.Values{Job: id, Array: x.Array, User: user}}
 	labels := s.own.Labels()
 	labels[hook.RunLabel] = x.RunID()
+	if s.own.Cluster == "" && c.Name != "" {
+		labels[hook.NameLabel] = c.Name
+	}
 	return &work{Controller: c, Record: x, site: s, stage: &stage.Mover{Dial: c.Dial, Label: hook.CopyLabel, Labels: labels, TTL: hook.LeaseTTL}}
 }
 

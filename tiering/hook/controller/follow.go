@@ -28,8 +28,10 @@ func (w *work) follow(ctx context.Context) {
 	for {
 		before := w.departing()
 		if before == 0 {
+			w.waitsFor("")
 			return
 		}
+		w.waitsFor(fmt.Sprintf("job %d has ended, and is about to say what it leaves where this one reads: %s at most", before, followPatience))
 		select {
 		case <-ctx.Done():
 			w.tell("job %d has ended, and what it leaves is not asked for yet: what this job stages in may be older", before)
@@ -100,15 +102,17 @@ func (w *work) unbroken(ctx context.Context) error {
 	}
 	known := len(told)
 	var errs []error
+	var late error
 	for _, f := range all {
 		x, err := w.Controller.Run(f.job)
 		if err != nil || f.job == w.Job || x.UID != w.UID || !w.leadsTo(x.Asked, w.Asked) {
 			continue
 		}
-		broken, err := w.broken(ctx, x)
+		broken, leaving, err := w.broken(ctx, x)
 		if err != nil {
 			return err
 		}
+		late = errors.Join(late, leaving)
 		for _, t := range broken {
 			if !slices.Contains(told, t.GetId()) {
 				told = append(told, t.GetId())
@@ -118,35 +122,51 @@ func (w *work) unbroken(ctx context.Context) error {
 		}
 	}
 	if len(told) == known {
-		return nil
+		return late
 	}
 	return errors.Join(append(errs, w.records().write(w.Job, fileTold, told))...)
 }
 
-// broken are the copies of a run of an earlier job that have failed, of what leaves to where this one reads; of those that were begun again the last one counts.
-func (w *work) broken(ctx context.Context, x Record) (all []*datamovev1.Task, err error) {
+// broken are the copies of a run of an earlier job that have failed, of what leaves to where this one reads; of those that were begun again the last one counts. late is an error of
+// kind [mover.ErrTransient] for checkpoints that leave its nodes after its end.
+func (w *work) broken(ctx context.Context, x Record) (all []*datamovev1.Task, late, err error) {
 	client, err := w.stage.Client(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	seen := map[string]bool{}
-	of := w.labels(x.Job)
-	of[hook.RunLabel] = x.RunID()
-	for t, err := range client.Tasks(ctx, &datamovev1.ListTasksRequest{PageSize: 1000, Brief: true, Labels: of}) { // the newest first
+	for t, err := range client.Tasks(ctx, &datamovev1.ListTasksRequest{PageSize: 1000, Brief: true, Labels: w.labels(x.Job)}) { // the newest first
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		labels := t.GetSpec().GetLabels()
 		key, leaves := labels[hook.CopyLabel], labels[hook.Leaves]
-		if leaves == "" || leaves == hook.AllNodes || labels[hook.PartLabel] != "" || seen[key] {
+		if w.others(labels) || leaves == "" || leaves == hook.AllNodes || !x.its(t) || seen[key] || !w.reads(t.GetSpec().GetTarget()) {
 			continue
 		}
 		seen[key] = true
-		if api.Ended(t.GetState()) && t.GetState() != datamovev1.TaskState_TASK_STATE_DONE && w.reads(t.GetSpec().GetTarget()) {
+		switch part := labels[hook.PartLabel]; {
+		case part == hook.Watch && !api.Ended(t.GetState()) && w.hasEnded(x):
+			late = fmt.Errorf("%w: job %d has ended, and its checkpoints are leaving %s for %s still (task %s)", mover.ErrTransient, x.Job, mover.Printable(leaves), mover.Printable(t.GetSpec().GetTarget()), t.GetId())
+		case part == hook.Watch, part == hook.Space:
+		case part != "" && t.GetState() == datamovev1.TaskState_TASK_STATE_FAILED && !lasts(t): // its node tries again
+		case api.Ended(t.GetState()) && t.GetState() != datamovev1.TaskState_TASK_STATE_DONE:
 			all = append(all, t)
 		}
 	}
-	return all, nil
+	return all, late, nil
+}
+
+// its says whether a task is one of a run of a job. What a node has asked for itself, for checkpoints, does not name the run.
+func (x Record) its(t *datamovev1.Task) bool {
+	run, part := t.GetSpec().GetLabels()[hook.RunLabel], t.GetSpec().GetLabels()[hook.PartLabel]
+	return run == x.RunID() || run == "" && part != "" && !t.GetCreateTime().AsTime().Before(x.Began)
+}
+
+// hasEnded says whether a run of a job has ended, as far as Slurm has told.
+func (w *work) hasEnded(x Record) bool {
+	var e End
+	return w.records().read(x.Job, fileEnd, &e) == nil
 }
 
 // reads says whether the job reads where a task has brought something.

@@ -30,6 +30,9 @@ func (c *Controller) In(ctx context.Context, job uint32) error {
 		_ = w.unbroken(api.For(ctx, w.UID)) // which is the same, or told with it
 		return err
 	}
+	if err := w.patient(api.For(ctx, w.UID), w.unique); err != nil {
+		return err
+	}
 	if err := w.patient(ctx, func(ctx context.Context) error { return c.earlier(ctx, job) }); err != nil {
 		if ctx.Err() != nil {
 			return err
@@ -96,11 +99,13 @@ func (w *work) patient(ctx context.Context, ask func(context.Context) error) err
 	for spell := time.Duration(0); ; {
 		err := ask(ctx)
 		if err == nil || !away(err) {
+			w.waitsFor("")
 			return err
 		}
 		if ctx.Err() != nil {
 			return fmt.Errorf("%w: %w", mover.ErrTimeout, err)
 		}
+		w.waitsFor(err.Error())
 		w.tell("will ask again: %v", err)
 		w.rest(ctx, &spell, nil)
 	}
@@ -267,7 +272,7 @@ func (w *work) vacant(ctx context.Context, nodes []string) error {
 			return err
 		}
 		labels := t.GetSpec().GetLabels()
-		if seen[labels[hook.CopyLabel]] || labels[hook.RunLabel] == w.RunID() || labels[hook.PartLabel] != "" || !slices.Contains(nodes, labels[hook.Leaves]) {
+		if w.others(labels) || seen[labels[hook.CopyLabel]] || labels[hook.RunLabel] == w.RunID() || labels[hook.PartLabel] != "" || !slices.Contains(nodes, labels[hook.Leaves]) {
 			continue
 		}
 		seen[labels[hook.CopyLabel]] = true

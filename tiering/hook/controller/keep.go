@@ -9,6 +9,7 @@ import (
 
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
 	"datamove.dev/tiering/hook"
 )
 
@@ -69,6 +70,10 @@ func (c *Controller) renew(ctx context.Context, jobs map[uint32]uint32, before t
 	for l, err := range client.Leases(ctx, &datamovev1.ListLeasesRequest{PageSize: 1000}) {
 		if err != nil {
 			return err
+		}
+		if name := c.namesake(l.GetLabels()); name != "" {
+			c.tell("Slurm cluster %s has jobs on this coordinator, too: set slurm.cluster on all machines of both, else jobs of one number are taken for one", mover.Printable(name))
+			continue
 		}
 		id, ours := hook.JobOfHolder(c.Config.Slurm.Cluster, l.GetHolder())
 		uid, lasts := jobs[id]

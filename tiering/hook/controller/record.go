@@ -59,12 +59,13 @@ const (
 	fileLeaves  = "leaves"  // it has ended, and what leaves its nodes is about to be asked for
 	fileHeld    = "held"    // why the job is to be held when it is staged anew: it outlives its run
 	fileAccount = "account" // of what Slurm's comment of the job tells: in, out
+	fileWaits   = "waits"   // what its phase waits for that is no task of the job: waiting
 	fileTold    = "told"    // ids of tasks of earlier jobs that have failed, and for which the job was held: it outlives its run
 	fileEnded   = "ended-"  // Record of a run that is over, of which something is to be undone still; the run follows
 )
 
 // beside are those that mean nothing without the record of the job.
-var beside = []string{filePlace, fileReady, fileTurn, fileEnd, fileStaged, fileLeaves, fileAccount}
+var beside = []string{filePlace, fileReady, fileTurn, fileEnd, fileStaged, fileLeaves, fileAccount, fileWaits}
 
 // Staged is what was brought to where all nodes see it.
 type Staged struct {

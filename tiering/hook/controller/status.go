@@ -42,6 +42,9 @@ func (c *Controller) Status(ctx context.Context) (string, error) {
 		if client != nil {
 			how = c.how(ctx, client, x)
 		}
+		if waits := c.waiting(job); waits != "" {
+			how = waits
+		}
 		for i, line := range x.Asked.Summary() {
 			if i == 0 {
 				fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", job, mover.Printable(x.User), units.Duration(time.Since(x.Began)), line, how)
@@ -52,6 +55,36 @@ func (c *Controller) Status(ctx context.Context) (string, error) {
 	}
 	err = table.Flush()
 	return b.String(), err
+}
+
+// waiting is what a phase of a job waits for that is no task of it.
+type waiting struct {
+	For   string    `json:"for"`
+	Since time.Time `json:"since"`
+}
+
+// waitsFor remembers that, for Status; "" is nothing.
+func (w *work) waitsFor(what string) {
+	if what == w.waits {
+		return
+	}
+	w.waits = what
+	err := w.records().drop(w.Job, fileWaits)
+	if what != "" {
+		err = w.records().write(w.Job, fileWaits, waiting{what, time.Now().UTC()})
+	}
+	if err != nil {
+		w.tell("scontrol show bbstat does not show what it waits for: %v", err)
+	}
+}
+
+// waiting tells it; "" is nothing.
+func (c *Controller) waiting(job uint32) string {
+	var w waiting
+	if c.records().read(job, fileWaits, &w) != nil {
+		return ""
+	}
+	return fmt.Sprintf("waits for %s: %s", units.Duration(time.Since(w.Since)), mover.Printable(w.For))
 }
 
 // how says how far the tasks of a job are: the first that has not ended.

@@ -133,7 +133,7 @@ func (w *work) undo(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !strings.HasPrefix(l.GetHolder(), w.own.Holder("")) || l.GetOwner().GetUid() != w.UID { // anybody can hold something in the name of a job
+		if !strings.HasPrefix(l.GetHolder(), w.own.Holder("")) || l.GetOwner().GetUid() != w.UID || w.others(l.GetLabels()) { // anybody can hold something in the name of a job
 			continue
 		}
 		if _, err := client.DropLease(ctx, &datamovev1.DropLeaseRequest{Id: l.GetId()}); err != nil && !errors.Is(err, mover.ErrNotExist) {
@@ -154,7 +154,7 @@ func (w *work) cancel(ctx context.Context, client *api.Client) error {
 		if err != nil {
 			return errors.Join(append(errs, err)...)
 		}
-		if labels := t.GetSpec().GetLabels(); api.Ended(t.GetState()) || labels[hook.Leaves] != "" && (!w.Hurry || labels[hook.RunLabel] != w.RunID()) {
+		if labels := t.GetSpec().GetLabels(); w.others(labels) || api.Ended(t.GetState()) || labels[hook.Leaves] != "" && (!w.Hurry || labels[hook.RunLabel] != w.RunID()) {
 			continue
 		}
 		asks := []*datamovev1.CancelTaskRequest{{Id: t.GetId()}}

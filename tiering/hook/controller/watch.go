@@ -98,10 +98,15 @@ func (w *work) stuck(ctx context.Context, d deed) error {
 			continue
 		}
 		seen[key] = true
-		kind := mover.KindNamed(t.GetErrorKind())
-		if api.Ended(t.GetState()) && (errors.Is(kind, mover.ErrPermission) || errors.Is(kind, mover.ErrUsage) || errors.Is(kind, mover.ErrRefused)) {
-			return fmt.Errorf("%w (task %s): %s", kind, t.GetId(), mover.Printable(t.GetError()))
+		if api.Ended(t.GetState()) && lasts(t) {
+			return fmt.Errorf("%w (task %s): %s", mover.KindNamed(t.GetErrorKind()), t.GetId(), mover.Printable(t.GetError()))
 		}
 	}
 	return nil
+}
+
+// lasts says whether a copy of a checkpoint has failed for what does not pass by itself. All else its node tries again.
+func lasts(t *datamovev1.Task) bool {
+	kind := mover.KindNamed(t.GetErrorKind())
+	return errors.Is(kind, mover.ErrPermission) || errors.Is(kind, mover.ErrUsage) || errors.Is(kind, mover.ErrRefused)
 }

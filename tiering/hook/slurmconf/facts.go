@@ -86,6 +86,28 @@ var (
 	datamoveLine = regexp.MustCompile(`(?m)^local datamove = "([^"\n]+)"$`)
 )
 
+// files are where slurm.conf may be; the last one is that of slurmd without one of its own.
+var files = []string{"/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf"}
+
+// Find is the file that SLURM_CONF names, or that there is; "" is none.
+func Find(root fs.FS, getenv func(string) string) string {
+	if file := getenv("SLURM_CONF"); file != "" {
+		return file
+	}
+	for _, file := range files {
+		if _, err := fs.Stat(root, name(file)); err == nil {
+			return file
+		}
+	}
+	return ""
+}
+
+// ClusterName is what Slurm calls the cluster: in small letters, as Slurm takes it. "" is not known.
+func ClusterName(root fs.FS, file string) string {
+	conf, _, _ := load(root, path.Clean(file))
+	return strings.ToLower(conf.value("ClusterName", ""))
+}
+
 // Read looks at what the configuration in a file says.
 func Read(file string, o Options) Facts {
 	f := Facts{File: path.Clean(file), Programs: map[string][]Program{}}

@@ -151,3 +151,20 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestClusterName: the cluster is called as Slurm calls it, by the file that SLURM_CONF names, or that there is.
+func TestClusterName(t *testing.T) {
+	files := fstest.MapFS{
+		"run/slurm/conf/slurm.conf": {Data: []byte("ClusterName=Alps # ours\nInclude more.conf\n")}, "run/slurm/conf/more.conf": {Data: []byte("SlurmctldHost=h\n")},
+		"opt/slurm.conf": {Data: []byte("SlurmctldHost=h\nInclude none.conf\n")},
+	}
+	for conf, want := range map[string]string{"": "alps", "/opt/slurm.conf": "", "/none/slurm.conf": ""} {
+		file := Find(files, func(string) string { return conf })
+		if got := ClusterName(files, file); got != want {
+			t.Errorf("%q is %s: %q and not %q", conf, file, got, want)
+		}
+	}
+	if file := Find(fstest.MapFS{}, func(string) string { return "" }); file != "" {
+		t.Errorf("without any: %s", file)
+	}
+}
