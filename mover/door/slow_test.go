@@ -369,3 +369,28 @@ func TestAnswersNotRead(t *testing.T) {
 		})
 	}
 }
+
+// Of a client that is killed while it sends a task nothing is left: no call, no connection, and no task.
+//
+//safety:8 with TestSlowly
+func TestHalfASubmission(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig, remote, _ *pipes) {
+		conn := tls.Client(remote.dial(), r.user("laptop"))
+		must.Do(t, conn.HandshakeContext(t.Context()))
+		go func() { _, _ = io.Copy(io.Discard, conn) }()
+		f := http2.NewFramer(conn, nil)
+		say(conn, http2.ClientPreface, 0)
+		must.Do(t, errors.Join(f.WriteSettings(),
+			f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: headersOf(datamovev1.TaskService_SubmitTask_FullMethodName), EndHeaders: true}),
+			f.WriteData(1, false, []byte("\x00\x00\x00\x10\x00half of a task"))))
+		synctest.Wait()
+		if calls, conns := r.callers.open(), r.remotes.size(); calls == 0 || conns != 1 {
+			t.Fatalf("%d calls on %d connections", calls, conns)
+		}
+		_ = conn.NetConn().Close()
+		synctest.Wait()
+		if calls, conns, asked := r.callers.open(), r.remotes.size(), r.desk.take(); calls+conns+len(asked) != 0 {
+			t.Errorf("%d calls, %d connections and %d tasks are left", calls, conns, len(asked))
+		}
+	})
+}
