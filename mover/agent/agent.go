@@ -120,6 +120,9 @@ const stopGrace = 20 * time.Second
 // process has ended.
 func (a *Agent) Run(ctx context.Context) error {
 	defer a.o.Metrics.Sample(a.sample)()
+	if err := a.journals.takeBack(a.users()); err != nil {
+		a.log.Warn("directories of journals may be written by their users while these have no worker", "err", err)
+	}
 	a.lookAtRoom()                                                    // before it says what it takes
 	actx, stop := context.WithCancelCause(context.WithoutCancel(ctx)) // goes on while processes end
 	defer stop(errLeaving)

@@ -103,7 +103,7 @@ func (p *process) startDescriber(ctx context.Context) (*process, error) {
 	d.relay(p.span)
 	who := account.Account{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	var err error
-	if d.job.StateDir, err = a.stateDir(who); err != nil {
+	if d.job.StateDir, d.back, err = a.stateDir(who); err != nil {
 		return nil, err
 	}
 	l, err := wire.Locate(at)

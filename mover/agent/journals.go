@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -15,6 +18,7 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/account"
 	"datamove.dev/mover/quota"
 )
 
@@ -27,12 +31,61 @@ const (
 	deepest = 64
 )
 
-// journals are what accounts have in their directories, which they own: any process of theirs may write there.
+// journals are what accounts have in their directories. Root lends one to its account while that has a worker: then any process of the account may write
+// there, and at other times none.
 type journals struct {
+	lending sync.Mutex
+	lent    map[string]int // directories, to so many workers; guarded by lending
+
 	mu     sync.Mutex
 	known  map[uint32]*agentv1.Journals // by uid, as measured last; guarded by mu
 	untold map[uint32]bool              // the coordinator has not heard of; guarded by mu
 	full   error                        // why the agent takes nothing; guarded by mu
+}
+
+// lend gives a directory to an account until back was called as often.
+func (j *journals) lend(dir string, who account.Account) (back func(), err error) {
+	if os.Geteuid() != 0 || who.UID == 0 {
+		return func() {}, nil
+	}
+	j.lending.Lock()
+	defer j.lending.Unlock()
+	if err := os.Lchown(dir, int(who.UID), int(who.GID)); err != nil {
+		return nil, err
+	}
+	if j.lent == nil {
+		j.lent = map[string]int{}
+	}
+	j.lent[dir]++
+	return sync.OnceFunc(func() {
+		j.lending.Lock()
+		defer j.lending.Unlock()
+		if j.lent[dir]--; j.lent[dir] == 0 {
+			delete(j.lent, dir)
+			_ = os.Lchown(dir, 0, 0) // it is tried again when the agent begins
+		}
+	}), nil
+}
+
+// takeBack takes back what an agent that was killed had lent.
+func (j *journals) takeBack(users string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	dirs, err := os.ReadDir(users)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	j.lending.Lock()
+	defer j.lending.Unlock()
+	var errs []error
+	for _, dir := range dirs {
+		path := filepath.Join(users, dir.Name())
+		if _, err := strconv.ParseUint(dir.Name(), 10, 32); err == nil && dir.IsDir() && j.lent[path] == 0 {
+			errs = append(errs, os.Lchown(path, 0, 0))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // note keeps what an account has for the coordinator.

@@ -56,6 +56,7 @@ type process struct {
 	sent    int         // spans; guarded by spans
 
 	unguarded string     // why what it stages is, as in Replica; set before it starts, and by Seal
+	back      func()     // gives back the journals of its account; nil of what has none
 	lent      []func()   // let nobody in any more whom it needed at a gate; of its start
 	sealed    bool       // what it stages, or was tried to be; guarded by sealing
 	sealing   sync.Mutex // held while it has us seal or unseal: who goes on with its task comes after that
@@ -106,9 +107,18 @@ func (a *Agent) start(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	if p.job.StateDir, err = a.stateDir(who); err != nil {
+	if p.job.StateDir, p.back, err = a.stateDir(who); err != nil {
 		return err
 	}
+	if err := a.startAs(ctx, p, who); err != nil {
+		p.back()
+		return err
+	}
+	return nil
+}
+
+// startAs makes the process as an account, to which its journals are lent.
+func (a *Agent) startAs(ctx context.Context, p *process, who account.Account) error {
 	if err := a.mayWrite(p.task.GetOwner(), p.job.GetStateDir()); err != nil {
 		return err
 	}
@@ -220,22 +230,18 @@ func (a *Agent) accountOf(ctx context.Context, o *pb.Account) (account.Account, 
 	return a.o.Accounts.Lookup(ctx, o.GetName(), o.GetUid())
 }
 
-// stateDir is where a user's journals are: nobody else gets in.
-func (a *Agent) stateDir(who account.Account) (string, error) {
+// stateDir is where a user's journals are: nobody else gets in. Root lends it to the processes of the user, until back is called for each.
+func (a *Agent) stateDir(who account.Account) (dir string, back func(), err error) {
 	users := a.users()
 	if err := os.MkdirAll(users, 0o711); err != nil {
-		return "", err
+		return "", nil, err
 	}
-	dir := filepath.Join(users, strconv.FormatUint(uint64(who.UID), 10))
+	dir = filepath.Join(users, strconv.FormatUint(uint64(who.UID), 10))
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, mover.ErrNotExist) && !os.IsExist(err) {
-		return "", err
+		return "", nil, err
 	}
-	if os.Geteuid() == 0 {
-		if err := os.Lchown(dir, int(who.UID), int(who.GID)); err != nil {
-			return "", err
-		}
-	}
-	return dir, nil
+	back, err = a.journals.lend(dir, who)
+	return dir, back, err
 }
 
 // users is the directory of the journals of all users.
@@ -264,6 +270,9 @@ func (p *process) serve() {
 	}
 	a.mu.Unlock()
 	p.leaveShelf()
+	if p.back != nil {
+		p.back()
+	}
 	why := endedByItself(err)
 	if p.deaf.Load() {
 		why = errDeaf

@@ -30,8 +30,14 @@ func (d *Door) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h
 	if err := d.enter(ctx, v, info.FullMethod, recorded(info.FullMethod), what); err != nil {
 		return nil, err
 	}
+	if err := d.reads(ctx, v); err != nil {
+		return nil, err
+	}
 	if err = understood(info.FullMethod, req); err == nil {
 		answer, err = handle(access.With(ctx, v.caller), req)
+	}
+	if err == nil {
+		answer = d.answered(ctx, v, answer)
 	}
 	return answer, d.left(ctx, v, what, stopped(ctx, err))
 }
@@ -51,16 +57,29 @@ func (d *Door) stream(service any, s grpc.ServerStream, info *grpc.StreamServerI
 	if err := d.enter(ctx, v, info.FullMethod, recorded(info.FullMethod), subject{}); err != nil {
 		return err
 	}
-	return d.left(ctx, v, subject{}, stopped(ctx, handle(service, &called{s, access.With(ctx, v.caller)})))
+	return d.left(ctx, v, subject{}, stopped(ctx, handle(service, &called{s, access.With(ctx, v.caller), d, v})))
 }
 
 // called is a stream whose context says who calls.
 type called struct {
 	grpc.ServerStream
-	ctx context.Context
+	ctx  context.Context
+	door *Door
+	v    *visit
 }
 
 func (c *called) Context() context.Context { return c.ctx }
+
+// SendMsg waits while the caller has too much that it does not read.
+func (c *called) SendMsg(m any) error {
+	counted := c.door.answered(c.ctx, c.v, m)
+	if counted != m {
+		if err := c.door.callers.room(c.ctx, c.v.key(), c.door.limits.Unread); err != nil {
+			return err
+		}
+	}
+	return c.ServerStream.SendMsg(counted)
+}
 
 // panicked makes an answer of a panic. The caller is not told what is in it.
 func (d *Door) panicked(ctx context.Context, v *visit, p any) error {

@@ -1,6 +1,7 @@
 package door
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -14,13 +15,15 @@ import (
 type callers struct {
 	most int // that are remembered
 
-	mu sync.Mutex // guards all below
-	of map[string]*usage
+	mu    sync.Mutex // guards all below
+	of    map[string]*usage
+	freed chan struct{} // closed when an answer has left
 }
 
 // usage is what one caller uses.
 type usage struct {
 	open   int
+	unread int64         // bytes of answers
 	bucket *rate.Limiter // nil before the first call that counts
 }
 
@@ -30,7 +33,9 @@ type pace struct {
 	burst int
 }
 
-func newCallers(most int) *callers { return &callers{most: most, of: map[string]*usage{}} }
+func newCallers(most int) *callers {
+	return &callers{most: most, of: map[string]*usage{}, freed: make(chan struct{})}
+}
 
 // begin counts a call as open until end is called.
 func (c *callers) begin(caller string, most int) (end func(), err error) {
@@ -71,6 +76,47 @@ func (c *callers) take(caller string, p pace) error {
 	return later("calls", wait, "%s calls more often than %g times a second", caller, p.rate)
 }
 
+// owe counts bytes of answers that were not read.
+func (c *callers) owe(caller string, bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of[caller] == nil {
+		c.of[caller] = &usage{}
+	}
+	c.of[caller].unread += bytes
+	if bytes < 0 {
+		close(c.freed)
+		c.freed = make(chan struct{})
+	}
+}
+
+// unread is how many bytes of answers a caller has not read.
+func (c *callers) unread(caller string) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if u := c.of[caller]; u != nil {
+		return u.unread
+	}
+	return 0
+}
+
+// room waits until a caller has read enough.
+func (c *callers) room(ctx context.Context, caller string, most int64) error {
+	for {
+		c.mu.Lock()
+		freed := c.freed
+		c.mu.Unlock()
+		if c.unread(caller) < most {
+			return nil
+		}
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
 // get finds what a caller uses. It needs mu.
 func (c *callers) get(caller string) (*usage, error) {
 	if u := c.of[caller]; u != nil {
@@ -91,7 +137,7 @@ func (c *callers) get(caller string) (*usage, error) {
 // again. It needs mu.
 func (c *callers) forget() {
 	for caller, u := range c.of {
-		if u.open == 0 && (u.bucket == nil || u.bucket.Tokens() >= float64(u.bucket.Burst())) {
+		if u.open == 0 && u.unread == 0 && (u.bucket == nil || u.bucket.Tokens() >= float64(u.bucket.Burst())) {
 			delete(c.of, caller)
 		}
 	}

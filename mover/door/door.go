@@ -75,6 +75,7 @@ type Limits struct {
 	AgentRate    int           // of an agent, root, and who runs the service; 0 means 20,000
 	StrangerRate int           // of an address over TCP without a certificate; 0 means 20
 	Patience     time.Duration // with who connects and says nothing, or sends headers slowly; 0 means 10 s
+	Unread       int64         // bytes of answers that one person has not read; 0 means 32 MiB
 	Longest      time.Duration // that a call may take which is no stream; 0 means a minute
 }
 
@@ -82,7 +83,7 @@ func (l Limits) orDefaults() Limits {
 	return Limits{
 		Connections: cmp.Or(l.Connections, min(4096, maxFiles()/4)), EachPeer: cmp.Or(l.EachPeer, 256), Calls: cmp.Or(l.Calls, 256), Short: cmp.Or(l.Short, 32),
 		Rate: cmp.Or(l.Rate, 500), AgentRate: cmp.Or(l.AgentRate, 20_000), StrangerRate: cmp.Or(l.StrangerRate, 20),
-		Patience: cmp.Or(l.Patience, 10*time.Second), Longest: cmp.Or(l.Longest, time.Minute),
+		Unread: cmp.Or(l.Unread, 32<<20), Patience: cmp.Or(l.Patience, 10*time.Second), Longest: cmp.Or(l.Longest, time.Minute),
 	}
 }
 
@@ -237,13 +238,15 @@ func (d *Door) serve() {
 }
 
 func (d *Door) server(streams, words uint32, more ...grpc.ServerOption) *grpc.Server {
+	codec := messages
+	if d.o.Forward != nil {
+		codec = frames{}
+	}
 	o := append(api.ServerOptions(), // first, so that it translates the errors of all others
 		grpc.Creds(handshakes{}), grpc.InTapHandle(d.arrive), grpc.MaxConcurrentStreams(streams), grpc.MaxHeaderListSize(words),
 		grpc.ChainUnaryInterceptor(d.unary), grpc.ChainStreamInterceptor(d.stream),
-		grpc.UnknownServiceHandler(d.unknown), d.o.Metrics.ServerOption())
-	if d.o.Forward != nil {
-		o = append(o, grpc.ForceServerCodecV2(frames{}))
-	}
+		grpc.UnknownServiceHandler(d.unknown), d.o.Metrics.ServerOption(),
+		grpc.ForceServerCodecV2(counting{codec}))
 	return grpc.NewServer(slices.Concat(o, more, d.o.Server)...)
 }
 

@@ -20,6 +20,7 @@ type guest struct {
 	first  []byte // was read to see what it speaks, and is to be read again
 	leave  func() // the crowd; nil for one of our own
 	ending *time.Timer
+	unread unread
 }
 
 // Read implements net.Conn.
@@ -38,6 +39,7 @@ func (g *guest) Close() error {
 		g.ending.Stop()
 	}
 	err := g.Conn.Close()
+	g.unread.close()
 	if g.leave != nil {
 		g.leave()
 	}
@@ -77,7 +79,9 @@ func (handshakes) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo
 	if !is {
 		return nil, nil, errNoGuest
 	}
-	return g, g.origin, nil
+	o := *g.origin
+	o.unread = &g.unread
+	return g, &o, nil
 }
 
 // ClientHandshake implements credentials.TransportCredentials.

@@ -29,6 +29,7 @@ type origin struct {
 	inside  bool           // ours: it tells for whom each call is
 	page    bool           // the address on loopback
 	scrape  bool           // the address that has metrics and health, and nothing else
+	unread  *unread        // answers; nil counts none
 	secure  bool           // over TLS, where the name of the service is in its certificate
 }
 

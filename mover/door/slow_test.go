@@ -314,3 +314,83 @@ func TestAnswerNotTaken(t *testing.T) {
 		_ = conn.Close()
 	})
 }
+
+// A caller that does not read its answers gets no more of them when it has too many, on whatever connections. When it has read, or a
+// connection is gone, it does again.
+//
+//safety:8 answers that are asked for and never read, on many connections
+func TestAnswersNotRead(t *testing.T) {
+	const large, most = 300 << 10, 1 << 20
+	for _, row := range []struct {
+		name string
+		then func(t *testing.T, asked []grpc.ClientStream, conns []*grpc.ClientConn)
+	}{
+		{"read", func(t *testing.T, asked []grpc.ClientStream, _ []*grpc.ClientConn) {
+			for _, s := range asked {
+				must.Do(t, s.RecvMsg(&datamovev1.Task{}))
+			}
+		}},
+		{"gone", func(t *testing.T, _ []grpc.ClientStream, conns []*grpc.ClientConn) {
+			for _, c := range conns {
+				must.Do(t, c.Close())
+			}
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig, remote, _ *pipes) {
+				r.Door.limits.Unread = most
+				request := &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{Source: strings.Repeat("x", large)}}
+				other := datamovev1.NewTaskServiceClient(throughPipe(t, remote, r.user("laptop")))
+				var asked []grpc.ClientStream
+				var conns []*grpc.ClientConn
+				for range 2 * most / large {
+					conn := throughPipe(t, remote, r.user("laptop"))
+					conns = append(conns, conn)
+					s := must.Get(conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, datamovev1.TaskService_SubmitTask_FullMethodName,
+						grpc.StaticMethod()))(t)
+					must.Do(t, errors.Join(s.SendMsg(request), s.CloseSend()))
+					synctest.Wait()
+					asked = append(asked, s)
+				}
+				if held := r.callers.unread("person ada"); held < most || held > most+large+1<<10 {
+					t.Errorf("%d bytes of answers wait, want %d and one answer more at most", held, most)
+				}
+				if _, err := other.SubmitTask(t.Context(), request); status.Code(err) != codes.ResourceExhausted {
+					t.Errorf("a caller that does not read is answered: %v", err)
+				}
+				row.then(t, asked[:most/large+1], conns)
+				synctest.Wait()
+				if held := r.callers.unread("person ada"); held != 0 {
+					t.Errorf("%d bytes of answers are still counted", held)
+				}
+				_, err := other.SubmitTask(t.Context(), request)
+				must.Do(t, err)
+			})
+		})
+	}
+}
+
+// Of a client that is killed while it sends a task nothing is left: no call, no connection, and no task.
+//
+//safety:8 with TestSlowly
+func TestHalfASubmission(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig, remote, _ *pipes) {
+		conn := tls.Client(remote.dial(), r.user("laptop"))
+		must.Do(t, conn.HandshakeContext(t.Context()))
+		go func() { _, _ = io.Copy(io.Discard, conn) }()
+		f := http2.NewFramer(conn, nil)
+		say(conn, http2.ClientPreface, 0)
+		must.Do(t, errors.Join(f.WriteSettings(),
+			f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: headersOf(datamovev1.TaskService_SubmitTask_FullMethodName), EndHeaders: true}),
+			f.WriteData(1, false, []byte("\x00\x00\x00\x10\x00half of a task"))))
+		synctest.Wait()
+		if calls, conns := r.callers.open(), r.remotes.size(); calls == 0 || conns != 1 {
+			t.Fatalf("%d calls on %d connections", calls, conns)
+		}
+		_ = conn.NetConn().Close()
+		synctest.Wait()
+		if calls, conns, asked := r.callers.open(), r.remotes.size(), r.desk.take(); calls+conns+len(asked) != 0 {
+			t.Errorf("%d calls, %d connections and %d tasks are left", calls, conns, len(asked))
+		}
+	})
+}

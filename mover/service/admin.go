@@ -87,6 +87,7 @@ func (s *Service) Reload(ctx context.Context, _ *pb.ReloadRequest) (*pb.ReloadRe
 		return nil, mover.ErrUnsupported
 	}
 	changed, err := s.o.Reload(ctx)
+	s.tellLimits()
 	return &pb.ReloadResponse{Changed: changed}, err
 }
 

@@ -122,6 +122,13 @@ func (s *Service) lacks(n *node) (tiers []string) {
 	return tiers
 }
 
+// tellLacks tells an agent which tiers it does not reach. Service.mu is held.
+func (s *Service) tellLacks(n *node) {
+	if lacks := s.lacks(n); len(lacks) > 0 {
+		s.send(n.name, &agentv1.Order{What: &agentv1.Order_Lacks{Lacks: &agentv1.Lacks{Tiers: lacks}}})
+	}
+}
+
 // stateOf is the state of an agent that has so much in hand. Service.mu is held.
 func (s *Service) stateOf(n *node, inHand int) pb.AgentState {
 	switch {

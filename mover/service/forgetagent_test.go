@@ -20,6 +20,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/access"
+	"datamove.dev/mover/config"
 	"datamove.dev/mover/ledger"
 	"datamove.dev/mover/task"
 	"datamove.dev/mover/trust"
@@ -266,7 +267,7 @@ func TestForgottenCertificates(t *testing.T) {
 	}), mover.ErrNotExist)
 }
 
-// TestLacks: an agent whose configuration has not all tiers is shown with those that it lacks, and is told of them when it attends.
+// TestLacks: an agent whose configuration has not all tiers is shown with those that it lacks, and is told of them when it attends, and when the configuration of the service gets another one.
 func TestLacks(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	hello := func(tiers ...string) *agentv1.Status {
@@ -293,5 +294,20 @@ func TestLacks(t *testing.T) {
 		if !slices.Equal(told, row.lacks) || !slices.Equal(shown, row.lacks) {
 			t.Errorf("%s: told %q, shown %q, want %q", name, told, shown, row.lacks)
 		}
+	}
+	orders := make(chan *agentv1.Order, 9)
+	wants(t, "it attends", d.arrive(asAgent("n9"), "n9", hello(all...), orders, func() {}), nil)
+	more := site()
+	more.Tiers["new"] = config.Tier{Level: "warm", Path: "/new"}
+	d.conf = more
+	var told []string
+	for range 2 {
+		d.tellLimits() // each second, and with a reload
+		for len(orders) > 0 {
+			told = append(told, (<-orders).GetLacks().GetTiers()...)
+		}
+	}
+	if !slices.Equal(told, []string{"new"}) {
+		t.Errorf("after a reload with a new tier: told %q", told)
 	}
 }

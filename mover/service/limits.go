@@ -53,6 +53,11 @@ func (s *Service) sendLimits() {
 	}
 	c := s.conf()
 	if c != s.limitsOf {
+		if s.limitsOf != nil { // those that are there were told of the tiers of before
+			for _, n := range s.agents {
+				s.tellLacks(n)
+			}
+		}
 		s.limits, s.limitsOf = s.readLimits(c), c
 	}
 	projects := weights(c).Projects

@@ -124,9 +124,7 @@ func (s *Service) arrive(ctx context.Context, name string, st *agentv1.Status, o
 	s.tellSwarms(name)
 	s.tellLents(name)
 	s.sendLimits() // before it is given anything that they are about
-	if lacks := s.lacks(n); len(lacks) > 0 {
-		s.send(name, &agentv1.Order{What: &agentv1.Order_Lacks{Lacks: &agentv1.Lacks{Tiers: lacks}}})
-	}
+	s.tellLacks(n)
 	s.note(n, st)
 	s.mu.Unlock()
 	for _, l := range lost {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 
 	"google.golang.org/protobuf/proto"
 
@@ -23,59 +22,45 @@ type holding struct {
 	what    quota.Resource
 }
 
-// holdings are what accounts hold of the ledger. Until all is counted nothing is known to be held: there may be a million tasks, and no caller waits for that.
-type holdings struct {
-	mu   sync.Mutex
-	sums []*ledger.Tally[holding] // guarded by mu
-}
+// holdings are what accounts hold of the ledger.
+type holdings []*ledger.Tally[holding]
 
 // of is what an account holds of a resource. The change that is made at this moment is not in it.
-func (h *holdings) of(account string, what quota.Resource) (n int64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, sum := range h.sums {
+func (h holdings) of(account string, what quota.Resource) (n int64) {
+	for _, sum := range h {
 		n += sum.Of(holding{account, what})
 	}
 	return n
 }
 
-// countHoldings begins to count what accounts hold.
-func (s *Service) countHoldings(ctx context.Context) {
+// countHoldings begins to count what accounts hold. No caller is answered before all is counted: nothing would be known to be held. A million tasks take
+// some seconds.
+func (s *Service) countHoldings(ctx context.Context) error {
 	one := func(add func(holding, int64), owner *pb.Account, what quota.Resource) {
 		add(holding{ledger.User(owner), what}, 1)
 	}
-	var errs []error
-	count := func(t *ledger.Tally[holding], err error) {
-		errs = append(errs, err)
-		if err == nil {
-			s.holdings.mu.Lock()
-			defer s.holdings.mu.Unlock()
-			s.holdings.sums = append(s.holdings.sums, t)
-		}
-	}
-	count(ledger.Sum(ctx, s.ledger, ledger.Leases, func(l *pb.Lease, _ int, add func(holding, int64)) {
+	leases, err1 := ledger.Sum(ctx, s.ledger, ledger.Leases, func(l *pb.Lease, _ int, add func(holding, int64)) {
 		if !strings.HasPrefix(l.GetHolder(), taskHolder) {
 			one(add, l.GetOwner(), quota.Leases)
 		}
-	}))
-	count(ledger.Sum(ctx, s.ledger, ledger.Wishes, func(w *ledgerv1.Wish, _ int, add func(holding, int64)) {
+	})
+	wishes, err2 := ledger.Sum(ctx, s.ledger, ledger.Wishes, func(w *ledgerv1.Wish, _ int, add func(holding, int64)) {
 		one(add, w.GetLease().GetOwner(), quota.Leases)
-	}))
-	count(ledger.Sum(ctx, s.ledger, ledger.Keys, func(k *ledgerv1.Key, _ int, add func(holding, int64)) {
+	})
+	keys, err3 := ledger.Sum(ctx, s.ledger, ledger.Keys, func(k *ledgerv1.Key, _ int, add func(holding, int64)) {
 		if k.GetTask() == noTask {
 			add(holding{k.GetCaller(), quota.Requests}, 1)
 		}
-	}))
-	count(ledger.Sum(ctx, s.ledger, ledger.Datasets, func(d *pb.Dataset, _ int, add func(holding, int64)) { one(add, d.GetOwner(), quota.Datasets) }))
-	count(ledger.Sum(ctx, s.ledger, ledger.Tasks, func(t *pb.Task, bytes int, add func(holding, int64)) {
+	})
+	datasets, err4 := ledger.Sum(ctx, s.ledger, ledger.Datasets, func(d *pb.Dataset, _ int, add func(holding, int64)) { one(add, d.GetOwner(), quota.Datasets) })
+	tasks, err5 := ledger.Sum(ctx, s.ledger, ledger.Tasks, func(t *pb.Task, bytes int, add func(holding, int64)) {
 		add(holding{ledger.User(t.GetOwner()), quota.Specs}, int64(bytes))
 		if !ledger.Ended(t.GetState()) {
 			one(add, t.GetOwner(), quota.Tasks)
 		}
-	}))
-	if err := errors.Join(errs...); err != nil && ctx.Err() == nil {
-		s.log.Error("what accounts hold can not be counted, so their quotas do not hold", "err", err)
-	}
+	})
+	s.holdings = holdings{leases, wishes, keys, datasets, tasks}
+	return errors.Join(err1, err2, err3, err4, err5)
 }
 
 // limitsFor are the quotas of a caller.

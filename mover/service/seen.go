@@ -164,7 +164,7 @@ func (s *Service) sample(m *telemetry.Sample) {
 	s.sampleStores(m)
 	s.sampleCatalog(m)
 	if size, free, err := s.ledger.Size(); err == nil {
-		m.Ledger(size, free, s.ledger.Sequence())
+		m.Ledger(size, free, s.ledger.Sequence(), s.ledger.Admits() != nil)
 	}
 }
 

@@ -131,7 +131,7 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	if s.queue, err = open(queue.Options{Flows: flowsMost, Refill: s.refill, Logger: s.log}); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(s.keepForgotten(), s.prepare(ctx), s.takeUp(ctx)); err != nil {
+	if err := errors.Join(s.keepForgotten(), s.prepare(ctx), s.countHoldings(ctx), s.takeUp(ctx)); err != nil {
 		return nil, errors.Join(err, s.queue.Close())
 	}
 	return s, nil
@@ -181,7 +181,6 @@ func (s *Service) Run(ctx context.Context) error {
 	looking.Go(func() { s.makeSpots(ctx) })
 	looking.Go(func() { s.tend(ctx) })
 	looking.Go(func() { s.countTasks(ctx) })
-	looking.Go(func() { s.countHoldings(ctx) })
 	looking.Go(func() { s.steward(ctx) })
 	looking.Go(func() { s.postman(ctx) })
 	defer s.o.Metrics.Sample(s.sample)()

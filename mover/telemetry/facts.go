@@ -117,9 +117,10 @@ func (s *Sample) Workers(n int, memoryBytes int64) {
 	s.sum(rowWorkerMemory.Row, float64(memoryBytes))
 }
 
-// Ledger says how large the ledger is, what room its file system has, and how many
-// changes it has taken.
-func (s *Sample) Ledger(sizeBytes, freeBytes int64, records uint64) {
+// Ledger says how large the ledger is, what room its file system has, how many
+// changes it has taken, and whether it takes no new work because its disk is full.
+func (s *Sample) Ledger(sizeBytes, freeBytes int64, records uint64, full bool) {
+	s.put(rowLedgerFull.Row, map[bool]float64{true: 1}[full])
 	s.put(rowLedgerSize.Row, float64(sizeBytes))
 	s.put(rowLedgerFree.Row, float64(freeBytes))
 	s.put(rowLedgerRecords.Row, float64(records))

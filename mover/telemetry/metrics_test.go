@@ -94,7 +94,7 @@ func facts(s *Sample) {
 		{Name: "node-2", State: datamovev1.AgentState_AGENT_STATE_LOST},
 	})
 	s.Workers(2, 1<<20)
-	s.Ledger(1<<20, 1<<30, 77)
+	s.Ledger(1<<20, 1<<30, 77, true)
 	s.AuditHead(42)
 	s.Certificate(CertAgent, time.Unix(1000, 0), time.Unix(5000, 0))
 	s.Certificate(CertAgent, time.Unix(1000, 0), time.Unix(4000, 0))

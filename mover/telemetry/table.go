@@ -158,6 +158,7 @@ var (
 	rowLedgerErrors  = newCounter("datamove_ledger_errors_total", "changes", coordinator, "Changes that the ledger could not store.")
 	rowLedgerSize    = newGauge("datamove_ledger_size_bytes", "bytes", coordinator, "Size of the ledger on disk.")
 	rowLedgerFree    = newGauge("datamove_ledger_free_bytes", "bytes", coordinator, "Room that is left on the ledger's file system.")
+	rowLedgerFull    = newGauge("datamove_ledger_full", "1", coordinator, "1 while no new work is taken because the disk of the ledger is full, else 0.")
 	rowLedgerRecords = newGauge("datamove_ledger_records", "records", coordinator, "Changes that the ledger has taken since it was made.")
 	rowAuditRecords  = newCounter("datamove_audit_records_total", "records", coordinator, "Decisions that were written to the audit log.")
 	rowAuditFailures = newCounter("datamove_audit_failures_total", "records", coordinator, "Decisions that could not be written to the audit log.")

@@ -17,7 +17,7 @@ import (
 // TestJournalsQuota: an account that fills the directory of its journals on an agent while it has a worker there loses the worker, gets no
 // other one until it has made room, and is told why; what it has is shown to it.
 //
-//safety:8 a user that fills the directory of journals on an agent, which the user owns, beside the ledger
+//safety:8 a user that fills the directory of journals on an agent, which the user owns while it has a worker, beside the ledger
 func TestJournalsQuota(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		const limit = 64 << 20

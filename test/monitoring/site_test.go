@@ -124,7 +124,7 @@ func facts(s *telemetry.Sample) {
 	s.Pins(1)
 	s.Agents([]telemetry.Agent{{Name: "node-1", State: datamovev1.AgentState_AGENT_STATE_READY, Leads: 1, Batches: 1, FreeLeads: 1, FreeBatches: 1}})
 	s.Workers(1, 1000)
-	s.Ledger(1000, 1000, 10)
+	s.Ledger(1000, 1000, 10, false)
 	s.AuditHead(1)
 	for _, use := range []telemetry.CertificateUse{telemetry.CertServer, telemetry.CertAgent, telemetry.CertAuthority} {
 		s.Certificate(use, time.Unix(0, 0), time.Unix(86400, 0))

@@ -65,7 +65,7 @@ func apart(ctx context.Context) error {
 		return ctx.Err()
 	}
 	// ^C has reached both, and the other says how it ended. A signal for us alone has not.
-	for range 2 {
+	for _, next := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
 		select {
 		case err := <-over:
 			if end := (*ended)(nil); err == nil || errors.As(err, &end) {
@@ -73,7 +73,7 @@ func apart(ctx context.Context) error {
 			}
 			return errInterrupted // it was killed
 		case <-time.After(partTime):
-			_ = second.Process.Signal(unix.SIGTERM) // it may be gone
+			_ = second.Process.Signal(next) // it may be gone
 		}
 	}
 	return errInterrupted

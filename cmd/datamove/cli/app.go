@@ -30,6 +30,8 @@ type app struct {
 	openSystem func(path string) (*mounted, error)
 	// apart does the command in a process that can be left behind; nil does it in this one.
 	apart func(context.Context) error
+	// stops is what ends the command from outside; nil is its context alone.
+	stops *stops
 
 	configFile     string
 	serviceFlag    address
@@ -203,6 +205,9 @@ func (a *app) logger(w io.Writer) (*slog.Logger, error) {
 
 // terminal returns the file behind w when it is a terminal that can redraw lines.
 func (a *app) terminal(w any) (*os.File, bool) {
+	if p, is := w.(*printed); is {
+		w = p.File
+	}
 	f, ok := w.(*os.File)
 	return f, ok && term.IsTerminal(int(f.Fd())) && a.env("TERM") != "dumb"
 }

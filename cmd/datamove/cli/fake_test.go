@@ -33,16 +33,17 @@ type fake struct {
 	pb.UnimplementedUsageServiceServer
 	pb.UnimplementedAdminServiceServer
 
-	path    string                    // of its socket
-	accept  func(*pb.Task)            // called with a new task, before it is told; nil is nothing
-	hang    func(context.Context)     // called before SubmitTask answers; nil is nothing
-	cancel  func(*pb.Task)            // called with a task that is to be cancelled; nil cancels it
-	refuse  error                     // what CancelTask answers afterwards; nil is the task
-	pages   func(page int) []*pb.Task // what ListTasks returns; nil is tasks
-	errs    map[string]error          // what a method answers instead, by its name
-	stage   *pb.StageResponse         // what Stage answers; nil makes a task
-	answers map[string]proto.Message  // of methods that only look
-	backup  []byte
+	path       string                    // of its socket
+	accept     func(*pb.Task)            // called with a new task, before it is told; nil is nothing
+	hang       func(context.Context)     // called before SubmitTask answers; nil is nothing
+	cancel     func(*pb.Task)            // called with a task that is to be cancelled; nil cancels it
+	cancelling func(context.Context)     // called before that; nil is nothing
+	refuse     error                     // what CancelTask answers afterwards; nil is the task
+	pages      func(page int) []*pb.Task // what ListTasks returns; nil is tasks
+	errs       map[string]error          // what a method answers instead, by its name
+	stage      *pb.StageResponse         // what Stage answers; nil makes a task
+	answers    map[string]proto.Message  // of methods that only look
+	backup     []byte
 
 	mu      sync.Mutex // guards all below
 	tasks   []*pb.Task
@@ -240,6 +241,9 @@ func (s *fake) ResumeTask(ctx context.Context, r *pb.ResumeTaskRequest) (*pb.Tas
 }
 
 func (s *fake) CancelTask(ctx context.Context, r *pb.CancelTaskRequest) (*pb.Task, error) {
+	if s.cancelling != nil {
+		s.cancelling(ctx)
+	}
 	how := s.cancel
 	if how == nil {
 		how = func(t *pb.Task) { t.State, t.ExitCode = pb.TaskState_TASK_STATE_CANCELLED, exitInterrupted }

@@ -62,21 +62,41 @@ func (t *task) cancel(ctx context.Context, c *api.Client, w *watcher) (*pb.Task,
 		if last, lerr := c.GetTask(ctx, &pb.GetTaskRequest{Id: t.id}); lerr == nil && api.Ended(last.GetState()) {
 			return last, nil // it was faster
 		}
-		say("task %s is not cancelled, and may go on: %v", t.id, err)
+		say("task %s is not cancelled, and may go on: %v; datamove task cancel %[1]s ends it", t.id, err)
 		return nil, err
 	}
 	if !api.Ended(answer.GetState()) && answer.GetPhase() != phaseCancelling {
 		say("others wait for task %s, too: it goes on for them", t.id)
 		return nil, errInterrupted
 	}
-	last, err := c.Wait(ctx, t.id, nil)
+	last, err := t.ended(ctx, c)
 	switch {
 	case err != nil:
-		say("task %s is being cancelled: %v", t.id, err)
+		say("task %s is being cancelled: %v; datamove task show %[1]s tells how it ended", t.id, err)
 	case last.GetState() == pb.TaskState_TASK_STATE_CANCELLED && last.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_STAGE && last.GetDataset() != "":
 		say("task %s is cancelled; what was copied goes, because a part of a dataset is none", t.id)
 	case last.GetState() == pb.TaskState_TASK_STATE_CANCELLED:
 		say("task %s is cancelled; what is done stays", t.id)
+	}
+	return last, err
+}
+
+// ended waits until a task that is being cancelled has ended, or the process is told once more to end.
+func (t *task) ended(ctx context.Context, c *api.Client) (*pb.Task, error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		select {
+		case <-t.app.stops.hurry():
+			stop(errInterrupted)
+		case <-over:
+		}
+	}()
+	last, err := c.Wait(ctx, t.id, nil)
+	if err != nil && context.Cause(ctx) != nil {
+		err = context.Cause(ctx)
 	}
 	return last, err
 }

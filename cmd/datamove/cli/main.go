@@ -18,10 +18,8 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/signal"
 	"runtime"
 	"runtime/debug"
-	"syscall"
 )
 
 // What a copy allocates is small and short-lived, so the collector may wait for
@@ -48,16 +46,14 @@ func Main(release string) (code int) {
 		debug.SetGCPercent(heapGrowth)
 		debug.SetMemoryLimit(heapSoft)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second ^C ends us at once
+	ctx, stops := hearStops(context.Background())
 	defer func() {
 		if p := recover(); p != nil { // of this goroutine; of others the runtime says the same, and ends with 2
 			fmt.Fprintf(os.Stderr, "datamove: this is a fault of datamove %s, please report it with all of this: %v\n%s", buildFacts().Version, p, debug.Stack())
 			code = exitOther
 		}
 	}()
-	a := app{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv}
+	a := app{in: os.Stdin, out: &printed{os.Stdout, stops.stop}, err: &printed{os.Stderr, stops.stop}, env: os.Getenv, stops: stops}
 	first := toFirst()
 	if first == nil {
 		a.apart = apart

@@ -106,6 +106,7 @@ func fits(spec *pb.TaskSpec) error {
 // begin has the service begin a task, and follows it unless it is detached. Whether
 // it has begun is known also when ^C comes in between: the key is asked for again.
 func (t *task) begin(ctx context.Context, c *api.Client, call func(ctx context.Context, key string) (*pb.Task, error)) error {
+	defer t.app.stops.guards()()
 	key := rand.Text()
 	t.key = key
 	begun, err := call(ctx, key)

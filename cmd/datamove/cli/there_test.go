@@ -329,7 +329,7 @@ func TestInterruptThere(t *testing.T) {
 		{"cancelled", nil, nil, 130, "datamove: copy: task task0000000000000001 is cancelled; what is done stays\ndatamove: copy: interrupted\ntry: the same command again"},
 		{"done meanwhile", isDone, nil, 0, ""},
 		{"done a moment before", isDone, mover.ErrConflict, 0, ""},
-		{"refused", func(*pb.Task) {}, fmt.Errorf("not yours: %w", mover.ErrPermission), 130, "task task0000000000000001 is not cancelled, and may go on: not yours: permission denied\n"},
+		{"refused", func(*pb.Task) {}, fmt.Errorf("not yours: %w", mover.ErrPermission), 130, "task task0000000000000001 is not cancelled, and may go on: not yours: permission denied; datamove task cancel task0000000000000001 ends it\n"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := newFake(t)

@@ -44,7 +44,7 @@ func fillDisk(t *testing.T, dir string) (other string) {
 }
 
 // TestStartsOnFullDisk: a disk that is full to the last byte, before the service starts or while it runs, keeps none from looking, cancelling
-// and forgetting; what is new is refused until there is room.
+// and forgetting; what is new is refused until there is room. A backup is restored there, too.
 //
 //safety:8 the disk of the ledger is filled to its last byte, before the coordinator starts and while it runs
 func TestStartsOnFullDisk(t *testing.T) {
@@ -57,6 +57,7 @@ func TestStartsOnFullDisk(t *testing.T) {
 	p := begin()
 	c := p.started()
 	var ids []string
+	backup := filepath.Join(t.TempDir(), "backup")
 	for _, target := range []string{"a", "b", "c", "d"} {
 		x := must.Get(c.SubmitTask(t.Context(), submission(target)))(t)
 		ids = append(ids, x.GetId())
@@ -70,7 +71,7 @@ func TestStartsOnFullDisk(t *testing.T) {
 		}
 		other := fillDisk(t, disk)
 		if i == 2 {
-			out, err := command("backup", "--data", data, filepath.Join(t.TempDir(), "backup"))
+			out, err := command("backup", "--data", data, backup)
 			if err != nil {
 				t.Errorf("%s: a backup: %v\n%s", full, err, out)
 			}
@@ -111,6 +112,15 @@ func TestStartsOnFullDisk(t *testing.T) {
 		if cancelled := x.GetState() == datamovev1.TaskState_TASK_STATE_CANCELLED; cancelled != (i < 3) {
 			t.Errorf("task %d is %v", i, x.GetState())
 		}
+	}
+	p.signal(syscall.SIGTERM)
+	if code := p.code(); code != 0 {
+		t.Fatalf("it ended with %d", code)
+	}
+	must.Do(t, os.Rename(filepath.Join(data, "ledger"), filepath.Join(disk, "damaged")))
+	fillDisk(t, disk)
+	if out, err := command("restore", backup, "--data", data); err != nil {
+		t.Errorf("a backup is not restored on a full disk: %v\n%s", err, out)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"log/slog"
 	"os"
 	"path"
 	"path/filepath"
@@ -65,6 +66,9 @@ func (a *app) restore(ctx context.Context, args []string) error {
 		return err
 	}
 	defer lock.release()
+	if _, err := ledger.OpenBallast(dir, slog.New(slog.DiscardHandler)); err != nil { // a full disk gets it back before anything is written
+		return &mover.Error{Op: "make room in", Place: dir, Err: err}
+	}
 	if there, err := os.ReadDir(filepath.Join(dir, "ledger")); err == nil && len(there) > 0 && restored(dir) == nil {
 		return &advised{&mover.Error{Op: "restore into", Place: dir, Err: fmt.Errorf("%w: there is a ledger", mover.ErrConflict)}, "moving it away first"}
 	}
@@ -83,7 +87,7 @@ func (a *app) restore(ctx context.Context, args []string) error {
 }
 
 func afterRestore(ctx context.Context, dir string) (after service.Restored, err error) {
-	books, err := ledger.Open(filepath.Join(dir, "ledger"), ledger.Options{})
+	books, err := openAlone(dir)
 	if err != nil {
 		return after, err
 	}

@@ -10,6 +10,7 @@ import {Report} from './report.js'
 import {Request} from './request.js'
 import {hasEnded, row, what} from './task.js'
 import {sentence} from './text.js'
+import {timeOfDay} from './units.js'
 import {Waits} from './waits.js'
 
 const askEvery = 1800 // milliseconds, when no stream tells
@@ -39,10 +40,11 @@ export class Detail {
     this.state = pill()
     this.phase = h('span', {id: 'task-phase'})
     this.error = h('p', {class: 'error'})
+    this.since = h('p', {class: 'note', id: 'chart-since'})
     return [
       h('div', {class: 'title'}, this.title, deeds.node), deeds.note,
       h('p', {class: 'state', id: 'task-state'}, this.state, this.phase), this.error,
-      ...howFar.nodes, this.chart.node, waits.node, ...crew.nodes, report.failures, report.done, request.node,
+      ...howFar.nodes, this.chart.node, this.since, waits.node, ...crew.nodes, report.failures, report.done, request.node,
     ]
   }
 
@@ -98,6 +100,13 @@ export class Detail {
     this.change()
   }
 
+  // tellSince says from when on the rate is known, where the task began earlier: the service remembers the rates of all tasks together, and not of each.
+  #tellSince(known, began) {
+    const late = this.chart.node.hidden ? false : known - began > 5000
+    say(this.since, late ? `The rate is known since ${timeOfDay(known)}, when this page began to hear of the task.` : '')
+    show(this.since, late)
+  }
+
   // draw writes what is known of the task.
   draw() {
     const {message: m, feed, parts} = this
@@ -116,6 +125,7 @@ export class Detail {
     const history = feed.rates.tasks.of(t.id)
     show(this.chart.node, t.state === 'running' || history.since(0).length > 1)
     this.chart.draw(history, Date.now())
+    this.#tellSince(history.since(0)[0]?.[0], Date.parse(m.startTime ?? ''))
     parts.waits.tell(t, m, this.explanation)
     parts.crew.tell(t, m, feed.lists.agents?.items ?? [])
     parts.report.tell(m)

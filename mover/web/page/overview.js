@@ -46,7 +46,8 @@ export class Overview {
     const banner = this.at('banner')
     if (away) say(banner, `The service does not answer (${sentence(why)}). ${old} Trying again …`)
     else if (refusals.get('everything')) say(banner, sentence(refusals.get('everything')))
-    show(banner, away || refusals.get('everything'))
+    else if (info.full) say(banner, `The service takes no new work: ${sentence(info.full)}`)
+    show(banner, away || refusals.get('everything') || info.full)
     document.body.classList.toggle('away', Boolean(away))
     const link = this.at('link')
     const who = info.caller ? word(info.caller.name || 'uid ' + (info.caller.uid ?? 0)) : ''

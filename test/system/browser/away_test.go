@@ -49,6 +49,20 @@ func testAway(t *testing.T, w *window) {
 	}
 }
 
+// testFull: while the service takes no new work the page says so, and why.
+func testFull(t *testing.T, w *window) {
+	s := cluster()
+	h := newHouse(t, s)
+	w.open(h.url+"/", 1280, 800)
+	w.wait("text('#link').startsWith('live') && !all('#banner').length")
+	for _, full := range []string{"no room: 0 B free on the disk of the service", ""} {
+		s.mu.Lock()
+		s.full = full
+		s.mu.Unlock()
+		w.wait("(text('#banner') ?? '').includes(%q) && all('#banner').length === %d", full, map[bool]int{true: 1}[full != ""])
+	}
+}
+
 // testLate: a page that is opened while the service is away begins when it is there.
 func testLate(t *testing.T, w *window) {
 	s := cluster()

@@ -14,6 +14,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"google.golang.org/grpc"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/test/chromium"
@@ -257,9 +259,11 @@ func testChart(t *testing.T, w *window) {
 	s := newService()
 	one := task(running, "/a", "/b", 1, 10, 10, 1000)
 	one.Progress.BytesPerSecond = 700 << 20
+	one.StartTime = timestamppb.New(s.started.Add(-time.Hour))
 	s.add(one)
 	h := newHouse(t, s)
 	w.open(h.url+"/#/tasks/"+one.Id, 1600, 1000)
+	w.wait("/^The rate is known since \\d\\d:\\d\\d:\\d\\d, when this page/.test(text('#chart-since'))")
 	for _, selector := range []string{".detail .chart", "#overview .chart"} {
 		w.wait("[...document.querySelectorAll('%s .axis text')].map((e) => e.textContent).join(' ').startsWith('0 B/s 256 MiB/s 512 MiB/s 768 MiB/s')", selector)
 		w.wait("document.querySelector('%s').ariaLabel?.includes(': now 700 MiB/s, at most 700 MiB/s in ')", selector)

@@ -55,6 +55,7 @@ type service struct {
 	watched  int             // calls of WatchTask that go on
 	started  time.Time
 	rates    []*datamovev1.RateMoment // before the page was opened
+	full     string                   // why it takes no new work
 	caller   *datamovev1.Account      // that every call is of
 	changed  chan struct{}            // closed when a task changes
 }
@@ -329,7 +330,7 @@ func (s *service) GetInfo(_ context.Context, r *datamovev1.GetInfoRequest) (*dat
 	defer s.mu.Unlock()
 	s.rounds++
 	info := &datamovev1.Info{Version: "v0.3.0", Node: "head1", Term: 7, StartTime: timestamppb.New(s.started), Agents: int32(len(s.agents)),
-		Caller: s.caller, Roles: []string{"operator"}}
+		Caller: s.caller, Roles: []string{"operator"}, Full: s.full}
 	for _, t := range s.tasks {
 		switch t.State {
 		case queued:

@@ -23,7 +23,7 @@ func TestRounds(t *testing.T) {
 	t.Parallel()
 	w := newWindow(t)
 	w.before(hurry)
-	inTurn(t, w, shared{"usage", testUsage}, shared{"ended", testEnded}, shared{"many run", testManyRun})
+	inTurn(t, w, shared{"usage", testUsage}, shared{"ended", testEnded}, shared{"many run", testManyRun}, shared{"full", testFull})
 }
 
 // TestRefused: what the service does not tell is said in its place, and what it tells later is found.

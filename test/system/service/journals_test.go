@@ -13,10 +13,11 @@ import (
 	"datamove.dev/mover/task"
 	"datamove.dev/test/cluster/rig"
 	"datamove.dev/test/must"
+	"datamove.dev/test/patience"
 )
 
-// TestForeignJournals: the agent of root measures what a user has in its directory of journals, by any process of that user. One that has too much gets
-// no worker until it has removed something; others do, and what is mounted there is not looked at.
+// TestForeignJournals: a user without a worker can not write to the directory of its journals. What it has there the agent of root measures: an account with
+// too much gets no worker until something is removed; others do, and what is mounted there is not looked at.
 //
 //safety:8 with test/cluster TestJournalsQuota
 func TestForeignJournals(t *testing.T) {
@@ -45,14 +46,25 @@ func TestForeignJournals(t *testing.T) {
 	}
 	is(copies("alice"), task.Done, "")
 	journals := filepath.Join(c.Dir, "agents/n1/users", fmt.Sprint(rig.People["alice"]))
-	must.Get(c.doAs("alice", "sh", "-c", "mkdir "+journals+"/mine && head -c 80M /dev/zero > "+journals+"/mine/film"))(t)
+	lent := func() bool {
+		var st unix.Stat_t
+		must.Do(t, unix.Lstat(journals, &st))
+		return st.Uid != 0
+	}
+	patience.Until(t, "the worker has ended", func() string { return "" }, func() bool { return !lent() })
+	if out, err := c.doAs("alice", "mkdir", journals+"/mine"); err == nil {
+		t.Errorf("a user without a worker can write there: %s", out)
+	}
+	must.Do(t, os.Mkdir(journals+"/mine", 0o755)) // by a process that was let in while there was a worker
+	must.Do(t, os.WriteFile(journals+"/mine/film", make([]byte, 80<<20), 0o644))
+	c.giveTo("alice", journals+"/mine/film")
 	x := copies("alice")
 	is(x, task.Failed, "REFUSED")
 	if !strings.Contains(x.GetError(), journals) || !strings.Contains(x.GetError(), "quotas.users.alice.journals") {
 		t.Errorf("it says %s", x.GetError())
 	}
 	is(copies("bob"), task.Done, "")
-	must.Get(c.doAs("alice", "rm", journals+"/mine/film"))(t)
+	must.Do(t, os.Remove(journals+"/mine/film"))
 	must.Do(t, unix.Mount("tmpfs", journals+"/mine", "tmpfs", 0, "size=100m"))
 	defer func() { must.Tell(t, unix.Unmount(journals+"/mine", unix.MNT_DETACH)) }()
 	must.Do(t, os.WriteFile(journals+"/mine/film", make([]byte, 80<<20), 0o644))
