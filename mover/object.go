@@ -13,6 +13,7 @@ type Attribute struct{ Name, Value string }
 // small letters.
 const (
 	MetadataPrefix = "meta."
+	AttributeType  = "content-type"
 	AttributeTags  = "tags"          // all of them, in one value, as a query of a URL has them, sorted
 	AttributeClass = "storage-class" // none is STANDARD
 )
@@ -38,6 +39,16 @@ func (a *Attribute) Fact() Facts {
 
 // ObjectOf returns the attributes of some facts, as far as they are known.
 func (e *Entry) ObjectOf(facts Facts) []Attribute { return attributesOf(e.Object, facts&e.Known) }
+
+// KeptObject returns the attributes of some facts that a file system has to keep. A content type that the object would get by its name again
+// (TypeOfName) is none of them, where it is the only header.
+func (e *Entry) KeptObject(facts Facts) []Attribute {
+	list := e.ObjectOf(facts)
+	if headers := attributesOf(list, FactHeaders); len(headers) == 1 && headers[0] == (Attribute{AttributeType, TypeOfName(e.Name)}) {
+		return attributesOf(list, FactsOfObject&^FactHeaders)
+	}
+	return list
+}
 
 func attributesOf(all []Attribute, facts Facts) []Attribute {
 	other := func(a Attribute) bool { return !facts.Has(a.Fact()) }
@@ -70,12 +81,16 @@ func SortAttributes(list []Attribute) {
 }
 
 // AllXattrs are the extended attributes of e, as far as they are known, and those that keep what it has as an object.
-func (e *Entry) AllXattrs() []Xattr {
+func (e *Entry) AllXattrs() []Xattr { return e.xattrsWith(e.ObjectOf(FactsOfObject)) }
+
+// KeptXattrs are those of AllXattrs that a file system has to keep.
+func (e *Entry) KeptXattrs() []Xattr { return e.xattrsWith(e.KeptObject(FactsOfObject)) }
+
+func (e *Entry) xattrsWith(object []Attribute) []Xattr {
 	var all []Xattr
 	if e.Known.Has(FactXattrs) {
 		all = e.Xattrs
 	}
-	object := e.ObjectOf(FactsOfObject)
 	if len(object) == 0 {
 		return all
 	}

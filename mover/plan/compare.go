@@ -262,5 +262,8 @@ func (o *Options) decideObject(s, t *mover.Entry) (Op, string) {
 	case untold(t):
 		return Compare, WhyFactsUnknown
 	}
+	if missing = s.KeptObject(facts &^ t.Known); len(missing) == 0 {
+		return Keep, WhyEqual
+	}
 	return Update, WhyAttribute(missing[0].Name)
 }

@@ -112,6 +112,9 @@ func TestDecide(t *testing.T) {
 		{"a file tells nothing of an object", Options{}, same, object("content-type", "a"), Keep, WhyEqual},
 		{"an object whose listing tells its time alone", Options{Preserve: mover.FactHeaders}, func(e *entry) { e.Brief, e.Known = true, mover.FactMtime }, object(), Compare, WhyFactsUnknown},
 		{"a file without what the object has", Options{}, object("content-type", "a"), func(e *entry) { e.Known |= mover.FactXattrs }, Update, "content-type differs"},
+		{"a file whose name tells the only header", Options{}, named("f.html", "content-type", "text/html", "tags", "b"), func(e *entry) { e.Known |= mover.FactXattrs | mover.FactTags; e.Object = tagged }, Keep, WhyEqual},
+		{"a file whose name tells one of two headers", Options{}, named("f.html", "cache-control", "a", "content-type", "text/html"), func(e *entry) { e.Known |= mover.FactXattrs }, Update, "cache-control differs"},
+		{"a file whose name tells another type", Options{}, named("f.html", "content-type", "text/css"), func(e *entry) { e.Known |= mover.FactXattrs }, Update, "content-type differs"},
 		{"a manifest tells nothing of the object", Options{}, object("content-type", "a"), func(e *entry) { e.Known &^= mover.FactXattrs }, Compare, WhyFactsUnknown},
 		{"a look tells nothing more", Options{looked: true}, object("content-type", "a"), func(e *entry) { e.Known &^= mover.FactXattrs }, Update, "content-type differs"},
 	} {
@@ -130,6 +133,13 @@ func object(pairs ...string) func(*mover.Entry) {
 			e.Object = append(e.Object, mover.Attribute{Name: pairs[i], Value: pairs[i+1]})
 		}
 	}
+}
+
+var tagged = []mover.Attribute{{Name: "tags", Value: "b"}}
+
+// named is an object with a name.
+func named(name string, pairs ...string) func(*mover.Entry) {
+	return func(e *mover.Entry) { e.Name = name; object(pairs...)(e) }
 }
 
 func TestDecideOtherKinds(t *testing.T) {

@@ -130,7 +130,7 @@ func (n *inode) attributeNow(e *mover.Entry, fresh bool) error {
 	if e.Known&(mover.FactXattrs|mover.FactsOfObject) == 0 {
 		return nil
 	}
-	want := e.AllXattrs()
+	want := e.KeptXattrs()
 	if fresh && !n.inherited {
 		if len(want) == 0 {
 			return nil

@@ -102,6 +102,9 @@ func (p *Place) draft(ctx context.Context, e mover.Entry, h mover.Hints) (d *dra
 // object is what the draft is to be, but for its content.
 func (d *draft) object() put {
 	w := put{key: d.key, meta: encodeMeta(&d.entry), tagged: true}
+	if d.entry.Kind == mover.File && !d.entry.Known.Has(mover.FactHeaders) {
+		w.mime = mover.TypeOfName(d.entry.Name)
+	}
 	d.place.beside(&w, &d.entry)
 	return w
 }

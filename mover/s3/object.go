@@ -17,7 +17,7 @@ import (
 
 // attributeHeaders are the headers that are attributes, by the names of those.
 var attributeHeaders = func() map[string]string {
-	of := map[string]string{"content-type": headerType, "website-redirect-location": headerRedirect, mover.AttributeClass: headerClass}
+	of := map[string]string{mover.AttributeType: headerType, "website-redirect-location": headerRedirect, mover.AttributeClass: headerClass}
 	for _, name := range keptHeaders {
 		if name != headerRedirect && name != headerClass {
 			of[strings.ToLower(name)] = name
@@ -68,7 +68,7 @@ func decodeObject(e *mover.Entry, o *object) {
 // attributeValue is what a header says, "" where that is what all objects have.
 func attributeValue(name, value string) string {
 	switch name {
-	case "content-type":
+	case mover.AttributeType:
 		if slices.Contains(typeNone, value) {
 			return ""
 		}

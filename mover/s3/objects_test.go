@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
@@ -298,6 +300,71 @@ func TestTagsLater(t *testing.T) {
 		must.Do(t, p.Close())
 		if want, got := s.of("from/large"), s.of("here/large"); !maps.Equal(got, want) {
 			t.Errorf("%s: with another mode it is\n%q\nwant\n%q", client, got, want)
+		}
+	}
+}
+
+// TestTypesOfNames: a file without stored headers is served as what its name says; back in a file system nothing of that is kept, and all of what is more.
+func TestTypesOfNames(t *testing.T) {
+	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+		s := openShop(t, client)
+		shops := map[string]shop{"here": s}
+		root := t.TempDir()
+		if keeps := must.Get(posix.Open(root, posix.Options{}))(t).Traits().Keeps; !keeps.Has(mover.FactsOfObject) {
+			t.Skip("the file system of temporary files has no extended attributes of users")
+		}
+		files := filepath.Join(root, "files")
+		large := bytes.Repeat([]byte("0123456789abcdef"), 17<<16)
+		for name, content := range map[string][]byte{"index.html": []byte("<p>"), "data.json": []byte("{}"), "weights": nil, "large.csv": large, "kept.html": []byte("<p>"), "cached.html": []byte("<p>")} {
+			must.Do(t, os.MkdirAll(files, 0o755))
+			must.Do(t, os.WriteFile(filepath.Join(files, name), content, 0o644))
+		}
+		must.Do(t, unix.Setxattr(filepath.Join(files, "kept.html"), mover.XattrObject+"content-type", []byte("text/x-theirs"), 0))
+		must.Do(t, unix.Setxattr(filepath.Join(files, "cached.html"), mover.XattrObject+"cache-control", []byte("no-store"), 0))
+		stored := func(path string) (said string) {
+			for _, name := range []string{"cache-control", "content-type"} {
+				value := make([]byte, 100)
+				if n, err := unix.Getxattr(path, mover.XattrObject+name, value); err == nil {
+					said += name + "=" + string(value[:n]) + " "
+				}
+			}
+			return said
+		}
+		equal := func(from, to string) {
+			t.Helper()
+			for _, work := range []local.Work{local.Verify, local.Sync} {
+				if r, err := run(t, local.Request{Work: work}, from, to, shops); err != nil || len(r.Failures) != 0 || r.Updated+r.Files != 0 && work == local.Sync {
+					t.Errorf("%s: %v from %s to %s: %+v, %v", client, work, from, to, r, err)
+				}
+			}
+		}
+		back := filepath.Join(root, "back")
+		for _, row := range [][2]string{{files + "/", "s3://here/up"}, {"s3://here/up/", "s3://here/again"}, {"s3://here/again/", back}, {back + "/", "s3://here/last"}} {
+			must.Get(run(t, local.Request{Work: local.Copy}, row[0], row[1], shops))(t)
+			equal(row[0], row[1])
+		}
+		equal(files+"/", back)
+		equal("s3://here/up/", "s3://here/last")
+		for name, want := range map[string][2]string{
+			"index.html": {"text/html"}, "data.json": {"application/json"}, "weights": {"application/octet-stream"}, "large.csv": {"text/csv"},
+			"kept.html": {"text/x-theirs", "content-type=text/x-theirs "}, "cached.html": {"application/octet-stream", "cache-control=no-store "},
+		} {
+			for _, folder := range []string{"up/", "again/", "last/"} {
+				if got := s.of(folder + name)["type"]; got != want[0] {
+					t.Errorf("%s: %s%s has type %q, want %q", client, folder, name, got, want[0])
+				}
+			}
+			for _, folder := range []string{files, back} {
+				if got := stored(filepath.Join(folder, name)); got != want[1] {
+					t.Errorf("%s: %s in %s keeps %q, want %q", client, name, filepath.Base(folder), got, want[1])
+				}
+			}
+		}
+		single := filepath.Join(root, "page")
+		must.Get(run(t, local.Request{Work: local.Copy}, "s3://here/up/index.html", single, shops))(t)
+		must.Get(run(t, local.Request{Work: local.Copy}, "s3://here/up/index.html", "s3://here/page", shops))(t)
+		if kept, is := stored(single), s.of("page")["type"]; kept != "content-type=text/html " || is != "text/html" {
+			t.Errorf("%s: under another name the file keeps %q, and the object is %q", client, kept, is)
 		}
 	}
 }
