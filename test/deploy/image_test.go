@@ -82,7 +82,7 @@ func containerd(t *testing.T, dir string) (socket string) {
 	go func() { ended <- daemon.Wait() }()
 	t.Cleanup(func() {
 		_ = daemon.Process.Kill()
-		_ = <-ended // killed
+		<-ended // killed
 	})
 	patience.Until(t, "containerd answers", nil, func() bool { return exec.Command("ctr", "-a", socket, "version").Run() == nil })
 	return socket
