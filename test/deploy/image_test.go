@@ -78,11 +78,14 @@ func containerd(t *testing.T, dir string) (socket string) {
 	must.Do(t, os.WriteFile(file, []byte("version = 2\nroot = '"+dir+"/root'\nstate = '"+dir+"/state'\ndisabled_plugins = ['io.containerd.grpc.v1.cri']\n[grpc]\naddress = '"+socket+"'\n"), 0o600))
 	daemon := exec.Command("containerd", "-c", file)
 	must.Do(t, daemon.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- daemon.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		_ = daemon.Wait() // killed
+		close(ended)
+	}()
 	t.Cleanup(func() {
 		_ = daemon.Process.Kill()
-		<-ended // killed
+		<-ended
 	})
 	patience.Until(t, "containerd answers", nil, func() bool { return exec.Command("ctr", "-a", socket, "version").Run() == nil })
 	return socket
