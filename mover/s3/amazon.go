@@ -3,6 +3,9 @@ package s3
 import (
 	"cmp"
 	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"net/http"
@@ -15,6 +18,8 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"datamove.dev/mover"
 )
 
 // amazon is the store of AWS, over the single calls of its SDK. The SDK's own
@@ -100,10 +105,19 @@ func (s *amazon) get(ctx context.Context, g get) (io.ReadCloser, object, error) 
 	return out.Body, objectOf(g.key, r.header), nil
 }
 
+// apart is an error of a call for what the store tells apart. One that does not know the call may answer it as if it were that for the object
+// (rclone serve s3).
+func apart(err error) error {
+	if wrong := (*xml.SyntaxError)(nil); errors.As(err, &wrong) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%w: %v", mover.ErrUnsupported, err) //nolint:errorlint // it is of one kind
+	}
+	return err
+}
+
 func (s *amazon) tags(ctx context.Context, key string) (string, error) {
 	ctx, r := withReply(ctx)
 	out, err := s.client.GetObjectTagging(ctx, &sdk.GetObjectTaggingInput{Bucket: &s.bucket, Key: &key})
-	if err := understand(ctx, r, err); err != nil {
+	if err := apart(understand(ctx, r, err)); err != nil {
 		return "", untagged(err)
 	}
 	tags := url.Values{}
@@ -126,7 +140,7 @@ func (s *amazon) tag(ctx context.Context, key, tags string) error {
 func (s *amazon) acl(ctx context.Context, key string) (list accessList, err error) {
 	ctx, r := withReply(ctx)
 	out, err := s.client.GetObjectAcl(ctx, &sdk.GetObjectAclInput{Bucket: &s.bucket, Key: &key})
-	if err := understand(ctx, r, err); err != nil {
+	if err := apart(understand(ctx, r, err)); err != nil {
 		return list, err
 	}
 	if out.Owner != nil {
@@ -144,7 +158,7 @@ func (s *amazon) acl(ctx context.Context, key string) (list accessList, err erro
 func (s *amazon) retention(ctx context.Context, key string) (mode, until string, err error) {
 	ctx, r := withReply(ctx)
 	out, err := s.client.GetObjectRetention(ctx, &sdk.GetObjectRetentionInput{Bucket: &s.bucket, Key: &key})
-	if err := understand(ctx, r, err); err != nil || out.Retention == nil || out.Retention.RetainUntilDate == nil {
+	if err := apart(understand(ctx, r, err)); err != nil || out.Retention == nil || out.Retention.RetainUntilDate == nil {
 		return "", "", err
 	}
 	return string(out.Retention.Mode), out.Retention.RetainUntilDate.UTC().Format(time.RFC3339Nano), nil
@@ -153,7 +167,7 @@ func (s *amazon) retention(ctx context.Context, key string) (mode, until string,
 func (s *amazon) legalHold(ctx context.Context, key string) (string, error) {
 	ctx, r := withReply(ctx)
 	out, err := s.client.GetObjectLegalHold(ctx, &sdk.GetObjectLegalHoldInput{Bucket: &s.bucket, Key: &key})
-	if err := understand(ctx, r, err); err != nil || out.LegalHold == nil {
+	if err := apart(understand(ctx, r, err)); err != nil || out.LegalHold == nil {
 		return "", err
 	}
 	return string(out.LegalHold.Status), nil
@@ -162,7 +176,7 @@ func (s *amazon) legalHold(ctx context.Context, key string) (string, error) {
 func (s *amazon) ownership(ctx context.Context) (string, error) {
 	ctx, r := withReply(ctx)
 	out, err := s.client.GetBucketOwnershipControls(ctx, &sdk.GetBucketOwnershipControlsInput{Bucket: &s.bucket})
-	if err := understand(ctx, r, err); err != nil || out.OwnershipControls == nil || len(out.OwnershipControls.Rules) == 0 {
+	if err := apart(understand(ctx, r, err)); err != nil || out.OwnershipControls == nil || len(out.OwnershipControls.Rules) == 0 {
 		return "", err
 	}
 	return string(out.OwnershipControls.Rules[0].ObjectOwnership), nil
@@ -171,7 +185,7 @@ func (s *amazon) ownership(ctx context.Context) (string, error) {
 func (s *amazon) locks(ctx context.Context) (bool, error) {
 	ctx, r := withReply(ctx)
 	out, err := s.client.GetObjectLockConfiguration(ctx, &sdk.GetObjectLockConfigurationInput{Bucket: &s.bucket})
-	if err := understand(ctx, r, err); err != nil || out.ObjectLockConfiguration == nil {
+	if err := apart(understand(ctx, r, err)); err != nil || out.ObjectLockConfiguration == nil {
 		return false, err
 	}
 	return out.ObjectLockConfiguration.ObjectLockEnabled == types.ObjectLockEnabledEnabled, nil

@@ -369,6 +369,31 @@ func TestTypesOfNames(t *testing.T) {
 	}
 }
 
+// TestTagsUnknown: a server that gives out the object where it is asked for tags knows none, and that loses nothing.
+func TestTagsUnknown(t *testing.T) {
+	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+		s := openShop(t, client)
+		s.o.Endpoint = s3test.Around(t, s.server, func(store http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if !r.URL.Query().Has("tagging") {
+					store.ServeHTTP(w, r)
+					return
+				}
+				_, _ = w.Write([]byte{'x', 0xff})
+			})
+		})
+		s.o.Endpoint = s3test.Uncounted(t, &s3test.Server{Endpoint: s.o.Endpoint})
+		s.o.Prefix, s.o.Writable = "", false
+		s.put("f", []byte("x"))
+		p := must.Get(s3.Open(t.Context(), s.o))(t)
+		e, err := p.Stat(t.Context(), "f")
+		if err != nil || !e.Known.Has(mover.FactTags) || len(p.Notes()) != 0 {
+			t.Errorf("%s: %+v, %v, told %q", client, e, err, p.Notes())
+		}
+		must.Do(t, p.Close())
+	}
+}
+
 // TestTagsHidden: where the tags of an object may not be read, it is brought along without them, and that is told.
 func TestTagsHidden(t *testing.T) {
 	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {

@@ -39,6 +39,9 @@ func startLocking(t *testing.T) *s3test.Server {
 		err = nil
 	}
 	must.Do(t, err)
+	if has, err := others(server).GetObjectLockConfiguration(t.Context(), &sdk.GetObjectLockConfigurationInput{Bucket: &server.Bucket}); err != nil || has.ObjectLockConfiguration == nil {
+		t.Skipf("this server knows no locks of objects: %v", err)
+	}
 	return server
 }
 
