@@ -10,8 +10,9 @@ import (
 )
 
 // standstill is how long no byte of an entry may pass, and no call for it end, before the rest of its batch goes on
-// without it. What is finished in a batch waits no longer than that for the entries behind it.
-const standstill = 10 * time.Second
+// without it. What is finished in a batch waits no longer than that for the entries behind it. A source that waits for another
+// host itself (mover/swarm, 10 s at least) goes another way before that.
+const standstill = 12 * time.Second
 
 // Entries that stand still are moved apart while most others do not: where all do, the place is at fault, and each call
 // gets the whole patience at once.
