@@ -115,8 +115,9 @@ func (f *Profile) countsTags(o *object) bool {
 func (p *Place) tagged(o *object) bool {
 	count := o.header.Get(headerTagCount)
 	if count == "" {
-		return !p.profile.countsTags(o) && !p.tagless.Load()
+		return !p.profile.countsTags(o) && !p.tagsTold.Load()
 	}
+	p.tagsTold.Store(true)
 	return count != "0"
 }
 
@@ -132,7 +133,7 @@ func (p *Place) tell(ctx context.Context, e *mover.Entry, o *object) error {
 	tags, err := p.store.tags(ctx, o.key)
 	switch kind := kindOf(err); {
 	case kind == mover.ErrUnsupported && o.header.Get(headerTagCount) == "":
-		p.tagless.Store(true)
+		p.tagsTold.Store(true)
 		err = nil
 	case kind == mover.ErrUnsupported, kind == mover.ErrPermission && !errors.Is(err, mover.ErrTransient):
 		p.tagsHidden.add(e.Name)

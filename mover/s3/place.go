@@ -51,7 +51,7 @@ type Place struct {
 	uploads    uploads
 	rules      bucketRules
 	tagsHidden tally       // objects whose tags may not be read
-	tagless    atomic.Bool // the server knows no tags
+	tagsTold   atomic.Bool // the server says with objects how many tags they have, or knows none
 	// guardsHidden are objects that were changed, and whose ACL or locks may not be read.
 	guardsHidden tally
 	unseen       remark
