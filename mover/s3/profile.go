@@ -208,8 +208,9 @@ func (q *prober) run(ctx context.Context) (f Profile, err error) {
 	o, err := q.store.head(ctx, q.key("put"), "")
 	f.TellsCRC = err == nil && o.hasCRC && o.crc == crcOf(probeBody)
 	q.conditions(ctx, &f, first.etag)
-	q.multipart(ctx, &f)
 	q.beside(ctx, &f)
+	q.multipart(ctx, &f)
+	f.TagsCopies = f.KeepsTags && q.tagsCopies(ctx) && q.tagged(ctx, "parts")
 	_, marker := q.put(ctx, "dir/", put{})
 	_, inside := q.put(ctx, "dir/file", put{})
 	f.KeepsMarkers = marker == nil && inside == nil && q.lists(ctx, "dir/")
@@ -306,7 +307,11 @@ func (q *prober) copies(ctx context.Context, etag string) error {
 // multipart tries an upload of one part: with wrong checksums, then right.
 func (q *prober) multipart(ctx context.Context, f *Profile) {
 	u := upload{key: q.key("parts")}
-	begun, err := q.store.create(ctx, put{key: u.key, fullObject: true})
+	w := put{key: u.key, fullObject: true}
+	if f.KeepsTags {
+		w.tags = probeTags
+	}
+	begun, err := q.store.create(ctx, w)
 	if err != nil {
 		return
 	}
@@ -332,17 +337,17 @@ func (q *prober) multipart(ctx context.Context, f *Profile) {
 	whole, right := complete(put{crc: rightCRC})
 	f.ChecksWhole = rejected(wrong) && right == nil
 	if right == nil && f.CreatesOnce && f.MatchesPut {
-		f.GuardsWhole = q.guards(ctx, u.key, whole.etag, f.BareMatch)
+		f.GuardsWhole = q.guards(ctx, put{key: u.key, tags: w.tags}, whole.etag, f.BareMatch)
 	}
 }
 
 // guards reports whether an upload replaces only what it is told to: it is completed on three conditions, of which the last one holds.
-func (q *prober) guards(ctx context.Context, key, etag string, bare bool) bool {
-	begun, err := q.store.create(ctx, put{key: key})
+func (q *prober) guards(ctx context.Context, w put, etag string, bare bool) bool {
+	begun, err := q.store.create(ctx, w)
 	if err != nil {
 		return false
 	}
-	u := upload{key: key, id: begun.id}
+	u := upload{key: w.key, id: begun.id}
 	defer func() { _ = q.store.abort(context.WithoutCancel(ctx), u) }() // completed, if all went well
 	part, err := q.store.part(ctx, u, 1, put{data: probeBody, crc: rightCRC})
 	if err != nil {
@@ -374,37 +379,20 @@ func (q *prober) beside(ctx context.Context, f *Profile) {
 	}
 	if _, err := q.put(ctx, "tags", put{tags: probeTags}); err == nil {
 		f.KeepsTags = q.tagged(ctx, "tags")
-		f.TagsCopies = f.KeepsTags && q.tagsCopies(ctx)
 		o, err := q.store.head(ctx, q.key("tags"), "")
 		f.CountsTags = err == nil && o.header.Get(headerTagCount) == "1"
 	}
 }
 
-// tagsCopies reports whether a copy and an upload in parts have the tags that they say.
+// tagsCopies reports whether a copy has the tags that it says.
 func (q *prober) tagsCopies(ctx context.Context) bool {
-	const copied, whole = "tags-copied", "tags-parts"
-	w := put{tags: probeTags, tagged: true}
-	w.key = q.key(copied)
+	const copied = "tags-copied"
+	w := put{key: q.key(copied), tags: probeTags, tagged: true}
 	if _, err := q.store.copy(ctx, source{bucket: q.bucket, key: q.key("put")}, w); err != nil {
 		return false
 	}
 	q.made = append(q.made, w.key)
-	w.key = q.key(whole)
-	begun, err := q.store.create(ctx, w)
-	if err != nil {
-		return false
-	}
-	u := upload{key: w.key, id: begun.id}
-	defer func() { _ = q.store.abort(context.WithoutCancel(ctx), u) }() // completed, if all went well
-	part, err := q.store.part(ctx, u, 1, put{data: probeBody})
-	if err != nil {
-		return false
-	}
-	if _, err := q.store.complete(ctx, u, []stored{part}, put{}); err != nil {
-		return false
-	}
-	q.made = append(q.made, u.key)
-	return q.tagged(ctx, copied) && q.tagged(ctx, whole)
+	return q.tagged(ctx, copied)
 }
 
 // tagged reports whether a probe has the tags that it was to have.
