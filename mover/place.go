@@ -224,6 +224,8 @@ type Traits struct {
 	// Remote says that each range and each part is a request over a network: until it is
 	// answered the place is waited for, and while bytes are on their way the link.
 	Remote bool
+	// Patience is for how long a call here may wait for another host before it goes another way by itself.
+	Patience time.Duration
 	// NeedsManifest says that a tree keeps all its facts only with a manifest.
 	NeedsManifest bool
 	// DirsByContent says that a directory is here only while something is in it: an

@@ -40,6 +40,13 @@ type walked struct {
 	cut   int // pieces that were cut when it came
 }
 
+// Traits implements mover.Source.
+func (s *source) Traits() mover.Traits {
+	t := s.Source.Traits()
+	t.Patience = max(t.Patience, patienceMost)
+	return t
+}
+
 // Walk implements mover.Source. The walk of the whole tree is cut into pieces, a window ahead of what it yields, so that who
 // follows it can ask for them ahead.
 func (s *source) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mover.Entry, error] {

@@ -10,9 +10,9 @@ import (
 )
 
 // standstill is how long no byte of an entry may pass, and no call for it end, before the rest of its batch goes on
-// without it. What is finished in a batch waits no longer than that for the entries behind it. A source that waits for another
-// host itself (mover/swarm, 10 s at least) goes another way before that.
-const standstill = 12 * time.Second
+// without it, beside the time for which the source waits for other hosts itself (Traits.Patience). What is finished in a batch waits no
+// longer than that for the entries behind it.
+const standstill = 10 * time.Second
 
 // Entries that stand still are moved apart while most others do not: where all do, the place is at fault, and each call
 // gets the whole patience at once.
@@ -49,6 +49,7 @@ var errStandstill = errors.New("no byte has come or gone for a while")
 
 // watchdog ends the calls for one entry of a batch when they stand still. Nil watches nothing.
 type watchdog struct {
+	after  time.Duration
 	apart  *allowance
 	ctx    context.Context // of the calls for the present entry, and of those before it
 	cancel context.CancelCauseFunc
@@ -61,13 +62,13 @@ func (d *watchdog) begin(ctx context.Context, kind mover.Kind) context.Context {
 	case d == nil || kind == mover.Dir:
 		return ctx
 	case d.ctx != nil && d.ctx.Err() == nil:
-		d.timer.Reset(standstill)
+		d.timer.Reset(d.after)
 		return d.ctx
 	}
 	d.end()
 	inner, cancel := context.WithCancelCause(ctx)
 	d.ctx, d.cancel = inner, cancel
-	d.timer = time.AfterFunc(standstill, func() {
+	d.timer = time.AfterFunc(d.after, func() {
 		if d.apart.spend() {
 			cancel(errStandstill)
 		}
@@ -78,7 +79,7 @@ func (d *watchdog) begin(ctx context.Context, kind mover.Kind) context.Context {
 // alive is told of each sign of life.
 func (d *watchdog) alive() {
 	if d != nil && d.timer != nil {
-		d.timer.Reset(standstill)
+		d.timer.Reset(d.after)
 	}
 }
 

@@ -73,7 +73,7 @@ func (w *worker) batchUntil(ctx context.Context, items []item, yield <-chan stru
 	defer w.r.n.InWork.end(name)
 	b := batch{w: w, done: make([]drafted, 0, len(items)), since: time.Now()}
 	if len(items) > 1 {
-		b.dog = &watchdog{apart: &w.r.apart}
+		b.dog = &watchdog{after: standstill + w.r.from.Patience, apart: &w.r.apart}
 		w.feed.alive = b.dog.alive
 		defer func() { b.dog.end(); w.feed.alive = nil }()
 	}
