@@ -6,6 +6,7 @@
 package remedy
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"syscall"
@@ -125,6 +126,26 @@ func For(c Case) string {
 		}
 	}
 	return best
+}
+
+// order has the kinds of errors, the gravest first: of an error of several the first one decides, as for exit codes.
+var order = []error{
+	context.Canceled, mover.ErrCorrupt, mover.ErrFull, mover.ErrRefused, mover.ErrHeld, mover.ErrChanged, mover.ErrConflict, mover.ErrPermission, mover.ErrUsage,
+	context.DeadlineExceeded, mover.ErrTimeout, mover.ErrUnreachable, mover.ErrTransient, mover.ErrNotExist, mover.ErrReleased, mover.ErrUnsupported,
+}
+
+// About is what to do about err: what it carries as Advice, or what the table has for its kind.
+func About(err error) string {
+	var own interface{ Advice() string }
+	if errors.As(err, &own) {
+		return own.Advice()
+	}
+	for _, kind := range order {
+		if errors.Is(err, kind) {
+			return For(Of(err, kind))
+		}
+	}
+	return ""
 }
 
 // All are the remedies of what people do, as the commands say them; those of datamoved's own data are left out.

@@ -55,6 +55,9 @@ func explain(t *pb.Task) *pb.Explanation {
 	switch {
 	case t.GetState() == task.Failed && t.GetError() != "":
 		e.Bottleneck, e.Text, e.Evidence = pb.Bottleneck_BOTTLENECK_NONE, "it has failed: "+t.GetError(), nil
+		if try := t.GetReport().GetRemedy(); try != "" {
+			e.Text += "; try: " + try
+		}
 	case task.Ended(t.GetState()):
 		e.Bottleneck, e.Text, e.Evidence = pb.Bottleneck_BOTTLENECK_NONE, "it is "+task.Word(t.GetState()), nil
 	case t.GetState() == task.Paused:

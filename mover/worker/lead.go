@@ -11,6 +11,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
+	"datamove.dev/mover/remedy"
 	"datamove.dev/mover/telemetry"
 	"datamove.dev/mover/transfer"
 	"datamove.dev/mover/wire"
@@ -25,6 +26,7 @@ func (w *worker) lead(ctx context.Context) error {
 	end.Report.Found = w.found
 	if err != nil {
 		end.Error, end.ErrorKind, end.Untouched, end.Unlike = err.Error(), mover.KindName(err), w.untouched(report, err), errors.Is(err, mover.ErrUnlike)
+		end.Report.Remedy = remedy.About(err)
 	}
 	end.Counts = w.counts.wire()
 	how, stopped := told(ctx)

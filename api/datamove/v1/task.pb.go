@@ -2231,8 +2231,9 @@ type Report struct {
 	Failed        int64                  `protobuf:"varint,9,opt,name=failed,proto3" json:"failed,omitempty"`
 	Failures      []*Failure             `protobuf:"bytes,10,rep,name=failures,proto3" json:"failures,omitempty"` // the first 1,000
 	Elapsed       *durationpb.Duration   `protobuf:"bytes,11,opt,name=elapsed,proto3" json:"elapsed,omitempty"`
-	Notes         []string               `protobuf:"bytes,12,rep,name=notes,proto3" json:"notes,omitempty"` // what a person should know
-	Found         string                 `protobuf:"bytes,13,opt,name=found,proto3" json:"found,omitempty"` // of BURST, as JSON: the estimate of ESTIMATE, the verdicts of REAP
+	Notes         []string               `protobuf:"bytes,12,rep,name=notes,proto3" json:"notes,omitempty"`   // what a person should know
+	Found         string                 `protobuf:"bytes,13,opt,name=found,proto3" json:"found,omitempty"`   // of BURST, as JSON: the estimate of ESTIMATE, the verdicts of REAP
+	Remedy        string                 `protobuf:"bytes,14,opt,name=remedy,proto3" json:"remedy,omitempty"` // of a task that failed: what to do about it, as the command that does it without a service says
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2354,6 +2355,13 @@ func (x *Report) GetNotes() []string {
 func (x *Report) GetFound() string {
 	if x != nil {
 		return x.Found
+	}
+	return ""
+}
+
+func (x *Report) GetRemedy() string {
+	if x != nil {
+		return x.Remedy
 	}
 	return ""
 }
@@ -3243,7 +3251,7 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\bSlowItem\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\fR\x04name\x12/\n" +
 	"\x05since\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05since\x12\x14\n" +
-	"\x05agent\x18\x03 \x01(\tR\x05agent\"\x9f\x03\n" +
+	"\x05agent\x18\x03 \x01(\tR\x05agent\"\xb7\x03\n" +
 	"\x06Report\x12-\n" +
 	"\aplanned\x18\x01 \x01(\v2\x13.datamove.v1.TotalsR\aplanned\x12\x14\n" +
 	"\x05files\x18\x02 \x01(\x03R\x05files\x12\x14\n" +
@@ -3258,7 +3266,8 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	" \x03(\v2\x14.datamove.v1.FailureR\bfailures\x123\n" +
 	"\aelapsed\x18\v \x01(\v2\x19.google.protobuf.DurationR\aelapsed\x12\x14\n" +
 	"\x05notes\x18\f \x03(\tR\x05notes\x12\x14\n" +
-	"\x05found\x18\r \x01(\tR\x05found\"L\n" +
+	"\x05found\x18\r \x01(\tR\x05found\x12\x16\n" +
+	"\x06remedy\x18\x0e \x01(\tR\x06remedy\"L\n" +
 	"\n" +
 	"LevelCount\x12(\n" +
 	"\x05level\x18\x01 \x01(\x0e2\x12.datamove.v1.LevelR\x05level\x12\x14\n" +

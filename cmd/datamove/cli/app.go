@@ -132,7 +132,7 @@ func (a *app) explain(cmd *cobra.Command, err error) {
 			fmt.Fprintf(a.err, "%s: %s\n", name, shown(line))
 		}
 	}
-	if advice := adviceFor(err); advice != "" {
+	if advice := remedy.About(err); advice != "" {
 		fmt.Fprintf(a.err, "try: %s\n", advice)
 	}
 }
@@ -250,18 +250,4 @@ func advise(err error, try string) error {
 		return nil
 	}
 	return &advised{err, try}
-}
-
-// adviceFor returns the way out that err carries, or that its kind has.
-func adviceFor(err error) string {
-	var a interface{ Advice() string }
-	if errors.As(err, &a) {
-		return a.Advice()
-	}
-	for _, c := range codes {
-		if errors.Is(err, c.kind) {
-			return remedy.For(remedy.Of(err, c.kind))
-		}
-	}
-	return ""
 }

@@ -21,6 +21,7 @@ import (
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/local"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/remedy"
 	"datamove.dev/mover/retry"
 	"datamove.dev/mover/s3"
 	"datamove.dev/mover/units"
@@ -127,7 +128,7 @@ func (a *app) examineService(ctx context.Context) []doctor.Finding {
 	f := doctor.Finding{Subject: address, Check: "service", Status: doctor.Fail}
 	c, err := a.dial(ctx, address, "systemctl start datamoved; or --service none, to work in this process")
 	if err != nil {
-		f.Detail, f.Mend = shown(err.Error()), adviceFor(err)
+		f.Detail, f.Mend = shown(err.Error()), remedy.About(err)
 		return []doctor.Finding{f}
 	}
 	defer func() { _ = c.Close() }() // what was asked has been answered

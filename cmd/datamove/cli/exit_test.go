@@ -125,6 +125,17 @@ func TestGravestDecides(t *testing.T) {
 	}
 }
 
+// TestRemedyOfTheCode: of two kinds of an error the remedy is that of the one whose exit code it has.
+func TestRemedyOfTheCode(t *testing.T) {
+	for i, a := range codes {
+		for _, b := range codes[i:] {
+			if got, want := remedy.About(errors.Join(b.kind, a.kind)), remedy.For(remedy.Case{Kind: a.kind}); got != want {
+				t.Errorf("%v and %v: %q, want %q", a.kind, b.kind, got, want)
+			}
+		}
+	}
+}
+
 // TestNamesBeginNoLine: each of several errors has a line, and a name begins none.
 func TestNamesBeginNoLine(t *testing.T) {
 	open := &fs.PathError{Op: "open", Path: "/x\ndatamove: all is well", Err: fs.ErrNotExist}

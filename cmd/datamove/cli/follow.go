@@ -12,6 +12,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/local"
+	"datamove.dev/mover/remedy"
 	"datamove.dev/mover/wire"
 )
 
@@ -133,10 +134,7 @@ func endOf(t *pb.Task) error {
 	for _, f := range t.GetReport().GetFailures() {
 		e.kind = local.Gravest(e.kind, wire.Err(f.GetErrorKind(), f.GetError()))
 	}
-	if adviceFor(e) == "" {
-		return advise(e, "datamove task show "+t.GetId())
-	}
-	return e
+	return advise(e, cmp.Or(shown(t.GetReport().GetRemedy()), remedy.About(e), "datamove task show "+t.GetId()))
 }
 
 // remote is what is known of a task that is done elsewhere. It is a local.Live.

@@ -20,6 +20,7 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/remedy"
 	"datamove.dev/mover/trust"
 	"datamove.dev/test/must"
 )
@@ -76,7 +77,7 @@ func TestAdviceForTheWay(t *testing.T) {
 		{mover.ErrUsage, "x", "--service unix:///run/datamove/datamoved.sock"},
 	} {
 		err := a.adviseDial(&mover.Error{Op: "reach", Place: row.address, Err: row.kind}, row.address, "the usual")
-		if got := adviceFor(err); got != row.want || exitCode(err) != exitCode(row.kind) {
+		if got := remedy.About(err); got != row.want || exitCode(err) != exitCode(row.kind) {
 			t.Errorf("%v at %s: %q", row.kind, row.address, got)
 		}
 	}

@@ -92,6 +92,7 @@ func (a *app) printTask(t *pb.Task) error {
 		}
 	}
 	field("error", t.GetError())
+	field("try", t.GetReport().GetRemedy())
 	if t.GetReport() != nil {
 		printEnd(out, t)
 	}

@@ -38,6 +38,7 @@ type taskView struct {
 	Exit      *int32            `json:"exit,omitempty"` // when it has ended
 	Error     string            `json:"error,omitempty"`
 	ErrorKind string            `json:"error_kind,omitempty"`
+	Remedy    string            `json:"remedy,omitempty"`
 	Options   *optionsView      `json:"options,omitempty"`
 	Progress  *progressView     `json:"progress,omitempty"`
 	Report    *reportView       `json:"report,omitempty"`
@@ -101,7 +102,7 @@ func viewTask(t *pb.Task) taskView {
 		Owner: t.GetOwner().GetName(), UID: t.GetOwner().GetUid(), Project: s.GetProject(), Class: classWord(s.GetClass()), Node: s.GetNode(), Labels: s.GetLabels(),
 		Agent: t.GetAgent(), Helpers: t.GetHelpers(), Epoch: t.GetEpoch(), Tries: t.GetTries(), Revision: t.GetRevision(),
 		Created: stamp(t.GetCreateTime()), Started: stamp(t.GetStartTime()), FirstByte: stamp(t.GetFirstByteTime()), Ended: stamp(t.GetEndTime()),
-		Error: t.GetError(), ErrorKind: t.GetErrorKind(), Options: viewOptions(s.GetOptions()), Progress: viewProgress(t.GetProgress()),
+		Error: t.GetError(), ErrorKind: t.GetErrorKind(), Remedy: t.GetReport().GetRemedy(), Options: viewOptions(s.GetOptions()), Progress: viewProgress(t.GetProgress()),
 	}
 	if api.Ended(t.GetState()) {
 		v.Exit = &t.ExitCode

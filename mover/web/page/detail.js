@@ -118,7 +118,7 @@ export class Detail {
     say(this.title, what(t).join(' → ') || t.kind)
     tellPill(this.state, t.state)
     say(this.phase, [sentence(t.phase), sentence(m.why)].filter(Boolean).join(': '))
-    say(this.error, sentence(m.error))
+    say(this.error, [sentence(m.error), sentence(m.report?.remedy ? '— try: ' + m.report.remedy : '')].filter(Boolean).join(' '))
     show(this.error, m.error)
     parts.deeds.tell(t, feed)
     parts.howFar.tell(t, m)
