@@ -30,7 +30,7 @@ var typesOfNames = map[string]string{
 	"parquet": "application/vnd.apache.parquet", "nc": "application/x-netcdf", "h5": "application/x-hdf5", "hdf5": "application/x-hdf5", "sqlite": "application/vnd.sqlite3",
 }
 
-// TypeOfName is the content type that an object gets whose source tells no headers; "" is none.
+// TypeOfName is the content type of an object from a source that tells no headers; "" is none.
 func TypeOfName(name string) string {
 	base := path.Base(name)
 	i := strings.LastIndexByte(base, '.')

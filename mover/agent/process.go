@@ -230,7 +230,7 @@ func (a *Agent) accountOf(ctx context.Context, o *pb.Account) (account.Account, 
 	return a.o.Accounts.Lookup(ctx, o.GetName(), o.GetUid())
 }
 
-// stateDir is where a user's journals are: nobody else gets in. Root lends it to the processes of the user, until back is called for each.
+// stateDir is where a user's journals are, and no other account gets in. Root lends it to the processes of the user, until back is called for each.
 func (a *Agent) stateDir(who account.Account) (dir string, back func(), err error) {
 	users := a.users()
 	if err := os.MkdirAll(users, 0o711); err != nil {

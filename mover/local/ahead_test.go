@@ -26,7 +26,7 @@ func (f filled) Room(context.Context) (mover.Room, error) {
 	return mover.Room{Bytes: f.room(), Files: -1, Why: "it is full"}, nil
 }
 
-// TestPlanBehindAFullTarget: a sync whose walk stands behind a full target ends when what it would remove at its end is all that it waits for.
+// TestPlanBehindAFullTarget: a sync with a walk that stands behind a full target ends when what it would remove at its end is all that it waits for.
 func TestPlanBehindAFullTarget(t *testing.T) {
 	const files, size = 2000, 10
 	for _, row := range []struct {

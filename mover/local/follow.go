@@ -43,8 +43,8 @@ func (f *following) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[
 	}
 }
 
-// linked is a folder that a link leads to.
-type linked struct{ name, real string }
+// linked is a folder that a link leads to, and the one that the link is in.
+type linked struct{ name, real, from string }
 
 // linkWalk is one walk.
 type linkWalk struct {
@@ -54,10 +54,12 @@ type linkWalk struct {
 	yield func(mover.Entry, error) bool
 }
 
-// tree yields what is in a folder, and returns false when the walk is over. Above are the folders that it was reached through. A link to a
+// tree yields what is in a folder, and returns false when the walk is over. Above are the folders of the links that it was reached by. A link to a
 // folder waits for its turn: the folder comes later than the link would.
 func (w *linkWalk) tree(place mover.Place, of linked, above []string) bool {
-	above = append(slices.Clone(above), of.real)
+	if of.from != "" {
+		above = append(slices.Clone(above), of.from)
+	}
 	opts := w.opts
 	opts.Dir, opts.After = "", ""
 	if skip := w.opts.Skip; skip != nil {
@@ -110,15 +112,15 @@ func (w *linkWalk) link(e mover.Entry, path string, above []string) (mover.Entry
 		info, err = os.Stat(to)
 	}
 	if err != nil {
-		return fail(leadsNowhere(path, err))
+		return fail(fmt.Errorf("%w; leave out --follow (-L), or exclude it", leadsNowhere(path, err)))
 	}
 	if info.IsDir() {
-		for _, dir := range above {
+		for _, dir := range append(above[:len(above):len(above)], filepath.Dir(path)) {
 			if in(dir, to) {
 				return fail(fmt.Errorf("%w: it leads round to %s", mover.ErrConflict, mover.Printable(to)))
 			}
 		}
-		return e, linked{e.Name, to}, nil
+		return e, linked{name: e.Name, real: to, from: filepath.Dir(path)}, nil
 	}
 	found, err := w.look(w.ctx, e.Name, to, false)
 	if err != nil {

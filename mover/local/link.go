@@ -54,7 +54,7 @@ func followed(l location.Location) (location.Location, error) {
 		info, err = os.Stat(to)
 	}
 	if err != nil {
-		return l, &mover.Error{Op: "follow the link", Place: l.String(), Err: leadsNowhere(l.Path, err)}
+		return l, &mover.Error{Op: "follow the link", Place: l.String(), Err: fmt.Errorf("%w; name the folder around it to copy the link itself", leadsNowhere(l.Path, err))}
 	}
 	if !info.Mode().IsRegular() {
 		return l, nil
@@ -63,16 +63,17 @@ func followed(l location.Location) (location.Location, error) {
 	return l, nil
 }
 
+// leadsNowhere is why a link can not be followed.
 func leadsNowhere(link string, err error) error {
-	kind := mover.ErrUsage // a circle
+	to, _ := os.Readlink(link)
+	to = mover.Printable(to)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		kind = mover.ErrNotExist
+		return fmt.Errorf("%w: it leads to %s", mover.ErrNotExist, to)
 	case errors.Is(err, os.ErrPermission):
-		kind = mover.ErrPermission
+		return fmt.Errorf("%w: it leads to %s", mover.ErrPermission, to)
 	}
-	to, _ := os.Readlink(link)
-	return fmt.Errorf("%w: it leads to %s; name the folder around it to copy the link itself", kind, mover.Printable(to))
+	return fmt.Errorf("%w: it leads to %s, and that back to it", mover.ErrUsage, to) // filepath.EvalSymlinks counts 255 links, and stat(2) 40
 }
 
 // outward counts links that were copied as links, and lead out of the tree that was copied.

@@ -130,7 +130,7 @@ func (m *merge) pull() bool {
 	return true
 }
 
-// holds says whether an entry that no name leads to is as good as others. The content of a directory's marker is not: who makes the
+// holds says whether an entry that no name leads to is as good as others. The content of a directory's marker is not: what makes the
 // directory may replace it.
 func (m *merge) holds(e *mover.Entry) bool {
 	return m.AnyKey && e.Key != "" && !strings.HasSuffix(e.Key, "/")

@@ -37,7 +37,7 @@ const (
 var typeNone = []string{"", "application/octet-stream", "binary/octet-stream"}
 
 // classesAsked are the storage classes that a copy keeps (API reference, PutObject, x-amz-storage-class). Others are of a kind of bucket, or a tier
-// of one server; GLACIER and DEEP_ARCHIVE are where rules put objects that nobody reads, and a copy of one that was restored for it could not be read or verified.
+// of one server; GLACIER and DEEP_ARCHIVE are where rules put objects that are read no more, and a copy of one that was restored for it could not be read or verified.
 var classesAsked = []string{"STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER_IR", "REDUCED_REDUNDANCY"}
 
 // ownMetadata is user metadata that tells facts of files, and is written anew.

@@ -52,7 +52,7 @@ type Place struct {
 	rules      bucketRules
 	tagsHidden tally       // objects whose tags may not be read
 	tagsTold   atomic.Bool // the server says with objects how many tags they have, or knows none
-	// guardsHidden are objects that were changed, and whose ACL or locks may not be read.
+	// guardsHidden are objects that were changed, with an ACL or locks that may not be read.
 	guardsHidden tally
 	unseen       remark
 	// unanswered are salts of locks that may have been written, although no answer said so.

@@ -473,7 +473,7 @@ func TestWalkOfManyDirectories(t *testing.T) {
 // TestRemoveATarget: a directory that was the target of a run of its own goes with the manifest and the locks that are in it, unless a run is at work there.
 func TestRemoveATarget(t *testing.T) {
 	o := s3test.Start(t, false).Options(t)
-	for _, row := range []struct{ here, there bool }{{true, true}, {false, true}, {false, false}} { // whose locks are objects
+	for _, row := range []struct{ here, there bool }{{true, true}, {false, true}, {false, false}} { // has locks that are objects
 		p := s3test.Open(t, o)
 		dir := mover.Entry{Name: "dir", Kind: mover.Dir}
 		nested := o

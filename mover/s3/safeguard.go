@@ -31,7 +31,7 @@ var grantHeaders = map[string]string{
 	"WRITE_ACP":    "X-Amz-Grant-Write-Acp",
 }
 
-// grantee is whom a grant is for: one of three.
+// grantee is what a grant is for: one of three.
 type grantee struct{ ID, URI, EmailAddress string }
 
 type grant struct {

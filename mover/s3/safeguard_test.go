@@ -236,7 +236,7 @@ func TestUpdateKeepsGrants(t *testing.T) {
 	}
 }
 
-// TestGrantsStay: a store that has ACLs gives an object that was updated to whom it gave it before.
+// TestGrantsStay: a store that has ACLs gives an object that was updated to the accounts that had it before.
 func TestGrantsStay(t *testing.T) {
 	server := s3test.Start(t, false)
 	if server.Dir != "" {

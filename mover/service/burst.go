@@ -390,7 +390,7 @@ func readFile(name string, most int64) ([]byte, error) {
 	return text, err
 }
 
-// leasesOn are who needs what a burst has in its bucket, and who says so by a label, each with its lease and its owner: any account may name a holder, and set a label.
+// leasesOn are the holders that need what a burst has in its bucket, and those that say so by a label, each with its lease and its owner: any account may name a holder, and set a label.
 func (s *Service) leasesOn(tx *ledger.Tx, b *burst.Burst) (holders []string, err error) {
 	at := address(b.Spec.Cloud.Tier+":"+b.Prefix(), "", s.conf())
 	for l, err := range ledger.Leases.All(tx, ledger.Range{}) {

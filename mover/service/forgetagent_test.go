@@ -267,7 +267,7 @@ func TestForgottenCertificates(t *testing.T) {
 	}), mover.ErrNotExist)
 }
 
-// TestLacks: an agent whose configuration has not all tiers is shown with those that it lacks, and is told of them when it attends, and when the configuration of the service gets another one.
+// TestLacks: an agent that does not have all tiers in its configuration is shown with those that it lacks, and is told of them when it attends, and when the configuration of the service gets another one.
 func TestLacks(t *testing.T) {
 	d := newDesk(t, site(), access.Input{})
 	hello := func(tiers ...string) *agentv1.Status {

@@ -21,7 +21,7 @@ const (
 	someNames = 1000 // that are read at one time
 )
 
-// Seal has nobody change a replica any more. why says why it can not be sealed here: then its gate says that it is whole ([Spot.Note]). What is open for writing, what belongs to another
+// Seal lets no account change a replica any more. why says why it can not be sealed here: then its gate says that it is whole ([Spot.Note]). What is open for writing, what belongs to another
 // user than its owner, and a file system that is mounted in it, are of kind [mover.ErrConflict]. An owner 0 has files of all users.
 func (s Spot) Seal(ctx context.Context, owner uint32) (why string, err error) {
 	fd, err := s.replica()

@@ -18,7 +18,7 @@ import (
 	"datamove.dev/mover/transfer"
 )
 
-// TestStandstill: an entry whose calls stand still holds back none that is finished, and none behind it.
+// TestStandstill: an entry with calls that stand still holds back none that is finished, and none behind it.
 func TestStandstill(t *testing.T) {
 	flat := map[string]string{"a": "1", "b": "22", "c": "333", "d": "4444"}
 	deep := map[string]string{"d/a": "1", "d/b": "22", "d/c": "333", "e": "4"}

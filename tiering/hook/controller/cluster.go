@@ -11,7 +11,7 @@ import (
 	"datamove.dev/tiering/stage"
 )
 
-// namesake is another Slurm cluster whose labels look like those of this one, since neither has a name in the configuration; "" is none.
+// namesake is another Slurm cluster with labels that look like those of this one, since neither has a name in the configuration; "" is none.
 func (c *Controller) namesake(labels map[string]string) string {
 	name := labels[hook.NameLabel]
 	if c.Config.Slurm.Cluster != "" || labels[hook.ClusterLabel] != "" || c.Name == "" || name == c.Name {
@@ -20,7 +20,7 @@ func (c *Controller) namesake(labels map[string]string) string {
 	return name
 }
 
-// others says whether something is another cluster's, whose job has the same number.
+// others says whether something is another cluster's, for a job of the same number.
 func (w *work) others(labels map[string]string) bool {
 	return w.own.Others(labels) || w.namesake(labels) != ""
 }
