@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/xml"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"net/http"
@@ -18,8 +17,6 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
-
-	"datamove.dev/mover"
 )
 
 // amazon is the store of AWS, over the single calls of its SDK. The SDK's own
@@ -105,11 +102,10 @@ func (s *amazon) get(ctx context.Context, g get) (io.ReadCloser, object, error) 
 	return out.Body, objectOf(g.key, r.header), nil
 }
 
-// apart is an error of a call for what the store tells apart. One that does not know the call may answer it as if it were that for the object
-// (rclone serve s3).
+// apart is an error of a call for what the store tells apart.
 func apart(err error) error {
 	if wrong := (*xml.SyntaxError)(nil); errors.As(err, &wrong) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%w: %v", mover.ErrUnsupported, err) //nolint:errorlint // it is of one kind
+		return otherAnswer(err)
 	}
 	return err
 }

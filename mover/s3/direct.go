@@ -3,6 +3,7 @@ package s3
 import (
 	"context"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -134,6 +135,14 @@ func (s *onprem) part(ctx context.Context, u upload, number int, w put) (stored,
 
 const askedBytes = 64 << 10 // of an answer: 10 tags of at most 384 characters, 100 grants
 
+// errOtherAnswer marks an answer that is one to another question: a server that does not know the call takes it for that for the object, or
+// for the listing of the bucket (rclone serve s3, Ceph RGW 16).
+var errOtherAnswer = errors.New("the server answers another question")
+
+func otherAnswer(err error) error {
+	return fmt.Errorf("%w: %w: %v", mover.ErrUnsupported, errOtherAnswer, err) //nolint:errorlint // it is of one kind
+}
+
 // ask asks for what the store tells apart of an object, or, with no key, of the bucket.
 func (s *onprem) ask(ctx context.Context, key, what string, told any) error {
 	ctx, r := withReply(ctx)
@@ -147,7 +156,7 @@ func (s *onprem) ask(ctx context.Context, key, what string, told any) error {
 		return err
 	}
 	if err := xml.Unmarshal(text, told); err != nil {
-		return fmt.Errorf("%s: %w: %v", what, mover.ErrUnsupported, err) //nolint:errorlint // it is of one kind
+		return otherAnswer(fmt.Errorf("%s: %w", what, err))
 	}
 	return nil
 }

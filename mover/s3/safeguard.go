@@ -115,7 +115,7 @@ func (r *bucketRules) of(ctx context.Context, s store) (grants, locks, hidden bo
 	switch {
 	case err == nil:
 		r.grants = owned != "BucketOwnerEnforced" // the one in which there are none; a store that says nothing may have some
-	case unreadable(err) || errors.Is(err, mover.ErrNotExist): // nothing was set: they have
+	case unreadable(err) || errors.Is(err, errOtherAnswer) || errors.Is(err, mover.ErrNotExist): // nothing was set: they have
 		r.grants = true
 	case !absent(err):
 		return false, false, false, err

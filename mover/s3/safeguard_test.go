@@ -152,6 +152,9 @@ func TestUpdateKeepsGrants(t *testing.T) {
 	kept := map[string]string{
 		"X-Amz-Grant-Full-Control": `id="me"`, "X-Amz-Grant-Read": `uri="http://acs.amazonaws.com/groups/global/AllUsers", id="you"`, "X-Amz-Grant-Read-Acp": `id="you"`,
 	}
+	if s3test.Start(t, false).Dir == "" {
+		t.Skip("another server has none of these grantees: see TestGrantsStay")
+	}
 	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
 		for _, row := range []struct {
 			name, owned, grants string // an answer, or the code of an error
@@ -165,6 +168,8 @@ func TestUpdateKeepsGrants(t *testing.T) {
 			{name: "preferred", owned: ownership("BucketOwnerPreferred"), grants: theGrants, asks: 2, says: kept},
 			{name: "none set", owned: "OwnershipControlsNotFoundError", grants: theGrants, asks: 2, says: kept},
 			{name: "a store that answers something else", owned: `<ListBucketResult/>`, grants: theGrants, asks: 2, says: kept},
+			{name: "a store that lists the bucket, at length", owned: "<ListBucketResult>" + strings.Repeat("<Contents></Contents>", 8<<10) + "</ListBucketResult>", grants: theGrants, asks: 2, says: kept},
+			{name: "a store that gives out something", owned: "<\xff", grants: theGrants, asks: 2, says: kept},
 			{name: "private objects", owned: ownership("ObjectWriter"), asks: 2},
 			{name: "ownership may not be read", owned: "AccessDenied", grants: theGrants, asks: 2, says: kept},
 			{name: "nothing may be read", owned: "AccessDenied", grants: "AccessDenied", asks: 2, notes: 1},
