@@ -164,6 +164,9 @@ func (a *Agent) leave(how agentv1.How) {
 	}
 	a.mu.Unlock()
 	a.hurry()
+	if len(procs) > 0 {
+		a.log.Info("leaves when the processes of its tasks have ended; each is killed after the grace", "processes", len(procs), "grace", stopGrace)
+	}
 	for _, p := range procs {
 		p.halt(how, stopGrace)
 	}

@@ -75,8 +75,10 @@ func (p *process) hears(st *agentv1.WorkerStatus) {
 	}
 }
 
-// confirmPause is between two tries to reach the coordinator.
-const confirmPause = 200 * time.Millisecond
+const (
+	confirmPause = 200 * time.Millisecond // between two tries to reach the coordinator
+	confirmQuiet = 2 * time.Second        // for which they are not told
+)
 
 // Mine implements agentv1.WorkerServiceServer: it asks the coordinator, for as long as
 // that takes.
@@ -99,13 +101,21 @@ func (p *process) insist(ctx context.Context, call func(context.Context) error) 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(p.ctx, cancel)()
+	begun, told := time.Now(), false
 	for {
 		err := api.FromStatus(call(ctx))
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if !errors.Is(err, mover.ErrUnreachable) && !errors.Is(err, mover.ErrTransient) && !errors.Is(err, mover.ErrFull) {
+			if told {
+				p.agent.log.InfoContext(ctx, "the coordinator has answered, and the task goes on", "task", p.task.GetId(), "waited", time.Since(begun).Round(time.Second))
+			}
 			return err
+		}
+		if !told && time.Since(begun) >= confirmQuiet {
+			told = true
+			p.agent.log.WarnContext(ctx, "a task waits for the answer of the coordinator, for as long as that takes; cancel it to end that", "task", p.task.GetId(), "err", err)
 		}
 		select {
 		case <-ctx.Done():
