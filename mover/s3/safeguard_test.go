@@ -39,7 +39,7 @@ func startLocking(t *testing.T) *s3test.Server {
 		err = nil
 	}
 	must.Do(t, err)
-	if has, err := others(server).GetObjectLockConfiguration(t.Context(), &sdk.GetObjectLockConfigurationInput{Bucket: &server.Bucket}); err != nil || has.ObjectLockConfiguration == nil {
+	if has, err := others(server).GetObjectLockConfiguration(t.Context(), &sdk.GetObjectLockConfigurationInput{Bucket: &server.Bucket}); err != nil || has.ObjectLockConfiguration == nil || has.ObjectLockConfiguration.ObjectLockEnabled != types.ObjectLockEnabledEnabled {
 		t.Skipf("this server knows no locks of objects: %v", err)
 	}
 	return server
