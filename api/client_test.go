@@ -2,12 +2,16 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,6 +50,27 @@ func TestNobodyListens(t *testing.T) {
 		": connect: no such file or directory; is datamoved running? systemctl status datamoved"
 	if !errors.Is(err, mover.ErrUnreachable) || errors.Is(err, mover.ErrNotExist) || err.Error() != want {
 		t.Errorf("%v\nwant %s", err, want)
+	}
+}
+
+// TestAdviceOn: what is to be looked at follows what has failed.
+func TestAdviceOn(t *testing.T) {
+	dialing := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
+	for _, row := range []struct {
+		failed error
+		want   string
+	}{
+		{dialing(os.NewSyscallError("connect", syscall.ECONNREFUSED)), "is datamoved running?"},
+		{dialing(&net.DNSError{Err: "no such host", Name: "coordinatr", IsNotFound: true}), "is that the name of the host of the service?"},
+		{dialing(&net.DNSError{Err: "server misbehaving", Name: "coordinator"}), "is datamoved running?"},
+		{fmt.Errorf("handshake: %w", tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}), "is that its port?"},
+		{dialing(os.NewSyscallError("connect", os.ErrPermission)), ""},
+		{io.ErrUnexpectedEOF, ""},
+		{nil, ""},
+	} {
+		if got := adviceOn(row.failed); row.want == "" && got != "" || !strings.Contains(got, row.want) {
+			t.Errorf("%v: %q, want %q", row.failed, got, row.want)
+		}
 	}
 }
 

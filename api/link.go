@@ -209,16 +209,33 @@ func (l *link) unreachable(r *remote) error {
 	if failed != nil {
 		why = printable(failed.Error())
 	}
-	kind, advice := mover.ErrUnreachable, ""
-	var dial *net.OpError
+	kind := mover.ErrUnreachable
 	switch refused := refusedFor(why); {
 	case refused != "":
 		kind, why = errRefusedIdentity, refused
 	case errors.Is(failed, fs.ErrPermission):
 		kind = mover.ErrPermission
-	case errors.As(failed, &dial) && dial.Op == "dial":
-		advice = "; is datamoved running? systemctl status datamoved"
 	}
-	sentence := &mover.Error{Op: "reach", Place: l.address, Err: fmt.Errorf("%w: %s%s", kind, cmp.Or(why, "no answer"), advice)}
+	sentence := &mover.Error{Op: "reach", Place: l.address, Err: fmt.Errorf("%w: %s%s", kind, cmp.Or(why, "no answer"), adviceOn(failed))}
 	return &remote{sentence: sentence.Error(), cause: sentence, status: status.New(codes.Unavailable, sentence.Error())}
+}
+
+// adviceOn says what is to be looked at when a connection has failed; "" is nothing.
+func adviceOn(failed error) string {
+	var (
+		unknown *net.DNSError
+		dial    *net.OpError
+		plain   tls.RecordHeaderError
+	)
+	switch {
+	case errors.Is(failed, fs.ErrPermission):
+		return ""
+	case errors.As(failed, &unknown) && unknown.IsNotFound:
+		return "; is that the name of the host of the service?"
+	case errors.As(failed, &plain):
+		return "; what listens there speaks no TLS, and datamoved does: is that its port?"
+	case errors.As(failed, &dial) && dial.Op == "dial":
+		return "; is datamoved running? systemctl status datamoved"
+	}
+	return ""
 }

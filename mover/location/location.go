@@ -148,7 +148,7 @@ func parseDataset(s, rest string) (Location, error) {
 
 func parseTier(s, tier, rest string) (Location, error) {
 	if !validWord(tier) {
-		return Location{}, bad(s, "what stands before the colon is no tier; write a path with a colon as ./"+s)
+		return Location{}, bad(s, "what stands before the colon is no tier, and nothing is copied over ssh (mount it here, or have a service there); write a path with a colon as ./"+s)
 	}
 	if strings.HasPrefix(rest, "//") {
 		if strings.Contains(rest, "@") { // a password may stand before it
