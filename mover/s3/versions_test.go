@@ -153,10 +153,37 @@ func TestUpdateKeeps(t *testing.T) {
 	}
 }
 
+// copiesParts asks a server to make an object of a part of another one, and reads it.
+func copiesParts(t *testing.T) bool {
+	server := s3test.Start(t, false)
+	client, from, to := others(server), aws.String("copies-parts/from"), aws.String("copies-parts/to")
+	must.Get(client.PutObject(t.Context(), &sdk.PutObjectInput{Bucket: &server.Bucket, Key: from, Body: strings.NewReader("a part")}))(t)
+	u := must.Get(client.CreateMultipartUpload(t.Context(), &sdk.CreateMultipartUploadInput{Bucket: &server.Bucket, Key: to}))(t)
+	part, err := client.UploadPartCopy(t.Context(), &sdk.UploadPartCopyInput{
+		Bucket: &server.Bucket, Key: to, UploadId: u.UploadId, PartNumber: aws.Int32(1), CopySource: aws.String(server.Bucket + "/" + *from),
+	})
+	if err != nil || part.CopyPartResult == nil {
+		return false
+	}
+	parts := []types.CompletedPart{{PartNumber: aws.Int32(1), ETag: part.CopyPartResult.ETag}}
+	_, err = client.CompleteMultipartUpload(t.Context(), &sdk.CompleteMultipartUploadInput{
+		Bucket: &server.Bucket, Key: to, UploadId: u.UploadId, MultipartUpload: &types.CompletedMultipartUpload{Parts: parts},
+	})
+	if err != nil {
+		return false
+	}
+	made := must.Get(client.GetObject(t.Context(), &sdk.GetObjectInput{Bucket: &server.Bucket, Key: to}))(t)
+	defer made.Body.Close()
+	return string(must.Get(io.ReadAll(made.Body))(t)) == "a part"
+}
+
 // TestCopyInParts: an object that is too large for one call is copied by the store in parts, to another name and onto itself, also by a store that
 // tells no checksums of such parts (MinIO), or those of the whole (versitygw).
 func TestCopyInParts(t *testing.T) {
 	embedded := os.Getenv("DATAMOVE_E2E_S3") == "" // others copy as they do
+	if !copiesParts(t) {
+		t.Skip("this server copies no parts")
+	}
 	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
 		for _, sums := range []string{"right", "none", "wrong"} {
 			t.Run(client+" "+sums, func(t *testing.T) {
