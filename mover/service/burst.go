@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -43,6 +44,22 @@ func (s *Service) mayForTeam(c access.Caller, method, team string) error {
 		return nil
 	}
 	return fmt.Errorf("team %s: members of the project of that name may: %w", mover.Printable(team), d.Err())
+}
+
+// mayLabel says whether a caller's lease may have labels: that of a burst keeps the burst, and what it costs, so that it is for accounts that may change it.
+func (s *Service) mayLabel(c access.Caller, labels map[string]string) error {
+	name := labels[burstLabel]
+	if name == "" {
+		return nil
+	}
+	row, _, err := s.knownBurst(c, name)
+	if err == nil {
+		err = s.mayForTeam(c, pb.BurstService_FollowBurst_FullMethodName, row.GetTeam())
+	}
+	if err != nil {
+		return fmt.Errorf("the label %s of a lease: %w", burstLabel, err)
+	}
+	return nil
 }
 
 // ApplyBurst implements pb.BurstServiceServer.
@@ -390,15 +407,17 @@ func readFile(name string, most int64) ([]byte, error) {
 	return text, err
 }
 
-// leasesOn are the holders that need what a burst has in its bucket, and those that say so by a label, each with its lease and its owner: any account may name a holder, and set a label.
-func (s *Service) leasesOn(tx *ledger.Tx, b *burst.Burst) (holders []string, err error) {
+// leasesOn are the holders that need what a burst has in its bucket, and those that say so by a label, each with its lease and its owner: any account may
+// name a holder. A label counts for a burst that is not younger than its lease: see mayLabel.
+func (s *Service) leasesOn(tx *ledger.Tx, b *burst.Burst, since time.Time) (holders []string, err error) {
 	at := address(b.Spec.Cloud.Tier+":"+b.Prefix(), "", s.conf())
 	for l, err := range ledger.Leases.All(tx, ledger.Range{}) {
 		if err != nil {
 			return nil, err
 		}
 		on := l.GetLocation() != "" && overlap(address(l.GetLocation(), l.GetNode(), s.conf()), at)
-		if on || l.GetLabels()[burstLabel] == string(b.Metadata.Name) {
+		labelled := l.GetLabels()[burstLabel] == string(b.Metadata.Name) && !l.GetCreateTime().AsTime().Before(since)
+		if on || labelled {
 			holders = append(holders, fmt.Sprintf("%s (lease %s of %s)", mover.Printable(l.GetHolder()), l.GetId(), nameOfAccount(l.GetOwner())))
 		}
 	}

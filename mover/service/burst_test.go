@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
@@ -350,12 +351,53 @@ func TestLeasesOnABurst(t *testing.T) {
 			ledger.Leases.Put(tx, &pb.Lease{Id: "4", Dataset: "bursts", Digest: "f", Tier: "archive", Location: "archive:bursts", Holder: "alice"}))
 	}), nil)
 	wants(t, "look", d.ledger.View(func(tx *ledger.Tx) error {
-		holders, err := d.leasesOn(tx, all[0])
+		holders, err := d.leasesOn(tx, all[0], time.Time{})
 		if !slices.Equal(holders, []string{"alice (lease 4 of uid 0)", "slurm:7 (lease 1 of uid 0)", "slurm:9 (lease 3 of bob)"}) {
 			t.Errorf("%q", holders)
 		}
 		return err
 	}), nil)
+}
+
+// TestLabelOfABurst: a label keeps a burst and its costs, so that accounts outside of its team can not set it, nor keep a later burst by the label of one that has ended.
+func TestLabelOfABurst(t *testing.T) {
+	d := burstDesk(t)
+	alice, carol := as("alice", 1001), as("carol", 1003)
+	l := d.ledBurst(alice, pb.BurstStep_BURST_STEP_UP, llama, "")
+	wants(t, "kept", d.keeps(l, recordOfText(t, llama, d.wall)), nil)
+	for _, one := range []struct {
+		what   string
+		caller context.Context
+		name   string
+		kind   error
+	}{
+		{"outside of the team", carol, "llama", mover.ErrNotExist},
+		{"no burst of that name", alice, "other", mover.ErrNotExist},
+	} {
+		labels := map[string]string{"burst": one.name}
+		_, lease := d.AcquireLease(one.caller, &pb.AcquireLeaseRequest{Dataset: "words", Tier: "project", Ttl: durationpb.New(time.Hour), Labels: labels})
+		_, stage := d.Stage(one.caller, &pb.StageRequest{Source: "dataset:words", Tier: "project", LeaseTtl: durationpb.New(time.Hour), Labels: labels})
+		for what, err := range map[string]error{"lease": lease, "stage": stage} {
+			if wants(t, what+", "+one.what, err, one.kind); !strings.Contains(err.Error(), "the label burst of a lease") {
+				t.Errorf("%s, %s: %v", what, one.what, err)
+			}
+		}
+	}
+	wants(t, "of the team", d.mayLabel(access.From(alice), map[string]string{"burst": "llama"}), nil)
+	wants(t, "an operator", d.mayLabel(access.From(root), map[string]string{"burst": "llama"}), nil)
+	all, err := burst.Read("test", []byte(llama))
+	wants(t, "read", err, nil)
+	put := &pb.Lease{Id: "1", Dataset: "words", Digest: "f", Tier: "project", Location: "project:words", Holder: "slurm:9", Labels: map[string]string{"burst": "llama"}, CreateTime: timestamppb.New(d.wall)}
+	wants(t, "lease", d.ledger.Update(context.Background(), ledger.Soon, func(tx *ledger.Tx) error { return ledger.Leases.Put(tx, put) }), nil)
+	for since, count := range map[time.Time]int{d.wall: 1, d.wall.Add(time.Second): 0} {
+		wants(t, "look", d.ledger.View(func(tx *ledger.Tx) error {
+			holders, err := d.leasesOn(tx, all[0], since)
+			if len(holders) != count {
+				t.Errorf("a burst of %v has %q", since, holders)
+			}
+			return err
+		}), nil)
+	}
 }
 
 // TestLimitsOfBursts: what is sent is written to the bucket, and what comes home is read there. A limit of one direction holds the right one.

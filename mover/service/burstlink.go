@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
@@ -46,13 +47,15 @@ func (s *Service) ReadBurst(ctx context.Context, r *agentv1.ReadBurstRequest) (*
 	b, out := all[0], &agentv1.ReadBurstResponse{}
 	err = s.ledger.View(func(tx *ledger.Tx) error {
 		row, err := newestBurst(tx, work.GetName())
+		var since time.Time
 		if err == nil && row.GetTeam() == work.GetTeam() { // one of another team is over
+			since = row.GetCreateTime().AsTime()
 			out.Record, err = textOf(tx, row.GetId())
 		}
 		if ignoreGone(err) != nil {
 			return err
 		}
-		out.Leases, err = s.leasesOn(tx, b)
+		out.Leases, err = s.leasesOn(tx, b, since)
 		return err
 	})
 	if err != nil {
