@@ -94,7 +94,6 @@ func (f *flush) begin() (stop func()) {
 				return
 			case <-tick.C:
 			}
-			_ = f.l.room(roomBytes) // a full disk gets the ballast before tables are merged; writers hear of it
 			if err := f.all(); err != nil {
 				f.l.log.Error("the ledger takes no more changes", "ledger", f.l.dir, "err", err)
 				return

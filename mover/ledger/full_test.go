@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -16,6 +17,7 @@ import (
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/image"
 	"datamove.dev/test/must"
+	"datamove.dev/test/patience"
 )
 
 // fill takes what is free on a disk, but for some bytes.
@@ -161,4 +163,17 @@ func TestBallast(t *testing.T) {
 	l = begin()
 	must.Do(t, l.Admits())
 	closed(t, l)
+}
+
+// TestRoomIsLookedAt: a ledger that nothing changes, and whose next sync is an hour away, gives the ballast back to a disk that becomes full.
+func TestRoomIsLookedAt(t *testing.T) {
+	disk := image.Mount(t, image.Spec{Type: "ext4", Bytes: 1 << 30, Make: []string{"-q", "-m", "0"}})
+	ballast, err := OpenBallast(disk, slog.New(slog.DiscardHandler))
+	must.Do(t, err)
+	l := opened(t, filepath.Join(disk, "ledger"), Options{Ballast: ballast, SyncEvery: time.Hour})
+	defer closed(t, l)
+	fill(t, disk, 0)
+	patience.Until(t, "the ballast is given back", nil, func() bool {
+		return must.Get(os.Stat(filepath.Join(disk, store.BallastName)))(t).Size() == 0
+	})
 }

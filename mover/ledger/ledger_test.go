@@ -30,7 +30,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	kill.Main(map[string]func(string) error{"write": write, "live": live, "live once": liveOnce, "look": look})
+	kill.Main(map[string]func(string) error{"write": write, "live": live, "live once": liveOnce, "look": look, "flood": flood})
 	goleak.VerifyTestMain(m)
 }
 

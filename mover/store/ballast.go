@@ -156,6 +156,28 @@ func (b *Ballast) Admits() error {
 		mover.ErrFull, units.Bytes(free), units.Bytes(b.enough()))}
 }
 
+// Room says why the stores can not be opened: mover.ErrFull where less is free than that needs, also with the blocks of the ballast. A disk that is smaller than that
+// never has it, which is mover.ErrRefused.
+func (b *Ballast) Room() error {
+	if b == nil || b.path == "" {
+		return nil
+	}
+	st, err := b.disk()
+	if err != nil {
+		return &mover.Error{Op: "make room in", Place: filepath.Dir(b.path), Err: err}
+	}
+	size, free := int64(st.Blocks)*st.Bsize, int64(st.Bavail)*st.Bsize
+	switch {
+	case free >= b.room:
+		return nil
+	case size < b.room:
+		err = fmt.Errorf("%w: the disk has %s, and the service needs %s to begin; have its directory on a larger one (data in the configuration)", mover.ErrRefused, units.Bytes(size), units.Bytes(b.room))
+	default:
+		err = fmt.Errorf("%w: %s free on the disk of the service, which needs %s to begin, and %s to take new work; remove there what is not of the service", mover.ErrFull, units.Bytes(free), units.Bytes(b.room), units.Bytes(b.enough()))
+	}
+	return &mover.Error{Op: "make room in", Place: filepath.Dir(b.path), Err: err}
+}
+
 // Spares says why what is not of the stores should not be written to a directory: mover.ErrFull where it is on this disk, and that has little room.
 func (b *Ballast) Spares(dir string) error {
 	if b == nil || b.path == "" {

@@ -124,6 +124,48 @@ func TestStartsOnFullDisk(t *testing.T) {
 	}
 }
 
+// TestBeginsWhenThereIsRoom: a service whose ballast was given back, and was taken by others, waits for room, says so, and begins by itself; told to end it ends as with a full
+// disk. On a disk that can never have the room it ends at once.
+//
+//safety:8 the disk of the ledger is full, with what its ballast had, when the coordinator starts: it waits, and begins by itself
+func TestBeginsWhenThereIsRoom(t *testing.T) {
+	disk := image.Mount(t, image.Spec{Type: "ext4", Bytes: 1 << 30, Make: []string{"-q", "-m", "0"}})
+	data := filepath.Join(disk, "data")
+	p := launch(t, shortDir(t), "--data", data)
+	p.started()
+	p.signal(syscall.SIGTERM)
+	if code := p.code(); code != 0 {
+		t.Fatalf("it ended with %d", code)
+	}
+	must.Do(t, os.Truncate(filepath.Join(data, "ballast"), 0))
+	must.Do(t, syncDisk(disk))
+	other := fillDisk(t, disk)
+	for _, end := range []string{"told to end", "room"} {
+		p = launch(t, shortDir(t), "--data", data)
+		p.eventually("it says that it waits", func() bool {
+			return strings.Contains(p.log.String(), "begins when there is room") && strings.Contains(p.log.String(), "0 B free on the disk of the service, which needs 192 MiB to begin")
+		})
+		if end == "room" {
+			break
+		}
+		p.signal(syscall.SIGTERM)
+		if code := p.code(); code != 7 {
+			t.Errorf("%s: it ended with %d", end, code)
+		}
+	}
+	must.Do(t, errors.Join(os.Remove(other), syncDisk(disk)))
+	p.started()
+	p.signal(syscall.SIGTERM)
+	if code := p.code(); code != 0 {
+		t.Errorf("it ended with %d", code)
+	}
+	small := image.Mount(t, image.Spec{Type: "ext4", Bytes: 64 << 20, Make: []string{"-q"}})
+	p = launch(t, shortDir(t), "--data", filepath.Join(small, "data"))
+	if code := p.code(); code != 7 || !strings.Contains(p.log.String(), "have its directory on a larger one") {
+		t.Errorf("on a small disk it ended with %d: %s", code, p.log)
+	}
+}
+
 // syncDisk has a file system count as free what was removed.
 func syncDisk(dir string) error {
 	f, err := os.Open(dir)

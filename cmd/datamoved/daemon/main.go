@@ -50,6 +50,7 @@ func Main(release string) int {
 	if len(os.Args) > 1 && os.Args[1] == workerCommand {
 		return work()
 	}
+	debug.SetTraceback("crash") // a crash ends it by SIGABRT: code 2 is a mistake in the configuration, after which systemd does not start it again
 	a := app{out: os.Stdout, err: os.Stderr, env: os.Getenv}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -69,6 +69,9 @@ func (a *app) serve(ctx context.Context) error {
 		if h.ballast, err = ledger.OpenBallast(h.at.data, h.log); err != nil {
 			return &mover.Error{Op: "keep room in", Place: h.at.data, Err: err}
 		}
+		if err := h.waitForRoom(ctx); err != nil {
+			return err
+		}
 	}
 	if err := h.open(ctx); err != nil {
 		return err
@@ -88,6 +91,37 @@ func (a *app) serve(ctx context.Context) error {
 		h.log.Info("ended")
 	}
 	return err
+}
+
+// A disk that is too full to begin is looked at every roomLook, and the log says it again after so many looks.
+const (
+	roomLook  = time.Second
+	roomAgain = 60
+)
+
+// waitForRoom waits on a full disk, of which others have the blocks of the ballast, too: an end would have systemd start it some times within seconds, and never again.
+// Room ends the wait, and ctx: that of systemd after its TimeoutStartSec, and it begins anew.
+func (h *host) waitForRoom(ctx context.Context) error {
+	tick := time.NewTicker(roomLook)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		err := h.ballast.Room()
+		if err == nil && n > 0 {
+			h.log.Info("the disk has room again: the service begins", "directory", h.at.data)
+		}
+		if !errors.Is(err, mover.ErrFull) {
+			return err
+		}
+		if n%roomAgain == 0 {
+			h.log.Error("the disk is full: the service begins when there is room", "err", err)
+			h.manager.status("%s; it begins by itself when there is room", err)
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-tick.C:
+		}
+	}
 }
 
 // host reads what it has to know.
