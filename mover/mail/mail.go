@@ -58,7 +58,10 @@ func (s *Sender) Address(who string) (string, error) {
 	return who, nil
 }
 
-// Send hands over a message. It is mover.ErrTransient when another try may help, mover.ErrRefused when the server does not take it, and mover.ErrUsage when nobody can
+// ErrLater is mover.ErrTransient of one message: the server takes others, and this one perhaps later, as with greylisting or a mailbox that is full.
+var ErrLater = fmt.Errorf("%w: not this message now", mover.ErrTransient)
+
+// Send hands over a message. It is mover.ErrTransient when another try may help (ErrLater: of this message), mover.ErrRefused when the server does not take it, and mover.ErrUsage when nobody can
 // have that address.
 func (s *Sender) Send(ctx context.Context, m Message) error {
 	to, err := s.Address(m.To)
@@ -78,6 +81,8 @@ func (s *Sender) kinded(err error) error {
 		return nil
 	case errors.As(err, &answer) && answer.Code >= 500:
 		return fmt.Errorf("%w: mail server %s: %w", mover.ErrRefused, s.Server, err)
+	case errors.Is(err, ErrLater):
+		return fmt.Errorf("mail server %s: %w", s.Server, err)
 	}
 	return fmt.Errorf("%w: mail server %s: %w", mover.ErrTransient, s.Server, err)
 }
@@ -114,7 +119,7 @@ func (s *Sender) send(ctx context.Context, to string, text []byte) error {
 		return err
 	}
 	if err := c.Rcpt(to); err != nil {
-		return fmt.Errorf("%s: %w", to, err)
+		return fmt.Errorf("%s: %w", to, later(err))
 	}
 	w, err := c.Data()
 	if err != nil {
@@ -124,10 +129,22 @@ func (s *Sender) send(ctx context.Context, to string, text []byte) error {
 		return err
 	}
 	if err := w.Close(); err != nil { // it has it, or not
-		return err
+		return later(err)
 	}
 	_ = c.Quit() // it has it
 	return nil
+}
+
+// closing is the answer of a server that goes away.
+const closing = 421
+
+// later makes an answer to one message ErrLater, where it is not the server's last word, or of the server itself.
+func later(err error) error {
+	var answer *textproto.Error
+	if errors.As(err, &answer) && answer.Code < 500 && answer.Code != closing {
+		return fmt.Errorf("%w: %w", ErrLater, err)
+	}
+	return err
 }
 
 // loopback says whether a server is on this host: what goes there nobody else can hear.

@@ -283,6 +283,25 @@ func TestFullDisk(t *testing.T) {
 	b.check(q.Close())
 }
 
+// An id that the server has and never answers for is an error after a while, and keeps nothing waiting for ever.
+func TestNoAnswer(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "queue")
+	n, err := startNATS(dir, Options{}.defaults())
+	must.Do(t, err)
+	defer func() { must.Tell(t, n.close()) }()
+	n.answer = time.Millisecond
+	must.Do(t, n.begin(t.Context()))
+	l := must.Get(n.lane(t.Context()))(t)
+	must.Do(t, n.js.DeleteStream(t.Context(), streamName))
+	deaf := must.Get(n.conn.SubscribeSync(subject + "*"))(t)
+	if _, err := l.push(t.Context(), []string{"1"}); err == nil {
+		t.Error("it was taken by nothing")
+	}
+	if got := must.Get(deaf.NextMsgWithContext(t.Context()))(t); string(got.Data) != "1" {
+		t.Errorf("%q was sent", got.Data)
+	}
+}
+
 // A Take that was given up costs nobody the id for longer than a claim lasts.
 func TestGivenUp(t *testing.T) {
 	each(t, Options{AckWait: 50 * time.Millisecond, Refill: source(3)}, func(t *testing.T, q Queue) {

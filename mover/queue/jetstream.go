@@ -56,6 +56,7 @@ type natsEngine struct {
 	js     jetstream.JetStream
 	stream jetstream.Stream
 	lanes  atomic.Uint64 // that there were
+	answer time.Duration // for how long an id waits to be taken
 }
 
 func startNATS(dir string, o Options) (*natsEngine, error) {
@@ -80,7 +81,7 @@ func startNATS(dir string, o Options) (*natsEngine, error) {
 	}
 	s.SetLoggerV2(serverLog{o.Logger}, false, false, false)
 	s.Start()
-	return &natsEngine{dir: dir, o: o, server: s}, nil
+	return &natsEngine{dir: dir, o: o, server: s, answer: answerTime}, nil
 }
 
 // begin connects and makes the stream.
@@ -95,7 +96,7 @@ func (n *natsEngine) begin(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if n.js, err = jetstream.New(n.conn); err != nil {
+	if n.js, err = jetstream.New(n.conn, jetstream.WithPublishAsyncTimeout(n.answer)); err != nil {
 		return err
 	}
 	n.stream, err = n.js.CreateStream(ctx, jetstream.StreamConfig{

@@ -60,7 +60,7 @@ func (s *Service) giveOne(ctx context.Context, f *flow) bool {
 	}
 	for range looksMost {
 		c, ok, err := s.queue.Take(ctx, f.name)
-		if err != nil {
+		if s.reads(ctx, f, err); err != nil {
 			return false
 		}
 		if !ok {
@@ -81,6 +81,24 @@ func (s *Service) giveOne(ctx context.Context, f *flow) bool {
 		_ = c.Back(wait)
 	}
 	return false
+}
+
+// reads notes why the line of a flow can not be read, for people that ask for its tasks, and that it can again. It is tried again in each round.
+func (s *Service) reads(ctx context.Context, f *flow, err error) {
+	if ctx.Err() != nil {
+		return // we end
+	}
+	s.mu.Lock()
+	was := f.unread
+	f.unread = err
+	s.mu.Unlock()
+	about := []any{"class", f.class, "project", f.project, "owner", f.owner}
+	switch {
+	case err != nil && was == nil:
+		s.log.Error("tasks of a line wait: the queue can not be read; it is tried again until it can", append(about, "err", err)...)
+	case err == nil && was != nil:
+		s.log.Info("the queue can be read again: tasks of the line go on", about...)
+	}
 }
 
 // forget drops a flow that has no task. One that comes just then is in the ledger.

@@ -120,9 +120,20 @@ func (s *Service) explainQueue(t *pb.Task, e *pb.Explanation) {
 		e.Text = "no agent that reaches both ends takes a task: " + why
 	case free == 0:
 		e.Text = "every agent that reaches both ends has as many tasks as it takes"
+	case s.queueTrouble(t, n) != nil:
+		e.Text = "the queue of the service can not be read, which is tried again every second: " + mover.Printable(s.queueTrouble(t, n).Error())
+		e.Advice = "restart datamoved on the coordinator: the queue is made anew of the ledger, and running tasks go on"
 	default:
 		e.Text = "it is about to be given out"
 	}
+}
+
+// queueTrouble is why the line of a task can not be read; nil where it can. Service.mu is held.
+func (s *Service) queueTrouble(t *pb.Task, n need) error {
+	if f := s.flows[flowName(t, n)]; f != nil {
+		return f.unread
+	}
+	return nil
 }
 
 // silentTime is how long an agent that works says nothing before that is worth a word: it

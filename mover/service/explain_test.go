@@ -1,6 +1,10 @@
 package service
 
 import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +12,10 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/access"
+	"datamove.dev/mover/queue"
+	"datamove.dev/mover/task"
 )
 
 // What a task waits for most is named, and whose limit it may be.
@@ -82,5 +90,42 @@ func TestExplainSilent(t *testing.T) {
 	d.start()
 	if !silent() {
 		t.Errorf("before it has come back: %v", why())
+	}
+}
+
+// brokenQueue is a queue of which nothing can be taken.
+type brokenQueue struct{ queue.Queue }
+
+func (brokenQueue) Take(context.Context, string) (*queue.Claim, bool, error) {
+	return nil, false, fmt.Errorf("%w: it does not answer", mover.ErrTimeout)
+}
+
+// TestExplainQueue: tasks of a queue that can not be read wait for that, which the log says once, and go on when it can.
+func TestExplainQueue(t *testing.T) {
+	d := newDesk(t, site(), access.Input{})
+	var log bytes.Buffer
+	d.Service.log = slog.New(slog.NewTextHandler(&log, nil))
+	x, err := d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "/lustre/project/a", Target: "/lustre/project/b"}})
+	wants(t, "submit", err, nil)
+	why := func() string {
+		e, err := d.ExplainTask(root, &pb.ExplainTaskRequest{Id: x.GetId()})
+		wants(t, "why", err, nil)
+		return e.GetText()
+	}
+	whole := d.Service.queue
+	d.Service.queue = brokenQueue{whole}
+	for range 3 {
+		d.giveLeads(t.Context())
+	}
+	if text := why(); !strings.Contains(text, "the queue of the service can not be read") || !strings.Contains(text, "it does not answer") {
+		t.Errorf("it waits because %s", text)
+	}
+	if n := strings.Count(log.String(), "the queue can not be read"); n != 1 {
+		t.Errorf("the log says it %d times: %s", n, &log)
+	}
+	d.Service.queue = whole
+	d.give()
+	if got := d.state(x.GetId()).GetState(); got == task.Queued || !strings.Contains(log.String(), "the queue can be read again") {
+		t.Errorf("it is %v: %s", got, &log)
 	}
 }

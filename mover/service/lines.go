@@ -22,6 +22,7 @@ type flow struct {
 	account *pb.Account
 	pass    float64 // how much of its share it has had: the least is next
 	blocked int     // tasks that could not begin since all were looked at; of dispatch alone
+	unread  error   // why its line could not be read the last time; guarded by Service.mu
 }
 
 // weights are those of the configuration, by which agents give turns: what a class and a

@@ -16,13 +16,16 @@ import (
 	"github.com/emersion/go-smtp"
 
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/access"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/mail"
 )
 
 // mailbox is a mail server that takes everything, when it is not away.
 type mailbox struct {
 	mu   sync.Mutex
 	away bool     // guarded by mu
+	full string   // a mailbox that is full; guarded by mu
 	got  []string // TO|SUBJECT|TEXT; guarded by mu
 }
 
@@ -45,6 +48,11 @@ func (p *posting) Mail(string, *smtp.MailOptions) error {
 }
 
 func (p *posting) Rcpt(to string, _ *smtp.RcptOptions) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if to == p.full {
+		return &smtp.SMTPError{Code: 452, Message: "mailbox full"}
+	}
 	p.to = append(p.to, to)
 	return nil
 }
@@ -112,7 +120,7 @@ func TestMailToOwners(t *testing.T) {
 	d.works(t, 0)
 	d.pass(8 * time.Hour)
 	d.works(t, 0) // it is announced
-	if d.sendMail(t.Context()) || len(box.takes()) > 0 {
+	if d.sendMail(t.Context()) != serverAway || len(box.takes()) > 0 {
 		t.Fatal("it was sent to a server that is away")
 	}
 	o, started := d.o, d.started
@@ -121,7 +129,7 @@ func TestMailToOwners(t *testing.T) {
 	d.o.Catalog, d.o.Policies, d.o.People, d.started = o.Catalog, o.Policies, o.People, started
 	d.works(t, 0)
 	box.isAway(false)
-	if !d.sendMail(t.Context()) {
+	if d.sendMail(t.Context()) != allSent {
 		t.Error("something is left")
 	}
 	got := box.takes()
@@ -237,5 +245,35 @@ func TestMailOnce(t *testing.T) {
 	d.sendMail(t.Context())
 	if got := box.takes(); len(got) != 2 || !strings.Contains(got[0], "policy one") || !strings.Contains(got[1], "policy two") {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestMailOfOthers: a message that the server does not take yet, as for a mailbox that is full, keeps no other one waiting, and is tried again later.
+func TestMailOfOthers(t *testing.T) {
+	d := newDesk(t, site(), access.Input{})
+	box := mailed(t, d)
+	box.full = "full@site"
+	for _, to := range []string{"one", "full", "two"} {
+		d.post(mail.Message{To: to, Subject: "s", Text: "t"}, nil)
+	}
+	if got := d.sendMail(t.Context()); got != someRest {
+		t.Errorf("it ended with %v", got)
+	}
+	if got := box.takes(); len(got) != 2 || !strings.HasPrefix(got[0], "one@site|") || !strings.HasPrefix(got[1], "two@site|") {
+		t.Errorf("%q came", got)
+	}
+	d.post(mail.Message{To: "three", Subject: "s", Text: "t"}, nil)
+	if got := d.sendMail(t.Context()); got != someRest || d.outbox.mails[0].tries != 1 {
+		t.Errorf("it ended with %v, after %d tries", got, d.outbox.mails[0].tries)
+	}
+	d.outbox.rest(0, time.Time{})
+	box.mu.Lock()
+	box.full = ""
+	box.mu.Unlock()
+	if got := d.sendMail(t.Context()); got != allSent {
+		t.Errorf("it ended with %v", got)
+	}
+	if got := box.takes(); len(got) != 2 || !strings.HasPrefix(got[0], "full@site|") || !strings.HasPrefix(got[1], "three@site|") {
+		t.Errorf("%q came", got)
 	}
 }

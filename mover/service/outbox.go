@@ -23,7 +23,17 @@ type outgoing struct {
 	mail.Message
 	sent  func() // called when it is over with it; nil is nobody
 	tries int
+	rests time.Time // until when it is not tried
 }
+
+// posted is what has become of the mail that was there.
+type posted int
+
+const (
+	allSent    posted = iota
+	someRest          // the server takes others, and these perhaps later
+	serverAway        // nothing can be sent
+)
 
 const (
 	outboxMost = 10_000
@@ -74,7 +84,11 @@ func (s *Service) postAll(who []string, m mail.Message) {
 func (s *Service) postman(ctx context.Context) {
 	for {
 		more, rest := (<-chan struct{})(s.outbox.more), (<-chan time.Time)(nil)
-		if !s.sendMail(ctx) {
+		switch s.sendMail(ctx) {
+		case allSent:
+		case someRest:
+			rest = time.After(mailRest)
+		case serverAway:
 			more, rest = nil, time.After(mailRest) // news make no server come back
 		}
 		select {
@@ -86,37 +100,63 @@ func (s *Service) postman(ctx context.Context) {
 	}
 }
 
-// sendMail sends what is there. With all false the mail server is to be asked again later.
-func (s *Service) sendMail(ctx context.Context) (all bool) {
-	b := &s.outbox
-	for ctx.Err() == nil {
-		b.mu.Lock()
-		if len(b.mails) == 0 {
-			b.mu.Unlock()
-			return true
+// sendMail sends what is there. A message that the server does not take yet keeps no other one waiting.
+func (s *Service) sendMail(ctx context.Context) posted {
+	result := allSent
+	for at := 0; ctx.Err() == nil; {
+		m, is := s.outbox.try(at)
+		if !is {
+			break
 		}
-		first := &b.mails[0]
-		first.tries++
-		m := *first
-		b.mu.Unlock()
+		if time.Now().Before(m.rests) {
+			result, at = someRest, at+1
+			continue
+		}
 		conf := s.conf().Mail
 		sender := &mail.Sender{Server: conf.Server, From: conf.From, Domain: conf.Domain}
 		err := sender.Send(ctx, m.Message)
-		if errors.Is(err, mover.ErrTransient) && m.tries < mailTries && conf.Server != "" {
+		if again := errors.Is(err, mover.ErrTransient) && m.tries < mailTries && conf.Server != ""; again {
 			if m.tries == 1 {
-				s.log.Warn("mail can not be sent, will try again", "subject", m.Subject, "err", err)
+				s.log.Warn("mail can not be sent, will try again", "to", m.To, "subject", m.Subject, "every", mailRest, "most", mailTries, "err", err)
 			}
-			return false
+			if !errors.Is(err, mail.ErrLater) {
+				return serverAway
+			}
+			s.outbox.rest(at, time.Now().Add(mailRest))
+			continue
 		}
 		if err != nil {
-			s.log.Warn("mail has not come to somebody", "subject", m.Subject, "err", err)
+			s.log.Warn("mail has not come to somebody", "to", m.To, "subject", m.Subject, "err", err)
 		}
-		b.mu.Lock()
-		b.mails = slices.Delete(b.mails, 0, 1)
-		b.mu.Unlock()
+		s.outbox.drop(at)
 		if m.sent != nil {
 			m.sent()
 		}
 	}
-	return true
+	return result
+}
+
+// try returns a message, and counts a try where it does not rest. The postman alone takes some away.
+func (b *outbox) try(at int) (m outgoing, is bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if at >= len(b.mails) {
+		return outgoing{}, false
+	}
+	if !time.Now().Before(b.mails[at].rests) {
+		b.mails[at].tries++
+	}
+	return b.mails[at], true
+}
+
+func (b *outbox) rest(at int, until time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mails[at].rests = until
+}
+
+func (b *outbox) drop(at int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mails = slices.Delete(b.mails, at, at+1)
 }
