@@ -59,7 +59,9 @@ func (s *Service) sharesOf(p *policy.Program, head *pb.Plan) ([]*portion, error)
 		if of == nil {
 			of = &portion{rules: map[string]policy.Tally{}}
 			if s.o.People != nil {
-				of.owner = s.o.People.User(item.GetUid())
+				if of.owner, err = s.o.People.User(item.GetUid()); err != nil { // they are told later
+					return nil, err
+				}
 			}
 			shares[item.GetUid()] = of
 		}

@@ -102,13 +102,13 @@ func mailed(t *testing.T, d *desk) *mailbox {
 // evenNamed has names for even accounts.
 type evenNamed struct{}
 
-func (evenNamed) User(uid uint32) string {
+func (evenNamed) User(uid uint32) (string, error) {
 	if uid%2 == 0 {
-		return fmt.Sprint("user", uid)
+		return fmt.Sprint("user", uid), nil
 	}
-	return ""
+	return "", nil
 }
-func (evenNamed) Group(uint32) string { return "" }
+func (evenNamed) Group(uint32) (string, error) { return "", nil }
 
 // TestMailToOwners: who has files that the next run takes away is told in advance, once, of each of its plans; a mail server that is away gets it when it is back, and
 // so it is after a restart in between.

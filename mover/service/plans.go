@@ -112,7 +112,7 @@ func (s *Service) ownersOf(plan *policy.Plan) (owners []*pb.OwnerTotals) {
 	for _, uid := range uids[:min(len(uids), ownersMost)] {
 		name := ""
 		if s.o.People != nil {
-			name = s.o.People.User(uid)
+			name, _ = s.o.People.User(uid) // else a number
 		}
 		owners = append(owners, &pb.OwnerTotals{Owner: cmp.Or(strings.ToValidUTF8(name, "�"), strconv.FormatUint(uint64(uid), 10)), Total: totals(*sums[uid])})
 	}

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -205,14 +207,17 @@ func (p *Program) Action(v Verdict) *Action {
 	return p.rules[v.Rule].action
 }
 
-// People tells names of accounts.
+// People tells names of accounts, "" of those that have none. An error is that none can be told now: the directory service of the machine does not answer.
 type People interface {
-	User(uid uint32) string
-	Group(gid uint32) string
+	User(uid uint32) (string, error)
+	Group(gid uint32) (string, error)
 }
 
 // ByReads reports whether a rule asks when a file was read.
 func (p *Program) ByReads(rule int) bool { return p.rules[rule].byReads }
+
+// ErrUnnamed is that a rule asks for the name of an account, and no name can be told now.
+var ErrUnnamed = errors.New("names of accounts can not be told")
 
 // Judge asks a program about files. It is for one goroutine.
 type Judge struct {
@@ -220,6 +225,8 @@ type Judge struct {
 	people  People
 	users   map[uint32]string
 	groups  map[uint32]string
+	silent  error // why no name can be told; it is not asked again
+	unnamed error // of this file: a rule has asked for a name that could not be told
 
 	now  int64 // ns
 	file *tiering.File
@@ -243,7 +250,8 @@ func (j *Judge) Decide(f *tiering.File, at *Facts) Verdict {
 		}
 	}
 	for i := range j.program.rules {
-		switch holds, err := j.program.rules[i].holds(j); {
+		holds, err := j.program.rules[i].holds(j)
+		switch err = cmp.Or(err, j.unnamed); { // a number is no name
 		case err != nil:
 			return Verdict{Rule: i, Err: err}
 		case holds:
@@ -320,7 +328,7 @@ func (j *Judge) heldTogether(a *Action) string {
 }
 
 func (j *Judge) look(f *tiering.File, at *Facts) {
-	j.file, j.at, j.done = f, at, false
+	j.file, j.at, j.done, j.unnamed = f, at, false, nil
 	j.used, _ = at.Used(f)
 }
 
@@ -329,7 +337,8 @@ func (j *Judge) Weight(f *tiering.File, at *Facts) (float64, error) {
 	j.look(f, at)
 	switch {
 	case j.program.weight != nil:
-		return j.program.weight.weight(j)
+		w, err := j.program.weight.weight(j)
+		return w, cmp.Or(err, j.unnamed)
 	case j.program.Policy.Spec.Order.By == BySize:
 		return float64(f.Size), nil
 	}
@@ -339,37 +348,31 @@ func (j *Judge) Weight(f *tiering.File, at *Facts) (float64, error) {
 // namesMost bounds how many names are remembered.
 const namesMost = 10_000
 
-func named(known map[uint32]string, n uint32, of func(uint32) string) string {
+func (j *Judge) named(known map[uint32]string, n uint32, of func(People, uint32) (string, error)) string {
 	name, ok := known[n]
-	if !ok {
-		if name = of(n); name == "" {
-			name = strconv.FormatUint(uint64(n), 10)
-		}
-		if len(known) >= namesMost {
-			clear(known)
-		}
-		known[n] = name
+	if ok {
+		return name
 	}
+	if j.people != nil && j.silent == nil {
+		name, j.silent = of(j.people, n)
+	}
+	if name == "" {
+		name = strconv.FormatUint(uint64(n), 10)
+	}
+	if j.silent != nil {
+		j.unnamed = fmt.Errorf("%w: %w", ErrUnnamed, j.silent)
+		return name
+	}
+	if len(known) >= namesMost {
+		clear(known)
+	}
+	known[n] = name
 	return name
 }
 
-func (j *Judge) owner() string {
-	return named(j.users, j.file.UID, func(n uint32) string {
-		if j.people == nil {
-			return ""
-		}
-		return j.people.User(n)
-	})
-}
+func (j *Judge) owner() string { return j.named(j.users, j.file.UID, People.User) }
 
-func (j *Judge) group() string {
-	return named(j.groups, j.file.GID, func(n uint32) string {
-		if j.people == nil {
-			return ""
-		}
-		return j.people.Group(n)
-	})
-}
+func (j *Judge) group() string { return j.named(j.groups, j.file.GID, People.Group) }
 
 // classes are those that the file is in, as bits. One whose expression fails it is not in.
 func (j *Judge) classes() uint64 {

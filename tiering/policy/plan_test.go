@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -275,4 +276,56 @@ func readClasses(t *testing.T, match string) *policy.Program {
 	all := must.Get(policy.Read("p", []byte("kind: TierPolicy\nmetadata: {name: p}\nspec:\n  scope: {roots: ['scratch:']}\n"+
 		"  classes:\n    - {name: stale, match: {idle: '>30d'}}\n  rules:\n    - name: r\n      action: purge\n      "+match+"\n")))(t)
 	return all[0]
+}
+
+// deaf has names for account 0 alone, and answers no more question after that of another one.
+type deaf struct{ asked int }
+
+func (d *deaf) User(uid uint32) (string, error) {
+	d.asked++
+	if uid == 0 {
+		return "root", nil
+	}
+	return "", mover.ErrTimeout
+}
+
+func (d *deaf) Group(uint32) (string, error) { return d.User(1) }
+
+// TestNamesThatCanNotBeTold: while the directory service of the machine does not answer, no rule decides by the name of an account, in whatever way it asks for it: the file stays, and the plan says why. What
+// needs no name goes on, and one question is not asked again for each file.
+//
+//safety:5 the directory service of the coordinator does not answer, and rules are about names of owners and groups: none of their files goes
+func TestNamesThatCanNotBeTold(t *testing.T) {
+	ours, roots := idle("a", 1, 40*day), idle("b", 1, 40*day)
+	roots.UID = 0
+	for _, row := range []struct {
+		match string
+		file  tiering.File
+		rule  int // -1 is none
+		fails bool
+	}{
+		{"where: owner != 'anna'", ours, 0, true},
+		{"where: owner == 'anna'", ours, 0, true},
+		{"where: '!(owner in exempt)'", ours, 0, true},
+		{"where: group != 'users'", ours, 0, true},
+		{"match: {not: {class: [annas]}}", ours, 0, true},
+		{"where: '!(\"annas\" in class)'", ours, 0, true},
+		{"where: owner != 'anna'", roots, 0, false},
+		{"where: size > 0 || owner != 'anna'", ours, 0, false},
+		{"where: uid != 1001", roots, 0, false},
+		{"match: {idle: '>30d'}", ours, 0, false},
+	} {
+		all := must.Get(policy.Read("p", []byte("kind: TierPolicy\nmetadata: {name: p}\nspec:\n  scope: {roots: ['scratch:']}\n  vars: {exempt: [bob, anna]}\n"+
+			"  classes:\n    - {name: annas, where: 'owner == \"anna\"'}\n  rules:\n    - name: r\n      action: purge\n      "+row.match+"\n")))(t)
+		d := &deaf{}
+		j, at := all[0].Judge(now, d), policy.Facts{Ephemeral: true}
+		for range 3 {
+			if v := j.Decide(&row.file, &at); v.Rule != row.rule || (v.Err != nil) != row.fails || row.fails && !errors.Is(v.Err, mover.ErrTimeout) {
+				t.Errorf("%s, file of %d: %+v", row.match, row.file.UID, v)
+			}
+		}
+		if d.asked > 1 {
+			t.Errorf("%s: %d questions", row.match, d.asked)
+		}
+	}
 }

@@ -29,9 +29,11 @@ func idle(name string, size int64, d time.Duration) tiering.File {
 
 type people struct{}
 
-func (people) User(uid uint32) string { return map[uint32]string{0: "root", 1001: "anna"}[uid] }
+func (people) User(uid uint32) (string, error) {
+	return map[uint32]string{0: "root", 1001: "anna"}[uid], nil
+}
 
-func (people) Group(gid uint32) string { return map[uint32]string{100: "users"}[gid] }
+func (people) Group(gid uint32) (string, error) { return map[uint32]string{100: "users"}[gid], nil }
 
 // text is a policy with some rules.
 func text(rules string) string {

@@ -52,7 +52,10 @@ func (a *answer) named(ctx context.Context, limit int, yield func(Found, error) 
 		if err != nil {
 			return err
 		}
-		at, meant := t.means(&f)
+		at, meant, err := t.means(&f)
+		if err != nil {
+			return err
+		}
 		if !meant {
 			continue
 		}
@@ -75,7 +78,7 @@ func (a *answer) sorted(ctx context.Context, by Order, limit int, yield func(Fou
 	for i := range tops {
 		tops[i] = top{teller: a.teller(), by: by, limit: limit}
 	}
-	if err := a.read(ctx, func(worker int, f *tiering.File) error { tops[worker].add(f); return nil }); err != nil {
+	if err := a.read(ctx, func(worker int, f *tiering.File) error { return tops[worker].add(f) }); err != nil {
 		return err
 	}
 	var all []Found
@@ -100,20 +103,21 @@ type top struct {
 	cut   bool    // the first limit of them are in order, and what comes has to be before the last of them
 }
 
-func (t *top) add(f *tiering.File) {
-	at, meant := t.means(f)
+func (t *top) add(f *tiering.File) error {
+	at, meant, err := t.means(f)
 	if !meant {
-		return
+		return err
 	}
 	found := Found{*f, t.judge.View(f, at), at.Project}
 	if t.cut && t.by.compare(found, t.first[t.limit-1]) >= 0 {
-		return
+		return nil
 	}
 	if t.first = append(t.first, found); len(t.first) == 2*t.limit {
 		slices.SortFunc(t.first, t.by.compare)
 		clear(t.first[t.limit:])
 		t.first, t.cut = t.first[:t.limit], true
 	}
+	return nil
 }
 
 // compare orders two files; those that are equal by their names.

@@ -100,14 +100,18 @@ type plain struct{ facts policy.Facts }
 
 func (p plain) At(*tiering.File) *policy.Facts { return &p.facts }
 
-// means reports whether a file is meant, and what is known of where it is. An expression that fails of a file does not mean it.
-func (t *teller) means(f *tiering.File) (*policy.Facts, bool) {
+// means reports whether a file is meant, and what is known of where it is. An expression that fails of a file does not mean it; names that can not be told now
+// are an error.
+func (t *teller) means(f *tiering.File) (at *policy.Facts, meant bool, err error) {
 	if t.Owner != nil && f.Known.Has(mover.FactOwner) && f.UID != *t.Owner {
-		return nil, false
+		return nil, false, nil
 	}
-	at := t.ground.At(f)
+	at = t.ground.At(f)
 	v := t.judge.Decide(f, at)
-	return at, v.Rule == 0 && v.Err == nil
+	if errors.Is(v.Err, policy.ErrUnnamed) {
+		return nil, false, v.Err
+	}
+	return at, v.Rule == 0 && v.Err == nil, nil
 }
 
 // read calls do for all that lies below the directory, from several goroutines where that is of use. The number of the worker is less than workers().

@@ -32,8 +32,10 @@ var (
 // people are those of uid 1 to 3.
 type people struct{}
 
-func (people) User(n uint32) string  { return map[uint32]string{1: "ada", 2: "bob", 3: "eve"}[n] }
-func (people) Group(n uint32) string { return map[uint32]string{10: "vision"}[n] }
+func (people) User(n uint32) (string, error) {
+	return map[uint32]string{1: "ada", 2: "bob", 3: "eve"}[n], nil
+}
+func (people) Group(n uint32) (string, error) { return map[uint32]string{10: "vision"}[n], nil }
 
 // ground has a pinned dataset in d1.
 type ground struct{ facts policy.Facts }
@@ -164,7 +166,7 @@ func sum(t *testing.T, r query.Reader, asked query.Question, want []tiering.File
 			total.Dirs++
 		}
 		if f.Known.Has(mover.FactOwner) {
-			byOwner[cmp.Or(people{}.User(f.UID), fmt.Sprint(f.UID))] += f.Size
+			byOwner[cmp.Or(must.Get(people{}.User(f.UID))(t), fmt.Sprint(f.UID))] += f.Size
 		}
 	}
 	if s := sums[0]; len(sums) != 1 || s.Files != total.Files || s.Dirs != total.Dirs || s.Bytes != total.Bytes || s.Stored != total.Stored {
@@ -279,5 +281,30 @@ func TestRefused(t *testing.T) {
 	cancel()
 	if _, err := r.Sum(ctx, query.Question{Tree: project}, nil); !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// deaf tells no name.
+type deaf struct{}
+
+func (deaf) User(uint32) (string, error)  { return "", mover.ErrTimeout }
+func (deaf) Group(uint32) (string, error) { return "", mover.ErrTimeout }
+
+// TestNamesThatCanNotBeTold: a question by names of accounts is not answered with less than there is, while the directory service does not answer; others have numbers.
+func TestNamesThatCanNotBeTold(t *testing.T) {
+	r, _ := world(t, 10)
+	r.People = deaf{}
+	for _, by := range []query.Order{query.ByName, query.BySize} {
+		for where, want := range map[string]error{"owner != 'ada'": mover.ErrTimeout, "group == 'vision'": mover.ErrTimeout, "size >= 0": nil} {
+			asked := query.Question{Tree: project, Choice: policy.Choice{Where: where}}
+			sums, err := r.Sum(t.Context(), asked, []query.Key{query.Owner})
+			var found error
+			for _, err := range r.Find(t.Context(), asked, by, 0) {
+				found = err
+			}
+			if !errors.Is(err, want) || !errors.Is(found, want) || want == nil && len(sums) == 0 {
+				t.Errorf("%s: %v, %v; find: %v", where, sums, err, found)
+			}
+		}
 	}
 }

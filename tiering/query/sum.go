@@ -117,9 +117,9 @@ type table struct {
 }
 
 func (t *table) add(f *tiering.File) error {
-	at, meant := t.means(f)
+	at, meant, err := t.means(f)
 	if !meant {
-		return nil
+		return err
 	}
 	view := t.judge.View(f, at)
 	t.words, t.name = t.words[:0], t.name[:0]

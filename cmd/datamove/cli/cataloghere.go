@@ -172,7 +172,7 @@ type people struct {
 }
 
 // User implements policy.People.
-func (p people) User(uid uint32) string { return p.of.UserName(p.ctx, uid) }
+func (p people) User(uid uint32) (string, error) { return p.of.UserName(p.ctx, uid) }
 
 // Group implements policy.People.
-func (p people) Group(gid uint32) string { return p.of.GroupName(p.ctx, gid) }
+func (p people) Group(gid uint32) (string, error) { return p.of.GroupName(p.ctx, gid) }

@@ -28,14 +28,14 @@ type people struct{ of *account.Directory }
 const nameTime = 5 * time.Second
 
 // User implements policy.People.
-func (p people) User(uid uint32) string {
+func (p people) User(uid uint32) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), nameTime)
 	defer cancel()
 	return p.of.UserName(ctx, uid)
 }
 
 // Group implements policy.People.
-func (p people) Group(gid uint32) string {
+func (p people) Group(gid uint32) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), nameTime)
 	defer cancel()
 	return p.of.GroupName(ctx, gid)
