@@ -17,7 +17,7 @@ type row struct {
 
 const (
 	again     = "the same command again: it goes on where it stopped"
-	keys      = "AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or credentials: of the tier"
+	keys      = "AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or credentials: of the tier or project"
 	endpoint  = "AWS_ENDPOINT_URL_S3, endpoint_url of the profile, or endpoint: of the tier"
 	onTheWay  = "; namei -l PATH shows which folder on the way refuses"
 	region    = "that region in AWS_REGION, in region of the profile, or in region: of the tier"

@@ -104,7 +104,11 @@ func (o *Options) notFound(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &call) && call.Service() == "ec2imds":
-		return &unfound{fmt.Errorf("%w: no credentials: %s is not set, profile %s has no keys, and this machine gives out none", mover.ErrPermission, accessVariable, profile), remedy.NoKeys}
+		unset, verb := "", "is"
+		if o.Tier != "" && o.Credentials == "" {
+			unset, verb = "credentials: of tier "+mover.Printable(o.Tier)+" and ", "are"
+		}
+		return &unfound{fmt.Errorf("%w: no credentials: %s%s %s not set, profile %s has no keys, and this machine gives out none", mover.ErrPermission, unset, accessVariable, verb, profile), remedy.NoKeys}
 	case errors.As(err, &api):
 		return &unfound{fmt.Errorf("%w: no credentials: %w for profile %s", mover.ErrPermission, saidOf(err), profile), remedy.NoKeys}
 	case errors.As(err, &token):
@@ -133,23 +137,53 @@ func (o *Options) profile() string {
 	return os.Getenv(profileVariable)
 }
 
-// origin is where the keys are from, for people; "" is not known.
+// origin is where the keys are from, for people, with what they are for.
 func (o *Options) origin(v aws.Credentials) string {
-	switch path, ok := strings.CutPrefix(o.Credentials, "file:"); {
-	case o.Renew != nil || o.KeyText != "" || o.Credentials == "anonymous":
+	if o.Credentials == "anonymous" {
+		return "without keys" + o.purpose() + ": credentials: anonymous"
+	}
+	return "with the keys of " + o.giver(v) + o.purpose()
+}
+
+// purpose is what the keys are for; "" is nothing in particular.
+func (o *Options) purpose() string {
+	if o.Tier == "" {
 		return ""
-	case ok:
+	}
+	return " for tier " + mover.Printable(o.Tier)
+}
+
+// giver is what has the keys. Those that Renew gives are the agent's.
+func (o *Options) giver(v aws.Credentials) string {
+	given := ""
+	if o.Renew != nil {
+		given = " of the agent"
+	}
+	path, ofFile := strings.CutPrefix(o.Credentials, "file:")
+	switch {
+	case ofFile:
 		return mover.Printable(path)
-	case o.ofEnvironment():
-		return accessVariable
+	case given != "" && o.Credentials == "env", given == "" && o.ofEnvironment():
+		return accessVariable + given
+	case given != "" && !strings.HasPrefix(o.Credentials, "profile:"):
+		return strings.TrimPrefix(given, " of ")
 	case o.profile() != "":
-		return "profile " + mover.Printable(o.profile())
+		return "profile " + mover.Printable(o.profile()) + given
 	}
 	kind, _, _ := strings.Cut(v.Source, ":") // "SharedConfigCredentials: /home/…"
-	if strings.HasPrefix(kind, "SharedConfig") {
-		return "profile default"
-	}
-	return kind
+	return cmp.Or(givers[kind], kind, "profile default")
+}
+
+// givers are the sources of the AWS SDK, as its documents call them.
+var givers = map[string]string{
+	"EC2RoleProvider":             "the role of this instance",
+	"CredentialsEndpointProvider": "the role of this container",
+	"WebIdentityCredentials":      "the role of AWS_ROLE_ARN",
+	"AssumeRoleProvider":          "the role of profile default",
+	"SSOProvider":                 "the SSO session of profile default",
+	"ProcessProvider":             "credential_process of profile default",
+	"LoginProvider":               "the login session of profile default",
+	"SharedConfigCredentials":     "profile default",
 }
 
 // keyFile reads credentials from a file of lines like those of a shell or of

@@ -26,7 +26,7 @@ type answer struct {
 	status        int
 	code, message string
 	cause         string // as remedy has it; "" is the code
-	keys          string // whose permission is missing; "" says nothing
+	keys          string // with which permission is missing, in words; "" says nothing
 	kind          error
 	after         time.Duration
 }
@@ -37,7 +37,7 @@ func (a *answer) Cause() string { return cmp.Or(a.cause, causes[a.code], a.code)
 func (a *answer) Error() string {
 	what := mover.Printable(cmp.Or(sayings[a.code], strings.TrimRight(a.message, ". "), http.StatusText(a.status)))
 	if a.keys != "" {
-		what += ", with the keys of " + a.keys
+		what += ", " + a.keys
 	}
 	if a.code != "" {
 		return fmt.Sprintf("%v: %s (%s, HTTP %d)", a.kind, what, mover.Printable(a.code), a.status)

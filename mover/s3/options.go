@@ -46,6 +46,8 @@ type Options struct {
 	// and AWS_SESSION_TOKEN=, read again when the file changes), "profile:NAME",
 	// "anonymous", or "" for the chain of the AWS SDK.
 	Credentials string
+	// Tier is the tier that this is, for errors of its keys; "" is none.
+	Tier string
 	// KeyText is what a credentials file says, for a process that may not read it; it
 	// goes before Credentials. "" is none.
 	KeyText string

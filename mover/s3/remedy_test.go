@@ -1,6 +1,7 @@
 package s3_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log"
@@ -20,6 +21,63 @@ import (
 
 // noise is what the clients say of a call, and no person wants to know.
 var noise = regexp.MustCompile(`operation error|https? response error|StatusCode|RequestID|HostID|list-type=|Retry again|get identity`)
+
+// TestKeysAreToldBySource: a refusal names what gave the keys and the tier that they are for, and never a key; keys that an agent gave are the agent's.
+func TestKeysAreToldBySource(t *testing.T) {
+	const id, secret = "AKIDOFOURS", "secretofours"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { errorDocument(w, 403, "AccessDenied") }))
+	defer server.Close()
+	lines := "AWS_ACCESS_KEY_ID=" + id + "\nAWS_SECRET_ACCESS_KEY=" + secret + "\n"
+	file := filepath.Join(t.TempDir(), "cold.env")
+	must.Do(t, os.WriteFile(file, []byte(lines), 0o600))
+	shared := filepath.Join(t.TempDir(), "config")
+	must.Do(t, os.WriteFile(shared, []byte("[profile lab]\naws_access_key_id="+id+"\naws_secret_access_key="+secret+"\n[default]\ncredential_process = echo '{\"Version\":1,\"AccessKeyId\":\""+id+"\",\"SecretAccessKey\":\""+secret+"\"}'\n"), 0o600))
+	given := func(context.Context) (s3.Keys, error) { return s3.ParseKeys(lines) }
+	for _, row := range []struct {
+		options s3.Options
+		env     bool
+		want    string
+	}{
+		{s3.Options{}, true, ", with the keys of AWS_ACCESS_KEY_ID ("},
+		{s3.Options{Tier: "cold"}, true, ", with the keys of AWS_ACCESS_KEY_ID for tier cold ("},
+		{s3.Options{Tier: "cold", Credentials: "file:" + file}, true, ", with the keys of " + file + " for tier cold ("},
+		{s3.Options{Credentials: "profile:lab"}, true, ", with the keys of profile lab ("},
+		{s3.Options{}, false, ", with the keys of credential_process of profile default ("},
+		{s3.Options{Tier: "cold", Credentials: "anonymous"}, true, ", without keys for tier cold: credentials: anonymous ("},
+		{s3.Options{Tier: "cold", Credentials: "file:" + file, Renew: given}, true, ", with the keys of " + file + " for tier cold ("},
+		{s3.Options{Tier: "cold", Credentials: "profile:lab", Renew: given}, true, ", with the keys of profile lab of the agent for tier cold ("},
+		{s3.Options{Tier: "cold", Credentials: "env", Renew: given}, false, ", with the keys of AWS_ACCESS_KEY_ID of the agent for tier cold ("},
+		{s3.Options{Tier: "cold", Renew: given}, true, ", with the keys of the agent for tier cold ("},
+	} {
+		t.Run(row.want, func(t *testing.T) {
+			for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": id, "AWS_SECRET_ACCESS_KEY": secret} {
+				if !row.env {
+					value = ""
+				}
+				t.Setenv(name, value)
+			}
+			for name, value := range map[string]string{"AWS_PROFILE": "", "AWS_SESSION_TOKEN": "", "AWS_ENDPOINT_URL_S3": "", "AWS_CONFIG_FILE": shared, "AWS_SHARED_CREDENTIALS_FILE": shared + "-none", "AWS_EC2_METADATA_DISABLED": "true"} {
+				t.Setenv(name, value)
+			}
+			row.options.Endpoint, row.options.Bucket, row.options.StateDir = server.URL, "bucket", t.TempDir()
+			place, err := s3.Open(t.Context(), row.options)
+			if err == nil {
+				for _, err = range place.Walk(t.Context(), mover.WalkOptions{}) {
+					if err != nil {
+						break
+					}
+				}
+				must.Do(t, place.Close())
+			}
+			if !errors.Is(err, mover.ErrPermission) || !strings.Contains(err.Error(), row.want) {
+				t.Fatalf("%v, want %q", err, row.want)
+			}
+			if strings.Contains(err.Error(), id) || strings.Contains(err.Error(), secret) {
+				t.Errorf("a key is in: %v", err)
+			}
+		})
+	}
+}
 
 // TestOpenSaysWhy: an endpoint, keys or a profile that are wrong are told by the name of what says them, and are not tried again; both clients say the same.
 func TestOpenSaysWhy(t *testing.T) {

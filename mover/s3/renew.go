@@ -121,7 +121,8 @@ const (
 // can not go on without waits for it.
 type ring struct {
 	ask     func(ctx context.Context) (aws.Credentials, error)
-	within  time.Duration // an answer
+	origin  func(v aws.Credentials) string // for people
+	within  time.Duration                  // an answer
 	log     *slog.Logger
 	asking  *semaphore.Weighted // 1
 	changes bool                // what ask gives may change although it does not expire
@@ -135,7 +136,7 @@ type ring struct {
 }
 
 func newRing(o *Options, ask func(ctx context.Context) (aws.Credentials, error)) *ring {
-	return &ring{ask: ask, within: o.Stall, log: o.Logger, asking: semaphore.NewWeighted(1)}
+	return &ring{ask: ask, origin: o.giver, within: o.Stall, log: o.Logger, asking: semaphore.NewWeighted(1)}
 }
 
 // renewal has o.Renew asked.
@@ -221,7 +222,7 @@ func (r *ring) judge(v aws.Credentials, err error) error {
 	case errors.As(err, &unfound): // there were some: what gives them out may be away
 		return waiting("%s, and others can not be had: %v", r.why(), unfound.error)
 	case final && !errors.Is(err, mover.ErrTransient):
-		return fmt.Errorf("%w: other credentials were refused: %v", mover.ErrPermission, err) //nolint:errorlint // its kind is ours
+		return fmt.Errorf("%w: other credentials of %s were refused: %v", mover.ErrPermission, r.origin(r.value), err) //nolint:errorlint // its kind is ours
 	case err != nil && !r.changes && !r.value.HasKeys() && !passes(err):
 		return fmt.Errorf("%w: there are no credentials, and none can be had: %v", mover.ErrPermission, err) //nolint:errorlint // its kind is ours
 	case err != nil:
@@ -231,9 +232,9 @@ func (r *ring) judge(v aws.Credentials, err error) error {
 	case v.Expired():
 		return waiting("%s, and those that came for them ended at %s", r.why(), v.Expires.Format(time.RFC3339))
 	case identity(v) == r.refused && (r.changes || v.CanExpire):
-		return waiting("the store says that the credentials have ended, and there are no others yet")
+		return waiting("the store says that the credentials of %s have ended, and there are no others yet", r.origin(r.value))
 	case identity(v) == r.refused:
-		return fmt.Errorf("%w: the store says that the credentials have ended, and there are no others", mover.ErrPermission)
+		return fmt.Errorf("%w: the store says that the credentials of %s have ended, and there are no others", mover.ErrPermission, r.origin(r.value))
 	}
 	return nil
 }
@@ -252,9 +253,9 @@ func (r *ring) why() string {
 	case !r.value.HasKeys():
 		return "there are no credentials yet"
 	case r.value.Expired():
-		return "the credentials ended at " + r.value.Expires.Format(time.RFC3339)
+		return "the credentials of " + r.origin(r.value) + " ended at " + r.value.Expires.Format(time.RFC3339)
 	}
-	return "the credentials have ended"
+	return "the credentials of " + r.origin(r.value) + " have ended"
 }
 
 func (r *ring) over(used string) bool {

@@ -94,7 +94,7 @@ func TestRenewAhead(t *testing.T) {
 		retrieve(t, r, "key2")
 		time.Sleep(2 * time.Minute)
 		_, err := r.Retrieve(t.Context())
-		if !errors.Is(err, mover.ErrTransient) || kindOf(err) != mover.ErrPermission || !strings.Contains(err.Error(), "the credentials ended at") || !strings.Contains(err.Error(), "no STS") {
+		if !errors.Is(err, mover.ErrTransient) || kindOf(err) != mover.ErrPermission || !strings.Contains(err.Error(), "the credentials of the agent ended at") || !strings.Contains(err.Error(), "no STS") {
 			t.Errorf("without others: %v", err)
 		}
 		no := fmt.Errorf("the role is gone: %w", mover.ErrPermission)

@@ -221,6 +221,7 @@ func (s Site) Bucket(l location.Location) (s3.Options, error) {
 		return o, &mover.Error{Op: "open", Place: l.String(), Err: fmt.Errorf("%w: there is no bucket tier %q", mover.ErrNotExist, l.Tier)}
 	}
 	t := tier.S3
+	o.Tier = l.Tier
 	o.Endpoint, o.Region, o.Credentials, o.CABundle, o.PathStyle, o.Client = t.Endpoint, t.Region, t.Credentials, t.CA, t.PathStyle, t.Client
 	o.Encryption, o.KMSKey, o.RequireRegion, o.Trusted = t.Encryption, t.KMSKey, t.RequireRegion, t.Trusted
 	if o.KeyText = s.Keys[l.Tier]; o.KeyText != "" && s.Renew != nil {

@@ -78,8 +78,8 @@ func TestKeysAreAskedForAgain(t *testing.T) {
 		},
 	}
 	o, err := s.Bucket(location.Location{Scheme: location.S3, Tier: "cold", Bucket: "abc"})
-	if err != nil || o.Renew == nil {
-		t.Fatal(err)
+	if err != nil || o.Renew == nil || o.Tier != "cold" {
+		t.Fatalf("tier %q, %v", o.Tier, err)
 	}
 	for i, want := range []string{"a1", "a2", "a2"} {
 		if k, err := o.Renew(t.Context()); err != nil || k.AccessKey != want || string(k.SecretKey) != "s" {
