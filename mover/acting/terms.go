@@ -43,20 +43,20 @@ func (r *reply) err() error {
 		return nil
 	}
 	if kinds := mover.Kinds(); 0 < r.Kind && r.Kind <= len(kinds) {
-		return refusal{r.Error, kinds[r.Kind-1]}
+		return Refusal{r.Error, kinds[r.Kind-1]}
 	}
-	return refusal{r.Error, nil}
+	return Refusal{r.Error, nil}
 }
 
-// refusal is an error as the process told it.
-type refusal struct {
+// Refusal is an error as the process told it.
+type Refusal struct {
 	text string
 	kind error
 }
 
-func (r refusal) Error() string { return mover.Printable(r.text) }
+func (r Refusal) Error() string { return mover.Printable(r.text) }
 
-func (r refusal) Unwrap() error { return r.kind }
+func (r Refusal) Unwrap() error { return r.kind }
 
 // send writes v as one message: its length in four bytes, and JSON.
 func send(w io.Writer, v any, limit int) error {

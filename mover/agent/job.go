@@ -15,6 +15,7 @@ import (
 	"datamove.dev/mover/acting"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/remedy"
 	"datamove.dev/mover/s3"
 	"datamove.dev/mover/share"
 	"datamove.dev/mover/wire"
@@ -132,7 +133,7 @@ func (a *Agent) admit(p *process, l location.Location, write bool, roots *acting
 	case location.InTier:
 		tier, ok := a.conf().Tiers[l.Tier]
 		if !ok {
-			return &mover.Error{Op: "open", Place: l.String(), Err: fmt.Errorf("%w: this node has no tier %q", mover.ErrNotExist, l.Tier)}
+			return a.unready(remedy.Tier, &mover.Error{Op: "open", Place: l.String(), Err: fmt.Errorf("%w: the configuration of this node has no such tier", mover.ErrNotExist)})
 		}
 		access, err := a.access(l.Tier, tier, p.job.GetSpec().GetProject())
 		if err != nil {
@@ -199,10 +200,10 @@ func (a *Agent) access(name string, t config.Tier, project string) (*agentv1.Tie
 	// The process has neither our environment nor our files, where it runs as somebody else: both say where AWS is and what a profile is.
 	resolved, err := s3.Options{Endpoint: s.Endpoint, Region: s.Region, Credentials: out.Credentials, CABundle: s.CA}.Resolved(context.Background())
 	if err != nil {
-		return nil, &mover.Error{Op: "open", Place: "tier " + name, Err: err}
+		return nil, a.unready(remedy.KeyFile, &mover.Error{Op: "open", Place: "tier " + name, Err: err})
 	}
 	out.Endpoint, out.Region, out.Ca, out.Keys = resolved.Endpoint, resolved.Region, resolved.CABundle, resolved.KeyText
-	return out, secret(out)
+	return out, a.unready(remedy.KeyFile, secret(out))
 }
 
 // Keys implements agentv1.WorkerServiceServer: what the credentials of a tier of the job are now.

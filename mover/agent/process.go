@@ -24,6 +24,7 @@ import (
 	"datamove.dev/mover/account"
 	"datamove.dev/mover/acting"
 	"datamove.dev/mover/rate"
+	"datamove.dev/mover/remedy"
 	"datamove.dev/mover/share"
 	"datamove.dev/mover/telemetry"
 	"datamove.dev/mover/worker"
@@ -105,10 +106,10 @@ func newProcess(a *Agent, task *pb.Task, job *agentv1.Job) *process {
 func (a *Agent) start(ctx context.Context, p *process) error {
 	who, err := a.accountOf(ctx, p.task.GetOwner())
 	if err != nil {
-		return err
+		return a.unready(remedy.Account, err)
 	}
 	if p.job.StateDir, p.back, err = a.stateDir(who); err != nil {
-		return err
+		return a.unready(remedy.Journals, err)
 	}
 	if err := a.startAs(ctx, p, who); err != nil {
 		p.back()
@@ -124,7 +125,7 @@ func (a *Agent) startAs(ctx context.Context, p *process, who account.Account) er
 	}
 	roots, err := a.prepare(p, who)
 	if err != nil {
-		return err
+		return a.unready("", err)
 	}
 	a.mu.Lock()
 	was := a.procs[p.task.GetId()]
@@ -135,7 +136,7 @@ func (a *Agent) startAs(ctx context.Context, p *process, who account.Account) er
 	}
 	if p.lead != nil {
 		if err := errors.Join(a.prepareShelf(ctx, p, who), a.makeHome(ctx, p.job.GetSpec(), who)); err != nil {
-			return err
+			return a.unready("", err)
 		}
 	}
 	return a.run(ctx, p, who, roots)
@@ -157,7 +158,7 @@ func (a *Agent) run(ctx context.Context, p *process, who account.Account, roots 
 		Root: who.UID == 0, Roots: roots, Env: a.environment(who), Stderr: os.Stderr,
 	}
 	if p.acting, err = a.spares.begin(ctx, p.as); err != nil { // its user may have stopped it, so no lock is held
-		return err
+		return a.unready(startCause(err), err)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -218,7 +219,7 @@ func (a *Agent) enlist(p *process) {
 func (a *Agent) accountOf(ctx context.Context, o *pb.Account) (account.Account, error) {
 	if self := uint32(os.Geteuid()); self != 0 || o.GetUid() == 0 {
 		if o.GetUid() != self {
-			return account.Account{}, &mover.Error{Op: "act as", Place: o.GetName(), Err: fmt.Errorf("%w: this agent runs as uid %d and can act as nobody else", mover.ErrPermission, self)}
+			return account.Account{}, a.unready(remedy.Unprivileged, &mover.Error{Op: "act as", Place: o.GetName(), Err: fmt.Errorf("%w: this agent runs as uid %d and can act as nobody else", mover.ErrPermission, self)})
 		}
 		groups, err := os.Getgroups()
 		who := account.Account{UID: self, GID: uint32(os.Getegid()), Name: o.GetName()}

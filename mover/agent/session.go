@@ -12,6 +12,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/account"
+	"datamove.dev/mover/remedy"
 	"datamove.dev/mover/wire"
 	"datamove.dev/mover/worker"
 )
@@ -189,10 +190,14 @@ func (a *Agent) catchUp(p *process, s *session) {
 // back, but for a look: its caller is there.
 func unbegun(l *agentv1.Lead, err error) *agentv1.FinishRequest {
 	var unseen account.Unseen
-	return &agentv1.FinishRequest{
+	r := &agentv1.FinishRequest{
 		Task: l.GetTask().GetId(), Epoch: l.GetEpoch(), Error: err.Error(), ErrorKind: mover.KindName(err), Untouched: true,
 		PutBack: (errors.As(err, &unseen) || errors.Is(err, errLeaving)) && l.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_LOOK,
 	}
+	if try := remedy.About(err); try != "" && !r.GetPutBack() { // with a report it would count as one that has begun
+		r.Report = &pb.Report{Remedy: try}
+	}
+	return r
 }
 
 // stopSession lets go of a session in the way that is said.

@@ -145,7 +145,7 @@ func About(err error) string {
 			return For(Of(err, kind))
 		}
 	}
-	return ""
+	return For(Of(err, nil))
 }
 
 // All are the remedies of what people do, as the commands say them; those of datamoved's own data are left out.

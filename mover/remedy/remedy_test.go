@@ -41,6 +41,12 @@ func TestRemedies(t *testing.T) {
 			fmt.Fprintf(&b, "  %-24s %s\n", cause, said(For(Case{Kind: kind, Cause: cause, Backend: backendOfCause(cause)})))
 		}
 	}
+	b.WriteString("\nany kind, by cause\n")
+	for _, r := range table {
+		if r.kind == nil {
+			fmt.Fprintf(&b, "  %-24s %s\n", r.cause, r.try)
+		}
+	}
 	path := filepath.Join("testdata", "remedies.txt")
 	if *update {
 		must.Do(t, os.WriteFile(path, []byte(b.String()), 0o644))
@@ -90,7 +96,7 @@ func said(try string) string { return or(try, "-") }
 // causesOf are those that have a remedy of their own for a kind.
 func causesOf(kind error) (all []string) {
 	for _, r := range table {
-		if r.cause != "" && errors.Is(kind, r.kind) {
+		if r.cause != "" && r.kind != nil && errors.Is(kind, r.kind) {
 			all = append(all, r.cause)
 		}
 	}

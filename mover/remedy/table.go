@@ -86,6 +86,16 @@ var table = []row{
 	{kind: mover.ErrPermission, backend: Service, try: "datamove service info, which says who you are to the service and what you may"},
 	{kind: mover.ErrPermission, backend: Data, try: "as root, or as the user to whom the directory belongs"},
 
+	{cause: Account, try: "on that node, the same account with the same uid: getent passwd NAME"},
+	{cause: Unprivileged, try: "datamoved as root on that node, or the command as the agent's own user"},
+	{cause: Journals, try: "on that node, a folder for agent.journals: or --data that datamoved may write, and that has room"},
+	{cause: KeyFile, try: "on that node, the file or profile that credentials: of the tier or project names, readable for datamoved"},
+	{cause: Tier, try: "on that node, tiers: in its configuration as the coordinator has them; systemctl reload datamoved"},
+	{cause: Confined, try: "on that node, namei -l PATH as the owner of the task, and a look at the mount of PATH"},
+	{cause: Program, try: "on that node, the program of datamoved, executable and on no mount with noexec; systemctl restart datamoved"},
+	{cause: Crowded, try: "on that node, free memory, TasksMax and MemoryMax of datamoved's unit, and ulimit -u"},
+	{cause: Worker, try: "on that node, journalctl -u datamoved, and dmesg, which names a process that the kernel has killed"},
+
 	{kind: mover.ErrUsage, cause: OtherRegion, try: region},
 	{kind: mover.ErrUsage, cause: OtherScheme, try: "the other one of http:// and https:// in " + endpoint},
 	{kind: mover.ErrUsage, cause: KMS, try: keyOfKMS},
@@ -124,6 +134,19 @@ const (
 	OtherScheme = "OtherScheme" // http:// for https://, or the reverse
 	Certificate = "Certificate" // of a server that is not trusted
 	KMS         = "KMS"         // the key to encrypt with is of no use
+)
+
+// Causes of a node that can not begin with a task, of errors of any kind.
+const (
+	Account      = "Account"      // of the owner of the task
+	Unprivileged = "Unprivileged" // the agent is not root, and another account's
+	Journals     = "Journals"     // their directory
+	KeyFile      = "KeyFile"      // the credentials of a tier or project
+	Tier         = "Tier"         // it is not in the configuration of the node
+	Confined     = "Confined"     // the worker can not be let in where it has to work
+	Program      = "Program"      // of the worker
+	Crowded      = "Crowded"      // no memory, or too many processes
+	Worker       = "Worker"       // it has ended, or hangs, before it was ready
 )
 
 // Causes of what a comparison finds, beside other bytes.

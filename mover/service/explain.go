@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	pb "datamove.dev/api/datamove/v1"
@@ -108,7 +109,7 @@ func (s *Service) explainQueue(t *pb.Task, e *pb.Explanation) {
 	e.Evidence = []string{fmt.Sprintf("%d agents reach both ends, %d of them work, with %d free slots", reach, ready, free)}
 	switch {
 	case reach == 0:
-		e.Text, e.Advice = "no agent reaches both ends", "datamove agent list shows what each one reaches"
+		e.Text, e.Advice = s.unreached(n, t.GetOwner()), "datamove agent list shows what each one reaches"
 	case ready == 0:
 		e.Text, e.Advice = "the agents that reach both ends are drained or lost", "datamove agent list"
 	case t.GetWhy() != "":
@@ -134,6 +135,40 @@ func (s *Service) queueTrouble(t *pb.Task, n need) error {
 		return f.unread
 	}
 	return nil
+}
+
+// unreached says why no agent reaches what a task needs; mu is held.
+func (s *Service) unreached(n need, owner *pb.Account) string {
+	for _, a := range s.agents {
+		switch {
+		case !a.sees(n):
+		case owner.GetUid() == 0:
+			return "no agent that reaches both ends runs as root"
+		default:
+			return "no agent that reaches both ends runs as root or as " + mover.Printable(nameOfAccount(owner))
+		}
+	}
+	on, missing := "", []string(nil)
+	if n.node != "" {
+		on = " on node " + mover.Printable(n.node)
+	}
+	for _, tier := range n.tiers {
+		some := false
+		for _, a := range s.agents {
+			some = some || a.sees(need{node: n.node, tiers: []string{tier}})
+		}
+		if some {
+			continue
+		}
+		if at := s.conf().Tiers[tier].Path; at != "" {
+			tier += ", which has to be mounted at " + mover.Printable(at)
+		}
+		missing = append(missing, "tier "+tier)
+	}
+	if len(missing) == 0 {
+		return "no agent" + on + " reaches both ends"
+	}
+	return "no agent" + on + " reaches " + strings.Join(missing, ", and ")
 }
 
 // silentTime is how long an agent that works says nothing before that is worth a word: it

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/access"
@@ -128,4 +129,37 @@ func TestExplainQueue(t *testing.T) {
 	if got := d.state(x.GetId()).GetState(); got == task.Queued || !strings.Contains(log.String(), "the queue can be read again") {
 		t.Errorf("it is %v: %s", got, &log)
 	}
+}
+
+// TestExplainUnreached: a task that no agent can have says which tier is missing where, or that the agents are another account's.
+func TestExplainUnreached(t *testing.T) {
+	d := newDesk(t, site(), access.Input{})
+	says := func(name string, hello *agentv1.Hello, spec *pb.TaskSpec, want string) {
+		t.Helper()
+		wants(t, name, d.arrive(asAgent("n1"), "n1", &agentv1.Status{Hello: hello, LeadSlots: 9}, make(chan *agentv1.Order, 9), func() {}), nil)
+		x, err := d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: spec})
+		wants(t, name, err, nil)
+		e, err := d.ExplainTask(root, &pb.ExplainTaskRequest{Id: x.GetId()})
+		wants(t, name, err, nil)
+		if e.GetText() != want {
+			t.Errorf("%s: %q, want %q", name, e.GetText(), want)
+		}
+	}
+	d.leaves("n2")
+	wants(t, "forget", second(d.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n2"})), nil)
+	reach := func(tiers ...string) (all []*agentv1.Reach) {
+		for _, tier := range tiers {
+			all = append(all, &agentv1.Reach{Tier: tier})
+		}
+		return all
+	}
+	copies := func(node, source, target string) *pb.TaskSpec {
+		return &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: source, Target: target, Node: node}
+	}
+	says("a mount that is not there", &agentv1.Hello{Name: "n1", Root: true, Reaches: reach("archive", "scratch")}, copies("", "project:a", "archive:a"),
+		"no agent reaches tier project, which has to be mounted at /lustre/project")
+	says("two of one node", &agentv1.Hello{Name: "n1", Root: true}, copies("n1", "archive:b", "scratch:b"),
+		"no agent on node n1 reaches tier archive, and tier scratch, which has to be mounted at /nvme")
+	says("an agent of another account", &agentv1.Hello{Name: "n1", Uid: 4242, Reaches: reach("archive", "project")}, copies("", "project:c", "archive:c"),
+		"no agent that reaches both ends runs as root")
 }

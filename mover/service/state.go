@@ -45,10 +45,12 @@ func (n *node) ready() bool { return n.orders != nil && !n.leaving && !n.drain }
 
 // reaches says whether the node can work on what a need says, as a user.
 func (n *node) reaches(w need, owner *pb.Account) bool {
+	return n.sees(w) && (n.hello.GetRoot() || n.hello.GetUid() == owner.GetUid())
+}
+
+// sees reports whether the agent has what a task needs.
+func (n *node) sees(w need) bool {
 	if w.node != "" && w.node != n.name || n.hello == nil {
-		return false
-	}
-	if !n.hello.GetRoot() && n.hello.GetUid() != owner.GetUid() {
 		return false
 	}
 	for _, tier := range w.tiers {

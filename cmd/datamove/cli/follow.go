@@ -164,7 +164,11 @@ func (w *watcher) asks(ctx context.Context, explain func() (*pb.Explanation, err
 			continue
 		}
 		e, err := explain()
-		if text := shown(e.GetText()); err == nil && text != told { // else the service is away, and what follows the task says so
+		text := shown(e.GetText())
+		if try := e.GetAdvice(); try != "" {
+			text += "; try: " + shown(try)
+		}
+		if err == nil && text != told { // else the service is away, and what follows the task says so
 			told = text
 			w.waits(queued, told)
 		}

@@ -275,7 +275,7 @@ func TestQueuedForNothing(t *testing.T) {
 		var asking sync.WaitGroup
 		asking.Go(func() {
 			w.asks(ctx, func() (*pb.Explanation, error) {
-				return &pb.Explanation{Text: "only n9 can do it, which is not an agent of this service"}, nil
+				return &pb.Explanation{Text: "only n9 can do it, which is not an agent of this service", Advice: "have it join"}, nil
 			})
 		})
 		w.hear(queuedTask)
@@ -289,7 +289,7 @@ func TestQueuedForNothing(t *testing.T) {
 		time.Sleep(3 * turnTime)
 		stop()
 		asking.Wait()
-		want := "datamove: copy: queued: only n9 can do it, which is not an agent of this service\ndatamove: copy: queued: task x writes to the same place\n"
+		want := "datamove: copy: queued: only n9 can do it, which is not an agent of this service; try: have it join\ndatamove: copy: queued: task x writes to the same place\n"
 		if got := screen.String(); got != want {
 			t.Errorf("it says %q, want %q", got, want)
 		}
