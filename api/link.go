@@ -216,9 +216,23 @@ func (l *link) unreachable(r *remote) error {
 	case errors.Is(failed, fs.ErrPermission):
 		kind = mover.ErrPermission
 	}
-	sentence := &mover.Error{Op: "reach", Place: l.address, Err: fmt.Errorf("%w: %s%s", kind, cmp.Or(why, "no answer"), adviceOn(failed))}
+	because := fmt.Errorf("%w: %s%s", kind, cmp.Or(why, "no answer"), adviceOn(failed))
+	var own interface{ Advice() string }
+	if errors.As(failed, &own) {
+		because = &advised{because, own.Advice()}
+	}
+	sentence := &mover.Error{Op: "reach", Place: l.address, Err: because}
 	return &remote{sentence: sentence.Error(), cause: sentence, status: status.New(codes.Unavailable, sentence.Error())}
 }
+
+// advised has the advice of what a handshake failed for.
+type advised struct {
+	error
+	try string
+}
+
+func (a *advised) Advice() string { return a.try }
+func (a *advised) Unwrap() error  { return a.error }
 
 // adviceOn says what is to be looked at when a connection has failed; "" is nothing.
 func adviceOn(failed error) string {

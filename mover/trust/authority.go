@@ -88,7 +88,7 @@ func (a *Authority) take(f *file) error {
 		return err
 	}
 	if time.Now().After(f.cert.NotAfter) {
-		return fmt.Errorf("%w: the authority ended at %s", mover.ErrPermission, f.cert.NotAfter.Format(time.RFC3339))
+		return Current(f.cert, "the authority")
 	}
 	a.key, a.cert = f.key, f.cert
 	for _, c := range f.other {

@@ -139,8 +139,7 @@ func (k *Keeper) ended(f *file) error {
 	if !time.Now().After(f.cert.NotAfter) {
 		return nil
 	}
-	return k.fail("use the certificate", fmt.Errorf("%w: the certificate of %s ended at %s, and only one that is good can be renewed: %s",
-		mover.ErrPermission, k.id, stamp(f.cert.NotAfter), howToJoin))
+	return k.fail("use the certificate", fmt.Errorf("%w; only one that is good can be renewed: %s", Current(f.cert, "the certificate of "+k.id.String()), howToJoin))
 }
 
 // Authorities returns whom to trust; nobody before the first certificate.
@@ -162,6 +161,18 @@ func (k *Keeper) AuthorityCertificates() (der [][]byte) {
 		der = append(der, c.Raw)
 	}
 	return der
+}
+
+// Lapsed says why the certificate is not good now, with its file and its dates; nil where it is good, or where there is none.
+func (k *Keeper) Lapsed() error {
+	f, err := k.current()
+	if err != nil {
+		return nil
+	}
+	if err = Current(f.cert, "the certificate of "+k.id.String()); err != nil {
+		return k.fail("use the certificate", err)
+	}
+	return nil
 }
 
 // Expires returns when the certificate ends; zero before the first.

@@ -50,17 +50,44 @@ func reason(cert *x509.Certificate, err error) error {
 	var invalid x509.CertificateInvalidError
 	switch {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		now := time.Now()
-		if now.Before(cert.NotBefore) {
-			return fmt.Errorf("%w: %s is good from %s on, and it is %s: compare the clocks", mover.ErrPermission, who, stamp(cert.NotBefore), stamp(now))
+		if lapsed := Current(cert, who); lapsed != nil { // else it is the authority
+			return lapsed
 		}
-		return fmt.Errorf("%w: %s ended at %s", mover.ErrPermission, who, stamp(cert.NotAfter))
 	case errors.As(err, &x509.UnknownAuthorityError{}):
 		return fmt.Errorf("%w: %s was signed by an authority that is not known here", mover.ErrPermission, who)
 	case errors.As(err, &x509.HostnameError{}):
 		return fmt.Errorf("%w: %s: %w", mover.ErrPermission, who, err)
 	}
 	return fmt.Errorf("%w: %s is not good: %w", mover.ErrPermission, who, err)
+}
+
+// Current is a [Lapsed] where a certificate is not good now; nil where it is. of is what it is, for people.
+func Current(cert *x509.Certificate, of string) error {
+	now := time.Now()
+	if !now.Before(cert.NotBefore) && !now.After(cert.NotAfter) {
+		return nil
+	}
+	return &Lapsed{of, cert.NotBefore, cert.NotAfter, now}
+}
+
+// Lapsed says that a certificate has ended or not begun, by the clock of this machine.
+type Lapsed struct {
+	of               string
+	from, until, now time.Time
+}
+
+func (l *Lapsed) Error() string {
+	if l.now.Before(l.from) {
+		return fmt.Sprintf("%v: %s begins at %s and ends at %s, and the clock of this machine says %s", mover.ErrPermission, l.of, stamp(l.from), stamp(l.until), stamp(l.now))
+	}
+	return fmt.Sprintf("%v: %s ended at %s, was good from %s on, and the clock of this machine says %s", mover.ErrPermission, l.of, stamp(l.until), stamp(l.from), stamp(l.now))
+}
+
+func (l *Lapsed) Unwrap() error { return mover.ErrPermission }
+
+// Advice is what to do when it is another machine's, which renews its own.
+func (l *Lapsed) Advice() string {
+	return "the right time on this machine and on the other one: timedatectl; a service whose authority has ended needs a new one, and its nodes and people new certificates"
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
@@ -31,6 +32,9 @@ func (a *app) identity() (*tls.Config, error) {
 	case errors.As(err, &open):
 		err = &mover.Error{Op: "read your certificate", Place: file, Err: err}
 		return nil, advise(err, open.mend(file)+"; and where others may have read it, a new one: datamove service identity NAME, by the operator of the service")
+	case errors.As(err, new(*trust.Lapsed)):
+		err = &mover.Error{Op: "use your certificate", Place: file, Err: err}
+		return nil, advise(err, "timedatectl, which shows whether the clock here is right; then a new certificate: datamove service identity NAME, by the operator of the service")
 	case err != nil:
 		err = &mover.Error{Op: "read your certificate", Place: file, Err: err}
 		return nil, advise(err, "datamove service identity NAME on the machine of the service, by its operator; keep what it writes in that file, or where DATAMOVE_IDENTITY says")
@@ -76,8 +80,31 @@ func readIdentity(file string) (*tls.Certificate, *x509.CertPool, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", mover.ErrUsage, err)
 	}
+	for i, der := range pair.Certificate {
+		cert, err := x509.ParseCertificate(der)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w: %w", mover.ErrUsage, err)
+		}
+		of := "it"
+		if i > 0 {
+			of = "the authority in it"
+		}
+		if err := trust.Current(cert, of); err != nil && (i == 0 || len(pair.Certificate) == 2) { // of several authorities one may have ended
+			return nil, nil, err
+		}
+	}
 	pair.Certificate = pair.Certificate[:1] // the others are those that we trust
 	return &pair, authoritiesIn(text), nil
+}
+
+// datesOf says from when until when the certificate of a file is good, beside the clock of this machine; "" is not known.
+func datesOf(file string) string {
+	own, _, err := readIdentity(file)
+	if err != nil || own.Leaf == nil {
+		return ""
+	}
+	stamp := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+	return fmt.Sprintf("%s is good from %s until %s, and the clock of this machine says %s", mover.Printable(file), stamp(own.Leaf.NotBefore), stamp(own.Leaf.NotAfter), stamp(time.Now()))
 }
 
 // openToOthers is the error of a private key that is not the reader's alone.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -102,9 +103,15 @@ const newIdentity = "a new certificate (datamove service identity, by the operat
 
 // adviseDial says what to do about a service that can not be called.
 func (a *app) adviseDial(err error, address, try string) error {
+	var own interface{ Advice() string }
 	switch {
+	case errors.As(err, &own):
+		return err
 	case errors.Is(err, mover.ErrPermission) && isRemote(address):
 		try = newIdentity + " in " + a.identityFile()
+		if at := datesOf(a.identityFile()); errors.Is(err, mover.ErrUnreachable) && at != "" { // the service does not take it
+			err, try = fmt.Errorf("%w; %s", err, at), try+", or the right time here and on the service: timedatectl"
+		}
 	case errors.Is(err, mover.ErrPermission):
 		try = "as a member of the group that may use the socket"
 	case errors.Is(err, mover.ErrUsage):

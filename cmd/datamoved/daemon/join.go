@@ -50,7 +50,7 @@ func (a *app) serveAgent(ctx context.Context, h *host) error {
 		return err
 	}
 	enroll := agentv1.NewEnrollServiceClient(conn)
-	keeping := until("certificate", func(ctx context.Context) error { return keeper.Run(ctx, renew(enroll)) })
+	keeping := until("certificate", func(ctx context.Context) error { return a.keeps(ctx, h, keeper, target, renew(enroll)) })
 	again := func(ctx context.Context) error { return a.joinAgain(ctx, h, keeper, target) }
 	standing := until("standing", func(ctx context.Context) error { return h.standing(ctx, conn, target, secure, again) })
 	peers, err := h.peers(keeper, target)
@@ -74,6 +74,24 @@ func joinTarget(address string) (string, error) {
 	return target, nil
 }
 
+// keeps renews the certificate of this node. One that has ended, as after a long sleep of the node, is replaced where the node may join again by itself.
+func (a *app) keeps(ctx context.Context, h *host, keeper *trust.Keeper, target string, renew trust.Renew) error {
+	for {
+		err := keeper.Run(ctx, renew)
+		if err == nil {
+			return nil
+		}
+		ticket, noTicket := a.ticketFor(h.at.node, target)
+		if noTicket != nil || !ticket.again {
+			return &advised{err, rightTime + newToken(h.at.node)}
+		}
+		h.log.Warn("the certificate of this node is over, and it joins again", "err", err)
+		if err := joining(ctx, h, keeper, ticket, target); err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
 // renew asks for the next certificate with the present one.
 func renew(enroll agentv1.EnrollServiceClient) trust.Renew {
 	return func(ctx context.Context, csr []byte) ([]byte, []byte, error) {
@@ -91,11 +109,16 @@ func (a *app) identity(ctx context.Context, h *host, target string) (*trust.Keep
 	if err != nil {
 		return nil, &advised{err, newToken(h.at.node) + "; it replaces what is here"}
 	}
-	good := time.Now().Before(keeper.Expires())
+	good, lapsed := time.Now().Before(keeper.Expires()), keeper.Lapsed()
+	if lapsed != nil {
+		h.log.Warn("the certificate of this node is not good now, by the clock of this machine", "err", lapsed)
+	}
 	joinedWith := filepath.Join(dir, "joined-with")
 	switch {
 	case good && (noTicket != nil || sameTicket(joinedWith, ticket)):
 		return keeper, nil // a token is not needed, and its file may be gone
+	case noTicket != nil && lapsed != nil:
+		return nil, &advised{lapsed, rightTime + newToken(h.at.node)}
 	case noTicket != nil:
 		return nil, noTicket
 	case good:
@@ -117,6 +140,9 @@ func (a *app) identity(ctx context.Context, h *host, target string) (*trust.Keep
 	}
 	return keeper, err
 }
+
+// rightTime is what to look at before a certificate is replaced.
+const rightTime = "timedatectl, which shows whether the clock here is right; then "
 
 // newToken is what lets a node join.
 func newToken(node string) string {
