@@ -2,9 +2,7 @@ package cli
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
+	"crypto/ed25519"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -31,22 +29,22 @@ type span struct{ from, until time.Duration }
 
 // issuer signs certificates of any dates.
 type issuer struct {
-	key  *ecdsa.PrivateKey
+	key  ed25519.PrivateKey
 	cert *x509.Certificate
 }
 
-func certificate(t *testing.T, by *issuer, dates span, change func(*x509.Certificate)) issuer {
+func certificate(t *testing.T, by *issuer, number byte, dates span, change func(*x509.Certificate)) issuer {
 	t.Helper()
-	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	key := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{number}, ed25519.SeedSize))
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature,
+		SerialNumber: big.NewInt(int64(number)), BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature,
 		NotBefore: time.Now().Add(dates.from), NotAfter: time.Now().Add(dates.until),
 	}
 	change(template)
 	if by == nil {
 		by = &issuer{key, template}
 	}
-	der := must.Get(x509.CreateCertificate(rand.Reader, template, by.cert, &key.PublicKey, by.key))(t)
+	der := must.Get(x509.CreateCertificate(nil, template, by.cert, key.Public(), by.key))(t)
 	return issuer{key, must.Get(x509.ParseCertificate(der))(t)}
 }
 
@@ -93,11 +91,11 @@ func TestLapsedCertificates(t *testing.T) {
 		{"the clock of the service is behind", good, good, good, -3 * day, []string{"reach tcp://", "the certificate has ended, or is not yet good; FILE is good from "}, []string{"or the right time here and on the service: timedatectl"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			authority := certificate(t, nil, row.authority, func(c *x509.Certificate) {
+			authority := certificate(t, nil, 1, row.authority, func(c *x509.Certificate) {
 				c.IsCA, c.KeyUsage, c.Subject = true, x509.KeyUsageCertSign, pkix.Name{CommonName: "authority"}
 			})
-			person := certificate(t, &authority, row.person, speaksFor("user", "alice", x509.ExtKeyUsageClientAuth))
-			server := certificate(t, &authority, row.server, speaksFor("service", "n1", x509.ExtKeyUsageServerAuth))
+			person := certificate(t, &authority, 2, row.person, speaksFor("user", "alice", x509.ExtKeyUsageClientAuth))
+			server := certificate(t, &authority, 3, row.server, speaksFor("service", "n1", x509.ExtKeyUsageServerAuth))
 			pool := x509.NewCertPool()
 			pool.AddCert(authority.cert)
 			secure := trust.ServerTLS(trust.ServerOptions{
