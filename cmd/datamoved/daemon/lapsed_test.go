@@ -2,8 +2,11 @@ package daemon
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"io"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -62,5 +65,50 @@ func TestLapsedNode(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestRefusedByTheClock: a node that the coordinator refuses because of the dates of its certificate is told to look at the clocks, beside these dates.
+func TestRefusedByTheClock(t *testing.T) {
+	dir := t.TempDir()
+	authority := must.Get(trust.OpenAuthority(filepath.Join(dir, "trust")))(t)
+	server := must.Get(authority.Server("head", "127.0.0.1"))(t)
+	id := trust.Identity{Role: trust.Agent, Name: "n1"}
+	keeper := must.Get(trust.OpenKeeper(filepath.Join(dir, "identity"), id, trust.KeeperOptions{}))(t)
+	must.Do(t, keeper.Obtain(t.Context(), func(_ context.Context, request []byte) ([]byte, []byte, error) {
+		issued, err := authority.Issue(request, id, time.Hour)
+		return issued.Certificate, issued.Authority, err
+	}))
+	on := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer on.Close()
+	secure := trust.ServerTLS(trust.ServerOptions{Certificate: server.Certificate, Authorities: authority.Authorities})
+	current := secure.GetConfigForClient
+	secure.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+		c, err := current(h)
+		c.Time = func() time.Time { return time.Now().Add(48 * time.Hour) }
+		return c, err
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		raw, err := on.Accept()
+		if err != nil {
+			return
+		}
+		defer raw.Close()
+		_ = tls.Server(raw, secure).Handshake()
+		_ = raw.(*net.TCPConn).CloseWrite()
+		_, _ = io.Copy(io.Discard, raw) // or the alert is lost
+	}()
+	err := refused(t.Context(), on.Addr().String(), trust.ClientTLS(trust.ClientOptions{Authorities: keeper.Authorities, Certificate: keeper.Certificate}))
+	<-ended
+	if !errors.Is(err, mover.ErrPermission) || !strings.Contains(err.Error(), keeper.Expires().UTC().Format(time.RFC3339)) || !strings.Contains(err.Error(), "the clock of this machine says ") {
+		t.Fatalf("%v", err)
+	}
+	if try := tryRefused(err, "n1"); !strings.HasPrefix(try, "timedatectl") || !strings.Contains(try, "datamove agent token n1") {
+		t.Errorf("try %s", try)
+	}
+	if try := tryRefused(mover.ErrPermission, "n1"); strings.Contains(try, "timedatectl") {
+		t.Errorf("of another refusal: try %s", try)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/connectivity"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/trust"
 )
 
 const (
@@ -47,9 +48,23 @@ func (h *host) mend(ctx context.Context, target string, secure *tls.Config, agai
 	case !errors.Is(failed, errNoAgain):
 		h.log.Warn("this node could not join again", "coordinator", target, "err", failed)
 	}
-	h.log.Error("this node is refused; it goes on trying", "coordinator", target, "err", err, "try", newToken(h.at.node))
+	h.log.Error("this node is refused; it goes on trying", "coordinator", target, "err", err, "try", tryRefused(err, h.at.node))
 	h.manager.status("refused by %s: %v", target, err)
 }
+
+// tryRefused is what lets a refused node in: the clocks come before another certificate where one of them may be wrong.
+func tryRefused(err error, node string) string {
+	if errors.Is(err, errDates) || errors.As(err, new(*trust.Lapsed)) {
+		return rightTime + newToken(node)
+	}
+	return newToken(node)
+}
+
+// errDates is that a coordinator finds the certificate of a node over, or not begun.
+var errDates = fmt.Errorf("%w: by the clock of the coordinator, the certificate of this node has ended or has not begun", mover.ErrPermission)
+
+// expired is the alert of that (RFC 8446, 6.2).
+const expired = tls.AlertError(45)
 
 // preface is what a client of HTTP/2 says first, with no settings of its own.
 const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
@@ -76,6 +91,12 @@ func refused(ctx context.Context, target string, secure *tls.Config) error {
 	switch {
 	case errors.Is(err, mover.ErrPermission): // we refuse it
 		return err
+	case errors.As(err, &remote) && remote.Op == "remote error" && remote.Err.Error() == expired.Error():
+		if own, _ := secure.GetClientCertificate(nil); own != nil && own.Leaf != nil {
+			return fmt.Errorf("%w; it is good from %s until %s, and the clock of this machine says %s", errDates,
+				own.Leaf.NotBefore.UTC().Format(time.RFC3339), own.Leaf.NotAfter.UTC().Format(time.RFC3339), time.Now().UTC().Format(time.RFC3339))
+		}
+		return errDates
 	case errors.As(err, &remote) && remote.Op == "remote error":
 		return fmt.Errorf("%w: it does not take the certificate of this node, which was forgotten or revoked, or is of another service: %w", mover.ErrPermission, err)
 	}
