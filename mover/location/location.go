@@ -122,7 +122,11 @@ func parseS3(s, rest string) (Location, error) {
 	case strings.Contains(bucket, "@"): // what is before it may be a secret: it is not repeated
 		return Location{}, bad("s3://...", "keys and endpoints do not belong into an address, but into the configuration or the environment")
 	case !ok || bucket == "":
-		return Location{}, bad(s, "an S3 address is s3://bucket or s3://bucket/prefix")
+		meant := ""
+		if at := strings.TrimLeft(rest, "/"); at != "" && !strings.Contains(at, "@") {
+			meant = "; did you mean s3://" + at + "?"
+		}
+		return Location{}, bad(s, "an S3 address is s3://bucket or s3://bucket/prefix"+meant)
 	case !mover.ValidBucket(bucket):
 		return Location{}, bad(s, "a bucket has 3 to 255 letters, digits, dots, underscores, colons and hyphens")
 	}
@@ -154,7 +158,7 @@ func parseTier(s, tier, rest string) (Location, error) {
 		if strings.Contains(rest, "@") { // a password may stand before it
 			s = tier + "://..."
 		}
-		return Location{}, bad(s, "the schemes are file:// and s3://")
+		return Location{}, bad(s, "the schemes are file:// and s3://"+otherSchemes[strings.ToLower(tier)])
 	}
 	l := Location{Scheme: InTier, Tier: tier, TrailingSlash: rest == "" || strings.HasSuffix(rest, "/")}
 	if rest != "" {
@@ -167,6 +171,22 @@ func parseTier(s, tier, rest string) (Location, error) {
 	}
 	return l, nil
 }
+
+// otherSchemes say what is written here in place of an address of another tool.
+var otherSchemes = map[string]string{
+	"http": webScheme, "https": webScheme, "tcp": serviceScheme, "unix": serviceScheme, "grpc": serviceScheme,
+	"ssh": shellScheme, "scp": shellScheme, "sftp": shellScheme, "rsync": shellScheme, "ftp": shellScheme, "nfs": shellScheme, "smb": shellScheme,
+	"gs": storeScheme, "gcs": storeScheme, "az": storeScheme, "azblob": storeScheme, "azure": storeScheme, "abfs": storeScheme, "abfss": storeScheme, "wasb": storeScheme,
+	"s3a": storeScheme, "s3n": storeScheme, "minio": storeScheme, "oss": storeScheme, "cos": storeScheme, "b2": storeScheme, "r2": storeScheme, "swift": storeScheme,
+	"hdfs": storeScheme, "jfs": shellScheme, "juicefs": shellScheme,
+}
+
+const (
+	webScheme     = "; an object is s3://bucket/key, with the address of its store in AWS_ENDPOINT_URL_S3 or endpoint: of a tier"
+	serviceScheme = "; the address of a service goes with --service or DATAMOVE_SERVICE, and what is copied there is a path or TIER:path"
+	shellScheme   = "; no other host is asked: mount it here and name the path, or have a service there"
+	storeScheme   = "; a store that speaks S3 is s3://bucket/prefix, with its address in AWS_ENDPOINT_URL_S3 or endpoint: of a tier"
+)
 
 func validWord(s string) bool {
 	for _, c := range []byte(s) {

@@ -107,7 +107,7 @@ func (o *Options) complete(ambient ambient) (endpoint *url.URL, err error) {
 		return nil, err
 	}
 	if endpoint, err = parseEndpoint(cmp.Or(o.Endpoint, ambient.endpoint)); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", cmp.Or(ambient.says(o), "endpoint:"), err)
 	}
 	amazon := isAmazon(endpoint)
 	o.Client = cmp.Or(o.Client, ClientAuto)
@@ -205,6 +205,9 @@ func parseEndpoint(s string) (*url.URL, error) {
 		return nil, nil
 	}
 	u, err := url.Parse(s)
+	if err == nil && strings.Trim(u.Path, "/") != "" && u.Host != "" && u.User == nil {
+		return nil, fmt.Errorf("endpoint %q has a path: the bucket goes into s3://bucket/prefix, and the endpoint is like https://s3.example.org:9000: %w", s, mover.ErrUsage)
+	}
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
 		return nil, fmt.Errorf("endpoint %q is not like https://s3.example.org:9000: %w", s, mover.ErrUsage)
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -18,6 +20,7 @@ import (
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/remedy"
 	"datamove.dev/mover/retry"
+	"datamove.dev/mover/spelling"
 )
 
 // app is what the commands have of the process, and the flags that all of them
@@ -26,6 +29,7 @@ type app struct {
 	in       io.Reader
 	out, err io.Writer
 	env      func(string) string
+	environ  []string // what env has, NAME=value; nil is not looked at
 	// openSystem opens a path and finds out which file system it is on; nil does it for real.
 	openSystem func(path string) (*mounted, error)
 	// apart does the command in a process that can be left behind; nil does it in this one.
@@ -63,7 +67,7 @@ func (a *app) run(ctx context.Context, args []string) error {
 	if err != nil && !a.begun {
 		var already *advised
 		if err = usage("%w", err); !errors.As(err, &already) {
-			err = advise(err, meant(cmd, err))
+			err = advise(err, meant(cmd, err, args))
 		}
 	}
 	if errors.Is(err, context.Canceled) {
@@ -90,6 +94,7 @@ func (a *app) do(body func(ctx context.Context, args []string) error) func(*cobr
 		if a.verbose && a.quiet {
 			return usage("--verbose and --quiet exclude each other")
 		}
+		a.noteMisspelled()
 		return body(a.telling(a.inTrace(cmd.Context()), cmd), args)
 	}
 }
@@ -132,10 +137,46 @@ func (a *app) explain(cmd *cobra.Command, err error) {
 			fmt.Fprintf(a.err, "%s: %s\n", name, shown(line))
 		}
 	}
-	if advice := remedy.About(err); advice != "" {
+	if advice := cmp.Or(asShell(err), remedy.About(err)); advice != "" {
 		fmt.Fprintf(a.err, "try: %s\n", advice)
 	}
 }
+
+// asShell is what to try where a path is not there because a shell has not expanded it; "" is nothing.
+func asShell(err error) string {
+	var in *mover.Error
+	if !errors.Is(err, mover.ErrNotExist) || !errors.As(err, &in) || !strings.HasPrefix(in.Place, "/") {
+		return ""
+	}
+	switch name := in.Place[strings.LastIndexByte(in.Place, '/')+1:]; {
+	case strings.ContainsAny(name, "*?["):
+		return "the name without quotes, so that the shell expands it, behind --into DIR; or --include '" + mover.Printable(name) + "' with the folder around it"
+	case strings.Contains(in.Place, "/~"):
+		return "the path of that home: a shell expands ~ only at the beginning of a word, and not in quotes"
+	}
+	return ""
+}
+
+// noteMisspelled says of a variable that is spelled almost like one of ours that it counts for nothing.
+func (a *app) noteMisspelled() {
+	var ours []string
+	for _, e := range manEnvironment {
+		if strings.HasPrefix(e.word, envPrefix) {
+			ours = append(ours, e.word)
+		}
+	}
+	for _, kv := range a.environ {
+		name, value, _ := strings.Cut(kv, "=")
+		if value == "" || !strings.HasPrefix(name, envPrefix) || slices.Contains(ours, name) {
+			continue
+		}
+		if near := spelling.Nearest(name, ours); near != "" {
+			fmt.Fprintf(a.err, "datamove: the variable %s is not one of datamove and counts for nothing; did you mean %s?\n", mover.Printable(name), near)
+		}
+	}
+}
+
+const envPrefix = "DATAMOVE_"
 
 // namesIn are the names that errors of the operating system say as they are.
 func namesIn(err error) []string {

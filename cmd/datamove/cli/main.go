@@ -53,7 +53,7 @@ func Main(release string) (code int) {
 			code = exitOther
 		}
 	}()
-	a := app{in: os.Stdin, out: &printed{os.Stdout, stops.stop}, err: &printed{os.Stderr, stops.stop}, env: os.Getenv, stops: stops}
+	a := app{in: os.Stdin, out: &printed{os.Stdout, stops.stop}, err: &printed{os.Stderr, stops.stop}, env: os.Getenv, environ: os.Environ(), stops: stops}
 	first := toFirst()
 	if first == nil {
 		a.apart = apart

@@ -36,7 +36,9 @@ var otherCommands = map[string]string{
 	"cancel": "datamove task cancel ID", "scancel": "datamove task cancel ID", "kill": "datamove task cancel ID", "submit": "datamove copy --detach SRC DST",
 	"pause": "datamove task pause ID", "resume": "datamove task resume ID", "wait": "datamove task wait ID", "show": "datamove task show ID",
 	"cordon": drainAnswer, "drain": drainAnswer, "uncordon": undrainAnswer, "undrain": undrainAnswer,
-	"ping": "datamove doctor LOCATION", "about": "datamove tier df", "configure": "datamove config init", "init": "datamove config init",
+	"apply": policiesAnswer, "clone": "datamove copy SRC DST", "transfer": "datamove copy --detach SRC DST", "warmup": "datamove stage DATASET", "fsck": "datamove verify SRC DST",
+	"mount":    "datamove stage DATASET, which brings it to a tier: nothing is mounted; for pods the CSI driver does",
+	"endpoint": listTiers, "ping": "datamove doctor LOCATION", "about": "datamove tier df", "configure": "datamove config init", "init": "datamove config init",
 
 	"task get": taskAnswer, "task describe": taskAnswer, "task status": taskAnswer, "task info": taskAnswer, "task log": taskAnswer, "task logs": taskAnswer,
 	"task stop": "datamove task pause ID, or datamove task cancel ID, which ends it", "task hold": "datamove task pause ID", "task suspend": "datamove task pause ID",
@@ -62,6 +64,7 @@ var otherCommands = map[string]string{
 	"quota list": "datamove quota show PATH", "quota get": "datamove quota show PATH", "quota report": "datamove quota show PATH",
 	"layout get": "datamove layout show PATH", "layout getstripe": "datamove layout show PATH", "layout setstripe": "datamove layout set PATH",
 	"config show": "datamove config view", "config get": "datamove config view", "config print": "datamove config view", "config create": "datamove config init",
+	"config set": "datamove config view, which names the file; an editor changes it", "config edit": "datamove config view, which names the file; an editor changes it",
 	"config test": "datamove config check", "config validate": "datamove config check",
 	"completion tcsh": shellsAnswer, "completion csh": shellsAnswer, "completion sh": shellsAnswer, "completion ksh": shellsAnswer,
 }
@@ -90,7 +93,11 @@ var otherFlags = map[string]string{
 	"owner": keptAnswer, "g": keptAnswer, "group": keptAnswer, "l": keptAnswer, "links": keptAnswer, "H": keptAnswer, "hard-links": keptAnswer,
 	"A": keptAnswer, "acls": keptAnswer, "X": keptAnswer, "xattrs": keptAnswer, "S": keptAnswer, "sparse": keptAnswer, "metadata": keptAnswer, "M": keptAnswer,
 	"progress": shownAnswer, "P": shownAnswer, "stats": shownAnswer, "partial": "no %s: the same command goes on where it stopped",
-	"z": plainAnswer, "compress": plainAnswer,
+	"z": plainAnswer, "compress": plainAnswer, "e": shellAnswer, "rsh": shellAnswer, "W": wholeAnswer, "whole-file": wholeAnswer,
+	"exclude-from": "--exclude for each line of the file,", "include-from": "--include for each line of the file,", "filter": "--include and --exclude",
+	"max-age": listAnswer, "min-age": listAnswer, "max-size": listAnswer, "min-size": listAnswer, "newer-than": listAnswer, "older-than": listAnswer, "since": listAnswer,
+	"no-clobber": presentAnswer, "no-sign-request": "credentials: anonymous of a tier", "threads": "--jobs", "log-file": "2> FILE",
+	"verify checksum": "no %s: contents are compared by their checksums", "verify c": "no %s: contents are compared by their checksums",
 	"u": newerAnswer, "update": newerAnswer, "newer": newerAnswer, "ignore-times": "--again", "size-only": sizeAnswer, "ignore-existing": presentAnswer,
 	"copy delete": copyAnswer, "copy del": copyAnswer, "copy delete-before": copyAnswer, "copy delete-during": copyAnswer, "copy delete-after": copyAnswer,
 	"c": "--checksum", "del": "--delete", "delete-before": "--delete", "delete-during": "--delete", "delete-after": "--delete",
@@ -112,13 +119,16 @@ const (
 	presentAnswer = "no %s: what differs is replaced; --dry-run names it, and --exclude leaves names alone"
 	copyAnswer    = "no %s: copy removes nothing; datamove sync --delete SRC DST does"
 	plainAnswer   = "no %s: nothing is compressed on the way"
+	shellAnswer   = "no %s: no other host is asked; mount it here, or have a service there"
+	wholeAnswer   = "no %s: a file that differs is copied whole"
+	listAnswer    = "--files-from with what find(1) lists, relative to SRC,"
 )
 
 // carrying are the answers for commands that bring or compare data.
-var carrying = []string{foldersAnswer, shownAnswer, plainAnswer}
+var carrying = []string{foldersAnswer, shownAnswer, plainAnswer, shellAnswer, wholeAnswer}
 
 // meant is what to try after a mistake in the words of a command line: the answer to a word of another tool, or the nearest of ours.
-func meant(cmd *cobra.Command, err error) string {
+func meant(cmd *cobra.Command, err error, args []string) string {
 	help := cmd.CommandPath() + " --help"
 	var flag *pflag.NotExistError
 	var word string
@@ -130,11 +140,38 @@ func meant(cmd *cobra.Command, err error) string {
 		answer, near = meantFlag(cmd, flag.GetSpecifiedName())
 	case read == nil && cmd.HasSubCommands():
 		answer, near = meantCommand(cmd, word)
+		answer = strings.Join(append([]string{answer}, meantOptions(cmd.Root(), answer, args)...), "; ")
 	}
 	if near != "" {
 		return near + "; " + help + " lists all"
 	}
 	return cmp.Or(answer, help)
+}
+
+// meantOptions are the answers to the options that stand behind a command of another tool, for the command of ours that does it.
+func meantOptions(root *cobra.Command, answer string, args []string) (answers []string) {
+	words := strings.Fields(answer)
+	if len(words) < 2 || words[0] != root.Name() {
+		return nil
+	}
+	ours, _, err := root.Find(words[1:2])
+	if err != nil {
+		return nil
+	}
+	for _, arg := range args {
+		name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		switch {
+		case arg == "--":
+			return answers
+		case name == "":
+		case strings.HasPrefix(arg, "--") && ours.Flags().Lookup(name) == nil:
+			said, near := meantFlag(ours, name)
+			answers = append(answers, cmp.Or(said, near))
+		case strings.HasPrefix(arg, "-") && !strings.HasPrefix(arg, "--"):
+			answers = append(answers, meantLetters(ours, name))
+		}
+	}
+	return slices.DeleteFunc(answers, func(s string) bool { return s == "" })
 }
 
 // meantCommand is the answer to a command of another tool, or else the nearest one of ours.
@@ -256,7 +293,7 @@ func (a *app) helpCommand() *cobra.Command {
 				err = fmt.Errorf("unknown command %q for %q", rest[0], about.CommandPath())
 			}
 			if err != nil {
-				return advise(err, meant(about, err))
+				return advise(err, meant(about, err, nil))
 			}
 			return about.Help()
 		},

@@ -206,7 +206,7 @@ with --plan those of a plan that was made before, of which everybody sees what i
 	}
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		if (len(args) == 1) == (id != "") {
-			return usage("want one policy, or --plan")
+			return advise(usage("want one policy, or --plan"), "datamove policy list, which has their names, or a FILE")
 		}
 		return a.ask(ctx, listPolicies, func(c *api.Client) error {
 			var plan *pb.Plan

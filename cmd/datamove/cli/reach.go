@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -116,6 +117,10 @@ func (a *app) adviseDial(err error, address, try string) error {
 		try = "as a member of the group that may use the socket"
 	case errors.Is(err, mover.ErrUsage):
 		try = "--service " + config.DefaultListen
+		host := address[strings.LastIndexByte(address, '/')+1:]
+		if _, port, err := net.SplitHostPort(host); err == nil && port != "" && !strings.HasPrefix(address, "unix:") {
+			try = "--service tcp://" + mover.Printable(host)
+		}
 	}
 	return advise(err, try)
 }

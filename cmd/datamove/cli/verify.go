@@ -64,6 +64,8 @@ process also where there is a service.
 		err := t.run(ctx)
 		if some := (*partial)(nil); manifest != "" && errors.Is(err, mover.ErrCorrupt) && !errors.As(err, &some) {
 			return advise(err, "another copy of the manifest, or one made anew with --write-manifest")
+		} else if manifest != "" && errors.Is(err, mover.ErrCorrupt) { // there is no SRC
+			return advise(err, "datamove copy to "+mover.Printable(args[0])+" from a place that is still as the manifest says; where the change is meant, a new manifest by --write-manifest")
 		}
 		return err
 	})
