@@ -37,8 +37,13 @@ func figuresOf(t *datamovev1.Task) figures {
 	}
 	bytes, files := p.GetPlanned().GetBytes()+p.GetPlanned().GetCompareBytes(), p.GetPlanned().GetFiles()+p.GetPlanned().GetCompares()
 	if bytes|files|p.GetBytesDone()|p.GetFilesDone() != 0 { // else nothing is known yet
-		f.Bytes = fmt.Sprintf("%s/%s%s", units.Bytes(p.BytesDone), units.Bytes(bytes), more)
-		f.Files = fmt.Sprintf("%s/%s%s", units.Count(p.FilesDone), units.Count(files), more)
+		of := func(done, planned int64, text func(int64) string) string {
+			if planned == 0 { // of a task that stands nothing is planned
+				return text(done)
+			}
+			return text(done) + "/" + text(planned) + more
+		}
+		f.Bytes, f.Files = of(p.GetBytesDone(), bytes, units.Bytes), of(p.GetFilesDone(), files, units.Count)
 	}
 	if t.State == running {
 		f.Rate = units.PerSecond(p.GetBytesPerSecond())
@@ -48,6 +53,8 @@ func figuresOf(t *datamovev1.Task) figures {
 		f.Percent = "100%"
 	case p.GetPlanComplete() && bytes > 0:
 		f.Percent = fmt.Sprintf("%d%%", min(p.BytesDone, bytes)*100/bytes)
+	case p.GetPlanComplete() && files > 0:
+		f.Percent = fmt.Sprintf("%d%%", min(p.FilesDone, files)*100/files)
 	}
 	return f
 }
@@ -234,6 +241,46 @@ func testOverview(t *testing.T, w *window) {
 		s.add(task(running, "/x", "/y", 0, 1, 0, gib), task(queued, "/x", "/z", 0, 1, 0, gib))
 		s.change(s.tasks[4].Id, func(t *datamovev1.Task) { t.Progress.BytesPerSecond += 1 << 30 })
 	}
+}
+
+// testSums: what a page shows of each kind of task is what the API says: of those that compare, that stand, that are planned by a policy, and that have failed, with
+// what to try.
+func testSums(t *testing.T, w *window) {
+	s := newService()
+	of := func(kind datamovev1.TaskKind, state datamovev1.TaskState, p *datamovev1.Progress) *datamovev1.Task {
+		x := task(state, "/lustre/project/a", "archive:a", 0, 0, 0, 0)
+		x.Spec.Kind, x.Progress = kind, p
+		s.add(x)
+		return x
+	}
+	const verify, follow, remove = datamovev1.TaskKind_TASK_KIND_VERIFY, datamovev1.TaskKind_TASK_KIND_FOLLOW, datamovev1.TaskKind_TASK_KIND_PURGE
+	all := []*datamovev1.Task{
+		of(verify, running, &datamovev1.Progress{Planned: &datamovev1.Totals{Compares: 669, CompareBytes: gib}, FilesDone: 333, BytesDone: gib / 3, PlanComplete: true, BytesPerSecond: 7 << 20}),
+		of(verify, running, &datamovev1.Progress{Planned: &datamovev1.Totals{Compares: 3}, FilesDone: 1, PlanComplete: true}),
+		of(verify, done, &datamovev1.Progress{Planned: &datamovev1.Totals{Compares: 669, CompareBytes: gib}, FilesDone: 669, BytesDone: gib, PlanComplete: true}),
+		of(follow, running, &datamovev1.Progress{}),
+		of(follow, running, &datamovev1.Progress{FilesDone: 12, BytesDone: 5 << 20}),
+		of(remove, running, &datamovev1.Progress{Planned: &datamovev1.Totals{Files: 1068, Bytes: 147 << 20}, FilesDone: 7, BytesDone: 1 << 20}),
+	}
+	broken := of(verify, failed, &datamovev1.Progress{Planned: &datamovev1.Totals{Compares: 2, CompareBytes: 10}, FilesDone: 2, BytesDone: 10, PlanComplete: true, Failed: 1})
+	broken.Error, broken.ExitCode = "1 of 2 files differs", 9
+	broken.Report = &datamovev1.Report{Failed: 1, Remedy: "datamove copy SRC DST, which brings <b>what</b> is missing"}
+	silent := of(verify, failed, &datamovev1.Progress{})
+	silent.Error, silent.Report = "it can not begin", &datamovev1.Report{}
+	h := newHouse(t, s)
+	for i, x := range append(all, broken, silent) {
+		if i == 0 {
+			w.open(h.url+"/#/tasks/"+x.Id, 1600, 1000)
+		} else {
+			eval[string](w, "location.hash = '#/tasks/%s'", x.Id)
+		}
+		w.wait("text('#task-state .pill') === %q", life.Word(x.State))
+		w.equals(h.task(x.Id), true)
+	}
+	eval[string](w, "location.hash = '#/tasks/%s'", broken.Id)
+	w.says(".detail .error", h.task(broken.Id).GetError()+" — try: "+h.task(broken.Id).GetReport().GetRemedy())
+	eval[string](w, "location.hash = '#/tasks/%s'", silent.Id)
+	w.says(".detail .error", "it can not begin")
 }
 
 // testDeeds presses the buttons.

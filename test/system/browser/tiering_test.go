@@ -5,6 +5,7 @@ import (
 	"time"
 
 	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/units"
 )
 
 // testTonight: what policies will do is shown by when they do it, and what became of runs beside it.
@@ -34,6 +35,18 @@ func testTonight(t *testing.T, w *window) {
 		"all('.runs tbody tr')[1].children[7].textContent":     "",
 	} {
 		w.wait("%s === %q", what, want)
+	}
+	var runs datamovev1.ListRunsResponse
+	h.get("/v1/runs", &runs)
+	amount := func(a *datamovev1.RunTotals) string {
+		return units.Plural(a.GetFiles(), "file", "files") + ", " + units.Bytes(a.GetBytes())
+	}
+	if len(runs.Runs) < 2 {
+		t.Fatalf("%d runs", len(runs.Runs))
+	}
+	for i, r := range runs.Runs {
+		want := amount(r.Done) + " of " + amount(r.Planned) + " " + units.Count(r.Skipped) + " " + units.Count(r.Failed)
+		w.wait("[...all('.runs tbody tr')[%d].children].slice(4, 7).map((c) => c.textContent).join(' ') === %q", i, want)
 	}
 	for _, deed := range []string{"run", "undo"} {
 		w.click("main td [data-deed=" + deed + "]")

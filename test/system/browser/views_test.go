@@ -14,7 +14,7 @@ const hurry = `{
 // TestViews: what the views show is what the API tells.
 func TestViews(t *testing.T) {
 	t.Parallel()
-	inTurn(t, newWindow(t), shared{"task", testTask}, shared{"agent dies", testAgentDies}, shared{"overview", testOverview}, shared{"report", testReport}, shared{"viewer", testViewer},
+	inTurn(t, newWindow(t), shared{"task", testTask}, shared{"agent dies", testAgentDies}, shared{"overview", testOverview}, shared{"sums", testSums}, shared{"report", testReport}, shared{"viewer", testViewer},
 		shared{"tonight", testTonight}, shared{"list", testList}, shared{"keys", testKeys}, shared{"clock", testClock}, shared{"chart", testChart}, shared{"deeds", testDeeds})
 }
 
