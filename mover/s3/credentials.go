@@ -175,7 +175,7 @@ func (o *Options) giver(v aws.Credentials) string {
 }
 
 // givers are the sources of the AWS SDK, as its documents call them.
-var givers = map[string]string{
+var givers = map[string]string{ //nolint:gosec // names of sources, and no secrets
 	"EC2RoleProvider":             "the role of this instance",
 	"CredentialsEndpointProvider": "the role of this container",
 	"WebIdentityCredentials":      "the role of AWS_ROLE_ARN",
