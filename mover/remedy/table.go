@@ -88,7 +88,7 @@ var table = []row{
 
 	{cause: Account, try: "on that node, the same account with the same uid: getent passwd NAME"},
 	{cause: Unprivileged, try: "datamoved as root on that node, or the command as the agent's own user"},
-	{cause: Journals, try: "on that node, a folder for agent.journals: or --data that datamoved may write, and that has room"},
+	{cause: Journals, try: "on that node, agent.journals: in its configuration, with a folder that datamoved may write, and that has room"},
 	{cause: KeyFile, try: "on that node, the file or profile that credentials: of the tier or project names, readable for datamoved"},
 	{cause: Tier, try: "on that node, tiers: in its configuration as the coordinator has them; systemctl reload datamoved"},
 	{cause: Confined, try: "on that node, namei -l PATH as the owner of the task, and a look at the mount of PATH"},

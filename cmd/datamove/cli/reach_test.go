@@ -57,7 +57,7 @@ func TestWhichService(t *testing.T) {
 	_, said = u.wants(exitUsage, "task", "list", "--service", "none")
 	has(t, "none", said, "this asks a service, and --service says that there is none")
 	_, said = u.wants(exitUsage, "task", "list", "--service", "elsewhere:7")
-	has(t, "address", said, "the address of a service is unix:///path or tcp://host:port", "try: --service unix:///run/datamove/datamoved.sock\n")
+	has(t, "address", said, "the address of a service is unix:///path or tcp://host:port", "try: --service tcp://elsewhere:7\n")
 	_, said = u.wants(exitUsage, "copy", "--config", filepath.Join(dir, "none.yaml"), "--service", "none", "x:/a", "/b")
 	has(t, "configuration", said, "none.yaml")
 }
