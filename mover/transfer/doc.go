@@ -23,7 +23,8 @@
 // Memory does not grow with the number of entries, nor with the size of one.
 // Every byte is hashed by the [feed] as it passes. An entry that can not be moved
 // is reported and the others go on; one that stands still is moved by itself when all
-// else has been moved (TestStandstill). Only a fault that would hit every entry (no
+// else has been moved (TestStandstill), and what was listed waits for no listing that
+// stands still (TestLull). Only a fault that would hit every entry (no
 // room, no endpoint, the end of ctx) ends the run. After a crash the journal knows
 // the parts and the finished drafts that were not yet published; a later run takes
 // them over. Removals are the last step, and none begins after any other error.

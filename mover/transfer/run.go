@@ -165,14 +165,26 @@ func (r *run) move(ctx context.Context, actions iter.Seq2[plan.Action, error]) e
 	}
 	root.Source.Name, root.Source.Kind = "", mover.Dir
 	return r.work(ctx, func(ctx context.Context) error {
-		c := &cutter{r: r, path: []level{{it: root, batch: -1}}}
-		for a, err := range actions {
-			if err := r.step(ctx, c, a, err); err != nil {
-				return err
-			}
-		}
-		return c.end(ctx)
+		c := &cutter{r: r, owned: make(chan struct{}, 1), path: []level{{it: root, batch: -1}}}
+		stop := c.watch(ctx)
+		err := r.cut(ctx, c, actions)
+		return cmp.Or(err, stop())
 	})
+}
+
+// cut cuts the whole stream.
+func (r *run) cut(ctx context.Context, c *cutter, actions iter.Seq2[plan.Action, error]) error {
+	for a, err := range actions {
+		c.own()
+		stop := r.step(ctx, c, a, err)
+		c.disown()
+		if stop != nil {
+			return stop
+		}
+	}
+	c.own()
+	defer c.disown()
+	return c.end(ctx)
 }
 
 // step takes one element of the stream.
