@@ -35,8 +35,9 @@ type run struct {
 	touches    bool        // making a name changes the times of its directory
 	queue      *queue
 	gate       *limit.Gate
-	crowded    atomic.Bool  // others want turns too
-	sender     mover.Sender // the target, if it is one
+	relieve    func(first func(context.Context) error) // begins a worker in place of one with a call that does not return
+	crowded    atomic.Bool                             // others want turns too
+	sender     mover.Sender                            // the target, if it is one
 	commit     *committer
 	room       room
 	apart      allowance // entries that stand still, and are moved apart from their batches
@@ -211,6 +212,15 @@ func (r *run) work(ctx context.Context, feed func(context.Context) error) error 
 	r.commit = newCommitter(r)
 	defer r.queue.stopOn(gctx)()
 	workers, wctx := errgroup.WithContext(gctx)
+	r.relieve = func(first func(context.Context) error) {
+		workers.Go(func() error {
+			if err := first(wctx); err != nil {
+				r.queue.stop(err)
+				return err
+			}
+			return r.worker(wctx)
+		})
+	}
 	for range r.workers() + r.inLine(r.workers()) {
 		workers.Go(func() error { return r.worker(wctx) })
 	}
@@ -256,9 +266,15 @@ func (r *run) worker(ctx context.Context) error {
 			err = w.publish(ctx)
 		}
 		w.handedOver()
-		r.queue.done()
+		if w.spare {
+			r.queue.returns()
+		} else {
+			r.queue.done()
+		}
 		if err != nil {
 			r.queue.stop(err)
+		}
+		if err != nil || w.spare {
 			return err
 		}
 	}

@@ -20,6 +20,8 @@ type worker struct {
 	ready   []drafted // of the last batch, to be published
 	small   int       // files that are too small to be timed, each of them
 	unit    bool      // a unit of ours is in work, and counts in run.room
+	leave   func(leaving)
+	spare   bool // another worker has taken its place
 }
 
 func newWorker(r *run) *worker {
@@ -70,12 +72,13 @@ func (w *worker) batch(ctx context.Context, items []item) error {
 func (w *worker) batchUntil(ctx context.Context, items []item, yield <-chan struct{}) (left []item, err error) {
 	name := items[0].name()
 	w.r.n.InWork.begin(name)
-	defer w.r.n.InWork.end(name)
+	defer func() { w.r.n.InWork.end(name) }()
 	b := batch{w: w, done: make([]drafted, 0, len(items)), since: time.Now()}
 	if len(items) > 1 {
 		b.dog = &watchdog{after: standstill + w.r.from.Patience, apart: &w.r.apart}
 		w.feed.alive = b.dog.alive
 		defer func() { b.dog.end(); w.feed.alive = nil }()
+		b.watched(ctx, items)
 	}
 	for i := range items {
 		if i > 0 && isClosed(yield) {
@@ -83,9 +86,17 @@ func (w *worker) batchUntil(ctx context.Context, items []item, yield <-chan stru
 			b.stopped()
 			break
 		}
-		if err := b.add(ctx, &items[i]); err != nil {
+		b.relief.goesTo(i)
+		err := b.add(ctx, &items[i])
+		if b.relief.came() {
+			name, w.spare = items[i].name(), true
+		}
+		if err != nil {
 			b.abandon()
 			return nil, err
+		}
+		if w.spare {
+			break
 		}
 	}
 	if err := b.leave(ctx, ""); err != nil {
