@@ -272,7 +272,7 @@ func (d *draft) Clone(ctx context.Context, from mover.Content) (bool, error) {
 		d.from, d.fromSize = src, c.entry.Size
 		return true, nil
 	}
-	if d.upload.id == "" {
+	if d.upload.id == "" || !d.place.profile.CopiesParts {
 		return false, nil
 	}
 	copied, err := d.place.copyParts(ctx, d.upload, src, c.entry.Size, put{fullObject: d.place.profile.ChecksWhole, crc: sumOfEntry(&c.entry)})

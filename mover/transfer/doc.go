@@ -31,7 +31,8 @@
 // not relieved. Only a fault that would hit every entry (no
 // room, no endpoint, the end of ctx) ends the run. After a crash the journal knows
 // the parts and the finished drafts that were not yet published; a later run takes
-// them over. Removals are the last step, and none begins after any other error.
+// them over. Removals are the last step, and none begins after any other error, but that
+// of a name which the target can not have (TestUnheldNames).
 //
 // What an entry's fate was is told to the [Observer]. Where things are is not
 // known here: source and target are any places, and plan has decided. The tests

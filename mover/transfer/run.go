@@ -357,14 +357,16 @@ func (r *run) unlikely(e *mover.Entry) {
 	}
 }
 
-// failed reports an entry that can not be done. From now on nothing is removed, unless it is one that no name leads to:
-// what a target can not hold of them is known to be all that is left out.
+// failed reports an entry that can not be done. From now on nothing is removed, unless it is known that the entry is all that is left out.
 func (r *run) failed(it *item, err error) {
-	if it.Source.Key == "" {
+	if it.Source.Key == "" && !unheld(it.Target.Kind, err) {
 		r.doubt.Store(true)
 	}
 	r.leftOut(it, err)
 }
+
+// unheld says that an entry is one that the target can not hold, in no run, and has no counterpart of: no removal has to wait for it.
+func unheld(at mover.Kind, err error) bool { return at == 0 && errors.Is(err, mover.ErrNoSuchName) }
 
 // leftOut reports an entry that can not be done, for which nothing else is in doubt.
 func (r *run) leftOut(it *item, err error) {
