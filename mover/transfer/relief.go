@@ -23,6 +23,7 @@ type relief struct {
 	items []item
 	token chan struct{}
 	calls atomic.Int64 // that have begun or were interrupted; changed with the token
+	out   bool         // a call is in work; the worker's
 
 	at   int     // of the item in work
 	name string  // of it
@@ -67,21 +68,27 @@ func (b *batch) outside(do func() error) error {
 	}
 	f.so = b.w.leaves(nil)
 	f.calls.Add(1)
+	f.out = true
 	<-f.token
 	err := do()
 	f.token <- struct{}{}
+	f.out = false
 	return err
 }
 
-// inside interrupts outside until back is called.
+// inside interrupts outside, if that is at work, until back is called.
 func (b *batch) inside() (back func()) {
 	f := b.relief
-	if f == nil {
+	if f == nil || !f.out {
 		return func() {}
 	}
 	f.token <- struct{}{}
 	f.calls.Add(1)
-	return func() { <-f.token }
+	f.out = false
+	return func() {
+		f.out = true
+		<-f.token
+	}
 }
 
 // relieve has another worker go on if the call is in work still.

@@ -138,3 +138,24 @@ func TestHungIsTold(t *testing.T) {
 		}
 	})
 }
+
+// TestFullBetweenCalls: a batch that finds no room while it finishes a directory, which is between its calls, publishes what it has and goes on.
+func TestFullBetweenCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs := time.AfterFunc(24*time.Hour, func() { panic("the batch waits for itself") })
+		defer hangs.Stop()
+		source, target := mem.NewTree().Files(map[string]string{"a": "1", "d/a": "2", "d/b": "3", "e": "4"}), mem.NewTree()
+		from := mem.New(source, mem.Options{})
+		to := fault.New(mem.New(target, mem.Options{}), fault.Options{Script: func(c fault.Call) fault.Fault {
+			if c.Op == fault.Finish && c.Name == "d" && c.Nth < 3 {
+				return fault.Full
+			}
+			return fault.None
+		}})
+		actions := plan.Diff(from.Walk(t.Context(), mover.WalkOptions{}), to.Walk(t.Context(), mover.WalkOptions{}), plan.Options{})
+		if err := transfer.Run(t.Context(), from, to, actions, transfer.Options{By: by, Jobs: 1}); err != nil {
+			t.Error(err)
+		}
+		same(t, source, target, mem.Options{})
+	})
+}
