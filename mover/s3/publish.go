@@ -77,7 +77,9 @@ const assemblePause = 100 * time.Millisecond
 func (d *draft) commit(ctx context.Context) (got stored, level mover.Level, err error) {
 	switch {
 	case d.from.key != "":
-		got, err = d.place.copy(ctx, d.from, d.fromSize, d.object())
+		if got, err = d.place.copy(ctx, d.from, d.fromSize, d.object()); errors.Is(err, mover.ErrChanged) {
+			err = mover.Unlike(err) // the only condition is on the source
+		}
 		if err == nil && d.upload.id != "" {
 			err = d.place.abort(ctx, d.upload)
 		}

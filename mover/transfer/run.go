@@ -40,7 +40,8 @@ type run struct {
 	sender     mover.Sender                            // the target, if it is one
 	commit     *committer
 	room       room
-	apart      allowance // entries that stand still, and are moved apart from their batches
+	clones     atomic.Bool // the target has copied the last content by itself
+	apart      allowance   // entries that stand still, and are moved apart from their batches
 	recalls    recalls
 	hand       bool // does works for another run: publishes each at once, leaves large files to the lead
 

@@ -161,7 +161,11 @@ func (w *worker) try(ctx context.Context, b *batch, d *drafted, h mover.Hints) e
 // draft makes a finished draft, or, of a directory, one that can be filled.
 func (w *worker) draft(ctx context.Context, d *drafted, h mover.Hints) error {
 	t := w.begins(w.weigh(&d.it.Source))
-	c, err := w.r.source.Open(ctx, d.it.Source)
+	opening := ctx
+	if w.r.clones.Load() { // and the bytes of this one will not be asked for, either
+		opening = mover.Ranged(ctx)
+	}
+	c, err := w.r.source.Open(opening, d.it.Source)
 	t.opened()
 	if err != nil {
 		return err
@@ -262,6 +266,7 @@ func (w *worker) clone(ctx context.Context, c mover.Content, d *drafted) (bool, 
 		return false, nil
 	}
 	cloned, err := cl.Clone(ctx, c)
+	w.r.clones.Store(cloned)
 	if err != nil || !cloned {
 		return false, err
 	}
