@@ -111,6 +111,13 @@ func Namesake(other string) error {
 // MarkNamesake marks err with ErrNamesake. It prints the same and is of the same kind.
 func MarkNamesake(err error) error { return &marked{err, ErrNamesake} }
 
+// ErrNoSuchName is a mark of an ErrUnsupported: no entry of the target can have the name, which is too long for it, or has bytes that it does not
+// take. So the target has nothing by that name.
+var ErrNoSuchName = errors.New("no entry here can have the name")
+
+// NoSuchName marks err with ErrNoSuchName. It prints the same and is of the same kind.
+func NoSuchName(err error) error { return &marked{err, ErrNoSuchName} }
+
 type marked struct {
 	error
 	mark error

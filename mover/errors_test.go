@@ -10,7 +10,7 @@ import (
 
 // TestMarks: a mark changes neither the text nor the kind of an error, and stays on it.
 func TestMarks(t *testing.T) {
-	for mark, put := range map[error]func(error) error{mover.ErrUnlike: mover.Unlike, mover.ErrUnconfirmed: mover.Unconfirmed, mover.ErrQuota: mover.OverQuota, mover.ErrLasting: mover.Lasting} {
+	for mark, put := range map[error]func(error) error{mover.ErrUnlike: mover.Unlike, mover.ErrUnconfirmed: mover.Unconfirmed, mover.ErrQuota: mover.OverQuota, mover.ErrLasting: mover.Lasting, mover.ErrNoSuchName: mover.NoSuchName} {
 		for _, kind := range mover.Kinds() {
 			plain := &mover.Error{Op: "read", Place: "/a", Name: "f", Err: kind}
 			marked := fmt.Errorf("1 item failed: %w", errors.Join(put(plain)))

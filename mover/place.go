@@ -270,6 +270,8 @@ type Traits struct {
 	MaxParts                      int
 	// MaxBytes is the largest entry; 0 is no limit.
 	MaxBytes int64
+	// UpdateBytes is the largest file that can get other facts without its content; 0 is no limit.
+	UpdateBytes int64
 
 	// CommitBytes and CommitEvery say how much work Publish wants at once because
 	// it waits for stable storage; 0 publishes each batch as it is finished.

@@ -8,6 +8,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/plan"
+	"datamove.dev/mover/transfer"
 )
 
 // aheadAfter is how long a sync waits for room before it looks at what of its plan is not known yet: it takes two more walks.
@@ -63,6 +64,12 @@ func (a *ahead) end() {
 
 func (a *ahead) look(ctx context.Context) {
 	err := a.pair.futile(ctx)
+	if _, tells := mover.As[mover.RoomTeller](a.pair.target); err != nil && !tells {
+		select {
+		case <-time.After(2 * transfer.FullPause): // it has refused once more by then, or taken what waits
+		case <-ctx.Done():
+		}
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if ctx.Err() != nil { // there was room meanwhile
@@ -74,10 +81,15 @@ func (a *ahead) look(ctx context.Context) {
 }
 
 // futile is an error when the target lacks room for what is still to be copied, and has it when all is removed that the source does not have.
+// A target that does not say how much room it has, as a bucket with a quota, is taken to have none: that is why the run waits. Where less
+// is removed than is to be copied, it may have room for the rest, and the run goes on waiting.
 func (p *pair) futile(ctx context.Context) error {
 	room, known := p.room(ctx)
-	if !known {
+	if _, tells := mover.As[mover.RoomTeller](p.target); !known && tells {
 		return nil
+	}
+	if !known {
+		room = mover.Room{Why: "the store says that it is full"}
 	}
 	var from, to mover.WalkOptions
 	if f := p.request.Filter; f != nil {

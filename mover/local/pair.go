@@ -306,6 +306,9 @@ func (p *pair) planOptions() plan.Options {
 		Keeps: true, Both: t.Twins, Times: t.Times, Classes: verify,
 		AnyKey: t.AnyKey && p.source.Traits().AnyKey,
 	}
+	if !verify { // which asks what differs, and not how it is mended
+		o.UpdateBytes = t.UpdateBytes
+	}
 	o.TargetKeeps = t.Keeps
 	if t.NeedsManifest { // which keeps all facts of files
 		o.TargetKeeps |= ^mover.FactsOfObject

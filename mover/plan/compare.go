@@ -51,6 +51,9 @@ func (o *Options) decide(s, t *mover.Entry) (Op, string) {
 		// The other names of the inode may have no business with these facts.
 		return Replace, WhySharedInode
 	}
+	if op == Update && s.Kind == mover.File && o.UpdateBytes > 0 && s.Size > o.UpdateBytes {
+		return Replace, why
+	}
 	return op, why
 }
 

@@ -167,7 +167,9 @@ type Options struct {
 	Xattrs   mover.XattrNames // those that both sides can have; 0 is all
 	Humble   bool             // rights count for nothing: setuid and setgid of what is no directory, and devices, which are left alone
 	ModeBits uint32           // the permission bits that count; 0 means 0o7777
-	MaxLinks int              // open groups of hard links to remember; 0 means 1<<20
+	// UpdateBytes is the largest file that is updated: one that is larger is replaced; 0 is no limit.
+	UpdateBytes int64
+	MaxLinks    int // open groups of hard links to remember; 0 means 1<<20
 
 	// Classes says that storage classes are compared, which only new objects are given: rules of a bucket change them behind us.
 	Classes bool

@@ -23,6 +23,11 @@
 //
 // What an object of a store had beside its bytes is kept in attributes of users, and told as mover.Entry.Object.
 //
+// A call of the kernel is not ended with its context: on a mount with a server that is away it
+// returns when the server is back, or when the process is killed. What it holds meanwhile is its
+// goroutine and thread, and no lock of the place. A directory that is being listed so holds the
+// walk, because names come in order; what was listed before it has been told.
+//
 // All methods may be called from many goroutines. After a crash drafts are left
 // under names that mover.ParseTempName knows; walks tell them as strays.
 //

@@ -58,7 +58,11 @@ func kinded(err error) error {
 	if !ok || errors.Is(err, kind) {
 		return err
 	}
-	return fmt.Errorf("%w (%w)", err, kind)
+	err = fmt.Errorf("%w (%w)", err, kind)
+	if e == unix.ENAMETOOLONG || e == unix.EILSEQ {
+		err = mover.NoSuchName(err)
+	}
+	return err
 }
 
 // fail says what failed on an entry of the place, and of which kind it is.

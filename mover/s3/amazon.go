@@ -248,7 +248,7 @@ func (s *amazon) put(ctx context.Context, w put) (stored, error) {
 	r.data = w.data
 	in := &sdk.PutObjectInput{
 		Bucket: &s.bucket, Key: &w.key, Body: w.reader(), ContentLength: aws.Int64(w.length()), ContentType: aws.String(w.mimeType()),
-		Metadata: w.meta, ChecksumCRC64NVME: optional(w.crc), IfMatch: optional(w.condition()),
+		Metadata: w.meta, ChecksumCRC64NVME: optional(w.checksum()), IfMatch: optional(w.condition()),
 	}
 	if w.ifNoneMatch {
 		in.IfNoneMatch = aws.String("*")

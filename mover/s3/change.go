@@ -164,7 +164,6 @@ func (p *Place) updateDir(ctx context.Context, e mover.Entry) error {
 	default:
 		return err
 	}
-	w.crc = encodeCRC(crcOf(nil)) // what is locked is not taken without one (API reference, PutObject)
 	if _, err = p.store.put(ctx, w); err == nil {
 		p.markers.set(marker, w.meta)
 	}

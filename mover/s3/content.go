@@ -22,6 +22,7 @@ type content struct {
 	mu    sync.Mutex    // guards all below
 	body  io.ReadCloser // from the first byte, not read yet
 	whole bool          // one GET was read to its end: the bytes are of one version
+	bound bool          // the store copies it, if it has the ETag still: that is asked for with the copy
 }
 
 // Open implements mover.Place. A small object is asked for at once; of a large
@@ -191,12 +192,12 @@ func (c *content) Segment(off int64) (mover.Segment, error) {
 }
 
 // Check implements mover.Content. What one GET gave to its end is of one version,
-// whatever came after, and is not asked for again.
+// whatever came after, and is not asked for again, nor is what the store copies on the condition that it is as it was.
 func (c *content) Check(ctx context.Context) error {
 	c.mu.Lock()
-	whole := c.whole
+	asked := c.whole || c.bound
 	c.mu.Unlock()
-	if whole || c.etag == "" && c.entry.Kind == mover.Dir {
+	if asked || c.etag == "" && c.entry.Kind == mover.Dir {
 		return nil
 	}
 	o, err := c.place.store.head(ctx, c.key, "")

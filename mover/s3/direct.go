@@ -108,6 +108,7 @@ func (s *onprem) get(ctx context.Context, g get) (io.ReadCloser, object, error) 
 }
 
 func (s *onprem) put(ctx context.Context, w put) (stored, error) {
+	w.crc = w.checksum()
 	h := make(http.Header, len(w.meta)+8)
 	h.Set("Content-Type", w.mimeType())
 	for k, v := range w.meta {

@@ -270,9 +270,12 @@ func (d *draft) Clone(ctx context.Context, from mover.Content) (bool, error) {
 	src := source{c.place.bucket, c.key, c.etag}
 	if c.entry.Size <= d.place.copies.whole {
 		d.from, d.fromSize = src, c.entry.Size
+		c.mu.Lock()
+		c.bound = src.ifMatch != ""
+		c.mu.Unlock()
 		return true, nil
 	}
-	if d.upload.id == "" {
+	if d.upload.id == "" || !d.place.profile.CopiesParts {
 		return false, nil
 	}
 	copied, err := d.place.copyParts(ctx, d.upload, src, c.entry.Size, put{fullObject: d.place.profile.ChecksWhole, crc: sumOfEntry(&c.entry)})

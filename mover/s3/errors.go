@@ -118,6 +118,8 @@ var codes = map[string]error{
 	"kms:KeyNotFound":                mover.ErrUsage,
 	"QuotaExceeded":                  mover.ErrFull, // Ceph RGW and others
 	"InsufficientCapacity":           mover.ErrFull,
+	"InsufficientStorage":            mover.ErrFull, // versitygw
+	"ObjectQuotaExceeded":            mover.ErrFull, // NooBaa
 }
 
 const inArchive = "the object is in an archive class"

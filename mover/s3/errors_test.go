@@ -35,6 +35,10 @@ func TestCodes(t *testing.T) {
 		{403, "", mover.ErrPermission},
 		{403, "QuotaExceeded", mover.ErrFull},
 		{507, "", mover.ErrFull},
+		{507, "XMinioStorageFull", mover.ErrFull},
+		{400, "XMinioAdminBucketQuotaExceeded", mover.ErrFull},
+		{403, "ObjectQuotaExceeded", mover.ErrFull},
+		{200, "InsufficientStorage", mover.ErrFull}, // of CompleteMultipartUpload
 		{409, "", mover.ErrConflict},
 		{409, "ConditionalRequestConflict", mover.ErrTransient},
 		{400, "InvalidPart", mover.ErrChanged},

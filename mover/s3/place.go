@@ -206,13 +206,17 @@ func (p *Place) Traits() mover.Traits {
 		kept &^= mover.FactCRC
 	}
 	kept &^= mover.FactsOfObject &^ p.profile.keepsObject()
+	var updates int64
+	if !p.profile.CopiesParts && !p.profile.Probed.IsZero() {
+		updates = p.copies.whole
+	}
 	return mover.Traits{
 		Scheme: "s3", System: p.profile.Server, Guards: true, Untrusted: !p.opts.Trusted,
 		Keeps: kept, Level: p.profile.level(), Least: p.profile.least(), Remote: true, NeedsManifest: true, DirsByContent: !p.profile.KeepsMarkers,
 		Twins:      p.profile.Twins || p.profile.Probed.IsZero(), // that it was not seen is no reason to say that S3 has none
 		AnyKey:     true,
 		SmallBytes: 1 << 20, BatchFiles: 32, BatchBytes: 4 << 20,
-		PartBytes: partUsual, PartMin: partMin, PartAlign: 1, MaxParts: maxParts, MaxBytes: maxBytes,
+		PartBytes: partUsual, PartMin: partMin, PartAlign: 1, MaxParts: maxParts, MaxBytes: maxBytes, UpdateBytes: updates,
 		Parallel: p.first(), MaxParallel: maxParallel,
 	}
 }
@@ -262,7 +266,7 @@ func (p *Place) encoded(name string) (string, error) {
 
 func (p *Place) whole(key string) (string, error) {
 	if n := len(p.prefix) + len(key); n > KeyBytes {
-		return "", fmt.Errorf("its key has %d bytes, and keys end at %d: %w", n, KeyBytes, mover.ErrUnsupported)
+		return "", mover.NoSuchName(fmt.Errorf("its key has %d bytes, and keys end at %d: %w", n, KeyBytes, mover.ErrUnsupported))
 	}
 	return p.prefix + key, nil
 }
@@ -272,7 +276,7 @@ func (p *Place) takes(key string) error {
 	limit := p.profile.SegmentBytes
 	for seg := range strings.SplitSeq(key, "/") {
 		if limit > 0 && len(seg) > limit {
-			return fmt.Errorf("a segment of its key has %d bytes, and this server takes %d: %w", len(seg), limit, mover.ErrUnsupported)
+			return mover.NoSuchName(fmt.Errorf("a segment of its key has %d bytes, and this server takes %d: %w", len(seg), limit, mover.ErrUnsupported))
 		}
 	}
 	return nil
@@ -285,7 +289,7 @@ func (p *Place) marker(name string) (string, error) {
 	}
 	key, err := p.encoded(name)
 	if err == nil && len(key) == KeyBytes {
-		err = fmt.Errorf("its marker has %d bytes, and keys end at %d: %w", KeyBytes+1, KeyBytes, mover.ErrUnsupported)
+		err = mover.NoSuchName(fmt.Errorf("its marker has %d bytes, and keys end at %d: %w", KeyBytes+1, KeyBytes, mover.ErrUnsupported))
 	}
 	return key + "/", err
 }

@@ -143,7 +143,7 @@ func TestProfile(t *testing.T) {
 	}
 	text, err := os.ReadFile(files[0])
 	must.Do(t, err)
-	for _, claim := range []string{"checksPut", "checksPart", "checksWhole", "tellsCRC", "createsOnce", "matchesPut", "matchesGet", "matchesDrop", "matchesCopy", "keepsMarkers", "listsUploads"} {
+	for _, claim := range []string{"checksPut", "checksPart", "checksWhole", "tellsCRC", "createsOnce", "matchesPut", "matchesGet", "matchesDrop", "matchesCopy", "copiesParts", "keepsMarkers", "listsUploads"} {
 		if !strings.Contains(string(text), `"`+claim+`": true`) {
 			t.Errorf("%s is not found in\n%s", claim, text)
 		}

@@ -38,6 +38,7 @@ type Profile struct {
 	MatchesGet   bool `json:"matchesGet"`   // GET If-Match
 	MatchesDrop  bool `json:"matchesDrop"`  // DELETE If-Match
 	MatchesCopy  bool `json:"matchesCopy"`  // CopyObject x-amz-copy-source-if-match
+	CopiesParts  bool `json:"copiesParts"`  // UploadPartCopy
 	KeepsMarkers bool `json:"keepsMarkers"` // "dir/" is an object beside "dir/file"
 	Twins        bool `json:"twins"`        // "x" and "x/y" are there at the same time
 	ListsUploads bool `json:"listsUploads"` // ListMultipartUploads of a prefix tells all below it
@@ -50,7 +51,7 @@ type Profile struct {
 }
 
 const (
-	profileFormat = 8
+	profileFormat = 9
 	profileAge    = 7 * 24 * time.Hour
 	segmentBytes  = 255 // of servers that keep objects as files
 )
@@ -194,22 +195,17 @@ var (
 // run finds out. Only an error that leaves everything open is returned.
 func (q *prober) run(ctx context.Context) (f Profile, err error) {
 	first, err := q.put(ctx, "put", put{crc: rightCRC})
-	if err != nil && kindOf(err) != mover.ErrUsage && kindOf(err) != mover.ErrUnsupported {
+	if err != nil {
 		return f, err
 	}
-	if err != nil { // a server that does not know the checksum at all
-		if first, err = q.put(ctx, "put", put{}); err != nil {
-			return f, err
-		}
-	} else {
-		_, err := q.put(ctx, "crc", put{crc: wrongCRC})
-		f.ChecksPut = rejected(err)
-	}
+	_, err = q.put(ctx, "crc", put{crc: wrongCRC})
+	f.ChecksPut = rejected(err)
 	o, err := q.store.head(ctx, q.key("put"), "")
 	f.TellsCRC = err == nil && o.hasCRC && o.crc == crcOf(probeBody)
 	q.conditions(ctx, &f, first.etag)
 	q.beside(ctx, &f)
 	q.multipart(ctx, &f)
+	f.CopiesParts = q.copiesParts(ctx)
 	f.TagsCopies = f.KeepsTags && q.tagsCopies(ctx) && q.tagged(ctx, "parts")
 	_, marker := q.put(ctx, "dir/", put{})
 	_, inside := q.put(ctx, "dir/file", put{})
@@ -302,6 +298,32 @@ func (q *prober) copies(ctx context.Context, etag string) error {
 		q.made = append(q.made, q.key("copy"))
 	}
 	return err
+}
+
+// copiesParts makes an upload of a part that the server copies, and looks at what became of it: rclone (serve s3, v1.75) takes that for a part without
+// content.
+func (q *prober) copiesParts(ctx context.Context) bool {
+	from, err := q.store.head(ctx, q.key("put"), "")
+	if err != nil {
+		return false
+	}
+	u := upload{key: q.key("copied")}
+	begun, err := q.store.create(ctx, put{key: u.key})
+	if err != nil {
+		return false
+	}
+	u.id = begun.id
+	q.made = append(q.made, u.key)
+	defer func() { _ = q.store.abort(context.WithoutCancel(ctx), u) }() // completed, if all went well
+	part, err := q.store.copyPart(ctx, u, 1, source{q.bucket, from.key, from.etag}, 0, from.size)
+	if err != nil || part.etag == "" {
+		return false
+	}
+	if _, err = q.store.complete(ctx, u, []stored{part}, put{}); err != nil {
+		return false
+	}
+	made, err := q.store.head(ctx, u.key, "")
+	return err == nil && made.size == from.size
 }
 
 // multipart tries an upload of one part: with wrong checksums, then right.

@@ -77,7 +77,9 @@ const assemblePause = 100 * time.Millisecond
 func (d *draft) commit(ctx context.Context) (got stored, level mover.Level, err error) {
 	switch {
 	case d.from.key != "":
-		got, err = d.place.copy(ctx, d.from, d.fromSize, d.object())
+		if got, err = d.place.copy(ctx, d.from, d.fromSize, d.object()); errors.Is(err, mover.ErrChanged) {
+			err = mover.Unlike(err) // the only condition is on the source
+		}
 		if err == nil && d.upload.id != "" {
 			err = d.place.abort(ctx, d.upload)
 		}
@@ -268,6 +270,9 @@ func (d *draft) factsOf(ctx context.Context, got *stored) error {
 // copy has the server copy an object, whatever its size.
 func (p *Place) copy(ctx context.Context, from source, size int64, to put) (stored, error) {
 	oneCall := size <= p.copies.whole
+	if !oneCall && !p.profile.CopiesParts {
+		return stored{}, fmt.Errorf("it has %d bytes, and the store copies no object of more than %d: it has no UploadPartCopy: %w", size, p.copies.whole, mover.ErrUnsupported)
+	}
 	if from.bucket == p.bucket && (!oneCall || !p.profile.TagsCopies) {
 		if err := p.retagged(ctx, from.key, &to); err != nil {
 			return stored{}, err

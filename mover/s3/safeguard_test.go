@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -307,6 +308,47 @@ func TestUpdateWithoutLocks(t *testing.T) {
 		}
 		if after := must.Get(l.Stat(t.Context(), "f"))(t); after.Version != before.Version {
 			t.Errorf("%s: it was version %s, and is %s", client, before.Version, after.Version)
+		}
+	}
+}
+
+// TestPutsHaveChecksums: a bucket that retains its objects by default takes no put without a checksum (Amazon S3 API reference, PutObject), so every
+// one has it: markers of directories, locks and manifests, too.
+func TestPutsHaveChecksums(t *testing.T) {
+	server := startLocking(t)
+	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+		l := newLiarOf(t, server, client)
+		var puts atomic.Int64
+		l.lie(func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
+			if r.Method != http.MethodPut || r.Header.Get("X-Amz-Copy-Source") != "" || r.URL.Query().Has("uploadId") {
+				return false
+			}
+			puts.Add(1)
+			if r.Header.Get("X-Amz-Checksum-Crc64nvme") != "" || r.Header.Get("Content-Md5") != "" {
+				return false
+			}
+			t.Errorf("%s: %s has no checksum", client, r.URL.Path)
+			errorDocument(w, http.StatusBadRequest, "InvalidRequest")
+			return true
+		})
+		o := l.options
+		o.StateDir = t.TempDir() // it is probed anew
+		p := s3test.Open(t, o)
+		_, unlock, err := p.Lock(t.Context(), "", mover.Owner{Task: "at work"})
+		must.Do(t, err)
+		dir := mover.Entry{Name: "dir", Kind: mover.Dir, Known: mover.FactMode, Mode: 0o755}
+		must.Do(t, p.Mkdir(t.Context(), dir))
+		drafted := dir
+		drafted.Name = "drafted"
+		d := must.Get(p.Draft(t.Context(), drafted, mover.Hints{}))(t)
+		must.Do(t, d.Finish(t.Context(), drafted, nil))
+		must.Do(t, p.Publish(t.Context(), []mover.Draft{d})[0].Err)
+		dir.Mode = 0o700
+		must.Do(t, p.Update(t.Context(), dir))
+		must.Do(t, p.PutManifest(t.Context(), func(w io.Writer) error { _, err := io.WriteString(w, "what there is"); return err }))
+		must.Do(t, unlock())
+		if n := puts.Load(); n < 5 {
+			t.Errorf("%s: there were %d puts", client, n)
 		}
 	}
 }

@@ -274,6 +274,14 @@ func (w *put) length() int64 {
 	return int64(len(w.data))
 }
 
+// checksum is that of the content. A bucket that retains its objects by default takes none without one (API reference, PutObject).
+func (w *put) checksum() string {
+	if w.crc == "" && w.body == nil {
+		return encodeCRC(crcOf(w.data))
+	}
+	return w.crc
+}
+
 // condition is the value of the header If-Match; "" is none.
 func (w *put) condition() string {
 	if w.ifMatch == "" || w.bareMatch {

@@ -2,6 +2,7 @@ package s3_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -22,7 +24,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/local"
+	"datamove.dev/mover/location"
 	"datamove.dev/mover/placetest"
+	"datamove.dev/mover/posix"
 	"datamove.dev/mover/s3"
 	"datamove.dev/mover/s3/s3test"
 	"datamove.dev/test/must"
@@ -230,6 +235,66 @@ func TestCopyInParts(t *testing.T) {
 					t.Errorf("it is %+v", is)
 				}
 			})
+		}
+	}
+}
+
+// TestCopiesNoParts: where a store copies no parts (rclone serve s3 takes such a call for a part without content), that is found out before anything is
+// written: an object that is too large for one call is written anew, and what can only copy it fails with the reason, and leaves it as it is.
+func TestCopiesNoParts(t *testing.T) {
+	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+		l := newLiar(t, client)
+		l.lie(func(w http.ResponseWriter, r *http.Request, forward http.Handler) bool {
+			if r.Header.Get("X-Amz-Copy-Source") == "" || !r.URL.Query().Has("uploadId") {
+				return false
+			}
+			w.Header().Set("Etag", `"d41d8cd98f00b204e9800998ecf8427e"`)
+			_, _ = io.WriteString(w, "<CopyPartResult><ETag>&#34;d41d8cd98f00b204e9800998ecf8427e&#34;</ETag></CopyPartResult>")
+			return true
+		})
+		o := l.options
+		o.StateDir = t.TempDir() // it is probed anew
+		opened := func(o s3.Options) *s3.Place {
+			p := s3test.Open(t, o)
+			s3.CopyInParts(p)
+			return p
+		}
+		p := opened(o)
+		if p.Profile().CopiesParts || p.Traits().UpdateBytes == 0 {
+			t.Fatalf("%s: the profile is %+v", client, p.Profile())
+		}
+		content := bytes.Repeat([]byte("0123456789abcdef"), 17<<16)
+		placetest.Put(t, p, fileEntry("to/f", content), content)
+		e := must.Get(p.Stat(t.Context(), "to/f"))(t)
+		changed := e
+		changed.Known, changed.Mode = mover.FactMode, 0o600
+		if err := p.Update(t.Context(), changed); !errors.Is(err, mover.ErrUnsupported) || !strings.Contains(err.Error(), "UploadPartCopy") {
+			t.Errorf("%s: update: %v", client, err)
+		}
+		if now := must.Get(p.Stat(t.Context(), "to/f"))(t); now.ETag != e.ETag {
+			t.Errorf("%s: it was %s and is %s", client, e.ETag, now.ETag)
+		}
+
+		dir := t.TempDir()
+		file := filepath.Join(dir, "f")
+		must.Do(t, os.WriteFile(file, content, 0o640))
+		must.Do(t, os.Chtimes(file, time.Time{}, e.Mtime.Std()))
+		r := local.Request{Work: local.Sync, Source: must.Get(location.Parse(dir + "/"))(t), Target: must.Get(location.Parse("s3://bucket/to"))(t), StateDir: t.TempDir()}
+		task := must.Get(local.Start(t.Context(), r, func(_ context.Context, at location.Location, w local.OpenOptions) (mover.Place, error) {
+			if at.Scheme == location.POSIX {
+				return posix.Open(at.Path, posix.Options{Create: w.Write})
+			}
+			as := o
+			as.Prefix += "/to"
+			return opened(as), nil
+		}))(t)
+		report, err := task.Wait()
+		if err != nil || report.Files != 1 || report.Updated != 0 {
+			t.Errorf("%s: %d files were copied, and %d updated: %v", client, report.Files, report.Updated, err)
+		}
+		now := must.Get(p.Stat(t.Context(), "to/f"))(t)
+		if now.Mode != 0o640 || !bytes.Equal(placetest.Read(t, p, "to/f"), content) {
+			t.Errorf("%s: it is %+v", client, now)
 		}
 	}
 }

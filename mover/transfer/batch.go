@@ -19,6 +19,8 @@ type batch struct {
 	stop  error     // why what was finished could not be handed over: it ends the run
 	since time.Time // when it began, or what was finished was last handed over
 	dog   *watchdog // of an entry that others of the batch wait for; nil is of none
+
+	relief *relief // nil is none
 }
 
 // opened is a directory draft that is being filled.
@@ -38,8 +40,11 @@ func (b *batch) add(ctx context.Context, it *item) error {
 	}
 	defer b.dog.rest()
 	if it.Op == plan.Compare {
-		var err error
-		if it.Action, err = b.w.r.resolve(b.dog.begin(ctx, it.Source.Kind), it.Action, b.dog.alive); err != nil {
+		err := b.outside(func() (err error) {
+			it.Action, err = b.w.r.resolve(b.dog.begin(ctx, it.Source.Kind), it.Action, b.dog.alive)
+			return err
+		})
+		if err != nil {
 			return b.fail(ctx, it, err)
 		}
 	}
@@ -90,7 +95,11 @@ func (b *batch) update(ctx context.Context, it *item) error {
 		}
 		b.asked = true
 	}
-	e, err := b.w.r.update(b.dog.begin(ctx, it.Source.Kind), b.seeker(), it)
+	var e mover.Entry
+	err := b.outside(func() (err error) {
+		e, err = b.w.r.update(b.dog.begin(ctx, it.Source.Kind), b.seeker(), it)
+		return err
+	})
 	if b.stop != nil {
 		return b.stop
 	}
@@ -118,7 +127,11 @@ func (b *batch) draft(ctx context.Context, it *item) error {
 		h.In = b.done[b.open[n-1].index].draft
 	}
 	b.done = append(b.done, drafted{it: it, in: h.In})
-	err := b.w.try(b.dog.begin(ctx, it.Source.Kind), b, &b.done[len(b.done)-1], h)
+	d := &b.done[len(b.done)-1]
+	err := b.outside(func() error { return b.w.try(b.dog.begin(ctx, it.Source.Kind), b, d, h) })
+	if b.relief.tookDirs() {
+		return b.outdated(ctx, d, err)
+	}
 	if it.Source.Kind == mover.Dir {
 		b.open = append(b.open, opened{it.Source.Name, len(b.done) - 1, err})
 	}
@@ -175,6 +188,7 @@ func (b *batch) seeker() seeker { return seeker{free: b.free, unit: b.w.unit} }
 // replaces comes back. What is in an open directory draft is published with that.
 func (b *batch) free(ctx context.Context) error {
 	b.dog.rest()
+	defer b.inside()()
 	if b.stop = b.w.r.finished(ctx, b.ready()); b.stop == nil {
 		b.stop = b.w.r.flush(ctx)
 	}
@@ -198,6 +212,11 @@ func (b *batch) ready() []drafted {
 	} else if n > 0 && b.done[n-1].draft == nil { // it is being tried
 		n--
 	}
+	return b.first(n)
+}
+
+// first takes the first n of what is finished out of the batch.
+func (b *batch) first(n int) []drafted {
 	ready := b.done[:n:n]
 	b.done = b.done[n:] // in place: there are pointers to what stays
 	for i := range b.open {

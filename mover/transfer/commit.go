@@ -327,7 +327,7 @@ func (r *run) told(ctx context.Context, d *drafted, err error) error {
 	if r.waits(err) {
 		return r.wait(*d.it)
 	}
-	if passing(d.it, err) {
+	if passing(d.it, err) || errors.Is(err, mover.ErrChanged) && errors.Is(err, mover.ErrUnlike) { // of what the target copies by itself when it is published
 		return r.later(ctx, d.it, err)
 	}
 	r.failed(d.it, err)

@@ -182,7 +182,9 @@ func (r *run) merge(ctx context.Context, work *Work, reply *Reply) (late []strin
 // mergeOne takes over what became of one entry.
 func (r *run) mergeOne(ctx context.Context, res Result) error {
 	if res.Err != nil {
-		r.doubt.Store(true)
+		if res.Op != plan.Create || !unheld(0, res.Err) {
+			r.doubt.Store(true)
+		}
 		r.n.Failed.Add(1)
 		if err := r.distrust(ctx, &res.Entry, res.Err); err != nil {
 			return err

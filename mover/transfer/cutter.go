@@ -33,9 +33,10 @@ type level struct {
 	fail  error
 }
 
-// cutter cuts the stream of actions into units. It runs in one goroutine.
+// cutter cuts the stream of actions into units. What it has is of the goroutine that owns it.
 type cutter struct {
 	r     *run
+	owned chan struct{}
 	seq   int64
 	path  []level // the directories around the present position, the root first
 	batch []item

@@ -23,10 +23,16 @@
 // Memory does not grow with the number of entries, nor with the size of one.
 // Every byte is hashed by the [feed] as it passes. An entry that can not be moved
 // is reported and the others go on; one that stands still is moved by itself when all
-// else has been moved (TestStandstill). Only a fault that would hit every entry (no
+// else has been moved (TestStandstill), and what was listed waits for no listing that
+// stands still (TestLull). A call that can not be ended, as of the kernel on a mount with a
+// server that is away, keeps its worker until it returns; another worker goes on in its place,
+// for up to 64 of them, and the run ends when all have returned (TestHung). The name of such a
+// call is the oldest in Counters.InWork. Parts of large files, and what is moved by itself, are
+// not relieved. Only a fault that would hit every entry (no
 // room, no endpoint, the end of ctx) ends the run. After a crash the journal knows
 // the parts and the finished drafts that were not yet published; a later run takes
-// them over. Removals are the last step, and none begins after any other error.
+// them over. Removals are the last step, and none begins after any other error, but that
+// of a name which the target can not have (TestUnheldNames).
 //
 // What an entry's fate was is told to the [Observer]. Where things are is not
 // known here: source and target are any places, and plan has decided. The tests

@@ -77,7 +77,7 @@ func (w *worker) doSteps(ctx context.Context, yield <-chan struct{}, work *Work)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { leave(err) }()
+	defer func() { leave(w.leaves(err)) }()
 	left, err := w.batchUntil(ctx, items, yield)
 	if err == nil {
 		err = w.publish(ctx)
@@ -230,7 +230,7 @@ func (w *worker) onePart(ctx context.Context, l *large, i int) (rec mover.Receip
 	if err != nil {
 		return rec, err
 	}
-	defer func() { leave(err) }()
+	defer func() { leave(w.leaves(err)) }()
 	err = r.room.retry(ctx, w.seeker(), func() error { rec, err = w.move(ctx, l, i); return err })
 	if err == nil {
 		err = l.content.Check(ctx)

@@ -125,6 +125,9 @@ func (n *Counters) Looked(unread int64) {
 	n.Known.Add(unread)
 }
 
+// FullPause is the longest pause between two tries while the target is full.
+const FullPause = 30 * time.Second
+
 const (
 	triesMost    = 3                // of an entry that changes while it is read, or arrives broken
 	durableBytes = 1 << 30          // of one large draft, between two syncs
@@ -134,5 +137,4 @@ const (
 	appearsPause = 100 * time.Millisecond
 	appearsMost  = 30 * time.Second // that a store has to put the parts of an earlier run together
 	fullPauseMin = time.Second
-	fullPauseMax = 30 * time.Second
 )

@@ -42,6 +42,7 @@ type queue struct {
 	open    []*large             // open files with parts that nobody has taken
 	offered map[*large]bool      // open files with parts that are not done
 	busy    int                  // workers that may still add parts
+	hung    int                  // of them, those in whose place others work
 	takers  int                  // that wait for a unit
 	given   int                  // units that are given away
 	others  int                  // processes that take units, as we heard last
@@ -172,7 +173,8 @@ func (q *queue) next() (unit, bool) {
 // free says whether one more worker may be busy.
 func (q *queue) free() bool {
 	alone := q.given+q.takers == 0
-	return q.busy < q.width(alone) && (alone || q.busy < min(q.even(), q.most()))
+	busy := q.busy - q.hung
+	return busy < q.width(alone) && (alone || busy < min(q.even(), q.most()))
 }
 
 // even is how many units this process may have beside others: no more than each of them
@@ -291,6 +293,30 @@ func (q *queue) done() {
 	q.busy--
 	if q.takers > 0 && q.over() {
 		q.away.Broadcast()
+	}
+}
+
+// hangs is told of a worker with a call that does not return. Another one takes its place, unless too many hang.
+func (q *queue) hangs() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.hung == hungMost {
+		return false
+	}
+	q.hung++
+	return true
+}
+
+// returns is done for a worker of which hangs was told. It does not come for the next unit.
+func (q *queue) returns() {
+	q.mu.Lock()
+	q.hung--
+	q.mu.Unlock()
+	q.done()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.over() {
+		q.work.Broadcast()
 	}
 }
 

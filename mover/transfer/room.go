@@ -65,7 +65,7 @@ func (r *room) again(ctx context.Context, s seeker, round int64, err error, do f
 				paused = true
 			}
 			r.await(ctx, pause, func() bool { return r.round.Load() != round })
-			pause = min(2*pause, fullPauseMax)
+			pause = min(2*pause, FullPause)
 			if ctx.Err() != nil {
 				return err
 			}
@@ -192,7 +192,7 @@ func (r *room) pause(ctx context.Context, why error) error {
 	r.enter(why)
 	defer r.leave()
 	round := r.round.Load()
-	r.await(ctx, fullPauseMax, func() bool { return r.round.Load() != round })
+	r.await(ctx, FullPause, func() bool { return r.round.Load() != round })
 	return context.Cause(ctx)
 }
 

@@ -35,11 +35,13 @@ type run struct {
 	touches    bool        // making a name changes the times of its directory
 	queue      *queue
 	gate       *limit.Gate
-	crowded    atomic.Bool  // others want turns too
-	sender     mover.Sender // the target, if it is one
+	relieve    func(first func(context.Context) error) // begins a worker in place of one with a call that does not return
+	crowded    atomic.Bool                             // others want turns too
+	sender     mover.Sender                            // the target, if it is one
 	commit     *committer
 	room       room
-	apart      allowance // entries that stand still, and are moved apart from their batches
+	clones     atomic.Bool // the target has copied the last content by itself
+	apart      allowance   // entries that stand still, and are moved apart from their batches
 	recalls    recalls
 	hand       bool // does works for another run: publishes each at once, leaves large files to the lead
 
@@ -165,14 +167,26 @@ func (r *run) move(ctx context.Context, actions iter.Seq2[plan.Action, error]) e
 	}
 	root.Source.Name, root.Source.Kind = "", mover.Dir
 	return r.work(ctx, func(ctx context.Context) error {
-		c := &cutter{r: r, path: []level{{it: root, batch: -1}}}
-		for a, err := range actions {
-			if err := r.step(ctx, c, a, err); err != nil {
-				return err
-			}
-		}
-		return c.end(ctx)
+		c := &cutter{r: r, owned: make(chan struct{}, 1), path: []level{{it: root, batch: -1}}}
+		stop := c.watch(ctx)
+		err := r.cut(ctx, c, actions)
+		return cmp.Or(err, stop())
 	})
+}
+
+// cut cuts the whole stream.
+func (r *run) cut(ctx context.Context, c *cutter, actions iter.Seq2[plan.Action, error]) error {
+	for a, err := range actions {
+		c.own()
+		stop := r.step(ctx, c, a, err)
+		c.disown()
+		if stop != nil {
+			return stop
+		}
+	}
+	c.own()
+	defer c.disown()
+	return c.end(ctx)
 }
 
 // step takes one element of the stream.
@@ -199,6 +213,15 @@ func (r *run) work(ctx context.Context, feed func(context.Context) error) error 
 	r.commit = newCommitter(r)
 	defer r.queue.stopOn(gctx)()
 	workers, wctx := errgroup.WithContext(gctx)
+	r.relieve = func(first func(context.Context) error) {
+		workers.Go(func() error {
+			if err := first(wctx); err != nil {
+				r.queue.stop(err)
+				return err
+			}
+			return r.worker(wctx)
+		})
+	}
 	for range r.workers() + r.inLine(r.workers()) {
 		workers.Go(func() error { return r.worker(wctx) })
 	}
@@ -244,9 +267,15 @@ func (r *run) worker(ctx context.Context) error {
 			err = w.publish(ctx)
 		}
 		w.handedOver()
-		r.queue.done()
+		if w.spare {
+			r.queue.returns()
+		} else {
+			r.queue.done()
+		}
 		if err != nil {
 			r.queue.stop(err)
+		}
+		if err != nil || w.spare {
 			return err
 		}
 	}
@@ -329,14 +358,16 @@ func (r *run) unlikely(e *mover.Entry) {
 	}
 }
 
-// failed reports an entry that can not be done. From now on nothing is removed, unless it is one that no name leads to:
-// what a target can not hold of them is known to be all that is left out.
+// failed reports an entry that can not be done. From now on nothing is removed, unless it is known that the entry is all that is left out.
 func (r *run) failed(it *item, err error) {
-	if it.Source.Key == "" {
+	if it.Source.Key == "" && !unheld(it.Target.Kind, err) {
 		r.doubt.Store(true)
 	}
 	r.leftOut(it, err)
 }
+
+// unheld says that an entry is one that the target can not hold, in no run, and has no counterpart of: no removal has to wait for it.
+func unheld(at mover.Kind, err error) bool { return at == 0 && errors.Is(err, mover.ErrNoSuchName) }
 
 // leftOut reports an entry that can not be done, for which nothing else is in doubt.
 func (r *run) leftOut(it *item, err error) {

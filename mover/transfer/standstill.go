@@ -54,6 +54,7 @@ type watchdog struct {
 	ctx    context.Context // of the calls for the present entry, and of those before it
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
+	hangs  func() // is called when the calls go on standing still after that
 }
 
 // begin returns the context of the calls for an entry. A directory is waited for: what is in it needs it.
@@ -70,6 +71,7 @@ func (d *watchdog) begin(ctx context.Context, kind mover.Kind) context.Context {
 	d.ctx, d.cancel = inner, cancel
 	d.timer = time.AfterFunc(d.after, func() {
 		if d.apart.spend() {
+			d.hangs()
 			cancel(errStandstill)
 		}
 	})

@@ -1,6 +1,9 @@
 package transfer
 
-import "context"
+import (
+	"context"
+	"sync"
+)
 
 // inTurn does a unit when it is its turn.
 func (w *worker) inTurn(ctx context.Context, u unit) (err error) {
@@ -8,43 +11,56 @@ func (w *worker) inTurn(ctx context.Context, u unit) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { leave(err) }()
+	w.leave = leave
+	defer func() { leave(w.leaves(err)) }()
 	w.unit = true
 	w.r.room.begin()
 	return w.do(ctx, u)
 }
 
+// leaving is what a unit has come to when its turn ends.
+type leaving struct {
+	work, bytes int64
+	err         error
+}
+
+func (w *worker) leaves(err error) leaving { return leaving{w.work(), w.bytes, err} }
+
 // handedOver ends a unit whose turn has come: it holds no draft any more.
 func (w *worker) handedOver() {
-	if w.unit {
-		w.unit = false
+	if w.unit && !w.spare {
 		w.r.room.end()
 	}
+	w.unit = false
 }
 
 // enter waits until a unit may be done: until it is its turn among all who move on this
 // node, and the gate lets it pass. Who waits so has passed no gate, and the gate learns
 // nothing while others decide how much gets done.
-func (w *worker) enter(ctx context.Context, c cost) (leave func(error), err error) {
+// What leave is called for a second time does nothing.
+func (w *worker) enter(ctx context.Context, c cost) (leave func(leaving), err error) {
 	r := w.r
 	w.begun()
 	turn, err := r.turn(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	acquire, release := r.gate.Acquire, func(err error) { r.gate.Release(w.work(), err) }
+	acquire, release := r.gate.Acquire, func(l leaving) { r.gate.Release(l.work, l.err) }
 	if !turn.Alone {
-		acquire, release = r.gate.AcquireGiven, r.gate.ReleaseGiven
+		acquire, release = r.gate.AcquireGiven, func(l leaving) { r.gate.ReleaseGiven(l.err) }
 	}
 	if err := acquire(ctx); err != nil {
 		turn.Done(0)
 		return nil, err
 	}
 	r.n.InFlight.Add(1)
-	return func(err error) {
-		r.n.InFlight.Add(-1)
-		release(err)
-		turn.Done(w.bytes)
+	var once sync.Once
+	return func(l leaving) {
+		once.Do(func() {
+			r.n.InFlight.Add(-1)
+			release(l)
+			turn.Done(l.bytes)
+		})
 	}, nil
 }
 

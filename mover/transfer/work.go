@@ -77,19 +77,20 @@ type Told struct {
 }
 
 // Fault is an error that can travel: its text, the name of its kind, and whether it has
-// the marks mover.ErrUnlike, mover.ErrUnconfirmed and mover.ErrNamesake.
+// the marks mover.ErrUnlike, mover.ErrUnconfirmed, mover.ErrNamesake and mover.ErrNoSuchName.
 type Fault struct {
 	Kind, Text  string
 	Unlike      bool
 	Unconfirmed bool
 	Namesake    bool
+	NoSuchName  bool
 }
 
 func faultOf(err error) *Fault {
 	if err == nil {
 		return nil
 	}
-	return &Fault{mover.KindName(err), err.Error(), errors.Is(err, mover.ErrUnlike), errors.Is(err, mover.ErrUnconfirmed), errors.Is(err, mover.ErrNamesake)}
+	return &Fault{mover.KindName(err), err.Error(), errors.Is(err, mover.ErrUnlike), errors.Is(err, mover.ErrUnconfirmed), errors.Is(err, mover.ErrNamesake), errors.Is(err, mover.ErrNoSuchName)}
 }
 
 // Err is the error again. It prints the same, is of the same kind, and has the same marks.
@@ -106,6 +107,9 @@ func (f *Fault) Err() error {
 	}
 	if f.Namesake {
 		err = mover.MarkNamesake(err)
+	}
+	if f.NoSuchName {
+		err = mover.NoSuchName(err)
 	}
 	return err
 }

@@ -20,6 +20,8 @@ type worker struct {
 	ready   []drafted // of the last batch, to be published
 	small   int       // files that are too small to be timed, each of them
 	unit    bool      // a unit of ours is in work, and counts in run.room
+	leave   func(leaving)
+	spare   bool // another worker has taken its place
 }
 
 func newWorker(r *run) *worker {
@@ -70,12 +72,13 @@ func (w *worker) batch(ctx context.Context, items []item) error {
 func (w *worker) batchUntil(ctx context.Context, items []item, yield <-chan struct{}) (left []item, err error) {
 	name := items[0].name()
 	w.r.n.InWork.begin(name)
-	defer w.r.n.InWork.end(name)
+	defer func() { w.r.n.InWork.end(name) }()
 	b := batch{w: w, done: make([]drafted, 0, len(items)), since: time.Now()}
 	if len(items) > 1 {
 		b.dog = &watchdog{after: standstill + w.r.from.Patience, apart: &w.r.apart}
 		w.feed.alive = b.dog.alive
 		defer func() { b.dog.end(); w.feed.alive = nil }()
+		b.watched(ctx, items)
 	}
 	for i := range items {
 		if i > 0 && isClosed(yield) {
@@ -83,9 +86,17 @@ func (w *worker) batchUntil(ctx context.Context, items []item, yield <-chan stru
 			b.stopped()
 			break
 		}
-		if err := b.add(ctx, &items[i]); err != nil {
+		b.relief.goesTo(i)
+		err := b.add(ctx, &items[i])
+		if b.relief.came() {
+			name, w.spare = items[i].name(), true
+		}
+		if err != nil {
 			b.abandon()
 			return nil, err
+		}
+		if w.spare {
+			break
 		}
 	}
 	if err := b.leave(ctx, ""); err != nil {
@@ -150,7 +161,11 @@ func (w *worker) try(ctx context.Context, b *batch, d *drafted, h mover.Hints) e
 // draft makes a finished draft, or, of a directory, one that can be filled.
 func (w *worker) draft(ctx context.Context, d *drafted, h mover.Hints) error {
 	t := w.begins(w.weigh(&d.it.Source))
-	c, err := w.r.source.Open(ctx, d.it.Source)
+	opening := ctx
+	if w.r.clones.Load() { // and the bytes of this one will not be asked for, either
+		opening = mover.Ranged(ctx)
+	}
+	c, err := w.r.source.Open(opening, d.it.Source)
 	t.opened()
 	if err != nil {
 		return err
@@ -251,6 +266,7 @@ func (w *worker) clone(ctx context.Context, c mover.Content, d *drafted) (bool, 
 		return false, nil
 	}
 	cloned, err := cl.Clone(ctx, c)
+	w.r.clones.Store(cloned)
 	if err != nil || !cloned {
 		return false, err
 	}

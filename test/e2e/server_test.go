@@ -31,15 +31,15 @@ func serverName() string {
 var profiles = map[string]s3.Profile{
 	embedded: {
 		ChecksPut: true, ChecksPart: true, ChecksWhole: true, TellsCRC: true,
-		CreatesOnce: true, MatchesPut: true, MatchesGet: true, MatchesDrop: true, MatchesCopy: true,
+		CreatesOnce: true, MatchesPut: true, MatchesGet: true, MatchesDrop: true, MatchesCopy: true, CopiesParts: true,
 		KeepsMarkers: true, ListsUploads: true, GuardsWhole: true, KeepsHeaders: true, KeepsTags: true, TagsCopies: true, CountsTags: true, KeepsClass: true, SegmentBytes: 255,
 	},
 	"minio": {
 		ChecksPut: true, ChecksPart: true, ChecksWhole: true, TellsCRC: true,
-		CreatesOnce: true, MatchesPut: true, MatchesGet: true, MatchesCopy: true,
+		CreatesOnce: true, MatchesPut: true, MatchesGet: true, MatchesCopy: true, CopiesParts: true,
 		KeepsMarkers: true, GuardsWhole: true, KeepsHeaders: true, KeepsTags: true, TagsCopies: true, CountsTags: true, SegmentBytes: 255,
 	},
-	"ceph":   {CreatesOnce: true, MatchesPut: true, BareMatch: true, MatchesGet: true, KeepsMarkers: true, Twins: true, ListsUploads: true, KeepsHeaders: true, KeepsTags: true, CountsTags: true},
+	"ceph":   {CreatesOnce: true, MatchesPut: true, BareMatch: true, MatchesGet: true, CopiesParts: true, KeepsMarkers: true, Twins: true, ListsUploads: true, KeepsHeaders: true, KeepsTags: true, CountsTags: true},
 	"rclone": {ListsUploads: true, KeepsHeaders: true, KeepsClass: true, SegmentBytes: 255},
 }
 

@@ -123,7 +123,7 @@ func TestMounts(t *testing.T) {
 // runs runs the scripts of a pattern.
 func runs(t *testing.T, pattern string, setup func(*testscript.Env)) {
 	t.Helper()
-	script.Run(t, pattern, setup, script.Commands{"ec2": ec2, "aws": inAWS, "asked": asked, "ready": ready})
+	script.Run(t, pattern, setup, script.Commands{"ec2": ec2, "aws": inAWS, "asked": asked, "ready": ready, "rawkey": rawKey})
 }
 
 // withStore has a real S3 server behind the AWS environment. $BUCKET is a prefix of the script's own.
