@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -80,6 +81,11 @@ func ocdbtNames(e Entry, peek Peek) (names map[string]int64, torn string) {
 	return w.names, w.torn
 }
 
+// ocdbtUnzip makes the decoder of all frames: each has buffers of its own.
+var ocdbtUnzip = sync.OnceValues(func() (*zstd.Decoder, error) {
+	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(ocdbtMost))
+})
+
 // ocdbtBody is what is in a manifest or a node.
 func ocdbtBody(text []byte, magic uint32) (*ocdbtReader, error) {
 	r := &ocdbtReader{left: text}
@@ -96,11 +102,10 @@ func ocdbtBody(text []byte, magic uint32) (*ocdbtReader, error) {
 		return r, errOCDBTUnknown
 	}
 	if compression == 1 {
-		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(ocdbtMost))
+		d, err := ocdbtUnzip()
 		if err != nil {
 			return r, err
 		}
-		defer d.Close()
 		if r.left, err = d.DecodeAll(r.left, nil); err != nil {
 			return r, errOCDBTUnknown
 		}

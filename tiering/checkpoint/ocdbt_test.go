@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -24,13 +25,21 @@ func (d *database) add(name string, data []byte) {
 }
 
 // framed is a manifest, or a node.
+// zip makes the encoder of all frames: each has tables of some megabytes.
+var zip = sync.OnceValue(func() *zstd.Encoder {
+	w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		panic(err)
+	}
+	return w
+})
+
 func (d *database) framed(magic uint32, body []byte) []byte {
 	b := binary.BigEndian.AppendUint32(nil, magic)
 	b = append(b, make([]byte, 8)...)
 	b = append(b, 0) // the version
 	if d.zip {
-		w, _ := zstd.NewWriter(nil)
-		b = w.EncodeAll(body, append(b, 1))
+		b = zip().EncodeAll(body, append(b, 1))
 	} else {
 		b = append(append(b, 0), body...)
 	}
