@@ -10,7 +10,7 @@ GOFLAGS ?= -p=2 -trimpath
 CGO_ENABLED ?= 0
 RACE    := CGO_ENABLED=1 GORACE=atexit_sleep_ms=10
 BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
-TESTS   := go run ./test/run
+TESTS   := go run ./test/runner
 # make test BUDGET='-budget print' runs what is cached, too, and tells which packages use the most CPU time.
 BUDGET  ?=
 # lint vets all packages; and nobody debugs these binaries.
@@ -108,7 +108,7 @@ loaded:
 sim:
 	DATAMOVE_SOAK=$(if $(SEED),,1) DATAMOVE_SEED=$(SEED) $(TESTS) -count=1 -timeout 30m ./test/sim/...
 
-# One test until it fails: make stress RUN=TestName PKG=./mover/posix COUNT=100
+# One test until it fails: make stress RUN=TestName PKG=./mover/backend/posix COUNT=100
 stress:
 	@test -n "$(RUN)" || { echo 'make stress RUN=TestName [PKG=./mover/...] [COUNT=100]'; exit 2; }
 	@go test -list '$(RUN)' $(or $(PKG),./...) | grep -qE '^(Test|Fuzz)' || { echo "no test matches RUN='$(RUN)'"; exit 2; }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"datamove.dev/csi/files"
+	"datamove.dev/csi/fsclient"
 	"datamove.dev/csi/kube"
 	"datamove.dev/csi/volume"
 	"datamove.dev/mover"
@@ -15,7 +15,7 @@ import (
 const closedMost = 1000
 
 // tellClosed says in an event of a pod that not every user may read what was granted to it, and how it can: as whom the pod runs the kubelet does not say.
-func (d *Driver) tellClosed(ctx context.Context, p publication, a files.Attachment) {
+func (d *Driver) tellClosed(ctx context.Context, p publication, a fsclient.Attachment) {
 	if d.Cluster == nil {
 		return
 	}
@@ -41,7 +41,7 @@ func (d *Driver) tellClosed(ctx context.Context, p publication, a files.Attachme
 }
 
 // closedTo says which users may read something, and what a pod's securityContext needs for that.
-func closedTo(c *files.Closed) string {
+func closedTo(c *fsclient.Closed) string {
 	var ways []string
 	owner, group := c.Readers()
 	if owner && c.UID != 0 {

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"datamove.dev/csi/base"
+	"datamove.dev/csi/volumestore"
 	"datamove.dev/mover"
 )
 
@@ -59,7 +59,7 @@ func (d *Driver) ControllerModifyVolume(ctx context.Context, q *csi.ControllerMo
 }
 
 // marked finds a volume and marks it as being worked on: what its record says stays so until done.
-func (d *Driver) marked(ctx context.Context, text string) (r base.Record, done func(), err error) {
+func (d *Driver) marked(ctx context.Context, text string) (r volumestore.Record, done func(), err error) {
 	if done, err = d.volumes.begin(text, "another call"); err != nil {
 		return r, nil, err
 	}

@@ -13,9 +13,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"datamove.dev/csi/base"
 	"datamove.dev/csi/mount"
 	"datamove.dev/csi/volume"
+	"datamove.dev/csi/volumestore"
 	"datamove.dev/lustre"
 	"datamove.dev/lustre/gpfs"
 	"datamove.dev/mover"
@@ -115,24 +115,24 @@ func (f *FileSystem) validate() error {
 }
 
 // ids are the project IDs that are the driver's.
-func (f *FileSystem) ids() (base.Range, error) {
+func (f *FileSystem) ids() (volumestore.Range, error) {
 	if f.ProjectIDs == "" {
-		return base.Range{}, nil
+		return volumestore.Range{}, nil
 	}
 	first, last, err := units.ParseIDs(f.ProjectIDs)
 	if err != nil {
-		return base.Range{}, fmt.Errorf("%w: projectIDs is %w", mover.ErrUsage, err)
+		return volumestore.Range{}, fmt.Errorf("%w: projectIDs is %w", mover.ErrUsage, err)
 	}
-	return base.Range{First: first, Last: last}, nil
+	return volumestore.Range{First: first, Last: last}, nil
 }
 
 // spec is the file system as package base has it, on a node.
-func (c *Config) spec(name, node string) base.Spec {
+func (c *Config) spec(name, node string) volumestore.Spec {
 	f := c.FileSystems[name]
 	ids, _ := f.ids() // it was read before
-	s := base.Spec{Name: name, Kind: f.Kind, Root: f.Root, Volumes: f.Volumes, IDs: ids, Unenforced: f.Unenforced, Mounted: f.Mount != nil}
+	s := volumestore.Spec{Name: name, Kind: f.Kind, Root: f.Root, Volumes: f.Volumes, IDs: ids, Unenforced: f.Unenforced, Mounted: f.Mount != nil}
 	if f.Use == volume.Scratch {
-		s.Promise, s.Node = &base.Promise{KeepFree: f.KeepFree}, node
+		s.Promise, s.Node = &volumestore.Promise{KeepFree: f.KeepFree}, node
 	}
 	if g := f.GPFS; g != nil {
 		s.GPFS = map[string]gpfs.Options{g.Device: {URL: g.URL, CredentialsFile: g.Credentials, CABundle: g.CA, CommandsDir: g.Commands}}

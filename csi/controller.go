@@ -9,9 +9,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"datamove.dev/csi/base"
-	"datamove.dev/csi/files"
+	"datamove.dev/csi/fsclient"
 	"datamove.dev/csi/volume"
+	"datamove.dev/csi/volumestore"
 	"datamove.dev/mover"
 )
 
@@ -77,7 +77,7 @@ func (d *Driver) CreateVolume(ctx context.Context, q *csi.CreateVolumeRequest) (
 	if err := d.archivable(name, p); err != nil {
 		return nil, err
 	}
-	w := base.Wish{ID: volume.ID{Kind: p.Kind, FileSystem: name}, Name: q.GetName(), Bytes: bytes, Parameters: p, Said: saidIn(q.GetParameters())}
+	w := volumestore.Wish{ID: volume.ID{Kind: p.Kind, FileSystem: name}, Name: q.GetName(), Bytes: bytes, Parameters: p, Said: saidIn(q.GetParameters())}
 	if w.From, err = d.source(name, q.GetVolumeContentSource()); err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (d *Driver) CreateVolume(ctx context.Context, q *csi.CreateVolumeRequest) (
 }
 
 // saidIn is what parameters say of the owner and mode of a volume.
-func saidIn(parameters map[string]string) (s base.Said) {
+func saidIn(parameters map[string]string) (s volumestore.Said) {
 	_, s.UID = parameters["uid"]
 	_, s.GID = parameters["gid"]
 	_, s.Mode = parameters["mode"]
@@ -102,17 +102,17 @@ func saidIn(parameters map[string]string) (s base.Said) {
 }
 
 // make makes what is wished for, or finds it made.
-func (d *Driver) make(ctx context.Context, w base.Wish) (base.Record, error) {
+func (d *Driver) make(ctx context.Context, w volumestore.Wish) (volumestore.Record, error) {
 	spec := d.spec(w.ID.FileSystem)
 	w.Uncopied = d.uncopied(w.ID.FileSystem)
 	r, unfilled, err := d.Files.Make(ctx, spec, w)
 	if unfilled != nil {
 		if err := d.copies(ctx, w.ID.FileSystem, unfilled); err != nil {
-			return base.Record{}, err
+			return volumestore.Record{}, err
 		}
 		r, err = d.Files.Filled(ctx, spec, w)
 	}
-	var small *base.TooSmall
+	var small *volumestore.TooSmall
 	switch {
 	case errors.As(err, &small):
 		return r, status.Error(codes.OutOfRange, err.Error())
@@ -183,7 +183,7 @@ func (d *Driver) source(name string, s *csi.VolumeContentSource) (*volume.ID, er
 }
 
 // described is a volume as Kubernetes hears of it.
-func (d *Driver) described(r *base.Record, from *csi.VolumeContentSource) *csi.Volume {
+func (d *Driver) described(r *volumestore.Record, from *csi.VolumeContentSource) *csi.Volume {
 	v := &csi.Volume{VolumeId: r.ID, CapacityBytes: r.Bytes, ContentSource: from}
 	if r.Parameters.Kind == volume.Scratch {
 		v.AccessibleTopology = d.topology()
@@ -232,11 +232,11 @@ func (d *Driver) DeleteVolume(ctx context.Context, q *csi.DeleteVolumeRequest) (
 
 // unused reports if scratch is mounted still: all its pods are on its node, which is this one. Who has a volume of a shared file
 // system only Kubernetes knows.
-func (d *Driver) unused(ctx context.Context, spec base.Spec, id volume.ID) error {
+func (d *Driver) unused(ctx context.Context, spec volumestore.Spec, id volume.ID) error {
 	if id.Kind != volume.Scratch {
 		return nil
 	}
-	switch all, err := d.Files.Mounts(ctx, files.Attachment{Spec: spec, ID: id}); {
+	switch all, err := d.Files.Mounts(ctx, fsclient.Attachment{Spec: spec, ID: id}); {
 	case errors.Is(err, mover.ErrNotExist):
 		return nil
 	case err != nil:

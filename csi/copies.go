@@ -6,19 +6,19 @@ import (
 	"fmt"
 	"time"
 
-	"datamove.dev/csi/base"
 	"datamove.dev/csi/volume"
+	"datamove.dev/csi/volumestore"
 	"datamove.dev/mover"
-	"datamove.dev/tiering/stage"
+	"datamove.dev/tiering/dataset/datasetclient"
 )
 
 // copies has the mover copy what a volume begins with, where its file system can not clone.
-func (d *Driver) copies(ctx context.Context, fileSystem string, u *base.Unfilled) error {
+func (d *Driver) copies(ctx context.Context, fileSystem string, u *volumestore.Unfilled) error {
 	if err := d.canCopy(fileSystem); err != nil {
 		return err
 	}
 	tier := d.Config.FileSystems[fileSystem].Tier
-	return d.Staging.Copy(ctx, stage.Order{Key: u.Mark, From: tier + ":" + u.Source, To: tier + ":" + u.Target})
+	return d.Staging.Copy(ctx, datasetclient.Order{Key: u.Mark, From: tier + ":" + u.Source, To: tier + ":" + u.Target})
 }
 
 // uncopied says why the mover can copy nothing on a file system; "" where it can.
@@ -50,7 +50,7 @@ func (d *Driver) archivable(fileSystem string, p volume.Parameters) error {
 
 // remove takes a volume or a snapshot away. What is being copied into one that was begun only is not copied any further, so that
 // nobody writes where the next one of its name will be.
-func (d *Driver) remove(ctx context.Context, spec base.Spec, id volume.ID, by string) error {
+func (d *Driver) remove(ctx context.Context, spec volumestore.Spec, id volume.ID, by string) error {
 	if d.canCopy(spec.Name) == nil {
 		mark, err := d.Files.Begun(ctx, spec, id)
 		if err == nil && mark != "" {
@@ -86,8 +86,8 @@ func (d *Driver) archive(ctx context.Context, fileSystem string) (left int, err 
 	}
 	var errs []error
 	for _, a := range all {
-		err := d.Staging.Copy(ctx, stage.Order{Key: "archive " + a.Record.Mark, From: d.Config.FileSystems[fileSystem].Tier + ":" + a.Source, To: a.Target})
-		var u *stage.Underway
+		err := d.Staging.Copy(ctx, datasetclient.Order{Key: "archive " + a.Record.Mark, From: d.Config.FileSystems[fileSystem].Tier + ":" + a.Source, To: a.Target})
+		var u *datasetclient.Underway
 		switch {
 		case errors.As(err, &u):
 			left++

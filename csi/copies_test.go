@@ -99,7 +99,7 @@ func TestCopies(t *testing.T) {
 
 // TestCopyNobodyMakes: without a mover it is said at once, and a removal in the middle ends the copy.
 //
-//safety:8 with csi/base TestFailedForGood
+//safety:8 with csi/volumestore TestFailedForGood
 func TestCopyNobodyMakes(t *testing.T) {
 	r := rigged(t)
 	r.unable()
@@ -133,7 +133,7 @@ func TestCopyNobodyMakes(t *testing.T) {
 
 // TestArchive: a volume of such a class is copied to the colder tier before it is gone.
 //
-//safety:5/volumes with csi/base TestRestore
+//safety:5/volumes with csi/volumestore TestRestore
 func TestArchive(t *testing.T) {
 	r := rigged(t)
 	r.unable()

@@ -27,7 +27,7 @@ import (
 	"datamove.dev/mover/config"
 	"datamove.dev/test/cluster/rig"
 	"datamove.dev/test/must"
-	"datamove.dev/tiering/stage"
+	"datamove.dev/tiering/dataset/datasetclient"
 )
 
 // staging starts a real mover on this node, with the tiers shared and scratch and the datasets train and secret, and lets
@@ -50,9 +50,9 @@ func (r *kubelet) staging() *rig.Cluster {
 		c.Add(name, "shared:"+name)
 	}
 	r.service = c
-	m := &stage.Mover{Dial: c.Dial, Node: "n1", Label: "csi-copy"}
+	m := &datasetclient.Mover{Dial: c.Dial, Node: "n1", Label: "csi-copy"}
 	r.Cleanup(func() { must.Do(r.T, m.Close()) })
-	r.driver.Staging = &stage.Away{Mover: m, File: filepath.Join(r.TempDir(), "held.json"), Note: Noting(r.driver.Files)}
+	r.driver.Staging = &datasetclient.Away{Mover: m, File: filepath.Join(r.TempDir(), "held.json"), Note: Noting(r.driver.Files)}
 	r.driver.Config.Grants = append(r.driver.Config.Grants, volume.Grant{Namespaces: []string{"vision"}, Sources: []string{"dataset:train"}})
 	return c
 }
@@ -269,7 +269,7 @@ func TestMoverAway(t *testing.T) {
 	if n := r.leases(client); n != 1 {
 		t.Errorf("%d leases", n)
 	}
-	there.(*stage.Away).Grace = time.Nanosecond
+	there.(*datasetclient.Away).Grace = time.Nanosecond
 	r.driver.Staging = there
 	ctx, stop := context.WithCancel(t.Context())
 	kept := make(chan struct{})
@@ -313,8 +313,8 @@ func TestCoordinatorAway(t *testing.T) {
 	if want := "vision/pod Staged dataset:train@" + digest + " is on this node as it was before; the coordinator can not be reached, and is told of it later"; !slices.Contains(k.events, want) {
 		t.Errorf("%q, and not %q", k.events, want)
 	}
-	again := r.driver.Staging.(*stage.Away)
-	r.driver.Staging = &stage.Away{Mover: again.Mover, File: again.File, Note: again.Note}
+	again := r.driver.Staging.(*datasetclient.Away)
+	r.driver.Staging = &datasetclient.Away{Mover: again.Mover, File: again.File, Note: again.Note}
 	c.Start()
 	c.Ready("n1")
 	purged := func() *datamovev1.Task {

@@ -10,11 +10,11 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
 
-	"datamove.dev/csi/base"
-	"datamove.dev/csi/files"
+	"datamove.dev/csi/fsclient"
 	"datamove.dev/csi/metrics"
-	"datamove.dev/csi/relay"
+	"datamove.dev/csi/nodeproxy"
 	"datamove.dev/csi/volume"
+	"datamove.dev/csi/volumestore"
 	"datamove.dev/mover"
 )
 
@@ -37,7 +37,7 @@ const (
 // Options are what a driver is made of.
 type Options struct {
 	Config  *Config
-	Files   *files.Files
+	Files   *fsclient.Files
 	Mode    Mode
 	NodeID  string
 	Version string
@@ -51,7 +51,7 @@ type Options struct {
 	// Cluster is told what becomes of volumes; nil is nobody.
 	Cluster Cluster
 	// Fleet reaches the drivers of nodes, for a controller that has no scratch of its own; nil is for one that has.
-	Fleet *relay.Fleet
+	Fleet *nodeproxy.Fleet
 }
 
 // Driver answers the calls of Kubernetes.
@@ -141,25 +141,25 @@ func (d *Driver) GetPluginCapabilities(context.Context, *csi.GetPluginCapabiliti
 }
 
 // spec is a file system as package base has it.
-func (d *Driver) spec(name string) base.Spec { return d.Config.spec(name, d.NodeID) }
+func (d *Driver) spec(name string) volumestore.Spec { return d.Config.spec(name, d.NodeID) }
 
 // known reads the ID of a volume whose file system the configuration has: mover.ErrNotExist for what no volume has as its ID,
 // mover.ErrConflict for one of another file system.
-func (d *Driver) known(text string) (volume.ID, base.Spec, error) {
+func (d *Driver) known(text string) (volume.ID, volumestore.Spec, error) {
 	if text == "" {
-		return volume.ID{}, base.Spec{}, fmt.Errorf("%w: the volume ID is missing", mover.ErrUsage)
+		return volume.ID{}, volumestore.Spec{}, fmt.Errorf("%w: the volume ID is missing", mover.ErrUsage)
 	}
 	id, err := volume.ParseID(text)
 	if err != nil {
 		// Nobody has a volume of an ID that none can have.
-		return id, base.Spec{}, fmt.Errorf("%w: %s", mover.ErrNotExist, err.Error())
+		return id, volumestore.Spec{}, fmt.Errorf("%w: %s", mover.ErrNotExist, err.Error())
 	}
 	if id.FileSystem == "" {
-		return id, base.Spec{}, nil
+		return id, volumestore.Spec{}, nil
 	}
 	if _, ok := d.Config.FileSystems[id.FileSystem]; !ok {
 		// It may well be there: who answered NotFound would have its PersistentVolume deleted, and leave the rest for ever.
-		return id, base.Spec{}, fmt.Errorf("%w: %s: the driver's configuration has no file system %s", mover.ErrConflict, id, id.FileSystem)
+		return id, volumestore.Spec{}, fmt.Errorf("%w: %s: the driver's configuration has no file system %s", mover.ErrConflict, id, id.FileSystem)
 	}
 	return id, d.spec(id.FileSystem), nil
 }

@@ -88,7 +88,7 @@ func fill(path string, n int64) (int64, error) {
 
 // TestTenants: nobody gets what was made for, or granted to, somebody else.
 //
-//safety:5/volumes with csi/base TestNotOurs
+//safety:5/volumes with csi/volumestore TestNotOurs
 //safety:6 volume IDs that somebody made up, absolute paths, `..`, links, and a directory that is exchanged for a link again and again while it is mounted
 //safety:7 volumes, directories and datasets of another namespace, also for a pod that nobody names
 func TestTenants(t *testing.T) {
@@ -373,7 +373,7 @@ func TestManyPublishes(t *testing.T) {
 
 // TestScratchRoom: a node promises no more than it has, and says how much it can.
 //
-//safety:8 with csi/base TestPromises
+//safety:8 with csi/volumestore TestPromises
 func TestScratchRoom(t *testing.T) {
 	r := rigged(t)
 	capacity := func() int64 {

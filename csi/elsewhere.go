@@ -17,13 +17,13 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
-	"datamove.dev/csi/relay"
+	"datamove.dev/csi/nodeproxy"
 	"datamove.dev/csi/volume"
 	"datamove.dev/mover"
 )
 
 // RelayServer answers the controller about what only this node has, with the controller service.
-func (d *Driver) RelayServer(keys relay.Keys) *grpc.Server {
+func (d *Driver) RelayServer(keys nodeproxy.Keys) *grpc.Server {
 	local := d.local()
 	s := grpc.NewServer(grpc.UnaryInterceptor(local.Unary), grpc.Creds(keys.Node()))
 	csi.RegisterControllerServer(s, local)
@@ -54,7 +54,7 @@ func (d *Driver) elsewhere(ctx context.Context, request any, method string) (rep
 	if d.Fleet == nil {
 		return nil, false, nil
 	}
-	ask := func(n relay.Node) error {
+	ask := func(n nodeproxy.Node) error {
 		reply, err = replyTo(method)
 		if err == nil {
 			err = d.Fleet.Ask(ctx, n, method, request, reply)
@@ -198,7 +198,7 @@ func goneWithNode(id volume.ID) error {
 }
 
 // onOneOf asks nodes in their order, until one is not full.
-func (d *Driver) onOneOf(ctx context.Context, names []string, ask func(relay.Node) error) error {
+func (d *Driver) onOneOf(ctx context.Context, names []string, ask func(nodeproxy.Node) error) error {
 	if len(names) == 0 {
 		return fmt.Errorf("%w: scratch is made on the node of its pod: the StorageClass needs volumeBindingMode WaitForFirstConsumer", mover.ErrUsage)
 	}
@@ -207,7 +207,7 @@ func (d *Driver) onOneOf(ctx context.Context, names []string, ask func(relay.Nod
 		return err
 	}
 	for _, name := range names {
-		i := slices.IndexFunc(all, func(n relay.Node) bool { return n.Name == name })
+		i := slices.IndexFunc(all, func(n nodeproxy.Node) bool { return n.Name == name })
 		if i < 0 {
 			err = fmt.Errorf("%w: the cluster has no node %s", mover.ErrFull, mover.Printable(name))
 			continue
@@ -220,7 +220,7 @@ func (d *Driver) onOneOf(ctx context.Context, names []string, ask func(relay.Nod
 }
 
 // onTheNodeOf asks the node that has what an ID names. What was on a node that the cluster has no more is gone with it.
-func (d *Driver) onTheNodeOf(ctx context.Context, id volume.ID, method string, ask func(relay.Node) error) error {
+func (d *Driver) onTheNodeOf(ctx context.Context, id volume.ID, method string, ask func(nodeproxy.Node) error) error {
 	all, err := d.Fleet.All(ctx)
 	if err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
-	"datamove.dev/csi/relay"
-	"datamove.dev/csi/relay/relaytest"
+	"datamove.dev/csi/nodeproxy"
+	"datamove.dev/csi/nodeproxy/relaytest"
 	"datamove.dev/csi/volume"
 	"datamove.dev/test/must"
 )
@@ -22,7 +22,7 @@ import (
 type clusterOf struct {
 	*kubelet // the controller's sidecars
 	nodes    map[string]*kubelet
-	fleet    []relay.Node
+	fleet    []nodeproxy.Node
 }
 
 func clustered(t *testing.T, names ...string) *clusterOf {
@@ -34,16 +34,16 @@ func clustered(t *testing.T, names ...string) *clusterOf {
 		n.driver.NodeID, n.driver.Mode = name, Node
 		c.nodes[name] = n
 		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-		server := n.driver.RelayServer(authority.Keys(t, relay.NodeName))
+		server := n.driver.RelayServer(authority.Keys(t, nodeproxy.NodeName))
 		go func() { _ = server.Serve(l) }()
 		t.Cleanup(server.Stop)
-		c.fleet = append(c.fleet, relay.Node{Name: name, Address: l.Addr().String()})
+		c.fleet = append(c.fleet, nodeproxy.Node{Name: name, Address: l.Addr().String()})
 	}
 	c.driver.Mode, c.driver.NodeID = Controller, ""
 	nvme := c.driver.Config.FileSystems["nvme"]
 	nvme.Root = filepath.Join(t.TempDir(), "not-here")
 	c.driver.Config.FileSystems["nvme"] = nvme
-	c.driver.Fleet = &relay.Fleet{Keys: authority.Keys(t, relay.ControllerName), Nodes: func(context.Context) ([]relay.Node, error) { return c.fleet, nil }}
+	c.driver.Fleet = &nodeproxy.Fleet{Keys: authority.Keys(t, nodeproxy.ControllerName), Nodes: func(context.Context) ([]nodeproxy.Node, error) { return c.fleet, nil }}
 	return c
 }
 
@@ -188,7 +188,7 @@ func TestElsewhereGone(t *testing.T) {
 	_, err = c.CreateVolume(t.Context(), q)
 	c.refused(err, codes.ResourceExhausted)
 
-	c.fleet = append(c.fleet, relay.Node{Name: "n1", Address: was})
+	c.fleet = append(c.fleet, nodeproxy.Node{Name: "n1", Address: was})
 	if _, err := c.ControllerGetVolume(t.Context(), &csi.ControllerGetVolumeRequest{VolumeId: id}); err != nil {
 		t.Errorf("the node is back, and what it has was removed: %v", err)
 	}
@@ -196,7 +196,7 @@ func TestElsewhereGone(t *testing.T) {
 
 // TestLocal: by its port, a node gives nothing away but its scratch.
 //
-//safety:7 with csi/relay TestTrust
+//safety:7 with csi/nodeproxy TestTrust
 func TestLocal(t *testing.T) {
 	c := clustered(t, "n1")
 	p := c.nodes["n1"].created(volume.Project, "vision", "home", 20*mib)

@@ -10,9 +10,9 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
-	"datamove.dev/csi/base"
 	"datamove.dev/csi/mount"
 	"datamove.dev/csi/volume"
+	"datamove.dev/csi/volumestore"
 	"datamove.dev/mover"
 )
 
@@ -32,7 +32,7 @@ func (d *Driver) NodeGetVolumeStats(ctx context.Context, q *csi.NodeGetVolumeSta
 	case !mounted:
 		return nil, fmt.Errorf("%w: nothing is mounted at %s", mover.ErrNotExist, mover.Printable(q.GetVolumePath()))
 	}
-	var s base.Stats
+	var s volumestore.Stats
 	if id.Ours() {
 		s, err = d.Files.Stats(ctx, spec, id)
 	} else {

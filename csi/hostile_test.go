@@ -68,7 +68,7 @@ func TestSwap(t *testing.T) {
 // TestFullDisk: where there is no room a volume is refused with a reason, nothing of it is left, and it is made
 // when there is room again.
 //
-//safety:8 with csi/base TestPromises
+//safety:8 with csi/volumestore TestPromises
 func TestFullDisk(t *testing.T) {
 	r := riggedOn(t, 256<<20)
 	big := filepath.Join(r.root, "big")

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"datamove.dev/csi/base"
+	"datamove.dev/csi/volumestore"
 )
 
 // keptFor is how long the last answer about a volume stands for one that its file system does not give.
@@ -18,12 +18,12 @@ type kept struct {
 }
 
 type answered struct {
-	stats base.Stats
+	stats volumestore.Stats
 	at    time.Time
 }
 
 // put remembers an answer, and forgets those that are too old. The kubelet asks for each volume every minute.
-func (k *kept) put(id string, s base.Stats) {
+func (k *kept) put(id string, s volumestore.Stats) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	maps.DeleteFunc(k.last, func(_ string, a answered) bool { return time.Since(a.at) > keptFor })
@@ -34,7 +34,7 @@ func (k *kept) put(id string, s base.Stats) {
 }
 
 // get is the last answer, if it may stand for one.
-func (k *kept) get(id string) (base.Stats, bool) {
+func (k *kept) get(id string) (volumestore.Stats, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	a, ok := k.last[id]

@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"datamove.dev/csi/base"
+	"datamove.dev/csi/volumestore"
 )
 
 // TestKept: the last answer about a volume stands for another one for a while, and is forgotten then.
@@ -14,10 +14,10 @@ import (
 func TestKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k kept
-		k.put("a", base.Stats{UsedBytes: 1})
+		k.put("a", volumestore.Stats{UsedBytes: 1})
 		time.Sleep(keptFor / 2)
-		k.put("a", base.Stats{UsedBytes: 2})
-		k.put("b", base.Stats{})
+		k.put("a", volumestore.Stats{UsedBytes: 2})
+		k.put("b", volumestore.Stats{})
 		time.Sleep(keptFor)
 		if s, ok := k.get("a"); !ok || s.UsedBytes != 2 {
 			t.Errorf("%v, %t", s, ok)
@@ -26,7 +26,7 @@ func TestKept(t *testing.T) {
 		if _, ok := k.get("a"); ok {
 			t.Error("it stands for an answer for ever")
 		}
-		if k.put("c", base.Stats{}); len(k.last) != 1 {
+		if k.put("c", volumestore.Stats{}); len(k.last) != 1 {
 			t.Errorf("%d are remembered", len(k.last))
 		}
 		if _, ok := k.get("none"); ok {

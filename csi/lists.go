@@ -12,15 +12,15 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"datamove.dev/csi/base"
 	"datamove.dev/csi/volume"
+	"datamove.dev/csi/volumestore"
 	"datamove.dev/mover"
-	"datamove.dev/tiering/stage"
+	"datamove.dev/tiering/dataset/datasetclient"
 )
 
 // records returns those of all volumes, or snapshots, of all file systems that this driver has. A file system that does not answer is
 // an error: a list without its volumes would say that they are gone.
-func (d *Driver) records(ctx context.Context, snapshots bool) (all []base.Record, err error) {
+func (d *Driver) records(ctx context.Context, snapshots bool) (all []volumestore.Record, err error) {
 	for _, name := range slices.Sorted(maps.Keys(d.Config.FileSystems)) {
 		f := d.Config.FileSystems[name]
 		if f.Volumes == "" || !d.has(name) {
@@ -40,7 +40,7 @@ func (d *Driver) records(ctx context.Context, snapshots bool) (all []base.Record
 }
 
 // recordsOn returns those of a file system, and the IDs of what can not be read.
-func (d *Driver) recordsOn(ctx context.Context, name string, kind volume.Kind) (all []base.Record, unread []string, err error) {
+func (d *Driver) recordsOn(ctx context.Context, name string, kind volume.Kind) (all []volumestore.Record, unread []string, err error) {
 	all, bad, err := d.Files.List(ctx, d.spec(name), kind)
 	for key, why := range bad {
 		d.Logger.WarnContext(ctx, "a volume can not be read", "fileSystem", name, "key", key, "err", why)
@@ -90,7 +90,7 @@ func (d *Driver) ListVolumes(ctx context.Context, q *csi.ListVolumesRequest) (*c
 }
 
 // contentSource is what a volume began with.
-func contentSource(r *base.Record) *csi.VolumeContentSource {
+func contentSource(r *volumestore.Record) *csi.VolumeContentSource {
 	id, err := volume.ParseID(r.Asked.From)
 	switch {
 	case err != nil:
@@ -135,13 +135,13 @@ func (d *Driver) ControllerGetVolume(ctx context.Context, q *csi.ControllerGetVo
 }
 
 // find returns the record of a volume that the driver made.
-func (d *Driver) find(ctx context.Context, text string) (base.Record, error) {
+func (d *Driver) find(ctx context.Context, text string) (volumestore.Record, error) {
 	id, spec, err := d.known(text)
 	if err == nil && (!id.Ours() || id.Kind == volume.Snapshot) {
 		err = fmt.Errorf("%w: %s is no volume that the driver made", mover.ErrNotExist, id)
 	}
 	if err != nil {
-		return base.Record{}, err
+		return volumestore.Record{}, err
 	}
 	return d.Files.Find(ctx, spec, id)
 }
@@ -193,7 +193,7 @@ func (d *Driver) capacityForDataset(ctx context.Context, q *csi.GetCapacityReque
 	if err != nil || d.Staging == nil {
 		return upTo(mostBytes, mostBytes)
 	}
-	s, err := d.Staging.Space(ctx, stage.Source{Location: p.Source.Location, Tier: p.Source.Tier, Node: q.GetAccessibleTopology().GetSegments()[NodeTopology]})
+	s, err := d.Staging.Space(ctx, datasetclient.Source{Location: p.Source.Location, Tier: p.Source.Tier, Node: q.GetAccessibleTopology().GetSegments()[NodeTopology]})
 	switch {
 	case err != nil:
 		d.Logger.WarnContext(ctx, "the room for a dataset is not known", "dataset", p.Source.Location, "err", err)

@@ -10,7 +10,7 @@ import (
 	"datamove.dev/csi/volume"
 	"datamove.dev/mover"
 	"datamove.dev/test/must"
-	"datamove.dev/tiering/stage"
+	"datamove.dev/tiering/dataset/datasetclient"
 )
 
 // fits is how the scheduler reads a CSIStorageCapacity for a claim that waits for its first pod.
@@ -56,14 +56,14 @@ func TestCapacityIsNoLessThanWhatIsMade(t *testing.T) {
 // tierWithRoom is a mover that says how much there is.
 type tierWithRoom struct {
 	Staging
-	has  stage.Space
+	has  datasetclient.Space
 	node string
 	err  error
 }
 
-func (r tierWithRoom) Space(_ context.Context, s stage.Source) (stage.Space, error) {
-	if s != (stage.Source{Location: "dataset:train", Tier: "scratch", Node: r.node}) {
-		return stage.Space{}, mover.ErrUsage
+func (r tierWithRoom) Space(_ context.Context, s datasetclient.Source) (datasetclient.Space, error) {
+	if s != (datasetclient.Source{Location: "dataset:train", Tier: "scratch", Node: r.node}) {
+		return datasetclient.Space{}, mover.ErrUsage
 	}
 	return r.has, r.err
 }
@@ -79,11 +79,11 @@ func TestCapacityForDataset(t *testing.T) {
 		want    int64
 	}{
 		{"without a mover", nil, mostBytes},
-		{"there is room", tierWithRoom{node: "n7", has: stage.Space{Bytes: 3 * mib, Room: 4 * mib}}, 4 * mib},
-		{"there is none", tierWithRoom{node: "n7", has: stage.Space{Bytes: 5 * mib, Room: 4 * mib}}, 0},
-		{"it is there already", tierWithRoom{node: "n7", has: stage.Space{Bytes: 5 * mib, Room: 4 * mib, There: true}}, mostBytes},
-		{"how large it is, is not known", tierWithRoom{node: "n7", has: stage.Space{Room: 4 * mib}}, 4 * mib},
-		{"how much there is, is not known", tierWithRoom{node: "n7", has: stage.Space{Bytes: 5 * mib, Room: -1}}, mostBytes},
+		{"there is room", tierWithRoom{node: "n7", has: datasetclient.Space{Bytes: 3 * mib, Room: 4 * mib}}, 4 * mib},
+		{"there is none", tierWithRoom{node: "n7", has: datasetclient.Space{Bytes: 5 * mib, Room: 4 * mib}}, 0},
+		{"it is there already", tierWithRoom{node: "n7", has: datasetclient.Space{Bytes: 5 * mib, Room: 4 * mib, There: true}}, mostBytes},
+		{"how large it is, is not known", tierWithRoom{node: "n7", has: datasetclient.Space{Room: 4 * mib}}, 4 * mib},
+		{"how much there is, is not known", tierWithRoom{node: "n7", has: datasetclient.Space{Bytes: 5 * mib, Room: -1}}, mostBytes},
 		{"the mover is away", tierWithRoom{node: "n7", err: mover.ErrUnreachable}, mostBytes},
 	} {
 		d.Staging = row.staging

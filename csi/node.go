@@ -12,12 +12,12 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"datamove.dev/csi/base"
-	"datamove.dev/csi/files"
+	"datamove.dev/csi/fsclient"
 	"datamove.dev/csi/mount"
 	"datamove.dev/csi/volume"
+	"datamove.dev/csi/volumestore"
 	"datamove.dev/mover"
-	"datamove.dev/tiering/stage"
+	"datamove.dev/tiering/dataset/datasetclient"
 )
 
 // NodeGetCapabilities says what a node can do.
@@ -48,7 +48,7 @@ func (d *Driver) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.Nod
 // publication is a volume that a pod is to have, as far as it was read.
 type publication struct {
 	id     volume.ID
-	spec   base.Spec
+	spec   volumestore.Spec
 	about  volume.Attributes
 	flags  mount.Flags
 	group  *uint32 // fsGroup of the pod
@@ -59,8 +59,8 @@ type publication struct {
 }
 
 // source is what the mover is asked for.
-func (p *publication) source() stage.Source {
-	return stage.Source{Location: p.about.Source.Location, Tier: p.about.Source.Tier}
+func (p *publication) source() datasetclient.Source {
+	return datasetclient.Source{Location: p.about.Source.Location, Tier: p.about.Source.Tier}
 }
 
 // NodePublishVolume mounts a volume for a pod.
@@ -149,8 +149,8 @@ func (d *Driver) publication(q *csi.NodePublishVolumeRequest) (p publication, er
 }
 
 // allowed is how a pod may have a volume.
-func (d *Driver) allowed(ctx context.Context, p publication) (a files.Attachment, err error) {
-	a = files.Attachment{Spec: p.spec, ID: p.id, Target: p.target, Flags: p.flags, Many: p.many, Staged: p.staged}
+func (d *Driver) allowed(ctx context.Context, p publication) (a fsclient.Attachment, err error) {
+	a = fsclient.Attachment{Spec: p.spec, ID: p.id, Target: p.target, Flags: p.flags, Many: p.many, Staged: p.staged}
 	if !p.flags.ReadOnly {
 		a.Group = p.group
 	}
@@ -169,7 +169,7 @@ func (d *Driver) allowed(ctx context.Context, p publication) (a files.Attachment
 
 // alone reports if somebody else on this node has a volume that only one pod may have. Where a directory is mounted the kernel
 // says, under whatever name; who has a dataset, the mover.
-func (d *Driver) alone(ctx context.Context, p publication, a files.Attachment) error {
+func (d *Driver) alone(ctx context.Context, p publication, a fsclient.Attachment) error {
 	switch {
 	case !p.single:
 		return nil
@@ -220,7 +220,7 @@ func (d *Driver) granted(p publication) (string, mount.Flags, error) {
 }
 
 // staged is a dataset, when it is on this node.
-func (d *Driver) staged(ctx context.Context, p publication, a files.Attachment) (files.Attachment, error) {
+func (d *Driver) staged(ctx context.Context, p publication, a fsclient.Attachment) (fsclient.Attachment, error) {
 	if d.Staging == nil {
 		return a, fmt.Errorf("%w: datasets need the mover: the driver's configuration has no service", mover.ErrUnsupported)
 	}
@@ -240,21 +240,21 @@ func (d *Driver) staged(ctx context.Context, p publication, a files.Attachment) 
 	if err != nil {
 		return a, err
 	}
-	a.Spec, a.Path = base.Spec{Name: lane(s.Root), Root: s.Root}, s.Path
+	a.Spec, a.Path = volumestore.Spec{Name: lane(s.Root), Root: s.Root}, s.Path
 	a.Flags.ReadOnly = true
 	return a, nil
 }
 
 // await waits for a dataset as long as the driver has patience: between two calls the kubelet waits longer and longer, up to two minutes,
 // and so would its pod, for what is there already.
-func (d *Driver) await(ctx context.Context, p publication) (stage.Place, error) {
+func (d *Driver) await(ctx context.Context, p publication) (datasetclient.Place, error) {
 	limit := time.Now().Add(d.Patience)
 	for first := true; ; first = false {
 		s, err := d.Staging.Stage(ctx, p.source(), holder(p.id, p.target))
 		if _, digest := p.about.Source.Dataset(); digest != "" && p.id.Kind == volume.Dataset && errors.Is(err, mover.ErrNotExist) {
 			err = fmt.Errorf("%w; or make a new claim, which has the newest version", err)
 		}
-		var u *stage.Underway
+		var u *datasetclient.Underway
 		underway := errors.As(err, &u)
 		if underway && time.Since(u.Since) > p.about.Deadline {
 			underway, err = false, fmt.Errorf("%w: after its deadline of %s %s", mover.ErrTimeout, p.about.Deadline, u.Error())

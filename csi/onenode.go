@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"datamove.dev/csi/base"
 	"datamove.dev/csi/mount"
 	"datamove.dev/csi/volume"
+	"datamove.dev/csi/volumestore"
 	"datamove.dev/mover"
 )
 
@@ -30,7 +30,7 @@ type heartbeat struct {
 }
 
 // silent is for how long a node has said nothing new, as far as this process knows.
-func (h *heartbeats) silent(fileSystem string, of base.Holder, now time.Time) time.Duration {
+func (h *heartbeats) silent(fileSystem string, of volumestore.Holder, now time.Time) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	key := fileSystem + " " + of.Node
@@ -61,14 +61,14 @@ func (d *Driver) onOneNode(ctx context.Context, p publication) error {
 		switch silent := d.beats.silent(p.spec.Name, other, time.Now()); {
 		case silent >= lostAfter:
 			d.Logger.WarnContext(ctx, "a volume is taken over from a node that says nothing any more", "volume", p.id, "node", other.Node, "for", silent)
-			err = errors.Join(err, d.Files.LetGo(ctx, p.spec, other.Node, base.HeldAs(p.id, "")))
+			err = errors.Join(err, d.Files.LetGo(ctx, p.spec, other.Node, volumestore.HeldAs(p.id, "")))
 		default:
 			err = errors.Join(err, fmt.Errorf("%w: %s is for one node at a time, and node %s has it: its pods there have to end, or the driver there has to be silent for %s (now %s)",
 				mover.ErrConflict, p.id, mover.Printable(other.Node), lostAfter, silent.Round(time.Second)))
 		}
 	}
 	if err != nil && !mountedAt(p.target) {
-		err = errors.Join(err, d.Files.LetGo(ctx, p.spec, d.NodeID, base.HeldAs(p.id, p.target)))
+		err = errors.Join(err, d.Files.LetGo(ctx, p.spec, d.NodeID, volumestore.HeldAs(p.id, p.target)))
 	}
 	return err
 }

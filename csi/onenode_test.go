@@ -11,8 +11,8 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
-	"datamove.dev/csi/base"
 	"datamove.dev/csi/volume"
+	"datamove.dev/csi/volumestore"
 	"datamove.dev/lustre"
 	"datamove.dev/test/must"
 )
@@ -150,7 +150,7 @@ func TestSilentNode(t *testing.T) {
 		{0, "n1", "a", 0}, {time.Hour, "n1", "a", time.Hour}, {time.Hour, "n2", "a", 0}, {2 * time.Hour, "n1", "b", 0}, {3 * time.Hour, "n1", "b", time.Hour}, {3 * time.Hour, "n2", "a", 2 * time.Hour},
 		{4 * time.Hour, "n1", "", 0},
 	} {
-		if got := h.silent("lab", base.Holder{Node: row.node, Beat: row.beat}, now.Add(row.at)); got != row.want {
+		if got := h.silent("lab", volumestore.Holder{Node: row.node, Beat: row.beat}, now.Add(row.at)); got != row.want {
 			t.Errorf("%s at %v: %v, and not %v", row.node, row.at, got, row.want)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"datamove.dev/csi/volume"
 	"datamove.dev/mover"
 	"datamove.dev/mover/units"
-	"datamove.dev/tiering/stage"
+	"datamove.dev/tiering/dataset/datasetclient"
 )
 
 // spacePatience is how long a mover that says nothing is waited for.
@@ -18,7 +18,7 @@ const spacePatience = 8 * time.Second
 
 // leavesPromises refuses a dataset that would take what volumes on the same disk of this node were promised, and have not written yet: of that the mover knows
 // nothing. What the mover does not answer, it says when it is asked for the dataset.
-func (d *Driver) leavesPromises(ctx context.Context, source stage.Source) error {
+func (d *Driver) leavesPromises(ctx context.Context, source datasetclient.Source) error {
 	var disks []string
 	for _, name := range slices.Sorted(maps.Keys(d.Config.FileSystems)) {
 		if d.Config.FileSystems[name].Use == volume.Scratch {

@@ -18,15 +18,15 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
-	"datamove.dev/csi/files"
-	"datamove.dev/csi/hand"
+	"datamove.dev/csi/fsclient"
+	"datamove.dev/csi/fsworker"
 	"datamove.dev/csi/mount"
 	"datamove.dev/csi/volume"
-	"datamove.dev/lustre/plain"
+	"datamove.dev/lustre/localfs"
 	"datamove.dev/mover/config"
-	"datamove.dev/test/apart"
 	"datamove.dev/test/cluster/rig"
-	"datamove.dev/test/image"
+	"datamove.dev/test/loopfs"
+	"datamove.dev/test/mountns"
 	"datamove.dev/test/must"
 	"datamove.dev/test/seed"
 )
@@ -34,13 +34,13 @@ import (
 // TestMain is the hand, too.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "hand" {
-		if err := hand.Serve(context.Background(), files.Methods()); err != nil {
+		if err := fsworker.Serve(context.Background(), fsclient.Methods()); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		os.Exit(0)
 	}
-	apart.Main(m)
+	mountns.Main(m)
 }
 
 const mib = 1 << 20
@@ -68,10 +68,10 @@ func rigged(t *testing.T) *kubelet {
 // riggedOn is rigged with a file system of a size.
 func riggedOn(t *testing.T, bytes int64) *kubelet {
 	t.Helper()
-	root := image.Mount(t, image.Spec{Type: "btrfs", Bytes: bytes})
+	root := loopfs.Mount(t, loopfs.Spec{Type: "btrfs", Bytes: bytes})
 	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	must.Do(t, err)
-	must.Do(t, errors.Join((&plain.Subvolumes{}).Enable(t.Context(), fd, true), unix.Close(fd)))
+	must.Do(t, errors.Join((&localfs.Subvolumes{}).Enable(t.Context(), fd, true), unix.Close(fd)))
 	config, err := ParseConfig(fmt.Appendf(nil, `
 fileSystems:
   lab:  {use: project, kind: btrfs, root: %[1]s, volumes: k8s}
@@ -80,12 +80,12 @@ grants:
   - {namespaces: [vision], directories: [{fileSystem: lab, path: team/vision}, {fileSystem: lab, path: shared, readOnly: true}]}
 `, root))
 	must.Do(t, err)
-	crew := &hand.Crew{Here: files.Methods()} // a process takes a tenth of a second of CPU to begin
+	crew := &fsworker.Crew{Here: fsclient.Methods()} // a process takes a tenth of a second of CPU to begin
 	if seed.Soak() {
 		crew.Here = nil
 	}
 	t.Cleanup(crew.Close)
-	d := New(Options{Config: config, Files: &files.Files{Crew: crew}, Mode: All, NodeID: "n1", Version: "test", Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	d := New(Options{Config: config, Files: &fsclient.Files{Crew: crew}, Mode: All, NodeID: "n1", Version: "test", Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	r := &kubelet{T: t, driver: d, root: root, pods: t.TempDir()}
 	conn, socket := serve(t, d)
 	r.socket = socket

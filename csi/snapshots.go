@@ -8,8 +8,8 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"datamove.dev/csi/base"
 	"datamove.dev/csi/volume"
+	"datamove.dev/csi/volumestore"
 	"datamove.dev/mover"
 )
 
@@ -34,7 +34,7 @@ func (d *Driver) CreateSnapshot(ctx context.Context, q *csi.CreateSnapshotReques
 	if err := d.here(id.FileSystem, q.GetAccessibilityRequirements()); err != nil {
 		return nil, err
 	}
-	w := base.Wish{ID: volume.ID{Kind: volume.Snapshot, FileSystem: id.FileSystem}, Name: q.GetName(), From: &id}
+	w := volumestore.Wish{ID: volume.ID{Kind: volume.Snapshot, FileSystem: id.FileSystem}, Name: q.GetName(), From: &id}
 	done, err := d.volumes.begin("snapshot:"+q.GetName(), "another creation")
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (d *Driver) CreateSnapshot(ctx context.Context, q *csi.CreateSnapshotReques
 }
 
 // snapshot is one as Kubernetes hears of it.
-func (d *Driver) snapshot(r *base.Record) *csi.Snapshot {
+func (d *Driver) snapshot(r *volumestore.Record) *csi.Snapshot {
 	s := &csi.Snapshot{SnapshotId: r.ID, SourceVolumeId: r.Asked.From, SizeBytes: r.Bytes, CreationTime: timestamppb.New(r.Created), ReadyToUse: true}
 	if id, err := volume.ParseID(r.ID); err == nil && d.Config.FileSystems[id.FileSystem].Use == volume.Scratch {
 		s.AccessibleTopology = d.topology()

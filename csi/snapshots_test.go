@@ -17,7 +17,7 @@ func ofSnapshot(id string) *csi.VolumeContentSource {
 
 // TestSnapshotSize: a snapshot says how much room a volume of it needs, also when its own is gone, and no volume has less.
 //
-//safety:8 with csi/base TestSmallRestore
+//safety:8 with csi/volumestore TestSmallRestore
 func TestSnapshotSize(t *testing.T) {
 	r := rigged(t)
 	v := r.created(volume.Project, "vision", "home", 40*mib)
@@ -44,7 +44,7 @@ func TestSnapshotSize(t *testing.T) {
 
 // TestAskedAgain: who has lost an answer and asks again gets it, though what the volume was made of is gone by now.
 //
-//safety:5/volumes with csi/base TestMadeIsFound
+//safety:5/volumes with csi/volumestore TestMadeIsFound
 func TestAskedAgain(t *testing.T) {
 	r := rigged(t)
 	v := r.created(volume.Scratch, "vision", "tmp", 40*mib)

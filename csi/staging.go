@@ -6,23 +6,23 @@ import (
 	"strings"
 	"time"
 
-	"datamove.dev/csi/files"
+	"datamove.dev/csi/fsclient"
 	"datamove.dev/csi/mount"
 	"datamove.dev/csi/volume"
-	"datamove.dev/tiering/stage"
+	"datamove.dev/tiering/dataset/datasetclient"
 )
 
 // Staging brings datasets to this node, and keeps them there: *stage.Mover does, and *stage.Away, which gives pods what a node had before while the coordinator is away.
 type Staging interface {
 	// Stage asks for what a source holds, for a holder, whose it is until Drop. While it is on its way the
 	// error is a *stage.Underway; a call that comes again asks for the same.
-	Stage(ctx context.Context, source stage.Source, holder string) (stage.Place, error)
+	Stage(ctx context.Context, source datasetclient.Source, holder string) (datasetclient.Place, error)
 	// Newest is the digest of the newest version of a dataset.
 	Newest(ctx context.Context, dataset string) (digest string, err error)
 	// Version is the digest of a dataset that holders which begin with a prefix have on any node; "" is none.
 	Version(ctx context.Context, dataset, prefix string) (digest string, err error)
 	// Space says whether there is room for a source on its node.
-	Space(ctx context.Context, source stage.Source) (stage.Space, error)
+	Space(ctx context.Context, source datasetclient.Source) (datasetclient.Space, error)
 	// Drop says that a holder does not need it any more. Nothing held is dropped.
 	Drop(ctx context.Context, holder string) error
 	// Holders are those that begin with a prefix and have something here.
@@ -30,11 +30,11 @@ type Staging interface {
 	// Elsewhere is where, beside this node, another holder that begins with a prefix has something, and is alive; "" is nowhere.
 	Elsewhere(ctx context.Context, prefix, holder string) (where string, err error)
 	// Copy copies what is at one location to another, once for each key: nil when it is done, a *stage.Underway before.
-	Copy(ctx context.Context, o stage.Order) error
+	Copy(ctx context.Context, o datasetclient.Order) error
 	// Stop ends the copy of a key.
 	Stop(ctx context.Context, key string) error
 	// Look says what is staged, and what is on its way.
-	Look(ctx context.Context) (*stage.View, error)
+	Look(ctx context.Context) (*datasetclient.View, error)
 	// Keep renews, until ctx is over, what holders that begin with a prefix and are alive have, and drops the rest.
 	Keep(ctx context.Context, prefix string, alive func(holder string) bool, told func(error))
 }
@@ -43,8 +43,8 @@ type Staging interface {
 func lane(root string) string { return "tier:" + root }
 
 // Noting keeps a replica on this node from being removed until a time, as *stage.Away needs it.
-func Noting(f *files.Files) func(ctx context.Context, at stage.Place, until time.Time) error {
-	return func(ctx context.Context, at stage.Place, until time.Time) error {
+func Noting(f *fsclient.Files) func(ctx context.Context, at datasetclient.Place, until time.Time) error {
+	return func(ctx context.Context, at datasetclient.Place, until time.Time) error {
 		return f.Note(ctx, lane(at.Root), at.Root, at.Path, until)
 	}
 }

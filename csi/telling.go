@@ -11,7 +11,7 @@ import (
 	"datamove.dev/csi/kube"
 	"datamove.dev/csi/volume"
 	"datamove.dev/mover/units"
-	"datamove.dev/tiering/stage"
+	"datamove.dev/tiering/dataset/datasetclient"
 )
 
 // Cluster is what Kubernetes is told: *kube.Cluster tells it.
@@ -38,7 +38,7 @@ func (d *Driver) tellStaging(ctx context.Context, about volume.Attributes, sourc
 	if d.Cluster == nil {
 		return
 	}
-	var u *stage.Underway
+	var u *datasetclient.Underway
 	switch {
 	case err == nil && away:
 		d.Cluster.Tell(ctx, kube.OfPod(pod), false, "Staged", source+" is on this node as it was before; the coordinator can not be reached, and is told of it later")

@@ -18,7 +18,7 @@ import (
 	"datamove.dev/csi/kube"
 	"datamove.dev/csi/volume"
 	"datamove.dev/test/must"
-	"datamove.dev/tiering/stage"
+	"datamove.dev/tiering/dataset/datasetclient"
 )
 
 // told remembers what Kubernetes was told.
@@ -103,9 +103,9 @@ type slow struct {
 	calls int // until it goes on
 }
 
-func (s *slow) Stage(ctx context.Context, source stage.Source, holder string) (stage.Place, error) {
+func (s *slow) Stage(ctx context.Context, source datasetclient.Source, holder string) (datasetclient.Place, error) {
 	if s.calls--; s.calls >= 0 {
-		return stage.Place{}, &stage.Underway{Task: "t1", Since: time.Now(), How: "half of it is there"}
+		return datasetclient.Place{}, &datasetclient.Underway{Task: "t1", Since: time.Now(), How: "half of it is there"}
 	}
 	return s.Staging.Stage(ctx, source, holder)
 }

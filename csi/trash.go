@@ -7,12 +7,12 @@ import (
 	"maps"
 	"slices"
 
-	"datamove.dev/csi/base"
+	"datamove.dev/csi/volumestore"
 	"datamove.dev/mover"
 )
 
 // Removed is something that was removed and is not gone.
-type Removed = base.Removed
+type Removed = volumestore.Removed
 
 // Trash lists what was removed on the file systems that this driver has, and is not gone. One that does not answer keeps
 // the others from nothing.
@@ -29,13 +29,13 @@ func (d *Driver) Trash(ctx context.Context) (all []Removed, err error) {
 }
 
 // Restore brings back what was removed last under an ID.
-func (d *Driver) Restore(ctx context.Context, text string) (base.Record, error) {
+func (d *Driver) Restore(ctx context.Context, text string) (volumestore.Record, error) {
 	id, spec, err := d.known(text)
 	if err == nil && !id.Ours() {
 		err = fmt.Errorf("%w: %s was not made by this driver, which never removes it", mover.ErrUsage, id)
 	}
 	if err != nil {
-		return base.Record{}, err
+		return volumestore.Record{}, err
 	}
 	return d.Files.Restore(ctx, spec, id)
 }

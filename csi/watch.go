@@ -8,8 +8,8 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
-	"datamove.dev/csi/base"
 	"datamove.dev/csi/kube"
+	"datamove.dev/csi/volumestore"
 )
 
 // volumesEach is after how many looks at the file systems all volumes are looked at, too: that is some questions for each.
@@ -81,7 +81,7 @@ func (w *watch) countVolumes(ctx context.Context) {
 	asked.Wait()
 }
 
-func (w *watch) sawSystem(ctx context.Context, name string, s base.Stats, err error) {
+func (w *watch) sawSystem(ctx context.Context, name string, s volumestore.Stats, err error) {
 	if err != nil {
 		w.Metrics.Down(name)
 	} else {
@@ -103,7 +103,7 @@ func (w *watch) sawSystem(ctx context.Context, name string, s base.Stats, err er
 }
 
 // wrongWith says why a file system can not be used; "" is nothing.
-func wrongWith(name string, s base.Stats, err error) (reason, message string) {
+func wrongWith(name string, s volumestore.Stats, err error) (reason, message string) {
 	switch {
 	case err != nil:
 		return silentSystem, err.Error()

@@ -24,7 +24,7 @@ func (r *kubelet) scraped() string {
 
 // TestWatch: a file system that goes and a volume that was replaced are seen, and told once; and that they are back.
 //
-//safety:5/volumes with csi/base TestNotOurs
+//safety:5/volumes with csi/volumestore TestNotOurs
 func TestWatch(t *testing.T) {
 	r := rigged(t)
 	k := &told{}

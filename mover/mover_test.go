@@ -110,7 +110,7 @@ func TestParentAndWithin(t *testing.T) {
 // FuzzParseTempName shows that a name is taken for a temporary one only when an
 // owner gives it: what a walk ignores is nothing that a user can have meant.
 //
-//safety:1 with mover/posix FuzzToken
+//safety:1 with mover/backend/posix FuzzToken
 func FuzzParseTempName(f *testing.F) {
 	for _, s := range []string{
 		"", ".datamove-", ".datamove-a-0-0", ".datamove-task-1z-zz", ".datamove-a-0-0-0", ".datamove-A-0-0", ".datamove-a-00-0",

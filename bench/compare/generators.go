@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"datamove.dev/bench/ceiling"
+	"datamove.dev/bench/hardware"
 )
 
 // Load generators write as many bytes as the source has, then read them, in files of their own. What they write is not
@@ -26,7 +26,7 @@ func fio(program string, j job) command {
 	c := call(program, "--directory="+j.target, "--filename_format=f$jobnum", fmt.Sprintf("--bs=%d", j.data.block()), "--fallocate=none", "--create_on_open=1", "--direct=1", "--ioengine=psync", "--thread",
 		fmt.Sprintf("--numjobs=%d", j.data.files), fmt.Sprintf("--size=%d", j.data.bytes), "--group_reporting", "--output-format=json", "--output="+report,
 		"--name=write", "--rw=write", "--refill_buffers", "--end_fsync=1", "--name=read", "--rw=read", "--stonewall")
-	c.env = []string{ceiling.HugePages("fio")}
+	c.env = []string{hardware.HugePages("fio")}
 	c.folder = true
 	c.took = func() (time.Duration, error) { return tookFio(report, j.data.total()) }
 	return c

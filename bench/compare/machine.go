@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"strings"
 
-	"datamove.dev/bench/record"
+	"datamove.dev/bench/result"
 )
 
 // Machine is what a figure was measured on, without what would name it.
@@ -22,7 +22,7 @@ type Machine struct {
 
 // ThisMachine describes where we run; disk is a folder on the disk that is measured.
 func ThisMachine(disk string) Machine {
-	here := record.Here()
+	here := result.Here()
 	m := Machine{CPU: here.CPU, Cores: here.Cores, Memory: here.MemoryBytes, Kernel: here.Kernel, System: "unknown", Go: runtime.Version()}
 	if b, err := os.ReadFile("/etc/os-release"); err == nil {
 		for line := range strings.Lines(string(b)) {

@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"datamove.dev/bench/statistic"
+	"datamove.dev/bench/stats"
 )
 
 // Report is a comparison with all that is needed to repeat it.
@@ -167,7 +167,7 @@ func (r Report) Markdown(w io.Writer) error {
 	m := r.Machine
 	var b strings.Builder
 	fmt.Fprintf(&b, preface, r.Command, r.Runs, r.Scale, m.CPU, m.Cores, float64(m.Memory)/(1<<30), m.System, m.Kernel, m.Go, m.Disk,
-		r.Date.Format(time.DateOnly), statistic.Enough, sampleEvery.Milliseconds())
+		r.Date.Format(time.DateOnly), stats.Enough, sampleEvery.Milliseconds())
 	if slices.ContainsFunc(r.Results, func(s Result) bool { return s.Ceiling }) {
 		fmt.Fprintf(&b, aboutCeilings, warpTime)
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"datamove.dev/bench/statistic"
+	"datamove.dev/bench/stats"
 )
 
 // Sample is what one run of one tool cost.
@@ -112,7 +112,7 @@ func appendRatio(ratios []float64, a, b time.Duration) []float64 {
 
 // bootstrap is the 95 % interval of the median of ratios; nil of too few. Of few rounds it is narrower than the truth.
 func bootstrap(ratios []float64) *Interval {
-	in := statistic.Of(ratios)
+	in := stats.Of(ratios)
 	if in.Few {
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"datamove.dev/bench/record"
+	"datamove.dev/bench/result"
 )
 
 // tookFio adds up the phases that fio reports: a group of jobs that writes, and one that reads.
@@ -48,7 +48,7 @@ func tookOurs(file string, bytes int64) (took time.Duration, err error) {
 		return 0, err
 	}
 	defer f.Close()
-	r, err := record.Read(f)
+	r, err := result.Read(f)
 	if err != nil {
 		return 0, err
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"datamove.dev/bench/statistic"
+	"datamove.dev/bench/stats"
 )
 
 const (
@@ -38,11 +38,11 @@ type Baseline struct {
 // Change is one phase, then and now.
 type Change struct {
 	Key
-	Verdict Verdict            `json:"verdict"`
-	Before  statistic.Interval `json:"before_per_second"`
-	Now     statistic.Interval `json:"now_per_second"`
-	Ratio   statistic.Interval `json:"ratio"` // of the medians, now / before
-	Why     string             `json:"why,omitempty"`
+	Verdict Verdict        `json:"verdict"`
+	Before  stats.Interval `json:"before_per_second"`
+	Now     stats.Interval `json:"now_per_second"`
+	Ratio   stats.Interval `json:"ratio"` // of the medians, now / before
+	Why     string         `json:"why,omitempty"`
 }
 
 // Regression says whether it is one.
@@ -96,7 +96,7 @@ func compare(before, now []Phase, tolerance float64) *Baseline {
 
 // change compares a phase with what it was.
 func change(old, p *Phase, tolerance float64) Change {
-	c := Change{Key: p.Key, Before: old.Rate, Now: p.Rate, Ratio: statistic.Ratio(p.rates(), old.rates())}
+	c := Change{Key: p.Key, Before: old.Rate, Now: p.Rate, Ratio: stats.Ratio(p.rates(), old.rates())}
 	switch {
 	case p.worse(old):
 		c.Verdict, c.Why = Broken, trouble(p)
@@ -119,10 +119,10 @@ func (p *Phase) worse(old *Phase) bool {
 }
 
 // judge says whether a ratio is a change.
-func judge(ratio statistic.Interval, tolerance float64) (v Verdict, why string) {
+func judge(ratio stats.Interval, tolerance float64) (v Verdict, why string) {
 	low, high := ratio.Low, ratio.High
 	if ratio.Few {
-		why = fmt.Sprintf("fewer than %d repeats: noise can not be told", statistic.Enough)
+		why = fmt.Sprintf("fewer than %d repeats: noise can not be told", stats.Enough)
 		tolerance, low, high = max(tolerance, blindTolerance), ratio.Median, ratio.Median
 	}
 	switch {

@@ -5,15 +5,15 @@ import (
 	"strings"
 	"testing"
 
-	"datamove.dev/bench/record"
 	"datamove.dev/bench/report"
+	"datamove.dev/bench/result"
 )
 
 // repeats are those of one phase, with noise.
-func repeats(chance *rand.Rand, n int, rate, noise float64) *record.Run {
+func repeats(chance *rand.Rand, n int, rate, noise float64) *result.Run {
 	run := runOf()
 	for i := range n {
-		p := one("large", "write", record.Bytes, 2, rate*(1+noise*chance.NormFloat64()))
+		p := one("large", "write", result.Bytes, 2, rate*(1+noise*chance.NormFloat64()))
 		p.Repeat = i + 1
 		run.Phases = append(run.Phases, p)
 	}
@@ -50,30 +50,30 @@ func TestFound(t *testing.T) {
 
 // TestChanges: what becomes of a phase, by its repeats then and now.
 func TestChanges(t *testing.T) {
-	failed := func(run *record.Run, at int) *record.Run {
+	failed := func(run *result.Run, at int) *result.Run {
 		run.Phases[at].Failed = "n3 was lost"
 		return run
 	}
-	wrong := func(run *record.Run) *record.Run {
+	wrong := func(run *result.Run) *result.Run {
 		run.Phases[0].Wrong = 1
 		return run
 	}
-	warm := func(run *record.Run) *record.Run {
+	warm := func(run *result.Run) *result.Run {
 		for i := range run.Phases {
 			run.Phases[i].Cache = "warm"
 		}
 		return run
 	}
-	of := func(rates ...float64) *record.Run {
+	of := func(rates ...float64) *result.Run {
 		run := runOf()
 		for _, rate := range rates {
-			run.Phases = append(run.Phases, one("large", "write", record.Bytes, 2, rate*1e9))
+			run.Phases = append(run.Phases, one("large", "write", result.Bytes, 2, rate*1e9))
 		}
 		return run
 	}
 	for _, row := range []struct {
 		name        string
-		before, now *record.Run
+		before, now *result.Run
 		want        report.Verdict
 		why         string
 	}{

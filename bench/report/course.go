@@ -3,7 +3,7 @@ package report
 import (
 	"math"
 
-	"datamove.dev/bench/record"
+	"datamove.dev/bench/result"
 )
 
 // mostBins are how many intervals a chart has at most.
@@ -17,7 +17,7 @@ type bins struct {
 }
 
 // binsOf are those of a phase: as wide as the widest of what was looked at, or as it takes to have few enough. Count is 0 where nothing was looked at.
-func binsOf(p *record.Phase, shares []record.Share, most int) bins {
+func binsOf(p *result.Phase, shares []result.Share, most int) bins {
 	widest, end := 0.0, p.Last.Seconds
 	for i := range shares {
 		if len(shares[i].Series) > 0 {
@@ -44,7 +44,7 @@ func (b bins) edge(i int) float64 {
 }
 
 // add adds what a share did to intervals: what is between two looks was done evenly.
-func (b bins) add(s *record.Share, into []float64) {
+func (b bins) add(s *result.Share, into []float64) {
 	for i, n := range s.Series {
 		from := float64(i) * s.Every
 		to := min(from+s.Every, mostFigure*mostFigure) // what is said of a time that can not be is finite
@@ -69,7 +69,7 @@ func (b bins) add(s *record.Share, into []float64) {
 }
 
 // rates are those of shares together.
-func (b bins) rates(shares ...record.Share) []float64 {
+func (b bins) rates(shares ...result.Share) []float64 {
 	all := make([]float64, b.count)
 	for i := range shares {
 		b.add(&shares[i], all)
@@ -93,7 +93,7 @@ type course struct {
 }
 
 // courseOf is that of a repeat.
-func courseOf(p *record.Phase) course {
+func courseOf(p *result.Phase) course {
 	shares := p.PerNode
 	b := binsOf(p, shares, mostBins)
 	if b.count == 0 {

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"datamove.dev/bench/record"
+	"datamove.dev/bench/result"
 )
 
 // amount is what rates come to.
@@ -20,18 +20,18 @@ func TestCourse(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		end    float64
-		shares []record.Share
+		shares []result.Share
 		want   []float64 // rates
 	}{
-		{"alike", 3, []record.Share{{Every: 1, Series: []int64{10, 20, 30}}, {Every: 1, Series: []int64{1, 2, 3}}}, []float64{11, 22, 33}},
-		{"one is looked at twice as often", 4, []record.Share{{Every: 2, Series: []int64{20, 40}}, {Every: 1, Series: []int64{1, 3, 5, 7}}}, []float64{12, 26}},
-		{"the last interval is short", 2.5, []record.Share{{Every: 1, Series: []int64{10, 20, 5}}}, []float64{10, 20, 10}},
-		{"the last interval is very short", 2.1, []record.Share{{Every: 1, Series: []int64{10, 22, 11}}}, []float64{10, 30}},
-		{"one has ended before", 3, []record.Share{{Every: 1, Series: []int64{10, 20, 30}}, {Every: 1, Series: []int64{7}}}, []float64{17, 20, 30}},
-		{"more was looked at than there was time", 2, []record.Share{{Every: 1, Series: []int64{10, 20, 30}}}, []float64{10, 50}},
-		{"a figure from outside is below 0", 2, []record.Share{{Every: 1, Series: []int64{10, -20}}}, []float64{10, 0}},
+		{"alike", 3, []result.Share{{Every: 1, Series: []int64{10, 20, 30}}, {Every: 1, Series: []int64{1, 2, 3}}}, []float64{11, 22, 33}},
+		{"one is looked at twice as often", 4, []result.Share{{Every: 2, Series: []int64{20, 40}}, {Every: 1, Series: []int64{1, 3, 5, 7}}}, []float64{12, 26}},
+		{"the last interval is short", 2.5, []result.Share{{Every: 1, Series: []int64{10, 20, 5}}}, []float64{10, 20, 10}},
+		{"the last interval is very short", 2.1, []result.Share{{Every: 1, Series: []int64{10, 22, 11}}}, []float64{10, 30}},
+		{"one has ended before", 3, []result.Share{{Every: 1, Series: []int64{10, 20, 30}}, {Every: 1, Series: []int64{7}}}, []float64{17, 20, 30}},
+		{"more was looked at than there was time", 2, []result.Share{{Every: 1, Series: []int64{10, 20, 30}}}, []float64{10, 50}},
+		{"a figure from outside is below 0", 2, []result.Share{{Every: 1, Series: []int64{10, -20}}}, []float64{10, 0}},
 	} {
-		p := &record.Phase{Last: record.Done{Seconds: row.end}, PerNode: row.shares}
+		p := &result.Phase{Last: result.Done{Seconds: row.end}, PerNode: row.shares}
 		got := courseOf(p)
 		if len(got.rates) != len(row.want) {
 			t.Errorf("%s: %v, want %v", row.name, got.rates, row.want)
@@ -48,22 +48,22 @@ func TestCourse(t *testing.T) {
 
 // TestCourseTargets: where no node was looked at, targets say the same.
 func TestCourseTargets(t *testing.T) {
-	p := &record.Phase{Last: record.Done{Seconds: 2}, PerNode: []record.Share{{Name: "n1"}}, PerTarget: []record.Share{{Every: 1, Series: []int64{4, 6}}}}
+	p := &result.Phase{Last: result.Done{Seconds: 2}, PerNode: []result.Share{{Name: "n1"}}, PerTarget: []result.Share{{Every: 1, Series: []int64{4, 6}}}}
 	if got := courseOf(p).rates; len(got) != 2 || got[0] != 4 || got[1] != 6 {
 		t.Errorf("%v", got)
 	}
-	if got := courseOf(&record.Phase{Last: record.Done{Seconds: 2}}).rates; len(got) != 0 {
+	if got := courseOf(&result.Phase{Last: result.Done{Seconds: 2}}).rates; len(got) != 0 {
 		t.Errorf("of nothing: %v", got)
 	}
 }
 
 // TestWideBins: of a long series few intervals are made, and nothing is lost.
 func TestWideBins(t *testing.T) {
-	s := record.Share{Every: 0.01, Series: make([]int64, 100_000)}
+	s := result.Share{Every: 0.01, Series: make([]int64, 100_000)}
 	for i := range s.Series {
 		s.Series[i] = int64(i % 7)
 	}
-	b := binsOf(&record.Phase{Last: record.Done{Seconds: 999.997}}, []record.Share{s}, heatBins)
+	b := binsOf(&result.Phase{Last: result.Done{Seconds: 999.997}}, []result.Share{s}, heatBins)
 	want := 0.0
 	for _, n := range s.Series {
 		want += float64(n)

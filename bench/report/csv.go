@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"datamove.dev/bench/record"
+	"datamove.dev/bench/result"
 )
 
 // csvHeader names what is in a row, with units.
@@ -32,10 +32,10 @@ func (r *Report) CSV(w io.Writer) error {
 	return c.Error()
 }
 
-func csvRow(run *record.Run, p *record.Phase) []string {
+func csvRow(run *result.Run, p *result.Phase) []string {
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 	count := func(n int64) string { return strconv.FormatInt(n, 10) }
-	of := func(d record.Done, n int64) string {
+	of := func(d result.Done, n int64) string {
 		if d.Seconds <= 0 {
 			return ""
 		}

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strconv"
 
-	"datamove.dev/bench/record"
+	"datamove.dev/bench/result"
 )
 
 // scalingChart draws rates by numbers of nodes, and the line that they would be on if each node reached what one does alone.
@@ -134,7 +134,7 @@ func timeChart(p *Phase) *chart {
 }
 
 // standsOut draws the repeat that stands out, and where its first rank was done.
-func (c *chart) standsOut(f frame, by float64, p *record.Phase, t course) {
+func (c *chart) standsOut(f frame, by float64, p *result.Phase, t course) {
 	c.Paths = append(c.Paths, path{"area", t.steps(f, by) + "V" + f.y.from.String() + "H" + f.x.at(0).String() + "Z"}, path{"measured", t.steps(f, by)})
 	c.Table = table{Caption: "Rate by time, of the typical repeat", Head: []string{"from second", "to second", "rate"}}
 	for i, r := range t.rates {

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"datamove.dev/bench/record"
 	"datamove.dev/bench/report"
 	"datamove.dev/bench/report/reporttest"
+	"datamove.dev/bench/result"
 	"datamove.dev/test/must"
 )
 
@@ -58,7 +58,7 @@ func TestTable(t *testing.T) {
 
 // TestTableFew: of few repeats there is the lowest and the highest, and a mark; of one there is no interval.
 func TestTableFew(t *testing.T) {
-	text := written(t, asTable, report.Sum(runs(runOf(one("large", "write", record.Bytes, 1, 10e9), one("large", "write", record.Bytes, 1, 12e9), one("large", "read", record.Bytes, 1, 10e9))), report.Options{}))
+	text := written(t, asTable, report.Sum(runs(runOf(one("large", "write", result.Bytes, 1, 10e9), one("large", "write", result.Bytes, 1, 12e9), one("large", "read", result.Bytes, 1, 10e9))), report.Options{}))
 	for _, want := range []string{`write +1 +8 +2 +11\.0 GB/s +10\.0 to 12\.0 GB/s \*`, `read +1 +8 +1 +10\.0 GB/s +1 repeat `, `2 phases of fewer than 3 repeats`} {
 		if !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("nothing is like %s in\n%s", want, text)
@@ -68,12 +68,12 @@ func TestTableFew(t *testing.T) {
 
 // TestCSV: a row for every repeat, with units in the header; no text of it is a formula.
 func TestCSV(t *testing.T) {
-	p := one("large", "write", record.Bytes, 2, 1e9)
+	p := one("large", "write", result.Bytes, 2, 1e9)
 	p.What, p.Cache, p.Failed = "8 ranks, \"quoted\"\nand a line", "@cache", "-1 is no\tnumber"
 	run := runOf(p)
 	var names []string
 	for i, name := range []string{"=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "plain", ""} {
-		q := one("=cmd|' /C calc'!A0", name, record.Ops, 1, 100)
+		q := one("=cmd|' /C calc'!A0", name, result.Ops, 1, 100)
 		q.Repeat = i
 		run.Phases, names = append(run.Phases, q), append(names, name)
 	}
@@ -197,12 +197,12 @@ func TestHostile(t *testing.T) {
 func TestLarge(t *testing.T) {
 	run := runOf()
 	for i := range 1000 {
-		p := one(fmt.Sprint("suite", i/10), fmt.Sprint("phase", i%10), record.Bytes, 1, 1e9)
+		p := one(fmt.Sprint("suite", i/10), fmt.Sprint("phase", i%10), result.Bytes, 1, 1e9)
 		if i == 0 {
 			for n := range 2000 {
-				p.PerNode = append(p.PerNode, record.Share{Name: fmt.Sprint("n", n), Done: record.Done{Seconds: 400, Bytes: int64(1e9 + n)}, Every: 1, Series: make([]int64, 400)})
+				p.PerNode = append(p.PerNode, result.Share{Name: fmt.Sprint("n", n), Done: result.Done{Seconds: 400, Bytes: int64(1e9 + n)}, Every: 1, Series: make([]int64, 400)})
 				p.PerNode[n].Series[n%400] = 1e9
-				run.Nodes = append(run.Nodes, record.Node{Name: fmt.Sprint("n", n)})
+				run.Nodes = append(run.Nodes, result.Node{Name: fmt.Sprint("n", n)})
 			}
 		}
 		run.Phases = append(run.Phases, p)
@@ -222,7 +222,7 @@ func TestLarge(t *testing.T) {
 var noFigure = regexp.MustCompile(` [a-z0-9]+="[^"]*Inf[^"]*"|[^"]{0,20}NaN|[^"]{0,20}[+-]Inf`)
 
 // survives writes a run in each form, beside itself: whatever is in it, nothing of that fails, and nothing is hidden.
-func survives(t *testing.T, run *record.Run) {
+func survives(t *testing.T, run *result.Run) {
 	t.Helper()
 	r := report.Sum(runs(run, run), report.Options{Baseline: runs(run), Model: reporttest.Founding(t)})
 	page, table := written(t, asHTML, r), written(t, asTable, r)
@@ -252,20 +252,20 @@ func TestExtremes(t *testing.T) {
 		}
 		count := func() int64 { return []int64{0, 1, 2, 5000, 1e12, math.MaxInt64, 9e18}[chance.IntN(7)] }
 		signed := func() float64 { return pick() * float64(chance.IntN(2)*2-1) }
-		done := func() record.Done { return record.Done{Seconds: pick(), Bytes: count(), Ops: count()} }
-		share := func() (s record.Share) {
-			s = record.Share{Name: "n", Done: done(), Every: pick()}
+		done := func() result.Done { return result.Done{Seconds: pick(), Bytes: count(), Ops: count()} }
+		share := func() (s result.Share) {
+			s = result.Share{Name: "n", Done: done(), Every: pick()}
 			for range chance.IntN(5) {
 				s.Series = append(s.Series, count()*int64(chance.IntN(3)-1))
 			}
 			return s
 		}
 		run := runOf()
-		run.Nodes = []record.Node{{Name: "n", Cores: math.MinInt, MemoryBytes: math.MinInt64, ClockAhead: signed(), ClockError: signed()}}
+		run.Nodes = []result.Node{{Name: "n", Cores: math.MinInt, MemoryBytes: math.MinInt64, ClockAhead: signed(), ClockError: signed()}}
 		for range 1 + chance.IntN(12) {
 			k := append(reporttest.IO500, reporttest.Kinds...)[chance.IntN(4)]
-			p := record.Phase{Suite: k.Suite, Name: k.Name, Unit: k.Unit, Repeat: chance.IntN(3), NodeCount: chance.IntN(4), Ranks: chance.IntN(2) * 1e9, First: done(), Last: done(), Files: count(), Wrong: -count(),
-				Skew: signed(), SkewError: signed(), CPU: signed(), Latency: record.Latency{Count: count(), Mean: signed(), P50: signed(), P90: signed(), P99: signed(), P999: signed(), Max: signed()}}
+			p := result.Phase{Suite: k.Suite, Name: k.Name, Unit: k.Unit, Repeat: chance.IntN(3), NodeCount: chance.IntN(4), Ranks: chance.IntN(2) * 1e9, First: done(), Last: done(), Files: count(), Wrong: -count(),
+				Skew: signed(), SkewError: signed(), CPU: signed(), Latency: result.Latency{Count: count(), Mean: signed(), P50: signed(), P90: signed(), P99: signed(), P999: signed(), Max: signed()}}
 			if chance.IntN(2) == 0 {
 				l := reporttest.NewMaker(seed).Latency(pick()/1e6, 3)
 				p.Latency.HDR, p.Latency.Count = l.HDR, l.Count
@@ -277,7 +277,7 @@ func TestExtremes(t *testing.T) {
 		}
 		var b bytes.Buffer
 		must.Do(t, run.Write(&b))
-		again := must.Get(record.Read(&b))(t)
+		again := must.Get(result.Read(&b))(t)
 		if survives(t, again); t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
@@ -292,7 +292,7 @@ func FuzzReport(f *testing.F) {
 	run := m.Run([]int{1, 2}, 1, reporttest.Kinds[0], reporttest.Kinds[3])
 	for i := range run.Phases {
 		p := &run.Phases[i]
-		for _, all := range [][]record.Share{p.PerNode, p.PerTarget} {
+		for _, all := range [][]result.Share{p.PerNode, p.PerTarget} {
 			for k := range all {
 				all[k].Series = all[k].Series[:4]
 			}
@@ -301,7 +301,7 @@ func FuzzReport(f *testing.F) {
 	must.Do(f, run.Write(&b))
 	f.Add(b.Bytes())
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if run, err := record.Read(bytes.NewReader(text)); err == nil && !bytes.Contains(text, []byte("NaN")) && !bytes.Contains(text, []byte("Inf")) {
+		if run, err := result.Read(bytes.NewReader(text)); err == nil && !bytes.Contains(text, []byte("NaN")) && !bytes.Contains(text, []byte("Inf")) {
 			survives(t, run)
 		}
 	})

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"datamove.dev/bench/record"
+	"datamove.dev/bench/result"
 )
 
 const (
@@ -19,7 +19,7 @@ const (
 )
 
 // heatChart draws the rate of each share of a repeat over time: a row each. One that does nothing while there is work stands out. It is nil where nothing was looked at on the way.
-func heatChart(title, one string, p *record.Phase, shares []record.Share) *chart {
+func heatChart(title, one string, p *result.Phase, shares []result.Share) *chart {
 	b := binsOf(p, shares, heatBins)
 	if b.count == 0 {
 		return nil
@@ -64,7 +64,7 @@ func heatChart(title, one string, p *record.Phase, shares []record.Share) *chart
 }
 
 // row draws the rates of one share, and is for how many seconds it did nothing before its end.
-func (b bins) row(levels *[heatLevels + 1]pen, x axis, rates []float64, s *record.Share, top float64, y, height px) (idle float64) {
+func (b bins) row(levels *[heatLevels + 1]pen, x axis, rates []float64, s *result.Share, top float64, y, height px) (idle float64) {
 	end := min(max(s.Seconds, b.seconds), b.end)
 	for i := 0; i < b.count; {
 		level, first := levelOf(rates[i], top), i
@@ -97,9 +97,9 @@ func levelOf(rate, top float64) int {
 }
 
 // shareRate is what a share did per second of its time.
-func shareRate(s *record.Share, u record.Unit) float64 {
+func shareRate(s *result.Share, u result.Unit) float64 {
 	n := s.Ops
-	if u == record.Bytes {
+	if u == result.Bytes {
 		n = s.Bytes
 	}
 	if s.Seconds <= 0 {
@@ -109,7 +109,7 @@ func shareRate(s *record.Share, u record.Unit) float64 {
 }
 
 // slowest are those that are drawn, in the order of a record.
-func slowest(shares []record.Share, u record.Unit) []int {
+func slowest(shares []result.Share, u result.Unit) []int {
 	all := make([]int, len(shares))
 	for i := range all {
 		all[i] = i

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"datamove.dev/bench/record"
+	"datamove.dev/bench/result"
 )
 
 // IO500 is a table in the style of IO500, of one number of nodes. It is not the official benchmark.
@@ -56,8 +56,8 @@ func scores(phases []Phase) (all []IO500) {
 	}
 	for _, at := range sizes {
 		s := IO500{Nodes: at.nodes, Ranks: at.ranks}
-		s.Bandwidth = s.mean(groups[at], ior, record.Bytes, "GiB/s", 1<<30)
-		s.Metadata = s.mean(groups[at], mdtest, record.Ops, "kIOPS", 1000)
+		s.Bandwidth = s.mean(groups[at], ior, result.Bytes, "GiB/s", 1<<30)
+		s.Metadata = s.mean(groups[at], mdtest, result.Ops, "kIOPS", 1000)
 		if len(s.NoScore) == 0 {
 			s.Score = math.Sqrt(s.Bandwidth * s.Metadata)
 		} else {
@@ -69,7 +69,7 @@ func scores(phases []Phase) (all []IO500) {
 }
 
 // mean adds the rows of phases, and is their geometric mean.
-func (s *IO500) mean(phases map[string][]*Phase, names []string, unit record.Unit, unitName string, by float64) float64 {
+func (s *IO500) mean(phases map[string][]*Phase, names []string, unit result.Unit, unitName string, by float64) float64 {
 	logs := 0.0
 	for _, name := range names {
 		all := phases[name]
@@ -91,7 +91,7 @@ func (s *IO500) mean(phases map[string][]*Phase, names []string, unit record.Uni
 }
 
 // unscored says why a phase is in no score.
-func unscored(all []*Phase, unit record.Unit) string {
+func unscored(all []*Phase, unit result.Unit) string {
 	switch {
 	case len(all) == 0:
 		return "was not run"

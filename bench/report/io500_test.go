@@ -5,18 +5,18 @@ import (
 	"strings"
 	"testing"
 
-	"datamove.dev/bench/record"
 	"datamove.dev/bench/report"
 	"datamove.dev/bench/report/reporttest"
+	"datamove.dev/bench/result"
 	"datamove.dev/test/must"
 )
 
 // official is a whole run of IO500: bandwidths of 2 GiB/s, and of 2 at easy reads 32; metadata of 4 kIOPS.
-func official() []record.Phase {
-	var all []record.Phase
+func official() []result.Phase {
+	var all []result.Phase
 	for _, k := range reporttest.IO500 {
 		rate := 4000.0
-		if k.Unit == record.Bytes {
+		if k.Unit == result.Bytes {
 			rate = 2 << 30
 		}
 		if k.Name == "ior-easy-read" {
@@ -29,7 +29,7 @@ func official() []record.Phase {
 
 // TestIO500: scores are geometric means. What is not whole has none, and what wrote for less than 300 s is not valid: both are said.
 func TestIO500(t *testing.T) {
-	named := func(phases []record.Phase, name string) *record.Phase {
+	named := func(phases []result.Phase, name string) *result.Phase {
 		for i := range phases {
 			if phases[i].Name == name {
 				return &phases[i]
@@ -40,30 +40,30 @@ func TestIO500(t *testing.T) {
 	}
 	for _, row := range []struct {
 		name    string
-		change  func(all []record.Phase) []record.Phase
+		change  func(all []result.Phase) []result.Phase
 		noScore string
 		invalid string
 	}{
-		{"whole", func(all []record.Phase) []record.Phase { return all }, "", ""},
-		{"more phases that do not count", func(all []record.Phase) []record.Phase { return append(all, one("io500", "mkdir", record.Ops, 1, 9)) }, "", ""},
-		{"one is not there", func(all []record.Phase) []record.Phase { return all[1:] }, "ior-easy-write was not run", ""},
-		{"one failed", func(all []record.Phase) []record.Phase { named(all, "find").Failed = "n1 was lost"; return all }, "find failed: repeat 1: n1 was lost", ""},
-		{"one read what was not written", func(all []record.Phase) []record.Phase { named(all, "ior-hard-read").Wrong = 1; return all }, "ior-hard-read read 1 block that was not written", ""},
-		{"one counts something else", func(all []record.Phase) []record.Phase { named(all, "find").Unit = record.Bytes; return all }, "find counts bytes, and not ops", ""},
-		{"one is there twice", func(all []record.Phase) []record.Phase {
+		{"whole", func(all []result.Phase) []result.Phase { return all }, "", ""},
+		{"more phases that do not count", func(all []result.Phase) []result.Phase { return append(all, one("io500", "mkdir", result.Ops, 1, 9)) }, "", ""},
+		{"one is not there", func(all []result.Phase) []result.Phase { return all[1:] }, "ior-easy-write was not run", ""},
+		{"one failed", func(all []result.Phase) []result.Phase { named(all, "find").Failed = "n1 was lost"; return all }, "find failed: repeat 1: n1 was lost", ""},
+		{"one read what was not written", func(all []result.Phase) []result.Phase { named(all, "ior-hard-read").Wrong = 1; return all }, "ior-hard-read read 1 block that was not written", ""},
+		{"one counts something else", func(all []result.Phase) []result.Phase { named(all, "find").Unit = result.Bytes; return all }, "find counts bytes, and not ops", ""},
+		{"one is there twice", func(all []result.Phase) []result.Phase {
 			again := *named(all, "find")
 			again.What = "of other sizes"
 			return append(all, again)
 		}, "find was run in more than one way", ""},
-		{"writes are short", func(all []record.Phase) []record.Phase {
+		{"writes are short", func(all []result.Phase) []result.Phase {
 			p := named(all, "mdtest-hard-write")
-			p.Last = record.Done{Seconds: 299, Ops: 4000 * 299}
+			p.Last = result.Done{Seconds: 299, Ops: 4000 * 299}
 			p.First = p.Last
 			return all
 		}, "", "mdtest-hard-write took 299 s"},
-		{"reads may be short", func(all []record.Phase) []record.Phase {
+		{"reads may be short", func(all []result.Phase) []result.Phase {
 			p := named(all, "mdtest-hard-read")
-			p.Last = record.Done{Seconds: 10, Ops: 4000 * 10}
+			p.Last = result.Done{Seconds: 10, Ops: 4000 * 10}
 			p.First = p.Last
 			return all
 		}, "", ""},
@@ -88,7 +88,7 @@ func TestIO500(t *testing.T) {
 			}
 		}
 	}
-	if r := report.Sum(runs(runOf(one("large", "ior-easy-write", record.Bytes, 1, 1e9))), report.Options{}); len(r.IO500) != 0 {
+	if r := report.Sum(runs(runOf(one("large", "ior-easy-write", result.Bytes, 1, 1e9))), report.Options{}); len(r.IO500) != 0 {
 		t.Errorf("another suite has a score: %+v", r.IO500)
 	}
 }

@@ -6,8 +6,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"datamove.dev/bench/record"
-	"datamove.dev/bench/statistic"
+	"datamove.dev/bench/result"
+	"datamove.dev/bench/stats"
 )
 
 // Latency is how long operations of all repeats of a phase took, in microseconds.
@@ -28,7 +28,7 @@ type Latency struct {
 const mostHistogram = 1 << 20
 
 // latency is that of all repeats: of their histograms together, or, where they have none, the medians of their figures.
-func latency(repeats []*record.Phase) Latency {
+func latency(repeats []*result.Phase) Latency {
 	var l Latency
 	var p50, p90, p99, p999 []float64
 	for _, one := range repeats {
@@ -40,7 +40,7 @@ func latency(repeats []*record.Phase) Latency {
 		p50, p90 = append(p50, sane(one.Latency.P50)), append(p90, sane(one.Latency.P90))
 		p99, p999 = append(p99, sane(one.Latency.P99)), append(p999, sane(one.Latency.P999))
 	}
-	l.P50, l.P90, l.P99, l.P999 = statistic.Median(p50), statistic.Median(p90), statistic.Median(p99), statistic.Median(p999)
+	l.P50, l.P90, l.P99, l.P999 = stats.Median(p50), stats.Median(p90), stats.Median(p99), stats.Median(p999)
 	h, err := together(repeats)
 	switch {
 	case l.Count == 0:
@@ -62,7 +62,7 @@ func add(a, b int64) int64 {
 }
 
 // together are the histograms of repeats as one.
-func together(repeats []*record.Phase) (all *hdrhistogram.PackedHistogram, err error) {
+func together(repeats []*result.Phase) (all *hdrhistogram.PackedHistogram, err error) {
 	for _, one := range repeats {
 		text := one.Latency.HDR
 		if one.Latency.Count <= 0 {

@@ -7,28 +7,28 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"datamove.dev/bench/record"
 	"datamove.dev/bench/report"
+	"datamove.dev/bench/result"
 	"datamove.dev/test/must"
 )
 
 // histogram is one of microseconds.
-func histogram(t *testing.T, micros ...int64) record.Latency {
+func histogram(t *testing.T, micros ...int64) result.Latency {
 	t.Helper()
 	h := hdrhistogram.New(100, 3600e9, 2)
 	for _, v := range micros {
 		must.Do(t, h.RecordValue(v*1000))
 	}
 	text := must.Get(h.EncodeV2())(t)
-	return record.Latency{Count: int64(len(micros)), P50: 1, P90: 2, P99: 3, P999: 4, Max: 5, HDR: string(text)}
+	return result.Latency{Count: int64(len(micros)), P50: 1, P90: 2, P99: 3, P999: 4, Max: 5, HDR: string(text)}
 }
 
 // TestLatency: repeats are one histogram together; where one can not be read, the figures of each are taken, and it is said.
 func TestLatency(t *testing.T) {
-	with := func(l ...record.Latency) report.Latency {
+	with := func(l ...result.Latency) report.Latency {
 		run := runOf()
 		for i := range l {
-			p := one("large", "read", record.Bytes, 1, 1e9)
+			p := one("large", "read", result.Bytes, 1, 1e9)
 			p.Latency, p.Repeat = l[i], i+1
 			run.Phases = append(run.Phases, p)
 		}
@@ -39,7 +39,7 @@ func TestLatency(t *testing.T) {
 	if got.Count != 4 || math.Abs(got.P50-100) > 1 || math.Abs(got.P99-9000) > 90 || math.Abs(got.Max-9000) > 90 || got.Note != "" {
 		t.Errorf("together: %+v", got)
 	}
-	if got := with(record.Latency{}, low); got.Count != 3 || got.Note != "" {
+	if got := with(result.Latency{}, low); got.Count != 3 || got.Note != "" {
 		t.Errorf("one without latencies: %+v", got)
 	}
 	for _, row := range []struct{ text, why string }{
@@ -55,7 +55,7 @@ func TestLatency(t *testing.T) {
 			t.Errorf("%.20s: %+v", row.text, got)
 		}
 	}
-	if got := with(record.Latency{Count: 3, P50: math.MaxFloat64, P99: -math.MaxFloat64}, record.Latency{Count: math.MaxInt64}); got.Count != math.MaxInt64 || math.IsInf(got.P50, 0) || got.P99 < 0 {
+	if got := with(result.Latency{Count: 3, P50: math.MaxFloat64, P99: -math.MaxFloat64}, result.Latency{Count: math.MaxInt64}); got.Count != math.MaxInt64 || math.IsInf(got.P50, 0) || got.P99 < 0 {
 		t.Errorf("figures that can not be: %+v", got)
 	}
 }

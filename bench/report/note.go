@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"datamove.dev/bench/statistic"
+	"datamove.dev/bench/stats"
 )
 
 // mostNotes are how many notes of a kind are kept.
@@ -85,14 +85,14 @@ func (r *Report) noteRepeats() {
 		}
 	}
 	if few > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("%s of fewer than %d repeats: what is beside their medians is the lowest and the highest, and noise can not be told", several(few, "phase"), statistic.Enough))
+		r.Notes = append(r.Notes, fmt.Sprintf("%s of fewer than %d repeats: what is beside their medians is the lowest and the highest, and noise can not be told", several(few, "phase"), stats.Enough))
 	}
 	if r.Baseline == nil {
 		return
 	}
 	compared := 0
 	for _, c := range r.Baseline.Changes {
-		if c.Ratio.Count >= statistic.Enough && c.Ratio.Count < 5 {
+		if c.Ratio.Count >= stats.Enough && c.Ratio.Count < 5 {
 			compared++
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"datamove.dev/bench/model"
-	"datamove.dev/bench/record"
+	"datamove.dev/bench/result"
+	"datamove.dev/bench/roofline"
 	"datamove.dev/mover/units"
 )
 
@@ -78,7 +78,7 @@ type changeView struct {
 }
 
 type roofView struct {
-	*model.Answer
+	*roofline.Answer
 	Cluster string
 	Chart   *chart
 	Lines   []string
@@ -171,11 +171,11 @@ func (v *page) tiles(r *Report) {
 			v.Tiles = append(v.Tiles, tile{name, rate(p.Rate.Median, p.Unit), plain(p.title()), ""})
 		}
 	}
-	add("Highest write", r.best(model.Writing))
-	add("Highest read", r.best(model.Reading))
+	add("Highest write", r.best(roofline.Writing))
+	add("Highest read", r.best(roofline.Reading))
 	var ops *Phase
 	for i := range r.Phases {
-		if p := &r.Phases[i]; p.Unit == record.Ops && len(p.good) > 0 && (ops == nil || p.Rate.Median > ops.Rate.Median) {
+		if p := &r.Phases[i]; p.Unit == result.Ops && len(p.good) > 0 && (ops == nil || p.Rate.Median > ops.Rate.Median) {
 			ops = p
 		}
 	}
@@ -217,11 +217,11 @@ func (v *page) baseline(b *Baseline) {
 }
 
 // verdictWords is what the verdicts of the model mean.
-var verdictWords = map[model.Verdict]string{
-	model.Refuted:      ", a ceiling is below that",
-	model.Modelled:     ", no ceiling is below that; it was not measured at the scale of the cluster",
-	model.Extrapolated: ", runs of at least half of the nodes make it likely",
-	model.Validated:    ", it was measured at that scale",
+var verdictWords = map[roofline.Verdict]string{
+	roofline.Refuted:      ", a ceiling is below that",
+	roofline.Modelled:     ", no ceiling is below that; it was not measured at the scale of the cluster",
+	roofline.Extrapolated: ", runs of at least half of the nodes make it likely",
+	roofline.Validated:    ", it was measured at that scale",
 }
 
 func (v *page) roofs(r *Report) {
@@ -399,9 +399,9 @@ func (v *page) drawn(all ...*chart) (there []*chart) {
 }
 
 // nodes lists those of all runs, each once.
-func (v *page) nodes(runs []*record.Run) {
+func (v *page) nodes(runs []*result.Run) {
 	v.Nodes = table{Caption: "Nodes", Head: []string{"node", "processor", "cores", "memory", "kernel", "clock"}}
-	seen := map[record.Node]bool{}
+	seen := map[result.Node]bool{}
 	for _, run := range runs {
 		for _, n := range run.Nodes {
 			clock := n
@@ -421,7 +421,7 @@ func (v *page) nodes(runs []*record.Run) {
 }
 
 // clockOf says how far the clock of a node is off.
-func clockOf(n *record.Node) string {
+func clockOf(n *result.Node) string {
 	if n.ClockAhead == 0 && n.ClockError == 0 {
 		return "–"
 	}

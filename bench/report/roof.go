@@ -4,16 +4,16 @@ import (
 	"fmt"
 	"strings"
 
-	"datamove.dev/bench/model"
-	"datamove.dev/bench/record"
+	"datamove.dev/bench/result"
+	"datamove.dev/bench/roofline"
 	"datamove.dev/mover/units"
 )
 
 // best is the phase with the highest rate of a path; nil is none.
-func (r *Report) best(path model.Path) (best *Phase) {
+func (r *Report) best(path roofline.Path) (best *Phase) {
 	for i := range r.Phases {
 		p := &r.Phases[i]
-		if p.Unit == record.Bytes && len(p.good) > 0 && p.Wrong == 0 && pathOf(p.Name) == path && (best == nil || p.Rate.Median > best.Rate.Median) {
+		if p.Unit == result.Bytes && len(p.good) > 0 && p.Wrong == 0 && pathOf(p.Name) == path && (best == nil || p.Rate.Median > best.Rate.Median) {
 			best = p
 		}
 	}
@@ -21,12 +21,12 @@ func (r *Report) best(path model.Path) (best *Phase) {
 }
 
 // pathOf is the way that the bytes of a phase go, by its name; "" is not known.
-func pathOf(name string) model.Path {
+func pathOf(name string) roofline.Path {
 	switch name[strings.LastIndexByte(name, '-')+1:] {
 	case "write", "put", "multipart":
-		return model.Writing
+		return roofline.Writing
 	case "read", "verify", "restore", "epoch", "get":
-		return model.Reading
+		return roofline.Reading
 	}
 	return ""
 }
@@ -37,7 +37,7 @@ const (
 )
 
 // roofChart draws the ceilings of a path as bars, with the target and what was measured.
-func roofChart(a *model.Answer, measured *Phase) *chart {
+func roofChart(a *roofline.Answer, measured *Phase) *chart {
 	reached := 0.0
 	if measured != nil {
 		reached = measured.Rate.Median / 1e9

@@ -3,8 +3,8 @@ package report
 import (
 	"strings"
 
-	"datamove.dev/bench/record"
-	"datamove.dev/bench/statistic"
+	"datamove.dev/bench/result"
+	"datamove.dev/bench/stats"
 )
 
 // Scaling is the same work on more and more nodes.
@@ -12,17 +12,17 @@ type Scaling struct {
 	Suite   string      `json:"suite"`
 	Name    string      `json:"name"`
 	What    string      `json:"what,omitempty"` // where the same phase was done in more than one way
-	Unit    record.Unit `json:"unit"`
+	Unit    result.Unit `json:"unit"`
 	OneNode float64     `json:"one_node_per_second,omitempty"` // what one node reaches alone; 0 was not run
 	Points  []Point     `json:"points"`
 }
 
 // Point is a number of nodes.
 type Point struct {
-	Nodes      int                `json:"node_count"`
-	Ranks      int                `json:"ranks"`
-	Rate       statistic.Interval `json:"rate_per_second"`
-	Efficiency float64            `json:"efficiency,omitempty"` // the rate / (the nodes × what one node reaches alone); 0 is not known
+	Nodes      int            `json:"node_count"`
+	Ranks      int            `json:"ranks"`
+	Rate       stats.Interval `json:"rate_per_second"`
+	Efficiency float64        `json:"efficiency,omitempty"` // the rate / (the nodes × what one node reaches alone); 0 is not known
 }
 
 // way is how a phase is done, whatever the number of nodes is: what it is, without its beginning, which counts ranks and nodes.
@@ -35,7 +35,7 @@ func way(what string) string {
 func (r *Report) scale() {
 	type work struct {
 		suite, name string
-		unit        record.Unit
+		unit        result.Unit
 		way         string
 	}
 	twice, seen := map[work]bool{}, map[work]map[int]bool{}

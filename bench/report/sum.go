@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"datamove.dev/bench/model"
-	"datamove.dev/bench/record"
-	"datamove.dev/bench/statistic"
+	"datamove.dev/bench/result"
+	"datamove.dev/bench/roofline"
+	"datamove.dev/bench/stats"
 )
 
 // Schema names the version of the JSON form.
@@ -17,23 +17,23 @@ const Schema = "datamove.report/v1"
 
 // Options is what runs are seen beside. The zero value is nothing.
 type Options struct {
-	Baseline  []*record.Run // those before a change; none is no comparison
-	Tolerance float64       // the share by which a phase may be slower than before; 0 means 0.05
-	Model     *model.Report // what the cluster can do at most; nil is not known
+	Baseline  []*result.Run    // those before a change; none is no comparison
+	Tolerance float64          // the share by which a phase may be slower than before; 0 means 0.05
+	Model     *roofline.Report // what the cluster can do at most; nil is not known
 }
 
 // Report is what runs have measured, summed up.
 type Report struct {
-	Schema   string        `json:"schema"`
-	Runs     []Source      `json:"runs"`
-	Phases   []Phase       `json:"phases"`
-	Scaling  []Scaling     `json:"scaling"`
-	IO500    []IO500       `json:"io500,omitempty"`
-	Baseline *Baseline     `json:"baseline,omitempty"`
-	Model    *model.Report `json:"model,omitempty"`
-	Notes    []string      `json:"notes"`
+	Schema   string           `json:"schema"`
+	Runs     []Source         `json:"runs"`
+	Phases   []Phase          `json:"phases"`
+	Scaling  []Scaling        `json:"scaling"`
+	IO500    []IO500          `json:"io500,omitempty"`
+	Baseline *Baseline        `json:"baseline,omitempty"`
+	Model    *roofline.Report `json:"model,omitempty"`
+	Notes    []string         `json:"notes"`
 
-	runs []*record.Run
+	runs []*result.Run
 }
 
 // Source is a run that is in a report.
@@ -52,32 +52,32 @@ type Key struct {
 	Suite string      `json:"suite"`
 	Name  string      `json:"name"`
 	What  string      `json:"what"`
-	Unit  record.Unit `json:"unit"`
+	Unit  result.Unit `json:"unit"`
 	Nodes int         `json:"node_count"`
 	Ranks int         `json:"ranks"`
 }
 
-func keyOf(p *record.Phase) Key { return Key{p.Suite, p.Name, p.What, p.Unit, p.NodeCount, p.Ranks} }
+func keyOf(p *result.Phase) Key { return Key{p.Suite, p.Name, p.What, p.Unit, p.NodeCount, p.Ranks} }
 
 // Phase is one kind of work, of all its repeats. Those that failed are in none of its figures.
 type Phase struct {
 	Key
-	Rate       statistic.Interval `json:"rate_per_second"`       // in its unit, until the last rank was done
-	First      statistic.Interval `json:"first_rate_per_second"` // until the first rank was done
-	Efficiency float64            `json:"efficiency,omitempty"`  // of its rate, of as many nodes as one reaches alone; 0 is not known
-	Latency    Latency            `json:"latency"`
-	Skew       float64            `json:"skew_seconds"` // of the repeat with the most
-	Wrong      int64              `json:"wrong,omitempty"`
-	Failed     []string           `json:"failed,omitempty"` // why, for each repeat that did
-	Cache      string             `json:"cache"`
-	Durable    string             `json:"durable,omitempty"`
+	Rate       stats.Interval `json:"rate_per_second"`       // in its unit, until the last rank was done
+	First      stats.Interval `json:"first_rate_per_second"` // until the first rank was done
+	Efficiency float64        `json:"efficiency,omitempty"`  // of its rate, of as many nodes as one reaches alone; 0 is not known
+	Latency    Latency        `json:"latency"`
+	Skew       float64        `json:"skew_seconds"` // of the repeat with the most
+	Wrong      int64          `json:"wrong,omitempty"`
+	Failed     []string       `json:"failed,omitempty"` // why, for each repeat that did
+	Cache      string         `json:"cache"`
+	Durable    string         `json:"durable,omitempty"`
 
-	good  []*record.Phase
+	good  []*result.Phase
 	twice bool // on as many nodes and ranks the same phase was done in another way, too
 }
 
 // Sum makes a report of runs.
-func Sum(runs []*record.Run, o Options) *Report {
+func Sum(runs []*result.Run, o Options) *Report {
 	r := &Report{Schema: Schema, Model: o.Model, Phases: phases(runs), Scaling: []Scaling{}, Notes: []string{}, runs: runs}
 	for _, run := range runs {
 		r.Runs = append(r.Runs, Source{run.ID, run.Version, run.Command, run.Begun, len(run.Nodes), run.Targets, run.Failed})
@@ -92,9 +92,9 @@ func Sum(runs []*record.Run, o Options) *Report {
 }
 
 // phases are those of runs, repeats together: in the order in which suites and phases were first done, and of each the one with the least nodes first.
-func phases(runs []*record.Run) []Phase {
+func phases(runs []*result.Run) []Phase {
 	type work struct{ suite, name string }
-	suites, works, groups := map[string]int{}, map[work]int{}, map[Key][]*record.Phase{}
+	suites, works, groups := map[string]int{}, map[work]int{}, map[Key][]*result.Phase{}
 	var keys []Key
 	for _, run := range runs {
 		for i := range run.Phases {
@@ -140,7 +140,7 @@ func (p *Phase) label() string {
 }
 
 // sumPhase sums up the repeats of a phase.
-func sumPhase(k Key, repeats []*record.Phase) Phase {
+func sumPhase(k Key, repeats []*result.Phase) Phase {
 	p := Phase{Key: k, Cache: repeats[0].Cache, Durable: repeats[0].Durable}
 	var last, first []float64
 	for _, one := range repeats {
@@ -153,13 +153,13 @@ func sumPhase(k Key, repeats []*record.Phase) Phase {
 		last, first = append(last, one.Rate()), append(first, one.FirstRate())
 		p.Skew = max(p.Skew, sane(one.Skew))
 	}
-	p.Rate, p.First = statistic.Of(last), statistic.Of(first)
+	p.Rate, p.First = stats.Of(last), stats.Of(first)
 	p.Latency = latency(p.good)
 	return p
 }
 
 // failure says why a repeat of a phase has no rate; "" where it has one.
-func failure(p *record.Phase) string {
+func failure(p *result.Phase) string {
 	switch {
 	case p.Failed != "":
 		return p.Failed
@@ -178,11 +178,11 @@ const mostFigure = 1e18
 func sane(v float64) float64 { return min(max(v, 0), mostFigure) }
 
 // typical is the repeat whose rate is the nearest to the median.
-func (p *Phase) typical() *record.Phase {
+func (p *Phase) typical() *result.Phase {
 	if len(p.good) == 0 {
 		return nil
 	}
-	return slices.MinFunc(p.good, func(a, b *record.Phase) int {
+	return slices.MinFunc(p.good, func(a, b *result.Phase) int {
 		return cmp.Compare(math.Abs(a.Rate()-p.Rate.Median), math.Abs(b.Rate()-p.Rate.Median))
 	})
 }

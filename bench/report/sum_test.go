@@ -5,31 +5,31 @@ import (
 	"strings"
 	"testing"
 
-	"datamove.dev/bench/record"
 	"datamove.dev/bench/report"
+	"datamove.dev/bench/result"
 )
 
 // one is a phase of some seconds, that moves a number of bytes or does as many operations each second.
-func one(suite, name string, unit record.Unit, nodes int, rate float64) record.Phase {
+func one(suite, name string, unit result.Unit, nodes int, rate float64) result.Phase {
 	const took = 400
-	p := record.Phase{Suite: suite, Name: name, What: "8 ranks on some nodes, in blocks of 4 MiB", Unit: unit, Repeat: 1, NodeCount: nodes, Ranks: 8 * nodes}
-	p.Last = record.Done{Seconds: took, Bytes: int64(rate * took), Ops: int64(rate * took)}
-	p.First = record.Done{Seconds: took / 2, Bytes: int64(rate * took / 2 * 1.1), Ops: int64(rate * took / 2 * 1.1)}
+	p := result.Phase{Suite: suite, Name: name, What: "8 ranks on some nodes, in blocks of 4 MiB", Unit: unit, Repeat: 1, NodeCount: nodes, Ranks: 8 * nodes}
+	p.Last = result.Done{Seconds: took, Bytes: int64(rate * took), Ops: int64(rate * took)}
+	p.First = result.Done{Seconds: took / 2, Bytes: int64(rate * took / 2 * 1.1), Ops: int64(rate * took / 2 * 1.1)}
 	return p
 }
 
-func runOf(phases ...record.Phase) *record.Run {
-	return &record.Run{Schema: record.Schema, ID: "0123456789abcdef", Phases: phases}
+func runOf(phases ...result.Phase) *result.Run {
+	return &result.Run{Schema: result.Schema, ID: "0123456789abcdef", Phases: phases}
 }
 
-func runs(all ...*record.Run) []*record.Run { return all }
+func runs(all ...*result.Run) []*result.Run { return all }
 
 // TestSum: what is the same work is one phase, also of several files; and what failed is in no figure.
 func TestSum(t *testing.T) {
-	failed, wrong := one("large", "write", record.Bytes, 4, 90e9), one("large", "read", record.Bytes, 4, 30e9)
+	failed, wrong := one("large", "write", result.Bytes, 4, 90e9), one("large", "read", result.Bytes, 4, 30e9)
 	failed.Repeat, failed.Failed, wrong.Wrong = 7, "n3 was lost", 2
-	first := runOf(one("large", "write", record.Bytes, 4, 22e9), wrong, one("small", "stat", record.Ops, 4, 5e3), one("large", "write", record.Bytes, 1, 10e9), failed)
-	second := runOf(one("large", "write", record.Bytes, 4, 24e9), one("large", "write", record.Bytes, 4, 20e9), one("large", "write", record.Bytes, 2, 18e9))
+	first := runOf(one("large", "write", result.Bytes, 4, 22e9), wrong, one("small", "stat", result.Ops, 4, 5e3), one("large", "write", result.Bytes, 1, 10e9), failed)
+	second := runOf(one("large", "write", result.Bytes, 4, 24e9), one("large", "write", result.Bytes, 4, 20e9), one("large", "write", result.Bytes, 2, 18e9))
 	r := report.Sum(runs(first, second), report.Options{})
 	var names []string
 	for _, p := range r.Phases {
@@ -52,7 +52,7 @@ func TestSum(t *testing.T) {
 
 // TestNoRate: a phase that did nothing, or took no time, has no rate; it is not one of 0, nor one without an end.
 func TestNoRate(t *testing.T) {
-	idle, quick := one("large", "read", record.Bytes, 1, 0), one("large", "write", record.Bytes, 1, 1e9)
+	idle, quick := one("large", "read", result.Bytes, 1, 0), one("large", "write", result.Bytes, 1, 1e9)
 	quick.Last.Seconds = math.SmallestNonzeroFloat64
 	r := report.Sum(runs(runOf(idle, quick)), report.Options{})
 	for i, want := range []string{"nothing was done", "no time that can be measured"} {
@@ -64,15 +64,15 @@ func TestNoRate(t *testing.T) {
 
 // TestScaling: the efficiency is of as many times what one node reaches; where one node was not run there is none; and what is done in two ways are two curves.
 func TestScaling(t *testing.T) {
-	other := func(p record.Phase) record.Phase {
+	other := func(p result.Phase) result.Phase {
 		p.What = "8 ranks on some nodes, in blocks of 1 MiB"
 		return p
 	}
 	r := report.Sum(runs(runOf(
-		one("large", "write", record.Bytes, 1, 10e9), one("large", "write", record.Bytes, 2, 18e9), one("large", "write", record.Bytes, 4, 30e9),
-		one("large", "read", record.Bytes, 2, 18e9), one("large", "read", record.Bytes, 4, 30e9),
-		one("small", "stat", record.Ops, 4, 100),
-		one("small", "read", record.Ops, 1, 100), one("small", "read", record.Ops, 2, 200), other(one("small", "read", record.Ops, 1, 60)), other(one("small", "read", record.Ops, 2, 90)),
+		one("large", "write", result.Bytes, 1, 10e9), one("large", "write", result.Bytes, 2, 18e9), one("large", "write", result.Bytes, 4, 30e9),
+		one("large", "read", result.Bytes, 2, 18e9), one("large", "read", result.Bytes, 4, 30e9),
+		one("small", "stat", result.Ops, 4, 100),
+		one("small", "read", result.Ops, 1, 100), one("small", "read", result.Ops, 2, 200), other(one("small", "read", result.Ops, 1, 60)), other(one("small", "read", result.Ops, 2, 90)),
 	)), report.Options{})
 	type curve struct {
 		name    string
@@ -98,7 +98,7 @@ func TestScaling(t *testing.T) {
 
 // TestNotes: what a reader has to know is said: clocks, page caches, nodes that began apart, and few repeats.
 func TestNotes(t *testing.T) {
-	apart, cached := one("large", "write", record.Bytes, 2, 1e9), one("large", "read", record.Bytes, 2, 1e9)
+	apart, cached := one("large", "write", result.Bytes, 2, 1e9), one("large", "read", result.Bytes, 2, 1e9)
 	apart.Skew, apart.Cache, cached.Cache = 30, "direct", "warm: what is read may come from memory"
 	run := runOf(apart, cached)
 	run.Notes, run.Failed = []string{"the time of day of n2 is 3s off"}, "n2 was lost"

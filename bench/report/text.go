@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"datamove.dev/bench/record"
-	"datamove.dev/bench/statistic"
+	"datamove.dev/bench/result"
+	"datamove.dev/bench/stats"
 	"datamove.dev/mover"
 	"datamove.dev/mover/units"
 )
@@ -73,21 +73,21 @@ func digits(v float64) string {
 	return strconv.FormatFloat(v, 'g', 2, 64)
 }
 
-func unitName(u record.Unit) string {
-	if u == record.Bytes {
+func unitName(u result.Unit) string {
+	if u == result.Bytes {
 		return "B/s"
 	}
 	return "ops/s"
 }
 
 // rate prints bytes or operations per second: "12.3 GB/s", "4.56 kops/s".
-func rate(v float64, u record.Unit) string {
+func rate(v float64, u result.Unit) string {
 	by, prefix := magnitude(v)
 	return digits(v/by) + " " + prefix + unitName(u)
 }
 
 // span prints where a rate is likely to be, both ends alike: "12.1 to 12.5 GB/s".
-func span(i statistic.Interval, u record.Unit) string {
+func span(i stats.Interval, u result.Unit) string {
 	by, prefix := magnitude(i.High)
 	if i.Count == 1 {
 		return "1 repeat"

@@ -3,21 +3,21 @@ package report
 import (
 	"testing"
 
-	"datamove.dev/bench/record"
-	"datamove.dev/bench/statistic"
+	"datamove.dev/bench/result"
+	"datamove.dev/bench/stats"
 )
 
 func TestText(t *testing.T) {
 	for _, row := range []struct{ got, want string }{
-		{rate(0, record.Bytes), "0 B/s"},
-		{rate(999, record.Bytes), "999 B/s"},
-		{rate(999.6e6, record.Bytes), "1.00 GB/s"},
-		{rate(12.345e9, record.Bytes), "12.3 GB/s"},
-		{rate(512e9, record.Bytes), "512 GB/s"},
-		{rate(88_123, record.Ops), "88.1 kops/s"},
-		{rate(1e18, record.Ops), "1.00 Eops/s"},
-		{span(statistic.Interval{Low: 990e6, High: 1.2e9, Count: 5}, record.Bytes), "0.99 to 1.20 GB/s"},
-		{span(statistic.Interval{Low: 5, High: 5, Count: 1}, record.Bytes), "1 repeat"},
+		{rate(0, result.Bytes), "0 B/s"},
+		{rate(999, result.Bytes), "999 B/s"},
+		{rate(999.6e6, result.Bytes), "1.00 GB/s"},
+		{rate(12.345e9, result.Bytes), "12.3 GB/s"},
+		{rate(512e9, result.Bytes), "512 GB/s"},
+		{rate(88_123, result.Ops), "88.1 kops/s"},
+		{rate(1e18, result.Ops), "1.00 Eops/s"},
+		{span(stats.Interval{Low: 990e6, High: 1.2e9, Count: 5}, result.Bytes), "0.99 to 1.20 GB/s"},
+		{span(stats.Interval{Low: 5, High: 5, Count: 1}, result.Bytes), "1 repeat"},
 		{micros(0.85), "850 ns"},
 		{micros(12.34), "12.3 µs"},
 		{micros(1234), "1.23 ms"},

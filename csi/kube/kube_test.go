@@ -33,7 +33,7 @@ import (
 	ktesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 
-	"datamove.dev/csi/relay"
+	"datamove.dev/csi/nodeproxy"
 	"datamove.dev/csi/volume"
 	"datamove.dev/test/must"
 )
@@ -161,7 +161,7 @@ func TestNodes(t *testing.T) {
 	pod("e", "n5", "datamove", "other", "10.0.0.5", corev1.PodRunning, false)
 	pod("f", "n5", "tenant", "node", "10.0.0.66", corev1.PodRunning, false) // anybody can label a pod of his own
 	got, err := cluster(t, objects...).Nodes(t.Context(), "part=node")
-	want := []relay.Node{{Name: "n1", Address: "10.0.0.1:9809"}, {Name: "n2", Address: "[fd00::2]:9809"}, {Name: "n3"}, {Name: "n4"}, {Name: "n5"}}
+	want := []nodeproxy.Node{{Name: "n1", Address: "10.0.0.1:9809"}, {Name: "n2", Address: "[fd00::2]:9809"}, {Name: "n3"}, {Name: "n4"}, {Name: "n5"}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v", got, err)
 	}

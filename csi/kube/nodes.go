@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"datamove.dev/csi/relay"
+	"datamove.dev/csi/nodeproxy"
 )
 
 // portName is the port of a driver's pod that the controller asks.
@@ -19,7 +19,7 @@ var cached = metav1.ListOptions{ResourceVersion: "0"}
 
 // Nodes returns all nodes of the cluster, and where the drivers among the pods that a selector
 // finds in this namespace answer: on their port called relay.
-func (c *Cluster) Nodes(ctx context.Context, selector string) ([]relay.Node, error) {
+func (c *Cluster) Nodes(ctx context.Context, selector string) ([]nodeproxy.Node, error) {
 	pods, err := c.core.Pods(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: selector, ResourceVersion: "0"})
 	if err != nil {
 		return nil, err
@@ -36,10 +36,10 @@ func (c *Cluster) Nodes(ctx context.Context, selector string) ([]relay.Node, err
 	if err != nil {
 		return nil, err
 	}
-	all := make([]relay.Node, len(nodes.Items))
+	all := make([]nodeproxy.Node, len(nodes.Items))
 	for i := range nodes.Items {
 		name := nodes.Items[i].Name
-		all[i] = relay.Node{Name: name, Address: addresses[name]}
+		all[i] = nodeproxy.Node{Name: name, Address: addresses[name]}
 	}
 	return all, nil
 }

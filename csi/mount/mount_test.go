@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
-	"datamove.dev/test/apart"
+	"datamove.dev/test/mountns"
 	"datamove.dev/test/must"
 )
 
-func TestMain(m *testing.M) { apart.Main(m) }
+func TestMain(m *testing.M) { mountns.Main(m) }
 
 // ground is a file system in memory with a directory volume, and a path to mount at.
 func ground(t *testing.T) (dir int, volume, target string) {

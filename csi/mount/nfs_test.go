@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"datamove.dev/mover"
-	"datamove.dev/test/image"
+	"datamove.dev/test/loopfs"
 	"datamove.dev/test/must"
 )
 
@@ -16,7 +16,7 @@ import (
 func TestNFS(t *testing.T) {
 	source, export := os.Getenv("CSI_NFS"), os.Getenv("CSI_NFS_EXPORT")
 	if source == "" {
-		image.SkipRare(t, "needs a server of NFS")
+		loopfs.SkipRare(t, "needs a server of NFS")
 	}
 	const below = "k8s/volumes/1/data"
 	must.Do(t, os.MkdirAll(filepath.Join(export, below), 0o755))

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 var _ lustre.Changes = (*Changes)(nil)
@@ -138,18 +138,18 @@ func (c *Changes) records(ctx context.Context, f lustre.Feed, first uint64, take
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
 	// A module that does not know the flag has no addresses that would need it.
-	_ = d.setFlags(abi.ChangeBigNID)
+	_ = d.setFlags(uapi.ChangeBigNID)
 	if err := d.seek(first); err != nil {
 		return false, fmt.Errorf("seek: %w", err)
 	}
-	buffer := make([]byte, 4*abi.MaxChange)
+	buffer := make([]byte, 4*uapi.MaxChange)
 	for {
 		n, err := d.read(ctx, buffer)
 		if err != nil || n == 0 {
 			return err == nil, err
 		}
 		for rest := buffer[:n]; len(rest) > 0; {
-			r, size, err := abi.DecodeChange(rest)
+			r, size, err := uapi.DecodeChange(rest)
 			if err != nil {
 				return false, err
 			}

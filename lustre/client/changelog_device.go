@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 // devices are those of change logs.
@@ -64,7 +64,7 @@ func (linuxDevices) open(name string, mode int) (device, error) {
 type linuxDevice int
 
 func (d linuxDevice) setFlags(flags uintptr) error {
-	_, err := linux{}.ioctlValue(int(d), abi.IocChangeFlags, flags)
+	_, err := linux{}.ioctlValue(int(d), uapi.IocChangeFlags, flags)
 	return err
 }
 

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 // fakeLog is the change log of an MDT and its device on a client, as the sources of Lustre
@@ -124,7 +124,7 @@ type fakeDevice struct {
 }
 
 func (d *fakeDevice) setFlags(flags uintptr) error {
-	if d.began || flags != abi.ChangeBigNID {
+	if d.began || flags != uapi.ChangeBigNID {
 		return unix.EINVAL
 	}
 	return nil
@@ -157,7 +157,7 @@ func (d *fakeDevice) read(ctx context.Context, p []byte) (int, error) {
 	}
 	read := p[:0]
 	for n := 0; len(d.queue) > 0 && (d.l.perRead == 0 || n < d.l.perRead); n++ {
-		record := abi.AppendChange(nil, d.queue[0], true)
+		record := uapi.AppendChange(nil, d.queue[0], true)
 		if len(read)+len(record) > len(p) {
 			break // with no room for one, this is an end
 		}

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 // Client asks one mounted Lustre. It is safe for use by several goroutines.
@@ -70,7 +70,7 @@ func At(dir int, mount string) (*Client, error) {
 
 // open is Open with an open directory, which is the client's from then on.
 func open(k kernel, root int, mount string) (*Client, error) {
-	name, err := ioctlText(k, root, abi.IocLOVName, sizeName)
+	name, err := ioctlText(k, root, uapi.IocLOVName, sizeName)
 	if err != nil {
 		return nil, fmt.Errorf("ask %s for the name of its Lustre: %w", mount, unsupported(err))
 	}
@@ -143,7 +143,7 @@ func (c *Client) fresh(fd int) (int, error) {
 	if mode&unix.S_IFMT == unix.S_IFDIR {
 		return c.k.openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	}
-	return c.k.openat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY|unix.O_NONBLOCK|abi.DelayCreate, 0)
+	return c.k.openat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY|unix.O_NONBLOCK|uapi.DelayCreate, 0)
 }
 
 // isDir reports whether fd is a directory.

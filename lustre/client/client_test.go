@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 // The lines of a machine that is client and server at once: only one is a client's mount.
@@ -58,7 +58,7 @@ func TestOpen(t *testing.T) {
 		t.Errorf("%+v, version %q, %v", c, version, err)
 	}
 	for _, name := range []string{"", "lab-MDT0000", "-clilov-ffff", "lab-clilov-", "../etc-clilov-ffff", "lab-clilov-../../x"} {
-		f.ioctls[abi.IocLOVName] = func(_ *handle, arg []byte, _ []pointer) (int, error) { copy(arg, name+"\x00"); return 0, nil }
+		f.ioctls[uapi.IocLOVName] = func(_ *handle, arg []byte, _ []pointer) (int, error) { copy(arg, name+"\x00"); return 0, nil }
 		if _, err := open(f, c.root, "/mnt/lustre"); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("one that calls itself %q: %v; want unsupported", name, err)
 		}

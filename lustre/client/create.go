@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 // Create is lustre.Layouts. The file is made without objects, gets its layout, and what it
@@ -32,7 +32,7 @@ func (c *Client) Create(ctx context.Context, dir int, base string, flags int, mo
 	if err != nil {
 		return -1, fmt.Errorf("create %q on %s with a layout: %w", base, c.Mount, err)
 	}
-	fd, err := c.k.openat(dir, base, flags|abi.DelayCreate, mode)
+	fd, err := c.k.openat(dir, base, flags|uapi.DelayCreate, mode)
 	if err != nil {
 		return -1, err
 	}
@@ -71,14 +71,14 @@ func (c *Client) apply(ctx context.Context, fd int, request []byte, l *lustre.La
 func (c *Client) set(fd int, request []byte, l *lustre.Layout) error {
 	byAttribute := func() error { return c.k.setxattr(fd, xattrLayout, request) }
 	byIoctl := func() error { // which answers in place
-		_, err := c.k.ioctl(fd, abi.IocSetStripe, bytes.Clone(request))
+		_, err := c.k.ioctl(fd, uapi.IocSetStripe, bytes.Clone(request))
 		return err
 	}
 	ways := []func() error{byAttribute, byIoctl}
 	switch magic := binary.LittleEndian.Uint32(request); {
-	case (magic == abi.MagicV1 || magic == abi.MagicV3) && l.Components[0].FirstTarget == 0:
+	case (magic == uapi.MagicV1 || magic == uapi.MagicV3) && l.Components[0].FirstTarget == 0:
 		ways = []func() error{byIoctl, byAttribute}
-	case magic == abi.MagicForeign:
+	case magic == uapi.MagicForeign:
 		ways = ways[:1]
 	}
 	var err error

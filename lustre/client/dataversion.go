@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 // DataVersion returns a number that is another one as soon as the content of an open file
@@ -18,12 +18,12 @@ import (
 // It waits for a group lock ([Client.LockGroup]) on the file to be let go, also for the
 // caller's own: ask before.
 func (c *Client) DataVersion(ctx context.Context, fd int) (uint64, error) {
-	return dataVersion(ctx, c.k, fd, abi.FlushWrites)
+	return dataVersion(ctx, c.k, fd, uapi.FlushWrites)
 }
 
 func dataVersion(ctx context.Context, k kernel, fd int, flush uint32) (uint64, error) {
-	v, err := ask(ctx, k, fd, abi.IocDataVersion, abi.EncodeDataVersion(flush), func(b []byte) (uint64, error) {
-		v, _, err := abi.DecodeDataVersion(b)
+	v, err := ask(ctx, k, fd, uapi.IocDataVersion, uapi.EncodeDataVersion(flush), func(b []byte) (uint64, error) {
+		v, _, err := uapi.DecodeDataVersion(b)
 		return v, err
 	})
 	if err != nil {

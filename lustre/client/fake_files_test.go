@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 	"datamove.dev/test/must"
 )
 
@@ -22,7 +22,7 @@ type fakeFiles struct {
 	of      map[*inode]*fileState
 	agent   bool  // a copytool serves the archive
 	hung    error // a call that would have waited for ever
-	advices []abi.Advice
+	advices []uapi.Advice
 	swapped int
 	most    int // bytes that one write takes; 0 is all
 	// before is called before a call, by its name, without the lock: what others do then.
@@ -46,20 +46,20 @@ var _ contents = (*fakeFiles)(nil)
 func newFakeFiles() *fakeFiles {
 	f := &fakeFiles{fake: newFake(), of: make(map[*inode]*fileState), before: make(map[string]func())}
 	f.changed = sync.NewCond(&f.mu)
-	f.ioctls[abi.IocPathToFID] = f.ioctlFID
-	f.ioctls[abi.IocFIDToPath] = f.ioctlPath
-	f.ioctls[abi.IocGetParent] = f.ioctlParent
-	f.ioctls[abi.IocDataVersion] = f.ioctlVersion
-	f.ioctls[abi.IocLadvise] = f.ioctlAdvise
-	f.ioctls[abi.IocSwapLayouts] = f.ioctlSwap
-	f.ioctls[abi.IocHSMState] = f.ioctlState
-	f.ioctls[abi.IocHSMAction] = f.ioctlAction
-	f.ioctls[abi.IocHSMSetState] = f.ioctlSetState
-	f.ioctls[abi.IocHSMRequest] = f.ioctlRequest
-	f.values[abi.IocGroupLock] = f.groupLock
-	f.values[abi.IocGroupUnlock] = f.groupUnlock
-	f.values[abi.IocSetLease] = f.setLease
-	f.values[abi.IocGetLease] = f.getLease
+	f.ioctls[uapi.IocPathToFID] = f.ioctlFID
+	f.ioctls[uapi.IocFIDToPath] = f.ioctlPath
+	f.ioctls[uapi.IocGetParent] = f.ioctlParent
+	f.ioctls[uapi.IocDataVersion] = f.ioctlVersion
+	f.ioctls[uapi.IocLadvise] = f.ioctlAdvise
+	f.ioctls[uapi.IocSwapLayouts] = f.ioctlSwap
+	f.ioctls[uapi.IocHSMState] = f.ioctlState
+	f.ioctls[uapi.IocHSMAction] = f.ioctlAction
+	f.ioctls[uapi.IocHSMSetState] = f.ioctlSetState
+	f.ioctls[uapi.IocHSMRequest] = f.ioctlRequest
+	f.values[uapi.IocGroupLock] = f.groupLock
+	f.values[uapi.IocGroupUnlock] = f.groupUnlock
+	f.values[uapi.IocSetLease] = f.setLease
+	f.values[uapi.IocGetLease] = f.getLease
 	return f
 }
 

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 func (f *fakeFiles) ioctlFID(h *handle, arg []byte, _ []pointer) (int, error) {
-	copy(arg, abi.AppendFID(nil, h.inode.fid))
+	copy(arg, uapi.AppendFID(nil, h.inode.fid))
 	return 0, nil
 }
 
@@ -39,7 +39,7 @@ func (f *fakeFiles) ioctlPath(h *handle, arg []byte, _ []pointer) (int, error) {
 	if f.user {
 		return 0, unix.EPERM
 	}
-	fid, _ := abi.DecodeFID(arg)
+	fid, _ := uapi.DecodeFID(arg)
 	for n, paths := range f.paths() {
 		if n.fid != fid {
 			continue
@@ -72,7 +72,7 @@ func (f *fakeFiles) ioctlParent(h *handle, arg []byte, _ []pointer) (int, error)
 		return 0, unix.ENODATA
 	}
 	parent, base, err := f.find(f.root, paths[link])
-	copy(arg, abi.AppendFID(nil, parent.fid))
+	copy(arg, uapi.AppendFID(nil, parent.fid))
 	copy(arg[24:], base+"\x00")
 	return 0, err
 }
@@ -84,7 +84,7 @@ func (f *fakeFiles) ioctlVersion(h *handle, arg []byte, _ []pointer) (int, error
 		f.hung = errors.New("a data version of a file under a group lock")
 		return 0, unix.EDEADLK
 	}
-	if arg[12]&(abi.FlushWrites|abi.FlushAll) != 0 {
+	if arg[12]&(uapi.FlushWrites|uapi.FlushAll) != 0 {
 		s.content.flush()
 	}
 	for i := range 8 {
@@ -94,7 +94,7 @@ func (f *fakeFiles) ioctlVersion(h *handle, arg []byte, _ []pointer) (int, error
 }
 
 func (f *fakeFiles) ioctlAdvise(_ *handle, arg []byte, _ []pointer) (int, error) {
-	_, advices, err := abi.DecodeAdvice(arg)
+	_, advices, err := uapi.DecodeAdvice(arg)
 	if err != nil {
 		return 0, unix.EINVAL
 	}
@@ -105,7 +105,7 @@ func (f *fakeFiles) ioctlAdvise(_ *handle, arg []byte, _ []pointer) (int, error)
 // ioctlSwap compares the version that servers know of: what clients keep is in none, and
 // stays with the content that was swapped away.
 func (f *fakeFiles) ioctlSwap(h *handle, arg []byte, _ []pointer) (int, error) {
-	r, err := abi.DecodeSwap(arg)
+	r, err := uapi.DecodeSwap(arg)
 	other, ok := f.open[r.Other]
 	if err != nil || !ok || h.inode.isDir() || other.inode.isDir() {
 		return 0, unix.EINVAL
@@ -118,11 +118,11 @@ func (f *fakeFiles) ioctlSwap(h *handle, arg []byte, _ []pointer) (int, error) {
 		return 0, unix.EPERM // mdd_layout_swap_allowed of lustre/mdd/mdd_object.c, 2.15 to 2.17
 	case h.inode.mdt != other.inode.mdt:
 		return 0, unix.EXDEV
-	case r.Flags&abi.SwapCheckFirst != 0 && r.First != a.content.version, r.Flags&abi.SwapCheckSecond != 0 && r.Second != b.content.version:
+	case r.Flags&uapi.SwapCheckFirst != 0 && r.First != a.content.version, r.Flags&uapi.SwapCheckSecond != 0 && r.Second != b.content.version:
 		return 0, unix.EAGAIN
-	case r.Flags&abi.SwapClose != 0 && a.lease != h:
+	case r.Flags&uapi.SwapClose != 0 && a.lease != h:
 		return 0, unix.ESTALE
-	case r.Flags&abi.SwapClose != 0 && r.Flags != abi.SwapClose:
+	case r.Flags&uapi.SwapClose != 0 && r.Flags != uapi.SwapClose:
 		return 0, unix.EINVAL
 	case onMDTBytes(other.inode.layout) != 0 && onMDTBytes(other.inode.layout) != onMDTBytes(h.inode.layout):
 		return 0, unix.EOPNOTSUPP // what is on an MDT does not change places
@@ -132,7 +132,7 @@ func (f *fakeFiles) ioctlSwap(h *handle, arg []byte, _ []pointer) (int, error) {
 	a.content, b.content = b.content, a.content
 	h.inode.layout, other.inode.layout = other.inode.layout, h.inode.layout
 	a.mtime, b.mtime = b.mtime, a.mtime // what objects say is what a file has
-	if r.Flags&abi.SwapClose != 0 {
+	if r.Flags&uapi.SwapClose != 0 {
 		a.lease = nil
 	}
 	f.swapped++
@@ -165,18 +165,18 @@ func (f *fakeFiles) groupUnlock(h *handle, number uintptr) (int, error) {
 
 func (f *fakeFiles) setLease(h *handle, mode uintptr) (int, error) {
 	s := f.state(h.inode)
-	if mode == abi.LeaseNone {
+	if mode == uapi.LeaseNone {
 		if s.lease != h {
 			return 0, unix.ENOLCK
 		}
 		s.lease = nil
-		return abi.LeaseWrite, nil
+		return uapi.LeaseWrite, nil
 	}
 	write := h.flags&unix.O_ACCMODE != unix.O_RDONLY
 	switch { // ll_file_set_lease of lustre/llite/file.c, 2.15 to 2.17
-	case mode == abi.LeaseWrite && !write, mode == abi.LeaseRead && h.flags&unix.O_ACCMODE == unix.O_WRONLY:
+	case mode == uapi.LeaseWrite && !write, mode == uapi.LeaseRead && h.flags&unix.O_ACCMODE == unix.O_WRONLY:
 		return 0, unix.EPERM
-	case mode != abi.LeaseWrite && mode != abi.LeaseRead:
+	case mode != uapi.LeaseWrite && mode != uapi.LeaseRead:
 		return 0, unix.EINVAL
 	}
 	for _, other := range f.open {
@@ -191,7 +191,7 @@ func (f *fakeFiles) setLease(h *handle, mode uintptr) (int, error) {
 
 func (f *fakeFiles) getLease(h *handle, _ uintptr) (int, error) {
 	if f.state(h.inode).lease == h {
-		return abi.LeaseWrite, nil
+		return uapi.LeaseWrite, nil
 	}
 	return 0, nil
 }
@@ -200,18 +200,18 @@ func (f *fakeFiles) getLease(h *handle, _ uintptr) (int, error) {
 func (f *fakeFiles) ioctlState(h *handle, arg []byte, _ []pointer) (int, error) {
 	s := f.state(h.inode).hsm
 	s.Doing, s.Running = lustre.NoAction, false
-	copy(arg, abi.EncodeHSMState(s))
+	copy(arg, uapi.EncodeHSMState(s))
 	return 0, nil
 }
 
 func (f *fakeFiles) ioctlAction(h *handle, arg []byte, _ []pointer) (int, error) {
 	s := f.state(h.inode).hsm
-	copy(arg, abi.EncodeHSMAction(abi.HSMAction{Action: s.Doing, Running: s.Running, Extent: abi.Extent{Length: abi.WholeFile}}))
+	copy(arg, uapi.EncodeHSMAction(uapi.HSMAction{Action: s.Doing, Running: s.Running, Extent: uapi.Extent{Length: uapi.WholeFile}}))
 	return 0, nil
 }
 
 func (f *fakeFiles) ioctlSetState(h *handle, arg []byte, _ []pointer) (int, error) {
-	set, clear, archive, err := abi.DecodeHSMSet(arg)
+	set, clear, archive, err := uapi.DecodeHSMSet(arg)
 	switch s := f.state(h.inode); {
 	case err != nil:
 		return 0, unix.EINVAL
@@ -238,8 +238,8 @@ func coherent(a lustre.Archived) bool {
 
 // ioctlRequest looks at all files before it does anything with one.
 func (f *fakeFiles) ioctlRequest(_ *handle, arg []byte, _ []pointer) (int, error) {
-	r, err := abi.DecodeHSMRequest(arg)
-	if err != nil || len(r.Items) > abi.MaxRequest {
+	r, err := uapi.DecodeHSMRequest(arg)
+	if err != nil || len(r.Items) > uapi.MaxRequest {
 		return 0, unix.EINVAL
 	}
 	if f.user && r.Action != lustre.Release {

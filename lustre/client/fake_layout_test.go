@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 func (f *fake) getxattr(fd int, name string) ([]byte, error) {
@@ -28,7 +28,7 @@ func (f *fake) getxattr(fd int, name string) ([]byte, error) {
 		if h.inode.layout == nil {
 			return nil, unix.ENODATA
 		}
-		return abi.EncodeLayout(h.inode.layout)
+		return uapi.EncodeLayout(h.inode.layout)
 	case "trusted.projid":
 		return []byte(strconv.Itoa(int(h.inode.project))), nil
 	}
@@ -59,7 +59,7 @@ func (f *fake) setxattr(fd int, name string, value []byte) error {
 	case len(value) < 32:
 		return unix.ERANGE
 	}
-	if magic := binary.LittleEndian.Uint32(value); magic != abi.MagicComposite && magic != abi.MagicForeign && value[30] == 0 && value[31] == 0 {
+	if magic := binary.LittleEndian.Uint32(value); magic != uapi.MagicComposite && magic != uapi.MagicForeign && value[30] == 0 && value[31] == 0 {
 		value = slices.Clone(value)
 		value[30], value[31] = 0xff, 0xff // of a plain layout OST 0 means any: getxattr used to say 0
 	}
@@ -91,7 +91,7 @@ func (f *fake) removexattr(fd int, name string) error {
 
 // ioctlSetStripe is the other way to set a layout, which tells of one that is there.
 func (f *fake) ioctlSetStripe(h *handle, arg []byte, _ []pointer) (int, error) {
-	l, err := abi.DecodeLayout(arg)
+	l, err := uapi.DecodeLayout(arg)
 	switch {
 	case err != nil:
 		return 0, unix.EINVAL
@@ -112,7 +112,7 @@ func (f *fake) ioctlSetStripe(h *handle, arg []byte, _ []pointer) (int, error) {
 }
 
 func (f *fake) setLayout(n *inode, value []byte) error {
-	l, err := abi.DecodeLayout(value)
+	l, err := uapi.DecodeLayout(value)
 	if err != nil {
 		return unix.EINVAL
 	}

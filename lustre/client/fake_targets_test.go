@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 // table is for how many targets a client has room: it answers EAGAIN for those that there
@@ -28,12 +28,12 @@ func (f *fake) ioctlCount(_ *handle, arg []byte, _ []pointer) (int, error) {
 }
 
 func (f *fake) ioctlStatfs(_ *handle, arg []byte, at []pointer) (int, error) {
-	r, err := abi.DecodeOBD(arg)
+	r, err := uapi.DecodeOBD(arg)
 	if err != nil || len(r.Inline) != 2 || len(at) != 2 {
 		return 0, unix.EINVAL
 	}
 	of, index := f.osts, int(binary.LittleEndian.Uint32(r.Inline[1]))
-	if binary.LittleEndian.Uint32(r.Inline[0])&^abi.StatfsSoon == abi.StatfsMDT {
+	if binary.LittleEndian.Uint32(r.Inline[0])&^uapi.StatfsSoon == uapi.StatfsMDT {
 		of = f.mdts
 	}
 	switch {
@@ -48,7 +48,7 @@ func (f *fake) ioctlStatfs(_ *handle, arg []byte, at []pointer) (int, error) {
 	copy(at[1].buffer, of[index].Name)
 	const block = 4096
 	t := &of[index]
-	b, err := (&abi.Statfs{
+	b, err := (&uapi.Statfs{
 		Type: 0xEF53, Blocks: uint64(t.TotalBytes) / block, Free: uint64(t.FreeBytes) / block, Available: uint64(t.FreeBytes) / block,
 		Files: uint64(t.TotalFiles), FreeFiles: uint64(t.FreeFiles), BlockBytes: block, NameLength: 255, State: uint32(t.State),
 	}).Encode()
@@ -63,11 +63,11 @@ func (f *fake) ioctlMDTIndex(h *handle, arg []byte, _ []pointer) (int, error) {
 
 // ioctlMakeDir makes a striped directory.
 func (f *fake) ioctlMakeDir(h *handle, arg []byte, _ []pointer) (int, error) {
-	r, err := abi.DecodeOBD(arg)
+	r, err := uapi.DecodeOBD(arg)
 	if err != nil || len(r.Inline) != 2 {
 		return 0, unix.EINVAL
 	}
-	s, err := abi.DecodeStriping(r.Inline[1])
+	s, err := uapi.DecodeStriping(r.Inline[1])
 	name := string(r.Inline[0])
 	if err != nil || name == "" || name[len(name)-1] != 0 {
 		return 0, unix.EINVAL
@@ -105,7 +105,7 @@ func (f *fake) ioctlMakeDir(h *handle, arg []byte, _ []pointer) (int, error) {
 func (f *fake) ioctlGetDirStripe(h *handle, arg []byte, _ []pointer) (int, error) {
 	magic := binary.LittleEndian.Uint32(arg)
 	s := h.inode.striping
-	if magic == abi.MagicDefaultStripes {
+	if magic == uapi.MagicDefaultStripes {
 		s = h.preset // of when it was opened
 		if own := binary.LittleEndian.Uint32(arg[16:]) == 1; s == nil && !own {
 			s = f.root.preset // what it would inherit
@@ -114,7 +114,7 @@ func (f *fake) ioctlGetDirStripe(h *handle, arg []byte, _ []pointer) (int, error
 	if s == nil {
 		return 0, unix.ENODATA
 	}
-	b, err := abi.EncodeStriping(s, magic)
+	b, err := uapi.EncodeStriping(s, magic)
 	if err != nil {
 		return 0, unix.EINVAL
 	}
@@ -127,8 +127,8 @@ func (f *fake) ioctlGetDirStripe(h *handle, arg []byte, _ []pointer) (int, error
 }
 
 func (f *fake) ioctlSetDefaultStripe(h *handle, arg []byte, _ []pointer) (int, error) {
-	s, err := abi.DecodeStriping(arg)
-	if err != nil || binary.LittleEndian.Uint32(arg) != abi.MagicDefaultStripes {
+	s, err := uapi.DecodeStriping(arg)
+	if err != nil || binary.LittleEndian.Uint32(arg) != uapi.MagicDefaultStripes {
 		return 0, unix.EINVAL
 	}
 	if !f.owns(h.inode) { // mdd_xattr_sanity_check, as for layouts

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 	"datamove.dev/test/must"
 )
 
@@ -34,13 +34,13 @@ type fake struct {
 	osts, mdts []lustre.Target
 	inactive   map[string]bool // targets that do not answer, by name
 	pools      map[string][]int
-	quotas     map[uint32]*abi.Quotactl // of projects
+	quotas     map[uint32]*uapi.Quotactl // of projects
 	params     fstest.MapFS
-	user       bool                    // the caller is not root, but fakeUID
-	groups     []uint32                // of the user, the first one is that of new files; nil is fakeUID
-	setstripe  bool                    // the site has set enable_setstripe_gid
-	countsOnly bool                    // the site enforces no quotas
-	poolQuotas map[string]abi.Quotactl // of any project; nil where servers know none
+	user       bool                     // the caller is not root, but fakeUID
+	groups     []uint32                 // of the user, the first one is that of new files; nil is fakeUID
+	setstripe  bool                     // the site has set enable_setstripe_gid
+	countsOnly bool                     // the site enforces no quotas
+	poolQuotas map[string]uapi.Quotactl // of any project; nil where servers know none
 	// fails are errors to answer with, by what is called: "setxattr", "openat",
 	// "ioctl 0x4008669a".
 	fails map[string]error
@@ -83,7 +83,7 @@ const fakeInstance = "ffff888122441800"
 
 func newFake() *fake {
 	f := &fake{open: map[int]*handle{}, nextFD: 100, nextOID: 1, inactive: map[string]bool{}, pools: map[string][]int{"p1": {0, 1}},
-		quotas: map[uint32]*abi.Quotactl{}, fails: map[string]error{}, lies: map[string]bool{}}
+		quotas: map[uint32]*uapi.Quotactl{}, fails: map[string]error{}, lies: map[string]bool{}}
 	f.root = f.newInode(nil, unix.S_IFDIR|0o755)
 	f.root.fid = lustre.FID{Seq: 0x200000007, OID: 1}
 	for i := range 4 {
@@ -103,18 +103,18 @@ func newFake() *fake {
 		"proc/fs/lustre/lov/lab-clilov-" + fakeInstance + "/pools/p1": {Data: []byte("lab-OST0000_UUID\nlab-OST0001_UUID\n")},
 	}
 	f.ioctls = map[uint]func(h *handle, arg []byte, at []pointer) (int, error){
-		abi.IocLOVName:          f.ioctlName,
-		abi.IocSetStripe:        f.ioctlSetStripe,
-		abi.IocGetFSXattr:       f.ioctlGetFSXattr,
-		abi.IocSetFSXattr:       f.ioctlSetFSXattr,
-		abi.IocNamedProject:     f.ioctlNamedProject,
-		abi.IocQuotactl:         f.ioctlQuota,
-		abi.IocTargetCount:      f.ioctlCount,
-		abi.IocTargetStatfs:     f.ioctlStatfs,
-		abi.IocSetDirStripe:     f.ioctlMakeDir,
-		abi.IocGetDirStripe:     f.ioctlGetDirStripe,
-		abi.IocSetDefaultStripe: f.ioctlSetDefaultStripe,
-		abi.IocMDTIndex:         f.ioctlMDTIndex,
+		uapi.IocLOVName:          f.ioctlName,
+		uapi.IocSetStripe:        f.ioctlSetStripe,
+		uapi.IocGetFSXattr:       f.ioctlGetFSXattr,
+		uapi.IocSetFSXattr:       f.ioctlSetFSXattr,
+		uapi.IocNamedProject:     f.ioctlNamedProject,
+		uapi.IocQuotactl:         f.ioctlQuota,
+		uapi.IocTargetCount:      f.ioctlCount,
+		uapi.IocTargetStatfs:     f.ioctlStatfs,
+		uapi.IocSetDirStripe:     f.ioctlMakeDir,
+		uapi.IocGetDirStripe:     f.ioctlGetDirStripe,
+		uapi.IocSetDefaultStripe: f.ioctlSetDefaultStripe,
+		uapi.IocMDTIndex:         f.ioctlMDTIndex,
 	}
 	f.values = map[uint]func(h *handle, arg uintptr) (int, error){}
 	return f
@@ -178,10 +178,10 @@ func (f *fake) newInode(parent *inode, mode uint32) *inode {
 	if mode&unix.S_IFMT == unix.S_IFDIR {
 		n.children = map[string]*inode{}
 	}
-	if parent != nil && parent.xflags&abi.InheritProject != 0 {
+	if parent != nil && parent.xflags&uapi.InheritProject != 0 {
 		n.project = parent.project
 		if n.isDir() {
-			n.xflags = abi.InheritProject
+			n.xflags = uapi.InheritProject
 		}
 	}
 	return n
@@ -320,7 +320,7 @@ func (f *fake) openat(dir int, name string, flags int, mode uint32) (int, error)
 		return -1, unix.EDQUOT
 	default:
 		n = f.newInode(parent, unix.S_IFREG|mode)
-		if flags&abi.DelayCreate == abi.DelayCreate {
+		if flags&uapi.DelayCreate == uapi.DelayCreate {
 			n.delayed = true
 		} else { // objects at once, of the default
 			n.layout = f.instantiate(n, f.defaultOf(parent), parent)
@@ -333,7 +333,7 @@ func (f *fake) openat(dir int, name string, flags int, mode uint32) (int, error)
 // full reports whether a new file of the caller in a directory would be one too many of its project. Root is not held to that.
 func (f *fake) full(dir *inode) bool {
 	q := f.quotas[dir.project]
-	return f.user && dir.xflags&abi.InheritProject != 0 && q != nil && q.HardInodes > 0 && q.UsedInodes >= q.HardInodes && !f.countsOnly
+	return f.user && dir.xflags&uapi.InheritProject != 0 && q != nil && q.HardInodes > 0 && q.UsedInodes >= q.HardInodes && !f.countsOnly
 }
 
 // over reports whether more bytes of the caller are too many for the project of a file.

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 // FID returns the FID of an open file or directory.
 func (c *Client) FID(ctx context.Context, fd int) (lustre.FID, error) { return fileID(ctx, c.k, fd) }
 
 func fileID(ctx context.Context, k kernel, fd int) (lustre.FID, error) {
-	f, err := ask(ctx, k, fd, abi.IocPathToFID, make([]byte, abi.FIDSize), abi.DecodeFID)
+	f, err := ask(ctx, k, fd, uapi.IocPathToFID, make([]byte, uapi.FIDSize), uapi.DecodeFID)
 	if err == nil && f.IsZero() {
 		err = errors.New("it has none")
 	}
@@ -48,8 +48,8 @@ func (c *Client) Paths(ctx context.Context, f lustre.FID) ([]string, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		b := abi.EncodeFIDToPath(f, link)
-		_, err := c.k.ioctl(c.root, abi.IocFIDToPath, b)
+		b := uapi.EncodeFIDToPath(f, link)
+		_, err := c.k.ioctl(c.root, uapi.IocFIDToPath, b)
 		if errors.Is(err, unix.ENOENT) && len(paths) > 0 && elsewhere < elsewhereMost {
 			elsewhere++
 			link++
@@ -59,7 +59,7 @@ func (c *Client) Paths(ctx context.Context, f lustre.FID) ([]string, error) {
 			return nil, pathError(f, err)
 		}
 		elsewhere = 0
-		path, next, err := abi.DecodeFIDToPath(b)
+		path, next, err := uapi.DecodeFIDToPath(b)
 		if err != nil {
 			return nil, fmt.Errorf("path of %v: %w", f, err)
 		}
@@ -96,7 +96,7 @@ type Link struct {
 func (c *Client) Links(ctx context.Context, fd int) ([]Link, error) {
 	var links []Link
 	for n := uint32(0); n < maxLinks; n++ {
-		link, err := ask(ctx, c.k, fd, abi.IocGetParent, abi.EncodeGetParent(n), abi.DecodeGetParent)
+		link, err := ask(ctx, c.k, fd, uapi.IocGetParent, uapi.EncodeGetParent(n), uapi.DecodeGetParent)
 		if errors.Is(err, unix.ENODATA) {
 			break
 		}

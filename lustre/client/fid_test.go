@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 	"datamove.dev/test/must"
 )
 
@@ -74,7 +74,7 @@ func TestHostilePaths(t *testing.T) {
 	f := newFakeFiles()
 	c := newFilesClient(t, f)
 	answer, asked := "", 0
-	f.ioctls[abi.IocFIDToPath] = func(_ *handle, arg []byte, _ []pointer) (int, error) {
+	f.ioctls[uapi.IocFIDToPath] = func(_ *handle, arg []byte, _ []pointer) (int, error) {
 		asked++
 		link := uint32(arg[24]) | uint32(arg[25])<<8 | uint32(arg[26])<<16
 		link++
@@ -82,7 +82,7 @@ func TestHostilePaths(t *testing.T) {
 		copy(arg[32:], answer+"\x00")
 		return 0, nil
 	}
-	for _, answer = range []string{"../etc/passwd", "a/../../b", "..", "a\x00b/../..", strings.Repeat("x", abi.MaxPath)} {
+	for _, answer = range []string{"../etc/passwd", "a/../../b", "..", "a\x00b/../..", strings.Repeat("x", uapi.MaxPath)} {
 		asked = 0
 		paths, err := c.Paths(t.Context(), lustre.FID{Seq: 1})
 		if strings.HasPrefix(answer, "a\x00") {
@@ -97,7 +97,7 @@ func TestHostilePaths(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"..", "a/b", "/etc"} {
-		f.ioctls[abi.IocGetParent] = func(_ *handle, arg []byte, _ []pointer) (int, error) {
+		f.ioctls[uapi.IocGetParent] = func(_ *handle, arg []byte, _ []pointer) (int, error) {
 			copy(arg[24:], name+"\x00")
 			return 0, nil
 		}
@@ -122,17 +122,17 @@ func TestLazySize(t *testing.T) {
 		want  LazySize
 		err   error
 	}{
-		{abi.SizeLazy, LazySize{2, 8, false}, nil},
-		{abi.SizeStrict, LazySize{2, 8, true}, nil},
-		{abi.SizeStale, LazySize{}, ErrNoSize},
+		{uapi.SizeLazy, LazySize{2, 8, false}, nil},
+		{uapi.SizeStrict, LazySize{2, 8, true}, nil},
+		{uapi.SizeStale, LazySize{}, ErrNoSize},
 	} {
-		n.xattrs[abi.LazySizeName] = abi.EncodeLazySize(abi.LazySize{Valid: s.valid, Bytes: 2, Blocks: 8})
+		n.xattrs[uapi.LazySizeName] = uapi.EncodeLazySize(uapi.LazySize{Valid: s.valid, Bytes: 2, Blocks: 8})
 		if got, err := c.LazySize(ctx, fd); got != s.want || !errors.Is(err, s.err) {
 			t.Errorf("valid %d: %+v, %v; want %+v, %v", s.valid, got, err, s.want, s.err)
 		}
 	}
-	n.xattrs[abi.LazySizeName] = []byte("short")
-	if got, err := c.LazySize(ctx, fd); !errors.Is(err, abi.ErrMalformed) {
+	n.xattrs[uapi.LazySizeName] = []byte("short")
+	if got, err := c.LazySize(ctx, fd); !errors.Is(err, uapi.ErrMalformed) {
 		t.Errorf("five bytes: %+v, %v", got, err)
 	}
 }
@@ -144,7 +144,7 @@ func TestAdvice(t *testing.T) {
 	f.file(t, "data", "x")
 	fd, ctx := asked(t, f, "data"), t.Context()
 	must.Tell(t, errors.Join(c.WillRead(ctx, fd, 4096, 8192), c.WillRead(ctx, fd, 1, 0), c.DontNeed(ctx, fd, 5, 1<<63-1)))
-	if want := []abi.Advice{{Kind: abi.WillRead, Start: 4096, End: 12288}, {Kind: abi.WillRead, Start: 1, End: 1<<63 - 1}, {Kind: abi.DontNeed, Start: 5, End: 1<<63 - 1}}; !reflect.DeepEqual(f.advices, want) {
+	if want := []uapi.Advice{{Kind: uapi.WillRead, Start: 4096, End: 12288}, {Kind: uapi.WillRead, Start: 1, End: 1<<63 - 1}, {Kind: uapi.DontNeed, Start: 5, End: 1<<63 - 1}}; !reflect.DeepEqual(f.advices, want) {
 		t.Errorf("%+v; want %+v", f.advices, want)
 	}
 	for _, bad := range [][2]int64{{-1, 5}, {5, -1}} {
@@ -152,7 +152,7 @@ func TestAdvice(t *testing.T) {
 			t.Errorf("%d bytes at %d were advised", bad[1], bad[0])
 		}
 	}
-	f.fails[fmt.Sprintf("ioctl %#x", abi.IocLadvise)] = unix.EOPNOTSUPP
+	f.fails[fmt.Sprintf("ioctl %#x", uapi.IocLadvise)] = unix.EOPNOTSUPP
 	if err := c.WillRead(ctx, fd, 0, 0); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("an old server: %v", err)
 	}

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 // OpenToAsk are the flags with which a file is opened to ask what there is to know of it:
@@ -28,7 +28,7 @@ func (c *Client) HSM() HSM { return HSM{c.k} }
 // State returns what is known of an open file and its copy, and what is done with it. A
 // file that HSM has never heard of has the zero state.
 func (h HSM) State(ctx context.Context, fd int) (lustre.HSMState, error) {
-	s, err := ask(ctx, h.k, fd, abi.IocHSMState, make([]byte, 32), abi.DecodeHSMState)
+	s, err := ask(ctx, h.k, fd, uapi.IocHSMState, make([]byte, 32), uapi.DecodeHSMState)
 	if err != nil {
 		return s, fmt.Errorf("state of HSM: %w", err)
 	}
@@ -49,7 +49,7 @@ type Doing struct {
 
 // Doing returns what is done with an open file.
 func (h HSM) Doing(ctx context.Context, fd int) (Doing, error) {
-	a, err := ask(ctx, h.k, fd, abi.IocHSMAction, make([]byte, 24), abi.DecodeHSMAction)
+	a, err := ask(ctx, h.k, fd, uapi.IocHSMAction, make([]byte, 24), uapi.DecodeHSMAction)
 	if err != nil {
 		return Doing{}, fmt.Errorf("action of HSM: %w", err)
 	}
@@ -68,7 +68,7 @@ func (h HSM) SetState(ctx context.Context, fd int, set, clear lustre.Archived) e
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	_, err := h.k.ioctl(fd, abi.IocHSMSetState, abi.EncodeHSMSet(set, clear, 0))
+	_, err := h.k.ioctl(fd, uapi.IocHSMSetState, uapi.EncodeHSMSet(set, clear, 0))
 	if errors.Is(err, unix.EPERM) && (set|clear)&^Settable != 0 {
 		return fmt.Errorf("set states of HSM: others than dirty, norelease and noarchive are for root: %w", err)
 	}
@@ -86,7 +86,7 @@ func (h HSM) SetState(ctx context.Context, fd int, set, clear lustre.Archived) e
 // did not change since, and is open nowhere, not even here; it compares the data version with that
 // of the copy. Who has a copy of their own, in another place, asks with [HSM.Release].
 func (h HSM) Request(ctx context.Context, root int, a lustre.Action, archive uint32, files []lustre.FID) error {
-	batch := abi.MaxRequest
+	batch := uapi.MaxRequest
 	if a == lustre.Release {
 		batch = 1 // the client does that by itself, and ends with the first that it can not
 	}
@@ -110,7 +110,7 @@ func (h HSM) batch(ctx context.Context, root int, a lustre.Action, archive uint3
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	_, err := h.k.ioctl(root, abi.IocHSMRequest, abi.EncodeHSMRequest(abi.WholeFiles(a, archive, files)))
+	_, err := h.k.ioctl(root, uapi.IocHSMRequest, uapi.EncodeHSMRequest(uapi.WholeFiles(a, archive, files)))
 	switch {
 	case err == nil:
 		return nil
@@ -206,7 +206,7 @@ func (h HSM) releasable(ctx context.Context, fd int, version uint64) (id lustre.
 	case !s.Archived.Has(lustre.WholeCopy) || s.Archived&(lustre.Dirty|lustre.NoRelease|lustre.Lost) != 0:
 		return id, 0, fmt.Errorf("its states are %#x: %w", uint32(s.Archived), errNotReleasable)
 	}
-	now, err := dataVersion(ctx, h.k, fd, abi.FlushAll)
+	now, err := dataVersion(ctx, h.k, fd, uapi.FlushAll)
 	if err == nil && now != version {
 		err = fmt.Errorf("content of version %d, and not %d: %w", now, version, lustre.ErrChanged)
 	}

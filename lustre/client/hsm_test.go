@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 	"datamove.dev/test/must"
 )
 
@@ -90,12 +90,12 @@ func TestHSMRequestsInBatches(t *testing.T) {
 	h, ctx := c.HSM(), t.Context()
 	f.agent = true
 	var ids []lustre.FID
-	for i := range 2*abi.MaxRequest + 20 {
+	for i := range 2*uapi.MaxRequest + 20 {
 		ids = append(ids, f.file(t, fmt.Sprint("f", i), "x").fid)
 	}
 	requests := 0
-	serve := f.ioctls[abi.IocHSMRequest]
-	f.ioctls[abi.IocHSMRequest] = func(h *handle, arg []byte, at []pointer) (int, error) {
+	serve := f.ioctls[uapi.IocHSMRequest]
+	f.ioctls[uapi.IocHSMRequest] = func(h *handle, arg []byte, at []pointer) (int, error) {
 		requests++
 		return serve(h, arg, at)
 	}
@@ -113,7 +113,7 @@ func TestHSMRequestsInBatches(t *testing.T) {
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), gone.String()) || strings.Count(err.Error(), "restore") != 1 {
 		t.Errorf("a file that is gone: %v; want it named", err)
 	}
-	if want := 3 + abi.MaxRequest; requests != want {
+	if want := 3 + uapi.MaxRequest; requests != want {
 		t.Errorf("%d requests; want %d: each of the second batch by itself", requests, want)
 	}
 	for n, s := range f.of {
@@ -180,7 +180,7 @@ func TestHSMRefusals(t *testing.T) {
 	id := f.file(t, "data", "x").fid
 	ids := []lustre.FID{id, f.file(t, "other", "x").fid}
 	fd := asked(t, f, "data")
-	request := fmt.Sprintf("ioctl %#x", abi.IocHSMRequest)
+	request := fmt.Sprintf("ioctl %#x", uapi.IocHSMRequest)
 
 	f.user = true
 	if err := h.Request(ctx, c.root, lustre.Archive, 0, ids); !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "user_request_mask=archive") {
@@ -215,7 +215,7 @@ func TestHSMRefusals(t *testing.T) {
 	}
 	delete(f.fails, request)
 	// A state is known when what is done is not.
-	f.fails[fmt.Sprintf("ioctl %#x", abi.IocHSMAction)] = unix.EAGAIN
+	f.fails[fmt.Sprintf("ioctl %#x", uapi.IocHSMAction)] = unix.EAGAIN
 	if s, err := h.State(ctx, fd); err != nil || s.Archived != lustre.NoArchive {
 		t.Errorf("with no answer of what is done: %+v, %v", s, err)
 	}

@@ -5,19 +5,19 @@ import (
 	"fmt"
 	"math"
 
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 // WillRead lets the servers fetch a range of an open file into their memory, so that
 // whoever reads it then does not wait for disks. size 0 is up to the end. It returns at
 // once, and whether they did it nobody says.
 func (c *Client) WillRead(ctx context.Context, fd int, off, size int64) error {
-	return c.advise(ctx, fd, abi.WillRead, off, size)
+	return c.advise(ctx, fd, uapi.WillRead, off, size)
 }
 
 // DontNeed lets the servers forget what they have of a range in their memory.
 func (c *Client) DontNeed(ctx context.Context, fd int, off, size int64) error {
-	return c.advise(ctx, fd, abi.DontNeed, off, size)
+	return c.advise(ctx, fd, uapi.DontNeed, off, size)
 }
 
 func (c *Client) advise(ctx context.Context, fd int, kind uint16, off, size int64) error {
@@ -31,7 +31,7 @@ func (c *Client) advise(ctx context.Context, fd int, kind uint16, off, size int6
 	if off < 0 || size < 0 {
 		return fmt.Errorf("advise servers of %d bytes at %d: there is no such range", size, off)
 	}
-	_, err := c.k.ioctl(fd, abi.IocLadvise, abi.EncodeAdvice(true, abi.Advice{Kind: kind, Start: off, End: end}))
+	_, err := c.k.ioctl(fd, uapi.IocLadvise, uapi.EncodeAdvice(true, uapi.Advice{Kind: kind, Start: off, End: end}))
 	if err != nil {
 		return fmt.Errorf("advise servers of %d bytes at %d: %w", size, off, unsupported(err))
 	}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 // xattrLayout is the attribute that everybody may read: trusted.lov has the same bytes, and
@@ -43,7 +43,7 @@ func (c *Client) readLayout(fd int) (lustre.Layout, error) {
 	if err != nil {
 		return lustre.Layout{}, err
 	}
-	return abi.DecodeLayout(b)
+	return uapi.DecodeLayout(b)
 }
 
 // SetDefault is lustre.Layouts. On the directory that is the root of the file system it
@@ -115,7 +115,7 @@ func (c *Client) request(ctx context.Context, l *lustre.Layout) (b []byte, targe
 	if len(l.Opaque) > 0 {
 		return nil, 0, fmt.Errorf("%w: its format is not known here, and it names the objects of another file", lustre.ErrNotApplied)
 	}
-	if b, err = abi.EncodeRequest(l); err != nil {
+	if b, err = uapi.EncodeRequest(l); err != nil {
 		return nil, 0, fmt.Errorf("%w: %w", lustre.ErrNotApplied, err)
 	}
 	targets, err = c.checkPools(ctx, l)

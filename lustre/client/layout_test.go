@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 	"datamove.dev/test/must"
 )
 
@@ -132,7 +132,7 @@ func TestCreateLeavesNothing(t *testing.T) {
 			f.user, f.setstripe = true, true
 			f.root.children["d"].uid = fakeUID
 		}, lustre.ErrNotApplied, "enable_setstripe_gid"},
-		"another stripe count": {func(f *fake) { f.osts, f.pools = f.osts[:1], nil; f.ioctls[abi.IocTargetCount] = nil }, lustre.ErrNotApplied, "stripe count 1 instead of 2"},
+		"another stripe count": {func(f *fake) { f.osts, f.pools = f.osts[:1], nil; f.ioctls[uapi.IocTargetCount] = nil }, lustre.ErrNotApplied, "stripe count 1 instead of 2"},
 	} {
 		f := newFake()
 		f.mkdir(t, "d")
@@ -226,7 +226,7 @@ func TestLayoutOfFiles(t *testing.T) {
 	f.mkdir(t, "d")
 	c := newClient(t, f)
 	dir := f.openDir(t, "d")
-	delayed := must.Get(f.openat(dir, "delayed", unix.O_CREAT|unix.O_RDWR|abi.DelayCreate, 0o600))(t)
+	delayed := must.Get(f.openat(dir, "delayed", unix.O_CREAT|unix.O_RDWR|uapi.DelayCreate, 0o600))(t)
 	defer func() { _ = f.close(delayed) }()
 	if err := f.write(delayed, 1); !errors.Is(err, unix.EBADF) {
 		t.Fatalf("the fake lost its trap: %v", err)

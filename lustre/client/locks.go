@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 // GroupLock is a lock on the content of an open file that those share who know its number.
@@ -30,7 +30,7 @@ func lockGroup(ctx context.Context, k kernel, fd int, number uint32) (*GroupLock
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if _, err := k.ioctlValue(fd, abi.IocGroupLock, uintptr(number)); err != nil {
+	if _, err := k.ioctlValue(fd, uapi.IocGroupLock, uintptr(number)); err != nil {
 		return nil, fmt.Errorf("group lock: %w", unsupported(err))
 	}
 	return &GroupLock{k, fd, number}, nil
@@ -38,7 +38,7 @@ func lockGroup(ctx context.Context, k kernel, fd int, number uint32) (*GroupLock
 
 // Unlock lets go. Closing the file does, too.
 func (g *GroupLock) Unlock() error {
-	if _, err := g.k.ioctlValue(g.fd, abi.IocGroupUnlock, uintptr(g.Number)); err != nil {
+	if _, err := g.k.ioctlValue(g.fd, uapi.IocGroupUnlock, uintptr(g.Number)); err != nil {
 		return fmt.Errorf("group unlock: %w", err)
 	}
 	return nil
@@ -49,7 +49,7 @@ func (g *GroupLock) Unlock() error {
 type Lease struct {
 	k    kernel
 	fd   int
-	mode int // abi.LeaseRead, abi.LeaseWrite
+	mode int // uapi.LeaseRead, uapi.LeaseWrite
 }
 
 // LeaseToWrite takes a lease on a file that is open for writing: lustre.ErrInUse when somebody
@@ -58,19 +58,19 @@ func (c *Client) LeaseToWrite(ctx context.Context, fd int) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	_, err := c.k.ioctlValue(fd, abi.IocSetLease, abi.LeaseWrite)
+	_, err := c.k.ioctlValue(fd, uapi.IocSetLease, uapi.LeaseWrite)
 	if errors.Is(err, unix.EBUSY) {
 		return nil, fmt.Errorf("lease: %w: %w", lustre.ErrInUse, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lease: %w", unsupported(err))
 	}
-	return &Lease{c.k, fd, abi.LeaseWrite}, nil
+	return &Lease{c.k, fd, uapi.LeaseWrite}, nil
 }
 
 // Held reports whether the lease is not broken. It may be in the next moment.
 func (l *Lease) Held() (bool, error) {
-	mode, err := l.k.ioctlValue(l.fd, abi.IocGetLease, 0)
+	mode, err := l.k.ioctlValue(l.fd, uapi.IocGetLease, 0)
 	if err != nil {
 		return false, fmt.Errorf("lease: %w", err)
 	}
@@ -79,7 +79,7 @@ func (l *Lease) Held() (bool, error) {
 
 // Release gives the lease up, and reports whether it was held until now.
 func (l *Lease) Release() (held bool, err error) {
-	mode, err := l.k.ioctlValue(l.fd, abi.IocSetLease, abi.LeaseNone)
+	mode, err := l.k.ioctlValue(l.fd, uapi.IocSetLease, uapi.LeaseNone)
 	if errors.Is(err, unix.ENOLCK) {
 		return false, nil // it was broken, and is gone
 	}

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 // Project is lustre.Quotas.
@@ -20,20 +20,20 @@ func (c *Client) Project(ctx context.Context, fd int) (lustre.Project, error) {
 	if err != nil {
 		return lustre.Project{}, fmt.Errorf("ask for the project of a file on %s: %w", c.Mount, unsupported(err))
 	}
-	return lustre.Project{ID: x.Project, Inherit: x.XFlags&abi.InheritProject != 0}, nil
+	return lustre.Project{ID: x.Project, Inherit: x.XFlags&uapi.InheritProject != 0}, nil
 }
 
 // readProject asks by a descriptor of now: an old one knows the project that the file had
 // when it was opened, and the flags that it has now. Where the caller may not open the
 // file again, the old one has to do.
-func (c *Client) readProject(fd int) (x abi.FSXattr, err error) {
+func (c *Client) readProject(fd int) (x uapi.FSXattr, err error) {
 	ask := func(fd int) error {
-		b := make([]byte, abi.SizeFSXattr)
-		if _, err := c.k.ioctl(fd, abi.IocGetFSXattr, b); err != nil {
+		b := make([]byte, uapi.SizeFSXattr)
+		if _, err := c.k.ioctl(fd, uapi.IocGetFSXattr, b); err != nil {
 			return err
 		}
 		var err error
-		x, err = abi.DecodeFSXattr(b)
+		x, err = uapi.DecodeFSXattr(b)
 		return err
 	}
 	mode, err := c.k.stat(fd)
@@ -69,15 +69,15 @@ func (c *Client) setProject(dir int, id uint32) error {
 	if err != nil {
 		return unsupported(err)
 	}
-	x.Project, x.XFlags = id, x.XFlags|abi.InheritProject
-	if _, err := c.k.ioctl(dir, abi.IocSetFSXattr, x.Encode()); err != nil {
+	x.Project, x.XFlags = id, x.XFlags|uapi.InheritProject
+	if _, err := c.k.ioctl(dir, uapi.IocSetFSXattr, x.Encode()); err != nil {
 		return fmt.Errorf("%w%s", unsupported(err), projectAdvice(err))
 	}
 	got, err := c.readProject(dir)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: it can not be read again: %w", lustre.ErrNotApplied, err)
-	case got.Project != id || got.XFlags&abi.InheritProject == 0:
+	case got.Project != id || got.XFlags&uapi.InheritProject == 0:
 		return fmt.Errorf("%w: its project is %d, with flags %#x", lustre.ErrNotApplied, got.Project, got.XFlags)
 	}
 	return nil

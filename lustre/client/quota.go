@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 // Quota is lustre.Quotas. Lustre does not hold root to the quota of a project, and a project
@@ -18,7 +18,7 @@ func (c *Client) Quota(ctx context.Context, _ int, p lustre.Project) (lustre.Quo
 	if err := ctx.Err(); err != nil {
 		return lustre.Quota{}, err
 	}
-	q, err := c.quotactl(&abi.Quotactl{Command: abi.GetQuota, Type: abi.QuotaProject, ID: p.ID})
+	q, err := c.quotactl(&uapi.Quotactl{Command: uapi.GetQuota, Type: uapi.QuotaProject, ID: p.ID})
 	if errors.Is(err, errors.ErrUnsupported) {
 		if held, ferr := c.program.quota(ctx, c.Mount, p); !errors.Is(ferr, errors.ErrUnsupported) {
 			return held, ferr
@@ -58,7 +58,7 @@ func (c *Client) inLimitedPools(ctx context.Context, id uint32) (limited []lustr
 		return nil
 	}
 	for _, name := range sortedKeys(pools) {
-		q, err := c.quotactl(&abi.Quotactl{Command: abi.GetPoolQuota, Type: abi.QuotaProject, ID: id, Pool: name})
+		q, err := c.quotactl(&uapi.Quotactl{Command: uapi.GetPoolQuota, Type: uapi.QuotaProject, ID: id, Pool: name})
 		switch {
 		case ctx.Err() != nil:
 			return limited
@@ -114,7 +114,7 @@ func (c *Client) enforcesFiles(ctx context.Context, id uint32) (bool, error) {
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
-		q, err := c.quotactl(&abi.Quotactl{Command: abi.GetQuota, Type: abi.QuotaProject, ID: id, Target: abi.QuotaMDT, Index: uint32(mdt.Index)})
+		q, err := c.quotactl(&uapi.Quotactl{Command: uapi.GetQuota, Type: uapi.QuotaProject, ID: id, Target: uapi.QuotaMDT, Index: uint32(mdt.Index)})
 		if err != nil {
 			continue // one that does not answer
 		}
@@ -137,7 +137,7 @@ func (c *Client) shares(ctx context.Context, id uint32) ([]lustre.TargetQuota, e
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		q, err := c.quotactl(&abi.Quotactl{Command: abi.GetQuota, Type: abi.QuotaProject, ID: id, Target: abi.QuotaOST, Index: uint32(index)})
+		q, err := c.quotactl(&uapi.Quotactl{Command: uapi.GetQuota, Type: uapi.QuotaProject, ID: id, Target: uapi.QuotaOST, Index: uint32(index)})
 		if err != nil {
 			continue
 		}
@@ -169,21 +169,21 @@ func (c *Client) setQuota(id uint32, l lustre.Limits) error {
 	if id == 0 {
 		return errors.New("project 0 is what is in no project, and has no limits")
 	}
-	get := abi.Quotactl{Command: abi.GetQuota, Type: abi.QuotaProject, ID: id}
+	get := uapi.Quotactl{Command: uapi.GetQuota, Type: uapi.QuotaProject, ID: id}
 	before, err := c.quotactl(&get)
 	if err != nil {
 		return err
 	}
 	set := before
-	set.Command, set.Type, set.ID = abi.SetQuota, abi.QuotaProject, id
-	set.Target, set.Index, set.UUID, set.OBDType = abi.QuotaGeneral, 0, "", ""
+	set.Command, set.Type, set.ID = uapi.SetQuota, uapi.QuotaProject, id
+	set.Target, set.Index, set.UUID, set.OBDType = uapi.QuotaGeneral, 0, "", ""
 	set.SetLimits(l)
 	set.Valid = 0 // what is not said to be valid stays as it is
 	if set.HardKiB != before.HardKiB || set.SoftKiB != before.SoftKiB {
-		set.Valid |= abi.ValidBlockLimits
+		set.Valid |= uapi.ValidBlockLimits
 	}
 	if set.HardInodes != before.HardInodes || set.SoftInodes != before.SoftInodes {
-		set.Valid |= abi.ValidInodeLimits
+		set.Valid |= uapi.ValidInodeLimits
 	}
 	if set.Valid == 0 {
 		return nil
@@ -209,13 +209,13 @@ func quotaAdvice(err error) string {
 }
 
 // quotactl asks one question at the root: any open directory will do.
-func (c *Client) quotactl(q *abi.Quotactl) (abi.Quotactl, error) {
+func (c *Client) quotactl(q *uapi.Quotactl) (uapi.Quotactl, error) {
 	arg, err := q.Encode()
 	if err != nil {
-		return abi.Quotactl{}, err
+		return uapi.Quotactl{}, err
 	}
-	if _, err := c.k.ioctl(c.root, abi.IocQuotactl, arg); err != nil {
-		return abi.Quotactl{}, unsupported(err)
+	if _, err := c.k.ioctl(c.root, uapi.IocQuotactl, arg); err != nil {
+		return uapi.Quotactl{}, unsupported(err)
 	}
-	return abi.DecodeQuotactl(arg)
+	return uapi.DecodeQuotactl(arg)
 }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 	"datamove.dev/test/must"
 )
 
@@ -126,7 +126,7 @@ func TestQuotaOfFilesOnly(t *testing.T) {
 	}{{90, false, true}, {90, true, false}, {0, true, true}} {
 		f := newFake()
 		f.countsOnly = tt.countsOnly
-		f.quotas[7] = &abi.Quotactl{HardInodes: 100, UsedInodes: tt.used}
+		f.quotas[7] = &uapi.Quotactl{HardInodes: 100, UsedInodes: tt.used}
 		f.inactive["lab-MDT0001_UUID"] = true
 		c := newClient(t, f)
 		q, err := c.Quota(t.Context(), c.root, lustre.Project{ID: 7})
@@ -152,12 +152,12 @@ func TestQuotaOfPools(t *testing.T) {
 		}
 		return q.Targets
 	}
-	f.poolQuotas = map[string]abi.Quotactl{"p1": {HardKiB: 64 << 10, SoftKiB: 32 << 10, UsedBytes: 64 << 20}}
+	f.poolQuotas = map[string]uapi.Quotactl{"p1": {HardKiB: 64 << 10, SoftKiB: 32 << 10, UsedBytes: 64 << 20}}
 	full := lustre.TargetQuota{Target: "p1", Pool: true, UsedBytes: 64 << 20, GrantedBytes: 64 << 20}
 	if got := ask(); !slices.Equal(got, []lustre.TargetQuota{full}) {
 		t.Errorf("%+v; want the one pool that has a limit", got)
 	}
-	f.poolQuotas["p2"] = abi.Quotactl{SoftKiB: 1, UsedBytes: 5}
+	f.poolQuotas["p2"] = uapi.Quotactl{SoftKiB: 1, UsedBytes: 5}
 	if got := ask(); len(got) != 2 || got[1] != (lustre.TargetQuota{Target: "p2", Pool: true, UsedBytes: 5, GrantedBytes: 1024}) {
 		t.Errorf("%+v; want the soft limit of p2, too", got)
 	}
@@ -165,7 +165,7 @@ func TestQuotaOfPools(t *testing.T) {
 	if got := ask(); len(got) != 0 {
 		t.Errorf("%+v of servers that know none", got)
 	}
-	f.poolQuotas = map[string]abi.Quotactl{"p1": {HardKiB: 1}}
+	f.poolQuotas = map[string]uapi.Quotactl{"p1": {HardKiB: 1}}
 	if got := ask(); len(got) != 0 {
 		t.Errorf("%+v: who was refused does not ask again, because servers write that down each time", got)
 	}
@@ -192,12 +192,12 @@ func TestQuotaThatIsNotEnforced(t *testing.T) {
 func TestSetQuotaKeepsTheOtherHalf(t *testing.T) {
 	t.Parallel()
 	f := newFake()
-	f.quotas[7] = &abi.Quotactl{HardKiB: 1024, SoftKiB: 512, HardInodes: 10, SoftInodes: 5}
+	f.quotas[7] = &uapi.Quotactl{HardKiB: 1024, SoftKiB: 512, HardInodes: 10, SoftInodes: 5}
 	c := newClient(t, f)
-	real := f.ioctls[abi.IocQuotactl]
+	real := f.ioctls[uapi.IocQuotactl]
 	var valid []uint32
-	f.ioctls[abi.IocQuotactl] = func(h *handle, arg []byte, at []pointer) (int, error) {
-		if q, err := abi.DecodeQuotactl(arg); err == nil && q.Command == abi.SetQuota {
+	f.ioctls[uapi.IocQuotactl] = func(h *handle, arg []byte, at []pointer) (int, error) {
+		if q, err := uapi.DecodeQuotactl(arg); err == nil && q.Command == uapi.SetQuota {
 			valid = append(valid, q.Valid)
 		}
 		return real(h, arg, at)
@@ -208,7 +208,7 @@ func TestSetQuotaKeepsTheOtherHalf(t *testing.T) {
 	}
 	limits.HardBytes = 2<<20 + 1
 	must.Do(t, c.SetQuota(t.Context(), c.root, project, limits))
-	if len(valid) != 2 || valid[0] != abi.ValidInodeLimits || valid[1] != abi.ValidBlockLimits {
+	if len(valid) != 2 || valid[0] != uapi.ValidInodeLimits || valid[1] != uapi.ValidBlockLimits {
 		t.Errorf("what was said to be valid: %v; want the half that changes", valid)
 	}
 	if q := f.quotas[7]; q.HardKiB != 2049 || q.SoftKiB != 512 || q.HardInodes != 20 {
@@ -230,9 +230,9 @@ func TestSetQuotaRefused(t *testing.T) {
 		"less than nothing":       {1, lustre.Limits{HardFiles: -1}, func() {}, nil},
 		"the project of the rest": {0, lustre.Limits{HardFiles: 1}, func() {}, nil},
 		"done, and not": {1, lustre.Limits{HardFiles: 1}, func() {
-			real := f.ioctls[abi.IocQuotactl]
-			f.ioctls[abi.IocQuotactl] = func(h *handle, arg []byte, at []pointer) (int, error) {
-				if q, err := abi.DecodeQuotactl(arg); err == nil && q.Command == abi.SetQuota {
+			real := f.ioctls[uapi.IocQuotactl]
+			f.ioctls[uapi.IocQuotactl] = func(h *handle, arg []byte, at []pointer) (int, error) {
+				if q, err := uapi.DecodeQuotactl(arg); err == nil && q.Command == uapi.SetQuota {
 					return 0, nil
 				}
 				return real(h, arg, at)
@@ -241,7 +241,7 @@ func TestSetQuotaRefused(t *testing.T) {
 		"by a user":           {2, lustre.Limits{HardFiles: 1}, func() { f.user = true }, unix.EPERM},
 		"where there is none": {3, lustre.Limits{HardFiles: 1}, func() { f.fails["ioctl 0xc0b066a2"] = unix.ENOTTY }, errors.ErrUnsupported},
 	} {
-		f.fails, f.user, f.ioctls[abi.IocQuotactl] = map[string]error{}, false, f.ioctlQuota
+		f.fails, f.user, f.ioctls[uapi.IocQuotactl] = map[string]error{}, false, f.ioctlQuota
 		tt.harm()
 		if err := c.SetQuota(t.Context(), c.root, lustre.Project{ID: tt.id}, tt.limits); err == nil || tt.want != nil && !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v; want %v", name, err, tt.want)

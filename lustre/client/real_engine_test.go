@@ -19,13 +19,13 @@ import (
 	"datamove.dev/lustre"
 	"datamove.dev/lustre/client"
 	"datamove.dev/lustre/copytool"
-	"datamove.dev/lustre/hints"
-	"datamove.dev/lustre/system"
+	"datamove.dev/lustre/detect"
+	"datamove.dev/lustre/fshints"
 	"datamove.dev/mover"
-	"datamove.dev/mover/local"
+	"datamove.dev/mover/backend/backendtest"
+	"datamove.dev/mover/backend/posix"
+	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
-	"datamove.dev/mover/placetest"
-	"datamove.dev/mover/posix"
 	"datamove.dev/test/must"
 )
 
@@ -72,18 +72,18 @@ func realOpen(t *testing.T, path string, flags int) int {
 }
 
 // place opens a directory as the commands do.
-func place(_ context.Context, l location.Location, o local.OpenOptions) (mover.Place, error) {
-	return posix.Open(l.Path, posix.Options{Create: o.Write, StateDir: o.StateDir, Layouts: o.Layouts, FileSystem: hints.Of})
+func place(_ context.Context, l location.Location, o engine.OpenOptions) (mover.Place, error) {
+	return posix.Open(l.Path, posix.Options{Create: o.Write, StateDir: o.StateDir, Layouts: o.Layouts, FileSystem: fshints.Of})
 }
 
 // realCopy copies a tree by the engine.
-func realCopy(t *testing.T, r local.Request, source, target string) (local.Report, error) {
+func realCopy(t *testing.T, r engine.Request, source, target string) (engine.Report, error) {
 	t.Helper()
-	r.Work, r.StateDir = local.Copy, t.TempDir()
+	r.Work, r.StateDir = engine.Copy, t.TempDir()
 	r.Source, r.Target = location.Location{Scheme: location.POSIX, Path: source}, location.Location{Scheme: location.POSIX, Path: target}
 	ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer stop()
-	task := must.Get(local.Start(ctx, r, place))(t)
+	task := must.Get(engine.Start(ctx, r, place))(t)
 	return task.Wait()
 }
 
@@ -93,7 +93,7 @@ func TestRealSystem(t *testing.T) {
 	_, dir := realDir(t)
 	path := filepath.Join(dir, "data")
 	must.Do(t, os.WriteFile(path, make([]byte, 3*mib), 0o600))
-	h, err := system.Open(dir, system.Options{})
+	h, err := detect.Open(dir, detect.Options{})
 	must.Do(t, err)
 	defer func() {
 		must.Tell(t, h.Close())
@@ -125,10 +125,10 @@ func TestRealSystem(t *testing.T) {
 // TestRealPlace: the contract of a place.
 func TestRealPlace(t *testing.T) {
 	_, dir := realDir(t)
-	placetest.Run(t, func(t *testing.T) func() mover.Place {
+	backendtest.Run(t, func(t *testing.T) func() mover.Place {
 		at := must.Get(os.MkdirTemp(dir, "place-"))(t)
 		return func() mover.Place {
-			p := must.Get(posix.Open(at, posix.Options{StateDir: t.TempDir(), FileSystem: hints.Of}))(t)
+			p := must.Get(posix.Open(at, posix.Options{StateDir: t.TempDir(), FileSystem: fshints.Of}))(t)
 			return p
 		}
 	})
@@ -165,7 +165,7 @@ func TestRealLayoutOfCopies(t *testing.T) {
 	}
 	cluster := must.Get(c.Cluster(t.Context(), root))(t)
 	advised := filepath.Join(dir, "advised")
-	if report, err := realCopy(t, local.Request{}, source, advised); err != nil {
+	if report, err := realCopy(t, engine.Request{}, source, advised); err != nil {
 		t.Fatalf("%v; %+v", err, report)
 	}
 	got, want := layoutOf(filepath.Join(advised, "large")), lustre.Advise(lustre.Request{Bytes: 20 * gib, Use: lustre.Dataset}, cluster)
@@ -184,7 +184,7 @@ func TestRealLayoutOfCopies(t *testing.T) {
 	must.Do(t, os.Mkdir(own, 0o755))
 	two := lustre.Layout{Components: []lustre.Component{{End: lustre.EOF, Pattern: lustre.RAID0, StripeBytes: 2 * mib, StripeCount: 2, FirstTarget: lustre.AnyTarget}}}
 	must.Do(t, c.SetDefault(t.Context(), realOpen(t, own, unix.O_RDONLY|unix.O_DIRECTORY), two))
-	if report, err := realCopy(t, local.Request{}, source, own); err != nil {
+	if report, err := realCopy(t, engine.Request{}, source, own); err != nil {
 		t.Fatalf("%v; %+v", err, report)
 	}
 	for _, name := range []string{"large", "small"} {
@@ -194,7 +194,7 @@ func TestRealLayoutOfCopies(t *testing.T) {
 	}
 
 	kept := filepath.Join(dir, "kept")
-	if report, err := realCopy(t, local.Request{Preserve: mover.AllFacts | mover.FactLayout}, own, kept); err != nil {
+	if report, err := realCopy(t, engine.Request{Preserve: mover.AllFacts | mover.FactLayout}, own, kept); err != nil {
 		t.Fatalf("%v; %+v", err, report)
 	}
 	for _, name := range []string{"large", "small"} {
@@ -227,7 +227,7 @@ func TestRealQuotaOfRoot(t *testing.T) {
 	for i := range 16 {
 		must.Do(t, os.WriteFile(filepath.Join(source, fmt.Sprint(i)), make([]byte, 2*mib), 0o644))
 	}
-	report, err := realCopy(t, local.Request{OnFull: local.FullFail, Reflink: local.ReflinkNever}, source, target)
+	report, err := realCopy(t, engine.Request{OnFull: engine.FullFail, Reflink: engine.ReflinkNever}, source, target)
 	if q, _ := c.Quota(t.Context(), fd, project); !q.Enforced { // what it holds by now tells
 		t.Skipf("needs quotas of projects that are enforced (%+v)", q)
 	}
@@ -363,15 +363,15 @@ func TestRealReleased(t *testing.T) {
 		}
 	}
 
-	report, err := realCopy(t, local.Request{Released: local.ReleasedFail}, source, t.TempDir())
+	report, err := realCopy(t, engine.Request{Released: engine.ReleasedFail}, source, t.TempDir())
 	if !errors.Is(err, mover.ErrReleased) || report.Failed != files {
 		t.Errorf("fail: %v, %d failed", err, report.Failed)
 	}
-	if report, err = realCopy(t, local.Request{Released: local.ReleasedSkip}, source, t.TempDir()); err != nil || report.Files != 0 || len(report.Notes) == 0 {
+	if report, err = realCopy(t, engine.Request{Released: engine.ReleasedSkip}, source, t.TempDir()); err != nil || report.Files != 0 || len(report.Notes) == 0 {
 		t.Errorf("skip: %v, %+v", err, report)
 	}
 	target := t.TempDir()
-	if report, err = realCopy(t, local.Request{}, source, target); err != nil || report.Files != files {
+	if report, err = realCopy(t, engine.Request{}, source, target); err != nil || report.Files != files {
 		t.Errorf("restore: %v, %+v", err, report)
 	}
 	for i := range files {

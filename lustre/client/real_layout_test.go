@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 	"datamove.dev/test/must"
 )
 
@@ -126,7 +126,7 @@ func TestRealRefused(t *testing.T) {
 func TestRealTraps(t *testing.T) {
 	s := onLustre(t)
 	request := func(l lustre.Layout) []byte {
-		b := must.Get(abi.EncodeRequest(&l))(t)
+		b := must.Get(uapi.EncodeRequest(&l))(t)
 		return b
 	}
 	plain := s.open("plain", unix.O_CREAT|unix.O_RDWR)
@@ -138,29 +138,29 @@ func TestRealTraps(t *testing.T) {
 	if !reflect.DeepEqual(before, after) {
 		t.Errorf("a file that has a layout got another: %+v, then %+v", before, after)
 	}
-	_, err = s.k.ioctl(plain, abi.IocSetStripe, request(other))
+	_, err = s.k.ioctl(plain, uapi.IocSetStripe, request(other))
 	s.note(errors.Is(err, unix.EEXIST), fmt.Sprintf("the ioctl answers EEXIST of a striped file, and not %v", err))
 
-	delayed := s.open("delayed", unix.O_CREAT|unix.O_RDWR|abi.DelayCreate)
+	delayed := s.open("delayed", unix.O_CREAT|unix.O_RDWR|uapi.DelayCreate)
 	_, err = unix.Write(delayed, []byte("x"))
 	s.note(errors.Is(err, unix.EBADF), fmt.Sprintf("a file without layout can not be written: EBADF, and not %v", err))
-	late := s.open("late", unix.O_CREAT|unix.O_RDWR|abi.DelayCreate)
+	late := s.open("late", unix.O_CREAT|unix.O_RDWR|uapi.DelayCreate)
 	if l, err := s.Layout(t.Context(), late); err != nil || !l.IsZero() {
 		t.Errorf("a file without objects has %+v, %v", l, err)
 	}
 	err = s.k.setxattr(late, xattrLayout, request(edit(striped(mib, 1), func(c *lustre.Component) { c.Pool = "nopool" })))
 	s.note(err == nil, fmt.Sprintf("a pool that there is not is taken, and not %v", err))
-	odd := s.open("odd", unix.O_CREAT|unix.O_RDWR|abi.DelayCreate)
+	odd := s.open("odd", unix.O_CREAT|unix.O_RDWR|uapi.DelayCreate)
 	uneven := request(striped(mib, 1))
 	copy(uneven[24:], []byte{0, 0x90, 1, 0}) // 100 KiB
 	err = s.k.setxattr(odd, xattrLayout, uneven)
 	s.note(errors.Is(err, unix.EINVAL), fmt.Sprintf("a stripe size of 100 KiB is EINVAL, and not %v", err))
-	_, err = s.k.ioctl(s.dir, abi.IocSetStripe, request(progressive()))
+	_, err = s.k.ioctl(s.dir, uapi.IocSetStripe, request(progressive()))
 	s.note(errors.Is(err, unix.EOPNOTSUPP), fmt.Sprintf("a composite default by ioctl is EOPNOTSUPP, and not %v", err))
 	trusted, err := s.k.getxattr(plain, "trusted.lov")
 	if unix.Geteuid() != 0 {
 		s.note(errors.Is(err, unix.ENODATA), fmt.Sprintf("trusted.lov has no data for a user, and not %v", err))
-	} else if l, bad := abi.DecodeLayout(trusted); err != nil || bad != nil || lustre.Same(&before, &l, 0) != "" {
+	} else if l, bad := uapi.DecodeLayout(trusted); err != nil || bad != nil || lustre.Same(&before, &l, 0) != "" {
 		t.Errorf("trusted.lov of the file: %+v, %v, %v; want %+v", l, err, bad, before)
 	}
 	if mode, err := s.parameter("llite", "", "enable_setstripe_gid"); err == nil {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 	"datamove.dev/test/must"
 )
 
@@ -88,10 +88,10 @@ func TestRealProject(t *testing.T) {
 	if p, err := s.Project(t.Context(), dir); err != nil || p != project { // by the descriptor of before
 		t.Errorf("%+v, %v; want %+v", p, err, project)
 	}
-	b := make([]byte, abi.SizeFSXattr)
-	if _, err := s.k.ioctl(dir, abi.IocGetFSXattr, b); err != nil {
+	b := make([]byte, uapi.SizeFSXattr)
+	if _, err := s.k.ioctl(dir, uapi.IocGetFSXattr, b); err != nil {
 		t.Error(err)
-	} else if x, err := abi.DecodeFSXattr(b); err == nil {
+	} else if x, err := uapi.DecodeFSXattr(b); err == nil {
 		s.note(x.Project != project.ID, "a descriptor of before tells the old project")
 	}
 	if p, err := s.Project(t.Context(), s.open("d/file", unix.O_CREAT|unix.O_RDWR)); err != nil || p.ID != project.ID {
@@ -100,12 +100,12 @@ func TestRealProject(t *testing.T) {
 	if p, err := s.Project(t.Context(), s.mkdir("d/sub")); err != nil || p != project {
 		t.Errorf("a directory in it: %+v, %v", p, err)
 	}
-	named := abi.NamedProject{Name: "file"}
+	named := uapi.NamedProject{Name: "file"}
 	if arg, err := named.Encode(); err != nil {
 		t.Error(err)
-	} else if _, err := s.k.ioctl(dir, abi.IocNamedProject, arg); err != nil {
+	} else if _, err := s.k.ioctl(dir, uapi.IocNamedProject, arg); err != nil {
 		t.Errorf("by name: %v", err)
-	} else if got, err := abi.DecodeNamedProject(arg); err != nil || got.ID != project.ID {
+	} else if got, err := uapi.DecodeNamedProject(arg); err != nil || got.ID != project.ID {
 		t.Errorf("by name: %+v, %v", got, err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 	"datamove.dev/test/must"
 )
 
@@ -133,7 +133,7 @@ type meddler struct {
 }
 
 func (m *meddler) ioctl(fd int, request uint, arg []byte) (int, error) {
-	if late := m.late; late != nil && request == abi.IocSwapLayouts {
+	if late := m.late; late != nil && request == uapi.IocSwapLayouts {
 		m.late = nil
 		late()
 	}

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 	"datamove.dev/test/must"
 )
 
@@ -126,11 +126,11 @@ func (s *site) layout(fd int) lustre.Layout {
 	s.t.Helper()
 	raw, err := s.k.getxattr(fd, xattrLayout)
 	must.Do(s.t, err)
-	l, err := abi.DecodeLayout(raw)
+	l, err := uapi.DecodeLayout(raw)
 	if err != nil {
 		s.t.Fatalf("%x: %v", raw, err)
 	}
-	if again, err := abi.EncodeLayout(&l); err != nil || !bytes.Equal(again, raw) {
+	if again, err := uapi.EncodeLayout(&l); err != nil || !bytes.Equal(again, raw) {
 		s.t.Errorf("written again, %v:\n got %x\nwant %x", err, again, raw)
 	}
 	if got, err := s.Layout(s.t.Context(), fd); err != nil || lustre.Same(&l, &got, 0) != "" {
@@ -208,11 +208,11 @@ func TestRealTargets(t *testing.T) {
 		t.Errorf("%d OSTs, and a count of %d (%v)", osts, n, err)
 	}
 	var st unix.Statfs_t
-	if err := unix.Statfs(s.Mount, &st); err != nil || st.Type != abi.SuperMagic {
+	if err := unix.Statfs(s.Mount, &st); err != nil || st.Type != uapi.SuperMagic {
 		t.Errorf("statfs: type %#x, %v", st.Type, err)
 	}
 	count := []byte{1, 0, 0, 0}
-	_, err = s.k.ioctl(s.root, abi.IocTargetCount, count)
+	_, err = s.k.ioctl(s.root, uapi.IocTargetCount, count)
 	s.note(err == nil && int(count[0]) != len(s.cluster().MDTs), "the count of MDTs is that of a table")
 	if _, err := exec.LookPath("lfs"); err != nil {
 		return

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 var _ lustre.Restriper = (*Client)(nil)
@@ -167,7 +167,7 @@ func (r *restripe) yielding(ctx context.Context, to lustre.Layout) error {
 		_, released := lease.Release()
 		return errors.Join(err, released)
 	}
-	err = r.swap(abi.Swap{Flags: abi.SwapClose, Other: r.volatile})
+	err = r.swap(uapi.Swap{Flags: uapi.SwapClose, Other: r.volatile})
 	// EBUSY is what clients make of an answer that does not say that it was done.
 	if errors.Is(err, unix.ESTALE) || errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.EBUSY) {
 		return fmt.Errorf("somebody opened it: %w: %w", lustre.ErrChanged, err)
@@ -189,11 +189,11 @@ func (r *restripe) blocking(ctx context.Context, to lustre.Layout) (err error) {
 	// No group is named: with one, the exchange would lock both files itself, and be
 	// refused by the lock that is held here. Flags that keep times are not known to all
 	// versions: the times of the copy were set.
-	return r.swap(abi.Swap{Other: r.volatile})
+	return r.swap(uapi.Swap{Other: r.volatile})
 }
 
-func (r *restripe) swap(s abi.Swap) error {
-	if _, err := r.k.ioctl(r.file, abi.IocSwapLayouts, abi.EncodeSwap(s)); err != nil {
+func (r *restripe) swap(s uapi.Swap) error {
+	if _, err := r.k.ioctl(r.file, uapi.IocSwapLayouts, uapi.EncodeSwap(s)); err != nil {
 		return fmt.Errorf("exchange contents: %w", unsupported(err))
 	}
 	return nil
@@ -265,11 +265,11 @@ func (r *restripe) account(ctx context.Context) error {
 		return nil
 	}
 	// Its own descriptor is as old as the file, and does not have to be opened anew.
-	got, err := ask(ctx, r.k, r.volatile, abi.IocGetFSXattr, make([]byte, abi.SizeFSXattr), abi.DecodeFSXattr)
+	got, err := ask(ctx, r.k, r.volatile, uapi.IocGetFSXattr, make([]byte, uapi.SizeFSXattr), uapi.DecodeFSXattr)
 	if err != nil || got.Project == *r.project {
 		return err
 	}
-	_, err = r.k.ioctl(r.volatile, abi.IocSetFSXattr, abi.FSXattr{Project: *r.project}.Encode())
+	_, err = r.k.ioctl(r.volatile, uapi.IocSetFSXattr, uapi.FSXattr{Project: *r.project}.Encode())
 	if err != nil {
 		return fmt.Errorf("put the copy under project %d: %w", *r.project, err)
 	}
@@ -282,7 +282,7 @@ func (r *restripe) account(ctx context.Context) error {
 func (r *restripe) volatileName() string {
 	index := ""
 	b := make([]byte, 4)
-	if _, err := r.k.ioctl(r.file, abi.IocMDTIndex, b); err == nil {
+	if _, err := r.k.ioctl(r.file, uapi.IocMDTIndex, b); err == nil {
 		index = fmt.Sprintf("%04X", uint32(b[0])|uint32(b[1])<<8|uint32(b[2])<<16|uint32(b[3])<<24)
 	}
 	return fmt.Sprintf("%s:%s:%08X", volatilePrefix, index, rand.Uint32())

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 	"datamove.dev/test/must"
 )
 
@@ -90,8 +90,8 @@ func TestVersionsDoNotGuardASwap(t *testing.T) {
 	v2, err2 := c.DataVersion(ctx, to)
 	must.Do(t, errors.Join(err1, err2))
 	f.cache(n, 0, "NEW")
-	checked := abi.Swap{Flags: abi.SwapCheckFirst | abi.SwapCheckSecond, Other: to, First: v1, Second: v2}
-	if _, err := f.ioctl(from, abi.IocSwapLayouts, abi.EncodeSwap(checked)); err != nil {
+	checked := uapi.Swap{Flags: uapi.SwapCheckFirst | uapi.SwapCheckSecond, Other: to, First: v1, Second: v2}
+	if _, err := f.ioctl(from, uapi.IocSwapLayouts, uapi.EncodeSwap(checked)); err != nil {
 		t.Fatal(err)
 	}
 	if got := f.content(n); got != "old content" || f.content(copied) != "NEW content" {
@@ -105,7 +105,7 @@ func TestVersionsDoNotGuardASwap(t *testing.T) {
 func TestRestripeBesideAWriter(t *testing.T) {
 	t.Parallel()
 	moments := map[string]string{
-		"before anything is read": "pread", "when all was copied": "sync", "just before the exchange": fmt.Sprintf("ioctl %#x", abi.IocSwapLayouts),
+		"before anything is read": "pread", "when all was copied": "sync", "just before the exchange": fmt.Sprintf("ioctl %#x", uapi.IocSwapLayouts),
 	}
 	for moment, call := range moments {
 		t.Run("yielding, "+moment, func(t *testing.T) {
@@ -156,7 +156,7 @@ func TestRestripeNotDone(t *testing.T) {
 		c := newFilesClient(t, f)
 		n := f.file(t, "data", "content")
 		old := n.layout
-		f.fails[fmt.Sprintf("ioctl %#x", abi.IocSwapLayouts)] = said
+		f.fails[fmt.Sprintf("ioctl %#x", uapi.IocSwapLayouts)] = said
 		if err := c.Restripe(t.Context(), c.root, "data", wide(4), lustre.RestripeOptions{}); !errors.Is(err, lustre.ErrChanged) || n.layout != old {
 			t.Errorf("%v: %v; want %v", said, err, lustre.ErrChanged)
 		}
@@ -222,7 +222,7 @@ func TestRestripeAfterAWriter(t *testing.T) {
 			c := newFilesClient(t, f)
 			f.most = 7
 			n := f.file(t, "data", "old content")
-			f.before[fmt.Sprintf("ioctl %#x", abi.IocHSMState)] = func() {
+			f.before[fmt.Sprintf("ioctl %#x", uapi.IocHSMState)] = func() {
 				f.cache(n, len("old content"), " and more")
 				f.state(n).mtime = 1795184235
 			}
@@ -268,7 +268,7 @@ func TestRestripeFails(t *testing.T) {
 	}{
 		"released": {wide(4), func(f *fakeFiles, n *inode, _ func()) { f.state(n).hsm.Archived = lustre.ReleasedState }, lustre.ErrReleased},
 		"released meanwhile": {wide(4), func(f *fakeFiles, n *inode, _ func()) {
-			f.before[fmt.Sprintf("ioctl %#x", abi.IocGetFSXattr)] = func() { f.state(n).hsm.Archived = lustre.ReleasedState }
+			f.before[fmt.Sprintf("ioctl %#x", uapi.IocGetFSXattr)] = func() { f.state(n).hsm.Archived = lustre.ReleasedState }
 		}, lustre.ErrReleased},
 		"encrypted":          {wide(4), func(f *fakeFiles, n *inode, _ func()) { f.state(n).encrypted = true }, lustre.ErrEncrypted},
 		"no such pool":       {pool, func(*fakeFiles, *inode, func()) {}, lustre.ErrNotApplied},
@@ -277,14 +277,14 @@ func TestRestripeFails(t *testing.T) {
 		"over its quota":     {wide(4), func(f *fakeFiles, _ *inode, _ func()) { f.fails["sync"] = unix.EDQUOT }, unix.EDQUOT},
 		"stopped":            {wide(4), func(f *fakeFiles, _ *inode, stop func()) { f.before["pread"] = stop }, context.Canceled},
 		"no swap": {wide(4), func(f *fakeFiles, _ *inode, _ func()) {
-			f.fails[fmt.Sprintf("ioctl %#x", abi.IocSwapLayouts)] = unix.EOPNOTSUPP
+			f.fails[fmt.Sprintf("ioctl %#x", uapi.IocSwapLayouts)] = unix.EOPNOTSUPP
 		}, errors.ErrUnsupported},
 		"a directory": {wide(4), func(f *fakeFiles, n *inode, _ func()) {
 			f.root.children["data"] = f.newInode(f.root, unix.S_IFDIR|0o755)
 		}, nil},
 		"gone": {wide(4), func(f *fakeFiles, n *inode, _ func()) { delete(f.root.children, "data") }, unix.ENOENT},
 		"another file meanwhile": {wide(4), func(f *fakeFiles, n *inode, _ func()) {
-			f.before[fmt.Sprintf("ioctl %#x", abi.IocHSMState)] = func() {
+			f.before[fmt.Sprintf("ioctl %#x", uapi.IocHSMState)] = func() {
 				f.root.children["data"] = f.newInode(f.root, unix.S_IFREG|0o644)
 			}
 		}, lustre.ErrChanged},
@@ -334,12 +334,12 @@ func TestRestripeByAUser(t *testing.T) {
 		"where they can not add": {func(_ *fakeFiles, dir, _ *inode) { dir.uid, dir.gid = 0, 0 }, unix.EACCES},
 		"of another project":     {func(_ *fakeFiles, _, n *inode) { n.project = 8 }, unix.EPERM},
 		"one file too many": {func(f *fakeFiles, dir, n *inode) {
-			dir.project, dir.xflags, n.project = 7, abi.InheritProject, 7
-			f.quotas[7] = &abi.Quotactl{HardInodes: 3, UsedInodes: 3}
+			dir.project, dir.xflags, n.project = 7, uapi.InheritProject, 7
+			f.quotas[7] = &uapi.Quotactl{HardInodes: 3, UsedInodes: 3}
 		}, unix.EDQUOT},
 		"bytes too many": {func(f *fakeFiles, dir, n *inode) {
-			dir.project, dir.xflags, n.project = 7, abi.InheritProject, 7
-			f.quotas[7] = &abi.Quotactl{HardKiB: 64, UsedBytes: 60 << 10}
+			dir.project, dir.xflags, n.project = 7, uapi.InheritProject, 7
+			f.quotas[7] = &uapi.Quotactl{HardKiB: 64, UsedBytes: 60 << 10}
 		}, unix.EDQUOT},
 	} {
 		for guardName, guard := range guards {

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 // LazySize is how large a file is, as its MDT believes, without asking an OST.
@@ -26,19 +26,19 @@ func (c *Client) LazySize(ctx context.Context, fd int) (LazySize, error) {
 	if err := ctx.Err(); err != nil {
 		return LazySize{}, err
 	}
-	b, err := c.k.getxattr(fd, abi.LazySizeName)
+	b, err := c.k.getxattr(fd, uapi.LazySizeName)
 	if errors.Is(err, unix.ENODATA) { // also what it says to who is not root
 		return LazySize{}, fmt.Errorf("lazy size: %w, or the caller is not root", ErrNoSize)
 	}
 	if err != nil {
 		return LazySize{}, fmt.Errorf("lazy size: %w", unsupported(err))
 	}
-	s, err := abi.DecodeLazySize(b)
+	s, err := uapi.DecodeLazySize(b)
 	if err != nil {
 		return LazySize{}, fmt.Errorf("lazy size: %w", err)
 	}
-	if s.Valid&(abi.SizeStrict|abi.SizeLazy) == 0 {
+	if s.Valid&(uapi.SizeStrict|uapi.SizeLazy) == 0 {
 		return LazySize{}, fmt.Errorf("lazy size: %w that holds", ErrNoSize)
 	}
-	return LazySize{s.Bytes, s.Blocks, s.Valid&abi.SizeStrict != 0}, nil
+	return LazySize{s.Bytes, s.Blocks, s.Valid&uapi.SizeStrict != 0}, nil
 }

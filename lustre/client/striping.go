@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 // Striping is how the entries of an open directory are spread over MDTs. One that is not
@@ -18,10 +18,10 @@ func (c *Client) Striping(ctx context.Context, dir int) (lustre.Striping, error)
 	if err := ctx.Err(); err != nil {
 		return lustre.Striping{}, err
 	}
-	s, err := c.readStriping(dir, abi.MagicStripes)
+	s, err := c.readStriping(dir, uapi.MagicStripes)
 	if errors.Is(err, unix.ENODATA) {
 		index := make([]byte, 4)
-		if _, err = c.k.ioctl(dir, abi.IocMDTIndex, index); err == nil {
+		if _, err = c.k.ioctl(dir, uapi.IocMDTIndex, index); err == nil {
 			return lustre.Striping{Count: 1, FirstMDT: int(binary.LittleEndian.Uint32(index))}, nil
 		}
 	}
@@ -41,7 +41,7 @@ func (c *Client) DefaultStriping(ctx context.Context, dir int) (s lustre.Stripin
 		return s, err
 	}
 	err = c.anew(dir, func(fd int) error { // an old descriptor answers what was so when it was opened
-		s, err = c.readStriping(fd, abi.MagicDefaultStripes)
+		s, err = c.readStriping(fd, uapi.MagicDefaultStripes)
 		return err
 	})
 	switch {
@@ -56,10 +56,10 @@ func (c *Client) DefaultStriping(ctx context.Context, dir int) (s lustre.Stripin
 // readStriping asks again with more room when a kernel says that it needs it.
 func (c *Client) readStriping(dir int, magic uint32) (lustre.Striping, error) {
 	for room := 64; ; {
-		arg := abi.AskStriping(magic, room)
-		_, err := c.k.ioctl(dir, abi.IocGetDirStripe, arg)
+		arg := uapi.AskStriping(magic, room)
+		_, err := c.k.ioctl(dir, uapi.IocGetDirStripe, arg)
 		if errors.Is(err, unix.E2BIG) {
-			if needed := abi.NeededShards(arg); needed > room {
+			if needed := uapi.NeededShards(arg); needed > room {
 				room = needed
 				continue
 			}
@@ -67,7 +67,7 @@ func (c *Client) readStriping(dir int, magic uint32) (lustre.Striping, error) {
 		if err != nil {
 			return lustre.Striping{}, err
 		}
-		return abi.DecodeStriping(arg)
+		return uapi.DecodeStriping(arg)
 	}
 }
 
@@ -82,9 +82,9 @@ func (c *Client) SetDefaultStriping(ctx context.Context, dir int, s lustre.Strip
 		s = lustre.Striping{FirstMDT: lustre.AnyTarget} // a count of 0 from any: no default
 	}
 	s.Shards = nil
-	arg, err := abi.EncodeStriping(&s, abi.MagicDefaultStripes)
+	arg, err := uapi.EncodeStriping(&s, uapi.MagicDefaultStripes)
 	if err == nil {
-		_, err = c.k.ioctl(dir, abi.IocSetDefaultStripe, arg)
+		_, err = c.k.ioctl(dir, uapi.IocSetDefaultStripe, arg)
 	}
 	if err != nil {
 		return fmt.Errorf("set how new directories on %s are striped: %w", c.Mount, unsupported(err))
@@ -114,14 +114,14 @@ func (c *Client) MakeDir(ctx context.Context, dir int, base string, mode uint32,
 		return fmt.Errorf("make the directory %q on %s: that is no name", base, c.Mount)
 	}
 	s.Shards = nil
-	stripes, err := abi.EncodeStriping(&s, abi.MagicDefaultStripes)
+	stripes, err := uapi.EncodeStriping(&s, uapi.MagicDefaultStripes)
 	if err != nil {
 		return fmt.Errorf("make the directory %q on %s: %w", base, c.Mount, err)
 	}
-	r := abi.OBDRequest{Flags: abi.ForCreate, Type: mode & 0o7777, Inline: [][]byte{append([]byte(base), 0), stripes}}
+	r := uapi.OBDRequest{Flags: uapi.ForCreate, Type: mode & 0o7777, Inline: [][]byte{append([]byte(base), 0), stripes}}
 	arg, err := r.Encode()
 	if err == nil {
-		_, err = c.k.ioctl(dir, abi.IocSetDirStripe, arg)
+		_, err = c.k.ioctl(dir, uapi.IocSetDirStripe, arg)
 	}
 	if err != nil {
 		return fmt.Errorf("make the directory %q on %s: %w", base, c.Mount, unsupported(err))

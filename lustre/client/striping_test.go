@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 	"datamove.dev/test/must"
 )
 
@@ -40,8 +40,8 @@ func TestMakeDir(t *testing.T) {
 		}
 	}
 	// A server that makes a plain directory of it.
-	real := f.ioctls[abi.IocSetDirStripe]
-	f.ioctls[abi.IocSetDirStripe] = func(h *handle, arg []byte, at []pointer) (int, error) {
+	real := f.ioctls[uapi.IocSetDirStripe]
+	f.ioctls[uapi.IocSetDirStripe] = func(h *handle, arg []byte, at []pointer) (int, error) {
 		n, err := real(h, arg, at)
 		h.inode.children["short"].striping = nil
 		return n, err

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 // maxTargets is how many indices are asked for, and maxHoles how many in a row that are
@@ -87,18 +87,18 @@ func inactive(err error) string {
 // statfs asks one target. Beside an error the name is there when a target has this index:
 // a client fills it in before it asks the server.
 func (c *Client) statfs(kind lustre.TargetKind, index int) (lustre.Target, error) {
-	which := uint32(abi.StatfsOST)
+	which := uint32(uapi.StatfsOST)
 	if kind == lustre.MDT {
-		which = abi.StatfsMDT
+		which = uapi.StatfsMDT
 	}
-	arg, err := abi.StatfsRequest(which|abi.StatfsSoon, uint32(index)).Encode()
+	arg, err := uapi.StatfsRequest(which|uapi.StatfsSoon, uint32(index)).Encode()
 	if err != nil {
 		return lustre.Target{}, err
 	}
-	answer, uuid := make([]byte, abi.SizeStatfs+slack), make([]byte, abi.SizeUUID+slack)
-	_, err = c.k.ioctlAt(c.root, abi.IocTargetStatfs, arg, pointer{abi.OffsetBuffer1, answer}, pointer{abi.OffsetBuffer2, uuid})
-	s, bad := abi.DecodeStatfs(answer)
-	t := s.Target(uuid[:abi.SizeUUID])
+	answer, uuid := make([]byte, uapi.SizeStatfs+slack), make([]byte, uapi.SizeUUID+slack)
+	_, err = c.k.ioctlAt(c.root, uapi.IocTargetStatfs, arg, pointer{uapi.OffsetBuffer1, answer}, pointer{uapi.OffsetBuffer2, uuid})
+	s, bad := uapi.DecodeStatfs(answer)
+	t := s.Target(uuid[:uapi.SizeUUID])
 	if err != nil {
 		t = lustre.Target{Name: t.Name}
 	} else {
@@ -133,7 +133,7 @@ func inPools(osts []lustre.Target, pools map[string][]int) []lustre.Target {
 // countOSTs is how many OSTs the client knows.
 func (c *Client) countOSTs() (int, error) {
 	arg := make([]byte, 4) // 0: OSTs. The number of MDTs is wrong: that of its table
-	if _, err := c.k.ioctl(c.root, abi.IocTargetCount, arg); err != nil {
+	if _, err := c.k.ioctl(c.root, uapi.IocTargetCount, arg); err != nil {
 		return 0, unsupported(err)
 	}
 	return int(min(binary.LittleEndian.Uint32(arg), maxTargets)), nil

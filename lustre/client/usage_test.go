@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 	"datamove.dev/test/must"
 )
 
@@ -53,10 +53,10 @@ func TestTargets(t *testing.T) {
 func TestTargetsThatDoNotAnswer(t *testing.T) {
 	t.Parallel()
 	f := newFake()
-	real := f.ioctls[abi.IocTargetStatfs]
-	f.ioctls[abi.IocTargetStatfs] = func(h *handle, arg []byte, at []pointer) (int, error) {
-		r, err := abi.DecodeOBD(arg)
-		if err == nil && r.Inline[0][0]&abi.StatfsSoon != 0 && r.Inline[0][0]&abi.StatfsOST != 0 && r.Inline[1][0] == 2 {
+	real := f.ioctls[uapi.IocTargetStatfs]
+	f.ioctls[uapi.IocTargetStatfs] = func(h *handle, arg []byte, at []pointer) (int, error) {
+		r, err := uapi.DecodeOBD(arg)
+		if err == nil && r.Inline[0][0]&uapi.StatfsSoon != 0 && r.Inline[0][0]&uapi.StatfsOST != 0 && r.Inline[1][0] == 2 {
 			copy(at[1].buffer, "lab-OST0002_UUID")
 			return 0, unix.EAGAIN
 		}
@@ -78,16 +78,16 @@ func TestTargetsWithoutEnd(t *testing.T) {
 	t.Parallel()
 	f := newFake()
 	asked := 0
-	f.ioctls[abi.IocTargetStatfs] = func(*handle, []byte, []pointer) (int, error) { asked++; return 0, unix.EAGAIN }
+	f.ioctls[uapi.IocTargetStatfs] = func(*handle, []byte, []pointer) (int, error) { asked++; return 0, unix.EAGAIN }
 	c := newClient(t, f)
 	if all, err := c.targets(t.Context(), lustre.OST); err != nil || len(all) > 0 || asked != maxHoles {
 		t.Errorf("%v after %d questions, %v; want none after %d", all, asked, err, maxHoles)
 	}
-	f.ioctls[abi.IocTargetStatfs] = func(*handle, []byte, []pointer) (int, error) { return 0, unix.EINVAL }
+	f.ioctls[uapi.IocTargetStatfs] = func(*handle, []byte, []pointer) (int, error) { return 0, unix.EINVAL }
 	if all, err := c.Targets(t.Context(), c.root); !errors.Is(err, unix.EINVAL) {
 		t.Errorf("a client that is connected to nothing: %v, %v; want EINVAL", all, err)
 	}
-	f.ioctls[abi.IocTargetStatfs] = nil
+	f.ioctls[uapi.IocTargetStatfs] = nil
 	if _, err := c.Targets(t.Context(), c.root); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("%v; want unsupported", err)
 	}

@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"datamove.dev/lustre/abi"
 	"datamove.dev/lustre/copytool"
 	"datamove.dev/lustre/copytool/copytest"
+	"datamove.dev/lustre/uapi"
 	"datamove.dev/test/must"
 )
 
@@ -66,31 +66,31 @@ func (b *bed) dies(o copytool.Options, at uint, late bool, begin func()) {
 func TestKilledInWork(t *testing.T) {
 	for _, row := range []struct {
 		name      string
-		action    abi.CopyAction
+		action    uapi.CopyAction
 		at        uint
 		late      bool
 		meanwhile func(b *bed, cookie uint64)
 		want      unix.Errno
 	}{
-		{"an archive that begins", abi.CopyArchive, abi.IocCopyStart, false, nil, 0},
-		{"an archive in the middle", abi.CopyArchive, abi.IocDataVersion, false, nil, 0},
-		{"an archive whose copy is in its place", abi.CopyArchive, abi.IocCopyEnd, false, nil, 0},
-		{"an archive that has ended", abi.CopyArchive, abi.IocCopyEnd, true, nil, 0},
-		{"a restore that is full", abi.CopyRestore, abi.IocCopyEnd, false, nil, 0},
-		{"a restore that has ended", abi.CopyRestore, abi.IocCopyEnd, true, nil, 0},
-		{"a removal whose copy is gone", abi.CopyRemove, abi.IocCopyEnd, false, nil, 0},
-		{"what was cancelled meanwhile", abi.CopyArchive, abi.IocDataVersion, false, func(b *bed, cookie uint64) { b.Cancel(cookie, false) }, unix.ECANCELED},
-		{"a file that is gone", abi.CopyArchive, abi.IocDataVersion, false, func(b *bed, _ uint64) { b.Unlink(copytest.FID(1)) }, unix.ENOENT},
+		{"an archive that begins", uapi.CopyArchive, uapi.IocCopyStart, false, nil, 0},
+		{"an archive in the middle", uapi.CopyArchive, uapi.IocDataVersion, false, nil, 0},
+		{"an archive whose copy is in its place", uapi.CopyArchive, uapi.IocCopyEnd, false, nil, 0},
+		{"an archive that has ended", uapi.CopyArchive, uapi.IocCopyEnd, true, nil, 0},
+		{"a restore that is full", uapi.CopyRestore, uapi.IocCopyEnd, false, nil, 0},
+		{"a restore that has ended", uapi.CopyRestore, uapi.IocCopyEnd, true, nil, 0},
+		{"a removal whose copy is gone", uapi.CopyRemove, uapi.IocCopyEnd, false, nil, 0},
+		{"what was cancelled meanwhile", uapi.CopyArchive, uapi.IocDataVersion, false, func(b *bed, cookie uint64) { b.Cancel(cookie, false) }, unix.ECANCELED},
+		{"a file that is gone", uapi.CopyArchive, uapi.IocDataVersion, false, func(b *bed, _ uint64) { b.Unlink(copytest.FID(1)) }, unix.ENOENT},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			b, o := killable(t)
 			f := b.Write(1, []byte("content"))
 			var cookie uint64
 			b.serves(o, func() {
-				if row.action != abi.CopyArchive {
-					b.is(b.Do(abi.CopyArchive, f)[0], 0, false)
+				if row.action != uapi.CopyArchive {
+					b.is(b.Do(uapi.CopyArchive, f)[0], 0, false)
 				}
-				if row.action == abi.CopyRestore {
+				if row.action == uapi.CopyRestore {
 					b.Release(f)
 				}
 			})
@@ -100,10 +100,10 @@ func TestKilledInWork(t *testing.T) {
 			}
 			b.serves(o, func() { b.is(cookie, row.want, false) })
 			b.noNotes(o)
-			if row.action == abi.CopyRestore && (b.Released(f) || string(b.Read(f)) != "content") {
+			if row.action == uapi.CopyRestore && (b.Released(f) || string(b.Read(f)) != "content") {
 				t.Error("the content is not there")
 			}
-			if _, err := os.Stat(b.folder.at(copytool.Key(copytest.Name, f))); row.want == 0 && (err == nil) == (row.action == abi.CopyRemove) {
+			if _, err := os.Stat(b.folder.at(copytool.Key(copytest.Name, f))); row.want == 0 && (err == nil) == (row.action == uapi.CopyRemove) {
 				t.Errorf("its copy: %v", err)
 			}
 		})
@@ -116,8 +116,8 @@ func TestKilledWaiting(t *testing.T) {
 	b, o := killable(t)
 	o.Jobs = 1
 	var cookies []uint64
-	b.dies(o, abi.IocDataVersion, false, func() {
-		cookies = b.Do(abi.CopyArchive, b.Write(1, []byte("1")), b.Write(2, []byte("2")), b.Write(3, []byte("3")))
+	b.dies(o, uapi.IocDataVersion, false, func() {
+		cookies = b.Do(uapi.CopyArchive, b.Write(1, []byte("1")), b.Write(2, []byte("2")), b.Write(3, []byte("3")))
 	})
 	b.Forget(cookies[1])
 	b.serves(o, func() {
@@ -135,9 +135,9 @@ func TestKilledWaiting(t *testing.T) {
 func TestKilledEachTime(t *testing.T) {
 	b, o := killable(t)
 	var cookie uint64
-	begin := func() { cookie = b.Do(abi.CopyArchive, b.Write(1, []byte("x")))[0] }
+	begin := func() { cookie = b.Do(uapi.CopyArchive, b.Write(1, []byte("x")))[0] }
 	for range 3 {
-		b.dies(o, abi.IocDataVersion, false, begin)
+		b.dies(o, uapi.IocDataVersion, false, begin)
 		begin = func() {}
 	}
 	b.serves(o, func() { b.is(cookie, unix.EAGAIN, true) })
@@ -148,11 +148,11 @@ func TestKilledEachTime(t *testing.T) {
 func TestNotesSpoilt(t *testing.T) {
 	b, o := killable(t)
 	must.Do(t, os.MkdirAll(o.Mark+".actions", 0o700))
-	two := abi.ActionList{ArchiveID: copytest.Archive, Name: copytest.Name, Items: make([]abi.ActionItem, 2)}
+	two := uapi.ActionList{ArchiveID: copytest.Archive, Name: copytest.Name, Items: make([]uapi.ActionItem, 2)}
 	for name, content := range map[string][]byte{"empty": nil, "two": two.Encode(), "garbage": []byte("?")} {
 		must.Do(t, os.WriteFile(filepath.Join(o.Mark+".actions", name), content, 0o600))
 	}
-	b.serves(o, func() { b.is(b.Do(abi.CopyArchive, b.Write(1, []byte("x")))[0], 0, false) })
+	b.serves(o, func() { b.is(b.Do(uapi.CopyArchive, b.Write(1, []byte("x")))[0], 0, false) })
 	b.noNotes(o)
 }
 

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 // mount is a mounted Lustre.
@@ -44,7 +44,7 @@ func Made(mount string, ioctl func(fd int, request uint, arg []byte) (int, error
 		return time.Time{}, err
 	}
 	defer m.root.Close()
-	if _, err := m.ask(nil, abi.IocFIDToPath, abi.EncodeFIDToPath(rootFID, 0)); errors.Is(err, unix.ENOTTY) {
+	if _, err := m.ask(nil, uapi.IocFIDToPath, uapi.EncodeFIDToPath(rootFID, 0)); errors.Is(err, unix.ENOTTY) {
 		return time.Time{}, fmt.Errorf("%s: it is no Lustre, or not mounted yet: %w", mount, err)
 	}
 	var st unix.Statx_t
@@ -116,27 +116,27 @@ func (m *mount) servable(fd int, st *unix.Stat_t) error {
 }
 
 // begin tells that a copy begins. The kernel gives c the data version.
-func (m *mount) begin(c *abi.Copy) error {
+func (m *mount) begin(c *uapi.Copy) error {
 	arg := c.Encode()
-	if _, err := m.ask(nil, abi.IocCopyStart, arg); err != nil {
+	if _, err := m.ask(nil, uapi.IocCopyStart, arg); err != nil {
 		return fmt.Errorf("begin: %w", gone(err))
 	}
-	now, err := abi.DecodeCopy(arg)
+	now, err := uapi.DecodeCopy(arg)
 	c.DataVersion = now.DataVersion
 	return err
 }
 
 // end tells that it has ended.
-func (m *mount) end(c *abi.Copy) error {
-	if _, err := m.ask(nil, abi.IocCopyEnd, c.Encode()); err != nil {
+func (m *mount) end(c *uapi.Copy) error {
+	if _, err := m.ask(nil, uapi.IocCopyEnd, c.Encode()); err != nil {
 		return fmt.Errorf("the end was not accepted: %w", gone(err))
 	}
 	return nil
 }
 
 // progress tells how far it is; an error says that it is not wanted any more.
-func (m *mount) progress(p *abi.Progress) error {
-	_, err := m.ask(nil, abi.IocCopyProgress, p.Encode())
+func (m *mount) progress(p *uapi.Progress) error {
+	_, err := m.ask(nil, uapi.IocCopyProgress, p.Encode())
 	return gone(err)
 }
 
@@ -153,21 +153,21 @@ func gone(err error) error {
 
 // version is the data version of an open file, with what all clients have written.
 func (m *mount) version(f *os.File) (uint64, error) {
-	arg := abi.EncodeDataVersion(abi.FlushWrites)
-	if _, err := m.ask(f, abi.IocDataVersion, arg); err != nil {
+	arg := uapi.EncodeDataVersion(uapi.FlushWrites)
+	if _, err := m.ask(f, uapi.IocDataVersion, arg); err != nil {
 		return 0, fmt.Errorf("data version: %w", err)
 	}
-	content, _, err := abi.DecodeDataVersion(arg)
+	content, _, err := uapi.DecodeDataVersion(arg)
 	return content, err
 }
 
 // path is where a file is below the mount; "" when it can not be told.
 func (m *mount) path(f lustre.FID) string {
-	arg := abi.EncodeFIDToPath(f, 0)
-	if _, err := m.ask(nil, abi.IocFIDToPath, arg); err != nil {
+	arg := uapi.EncodeFIDToPath(f, 0)
+	if _, err := m.ask(nil, uapi.IocFIDToPath, arg); err != nil {
 		return ""
 	}
-	path, _, err := abi.DecodeFIDToPath(arg)
+	path, _, err := uapi.DecodeFIDToPath(arg)
 	if err != nil {
 		return ""
 	}
@@ -181,7 +181,7 @@ func (m *mount) volatileName(f lustre.FID) string {
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // it never fails
 	mdt := ""
-	if index, err := m.ask(nil, abi.IocFIDToMDT, abi.AppendFID(nil, f)); err == nil && index >= 0 && index <= 0xffff {
+	if index, err := m.ask(nil, uapi.IocFIDToMDT, uapi.AppendFID(nil, f)); err == nil && index >= 0 && index <= 0xffff {
 		mdt = fmt.Sprintf("%04X", index)
 	}
 	return fmt.Sprintf(".\x0c\x13\x14\x12:VOLATILE:%s:%X", mdt, binary.LittleEndian.Uint64(random[:]))
@@ -197,9 +197,9 @@ func (m *mount) volatile(of *os.File, f lustre.FID, st *unix.Stat_t) (*os.File, 
 	var self lustre.FID
 	err = unix.Fchown(int(v.Fd()), int(st.Uid), int(st.Gid))
 	if err == nil {
-		arg := make([]byte, abi.FIDSize)
-		if _, err = m.ask(v, abi.IocPathToFID, arg); err == nil {
-			self, err = abi.DecodeFID(arg)
+		arg := make([]byte, uapi.FIDSize)
+		if _, err = m.ask(v, uapi.IocPathToFID, arg); err == nil {
+			self, err = uapi.DecodeFID(arg)
 		}
 	}
 	if err != nil {
@@ -253,7 +253,7 @@ func wantedLayout(of *os.File) []byte {
 // requestOf makes a request of a stored layout. Of a mirrored file it is that of its first
 // mirror: a second one would be behind from the first byte on.
 func requestOf(stored []byte) []byte {
-	l, err := abi.DecodeLayout(stored)
+	l, err := uapi.DecodeLayout(stored)
 	if err != nil || len(l.Components) == 0 {
 		return nil
 	}
@@ -264,7 +264,7 @@ func requestOf(stored []byte) []byte {
 			wanted.Components = append(wanted.Components, all[i])
 		}
 	}
-	blob, err := abi.EncodeRequest(&wanted)
+	blob, err := uapi.EncodeRequest(&wanted)
 	if err != nil {
 		return nil
 	}
@@ -299,9 +299,9 @@ func (m *mount) likeTimes(f *os.File, st *unix.Stat_t) error {
 	if err := unix.Fchmod(int(f.Fd()), st.Mode&0o7777); err != nil {
 		return err
 	}
-	times := abi.Times{Atime: timeOf(st.Atim), Mtime: timeOf(st.Mtim), Ctime: timeOf(st.Ctim)}
-	_, err := m.ask(f, abi.IocSetTimes, times.Encode())
+	times := uapi.Times{Atime: timeOf(st.Atim), Mtime: timeOf(st.Mtim), Ctime: timeOf(st.Ctim)}
+	_, err := m.ask(f, uapi.IocSetTimes, times.Encode())
 	return err
 }
 
-func timeOf(t unix.Timespec) abi.Time { return abi.Time{Sec: t.Sec, Nsec: t.Nsec} }
+func timeOf(t unix.Timespec) uapi.Time { return uapi.Time{Sec: t.Sec, Nsec: t.Nsec} }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 	"datamove.dev/test/must"
 )
 
@@ -27,9 +27,9 @@ func TestLayoutOfRestored(t *testing.T) {
 	} {
 		stored, err := os.ReadFile("../abi/testdata/" + row.file)
 		must.Do(t, err)
-		was, err := abi.DecodeLayout(stored)
+		was, err := uapi.DecodeLayout(stored)
 		must.Do(t, err)
-		got, err := abi.DecodeLayout(requestOf(stored))
+		got, err := uapi.DecodeLayout(requestOf(stored))
 		if err != nil || len(got.Components) != row.components || got.Released() || got.Mirrored != lustre.NotMirrored {
 			t.Errorf("%s became %+v, %v", row.file, got, err)
 			continue
@@ -57,7 +57,7 @@ func TestVolatileName(t *testing.T) {
 		want  string
 	}{{1, nil, ":VOLATILE:0001:"}, {0, unix.ENOTTY, ":VOLATILE::"}, {1 << 20, nil, ":VOLATILE::"}} {
 		m := &mount{root: os.Stdin, ioctl: func(_ int, request uint, _ []byte) (int, error) {
-			if request != abi.IocFIDToMDT {
+			if request != uapi.IocFIDToMDT {
 				t.Errorf("asked for %#x", request)
 			}
 			return row.index, row.err

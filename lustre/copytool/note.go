@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 // A note is a file beside the mark for each action that was handed out and has not ended: the
@@ -26,12 +26,12 @@ const begunMark = "+"
 func (m mark) notes() string { return string(m) + ".actions" }
 
 // note remembers an action. It returns the name of the note; "" where nothing is remembered.
-func (m mark) note(list *abi.ActionList, item *abi.ActionItem) (string, error) {
+func (m mark) note(list *uapi.ActionList, item *uapi.ActionItem) (string, error) {
 	if m == "" {
 		return "", nil
 	}
 	alone := *list
-	alone.Items = []abi.ActionItem{*item}
+	alone.Items = []uapi.ActionItem{*item}
 	f, err := os.CreateTemp(m.notes(), "")
 	if err != nil {
 		return "", err
@@ -61,9 +61,9 @@ func readNote(name string) (*action, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := abi.DecodeActionList(b)
+	list, err := uapi.DecodeActionList(b)
 	if err == nil && len(list.Items) != 1 {
-		err = fmt.Errorf("it has %d actions: %w", len(list.Items), abi.ErrMalformed)
+		err = fmt.Errorf("it has %d actions: %w", len(list.Items), uapi.ErrMalformed)
 	}
 	if err != nil {
 		return nil, err
@@ -73,9 +73,9 @@ func readNote(name string) (*action, error) {
 	return a, nil
 }
 
-func newAction(list *abi.ActionList, item abi.ActionItem) *action {
+func newAction(list *uapi.ActionList, item uapi.ActionItem) *action {
 	item.Blob = nil // what a request brings along is for other copytools
-	return &action{item: item, system: list.Name, since: time.Now(), copied: abi.Copy{Item: item}}
+	return &action{item: item, system: list.Name, since: time.Now(), copied: uapi.Copy{Item: item}}
 }
 
 // takeUp goes on with what processes had in work that were killed. An action that was begun
@@ -102,7 +102,7 @@ func (s *serving) takeUp(ctx context.Context) {
 }
 
 // noteDown has an action outlive this process.
-func (s *serving) noteDown(ctx context.Context, list *abi.ActionList, a *action) {
+func (s *serving) noteDown(ctx context.Context, list *uapi.ActionList, a *action) {
 	name, err := mark(s.o.Mark).note(list, &a.item)
 	a.note = name
 	if err != nil {

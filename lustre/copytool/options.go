@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
 	"datamove.dev/lustre/client"
+	"datamove.dev/lustre/uapi"
 )
 
 // Archive holds the copies. Its methods are called from many goroutines; an error may be,
@@ -61,7 +61,7 @@ func (f *Failure) Unwrap() error { return f.Err }
 
 // Ended is what became of one action.
 type Ended struct {
-	Action abi.CopyAction
+	Action uapi.CopyAction
 	Bytes  int64
 	Took   time.Duration // from the time when it was taken out of the pipe
 	Err    error         // nil when the MDT has accepted its end

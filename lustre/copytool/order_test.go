@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
 	"datamove.dev/lustre/copytool"
 	"datamove.dev/lustre/copytool/copytest"
+	"datamove.dev/lustre/uapi"
 	"datamove.dev/test/must"
 )
 
@@ -32,9 +32,9 @@ func TestChangesWhileArchived(t *testing.T) {
 		return nil
 	}, nil)
 	file = b.Write(1, []byte("old"))
-	b.is(b.Do(abi.CopyArchive, file)[0], 0, false)
+	b.is(b.Do(uapi.CopyArchive, file)[0], 0, false)
 	writes = true
-	cookie := b.Do(abi.CopyArchive, file)[0]
+	cookie := b.Do(uapi.CopyArchive, file)[0]
 	for range 2 {
 		b.is(cookie, unix.EBUSY, true)
 		b.Again(cookie) // at once: the MDT does not wait until we are done
@@ -53,16 +53,16 @@ func TestWrittenBefore(t *testing.T) {
 		kernel := o.Ioctl
 		var once sync.Once
 		o.Ioctl = func(fd int, request uint, arg []byte) (int, error) {
-			if request == abi.IocCopyStart {
+			if request == uapi.IocCopyStart {
 				once.Do(func() { b.Write(1, []byte("longer than it was")) })
 			}
 			return kernel(fd, request, arg)
 		}
 	})
 	f := b.Write(1, []byte("short"))
-	b.is(b.Do(abi.CopyArchive, f)[0], 0, false)
+	b.is(b.Do(uapi.CopyArchive, f)[0], 0, false)
 	b.Release(f)
-	b.is(b.Do(abi.CopyRestore, f)[0], 0, false)
+	b.is(b.Do(uapi.CopyRestore, f)[0], 0, false)
 	if got := b.Read(f); string(got) != "longer than it was" {
 		t.Errorf("%q came back", got)
 	}
@@ -78,9 +78,9 @@ func TestBetween(t *testing.T) {
 		errno unix.Errno
 		retry bool
 	}{
-		{"removed before it begins", abi.IocCopyStart, func(b *bed) { b.Unlink(copytest.FID(1)) }, unix.ENOENT, true},
-		{"written before it ends", abi.IocCopyEnd, func(b *bed) { b.Write(1, []byte("other")) }, unix.EBUSY, false},
-		{"removed before it ends", abi.IocCopyEnd, func(b *bed) { b.Unlink(copytest.FID(1)) }, unix.ENOENT, false},
+		{"removed before it begins", uapi.IocCopyStart, func(b *bed) { b.Unlink(copytest.FID(1)) }, unix.ENOENT, true},
+		{"written before it ends", uapi.IocCopyEnd, func(b *bed) { b.Write(1, []byte("other")) }, unix.EBUSY, false},
+		{"removed before it ends", uapi.IocCopyEnd, func(b *bed) { b.Unlink(copytest.FID(1)) }, unix.ENOENT, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			b, o := killable(t)
@@ -91,7 +91,7 @@ func TestBetween(t *testing.T) {
 				}
 				return b.Ioctl(fd, request, arg)
 			}
-			b.serves(o, func() { b.is(b.Do(abi.CopyArchive, b.Write(1, []byte("content")))[0], row.errno, row.retry) })
+			b.serves(o, func() { b.is(b.Do(uapi.CopyArchive, b.Write(1, []byte("content")))[0], row.errno, row.retry) })
 			b.noNotes(o)
 		})
 	}
@@ -108,7 +108,7 @@ func TestWaitsLong(t *testing.T) {
 		}
 		return ctx.Err()
 	}, func(o *copytool.Options) { o.Jobs = 1 })
-	all := b.Do(abi.CopyArchive, b.Write(1, []byte("long")), b.Write(2, []byte("waits")), b.Write(3, []byte("is cancelled")), b.Write(4, []byte("is given up")))
+	all := b.Do(uapi.CopyArchive, b.Write(1, []byte("long")), b.Write(2, []byte("waits")), b.Write(3, []byte("is cancelled")), b.Write(4, []byte("is given up")))
 	for range 3 {
 		b.Timeout()
 		b.Heard(all...)
@@ -131,7 +131,7 @@ func TestGivenUp(t *testing.T) {
 		return os.WriteFile(b.folder.at(c.Key), []byte("later copy of another copytool"), 0o600)
 	}, func(o *copytool.Options) { o.Progress = time.Hour })
 	f := b.Write(1, []byte("earlier"))
-	b.Do(abi.CopyArchive, f)
+	b.Do(uapi.CopyArchive, f)
 	waitUntil(t, func() bool { return b.ended.Load() == 1 })
 	if got, err := os.ReadFile(b.folder.at(copytool.Key(copytest.Name, f))); string(got) != "later copy of another copytool" {
 		t.Errorf("the copy has %q, %v", got, err)
@@ -152,14 +152,14 @@ func TestRemoveGivenUp(t *testing.T) {
 		return nil
 	}, func(o *copytool.Options) { o.Jobs = 1 })
 	f, slow := b.Write(1, []byte("content")), b.Write(2, []byte("slow"))
-	b.is(b.Do(abi.CopyArchive, f)[0], 0, false)
-	b.Do(abi.CopyArchive, slow)
+	b.is(b.Do(uapi.CopyArchive, f)[0], 0, false)
+	b.Do(uapi.CopyArchive, slow)
 	<-begun
-	b.Forget(b.Do(abi.CopyRemove, f)[0])
+	b.Forget(b.Do(uapi.CopyRemove, f)[0])
 	b.Release(f)
 	close(goOn)
 	waitUntil(t, func() bool { return b.ended.Load() == 3 })
-	b.is(b.Do(abi.CopyRestore, f)[0], 0, false)
+	b.is(b.Do(uapi.CopyRestore, f)[0], 0, false)
 	if got := b.Read(f); string(got) != "content" {
 		t.Errorf("%q came back: its copy was removed", got)
 	}
@@ -173,7 +173,7 @@ func TestCancel(t *testing.T) {
 				<-ctx.Done()
 				return ctx.Err()
 			}, func(o *copytool.Options) { o.Jobs = 1 })
-			cookies := b.Do(abi.CopyArchive, b.Write(1, []byte("one")), b.Write(2, []byte("two")))
+			cookies := b.Do(uapi.CopyArchive, b.Write(1, []byte("one")), b.Write(2, []byte("two")))
 			b.Progressed(cookies[0], 2)
 			if message {
 				b.Cancel(cookies[1], true) // waits
@@ -181,7 +181,7 @@ func TestCancel(t *testing.T) {
 			}
 			b.Cancel(cookies[0], message)
 			b.is(cookies[0], unix.ECANCELED, false)
-			b.Send(abi.ActionList{Name: "lab", Items: []abi.ActionItem{{Action: abi.CopyCancel, Cookie: 12345}}}) // nobody knows it
+			b.Send(uapi.ActionList{Name: "lab", Items: []uapi.ActionItem{{Action: uapi.CopyCancel, Cookie: 12345}}}) // nobody knows it
 			if !message {
 				b.Progressed(cookies[1], 1)
 				b.Cancel(cookies[1], true)
@@ -204,10 +204,10 @@ func TestStop(t *testing.T) {
 		return nil
 	}, func(o *copytool.Options) { o.Jobs, o.Waiting, o.Grace = 2, 2, 50*time.Millisecond })
 	slow := b.Write(1, []byte("slow"))
-	first := b.Do(abi.CopyArchive, slow)
+	first := b.Do(uapi.CopyArchive, slow)
 	<-begun
-	rest := b.Do(abi.CopyArchive, b.Write(2, []byte("2")), b.Write(3, []byte("3")), b.Write(4, []byte("4")), b.Write(5, []byte("5")))
-	rest = append(rest, b.Do(abi.CopyArchive, b.Write(6, []byte("6")))...)
+	rest := b.Do(uapi.CopyArchive, b.Write(2, []byte("2")), b.Write(3, []byte("3")), b.Write(4, []byte("4")), b.Write(5, []byte("5")))
+	rest = append(rest, b.Do(uapi.CopyArchive, b.Write(6, []byte("6")))...)
 	must.Tell(t, b.ends())
 	for _, cookie := range append(first, rest...) {
 		b.is(cookie, unix.EAGAIN, true)
@@ -233,14 +233,14 @@ func TestStopWhileFull(t *testing.T) {
 	for n := range files {
 		files[n] = b.Write(uint32(n), []byte("x"))
 	}
-	all := b.Do(abi.CopyArchive, files[0])
+	all := b.Do(uapi.CopyArchive, files[0])
 	<-begun
 	lists := make(chan []uint64)
 	for full := false; !full; {
 		go func() {
 			var some []uint64
 			defer func() { lists <- some }()
-			some = b.Do(abi.CopyArchive, files...)
+			some = b.Do(uapi.CopyArchive, files...)
 		}()
 		for sent := false; !sent && !full; {
 			select {
@@ -264,7 +264,7 @@ func TestRenews(t *testing.T) {
 	hold := make(chan struct{})
 	b := serve(t, func(context.Context, *copytool.Copy) error { <-hold; return nil }, func(o *copytool.Options) { o.Renew = 5 * time.Millisecond })
 	b.RegisteredAgain(3)
-	cookie := b.Do(abi.CopyArchive, b.Write(1, []byte("x")))[0]
+	cookie := b.Do(uapi.CopyArchive, b.Write(1, []byte("x")))[0]
 	b.Progressed(cookie, 1)
 	n := b.Registrations()
 	b.Progressed(cookie, 30) // one in a millisecond, about
@@ -274,7 +274,7 @@ func TestRenews(t *testing.T) {
 	close(hold)
 	b.is(cookie, 0, false)
 	b.RegisteredAgain(n + 1)
-	b.is(b.Do(abi.CopyRemove, copytest.FID(1))[0], 0, false)
+	b.is(b.Do(uapi.CopyRemove, copytest.FID(1))[0], 0, false)
 	must.Tell(t, b.ends())
 }
 
@@ -290,14 +290,14 @@ func TestRestoresFirst(t *testing.T) {
 	}, nil)
 	defer once.Do(func() { close(hold) })
 	f := b.Write(1, []byte("released"))
-	b.is(b.Do(abi.CopyArchive, f)[0], 0, false)
+	b.is(b.Do(uapi.CopyArchive, f)[0], 0, false)
 	b.Release(f)
 	var many []lustre.FID
 	for n := range uint32(20) {
 		many = append(many, b.Write(100+n, []byte("slow")))
 	}
-	cookies := b.Do(abi.CopyArchive, many...)
-	b.is(b.Do(abi.CopyRestore, f)[0], 0, false)
+	cookies := b.Do(uapi.CopyArchive, many...)
+	b.is(b.Do(uapi.CopyRestore, f)[0], 0, false)
 	once.Do(func() { close(hold) })
 	for _, c := range cookies {
 		b.is(c, 0, false)
@@ -329,7 +329,7 @@ func TestThousand(t *testing.T) {
 	}()
 	var cookies []uint64
 	for _, part := range [][]lustre.FID{files[:700], files[700:]} { // a message has up to 64 KiB
-		cookies = append(cookies, b.Do(abi.CopyArchive, part...)...)
+		cookies = append(cookies, b.Do(uapi.CopyArchive, part...)...)
 	}
 	for _, c := range cookies {
 		b.is(c, 0, false)
@@ -346,10 +346,10 @@ func TestHandedOutTwice(t *testing.T) {
 	hold := make(chan struct{})
 	b := serve(t, func(context.Context, *copytool.Copy) error { <-hold; return nil }, nil)
 	f := b.Write(1, []byte("x"))
-	cookie := b.Do(abi.CopyArchive, f)[0]
+	cookie := b.Do(uapi.CopyArchive, f)[0]
 	b.Progressed(cookie, 1)
-	b.Send(abi.ActionList{ArchiveID: copytest.Archive, Name: copytest.Name, Items: []abi.ActionItem{{Action: abi.CopyArchive, FID: f, Data: f, Cookie: cookie}}})
-	b.is(b.Do(abi.CopyRemove, copytest.FID(2))[0], 0, false) // it has been read behind that one
+	b.Send(uapi.ActionList{ArchiveID: copytest.Archive, Name: copytest.Name, Items: []uapi.ActionItem{{Action: uapi.CopyArchive, FID: f, Data: f, Cookie: cookie}}})
+	b.is(b.Do(uapi.CopyRemove, copytest.FID(2))[0], 0, false) // it has been read behind that one
 	close(hold)
 	b.is(cookie, 0, false)
 }
@@ -373,12 +373,12 @@ func TestHandedOutAtOnce(t *testing.T) {
 				again.Do(func() {
 					defer close(told)
 					b.Again(copytest.FirstCookie)
-					b.is(b.Do(abi.CopyRemove, copytest.FID(2))[0], 0, false) // it has been read behind that one
+					b.is(b.Do(uapi.CopyRemove, copytest.FID(2))[0], 0, false) // it has been read behind that one
 				})
 			}
 		}
 	})
-	cookie := b.Do(abi.CopyArchive, b.Write(1, []byte("x")))[0]
+	cookie := b.Do(uapi.CopyArchive, b.Write(1, []byte("x")))[0]
 	<-told
 	waitUntil(t, func() bool { return tries.Load() == 2 })
 	b.is(cookie, 0, false)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 // identity names an action: each MDT counts its cookies by itself, from the time when it was
@@ -18,11 +18,11 @@ type identity struct {
 	cookie uint64
 }
 
-func identityOf(i *abi.ActionItem) identity { return identity{i.FID, i.Cookie} }
+func identityOf(i *uapi.ActionItem) identity { return identity{i.FID, i.Cookie} }
 
 // action is one that was handed out.
 type action struct {
-	item   abi.ActionItem
+	item   uapi.ActionItem
 	system string // name of the file system
 	note   string // the file by which the next process knows of it; "" is none. Of the reader, then of its worker
 	since  time.Time
@@ -34,7 +34,7 @@ type action struct {
 
 	ctx    context.Context // of the work; nil while it waits. Guarded by queue.mu, as stop
 	stop   context.CancelCauseFunc
-	copied abi.Copy // what its end is told with; of its worker
+	copied uapi.Copy // what its end is told with; of its worker
 }
 
 // queue holds what waits and what is in work. Restores go first, and one worker takes
@@ -74,7 +74,7 @@ func (q *queue) add(a *action) (added, known bool) {
 		return false, true
 	}
 	q.all[id] = a
-	if a.item.Action == abi.CopyRestore {
+	if a.item.Action == uapi.CopyRestore {
 		q.restores = append(q.restores, a)
 	} else {
 		q.others = append(q.others, a)
@@ -132,7 +132,7 @@ func (q *queue) done(a *action) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.working--
-	if a.item.Action != abi.CopyRestore {
+	if a.item.Action != uapi.CopyRestore {
 		q.busy--
 	}
 	q.changed.Broadcast()

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 	"datamove.dev/test/must"
 )
 
@@ -20,7 +20,7 @@ import (
 func TestCookiesMeet(t *testing.T) {
 	q := newQueue(4, 10)
 	on := func(seq uint64) *action {
-		return &action{item: abi.ActionItem{Action: abi.CopyArchive, FID: lustre.FID{Seq: seq, OID: 7}, Cookie: 0x6b005a19}}
+		return &action{item: uapi.ActionItem{Action: uapi.CopyArchive, FID: lustre.FID{Seq: seq, OID: 7}, Cookie: 0x6b005a19}}
 	}
 	one, two := on(0x200000402), on(0x240000402)
 	for _, a := range []*action{one, two} {
@@ -63,7 +63,7 @@ func TestReadsToTheEnd(t *testing.T) {
 	pipe, kernel, err := os.Pipe()
 	must.Do(t, err)
 	defer pipe.Close()
-	h := abi.MessageHeader{Transport: 2, Type: abi.Actions, Length: 8}
+	h := uapi.MessageHeader{Transport: 2, Type: uapi.Actions, Length: 8}
 	for range 3 {
 		must.Get(kernel.Write(append(h.Encode(), make([]byte, 8)...)))(t)
 	}

@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
 	"datamove.dev/lustre/client"
 	"datamove.dev/lustre/copytool"
+	"datamove.dev/lustre/uapi"
 	"datamove.dev/test/must"
 )
 
@@ -356,10 +356,10 @@ func TestRealKilled(t *testing.T) {
 		action lustre.Action
 		at     uint
 	}{
-		"an archive":                            {lustre.Archive, abi.IocDataVersion},
-		"an archive whose copy is in its place": {lustre.Archive, abi.IocCopyEnd},
-		"a restore that is full":                {lustre.Restore, abi.IocCopyEnd},
-		"a removal whose copy is gone":          {lustre.Remove, abi.IocCopyEnd},
+		"an archive":                            {lustre.Archive, uapi.IocDataVersion},
+		"an archive whose copy is in its place": {lustre.Archive, uapi.IocCopyEnd},
+		"a restore that is full":                {lustre.Restore, uapi.IocCopyEnd},
+		"a removal whose copy is gone":          {lustre.Remove, uapi.IocCopyEnd},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := onLustre(t, lustre.AnyTarget, nil, content)

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 // registration is a pipe that the kernel writes actions into.
@@ -18,7 +18,7 @@ type registration struct {
 	mount *mount
 	mark  mark
 	pipe  *os.File // the end to read from
-	words abi.Registration
+	words uapi.Registration
 	taken atomic.Bool // back by the kernel
 }
 
@@ -34,7 +34,7 @@ func (m *mount) register(o *Options) (*registration, error) {
 	}
 	_, _ = unix.FcntlInt(uintptr(fds[0]), unix.F_SETPIPE_SZ, pipeBytes) // as large as we may
 	err := unix.SetNonblock(fds[0], true)
-	r := &registration{mount: m, mark: mark(o.Mark), words: abi.Registration{
+	r := &registration{mount: m, mark: mark(o.Mark), words: uapi.Registration{
 		ReadFD: uint32(fds[0]), WriteFD: uint32(fds[1]), PID: uint32(os.Getpid()), Archives: o.Archives,
 	}}
 	if err == nil {
@@ -54,12 +54,12 @@ func (m *mount) register(o *Options) (*registration, error) {
 
 // begin registers, in the place of a process of ours that was killed.
 func (r *registration) begin() error {
-	_, err := r.mount.ask(nil, abi.IocCopytool, r.words.Encode())
+	_, err := r.mount.ask(nil, uapi.IocCopytool, r.words.Encode())
 	if errors.Is(err, unix.EEXIST) && r.mark.left() {
 		old := r.words
 		old.Stop = true
-		_, _ = r.mount.ask(nil, abi.IocCopytool, old.Encode()) // whatever it says: it counts whether we are registered now
-		_, err = r.mount.ask(nil, abi.IocCopytool, r.words.Encode())
+		_, _ = r.mount.ask(nil, uapi.IocCopytool, old.Encode()) // whatever it says: it counts whether we are registered now
+		_, err = r.mount.ask(nil, uapi.IocCopytool, r.words.Encode())
 	}
 	return err
 }
@@ -86,7 +86,7 @@ const lastWords = 2 * time.Second
 // takeBack has the kernel hand out nothing more. What is in the pipe can be read still.
 func (r *registration) takeBack() error {
 	r.words.Stop = true
-	_, err := r.mount.ask(nil, abi.IocCopytool, r.words.Encode())
+	_, err := r.mount.ask(nil, uapi.IocCopytool, r.words.Encode())
 	r.taken.Store(err == nil) // otherwise it may hand out for ever
 	if err == nil {
 		err = r.mark.clear()
@@ -96,7 +96,7 @@ func (r *registration) takeBack() error {
 
 // message is one message of the kernel; what it holds is valid until the next one.
 type message struct {
-	abi.MessageHeader
+	uapi.MessageHeader
 	body []byte
 }
 
@@ -108,11 +108,11 @@ func (r *registration) next(buffer *[]byte) (m message, err error) {
 			return m, err
 		}
 	}
-	var head [abi.MessageHeaderSize]byte
+	var head [uapi.MessageHeaderSize]byte
 	if _, err := io.ReadFull(r.pipe, head[:]); err != nil {
 		return m, err
 	}
-	if m.MessageHeader, err = abi.DecodeMessageHeader(head[:]); err != nil {
+	if m.MessageHeader, err = uapi.DecodeMessageHeader(head[:]); err != nil {
 		return m, err
 	}
 	if cap(*buffer) < m.Length {

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 // Tool is a copytool. Run may be called again when it has returned.
@@ -155,9 +155,9 @@ func (s *serving) read(ctx context.Context, reg *registration) error {
 			return errEnded
 		case err != nil:
 			return fmt.Errorf("what the kernel writes is no message: %w", err)
-		case m.Type == abi.Shutdown:
+		case m.Type == uapi.Shutdown:
 			return errEnded
-		case m.Type != abi.Actions:
+		case m.Type != uapi.Actions:
 			s.log.WarnContext(ctx, "a message of a kind that is not known", "type", m.Type, "bytes", m.Length)
 			continue
 		}
@@ -167,14 +167,14 @@ func (s *serving) read(ctx context.Context, reg *registration) error {
 
 // take sorts the actions of a list.
 func (s *serving) take(ctx context.Context, body []byte) {
-	list, err := abi.DecodeActionList(body)
+	list, err := uapi.DecodeActionList(body)
 	if err != nil {
 		s.log.ErrorContext(ctx, "a list of actions can not be read: what is missing comes again after the timeout of the MDT", "read", len(list.Items), "err", err)
 	}
 	for _, item := range list.Items {
 		a := newAction(&list, item)
 		switch {
-		case item.Action == abi.CopyCancel:
+		case item.Action == uapi.CopyCancel:
 			s.cancel(ctx, identityOf(&item))
 		case len(s.o.Archives) > 0 && !slices.Contains(s.o.Archives, list.ArchiveID):
 			s.ended(ctx, a, errOther)

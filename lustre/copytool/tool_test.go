@@ -17,9 +17,9 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"datamove.dev/lustre/abi"
 	"datamove.dev/lustre/copytool"
 	"datamove.dev/lustre/copytool/copytest"
+	"datamove.dev/lustre/uapi"
 	"datamove.dev/test/must"
 )
 
@@ -145,12 +145,12 @@ func TestLifeOfAFile(t *testing.T) {
 	b := serve(t, nil, nil)
 	for n, content := range [][]byte{nil, []byte("x"), bytes.Repeat([]byte("striped"), 100_000)} {
 		f := b.Write(uint32(n+1), content)
-		b.is(b.Do(abi.CopyArchive, f)[0], 0, false)
+		b.is(b.Do(uapi.CopyArchive, f)[0], 0, false)
 		b.Release(f)
 		if len(content) > 0 && bytes.Equal(b.Read(f), content) {
 			t.Error("the released file has its content")
 		}
-		b.is(b.Do(abi.CopyRestore, f)[0], 0, false)
+		b.is(b.Do(uapi.CopyRestore, f)[0], 0, false)
 		if got := b.Read(f); !bytes.Equal(got, content) || b.Released(f) {
 			t.Errorf("%d bytes came back of %d", len(got), len(content))
 		}
@@ -159,7 +159,7 @@ func TestLifeOfAFile(t *testing.T) {
 		if i, ok := info.(copytool.Info); !ok || i.Mode != 0o640 || i.Path != fmt.Sprintf("project/file %d", n+1) || i.Mtime.Sec == 0 {
 			t.Errorf("%s: %+v", key, info)
 		}
-		b.is(b.Do(abi.CopyRemove, f)[0], 0, false)
+		b.is(b.Do(uapi.CopyRemove, f)[0], 0, false)
 		if _, err := os.Stat(b.folder.at(key)); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("the copy is there: %v", err)
 		}
@@ -198,22 +198,22 @@ func TestEndsOfFailures(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			fail.Store(&row.err)
-			b.is(b.Do(abi.CopyArchive, f)[0], row.errno, row.retry)
+			b.is(b.Do(uapi.CopyArchive, f)[0], row.errno, row.retry)
 		})
 	}
 	fail.Store(nil)
-	b.is(b.Do(abi.CopyArchive, copytest.FID(99))[0], unix.ENOENT, false)
-	b.is(b.Do(abi.CopyRestore, copytest.FID(99))[0], unix.ENOENT, false)
-	b.is(b.Do(abi.CopyRemove, copytest.FID(99))[0], 0, false)
-	b.is(b.Do(abi.CopyRestore, f)[0], unix.ENOENT, false) // there is no copy
+	b.is(b.Do(uapi.CopyArchive, copytest.FID(99))[0], unix.ENOENT, false)
+	b.is(b.Do(uapi.CopyRestore, copytest.FID(99))[0], unix.ENOENT, false)
+	b.is(b.Do(uapi.CopyRemove, copytest.FID(99))[0], 0, false)
+	b.is(b.Do(uapi.CopyRestore, f)[0], unix.ENOENT, false) // there is no copy
 	if got := b.Read(f); string(got) != "content" {
 		t.Errorf("the file has %q", got)
 	}
-	b.is(b.Do(abi.CopyAction(77), f)[0], unix.EOPNOTSUPP, false)
-	b.Refuse(abi.IocCopyStart, unix.EIO)
-	b.is(b.Do(abi.CopyArchive, f)[0], unix.EIO, false)
-	b.Refuse(abi.IocCopyStart, 0)
-	b.is(b.Do(abi.CopyArchive, f)[0], 0, false)
+	b.is(b.Do(uapi.CopyAction(77), f)[0], unix.EOPNOTSUPP, false)
+	b.Refuse(uapi.IocCopyStart, unix.EIO)
+	b.is(b.Do(uapi.CopyArchive, f)[0], unix.EIO, false)
+	b.Refuse(uapi.IocCopyStart, 0)
+	b.is(b.Do(uapi.CopyArchive, f)[0], 0, false)
 }
 
 // TestEncrypted: what an archive would get of it is open to who reads the archive, and what
@@ -223,19 +223,19 @@ func TestEndsOfFailures(t *testing.T) {
 func TestEncrypted(t *testing.T) {
 	b := serve(t, nil, nil)
 	f, released := b.Write(1, []byte("secret")), b.Write(2, []byte("copied before"))
-	b.is(b.Do(abi.CopyArchive, released)[0], 0, false)
+	b.is(b.Do(uapi.CopyArchive, released)[0], 0, false)
 	b.Release(released)
 	b.Encrypt(f)
 	b.Encrypt(released)
-	b.is(b.Do(abi.CopyArchive, f)[0], unix.EOPNOTSUPP, false)
+	b.is(b.Do(uapi.CopyArchive, f)[0], unix.EOPNOTSUPP, false)
 	if left, err := os.ReadDir(b.folder.dir); err != nil || len(left) != 1 {
 		t.Errorf("the archive has %d copies, want that of the other file: %v", len(left), err)
 	}
-	b.is(b.Do(abi.CopyRestore, released)[0], unix.EOPNOTSUPP, false)
+	b.is(b.Do(uapi.CopyRestore, released)[0], unix.EOPNOTSUPP, false)
 	if !b.Released(released) {
 		t.Error("it was given a content that it can not read")
 	}
-	b.is(b.Do(abi.CopyRemove, released)[0], 0, false)
+	b.is(b.Do(uapi.CopyRemove, released)[0], 0, false)
 }
 
 // TestOfOthers: what is no regular file, and what is for another archive.
@@ -243,12 +243,12 @@ func TestOfOthers(t *testing.T) {
 	b := serve(t, nil, nil)
 	f := copytest.FID(1)
 	must.Do(t, unix.Mkfifo(filepath.Join(b.Mount, ".lustre/fid", f.Name()), 0o600))
-	b.is(b.Do(abi.CopyArchive, f)[0], unix.EINVAL, false)
+	b.is(b.Do(uapi.CopyArchive, f)[0], unix.EINVAL, false)
 	if got := b.Serves(); len(got) != 1 || got[0] != copytest.Archive {
 		t.Errorf("serves %v", got)
 	}
-	b.Refuse(abi.IocCopyEnd, unix.ENOENT) // that one is not of this MDT's making
-	b.Send(abi.ActionList{ArchiveID: 9, Name: copytest.Name, Items: []abi.ActionItem{{Action: abi.CopyArchive, FID: f, Data: f, Cookie: 1}}})
+	b.Refuse(uapi.IocCopyEnd, unix.ENOENT) // that one is not of this MDT's making
+	b.Send(uapi.ActionList{ArchiveID: 9, Name: copytest.Name, Items: []uapi.ActionItem{{Action: uapi.CopyArchive, FID: f, Data: f, Cookie: 1}}})
 	waitUntil(t, func() bool { return b.ended.Load() == 2 })
 }
 
@@ -271,22 +271,22 @@ func TestHostileMessages(t *testing.T) {
 	f := b.Write(1, []byte("x"))
 	b.Raw([]byte("\x1c\x19\x02\x00\x63\x00\x08\x00"))                               // a type that is not known, and nothing in it
 	b.Raw([]byte("\x1c\x19\x02\x00\x64\x00\x10\x00garbage!"))                       // a list that is none
-	bad := abi.ActionList{ArchiveID: 2, Name: "../../etc", Items: nil}              // leads elsewhere
+	bad := uapi.ActionList{ArchiveID: 2, Name: "../../etc", Items: nil}             // leads elsewhere
 	b.Send(bad)                                                                     //
-	half := abi.ActionList{ArchiveID: copytest.Archive, Name: copytest.Name}        //
-	half.Items = []abi.ActionItem{{Action: abi.CopyRemove, FID: f, Data: f}}        // of nobody
+	half := uapi.ActionList{ArchiveID: copytest.Archive, Name: copytest.Name}       //
+	half.Items = []uapi.ActionItem{{Action: uapi.CopyRemove, FID: f, Data: f}}      // of nobody
 	body := half.Encode()                                                           //
 	body[4] = 9                                                                     // of nine there is one
-	h := abi.MessageHeader{Transport: 2, Type: abi.Actions, Length: len(body)}      //
+	h := uapi.MessageHeader{Transport: 2, Type: uapi.Actions, Length: len(body)}    //
 	b.Raw(append(h.Encode(), body...))                                              //
-	b.is(b.Do(abi.CopyArchive, f)[0], 0, false)                                     // it goes on
+	b.is(b.Do(uapi.CopyArchive, f)[0], 0, false)                                    // it goes on
 	b.Raw([]byte("not a message of the kernel"))                                    //
 	if err := <-b.over; err == nil || !strings.Contains(err.Error(), "malformed") { //
 		t.Errorf("it ended with %v", err)
 	}
 	go func() { b.over <- b.tool.Run(t.Context()) }()
 	b.Registered()
-	b.is(b.Do(abi.CopyRemove, f)[0], 0, false)
+	b.is(b.Do(uapi.CopyRemove, f)[0], 0, false)
 	b.Raw([]byte("\x1c\x19\x02\x00\x01\x00\x08\x00")) // KUC_MSG_SHUTDOWN
 	if err := <-b.over; err == nil {
 		t.Error("it ended with no error, and not because it was stopped")
@@ -319,7 +319,7 @@ func TestNoLustre(t *testing.T) {
 func TestKilled(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "registered")
 	b := serve(t, nil, func(o *copytool.Options) { o.Mark = mark })
-	b.is(b.Do(abi.CopyRemove, copytest.FID(1))[0], 0, false) // it is at work
+	b.is(b.Do(uapi.CopyRemove, copytest.FID(1))[0], 0, false) // it is at work
 	ours := must.Get(os.ReadFile(mark))(t)
 	again := func(o copytool.Options) error {
 		o.Mount, o.Archives, o.Archive, o.Ioctl = b.Mount, []uint32{copytest.Archive}, b.folder, b.Ioctl
@@ -349,7 +349,7 @@ func TestKilled(t *testing.T) {
 		over <- copytool.New(copytool.Options{Mount: b.Mount, Archives: []uint32{copytest.Archive}, Archive: b.folder, Ioctl: b.Ioctl, Mark: mark}).Run(ctx)
 	}()
 	b.Registered()
-	b.is(b.Do(abi.CopyArchive, b.Write(1, []byte("x")))[0], 0, false)
+	b.is(b.Do(uapi.CopyArchive, b.Write(1, []byte("x")))[0], 0, false)
 	stop()
 	must.Tell(t, <-over)
 }

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 func (s *serving) worker(ctx context.Context) {
@@ -27,11 +27,11 @@ func (s *serving) worker(ctx context.Context) {
 // do does an action, but for the end of one that failed.
 func (s *serving) do(a *action) error {
 	switch a.item.Action {
-	case abi.CopyArchive:
+	case uapi.CopyArchive:
 		return s.archive(a)
-	case abi.CopyRestore:
+	case uapi.CopyRestore:
 		return s.restore(a)
-	case abi.CopyRemove:
+	case uapi.CopyRemove:
 		return s.remove(a)
 	}
 	return errUnknown
@@ -44,8 +44,8 @@ func (e *accepted) Unwrap() error { return e.error }
 
 // finish tells the MDT that an action is done.
 func (s *serving) finish(a *action, size int64) error {
-	a.copied.Item.Extent = abi.Extent{Off: 0, Length: uint64(size)}
-	a.copied.Flags, a.copied.Errno = abi.CopyCompleted, 0
+	a.copied.Item.Extent = uapi.Extent{Off: 0, Length: uint64(size)}
+	a.copied.Flags, a.copied.Errno = uapi.CopyCompleted, 0
 	if err := s.last(a); err != nil {
 		return &accepted{err}
 	}
@@ -81,7 +81,7 @@ func (s *serving) ended(ctx context.Context, a *action, err error) {
 		log.WarnContext(ctx, "done, and not taken", "err", err)
 	default:
 		s.fail(a, failure(ctx, err))
-		log.WarnContext(ctx, "failed", "errno", unix.Errno(a.copied.Errno), "retry", a.copied.Flags&abi.CopyRetry != 0, "err", err)
+		log.WarnContext(ctx, "failed", "errno", unix.Errno(a.copied.Errno), "retry", a.copied.Flags&uapi.CopyRetry != 0, "err", err)
 	}
 	s.o.Told(e)
 }
@@ -91,9 +91,9 @@ func (s *serving) fail(a *action, f *Failure) {
 	if f.Errno == unix.EBUSY && f.Retry {
 		f.Retry = s.patience.left(identityOf(&a.item))
 	}
-	a.copied.Errno, a.copied.Flags = uint16(told(f.Errno)), abi.CopyCompleted
+	a.copied.Errno, a.copied.Flags = uint16(told(f.Errno)), uapi.CopyCompleted
 	if f.Retry {
-		a.copied.Flags |= abi.CopyRetry
+		a.copied.Flags |= uapi.CopyRetry
 	}
 	if err := s.last(a); err != nil && !unwanted(err) {
 		s.log.Warn("the MDT did not hear of a failure: it waits for its timeout", "cookie", a.item.Cookie, "err", err)
@@ -220,7 +220,7 @@ func (s *serving) remind(a *action) error {
 	if !s.queue.waits(a) {
 		return nil
 	}
-	return s.mount.progress(&abi.Progress{FID: a.item.FID, Cookie: a.item.Cookie})
+	return s.mount.progress(&uapi.Progress{FID: a.item.FID, Cookie: a.item.Cookie})
 }
 
 // every calls do from time to time until it says that it is enough, or ctx or the caller does.
@@ -251,7 +251,7 @@ func (s *serving) report(a *action) error {
 	a.telling.Lock()
 	defer a.telling.Unlock()
 	now := max(min(a.moved.Load(), a.size), a.told) // what was sent again is not told
-	p := abi.Progress{FID: a.item.FID, Cookie: a.item.Cookie, Extent: abi.Extent{Off: uint64(a.told), Length: uint64(now - a.told)}}
+	p := uapi.Progress{FID: a.item.FID, Cookie: a.item.Cookie, Extent: uapi.Extent{Off: uint64(a.told), Length: uint64(now - a.told)}}
 	if err := s.mount.progress(&p); err != nil {
 		return err
 	}

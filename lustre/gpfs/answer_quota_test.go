@@ -319,7 +319,7 @@ func TestMakeProject(t *testing.T) {
 
 // TestProjectHalfRemoved: who is killed between the unlinking of a fileset and its end is followed by one who ends it, by its name.
 //
-//safety:5/volumes with csi/base TestFilesetGoes
+//safety:5/volumes with csi/volumestore TestFilesetGoes
 func TestProjectHalfRemoved(t *testing.T) {
 	each(t, func(t *testing.T, s *lustre.System, w *world, dir string) {
 		maker, fd := s.Quota.(quotas), open(t, filepath.Join(w.Mount, "vision"))

@@ -15,10 +15,10 @@ import (
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/account"
-	"datamove.dev/mover/acting"
+	"datamove.dev/mover/agent/sandbox"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/rate"
+	"datamove.dev/mover/server/osaccount"
 	"datamove.dev/mover/telemetry"
 )
 
@@ -28,16 +28,16 @@ type Options struct {
 	Name        string
 	Version     string
 	Coordinator grpc.ClientConnInterface
-	Data        string                                // a directory of its own: users' journals are below it
-	Program     []string                              // starts a worker: a path and arguments
-	Ready       func(acting.Options) (Waiting, error) // starts a worker; nil starts Program as a process
+	Data        string                                 // a directory of its own: users' journals are below it
+	Program     []string                               // starts a worker: a path and arguments
+	Ready       func(sandbox.Options) (Waiting, error) // starts a worker; nil starts Program as a process
 	Config      func() *config.Config
-	Accounts    *account.Directory                    // nil is one of its own
+	Accounts    *osaccount.Directory                  // nil is one of its own
 	LeadSlots   int                                   // leads at one time; 0 means 16
 	BatchSlots  int                                   // batches of other leads at one time, at least; 0 means 4
 	Peers       *Peers                                // nil gives nothing to other nodes, and asks none
 	Parts       func(path string) []*agentv1.RoomPart // what of the file system of a tier can be full by itself; nil knows of nothing
-	FeedReach   func(dir string) acting.Confinement   // what a change log of a directory needs beside it; nil is nothing
+	FeedReach   func(dir string) sandbox.Confinement  // what a change log of a directory needs beside it; nil is nothing
 	Spares      func(dir string) error                // why no journals should be written to a directory, on the disk of a ledger; nil is no ledger
 	// Home makes a directory below jobs/ of a tier before a task of those labels makes it as any other; nil makes none.
 	Home    func(ctx context.Context, tier, dir string, labels map[string]string, gid uint32) error
@@ -84,7 +84,7 @@ func New(o Options) (*Agent, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Accounts == nil {
-		o.Accounts = account.New()
+		o.Accounts = osaccount.New()
 	}
 	if o.LeadSlots <= 0 {
 		o.LeadSlots = 16

@@ -9,9 +9,9 @@ import (
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
-	"datamove.dev/mover/share"
+	"datamove.dev/mover/fairshare"
+	"datamove.dev/mover/task/convert"
 	"datamove.dev/mover/telemetry"
-	"datamove.dev/mover/wire"
 )
 
 // counted tells metrics what a process has done since it told last. What a process
@@ -64,12 +64,12 @@ func countTier(m *telemetry.Metrics, now, was *agentv1.TierCounts) {
 const pausesMost = 1000
 
 // limitWaited tells metrics that a transfer waited for the limits of its ends.
-func (a *Agent) limitWaited(ends []share.Charge, d time.Duration) {
+func (a *Agent) limitWaited(ends []fairshare.Charge, d time.Duration) {
 	if d <= 0 {
 		return
 	}
 	for _, c := range ends {
-		if !a.turns.limits(share.Direction{Endpoint: c.Endpoint, Write: c.Write}) {
+		if !a.turns.limits(fairshare.Direction{Endpoint: c.Endpoint, Write: c.Write}) {
 			continue
 		}
 		direction := telemetry.Read
@@ -90,11 +90,11 @@ func (a *Agent) movesOf(spec *pb.TaskSpec) telemetry.Flow {
 }
 
 func (a *Agent) tierOf(text string) string {
-	l, err := wire.Locate(text)
+	l, err := convert.Locate(text)
 	if err != nil { // it is empty, and in no tier
 		return ""
 	}
-	return wire.TierOf(l, a.tierPaths())
+	return convert.TierOf(l, a.tierPaths())
 }
 
 // mounts are the kinds of file systems that have to be at paths.

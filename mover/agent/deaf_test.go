@@ -18,9 +18,9 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/account"
-	"datamove.dev/mover/acting"
+	"datamove.dev/mover/agent/sandbox"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/server/osaccount"
 )
 
 // stopped is a worker that a signal has stopped: it reads and writes nothing, and only a kill ends it.
@@ -113,7 +113,7 @@ func servedBy(w *stopped, log *slog.Logger, says func(net.Conn)) *agentv1.Finish
 // slow is a process that waits to hear what it may reach, and does not answer.
 type slow struct{ asked chan struct{} }
 
-func (s *slow) Confine(ctx context.Context, _ acting.Confinement) (Worker, error) {
+func (s *slow) Confine(ctx context.Context, _ sandbox.Confinement) (Worker, error) {
 	close(s.asked)
 	<-ctx.Done()
 	return nil, context.Cause(ctx)
@@ -125,11 +125,11 @@ func TestStartsWithoutLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{make(chan struct{})}
 		a := &Agent{o: Options{Program: []string{""}, Config: func() *config.Config { return &config.Config{} }}, log: slog.New(slog.DiscardHandler), turns: newTurns()}
-		a.spares.ready = func(acting.Options) (Waiting, error) { return s, nil }
+		a.spares.ready = func(sandbox.Options) (Waiting, error) { return s, nil }
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		p := newProcess(a, &pb.Task{Id: "t", Spec: &pb.TaskSpec{}}, &agentv1.Job{})
-		go func() { ended <- a.run(ctx, p, account.Account{}, acting.Confinement{}) }()
+		go func() { ended <- a.run(ctx, p, osaccount.Account{}, sandbox.Confinement{}) }()
 		<-s.asked
 		if !a.mu.TryLock() {
 			t.Fatal("the agent is locked")
@@ -149,7 +149,7 @@ type late struct {
 	first   func()
 }
 
-func (l *late) Confine(context.Context, acting.Confinement) (Worker, error) {
+func (l *late) Confine(context.Context, sandbox.Confinement) (Worker, error) {
 	l.first()
 	return l.process, nil
 }
@@ -173,8 +173,8 @@ func TestStartsTooLate(t *testing.T) {
 			p.lead, p.epoch = newSession(7), 7
 			a.add(sessionKey{"t", ""}, p.lead)
 			w := &stopped{done: make(chan struct{})}
-			a.spares.ready = func(acting.Options) (Waiting, error) { return &late{w, func() { row.meanwhile(a) }}, nil }
-			if err := a.run(t.Context(), p, account.Account{}, acting.Confinement{}); !errors.Is(err, row.want) {
+			a.spares.ready = func(sandbox.Options) (Waiting, error) { return &late{w, func() { row.meanwhile(a) }}, nil }
+			if err := a.run(t.Context(), p, osaccount.Account{}, sandbox.Confinement{}); !errors.Is(err, row.want) {
 				t.Error(err)
 			}
 			<-w.Done()

@@ -11,9 +11,9 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/account"
-	"datamove.dev/mover/acting"
-	"datamove.dev/mover/wire"
+	"datamove.dev/mover/agent/sandbox"
+	"datamove.dev/mover/server/osaccount"
+	"datamove.dev/mover/task/convert"
 )
 
 // The manifest of a replica says for all users that the replica is the dataset. The worker that staged it is a process of one user, so a
@@ -34,7 +34,7 @@ func (p *process) mayDescribe() bool {
 }
 
 // describesItself reports whether the agent describes what a worker of an account stages to a shelf.
-func describesItself(who account.Account) bool { return who.UID != uint32(os.Geteuid()) }
+func describesItself(who osaccount.Account) bool { return who.UID != uint32(os.Geteuid()) }
 
 // unread is why a replica that is sealed is not described by the agent.
 const unread = "root may not read it, so what it contains is what the worker of its owner says"
@@ -101,16 +101,16 @@ func (p *process) startDescriber(ctx context.Context) (*process, error) {
 	d := newProcess(a, p.task, job)
 	d.describer, d.epoch, d.span = &describer{p.lead, make(chan *agentv1.EndLeadRequest, 1)}, p.epoch, p.span
 	d.relay(p.span)
-	who := account.Account{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+	who := osaccount.Account{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	var err error
 	if d.job.StateDir, d.back, err = a.stateDir(who); err != nil {
 		return nil, err
 	}
-	l, err := wire.Locate(at)
+	l, err := convert.Locate(at)
 	if err != nil {
 		return nil, err
 	}
-	roots := acting.Confinement{Write: []string{d.job.GetStateDir()}}
+	roots := sandbox.Confinement{Write: []string{d.job.GetStateDir()}}
 	if err := a.admit(d, l, false, &roots); err != nil {
 		return nil, err
 	}

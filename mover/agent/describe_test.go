@@ -17,9 +17,9 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/account"
-	"datamove.dev/mover/acting"
+	"datamove.dev/mover/agent/sandbox"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/server/osaccount"
 	"datamove.dev/test/must"
 )
 
@@ -39,7 +39,7 @@ func newGone() *gone {
 	return g
 }
 
-func (g *gone) Confine(context.Context, acting.Confinement) (Worker, error) {
+func (g *gone) Confine(context.Context, sandbox.Confinement) (Worker, error) {
 	return goneWorker{g}, g.refused
 }
 func (g *gone) Stop() error { return nil }
@@ -61,7 +61,7 @@ func stager(t *testing.T, dir string, uid uint32, refused error) *process {
 	conn := must.Get(grpc.NewClient("passthrough:nowhere", grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	a := must.Get(New(Options{
-		Name: "n1", Coordinator: conn, Data: t.TempDir(), Program: []string{"none"}, Ready: func(acting.Options) (Waiting, error) {
+		Name: "n1", Coordinator: conn, Data: t.TempDir(), Program: []string{"none"}, Ready: func(sandbox.Options) (Waiting, error) {
 			g := newGone()
 			g.refused = refused
 			return g, nil
@@ -74,7 +74,7 @@ func stager(t *testing.T, dir string, uid uint32, refused error) *process {
 	p := newProcess(a, &pb.Task{Id: "t1"}, &agentv1.Job{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_STAGE, Target: "scratch:" + at, Staging: &pb.Staging{Dataset: "vision"}}})
 	p.lead, p.acting = newSession(1), goneWorker{newGone()}
 	p.as.Account.UID = uid
-	must.Do(t, a.prepareShelf(t.Context(), p, account.Account{UID: uid, GID: uid}))
+	must.Do(t, a.prepareShelf(t.Context(), p, osaccount.Account{UID: uid, GID: uid}))
 	t.Cleanup(func() { must.Get(a.unseal(context.Background(), "scratch:.datasets", 0))(t) })
 	file := filepath.Join(dir, at, "file")
 	must.Do(t, errors.Join(os.WriteFile(file, []byte("bytes"), 0o644), os.Chown(file, int(uid), int(uid))))

@@ -5,8 +5,8 @@ import (
 	"sync"
 
 	pb "datamove.dev/api/datamove/v1"
-	"datamove.dev/mover/account"
-	"datamove.dev/mover/shelf"
+	"datamove.dev/mover/replicadir"
+	"datamove.dev/mover/server/osaccount"
 )
 
 // gates remembers who was let in for the time of a task only.
@@ -22,7 +22,7 @@ type gate struct {
 }
 
 // at is a gate that somebody sets; it may be forgotten after done.
-func (g *gates) at(spot shelf.Spot) (x *gate, done func()) {
+func (g *gates) at(spot replicadir.Spot) (x *gate, done func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	name := spot.String()
@@ -44,7 +44,7 @@ func (g *gates) at(spot shelf.Spot) (x *gate, done func()) {
 }
 
 // keep does what lets somebody in for good: no task shuts them out again when it ends.
-func (g *gates) keep(spot shelf.Spot, uid uint32, do func()) {
+func (g *gates) keep(spot replicadir.Spot, uid uint32, do func()) {
 	x, done := g.at(spot)
 	defer done()
 	x.mu.Lock()
@@ -54,7 +54,7 @@ func (g *gates) keep(spot shelf.Spot, uid uint32, do func()) {
 }
 
 // lend lets somebody in until leave; a nil one is for who was in.
-func (g *gates) lend(spot shelf.Spot, uid uint32) (leave func() error, err error) {
+func (g *gates) lend(spot replicadir.Spot, uid uint32) (leave func() error, err error) {
 	x, done := g.at(spot)
 	defer done()
 	x.mu.Lock()
@@ -68,7 +68,7 @@ func (g *gates) lend(spot shelf.Spot, uid uint32) (leave func() error, err error
 	return func() error { return g.leave(spot, uid) }, nil
 }
 
-func (g *gates) leave(spot shelf.Spot, uid uint32) error {
+func (g *gates) leave(spot replicadir.Spot, uid uint32) error {
 	x, done := g.at(spot)
 	defer done()
 	x.mu.Lock()
@@ -85,7 +85,7 @@ func (g *gates) leave(spot shelf.Spot, uid uint32) error {
 }
 
 // lend lets the owner of a task in for as long as it lasts.
-func (a *Agent) lend(p *process, at string, who account.Account) error {
+func (a *Agent) lend(p *process, at string, who osaccount.Account) error {
 	spot, ok := a.spotOf(at)
 	if !ok {
 		return nil
@@ -114,7 +114,7 @@ func (p *process) leaveShelf() {
 }
 
 // letIn lets somebody in as who they are on this node.
-func (a *Agent) letIn(spot shelf.Spot, o *pb.Account) error {
+func (a *Agent) letIn(spot replicadir.Spot, o *pb.Account) error {
 	who, err := a.accountOf(context.Background(), o)
 	if err != nil {
 		return err

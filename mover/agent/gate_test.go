@@ -11,15 +11,15 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/account"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/shelf"
-	"datamove.dev/mover/swarm"
+	"datamove.dev/mover/p2p"
+	"datamove.dev/mover/replicadir"
+	"datamove.dev/mover/server/osaccount"
 	"datamove.dev/test/must"
 )
 
 // vault is an agent with a sealed replica of uid 1001.
-func vault(t *testing.T) (a *Agent, spot shelf.Spot, location string) {
+func vault(t *testing.T) (a *Agent, spot replicadir.Spot, location string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: only root makes gates")
@@ -29,7 +29,7 @@ func vault(t *testing.T) (a *Agent, spot shelf.Spot, location string) {
 		return &config.Config{Tiers: map[string]config.Tier{"scratch": {Level: "hot", Path: dir, NodeLocal: true}}}
 	}}}
 	path := ".datasets/vision/" + strings.Repeat("a", 64) + "/data"
-	spot, ok := shelf.At(dir, path)
+	spot, ok := replicadir.At(dir, path)
 	if !ok {
 		t.Fatal("it is no spot")
 	}
@@ -46,10 +46,10 @@ func vault(t *testing.T) (a *Agent, spot shelf.Spot, location string) {
 
 // TestPublishedBehindGate: what is sealed is given to other nodes, but only for who gets through the gate of this one.
 //
-//safety:7 with mover/shelf TestStrangers
+//safety:7 with mover/replicadir TestStrangers
 func TestPublishedBehindGate(t *testing.T) {
 	a, spot, at := vault(t)
-	piece := &swarm.Piece{Segments: []swarm.Segment{{Name: "file", Off: 1, Length: 4}}}
+	piece := &p2p.Piece{Segments: []p2p.Segment{{Name: "file", Off: 1, Length: 4}}}
 	gives := func(uid uint32) bool {
 		into := make([]byte, 4)
 		err := (&tree{a, swarmID("d", uid), uid, at}).Published(piece, into)
@@ -92,7 +92,7 @@ func TestLent(t *testing.T) {
 	a, spot, at := vault(t)
 	begin := func() *process {
 		p := &process{job: &agentv1.Job{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_RELEASE, Target: at}}}
-		must.Do(t, a.prepareShelf(t.Context(), p, account.Account{UID: 1002, GID: 1002}))
+		must.Do(t, a.prepareShelf(t.Context(), p, osaccount.Account{UID: 1002, GID: 1002}))
 		return p
 	}
 	is := func(what string, in bool) {

@@ -11,11 +11,11 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/account"
+	"datamove.dev/mover/backend"
 	"datamove.dev/mover/location"
-	"datamove.dev/mover/shelf"
-	"datamove.dev/mover/site"
-	"datamove.dev/mover/wire"
+	"datamove.dev/mover/replicadir"
+	"datamove.dev/mover/server/osaccount"
+	"datamove.dev/mover/task/convert"
 )
 
 // homes is the folder of a node's ephemeral tier that has directories of people for a time, as those of jobs: jobs/NAME.UID. Only
@@ -23,11 +23,11 @@ import (
 const homes = "jobs"
 
 // makeHome makes the directory of who asks, where a task writes to what will be in it.
-func (a *Agent) makeHome(ctx context.Context, spec *pb.TaskSpec, who account.Account) error {
-	l, err := wire.Locate(spec.GetTarget())
+func (a *Agent) makeHome(ctx context.Context, spec *pb.TaskSpec, who osaccount.Account) error {
+	l, err := convert.Locate(spec.GetTarget())
 	t := a.conf().Tiers[l.Tier]
 	folders := strings.SplitN(l.Path, "/", 3)
-	if err != nil || os.Geteuid() != 0 || l.Scheme != location.InTier || t.Path == "" || !t.NodeLocal || !t.Ephemeral || site.Mounted(t) != nil ||
+	if err != nil || os.Geteuid() != 0 || l.Scheme != location.InTier || t.Path == "" || !t.NodeLocal || !t.Ephemeral || backend.Mounted(t) != nil ||
 		len(folders) < 2 || folders[0] != homes || !strings.HasSuffix(folders[1], "."+strconv.FormatUint(uint64(who.UID), 10)) || removes(spec.GetKind()) {
 		return nil // the process will see
 	}
@@ -36,7 +36,7 @@ func (a *Agent) makeHome(ctx context.Context, spec *pb.TaskSpec, who account.Acc
 			return err
 		}
 	}
-	err = shelf.Below(t.Path, folders[:2], func(at int, name string, last bool) error {
+	err = replicadir.Below(t.Path, folders[:2], func(at int, name string, last bool) error {
 		mode, made := uint32(0o711), unix.Mkdirat(at, name, 0o700)
 		if made == unix.EEXIST {
 			return nil

@@ -9,14 +9,14 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/account"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/server/osaccount"
 	"datamove.dev/test/must"
 )
 
 // TestHome: who writes to a directory of their own gets it, and nobody gets one that others will be given.
 //
-//safety:6 with tiering/hook TestForeign
+//safety:6 with tiering/slurm TestForeign
 func TestHome(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: only root makes directories for others")
@@ -28,7 +28,7 @@ func TestHome(t *testing.T) {
 			"archive": {Level: "cold", S3: &config.S3{Bucket: "b"}},
 		}}
 	}}}
-	alice := account.Account{UID: 1001, GID: 1002}
+	alice := osaccount.Account{UID: 1001, GID: 1002}
 	begin := func(kind pb.TaskKind, target string) error {
 		return a.makeHome(t.Context(), &pb.TaskSpec{Kind: kind, Target: target}, alice)
 	}

@@ -11,14 +11,14 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/account"
-	"datamove.dev/mover/acting"
+	"datamove.dev/mover/agent/sandbox"
+	"datamove.dev/mover/backend/s3"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/fairshare"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/remedy"
-	"datamove.dev/mover/s3"
-	"datamove.dev/mover/share"
-	"datamove.dev/mover/wire"
+	"datamove.dev/mover/server/osaccount"
+	"datamove.dev/mover/task/convert"
 )
 
 // job is a task for a process, without its secrets.
@@ -36,8 +36,8 @@ func ends(spec *pb.TaskSpec) []end {
 	if spec.GetKind() == pb.TaskKind_TASK_KIND_LOOK {
 		return []end{{spec.GetSource(), false}}
 	}
-	write := spec.GetKind() != pb.TaskKind_TASK_KIND_VERIFY && !wire.ComesHome(spec)
-	all := []end{{spec.GetSource(), wire.ChangesSource(spec)}, {spec.GetTarget(), write}}
+	write := spec.GetKind() != pb.TaskKind_TASK_KIND_VERIFY && !convert.ComesHome(spec)
+	all := []end{{spec.GetSource(), convert.ChangesSource(spec)}, {spec.GetTarget(), write}}
 	for _, s := range spec.GetSources() {
 		all = append(all, end{s, false})
 	}
@@ -49,16 +49,16 @@ func ends(spec *pb.TaskSpec) []end {
 
 // prepare gives the job its tiers with their secrets, and returns what the process
 // may reach.
-func (a *Agent) prepare(p *process, who account.Account) (acting.Confinement, error) {
+func (a *Agent) prepare(p *process, who osaccount.Account) (sandbox.Confinement, error) {
 	spec := p.job.GetSpec()
-	roots := acting.Confinement{Write: []string{p.job.GetStateDir()}}
+	roots := sandbox.Confinement{Write: []string{p.job.GetStateDir()}}
 	p.job.Closed = who.UID != uint32(os.Geteuid())
 	a.believe(spec)
 	for _, e := range ends(spec) {
 		if e.text == "" {
 			continue
 		}
-		l, err := wire.Locate(e.text)
+		l, err := convert.Locate(e.text)
 		if err != nil {
 			return roots, err
 		}
@@ -69,7 +69,7 @@ func (a *Agent) prepare(p *process, who account.Account) (acting.Confinement, er
 	if dir := spec.GetOptions().GetBackupDir(); strings.HasPrefix(dir, "/") {
 		roots.Write = append(roots.Write, dir)
 	}
-	if wire.Follows(spec) {
+	if convert.Follows(spec) {
 		more, err := linkRoots(p.job.GetRoots())
 		if err != nil {
 			return roots, err
@@ -104,7 +104,7 @@ func (a *Agent) believe(spec *pb.TaskSpec) {
 		if e.text == "" || e.write {
 			continue
 		}
-		l, err := wire.Locate(e.text)
+		l, err := convert.Locate(e.text)
 		if err != nil || l.Scheme == location.S3 {
 			return
 		}
@@ -119,12 +119,12 @@ func (a *Agent) believe(spec *pb.TaskSpec) {
 			o = &pb.Options{}
 			spec.Options = o
 		}
-		o.Preserve = wire.WithPrivileges(o.GetPreserve())
+		o.Preserve = convert.WithPrivileges(o.GetPreserve())
 	}
 }
 
 // admit lets the process reach one location.
-func (a *Agent) admit(p *process, l location.Location, write bool, roots *acting.Confinement) error {
+func (a *Agent) admit(p *process, l location.Location, write bool, roots *sandbox.Confinement) error {
 	path, endpoint := l.Path, ""
 	switch l.Scheme {
 	case location.S3:
@@ -153,7 +153,7 @@ func (a *Agent) admit(p *process, l location.Location, write bool, roots *acting
 		return &mover.Error{Op: "open", Place: l.String(), Err: fmt.Errorf("%w: a dataset has to be resolved to a replica", mover.ErrUsage)}
 	}
 	if endpoint != "" {
-		p.charges = append(p.charges, share.Charge{Endpoint: endpoint, Write: write})
+		p.charges = append(p.charges, fairshare.Charge{Endpoint: endpoint, Write: write})
 	}
 	switch {
 	case path == "":
@@ -168,7 +168,7 @@ func (a *Agent) admit(p *process, l location.Location, write bool, roots *acting
 }
 
 // admitFeed lets the process that tells of changes in a tier reach the change log, if this node knows of no other feed of the tier.
-func (a *Agent) admitFeed(p *process, feed, dir string, roots *acting.Confinement) {
+func (a *Agent) admitFeed(p *process, feed, dir string, roots *sandbox.Confinement) {
 	if p.job.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_FOLLOW || a.o.FeedReach == nil || feed != "" && feed != "changelog" {
 		return
 	}
@@ -249,7 +249,7 @@ var services = []string{"FSX", "STS", "EC2", "CLOUDWATCH", "COST_EXPLORER"}
 var ways = []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy"}
 
 // environment is what a process finds in its own: for somebody else nothing of ours but how AWS is reached.
-func (a *Agent) environment(who account.Account) []string {
+func (a *Agent) environment(who osaccount.Account) []string {
 	ours := who.UID == uint32(os.Geteuid())
 	env := []string{"LANG=C.UTF-8", "HOME=/nonexistent", "GOGC=400"} // a worker sets that itself, but has collected what its packages have made by then
 	for _, kv := range os.Environ() {

@@ -14,9 +14,9 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/account"
-	"datamove.dev/mover/acting"
+	"datamove.dev/mover/agent/sandbox"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/server/osaccount"
 	"datamove.dev/test/must"
 )
 
@@ -53,8 +53,8 @@ func TestFeedReach(t *testing.T) {
 				"logged": {Path: "/lustre/logged", Feed: "changelog"}, "untold": {Path: "/lustre/untold"}, "watched": {Path: "/lustre/watched", Feed: "inotify"},
 			}}
 		},
-		FeedReach: func(dir string) acting.Confinement {
-			return acting.Confinement{List: []string{dir}, Devices: []string{"/dev/changelog"}, Read: []string{"more"}, Write: []string{"more"}}
+		FeedReach: func(dir string) sandbox.Confinement {
+			return sandbox.Confinement{List: []string{dir}, Devices: []string{"/dev/changelog"}, Read: []string{"more"}, Write: []string{"more"}}
 		},
 	}}
 	follow, scan := pb.TaskKind_TASK_KIND_FOLLOW, pb.TaskKind_TASK_KIND_SCAN
@@ -69,8 +69,8 @@ func TestFeedReach(t *testing.T) {
 		{"logged", scan, ""},
 	} {
 		p := &process{job: &agentv1.Job{StateDir: "/state", Spec: &pb.TaskSpec{Kind: row.kind, Source: row.tier + ":"}}}
-		got, err := a.prepare(p, account.Account{})
-		want := acting.Confinement{Read: []string{"/lustre/" + row.tier}, Write: []string{"/state"}}
+		got, err := a.prepare(p, osaccount.Account{})
+		want := sandbox.Confinement{Read: []string{"/lustre/" + row.tier}, Write: []string{"/state"}}
 		if row.list != "" {
 			want.List, want.Devices = []string{row.list}, []string{"/dev/changelog"}
 		}
@@ -179,7 +179,7 @@ func TestEnvironmentOfOthers(t *testing.T) {
 	}
 	t.Setenv("HTTP_PROXY", "http://datamove:secret@proxy.site:3128")
 	for uid, want := range map[uint32]bool{uint32(os.Geteuid()): true, uint32(os.Geteuid()) + 1: false} {
-		env := new(Agent).environment(account.Account{UID: uid})
+		env := new(Agent).environment(osaccount.Account{UID: uid})
 		for kv, want := range map[string]bool{
 			"AWS_ENDPOINT_URL_FSX=http://fsx.site": true, "HTTPS_PROXY=http://proxy.site:3128": true, "AWS_CA_BUNDLE=" + bundle: true, "no_proxy=s3.site": true,
 			"AWS_SECRET_ACCESS_KEY=secret": want, "HTTP_PROXY=http://datamove:secret@proxy.site:3128": want,
@@ -193,7 +193,7 @@ func TestEnvironmentOfOthers(t *testing.T) {
 
 // What comes home of a burst is read from its bucket, and what goes there is written: the limits of that direction hold it.
 //
-//safety:aws with mover/service TestLimitsOfBursts
+//safety:aws with mover/coordinator TestLimitsOfBursts
 func TestEndsOfBursts(t *testing.T) {
 	spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_BURST, Target: "aws:bursts/llama", Sources: []string{"project:data"}, Burst: &pb.BurstWork{Step: pb.BurstStep_BURST_STEP_UP}}
 	if all := ends(spec); !slices.Contains(all, end{"aws:bursts/llama", true}) || !slices.Contains(all, end{"project:data", false}) {
@@ -218,7 +218,7 @@ func TestFilesOfOthers(t *testing.T) {
 		if got := amazonFiles(false); !slices.Equal(got, want) {
 			t.Errorf("%q: others may read %q", bundle, got)
 		}
-		if slices.Contains(new(Agent).environment(account.Account{UID: uint32(os.Geteuid()) + 1}), "AWS_CA_BUNDLE="+bundle) != (want != nil) {
+		if slices.Contains(new(Agent).environment(osaccount.Account{UID: uint32(os.Geteuid()) + 1}), "AWS_CA_BUNDLE="+bundle) != (want != nil) {
 			t.Errorf("%q in the environment of others", bundle)
 		}
 		if got := amazonFiles(true); !slices.Contains(got, filepath.Join(dir, "config")) || !slices.Contains(got, filepath.Join(dir, ".aws", "credentials")) {
@@ -229,7 +229,7 @@ func TestFilesOfOthers(t *testing.T) {
 
 // TestKeptApart: what lets a user in to replicas of others is told by a process that no other process of the user comes near.
 //
-//safety:7 with mover/acting TestApart
+//safety:7 with mover/agent/sandbox TestApart
 func TestKeptApart(t *testing.T) {
 	look, stage := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_LOOK}, &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_STAGE}
 	root := os.Geteuid() == 0
@@ -238,7 +238,7 @@ func TestKeptApart(t *testing.T) {
 		uid  uint32
 		want bool
 	}{{look, 54001, root}, {look, 0, false}, {stage, 54001, false}} {
-		if got := keptApart(row.spec, account.Account{UID: row.uid}, acting.Confinement{Read: []string{t.TempDir()}}); got != row.want {
+		if got := keptApart(row.spec, osaccount.Account{UID: row.uid}, sandbox.Confinement{Read: []string{t.TempDir()}}); got != row.want {
 			t.Errorf("%v by %d: %v", row.spec.GetKind(), row.uid, got)
 		}
 	}
@@ -249,7 +249,7 @@ func TestLinkRoots(t *testing.T) {
 	a := &Agent{o: Options{Config: func() *config.Config { return &config.Config{} }}}
 	read := func(follow bool, roots ...string) []string {
 		spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "/data/a", Target: "/b", Options: &pb.Options{Follow: follow}}
-		return must.Get(a.prepare(&process{agent: a, job: a.job("t", spec, roots)}, account.Account{}))(t).Read
+		return must.Get(a.prepare(&process{agent: a, job: a.job("t", spec, roots)}, osaccount.Account{}))(t).Read
 	}
 	if got := read(false); !slices.Equal(got, []string{"/data/a"}) {
 		t.Errorf("without -L: %v", got)

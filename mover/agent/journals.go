@@ -18,9 +18,9 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/account"
-	"datamove.dev/mover/quota"
+	"datamove.dev/mover/coordinator/quota"
 	"datamove.dev/mover/remedy"
+	"datamove.dev/mover/server/osaccount"
 )
 
 const (
@@ -45,7 +45,7 @@ type journals struct {
 }
 
 // lend gives a directory to an account until back was called as often.
-func (j *journals) lend(dir string, who account.Account) (back func(), err error) {
+func (j *journals) lend(dir string, who osaccount.Account) (back func(), err error) {
 	if os.Geteuid() != 0 || who.UID == 0 {
 		return func() {}, nil
 	}

@@ -6,11 +6,11 @@ import (
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/local"
-	"datamove.dev/mover/peer"
-	"datamove.dev/mover/site"
-	"datamove.dev/mover/wire"
+	"datamove.dev/mover/engine"
+	"datamove.dev/mover/p2p/peer"
+	"datamove.dev/mover/task/convert"
 )
 
 // lendings are the directories that this node lends, by task.
@@ -75,16 +75,16 @@ func (a *Agent) lends(ctx context.Context, o *agentv1.Lend) {
 
 // openLent opens a directory of a tier, from the root of that on, and over no symbolic link.
 func (a *Agent) openLent(ctx context.Context, text string) (mover.Place, error) {
-	l, err := wire.Locate(text)
+	l, err := convert.Locate(text)
 	if err != nil {
 		return nil, err
 	}
-	s := site.Site{Tiers: map[string]config.Tier{l.Tier: a.conf().Tiers[l.Tier]}, Closed: true, Strict: true, Mounts: a.mounts()}
+	s := backend.Site{Tiers: map[string]config.Tier{l.Tier: a.conf().Tiers[l.Tier]}, Closed: true, Strict: true, Mounts: a.mounts()}
 	at, ok := s.Resolve(l)
 	if !ok {
 		return nil, mover.ErrNotExist
 	}
-	return s.Open(ctx, at, local.OpenOptions{Logger: a.log})
+	return s.Open(ctx, at, engine.OpenOptions{Logger: a.log})
 }
 
 // borrows gives a process what another node lends it.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
-	"datamove.dev/mover/share"
+	"datamove.dev/mover/fairshare"
 	"datamove.dev/test/must"
 )
 
@@ -15,7 +15,7 @@ func TestPayShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &Agent{turns: newTurns()}
 		a.turns.limit(&agentv1.Limits{Limits: []*agentv1.Limit{{Endpoint: "cold", BytesPerSecond: 1 << 20}}})
-		p := &process{agent: a, turns: map[uint64]func(share.Cost){}, charges: []share.Charge{{Endpoint: "cold"}, {Endpoint: "hot", Write: true}}}
+		p := &process{agent: a, turns: map[uint64]func(fairshare.Cost){}, charges: []fairshare.Charge{{Endpoint: "cold"}, {Endpoint: "hot", Write: true}}}
 		took := func(f func() error) time.Duration {
 			begun := time.Now()
 			must.Do(t, f())

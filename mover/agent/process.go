@@ -21,13 +21,13 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/account"
-	"datamove.dev/mover/acting"
+	"datamove.dev/mover/agent/sandbox"
+	"datamove.dev/mover/agent/worker"
+	"datamove.dev/mover/fairshare"
 	"datamove.dev/mover/rate"
 	"datamove.dev/mover/remedy"
-	"datamove.dev/mover/share"
+	"datamove.dev/mover/server/osaccount"
 	"datamove.dev/mover/telemetry"
-	"datamove.dev/mover/worker"
 )
 
 // process is one worker: the lead of a task, or who does batches of it.
@@ -41,15 +41,15 @@ type process struct {
 	describer *describer // nil of all others
 
 	orders  chan *agentv1.WorkerOrder
-	as      acting.Options // as whom it was started, and the next one will be
+	as      sandbox.Options // as whom it was started, and the next one will be
 	acting  Worker
 	server  *grpc.Server
 	ended   chan struct{}      // closed when the process has ended and everything is told
 	ctx     context.Context    // of its calls; ends with the process
 	cancel  context.CancelFunc // of ctx
-	flow    share.Flow
-	charges []share.Charge // endpoints that it moves between
-	moves   telemetry.Flow // tiers that it moves between
+	flow    fairshare.Flow
+	charges []fairshare.Charge // endpoints that it moves between
+	moves   telemetry.Flow     // tiers that it moves between
 
 	span    string      // of the lead, as text; "" makes no spans
 	endSpan func(error) // of the lead; nil has none
@@ -76,7 +76,7 @@ type process struct {
 	mu        sync.Mutex
 	batches   map[string]*session // of a helper; guarded by mu, as all below
 	buried    error               // why it takes none any more
-	turns     map[uint64]func(share.Cost)
+	turns     map[uint64]func(fairshare.Cost)
 	turn      uint64
 	waits     waits
 	limited   rate.Meter // at which it reads within that
@@ -96,7 +96,7 @@ const limitedOver = 2 * time.Second
 func newProcess(a *Agent, task *pb.Task, job *agentv1.Job) *process {
 	p := &process{
 		agent: a, task: task, job: job, orders: make(chan *agentv1.WorkerOrder, 256), asks: make(chan *agentv1.WorkerOrder), ended: make(chan struct{}),
-		limited: rate.Meter{Over: limitedOver}, flow: flowOf(task), moves: a.movesOf(task.GetSpec()), batches: map[string]*session{}, turns: map[uint64]func(share.Cost){},
+		limited: rate.Meter{Over: limitedOver}, flow: flowOf(task), moves: a.movesOf(task.GetSpec()), batches: map[string]*session{}, turns: map[uint64]func(fairshare.Cost){},
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
@@ -119,7 +119,7 @@ func (a *Agent) start(ctx context.Context, p *process) error {
 }
 
 // startAs makes the process as an account, to which its journals are lent.
-func (a *Agent) startAs(ctx context.Context, p *process, who account.Account) error {
+func (a *Agent) startAs(ctx context.Context, p *process, who osaccount.Account) error {
 	if err := a.mayWrite(p.task.GetOwner(), p.job.GetStateDir()); err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (a *Agent) startAs(ctx context.Context, p *process, who account.Account) er
 }
 
 // run makes the process as an account, confined to roots, and serves it.
-func (a *Agent) run(ctx context.Context, p *process, who account.Account, roots acting.Confinement) (err error) {
+func (a *Agent) run(ctx context.Context, p *process, who osaccount.Account, roots sandbox.Confinement) (err error) {
 	apart := keptApart(p.job.GetSpec(), who, roots) // may wait for a file system
 	if err := a.enters(); err != nil {
 		return err
@@ -153,8 +153,8 @@ func (a *Agent) run(ctx context.Context, p *process, who account.Account, roots 
 			a.running.Done()
 		}
 	}()
-	p.as = acting.Options{
-		Path: a.o.Program[0], Args: a.o.Program[1:], Account: acting.Account{UID: who.UID, GID: who.GID, Groups: who.Groups, Apart: apart},
+	p.as = sandbox.Options{
+		Path: a.o.Program[0], Args: a.o.Program[1:], Account: sandbox.Account{UID: who.UID, GID: who.GID, Groups: who.Groups, Apart: apart},
 		Root: who.UID == 0, Roots: roots, Env: a.environment(who), Stderr: os.Stderr,
 	}
 	if p.acting, err = a.spares.begin(ctx, p.as); err != nil { // its user may have stopped it, so no lock is held
@@ -198,7 +198,7 @@ func (a *Agent) unwanted(p *process) error {
 
 // keptApart reports whether no other process of an account may come near the one that works on a task. What a look finds lets its owner in
 // to what others have staged, so it is for nobody but the kernel to say. A FUSE file system may be the owner's alone, who gives it no process apart.
-func keptApart(spec *pb.TaskSpec, who account.Account, roots acting.Confinement) bool {
+func keptApart(spec *pb.TaskSpec, who osaccount.Account, roots sandbox.Confinement) bool {
 	private := func(path string) bool {
 		var st unix.Statfs_t
 		return unix.Statfs(path, &st) == nil && st.Type == unix.FUSE_SUPER_MAGIC
@@ -216,13 +216,13 @@ func (a *Agent) enlist(p *process) {
 }
 
 // accountOf is the requester on this node.
-func (a *Agent) accountOf(ctx context.Context, o *pb.Account) (account.Account, error) {
+func (a *Agent) accountOf(ctx context.Context, o *pb.Account) (osaccount.Account, error) {
 	if self := uint32(os.Geteuid()); self != 0 || o.GetUid() == 0 {
 		if o.GetUid() != self {
-			return account.Account{}, a.unready(remedy.Unprivileged, &mover.Error{Op: "act as", Place: o.GetName(), Err: fmt.Errorf("%w: this agent runs as uid %d and can act as nobody else", mover.ErrPermission, self)})
+			return osaccount.Account{}, a.unready(remedy.Unprivileged, &mover.Error{Op: "act as", Place: o.GetName(), Err: fmt.Errorf("%w: this agent runs as uid %d and can act as nobody else", mover.ErrPermission, self)})
 		}
 		groups, err := os.Getgroups()
-		who := account.Account{UID: self, GID: uint32(os.Getegid()), Name: o.GetName()}
+		who := osaccount.Account{UID: self, GID: uint32(os.Getegid()), Name: o.GetName()}
 		for _, g := range groups {
 			who.Groups = append(who.Groups, uint32(g))
 		}
@@ -232,7 +232,7 @@ func (a *Agent) accountOf(ctx context.Context, o *pb.Account) (account.Account, 
 }
 
 // stateDir is where a user's journals are, and no other account gets in. Root lends it to the processes of the user, until back is called for each.
-func (a *Agent) stateDir(who account.Account) (dir string, back func(), err error) {
+func (a *Agent) stateDir(who osaccount.Account) (dir string, back func(), err error) {
 	users := a.users()
 	if err := os.MkdirAll(users, 0o711); err != nil {
 		return "", nil, err

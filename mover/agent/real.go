@@ -16,9 +16,9 @@ import (
 	"datamove.dev/api"
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/acting"
+	"datamove.dev/mover/agent/sandbox"
 	"datamove.dev/mover/location"
-	"datamove.dev/mover/wire"
+	"datamove.dev/mover/task/convert"
 )
 
 // realPatience is how long a process may take to say where paths lead: a file system may hang.
@@ -72,7 +72,7 @@ func (a *Agent) realPlaces(ctx context.Context, o *agentv1.Resolve) (real []*age
 
 // pathOf is the path of a location on this node; empty is none.
 func (a *Agent) pathOf(text string) string {
-	l, err := wire.Locate(text)
+	l, err := convert.Locate(text)
 	switch {
 	case err != nil:
 	case l.Scheme == location.POSIX:
@@ -103,8 +103,8 @@ func (a *Agent) realPathsOf(ctx context.Context, o *agentv1.Resolve, job *agentv
 	if err != nil {
 		return nil, err
 	}
-	as := acting.Options{
-		Path: a.o.Program[0], Args: a.o.Program[1:], Account: acting.Account{UID: who.UID, GID: who.GID, Groups: who.Groups},
+	as := sandbox.Options{
+		Path: a.o.Program[0], Args: a.o.Program[1:], Account: sandbox.Account{UID: who.UID, GID: who.GID, Groups: who.Groups},
 		Root: who.UID == 0, Env: a.environment(who), Stderr: os.Stderr,
 	}
 	a.mu.Lock()

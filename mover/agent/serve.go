@@ -12,9 +12,9 @@ import (
 	"datamove.dev/api"
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/agent/worker"
+	"datamove.dev/mover/fairshare"
 	"datamove.dev/mover/rate"
-	"datamove.dev/mover/share"
-	"datamove.dev/mover/worker"
 )
 
 // maxMessage is the largest message of a worker: a batch.
@@ -130,7 +130,7 @@ func (p *process) Turn(ctx context.Context, r *agentv1.TurnRequest) (*agentv1.Tu
 	if p.agent.turns.alone(p.charges) {
 		return &agentv1.TurnResponse{Pass: durationpb.New(passTime)}, nil
 	}
-	charges := make([]share.Charge, 0, len(p.charges))
+	charges := make([]fairshare.Charge, 0, len(p.charges))
 	for _, c := range p.charges {
 		c.Bytes, c.Ops = r.GetBytes(), r.GetOps()
 		if r.GetShared() && !c.Write {
@@ -138,8 +138,8 @@ func (p *process) Turn(ctx context.Context, r *agentv1.TurnRequest) (*agentv1.Tu
 		}
 		charges = append(charges, c)
 	}
-	width := share.Width{Most: int(r.GetMost()), Fill: int(r.GetFill())}
-	release, w, err := p.agent.turns.acquire(ctx, p.flow, share.Cost{Bytes: r.GetBytes(), Ops: r.GetOps()}, width, charges)
+	width := fairshare.Width{Most: int(r.GetMost()), Fill: int(r.GetFill())}
+	release, w, err := p.agent.turns.acquire(ctx, p.flow, fairshare.Cost{Bytes: r.GetBytes(), Ops: r.GetOps()}, width, charges)
 	p.agent.limitWaited(p.charges, w.limit)
 	if err != nil {
 		return nil, err
@@ -150,17 +150,17 @@ func (p *process) Turn(ctx context.Context, r *agentv1.TurnRequest) (*agentv1.Tu
 	p.waits.limit += w.limit
 	p.turn++
 	ops := r.GetOps()
-	p.turns[p.turn] = func(c share.Cost) { c.Ops = ops; release(c) }
+	p.turns[p.turn] = func(c fairshare.Cost) { c.Ops = ops; release(c) }
 	return &agentv1.TurnResponse{Turn: p.turn}, nil
 }
 
 // Pay implements agentv1.WorkerServiceServer: it waits for the limits of the source alone.
 func (p *process) Pay(ctx context.Context, r *agentv1.PayRequest) (*agentv1.PayResponse, error) {
-	var charges []share.Charge
+	var charges []fairshare.Charge
 	limited := false
 	for _, c := range p.charges {
 		if !c.Write {
-			limited = limited || p.agent.turns.limits(share.Direction{Endpoint: c.Endpoint})
+			limited = limited || p.agent.turns.limits(fairshare.Direction{Endpoint: c.Endpoint})
 			c.Bytes = max(r.GetBytes(), 0)
 			charges = append(charges, c)
 		}
@@ -185,7 +185,7 @@ func (p *process) EndTurn(_ context.Context, r *agentv1.EndTurnRequest) (*agentv
 	if release == nil {
 		return nil, fmt.Errorf("%w: there is no turn %d", mover.ErrUsage, r.GetTurn())
 	}
-	release(share.Cost{Bytes: max(r.GetMoved(), 0)})
+	release(fairshare.Cost{Bytes: max(r.GetMoved(), 0)})
 	return &agentv1.EndTurnResponse{}, nil
 }
 
@@ -193,10 +193,10 @@ func (p *process) EndTurn(_ context.Context, r *agentv1.EndTurnRequest) (*agentv
 func (p *process) releaseTurns() {
 	p.mu.Lock()
 	turns := p.turns
-	p.turns = map[uint64]func(share.Cost){}
+	p.turns = map[uint64]func(fairshare.Cost){}
 	p.mu.Unlock()
 	for _, release := range turns {
-		release(share.Cost{})
+		release(fairshare.Cost{})
 	}
 }
 

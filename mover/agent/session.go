@@ -11,10 +11,10 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/account"
+	"datamove.dev/mover/agent/worker"
 	"datamove.dev/mover/remedy"
-	"datamove.dev/mover/wire"
-	"datamove.dev/mover/worker"
+	"datamove.dev/mover/server/osaccount"
+	"datamove.dev/mover/task/convert"
 )
 
 // session is a lead or a batch.
@@ -39,7 +39,7 @@ func newSession(epoch uint64) *session { return &session{epoch: epoch, more: mak
 // sessionOf is that of a lead.
 func sessionOf(l *agentv1.Lead) *session {
 	s := newSession(l.GetEpoch())
-	s.stays = wire.Standing(l.GetSpec())
+	s.stays = convert.Standing(l.GetSpec())
 	return s
 }
 
@@ -189,7 +189,7 @@ func (a *Agent) catchUp(p *process, s *session) {
 // unbegun is the end of a lead that can not begin. Where its owner has no name and only has to call again, or the agent leaves, the task is put
 // back, but for a look: its caller is there.
 func unbegun(l *agentv1.Lead, err error) *agentv1.FinishRequest {
-	var unseen account.Unseen
+	var unseen osaccount.Unseen
 	r := &agentv1.FinishRequest{
 		Task: l.GetTask().GetId(), Epoch: l.GetEpoch(), Error: err.Error(), ErrorKind: mover.KindName(err), Untouched: true,
 		PutBack: (errors.As(err, &unseen) || errors.Is(err, errLeaving)) && l.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_LOOK,

@@ -9,12 +9,12 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/account"
+	"datamove.dev/mover/server/osaccount"
 )
 
 // TestUnbegun: a task that can not begin fails, but where its owner has no name here and only has to call again, or the agent leaves.
 func TestUnbegun(t *testing.T) {
-	_, unseen := account.New().Lookup(t.Context(), "", 54399)
+	_, unseen := osaccount.New().Lookup(t.Context(), "", 54399)
 	for _, row := range []struct {
 		name string
 		kind pb.TaskKind

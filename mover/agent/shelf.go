@@ -14,11 +14,11 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/account"
+	"datamove.dev/mover/backend"
 	"datamove.dev/mover/location"
-	"datamove.dev/mover/shelf"
-	"datamove.dev/mover/site"
-	"datamove.dev/mover/wire"
+	"datamove.dev/mover/replicadir"
+	"datamove.dev/mover/server/osaccount"
+	"datamove.dev/mover/task/convert"
 )
 
 // A dataset is staged to a shelf of the tier (package shelf). As root we make its folders, let in whom
@@ -26,13 +26,13 @@ import (
 // believe it), users make their folders as they can.
 
 // spotOf is where a location is on a shelf, if we are to look after that.
-func (a *Agent) spotOf(at string) (s shelf.Spot, ok bool) {
-	l, err := wire.Locate(at)
+func (a *Agent) spotOf(at string) (s replicadir.Spot, ok bool) {
+	l, err := convert.Locate(at)
 	t := a.conf().Tiers[l.Tier]
-	if err != nil || os.Geteuid() != 0 || l.Scheme != location.InTier || t.S3 != nil || t.Path == "" || site.Mounted(t) != nil {
-		return shelf.Spot{}, false // the process will see, and say it better
+	if err != nil || os.Geteuid() != 0 || l.Scheme != location.InTier || t.S3 != nil || t.Path == "" || backend.Mounted(t) != nil {
+		return replicadir.Spot{}, false // the process will see, and say it better
 	}
-	return shelf.At(t.Path, l.Path)
+	return replicadir.At(t.Path, l.Path)
 }
 
 // Why a replica has neither gate nor seal.
@@ -43,7 +43,7 @@ const (
 
 // prepareShelf makes ready what a lead needs of shelves: the folders that it stages to, which are mended,
 // and the way to what it removes, and to what is to survive.
-func (a *Agent) prepareShelf(ctx context.Context, p *process, who account.Account) (err error) {
+func (a *Agent) prepareShelf(ctx context.Context, p *process, who osaccount.Account) (err error) {
 	spec := p.job.GetSpec()
 	if spec.GetKind() == pb.TaskKind_TASK_KIND_RELEASE {
 		return errors.Join(a.lend(p, spec.GetTarget(), who), a.lend(p, spec.GetSource(), who))
@@ -158,12 +158,12 @@ func (p *process) expose(why string) {
 
 // unseal has what lies at a location be removed: replicas of that user there, or all for root. It says whether any was sealed.
 func (a *Agent) unseal(ctx context.Context, at string, uid uint32) (unsealed bool, err error) {
-	l, err := wire.Locate(at)
+	l, err := convert.Locate(at)
 	if err != nil || os.Geteuid() != 0 {
 		return false, err
 	}
 	if t := a.conf().Tiers[l.Tier]; l.Scheme == location.InTier {
-		if t.S3 != nil || site.Mounted(t) != nil {
+		if t.S3 != nil || backend.Mounted(t) != nil {
 			return false, nil
 		}
 		l = location.Location{Scheme: location.POSIX, Path: path.Join(t.Path, l.Path)}
@@ -173,7 +173,7 @@ func (a *Agent) unseal(ctx context.Context, at string, uid uint32) (unsealed boo
 		if !ok || t.S3 != nil {
 			continue
 		}
-		here, err := shelf.Unseal(ctx, t.Path, below, uid)
+		here, err := replicadir.Unseal(ctx, t.Path, below, uid)
 		if errors.Is(err, mover.ErrHeld) && unsealed {
 			err = fmt.Errorf("%w: %s", mover.ErrConflict, err.Error()) // of one tier in another
 		}

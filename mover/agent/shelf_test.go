@@ -12,8 +12,8 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/account"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/server/osaccount"
 	"datamove.dev/test/must"
 )
 
@@ -40,7 +40,7 @@ func TestShelf(t *testing.T) {
 		return info.Sys().(*syscall.Stat_t).Uid, info.Mode().Perm()
 	}
 	makeShelf := func(s *pb.TaskSpec, uid uint32) error {
-		return a.prepareShelf(t.Context(), &process{job: &agentv1.Job{Spec: s}}, account.Account{UID: uid, GID: uid})
+		return a.prepareShelf(t.Context(), &process{job: &agentv1.Job{Spec: s}}, osaccount.Account{UID: uid, GID: uid})
 	}
 	for at, uid := range map[string]uint32{"a": 1001, "b": 1002, "c/data": 1003} {
 		must.Do(t, makeShelf(spec(stage, "scratch:.datasets/d/"+at), uid))

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
+	"datamove.dev/mover/backend"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/site"
 )
 
 // sight is what was seen of the path of a tier.
@@ -128,7 +128,7 @@ func seen(t config.Tier) (sight, error) {
 		err = &os.PathError{Op: "open", Path: t.Path, Err: unix.ENOTDIR}
 	}
 	if err == nil {
-		err = site.Mounted(t)
+		err = backend.Mounted(t)
 	}
 	if err != nil {
 		return sight{}, err

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"datamove.dev/mover/backend/posix"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/posix"
 	"datamove.dev/test/must"
 )
 
@@ -51,7 +51,7 @@ func TestSights(t *testing.T) {
 
 // TestNotMounted: a tier that is on another kind of file system than it has to be is not there, and that is told once.
 //
-//safety:4 with mover/site TestWhereATierIsNotMounted
+//safety:4 with mover/backend TestWhereATierIsNotMounted
 func TestNotMounted(t *testing.T) {
 	dir := t.TempDir()
 	here := must.Get(posix.KindAt(dir))(t)

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"datamove.dev/mover/acting"
+	"datamove.dev/mover/agent/sandbox"
 )
 
 // Most of what a small task takes is the start of its process. Who had a task will have
@@ -17,7 +17,7 @@ const sparesLast = time.Minute
 
 // spares are the processes that wait, at most one for each account.
 type spares struct {
-	ready func(acting.Options) (Waiting, error)
+	ready func(sandbox.Options) (Waiting, error)
 	most  func() int // accounts, as it is configured now
 
 	mu      sync.Mutex
@@ -32,12 +32,12 @@ type spare struct {
 }
 
 // spareKey tells apart what can not be changed any more when a process waits.
-func spareKey(o acting.Options) string {
+func spareKey(o sandbox.Options) string {
 	return fmt.Sprintf("%s %q %d %d %v %v %q", o.Path, o.Args, o.Account.UID, o.Account.GID, o.Account.Groups, o.Account.Apart, o.Env)
 }
 
 // begin starts a process, or has one begin that waits.
-func (s *spares) begin(ctx context.Context, o acting.Options) (Worker, error) {
+func (s *spares) begin(ctx context.Context, o sandbox.Options) (Worker, error) {
 	if w := s.take(spareKey(o)); w != nil {
 		if p, err := w.Confine(ctx, o.Roots); err == nil || ctx.Err() != nil {
 			return p, err
@@ -67,7 +67,7 @@ func (s *spares) take(key string) Waiting {
 
 // prepare starts a process like one that has ended, unless one waits. When that fails, the
 // task that wants it will say why.
-func (s *spares) prepare(o acting.Options) {
+func (s *spares) prepare(o sandbox.Options) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := spareKey(o)

@@ -6,19 +6,19 @@ import (
 	"testing"
 	"time"
 
-	"datamove.dev/mover/acting"
+	"datamove.dev/mover/agent/sandbox"
 	"datamove.dev/test/must"
 )
 
 // idler is a process that waits for ever.
-func idler(env string) acting.Options {
-	return acting.Options{
+func idler(env string) sandbox.Options {
+	return sandbox.Options{
 		Path: "/bin/sleep", Args: []string{"600"}, Env: []string{"X=" + env}, Root: true,
-		Account: acting.Account{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())},
+		Account: sandbox.Account{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())},
 	}
 }
 
-//safety:7 with mover/acting TestReady
+//safety:7 with mover/agent/sandbox TestReady
 func TestSpares(t *testing.T) {
 	const sparesMost = 4
 	most := sparesMost

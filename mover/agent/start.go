@@ -5,38 +5,38 @@ import (
 	"net"
 	"time"
 
-	"datamove.dev/mover/acting"
+	"datamove.dev/mover/agent/sandbox"
 )
 
-// Worker is what works on a task. [acting.Process] is the one that a node has.
+// Worker is what works on a task. [sandbox.Process] is the one that a node has.
 type Worker interface {
 	Conn() net.Conn                 // to it. When it is closed, the worker ends
 	PID() int                       // of its process
 	Done() <-chan struct{}          // is closed when it has ended
-	Stop(grace time.Duration) error // ends it, as Stop of acting.Process
-	Crash() string                  // of one that has ended, as Crash of acting.Process
+	Stop(grace time.Duration) error // ends it, as Stop of sandbox.Process
+	Crash() string                  // of one that has ended, as Crash of sandbox.Process
 }
 
 // Waiting is a worker that was started and waits to hear what it may reach. Confine or
 // Stop has to be called.
 type Waiting interface {
-	Confine(ctx context.Context, roots acting.Confinement) (Worker, error)
+	Confine(ctx context.Context, roots sandbox.Confinement) (Worker, error)
 	Stop() error
 }
 
 // readyProcess starts a worker as a process.
-func readyProcess(o acting.Options) (Waiting, error) {
-	w, err := acting.Ready(o)
+func readyProcess(o sandbox.Options) (Waiting, error) {
+	w, err := sandbox.Ready(o)
 	if err != nil {
 		return nil, err
 	}
 	return waitingProcess{w}, nil
 }
 
-type waitingProcess struct{ *acting.Waiting }
+type waitingProcess struct{ *sandbox.Waiting }
 
 // Confine implements Waiting.
-func (w waitingProcess) Confine(ctx context.Context, roots acting.Confinement) (Worker, error) {
+func (w waitingProcess) Confine(ctx context.Context, roots sandbox.Confinement) (Worker, error) {
 	p, err := w.Waiting.Confine(ctx, roots)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (w waitingProcess) Confine(ctx context.Context, roots acting.Confinement) (
 	return workerProcess{p}, nil
 }
 
-type workerProcess struct{ *acting.Process }
+type workerProcess struct{ *sandbox.Process }
 
 // Conn implements Worker.
 func (w workerProcess) Conn() net.Conn { return w.Process.Conn }

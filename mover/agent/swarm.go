@@ -15,10 +15,10 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
-	"datamove.dev/mover/peer"
-	"datamove.dev/mover/shelf"
-	"datamove.dev/mover/swarm"
-	"datamove.dev/mover/wire"
+	"datamove.dev/mover/p2p"
+	"datamove.dev/mover/p2p/peer"
+	"datamove.dev/mover/replicadir"
+	"datamove.dev/mover/task/convert"
 )
 
 // Peers is how this node gives pieces of datasets to others.
@@ -102,10 +102,10 @@ type tree struct {
 }
 
 // Published implements peer.Tree. The names come from other nodes: nothing outside of the replica is read.
-func (t *tree) Published(p *swarm.Piece, into []byte) error {
-	l, err := wire.Locate(t.location)
+func (t *tree) Published(p *p2p.Piece, into []byte) error {
+	l, err := convert.Locate(t.location)
 	tier, known := t.agent.conf().Tiers[l.Tier]
-	spot, shelved := shelf.At(tier.Path, l.Path)
+	spot, shelved := replicadir.At(tier.Path, l.Path)
 	if err != nil || l.Scheme != location.InTier || !known || tier.Path == "" || !shelved {
 		return mover.ErrNotExist
 	}
@@ -136,7 +136,7 @@ func (t *tree) Published(p *swarm.Piece, into []byte) error {
 var errGate = fmt.Errorf("%w: they were not let in to the replica on this node", mover.ErrPermission)
 
 // Ask implements peer.Tree.
-func (t *tree) Ask(ctx context.Context, p *swarm.Piece, atHome bool) ([]byte, error) {
+func (t *tree) Ask(ctx context.Context, p *p2p.Piece, atHome bool) ([]byte, error) {
 	who := t.agent.bringing(t.swarm)
 	if who == nil {
 		return nil, mover.ErrNotExist
@@ -178,7 +178,7 @@ func (w *wanted) take(id uint64) chan<- given {
 }
 
 // want asks the process for a piece.
-func (p *process) want(ctx context.Context, piece *swarm.Piece, atHome bool) ([]byte, error) {
+func (p *process) want(ctx context.Context, piece *p2p.Piece, atHome bool) ([]byte, error) {
 	id, answer := p.wanted.add()
 	defer p.wanted.take(id)
 	want := &agentv1.WorkerOrder{What: &agentv1.WorkerOrder_Want{Want: &agentv1.WantPiece{Id: id, Piece: peer.Encode(piece), AtHome: atHome}}}
@@ -222,8 +222,8 @@ func (p *process) Give(in agentv1.WorkerService_GiveServer) error {
 		if err != nil {
 			return err
 		}
-		if data = append(data, part.GetData()...); len(data) > swarm.PieceMost {
-			return fmt.Errorf("%w: a piece of more than %d bytes", mover.ErrUsage, swarm.PieceMost)
+		if data = append(data, part.GetData()...); len(data) > p2p.PieceMost {
+			return fmt.Errorf("%w: a piece of more than %d bytes", mover.ErrUsage, p2p.PieceMost)
 		}
 	}
 	if first.GetId() != 0 {

@@ -6,7 +6,7 @@ import (
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
-	"datamove.dev/mover/peer"
+	"datamove.dev/mover/p2p/peer"
 )
 
 // TestJoins: what the agent is told of a swarm while it starts a process is not lost. One that did not know it would take the first home for that of

@@ -7,21 +7,21 @@ import (
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
-	"datamove.dev/mover/share"
+	"datamove.dev/mover/fairshare"
 )
 
 // turns gives units of all processes their turn.
 type turns struct {
-	scheduler *share.Scheduler
-	buckets   share.Buckets
+	scheduler *fairshare.Scheduler
+	buckets   fairshare.Buckets
 
 	mu    sync.Mutex
-	flows map[share.Flow]int             // tasks that have a process here; guarded by mu
-	rates map[share.Direction]share.Rate // guarded by mu
+	flows map[fairshare.Flow]int                 // tasks that have a process here; guarded by mu
+	rates map[fairshare.Direction]fairshare.Rate // guarded by mu
 }
 
 // limits says whether a direction has a limit.
-func (t *turns) limits(d share.Direction) bool {
+func (t *turns) limits(d fairshare.Direction) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	_, has := t.rates[d]
@@ -33,9 +33,9 @@ func (t *turns) limits(d share.Direction) bool {
 const passTime = 100 * time.Millisecond
 
 // alone reports whether nobody else wants turns, and nothing limits what is charged.
-func (t *turns) alone(charges []share.Charge) bool {
+func (t *turns) alone(charges []fairshare.Charge) bool {
 	for _, c := range charges {
-		if t.limits(share.Direction{Endpoint: c.Endpoint, Write: c.Write}) {
+		if t.limits(fairshare.Direction{Endpoint: c.Endpoint, Write: c.Write}) {
 			return false
 		}
 	}
@@ -45,14 +45,14 @@ func (t *turns) alone(charges []share.Charge) bool {
 }
 
 func newTurns() *turns {
-	return &turns{scheduler: share.NewScheduler(share.Options{}), flows: map[share.Flow]int{}}
+	return &turns{scheduler: fairshare.NewScheduler(fairshare.Options{}), flows: map[fairshare.Flow]int{}}
 }
 
 // enter and leave tell that a task has a process here.
-func (t *turns) enter(f share.Flow) { t.count(f, 1) }
-func (t *turns) leave(f share.Flow) { t.count(f, -1) }
+func (t *turns) enter(f fairshare.Flow) { t.count(f, 1) }
+func (t *turns) leave(f fairshare.Flow) { t.count(f, -1) }
 
-func (t *turns) count(f share.Flow, by int) {
+func (t *turns) count(f fairshare.Flow, by int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.flows[f] += by; t.flows[f] <= 0 {
@@ -63,14 +63,14 @@ func (t *turns) count(f share.Flow, by int) {
 // limit sets what this agent may use of the bandwidths that all share, and what projects
 // are to have of its turns.
 func (t *turns) limit(l *agentv1.Limits) {
-	rates := map[share.Direction]share.Rate{}
+	rates := map[fairshare.Direction]fairshare.Rate{}
 	for _, r := range l.GetLimits() {
-		rates[share.Direction{Endpoint: r.GetEndpoint(), Write: r.GetWrite()}] = share.Rate{Bytes: r.GetBytesPerSecond(), Ops: r.GetOpsPerSecond()}
+		rates[fairshare.Direction{Endpoint: r.GetEndpoint(), Write: r.GetWrite()}] = fairshare.Rate{Bytes: r.GetBytesPerSecond(), Ops: r.GetOpsPerSecond()}
 	}
 	t.mu.Lock()
 	t.rates = rates
 	t.mu.Unlock()
-	t.scheduler.SetWeights(share.Weights{Projects: l.GetProjects()})
+	t.scheduler.SetWeights(fairshare.Weights{Projects: l.GetProjects()})
 	_ = t.buckets.Set(rates) // there are fewer than it takes: config bounds them
 }
 
@@ -80,7 +80,7 @@ type waits struct{ queue, limit time.Duration }
 // acquire waits for a turn of a flow and pays the limits of both ends. How many turns run
 // at one time follows from what each process says of itself: all flows share what one of
 // them would use alone, so that there is a line, and the scheduler decides who is next.
-func (t *turns) acquire(ctx context.Context, f share.Flow, c share.Cost, width share.Width, charges []share.Charge) (release func(share.Cost), w waits, err error) {
+func (t *turns) acquire(ctx context.Context, f fairshare.Flow, c fairshare.Cost, width fairshare.Width, charges []fairshare.Charge) (release func(fairshare.Cost), w waits, err error) {
 	if w.limit, err = t.buckets.Wait(ctx, charges); err != nil {
 		return nil, w, err
 	}
@@ -94,13 +94,13 @@ func (t *turns) acquire(ctx context.Context, f share.Flow, c share.Cost, width s
 // process does: its limits are for all together. How much of them this node has is divided by
 // what its tasks move; what others leave is for everybody.
 func (a *Agent) Pay(ctx context.Context, endpoint string, write bool, bytes, ops int64) error {
-	charge := []share.Charge{{Endpoint: endpoint, Write: write, Bytes: bytes, Ops: ops}}
+	charge := []fairshare.Charge{{Endpoint: endpoint, Write: write, Bytes: bytes, Ops: ops}}
 	waited, err := a.turns.buckets.Wait(ctx, charge)
 	a.limitWaited(charge, waited)
 	return err
 }
 
 // flowOf is whose turns a task takes.
-func flowOf(task *pb.Task) share.Flow {
-	return share.Flow{Class: task.GetSpec().GetClass(), Project: task.GetSpec().GetProject(), User: task.GetOwner().GetName(), Task: task.GetId()}
+func flowOf(task *pb.Task) fairshare.Flow {
+	return fairshare.Flow{Class: task.GetSpec().GetClass(), Project: task.GetSpec().GetProject(), User: task.GetOwner().GetName(), Task: task.GetId()}
 }

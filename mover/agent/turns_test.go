@@ -10,7 +10,7 @@ import (
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
-	"datamove.dev/mover/share"
+	"datamove.dev/mover/fairshare"
 	"datamove.dev/test/must"
 )
 
@@ -30,12 +30,12 @@ func TestWeights(t *testing.T) {
 			for range 4 {
 				workers.Go(func() {
 					for {
-						release, _, err := all.acquire(ctx, flow(project), share.Cost{Bytes: 1 << 20}, share.Width{Most: 1, Fill: 1}, nil)
+						release, _, err := all.acquire(ctx, flow(project), fairshare.Cost{Bytes: 1 << 20}, fairshare.Width{Most: 1, Fill: 1}, nil)
 						if err != nil {
 							return
 						}
 						time.Sleep(time.Millisecond)
-						release(share.Cost{Bytes: 1 << 20})
+						release(fairshare.Cost{Bytes: 1 << 20})
 					}
 				})
 			}
@@ -58,20 +58,20 @@ func TestPay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const mib = 1 << 20
 		a := &Agent{turns: newTurns()}
-		write := share.Charge{Endpoint: "archive", Write: true, Bytes: 10 * mib}
-		pays := func(c share.Charge) time.Duration {
+		write := fairshare.Charge{Endpoint: "archive", Write: true, Bytes: 10 * mib}
+		pays := func(c fairshare.Charge) time.Duration {
 			begun := time.Now()
 			must.Do(t, a.Pay(t.Context(), c.Endpoint, c.Write, c.Bytes, c.Ops))
 			return time.Since(begun)
 		}
 		a.turns.limit(&agentv1.Limits{Limits: []*agentv1.Limit{{Endpoint: "archive", Write: true, BytesPerSecond: 10 * mib}}})
-		release, _, err := a.turns.acquire(t.Context(), flow("vision"), share.Cost{Bytes: 10 * mib}, share.Width{Most: 1, Fill: 1}, []share.Charge{write})
+		release, _, err := a.turns.acquire(t.Context(), flow("vision"), fairshare.Cost{Bytes: 10 * mib}, fairshare.Width{Most: 1, Fill: 1}, []fairshare.Charge{write})
 		must.Do(t, err)
-		release(share.Cost{Bytes: 10 * mib})
+		release(fairshare.Cost{Bytes: 10 * mib})
 		if took := pays(write); took < 900*time.Millisecond || took > 1100*time.Millisecond {
 			t.Errorf("behind what a process wrote it waited %v", took)
 		}
-		if took := pays(share.Charge{Endpoint: "archive", Bytes: 10 * mib}); took > 0 {
+		if took := pays(fairshare.Charge{Endpoint: "archive", Bytes: 10 * mib}); took > 0 {
 			t.Errorf("a read waited %v for the limit of writes", took)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
@@ -86,6 +86,6 @@ func TestPay(t *testing.T) {
 	})
 }
 
-func flow(project string) share.Flow {
-	return share.Flow{Class: pb.TaskClass_TASK_CLASS_REPLICATE, Project: project, User: project, Task: project}
+func flow(project string) fairshare.Flow {
+	return fairshare.Flow{Class: pb.TaskClass_TASK_CLASS_REPLICATE, Project: project, User: project, Task: project}
 }

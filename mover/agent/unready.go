@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/acting"
+	"datamove.dev/mover/agent/sandbox"
 	"datamove.dev/mover/remedy"
 )
 
@@ -40,7 +40,7 @@ func (a *Agent) unready(cause string, err error) error {
 // startCause is what has to be mended where a worker does not start.
 func startCause(err error) string {
 	var path *fs.PathError
-	var refused acting.Refusal
+	var refused sandbox.Refusal
 	switch {
 	case errors.As(err, &path) && path.Op == "fork/exec" && (errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOMEM)):
 		return remedy.Crowded

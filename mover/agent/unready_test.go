@@ -14,10 +14,10 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/account"
-	"datamove.dev/mover/acting"
+	"datamove.dev/mover/agent/sandbox"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/remedy"
+	"datamove.dev/mover/server/osaccount"
 	"datamove.dev/test/must"
 )
 
@@ -60,7 +60,7 @@ func TestUnreadySaysWhatToMend(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			conf.Agent.Journals = row.journals
 			a := must.Get(New(Options{
-				Name: "n1", Coordinator: &grpc.ClientConn{}, Data: t.TempDir(), Program: []string{row.program}, Accounts: account.In(dir),
+				Name: "n1", Coordinator: &grpc.ClientConn{}, Data: t.TempDir(), Program: []string{row.program}, Accounts: osaccount.In(dir),
 				Config: func() *config.Config { return conf },
 			}))(t)
 			spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: dir, Target: row.target}
@@ -92,7 +92,7 @@ func TestStartCause(t *testing.T) {
 		want string
 	}{
 		{exec(unix.EACCES), remedy.Program}, {exec(unix.ENOEXEC), remedy.Program}, {exec(unix.EAGAIN), remedy.Crowded}, {exec(unix.ENOMEM), remedy.Crowded},
-		{&mover.Error{Op: "act as", Err: acting.Refusal{}}, remedy.Confined}, {mover.ErrTimeout, remedy.Worker},
+		{&mover.Error{Op: "act as", Err: sandbox.Refusal{}}, remedy.Confined}, {mover.ErrTimeout, remedy.Worker},
 	} {
 		if got := startCause(row.err); got != row.want {
 			t.Errorf("%v: %s, want %s", row.err, got, row.want)
@@ -103,7 +103,7 @@ func TestStartCause(t *testing.T) {
 // TestUnreadyWaits: what only lets a task wait has no remedy, because with a report it would count as begun.
 func TestUnreadyWaits(t *testing.T) {
 	a := &Agent{o: Options{Name: "n1"}}
-	_, unseen := account.New().Lookup(t.Context(), "", 54399)
+	_, unseen := osaccount.New().Lookup(t.Context(), "", 54399)
 	for _, err := range []error{unseen, errLeaving} {
 		l := &agentv1.Lead{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY}}
 		if got := unbegun(l, a.unready(remedy.Account, err)); !got.GetPutBack() || got.Report != nil {

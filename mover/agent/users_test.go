@@ -7,15 +7,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"datamove.dev/mover/account"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/server/osaccount"
 	"datamove.dev/test/must"
 )
 
 // The journals of users are where the configuration says, also on another disk than the agent's; each directory is its user's alone.
 func TestWhereJournalsAre(t *testing.T) {
 	data, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "not/yet")
-	who := account.Account{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+	who := osaccount.Account{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	for _, row := range []struct{ journals, want string }{{"", filepath.Join(data, "users")}, {elsewhere, elsewhere}} {
 		a := &Agent{o: Options{Data: data, Config: func() *config.Config { return &config.Config{Agent: config.Agent{Journals: row.journals}} }}}
 		dir, _, err := a.stateDir(who)
@@ -36,7 +36,7 @@ func TestJournalsAreLent(t *testing.T) {
 		t.Skip("only root gives directories away")
 	}
 	a := &Agent{o: Options{Data: t.TempDir()}}
-	alice := account.Account{UID: 1001, GID: 1001}
+	alice := osaccount.Account{UID: 1001, GID: 1001}
 	is := func(when, dir string, want uint32) {
 		t.Helper()
 		var st unix.Stat_t

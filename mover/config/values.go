@@ -326,7 +326,7 @@ func tierName(s string) error {
 	return nil
 }
 
-// dollarForm is money as people write it, and as tiering/budget/price reads it.
+// dollarForm is money as people write it, and as tiering/burst/pricing reads it.
 var dollarForm = mover.Pattern(`^\$?([0-9]{1,3}(,[0-9]{3})+|[0-9]{1,9})(\.[0-9]{1,6})?$`)
 
 func dollars(s string) error {

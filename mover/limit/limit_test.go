@@ -12,8 +12,8 @@ import (
 	"go.uber.org/goleak"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/mem"
-	"datamove.dev/mover/placetest"
+	"datamove.dev/mover/backend/backendtest"
+	"datamove.dev/mover/backend/mem"
 	"datamove.dev/test/must"
 )
 
@@ -30,7 +30,7 @@ func (l limited) Open(ctx context.Context, e mover.Entry) (mover.Content, error)
 }
 
 func TestContract(t *testing.T) {
-	placetest.Run(t, func(*testing.T) func() mover.Place {
+	backendtest.Run(t, func(*testing.T) func() mover.Place {
 		tree := mem.NewTree()
 		return func() mover.Place {
 			p := mem.New(tree, mem.Options{Reflinks: true})

@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/crc"
+	"datamove.dev/mover/backend/mem"
+	"datamove.dev/mover/checksum"
 	"datamove.dev/mover/manifest"
-	"datamove.dev/mover/mem"
 	"datamove.dev/test/must"
 )
 
@@ -48,7 +48,7 @@ func sumOf(t *testing.T, s mover.Source, e mover.Entry) uint64 {
 	r := must.Get(c.Range(t.Context(), 0, e.Size))(t)
 	defer r.Close()
 	content := must.Get(io.ReadAll(r))(t)
-	return crc.Update(0, content)
+	return checksum.Update(0, content)
 }
 
 // What is what it was is walked as it is, with the checksums of the manifest; anything

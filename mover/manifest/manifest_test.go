@@ -312,7 +312,7 @@ func TestWriterRefuses(t *testing.T) {
 	}
 }
 
-//safety:8 with mover/plan TestManyNamesBetween
+//safety:8 with mover/engine/plan TestManyNamesBetween
 func TestManyHoles(t *testing.T) {
 	e := mover.Entry{Name: "a", Kind: mover.File, Size: 1 << 30, Known: mover.FactHoles}
 	for i := range int64(maxSegments + 1) {
@@ -449,7 +449,7 @@ func TestHostileLines(t *testing.T) {
 	}
 }
 
-//safety:4/datasets with mover/service TestManifests
+//safety:4/datasets with mover/coordinator TestManifests
 //safety:6 with TestHostileLines
 func FuzzReader(f *testing.F) {
 	packed, _ := write(f, Header{Source: "x"}, example())

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/backendtest"
+	"datamove.dev/mover/backend/mem"
 	"datamove.dev/mover/manifest"
-	"datamove.dev/mover/mem"
-	"datamove.dev/mover/placetest"
 	"datamove.dev/test/must"
 )
 
@@ -33,7 +33,7 @@ func (s *shelf) open(context.Context) (io.ReadCloser, error) {
 func TestContract(t *testing.T) {
 	for name, opts := range map[string]mem.Options{"posix": {}, "objects": {ObjectStore: true}} {
 		t.Run(name, func(t *testing.T) {
-			placetest.Run(t, func(*testing.T) func() mover.Place {
+			backendtest.Run(t, func(*testing.T) func() mover.Place {
 				tree := mem.NewTree()
 				return func() mover.Place { return manifest.Overlay(mem.New(tree, opts), new(shelf).open) }
 			})
@@ -154,7 +154,7 @@ func TestOpenKeepsFacts(t *testing.T) {
 		must.Tell(t, c.Check(t.Context()))
 		must.Tell(t, c.Close())
 	}
-	if got := placetest.Read(t, p, "dir/one"); string(got) != "content" {
+	if got := backendtest.Read(t, p, "dir/one"); string(got) != "content" {
 		t.Errorf("content is %q", got)
 	}
 }

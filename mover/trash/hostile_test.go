@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"datamove.dev/test/image"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/loopfs"
 	"datamove.dev/test/must"
 )
 
@@ -58,7 +58,7 @@ const immutable, appendOnly = 0x10, 0x20 // FS_IMMUTABLE_FL, FS_APPEND_FL
 //safety:5/jobs with TestExchanged
 func TestHostile(t *testing.T) {
 	if os.Geteuid() != 0 {
-		image.Skip(t, "needs root")
+		loopfs.Skip(t, "needs root")
 	}
 	everywhere(t, func(t *testing.T, dir string) {
 		root := opened(t, dir)
@@ -112,9 +112,9 @@ func TestHostile(t *testing.T) {
 //safety:5/jobs with TestExchanged
 func TestImmutableElsewhere(t *testing.T) {
 	if os.Geteuid() != 0 {
-		image.Skip(t, "needs root")
+		loopfs.Skip(t, "needs root")
 	}
-	dir := image.Mount(t, image.Spec{Type: "ext4"})
+	dir := loopfs.Mount(t, loopfs.Spec{Type: "ext4"})
 	root := opened(t, dir)
 	made(t, dir, "outside/file", "in/other")
 	file := filepath.Join(dir, "outside/file")
@@ -138,7 +138,7 @@ func TestImmutableElsewhere(t *testing.T) {
 // TestClear: everything below a directory goes, and the directory stays, whatever attributes it has.
 func TestClear(t *testing.T) {
 	if os.Geteuid() != 0 {
-		image.Skip(t, "needs root")
+		loopfs.Skip(t, "needs root")
 	}
 	everywhere(t, func(t *testing.T, dir string) {
 		for what, flags := range map[string]int{"plain": 0, "immutable": immutable, "append-only": appendOnly} {
@@ -177,9 +177,9 @@ func TestOwnModes(t *testing.T) {
 // TestSubvolumes: subvolumes of a btrfs go with what they lie in, read-only ones, too, however deep they lie and whatever
 // lies in them; and so does the directory that is one itself.
 func TestSubvolumes(t *testing.T) {
-	dir := image.Mount(t, image.Spec{Type: "btrfs"})
+	dir := loopfs.Mount(t, loopfs.Spec{Type: "btrfs"})
 	root := opened(t, dir)
-	must.Do(t, image.Groupless(dir, "in"))
+	must.Do(t, loopfs.Groupless(dir, "in"))
 	in := filepath.Join(dir, "in")
 	made(t, in, "a/b/x")
 	var frozen []int
@@ -190,11 +190,11 @@ func TestSubvolumes(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"a/s", "a/b/s", "s"} {
-		must.Do(t, image.Groupless(filepath.Join(in, filepath.Dir(name)), "s"))
+		must.Do(t, loopfs.Groupless(filepath.Join(in, filepath.Dir(name)), "s"))
 		sub := filepath.Join(in, name)
 		made(t, sub, "x", "y/z")
 		end := deep(t, sub, 2*deepest)
-		must.Do(t, image.Groupless(proc(end), "inner"))
+		must.Do(t, loopfs.Groupless(proc(end), "inner"))
 		inner := must.Get(unix.Openat(end, "inner", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0))(t)
 		t.Cleanup(func() { _ = unix.Close(inner) })
 		made(t, proc(inner), "x")
@@ -205,11 +205,11 @@ func TestSubvolumes(t *testing.T) {
 		at = filepath.Join(at, "d")
 		must.Do(t, os.Mkdir(at, 0o755))
 		if depth >= deepest-4 {
-			must.Do(t, image.Groupless(at, "s"))
+			must.Do(t, loopfs.Groupless(at, "s"))
 			made(t, at, "s/y/y/y/y")
 		}
 	}
-	must.Do(t, image.Groupless(in, "none"))
+	must.Do(t, loopfs.Groupless(in, "none"))
 	for _, at := range append(frozen, opened(t, filepath.Join(in, "none")), opened(t, in)) {
 		freeze(at)
 	}
@@ -229,11 +229,11 @@ func TestSubvolumes(t *testing.T) {
 // TestProjects: a deep tree in which directories are of other projects goes, too.
 func TestProjects(t *testing.T) {
 	if os.Geteuid() != 0 {
-		image.Skip(t, "needs root")
+		loopfs.Skip(t, "needs root")
 	}
 	for kind, options := range map[string][]string{"ext4": {"-O", "quota,project"}, "xfs": nil} {
 		t.Run(kind, func(t *testing.T) {
-			dir := image.Mount(t, image.Spec{Type: kind, Make: options, Rare: true})
+			dir := loopfs.Mount(t, loopfs.Spec{Type: kind, Make: options, Rare: true})
 			project := func(at int, id uint32) {
 				t.Helper()
 				x := struct{ flags, extsize, nextents, id, cow, p0, p1 uint32 }{flags: 0x200, id: id}                              // FS_XFLAG_PROJINHERIT
@@ -267,7 +267,7 @@ func TestProjects(t *testing.T) {
 //safety:5/jobs what lies in the trash is exchanged for links while it is removed; what is mounted in it, or has a name elsewhere, keeps its contents
 func TestExchanged(t *testing.T) {
 	if os.Geteuid() != 0 {
-		image.Skip(t, "needs root")
+		loopfs.Skip(t, "needs root")
 	}
 	everywhere(t, func(t *testing.T, dir string) {
 		made(t, dir, "outside/dir/precious", "outside/precious")
@@ -293,7 +293,7 @@ func TestExchanged(t *testing.T) {
 					}
 				}
 			}
-			go func() { ended <- image.As(uid, exchange) }()
+			go func() { ended <- loopfs.As(uid, exchange) }()
 			_, err := Move(root, "in", "test")
 			must.Do(t, err)
 			_, err = Empty(t.Context(), root, Rate{})
@@ -317,7 +317,7 @@ func TestExchanged(t *testing.T) {
 // TestStillWritten: who has directories open and goes on writing into them keeps nobody from removing them.
 func TestStillWritten(t *testing.T) {
 	if os.Geteuid() != 0 {
-		image.Skip(t, "needs root")
+		loopfs.Skip(t, "needs root")
 	}
 	everywhere(t, func(t *testing.T, dir string) {
 		made(t, dir, "in/a/b/x")
@@ -327,7 +327,7 @@ func TestStillWritten(t *testing.T) {
 		var wrote atomic.Int64
 		over, ended := make(chan struct{}), make(chan error)
 		go func() {
-			ended <- image.As(1234, func() {
+			ended <- loopfs.As(1234, func() {
 				for {
 					select {
 					case <-over:

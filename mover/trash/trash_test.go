@@ -16,15 +16,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
-	"datamove.dev/test/apart"
-	"datamove.dev/test/image"
 	"datamove.dev/test/kill"
+	"datamove.dev/test/loopfs"
+	"datamove.dev/test/mountns"
 	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) {
 	kill.Main(map[string]func(string) error{"empty": empties})
-	apart.Main(m)
+	mountns.Main(m)
 }
 
 // inMemory is a directory of a tmpfs.
@@ -39,7 +39,7 @@ func inMemory(t testing.TB) string {
 func everywhere(t *testing.T, test func(t *testing.T, dir string)) {
 	t.Run("tmpfs", func(t *testing.T) { test(t, inMemory(t)) })
 	for _, kind := range []string{"ext4", "xfs", "btrfs"} {
-		t.Run(kind, func(t *testing.T) { test(t, image.Mount(t, image.Spec{Type: kind})) })
+		t.Run(kind, func(t *testing.T) { test(t, loopfs.Mount(t, loopfs.Spec{Type: kind})) })
 	}
 }
 
@@ -198,7 +198,7 @@ func TestRefused(t *testing.T) {
 //safety:5/jobs with TestExchanged
 func TestMounted(t *testing.T) {
 	if os.Geteuid() != 0 {
-		image.Skip(t, "needs root")
+		loopfs.Skip(t, "needs root")
 	}
 	everywhere(t, func(t *testing.T, dir string) {
 		root := opened(t, dir)
@@ -271,7 +271,7 @@ func TestRate(t *testing.T) {
 // TestFaultsAreBounded: what stays of one item keeps no other one, and errors are not without number.
 func TestFaultsAreBounded(t *testing.T) {
 	if os.Geteuid() != 0 {
-		image.Skip(t, "needs root")
+		loopfs.Skip(t, "needs root")
 	}
 	dir := inMemory(t)
 	root := opened(t, dir)

@@ -15,7 +15,7 @@ import (
 )
 
 // starters are packages of ours that start programs for tests that go test does not know of. Commands of ours are not among them: the test binary is what
-// they are (test/crash/rig). Nor is mover/s3/s3test: a test process reads the sources of s3dev, and go test remembers what files of the module a test has read.
+// they are (test/crash/rig). Nor is mover/backend/s3/s3test: a test process reads the sources of s3dev, and go test remembers what files of the module a test has read.
 var starters = map[string]bool{module + "/test/chromium": true}
 
 // TestNothingStaleIsCached: a package whose tests build or start a program that go test does not know of is never taken from the cache: after a change of the
@@ -54,11 +54,11 @@ func TestNothingStaleIsCached(t *testing.T) {
 	})
 	must.Do(t, err)
 	for folder, why := range starts {
-		if level.Of(folder) == level.Hermetic && !level.Builds(folder) && folder != "mover/s3/s3test" {
+		if level.Of(folder) == level.Hermetic && !level.Builds(folder) && folder != "mover/backend/s3/s3test" {
 			t.Errorf("%s may be passed from the cache for a program that did not run: %s; see test/level", folder, why)
 		}
 	}
-	if starts["mover/acting"] == "" {
+	if starts["mover/agent/sandbox"] == "" {
 		t.Errorf("of those that start programs only %v are found", starts)
 	}
 }

@@ -32,19 +32,19 @@ func (c chance) within(may chance) bool {
 // unseeded are the packages whose tests do, and how often. Each number may only fall: random choices come from test/seed. What crypto/rand is used for
 // here decides nothing: keys of certificates, names that are new, and contents. Where the others are, processes are killed after a random time.
 var unseeded = map[string]chance{
-	"api":                             {crypto: 2},
-	"csi/relay/relaytest":             {crypto: 2},
-	"lustre/client":                   {crypto: 4},
-	"mover/door":                      {crypto: 2},
-	"mover/kubernetes":                {crypto: 2},
-	"mover/s3":                        {crypto: 1},
-	"mover/s3/s3test":                 {crypto: 2},
-	"mover/service":                   {crypto: 2},
-	"mover/trust":                     {crypto: 6},
-	"test/fabric":                     {crypto: 1},
-	"test/k8s":                        {crypto: 6},
-	"test/slurm":                      {crypto: 1},
-	"tiering/burst/notice/noticetest": {crypto: 1},
+	"api":                                 {crypto: 2},
+	"csi/nodeproxy/relaytest":             {crypto: 2},
+	"lustre/client":                       {crypto: 4},
+	"mover/server":                        {crypto: 2},
+	"mover/server/kubeauth":               {crypto: 2},
+	"mover/backend/s3":                    {crypto: 1},
+	"mover/backend/s3/s3test":             {crypto: 2},
+	"mover/coordinator":                   {crypto: 2},
+	"mover/server/pki":                    {crypto: 6},
+	"test/fabric":                         {crypto: 1},
+	"test/k8s":                            {crypto: 6},
+	"test/slurm":                          {crypto: 1},
+	"tiering/burst/spotnotice/noticetest": {crypto: 1},
 }
 
 // made are what math/rand has that draws nothing by itself.

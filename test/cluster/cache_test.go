@@ -108,7 +108,7 @@ func TestDatasetTierAppears(t *testing.T) {
 // TestTierNotMounted: a directory on another file system than its tier has to be on is reached by nobody, and a task that wants
 // something there waits. Who says another name for what is in it fails, with nothing made there.
 //
-//safety:4 with mover/site TestWhereATierIsNotMounted
+//safety:4 with mover/backend TestWhereATierIsNotMounted
 func TestTierNotMounted(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := rig.New(t, "n1")

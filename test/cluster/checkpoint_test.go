@@ -17,25 +17,25 @@ import (
 	"datamove.dev/test/cluster/rig"
 	"datamove.dev/test/must"
 	"datamove.dev/tiering/checkpoint"
-	"datamove.dev/tiering/hook"
-	"datamove.dev/tiering/hook/carrier"
+	"datamove.dev/tiering/slurm"
+	"datamove.dev/tiering/slurm/checkpointer"
 )
 
 // saver is a Slurm job on some nodes, whose checkpoints go to shared:run.
 type saver struct {
 	*rig.Cluster
 	t        *testing.T
-	job      hook.Job
+	job      slurm.Job
 	now      time.Time
-	carriers map[string]*carrier.Carrier
+	carriers map[string]*checkpointer.Carrier
 	over     map[string]bool
-	others   []hook.Present // jobs without anything
+	others   []slurm.Present // jobs without anything
 }
 
 func newSaver(t *testing.T, profile string, nodes ...string) *saver {
 	t.Helper()
 	c := rig.New(t, nodes...)
-	s := &saver{Cluster: c, t: t, job: hook.Job{ID: 7, UID: uint32(os.Geteuid()), GID: uint32(os.Geteuid())}, now: time.Now(), carriers: map[string]*carrier.Carrier{}, over: map[string]bool{}}
+	s := &saver{Cluster: c, t: t, job: slurm.Job{ID: 7, UID: uint32(os.Geteuid()), GID: uint32(os.Geteuid())}, now: time.Now(), carriers: map[string]*checkpointer.Carrier{}, over: map[string]bool{}}
 	for _, node := range nodes {
 		must.Do(t, os.MkdirAll(s.at(node, ""), 0o755))
 		s.watch(profile, node)
@@ -54,7 +54,7 @@ func (s *saver) watch(profile, node string) {
 	s.t.Helper()
 	_, err := s.SubmitTask(context.Background(), &pb.SubmitTaskRequest{Paused: true, Spec: &pb.TaskSpec{
 		Kind: pb.TaskKind_TASK_KIND_COPY, Source: "scratch:jobs/" + s.job.Dir() + "/ckpt", Target: "shared:run", Node: node,
-		Labels: map[string]string{hook.Label: "7", hook.Leaves: node, hook.PartLabel: hook.Watch, hook.CheckpointLabel: kept(profile)}}})
+		Labels: map[string]string{slurm.Label: "7", slurm.Leaves: node, slurm.PartLabel: slurm.Watch, slurm.CheckpointLabel: kept(profile)}}})
 	must.Do(s.t, err)
 }
 
@@ -71,8 +71,8 @@ func (s *saver) begin(node string) {
 	if old := s.carriers[node]; old != nil {
 		_ = old.Close()
 	}
-	s.carriers[node] = &carrier.Carrier{
-		Site: &hook.Site{Tier: "scratch", Scratch: s.ConfOf(node)().Tiers["scratch"].Path, State: filepath.Join(s.Dir, "run", node)}, Node: node, Quiet: 30 * time.Second,
+	s.carriers[node] = &checkpointer.Carrier{
+		Site: &slurm.Site{Tier: "scratch", Scratch: s.ConfOf(node)().Tiers["scratch"].Path, State: filepath.Join(s.Dir, "run", node)}, Node: node, Quiet: 30 * time.Second,
 		Dial: s.Dial, Log: slog.New(slog.DiscardHandler)}
 }
 
@@ -111,11 +111,11 @@ func (s *saver) looks(times int, nodes ...string) {
 }
 
 // present is the job, where it has a directory.
-func (s *saver) present(node string) []hook.Present {
+func (s *saver) present(node string) []slurm.Present {
 	if _, err := os.Stat(filepath.Dir(s.at(node, ""))); err != nil {
 		return nil
 	}
-	return append(s.others, hook.Present{Job: s.job, Over: s.over[node]})
+	return append(s.others, slurm.Present{Job: s.job, Over: s.over[node]})
 }
 
 // target is what has come, in order.
@@ -144,7 +144,7 @@ func (s *saver) has(what, want string) {
 func (s *saver) waiting() (nodes []string) {
 	for t, err := range s.Tasks(context.Background(), &pb.ListTasksRequest{States: []pb.TaskState{pb.TaskState_TASK_STATE_PAUSED}}) {
 		must.Do(s.t, err)
-		nodes = append(nodes, t.GetSpec().GetNode()+" "+t.GetSpec().GetLabels()[hook.PartLabel])
+		nodes = append(nodes, t.GetSpec().GetNode()+" "+t.GetSpec().GetLabels()[slurm.PartLabel])
 	}
 	slices.Sort(nodes)
 	return nodes
@@ -253,10 +253,10 @@ func TestCheckpointAbsent(t *testing.T) {
 		s := newSaver(t, "dcp", "n1")
 		must.Do(t, os.RemoveAll(filepath.Dir(s.at("n1", ""))))
 		mark, err := s.SubmitTask(context.Background(), &pb.SubmitTaskRequest{Paused: true, Spec: &pb.TaskSpec{
-			Kind: pb.TaskKind_TASK_KIND_COPY, Source: "scratch:jobs/" + s.job.Dir() + "/ckpt", Target: "shared:run", Labels: map[string]string{hook.Label: "7", hook.Leaves: hook.AllNodes}}})
+			Kind: pb.TaskKind_TASK_KIND_COPY, Source: "scratch:jobs/" + s.job.Dir() + "/ckpt", Target: "shared:run", Labels: map[string]string{slurm.Label: "7", slurm.Leaves: slurm.AllNodes}}})
 		must.Do(t, err)
 		s.looks(4, "n1")
-		if left := s.waiting(); !slices.Contains(left, "n1 "+hook.Watch) {
+		if left := s.waiting(); !slices.Contains(left, "n1 "+slurm.Watch) {
 			t.Errorf("a job that is to begin is not watched any more: %q", left)
 		}
 		if _, err := s.CancelTask(context.Background(), &pb.CancelTaskRequest{Id: mark.GetId()}); err != nil {
@@ -282,7 +282,7 @@ func TestCheckpointJobs(t *testing.T) {
 			return dial(ctx)
 		}
 		for id := range uint32(300) {
-			s.others = append(s.others, hook.Present{Job: hook.Job{ID: 1000 + id, UID: s.job.UID, GID: s.job.GID}})
+			s.others = append(s.others, slurm.Present{Job: slurm.Job{ID: 1000 + id, UID: s.job.UID, GID: s.job.GID}})
 		}
 		s.saves("n1", "step_1/__0_0.distcp", "step_1/.metadata")
 		s.looks(8, "n1")
@@ -295,7 +295,7 @@ func TestCheckpointJobs(t *testing.T) {
 
 // TestCheckpointKeep: when another checkpoint is whole, with the parts of all nodes, older ones go from the target: never the last two, nor one that is not whole.
 //
-//safety:5/jobs with tiering/checkpoint/hop TestExpire
+//safety:5/jobs with tiering/checkpoint/replicate TestExpire
 func TestCheckpointKeep(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		s := newSaver(t, "dcp,2", "n1", "n2")
@@ -311,7 +311,7 @@ func TestCheckpointKeep(t *testing.T) {
 		s.has("kept", "step_3/.metadata step_3/__0_0.distcp step_3/__1_0.distcp step_3/datamove-commit.json "+
 			"step_4/.metadata step_4/__0_0.distcp step_4/__1_0.distcp step_4/datamove-commit.json step_5.incomplete-7/__0_0.distcp")
 		kept := 0
-		for one, err := range s.Tasks(context.Background(), &pb.ListTasksRequest{Labels: map[string]string{hook.Label: "7"}}) {
+		for one, err := range s.Tasks(context.Background(), &pb.ListTasksRequest{Labels: map[string]string{slurm.Label: "7"}}) {
 			must.Do(t, err)
 			if one.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_RETAIN {
 				if kept++; one.GetState() != pb.TaskState_TASK_STATE_DONE {

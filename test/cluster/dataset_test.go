@@ -260,7 +260,7 @@ func TestDatasetLeadDies(t *testing.T) {
 
 // TestDatasetCancelled: of a staging that is cancelled nothing is left, wherever it was.
 //
-//safety:5/datasets with mover/service TestReleaseFails
+//safety:5/datasets with mover/coordinator TestReleaseFails
 func TestDatasetCancelled(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		ctx := context.Background()
@@ -292,7 +292,7 @@ func TestDatasetCancelled(t *testing.T) {
 
 // TestDatasetRestart stops the coordinator in each state of a staging and of a release.
 //
-//safety:5/datasets with mover/service TestReleaseFails
+//safety:5/datasets with mover/coordinator TestReleaseFails
 func TestDatasetRestart(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		ctx := context.Background()

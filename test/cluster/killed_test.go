@@ -15,9 +15,9 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/local"
+	"datamove.dev/mover/backend"
+	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
-	"datamove.dev/mover/site"
 	"datamove.dev/mover/task"
 	"datamove.dev/test/cluster/rig"
 	"datamove.dev/test/must"
@@ -44,7 +44,7 @@ func TestAgentIsKilled(t *testing.T) {
 // they are started again they go on.
 //
 //safety:1 with TestAgentIsKilled
-//safety:3/takeover with mover/service TestLinger
+//safety:3/takeover with mover/coordinator TestLinger
 func TestAllAreKilled(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := rig.New(t, "n1", "n2")
@@ -284,10 +284,10 @@ func TestTargetOfAProcess(t *testing.T) {
 		c := rig.New(t, "n1")
 		f := carry(t, c, "target")
 		at := func(path string) location.Location { return location.Location{Scheme: location.POSIX, Path: path} }
-		alone := func(target string) (*local.Task, error) {
-			return local.Start(context.Background(), local.Request{
-				Work: local.Copy, Source: at(f.source), Target: at(target), StateDir: filepath.Join(c.Dir, "alone"), Bandwidth: 1 << 20,
-			}, site.Site{}.Open)
+		alone := func(target string) (*engine.Task, error) {
+			return engine.Start(context.Background(), engine.Request{
+				Work: engine.Copy, Source: at(f.source), Target: at(target), StateDir: filepath.Join(c.Dir, "alone"), Bandwidth: 1 << 20,
+			}, backend.Site{}.Open)
 		}
 		if _, err := alone(f.target); !errors.Is(err, mover.ErrHeld) || !strings.Contains(err.Error(), fmt.Sprint("process ", os.Getpid())) {
 			t.Errorf("a process beside a task: %v", err)

@@ -26,7 +26,7 @@ func TestShortTasks(t *testing.T) {
 
 // TestSpareDies kills the worker that waits for the next task: the task has another one.
 //
-//safety:7 with mover/acting TestReady
+//safety:7 with mover/agent/sandbox TestReady
 func TestSpareDies(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := rig.New(t, "n1")

@@ -18,7 +18,7 @@ import (
 	"testing"
 
 	"datamove.dev/cmd/datamove/cli"
-	"datamove.dev/mover/journal"
+	"datamove.dev/mover/engine/journal"
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/kill"
 	"datamove.dev/test/must"

@@ -16,8 +16,8 @@ import (
 	"datamove.dev/mover/config"
 	"datamove.dev/test/must"
 	bursts "datamove.dev/tiering/burst"
-	"datamove.dev/tiering/hook/controller"
-	"datamove.dev/tiering/hook/directive"
+	"datamove.dev/tiering/slurm/burstbuffer"
+	"datamove.dev/tiering/slurm/directive"
 )
 
 // burst are the examples of the AWS leg.
@@ -308,7 +308,7 @@ func TestBurstScript(t *testing.T) {
 		if err != nil || len(c.Tiers) != 3 {
 			t.Fatalf("%s: %v\n%s", what, err, text)
 		}
-		job, err := directive.Parse(directive.Text{Script: readBurst(t, "train.sh")}, controller.TiersOf(c))
+		job, err := directive.Parse(directive.Text{Script: readBurst(t, "train.sh")}, burstbuffer.TiersOf(c))
 		if err != nil || len(job.Requests) != 2 {
 			t.Errorf("%s: %v, %v", what, job, err)
 		}

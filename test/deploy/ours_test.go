@@ -14,8 +14,8 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/csi"
 	"datamove.dev/csi/volume"
-	"datamove.dev/mover/access"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/server/authz"
 	"datamove.dev/test/must"
 )
 
@@ -190,18 +190,18 @@ func TestRightsOfTheDriver(t *testing.T) {
 			}
 		}
 	}
-	in := access.Input{UID: 64643, Tiers: map[string]string{}, Projects: map[string]access.Project{}, Roles: map[string]access.Role{}}
+	in := authz.Input{UID: 64643, Tiers: map[string]string{}, Projects: map[string]authz.Project{}, Roles: map[string]authz.Role{}}
 	for name, tier := range c.Tiers {
 		in.Tiers[name] = tier.Path
 	}
 	for name, p := range c.Projects {
-		in.Projects[name] = access.Project{Roots: p.Roots, Reads: p.Reads, Members: p.Members}
+		in.Projects[name] = authz.Project{Roots: p.Roots, Reads: p.Reads, Members: p.Members}
 	}
 	for name, r := range c.Roles {
-		in.Roles[name] = access.Role{Members: r.Members, May: r.May}
+		in.Roles[name] = authz.Role{Members: r.Members, May: r.May}
 	}
-	rules := must.Get(access.New(in))(t)
-	driver := access.Caller{Name: "root", UID: 0, Via: access.Forwarded, Agent: "n1"}
+	rules := must.Get(authz.New(in))(t)
+	driver := authz.Caller{Name: "root", UID: 0, Via: authz.Forwarded, Agent: "n1"}
 	for method, may := range map[string]bool{
 		datamovev1.DatasetService_Stage_FullMethodName:         true,
 		datamovev1.DatasetService_ListLeases_FullMethodName:    true,

@@ -12,17 +12,17 @@ import (
 	"time"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/test/must"
 	"datamove.dev/tiering/catalog"
-	"datamove.dev/tiering/feed"
-	"datamove.dev/tiering/feed/bucket"
-	"datamove.dev/tiering/feed/feedtest"
+	"datamove.dev/tiering/catalog/changefeed"
+	"datamove.dev/tiering/catalog/changefeed/feedtest"
+	"datamove.dev/tiering/catalog/changefeed/s3events"
 )
 
 // TestEvents: what a server tells of a bucket keeps a catalog equal to it, whatever is put there, replaced and removed; one that tells nobody says so.
 //
-//safety:5 with tiering/feed/bucket TestQueued
+//safety:5 with tiering/catalog/changefeed/s3events TestQueued
 func TestEvents(t *testing.T) {
 	protocols(t, func(t *testing.T, server *s3test.Server) {
 		o := server.Options(t)
@@ -39,7 +39,7 @@ func TestEvents(t *testing.T) {
 			must.Tell(t, c.Close())
 		})
 		tree := catalog.Tree{Tier: "bucket"}
-		keeper := &feed.Keeper{Catalog: c, Tree: tree, Source: place, Feed: &bucket.Feed{Bucket: place, Window: 50 * time.Millisecond}}
+		keeper := &changefeed.Keeper{Catalog: c, Tree: tree, Source: place, Feed: &s3events.Feed{Bucket: place, Window: 50 * time.Millisecond}}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- keeper.Run(ctx) }()

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/test/must"
 )
 

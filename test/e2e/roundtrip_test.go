@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/must"
 )

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"datamove.dev/cmd/datamove/cli"
-	"datamove.dev/mover/s3"
-	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/test/crash/rig"
 )
 

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"datamove.dev/bench/record"
+	"datamove.dev/bench/result"
 	"datamove.dev/test/must"
 	"datamove.dev/test/seed"
 )
@@ -411,7 +411,7 @@ func TestLoad(t *testing.T) {
 	f, err := os.Open(file)
 	must.Do(t, err)
 	defer f.Close()
-	run, err := record.Read(f)
+	run, err := result.Read(f)
 	if err != nil || len(run.Nodes) != 2 || len(run.Targets) != 2 || len(run.Phases) != 4 {
 		t.Fatalf("%v, %+v", err, run)
 	}

@@ -46,7 +46,7 @@ func at(t *testing.T, dir *os.File, flags int) *os.File {
 // A path of 6,000 bytes, which no system call takes whole, is copied like others.
 // To a store it does not go: it is refused by name, and the rest is there.
 //
-//safety:6 with mover/posix TestBeyondPathMax
+//safety:6 with mover/backend/posix TestBeyondPathMax
 func TestLongPaths(t *testing.T) {
 	base := rig.Memory(t)
 	source, target := filepath.Join(base, "source"), filepath.Join(base, "target")

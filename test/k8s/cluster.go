@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"datamove.dev/test/image"
+	"datamove.dev/test/loopfs"
 	"datamove.dev/test/must"
 )
 
@@ -57,19 +57,19 @@ func Programs(t testing.TB, more ...string) string {
 	t.Helper()
 	dir := os.Getenv("DATAMOVE_K8S")
 	if dir == "" {
-		image.Skip(t, "elsewhere: make e2e-k8s: needs a Kubernetes")
+		loopfs.Skip(t, "elsewhere: make e2e-k8s: needs a Kubernetes")
 	}
 	if os.Geteuid() != 0 {
-		image.Skip(t, "needs root")
+		loopfs.Skip(t, "needs root")
 	}
 	for _, name := range packaged {
 		if _, err := exec.LookPath(name); err != nil {
-			image.Skip(t, "needs "+name+": test/setup k8s installs it")
+			loopfs.Skip(t, "needs "+name+": test/setup k8s installs it")
 		}
 	}
 	for _, name := range append(more, built...) {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			image.Skip(t, "needs "+name+": test/setup k8s builds it")
+			loopfs.Skip(t, "needs "+name+": test/setup k8s builds it")
 		}
 	}
 	return dir

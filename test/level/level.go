@@ -1,7 +1,7 @@
 // Package level says which tests run together: [Of] gives the level of a package.
 //
 // A hermetic package needs Go alone: memory, files of its own, goroutines. A system package starts real programs, servers and kernels' facilities, as root, and runs
-// whether its results are cached or not. A soak package takes minutes or hours. test/run runs one level of the module; test/arch holds the tables against the tree.
+// whether its results are cached or not. A soak package takes minutes or hours. test/runner runs one level of the module; test/arch holds the tables against the tree.
 package level
 
 import "strings"
@@ -41,28 +41,28 @@ var packages = map[string]Level{
 // mixed are packages that need programs, servers or root for some of their tests, and are hermetic otherwise. They run with the hermetic ones, where those tests
 // are skipped with a reason. The table may only shrink: what needs a process moves to a system package.
 var mixed = map[string]bool{
-	"bench/ceiling":              true,
-	"bench/load":                 true,
-	"bench/suite":                true,
-	"cmd/datamove-bench/harness": true,
-	"cmd/datamove-csi/driver":    true,
-	"cmd/datamove/doctor":        true,
-	"cmd/datamoved/daemon":       true,
-	"csi":                        true,
-	"csi/hand":                   true,
-	"lustre/client":              true,
-	"lustre/plain":               true,
-	"mover/acting":               true,
-	"mover/ledger":               true,
-	"mover/posix":                true,
-	"mover/queue":                true,
-	"mover/s3":                   true,
-	"mover/vault":                true,
-	"test/aws":                   true,
-	"test/cluster":               true,
-	"tiering/burst/leg":          true,
-	"tiering/burst/wan":          true,
-	"tiering/checkpoint/hop":     true,
+	"bench/hardware":               true,
+	"bench/loadgen":                true,
+	"bench/workload":               true,
+	"cmd/datamove-bench/harness":   true,
+	"cmd/datamove-csi/driver":      true,
+	"cmd/datamove/doctor":          true,
+	"cmd/datamoved/daemon":         true,
+	"csi":                          true,
+	"csi/fsworker":                 true,
+	"lustre/client":                true,
+	"lustre/localfs":               true,
+	"mover/agent/sandbox":          true,
+	"mover/coordinator/state":      true,
+	"mover/backend/posix":          true,
+	"mover/coordinator/queue":      true,
+	"mover/backend/s3":             true,
+	"mover/archive":                true,
+	"test/aws":                     true,
+	"test/cluster":                 true,
+	"tiering/burst/lifecycle":      true,
+	"tiering/burst/link":           true,
+	"tiering/checkpoint/replicate": true,
 }
 
 // Of is the level of a package, by its folder below the module's root.
@@ -85,29 +85,29 @@ func Mixed(folder string) bool { return mixed[folder] }
 
 // builds are hermetic packages that build programs of ours and start them. The go tool knows nothing of these, and what it has cached may be of others. It knows of
 // those that test binaries become, and of s3dev, whose sources package s3test reads.
-var builds = map[string]bool{"mover/acting": true}
+var builds = map[string]bool{"mover/agent/sandbox": true}
 
 // Builds reports whether a hermetic package starts programs that it has built.
 func Builds(folder string) bool { return builds[folder] }
 
 // disk are hermetic packages whose tests are about what file systems of disks do, or have not been tried without one; the files of all others may be in memory.
 var disk = map[string]bool{
-	"bench/ceiling": true, // direct reads and writes
-	"bench/compare": true, // the cache of pages
-	"bench/load":    true,
-	"csi":           true, // mounts
-	"lustre/plain":  true, // projects
-	"lustre/system": true,
-	"mover/acting":  true, // what a program gets of its parent's files
-	"mover/posix":   true,
+	"bench/hardware":      true, // direct reads and writes
+	"bench/compare":       true, // the cache of pages
+	"bench/loadgen":       true,
+	"csi":                 true, // mounts
+	"lustre/localfs":      true, // projects
+	"lustre/detect":       true,
+	"mover/agent/sandbox": true, // what a program gets of its parent's files
+	"mover/backend/posix": true,
 
 	// The copies of programs that these make may outlive them.
-	"cmd/datamove/cli":           true,
-	"cmd/datamove-bench/harness": true,
-	"cmd/datamove-csi/driver":    true,
-	"cmd/datamoved/daemon":       true,
-	"tiering/hook/controller":    true,
-	"tiering/stage":              true,
+	"cmd/datamove/cli":              true,
+	"cmd/datamove-bench/harness":    true,
+	"cmd/datamove-csi/driver":       true,
+	"cmd/datamoved/daemon":          true,
+	"tiering/slurm/burstbuffer":     true,
+	"tiering/dataset/datasetclient": true,
 }
 
 // Disk reports whether the files of a package's tests have to be on a disk.

@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"datamove.dev/mover/local"
+	places "datamove.dev/mover/backend"
+	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
-	places "datamove.dev/mover/site"
 	"datamove.dev/test/must"
 	"datamove.dev/tiering/checkpoint"
-	"datamove.dev/tiering/checkpoint/hop"
+	"datamove.dev/tiering/checkpoint/replicate"
 )
 
 // checkpointsScraped is what a watch has written that has brought a checkpoint.
@@ -24,7 +24,7 @@ func checkpointsScraped(t *testing.T) string {
 	}
 	must.Do(t, os.MkdirAll(at("run/step_1"), 0o755))
 	must.Do(t, os.WriteFile(at("run/step_1/.metadata"), []byte("x"), 0o644))
-	w := &hop.Watch{Site: &hop.Site{Open: places.Site{}.Open, Request: local.Request{StateDir: at("state")}}, Profile: checkpoint.DCP,
+	w := &replicate.Watch{Site: &replicate.Site{Open: places.Site{}.Open, Request: engine.Request{StateDir: at("state")}}, Profile: checkpoint.DCP,
 		Dir: here("run"), To: []location.Location{here("pfs")}, Settle: time.Millisecond, Once: true, Metrics: at("metrics")}
 	must.Do(t, w.Run(t.Context()))
 	text := must.Get(os.ReadFile(at("metrics")))(t)

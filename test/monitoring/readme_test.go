@@ -11,7 +11,7 @@ import (
 	"datamove.dev/csi/metrics"
 	"datamove.dev/mover/telemetry"
 	"datamove.dev/test/must"
-	"datamove.dev/tiering/checkpoint/hop"
+	"datamove.dev/tiering/checkpoint/replicate"
 )
 
 var update = flag.Bool("update", false, "write the table of deploy/monitoring/README.md")
@@ -41,7 +41,7 @@ func markdown() string {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.Name, r.Type, strings.Join(labels, " "), r.Meaning)
 	}
 	fmt.Fprint(&b, "\n`datamove checkpoint watch --metrics FILE` has metrics of its own:\n\n| name | type | labels | meaning |\n|---|---|---|---|\n")
-	for _, m := range hop.Metrics {
+	for _, m := range replicate.Metrics {
 		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s |\n", m.Name, m.Type, strings.Join(m.Labels, "` `"), m.Meaning)
 	}
 	return b.String()

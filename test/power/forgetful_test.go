@@ -14,14 +14,14 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"datamove.dev/test/crash/rig"
+	"datamove.dev/test/lossydisk"
 	"datamove.dev/test/must"
-	"datamove.dev/test/platter"
 )
 
 // carrier is a disk that forgets, as a file of a file system in user space.
 type carrier struct {
 	fs.Inode
-	disk *platter.Disk
+	disk *lossydisk.Disk
 }
 
 var (
@@ -73,7 +73,7 @@ func (c *carrier) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
 func forgetfulDisk(t *testing.T, random *rand.Rand) disk {
 	base := rig.Memory(t)
 	rig.Image(t, filepath.Join(base, "now"), "ext4", diskBytes)
-	d := must.Get(platter.New(filepath.Join(base, "now"), random))(t)
+	d := must.Get(lossydisk.New(filepath.Join(base, "now"), random))(t)
 	t.Cleanup(func() {
 		must.Tell(t, d.Close())
 	})
@@ -87,7 +87,7 @@ func forgetfulDisk(t *testing.T, random *rand.Rand) disk {
 }
 
 // carry mounts the disk and returns its path.
-func carry(t *testing.T, d *platter.Disk) string {
+func carry(t *testing.T, d *lossydisk.Disk) string {
 	dir := t.TempDir()
 	root := &fs.Inode{}
 	server, err := fs.Mount(dir, root, &fs.Options{

@@ -14,7 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/test/must"
 	"datamove.dev/test/patience"
 )

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/mem"
-	"datamove.dev/mover/plan"
-	"datamove.dev/mover/transfer"
+	"datamove.dev/mover/backend/mem"
+	"datamove.dev/mover/engine/plan"
+	"datamove.dev/mover/engine/transfer"
 )
 
 func (w *world) sourceParallel() mover.Traits { return mem.New(w.source, w.sourceOptions).Traits() }

@@ -1,7 +1,7 @@
 // Package sim runs the real engine in a world made of one seed: random trees,
 // random traits of the places, random faults, deaths, and a source that changes while
 // it is read. Two tests do it: TestEngine drives plan and transfer, TestTask a whole
-// task of mover/local with its lock, journal and manifest.
+// task of mover/engine with its lock, journal and manifest.
 //
 // A world is run several times, as a person would run one command again, until a
 // last run without faults, which has to succeed. What must hold meanwhile:

@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/plan"
-	"datamove.dev/mover/transfer"
+	"datamove.dev/mover/engine/plan"
+	"datamove.dev/mover/engine/transfer"
 )
 
 // engineRun is a run of plan and transfer alone. It is the observer.

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/fault"
-	"datamove.dev/mover/mem"
-	"datamove.dev/mover/retry"
+	"datamove.dev/mover/backend/faulty"
+	"datamove.dev/mover/backend/mem"
+	"datamove.dev/mover/backend/retry"
 )
 
 var (
@@ -26,8 +26,8 @@ type running struct {
 	told   told
 	died   atomic.Bool
 	stop   context.CancelCauseFunc
-	from   *fault.Place
-	to     *fault.Place
+	from   *faulty.Place
+	to     *faulty.Place
 	calls  atomic.Int64
 	err    error // how it ended
 }
@@ -63,18 +63,18 @@ func (w *world) run(number uint64, x weather, run func(*world, context.Context, 
 	defer stop(nil)
 	defer time.AfterFunc(x.patience, func() { stop(errStopped) }).Stop()
 	r := &running{world: w, number: number, stop: stop}
-	x.source.Script = func(c fault.Call) fault.Fault {
+	x.source.Script = func(c faulty.Call) faulty.Fault {
 		dice := rand.New(rand.NewPCG(x.source.Seed, uint64(len(c.Name))<<40^uint64(c.Off)<<8^uint64(c.Nth)<<1^1))
-		if x.mutates > 0 && (c.Op == fault.Open || c.Op == fault.Read || c.Op == fault.Check) && dice.Float64() < x.mutates {
+		if x.mutates > 0 && (c.Op == faulty.Open || c.Op == faulty.Read || c.Op == faulty.Check) && dice.Float64() < x.mutates {
 			w.mutate(c.Name, dice)
 		}
-		return fault.None
+		return faulty.None
 	}
-	x.target.Script = func(fault.Call) fault.Fault {
+	x.target.Script = func(faulty.Call) faulty.Fault {
 		if r.calls.Add(1) == x.stopAt {
 			stop(errStopped)
 		}
-		return fault.None
+		return faulty.None
 	}
 	r.places(x)
 	run(w, ctx, r)
@@ -89,7 +89,7 @@ func (w *world) run(number uint64, x weather, run func(*world, context.Context, 
 // and buckets have rules to end such.
 func (w *world) orphans(r *running) {
 	for _, i := range r.to.Injected() {
-		if w.targetOptions.ObjectStore && i.Op == fault.Draft && i.Fault == fault.Lost {
+		if w.targetOptions.ObjectStore && i.Op == faulty.Draft && i.Fault == faulty.Lost {
 			w.orphaned[i.Name] = true
 		}
 	}
@@ -102,11 +102,11 @@ func (r *running) places(x weather) {
 		r.died.Store(true)
 		r.stop(errDied)
 	}}
-	r.from = fault.New(mem.New(w.source, w.sourceOptions), x.source)
+	r.from = faulty.New(mem.New(w.source, w.sourceOptions), x.source)
 	if w.targetOptions.ObjectStore {
-		r.to = fault.New(&shelved{watched: inner}, x.target)
+		r.to = faulty.New(&shelved{watched: inner}, x.target)
 	} else {
-		r.to = fault.New(inner, x.target)
+		r.to = faulty.New(inner, x.target)
 	}
 }
 

@@ -35,7 +35,7 @@ func TestEngine(t *testing.T) {
 	eachSeed(t, engineSeeds, func(t *testing.T, seed uint64) { newWorld(t, seed).play((*world).runEngine) })
 }
 
-// TestTask drives mover/local: locks, strays, the journal, the manifest, the report.
+// TestTask drives mover/engine: locks, strays, the journal, the manifest, the report.
 //
 //safety:3 after stops, deaths and lost answers the last run ends clean, with no draft and no lock
 //safety:5 with TestEngine

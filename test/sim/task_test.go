@@ -7,24 +7,24 @@ import (
 	"time"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/local"
+	"datamove.dev/mover/backend/mem"
+	"datamove.dev/mover/engine"
+	"datamove.dev/mover/engine/plan"
 	"datamove.dev/mover/location"
-	"datamove.dev/mover/mem"
-	"datamove.dev/mover/plan"
 )
 
 // runTask is one run of a whole task. The places of its two paths are the trees of
 // the world.
 func (w *world) runTask(ctx context.Context, r *running) {
-	request := local.Request{
-		Work: local.Sync, Source: at("source"), Target: at("target"),
+	request := engine.Request{
+		Work: engine.Sync, Source: at("source"), Target: at("target"),
 		Delete: w.delete, Checksum: w.checksum, Verify: w.level, Jobs: w.jobs,
 		StateDir: w.stateDir, Observer: taskObserver{r},
 	}
 	if w.failFull {
-		request.OnFull = local.FullFail
+		request.OnFull = engine.FullFail
 	}
-	task, err := local.Start(ctx, request, r.open)
+	task, err := engine.Start(ctx, request, r.open)
 	if r.err = err; err != nil {
 		return
 	}
@@ -39,7 +39,7 @@ func at(name string) location.Location {
 	return location.Location{Scheme: location.POSIX, Path: "/sim/" + name}
 }
 
-func (r *running) open(_ context.Context, l location.Location, _ local.OpenOptions) (mover.Place, error) {
+func (r *running) open(_ context.Context, l location.Location, _ engine.OpenOptions) (mover.Place, error) {
 	from, to := r.patient()
 	switch l {
 	case at("source"):
@@ -60,7 +60,7 @@ func (w *world) home() {
 	r := &running{world: w, stop: func(error) {}}
 	r.places(weather{})
 	w.back = mem.NewTree()
-	task, err := local.Start(context.Background(), local.Request{Work: local.Copy, Source: at("target"), Target: at("back"), StateDir: w.stateDir}, r.open)
+	task, err := engine.Start(context.Background(), engine.Request{Work: engine.Copy, Source: at("target"), Target: at("back"), StateDir: w.stateDir}, r.open)
 	if err == nil {
 		_, err = task.Wait()
 	}
@@ -89,7 +89,7 @@ func likeness(e *mover.Entry) string {
 }
 
 // reported checks the report against what was told.
-func (r *running) reported(rep local.Report) {
+func (r *running) reported(rep engine.Report) {
 	t := r.world.t
 	if rep.Failed != int64(r.told.failures()) {
 		t.Errorf("run %d: %d failures reported, %d told", r.number, rep.Failed, r.told.failures())
@@ -116,9 +116,9 @@ func (r *running) reported(rep local.Report) {
 // taskObserver hears of a task.
 type taskObserver struct{ *running }
 
-func (o taskObserver) Item(it local.Item) {
+func (o taskObserver) Item(it engine.Item) {
 	moved := it.Err == nil && it.Kind == mover.File && (it.Op == plan.Create || it.Op == plan.Replace)
 	o.told.add(result{it.Name, it.Kind, it.Bytes, moved, it.Err}, it.Op == plan.Remove)
 }
 
-func (taskObserver) State(local.Phase, string) {}
+func (taskObserver) State(engine.Phase, string) {}

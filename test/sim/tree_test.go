@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/mem"
+	"datamove.dev/mover/backend/mem"
 )
 
 // grower fills a tree with random entries, and knows what it made.

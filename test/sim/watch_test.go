@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/mem"
+	"datamove.dev/mover/backend/mem"
 )
 
 // versions is what each name ever held, in the source or at the target before.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/fault"
-	"datamove.dev/mover/mem"
+	"datamove.dev/mover/backend/faulty"
+	"datamove.dev/mover/backend/mem"
 )
 
 // world is all that a seed stands for.
@@ -110,7 +110,7 @@ func (w *world) inSource(name string) (mover.Kind, bool) {
 
 // weather is what goes wrong in one run.
 type weather struct {
-	source, target fault.Options
+	source, target faulty.Options
 	mutates        float64       // the chance of a change at each look at a file of the source
 	stopAt         int64         // the call of the target at which a person stops the run; 0 is never
 	patience       time.Duration // after which a person does
@@ -119,36 +119,36 @@ type weather struct {
 // storm draws the weather of a run.
 func (w *world) storm(run uint64) weather {
 	chance := func(most float64) float64 { return most * w.rng.Float64() * float64(w.rng.IntN(2)) }
-	calm := map[fault.Fault]float64{
-		fault.Transient: chance(0.2), fault.Unreachable: chance(0.02), fault.Denied: chance(0.03),
-		fault.Lost: chance(0.1), fault.Short: chance(0.1), fault.Torn: chance(0.1), fault.Corrupt: chance(0.03), fault.Changed: chance(0.03),
-		fault.TimedOut: chance(0.1), fault.Released: chance(0.03),
+	calm := map[faulty.Fault]float64{
+		faulty.Transient: chance(0.2), faulty.Unreachable: chance(0.02), faulty.Denied: chance(0.03),
+		faulty.Lost: chance(0.1), faulty.Short: chance(0.1), faulty.Torn: chance(0.1), faulty.Corrupt: chance(0.03), faulty.Changed: chance(0.03),
+		faulty.TimedOut: chance(0.1), faulty.Released: chance(0.03),
 	}
 	source, target := cloned(calm), cloned(calm)
-	target[fault.Full] = chance(0.05)
-	target[fault.Unsupported] = chance(0.03)
-	target[fault.Held] = chance(0.03)
-	target[fault.Killed] = chance(0.02)
+	target[faulty.Full] = chance(0.05)
+	target[faulty.Unsupported] = chance(0.03)
+	target[faulty.Held] = chance(0.03)
+	target[faulty.Killed] = chance(0.02)
 	if w.sourceOptions.ObjectStore { // a checksum tells
-		source[fault.Flipped] = chance(0.05)
+		source[faulty.Flipped] = chance(0.05)
 	}
 	if w.targetOptions.ObjectStore || w.level == mover.Read {
-		target[fault.Flipped] = chance(0.05)
+		target[faulty.Flipped] = chance(0.05)
 	}
 	x := weather{mutates: chance(0.05), patience: time.Hour}
 	if w.rng.IntN(4) == 0 {
 		x.stopAt = 1 + w.rng.Int64N(150)
 	}
 	if w.rng.IntN(8) == 0 {
-		source[fault.Stalled], target[fault.Stalled] = 0.01, 0.01
+		source[faulty.Stalled], target[faulty.Stalled] = 0.01, 0.01
 	}
-	x.source = fault.Options{Seed: w.seed ^ run<<32, Rates: source, Streak: 3}
-	x.target = fault.Options{Seed: w.seed ^ run<<32 ^ 1<<63, Rates: target, Streak: 3}
+	x.source = faulty.Options{Seed: w.seed ^ run<<32, Rates: source, Streak: 3}
+	x.target = faulty.Options{Seed: w.seed ^ run<<32 ^ 1<<63, Rates: target, Streak: 3}
 	return x
 }
 
-func cloned(m map[fault.Fault]float64) map[fault.Fault]float64 {
-	c := make(map[fault.Fault]float64, len(m)+4)
+func cloned(m map[faulty.Fault]float64) map[faulty.Fault]float64 {
+	c := make(map[faulty.Fault]float64, len(m)+4)
 	for f, rate := range m {
 		c[f] = rate
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"datamove.dev/test/image"
+	"datamove.dev/test/loopfs"
 	"datamove.dev/test/must"
 )
 
@@ -50,16 +50,16 @@ const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 func Need(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		image.Skip(t, "needs root")
+		loopfs.Skip(t, "needs root")
 	}
 	for _, name := range programs {
 		if !slices.ContainsFunc(filepath.SplitList(path), func(dir string) bool { _, err := exec.LookPath(filepath.Join(dir, name)); return err == nil }) {
-			image.Skip(t, "needs "+name+": test/setup installs it")
+			loopfs.Skip(t, "needs "+name+": test/setup installs it")
 		}
 	}
 	for _, pattern := range []string{"/usr/lib*/*/slurm*/burst_buffer_lua.so", "/usr/lib*/*/liblua5.1.so.0"} {
 		if found, err := filepath.Glob(pattern); err != nil || len(found) == 0 {
-			image.Skip(t, "needs "+filepath.Base(pattern)+": test/setup installs it")
+			loopfs.Skip(t, "needs "+filepath.Base(pattern)+": test/setup installs it")
 		}
 	}
 }

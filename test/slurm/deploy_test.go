@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"datamove.dev/test/must"
-	"datamove.dev/tiering/hook/directive"
-	"datamove.dev/tiering/hook/slurmconf"
+	"datamove.dev/tiering/slurm/directive"
+	"datamove.dev/tiering/slurm/slurmconf"
 )
 
 // shipped is what sites install beside slurm.conf.

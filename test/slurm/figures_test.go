@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"datamove.dev/bench/compare"
-	"datamove.dev/test/image"
+	"datamove.dev/test/loopfs"
 	"datamove.dev/test/must"
 )
 
@@ -35,7 +35,7 @@ type figures struct {
 func TestFigures(t *testing.T) {
 	version := os.Getenv(figuresKey)
 	if version == "" {
-		image.Skip(t, "elsewhere: make bench-slurm: takes minutes, and a machine for itself")
+		loopfs.Skip(t, "elsewhere: make bench-slurm: takes minutes, and a machine for itself")
 	}
 	f := &figures{scale: 1}
 	if text := os.Getenv(scaleKey); text != "" {

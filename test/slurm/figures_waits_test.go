@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"datamove.dev/test/image"
+	"datamove.dev/test/loopfs"
 	"datamove.dev/test/must"
 )
 
@@ -50,7 +50,7 @@ func needRsync(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"rsync", "tc"} {
 		if _, err := exec.LookPath(name); err != nil {
-			image.Skip(t, "needs "+name+": test/setup installs it")
+			loopfs.Skip(t, "needs "+name+": test/setup installs it")
 		}
 	}
 }

@@ -128,7 +128,7 @@ func (m *machine) enter(program ...string) (*exec.Cmd, error) {
 	}
 	args := append([]string{"--target", m.pid(), "--mount", "--net", "--pid", "--uts", "--"}, program...)
 	cmd := exec.Command("nsenter", args...)
-	cmd.Env = []string{"PATH=" + path, "LANG=C.UTF-8", "GOGC=400"} // what systemd gives to a service, and what has our programs collect little (test/run)
+	cmd.Env = []string{"PATH=" + path, "LANG=C.UTF-8", "GOGC=400"} // what systemd gives to a service, and what has our programs collect little (test/runner)
 	return cmd, nil
 }
 

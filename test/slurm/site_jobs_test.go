@@ -12,10 +12,10 @@ import (
 	"testing/fstest"
 	"time"
 
-	"datamove.dev/lustre/plain"
-	"datamove.dev/test/image"
+	"datamove.dev/lustre/localfs"
+	"datamove.dev/test/loopfs"
 	"datamove.dev/test/must"
-	"datamove.dev/tiering/hook/hostlist"
+	"datamove.dev/tiering/slurm/hostlist"
 )
 
 // TestJobs: from submit to purge.
@@ -444,9 +444,9 @@ echo $DATAMOVE_HOT; srun cat $DATAMOVE_IN_MADE/it
 // TestCapacityHolds: a job whose scratch has quotas is held to what it has asked for, and leaves no limit behind.
 func TestCapacityHolds(t *testing.T) {
 	soak(t)
-	nvme := image.Mount(t, image.Spec{Type: "btrfs"})
+	nvme := loopfs.Mount(t, loopfs.Spec{Type: "btrfs"})
 	fd := must.Get(os.Open(nvme))(t)
-	must.Do(t, (&plain.Subvolumes{}).Enable(t.Context(), int(fd.Fd()), true))
+	must.Do(t, (&localfs.Subvolumes{}).Enable(t.Context(), int(fd.Fd()), true))
 	must.Do(t, fd.Close())
 	o := Options{Nodes: 1}.with(t, shippedFiles(t, nil), ours(t, "datamove", "datamoved"), t.TempDir())
 	o.Binds["/opt/nvme"] = nvme

@@ -17,7 +17,7 @@ import (
 
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
-	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/mover/task"
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/must"

@@ -15,6 +15,6 @@
 // twenty seconds. It has no network beside its own loopback unless it asks for one, sees
 // nothing of the host but the files that it was given, and ends with its context.
 //
-// Replay makes tests of what a test binary said in a guest, so that test/run counts
+// Replay makes tests of what a test binary said in a guest, so that test/runner counts
 // them as all others. test/vm/guests is what make e2e-vm runs.
 package vm

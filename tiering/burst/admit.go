@@ -7,20 +7,20 @@ import (
 	"time"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/declare"
+	"datamove.dev/mover/config/yamldoc"
 	"datamove.dev/mover/units"
 )
 
 // Admission are the rules by which a job may burst, a file of `kind: BurstAdmission`.
 type Admission struct {
-	At    declare.Position
+	At    yamldoc.Position
 	Kind  string `yaml:"kind" declare:"required"` // BurstAdmission
 	Rules []Rule `yaml:"rules" declare:"required"`
 }
 
 // Rule admits a job of which all holds that it says.
 type Rule struct {
-	At         declare.Position
+	At         yamldoc.Position
 	Name       Name     `yaml:"name" declare:"required"`
 	Jobs       []string `yaml:"jobs" declare:"required"` // kinds
 	WaitAbove  Span     `yaml:"waitAbove"`               // it would begin here later than that, or never, because its GPUs do not exist here; 0 is any
@@ -37,9 +37,9 @@ rules:
   - {name: urgent, jobs: training, waitAbove: 6h, priorities: [high, urgent]}
 `
 
-// ReadAdmission reads the rules in a text, and says all that is wrong with them: declare.Problems, which are mover.ErrUsage.
+// ReadAdmission reads the rules in a text, and says all that is wrong with them: yamldoc.Problems, which are mover.ErrUsage.
 func ReadAdmission(file string, text []byte) (*Admission, error) {
-	r := &declare.Reader{File: file}
+	r := &yamldoc.Reader{File: file}
 	docs := r.Documents(text)
 	a := &Admission{}
 	if len(docs) != 1 {

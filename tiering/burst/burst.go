@@ -3,13 +3,13 @@ package burst
 import (
 	"time"
 
-	"datamove.dev/mover/declare"
-	"datamove.dev/tiering/budget/price"
+	"datamove.dev/mover/config/yamldoc"
+	"datamove.dev/tiering/burst/pricing"
 )
 
 // Burst is one declaration.
 type Burst struct {
-	At       declare.Position
+	At       yamldoc.Position
 	Kind     string   `yaml:"kind" declare:"required"` // Burst
 	Metadata Metadata `yaml:"metadata" declare:"required"`
 	Spec     Spec     `yaml:"spec" declare:"required"`
@@ -26,16 +26,16 @@ type Metadata struct {
 
 // Spec is what a burst needs.
 type Spec struct {
-	Team        Name         `yaml:"team" declare:"required"` // whose account pays
-	Job         Job          `yaml:"job" declare:"required"`
-	Cloud       Cloud        `yaml:"cloud" declare:"required"`
-	Link        Link         `yaml:"link" declare:"required"`
-	Data        []Data       `yaml:"data"`
-	Checkpoints []Checkpoint `yaml:"checkpoints"`
-	Results     []Result     `yaml:"results"`
-	Lasts       Span         `yaml:"lasts" declare:"required"` // how long it is to be there, from when it is ready
-	Cap         price.Money  `yaml:"cap"`                      // that it may cost in all; 0 is what the account has
-	Idle        Span         `yaml:"idle"`                     // without I/O of a client, after which it may be taken away; 0 is DefaultIdle
+	Team        Name          `yaml:"team" declare:"required"` // whose account pays
+	Job         Job           `yaml:"job" declare:"required"`
+	Cloud       Cloud         `yaml:"cloud" declare:"required"`
+	Link        Link          `yaml:"link" declare:"required"`
+	Data        []Data        `yaml:"data"`
+	Checkpoints []Checkpoint  `yaml:"checkpoints"`
+	Results     []Result      `yaml:"results"`
+	Lasts       Span          `yaml:"lasts" declare:"required"` // how long it is to be there, from when it is ready
+	Cap         pricing.Money `yaml:"cap"`                      // that it may cost in all; 0 is what the account has
+	Idle        Span          `yaml:"idle"`                     // without I/O of a client, after which it may be taken away; 0 is DefaultIdle
 }
 
 // Job is what is to be trained, and why not here.

@@ -15,7 +15,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/test/must"
 	_ "datamove.dev/test/seed/property" // of rapid
-	"datamove.dev/tiering/budget/price"
+	"datamove.dev/tiering/burst/pricing"
 )
 
 // TestAdmit is the specification of the usual rules, and of each field of a rule.
@@ -154,9 +154,9 @@ rates:
   ec2.p5.48xlarge: {unit: hour, usd: 50}
 `
 
-func book(t *testing.T) *price.Book {
+func book(t *testing.T) *pricing.Book {
 	t.Helper()
-	b := must.Get(price.Read("round.yaml", []byte(round)))(t)
+	b := must.Get(pricing.Read("round.yaml", []byte(round)))(t)
 	return b
 }
 
@@ -193,15 +193,15 @@ func TestEstimate(t *testing.T) {
 		rate string
 		cost float64
 	}{
-		{price.S3Put, (624 + 124*64) / 1000.0},              // a request for each file, and each 16 MiB
-		{price.S3Standard, 224 * lies * 0.001},              // for as long as it is sent, and lasts
+		{pricing.S3Put, (624 + 124*64) / 1000.0},            // a request for each file, and each 16 MiB
+		{pricing.S3Standard, 224 * lies * 0.001},            // for as long as it is sent, and lasts
 		{"fsx.persistent_2.250", 1200 * (10 + 0.25) * 0.01}, // a quarter of an hour is made
-		{price.S3Get, (1024 + 224*64) / 10000.0},            // all of it is read once, what was there before, too
-		{price.S3Put, (10 + 102*64) / 1000.0},               //
-		{price.S3Standard, 51 * 10 * 0.001},                 // half of what comes, on average
-		{price.S3Get, (10 + 102*64) / 10000.0},              //
-		{price.EgressDirect, 102 * 0.5},                     //
-		{price.EC2("p5.48xlarge"), 2 * 10 * 50},             //
+		{pricing.S3Get, (1024 + 224*64) / 10000.0},          // all of it is read once, what was there before, too
+		{pricing.S3Put, (10 + 102*64) / 1000.0},             //
+		{pricing.S3Standard, 51 * 10 * 0.001},               // half of what comes, on average
+		{pricing.S3Get, (10 + 102*64) / 10000.0},            //
+		{pricing.EgressDirect, 102 * 0.5},                   //
+		{pricing.EC2("p5.48xlarge"), 2 * 10 * 50},           //
 	}
 	total := 0.0
 	for i, line := range e.Bill.Lines {
@@ -215,9 +215,9 @@ func TestEstimate(t *testing.T) {
 	if len(e.Bill.Lines) != len(want) || len(e.Basis) != 5 || !strings.Contains(strings.Join(e.Basis, "\n"), "90 % is contents") {
 		t.Errorf("%+v", e)
 	}
-	for kind, rate := range map[string]string{"directConnect": price.EgressDirect, "vpn": price.EgressVPN, "internet": price.EgressInternet} {
+	for kind, rate := range map[string]string{"directConnect": pricing.EgressDirect, "vpn": pricing.EgressVPN, "internet": pricing.EgressInternet} {
 		b.Spec.Link.Kind = kind
-		if e, err := b.Estimate(sizes, book(t), nil, now); err != nil || b.Spec.Link.Egress() != rate || !slices.ContainsFunc(e.Bill.Lines, func(l price.Line) bool { return l.Rate == rate }) {
+		if e, err := b.Estimate(sizes, book(t), nil, now); err != nil || b.Spec.Link.Egress() != rate || !slices.ContainsFunc(e.Bill.Lines, func(l pricing.Line) bool { return l.Rate == rate }) {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}

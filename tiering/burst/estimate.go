@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"datamove.dev/mover/units"
-	"datamove.dev/tiering/budget/price"
+	"datamove.dev/tiering/burst/pricing"
 )
 
 // Measured is what there is to send: of each Data of a burst, in its order.
@@ -28,7 +28,7 @@ type Estimate struct {
 	Lags  time.Duration `json:"lags"`           // that the largest checkpoint takes to come home
 	Late  []string      `json:"late,omitempty"` // directories whose objective can not be held over this link
 	Basis []string      `json:"basis"`
-	Bill  price.Bill    `json:"bill"`
+	Bill  pricing.Bill  `json:"bill"`
 
 	names int64 // files that are in the bucket then
 }
@@ -43,7 +43,7 @@ const (
 )
 
 // egress is the rate of what leaves AWS over a kind of link.
-var egress = map[string]string{"directConnect": price.EgressDirect, "vpn": price.EgressVPN, "internet": price.EgressInternet}
+var egress = map[string]string{"directConnect": pricing.EgressDirect, "vpn": pricing.EgressVPN, "internet": pricing.EgressInternet}
 
 // Over is how long bytes take over the link of a burst.
 func (l *Link) Over(bytes int64) time.Duration {
@@ -58,7 +58,7 @@ func (l *Link) Over(bytes int64) time.Duration {
 const overMost = 100 * spanMost
 
 // Estimate says what a burst takes that has so much to send, at the prices of a book, when used is what the account has used of its rates this month.
-func (b *Burst) Estimate(sizes []Measured, book *price.Book, used map[string]price.Amount, now time.Time) (e Estimate, err error) {
+func (b *Burst) Estimate(sizes []Measured, book *pricing.Book, used map[string]pricing.Amount, now time.Time) (e Estimate, err error) {
 	s := &b.Spec
 	for _, m := range sizes {
 		e.Files, e.names = plus(e.Files, max(0, m.Files-m.Kept)), plus(e.names, m.Files)
@@ -116,28 +116,28 @@ func (e *Estimate) basis(s *Spec) {
 }
 
 // uses are what is paid for.
-func (b *Burst) uses(e *Estimate, now time.Time) (all []price.Usage) {
+func (b *Burst) uses(e *Estimate, now time.Time) (all []pricing.Usage) {
 	s := &b.Spec
 	lasts, lies := time.Duration(s.Lasts), time.Duration(s.Lasts)+e.Sends
-	use := func(rate string, a price.Amount, why string, args ...any) {
+	use := func(rate string, a pricing.Amount, why string, args ...any) {
 		if a.Units() > 0 {
-			all = append(all, price.Usage{Rate: rate, Amount: a, Why: fmt.Sprintf(why, args...)})
+			all = append(all, pricing.Usage{Rate: rate, Amount: a, Why: fmt.Sprintf(why, args...)})
 		}
 	}
-	use(price.S3Put, price.Requests(requests(e.Files, e.Bytes)), "to send %s in %s", units.Bytes(e.Bytes), units.Plural(e.Files, "file", "files"))
-	use(price.S3Standard, price.Stored(e.Held, now, lies), "the data in the bucket, for %s", units.Duration(lies))
+	use(pricing.S3Put, pricing.Requests(requests(e.Files, e.Bytes)), "to send %s in %s", units.Bytes(e.Bytes), units.Plural(e.Files, "file", "files"))
+	use(pricing.S3Standard, pricing.Stored(e.Held, now, lies), "the data in the bucket, for %s", units.Duration(lies))
 	if e.GiB > 0 {
-		use(b.FileSystemRate(), price.Stored(e.GiB*gib, now, lasts+e.Makes), "a file system of %s, for %s", units.Bytes(e.GiB*gib), units.Duration(lasts+e.Makes))
-		use(price.S3Get, price.Requests(requests(e.names, e.Held)), "to read the data into the file system once")
+		use(b.FileSystemRate(), pricing.Stored(e.GiB*gib, now, lasts+e.Makes), "a file system of %s, for %s", units.Bytes(e.GiB*gib), units.Duration(lasts+e.Makes))
+		use(pricing.S3Get, pricing.Requests(requests(e.names, e.Held)), "to read the data into the file system once")
 	}
 	if e.Home > 0 {
-		use(price.S3Put, price.Requests(requests(e.Saves, e.Home)), "checkpoints and results into the bucket")
-		use(price.S3Standard, price.Stored(e.Home/2, now, lasts), "checkpoints and results in the bucket, half the time on average")
-		use(price.S3Get, price.Requests(requests(e.Saves, e.Home)), "to bring them home")
-		use(egress[s.Link.Kind], price.Bytes(e.Home), "%s that comes home by %s", units.Bytes(e.Home), s.Link.Kind)
+		use(pricing.S3Put, pricing.Requests(requests(e.Saves, e.Home)), "checkpoints and results into the bucket")
+		use(pricing.S3Standard, pricing.Stored(e.Home/2, now, lasts), "checkpoints and results in the bucket, half the time on average")
+		use(pricing.S3Get, pricing.Requests(requests(e.Saves, e.Home)), "to bring them home")
+		use(egress[s.Link.Kind], pricing.Bytes(e.Home), "%s that comes home by %s", units.Bytes(e.Home), s.Link.Kind)
 	}
 	if i := s.Job.Instances; i.Count > 0 {
-		use(price.EC2(i.Type), price.Hours(i.Count, lasts), "%d %s, for %s", i.Count, i.Type, s.Lasts)
+		use(pricing.EC2(i.Type), pricing.Hours(i.Count, lasts), "%d %s, for %s", i.Count, i.Type, s.Lasts)
 	}
 	return all
 }
@@ -148,9 +148,9 @@ func requests(files, bytes int64) int64 { return plus(files, bytes/partBytes) }
 // FileSystemRate is the name of the rate of the file system of a burst.
 func (b *Burst) FileSystemRate() string {
 	if f := b.Spec.Cloud.FileSystem; f.Type == Persistent2 {
-		return price.FSxPersistent2(int32(f.Throughput))
+		return pricing.FSxPersistent2(int32(f.Throughput))
 	}
-	return price.FSxScratch2
+	return pricing.FSxScratch2
 }
 
 // Egress is the rate of what comes home over a link.

@@ -8,7 +8,7 @@ import (
 	yaml "go.yaml.in/yaml/v3"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/declare"
+	"datamove.dev/mover/config/yamldoc"
 	"datamove.dev/mover/location"
 	"datamove.dev/tiering/checkpoint"
 )
@@ -16,14 +16,14 @@ import (
 // kindName is what a document calls itself.
 const kindName = "Burst"
 
-// Read reads the bursts in a text, and says all that is wrong with them: declare.Problems, which are mover.ErrUsage. file is its name, for people.
+// Read reads the bursts in a text, and says all that is wrong with them: yamldoc.Problems, which are mover.ErrUsage. file is its name, for people.
 func Read(file string, text []byte) ([]*Burst, error) {
-	r := &declare.Reader{File: file}
+	r := &yamldoc.Reader{File: file}
 	var all []*Burst
 	for _, doc := range r.Documents(text) {
 		b := &Burst{File: file}
 		r.Into(doc, "", b)
-		if text, err := yaml.Marshal(doc); err != nil || len(text) > declare.TextMost {
+		if text, err := yaml.Marshal(doc); err != nil || len(text) > yamldoc.TextMost {
 			r.Add(doc, "", "can not be kept: it is too long when it is written out")
 		} else {
 			b.Text = string(text)
@@ -46,7 +46,7 @@ func Read(file string, text []byte) ([]*Burst, error) {
 
 // checker says what is wrong with what was read.
 type checker struct {
-	r   *declare.Reader
+	r   *yamldoc.Reader
 	doc *yaml.Node
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/declare"
+	"datamove.dev/mover/config/yamldoc"
 	"datamove.dev/test/must"
 )
 
@@ -71,7 +71,7 @@ spec:
 // bare is a burst without what it compares equal by its text, and not by what it says.
 func bare(b *Burst) Burst {
 	c := *b
-	c.At, c.File, c.Text = declare.Position{}, "", ""
+	c.At, c.File, c.Text = yamldoc.Position{}, "", ""
 	return c
 }
 
@@ -174,12 +174,12 @@ func TestWrong(t *testing.T) {
 	} {
 		text := strings.Replace(whole, test.old, test.wrong, 1)
 		_, err := Read("b.yaml", []byte(text))
-		var all declare.Problems
+		var all yamldoc.Problems
 		if !errors.Is(err, mover.ErrUsage) || !errors.As(err, &all) {
 			t.Errorf("%s: %v", test.wrong, err)
 			continue
 		}
-		if !slices.ContainsFunc(all, func(p declare.Problem) bool {
+		if !slices.ContainsFunc(all, func(p yamldoc.Problem) bool {
 			return fmt.Sprint(p.Line) == test.line && p.Field == test.field && strings.Contains(p.What, test.what)
 		}) {
 			t.Errorf("%s: want line %s, %s, %q\n%v", test.wrong, test.line, test.field, test.what, err)
@@ -203,7 +203,7 @@ func TestWrongFile(t *testing.T) {
 		"has 0 directories":                       whole[:strings.Index(whole, "  data:")],
 		"not valid YAML":                          "kind: [",
 		"anchors and aliases":                     "kind: &a Burst\nmetadata: *a\n",
-		"has 1048577 bytes":                       strings.Repeat("#", declare.TextMost+1),
+		"has 1048577 bytes":                       strings.Repeat("#", yamldoc.TextMost+1),
 		"too long":                                strings.Replace(whole, "[eu, us-east-1]", "[\""+strings.Repeat("\t", 600_000)+"\"]", 1),
 		"want a table of fields":                  "[1, 2]",
 	} {

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"datamove.dev/mover"
-	"datamove.dev/tiering/budget/price"
+	"datamove.dev/tiering/burst/pricing"
 )
 
 // Record is what is known of a burst, and survives us. Everything that is made in AWS has its token here before it is asked for, so that an answer that is lost is asked for
@@ -26,8 +26,8 @@ type Record struct {
 
 	Tags       map[string]string `json:"tags"` // of all that is made for it
 	Admitted   Admitted          `json:"admitted"`
-	Reserved   price.Money       `json:"reserved"` // in all
-	Spent      price.Money       `json:"spent"`    // as far as we charged it: the ledger and AWS know better
+	Reserved   pricing.Money     `json:"reserved"` // in all
+	Spent      pricing.Money     `json:"spent"`    // as far as we charged it: the ledger and AWS know better
 	FileSystem *Made             `json:"fileSystem,omitempty"`
 	Link       *Made             `json:"link,omitempty"`  // of the root of the file system to the bucket
 	Works      []Work            `json:"works,omitempty"` // data repository tasks, the oldest first
@@ -100,16 +100,16 @@ type Paid struct {
 }
 
 // Instance says that it is one, and not storage.
-func (p *Paid) Instance() bool { return strings.HasPrefix(p.Rate, price.EC2("")) }
+func (p *Paid) Instance() bool { return strings.HasPrefix(p.Rate, pricing.EC2("")) }
 
 // Usage is what is being charged.
-func (p *Paid) Usage() price.Usage {
+func (p *Paid) Usage() pricing.Usage {
 	took := p.Next.Sub(p.Until)
-	amount := price.Stored(p.Bytes, p.Until, took)
+	amount := pricing.Stored(p.Bytes, p.Until, took)
 	if p.Instance() {
-		amount = price.Hours(1, took)
+		amount = pricing.Hours(1, took)
 	}
-	return price.Usage{Rate: p.Rate, Amount: amount, Why: fmt.Sprintf("%s from %s to %s", p.What, p.Until.Format(time.RFC3339), p.Next.Format(time.RFC3339))}
+	return pricing.Usage{Rate: p.Rate, Amount: amount, Why: fmt.Sprintf("%s from %s to %s", p.What, p.Until.Format(time.RFC3339), p.Next.Format(time.RFC3339))}
 }
 
 // The tags of what we make. What has no such tag is not ours, and nothing of it is touched.

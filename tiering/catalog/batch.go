@@ -3,7 +3,7 @@ package catalog
 import (
 	"github.com/dgraph-io/badger/v4"
 
-	"datamove.dev/mover/store"
+	"datamove.dev/mover/kvstore"
 )
 
 // batch is changes on their way into the store, some of them at a time. What is put together is stored together.
@@ -63,7 +63,7 @@ func (b *batch) commit() (err error) {
 	if b.txn == nil {
 		return nil
 	}
-	defer store.Caught(&err)
+	defer kvstore.Caught(&err)
 	defer b.drop()
 	if err := b.c.lock.Room(roomBytes); err != nil {
 		return err

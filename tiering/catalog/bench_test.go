@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/posix"
+	"datamove.dev/mover/backend/posix"
 	"datamove.dev/test/must"
-	"datamove.dev/tiering"
 	"datamove.dev/tiering/catalog"
+	"datamove.dev/tiering/dataset"
 )
 
 // grown is a tree of so many files, twenty in a folder, with names, owners and times as a project directory has them.
@@ -113,7 +113,7 @@ func TestSizes(t *testing.T) {
 	t.Logf("opened in %v", time.Since(begun).Round(time.Millisecond))
 	begun = time.Now()
 	var seen, bytes atomic.Int64
-	must.Do(t, c.Each(t.Context(), project, 2, func(_ int, files []tiering.File) error {
+	must.Do(t, c.Each(t.Context(), project, 2, func(_ int, files []dataset.File) error {
 		seen.Add(int64(len(files)))
 		for i := range files {
 			bytes.Add(files[i].Size)
@@ -180,7 +180,7 @@ func BenchmarkLook(b *testing.B) {
 	_, err = c.Scan(b.Context(), project, src, catalog.ScanOptions{})
 	must.Do(b, err)
 	var names []string
-	must.Do(b, c.Each(b.Context(), project, 1, func(_ int, files []tiering.File) error {
+	must.Do(b, c.Each(b.Context(), project, 1, func(_ int, files []dataset.File) error {
 		for i := range files {
 			names = append(names, files[i].Name())
 		}

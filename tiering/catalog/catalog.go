@@ -15,7 +15,7 @@ import (
 	"github.com/dgraph-io/badger/v4/options"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/store"
+	"datamove.dev/mover/kvstore"
 )
 
 // format is that of the store. Another one is scanned anew.
@@ -51,9 +51,9 @@ func storeOptions(dir string, log *slog.Logger) badger.Options {
 		WithBlockCacheSize(0).
 		WithDetectConflicts(false). // there is one writer for each tree
 		WithMetricsEnabled(false).
-		WithChecksumVerificationMode(options.OnBlockRead). // store.Verify does the rest
+		WithChecksumVerificationMode(options.OnBlockRead). // kvstore.Verify does the rest
 		WithBypassLockGuard(true).                         // the lock of the directory does that
-		WithLogger(store.Log(log))
+		WithLogger(kvstore.Log(log))
 	o.TableSizeMultiplier = 1 // what builds a table keeps its buffers for the next, and large ones would be kept on all levels
 	return o
 }
@@ -67,7 +67,7 @@ type Options struct {
 type Catalog struct {
 	dir  string
 	log  *slog.Logger
-	lock *store.Lock
+	lock *kvstore.Lock
 	db   *badger.DB
 
 	easing sync.Mutex // held by who eases the memory
@@ -100,7 +100,7 @@ func (c *Catalog) open() error {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return err
 	}
-	lock, err := store.Acquire(c.dir, "catalog")
+	lock, err := kvstore.Acquire(c.dir, "catalog")
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (c *Catalog) open() error {
 
 // load opens the store between two notes in the lock.
 func (c *Catalog) load() (err error) {
-	defer store.Caught(&err)
+	defer kvstore.Caught(&err)
 	if err := c.lock.Room(roomBytes); err != nil {
 		return err
 	}
@@ -127,10 +127,10 @@ func (c *Catalog) load() (err error) {
 	}
 	// All tables are read before: of a block that is damaged Badger's iterators say nothing, and end.
 	options := storeOptions(c.storeDir(), c.log)
-	if err := store.Verify(options); err != nil {
+	if err := kvstore.Verify(options); err != nil {
 		return err
 	}
-	if c.db, err = store.Open(options); err != nil {
+	if c.db, err = kvstore.Open(options); err != nil {
 		return err
 	}
 	if err := c.recognise(); err != nil {
@@ -182,7 +182,7 @@ func get(txn *badger.Txn, key []byte) ([]byte, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, store.Damage(err)
+		return nil, kvstore.Damage(err)
 	}
 	return item.ValueCopy(nil)
 }
@@ -227,7 +227,7 @@ func (c *Catalog) hold(ctx context.Context, tree Tree) (done func(), err error) 
 
 // Sync returns when everything that was written before outlives a power cut.
 func (c *Catalog) Sync() error {
-	if err := store.Sync(c.storeDir()); err != nil {
+	if err := kvstore.Sync(c.storeDir()); err != nil {
 		return c.failed("sync", err)
 	}
 	return nil
@@ -248,5 +248,5 @@ func (c *Catalog) Close() error {
 }
 
 func (c *Catalog) failed(op string, err error) error {
-	return &mover.Error{Op: op + " catalog", Place: c.dir, Err: store.Kind(err)}
+	return &mover.Error{Op: op + " catalog", Place: c.dir, Err: kvstore.Kind(err)}
 }

@@ -16,12 +16,12 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/mem"
+	"datamove.dev/mover/backend/mem"
 	"datamove.dev/test/must"
 	"datamove.dev/test/seed"
 	_ "datamove.dev/test/seed/property" // of rapid
-	"datamove.dev/tiering"
 	"datamove.dev/tiering/catalog"
+	"datamove.dev/tiering/dataset"
 )
 
 var project = catalog.Tree{Tier: "project"}
@@ -46,17 +46,17 @@ type helper interface {
 }
 
 // entries are all of a walk, without when they were seen.
-func entries(t helper, src catalog.Source) (all []tiering.File) {
+func entries(t helper, src catalog.Source) (all []dataset.File) {
 	t.Helper()
 	for e, err := range src.Walk(context.Background(), mover.WalkOptions{}) {
 		must.Do(t, err)
-		all = append(all, tiering.FileOf(&e, 0))
+		all = append(all, dataset.FileOf(&e, 0))
 	}
 	return all
 }
 
 // known is what the catalog has of a tree, without when it was seen, in its order and, read side by side, in none.
-func known(t helper, c *catalog.Catalog, tree catalog.Tree) (all []tiering.File) {
+func known(t helper, c *catalog.Catalog, tree catalog.Tree) (all []dataset.File) {
 	t.Helper()
 	for f, err := range c.Below(context.Background(), tree, "") {
 		must.Do(t, err)
@@ -64,8 +64,8 @@ func known(t helper, c *catalog.Catalog, tree catalog.Tree) (all []tiering.File)
 		all = append(all, f)
 	}
 	var mu sync.Mutex
-	beside := map[string]tiering.File{}
-	err := c.Each(context.Background(), tree, 3, func(_ int, files []tiering.File) error {
+	beside := map[string]dataset.File{}
+	err := c.Each(context.Background(), tree, 3, func(_ int, files []dataset.File) error {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, f := range files {
@@ -212,7 +212,7 @@ func TestLookAfterCut(t *testing.T) {
 		t.Errorf("%+v", state)
 	}
 	must.Do(t, c.Look(t.Context(), project, src, []string{"new/d2999/f"}, catalog.Mark{}))
-	names := func(files []tiering.File) (all []string) {
+	names := func(files []dataset.File) (all []string) {
 		for _, f := range files {
 			all = append(all, f.Name())
 		}

@@ -5,8 +5,8 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
-	"datamove.dev/mover/store"
-	"datamove.dev/tiering"
+	"datamove.dev/mover/kvstore"
+	"datamove.dev/tiering/dataset"
 )
 
 // view is a moment of the store, and an iterator over the parts of folders in it.
@@ -63,7 +63,7 @@ func (v *view) page(n number, from bound) (b bound, raw []byte, err error) {
 	b = boundOf(key)
 	raw, err = item.ValueCopy(nil)
 	if err != nil {
-		return b, nil, store.Damage(err)
+		return b, nil, kvstore.Damage(err)
 	}
 	return b, raw, nil
 }
@@ -76,10 +76,10 @@ type merge struct {
 
 	bound bound          // of the page that is merged
 	raw   []byte         // as it is stored; nil is none
-	old   []tiering.File // that have not come yet
-	new   []tiering.File
+	old   []dataset.File // that have not come yet
+	new   []dataset.File
 	part  bool // what does not come stays, because only some names are looked at
-	gone  func(tiering.File) error
+	gone  func(dataset.File) error
 }
 
 // begin finds the first page.
@@ -97,7 +97,7 @@ func (m *merge) load(from bound) (err error) {
 }
 
 // add takes an entry that is there. It returns what was known of it; the zero File when it is new.
-func (m *merge) add(f tiering.File) (was tiering.File, err error) {
+func (m *merge) add(f dataset.File) (was dataset.File, err error) {
 	name := sorting(f.Base, f.Kind)
 	if was, err = m.pass(name); err != nil {
 		return was, err
@@ -113,7 +113,7 @@ func (m *merge) add(f tiering.File) (was tiering.File, err error) {
 }
 
 // pass goes on to a name, and returns what is known of it.
-func (m *merge) pass(name string) (was tiering.File, err error) {
+func (m *merge) pass(name string) (was dataset.File, err error) {
 	for !m.bound.holds(name) {
 		if err := m.next(name); err != nil {
 			return was, err
@@ -123,7 +123,7 @@ func (m *merge) pass(name string) (was tiering.File, err error) {
 		old := m.old[0]
 		at := sorting(old.Base, old.Kind)
 		if at > name {
-			return tiering.File{}, nil
+			return dataset.File{}, nil
 		}
 		m.old = m.old[1:]
 		if at == name {
@@ -133,11 +133,11 @@ func (m *merge) pass(name string) (was tiering.File, err error) {
 			return was, err
 		}
 	}
-	return tiering.File{}, nil
+	return dataset.File{}, nil
 }
 
 // miss meets an entry that did not come.
-func (m *merge) miss(old tiering.File) error {
+func (m *merge) miss(old dataset.File) error {
 	if m.part {
 		m.new = append(m.new, old)
 		return nil

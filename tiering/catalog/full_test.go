@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/mem"
+	"datamove.dev/mover/backend/mem"
 	"datamove.dev/test/must"
 	"datamove.dev/tiering/catalog"
 )

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/posix"
+	"datamove.dev/mover/backend/posix"
 	"datamove.dev/test/kill"
 	"datamove.dev/test/must"
 	"datamove.dev/tiering/catalog"

@@ -11,7 +11,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"datamove.dev/mover"
-	"datamove.dev/tiering"
+	"datamove.dev/tiering/dataset"
 )
 
 // Mark is where a feed of changes stands: what it needs to go on from there.
@@ -64,7 +64,7 @@ type sight struct {
 	n    number // its folder
 	name string
 	deep bool         // if it is a directory, in it, too
-	file tiering.File // the zero one: it is not there
+	file dataset.File // the zero one: it is not there
 	skip bool         // it may not be looked at
 }
 
@@ -162,7 +162,7 @@ func (l *look) see(ctx context.Context, sights []*sight) error {
 		switch e, err := seen[i].Entry, seen[i].Err; {
 		case err == nil:
 			e.Name = s.name
-			s.file = tiering.FileOf(&e, l.now.Unix()).Proven()
+			s.file = dataset.FileOf(&e, l.now.Unix()).Proven()
 		case errors.Is(err, mover.ErrPermission):
 			s.skip = true
 		case !errors.Is(err, mover.ErrNotExist):
@@ -176,7 +176,7 @@ func (l *look) see(ctx context.Context, sights []*sight) error {
 type fact struct {
 	n    number
 	name string
-	file *tiering.File // nil: it is not there
+	file *dataset.File // nil: it is not there
 	of   *sight
 }
 
@@ -229,7 +229,7 @@ func (l *look) merge(sights []*sight) error {
 
 // set makes a fact of what a folder has. A directory that is another one under the same name is new, as is all that is in it.
 func (l *look) set(m *merge, f fact) error {
-	var was tiering.File
+	var was dataset.File
 	var err error
 	if f.file == nil {
 		was, err = m.pass(f.name)

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"datamove.dev/mover"
-	"datamove.dev/tiering"
+	"datamove.dev/tiering/dataset"
 )
 
 // A page is a run of entries of one folder, in the order of walks, as one value of the store. Each entry is written as what
@@ -42,10 +42,10 @@ const (
 func blocks(size int64) int64 { return (size + storedUnit - 1) / storedUnit * storedUnit }
 
 // appendPage appends the page of some entries of one folder.
-func appendPage(b []byte, files []tiering.File) []byte {
+func appendPage(b []byte, files []dataset.File) []byte {
 	b = append(b, pageFormat)
 	b = binary.AppendUvarint(b, uint64(len(files)))
-	var last tiering.File
+	var last dataset.File
 	for i := range files {
 		b = appendFile(b, &files[i], &last)
 		last = files[i]
@@ -53,7 +53,7 @@ func appendPage(b []byte, files []tiering.File) []byte {
 	return b
 }
 
-func appendFile(b []byte, f, last *tiering.File) []byte {
+func appendFile(b []byte, f, last *dataset.File) []byte {
 	flags := uint64(f.Kind) & kindBits
 	mark := func(flag uint64, is bool) {
 		if is {
@@ -108,7 +108,7 @@ func sharedPrefix(a, b string) int {
 }
 
 // readPage appends the entries of a page to files, each with dir as its directory. The page is not kept.
-func readPage(files []tiering.File, page []byte, dir string) ([]tiering.File, error) {
+func readPage(files []dataset.File, page []byte, dir string) ([]dataset.File, error) {
 	r := reader{b: page}
 	if format := r.byte(); format != pageFormat {
 		return files, fmt.Errorf("%w: a page of format %d", mover.ErrCorrupt, format)
@@ -121,7 +121,7 @@ func readPage(files []tiering.File, page []byte, dir string) ([]tiering.File, er
 	files = slices.Grow(files, int(count))
 	names := make([]byte, 0, 2*len(page))
 	ends := make([]int32, 0, 2*pageEntries)
-	last, start := tiering.File{Dir: dir}, 0
+	last, start := dataset.File{Dir: dir}, 0
 	for range count {
 		end := len(names)
 		names = r.file(&last, names, names[start:end])
@@ -188,7 +188,7 @@ func (r *reader) bytes(n uint64) []byte {
 }
 
 // file reads an entry over the one before, and appends its name to names.
-func (r *reader) file(f *tiering.File, names, before []byte) []byte {
+func (r *reader) file(f *dataset.File, names, before []byte) []byte {
 	flags := r.uvarint()
 	f.Kind = mover.Kind(flags & kindBits)
 	shared, own := r.uvarint(), r.uvarint()

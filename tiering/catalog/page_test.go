@@ -11,11 +11,11 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/test/must"
-	"datamove.dev/tiering"
+	"datamove.dev/tiering/dataset"
 )
 
 // anyFile is an entry as a place could have it, or a hostile one.
-func anyFile(t *rapid.T) tiering.File {
+func anyFile(t *rapid.T) dataset.File {
 	number := rapid.Int64Range(0, math.MaxInt64)
 	moment := rapid.OneOf(rapid.Int64Range(1.7e18, 1.8e18), rapid.Int64())
 	e := mover.Entry{
@@ -26,7 +26,7 @@ func anyFile(t *rapid.T) tiering.File {
 		Nlink: rapid.Uint32().Draw(t, "links"), Ino: rapid.Uint64().Draw(t, "ino"),
 		ETag: rapid.OneOf(rapid.Just(""), rapid.StringMatching(`[0-9a-fA-F]{32}`), rapid.StringMatching(`[0-9a-f]{32}-[0-9]{1,3}`), rapid.String()).Draw(t, "etag"),
 	}
-	f := tiering.FileOf(&e, rapid.Int64().Draw(t, "seen"))
+	f := dataset.FileOf(&e, rapid.Int64().Draw(t, "seen"))
 	f.Mtime, f.Ctime = moment.Draw(t, "mtime"), moment.Draw(t, "ctime")
 	f.Atime = rapid.Int64Range(math.MinInt64/1_000_000_000, math.MaxInt64/1_000_000_000).Draw(t, "atime") * 1e9
 	return f
@@ -56,11 +56,11 @@ func TestPage(t *testing.T) {
 
 // A page that was cut or written over is damage, or other entries; never a panic, and never more than there can be.
 func FuzzPage(f *testing.F) {
-	one := tiering.File{Base: "part-0001.bin", Kind: mover.File, Size: 1 << 20, Stored: 1 << 20, Mode: 0o644, UID: 1000, GID: 100, Links: 1,
+	one := dataset.File{Base: "part-0001.bin", Kind: mover.File, Size: 1 << 20, Stored: 1 << 20, Mode: 0o644, UID: 1000, GID: 100, Links: 1,
 		Ino: 4711, Mtime: 1.7e18, Ctime: 1.7e18 + 5, Atime: 1.7e18, Seen: 1.7e9}
 	two := one
 	two.Base, two.Ino = "part-0002.bin", 4712
-	f.Add(appendPage(nil, []tiering.File{one, two}))
+	f.Add(appendPage(nil, []dataset.File{one, two}))
 	f.Add([]byte{pageFormat, 0xff, 0xff, 0xff, 0xff, 0x0f})
 	f.Fuzz(func(t *testing.T, page []byte) {
 		files, err := readPage(nil, page, "d")
@@ -78,10 +78,10 @@ func FuzzPage(f *testing.F) {
 
 // Entries that resemble each other take little.
 func TestPageSize(t *testing.T) {
-	files := make([]tiering.File, pageEntries)
+	files := make([]dataset.File, pageEntries)
 	for i := range files {
 		at := int64(1.7e18) + int64(i)*1_234_567
-		files[i] = tiering.File{Base: "shard-" + strings.Repeat("0", 3) + string(rune('a'+i/26)) + string(rune('a'+i%26)) + ".tar", Kind: mover.File,
+		files[i] = dataset.File{Base: "shard-" + strings.Repeat("0", 3) + string(rune('a'+i/26)) + string(rune('a'+i%26)) + ".tar", Kind: mover.File,
 			Known: mover.FactMode, Size: 1<<20 + int64(i*i), Stored: blocks(1<<20 + int64(i*i)), Mode: 0o644, UID: 1000, GID: 100, Links: 1,
 			Ino: uint64(1000 + i), Mtime: at, Ctime: at, Atime: at - at%1e9, Seen: 1.7e9}
 	}

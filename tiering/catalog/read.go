@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/store"
-	"datamove.dev/tiering"
+	"datamove.dev/mover/kvstore"
+	"datamove.dev/tiering/dataset"
 )
 
 // Get returns what is known of a name; mover.ErrNotExist when nothing is.
-func (c *Catalog) Get(tree Tree, name string) (tiering.File, error) {
+func (c *Catalog) Get(tree Tree, name string) (dataset.File, error) {
 	v := c.view()
 	defer v.close()
 	f, err := v.get(tree, name)
@@ -20,29 +20,29 @@ func (c *Catalog) Get(tree Tree, name string) (tiering.File, error) {
 		err = &mover.Error{Op: "find", Place: tree.String(), Name: name, Err: mover.ErrNotExist}
 	}
 	if err != nil {
-		return tiering.File{}, c.failed("read", err)
+		return dataset.File{}, c.failed("read", err)
 	}
 	return f, nil
 }
 
-func (v *view) get(tree Tree, name string) (tiering.File, error) {
+func (v *view) get(tree Tree, name string) (dataset.File, error) {
 	s, err := stateIn(v.txn, tree)
 	if err != nil || s.Root == 0 {
-		return tiering.File{}, err
+		return dataset.File{}, err
 	}
 	dir, base := mover.Parent(name)
 	n, err := v.find(number(s.Root), dir)
 	if err != nil || n == 0 {
-		return tiering.File{}, err
+		return dataset.File{}, err
 	}
 	for _, as := range []string{base, base + "/"} {
 		_, raw, err := v.page(n, bound{name: as})
 		if err != nil || raw == nil {
-			return tiering.File{}, err
+			return dataset.File{}, err
 		}
 		files, err := readPage(nil, raw, dir)
 		if err != nil {
-			return tiering.File{}, err
+			return dataset.File{}, err
 		}
 		for _, f := range files {
 			if f.Base == base {
@@ -50,12 +50,12 @@ func (v *view) get(tree Tree, name string) (tiering.File, error) {
 			}
 		}
 	}
-	return tiering.File{}, nil
+	return dataset.File{}, nil
 }
 
 // Below yields what is below a directory of a tree in the order of walks: see mover.Compare. It is one moment.
-func (c *Catalog) Below(ctx context.Context, tree Tree, dir string) iter.Seq2[tiering.File, error] {
-	return func(yield func(tiering.File, error) bool) {
+func (c *Catalog) Below(ctx context.Context, tree Tree, dir string) iter.Seq2[dataset.File, error] {
+	return func(yield func(dataset.File, error) bool) {
 		v := c.view()
 		defer v.close()
 		s, err := stateIn(v.txn, tree)
@@ -70,13 +70,13 @@ func (c *Catalog) Below(ctx context.Context, tree Tree, dir string) iter.Seq2[ti
 			_, err = v.below(ctx, n, dir, yield)
 		}
 		if err != nil {
-			yield(tiering.File{}, c.failed("read", err))
+			yield(dataset.File{}, c.failed("read", err))
 		}
 	}
 }
 
 // below yields what is in a folder. It reports false when nobody wants more.
-func (v *view) below(ctx context.Context, n number, dir string, yield func(tiering.File, error) bool) (more bool, err error) {
+func (v *view) below(ctx context.Context, n number, dir string, yield func(dataset.File, error) bool) (more bool, err error) {
 	for b := (bound{}); ; b.name += "\x00" {
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
@@ -130,7 +130,7 @@ func (c *Catalog) Ranges(parts int) (all []Range) {
 
 // Each calls do for all entries of a tree, from as many goroutines as workers says: as fast as it goes, in no order, and for each
 // worker in turn its own number. What is given to do is valid during the call, but for its names. do says whether it wants more.
-func (c *Catalog) Each(ctx context.Context, tree Tree, workers int, do func(worker int, files []tiering.File) error) error {
+func (c *Catalog) Each(ctx context.Context, tree Tree, workers int, do func(worker int, files []dataset.File) error) error {
 	ranges := make(chan Range)
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
@@ -147,7 +147,7 @@ func (c *Catalog) Each(ctx context.Context, tree Tree, workers int, do func(work
 	for w := range workers {
 		g.Go(func() error {
 			for r := range ranges {
-				if err := c.eachIn(gctx, tree, r, func(files []tiering.File) error { return do(w, files) }); err != nil {
+				if err := c.eachIn(gctx, tree, r, func(files []dataset.File) error { return do(w, files) }); err != nil {
 					return err
 				}
 			}
@@ -161,11 +161,11 @@ func (c *Catalog) Each(ctx context.Context, tree Tree, workers int, do func(work
 }
 
 // eachIn reads a range.
-func (c *Catalog) eachIn(ctx context.Context, tree Tree, r Range, do func([]tiering.File) error) error {
+func (c *Catalog) eachIn(ctx context.Context, tree Tree, r Range, do func([]dataset.File) error) error {
 	v := c.view()
 	defer v.close()
 	paths := newPaths(v, tree)
-	var files []tiering.File
+	var files []dataset.File
 	var dir string
 	inside, ease := false, easing{c: c}
 	for v.it.Seek(recordKey(r.from)); v.it.Valid(); v.it.Next() {
@@ -195,7 +195,7 @@ func (c *Catalog) eachIn(ctx context.Context, tree Tree, r Range, do func([]tier
 			return err
 		})
 		if err != nil {
-			return store.Damage(err)
+			return kvstore.Damage(err)
 		}
 		if err := do(files); err != nil {
 			return err

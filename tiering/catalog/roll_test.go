@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/posix"
+	"datamove.dev/mover/backend/posix"
 	"datamove.dev/test/must"
 	"datamove.dev/tiering/catalog"
 )

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"datamove.dev/mover"
-	"datamove.dev/tiering"
+	"datamove.dev/tiering/dataset"
 )
 
 // Source is what is scanned and looked at. A mover.Place is one. Where Stat may tell what was true a while ago, as that of package posix does, it has
@@ -242,7 +242,7 @@ func (s *scan) enter(name string, n number, fresh bool) error {
 		f, s.spare = s.spare[k-1], s.spare[:k-1]
 	}
 	*f = folder{name: name, fresh: fresh, merge: merge{to: s.to, from: s.from, n: n, new: f.new[:0], bound: bound{last: true}}}
-	f.gone = func(old tiering.File) error { return s.gone(n, old) }
+	f.gone = func(old dataset.File) error { return s.gone(n, old) }
 	s.stack = append(s.stack, f)
 	if fresh {
 		return nil
@@ -291,7 +291,7 @@ func (s *scan) take(e *mover.Entry) error {
 		}
 		return s.take(e)
 	}
-	file := tiering.FileOf(e, s.since(e)).Proven()
+	file := dataset.FileOf(e, s.since(e)).Proven()
 	was, err := f.add(file)
 	if err != nil {
 		return err
@@ -352,7 +352,7 @@ func (s *scan) descend(f *folder, name, base string, another bool) (err error) {
 }
 
 // gone meets what was known and is not there any more.
-func (s *scan) gone(parent number, old tiering.File) error {
+func (s *scan) gone(parent number, old dataset.File) error {
 	if old.Kind != mover.Dir {
 		return nil
 	}

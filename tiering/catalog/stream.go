@@ -10,7 +10,7 @@ import (
 	"iter"
 
 	"datamove.dev/mover"
-	"datamove.dev/tiering"
+	"datamove.dev/tiering/dataset"
 )
 
 // A walk is sent to where the catalog is as pages, each of entries that follow each other in one directory:
@@ -36,7 +36,7 @@ func Send(ctx context.Context, w io.Writer, src Source, o mover.WalkOptions) err
 		if err != nil {
 			err = s.unread(e.Name, err)
 		} else {
-			err = s.take(tiering.FileOf(&e, 0))
+			err = s.take(dataset.FileOf(&e, 0))
 		}
 		if err != nil {
 			return err
@@ -48,12 +48,12 @@ func Send(ctx context.Context, w io.Writer, src Source, o mover.WalkOptions) err
 // sender collects entries of one directory.
 type sender struct {
 	w     *bufio.Writer
-	files []tiering.File
+	files []dataset.File
 	count uint64
 	buf   []byte
 }
 
-func (s *sender) take(f tiering.File) error {
+func (s *sender) take(f dataset.File) error {
 	if len(s.files) == pageEntries || len(s.files) > 0 && s.files[0].Dir != f.Dir {
 		if err := s.flush(); err != nil {
 			return err
@@ -127,7 +127,7 @@ func (r *Received) Walk(ctx context.Context, _ mover.WalkOptions) iter.Seq2[move
 }
 
 func (r *Received) walk(ctx context.Context, yield func(mover.Entry, error) bool) error {
-	var files []tiering.File
+	var files []dataset.File
 	var last mover.Entry
 	count := uint64(0)
 	for {
@@ -209,7 +209,7 @@ func (r *Received) bytes() ([]byte, error) {
 }
 
 // entryOf is what FileOf has made of an entry.
-func entryOf(f *tiering.File) mover.Entry {
+func entryOf(f *dataset.File) mover.Entry {
 	moment := func(ns int64) mover.Time {
 		t := mover.Time{Sec: ns / 1e9, Nsec: int32(ns % 1e9)}
 		if t.Nsec < 0 {
@@ -223,9 +223,9 @@ func entryOf(f *tiering.File) mover.Entry {
 
 // AppendEntry appends what a catalog keeps of an entry, for [ReadEntry]. Its name is not among it.
 func AppendEntry(b []byte, e *mover.Entry) []byte {
-	f := tiering.FileOf(e, 0)
+	f := dataset.FileOf(e, 0)
 	f.Dir, f.Base = "", "-"
-	return appendPage(b, []tiering.File{f})
+	return appendPage(b, []dataset.File{f})
 }
 
 // ReadEntry reads what AppendEntry has written, of the name that was asked for. It comes from another host: what is none is mover.ErrCorrupt.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/mem"
+	"datamove.dev/mover/backend/mem"
 	"datamove.dev/test/must"
 	"datamove.dev/tiering/catalog"
 )

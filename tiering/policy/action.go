@@ -9,7 +9,7 @@ import (
 
 	"datamove.dev/lustre"
 
-	"datamove.dev/mover/declare"
+	"datamove.dev/mover/config/yamldoc"
 )
 
 // Verb is what an action does.
@@ -45,7 +45,7 @@ func (v Verb) Removes() bool {
 
 // Action is what a rule does to a file.
 type Action struct {
-	At   declare.Position
+	At   yamldoc.Position
 	Type Verb `yaml:"type" declare:"required"`
 
 	To          []string `yaml:"to"`          // tiers, or TIER:path; TIER@peer is that of another node: see OnPeer
@@ -90,7 +90,7 @@ type Rank string
 
 var ranks = map[string]string{"checkpoint": "", "stage": "", "replicate": "", "tier": "", "scrub": ""}
 
-func (c *Rank) Read(r *declare.Reader, n *yaml.Node, field string) { *c = Rank(r.One(n, field, ranks)) }
+func (c *Rank) Read(r *yamldoc.Reader, n *yaml.Node, field string) { *c = Rank(r.One(n, field, ranks)) }
 
 // Verify is how well what was copied has to be checked.
 type Verify string
@@ -101,7 +101,7 @@ const (
 	ByReading Verify = "read"   // it was read again
 )
 
-func (v *Verify) Read(r *declare.Reader, n *yaml.Node, field string) {
+func (v *Verify) Read(r *yamldoc.Reader, n *yaml.Node, field string) {
 	*v = Verify(r.One(n, field, map[string]string{string(ByServer): "", string(ByReading): ""}))
 }
 
@@ -113,7 +113,7 @@ var takes = map[Verb]string{
 	Retain: "keepLast! keepEvery keepTagged neverBelowVerified in", SetLayout: "layout!",
 }
 
-func (v *Verb) Read(r *declare.Reader, n *yaml.Node, field string) { *v = Verb(r.One(n, field, verbs)) }
+func (v *Verb) Read(r *yamldoc.Reader, n *yaml.Node, field string) { *v = Verb(r.One(n, field, verbs)) }
 
 var verbs = func() map[string]string {
 	all := map[string]string{}
@@ -123,9 +123,9 @@ var verbs = func() map[string]string {
 	return all
 }()
 
-// Read implements declare.Own: a verb alone, or a table.
-func (a *Action) Read(r *declare.Reader, n *yaml.Node, field string) {
-	a.At = declare.PositionOf(n)
+// Read implements yamldoc.Own: a verb alone, or a table.
+func (a *Action) Read(r *yamldoc.Reader, n *yaml.Node, field string) {
+	a.At = yamldoc.PositionOf(n)
 	if n.Kind == yaml.ScalarNode {
 		a.Type.Read(r, n, field)
 		a.needs(r, n, field)
@@ -139,8 +139,8 @@ func (a *Action) Read(r *declare.Reader, n *yaml.Node, field string) {
 }
 
 // fields refuses those that the verb does not have.
-func (a *Action) fields(r *declare.Reader, n *yaml.Node, field string) {
-	known := declare.Fields(reflect.TypeFor[Action]())
+func (a *Action) fields(r *yamldoc.Reader, n *yaml.Node, field string) {
+	known := yamldoc.Fields(reflect.TypeFor[Action]())
 	for i := 0; i < len(n.Content); i += 2 {
 		name := n.Content[i].Value
 		if _, is := known[name]; is && name != "type" && !slices.Contains(a.takes(), name) {
@@ -148,32 +148,32 @@ func (a *Action) fields(r *declare.Reader, n *yaml.Node, field string) {
 			if len(a.takes()) == 0 {
 				what = "no other field"
 			}
-			r.Add(n.Content[i], declare.Join(field, name), "%s does not have it; it has %s", a.Type, what)
+			r.Add(n.Content[i], yamldoc.Join(field, name), "%s does not have it; it has %s", a.Type, what)
 		}
 	}
 	switch {
 	case a.Then != "" && a.Then != Release:
-		r.Add(n, declare.Join(field, "then"), "want release, and not %s", a.Then)
+		r.Add(n, yamldoc.Join(field, "then"), "want release, and not %s", a.Then)
 	case a.HSM && a.MinReplicas > 0:
-		r.Add(n, declare.Join(field, "minReplicas"), "hsm has the copy in the archive of the file system, and asks for no other")
+		r.Add(n, yamldoc.Join(field, "minReplicas"), "hsm has the copy in the archive of the file system, and asks for no other")
 	case a.Type == SetLayout && a.Layout != "":
 		if _, _, err := lustre.ParseWanted(a.Layout); err != nil {
-			r.Add(n, declare.Join(field, "layout"), "%v", err)
+			r.Add(n, yamldoc.Join(field, "layout"), "%v", err)
 		}
 	case a.Type == Retain && a.NeverBelowVerified == 1:
-		r.Add(n, declare.Join(field, "neverBelowVerified"), "want 2 or more: the last but one is the way back when the last is bad")
+		r.Add(n, yamldoc.Join(field, "neverBelowVerified"), "want 2 or more: the last but one is the way back when the last is bad")
 	}
 }
 
 func (a *Action) takes() []string { return strings.Fields(strings.ReplaceAll(takes[a.Type], "!", "")) }
 
 // needs names those that are missing.
-func (a *Action) needs(r *declare.Reader, n *yaml.Node, field string) {
-	known, own := declare.Fields(reflect.TypeFor[Action]()), reflect.ValueOf(a).Elem()
+func (a *Action) needs(r *yamldoc.Reader, n *yaml.Node, field string) {
+	known, own := yamldoc.Fields(reflect.TypeFor[Action]()), reflect.ValueOf(a).Elem()
 	for name := range strings.FieldsSeq(takes[a.Type]) {
 		name, needed := strings.CutSuffix(name, "!")
-		if needed && own.Field(known[name]).IsZero() && !r.Within(declare.Join(field, name)) {
-			r.Add(n, declare.Join(field, name), "%s needs it", a.Type)
+		if needed && own.Field(known[name]).IsZero() && !r.Within(yamldoc.Join(field, name)) {
+			r.Add(n, yamldoc.Join(field, name), "%s needs it", a.Type)
 		}
 	}
 }

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"time"
 
-	"datamove.dev/tiering"
+	"datamove.dev/tiering/dataset"
 
-	"datamove.dev/mover/declare"
+	"datamove.dev/mover/config/yamldoc"
 )
 
 // Choice is which files a question is about, in the words of a rule. The zero value is all of them.
@@ -18,11 +18,11 @@ type Choice struct {
 	Classes string
 }
 
-// Read makes a program of a choice: of a file that is meant its Verdict has the Rule 0. What is wrong with it is declare.Problems, by the part that it is in.
+// Read makes a program of a choice: of a file that is meant its Verdict has the Rule 0. What is wrong with it is yamldoc.Problems, by the part that it is in.
 func (c Choice) Read() (*Program, error) {
-	var problems declare.Problems
+	var problems yamldoc.Problems
 	part := func(name, text string, into any) {
-		r := &declare.Reader{File: name}
+		r := &yamldoc.Reader{File: name}
 		switch all := r.Documents([]byte(text)); {
 		case len(all) > 1:
 			r.Add(all[1], "", "want one document")
@@ -39,10 +39,10 @@ func (c Choice) Read() (*Program, error) {
 		part("match", c.Match, match)
 	}
 	if c.Where != "" {
-		where = &Where{At: declare.Position{Line: 1, Column: 1}, Text: c.Where}
+		where = &Where{At: yamldoc.Position{Line: 1, Column: 1}, Text: c.Where}
 	}
 	part("classes", c.Classes, &classes)
-	r := &declare.Reader{File: "choice", Problems: problems}
+	r := &yamldoc.Reader{File: "choice", Problems: problems}
 	env, err := newEnvironment(nil)
 	if err != nil || len(problems) > 0 {
 		return nil, errors.Join(err, r.Err())
@@ -62,7 +62,7 @@ type View struct {
 }
 
 // View tells of a file what a question may be about.
-func (j *Judge) View(f *tiering.File, at *Facts) View {
+func (j *Judge) View(f *dataset.File, at *Facts) View {
 	j.look(f, at)
 	return View{j.owner(), j.group(), time.Duration(max(0, j.now-j.used)), j.classNames()}
 }

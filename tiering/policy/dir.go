@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/declare"
+	"datamove.dev/mover/config/yamldoc"
 )
 
 // ReadDir reads the policies in the files of a directory that end in .yaml, and says all that is wrong with them. has says which tiers there are.
@@ -50,7 +50,7 @@ func readFile(file string) ([]*Program, error) {
 		return nil, &mover.Error{Op: "read", Place: file, Err: errors.Unwrap(err)}
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, declare.TextMost+1))
+	text, err := io.ReadAll(io.LimitReader(f, yamldoc.TextMost+1))
 	if err != nil {
 		return nil, &mover.Error{Op: "read", Place: file, Err: errors.Unwrap(err)}
 	}
@@ -73,5 +73,5 @@ func Strangers(programs []*Program, has func(tier string) bool) error {
 // problem is one of a policy that can be read.
 func problem(p *Program, field, format string, args ...any) error {
 	at := p.Policy.places.Of(field)
-	return declare.Problem{File: p.Policy.File, Line: at.Line, Column: at.Column, Field: field, What: fmt.Sprintf(format, args...)}
+	return yamldoc.Problem{File: p.Policy.File, Line: at.Line, Column: at.Column, Field: field, What: fmt.Sprintf(format, args...)}
 }

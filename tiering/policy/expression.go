@@ -15,7 +15,7 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 
 	"datamove.dev/mover"
-	"datamove.dev/tiering"
+	"datamove.dev/tiering/dataset"
 )
 
 // costMost is what one expression may cost for one file, in the units of CEL: about one for each operation, and one for ten letters that
@@ -261,7 +261,7 @@ func text(s string) types.String {
 }
 
 // known is a time of a file, and an error where that is not known: 1970 would be long ago.
-func known(f *tiering.File, name string, fact mover.Facts, ns int64) ref.Val {
+func known(f *dataset.File, name string, fact mover.Facts, ns int64) ref.Val {
 	if !f.Known.Has(fact) {
 		return types.NewErr("its %s is not known", name)
 	}

@@ -13,9 +13,9 @@ import (
 	yaml "go.yaml.in/yaml/v3"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/declare"
+	"datamove.dev/mover/config/yamldoc"
 	"datamove.dev/mover/units"
-	"datamove.dev/tiering"
+	"datamove.dev/tiering/dataset"
 )
 
 // Program is a policy that can be asked. It does not change.
@@ -45,13 +45,13 @@ type rule struct {
 // kindName is what a document calls itself.
 const kindName = "TierPolicy"
 
-// Read reads the policies in a text, and says all that is wrong with them: declare.Problems, which are mover.ErrUsage. file is its name, for people.
+// Read reads the policies in a text, and says all that is wrong with them: yamldoc.Problems, which are mover.ErrUsage. file is its name, for people.
 func Read(file string, text []byte) ([]*Program, error) {
-	r := &declare.Reader{File: file}
+	r := &yamldoc.Reader{File: file}
 	var all []*Program
 	names := map[Name]int{}
 	for _, doc := range r.Documents(text) {
-		p := &Policy{File: file, places: declare.Places{}}
+		p := &Policy{File: file, places: yamldoc.Places{}}
 		r.Places = p.places
 		if text, err := yaml.Marshal(doc); err == nil {
 			p.Text = string(text)
@@ -76,7 +76,7 @@ func Read(file string, text []byte) ([]*Program, error) {
 var identifier = mover.Pattern(`^[a-z][a-zA-Z0-9_]{0,63}$`)
 
 // compile makes a program, as far as it can be made.
-func compile(r *declare.Reader, p *Policy) *Program {
+func compile(r *yamldoc.Reader, p *Policy) *Program {
 	prog := &Program{Policy: p, exclude: p.Spec.Scope.Exclude}
 	for name := range p.Spec.Vars {
 		if _, taken := variables[name]; taken || !identifier().MatchString(name) {
@@ -140,7 +140,7 @@ func (c *compiler) order(prog *Program, o Order) {
 	case o.Weight != nil:
 		prog.weight = c.env.number(c, o.Weight, "spec.order.weight")
 	case o.By == ByWeight:
-		c.add(declare.Position{}, "spec.order.weight", "is missing: by is weight")
+		c.add(yamldoc.Position{}, "spec.order.weight", "is missing: by is weight")
 	}
 }
 
@@ -229,7 +229,7 @@ type Judge struct {
 	unnamed error // of this file: a rule has asked for a name that could not be told
 
 	now  int64 // ns
-	file *tiering.File
+	file *dataset.File
 	at   *Facts
 	used int64 // Facts.Used
 	in   uint64
@@ -242,7 +242,7 @@ func (p *Program) Judge(now time.Time, people People) *Judge {
 }
 
 // Decide says what the program says of a file. It keeps neither.
-func (j *Judge) Decide(f *tiering.File, at *Facts) Verdict {
+func (j *Judge) Decide(f *dataset.File, at *Facts) Verdict {
 	j.look(f, at)
 	for i := range j.program.exclude {
 		if j.program.exclude[i].matches(f.Base, f.Name) {
@@ -327,13 +327,13 @@ func (j *Judge) heldTogether(a *Action) string {
 	return ""
 }
 
-func (j *Judge) look(f *tiering.File, at *Facts) {
+func (j *Judge) look(f *dataset.File, at *Facts) {
 	j.file, j.at, j.done, j.unnamed = f, at, false, nil
 	j.used, _ = at.Used(f)
 }
 
 // Weight is how early a file is among those that something is to be done to: the largest is first.
-func (j *Judge) Weight(f *tiering.File, at *Facts) (float64, error) {
+func (j *Judge) Weight(f *dataset.File, at *Facts) (float64, error) {
 	j.look(f, at)
 	switch {
 	case j.program.weight != nil:
@@ -399,7 +399,7 @@ func (j *Judge) classNames() (names []string) {
 }
 
 // Reason says why a verdict is what it is, in one line.
-func (j *Judge) Reason(f *tiering.File, at *Facts, v Verdict) string {
+func (j *Judge) Reason(f *dataset.File, at *Facts, v Verdict) string {
 	j.look(f, at)
 	switch {
 	case v.Err != nil:
@@ -446,7 +446,7 @@ type ClauseSight struct {
 }
 
 // Explain says of all rules, up to the one that decides, what their clauses are of a file, and when it was last used.
-func (j *Judge) Explain(f *tiering.File, at *Facts) (sights []Sight, used string) {
+func (j *Judge) Explain(f *dataset.File, at *Facts) (sights []Sight, used string) {
 	v := j.Decide(f, at)
 	last, by := at.Used(f)
 	used = fmt.Sprintf("%s ago, by its %s", units.Duration(time.Duration(max(0, j.now-last))), by)

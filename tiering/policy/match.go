@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/declare"
+	"datamove.dev/mover/config/yamldoc"
 	"datamove.dev/mover/units"
-	"datamove.dev/tiering"
+	"datamove.dev/tiering/dataset"
 )
 
 // Match is clauses about a file. Those that are left out hold.
 type Match struct {
-	At       declare.Position
+	At       yamldoc.Position
 	Kind     []Kind   `yaml:"kind"`
 	Size     *Sizes   `yaml:"size"`
 	Stored   *Sizes   `yaml:"stored"`   // bytes that are allocated
@@ -81,7 +81,7 @@ const classesMost = 64
 
 // compiler makes matchers of what was read.
 type compiler struct {
-	r       *declare.Reader
+	r       *yamldoc.Reader
 	vars    map[string]Values
 	classes []class // those that were read so far: a class may use those before it
 	env     *environment
@@ -102,7 +102,7 @@ func (c *compiler) matcher(m *Match, any bool, where *Where, field string) (out 
 		out.clauses = c.clauses(m, field+".match")
 	}
 	if any && len(out.clauses) < 2 {
-		p := declare.Position{}
+		p := yamldoc.Position{}
 		if m != nil {
 			p = m.At
 		}
@@ -114,7 +114,7 @@ func (c *compiler) matcher(m *Match, any bool, where *Where, field string) (out 
 	return out
 }
 
-func (c *compiler) add(at declare.Position, field, format string, args ...any) {
+func (c *compiler) add(at yamldoc.Position, field, format string, args ...any) {
 	c.r.AddAt(at, field, format, args...)
 }
 
@@ -229,7 +229,7 @@ func (c *compiler) people(name string, want []string, known mover.Facts, number 
 }
 
 // classClause compiles a clause about classes.
-func (c *compiler) classClause(name string, want []Name, in bool, at declare.Position, field string, put putClause) {
+func (c *compiler) classClause(name string, want []Name, in bool, at yamldoc.Position, field string, put putClause) {
 	var bits uint64
 	for _, n := range want {
 		i := slices.IndexFunc(c.classes, func(have class) bool { return have.name == string(n) })
@@ -281,7 +281,7 @@ type Set interface {
 }
 
 // Used is when a file was last of use to anybody, in ns since 1970, and by which of its times. What is not known of it is left out.
-func (at *Facts) Used(f *tiering.File) (used int64, by string) {
+func (at *Facts) Used(f *dataset.File) (used int64, by string) {
 	used, by = f.Seen*int64(time.Second), "first seen"
 	later := func(t int64, of string) {
 		if t > used {

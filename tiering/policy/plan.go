@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"datamove.dev/mover"
-	"datamove.dev/tiering"
+	"datamove.dev/tiering/dataset"
 )
 
 // Tally is files and their bytes.
@@ -24,7 +24,7 @@ func (c *Tally) sum(more Tally) {
 
 // Item is a file that something is to be done to.
 type Item struct {
-	tiering.File
+	dataset.File
 	Area   int // that it is in, as who selects numbers them
 	Rule   int
 	Weight float64
@@ -111,7 +111,7 @@ func (j *Judge) Select() *Selection {
 }
 
 // Add asks about a file, in one of the areas of the scope. To a directory nothing is done.
-func (s *Selection) Add(area int, f *tiering.File, at *Facts) {
+func (s *Selection) Add(area int, f *dataset.File, at *Facts) {
 	if f.Kind == mover.Dir {
 		return
 	}
@@ -189,7 +189,7 @@ func (s *Selection) leave(why string, what Tally) {
 }
 
 // hashOf spreads names evenly.
-func hashOf(f *tiering.File) uint64 { return Hash(f.Dir + "/" + f.Base) }
+func hashOf(f *dataset.File) uint64 { return Hash(f.Dir + "/" + f.Base) }
 
 // Hash spreads texts evenly.
 func Hash(text string) uint64 {

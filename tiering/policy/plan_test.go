@@ -13,7 +13,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/test/must"
 	_ "datamove.dev/test/seed/property" // of rapid
-	"datamove.dev/tiering"
+	"datamove.dev/tiering/dataset"
 	"datamove.dev/tiering/policy"
 )
 
@@ -26,7 +26,7 @@ func TestHeld(t *testing.T) {
 	hot := policy.Facts{Ephemeral: true}
 	for _, row := range []struct {
 		action string
-		file   tiering.File
+		file   dataset.File
 		at     policy.Facts
 		held   string // "" is not
 	}{
@@ -108,7 +108,7 @@ func TestPlan(t *testing.T) {
 			"  - {name: purge, match: {size: <60}, action: purge}\n  - {name: archive, action: {type: archive, to: cold}}\n  order: {by: size}\n" + limits
 		all := must.Get(policy.Read("x.yaml", []byte(text(rules))))(t)
 		p := all[0]
-		files := make([]tiering.File, number("count", 60))
+		files := make([]dataset.File, number("count", 60))
 		for i := range files {
 			files[i] = idle(fmt.Sprintf("d%d/f%02d", i%3, i), int64(number("size", 100)), 40*day)
 			files[i].UID = uint32(number("uid", 3))
@@ -130,7 +130,7 @@ func TestPlan(t *testing.T) {
 	})
 }
 
-func check(t *rapid.T, p *policy.Program, plan *policy.Plan, files []tiering.File) {
+func check(t *rapid.T, p *policy.Program, plan *policy.Plan, files []dataset.File) {
 	l := p.Policy.Spec.Limits
 	var matched, left policy.Tally
 	for _, r := range plan.Rules {
@@ -212,7 +212,7 @@ func TestReads(t *testing.T) {
 	unknown.Known &^= mover.FactAtime
 	for _, row := range []struct {
 		match   string
-		file    tiering.File
+		file    dataset.File
 		reads   mover.Reads
 		byReads bool
 		rule    int // -1 is none
@@ -300,7 +300,7 @@ func TestNamesThatCanNotBeTold(t *testing.T) {
 	roots.UID = 0
 	for _, row := range []struct {
 		match string
-		file  tiering.File
+		file  dataset.File
 		rule  int // -1 is none
 		fails bool
 	}{

@@ -10,12 +10,12 @@ import (
 
 	yaml "go.yaml.in/yaml/v3"
 
-	"datamove.dev/mover/declare"
+	"datamove.dev/mover/config/yamldoc"
 )
 
 // Policy is one document.
 type Policy struct {
-	At       declare.Position
+	At       yamldoc.Position
 	Kind     string   `yaml:"kind" declare:"required"`
 	Metadata Metadata `yaml:"metadata" declare:"required"`
 	Spec     Spec     `yaml:"spec" declare:"required"`
@@ -23,7 +23,7 @@ type Policy struct {
 	File string // that it was read from
 	Text string // of the document, without its comments' places: it reads as the same policy
 
-	places declare.Places
+	places yamldoc.Places
 }
 
 // Digest names what a policy says: SHA-256, in hex.
@@ -70,7 +70,7 @@ const (
 
 var modes = map[string]string{string(ModePlan): "", string(ModeCanary): "", string(ModeEnforce): ""}
 
-func (m *Mode) Read(r *declare.Reader, n *yaml.Node, field string) { *m = Mode(r.One(n, field, modes)) }
+func (m *Mode) Read(r *yamldoc.Reader, n *yaml.Node, field string) { *m = Mode(r.One(n, field, modes)) }
 
 // Scope is which files a policy is about.
 type Scope struct {
@@ -81,7 +81,7 @@ type Scope struct {
 
 // Schedule says when a policy runs by itself.
 type Schedule struct {
-	At      declare.Position
+	At      yamldoc.Position
 	Cron    string  `yaml:"cron" declare:"required"` // five fields, or @daily and the like
 	TZ      string  `yaml:"tz"`                      // "" is UTC
 	Window  Span    `yaml:"window"`                  // after its begin no more actions begin; 0 is no end
@@ -99,7 +99,7 @@ const (
 	SkipRuns Missed = "skip"
 )
 
-func (m *Missed) Read(r *declare.Reader, n *yaml.Node, field string) {
+func (m *Missed) Read(r *yamldoc.Reader, n *yaml.Node, field string) {
 	*m = Missed(r.One(n, field, map[string]string{string(RunOnce): "", string(SkipRuns): ""}))
 }
 
@@ -109,13 +109,13 @@ type Overlap string
 // Forbid is the only way: it leaves the later run out.
 const Forbid Overlap = "forbid"
 
-func (o *Overlap) Read(r *declare.Reader, n *yaml.Node, field string) {
+func (o *Overlap) Read(r *yamldoc.Reader, n *yaml.Node, field string) {
 	*o = Overlap(r.One(n, field, map[string]string{string(Forbid): ""}))
 }
 
 // Trigger has a policy run when something happens. It is a watermark, of a tier or a part of it, or an event.
 type Trigger struct {
-	At      declare.Position
+	At      yamldoc.Position
 	Tier    string  `yaml:"tier"`
 	Pool    string  `yaml:"pool"`    // of its file system
 	OST     string  `yaml:"ost"`     // "any", or its number
@@ -153,7 +153,7 @@ const (
 	OfInodes Measure = "inodes"
 )
 
-func (m *Measure) Read(r *declare.Reader, n *yaml.Node, field string) {
+func (m *Measure) Read(r *yamldoc.Reader, n *yaml.Node, field string) {
 	*m = Measure(r.One(n, field, map[string]string{string(OfBytes): "", string(OfInodes): ""}))
 }
 
@@ -167,7 +167,7 @@ const (
 	TaskDone           Event = "task.done"
 )
 
-func (e *Event) Read(r *declare.Reader, n *yaml.Node, field string) {
+func (e *Event) Read(r *yamldoc.Reader, n *yaml.Node, field string) {
 	*e = Event(r.One(n, field, map[string]string{string(CheckpointComplete): "", string(CheckpointVerified): "", string(TaskDone): ""}))
 }
 
@@ -186,13 +186,13 @@ const (
 	Refuse Stale = "refuse" // nothing is done
 )
 
-func (s *Stale) Read(r *declare.Reader, n *yaml.Node, field string) {
+func (s *Stale) Read(r *yamldoc.Reader, n *yaml.Node, field string) {
 	*s = Stale(r.One(n, field, map[string]string{string(Rescan): "", string(Refuse): ""}))
 }
 
 // Class is a named match.
 type Class struct {
-	At    declare.Position
+	At    yamldoc.Position
 	Name  Name   `yaml:"name" declare:"required"`
 	Match *Match `yaml:"match"`
 	Any   bool   `yaml:"any"`
@@ -201,7 +201,7 @@ type Class struct {
 
 // Rule is what is to happen to files that match it.
 type Rule struct {
-	At     declare.Position
+	At     yamldoc.Position
 	Name   Name   `yaml:"name" declare:"required"`
 	Match  *Match `yaml:"match"`
 	Any    bool   `yaml:"any"` // one of the clauses of Match is enough
@@ -211,15 +211,15 @@ type Rule struct {
 
 // Where is an expression, with its place in the text.
 type Where struct {
-	At   declare.Position
+	At   yamldoc.Position
 	Text string
 }
 
-func (w *Where) Read(r *declare.Reader, n *yaml.Node, field string) {
-	w.At = declare.PositionOf(n)
+func (w *Where) Read(r *yamldoc.Reader, n *yaml.Node, field string) {
+	w.At = yamldoc.PositionOf(n)
 	switch n.Style {
 	case yaml.LiteralStyle, yaml.FoldedStyle:
-		w.At = declare.Position{Line: n.Line + 1, Column: 1}
+		w.At = yamldoc.Position{Line: n.Line + 1, Column: 1}
 	case yaml.SingleQuotedStyle, yaml.DoubleQuotedStyle:
 		w.At.Column++
 	}
@@ -242,7 +242,7 @@ const (
 	ByWeight By = "weight"
 )
 
-func (b *By) Read(r *declare.Reader, n *yaml.Node, field string) {
+func (b *By) Read(r *yamldoc.Reader, n *yaml.Node, field string) {
 	*b = By(r.One(n, field, map[string]string{string(ByAge): "", string(BySize): "", string(ByWeight): ""}))
 }
 
@@ -272,7 +272,7 @@ type Recheck string
 // Identity is the only way: device, inode, size, mtime and ctime, or ETag.
 const Identity Recheck = "identity"
 
-func (c *Recheck) Read(r *declare.Reader, n *yaml.Node, field string) {
+func (c *Recheck) Read(r *yamldoc.Reader, n *yaml.Node, field string) {
 	*c = Recheck(r.One(n, field, map[string]string{string(Identity): ""}))
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/test/must"
-	"datamove.dev/tiering"
+	"datamove.dev/tiering/dataset"
 	"datamove.dev/tiering/policy"
 )
 
@@ -20,8 +20,8 @@ const day = 24 * time.Hour
 func ago(d time.Duration) int64 { return now.Add(-d).UnixNano() }
 
 // idle is a file that nobody has used for a while.
-func idle(name string, size int64, d time.Duration) tiering.File {
-	f := tiering.File{Kind: mover.File, Known: mover.FactMode | mover.FactOwner | mover.FactGroup | mover.FactMtime | mover.FactAtime | mover.FactCtime | mover.FactLinks,
+func idle(name string, size int64, d time.Duration) dataset.File {
+	f := dataset.File{Kind: mover.File, Known: mover.FactMode | mover.FactOwner | mover.FactGroup | mover.FactMtime | mover.FactAtime | mover.FactCtime | mover.FactLinks,
 		Size: size, Stored: size, Mode: 0o640, UID: 1001, GID: 100, Links: 1, Mtime: ago(d), Atime: ago(d), Ctime: ago(d), Seen: ago(d) / 1e9}
 	f.Dir, f.Base = mover.Parent(name)
 	return f
@@ -60,12 +60,12 @@ func TestRules(t *testing.T) {
 	link.Kind = mover.Symlink
 	stranger := idle("vision/d.tar", gib, 40*day)
 	stranger.UID = 4711
-	object := tiering.File{Dir: "vision", Base: "e.tar", Kind: mover.File, Known: mover.FactMtime, Size: gib, Mtime: ago(40 * day), Seen: ago(50*day) / 1e9}
+	object := dataset.File{Dir: "vision", Base: "e.tar", Kind: mover.File, Known: mover.FactMtime, Size: gib, Mtime: ago(40 * day), Seen: ago(50*day) / 1e9}
 	strange := idle("vision/\xff\xfe", 1, day)
 
 	for _, row := range []struct {
 		match string
-		file  tiering.File
+		file  dataset.File
 		at    policy.Facts
 		holds bool
 	}{
@@ -146,7 +146,7 @@ func TestFirst(t *testing.T) {
 	j := p.Judge(now, people{})
 	old, young := idle("vision/a.tar", 1<<30, 40*day), idle("vision/b.tar", 1<<30, time.Hour)
 	for _, row := range []struct {
-		file   tiering.File
+		file   dataset.File
 		at     policy.Facts
 		verb   policy.Verb
 		reason string
@@ -319,7 +319,7 @@ func BenchmarkDecide(b *testing.B) {
   - {name: leased, match: {leased: true}, action: keep}
   - {name: cold, match: {idle: ">30d", size: ">=1MiB", notClass: [ckpt]}, `+where+`action: {type: migrate, to: archive}}
 `)
-			files := make([]tiering.File, 1000)
+			files := make([]dataset.File, 1000)
 			for i := range files {
 				files[i] = idle(fmt.Sprintf("vision/%d.tar", i), int64(1<<20+i), 40*day)
 			}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"datamove.dev/mover/declare"
+	"datamove.dev/mover/config/yamldoc"
 )
 
 // Schema is the JSON Schema (draft 2020-12) of a policy, for editors. Read knows more: it checks expressions, and what fields say together.
@@ -60,7 +60,7 @@ func schemaOf(t reflect.Type) object {
 	case reflect.Slice:
 		item := schemaOf(t.Elem())
 		list := object{"type": "array", "items": item}
-		if t.Elem().Kind() == reflect.Struct && !reflect.PointerTo(t.Elem()).Implements(declare.ScalarType) {
+		if t.Elem().Kind() == reflect.Struct && !reflect.PointerTo(t.Elem()).Implements(yamldoc.ScalarType) {
 			return list
 		}
 		return object{"anyOf": []any{item, list}}
@@ -73,7 +73,7 @@ func schemaOf(t reflect.Type) object {
 // tableSchema is that of a table. One within itself (not, of match) is anything there: a schema has to end.
 func tableSchema(t reflect.Type) object {
 	properties, required := object{}, []string{}
-	for name, i := range declare.Fields(t) {
+	for name, i := range yamldoc.Fields(t) {
 		f := t.Field(i)
 		if f.Type.Kind() == reflect.Pointer && f.Type.Elem() == t {
 			properties[name] = object{"type": "object"}

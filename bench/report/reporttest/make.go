@@ -10,9 +10,9 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"datamove.dev/bench/model"
-	"datamove.dev/bench/record"
 	"datamove.dev/bench/report"
+	"datamove.dev/bench/result"
+	"datamove.dev/bench/roofline"
 	"datamove.dev/test/must"
 )
 
@@ -32,7 +32,7 @@ func NewMaker(seed uint64) *Maker {
 // Kind is a phase: what one node reaches alone, and of how many nodes there is half of the rate of the last.
 type Kind struct {
 	Suite, Name string
-	Unit        record.Unit
+	Unit        result.Unit
 	oneNode     float64
 	half        float64
 	micros      float64
@@ -40,39 +40,39 @@ type Kind struct {
 
 // Kinds are phases of the suites of our own.
 var Kinds = []Kind{
-	{"large", "write", record.Bytes, 8.1e9, 22, 2900},
-	{"large", "read", record.Bytes, 10.4e9, 30, 1800},
-	{"large", "verify", record.Bytes, 9.1e9, 31, 2100},
-	{"small", "create", record.Ops, 31e3, 7, 240},
-	{"small", "stat", record.Ops, 88e3, 12, 80},
-	{"small", "unlink", record.Ops, 35e3, 6, 210},
+	{"large", "write", result.Bytes, 8.1e9, 22, 2900},
+	{"large", "read", result.Bytes, 10.4e9, 30, 1800},
+	{"large", "verify", result.Bytes, 9.1e9, 31, 2100},
+	{"small", "create", result.Ops, 31e3, 7, 240},
+	{"small", "stat", result.Ops, 88e3, 12, 80},
+	{"small", "unlink", result.Ops, 35e3, 6, 210},
 }
 
 // IO500 are the phases of that one.
 var IO500 = []Kind{
-	{"io500", "ior-easy-write", record.Bytes, 8e9, 22, 3000},
-	{"io500", "mdtest-easy-write", record.Ops, 31e3, 9, 240},
-	{"io500", "ior-hard-write", record.Bytes, 0.9e9, 9, 900},
-	{"io500", "mdtest-hard-write", record.Ops, 9e3, 8, 800},
-	{"io500", "find", record.Ops, 400e3, 20, 10},
-	{"io500", "ior-easy-read", record.Bytes, 10e9, 30, 1800},
-	{"io500", "mdtest-easy-stat", record.Ops, 88e3, 12, 80},
-	{"io500", "ior-hard-read", record.Bytes, 2.3e9, 12, 500},
-	{"io500", "mdtest-hard-stat", record.Ops, 60e3, 12, 90},
-	{"io500", "mdtest-easy-delete", record.Ops, 35e3, 9, 220},
-	{"io500", "mdtest-hard-read", record.Ops, 20e3, 9, 300},
-	{"io500", "mdtest-hard-delete", record.Ops, 11e3, 9, 700},
+	{"io500", "ior-easy-write", result.Bytes, 8e9, 22, 3000},
+	{"io500", "mdtest-easy-write", result.Ops, 31e3, 9, 240},
+	{"io500", "ior-hard-write", result.Bytes, 0.9e9, 9, 900},
+	{"io500", "mdtest-hard-write", result.Ops, 9e3, 8, 800},
+	{"io500", "find", result.Ops, 400e3, 20, 10},
+	{"io500", "ior-easy-read", result.Bytes, 10e9, 30, 1800},
+	{"io500", "mdtest-easy-stat", result.Ops, 88e3, 12, 80},
+	{"io500", "ior-hard-read", result.Bytes, 2.3e9, 12, 500},
+	{"io500", "mdtest-hard-stat", result.Ops, 60e3, 12, 90},
+	{"io500", "mdtest-easy-delete", result.Ops, 35e3, 9, 220},
+	{"io500", "mdtest-hard-read", result.Ops, 20e3, 9, 300},
+	{"io500", "mdtest-hard-delete", result.Ops, 11e3, 9, 700},
 }
 
 // Run is one run of Kinds of phases.
-func (m *Maker) Run(nodes []int, repeats int, all ...Kind) *record.Run {
-	r := &record.Run{Schema: record.Schema, ID: fmt.Sprintf("%016x", m.chance.Uint64()), Version: "1.8.0", Command: "datamove-bench run --suite large,small --nodes 1,2,4,8 --repeats 5 /scratch/bench",
+func (m *Maker) Run(nodes []int, repeats int, all ...Kind) *result.Run {
+	r := &result.Run{Schema: result.Schema, ID: fmt.Sprintf("%016x", m.chance.Uint64()), Version: "1.8.0", Command: "datamove-bench run --suite large,small --nodes 1,2,4,8 --repeats 5 /scratch/bench",
 		Begun: time.Date(2026, 11, 26, 20, 15, 0, 0, time.UTC)}
 	for t := range m.Targets {
 		r.Targets = append(r.Targets, fmt.Sprintf("/scratch/ost%02d", t))
 	}
 	for n := range nodes[len(nodes)-1] {
-		r.Nodes = append(r.Nodes, record.Node{Name: fmt.Sprintf("gpu%03d", n+1), CPU: "AMD EPYC 9654 96-Core Processor", Cores: 192, MemoryBytes: 1536 << 30, Kernel: "6.12.48",
+		r.Nodes = append(r.Nodes, result.Node{Name: fmt.Sprintf("gpu%03d", n+1), CPU: "AMD EPYC 9654 96-Core Processor", Cores: 192, MemoryBytes: 1536 << 30, Kernel: "6.12.48",
 			ClockAhead: (m.chance.Float64() - 0.5) / 500, ClockError: 40e-6})
 	}
 	for repeat := range repeats {
@@ -88,14 +88,14 @@ func (m *Maker) Run(nodes []int, repeats int, all ...Kind) *record.Run {
 const ranksOfNode = 16
 
 // phase is one, that takes about twelve seconds.
-func (m *Maker) phase(k Kind, nodes, repeat int) record.Phase {
+func (m *Maker) phase(k Kind, nodes, repeat int) result.Phase {
 	reached := k.oneNode * float64(nodes) / (1 + float64(nodes-1)/k.half) * (1 + m.noise*m.chance.NormFloat64())
 	if by := m.slower[k.Name]; by > 0 {
 		reached *= by
 	}
 	took := 12 + m.chance.Float64()
 	amount := int64(reached * took)
-	p := record.Phase{Suite: k.Suite, Name: k.Name, Unit: k.Unit, Repeat: repeat, NodeCount: nodes, Ranks: nodes * ranksOfNode, Cache: "direct, past page caches",
+	p := result.Phase{Suite: k.Suite, Name: k.Name, Unit: k.Unit, Repeat: repeat, NodeCount: nodes, Ranks: nodes * ranksOfNode, Cache: "direct, past page caches",
 		What:  fmt.Sprintf("%d ranks on %d nodes, 1 file of 4.00 GiB each, in blocks of 4.00 MiB", nodes*ranksOfNode, nodes),
 		Files: int64(nodes * ranksOfNode), Skew: m.chance.Float64() / 1000, SkewError: 80e-6, CPU: took * float64(nodes) * 3, PeakBytes: 300 << 20}
 	p.Last = m.done(k.Unit, took, amount)
@@ -141,23 +141,23 @@ func (m *Maker) phase(k Kind, nodes, repeat int) record.Phase {
 	return p
 }
 
-func (m *Maker) done(u record.Unit, seconds float64, amount int64) record.Done {
-	if u == record.Bytes {
-		return record.Done{Seconds: seconds, Bytes: amount, Ops: amount / (4 << 20)}
+func (m *Maker) done(u result.Unit, seconds float64, amount int64) result.Done {
+	if u == result.Bytes {
+		return result.Done{Seconds: seconds, Bytes: amount, Ops: amount / (4 << 20)}
 	}
-	return record.Done{Seconds: seconds, Ops: amount}
+	return result.Done{Seconds: seconds, Ops: amount}
 }
 
-func (m *Maker) share(name string, u record.Unit, seconds, every float64, series []int64) record.Share {
+func (m *Maker) share(name string, u result.Unit, seconds, every float64, series []int64) result.Share {
 	sum := int64(0)
 	for _, x := range series {
 		sum += x
 	}
-	return record.Share{Name: name, Done: m.done(u, seconds, sum), Every: every, Series: series}
+	return result.Share{Name: name, Done: m.done(u, seconds, sum), Every: every, Series: series}
 }
 
 // Latency is one with a long tail.
-func (m *Maker) Latency(micros float64, count int) record.Latency {
+func (m *Maker) Latency(micros float64, count int) result.Latency {
 	h := hdrhistogram.New(100, int64(time.Hour), 2)
 	for range count {
 		v := micros * 1e3 * math.Exp(0.35*m.chance.NormFloat64())
@@ -171,7 +171,7 @@ func (m *Maker) Latency(micros float64, count int) record.Latency {
 	if err != nil {
 		panic(err)
 	}
-	return record.Latency{Count: h.TotalCount(), Mean: h.Mean() / 1e3, P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), Max: float64(h.Max()) / 1e3, HDR: string(text)}
+	return result.Latency{Count: h.TotalCount(), Mean: h.Mean() / 1e3, P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), Max: float64(h.Max()) / 1e3, HDR: string(text)}
 }
 
 // Example is a run of all suites on up to eight nodes that is worse than it was, with some failures, beside what the cluster can do.
@@ -189,13 +189,13 @@ func Example(t testing.TB) *report.Report {
 			p.Failed = "gpu003: lost: connection reset by peer"
 		}
 	}
-	return report.Sum([]*record.Run{run}, report.Options{Baseline: []*record.Run{NewMaker(2).Run([]int{1, 2, 4, 8}, 5, Kinds...)}, Model: Founding(t)})
+	return report.Sum([]*result.Run{run}, report.Options{Baseline: []*result.Run{NewMaker(2).Run([]int{1, 2, 4, 8}, 5, Kinds...)}, Model: Founding(t)})
 }
 
 // Founding is what a cluster can do by its model.
-func Founding(t testing.TB) *model.Report {
+func Founding(t testing.TB) *roofline.Report {
 	t.Helper()
-	c, err := model.Read("cluster.yaml", []byte("kind: Cluster\nname: founding\ntarget: {read: 500GB/s, write: 40GB/s}\nclients: {nodes: 32, nic: 100G}\nfabric: {bisection: 4.8T}\n"+
+	c, err := roofline.Read("cluster.yaml", []byte("kind: Cluster\nname: founding\ntarget: {read: 500GB/s, write: 40GB/s}\nclients: {nodes: 32, nic: 100G}\nfabric: {bisection: 4.8T}\n"+
 		"oss:\n  nodes: 14\n  nic: 100G\n  media: {devices: 24, read: 2.5GB/s, write: 1.8GB/s, parity: 8+2}\n"), nil)
 	must.Do(t, err)
 	r := c.Report()
@@ -210,7 +210,7 @@ func Hostile(t testing.TB) *report.Report {
 	t.Helper()
 	m := NewMaker(3)
 	m.Targets = 3
-	of := func() *record.Run {
+	of := func() *result.Run {
 		run := m.Run([]int{1, 2}, 3, Kinds[0], Kinds[3])
 		run.ID, run.Version, run.Command, run.Failed, run.Notes = nasty, nasty, nasty, nasty, []string{nasty, nasty}
 		for i := range run.Targets {
@@ -238,5 +238,5 @@ func Hostile(t testing.TB) *report.Report {
 	}
 	model := Founding(t)
 	model.Cluster = nasty
-	return report.Sum([]*record.Run{of()}, report.Options{Baseline: []*record.Run{of()}, Model: model})
+	return report.Sum([]*result.Run{of()}, report.Options{Baseline: []*result.Run{of()}, Model: model})
 }

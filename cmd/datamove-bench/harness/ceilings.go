@@ -13,22 +13,22 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"datamove.dev/bench/ceiling"
+	"datamove.dev/bench/hardware"
 	"datamove.dev/mover"
 	"datamove.dev/mover/units"
 )
 
 // ceilingsFile is what ceilings prints as JSON.
 type ceilingsFile struct {
-	Schema   string            `json:"schema"` // ceilingsSchema
-	Date     time.Time         `json:"date"`
-	Ceilings []ceiling.Ceiling `json:"ceilings"`
+	Schema   string             `json:"schema"` // ceilingsSchema
+	Date     time.Time          `json:"date"`
+	Ceilings []hardware.Ceiling `json:"ceilings"`
 }
 
 const ceilingsSchema = "datamove.ceilings/v1"
 
 func ceilingsCommand() *cobra.Command {
-	var o ceiling.Options
+	var o hardware.Options
 	var dirs, links, buckets, osts []string
 	var size, serve, output, beside, conf string
 	c := &cobra.Command{
@@ -62,14 +62,14 @@ func ceilingsCommand() *cobra.Command {
 			}
 			all, err := ceilings(cmd.Context(), o, dirs, links)
 			for _, dir := range osts {
-				var more []ceiling.Ceiling
+				var more []hardware.Ceiling
 				if err == nil {
 					more, err = ofOSTs(cmd.Context(), o, dir)
 				}
 				all = append(all, more...)
 			}
 			for i, b := range buckets {
-				var more []ceiling.Ceiling
+				var more []hardware.Ceiling
 				if err == nil {
 					more, err = ofBucket(cmd.Context(), o, b, stores[i])
 				}
@@ -107,9 +107,9 @@ func ceilingsCommand() *cobra.Command {
 }
 
 // besides measures by turns with other programs.
-func besides(cmd *cobra.Command, o ceiling.Options, dir string, links []string, output string) error {
+func besides(cmd *cobra.Command, o hardware.Options, dir string, links []string, output string) error {
 	o.Dir = dir
-	pairs, err := ceiling.Beside(cmd.Context(), o, links...)
+	pairs, err := hardware.Beside(cmd.Context(), o, links...)
 	if errors.Is(err, mover.ErrUsage) {
 		err = usageError{err}
 	}
@@ -132,9 +132,9 @@ func middle(all []float64) float64 { return slices.Sorted(slices.Values(all))[le
 
 // pairsFile is what ceilings --beside prints as JSON.
 type pairsFile struct {
-	Schema string         `json:"schema"` // datamove.ceilings-beside/v1
-	Date   time.Time      `json:"date"`
-	Pairs  []ceiling.Pair `json:"pairs"`
+	Schema string          `json:"schema"` // datamove.ceilings-beside/v1
+	Date   time.Time       `json:"date"`
+	Pairs  []hardware.Pair `json:"pairs"`
 }
 
 // serves answers those that measure the link to this host.
@@ -144,18 +144,18 @@ func serves(ctx context.Context, address string, say io.Writer) error {
 		return usageError{err}
 	}
 	fmt.Fprintf(say, "datamove-bench: answers at %s; anybody who reaches it can use this link\n", l.Addr())
-	return ceiling.Serve(ctx, l)
+	return hardware.Serve(ctx, l)
 }
 
-func ceilings(ctx context.Context, o ceiling.Options, dirs, links []string) (all []ceiling.Ceiling, err error) {
-	for _, one := range []func(context.Context, ceiling.Options) (ceiling.Ceiling, error){ceiling.Memory, ceiling.Hash} {
+func ceilings(ctx context.Context, o hardware.Options, dirs, links []string) (all []hardware.Ceiling, err error) {
+	for _, one := range []func(context.Context, hardware.Options) (hardware.Ceiling, error){hardware.Memory, hardware.Hash} {
 		c, err := one(ctx, o)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, c)
 	}
-	more, err := ceiling.Loopback(ctx, o)
+	more, err := hardware.Loopback(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func ceilings(ctx context.Context, o ceiling.Options, dirs, links []string) (all
 	for _, dir := range dirs {
 		o := o
 		o.Dir = dir
-		if more, err = ceiling.Disk(ctx, o); err != nil {
+		if more, err = hardware.Disk(ctx, o); err != nil {
 			return nil, err
 		}
 		for i := range more {
@@ -172,7 +172,7 @@ func ceilings(ctx context.Context, o ceiling.Options, dirs, links []string) (all
 		all = append(all, more...)
 	}
 	for _, address := range links {
-		if more, err = ceiling.Link(ctx, "nic", address, o); err != nil {
+		if more, err = hardware.Link(ctx, "nic", address, o); err != nil {
 			return nil, err
 		}
 		all = append(all, more...)
@@ -180,7 +180,7 @@ func ceilings(ctx context.Context, o ceiling.Options, dirs, links []string) (all
 	return all, nil
 }
 
-func ceilingsTable(all []ceiling.Ceiling) string {
+func ceilingsTable(all []hardware.Ceiling) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-18s %14s %28s  %s\n", "CEILING", "MEDIAN", "RUNS", "HOW")
 	for _, c := range all {

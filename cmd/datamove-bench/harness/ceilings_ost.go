@@ -8,15 +8,15 @@ import (
 	"path/filepath"
 	"strings"
 
-	"datamove.dev/bench/ceiling"
+	"datamove.dev/bench/hardware"
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/system"
+	"datamove.dev/lustre/detect"
 	"datamove.dev/mover"
 )
 
 // ofOSTs measures each OST of the Lustre that a directory is on, alone: a file that lies on no other one.
-func ofOSTs(ctx context.Context, o ceiling.Options, dir string) (all []ceiling.Ceiling, err error) {
-	h, err := system.Open(dir, system.Options{})
+func ofOSTs(ctx context.Context, o hardware.Options, dir string) (all []hardware.Ceiling, err error) {
+	h, err := detect.Open(dir, detect.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +27,7 @@ func ofOSTs(ctx context.Context, o ceiling.Options, dir string) (all []ceiling.C
 	return eachOST(ctx, o, dir, h.FD(), h.System.Layout)
 }
 
-func eachOST(ctx context.Context, o ceiling.Options, dir string, fd int, layouts lustre.Layouts) (all []ceiling.Ceiling, err error) {
+func eachOST(ctx context.Context, o hardware.Options, dir string, fd int, layouts lustre.Layouts) (all []hardware.Ceiling, err error) {
 	cluster, err := layouts.Cluster(ctx, fd)
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func eachOST(ctx context.Context, o ceiling.Options, dir string, fd int, layouts
 		}
 		o := o
 		o.Dir, o.Files = own, 1
-		measured, err := ceiling.Disk(ctx, o)
+		measured, err := hardware.Disk(ctx, o)
 		if err != nil {
 			return nil, fmt.Errorf("OST %d: %w", t.Index, err)
 		}

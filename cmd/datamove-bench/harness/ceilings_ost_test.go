@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"datamove.dev/bench/ceiling"
+	"datamove.dev/bench/hardware"
 	"datamove.dev/lustre"
 	"datamove.dev/mover"
 	"datamove.dev/test/must"
@@ -35,7 +35,7 @@ func (l *ofTwo) SetDefault(_ context.Context, fd int, layout lustre.Layout) erro
 func TestOSTs(t *testing.T) {
 	dir := t.TempDir()
 	var l ofTwo
-	all := must.Get(eachOST(t.Context(), ceiling.Options{Runs: 1, Size: 8 << 20}, dir, -1, &l))(t)
+	all := must.Get(eachOST(t.Context(), hardware.Options{Runs: 1, Size: 8 << 20}, dir, -1, &l))(t)
 	var names []string
 	for _, c := range all {
 		names = append(names, c.Name)
@@ -47,7 +47,7 @@ func TestOSTs(t *testing.T) {
 	if out, code := run(t, "", "ceilings", "--runs", "1", "--time", "1ms", "--osts", dir); code != 1 || !strings.Contains(out, "--osts") {
 		t.Errorf("exit %d\n%s", code, out)
 	}
-	if _, err := ofOSTs(t.Context(), ceiling.Options{}, dir); !errors.Is(err, mover.ErrUnsupported) {
+	if _, err := ofOSTs(t.Context(), hardware.Options{}, dir); !errors.Is(err, mover.ErrUnsupported) {
 		t.Error(err)
 	}
 }

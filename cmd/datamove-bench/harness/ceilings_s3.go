@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 
-	"datamove.dev/bench/ceiling"
-	"datamove.dev/bench/party"
-	"datamove.dev/bench/record"
-	"datamove.dev/bench/suite"
+	"datamove.dev/bench/hardware"
+	"datamove.dev/bench/multinode"
+	"datamove.dev/bench/result"
+	"datamove.dev/bench/workload"
 )
 
 // objects are which phases of suite s3 are which ceiling.
@@ -29,16 +29,16 @@ func bucketOf(target, conf string) (*places, error) {
 }
 
 // ofBucket measures what an endpoint does for a bucket, alone.
-func ofBucket(ctx context.Context, o ceiling.Options, target string, places *places) (all []ceiling.Ceiling, err error) {
-	sizes := suite.Sizes{Nodes: []int{1}, Bucket: true, Ranks: o.Workers, Repeats: o.Runs, Files: 200, Phases: []string{"put", "get", "multipart", "range-get"}}.Filled()
+func ofBucket(ctx context.Context, o hardware.Options, target string, places *places) (all []hardware.Ceiling, err error) {
+	sizes := workload.Sizes{Nodes: []int{1}, Bucket: true, Ranks: o.Workers, Repeats: o.Runs, Files: 200, Phases: []string{"put", "get", "multipart", "range-get"}}.Filled()
 	if o.Size > 0 {
 		sizes.Bytes = max(sizes.Block, o.Size/int64(sizes.Ranks))
 	}
-	works, err := suite.Works([]string{"s3"}, sizes)
+	works, err := workload.Works([]string{"s3"}, sizes)
 	if err != nil {
 		return nil, err
 	}
-	r, err := party.Conduct(ctx, party.Plan{Targets: places.targets, Works: works, Open: places.open, Version: version})
+	r, err := multinode.Conduct(ctx, multinode.Plan{Targets: places.targets, Works: works, Open: places.open, Version: version})
 	if err != nil {
 		return nil, err
 	}
@@ -47,11 +47,11 @@ func ofBucket(ctx context.Context, o ceiling.Options, target string, places *pla
 		unit := ""
 		for i := range r.Phases {
 			if p := &r.Phases[i]; p.Name == one.phase {
-				rates, unit = append(rates, p.Rate()), map[record.Unit]string{record.Bytes: "B/s", record.Ops: "ops/s"}[p.Unit]
+				rates, unit = append(rates, p.Rate()), map[result.Unit]string{result.Bytes: "B/s", result.Ops: "ops/s"}[p.Unit]
 			}
 		}
 		slices.Sort(rates)
-		all = append(all, ceiling.Ceiling{Name: one.name, Unit: unit, Rate: middle(rates), Lowest: rates[0], Most: rates[len(rates)-1], Runs: len(rates),
+		all = append(all, hardware.Ceiling{Name: one.name, Unit: unit, Rate: middle(rates), Lowest: rates[0], Most: rates[len(rates)-1], Runs: len(rates),
 			How: fmt.Sprintf("%d workers: %s, at %s", sizes.Ranks, one.how, target)})
 	}
 	return all, nil

@@ -11,7 +11,7 @@ import (
 
 	"datamove.dev/bench/compare"
 	"datamove.dev/mover"
-	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/test/must"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"datamove.dev/bench/model"
+	"datamove.dev/bench/roofline"
 	"datamove.dev/mover"
 	"datamove.dev/mover/units"
 )
@@ -20,7 +20,7 @@ import (
 const clusterMost = 1 << 20
 
 // verdicts are those that --require takes, the weakest first.
-var verdicts = []model.Verdict{model.Modelled, model.Extrapolated, model.Validated}
+var verdicts = []roofline.Verdict{roofline.Modelled, roofline.Extrapolated, roofline.Validated}
 
 func modelCommand() *cobra.Command {
 	var set, runs, ceilings []string
@@ -45,14 +45,14 @@ func modelCommand() *cobra.Command {
 			if output != "table" && output != "json" {
 				return usageError{fmt.Errorf("-o %s: must be table or json", output)}
 			}
-			if require != "" && !slices.Contains(verdicts, model.Verdict(require)) {
+			if require != "" && !slices.Contains(verdicts, roofline.Verdict(require)) {
 				return usageError{fmt.Errorf("--require %s: must be modelled, extrapolated or validated", require)}
 			}
 			text, err := readCluster(args[0], cmd.InOrStdin())
 			if err != nil {
 				return err
 			}
-			cluster, err := model.Read(args[0], text, set)
+			cluster, err := roofline.Read(args[0], text, set)
 			if err != nil {
 				return usageError{err}
 			}
@@ -69,7 +69,7 @@ func modelCommand() *cobra.Command {
 			} else {
 				_, err = io.WriteString(cmd.OutOrStdout(), modelTable(report))
 			}
-			return errors.Join(err, required(report, model.Verdict(require)))
+			return errors.Join(err, required(report, roofline.Verdict(require)))
 		},
 	}
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
@@ -96,7 +96,7 @@ func readCluster(name string, in io.Reader) ([]byte, error) {
 }
 
 // alone has ceilings in a cluster that were measured on one of a group.
-func alone(cluster *model.Cluster, files []string) error {
+func alone(cluster *roofline.Cluster, files []string) error {
 	for _, one := range files {
 		group, name, ok := strings.Cut(one, "=")
 		if !ok {
@@ -122,7 +122,7 @@ func alone(cluster *model.Cluster, files []string) error {
 }
 
 // required says that a verdict is not what somebody wants it to be.
-func required(r model.Report, least model.Verdict) error {
+func required(r roofline.Report, least roofline.Verdict) error {
 	if least == "" || slices.Index(verdicts, r.Verdict) >= slices.Index(verdicts, least) {
 		return nil
 	}
@@ -130,7 +130,7 @@ func required(r model.Report, least model.Verdict) error {
 }
 
 // modelTable is a report for people.
-func modelTable(r model.Report) string {
+func modelTable(r roofline.Report) string {
 	var b strings.Builder
 	for _, a := range r.Paths {
 		fmt.Fprintf(&b, "%s, %s: at most %s, by %s", r.Cluster, a.Path, gb(a.Roof), a.Binding)

@@ -9,23 +9,23 @@ import (
 	"testing"
 	"time"
 
-	"datamove.dev/bench/ceiling"
-	"datamove.dev/bench/record"
+	"datamove.dev/bench/hardware"
+	"datamove.dev/bench/result"
 	"datamove.dev/test/must"
 )
 
 // recorded saves a run of four hosts that read so many bytes per second, five times, verified.
 func recorded(t *testing.T, rate float64) (file string) {
-	r := &record.Run{Schema: record.Schema}
-	var shares []record.Share
+	r := &result.Run{Schema: result.Schema}
+	var shares []result.Share
 	for i := range 4 {
 		name := fmt.Sprintf("n%d", i)
-		r.Nodes = append(r.Nodes, record.Node{Name: name, Host: name})
-		shares = append(shares, record.Share{Name: name})
+		r.Nodes = append(r.Nodes, result.Node{Name: name, Host: name})
+		shares = append(shares, result.Share{Name: name})
 	}
 	for range 5 {
 		for _, name := range []string{"read", "verify"} {
-			r.Phases = append(r.Phases, record.Phase{Suite: "large", Name: name, Unit: record.Bytes, NodeCount: 4, PerNode: shares, Last: record.Done{Seconds: 10, Bytes: int64(10 * rate)}})
+			r.Phases = append(r.Phases, result.Phase{Suite: "large", Name: name, Unit: result.Bytes, NodeCount: 4, PerNode: shares, Last: result.Done{Seconds: 10, Bytes: int64(10 * rate)}})
 		}
 	}
 	file = filepath.Join(t.TempDir(), "run.json")
@@ -54,7 +54,7 @@ func TestModelOfRuns(t *testing.T) {
 	if code != 1 || !strings.Contains(out, "a ceiling is declared wrongly, or what was read came from a cache") {
 		t.Errorf("exit %d\n%s", code, out)
 	}
-	text, err := json.Marshal(ceilingsFile{ceilingsSchema, time.Now(), []ceiling.Ceiling{{Name: "nic.send", Rate: 5e9}, {Name: "nic.receive", Rate: 6e9}}})
+	text, err := json.Marshal(ceilingsFile{ceilingsSchema, time.Now(), []hardware.Ceiling{{Name: "nic.send", Rate: 5e9}, {Name: "nic.receive", Rate: 6e9}}})
 	file := filepath.Join(t.TempDir(), "oss.json")
 	if err == nil {
 		err = os.WriteFile(file, text, 0o600)

@@ -9,10 +9,10 @@ import (
 	"sync"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/local"
+	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
-	"datamove.dev/mover/site"
 )
 
 // places opens targets as the configuration of this host has them.
@@ -80,7 +80,7 @@ func (p *places) resolve(target string) (l location.Location, err error) {
 		if err != nil {
 			return l, err
 		}
-		resolved, ok := site.Site{Tiers: conf.Tiers}.Resolve(l)
+		resolved, ok := backend.Site{Tiers: conf.Tiers}.Resolve(l)
 		if !ok {
 			return l, fmt.Errorf("%w: there is no tier %s in the configuration", mover.ErrUsage, mover.Printable(l.Tier))
 		}
@@ -100,6 +100,6 @@ func (p *places) open(ctx context.Context, target, name string) (path string, pl
 		return "", nil, err
 	}
 	l.Prefix = mover.Join(l.Prefix, name)
-	place, err = site.Site{Tiers: conf.Tiers}.Open(ctx, l, local.OpenOptions{Write: true})
+	place, err = backend.Site{Tiers: conf.Tiers}.Open(ctx, l, engine.OpenOptions{Write: true})
 	return "", place, err
 }

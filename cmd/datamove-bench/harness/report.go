@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"datamove.dev/bench/model"
-	"datamove.dev/bench/record"
 	"datamove.dev/bench/report"
+	"datamove.dev/bench/result"
+	"datamove.dev/bench/roofline"
 )
 
 // reportForms are what -o takes.
@@ -108,7 +108,7 @@ func stdins(files ...[]string) (n int) {
 }
 
 // clusterReport is what the model says of a cluster file, and of what runs have measured; nil without one.
-func clusterReport(file string, in io.Reader, runs []*record.Run) (*model.Report, error) {
+func clusterReport(file string, in io.Reader, runs []*result.Run) (*roofline.Report, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -116,7 +116,7 @@ func clusterReport(file string, in io.Reader, runs []*record.Run) (*model.Report
 	if err != nil {
 		return nil, err
 	}
-	c, err := model.Read(file, text, nil)
+	c, err := roofline.Read(file, text, nil)
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -125,7 +125,7 @@ func clusterReport(file string, in io.Reader, runs []*record.Run) (*model.Report
 }
 
 // readRuns reads records; - is standard input.
-func readRuns(files []string, in io.Reader) (all []*record.Run, err error) {
+func readRuns(files []string, in io.Reader) (all []*result.Run, err error) {
 	for _, file := range files {
 		run, err := readRun(file, in)
 		if err != nil {
@@ -137,9 +137,9 @@ func readRuns(files []string, in io.Reader) (all []*record.Run, err error) {
 }
 
 // readRun reads a run; - is standard input.
-func readRun(file string, in io.Reader) (*record.Run, error) {
+func readRun(file string, in io.Reader) (*result.Run, error) {
 	if file == "-" {
-		return record.Read(in)
+		return result.Read(in)
 	}
 	f, err := os.Open(file)
 	if err != nil {
@@ -150,7 +150,7 @@ func readRun(file string, in io.Reader) (*record.Run, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return record.Read(f)
+	return result.Read(f)
 }
 
 // mostNamed are how many regressions an error names.

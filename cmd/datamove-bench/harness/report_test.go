@@ -9,17 +9,17 @@ import (
 	"testing"
 	"time"
 
-	"datamove.dev/bench/record"
+	"datamove.dev/bench/result"
 	"datamove.dev/test/must"
 )
 
 // saved is a file of a run with phases of such rates, in GB/s, by repeats.
 func saved(t *testing.T, name string, rates ...float64) string {
 	t.Helper()
-	run := &record.Run{Schema: record.Schema, ID: "0123456789abcdef", Version: "1.8.0", Command: "datamove-bench run /scratch", Begun: time.Date(2026, 11, 26, 0, 0, 0, 0, time.UTC), Nodes: []record.Node{{Name: "n1"}}}
+	run := &result.Run{Schema: result.Schema, ID: "0123456789abcdef", Version: "1.8.0", Command: "datamove-bench run /scratch", Begun: time.Date(2026, 11, 26, 0, 0, 0, 0, time.UTC), Nodes: []result.Node{{Name: "n1"}}}
 	for i, rate := range rates {
-		run.Phases = append(run.Phases, record.Phase{Suite: "large", Name: "read", What: "8 ranks on 1 node, 1 file of 1.00 GiB each", Unit: record.Bytes, Repeat: i + 1, NodeCount: 1, Ranks: 8,
-			First: record.Done{Seconds: 9, Bytes: int64(rate * 9e9)}, Last: record.Done{Seconds: 10, Bytes: int64(rate * 10e9)}})
+		run.Phases = append(run.Phases, result.Phase{Suite: "large", Name: "read", What: "8 ranks on 1 node, 1 file of 1.00 GiB each", Unit: result.Bytes, Repeat: i + 1, NodeCount: 1, Ranks: 8,
+			First: result.Done{Seconds: 9, Bytes: int64(rate * 9e9)}, Last: result.Done{Seconds: 10, Bytes: int64(rate * 10e9)}})
 	}
 	file := filepath.Join(t.TempDir(), name)
 	f := must.Get(os.Create(file))(t)

@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"datamove.dev/bench/load"
-	"datamove.dev/bench/party"
-	"datamove.dev/bench/record"
+	"datamove.dev/bench/loadgen"
+	"datamove.dev/bench/multinode"
 	"datamove.dev/bench/report"
-	"datamove.dev/bench/suite"
+	"datamove.dev/bench/result"
+	"datamove.dev/bench/workload"
 	"datamove.dev/mover"
 	"datamove.dev/mover/units"
 )
@@ -25,11 +25,11 @@ import (
 // runFlags are those of run.
 type runFlags struct {
 	suites                     []string
-	sizes                      suite.Sizes
+	sizes                      workload.Sizes
 	size, block, file, sample  string
 	cache                      string
 	scaling                    bool
-	plan                       party.Plan
+	plan                       multinode.Plan
 	listen, address, launch    string
 	secret, save, output, conf string
 	quiet                      bool
@@ -88,7 +88,7 @@ func runCommand() *cobra.Command {
 
 func suites() string {
 	var b strings.Builder
-	for _, s := range suite.All() {
+	for _, s := range workload.All() {
 		fmt.Fprintf(&b, "  %-11s %s\n", s.Name, s.What)
 	}
 	return b.String()
@@ -116,7 +116,7 @@ func (f *runFlags) run(cmd *cobra.Command, targets []string) error {
 			defer f.start(ctx, told, stop)()
 		}
 	}
-	r, err := party.Conduct(ctx, f.plan)
+	r, err := multinode.Conduct(ctx, f.plan)
 	r.Command = f.words(cmd, targets)
 	return errors.Join(err, saved.publish(r.Write), f.tell(cmd.OutOrStdout(), r))
 }
@@ -149,17 +149,17 @@ func (f *runFlags) read(told io.Writer, targets []string) (err error) {
 	if min(f.sizes.Ranks, f.sizes.Repeats, f.sizes.Files, f.sizes.Dirs) < 1 || f.plan.Nodes < 0 || f.sizes.Limit < 0 {
 		return usageError{errors.New("ranks, repeats, files and directories are 1 or more, and nodes and a time are not below 0")}
 	}
-	f.sizes.Cache = load.Cache(f.cache)
+	f.sizes.Cache = loadgen.Cache(f.cache)
 	f.sizes.Nodes = []int{max(1, f.plan.Nodes)}
 	if f.scaling {
-		f.sizes.Nodes = suite.Nodes(max(1, f.plan.Nodes))
+		f.sizes.Nodes = workload.Nodes(max(1, f.plan.Nodes))
 	}
 	places, err := newPlaces(f.conf, targets)
 	if err != nil {
 		return err
 	}
 	f.sizes.Bucket = places.buckets
-	if f.plan.Works, err = suite.Works(f.suites, f.sizes); err != nil {
+	if f.plan.Works, err = workload.Works(f.suites, f.sizes); err != nil {
 		return err
 	}
 	f.plan.Targets, f.plan.Version, f.plan.Open = places.targets, version, places.open
@@ -177,7 +177,7 @@ func (f *runFlags) door() (err error) {
 			return err
 		}
 	case f.launch != "":
-		f.plan.Secret = party.NewSecret() // those that are started are told
+		f.plan.Secret = multinode.NewSecret() // those that are started are told
 	default:
 		return usageError{errors.New("--nodes: want --secret-file, which nodes have to know, or --launch, which tells them")}
 	}
@@ -190,12 +190,12 @@ func (f *runFlags) door() (err error) {
 	return nil
 }
 
-func secretFile(name string) (party.Secret, error) {
+func secretFile(name string) (multinode.Secret, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--secret-file: %w", err)}
 	}
-	s, err := party.ReadSecret(text)
+	s, err := multinode.ReadSecret(text)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--secret-file %s: %w", name, err)}
 	}
@@ -203,11 +203,11 @@ func secretFile(name string) (party.Secret, error) {
 }
 
 // tell prints a record.
-func (f *runFlags) tell(w io.Writer, r *record.Run) error {
+func (f *runFlags) tell(w io.Writer, r *result.Run) error {
 	if f.output == "json" {
 		return r.Write(w)
 	}
-	return report.Sum([]*record.Run{r}, report.Options{}).Table(w)
+	return report.Sum([]*result.Run{r}, report.Options{}).Table(w)
 }
 
 // words is the command as it can be repeated.
@@ -222,7 +222,7 @@ func (f *runFlags) words(cmd *cobra.Command, targets []string) string {
 }
 
 func joinCommand() *cobra.Command {
-	var g party.Guest
+	var g multinode.Guest
 	var secret, conf string
 	c := &cobra.Command{
 		Use:   "join [flags] HOST:PORT",
@@ -245,7 +245,7 @@ func joinCommand() *cobra.Command {
 			case secret != "":
 				g.Secret, err = secretFile(secret)
 			case text != "":
-				g.Secret, err = party.ReadSecret([]byte(text))
+				g.Secret, err = multinode.ReadSecret([]byte(text))
 			default:
 				err = usageError{fmt.Errorf("want --secret-file, or %s", joinVariable)}
 			}
@@ -257,7 +257,7 @@ func joinCommand() *cobra.Command {
 				return err
 			}
 			g.Open = places.open
-			return party.Join(cmd.Context(), g)
+			return multinode.Join(cmd.Context(), g)
 		},
 	}
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })

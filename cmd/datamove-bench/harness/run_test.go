@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"datamove.dev/bench/record"
-	"datamove.dev/test/apart"
+	"datamove.dev/bench/result"
+	"datamove.dev/test/mountns"
 	"datamove.dev/test/must"
 )
 
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		os.Exit(Main(""))
 	}
-	apart.Main(m)
+	mountns.Main(m)
 }
 
 // nodesOf starts so many nodes, as a batch system does, and writes down their processes: it is a --launch.
@@ -60,13 +60,13 @@ func TestRun(t *testing.T) {
 	f, err := os.Open(file)
 	must.Do(t, err)
 	defer f.Close()
-	r, err := record.Read(f)
+	r, err := result.Read(f)
 	if err != nil || len(r.Phases) != 2*(4+7) || !strings.HasPrefix(r.Command, "datamove-bench run --suite=large,small --ranks=2 --size=1MiB") || r.Failed != "" {
 		t.Errorf("%v, %+v", err, r)
 	}
 	empty(t, dir)
 	out, _, code = runs(t, "", "run", "-q", "--suite", "large", "--size", "1MiB", "--ranks", "2", "-o", "json", dir)
-	if r, err := record.Read(strings.NewReader(out)); err != nil || code != 0 || len(r.Phases) != 4 {
+	if r, err := result.Read(strings.NewReader(out)); err != nil || code != 0 || len(r.Phases) != 4 {
 		t.Errorf("exit %d, %v\n%s", code, err, out)
 	}
 }
@@ -76,7 +76,7 @@ func TestNodes(t *testing.T) {
 	dir := t.TempDir()
 	launch, _ := nodesOf(t, 3)
 	out, said, code := runs(t, "", "run", "-q", "--nodes", "3", "--scaling", "--listen", "127.0.0.1:0", "--address", "", "--launch", launch, "--suite", "large", "--size", "1MiB", "--ranks", "2", "-o", "json", dir)
-	r, err := record.Read(strings.NewReader(out))
+	r, err := result.Read(strings.NewReader(out))
 	if err != nil || code != 0 || len(r.Nodes) != 3 || r.Nodes[2].Name != "n03" {
 		t.Fatalf("exit %d, %v\n%s%s", code, err, out, said)
 	}
@@ -140,7 +140,7 @@ func TestNodeDies(t *testing.T) {
 	if code != 8 || !strings.Contains(said, "node n03 is lost") {
 		t.Errorf("exit %d\n%s", code, said)
 	}
-	var r record.Run
+	var r result.Run
 	if err := json.NewDecoder(strings.NewReader(out)).Decode(&r); err != nil || len(r.Phases) != 1 || r.Phases[0].Failed == "" || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "n03: lost") {
 		t.Errorf("%v, %+v", err, r)
 	}

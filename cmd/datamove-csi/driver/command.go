@@ -14,12 +14,12 @@ import (
 
 	"datamove.dev/api"
 	"datamove.dev/csi"
-	"datamove.dev/csi/files"
-	"datamove.dev/csi/hand"
+	"datamove.dev/csi/fsclient"
+	"datamove.dev/csi/fsworker"
 	"datamove.dev/csi/kube"
-	"datamove.dev/csi/relay"
+	"datamove.dev/csi/nodeproxy"
 	"datamove.dev/mover"
-	"datamove.dev/tiering/stage"
+	"datamove.dev/tiering/dataset/datasetclient"
 )
 
 // options are the command line.
@@ -121,7 +121,7 @@ func (o *options) driver(log *slog.Logger) (*csi.Driver, *kube.Cluster, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	d := csi.Options{Config: config, Files: &files.Files{Crew: &hand.Crew{Logger: log}, Limit: o.limit}, Mode: csi.Mode(o.mode), NodeID: o.node, Version: version, Logger: log}
+	d := csi.Options{Config: config, Files: &fsclient.Files{Crew: &fsworker.Crew{Logger: log}, Limit: o.limit}, Mode: csi.Mode(o.mode), NodeID: o.node, Version: version, Logger: log}
 	if config.Service != "" {
 		d.Staging, d.Patience = o.staging(config.Service, d.Files), time.Minute
 	}
@@ -133,7 +133,7 @@ func (o *options) driver(log *slog.Logger) (*csi.Driver, *kube.Cluster, error) {
 		d.Cluster = cluster
 	}
 	if o.keys != "" {
-		if err := relay.Keys(o.keys).Check(); err != nil {
+		if err := nodeproxy.Keys(o.keys).Check(); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -141,7 +141,7 @@ func (o *options) driver(log *slog.Logger) (*csi.Driver, *kube.Cluster, error) {
 		if cluster == nil {
 			return nil, nil, usage("--nodes needs Kubernetes: this is no pod, and --kubeconfig is missing")
 		}
-		d.Fleet = &relay.Fleet{Keys: relay.Keys(o.keys), Nodes: func(ctx context.Context) ([]relay.Node, error) { return cluster.Nodes(ctx, o.nodes) }}
+		d.Fleet = &nodeproxy.Fleet{Keys: nodeproxy.Keys(o.keys), Nodes: func(ctx context.Context) ([]nodeproxy.Node, error) { return cluster.Nodes(ctx, o.nodes) }}
 	}
 	return csi.New(d), cluster, nil
 }
@@ -150,13 +150,13 @@ func (o *options) driver(log *slog.Logger) (*csi.Driver, *kube.Cluster, error) {
 const heldFile = "held.json"
 
 // staging is the mover, whose coordinator a node can be without for a while.
-func (o *options) staging(service string, f *files.Files) csi.Staging {
+func (o *options) staging(service string, f *fsclient.Files) csi.Staging {
 	dial := func(ctx context.Context) (*api.Client, error) { return api.Dial(ctx, service, api.Options{}) }
-	m := &stage.Mover{Dial: dial, Node: o.node, Label: "csi-copy"}
+	m := &datasetclient.Mover{Dial: dial, Node: o.node, Label: "csi-copy"}
 	if csi.Mode(o.mode) == csi.Controller {
 		return m
 	}
-	return &stage.Away{Mover: m, File: filepath.Join(filepath.Dir(strings.TrimPrefix(o.endpoint, "unix://")), heldFile), Note: csi.Noting(f)}
+	return &datasetclient.Away{Mover: m, File: filepath.Join(filepath.Dir(strings.TrimPrefix(o.endpoint, "unix://")), heldFile), Note: csi.Noting(f)}
 }
 
 // cluster is the Kubernetes that this is in; nil is none.

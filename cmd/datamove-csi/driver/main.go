@@ -15,8 +15,8 @@ import (
 	"runtime/debug"
 	"syscall"
 
-	"datamove.dev/csi/files"
-	"datamove.dev/csi/hand"
+	"datamove.dev/csi/fsclient"
+	"datamove.dev/csi/fsworker"
 )
 
 // handCommand starts this program as a hand. Nobody else calls it.
@@ -52,7 +52,7 @@ func Main(release string) int {
 func serveHand() int {
 	signal.Ignore(os.Interrupt, syscall.SIGTERM)
 	debug.SetMemoryLimit(24 << 20)
-	if err := hand.Serve(context.Background(), files.Methods()); err != nil {
+	if err := fsworker.Serve(context.Background(), fsclient.Methods()); err != nil {
 		fmt.Fprintln(os.Stderr, "datamove-csi hand:", err)
 		return 1
 	}

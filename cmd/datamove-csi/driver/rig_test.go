@@ -16,16 +16,16 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"datamove.dev/csi/mount"
-	"datamove.dev/lustre/plain"
-	"datamove.dev/test/apart"
+	"datamove.dev/lustre/localfs"
 	"datamove.dev/test/crash/rig"
-	"datamove.dev/test/image"
+	"datamove.dev/test/loopfs"
+	"datamove.dev/test/mountns"
 	"datamove.dev/test/must"
 )
 
 func TestMain(m *testing.M) {
 	rig.Be(rig.Commands{"datamove-csi": Main})
-	apart.Main(m)
+	mountns.Main(m)
 }
 
 // node is a machine with a btrfs, and the driver as a process of its own.
@@ -41,10 +41,10 @@ type node struct {
 
 func newNode(t testing.TB) *node {
 	t.Helper()
-	root := image.Mount(t, image.Spec{Type: "btrfs", Bytes: 2 << 30})
+	root := loopfs.Mount(t, loopfs.Spec{Type: "btrfs", Bytes: 2 << 30})
 	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	must.Do(t, err)
-	must.Do(t, errors.Join((&plain.Subvolumes{}).Enable(t.Context(), fd, true), unix.Close(fd)))
+	must.Do(t, errors.Join((&localfs.Subvolumes{}).Enable(t.Context(), fd, true), unix.Close(fd)))
 	n := &node{TB: t, program: rig.NewCommand(t, "datamove-csi"), dir: t.TempDir()}
 	must.Do(t, os.Mkdir(n.pods(), 0o755))
 	must.Do(t, os.WriteFile(filepath.Join(n.dir, "csi.yaml"), fmt.Appendf(nil, "fileSystems:\n  lab: {use: project, kind: btrfs, root: %[1]s, volumes: k8s}\n  nvme: {use: scratch, kind: btrfs, root: %[1]s, volumes: csi}\n", root), 0o644))

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc"
 
 	"datamove.dev/csi"
+	"datamove.dev/csi/nodeproxy"
 	"datamove.dev/csi/registrar"
-	"datamove.dev/csi/relay"
 )
 
 // The work that goes on beside the calls.
@@ -79,7 +79,7 @@ func (o *options) run(ctx context.Context) error {
 		if err != nil {
 			return errors.Join(err, listener.Close())
 		}
-		serve(ctx, g, d.RelayServer(relay.Keys(o.keys)), l)
+		serve(ctx, g, d.RelayServer(nodeproxy.Keys(o.keys)), l)
 	}
 	g.Go(func() error { d.KeepMounted(ctx, mountEvery); return nil })
 	if d.Mode == csi.Controller {

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"datamove.dev/csi"
-	"datamove.dev/csi/files"
-	"datamove.dev/csi/hand"
+	"datamove.dev/csi/fsclient"
+	"datamove.dev/csi/fsworker"
 	"datamove.dev/mover"
 )
 
@@ -69,9 +69,9 @@ func (o *options) offline(do func(*csi.Driver) error) error {
 	if err != nil {
 		return err
 	}
-	crew := &hand.Crew{}
+	crew := &fsworker.Crew{}
 	defer crew.Close()
-	return do(csi.New(csi.Options{Config: config, Files: &files.Files{Crew: crew, Limit: o.limit}, Mode: csi.All, Version: version, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}))
+	return do(csi.New(csi.Options{Config: config, Files: &fsclient.Files{Crew: crew, Limit: o.limit}, Mode: csi.All, Version: version, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}))
 }
 
 func printTrash(out io.Writer, all []csi.Removed, asJSON bool) error {

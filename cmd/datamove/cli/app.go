@@ -17,9 +17,9 @@ import (
 	"golang.org/x/term"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/retry"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/remedy"
-	"datamove.dev/mover/retry"
 	"datamove.dev/mover/spelling"
 )
 

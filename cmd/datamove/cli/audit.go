@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/audit"
+	"datamove.dev/mover/server/auditlog"
 	"datamove.dev/mover/units"
 )
 
@@ -32,7 +32,7 @@ func (a *app) auditCommand() *cobra.Command {
 
 func (a *app) auditVerify() *cobra.Command {
 	var f format
-	var heads []audit.Head
+	var heads []auditlog.Head
 	cmd := &cobra.Command{
 		Use:   "verify [flags] [DIR]",
 		Short: "Find the first place where the audit log was changed",
@@ -55,8 +55,8 @@ their last record must be given.`,
 		if len(args) == 1 {
 			dir = args[0]
 		}
-		s, err := audit.Verify(ctx, dir, heads...)
-		var broken *audit.Break
+		s, err := auditlog.Verify(ctx, dir, heads...)
+		var broken *auditlog.Break
 		if err != nil && !errors.As(err, &broken) {
 			return adviseAudit(err)
 		}
@@ -64,7 +64,7 @@ their last record must be given.`,
 		return cmp.Or(adviseAudit(err), printed)
 	})
 	cmd.Flags().Func("head", "a record that is known from elsewhere, as `SEQUENCE:HASH`; may be repeated", func(s string) error {
-		head, err := audit.ParseHead(s)
+		head, err := auditlog.ParseHead(s)
 		if err != nil {
 			return errors.New("want SEQUENCE:HASH, as verify prints it")
 		}
@@ -110,7 +110,7 @@ type breakView struct {
 	Why  string `json:"why"`
 }
 
-func viewAudit(dir string, s audit.Summary, b *audit.Break) auditView {
+func viewAudit(dir string, s auditlog.Summary, b *auditlog.Break) auditView {
 	v := auditView{Schema: "datamove.audit/v1", Log: dir, Whole: b == nil, Files: s.Files, Decisions: s.Decisions, Denied: s.Denied,
 		Cuts: s.Cuts, First: s.First, InUse: s.InUse}
 	if s.First > 0 {

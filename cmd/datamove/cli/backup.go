@@ -6,9 +6,9 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/location"
-	"datamove.dev/mover/site"
 )
 
 // locator reads a location and finds the path or the bucket that it is.
@@ -55,7 +55,7 @@ func (t *task) resolveThere(ctx context.Context, l location.Location) (location.
 	if root.Scheme == location.S3 {
 		as = config.Tier{S3: &config.S3{Bucket: root.Bucket, Prefix: root.Prefix}}
 	}
-	resolved, _ := site.Site{Tiers: map[string]config.Tier{l.Tier: as}}.Resolve(l) // which has that tier
+	resolved, _ := backend.Site{Tiers: map[string]config.Tier{l.Tier: as}}.Resolve(l) // which has that tier
 	return resolved, nil
 }
 

@@ -13,20 +13,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"datamove.dev/deploy/prices"
-	"datamove.dev/lustre/hints"
+	"datamove.dev/lustre/fshints"
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/declare"
-	"datamove.dev/mover/local"
+	"datamove.dev/mover/config/yamldoc"
+	"datamove.dev/mover/engine"
+	"datamove.dev/mover/fairshare"
 	"datamove.dev/mover/location"
-	"datamove.dev/mover/share"
-	"datamove.dev/mover/site"
-	"datamove.dev/tiering/budget"
-	"datamove.dev/tiering/budget/price"
 	"datamove.dev/tiering/burst"
-	"datamove.dev/tiering/burst/leg"
+	"datamove.dev/tiering/burst/budget"
+	"datamove.dev/tiering/burst/lifecycle"
+	"datamove.dev/tiering/burst/link"
+	"datamove.dev/tiering/burst/pricing"
 	"datamove.dev/tiering/burst/shelf"
-	"datamove.dev/tiering/burst/wan"
 )
 
 func (a *app) burstCommand() *cobra.Command {
@@ -93,7 +93,7 @@ func (u *bursts) ready(ctx context.Context) (err error) {
 
 func accountsOf(conf map[string]config.BurstAccount) (all []budget.Account, err error) {
 	for _, team := range slices.Sorted(maps.Keys(conf)) {
-		limit, err := price.ParseMoney(conf[team].Cap)
+		limit, err := pricing.ParseMoney(conf[team].Cap)
 		if err != nil {
 			return nil, err
 		}
@@ -128,11 +128,11 @@ func (u *bursts) text(name string) ([]byte, error) {
 		defer f.Close()
 		in = f
 	}
-	return io.ReadAll(io.LimitReader(in, declare.TextMost+1))
+	return io.ReadAll(io.LimitReader(in, yamldoc.TextMost+1))
 }
 
 // leg is who works on a burst.
-func (u *bursts) leg(ctx context.Context, b *burst.Burst, held *shelf.Held) (*leg.Leg, error) {
+func (u *bursts) leg(ctx context.Context, b *burst.Burst, held *shelf.Held) (*lifecycle.Leg, error) {
 	at, err := u.tier(b)
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (u *bursts) leg(ctx context.Context, b *burst.Burst, held *shelf.Held) (*le
 	if err != nil {
 		return nil, err
 	}
-	l, err := leg.Open(ctx, leg.Setting{Site: site.Site{Tiers: u.conf.Tiers, FileSystem: hints.Of}, Request: local.Request{StateDir: state, Jobs: u.jobs, Within: rates.Bandwidth(ctx)}, Log: log}, b)
+	l, err := lifecycle.Open(ctx, lifecycle.Setting{Site: backend.Site{Tiers: u.conf.Tiers, FileSystem: fshints.Of}, Request: engine.Request{StateDir: state, Jobs: u.jobs, Within: rates.Bandwidth(ctx)}, Log: log}, b)
 	if err != nil {
 		return nil, err
 	}
@@ -176,13 +176,13 @@ func (u *bursts) tier(b *burst.Burst) (location.Location, error) {
 }
 
 // rates are what bytes move within: --bwlimit, and the limits of the configuration at the tier of a burst, in their windows. Calls per second only agents are held to.
-func (u *bursts) rates(at location.Location) (*wan.Rates, error) {
-	r := &wan.Rates{Own: u.limit}
+func (u *bursts) rates(at location.Location) (*link.Rates, error) {
+	r := &link.Rates{Own: u.limit}
 	for _, l := range u.conf.Limits {
 		if l.Rate == 0 || l.Endpoint != at.Tier && l.Endpoint != "s3://"+at.Bucket || l.Direction == "write" && u.comes || l.Direction == "read" && !u.comes {
 			continue
 		}
-		w, err := share.NewHeld(l.Zone, share.Rate{Bytes: int64(l.Rate)}, l.Windows...)
+		w, err := fairshare.NewHeld(l.Zone, fairshare.Rate{Bytes: int64(l.Rate)}, l.Windows...)
 		if err != nil {
 			return nil, err
 		}
@@ -192,16 +192,16 @@ func (u *bursts) rates(at location.Location) (*wan.Rates, error) {
 }
 
 // book has the prices of a region.
-func (u *bursts) book(region string) (*price.Book, error) {
+func (u *bursts) book(region string) (*pricing.Book, error) {
 	name := region + ".yaml"
 	if dir := u.conf.Burst.Prices; dir != "" {
-		return price.Open(filepath.Join(dir, name))
+		return pricing.Open(filepath.Join(dir, name))
 	}
 	text, err := prices.Books.ReadFile(name)
 	if err != nil {
 		return nil, advise(fmt.Errorf("%w: no prices of %s come with this program", mover.ErrNotExist, region), "burst: {prices: /etc/datamove/prices} in the configuration, with a file "+name)
 	}
-	return price.Read(name, text)
+	return pricing.Read(name, text)
 }
 
 func (u *bursts) rules() (*burst.Admission, error) {
@@ -240,7 +240,7 @@ func (u *bursts) named(name string) (*shelf.Held, *burst.Record, *burst.Burst, e
 }
 
 // with works on a burst that there is.
-func (u *bursts) with(ctx context.Context, name string, do func(l *leg.Leg, r *burst.Record, b *burst.Burst) error) (err error) {
+func (u *bursts) with(ctx context.Context, name string, do func(l *lifecycle.Leg, r *burst.Record, b *burst.Burst) error) (err error) {
 	if err := u.ready(ctx); err != nil {
 		return err
 	}

@@ -9,12 +9,12 @@ import (
 
 	"datamove.dev/test/must"
 	"datamove.dev/tiering/burst"
-	"datamove.dev/tiering/burst/wan"
+	"datamove.dev/tiering/burst/link"
 )
 
 // TestLimitsOfBursts: a command that moves by itself is held to what the configuration allows at the bucket, in the direction in which it moves.
 //
-//safety:aws with mover/service TestLimitsOfBursts
+//safety:aws with mover/coordinator TestLimitsOfBursts
 func TestLimitsOfBursts(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	t.Setenv("AWS_ACCESS_KEY_ID", "id")
@@ -52,7 +52,7 @@ spec:
 			t.Errorf("%+v: %v, %v", row, r, err)
 		}
 		l := must.Get(u.leg(t.Context(), all[0], nil))(t)
-		if w, is := l.Way.(*wan.Way); !is || w.Request.Within == nil {
+		if w, is := l.Way.(*link.Way); !is || w.Request.Within == nil {
 			t.Errorf("%+v: nothing holds the way back", row)
 		}
 	}

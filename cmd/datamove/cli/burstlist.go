@@ -12,8 +12,8 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/units"
-	"datamove.dev/tiering/budget"
 	"datamove.dev/tiering/burst"
+	"datamove.dev/tiering/burst/budget"
 )
 
 // listed is a burst as it is told.

@@ -13,10 +13,10 @@ import (
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/local"
-	"datamove.dev/tiering/budget"
-	"datamove.dev/tiering/budget/price"
+	"datamove.dev/mover/engine"
 	"datamove.dev/tiering/burst"
+	"datamove.dev/tiering/burst/budget"
+	"datamove.dev/tiering/burst/pricing"
 )
 
 // listBursts is the command that lists what bursts there are.
@@ -52,7 +52,7 @@ func (u *bursts) asking(ctx context.Context, at string, body func(*api.Client) e
 func (u *bursts) apply(ctx context.Context, c *api.Client, command string, f format, req *pb.ApplyBurstRequest, tell func(*pb.Task) error) error {
 	req.Jobs, req.BytesPerSecond, req.Class, req.Node, req.Labels = int32(u.jobs), u.limit, u.order.class, u.order.node, u.order.labelled(u.app)
 	t := &task{app: u.app, command: command, format: f, order: u.order}
-	t.tell = func(_ context.Context, r local.Report, err error) error {
+	t.tell = func(_ context.Context, r engine.Report, err error) error {
 		for _, note := range r.Notes {
 			u.note("%s", note)
 		}
@@ -284,16 +284,16 @@ func (u *bursts) reconcileThere(ctx context.Context, c *api.Client, days int) (e
 type accountsThere struct{ client *api.Client }
 
 // Adjust has an account say what AWS says of a day.
-func (a accountsThere) Adjust(ctx context.Context, team string, on time.Time, billed price.Money, why string) (budget.Outcome, error) {
+func (a accountsThere) Adjust(ctx context.Context, team string, on time.Time, billed pricing.Money, why string) (budget.Outcome, error) {
 	now, err := a.client.AdjustAccount(ctx, &pb.AdjustAccountRequest{Team: team, Day: on.UTC().Format(time.DateOnly), Micros: int64(billed), Why: why})
 	return budget.Outcome{Balance: accountThere(now).Balance}, err
 }
 
 func accountThere(a *pb.BurstAccount) accountView {
-	v := accountView{Schema: schemaAccount, Balance: budget.Balance{Team: a.GetTeam(), Period: a.GetPeriod(), Cap: price.Money(a.GetCapMicros()), Spent: price.Money(a.GetSpentMicros()),
-		Reserved: price.Money(a.GetReservedMicros()), Free: price.Money(a.GetFreeMicros())}}
+	v := accountView{Schema: schemaAccount, Balance: budget.Balance{Team: a.GetTeam(), Period: a.GetPeriod(), Cap: pricing.Money(a.GetCapMicros()), Spent: pricing.Money(a.GetSpentMicros()),
+		Reserved: pricing.Money(a.GetReservedMicros()), Free: pricing.Money(a.GetFreeMicros())}}
 	for _, o := range a.GetBursts() {
-		v.Bursts = append(v.Bursts, budget.OpenBurst{Team: a.GetTeam(), Burst: o.GetId(), Since: o.GetSince().AsTime(), Reserved: price.Money(o.GetReservedMicros()), Spent: price.Money(o.GetSpentMicros()), Left: price.Money(o.GetLeftMicros())})
+		v.Bursts = append(v.Bursts, budget.OpenBurst{Team: a.GetTeam(), Burst: o.GetId(), Since: o.GetSince().AsTime(), Reserved: pricing.Money(o.GetReservedMicros()), Spent: pricing.Money(o.GetSpentMicros()), Left: pricing.Money(o.GetLeftMicros())})
 	}
 	return v
 }

@@ -10,12 +10,12 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/account"
-	"datamove.dev/mover/local"
+	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/server/osaccount"
 	"datamove.dev/mover/units"
 	"datamove.dev/tiering/catalog"
-	"datamove.dev/tiering/query"
+	"datamove.dev/tiering/catalog/query"
 )
 
 // ours is a catalog of this process, in the directory of its state: trees are locations there.
@@ -94,7 +94,7 @@ func (o *ours) question(q *pb.Question) query.Question {
 }
 
 func (o *ours) reader(ctx context.Context) query.Reader {
-	return query.Reader{Catalog: o.catalog, People: people{ctx, account.New()}}
+	return query.Reader{Catalog: o.catalog, People: people{ctx, osaccount.New()}}
 }
 
 func (o *ours) find(ctx context.Context, r *pb.FindFilesRequest) iter.Seq2[*pb.FileInfo, error] {
@@ -156,7 +156,7 @@ func (o *ours) scan(ctx context.Context, _ *pb.Question) error {
 		told = time.Now()
 		fmt.Fprintf(o.app.err, "datamove: %s: scanning %s: %s of %s\n", o.command, mover.Printable(o.tree.Tier), units.Plural(t.Files, "file", "files"), units.Bytes(t.Bytes))
 	}
-	return local.Visit(ctx, at, o.app.open, func(place mover.Place) error {
+	return engine.Visit(ctx, at, o.app.open, func(place mover.Place) error {
 		_, err := o.catalog.Scan(ctx, o.tree, place, catalog.ScanOptions{Seen: seen})
 		return err
 	})
@@ -168,7 +168,7 @@ const scanTold = 10 * time.Second
 // people are the names of accounts on this machine. It is a policy.People.
 type people struct {
 	ctx context.Context
-	of  *account.Directory
+	of  *osaccount.Directory
 }
 
 // User implements policy.People.

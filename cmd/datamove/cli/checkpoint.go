@@ -15,7 +15,7 @@ import (
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/units"
 	"datamove.dev/tiering/checkpoint"
-	"datamove.dev/tiering/checkpoint/hop"
+	"datamove.dev/tiering/checkpoint/replicate"
 )
 
 func (a *app) checkpointCommand() *cobra.Command {
@@ -41,7 +41,7 @@ commands work in this process, also where there is a service.`,
 // checkpoints is what the commands of checkpoints have in common.
 type checkpoints struct {
 	*app
-	hop.Site
+	replicate.Site
 	profile checkpoint.Profile
 }
 
@@ -71,7 +71,7 @@ func (c *checkpoints) ready() (err error) {
 }
 
 // folder opens a location that has checkpoints.
-func (c *checkpoints) folder(ctx context.Context, arg string, makes bool) (*hop.Folder, error) {
+func (c *checkpoints) folder(ctx context.Context, arg string, makes bool) (*replicate.Folder, error) {
 	l, err := c.locate(arg)
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (c *checkpoints) folder(ctx context.Context, arg string, makes bool) (*hop.
 }
 
 // folders opens locations that have checkpoints. One that can not be opened is told, and is an error when no other can.
-func (c *checkpoints) folders(ctx context.Context, args []string) (all []*hop.Folder, done func(), err error) {
+func (c *checkpoints) folders(ctx context.Context, args []string) (all []*replicate.Folder, done func(), err error) {
 	done = func() {
 		for _, f := range all {
 			_ = f.Close() // they were read
@@ -108,19 +108,19 @@ func (c *checkpoints) folders(ctx context.Context, args []string) (all []*hop.Fo
 }
 
 // passed tells why a checkpoint is not the one.
-func (c *checkpoints) passed(f *hop.Folder, name, why string) {
+func (c *checkpoints) passed(f *replicate.Folder, name, why string) {
 	c.note("passed over %s in %s: %s", mover.Printable(name), mover.Printable(f.String()), why)
 }
 
 // chosen tells what is not the newest although its step is the latest.
-func (c *checkpoints) chosen(one hop.Candidate) {
+func (c *checkpoints) chosen(one replicate.Candidate) {
 	if text := rolledBack(one); text != "" {
 		c.note("%s", text)
 	}
 }
 
 // rolledBack names the sets of a run that was rolled back; "" is none.
-func rolledBack(c hop.Candidate) string {
+func rolledBack(c replicate.Candidate) string {
 	if len(c.Beyond) == 0 {
 		return ""
 	}
@@ -128,7 +128,7 @@ func rolledBack(c hop.Candidate) string {
 }
 
 // wantFlags adds the flags of which checkpoint is wanted.
-func wantFlags(flags *pflag.FlagSet, w *hop.Want) {
+func wantFlags(flags *pflag.FlagSet, w *replicate.Want) {
 	flags.BoolVar(&w.Verified, "verified", false, "only what was verified when it was copied there")
 	parsedVar(flags, &w.Step, "step", parseStep, "the one of step `N`")
 }
@@ -158,10 +158,10 @@ func (a *app) checkpointListCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return list(a, f, checkpointsListing, func(yield func(hop.Candidate, error) bool) {
+		return list(a, f, checkpointsListing, func(yield func(replicate.Candidate, error) bool) {
 			for _, folder := range folders {
 				for found, err := range checkpoint.Each(ctx, folder, folder.Profile) {
-					if !yield(hop.Candidate{Folder: folder, Found: found}, err) || err != nil {
+					if !yield(replicate.Candidate{Folder: folder, Found: found}, err) || err != nil {
 						return
 					}
 				}
@@ -174,26 +174,26 @@ func (a *app) checkpointListCommand() *cobra.Command {
 }
 
 // checkpointsListing is how checkpoints are listed.
-var checkpointsListing = listing[hop.Candidate]{
+var checkpointsListing = listing[replicate.Candidate]{
 	what: "checkpoints",
-	columns: []column[hop.Candidate]{
-		{"NAME", 16, func(c hop.Candidate) string { return mover.Printable(c.Name) }},
+	columns: []column[replicate.Candidate]{
+		{"NAME", 16, func(c replicate.Candidate) string { return mover.Printable(c.Name) }},
 		{"STEP", -9, stepText},
-		{"STATE", 10, func(c hop.Candidate) string { return string(stateOf(c)) }},
-		{"SIZE", -9, func(c hop.Candidate) string { return units.Bytes(c.Bytes) }},
-		{"FILES", -6, func(c hop.Candidate) string { return units.Count(c.Files) }},
-		{"AGE", -6, func(c hop.Candidate) string { return age(c.Found.Saved) }},
-		{"IN", 0, func(c hop.Candidate) string { return mover.Printable(c.Folder.String()) + remark(c) }},
+		{"STATE", 10, func(c replicate.Candidate) string { return string(stateOf(c)) }},
+		{"SIZE", -9, func(c replicate.Candidate) string { return units.Bytes(c.Bytes) }},
+		{"FILES", -6, func(c replicate.Candidate) string { return units.Count(c.Files) }},
+		{"AGE", -6, func(c replicate.Candidate) string { return age(c.Found.Saved) }},
+		{"IN", 0, func(c replicate.Candidate) string { return mover.Printable(c.Folder.String()) + remark(c) }},
 	},
-	view: func(c hop.Candidate) any { return viewCheckpoint(c) },
-	name: func(c hop.Candidate) string { return mover.Printable(c.At().String()) },
-	colour: func(c hop.Candidate) string {
+	view: func(c replicate.Candidate) any { return viewCheckpoint(c) },
+	name: func(c replicate.Candidate) string { return mover.Printable(c.At().String()) },
+	colour: func(c replicate.Candidate) string {
 		return map[checkpoint.State]string{checkpoint.Verified: green, checkpoint.Seen: yellow}[stateOf(c)]
 	},
 }
 
 // stateOf is the state that can be seen of a checkpoint from outside.
-func stateOf(c hop.Candidate) checkpoint.State {
+func stateOf(c replicate.Candidate) checkpoint.State {
 	switch {
 	case !c.Complete:
 		return checkpoint.Seen
@@ -204,7 +204,7 @@ func stateOf(c hop.Candidate) checkpoint.State {
 }
 
 // remark is what is to be said of a checkpoint beside.
-func remark(c hop.Candidate) string {
+func remark(c replicate.Candidate) string {
 	switch {
 	case !c.Complete:
 		return " (" + mover.Printable(c.Why) + ")"
@@ -216,7 +216,7 @@ func remark(c hop.Candidate) string {
 	return ""
 }
 
-func stepText(c hop.Candidate) string {
+func stepText(c replicate.Candidate) string {
 	if c.Step < 0 {
 		return "-"
 	}
@@ -249,7 +249,7 @@ type checkpointView struct {
 	Tags     []string         `json:"tags,omitempty"`
 }
 
-func viewCheckpoint(c hop.Candidate) checkpointView {
+func viewCheckpoint(c replicate.Candidate) checkpointView {
 	v := checkpointView{Schema: schemaCheckpoint, nameView: viewName(c.Name), Location: c.At().String(), Profile: string(c.Found.Profile), State: stateOf(c), Why: c.Why, Bytes: c.Bytes, Files: c.Files}
 	if c.Step >= 0 {
 		v.Step = &c.Step
@@ -259,7 +259,7 @@ func viewCheckpoint(c hop.Candidate) checkpointView {
 		v.Made = &at
 	}
 	if c.Complete {
-		v.Save = hop.SaveOf(c.Found)
+		v.Save = replicate.SaveOf(c.Found)
 	}
 	if c.Commit != nil {
 		v.Tags, v.From = c.Commit.Tags, c.Commit.From

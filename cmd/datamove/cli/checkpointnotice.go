@@ -11,8 +11,8 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/units"
-	"datamove.dev/tiering/burst/notice"
-	"datamove.dev/tiering/checkpoint/hop"
+	"datamove.dev/tiering/burst/spotnotice"
+	"datamove.dev/tiering/checkpoint/replicate"
 )
 
 // noticing says whether the machine is asked whether it is about to go.
@@ -44,8 +44,8 @@ func (e *endings) flags(flags *pflag.FlagSet) {
 }
 
 // watch runs a watch until ctx ends, and then, with --grace, until the newest is home.
-func (e *endings) watch(ctx context.Context, w *hop.Watch) error {
-	alarms := make(chan hop.Alarm)
+func (e *endings) watch(ctx context.Context, w *replicate.Watch) error {
+	alarms := make(chan replicate.Alarm)
 	w.Alarms, w.TellAlarm = alarms, e.tell
 	within, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
@@ -63,7 +63,7 @@ func (e *endings) watch(ctx context.Context, w *hop.Watch) error {
 }
 
 // end ends a watch that is told to: at once, or when the newest is home. What hangs is left when its time is over.
-func (e *endings) end(ctx, within context.Context, cancel context.CancelFunc, alarms chan<- hop.Alarm) {
+func (e *endings) end(ctx, within context.Context, cancel context.CancelFunc, alarms chan<- replicate.Alarm) {
 	select {
 	case <-ctx.Done():
 	case <-within.Done():
@@ -76,7 +76,7 @@ func (e *endings) end(ctx, within context.Context, cancel context.CancelFunc, al
 	over := time.NewTimer(e.grace + time.Second)
 	defer over.Stop()
 	select {
-	case alarms <- hop.Alarm{Why: "told to end", When: time.Now().Add(e.grace), Ends: true}:
+	case alarms <- replicate.Alarm{Why: "told to end", When: time.Now().Add(e.grace), Ends: true}:
 	case <-over.C:
 		return
 	case <-within.Done():
@@ -89,9 +89,9 @@ func (e *endings) end(ctx, within context.Context, cancel context.CancelFunc, al
 }
 
 // ask asks EC2 for notices. That there is no such service is worth a line where it was to be there.
-func (e *endings) ask(ctx context.Context, log *slog.Logger, alarms chan<- hop.Alarm) {
-	w := notice.Watcher{Insists: e.notice == noticeOn, Log: log}
-	err := w.Run(ctx, func(n notice.Notice) {
+func (e *endings) ask(ctx context.Context, log *slog.Logger, alarms chan<- replicate.Alarm) {
+	w := spotnotice.Watcher{Insists: e.notice == noticeOn, Log: log}
+	err := w.Run(ctx, func(n spotnotice.Notice) {
 		select {
 		case alarms <- alarmOf(n):
 		case <-ctx.Done():
@@ -103,30 +103,30 @@ func (e *endings) ask(ctx context.Context, log *slog.Logger, alarms chan<- hop.A
 }
 
 // alarmOf is a notice to a watch.
-func alarmOf(n notice.Notice) hop.Alarm {
+func alarmOf(n spotnotice.Notice) replicate.Alarm {
 	why := string(n.Kind)
-	if n.Action != notice.Unknown {
+	if n.Action != spotnotice.Unknown {
 		why += ": " + string(n.Action)
 	}
-	return hop.Alarm{Why: why, When: n.When}
+	return replicate.Alarm{Why: why, When: n.When}
 }
 
 // alarmView is a step of an alarm as JSON.
 type alarmView struct {
-	Schema  string     `json:"schema"`
-	Time    time.Time  `json:"time"`
-	State   hop.Turn   `json:"state"`
-	Why     string     `json:"why"`
-	When    *time.Time `json:"when,omitempty"`         // absent: at any moment
-	Left    *float64   `json:"left_seconds,omitempty"` // until then
-	Newest  string     `json:"newest,omitempty"`       // absent: none is complete
-	Missing []string   `json:"missing,omitempty"`      // targets that do not have it
-	Open    []string   `json:"incomplete,omitempty"`   // newer ones: they stay
-	Last    bool       `json:"last,omitempty"`         // the watch ends
+	Schema  string         `json:"schema"`
+	Time    time.Time      `json:"time"`
+	State   replicate.Turn `json:"state"`
+	Why     string         `json:"why"`
+	When    *time.Time     `json:"when,omitempty"`         // absent: at any moment
+	Left    *float64       `json:"left_seconds,omitempty"` // until then
+	Newest  string         `json:"newest,omitempty"`       // absent: none is complete
+	Missing []string       `json:"missing,omitempty"`      // targets that do not have it
+	Open    []string       `json:"incomplete,omitempty"`   // newer ones: they stay
+	Last    bool           `json:"last,omitempty"`         // the watch ends
 }
 
 // tell prints a step of an alarm.
-func (e *endings) tell(t hop.Told) {
+func (e *endings) tell(t replicate.Told) {
 	e.last = e.last || t.Last
 	defer func() { _ = e.out.Flush() }() // it stays and is found at the end
 	if e.format == formatJSONL {
@@ -138,23 +138,23 @@ func (e *endings) tell(t hop.Told) {
 		e.out.JSON(v)
 		return
 	}
-	if e.quiet && (t.Turn != hop.Over || len(t.Missing)+len(t.Open) == 0) {
+	if e.quiet && (t.Turn != replicate.Over || len(t.Missing)+len(t.Open) == 0) {
 		return
 	}
 	e.out.Printf("%s notice: %s", t.Time.Format(time.TimeOnly), shown(alarmText(t)))
 }
 
 // alarmText says it for people.
-func alarmText(t hop.Told) string {
+func alarmText(t replicate.Told) string {
 	left := ""
 	if d := t.When.Sub(t.Time); !t.When.IsZero() && d > 0 {
 		left = units.Duration(d.Round(time.Second))
 	}
 	newest := mover.Printable(t.Newest)
 	switch {
-	case t.Turn == hop.Ahead:
+	case t.Turn == replicate.Ahead:
 		return t.Why + ", in " + left
-	case t.Turn == hop.Begun:
+	case t.Turn == replicate.Begun:
 		text := t.Why
 		if left != "" {
 			text += ", in " + left
@@ -163,9 +163,9 @@ func alarmText(t hop.Told) string {
 			return text + "; no checkpoint is complete" + openText(t)
 		}
 		return text + "; " + newest + " goes first" + openText(t)
-	case t.Turn == hop.Home && left != "":
+	case t.Turn == replicate.Home && left != "":
 		return newest + " is home, " + left + " before the end"
-	case t.Turn == hop.Home:
+	case t.Turn == replicate.Home:
 		return newest + " is home"
 	}
 	text := t.Why + "; the time is over; "
@@ -184,7 +184,7 @@ func alarmText(t hop.Told) string {
 }
 
 // openText names what is not complete.
-func openText(t hop.Told) string {
+func openText(t replicate.Told) string {
 	if len(t.Open) == 0 {
 		return ""
 	}

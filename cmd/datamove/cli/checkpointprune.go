@@ -12,7 +12,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/units"
 	"datamove.dev/tiering/checkpoint"
-	"datamove.dev/tiering/checkpoint/hop"
+	"datamove.dev/tiering/checkpoint/replicate"
 )
 
 // pruning is one prune.
@@ -58,7 +58,7 @@ that, and --undo brings back what the last prune has taken. From a store it goes
 	flags.BoolVarP(&p.yes, "yes", "y", false, "do not ask")
 	flags.BoolVarP(&p.dry, "dry-run", "n", false, "say what would be removed, and do nothing")
 	flags.BoolVar(&p.undo, "undo", false, "bring back what the last prune has taken from the directories")
-	flags.DurationVar(&p.quarantine, "quarantine", hop.Quarantine, "keep what goes from a directory for `TIME`; 0 removes it at once")
+	flags.DurationVar(&p.quarantine, "quarantine", replicate.Quarantine, "keep what goes from a directory for `TIME`; 0 removes it at once")
 	formatVar(flags, &p.format, listFormats...)
 	return cmd
 }
@@ -73,7 +73,7 @@ func (p *pruning) run(ctx context.Context, args []string) error {
 	if err := p.ready(); err != nil {
 		return err
 	}
-	var folders []*hop.Folder
+	var folders []*replicate.Folder
 	for _, arg := range args {
 		one, err := p.folder(ctx, arg, false)
 		if err != nil {
@@ -85,7 +85,7 @@ func (p *pruning) run(ctx context.Context, args []string) error {
 	if p.undo {
 		return p.unprune(folders)
 	}
-	tiers, err := hop.Judge(ctx, folders, p.keep.Keep)
+	tiers, err := replicate.Judge(ctx, folders, p.keep.Keep)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (p *pruning) run(ctx context.Context, args []string) error {
 }
 
 // assure has others go for nothing that is damaged. A dry run says that it does not know.
-func (p *pruning) assure(ctx context.Context, tiers []hop.Tier) error {
+func (p *pruning) assure(ctx context.Context, tiers []replicate.Tier) error {
 	switch {
 	case going(tiers) == 0:
 		return nil
@@ -123,7 +123,7 @@ func (p *pruning) assure(ctx context.Context, tiers []hop.Tier) error {
 }
 
 // going is how many go.
-func going(tiers []hop.Tier) (n int) {
+func going(tiers []replicate.Tier) (n int) {
 	for _, t := range tiers {
 		for _, v := range t.Verdicts {
 			if !v.Keep {
@@ -135,7 +135,7 @@ func going(tiers []hop.Tier) (n int) {
 }
 
 // remove has what is not kept go, and what has been aside for long enough.
-func (p *pruning) remove(ctx context.Context, folders []*hop.Folder, all []judged) error {
+func (p *pruning) remove(ctx context.Context, folders []*replicate.Folder, all []judged) error {
 	now, errs := time.Now(), []error{}
 	for _, f := range folders {
 		errs = append(errs, f.EndQuarantine(now.Add(-p.quarantine)))
@@ -153,7 +153,7 @@ func (p *pruning) remove(ctx context.Context, folders []*hop.Folder, all []judge
 }
 
 // unprune brings back what the last prune has taken.
-func (p *pruning) unprune(folders []*hop.Folder) error {
+func (p *pruning) unprune(folders []*replicate.Folder) error {
 	var errs []error
 	for _, f := range folders {
 		names, err := f.Unprune()
@@ -183,7 +183,7 @@ func trustVar(flags *pflag.FlagSet, trust *time.Duration, usual time.Duration) {
 
 // judged is what retention says of a checkpoint.
 type judged struct {
-	hop.Tier
+	replicate.Tier
 	checkpoint.Verdict
 }
 

@@ -10,12 +10,12 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/units"
-	"datamove.dev/tiering/checkpoint/hop"
+	"datamove.dev/tiering/checkpoint/replicate"
 )
 
 func (a *app) checkpointLatestCommand() *cobra.Command {
 	c := &checkpoints{app: a}
-	var w hop.Want
+	var w replicate.Want
 	var f format
 	var to string
 	cmd := &cobra.Command{
@@ -37,21 +37,21 @@ where it is then. What has its name in DIR is kept aside, as "restore" says.`,
 			return err
 		}
 		if to == "" {
-			for found := range hop.Candidates(ctx, folders, w, c.passed) {
+			for found := range replicate.Candidates(ctx, folders, w, c.passed) {
 				c.chosen(found)
-				return list(a, f, latestListing, every([]hop.Candidate{found}))
+				return list(a, f, latestListing, every([]replicate.Candidate{found}))
 			}
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			return missing(folders, hop.None(folders, w))
+			return missing(folders, replicate.None(folders, w))
 		}
 		r, target, err := c.restore(ctx, folders, w, to)
 		if err != nil {
 			return err
 		}
 		defer target.Close()
-		return list(a, f, latestListing, every([]hop.Candidate{{Folder: target, Found: r.Found}}))
+		return list(a, f, latestListing, every([]replicate.Candidate{{Folder: target, Found: r.Found}}))
 	})
 	flags := cmd.Flags()
 	c.profiled(flags)
@@ -63,13 +63,13 @@ where it is then. What has its name in DIR is kept aside, as "restore" says.`,
 }
 
 // latestListing is one location.
-var latestListing = listing[hop.Candidate]{view: checkpointsListing.view, name: checkpointsListing.name}
+var latestListing = listing[replicate.Candidate]{view: checkpointsListing.view, name: checkpointsListing.name}
 
 // restore brings what is wanted to a directory, which is open then.
-func (c *checkpoints) restore(ctx context.Context, folders []*hop.Folder, w hop.Want, to string) (hop.Restored, *hop.Folder, error) {
+func (c *checkpoints) restore(ctx context.Context, folders []*replicate.Folder, w replicate.Want, to string) (replicate.Restored, *replicate.Folder, error) {
 	l, err := c.locate(to)
 	if err != nil {
-		return hop.Restored{}, nil, err
+		return replicate.Restored{}, nil, err
 	}
 	profile := c.profile
 	if profile == "" {
@@ -77,7 +77,7 @@ func (c *checkpoints) restore(ctx context.Context, folders []*hop.Folder, w hop.
 	}
 	target, err := c.Folder(ctx, l, profile, true)
 	if err != nil {
-		return hop.Restored{}, nil, err
+		return replicate.Restored{}, nil, err
 	}
 	r, err := c.Restore(ctx, folders, w, target, c.passed)
 	if err != nil {
@@ -90,10 +90,10 @@ func (c *checkpoints) restore(ctx context.Context, folders []*hop.Folder, w hop.
 }
 
 // arrived tells of a restore what its one line does not: what was kept aside for it, and that nothing says what it should have in it.
-func (c *checkpoints) arrived(r hop.Restored, target *hop.Folder) {
+func (c *checkpoints) arrived(r replicate.Restored, target *replicate.Folder) {
 	if r.Aside != "" {
 		c.note("what was called %s is kept aside for %d days: %s; it comes back with datamove checkpoint prune --undo %s, when nothing has its name",
-			mover.Printable(r.Name), hop.Quarantine/(24*time.Hour), mover.Printable(r.Aside), mover.Printable(target.String()))
+			mover.Printable(r.Name), replicate.Quarantine/(24*time.Hour), mover.Printable(r.Aside), mover.Printable(target.String()))
 	}
 	if unchecked(r) {
 		c.note("the content of %s was not verified: no record of a copy says what it should be", mover.Printable(r.Name))
@@ -101,7 +101,7 @@ func (c *checkpoints) arrived(r hop.Restored, target *hop.Folder) {
 }
 
 // unchecked says whether nothing held the content of what was restored to a record.
-func unchecked(r hop.Restored) bool {
+func unchecked(r replicate.Restored) bool {
 	if r.Already {
 		return r.Level == mover.Unchecked
 	}
@@ -110,7 +110,7 @@ func unchecked(r hop.Restored) bool {
 
 func (a *app) checkpointRestoreCommand() *cobra.Command {
 	c := &checkpoints{app: a}
-	var w hop.Want
+	var w replicate.Want
 	var to string
 	cmd := &cobra.Command{
 		Use:   "restore [flags] LOCATION... --to DIR",
@@ -162,7 +162,7 @@ moved aside, as in a bucket, restore ends with 5, and changes nothing there.`,
 }
 
 // missing says of a checkpoint that is not there where to look for it.
-func missing(folders []*hop.Folder, err error) error {
+func missing(folders []*replicate.Folder, err error) error {
 	if errors.Is(err, mover.ErrNotExist) {
 		return advise(err, "datamove checkpoint list "+mover.Printable(folders[0].String()))
 	}
@@ -170,7 +170,7 @@ func missing(folders []*hop.Folder, err error) error {
 }
 
 // carried is what a copy of a checkpoint has come to, for people.
-func carried(r hop.Result) string {
+func carried(r replicate.Result) string {
 	if r.Already {
 		return units.Bytes(r.Bytes) + ", already there"
 	}

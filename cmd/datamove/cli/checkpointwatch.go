@@ -8,7 +8,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/tiering/checkpoint"
-	"datamove.dev/tiering/checkpoint/hop"
+	"datamove.dev/tiering/checkpoint/replicate"
 )
 
 func (a *app) checkpointWatchCommand() *cobra.Command {
@@ -17,7 +17,7 @@ func (a *app) checkpointWatchCommand() *cobra.Command {
 	var to []string
 	var keep keepFlags
 	var settle time.Duration
-	w := &hop.Watch{Site: &c.Site}
+	w := &replicate.Watch{Site: &c.Site}
 	ends := &endings{app: a}
 	cmd := &cobra.Command{
 		Use:   "watch [flags] DIR --to LOCATION...",
@@ -74,7 +74,7 @@ container the metadata service answers when its hop limit is 2 or more.`,
 		}
 		out := newLines(a.out)
 		w.Settle = settleOf(settle)
-		w.Profile, w.Keep, w.Tell = c.profile, keep.Keep, func(e hop.Event) { a.tellEvent(out, f, e) }
+		w.Profile, w.Keep, w.Tell = c.profile, keep.Keep, func(e replicate.Event) { a.tellEvent(out, f, e) }
 		ends.out, ends.format = out, f
 		err = ends.watch(ctx, w)
 		if werr := out.Flush(); err == nil {
@@ -89,7 +89,7 @@ container the metadata service answers when its hop limit is 2 or more.`,
 	flags.DurationVar(&settle, "settle", checkpoint.Quiet, "nothing in a checkpoint may change for `TIME` before it leaves; 0 is until the next look")
 	flags.BoolVar(&w.Once, "once", false, "end when all that is there has left")
 	keep.flags(flags)
-	trustVar(flags, &c.Trust, hop.Trust)
+	trustVar(flags, &c.Trust, replicate.Trust)
 	ends.flags(flags)
 	flags.StringVar(&w.Metrics, "metrics", "", "write `FILE` for Prometheus, as node_exporter reads it from its textfile directory")
 	formatVar(flags, &f, formatTable, formatJSONL)
@@ -119,7 +119,7 @@ type eventView struct {
 }
 
 // tellEvent prints a step of a checkpoint: all of them as JSON, and for people what they wait for.
-func (a *app) tellEvent(out *lines, f format, e hop.Event) {
+func (a *app) tellEvent(out *lines, f format, e replicate.Event) {
 	if f == formatJSONL {
 		out.JSON(eventView{schemaCheckpointEvent, e.Time.UTC(), viewName(e.Name), e.To, e.State, e.Why, e.Bytes, e.Sent, e.Linked, e.Took.Seconds()})
 		_ = out.Flush() // it stays and is found at the end

@@ -5,12 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"datamove.dev/mover/local"
+	"datamove.dev/mover/engine"
 	"datamove.dev/mover/units"
 )
 
 func (a *app) copyCommand() *cobra.Command {
-	t := &task{app: a, command: "copy", request: local.Request{Work: local.Copy}}
+	t := &task{app: a, command: "copy", request: engine.Request{Work: engine.Copy}}
 	into := ""
 	cmd := &cobra.Command{
 		Use:     "copy [flags] SRC DST | copy [flags] --into DIR SRC...",

@@ -18,12 +18,12 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/cmd/datamove/doctor"
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/retry"
+	"datamove.dev/mover/backend/s3"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/local"
+	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/remedy"
-	"datamove.dev/mover/retry"
-	"datamove.dev/mover/s3"
 	"datamove.dev/mover/units"
 )
 
@@ -183,7 +183,7 @@ func (a *app) examineLocation(ctx context.Context, conf *config.Config, arg stri
 	again := retry.Options{Notify: func(error) { busy.Add(1) }}
 	found = append(found, doctor.Bucket(ctx, arg, func(ctx context.Context, stateDir string) (place mover.Place, err error) {
 		err = retry.Opening(ctx, again, l.String(), func() (err error) {
-			place, err = a.open(ctx, l, local.OpenOptions{Write: true, StateDir: stateDir})
+			place, err = a.open(ctx, l, engine.OpenOptions{Write: true, StateDir: stateDir})
 			return err
 		})
 		if err != nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/local"
-	"datamove.dev/mover/plan"
+	"datamove.dev/mover/engine"
+	"datamove.dev/mover/engine/plan"
 	"datamove.dev/mover/units"
 )
 
@@ -22,14 +22,14 @@ func (t *task) plan(ctx context.Context) error {
 	r := t.request
 	r.Logger = logger
 	var totals plan.Totals
-	var report local.Report
-	for a, err := range local.Plan(ctx, r, t.app.open) {
+	var report engine.Report
+	for a, err := range engine.Plan(ctx, r, t.app.open) {
 		if err != nil && a.Name() == "" && totals == (plan.Totals{}) && report.Failed == 0 {
 			return err // there is no plan
 		}
 		if err != nil {
 			report.Failed++
-			report.Failures = append(report.Failures, local.Item{Name: a.Name(), Err: err})
+			report.Failures = append(report.Failures, engine.Item{Name: a.Name(), Err: err})
 			if len(report.Failures) > 1000 || a.Name() == "" {
 				break
 			}
@@ -91,10 +91,10 @@ func planText(t plan.Totals) string {
 }
 
 // planned ends a dry run.
-func (t *task) planned(ctx context.Context, out *lines, r local.Report) error {
+func (t *task) planned(ctx context.Context, out *lines, r engine.Report) error {
 	var err error
 	for _, it := range r.Failures {
-		err = local.Gravest(err, it.Err)
+		err = engine.Gravest(err, it.Err)
 	}
 	kept := r.Planned.Removes
 	if r.Failed > 0 { // nothing is removed then

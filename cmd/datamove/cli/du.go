@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/local"
+	"datamove.dev/mover/engine"
 	"datamove.dev/mover/units"
 )
 
@@ -61,7 +61,7 @@ func (a *app) du(ctx context.Context, arg string) (usageView, error) {
 	if err != nil {
 		return usageView{}, err
 	}
-	t, err := local.Usage(ctx, l, a.open)
+	t, err := engine.Usage(ctx, l, a.open)
 	if err != nil {
 		return usageView{}, err
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/local"
+	"datamove.dev/mover/engine"
 	"datamove.dev/mover/remedy"
-	"datamove.dev/mover/wire"
+	"datamove.dev/mover/task/convert"
 )
 
 // TestEveryKindHasACode fails when mover has a kind of error that codes has not.
@@ -117,8 +117,8 @@ func TestGravestDecides(t *testing.T) {
 			if want < 0 {
 				t.Fatalf("%v, %v: exit %d, %d", a, b, alone(a), alone(b))
 			}
-			gravest := local.Gravest(a, b)
-			if here, there := exitCode(&partial{failed: 2, err: gravest}), wire.ExitCode(mover.KindName(gravest), 2); here != rank[want] || there != rank[want] {
+			gravest := engine.Gravest(a, b)
+			if here, there := exitCode(&partial{failed: 2, err: gravest}), convert.ExitCode(mover.KindName(gravest), 2); here != rank[want] || there != rank[want] {
 				t.Errorf("%v and %v: exit %d, of the service %d, want %d", a, b, here, there, rank[want])
 			}
 		}

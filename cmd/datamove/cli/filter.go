@@ -12,9 +12,9 @@ import (
 
 	"datamove.dev/api"
 	"datamove.dev/mover"
-	"datamove.dev/mover/plan"
+	"datamove.dev/mover/engine/plan"
+	"datamove.dev/mover/task/convert"
 	"datamove.dev/mover/units"
-	"datamove.dev/mover/wire"
 )
 
 // filterFlags are the flags that say which names take part.
@@ -117,7 +117,7 @@ func (f *filterFlags) list(stdin io.Reader) ([]plan.Rule, []string, error) {
 		return nil, nil, fmt.Errorf("--files-from %s: %w", f.filesFrom, err)
 	}
 	if len(text) > api.MaxMessageBytes {
-		return nil, nil, advise(usage("--files-from %s: a list of more than %s; a service takes at most %s in one task", mover.Printable(f.filesFrom), units.Bytes(api.MaxMessageBytes), units.Bytes(wire.MaxSpecBytes)), inSeveral)
+		return nil, nil, advise(usage("--files-from %s: a list of more than %s; a service takes at most %s in one task", mover.Printable(f.filesFrom), units.Bytes(api.MaxMessageBytes), units.Bytes(convert.MaxSpecBytes)), inSeveral)
 	}
 	if _, err := f.read(bytes.NewReader(text)); err != nil {
 		return nil, nil, err

@@ -11,7 +11,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/units"
-	"datamove.dev/tiering/query"
+	"datamove.dev/tiering/catalog/query"
 )
 
 func (a *app) findCommand() *cobra.Command {

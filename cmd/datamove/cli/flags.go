@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/local"
+	"datamove.dev/mover/engine"
 	"datamove.dev/mover/units"
 )
 
@@ -72,26 +72,26 @@ func (c *chosen[T]) words() []string {
 }
 
 var (
-	reflinkChoices = []choice[local.Reflink]{{"auto", local.ReflinkAuto}, {"never", local.ReflinkNever}}
-	releaseChoices = []choice[local.Released]{{"restore", local.ReleasedRestore}, {"skip", local.ReleasedSkip}, {"fail", local.ReleasedFail}}
-	onFullChoices  = []choice[local.OnFull]{{"wait", local.FullWait}, {"fail", local.FullFail}}
+	reflinkChoices = []choice[engine.Reflink]{{"auto", engine.ReflinkAuto}, {"never", engine.ReflinkNever}}
+	releaseChoices = []choice[engine.Released]{{"restore", engine.ReleasedRestore}, {"skip", engine.ReleasedSkip}, {"fail", engine.ReleasedFail}}
+	onFullChoices  = []choice[engine.OnFull]{{"wait", engine.FullWait}, {"fail", engine.FullFail}}
 	levelChoices   = []choice[mover.Level]{{"written", mover.Written}, {"server", mover.Server}, {"read", mover.Read}}
 )
 
 // parseMaxDelete reads N or N%.
-func parseMaxDelete(s string) (local.MaxDelete, error) {
+func parseMaxDelete(s string) (engine.MaxDelete, error) {
 	if number, ok := strings.CutSuffix(s, "%"); ok {
 		percent, err := strconv.ParseFloat(number, 64)
 		if err != nil || !(percent >= 0 && percent <= 100) {
-			return local.MaxDelete{}, fmt.Errorf("want a percentage from 0%% to 100%%")
+			return engine.MaxDelete{}, fmt.Errorf("want a percentage from 0%% to 100%%")
 		}
-		return local.MaxDelete{Set: true, Percent: percent}, nil
+		return engine.MaxDelete{Set: true, Percent: percent}, nil
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 0 {
-		return local.MaxDelete{}, fmt.Errorf("want a number of entries, or a percentage like 5%%")
+		return engine.MaxDelete{}, fmt.Errorf("want a number of entries, or a percentage like 5%%")
 	}
-	return local.MaxDelete{Set: true, Entries: n}, nil
+	return engine.MaxDelete{Set: true, Entries: n}, nil
 }
 
 // facts are the words of --preserve.

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/local"
+	"datamove.dev/mover/engine"
 	"datamove.dev/test/must"
 )
 
@@ -109,7 +109,7 @@ func TestNoWordsIsHelp(t *testing.T) {
 }
 
 func TestMaxDelete(t *testing.T) {
-	for text, want := range map[string]local.MaxDelete{
+	for text, want := range map[string]engine.MaxDelete{
 		"0":    {Set: true},
 		"100":  {Set: true, Entries: 100},
 		"5%":   {Set: true, Percent: 5},

@@ -11,14 +11,14 @@ import (
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/local"
+	"datamove.dev/mover/engine"
 	"datamove.dev/mover/remedy"
-	"datamove.dev/mover/wire"
+	"datamove.dev/mover/task/convert"
 )
 
 // follow shows the task as if it were done here, and ends as it does.
 func (t *task) follow(ctx context.Context, c *api.Client) error {
-	return t.work(ctx, func(ctx context.Context, _ local.Request, w *watcher) (local.Report, error) {
+	return t.work(ctx, func(ctx context.Context, _ engine.Request, w *watcher) (engine.Report, error) {
 		if !t.app.quiet {
 			fmt.Fprintf(w.screen, "datamove: %s: task %s\n", t.command, shown(t.id))
 		}
@@ -38,7 +38,7 @@ func (t *task) follow(ctx context.Context, c *api.Client) error {
 			last, err = t.cancel(ctx, c, w)
 		}
 		if err != nil {
-			return local.Report{}, advise(err, "datamove task wait "+shown(t.id)+", when the service is there again: the task goes on")
+			return engine.Report{}, advise(err, "datamove task wait "+shown(t.id)+", when the service is there again: the task goes on")
 		}
 		return t.end(w, last)
 	})
@@ -103,9 +103,9 @@ func (t *task) ended(ctx context.Context, c *api.Client) (*pb.Task, error) {
 }
 
 // end is what became of the task.
-func (t *task) end(w *watcher, last *pb.Task) (local.Report, error) {
+func (t *task) end(w *watcher, last *pb.Task) (engine.Report, error) {
 	t.last = last
-	report := wire.LocalReport(last.GetReport())
+	report := convert.LocalReport(last.GetReport())
 	for _, it := range report.Failures { // of all others nothing is said by name
 		w.Item(it)
 	}
@@ -132,18 +132,18 @@ func endOf(t *pb.Task) error {
 		e.kind = kindOf(e.code)
 	}
 	for _, f := range t.GetReport().GetFailures() {
-		e.kind = local.Gravest(e.kind, wire.Err(f.GetErrorKind(), f.GetError()))
+		e.kind = engine.Gravest(e.kind, convert.Err(f.GetErrorKind(), f.GetError()))
 	}
 	return advise(e, cmp.Or(shown(t.GetReport().GetRemedy()), remedy.About(e), "datamove task show "+t.GetId()))
 }
 
-// remote is what is known of a task that is done elsewhere. It is a local.Live.
+// remote is what is known of a task that is done elsewhere. It is a engine.Live.
 type remote struct{ now atomic.Pointer[pb.Progress] }
 
 func (r *remote) hear(t *pb.Task) { r.now.Store(t.GetProgress()) }
 
-// Snapshot implements local.Live.
-func (r *remote) Snapshot() local.Snapshot { return wire.Snapshot(r.now.Load()) }
+// Snapshot implements engine.Live.
+func (r *remote) Snapshot() engine.Snapshot { return convert.Snapshot(r.now.Load()) }
 
 // turnTime is how long a task waits for its turn before the service is asked what for, and then asked again.
 const turnTime = 2 * time.Second
@@ -186,6 +186,6 @@ func (w *watcher) hear(t *pb.Task) {
 	case pb.TaskState_TASK_STATE_PAUSED:
 		w.waits("paused", t.GetWhy())
 	default:
-		w.State(local.Phase(t.GetPhase()), t.GetWhy())
+		w.State(engine.Phase(t.GetPhase()), t.GetWhy())
 	}
 }

@@ -13,9 +13,9 @@ import (
 
 	"datamove.dev/api"
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/site"
-	"datamove.dev/tiering/hook"
+	"datamove.dev/tiering/slurm"
 )
 
 // exitFault is how a hook ends whose node is broken. Slurm takes the node out of service for it: no other exit code but 0 may come of a hook.
@@ -52,7 +52,7 @@ const (
 )
 
 // nodeHook is a hook on a node. Its work is done by a second process, so that a disk which hangs keeps nobody: when its time is over the first one ends.
-func (a *app) nodeHook(name, short string, body func(context.Context, *hook.Site) error) *cobra.Command {
+func (a *app) nodeHook(name, short string, body func(context.Context, *slurm.Site) error) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, DisableFlagParsing: true} // nothing that Slurm adds some day is an error
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		a.begun = true
@@ -89,7 +89,7 @@ func (a *app) ofJob(cmd *cobra.Command) *cobra.Command {
 
 // ends is how a hook ends: with an error where the node is broken, and else well.
 func (a *app) ends(ctx context.Context, name string, err error) error {
-	var f *hook.Fault
+	var f *slurm.Fault
 	var second *ended
 	switch {
 	case errors.As(err, &f):
@@ -116,7 +116,7 @@ func (a *app) deadline() time.Duration {
 }
 
 // onNode does the work of a hook in this process. That it breaks is no reason to drain the node.
-func (a *app) onNode(ctx context.Context, body func(context.Context, *hook.Site) error) (err error) {
+func (a *app) onNode(ctx context.Context, body func(context.Context, *slurm.Site) error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("it broke: %v", r)
@@ -130,7 +130,7 @@ func (a *app) onNode(ctx context.Context, body func(context.Context, *hook.Site)
 }
 
 // slurmSite is this node, as the configuration has it.
-func (a *app) slurmSite() (*hook.Site, error) {
+func (a *app) slurmSite() (*slurm.Site, error) {
 	c, err := a.config()
 	if err != nil {
 		return nil, err
@@ -141,14 +141,14 @@ func (a *app) slurmSite() (*hook.Site, error) {
 			return nil, err
 		}
 	}
-	return hook.Of(c, node, func(ctx context.Context) (*api.Client, error) {
+	return slurm.Of(c, node, func(ctx context.Context) (*api.Client, error) {
 		return a.dial(ctx, cmp.Or(a.env("DATAMOVE_SERVICE"), c.Service, config.DefaultListen), "the datamoved of this node")
-	}, site.Mounted)
+	}, backend.Mounted)
 }
 
 // prolog implements hook prolog.
-func (a *app) prolog(ctx context.Context, s *hook.Site) error {
-	j, err := hook.JobOf(a.env)
+func (a *app) prolog(ctx context.Context, s *slurm.Site) error {
+	j, err := slurm.JobOf(a.env)
 	if err != nil {
 		return err
 	}
@@ -161,8 +161,8 @@ func (a *app) prolog(ctx context.Context, s *hook.Site) error {
 const epilogPatience = 700 * time.Millisecond
 
 // epilog implements hook epilog.
-func (a *app) epilog(ctx context.Context, s *hook.Site) error {
-	j, err := hook.JobOf(a.env)
+func (a *app) epilog(ctx context.Context, s *slurm.Site) error {
+	j, err := slurm.JobOf(a.env)
 	if err != nil {
 		return err
 	}
@@ -173,8 +173,8 @@ func (a *app) epilog(ctx context.Context, s *hook.Site) error {
 }
 
 // taskProlog implements hook task-prolog. Slurm runs it as the user.
-func (a *app) taskProlog(_ context.Context, s *hook.Site) error {
-	j, err := hook.TaskOf(a.env, uint32(os.Getuid()))
+func (a *app) taskProlog(_ context.Context, s *slurm.Site) error {
+	j, err := slurm.TaskOf(a.env, uint32(os.Getuid()))
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (a *app) taskProlog(_ context.Context, s *hook.Site) error {
 	return nil
 }
 
-func (a *app) tellNotes(name string, j hook.Job, out hook.Outcome) {
+func (a *app) tellNotes(name string, j slurm.Job, out slurm.Outcome) {
 	for _, note := range out.Notes {
 		fmt.Fprintf(a.err, "datamove: hook: %s: job %d: %s\n", name, j.ID, shown(note))
 	}

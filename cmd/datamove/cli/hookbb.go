@@ -19,11 +19,11 @@ import (
 	"datamove.dev/api"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
-	"datamove.dev/tiering/hook"
-	"datamove.dev/tiering/hook/controller"
-	"datamove.dev/tiering/hook/directive"
-	"datamove.dev/tiering/hook/hostlist"
-	"datamove.dev/tiering/hook/slurmconf"
+	"datamove.dev/tiering/slurm"
+	"datamove.dev/tiering/slurm/burstbuffer"
+	"datamove.dev/tiering/slurm/directive"
+	"datamove.dev/tiering/slurm/hostlist"
+	"datamove.dev/tiering/slurm/slurmconf"
 )
 
 // phase is one that burst_buffer.lua runs.
@@ -32,7 +32,7 @@ type phase struct {
 	least   int
 	what    string
 	patient time.Duration // how long it may take; 0 is as long as Slurm lets it
-	do      func(a *app, ctx context.Context, c *controller.Controller, args []string) (said string, err error)
+	do      func(a *app, ctx context.Context, c *burstbuffer.Controller, args []string) (said string, err error)
 	killed  bool // Slurm may kill it together with the teardown behind it
 }
 
@@ -115,12 +115,12 @@ func (a *app) bb(ctx context.Context, name string, args []string) (said string, 
 }
 
 // controller is this host, as the configuration has it.
-func (a *app) controller() (*controller.Controller, error) {
+func (a *app) controller() (*burstbuffer.Controller, error) {
 	c, err := a.config()
 	if err != nil {
 		return nil, err
 	}
-	return &controller.Controller{
+	return &burstbuffer.Controller{
 		Config: c, Records: cmp.Or(c.Slurm.Records, config.DefaultSlurmRecords),
 		Dial: func(ctx context.Context) (*api.Client, error) {
 			return a.dial(ctx, cmp.Or(a.env("DATAMOVE_SERVICE"), c.Service, config.DefaultListen), "the datamoved of this host")
@@ -146,7 +146,7 @@ func (a *app) clusterName() string {
 }
 
 // bbSubmit checks with the name of the job, and the tasks of an array; job_submit.lua of an earlier version says neither.
-func (a *app) bbSubmit(ctx context.Context, c *controller.Controller, args []string) (string, error) {
+func (a *app) bbSubmit(ctx context.Context, c *burstbuffer.Controller, args []string) (string, error) {
 	text, err := scriptOf(args[1])
 	if err != nil {
 		return "", err
@@ -159,7 +159,7 @@ func (a *app) bbSubmit(ctx context.Context, c *controller.Controller, args []str
 	return strings.Join(asks, "\n"), err
 }
 
-func (a *app) bbProcess(ctx context.Context, c *controller.Controller, args []string) (string, error) {
+func (a *app) bbProcess(ctx context.Context, c *burstbuffer.Controller, args []string) (string, error) {
 	text, err := scriptOf(args[0])
 	if err != nil {
 		return "", err
@@ -171,8 +171,8 @@ func (a *app) bbProcess(ctx context.Context, c *controller.Controller, args []st
 	return strings.Join(asks, "\n"), err
 }
 
-func (a *app) bbSetup(_ context.Context, c *controller.Controller, args []string) (string, error) {
-	own, err := hook.JobOf(func(name string) string {
+func (a *app) bbSetup(_ context.Context, c *burstbuffer.Controller, args []string) (string, error) {
+	own, err := slurm.JobOf(func(name string) string {
 		return map[string]string{"SLURM_JOB_ID": args[0], "SLURM_JOB_UID": args[1], "SLURM_JOB_GID": args[2]}[name]
 	})
 	if err != nil {
@@ -188,7 +188,7 @@ func (a *app) bbSetup(_ context.Context, c *controller.Controller, args []string
 	return "", c.Setup(own, text)
 }
 
-func (a *app) bbIn(ctx context.Context, c *controller.Controller, args []string) (string, error) {
+func (a *app) bbIn(ctx context.Context, c *burstbuffer.Controller, args []string) (string, error) {
 	job, err := jobNumber(args[0])
 	if err != nil {
 		return "", err
@@ -199,7 +199,7 @@ func (a *app) bbIn(ctx context.Context, c *controller.Controller, args []string)
 	return "", c.Outlive(ctx, job, outlives(a.env(outlivesKey)), c.In)
 }
 
-func (a *app) bbPaths(_ context.Context, c *controller.Controller, args []string) (string, error) {
+func (a *app) bbPaths(_ context.Context, c *burstbuffer.Controller, args []string) (string, error) {
 	job, err := jobNumber(args[0])
 	if err != nil {
 		return "", err
@@ -212,7 +212,7 @@ func (a *app) bbPaths(_ context.Context, c *controller.Controller, args []string
 	return "", os.WriteFile(args[2], []byte(strings.Join(lines, "\n")+"\n"), 0o600)
 }
 
-func (a *app) bbBefore(ctx context.Context, c *controller.Controller, args []string) (string, error) {
+func (a *app) bbBefore(ctx context.Context, c *burstbuffer.Controller, args []string) (string, error) {
 	job, err := jobNumber(args[0])
 	if err != nil {
 		return "", err
@@ -246,25 +246,25 @@ func (a *app) runOf(args []string) string {
 }
 
 // bbAfter has nothing to do, and never fails: Slurm would bring nothing away then.
-func (a *app) bbAfter(context.Context, *controller.Controller, []string) (string, error) {
+func (a *app) bbAfter(context.Context, *burstbuffer.Controller, []string) (string, error) {
 	return "", nil
 }
 
-func (a *app) bbOut(ctx context.Context, c *controller.Controller, args []string) (string, error) {
+func (a *app) bbOut(ctx context.Context, c *burstbuffer.Controller, args []string) (string, error) {
 	job, err := jobNumber(args[0])
 	if err != nil {
 		return "", err
 	}
-	var s controller.State
+	var s burstbuffer.State
 	if len(args) > 2 {
 		if n, err := strconv.ParseUint(args[2], 10, 32); err == nil { // else it is not told: the results leave all the same
-			s = controller.State(n)
+			s = burstbuffer.State(n)
 		}
 	}
 	return "", c.Out(ctx, job, s)
 }
 
-func (a *app) bbTeardown(ctx context.Context, c *controller.Controller, args []string) (string, error) {
+func (a *app) bbTeardown(ctx context.Context, c *burstbuffer.Controller, args []string) (string, error) {
 	job, err := jobNumber(args[0])
 	if err != nil {
 		return "", err
@@ -273,11 +273,11 @@ func (a *app) bbTeardown(ctx context.Context, c *controller.Controller, args []s
 }
 
 // bbPools is what Slurm asks for every 30 seconds: there are no pools.
-func (a *app) bbPools(ctx context.Context, c *controller.Controller, _ []string) (string, error) {
+func (a *app) bbPools(ctx context.Context, c *burstbuffer.Controller, _ []string) (string, error) {
 	return "", c.Keep(ctx)
 }
 
-func (a *app) bbStatus(ctx context.Context, c *controller.Controller, _ []string) (string, error) {
+func (a *app) bbStatus(ctx context.Context, c *burstbuffer.Controller, _ []string) (string, error) {
 	return c.Status(ctx)
 }
 
@@ -291,12 +291,12 @@ func jobNumber(text string) (uint32, error) {
 
 // scriptOf reads the beginning of a job's script.
 func scriptOf(name string) (text directive.Text, err error) {
-	text.Script, err = controller.ReadScript(name)
+	text.Script, err = burstbuffer.ReadScript(name)
 	return text, err
 }
 
 // atController is a hook that slurmctld runs. It never fails: Slurm would run the job again, or hold it.
-func (a *app) atController(name, short string, body func(*controller.Controller, uint32) error) *cobra.Command {
+func (a *app) atController(name, short string, body func(*burstbuffer.Controller, uint32) error) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, DisableFlagParsing: true}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		a.begun = true
@@ -319,12 +319,12 @@ func (a *app) atController(name, short string, body func(*controller.Controller,
 }
 
 // prologSlurmctld implements hook prolog-slurmctld.
-func (a *app) prologSlurmctld(c *controller.Controller, job uint32) error {
+func (a *app) prologSlurmctld(c *burstbuffer.Controller, job uint32) error {
 	nodes, err := hostlist.Nodes(cmp.Or(a.env("SLURM_JOB_NODELIST"), a.env("SLURM_NODELIST")))
 	if err != nil {
 		return err
 	}
-	return c.Nodes(job, controller.Place{Nodes: nodes, Name: a.env("SLURM_JOB_NAME"), Array: a.env("SLURM_ARRAY_JOB_ID"), Task: a.env("SLURM_ARRAY_TASK_ID"), Count: a.restarts(), Part: a.env("SLURM_HET_JOB_ID") != ""})
+	return c.Nodes(job, burstbuffer.Place{Nodes: nodes, Name: a.env("SLURM_JOB_NAME"), Array: a.env("SLURM_ARRAY_JOB_ID"), Task: a.env("SLURM_ARRAY_TASK_ID"), Count: a.restarts(), Part: a.env("SLURM_HET_JOB_ID") != ""})
 }
 
 // restarts is how often Slurm has begun the job again; after the end of a run that is not the last one the next is counted, too.
@@ -334,10 +334,10 @@ func (a *app) restarts() int {
 }
 
 // epilogSlurmctld implements hook epilog-slurmctld.
-func (a *app) epilogSlurmctld(c *controller.Controller, job uint32) error {
+func (a *app) epilogSlurmctld(c *burstbuffer.Controller, job uint32) error {
 	status, err := strconv.Atoi(cmp.Or(a.env("SLURM_JOB_EXIT_CODE"), "0"))
 	if err != nil {
 		err = fmt.Errorf("%w: SLURM_JOB_EXIT_CODE is %s", mover.ErrUsage, mover.Printable(a.env("SLURM_JOB_EXIT_CODE")))
 	}
-	return errors.Join(err, c.Ended(job, controller.End{Status: status, Count: a.restarts()}))
+	return errors.Join(err, c.Ended(job, burstbuffer.End{Status: status, Count: a.restarts()}))
 }

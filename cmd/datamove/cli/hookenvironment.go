@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"datamove.dev/tiering/hook/directive"
-	"datamove.dev/tiering/hook/outside"
+	"datamove.dev/tiering/slurm/directive"
+	"datamove.dev/tiering/slurm/jobenv"
 )
 
 // hookEnvironmentCommand is the task prolog of a machine that has no Slurm.
@@ -60,7 +60,7 @@ What a hook has told already, and is set here, holds: only the rest is printed.`
 }
 
 // outsideJob is a job of this machine. The values of patterns are those that Slurm would give, as far as there are any.
-func (a *app) outsideJob(script, name string) (*outside.Job, error) {
+func (a *app) outsideJob(script, name string) (*jobenv.Job, error) {
 	c, err := a.config()
 	if err != nil {
 		return nil, err
@@ -75,5 +75,5 @@ func (a *app) outsideJob(script, name string) (*outside.Job, error) {
 	if u, err := user.Current(); err == nil { // one of a container may have no name
 		v.User = u.Username
 	}
-	return &outside.Job{Config: c, Values: v, Told: a.env}, nil
+	return &jobenv.Job{Config: c, Values: v, Told: a.env}, nil
 }

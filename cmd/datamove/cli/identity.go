@@ -15,7 +15,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/trust"
+	"datamove.dev/mover/server/pki"
 )
 
 // maxIdentity bounds the file of a certificate: one of ours has a few thousand bytes.
@@ -32,14 +32,14 @@ func (a *app) identity() (*tls.Config, error) {
 	case errors.As(err, &open):
 		err = &mover.Error{Op: "read your certificate", Place: file, Err: err}
 		return nil, advise(err, open.mend(file)+"; and where others may have read it, a new one: datamove service identity NAME, by the operator of the service")
-	case errors.As(err, new(*trust.Lapsed)):
+	case errors.As(err, new(*pki.Lapsed)):
 		err = &mover.Error{Op: "use your certificate", Place: file, Err: err}
 		return nil, advise(err, "timedatectl, which shows whether the clock here is right; then a new certificate: datamove service identity NAME, by the operator of the service")
 	case err != nil:
 		err = &mover.Error{Op: "read your certificate", Place: file, Err: err}
 		return nil, advise(err, "datamove service identity NAME on the machine of the service, by its operator; keep what it writes in that file, or where DATAMOVE_IDENTITY says")
 	}
-	return trust.ClientTLS(trust.ClientOptions{
+	return pki.ClientTLS(pki.ClientOptions{
 		Authorities: func() *x509.CertPool { return authorities },
 		Certificate: func() (*tls.Certificate, error) { return own, nil },
 	}), nil
@@ -89,7 +89,7 @@ func readIdentity(file string) (*tls.Certificate, *x509.CertPool, error) {
 		if i > 0 {
 			of = "the authority in it"
 		}
-		if err := trust.Current(cert, of); err != nil && (i == 0 || len(pair.Certificate) == 2) { // of several authorities one may have ended
+		if err := pki.Current(cert, of); err != nil && (i == 0 || len(pair.Certificate) == 2) { // of several authorities one may have ended
 			return nil, nil, err
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	pb "datamove.dev/api/datamove/v1"
-	"datamove.dev/mover/trust"
+	"datamove.dev/mover/server/pki"
 	"datamove.dev/test/must"
 )
 
@@ -98,7 +98,7 @@ func TestLapsedCertificates(t *testing.T) {
 			server := certificate(t, &authority, 3, row.server, speaksFor("service", "n1", x509.ExtKeyUsageServerAuth))
 			pool := x509.NewCertPool()
 			pool.AddCert(authority.cert)
-			secure := trust.ServerTLS(trust.ServerOptions{
+			secure := pki.ServerTLS(pki.ServerOptions{
 				Certificate: func() (*tls.Certificate, error) {
 					return &tls.Certificate{Certificate: [][]byte{server.cert.Raw}, PrivateKey: server.key, Leaf: server.cert}, nil
 				},

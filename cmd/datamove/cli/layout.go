@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
+	"datamove.dev/lustre/detect"
 	"datamove.dev/lustre/gpfs"
-	"datamove.dev/lustre/system"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/location"
@@ -66,7 +66,7 @@ func (a *app) openMounted(arg string) (*mounted, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := system.Open(path, system.Options{GPFS: scales(conf)})
+	h, err := detect.Open(path, detect.Options{GPFS: scales(conf)})
 	if err != nil {
 		return nil, kindly(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/ceph"
+	"datamove.dev/lustre/cephfs"
 	"datamove.dev/mover"
 	"datamove.dev/mover/units"
 )
@@ -114,7 +114,7 @@ func layoutFrom(ctx context.Context, m *mounted) (lustre.Layout, string, error) 
 		return l, fromItself, err
 	}
 	if m.Kind == lustre.IsCephFS {
-		l, from, err := ceph.Default(ctx, m.fd)
+		l, from, err := cephfs.Default(ctx, m.fd)
 		if errors.Is(err, lustre.ErrInherited) { // from above the mount, and not told
 			err = nil
 		}

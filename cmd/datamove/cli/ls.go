@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/local"
+	"datamove.dev/mover/engine"
 	"datamove.dev/mover/units"
 )
 
@@ -87,7 +87,7 @@ func (a *app) ls(ctx context.Context, arg string, f format, recursive, null bool
 	out := newLines(a.out)
 	p := entryPrinter{out: out, format: f, null: null}
 	var failed partial
-	for e, err := range local.List(ctx, l, recursive, a.open) {
+	for e, err := range engine.List(ctx, l, recursive, a.open) {
 		switch {
 		case err == nil:
 			p.entry(e)
@@ -96,7 +96,7 @@ func (a *app) ls(ctx context.Context, arg string, f format, recursive, null bool
 			return err
 		default:
 			failed.failed++
-			failed.err = local.Gravest(failed.err, err)
+			failed.err = engine.Gravest(failed.err, err)
 			fmt.Fprintf(a.err, "datamove: ls: %v\n", err)
 		}
 	}

@@ -3,7 +3,7 @@
 //
 // What it owns: the command line, its exit codes ([codes]), what is printed, and
 // the wiring of places to the mover (open.go). The work itself is done by
-// datamove.dev/mover/local, in this process, or by a service through
+// datamove.dev/mover/engine, in this process, or by a service through
 // datamove.dev/api (there.go); what is printed and how it ends is the same.
 //
 // An interrupted or killed run leaves nothing half visible; the same command goes

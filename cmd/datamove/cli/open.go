@@ -8,13 +8,13 @@ import (
 	"slices"
 	"strings"
 
-	"datamove.dev/lustre/hints"
+	"datamove.dev/lustre/fshints"
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend"
+	"datamove.dev/mover/backend/s3"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/local"
+	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
-	"datamove.dev/mover/s3"
-	"datamove.dev/mover/site"
 )
 
 // locate reads one location of the command line. Paths become absolute, and a tier
@@ -40,7 +40,7 @@ func (a *app) resolve(l location.Location) (location.Location, error) {
 	if err != nil {
 		return l, err
 	}
-	resolved, ok := site.Site{Tiers: conf.Tiers}.Resolve(l)
+	resolved, ok := backend.Site{Tiers: conf.Tiers}.Resolve(l)
 	if !ok {
 		return l, advise(unknownTier(conf, l.Tier), "./"+l.String()+" if it is a path with a colon")
 	}
@@ -54,10 +54,10 @@ func unknownTier(conf *config.Config, name string) error {
 	return usage("there is no tier %q in %s; there are: %s", name, conf.File, strings.Join(slices.Sorted(maps.Keys(conf.Tiers)), ", "))
 }
 
-// open is the local.Opener of this program. Paths need no configuration: one that can not be
+// open is the engine.Opener of this program. Paths need no configuration: one that can not be
 // read has no tiers that they could be in.
-func (a *app) open(ctx context.Context, l location.Location, o local.OpenOptions) (mover.Place, error) {
-	s := site.Site{FileSystem: hints.Of}
+func (a *app) open(ctx context.Context, l location.Location, o engine.OpenOptions) (mover.Place, error) {
+	s := backend.Site{FileSystem: fshints.Of}
 	conf, err := a.config()
 	switch {
 	case err == nil:
@@ -88,11 +88,11 @@ func (a *app) warn(conf *config.Config, tier string) {
 // bucket says how to reach the bucket of l.
 func (a *app) bucket(l location.Location) (s3.Options, error) {
 	if l.Tier == "" {
-		return site.Site{}.Bucket(l)
+		return backend.Site{}.Bucket(l)
 	}
 	conf, err := a.config()
 	if err != nil {
 		return s3.Options{}, err
 	}
-	return site.Site{Tiers: conf.Tiers}.Bucket(l)
+	return backend.Site{Tiers: conf.Tiers}.Bucket(l)
 }

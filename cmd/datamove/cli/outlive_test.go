@@ -15,7 +15,7 @@ import (
 
 // TestOutlives: the second process of a phase sees whether the first one was killed alone, as for a job that is cancelled, or went with its slurmctld.
 //
-//safety:5/jobs with tiering/hook/controller TestKilled
+//safety:5/jobs with tiering/slurm/burstbuffer TestKilled
 func TestOutlives(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/local"
-	"datamove.dev/mover/plan"
+	"datamove.dev/mover/engine"
+	"datamove.dev/mover/engine/plan"
 	"datamove.dev/test/must"
 )
 
@@ -30,11 +30,11 @@ func TestNamesThatAreNotText(t *testing.T) {
 }
 
 func TestItemAsJSON(t *testing.T) {
-	text, err := json.Marshal(viewItem(local.Item{Name: "a", Op: plan.Create, Kind: mover.File, Bytes: 9, Level: mover.Server, CRC: 0xae8b14860a799888, HasCRC: true, Why: plan.WhyNew}))
+	text, err := json.Marshal(viewItem(engine.Item{Name: "a", Op: plan.Create, Kind: mover.File, Bytes: 9, Level: mover.Server, CRC: 0xae8b14860a799888, HasCRC: true, Why: plan.WhyNew}))
 	if want := `{"name":"a","op":"create","kind":"file","bytes":9,"level":"server","crc64nvme":"ae8b14860a799888","why":"new"}`; err != nil || string(text) != want {
 		t.Errorf("%s\nwant %s (%v)", text, want, err)
 	}
-	text, err = json.Marshal(viewItem(local.Item{Name: "a", Op: plan.Create, Err: &mover.Error{Op: "open", Place: "/x", Name: "a", Err: mover.ErrPermission}}))
+	text, err = json.Marshal(viewItem(engine.Item{Name: "a", Op: plan.Create, Err: &mover.Error{Op: "open", Place: "/x", Name: "a", Err: mover.ErrPermission}}))
 	if want := `{"name":"a","op":"create","bytes":0,"error":"open /x/a: permission denied","exit":4}`; err != nil || string(text) != want {
 		t.Errorf("%s\nwant %s (%v)", text, want, err)
 	}
@@ -53,7 +53,7 @@ func TestYAMLHasTheKeysOfJSON(t *testing.T) {
 
 func TestSummary(t *testing.T) {
 	var out bytes.Buffer
-	printSummary(&out, "copy", local.Report{Files: 1203, Bytes: 5 << 30, Elapsed: 10 * time.Second, Others: 12, Kept: 10000,
+	printSummary(&out, "copy", engine.Report{Files: 1203, Bytes: 5 << 30, Elapsed: 10 * time.Second, Others: 12, Kept: 10000,
 		Levels: map[mover.Level]int64{mover.Written: 1200, mover.Cloned: 3}, Notes: []string{"owners are not kept: not root"}})
 	want := `copied 1,203 files, 5.00 GiB in 10.0s, 512 MiB/s
   checked: 3 cloned, 1,200 written
@@ -79,9 +79,9 @@ func TestPlanText(t *testing.T) {
 }
 
 func TestFailuresAreBounded(t *testing.T) {
-	r := local.Report{Failed: 5000}
+	r := engine.Report{Failed: 5000}
 	for range 1000 {
-		r.Failures = append(r.Failures, local.Item{Name: "x", Err: errors.New("no")})
+		r.Failures = append(r.Failures, engine.Item{Name: "x", Err: errors.New("no")})
 	}
 	var out bytes.Buffer
 	printFailures(&out, "copy", r)

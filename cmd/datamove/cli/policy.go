@@ -14,7 +14,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/declare"
+	"datamove.dev/mover/config/yamldoc"
 	"datamove.dev/tiering/policy"
 )
 
@@ -87,7 +87,7 @@ func (a *app) readPolicies(file string, tiers map[string]config.Tier) ([]*policy
 		defer f.Close()
 		in, name = f, file
 	}
-	text, err := io.ReadAll(io.LimitReader(in, declare.TextMost+1))
+	text, err := io.ReadAll(io.LimitReader(in, yamldoc.TextMost+1))
 	if err != nil {
 		return nil, &mover.Error{Op: "read", Place: name, Err: err}
 	}

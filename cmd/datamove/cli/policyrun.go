@@ -15,7 +15,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/units"
-	"datamove.dev/tiering/run"
+	"datamove.dev/tiering/policy/run"
 )
 
 func (a *app) policyRunCommand() *cobra.Command {

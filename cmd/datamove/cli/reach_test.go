@@ -21,7 +21,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/remedy"
-	"datamove.dev/mover/trust"
+	"datamove.dev/mover/server/pki"
 	"datamove.dev/test/must"
 )
 
@@ -112,14 +112,14 @@ func TestAnswers(t *testing.T) {
 // TestTCP calls a service over TCP: both sides have certificates.
 func TestTCP(t *testing.T) {
 	s := newFake(t)
-	authority, err := trust.OpenAuthority(t.TempDir())
+	authority, err := pki.OpenAuthority(t.TempDir())
 	must.Do(t, err)
 	server, err := authority.Server("n1", "127.0.0.1")
 	must.Do(t, err)
 	on, err := net.Listen("tcp", "127.0.0.1:0")
 	must.Do(t, err)
 	unix := s.kill
-	s.serveOn(on, grpc.Creds(credentials.NewTLS(trust.ServerTLS(trust.ServerOptions{Certificate: server.Certificate, Authorities: authority.Authorities}))))
+	s.serveOn(on, grpc.Creds(credentials.NewTLS(pki.ServerTLS(pki.ServerOptions{Certificate: server.Certificate, Authorities: authority.Authorities}))))
 	tcp := s.kill
 	s.kill = sync.OnceFunc(func() { unix(); tcp() })
 	s.answers["GetInfo"] = &pb.Info{Version: "1.2"}
@@ -130,8 +130,8 @@ func TestTCP(t *testing.T) {
 	has(t, "no certificate", said, "read your certificate "+u.home+"/.config/datamove/identity.pem: ", "try: datamove service identity NAME on the machine of the service")
 
 	dir := filepath.Join(u.home, ".config", "datamove")
-	me := trust.Identity{Role: trust.User, Name: "alice"}
-	keeper, err := trust.OpenKeeper(dir, me, trust.KeeperOptions{})
+	me := pki.Identity{Role: pki.User, Name: "alice"}
+	keeper, err := pki.OpenKeeper(dir, me, pki.KeeperOptions{})
 	must.Do(t, err)
 	err = keeper.Obtain(t.Context(), func(_ context.Context, request []byte) ([]byte, []byte, error) {
 		issued, err := authority.Issue(request, me, time.Hour)
@@ -147,10 +147,10 @@ func TestTCP(t *testing.T) {
 	_, said = u.wants(exitPermission, "service", "info")
 	has(t, "others may read it", said, "read your certificate "+key+": permission denied: others may read the private key in it (mode 0644)\n", "try: chmod 600 "+key)
 
-	other, err := trust.OpenAuthority(t.TempDir())
+	other, err := pki.OpenAuthority(t.TempDir())
 	must.Do(t, err)
 	foreign := t.TempDir()
-	if keeper, err = trust.OpenKeeper(foreign, me, trust.KeeperOptions{}); err != nil {
+	if keeper, err = pki.OpenKeeper(foreign, me, pki.KeeperOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	err = keeper.Obtain(t.Context(), func(_ context.Context, request []byte) ([]byte, []byte, error) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/local"
-	"datamove.dev/mover/plan"
+	"datamove.dev/mover/engine"
+	"datamove.dev/mover/engine/plan"
 	"datamove.dev/mover/units"
 )
 
@@ -122,7 +122,7 @@ type itemView struct {
 	Exit  int    `json:"exit,omitempty"` // the code of the error
 }
 
-func viewItem(it local.Item) itemView {
+func viewItem(it engine.Item) itemView {
 	v := itemView{nameView: viewName(it.Name), Op: it.Op.String(), Bytes: it.Bytes, Why: it.Why}
 	if it.Kind != 0 {
 		v.Kind = it.Kind.String()
@@ -140,7 +140,7 @@ func viewItem(it local.Item) itemView {
 }
 
 // viewReport fills what a report says; err is how the task ended.
-func (t *task) viewReport(r local.Report, err error) reportView {
+func (t *task) viewReport(r engine.Report, err error) reportView {
 	v := reportView{Schema: schemaReport, Command: t.command, Task: t.id, Source: t.source, Target: t.target, Dataset: t.last.GetDataset(), DryRun: t.request.DryRun, Exit: exitCode(err),
 		Files: r.Files, Bytes: r.Bytes, Others: r.Others, Updated: r.Updated, Removed: r.Removed, Kept: r.Kept, Failed: r.Failed,
 		Seconds: r.Elapsed.Seconds(), Planned: viewTotals(r.Planned), Notes: r.Notes}
@@ -169,7 +169,7 @@ func removes(command string) bool {
 }
 
 // printSummary tells a person how a task ended.
-func printSummary(w io.Writer, command string, r local.Report) {
+func printSummary(w io.Writer, command string, r engine.Report) {
 	if done[command] == "" { // it has nothing to count
 		return
 	}
@@ -217,7 +217,7 @@ func printSummary(w io.Writer, command string, r local.Report) {
 
 // subject is what the summary counts. A removal has no contents and a comparison
 // looks at entries of all kinds.
-func subject(command string, r local.Report) string {
+func subject(command string, r engine.Report) string {
 	switch {
 	case command == "verify":
 		return units.Plural(r.Kept+r.Failed, "entry", "entries")
@@ -237,7 +237,7 @@ func printList(w io.Writer, label string, parts []string) {
 const maxShown = 20
 
 // printFailures names the failed items.
-func printFailures(w io.Writer, command string, r local.Report) {
+func printFailures(w io.Writer, command string, r engine.Report) {
 	for _, it := range r.Failures[:min(len(r.Failures), maxShown)] {
 		fmt.Fprintf(w, "datamove: %s: %s\n", command, shown(it.Err.Error()))
 	}

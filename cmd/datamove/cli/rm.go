@@ -14,11 +14,11 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/local"
+	"datamove.dev/mover/engine"
+	"datamove.dev/mover/engine/plan"
 	"datamove.dev/mover/location"
-	"datamove.dev/mover/plan"
+	"datamove.dev/mover/task/convert"
 	"datamove.dev/mover/units"
-	"datamove.dev/mover/wire"
 )
 
 func (a *app) rmCommand() *cobra.Command {
@@ -243,22 +243,22 @@ func (t *task) within(ctx context.Context, counted usageView, recursive bool) er
 		return &mover.Error{Op: "remove", Place: t.target,
 			Err: fmt.Errorf("%w: there are %s, and --max-delete allows %s", mover.ErrRefused, counted.text(), units.Count(limit.Entries))}
 	}
-	*limit = local.MaxDelete{Set: true, Entries: counted.entries()}
+	*limit = engine.MaxDelete{Set: true, Entries: counted.entries()}
 	return nil
 }
 
 // removeAll removes, here or at the service.
 func (t *task) removeAll(ctx context.Context) error {
 	if t.at != "" {
-		spec, err := wire.Spec(&t.request, nil, nil)
+		spec, err := convert.Spec(&t.request, nil, nil)
 		if err != nil {
 			return err
 		}
 		spec.Kind, spec.Source = pb.TaskKind_TASK_KIND_REMOVE, ""
 		return t.submit(ctx, spec)
 	}
-	return t.work(ctx, func(ctx context.Context, r local.Request, _ *watcher) (local.Report, error) {
-		report, err := local.RemoveAll(ctx, r.Target, r, t.app.open)
+	return t.work(ctx, func(ctx context.Context, r engine.Request, _ *watcher) (engine.Report, error) {
+		report, err := engine.RemoveAll(ctx, r.Target, r, t.app.open)
 		if err == nil && report.Failed == 0 && r.Target.Scheme == location.POSIX {
 			err = removeRoot(r.Target.Path)
 		}
@@ -277,7 +277,7 @@ func (t *task) single(ctx context.Context) bool {
 		return false
 	}
 	var e mover.Entry
-	err = local.Visit(ctx, folder, t.app.open, func(place mover.Place) (err error) { e, err = place.Stat(ctx, base); return err })
+	err = engine.Visit(ctx, folder, t.app.open, func(place mover.Place) (err error) { e, err = place.Stat(ctx, base); return err })
 	return err == nil && e.Kind != mover.Dir
 }
 
@@ -287,7 +287,7 @@ func (t *task) wouldRemove(counted usageView) error {
 	if t.format == formatTable {
 		out.Printf("would remove %s from %s", counted.text(), mover.Printable(t.target))
 	}
-	return t.finish(out, local.Report{Planned: plan.Totals{Removes: counted.entries(), RemoveBytes: counted.Bytes}}, nil)
+	return t.finish(out, engine.Report{Planned: plan.Totals{Removes: counted.entries(), RemoveBytes: counted.Bytes}}, nil)
 }
 
 // removeRoot removes the folder itself, which is the root of a place and not one of

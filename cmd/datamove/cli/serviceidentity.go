@@ -14,7 +14,7 @@ import (
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/trust"
+	"datamove.dev/mover/server/pki"
 )
 
 func (a *app) serviceIdentity() *cobra.Command {
@@ -57,7 +57,7 @@ Whoever has the file is that account to the service until the certificate ends. 
 
 // makeIdentity has a certificate signed and written. The private key never leaves this machine.
 func (a *app) makeIdentity(ctx context.Context, c *api.Client, name, out string, life time.Duration) error {
-	if !trust.ValidName(name) {
+	if !pki.ValidName(name) {
 		return usage("%s is no name of a person: letters, digits and . _ - @", mover.Printable(name))
 	}
 	if out == "" {
@@ -66,7 +66,7 @@ func (a *app) makeIdentity(ctx context.Context, c *api.Client, name, out string,
 	if _, err := os.Lstat(out); errors.Is(err, os.ErrNotExist) {
 		defer func() { _ = os.Remove(out) }() // while there is nothing in it
 	}
-	keeper, err := trust.OpenKeeper(out, trust.Identity{Role: trust.User, Name: name}, trust.KeeperOptions{})
+	keeper, err := pki.OpenKeeper(out, pki.Identity{Role: pki.User, Name: name}, pki.KeeperOptions{})
 	if err != nil {
 		return err
 	}

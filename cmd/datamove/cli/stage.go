@@ -17,7 +17,7 @@ import (
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/local"
+	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
 )
 
@@ -125,7 +125,7 @@ func (s *stage) run(ctx context.Context, arg string) error {
 		return answer.GetTask(), err
 	})
 	if errors.Is(err, errThere) {
-		return s.tellReplica(ctx, local.Report{}, nil)
+		return s.tellReplica(ctx, engine.Report{}, nil)
 	}
 	return orDataset(ctx, s.client, arg, err)
 }
@@ -153,7 +153,7 @@ type stageView struct {
 }
 
 // tellReplica tells where the replica is, and who holds it.
-func (s *stage) tellReplica(ctx context.Context, r local.Report, err error) error {
+func (s *stage) tellReplica(ctx context.Context, r engine.Report, err error) error {
 	if err == nil && s.id != "" {
 		if ferr := s.find(ctx); ferr != nil {
 			return ferr
@@ -212,7 +212,7 @@ func (s *stage) find(ctx context.Context) error {
 	})
 }
 
-func (s *stage) table(w io.Writer, r local.Report) error {
+func (s *stage) table(w io.Writer, r engine.Report) error {
 	if s.app.quiet {
 		return nil
 	}

@@ -11,10 +11,10 @@ import (
 
 	"datamove.dev/cmd/datamove/progress"
 	"datamove.dev/mover"
-	"datamove.dev/mover/local"
+	"datamove.dev/mover/engine"
+	"datamove.dev/mover/engine/recall"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/rate"
-	"datamove.dev/mover/recall"
 	"datamove.dev/mover/units"
 )
 
@@ -71,7 +71,7 @@ func (p *inPlace) run(ctx context.Context, arg string) error {
 		return err
 	}
 	l.TrailingSlash = true
-	place, err := p.open(ctx, l, local.OpenOptions{Logger: log})
+	place, err := p.open(ctx, l, engine.OpenOptions{Logger: log})
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/recall"
+	"datamove.dev/mover/engine/recall"
 )
 
 // shelved are files that are in an archive until they were asked for; of some it says that nobody may.

@@ -5,11 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"datamove.dev/mover/local"
+	"datamove.dev/mover/engine"
 )
 
 func (a *app) syncCommand() *cobra.Command {
-	t := &task{app: a, command: "sync", request: local.Request{Work: local.Sync}}
+	t := &task{app: a, command: "sync", request: engine.Request{Work: engine.Sync}}
 	backup := ""
 	cmd := &cobra.Command{
 		Use:     "sync [flags] SRC DST",

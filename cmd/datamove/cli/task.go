@@ -11,7 +11,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/cmd/datamove/progress"
 	"datamove.dev/mover"
-	"datamove.dev/mover/local"
+	"datamove.dev/mover/engine"
 	"datamove.dev/mover/units"
 )
 
@@ -22,7 +22,7 @@ type task struct {
 	command string // copy, sync, verify or rm; or another one that begins a task of a service
 	source  string // as the user wrote it; "" is none
 	target  string
-	request local.Request
+	request engine.Request
 	filter  filterFlags
 	format  format
 	order   orderFlags
@@ -32,7 +32,7 @@ type task struct {
 	last    *pb.Task // as it ended there; nil before
 
 	// tell prints the report in another way; nil is the usual one.
-	tell func(context.Context, local.Report, error) error
+	tell func(context.Context, engine.Report, error) error
 }
 
 // flags adds the flags of copy, sync and verify.
@@ -64,9 +64,9 @@ func (t *task) writeFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&r.Checksum, "checksum", false, "compare contents instead of size and mtime")
 	flags.BoolVar(&r.Full, "again", false, "copy everything again, also what is equal")
 	flags.Var(&chosen[mover.Level]{dst: &r.Verify, choices: levelChoices}, "verify", "check at `LEVEL` at least: written, server, or read (read the target again)")
-	flags.Var(&chosen[local.Reflink]{dst: &r.Reflink, choices: reflinkChoices}, "reflink", "`WHEN` to share blocks with the source: auto, where the file system can (default), or never")
-	flags.Var(&chosen[local.Released]{dst: &r.Released, choices: releaseChoices}, "released", "`WHAT` to do with files whose content is in the archive of their file system only: restore them first (default), skip, or fail")
-	flags.Var(&chosen[local.OnFull]{dst: &r.OnFull, choices: onFullChoices}, "full", "`WHAT` to do when the target is full: wait for room (default) or fail")
+	flags.Var(&chosen[engine.Reflink]{dst: &r.Reflink, choices: reflinkChoices}, "reflink", "`WHEN` to share blocks with the source: auto, where the file system can (default), or never")
+	flags.Var(&chosen[engine.Released]{dst: &r.Released, choices: releaseChoices}, "released", "`WHAT` to do with files whose content is in the archive of their file system only: restore them first (default), skip, or fail")
+	flags.Var(&chosen[engine.OnFull]{dst: &r.OnFull, choices: onFullChoices}, "full", "`WHAT` to do when the target is full: wait for room (default) or fail")
 }
 
 // run does the task and tells how it went.
@@ -81,14 +81,14 @@ func (t *task) run(ctx context.Context) error {
 	if t.request.DryRun {
 		return t.plan(ctx)
 	}
-	return t.work(ctx, func(ctx context.Context, r local.Request, w *watcher) (local.Report, error) {
-		task, err := local.Start(ctx, r, t.app.open)
+	return t.work(ctx, func(ctx context.Context, r engine.Request, w *watcher) (engine.Report, error) {
+		task, err := engine.Start(ctx, r, t.app.open)
 		if err != nil {
-			return local.Report{}, err
+			return engine.Report{}, err
 		}
 		w.sees(task)
 		report, err := task.Wait()
-		if r.Work == local.Verify { // nothing is moved: what counts is what was read
+		if r.Work == engine.Verify { // nothing is moved: what counts is what was read
 			report.Bytes = task.Snapshot().BytesDone
 		}
 		return report, err
@@ -96,7 +96,7 @@ func (t *task) run(ctx context.Context) error {
 }
 
 // work does body while its progress is shown, and then tells how it ended.
-func (t *task) work(ctx context.Context, body func(context.Context, local.Request, *watcher) (local.Report, error)) error {
+func (t *task) work(ctx context.Context, body func(context.Context, engine.Request, *watcher) (engine.Report, error)) error {
 	out := newLines(t.app.out)
 	w := &watcher{task: t, out: out}
 	screen, stop := t.show(w)
@@ -136,7 +136,7 @@ func (t *task) show(w *watcher) (screen io.Writer, stop func()) {
 }
 
 // outcome turns the end of a task into the error that decides the exit code.
-func outcome(ctx context.Context, command string, r local.Report, err error) error {
+func outcome(ctx context.Context, command string, r engine.Report, err error) error {
 	if ctx.Err() != nil && (err != nil || r.Failed > 0) {
 		return errInterrupted
 	}
@@ -147,7 +147,7 @@ func outcome(ctx context.Context, command string, r local.Report, err error) err
 }
 
 // finish prints the report.
-func (t *task) finish(out *lines, r local.Report, err error) error {
+func (t *task) finish(out *lines, r engine.Report, err error) error {
 	view := t.viewReport(r, err)
 	switch t.format {
 	case formatJSON, formatYAML:

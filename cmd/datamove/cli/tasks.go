@@ -10,8 +10,8 @@ import (
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/task/convert"
 	"datamove.dev/mover/units"
-	"datamove.dev/mover/wire"
 )
 
 // The commands that list what others ask for.
@@ -135,7 +135,7 @@ var stateColours = map[pb.TaskState]string{
 
 // percent is how far a task is.
 func percent(t *pb.Task) string {
-	snap := wire.Snapshot(t.GetProgress())
+	snap := convert.Snapshot(t.GetProgress())
 	switch p := snap.Work(); {
 	case t.GetState() == pb.TaskState_TASK_STATE_DONE:
 		return "100%"

@@ -15,8 +15,8 @@ import (
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/task/convert"
 	"datamove.dev/mover/units"
-	"datamove.dev/mover/wire"
 )
 
 func (a *app) taskShow() *cobra.Command {
@@ -101,7 +101,7 @@ func (a *app) printTask(t *pb.Task) error {
 
 // printEnd prints the report of a task, as the command did that waited for it.
 func printEnd(out *lines, t *pb.Task) {
-	report := wire.LocalReport(t.GetReport())
+	report := convert.LocalReport(t.GetReport())
 	var b strings.Builder
 	printSummary(&b, commandOf(t.GetSpec().GetKind()), report)
 	for _, it := range report.Failures[:min(len(report.Failures), maxShown)] {
@@ -181,7 +181,7 @@ func countsText(p *pb.Progress) string {
 	if p.GetPlanComplete() {
 		more = ""
 	}
-	planned := wire.PlanTotals(p.GetPlanned())
+	planned := convert.PlanTotals(p.GetPlanned())
 	text := fmt.Sprintf("%s/%s%s files  %s/%s%s  %s", units.Count(p.GetFilesDone()), units.Count(planned.Files+planned.Compares), more,
 		units.Bytes(p.GetBytesDone()), units.Bytes(planned.Bytes+planned.CompareBytes), more, units.PerSecond(p.GetBytesPerSecond()))
 	if p.GetFailed() > 0 {

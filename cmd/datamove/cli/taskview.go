@@ -5,7 +5,7 @@ import (
 
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
-	"datamove.dev/mover/wire"
+	"datamove.dev/mover/task/convert"
 )
 
 // taskView is a task of the service as JSON.
@@ -108,7 +108,7 @@ func viewTask(t *pb.Task) taskView {
 		v.Exit = &t.ExitCode
 	}
 	if t.GetReport() != nil {
-		report := (&task{command: v.Command, id: v.ID, source: v.Source, target: v.Target}).viewReport(wire.LocalReport(t.GetReport()), endOf(t))
+		report := (&task{command: v.Command, id: v.ID, source: v.Source, target: v.Target}).viewReport(convert.LocalReport(t.GetReport()), endOf(t))
 		v.Report = &report
 	}
 	return v
@@ -126,7 +126,7 @@ func viewOptions(o *pb.Options) *optionsView {
 	for _, r := range o.GetRules() {
 		v.Rules = append(v.Rules, map[bool]string{true: "exclude ", false: "include "}[r.GetExclude()]+r.GetPattern())
 	}
-	switch m := wire.MaxDelete(o); {
+	switch m := convert.MaxDelete(o); {
 	case m.Set && m.Percent > 0:
 		v.MaxPercent = m.Percent
 	case m.Set:
@@ -147,7 +147,7 @@ func viewProgress(p *pb.Progress) *progressView {
 	v := &progressView{
 		Files: p.GetFilesDone(), Bytes: p.GetBytesDone(), Failed: p.GetFailed(), InFlight: p.GetInFlight(),
 		BytesPerSecond: p.GetBytesPerSecond(), FilesPerSecond: p.GetFilesPerSecond(), PlanComplete: p.GetPlanComplete(),
-		Planned: viewTotals(wire.PlanTotals(p.GetPlanned())), Time: stamp(p.GetTime()),
+		Planned: viewTotals(convert.PlanTotals(p.GetPlanned())), Time: stamp(p.GetTime()),
 		Remaining:  p.GetRemaining().AsDuration().Seconds(),
 		SourceWait: p.GetSourceWait().AsDuration().Seconds(), TargetWait: p.GetTargetWait().AsDuration().Seconds(),
 		LinkWait: p.GetLinkWait().AsDuration().Seconds(), LimitWait: p.GetLimitWait().AsDuration().Seconds(), QueueWait: p.GetQueueWait().AsDuration().Seconds(),

@@ -11,7 +11,7 @@ import (
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/location"
-	"datamove.dev/mover/wire"
+	"datamove.dev/mover/task/convert"
 )
 
 // choose finds out who does the task. only names a flag with which it is this
@@ -65,7 +65,7 @@ func (t *task) runThere(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	spec, err := wire.Spec(&t.request, rules, names)
+	spec, err := convert.Spec(&t.request, rules, names)
 	if err != nil {
 		return advise(err, inSeveral)
 	}
@@ -100,7 +100,7 @@ func fits(spec *pb.TaskSpec) error {
 	if _, err := proto.Marshal(spec); err != nil {
 		return advise(usage("a service takes only names, patterns and paths that are UTF-8"), "--service none, to do it in this process")
 	}
-	return advise(wire.Fits(spec), inSeveral)
+	return advise(convert.Fits(spec), inSeveral)
 }
 
 // begin has the service begin a task, and follows it unless it is detached. Whether

@@ -18,21 +18,21 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/local"
-	"datamove.dev/mover/plan"
-	"datamove.dev/mover/wire"
+	"datamove.dev/mover/engine"
+	"datamove.dev/mover/engine/plan"
+	"datamove.dev/mover/task/convert"
 	"datamove.dev/test/must"
 )
 
 // reportOf is the report of a task that has moved two files, and failed in some.
 func reportOf(kinds []error) *pb.Report {
-	r := local.Report{Files: 2, Bytes: 3 << 20, Kept: 1, Levels: map[mover.Level]int64{mover.Server: 2}, Elapsed: 2 * time.Second,
+	r := engine.Report{Files: 2, Bytes: 3 << 20, Kept: 1, Levels: map[mover.Level]int64{mover.Server: 2}, Elapsed: 2 * time.Second,
 		Notes: []string{"owners are not kept: not root"}, Failed: int64(len(kinds))}
 	for i, kind := range kinds {
 		name := fmt.Sprintf("f%d", i)
-		r.Failures = append(r.Failures, local.Item{Name: name, Op: plan.Create, Kind: mover.File, Err: &mover.Error{Op: "create", Place: "/b", Name: name, Err: kind}})
+		r.Failures = append(r.Failures, engine.Item{Name: name, Op: plan.Create, Kind: mover.File, Err: &mover.Error{Op: "create", Place: "/b", Name: name, Err: kind}})
 	}
-	return wire.Report(r)
+	return convert.Report(r)
 }
 
 func TestCopyThere(t *testing.T) {
@@ -224,10 +224,10 @@ func TestEnds(t *testing.T) {
 // TestCodesAgree compares what the service says with what this process would.
 func TestCodesAgree(t *testing.T) {
 	for _, kind := range append(mover.Kinds(), errors.New("?")) {
-		if got, want := wire.ExitCode(mover.KindName(kind), 0), exitCode(kind); got != want {
+		if got, want := convert.ExitCode(mover.KindName(kind), 0), exitCode(kind); got != want {
 			t.Errorf("%v: the service says %d, and we %d", kind, got, want)
 		}
-		if got, want := wire.ExitCode(mover.KindName(kind), 1), exitCode(&partial{failed: 1, err: kind}); got != want {
+		if got, want := convert.ExitCode(mover.KindName(kind), 1), exitCode(&partial{failed: 1, err: kind}); got != want {
 			t.Errorf("an item %v: the service says %d, and we %d", kind, got, want)
 		}
 	}

@@ -15,9 +15,9 @@ import (
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/location"
-	"datamove.dev/mover/site"
 	"datamove.dev/mover/units"
 )
 
@@ -141,7 +141,7 @@ func (t *tierRow) look(ctx context.Context, more func(context.Context, string) (
 		return fs, nil
 	})
 	if err == nil {
-		err = site.Mounted(t.here)
+		err = backend.Mounted(t.here)
 	}
 	if err != nil {
 		t.err = err

@@ -13,7 +13,7 @@ import (
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/quota"
+	"datamove.dev/mover/coordinator/quota"
 	"datamove.dev/mover/units"
 )
 

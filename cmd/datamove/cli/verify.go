@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/local"
+	"datamove.dev/mover/engine"
 )
 
 func (a *app) verifyCommand() *cobra.Command {
-	t := &task{app: a, command: "verify", request: local.Request{Work: local.Verify}}
+	t := &task{app: a, command: "verify", request: engine.Request{Work: engine.Verify}}
 	var manifest, writeTo string
 	cmd := &cobra.Command{
 		Use:     "verify [flags] SRC DST | verify [flags] --manifest FILE DST",
@@ -92,7 +92,7 @@ func (t *task) writeManifest(ctx context.Context, arg, file string) error {
 		return err
 	}
 	_, err = writeWhole(file, 0o644, func(w io.Writer) (int64, error) {
-		return 0, local.WriteManifest(ctx, l, w, t.app.open)
+		return 0, engine.WriteManifest(ctx, l, w, t.app.open)
 	})
 	if err != nil {
 		return err

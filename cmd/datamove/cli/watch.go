@@ -8,16 +8,16 @@ import (
 
 	"datamove.dev/cmd/datamove/progress"
 	"datamove.dev/mover"
-	"datamove.dev/mover/local"
+	"datamove.dev/mover/engine"
 	"datamove.dev/mover/units"
 )
 
-// watcher is the local.Observer of a task.
+// watcher is the engine.Observer of a task.
 type watcher struct {
 	task   *task
 	out    *lines
 	screen io.Writer
-	live   atomic.Pointer[local.Live]
+	live   atomic.Pointer[engine.Live]
 	still  atomic.Pointer[still] // nil while it moves
 	step   atomic.Pointer[string]
 }
@@ -29,7 +29,7 @@ type still struct {
 }
 
 // Item prints what became of an entry, where that is asked for.
-func (w *watcher) Item(it local.Item) {
+func (w *watcher) Item(it engine.Item) {
 	switch {
 	case w.task.format == formatJSONL:
 		v := viewItem(it)
@@ -43,7 +43,7 @@ func (w *watcher) Item(it local.Item) {
 }
 
 // sees begins to show the counters of a task.
-func (w *watcher) sees(live local.Live) { w.live.Store(&live) }
+func (w *watcher) sees(live engine.Live) { w.live.Store(&live) }
 
 func why(text string) string {
 	if text == "" {
@@ -61,17 +61,17 @@ func size(kind mover.Kind, bytes int64) string {
 }
 
 // State remembers why a task pauses, and says so once; and its last steps.
-func (w *watcher) State(phase local.Phase, reason string) {
-	if phase == local.Paused || phase == local.Waiting {
+func (w *watcher) State(phase engine.Phase, reason string) {
+	if phase == engine.Paused || phase == engine.Waiting {
 		w.waits(string(phase), reason)
 		return
 	}
 	w.still.Store(nil)
 	switch phase {
-	case local.Removing, local.Closing:
+	case engine.Removing, engine.Closing:
 		step := string(phase)
 		w.step.Store(&step)
-	case local.Locking, local.Moving, "": // a task of a service may begin once more
+	case engine.Locking, engine.Moving, "": // a task of a service may begin once more
 		w.step.Store(nil)
 	}
 }
@@ -93,7 +93,7 @@ func (w *watcher) sample() progress.Sample {
 	case still == nil:
 	case still.how == "paused":
 		s.Paused = cmp.Or(still.why, "by a person")
-	case still.how == string(local.Waiting):
+	case still.how == string(engine.Waiting):
 		s.WaitsFor = still.why
 	default:
 		s.Step = still.how

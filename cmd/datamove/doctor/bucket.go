@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/crc"
+	"datamove.dev/mover/checksum"
 	"datamove.dev/mover/units"
 )
 
@@ -140,7 +140,7 @@ func owner() mover.Owner { return mover.Owner{Task: "doctor", Epoch: uint64(os.G
 
 // store publishes content under a temporary name.
 func store(ctx context.Context, place mover.Place, content []byte) error {
-	e := mover.Entry{Name: probeName(3), Kind: mover.File, Size: int64(len(content)), CRC: crc.Update(0, content), Known: mover.FactCRC}
+	e := mover.Entry{Name: probeName(3), Kind: mover.File, Size: int64(len(content)), CRC: checksum.Update(0, content), Known: mover.FactCRC}
 	draft, err := place.Draft(ctx, e, mover.Hints{By: owner()})
 	if err != nil {
 		return err
@@ -268,7 +268,7 @@ func (f *feed) Read(p []byte) (int, error) {
 
 func (f *feed) Hole() int64 { return 0 }
 
-func (f *feed) Sum() uint64 { return crc.Update(0, f.content[:f.off]) }
+func (f *feed) Sum() uint64 { return checksum.Update(0, f.content[:f.off]) }
 
 func (f *feed) Rewind() error {
 	f.off = 0

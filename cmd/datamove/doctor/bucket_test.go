@@ -15,8 +15,8 @@ import (
 	"testing"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/s3"
-	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3test"
 )
 
 // looks at a bucket that is reached with o.

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/ceph"
+	"datamove.dev/lustre/cephfs"
 	"datamove.dev/mover"
 	"datamove.dev/mover/units"
 )
@@ -199,9 +199,9 @@ func (l *look) layout(c *lustre.Cluster) []Finding {
 		}
 	}
 	last := &d.Components[len(d.Components)-1]
-	if l.s.Kind == lustre.IsCephFS && last.ObjectBytes > ceph.MaxObjectBytes {
+	if l.s.Kind == lustre.IsCephFS && last.ObjectBytes > cephfs.MaxObjectBytes {
 		return []Finding{warn(l.dir, check, fmt.Sprintf("new files have objects of %s, and OSDs take up to %s, if the site did not change it (osd_max_object_size): what is written behind that is lost, and its writers hang",
-			units.Bytes(last.ObjectBytes), units.Bytes(ceph.MaxObjectBytes)), "datamove layout set --stripe-size 4MiB "+l.name()+"; files that are there keep theirs until they are copied")}
+			units.Bytes(last.ObjectBytes), units.Bytes(cephfs.MaxObjectBytes)), "datamove layout set --stripe-size 4MiB "+l.name()+"; files that are there keep theirs until they are copied")}
 	}
 	if len(c.OSTs) > 1 && last.StripeCount == 1 && last.End == lustre.EOF {
 		return []Finding{warn(l.dir, check, fmt.Sprintf("new files have one stripe however large they become (%s): each is as fast as one OST, and fills it", from),

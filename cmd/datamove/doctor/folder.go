@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/posix"
+	"datamove.dev/mover/backend/posix"
 	"datamove.dev/mover/units"
 )
 

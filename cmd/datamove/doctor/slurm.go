@@ -13,7 +13,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
-	"datamove.dev/tiering/hook/slurmconf"
+	"datamove.dev/tiering/slurm/slurmconf"
 )
 
 // Slurm looks at how Slurm is configured on this machine, for the hooks of datamove. The file is a slurm.conf; "" is where SLURM_CONF

@@ -17,7 +17,7 @@ import (
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/coordinator/state"
 )
 
 func (a *app) backupCommand() *cobra.Command {
@@ -93,12 +93,12 @@ func ledgerOf(ctx context.Context, at paths, addresses func() ([]string, error))
 }
 
 // openAlone opens the ledger of a service that does not run, also on a full disk.
-func openAlone(data string) (*ledger.Ledger, error) {
-	ballast, err := ledger.OpenBallast(data, slog.New(slog.DiscardHandler)) // the service says it when it begins
+func openAlone(data string) (*state.Ledger, error) {
+	ballast, err := state.OpenBallast(data, slog.New(slog.DiscardHandler)) // the service says it when it begins
 	if err != nil {
 		return nil, err
 	}
-	return ledger.Open(filepath.Join(data, "ledger"), ledger.Options{Ballast: ballast})
+	return state.Open(filepath.Join(data, "ledger"), state.Options{Ballast: ballast})
 }
 
 func fromService(ctx context.Context, listen []string) (source, func(), error) {

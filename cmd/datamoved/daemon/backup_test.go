@@ -14,7 +14,7 @@ import (
 
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/test/must"
 )
 
@@ -202,7 +202,7 @@ func TestHostileBackup(t *testing.T) {
 func TestBackupAtRest(t *testing.T) {
 	at := paths{data: filepath.Join(t.TempDir(), "state")}
 	must.Get(hold(at.data))(t).release()
-	must.Do(t, must.Get(ledger.Open(filepath.Join(at.data, "ledger"), ledger.Options{}))(t).Close())
+	must.Do(t, must.Get(state.Open(filepath.Join(at.data, "ledger"), state.Options{}))(t).Close())
 	nowhere := func() ([]string, error) { return nil, usage("there is no address") }
 	_, done, err := ledgerOf(t.Context(), at, nowhere)
 	must.Do(t, err)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/account"
+	"datamove.dev/mover/server/osaccount"
 	"datamove.dev/tiering/catalog"
 )
 
@@ -22,7 +22,7 @@ func (h *host) openCatalog() (*catalog.Catalog, error) {
 }
 
 // people are the names of accounts on this node.
-type people struct{ of *account.Directory }
+type people struct{ of *osaccount.Directory }
 
 // nameTime is how long a name may take to find.
 const nameTime = 5 * time.Second

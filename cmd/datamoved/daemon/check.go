@@ -12,7 +12,7 @@ import (
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/door"
+	"datamove.dev/mover/server"
 )
 
 func (a *app) checkCommand() *cobra.Command {
@@ -54,7 +54,7 @@ func (a *app) check(ctx context.Context, _ []string) error {
 	fmt.Fprintf(a.out, "listen         %s\n", strings.Join(at.listen, ", "))
 	if at.page != "" {
 		shows := "metrics only: no role has the member viewer"
-		if len(rules.Roles(door.Viewer)) > 0 {
+		if len(rules.Roles(server.Viewer)) > 0 {
 			shows = "metrics, and the page to read, for everybody on this machine"
 		}
 		fmt.Fprintf(a.out, "page           http://%s, %s\n", at.page, shows)

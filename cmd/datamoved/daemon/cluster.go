@@ -3,8 +3,8 @@ package daemon
 import (
 	"context"
 
-	"datamove.dev/mover/kubernetes"
-	"datamove.dev/mover/trust"
+	"datamove.dev/mover/server/kubeauth"
+	"datamove.dev/mover/server/pki"
 )
 
 // pinKey is the key of the ConfigMap in which agents find the pin.
@@ -13,11 +13,11 @@ const pinKey = "pin"
 // cluster is the Kubernetes whose nodes may join; the zero value is none.
 type cluster struct {
 	vouch     func(context.Context, string) (string, error)
-	publisher *kubernetes.Publisher
+	publisher *kubeauth.Publisher
 }
 
 // cluster is what the configuration says of it.
-func (h *host) cluster(authority *trust.Authority) (cluster, error) {
+func (h *host) cluster(authority *pki.Authority) (cluster, error) {
 	k := h.live.config.Load().Join.Kubernetes
 	if k == nil {
 		return cluster{}, nil
@@ -25,17 +25,17 @@ func (h *host) cluster(authority *trust.Authority) (cluster, error) {
 	if authority == nil {
 		return cluster{}, usage("join.kubernetes needs a tcp:// address (listen), or no node could join")
 	}
-	client, err := kubernetes.New(kubernetes.Options{Server: k.Server, CA: k.CA, Token: k.Token})
+	client, err := kubeauth.New(kubeauth.Options{Server: k.Server, CA: k.CA, Token: k.Token})
 	if err != nil {
 		return cluster{}, err
 	}
-	v, err := kubernetes.NewVoucher(client, k.ServiceAccount, k.Audience)
+	v, err := kubeauth.NewVoucher(client, k.ServiceAccount, k.Audience)
 	if err != nil {
 		return cluster{}, err
 	}
 	c := cluster{vouch: v.Node}
 	if k.ConfigMap != "" {
-		c.publisher = &kubernetes.Publisher{
+		c.publisher = &kubeauth.Publisher{
 			Client: client, ConfigMap: k.ConfigMap, Key: pinKey, Value: func() string { return authority.Pin().String() },
 			Failed: func(err error) {
 				h.log.Warn("agents can not see the pin of this service, will try again", "config map", k.ConfigMap, "err", err)

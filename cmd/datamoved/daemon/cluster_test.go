@@ -9,7 +9,7 @@ import (
 
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
-	"datamove.dev/mover/kubernetes/apitest"
+	"datamove.dev/mover/server/kubeauth/apitest"
 	"datamove.dev/test/must"
 )
 
@@ -82,7 +82,7 @@ func TestJoinByKubernetes(t *testing.T) {
 
 // Who is not what it says does not join, and says to nobody else what it is.
 //
-//safety:7 with mover/service TestVouched
+//safety:7 with mover/coordinator TestVouched
 func TestNoJoinByKubernetes(t *testing.T) {
 	coordinator, head, server := clusterOf(t)
 	other, _, _ := pairOf(t)

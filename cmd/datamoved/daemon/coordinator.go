@@ -11,19 +11,19 @@ import (
 	"strings"
 	"time"
 
-	"datamove.dev/mover/door"
-	"datamove.dev/mover/ledger"
-	"datamove.dev/mover/queue"
-	"datamove.dev/mover/service"
+	"datamove.dev/mover/coordinator"
+	"datamove.dev/mover/coordinator/queue"
+	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/server"
+	"datamove.dev/mover/server/pki"
 	"datamove.dev/mover/telemetry"
-	"datamove.dev/mover/trust"
 	"datamove.dev/tiering/catalog"
 	"datamove.dev/tiering/policy"
 )
 
 // serveCoordinator is the coordinator, and the agent of its node.
 func (a *app) serveCoordinator(ctx context.Context, h *host) error {
-	books, err := ledger.Open(filepath.Join(h.at.data, "ledger"), ledger.Options{Logger: h.log, Committed: h.metrics.LedgerCommitted, Ballast: h.ballast})
+	books, err := state.Open(filepath.Join(h.at.data, "ledger"), state.Options{Logger: h.log, Committed: h.metrics.LedgerCommitted, Ballast: h.ballast})
 	if err != nil {
 		return err
 	}
@@ -38,10 +38,10 @@ func (a *app) serveCoordinator(ctx context.Context, h *host) error {
 	return errors.Join(err, books.Close())
 }
 
-func (a *app) coordinate(ctx context.Context, h *host, books *ledger.Ledger, known *catalog.Catalog) error {
+func (a *app) coordinate(ctx context.Context, h *host, books *state.Ledger, known *catalog.Catalog) error {
 	o := h.doorOptions()
-	o.Rules = func() door.Rules { return h.live.rules.Load() }
-	o.Admit = func(id trust.Identity) error { return service.Admit(books, id) }
+	o.Rules = func() server.Rules { return h.live.rules.Load() }
+	o.Admit = func(id pki.Identity) error { return coordinator.Admit(books, id) }
 	authority, err := h.secure(&o)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (a *app) coordinate(ctx context.Context, h *host, books *ledger.Ledger, kno
 	if err != nil {
 		return err
 	}
-	s, err := service.New(ctx, service.Options{
+	s, err := coordinator.New(ctx, coordinator.Options{
 		Ledger: books, Rules: h.live.rules.Load, Config: h.live.config.Load, Audit: h.recordOf, Authority: authority, Vouch: cluster.vouch,
 		Queue: func(o queue.Options) (queue.Queue, error) {
 			return queue.NewJetStream(ctx, filepath.Join(h.at.data, "queue"), o)
@@ -63,7 +63,7 @@ func (a *app) coordinate(ctx context.Context, h *host, books *ledger.Ledger, kno
 	}
 	working := until("coordinator", s.Run) // it ends the queue, too
 	o.Register = s.Register
-	d, err := door.Open(o)
+	d, err := server.Open(o)
 	if err != nil {
 		return errors.Join(err, attend(over(), func() {}, working))
 	}
@@ -97,12 +97,12 @@ func over() context.Context {
 
 // secure gives the door TLS where it listens on TCP. Elsewhere there is no authority:
 // nobody can join.
-func (h *host) secure(o *door.Options) (*trust.Authority, error) {
+func (h *host) secure(o *server.Options) (*pki.Authority, error) {
 	hosts := tcpHosts(h.at.listen, h.sockets)
 	if len(hosts) == 0 {
 		return nil, nil
 	}
-	authority, err := trust.OpenAuthority(filepath.Join(h.at.data, "trust"))
+	authority, err := pki.OpenAuthority(filepath.Join(h.at.data, "trust"))
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (h *host) secure(o *door.Options) (*trust.Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.TLS = trust.ServerTLS(trust.ServerOptions{Certificate: server.Certificate, Authorities: authority.Authorities, Admit: o.Admit})
+	o.TLS = pki.ServerTLS(pki.ServerOptions{Certificate: server.Certificate, Authorities: authority.Authorities, Admit: o.Admit})
 	h.metrics.Sample(func(s *telemetry.Sample) {
 		if c, err := server.Certificate(); err == nil {
 			s.Certificate(telemetry.CertServer, c.Leaf.NotBefore, c.Leaf.NotAfter)
@@ -157,7 +157,7 @@ func namesOf(hosts []string) (names []string) {
 			names = append(names, name)
 			continue
 		}
-		if own, err := os.Hostname(); err == nil && trust.ValidName(own) {
+		if own, err := os.Hostname(); err == nil && pki.ValidName(own) {
 			names = append(names, own)
 		}
 		all, _ := net.InterfaceAddrs() // those that can not be asked for are not in the certificate

@@ -11,28 +11,28 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/lustre/client"
 	"datamove.dev/mover"
-	"datamove.dev/mover/acting"
-	"datamove.dev/mover/s3"
-	"datamove.dev/tiering/feed"
-	"datamove.dev/tiering/feed/bucket"
-	"datamove.dev/tiering/feed/changelog"
-	"datamove.dev/tiering/feed/watch"
+	"datamove.dev/mover/agent/sandbox"
+	"datamove.dev/mover/backend/s3"
+	"datamove.dev/tiering/catalog/changefeed"
+	"datamove.dev/tiering/catalog/changefeed/inotify"
+	"datamove.dev/tiering/catalog/changefeed/lustre"
+	"datamove.dev/tiering/catalog/changefeed/s3events"
 )
 
 // feedOf makes the feed of changes in a place. It is a worker.Feeds.
-func feedOf(place mover.Place, dir string, kind *agentv1.FollowFeed) (f feed.Feed, end func() error, err error) {
-	bucketed, listens := mover.As[bucket.Listener](place)
+func feedOf(place mover.Place, dir string, kind *agentv1.FollowFeed) (f changefeed.Feed, end func() error, err error) {
+	bucketed, listens := mover.As[s3events.Listener](place)
 	queued, queues := mover.As[interface {
 		Queue(url string) (*s3.Queue, error)
 	}](place)
 	switch what := kind.GetKind(); {
 	case what == "events" && kind.GetQueue() != "" && queues:
 		q, err := queued.Queue(kind.GetQueue())
-		return &bucket.Queued{Queue: q}, nil, err
+		return &s3events.Queued{Queue: q}, nil, err
 	case what == "events" && listens:
-		return &bucket.Feed{Bucket: bucketed}, nil, nil
+		return &s3events.Feed{Bucket: bucketed}, nil, nil
 	case what == "inotify" && !listens:
-		return watch.New(dir, watch.Options{}), nil, nil
+		return inotify.New(dir, inotify.Options{}), nil, nil
 	case what == "changelog" && !listens:
 		mount, err := mountOf(dir)
 		if err != nil {
@@ -46,14 +46,14 @@ func feedOf(place mover.Place, dir string, kind *agentv1.FollowFeed) (f feed.Fee
 		if root == "." {
 			root = ""
 		}
-		return &changelog.Feed{Log: changelog.Of(c), Root: root, Reader: kind.GetReader()}, c.Close, err
+		return &lustre.Feed{Log: lustre.Of(c), Root: root, Reader: kind.GetReader()}, c.Close, err
 	}
 	return nil, nil, fmt.Errorf("%w: %s has no feed of the kind %q", mover.ErrUnsupported, place, kind.GetKind())
 }
 
 // feedReach is what the process of a change log reaches beside the directory of which it tells: the names in the file system, by whose root its paths are
 // asked for, and the devices of the log, which are found by their names. It is nothing where there is no Lustre.
-func feedReach(dir string) (c acting.Confinement) {
+func feedReach(dir string) (c sandbox.Confinement) {
 	mount, err := mountOf(dir)
 	if err != nil {
 		return c

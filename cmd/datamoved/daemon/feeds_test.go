@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
-	"datamove.dev/mover/mem"
+	"datamove.dev/mover/backend/mem"
 )
 
 // TestNoChangelog: a directory that is on no Lustre opens nothing up for a feed, and its change log can not be had.

@@ -16,16 +16,16 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/trust"
+	"datamove.dev/mover/server/pki"
 	"datamove.dev/test/must"
 )
 
 // asThief asks the coordinator with a copy of the identity of a node.
 func asThief(t *testing.T, dir, address string) error {
 	t.Helper()
-	k, err := trust.OpenKeeper(dir, trust.Identity{Role: trust.Agent, Name: "n1"}, trust.KeeperOptions{})
+	k, err := pki.OpenKeeper(dir, pki.Identity{Role: pki.Agent, Name: "n1"}, pki.KeeperOptions{})
 	must.Do(t, err)
-	conn, err := api.Dial(t.Context(), address, api.Options{TLS: trust.ClientTLS(trust.ClientOptions{Authorities: k.Authorities, Certificate: k.Certificate})})
+	conn, err := api.Dial(t.Context(), address, api.Options{TLS: pki.ClientTLS(pki.ClientOptions{Authorities: k.Authorities, Certificate: k.Certificate})})
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func asThief(t *testing.T, dir, address string) error {
 // A node that was forgotten is refused, with whatever it was given before, and whoever has
 // it by now. With a new token it joins again.
 //
-//safety:7 with mover/service TestForgottenCertificates
+//safety:7 with mover/coordinator TestForgottenCertificates
 func TestForgottenNode(t *testing.T) {
 	coordinator, head, token := pairOf(t)
 	node := agentOf(t, shortDir(t), coordinator.addressOf(), token)

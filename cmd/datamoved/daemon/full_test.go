@@ -12,7 +12,7 @@ import (
 
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/test/image"
+	"datamove.dev/test/loopfs"
 	"datamove.dev/test/must"
 )
 
@@ -48,7 +48,7 @@ func fillDisk(t *testing.T, dir string) (other string) {
 //
 //safety:8 the disk of the ledger is filled to its last byte, before the coordinator starts and while it runs
 func TestStartsOnFullDisk(t *testing.T) {
-	disk := image.Mount(t, image.Spec{Type: "ext4", Bytes: 1 << 30, Make: []string{"-q", "-m", "0"}})
+	disk := loopfs.Mount(t, loopfs.Spec{Type: "ext4", Bytes: 1 << 30, Make: []string{"-q", "-m", "0"}})
 	data := filepath.Join(disk, "data")
 	submission := func(target string) *datamovev1.SubmitTaskRequest {
 		return &datamovev1.SubmitTaskRequest{Paused: true, Spec: &datamovev1.TaskSpec{Kind: datamovev1.TaskKind_TASK_KIND_COPY, Source: "/data/in", Target: "/data/out/" + target}}
@@ -129,7 +129,7 @@ func TestStartsOnFullDisk(t *testing.T) {
 //
 //safety:8 the disk of the ledger is full, with what its ballast had, when the coordinator starts: it waits, and begins by itself
 func TestBeginsWhenThereIsRoom(t *testing.T) {
-	disk := image.Mount(t, image.Spec{Type: "ext4", Bytes: 1 << 30, Make: []string{"-q", "-m", "0"}})
+	disk := loopfs.Mount(t, loopfs.Spec{Type: "ext4", Bytes: 1 << 30, Make: []string{"-q", "-m", "0"}})
 	data := filepath.Join(disk, "data")
 	p := launch(t, shortDir(t), "--data", data)
 	p.started()
@@ -159,7 +159,7 @@ func TestBeginsWhenThereIsRoom(t *testing.T) {
 	if code := p.code(); code != 0 {
 		t.Errorf("it ended with %d", code)
 	}
-	small := image.Mount(t, image.Spec{Type: "ext4", Bytes: 64 << 20, Make: []string{"-q"}})
+	small := loopfs.Mount(t, loopfs.Spec{Type: "ext4", Bytes: 64 << 20, Make: []string{"-q"}})
 	p = launch(t, shortDir(t), "--data", filepath.Join(small, "data"))
 	if code := p.code(); code != 7 || !strings.Contains(p.log.String(), "have its directory on a larger one") {
 		t.Errorf("on a small disk it ended with %d: %s", code, p.log)

@@ -14,16 +14,16 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"datamove.dev/lustre/abi"
 	"datamove.dev/lustre/copytool"
+	"datamove.dev/lustre/uapi"
 	"datamove.dev/mover"
+	"datamove.dev/mover/archive"
+	"datamove.dev/mover/backend"
+	"datamove.dev/mover/backend/retry"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/local"
+	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
-	"datamove.dev/mover/retry"
-	"datamove.dev/mover/site"
 	"datamove.dev/mover/telemetry"
-	"datamove.dev/mover/vault"
 )
 
 // hsm serves one archive of a Lustre.
@@ -109,7 +109,7 @@ func (s *hsm) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v, err := vault.Open(ctx, retry.New(place, s.retry), vault.Options{
+	v, err := archive.Open(ctx, retry.New(place, s.retry), archive.Options{
 		By: s.owner(), For: whose, StateDir: filepath.Join(s.dir, "vault"), Pay: s.pays, Logger: s.log,
 	})
 	if err != nil {
@@ -153,26 +153,26 @@ func (s *hsm) open(ctx context.Context) (mover.Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	tiers := site.Site{Tiers: s.tiers}
+	tiers := backend.Site{Tiers: s.tiers}
 	at, ok := tiers.Resolve(l)
 	if !ok {
 		return nil, fmt.Errorf("%w: there is no tier %q", mover.ErrNotExist, l.Tier)
 	}
-	return tiers.Open(ctx, at, local.OpenOptions{Write: true, StateDir: s.dir, Logger: s.log})
+	return tiers.Open(ctx, at, engine.OpenOptions{Write: true, StateDir: s.dir, Logger: s.log})
 }
 
-var hsmActions = map[abi.CopyAction]telemetry.HSMAction{
-	abi.CopyArchive: telemetry.HSMArchive, abi.CopyRestore: telemetry.HSMRestore, abi.CopyRemove: telemetry.HSMRemove,
+var hsmActions = map[uapi.CopyAction]telemetry.HSMAction{
+	uapi.CopyArchive: telemetry.HSMArchive, uapi.CopyRestore: telemetry.HSMRestore, uapi.CopyRemove: telemetry.HSMRemove,
 }
 
 func (s *hsm) told(e copytool.Ended) { s.metrics.HSMEnded(hsmActions[e.Action], e.Bytes, e.Err) }
 
 // shelf is a vault as a copytool asks for it.
-type shelf struct{ vault *vault.Vault }
+type shelf struct{ vault *archive.Vault }
 
 func (s shelf) Put(ctx context.Context, c copytool.Copy) error {
 	i := &c.Info
-	return told(s.vault.Put(ctx, vault.Item{Key: c.Key, File: c.File, Size: c.Size, Origin: i.Path, Moved: c.Moved, Mine: c.Mine, Facts: mover.Entry{
+	return told(s.vault.Put(ctx, archive.Item{Key: c.Key, File: c.File, Size: c.Size, Origin: i.Path, Moved: c.Moved, Mine: c.Mine, Facts: mover.Entry{
 		Known: mover.FactMode | mover.FactOwner | mover.FactGroup | mover.FactMtime | mover.FactAtime,
 		Mode:  i.Mode, UID: i.UID, GID: i.GID, Mtime: timeOf(i.Mtime), Atime: timeOf(i.Atime),
 	}}))
@@ -181,7 +181,7 @@ func (s shelf) Put(ctx context.Context, c copytool.Copy) error {
 func timeOf(t unix.Timespec) mover.Time { return mover.Time{Sec: t.Sec, Nsec: int32(t.Nsec)} }
 
 func (s shelf) Get(ctx context.Context, c copytool.Copy) error {
-	return told(s.vault.Get(ctx, vault.Item{Key: c.Key, File: c.File, Size: c.Size, Moved: c.Moved}))
+	return told(s.vault.Get(ctx, archive.Item{Key: c.Key, File: c.File, Size: c.Size, Moved: c.Moved}))
 }
 
 func (s shelf) Delete(ctx context.Context, key string) error { return told(s.vault.Delete(ctx, key)) }

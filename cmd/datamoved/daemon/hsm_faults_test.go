@@ -13,11 +13,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"datamove.dev/lustre/abi"
 	"datamove.dev/lustre/copytool"
 	"datamove.dev/lustre/copytool/copytest"
+	"datamove.dev/lustre/uapi"
+	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/s3/s3test"
 	"datamove.dev/test/must"
 )
 
@@ -44,16 +44,16 @@ func TestHSMSpoilt(t *testing.T) {
 			t.Run(fmt.Sprint(row.name, " ", size), func(t *testing.T) {
 				a := serveHSM(t, row.tier, mount, t.TempDir())
 				f := a.Write(1, noise(size))
-				a.is(a.Do(abi.CopyArchive, f)[0], 0, false)
+				a.is(a.Do(uapi.CopyArchive, f)[0], 0, false)
 				a.Release(f)
 				path := filepath.Join(row.at, copytool.Key(copytest.Name, f))
 				spoil(t, path, int64(size)/2)
-				a.is(a.Do(abi.CopyRestore, f)[0], unix.EIO, false)
+				a.is(a.Do(uapi.CopyRestore, f)[0], unix.EIO, false)
 				spoil(t, path, int64(size)/2)
 				must.Do(t, os.Truncate(path, int64(size)-1))
-				a.is(a.Do(abi.CopyRestore, f)[0], unix.EIO, false)
+				a.is(a.Do(uapi.CopyRestore, f)[0], unix.EIO, false)
 				must.Do(t, os.Remove(path))
-				a.is(a.Do(abi.CopyRestore, f)[0], unix.ENOENT, false)
+				a.is(a.Do(uapi.CopyRestore, f)[0], unix.ENOENT, false)
 				if !a.Released(f) || bytes.Contains(a.Read(f), noise(size)[:100]) {
 					t.Error("something became the file's content")
 				}
@@ -93,12 +93,12 @@ func TestHSMFull(t *testing.T) {
 	a := serveHSM(t, config.Tier{Path: dir}, t.TempDir(), t.TempDir())
 	t.Cleanup(a.stop) // before it is unmounted
 	f := a.Write(1, noise(1000))
-	a.is(a.Do(abi.CopyArchive, f)[0], 0, false)
+	a.is(a.Do(uapi.CopyArchive, f)[0], 0, false)
 	g := a.Write(2, noise(5<<20))
-	cookie := a.Do(abi.CopyArchive, g)[0]
+	cookie := a.Do(uapi.CopyArchive, g)[0]
 	a.is(cookie, unix.ENOSPC, true)
 	a.Release(f)
-	a.is(a.Do(abi.CopyRestore, f)[0], 0, false)
+	a.is(a.Do(uapi.CopyRestore, f)[0], 0, false)
 	must.Do(t, unix.Mount("", dir, "tmpfs", unix.MS_REMOUNT, "size=30m"))
 	a.Again(cookie)
 	a.is(cookie, 0, false)
@@ -175,11 +175,11 @@ func TestHSMUnreachable(t *testing.T) {
 	tier.S3.Endpoint = "http://" + r.Addr().String()
 	a := serveHSM(t, tier, t.TempDir(), t.TempDir())
 	f := a.Write(1, noise(5000))
-	a.is(a.Do(abi.CopyArchive, f)[0], 0, false)
+	a.is(a.Do(uapi.CopyArchive, f)[0], 0, false)
 	a.Release(f)
 	g := a.Write(2, noise(large))
 	r.cut(true)
-	archive, restore := a.Do(abi.CopyArchive, g)[0], a.Do(abi.CopyRestore, f)[0]
+	archive, restore := a.Do(uapi.CopyArchive, g)[0], a.Do(uapi.CopyRestore, f)[0]
 	for _, cookie := range []uint64{archive, restore} {
 		if errno, again := a.End(cookie); errno == 0 || !again {
 			t.Errorf("cut off: %v, retry %v", errno, again)

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
 	"datamove.dev/lustre/copytool/copytest"
+	"datamove.dev/lustre/uapi"
 	"datamove.dev/mover/config"
 	"datamove.dev/test/must"
 )
@@ -51,14 +51,14 @@ func TestHSMStopped(t *testing.T) {
 						return ctx.Err()
 					}
 					a.hsm.ioctl = func(fd int, request uint, arg []byte) (int, error) {
-						if r, err := abi.DecodeRegistration(arg); request == abi.IocCopytool && err == nil && r.Stop {
+						if r, err := uapi.DecodeRegistration(arg); request == uapi.IocCopytool && err == nil && r.Stop {
 							defer close(stopping)
 						}
 						return a.Ioctl(fd, request, arg)
 					}
 				})
 				f := a.Write(1, noise(large))
-				cookie := a.Do(abi.CopyArchive, f)[0]
+				cookie := a.Do(uapi.CopyArchive, f)[0]
 				<-begun
 				a.stop()
 				a.is(cookie, row.errno, row.errno != 0)
@@ -67,9 +67,9 @@ func TestHSMStopped(t *testing.T) {
 				}
 				next := serveHSM(t, tier, mount, state)
 				f = next.Write(1, noise(large))
-				next.is(next.Do(abi.CopyArchive, f)[0], 0, false)
+				next.is(next.Do(uapi.CopyArchive, f)[0], 0, false)
 				next.Release(f)
-				next.is(next.Do(abi.CopyRestore, f)[0], 0, false)
+				next.is(next.Do(uapi.CopyRestore, f)[0], 0, false)
 				if files, strays := next.files(); len(files) != 1 || strays > 0 || !bytes.Equal(next.Read(f), noise(large)) {
 					t.Errorf("%q are in the archive, and %d half written; or another content came back", files, strays)
 				}
@@ -81,7 +81,7 @@ func TestHSMStopped(t *testing.T) {
 // TestHSMKilled: a process that is killed in the middle leaves nothing half in the archive
 // when the next one has begun, and that one does its action.
 //
-//safety:1 with mover/vault TestOldCopyStays
+//safety:1 with mover/archive TestOldCopyStays
 func TestHSMKilled(t *testing.T) {
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {
@@ -110,14 +110,14 @@ func TestHSMKilled(t *testing.T) {
 			a := serveHSM(t, tier, mount, state, func(a *archiving) {
 				f = a.Write(1, noise(large))
 				a.Killed() // the MDT does not know that yet
-				cookie = a.Running(abi.CopyArchive, f)
+				cookie = a.Running(uapi.CopyArchive, f)
 			})
 			a.is(cookie, 0, false)
 			if files, strays := a.files(); len(files) != 1 || strays != 0 {
 				t.Errorf("in the archive: %q, and %d half written", files, strays)
 			}
 			a.Release(f)
-			a.is(a.Do(abi.CopyRestore, f)[0], 0, false)
+			a.is(a.Do(uapi.CopyRestore, f)[0], 0, false)
 			if !bytes.Equal(a.Read(f), noise(large)) {
 				t.Error("another content came back")
 			}
@@ -140,7 +140,7 @@ func TestHSMChild(t *testing.T) {
 	a := &archiving{Lustre: copytest.New(t, words[0]), t: t}
 	a.hsm = hsmOf(a.Lustre, tier, words[1])
 	a.hsm.ioctl = func(fd int, request uint, arg []byte) (int, error) {
-		if p, err := abi.DecodeProgress(arg); request == abi.IocCopyProgress && err == nil && p.Extent.Length > 1<<20 {
+		if p, err := uapi.DecodeProgress(arg); request == uapi.IocCopyProgress && err == nil && p.Extent.Length > 1<<20 {
 			fmt.Println(childHalf)
 			select {} // until we are killed
 		}
@@ -148,6 +148,6 @@ func TestHSMChild(t *testing.T) {
 	}
 	go func() { _ = a.hsm.run(t.Context()) }()
 	a.Registered()
-	a.Do(abi.CopyArchive, a.Write(1, noise(large)))
+	a.Do(uapi.CopyArchive, a.Write(1, noise(large)))
 	<-t.Context().Done()
 }

@@ -21,24 +21,24 @@ import (
 
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
 	"datamove.dev/lustre/copytool"
 	"datamove.dev/lustre/copytool/copytest"
+	"datamove.dev/lustre/uapi"
 	"datamove.dev/mover"
+	"datamove.dev/mover/archive"
+	"datamove.dev/mover/backend/retry"
+	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/retry"
-	"datamove.dev/mover/s3/s3test"
-	"datamove.dev/mover/vault"
 	"datamove.dev/test/must"
 )
 
-// backend is where copies are kept.
-type backend struct {
+// archiveTier is where copies are kept.
+type archiveTier struct {
 	name string
 	tier func(t *testing.T) config.Tier
 }
 
-var backends = []backend{
+var backends = []archiveTier{
 	{"directory", func(t *testing.T) config.Tier { return config.Tier{Path: t.TempDir()} }},
 	{"store", func(t *testing.T) config.Tier { return bucketTier(t, s3test.Start(t, false)) }},
 }
@@ -114,7 +114,7 @@ func (a *archiving) files() (files []string, strays int) {
 		if err != nil {
 			a.t.Fatal(err)
 		}
-		if e.Kind == mover.File && e.Name != vault.IdentityKey && e.Name != vault.ForKey {
+		if e.Kind == mover.File && e.Name != archive.IdentityKey && e.Name != archive.ForKey {
 			files = append(files, e.Name)
 		}
 	}
@@ -136,11 +136,11 @@ func TestHSM(t *testing.T) {
 			a := serveHSM(t, b.tier(t), t.TempDir(), t.TempDir())
 			for n, size := range []int{0, 5000, large} {
 				f := a.Write(uint32(n+1), noise(max(size-1, 0)))
-				a.is(a.Do(abi.CopyArchive, f)[0], 0, false)
+				a.is(a.Do(uapi.CopyArchive, f)[0], 0, false)
 				a.Write(uint32(n+1), noise(size))
-				a.is(a.Do(abi.CopyArchive, f)[0], 0, false)
+				a.is(a.Do(uapi.CopyArchive, f)[0], 0, false)
 				a.Release(f)
-				a.is(a.Do(abi.CopyRestore, f)[0], 0, false)
+				a.is(a.Do(uapi.CopyRestore, f)[0], 0, false)
 				if got := a.Read(f); !bytes.Equal(got, noise(size)) {
 					t.Errorf("%d bytes came back of %d", len(got), size)
 				}
@@ -149,7 +149,7 @@ func TestHSM(t *testing.T) {
 				t.Errorf("copies %q, and %d half written", files, strays)
 			}
 			for n := range uint32(3) {
-				a.is(a.Do(abi.CopyRemove, copytest.FID(n+1))[0], 0, false)
+				a.is(a.Do(uapi.CopyRemove, copytest.FID(n+1))[0], 0, false)
 			}
 			if files, strays := a.files(); len(files)+strays != 0 {
 				t.Errorf("copies %q, and %d half written", files, strays)
@@ -161,7 +161,7 @@ func TestHSM(t *testing.T) {
 // TestHSMWritten: a file that is written until the last moment keeps its old copy, and is
 // archived when it is handed out again.
 //
-//safety:1 with mover/vault TestOldCopyStays
+//safety:1 with mover/archive TestOldCopyStays
 func TestHSMWritten(t *testing.T) {
 	for _, b := range backends {
 		for _, size := range []int{5000, large} {
@@ -169,20 +169,20 @@ func TestHSMWritten(t *testing.T) {
 				var writes atomic.Bool
 				a := serveHSM(t, b.tier(t), t.TempDir(), t.TempDir(), func(a *archiving) {
 					a.hsm.ioctl = func(fd int, request uint, arg []byte) (int, error) {
-						if request == abi.IocDataVersion && writes.CompareAndSwap(true, false) {
+						if request == uapi.IocDataVersion && writes.CompareAndSwap(true, false) {
 							a.Write(1, noise(size))
 						}
 						return a.Ioctl(fd, request, arg)
 					}
 				})
 				f := a.Write(1, noise(10))
-				a.is(a.Do(abi.CopyArchive, f)[0], 0, false)
+				a.is(a.Do(uapi.CopyArchive, f)[0], 0, false)
 				old, _ := a.files()
 				before, err := a.place().Stat(t.Context(), old[0])
 				must.Do(t, err)
 				a.Write(1, noise(size-1))
 				writes.Store(true)
-				cookie := a.Do(abi.CopyArchive, f)[0]
+				cookie := a.Do(uapi.CopyArchive, f)[0]
 				a.is(cookie, unix.EBUSY, true)
 				after, err := a.place().Stat(t.Context(), old[0])
 				if _, strays := a.files(); err != nil || after.Identity() != before.Identity() || strays > 0 {
@@ -191,7 +191,7 @@ func TestHSMWritten(t *testing.T) {
 				a.Again(cookie)
 				a.is(cookie, 0, false)
 				a.Release(f)
-				a.is(a.Do(abi.CopyRestore, f)[0], 0, false)
+				a.is(a.Do(uapi.CopyRestore, f)[0], 0, false)
 				if !bytes.Equal(a.Read(f), noise(size)) {
 					t.Error("another content came back")
 				}
@@ -217,9 +217,9 @@ func TestHSMLimited(t *testing.T) {
 		}
 	})
 	f := a.Write(1, noise(large))
-	a.is(a.Do(abi.CopyArchive, f)[0], 0, false)
+	a.is(a.Do(uapi.CopyArchive, f)[0], 0, false)
 	a.Release(f)
-	a.is(a.Do(abi.CopyRestore, f)[0], 0, false)
+	a.is(a.Do(uapi.CopyRestore, f)[0], 0, false)
 	for _, n := range []int64{written.Load(), read.Load()} {
 		if n < large || n > large+1000 { // and what the archive says of itself
 			t.Errorf("%d bytes were charged for %d", n, large)
@@ -234,13 +234,13 @@ func TestHSMMany(t *testing.T) {
 	for n := range uint32(300) {
 		files = append(files, a.Write(n, fmt.Appendf(nil, "content %d", n)))
 	}
-	for _, cookie := range append(a.Do(abi.CopyArchive, files[:200]...), a.Do(abi.CopyArchive, files[200:]...)...) {
+	for _, cookie := range append(a.Do(uapi.CopyArchive, files[:200]...), a.Do(uapi.CopyArchive, files[200:]...)...) {
 		a.is(cookie, 0, false)
 	}
 	for _, f := range files {
 		a.Release(f)
 	}
-	for i, cookie := range a.Do(abi.CopyRestore, files...) {
+	for i, cookie := range a.Do(uapi.CopyRestore, files...) {
 		a.is(cookie, 0, false)
 		if got, want := string(a.Read(files[i])), fmt.Sprintf("content %d", i); got != want {
 			t.Fatalf("%q came back, want %q", got, want)
@@ -298,13 +298,13 @@ func TestHSMOther(t *testing.T) {
 			tier := b.tier(t)
 			a := serveHSM(t, tier, t.TempDir(), t.TempDir())
 			f := a.Write(1, noise(5000))
-			a.is(a.Do(abi.CopyArchive, f)[0], 0, false)
+			a.is(a.Do(uapi.CopyArchive, f)[0], 0, false)
 			a.Release(f)
 			other := hsmOf(copytest.New(t, t.TempDir()), tier, t.TempDir())
 			if err := other.serve(t.Context()); !errors.Is(err, mover.ErrConflict) || !strings.Contains(err.Error(), "path of its own") {
 				t.Errorf("another file system: %v", err)
 			}
-			a.is(a.Do(abi.CopyRestore, f)[0], 0, false)
+			a.is(a.Do(uapi.CopyRestore, f)[0], 0, false)
 			if !bytes.Equal(a.Read(f), noise(5000)) {
 				t.Error("another content came back")
 			}

@@ -10,11 +10,11 @@ import (
 
 	"datamove.dev/api"
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/site"
 	"datamove.dev/mover/trash"
-	"datamove.dev/tiering/hook"
-	"datamove.dev/tiering/hook/carrier"
+	"datamove.dev/tiering/slurm"
+	"datamove.dev/tiering/slurm/checkpointer"
 )
 
 const (
@@ -39,7 +39,7 @@ func (h *host) jobsParts() []*part {
 				return nil
 			case <-time.After(jobsSoon):
 			}
-			s, err := hook.Of(h.live.config.Load(), h.at.node, dial, site.Mounted)
+			s, err := slurm.Of(h.live.config.Load(), h.at.node, dial, backend.Mounted)
 			if err != nil || !s.Waits() && time.Since(last) < jobsEvery { // no tier is for jobs, which hooks say
 				continue
 			}
@@ -62,10 +62,10 @@ func (h *host) dialSelf() func(context.Context) (*api.Client, error) {
 // home makes the directory of a Slurm job that asks for space.
 func (h *host) home(ctx context.Context, tier, dir string, labels map[string]string, gid uint32) error {
 	dial := h.dialSelf()
-	if dial == nil || labels[hook.PartLabel] != hook.Space {
+	if dial == nil || labels[slurm.PartLabel] != slurm.Space {
 		return nil
 	}
-	s, err := hook.Of(h.live.config.Load(), h.at.node, dial, site.Mounted)
+	s, err := slurm.Of(h.live.config.Load(), h.at.node, dial, backend.Mounted)
 	if err != nil || s.Tier != tier {
 		return err
 	}
@@ -74,7 +74,7 @@ func (h *host) home(ctx context.Context, tier, dir string, labels map[string]str
 
 // carry brings checkpoints of Slurm jobs away from this node while they run.
 func (h *host) carry(ctx context.Context, dial func(context.Context) (*api.Client, error)) (err error) {
-	c := &carrier.Carrier{Node: h.at.node, Dial: dial, Log: h.log}
+	c := &checkpointer.Carrier{Node: h.at.node, Dial: dial, Log: h.log}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	for {
 		select {
@@ -83,13 +83,13 @@ func (h *host) carry(ctx context.Context, dial func(context.Context) (*api.Clien
 		case <-time.After(c.Rest()):
 		}
 		conf := h.live.config.Load()
-		s, err := hook.Of(conf, h.at.node, dial, site.Mounted)
+		s, err := slurm.Of(conf, h.at.node, dial, backend.Mounted)
 		if err != nil {
 			continue // no tier is for jobs
 		}
 		c.Site, c.Quiet = s, cmp.Or(conf.Slurm.Quiet, config.DefaultQuiet)
-		live, err := hook.Live("/proc")
-		var present []hook.Present
+		live, err := slurm.Live("/proc")
+		var present []slurm.Present
 		if err == nil {
 			present, err = s.Present(live, time.Now())
 		}
@@ -103,11 +103,11 @@ func (h *host) carry(ctx context.Context, dial func(context.Context) (*api.Clien
 }
 
 // tendJobs does it once. What does not go well is told, and done the next time.
-func (h *host) tendJobs(ctx context.Context, s *hook.Site) {
-	if _, err := os.Stat(s.Scratch + "/" + hook.Jobs); err != nil {
+func (h *host) tendJobs(ctx context.Context, s *slurm.Site) {
+	if _, err := os.Stat(s.Scratch + "/" + slurm.Jobs); err != nil {
 		return
 	}
-	live, err := hook.Live("/proc")
+	live, err := slurm.Live("/proc")
 	if err == nil {
 		err = s.Reconcile(ctx, live, time.Now())
 	}

@@ -14,9 +14,9 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/door"
+	"datamove.dev/mover/server"
+	"datamove.dev/mover/server/pki"
 	"datamove.dev/mover/telemetry"
-	"datamove.dev/mover/trust"
 )
 
 // serveAgent is the agent of a node whose coordinator is elsewhere.
@@ -30,7 +30,7 @@ func (a *app) serveAgent(ctx context.Context, h *host) error {
 	if err != nil {
 		return err
 	}
-	secure := trust.ClientTLS(trust.ClientOptions{Authorities: keeper.Authorities, Certificate: keeper.Certificate})
+	secure := pki.ClientTLS(pki.ClientOptions{Authorities: keeper.Authorities, Certificate: keeper.Certificate})
 	conn, err := newLink(target, secure, toward(target))
 	if err != nil {
 		return err
@@ -42,10 +42,10 @@ func (a *app) serveAgent(ctx context.Context, h *host) error {
 		}
 	})
 	o := h.doorOptions()
-	o.Rules = func() door.Rules { return door.Passing{} }
+	o.Rules = func() server.Rules { return server.Passing{} }
 	o.Forward = conn
 	o.Health = func(context.Context) error { return nil } // it lives, also while its coordinator is away
-	d, err := door.Open(o)
+	d, err := server.Open(o)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func joinTarget(address string) (string, error) {
 }
 
 // keeps renews the certificate of this node. One that has ended, as after a long sleep of the node, is replaced where the node may join again by itself.
-func (a *app) keeps(ctx context.Context, h *host, keeper *trust.Keeper, target string, renew trust.Renew) error {
+func (a *app) keeps(ctx context.Context, h *host, keeper *pki.Keeper, target string, renew pki.Renew) error {
 	for {
 		err := keeper.Run(ctx, renew)
 		if err == nil {
@@ -93,7 +93,7 @@ func (a *app) keeps(ctx context.Context, h *host, keeper *trust.Keeper, target s
 }
 
 // renew asks for the next certificate with the present one.
-func renew(enroll agentv1.EnrollServiceClient) trust.Renew {
+func renew(enroll agentv1.EnrollServiceClient) pki.Renew {
 	return func(ctx context.Context, csr []byte) ([]byte, []byte, error) {
 		c, err := enroll.Renew(ctx, &agentv1.RenewRequest{Csr: csr})
 		return c.GetCertificate(), c.GetAuthority(), api.FromStatus(err)
@@ -102,10 +102,10 @@ func renew(enroll agentv1.EnrollServiceClient) trust.Renew {
 
 // identity is the certificate of this node, for which it joins if it has none that
 // is good.
-func (a *app) identity(ctx context.Context, h *host, target string) (*trust.Keeper, error) {
-	dir, id := filepath.Join(h.at.data, "identity"), trust.Identity{Role: trust.Agent, Name: h.at.node}
+func (a *app) identity(ctx context.Context, h *host, target string) (*pki.Keeper, error) {
+	dir, id := filepath.Join(h.at.data, "identity"), pki.Identity{Role: pki.Agent, Name: h.at.node}
 	ticket, noTicket := a.ticketFor(h.at.node, target)
-	keeper, err := trust.OpenKeeper(dir, id, trust.KeeperOptions{Logger: h.log, Replace: noTicket == nil})
+	keeper, err := pki.OpenKeeper(dir, id, pki.KeeperOptions{Logger: h.log, Replace: noTicket == nil})
 	if err != nil {
 		return nil, &advised{err, newToken(h.at.node) + "; it replaces what is here"}
 	}
@@ -183,7 +183,7 @@ const joinPause = 2 * time.Second
 
 // joining gets the first certificate. A coordinator that is not there is waited for;
 // one that is not the one of the token is an error.
-func joining(ctx context.Context, h *host, keeper *trust.Keeper, ticket ticket, target string) error {
+func joining(ctx context.Context, h *host, keeper *pki.Keeper, ticket ticket, target string) error {
 	for {
 		err := join(ctx, h, keeper, ticket, target)
 		if err == nil {
@@ -202,13 +202,13 @@ func joining(ctx context.Context, h *host, keeper *trust.Keeper, ticket ticket, 
 }
 
 // join asks once.
-func join(ctx context.Context, h *host, keeper *trust.Keeper, ticket ticket, target string) error {
+func join(ctx context.Context, h *host, keeper *pki.Keeper, ticket ticket, target string) error {
 	err := keeper.Obtain(ctx, func(ctx context.Context, csr []byte) ([]byte, []byte, error) {
 		text, err := ticket.text()
 		if err != nil {
 			return nil, nil, err
 		}
-		conn, err := api.Dial(ctx, "tcp://"+target, api.Options{TLS: trust.JoinTLS(ticket.pin, "")})
+		conn, err := api.Dial(ctx, "tcp://"+target, api.Options{TLS: pki.JoinTLS(ticket.pin, "")})
 		if err != nil {
 			return nil, nil, err
 		}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/trust"
+	"datamove.dev/mover/server/pki"
 	"datamove.dev/test/must"
 )
 
@@ -34,13 +34,13 @@ func TestLapsedNode(t *testing.T) {
 				var log strings.Builder
 				h := &host{log: slog.New(slog.NewTextHandler(&log, nil))}
 				h.at.data, h.at.node = dir, "n1"
-				id, file := trust.Identity{Role: trust.Agent, Name: "n1"}, filepath.Join(dir, "identity", "identity.pem")
+				id, file := pki.Identity{Role: pki.Agent, Name: "n1"}, filepath.Join(dir, "identity", "identity.pem")
 				a := &app{}
 				if _, err := a.identity(t.Context(), h, "head:7645"); !errors.Is(err, mover.ErrUsage) || !strings.Contains(adviceFor(err), "datamove agent token n1") {
 					t.Errorf("before it has joined: %v", err)
 				}
-				keeper := must.Get(trust.OpenKeeper(filepath.Dir(file), id, trust.KeeperOptions{}))(t)
-				authority := must.Get(trust.OpenAuthority(filepath.Join(dir, "trust")))(t)
+				keeper := must.Get(pki.OpenKeeper(filepath.Dir(file), id, pki.KeeperOptions{}))(t)
+				authority := must.Get(pki.OpenAuthority(filepath.Join(dir, "trust")))(t)
 				must.Do(t, keeper.Obtain(t.Context(), func(_ context.Context, request []byte) ([]byte, []byte, error) {
 					issued, err := authority.Issue(request, id, 24*time.Hour)
 					return issued.Certificate, issued.Authority, err
@@ -71,17 +71,17 @@ func TestLapsedNode(t *testing.T) {
 // TestRefusedByTheClock: a node that the coordinator refuses because of the dates of its certificate is told to look at the clocks, beside these dates.
 func TestRefusedByTheClock(t *testing.T) {
 	dir := t.TempDir()
-	authority := must.Get(trust.OpenAuthority(filepath.Join(dir, "trust")))(t)
+	authority := must.Get(pki.OpenAuthority(filepath.Join(dir, "trust")))(t)
 	server := must.Get(authority.Server("head", "127.0.0.1"))(t)
-	id := trust.Identity{Role: trust.Agent, Name: "n1"}
-	keeper := must.Get(trust.OpenKeeper(filepath.Join(dir, "identity"), id, trust.KeeperOptions{}))(t)
+	id := pki.Identity{Role: pki.Agent, Name: "n1"}
+	keeper := must.Get(pki.OpenKeeper(filepath.Join(dir, "identity"), id, pki.KeeperOptions{}))(t)
 	must.Do(t, keeper.Obtain(t.Context(), func(_ context.Context, request []byte) ([]byte, []byte, error) {
 		issued, err := authority.Issue(request, id, time.Hour)
 		return issued.Certificate, issued.Authority, err
 	}))
 	on := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer on.Close()
-	secure := trust.ServerTLS(trust.ServerOptions{Certificate: server.Certificate, Authorities: authority.Authorities})
+	secure := pki.ServerTLS(pki.ServerOptions{Certificate: server.Certificate, Authorities: authority.Authorities})
 	current := secure.GetConfigForClient
 	secure.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 		c, err := current(h)
@@ -100,7 +100,7 @@ func TestRefusedByTheClock(t *testing.T) {
 		_ = raw.(*net.TCPConn).CloseWrite()
 		_, _ = io.Copy(io.Discard, raw) // or the alert is lost
 	}()
-	err := refused(t.Context(), on.Addr().String(), trust.ClientTLS(trust.ClientOptions{Authorities: keeper.Authorities, Certificate: keeper.Certificate}))
+	err := refused(t.Context(), on.Addr().String(), pki.ClientTLS(pki.ClientOptions{Authorities: keeper.Authorities, Certificate: keeper.Certificate}))
 	<-ended
 	if !errors.Is(err, mover.ErrPermission) || !strings.Contains(err.Error(), keeper.Expires().UTC().Format(time.RFC3339)) || !strings.Contains(err.Error(), "the clock of this machine says ") {
 		t.Fatalf("%v", err)

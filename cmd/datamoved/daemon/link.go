@@ -14,7 +14,7 @@ import (
 
 	"datamove.dev/api"
 	agentv1 "datamove.dev/api/datamove/agent/v1"
-	"datamove.dev/mover/access"
+	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/telemetry"
 )
 
@@ -62,7 +62,7 @@ func (n near) Invoke(ctx context.Context, method string, args, reply any, o ...g
 	if !ours || method != agentv1.LinkService_Confirm_FullMethodName {
 		return n.ClientConn.Invoke(ctx, method, args, reply, o...)
 	}
-	_, err := n.service.Confirm(access.With(ctx, access.Caller{Via: access.Agent, Agent: n.agent}), r)
+	_, err := n.service.Confirm(authz.With(ctx, authz.Caller{Via: authz.Agent, Agent: n.agent}), r)
 	return api.ToStatus(err) // a yes has nothing else in it
 }
 

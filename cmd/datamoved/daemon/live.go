@@ -9,8 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"datamove.dev/mover/access"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/telemetry"
 	"datamove.dev/tiering/policy"
 )
@@ -22,7 +22,7 @@ type live struct {
 	metrics  *telemetry.Metrics // set before the first reload
 	started  *config.Config     // with what needs a restart
 	config   atomic.Pointer[config.Config]
-	rules    atomic.Pointer[access.Rules]
+	rules    atomic.Pointer[authz.Rules]
 	policies atomic.Pointer[[]*policy.Program]
 
 	mu sync.Mutex // held while the file is read again
@@ -46,24 +46,24 @@ func newLive(c *config.Config, read func() (*config.Config, error), log *slog.Lo
 }
 
 // rulesOf makes rules of a configuration.
-func rulesOf(c *config.Config) (*access.Rules, error) {
-	in := access.Input{
-		UID: uint32(os.Geteuid()), Tiers: map[string]string{}, Projects: map[string]access.Project{},
-		Roles: map[string]access.Role{}, Users: map[string]string{},
+func rulesOf(c *config.Config) (*authz.Rules, error) {
+	in := authz.Input{
+		UID: uint32(os.Geteuid()), Tiers: map[string]string{}, Projects: map[string]authz.Project{},
+		Roles: map[string]authz.Role{}, Users: map[string]string{},
 	}
 	for name, t := range c.Tiers {
 		in.Tiers[name] = t.Path
 	}
 	for name, p := range c.Projects {
-		in.Projects[name] = access.Project{Roots: p.Roots, Reads: p.Reads, Members: p.Members}
+		in.Projects[name] = authz.Project{Roots: p.Roots, Reads: p.Reads, Members: p.Members}
 	}
 	for name, r := range c.Roles {
-		in.Roles[name] = access.Role{Members: r.Members, May: r.May}
+		in.Roles[name] = authz.Role{Members: r.Members, May: r.May}
 	}
 	for person, u := range c.Users {
 		in.Users[u.Certificate] = person
 	}
-	return access.New(in)
+	return authz.New(in)
 }
 
 // policiesOf reads the policies that a configuration names.

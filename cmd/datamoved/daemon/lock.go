@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/store"
+	"datamove.dev/mover/kvstore"
 )
 
 // lock is the right of one process to a directory of state. The kernel gives it back
@@ -114,7 +114,7 @@ func (l *lock) sign() error {
 		return err
 	}
 	_, err := l.file.WriteAt([]byte(text+"\n"), 0)
-	if errors.Is(store.Kind(err), mover.ErrFull) {
+	if errors.Is(kvstore.Kind(err), mover.ErrFull) {
 		return nil // the kernel knows, and on a full disk the service begins, too
 	}
 	return err

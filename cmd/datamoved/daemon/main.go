@@ -26,9 +26,9 @@ import (
 	"syscall"
 	_ "time/tzdata" // zones of windows are the same on every machine
 
-	"datamove.dev/lustre/hints"
-	"datamove.dev/mover/acting"
-	"datamove.dev/mover/worker"
+	"datamove.dev/lustre/fshints"
+	"datamove.dev/mover/agent/sandbox"
+	"datamove.dev/mover/agent/worker"
 )
 
 // workerCommand starts this program as a worker. Nobody else calls it.
@@ -70,14 +70,14 @@ const (
 
 // work is a process that acts as the user who asked.
 func work() int {
-	runtime.MemProfileRate = 0  // nobody can ask it for one
-	conn, err := acting.Enter() // first, so that nothing is done with other rights
+	runtime.MemProfileRate = 0   // nobody can ask it for one
+	conn, err := sandbox.Enter() // first, so that nothing is done with other rights
 	if err == nil {
 		debug.SetGCPercent(heapGrowth)
 		debug.SetMemoryLimit(heapSoft)
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
-		err = worker.Run(ctx, conn, worker.Options{Stderr: os.Stderr, FileSystem: hints.Of, Feeds: feedOf})
+		err = worker.Run(ctx, conn, worker.Options{Stderr: os.Stderr, FileSystem: fshints.Of, Feeds: feedOf})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "datamoved worker:", err)

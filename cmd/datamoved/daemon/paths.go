@@ -8,7 +8,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/trust"
+	"datamove.dev/mover/server/pki"
 )
 
 // paths is where this process lives.
@@ -39,7 +39,7 @@ func (a *app) home(c *config.Config) (p paths, err error) {
 			return p, err
 		}
 	}
-	if !trust.ValidName(p.node) {
+	if !pki.ValidName(p.node) {
 		return p, usage("the name of this node is %s; want letters, digits and . _ - : --node, or node in the configuration", mover.Printable(p.node))
 	}
 	return p, nil

@@ -12,22 +12,22 @@ import (
 
 	"datamove.dev/mover/agent"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/peer"
-	"datamove.dev/mover/trust"
+	"datamove.dev/mover/p2p/peer"
+	"datamove.dev/mover/server/pki"
 )
 
 // peers is where this node gives others what they stage, too. A nil one gives nothing.
 type peers struct {
 	server   *peer.Server
 	listener net.Listener
-	keeper   *trust.Keeper
+	keeper   *pki.Keeper
 	host     string
 	keeping  *part // of the certificate; nil where somebody else does that
 }
 
 // peers opens the port, with the certificate that this node has. Where nothing else is said, it is open on the address alone from which the
 // coordinator at target is reached: there the other nodes are told to ask.
-func (h *host) peers(keeper *trust.Keeper, target string) (*peers, error) {
+func (h *host) peers(keeper *pki.Keeper, target string) (*peers, error) {
 	c := h.live.config.Load().Peers
 	if c.Listen == config.PeersOff {
 		return nil, nil
@@ -47,7 +47,7 @@ func (h *host) peers(keeper *trust.Keeper, target string) (*peers, error) {
 		return nil, &advised{err, "peers: {listen: 0.0.0.0:PORT}, or off, in the configuration"}
 	}
 	h.log.Info("other nodes are given what they stage, too", "address", listener.Addr().String())
-	return &peers{server: peer.NewServer(peer.Options{Logger: h.log}), listener: tls.NewListener(listener, trust.PeerServerTLS(keeper.Certificate)), keeper: keeper, host: c.Host}, nil
+	return &peers{server: peer.NewServer(peer.Options{Logger: h.log}), listener: tls.NewListener(listener, pki.PeerServerTLS(keeper.Certificate)), keeper: keeper, host: c.Host}, nil
 }
 
 // addressTo is the address of this host from which another one is reached; "" is not known. Nothing is sent.
@@ -69,12 +69,12 @@ func addressTo(target string) string {
 
 // peersOf is peers of the node of the coordinator, which has no certificate as an agent: its authority gives it one. Others can reach
 // it where the configuration says by which name; the coordinator itself can not see that.
-func (h *host) peersOf(ctx context.Context, authority *trust.Authority) (*peers, error) {
+func (h *host) peersOf(ctx context.Context, authority *pki.Authority) (*peers, error) {
 	if authority == nil || h.live.config.Load().Peers.Host == "" {
 		return nil, nil
 	}
-	id := trust.Identity{Role: trust.Agent, Name: h.at.node}
-	keeper, err := trust.OpenKeeper(filepath.Join(h.at.data, "identity"), id, trust.KeeperOptions{Logger: h.log, Replace: true})
+	id := pki.Identity{Role: pki.Agent, Name: h.at.node}
+	keeper, err := pki.OpenKeeper(filepath.Join(h.at.data, "identity"), id, pki.KeeperOptions{Logger: h.log, Replace: true})
 	if err != nil {
 		return nil, err
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/ledger"
-	"datamove.dev/mover/service"
+	"datamove.dev/mover/coordinator"
+	"datamove.dev/mover/coordinator/state"
 )
 
 func (a *app) restoreCommand() *cobra.Command {
@@ -66,13 +66,13 @@ func (a *app) restore(ctx context.Context, args []string) error {
 		return err
 	}
 	defer lock.release()
-	if _, err := ledger.OpenBallast(dir, slog.New(slog.DiscardHandler)); err != nil { // a full disk gets it back before anything is written
+	if _, err := state.OpenBallast(dir, slog.New(slog.DiscardHandler)); err != nil { // a full disk gets it back before anything is written
 		return &mover.Error{Op: "make room in", Place: dir, Err: err}
 	}
 	if there, err := os.ReadDir(filepath.Join(dir, "ledger")); err == nil && len(there) > 0 && restored(dir) == nil {
 		return &advised{&mover.Error{Op: "restore into", Place: dir, Err: fmt.Errorf("%w: there is a ledger", mover.ErrConflict)}, "moving it away first"}
 	}
-	var after service.Restored
+	var after coordinator.Restored
 	what, err := restoring(dir, func() (what string, err error) {
 		if what, err = unpack(dir, bufio.NewReaderSize(f, 1<<20)); err == nil {
 			after, err = afterRestore(ctx, dir)
@@ -86,17 +86,17 @@ func (a *app) restore(ctx context.Context, args []string) error {
 	return err
 }
 
-func afterRestore(ctx context.Context, dir string) (after service.Restored, err error) {
+func afterRestore(ctx context.Context, dir string) (after coordinator.Restored, err error) {
 	books, err := openAlone(dir)
 	if err != nil {
 		return after, err
 	}
-	after, err = service.AfterRestore(ctx, books, dir)
+	after, err = coordinator.AfterRestore(ctx, books, dir)
 	return after, errors.Join(err, books.Close())
 }
 
 // said is what a person has to know and to do.
-func said(r service.Restored) string {
+func said(r coordinator.Restored) string {
 	var text strings.Builder
 	if len(r.Paused) > 0 {
 		text.WriteString("paused, because they remove, and may have done so after the backup:\n")
@@ -166,7 +166,7 @@ func unpack(dir string, r *bufio.Reader) (string, error) {
 		return "", err
 	}
 	if !bytes.HasSuffix(head, []byte(tarMagic)) {
-		return "the ledger", ledger.Restore(filepath.Join(dir, "ledger"), r, nil)
+		return "the ledger", state.Restore(filepath.Join(dir, "ledger"), r, nil)
 	}
 	u := &unpacker{Reader: tar.NewReader(r), dir: dir, sum: sha256.New()}
 	return u.all()
@@ -209,7 +209,7 @@ func (u *unpacker) ledger() (string, error) {
 	if !u.proven {
 		return "", fmt.Errorf("%w: there is no sum in it", mover.ErrCorrupt)
 	}
-	if err := ledger.Restore(filepath.Join(u.dir, "ledger"), u, nil); err != nil {
+	if err := state.Restore(filepath.Join(u.dir, "ledger"), u, nil); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("the state of %s as of %s, %d files beside the ledger", u.about.Node, u.about.Time.Format("2006-01-02 15:04:05 MST"), u.files), nil

@@ -9,7 +9,7 @@ import (
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/system"
+	"datamove.dev/lustre/detect"
 	"datamove.dev/mover/location"
 )
 
@@ -21,7 +21,7 @@ const partsTime = 5 * time.Second
 func (h *host) roomParts(path string) (parts []*agentv1.RoomPart) {
 	ctx, cancel := context.WithTimeout(context.Background(), partsTime)
 	defer cancel()
-	fs, err := system.Open(path, system.Options{})
+	fs, err := detect.Open(path, detect.Options{})
 	if err != nil {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (h *host) projectsAt(path string) map[string]string {
 
 // quotaOf is how full the quota of a directory is; nil where there is none.
 func quotaOf(ctx context.Context, name, dir string) *agentv1.RoomPart {
-	fs, err := system.Open(dir, system.Options{})
+	fs, err := detect.Open(dir, detect.Options{})
 	if err != nil {
 		return nil
 	}

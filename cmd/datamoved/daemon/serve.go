@@ -19,15 +19,15 @@ import (
 	"google.golang.org/grpc/grpclog"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/account"
 	"datamove.dev/mover/agent"
-	"datamove.dev/mover/audit"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/door"
-	"datamove.dev/mover/ledger"
-	"datamove.dev/mover/store"
+	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/kvstore"
+	"datamove.dev/mover/server"
+	"datamove.dev/mover/server/auditlog"
+	"datamove.dev/mover/server/osaccount"
 	"datamove.dev/mover/telemetry"
-	"datamove.dev/mover/web"
+	"datamove.dev/mover/webui"
 )
 
 // host is what every datamoved has, whatever it is.
@@ -36,10 +36,10 @@ type host struct {
 	log      *slog.Logger
 	live     *live
 	metrics  *telemetry.Metrics
-	audit    *audit.Log
-	ballast  *store.Ballast // of a coordinator
+	audit    *auditlog.Log
+	ballast  *kvstore.Ballast // of a coordinator
 	manager  manager
-	accounts *account.Directory
+	accounts *osaccount.Directory
 	sockets  []net.Listener // that systemd opened
 	hup      <-chan os.Signal
 }
@@ -66,7 +66,7 @@ func (a *app) serve(ctx context.Context) error {
 		return err
 	}
 	if a.flags.join == "" { // before all that writes there
-		if h.ballast, err = ledger.OpenBallast(h.at.data, h.log); err != nil {
+		if h.ballast, err = state.OpenBallast(h.at.data, h.log); err != nil {
 			return &mover.Error{Op: "keep room in", Place: h.at.data, Err: err}
 		}
 		if err := h.waitForRoom(ctx); err != nil {
@@ -152,16 +152,16 @@ func (a *app) host() (*host, error) {
 	if h.live, err = newLive(conf, a.load, log); err != nil {
 		return nil, err
 	}
-	h.sockets, err = door.Activated()
+	h.sockets, err = server.Activated()
 	return h, err
 }
 
 // accountsOf are those of this node, or of the files in a directory.
-func accountsOf(dir string) *account.Directory {
+func accountsOf(dir string) *osaccount.Directory {
 	if dir == "" {
-		return account.New()
+		return osaccount.New()
 	}
-	return account.In(dir)
+	return osaccount.In(dir)
 }
 
 // open opens what both kinds have in the directory.
@@ -171,7 +171,7 @@ func (h *host) open(context.Context) (err error) {
 	h.live.metrics = h.metrics
 	h.metrics.Reloaded(nil)
 	dir := cmp.Or(conf.Audit.Dir, filepath.Join(h.at.data, "audit"))
-	h.audit, err = audit.Open(dir, audit.Options{NoSync: !conf.Audit.Sync, Logger: h.log})
+	h.audit, err = auditlog.Open(dir, auditlog.Options{NoSync: !conf.Audit.Sync, Logger: h.log})
 	if err != nil {
 		return err
 	}
@@ -193,27 +193,27 @@ func tierPaths(c *config.Config) map[string]string {
 }
 
 // record writes a decision down.
-func (h *host) record(ctx context.Context, r audit.Record) error {
+func (h *host) record(ctx context.Context, r auditlog.Record) error {
 	err := h.audit.Append(ctx, r)
 	h.metrics.Audited(err)
 	return err
 }
 
 // recordOf writes down a decision of the service, with what the door knows of the call.
-func (h *host) recordOf(ctx context.Context, r audit.Record) error {
-	return h.record(ctx, door.Complete(ctx, r))
+func (h *host) recordOf(ctx context.Context, r auditlog.Record) error {
+	return h.record(ctx, server.Complete(ctx, r))
 }
 
 // doorOptions are those of every door.
-func (h *host) doorOptions() door.Options {
-	return door.Options{
-		Listen: h.at.listen, Activated: h.sockets, Page: h.at.page, Scrape: h.at.scrape, Accounts: h.accounts, Audit: h.record, Web: web.Handler(),
+func (h *host) doorOptions() server.Options {
+	return server.Options{
+		Listen: h.at.listen, Activated: h.sockets, Page: h.at.page, Scrape: h.at.scrape, Accounts: h.accounts, Audit: h.record, Web: webui.Handler(),
 		Server: telemetry.ServerOptions(), Metrics: h.metrics, Logger: h.log,
 	}
 }
 
 // serving is a door as a part.
-func serving(d *door.Door) *part {
+func serving(d *server.Door) *part {
 	return begin("door", d.Serve, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), doorStop)
 		defer cancel()
@@ -245,7 +245,7 @@ func (h *host) agentParts(coordinator grpc.ClientConnInterface, peers *peers) ([
 }
 
 // run has parts work until ctx ends, and tells the service manager.
-func (h *host) run(ctx context.Context, what string, alive func(context.Context) error, d *door.Door, parts ...*part) error {
+func (h *host) run(ctx context.Context, what string, alive func(context.Context) error, d *server.Door, parts ...*part) error {
 	status := what + " at " + strings.Join(d.Addresses(), ", ")
 	h.log.Info("ready", "node", h.at.node, "what", what, "version", buildVersion(), "data", h.at.data, "addresses", strings.Join(d.Addresses(), " "), "page", d.PageAddress(), "scrape", d.ScrapeAddress())
 	h.manager.ready(status)

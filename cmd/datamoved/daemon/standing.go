@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/connectivity"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/trust"
+	"datamove.dev/mover/server/pki"
 )
 
 const (
@@ -54,7 +54,7 @@ func (h *host) mend(ctx context.Context, target string, secure *tls.Config, agai
 
 // tryRefused is what lets a refused node in: the clocks come before another certificate where one of them may be wrong.
 func tryRefused(err error, node string) string {
-	if errors.Is(err, errDates) || errors.As(err, new(*trust.Lapsed)) {
+	if errors.Is(err, errDates) || errors.As(err, new(*pki.Lapsed)) {
 		return rightTime + newToken(node)
 	}
 	return newToken(node)

@@ -5,16 +5,16 @@ import (
 	"errors"
 	"os"
 
-	"datamove.dev/mover/trust"
+	"datamove.dev/mover/server/pki"
 )
 
 // ticket is with what a node joins: a token of the service, once, or one by which Kubernetes says where
 // a pod runs, as often as it has to.
 type ticket struct {
-	pin    trust.Pin // of the coordinator's authority: to nobody else anything is said
-	id     string    // what is remembered of it: who has joined with it has no need to
-	again  bool      // it may be used more than once
-	advice string    // when it is refused
+	pin    pki.Pin // of the coordinator's authority: to nobody else anything is said
+	id     string  // what is remembered of it: who has joined with it has no need to
+	again  bool    // it may be used more than once
+	advice string  // when it is refused
 	text   func() (string, error)
 }
 
@@ -28,10 +28,10 @@ func (a *app) ticketFor(node, target string) (ticket, error) {
 		return ticket{}, &advised{usage("node %s has no certificate that is good, and needs a token to join %s", node, target),
 			newToken(node)}
 	}
-	if a.flags.authority != "" && !trust.IsToken(text) {
+	if a.flags.authority != "" && !pki.IsToken(text) {
 		return a.podTicket()
 	}
-	token, err := trust.ParseToken(text)
+	token, err := pki.ParseToken(text)
 	if err == nil && token.Name != node {
 		err = usage("the token is for node %s, and this is %s: --node %[1]s, or another token", token.Name, node)
 	}
@@ -44,7 +44,7 @@ func (a *app) podTicket() (ticket, error) {
 	if err != nil {
 		return ticket{}, err
 	}
-	pin, err := trust.ParsePin(string(text))
+	pin, err := pki.ParsePin(string(text))
 	advice := "join.kubernetes in the coordinator's configuration: the ServiceAccount of this pod has to be the one there"
 	return ticket{pin: pin, id: "pod of " + pin.String(), again: true, advice: advice, text: a.joinToken}, err
 }
@@ -61,7 +61,7 @@ func sameTicket(joinedWith string, t ticket) bool {
 var errNoAgain = errors.New("it needs a new token")
 
 // joinAgain gets another certificate for a node that is refused with the one it has.
-func (a *app) joinAgain(ctx context.Context, h *host, keeper *trust.Keeper, target string) error {
+func (a *app) joinAgain(ctx context.Context, h *host, keeper *pki.Keeper, target string) error {
 	t, err := a.ticketFor(h.at.node, target)
 	if err != nil || !t.again {
 		return errNoAgain

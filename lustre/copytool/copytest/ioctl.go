@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 )
 
 // Ioctl is the kernel, as copytool.Options wants it.
 func (l *Lustre) Ioctl(fd int, request uint, arg []byte) (int, error) {
-	if request == abi.IocCopytool {
+	if request == uapi.IocCopytool {
 		l.kuc.Lock()
 		defer l.kuc.Unlock()
 	}
@@ -28,29 +28,29 @@ func (l *Lustre) Ioctl(fd int, request uint, arg []byte) (int, error) {
 	}
 	errno := unix.ENOTTY
 	switch request {
-	case abi.IocCopytool:
+	case uapi.IocCopytool:
 		errno = l.register(arg)
-	case abi.IocCopyStart:
+	case uapi.IocCopyStart:
 		errno = l.start(arg)
-	case abi.IocCopyEnd:
+	case uapi.IocCopyEnd:
 		errno = l.end(arg)
-	case abi.IocCopyProgress:
+	case uapi.IocCopyProgress:
 		errno = l.progress(arg)
-	case abi.IocDataVersion:
+	case uapi.IocDataVersion:
 		version, err := l.version(fd)
 		if err != nil {
 			return 0, err
 		}
-		copy(arg, abi.AppendFID(nil, lustre.FID{Seq: version})[:8])
+		copy(arg, uapi.AppendFID(nil, lustre.FID{Seq: version})[:8])
 		errno = 0
-	case abi.IocPathToFID:
+	case uapi.IocPathToFID:
 		errno = l.self(fd, arg)
-	case abi.IocFIDToPath:
+	case uapi.IocFIDToPath:
 		errno = l.path(arg)
-	case abi.IocSetTimes:
+	case uapi.IocSetTimes:
 		errno = l.setTimes(fd, arg)
-	case abi.IocFIDToMDT:
-		f, err := abi.DecodeFID(arg)
+	case uapi.IocFIDToMDT:
+		f, err := uapi.DecodeFID(arg)
 		if err != nil {
 			return 0, l.wrong("asks for the MDT of %x: %v", arg, err)
 		}
@@ -63,7 +63,7 @@ func (l *Lustre) Ioctl(fd int, request uint, arg []byte) (int, error) {
 }
 
 func (l *Lustre) register(arg []byte) unix.Errno {
-	r, err := abi.DecodeRegistration(arg)
+	r, err := uapi.DecodeRegistration(arg)
 	if err != nil {
 		return l.wrong("registers with %x: %v", arg, err)
 	}
@@ -106,8 +106,8 @@ func (l *Lustre) Serves() []uint32 {
 }
 
 // find finds the request of a copy.
-func (l *Lustre) find(what string, arg []byte) (*request, abi.Copy, unix.Errno) {
-	c, err := abi.DecodeCopy(arg)
+func (l *Lustre) find(what string, arg []byte) (*request, uapi.Copy, unix.Errno) {
+	c, err := uapi.DecodeCopy(arg)
 	if err != nil {
 		return nil, c, l.wrong("%s with %x: %v", what, arg, err)
 	}
@@ -127,7 +127,7 @@ func (l *Lustre) find(what string, arg []byte) (*request, abi.Copy, unix.Errno) 
 
 // filled reports whether a restore may be of the volatile file f: it is made known by its end.
 func (l *Lustre) filled(r *request, f lustre.FID) bool {
-	return r.Action == abi.CopyRestore && r.started && l.volatile(f) != nil
+	return r.Action == uapi.CopyRestore && r.started && l.volatile(f) != nil
 }
 
 func (l *Lustre) start(arg []byte) unix.Errno {
@@ -139,14 +139,14 @@ func (l *Lustre) start(arg []byte) unix.Errno {
 		return l.wrong("begins %#x twice", r.Cookie)
 	case r.cancelled:
 		return unix.ECANCELED
-	case r.Action == abi.CopyRestore && l.volatile(c.Item.Data) == nil:
+	case r.Action == uapi.CopyRestore && l.volatile(c.Item.Data) == nil:
 		return l.wrong("restores into %v, which it has not made", c.Item.Data)
 	}
 	r.started, r.heard = true, true
-	if r.Action == abi.CopyArchive {
+	if r.Action == uapi.CopyArchive {
 		version, err := l.versionOf(r.FID)
 		if err != nil { // ll_ioc_copy_start: "on error, the request should be considered as completed"
-			c.Errno, c.Flags = uint16(unix.ENOENT), abi.CopyCompleted|abi.CopyRetry
+			c.Errno, c.Flags = uint16(unix.ENOENT), uapi.CopyCompleted|uapi.CopyRetry
 			r.end, r.lost = &c, true
 			return unix.ENOENT
 		}
@@ -157,7 +157,7 @@ func (l *Lustre) start(arg []byte) unix.Errno {
 }
 
 func (l *Lustre) progress(arg []byte) unix.Errno {
-	p, err := abi.DecodeProgress(arg)
+	p, err := uapi.DecodeProgress(arg)
 	if err != nil {
 		return l.wrong("progress %x: %v", arg, err)
 	}
@@ -171,7 +171,7 @@ func (l *Lustre) progress(arg []byte) unix.Errno {
 		return l.wrong("progress of %#x, which is not in work", p.Cookie)
 	case r.cancelled:
 		return unix.ECANCELED
-	case p.Flags&abi.CopyCompleted != 0:
+	case p.Flags&uapi.CopyCompleted != 0:
 		return l.wrong("progress that completes %#x", p.Cookie)
 	case p.Extent.Length > 0 && p.Extent.Off != r.told:
 		return l.wrong("progress of %#x at %d, after %d", p.Cookie, p.Extent.Off, r.told)
@@ -191,11 +191,11 @@ func (l *Lustre) end(arg []byte) unix.Errno {
 	switch {
 	case c.Errno > mostErrno:
 		return unix.EINVAL // it has ended all the same (hsm_cdt_request_completed)
-	case c.Errno != 0 || r.Action == abi.CopyRemove:
+	case c.Errno != 0 || r.Action == uapi.CopyRemove:
 		return 0
 	case !r.started:
 		return l.wrong("ends %#x, which it has not begun", r.Cookie)
-	case r.Action == abi.CopyArchive:
+	case r.Action == uapi.CopyArchive:
 		return l.archived(r, &c)
 	}
 	return l.restored(r, &c)
@@ -207,14 +207,14 @@ const mostErrno = 0x7e
 // archived believes a copy only when the file is what it was at the beginning. Of a file that
 // was written meanwhile the kernel tells the MDT and its caller (ll_ioc_copy_end of
 // lustre/llite/dir.c, 2.10 to 2.17; the client that was in Linux did not tell its caller).
-func (l *Lustre) archived(r *request, c *abi.Copy) unix.Errno {
+func (l *Lustre) archived(r *request, c *uapi.Copy) unix.Errno {
 	version, err := l.versionOf(r.FID)
 	switch {
 	case err != nil:
 		r.end.Errno = uint16(unix.ENOENT)
 		return unix.ENOENT
 	case version != r.version || c.DataVersion != r.version:
-		r.end.Errno, r.end.Flags = uint16(unix.EBUSY), abi.CopyCompleted
+		r.end.Errno, r.end.Flags = uint16(unix.EBUSY), uapi.CopyCompleted
 		return unix.EBUSY
 	case c.Item.FID != r.Data:
 		return l.wrong("ends the archive of %v as one of %v", r.Data, c.Item.FID)
@@ -224,7 +224,7 @@ func (l *Lustre) archived(r *request, c *abi.Copy) unix.Errno {
 }
 
 // restored swaps the contents.
-func (l *Lustre) restored(r *request, c *abi.Copy) unix.Errno {
+func (l *Lustre) restored(r *request, c *uapi.Copy) unix.Errno {
 	v := l.volatile(c.Item.FID)
 	if v == nil || v.times == nil {
 		return l.wrong("ends a restore with %v, which is none, or has no times", c.Item.FID)
@@ -321,12 +321,12 @@ func (l *Lustre) self(fd int, arg []byte) unix.Errno {
 		v.fid.Seq = secondMDT + 0xbd1
 	}
 	l.swaps[st.Ino] = v
-	copy(arg, abi.AppendFID(nil, v.fid))
+	copy(arg, uapi.AppendFID(nil, v.fid))
 	return 0
 }
 
 func (l *Lustre) path(arg []byte) unix.Errno {
-	f, err := abi.DecodeFID(arg)
+	f, err := uapi.DecodeFID(arg)
 	if err != nil {
 		return l.wrong("asks for a path: %v", err)
 	}
@@ -340,7 +340,7 @@ func (l *Lustre) path(arg []byte) unix.Errno {
 
 func (l *Lustre) setTimes(fd int, arg []byte) unix.Errno {
 	var st unix.Stat_t
-	times, err := abi.DecodeTimes(arg)
+	times, err := uapi.DecodeTimes(arg)
 	if err == nil {
 		err = unix.Fstat(fd, &st)
 	}

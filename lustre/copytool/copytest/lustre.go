@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/abi"
+	"datamove.dev/lustre/uapi"
 	"datamove.dev/test/must"
 )
 
@@ -65,17 +65,17 @@ type state struct {
 type volatile struct {
 	fid   lustre.FID
 	file  *os.File
-	times *abi.Times
+	times *uapi.Times
 }
 
 // request is an action that was handed out.
 type request struct {
-	abi.ActionItem
+	uapi.ActionItem
 	started, cancelled bool
 	lost               bool // its process was killed: the next one need not know that it has ended
 	version            uint64
 	told               uint64
-	end                *abi.Copy
+	end                *uapi.Copy
 	progressed         int
 	heard              bool // since the last Timeout
 }
@@ -234,7 +234,7 @@ func (l *Lustre) Killed() {
 }
 
 // Running is an action that was handed out to a copytool of before, which was killed.
-func (l *Lustre) Running(a abi.CopyAction, f lustre.FID) (cookie uint64) {
+func (l *Lustre) Running(a uapi.CopyAction, f lustre.FID) (cookie uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	item := l.item(a, f)
@@ -243,9 +243,9 @@ func (l *Lustre) Running(a abi.CopyAction, f lustre.FID) (cookie uint64) {
 }
 
 // item makes an action on a file; mu is held.
-func (l *Lustre) item(a abi.CopyAction, f lustre.FID) abi.ActionItem {
+func (l *Lustre) item(a uapi.CopyAction, f lustre.FID) uapi.ActionItem {
 	l.next++
-	return abi.ActionItem{Action: a, FID: f, Data: f, Extent: abi.Extent{Length: abi.WholeFile}, Cookie: FirstCookie - 1 + uint64(l.next), Blob: []byte("tag")[:l.next%4]}
+	return uapi.ActionItem{Action: a, FID: f, Data: f, Extent: uapi.Extent{Length: uapi.WholeFile}, Cookie: FirstCookie - 1 + uint64(l.next), Blob: []byte("tag")[:l.next%4]}
 }
 
 // Refuse has requests of a kind answered with an error; 0 ends it.
@@ -291,9 +291,9 @@ func (l *Lustre) RegisteredAgain(times int) {
 }
 
 // Do hands an action on each of some files out, all in one list, and returns their cookies.
-func (l *Lustre) Do(a abi.CopyAction, files ...lustre.FID) (cookies []uint64) {
+func (l *Lustre) Do(a uapi.CopyAction, files ...lustre.FID) (cookies []uint64) {
 	l.t.Helper()
-	list := abi.ActionList{ArchiveID: Archive, Name: Name}
+	list := uapi.ActionList{ArchiveID: Archive, Name: Name}
 	l.mu.Lock()
 	for _, f := range files {
 		item := l.item(a, f)
@@ -311,11 +311,11 @@ func (l *Lustre) Again(cookie uint64) {
 	l.t.Helper()
 	l.mu.Lock()
 	r := l.requests[cookie]
-	if r.end == nil || r.end.Errno == 0 || r.end.Flags&abi.CopyRetry == 0 {
+	if r.end == nil || r.end.Errno == 0 || r.end.Flags&uapi.CopyRetry == 0 {
 		l.t.Errorf("%#x is handed out again: no MDT does so before it has failed with the flag that it may be: %+v", cookie, r.end)
 	}
 	*r = request{ActionItem: r.ActionItem, heard: true}
-	list := abi.ActionList{ArchiveID: Archive, Name: Name, Items: []abi.ActionItem{r.ActionItem}}
+	list := uapi.ActionList{ArchiveID: Archive, Name: Name, Items: []uapi.ActionItem{r.ActionItem}}
 	l.mu.Unlock()
 	l.Send(list)
 }
@@ -329,7 +329,7 @@ func (l *Lustre) Cancel(cookie uint64, message bool) {
 	r.cancelled = true
 	l.mu.Unlock()
 	if message {
-		l.Send(abi.ActionList{ArchiveID: Archive, Name: Name, Items: []abi.ActionItem{{Action: abi.CopyCancel, FID: r.FID, Data: r.FID, Cookie: cookie}}})
+		l.Send(uapi.ActionList{ArchiveID: Archive, Name: Name, Items: []uapi.ActionItem{{Action: uapi.CopyCancel, FID: r.FID, Data: r.FID, Cookie: cookie}}})
 	}
 }
 
@@ -364,10 +364,10 @@ func (l *Lustre) Forget(cookie uint64) {
 }
 
 // Send writes a list of actions.
-func (l *Lustre) Send(list abi.ActionList) {
+func (l *Lustre) Send(list uapi.ActionList) {
 	l.t.Helper()
 	body := list.Encode()
-	h := abi.MessageHeader{Transport: 2, Type: abi.Actions, Length: len(body)}
+	h := uapi.MessageHeader{Transport: 2, Type: uapi.Actions, Length: len(body)}
 	l.Raw(append(h.Encode(), body...))
 }
 
@@ -421,7 +421,7 @@ func (l *Lustre) End(cookie uint64) (errno unix.Errno, retry bool) {
 	l.t.Helper()
 	var r *request
 	l.waitFor(fmt.Sprintf("the end of %#x", cookie), func() bool { r = l.requests[cookie]; return r.end != nil })
-	return unix.Errno(r.end.Errno), r.end.Flags&abi.CopyRetry != 0
+	return unix.Errno(r.end.Errno), r.end.Flags&uapi.CopyRetry != 0
 }
 
 // Progressed waits until an action was told to be under way so many times.

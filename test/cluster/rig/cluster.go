@@ -31,17 +31,17 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/access"
-	"datamove.dev/mover/account"
-	"datamove.dev/mover/acting"
 	"datamove.dev/mover/agent"
+	"datamove.dev/mover/agent/sandbox"
+	"datamove.dev/mover/agent/worker"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/ledger"
-	"datamove.dev/mover/queue"
-	"datamove.dev/mover/service"
-	"datamove.dev/mover/shelf"
+	"datamove.dev/mover/coordinator"
+	"datamove.dev/mover/coordinator/queue"
+	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/replicadir"
+	"datamove.dev/mover/server/authz"
+	"datamove.dev/mover/server/osaccount"
 	"datamove.dev/mover/task"
-	"datamove.dev/mover/worker"
 	"datamove.dev/test/must"
 	"datamove.dev/test/patience"
 )
@@ -61,7 +61,7 @@ func Main(m *testing.M) {
 // Be is the part of Main before the tests.
 func Be() {
 	if len(os.Args) > 1 && os.Args[1] == "worker" {
-		conn, err := acting.Enter()
+		conn, err := sandbox.Enter()
 		if err == nil {
 			err = worker.Run(context.Background(), conn, worker.Options{Stderr: os.Stderr, FileSystem: FileSystem})
 		}
@@ -92,8 +92,8 @@ type Cluster struct {
 	Lease  time.Duration // of agents; it counts from the next Start on
 	Agents map[string]*Agent
 
-	Program  []string           // of workers of agents of now on; nil are goroutines in virtual time
-	Accounts *account.Directory // nil are those of this machine
+	Program  []string             // of workers of agents of now on; nil are goroutines in virtual time
+	Accounts *osaccount.Directory // nil are those of this machine
 	home     func(ctx context.Context, tier, dir string, labels map[string]string, gid uint32) error
 	Peers    *Peers      // how agents of now on give each other what they stage; nil is not at all
 	Mute     atomic.Bool // calls of people are done and not answered, until the coordinator is killed
@@ -101,7 +101,7 @@ type Cluster struct {
 	refusals sync.Map // errors, by the directory below which workers that are goroutines can not write
 
 	*api.Client
-	ledger   *ledger.Ledger
+	ledger   *state.Ledger
 	listener atomic.Pointer[bufconn.Listener]
 	server   *grpc.Server
 	stop     context.CancelFunc
@@ -136,7 +136,7 @@ func (m *Agent) passes() error {
 type Options struct {
 	Dir      string                                                                                  // everything is below it; "" is a temporary directory
 	Conf     *config.Config                                                                          // nil is a shared tier, "shared", and a node-local one, "scratch"; each agent has its own at ScratchOf
-	Accounts *account.Directory                                                                      // nil are those of this machine
+	Accounts *osaccount.Directory                                                                    // nil are those of this machine
 	Program  []string                                                                                // of workers; nil are goroutines
 	Home     func(ctx context.Context, tier, dir string, labels map[string]string, gid uint32) error // as agents have it; nil is none
 	Real     bool                                                                                    // time is real, and nothing can be killed but a Program
@@ -196,7 +196,7 @@ func Open(t testing.TB, o Options, agents ...string) *Cluster {
 var People = map[string]uint32{"alice": 54001, "bob": 54002}
 
 // Accounts are those of root and of People, for a cluster in which work is done as them.
-func Accounts(t testing.TB) *account.Directory {
+func Accounts(t testing.TB) *osaccount.Directory {
 	t.Helper()
 	etc := t.TempDir()
 	text := "root:x:0:0::/root:/bin/sh\n"
@@ -206,7 +206,7 @@ func Accounts(t testing.TB) *account.Directory {
 	for name, text := range map[string]string{"passwd": text, "group": "root:x:0:\n"} {
 		must.Do(t, os.WriteFile(filepath.Join(etc, name), []byte(text), 0o644))
 	}
-	return account.In(etc)
+	return osaccount.In(etc)
 }
 
 // Metadata stands for what the server finds out of a caller.
@@ -222,19 +222,19 @@ func As(name string) context.Context {
 
 func identified(ctx context.Context) context.Context {
 	md, _ := metadata.FromIncomingContext(ctx)
-	caller := access.Caller{Name: "root", UID: uint32(os.Geteuid()), Via: access.Local}
+	caller := authz.Caller{Name: "root", UID: uint32(os.Geteuid()), Via: authz.Local}
 	if v := md.Get(personKey); len(v) > 0 {
-		caller = access.Caller{Name: v[0], UID: People[v[0]], Via: access.Local}
+		caller = authz.Caller{Name: v[0], UID: People[v[0]], Via: authz.Local}
 	}
 	if v := md.Get(callerKey); len(v) > 0 {
-		caller = access.Caller{Name: v[0], Agent: v[0], Via: access.Agent}
+		caller = authz.Caller{Name: v[0], Agent: v[0], Via: authz.Agent}
 	}
-	if v := md.Get(api.ForKey); len(v) > 0 { // that the caller may is for mover/door to say
+	if v := md.Get(api.ForKey); len(v) > 0 { // that the caller may is for mover/server to say
 		if uid, err := strconv.ParseUint(v[0], 10, 32); err == nil {
-			caller = access.Caller{Name: nameOf(uint32(uid)), UID: uint32(uid), Via: access.Local, By: caller.String()}
+			caller = authz.Caller{Name: nameOf(uint32(uid)), UID: uint32(uid), Via: authz.Local, By: caller.String()}
 		}
 	}
-	return access.With(ctx, caller)
+	return authz.With(ctx, caller)
 }
 
 // nameOf is one of People, or root; "" is another account.
@@ -258,15 +258,15 @@ type identifiedStream struct {
 func (s identifiedStream) Context() context.Context { return s.ctx }
 
 // rules are those of the configuration as it is now.
-func (c *Cluster) rules() *access.Rules {
-	in := access.Input{UID: uint32(os.Geteuid()), Tiers: map[string]string{}, Projects: map[string]access.Project{}}
+func (c *Cluster) rules() *authz.Rules {
+	in := authz.Input{UID: uint32(os.Geteuid()), Tiers: map[string]string{}, Projects: map[string]authz.Project{}}
 	for name, t := range c.Conf.Load().Tiers {
 		in.Tiers[name] = t.Path
 	}
 	for name, p := range c.Conf.Load().Projects {
-		in.Projects[name] = access.Project{Roots: p.Roots, Members: p.Members}
+		in.Projects[name] = authz.Project{Roots: p.Roots, Members: p.Members}
 	}
-	r, err := access.New(in)
+	r, err := authz.New(in)
 	if err != nil {
 		panic(err) // of a test's own configuration
 	}
@@ -279,11 +279,11 @@ func (c *Cluster) data() string { return filepath.Join(c.Dir, "data") }
 func (c *Cluster) Start() {
 	c.t.Helper()
 	var err error
-	if c.ledger, err = ledger.Open(filepath.Join(c.data(), "ledger"), ledger.Options{}); err != nil {
+	if c.ledger, err = state.Open(filepath.Join(c.data(), "ledger"), state.Options{}); err != nil {
 		c.t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(testWriter{}, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	s, err := service.New(context.Background(), service.Options{
+	s, err := coordinator.New(context.Background(), coordinator.Options{
 		Rules: c.rules, Ledger: c.ledger, Config: c.Conf.Load, Node: "n1", Version: "test",
 		Data: c.data(), Lease: c.Lease, Logger: log,
 		Queue: func(o queue.Options) (queue.Queue, error) {
@@ -396,7 +396,7 @@ func (c *Cluster) Unseal(tier string) {
 	if info, err := os.Stat(tier); err != nil || !info.IsDir() {
 		return
 	}
-	if _, err := shelf.Unseal(context.Background(), tier, "", 0); err != nil {
+	if _, err := replicadir.Unseal(context.Background(), tier, "", 0); err != nil {
 		c.t.Error(err)
 	}
 }

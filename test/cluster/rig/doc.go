@@ -1,7 +1,7 @@
 // Package rig runs the whole service in one process and in virtual time: the
 // coordinator with its ledger and its queue, agents, and their workers. Tests of
 // test/cluster are written with it, those of what asks the service for something
-// (tiering/stage, tiering/hook/controller), and a simulation from seeds can be.
+// (tiering/dataset/datasetclient, tiering/slurm/burstbuffer), and a simulation from seeds can be.
 //
 // # What is real
 //

@@ -12,7 +12,7 @@ import (
 	"sync"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/local"
+	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
 )
 
@@ -114,8 +114,8 @@ func (c conn) Write(p []byte) (int, error) {
 }
 
 // around opens places for a worker.
-func (l *life) around(open local.Opener) local.Opener {
-	return func(ctx context.Context, at location.Location, o local.OpenOptions) (mover.Place, error) {
+func (l *life) around(open engine.Opener) engine.Opener {
+	return func(ctx context.Context, at location.Location, o engine.OpenOptions) (mover.Place, error) {
 		if err := l.pass(); err != nil {
 			return nil, err
 		}

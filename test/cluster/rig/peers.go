@@ -17,10 +17,10 @@ import (
 	"testing"
 
 	"datamove.dev/mover/agent"
-	"datamove.dev/mover/crc"
-	"datamove.dev/mover/peer"
+	"datamove.dev/mover/checksum"
+	"datamove.dev/mover/p2p/peer"
+	"datamove.dev/mover/server/pki"
 	"datamove.dev/mover/telemetry"
-	"datamove.dev/mover/trust"
 	"datamove.dev/test/must"
 )
 
@@ -30,7 +30,7 @@ type Peers struct {
 
 	t         testing.TB
 	network   bool // the addresses are of this host; else connections are in memory
-	authority *trust.Authority
+	authority *pki.Authority
 
 	mu        sync.Mutex
 	seen      map[string]*telemetry.Metrics // guarded by mu, as all below
@@ -39,7 +39,7 @@ type Peers struct {
 
 // NewPeers makes them for [New], or for [Processes].
 func NewPeers(t testing.TB, processes bool) *Peers {
-	authority := must.Get(trust.OpenAuthority(filepath.Join(t.TempDir(), "authority")))(t)
+	authority := must.Get(pki.OpenAuthority(filepath.Join(t.TempDir(), "authority")))(t)
 	return &Peers{t: t, network: processes, authority: authority, Lies: map[string]*atomic.Int64{}, seen: map[string]*telemetry.Metrics{}, listeners: map[string]*pipes{}}
 }
 
@@ -58,8 +58,8 @@ func (p *Peers) of(name string) *agent.Peers {
 	if p == nil {
 		return nil
 	}
-	id := trust.Identity{Role: trust.Agent, Name: name}
-	keeper, err := trust.OpenKeeper(p.t.TempDir(), id, trust.KeeperOptions{})
+	id := pki.Identity{Role: pki.Agent, Name: name}
+	keeper, err := pki.OpenKeeper(p.t.TempDir(), id, pki.KeeperOptions{})
 	if err == nil {
 		err = keeper.Obtain(p.t.Context(), func(_ context.Context, request []byte) ([]byte, []byte, error) {
 			i, err := p.authority.Issue(request, id, 0)
@@ -71,7 +71,7 @@ func (p *Peers) of(name string) *agent.Peers {
 	}
 	l, host, port := p.listen(name)
 	server := peer.NewServer(peer.Options{})
-	secure := tls.NewListener(l, trust.PeerServerTLS(keeper.Certificate))
+	secure := tls.NewListener(l, pki.PeerServerTLS(keeper.Certificate))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -157,7 +157,7 @@ func lying(server http.Handler, n *atomic.Int64) http.Handler {
 		if rec.Code == http.StatusOK {
 			data := body[:len(body)-8]
 			data[len(data)/2] ^= 1
-			binary.LittleEndian.PutUint64(body[len(data):], crc.Update(0, data))
+			binary.LittleEndian.PutUint64(body[len(data):], checksum.Update(0, data))
 			n.Add(1)
 		}
 		w.WriteHeader(rec.Code)

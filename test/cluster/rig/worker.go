@@ -11,9 +11,9 @@ import (
 
 	"google.golang.org/grpc/test/bufconn"
 
-	"datamove.dev/mover/acting"
 	"datamove.dev/mover/agent"
-	"datamove.dev/mover/worker"
+	"datamove.dev/mover/agent/sandbox"
+	"datamove.dev/mover/agent/worker"
 )
 
 // firstPID is a number that no process has.
@@ -45,8 +45,8 @@ type goroutine struct {
 }
 
 // ready starts a worker. It is agent.Options.Ready.
-func (w *workers) ready(agentName string) func(acting.Options) (agent.Waiting, error) {
-	return func(acting.Options) (agent.Waiting, error) {
+func (w *workers) ready(agentName string) func(sandbox.Options) (agent.Waiting, error) {
+	return func(sandbox.Options) (agent.Waiting, error) {
 		ours, theirs := pipe()
 		ctx, stop := context.WithCancelCause(context.Background())
 		w.mu.Lock()
@@ -111,7 +111,7 @@ func (g *goroutine) kill() {
 type waiting struct{ *goroutine }
 
 // Confine implements agent.Waiting.
-func (w waiting) Confine(_ context.Context, roots acting.Confinement) (agent.Worker, error) {
+func (w waiting) Confine(_ context.Context, roots sandbox.Confinement) (agent.Worker, error) {
 	w.workers.mu.Lock()
 	defer w.workers.mu.Unlock()
 	if w.life.isDead() {

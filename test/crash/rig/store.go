@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"datamove.dev/mover/s3"
-	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/test/patience"
 )
 

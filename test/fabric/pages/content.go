@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/crc"
+	"datamove.dev/mover/checksum"
 )
 
 // bucket is what is served: folders × objects, all of one size.
@@ -91,16 +91,16 @@ func (o *object) write(w io.Writer, off, n int64) error {
 // crc returns the checksum of the whole object, without looking at all of it.
 func (o *object) crc() uint64 {
 	head := min(o.size, pageBytes-o.at)
-	sum := crc.Update(0, page[o.at:o.at+head])
+	sum := checksum.Update(0, page[o.at:o.at+head])
 	rest := o.size - head
 	for full, count := pageCRC, rest/pageBytes; count > 0; count >>= 1 { // full is of 2^k pages
 		if count&1 == 1 {
-			sum = crc.Combine(sum, full.sum, full.bytes)
+			sum = checksum.Combine(sum, full.sum, full.bytes)
 		}
-		full = pages{crc.Combine(full.sum, full.sum, full.bytes), 2 * full.bytes}
+		full = pages{checksum.Combine(full.sum, full.sum, full.bytes), 2 * full.bytes}
 	}
 	tail := rest % pageBytes
-	return crc.Combine(sum, crc.Update(0, page[:tail]), tail)
+	return checksum.Combine(sum, checksum.Update(0, page[:tail]), tail)
 }
 
 // pages is the checksum of some whole pages.
@@ -109,4 +109,4 @@ type pages struct {
 	bytes int64
 }
 
-var pageCRC = pages{crc.Update(0, page), pageBytes}
+var pageCRC = pages{checksum.Update(0, page), pageBytes}

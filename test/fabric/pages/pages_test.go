@@ -19,8 +19,8 @@ import (
 	"pgregory.net/rapid"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/crc"
-	"datamove.dev/mover/s3"
+	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/checksum"
 	"datamove.dev/test/must"
 	_ "datamove.dev/test/seed/property" // of rapid
 )
@@ -45,7 +45,7 @@ func TestContent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := newObject(rapid.StringMatching(`[0-9]{3}`).Draw(t, "key"), rapid.Int64Range(0, 5*pageBytes).Draw(t, "size"))
 		all := content(t, o, 0, o.size)
-		if got := crc.Update(0, all); got != o.crc() {
+		if got := checksum.Update(0, all); got != o.crc() {
 			t.Fatalf("the checksum is %x, and it says %x", got, o.crc())
 		}
 		off := rapid.Int64Range(0, o.size).Draw(t, "off")
@@ -150,7 +150,7 @@ func TestAnswers(t *testing.T) {
 		}
 	}
 	resp, _ := get(t, "HEAD", at+"/pages/001/00002.bin", "X-Amz-Checksum-Mode", "ENABLED")
-	want := base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint64(nil, crc.Update(0, content(t, o, 0, o.size))))
+	want := base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint64(nil, checksum.Update(0, content(t, o, 0, o.size))))
 	if h := resp.Header; h.Get("X-Amz-Checksum-Crc64nvme") != want || h.Get("X-Amz-Checksum-Type") != "FULL_OBJECT" || h.Get("Content-Length") != "3000000" {
 		t.Errorf("HEAD tells %v", h)
 	}

@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"datamove.dev/lustre/plain"
-	"datamove.dev/test/image"
+	"datamove.dev/lustre/localfs"
 	"datamove.dev/test/k8s"
+	"datamove.dev/test/loopfs"
 	"datamove.dev/test/must"
 	"datamove.dev/test/vm"
 )
@@ -35,9 +35,9 @@ type site struct {
 // limited is a btrfs whose quotas hold.
 func limited(t *testing.T) string {
 	t.Helper()
-	root := image.Mount(t, image.Spec{Type: "btrfs", Bytes: 4 << 30})
+	root := loopfs.Mount(t, loopfs.Spec{Type: "btrfs", Bytes: 4 << 30})
 	fd := must.Get(unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0))(t)
-	must.Do(t, errors.Join((&plain.Subvolumes{}).Enable(t.Context(), fd, true), unix.Close(fd)))
+	must.Do(t, errors.Join((&localfs.Subvolumes{}).Enable(t.Context(), fd, true), unix.Close(fd)))
 	return root
 }
 

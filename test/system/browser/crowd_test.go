@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	datamovev1 "datamove.dev/api/datamove/v1"
-	"datamove.dev/mover/ledger"
+	"datamove.dev/mover/coordinator/state"
 	life "datamove.dev/mover/task"
 	"datamove.dev/test/chromium"
 	"datamove.dev/test/must"
@@ -27,12 +27,12 @@ func crowded(t testing.TB, tasks int) *program {
 	t.Helper()
 	return newProgramOn(t, func(data string) {
 		must.Do(t, os.MkdirAll(data, 0o700))
-		books := must.Get(ledger.Open(filepath.Join(data, "ledger"), ledger.Options{}))(t)
+		books := must.Get(state.Open(filepath.Join(data, "ledger"), state.Options{}))(t)
 		begun := time.Now().Add(-time.Duration(tasks) * time.Second)
 		for from := 0; from < tasks; from += 500 {
-			must.Do(t, books.Update(t.Context(), ledger.Soon, func(tx *ledger.Tx) error {
+			must.Do(t, books.Update(t.Context(), state.Soon, func(tx *state.Tx) error {
 				for n := from; n < from+500; n++ {
-					if err := ledger.Tasks.Put(tx, crowdTask(n, begun.Add(time.Duration(n)*time.Second))); err != nil {
+					if err := state.Tasks.Put(tx, crowdTask(n, begun.Add(time.Duration(n)*time.Second))); err != nil {
 						return err
 					}
 				}

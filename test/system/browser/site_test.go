@@ -14,7 +14,7 @@ import (
 
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
-	"datamove.dev/mover/web"
+	"datamove.dev/mover/webui"
 	"datamove.dev/test/must"
 )
 
@@ -56,8 +56,8 @@ func newHouse(t testing.TB, w world) *house {
 	t.Cleanup(func() { _ = client.Close() })
 	gateway := must.Get(api.Gateway(t.Context(), client.Conn(), api.GatewayOptions{}))(t)
 	mux := http.NewServeMux()
-	mux.Handle("/{$}", web.Handler())
-	mux.Handle("/page/", web.Handler())
+	mux.Handle("/{$}", webui.Handler())
+	mux.Handle("/page/", webui.Handler())
 	mux.Handle("/", gateway)
 	h.handler = mux
 	h.open()

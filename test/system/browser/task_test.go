@@ -13,7 +13,7 @@ import (
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/door"
+	"datamove.dev/mover/server"
 	life "datamove.dev/mover/task"
 	"datamove.dev/mover/units"
 	"datamove.dev/test/must"
@@ -335,7 +335,7 @@ func testDeeds(t *testing.T, w *window) {
 // testViewer: who may only look is offered nothing else.
 func testViewer(t *testing.T, w *window) {
 	s := cluster()
-	s.caller = &datamovev1.Account{Name: door.Viewer.Name, Uid: door.Viewer.UID}
+	s.caller = &datamovev1.Account{Name: server.Viewer.Name, Uid: server.Viewer.UID}
 	h := newHouse(t, s)
 	w.open(h.url+"/#/tasks/"+s.tasks[0].Id, 1280, 800)
 	w.equals(h.task(s.tasks[0].Id), true)

@@ -19,7 +19,7 @@ import (
 
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
-	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/test/aws"
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/must"
@@ -158,7 +158,7 @@ func (d *deadly) at(w http.ResponseWriter, r *http.Request, next http.Handler) {
 
 // TestBurstKilled: kill -9 at one request after the other makes nothing twice and forgets nothing; and money is reserved once.
 //
-//safety:aws with tiering/burst/leg TestDies
+//safety:aws with tiering/burst/lifecycle TestDies
 func TestBurstKilled(t *testing.T) {
 	store := s3test.Start(t, false)
 	var killer deadly

@@ -21,13 +21,13 @@ import (
 
 	"datamove.dev/cmd/datamove/cli"
 	"datamove.dev/cmd/datamoved/daemon"
-	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/test/casefold"
-	"datamove.dev/test/image"
+	"datamove.dev/test/loopfs"
 	"datamove.dev/test/must"
 	"datamove.dev/test/patience"
 	"datamove.dev/test/script"
-	"datamove.dev/tiering/burst/notice/noticetest"
+	"datamove.dev/tiering/burst/spotnotice/noticetest"
 )
 
 // TestMain makes this test binary answer as the commands, too.
@@ -71,13 +71,13 @@ func TestScripts(t *testing.T) {
 // TestBtrfs runs test/script/btrfs/*.txt with a btrfs of their own at $BTRFS.
 func TestBtrfs(t *testing.T) {
 	t.Parallel()
-	btrfs := image.Mount(t, image.Spec{Type: "btrfs", Make: []string{"-q"}})
+	btrfs := loopfs.Mount(t, loopfs.Spec{Type: "btrfs", Make: []string{"-q"}})
 	runs(t, "btrfs/*.txt", func(env *testscript.Env) { env.Setenv("BTRFS", btrfs) })
 }
 
 // TestCoarse runs test/script/coarse/*.txt with a file system that keeps whole seconds at $COARSE: ext4 whose inodes have no room for more.
 func TestCoarse(t *testing.T) {
-	coarse, store := image.Mount(t, image.Spec{Type: "ext4", Make: []string{"-q", "-I", "128"}}), s3test.Start(t, false)
+	coarse, store := loopfs.Mount(t, loopfs.Spec{Type: "ext4", Make: []string{"-q", "-I", "128"}}), s3test.Start(t, false)
 	runs(t, "coarse/*.txt", func(env *testscript.Env) {
 		withStore(env, store)
 		env.Setenv("COARSE", coarse)

@@ -17,9 +17,9 @@ import (
 
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
-	"datamove.dev/mover/s3/s3test"
+	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/test/casefold"
-	"datamove.dev/test/image"
+	"datamove.dev/test/loopfs"
 	"datamove.dev/test/must"
 	"datamove.dev/test/patience"
 	"datamove.dev/test/script"
@@ -66,7 +66,7 @@ var environments = map[string]func(*user){
 	"root, on a target of another user": func(u *user) { u.folder("target", 4321, 0o700) },
 	"no user of that number":            func(u *user) { u.become(77777); delete(u.env, "USER") },
 	"names compared without case":       func(u *user) { u.onto(casefold.Mount(u.t)) },
-	"a coarse clock":                    func(u *user) { u.onto(image.Mount(u.t, image.Spec{Type: "ext4", Make: []string{"-q", "-I", "128"}})) },
+	"a coarse clock":                    func(u *user) { u.onto(loopfs.Mount(u.t, loopfs.Spec{Type: "ext4", Make: []string{"-q", "-I", "128"}})) },
 	"a target that cp -a made": func(u *user) {
 		must.Do(u.t, exec.Command("cp", "-a", filepath.Join(u.work, "data"), u.target).Run())
 		u.copied = `^copied 0 files`

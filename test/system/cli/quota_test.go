@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"datamove.dev/test/image"
+	"datamove.dev/test/loopfs"
 	"datamove.dev/test/must"
 )
 
@@ -15,14 +15,14 @@ import (
 // root, whom ext4 does not hold. A kernel that has none runs it in a guest (make e2e-vm).
 func TestQuotaOnDisks(t *testing.T) {
 	for _, one := range []struct {
-		image.Spec
+		loopfs.Spec
 		held string
 	}{
-		{image.Spec{Type: "ext4", Make: []string{"-q", "-O", "quota,project", "-E", "quotatype=prjquota"}, Options: "prjquota", Rare: true}, "users"},
-		{image.Spec{Type: "xfs", Make: []string{"-q"}, Options: "prjquota", Rare: true}, "all"},
+		{loopfs.Spec{Type: "ext4", Make: []string{"-q", "-O", "quota,project", "-E", "quotatype=prjquota"}, Options: "prjquota", Rare: true}, "users"},
+		{loopfs.Spec{Type: "xfs", Make: []string{"-q"}, Options: "prjquota", Rare: true}, "all"},
 	} {
 		t.Run(one.Type, func(t *testing.T) {
-			root, home := image.Mount(t, one.Spec), t.TempDir()
+			root, home := loopfs.Mount(t, one.Spec), t.TempDir()
 			run := func(args ...string) said {
 				command := exec.Command("datamove", args...)
 				command.Env = append(os.Environ(), "HOME="+home, "NO_COLOR=1", "DATAMOVE_CONFIG=", "DATAMOVE_SERVICE=")
@@ -31,7 +31,7 @@ func TestQuotaOnDisks(t *testing.T) {
 				return s
 			}
 			if s := run("quota", "show", root); s.code != 0 {
-				image.SkipRare(t, "this kernel has no project quotas: "+s.err)
+				loopfs.SkipRare(t, "this kernel has no project quotas: "+s.err)
 			}
 			quotaOnDisk(t, root, one.held, run)
 		})

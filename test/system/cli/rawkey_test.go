@@ -9,8 +9,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/crc"
-	"datamove.dev/mover/s3"
+	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/checksum"
 )
 
 // rawKey is a command of scripts: rawkey PREFIX puts an object below a prefix of the bucket of $BUCKET, with a key that leads to no name: a line feed is in it.
@@ -34,9 +34,9 @@ func rawKey(ts *testscript.TestScript, negated bool, args []string) {
 	d, err := p.Draft(ctx, e, mover.Hints{By: mover.Owner{Task: "by hand"}})
 	ts.Check(err)
 	part := mover.Part{Length: e.Size}
-	r, err := d.WritePart(ctx, part, &whole{Reader: bytes.NewReader(content), sum: crc.Update(0, content)})
+	r, err := d.WritePart(ctx, part, &whole{Reader: bytes.NewReader(content), sum: checksum.Update(0, content)})
 	ts.Check(err)
-	r.Part, r.CRC = part, crc.Update(0, content)
+	r.Part, r.CRC = part, checksum.Update(0, content)
 	ts.Check(d.Finish(ctx, e, []mover.Receipt{r}))
 	ts.Check(p.Publish(ctx, []mover.Draft{d})[0].Err)
 }

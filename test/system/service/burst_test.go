@@ -15,15 +15,15 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/s3"
-	"datamove.dev/mover/s3/s3test"
 	"datamove.dev/mover/task"
 	"datamove.dev/test/aws"
 	"datamove.dev/test/cluster/rig"
 	"datamove.dev/test/must"
 	"datamove.dev/tiering/burst"
-	"datamove.dev/tiering/burst/amazon"
+	burstaws "datamove.dev/tiering/burst/aws"
 )
 
 const declared = `kind: Burst
@@ -244,9 +244,9 @@ func TestBurstAsPerson(t *testing.T) {
 var believes = durationpb.New(0)
 
 // systems are the file systems that there are in AWS.
-func (c *cluster) systems() []amazon.FileSystem {
+func (c *cluster) systems() []burstaws.FileSystem {
 	c.t.Helper()
-	all, err := amazon.Open(amazon.Options{Region: "us-east-1", Keys: s3.Session{Keys: aws.Static(aws.OwnerKey, aws.OwnerSecret, "")}}).FileSystems(context.Background())
+	all, err := burstaws.Open(burstaws.Options{Region: "us-east-1", Keys: s3.Session{Keys: aws.Static(aws.OwnerKey, aws.OwnerSecret, "")}}).FileSystems(context.Background())
 	must.Do(c.t, err)
 	return all
 }

@@ -11,7 +11,7 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/share"
+	"datamove.dev/mover/fairshare"
 	"datamove.dev/mover/task"
 	"datamove.dev/test/must"
 )
@@ -217,7 +217,7 @@ func (f *fairness) run() (jain float64, wait time.Duration, part float64) {
 		f.Done(c.id)
 	}
 	must.Do(f.t, os.RemoveAll(f.target))
-	return share.Jain(got), wait, part
+	return fairshare.Jain(got), wait, part
 }
 
 // restored says how long the restore waited until it had its share, and what it had from

@@ -17,12 +17,12 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/acting"
-	"datamove.dev/mover/local"
+	"datamove.dev/mover/agent/sandbox"
+	"datamove.dev/mover/agent/worker"
+	"datamove.dev/mover/backend"
+	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
-	"datamove.dev/mover/site"
 	"datamove.dev/mover/task"
-	"datamove.dev/mover/worker"
 	"datamove.dev/test/cluster/rig"
 	"datamove.dev/test/must"
 )
@@ -32,7 +32,7 @@ const liarArg = "liar"
 
 // liar does not do what its task says, and reports what makes others rely on it.
 func liar() (err error) {
-	conn, err := acting.Enter()
+	conn, err := sandbox.Enter()
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func describesFalsely(ctx context.Context, job *agentv1.Job, agent agentv1.Worke
 	tier, path, _ := strings.Cut(job.GetSpec().GetSource(), ":")
 	var text bytes.Buffer
 	at := location.Location{Scheme: location.POSIX, Path: filepath.Join(job.GetTierPaths()[tier], path)}
-	if err := local.WriteManifest(ctx, at, &text, site.Site{}.Open); err != nil {
+	if err := engine.WriteManifest(ctx, at, &text, backend.Site{}.Open); err != nil {
 		return err
 	}
 	out, err := agent.Describe(ctx)

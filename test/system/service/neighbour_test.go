@@ -88,7 +88,7 @@ func (n *neighbours) eventually(what string, is func() bool) {
 // TestNeighbour: a checkpoint on the disk of one node comes to that of another one, whole and checked, and to the file system that all share, although the node that
 // has it and the coordinator are killed while it is read from there. Shards that are the same as in the one before do not come again.
 //
-//safety:5/jobs with mover/peer TestPlace
+//safety:5/jobs with mover/p2p/peer TestPlace
 func TestNeighbour(t *testing.T) {
 	policies := filepath.Join(t.TempDir(), "policies")
 	must.Do(t, os.Mkdir(policies, 0o755))

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"datamove.dev/mover/local"
+	"datamove.dev/mover/backend"
+	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
-	"datamove.dev/mover/site"
 	"datamove.dev/test/must"
 )
 
@@ -88,10 +88,10 @@ func alone(b *testing.B, source, target string) float64 {
 
 // copyAlone is what that process does.
 func copyAlone(source, target, stateDir string) error {
-	t, err := local.Start(context.Background(), local.Request{
-		Work: local.Copy, Source: location.Location{Scheme: location.POSIX, Path: source},
+	t, err := engine.Start(context.Background(), engine.Request{
+		Work: engine.Copy, Source: location.Location{Scheme: location.POSIX, Path: source},
 		Target: location.Location{Scheme: location.POSIX, Path: target}, StateDir: stateDir,
-	}, site.Site{}.Open)
+	}, backend.Site{}.Open)
 	if err == nil {
 		_, err = t.Wait()
 	}

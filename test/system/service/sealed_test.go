@@ -19,7 +19,7 @@ import (
 	"datamove.dev/mover/task"
 	"datamove.dev/test/cluster/rig"
 	"datamove.dev/test/must"
-	"datamove.dev/tiering/hook"
+	"datamove.dev/tiering/slurm"
 )
 
 // lab is a dataset of alice that nobody else can reach, staged by her to the scratch of n1.
@@ -54,7 +54,7 @@ func (c *cluster) whereOn(node, dataset string) string {
 
 // Who may not read the source gets neither a lease nor to the files, and who may does.
 //
-//safety:7 with mover/shelf TestStrangers
+//safety:7 with mover/replicadir TestStrangers
 func TestClosedCache(t *testing.T) {
 	c, source, replica := lab(t)
 	reads := func(name string) error {
@@ -280,12 +280,12 @@ func TestJobReadsSealed(t *testing.T) {
 	conf := *c.ConfOf("n1")()
 	conf.Slurm.State = filepath.Join(c.Dir, "run")
 	c.Conf.Store(&conf) // a tier of each node has one path on all
-	site, err := hook.Of(&conf, "n1", func(ctx context.Context) (*api.Client, error) {
+	site, err := slurm.Of(&conf, "n1", func(ctx context.Context) (*api.Client, error) {
 		return c.Dial(ctx)
 	}, func(config.Tier) error { return nil })
 	must.Do(t, err)
 	defer func() { _ = site.Close() }()
-	job := hook.Job{ID: 7, UID: rig.People["alice"], GID: rig.People["alice"]}
+	job := slurm.Job{ID: 7, UID: rig.People["alice"], GID: rig.People["alice"]}
 	if _, err := c.Stage(rig.As("alice"), &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n1", LeaseTtl: durationpb.New(time.Hour), Holder: job.Holder("vision")}); err != nil {
 		t.Fatal(err)
 	}

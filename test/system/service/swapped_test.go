@@ -20,7 +20,7 @@ import (
 // TestRootsAreSwapped: a folder of a project becomes a symbolic link to the outside while tasks of its members, and of root for it, begin and run: nothing comes from
 // there, and nothing goes there.
 //
-//safety:6 with mover/service TestOutsideRoots
+//safety:6 with mover/coordinator TestOutsideRoots
 func TestRootsAreSwapped(t *testing.T) {
 	const secret = "the secret of the site"
 	c := newTown(t)

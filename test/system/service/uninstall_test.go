@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	crash "datamove.dev/test/crash/rig"
-	"datamove.dev/test/image"
+	"datamove.dev/test/loopfs"
 	"datamove.dev/test/must"
 )
 
@@ -19,7 +19,7 @@ const guide = "../../../deploy/systemd/README.md"
 
 // TestUninstall does what the guide says, line by line, where a replica is leased and pinned, and another one stays: nothing of the service is left, and no file that root can not remove.
 func TestUninstall(t *testing.T) {
-	tier := image.Mount(t, image.Spec{Type: "ext4", Bytes: 64 << 20, Make: []string{"-q"}})
+	tier := loopfs.Mount(t, loopfs.Spec{Type: "ext4", Bytes: 64 << 20, Make: []string{"-q"}})
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")
 	must.Do(t, os.WriteFile(file, []byte("service: unix://"+dir+"/s\ndata: "+dir+"/lib\nlisten: ['unix://"+dir+"/s']\npeers: {listen: 'off'}\nnode: n7\ntiers:\n  scratch: {level: hot, path: "+tier+

@@ -23,11 +23,11 @@ func TestCephFS(t *testing.T) {
 	}
 	for name, parts := range map[string][]cephPart{
 		"place": {
-			{"ceph", "lustre/ceph", "Real", nil},
-			{"system", "lustre/system", "NamedMounts", []string{"DATAMOVE_TEST_MOUNTS=cephfs=/ceph,cephfs=/below"}},
+			{"ceph", "lustre/cephfs", "Real", nil},
+			{"system", "lustre/detect", "NamedMounts", []string{"DATAMOVE_TEST_MOUNTS=cephfs=/ceph,cephfs=/below"}},
 			{"commands", "cmd/datamove/cli", "OnCephFS", nil},
-			{"volumes", "csi/base", "TestSystems/cephfs", []string{"CSI_DIRS=cephfs=/ceph"}},
-			{"contract", "mover/posix", "TestContract/elsewhere", []string{"DATAMOVE_TEST_DIRS=/ceph"}},
+			{"volumes", "csi/volumestore", "TestSystems/cephfs", []string{"CSI_DIRS=cephfs=/ceph"}},
+			{"contract", "mover/backend/posix", "TestContract/elsewhere", []string{"DATAMOVE_TEST_DIRS=/ceph"}},
 		},
 		"copies": {{"copies", "test/vm/ceph", "", nil}},
 	} {

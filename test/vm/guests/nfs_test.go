@@ -60,10 +60,10 @@ func nfsGuest(t *testing.T, script string) *vm.Guest {
 		Files: []vm.File{
 			{Path: "/nfs.sh", Content: script},
 			{Path: "/bin/datamove", From: program(t, "cmd/datamove")},
-			{Path: "/tests/posix", From: tests(t, "mover/posix")},
-			{Path: "/tests/system", From: tests(t, "lustre/system")},
+			{Path: "/tests/posix", From: tests(t, "mover/backend/posix")},
+			{Path: "/tests/system", From: tests(t, "lustre/detect")},
 			{Path: "/tests/nfs", From: tests(t, "test/vm/nfs")},
-			{Path: "/tests/base", From: tests(t, "csi/base")},
+			{Path: "/tests/base", From: tests(t, "csi/volumestore")},
 			{Path: "/tests/mount", From: tests(t, "csi/mount")},
 		},
 		Disks: []vm.Disk{{File: image(t, memory(t), "export", "ext4", 1<<30, "-O", "quota,project", "-E", "quotatype=prjquota")}},

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"datamove.dev/test/lossydisk"
 	"datamove.dev/test/must"
-	"datamove.dev/test/platter"
 	"datamove.dev/test/power/work"
 	"datamove.dev/test/seed"
 	"datamove.dev/test/vm"
@@ -21,7 +21,7 @@ import (
 // victim is a disk of the machine that loses its power.
 type victim struct {
 	name, system, options string
-	platter               *platter.Disk
+	platter               *lossydisk.Disk
 	socket                string
 }
 
@@ -84,7 +84,7 @@ func newOutage(t *testing.T) *outage {
 // serve makes a disk, and a server for it.
 func (o *outage) serve(v *victim) {
 	o.t.Helper()
-	p := must.Get(platter.New(image(o.t, o.dir, v.name, v.system, diskBytes), o.chance()))(o.t)
+	p := must.Get(lossydisk.New(image(o.t, o.dir, v.name, v.system, diskBytes), o.chance()))(o.t)
 	v.platter, v.socket = p, filepath.Join(o.dir, v.name+".socket")
 	server := must.Get(nbd.Serve(v.socket, p))(o.t)
 	o.t.Cleanup(func() {

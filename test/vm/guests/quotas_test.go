@@ -16,10 +16,10 @@ func TestQuotas(t *testing.T) {
 		Modules:  []string{"ext4", "xfs", "btrfs", "quota_v2", "loop"},
 		Programs: []string{"mkfs.ext4", "mkfs.xfs", "mkfs.btrfs"},
 		Files: []vm.File{
-			{Path: "/tests/plain", From: tests(t, "lustre/plain")},
+			{Path: "/tests/plain", From: tests(t, "lustre/localfs")},
 			{Path: "/tests/commands", From: tests(t, "test/system/cli")},
-			{Path: "/tests/volumes", From: tests(t, "csi/base")},
-			{Path: "/tests/jobs", From: tests(t, "tiering/hook")},
+			{Path: "/tests/volumes", From: tests(t, "csi/volumestore")},
+			{Path: "/tests/jobs", From: tests(t, "tiering/slurm")},
 		},
 		Env: guestEnv,
 		Run: []wire.Command{
@@ -48,7 +48,7 @@ func TestCaseless(t *testing.T) {
 	r := boot(t, &vm.Guest{
 		Modules:  []string{"ext4", "vfat", "nls_ascii", "nls_cp437", "loop"},
 		Programs: []string{"mkfs.ext4", "mkfs.vfat"},
-		Files:    []vm.File{{Path: "/tests/posix", From: tests(t, "mover/posix")}},
+		Files:    []vm.File{{Path: "/tests/posix", From: tests(t, "mover/backend/posix")}},
 		Env:      guestEnv,
 		Run:      []wire.Command{vm.TestCommand("/tests/posix", "-test.run=^TestNamesakes$/^(ext4|vfat)$")},
 	})

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"datamove.dev/test/lossydisk"
 	"datamove.dev/test/must"
-	"datamove.dev/test/platter"
 	"datamove.dev/test/vm"
 	"datamove.dev/test/vm/wire"
 )
@@ -71,12 +71,12 @@ func (o *outage) log(v *victim) string { return filepath.Join(o.dir, v.name+".lo
 func (o *outage) replay(v *victim, lines []string) {
 	o.t.Helper()
 	var err error
-	if v.platter, err = platter.New(o.before(v), o.chance()); err != nil {
+	if v.platter, err = lossydisk.New(o.before(v), o.chance()); err != nil {
 		o.t.Fatal(err)
 	}
 	instants := o.instants(v)
 	n, said := 0, 0
-	o.entries(v, func(e platter.Entry) {
+	o.entries(v, func(e lossydisk.Entry) {
 		must.Do(o.t, v.platter.Apply(e))
 		if number, err := strconv.Atoi(e.Mark); err == nil {
 			said = number
@@ -96,7 +96,7 @@ func (o *outage) instants(v *victim) (instants []int) {
 	o.t.Helper()
 	var marks []int
 	n, begin, end := 0, -1, -1
-	o.entries(v, func(e platter.Entry) {
+	o.entries(v, func(e lossydisk.Entry) {
 		switch {
 		case e.Mark == "begin":
 			begin = n
@@ -122,11 +122,11 @@ func (o *outage) instants(v *victim) (instants []int) {
 }
 
 // entries reads the log of a disk.
-func (o *outage) entries(v *victim, each func(platter.Entry)) {
+func (o *outage) entries(v *victim, each func(lossydisk.Entry)) {
 	o.t.Helper()
 	f := must.Get(os.Open(o.log(v)))(o.t)
 	defer f.Close()
-	l := must.Get(platter.ReadLog(f, logBytes))(o.t)
+	l := must.Get(lossydisk.ReadLog(f, logBytes))(o.t)
 	for {
 		e, err := l.Next()
 		if errors.Is(err, io.EOF) {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/lustre"
-	"datamove.dev/lustre/plain"
+	"datamove.dev/lustre/localfs"
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/must"
 	"datamove.dev/test/patience"
@@ -198,7 +198,7 @@ func TestQuota(t *testing.T) {
 	source := tree(t, 10, 12<<20)
 	target, served := folder(t)
 	system := &lustre.System{Kind: lustre.IsExt4}
-	plain.Answer(system, "/dev/vda")
+	localfs.Answer(system, "/dev/vda")
 	project := lustre.Project{ID: 4711, Inherit: true}
 	dir := must.Get(os.Open(served))(t)
 	defer dir.Close()

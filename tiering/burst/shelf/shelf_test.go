@@ -17,8 +17,8 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/test/kill"
 	"datamove.dev/test/must"
-	"datamove.dev/tiering/budget/price"
 	"datamove.dev/tiering/burst"
+	"datamove.dev/tiering/burst/pricing"
 )
 
 func TestMain(m *testing.M) {
@@ -31,7 +31,7 @@ const declared = "kind: Burst\nmetadata: {name: NAME}\nspec:\n  team: a\n  job: 
 // record is one of a burst, with the n-th of its contents.
 func record(name burst.Name, id string, n int64) *burst.Record {
 	at := time.Unix(1_800_000_000, 0).UTC()
-	return &burst.Record{ID: id, Declaration: strings.Replace(declared, "NAME", string(name), 1), State: burst.Ready, Made: at, Changed: at.Add(time.Duration(n) * time.Second), Reserved: price.Money(n),
+	return &burst.Record{ID: id, Declaration: strings.Replace(declared, "NAME", string(name), 1), State: burst.Ready, Made: at, Changed: at.Add(time.Duration(n) * time.Second), Reserved: pricing.Money(n),
 		Trouble: strings.Repeat(fmt.Sprint(n%10), int(n*977%20_000))}
 }
 

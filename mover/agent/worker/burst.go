@@ -1,0 +1,252 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/engine"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/task/convert"
+	"datamove.dev/tiering/burst"
+	"datamove.dev/tiering/burst/lifecycle"
+	"datamove.dev/tiering/burst/pricing"
+)
+
+// bursting is a step of a burst, which a leg does. Its record and its money are the coordinator's.
+type bursting struct {
+	*worker
+	work *pb.BurstWork
+	leg  *lifecycle.Leg
+
+	mu    sync.Mutex // guards all below
+	notes []string   // what was told
+	files int64      // that were moved
+	bytes int64
+}
+
+// notesMost is how many of the things that were told are in a report: the last ones.
+const notesMost = 1000
+
+// burst does a step of a burst.
+func (w *worker) burst(ctx context.Context) (report engine.Report, err error) {
+	begun := time.Now()
+	b := &bursting{worker: w, work: w.job.GetSpec().GetBurst()}
+	w.state.sees(b)
+	err = b.step(ctx)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return engine.Report{Files: b.files, Bytes: b.bytes, Elapsed: time.Since(begun), Notes: b.notes}, err
+}
+
+func (b *bursting) step(ctx context.Context) error {
+	known, err := b.agent.Burst(ctx, &agentv1.ReadBurstRequest{})
+	if err != nil {
+		return fromAgent(ctx, err)
+	}
+	declared, record, err := b.read(known)
+	if err != nil {
+		return err
+	}
+	if err := b.open(ctx, declared, known); err != nil {
+		return err
+	}
+	switch b.work.GetStep() {
+	case pb.BurstStep_BURST_STEP_ESTIMATE:
+		return b.estimate(ctx, declared)
+	case pb.BurstStep_BURST_STEP_UP, pb.BurstStep_BURST_STEP_STAGE:
+		_, err = b.leg.Up(ctx, declared, record)
+		return err
+	case pb.BurstStep_BURST_STEP_SYNC_BACK:
+		b.leg.Release = b.work.GetRelease()
+		return b.leg.SyncBack(ctx, record)
+	case pb.BurstStep_BURST_STEP_DOWN:
+		return b.down(ctx, record)
+	case pb.BurstStep_BURST_STEP_REAP:
+		return b.reap(ctx, record)
+	}
+	return fmt.Errorf("%w: there is no step %v of a burst", mover.ErrUsage, b.work.GetStep())
+}
+
+// read reads what is known of the burst: as it is declared now, of UP and ESTIMATE, or as it was applied last.
+func (b *bursting) read(known *agentv1.ReadBurstResponse) (*burst.Burst, *burst.Record, error) {
+	var record *burst.Record
+	if len(known.GetRecord()) > 0 {
+		record = &burst.Record{}
+		if err := json.Unmarshal(known.GetRecord(), record); err != nil {
+			return nil, nil, fmt.Errorf("%w: the record of burst %s: %w", mover.ErrCorrupt, b.work.GetName(), err)
+		}
+	}
+	if step := b.work.GetStep(); step != pb.BurstStep_BURST_STEP_UP && step != pb.BurstStep_BURST_STEP_ESTIMATE {
+		if record == nil {
+			return nil, nil, &mover.Error{Op: "find", Place: "burst " + b.work.GetName(), Err: mover.ErrNotExist}
+		}
+		declared, err := record.Burst()
+		return declared, record, err
+	}
+	all, err := burst.Read("declaration", []byte(b.work.GetDeclaration()))
+	if err != nil {
+		return nil, nil, err
+	}
+	return all[0], record, nil
+}
+
+// open makes the leg.
+func (b *bursting) open(ctx context.Context, declared *burst.Burst, known *agentv1.ReadBurstResponse) (err error) {
+	spec, job := b.job.GetSpec(), b.job
+	request := engine.Request{StateDir: job.GetStateDir(), Logger: b.log, Observer: b, Jobs: int(spec.GetOptions().GetJobs()), Bandwidth: spec.GetOptions().GetBytesPerSecond()}
+	request.Lead = &engine.Lead{Epoch: job.GetEpoch(), Before: job.GetBefore(), Mine: b.agent.mine("", job.GetEpoch()), Turn: b.turn}
+	request.Within = b.bandwidth
+	if b.leg, err = lifecycle.Open(ctx, lifecycle.Setting{Site: b.site(), Request: request, Around: b.around, Log: b.log}, declared); err != nil {
+		return err
+	}
+	if b.leg.Book, err = pricing.Read(known.GetPricesName(), []byte(known.GetPrices())); err != nil {
+		return err
+	}
+	if b.leg.Rules, err = burst.ReadAdmission(known.GetAdmissionName(), []byte(known.GetAdmission())); err != nil {
+		return err
+	}
+	b.leg.Purse, b.leg.Find, b.leg.Tell, b.leg.Owner = purse{b.worker}, b.find, b.told, job.GetTask()
+	if account := job.GetOwner(); account != "" {
+		b.leg.Owner = account
+	}
+	b.leg.Keep = func(r *burst.Record) error { return b.keepRecord(ctx, r) }
+	b.leg.Leases = func(*burst.Burst) []string { return b.leases(ctx) }
+	return nil
+}
+
+// find is a location of the declaration: of a dataset the replica that the service has chosen.
+func (b *bursting) find(text string) (location.Location, error) {
+	if at := b.work.GetReplicas()[text]; at != "" {
+		text = at
+	}
+	l, err := convert.Locate(text)
+	if err == nil {
+		l, err = b.resolve(l)
+	}
+	return l, err
+}
+
+// told tells people of a step: at once, and in the report.
+func (b *bursting) told(format string, args ...any) {
+	text := strings.ToValidUTF8(fmt.Sprintf(format, args...), "\uFFFD")
+	b.state.State(engine.Moving, text)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.notes = append(b.notes, text)
+	b.notes = b.notes[max(len(b.notes)-notesMost, 0):]
+}
+
+// keepRecord has the coordinator keep the record: also when this process was told to stop, which is no trouble of the burst.
+func (b *bursting) keepRecord(ctx context.Context, r *burst.Record) error {
+	if _, stopped := told(ctx); stopped {
+		r.Trouble = ""
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	ctx = context.WithoutCancel(ctx)
+	_, err = b.agent.KeepBurst(ctx, &agentv1.KeepBurstRequest{Record: text})
+	return fromAgent(ctx, err)
+}
+
+// leases are who needs the burst. When that can not be known, somebody may.
+func (b *bursting) leases(ctx context.Context) []string {
+	known, err := b.agent.Burst(ctx, &agentv1.ReadBurstRequest{})
+	if err != nil {
+		return []string{"somebody, perhaps (" + err.Error() + ")"}
+	}
+	return known.GetLeases()
+}
+
+// found is what a step of a burst has found, as it is in a report.
+type found struct {
+	Estimate *burst.Estimate `json:"estimate,omitempty"`
+	Admitted *burst.Admitted `json:"admitted,omitempty"`
+	Verdicts []burst.Verdict `json:"verdicts,omitempty"`
+}
+
+func (b *bursting) finds(f found) error {
+	text, err := json.Marshal(f)
+	b.found = string(text)
+	return err
+}
+
+func (b *bursting) estimate(ctx context.Context, declared *burst.Burst) error {
+	e, by, err := b.leg.Estimate(ctx, declared)
+	if err != nil {
+		return err
+	}
+	return b.finds(found{Estimate: &e, Admitted: &by})
+}
+
+func (b *bursting) down(ctx context.Context, r *burst.Record) error {
+	if s := b.work.GetSettle(); s != nil {
+		if b.leg.Settle = s.AsDuration(); b.leg.Settle == 0 {
+			b.leg.Settle = -1
+		}
+	}
+	var paths []burst.Path
+	for _, text := range b.work.GetAbandon() {
+		paths = append(paths, burst.Path(text)) // the service has read it
+	}
+	return b.leg.Down(ctx, r, paths)
+}
+
+// reap says of what AWS has of the burst whether it may go, and takes it away where that is wanted.
+func (b *bursting) reap(ctx context.Context, r *burst.Record) error {
+	all, err := b.leg.Look(ctx, map[string]*burst.Record{r.ID: r})
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(v burst.Verdict) bool { return v.Sight.Tags[burst.TagBurst] != r.ID })
+	if err := b.finds(found{Verdicts: all}); err != nil || !b.work.GetTake() {
+		return err
+	}
+	b.leg.Settle = b.work.GetSettle().AsDuration()
+	for _, v := range all {
+		if !v.Take {
+			continue
+		}
+		if err := b.leg.Reap(ctx, v, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Item implements engine.Observer.
+func (b *bursting) Item(it engine.Item) {
+	b.state.Item(it)
+	if it.Err != nil || it.Kind != mover.File {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.files, b.bytes = b.files+1, b.bytes+it.Bytes
+}
+
+// State implements engine.Observer: what a copy does is a part of a step, of which it was told.
+func (b *bursting) State(phase engine.Phase, why string) {
+	b.mu.Lock()
+	if why == "" && len(b.notes) > 0 {
+		why = b.notes[len(b.notes)-1]
+	}
+	b.mu.Unlock()
+	b.state.State(phase, why)
+}
+
+// Snapshot implements engine.Live.
+func (b *bursting) Snapshot() engine.Snapshot {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return engine.Snapshot{FilesDone: b.files, BytesDone: b.bytes}
+}

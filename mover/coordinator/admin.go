@@ -1,0 +1,109 @@
+package coordinator
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/server/authz"
+	"datamove.dev/mover/task"
+	"datamove.dev/mover/task/convert"
+)
+
+// GetInfo implements pb.AdminServiceServer.
+func (s *Service) GetInfo(ctx context.Context, r *pb.GetInfoRequest) (*pb.Info, error) {
+	c := authz.From(ctx)
+	i := &pb.Info{
+		Version: s.o.Version, Node: s.o.Node, StartTime: timestamppb.New(s.started), Term: s.ledger.Term(),
+		Caller: &pb.Account{Name: c.Name, Uid: c.UID}, Roles: s.rules().Roles(c), Projects: s.rules().Projects(c),
+	}
+	if err := s.ledger.Admits(); err != nil {
+		i.Full = err.Error()
+	}
+	s.mu.Lock()
+	i.TasksRunning, i.Agents = int64(len(s.leads)), int32(len(s.agents))
+	i.TasksStanding, i.BytesPerSecond = s.working()
+	s.mu.Unlock()
+	if r.GetHistorySince() != nil {
+		i.History = s.rates.since(r.GetHistorySince().AsTime())
+	}
+	if n, counted := s.counted(task.Queued); counted {
+		i.TasksQueued = n
+		return i, nil
+	}
+	err := s.ledger.View(func(tx *state.Tx) error {
+		n, err := state.CountTasks(tx, state.TaskFilter{States: []pb.TaskState{task.Queued}})
+		i.TasksQueued = int64(n)
+		return err
+	})
+	return i, err
+}
+
+// working counts the tasks that run until they are cancelled, and sums the rates of all. Service.mu is held.
+func (s *Service) working() (standing int64, bytesPerSecond float64) {
+	for _, l := range s.leads {
+		if convert.Standing(l.task.GetSpec()) {
+			standing++
+		}
+		bytesPerSecond += l.task.GetProgress().GetBytesPerSecond()
+	}
+	return standing, bytesPerSecond
+}
+
+// Backup implements pb.AdminServiceServer.
+func (s *Service) Backup(_ *pb.BackupRequest, stream grpc.ServerStreamingServer[pb.BackupChunk]) error {
+	w := bufio.NewWriterSize(backupChunks{stream}, 64<<10)
+	if err := s.ledger.Backup(w); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+type backupChunks struct {
+	stream grpc.ServerStreamingServer[pb.BackupChunk]
+}
+
+func (c backupChunks) Write(p []byte) (int, error) {
+	for sent := 0; sent < len(p); {
+		n := min(len(p)-sent, 64<<10)
+		if err := c.stream.Send(&pb.BackupChunk{Data: p[sent : sent+n]}); err != nil {
+			return sent, err
+		}
+		sent += n
+	}
+	return len(p), nil
+}
+
+// Reload implements pb.AdminServiceServer.
+func (s *Service) Reload(ctx context.Context, _ *pb.ReloadRequest) (*pb.ReloadResponse, error) {
+	if s.o.Reload == nil {
+		return nil, mover.ErrUnsupported
+	}
+	changed, err := s.o.Reload(ctx)
+	s.tellLimits()
+	return &pb.ReloadResponse{Changed: changed}, err
+}
+
+// addUsage counts a task that has ended.
+func addUsage(tx *state.Tx, t *pb.Task) error {
+	day := t.GetEndTime().AsTime().Truncate(24 * time.Hour)
+	u, err := state.Usage.Get(tx, state.Day(day), t.GetSpec().GetProject(), state.User(t.GetOwner()))
+	if errors.Is(err, mover.ErrNotExist) {
+		u, err = &pb.Usage{Project: t.GetSpec().GetProject(), Owner: t.GetOwner(), Day: timestamppb.New(day)}, nil
+	}
+	if err != nil {
+		return err
+	}
+	u.Tasks++
+	u.Files += t.GetReport().GetFiles()
+	u.Bytes += t.GetReport().GetBytes()
+	u.Failed += t.GetReport().GetFailed()
+	return state.Usage.Put(tx, u)
+}

@@ -1,0 +1,216 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/server/authz"
+	"datamove.dev/mover/task"
+	"datamove.dev/tiering/catalog"
+)
+
+const (
+	complete = pb.CheckpointState_CHECKPOINT_STATE_COMPLETE
+	verified = pb.CheckpointState_CHECKPOINT_STATE_VERIFIED
+)
+
+// TellCheckpoints implements agentv1.LinkServiceServer.
+func (s *Service) TellCheckpoints(ctx context.Context, r *agentv1.TellCheckpointsRequest) (*agentv1.TellCheckpointsResponse, error) {
+	s.mu.Lock()
+	l, err := s.held(ctx, r.GetTask(), r.GetEpoch())
+	var spec *pb.TaskSpec
+	if err == nil {
+		spec = l.task.GetSpec()
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	if spec.GetKind() != pb.TaskKind_TASK_KIND_CHECKPOINTS {
+		return nil, usage("task %s looks at no checkpoints", r.GetTask())
+	}
+	tree, err := s.treeOf(spec)
+	if err != nil {
+		return nil, err
+	}
+	out := &agentv1.TellCheckpointsResponse{}
+	switch conf := s.conf().Tiers[tree.Tier].Checkpoints; {
+	case r.GetFolder() != nil:
+		err = s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error { return s.sawFolder(tx, tree, r.GetFolder()) })
+		s.stir()
+	case r.GetRound() != nil:
+		err = s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error { return forgetFolders(tx, tree, r.GetRound().GetFolders()) })
+	case conf != nil:
+		out.Folders, out.Settle = conf.Folders, durationpb.New(conf.Quiet)
+	}
+	return out, err
+}
+
+// sawFolder notes what a folder has. What it has not any more is forgotten.
+func (s *Service) sawFolder(tx *state.Tx, tree catalog.Tree, f *agentv1.CheckpointFolder) error {
+	folder := string(f.GetName())
+	if !mover.ValidName(folder) {
+		return usage("a folder of checkpoints has no such name")
+	}
+	had := map[string]*pb.Checkpoint{}
+	for c, err := range state.Checkpoints.All(tx, state.Range{Prefix: []string{tree.Tier, tree.Node, folder}}) {
+		if err != nil {
+			return err
+		}
+		had[string(c.GetName())] = c
+	}
+	now := timestamppb.New(s.now())
+	for _, c := range f.GetCheckpoints() {
+		name := string(c.GetName())
+		if name == "" || strings.Contains(name, "/") || !mover.ValidName(name) {
+			return usage("a checkpoint has no such name")
+		}
+		c.Tier, c.Node, c.Folder = tree.Tier, tree.Node, f.GetName()
+		c.CompleteTime, c.VerifiedTime = nil, nil
+		was := had[name]
+		if was.GetSave() == c.GetSave() {
+			if was.GetState() >= complete && c.GetState() == pb.CheckpointState_CHECKPOINT_STATE_SETTLING { // who looks has begun anew: that nothing changes any more was seen before
+				c.State = complete
+			}
+			if c.GetState() >= complete {
+				c.CompleteTime, c.VerifiedTime = was.GetCompleteTime(), was.GetVerifiedTime()
+			}
+		}
+		if c.GetState() >= complete && c.CompleteTime == nil {
+			c.CompleteTime = now
+		}
+		if c.GetState() == verified && c.VerifiedTime == nil {
+			c.VerifiedTime = now
+		}
+		if err := state.Checkpoints.Put(tx, c); err != nil {
+			return err
+		}
+		delete(had, name)
+	}
+	return forget(tx, slices.Collect(maps.Values(had)))
+}
+
+func forget(tx *state.Tx, gone []*pb.Checkpoint) error {
+	for _, c := range gone {
+		if err := state.Checkpoints.Delete(tx, c.GetTier(), c.GetNode(), string(c.GetFolder()), string(c.GetName())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forgetFolders forgets what was in folders that are not among some.
+func forgetFolders(tx *state.Tx, tree catalog.Tree, names [][]byte) error {
+	there := map[string]bool{}
+	for _, name := range names {
+		there[string(name)] = true
+	}
+	var gone []*pb.Checkpoint
+	for c, err := range state.Checkpoints.All(tx, state.Range{Prefix: []string{tree.Tier, tree.Node}}) {
+		if err != nil {
+			return err
+		}
+		if !there[string(c.GetFolder())] {
+			gone = append(gone, c)
+		}
+	}
+	return forget(tx, gone)
+}
+
+// copiesOf are the same save of a checkpoint in other places. Those of one tier on several nodes are in different places.
+func copiesOf(tx *state.Tx, c *pb.Checkpoint) (all []*pb.Checkpoint, err error) {
+	if c.GetSave() == "" {
+		return nil, nil
+	}
+	for o, err := range state.CheckpointsBySave.All(tx, state.Range{Prefix: []string{string(c.GetName()), c.GetSave()}}) {
+		if err != nil {
+			return nil, err
+		}
+		if o.GetTier() != c.GetTier() || o.GetNode() != c.GetNode() || string(o.GetFolder()) != string(c.GetFolder()) {
+			all = append(all, o)
+		}
+	}
+	return all, nil
+}
+
+// keepSightsee has somebody look at checkpoints in the tiers of which the configuration says where they are, and nobody in others.
+func (s *Service) keepSightsee(ctx context.Context) error {
+	over, begun, err := s.sightseers()
+	if err != nil {
+		return err
+	}
+	for _, t := range over {
+		_, cerr := s.steered(authz.With(ctx, self()), t, task.Cancelled)
+		err = errors.Join(err, cerr)
+	}
+	for name, t := range s.conf().Tiers {
+		if t.Checkpoints == nil {
+			continue
+		}
+		for _, tree := range s.reached(name) {
+			if begun[tree] || s.now().Sub(s.sightsAsked[tree]) < scanRest {
+				continue
+			}
+			if s.sightsAsked == nil {
+				s.sightsAsked = map[catalog.Tree]time.Time{}
+			}
+			s.sightsAsked[tree] = s.now()
+			_, terr := s.treeTask(ctx, pb.TaskKind_TASK_KIND_CHECKPOINTS, tree.Tier, tree.Node, "")
+			err = errors.Join(err, terr)
+		}
+	}
+	return err
+}
+
+// sightseers are the tasks that look at checkpoints: those of which nobody wants it any more, and the trees of the others.
+func (s *Service) sightseers() (over []*pb.Task, begun map[catalog.Tree]bool, err error) {
+	begun = map[catalog.Tree]bool{}
+	return over, begun, s.ledger.View(func(tx *state.Tx) error {
+		for t, err := range state.FindTasks(tx, ownTasks()) {
+			if err != nil {
+				return err
+			}
+			if t.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_CHECKPOINTS {
+				continue
+			}
+			tree, err := s.treeOf(t.GetSpec())
+			if err != nil || s.conf().Tiers[tree.Tier].Checkpoints == nil || tree.Node != t.GetSpec().GetNode() {
+				over = append(over, t)
+				continue
+			}
+			begun[tree] = true
+		}
+		return nil
+	})
+}
+
+// forgetSights forgets checkpoints of tiers in which nobody is to look any more, and of nodes that are no more.
+func (s *Service) forgetSights(ctx context.Context) error {
+	return s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error {
+		var gone []*pb.Checkpoint
+		for c, err := range state.Checkpoints.All(tx, state.Range{}) {
+			if err != nil {
+				return err
+			}
+			t := s.conf().Tiers[c.GetTier()]
+			if t.Checkpoints != nil && t.NodeLocal == (c.GetNode() != "") {
+				if _, err := state.Agents.Get(tx, c.GetNode()); c.GetNode() == "" || !errors.Is(err, mover.ErrNotExist) {
+					continue
+				}
+			}
+			gone = append(gone, c)
+		}
+		return forget(tx, gone)
+	})
+}

@@ -1,0 +1,157 @@
+package coordinator
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/tiering/dataset"
+)
+
+// jumpLeast is how far the clock of this machine has to be from where it is expected
+// before it has jumped; a smaller step is taken over.
+const jumpLeast = time.Minute
+
+// clock tells the time by which leases and pins end. It goes on as time passes, and
+// does not follow the clock of the machine when that jumps: no lease ends because
+// somebody set a clock, and none that has ended lasts again.
+type clock struct {
+	wall   func() time.Time     // the clock of the machine
+	steady func() time.Duration // since the service began; nothing moves it but time
+
+	mu   sync.Mutex
+	last time.Time     // what was told last; guarded by mu, as all below
+	at   time.Duration // when that was, by steady
+	off  time.Duration // how far the machine's was ahead then
+}
+
+// begin goes on behind the time that the ledger knows. While nobody ran it, the clock of
+// the machine is all there is.
+func (c *clock) begin(stored time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last, c.at = dataset.Forward(stored, c.wall().Round(0)), c.steady()
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	steady, wall := c.steady(), c.wall().Round(0)
+	expected := c.last.Add(steady - c.at)
+	if c.off = wall.Sub(expected); c.off.Abs() < jumpLeast {
+		expected = dataset.Forward(c.last, wall)
+	}
+	c.last, c.at = expected, steady
+	return c.last
+}
+
+// ahead is how far the clock of the machine has jumped; 0 when it is where it should be.
+func (c *clock) ahead() time.Duration {
+	c.now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.off.Abs() < jumpLeast {
+		return 0
+	}
+	return c.off
+}
+
+// moment is the time of one change, which is stored with it.
+func (s *Service) moment(tx *state.Tx) (time.Time, error) {
+	now := s.clock.now()
+	return now, state.SetLastTime(tx, now)
+}
+
+// watchClock says so when the clock of the machine jumps. said is what was told last.
+func (s *Service) watchClock(said time.Duration) time.Duration {
+	ahead := s.clock.ahead()
+	if (ahead - said).Abs() < jumpLeast {
+		return said
+	}
+	if ahead == 0 {
+		s.log.Info("the clock of this machine is where it should be again")
+		return ahead
+	}
+	ending := 0
+	_ = s.ledger.View(func(tx *state.Tx) error { // a number for people
+		due, err := endingBefore(tx, s.clock.now().Add(ahead))
+		ending = len(due)
+		return err
+	})
+	s.log.Warn("the clock of this machine has jumped; leases and pins go by the time that passes until the service begins anew",
+		"ahead", ahead, "leases that would have ended", ending)
+	return ahead
+}
+
+const (
+	graceMost  = 15 * time.Minute // that a lease is given after a time in which nobody could renew it
+	graceSteps = 500              // leases in one change
+	endingMost = 100_000          // that are looked at at a time
+)
+
+// endingBefore returns leases that end, or have ended, before a time, the first ones first.
+func endingBefore(tx *state.Tx, end time.Time) (due []*pb.Lease, err error) {
+	first := state.LeasesByExpiry.Token(&pb.Lease{ExpireTime: &timestamppb.Timestamp{Nanos: 1}}) // behind those that end with their task
+	for l, err := range state.LeasesByExpiry.All(tx, state.Range{After: first}) {
+		if err != nil || !l.GetExpireTime().AsTime().Before(end) || len(due) == endingMost {
+			return due, err
+		}
+		due = append(due, l)
+	}
+	return due, nil
+}
+
+// resume begins the time of this run. Leases that lasted when the last one ended, and
+// would be over now or soon, last a little longer: their holders could not renew them.
+func (s *Service) resume(ctx context.Context) error {
+	var stored time.Time
+	var due []*pb.Lease
+	wall := s.clock.wall().Round(0)
+	err := s.ledger.View(func(tx *state.Tx) (err error) {
+		if stored, err = state.LastTime(tx); err == nil {
+			due, err = endingBefore(tx, wall.Add(graceMost))
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	given := 0
+	for len(due) > 0 {
+		some := due[:min(len(due), graceSteps)]
+		due = due[len(some):]
+		n, err := s.grace(ctx, some, stored, wall)
+		if err != nil {
+			return err
+		}
+		given += n
+	}
+	if given > 0 {
+		s.log.Warn("leases could not be renewed while the service was away; they are given time for it", "leases", given, "away", wall.Sub(stored), "at most", graceMost)
+	}
+	s.clock.begin(stored)
+	return nil
+}
+
+// grace gives leases what was left of them at a time, from now on.
+func (s *Service) grace(ctx context.Context, leases []*pb.Lease, then, now time.Time) (given int, err error) {
+	err = s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
+		for _, l := range leases {
+			end := now.Add(min(l.GetExpireTime().AsTime().Sub(then), graceMost))
+			if !l.GetExpireTime().AsTime().After(then) || !end.After(l.GetExpireTime().AsTime()) {
+				continue
+			}
+			l.ExpireTime = timestamppb.New(end)
+			if err := s.putLease(tx, l); err != nil {
+				return err
+			}
+			given++
+		}
+		return nil
+	})
+	return given, err
+}

@@ -1,0 +1,130 @@
+package coordinator
+
+import (
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/task"
+	"datamove.dev/tiering/policy"
+)
+
+// Between runs for one event, of which some files failed each time, or were skipped, it is longer each time.
+const (
+	eventRest     = 10 * time.Second
+	eventRestMost = time.Hour
+)
+
+// happened is when something has happened last that a policy is triggered by, and that no run of it was for to the end; zero is nothing.
+func (s *Service) happened(p *policy.Program) (at time.Time, err error) {
+	events := map[policy.Event]bool{}
+	for _, t := range p.Policy.Spec.Trigger {
+		if t.Event != "" {
+			events[t.Event] = true
+		}
+	}
+	if len(events) == 0 {
+		return at, nil
+	}
+	return at, s.ledger.View(func(tx *state.Tx) error {
+		var since time.Time
+		var failed []*pb.Run // the last ones for this event
+		for r, err := range state.RunsByPolicy.All(tx, state.Range{Prefix: []string{string(p.Policy.Metadata.Name)}, Reverse: true}) {
+			if err != nil {
+				return err
+			}
+			if r.GetBy() != byEvent {
+				continue
+			}
+			if since.IsZero() {
+				since = r.GetDueTime().AsTime()
+			}
+			if r.GetFailed()+r.GetSkipped() == 0 || !r.GetDueTime().AsTime().Equal(since) {
+				break
+			}
+			failed = append(failed, r)
+		}
+		if n := len(failed); n > 0 && s.now().Sub(failed[0].GetEndTime().AsTime()) >= min(eventRestMost, eventRest<<min(n-1, 20)) {
+			at = since
+		}
+		later := func(t *timestamppb.Timestamp) {
+			if t != nil && t.AsTime().After(since) && t.AsTime().After(at) {
+				at = t.AsTime()
+			}
+		}
+		for _, root := range p.Policy.Spec.Scope.Roots {
+			tier, dir, _ := strings.Cut(root, ":")
+			if events[policy.TaskDone] {
+				later(s.broughtTo(tier))
+			}
+			if s.conf().Tiers[tier].Checkpoints == nil {
+				continue
+			}
+			if err := checkpointTimes(tx, tier, strings.Trim(dir, "/"), events, later); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// checkpointTimes tells when checkpoints below a directory of a tier have become what a policy waits for.
+func checkpointTimes(tx *state.Tx, tier, dir string, events map[policy.Event]bool, tell func(*timestamppb.Timestamp)) error {
+	for c, err := range state.Checkpoints.All(tx, state.Range{Prefix: []string{tier}}) {
+		if err != nil {
+			return err
+		}
+		if !mover.Within(string(c.GetFolder()), dir) {
+			continue
+		}
+		if events[policy.CheckpointComplete] && c.GetState() != verified { // that is a copy, which was brought here
+			tell(c.GetCompleteTime())
+		}
+		if !events[policy.CheckpointVerified] {
+			continue
+		}
+		copies, err := copiesOf(tx, c)
+		if err != nil {
+			return err
+		}
+		for _, o := range append(copies, c) {
+			tell(o.GetVerifiedTime())
+		}
+	}
+	return nil
+}
+
+// brought notes that a task of somebody has brought something to a tier, for policies that wait for that.
+func (s *Service) brought(t *pb.Task) {
+	switch t.GetSpec().GetKind() {
+	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC, pb.TaskKind_TASK_KIND_STAGE:
+	default:
+		return
+	}
+	l, err := location.Parse(t.GetSpec().GetTarget())
+	if err != nil || l.Scheme != location.InTier || t.GetState() != task.Done {
+		return
+	}
+	s.broughtMu.Lock()
+	defer s.broughtMu.Unlock()
+	if s.broughtAt == nil {
+		s.broughtAt = map[string]time.Time{}
+	}
+	s.broughtAt[l.Tier] = s.now()
+	s.stir()
+}
+
+// broughtTo is when a task of somebody has brought something to a tier last; nil is not since this service began.
+func (s *Service) broughtTo(tier string) *timestamppb.Timestamp {
+	s.broughtMu.Lock()
+	defer s.broughtMu.Unlock()
+	if at, known := s.broughtAt[tier]; known {
+		return timestamppb.New(at)
+	}
+	return nil
+}

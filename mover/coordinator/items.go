@@ -1,0 +1,144 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/tiering/catalog"
+	"datamove.dev/tiering/catalog/query"
+	"datamove.dev/tiering/policy"
+)
+
+// ReadItems implements agentv1.LinkServiceServer. What is not true any more is not sent: the policy of the plan is asked once more, about what is known now.
+func (s *Service) ReadItems(r *agentv1.ReadItemsRequest, out grpc.ServerStreamingServer[agentv1.ReadItemsResponse]) error {
+	s.mu.Lock()
+	l, err := s.held(out.Context(), r.GetTask(), r.GetEpoch())
+	var spec *pb.TaskSpec
+	if err == nil {
+		spec = l.task.GetSpec()
+	}
+	s.mu.Unlock()
+	switch {
+	case err != nil:
+		return err
+	case spec.GetTiering() == nil:
+		return usage("task %s does nothing for a run", r.GetTask())
+	}
+	f, err := s.openPlan(spec.GetTiering().GetRun())
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	still := func(*pb.PlanItem) (bool, error) { return true, nil }
+	if spec.GetKind() == pb.TaskKind_TASK_KIND_TIER {
+		if still, err = s.still(f.Plan); err != nil {
+			return err
+		}
+	}
+	m, at, end := &agentv1.ReadItemsResponse{}, int64(0), spec.GetTiering().GetFirst()+spec.GetTiering().GetCount()
+	for item, err := range f.Items() {
+		if err != nil {
+			return err
+		}
+		if at++; at <= spec.GetTiering().GetFirst() {
+			continue
+		}
+		if at > end {
+			break
+		}
+		true_, err := still(item)
+		if err != nil {
+			return err
+		}
+		if !true_ {
+			m.Held++
+			continue
+		}
+		if m.Items = append(m.Items, item); len(m.Items) < filesAtOnce {
+			continue
+		}
+		if err := out.Send(m); err != nil {
+			return err
+		}
+		m = &agentv1.ReadItemsResponse{Held: m.GetHeld()}
+	}
+	return out.Send(m)
+}
+
+// still makes who says whether the policy of a plan means an item as it did.
+func (s *Service) still(plan *pb.Plan) (func(*pb.PlanItem) (bool, error), error) {
+	programs, err := policy.Read("plan", []byte(plan.GetPolicyText()))
+	if err != nil {
+		return nil, err
+	}
+	judge, grounds := programs[0].Judge(s.now(), s.o.People), map[catalog.Tree]query.Ground{}
+	return func(item *pb.PlanItem) (bool, error) {
+		tree := catalog.Tree{Tier: item.GetTier(), Node: item.GetNode()}
+		if grounds[tree] == nil {
+			g, err := s.groundOf(tree)
+			if err != nil {
+				return false, err
+			}
+			grounds[tree] = g.stand()
+		}
+		file, err := s.o.Catalog.Get(tree, string(item.GetName()))
+		if errors.Is(err, mover.ErrNotExist) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		v := judge.Decide(&file, grounds[tree].At(&file))
+		return v.Rule == int(item.GetRuleIndex()) && v.Held == "" && v.Err == nil, nil
+	}, nil
+}
+
+// endKept removes what runs have kept for as long as they had to.
+func (s *Service) endKept(ctx context.Context) error {
+	var due []*pb.Run
+	err := s.ledger.View(func(tx *state.Tx) error {
+		for r, err := range state.Runs.All(tx, state.Range{}) {
+			if err != nil {
+				return err
+			}
+			if len(r.GetPlaces()) > 0 && r.GetState() != pb.RunState_RUN_STATE_UNDOING && s.now().After(r.GetKeptUntil().AsTime()) {
+				due = append(due, r)
+			}
+		}
+		return nil
+	})
+	for _, r := range due {
+		err = errors.Join(err, s.endKeptOf(ctx, r))
+	}
+	return err
+}
+
+// endKeptOf has what a run has kept removed, in one place after the other.
+func (s *Service) endKeptOf(ctx context.Context, r *pb.Run) error {
+	var t *pb.Task
+	err := s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
+		one, err := state.Runs.Get(tx, r.GetId())
+		if err != nil || len(one.GetPlaces()) == 0 {
+			return ignoreGone(err)
+		}
+		at := one.GetPlaces()[0]
+		one.Places = one.GetPlaces()[1:]
+		spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_REMOVE, Target: at.GetTier() + ":" + keptIn(one.GetId()), Node: at.GetNode(), Class: pb.TaskClass_TASK_CLASS_TIER,
+			Labels: map[string]string{runLabel: one.GetId(), policyLabel: one.GetPolicy()}}
+		t = s.newTask(self(), spec)
+		if err := state.Tasks.Put(tx, t); err != nil {
+			return err
+		}
+		return state.Runs.Put(tx, one)
+	})
+	if err == nil {
+		s.submitted(ctx, t)
+	}
+	return err
+}

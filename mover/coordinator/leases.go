@@ -1,0 +1,235 @@
+package coordinator
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/quota"
+	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/server/authz"
+	"datamove.dev/mover/task"
+	"datamove.dev/tiering/dataset"
+)
+
+const (
+	leasesMost = 10_000  // of one account on one replica; and as many that it wishes for
+	holderMost = 256     // bytes of the name of a holder
+	taskHolder = "task:" // begins holders that are tasks of ours: their leases end with them
+)
+
+// holderOf checks who is to hold a lease; empty is the caller.
+func holderOf(holder string, c authz.Caller) (string, error) {
+	switch {
+	case holder == "":
+		return nameOf(c), nil
+	case len(holder) > holderMost || mover.Printable(holder) != holder:
+		return "", usage("the holder of a lease is a word of at most %d letters, like slurm:1234", holderMost)
+	case strings.HasPrefix(holder, taskHolder):
+		return "", usage("%s is for tasks of this service", holder)
+	}
+	return holder, nil
+}
+
+// newLease is a lease on a replica from now on.
+func newLease(id string, r *pb.Replica, holder string, owner *pb.Account, now time.Time, ttl time.Duration) *pb.Lease {
+	return &pb.Lease{
+		Id: id, Dataset: r.GetDataset(), Digest: r.GetDigest(), Tier: r.GetTier(), Node: r.GetNode(), Location: r.GetLocation(),
+		Holder: holder, Owner: owner, CreateTime: timestamppb.New(now), ExpireTime: timestamppb.New(now.Add(ttl)),
+	}
+}
+
+// AcquireLease implements pb.DatasetServiceServer.
+func (s *Service) AcquireLease(ctx context.Context, r *pb.AcquireLeaseRequest) (l *pb.Lease, err error) {
+	c := authz.From(ctx)
+	ttl, err := dataset.TTL(r.GetTtl())
+	if err != nil {
+		return nil, err
+	}
+	holder, err := holderOf(r.GetHolder(), c)
+	if err != nil {
+		return nil, err
+	}
+	key := r.GetIdempotencyKey()
+	if len(key) > maxKey {
+		return nil, usage("an idempotency key of %d letters; at most %d", len(key), maxKey)
+	}
+	if err := errors.Join(checkLabels(r.GetLabels()), s.mayLabel(c, r.GetLabels())); err != nil {
+		return nil, err
+	}
+	asked := &pb.TaskSpec{Source: tag(r.GetDataset(), r.GetDigest()), Target: r.GetTier(), Node: r.GetNode(), Labels: r.GetLabels(), Staging: &pb.Staging{Holder: r.GetHolder(), LeaseTtl: r.GetTtl()}}
+	err = s.seeing(ctx, func(tx *state.Tx) error {
+		now, err := s.moment(tx)
+		if err != nil {
+			return err
+		}
+		id := leaseID(c, key, s.now())
+		known, err := s.known(tx, c, key, asked)
+		if err != nil {
+			return err
+		}
+		if known {
+			if l, err = lasting(tx, id, nil, now); l != nil || err != nil {
+				return err
+			}
+		}
+		x, err := s.present(tx, "lease", r.GetDataset(), r.GetDigest(), r.GetTier(), s.nodeOf(r.GetTier(), r.GetNode(), c))
+		if err != nil {
+			return err
+		}
+		if err := s.mayHave(tx, c, "", x); err != nil {
+			return err
+		}
+		if doubtful(x) {
+			return &mover.Error{Op: "lease", Place: x.GetLocation(), Err: because(mover.ErrConflict, "nobody knows any more what is there; stage it again, which mends it")}
+		}
+		if err := s.mayLease(tx, now, accountOf(c), x); err != nil {
+			return err
+		}
+		if l, err = lasting(tx, id, x, now); l != nil || err != nil {
+			return err
+		}
+		if err := s.mayHold(c, quota.Leases); err != nil {
+			return err
+		}
+		l = newLease(id, x, holder, accountOf(c), now, ttl)
+		l.Labels = r.GetLabels()
+		return errors.Join(s.putLease(tx, l), s.keep(tx, c, key, asked))
+	})
+	return l, err
+}
+
+// leaseID is the id of a lease: the same for the same caller and key.
+func leaseID(c authz.Caller, key string, now time.Time) string {
+	if key == "" {
+		return task.NewID(now)
+	}
+	sum := sha256.Sum256([]byte(state.User(accountOf(c)) + "\x00" + key))
+	return strings.ToLower(base32.HexEncoding.EncodeToString(sum[:])[:20])
+}
+
+// isLeaseID reports whether a text can be what leaseID makes, with a key or without.
+func isLeaseID(id string) bool {
+	return len(id) == 20 && !strings.ContainsFunc(id, func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'z') })
+}
+
+// lasting returns a lease if it lasts. One on another replica than r is an error: its id
+// comes of a key that was used for something else.
+func lasting(tx *state.Tx, id string, r *pb.Replica, now time.Time) (*pb.Lease, error) {
+	l, err := state.Leases.Get(tx, id)
+	if err != nil || dataset.Expired(l, now) {
+		return nil, ignoreGone(err)
+	}
+	if r != nil && !slices.Equal(state.ReplicaKey(l), state.ReplicaKey(r)) {
+		return nil, &mover.Error{Op: "lease", Place: r.GetLocation(), Err: fmt.Errorf("%w: the idempotency key was used for a lease on %s", mover.ErrConflict, mover.Printable(l.GetLocation()))}
+	}
+	return l, nil
+}
+
+// mayLease says why an account can not hold a replica.
+func (s *Service) mayLease(tx *state.Tx, now time.Time, owner *pb.Account, r *pb.Replica) error {
+	v, err := s.viewOf(tx, now, r.GetDataset(), r.GetDigest())
+	if err == nil {
+		err = v.MayLease(r)
+	}
+	if err == nil {
+		err = crowded(tx, owner, r)
+	}
+	return err
+}
+
+// crowded refuses an account more leases on a replica than a component can look through. Those of other accounts do not count.
+func crowded(tx *state.Tx, owner *pb.Account, r *pb.Replica) error {
+	n := 0
+	for l, err := range state.LeasesByReplica.All(tx, state.Range{Prefix: state.ReplicaKey(r)}) {
+		if err != nil {
+			return err
+		}
+		if proto.Equal(l.GetOwner(), owner) {
+			n++
+		}
+	}
+	if n >= leasesMost {
+		return &mover.Error{Op: "lease", Place: r.GetLocation(), Err: fmt.Errorf("%w: %s has %d leases on it; drop some", mover.ErrRefused, mover.Printable(nameOfAccount(owner)), n)}
+	}
+	return nil
+}
+
+// getLease returns a lease that the caller may do something to.
+func (s *Service) getLease(tx *state.Tx, c authz.Caller, method, id string) (*pb.Lease, error) {
+	l, err := state.Leases.Get(tx, id)
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(l.GetHolder(), taskHolder) {
+		return nil, &mover.Error{Op: "change", Place: "lease " + l.GetId(), Err: fmt.Errorf("%w: it ends with its %s", mover.ErrConflict, l.GetHolder())}
+	}
+	return l, s.rules().MayOn(c, authz.OfMethod(method), ownerOf(l.GetOwner(), "")).Err()
+}
+
+// RenewLease implements pb.DatasetServiceServer.
+func (s *Service) RenewLease(ctx context.Context, r *pb.RenewLeaseRequest) (l *pb.Lease, err error) {
+	ttl, err := dataset.TTL(r.GetTtl())
+	if err != nil {
+		return nil, err
+	}
+	err = s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
+		now, err := s.moment(tx)
+		if err != nil {
+			return err
+		}
+		l, err = s.getLease(tx, authz.From(ctx), pb.DatasetService_RenewLease_FullMethodName, r.GetId())
+		if errors.Is(err, mover.ErrNotExist) {
+			err = &mover.Error{Op: "renew", Place: "lease " + mover.Printable(r.GetId()), Err: fmt.Errorf("%w: it has ended; acquire a new one", mover.ErrNotExist)}
+		}
+		if err != nil {
+			return err
+		}
+		end, err := dataset.Renewed(l, now, ttl)
+		if err != nil {
+			return err
+		}
+		l.ExpireTime = timestamppb.New(end)
+		return s.putLease(tx, l)
+	})
+	return l, err
+}
+
+// DropLease implements pb.DatasetServiceServer.
+func (s *Service) DropLease(ctx context.Context, r *pb.DropLeaseRequest) (*pb.DropLeaseResponse, error) {
+	if !isLeaseID(r.GetId()) { // one that has ended is no error, and this can be none
+		return nil, &mover.Error{Op: "find", Place: "lease " + mover.Printable(r.GetId()), Err: mover.ErrNotExist}
+	}
+	return &pb.DropLeaseResponse{}, s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
+		l, err := s.getLease(tx, authz.From(ctx), pb.DatasetService_DropLease_FullMethodName, r.GetId())
+		if err != nil {
+			return ignoreGone(err)
+		}
+		now, err := s.moment(tx)
+		if err != nil {
+			return err
+		}
+		if dataset.Expired(l, now) {
+			now = l.GetExpireTime().AsTime()
+		}
+		return s.endLease(tx, l, now)
+	})
+}
+
+// endLease ends a lease; the replica was of use until then.
+func (s *Service) endLease(tx *state.Tx, l *pb.Lease, now time.Time) error {
+	if err := state.Leases.Delete(tx, l.GetId()); err != nil {
+		return err
+	}
+	return s.wasUsed(tx, l, now)
+}

@@ -1,0 +1,91 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/server/authz"
+	"datamove.dev/mover/task"
+	"datamove.dev/mover/telemetry"
+)
+
+// finds has a look done, as a task of the caller, and waits for its end.
+func (s *Service) finds(ctx context.Context, c authz.Caller, spec *pb.TaskSpec) error {
+	if !s.reachable(c, spec) {
+		return &mover.Error{Op: "look at", Place: cmp.Or(spec.GetSource(), spec.GetTarget()), Err: because(mover.ErrUnreachable, "no agent that could do it is there")}
+	}
+	t := s.newTask(c, spec)
+	t.TraceParent = telemetry.Inject(ctx)
+	changed, err := s.watch.add(t.GetId())
+	if err != nil {
+		return err
+	}
+	defer s.watch.drop(t.GetId(), changed)
+	if err := s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error { return state.Tasks.Put(tx, t) }); err != nil {
+		return err
+	}
+	s.looks.forgetLater(t.GetId(), s.now())
+	s.submitted(ctx, t)
+	again := time.NewTicker(lookAgain)
+	defer again.Stop()
+	for {
+		now, err := s.task(t.GetId())
+		if err != nil {
+			return err
+		}
+		if task.Ended(now.GetState()) {
+			return found(now)
+		}
+		select {
+		case <-changed:
+			continue
+		case <-again.C:
+			if now.GetState() != task.Queued || s.reachable(c, spec) {
+				continue
+			}
+			err = because(mover.ErrUnreachable, "the agent that could do it has gone")
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		_, failed := s.steered(authz.With(context.WithoutCancel(ctx), self()), now, task.Cancelled)
+		return errors.Join(&mover.Error{Op: "look at", Place: cmp.Or(spec.GetSource(), spec.GetTarget()), Err: err}, failed)
+	}
+}
+
+// found is what a look has found.
+func found(t *pb.Task) error {
+	switch t.GetState() {
+	case task.Done:
+		return nil
+	case task.Failed:
+		return because(cmp.Or(mover.KindNamed(t.GetErrorKind()), mover.ErrTransient), "%s", mover.Printable(t.GetError()))
+	}
+	return fmt.Errorf("%w: the look was cancelled", mover.ErrTransient)
+}
+
+// forgetLooks forgets the tasks of looks that are over: there are many, and they have done nothing.
+func (s *Service) forgetLooks(ctx context.Context) error {
+	for _, id := range s.looks.due(s.now().Add(-lookKept)) {
+		err := s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error {
+			t, err := state.Tasks.Get(tx, id)
+			switch {
+			case err != nil:
+				return ignoreGone(err)
+			case !task.Ended(t.GetState()):
+				s.looks.forgetLater(id, s.now())
+				return nil
+			}
+			return state.Tasks.Delete(tx, id)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/server/authz"
+	"datamove.dev/mover/task/convert"
+	"datamove.dev/mover/telemetry"
+	"datamove.dev/tiering/dataset"
+)
+
+// order is what a caller of Stage wants.
+type order struct {
+	caller authz.Caller
+	trace  string // that it is part of; "" is none
+	source location.Location
+	tier   string
+	node   string // of a node-local tier, else ""
+	at     string // the node whose paths are meant
+	ttl    time.Duration
+	holder string
+	pin    *timestamppb.Timestamp
+	lease  string // id of the lease, if one is wanted
+	key    string
+	asked  *pb.TaskSpec // the request, for whoever sends it again
+	agents []*pb.Agent  // that could do it
+
+	resumes bool // a staging that was paused goes on for it
+}
+
+// order reads a request.
+func (s *Service) order(ctx context.Context, r *pb.StageRequest) (*order, error) {
+	c := authz.From(ctx)
+	o := &order{caller: c, pin: r.GetPinUntil(), key: r.GetIdempotencyKey(), trace: telemetry.Inject(ctx), tier: r.GetTier()}
+	if d := s.rules().MayOn(c, authz.OfKind(pb.TaskKind_TASK_KIND_STAGE), authz.Owner{}); !d.Allowed {
+		return nil, d.Err()
+	}
+	var err error
+	if o.source, err = convert.Locate(r.GetSource()); err != nil {
+		return nil, err
+	}
+	if o.source.Scheme == location.Dataset && !dataset.ValidDataset(o.source.Name) || len(o.key) > maxKey {
+		return nil, usage("%s is no dataset, or the idempotency key has more than %d letters", mover.Printable(r.GetSource()), maxKey)
+	}
+	if o.holder, err = holderOf(r.GetHolder(), c); err != nil {
+		return nil, err
+	}
+	if r.GetLeaseTtl() != nil && r.GetLeaseTtl().AsDuration() != 0 {
+		if o.ttl, err = dataset.TTL(r.GetLeaseTtl()); err != nil {
+			return nil, err
+		}
+	}
+	if o.pin != nil && o.source.Scheme != location.Dataset {
+		return nil, usage("only a dataset can be pinned: datamove dataset add")
+	}
+	if err := errors.Join(checkLabels(r.GetLabels()), s.mayLabel(c, r.GetLabels())); err != nil {
+		return nil, err
+	}
+	o.lease = leaseID(c, o.key, s.now())
+	s.mu.Lock()
+	o.agents = s.readyAgents(accountOf(c))
+	s.mu.Unlock()
+	if err := s.aim(o, r.GetNode()); err != nil {
+		return nil, err
+	}
+	o.asked = &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_STAGE, Source: r.GetSource(), Target: r.GetTier(), Node: r.GetNode(), Class: r.GetClass(), Project: r.GetProject(), Labels: r.GetLabels(),
+		Staging: &pb.Staging{LeaseTtl: r.GetLeaseTtl(), PinUntil: r.GetPinUntil(), Holder: r.GetHolder()}}
+	return o, nil
+}
+
+func (o *order) pinOn(r *pb.Replica) *pb.PinInfo {
+	return &pb.PinInfo{Dataset: r.GetDataset(), Digest: r.GetDigest(), Tier: r.GetTier(), Until: o.pin, Reason: "staged", Owner: accountOf(o.caller)}
+}
+
+// readyAgents are the agents that could act for an account, as the rules see them.
+// Service.mu is held.
+func (s *Service) readyAgents(owner *pb.Account) (ready []*pb.Agent) {
+	for _, n := range s.agents {
+		if !n.ready() || !n.hello.GetRoot() && n.hello.GetUid() != owner.GetUid() {
+			continue
+		}
+		a := &pb.Agent{Name: n.name, State: pb.AgentState_AGENT_STATE_READY}
+		for _, r := range n.hello.GetReaches() {
+			a.Reaches = append(a.Reaches, cmp.Or(r.GetTier(), "/"))
+		}
+		ready = append(ready, a)
+	}
+	return ready
+}
+
+// aim finds out which tier and node are meant: without a tier the hottest one that
+// the agent on the node has.
+func (s *Service) aim(o *order, node string) error {
+	o.at = cmp.Or(node, s.here(o.caller))
+	if o.tier == "" {
+		if o.tier = s.hottest(o.agents, o.at); o.tier == "" {
+			return &mover.Error{Op: "stage", Place: o.source.String(), Err: fmt.Errorf("%w: no agent on %s reaches a tier; say which one is meant", mover.ErrNotExist, mover.Printable(o.at))}
+		}
+	}
+	t, known := s.conf().Tiers[o.tier]
+	if !known {
+		return s.noTier("stage", o.tier)
+	}
+	if t.NodeLocal {
+		o.node = o.at
+	}
+	return nil
+}
+
+// levels orders tiers, the hottest first.
+var levels = map[string]int{"hot": 1, "warm": 2, "cold": 3}
+
+func (s *Service) hottest(agents []*pb.Agent, node string) (best string) {
+	i := slices.IndexFunc(agents, func(a *pb.Agent) bool { return a.GetName() == node })
+	if i < 0 {
+		return ""
+	}
+	tiers := s.conf().Tiers
+	for _, name := range agents[i].GetReaches() {
+		t, known := tiers[name]
+		if known && (best == "" || levels[t.Level] < levels[tiers[best].Level] || t.Level == tiers[best].Level && name < best) {
+			best = name
+		}
+	}
+	return best
+}

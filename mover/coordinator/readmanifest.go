@@ -1,0 +1,66 @@
+package coordinator
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"google.golang.org/grpc"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
+)
+
+// reads says whether a task copies a dataset: what it reads has to be what the manifest
+// says. Who stages one has its digest compared at the end, and its files, too, when others give them: see compares.
+func reads(t *pb.Task) bool {
+	kind := t.GetSpec().GetKind()
+	return t.GetDataset() != "" && (kind == pb.TaskKind_TASK_KIND_COPY || kind == pb.TaskKind_TASK_KIND_SYNC)
+}
+
+// compares says whether a task has to find in each file what the manifest says: when it reads the dataset for somebody, and when it
+// is in a swarm, so that what another node gives wrong is read from the source, which is not to blame. mu is held.
+func (s *Service) compares(t *pb.Task) bool {
+	for _, x := range s.swarms {
+		if _, member := x.stagers[t.GetId()]; member {
+			return true
+		}
+	}
+	return reads(t)
+}
+
+// ReadManifest implements agentv1.LinkServiceServer. The task holds a replica of the
+// dataset, so its manifest stays.
+func (s *Service) ReadManifest(r *agentv1.ReadManifestRequest, stream grpc.ServerStreamingServer[agentv1.ReadManifestResponse]) error {
+	s.mu.Lock()
+	l, err := s.held(stream.Context(), r.GetTask(), r.GetEpoch())
+	var digest string
+	if err == nil && (reads(l.task) || l.task.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_STAGE) {
+		_, digest, _ = strings.Cut(l.task.GetDataset(), "@")
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if !validDigest(digest) {
+		return usage("task %s reads no dataset", r.GetTask())
+	}
+	f, err := os.Open(s.manifestFile(digest))
+	if err != nil {
+		return fmt.Errorf("the manifest of %s: %w", l.task.GetDataset(), err)
+	}
+	defer f.Close()
+	for buffer := make([]byte, 64<<10); ; {
+		n, err := f.Read(buffer)
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = stream.Send(&agentv1.ReadManifestResponse{Data: buffer[:n]})
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

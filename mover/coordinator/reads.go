@@ -1,0 +1,212 @@
+package coordinator
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/task"
+)
+
+// A task that reads a place waits for the copies, syncs and stagings that bring data there and were submitted before it: else it would read a part. Only
+// earlier ones are waited for, so tasks that read what each other writes never wait in a circle. What has begun and has not come to its end leaves a part
+// behind; a task that was submitted meanwhile relied on the whole, and fails. One that is submitted later reads what is there. Only tasks of the same owner, and of
+// root, who brings data for others, count: a task needs no right to its target until it begins. With any other rule one account could stop the readers of another
+// one for ever, by a copy to there that is paused; and why would tell an account of tasks that it may not see.
+
+// addresses are where a place of a task is: as it is spelled, and without symbolic links.
+func (s *Service) addresses(t *pb.Task, place string) []string {
+	node := t.GetSpec().GetNode()
+	at := []string{address(place, node, s.conf())}
+	for _, r := range t.GetRealPaths() {
+		if r.GetLocation() == place {
+			at = append(at, address(r.GetReal(), cmp.Or(node, r.GetNode()), s.conf()))
+		}
+	}
+	return at
+}
+
+// meet says whether one of some addresses overlaps one of others.
+func meet(a, b []string) bool {
+	return slices.ContainsFunc(a, func(x string) bool { return slices.ContainsFunc(b, func(y string) bool { return overlap(x, y) }) })
+}
+
+// spellings are the ways in which another task can name a place of one, or the root of a tier that lies in it.
+func (s *Service) spellings(t *pb.Task, place string) (all []string) {
+	texts := []string{place}
+	for _, r := range t.GetRealPaths() {
+		if r.GetLocation() == place {
+			texts = append(texts, r.GetReal())
+		}
+	}
+	for _, text := range texts {
+		for _, name := range spelled(text, s.conf()) {
+			if !slices.Contains(all, name) {
+				all = append(all, name)
+			}
+		}
+	}
+	return all
+}
+
+// spelled are those of one text.
+func spelled(text string, c *config.Config) []string {
+	at := address(text, "", c)
+	all := []string{strings.TrimPrefix(at, ":")}
+	for name := range c.Tiers {
+		root := address(name+":", "", c)
+		switch {
+		case !overlap(at, root):
+		case len(at) <= len(root):
+			all = append(all, name+":")
+		default:
+			all = append(all, name+":"+strings.TrimPrefix(at[len(root):], "/"))
+		}
+	}
+	return all
+}
+
+// submittedBefore says whether a task was submitted before another one. Every two tasks have an order.
+func submittedBefore(a, b *pb.Task) bool {
+	x, y := a.GetCreateTime().AsTime(), b.GetCreateTime().AsTime()
+	return x.Before(y) || x.Equal(y) && a.GetId() < b.GetId()
+}
+
+// lastBefore is an id above those of all tasks that were submitted before one: ids begin with the millisecond.
+func lastBefore(t *pb.Task) string {
+	return t.GetId()[:min(len(t.GetId()), task.IDTime)] + "~"
+}
+
+// concerns says whether what a task brings counts for one that reads: their owner is the same, or root brings it.
+func concerns(writer, reader *pb.Task) bool {
+	return sameOwner(writer, reader) || writer.GetOwner().GetUid() == 0
+}
+
+// toldAs is a task as the owner of another one is told of it: an account hears no ids of tasks that it may not see.
+func toldAs(other, t *pb.Task) string {
+	if concerns(other, t) {
+		return "task " + other.GetId()
+	}
+	return "a task of another account"
+}
+
+// meets says whether a task brings data to where another one reads, concerns that, and was submitted before it.
+func (s *Service) meets(writer, reader *pb.Task, place string) bool {
+	return submittedBefore(writer, reader) && concerns(writer, reader) && meet(s.addresses(reader, place), s.addresses(writer, writer.GetSpec().GetTarget()))
+}
+
+// first finds one of the tasks that were submitted before another one and meet one of its places.
+func (s *Service) first(t *pb.Task, places []string, find finder, is func(tx *state.Tx, other *pb.Task, place string) (bool, error)) (found *pb.Task, at string, err error) {
+	err = s.ledger.View(func(tx *state.Tx) error {
+		for _, place := range places {
+			for _, text := range s.spellings(t, place) {
+				for other, err := range find(tx, text, lastBefore(t)) {
+					if err != nil {
+						return err
+					}
+					if !submittedBefore(other, t) {
+						continue
+					}
+					if yes, err := is(tx, other, place); err != nil || yes {
+						found, at = other, place
+						return err
+					}
+				}
+			}
+		}
+		return nil
+	})
+	return found, at, err
+}
+
+// finder is one of the indexes of the ledger.
+type finder func(tx *state.Tx, place, last string) iter.Seq2[*pb.Task, error]
+
+// behind says for which earlier task one waits, because that brings data to where it reads; empty is none.
+func (s *Service) behind(t *pb.Task) string {
+	w, place, err := s.first(t, state.Reads(t), state.Bringing, func(_ *state.Tx, w *pb.Task, place string) (bool, error) { return s.meets(w, t, place), nil })
+	switch {
+	case err != nil:
+		return unreadable(err)
+	case w == nil:
+		return ""
+	}
+	return fmt.Sprintf("task %s (%s), submitted before it, brings data to %s, which it reads", w.GetId(), task.Word(w.GetState()), mover.Printable(place))
+}
+
+func unreadable(err error) string { return "the tasks before it can not be read: " + err.Error() }
+
+// halfBrought says why a task may not read: what it has waited for has left a part of the data.
+func (s *Service) halfBrought(tx *state.Tx, t *pb.Task) error {
+	for _, place := range state.Reads(t) {
+		last, err := s.lastBrought(tx, t, place)
+		if err != nil {
+			return err
+		}
+		for same, w := range last {
+			if w.GetState() == task.Done {
+				continue
+			}
+			again, err := againLater(state.Bringing(tx, w.GetSpec().GetTarget(), ""), w, func(x *pb.Task) bool { return concerns(x, t) && deedOf(x) == same })
+			if err != nil {
+				return err
+			}
+			return &mover.Error{Op: "read", Place: place, Err: because(undone(again), "task %s, which was to bring data there first, is %s; bring the data again, or submit this task again to read what is there", w.GetId(), ending(w))}
+		}
+	}
+	return nil
+}
+
+// deedOf is what a task brings where, as one word.
+func deedOf(t *pb.Task) string {
+	spec := t.GetSpec()
+	return strings.Join(append(append([]string{}, spec.GetSources()...), spec.GetSource(), spec.GetTarget()), "\x00")
+}
+
+// againLater says whether a later one of some tasks is about to do what one has not brought to its end.
+func againLater(all iter.Seq2[*pb.Task, error], was *pb.Task, same func(*pb.Task) bool) (bool, error) {
+	for x, err := range all {
+		if err != nil || submittedBefore(was, x) && same(x) {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// undone is of what kind it is that an earlier task was not brought to its end: where that is done again, the same request may help later.
+func undone(again bool) error {
+	if again {
+		return mover.ErrConflict
+	}
+	return mover.ErrRefused
+}
+
+// ending is how a task has ended: its state and its error.
+func ending(t *pb.Task) string {
+	return strings.TrimSuffix(task.Word(t.GetState())+": "+t.GetError(), ": ")
+}
+
+// lastBrought are the last tasks, one for each source and target, that have brought data to where a task reads since that was submitted. They are those that
+// it had to wait for, and those that did the same again.
+func (s *Service) lastBrought(tx *state.Tx, t *pb.Task, place string) (last map[string]*pb.Task, err error) {
+	last = map[string]*pb.Task{}
+	for _, text := range s.spellings(t, place) {
+		for w, err := range state.Brought(tx, text, t.GetCreateTime()) {
+			if err != nil {
+				return nil, err
+			}
+			deed := deedOf(w)
+			was := last[deed]
+			if concerns(w, t) && (was != nil || s.meets(w, t, place)) && (was == nil || was.GetEndTime().AsTime().Before(w.GetEndTime().AsTime())) {
+				last[deed] = w
+			}
+		}
+	}
+	return last, nil
+}

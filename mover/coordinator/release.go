@@ -1,0 +1,210 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/server/authz"
+	"datamove.dev/mover/task"
+	"datamove.dev/tiering/dataset"
+)
+
+// Release implements pb.DatasetServiceServer.
+func (s *Service) Release(ctx context.Context, r *pb.ReleaseRequest) (*pb.Task, error) {
+	c := authz.From(ctx)
+	l, err := parseDataset(r.GetSource())
+	if err != nil {
+		return nil, err
+	}
+	if r.GetTier() == "" {
+		return nil, usage("say which tier the replica is to be released from")
+	}
+	asked := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_RELEASE, Source: r.GetSource(), Node: r.GetNode(), Staging: &pb.Staging{Tier: r.GetTier()}}
+	return s.once(ctx, r.GetIdempotencyKey(), asked, func(tx *state.Tx) (*pb.Task, error) {
+		if _, err := s.ownDataset(tx, c, pb.DatasetService_Release_FullMethodName, l.Name); err != nil {
+			return nil, err
+		}
+		x, err := s.present(tx, "release", l.Name, l.Digest, r.GetTier(), s.nodeOf(r.GetTier(), r.GetNode(), c))
+		if err != nil {
+			return nil, err
+		}
+		return s.release(tx, c, x)
+	})
+}
+
+// release makes the task that removes a replica, as the caller.
+func (s *Service) release(tx *state.Tx, c authz.Caller, x *pb.Replica) (*pb.Task, error) {
+	if _, err := s.inTier(x.GetLocation()); err != nil {
+		return nil, err // the tier has another name now, or is none any more
+	}
+	project, err := s.through(c, "", x.GetLocation(), true)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.mayRelease(tx, x, ""); err != nil {
+		return nil, err
+	}
+	spec := removalSpec(pb.TaskKind_TASK_KIND_RELEASE, x)
+	spec.Project = project
+	if x.GetState() == removing { // what is left of a removal that has failed
+		return s.removes(tx, s.newTask(c, spec), unmade(x))
+	}
+	return s.releases(tx, s.newTask(c, spec), x, func(at string) error { return s.mayUseAt(c, project, at, false) })
+}
+
+// releases stores a task that removes a replica of which a copy survives: who removes it
+// looks at that one first, and nobody else touches it meanwhile. mayRead says whether the
+// owner of the task may look at a location.
+func (s *Service) releases(tx *state.Tx, t *pb.Task, x *pb.Replica, mayRead func(string) error) (*pb.Task, error) {
+	survivor, err := s.survivor(tx, t, x, mayRead)
+	if err != nil {
+		return nil, err
+	}
+	now, err := s.moment(tx)
+	if err != nil {
+		return nil, err
+	}
+	t.Spec.Source, t.Spec.Node = survivor.GetLocation(), cmp.Or(x.GetNode(), survivor.GetNode())
+	if err := s.holdFor(tx, t, survivor, now); err != nil {
+		return nil, err
+	}
+	return s.removes(tx, t, x)
+}
+
+// survivor chooses the copy that is looked at before a replica is removed: one that an
+// agent can look at now, if there is one.
+func (s *Service) survivor(tx *state.Tx, t *pb.Task, x *pb.Replica, mayRead func(string) error) (best *pb.Replica, err error) {
+	v, err := s.viewOf(tx, s.clock.now(), x.GetDataset(), x.GetDigest())
+	if err != nil {
+		return nil, err
+	}
+	why := &mover.Error{Op: "release", Place: x.GetLocation(), Err: fmt.Errorf("%w: no node has both this replica and another copy, so that nobody can look whether that is there", mover.ErrRefused)}
+	for _, r := range v.Survivors(x) {
+		if err := mayRead(r.GetLocation()); err != nil {
+			why.Err = fmt.Errorf("the copy that stays has to be looked at: %w", err)
+			continue
+		}
+		with := &pb.TaskSpec{Source: r.GetLocation(), Target: x.GetLocation(), Node: cmp.Or(x.GetNode(), r.GetNode())}
+		switch {
+		case x.GetNode() != "" && r.GetNode() != "" && x.GetNode() != r.GetNode():
+		case s.reachable(authz.Caller{Name: t.GetOwner().GetName(), UID: t.GetOwner().GetUid()}, with):
+			return r, nil
+		default:
+			best = cmp.Or(best, r)
+		}
+	}
+	if best == nil {
+		return nil, why
+	}
+	return best, nil
+}
+
+// mayRelease says why a replica has to stay. What is left of a removal that has failed
+// may go in any case.
+func (s *Service) mayRelease(tx *state.Tx, r *pb.Replica, task string) error {
+	now, err := s.moment(tx)
+	if err != nil || r.GetState() == removing && !live(tx, r.GetTask()) {
+		return err
+	}
+	v, err := s.viewAround(tx, now, r)
+	if err != nil {
+		return err
+	}
+	return v.MayRelease(r, task)
+}
+
+// removalSpec is the request to remove a replica.
+func removalSpec(kind pb.TaskKind, r *pb.Replica) *pb.TaskSpec {
+	spec := &pb.TaskSpec{Kind: kind, Target: r.GetLocation(), Node: r.GetNode(), Staging: &pb.Staging{Dataset: r.GetDataset(), Tier: r.GetTier()}}
+	spec.Class = task.ClassOf(spec)
+	if r.GetDataset() != "" && !managed(r) {
+		spec.Options = &pb.Options{Checksum: true} // others write there, too: it is looked at first
+	}
+	return spec
+}
+
+// removes stores a task that removes replicas, and marks them: from here on nobody
+// relies on them.
+func (s *Service) removes(tx *state.Tx, t *pb.Task, replicas ...*pb.Replica) (*pb.Task, error) {
+	for _, r := range replicas {
+		r.State, r.Task = removing, t.GetId()
+		if err := s.putReplica(tx, r); err != nil {
+			return nil, err
+		}
+		if r.GetDataset() != "" && len(replicas) == 1 {
+			t.Dataset = tag(r.GetDataset(), r.GetDigest())
+		}
+	}
+	return t, state.Tasks.Put(tx, t)
+}
+
+// discards removes a replica with the rights of who made it.
+func (s *Service) discards(tx *state.Tx, r *pb.Replica) (*pb.Task, error) {
+	return s.removes(tx, s.byMaker(r, nil), r)
+}
+
+// byMaker is a task that removes a replica with the rights of who made it.
+func (s *Service) byMaker(r *pb.Replica, labels map[string]string) *pb.Task {
+	by := self()
+	if o := r.GetOwner(); o != nil {
+		by = authz.Caller{Name: o.GetName(), UID: o.GetUid()}
+	}
+	spec := removalSpec(pb.TaskKind_TASK_KIND_RELEASE, r)
+	spec.Labels = labels
+	return s.newTask(by, spec)
+}
+
+// Purge implements pb.DatasetServiceServer.
+func (s *Service) Purge(ctx context.Context, r *pb.PurgeRequest) (*pb.Task, error) {
+	c := authz.From(ctx)
+	l, err := s.inTier(r.GetLocation())
+	if err != nil {
+		return nil, err
+	}
+	node := s.nodeOf(l.Tier, r.GetNode(), c)
+	l.TrailingSlash = false
+	spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_PURGE, Target: l.String(), Node: node, Staging: &pb.Staging{Tier: l.Tier}}
+	if spec, _, err = s.admitPurge(c, spec); err != nil {
+		return nil, err
+	}
+	asked := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_PURGE, Target: r.GetLocation(), Node: r.GetNode()}
+	return s.once(ctx, r.GetIdempotencyKey(), asked, func(tx *state.Tx) (*pb.Task, error) {
+		t := s.newTask(c, spec)
+		if _, err := s.purges(tx, t, l, node); err != nil {
+			return nil, err
+		}
+		return t, state.Tasks.Put(tx, t) // what is there is marked when the task begins: it may wait for ever
+	})
+}
+
+// admitPurge is admit for a location that any project of the caller may hold.
+func (s *Service) admitPurge(c authz.Caller, spec *pb.TaskSpec) (*pb.TaskSpec, need, error) {
+	for _, p := range s.rules().Projects(c) {
+		if s.rules().MayUse(c, p, spec.GetTarget(), true).Allowed {
+			spec.Project = p
+			break
+		}
+	}
+	return s.admit(c, spec)
+}
+
+// purges returns the replicas that go with what a task purges, if it may.
+func (s *Service) purges(tx *state.Tx, t *pb.Task, l location.Location, node string) ([]*pb.Replica, error) {
+	now, err := s.moment(tx)
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.viewAt(tx, now, l.String(), node)
+	if err != nil {
+		return nil, err
+	}
+	if err := v.MayPurge(dataset.Purge{Location: l, Node: node, Root: l.Path == "", Task: t.GetId()}); err != nil {
+		return nil, err
+	}
+	return v.Overlapping(l, node)
+}

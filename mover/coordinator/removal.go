@@ -1,0 +1,197 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/task"
+)
+
+// mayBegin says, in the change that gives a task to a lead, why it may not be done any
+// more: somebody may need by now what nobody did when it was submitted. A release that
+// has begun has to come to its end.
+func (s *Service) mayBegin(tx *state.Tx, t *pb.Task) error {
+	if t.GetTries() == 0 {
+		if err := cmp.Or(s.halfBrought(tx, t), s.unread(tx, t)); err != nil {
+			return err
+		}
+	}
+	switch kind := t.GetSpec().GetKind(); {
+	case writes(t.GetSpec()):
+		return s.overwrites(tx, t)
+	case kind == pb.TaskKind_TASK_KIND_PURGE:
+		l, err := location.Parse(t.GetSpec().GetTarget())
+		if err != nil {
+			return err
+		}
+		inside, err := s.purges(tx, t, l, t.GetSpec().GetNode())
+		if err == nil {
+			_, err = s.removes(tx, t, inside...)
+		}
+		return err
+	case kind == pb.TaskKind_TASK_KIND_RELEASE && t.GetTries() == 0:
+		r, err := stagedBy(tx, t)
+		if err != nil || r.GetCreateTime() == nil { // it never was whole
+			return err
+		}
+		if t.GetSpec().GetLabels()[evictedLabel] != "" {
+			return s.mayEvict(tx, r, t.GetId())
+		}
+		return s.mayRelease(tx, r, t.GetId())
+	}
+	return nil
+}
+
+// mayEvict says why a replica has to stay that was to make room.
+func (s *Service) mayEvict(tx *state.Tx, r *pb.Replica, task string) error {
+	now, err := s.moment(tx)
+	if err != nil {
+		return err
+	}
+	v, err := s.viewAround(tx, now, r)
+	if err != nil {
+		return err
+	}
+	return v.MayEvict(r, task)
+}
+
+// beginning is how durable it has to be that a task has begun: of what it removes, nobody
+// may think later that it was not touched.
+func beginning(t *pb.Task) state.Durability {
+	switch t.GetSpec().GetKind() {
+	case pb.TaskKind_TASK_KIND_RELEASE, pb.TaskKind_TASK_KIND_PURGE, pb.TaskKind_TASK_KIND_STAGE:
+		return state.Durable
+	}
+	return state.Soon
+}
+
+// refuse ends a queued task that may not begin.
+func (s *Service) refuse(tx *state.Tx, t *pb.Task, why error) error {
+	if err := s.fail(tx, t, why); err != nil {
+		return err
+	}
+	_, err := s.settle(tx, t, proof{})
+	return err
+}
+
+// removed ends a removal: what is gone is forgotten, and what nobody has begun to remove is
+// whole as it was. Of anything else nobody knows what is left. What this service has
+// made is removed again later; what somebody tried to purge of it with rights that were not
+// enough is doubted, and goes when room is needed. What others have stays as it is and is no
+// replica any more.
+func (s *Service) removed(tx *state.Tx, t *pb.Task, p proof) error {
+	marked, err := s.markedBy(tx, t)
+	if err != nil {
+		return err
+	}
+	for _, r := range marked {
+		switch {
+		case t.GetState() == task.Done:
+			err = deleteReplica(tx, r)
+			s.evicted(t, r)
+		case untouched(t, p) && r.GetCreateTime() != nil:
+			r.State, r.Task = whole, ""
+			err = s.putReplica(tx, r)
+		case t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_PURGE && managed(r):
+			r.State, r.Task, r.Level = whole, "", pb.Level_LEVEL_UNSPECIFIED
+			err = s.putReplica(tx, r)
+		case t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_PURGE, !managed(r):
+			err = deleteReplica(tx, r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// untouched says of a removal that has ended whether nothing was removed.
+func untouched(t *pb.Task, p proof) bool {
+	return t.GetStartTime() == nil || t.GetState() == task.Failed && p.untouched
+}
+
+// markedBy returns the replicas that a task removes.
+func (s *Service) markedBy(tx *state.Tx, t *pb.Task) (marked []*pb.Replica, err error) {
+	if t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_RELEASE {
+		r, err := stagedBy(tx, t)
+		if err != nil {
+			return nil, ignoreGone(err)
+		}
+		return []*pb.Replica{r}, nil
+	}
+	if err := s.readySpots(tx); err != nil {
+		return nil, err
+	}
+	for _, key := range append(s.spots.meeting(t.GetSpec().GetTarget(), "", t.GetSpec().GetNode()), s.spots.unplaced()...) {
+		r, err := state.Replicas.Get(tx, key...)
+		if ignoreGone(err) != nil {
+			return nil, err
+		}
+		if r.GetTask() == t.GetId() {
+			marked = append(marked, r)
+		}
+	}
+	return marked, nil
+}
+
+const removalsMost = 200 // that are begun in one change
+
+// retryRemovals begins again removals that have failed, as those who made what is left.
+func (s *Service) retryRemovals(ctx context.Context, before time.Time) error {
+	var left []*pb.Replica
+	err := s.ledger.View(func(tx *state.Tx) error {
+		for r, err := range state.Replicas.All(tx, state.Range{}) {
+			if err != nil || len(left) == removalsMost {
+				return err
+			}
+			if r.GetState() != whole && over(tx, r.GetTask(), before) {
+				left = append(left, r)
+			}
+		}
+		return nil
+	})
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	var next []*pb.Task
+	err = s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
+		for _, r := range left {
+			now, err := getReplica(tx, r)
+			if err != nil || now.GetState() == whole || live(tx, now.GetTask()) {
+				continue
+			}
+			t, err := s.discards(tx, unmade(now))
+			if err != nil {
+				return err
+			}
+			next = append(next, t)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, t := range next {
+		s.log.Warn("what is left of a replica is removed again", "task", t.GetId(), "location", t.GetSpec().GetTarget(), "node", t.GetSpec().GetNode())
+		s.submitted(ctx, t)
+	}
+	return nil
+}
+
+// over says whether a task has ended before a time, or is forgotten.
+func over(tx *state.Tx, id string, before time.Time) bool {
+	t, err := state.Tasks.Get(tx, id)
+	return errors.Is(err, mover.ErrNotExist) || err == nil && task.Ended(t.GetState()) && t.GetEndTime().AsTime().Before(before)
+}
+
+// unmade makes of a replica one that never was whole: it goes in any case.
+func unmade(r *pb.Replica) *pb.Replica {
+	r.CreateTime = nil
+	return r
+}

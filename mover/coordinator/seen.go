@@ -1,0 +1,388 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/task"
+	"datamove.dev/mover/task/convert"
+	"datamove.dev/mover/telemetry"
+	"datamove.dev/tiering/catalog"
+)
+
+// seen is what metrics are told of, beside what happens.
+type seen struct {
+	tallyMu sync.Mutex
+	tally   *state.Tally[taskKind] // nil until the tasks are counted; guarded by tallyMu
+
+	storesMu sync.Mutex // guards all below
+	stores   []store
+	storesAt time.Time // when they were read
+	pins     int
+	hops     map[hopOf]waiting // of checkpoints that are waited for
+	pause    time.Duration     // until they are read again
+}
+
+// taskKind is what tasks are counted by.
+type taskKind struct {
+	class pb.TaskClass
+	state pb.TaskState
+}
+
+// store is what lies on a tier.
+type store struct {
+	tier        string
+	states      map[pb.ReplicaState]int
+	bytes, held int64
+	leases      int
+}
+
+// Stores are read at most so often, and for at most a twentieth of the time.
+const (
+	storesEvery = 10 * time.Second
+	storesShare = 20
+)
+
+// countTasks counts the tasks that there are, for whoever asks how many. There may be a
+// million of them, and nobody has to wait for that.
+func (s *Service) countTasks(ctx context.Context) {
+	tally, err := state.Count(ctx, s.ledger, state.Tasks, func(t *pb.Task) taskKind {
+		return taskKind{t.GetSpec().GetClass(), t.GetState()}
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			s.log.Warn("tasks can not be counted", "err", err)
+		}
+		return
+	}
+	s.tallyMu.Lock()
+	defer s.tallyMu.Unlock()
+	s.tally = tally
+}
+
+// counted is how many tasks are in a state; false while they are not yet counted.
+func (s *Service) counted(state pb.TaskState) (n int64, ok bool) {
+	s.tallyMu.Lock()
+	tally := s.tally
+	s.tallyMu.Unlock()
+	if tally == nil {
+		return 0, false
+	}
+	for k, count := range tally.Counts() {
+		if k.state == state {
+			n += count
+		}
+	}
+	return n, true
+}
+
+// countEnd counts a task that has ended. The log has its end; the failure of one of which no caller waits to hear is a warning.
+func (s *Service) countEnd(t *pb.Task) {
+	s.realPaths.forget(t.GetId())
+	switch failed := t.GetState() == task.Failed; {
+	case !failed:
+		s.log.Log(context.Background(), levelOf(t), "a task has ended", append(aboutTask(t), aboutEnd(t)...)...)
+	case !unasked(t.GetSpec()):
+		s.log.Info("a task has failed", append(append(aboutTask(t), aboutEnd(t)...), "err", t.GetError())...)
+	default:
+		s.log.Warn("a task of the service itself has failed; it is begun again", "task", t.GetId(), "kind", kindWord(t.GetSpec()), "source", t.GetSpec().GetSource(),
+			"node", t.GetSpec().GetNode(), "err", t.GetError())
+	}
+	took := time.Duration(-1) // nobody has led it
+	if t.GetStartTime() != nil {
+		took = max(t.GetEndTime().AsTime().Sub(t.GetStartTime().AsTime()), 0)
+	}
+	s.o.Metrics.TaskEnded(t.GetSpec().GetClass(), t.GetState(), took)
+}
+
+// countNew counts a task that was submitted, and logs it.
+func (s *Service) countNew(t *pb.Task) {
+	s.log.Log(context.Background(), levelOf(t), "a task was submitted", aboutTask(t)...)
+	s.o.Metrics.TaskSubmitted(t.GetSpec().GetClass())
+}
+
+// levelOf is the level at which the life of a task is logged: what the service sets itself again and again is for debugging.
+func levelOf(t *pb.Task) slog.Level {
+	if unasked(t.GetSpec()) {
+		return slog.LevelDebug
+	}
+	return slog.LevelInfo
+}
+
+// aboutTask is what a log says of a task: what it is, and of whom.
+func aboutTask(t *pb.Task) []any {
+	spec := t.GetSpec()
+	about := []any{"task", t.GetId(), "kind", kindWord(spec), "owner", cmp.Or(t.GetOwner().GetName(), strconv.Itoa(int(t.GetOwner().GetUid())))}
+	for _, one := range [][2]string{{"source", cmp.Or(spec.GetSource(), strings.Join(spec.GetSources(), " "))}, {"target", spec.GetTarget()}, {"dataset", t.GetDataset()}, {"node", spec.GetNode()}} {
+		if one[1] != "" {
+			about = append(about, one[0], mover.Printable(one[1]))
+		}
+	}
+	return about
+}
+
+// aboutEnd is what a log says of the end of a task.
+func aboutEnd(t *pb.Task) []any {
+	r := t.GetReport()
+	took := time.Duration(0)
+	if t.GetStartTime() != nil {
+		took = t.GetEndTime().AsTime().Sub(t.GetStartTime().AsTime()).Round(time.Millisecond)
+	}
+	return []any{"state", task.Word(t.GetState()), "files", r.GetFiles(), "bytes", r.GetBytes(), "failed", r.GetFailed(), "took", took}
+}
+
+// kindWord is the kind of a task in a log.
+func kindWord(spec *pb.TaskSpec) string {
+	return strings.ToLower(strings.TrimPrefix(spec.GetKind().String(), "TASK_KIND_"))
+}
+
+// unasked reports whether the service has set itself a task.
+func unasked(spec *pb.TaskSpec) bool {
+	switch spec.GetKind() {
+	case pb.TaskKind_TASK_KIND_FOLLOW, pb.TaskKind_TASK_KIND_CHECKPOINTS:
+		return true
+	case pb.TaskKind_TASK_KIND_SCAN:
+		return spec.GetLabels()[askedBy] == ""
+	}
+	return false
+}
+
+// sample tells a scrape how things are.
+func (s *Service) sample(m *telemetry.Sample) {
+	s.sampleTasks(m)
+	s.sampleAgents(m)
+	s.sampleStores(m)
+	s.sampleCatalog(m)
+	if size, free, err := s.ledger.Size(); err == nil {
+		m.Ledger(size, free, s.ledger.Sequence(), s.ledger.Admits() != nil)
+	}
+}
+
+// sampleTasks tells of tasks, and of those that wait.
+func (s *Service) sampleTasks(m *telemetry.Sample) {
+	s.tallyMu.Lock()
+	tally := s.tally
+	s.tallyMu.Unlock()
+	if tally != nil {
+		counts := tally.Counts()
+		for class := range classes {
+			for state := range pb.TaskState_name {
+				if k := (taskKind{class, pb.TaskState(state)}); state != 0 {
+					m.Tasks(k.class, k.state, int(counts[k]))
+				}
+			}
+		}
+	}
+	now := s.now()
+	_ = s.ledger.View(func(tx *state.Tx) error { // what is not told is not there
+		for class := range classes {
+			t, err := state.OldestQueued(tx, class)
+			if err != nil {
+				return err
+			}
+			waits := time.Duration(0)
+			if t != nil {
+				waits = max(now.Sub(t.GetCreateTime().AsTime()), 0)
+			}
+			m.OldestQueued(class, waits)
+		}
+		return nil
+	})
+}
+
+// sampleAgents tells of agents, of what they have in hand, and of the room that they see.
+func (s *Service) sampleAgents(m *telemetry.Sample) {
+	tiers := s.conf().Tiers
+	for name, t := range tiers {
+		m.Reached(name, s.readyFor(name))
+		m.WaitingForRoom(name, 0)
+		for _, room := range s.rooms(name, t.NodeLocal) {
+			m.Room(name, room.node, room.GetTotalBytes(), room.GetFreeBytes())
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	leads, taken, queued, held := map[string]int{}, map[string]int{}, 0, 0
+	for _, l := range s.leads {
+		leads[l.agent]++
+		if l.task.GetPhase() == pausedPhase {
+			m.WaitingForRoom(tierAt(l.task.GetSpec().GetTarget(), tiers), 1)
+		}
+		for _, b := range l.batches {
+			switch b.meta.GetState() {
+			case ledgerv1.BatchState_BATCH_STATE_WAITING:
+				queued++
+			case ledgerv1.BatchState_BATCH_STATE_TAKEN:
+				taken[b.meta.GetAgent()]++
+				held++
+			}
+		}
+	}
+	m.Batches(queued, held)
+	all := make([]telemetry.Agent, 0, len(s.agents))
+	for name, n := range s.agents {
+		a := telemetry.Agent{Name: name, State: s.stateOf(n, leads[name]+taken[name]), Leads: leads[name], Batches: taken[name]}
+		if n.ready() {
+			a.FreeLeads, a.FreeBatches = max(n.leads, 0), max(n.batches, 0)
+		}
+		all = append(all, a)
+	}
+	m.Agents(all)
+}
+
+// The phases of a task that waits, as package local has them.
+const (
+	pausedPhase  = "paused"  // for room
+	waitingPhase = "waiting" // for a place
+)
+
+// readyFor is how many agents may be given work and reach a tier.
+func (s *Service) readyFor(tier string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.agents {
+		for _, r := range a.hello.GetReaches() {
+			if r.GetTier() == tier && a.ready() {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// tierAt is the tier that a location is in; "" is none.
+func tierAt(text string, tiers map[string]config.Tier) string {
+	l, err := convert.Locate(text)
+	if err != nil { // it is empty
+		return ""
+	}
+	paths := map[string]string{}
+	for name, t := range tiers {
+		if t.Path != "" {
+			paths[name] = t.Path
+		}
+	}
+	return convert.TierOf(l, paths)
+}
+
+// sampleStores tells what lies on tiers, as it was a moment ago.
+func (s *Service) sampleStores(m *telemetry.Sample) {
+	s.storesMu.Lock()
+	defer s.storesMu.Unlock()
+	if begun := time.Now(); begun.Sub(s.storesAt) >= s.pause {
+		if err := s.readStores(); err != nil {
+			return
+		}
+		s.storesAt = time.Now()
+		s.pause = max(storesEvery, storesShare*s.storesAt.Sub(begun))
+	}
+	m.Pins(s.pins)
+	for hop, w := range s.hops {
+		m.CheckpointsWait(hop.source, hop.target, w.longest, w.objective)
+	}
+	for _, st := range s.stores {
+		m.Held(st.tier, st.bytes, st.held, st.leases)
+		for state := range pb.ReplicaState_name {
+			if state != 0 {
+				m.Replicas(st.tier, pb.ReplicaState(state), st.states[pb.ReplicaState(state)])
+			}
+		}
+	}
+}
+
+// sampleCatalog tells how fresh the catalog is where the configuration has it kept fresh.
+func (s *Service) sampleCatalog(m *telemetry.Sample) {
+	if s.o.Catalog == nil {
+		return
+	}
+	for name, t := range s.conf().Tiers {
+		if t.Scan == 0 && t.Feed == "" {
+			continue
+		}
+		nodes := []string{""}
+		if t.NodeLocal {
+			nodes = s.reaching(name)
+		}
+		for _, node := range nodes {
+			tree := catalog.Tree{Tier: name, Node: node}
+			state, err := s.o.Catalog.State(tree)
+			if err != nil {
+				return // what is not told is not there
+			}
+			m.Catalog(name, node, s.asOf(&state), state.Scan.Files)
+			if t.Feed != "" {
+				_, is := s.hearings.of(tree)
+				m.Feed(name, node, is)
+			}
+		}
+	}
+}
+
+// readStores reads what lies on tiers. Service.storesMu is held.
+func (s *Service) readStores() error {
+	byTier := map[string]*store{}
+	of := func(tier string) *store {
+		if byTier[tier] == nil {
+			byTier[tier] = &store{tier: tier, states: map[pb.ReplicaState]int{}}
+		}
+		return byTier[tier]
+	}
+	for name := range s.conf().Tiers {
+		of(name)
+	}
+	pins, now := 0, s.clock.now()
+	err := s.ledger.View(func(tx *state.Tx) error {
+		for r, err := range state.Replicas.All(tx, state.Range{}) {
+			if err == nil {
+				r, err = shown(tx, r, now)
+			}
+			if err != nil {
+				return err
+			}
+			of(r.GetTier()).add(r)
+		}
+		for p, err := range state.Pins.All(tx, state.Range{}) {
+			if err != nil {
+				return err
+			}
+			if p.GetUntil().AsTime().After(now) {
+				pins++
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if s.hops, err = s.objectives(context.Background()); err != nil {
+		s.log.Warn("how long checkpoints wait can not be told", "err", err)
+	}
+	s.pins, s.stores = pins, s.stores[:0]
+	for _, st := range byTier {
+		s.stores = append(s.stores, *st)
+	}
+	return nil
+}
+
+// add counts a replica.
+func (st *store) add(r *pb.Replica) {
+	st.states[r.GetState()]++
+	st.leases += int(r.GetLeases())
+	if r.GetState() == staging {
+		return
+	}
+	st.bytes += r.GetBytes()
+	if r.GetLeases() > 0 || r.GetPinnedUntil() != nil {
+		st.held += r.GetBytes()
+	}
+}

@@ -1,0 +1,290 @@
+package coordinator
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/server/authz"
+	"datamove.dev/mover/task"
+	"datamove.dev/mover/task/convert"
+	"datamove.dev/mover/telemetry"
+	"datamove.dev/tiering/checkpoint"
+)
+
+// The most of anything in a request that wire does not bound.
+const (
+	maxKey    = 128
+	maxLabels = 32
+	maxLabel  = 256
+)
+
+// SubmitTask implements pb.TaskServiceServer.
+func (s *Service) SubmitTask(ctx context.Context, r *pb.SubmitTaskRequest) (*pb.Task, error) {
+	switch r.GetSpec().GetKind() {
+	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC, pb.TaskKind_TASK_KIND_VERIFY, pb.TaskKind_TASK_KIND_REMOVE,
+		pb.TaskKind_TASK_KIND_RETAIN:
+	default:
+		return nil, usage("a task of kind %v is made by its own method", r.GetSpec().GetKind())
+	}
+	if r.GetSpec().GetTiering() != nil || r.GetSpec().GetSourceNode() != "" || r.GetSpec().GetScanPart() != nil || r.GetSpec().GetBurst() != nil {
+		return nil, usage("what is done for a burst or for a run of a policy, reads the disk of another node or verifies a catalog is not asked for")
+	}
+	if r.GetPaused() {
+		return s.submit(ctx, r.GetSpec(), r.GetIdempotencyKey(), func(tx *state.Tx, t *pb.Task) error {
+			t.State, t.Why = task.Paused, state.HeldBack
+			return state.Tasks.Put(tx, t)
+		})
+	}
+	return s.submit(ctx, r.GetSpec(), r.GetIdempotencyKey(), nil)
+}
+
+// submit accepts a request of the caller in ctx. also changes the ledger together with it.
+func (s *Service) submit(ctx context.Context, asked *pb.TaskSpec, key string, also func(*state.Tx, *pb.Task) error) (*pb.Task, error) {
+	caller := authz.From(ctx)
+	spec, n, err := s.admit(caller, asked)
+	if err != nil {
+		return nil, err
+	}
+	if len(key) > maxKey {
+		return nil, usage("an idempotency key of %d letters; at most %d", len(key), maxKey)
+	}
+	now := s.now()
+	t := &pb.Task{
+		Id: task.NewID(now), Spec: spec, Owner: &pb.Account{Name: caller.Name, Uid: caller.UID}, State: task.Queued,
+		CreateTime: timestamppb.New(now), Revision: 1, IdempotencyKey: key,
+		TraceParent: telemetry.Inject(ctx),
+	}
+	var same *pb.Task
+	err = s.seeing(ctx, func(tx *state.Tx) error {
+		if same, err = before(tx, caller, key, asked); err != nil || same != nil {
+			return err
+		}
+		if err := s.claim(tx, caller, t, asked, key); err != nil {
+			return err
+		}
+		if err := s.bind(tx, caller, t, asked); err != nil || also == nil {
+			return err
+		}
+		return also(tx, t)
+	})
+	if err != nil || same != nil {
+		return same, err
+	}
+	s.countNew(t)
+	if t.GetState() == task.Queued {
+		s.enqueue(ctx, t, n)
+	}
+	return t, nil
+}
+
+// claim stores a new task of a caller, and its key.
+func (s *Service) claim(tx *state.Tx, c authz.Caller, t *pb.Task, asked *pb.TaskSpec, key string) error {
+	if err := s.mayHoldTask(tx, c, t); err != nil {
+		return err
+	}
+	if err := state.Tasks.Put(tx, t); err != nil {
+		return err
+	}
+	if key == "" {
+		return nil
+	}
+	return state.Keys.Put(tx, &ledgerv1.Key{Caller: state.User(t.GetOwner()), Key: key, Task: t.GetId(), SpecDigest: digest(asked), CreateTime: t.GetCreateTime()})
+}
+
+// before returns the task that the caller made with the same key.
+func before(tx *state.Tx, caller authz.Caller, key string, asked *pb.TaskSpec) (*pb.Task, error) {
+	if key == "" {
+		return nil, nil
+	}
+	k, err := state.Keys.Get(tx, state.User(&pb.Account{Name: caller.Name, Uid: caller.UID}), key)
+	if errors.Is(err, mover.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(k.GetSpecDigest(), digest(asked)) {
+		return nil, &mover.Error{Op: "submit", Err: fmt.Errorf("%w: the idempotency key was used for another request", mover.ErrConflict)}
+	}
+	if k.GetTask() == noTask {
+		return nil, nil
+	}
+	return state.Tasks.Get(tx, k.GetTask())
+}
+
+func digest(spec *pb.TaskSpec) []byte {
+	b, _ := proto.MarshalOptions{Deterministic: true}.Marshal(spec) // of a message that came over the wire
+	sum := sha256.Sum256(b)
+	return sum[:]
+}
+
+// admit checks a request and completes it: class, project, node.
+func (s *Service) admit(caller authz.Caller, asked *pb.TaskSpec) (*pb.TaskSpec, need, error) {
+	spec := proto.Clone(asked).(*pb.TaskSpec)
+	if spec == nil {
+		return nil, need{}, usage("there is nothing to do: the request has no spec")
+	}
+	me := authz.Owner{Name: caller.Name, UID: caller.UID}
+	if d := s.rules().MayOn(caller, authz.OfKind(spec.GetKind()), me); !d.Allowed {
+		return nil, need{}, d.Err()
+	}
+	if d := s.rules().May(caller, "task.urgent"); !d.Allowed && asked.GetClass() == pb.TaskClass_TASK_CLASS_RESTORE {
+		return nil, need{}, &mover.Error{Op: "submit", Place: "a task of class restore", Err: d.Err()}
+	}
+	spec.Class = task.ClassOf(spec)
+	if spec.GetProject() == "" {
+		if mine := s.rules().Projects(caller); len(mine) > 0 {
+			spec.Project = mine[0]
+		}
+	}
+	if err := errors.Join(shape(spec), s.inTiers(spec)); err != nil {
+		return nil, need{}, err
+	}
+	if err := s.resolve(caller, spec); err != nil {
+		return nil, need{}, err
+	}
+	if err := s.mayUse(caller, spec); err != nil {
+		return nil, need{}, err
+	}
+	if _, err := convert.Request(spec, func(l location.Location) (location.Location, error) { return l, nil }); err != nil && moves(spec) {
+		return nil, need{}, err
+	}
+	n, err := needOf(spec, s.conf(), s.here(caller))
+	if err == nil && n.node != "" {
+		spec.Node = n.node
+	}
+	return spec, n, err
+}
+
+// moves says whether the task is one that a copy does.
+func moves(spec *pb.TaskSpec) bool {
+	switch spec.GetKind() {
+	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC, pb.TaskKind_TASK_KIND_VERIFY, pb.TaskKind_TASK_KIND_STAGE:
+		return true
+	}
+	return false
+}
+
+// shape checks what no location is needed for.
+func shape(spec *pb.TaskSpec) error {
+	if err := errors.Join(convert.Fits(spec), checkLabels(spec.GetLabels())); err != nil {
+		return err
+	}
+	if (spec.GetSource() == "") == (len(spec.GetSources()) == 0) && moves(spec) {
+		return usage("want one source, or several below the target")
+	}
+	if spec.GetTarget() == "" && spec.GetKind() != pb.TaskKind_TASK_KIND_DESCRIBE {
+		return usage("there is no target")
+	}
+	if spec.GetKind() == pb.TaskKind_TASK_KIND_RETAIN {
+		return retains(spec)
+	}
+	return nil
+}
+
+// retains checks what says which checkpoints stay.
+func retains(spec *pb.TaskSpec) error {
+	r := spec.GetRetention()
+	switch name := string(r.GetArrived()); {
+	case !checkpoint.Known(checkpoint.Profile(r.GetProfile())):
+		return usage("%q saves no checkpoints", mover.Printable(r.GetProfile()))
+	case r.GetLast() < checkpoint.Fewest || r.GetEvery() < 0:
+		return usage("of checkpoints at least the last %d stay", checkpoint.Fewest)
+	case strings.Contains(name, "/") || !mover.ValidName(name):
+		return usage("a checkpoint has no such name")
+	case spec.GetSource() != "" || len(spec.GetSources()) > 0:
+		return usage("what is to stay has no source")
+	}
+	return nil
+}
+
+func checkLabels(labels map[string]string) error {
+	if len(labels) > maxLabels {
+		return usage("%d labels; at most %d", len(labels), maxLabels)
+	}
+	for k, v := range labels {
+		if k == "" || len(k)+len(v) > maxLabel || strings.ContainsRune(k, 0) {
+			return usage("the label %q is empty or longer than %d letters", k, maxLabel)
+		}
+	}
+	return nil
+}
+
+// mayUse asks for every location of a request.
+func (s *Service) mayUse(caller authz.Caller, spec *pb.TaskSpec) error {
+	write := spec.GetKind() != pb.TaskKind_TASK_KIND_VERIFY
+	type use struct {
+		at    string
+		write bool
+	}
+	var uses []use
+	if spec.GetSource() != "" {
+		uses = append(uses, use{spec.GetSource(), false})
+	}
+	for _, at := range spec.GetSources() {
+		uses = append(uses, use{at, false})
+	}
+	for _, at := range spec.GetBurst().GetHomes() {
+		uses = append(uses, use{at, true})
+	}
+	if spec.GetTarget() != "" {
+		uses = append(uses, use{spec.GetTarget(), write})
+	}
+	if dir := spec.GetOptions().GetBackupDir(); dir != "" {
+		uses = append(uses, use{backupOf(spec.GetTarget(), dir), true})
+	}
+	for _, u := range uses {
+		if d := s.rules().MayUse(caller, spec.GetProject(), u.at, u.write); !d.Allowed {
+			return &mover.Error{Op: "use", Place: u.at, Err: d.Err()}
+		}
+	}
+	return nil
+}
+
+// backupOf is where a backup directory is: a path, or a prefix in the target's bucket.
+func backupOf(target, dir string) string {
+	if strings.HasPrefix(dir, "/") {
+		return dir
+	}
+	l, err := location.Parse(target)
+	switch {
+	case err == nil && l.Scheme == location.S3:
+		return "s3://" + l.Bucket + "/" + dir
+	case err == nil && l.Scheme == location.InTier:
+		return l.Tier + ":" + dir
+	}
+	return dir
+}
+
+// here is the node of the caller.
+func (s *Service) here(c authz.Caller) string { return cmp.Or(c.Agent, s.o.Node) }
+
+// because makes an error of a kind whose name would add nothing to the sentence.
+func because(kind error, format string, args ...any) error {
+	return &sentence{fmt.Sprintf(format, args...), kind}
+}
+
+type sentence struct {
+	text string
+	kind error
+}
+
+func (s *sentence) Error() string { return s.text }
+func (s *sentence) Unwrap() error { return s.kind }
+
+func usage(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{mover.ErrUsage}, args...)...)
+}

@@ -1,0 +1,289 @@
+package coordinator
+
+import (
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/p2p"
+)
+
+// Many nodes that stage one version of a dataset to their own tiers read it once: they give it to each other. The coordinator tells
+// each of them who is there, and moves no byte. What it knows it has from its leads and from the ledger, so that a restart costs
+// a new ticket and nothing else.
+
+// tracked is one version that is being staged to nodes. Service.mu guards it.
+type tracked struct {
+	digest     string
+	uid        uint32 // of who stages it: what one user's processes give no other user gets
+	ticket     string
+	pieceBytes int64
+	stagers    map[string]berth  // by task
+	seeds      map[string]string // agent -> location of the replica
+	homes      [][]string
+	older      bool      // there were homes before those
+	waits      bool      // nobody is told anything until those are heard who stage it since before a restart
+	came, last time.Time // since homes: the first new member, and the last one
+	left       bool      // a home is gone since then
+	news       bool      // members have not been told of all yet
+	told       time.Time // when they were
+}
+
+// berth is where a task brings a version.
+type berth struct{ agent, location string }
+
+const (
+	// settling is for how long nobody has to come until those who did are homes, and settlingMost for how long they wait in any case: the nodes of one
+	// job come together, and who is home asks all who were before.
+	settling     = 200 * time.Millisecond
+	settlingMost = 2 * time.Second
+	// returning is for how long after a start those are waited for who staged before it. An agent tries again at least every 5 seconds.
+	returning = 6 * time.Second
+	homesMost = 64
+	seedsMost = 64
+)
+
+// basis is what the ledger says of a version that a task stages to a node; a nil one is of another task.
+type basis struct {
+	digest string
+	uid    uint32
+	bytes  int64
+	seeds  map[string]string
+}
+
+// shared finds the basis of a task's swarm.
+func (s *Service) shared(tx *state.Tx, t *pb.Task) (*basis, error) {
+	spec := t.GetSpec()
+	tier, there := s.conf().Tiers[spec.GetStaging().GetTier()]
+	l, err := location.Parse("dataset:" + t.GetDataset())
+	if spec.GetKind() != pb.TaskKind_TASK_KIND_STAGE || spec.GetStaging().GetDataset() == "" || !there || !tier.NodeLocal || tier.Path == "" || err != nil {
+		return nil, nil //nolint:nilerr // what is no dataset has no swarm
+	}
+	v, err := findVersion(tx, "stage", l.Name, l.Digest)
+	if err != nil {
+		return nil, ignoreGone(err)
+	}
+	b := &basis{digest: l.Digest, uid: t.GetOwner().GetUid(), bytes: v.GetVersion().GetBytes(), seeds: map[string]string{}}
+	for r, err := range state.Replicas.All(tx, versionRange(l.Name, l.Digest)) {
+		if err != nil {
+			return nil, err
+		}
+		if r.GetNode() != "" && r.GetState() == whole && !doubtful(r) && managed(r) && len(b.seeds) < seedsMost {
+			b.seeds[r.GetNode()] = r.GetLocation()
+		}
+	}
+	return b, nil
+}
+
+// joinSwarm makes the agent of a lead a member, and tells all who is there. It is a home when it has settled. mu is held.
+func (s *Service) joinSwarm(l *lead, b *basis) {
+	l.swarm = ""
+	if n := s.agents[l.agent]; b == nil || n == nil || n.hello.GetPeerPort() == 0 {
+		return
+	}
+	id := swarmID(b.digest, b.uid)
+	x := s.swarms[id]
+	if x == nil {
+		x = &tracked{digest: b.digest, uid: b.uid, ticket: rand.Text(), pieceBytes: p2p.PieceBytes(b.bytes), stagers: map[string]berth{}, seeds: b.seeds}
+		s.swarms[id] = x
+	}
+	x.stagers[l.task.GetId()] = berth{l.agent, l.task.GetSpec().GetTarget()}
+	x.older = x.older || l.resumed // nobody knows who was home before a restart
+	delete(x.seeds, l.agent)
+	if now := s.now(); len(x.homes) > 0 {
+		x.last = now
+		if x.came.IsZero() {
+			x.came = now
+		}
+	}
+	if !s.tellAll(x) && !x.waits {
+		s.tellSwarm(x, l.agent) // before it begins
+	}
+	time.AfterFunc(settling, s.hurry)
+}
+
+// swarmID tells swarms apart.
+func swarmID(digest string, uid uint32) string { return fmt.Sprint(digest, " ", uid) }
+
+// swarmOf is the id of the swarm that a task would be in; "" is none.
+func swarmOf(t *pb.Task) string {
+	l, err := location.Parse("dataset:" + t.GetDataset())
+	if t.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_STAGE || t.GetDataset() == "" || err != nil {
+		return ""
+	}
+	return swarmID(l.Digest, t.GetOwner().GetUid())
+}
+
+// awaits says that somebody is in a swarm since before a restart, and has not been heard. Who were told of those only that have
+// been heard would read what the others have. mu is held.
+func (s *Service) awaits(id string) bool {
+	if id == "" || s.clock.steady() > returning {
+		return false
+	}
+	for _, l := range s.leads {
+		if l.swarm == id && !l.closing {
+			return true
+		}
+	}
+	return false
+}
+
+// leaveSwarm ends the membership of a task; done says that its node has all of it now. mu is held.
+func (s *Service) leaveSwarm(t *pb.Task, done bool) {
+	for id, x := range s.swarms {
+		b, member := x.stagers[t.GetId()]
+		if !member {
+			continue
+		}
+		delete(x.stagers, t.GetId())
+		if done && len(x.seeds) < seedsMost {
+			x.seeds[b.agent] = b.location
+		}
+		if x.left = true; len(x.stagers) == 0 {
+			x.ticket = ""
+			delete(s.swarms, id)
+		}
+		s.tellAll(x)
+		if !done {
+			over := &tracked{digest: x.digest, uid: x.uid}
+			s.tellSwarm(over, b.agent)
+		}
+	}
+}
+
+// settle makes those who stage the homes. Who was home before is remembered: it may have what nobody else has.
+func (x *tracked) settle() {
+	x.came, x.last, x.left = time.Time{}, time.Time{}, false
+	names := x.agents()
+	if n := len(x.homes); n > 0 && slices.Equal(x.homes[n-1], names) {
+		return
+	}
+	x.homes = append(x.homes, names)
+	if len(x.homes) > homesMost {
+		x.homes, x.older = slices.Clone(x.homes[1:]), true
+	}
+}
+
+// agents are those who stage.
+func (x *tracked) agents() []string {
+	unique := map[string]bool{}
+	for _, b := range x.stagers {
+		unique[b.agent] = true
+	}
+	return slices.Sorted(maps.Keys(unique))
+}
+
+// tendSwarms makes those who came a while ago homes, and those who lead since before a restart members.
+func (s *Service) tendSwarms() {
+	s.mu.Lock()
+	var late []*lead
+	for _, l := range s.leads {
+		if n := s.agents[l.agent]; l.swarm != "" && n != nil && n.orders != nil && !l.closing {
+			late = append(late, l)
+		}
+	}
+	now := s.now()
+	for _, x := range s.swarms {
+		settled := !x.came.IsZero() && (now.Sub(x.last) >= settling || now.Sub(x.came) >= settlingMost)
+		if settled {
+			x.settle()
+		}
+		if settled || x.waits || x.news {
+			s.tellAll(x)
+		}
+	}
+	s.mu.Unlock()
+	for _, l := range late {
+		var b *basis
+		err := s.ledger.View(func(tx *state.Tx) (err error) {
+			b, err = s.shared(tx, l.task)
+			return err
+		})
+		s.mu.Lock()
+		if err == nil && s.leads[l.task.GetId()] == l && !l.closing {
+			s.joinSwarm(l, b)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// tellAll tells all members who is there, unless somebody has yet to be heard. Who believes to be alone reads what others will read, too, and hears at once; among many
+// it is told together what happens together: they come and go together, and to tell each of them of each other one is most of what leaves
+// the coordinator. False says that it is told a little later. mu is held.
+func (s *Service) tellAll(x *tracked) bool {
+	if x.waits = s.awaits(swarmID(x.digest, x.uid)); x.waits {
+		return false
+	}
+	now := s.now()
+	if x.news = x.ticket != "" && len(x.stagers)+len(x.seeds) > 2 && now.Sub(x.told) < settling; x.news {
+		time.AfterFunc(settling, s.hurry)
+		return false
+	}
+	if x.told = now; x.left || len(x.homes) == 0 {
+		x.settle()
+	}
+	for _, agent := range x.agents() {
+		s.tellSwarm(x, agent)
+	}
+	for _, agent := range slices.Sorted(maps.Keys(x.seeds)) {
+		s.tellSwarm(x, agent)
+	}
+	return true
+}
+
+// tellSwarms tells an agent that has begun anew of the swarms that it is in. mu is held.
+func (s *Service) tellSwarms(agent string) {
+	for _, x := range s.swarms {
+		if _, seed := x.seeds[agent]; !x.waits && (seed || slices.Contains(x.agents(), agent)) {
+			s.tellSwarm(x, agent)
+		}
+	}
+}
+
+// tellSwarm tells one member who is there. mu is held.
+func (s *Service) tellSwarm(x *tracked, agent string) {
+	o := &agentv1.Swarm{Digest: x.digest, Uid: x.uid, Ticket: x.ticket, PieceBytes: x.pieceBytes, Location: x.seeds[agent], OlderHomes: x.older}
+	for _, b := range x.stagers {
+		if b.agent == agent {
+			o.Location = b.location
+		}
+	}
+	for _, name := range x.agents() {
+		if m := s.swarmMember(name, false); m != nil {
+			o.Members = append(o.Members, m)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(x.seeds)) {
+		if m := s.swarmMember(name, true); m != nil && !slices.Contains(x.agents(), name) {
+			o.Members = append(o.Members, m)
+		}
+	}
+	for _, names := range x.homes {
+		o.Homes = append(o.Homes, &agentv1.SwarmHomes{Agents: names})
+	}
+	s.send(agent, &agentv1.Order{What: &agentv1.Order_Swarm{Swarm: o}})
+}
+
+// swarmMember is an agent as others reach it; nil is one that they can not.
+func (s *Service) swarmMember(name string, seed bool) *agentv1.SwarmMember {
+	n := s.agents[name]
+	if n == nil || n.orders == nil && seed || n.hello.GetPeerPort() == 0 {
+		return nil
+	}
+	host := n.hello.GetPeerHost()
+	if host == "" {
+		host = n.address
+	}
+	if host == "" {
+		return nil
+	}
+	return &agentv1.SwarmMember{Agent: name, Address: net.JoinHostPort(host, strconv.Itoa(int(n.hello.GetPeerPort()))), Seed: seed}
+}

@@ -1,0 +1,333 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/server/authz"
+	"datamove.dev/mover/task"
+)
+
+// find returns a task as it is now, if the caller may see it. Whether a task of
+// somebody else exists is not told.
+func (s *Service) find(ctx context.Context, method, id string) (*pb.Task, error) {
+	if !task.ValidID(id) {
+		return nil, gone(id)
+	}
+	t, err := s.task(id)
+	if errors.Is(err, mover.ErrNotExist) {
+		return nil, gone(id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	owner := authz.Owner{Name: t.GetOwner().GetName(), UID: t.GetOwner().GetUid()}
+	if d := s.rules().MayOn(authz.From(ctx), authz.OfMethod(method), owner); !d.Allowed && !s.mayFollow(ctx, method, t) {
+		return nil, gone(id)
+	}
+	return t, nil
+}
+
+func gone(id string) error {
+	return &mover.Error{Op: "find", Place: "task " + mover.Printable(id), Err: because(mover.ErrNotExist, "there is no such task")}
+}
+
+// nobody is the name of an owner that nobody has: who may do something to what is his, may
+// do it to everything.
+const nobody = "\x00nobody"
+
+// task returns a task as it is now: what runs is in memory.
+func (s *Service) task(id string) (t *pb.Task, err error) {
+	s.mu.Lock()
+	if l := s.leads[id]; l != nil {
+		t = proto.Clone(l.task).(*pb.Task)
+	}
+	s.mu.Unlock()
+	if t != nil {
+		return t, nil
+	}
+	err = s.ledger.View(func(tx *state.Tx) error {
+		t, err = state.Tasks.Get(tx, id)
+		return err
+	})
+	return t, err
+}
+
+// GetTask implements pb.TaskServiceServer.
+func (s *Service) GetTask(ctx context.Context, r *pb.GetTaskRequest) (*pb.Task, error) {
+	return s.find(ctx, pb.TaskService_GetTask_FullMethodName, r.GetId())
+}
+
+// The bounds of a page.
+const (
+	pageUsual = 100
+	pageMost  = 1000
+	pageBytes = 256 << 10 // beyond the first row
+)
+
+func pageSize(asked int32) int {
+	if asked <= 0 {
+		return pageUsual
+	}
+	return min(int(asked), pageMost)
+}
+
+// pagesMost is how many pages are read at one time. Others wait: their requests are small, and a page with all that it was made of is not.
+const pagesMost = 4
+
+// readPage waits until a page may be read.
+func (s *Service) readPage(ctx context.Context) (done func(), err error) {
+	select {
+	case s.pages <- struct{}{}:
+		return func() { <-s.pages }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// ListTasks implements pb.TaskServiceServer.
+func (s *Service) ListTasks(ctx context.Context, r *pb.ListTasksRequest) (*pb.ListTasksResponse, error) {
+	caller := authz.From(ctx)
+	f := state.TaskFilter{States: r.GetStates(), Project: r.GetProject(), Owner: r.GetOwner(), Node: r.GetNode(), Labels: r.GetLabels(), After: r.GetPageToken()}
+	if f.After != "" && !task.ValidID(f.After) {
+		return nil, usage("the page token is not one of ours")
+	}
+	read := authz.OfMethod(pb.TaskService_ListTasks_FullMethodName)
+	anybody := s.rules().MayOn(caller, read, authz.Owner{Name: nobody, UID: ^uint32(0)}).Allowed || s.rules().MayAt(caller, pb.TaskService_ListTasks_FullMethodName, r.GetNode()).Allowed
+	if own := s.rules().MayOn(caller, read, authz.Owner{Name: caller.Name, UID: caller.UID}); !anybody && !own.Allowed {
+		return nil, own.Err()
+	}
+	if self := state.User(&pb.Account{Name: caller.Name, Uid: caller.UID}); !anybody {
+		if f.Owner != "" && f.Owner != self {
+			return &pb.ListTasksResponse{}, nil
+		}
+		f.Owner = self
+	}
+	done, err := s.readPage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	out, size, bytes := &pb.ListTasksResponse{}, pageSize(r.GetPageSize()), 0
+	err = s.ledger.View(func(tx *state.Tx) error {
+		for t, err := range state.FindTasks(tx, f) {
+			if err != nil {
+				return err
+			}
+			t = s.fresh(t)
+			if r.GetBrief() {
+				t.Report, t.Spec.Options = nil, nil
+			}
+			if bytes += proto.Size(t); len(out.Tasks) == size || len(out.Tasks) > 0 && bytes > pageBytes {
+				out.NextPageToken = out.Tasks[len(out.Tasks)-1].GetId()
+				break
+			}
+			out.Tasks = append(out.Tasks, t)
+		}
+		return ctx.Err()
+	})
+	return out, err
+}
+
+// fresh is a task as it is in memory, where it is there, in the place of what the ledger knows.
+func (s *Service) fresh(t *pb.Task) *pb.Task {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.leads[t.GetId()]; l != nil {
+		return copyOf(l.task)
+	}
+	return t
+}
+
+// PauseTask implements pb.TaskServiceServer.
+func (s *Service) PauseTask(ctx context.Context, r *pb.PauseTaskRequest) (*pb.Task, error) {
+	return s.steer(ctx, pb.TaskService_PauseTask_FullMethodName, r.GetId(), task.Paused)
+}
+
+// steer brings a task into a state that its owner wants: at once, or, of a running one,
+// when its lead has let go.
+func (s *Service) steer(ctx context.Context, method, id string, to pb.TaskState) (*pb.Task, error) {
+	t, err := s.find(ctx, method, id)
+	if err != nil {
+		return nil, err
+	}
+	return s.steered(ctx, t, to)
+}
+
+// steered is steer of a task that the caller may steer.
+func (s *Service) steered(ctx context.Context, t *pb.Task, to pb.TaskState) (*pb.Task, error) {
+	id, why := t.GetId(), s.reason(authz.From(ctx), t, to)
+	if t.GetState() == to && (!yields(t.GetWhy()) || yields(why) || task.Ended(to)) {
+		return t, nil
+	}
+	if told, err := s.tellLead(ctx, t, to, why); told || err != nil {
+		return s.settled(id, err)
+	}
+	return s.change(ctx, id, func(tx *state.Tx, t *pb.Task) error {
+		held := state.IsHeldBack(t)
+		if t.GetState() == to { // an operator keeps it there
+			t.Why = why
+			return nil
+		}
+		if left, err := mayStop(tx, t, to, why); left || err != nil {
+			return err
+		}
+		if err := task.Move(t, to); err != nil {
+			return err
+		}
+		t.Why = why
+		if held && task.Ended(to) { // that stays known: others did not wait for it
+			t.Why = state.HeldBack + "; " + why
+		}
+		if task.Ended(to) {
+			t.EndTime, t.ExitCode = timestamppb.New(s.now()), exitCancelled
+		}
+		return nil
+	})
+}
+
+// exitCancelled is the exit code of a command whose task was cancelled.
+const exitCancelled = 130
+
+func nameOf(c authz.Caller) string {
+	if c.Name != "" {
+		return c.Name
+	}
+	return fmt.Sprintf("uid %d", c.UID)
+}
+
+// tellLead has the lead of a task let go of it. It reports false when there is none.
+// What is wanted is on stable storage when it returns: who was told that a task is
+// being cancelled relies on it.
+func (s *Service) tellLead(ctx context.Context, t *pb.Task, to pb.TaskState, why string) (told bool, err error) {
+	if told, err = s.noteWant(ctx, t, to, why); told && err == nil {
+		err = s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error { _, err := state.Tasks.Get(tx, t.GetId()); return err })
+	}
+	return told, err
+}
+
+func (s *Service) noteWant(ctx context.Context, t *pb.Task, to pb.TaskState, why string) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.leads[t.GetId()]
+	if l == nil {
+		return false, nil
+	}
+	if l.closing { // it has ended; what it became is told in a moment
+		return true, nil
+	}
+	if !task.May(task.Running, to) {
+		return false, task.Move(l.task, to)
+	}
+	if l.want == task.Cancelled && to != task.Cancelled || l.want == to && !yields(l.by) { // nothing undoes that
+		to, why = l.want, l.by
+	}
+	now := copyOf(l.task)
+	now.Phase, now.Why = lettingGo[to].phase, why
+	if left, err := s.storeWant(ctx, now, to); left || err != nil {
+		return true, err
+	}
+	l.want, l.by, l.task.Phase, l.task.Why = to, why, now.GetPhase(), why
+	s.changed(l.task)
+	s.tellWant(l)
+	return true, nil
+}
+
+// storeWant stores what is wanted of a running task. left says that the task is left to those that wait for it.
+func (s *Service) storeWant(ctx context.Context, t *pb.Task, to pb.TaskState) (left bool, err error) {
+	err = s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) (err error) {
+		if left, err = mayStop(tx, t, to, t.GetWhy()); left || err != nil {
+			return err
+		}
+		return state.Tasks.Put(tx, t)
+	})
+	return left, err
+}
+
+// lettingGo is what the owner of a task may want of its lead: how that is called while it
+// lasts, which is how a coordinator that starts finds it in the ledger, and what the lead
+// is told.
+var lettingGo = map[pb.TaskState]struct {
+	phase string
+	how   agentv1.How
+}{
+	task.Paused:    {"pausing", agentv1.How_HOW_PAUSE},
+	task.Cancelled: {"cancelling", agentv1.How_HOW_CANCEL},
+}
+
+// wanted is what the owner of a running task wanted when it was stored.
+func wanted(t *pb.Task) pb.TaskState {
+	for state, want := range lettingGo {
+		if want.phase == t.GetPhase() {
+			return state
+		}
+	}
+	return 0
+}
+
+// tellWant tells the agent of a lead what is wanted of it. Service.mu is held.
+func (s *Service) tellWant(l *lead) {
+	s.send(l.agent, &agentv1.Order{What: &agentv1.Order_Stop{Stop: &agentv1.Stop{Task: l.task.GetId(), Epoch: l.epoch, How: lettingGo[l.want].how}}})
+}
+
+func (s *Service) settled(id string, err error) (*pb.Task, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s.task(id)
+}
+
+// ResumeTask implements pb.TaskServiceServer.
+func (s *Service) ResumeTask(ctx context.Context, r *pb.ResumeTaskRequest) (*pb.Task, error) {
+	if _, err := s.find(ctx, pb.TaskService_ResumeTask_FullMethodName, r.GetId()); err != nil {
+		return nil, err
+	}
+	t, err := s.change(ctx, r.GetId(), func(_ *state.Tx, t *pb.Task) error {
+		if t.GetState() == task.Queued || t.GetState() == task.Running {
+			return nil
+		}
+		t.Why, t.Phase = "", ""
+		return task.Move(t, task.Queued)
+	})
+	if err == nil && t.GetState() == task.Queued {
+		s.requeue(ctx, t)
+	}
+	return t, err
+}
+
+// change changes a task that no agent leads, durably.
+func (s *Service) change(ctx context.Context, id string, do func(*state.Tx, *pb.Task) error) (t *pb.Task, err error) {
+	var f following
+	var over bool // before
+	err = s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
+		if t, err = state.Tasks.Get(tx, id); err != nil {
+			return err
+		}
+		over = task.Ended(t.GetState())
+		if err := do(tx, t); err != nil {
+			return err
+		}
+		t.Revision++
+		if err := state.Tasks.Put(tx, t); err != nil || !task.Ended(t.GetState()) {
+			return err
+		}
+		f, err = s.settle(tx, t, proof{})
+		return err
+	})
+	if err == nil {
+		if !over && task.Ended(t.GetState()) {
+			s.countEnd(t)
+		}
+		s.watch.tell(id)
+		s.afterTask(ctx, t, f)
+	}
+	return t, err
+}

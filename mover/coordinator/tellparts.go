@@ -1,0 +1,85 @@
+package coordinator
+
+import (
+	agentv1 "datamove.dev/api/datamove/agent/v1"
+	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
+)
+
+// tellParts tells the processes of a task what each may read. Service.mu is held.
+func (s *Service) tellParts(l *lead) {
+	if l.parts == nil || l.closing {
+		return
+	}
+	now := s.now()
+	s.silent(l.parts)
+	l.parts.enlist(now, l.working()...)
+	l.parts.divide(now, func(agent string, bytesPerSecond int64) bool {
+		return s.send(agent, &agentv1.Order{What: &agentv1.Order_Part{Part: &agentv1.Part{Task: l.task.GetId(), LeadEpoch: l.epoch, BytesPerSecond: bytesPerSecond}}})
+	})
+}
+
+// working are the agents that work on a task. Service.mu is held.
+func (l *lead) working() []string {
+	working := []string{l.agent}
+	for _, b := range l.batches {
+		if b.meta.GetState() == ledgerv1.BatchState_BATCH_STATE_TAKEN {
+			working = append(working, b.meta.GetAgent())
+		}
+	}
+	return working
+}
+
+// silent gives up those that nobody has heard of for a lease: what they had is given to
+// others, too. Service.mu is held.
+func (s *Service) silent(x *parts) {
+	for name := range x.of {
+		if n := s.agents[name]; n == nil || s.now().Sub(n.seen) > s.lease {
+			x.lost(name)
+		}
+	}
+}
+
+// heardParts takes over what an agent says of its processes that share a limit. Service.mu
+// is held.
+func (s *Service) heardParts(n *node, st *agentv1.Status) {
+	of := map[string]*agentv1.Session{}
+	for _, ses := range st.GetSessions() {
+		if was := of[ses.GetTask()]; was == nil || was.GetPartBytesPerSecond() == 0 {
+			of[ses.GetTask()] = ses
+		}
+	}
+	hear := func(id string, x *parts) {
+		if x != nil && x.of[n.name] != nil {
+			ses := of[id]
+			x.heard(s.now(), n.name, ses != nil, ses.GetPartBytesPerSecond(), ses.GetLimitedBytesPerSecond())
+		}
+	}
+	for id, l := range s.leads {
+		hear(id, l.parts)
+	}
+	for id, x := range s.left {
+		hear(id, x)
+	}
+}
+
+// leaves keeps what the processes of a lead that is over may read, until they have let go.
+// Service.mu is held.
+func (s *Service) leaves(l *lead) {
+	if l.parts == nil {
+		return
+	}
+	for _, p := range l.parts.of {
+		p.former = true
+	}
+	s.left[l.task.GetId()] = l.parts
+}
+
+// forgetLeft drops the parts of leads that are over, and let go by all. Service.mu is held.
+func (s *Service) forgetLeft() {
+	for id, x := range s.left {
+		s.silent(x)
+		if x.enlist(s.now()); len(x.of) == 0 {
+			delete(s.left, id)
+		}
+	}
+}

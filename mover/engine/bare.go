@@ -1,0 +1,51 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"datamove.dev/mover"
+)
+
+// losable is what a target may not keep, in the words of --preserve.
+var losable = [...]struct {
+	fact mover.Facts
+	word string
+}{{mover.FactHeaders, "headers"}, {mover.FactMetadata, "metadata"}, {mover.FactTags, "tags"}, {mover.FactClass, "class"}, {mover.FactXattrs, "xattrs"}}
+
+// bare counts files that have come to a target which does not keep all that they have beside their bytes.
+type bare struct {
+	files int64
+	lost  mover.Facts
+}
+
+// add counts an entry as it was carried over.
+func (b *bare) add(e *mover.Entry, keeps mover.Facts) {
+	lost := mover.Facts(0)
+	for _, a := range e.KeptObject(mover.FactsOfObject &^ keeps) {
+		lost |= a.Fact()
+	}
+	if e.Known.Has(mover.FactXattrs) && !keeps.Has(mover.FactXattrs) && slices.ContainsFunc(e.Xattrs, theirs) {
+		lost |= mover.FactXattrs
+	}
+	if lost != 0 {
+		b.files, b.lost = b.files+1, b.lost|lost
+	}
+}
+
+func (b *bare) notes() []string {
+	if b.files == 0 {
+		return nil
+	}
+	var words []string
+	for _, of := range losable {
+		if b.lost.Has(of.fact) {
+			words = append(words, of.word)
+		}
+	}
+	return []string{fmt.Sprintf("files that have lost what the target does not keep (%s): %d", strings.Join(words, ", "), b.files)}
+}
+
+// theirs reports whether an attribute is none of ours, which a store keeps.
+func theirs(x mover.Xattr) bool { return x.Name != mover.XattrPath && x.Name != mover.XattrCRC }

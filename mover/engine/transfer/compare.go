@@ -1,0 +1,153 @@
+package transfer
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"io"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/checksum"
+	"datamove.dev/mover/engine/plan"
+)
+
+// stripBytes is how much of a content one goroutine reads, and lookBytes how much
+// of it is held at once.
+const (
+	stripBytes = 64 << 20
+	lookBytes  = 256 << 10
+)
+
+// Resolve looks at both sides of a Compare action and returns what is to be done
+// in its place. Where that takes the contents, both are read, and passed hears of the bytes
+// of the source; nil hears nothing. Nothing is written.
+func Resolve(ctx context.Context, source, target mover.Source, a plan.Action, o plan.Options, passed func(bytes int64)) (plan.Action, error) {
+	s, err := source.Open(ctx, a.Source)
+	if err != nil {
+		return a, err
+	}
+	defer s.Close()
+	t, err := target.Open(ctx, a.Target)
+	if err != nil {
+		return a, err
+	}
+	defer t.Close()
+	se, te := s.Entry(), t.Entry()
+	if o.Checksum { // what a store says of itself does not count here
+		se.Known, te.Known = se.Known&^mover.FactCRC, te.Known&^mover.FactCRC
+	}
+	if a = o.Resolve(a, se, te); a.Op != plan.Compare {
+		return a, nil
+	}
+	if a.Source.CRC, a.Target.CRC, err = look(ctx, s, t, passed); err == nil {
+		err = cmp.Or(s.Check(ctx), t.Check(ctx))
+	}
+	if err != nil {
+		return a, err
+	}
+	a.Source.Known |= mover.FactCRC
+	a.Target.Known |= mover.FactCRC
+	return o.Resolve(a, a.Source, a.Target), nil
+}
+
+// look returns the checksums of both contents, which have the same size; where they
+// differ, of as much as was read until that was plain.
+func look(ctx context.Context, s, t mover.Content, passed func(int64)) (sums, sumt uint64, err error) {
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) { sums, err = hash(gctx, s, passed); return err })
+	g.Go(func() (err error) { sumt, err = Hash(gctx, t); return err })
+	err = g.Wait()
+	return sums, sumt, err
+}
+
+// Hash reads the whole of a content, with all processors when it is large, and
+// returns its CRC-64/NVME.
+func Hash(ctx context.Context, c mover.Content) (uint64, error) { return hash(ctx, c, nil) }
+
+func hash(ctx context.Context, c mover.Content, passed func(int64)) (uint64, error) {
+	size := c.Entry().Size
+	sums := make([]uint64, count(size, stripBytes))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range sums {
+		g.Go(func() (err error) {
+			sums[i], err = hashRange(gctx, c, cut(size, stripBytes, i), passed)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return 0, err
+	}
+	sum := uint64(0)
+	for i := range sums {
+		sum = checksum.Combine(sum, sums[i], cut(size, stripBytes, i).Length)
+	}
+	return sum, nil
+}
+
+func hashRange(ctx context.Context, c mover.Content, p mover.Part, passed func(int64)) (sum uint64, err error) {
+	body, err := c.Range(ctx, p.Off, p.Length)
+	if err != nil {
+		return 0, err
+	}
+	defer body.Close()
+	buf := make([]byte, min(p.Length, lookBytes))
+	for left := p.Length; left > 0; {
+		b := buf[:min(left, int64(len(buf)))]
+		if _, err := io.ReadFull(body, b); err != nil {
+			return 0, err
+		}
+		sum = checksum.Update(sum, b)
+		left -= int64(len(b))
+		if passed != nil {
+			passed(int64(len(b)))
+		}
+	}
+	return sum, ctx.Err()
+}
+
+// FirstDifference returns the offset of the first byte in which two contents
+// differ, or -1. Contents of different sizes differ at the latest where the
+// shorter one ends.
+func FirstDifference(ctx context.Context, s, t mover.Content) (int64, error) {
+	size := min(s.Entry().Size, t.Entry().Size)
+	a, err := s.Range(ctx, 0, size)
+	if err != nil {
+		return 0, err
+	}
+	defer a.Close()
+	b, err := t.Range(ctx, 0, size)
+	if err != nil {
+		return 0, err
+	}
+	defer b.Close()
+	p, q := make([]byte, min(size, lookBytes)), make([]byte, min(size, lookBytes))
+	for off := int64(0); off < size; off += int64(len(p)) {
+		p, q = p[:min(int64(len(p)), size-off)], q[:min(int64(len(q)), size-off)]
+		if _, err := io.ReadFull(a, p); err != nil {
+			return 0, err
+		}
+		if _, err := io.ReadFull(b, q); err != nil {
+			return 0, err
+		}
+		if !bytes.Equal(p, q) {
+			return off + firstDifference(p, q), ctx.Err()
+		}
+	}
+	if s.Entry().Size != t.Entry().Size {
+		return size, nil
+	}
+	return -1, nil
+}
+
+func firstDifference(p, q []byte) int64 {
+	for i := range p {
+		if p[i] != q[i] {
+			return int64(i)
+		}
+	}
+	return int64(len(p))
+}

@@ -1,0 +1,20 @@
+// Package p2p has many nodes read one tree once: each reads a part of it from the source, and the
+// rest from the others.
+//
+// Its words: a member is a node that is bringing the tree to itself, a seed is one that has all of it. A piece is a run of
+// bytes of the tree, in the order of its walk: some small files, or a part of a large one; all members cut the
+// same pieces ([Cut]). The home of a piece is the member that reads it from the source, for all of them ([View.Home]).
+//
+// [Swarm.Source] is a source around the source: who reads a file of it gets pieces, from their home or from who has them, a
+// window ahead of what was asked for. [Swarm.Target] is a target around the target: what is drafted there can be given to
+// others before it is published. How members are asked, and ask, is left to [Peers].
+//
+// What is promised: a piece whose home is known to all is read once. A home that does not answer is passed over, and whoever
+// is home instead asks all who may have the piece before it asks the source. Whatever goes wrong between members ends in
+// reading from the source, never in an error: the swarm makes a copy cheap, and is not needed for it. Each piece has the checksum
+// that its sender has computed of it, and a file whose content is not what it should be is read once more from the source
+// itself. Memory is bounded by [Options].
+//
+// Everything may be called from many goroutines. Nothing is kept on disk: what survives a crash is what the
+// target has.
+package p2p

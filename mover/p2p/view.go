@@ -1,0 +1,99 @@
+package p2p
+
+import (
+	"slices"
+	"time"
+)
+
+// Member is one of those who bring the tree to themselves, or have it.
+type Member struct {
+	Name    string
+	Address string // where it is asked
+	Seed    bool   // it has all of the tree, and reads nothing
+}
+
+// View is who is there, as one of them knows it.
+type View struct {
+	Self    string
+	Members []Member // beside Self may be one of them
+	// Homes are the members among which the homes of pieces are chosen, and those among which they were before, the oldest
+	// first: what is to be read by one was perhaps read by another one before.
+	Homes [][]string
+	// Since says that there were older homes than those.
+	Since bool
+
+	// Of those that a swarm has.
+	heard time.Time     // when it heard of it
+	over  chan struct{} // closed when there is another one
+}
+
+// alone says that there is nobody to ask.
+func (v *View) alone() bool {
+	return !slices.ContainsFunc(v.Members, func(m Member) bool { return m.Name != v.Self })
+}
+
+// member is who has a name; false when it is not there any more, or is Self.
+func (v *View) member(name string) (Member, bool) {
+	i := slices.IndexFunc(v.Members, func(m Member) bool { return m.Name == name && name != v.Self })
+	if i < 0 {
+		return Member{}, false
+	}
+	return v.Members[i], true
+}
+
+// homes is how many read from the source.
+func (v *View) homes() int {
+	if len(v.Homes) == 0 {
+		return 1
+	}
+	return len(v.Homes[len(v.Homes)-1])
+}
+
+// Home is who reads a piece from the source. One whose home is nobody that is there each reads for itself.
+func (v *View) Home(index int) string {
+	if len(v.Homes) == 0 {
+		return v.Self
+	}
+	return homeAmong(v.Homes[len(v.Homes)-1], index)
+}
+
+// homeAmong goes around: those who read at the same place in the tree read from different homes.
+func homeAmong(names []string, index int) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return names[index%len(names)]
+}
+
+// Holders are those who may have a piece already, and are asked before anybody reads it from the source: seeds, whoever was its
+// home before, and everybody when somebody who was is gone, because that one may have given it to anybody.
+func (v *View) Holders(index int) (who []Member) {
+	add := func(m Member) {
+		if m.Name != v.Self && !slices.ContainsFunc(who, func(x Member) bool { return x.Name == m.Name }) {
+			who = append(who, m)
+		}
+	}
+	v.around(index, func(m Member) bool { return m.Seed }, add)
+	everybody := v.Since
+	for i := len(v.Homes) - 2; i >= 0; i-- {
+		name := homeAmong(v.Homes[i], index)
+		m, there := v.member(name)
+		if there {
+			add(m)
+		}
+		everybody = everybody || !there && name != v.Self && name != ""
+	}
+	if everybody {
+		v.around(index, func(Member) bool { return true }, add)
+	}
+	return who
+}
+
+// around calls add with the members that are meant, beginning with another one for each piece.
+func (v *View) around(index int, meant func(Member) bool, add func(Member)) {
+	for i := range v.Members {
+		if m := v.Members[(index+i)%len(v.Members)]; meant(m) {
+			add(m)
+		}
+	}
+}

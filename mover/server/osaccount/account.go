@@ -1,0 +1,56 @@
+// Package osaccount knows the accounts of this node: who is at the other end of a
+// socket, and as whom work is done here when somebody asked for it elsewhere.
+//
+// An [Account] has uid, gid and groups, which are what the kernel goes by, and names,
+// which are what a configuration goes by. [Directory.Peer] takes the numbers of a
+// caller from the kernel: they are what the process had when it connected, and no
+// word of its own can change them. [Directory.Lookup] takes them from NSS, so that a
+// directory service counts as much as /etc/passwd; a name that is another uid here
+// than where it was asked is refused, because files would go to somebody else.
+// Neither ever takes a group from a request.
+//
+// NSS is asked with getent and id, from fixed paths, with lists of arguments, a
+// deadline and a bounded answer, because our programs have no C library that could
+// load its modules. Where the tools are missing, /etc/passwd and /etc/group are read;
+// [In] reads those of another directory, for who runs in a container. What was answered holds for a minute. A uid without a name is nobody
+// that NSS could tell of: it may work on the node to whose socket it came, with the
+// groups that it had there, for a day.
+//
+// A Directory may be used from many goroutines and starts at most a few tools at a
+// time. Nothing is kept over a restart. What an account may do is left to access, to
+// become it to the worker that does. TestPeerOfAnother and TestEveryAccountOfThisNode
+// ask the real kernel and the real NSS, TestBadAnswers tools that lie.
+package osaccount
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"datamove.dev/mover"
+)
+
+// Account is an account as this node has it.
+type Account struct {
+	UID, GID   uint32
+	Groups     []uint32 // sorted; GID need not be one of them
+	Name       string   // "" when the uid has none
+	GroupNames []string // sorted; of GID and Groups, as far as they have names
+}
+
+// maxName is the longest name that Linux lets an account have.
+const maxName = 256
+
+// valid reports whether a name may be asked for, or believed: what parts fields of
+// NSS, begins an option or is read as a number is none.
+func valid(name string) bool {
+	return name != "" && len(name) <= maxName && utf8.ValidString(name) && name == strings.TrimSpace(name) &&
+		name[0] != '-' && name[0] != '+' && strings.Trim(name, "0123456789") != "" && !strings.ContainsAny(name, ":/,") &&
+		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// denied says that nobody acts as that account on this node.
+func denied(format string, args ...any) error {
+	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), mover.ErrPermission)
+}

@@ -1,0 +1,269 @@
+package pki
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"datamove.dev/mover"
+)
+
+const (
+	identityFile = "identity.pem"
+
+	// A Keeper looks at the clock this often: timers do not see that it was set.
+	lookEvery = 10 * time.Minute
+
+	firstPause = time.Second // after a renewal that failed
+	maxPause   = 10 * time.Minute
+)
+
+// Renew gets a certificate for a request: from the service, or from the authority
+// itself. It returns the certificate in DER and who is to be trusted, DER after DER.
+type Renew func(ctx context.Context, request []byte) (certificate, authority []byte, err error)
+
+// KeeperOptions are what a Keeper may have. The zero value works.
+type KeeperOptions struct {
+	Logger *slog.Logger // nil means no log
+	// Replace lets a file pass that is of somebody else, or damaged, or was open to
+	// others: it is as nothing, until Obtain replaces it.
+	Replace bool
+}
+
+// Keeper has the certificate of one node or one person, in a directory. A file
+// that another process renews there is taken up.
+type Keeper struct {
+	path string
+	id   Identity
+	log  *slog.Logger
+
+	mu   sync.Mutex // guards all below
+	info fs.FileInfo
+	file *file // nil before the first certificate
+}
+
+// OpenKeeper opens the directory of a node or a person. It may be empty: then
+// Obtain is called first. What others wrote there for somebody else is an error, unless
+// it is to be replaced.
+func OpenKeeper(dir string, id Identity, o KeeperOptions) (*Keeper, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	k := &Keeper{path: filepath.Join(dir, identityFile), id: id, log: o.Logger}
+	err := errors.Join(id.check(), makeDir(dir))
+	if err == nil {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if err = k.load(); err != nil && o.Replace && !errors.Is(err, fs.ErrNotExist) {
+			k.log.Warn("the identity that is here is of no use, and will be replaced", "file", k.path, "err", err)
+			err = nil
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, k.fail("open the certificate", err)
+	}
+	return k, nil
+}
+
+func (k *Keeper) fail(op string, err error) error {
+	return &mover.Error{Op: op, Place: k.path, Err: err}
+}
+
+// load reads the file if it is not the one that was read. Call it with mu held.
+func (k *Keeper) load() error {
+	info, err := os.Stat(k.path)
+	if err != nil {
+		return err
+	}
+	if k.info != nil && os.SameFile(info, k.info) && info.ModTime().Equal(k.info.ModTime()) {
+		return nil
+	}
+	f, err := readFile(k.path)
+	if err != nil {
+		return err
+	}
+	id, err := identityOf(f.cert)
+	if err == nil && !id.same(k.id) {
+		err = fmt.Errorf("%w: the certificate is of %s, not of %s", mover.ErrConflict, id, k.id)
+	}
+	if err == nil && len(f.other) == 0 {
+		err = damaged("there is no authority in it")
+	}
+	if err != nil {
+		return err
+	}
+	k.info, k.file = info, f
+	return nil
+}
+
+// current returns the newest file; one that can not be read does not replace one
+// that was.
+func (k *Keeper) current() (*file, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	err := k.load()
+	if k.file == nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w: %s has not joined: %s", mover.ErrNotExist, k.id, howToJoin)
+		}
+		return nil, k.fail("read the certificate", err)
+	}
+	return k.file, nil
+}
+
+const howToJoin = "make a join token on the coordinator, and join with it"
+
+// Certificate returns what to show as a client. One that has ended is an error.
+func (k *Keeper) Certificate() (*tls.Certificate, error) {
+	f, err := k.current()
+	if err != nil {
+		return nil, err
+	}
+	if err := k.ended(f); err != nil {
+		return nil, err
+	}
+	return &tls.Certificate{Certificate: [][]byte{f.cert.Raw}, PrivateKey: f.key, Leaf: f.cert}, nil
+}
+
+// ended says that a certificate is over, and what to do.
+func (k *Keeper) ended(f *file) error {
+	if !time.Now().After(f.cert.NotAfter) {
+		return nil
+	}
+	return k.fail("use the certificate", fmt.Errorf("%w; only one that is good can be renewed: %s", Current(f.cert, "the certificate of "+k.id.String()), howToJoin))
+}
+
+// Authorities returns whom to trust; nobody before the first certificate.
+func (k *Keeper) Authorities() *x509.CertPool {
+	f, err := k.current()
+	if err != nil {
+		return x509.NewCertPool()
+	}
+	return poolOf(f.other)
+}
+
+// AuthorityCertificates returns whom to trust, in DER, for a process that has no directory of ours.
+func (k *Keeper) AuthorityCertificates() (der [][]byte) {
+	f, err := k.current()
+	if err != nil {
+		return nil
+	}
+	for _, c := range f.other {
+		der = append(der, c.Raw)
+	}
+	return der
+}
+
+// Lapsed says why the certificate is not good now, with its file and its dates; nil where it is good, or where there is none.
+func (k *Keeper) Lapsed() error {
+	f, err := k.current()
+	if err != nil {
+		return nil
+	}
+	if err = Current(f.cert, "the certificate of "+k.id.String()); err != nil {
+		return k.fail("use the certificate", err)
+	}
+	return nil
+}
+
+// Expires returns when the certificate ends; zero before the first.
+func (k *Keeper) Expires() time.Time {
+	f, err := k.current()
+	if err != nil {
+		return time.Time{}
+	}
+	return f.cert.NotAfter
+}
+
+// Obtain makes a key, asks for a certificate and keeps both: at a join, and at
+// each renewal. What comes back is checked first, and durable when it returns.
+func (k *Keeper) Obtain(ctx context.Context, renew Renew) error {
+	key, request, err := newRequest(k.id.Name)
+	if err != nil {
+		return k.fail("obtain the certificate", err)
+	}
+	certificate, authority, err := renew(ctx, request)
+	if err != nil {
+		return k.fail("obtain the certificate", err)
+	}
+	f, err := accept(key, k.id, certificate, authority)
+	if err == nil {
+		err = writeFile(k.path, f, true)
+	}
+	if err != nil {
+		return k.fail("obtain the certificate", err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.load()
+}
+
+// Run renews the certificate when a third of its life is left, until ctx ends; then
+// it returns nil. When a renewal fails it tries again, ever more rarely; it returns
+// an error when the certificate has ended meanwhile.
+func (k *Keeper) Run(ctx context.Context, renew Renew) error {
+	for failures := 0; ; {
+		f, err := k.current()
+		if err == nil {
+			err = k.ended(f)
+		}
+		if err != nil {
+			return err
+		}
+		wait := min(time.Until(renewAt(f.cert)), lookEvery)
+		if due(f.cert) {
+			failures++
+			if err = k.Obtain(ctx, renew); err == nil {
+				failures = 0
+			}
+			wait = pause(failures, time.Until(f.cert.NotAfter))
+			k.tell(ctx, err, wait)
+		}
+		if !sleep(ctx, wait) {
+			return nil
+		}
+	}
+}
+
+// pause is how long to wait after so many failures in a row, with so much of the
+// certificate left. After a success it is a minute, too: a certificate that is due at
+// once, for the clocks differ by hours, must not be renewed without end.
+func pause(failures int, left time.Duration) time.Duration {
+	if failures == 0 {
+		return time.Minute
+	}
+	d := max(firstPause, min(firstPause<<min(failures-1, 16), maxPause, left/4))
+	return d + rand.N(d/4) // many agents whose coordinator was away do not come at once
+}
+
+func (k *Keeper) tell(ctx context.Context, err error, wait time.Duration) {
+	log := k.log.With("identity", k.id.String(), "until", k.Expires())
+	switch {
+	case ctx.Err() != nil: // we are stopped
+	case err != nil:
+		log.WarnContext(ctx, "certificate not renewed, will retry", "err", err, "in", wait)
+	default:
+		log.InfoContext(ctx, "certificate renewed")
+	}
+}
+
+// sleep reports whether the time passed before ctx ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

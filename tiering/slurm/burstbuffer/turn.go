@@ -1,0 +1,63 @@
+package burstbuffer
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"datamove.dev/mover"
+)
+
+// Turn is one pre_run of a run of a job. When slurmctld has ended in it, and has begun again, another one takes its place.
+type Turn struct {
+	Record
+	token string
+}
+
+// comeback is how long a run waits for a slurmctld that has ended: when that has lost what it knew of the job, nobody tears it down.
+const comeback = 15 * time.Minute
+
+// Take begins a turn of the run with that RunID; mover.ErrNotExist is none, since the job has asked for nothing, and mover.ErrConflict is
+// that another one has begun.
+func (c *Controller) Take(job uint32, run string) (t Turn, err error) {
+	err = c.records().locked(func() error {
+		if t.Record, err = c.Run(job); err != nil {
+			return err
+		}
+		if t.RunID() != run {
+			return fmt.Errorf("%w: this run of job %d is over, and another one has begun", mover.ErrConflict, job)
+		}
+		t.token = rand.Text()
+		return c.records().write(job, fileTurn, t.token)
+	})
+	return t, err
+}
+
+// over says whether a turn is another one's now, or its run is over, as far as can be seen.
+func (c *Controller) over(t Turn) bool {
+	var token string
+	x, err := c.Run(t.Job)
+	return err != nil || x.RunID() != t.RunID() || c.records().read(t.Job, fileTurn, &token) != nil || token != t.token
+}
+
+// Forsake waits for who takes the turn of one whose slurmctld has ended, or ends its run. When nobody comes the run is given up: a job whose
+// slurmctld comes later is made ready anew.
+func (c *Controller) Forsake(ctx context.Context, t Turn) error {
+	limit := time.NewTimer(comeback)
+	defer limit.Stop()
+	look := time.NewTicker(askPause)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-limit.C:
+			return c.giveUp(ctx, t.Record, func() bool { return !c.over(t) })
+		case <-look.C:
+			if c.over(t) {
+				return nil
+			}
+		}
+	}
+}
