@@ -51,7 +51,7 @@ type Options struct {
 	// Cluster is told what becomes of volumes; nil is nobody.
 	Cluster Cluster
 	// Fleet reaches the drivers of nodes, for a controller that has no scratch of its own; nil is for one that has.
-	Fleet *nodeproxy.Fleet
+	Fleet *nodeproxy.Clients
 }
 
 // Driver answers the calls of Kubernetes.

@@ -80,7 +80,7 @@ grants:
   - {namespaces: [vision], directories: [{fileSystem: lab, path: team/vision}, {fileSystem: lab, path: shared, readOnly: true}]}
 `, root))
 	must.Do(t, err)
-	crew := &fsworker.Crew{Here: fsclient.Methods()} // a process takes a tenth of a second of CPU to begin
+	crew := &fsworker.Pool{Here: fsclient.Methods()} // a process takes a tenth of a second of CPU to begin
 	if seed.Soak() {
 		crew.Here = nil
 	}

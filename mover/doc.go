@@ -25,5 +25,5 @@
 //     (see [Owner]), are ignored by walks, and can be resumed by token or dropped.
 //
 // The package imports nothing of ours. What moves bytes is transfer, what decides
-// is plan, and the places are posix, s3 and mem; placetest holds them to this page.
+// is engine/plan, and the backends are posix, s3 and mem; backendtest holds them to this page.
 package mover

@@ -66,11 +66,11 @@ type Peeked interface {
 // Hints is what the writer of a draft knows beforehand. The zero value is valid
 // but for By.
 type Hints struct {
-	By        Owner  // who drafts: part of the temporary name
-	In        Draft  // the unpublished directory in which this entry is built; nil is its own directory
-	Link      string // make a hard link to this published entry, or a copy by the store; ErrUnsupported where neither can be; "" is none
-	PartBytes int64  // the planned size of a part; 0 is the place's own
-	Seen      *Entry // what has the name, as the run saw it, zero for nothing: a store that can replaces only that. nil does not look
+	By        WriterID // who drafts: part of the temporary name
+	In        Draft    // the unpublished directory in which this entry is built; nil is its own directory
+	Link      string   // make a hard link to this published entry, or a copy by the store; ErrUnsupported where neither can be; "" is none
+	PartBytes int64    // the planned size of a part; 0 is the place's own
+	Seen      *Entry   // what has the name, as the run saw it, zero for nothing: a store that can replaces only that. nil does not look
 }
 
 // Part is one range of one entry. All parts but the last have the same length.
@@ -128,9 +128,9 @@ type Outcome struct {
 	Err           error
 }
 
-// Owner is who may touch a draft: a task and its epoch. A higher epoch of the
+// WriterID is who may touch a draft: a task and its epoch. A higher epoch of the
 // same task has taken over, and whoever took over may drop what the lower one drafted.
-type Owner struct {
+type WriterID struct {
 	Task  string // 1 to 16 of [a-z0-9]; of the target, so that every run on it finds its strays
 	Epoch uint64
 }
@@ -145,7 +145,7 @@ const TrashName = TempPrefix + "trash"
 const KeptName = TempPrefix + "kept"
 
 // TempName returns the n-th temporary name of an owner: .datamove-<task>-<epoch>-<n>.
-func (o Owner) TempName(n uint64) string {
+func (o WriterID) TempName(n uint64) string {
 	b := make([]byte, 0, 48)
 	b = append(b, TempPrefix...)
 	b = append(b, o.Task...)
@@ -157,18 +157,18 @@ func (o Owner) TempName(n uint64) string {
 }
 
 // ParseTempName is the inverse of TempName.
-func ParseTempName(name string) (o Owner, n uint64, ok bool) {
+func ParseTempName(name string) (o WriterID, n uint64, ok bool) {
 	rest, ok := strings.CutPrefix(name, TempPrefix)
 	if !ok {
-		return Owner{}, 0, false
+		return WriterID{}, 0, false
 	}
 	f := strings.Split(rest, "-")
 	if len(f) != 3 || !validTask(f[0]) {
-		return Owner{}, 0, false
+		return WriterID{}, 0, false
 	}
 	epoch, err1 := strconv.ParseUint(f[1], 36, 64)
 	n, err2 := strconv.ParseUint(f[2], 36, 64)
-	o = Owner{f[0], epoch}
+	o = WriterID{f[0], epoch}
 	return o, n, err1 == nil && err2 == nil && o.TempName(n) == name
 }
 
@@ -181,12 +181,12 @@ func validTask(s string) bool {
 	return s != "" && len(s) <= 16
 }
 
-func (o Owner) String() string { return fmt.Sprintf("%s-%d", o.Task, o.Epoch) }
+func (o WriterID) String() string { return fmt.Sprintf("%s-%d", o.Task, o.Epoch) }
 
 // ParseOwner is the inverse of String.
-func ParseOwner(s string) (o Owner, ok bool) {
+func ParseOwner(s string) (o WriterID, ok bool) {
 	task, epoch, ok := strings.Cut(s, "-")
 	n, err := strconv.ParseUint(epoch, 10, 64)
-	o = Owner{task, n}
+	o = WriterID{task, n}
 	return o, ok && err == nil && validTask(task) && o.String() == s
 }

@@ -128,8 +128,8 @@ func (m *marked) Unwrap() error        { return m.error }
 
 // HeldError is an ErrHeld that knows who holds.
 type HeldError struct {
-	By   Owner  // zero when it is not known
-	Text string // for people
+	By   WriterID // zero when it is not known
+	Text string   // for people
 }
 
 func (h *HeldError) Error() string { return ErrHeld.Error() + ": " + h.Text }

@@ -95,8 +95,8 @@ type Recaller interface {
 	Away(ctx context.Context, e Entry) (bool, error)
 }
 
-// Noted is a Place, or a FileSystem, that has something to tell whoever used it: what is
+// Warner is a Place, or a FileSystem, that has something to tell whoever used it: what is
 // not as it could be, and no error.
-type Noted interface {
+type Warner interface {
 	Notes() []string
 }

@@ -122,7 +122,7 @@ func FuzzParseTempName(f *testing.F) {
 		if o, n, ok := mover.ParseTempName(s); ok && o.TempName(n) != s {
 			t.Errorf("%q is read as %v, %d, whose name is %q", s, o, n, o.TempName(n))
 		}
-		given := mover.Owner{Task: s, Epoch: epoch}
+		given := mover.WriterID{Task: s, Epoch: epoch}
 		name := given.TempName(n)
 		o, m, ok := mover.ParseTempName(name)
 		if ok && (o != given || m != n || strings.Contains(name, "/") || !mover.ValidName(name)) {

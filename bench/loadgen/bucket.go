@@ -14,8 +14,8 @@ import (
 
 // bucket is a store of objects: a place below the prefix of the run. What is measured is what the mover does: checksums go with what is sent.
 type bucket struct {
-	place mover.Place
-	by    mover.Owner
+	place mover.Backend
+	by    mover.WriterID
 }
 
 // entry is that of a file.
@@ -81,7 +81,7 @@ func (b *bucket) List(ctx context.Context, name string, _ bool) (found int64, er
 
 // Ready implements store.
 func (b *bucket) Ready(_ context.Context, w *Work) (string, error) {
-	least := b.place.Traits().PartMin
+	least := b.place.Capabilities().PartMin
 	if w.Do == Write && w.Tree.perFile() > 1 && w.Tree.block() < least {
 		return "", usage("parts of %d bytes; %s takes no smaller ones than %d", w.Tree.block(), b.place, least)
 	}
@@ -130,7 +130,7 @@ func (b *bucket) Close() error { return b.place.Close() }
 
 // sent is an object that is being written.
 type sent struct {
-	place    mover.Place
+	place    mover.Backend
 	draft    mover.Draft
 	entry    mover.Entry
 	block    int64

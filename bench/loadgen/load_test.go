@@ -27,7 +27,9 @@ func TestMain(m *testing.M) { mountns.Main(m) }
 const id = "0123456789abcdef"
 
 // paths opens targets that are directories.
-func paths(_ context.Context, target, _ string) (string, mover.Place, error) { return target, nil, nil }
+func paths(_ context.Context, target, _ string) (string, mover.Backend, error) {
+	return target, nil, nil
+}
 
 // crew is the nodes of a run.
 type crew struct {
@@ -176,7 +178,7 @@ func TestLimit(t *testing.T) {
 func TestBucket(t *testing.T) {
 	o := s3test.Start(t, false).Options(t)
 	prefix := o.Prefix
-	open := func(ctx context.Context, _, name string) (string, mover.Place, error) {
+	open := func(ctx context.Context, _, name string) (string, mover.Backend, error) {
 		o.Prefix = mover.Join(prefix, name)
 		place, err := s3.Open(ctx, o)
 		return "", place, err

@@ -33,7 +33,7 @@ type Setup struct {
 }
 
 // Opener opens a target for a run, whose directory has a name: a path of a directory that is there, or else the place below a prefix of that name.
-type Opener func(ctx context.Context, target, name string) (path string, place mover.Place, err error)
+type Opener func(ctx context.Context, target, name string) (path string, place mover.Backend, err error)
 
 // Node takes part in a run.
 type Node struct {
@@ -78,7 +78,7 @@ func openStore(ctx context.Context, target, name string, open Opener) (store, er
 		return nil, err
 	}
 	if place != nil {
-		return &bucket{place, mover.Owner{Task: strings.TrimPrefix(name, DirPrefix), Epoch: 1}}, nil
+		return &bucket{place, mover.WriterID{Task: strings.TrimPrefix(name, DirPrefix), Epoch: 1}}, nil
 	}
 	return openDirectory(path, name)
 }

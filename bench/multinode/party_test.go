@@ -24,7 +24,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func paths(_ context.Context, target, _ string) (string, mover.Place, error) { return target, nil, nil }
+func paths(_ context.Context, target, _ string) (string, mover.Backend, error) {
+	return target, nil, nil
+}
 
 var large = loadgen.Tree{Name: "large", Files: 1, Bytes: 1 << 20, Block: 64 << 10}
 
@@ -199,7 +201,7 @@ func TestLost(t *testing.T) {
 	}
 	died, die := context.WithCancel(t.Context())
 	g := b.guest(2)
-	g.Open = func(context.Context, string, string) (string, mover.Place, error) { return own, nil, nil }
+	g.Open = func(context.Context, string, string) (string, mover.Backend, error) { return own, nil, nil }
 	b.join(died, 2, g)
 	go func() { hasBegun(t, shared); die() }()
 	run, err := b.conduct(t.Context())
@@ -269,7 +271,7 @@ func TestFails(t *testing.T) {
 	b := newBand(t, 2, works(), t.TempDir())
 	b.join(t.Context(), 0, b.guest(0))
 	g := b.guest(1)
-	g.Open = func(context.Context, string, string) (string, mover.Place, error) {
+	g.Open = func(context.Context, string, string) (string, mover.Backend, error) {
 		return "", nil, fmt.Errorf("%w: it is read-only", mover.ErrPermission)
 	}
 	b.join(t.Context(), 1, g)

@@ -23,7 +23,9 @@ func tiny(nodes ...int) workload.Sizes {
 	return workload.Sizes{Nodes: nodes, Ranks: 2, Bytes: 256 << 10, Block: 64 << 10, Files: 6, FileBytes: 3000, Dirs: 2, Sample: 1000, Model: "8b", Scale: 1e-6, Cache: loadgen.Drop}
 }
 
-func paths(_ context.Context, target, _ string) (string, mover.Place, error) { return target, nil, nil }
+func paths(_ context.Context, target, _ string) (string, mover.Backend, error) {
+	return target, nil, nil
+}
 
 // run does all suites that can be done there, with so many nodes.
 func run(t *testing.T, s workload.Sizes, nodes int, target string, open loadgen.Opener) *result.Run {
@@ -71,7 +73,7 @@ func TestBucket(t *testing.T) {
 	s := tiny(2)
 	s.Ranks, s.Bucket, s.Bytes = 1, true, 9<<20 // two parts
 	s.Sample = 64 << 10                         // 256 objects are more than two parts
-	r := run(t, s, 2, "s3://bucket/prefix", func(ctx context.Context, _, name string) (string, mover.Place, error) {
+	r := run(t, s, 2, "s3://bucket/prefix", func(ctx context.Context, _, name string) (string, mover.Backend, error) {
 		o := o
 		o.Prefix = mover.Join(o.Prefix, name)
 		place, err := s3.Open(ctx, o)

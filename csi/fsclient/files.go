@@ -17,7 +17,7 @@ import (
 // Files asks hands: of each file system one for what is short, one for what takes longer the more volumes there are, one
 // that mounts it, and one for what is taken away there.
 type Files struct {
-	Crew  *fsworker.Crew
+	Crew  *fsworker.Pool
 	Limit time.Duration // of a call; 0 means 20 s
 	Busy  time.Duration // for which a mount in use is left to who works in it, before it is taken away under them; 0 means 5 s
 }

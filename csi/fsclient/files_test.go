@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 //
 //safety:8 with csi TestWhoCounts
 func TestScan(t *testing.T) {
-	f := &Files{Crew: &fsworker.Crew{}, Limit: limit}
+	f := &Files{Crew: &fsworker.Pool{}, Limit: limit}
 	t.Cleanup(f.Crew.Close)
 	s := volumestore.Spec{Name: "lab"}
 	beside := make(chan error, 1)

@@ -31,7 +31,7 @@ type child struct {
 }
 
 // start makes a hand.
-func (c *Crew) start() (*child, error) {
+func (c *Pool) start() (*child, error) {
 	ours, theirs, err := pair()
 	if err != nil {
 		return nil, err

@@ -61,13 +61,13 @@ func cmpKind(name string) error {
 }
 
 // crew is one whose hands are gone at the end of the test.
-func crew(t *testing.T) *Crew {
-	c := &Crew{}
+func crew(t *testing.T) *Pool {
+	c := &Pool{}
 	t.Cleanup(c.Close)
 	return c
 }
 
-func pidOf(t *testing.T, c *Crew, lane string) (pid int) {
+func pidOf(t *testing.T, c *Pool, lane string) (pid int) {
 	t.Helper()
 	must.Do(t, c.Call(t.Context(), lane, "pid", struct{}{}, &pid))
 	return pid

@@ -97,7 +97,7 @@ func TestUnkillable(t *testing.T) {
 }
 
 // working counts the hands of a lane that do not hang.
-func (c *Crew) working(name string) int {
+func (c *Pool) working(name string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.lane(name)

@@ -40,7 +40,7 @@ func serve(t *testing.T, k nodeproxy.Keys) string {
 
 func ask(t *testing.T, k nodeproxy.Keys, address string) (*csi.GetPluginInfoResponse, error) {
 	t.Helper()
-	f := &nodeproxy.Fleet{Keys: k}
+	f := &nodeproxy.Clients{Keys: k}
 	reply := &csi.GetPluginInfoResponse{}
 	return reply, f.Ask(t.Context(), nodeproxy.Node{Name: "n1", Address: address}, csi.Identity_GetPluginInfo_FullMethodName, &csi.GetPluginInfoRequest{}, reply)
 }

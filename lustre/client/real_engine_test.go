@@ -72,7 +72,7 @@ func realOpen(t *testing.T, path string, flags int) int {
 }
 
 // place opens a directory as the commands do.
-func place(_ context.Context, l location.Location, o engine.OpenOptions) (mover.Place, error) {
+func place(_ context.Context, l location.Location, o engine.OpenOptions) (mover.Backend, error) {
 	return posix.Open(l.Path, posix.Options{Create: o.Write, StateDir: o.StateDir, Layouts: o.Layouts, FileSystem: fshints.Of})
 }
 
@@ -125,9 +125,9 @@ func TestRealSystem(t *testing.T) {
 // TestRealPlace: the contract of a place.
 func TestRealPlace(t *testing.T) {
 	_, dir := realDir(t)
-	backendtest.Run(t, func(t *testing.T) func() mover.Place {
+	backendtest.Run(t, func(t *testing.T) func() mover.Backend {
 		at := must.Get(os.MkdirTemp(dir, "place-"))(t)
-		return func() mover.Place {
+		return func() mover.Backend {
 			p := must.Get(posix.Open(at, posix.Options{StateDir: t.TempDir(), FileSystem: fshints.Of}))(t)
 			return p
 		}
@@ -227,7 +227,7 @@ func TestRealQuotaOfRoot(t *testing.T) {
 	for i := range 16 {
 		must.Do(t, os.WriteFile(filepath.Join(source, fmt.Sprint(i)), make([]byte, 2*mib), 0o644))
 	}
-	report, err := realCopy(t, engine.Request{OnFull: engine.FullFail, Reflink: engine.ReflinkNever}, source, target)
+	report, err := realCopy(t, engine.Request{OnNoSpace: engine.NoSpaceFail, Reflink: engine.ReflinkNever}, source, target)
 	if q, _ := c.Quota(t.Context(), fd, project); !q.Enforced { // what it holds by now tells
 		t.Skipf("needs quotas of projects that are enforced (%+v)", q)
 	}

@@ -48,7 +48,7 @@ type answers struct {
 
 var (
 	_ mover.FileSystem = (*answers)(nil)
-	_ mover.Noted      = (*answers)(nil)
+	_ mover.Warner     = (*answers)(nil)
 	_ mover.Restriper  = (*answers)(nil)
 	_ mover.Releaser   = (*answers)(nil)
 )
@@ -56,7 +56,7 @@ var (
 // Close lets go of the file system.
 func (a *answers) Close() error { return a.close() }
 
-// Notes implements mover.Noted.
+// Notes implements mover.Warner.
 func (a *answers) Notes() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -26,11 +26,11 @@ import (
 // believe it), users make their folders as they can.
 
 // spotOf is where a location is on a shelf, if we are to look after that.
-func (a *Agent) spotOf(at string) (s replicadir.Spot, ok bool) {
+func (a *Agent) spotOf(at string) (s replicadir.Path, ok bool) {
 	l, err := convert.Locate(at)
 	t := a.conf().Tiers[l.Tier]
 	if err != nil || os.Geteuid() != 0 || l.Scheme != location.InTier || t.S3 != nil || t.Path == "" || backend.Mounted(t) != nil {
-		return replicadir.Spot{}, false // the process will see, and say it better
+		return replicadir.Path{}, false // the process will see, and say it better
 	}
 	return replicadir.At(t.Path, l.Path)
 }

@@ -26,18 +26,18 @@ type Waiting interface {
 
 // readyProcess starts a worker as a process.
 func readyProcess(o sandbox.Options) (Waiting, error) {
-	w, err := sandbox.Ready(o)
+	w, err := sandbox.Prestart(o)
 	if err != nil {
 		return nil, err
 	}
 	return waitingProcess{w}, nil
 }
 
-type waitingProcess struct{ *sandbox.Waiting }
+type waitingProcess struct{ *sandbox.Prestarted }
 
 // Confine implements Waiting.
 func (w waitingProcess) Confine(ctx context.Context, roots sandbox.Confinement) (Worker, error) {
-	p, err := w.Waiting.Confine(ctx, roots)
+	p, err := w.Prestarted.Confine(ctx, roots)
 	if err != nil {
 		return nil, err
 	}

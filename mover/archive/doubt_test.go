@@ -54,7 +54,7 @@ func TestNextProcess(t *testing.T) {
 			process := s.open(t)
 			state := t.TempDir()
 			must.Do(t, put(t, open(t, process(), state, 1), content(9)))
-			begin(t, process(), mover.Owner{Task: "vault", Epoch: 1}, state)
+			begin(t, process(), mover.WriterID{Task: "vault", Epoch: 1}, state)
 			if n := len(strays(t, process())); n != 1 {
 				t.Fatalf("%d drafts", n)
 			}
@@ -68,7 +68,7 @@ func TestNextProcess(t *testing.T) {
 			if s.name == "store" {
 				return // uploads have no owners
 			}
-			begin(t, process(), mover.Owner{Task: "another", Epoch: 1}, state)
+			begin(t, process(), mover.WriterID{Task: "another", Epoch: 1}, state)
 			open(t, process(), state, 3)
 			if n := len(strays(t, process())); n != 1 {
 				t.Errorf("%d drafts of somebody else are left", n)
@@ -78,7 +78,7 @@ func TestNextProcess(t *testing.T) {
 }
 
 // begin leaves a draft with a part in it, and the note of it, as a process that is killed does.
-func begin(t *testing.T, p mover.Place, by mover.Owner, state string) {
+func begin(t *testing.T, p mover.Backend, by mover.WriterID, state string) {
 	t.Helper()
 	e := mover.Entry{Name: key, Kind: mover.File, Size: 1 << 30}
 	d := must.Get(p.Draft(t.Context(), e, mover.Hints{By: by}))(t)
@@ -97,7 +97,7 @@ func TestIdentity(t *testing.T) {
 	holds(t, open(t, directory(t, dir), t.TempDir(), 2), content(3))
 	empty := t.TempDir()
 	opened := func(dir string) error {
-		_, err := archive.Open(t.Context(), directory(t, dir), archive.Options{By: mover.Owner{Task: "vault"}, StateDir: state})
+		_, err := archive.Open(t.Context(), directory(t, dir), archive.Options{By: mover.WriterID{Task: "vault"}, StateDir: state})
 		return err
 	}
 	if err := opened(empty); !errors.Is(err, mover.ErrNotExist) || !strings.Contains(err.Error(), "is it mounted?") {
@@ -131,9 +131,9 @@ func TestIdentity(t *testing.T) {
 //
 //safety:1 with cmd/datamoved/daemon TestHSMOther
 func TestFor(t *testing.T) {
-	each(t, func(t *testing.T, p mover.Place) {
+	each(t, func(t *testing.T, p mover.Backend) {
 		opened := func(whose string) error {
-			v, err := archive.Open(t.Context(), p, archive.Options{By: mover.Owner{Task: "vault"}, StateDir: t.TempDir(), For: whose})
+			v, err := archive.Open(t.Context(), p, archive.Options{By: mover.WriterID{Task: "vault"}, StateDir: t.TempDir(), For: whose})
 			if err == nil {
 				err = put(t, v, content(3))
 			}

@@ -27,7 +27,7 @@ const ForKey = "vault.for"
 const identitySize = 32
 
 // identify compares the identity of the place with the one that is remembered.
-func (v *Vault) identify(ctx context.Context) error {
+func (v *Archive) identify(ctx context.Context) error {
 	file := filepath.Join(v.o.StateDir, IdentityKey)
 	known, err := os.ReadFile(file)
 	switch {
@@ -62,7 +62,7 @@ func (v *Vault) identify(ctx context.Context) error {
 
 // bind compares whose copies there are with whose we are to keep. Keys of two file systems
 // can be the same: then one would get the content of the other.
-func (v *Vault) bind(ctx context.Context) error {
+func (v *Archive) bind(ctx context.Context) error {
 	if v.o.For == "" {
 		return nil
 	}
@@ -81,7 +81,7 @@ func (v *Vault) bind(ctx context.Context) error {
 }
 
 // scratch is a file without a name.
-func (v *Vault) scratch() (*os.File, error) {
+func (v *Archive) scratch() (*os.File, error) {
 	f, err := os.CreateTemp(v.o.StateDir, ".identity-*")
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (v *Vault) scratch() (*os.File, error) {
 }
 
 // read reads what a vault says of itself.
-func (v *Vault) read(ctx context.Context, key string) (string, error) {
+func (v *Archive) read(ctx context.Context, key string) (string, error) {
 	f, err := v.scratch()
 	if err != nil {
 		return "", err
@@ -103,7 +103,7 @@ func (v *Vault) read(ctx context.Context, key string) (string, error) {
 	return string(b), err
 }
 
-func (v *Vault) write(ctx context.Context, key, text string) error {
+func (v *Archive) write(ctx context.Context, key, text string) error {
 	f, err := v.scratch()
 	if err != nil {
 		return err

@@ -62,7 +62,7 @@ func (n *notes) keys() (map[string]string, error) {
 }
 
 // sweep drops what an earlier process had left half written.
-func (v *Vault) sweep(ctx context.Context) error {
+func (v *Archive) sweep(ctx context.Context) error {
 	keys, err := v.notes.keys()
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (v *Vault) sweep(ctx context.Context) error {
 
 // drop drops the drafts of a key that were begun by us before a time: in a directory by
 // the owner in their names, in a store by the key.
-func (v *Vault) drop(ctx context.Context, key string, before time.Time) error {
+func (v *Archive) drop(ctx context.Context, key string, before time.Time) error {
 	var mu sync.Mutex
 	var left []mover.Token
 	dir, _ := mover.Parent(key)
@@ -91,7 +91,7 @@ func (v *Vault) drop(ctx context.Context, key string, before time.Time) error {
 		mu.Lock()
 		defer mu.Unlock()
 		ours := s.Owner.Task == v.o.By.Task && s.Owner.Epoch < v.o.By.Epoch
-		if ours || s.Owner == (mover.Owner{}) && s.Name == key && s.Since.Before(before) {
+		if ours || s.Owner == (mover.WriterID{}) && s.Name == key && s.Since.Before(before) {
 			left = append(left, s.Token)
 		}
 	}
@@ -141,9 +141,9 @@ func (m *made) forget() {
 
 // makeDirs makes the directories around a key, for nobody but us, on stable storage. A
 // store has none.
-func (v *Vault) makeDirs(ctx context.Context, key string) error {
+func (v *Archive) makeDirs(ctx context.Context, key string) error {
 	dir, _ := mover.Parent(key)
-	if v.place.Traits().NeedsManifest || dir == "" || v.dirs.has(dir) {
+	if v.place.Capabilities().NeedsManifest || dir == "" || v.dirs.has(dir) {
 		return nil
 	}
 	for i := range len(dir) + 1 {

@@ -11,20 +11,20 @@ import (
 
 // sealed is a place whose new entries have the checksum of their content with them, where
 // the place does not remember it by itself.
-type sealed struct{ mover.Place }
+type sealed struct{ mover.Backend }
 
 // Unwrap lets optional interfaces be found.
-func (s *sealed) Unwrap() any { return s.Place }
+func (s *sealed) Unwrap() any { return s.Backend }
 
 // remembers reports whether the place gives back the checksum of a whole content, which it
 // has compared itself.
 func (s *sealed) remembers() bool {
-	t := s.Traits()
+	t := s.Capabilities()
 	return t.Keeps.Has(mover.FactCRC) && t.Level >= mover.Server
 }
 
 func (s *sealed) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
-	d, err := s.Place.Draft(ctx, e, h)
+	d, err := s.Backend.Draft(ctx, e, h)
 	if err != nil || s.remembers() {
 		return d, err
 	}
@@ -39,7 +39,7 @@ func (s *sealed) Publish(ctx context.Context, batch []mover.Draft) []mover.Outco
 			inner[i] = mine.Draft
 		}
 	}
-	return s.Place.Publish(ctx, inner)
+	return s.Backend.Publish(ctx, inner)
 }
 
 // sealing is a draft of a sealed place.
@@ -58,21 +58,21 @@ func (d *sealing) Finish(ctx context.Context, e mover.Entry, receipts []mover.Re
 }
 
 // checked is a place as a source whose contents have to be what they were sealed as.
-type checked struct{ mover.Place }
+type checked struct{ mover.Backend }
 
 // Unwrap lets optional interfaces be found.
-func (c *checked) Unwrap() any { return c.Place }
+func (c *checked) Unwrap() any { return c.Backend }
 
 // Stat implements mover.Source. The root has no facts that would be carried over.
 func (c *checked) Stat(ctx context.Context, name string) (mover.Entry, error) {
 	if name == "" {
 		return mover.Entry{}, mover.ErrNotExist
 	}
-	return c.Place.Stat(ctx, name)
+	return c.Backend.Stat(ctx, name)
 }
 
 func (c *checked) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
-	content, err := c.Place.Open(ctx, e)
+	content, err := c.Backend.Open(ctx, e)
 	if err != nil {
 		return nil, err
 	}

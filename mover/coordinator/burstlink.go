@@ -198,7 +198,7 @@ func (s *Service) chargeBurst(ctx context.Context, row *ledgerv1.BurstRecord) er
 	if err != nil {
 		return err
 	}
-	l := &lifecycle.Leg{Purse: money, Book: book, Now: s.now, Keep: func(r *burst.Record) error { return s.keepCharged(ctx, r) }}
+	l := &lifecycle.Manager{Purse: money, Book: book, Now: s.now, Keep: func(r *burst.Record) error { return s.keepCharged(ctx, r) }}
 	return l.Charge(ctx, r)
 }
 

@@ -48,7 +48,7 @@ func (s *Service) TellCheckpoints(ctx context.Context, r *agentv1.TellCheckpoint
 	switch conf := s.conf().Tiers[tree.Tier].Checkpoints; {
 	case r.GetFolder() != nil:
 		err = s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error { return s.sawFolder(tx, tree, r.GetFolder()) })
-		s.stir()
+		s.wake()
 	case r.GetRound() != nil:
 		err = s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error { return forgetFolders(tx, tree, r.GetRound().GetFolders()) })
 	case conf != nil:

@@ -292,7 +292,7 @@ func TestCrowdOfLeases(t *testing.T) {
 		wants(t, "leases and wishes", d.ledger.Update(context.Background(), state.Soon, func(tx *state.Tx) (err error) {
 			for j := range 1000 {
 				one := newLease(fmt.Sprintf("lease-%d-%d", i, j), replica, "bob", accountOf(authz.From(bob)), d.clock.now(), time.Hour)
-				err = errors.Join(err, state.Leases.Put(tx, one), state.Wishes.Put(tx, &ledgerv1.Wish{Task: staged.GetTask().GetId(), Lease: one}))
+				err = errors.Join(err, state.Leases.Put(tx, one), state.StageWaiters.Put(tx, &ledgerv1.Wish{Task: staged.GetTask().GetId(), Lease: one}))
 			}
 			return err
 		}), nil)

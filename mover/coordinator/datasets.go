@@ -121,7 +121,7 @@ func (s *Service) ListDatasets(ctx context.Context, r *pb.ListDatasetsRequest) (
 
 // described makes what a task has read a version of its dataset, and where it was
 // read a replica of it.
-func (s *Service) described(tx *state.Tx, t *pb.Task, p proof) error {
+func (s *Service) described(tx *state.Tx, t *pb.Task, p manifestResult) error {
 	name := t.GetSpec().GetStaging().GetDataset()
 	d, err := state.Datasets.Get(tx, name)
 	switch {
@@ -190,7 +190,7 @@ func taken(d *pb.Dataset, t *pb.Task) bool {
 
 // addSource records where a version was read. The place of a replica that is held or
 // worked on stays as it is, and so does that of one that this service has made.
-func (s *Service) addSource(tx *state.Tx, t *pb.Task, r *pb.Replica, p proof) error {
+func (s *Service) addSource(tx *state.Tx, t *pb.Task, r *pb.Replica, p manifestResult) error {
 	now := timestamppb.New(s.clock.now())
 	r.Dataset, r.Digest, r.State, r.Level, r.Bytes = t.GetSpec().GetStaging().GetDataset(), p.digest, whole, pb.Level_LEVEL_READ, p.bytes
 	r.CreateTime, r.UseTime, r.Owner = now, now, t.GetOwner()

@@ -153,7 +153,7 @@ func (d *desk) attend(name string) {
 		}
 	}
 	d.orders[name] = make(chan *agentv1.Order, ordersMost)
-	if err := d.arrive(context.Background(), name, st, d.orders[name], func() {}); err != nil {
+	if err := d.connect(context.Background(), name, st, d.orders[name], func() {}); err != nil {
 		d.t.Fatalf("%v", err)
 	}
 }

@@ -51,7 +51,7 @@ const looksMost = 64
 
 // giveOne gives the first task of a flow that may begin to an agent, or finds that one
 // does not wait any more.
-func (s *Service) giveOne(ctx context.Context, f *flow) bool {
+func (s *Service) giveOne(ctx context.Context, f *taskQueue) bool {
 	s.mu.Lock()
 	agent := s.pick(f.need, f.account, f.class)
 	s.mu.Unlock()
@@ -84,7 +84,7 @@ func (s *Service) giveOne(ctx context.Context, f *flow) bool {
 }
 
 // reads notes why the line of a flow can not be read, for people that ask for its tasks, and that it can again. It is tried again in each round.
-func (s *Service) reads(ctx context.Context, f *flow, err error) {
+func (s *Service) reads(ctx context.Context, f *taskQueue, err error) {
 	if ctx.Err() != nil {
 		return // we end
 	}
@@ -102,7 +102,7 @@ func (s *Service) reads(ctx context.Context, f *flow, err error) {
 }
 
 // forget drops a flow that has no task. One that comes just then is in the ledger.
-func (s *Service) forget(ctx context.Context, f *flow) {
+func (s *Service) forget(ctx context.Context, f *taskQueue) {
 	if ids, err := s.queued(ctx, f, "", 1); err != nil || len(ids) > 0 {
 		return
 	}
@@ -127,7 +127,7 @@ const urgentSlots = 4
 
 // pick chooses an agent for a lead: of those that can, one with the most free slots.
 // Service.mu is held.
-func (s *Service) pick(n need, owner *pb.Account, class pb.TaskClass) (name string) {
+func (s *Service) pick(n placement, owner *pb.Account, class pb.TaskClass) (name string) {
 	most, now := 0, s.clock.steady()
 	for _, a := range s.agents {
 		free := a.leads
@@ -147,7 +147,7 @@ func (s *Service) pick(n need, owner *pb.Account, class pb.TaskClass) (name stri
 const blockedPause = time.Second
 
 // blocks says how long a task waits before it may begin to write; 0 is not at all. why is that it never may.
-func (s *Service) blocks(ctx context.Context, t *pb.Task, f *flow) (wait time.Duration, why error) {
+func (s *Service) blocks(ctx context.Context, t *pb.Task, f *taskQueue) (wait time.Duration, why error) {
 	if wait := s.inTheWay(ctx, t, f); wait > 0 {
 		return wait, nil
 	}
@@ -155,7 +155,7 @@ func (s *Service) blocks(ctx context.Context, t *pb.Task, f *flow) (wait time.Du
 }
 
 // inTheWay says how long a task waits for others.
-func (s *Service) inTheWay(ctx context.Context, t *pb.Task, f *flow) time.Duration {
+func (s *Service) inTheWay(ctx context.Context, t *pb.Task, f *taskQueue) time.Duration {
 	if work := t.GetSpec().GetBurst(); worksOn(t.GetSpec()) {
 		if other := s.workerOn(work.GetName()); other != "" {
 			s.waits(ctx, t, "task "+other+" works on burst "+work.GetName())
@@ -202,7 +202,7 @@ func (s *Service) inTheWay(ctx context.Context, t *pb.Task, f *flow) time.Durati
 
 // giveLead makes an agent the lead of a task, if it still waits. wait says that it is not
 // the time yet.
-func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string) (wait time.Duration, err error) {
+func (s *Service) giveLead(ctx context.Context, id string, f *taskQueue, agent string) (wait time.Duration, err error) {
 	epoch, err := s.ledger.Epoch(ctx)
 	if err != nil {
 		return 0, err
@@ -270,7 +270,7 @@ func (s *Service) giveLead(ctx context.Context, id string, f *flow, agent string
 	}
 	s.watch.tell(id)
 	s.joinSwarm(l, swarm) // before it begins
-	lent := s.lends(l)
+	lent := s.exportFrom(l)
 	s.send(agent, &agentv1.Order{What: &agentv1.Order_Lead{Lead: &agentv1.Lead{
 		Task: copyOf(t), Epoch: epoch, Spec: t.GetSpec(), Over: over, Pieces: pieces, Lease: durationOf(s.lease), Roots: roots,
 		TraceParent: span, Expects: s.compares(t), BytesPerSecond: l.parts.part(agent), Lent: lent,
@@ -318,7 +318,7 @@ func (s *Service) waits(ctx context.Context, t *pb.Task, why string) {
 
 // writer names a running task that writes where t would, or says that helpers of one
 // that is over linger there.
-func (s *Service) writer(t *pb.Task, n need) (name string, linger bool) {
+func (s *Service) writer(t *pb.Task, n placement) (name string, linger bool) {
 	if !drafts(t.GetSpec()) {
 		return "", false
 	}

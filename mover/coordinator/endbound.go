@@ -31,7 +31,7 @@ func (s *Service) endBound(ctx context.Context, nodes ...string) (n int64) {
 		}
 		more = after != ""
 	}
-	var flows []*flow
+	var flows []*taskQueue
 	s.mu.Lock()
 	for _, f := range s.flows {
 		if slices.Contains(nodes, f.need.node) {

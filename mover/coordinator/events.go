@@ -116,7 +116,7 @@ func (s *Service) brought(t *pb.Task) {
 		s.broughtAt = map[string]time.Time{}
 	}
 	s.broughtAt[l.Tier] = s.now()
-	s.stir()
+	s.wake()
 }
 
 // broughtTo is when a task of somebody has brought something to a tier last; nil is not since this service began.

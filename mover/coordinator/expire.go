@@ -155,7 +155,7 @@ func (s *Service) close(ctx context.Context, l *lead, t *pb.Task) {
 		if err := dropDrafts(tx, t.GetId()); err != nil {
 			return err
 		}
-		if f, err = s.settle(tx, t, proof); err != nil {
+		if f, err = s.applyEnd(tx, t, proof); err != nil {
 			return err
 		}
 		return addUsage(tx, t)

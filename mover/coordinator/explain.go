@@ -130,7 +130,7 @@ func (s *Service) explainQueue(t *pb.Task, e *pb.Explanation) {
 }
 
 // queueTrouble is why the line of a task can not be read; nil where it can. Service.mu is held.
-func (s *Service) queueTrouble(t *pb.Task, n need) error {
+func (s *Service) queueTrouble(t *pb.Task, n placement) error {
 	if f := s.flows[flowName(t, n)]; f != nil {
 		return f.unread
 	}
@@ -138,7 +138,7 @@ func (s *Service) queueTrouble(t *pb.Task, n need) error {
 }
 
 // unreached says why no agent reaches what a task needs; mu is held.
-func (s *Service) unreached(n need, owner *pb.Account) string {
+func (s *Service) unreached(n placement, owner *pb.Account) string {
 	for _, a := range s.agents {
 		switch {
 		case !a.sees(n):
@@ -155,7 +155,7 @@ func (s *Service) unreached(n need, owner *pb.Account) string {
 	for _, tier := range n.tiers {
 		some := false
 		for _, a := range s.agents {
-			some = some || a.sees(need{node: n.node, tiers: []string{tier}})
+			some = some || a.sees(placement{node: n.node, tiers: []string{tier}})
 		}
 		if some {
 			continue

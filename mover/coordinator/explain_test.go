@@ -136,7 +136,7 @@ func TestExplainUnreached(t *testing.T) {
 	d := newDesk(t, site(), authz.Input{})
 	says := func(name string, hello *agentv1.Hello, spec *pb.TaskSpec, want string) {
 		t.Helper()
-		wants(t, name, d.arrive(asAgent("n1"), "n1", &agentv1.Status{Hello: hello, LeadSlots: 9}, make(chan *agentv1.Order, 9), func() {}), nil)
+		wants(t, name, d.connect(asAgent("n1"), "n1", &agentv1.Status{Hello: hello, LeadSlots: 9}, make(chan *agentv1.Order, 9), func() {}), nil)
 		x, err := d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: spec})
 		wants(t, name, err, nil)
 		e, err := d.ExplainTask(root, &pb.ExplainTaskRequest{Id: x.GetId()})

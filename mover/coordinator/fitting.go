@@ -76,7 +76,7 @@ func (s *Service) evictable(tx *state.Tx, f *fitting, cache bool, now time.Time)
 
 // viewOn is the view for a question about all replicas of a tier, on one node where each has its own.
 func (s *Service) viewOn(tx *state.Tx, now time.Time, row *pb.Tier) (*dataset.View, error) {
-	a, err := s.around(tx, now)
+	a, err := s.replicaFacts(tx, now)
 	if err != nil {
 		return nil, err
 	}

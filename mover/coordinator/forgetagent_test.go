@@ -41,7 +41,7 @@ func (d *desk) names() (names []string) {
 }
 
 // leaves ends the conversation of an agent.
-func (d *desk) leaves(name string) { d.depart(name, d.orders[name]) }
+func (d *desk) leaves(name string) { d.disconnect(name, d.orders[name]) }
 
 // TestForgetAgent: with a node goes what only it has; what others have stays, and so does
 // what was promised of that.
@@ -234,7 +234,7 @@ func TestForgottenCertificates(t *testing.T) {
 	}
 	wants(t, "it renews", second(renew(asStolen)), mover.ErrPermission)
 	hello := &agentv1.Status{Hello: &agentv1.Hello{Name: "n9"}}
-	wants(t, "it attends", d.arrive(asStolen, "n9", hello, make(chan *agentv1.Order, 9), func() {}), mover.ErrPermission)
+	wants(t, "it attends", d.connect(asStolen, "n9", hello, make(chan *agentv1.Order, 9), func() {}), mover.ErrPermission)
 	wants(t, "a token from before", second(join(unused)), mover.ErrPermission)
 	if names := d.names(); len(names) != 2 {
 		t.Errorf("agents: %v", names)
@@ -283,7 +283,7 @@ func TestLacks(t *testing.T) {
 	}
 	for name, row := range map[string]struct{ reaches, lacks []string }{"none": {nil, all}, "one": {all[:1], all[1:]}, "all": {all, nil}} {
 		orders := make(chan *agentv1.Order, 9)
-		wants(t, "it attends", d.arrive(asAgent("n9"), "n9", hello(row.reaches...), orders, func() {}), nil)
+		wants(t, "it attends", d.connect(asAgent("n9"), "n9", hello(row.reaches...), orders, func() {}), nil)
 		var told []string
 		for len(orders) > 0 {
 			told = append(told, (<-orders).GetLacks().GetTiers()...)
@@ -296,7 +296,7 @@ func TestLacks(t *testing.T) {
 		}
 	}
 	orders := make(chan *agentv1.Order, 9)
-	wants(t, "it attends", d.arrive(asAgent("n9"), "n9", hello(all...), orders, func() {}), nil)
+	wants(t, "it attends", d.connect(asAgent("n9"), "n9", hello(all...), orders, func() {}), nil)
 	more := site()
 	more.Tiers["new"] = config.Tier{Level: "warm", Path: "/new"}
 	d.conf = more

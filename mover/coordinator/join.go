@@ -89,7 +89,7 @@ func (s *Service) wish(tx *state.Tx, o *order, r *pb.Replica) error {
 	if o.pin != nil {
 		w.Pin = o.pinOn(r)
 	}
-	wishes, err := all(state.Wishes.All(tx, state.Range{Prefix: []string{r.GetTask()}}))
+	wishes, err := all(state.StageWaiters.All(tx, state.Range{Prefix: []string{r.GetTask()}}))
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (s *Service) wish(tx *state.Tx, o *order, r *pb.Replica) error {
 	if err := s.mayHold(o.caller, quota.Leases); err != nil {
 		return err
 	}
-	return state.Wishes.Put(tx, w)
+	return state.StageWaiters.Put(tx, w)
 }
 
 // mayFollow says whether somebody else's task may be looked at: one that brings a

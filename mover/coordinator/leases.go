@@ -68,7 +68,7 @@ func (s *Service) AcquireLease(ctx context.Context, r *pb.AcquireLeaseRequest) (
 		return nil, err
 	}
 	asked := &pb.TaskSpec{Source: tag(r.GetDataset(), r.GetDigest()), Target: r.GetTier(), Node: r.GetNode(), Labels: r.GetLabels(), Staging: &pb.Staging{Holder: r.GetHolder(), LeaseTtl: r.GetTtl()}}
-	err = s.seeing(ctx, func(tx *state.Tx) error {
+	err = s.updateWithProbe(ctx, func(tx *state.Tx) error {
 		now, err := s.moment(tx)
 		if err != nil {
 			return err

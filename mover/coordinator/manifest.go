@@ -49,7 +49,7 @@ func (s *Service) PutManifest(stream grpc.ClientStreamingServer[agentv1.PutManif
 	}
 	defer done()
 	in := &arriving{stream: stream, rest: first.GetData(), total: int64(len(first.GetData()))}
-	var p proof
+	var p manifestResult
 	if of == "" {
 		p, err = s.shelve(in)
 	} else {
@@ -96,7 +96,7 @@ func (s *Service) expects(ctx context.Context, r *agentv1.PutManifestRequest) (d
 }
 
 // believe remembers what a lead has read, if it is the lead still.
-func (s *Service) believe(ctx context.Context, r *agentv1.PutManifestRequest, p proof) (*pb.Task, error) {
+func (s *Service) believe(ctx context.Context, r *agentv1.PutManifestRequest, p manifestResult) (*pb.Task, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l, err := s.held(ctx, r.GetTask(), r.GetEpoch())
@@ -131,7 +131,7 @@ func (a *arriving) Read(p []byte) (int, error) {
 }
 
 // shelve stores a manifest. It is on stable storage when it has its name.
-func (s *Service) shelve(in io.Reader) (p proof, err error) {
+func (s *Service) shelve(in io.Reader) (p manifestResult, err error) {
 	f, err := os.CreateTemp(s.manifests(), manifestTemp)
 	if err != nil {
 		return p, noRoom(err)
@@ -159,7 +159,7 @@ func (s *Service) shelve(in io.Reader) (p proof, err error) {
 }
 
 // replica is what a manifest says of a replica of a version.
-func (s *Service) replica(in io.Reader, of string) (p proof, err error) {
+func (s *Service) replica(in io.Reader, of string) (p manifestResult, err error) {
 	f, err := os.Open(s.manifestFile(of))
 	if errors.Is(err, mover.ErrNotExist) {
 		return p, fmt.Errorf("%w: the manifest %s is not there any more; add the dataset again", mover.ErrNotExist, of)

@@ -559,7 +559,7 @@ func (m *model) checkRow(r *pb.Replica) {
 // hold of a task has a task that lives.
 func (m *model) checkTasks() {
 	err := m.ledger.View(func(tx *state.Tx) error {
-		wishes, err := all(state.Wishes.All(tx, state.Range{}))
+		wishes, err := all(state.StageWaiters.All(tx, state.Range{}))
 		if err != nil {
 			return err
 		}

@@ -19,8 +19,8 @@ import (
 	"datamove.dev/tiering/burst/pricing"
 )
 
-// treasury is what is remembered of bursts and their money beside the ledger.
-type treasury struct {
+// accounts is what is remembered of bursts and their money beside the ledger.
+type accounts struct {
 	moneyMu sync.Mutex     // guards the two below
 	money   *budget.Ledger // nil until somebody asks
 	capsOf  *config.Config // whose accounts it has

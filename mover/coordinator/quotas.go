@@ -44,7 +44,7 @@ func (s *Service) countHoldings(ctx context.Context) error {
 			one(add, l.GetOwner(), quota.Leases)
 		}
 	})
-	wishes, err2 := state.Sum(ctx, s.ledger, state.Wishes, func(w *ledgerv1.Wish, _ int, add func(holding, int64)) {
+	wishes, err2 := state.Sum(ctx, s.ledger, state.StageWaiters, func(w *ledgerv1.Wish, _ int, add func(holding, int64)) {
 		one(add, w.GetLease().GetOwner(), quota.Leases)
 	})
 	keys, err3 := state.Sum(ctx, s.ledger, state.Keys, func(k *ledgerv1.Key, _ int, add func(holding, int64)) {

@@ -183,7 +183,7 @@ func (s *Service) Purge(ctx context.Context, r *pb.PurgeRequest) (*pb.Task, erro
 }
 
 // admitPurge is admit for a location that any project of the caller may hold.
-func (s *Service) admitPurge(c authz.Caller, spec *pb.TaskSpec) (*pb.TaskSpec, need, error) {
+func (s *Service) admitPurge(c authz.Caller, spec *pb.TaskSpec) (*pb.TaskSpec, placement, error) {
 	for _, p := range s.rules().Projects(c) {
 		if s.rules().MayUse(c, p, spec.GetTarget(), true).Allowed {
 			spec.Project = p

@@ -76,7 +76,7 @@ func (s *Service) refuse(tx *state.Tx, t *pb.Task, why error) error {
 	if err := s.fail(tx, t, why); err != nil {
 		return err
 	}
-	_, err := s.settle(tx, t, proof{})
+	_, err := s.applyEnd(tx, t, manifestResult{})
 	return err
 }
 
@@ -85,7 +85,7 @@ func (s *Service) refuse(tx *state.Tx, t *pb.Task, why error) error {
 // made is removed again later; what somebody tried to purge of it with rights that were not
 // enough is doubted, and goes when room is needed. What others have stays as it is and is no
 // replica any more.
-func (s *Service) removed(tx *state.Tx, t *pb.Task, p proof) error {
+func (s *Service) removed(tx *state.Tx, t *pb.Task, p manifestResult) error {
 	marked, err := s.markedBy(tx, t)
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func (s *Service) removed(tx *state.Tx, t *pb.Task, p proof) error {
 }
 
 // untouched says of a removal that has ended whether nothing was removed.
-func untouched(t *pb.Task, p proof) bool {
+func untouched(t *pb.Task, p manifestResult) bool {
 	return t.GetStartTime() == nil || t.GetState() == task.Failed && p.untouched
 }
 

@@ -128,7 +128,7 @@ func (s *Service) beginRun(ctx context.Context, head *pb.Plan, by string, at tim
 	if err == nil && begun {
 		s.postNotices(p, head)
 		s.log.Info("a policy runs", "policy", out.GetPolicy(), "run", out.GetId(), "by", by, "files", out.GetPlanned().GetFiles(), "bytes", out.GetPlanned().GetBytes())
-		s.stir()
+		s.wake()
 	}
 	return out, err
 }
@@ -247,7 +247,7 @@ func (s *Service) changes(ctx context.Context, id string, do func(*state.Tx, *pb
 		}
 		return state.Runs.Put(tx, one)
 	})
-	s.stir()
+	s.wake()
 	return one, err
 }
 

@@ -203,6 +203,6 @@ func (s *Service) wholeDone(tx *state.Tx, t *pb.Task) error {
 		}
 		one.Error = cmp.Or(one.GetError(), t.GetError())
 	}
-	s.stir()
+	s.wake()
 	return state.Runs.Put(tx, one)
 }

@@ -80,7 +80,7 @@ type Service struct {
 	kept                      // of datasets
 	seen                      // by metrics
 	stewardship
-	treasury
+	accounts
 	holdings holdings // of accounts
 	outbox   outbox
 	hearings hearings
@@ -88,12 +88,12 @@ type Service struct {
 	realPaths realPaths
 
 	mu     sync.Mutex
-	agents map[string]*node    // by name; guarded by mu, as all below
-	leads  map[string]*lead    // by task; changed by addLead and dropLead
-	slots  usedSlots           // of agents, by leads
-	swarms map[string]*tracked // by swarmID
-	flows  map[string]*flow    // of queued tasks
-	left   map[string]*parts   // of tasks whose lead is over, while its processes may read
+	agents map[string]*node      // by name; guarded by mu, as all below
+	leads  map[string]*lead      // by task; changed by addLead and dropLead
+	slots  usedSlots             // of agents, by leads
+	swarms map[string]*tracked   // by swarmID
+	flows  map[string]*taskQueue // of queued tasks
+	left   map[string]*parts     // of tasks whose lead is over, while its processes may read
 
 	limits   []limit // of limitsOf
 	limitsOf *config.Config
@@ -115,7 +115,7 @@ func New(ctx context.Context, o Options) (*Service, error) {
 		o: o, log: o.Logger, ledger: o.Ledger, lease: cmp.Or(o.Lease, 30*time.Second), started: time.Now(), kick: make(chan struct{}, 1), pages: make(chan struct{}, pagesMost),
 		stewardship: stewardship{stirred: make(chan struct{}, 1)},
 		outbox:      outbox{more: make(chan struct{}, 1)},
-		agents:      map[string]*node{}, leads: map[string]*lead{}, slots: usedSlots{}, swarms: map[string]*tracked{}, flows: map[string]*flow{}, left: map[string]*parts{}, now: time.Now,
+		agents:      map[string]*node{}, leads: map[string]*lead{}, slots: usedSlots{}, swarms: map[string]*tracked{}, flows: map[string]*taskQueue{}, left: map[string]*parts{}, now: time.Now,
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -32,7 +32,7 @@ func (s *Service) Stage(ctx context.Context, r *pb.StageRequest) (*pb.StageRespo
 		return nil, err
 	}
 	out, made := &pb.StageResponse{}, false
-	err = s.seeing(ctx, func(tx *state.Tx) (err error) {
+	err = s.updateWithProbe(ctx, func(tx *state.Tx) (err error) {
 		out, made, o.resumes = &pb.StageResponse{}, false, false
 		now, err := s.moment(tx)
 		if err == nil {

@@ -32,8 +32,8 @@ type node struct {
 	drain   bool
 	room    map[string]*agentv1.Room
 	rate    float64
-	lingers map[claim]linger // of leads that are over
-	full    string           // why it takes nothing
+	lingers map[claim]orphanedClaim // of leads that are over
+	full    string                  // why it takes nothing
 
 	journals map[string]*agentv1.Journals // by account
 
@@ -44,12 +44,12 @@ type node struct {
 func (n *node) ready() bool { return n.orders != nil && !n.leaving && !n.drain }
 
 // reaches says whether the node can work on what a need says, as a user.
-func (n *node) reaches(w need, owner *pb.Account) bool {
+func (n *node) reaches(w placement, owner *pb.Account) bool {
 	return n.sees(w) && (n.hello.GetRoot() || n.hello.GetUid() == owner.GetUid())
 }
 
 // sees reports whether the agent has what a task needs.
-func (n *node) sees(w need) bool {
+func (n *node) sees(w placement) bool {
 	if w.node != "" && w.node != n.name || n.hello == nil {
 		return false
 	}
@@ -64,7 +64,7 @@ func (n *node) sees(w need) bool {
 // lead is a task that an agent works on. Its fields are guarded by Service.mu.
 type lead struct {
 	task    *pb.Task // as it is now; nobody else changes it
-	need    need
+	need    placement
 	epoch   uint64
 	agent   string
 	since   time.Time         // when it was given
@@ -78,13 +78,13 @@ type lead struct {
 	unstored *pb.Task  // its end, which could not be stored; nil is none
 	again    time.Time // when that is tried again
 
-	wanted  int32         // what its crew was last told
-	usual   time.Duration // that its batches take
-	proof   proof         // of the manifest that it has sent
-	sending bool          // it is sending one
-	parts   *parts        // of the limit in its options; nil has none
-	ticket  string        // for what another node lends it; "" is nothing
-	swarm   string        // it is in since before a restart, and has not been heard; "" is none
+	wanted  int32          // what its crew was last told
+	usual   time.Duration  // that its batches take
+	proof   manifestResult // of the manifest that it has sent
+	sending bool           // it is sending one
+	parts   *parts         // of the limit in its options; nil has none
+	ticket  string         // for what another node lends it; "" is nothing
+	swarm   string         // it is in since before a restart, and has not been heard; "" is none
 }
 
 // takeUp makes of the ledger what has to be in memory.
@@ -124,7 +124,7 @@ const termShift = 32
 func (s *Service) takeUpTask(ctx context.Context, tx *state.Tx, t *pb.Task) error {
 	n, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
 	if err != nil { // its tier is not there any more: it waits, and says why
-		n = need{node: "?"}
+		n = placement{node: "?"}
 	}
 	t.Revision = max(t.GetRevision(), s.ledger.Term()<<termShift) // what was told of it before is more than is stored
 	l := &lead{task: t, need: n, epoch: t.GetEpoch(), agent: t.GetAgent(), since: s.now(), want: wanted(t), by: wantedBy(t), batches: map[string]*batch{}, resumed: true, swarm: swarmOf(t)}
@@ -170,7 +170,7 @@ func (s *Service) discover(ctx context.Context) {
 		for _, t := range page {
 			n, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
 			if err != nil { // its tier is not there any more: it waits, and says why
-				n = need{node: "?"}
+				n = placement{node: "?"}
 			}
 			s.unresolved(t)
 			s.line(t, n) // the queue asks for its id when it is its turn

@@ -68,7 +68,7 @@ func (s *Service) submit(ctx context.Context, asked *pb.TaskSpec, key string, al
 		TraceParent: telemetry.Inject(ctx),
 	}
 	var same *pb.Task
-	err = s.seeing(ctx, func(tx *state.Tx) error {
+	err = s.updateWithProbe(ctx, func(tx *state.Tx) error {
 		if same, err = before(tx, caller, key, asked); err != nil || same != nil {
 			return err
 		}
@@ -132,17 +132,17 @@ func digest(spec *pb.TaskSpec) []byte {
 }
 
 // admit checks a request and completes it: class, project, node.
-func (s *Service) admit(caller authz.Caller, asked *pb.TaskSpec) (*pb.TaskSpec, need, error) {
+func (s *Service) admit(caller authz.Caller, asked *pb.TaskSpec) (*pb.TaskSpec, placement, error) {
 	spec := proto.Clone(asked).(*pb.TaskSpec)
 	if spec == nil {
-		return nil, need{}, usage("there is nothing to do: the request has no spec")
+		return nil, placement{}, usage("there is nothing to do: the request has no spec")
 	}
 	me := authz.Owner{Name: caller.Name, UID: caller.UID}
 	if d := s.rules().MayOn(caller, authz.OfKind(spec.GetKind()), me); !d.Allowed {
-		return nil, need{}, d.Err()
+		return nil, placement{}, d.Err()
 	}
 	if d := s.rules().May(caller, "task.urgent"); !d.Allowed && asked.GetClass() == pb.TaskClass_TASK_CLASS_RESTORE {
-		return nil, need{}, &mover.Error{Op: "submit", Place: "a task of class restore", Err: d.Err()}
+		return nil, placement{}, &mover.Error{Op: "submit", Place: "a task of class restore", Err: d.Err()}
 	}
 	spec.Class = task.ClassOf(spec)
 	if spec.GetProject() == "" {
@@ -151,16 +151,16 @@ func (s *Service) admit(caller authz.Caller, asked *pb.TaskSpec) (*pb.TaskSpec, 
 		}
 	}
 	if err := errors.Join(shape(spec), s.inTiers(spec)); err != nil {
-		return nil, need{}, err
+		return nil, placement{}, err
 	}
 	if err := s.resolve(caller, spec); err != nil {
-		return nil, need{}, err
+		return nil, placement{}, err
 	}
 	if err := s.mayUse(caller, spec); err != nil {
-		return nil, need{}, err
+		return nil, placement{}, err
 	}
 	if _, err := convert.Request(spec, func(l location.Location) (location.Location, error) { return l, nil }); err != nil && moves(spec) {
-		return nil, need{}, err
+		return nil, placement{}, err
 	}
 	n, err := needOf(spec, s.conf(), s.here(caller))
 	if err == nil && n.node != "" {

@@ -319,7 +319,7 @@ func (s *Service) change(ctx context.Context, id string, do func(*state.Tx, *pb.
 		if err := state.Tasks.Put(tx, t); err != nil || !task.Ended(t.GetState()) {
 			return err
 		}
-		f, err = s.settle(tx, t, proof{})
+		f, err = s.applyEnd(tx, t, manifestResult{})
 		return err
 	})
 	if err == nil {

@@ -60,7 +60,7 @@ func withVersions(tx *state.Tx, d *pb.Dataset, most int) (*pb.Dataset, error) {
 }
 
 // addVersion makes what a task has described the newest version of its dataset.
-func addVersion(tx *state.Tx, t *pb.Task, p proof) error {
+func addVersion(tx *state.Tx, t *pb.Task, p manifestResult) error {
 	name := t.GetSpec().GetStaging().GetDataset()
 	number := uint64(1)
 	newest, err := findVersion(tx, "add", name, "")

@@ -18,7 +18,7 @@ import (
 
 // filled is a place that says how much room it has.
 type filled struct {
-	mover.Place
+	mover.Backend
 	room func() int64
 }
 
@@ -67,7 +67,7 @@ func TestPlanBehindAFullTarget(t *testing.T) {
 				}})
 				ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
 				defer stop()
-				open := func(_ context.Context, l location.Location, _ OpenOptions) (mover.Place, error) {
+				open := func(_ context.Context, l location.Location, _ OpenOptions) (mover.Backend, error) {
 					if l.Bucket == "source" {
 						return mem.New(source, mem.Options{}), nil
 					}

@@ -27,7 +27,7 @@ func located(place mover.Source) (at spotted) {
 			at = spotted{volume, path}
 		}
 	}
-	if one, ok := mover.As[*one](place); ok && at.known() {
+	if one, ok := mover.As[*singleFile](place); ok && at.known() {
 		at.path = mover.Join(at.path, one.name)
 	}
 	return at

@@ -16,11 +16,11 @@ import (
 
 // elsewhere is a place that is at a path of a volume, whatever its name is.
 type elsewhere struct {
-	mover.Place
+	mover.Backend
 	volume, path string
 }
 
-func (e elsewhere) Unwrap() any                      { return e.Place }
+func (e elsewhere) Unwrap() any                      { return e.Backend }
 func (e elsewhere) Located() (string, string, error) { return e.volume, e.path, nil }
 
 // TestApart: source, target and backup that are one in the other are refused by whatever names they go, before anything is made.
@@ -69,7 +69,7 @@ func TestApart(t *testing.T) {
 			made := map[string]bool{}
 			dirs := map[bool]string{true: t.TempDir(), false: t.TempDir()}
 			must.Do(t, os.WriteFile(filepath.Join(dirs[true], "f"), nil, 0o644))
-			open := func(_ context.Context, l location.Location, o OpenOptions) (mover.Place, error) {
+			open := func(_ context.Context, l location.Location, o OpenOptions) (mover.Backend, error) {
 				at, ok := volumes[key(l)]
 				if !ok && !o.Write {
 					return nil, mover.ErrNotExist
@@ -77,7 +77,7 @@ func TestApart(t *testing.T) {
 				if !ok {
 					made[key(l)] = true
 				}
-				at.Place = must.Get(posix.Open(dirs[at.path == "x/sub"], posix.Options{}))(t) // that is what every host of the store shows
+				at.Backend = must.Get(posix.Open(dirs[at.path == "x/sub"], posix.Options{}))(t) // that is what every host of the store shows
 				return at, nil
 			}
 			row.r.StateDir, row.r.Work, row.r.DryRun = t.TempDir(), Copy, !row.refused

@@ -33,19 +33,19 @@ type Request struct {
 	Target location.Location
 	// Names are several sources that go below Target under their own names (copy
 	// --into); Source is unused then.
-	Names []location.Location
+	Sources []location.Location
 
-	DryRun   bool
-	Full     bool         // copy everything again
-	Checksum bool         // compare contents instead of size and mtime
-	Verify   mover.Level  // at least this level for every file; 0 is the target's own
-	Preserve mover.Facts  // facts to compare and to set; 0 is all that both sides can keep
-	Filter   *plan.Filter // nil takes everything
-	Manifest string       // Verify: a manifest file to compare Target with, instead of Source
-	Expect   Expectation  // what the source has to be; nil takes what is there
-	MayLack  bool         // Copy: a source that is not there has nothing to copy
-	Reflink  Reflink      // POSIX: whether to share blocks
-	Follow   bool         // POSIX: links of the source are what they lead to
+	DryRun             bool
+	CopyAll            bool         // copy everything again
+	Checksum           bool         // compare contents instead of size and mtime
+	Verify             mover.Level  // at least this level for every file; 0 is the target's own
+	Preserve           mover.Facts  // facts to compare and to set; 0 is all that both sides can keep
+	Filter             *plan.Filter // nil takes everything
+	Manifest           string       // Verify: a manifest file to compare Target with, instead of Source
+	ExpectedManifest   Expectation  // what the source has to be; nil takes what is there
+	AllowMissingSource bool         // Copy: a source that is not there has nothing to copy
+	Reflink            Reflink      // POSIX: whether to share blocks
+	Follow             bool         // POSIX: links of the source are what they lead to
 
 	Delete      bool      // Sync: remove what the source has not
 	DeleteFirst bool      // with Delete: remove before anything is written, after a walk of its own of both sides
@@ -54,14 +54,14 @@ type Request struct {
 
 	Jobs      int              // calls in flight; 0 climbs by measured goodput
 	Bandwidth int64            // bytes per second; 0 is unlimited
-	Within    *limit.Bandwidth // what to read within in its place, at a rate that others may change; nil is Bandwidth
+	Limiter   *limit.Bandwidth // what to read within in its place, at a rate that others may change; nil is Bandwidth
 	Memory    int64            // bytes of buffers; 0 is 128 MiB
-	OnFull    OnFull           // what to do when the target is full
+	OnNoSpace OnNoSpace        // what to do when the target is full
 	Released  Released         // what to do with files whose content is in an archive only
 	StateDir  string           // journals and locks; "" is $XDG_STATE_HOME/datamove
 	Logger    *slog.Logger     // nil means no log
 	Observer  Observer         // nil is told nothing
-	Lead      *Lead            // nil: this process is on its own
+	Lead      *Coordination    // nil: this process is on its own
 }
 
 // Expectation opens the manifest of what a source has to be: see manifest.Expect. A
@@ -77,13 +77,13 @@ const (
 	ReflinkNever
 )
 
-// OnFull says what happens when the target has no room.
-type OnFull uint8
+// OnNoSpace says what happens when the target has no room.
+type OnNoSpace uint8
 
 // The ways to treat a full target.
 const (
-	FullWait OnFull = iota // pause, say why, go on when there is room
-	FullFail               // end with mover.ErrFull
+	NoSpaceWait OnNoSpace = iota // pause, say why, go on when there is room
+	NoSpaceFail                  // end with mover.ErrFull
 )
 
 // Released says what happens to files whose content is in the archive of their file
@@ -215,7 +215,7 @@ func Plan(ctx context.Context, r Request, open Opener) iter.Seq2[plan.Action, er
 
 // Opener opens the place of a location. It is how tiers, credentials and
 // endpoints come in; cmd has one that knows the configuration.
-type Opener func(ctx context.Context, l location.Location, o OpenOptions) (mover.Place, error)
+type Opener func(ctx context.Context, l location.Location, o OpenOptions) (mover.Backend, error)
 
 // OpenOptions says what a place is opened for.
 type OpenOptions struct {

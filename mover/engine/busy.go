@@ -11,15 +11,15 @@ import (
 
 // patiently is open, tried again as all later calls are.
 func patiently(open Opener) Opener {
-	return func(ctx context.Context, l location.Location, o OpenOptions) (place mover.Place, err error) {
+	return func(ctx context.Context, l location.Location, o OpenOptions) (place mover.Backend, err error) {
 		err = retry.Opening(ctx, retry.Options{Logger: o.Logger}, l.String(), func() (err error) { place, err = open(ctx, l, o); return err })
 		return place, err
 	}
 }
 
 // looking puts around a place that is only looked at what a copy would have around it.
-func looking(place mover.Place) mover.Place {
-	p := &pair{request: &Request{}, gate: transfer.NewGate(place.Traits(), place.Traits(), 0)}
+func looking(place mover.Backend) mover.Backend {
+	p := &pair{request: &Request{}, gate: transfer.NewGate(place.Capabilities(), place.Capabilities(), 0)}
 	place, _ = p.around(place, true)
 	return place
 }

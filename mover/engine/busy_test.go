@@ -107,13 +107,13 @@ func storeOpener(refusals int, refusal error, o faulty.Options) Opener {
 	trees := map[string]*mem.Tree{"store": mem.NewTree().Files(files), "same": mem.NewTree().Files(files), "other": mem.NewTree()}
 	var mu sync.Mutex
 	refused := map[string]int{}
-	return func(_ context.Context, l location.Location, _ OpenOptions) (mover.Place, error) {
+	return func(_ context.Context, l location.Location, _ OpenOptions) (mover.Backend, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if refused[l.Bucket]++; refused[l.Bucket] <= refusals {
 			return nil, &mover.Error{Op: "open", Place: l.String(), Err: refusal}
 		}
-		s3 := func(t *mover.Traits) { t.Scheme = "s3" }
+		s3 := func(t *mover.Capabilities) { t.Scheme = "s3" }
 		return faulty.New(mem.New(trees[l.Bucket], mem.Options{ObjectStore: true, Adjust: s3}), o), nil
 	}
 }
@@ -144,7 +144,7 @@ func TestHopelessStore(t *testing.T) {
 			t.Run(name+"/"+mover.KindName(refusal), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					tries := 0
-					open := func(context.Context, location.Location, OpenOptions) (mover.Place, error) {
+					open := func(context.Context, location.Location, OpenOptions) (mover.Backend, error) {
 						tries++
 						return nil, refusal
 					}

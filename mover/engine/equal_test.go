@@ -117,7 +117,7 @@ func TestVerifySaysWhatSyncDoes(t *testing.T) {
 		"a hard link less":         {"second", again("second", func(path string) error { return os.WriteFile(path, []byte("first"), 0o644) })},
 		"a byte more":              {"file", func(root string) error { return os.WriteFile(filepath.Join(root, "file"), []byte("more!"), 0o644) }},
 	}
-	open := func(_ context.Context, l location.Location, o OpenOptions) (mover.Place, error) {
+	open := func(_ context.Context, l location.Location, o OpenOptions) (mover.Backend, error) {
 		return posix.Open(l.Path, posix.Options{Create: o.Write})
 	}
 	for what, row := range rows {

@@ -52,7 +52,7 @@ func TestDeleteFirst(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			source, target := mem.NewTree().Files(map[string]string{"d/new": "n", "same": "s"}), mem.NewTree().Files(map[string]string{"dir/extra": "e", "d/": "", "same": "s"})
-			open := func(_ context.Context, l location.Location, _ OpenOptions) (mover.Place, error) {
+			open := func(_ context.Context, l location.Location, _ OpenOptions) (mover.Backend, error) {
 				if l.Path == "/s" {
 					return faulty.New(mem.New(source, mem.Options{}), faulty.Options{Script: row.fault}), nil
 				}

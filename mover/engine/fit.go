@@ -33,7 +33,7 @@ func (p *pair) fit(ctx context.Context, actions iter.Seq2[plan.Action, error], b
 		}
 		switch why := f.lacks(room); {
 		case why == "":
-		case p.request.OnFull == FullFail || f.removes(room) && !p.grown.Load(): // what the run itself removes at its end would never come
+		case p.request.OnNoSpace == NoSpaceFail || f.removes(room) && !p.grown.Load(): // what the run itself removes at its end would never come
 			yield(plan.Action{}, p.full(why))
 		default:
 			tell(p.target.String() + ": " + why)

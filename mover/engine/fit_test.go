@@ -19,7 +19,7 @@ import (
 
 // tight is a directory that says how much room it has.
 type tight struct {
-	*posix.Place
+	*posix.Backend
 	bytes int64
 }
 
@@ -33,20 +33,20 @@ func TestFits(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		room   int64
-		onFull OnFull
+		onFull OnNoSpace
 		there  bool // an old version of the file is at the target
 		told   bool
 		extra  bool // the target has a file that is to be removed
 	}{
-		{"it fits", size, FullFail, false, false, false},
-		{"it waits", size - 4096, FullWait, false, true, false},
-		{"it ends", size - 4096, FullFail, false, true, false},
-		{"what is replaced gives its room back", size, FullFail, true, false, false},
-		{"and not before the other is there", size - 1, FullFail, true, true, false},
-		{"nothing is known", -1, FullFail, false, false, false},
-		{"it waits, and removes at its end", size - 4096, FullWait, false, true, true},
-		{"it ends before it has removed anything", size - 4096, FullFail, false, true, true},
-		{"it does not wait for what it would remove at its end", size - 256, FullWait, false, true, true},
+		{"it fits", size, NoSpaceFail, false, false, false},
+		{"it waits", size - 4096, NoSpaceWait, false, true, false},
+		{"it ends", size - 4096, NoSpaceFail, false, true, false},
+		{"what is replaced gives its room back", size, NoSpaceFail, true, false, false},
+		{"and not before the other is there", size - 1, NoSpaceFail, true, true, false},
+		{"nothing is known", -1, NoSpaceFail, false, false, false},
+		{"it waits, and removes at its end", size - 4096, NoSpaceWait, false, true, true},
+		{"it ends before it has removed anything", size - 4096, NoSpaceFail, false, true, true},
+		{"it does not wait for what it would remove at its end", size - 256, NoSpaceWait, false, true, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			source, target := t.TempDir(), t.TempDir()
@@ -63,9 +63,9 @@ func TestFits(t *testing.T) {
 			request := Request{
 				Delete: row.extra,
 				Work:   work, Source: location.Location{Scheme: location.POSIX, Path: source}, Target: location.Location{Scheme: location.POSIX, Path: target},
-				StateDir: t.TempDir(), Reflink: ReflinkNever, OnFull: row.onFull,
+				StateDir: t.TempDir(), Reflink: ReflinkNever, OnNoSpace: row.onFull,
 			}
-			open := func(_ context.Context, l location.Location, o OpenOptions) (mover.Place, error) {
+			open := func(_ context.Context, l location.Location, o OpenOptions) (mover.Backend, error) {
 				p, err := posix.Open(l.Path, posix.Options{Create: o.Write})
 				return tight{p, row.room}, err
 			}
@@ -73,7 +73,7 @@ func TestFits(t *testing.T) {
 			report, err := task.Wait()
 			notes := strings.Join(report.Notes, "\n")
 			switch {
-			case row.told && (row.onFull == FullFail || row.room+512 >= size):
+			case row.told && (row.onFull == NoSpaceFail || row.room+512 >= size):
 				if !errors.Is(err, mover.ErrFull) || !strings.Contains(err.Error(), limit) {
 					t.Errorf("it ended with %v", err)
 				}

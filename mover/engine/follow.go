@@ -16,30 +16,30 @@ import (
 // following is a tree in which links are what they lead to, also outside of it: a file, or a folder with all that is in it. An entry that is
 // reached by a link has its path as Target.
 type following struct {
-	mover.Place
+	mover.Backend
 	root string // without links
-	at   func(ctx context.Context, dir string) (mover.Place, error)
+	at   func(ctx context.Context, dir string) (mover.Backend, error)
 }
 
 // follow makes of a tree of files one whose links are followed. Each folder that a link leads to is opened as one that is named.
-func follow(place mover.Place, l location.Location, open Opener, o OpenOptions) (mover.Place, error) {
+func follow(place mover.Backend, l location.Location, open Opener, o OpenOptions) (mover.Backend, error) {
 	path, err := filepath.Abs(l.Path)
 	if err != nil {
 		return nil, err
 	}
-	return &following{place, real(path), func(ctx context.Context, dir string) (mover.Place, error) {
+	return &following{place, real(path), func(ctx context.Context, dir string) (mover.Backend, error) {
 		return open(ctx, location.Location{Scheme: location.POSIX, Path: dir}, o)
 	}}, nil
 }
 
 // Unwrap lets optional interfaces of the tree be found.
-func (f *following) Unwrap() any { return f.Place }
+func (f *following) Unwrap() any { return f.Backend }
 
 // Walk implements mover.Source. A link that leads nowhere, or to a folder that it is in, is an error.
 func (f *following) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mover.Entry, error] {
 	return func(yield func(mover.Entry, error) bool) {
 		w := &linkWalk{following: f, ctx: ctx, opts: opts, yield: yield}
-		w.tree(f.Place, linked{real: f.root}, nil)
+		w.tree(f.Backend, linked{real: f.root}, nil)
 	}
 }
 
@@ -56,7 +56,7 @@ type linkWalk struct {
 
 // tree yields what is in a folder, and returns false when the walk is over. Above are the folders of the links that it was reached by. A link to a
 // folder waits for its turn: the folder comes later than the link would.
-func (w *linkWalk) tree(place mover.Place, of linked, above []string) bool {
+func (w *linkWalk) tree(place mover.Backend, of linked, above []string) bool {
 	if of.from != "" {
 		above = append(slices.Clone(above), of.from)
 	}
@@ -156,7 +156,7 @@ func (w *linkWalk) folder(of linked, above []string) bool {
 }
 
 // around opens the folder that a path is in, or is, and says by which name it is there.
-func (f *following) around(ctx context.Context, path string, dir bool) (place mover.Place, name string, err error) {
+func (f *following) around(ctx context.Context, path string, dir bool) (place mover.Backend, name string, err error) {
 	if !dir {
 		path, name = filepath.Split(path)
 	}
@@ -180,11 +180,11 @@ func (f *following) Stat(ctx context.Context, name string) (mover.Entry, error) 
 	path := filepath.Join(f.root, name)
 	to, err := filepath.EvalSymlinks(path)
 	if err != nil || to == path {
-		return f.Place.Stat(ctx, name)
+		return f.Backend.Stat(ctx, name)
 	}
 	info, err := os.Stat(to)
 	if err != nil {
-		return f.Place.Stat(ctx, name)
+		return f.Backend.Stat(ctx, name)
 	}
 	return f.look(ctx, name, to, info.IsDir())
 }
@@ -192,7 +192,7 @@ func (f *following) Stat(ctx context.Context, name string) (mover.Entry, error) 
 // Open implements mover.Source.
 func (f *following) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
 	if e.Target == "" || e.Kind == mover.Symlink {
-		return f.Place.Open(ctx, e)
+		return f.Backend.Open(ctx, e)
 	}
 	place, name, err := f.around(ctx, e.Target, e.Kind == mover.Dir)
 	if err != nil {
@@ -210,7 +210,7 @@ func (f *following) Open(ctx context.Context, e mover.Entry) (mover.Content, err
 // linkedContent is a content of a place that was opened for it alone.
 type linkedContent struct {
 	renamed
-	place mover.Place
+	place mover.Backend
 }
 
 // Close implements mover.Content.

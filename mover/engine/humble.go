@@ -20,7 +20,7 @@ type humble struct {
 
 // distrusts reports whether the source is believed nothing of rights.
 func (p *pair) distrusts() bool {
-	return p.source.Traits().Untrusted && !p.request.Preserve.Has(mover.FactPrivileges) && !p.target.Traits().NeedsManifest
+	return p.source.Capabilities().Untrusted && !p.request.Preserve.Has(mover.FactPrivileges) && !p.target.Capabilities().NeedsManifest
 }
 
 // Unwrap lets optional interfaces of the source be found.

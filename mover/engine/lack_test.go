@@ -17,14 +17,14 @@ import (
 // source that can not be seen is an error.
 func TestMayLack(t *testing.T) {
 	dir := t.TempDir()
-	open := func(_ context.Context, l location.Location, o OpenOptions) (mover.Place, error) {
+	open := func(_ context.Context, l location.Location, o OpenOptions) (mover.Backend, error) {
 		return posix.Open(l.Path, posix.Options{Create: o.Write})
 	}
 	at := func(name string) location.Location {
 		return location.Location{Scheme: location.POSIX, Path: filepath.Join(dir, name)}
 	}
 	copied := func(from, to string, lack bool) (Report, error) {
-		task, err := Start(t.Context(), Request{Work: Copy, Source: at(from), Target: at(to), StateDir: filepath.Join(dir, "state"), MayLack: lack}, open)
+		task, err := Start(t.Context(), Request{Work: Copy, Source: at(from), Target: at(to), StateDir: filepath.Join(dir, "state"), AllowMissingSource: lack}, open)
 		if err != nil {
 			return Report{}, err
 		}

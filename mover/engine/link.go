@@ -16,7 +16,7 @@ import (
 
 // openNamed is openSource for what is named to be copied: a link at the end of the name is followed, and what it leads to goes by the name of
 // the link. A link in a tree is an entry like others.
-func openNamed(ctx context.Context, l location.Location, open Opener, o OpenOptions) (mover.Place, error) {
+func openNamed(ctx context.Context, l location.Location, open Opener, o OpenOptions) (mover.Backend, error) {
 	if l.Scheme == location.S3 && !l.TrailingSlash {
 		if one, err := openOne(ctx, l, finding(open), o); err == nil || !errors.Is(err, mover.ErrNotExist) {
 			return one, err
@@ -34,7 +34,7 @@ func openNamed(ctx context.Context, l location.Location, open Opener, o OpenOpti
 	if err != nil {
 		return nil, err
 	}
-	if file, ok := place.(*one); ok {
+	if file, ok := place.(*singleFile); ok {
 		file.as = l.Base()
 	}
 	return place, nil

@@ -23,7 +23,7 @@ func (p *pair) lock(ctx context.Context) (err error) {
 		if p.overtakes(ctx, err) {
 			p.held, p.unlock, err = p.target.Lock(ctx, "", p.owner)
 		}
-		if !errors.Is(err, mover.ErrFull) || p.request.OnFull == FullFail {
+		if !errors.Is(err, mover.ErrFull) || p.request.OnNoSpace == NoSpaceFail {
 			return err
 		}
 		if o := p.request.Observer; o != nil {

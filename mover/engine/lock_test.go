@@ -14,19 +14,19 @@ import (
 
 // usurped is a place whose lock is lost when the first entry is published.
 type usurped struct {
-	*mem.Place
+	*mem.Backend
 	lose context.CancelCauseFunc
 }
 
-func (u *usurped) Lock(ctx context.Context, name string, o mover.Owner) (context.Context, func() error, error) {
-	ctx, unlock, err := u.Place.Lock(ctx, name, o)
+func (u *usurped) Lock(ctx context.Context, name string, o mover.WriterID) (context.Context, func() error, error) {
+	ctx, unlock, err := u.Backend.Lock(ctx, name, o)
 	ctx, u.lose = context.WithCancelCause(ctx)
 	return ctx, unlock, err
 }
 
 func (u *usurped) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcome {
 	u.lose(fmt.Errorf("lost: %w", mover.ErrHeld))
-	return u.Place.Publish(ctx, batch)
+	return u.Backend.Publish(ctx, batch)
 }
 
 // TestLostLock: whoever loses the lock stops, and says so.
@@ -38,9 +38,9 @@ func TestLostLock(t *testing.T) {
 		files[fmt.Sprintf("%04d", n)] = "content"
 	}
 	source, target := mem.NewTree().Files(files), mem.NewTree()
-	open := func(_ context.Context, l location.Location, o OpenOptions) (mover.Place, error) {
+	open := func(_ context.Context, l location.Location, o OpenOptions) (mover.Backend, error) {
 		if o.Write {
-			return &usurped{Place: mem.New(target, mem.Options{})}, nil
+			return &usurped{Backend: mem.New(target, mem.Options{})}, nil
 		}
 		return mem.New(source, mem.Options{}), nil
 	}

@@ -86,12 +86,12 @@ const (
 )
 
 // Visit opens l for a walk of all that is below, as a copy from there does, while do is at it.
-func Visit(ctx context.Context, l location.Location, open Opener, do func(mover.Place) error) error {
+func Visit(ctx context.Context, l location.Location, open Opener, do func(mover.Backend) error) error {
 	return VisitWith(ctx, l, OpenOptions{}, open, do)
 }
 
 // VisitWith is Visit of a place that is opened with options.
-func VisitWith(ctx context.Context, l location.Location, o OpenOptions, open Opener, do func(mover.Place) error) error {
+func VisitWith(ctx context.Context, l location.Location, o OpenOptions, open Opener, do func(mover.Backend) error) error {
 	place, err := patiently(open)(ctx, l, o)
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func (t *run) clear(ctx context.Context, l location.Location) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, target.Close()) }()
-	p.gate = transfer.NewGate(target.Traits(), target.Traits(), t.request.Jobs)
+	p.gate = transfer.NewGate(target.Capabilities(), target.Capabilities(), t.request.Jobs)
 	p.target, p.shelf = p.around(target, false)
 	p.source = p.target
 	if p.owner, _, err = ownerOf(ctx, p.target, l); err != nil {

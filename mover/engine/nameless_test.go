@@ -20,15 +20,15 @@ import (
 
 // foreign is a store that has objects, too, that no name leads to, as package s3 tells of them. Of the first level only.
 type foreign struct {
-	mover.Place
+	mover.Backend
 	anyKey bool
 
 	mu    sync.Mutex
 	sizes map[string]int64 // by key; guarded by mu
 }
 
-func (f *foreign) Traits() mover.Traits {
-	t := f.Place.Traits()
+func (f *foreign) Capabilities() mover.Capabilities {
+	t := f.Backend.Capabilities()
 	t.AnyKey = f.anyKey
 	return t
 }
@@ -47,7 +47,7 @@ func (f *foreign) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover
 				return
 			}
 		}
-		for e, err := range f.Place.Walk(ctx, o) {
+		for e, err := range f.Backend.Walk(ctx, o) {
 			if !yield(e, err) {
 				return
 			}
@@ -55,9 +55,9 @@ func (f *foreign) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover
 	}
 }
 
-func (f *foreign) Remove(ctx context.Context, e mover.Entry, by mover.Owner) error {
+func (f *foreign) Remove(ctx context.Context, e mover.Entry, by mover.WriterID) error {
 	if e.Key == "" {
-		return f.Place.Remove(ctx, e, by)
+		return f.Backend.Remove(ctx, e, by)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,7 +74,7 @@ func (*foreign) Close() error { return nil } // it is opened again
 func TestNameless(t *testing.T) {
 	source, target := location.Location{Scheme: location.S3, Bucket: "source", TrailingSlash: true}, location.Location{Scheme: location.S3, Bucket: "target", TrailingSlash: true}
 	at := func(files map[string]string, sizes map[string]int64) *foreign {
-		return &foreign{Place: mem.New(mem.NewTree().Files(files), mem.Options{ObjectStore: true}), sizes: sizes}
+		return &foreign{Backend: mem.New(mem.NewTree().Files(files), mem.Options{ObjectStore: true}), sizes: sizes}
 	}
 	odd := func() map[string]int64 { return map[string]int64{"a//b": 3, "../up": 4} }
 	excluded := must.Get(plan.NewFilter([]plan.Rule{{Pattern: "b"}, {Pattern: "up"}}, nil))(t)
@@ -103,7 +103,7 @@ func TestNameless(t *testing.T) {
 				"source": at(map[string]string{"same": "s", "new": "n"}, row.from), "target": at(map[string]string{"same": "s", "extra": "e"}, row.to),
 			}
 			places["source"].anyKey, places["target"].anyKey = row.anyKey, row.anyKey
-			open := func(_ context.Context, l location.Location, _ OpenOptions) (mover.Place, error) {
+			open := func(_ context.Context, l location.Location, _ OpenOptions) (mover.Backend, error) {
 				return places[l.Bucket], nil
 			}
 			r := row.r
@@ -124,7 +124,7 @@ func TestNameless(t *testing.T) {
 		})
 	}
 	store := at(map[string]string{"d/f": "12345"}, odd())
-	open := func(context.Context, location.Location, OpenOptions) (mover.Place, error) { return store, nil }
+	open := func(context.Context, location.Location, OpenOptions) (mover.Backend, error) { return store, nil }
 	if sum, err := Usage(t.Context(), source, open); err != nil || sum.Files != 3 || sum.Bytes != 12 {
 		t.Errorf("usage: %+v, %v", sum, err)
 	}
@@ -137,7 +137,7 @@ func TestNameless(t *testing.T) {
 // keysOf lists all files of a store.
 func keysOf(t *testing.T, store *foreign) (keys []string) {
 	t.Helper()
-	open := func(context.Context, location.Location, OpenOptions) (mover.Place, error) { return store, nil }
+	open := func(context.Context, location.Location, OpenOptions) (mover.Backend, error) { return store, nil }
 	for e, err := range List(t.Context(), location.Location{Scheme: location.S3, Bucket: "b", TrailingSlash: true}, true, open) {
 		must.Do(t, err)
 		if e.Kind == mover.File {

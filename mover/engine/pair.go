@@ -31,11 +31,11 @@ type pair struct {
 	request    *Request
 	index      int // among Request.Names
 	source     mover.Source
-	target     mover.Place
-	owner      mover.Owner
+	target     mover.Backend
+	owner      mover.WriterID
 	gate       *limit.Gate
-	humble     *humble // nil where the source is believed
-	shelf      shelf   // nil where the target needs no manifest
+	humble     *humble       // nil where the source is believed
+	shelf      manifestStore // nil where the target needs no manifest
 	journal    *lazyJournal
 	journalDir string
 	adopted    map[uint64]mover.Token // drafts of a lead on another host, by id in the journal
@@ -104,7 +104,7 @@ func (p *pair) openPlaces(ctx context.Context, src, dst location.Location, open 
 		return p.openListed(ctx, dst, open, look)
 	}
 	source, err := openNamed(ctx, src, open, look)
-	if r.Expect != nil && errors.Is(err, mover.ErrNotExist) {
+	if r.ExpectedManifest != nil && errors.Is(err, mover.ErrNotExist) {
 		err = mover.Unlike(err)
 	}
 	if errors.Is(err, mover.ErrNotExist) {
@@ -113,7 +113,7 @@ func (p *pair) openPlaces(ctx context.Context, src, dst location.Location, open 
 	if err != nil {
 		return err
 	}
-	if _, single := source.(*one); r.Follow && !single { // one that is named is followed anyway
+	if _, single := source.(*singleFile); r.Follow && !single { // singleFile that is named is followed anyway
 		if source, err = follow(source, src, open, look); err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (p *pair) openPlaces(ctx context.Context, src, dst location.Location, open 
 	if err := p.apart(ctx, src, dst, open, look); err != nil {
 		return err
 	}
-	if _, single := source.(*one); single && r.Work == Verify { // what it leads to is compared, as that of the source is
+	if _, single := source.(*singleFile); single && r.Work == Verify { // what it leads to is compared, as that of the source is
 		if dst, err = followed(dst); err != nil {
 			return err
 		}
@@ -144,15 +144,15 @@ type lacking struct{ error }
 func (l *lacking) Unwrap() error { return l.error }
 
 // wrap puts around both places what each of them needs.
-func (p *pair) wrap(source mover.Place) {
-	p.gate = transfer.NewGate(source.Traits(), p.target.Traits(), p.request.Jobs)
+func (p *pair) wrap(source mover.Backend) {
+	p.gate = transfer.NewGate(source.Capabilities(), p.target.Capabilities(), p.request.Jobs)
 	p.target, p.shelf = p.around(p.target, p.request.Work == Verify)
 	source, _ = p.around(source, true)
 	p.source = source
 	s := p.lead().Swarm
-	if expect := p.request.Expect; expect != nil {
+	if expect := p.request.ExpectedManifest; expect != nil {
 		var seen func() bool
-		if s != nil && source.Traits().Remote { // each listing leaves a store
+		if s != nil && source.Capabilities().Remote { // each listing leaves a store
 			seen = s.Relies
 		}
 		p.source = manifest.Expect(p.source, expect, seen)
@@ -164,18 +164,18 @@ func (p *pair) wrap(source mover.Place) {
 		p.humble = &humble{Source: p.source}
 		p.source = p.humble
 	}
-	p.source = limit.Source(p.source, p.request.Within)
+	p.source = limit.Source(p.source, p.request.Limiter)
 }
 
 // around adds patience to a place that is reached over a network, and to one that
 // keeps less than there is the facts of its manifest.
-func (p *pair) around(place mover.Place, reads bool) (mover.Place, shelf) {
-	t, o := place.Traits(), retry.Options{Logger: p.request.Logger, Notify: p.gate.Throttled}
+func (p *pair) around(place mover.Backend, reads bool) (mover.Backend, manifestStore) {
+	t, o := place.Capabilities(), retry.Options{Logger: p.request.Logger, Notify: p.gate.Throttled}
 	if t.Scheme == "s3" {
 		place = retry.New(place, o)
 	}
-	s, ok := mover.As[shelf](place)
-	if _, single := mover.As[*one](place); !ok || single || !t.NeedsManifest {
+	s, ok := mover.As[manifestStore](place)
+	if _, single := mover.As[*singleFile](place); !ok || single || !t.NeedsManifest {
 		return place, nil // a single object has no tree that a manifest could describe
 	}
 	kept := patient{s, o}
@@ -193,7 +193,7 @@ func (p *pair) identify(ctx context.Context, dir string, src, dst location.Locat
 		p.owner.Epoch = p.request.Lead.Epoch
 	}
 	p.journalDir = filepath.Join(dir, "tasks", shortHash(whole(src)+"\x00"+whole(dst)+"\x00"+self))
-	to := p.target.Traits()
+	to := p.target.Capabilities()
 	p.journal = newJournal(p.journalDir, journal.Options{KeepOnReboot: to.Scheme == "s3", Mount: to.Mount, Logger: p.request.Logger})
 	if from, err := p.source.Stat(ctx, ""); err == nil && from.Dev != 0 {
 		p.system = systemOf(&from)
@@ -204,19 +204,19 @@ func (p *pair) identify(ctx context.Context, dir string, src, dst location.Locat
 const sticky = 0o1000
 
 // ownerOf names who works on a target, and the target itself.
-func ownerOf(ctx context.Context, target mover.Place, l location.Location) (owner mover.Owner, self string, err error) {
+func ownerOf(ctx context.Context, target mover.Backend, l location.Location) (owner mover.WriterID, self string, err error) {
 	root, err := target.Stat(ctx, "")
 	if err != nil && !errors.Is(err, mover.ErrNotExist) {
 		return owner, "", err
 	}
-	if self = l.String(); root.Ino != 0 { // one target under two paths is one target
+	if self = l.String(); root.Ino != 0 { // singleFile target under two paths is one target
 		self = fmt.Sprintf("ino %d of %s", root.Ino, l.Base())
 	}
 	by := self
 	if root.Ino != 0 && root.Mode&sticky != 0 { // accounts do not keep each other away there, and each has drafts of its own
 		by = fmt.Sprintf("%s for uid %d", self, os.Geteuid())
 	}
-	return mover.Owner{Task: shortHash(by), Epoch: uint64(time.Now().UnixMilli())}, self, nil
+	return mover.WriterID{Task: shortHash(by), Epoch: uint64(time.Now().UnixMilli())}, self, nil
 }
 
 // whole is a location in words that mean the same from every working directory.
@@ -299,12 +299,12 @@ func (p *pair) withMissing(walk iter.Seq2[mover.Entry, error]) iter.Seq2[mover.E
 }
 
 func (p *pair) planOptions() plan.Options {
-	r, t := p.request, p.target.Traits()
+	r, t := p.request, p.target.Capabilities()
 	verify := r.Work == Verify
 	o := plan.Options{
-		Delete: r.Delete || verify, Full: r.Full, Checksum: r.Checksum || verify, Preserve: r.Preserve,
-		Keeps: true, Both: t.Twins, Times: t.Times, Classes: verify,
-		AnyKey: t.AnyKey && p.source.Traits().AnyKey,
+		Delete: r.Delete || verify, Full: r.CopyAll, Checksum: r.Checksum || verify, Preserve: r.Preserve,
+		Keeps: true, Both: t.FileAndDirShareName, Times: t.Times, Classes: verify,
+		AnyKey: t.AnyKey && p.source.Capabilities().AnyKey,
 	}
 	if !verify { // which asks what differs, and not how it is mended
 		o.UpdateBytes = t.UpdateBytes
@@ -313,7 +313,7 @@ func (p *pair) planOptions() plan.Options {
 	if t.NeedsManifest { // which keeps all facts of files
 		o.TargetKeeps |= ^mover.FactsOfObject
 	}
-	s := p.source.Traits()
+	s := p.source.Capabilities()
 	o.SourceTimes = s.Times
 	xattrs, both := s.Xattrs.Both(t.Xattrs)
 	if p.humble != nil {
@@ -333,13 +333,13 @@ func (p *pair) transferOptions(t *run, w *watch) transfer.Options {
 	r, lead := p.request, p.lead()
 	o := transfer.Options{
 		By: p.owner, Jobs: r.Jobs, Gate: p.gate, Plan: p.planOptions(), Level: r.Verify, Journal: p.keeping(),
-		Observer: w, Counters: &t.counters, FailFull: r.OnFull == FullFail, Released: released[r.Released], SpoolDir: p.spoolDir, Logger: r.Logger,
-		Allow: func(n int64) error { return p.allow(r.MaxDelete, n) }, Mine: lead.Mine, Turn: lead.Turn,
+		Observer: w, Counters: &t.counters, FailFull: r.OnNoSpace == NoSpaceFail, Released: released[r.Released], SpoolDir: p.spoolDir, Logger: r.Logger,
+		Allow: func(n int64) error { return p.allow(r.MaxDelete, n) }, ConfirmLease: lead.ConfirmLease, Turn: lead.AcquireSlot,
 	}
-	if lead.Crew != nil {
-		o.Crew = lead.Crew(p.index)
+	if lead.Helpers != nil {
+		o.Crew = lead.Helpers(p.index)
 	}
-	if p.target.Traits().Scheme != "s3" { // there late is better, and no directory has times
+	if p.target.Capabilities().Scheme != "s3" { // there late is better, and no directory has times
 		o.Tidy = p.tidy
 	}
 	return o
@@ -350,7 +350,7 @@ func (p *pair) transferOptions(t *run, w *watch) transfer.Options {
 func (p *pair) stray(ctx context.Context, s mover.Stray) {
 	switch {
 	case s.Owner.Task == p.owner.Task && p.older(s.Owner):
-	case s.Owner == (mover.Owner{}) && s.Name != "" && p.journal.wanted(s.Name):
+	case s.Owner == (mover.WriterID{}) && s.Name != "" && p.journal.wanted(s.Name):
 	default:
 		return // of somebody else
 	}
@@ -471,7 +471,7 @@ func (p *pair) forget(ctx context.Context, ids []uint64) error {
 	}
 	for _, id := range ids {
 		token, ok := p.adopted[id]
-		if keep := p.lead().Keep; ok && keep != nil {
+		if keep := p.lead().SaveDraft; ok && keep != nil {
 			if err := keep(ctx, Draft{Pair: p.index, Token: token}, false); err != nil {
 				return err
 			}
@@ -489,7 +489,7 @@ func (p *pair) dropBegun(ctx context.Context, names map[string]bool) (err error)
 	}
 	var mu sync.Mutex
 	opts := mover.WalkOptions{Skip: func(string, mover.Kind) bool { return true }, Stray: func(s mover.Stray) {
-		if s.Owner == (mover.Owner{}) && names[s.Name] {
+		if s.Owner == (mover.WriterID{}) && names[s.Name] {
 			dropErr := p.target.Drop(ctx, s.Token)
 			mu.Lock()
 			defer mu.Unlock()

@@ -15,7 +15,7 @@ import (
 // TestProgressIsWhole: when a task has ended, as much is done as was planned, also of what a
 // closer look has found to be there.
 func TestProgressIsWhole(t *testing.T) {
-	open := func(_ context.Context, l location.Location, o OpenOptions) (mover.Place, error) {
+	open := func(_ context.Context, l location.Location, o OpenOptions) (mover.Backend, error) {
 		return posix.Open(l.Path, posix.Options{Create: o.Write})
 	}
 	for name, row := range map[string]struct {

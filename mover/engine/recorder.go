@@ -56,7 +56,7 @@ type sorted struct {
 type span struct{ off, size int64 }
 
 func newRecorder(dir string, twins bool) (*recorder, error) {
-	file, err := transfer.Nameless(dir)
+	file, err := transfer.AnonymousFile(dir)
 	if err != nil {
 		return nil, fmt.Errorf("room for the manifest: %w", err)
 	}

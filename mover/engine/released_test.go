@@ -140,7 +140,7 @@ func (h *hsm) copy(t *testing.T, source, target string, r Request) (Report, erro
 	if r.Work == 0 {
 		r.Work = Copy
 	}
-	task, err := Start(t.Context(), r, func(_ context.Context, l location.Location, o OpenOptions) (mover.Place, error) {
+	task, err := Start(t.Context(), r, func(_ context.Context, l location.Location, o OpenOptions) (mover.Backend, error) {
 		return posix.Open(l.Path, posix.Options{Create: o.Write, FileSystem: h.open})
 	})
 	must.Do(t, err)
@@ -279,7 +279,7 @@ func TestReleasedNeverComes(t *testing.T) {
 	task, err := Start(ctx, Request{
 		Work: Copy, Source: location.Location{Scheme: location.POSIX, Path: source}, Target: location.Location{Scheme: location.POSIX, Path: filepath.Join(t.TempDir(), "target")},
 		StateDir: t.TempDir(), Reflink: ReflinkNever, Observer: stopper{cancel},
-	}, func(_ context.Context, l location.Location, o OpenOptions) (mover.Place, error) {
+	}, func(_ context.Context, l location.Location, o OpenOptions) (mover.Backend, error) {
 		return posix.Open(l.Path, posix.Options{Create: o.Write, FileSystem: h.open})
 	})
 	must.Do(t, err)

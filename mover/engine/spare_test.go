@@ -25,7 +25,7 @@ func TestExcludedStays(t *testing.T) {
 	for _, store := range []bool{false, true} {
 		t.Run(fmt.Sprintf("store %v", store), func(t *testing.T) {
 			trees := map[string]*mem.Tree{"/s": mem.NewTree().Files(map[string]string{"same": "s"}), "/d": mem.NewTree().Files(had)}
-			open := func(_ context.Context, l location.Location, _ OpenOptions) (mover.Place, error) {
+			open := func(_ context.Context, l location.Location, _ OpenOptions) (mover.Backend, error) {
 				return mem.New(trees[l.Path], mem.Options{ObjectStore: store}), nil
 			}
 			at := func(path string) location.Location { return location.Location{Scheme: location.POSIX, Path: path} }

@@ -24,12 +24,12 @@ import (
 
 // slow is a directory whose traits are those of a file system that has stable storage.
 type slow struct {
-	*posix.Place
+	*posix.Backend
 	late, syncs bool
 }
 
-func (s slow) Traits() mover.Traits {
-	t := s.Place.Traits()
+func (s slow) Capabilities() mover.Capabilities {
+	t := s.Backend.Capabilities()
 	t.CommitBytes, t.CommitEvery = 1<<30, time.Minute
 	t.LateErrors, t.FinishSyncs = s.late, s.syncs
 	return t
@@ -39,10 +39,10 @@ func (s slow) Traits() mover.Traits {
 type copying struct {
 	source, target, state string
 	names                 []string
-	as                    func(*posix.Place) mover.Place // the target
+	as                    func(*posix.Backend) mover.Backend // the target
 }
 
-func newCopying(t *testing.T, target string, as func(*posix.Place) mover.Place) *copying {
+func newCopying(t *testing.T, target string, as func(*posix.Backend) mover.Backend) *copying {
 	t.Helper()
 	c := &copying{t.TempDir(), target, t.TempDir(), []string{"dir/a", "dir/in/b", "dir/in/c", "file"}, as}
 	for _, name := range c.names {
@@ -68,7 +68,7 @@ func (c *copying) run(t *testing.T, published faulty.Fault) (Report, error) {
 	task, err := Start(t.Context(), Request{
 		Work: Copy, Source: location.Location{Scheme: location.POSIX, Path: c.source}, Target: location.Location{Scheme: location.POSIX, Path: c.target},
 		StateDir: c.state, Reflink: ReflinkNever,
-	}, func(_ context.Context, l location.Location, o OpenOptions) (mover.Place, error) {
+	}, func(_ context.Context, l location.Location, o OpenOptions) (mover.Backend, error) {
 		p, err := posix.Open(l.Path, posix.Options{Create: o.Write})
 		if err != nil || !o.Write {
 			return p, err
@@ -123,7 +123,7 @@ func TestLostInStagedDirectory(t *testing.T) {
 		{"a file by itself, too", true, false, []string{"dir/a", "file"}, 4},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			c := newCopying(t, t.TempDir(), func(p *posix.Place) mover.Place { return slow{p, row.late, row.syncs} })
+			c := newCopying(t, t.TempDir(), func(p *posix.Backend) mover.Backend { return slow{p, row.late, row.syncs} })
 			c.again(t, func() { lose(t, c.target, row.loses) }, row.moved)
 		})
 	}
@@ -213,7 +213,7 @@ func TestFinishSyncs(t *testing.T) {
 	root := must.Get(fuse.NewLoopbackRoot(under))(t)
 	synced := new(sync.Map)
 	mountFUSE(t, mount, &noted{root.(*fuse.LoopbackNode), synced})
-	c := newCopying(t, mount, func(p *posix.Place) mover.Place { return p })
+	c := newCopying(t, mount, func(p *posix.Backend) mover.Backend { return p })
 	c.again(t, func() {
 		finished := below(t, under)
 		if len(finished) != len(c.names)+2 { // with the directories

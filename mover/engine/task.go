@@ -85,11 +85,11 @@ func (r *Request) check() error {
 		return usage("jobs, bandwidth and memory can not be negative")
 	case r.MaxDelete.Set && (r.MaxDelete.Percent < 0 || r.MaxDelete.Percent > 100 || r.MaxDelete.Entries < 0):
 		return usage("the limit of removals is out of range")
-	case r.MayLack && r.Work != Copy:
+	case r.AllowMissingSource && r.Work != Copy:
 		return usage("only a copy may have nothing to do because its source is not there")
-	case r.Follow && r.Manifest == "" && slices.ContainsFunc(slices.Concat(r.Names, []location.Location{r.Source}), func(l location.Location) bool { return l.Scheme == location.S3 }):
+	case r.Follow && r.Manifest == "" && slices.ContainsFunc(slices.Concat(r.Sources, []location.Location{r.Source}), func(l location.Location) bool { return l.Scheme == location.S3 }):
 		return usage("only links of a file system can be followed, and not those of a bucket")
-	case len(r.Names) > 0 && r.Work != Copy:
+	case len(r.Sources) > 0 && r.Work != Copy:
 		return usage("only a copy takes several sources")
 	}
 	return nil
@@ -97,20 +97,20 @@ func (r *Request) check() error {
 
 // limit makes what all pairs read within, unless it was given.
 func (r *Request) limit() {
-	if r.Within == nil {
-		r.Within = limit.NewBandwidth(r.Bandwidth)
+	if r.Limiter == nil {
+		r.Limiter = limit.NewBandwidth(r.Bandwidth)
 	}
 }
 
 func (t *run) openPairs(ctx context.Context) error {
 	t.request.limit()
-	for i := range max(len(t.request.Names), 1) {
+	for i := range max(len(t.request.Sources), 1) {
 		src, dst, err := t.request.ends(i)
 		if err != nil {
 			return err
 		}
 		p, err := openPair(ctx, &t.request, i, src, dst, t.open)
-		if t.request.MayLack && errors.As(err, new(*lacking)) {
+		if t.request.AllowMissingSource && errors.As(err, new(*lacking)) {
 			t.notes("there is nothing at " + src.String())
 			continue
 		}
@@ -125,15 +125,15 @@ func (t *run) openPairs(ctx context.Context) error {
 
 // ends returns the locations of one pair.
 func (r *Request) ends(index int) (src, dst location.Location, err error) {
-	if len(r.Names) == 0 && index == 0 {
+	if len(r.Sources) == 0 && index == 0 {
 		return r.Source, r.Target, nil
 	}
-	if index < 0 || index >= len(r.Names) {
+	if index < 0 || index >= len(r.Sources) {
 		return src, dst, fmt.Errorf("%w: there is no source %d", mover.ErrUsage, index)
 	}
-	src = r.Names[index]
+	src = r.Sources[index]
 	name := src.Base()
-	for _, before := range r.Names[:index] {
+	for _, before := range r.Sources[:index] {
 		if before.Base() == name {
 			name = ""
 		}
@@ -184,7 +184,7 @@ func (t *run) one(ctx context.Context, p *pair, last bool) error {
 	}
 	w := &watch{task: t, pair: p}
 	if p.shelf != nil {
-		rec, err := newRecorder(p.spoolDir, p.target.Traits().Twins)
+		rec, err := newRecorder(p.spoolDir, p.target.Capabilities().FileAndDirShareName)
 		if err != nil {
 			return err
 		}
@@ -257,7 +257,7 @@ func snapshotOf(c *transfer.Counters, b *limit.Bandwidth) Snapshot {
 }
 
 func (t *run) snapshot() Snapshot {
-	s := snapshotOf(&t.counters, t.request.Within)
+	s := snapshotOf(&t.counters, t.request.Limiter)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s.Planned, s.PlanComplete = t.planned, t.complete
@@ -273,7 +273,7 @@ func (t *run) notes(texts ...string) {
 // noted takes over what places have to tell.
 func (t *run) noted(places ...mover.Source) {
 	for _, p := range places {
-		if n, ok := mover.As[mover.Noted](p); ok {
+		if n, ok := mover.As[mover.Warner](p); ok {
 			t.notes(n.Notes()...)
 		}
 	}

@@ -95,7 +95,7 @@ func TestUnconfirmedIsMovedAnew(t *testing.T) {
 		task, err := Start(t.Context(), Request{
 			Work: Copy, Source: location.Location{Scheme: location.POSIX, Path: source}, Target: location.Location{Scheme: location.POSIX, Path: target},
 			StateDir: state, Reflink: ReflinkNever,
-		}, func(_ context.Context, l location.Location, o OpenOptions) (mover.Place, error) {
+		}, func(_ context.Context, l location.Location, o OpenOptions) (mover.Backend, error) {
 			return posix.Open(l.Path, posix.Options{Create: o.Write})
 		})
 		must.Do(t, err)

@@ -37,7 +37,7 @@ func (d *Difference) Unwrap() error { return mover.ErrCorrupt }
 func (t *run) verify(ctx context.Context, p *pair) error {
 	w := &watch{task: t, pair: p}
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(max(p.target.Traits().Parallel, 1))
+	g.SetLimit(max(p.target.Capabilities().Parallel, 1))
 	root, err := p.roots(ctx)
 	w.Result(p.finding(0, root, err))
 	seq := int64(0)
@@ -172,8 +172,8 @@ type listed struct {
 }
 
 func (l *listed) String() string { return l.file }
-func (l *listed) Traits() mover.Traits {
-	return mover.Traits{Scheme: "manifest", Keeps: mover.AllFacts}
+func (l *listed) Capabilities() mover.Capabilities {
+	return mover.Capabilities{Scheme: "manifest", Keeps: mover.AllFacts}
 }
 func (l *listed) Close() error { return nil }
 

@@ -52,7 +52,7 @@ func (w *watch) count(res *transfer.Result) {
 		t.outward.add(res.Op, &res.Entry)
 	}
 	if res.Err == nil && (res.Op == plan.Create || res.Op == plan.Replace) {
-		keeps := w.pair.target.Traits().Keeps
+		keeps := w.pair.target.Capabilities().Keeps
 		if w.recorder != nil { // which becomes a manifest
 			keeps |= mover.FactXattrs
 		}

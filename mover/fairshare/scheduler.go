@@ -59,15 +59,15 @@ type Scheduler struct {
 	taken   int64   // of the slots, in parts of slotParts each
 	pace    float64 // price per second that a turn has usually; 0 is not known yet
 	weights Weights
-	root    *party
-	classes map[datamovev1.TaskClass]*party
-	tasks   map[Flow]*party
+	root    *group
+	classes map[datamovev1.TaskClass]*group
+	tasks   map[Flow]*group
 	idle    list.List // of *party: nothing is wanted, longest first; members before their parent
 }
 
 // turn is one that waits or runs.
 type turn struct {
-	task   *party
+	task   *group
 	price  int64         // that was charged, or will be
 	since  time.Time     // when it began to wait; zero did not
 	queued *list.Element // in the task's queue, while it waits
@@ -83,7 +83,7 @@ type turn struct {
 func NewScheduler(o Options) *Scheduler {
 	o = o.withDefaults()
 	s := &Scheduler{opBytes: o.OpBytes, maxWaiting: o.MaxWaiting, slots: o.Slots, weights: o.Weights,
-		root: newParty(nil, "", 0), classes: map[datamovev1.TaskClass]*party{}, tasks: map[Flow]*party{}}
+		root: newParty(nil, "", 0), classes: map[datamovev1.TaskClass]*group{}, tasks: map[Flow]*group{}}
 	for c := range classWeights {
 		s.classes[c] = s.root.member(c.String(), s.opBytes*s.weights.class(c))
 	}
@@ -153,7 +153,7 @@ func (s *Scheduler) join(f Flow, expected Cost, w Width) (*turn, error) {
 }
 
 // task returns the party of a flow, ready to be used.
-func (s *Scheduler) task(f Flow) *party {
+func (s *Scheduler) task(f Flow) *group {
 	if _, known := s.classes[f.Class]; !known {
 		f.Class = datamovev1.TaskClass_TASK_CLASS_REPLICATE
 	}
@@ -230,7 +230,7 @@ func (s *Scheduler) end(t *turn, actual Cost) {
 
 // settle notes which parties on the way up want nothing any more, and forgets those
 // that have wanted nothing for longest when they are too many. Classes stay.
-func (s *Scheduler) settle(p *party) {
+func (s *Scheduler) settle(p *group) {
 	for ; p != nil && !p.busy(); p = p.parent {
 		p.lulls++
 		if p.parent != nil && p.parent != s.root {
@@ -238,7 +238,7 @@ func (s *Scheduler) settle(p *party) {
 		}
 	}
 	for s.idle.Len() > remembered {
-		p := s.idle.Remove(s.idle.Front()).(*party)
+		p := s.idle.Remove(s.idle.Front()).(*group)
 		delete(p.parent.members, p.key)
 		delete(s.tasks, p.flow) // of others than tasks it is empty, which no task has
 	}

@@ -24,7 +24,7 @@ type crowd struct {
 	turns  []*turn // that wait or run
 	prices int64   // of those that ended
 	ended  int64
-	rounds map[*party]int64 // that were seen
+	rounds map[*group]int64 // that were seen
 }
 
 func (c *crowd) add(t *rapid.T, f Flow, expected Cost) *turn {
@@ -72,7 +72,7 @@ func genCost(t *rapid.T) Cost {
 func TestSchedulerHolds(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		still(t, rt, func(t *rapid.T) {
-			c := &crowd{Scheduler: NewScheduler(Options{Slots: 3}), rounds: map[*party]int64{}}
+			c := &crowd{Scheduler: NewScheduler(Options{Slots: 3}), rounds: map[*group]int64{}}
 			fits := 3 // turns that may run: those that ran when slots became fewer, or slots
 			t.Repeat(map[string]func(*rapid.T){
 				"join": func(t *rapid.T) { c.add(t, genFlow(t), genCost(t)) },
@@ -505,8 +505,8 @@ func TestIdleFlowsAreForgotten(t *testing.T) {
 		t.Errorf("%d flows are remembered, with %+v", len(all.Flows), all.Flows[flow(stage, "busy")])
 	}
 	parties := 0
-	var count func(p *party)
-	count = func(p *party) {
+	var count func(p *group)
+	count = func(p *group) {
 		parties++
 		for _, m := range p.members {
 			count(m)

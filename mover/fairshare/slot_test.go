@@ -35,7 +35,7 @@ func (c *crowd) checkRoom(t *rapid.T) {
 func TestRoomHolds(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		still(t, rt, func(t *rapid.T) {
-			c := &crowd{Scheduler: NewScheduler(Options{Slots: rapid.IntRange(1, 9).Draw(t, "slots")}), rounds: map[*party]int64{}}
+			c := &crowd{Scheduler: NewScheduler(Options{Slots: rapid.IntRange(1, 9).Draw(t, "slots")}), rounds: map[*group]int64{}}
 			t.Repeat(map[string]func(*rapid.T){
 				"join": func(t *rapid.T) {
 					w := Width{Most: rapid.IntRange(0, 5).Draw(t, "most"), Fill: rapid.IntRange(0, 20).Draw(t, "fill")}

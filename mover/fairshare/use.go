@@ -63,7 +63,7 @@ func (all *Snapshot) add(f Flow, d time.Duration) {
 }
 
 // waitingFor is how long the turns of a task that wait have done so by now.
-func (p *party) waitingFor(now time.Time) (d time.Duration) {
+func (p *group) waitingFor(now time.Time) (d time.Duration) {
 	for e := p.queue.Front(); e != nil; e = e.Next() {
 		d += now.Sub(e.Value.(*turn).since)
 	}

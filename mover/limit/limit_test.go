@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // limited is a place whose source side is limited to much.
 type limited struct {
-	mover.Place
+	mover.Backend
 	source mover.Source
 }
 
@@ -30,9 +30,9 @@ func (l limited) Open(ctx context.Context, e mover.Entry) (mover.Content, error)
 }
 
 func TestContract(t *testing.T) {
-	backendtest.Run(t, func(*testing.T) func() mover.Place {
+	backendtest.Run(t, func(*testing.T) func() mover.Backend {
 		tree := mem.NewTree()
-		return func() mover.Place {
+		return func() mover.Backend {
 			p := mem.New(tree, mem.Options{Reflinks: true})
 			return limited{p, Source(p, NewBandwidth(1<<40))}
 		}
@@ -107,7 +107,7 @@ func TestNoLimitIsNoWrapper(t *testing.T) {
 	if Source(p, NewBandwidth(0)) != mover.Source(p) {
 		t.Error("a source without a limit is wrapped")
 	}
-	if got, ok := mover.As[*mem.Place](Source(p, NewBandwidth(1))); !ok || got != p {
+	if got, ok := mover.As[*mem.Backend](Source(p, NewBandwidth(1))); !ok || got != p {
 		t.Error("the place can not be found behind its limit")
 	}
 }

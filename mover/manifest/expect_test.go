@@ -19,7 +19,7 @@ import (
 )
 
 // described is the manifest of what a tree has, with checksums.
-func described(t *testing.T, p mover.Place) *shelf {
+func described(t *testing.T, p mover.Backend) *shelf {
 	t.Helper()
 	var b bytes.Buffer
 	w := must.Get(manifest.NewWriter(&b, manifest.Header{Source: p.String()}))(t)
@@ -174,32 +174,32 @@ func TestExpectContent(t *testing.T) {
 
 // unwalked is a place that is not to be walked.
 type unwalked struct {
-	mover.Place
+	mover.Backend
 	walks int
 }
 
 func (u *unwalked) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mover.Entry, error] {
 	u.walks++
-	return u.Place.Walk(ctx, opts)
+	return u.Backend.Walk(ctx, opts)
 }
 
 // Who relies on what somebody else sees walks the manifest of the place, and asks the place for nothing; another place, whose
 // manifest it is not, is walked.
 func TestExpectSeen(t *testing.T) {
 	tree := mem.NewTree().Files(map[string]string{"a/one": "content", "a/two": "content", "b": "b", "dir/": "", "z": "zzz"})
-	p := &unwalked{Place: mem.New(tree, mem.Options{ObjectStore: true})}
-	was := described(t, p.Place)
+	p := &unwalked{Backend: mem.New(tree, mem.Options{ObjectStore: true})}
+	was := described(t, p.Backend)
 	skip := mover.WalkOptions{Skip: func(name string, _ mover.Kind) bool { return name == "a" }}
 	for _, opts := range []mover.WalkOptions{{}, skip} {
 		for _, sees := range []bool{true, false} {
 			p.walks = 0
-			want, got := facts(t, manifest.Expect(p.Place, was.open, nil), opts), facts(t, manifest.Expect(p, was.open, func() bool { return sees }), opts)
+			want, got := facts(t, manifest.Expect(p.Backend, was.open, nil), opts), facts(t, manifest.Expect(p, was.open, func() bool { return sees }), opts)
 			if !slices.Equal(got, want) || len(got) < 3 || (p.walks == 0) != sees {
 				t.Errorf("with %d walks %q, and not %q", p.walks, got, want)
 			}
 		}
 	}
-	elsewhere := &unwalked{Place: mem.New(tree, mem.Options{ObjectStore: true, Address: "elsewhere"})}
+	elsewhere := &unwalked{Backend: mem.New(tree, mem.Options{ObjectStore: true, Address: "elsewhere"})}
 	if facts(t, manifest.Expect(elsewhere, was.open, func() bool { return true }), mover.WalkOptions{}); elsewhere.walks != 1 {
 		t.Errorf("another place is walked %d times", elsewhere.walks)
 	}

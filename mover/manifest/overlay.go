@@ -25,13 +25,13 @@ type Opener func(ctx context.Context) (io.ReadCloser, error)
 //
 // Without a manifest, p is as it was. A damaged one ends the walk with an error:
 // to go on without it would lose facts, and nobody would know.
-func Overlay(p mover.Place, open func(ctx context.Context) (io.ReadCloser, error)) mover.Place {
+func Overlay(p mover.Backend, open func(ctx context.Context) (io.ReadCloser, error)) mover.Backend {
 	return &place{p, source{Source: p, open: open}}
 }
 
 // Nested is Overlay for a place with directories that have manifests of their own: below such a directory that one counts, unless the one
 // around it is newer and knows of the directory. One that can not be read is an error of its directory.
-func Nested(p mover.Place, open Opener, below func(ctx context.Context, dir string) (io.ReadCloser, error)) mover.Place {
+func Nested(p mover.Backend, open Opener, below func(ctx context.Context, dir string) (io.ReadCloser, error)) mover.Backend {
 	return &place{p, source{Source: p, open: open, below: below}}
 }
 
@@ -139,12 +139,12 @@ func (s *source) Open(ctx context.Context, e mover.Entry) (mover.Content, error)
 
 // place is a source that is also written.
 type place struct {
-	mover.Place
+	mover.Backend
 	read source
 }
 
 // Unwrap returns the place below.
-func (p *place) Unwrap() any { return p.Place }
+func (p *place) Unwrap() any { return p.Backend }
 
 func (p *place) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mover.Entry, error] {
 	return p.read.Walk(ctx, opts)
@@ -160,12 +160,12 @@ func (p *place) Open(ctx context.Context, e mover.Entry) (mover.Content, error) 
 
 // Update implements mover.Target. What only the manifest has is updated with it.
 func (p *place) Update(ctx context.Context, e mover.Entry) error {
-	return p.onlyListed(e, p.Place.Update(ctx, e))
+	return p.onlyListed(e, p.Backend.Update(ctx, e))
 }
 
 // Remove implements mover.Target. What only the manifest has is gone with it.
-func (p *place) Remove(ctx context.Context, e mover.Entry, by mover.Owner) error {
-	return p.onlyListed(e, p.Place.Remove(ctx, e, by))
+func (p *place) Remove(ctx context.Context, e mover.Entry, by mover.WriterID) error {
+	return p.onlyListed(e, p.Backend.Remove(ctx, e, by))
 }
 
 // onlyListed forgives that the place has not what only a manifest can have.
@@ -177,8 +177,8 @@ func (p *place) onlyListed(e mover.Entry, err error) error {
 }
 
 // keptOnly reports whether entries of a kind may be known to the manifest alone.
-func keptOnly(s interface{ Traits() mover.Traits }, k mover.Kind) bool {
-	return k.Special() || k == mover.Dir && s.Traits().DirsByContent
+func keptOnly(s interface{ Capabilities() mover.Capabilities }, k mover.Kind) bool {
+	return k.Special() || k == mover.Dir && s.Capabilities().DirsByContent
 }
 
 // content is one that knows the facts of the manifest.

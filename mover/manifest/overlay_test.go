@@ -33,9 +33,9 @@ func (s *shelf) open(context.Context) (io.ReadCloser, error) {
 func TestContract(t *testing.T) {
 	for name, opts := range map[string]mem.Options{"posix": {}, "objects": {ObjectStore: true}} {
 		t.Run(name, func(t *testing.T) {
-			backendtest.Run(t, func(*testing.T) func() mover.Place {
+			backendtest.Run(t, func(*testing.T) func() mover.Backend {
 				tree := mem.NewTree()
-				return func() mover.Place { return manifest.Overlay(mem.New(tree, opts), new(shelf).open) }
+				return func() mover.Backend { return manifest.Overlay(mem.New(tree, opts), new(shelf).open) }
 			})
 		})
 	}
@@ -96,7 +96,7 @@ func write(t *testing.T, created time.Time, all []mover.Entry) []byte {
 	return b.Bytes()
 }
 
-func open(tree *mem.Tree, s *shelf) mover.Place {
+func open(tree *mem.Tree, s *shelf) mover.Backend {
 	return manifest.Overlay(mem.New(tree, mem.Options{ObjectStore: true}), s.open)
 }
 
@@ -225,18 +225,18 @@ func TestOnlyListedCanBeRemoved(t *testing.T) {
 	p := open(tree, s)
 	fifo := find(t, p, "dir/fifo")
 	must.Tell(t, p.Update(t.Context(), fifo))
-	must.Tell(t, p.Remove(t.Context(), fifo, mover.Owner{Task: "t"}))
+	must.Tell(t, p.Remove(t.Context(), fifo, mover.WriterID{Task: "t"}))
 	gone := mover.Entry{Name: "nowhere", Kind: mover.File}
-	if err := p.Remove(t.Context(), gone, mover.Owner{Task: "t"}); !errors.Is(err, mover.ErrNotExist) {
+	if err := p.Remove(t.Context(), gone, mover.WriterID{Task: "t"}); !errors.Is(err, mover.ErrNotExist) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 }
 
 // byContent is a store that has a directory only while something is in it.
-type byContent struct{ mover.Place }
+type byContent struct{ mover.Backend }
 
-func (p byContent) Traits() mover.Traits {
-	t := p.Place.Traits()
+func (p byContent) Capabilities() mover.Capabilities {
+	t := p.Backend.Capabilities()
 	t.DirsByContent = true
 	return t
 }
@@ -251,7 +251,7 @@ func TestEmptyDirectories(t *testing.T) {
 	}
 	s := &shelf{write(t, time.Time{}, all)}
 	for _, row := range []struct {
-		place mover.Place
+		place mover.Backend
 		want  []string
 	}{
 		{mem.New(tree, mem.Options{ObjectStore: true}), []string{"a", "full", "full/x"}},
@@ -267,7 +267,7 @@ func TestEmptyDirectories(t *testing.T) {
 			t.Errorf("there are %q, want %q", got, row.want)
 		}
 		_, err := p.Open(t.Context(), all[2])
-		err = errors.Join(err, p.Update(t.Context(), all[2]), p.Remove(t.Context(), all[2], mover.Owner{Task: "t"}))
+		err = errors.Join(err, p.Update(t.Context(), all[2]), p.Remove(t.Context(), all[2], mover.WriterID{Task: "t"}))
 		if there := slices.Contains(row.want, "empty/inner"); there != (err == nil) {
 			t.Errorf("an empty directory that is there: %v: %v", there, err)
 		}
@@ -420,13 +420,13 @@ func TestNested(t *testing.T) {
 
 // shelved is a place whose walks tell of directories with manifests of their own.
 type shelved struct {
-	mover.Place
+	mover.Backend
 	manifests map[string][]byte
 }
 
 func (p shelved) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mover.Entry, error] {
 	return func(yield func(mover.Entry, error) bool) {
-		for e, err := range p.Place.Walk(ctx, opts) {
+		for e, err := range p.Backend.Walk(ctx, opts) {
 			if e.Shelf = p.manifests[e.Name] != nil; !yield(e, err) {
 				return
 			}

@@ -16,7 +16,7 @@ type Part struct {
 }
 
 // Finding is Overlay for a place of which single names are asked for: Stat tells what the manifest knows of each, for which the manifest is read up to that name.
-func Finding(p mover.Place, open Opener) mover.Place {
+func Finding(p mover.Backend, open Opener) mover.Backend {
 	return &place{p, source{Source: p, open: open, finds: true}}
 }
 

@@ -335,7 +335,7 @@ func (s *Swarm) readSegment(ctx context.Context, seg Segment, into []byte) error
 		return err
 	}
 	defer done()
-	if err := readRange(ctx, c, seg.Off, into); err != nil || s.inner.Traits().Remote {
+	if err := readRange(ctx, c, seg.Off, into); err != nil || s.inner.Capabilities().Remote {
 		return err // each answer of a store says of which version it is
 	}
 	return c.Check(ctx)

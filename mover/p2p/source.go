@@ -41,8 +41,8 @@ type walked struct {
 }
 
 // Traits implements mover.Source.
-func (s *source) Traits() mover.Traits {
-	t := s.Source.Traits()
+func (s *source) Capabilities() mover.Capabilities {
+	t := s.Source.Capabilities()
 	t.Patience = max(t.Patience, patienceMost)
 	return t
 }
@@ -116,7 +116,7 @@ func (s *source) Open(ctx context.Context, e mover.Entry) (mover.Content, error)
 	}
 	c := &content{swarm: s.swarm, spot: spot}
 	var err error
-	if s.Traits().Remote {
+	if s.Capabilities().Remote {
 		c.entry, err = s.facts(ctx, e, spot.in)
 	} else if c.inner, err = s.Source.Open(ctx, e); err == nil {
 		c.entry = c.inner.Entry()

@@ -269,7 +269,7 @@ func (m *member) run(ctx context.Context, seen func(n int)) error {
 	source, target := m.swarm.Source(counted, counted), m.swarm.Target(to)
 	defer source.Close()
 	defer target.Close()
-	o := transfer.Options{By: mover.Owner{Task: m.name, Epoch: 1}, Observer: &observer{seen: seen}, Jobs: 4}
+	o := transfer.Options{By: mover.WriterID{Task: m.name, Epoch: 1}, Observer: &observer{seen: seen}, Jobs: 4}
 	return transfer.Run(ctx, source, target, plan.Diff(source.Walk(ctx, mover.WalkOptions{}), target.Walk(ctx, mover.WalkOptions{}), o.Plan), o)
 }
 
@@ -281,19 +281,19 @@ func (m *member) kill() {
 
 // counting counts what is read of the source.
 type counting struct {
-	*posix.Place
+	*posix.Backend
 	lan *lan
 }
 
-func (c *counting) Traits() mover.Traits {
-	t := c.Place.Traits()
+func (c *counting) Capabilities() mover.Capabilities {
+	t := c.Backend.Capabilities()
 	t.Remote = c.lan.remote
 	return t
 }
 
 func (c *counting) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mover.Entry, error] {
 	return func(yield func(mover.Entry, error) bool) {
-		for e, err := range c.Place.Walk(ctx, opts) {
+		for e, err := range c.Backend.Walk(ctx, opts) {
 			if c.lan.remote {
 				e.Brief = c.lan.brief
 			}
@@ -314,7 +314,7 @@ func (c *counting) Stat(ctx context.Context, name string) (mover.Entry, error) {
 	if err := c.may(name); err != nil {
 		return mover.Entry{}, err
 	}
-	e, err := c.Place.Stat(ctx, name)
+	e, err := c.Backend.Stat(ctx, name)
 	if c.lan.anew {
 		e.ETag = "new"
 	}
@@ -322,7 +322,7 @@ func (c *counting) Stat(ctx context.Context, name string) (mover.Entry, error) {
 }
 
 func (c *counting) sum(ctx context.Context, e mover.Entry) (uint64, error) {
-	content, err := c.Place.Open(ctx, e)
+	content, err := c.Backend.Open(ctx, e)
 	if err != nil {
 		return 0, err
 	}
@@ -344,7 +344,7 @@ func (c *counting) Open(ctx context.Context, e mover.Entry) (mover.Content, erro
 	if e.ETag == "old" {
 		return nil, mover.ErrChanged
 	}
-	inner, err := c.Place.Open(ctx, e)
+	inner, err := c.Backend.Open(ctx, e)
 	if err != nil {
 		return nil, err
 	}

@@ -8,28 +8,28 @@ import (
 )
 
 // Target returns t, of whose drafts others can have what is written. Called once.
-func (s *Swarm) Target(t mover.Place) mover.Place {
+func (s *Swarm) Target(t mover.Backend) mover.Backend {
 	s.drafts.begin(t)
 	return &target{t, s}
 }
 
 type target struct {
-	mover.Place
+	mover.Backend
 	swarm *Swarm
 }
 
 // Unwrap returns the target itself.
-func (t *target) Unwrap() any { return t.Place }
+func (t *target) Unwrap() any { return t.Backend }
 
 // Close implements mover.Target.
 func (t *target) Close() error {
 	t.swarm.shut()
-	return t.Place.Close()
+	return t.Backend.Close()
 }
 
 // Draft implements mover.Target.
 func (t *target) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
-	d, err := t.Place.Draft(ctx, e, h)
+	d, err := t.Backend.Draft(ctx, e, h)
 	if err != nil || e.Kind != mover.File {
 		return d, err
 	}
@@ -44,7 +44,7 @@ func (t *target) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover
 
 // Publish implements mover.Target.
 func (t *target) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcome {
-	out := t.Place.Publish(ctx, batch)
+	out := t.Backend.Publish(ctx, batch)
 	for i, d := range batch {
 		if f, ok := d.(*draft); ok && out[i].Err == nil {
 			f.all.remove(f)
@@ -56,11 +56,11 @@ func (t *target) Publish(ctx context.Context, batch []mover.Draft) []mover.Outco
 // drafts are what is written: those that are not published, and the place of those that are.
 type drafts struct {
 	mu     sync.Mutex
-	target mover.Place       // nil until it is known; guarded by mu, as all below
+	target mover.Backend     // nil until it is known; guarded by mu, as all below
 	all    map[string]*draft // by the names of their entries
 }
 
-func (d *drafts) begin(t mover.Place) {
+func (d *drafts) begin(t mover.Backend) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.target = t
@@ -101,7 +101,7 @@ func (d *drafts) read(ctx context.Context, seg Segment, into []byte) error {
 }
 
 // published reads what can be seen of a file.
-func published(ctx context.Context, target mover.Place, seg Segment, into []byte) error {
+func published(ctx context.Context, target mover.Backend, seg Segment, into []byte) error {
 	e, err := target.Stat(ctx, seg.Name)
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ const aclName = "system.posix_acl_access"
 
 // LetIn lets somebody into the gate of a spot, which is made if it is not there. added says that they
 // were not in before, open why everybody can get in.
-func (s Spot) LetIn(uid uint32) (added bool, open string, err error) {
+func (s Path) LetIn(uid uint32) (added bool, open string, err error) {
 	if !s.gated() {
 		return false, "it was staged by an earlier version, to a folder without a gate", nil
 	}
@@ -29,7 +29,7 @@ func (s Spot) LetIn(uid uint32) (added bool, open string, err error) {
 
 // Lend is LetIn where there is a gate, for who needs to get in for a while: added says that
 // they have to be shut out again.
-func (s Spot) Lend(uid uint32) (added bool, err error) {
+func (s Path) Lend(uid uint32) (added bool, err error) {
 	if !s.gated() {
 		return false, nil
 	}
@@ -37,7 +37,7 @@ func (s Spot) Lend(uid uint32) (added bool, err error) {
 	return added, gone(err)
 }
 
-func (s Spot) letIn(uid uint32) (added bool, open string, err error) {
+func (s Path) letIn(uid uint32) (added bool, open string, err error) {
 	gate, err := s.open(len(s.folders) - 1)
 	if err != nil {
 		return false, "", err
@@ -89,7 +89,7 @@ func shutAll(gate int) error {
 }
 
 // ShutOut keeps somebody out of the gate who was let in.
-func (s Spot) ShutOut(uid uint32) error {
+func (s Path) ShutOut(uid uint32) error {
 	if !s.gated() || uid == 0 {
 		return nil
 	}
@@ -108,7 +108,7 @@ func (s Spot) ShutOut(uid uint32) error {
 
 // Passes reports whether somebody gets through the gate as it is now. The groups of who asks are not known here, so nobody gets in
 // by them.
-func (s Spot) Passes(uid uint32) (bool, error) {
+func (s Path) Passes(uid uint32) (bool, error) {
 	if !s.gated() || uid == 0 {
 		return true, nil
 	}

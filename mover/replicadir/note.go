@@ -24,7 +24,7 @@ const (
 // can be sealed, and not on its way out, else the error is of kind [mover.ErrConflict]; where that can not be known it is [mover.ErrUnsupported]. The zero time takes the note away.
 //
 // A note is written before what is going is looked for, and a removal says that it goes before it looks for a note: of two that meet, at least one gives way.
-func (s Spot) Note(until time.Time) error {
+func (s Path) Note(until time.Time) error {
 	return s.atGate("note", func(gate int) error {
 		if until.IsZero() {
 			return unsaid(unix.Fremovexattr(gate, notedAttr))
@@ -41,7 +41,7 @@ func (s Spot) Note(until time.Time) error {
 }
 
 // goes says that what is in a spot changes or goes. What is noted does not: mover.ErrHeld. undo takes the word back.
-func (s Spot) goes() (undo func(), err error) {
+func (s Path) goes() (undo func(), err error) {
 	undo = func() {}
 	err = s.atGate("unseal", func(gate int) error {
 		was := says(gate, goingAttr)
@@ -67,19 +67,19 @@ func (s Spot) goes() (undo func(), err error) {
 }
 
 // stays takes back that what is in a spot changes or goes.
-func (s Spot) stays() {
+func (s Path) stays() {
 	_ = s.atGate("seal", func(gate int) error { return unsaid(unix.Fremovexattr(gate, goingAttr)) })
 }
 
 // whole says of what can not be sealed that all of it is there. Where its gate takes no attribute it is not said.
-func (s Spot) whole() {
+func (s Path) whole() {
 	_ = s.atGate("seal", func(gate int) error {
 		return errors.Join(unsaid(unix.Fremovexattr(gate, goingAttr)), unix.Fsetxattr(gate, wholeAttr, []byte("1"), 0))
 	})
 }
 
 // atGate does something at a gate that is root's.
-func (s Spot) atGate(op string, do func(gate int) error) error {
+func (s Path) atGate(op string, do func(gate int) error) error {
 	fail := func(err error) error { return &mover.Error{Op: op, Place: s.String(), Err: err} }
 	if !s.gated() {
 		return fail(fmt.Errorf("%w: it has no gate", mover.ErrUnsupported))
@@ -154,7 +154,7 @@ func letGo(root string, folders []string, owner int64) error {
 }
 
 // of reports whether its replica is of an owner.
-func (s Spot) of(owner int64) bool {
+func (s Path) of(owner int64) bool {
 	fd, err := s.replica()
 	if err != nil {
 		return false
@@ -165,7 +165,7 @@ func (s Spot) of(owner int64) bool {
 }
 
 // gatesAt are the spots with gates at a path of a shelf, and below it.
-func gatesAt(root string, folders []string) (spots []Spot, err error) {
+func gatesAt(root string, folders []string) (spots []Path, err error) {
 	if len(folders) >= 3 {
 		if s, ok := At(root, strings.Join(append(folders[:3:3], inside), "/")); ok {
 			spots = append(spots, s)

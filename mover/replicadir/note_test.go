@@ -31,7 +31,7 @@ func TestNote(t *testing.T) {
 			}
 		}
 		is("not sealed", s.Note(soon), mover.ErrConflict)
-		for _, s := range []Spot{s, second} {
+		for _, s := range []Path{s, second} {
 			if why, err := s.Seal(t.Context(), alice); err != nil || why != "" {
 				t.Fatalf("%q, %v", why, err)
 			}

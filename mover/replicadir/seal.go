@@ -21,9 +21,9 @@ const (
 	someNames = 1000 // that are read at one time
 )
 
-// Seal lets no account change a replica any more. why says why it can not be sealed here: then its gate says that it is whole ([Spot.Note]). What is open for writing, what belongs to another
+// Seal lets no account change a replica any more. why says why it can not be sealed here: then its gate says that it is whole ([Path.Note]). What is open for writing, what belongs to another
 // user than its owner, and a file system that is mounted in it, are of kind [mover.ErrConflict]. An owner 0 has files of all users.
-func (s Spot) Seal(ctx context.Context, owner uint32) (why string, err error) {
+func (s Path) Seal(ctx context.Context, owner uint32) (why string, err error) {
 	fd, err := s.replica()
 	if err != nil {
 		return "", err
@@ -55,7 +55,7 @@ func (s Spot) Seal(ctx context.Context, owner uint32) (why string, err error) {
 }
 
 // Sealed reports whether its folder is sealed, as Seal does it first.
-func (s Spot) Sealed() bool {
+func (s Path) Sealed() bool {
 	fd, err := s.replica()
 	if err != nil {
 		return false
@@ -66,10 +66,10 @@ func (s Spot) Sealed() bool {
 }
 
 // replica opens the folder of the replica. A user can mount a file system (FUSE) over a folder of his own, and answer for it what he likes.
-func (s Spot) replica() (fd int, err error) { return openBelow(s.root, s.folders, openHere) }
+func (s Path) replica() (fd int, err error) { return openBelow(s.root, s.folders, openHere) }
 
 // String is the path of the spot.
-func (s Spot) String() string { return path.Join(s.root, path.Join(s.folders...)) }
+func (s Path) String() string { return path.Join(s.root, path.Join(s.folders...)) }
 
 // unable says why nothing can be immutable here; "" is another error.
 func unable(err error) string {

@@ -12,7 +12,7 @@ import (
 )
 
 // Unseal lets a replica be changed and removed again. What is not sealed, or not there, is no error.
-func (s Spot) Unseal(ctx context.Context) error {
+func (s Path) Unseal(ctx context.Context) error {
 	_ = s.atGate("unseal", func(gate int) error { return unix.Fsetxattr(gate, goingAttr, []byte("1"), 0) }) // what is staged to it anew mends it, also for holders
 	_, err := unsealAt(ctx, s.root, s.folders, everybody)
 	return err

@@ -27,7 +27,7 @@ type entrance struct {
 const acceptPause = 50 * time.Millisecond
 
 // accept lets connections in until the entrance is closed.
-func (d *Door) accept(e entrance) {
+func (d *Server) accept(e entrance) {
 	for {
 		conn, err := e.Accept()
 		switch {
@@ -55,7 +55,7 @@ func (d *Door) accept(e entrance) {
 }
 
 // count counts a connection before anything is read from it.
-func (d *Door) count(e entrance, conn net.Conn) (leave func(), err error) {
+func (d *Server) count(e entrance, conn net.Conn) (leave func(), err error) {
 	switch {
 	case e.page:
 		return d.onPage.enter(hostOf(conn), false)
@@ -84,7 +84,7 @@ func hostOf(conn net.Conn) string {
 }
 
 // receive finds out who is there and what it speaks, and leads it to its server.
-func (d *Door) receive(e entrance, conn net.Conn, leave func()) {
+func (d *Server) receive(e entrance, conn net.Conn, leave func()) {
 	ctx, cancel := context.WithTimeoutCause(d.ctx, d.limits.Patience, errors.New("it did not say in time what it wants"))
 	defer cancel()
 	hurry := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
@@ -106,10 +106,10 @@ func (d *Door) receive(e entrance, conn net.Conn, leave func()) {
 }
 
 // meet makes a guest of a connection.
-func (d *Door) meet(ctx context.Context, e entrance, g *guest) (*passage, error) {
+func (d *Server) meet(ctx context.Context, e entrance, g *guest) (*passage, error) {
 	switch {
 	case e.page, e.scrape:
-		g.origin = &origin{page: e.page, scrape: e.scrape, peer: g.RemoteAddr().String()}
+		g.origin = &peerIdentity{page: e.page, scrape: e.scrape, peer: g.RemoteAddr().String()}
 		return d.toWeb, nil
 	case e.remote:
 		return d.meetRemote(ctx, g)
@@ -125,7 +125,7 @@ func (d *Door) meet(ctx context.Context, e entrance, g *guest) (*passage, error)
 	return d.passageOf(g, grpc), nil
 }
 
-func (d *Door) meetRemote(ctx context.Context, g *guest) (*passage, error) {
+func (d *Server) meetRemote(ctx context.Context, g *guest) (*passage, error) {
 	raw := g.Conn
 	secure := tls.Server(raw, d.o.TLS)
 	if err := secure.HandshakeContext(ctx); err != nil {
@@ -167,7 +167,7 @@ func hearOut(conn net.Conn) {
 const maxUnheard = 64 << 10
 
 // passageOf is where a guest goes.
-func (d *Door) passageOf(g *guest, grpc bool) *passage {
+func (d *Server) passageOf(g *guest, grpc bool) *passage {
 	switch {
 	case !grpc:
 		return d.toWeb
@@ -182,7 +182,7 @@ const connect = "connect"
 
 // turnedAway tells of somebody whose certificate was not taken. So many of them can
 // come that a bucket decides whether there is a record.
-func (d *Door) turnedAway(conn net.Conn, err error) {
+func (d *Server) turnedAway(conn net.Conn, err error) {
 	peer := conn.RemoteAddr().String()
 	d.o.Metrics.Denied(connect, telemetry.DeniedCertificate)
 	d.log.Warn("certificate not taken", "peer", peer, "err", err)
@@ -196,12 +196,12 @@ func (d *Door) turnedAway(conn net.Conn, err error) {
 }
 
 // AgentDialer returns what connects the agent of this very process.
-func (d *Door) AgentDialer(name string) func(context.Context) (net.Conn, error) {
-	return d.dialer(d.toAgents, &origin{caller: authz.Caller{Via: authz.Agent, Agent: name}, peer: "inside"})
+func (d *Server) AgentDialer(name string) func(context.Context) (net.Conn, error) {
+	return d.dialer(d.toAgents, &peerIdentity{caller: authz.Caller{Via: authz.Agent, Agent: name}, peer: "inside"})
 }
 
 // dialer connects to a server of ours without leaving the process.
-func (d *Door) dialer(to *passage, o *origin) func(context.Context) (net.Conn, error) {
+func (d *Server) dialer(to *passage, o *peerIdentity) func(context.Context) (net.Conn, error) {
 	return func(ctx context.Context) (net.Conn, error) {
 		ours, theirs, err := d.o.pair()
 		if err != nil {

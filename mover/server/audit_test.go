@@ -279,7 +279,7 @@ func TestShortCalls(t *testing.T) {
 // A caller that is denied again and again fills no disk with records of it.
 func TestDenialsAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig, remote, _ *pipes) {
-		v := &visit{caller: authz.Caller{Via: authz.Local, UID: ada.UID, Name: "ada"}, method: datamovev1.AdminService_Backup_FullMethodName}
+		v := &request{caller: authz.Caller{Via: authz.Local, UID: ada.UID, Name: "ada"}, method: datamovev1.AdminService_Backup_FullMethodName}
 		denied := 0
 		for range 3 * deniedBurst {
 			if err := r.enter(t.Context(), v, v.method, true, subject{}); errors.Is(err, mover.ErrPermission) {

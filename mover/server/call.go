@@ -16,7 +16,7 @@ import (
 var errNoVisit = status.Error(codes.Unauthenticated, "nobody knows who calls")
 
 // unary lets a call through.
-func (d *Door) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {
+func (d *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {
 	v := visitOf(ctx)
 	if v == nil {
 		return nil, errNoVisit
@@ -43,7 +43,7 @@ func (d *Door) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h
 }
 
 // stream lets a stream through.
-func (d *Door) stream(service any, s grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
+func (d *Server) stream(service any, s grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
 	ctx := s.Context()
 	v := visitOf(ctx)
 	if v == nil {
@@ -64,8 +64,8 @@ func (d *Door) stream(service any, s grpc.ServerStream, info *grpc.StreamServerI
 type called struct {
 	grpc.ServerStream
 	ctx  context.Context
-	door *Door
-	v    *visit
+	door *Server
+	v    *request
 }
 
 func (c *called) Context() context.Context { return c.ctx }
@@ -82,13 +82,13 @@ func (c *called) SendMsg(m any) error {
 }
 
 // panicked makes an answer of a panic. The caller is not told what is in it.
-func (d *Door) panicked(ctx context.Context, v *visit, p any) error {
+func (d *Server) panicked(ctx context.Context, v *request, p any) error {
 	d.log.ErrorContext(ctx, "a call has panicked", "method", v.method, "caller", v.caller.String(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 	return status.Error(codes.Internal, "the service has made a mistake; its log has the details")
 }
 
 // unknown answers methods of which no service is here.
-func (d *Door) unknown(_ any, s grpc.ServerStream) error {
+func (d *Server) unknown(_ any, s grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(s)
 	if d.o.Forward == nil {
 		return status.Errorf(codes.Unimplemented, "%s is not served here", method)

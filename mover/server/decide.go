@@ -16,7 +16,7 @@ import (
 )
 
 // paceOf is how often a caller may call.
-func (d *Door) paceOf(c authz.Caller) pace {
+func (d *Server) paceOf(c authz.Caller) pace {
 	switch {
 	case c.Via == "":
 		return paceAt(d.limits.StrangerRate)
@@ -27,7 +27,7 @@ func (d *Door) paceOf(c authz.Caller) pace {
 }
 
 // privileged reports whether a caller is root, or runs the service, on this machine.
-func (d *Door) privileged(c authz.Caller) bool {
+func (d *Server) privileged(c authz.Caller) bool {
 	return c.Via == authz.Local && (c.UID == 0 || c.UID == d.self)
 }
 
@@ -35,7 +35,7 @@ func paceAt(perSecond int) pace { return pace{float64(perSecond), 2 * perSecond}
 
 // enter lets a visit through or says why not. It asks whether the caller may call a
 // method, about something.
-func (d *Door) enter(ctx context.Context, v *visit, method string, changes bool, what subject) error {
+func (d *Server) enter(ctx context.Context, v *request, method string, changes bool, what subject) error {
 	if err := d.hold(v); err != nil {
 		d.o.Metrics.Denied(v.method, telemetry.DeniedRate)
 		return err
@@ -59,7 +59,7 @@ func (d *Door) enter(ctx context.Context, v *visit, method string, changes bool,
 }
 
 // tellLie records what a caller said about itself and must not.
-func (d *Door) tellLie(ctx context.Context, v *visit, r auditlog.Record) error {
+func (d *Server) tellLie(ctx context.Context, v *request, r auditlog.Record) error {
 	if v.forged == "" {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (d *Door) tellLie(ctx context.Context, v *visit, r auditlog.Record) error {
 }
 
 // hold takes a token for a call. Who asks through an agent takes one of the agent's, too.
-func (d *Door) hold(v *visit) error {
+func (d *Server) hold(v *request) error {
 	if v.caller.Via == authz.Forwarded {
 		if err := d.callers.take("callers of agent "+v.caller.Agent, d.paceOf(authz.Caller{Via: authz.Agent})); err != nil {
 			return err
@@ -79,7 +79,7 @@ func (d *Door) hold(v *visit) error {
 }
 
 // deny records a denial and returns it.
-func (d *Door) deny(ctx context.Context, v *visit, method string, decision authz.Decision, r auditlog.Record) error {
+func (d *Server) deny(ctx context.Context, v *request, method string, decision authz.Decision, r auditlog.Record) error {
 	reason := telemetry.DeniedRole
 	err := decision.Err()
 	switch {
@@ -99,7 +99,7 @@ func (d *Door) deny(ctx context.Context, v *visit, method string, decision authz
 
 // denial counts and records a denial, and returns it. It is one also when it can not be recorded. A caller that is denied again and
 // again is held up, and that is counted only: records would fill the disk.
-func (d *Door) denial(ctx context.Context, v *visit, reason telemetry.Denial, r auditlog.Record, why error) error {
+func (d *Server) denial(ctx context.Context, v *request, reason telemetry.Denial, r auditlog.Record, why error) error {
 	if err := d.callers.take("denials of "+v.key(), pace{deniedRate, deniedBurst}); err != nil && !d.privileged(v.caller) {
 		d.o.Metrics.Denied(v.method, telemetry.DeniedRate)
 		return err
@@ -112,7 +112,7 @@ func (d *Door) denial(ctx context.Context, v *visit, reason telemetry.Denial, r 
 }
 
 // left is the end of a call. What the service denied is recorded, if it has not done so.
-func (d *Door) left(ctx context.Context, v *visit, what subject, err error) error {
+func (d *Server) left(ctx context.Context, v *request, what subject, err error) error {
 	if !errors.Is(err, os.ErrPermission) || v.denied.Load() {
 		return err
 	}
@@ -135,7 +135,7 @@ func codeOf(err error) string {
 }
 
 // record is what the door knows for a record of a visit.
-func (v *visit) record(what subject) auditlog.Record {
+func (v *request) record(what subject) auditlog.Record {
 	c := v.caller
 	r := auditlog.Record{Actor: c.Name, By: c.By, Peer: v.peer, Method: v.method, Object: what.object, Locations: what.locations}
 	switch c.Via {
@@ -148,7 +148,7 @@ func (v *visit) record(what subject) auditlog.Record {
 }
 
 // note writes a record down. Without it nothing is done.
-func (d *Door) note(ctx context.Context, r auditlog.Record) error {
+func (d *Server) note(ctx context.Context, r auditlog.Record) error {
 	// A decision that was taken is written, also when the caller does not wait for it.
 	if err := d.o.Audit(context.WithoutCancel(ctx), r); err != nil {
 		return fmt.Errorf("the decision can not be written down, so nothing is done: %w", err)

@@ -72,7 +72,7 @@ func (frames) Unmarshal(data mem.BufferSlice, v any) error {
 }
 
 // forward passes a call on, for its caller.
-func (d *Door) forward(in grpc.ServerStream, method string) error {
+func (d *Server) forward(in grpc.ServerStream, method string) error {
 	ctx, cancel := context.WithCancelCause(in.Context())
 	defer cancel(nil)
 	behalf, err := onBehalf(ctx)

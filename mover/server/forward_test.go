@@ -32,7 +32,7 @@ func node(t *testing.T, to *rig) *rig {
 	r := &rig{t: t, desk: to.desk, records: &records{}, accounts: &accounts{peer: bob}}
 	r.socket = "unix://" + filepath.Join(shortDir(t), "s")
 	var err error
-	r.Door, err = Open(Options{
+	r.Server, err = Open(Options{
 		Listen: []string{r.socket}, Rules: func() Rules { return Passing{} }, Accounts: r.accounts, Audit: r.records.append,
 		Forward: to.dial(to.agent("n1")),
 	})
@@ -158,7 +158,7 @@ func TestForwardToNobody(t *testing.T) {
 	must.Do(t, err)
 	defer away.Close()
 	r := &rig{t: t, desk: &desk{}, records: &records{}, accounts: &accounts{peer: ada}, socket: "unix://" + filepath.Join(shortDir(t), "s")}
-	r.Door, err = Open(Options{Listen: []string{r.socket}, Rules: func() Rules { return Passing{} }, Accounts: r.accounts, Audit: r.records.append, Forward: away})
+	r.Server, err = Open(Options{Listen: []string{r.socket}, Rules: func() Rules { return Passing{} }, Accounts: r.accounts, Audit: r.records.append, Forward: away})
 	must.Do(t, err)
 	r.run()
 	_, err = info(r.dial(nil))

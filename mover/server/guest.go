@@ -16,7 +16,7 @@ import (
 // guest is a connection that was let in.
 type guest struct {
 	net.Conn
-	origin *origin
+	origin *peerIdentity
 	first  []byte // was read to see what it speaks, and is to be read again
 	leave  func() // the crowd; nil for one of our own
 	ending *time.Timer

@@ -48,10 +48,10 @@ func webContext(ctx context.Context, conn net.Conn) context.Context {
 }
 
 // serveHTTP answers what comes by HTTP/1.
-func (d *Door) serveHTTP(w http.ResponseWriter, r *http.Request) {
-	o, known := r.Context().Value(originKey{}).(*origin)
+func (d *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	o, known := r.Context().Value(originKey{}).(*peerIdentity)
 	if !known {
-		o = &origin{}
+		o = &peerIdentity{}
 	}
 	if r.ContentLength != 0 { // also net/http reads a body, of who is refused; at its end the deadline goes
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(slowTime)) // where there is a connection
@@ -90,7 +90,7 @@ func loopback(host string) bool {
 
 // serveMetrics answers scrapes. Without a certificate, on loopback, they are for
 // everybody on this machine: they name no person, task or path.
-func (d *Door) serveMetrics(w http.ResponseWriter, r *http.Request, o *origin) {
+func (d *Server) serveMetrics(w http.ResponseWriter, r *http.Request, o *peerIdentity) {
 	if !o.page {
 		if _, ok := d.admitHTTP(w, r, o); !ok {
 			return
@@ -99,7 +99,7 @@ func (d *Door) serveMetrics(w http.ResponseWriter, r *http.Request, o *origin) {
 	d.giveMetrics(w, r)
 }
 
-func (d *Door) giveMetrics(w http.ResponseWriter, r *http.Request) {
+func (d *Server) giveMetrics(w http.ResponseWriter, r *http.Request) {
 	if !onlyReads(r) {
 		answer(w, http.StatusMethodNotAllowed, mover.ErrUnsupported, "metrics can only be read")
 		return
@@ -110,7 +110,7 @@ func (d *Door) giveMetrics(w http.ResponseWriter, r *http.Request) {
 
 // serveScrape is all that is served to the network without a certificate. It goes around everything that asks who
 // calls, and so to nothing that depends on it.
-func (d *Door) serveScrape(w http.ResponseWriter, r *http.Request) {
+func (d *Server) serveScrape(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/metrics":
 		d.giveMetrics(w, r)
@@ -133,7 +133,7 @@ func (d *Door) serveScrape(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (d *Door) servePage(w http.ResponseWriter, r *http.Request) {
+func (d *Server) servePage(w http.ResponseWriter, r *http.Request) {
 	if d.o.Web == nil {
 		answer(w, http.StatusNotFound, mover.ErrNotExist, "this service has no page")
 		return
@@ -152,7 +152,7 @@ func onlyReads(r *http.Request) bool {
 }
 
 // admitHTTP makes a visit of a request, and answers it when it may not go on.
-func (d *Door) admitHTTP(w http.ResponseWriter, r *http.Request, o *origin) (*visit, bool) {
+func (d *Server) admitHTTP(w http.ResponseWriter, r *http.Request, o *peerIdentity) (*request, bool) {
 	words := metadata.MD{api.ForKey: r.Header.Values(api.ForKey)} // no other word of a request counts
 	v, err := d.identify(o, "http "+r.Method+" "+r.URL.Path, words)
 	if err == nil {
@@ -172,7 +172,7 @@ var errNoViewer = fmt.Errorf("%w: nobody is known on this address, and it shows 
 	"a role with the member viewer in the configuration (roles) would let everybody on this machine read", mover.ErrPermission)
 
 // view makes the visit one of the viewer, where the configuration has one.
-func (d *Door) view(v *visit) {
+func (d *Server) view(v *request) {
 	if len(d.o.Rules().Roles(Viewer)) == 0 {
 		v.trouble = errNoViewer
 		return
@@ -183,7 +183,7 @@ func (d *Door) view(v *visit) {
 type visitHTTPKey struct{}
 
 // serveAPI hands a request to the JSON side of the services.
-func (d *Door) serveAPI(w http.ResponseWriter, r *http.Request, v *visit) {
+func (d *Server) serveAPI(w http.ResponseWriter, r *http.Request, v *request) {
 	gateway, err := d.gatewayOf()
 	if err != nil {
 		fail(w, err)
@@ -198,7 +198,7 @@ func (d *Door) serveAPI(w http.ResponseWriter, r *http.Request, v *visit) {
 }
 
 // gatewayOf makes the gateway when it is first needed, because it asks our own server.
-func (d *Door) gatewayOf() (http.Handler, error) {
+func (d *Server) gatewayOf() (http.Handler, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.gateway != nil {
@@ -216,9 +216,9 @@ func (d *Door) gatewayOf() (http.Handler, error) {
 }
 
 // innerConn leads to our own server, on which it is told who asks. It needs mu.
-func (d *Door) innerConn() (*grpc.ClientConn, error) {
+func (d *Server) innerConn() (*grpc.ClientConn, error) {
 	if d.inner == nil {
-		inner, err := api.Dial(d.ctx, "inside", api.Options{Dialer: d.dialer(d.toAgents, &origin{inside: true})})
+		inner, err := api.Dial(d.ctx, "inside", api.Options{Dialer: d.dialer(d.toAgents, &peerIdentity{inside: true})})
 		if err != nil {
 			return nil, err
 		}
@@ -228,7 +228,7 @@ func (d *Door) innerConn() (*grpc.ClientConn, error) {
 }
 
 // Alive asks the services behind the door whether they serve, as whoever runs us.
-func (d *Door) Alive(ctx context.Context) error {
+func (d *Server) Alive(ctx context.Context) error {
 	d.mu.Lock()
 	conn, err := d.innerConn()
 	d.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 
 // asksFor notes for whom a call is (api.For). Whether the caller may ask for them is
 // decided later: here nobody may wait.
-func (v *visit) asksFor(md metadata.MD) error {
+func (v *request) asksFor(md metadata.MD) error {
 	values := md.Get(api.ForKey)
 	if len(values) == 0 {
 		return nil
@@ -36,7 +36,7 @@ func brief(s string) string { return s[:min(len(s), 64)] }
 
 // stand puts the person for whom a call is in the place of its caller, who may have no
 // other one there. A door that forwards tells of both, and whoever answers decides.
-func (d *Door) stand(ctx context.Context, v *visit, method string, what subject) error {
+func (d *Server) stand(ctx context.Context, v *request, method string, what subject) error {
 	if v.person == nil {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (d *Door) stand(ctx context.Context, v *visit, method string, what subject)
 // introduce finds out whom root of this node calls for: it can be anybody here, and
 // whoever answers may have other accounts. For others that is found out where it is
 // decided whether they may.
-func (d *Door) introduce(ctx context.Context, v *visit) error {
+func (d *Server) introduce(ctx context.Context, v *request) error {
 	if v.caller.Via != authz.Local || v.caller.UID != 0 || v.person.Name != "" {
 		return nil
 	}

@@ -240,7 +240,7 @@ func (s *desk) Join(ctx context.Context, _ *agentv1.JoinRequest) (*agentv1.Certi
 
 // rig is a door with everything around it.
 type rig struct {
-	*Door
+	*Server
 	t             testing.TB
 	desk          *desk
 	records       *records
@@ -297,7 +297,7 @@ func unstarted(t testing.TB, change ...func(*Options)) *rig {
 	for _, f := range change {
 		f(&o)
 	}
-	if r.Door, err = Open(o); err != nil {
+	if r.Server, err = Open(o); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -314,7 +314,7 @@ func (r *rig) run() {
 		if err := <-served; err != nil {
 			r.t.Errorf("Serve returned %v", err)
 		}
-		for _, c := range []*crowd{r.locals, r.arrivals, r.remotes, r.strangers, r.onPage, r.scrapers} {
+		for _, c := range []*connLimit{r.locals, r.arrivals, r.remotes, r.strangers, r.onPage, r.scrapers} {
 			if n := c.size(); n != 0 {
 				r.t.Errorf("%d connections are still counted", n)
 			}

@@ -338,7 +338,7 @@ func TestAnswersNotRead(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig, remote, _ *pipes) {
-				r.Door.limits.Unread = most
+				r.Server.limits.Unread = most
 				request := &datamovev1.SubmitTaskRequest{Spec: &datamovev1.TaskSpec{Source: strings.Repeat("x", large)}}
 				other := datamovev1.NewTaskServiceClient(throughPipe(t, remote, r.user("laptop")))
 				var asked []grpc.ClientStream

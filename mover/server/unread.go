@@ -33,12 +33,12 @@ type reply struct {
 }
 
 // counts says whether answers to a visit are counted: root can do worse, and agents and our own HTTP side read what they ask for.
-func (d *Door) counts(o *origin, v *visit) bool {
+func (d *Server) counts(o *peerIdentity, v *request) bool {
 	return o.unread != nil && !o.inside && v.caller.Via != authz.Agent && !d.privileged(v.caller)
 }
 
 // reads says why a caller that does not read gets no more answers.
-func (d *Door) reads(ctx context.Context, v *visit) error {
+func (d *Server) reads(ctx context.Context, v *request) error {
 	if bytes := d.callers.unread(v.key()); d.counts(originOf(ctx), v) && bytes >= d.limits.Unread {
 		return later("answers", time.Second, "%s has not read %d bytes of answers, and gets no more until it has", v.key(), bytes)
 	}
@@ -46,7 +46,7 @@ func (d *Door) reads(ctx context.Context, v *visit) error {
 }
 
 // answered is the message that is counted for an answer to a visit.
-func (d *Door) answered(ctx context.Context, v *visit, message any) any {
+func (d *Server) answered(ctx context.Context, v *request, message any) any {
 	o := originOf(ctx)
 	if message == nil || !d.counts(o, v) {
 		return message

@@ -167,7 +167,7 @@ func TestShipped(t *testing.T) {
 		}
 		for path := range imported {
 			forbidden := path == "C" || path == "testing" || strings.Contains(path, "versitygw") ||
-				strings.HasPrefix(path, module+"/test/") || strings.HasSuffix(path, "/placetest")
+				strings.HasPrefix(path, module+"/test/") || strings.HasSuffix(path, "/backendtest")
 			if forbidden {
 				t.Errorf("%s imports %s", dir, path)
 			}

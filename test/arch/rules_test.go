@@ -84,7 +84,7 @@ var packages = map[string]struct {
 	"mover/engine/recall":           {rules, []string{"mover"}},
 	"mover/notify":                  {rules, []string{"mover"}},
 	"mover/server/authz":            {rules, []string{"mover", "mover/location", "api/datamove/v1", "api/datamove/agent/v1"}},
-	"tiering/dataset":                       {rules, []string{"mover", "mover/location", "api/datamove/v1"}},
+	"tiering/dataset":               {rules, []string{"mover", "mover/location", "api/datamove/v1"}},
 	"tiering/slurm/slurmconf":       {rules, []string{"tiering/slurm/hostlist"}},
 	"tiering/slurm/directive":       {rules, []string{"mover", "mover/location", "mover/spelling", "mover/units"}},
 	"tiering/checkpoint":            {rules, []string{"mover"}},

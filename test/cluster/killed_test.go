@@ -287,7 +287,7 @@ func TestTargetOfAProcess(t *testing.T) {
 		alone := func(target string) (*engine.Task, error) {
 			return engine.Start(context.Background(), engine.Request{
 				Work: engine.Copy, Source: at(f.source), Target: at(target), StateDir: filepath.Join(c.Dir, "alone"), Bandwidth: 1 << 20,
-			}, backend.Site{}.Open)
+			}, backend.Resolver{}.Open)
 		}
 		if _, err := alone(f.target); !errors.Is(err, mover.ErrHeld) || !strings.Contains(err.Error(), fmt.Sprint("process ", os.Getpid())) {
 			t.Errorf("a process beside a task: %v", err)

@@ -22,7 +22,7 @@ func TestKinds(t *testing.T) {
 		o := server.Options(t)
 		bucket := "s3://" + server.Bucket + "/" + o.Prefix
 		place := s3test.Open(t, o)
-		twins := place.Traits().Twins
+		twins := place.Capabilities().FileAndDirShareName
 		write := func(names ...string) {
 			for _, name := range names {
 				path := filepath.Join(tree, name)

@@ -17,7 +17,7 @@ import (
 // level is how a copy to a server has to be checked: by the server where it
 // compares, else by reading back.
 func level(t *testing.T, server *s3test.Server) string {
-	return max(mover.Server, s3test.Open(t, server.Options(t)).Traits().Least).String()
+	return max(mover.Server, s3test.Open(t, server.Options(t)).Capabilities().Least).String()
 }
 
 // user is the program, as somebody uses it who has a bucket on the server.

@@ -24,7 +24,7 @@ func checkpointsScraped(t *testing.T) string {
 	}
 	must.Do(t, os.MkdirAll(at("run/step_1"), 0o755))
 	must.Do(t, os.WriteFile(at("run/step_1/.metadata"), []byte("x"), 0o644))
-	w := &replicate.Watch{Site: &replicate.Site{Open: places.Site{}.Open, Request: engine.Request{StateDir: at("state")}}, Profile: checkpoint.DCP,
+	w := &replicate.Watch{Site: &replicate.Site{Open: places.Resolver{}.Open, Request: engine.Request{StateDir: at("state")}}, Profile: checkpoint.DCP,
 		Dir: here("run"), To: []location.Location{here("pfs")}, Settle: time.Millisecond, Once: true, Metrics: at("metrics")}
 	must.Do(t, w.Run(t.Context()))
 	text := must.Get(os.ReadFile(at("metrics")))(t)

@@ -13,7 +13,9 @@ import (
 	"datamove.dev/mover/engine/transfer"
 )
 
-func (w *world) sourceParallel() mover.Traits { return mem.New(w.source, w.sourceOptions).Traits() }
+func (w *world) sourceParallel() mover.Capabilities {
+	return mem.New(w.source, w.sourceOptions).Capabilities()
+}
 
 // check looks at what one run said.
 func (r *running) check() {
@@ -48,15 +50,15 @@ func (r *running) story() {
 		w.sourceOptions.ObjectStore, w.targetOptions.ObjectStore)
 	w.t.Logf("source has %v", names(w.t, w.source, w.sourceOptions))
 	w.t.Logf("target has %v", names(w.t, w.target, w.targetOptions))
-	w.t.Logf("source %+v: %v", r.from.Traits(), r.from.Injected())
-	w.t.Logf("target %+v: %v", r.to.Traits(), r.to.Injected())
+	w.t.Logf("source %+v: %v", r.from.Capabilities(), r.from.Injected())
+	w.t.Logf("target %+v: %v", r.to.Capabilities(), r.to.Injected())
 }
 
 // equal compares the trees by content and by all facts that both can keep.
 func (w *world) equal() {
 	ctx := context.Background()
 	from, to := mem.New(w.source, w.sourceOptions), mem.New(w.target, w.targetOptions)
-	o := plan.Options{Delete: w.delete, Checksum: true, Both: w.targetOptions.ObjectStore, TargetKeeps: to.Traits().Keeps, Times: to.Traits().Times}
+	o := plan.Options{Delete: w.delete, Checksum: true, Both: w.targetOptions.ObjectStore, TargetKeeps: to.Capabilities().Keeps, Times: to.Capabilities().Times}
 	for a, err := range plan.Diff(from.Walk(ctx, mover.WalkOptions{}), to.Walk(ctx, mover.WalkOptions{}), o) {
 		if err == nil && a.Op == plan.Compare {
 			a, err = transfer.Resolve(ctx, from, to, a, o, nil)
@@ -84,7 +86,7 @@ func (w *world) ended() {
 			w.t.Error(err)
 		}
 	}
-	if _, _, err := place.Lock(context.Background(), "", mover.Owner{Task: "after", Epoch: 1}); err != nil {
+	if _, _, err := place.Lock(context.Background(), "", mover.WriterID{Task: "after", Epoch: 1}); err != nil {
 		w.t.Errorf("a lock is left: %v", err)
 	}
 }

@@ -30,12 +30,12 @@ func (w *world) runEngine(ctx context.Context, r *running) {
 	defer from.Close()
 	defer to.Close()
 	e := &engineRun{running: r, told: map[int64]int{}}
-	by := mover.Owner{Task: "sim", Epoch: r.number + 1}
+	by := mover.WriterID{Task: "sim", Epoch: r.number + 1}
 	_, unlock, err := to.Lock(ctx, "", by)
 	if r.err = err; err != nil {
 		return
 	}
-	o := plan.Options{Delete: w.delete, Checksum: w.checksum, Keeps: true, Both: w.targetOptions.ObjectStore, TargetKeeps: to.Traits().Keeps, Times: to.Traits().Times}
+	o := plan.Options{Delete: w.delete, Checksum: w.checksum, Keeps: true, Both: w.targetOptions.ObjectStore, TargetKeeps: to.Capabilities().Keeps, Times: to.Capabilities().Times}
 	strays := mover.WalkOptions{Stray: func(s mover.Stray) {
 		if s.Owner.Epoch != by.Epoch {
 			_ = to.Drop(ctx, s.Token) // if not, a later run does
@@ -47,7 +47,7 @@ func (w *world) runEngine(ctx context.Context, r *running) {
 	})
 	_ = unlock()
 	if !r.dead() {
-		e.exact(to.Traits())
+		e.exact(to.Capabilities())
 	}
 }
 
@@ -107,7 +107,7 @@ func (e *engineRun) Step(string) {}
 
 // exact checks that each action had one result, that the counters agree, and that
 // no more was in hand than the queue, the workers and the cutter may hold.
-func (e *engineRun) exact(to mover.Traits) {
+func (e *engineRun) exact(to mover.Capabilities) {
 	t := e.world.t
 	for seq, n := range e.told {
 		if seq >= 0 && n > 1 {
@@ -139,7 +139,7 @@ func (e *engineRun) exact(to mover.Traits) {
 
 // bound is how many files may be in hand: of the queue, the workers, and the batch
 // that is being cut.
-func (e *engineRun) bound(to mover.Traits) int {
+func (e *engineRun) bound(to mover.Capabilities) int {
 	from := e.world.sourceParallel()
 	first, most := max(from.Parallel, to.Parallel), max(from.MaxParallel, to.MaxParallel)
 	if e.world.jobs > 0 {

@@ -26,8 +26,8 @@ type running struct {
 	told   told
 	died   atomic.Bool
 	stop   context.CancelCauseFunc
-	from   *faulty.Place
-	to     *faulty.Place
+	from   *faulty.Backend
+	to     *faulty.Backend
 	calls  atomic.Int64
 	err    error // how it ended
 }
@@ -98,7 +98,7 @@ func (w *world) orphans(r *running) {
 // places opens the two places of a process.
 func (r *running) places(x weather) {
 	w := r.world
-	inner := &watched{Place: mem.New(w.target, w.targetOptions), t: w.t, world: w, told: &r.told, removes: w.delete, died: func() {
+	inner := &watched{Backend: mem.New(w.target, w.targetOptions), t: w.t, world: w, told: &r.told, removes: w.delete, died: func() {
 		r.died.Store(true)
 		r.stop(errDied)
 	}}
@@ -110,7 +110,7 @@ func (r *running) places(x weather) {
 	}
 }
 
-func (r *running) patient() (from, to mover.Place) {
+func (r *running) patient() (from, to mover.Backend) {
 	return retry.New(r.from, retry.Options{}), retry.New(r.to, retry.Options{})
 }
 

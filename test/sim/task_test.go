@@ -22,7 +22,7 @@ func (w *world) runTask(ctx context.Context, r *running) {
 		StateDir: w.stateDir, Observer: taskObserver{r},
 	}
 	if w.failFull {
-		request.OnFull = engine.FullFail
+		request.OnNoSpace = engine.NoSpaceFail
 	}
 	task, err := engine.Start(ctx, request, r.open)
 	if r.err = err; err != nil {
@@ -39,7 +39,7 @@ func at(name string) location.Location {
 	return location.Location{Scheme: location.POSIX, Path: "/sim/" + name}
 }
 
-func (r *running) open(_ context.Context, l location.Location, _ engine.OpenOptions) (mover.Place, error) {
+func (r *running) open(_ context.Context, l location.Location, _ engine.OpenOptions) (mover.Backend, error) {
 	from, to := r.patient()
 	switch l {
 	case at("source"):

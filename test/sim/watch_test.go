@@ -38,7 +38,7 @@ func (v *versions) has(name, content string) bool {
 // watched is the target of one run, looked at after each step in which something
 // may have become visible or gone.
 type watched struct {
-	mover.Place
+	mover.Backend
 	t       testing.TB
 	world   *world
 	told    *told
@@ -48,26 +48,26 @@ type watched struct {
 
 // Crash is found by the fault that kills the process.
 func (w *watched) Crash() {
-	w.Place.(*mem.Place).Crash()
+	w.Backend.(*mem.Backend).Crash()
 	w.died()
 }
 
 func (w *watched) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcome {
 	defer w.look("publish")
-	return w.Place.Publish(ctx, batch)
+	return w.Backend.Publish(ctx, batch)
 }
 
 func (w *watched) Mkdir(ctx context.Context, e mover.Entry) error {
 	defer w.look("mkdir")
-	return w.Place.Mkdir(ctx, e)
+	return w.Backend.Mkdir(ctx, e)
 }
 
 func (w *watched) Update(ctx context.Context, e mover.Entry) error {
 	defer w.look("update")
-	return w.Place.Update(ctx, e)
+	return w.Backend.Update(ctx, e)
 }
 
-func (w *watched) Remove(ctx context.Context, e mover.Entry, by mover.Owner) error {
+func (w *watched) Remove(ctx context.Context, e mover.Entry, by mover.WriterID) error {
 	defer w.look("remove")
 	kind, there := w.world.inSource(e.Name)
 	switch {
@@ -79,7 +79,7 @@ func (w *watched) Remove(ctx context.Context, e mover.Entry, by mover.Owner) err
 	case w.told.doubts():
 		w.t.Errorf("%q is removed after a failure", e.Name)
 	}
-	return w.Place.Remove(ctx, e, by)
+	return w.Backend.Remove(ctx, e, by)
 }
 
 // look compares every visible file with what its name ever held.
@@ -110,11 +110,11 @@ type shelved struct {
 	small []mover.Token // guarded by mu; drafts that a bucket does not know of before they are published
 }
 
-func (s *shelved) Unwrap() any { return s.Place }
+func (s *shelved) Unwrap() any { return s.Backend }
 
 func (s *shelved) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
-	d, err := s.Place.Draft(ctx, e, h)
-	t := s.Place.Traits()
+	d, err := s.Backend.Draft(ctx, e, h)
+	t := s.Backend.Capabilities()
 	if err == nil && (e.Kind != mover.File || h.Link != "" || e.Size <= min(t.SmallBytes, t.BatchBytes)) {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -50,18 +50,18 @@ func newWorld(t testing.TB, seed uint64) *world {
 	w.targetOptions = mem.Options{ObjectStore: rng.IntN(4) == 0, Reflinks: rng.IntN(6) == 0, Address: "mem:target", Adjust: w.traits()}
 	if grain := []time.Duration{0, 0, time.Second, 2 * time.Second, 100}[rng.IntN(5)]; grain > 0 && !w.targetOptions.ObjectStore {
 		inner := w.targetOptions.Adjust
-		w.targetOptions.Adjust = func(t *mover.Traits) { inner(t); t.Times.Grain = grain }
+		w.targetOptions.Adjust = func(t *mover.Capabilities) { inner(t); t.Times.Grain = grain }
 	}
 	w.trees()
 	return w
 }
 
 // traits draws places with small parts and batches, so that small trees have many.
-func (w *world) traits() func(*mover.Traits) {
+func (w *world) traits() func(*mover.Capabilities) {
 	pick := func(of ...int64) int64 { return of[w.rng.IntN(len(of))] }
 	small, files, batch, part := pick(0, 1000, 5000), int(pick(1, 2, 5, 64)), pick(1, 3000, 50_000), pick(500, 1000, 4000)
 	dirs, commits, parallel := w.rng.IntN(2) == 0, w.rng.IntN(3) == 0, int(pick(1, 2, 5))
-	return func(t *mover.Traits) {
+	return func(t *mover.Capabilities) {
 		t.SmallBytes, t.BatchFiles, t.BatchBytes = small, files, batch
 		t.PartBytes, t.PartMin = part, min(part, t.PartMin, 100)
 		t.DirDrafts = t.DirDrafts && dirs

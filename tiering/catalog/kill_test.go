@@ -30,16 +30,16 @@ func TestMain(m *testing.M) {
 func feedOf(dir string) string { return filepath.Join(dir, "feed") }
 
 // telling asks at each entry that is walked, and each name that is looked at.
-type telling struct{ *posix.Place }
+type telling struct{ *posix.Backend }
 
 func (s telling) Glance(ctx context.Context, name string) (mover.Entry, error) {
 	kill.Ask("glanced")
-	return s.Place.Glance(ctx, name)
+	return s.Backend.Glance(ctx, name)
 }
 
 func (s telling) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover.Entry, error] {
 	return func(yield func(mover.Entry, error) bool) {
-		for e, err := range s.Place.Walk(ctx, o) {
+		for e, err := range s.Backend.Walk(ctx, o) {
 			if kill.Ask("walked"); !yield(e, err) {
 				return
 			}

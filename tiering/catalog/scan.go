@@ -37,8 +37,8 @@ func readsOf(src Source) mover.Reads {
 	switch src := src.(type) {
 	case *Received:
 		return src.reads
-	case interface{ Traits() mover.Traits }:
-		return src.Traits().Reads
+	case interface{ Capabilities() mover.Capabilities }:
+		return src.Capabilities().Reads
 	}
 	return mover.ReadsUnknown
 }

@@ -37,7 +37,7 @@ func TestStream(t *testing.T) {
 	must.Do(t, err)
 	equal(t, c, project, src)
 	for reads := range mover.ReadsUnseen + 1 {
-		text := sent(t, mem.New(tree, mem.Options{Adjust: func(t *mover.Traits) { t.Reads = reads }}))
+		text := sent(t, mem.New(tree, mem.Options{Adjust: func(t *mover.Capabilities) { t.Reads = reads }}))
 		_, err := c.Scan(t.Context(), project, catalog.Receive(bytes.NewReader(text)), catalog.ScanOptions{})
 		must.Do(t, err)
 		if s := must.Get(c.State(project))(t); s.Reads != reads {

@@ -124,7 +124,7 @@ type inPlace struct {
 }
 
 func (p *inPlace) Top(ctx context.Context) (Tree, error) {
-	t := Tree{Texts: map[string]string{}, Commits: map[string]Commit{}, Loose: p.place.Traits().NeedsManifest}
+	t := Tree{Texts: map[string]string{}, Commits: map[string]Commit{}, Loose: p.place.Capabilities().NeedsManifest}
 	left := p.limits.Entries
 	if left == 0 {
 		left = entriesMost

@@ -85,7 +85,7 @@ type store struct {
 	asked        sync.Map         // of names
 }
 
-func (s *store) Traits() mover.Traits { return mover.Traits{NeedsManifest: true} }
+func (s *store) Capabilities() mover.Capabilities { return mover.Capabilities{NeedsManifest: true} }
 
 func (s *store) Walk(_ context.Context, o mover.WalkOptions) iter.Seq2[mover.Entry, error] {
 	return func(yield func(mover.Entry, error) bool) {

@@ -80,7 +80,7 @@ func (p *places) resolve(target string) (l location.Location, err error) {
 		if err != nil {
 			return l, err
 		}
-		resolved, ok := backend.Site{Tiers: conf.Tiers}.Resolve(l)
+		resolved, ok := backend.Resolver{Tiers: conf.Tiers}.Resolve(l)
 		if !ok {
 			return l, fmt.Errorf("%w: there is no tier %s in the configuration", mover.ErrUsage, mover.Printable(l.Tier))
 		}
@@ -90,7 +90,7 @@ func (p *places) resolve(target string) (l location.Location, err error) {
 }
 
 // open is a load.Opener.
-func (p *places) open(ctx context.Context, target, name string) (path string, place mover.Place, err error) {
+func (p *places) open(ctx context.Context, target, name string) (path string, place mover.Backend, err error) {
 	l, err := p.resolve(target)
 	if err != nil || l.Scheme != location.S3 {
 		return l.Path, nil, err
@@ -100,6 +100,6 @@ func (p *places) open(ctx context.Context, target, name string) (path string, pl
 		return "", nil, err
 	}
 	l.Prefix = mover.Join(l.Prefix, name)
-	place, err = backend.Site{Tiers: conf.Tiers}.Open(ctx, l, engine.OpenOptions{Write: true})
+	place, err = backend.Resolver{Tiers: conf.Tiers}.Open(ctx, l, engine.OpenOptions{Write: true})
 	return "", place, err
 }

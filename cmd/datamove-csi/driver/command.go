@@ -121,7 +121,7 @@ func (o *options) driver(log *slog.Logger) (*csi.Driver, *kube.Cluster, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	d := csi.Options{Config: config, Files: &fsclient.Files{Crew: &fsworker.Crew{Logger: log}, Limit: o.limit}, Mode: csi.Mode(o.mode), NodeID: o.node, Version: version, Logger: log}
+	d := csi.Options{Config: config, Files: &fsclient.Files{Crew: &fsworker.Pool{Logger: log}, Limit: o.limit}, Mode: csi.Mode(o.mode), NodeID: o.node, Version: version, Logger: log}
 	if config.Service != "" {
 		d.Staging, d.Patience = o.staging(config.Service, d.Files), time.Minute
 	}
@@ -141,7 +141,7 @@ func (o *options) driver(log *slog.Logger) (*csi.Driver, *kube.Cluster, error) {
 		if cluster == nil {
 			return nil, nil, usage("--nodes needs Kubernetes: this is no pod, and --kubeconfig is missing")
 		}
-		d.Fleet = &nodeproxy.Fleet{Keys: nodeproxy.Keys(o.keys), Nodes: func(ctx context.Context) ([]nodeproxy.Node, error) { return cluster.Nodes(ctx, o.nodes) }}
+		d.Fleet = &nodeproxy.Clients{Keys: nodeproxy.Keys(o.keys), Nodes: func(ctx context.Context) ([]nodeproxy.Node, error) { return cluster.Nodes(ctx, o.nodes) }}
 	}
 	return csi.New(d), cluster, nil
 }

@@ -69,7 +69,7 @@ func (o *options) offline(do func(*csi.Driver) error) error {
 	if err != nil {
 		return err
 	}
-	crew := &fsworker.Crew{}
+	crew := &fsworker.Pool{}
 	defer crew.Close()
 	return do(csi.New(csi.Options{Config: config, Files: &fsclient.Files{Crew: crew, Limit: o.limit}, Mode: csi.All, Version: version, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}))
 }

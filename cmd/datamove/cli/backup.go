@@ -55,7 +55,7 @@ func (t *task) resolveThere(ctx context.Context, l location.Location) (location.
 	if root.Scheme == location.S3 {
 		as = config.Tier{S3: &config.S3{Bucket: root.Bucket, Prefix: root.Prefix}}
 	}
-	resolved, _ := backend.Site{Tiers: map[string]config.Tier{l.Tier: as}}.Resolve(l) // which has that tier
+	resolved, _ := backend.Resolver{Tiers: map[string]config.Tier{l.Tier: as}}.Resolve(l) // which has that tier
 	return resolved, nil
 }
 

@@ -132,7 +132,7 @@ func (u *bursts) text(name string) ([]byte, error) {
 }
 
 // leg is who works on a burst.
-func (u *bursts) leg(ctx context.Context, b *burst.Burst, held *shelf.Held) (*lifecycle.Leg, error) {
+func (u *bursts) leg(ctx context.Context, b *burst.Burst, held *shelf.Held) (*lifecycle.Manager, error) {
 	at, err := u.tier(b)
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (u *bursts) leg(ctx context.Context, b *burst.Burst, held *shelf.Held) (*li
 	if err != nil {
 		return nil, err
 	}
-	l, err := lifecycle.Open(ctx, lifecycle.Setting{Site: backend.Site{Tiers: u.conf.Tiers, FileSystem: fshints.Of}, Request: engine.Request{StateDir: state, Jobs: u.jobs, Within: rates.Bandwidth(ctx)}, Log: log}, b)
+	l, err := lifecycle.Open(ctx, lifecycle.Setting{Site: backend.Resolver{Tiers: u.conf.Tiers, FileSystem: fshints.Of}, Request: engine.Request{StateDir: state, Jobs: u.jobs, Limiter: rates.Bandwidth(ctx)}, Log: log}, b)
 	if err != nil {
 		return nil, err
 	}
@@ -240,7 +240,7 @@ func (u *bursts) named(name string) (*shelf.Held, *burst.Record, *burst.Burst, e
 }
 
 // with works on a burst that there is.
-func (u *bursts) with(ctx context.Context, name string, do func(l *lifecycle.Leg, r *burst.Record, b *burst.Burst) error) (err error) {
+func (u *bursts) with(ctx context.Context, name string, do func(l *lifecycle.Manager, r *burst.Record, b *burst.Burst) error) (err error) {
 	if err := u.ready(ctx); err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ spec:
 			t.Errorf("%+v: %v, %v", row, r, err)
 		}
 		l := must.Get(u.leg(t.Context(), all[0], nil))(t)
-		if w, is := l.Way.(*link.Way); !is || w.Request.Within == nil {
+		if w, is := l.Way.(*link.Link); !is || w.Request.Limiter == nil {
 			t.Errorf("%+v: nothing holds the way back", row)
 		}
 	}

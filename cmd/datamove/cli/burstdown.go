@@ -58,7 +58,7 @@ somebody says --follow=false.`,
 
 // syncBack brings home what jobs have saved, and says how often that is wanted; 0 is that the burst is gone, or goes.
 func (u *bursts) syncBack(ctx context.Context, name string, release bool) (every time.Duration, err error) {
-	err = u.with(ctx, name, func(l *lifecycle.Leg, r *burst.Record, b *burst.Burst) error {
+	err = u.with(ctx, name, func(l *lifecycle.Manager, r *burst.Record, b *burst.Burst) error {
 		if r.State != burst.Leaving && !r.State.Ended() {
 			every, l.Release = b.Rhythm(), release
 		}
@@ -154,7 +154,7 @@ what may go is taken down, and idle instances are stopped.`,
 			}
 			return u.downThere(ctx, at, args[0], abandon, settle)
 		}
-		return u.with(ctx, args[0], func(l *lifecycle.Leg, r *burst.Record, b *burst.Burst) error {
+		return u.with(ctx, args[0], func(l *lifecycle.Manager, r *burst.Record, b *burst.Burst) error {
 			if len(paths) > 0 && !r.State.Ended() {
 				if err := a.confirm(fmt.Sprintf("give up %v of burst %s for good", paths, args[0]), "burst "+args[0], yes); err != nil {
 					return err
@@ -264,7 +264,7 @@ func (u *bursts) take(ctx context.Context, verdicts []burst.Verdict, settle time
 		if !v.Take {
 			continue
 		}
-		errs = append(errs, u.with(ctx, string(v.Burst), func(l *lifecycle.Leg, r *burst.Record, _ *burst.Burst) error {
+		errs = append(errs, u.with(ctx, string(v.Burst), func(l *lifecycle.Manager, r *burst.Record, _ *burst.Burst) error {
 			l.Settle = settle
 			return l.Reap(ctx, v, r)
 		}))

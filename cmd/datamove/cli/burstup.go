@@ -202,7 +202,7 @@ func (a *app) burstStageCommand() *cobra.Command {
 			}
 			return u.applyAt(ctx, at, "burst stage", &pb.ApplyBurstRequest{Step: pb.BurstStep_BURST_STEP_STAGE, Name: args[0]})
 		}
-		return u.with(ctx, args[0], func(l *lifecycle.Leg, r *burst.Record, b *burst.Burst) error {
+		return u.with(ctx, args[0], func(l *lifecycle.Manager, r *burst.Record, b *burst.Burst) error {
 			if r.State.Ended() {
 				return advise(fmt.Errorf("%w: burst %s is gone", mover.ErrNotExist, b.Metadata.Name), "datamove burst up FILE")
 			}

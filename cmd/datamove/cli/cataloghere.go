@@ -156,7 +156,7 @@ func (o *ours) scan(ctx context.Context, _ *pb.Question) error {
 		told = time.Now()
 		fmt.Fprintf(o.app.err, "datamove: %s: scanning %s: %s of %s\n", o.command, mover.Printable(o.tree.Tier), units.Plural(t.Files, "file", "files"), units.Bytes(t.Bytes))
 	}
-	return engine.Visit(ctx, at, o.app.open, func(place mover.Place) error {
+	return engine.Visit(ctx, at, o.app.open, func(place mover.Backend) error {
 		_, err := o.catalog.Scan(ctx, o.tree, place, catalog.ScanOptions{Seen: seen})
 		return err
 	})

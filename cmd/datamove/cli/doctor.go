@@ -181,7 +181,7 @@ func (a *app) examineLocation(ctx context.Context, conf *config.Config, arg stri
 	}
 	var busy atomic.Int64
 	again := retry.Options{Notify: func(error) { busy.Add(1) }}
-	found = append(found, doctor.Bucket(ctx, arg, func(ctx context.Context, stateDir string) (place mover.Place, err error) {
+	found = append(found, doctor.Bucket(ctx, arg, func(ctx context.Context, stateDir string) (place mover.Backend, err error) {
 		err = retry.Opening(ctx, again, l.String(), func() (err error) {
 			place, err = a.open(ctx, l, engine.OpenOptions{Write: true, StateDir: stateDir})
 			return err

@@ -74,7 +74,7 @@ func (c *chosen[T]) words() []string {
 var (
 	reflinkChoices = []choice[engine.Reflink]{{"auto", engine.ReflinkAuto}, {"never", engine.ReflinkNever}}
 	releaseChoices = []choice[engine.Released]{{"restore", engine.ReleasedRestore}, {"skip", engine.ReleasedSkip}, {"fail", engine.ReleasedFail}}
-	onFullChoices  = []choice[engine.OnFull]{{"wait", engine.FullWait}, {"fail", engine.FullFail}}
+	onFullChoices  = []choice[engine.OnNoSpace]{{"wait", engine.NoSpaceWait}, {"fail", engine.NoSpaceFail}}
 	levelChoices   = []choice[mover.Level]{{"written", mover.Written}, {"server", mover.Server}, {"read", mover.Read}}
 )
 

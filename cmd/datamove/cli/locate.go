@@ -53,7 +53,7 @@ func (t *task) into(dir string, sources []string) error {
 		if err != nil {
 			return err
 		}
-		t.request.Names = append(t.request.Names, l)
+		t.request.Sources = append(t.request.Sources, l)
 	}
 	t.source = strings.Join(sources, " ")
 	return t.aim(dir)

@@ -40,7 +40,7 @@ func (a *app) resolve(l location.Location) (location.Location, error) {
 	if err != nil {
 		return l, err
 	}
-	resolved, ok := backend.Site{Tiers: conf.Tiers}.Resolve(l)
+	resolved, ok := backend.Resolver{Tiers: conf.Tiers}.Resolve(l)
 	if !ok {
 		return l, advise(unknownTier(conf, l.Tier), "./"+l.String()+" if it is a path with a colon")
 	}
@@ -56,8 +56,8 @@ func unknownTier(conf *config.Config, name string) error {
 
 // open is the engine.Opener of this program. Paths need no configuration: one that can not be
 // read has no tiers that they could be in.
-func (a *app) open(ctx context.Context, l location.Location, o engine.OpenOptions) (mover.Place, error) {
-	s := backend.Site{FileSystem: fshints.Of}
+func (a *app) open(ctx context.Context, l location.Location, o engine.OpenOptions) (mover.Backend, error) {
+	s := backend.Resolver{FileSystem: fshints.Of}
 	conf, err := a.config()
 	switch {
 	case err == nil:
@@ -88,11 +88,11 @@ func (a *app) warn(conf *config.Config, tier string) {
 // bucket says how to reach the bucket of l.
 func (a *app) bucket(l location.Location) (s3.Options, error) {
 	if l.Tier == "" {
-		return backend.Site{}.Bucket(l)
+		return backend.Resolver{}.Bucket(l)
 	}
 	conf, err := a.config()
 	if err != nil {
 		return s3.Options{}, err
 	}
-	return backend.Site{Tiers: conf.Tiers}.Bucket(l)
+	return backend.Resolver{Tiers: conf.Tiers}.Bucket(l)
 }

@@ -277,7 +277,7 @@ func (t *task) single(ctx context.Context) bool {
 		return false
 	}
 	var e mover.Entry
-	err = engine.Visit(ctx, folder, t.app.open, func(place mover.Place) (err error) { e, err = place.Stat(ctx, base); return err })
+	err = engine.Visit(ctx, folder, t.app.open, func(place mover.Backend) (err error) { e, err = place.Stat(ctx, base); return err })
 	return err == nil && e.Kind != mover.Dir
 }
 

@@ -62,17 +62,17 @@ func (t *task) writeFlags(flags *pflag.FlagSet) {
 	r := &t.request
 	flags.BoolVarP(&r.DryRun, "dry-run", "n", false, "say what would be done, and do nothing")
 	flags.BoolVar(&r.Checksum, "checksum", false, "compare contents instead of size and mtime")
-	flags.BoolVar(&r.Full, "again", false, "copy everything again, also what is equal")
+	flags.BoolVar(&r.CopyAll, "again", false, "copy everything again, also what is equal")
 	flags.Var(&chosen[mover.Level]{dst: &r.Verify, choices: levelChoices}, "verify", "check at `LEVEL` at least: written, server, or read (read the target again)")
 	flags.Var(&chosen[engine.Reflink]{dst: &r.Reflink, choices: reflinkChoices}, "reflink", "`WHEN` to share blocks with the source: auto, where the file system can (default), or never")
 	flags.Var(&chosen[engine.Released]{dst: &r.Released, choices: releaseChoices}, "released", "`WHAT` to do with files whose content is in the archive of their file system only: restore them first (default), skip, or fail")
-	flags.Var(&chosen[engine.OnFull]{dst: &r.OnFull, choices: onFullChoices}, "full", "`WHAT` to do when the target is full: wait for room (default) or fail")
+	flags.Var(&chosen[engine.OnNoSpace]{dst: &r.OnNoSpace, choices: onFullChoices}, "full", "`WHAT` to do when the target is full: wait for room (default) or fail")
 }
 
 // run does the task and tells how it went.
 func (t *task) run(ctx context.Context) error {
 	if t.at != "" {
-		return t.runThere(ctx)
+		return t.runRemote(ctx)
 	}
 	var err error
 	if t.request.Filter, err = t.filter.filter(t.app.in); err != nil {

@@ -18,7 +18,7 @@ import (
 
 // Opener opens the bucket. What is remembered of it is kept in stateDir, so that
 // an empty one makes it look afresh.
-type Opener func(ctx context.Context, stateDir string) (mover.Place, error)
+type Opener func(ctx context.Context, stateDir string) (mover.Backend, error)
 
 // Bucket looks at a bucket through the place that copies use: whether it opens,
 // lists, takes, gives back and removes an object, how fast, and what its server
@@ -63,7 +63,7 @@ func atRest(algorithm, key string) string {
 }
 
 // afresh opens the bucket with a state directory that done removes.
-func afresh(ctx context.Context, open Opener) (place mover.Place, done func(), err error) {
+func afresh(ctx context.Context, open Opener) (place mover.Backend, done func(), err error) {
 	dir, err := os.MkdirTemp("", "datamove-doctor-")
 	if err != nil {
 		return nil, nil, err
@@ -78,8 +78,8 @@ func afresh(ctx context.Context, open Opener) (place mover.Place, done func(), e
 	}, nil
 }
 
-func serverName(place mover.Place) string {
-	if name := place.Traits().System; name != "" {
+func serverName(place mover.Backend) string {
+	if name := place.Capabilities().System; name != "" {
 		return mover.Printable(name)
 	}
 	return "not known"
@@ -114,7 +114,7 @@ func refused(subject, check string, err error) Finding {
 const objectBytes = 4 << 20
 
 // tryObject puts an object, reads it back, compares, and removes it.
-func tryObject(ctx context.Context, subject string, place mover.Place) []Finding {
+func tryObject(ctx context.Context, subject string, place mover.Backend) []Finding {
 	content := make([]byte, objectBytes)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(content) // never fails; no server can shrink it
 	begun := time.Now()
@@ -136,10 +136,10 @@ func tryObject(ctx context.Context, subject string, place mover.Place) []Finding
 	return append(found, pass(subject, "delete", "objects can be removed"))
 }
 
-func owner() mover.Owner { return mover.Owner{Task: "doctor", Epoch: uint64(os.Getpid())} }
+func owner() mover.WriterID { return mover.WriterID{Task: "doctor", Epoch: uint64(os.Getpid())} }
 
 // store publishes content under a temporary name.
-func store(ctx context.Context, place mover.Place, content []byte) error {
+func store(ctx context.Context, place mover.Backend, content []byte) error {
 	e := mover.Entry{Name: probeName(3), Kind: mover.File, Size: int64(len(content)), CRC: checksum.Update(0, content), Known: mover.FactCRC}
 	draft, err := place.Draft(ctx, e, mover.Hints{By: owner()})
 	if err != nil {
@@ -157,7 +157,7 @@ func store(ctx context.Context, place mover.Place, content []byte) error {
 }
 
 // fetch reads what store wrote. Its entry is what there is to remove.
-func fetch(ctx context.Context, place mover.Place, want []byte) (mover.Entry, error) {
+func fetch(ctx context.Context, place mover.Backend, want []byte) (mover.Entry, error) {
 	e, err := place.Stat(ctx, probeName(3))
 	if err != nil {
 		return mover.Entry{Name: probeName(3), Kind: mover.File}, err
@@ -180,8 +180,8 @@ func fetch(ctx context.Context, place mover.Place, want []byte) (mover.Entry, er
 }
 
 // checksums tells whether the server compares them.
-func checksums(subject string, place mover.Place) Finding {
-	if place.Traits().Level >= mover.Server {
+func checksums(subject string, place mover.Backend) Finding {
+	if place.Capabilities().Level >= mover.Server {
 		return pass(subject, "checksum", "the server refuses an object whose CRC-64/NVME is wrong")
 	}
 	return warn(subject, "checksum", "the server takes an object whose checksum is wrong",
@@ -189,7 +189,7 @@ func checksums(subject string, place mover.Place) Finding {
 }
 
 // locked does what wants the lock of the place.
-func locked(ctx context.Context, subject string, place mover.Place, open Opener) []Finding {
+func locked(ctx context.Context, subject string, place mover.Backend, open Opener) []Finding {
 	_, unlock, err := place.Lock(ctx, "", owner())
 	if errors.Is(err, mover.ErrHeld) {
 		return []Finding{pass(subject, "lock", "a run is working here: "+err.Error())}
@@ -223,7 +223,7 @@ func conditions(ctx context.Context, subject string, open Opener) Finding {
 
 // uploads looks for multipart uploads that were begun and never finished. No listing
 // shows them, and they are paid for.
-func uploads(ctx context.Context, subject string, place mover.Place) Finding {
+func uploads(ctx context.Context, subject string, place mover.Backend) Finding {
 	var mu sync.Mutex
 	var n int64
 	oldest := time.Now()

@@ -21,7 +21,7 @@ import (
 
 // looks at a bucket that is reached with o.
 func looks(ctx context.Context, o s3.Options) []Finding {
-	return Bucket(ctx, "s3://"+o.Bucket, func(ctx context.Context, stateDir string) (mover.Place, error) {
+	return Bucket(ctx, "s3://"+o.Bucket, func(ctx context.Context, stateDir string) (mover.Backend, error) {
 		o.StateDir = stateDir
 		p, err := s3.Open(ctx, o)
 		if err != nil {
@@ -57,7 +57,7 @@ var bucketFaults = []fault{
 		return map[bool]int{true: http.StatusInsufficientStorage}[r.Method == http.MethodPut && r.ContentLength > 1<<20]
 	}), Fail, "write", "no room", "raise the quota"},
 	{"a store that changes bytes", func(t *testing.T) []Finding {
-		return Bucket(t.Context(), "s3://bucket", func(ctx context.Context, dir string) (mover.Place, error) {
+		return Bucket(t.Context(), "s3://bucket", func(ctx context.Context, dir string) (mover.Backend, error) {
 			p, err := s3.Open(ctx, loose(t, &looseStore{flip: true}, dir))
 			if err != nil {
 				return nil, err

@@ -60,5 +60,5 @@ func Failed(findings []Finding) bool {
 // probeName is a name for what a check writes. Walks ignore it, and a later run on
 // the same place removes it.
 func probeName(n uint64) string {
-	return mover.Owner{Task: "doctor", Epoch: uint64(os.Getpid())}.TempName(n)
+	return mover.WriterID{Task: "doctor", Epoch: uint64(os.Getpid())}.TempName(n)
 }

@@ -131,7 +131,7 @@ var folderFaults = []fault{
 	}, Fail, "write", "not permitted", "the right to write here"},
 	{"what a killed run left", func(t *testing.T) []Finding {
 		dir := t.TempDir()
-		draft := filepath.Join(dir, mover.Owner{Task: "abc", Epoch: 1}.TempName(7))
+		draft := filepath.Join(dir, mover.WriterID{Task: "abc", Epoch: 1}.TempName(7))
 		old := time.Now().Add(-48 * time.Hour)
 		must.Do(t, errors.Join(os.WriteFile(draft, nil, 0o600), os.Chtimes(draft, old, old)))
 		return Folder(dir)

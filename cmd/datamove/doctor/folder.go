@@ -43,7 +43,7 @@ func system(dir string) string {
 		return "a file system that does not open: " + why(err)
 	}
 	defer place.Close()
-	return place.Traits().System
+	return place.Capabilities().System
 }
 
 // The free shares below which space and inodes are called low, and the room that a

@@ -20,7 +20,7 @@ import (
 )
 
 // feedOf makes the feed of changes in a place. It is a worker.Feeds.
-func feedOf(place mover.Place, dir string, kind *agentv1.FollowFeed) (f changefeed.Feed, end func() error, err error) {
+func feedOf(place mover.Backend, dir string, kind *agentv1.FollowFeed) (f changefeed.Feed, end func() error, err error) {
 	bucketed, listens := mover.As[s3events.Listener](place)
 	queued, queues := mover.As[interface {
 		Queue(url string) (*s3.Queue, error)

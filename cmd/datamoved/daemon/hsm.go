@@ -133,8 +133,8 @@ func (s *hsm) whose() (string, error) {
 	return "the file system made at " + made.Format(time.RFC3339Nano), nil
 }
 
-func (s *hsm) owner() mover.Owner {
-	return mover.Owner{Task: shortID(s.node, s.Mount, fmt.Sprint(s.Archive), s.To), Epoch: uint64(time.Now().UnixMilli())}
+func (s *hsm) owner() mover.WriterID {
+	return mover.WriterID{Task: shortID(s.node, s.Mount, fmt.Sprint(s.Archive), s.To), Epoch: uint64(time.Now().UnixMilli())}
 }
 
 // pays waits for the limits of the tier of the copies.
@@ -144,7 +144,7 @@ func (s *hsm) pays(ctx context.Context, write bool, bytes, ops int64) error {
 }
 
 // open opens the place of the copies.
-func (s *hsm) open(ctx context.Context) (mover.Place, error) {
+func (s *hsm) open(ctx context.Context) (mover.Backend, error) {
 	text := s.To
 	if !strings.Contains(text, ":") {
 		text += ":"
@@ -153,7 +153,7 @@ func (s *hsm) open(ctx context.Context) (mover.Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	tiers := backend.Site{Tiers: s.tiers}
+	tiers := backend.Resolver{Tiers: s.tiers}
 	at, ok := tiers.Resolve(l)
 	if !ok {
 		return nil, fmt.Errorf("%w: there is no tier %q", mover.ErrNotExist, l.Tier)
@@ -168,7 +168,7 @@ var hsmActions = map[uapi.CopyAction]telemetry.HSMAction{
 func (s *hsm) told(e copytool.Ended) { s.metrics.HSMEnded(hsmActions[e.Action], e.Bytes, e.Err) }
 
 // shelf is a vault as a copytool asks for it.
-type shelf struct{ vault *archive.Vault }
+type shelf struct{ vault *archive.Archive }
 
 func (s shelf) Put(ctx context.Context, c copytool.Copy) error {
 	i := &c.Info

@@ -94,7 +94,7 @@ func (a *archiving) is(cookie uint64, want unix.Errno, wantRetry bool) {
 }
 
 // place opens the place of the copies as somebody else.
-func (a *archiving) place() mover.Place {
+func (a *archiving) place() mover.Backend {
 	a.t.Helper()
 	other := *a.hsm
 	other.dir = a.t.TempDir()

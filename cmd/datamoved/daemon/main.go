@@ -71,7 +71,7 @@ const (
 // work is a process that acts as the user who asked.
 func work() int {
 	runtime.MemProfileRate = 0   // nobody can ask it for one
-	conn, err := sandbox.Enter() // first, so that nothing is done with other rights
+	conn, err := sandbox.Child() // first, so that nothing is done with other rights
 	if err == nil {
 		debug.SetGCPercent(heapGrowth)
 		debug.SetMemoryLimit(heapSoft)

@@ -213,7 +213,7 @@ func (h *host) doorOptions() server.Options {
 }
 
 // serving is a door as a part.
-func serving(d *server.Door) *part {
+func serving(d *server.Server) *part {
 	return begin("door", d.Serve, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), doorStop)
 		defer cancel()
@@ -245,7 +245,7 @@ func (h *host) agentParts(coordinator grpc.ClientConnInterface, peers *peers) ([
 }
 
 // run has parts work until ctx ends, and tells the service manager.
-func (h *host) run(ctx context.Context, what string, alive func(context.Context) error, d *server.Door, parts ...*part) error {
+func (h *host) run(ctx context.Context, what string, alive func(context.Context) error, d *server.Server, parts ...*part) error {
 	status := what + " at " + strings.Join(d.Addresses(), ", ")
 	h.log.Info("ready", "node", h.at.node, "what", what, "version", buildVersion(), "data", h.at.data, "addresses", strings.Join(d.Addresses(), " "), "page", d.PageAddress(), "scrape", d.ScrapeAddress())
 	h.manager.ready(status)

@@ -21,12 +21,12 @@ const (
 	orphaned = 130 // exit code of a process whose service is gone
 )
 
-// Enter is the first thing that the main of a program does which is started with
+// Child is the first thing that the main of a program does which is started with
 // Start. When it returns, the process is confined, and the connection is the one that
 // Start returned. From then on the process ends as soon as the service ends or
 // closes its side, in the middle of whatever it does. An error was told to the service,
 // too; there is nothing to do then but to end.
-func Enter() (net.Conn, error) {
+func Child() (net.Conn, error) {
 	conn, err := enter()
 	if err != nil {
 		return nil, &mover.Error{Op: "enter", Place: "process " + strconv.Itoa(os.Getpid()), Err: err}

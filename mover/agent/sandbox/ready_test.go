@@ -27,7 +27,7 @@ func TestReady(t *testing.T) {
 	put(t, filepath.Join(dir, "file"), "text", alice, alice, 0o600)
 	put(t, filepath.Join(other, "file"), "text", alice, alice, 0o600)
 	neighbour := begin(t, Options{Account: asAlice(), Roots: everything})
-	w := must.Get(Ready(options(t, Options{Account: asAlice(), Roots: everything})))(t)
+	w := must.Get(Prestart(options(t, Options{Account: asAlice(), Roots: everything})))(t)
 	for begun := time.Now(); ; { // it has to get as far as that
 		if _, wrong := neighbour.ask("list", fmt.Sprintf("/proc/%d/fd", w.p.PID())); wrong == "EACCES" || wrong == "EPERM" {
 			break
@@ -51,7 +51,7 @@ func beItself(fifo string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	conn, err := Enter()
+	conn, err := Child()
 	if err == nil {
 		_, err = fmt.Fprintln(conn, os.Getuid(), os.Getgid())
 	}
@@ -76,7 +76,7 @@ func TestNobodyLooksIn(t *testing.T) {
 		return cmd.Run() == nil
 	}
 	for _, who := range []Account{asAlice(), asAlice(team)} {
-		w := must.Get(Ready(Options{Args: []string{itself, fifo}, Account: who, Stderr: &said{t: t}}))(t)
+		w := must.Get(Prestart(Options{Args: []string{itself, fifo}, Account: who, Stderr: &said{t: t}}))(t)
 		for _, name := range []string{"mem", "fd/3", "environ", "maps", "cwd/."} {
 			if opens("/proc/%d/%s", w.p.PID(), name) {
 				t.Errorf("before it enters, %s can be opened", name)
@@ -105,11 +105,11 @@ func TestNobodyLooksIn(t *testing.T) {
 func TestReadyEnds(t *testing.T) {
 	needRoot(t)
 	files := openFiles(t)
-	w := must.Get(Ready(options(t, Options{Account: asAlice()})))(t)
+	w := must.Get(Prestart(options(t, Options{Account: asAlice()})))(t)
 	must.Do(t, w.Stop())
 	gone(t, w.p.PID())
 
-	w = must.Get(Ready(options(t, Options{Account: asAlice()})))(t)
+	w = must.Get(Prestart(options(t, Options{Account: asAlice()})))(t)
 	must.Do(t, w.p.cmd.Process.Kill())
 	<-w.p.Done()
 	if _, err := w.Confine(t.Context(), everything); err == nil {

@@ -41,32 +41,32 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 	if ctx.Err() != nil {
 		return nil, o.failed(context.Cause(ctx))
 	}
-	w, err := Ready(o)
+	w, err := Prestart(o)
 	if err != nil {
 		return nil, err
 	}
 	return w.Confine(ctx, o.Roots)
 }
 
-// Waiting is a program that was started and waits in [Enter] to hear what it may reach.
-type Waiting struct {
+// Prestarted is a program that was started and waits in [Enter] to hear what it may reach.
+type Prestarted struct {
 	p *Process
 	o Options
 }
 
-// Ready starts a program like Start, up to where it waits for its roots; those of o mean
+// Prestart starts a program like Start, up to where it waits for its roots; those of o mean
 // nothing. It takes most of the time of a start. Confine or Stop has to be called.
-func Ready(o Options) (*Waiting, error) {
+func Prestart(o Options) (*Prestarted, error) {
 	p, err := o.begin()
 	if err != nil {
 		return nil, o.failed(err)
 	}
-	return &Waiting{p, o}, nil
+	return &Prestarted{p, o}, nil
 }
 
 // Confine has the process begin, and returns when it is confined. After an error there is
 // no process any more.
-func (w *Waiting) Confine(ctx context.Context, roots Confinement) (*Process, error) {
+func (w *Prestarted) Confine(ctx context.Context, roots Confinement) (*Process, error) {
 	if err := w.p.admit(ctx, terms{w.o.Account, roots}); err != nil {
 		return nil, w.o.failed(errors.Join(err, w.p.Stop(0)))
 	}
@@ -74,7 +74,7 @@ func (w *Waiting) Confine(ctx context.Context, roots Confinement) (*Process, err
 }
 
 // Stop ends the process.
-func (w *Waiting) Stop() error { return w.p.Stop(0) }
+func (w *Prestarted) Stop() error { return w.p.Stop(0) }
 
 func (o Options) failed(err error) error {
 	return &mover.Error{Op: "act as", Place: "uid " + strconv.FormatUint(uint64(o.Account.UID), 10), Err: err}

@@ -24,7 +24,7 @@ import (
 type bursting struct {
 	*worker
 	work *pb.BurstWork
-	leg  *lifecycle.Leg
+	leg  *lifecycle.Manager
 
 	mu    sync.Mutex // guards all below
 	notes []string   // what was told
@@ -102,8 +102,8 @@ func (b *bursting) read(known *agentv1.ReadBurstResponse) (*burst.Burst, *burst.
 func (b *bursting) open(ctx context.Context, declared *burst.Burst, known *agentv1.ReadBurstResponse) (err error) {
 	spec, job := b.job.GetSpec(), b.job
 	request := engine.Request{StateDir: job.GetStateDir(), Logger: b.log, Observer: b, Jobs: int(spec.GetOptions().GetJobs()), Bandwidth: spec.GetOptions().GetBytesPerSecond()}
-	request.Lead = &engine.Lead{Epoch: job.GetEpoch(), Before: job.GetBefore(), Mine: b.agent.mine("", job.GetEpoch()), Turn: b.turn}
-	request.Within = b.bandwidth
+	request.Lead = &engine.Coordination{Epoch: job.GetEpoch(), Before: job.GetBefore(), ConfirmLease: b.agent.mine("", job.GetEpoch()), AcquireSlot: b.turn}
+	request.Limiter = b.bandwidth
 	if b.leg, err = lifecycle.Open(ctx, lifecycle.Setting{Site: b.site(), Request: request, Around: b.around, Log: b.log}, declared); err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (b *bursting) open(ctx context.Context, declared *burst.Burst, known *agent
 	if b.leg.Rules, err = burst.ReadAdmission(known.GetAdmissionName(), []byte(known.GetAdmission())); err != nil {
 		return err
 	}
-	b.leg.Purse, b.leg.Find, b.leg.Tell, b.leg.Owner = purse{b.worker}, b.find, b.told, job.GetTask()
+	b.leg.Purse, b.leg.Find, b.leg.Tell, b.leg.Owner = budgetClient{b.worker}, b.find, b.told, job.GetTask()
 	if account := job.GetOwner(); account != "" {
 		b.leg.Owner = account
 	}

@@ -67,8 +67,8 @@ func (w *worker) bring(ctx context.Context, site *replicate.Site, tier location.
 	if err != nil {
 		return report, err
 	}
-	r.Lead = &engine.Lead{Epoch: w.job.GetEpoch(), Before: w.job.GetBefore(), Mine: w.agent.mine("", w.job.GetEpoch()), Turn: w.turn}
-	r.Within = w.bandwidth
+	r.Lead = &engine.Coordination{Epoch: w.job.GetEpoch(), Before: w.job.GetBefore(), ConfirmLease: w.agent.mine("", w.job.GetEpoch()), AcquireSlot: w.turn}
+	r.Limiter = w.bandwidth
 	site.Request = r
 	from, done, err := w.lender(ctx, site, tier, folder)
 	if err != nil {
@@ -104,7 +104,7 @@ func (w *worker) lender(ctx context.Context, site *replicate.Site, tier location
 	l = l.Child(folder)
 	node := p2p.Member{Name: lent.GetMember().GetAgent(), Address: lent.GetMember().GetAddress()}
 	here := site.Open
-	site.Open = func(ctx context.Context, at location.Location, o engine.OpenOptions) (mover.Place, error) {
+	site.Open = func(ctx context.Context, at location.Location, o engine.OpenOptions) (mover.Backend, error) {
 		if at.Scheme != location.InTier { // of this node
 			return here(ctx, at, o)
 		}

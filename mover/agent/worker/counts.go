@@ -46,7 +46,7 @@ func newCounts(job *agentv1.Job) *counts {
 
 // metered counts what is asked of the places that open opens.
 func (c *counts) metered(open engine.Opener) engine.Opener {
-	return func(ctx context.Context, l location.Location, o engine.OpenOptions) (mover.Place, error) {
+	return func(ctx context.Context, l location.Location, o engine.OpenOptions) (mover.Backend, error) {
 		p, err := open(ctx, l, o)
 		if err != nil {
 			return nil, err

@@ -16,7 +16,7 @@ import (
 )
 
 // Feeds makes the feed of changes in a place, which is at that path if it is a directory; close ends what it needs, and may be nil.
-type Feeds func(place mover.Place, path string, kind *agentv1.FollowFeed) (f changefeed.Feed, close func() error, err error)
+type Feeds func(place mover.Backend, path string, kind *agentv1.FollowFeed) (f changefeed.Feed, close func() error, err error)
 
 // follow tells the coordinator of changes in the source, until it is told to end. Where the connection breaks, it begins anew: a feed without memory has
 // everything walked then.
@@ -24,13 +24,13 @@ func (w *worker) follow(ctx context.Context) (engine.Report, error) {
 	begun := time.Now()
 	l, err := w.at(w.job.GetSpec().GetSource())
 	if err == nil {
-		err = engine.Visit(ctx, l, w.open, func(place mover.Place) error { return w.tellChanges(ctx, place, l.Path) })
+		err = engine.Visit(ctx, l, w.open, func(place mover.Backend) error { return w.tellChanges(ctx, place, l.Path) })
 	}
 	return engine.Report{Elapsed: time.Since(begun)}, err
 }
 
 // tellChanges tells until nobody wants to hear, or nothing can be heard.
-func (w *worker) tellChanges(ctx context.Context, place mover.Place, path string) error {
+func (w *worker) tellChanges(ctx context.Context, place mover.Backend, path string) error {
 	for pause := resendPause; ; pause = min(2*pause, resendPauseMost) {
 		began := time.Now()
 		w.state.State(engine.Moving, "hears of changes")
@@ -50,7 +50,7 @@ func (w *worker) tellChanges(ctx context.Context, place mover.Place, path string
 	}
 }
 
-func (w *worker) tellOnce(ctx context.Context, place mover.Place, path string) error {
+func (w *worker) tellOnce(ctx context.Context, place mover.Backend, path string) error {
 	ctx, cancel := context.WithCancel(ctx) // ends the stream
 	defer cancel()
 	stream, err := w.agent.Follow(ctx)
@@ -59,7 +59,7 @@ func (w *worker) tellOnce(ctx context.Context, place mover.Place, path string) e
 	}
 	var end func() error
 	said := &conversation{WorkerService_FollowClient: stream}
-	err = remote.Tell(ctx, said, &paced{Place: place, w: w}, func(kind *agentv1.FollowFeed) (f changefeed.Feed, err error) {
+	err = remote.Tell(ctx, said, &paced{Backend: place, w: w}, func(kind *agentv1.FollowFeed) (f changefeed.Feed, err error) {
 		if w.o.Feeds == nil {
 			return nil, fmt.Errorf("%w: this program hears of no changes", mover.ErrUnsupported)
 		}

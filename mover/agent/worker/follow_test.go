@@ -13,7 +13,7 @@ import (
 func TestPacedGlances(t *testing.T) {
 	place := must.Get(posix.Open(t.TempDir(), posix.Options{}))(t)
 	defer place.Close()
-	if g, ok := mover.As[catalog.Glancer](&paced{Place: place}); !ok || g != catalog.Glancer(place) {
+	if g, ok := mover.As[catalog.Glancer](&paced{Backend: place}); !ok || g != catalog.Glancer(place) {
 		t.Errorf("it has %v", g)
 	}
 }

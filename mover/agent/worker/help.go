@@ -18,9 +18,9 @@ func (w *worker) help(ctx context.Context, stream agentv1.WorkerService_ServeCli
 	if err != nil {
 		return err
 	}
-	r.Expect = w.expected()
-	r.Lead = &engine.Lead{Turn: w.turn}
-	r.Within = w.bandwidth
+	r.ExpectedManifest = w.expected()
+	r.Lead = &engine.Coordination{AcquireSlot: w.turn}
+	r.Limiter = w.bandwidth
 	helper, err := engine.Help(r, w.open)
 	if err != nil {
 		return err

@@ -74,7 +74,7 @@ func (w *worker) discard(ctx context.Context, drop func(context.Context, engine.
 	if err != nil { // it is one that has no drafts
 		return
 	}
-	r.Lead = &engine.Lead{Epoch: w.job.GetEpoch(), Before: w.job.GetBefore()}
+	r.Lead = &engine.Coordination{Epoch: w.job.GetEpoch(), Before: w.job.GetBefore()}
 	r.Observer = nil
 	if err := drop(ctx, r, w.open); err != nil {
 		w.log.Warn("drafts stay behind; the next run on their target drops them", "err", err)
@@ -118,16 +118,16 @@ func (w *worker) work(ctx context.Context) (engine.Report, error) {
 	if err != nil {
 		return engine.Report{}, err
 	}
-	if r.Expect, err = w.expect(ctx); err != nil {
+	if r.ExpectedManifest, err = w.expect(ctx); err != nil {
 		return engine.Report{}, err
 	}
-	r.Lead = &engine.Lead{Epoch: w.job.GetEpoch(), Before: w.job.GetBefore(), Mine: w.agent.mine("", w.job.GetEpoch()), Turn: w.turn, Keep: w.keep, Over: w.over()}
-	r.Within = w.bandwidth
+	r.Lead = &engine.Coordination{Epoch: w.job.GetEpoch(), Before: w.job.GetBefore(), ConfirmLease: w.agent.mine("", w.job.GetEpoch()), AcquireSlot: w.turn, SaveDraft: w.keep, InheritedDrafts: w.over()}
+	r.Limiter = w.bandwidth
 	if w.swarm != nil {
 		r.Lead.Swarm = w.swarm
 	}
 	if w.job.GetMayCrew() {
-		r.Lead.Crew = func(pair int) transfer.Crew { return &crew{w.agent, pair} }
+		r.Lead.Helpers = func(pair int) transfer.Helpers { return &crew{w.agent, pair} }
 	}
 	task, err := engine.Start(ctx, r, w.open)
 	if err != nil {
@@ -165,7 +165,7 @@ func (e *someFailed) Error() string {
 func (e *someFailed) Unwrap() error { return e.err }
 
 // turn notes when the first byte may pass.
-func (w *worker) turn(ctx context.Context, ask transfer.Ask) (transfer.Granted, error) {
+func (w *worker) turn(ctx context.Context, ask transfer.SlotRequest) (transfer.Slot, error) {
 	endSpan := w.trace.unit(ctx, ask.Bytes, ask.Ops)
 	turn, err := w.agent.turn(ctx, ask, w.swarm != nil)
 	if err != nil {
@@ -192,7 +192,7 @@ func (w *worker) over() (drafts []engine.Draft) {
 	return drafts
 }
 
-// crew is the other agents, through ours. It is a transfer.Crew of one pair.
+// crew is the other agents, through ours. It is a transfer.Helpers of one pair.
 type crew struct {
 	agent agent
 	pair  int

@@ -58,8 +58,8 @@ func newAgent(c agentv1.WorkerServiceClient) agent {
 }
 
 // turn waits for a turn. shared says that what is read of the source is paid by pay.
-func (a agent) turn(ctx context.Context, ask transfer.Ask, shared bool) (transfer.Granted, error) {
-	alone := transfer.Granted{Done: func(int64) {}, Alone: true}
+func (a agent) turn(ctx context.Context, ask transfer.SlotRequest, shared bool) (transfer.Slot, error) {
+	alone := transfer.Slot{Done: func(int64) {}, Alone: true}
 	if time.Now().UnixNano() < a.pass.Load() {
 		return alone, nil
 	}
@@ -71,7 +71,7 @@ func (a agent) turn(ctx context.Context, ask transfer.Ask, shared bool) (transfe
 	if t.GetTurn() == 0 {
 		return alone, nil
 	}
-	return transfer.Granted{Done: func(moved int64) {
+	return transfer.Slot{Done: func(moved int64) {
 		_, _ = a.EndTurn(context.WithoutCancel(ctx), &agentv1.EndTurnRequest{Turn: t.GetTurn(), Moved: moved})
 	}}, nil
 }

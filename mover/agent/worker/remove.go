@@ -83,7 +83,7 @@ func (w *worker) mayRelease(ctx context.Context, r engine.Request) error {
 		return err
 	}
 	w.state.State(engine.Locking, "the copy that stays is compared with what is to be removed")
-	err = engine.Covered(ctx, r.Target, survivor, r, w.open)
+	err = engine.VerifySurvivingCopy(ctx, r.Target, survivor, r, w.open)
 	if errors.Is(err, mover.ErrChanged) { // times may differ and contents not: its digest tells
 		w.state.State(engine.Locking, "the copy that stays is read, because it is not plain that it is what it was")
 		_, err = w.describe(ctx, spec.GetSource())

@@ -16,8 +16,8 @@ import (
 )
 
 // site is the tiers of the job with their secrets.
-func (w *worker) site() backend.Site {
-	s := backend.Site{Tiers: map[string]config.Tier{}, Keys: map[string]string{}, Closed: w.job.GetClosed(), Roots: w.job.GetRoots(), Mounts: w.job.GetMounts(), KeepFree: w.job.GetKeepFree(), FileSystem: w.o.FileSystem}
+func (w *worker) site() backend.Resolver {
+	s := backend.Resolver{Tiers: map[string]config.Tier{}, Keys: map[string]string{}, Closed: w.job.GetClosed(), Roots: w.job.GetRoots(), Mounts: w.job.GetMounts(), KeepFree: w.job.GetKeepFree(), FileSystem: w.o.FileSystem}
 	for _, t := range w.job.GetTiers() {
 		s.Tiers[t.GetName()] = tierOf(t)
 		if t.GetKeys() != "" {
@@ -29,7 +29,7 @@ func (w *worker) site() backend.Site {
 }
 
 // open opens a place, and has counted what is asked of it. It is a engine.Opener.
-func (w *worker) open(ctx context.Context, l location.Location, o engine.OpenOptions) (mover.Place, error) {
+func (w *worker) open(ctx context.Context, l location.Location, o engine.OpenOptions) (mover.Backend, error) {
 	s := w.site()
 	s.Strict = w.strict(l)
 	return w.around(s.Open)(ctx, l, o)

@@ -25,7 +25,7 @@ func (w *worker) scan(ctx context.Context) (engine.Report, error) {
 		return engine.Report{}, err
 	}
 	var found *agentv1.PutWalkResponse
-	err = engine.Visit(ctx, l, w.open, func(place mover.Place) (err error) {
+	err = engine.Visit(ctx, l, w.open, func(place mover.Backend) (err error) {
 		found, err = w.sendWalk(ctx, place)
 		return err
 	})
@@ -44,7 +44,7 @@ func (w *worker) scan(ctx context.Context) (engine.Report, error) {
 }
 
 // sendWalk walks until all of it was taken, or nobody will.
-func (w *worker) sendWalk(ctx context.Context, place mover.Place) (*agentv1.PutWalkResponse, error) {
+func (w *worker) sendWalk(ctx context.Context, place mover.Backend) (*agentv1.PutWalkResponse, error) {
 	for pause := resendPause; ; {
 		w.state.State(engine.Moving, "")
 		found, err := w.walkOnce(ctx, place)
@@ -65,14 +65,14 @@ func (w *worker) sendWalk(ctx context.Context, place mover.Place) (*agentv1.PutW
 	}
 }
 
-func (w *worker) walkOnce(ctx context.Context, place mover.Place) (*agentv1.PutWalkResponse, error) {
+func (w *worker) walkOnce(ctx context.Context, place mover.Backend) (*agentv1.PutWalkResponse, error) {
 	ctx, cancel := context.WithCancel(ctx) // ends the stream when the walk fails
 	defer cancel()
 	stream, err := w.agent.Walk(ctx)
 	if err != nil {
 		return nil, fromAgent(ctx, err)
 	}
-	at := &paced{Place: place, w: w}
+	at := &paced{Backend: place, w: w}
 	stop := at.tell(ctx)
 	out := &walked{stream: stream}
 	err = catalog.Send(ctx, out, at, mover.WalkOptions{After: string(w.job.GetSpec().GetScanPart().GetAfter())})
@@ -107,20 +107,20 @@ const (
 
 // paced is a place whose walk waits for its turn now and then, and tells how far it is.
 type paced struct {
-	mover.Place
+	mover.Backend
 	w    *worker
 	seen atomic.Int64
 }
 
 // Unwrap lets others see what the place can do.
-func (p *paced) Unwrap() any { return p.Place }
+func (p *paced) Unwrap() any { return p.Backend }
 
 // Walk implements catalog.Source.
 func (p *paced) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover.Entry, error] {
 	return func(yield func(mover.Entry, error) bool) {
-		for e, err := range p.Place.Walk(ctx, o) {
+		for e, err := range p.Backend.Walk(ctx, o) {
 			if p.seen.Add(1)%walkTurn == 1 {
-				granted, err := p.w.turn(ctx, transfer.Ask{Ops: walkTurn, Most: 1, Fill: 1})
+				granted, err := p.w.turn(ctx, transfer.SlotRequest{Ops: walkTurn, Most: 1, Fill: 1})
 				if err != nil {
 					yield(mover.Entry{}, err)
 					return

@@ -67,11 +67,11 @@ func (t *tiering) run(ctx context.Context) (err error) {
 	if keep := spec.GetTiering().GetKeep(); keep != "" {
 		options.Backup = filepath.Join(t.source.Path, keep)
 	}
-	return engine.VisitWith(ctx, t.source, options, t.open, func(place mover.Place) error { return t.do(ctx, place) })
+	return engine.VisitWith(ctx, t.source, options, t.open, func(place mover.Backend) error { return t.do(ctx, place) })
 }
 
 // do does what is asked for with the items at the source.
-func (t *tiering) do(ctx context.Context, place mover.Place) error {
+func (t *tiering) do(ctx context.Context, place mover.Backend) error {
 	spec := t.job.GetSpec()
 	if spec.GetKind() == pb.TaskKind_TASK_KIND_UNDO {
 		return t.undo(ctx, place)
@@ -122,7 +122,7 @@ func (t *tiering) receive(ctx context.Context) error {
 }
 
 // look leaves out what is gone, is another one by now, was read since, is in use, or is on another file system although it has to be on that of the root.
-func (t *tiering) look(ctx context.Context, place mover.Place) error {
+func (t *tiering) look(ctx context.Context, place mover.Backend) error {
 	one := t.job.GetSpec().GetTiering().GetOneFileSystem()
 	root := mover.Entry{}
 	if one {
@@ -160,7 +160,7 @@ func (t *tiering) look(ctx context.Context, place mover.Place) error {
 }
 
 // unused is an error when a file is in use on this node: a removal by a policy is not urgent.
-func unused(ctx context.Context, place mover.Place, e mover.Entry) error {
+func unused(ctx context.Context, place mover.Backend, e mover.Entry) error {
 	p, ok := mover.As[mover.UseTeller](place)
 	if !ok || e.Kind != mover.File {
 		return nil
@@ -245,8 +245,8 @@ func (t *tiering) work(ctx context.Context, what engine.Work, from, to location.
 	if what == engine.Verify {
 		r.Verify, r.Preserve = mover.Unchecked, mover.FactCRC // facts that a store does not keep are no difference in content
 	}
-	r.Lead = &engine.Lead{Epoch: t.job.GetEpoch(), Before: t.job.GetBefore(), Mine: t.agent.mine("", t.job.GetEpoch()), Turn: t.paced}
-	r.Within = t.bandwidth
+	r.Lead = &engine.Coordination{Epoch: t.job.GetEpoch(), Before: t.job.GetBefore(), ConfirmLease: t.agent.mine("", t.job.GetEpoch()), AcquireSlot: t.paced}
+	r.Limiter = t.bandwidth
 	task, err := engine.Start(ctx, r, t.worker.open)
 	if err != nil {
 		return err
@@ -260,9 +260,9 @@ func (t *tiering) work(ctx context.Context, what engine.Work, from, to location.
 }
 
 // paced is turn, at the rate of operations that the policy lets its runs have.
-func (t *tiering) paced(ctx context.Context, ask transfer.Ask) (transfer.Granted, error) {
+func (t *tiering) paced(ctx context.Context, ask transfer.SlotRequest) (transfer.Slot, error) {
 	if err := t.pace.wait(ctx, ask.Ops); err != nil {
-		return transfer.Granted{}, err
+		return transfer.Slot{}, err
 	}
 	return t.turn(ctx, ask)
 }
@@ -299,9 +299,9 @@ func (w *watched) State(phase engine.Phase, why string) { w.state.State(phase, w
 const askMine = 100
 
 // remove takes away what is still the very entry that was looked at.
-func (t *tiering) remove(ctx context.Context, place mover.Place) error {
+func (t *tiering) remove(ctx context.Context, place mover.Backend) error {
 	t.state.State(engine.Removing, "")
-	owner := mover.Owner{Task: "tiering", Epoch: t.job.GetEpoch()}
+	owner := mover.WriterID{Task: "tiering", Epoch: t.job.GetEpoch()}
 	for i, name := range t.names(nil) {
 		if i%askMine == 0 {
 			if err := t.agent.mine("", t.job.GetEpoch())(ctx); err != nil {
@@ -338,7 +338,7 @@ type releaser interface {
 }
 
 // change does something to files that stay. What is another one by now, or in use, stays as it is.
-func change[P any](ctx context.Context, t *tiering, place mover.Place, what string, do func(P, mover.Entry) error) error {
+func change[P any](ctx context.Context, t *tiering, place mover.Backend, what string, do func(P, mover.Entry) error) error {
 	p, ok := mover.As[P](place)
 	if !ok {
 		return &mover.Error{Op: what, Place: place.String(), Err: mover.ErrUnsupported}
@@ -367,7 +367,7 @@ type restorer interface {
 }
 
 // undo gives back what was taken away, where nothing has its name by now.
-func (t *tiering) undo(ctx context.Context, place mover.Place) error {
+func (t *tiering) undo(ctx context.Context, place mover.Backend) error {
 	if t.copies {
 		return t.copyBack(ctx, place)
 	}
@@ -391,7 +391,7 @@ func (t *tiering) undo(ctx context.Context, place mover.Place) error {
 }
 
 // copyBack copies what is not there any more from where it was copied to.
-func (t *tiering) copyBack(ctx context.Context, place mover.Place) error {
+func (t *tiering) copyBack(ctx context.Context, place mover.Backend) error {
 	for name, item := range t.items {
 		e, err := place.Stat(ctx, name)
 		switch {

@@ -19,12 +19,12 @@ import (
 
 // mounted is a place in which a file lies on another file system.
 type mounted struct {
-	*posix.Place
+	*posix.Backend
 	foreign string
 }
 
 func (m *mounted) Stat(ctx context.Context, name string) (mover.Entry, error) {
-	e, err := m.Place.Stat(ctx, name)
+	e, err := m.Backend.Stat(ctx, name)
 	if name == m.foreign {
 		e.Dev++
 	}

@@ -86,7 +86,7 @@ var changeTests = []test{
 	}},
 	{"A directory takes the place of a file, and a file that of a directory", func(b *bed) {
 		b.put("a", "file")
-		if b.traits.Twins {
+		if b.traits.FileAndDirShareName {
 			b.put("a/b", "below")
 			b.holds("a", "file")
 		}
@@ -96,7 +96,7 @@ var changeTests = []test{
 		b.holds("a/b", "below")
 		b.ok(b.place.Remove(b.Context(), b.stat("a/b"), owner), "remove what is below")
 		dir := b.stat("a")
-		if b.traits.Twins {
+		if b.traits.FileAndDirShareName {
 			b.put("a", "file")
 		}
 		b.ok(b.place.Remove(b.Context(), dir, owner), "remove the directory")
@@ -127,8 +127,8 @@ var changeTests = []test{
 	{"Lock holds the target for one run", func(b *bed) {
 		_, unlock, err := b.place.Lock(b.Context(), "", owner)
 		b.ok(err, "lock")
-		for what, p := range map[string]mover.Place{"another place": b.open(), "the same place": b.place} {
-			_, _, err := p.Lock(b.Context(), "", mover.Owner{Task: "second", Epoch: 1})
+		for what, p := range map[string]mover.Backend{"another place": b.open(), "the same place": b.place} {
+			_, _, err := p.Lock(b.Context(), "", mover.WriterID{Task: "second", Epoch: 1})
 			b.is(err, mover.ErrHeld, "lock by %s", what)
 			if err != nil && !strings.Contains(err.Error(), owner.Task) {
 				b.Errorf("%q does not name the holder %v", err, owner)
@@ -136,7 +136,7 @@ var changeTests = []test{
 		}
 		_, one, err := b.open().Lock(b.Context(), "f", owner)
 		b.ok(err, "lock of one entry")
-		_, _, err = b.open().Lock(b.Context(), "f", mover.Owner{Task: "second", Epoch: 1})
+		_, _, err = b.open().Lock(b.Context(), "f", mover.WriterID{Task: "second", Epoch: 1})
 		b.is(err, mover.ErrHeld, "second lock of the entry")
 		b.ok(one(), "unlock the entry")
 		b.ok(unlock(), "unlock")

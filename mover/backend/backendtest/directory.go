@@ -35,7 +35,7 @@ var directoryTests = []test{
 	{"Mkdir at many places at once is no conflict", func(b *bed) {
 		other := b.open()
 		errs := make(chan error)
-		for _, p := range []mover.Place{b.place, other, b.place, other} {
+		for _, p := range []mover.Backend{b.place, other, b.place, other} {
 			go func() { errs <- p.Mkdir(b.Context(), dirEntry("d")) }()
 		}
 		for range 4 {

@@ -225,7 +225,7 @@ func (b *bed) finish(d mover.Draft, data []byte, receipts []mover.Receipt) {
 }
 
 // finishAt is finish at the place that d is of.
-func (b *bed) finishAt(p mover.Place, d mover.Draft, data []byte, receipts []mover.Receipt) {
+func (b *bed) finishAt(p mover.Backend, d mover.Draft, data []byte, receipts []mover.Receipt) {
 	b.Helper()
 	b.ok(d.Finish(b.Context(), b.file("f", data), receipts), "finish")
 	b.ok(p.Publish(b.Context(), []mover.Draft{d})[0].Err, "publish")

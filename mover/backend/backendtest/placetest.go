@@ -1,6 +1,6 @@
 // Package backendtest is the contract of a place, as tests.
 //
-// [Run] walks through what package mover promises of every [mover.Place], one
+// [Run] walks through what package mover promises of every [mover.Backend], one
 // subtest per promise, and adapts to the traits of the place: what it does not
 // keep is not asked for. A place runs it against the real thing; a wrapper runs
 // it around a place in memory. Nothing is asserted that package mover does not say.
@@ -27,7 +27,7 @@ import (
 
 // Fresh makes one empty tree. Each call of open opens one more place on that
 // same tree, as another process would; the suite closes it.
-type Fresh func(t *testing.T) (open func() mover.Place)
+type Fresh func(t *testing.T) (open func() mover.Backend)
 
 // Run tests the place. Each subtest has a tree of its own.
 func Run(t *testing.T, fresh Fresh) {
@@ -58,20 +58,20 @@ type test struct {
 }
 
 // owner drafts everything here.
-var owner = mover.Owner{Task: "placetest", Epoch: 7}
+var owner = mover.WriterID{Task: "placetest", Epoch: 7}
 
 // bed is what one test works with.
 type bed struct {
 	*testing.T
-	open   func() mover.Place // another place on the same tree
-	place  mover.Place
-	traits mover.Traits
+	open   func() mover.Backend // another place on the same tree
+	place  mover.Backend
+	traits mover.Capabilities
 	part   int64 // a small size of parts that the place takes
 }
 
 func newBed(t *testing.T, fresh Fresh) *bed {
 	openOne := fresh(t)
-	open := func() mover.Place {
+	open := func() mover.Backend {
 		p := openOne()
 		t.Cleanup(func() {
 			if err := p.Close(); err != nil {
@@ -81,7 +81,7 @@ func newBed(t *testing.T, fresh Fresh) *bed {
 		return p
 	}
 	b := &bed{T: t, open: open, place: open()}
-	b.traits = b.place.Traits()
+	b.traits = b.place.Capabilities()
 	align := max(1, b.traits.PartAlign)
 	b.part = (max(b.traits.PartMin, 4096) + align - 1) / align * align
 	return b
@@ -249,7 +249,7 @@ func TryPut(ctx context.Context, to mover.Target, e mover.Entry, data []byte) er
 	}
 	defer d.Close()
 	var receipts []mover.Receipt
-	for _, p := range Parts(e.Size, to.Traits().PartBytes) {
+	for _, p := range Parts(e.Size, to.Capabilities().PartBytes) {
 		r, err := d.WritePart(ctx, p, NewFeed(data[p.Off:p.Off+p.Length]))
 		if err != nil {
 			return err

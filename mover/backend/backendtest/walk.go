@@ -193,7 +193,7 @@ func walkStrays(b *bed) {
 		b.Fatalf("Stray was told of %+v, want the one draft", strays)
 	}
 	s := strays[0]
-	if s.Owner != owner && (s.Owner != mover.Owner{} || s.Name != "d/big") {
+	if s.Owner != owner && (s.Owner != mover.WriterID{} || s.Name != "d/big") {
 		b.Errorf("stray %+v tells neither its owner nor its name", s)
 	}
 	if s.Token != token {
@@ -206,7 +206,7 @@ func walkStrays(b *bed) {
 }
 
 // strays walks for drafts and asserts that the walk shows none of them.
-func (b *bed) strays(p mover.Place) []mover.Stray {
+func (b *bed) strays(p mover.Backend) []mover.Stray {
 	b.Helper()
 	var mu sync.Mutex
 	var found []mover.Stray

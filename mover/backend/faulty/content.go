@@ -10,7 +10,7 @@ import (
 // content is a content whose reading may fail.
 type content struct {
 	mover.Content
-	place *Place
+	place *Backend
 	name  string
 }
 

@@ -11,7 +11,7 @@ import (
 // draft is a draft whose writing may fail.
 type draft struct {
 	mover.Draft
-	place *Place
+	place *Backend
 	name  string
 	in    *draft         // the directory draft it is built in
 	lost  *mover.Outcome // it was published, but nobody knows
@@ -109,7 +109,7 @@ func (t *torn) Hole() int64 {
 
 // Publish implements mover.Target. Each draft may meet a fault, which it shares
 // with what is built in it. Killed publishes what is before it, and nobody hears.
-func (p *Place) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcome {
+func (p *Backend) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcome {
 	outcomes := make([]mover.Outcome, len(batch))
 	fates, killed := p.fates(batch)
 	var inner []mover.Draft
@@ -137,7 +137,7 @@ type fate struct {
 	fault Fault
 }
 
-func (p *Place) fates(batch []mover.Draft) (fates []fate, killed bool) {
+func (p *Backend) fates(batch []mover.Draft) (fates []fate, killed bool) {
 	of := make(map[*draft]Fault, len(batch))
 	for _, b := range batch {
 		d, ok := mover.As[*draft](b)
@@ -161,7 +161,7 @@ func (p *Place) fates(batch []mover.Draft) (fates []fate, killed bool) {
 
 // spoil turns an outcome into what the fate makes of it. A draft whose outcome
 // was lost has it when it is published again, as a place does that knows its own.
-func (p *Place) spoil(ctx context.Context, f fate, out mover.Outcome) mover.Outcome {
+func (p *Backend) spoil(ctx context.Context, f fate, out mover.Outcome) mover.Outcome {
 	switch {
 	case f.draft == nil:
 		return mover.Outcome{Err: p.err(Publish, "", fmt.Errorf("draft of another place: %w", mover.ErrUsage))}

@@ -4,7 +4,7 @@
 // [Options.Script], or by chance at the [Options.Rates]. Chance is drawn from the
 // seed, the operation, the name and how often that pair was met before, not from
 // the order of calls, so that a failure found by many goroutines is found again
-// from its seed. What was injected is listed by [Place.Injected].
+// from its seed. What was injected is listed by [Backend.Injected].
 //
 // After [Killed] every call fails, as it does for a process that is gone; a place
 // in memory crashes with it. What a target should make of all this is for retry and
@@ -164,9 +164,9 @@ type Options struct {
 	Script func(Call) Fault
 }
 
-// Place is a place that fails now and then.
-type Place struct {
-	inner mover.Place
+// Backend is a place that fails now and then.
+type Backend struct {
+	inner mover.Backend
 	o     Options
 
 	mu       sync.Mutex // guards all below
@@ -179,13 +179,13 @@ type Place struct {
 type met struct{ calls, streak int }
 
 // New wraps p.
-func New(p mover.Place, o Options) *Place {
-	return &Place{inner: p, o: o, met: map[Call]met{}}
+func New(p mover.Backend, o Options) *Backend {
+	return &Backend{inner: p, o: o, met: map[Call]met{}}
 }
 
 // Injected returns what went wrong so far, sorted by operation and name so that
 // two runs can be compared.
-func (p *Place) Injected() []Injected {
+func (p *Backend) Injected() []Injected {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := slices.Clone(p.injected)
@@ -196,7 +196,7 @@ func (p *Place) Injected() []Injected {
 }
 
 // Kill makes every later call fail.
-func (p *Place) Kill() {
+func (p *Backend) Kill() {
 	p.mu.Lock()
 	p.killed = true
 	p.mu.Unlock()
@@ -206,10 +206,10 @@ func (p *Place) Kill() {
 }
 
 // Unwrap returns the place that works.
-func (p *Place) Unwrap() any { return p.inner }
+func (p *Backend) Unwrap() any { return p.inner }
 
 // draw decides what happens to a call.
-func (p *Place) draw(op Op, name string, off int64) Fault {
+func (p *Backend) draw(op Op, name string, off int64) Fault {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.killed {
@@ -229,7 +229,7 @@ func (p *Place) draw(op Op, name string, off int64) Fault {
 	return f
 }
 
-func (p *Place) decide(c Call, streak int) Fault {
+func (p *Backend) decide(c Call, streak int) Fault {
 	if p.o.Script != nil {
 		if f := p.o.Script(c); f.Happens(c.Op) {
 			return f
@@ -258,7 +258,7 @@ func dice(seed uint64, c Call) *rand.Rand {
 }
 
 // fails is the error of a fault, after what the fault does beside it.
-func (p *Place) fails(ctx context.Context, f Fault, op Op, name string) error {
+func (p *Backend) fails(ctx context.Context, f Fault, op Op, name string) error {
 	if f == Stalled {
 		<-ctx.Done()
 		return p.err(op, name, context.Cause(ctx))
@@ -269,12 +269,12 @@ func (p *Place) fails(ctx context.Context, f Fault, op Op, name string) error {
 	return p.err(op, name, fmt.Errorf("injected %v fault: %w", f, f.kind()))
 }
 
-func (p *Place) err(op Op, name string, err error) error {
+func (p *Backend) err(op Op, name string, err error) error {
 	return &mover.Error{Op: string(op), Place: p.inner.String(), Name: name, Err: err}
 }
 
 // around does a call that returns only an error.
-func (p *Place) around(ctx context.Context, op Op, name string, off int64, do func() error) error {
+func (p *Backend) around(ctx context.Context, op Op, name string, off int64, do func() error) error {
 	f := p.draw(op, name, off)
 	if f == Lost {
 		if err := do(); err != nil {

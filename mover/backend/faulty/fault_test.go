@@ -21,13 +21,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var owner = mover.Owner{Task: "t", Epoch: 1}
+var owner = mover.WriterID{Task: "t", Epoch: 1}
 
 // A place that nothing happens to is the place itself.
 func TestContract(t *testing.T) {
-	backendtest.Run(t, func(*testing.T) func() mover.Place {
+	backendtest.Run(t, func(*testing.T) func() mover.Backend {
 		tree := mem.NewTree()
-		return func() mover.Place { return faulty.New(mem.New(tree, mem.Options{Reflinks: true}), faulty.Options{}) }
+		return func() mover.Backend { return faulty.New(mem.New(tree, mem.Options{Reflinks: true}), faulty.Options{}) }
 	})
 }
 
@@ -42,7 +42,7 @@ func once(f faulty.Fault, op faulty.Op) faulty.Options {
 }
 
 // bed is a faulty place over a tree with the file f, "0123456789".
-func bed(o faulty.Options) (*faulty.Place, *mem.Tree) {
+func bed(o faulty.Options) (*faulty.Backend, *mem.Tree) {
 	tree := mem.NewTree().Files(map[string]string{"f": "0123456789"})
 	return faulty.New(mem.New(tree, mem.Options{}), o), tree
 }
@@ -254,7 +254,7 @@ func TestStreakEnds(t *testing.T) {
 	}
 }
 
-func readAll(ctx context.Context, p mover.Place) ([]byte, error) {
+func readAll(ctx context.Context, p mover.Backend) ([]byte, error) {
 	e, err := p.Stat(ctx, "f")
 	if err != nil {
 		return nil, err
@@ -272,7 +272,7 @@ func readAll(ctx context.Context, p mover.Place) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-func finish(t *testing.T, p mover.Place, d mover.Draft, e mover.Entry, r ...mover.Receipt) {
+func finish(t *testing.T, p mover.Backend, d mover.Draft, e mover.Entry, r ...mover.Receipt) {
 	t.Helper()
 	must.Do(t, d.Finish(t.Context(), e, r))
 	if out := p.Publish(t.Context(), []mover.Draft{d}); out[0].Err != nil {
@@ -281,7 +281,7 @@ func finish(t *testing.T, p mover.Place, d mover.Draft, e mover.Entry, r ...move
 }
 
 // drafts returns finished drafts of empty files.
-func drafts(t *testing.T, p mover.Place, names []string) []mover.Draft {
+func drafts(t *testing.T, p mover.Backend, names []string) []mover.Draft {
 	t.Helper()
 	var batch []mover.Draft
 	for _, name := range names {
@@ -293,7 +293,7 @@ func drafts(t *testing.T, p mover.Place, names []string) []mover.Draft {
 	return batch
 }
 
-func listing(t *testing.T, p mover.Place) []string {
+func listing(t *testing.T, p mover.Backend) []string {
 	t.Helper()
 	var names []string
 	for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {

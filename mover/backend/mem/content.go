@@ -11,7 +11,7 @@ import (
 // content is an entry held open. Like an open file it stays readable when its
 // name is gone; in an object store it does not.
 type content struct {
-	place   *Place
+	place   *Backend
 	name    string
 	node    *node
 	entry   mover.Entry
@@ -23,7 +23,7 @@ type content struct {
 var _ mover.Content = (*content)(nil)
 
 // Open implements mover.Source.
-func (p *Place) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
+func (p *Backend) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
 	if err := p.enter(ctx, "open", e.Name, true); err != nil {
 		return nil, err
 	}

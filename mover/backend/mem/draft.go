@@ -16,7 +16,7 @@ import (
 // tree guards it.
 type drafted struct {
 	token  mover.Token
-	owner  mover.Owner
+	owner  mover.WriterID
 	begun  mover.Entry
 	in     *drafted
 	link   *inode // to be shared
@@ -37,7 +37,7 @@ type stored struct {
 // draft is a hold on a drafted.
 type draft struct {
 	*drafted
-	place *Place
+	place *Backend
 	done  error          // guarded by tree.mu; why it can not be used any more
 	out   *mover.Outcome // guarded by tree.mu; of the draft once it is published
 }
@@ -54,7 +54,7 @@ var (
 )
 
 // Draft implements mover.Target.
-func (p *Place) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
+func (p *Backend) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
 	if err := p.enter(ctx, "draft", e.Name, false); err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (p *Place) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.
 }
 
 // begin checks what is asked for and finds what it refers to.
-func (p *Place) begin(d *drafted, h mover.Hints) error {
+func (p *Backend) begin(d *drafted, h mover.Hints) error {
 	if _, _, ok := mover.ParseTempName(h.By.TempName(1)); !ok {
 		return fmt.Errorf("owner %q: %w", h.By.Task, mover.ErrUsage)
 	}
@@ -98,7 +98,7 @@ func (p *Place) begin(d *drafted, h mover.Hints) error {
 	return in.live()
 }
 
-func (p *Place) beginLink(d *drafted, to string) error {
+func (p *Backend) beginLink(d *drafted, to string) error {
 	if !mover.ValidName(to) {
 		return fmt.Errorf("link to %q: %w", to, mover.ErrUsage)
 	}
@@ -114,7 +114,7 @@ func (p *Place) beginLink(d *drafted, to string) error {
 }
 
 // Adopt implements mover.Target.
-func (p *Place) Adopt(ctx context.Context, t mover.Token) (mover.Draft, error) {
+func (p *Backend) Adopt(ctx context.Context, t mover.Token) (mover.Draft, error) {
 	if err := p.enter(ctx, "adopt", "", true); err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (p *Place) Adopt(ctx context.Context, t mover.Token) (mover.Draft, error) {
 }
 
 // Drop implements mover.Target.
-func (p *Place) Drop(ctx context.Context, t mover.Token) error {
+func (p *Backend) Drop(ctx context.Context, t mover.Token) error {
 	if err := p.enter(ctx, "drop", "", true); err != nil {
 		return err
 	}

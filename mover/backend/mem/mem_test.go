@@ -22,13 +22,13 @@ func TestContract(t *testing.T) {
 		"posix":    {},
 		"reflinks": {Reflinks: true},
 		"objects":  {ObjectStore: true},
-		"grains":   {Adjust: func(t *mover.Traits) { t.Times.Grain = 2 * time.Second }},
-		"32 bits":  {Adjust: func(t *mover.Traits) { t.Times = mover.TimeRange{Last: 1<<32 - 1, Grain: time.Microsecond} }},
+		"grains":   {Adjust: func(t *mover.Capabilities) { t.Times.Grain = 2 * time.Second }},
+		"32 bits":  {Adjust: func(t *mover.Capabilities) { t.Times = mover.TimeRange{Last: 1<<32 - 1, Grain: time.Microsecond} }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			backendtest.Run(t, func(*testing.T) func() mover.Place {
+			backendtest.Run(t, func(*testing.T) func() mover.Backend {
 				tree := mem.NewTree()
-				return func() mover.Place { return mem.New(tree, opts) }
+				return func() mover.Backend { return mem.New(tree, opts) }
 			})
 		})
 	}
@@ -61,7 +61,7 @@ func TestCrashLeavesStraysAndFreesTheLock(t *testing.T) {
 	_ = unlock() // of a dead process: must not free the next one's lock
 
 	next := mem.New(tree, mem.Options{})
-	if _, _, err := next.Lock(t.Context(), "", mover.Owner{Task: "t", Epoch: 2}); err != nil {
+	if _, _, err := next.Lock(t.Context(), "", mover.WriterID{Task: "t", Epoch: 2}); err != nil {
 		t.Errorf("lock after the crash: %v", err)
 	}
 	if got := tree.Drafts(); len(got) != 1 || got[0] != d.Token() {
@@ -164,7 +164,7 @@ func TestObjectsImplyDirectories(t *testing.T) {
 	}
 }
 
-var owner = mover.Owner{Task: "t", Epoch: 1}
+var owner = mover.WriterID{Task: "t", Epoch: 1}
 
 func second[T any](_ T, err error) error { return err }
 

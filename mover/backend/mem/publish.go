@@ -10,7 +10,7 @@ import (
 
 // Publish implements mover.Target. The whole batch is one atomic step, so the
 // children of a directory draft become visible with it.
-func (p *Place) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcome {
+func (p *Backend) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcome {
 	outcomes := make([]mover.Outcome, len(batch))
 	if err := p.enter(ctx, "publish", "", true); err != nil {
 		for i := range outcomes {
@@ -52,7 +52,7 @@ func (p *Place) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcom
 	return outcomes
 }
 
-func (p *Place) publish(d *draft, before []*draft) (mover.Level, error) {
+func (p *Backend) publish(d *draft, before []*draft) (mover.Level, error) {
 	if err := d.live(); err != nil {
 		return 0, err
 	}
@@ -72,7 +72,7 @@ func (p *Place) publish(d *draft, before []*draft) (mover.Level, error) {
 
 // appear gives the draft its name. A directory that is already there is kept
 // with what it contains.
-func (p *Place) appear(d *draft) error {
+func (p *Backend) appear(d *draft) error {
 	parent, base, err := p.parent(d.begun.Name)
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 
 // Walk implements mover.Source. It holds the tree only from one entry to the
 // next, so what is changed behind it may or may not be seen.
-func (p *Place) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mover.Entry, error] {
+func (p *Backend) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mover.Entry, error] {
 	return func(yield func(mover.Entry, error) bool) {
 		if err := p.enter(ctx, "walk", opts.Dir, true); err != nil {
 			yield(mover.Entry{}, err)
@@ -43,7 +43,7 @@ func (p *Place) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[move
 
 // walk is one walk under way.
 type walk struct {
-	place *Place
+	place *Backend
 	ctx   context.Context
 	opts  mover.WalkOptions
 	yield func(mover.Entry, error) bool
@@ -99,7 +99,7 @@ func (w *walk) child(parent string, dir *node, key string) bool {
 }
 
 // strays lists the drafts below opts.Dir, by token.
-func (p *Place) strays(opts mover.WalkOptions) []mover.Stray {
+func (p *Backend) strays(opts mover.WalkOptions) []mover.Stray {
 	if opts.Stray == nil {
 		return nil
 	}
@@ -110,7 +110,7 @@ func (p *Place) strays(opts mover.WalkOptions) []mover.Stray {
 		}
 		s := mover.Stray{Token: token, Owner: d.owner, Since: d.since.Std()}
 		if p.opts.ObjectStore {
-			s.Owner, s.Name = mover.Owner{}, d.begun.Name
+			s.Owner, s.Name = mover.WriterID{}, d.begun.Name
 		}
 		found = append(found, s)
 	}

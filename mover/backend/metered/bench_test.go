@@ -11,7 +11,7 @@ import (
 )
 
 // idle is a place of which each call costs nothing, so that what is left is the counting.
-type idle struct{ mover.Place }
+type idle struct{ mover.Backend }
 
 func (idle) Open(context.Context, mover.Entry) (mover.Content, error) { return &idleContent{}, nil }
 func (idle) Draft(context.Context, mover.Entry, mover.Hints) (mover.Draft, error) {
@@ -61,7 +61,7 @@ func (f *idleFeed) Read(p []byte) (int, error) { return f.Reader.Read(p) }
 // BenchmarkSmallFile is what a small file costs with and without counting, on all cores:
 // go test -run xxx -bench SmallFile -cpu 1,2 ./mover/backend/metered
 func BenchmarkSmallFile(b *testing.B) {
-	for name, p := range map[string]mover.Place{"plain": idle{}, "counted": metered.New(idle{}, new(metered.Counter))} {
+	for name, p := range map[string]mover.Backend{"plain": idle{}, "counted": metered.New(idle{}, new(metered.Counter))} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
@@ -74,7 +74,7 @@ func BenchmarkSmallFile(b *testing.B) {
 }
 
 // smallFile does with a place what transfer does with a small file.
-func smallFile(b *testing.B, p mover.Place) {
+func smallFile(b *testing.B, p mover.Backend) {
 	ctx, e := context.Background(), mover.Entry{Name: "f", Kind: mover.File, Size: 4096}
 	c, openErr := p.Open(ctx, e)
 	d, draftErr := p.Draft(ctx, e, mover.Hints{})

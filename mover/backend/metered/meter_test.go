@@ -23,12 +23,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var owner = mover.Owner{Task: "t", Epoch: 1}
+var owner = mover.WriterID{Task: "t", Epoch: 1}
 
 func TestContract(t *testing.T) {
-	backendtest.Run(t, func(*testing.T) func() mover.Place {
+	backendtest.Run(t, func(*testing.T) func() mover.Backend {
 		tree := mem.NewTree()
-		return func() mover.Place {
+		return func() mover.Backend {
 			return metered.New(mem.New(tree, mem.Options{Reflinks: true}), new(metered.Counter))
 		}
 	})
@@ -42,7 +42,7 @@ func TestCounts(t *testing.T) {
 }
 
 // directory is a place that tells by itself what is done with its contents and drafts.
-func directory(t *testing.T, tree map[string]string) mover.Place {
+func directory(t *testing.T, tree map[string]string) mover.Backend {
 	t.Helper()
 	root := t.TempDir()
 	for name, text := range tree {
@@ -54,7 +54,7 @@ func directory(t *testing.T, tree map[string]string) mover.Place {
 	return p
 }
 
-func counts(t *testing.T, inner mover.Place) {
+func counts(t *testing.T, inner mover.Backend) {
 	c := new(metered.Counter)
 	p := metered.New(inner, c)
 	for _, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
@@ -111,7 +111,7 @@ func TestPassing(t *testing.T) {
 	}
 }
 
-func write(t *testing.T, p mover.Place) {
+func write(t *testing.T, p mover.Backend) {
 	t.Helper()
 	d, err := p.Draft(t.Context(), mover.Entry{Name: "b", Kind: mover.File, Size: 4}, mover.Hints{By: owner})
 	must.Do(t, err)
@@ -131,7 +131,7 @@ func TestBrokenSource(t *testing.T) {
 	t.Run("tells", func(t *testing.T) { brokenSource(t, directory(t, nil)) })
 }
 
-func brokenSource(t *testing.T, inner mover.Place) {
+func brokenSource(t *testing.T, inner mover.Backend) {
 	c := new(metered.Counter)
 	p := metered.New(inner, c)
 	d := must.Get(p.Draft(t.Context(), mover.Entry{Name: "b", Kind: mover.File, Size: 4}, mover.Hints{By: owner}))(t)
@@ -151,7 +151,7 @@ func TestToldMeanwhile(t *testing.T) {
 	t.Run("tells", func(t *testing.T) { toldMeanwhile(t, directory(t, tree)) })
 }
 
-func toldMeanwhile(t *testing.T, inner mover.Place) {
+func toldMeanwhile(t *testing.T, inner mover.Backend) {
 	c := new(metered.Counter)
 	p := metered.New(inner, c)
 	e := must.Get(p.Stat(t.Context(), "a"))(t)

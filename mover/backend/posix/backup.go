@@ -17,15 +17,15 @@ import (
 // file does not replace a directory there, nor a directory a file: what was kept
 // first goes aside, numbered as GNU cp does it (name.~1~).
 type backup struct {
-	place *Place
+	place *Backend
 	root  int
 }
 
 // backupOwner names entries that wait in the backup until they replace the one
 // that is kept there. Nobody adopts them.
-var backupOwner = mover.Owner{Task: "backup"}
+var backupOwner = mover.WriterID{Task: "backup"}
 
-func (p *Place) openBackup() error {
+func (p *Backend) openBackup() error {
 	if p.opts.Backup == "" {
 		return nil
 	}
@@ -48,7 +48,7 @@ func (p *Place) openBackup() error {
 	return p.hide(path)
 }
 
-func (p *Place) openBackupDir(path string) (int, error) {
+func (p *Backend) openBackupDir(path string) (int, error) {
 	if dir, inside := filepath.Split(path); filepath.Clean(dir) == filepath.Join(p.address, mover.KeptName) {
 		return p.openKept(inside)
 	}
@@ -63,7 +63,7 @@ func (p *Place) openBackupDir(path string) (int, error) {
 
 // hide finds out whether the backup lies below the root, where walks must not
 // find it. Both are resolved, because either may be reached through a link.
-func (p *Place) hide(path string) error {
+func (p *Backend) hide(path string) error {
 	root, err1 := filepath.EvalSymlinks(p.address)
 	dir, err2 := filepath.EvalSymlinks(path)
 	if err := errors.Join(err1, err2); err != nil {

@@ -50,7 +50,7 @@ func plant(t testing.TB, root string, dirs, files, size int) {
 }
 
 // copyOne copies one small file, up to Publish.
-func copyOne(ctx context.Context, source, target *Place, e mover.Entry, in mover.Draft) (mover.Draft, error) {
+func copyOne(ctx context.Context, source, target *Backend, e mover.Entry, in mover.Draft) (mover.Draft, error) {
 	c, err := source.Open(ctx, e)
 	if err != nil {
 		return nil, err
@@ -77,10 +77,10 @@ func copyOne(ctx context.Context, source, target *Place, e mover.Entry, in mover
 	return d, err
 }
 
-var benchOwner = mover.Owner{Task: "bench", Epoch: 1}
+var benchOwner = mover.WriterID{Task: "bench", Epoch: 1}
 
 // copyDir copies the files of one directory as one batch.
-func copyDir(ctx context.Context, source, target *Place, files []mover.Entry, dir mover.Entry, drafts bool) error {
+func copyDir(ctx context.Context, source, target *Backend, files []mover.Entry, dir mover.Entry, drafts bool) error {
 	var batch []mover.Draft
 	var in mover.Draft
 	if drafts {
@@ -113,7 +113,7 @@ func copyDir(ctx context.Context, source, target *Place, files []mover.Entry, di
 }
 
 // copyTree copies a tree of two levels.
-func copyTree(ctx context.Context, source, target *Place, workers int, drafts bool) error {
+func copyTree(ctx context.Context, source, target *Backend, workers int, drafts bool) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(workers)
 	var dir mover.Entry
@@ -230,7 +230,7 @@ func BenchmarkLargeFile(b *testing.B) {
 	b.ReportMetric(float64(cpu.Milliseconds())/float64(b.N)*(1<<30)/size, "cpu-ms/GiB")
 }
 
-func copyLarge(ctx context.Context, source, target *Place, e mover.Entry, workers int) error {
+func copyLarge(ctx context.Context, source, target *Backend, e mover.Entry, workers int) error {
 	c, err := source.Open(ctx, e)
 	if err != nil {
 		return err
@@ -243,7 +243,7 @@ func copyLarge(ctx context.Context, source, target *Place, e mover.Entry, worker
 		return err
 	}
 	defer d.Close()
-	parts := backendtest.Parts(e.Size, target.Traits().PartBytes)
+	parts := backendtest.Parts(e.Size, target.Capabilities().PartBytes)
 	receipts := make([]mover.Receipt, len(parts))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(workers)

@@ -11,7 +11,7 @@ import (
 )
 
 // openRoot opens the directory that the place is.
-func (p *Place) openRoot() (fd int, err error) {
+func (p *Backend) openRoot() (fd int, err error) {
 	if len(p.opts.Inside) > 0 && p.opts.Beneath == "" {
 		way, err := openInside(p.opts.Inside, p.address, p.opts.Create)
 		if err != nil {

@@ -19,7 +19,7 @@ var memory = sync.OnceValue(func() int64 {
 // washes reports whether a file is so large that copying it would push what
 // others use out of the page cache. On a file system in memory there is nothing
 // to let go of.
-func (p *Place) washes(size int64) bool {
+func (p *Backend) washes(size int64) bool {
 	return p.system.durable != volatile && size > p.washBytes
 }
 

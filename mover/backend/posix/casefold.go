@@ -30,7 +30,7 @@ const (
 )
 
 // folds reports whether the directory at compares names without case. temp is a name in it whose letters are lower case.
-func (p *Place) folds(at *handle, temp string) (bool, error) {
+func (p *Backend) folds(at *handle, temp string) (bool, error) {
 	switch at.fold.state.Load() {
 	case exactFold:
 		return false, nil
@@ -70,7 +70,7 @@ func oneName(dirfd int, name, other string) (bool, error) {
 }
 
 // give gives a draft its name in the directory at, in place of what has that very name.
-func (p *Place) give(at *handle, d *draft, base string) error {
+func (p *Backend) give(at *handle, d *draft, base string) error {
 	folds, err := p.folds(at, d.temp)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (p *Place) give(at *handle, d *draft, base string) error {
 }
 
 // Spelled implements mover.Speller.
-func (p *Place) Spelled(ctx context.Context, name string) error {
+func (p *Backend) Spelled(ctx context.Context, name string) error {
 	if err := p.checkNew("look at", name); err != nil {
 		return err
 	}

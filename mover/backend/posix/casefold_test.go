@@ -71,7 +71,7 @@ func TestNamesakes(t *testing.T) {
 			must.Do(t, p.Spelled(t.Context(), "Dir"))
 
 			// A directory that is built under a temporary name.
-			by := mover.Owner{Task: "test", Epoch: 1}
+			by := mover.WriterID{Task: "test", Epoch: 1}
 			d := must.Get(p.Draft(t.Context(), mover.Entry{Name: "dir", Kind: mover.Dir}, mover.Hints{By: by}))(t)
 			in := func(name string) (mover.Draft, error) {
 				return p.Draft(t.Context(), mover.Entry{Name: name, Kind: mover.File}, mover.Hints{By: by, In: d})

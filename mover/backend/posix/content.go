@@ -16,7 +16,7 @@ import (
 // every reader of it are closed, so that none of them ever reads the file that got
 // the number next.
 type content struct {
-	place  *Place
+	place  *Backend
 	entry  mover.Entry
 	fd     int
 	users  atomic.Int32
@@ -29,7 +29,7 @@ type content struct {
 var _ mover.Content = (*content)(nil)
 
 // Open implements mover.Source.
-func (p *Place) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
+func (p *Backend) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
 	if err := p.checkName("open", e.Name, true); err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (p *Place) Open(ctx context.Context, e mover.Entry) (mover.Content, error) 
 
 // openEntry opens what e says that it is. O_NONBLOCK is for a FIFO that took a
 // file's name: opening it must not wait for its writer.
-func (p *Place) openEntry(at spot, e *mover.Entry) (int, error) {
+func (p *Backend) openEntry(at spot, e *mover.Entry) (int, error) {
 	flags := unix.O_NOFOLLOW
 	switch e.Kind {
 	case mover.File:

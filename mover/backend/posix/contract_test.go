@@ -30,26 +30,26 @@ func TestContract(t *testing.T) {
 	type medium struct {
 		name   string
 		dir    func(t testing.TB) string
-		adjust func(p *Place)
+		adjust func(p *Backend)
 	}
 	media := []medium{
-		{"memory", memoryDir, func(*Place) {}},
-		{"disk", testing.TB.TempDir, func(*Place) {}},
-		{"syncing each file", memoryDir, func(p *Place) { p.system.durable = eachFile }},
-		{"without openat2", memoryDir, func(p *Place) { p.plain = true }},
-		{"with a backup", memoryDir, func(p *Place) {
+		{"memory", memoryDir, func(*Backend) {}},
+		{"disk", testing.TB.TempDir, func(*Backend) {}},
+		{"syncing each file", memoryDir, func(p *Backend) { p.system.durable = eachFile }},
+		{"without openat2", memoryDir, func(p *Backend) { p.plain = true }},
+		{"with a backup", memoryDir, func(p *Backend) {
 			p.opts.Backup = p.address + "/.backup"
 			must.Tell(t, p.openBackup())
 		}},
 	}
 	for i, dir := range filepath.SplitList(os.Getenv(testDirs)) {
-		media = append(media, medium{fmt.Sprint("elsewhere ", i+1), func(t testing.TB) string { return below(t, dir) }, func(*Place) {}})
+		media = append(media, medium{fmt.Sprint("elsewhere ", i+1), func(t testing.TB) string { return below(t, dir) }, func(*Backend) {}})
 	}
 	for _, medium := range media {
 		t.Run(medium.name, func(t *testing.T) {
-			backendtest.Run(t, func(t *testing.T) func() mover.Place {
+			backendtest.Run(t, func(t *testing.T) func() mover.Backend {
 				dir := medium.dir(t)
-				return func() mover.Place {
+				return func() mover.Backend {
 					p := open(t, dir, Options{})
 					medium.adjust(p)
 					return p
@@ -81,14 +81,14 @@ func memoryDir(t testing.TB) string {
 }
 
 // open opens dir. Whoever calls it closes it.
-func open(t testing.TB, dir string, opts Options) *Place {
+func open(t testing.TB, dir string, opts Options) *Backend {
 	t.Helper()
 	p := must.Get(Open(dir, opts))(t)
 	return p
 }
 
 // opened opens dir for one test.
-func opened(t testing.TB, dir string, opts Options) *Place {
+func opened(t testing.TB, dir string, opts Options) *Backend {
 	t.Helper()
 	p := open(t, dir, opts)
 	t.Cleanup(func() { p.Close() })

@@ -19,7 +19,7 @@ func copyOnly(fromTo string) int {
 	from, to, _ := strings.Cut(fromTo, ":")
 	source, err := Open(from, Options{})
 	if err == nil {
-		var target *Place
+		var target *Backend
 		if target, err = Open(to, Options{}); err == nil {
 			err = copyTree(context.Background(), source, target, 1, false)
 		}

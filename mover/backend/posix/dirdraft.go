@@ -27,7 +27,7 @@ func newDirDraft(d *draft) *dirDraft {
 	return &dirDraft{draft: d, path: mover.Join(d.seat, d.temp)}
 }
 
-func (p *Place) beginDir(d *draft, e *mover.Entry, h mover.Hints, at *handle) (some, error) {
+func (p *Backend) beginDir(d *draft, e *mover.Entry, h mover.Hints, at *handle) (some, error) {
 	mode := uint32(0o700)
 	if !e.Known.Has(mover.FactMode) {
 		mode = newDir

@@ -32,7 +32,7 @@ func (s state) String() string { return stateNames[s] }
 // draft is what the drafts of all kinds have. It is small, because tens of
 // thousands of finished ones wait for one Publish, and holds no descriptor then.
 type draft struct {
-	place *Place
+	place *Backend
 	in    *dirDraft // the directory draft in which it lies; nil is an existing directory
 	name  string    // of the entry; "" of an adopted one until Finish
 	seat  string    // the physical directory
@@ -87,7 +87,7 @@ func (d *draft) fail(op string, err error) error {
 }
 
 // Draft implements mover.Target.
-func (p *Place) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
+func (p *Backend) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
 	if err := p.checkNew("draft", e.Name); err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (d *draft) sit(in mover.Draft, base string) error {
 	return nil
 }
 
-func (p *Place) begin(ctx context.Context, d *draft, e *mover.Entry, h mover.Hints) (some, error) {
+func (p *Backend) begin(ctx context.Context, d *draft, e *mover.Entry, h mover.Hints) (some, error) {
 	at, err := p.handles.get(d.seat)
 	if err != nil {
 		return nil, err
@@ -157,7 +157,7 @@ const nameTries = 1 << 16
 
 // create calls put with names until one is free, and keeps it in d.temp. Inside a directory draft there is only one: what is in its way is left from a try
 // that failed.
-func (p *Place) create(d *draft, by mover.Owner, at *handle, put func(name string) error) error {
+func (p *Backend) create(d *draft, by mover.WriterID, at *handle, put func(name string) error) error {
 	if d.in != nil {
 		err := put(d.temp)
 		if err == unix.EEXIST {
@@ -177,7 +177,7 @@ func (p *Place) create(d *draft, by mover.Owner, at *handle, put func(name strin
 }
 
 // freeName calls use with temporary names until one is free.
-func (p *Place) freeName(by mover.Owner, use func(name string) error) error {
+func (p *Backend) freeName(by mover.WriterID, use func(name string) error) error {
 	if by.Task == "" || p.owner.Load() != by {
 		if _, _, ok := mover.ParseTempName(by.TempName(0)); !ok {
 			return fmt.Errorf("%w: owner %q can not be part of a temporary name", mover.ErrUsage, by.Task)
@@ -194,7 +194,7 @@ func (p *Place) freeName(by mover.Owner, use func(name string) error) error {
 
 // parseToken finds where a draft lies. A token is hostile input: it must lead
 // below the root, to a temporary name or into a directory that has one.
-func (p *Place) parseToken(t mover.Token) (seat, temp string, err error) {
+func (p *Backend) parseToken(t mover.Token) (seat, temp string, err error) {
 	name := string(t)
 	if name == "" || !mover.ValidName(name) {
 		return "", "", fmt.Errorf("%w: not the token of a draft", mover.ErrUsage)
@@ -209,7 +209,7 @@ func (p *Place) parseToken(t mover.Token) (seat, temp string, err error) {
 }
 
 // Adopt implements mover.Target.
-func (p *Place) Adopt(ctx context.Context, t mover.Token) (mover.Draft, error) {
+func (p *Backend) Adopt(ctx context.Context, t mover.Token) (mover.Draft, error) {
 	seat, temp, err := p.parseToken(t)
 	if err != nil {
 		return nil, p.fail("adopt", string(t), err)
@@ -234,7 +234,7 @@ func (p *Place) Adopt(ctx context.Context, t mover.Token) (mover.Draft, error) {
 	return made, nil
 }
 
-func (p *Place) adopt(d *draft, at *handle, st *unix.Statx_t) (some, error) {
+func (p *Backend) adopt(d *draft, at *handle, st *unix.Statx_t) (some, error) {
 	switch d.kind {
 	case mover.File:
 		return adoptFile(d, at, st)
@@ -245,7 +245,7 @@ func (p *Place) adopt(d *draft, at *handle, st *unix.Statx_t) (some, error) {
 }
 
 // Drop implements mover.Target.
-func (p *Place) Drop(ctx context.Context, t mover.Token) error {
+func (p *Backend) Drop(ctx context.Context, t mover.Token) error {
 	seat, temp, err := p.parseToken(t)
 	if err != nil {
 		return p.fail("drop", string(t), err)
@@ -257,7 +257,7 @@ func (p *Place) Drop(ctx context.Context, t mover.Token) error {
 }
 
 // remove removes what is below seat and base; nothing there is no error.
-func (p *Place) remove(seat, base string) error {
+func (p *Backend) remove(seat, base string) error {
 	at, err := p.handles.get(seat)
 	if err != nil {
 		return ignoreMissing(err)

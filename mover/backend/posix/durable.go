@@ -34,7 +34,7 @@ func (l *loss) seen() uint64 { return l.count.Load() }
 // syncSystem puts everything on stable storage. A file system that has become read-only,
 // as it does when its disk fails, says at once that all is well, whatever it has lost
 // (sync_filesystem of fs/sync.c).
-func (p *Place) syncSystem() error {
+func (p *Backend) syncSystem() error {
 	return p.loss.during(func() error {
 		err := again(func() error { return p.flush.system(p.root) })
 		if err != nil || !p.system.writable {
@@ -82,7 +82,7 @@ type dirSync struct {
 
 // dirsOf finds the directories that have to be synced one by one, before names are made
 // in them.
-func (p *Place) dirsOf(todo []pending) map[string]*dirSync {
+func (p *Backend) dirsOf(todo []pending) map[string]*dirSync {
 	dirs := map[string]*dirSync{}
 	for _, w := range todo {
 		if w.d.in == nil && (p.system.durable == eachFile || w.d.foreign) {
@@ -98,7 +98,7 @@ const parallelSyncs = 16
 // syncNames puts the directories with the new names on stable storage. A name that no
 // sync has confirmed is there, and its draft is broken: another sync may go well because
 // it knows nothing of the name any more.
-func (p *Place) syncNames(todo []pending, dirs map[string]*dirSync) {
+func (p *Backend) syncNames(todo []pending, dirs map[string]*dirSync) {
 	if p.system.durable == volatile {
 		return
 	}
@@ -141,7 +141,7 @@ func (d *draft) base() string {
 }
 
 // syncDirs syncs each directory and notes what became of it.
-func (p *Place) syncDirs(dirs map[string]*dirSync) {
+func (p *Backend) syncDirs(dirs map[string]*dirSync) {
 	var g errgroup.Group
 	g.SetLimit(parallelSyncs)
 	for seat, dir := range dirs {
@@ -155,7 +155,7 @@ func (p *Place) syncDirs(dirs map[string]*dirSync) {
 	_ = g.Wait() // every error is noted
 }
 
-func (p *Place) syncDir(seat string) error {
+func (p *Backend) syncDir(seat string) error {
 	fd, err := p.openDir(seat, unix.O_RDONLY)
 	if err != nil {
 		return err
@@ -164,7 +164,7 @@ func (p *Place) syncDir(seat string) error {
 	return p.dirLosses.of(seat).during(func() error { return p.fsyncDir(fd) })
 }
 
-func (p *Place) fsyncDir(fd int) error {
+func (p *Backend) fsyncDir(fd int) error {
 	err := again(func() error { return p.flush.file(fd) })
 	if err == unix.EINVAL || err == unix.EROFS { // a file system that has nothing to sync in a directory
 		return nil
@@ -185,13 +185,13 @@ type changedDirs struct {
 
 // around remembers a directory before it is changed, when what was lost of it until then
 // is known, and again when the change is done: it may have been synced in between.
-func (c *changedDirs) around(p *Place, at *handle) (done func()) {
+func (c *changedDirs) around(p *Backend, at *handle) (done func()) {
 	c.add(p, at.seat, at.foreign)
 	return func() { c.add(p, at.seat, at.foreign) }
 }
 
 // add remembers a directory. When there are too many, they are synced now.
-func (c *changedDirs) add(p *Place, seat string, foreign bool) {
+func (c *changedDirs) add(p *Backend, seat string, foreign bool) {
 	if p.system.durable == volatile || p.system.durable == wholeSystem && !foreign {
 		return
 	}
@@ -210,7 +210,7 @@ func (c *changedDirs) add(p *Place, seat string, foreign bool) {
 
 // flush syncs what is remembered. A directory that was removed since has nothing
 // left to sync: its parent is remembered too.
-func (c *changedDirs) flush(p *Place) {
+func (c *changedDirs) flush(p *Backend) {
 	p.syncDirs(c.seats)
 	for _, dir := range c.seats {
 		if ignoreMissing(dir.err) != nil && c.err == nil {
@@ -221,7 +221,7 @@ func (c *changedDirs) flush(p *Place) {
 }
 
 // Sync implements mover.Target.
-func (p *Place) Sync(ctx context.Context) error {
+func (p *Backend) Sync(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -236,4 +236,4 @@ func (p *Place) Sync(ctx context.Context) error {
 	return p.fail("sync", "", err)
 }
 
-var _ mover.Target = (*Place)(nil)
+var _ mover.Target = (*Backend)(nil)

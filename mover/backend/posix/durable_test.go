@@ -35,7 +35,7 @@ type inodeSynced struct {
 }
 
 // watch has the syncs of p come to a new stable tree, which begins as p is.
-func watch(t *testing.T, p *Place, foreign string) *stable {
+func watch(t *testing.T, p *Backend, foreign string) *stable {
 	s := &stable{t: t, root: p.address, foreign: foreign, nodes: map[uint64]inodeSynced{}}
 	s.all("")
 	p.flush = flush{file: s.one, data: s.one, system: func(int) error {
@@ -217,7 +217,7 @@ func TestNothingDoneIsLost(t *testing.T) {
 }
 
 // done does everything that is reported as done.
-func done(t *testing.T, p *Place, s *stable) {
+func done(t *testing.T, p *Backend, s *stable) {
 	ctx := t.Context()
 	published := func(what string, batch ...mover.Draft) {
 		t.Helper()

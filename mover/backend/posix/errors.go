@@ -66,7 +66,7 @@ func kinded(err error) error {
 }
 
 // fail says what failed on an entry of the place, and of which kind it is.
-func (p *Place) fail(op, name string, err error) error {
+func (p *Backend) fail(op, name string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (p *Place) fail(op, name string, err error) error {
 
 // checkName refuses names that are not below the root. The root itself is
 // refused where it can not be meant.
-func (p *Place) checkName(op, name string, root bool) error {
+func (p *Backend) checkName(op, name string, root bool) error {
 	if !mover.ValidName(name) || name == "" && !root {
 		return p.fail(op, name, fmt.Errorf("%w: not a name below the root", mover.ErrUsage))
 	}
@@ -88,7 +88,7 @@ func (p *Place) checkName(op, name string, root bool) error {
 
 // checkNew refuses, beside that, names that walks do not show: what is written
 // under them could never be seen again.
-func (p *Place) checkNew(op, name string) error {
+func (p *Backend) checkNew(op, name string) error {
 	if err := p.checkName(op, name, false); err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 	"datamove.dev/test/must"
 )
 
-var testOwner = mover.Owner{Task: "test", Epoch: 3}
+var testOwner = mover.WriterID{Task: "test", Epoch: 3}
 
 // TestNothingEscapes swaps a directory of the target with a symlink that leads out
 // of it, again and again, while everything that a place can do is done below it.
@@ -144,7 +144,7 @@ func TestLinkOnTheWay(t *testing.T) {
 func second[T any](_ T, err error) error { return err }
 
 // disturb does one thing below d.
-func disturb(t *testing.T, p *Place, i int) error {
+func disturb(t *testing.T, p *Backend, i int) error {
 	ctx := t.Context()
 	e := mover.Entry{Name: "d/f", Kind: mover.File, Size: 1, Known: mover.FactMode, Mode: 0o600}
 	switch i % 6 {

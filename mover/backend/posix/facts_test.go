@@ -17,7 +17,7 @@ import (
 )
 
 // publish drafts e without content, and gives it its name.
-func publish(t testing.TB, p *Place, e mover.Entry, h mover.Hints) error {
+func publish(t testing.TB, p *Backend, e mover.Entry, h mover.Hints) error {
 	t.Helper()
 	h.By = testOwner
 	d, err := p.Draft(t.Context(), e, h)
@@ -31,7 +31,7 @@ func publish(t testing.TB, p *Place, e mover.Entry, h mover.Hints) error {
 	return p.Publish(t.Context(), []mover.Draft{d})[0].Err
 }
 
-func statOf(t testing.TB, p *Place, name string) mover.Entry {
+func statOf(t testing.TB, p *Backend, name string) mover.Entry {
 	t.Helper()
 	e := must.Get(p.Stat(t.Context(), name))(t)
 	return e
@@ -135,8 +135,8 @@ func TestNobodyCopies(t *testing.T) {
 	must.Do(t, os.Chmod(dir, 0o777))
 	asNobody(t, func() {
 		p := opened(t, dir, Options{})
-		if p.Traits().Keeps&(mover.FactOwner|mover.FactGroup) != 0 {
-			t.Errorf("it claims to keep owners: %b", p.Traits().Keeps)
+		if p.Capabilities().Keeps&(mover.FactOwner|mover.FactGroup) != 0 {
+			t.Errorf("it claims to keep owners: %b", p.Capabilities().Keeps)
 		}
 		e := mover.Entry{Name: "tool", Kind: mover.File, Mode: 0o6755, UID: 0, GID: 0,
 			Known: mover.FactMode | mover.FactOwner | mover.FactGroup}

@@ -40,7 +40,7 @@ var (
 	_ mover.Peeker   = (*fileDraft)(nil)
 )
 
-func (p *Place) beginFile(d *draft, e *mover.Entry, h mover.Hints, at *handle) (some, error) {
+func (p *Backend) beginFile(d *draft, e *mover.Entry, h mover.Hints, at *handle) (some, error) {
 	f := &fileDraft{draft: d, fd: -1, fresh: true, washes: p.washes(e.Size)}
 	mode := p.birthMode(at.born.Load(), e)
 	err := p.create(d, h.By, at, func(name string) (err error) {
@@ -65,7 +65,7 @@ func (p *Place) beginFile(d *draft, e *mover.Entry, h mover.Hints, at *handle) (
 // and group of a new one anyway gets its final mode at once, which saves a call.
 // Others are private until they are given away, and large ones stay writable
 // for whoever adopts them. One that will be given no mode has that of any new file.
-func (p *Place) birthMode(b *birth, e *mover.Entry) uint32 {
+func (p *Backend) birthMode(b *birth, e *mover.Entry) uint32 {
 	switch {
 	case !e.Known.Has(mover.FactMode):
 		return newFile

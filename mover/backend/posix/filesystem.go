@@ -14,15 +14,15 @@ import (
 
 var (
 	_ mover.Aligner    = (*fileDraft)(nil)
-	_ mover.Recaller   = (*Place)(nil)
-	_ mover.UseTeller  = (*Place)(nil)
-	_ mover.RoomTeller = (*Place)(nil)
+	_ mover.Recaller   = (*Backend)(nil)
+	_ mover.UseTeller  = (*Backend)(nil)
+	_ mover.RoomTeller = (*Backend)(nil)
 	_ mover.Striped    = (*content)(nil)
 )
 
 // ask finds out whether somebody knows more of the file system. What is not known is
 // done in the usual way.
-func (p *Place) ask() {
+func (p *Backend) ask() {
 	if p.opts.FileSystem == nil {
 		return
 	}
@@ -36,7 +36,7 @@ func (p *Place) ask() {
 }
 
 // newFile makes the file of a draft, laid out for what it will be.
-func (p *Place) newFile(dir int, name string, mode uint32, e *mover.Entry) (int, error) {
+func (p *Backend) newFile(dir int, name string, mode uint32, e *mover.Entry) (int, error) {
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW
 	if p.fs != nil {
 		fd, err := p.fs.Create(dir, name, flags|unix.O_CLOEXEC, mode, mover.NewFile{Size: e.Size, Layout: e.Layout})
@@ -119,7 +119,7 @@ func (c *content) laidOut() error {
 const recallMost = 64
 
 // Recall implements mover.Recaller.
-func (p *Place) Recall(ctx context.Context, entries []mover.Entry) error {
+func (p *Backend) Recall(ctx context.Context, entries []mover.Entry) error {
 	if p.fs == nil {
 		return p.fail("recall", "", mover.ErrUnsupported)
 	}
@@ -133,7 +133,7 @@ func (p *Place) Recall(ctx context.Context, entries []mover.Entry) error {
 	return nil
 }
 
-func (p *Place) recall(ctx context.Context, entries []mover.Entry) error {
+func (p *Backend) recall(ctx context.Context, entries []mover.Entry) error {
 	fds := make([]int, 0, len(entries))
 	defer func() {
 		for _, fd := range fds {
@@ -157,7 +157,7 @@ func (p *Place) recall(ctx context.Context, entries []mover.Entry) error {
 }
 
 // openAway opens a file to ask about it; its content is not touched.
-func (p *Place) openAway(e *mover.Entry) (int, error) {
+func (p *Backend) openAway(e *mover.Entry) (int, error) {
 	if err := p.checkName("open", e.Name, false); err != nil {
 		return -1, err
 	}
@@ -180,7 +180,7 @@ func (p *Place) openAway(e *mover.Entry) (int, error) {
 
 // InUse implements mover.UseTeller: a lease for writing is given only where no other descriptor or mapping of the file is there (F_SETLEASE of
 // fcntl(2)). A file system that gives none, and a file of another user where this process is not root, say nothing.
-func (p *Place) InUse(ctx context.Context, e mover.Entry) (bool, error) {
+func (p *Backend) InUse(ctx context.Context, e mover.Entry) (bool, error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
@@ -198,7 +198,7 @@ func (p *Place) InUse(ctx context.Context, e mover.Entry) (bool, error) {
 }
 
 // Restripe gives the very file e another layout, as mover.Restriper does: mover.ErrChanged when it is another one by now, or in use.
-func (p *Place) Restripe(ctx context.Context, e mover.Entry, words string) error {
+func (p *Backend) Restripe(ctx context.Context, e mover.Entry, words string) error {
 	r, ok := p.fs.(mover.Restriper)
 	if !ok {
 		return p.fail("restripe", e.Name, fmt.Errorf("%w: files keep their layout here", mover.ErrUnsupported))
@@ -219,7 +219,7 @@ func (p *Place) Restripe(ctx context.Context, e mover.Entry, words string) error
 
 // Release gives back the space of the very file e, whose content is in the archive of its file system: mover.ErrConflict when it is not, mover.ErrChanged when
 // it is another one by now.
-func (p *Place) Release(ctx context.Context, e mover.Entry) error {
+func (p *Backend) Release(ctx context.Context, e mover.Entry) error {
 	r, ok := p.fs.(mover.Releaser)
 	if !ok {
 		return p.fail("release", e.Name, fmt.Errorf("%w: its file system has no archive", mover.ErrUnsupported))
@@ -233,7 +233,7 @@ func (p *Place) Release(ctx context.Context, e mover.Entry) error {
 }
 
 // Away implements mover.Recaller.
-func (p *Place) Away(_ context.Context, e mover.Entry) (bool, error) {
+func (p *Backend) Away(_ context.Context, e mover.Entry) (bool, error) {
 	if p.fs == nil {
 		return false, nil
 	}
@@ -330,7 +330,7 @@ func (a *allowance) ask(dir int) error {
 }
 
 // Room implements mover.RoomTeller.
-func (p *Place) Room(ctx context.Context) (mover.Room, error) {
+func (p *Backend) Room(ctx context.Context) (mover.Room, error) {
 	if ctx.Err() != nil {
 		return mover.Room{}, context.Cause(ctx)
 	}

@@ -57,14 +57,14 @@ func (s *striped) Left(int) (mover.Room, bool, error) {
 	return s.room, !s.held, nil
 }
 
-func (s *striped) place(t *testing.T, o Options) *Place {
+func (s *striped) place(t *testing.T, o Options) *Backend {
 	t.Helper()
 	o.FileSystem = func(int) (mover.FileSystem, error) { return s, nil }
 	return opened(t, t.TempDir(), o)
 }
 
 // bring drafts and publishes one file.
-func bring(t *testing.T, p *Place, e mover.Entry, content []byte) error {
+func bring(t *testing.T, p *Backend, e mover.Entry, content []byte) error {
 	t.Helper()
 	d, err := p.Draft(t.Context(), e, mover.Hints{By: testOwner})
 	if err != nil {
@@ -122,7 +122,7 @@ func TestFilesAreMadeByTheFileSystem(t *testing.T) {
 // TestPartsFitTheDraft: what parts are a multiple of is asked of the file that was made,
 // while it is open.
 func TestPartsFitTheDraft(t *testing.T) {
-	for _, p := range []*Place{(&striped{held: true}).place(t, Options{}), opened(t, t.TempDir(), Options{})} {
+	for _, p := range []*Backend{(&striped{held: true}).place(t, Options{}), opened(t, t.TempDir(), Options{})} {
 		d := must.Get(p.Draft(t.Context(), mover.Entry{Name: "f", Kind: mover.File, Size: 24 << 20}, mover.Hints{By: testOwner}))(t)
 		want := int64(3 << 20)
 		if p.fs == nil {

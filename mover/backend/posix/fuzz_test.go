@@ -46,7 +46,7 @@ func FuzzToken(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		seat, temp, err := new(Place).parseToken(mover.Token(s))
+		seat, temp, err := new(Backend).parseToken(mover.Token(s))
 		if err != nil {
 			return
 		}

@@ -48,7 +48,7 @@ type birth struct {
 // handles keeps directories open between calls, so that consecutive files of one
 // directory cost no open of it.
 type handles struct {
-	place *Place
+	place *Backend
 	limit int
 
 	mu     sync.Mutex // guards all below, and the fields of handle that say so
@@ -56,7 +56,7 @@ type handles struct {
 	tick   uint64
 }
 
-func (hs *handles) open(p *Place, limit int) {
+func (hs *handles) open(p *Backend, limit int) {
 	if limit <= 0 {
 		limit = defaultHandles
 	}
@@ -158,7 +158,7 @@ func (hs *handles) close() { hs.forget("") }
 
 // openSeat opens a directory to work in, and says whether a mount was crossed on
 // the way. The kernel tells it for nothing: with NO_XDEV it refuses to cross one.
-func (p *Place) openSeat(seat string) (fd int, foreign bool, err error) {
+func (p *Backend) openSeat(seat string) (fd int, foreign bool, err error) {
 	if seat == "" {
 		fd, err = openSegment(p.root, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
 		return fd, false, err
@@ -190,7 +190,7 @@ func hasOpenat2(dirfd int) bool {
 }
 
 // openDir opens the directory seat below the root, following no link on the way.
-func (p *Place) openDir(seat string, flags int) (int, error) {
+func (p *Backend) openDir(seat string, flags int) (int, error) {
 	if seat == "" {
 		return openSegment(p.root, ".", flags|unix.O_DIRECTORY, 0)
 	}
@@ -198,7 +198,7 @@ func (p *Place) openDir(seat string, flags int) (int, error) {
 }
 
 // openBelow opens path in steps of what the kernel takes at once.
-func (p *Place) openBelow(dirfd int, path string, flags int) (int, error) {
+func (p *Backend) openBelow(dirfd int, path string, flags int) (int, error) {
 	at := dirfd
 	for {
 		step, rest := p.step(path)
@@ -224,7 +224,7 @@ func (p *Place) openBelow(dirfd int, path string, flags int) (int, error) {
 }
 
 // step cuts off as much of path as can be opened at once.
-func (p *Place) step(path string) (step, rest string) {
+func (p *Backend) step(path string) (step, rest string) {
 	if p.plain {
 		step, rest, _ = strings.Cut(path, "/")
 		return step, rest
@@ -274,7 +274,7 @@ type spot struct {
 }
 
 // find opens the directory that holds name.
-func (p *Place) find(name string) (spot, error) {
+func (p *Backend) find(name string) (spot, error) {
 	if name == "" {
 		h, err := p.handles.get("")
 		if err != nil {

@@ -37,7 +37,7 @@ type listing struct {
 	records []record
 	lazy    int  // flag of statx(2) for what servers need not be asked
 	xattrs  bool // extended attributes are wanted
-	place   *Place
+	place   *Backend
 }
 
 func (l *listing) name(r record) []byte { return l.arena[r.off : r.off+uint32(r.len)] }

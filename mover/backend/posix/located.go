@@ -15,7 +15,7 @@ import (
 
 // Located implements mover.Locator. What a bind mount shows elsewhere has one path in its file system; and what servers keep is one
 // file system behind all of its mounts, where they have a number for it.
-func (p *Place) Located() (volume, inside string, err error) {
+func (p *Backend) Located() (volume, inside string, err error) {
 	seen, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(p.root))
 	if err != nil {
 		return "", "", fmt.Errorf("%w: %w", mover.ErrUnsupported, err)
@@ -36,7 +36,7 @@ func (p *Place) Located() (volume, inside string, err error) {
 	return p.volume(m), strings.Trim(inside, "/"), nil
 }
 
-func (p *Place) volume(m *mountinfo.Info) string {
+func (p *Backend) volume(m *mountinfo.Info) string {
 	var st unix.Statfs_t
 	err := again(func() error { return unix.Fstatfs(p.root, &st) })
 	if err == nil && served[uint32(st.Type)] && st.Fsid.Val != [2]int32{} {

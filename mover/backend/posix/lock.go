@@ -55,7 +55,7 @@ func (h holder) String() string {
 }
 
 // Lock implements mover.Target.
-func (p *Place) Lock(ctx context.Context, name string, owner mover.Owner) (context.Context, func() error, error) {
+func (p *Backend) Lock(ctx context.Context, name string, owner mover.WriterID) (context.Context, func() error, error) {
 	if !mover.ValidName(name) {
 		return nil, nil, p.fail("lock", name, fmt.Errorf("%w: bad name", mover.ErrUsage))
 	}
@@ -102,7 +102,7 @@ const lockTries = 100
 // takeLock locks the file name in dirfd and writes down who holds it. A lock on a
 // file that its holder removed meanwhile holds nothing, so the name must still
 // lead to it.
-func (p *Place) takeLock(dirfd int, name string, owner mover.Owner) (int, error) {
+func (p *Backend) takeLock(dirfd int, name string, owner mover.WriterID) (int, error) {
 	for range lockTries {
 		fd, err := openLock(dirfd, name)
 		if err == unix.EEXIST || err == unix.ENOENT {
@@ -166,7 +166,7 @@ func noLock(name string, there *unix.Statx_t, why string) error {
 
 // inTheWay says what of another account stands at the name of a lock in a sticky directory, where it can not be removed; "" is nothing. It keeps nobody
 // away: accounts change nothing of each other there. The owner of the directory, and root, can keep others away in any case.
-func (p *Place) inTheWay(dir *unix.Statx_t, file string) string {
+func (p *Backend) inTheWay(dir *unix.Statx_t, file string) string {
 	var there unix.Statx_t
 	if dir.Mode&unix.S_ISVTX == 0 || statxSegment(p.root, file, &there) != nil {
 		return ""
@@ -205,7 +205,7 @@ func leadsTo(dirfd int, name string, fd int) bool {
 		a.Ino == b.Ino && deviceOf(&a) == deviceOf(&b)
 }
 
-func sign(fd int, owner mover.Owner) error {
+func sign(fd int, owner mover.WriterID) error {
 	host, _ := os.Hostname() // for people: empty when it has none
 	uid := os.Geteuid()
 	text, err := json.Marshal(holder{host, os.Getpid(), owner.String(), time.Now().UTC().Truncate(time.Second), &uid})
@@ -237,7 +237,7 @@ func read(fd int) *mover.HeldError {
 }
 
 // BreakLock implements mover.LockBreaker: the name leads to another file from now on.
-func (p *Place) BreakLock(_ context.Context, name string, over mover.Owner) error {
+func (p *Backend) BreakLock(_ context.Context, name string, over mover.WriterID) error {
 	file := lockFile(name)
 	fd, err := openSegment(p.root, file, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -269,7 +269,7 @@ const asideNumber = 1 << 40
 // .fuse_hidden) until it is closed, and moves the root's mtime some time later. It returns the name
 // to remove, and what is still open. A name that is left by a death in between is a
 // stray like others.
-func (p *Place) setAside(file string, fd int) (string, int) {
+func (p *Backend) setAside(file string, fd int) (string, int) {
 	if p.system.name != "nfs" && p.system.name != "fuse" {
 		return file, fd
 	}
@@ -287,7 +287,7 @@ func (p *Place) setAside(file string, fd int) (string, int) {
 
 // unlock removes the lock file while it is held, so that nobody locks it in
 // between.
-func (p *Place) unlock(file string, fd int) error {
+func (p *Backend) unlock(file string, fd int) error {
 	if !leadsTo(p.root, file, fd) { // it was broken, and is another's
 		closeFD(fd)
 		return nil
@@ -313,13 +313,13 @@ func (p *Place) unlock(file string, fd int) error {
 
 // restoreTimes undoes what making and removing the lock file does to the root's
 // mtime, which may be a copied fact. A root that is not ours has none.
-func (p *Place) restoreTimes(was *unix.Statx_t) {
+func (p *Backend) restoreTimes(was *unix.Statx_t) {
 	times := [2]unix.Timespec{{Nsec: unix.UTIME_OMIT}, {Sec: was.Mtime.Sec, Nsec: int64(was.Mtime.Nsec)}}
 	_ = futimens(p.root, &times)
 }
 
 // lockHere locks on this host, for this account. why is what keeps the directory from doing it.
-func (p *Place) lockHere(file string, owner mover.Owner, why string) (func() error, error) {
+func (p *Backend) lockHere(file string, owner mover.WriterID, why string) (func() error, error) {
 	dir := p.opts.StateDir
 	if dir == "" {
 		var err error

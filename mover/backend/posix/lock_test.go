@@ -25,7 +25,7 @@ const holdLock = "POSIX_TEST_HOLD_LOCK"
 func holdOnly(dir string) int {
 	p, err := Open(dir, Options{})
 	if err == nil {
-		_, _, err = p.Lock(context.Background(), "", mover.Owner{Task: "other", Epoch: 9})
+		_, _, err = p.Lock(context.Background(), "", mover.WriterID{Task: "other", Epoch: 9})
 	}
 	fmt.Println(err)
 	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')

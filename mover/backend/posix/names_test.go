@@ -18,7 +18,7 @@ func TestLongNames(t *testing.T) {
 	for _, name := range []string{long, long + "/f"} {
 		for kind, refused := range map[mover.Kind]func(e mover.Entry) error{
 			mover.Symlink: func(e mover.Entry) error { // a file, too, is refused when it gets its name
-				d, err := p.Draft(t.Context(), e, mover.Hints{By: mover.Owner{Task: "t"}})
+				d, err := p.Draft(t.Context(), e, mover.Hints{By: mover.WriterID{Task: "t"}})
 				if err != nil {
 					return err
 				}

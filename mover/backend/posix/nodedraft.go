@@ -24,7 +24,7 @@ var typeBits = map[mover.Kind]uint32{
 	mover.BlockDevice: unix.S_IFBLK,
 }
 
-func (p *Place) beginNode(d *draft, e *mover.Entry, h mover.Hints, at *handle) (some, error) {
+func (p *Backend) beginNode(d *draft, e *mover.Entry, h mover.Hints, at *handle) (some, error) {
 	mode := uint32(private)
 	if !e.Known.Has(mover.FactMode) {
 		mode = newFile
@@ -47,7 +47,7 @@ func (p *Place) beginNode(d *draft, e *mover.Entry, h mover.Hints, at *handle) (
 
 // beginLink makes another name of a published entry. ErrUnsupported where the file
 // system has no links, no more of them, or another one is mounted.
-func (p *Place) beginLink(d *draft, e *mover.Entry, h mover.Hints, at *handle) (some, error) {
+func (p *Backend) beginLink(d *draft, e *mover.Entry, h mover.Hints, at *handle) (some, error) {
 	if err := p.checkName("draft", h.Link, false); err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (d *nodeDraft) Finish(_ context.Context, e mover.Entry, _ []mover.Receipt) 
 }
 
 // settle gives a draft that is not open its facts.
-func (p *Place) settle(d *draft, e *mover.Entry, fresh bool) error {
+func (p *Backend) settle(d *draft, e *mover.Entry, fresh bool) error {
 	at, err := p.handles.get(d.seat)
 	if err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"datamove.dev/mover"
 )
 
-var _ mover.Noted = (*Place)(nil)
+var _ mover.Warner = (*Backend)(nil)
 
 // notes is what the user of a place should be told: what is not as it could be, and
 // no error.
@@ -27,12 +27,12 @@ func (n *notes) add(text string) {
 	}
 }
 
-// Notes implements mover.Noted.
-func (p *Place) Notes() []string {
+// Notes implements mover.Warner.
+func (p *Backend) Notes() []string {
 	p.notes.mu.Lock()
 	texts := slices.Clone(p.notes.texts)
 	p.notes.mu.Unlock()
-	if n, ok := p.fs.(mover.Noted); ok {
+	if n, ok := p.fs.(mover.Warner); ok {
 		texts = append(texts, n.Notes()...)
 	}
 	return texts

@@ -21,7 +21,7 @@ type pending struct {
 
 // Publish implements mover.Target. The order is that of durability: what the
 // drafts contain, their names, the directories with the names.
-func (p *Place) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcome {
+func (p *Backend) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcome {
 	out := make([]mover.Outcome, len(batch))
 	todo := p.take(ctx, batch, out)
 	if len(todo) == 0 {
@@ -44,7 +44,7 @@ func (p *Place) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcom
 
 // take finds the drafts of this package in the batch, and refuses what can not
 // be published.
-func (p *Place) take(ctx context.Context, batch []mover.Draft, out []mover.Outcome) []pending {
+func (p *Backend) take(ctx context.Context, batch []mover.Draft, out []mover.Outcome) []pending {
 	todo := make([]pending, 0, len(batch))
 	for i, b := range batch {
 		s, ok := mover.As[some](b)
@@ -75,7 +75,7 @@ func (p *Place) take(ctx context.Context, batch []mover.Draft, out []mover.Outco
 
 // syncContents puts what the drafts contain on stable storage. Where each file is
 // synced by itself, Finish has done it.
-func (p *Place) syncContents(todo []pending) {
+func (p *Backend) syncContents(todo []pending) {
 	if p.system.durable != wholeSystem {
 		return
 	}
@@ -95,7 +95,7 @@ const shardNames = 512
 
 // renameAll gives every draft its name. Consecutive drafts of one directory stay
 // together: the kernel locks it for each rename.
-func (p *Place) renameAll(todo []pending) {
+func (p *Backend) renameAll(todo []pending) {
 	var g errgroup.Group
 	g.SetLimit(runtime.NumCPU())
 	for len(todo) > 0 {
@@ -113,7 +113,7 @@ func (p *Place) renameAll(todo []pending) {
 	_ = g.Wait() // every error is an outcome
 }
 
-func (p *Place) renameShard(shard []pending) {
+func (p *Backend) renameShard(shard []pending) {
 	var at *handle
 	for _, w := range shard {
 		if w.d.in != nil || w.out.Err != nil {
@@ -216,7 +216,7 @@ func renameByLink(from int, old string, to int, name string) error {
 // replace gives src the name dst, in place of what has it. An empty directory can
 // be replaced by another kind and the other way round: the two change places in
 // one step, and what was there is then removed.
-func (p *Place) replace(from int, src string, to int, dst, name string, kind mover.Kind) error {
+func (p *Backend) replace(from int, src string, to int, dst, name string, kind mover.Kind) error {
 	if p.backup != nil {
 		if err := p.backup.keep(to, dst, name); err != nil {
 			return fmt.Errorf("backup: %w", err)

@@ -22,7 +22,7 @@ func fileEntry(name, text string) mover.Entry {
 }
 
 // ready drafts and finishes a file.
-func ready(t testing.TB, p *Place, name, text string, in mover.Draft) mover.Draft {
+func ready(t testing.TB, p *Backend, name, text string, in mover.Draft) mover.Draft {
 	t.Helper()
 	e := fileEntry(name, text)
 	d := must.Get(p.Draft(t.Context(), e, mover.Hints{By: testOwner, In: in}))(t)
@@ -33,7 +33,7 @@ func ready(t testing.TB, p *Place, name, text string, in mover.Draft) mover.Draf
 }
 
 // readyDir drafts a directory with what fill puts into it.
-func readyDir(t testing.TB, p *Place, name string, in mover.Draft, fill func(d mover.Draft) []mover.Draft) []mover.Draft {
+func readyDir(t testing.TB, p *Backend, name string, in mover.Draft, fill func(d mover.Draft) []mover.Draft) []mover.Draft {
 	t.Helper()
 	e := mover.Entry{Name: name, Kind: mover.Dir, Known: mover.FactMode | mover.FactMtime, Mode: 0o751, Mtime: mover.Time{Sec: 42}}
 	d := must.Get(p.Draft(t.Context(), e, mover.Hints{By: testOwner, In: in}))(t)
@@ -43,7 +43,7 @@ func readyDir(t testing.TB, p *Place, name string, in mover.Draft, fill func(d m
 	return append([]mover.Draft{d}, inside...)
 }
 
-func holds(t testing.TB, p *Place, name, want string) {
+func holds(t testing.TB, p *Backend, name, want string) {
 	t.Helper()
 	if got := string(backendtest.Read(t, p, name)); got != want {
 		t.Errorf("%s holds %q, want %q", name, got, want)
@@ -51,7 +51,7 @@ func holds(t testing.TB, p *Place, name, want string) {
 }
 
 // clean reports names of ours that are left in the tree.
-func clean(t testing.TB, p *Place) {
+func clean(t testing.TB, p *Backend) {
 	t.Helper()
 	must.Do(t, filepath.WalkDir(p.address, func(path string, _ os.DirEntry, err error) error {
 		if strings.Contains(filepath.Base(path), mover.TempPrefix) {
@@ -306,7 +306,7 @@ func TestBackup(t *testing.T) {
 }
 
 // placed puts a file that contains its name.
-func placed(t *testing.T, p *Place, name string) mover.Entry {
+func placed(t *testing.T, p *Backend, name string) mover.Entry {
 	t.Helper()
 	backendtest.Put(t, p, fileEntry(name, name), []byte(name))
 	return statOf(t, p, name)
@@ -385,7 +385,7 @@ func TestReflink(t *testing.T) {
 	}
 	defer func() { _ = exec.Command("umount", "-l", mount).Run() }()
 	p := opened(t, mount, Options{})
-	if p.Traits().System != "xfs" || p.system.durable != wholeSystem {
+	if p.Capabilities().System != "xfs" || p.system.durable != wholeSystem {
 		t.Errorf("it is %+v", p.system)
 	}
 	text := strings.Repeat("shared blocks ", 20_000)

@@ -13,7 +13,7 @@ import (
 // Remove implements mover.Target. The entry is looked at, renamed to a name that
 // nobody else uses, looked at again, and only then removed: what took the name in
 // between gets it back.
-func (p *Place) Remove(ctx context.Context, e mover.Entry, by mover.Owner) error {
+func (p *Backend) Remove(ctx context.Context, e mover.Entry, by mover.WriterID) error {
 	if err := p.checkNew("remove", e.Name); err != nil {
 		return err
 	}
@@ -23,7 +23,7 @@ func (p *Place) Remove(ctx context.Context, e mover.Entry, by mover.Owner) error
 	return p.fail("remove", e.Name, p.removeEntry(&e, by))
 }
 
-func (p *Place) removeEntry(e *mover.Entry, by mover.Owner) error {
+func (p *Backend) removeEntry(e *mover.Entry, by mover.WriterID) error {
 	at, err := p.find(e.Name)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (p *Place) removeEntry(e *mover.Entry, by mover.Owner) error {
 
 // doubt looks at the entry while it has its name. With other names its ctime
 // tells of them, too, and when they are removed first it changes.
-func (p *Place) doubt(at spot, e *mover.Entry) error {
+func (p *Backend) doubt(at spot, e *mover.Entry) error {
 	var st unix.Statx_t
 	if err := at.statx(&st); err != nil {
 		return err
@@ -94,7 +94,7 @@ var errMounted = fmt.Errorf("%w: another file system is mounted here or above", 
 var errNotEmpty = fmt.Errorf("%w: the directory is not empty", mover.ErrConflict)
 
 // quarantine renames the entry to a temporary name.
-func (p *Place) quarantine(at spot, by mover.Owner) (string, error) {
+func (p *Backend) quarantine(at spot, by mover.WriterID) (string, error) {
 	var q string
 	err := p.freeName(by, func(name string) error {
 		q = name
@@ -104,7 +104,7 @@ func (p *Place) quarantine(at spot, by mover.Owner) (string, error) {
 }
 
 // condemn removes what is in quarantine when it is the very entry e.
-func (p *Place) condemn(at spot, q string, e *mover.Entry) error {
+func (p *Backend) condemn(at spot, q string, e *mover.Entry) error {
 	var st unix.Statx_t
 	if err := statxSegment(at.fd, q, &st); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 
 // Restore gives a name back what the backup directory keeps of it, in one step. mover.ErrNotExist when it keeps nothing, and mover.ErrConflict when something
 // has the name by now. Directories that are gone are made again, as those that a copy makes.
-func (p *Place) Restore(ctx context.Context, name string) error {
+func (p *Backend) Restore(ctx context.Context, name string) error {
 	if err := p.checkNew("restore", name); err != nil {
 		return err
 	}
@@ -25,7 +25,7 @@ func (p *Place) Restore(ctx context.Context, name string) error {
 	return p.fail("restore", name, p.restore(ctx, name))
 }
 
-func (p *Place) restore(ctx context.Context, name string) error {
+func (p *Backend) restore(ctx context.Context, name string) error {
 	from, base, err := p.backup.seat(name)
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func (p *Place) restore(ctx context.Context, name string) error {
 }
 
 // makeAbove makes the directories above a name that are gone, for the owner of what comes back.
-func (p *Place) makeAbove(ctx context.Context, name string, st *unix.Statx_t) error {
+func (p *Backend) makeAbove(ctx context.Context, name string, st *unix.Statx_t) error {
 	dir, _ := mover.Parent(name)
 	if dir == "" {
 		return nil
@@ -85,7 +85,7 @@ func (b *backup) seat(name string) (fd int, base string, err error) {
 
 // openKept opens a directory in that of what is kept, mover.KeptName: made by us, for nobody else. Who may write to the root may have
 // put something there.
-func (p *Place) openKept(inside string) (int, error) {
+func (p *Backend) openKept(inside string) (int, error) {
 	fd, err := openSegment(p.root, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
 	for _, name := range []string{mover.KeptName, inside} {
 		if err != nil {

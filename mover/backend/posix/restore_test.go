@@ -36,7 +36,7 @@ func TestKept(t *testing.T) {
 	for _, name := range []string{"a/b/one", "a/b/two", "three"} {
 		e, err := p.Stat(ctx, name)
 		must(err)
-		must(p.Remove(ctx, e, mover.Owner{Task: "x"}))
+		must(p.Remove(ctx, e, mover.WriterID{Task: "x"}))
 	}
 	for e, err := range p.Walk(ctx, mover.WalkOptions{}) {
 		must(err)

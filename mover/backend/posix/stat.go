@@ -22,7 +22,7 @@ func mountIn(st *unix.Statx_t) uint64 {
 
 // elsewhere reports whether another file system, or another part of this one, is mounted at an entry or above it. Before Linux 5.8
 // only another device tells.
-func (p *Place) elsewhere(st *unix.Statx_t) bool {
+func (p *Backend) elsewhere(st *unix.Statx_t) bool {
 	if mount := mountIn(st); mount != 0 && p.mount != 0 {
 		return mount != p.mount
 	}

@@ -183,8 +183,8 @@ const (
 // traits says what a place on s is like. Without the rights of root an owner can
 // not be given, and a group only where we are its member: they are set where
 // that works, but not claimed, or every run would find the same differences again.
-func traits(s system, root bool, xattrs mover.XattrNames) mover.Traits {
-	t := mover.Traits{
+func traits(s system, root bool, xattrs mover.XattrNames) mover.Capabilities {
+	t := mover.Capabilities{
 		Scheme: "posix", System: s.name, Level: mover.Written, DirDrafts: true,
 		Keeps:      mover.FactMode | mover.FactMtime | mover.FactAtime | mover.FactLinks | mover.FactHoles,
 		SmallBytes: smallBytes, BatchFiles: batchFiles, BatchBytes: batchBytes,

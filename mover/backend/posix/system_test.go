@@ -22,7 +22,7 @@ func TestKindsAreKnown(t *testing.T) {
 func TestKindAt(t *testing.T) {
 	dir := t.TempDir()
 	kind, err := KindAt(dir)
-	if want := opened(t, dir, Options{}).Traits().System; err != nil || kind != want {
+	if want := opened(t, dir, Options{}).Capabilities().System; err != nil || kind != want {
 		t.Errorf("%s, %v; the place says %s", kind, err, want)
 	}
 	if kind, err := KindAt("/proc"); err != nil || kind != "unknown (0x9FA0)" {

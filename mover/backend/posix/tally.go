@@ -15,13 +15,13 @@ const (
 	tellCalls = 16
 )
 
-var _ mover.Teller = (*Place)(nil)
+var _ mover.Teller = (*Backend)(nil)
 
 // Tell implements mover.Teller.
-func (p *Place) Tell(t mover.Tally) { p.tally = t }
+func (p *Backend) Tell(t mover.Tally) { p.tally = t }
 
 // told tells the tally of an error, and returns it.
-func (p *Place) told(err error) error {
+func (p *Backend) told(err error) error {
 	if err != nil && p.tally != nil {
 		p.tally.Failed(err)
 	}
@@ -57,7 +57,7 @@ func taken(n *atomic.Int64) int64 {
 }
 
 // wrote tells the tally of parts and bytes of a draft.
-func (p *Place) wrote(parts, bytes int64) {
+func (p *Backend) wrote(parts, bytes int64) {
 	if p.tally != nil {
 		p.tally.Draft(parts, bytes)
 	}

@@ -47,7 +47,7 @@ func TestTimesThatAreCut(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := opened(t, formatted(t, c.bytes, c.mkfs...), Options{})
-			keeps := p.Traits().Times
+			keeps := p.Capabilities().Times
 			if keeps != c.want {
 				t.Fatalf("it keeps %+v, want %+v", keeps, c.want)
 			}
@@ -74,7 +74,7 @@ func TestTimesThatAreCut(t *testing.T) {
 
 // TestTimesOfMemory: where nothing is cut, nothing is equal that differs.
 func TestTimesOfMemory(t *testing.T) {
-	if keeps := opened(t, memoryDir(t), Options{}).Traits().Times; keeps != (mover.TimeRange{}) {
+	if keeps := opened(t, memoryDir(t), Options{}).Capabilities().Times; keeps != (mover.TimeRange{}) {
 		t.Errorf("it keeps %+v", keeps)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // Mkdir implements mover.Target. The directory is private where it will be given
 // to somebody else, and otherwise as open as it is to be.
-func (p *Place) Mkdir(ctx context.Context, e mover.Entry) error {
+func (p *Backend) Mkdir(ctx context.Context, e mover.Entry) error {
 	if e.Name == "" {
 		return nil
 	}
@@ -28,7 +28,7 @@ func (p *Place) Mkdir(ctx context.Context, e mover.Entry) error {
 	return p.fail("mkdir", e.Name, p.mkdir(&e))
 }
 
-func (p *Place) mkdir(e *mover.Entry) error {
+func (p *Backend) mkdir(e *mover.Entry) error {
 	at, err := p.find(e.Name)
 	if err != nil {
 		return err
@@ -60,14 +60,14 @@ func (p *Place) mkdir(e *mover.Entry) error {
 
 // staysOurs reports whether e will belong to us, so that its mode gives nobody
 // more than it should before its owner is set.
-func (p *Place) staysOurs(e *mover.Entry) bool {
+func (p *Backend) staysOurs(e *mover.Entry) bool {
 	return (!e.Known.Has(mover.FactOwner) || e.UID == p.uid) &&
 		(!e.Known.Has(mover.FactGroup) || e.GID == uint32(unix.Getegid()))
 }
 
 // reuse makes an existing directory usable for us: an earlier run may have left
 // it as read-only as its source is.
-func (p *Place) reuse(at spot) error {
+func (p *Backend) reuse(at spot) error {
 	var st unix.Statx_t
 	if err := at.statx(&st); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (p *Place) reuse(at spot) error {
 
 // openUp gives us the rights of an owner in a directory that is ours and says that
 // nobody has them. It reports whether that was needed.
-func (p *Place) openUp(at spot, st *unix.Statx_t) (bool, error) {
+func (p *Backend) openUp(at spot, st *unix.Statx_t) (bool, error) {
 	if p.asRoot || kindOf(st.Mode) != mover.Dir || st.Mode&0o700 == 0o700 || st.Uid != uint32(unix.Geteuid()) {
 		return false, nil
 	}
@@ -92,7 +92,7 @@ func (p *Place) openUp(at spot, st *unix.Statx_t) (bool, error) {
 // opensUp reports whether err is a denial and the directory name could be opened
 // up, so that another try makes sense. What changes in a directory makes a run set
 // its facts at the end, the mode too.
-func (p *Place) opensUp(name string, err error) bool {
+func (p *Backend) opensUp(name string, err error) bool {
 	if p.asRoot || !errors.Is(err, unix.EACCES) {
 		return false
 	}
@@ -110,7 +110,7 @@ func (p *Place) opensUp(name string, err error) bool {
 }
 
 // Update implements mover.Target.
-func (p *Place) Update(ctx context.Context, e mover.Entry) error {
+func (p *Backend) Update(ctx context.Context, e mover.Entry) error {
 	if err := p.checkName("update", e.Name, true); err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (p *Place) Update(ctx context.Context, e mover.Entry) error {
 	return p.fail("update", e.Name, p.update(&e))
 }
 
-func (p *Place) update(e *mover.Entry) error {
+func (p *Backend) update(e *mover.Entry) error {
 	at, err := p.find(e.Name)
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ func (p *Place) update(e *mover.Entry) error {
 
 // noteUpdate sees to it that Sync finds what was updated: a directory is synced
 // by itself, and a file at once.
-func (p *Place) noteUpdate(at spot, e *mover.Entry) error {
+func (p *Backend) noteUpdate(at spot, e *mover.Entry) error {
 	switch {
 	case e.Kind == mover.Dir:
 		p.changed.add(p, e.Name, at.dir.foreign)

@@ -22,7 +22,7 @@ import (
 // aheadEntries; beside that each worker may be listing one directory, however
 // large, and the directories that the consumer is in are kept as listings.
 type walk struct {
-	place *Place
+	place *Backend
 	opts  mover.WalkOptions
 	yield func(mover.Entry, error) bool
 
@@ -77,7 +77,7 @@ type chunk struct {
 }
 
 // Walk implements mover.Source.
-func (p *Place) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mover.Entry, error] {
+func (p *Backend) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mover.Entry, error] {
 	return func(yield func(mover.Entry, error) bool) {
 		if !mover.ValidName(opts.Dir) || !opts.ValidAfter() {
 			yield(mover.Entry{}, p.fail("walk", opts.Dir, fmt.Errorf("%w: not a name below the root", mover.ErrUsage)))

@@ -64,7 +64,7 @@ func oddName(r *rand.Rand) string {
 	return "dot"
 }
 
-func walked(t testing.TB, p *Place, opts mover.WalkOptions) []mover.Entry {
+func walked(t testing.TB, p *Backend, opts mover.WalkOptions) []mover.Entry {
 	t.Helper()
 	var all []mover.Entry
 	for e, err := range p.Walk(t.Context(), opts) {

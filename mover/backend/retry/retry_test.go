@@ -22,16 +22,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var owner = mover.Owner{Task: "t", Epoch: 1}
+var owner = mover.WriterID{Task: "t", Epoch: 1}
 
 // atOnce tries again without a wait that counts.
 var atOnce = retry.Options{First: 1, Longest: 1}
 
 // contract runs the contract of a place around a faulty one.
 func contract(t *testing.T, o faulty.Options) {
-	backendtest.Run(t, func(*testing.T) func() mover.Place {
+	backendtest.Run(t, func(*testing.T) func() mover.Backend {
 		tree := mem.NewTree()
-		return func() mover.Place {
+		return func() mover.Backend {
 			return retry.New(faulty.New(mem.New(tree, mem.Options{Reflinks: true}), o), atOnce)
 		}
 	})
@@ -119,7 +119,7 @@ func TestPassing(t *testing.T) {
 
 // busy is a place that names the time before which it wants no more calls.
 type busy struct {
-	mover.Place
+	mover.Backend
 	calls int
 	after time.Duration
 }
@@ -283,7 +283,7 @@ func TestOptionalInterfaces(t *testing.T) {
 	inner := mem.New(nil, mem.Options{})
 	for _, row := range []struct {
 		name   string
-		place  mover.Place
+		place  mover.Backend
 		clones bool
 	}{
 		{"a place whose drafts can do more", inner, true},
@@ -300,12 +300,12 @@ func TestOptionalInterfaces(t *testing.T) {
 }
 
 // plain hides what drafts can do beside.
-type plain struct{ mover.Place }
+type plain struct{ mover.Backend }
 
 type plainDraft struct{ mover.Draft }
 
 func (p plain) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
-	d, err := p.Place.Draft(ctx, e, h)
+	d, err := p.Backend.Draft(ctx, e, h)
 	return plainDraft{d}, err
 }
 

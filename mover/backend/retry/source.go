@@ -23,9 +23,9 @@ func NewSource(s mover.Source, o Options) *Source { return &Source{s, newTrier(o
 // Unwrap returns the source that is tried.
 func (s *Source) Unwrap() any { return s.inner }
 
-func (s *Source) String() string       { return s.inner.String() }
-func (s *Source) Traits() mover.Traits { return s.inner.Traits() }
-func (s *Source) Close() error         { return s.inner.Close() }
+func (s *Source) String() string                   { return s.inner.String() }
+func (s *Source) Capabilities() mover.Capabilities { return s.inner.Capabilities() }
+func (s *Source) Close() error                     { return s.inner.Close() }
 
 // Stat implements mover.Source.
 func (s *Source) Stat(ctx context.Context, name string) (e mover.Entry, err error) {

@@ -32,7 +32,7 @@ func TestStoreToStore(t *testing.T) {
 			to := s3test.Open(t, o)
 			brought(t, mem.New(mem.NewTree().Files(map[string]string{"n\nl": "as a file is written", "plain": "p"}), mem.Options{}), from)
 			for name, key := range map[string]string{"d/\x01key:n%0Al": "d/n\nl", "\x01key:n%0Al": "n\nl"} {
-				d := must.Get(from.Draft(t.Context(), mover.Entry{Name: name, Key: key, Kind: mover.File, Size: 3}, mover.Hints{By: mover.Owner{Task: "by hand"}}))(t)
+				d := must.Get(from.Draft(t.Context(), mover.Entry{Name: name, Key: key, Kind: mover.File, Size: 3}, mover.Hints{By: mover.WriterID{Task: "by hand"}}))(t)
 				part := backendtest.Parts(3, 3)[0]
 				r := must.Get(d.WritePart(t.Context(), part, backendtest.NewFeed([]byte("raw"))))(t)
 				must.Do(t, d.Finish(t.Context(), mover.Entry{Name: name, Key: key, Kind: mover.File, Size: 3}, []mover.Receipt{r}))
@@ -41,7 +41,7 @@ func TestStoreToStore(t *testing.T) {
 			all := []string{"d/n\nl", "n\nl", "n\nl", "plain"} // one is written as n%0Al
 			for _, row := range []struct {
 				name         string
-				to           mover.Place
+				to           mover.Backend
 				done, failed []string
 			}{
 				{"all of them", to, all, nil},
@@ -67,12 +67,12 @@ func TestStoreToStore(t *testing.T) {
 }
 
 // brought makes target what source is, and returns what had to be moved or removed for it, and what could not be.
-func brought(t *testing.T, source mover.Source, target mover.Place) (done, failed []string) {
+func brought(t *testing.T, source mover.Source, target mover.Backend) (done, failed []string) {
 	t.Helper()
-	o := plan.Options{Delete: true, AnyKey: source.Traits().AnyKey && target.Traits().AnyKey, Both: target.Traits().Twins, Preserve: mover.FactCRC, Checksum: true}
+	o := plan.Options{Delete: true, AnyKey: source.Capabilities().AnyKey && target.Capabilities().AnyKey, Both: target.Capabilities().FileAndDirShareName, Preserve: mover.FactCRC, Checksum: true}
 	told := &outcomes{}
 	actions := plan.Diff(source.Walk(t.Context(), mover.WalkOptions{}), target.Walk(t.Context(), mover.WalkOptions{}), o)
-	must.Do(t, transfer.Run(t.Context(), source, target, actions, transfer.Options{By: mover.Owner{Task: "t", Epoch: 1}, Plan: o, Observer: told}))
+	must.Do(t, transfer.Run(t.Context(), source, target, actions, transfer.Options{By: mover.WriterID{Task: "t", Epoch: 1}, Plan: o, Observer: told}))
 	slices.Sort(told.done)
 	slices.Sort(told.failed)
 	return told.done, told.failed
@@ -100,7 +100,7 @@ func (*outcomes) Paused(error) {}
 func (*outcomes) Step(string)  {}
 
 // listed are the names of all files of a place, and the keys of those that have none.
-func listed(t *testing.T, p mover.Place) (all []string) {
+func listed(t *testing.T, p mover.Backend) (all []string) {
 	t.Helper()
 	for e, err := range p.Walk(t.Context(), mover.WalkOptions{}) {
 		if e.Key == "" {

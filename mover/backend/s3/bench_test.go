@@ -23,7 +23,7 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-func benchPlace(b *testing.B, client string, tls bool) *s3.Place {
+func benchPlace(b *testing.B, client string, tls bool) *s3.Backend {
 	o := s3test.Start(b, tls).Options(b)
 	o.Client = client
 	return s3test.Open(b, o)
@@ -64,11 +64,11 @@ func benchEntry(i int, size int64) mover.Entry {
 }
 
 // upload publishes the files from up to to, as one batch.
-func upload(ctx context.Context, p *s3.Place, data []byte, from, to int) error {
+func upload(ctx context.Context, p *s3.Backend, data []byte, from, to int) error {
 	var batch []mover.Draft
 	for i := from; i < to; i++ {
 		e := benchEntry(i, int64(len(data)))
-		d, err := p.Draft(ctx, e, mover.Hints{By: mover.Owner{Task: "bench", Epoch: 1}})
+		d, err := p.Draft(ctx, e, mover.Hints{By: mover.WriterID{Task: "bench", Epoch: 1}})
 		if err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func upload(ctx context.Context, p *s3.Place, data []byte, from, to int) error {
 	return nil
 }
 
-func download(ctx context.Context, p *s3.Place, e mover.Entry, buf []byte) error {
+func download(ctx context.Context, p *s3.Backend, e mover.Entry, buf []byte) error {
 	c, err := p.Open(ctx, e)
 	if err != nil {
 		return err
@@ -199,8 +199,8 @@ func each(parts []mover.Part, do func(i int, p mover.Part)) {
 	wg.Wait()
 }
 
-func uploadParts(ctx context.Context, p *s3.Place, e mover.Entry, parts []mover.Part, data []byte) error {
-	d, err := p.Draft(ctx, e, mover.Hints{By: mover.Owner{Task: "bench", Epoch: 1}})
+func uploadParts(ctx context.Context, p *s3.Backend, e mover.Entry, parts []mover.Part, data []byte) error {
+	d, err := p.Draft(ctx, e, mover.Hints{By: mover.WriterID{Task: "bench", Epoch: 1}})
 	if err != nil {
 		return err
 	}

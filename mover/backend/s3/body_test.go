@@ -76,7 +76,7 @@ func TestSending(t *testing.T) {
 			resp.Body.Close()
 			tr.base.CloseIdleConnections()
 			server.Close()
-			sending, all := (&Place{transport: tr}).Sending()
+			sending, all := (&Backend{transport: tr}).Sending()
 			if read == 0 || sending < read || sending+quiet/2 > all { // it hears a little late that the last byte was taken
 				t.Errorf("%s, TLS %v: it was sending for %v of %v; the server had nearly all after %v, and did not answer for %v", name, secure, sending, all, read, quiet)
 			}

@@ -11,7 +11,7 @@ import (
 
 // BreakLock implements mover.LockBreaker. The holder hears of it when it refreshes the
 // lock, or gives it back; a lock that is another's by now stays.
-func (p *Place) BreakLock(ctx context.Context, name string, over mover.Owner) error {
+func (p *Backend) BreakLock(ctx context.Context, name string, over mover.WriterID) error {
 	key := lockKey(name)
 	if !p.locksObjects() {
 		return p.wrap("unlock", name, p.breakFile(key, over))
@@ -23,7 +23,7 @@ func (p *Place) BreakLock(ctx context.Context, name string, over mover.Owner) er
 	return p.wrap("unlock", name, err)
 }
 
-func (p *Place) breakObject(ctx context.Context, l *objectLock, over mover.Owner) error {
+func (p *Backend) breakObject(ctx context.Context, l *objectLock, over mover.WriterID) error {
 	h, o, err := l.look(ctx)
 	if err != nil || h.owner() != over {
 		return err
@@ -36,7 +36,7 @@ func (p *Place) breakObject(ctx context.Context, l *objectLock, over mover.Owner
 }
 
 // breakFile gives the name to another file from now on.
-func (p *Place) breakFile(key string, over mover.Owner) error {
+func (p *Backend) breakFile(key string, over mover.WriterID) error {
 	text, err := os.ReadFile(p.lockPath(p.prefix, key))
 	if errors.Is(err, mover.ErrNotExist) {
 		return nil

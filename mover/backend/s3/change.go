@@ -59,11 +59,11 @@ func (m *markers) forget(key string) {
 // Mkdir implements mover.Target. It writes the marker, so that an empty directory
 // is one. The root of a bucket needs none, and on a server that takes a marker for
 // a file, a directory is what is in it.
-func (p *Place) Mkdir(ctx context.Context, e mover.Entry) error {
+func (p *Backend) Mkdir(ctx context.Context, e mover.Entry) error {
 	return p.wrap("mkdir", e.Name, p.mkdir(ctx, e))
 }
 
-func (p *Place) mkdir(ctx context.Context, e mover.Entry) error {
+func (p *Backend) mkdir(ctx context.Context, e mover.Entry) error {
 	marker, err := p.marker(e.Name)
 	if err == nil {
 		err = p.takes(marker)
@@ -92,14 +92,14 @@ func (p *Place) mkdir(ctx context.Context, e mover.Entry) error {
 }
 
 // Update implements mover.Target: an object gets other facts by a copy onto itself.
-func (p *Place) Update(ctx context.Context, e mover.Entry) error {
+func (p *Backend) Update(ctx context.Context, e mover.Entry) error {
 	if e.Kind == mover.Dir {
 		return p.wrap("update", e.Name, p.updateDir(ctx, e))
 	}
 	return p.wrap("update", e.Name, p.update(ctx, e))
 }
 
-func (p *Place) update(ctx context.Context, e mover.Entry) error {
+func (p *Backend) update(ctx context.Context, e mover.Entry) error {
 	key, err := p.key(e.Name)
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func ours(err error) error {
 	return err
 }
 
-func (p *Place) updateDir(ctx context.Context, e mover.Entry) error {
+func (p *Backend) updateDir(ctx context.Context, e mover.Entry) error {
 	marker, err := p.marker(e.Name)
 	if err != nil || marker == "" || !p.profile.KeepsMarkers {
 		return err // only a manifest has its facts
@@ -201,7 +201,7 @@ func (o *object) merged(e *mover.Entry) map[string]string {
 
 // Remove implements mover.Target. S3 can not set aside: the object is looked at,
 // then deleted; with its ETag as condition where the server minds that.
-func (p *Place) Remove(ctx context.Context, e mover.Entry, by mover.Owner) error {
+func (p *Backend) Remove(ctx context.Context, e mover.Entry, by mover.WriterID) error {
 	if e.Name == "" {
 		return p.wrap("remove", "", fmt.Errorf("the root: %w", mover.ErrUsage))
 	}
@@ -211,7 +211,7 @@ func (p *Place) Remove(ctx context.Context, e mover.Entry, by mover.Owner) error
 	return p.wrap("remove", e.Name, p.remove(ctx, e))
 }
 
-func (p *Place) remove(ctx context.Context, e mover.Entry) error {
+func (p *Backend) remove(ctx context.Context, e mover.Entry) error {
 	key, err := p.keyOf(&e)
 	if err != nil {
 		return err
@@ -234,7 +234,7 @@ func (p *Place) remove(ctx context.Context, e mover.Entry) error {
 }
 
 // keyOf is the key of an entry, also of one that no name leads to.
-func (p *Place) keyOf(e *mover.Entry) (string, error) {
+func (p *Backend) keyOf(e *mover.Entry) (string, error) {
 	if e.Key == "" {
 		return p.key(e.Name)
 	}
@@ -249,7 +249,7 @@ const leftMost = 16
 
 // removeDir removes the marker of a directory in which nothing else is. One without a marker ends with what was in it. What is ours in it, of runs
 // whose target it was, goes with it, unless one is at work there.
-func (p *Place) removeDir(ctx context.Context, name string, by mover.Owner) error {
+func (p *Backend) removeDir(ctx context.Context, name string, by mover.WriterID) error {
 	marker, err := p.marker(name)
 	if err != nil {
 		return err
@@ -277,7 +277,7 @@ func (p *Place) removeDir(ctx context.Context, name string, by mover.Owner) erro
 }
 
 // lockLeft takes a lock of the target that is at a prefix.
-func (p *Place) lockLeft(ctx context.Context, prefix, lock string, me *holder) (unlock func() error, err error) {
+func (p *Backend) lockLeft(ctx context.Context, prefix, lock string, me *holder) (unlock func() error, err error) {
 	if !p.locksObjects() {
 		return p.lockFile(prefix, strings.TrimPrefix(lock, own+"/"), me)
 	}
@@ -286,7 +286,7 @@ func (p *Place) lockLeft(ctx context.Context, prefix, lock string, me *holder) (
 }
 
 // removeLeft removes what a run has left below a prefix that was its target, while no run works there.
-func (p *Place) removeLeft(ctx context.Context, prefix string, left []string, by mover.Owner) (err error) {
+func (p *Backend) removeLeft(ctx context.Context, prefix string, left []string, by mover.WriterID) (err error) {
 	locks := []string{own + "/" + lockKey("")}
 	manifest := false
 	for _, rest := range left {

@@ -14,7 +14,7 @@ import (
 // comes back is compared, because not every server minds the condition. It asks for no
 // version: a bucket that keeps all of them would go on to give one that was replaced.
 type content struct {
-	place *Place
+	place *Backend
 	key   string
 	entry mover.Entry
 	etag  string
@@ -27,7 +27,7 @@ type content struct {
 
 // Open implements mover.Place. A small object is asked for at once; of a large
 // one only its facts.
-func (p *Place) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
+func (p *Backend) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
 	c, err := p.openContent(ctx, e)
 	if err != nil {
 		return nil, p.wrap("open", e.Name, err)
@@ -35,7 +35,7 @@ func (p *Place) Open(ctx context.Context, e mover.Entry) (mover.Content, error) 
 	return c, nil
 }
 
-func (p *Place) openContent(ctx context.Context, e mover.Entry) (*content, error) {
+func (p *Backend) openContent(ctx context.Context, e mover.Entry) (*content, error) {
 	key, err := p.key(e.Name)
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func asSymlink(e mover.Entry, target []byte) mover.Entry {
 }
 
 // readSymlink completes the entry of an object that says that it is a symlink.
-func (p *Place) readSymlink(ctx context.Context, e mover.Entry, key string) (mover.Entry, error) {
+func (p *Backend) readSymlink(ctx context.Context, e mover.Entry, key string) (mover.Entry, error) {
 	c := &content{place: p, key: key, etag: e.ETag, entry: e}
 	target, err := c.all(ctx)
 	return asSymlink(e, target), err

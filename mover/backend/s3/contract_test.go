@@ -55,11 +55,11 @@ func TestContract(t *testing.T) {
 				t.Skip("this server takes the marker of a directory for a file: see TestLoose")
 			}
 			n := 0
-			backendtest.Run(t, func(t *testing.T) func() mover.Place {
+			backendtest.Run(t, func(t *testing.T) func() mover.Backend {
 				o := options
 				n++
 				o.Prefix = fmt.Sprintf("%s/%d", options.Prefix, n)
-				return func() mover.Place {
+				return func() mover.Backend {
 					p := must.Get(s3.Open(t.Context(), o))(t)
 					return p
 				}
@@ -77,7 +77,7 @@ func TestContractOfVersions(t *testing.T) {
 		t.Run(w.client, func(t *testing.T) {
 			options, plain := s3test.StartVersioned(t).Options(t), s3test.Start(t, false).Options(t)
 			n := 0
-			backendtest.Run(t, func(t *testing.T) func() mover.Place {
+			backendtest.Run(t, func(t *testing.T) func() mover.Backend {
 				o := options
 				if strings.HasSuffix(t.Name(), "A_directory_takes_the_place_of_a_file,_and_a_file_that_of_a_directory") {
 					o = plain // versitygw keeps a file where an object was removed
@@ -85,7 +85,7 @@ func TestContractOfVersions(t *testing.T) {
 				o.Client = w.client
 				n++
 				o.Prefix = fmt.Sprintf("%s/%d", options.Prefix, n)
-				return func() mover.Place { return must.Get(s3.Open(t.Context(), o))(t) }
+				return func() mover.Backend { return must.Get(s3.Open(t.Context(), o))(t) }
 			})
 		})
 	}
@@ -104,7 +104,7 @@ func TestLoose(t *testing.T) {
 			p := s3test.Open(t, o)
 			s3.Distrust(p)
 			var names []string
-			for i, size := range []int64{0, 1, 100_000, 2*p.Traits().PartMin + 1} {
+			for i, size := range []int64{0, 1, 100_000, 2*p.Capabilities().PartMin + 1} {
 				name := fmt.Sprintf("dir/f%d", i)
 				data := backendtest.Pattern(size)
 				out := p.Publish(t.Context(), []mover.Draft{drafted(t, p, name, data)})[0]
@@ -128,7 +128,7 @@ func TestLoose(t *testing.T) {
 					t.Errorf("walk yields %q, want %q", e.Name, names[0])
 				}
 				names = names[1:]
-				must.Tell(t, p.Remove(t.Context(), e, mover.Owner{Task: "t"}))
+				must.Tell(t, p.Remove(t.Context(), e, mover.WriterID{Task: "t"}))
 			}
 			if len(names) > 0 {
 				t.Errorf("walk does not yield %q", names)

@@ -16,7 +16,7 @@ import (
 // draft is an object that is being written: memory while it is one part, else a
 // multipart upload; or a copy that the server will make.
 type draft struct {
-	place *Place
+	place *Backend
 	entry mover.Entry // as it was begun; after Finish, as it is to be
 	key   string
 	ready bool // Finish was called
@@ -53,7 +53,7 @@ const (
 var _ mover.Cloner = (*draft)(nil)
 
 // Draft implements mover.Target.
-func (p *Place) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
+func (p *Backend) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
 	d, err := p.draft(ctx, e, h)
 	if err != nil {
 		return nil, p.wrap("draft", e.Name, err)
@@ -61,7 +61,7 @@ func (p *Place) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.
 	return d, nil
 }
 
-func (p *Place) draft(ctx context.Context, e mover.Entry, h mover.Hints) (d *draft, err error) {
+func (p *Backend) draft(ctx context.Context, e mover.Entry, h mover.Hints) (d *draft, err error) {
 	d = &draft{place: p, entry: e, seen: seenOf(h.Seen)}
 	if d.key, err = p.key(e.Name); err == nil {
 		err = p.takes(d.key)
@@ -299,7 +299,7 @@ func sumOfEntry(e *mover.Entry) string {
 var errNoSums = fmt.Errorf("the store tells no checksums of parts that it copies: %w", mover.ErrUnsupported)
 
 // copyParts fills an upload from another object, of which to has the checksum where it is known.
-func (p *Place) copyParts(ctx context.Context, u upload, from source, size int64, to put) (parts []stored, err error) {
+func (p *Backend) copyParts(ctx context.Context, u upload, from source, size int64, to put) (parts []stored, err error) {
 	step := max(p.copies.part, (size+maxParts-1)/maxParts)
 	for off := int64(0); off < size; off += step {
 		part, err := p.store.copyPart(ctx, u, len(parts)+1, from, off, min(step, size-off))

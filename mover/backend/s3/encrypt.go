@@ -325,7 +325,7 @@ func (s *encrypted) aside(ctx context.Context) (context.Context, context.CancelF
 
 // Encryption is how the store says that it encrypts what this place writes; empty where
 // that was not asked for, or nothing was written.
-func (p *Place) Encryption() (algorithm, key string) {
+func (p *Backend) Encryption() (algorithm, key string) {
 	if p.encrypted == nil {
 		return "", ""
 	}
@@ -335,7 +335,7 @@ func (p *Place) Encryption() (algorithm, key string) {
 
 // proveEncryption has the store encrypt an object of our own and asks for it again,
 // before any other byte goes there.
-func (p *Place) proveEncryption(ctx context.Context) error {
+func (p *Backend) proveEncryption(ctx context.Context) error {
 	if p.encrypted == nil || !p.opts.Writable {
 		return nil
 	}

@@ -143,7 +143,7 @@ func newCipher(t *testing.T, of *s3test.Server, client, key string) (*liar, *cip
 	c := &cipher{asked: map[string]http.Header{}}
 	l.lie(c.serve)
 	l.options.Encryption, l.options.KMSKey = s3.EncryptKMS, key
-	l.Place = s3test.Open(t, l.options)
+	l.Backend = s3test.Open(t, l.options)
 	return l, c
 }
 
@@ -157,9 +157,9 @@ func TestEncryptionWire(t *testing.T) {
 			if algorithm, key := l.Encryption(); algorithm != s3.EncryptKMS || key != kmsKey {
 				t.Errorf("it opens with %s, %s", algorithm, key)
 			}
-			small, large := backendtest.Pattern(1000), backendtest.Pattern(l.Traits().PartMin+1)
-			publish(t, l.Place, drafted(t, l.Place, "small", small), "small", small)
-			publish(t, l.Place, begun(t, l.Place, "large", large), "large", large)
+			small, large := backendtest.Pattern(1000), backendtest.Pattern(l.Capabilities().PartMin+1)
+			publish(t, l.Backend, drafted(t, l.Backend, "small", small), "small", small)
+			publish(t, l.Backend, begun(t, l.Backend, "large", large), "large", large)
 			e := must.Get(l.Stat(t.Context(), "small"))(t)
 			e.Mode, e.Known = 0o600, e.Known|mover.FactMode
 			must.Tell(t, l.Update(t.Context(), e))
@@ -182,7 +182,7 @@ func TestEncryptionWire(t *testing.T) {
 					}
 				}
 			}
-			if got := backendtest.Read(t, l.Place, "large"); string(got) != string(large) {
+			if got := backendtest.Read(t, l.Backend, "large"); string(got) != string(large) {
 				t.Error("large differs")
 			}
 		})
@@ -197,7 +197,7 @@ func TestEncryptionLost(t *testing.T) {
 		for _, row := range []struct {
 			what string
 			lies func(c *cipher)
-			size func(p *s3.Place) int64
+			size func(p *s3.Backend) int64
 			says string
 		}{
 			{"PutObject says nothing", func(c *cipher) { c.without = calls("PutObject") }, tiny, "the store says no encryption; it was removed"},
@@ -218,8 +218,8 @@ func TestEncryptionLost(t *testing.T) {
 			t.Run(client+" "+row.what, func(t *testing.T) {
 				l, c := newCipher(t, server, client, "alias/train")
 				row.lies(c)
-				data := backendtest.Pattern(row.size(l.Place))
-				sent, err := try(t, l.Place, "f", data)
+				data := backendtest.Pattern(row.size(l.Backend))
+				sent, err := try(t, l.Backend, "f", data)
 				if (err == nil) != (row.says == "") || err != nil && (!errors.Is(err, mover.ErrRefused) || !strings.Contains(err.Error(), row.says)) {
 					t.Errorf("%v, want %q", err, row.says)
 				}
@@ -246,13 +246,13 @@ func calls(names ...string) map[string]bool {
 	return m
 }
 
-func tiny(*s3.Place) int64     { return 1000 }
-func parted(p *s3.Place) int64 { return p.Traits().PartMin + 1 }
+func tiny(*s3.Backend) int64     { return 1000 }
+func parted(p *s3.Backend) int64 { return p.Capabilities().PartMin + 1 }
 
 // try publishes a file, and reports whether its draft could be begun.
-func try(t *testing.T, p *s3.Place, name string, data []byte) (sent bool, err error) {
+func try(t *testing.T, p *s3.Backend, name string, data []byte) (sent bool, err error) {
 	t.Helper()
-	d, err := p.Draft(t.Context(), fileEntry(name, data), mover.Hints{PartBytes: p.Traits().PartMin})
+	d, err := p.Draft(t.Context(), fileEntry(name, data), mover.Hints{PartBytes: p.Capabilities().PartMin})
 	if err != nil {
 		return false, err
 	}
@@ -268,7 +268,7 @@ func TestEncryptionOfCopies(t *testing.T) {
 		t.Run(client, func(t *testing.T) {
 			l, c := newCipher(t, server, client, kmsKey)
 			data := backendtest.Pattern(1000)
-			publish(t, l.Place, drafted(t, l.Place, "f", data), "f", data)
+			publish(t, l.Backend, drafted(t, l.Backend, "f", data), "f", data)
 			c.without = calls("CopyObject", "HeadObject")
 			link, err := l.Draft(t.Context(), fileEntry("copy", data), mover.Hints{Link: "f"})
 			if err == nil {
@@ -287,7 +287,7 @@ func TestEncryptionOfCopies(t *testing.T) {
 			if _, err := l.Stat(t.Context(), "copy"); !errors.Is(err, mover.ErrNotExist) {
 				t.Errorf("the copy: %v", err)
 			}
-			if got := backendtest.Read(t, l.Place, "f"); string(got) != string(data) {
+			if got := backendtest.Read(t, l.Backend, "f"); string(got) != string(data) {
 				t.Error("what was copied onto itself is lost")
 			}
 		})
@@ -300,7 +300,7 @@ func TestAdoptOtherEncryption(t *testing.T) {
 	l, c := newCipher(t, s3test.Start(t, false), s3.ClientMinio, kmsKey)
 	with, o := l.options, l.options
 	o.Encryption, o.KMSKey = "", ""
-	data := backendtest.Pattern(l.Traits().PartMin + 1)
+	data := backendtest.Pattern(l.Capabilities().PartMin + 1)
 	before := begun(t, s3test.Open(t, o), "f", data).Token()
 	if _, err := l.Adopt(t.Context(), before); !errors.Is(err, mover.ErrNotExist) || !strings.Contains(err.Error(), "without the encryption") {
 		t.Error(err)
@@ -334,11 +334,11 @@ func TestContractEncrypted(t *testing.T) {
 					t.Skip("not applicable: this server takes the marker of a directory for a file", err)
 				}
 				n := 0
-				backendtest.Run(t, func(t *testing.T) func() mover.Place {
+				backendtest.Run(t, func(t *testing.T) func() mover.Backend {
 					o := options
 					n++
 					o.Prefix = fmt.Sprintf("%s/%d", options.Prefix, n)
-					return func() mover.Place { return s3test.Open(t, o) }
+					return func() mover.Backend { return s3test.Open(t, o) }
 				})
 			})
 		}

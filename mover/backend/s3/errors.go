@@ -323,7 +323,7 @@ func isCertificate(err error) bool {
 }
 
 // wrap gives an error its operation and its name, once.
-func (p *Place) wrap(op, name string, err error) error {
+func (p *Backend) wrap(op, name string, err error) error {
 	var already *mover.Error
 	if err == nil || errors.As(err, &already) {
 		return err

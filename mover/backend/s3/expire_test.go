@@ -159,7 +159,7 @@ func newSTS(t *testing.T, server *s3test.Server, client string, status int, next
 		}
 		return s.keys(1), nil
 	}
-	l.Place = s3test.Open(t, l.options)
+	l.Backend = s3test.Open(t, l.options)
 	return l, s, asked
 }
 
@@ -169,9 +169,9 @@ const (
 )
 
 // upload publishes a file in parts, some at a time, and tries again what passes.
-func uploadTried(t *testing.T, p mover.Place, data []byte, o retry.Options) (begins mover.Draft, err error) {
+func uploadTried(t *testing.T, p mover.Backend, data []byte, o retry.Options) (begins mover.Draft, err error) {
 	t.Helper()
-	part := p.Traits().PartMin
+	part := p.Capabilities().PartMin
 	tried := retry.New(p, o)
 	d, err := tried.Draft(t.Context(), fileEntry("f", data), mover.Hints{PartBytes: part})
 	if err != nil {
@@ -208,15 +208,15 @@ func TestTokenEnds(t *testing.T) {
 			t.Run(fmt.Sprint(client, " ", status), func(t *testing.T) {
 				l, s, asked := newSTS(t, server, client, status, func(s *sts, _ int64) (s3.Keys, error) { return s.keys(2), nil })
 				s.ends = 3
-				data := backendtest.Pattern(partsOfSession * l.Traits().PartMin)
-				if _, err := uploadTried(t, l.Place, data, atOnce); err != nil {
+				data := backendtest.Pattern(partsOfSession * l.Capabilities().PartMin)
+				if _, err := uploadTried(t, l.Backend, data, atOnce); err != nil {
 					t.Fatal(err)
 				}
 				took, refused, twice := s.counts()
 				if took != partsOfSession || len(twice) > 0 || refused == 0 || refused > partsInFlight || asked.Load() != 2 {
 					t.Errorf("%d parts were taken, %d refused, %q twice; %d renewals", took, refused, twice, asked.Load()-1)
 				}
-				if got := backendtest.Read(t, l.Place, "f"); string(got) != string(data) {
+				if got := backendtest.Read(t, l.Backend, "f"); string(got) != string(data) {
 					t.Error("what is there differs")
 				}
 				for stray := range strays(t, s3test.Open(t, l.options)) {
@@ -236,11 +236,11 @@ func TestTokenEndsAtHead(t *testing.T) {
 			t.Run(fmt.Sprint(client, " ", status), func(t *testing.T) {
 				l, s, asked := newSTS(t, server, client, status, func(s *sts, _ int64) (s3.Keys, error) { return s.keys(2), nil })
 				data := backendtest.Pattern(1000)
-				publish(t, l.Place, drafted(t, l.Place, "f", data), "f", data)
+				publish(t, l.Backend, drafted(t, l.Backend, "f", data), "f", data)
 				s.mu.Lock()
 				s.good = 2
 				s.mu.Unlock()
-				tried := retry.New(l.Place, atOnce)
+				tried := retry.New(l.Backend, atOnce)
 				if e, err := tried.Stat(t.Context(), "f"); err != nil || e.Size != 1000 || asked.Load() != 2 {
 					t.Errorf("%+v, %v, after %d renewals", e, err, asked.Load()-1)
 				}
@@ -262,7 +262,7 @@ func TestTokenEndsAtUnlock(t *testing.T) {
 	for _, client := range clients {
 		t.Run(client, func(t *testing.T) {
 			l, s, _ := newSTS(t, server, client, http.StatusBadRequest, func(s *sts, _ int64) (s3.Keys, error) { return s.keys(2), nil })
-			owner := mover.Owner{Task: "session", Epoch: 1}
+			owner := mover.WriterID{Task: "session", Epoch: 1}
 			_, unlock, err := l.Lock(t.Context(), "", owner)
 			must.Do(t, err)
 			s.mu.Lock()
@@ -291,9 +291,9 @@ func TestTokenComesLate(t *testing.T) {
 			down := errors.New("the endpoint of STS does not answer")
 			l, s, asked := newSTS(t, server, client, http.StatusBadRequest, func(*sts, int64) (s3.Keys, error) { return s3.Keys{}, down })
 			s.ends = 3
-			data := backendtest.Pattern(partsOfSession * l.Traits().PartMin)
+			data := backendtest.Pattern(partsOfSession * l.Capabilities().PartMin)
 			few := retry.Options{Tries: 3, First: time.Millisecond, Longest: time.Millisecond}
-			d, err := uploadTried(t, l.Place, data, few)
+			d, err := uploadTried(t, l.Backend, data, few)
 			if !errors.Is(err, mover.ErrPermission) || mover.KindName(err) != "PERMISSION" || !strings.Contains(err.Error(), down.Error()) {
 				t.Errorf("without other keys: %v", err)
 			}
@@ -335,7 +335,7 @@ func TestKeyFileInTheMiddle(t *testing.T) {
 			})
 			l.options.Credentials = "file:" + path
 			p := s3test.Open(t, l.options)
-			data := backendtest.Pattern(partsOfSession * p.Traits().PartMin)
+			data := backendtest.Pattern(partsOfSession * p.Capabilities().PartMin)
 			if _, err := uploadTried(t, p, data, atOnce); err != nil {
 				t.Fatal(err)
 			}

@@ -16,7 +16,7 @@ import (
 )
 
 // lockWritten puts a lock of another process and returns its holder.
-func lockWritten(t *testing.T, p *Place, h holder) {
+func lockWritten(t *testing.T, p *Backend, h holder) {
 	t.Helper()
 	text := must.Get(json.Marshal(&h))(t)
 	if _, err := p.store.put(t.Context(), put{key: p.ownKey("lock"), data: text}); err != nil {
@@ -32,12 +32,12 @@ func deadPID(t *testing.T) int {
 	return cmd.Process.Pid
 }
 
-var me = mover.Owner{Task: "me", Epoch: 3}
+var me = mover.WriterID{Task: "me", Epoch: 3}
 
 // LockOfTheDead: a lock whose process was on this host and is gone is taken over
 // at once; one of another host is not.
-func LockOfTheDead(t *testing.T, p *Place) {
-	h := newHolder(mover.Owner{Task: "dead", Epoch: 1})
+func LockOfTheDead(t *testing.T, p *Backend) {
+	h := newHolder(mover.WriterID{Task: "dead", Epoch: 1})
 	h.PID = deadPID(t)
 	lockWritten(t, p, h)
 	_, unlock, err := p.Lock(t.Context(), "", me)
@@ -53,15 +53,15 @@ func LockOfTheDead(t *testing.T, p *Place) {
 }
 
 // LockOfTheFenced: who is known to be over loses the lock, and nobody else.
-func LockOfTheFenced(t *testing.T, p *Place) {
-	over := mover.Owner{Task: "fenced", Epoch: 3}
+func LockOfTheFenced(t *testing.T, p *Backend) {
+	over := mover.WriterID{Task: "fenced", Epoch: 3}
 	_, unlock, err := p.Lock(t.Context(), "", over)
 	must.Do(t, err)
 	_, _, err = p.Lock(t.Context(), "", me)
 	if held := (*mover.HeldError)(nil); !errors.As(err, &held) || held.By != over {
 		t.Fatalf("a lock that is held: %v", err)
 	}
-	for _, other := range []mover.Owner{{Task: "fenced", Epoch: 2}, {Task: "another", Epoch: 3}} {
+	for _, other := range []mover.WriterID{{Task: "fenced", Epoch: 2}, {Task: "another", Epoch: 3}} {
 		must.Tell(t, p.BreakLock(t.Context(), "", other))
 		if _, _, err := p.Lock(t.Context(), "", me); !errors.Is(err, mover.ErrHeld) {
 			t.Errorf("the lock of %v was broken for %v: %v", over, other, err)
@@ -75,7 +75,7 @@ func LockOfTheFenced(t *testing.T, p *Place) {
 		t.Fatalf("a lock that was broken: %v", err)
 	}
 	_ = unlock() // may say that it was lost
-	if _, _, err := p.Lock(t.Context(), "", mover.Owner{Task: "third"}); !errors.Is(err, mover.ErrHeld) {
+	if _, _, err := p.Lock(t.Context(), "", mover.WriterID{Task: "third"}); !errors.Is(err, mover.ErrHeld) {
 		t.Errorf("who lost it gave ours back: %v", err)
 	}
 	must.Tell(t, mine())
@@ -83,8 +83,8 @@ func LockOfTheFenced(t *testing.T, p *Place) {
 
 // LockOfTheSilent: a lock that was not refreshed for two minutes by the server's
 // clock is nobody's. file is where the server keeps it.
-func LockOfTheSilent(t *testing.T, p *Place, file string) {
-	h := newHolder(mover.Owner{Task: "silent", Epoch: 1})
+func LockOfTheSilent(t *testing.T, p *Backend, file string) {
+	h := newHolder(mover.WriterID{Task: "silent", Epoch: 1})
 	h.Host = "another"
 	lockWritten(t, p, h)
 	old := time.Now().Add(-lockStale - 5*time.Second)
@@ -96,7 +96,7 @@ func LockOfTheSilent(t *testing.T, p *Place, file string) {
 
 // LockLost: who lost the lock is told at once and when it is given back, and leaves the new
 // holder's alone. A refresh of one's own keeps it.
-func LockLost(t *testing.T, p *Place) {
+func LockLost(t *testing.T, p *Backend) {
 	text := []byte(`{"task":"me"}`)
 	held, lose := context.WithCancelCause(t.Context())
 	l := &objectLock{place: p, key: p.ownKey("lock"), text: text, lose: lose}
@@ -104,7 +104,7 @@ func LockLost(t *testing.T, p *Place) {
 	if !l.refreshOnce(t.Context()) {
 		t.Fatal("a refresh lost the lock")
 	}
-	lockWritten(t, p, newHolder(mover.Owner{Task: "usurper"}))
+	lockWritten(t, p, newHolder(mover.WriterID{Task: "usurper"}))
 	if l.refreshOnce(t.Context()) {
 		t.Error("the refresh of a lock that was taken goes on")
 	}
@@ -120,7 +120,7 @@ func LockLost(t *testing.T, p *Place) {
 }
 
 // LockUnanswered: a lock stays ours when lose loses the answer to a refresh, and to the last one before it is given back.
-func LockUnanswered(t *testing.T, p *Place, lose func(), often int) {
+func LockUnanswered(t *testing.T, p *Backend, lose func(), often int) {
 	h := newHolder(me)
 	l := &objectLock{place: p, key: p.ownKey("lock"), text: must.Get(json.Marshal(&h))(t), salt: h.Salt, lose: func(why error) { t.Errorf("lost: %v", why) }}
 	must.Do(t, l.write(t.Context(), put{}))
@@ -140,23 +140,23 @@ func LockUnanswered(t *testing.T, p *Place, lose func(), often int) {
 }
 
 // Distrust makes the place one that was never probed.
-func Distrust(p *Place) { p.profile = Profile{} }
+func Distrust(p *Backend) { p.profile = Profile{} }
 
 // WalkInSteps makes walks list ahead from small directories on.
-func WalkInSteps(p *Place) { p.walks = walkSizes{flat: 10, level: 4} }
+func WalkInSteps(p *Backend) { p.walks = walkSizes{flat: 10, level: 4} }
 
 // CopyInParts makes the store copy what is larger than the smallest part in such parts.
-func CopyInParts(p *Place) { p.copies = copySizes{whole: partMin, part: partMin} }
+func CopyInParts(p *Backend) { p.copies = copySizes{whole: partMin, part: partMin} }
 
 // ErrSilent is the end of a listening in which nothing comes.
 var ErrSilent = errSilent
 
 // ListenFor sets how long nothing may come in a listening; 0 is as it is.
-func (p *Place) ListenFor(silence time.Duration) { p.plain.(*onprem).silence = silence }
+func (p *Backend) ListenFor(silence time.Duration) { p.plain.(*onprem).silence = silence }
 
 // OpenBy opens a place whose connections go where lead says that a host and port is; "" is nowhere.
-func OpenBy(ctx context.Context, o Options, lead func(address string) string) (*Place, error) {
-	p := &Place{opts: o, address: address(&o), walks: defaultSizes, copies: defaultCopies}
+func OpenBy(ctx context.Context, o Options, lead func(address string) string) (*Backend, error) {
+	p := &Backend{opts: o, address: address(&o), walks: defaultSizes, copies: defaultCopies}
 	if err := p.dial(ctx); err != nil {
 		return nil, err
 	}

@@ -65,7 +65,7 @@ func (d *draft) fenced(ctx context.Context, w *put, err error) (stored, error) {
 
 // has reports whether an object has the content of w, which is in memory. Where the
 // server keeps no checksum, the object is read.
-func (p *Place) has(ctx context.Context, w *put, o *object) (bool, error) {
+func (p *Backend) has(ctx context.Context, w *put, o *object) (bool, error) {
 	if o.size != int64(len(w.data)) || o.hasCRC {
 		return o.size == int64(len(w.data)) && encodeCRC(o.crc) == w.crc, nil
 	}

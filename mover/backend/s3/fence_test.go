@@ -29,8 +29,8 @@ func TestLateWriter(t *testing.T) {
 			return &e
 		}
 		draft := func(name string, s *mover.Entry) mover.Draft {
-			d := must.Get(l.Draft(t.Context(), fileEntry(name, mine), mover.Hints{By: mover.Owner{Task: "t", Epoch: 1}, Seen: s}))(t)
-			fill(t, l.Place, d, name, mine)
+			d := must.Get(l.Draft(t.Context(), fileEntry(name, mine), mover.Hints{By: mover.WriterID{Task: "t", Epoch: 1}, Seen: s}))(t)
+			fill(t, l.Backend, d, name, mine)
 			return d
 		}
 		for _, row := range []struct {
@@ -108,7 +108,7 @@ func TestLateWriter(t *testing.T) {
 				if row.published && out.Err != nil || !row.published && !errors.Is(out.Err, mover.ErrChanged) {
 					t.Errorf("published: %v", out.Err)
 				}
-				if got := backendtest.Read(t, l.Place, row.name); string(got) != string(want) {
+				if got := backendtest.Read(t, l.Backend, row.name); string(got) != string(want) {
 					t.Errorf("it has %q, want %q", got, want)
 				}
 			})
@@ -123,7 +123,7 @@ func TestLateWriterOfParts(t *testing.T) {
 		if !l.Profile().GuardsWhole {
 			t.Skip("this server minds no condition when an upload is completed: whoever is last has written it")
 		}
-		mine := backendtest.Pattern(l.Traits().PartMin + 1)
+		mine := backendtest.Pattern(l.Capabilities().PartMin + 1)
 		for _, row := range []struct {
 			name        string
 			there, then []byte // before the draft, and before it is published; nil is nothing
@@ -140,15 +140,15 @@ func TestLateWriterOfParts(t *testing.T) {
 				l.honest()
 				seen := mover.Entry{}
 				if row.there != nil {
-					backendtest.Put(t, l.Place, fileEntry(row.name, row.there), row.there)
+					backendtest.Put(t, l.Backend, fileEntry(row.name, row.there), row.there)
 					seen = must.Get(l.Stat(t.Context(), row.name))(t)
 				}
-				d := must.Get(l.Draft(t.Context(), fileEntry(row.name, mine), mover.Hints{PartBytes: l.Traits().PartMin, Seen: &seen}))(t)
+				d := must.Get(l.Draft(t.Context(), fileEntry(row.name, mine), mover.Hints{PartBytes: l.Capabilities().PartMin, Seen: &seen}))(t)
 				defer d.Close()
-				fill(t, l.Place, d, row.name, mine)
+				fill(t, l.Backend, d, row.name, mine)
 				want := mine
 				if row.then != nil {
-					backendtest.Put(t, l.Place, fileEntry(row.name, row.then), row.then)
+					backendtest.Put(t, l.Backend, fileEntry(row.name, row.then), row.then)
 					want = row.then
 				}
 				if row.lost {
@@ -166,7 +166,7 @@ func TestLateWriterOfParts(t *testing.T) {
 				if (out.Err == nil) != (row.then == nil) || out.Err != nil && !errors.Is(out.Err, mover.ErrChanged) {
 					t.Errorf("published: %v", out.Err)
 				}
-				if got := backendtest.Read(t, l.Place, row.name); string(got) != string(want) {
+				if got := backendtest.Read(t, l.Backend, row.name); string(got) != string(want) {
 					t.Errorf("it has %d bytes, want %d", len(got), len(want))
 				}
 			})

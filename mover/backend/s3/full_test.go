@@ -49,22 +49,22 @@ func TestFullBucket(t *testing.T) {
 		{http.StatusInsufficientStorage, "InsufficientStorage", s3.ClientMinio},
 		{http.StatusInsufficientStorage, "", s3.ClientAWS},
 	} {
-		for _, onFull := range []engine.OnFull{engine.FullFail, engine.FullWait} {
+		for _, onFull := range []engine.OnNoSpace{engine.NoSpaceFail, engine.NoSpaceWait} {
 			t.Run(fmt.Sprint(row.code, row.name, row.client, onFull), func(t *testing.T) {
 				l := newLiar(t, row.client)
 				l.lie(func(w http.ResponseWriter, r *http.Request, forward http.Handler) bool {
 					return r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/to/f1") && status(row.code, row.name)(w, r, forward)
 				})
 				var why string
-				r := engine.Request{Work: engine.Copy, OnFull: onFull, Observer: &paused{told: func(told string) {
+				r := engine.Request{Work: engine.Copy, OnNoSpace: onFull, Observer: &paused{told: func(told string) {
 					why = told
 					l.honest()
 				}}}
 				report, err := run(t, r, dir+"/", "s3://bucket/"+strings.Trim(l.options.Prefix, "/")+"/to", map[string]shop{"bucket": {T: t, o: l.options}})
 				switch {
-				case onFull == engine.FullFail && (!errors.Is(err, mover.ErrFull) || why != ""):
+				case onFull == engine.NoSpaceFail && (!errors.Is(err, mover.ErrFull) || why != ""):
 					t.Errorf("the run ended with %v; it waited for %q", err, why)
-				case onFull == engine.FullWait && (err != nil || report.Files != 20 || !strings.Contains(why, "no room") || !strings.Contains(why, row.name)):
+				case onFull == engine.NoSpaceWait && (err != nil || report.Files != 20 || !strings.Contains(why, "no room") || !strings.Contains(why, row.name)):
 					t.Errorf("the run ended with %v, and %d files; it waited for %q", err, report.Files, why)
 				}
 			})

@@ -32,7 +32,7 @@ type fault func(w http.ResponseWriter, r *http.Request, forward http.Handler) bo
 
 // liar is a real server behind a proxy that lies on request.
 type liar struct {
-	*s3.Place
+	*s3.Backend
 	options s3.Options
 	fault   atomic.Pointer[fault]
 }
@@ -62,7 +62,7 @@ func newLiarOf(t *testing.T, of *s3test.Server, client string) *liar {
 	}))
 	t.Cleanup(server.Close)
 	o.Endpoint, o.Client = server.URL, client
-	l.options, l.Place = o, s3test.Open(t, o)
+	l.options, l.Backend = o, s3test.Open(t, o)
 	return l
 }
 
@@ -71,7 +71,7 @@ func newLiarOf(t *testing.T, of *s3test.Server, client string) *liar {
 func (l *liar) hurry(t *testing.T) {
 	t.Helper()
 	l.options.Stall = 2 * time.Second
-	l.Place = s3test.Open(t, l.options)
+	l.Backend = s3test.Open(t, l.options)
 }
 
 func errorDocument(w http.ResponseWriter, status int, code string) {
@@ -149,9 +149,9 @@ func status(code int, name string) fault {
 }
 
 // needHonest skips the test on a server from outside that compares nothing.
-func needHonest(t *testing.T, p *s3.Place) {
+func needHonest(t *testing.T, p *s3.Backend) {
 	t.Helper()
-	if p.Traits().Level != mover.Server && os.Getenv("DATAMOVE_E2E_S3") != "" {
+	if p.Capabilities().Level != mover.Server && os.Getenv("DATAMOVE_E2E_S3") != "" {
 		t.Skip("this server does not compare what it is sent")
 	}
 }
@@ -166,7 +166,7 @@ func fileEntry(name string, data []byte) mover.Entry {
 
 // readTwice reads the whole of a file, and then a range of it: by the GET of Open,
 // and by one of its own.
-func readTwice(ctx context.Context, p *s3.Place, e mover.Entry) (data []byte, err error) {
+func readTwice(ctx context.Context, p *s3.Backend, e mover.Entry) (data []byte, err error) {
 	c, err := p.Open(ctx, e)
 	if err != nil {
 		return nil, err
@@ -200,7 +200,7 @@ func TestHostile(t *testing.T) {
 	l := newLiar(t, s3.ClientMinio)
 	l.hurry(t)
 	data := body()
-	backendtest.Put(t, l.Place, fileEntry("f", data), data)
+	backendtest.Put(t, l.Backend, fileEntry("f", data), data)
 	e := must.Get(l.Stat(t.Context(), "f"))(t)
 	for _, row := range []struct {
 		lie  string
@@ -231,12 +231,12 @@ func TestHostile(t *testing.T) {
 		t.Run(row.lie, func(t *testing.T) {
 			l.lie(row.do)
 			defer l.honest()
-			if got, err := readTwice(t.Context(), l.Place, e); !errors.Is(err, row.want) {
+			if got, err := readTwice(t.Context(), l.Backend, e); !errors.Is(err, row.want) {
 				t.Errorf("read %d bytes, error %v, want %v", len(got), err, row.want)
 			}
 		})
 	}
-	if got, err := readTwice(t.Context(), l.Place, e); err != nil || !bytes.Equal(got, data) {
+	if got, err := readTwice(t.Context(), l.Backend, e); err != nil || !bytes.Equal(got, data) {
 		t.Errorf("from an honest server %d bytes, %v", len(got), err)
 	}
 }
@@ -258,15 +258,15 @@ func TestRetryAfter(t *testing.T) {
 //safety:2 bytes flipped on real connections; answers that contradict themselves; the part sizes at which servers are known to fail
 func TestFlippedByte(t *testing.T) {
 	l := newLiar(t, s3.ClientMinio)
-	needHonest(t, l.Place)
+	needHonest(t, l.Backend)
 	data := body()
-	backendtest.Put(t, l.Place, fileEntry("f", data), data)
+	backendtest.Put(t, l.Backend, fileEntry("f", data), data)
 	e, err := l.Stat(t.Context(), "f")
 	if err != nil || !e.Known.Has(mover.FactCRC) {
 		t.Fatalf("%+v, %v", e, err)
 	}
 	l.lie(spoilBody(func(_ http.Header, b []byte) []byte { b[len(b)/3] ^= 4; return b }))
-	got, err := readTwice(t.Context(), l.Place, e)
+	got, err := readTwice(t.Context(), l.Backend, e)
 	if err == nil && backendtest.Sum(got) == e.CRC {
 		t.Errorf("the flipped byte can not be seen")
 	}
@@ -278,13 +278,13 @@ func TestFlippedByte(t *testing.T) {
 		}
 		return false
 	})
-	d := drafted(t, l.Place, "f", data)
+	d := drafted(t, l.Backend, "f", data)
 	if out := l.Publish(t.Context(), []mover.Draft{d})[0]; !errors.Is(out.Err, mover.ErrCorrupt) {
 		t.Errorf("published with a flipped byte: %+v", out)
 	}
-	parts := backendtest.Pattern(2 * l.Traits().PartMin)
-	d = begun(t, l.Place, "g", parts)
-	if _, err := d.WritePart(t.Context(), mover.Part{Length: l.Traits().PartMin}, backendtest.NewFeed(parts[:l.Traits().PartMin])); !errors.Is(err, mover.ErrCorrupt) {
+	parts := backendtest.Pattern(2 * l.Capabilities().PartMin)
+	d = begun(t, l.Backend, "g", parts)
+	if _, err := d.WritePart(t.Context(), mover.Part{Length: l.Capabilities().PartMin}, backendtest.NewFeed(parts[:l.Capabilities().PartMin])); !errors.Is(err, mover.ErrCorrupt) {
 		t.Errorf("part with a flipped byte: %v", err)
 	}
 	l.honest()
@@ -294,15 +294,15 @@ func TestFlippedByte(t *testing.T) {
 }
 
 // begun begins a draft in parts of the smallest size.
-func begun(t *testing.T, p *s3.Place, name string, data []byte) mover.Draft {
+func begun(t *testing.T, p *s3.Backend, name string, data []byte) mover.Draft {
 	t.Helper()
-	d := must.Get(p.Draft(t.Context(), fileEntry(name, data), mover.Hints{By: mover.Owner{Task: "hostile"}, PartBytes: p.Traits().PartMin}))(t)
+	d := must.Get(p.Draft(t.Context(), fileEntry(name, data), mover.Hints{By: mover.WriterID{Task: "hostile"}, PartBytes: p.Capabilities().PartMin}))(t)
 	t.Cleanup(func() { _ = d.Close() })
 	return d
 }
 
 // drafted is a finished draft.
-func drafted(t *testing.T, p *s3.Place, name string, data []byte) mover.Draft {
+func drafted(t *testing.T, p *s3.Backend, name string, data []byte) mover.Draft {
 	t.Helper()
 	d := begun(t, p, name, data)
 	fill(t, p, d, name, data)
@@ -310,10 +310,10 @@ func drafted(t *testing.T, p *s3.Place, name string, data []byte) mover.Draft {
 }
 
 // fill writes and finishes a draft.
-func fill(t *testing.T, p *s3.Place, d mover.Draft, name string, data []byte) {
+func fill(t *testing.T, p *s3.Backend, d mover.Draft, name string, data []byte) {
 	t.Helper()
 	var receipts []mover.Receipt
-	for _, q := range backendtest.Parts(int64(len(data)), p.Traits().PartMin) {
+	for _, q := range backendtest.Parts(int64(len(data)), p.Capabilities().PartMin) {
 		r := must.Get(d.WritePart(t.Context(), q, backendtest.NewFeed(data[q.Off:q.Off+q.Length])))(t)
 		receipts = append(receipts, r)
 	}
@@ -328,10 +328,10 @@ func TestComplete(t *testing.T) {
 	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
 		t.Run(client, func(t *testing.T) {
 			l := newLiar(t, client)
-			needHonest(t, l.Place)
-			data := backendtest.Pattern(l.Traits().PartMin + 1)
+			needHonest(t, l.Backend)
+			data := backendtest.Pattern(l.Capabilities().PartMin + 1)
 
-			d := drafted(t, l.Place, "f", data)
+			d := drafted(t, l.Backend, "f", data)
 			l.lie(func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
 				if isComplete(r) {
 					errorDocument(w, 200, "InternalError")
@@ -346,7 +346,7 @@ func TestComplete(t *testing.T) {
 				t.Errorf("published again: %+v", out)
 			}
 
-			d = drafted(t, l.Place, "g", data)
+			d = drafted(t, l.Backend, "g", data)
 			var lost atomic.Bool
 			l.lie(func(w http.ResponseWriter, r *http.Request, forward http.Handler) bool {
 				if isComplete(r) {
@@ -360,7 +360,7 @@ func TestComplete(t *testing.T) {
 				t.Errorf("the answer was lost, the work was done: %+v", out)
 			}
 			l.honest()
-			if got := backendtest.Read(t, l.Place, "g"); !bytes.Equal(got, data) {
+			if got := backendtest.Read(t, l.Backend, "g"); !bytes.Equal(got, data) {
 				t.Errorf("%d bytes differ", len(got))
 			}
 			for stray := range strays(t, s3test.Open(t, l.options)) {
@@ -370,7 +370,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-func strays(t *testing.T, p *s3.Place) map[mover.Stray]bool {
+func strays(t *testing.T, p *s3.Backend) map[mover.Stray]bool {
 	found := map[mover.Stray]bool{}
 	for _, err := range p.Walk(t.Context(), mover.WalkOptions{Stray: func(s mover.Stray) { found[s] = true }}) {
 		must.Do(t, err)
@@ -385,7 +385,7 @@ func strays(t *testing.T, p *s3.Place) map[mover.Stray]bool {
 func TestEarlyAnswer(t *testing.T) {
 	l := newLiar(t, s3.ClientMinio)
 	data := backendtest.Pattern(16 << 20)
-	d := begun(t, l.Place, "f", append(data, 'x'))
+	d := begun(t, l.Backend, "f", append(data, 'x'))
 	over := make(chan struct{})
 	defer close(over)
 	l.lie(func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
@@ -404,7 +404,7 @@ func TestEarlyAnswer(t *testing.T) {
 		}()
 		return true
 	})
-	part := mover.Part{Length: l.Traits().PartMin}
+	part := mover.Part{Length: l.Capabilities().PartMin}
 	feed := backendtest.NewFeed(data[:part.Length])
 	if _, err := d.WritePart(t.Context(), part, feed); !errors.Is(err, mover.ErrTransient) {
 		t.Errorf("write: %v, want a temporary failure", err)
@@ -512,7 +512,7 @@ func TestRemoveByKey(t *testing.T) {
 				w.Header().Set("Content-Length", "3")
 				return true
 			})
-			if err := l.Remove(t.Context(), mover.Entry{Name: "\x01near", Kind: mover.File, Key: key, Size: 3}, mover.Owner{}); err != nil {
+			if err := l.Remove(t.Context(), mover.Entry{Name: "\x01near", Kind: mover.File, Key: key, Size: 3}, mover.WriterID{}); err != nil {
 				t.Errorf("%s, %s: %v", client, key, err)
 			}
 			if want := []string{"HEAD " + key, "DELETE " + key}; !slices.Equal(asked, want) {
@@ -520,7 +520,7 @@ func TestRemoveByKey(t *testing.T) {
 			}
 		}
 		l.honest()
-		if err := l.Remove(t.Context(), mover.Entry{Name: "\x01near", Kind: mover.File, Key: "a//.datamove/lock"}, mover.Owner{}); !errors.Is(err, mover.ErrUsage) {
+		if err := l.Remove(t.Context(), mover.Entry{Name: "\x01near", Kind: mover.File, Key: "a//.datamove/lock"}, mover.WriterID{}); !errors.Is(err, mover.ErrUsage) {
 			t.Errorf("what is ours: %v", err)
 		}
 	}

@@ -115,7 +115,7 @@ func TestKeysWithoutNames(t *testing.T) {
 
 // TestLongSegments: a server that keeps objects as files gets no long segment, and what it has all the same is looked at and removed.
 func TestLongSegments(t *testing.T) {
-	p := &Place{profile: Profile{SegmentBytes: segmentBytes, KeepsMarkers: true}}
+	p := &Backend{profile: Profile{SegmentBytes: segmentBytes, KeepsMarkers: true}}
 	name := "d/" + strings.Repeat("s", segmentBytes+1)
 	if key, err := p.key(name); err != nil || key != name {
 		t.Errorf("%q, %v", key, err)

@@ -40,7 +40,7 @@ var errSilent = errors.New("the server holds back what it has to tell")
 
 // Listen tells of names that something was put to, or removed from, until ctx or the connection ends: what happens between two of them is not told. begun is
 // called when it is heard what happens. mover.ErrUnsupported is the answer of a server that has no such thing; MinIO has it.
-func (p *Place) Listen(ctx context.Context, begun func(), tell func(name string)) error {
+func (p *Backend) Listen(ctx context.Context, begun func(), tell func(name string)) error {
 	s, ok := p.plain.(*onprem)
 	if !ok {
 		return p.wrap("listen to", "", fmt.Errorf("%w: AWS tells of changes by queues only", mover.ErrUnsupported))

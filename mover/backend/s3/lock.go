@@ -36,7 +36,7 @@ type holder struct {
 	Salt  string    `json:"salt"` // makes each lock's ETag its own
 }
 
-func newHolder(o mover.Owner) holder {
+func newHolder(o mover.WriterID) holder {
 	host, _ := os.Hostname()
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return holder{o.Task, o.Epoch, host, strings.TrimSpace(string(boot)), os.Getpid(), time.Now().UTC().Truncate(time.Second), randomName()}
@@ -51,7 +51,7 @@ func (h *holder) held() error {
 	return &mover.HeldError{By: h.owner(), Text: h.String()}
 }
 
-func (h *holder) owner() mover.Owner { return mover.Owner{Task: h.Task, Epoch: h.Epoch} }
+func (h *holder) owner() mover.WriterID { return mover.WriterID{Task: h.Task, Epoch: h.Epoch} }
 
 // dead reports whether the holder was a process of this host and is no more.
 func (h *holder) dead(me *holder) bool {
@@ -75,7 +75,7 @@ func over(pid int) bool {
 // Lock implements mover.Target: by an object where the bucket has conditional
 // writes, else by a file that only keeps out runs on this host and with this state
 // directory, and then it says so.
-func (p *Place) Lock(ctx context.Context, name string, o mover.Owner) (held context.Context, unlock func() error, err error) {
+func (p *Backend) Lock(ctx context.Context, name string, o mover.WriterID) (held context.Context, unlock func() error, err error) {
 	if !mover.ValidName(name) {
 		return nil, nil, p.wrap("lock", name, fmt.Errorf("%w: bad name", mover.ErrUsage))
 	}
@@ -98,11 +98,11 @@ func lockKey(name string) string {
 }
 
 // locksObjects reports whether the bucket can say who was first.
-func (p *Place) locksObjects() bool { return p.profile.CreatesOnce && p.profile.MatchesPut }
+func (p *Backend) locksObjects() bool { return p.profile.CreatesOnce && p.profile.MatchesPut }
 
 // objectLock is a lock that is held by an object, and refreshed.
 type objectLock struct {
-	place *Place
+	place *Backend
 	key   string
 	text  []byte
 	salt  string                  // of text
@@ -114,7 +114,7 @@ type objectLock struct {
 	lost    error  // why it is not ours any more
 }
 
-func (p *Place) lockObject(ctx context.Context, key string, me *holder) (context.Context, func() error, error) {
+func (p *Backend) lockObject(ctx context.Context, key string, me *holder) (context.Context, func() error, error) {
 	text, err := json.Marshal(me)
 	if err != nil {
 		return nil, nil, err
@@ -304,12 +304,12 @@ func (l *objectLock) drop(ctx context.Context) error {
 }
 
 // lockPath is the file that stands for a lock below a prefix.
-func (p *Place) lockPath(prefix, key string) string {
+func (p *Backend) lockPath(prefix, key string) string {
 	return filepath.Join(p.opts.StateDir, "s3", fmt.Sprintf("lock-%016x.json", crcOf([]byte(p.profileName()+"/"+prefix+"/"+key))))
 }
 
 // lockFile holds a lock of this host: flock ends with the process.
-func (p *Place) lockFile(prefix, key string, me *holder) (func() error, error) {
+func (p *Backend) lockFile(prefix, key string, me *holder) (func() error, error) {
 	path := p.lockPath(prefix, key)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err

@@ -40,10 +40,10 @@ func (r *remark) once(text string) {
 	r.text = text
 }
 
-var _ mover.Noted = (*Place)(nil)
+var _ mover.Warner = (*Backend)(nil)
 
-// Notes implements mover.Noted.
-func (p *Place) Notes() (notes []string) {
+// Notes implements mover.Warner.
+func (p *Backend) Notes() (notes []string) {
 	if n, first := p.tagsHidden.count(); n > 0 {
 		notes = append(notes, fmt.Sprintf("objects of %s whose tags can not be read, and were not compared or kept: %d, of which one is %s; grant s3:GetObjectTagging, or leave tags out of --preserve", p.address, n, mover.Printable(first)))
 	}

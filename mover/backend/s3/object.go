@@ -112,7 +112,7 @@ func (f *Profile) countsTags(o *object) bool {
 }
 
 // tagged reports whether an object has tags, or may have some. To a caller that may not read them a server does not count them.
-func (p *Place) tagged(o *object) bool {
+func (p *Backend) tagged(o *object) bool {
 	count := o.header.Get(headerTagCount)
 	if count == "" {
 		return !p.profile.countsTags(o) && !p.tagsTold.Load()
@@ -122,7 +122,7 @@ func (p *Place) tagged(o *object) bool {
 }
 
 // tell asks for the tags of an object that has some. That they may not be read is noted, and they are not known.
-func (p *Place) tell(ctx context.Context, e *mover.Entry, o *object) error {
+func (p *Backend) tell(ctx context.Context, e *mover.Entry, o *object) error {
 	if e.Kind != mover.File {
 		return nil
 	}
@@ -151,7 +151,7 @@ func (p *Place) tell(ctx context.Context, e *mover.Entry, o *object) error {
 }
 
 // beside gives what is put what e knows that it has as an object. What e does not know stays as w has it.
-func (p *Place) beside(w *put, e *mover.Entry) {
+func (p *Backend) beside(w *put, e *mover.Entry) {
 	if e.Kind != mover.File {
 		return
 	}
@@ -171,7 +171,7 @@ func (p *Place) beside(w *put, e *mover.Entry) {
 	}
 }
 
-func (p *Place) attribute(w *put, a mover.Attribute, e *mover.Entry) {
+func (p *Backend) attribute(w *put, a mover.Attribute, e *mover.Entry) {
 	if w.kept == nil {
 		w.kept = map[string]string{}
 	}
@@ -224,7 +224,7 @@ func (w *put) same(v *put) bool {
 }
 
 // retagged gives w the tags of an object that is put anew, or copied in parts: what copies an object in one call copies its tags.
-func (p *Place) retagged(ctx context.Context, key string, w *put) (err error) {
+func (p *Backend) retagged(ctx context.Context, key string, w *put) (err error) {
 	if w.tagged || !p.profile.keepsObject().Has(mover.FactTags) {
 		return nil
 	}
@@ -237,7 +237,7 @@ func (p *Place) retagged(ctx context.Context, key string, w *put) (err error) {
 }
 
 // changes reports whether a copy of the object onto itself would change something.
-func (p *Place) changes(ctx context.Context, o *object, w *put) (bool, error) {
+func (p *Backend) changes(ctx context.Context, o *object, w *put) (bool, error) {
 	now := p.again(o, w.key, o.facts())
 	if w.mimeType() != now.mimeType() || !maps.Equal(w.kept, now.kept) || !maps.Equal(w.meta, now.meta) {
 		return true, nil
@@ -290,7 +290,7 @@ func decodeTags(tags string) iter.Seq2[string, string] {
 }
 
 // retag gives an object its tags where the call that made it did not: Ceph RGW 16 takes tags with PutObject alone.
-func (p *Place) retag(ctx context.Context, w *put) error {
+func (p *Backend) retag(ctx context.Context, w *put) error {
 	if w.tags == "" || p.profile.TagsCopies {
 		return nil
 	}

@@ -84,7 +84,7 @@ func run(t *testing.T, r engine.Request, from, to string, shops map[string]shop)
 	t.Helper()
 	r.Source, r.Target = must.Get(location.Parse(from))(t), must.Get(location.Parse(to))(t)
 	r.StateDir = t.TempDir()
-	task, err := engine.Start(t.Context(), r, func(ctx context.Context, l location.Location, o engine.OpenOptions) (mover.Place, error) {
+	task, err := engine.Start(t.Context(), r, func(ctx context.Context, l location.Location, o engine.OpenOptions) (mover.Backend, error) {
 		if l.Scheme == location.POSIX {
 			return posix.Open(l.Path, posix.Options{Create: o.Write})
 		}
@@ -114,7 +114,7 @@ func TestObjectsAreWhole(t *testing.T) {
 			}
 		}
 		dir := t.TempDir()
-		if keeps := must.Get(posix.Open(dir, posix.Options{}))(t).Traits().Keeps; !keeps.Has(mover.FactsOfObject) {
+		if keeps := must.Get(posix.Open(dir, posix.Options{}))(t).Capabilities().Keeps; !keeps.Has(mover.FactsOfObject) {
 			t.Skip("the file system of temporary files has no extended attributes of users")
 		}
 		dir = filepath.Join(dir, "files")
@@ -310,7 +310,7 @@ func TestTypesOfNames(t *testing.T) {
 		s := openShop(t, client)
 		shops := map[string]shop{"here": s}
 		root := t.TempDir()
-		if keeps := must.Get(posix.Open(root, posix.Options{}))(t).Traits().Keeps; !keeps.Has(mover.FactsOfObject) {
+		if keeps := must.Get(posix.Open(root, posix.Options{}))(t).Capabilities().Keeps; !keeps.Has(mover.FactsOfObject) {
 			t.Skip("the file system of temporary files has no extended attributes of users")
 		}
 		files := filepath.Join(root, "files")
@@ -403,7 +403,7 @@ func TestTagsHidden(t *testing.T) {
 		}
 		e := fileEntry("f", []byte("x"))
 		e.Known, e.Object = e.Known|mover.FactTags, []mover.Attribute{{Name: mover.AttributeTags, Value: "a=1"}}
-		backendtest.Put(t, l.Place, e, []byte("x"))
+		backendtest.Put(t, l.Backend, e, []byte("x"))
 		l.lie(func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
 			if !r.URL.Query().Has("tagging") {
 				return false

@@ -136,7 +136,7 @@ func (s *steady) uploads(ctx context.Context, prefix string) iter.Seq2[upload, e
 }
 
 // probed finds out what the bucket can do. doubt says why that is not known for sure, although it was asked for again.
-func (p *Place) probed(ctx context.Context) (found Profile, doubt, err error) {
+func (p *Backend) probed(ctx context.Context) (found Profile, doubt, err error) {
 	var waited time.Duration
 	for range probeRuns {
 		calls := &steady{store: p.store, waited: waited}

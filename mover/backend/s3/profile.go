@@ -57,11 +57,11 @@ const (
 )
 
 // Profile returns what is known of the bucket's server.
-func (p *Place) Profile() Profile { return p.profile }
+func (p *Backend) Profile() Profile { return p.profile }
 
 // ClockSkew is how far the clock of this machine was ahead of the server's when it
 // answered first. Servers refuse requests beyond 15 minutes.
-func (p *Place) ClockSkew() time.Duration { return p.transport.first.Load().skew }
+func (p *Backend) ClockSkew() time.Duration { return p.transport.first.Load().skew }
 
 // level is the integrity that every object published here has.
 func (f *Profile) level() mover.Level {
@@ -82,7 +82,7 @@ func (f *Profile) least() mover.Level {
 
 // learn fills the profile: from the cache, or by probing where that is allowed.
 // Either way it has seen the bucket.
-func (p *Place) learn(ctx context.Context) error {
+func (p *Backend) learn(ctx context.Context) error {
 	if _, err := p.firstKeys(ctx, p.prefix, 1); err != nil {
 		return err
 	}
@@ -114,18 +114,18 @@ func (p *Place) learn(ctx context.Context) error {
 	return nil
 }
 
-func (p *Place) profileName() string {
+func (p *Backend) profileName() string {
 	endpoint, _, _ := strings.Cut(p.endpoint, " ")
 	return endpoint + "/" + p.bucket
 }
 
 // profilePath is a file per bucket. Its name is a hash, because both parts of the
 // address may be anything.
-func (p *Place) profilePath() string {
+func (p *Backend) profilePath() string {
 	return filepath.Join(p.opts.StateDir, "s3", fmt.Sprintf("profile-%016x.json", crcOf([]byte(p.profileName()))))
 }
 
-func (p *Place) readProfile() bool {
+func (p *Backend) readProfile() bool {
 	text, err := os.ReadFile(p.profilePath())
 	if err != nil {
 		return false
@@ -138,7 +138,7 @@ func (p *Place) readProfile() bool {
 	return true
 }
 
-func (p *Place) writeProfile() error {
+func (p *Backend) writeProfile() error {
 	text, err := json.MarshalIndent(&p.profile, "", "  ")
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 
 // Publish implements mover.Target. The drafts go at the same time, as many as
 // Options.Parallel for the whole place.
-func (p *Place) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcome {
+func (p *Backend) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcome {
 	out := make([]mover.Outcome, len(batch))
 	var wg sync.WaitGroup
 	for i, b := range batch {
@@ -268,7 +268,7 @@ func (d *draft) factsOf(ctx context.Context, got *stored) error {
 }
 
 // copy has the server copy an object, whatever its size.
-func (p *Place) copy(ctx context.Context, from source, size int64, to put) (stored, error) {
+func (p *Backend) copy(ctx context.Context, from source, size int64, to put) (stored, error) {
 	oneCall := size <= p.copies.whole
 	if !oneCall && !p.profile.CopiesParts {
 		return stored{}, fmt.Errorf("it has %d bytes, and the store copies no object of more than %d: it has no UploadPartCopy: %w", size, p.copies.whole, mover.ErrUnsupported)
@@ -285,7 +285,7 @@ func (p *Place) copy(ctx context.Context, from source, size int64, to put) (stor
 	return got, err
 }
 
-func (p *Place) copied(ctx context.Context, from source, size int64, to put, oneCall bool) (stored, error) {
+func (p *Backend) copied(ctx context.Context, from source, size int64, to put, oneCall bool) (stored, error) {
 	if oneCall {
 		return p.store.copy(ctx, from, to)
 	}
@@ -298,7 +298,7 @@ func (p *Place) copied(ctx context.Context, from source, size int64, to put, one
 	return got, err
 }
 
-func (p *Place) copyAsUpload(ctx context.Context, from source, size int64, to put) (stored, error) {
+func (p *Backend) copyAsUpload(ctx context.Context, from source, size int64, to put) (stored, error) {
 	u, err := p.create(ctx, to)
 	if err != nil {
 		return stored{}, err
@@ -319,7 +319,7 @@ func (p *Place) copyAsUpload(ctx context.Context, from source, size int64, to pu
 }
 
 // backup copies what is about to be replaced or removed.
-func (p *Place) backup(ctx context.Context, name, key string) error {
+func (p *Backend) backup(ctx context.Context, name, key string) error {
 	if p.opts.Backup == "" {
 		return nil
 	}

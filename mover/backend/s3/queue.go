@@ -24,7 +24,7 @@ import (
 // Queue is a queue of SQS to which AWS sends what happens in the bucket of a place: by itself, through a topic of SNS, or through a rule of EventBridge. It is read by the protocol
 // of AWS as it is documented, and has met no queue of AWS.
 type Queue struct {
-	place  *Place
+	place  *Backend
 	client *sqs.Client
 	url    string
 }
@@ -36,7 +36,7 @@ const (
 )
 
 // Queue opens a queue at its URL, with the keys of the place.
-func (p *Place) Queue(address string) (*Queue, error) {
+func (p *Backend) Queue(address string) (*Queue, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		return nil, p.wrap("listen to", "", fmt.Errorf("%w: %q is no URL of a queue", mover.ErrUsage, mover.Printable(address)))

@@ -22,7 +22,7 @@ const headerRegion = "X-Amz-Bucket-Region"
 // Region asks in which region a bucket is, in one call or two, without reading or
 // writing anything in it. It is mover.ErrUnsupported where the store does not say.
 func Region(ctx context.Context, o Options) (string, error) {
-	p := &Place{opts: o, address: address(&o)}
+	p := &Backend{opts: o, address: address(&o)}
 	defer p.hangUp()
 	err := p.dial(ctx)
 	var region string
@@ -33,7 +33,7 @@ func Region(ctx context.Context, o Options) (string, error) {
 }
 
 // region asks for the region of the bucket.
-func (p *Place) region(ctx context.Context) (string, error) {
+func (p *Backend) region(ctx context.Context) (string, error) {
 	region, err := p.plain.region(ctx)
 	switch {
 	case err != nil:
@@ -56,7 +56,7 @@ func validRegion(s string) bool {
 }
 
 // checkRegion sees to it that the bucket is where it has to be, before anything of it is asked.
-func (p *Place) checkRegion(ctx context.Context) error {
+func (p *Backend) checkRegion(ctx context.Context) error {
 	want := p.opts.RequireRegion
 	if want == "" {
 		return nil

@@ -139,7 +139,7 @@ func absent(err error) bool {
 }
 
 // guard gives a copy of an object onto itself what guards the object.
-func (p *Place) guard(ctx context.Context, o *object, name string, w *put) error {
+func (p *Backend) guard(ctx context.Context, o *object, name string, w *put) error {
 	grants, locks, hidden, err := p.rules.of(ctx, p.store)
 	if err != nil {
 		return fmt.Errorf("ACLs and Object Lock of the bucket: %w", err)
@@ -172,7 +172,7 @@ func (p *Place) guard(ctx context.Context, o *object, name string, w *put) error
 }
 
 // locked is what Object Lock says of an object. An answer to HEAD has it where the keys may read it; where the bucket has Object Lock and HEAD says nothing, it is asked for.
-func (p *Place) locked(ctx context.Context, o *object, locks bool) (lockState, error) {
+func (p *Backend) locked(ctx context.Context, o *object, locks bool) (lockState, error) {
 	l := lockState{mode: o.header.Get(headerLockMode), until: o.header.Get(headerLockUntil), hold: o.header.Get(headerHold)}
 	if !locks {
 		return l, nil
@@ -193,7 +193,7 @@ func (p *Place) locked(ctx context.Context, o *object, locks bool) (lockState, e
 
 // proveLocks holds the store to the locks that a copy of an object onto itself was to have: some (Ceph RGW) ignore them there. That version is removed,
 // so that the one before it, which has them, is what the key has again.
-func (p *Place) proveLocks(ctx context.Context, before *object, w *put, got *stored) error {
+func (p *Backend) proveLocks(ctx context.Context, before *object, w *put, got *stored) error {
 	if p.amazon || w.kept[headerLockMode] == "" && w.kept[headerHold] == "" {
 		return nil
 	}

@@ -73,7 +73,7 @@ func TestUpdateKeepsLocks(t *testing.T) {
 		} {
 			t.Run(client+" "+row.name, func(t *testing.T) {
 				l := newLiarOf(t, server, client)
-				s3.CopyInParts(l.Place)
+				s3.CopyInParts(l.Backend)
 				key := strings.Trim(l.options.Prefix, "/") + "/f"
 				in := &sdk.PutObjectInput{
 					Bucket: &server.Bucket, Key: &key, Body: bytes.NewReader(make([]byte, 1+row.size)), ObjectLockMode: row.mode, ObjectLockLegalHoldStatus: row.hold,
@@ -222,7 +222,7 @@ func TestUpdateKeepsGrants(t *testing.T) {
 					return true
 				})
 				for _, name := range []string{"f", "g"} {
-					backendtest.Put(t, l.Place, fileEntry(name, []byte("x")), []byte("x"))
+					backendtest.Put(t, l.Backend, fileEntry(name, []byte("x")), []byte("x"))
 					e := must.Get(l.Stat(t.Context(), name))(t)
 					e.Known, e.Mode = mover.FactMode, 0o600
 					switch err := l.Update(t.Context(), e); {
@@ -334,7 +334,7 @@ func TestPutsHaveChecksums(t *testing.T) {
 		o := l.options
 		o.StateDir = t.TempDir() // it is probed anew
 		p := s3test.Open(t, o)
-		_, unlock, err := p.Lock(t.Context(), "", mover.Owner{Task: "at work"})
+		_, unlock, err := p.Lock(t.Context(), "", mover.WriterID{Task: "at work"})
 		must.Do(t, err)
 		dir := mover.Entry{Name: "dir", Kind: mover.Dir, Known: mover.FactMode, Mode: 0o755}
 		must.Do(t, p.Mkdir(t.Context(), dir))

@@ -18,7 +18,7 @@ import (
 const helloWithin = 5 * time.Second
 
 // checkScheme says of what failed at the opening that the endpoint has the wrong scheme, where that is so: no other try will help.
-func (p *Place) checkScheme(ctx context.Context, err error) error {
+func (p *Backend) checkScheme(ctx context.Context, err error) error {
 	switch {
 	case err == nil || p.asked == nil:
 		return err
@@ -28,7 +28,7 @@ func (p *Place) checkScheme(ctx context.Context, err error) error {
 	return p.otherScheme(unclear(err) && speaksTLS(ctx, p.asked), "speaks TLS", err)
 }
 
-func (p *Place) otherScheme(is bool, what string, err error) error {
+func (p *Backend) otherScheme(is bool, what string, err error) error {
 	if !is {
 		return err
 	}

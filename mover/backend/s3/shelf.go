@@ -20,7 +20,7 @@ const manifestName = "manifest-v1.jsonl.zst"
 
 // OpenManifest reads the manifest that lies with the objects. ErrNotExist when
 // there is none.
-func (p *Place) OpenManifest(ctx context.Context) (io.ReadCloser, error) {
+func (p *Backend) OpenManifest(ctx context.Context) (io.ReadCloser, error) {
 	r, err := p.openManifest(ctx, p.ownKey(manifestName))
 	if err != nil {
 		return nil, p.wrap("open manifest", "", err)
@@ -30,7 +30,7 @@ func (p *Place) OpenManifest(ctx context.Context) (io.ReadCloser, error) {
 
 // OpenManifestAbove reads the nearest manifest of a prefix that this one is below, and says by which name it is there. ErrNotExist when there is
 // none. A caller that may not see that is told by a note.
-func (p *Place) OpenManifestAbove(ctx context.Context) (r io.ReadCloser, below string, err error) {
+func (p *Backend) OpenManifestAbove(ctx context.Context) (r io.ReadCloser, below string, err error) {
 	for above := p.prefix; above != ""; {
 		above = above[:strings.LastIndexByte(above[:len(above)-1], '/')+1]
 		if below, err = DecodeKey(strings.TrimSuffix(p.prefix[len(above):], "/")); err != nil {
@@ -50,7 +50,7 @@ func (p *Place) OpenManifestAbove(ctx context.Context) (r io.ReadCloser, below s
 }
 
 // OpenManifestBelow reads the manifest of a directory. ErrNotExist when there is none.
-func (p *Place) OpenManifestBelow(ctx context.Context, dir string) (r io.ReadCloser, err error) {
+func (p *Backend) OpenManifestBelow(ctx context.Context, dir string) (r io.ReadCloser, err error) {
 	prefix, err := p.marker(dir)
 	if err == nil {
 		r, err = p.openManifest(ctx, prefix+own+"/"+manifestName)
@@ -61,7 +61,7 @@ func (p *Place) OpenManifestBelow(ctx context.Context, dir string) (r io.ReadClo
 	return r, nil
 }
 
-func (p *Place) openManifest(ctx context.Context, key string) (io.ReadCloser, error) {
+func (p *Backend) openManifest(ctx context.Context, key string) (io.ReadCloser, error) {
 	o, err := p.store.head(ctx, key, "")
 	if err != nil {
 		return nil, err
@@ -94,13 +94,13 @@ func (r *checkedReader) Read(p []byte) (int, error) {
 // PutManifest replaces the manifest, whole, by what write writes. It is spooled to
 // a file without a name in the state directory, because its length and checksum go
 // before it: who is confined to their roots can write there, and not in /tmp.
-func (p *Place) PutManifest(ctx context.Context, write func(io.Writer) error) error {
+func (p *Backend) PutManifest(ctx context.Context, write func(io.Writer) error) error {
 	return p.wrap("put manifest", "", p.putManifest(ctx, write))
 }
 
 // RemoveManifest removes the manifest and the marker of the root: what is left of
 // a tree whose entries are gone. What is missing is no error.
-func (p *Place) RemoveManifest(ctx context.Context) error {
+func (p *Backend) RemoveManifest(ctx context.Context) error {
 	keys := []string{p.ownKey(manifestName)}
 	first, err := p.firstKeys(ctx, p.prefix, 1)
 	if err != nil {
@@ -117,7 +117,7 @@ func (p *Place) RemoveManifest(ctx context.Context) error {
 	return nil
 }
 
-func (p *Place) putManifest(ctx context.Context, write func(io.Writer) error) (err error) {
+func (p *Backend) putManifest(ctx context.Context, write func(io.Writer) error) (err error) {
 	dir := filepath.Dir(p.profilePath())
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -144,12 +144,12 @@ func (p *Place) putManifest(ctx context.Context, write func(io.Writer) error) (e
 	return p.putSpoolParts(ctx, spool, size, sum.Sum64())
 }
 
-func (p *Place) putSpool(ctx context.Context, body io.Reader, size int64, sum uint64) error {
+func (p *Backend) putSpool(ctx context.Context, body io.Reader, size int64, sum uint64) error {
 	_, err := p.store.put(ctx, put{key: p.ownKey(manifestName), body: body, size: size, mime: "application/zstd", crc: encodeCRC(sum)})
 	return err
 }
 
-func (p *Place) putSpoolParts(ctx context.Context, spool io.ReaderAt, size int64, sum uint64) (err error) {
+func (p *Backend) putSpoolParts(ctx context.Context, spool io.ReaderAt, size int64, sum uint64) (err error) {
 	w := put{key: p.ownKey(manifestName), mime: "application/zstd", fullObject: p.profile.ChecksWhole}
 	u, err := p.create(ctx, w)
 	if err != nil {

@@ -180,7 +180,7 @@ const (
 )
 
 // again is what a copy of the object has to say to be as it is, but for its metadata.
-func (p *Place) again(o *object, key string, meta map[string]string) put {
+func (p *Backend) again(o *object, key string, meta map[string]string) put {
 	w := put{key: key, meta: meta, mime: o.header.Get("Content-Type"), kept: map[string]string{}}
 	if o.hasCRC {
 		w.crc = encodeCRC(o.crc)

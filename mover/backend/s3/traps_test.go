@@ -40,10 +40,10 @@ func TestTraps(t *testing.T) {
 	}
 }
 
-func trap(t *testing.T, p *s3.Place, data []byte, part int64) {
+func trap(t *testing.T, p *s3.Backend, data []byte, part int64) {
 	ctx := t.Context()
 	e := mover.Entry{Name: "f", Kind: mover.File, Size: int64(len(data)), Known: mover.FactCRC, CRC: backendtest.Sum(data)}
-	d, err := p.Draft(ctx, e, mover.Hints{By: mover.Owner{Task: "trap"}, PartBytes: part})
+	d, err := p.Draft(ctx, e, mover.Hints{By: mover.WriterID{Task: "trap"}, PartBytes: part})
 	must.Do(t, err)
 	defer d.Close()
 	var receipts []mover.Receipt
@@ -53,8 +53,8 @@ func trap(t *testing.T, p *s3.Place, data []byte, part int64) {
 	}
 	must.Do(t, d.Finish(ctx, e, receipts))
 	out := p.Publish(ctx, []mover.Draft{d})[0]
-	if out.Err != nil || out.Level != p.Traits().Level {
-		t.Fatalf("outcome %+v, want level %v", out, p.Traits().Level)
+	if out.Err != nil || out.Level != p.Capabilities().Level {
+		t.Fatalf("outcome %+v, want level %v", out, p.Capabilities().Level)
 	}
 	got, err := p.Stat(ctx, "f")
 	if err != nil || got.Size != e.Size || got.Known.Has(mover.FactCRC) && got.CRC != e.CRC {
@@ -64,7 +64,7 @@ func trap(t *testing.T, p *s3.Place, data []byte, part int64) {
 }
 
 // seam reads the bytes around the boundary of two parts.
-func seam(t *testing.T, p *s3.Place, e mover.Entry, data []byte, part int64) {
+func seam(t *testing.T, p *s3.Backend, e mover.Entry, data []byte, part int64) {
 	c := must.Get(p.Open(t.Context(), e))(t)
 	defer c.Close()
 	r := must.Get(c.Range(t.Context(), part-1000, 2000))(t)

@@ -54,7 +54,7 @@ func (u upload) token(as string) mover.Token {
 }
 
 // encryption is what this place asks for, in one word; "" is nothing.
-func (p *Place) encryption() string {
+func (p *Backend) encryption() string {
 	if p.encrypted == nil {
 		return ""
 	}
@@ -69,7 +69,7 @@ func encryptionOfToken(t mover.Token) string {
 }
 
 // parseToken reads a token, and refuses one of another place.
-func (p *Place) parseToken(t mover.Token) (u upload, name string, err error) {
+func (p *Backend) parseToken(t mover.Token) (u upload, name string, err error) {
 	kind, query, _ := strings.Cut(string(t), "?")
 	values, err := url.ParseQuery(query)
 	u = upload{key: values.Get("key"), id: values.Get("id")}
@@ -83,7 +83,7 @@ func (p *Place) parseToken(t mover.Token) (u upload, name string, err error) {
 }
 
 // Adopt implements mover.Target.
-func (p *Place) Adopt(ctx context.Context, t mover.Token) (mover.Draft, error) {
+func (p *Backend) Adopt(ctx context.Context, t mover.Token) (mover.Draft, error) {
 	u, name, err := p.parseToken(t)
 	if err != nil {
 		return nil, p.wrap("adopt", name, err)
@@ -109,7 +109,7 @@ func (p *Place) Adopt(ctx context.Context, t mover.Token) (mover.Draft, error) {
 }
 
 // Drop implements mover.Target.
-func (p *Place) Drop(ctx context.Context, t mover.Token) error {
+func (p *Backend) Drop(ctx context.Context, t mover.Token) error {
 	u, name, err := p.parseToken(t)
 	if err == nil && u.id != "" {
 		err = p.abort(ctx, u)
@@ -118,7 +118,7 @@ func (p *Place) Drop(ctx context.Context, t mover.Token) error {
 }
 
 // complete puts the parts of an upload together.
-func (p *Place) complete(ctx context.Context, u upload, parts []stored, w put) (stored, error) {
+func (p *Backend) complete(ctx context.Context, u upload, parts []stored, w put) (stored, error) {
 	got, err := p.store.complete(ctx, u, parts, w)
 	if err == nil {
 		p.uploads.forget(u)
@@ -197,7 +197,7 @@ func (u *uploads) unknown(open upload, callers int) bool {
 // create begins a multipart upload. When an earlier answer for its key was lost,
 // what that one may have begun is aborted first; what comes too late for this,
 // Sync finds.
-func (p *Place) create(ctx context.Context, w put) (u upload, err error) {
+func (p *Backend) create(ctx context.Context, w put) (u upload, err error) {
 	p.uploads.enter(w.key)
 	since, lost := time.Now(), false
 	defer func() { p.uploads.leave(w.key, since, lost) }()
@@ -234,7 +234,7 @@ func declined(err error) bool {
 // dropLost aborts the uploads of a key that were begun since an answer was lost, and
 // of which this place knows nothing. The target is locked, so they are of that call.
 // A server that does not list uploads, or not to us, is left with them.
-func (p *Place) dropLost(ctx context.Context, key string, callers int) error {
+func (p *Backend) dropLost(ctx context.Context, key string, callers int) error {
 	since, ok := p.uploads.doubt(key)
 	if !ok {
 		return nil
@@ -265,7 +265,7 @@ func (p *Place) dropLost(ctx context.Context, key string, callers int) error {
 // Sync implements mover.Target: what S3 has answered is on stable storage. Uploads
 // whose beginning was not answered are looked for once more: a request may have
 // been on its way for long.
-func (p *Place) Sync(ctx context.Context) error {
+func (p *Backend) Sync(ctx context.Context) error {
 	for _, key := range p.uploads.inDoubt() {
 		if err := p.dropLost(ctx, key, 0); err != nil {
 			return p.wrap("sync", "", err)
@@ -288,13 +288,13 @@ func (u *uploads) trust(key string) {
 }
 
 // abortAnyway aborts an upload though its caller may have been told to stop.
-func (p *Place) abortAnyway(u upload) error {
+func (p *Backend) abortAnyway(u upload) error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.opts.Stall)
 	defer cancel()
 	return p.abort(ctx, u)
 }
 
-func (p *Place) abort(ctx context.Context, u upload) error {
+func (p *Backend) abort(ctx context.Context, u upload) error {
 	if err := p.store.abort(ctx, u); err != nil && !errors.Is(err, mover.ErrNotExist) {
 		return err
 	}

@@ -40,15 +40,15 @@ func began(lose func(w http.ResponseWriter, r *http.Request)) fault {
 func draftAgain(t *testing.T, l *liar, name string, data []byte, lie fault) mover.Draft {
 	t.Helper()
 	l.lie(lie)
-	d, err := l.Draft(t.Context(), fileEntry(name, data), mover.Hints{PartBytes: l.Traits().PartMin})
+	d, err := l.Draft(t.Context(), fileEntry(name, data), mover.Hints{PartBytes: l.Capabilities().PartMin})
 	if err == nil {
 		t.Fatalf("a draft whose answer was lost is %v", d.Token())
 	}
 	l.honest()
-	return begun(t, l.Place, name, data)
+	return begun(t, l.Backend, name, data)
 }
 
-func publish(t *testing.T, p *s3.Place, d mover.Draft, name string, data []byte) {
+func publish(t *testing.T, p *s3.Backend, d mover.Draft, name string, data []byte) {
 	t.Helper()
 	fill(t, p, d, name, data)
 	if out := p.Publish(t.Context(), []mover.Draft{d})[0]; out.Err != nil {
@@ -73,7 +73,7 @@ func TestLostBeginning(t *testing.T) {
 	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
 		l := newLiar(t, client)
 		l.hurry(t)
-		data := backendtest.Pattern(l.Traits().PartMin + 1)
+		data := backendtest.Pattern(l.Capabilities().PartMin + 1)
 		for _, row := range []struct {
 			answer string
 			lose   func(w http.ResponseWriter, r *http.Request)
@@ -87,10 +87,10 @@ func TestLostBeginning(t *testing.T) {
 			}},
 		} {
 			t.Run(client+" "+row.answer, func(t *testing.T) {
-				first := begun(t, l.Place, "f", data) // another draft of ours
+				first := begun(t, l.Backend, "f", data) // another draft of ours
 				second := draftAgain(t, l, "f", data, began(row.lose))
-				publish(t, l.Place, first, "f", data)
-				publish(t, l.Place, second, "f", data)
+				publish(t, l.Backend, first, "f", data)
+				publish(t, l.Backend, second, "f", data)
 				noUploads(t, l)
 			})
 		}
@@ -125,9 +125,9 @@ func TestBeginningOfOneWhoGoes(t *testing.T) {
 				_, _ = w.Write(answer.Body.Bytes())
 				return true
 			})
-			data := backendtest.Pattern(l.Traits().PartMin + 1)
+			data := backendtest.Pattern(l.Capabilities().PartMin + 1)
 			for range 2 {
-				if d, err := l.Draft(ctx, fileEntry("f", data), mover.Hints{PartBytes: l.Traits().PartMin}); !errors.Is(err, gone) {
+				if d, err := l.Draft(ctx, fileEntry("f", data), mover.Hints{PartBytes: l.Capabilities().PartMin}); !errors.Is(err, gone) {
 					t.Errorf("a draft of one who has gone: %v, %v", d, err)
 				}
 			}
@@ -152,7 +152,7 @@ func TestPartOfOneWhoGoes(t *testing.T) {
 			t.Run(client+" "+row.name, func(t *testing.T) {
 				l := newLiar(t, client)
 				data := backendtest.Pattern(16<<20 + 1)
-				d := begun(t, l.Place, "f", data)
+				d := begun(t, l.Backend, "f", data)
 				ctx, stop := context.WithCancelCause(t.Context())
 				gone, returned := errors.New("another one leads"), make(chan struct{})
 				l.lie(func(w http.ResponseWriter, r *http.Request, forward http.Handler) bool {
@@ -194,8 +194,8 @@ func TestPartOfOneWhoGoes(t *testing.T) {
 // TestCloseAgain: a server that can not abort an upload at once, because a part of it is on its way still, is asked again.
 func TestCloseAgain(t *testing.T) {
 	l := newLiar(t, s3.ClientMinio)
-	data := backendtest.Pattern(l.Traits().PartMin + 1)
-	d := begun(t, l.Place, "f", data)
+	data := backendtest.Pattern(l.Capabilities().PartMin + 1)
+	d := begun(t, l.Backend, "f", data)
 	var asked atomic.Int64
 	l.lie(func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
 		refuses := r.Method == http.MethodDelete && asked.Add(1) < 3
@@ -216,17 +216,17 @@ func TestCloseAgain(t *testing.T) {
 //safety:3 with test/hostile TestFailingStore
 func TestBeginningOfOthers(t *testing.T) {
 	l := newLiar(t, s3.ClientMinio)
-	data := backendtest.Pattern(l.Traits().PartMin + 1)
+	data := backendtest.Pattern(l.Capabilities().PartMin + 1)
 	other := begun(t, s3test.Open(t, l.options), "f", data).Token()
 	l.lie(began(reset))
-	if _, err := l.Draft(t.Context(), fileEntry("f", data), mover.Hints{PartBytes: l.Traits().PartMin}); err == nil {
+	if _, err := l.Draft(t.Context(), fileEntry("f", data), mover.Hints{PartBytes: l.Capabilities().PartMin}); err == nil {
 		t.Fatal("the answer was not lost")
 	}
 	l.lie(initiated(t, other, time.Now().Add(-10*time.Second)))
-	d := begun(t, l.Place, "f", data)
+	d := begun(t, l.Backend, "f", data)
 	l.honest()
-	publish(t, l.Place, d, "f", data)
-	found := strays(t, l.Place)
+	publish(t, l.Backend, d, "f", data)
+	found := strays(t, l.Backend)
 	for stray := range found {
 		if stray.Token != other {
 			t.Errorf("open is %v, want that of the other run, %v", stray.Token, other)
@@ -269,7 +269,7 @@ func TestLateBeginning(t *testing.T) {
 	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
 		t.Run(client, func(t *testing.T) {
 			l := newLiar(t, client)
-			data := backendtest.Pattern(l.Traits().PartMin + 1)
+			data := backendtest.Pattern(l.Capabilities().PartMin + 1)
 			var arrive func()
 			d := draftAgain(t, l, "f", data, func(w http.ResponseWriter, r *http.Request, forward http.Handler) bool {
 				late := r.Clone(context.WithoutCancel(r.Context()))
@@ -279,7 +279,7 @@ func TestLateBeginning(t *testing.T) {
 				return true
 			})
 			arrive()
-			found := strays(t, l.Place)
+			found := strays(t, l.Backend)
 			if len(found) != 1 {
 				t.Fatalf("strays: %v, want the late one", found)
 			}
@@ -289,7 +289,7 @@ func TestLateBeginning(t *testing.T) {
 				}
 			}
 			must.Do(t, l.Sync(t.Context()))
-			publish(t, l.Place, d, "f", data)
+			publish(t, l.Backend, d, "f", data)
 			noUploads(t, l)
 		})
 	}
@@ -298,9 +298,9 @@ func TestLateBeginning(t *testing.T) {
 // TestRefusedBeginning: who was told no looks for nothing.
 func TestRefusedBeginning(t *testing.T) {
 	l := newLiar(t, s3.ClientMinio)
-	data := backendtest.Pattern(l.Traits().PartMin + 1)
+	data := backendtest.Pattern(l.Capabilities().PartMin + 1)
 	l.lie(status(403, "AccessDenied"))
-	if _, err := l.Draft(t.Context(), fileEntry("f", data), mover.Hints{PartBytes: l.Traits().PartMin}); !errors.Is(err, mover.ErrPermission) {
+	if _, err := l.Draft(t.Context(), fileEntry("f", data), mover.Hints{PartBytes: l.Capabilities().PartMin}); !errors.Is(err, mover.ErrPermission) {
 		t.Fatal(err)
 	}
 	l.lie(func(_ http.ResponseWriter, r *http.Request, _ http.Handler) bool {
@@ -309,5 +309,5 @@ func TestRefusedBeginning(t *testing.T) {
 		}
 		return false
 	})
-	begun(t, l.Place, "f", data)
+	begun(t, l.Backend, "f", data)
 }

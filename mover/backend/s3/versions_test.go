@@ -61,7 +61,7 @@ func TestUpdateOfReplaced(t *testing.T) {
 				}
 				t.Fatal("the probe has not found that the conditions of copies hold")
 			}
-			backendtest.Put(t, l.Place, fileEntry("f", []byte("old content")), []byte("old content"))
+			backendtest.Put(t, l.Backend, fileEntry("f", []byte("old content")), []byte("old content"))
 			e := must.Get(l.Stat(t.Context(), "f"))(t)
 			e.Known, e.Mode = mover.FactMode, 0o600
 			faster := s3test.Open(t, l.options)
@@ -76,7 +76,7 @@ func TestUpdateOfReplaced(t *testing.T) {
 			if err := l.Update(t.Context(), e); !errors.Is(err, mover.ErrChanged) {
 				t.Errorf("update: %v", err)
 			}
-			if got := backendtest.Read(t, l.Place, "f"); string(got) != "newer" {
+			if got := backendtest.Read(t, l.Backend, "f"); string(got) != "newer" {
 				t.Errorf("it has %q", got)
 			}
 		})
@@ -149,7 +149,7 @@ func TestUpdateKeeps(t *testing.T) {
 				if !bytes.Equal(backendtest.Read(t, p, "f"), content) {
 					t.Error("its content has changed")
 				}
-				must.Do(t, p.Remove(t.Context(), must.Get(p.Stat(t.Context(), "f"))(t), mover.Owner{Task: "t"}))
+				must.Do(t, p.Remove(t.Context(), must.Get(p.Stat(t.Context(), "f"))(t), mover.WriterID{Task: "t"}))
 				if saved := head("backup/f"); !maps.Equal(saved, before) {
 					t.Errorf("it was\n%q\nand its backup is\n%q", before, saved)
 				}
@@ -193,9 +193,9 @@ func TestCopyInParts(t *testing.T) {
 		for _, sums := range []string{"right", "none", "wrong"} {
 			t.Run(client+" "+sums, func(t *testing.T) {
 				l := newLiar(t, client)
-				s3.CopyInParts(l.Place)
+				s3.CopyInParts(l.Backend)
 				content := bytes.Repeat([]byte("0123456789abcdef"), 17<<16)
-				backendtest.Put(t, l.Place, fileEntry("f", content), content)
+				backendtest.Put(t, l.Backend, fileEntry("f", content), content)
 				e := must.Get(l.Stat(t.Context(), "f"))(t)
 				if sums != "right" {
 					told := map[string]string{"wrong": "<ChecksumCRC64NVME>" + base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint64(nil, e.CRC)) + "</ChecksumCRC64NVME>"}[sums]
@@ -210,10 +210,10 @@ func TestCopyInParts(t *testing.T) {
 						return true
 					})
 				}
-				c := must.Get(l.Place.Open(t.Context(), e))(t)
+				c := must.Get(l.Backend.Open(t.Context(), e))(t)
 				defer c.Close()
 				e.Name = "g"
-				d := must.Get(l.Draft(t.Context(), e, mover.Hints{By: mover.Owner{Task: "t"}}))(t)
+				d := must.Get(l.Draft(t.Context(), e, mover.Hints{By: mover.WriterID{Task: "t"}}))(t)
 				defer d.Close()
 				cloned, err := d.(mover.Cloner).Clone(t.Context(), c)
 				if must.Do(t, err); embedded && cloned == (sums != "right" && l.Profile().ChecksWhole) {
@@ -227,7 +227,7 @@ func TestCopyInParts(t *testing.T) {
 				e.Name, e.Known, e.Mode = "f", mover.FactMode, 0o600
 				must.Do(t, l.Update(t.Context(), e))
 				for name, want := range map[string]bool{"f": true, "g": cloned} {
-					if want && !bytes.Equal(backendtest.Read(t, l.Place, name), content) {
+					if want && !bytes.Equal(backendtest.Read(t, l.Backend, name), content) {
 						t.Errorf("%s has another content", name)
 					}
 				}
@@ -254,13 +254,13 @@ func TestCopiesNoParts(t *testing.T) {
 		})
 		o := l.options
 		o.StateDir = t.TempDir() // it is probed anew
-		opened := func(o s3.Options) *s3.Place {
+		opened := func(o s3.Options) *s3.Backend {
 			p := s3test.Open(t, o)
 			s3.CopyInParts(p)
 			return p
 		}
 		p := opened(o)
-		if p.Profile().CopiesParts || p.Traits().UpdateBytes == 0 {
+		if p.Profile().CopiesParts || p.Capabilities().UpdateBytes == 0 {
 			t.Fatalf("%s: the profile is %+v", client, p.Profile())
 		}
 		content := bytes.Repeat([]byte("0123456789abcdef"), 17<<16)
@@ -280,7 +280,7 @@ func TestCopiesNoParts(t *testing.T) {
 		must.Do(t, os.WriteFile(file, content, 0o640))
 		must.Do(t, os.Chtimes(file, time.Time{}, e.Mtime.Std()))
 		r := engine.Request{Work: engine.Sync, Source: must.Get(location.Parse(dir + "/"))(t), Target: must.Get(location.Parse("s3://bucket/to"))(t), StateDir: t.TempDir()}
-		task := must.Get(engine.Start(t.Context(), r, func(_ context.Context, at location.Location, w engine.OpenOptions) (mover.Place, error) {
+		task := must.Get(engine.Start(t.Context(), r, func(_ context.Context, at location.Location, w engine.OpenOptions) (mover.Backend, error) {
 			if at.Scheme == location.POSIX {
 				return posix.Open(at.Path, posix.Options{Create: w.Write})
 			}
@@ -333,7 +333,7 @@ func TestArchiveClass(t *testing.T) {
 				defer c.Close()
 				_, err = c.Range(t.Context(), 1, 2)
 				away("read a range", err, mover.ErrReleased)
-				d := must.Get(p.Draft(t.Context(), mover.Entry{Name: "copy", Kind: mover.File, Size: e.Size}, mover.Hints{By: mover.Owner{Task: "t"}}))(t)
+				d := must.Get(p.Draft(t.Context(), mover.Entry{Name: "copy", Kind: mover.File, Size: e.Size}, mover.Hints{By: mover.WriterID{Task: "t"}}))(t)
 				defer d.Close()
 				if cloned, err := d.(mover.Cloner).Clone(t.Context(), c); err != nil || !cloned {
 					t.Fatalf("clone: %v, %v", cloned, err)
@@ -369,7 +369,7 @@ func lockUnanswered(t *testing.T) {
 			return true
 		})
 	}
-	me, other := mover.Owner{Task: "me", Epoch: 1}, mover.Owner{Task: "other", Epoch: 1}
+	me, other := mover.WriterID{Task: "me", Epoch: 1}, mover.WriterID{Task: "other", Epoch: 1}
 	lose()
 	if _, _, err := l.Lock(t.Context(), "", me); !errors.Is(err, mover.ErrTransient) {
 		t.Fatalf("a lock without an answer: %v", err)
@@ -393,8 +393,8 @@ func lockUnanswered(t *testing.T) {
 		return len(all.Versions)
 	}
 	before := kept()
-	s3.LockUnanswered(t, l.Place, lose, 1)
-	s3.LockUnanswered(t, l.Place, func() {}, 10)
+	s3.LockUnanswered(t, l.Backend, lose, 1)
+	s3.LockUnanswered(t, l.Backend, func() {}, 10)
 	if n := kept() - before; n > 2+2 { // one of each, and those that were not answered
 		t.Errorf("%d versions of the lock stay", n)
 	}

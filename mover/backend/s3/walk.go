@@ -26,7 +26,7 @@ var defaultSizes = walkSizes{flat: 4 * pageKeys, level: 16 * pageKeys}
 // in it is listed, and the directories in it are listed ahead, several at a time.
 // Keys come in the order of names but for names with escapes: those are sorted in,
 // for which a directory is held, or, if that is too large, listed twice.
-func (p *Place) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mover.Entry, error] {
+func (p *Backend) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mover.Entry, error] {
 	return func(yield func(mover.Entry, error) bool) {
 		prefix, err := p.marker(opts.Dir)
 		if err == nil {
@@ -61,7 +61,7 @@ func (p *Place) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[move
 const aFew = 16
 
 // HoldsAny reports whether there is anything in the place, as far as a walk would tell of it, and asks for a few keys only.
-func (p *Place) HoldsAny(ctx context.Context) (bool, error) {
+func (p *Backend) HoldsAny(ctx context.Context) (bool, error) {
 	w := &walker{place: p}
 	for page, err := range p.store.list(ctx, listing{prefix: p.prefix, max: aFew}) {
 		if err != nil {
@@ -80,7 +80,7 @@ func (p *Place) HoldsAny(ctx context.Context) (bool, error) {
 // of a run that died, because the lock is ours, and is not told but dropped.
 //
 // MinIO takes the prefix for a whole key: there, all uploads of the bucket are asked for.
-func (p *Place) strays(ctx context.Context, prefix string, tell func(mover.Stray)) error {
+func (p *Backend) strays(ctx context.Context, prefix string, tell func(mover.Stray)) error {
 	asked := prefix
 	if !p.profile.ListsUploads {
 		asked = ""
@@ -111,7 +111,7 @@ func (p *Place) strays(ctx context.Context, prefix string, tell func(mover.Stray
 
 // walker is the state of one walk. Only its fetches run in goroutines.
 type walker struct {
-	place *Place
+	place *Backend
 	ctx   context.Context
 	opts  mover.WalkOptions
 	yield func(mover.Entry, error) bool
@@ -532,12 +532,12 @@ func (it *item) entry() mover.Entry {
 
 // Glance is what a walk tells of a name, and no more, but for the time: a catalog that looks at single names is as one that was made by a walk. It asks for the object itself, because
 // a listing may be some seconds old (MinIO).
-func (p *Place) Glance(ctx context.Context, name string) (mover.Entry, error) {
+func (p *Backend) Glance(ctx context.Context, name string) (mover.Entry, error) {
 	e, err := p.glance(ctx, name)
 	return e, p.wrap("look at", name, err)
 }
 
-func (p *Place) glance(ctx context.Context, name string) (mover.Entry, error) {
+func (p *Backend) glance(ctx context.Context, name string) (mover.Entry, error) {
 	if name == "" {
 		return mover.Entry{Kind: mover.Dir}, nil
 	}

@@ -62,9 +62,9 @@ func (s *keyStore) list(ctx context.Context, l listing) iter.Seq2[[]object, erro
 	}
 }
 
-func keyPlace(keys []string) *Place {
+func keyPlace(keys []string) *Backend {
 	slices.Sort(keys)
-	return &Place{
+	return &Backend{
 		store: &keyStore{keys: slices.Compact(keys), page: 3}, prefix: "p/", address: "s3://b/p",
 		calls: semaphore.NewWeighted(3), opts: Options{Parallel: 3}, walks: walkSizes{flat: 7, level: 5},
 	}
@@ -116,7 +116,7 @@ func TestWalkOrder(t *testing.T) {
 	}
 }
 
-func checkWalk(t *testing.T, nth uint64, p *Place, want map[string]mover.Entry, shelves map[string]bool) {
+func checkWalk(t *testing.T, nth uint64, p *Backend, want map[string]mover.Entry, shelves map[string]bool) {
 	t.Helper()
 	sorted := make([]mover.Entry, 0, len(want))
 	for _, e := range want {

@@ -98,7 +98,7 @@ func (f TaskFilter) labelled(tx *Tx, t *datamovev1.Task) (bool, error) {
 	if len(f.Labels) == 0 || f.fits(t.GetOwner(), t.GetSpec().GetLabels()) {
 		return true, nil
 	}
-	for w, err := range Wishes.All(tx, Range{Prefix: []string{t.GetId()}}) {
+	for w, err := range StageWaiters.All(tx, Range{Prefix: []string{t.GetId()}}) {
 		if err != nil || f.fits(w.GetLease().GetOwner(), w.GetLease().GetLabels()) {
 			return err == nil, err
 		}

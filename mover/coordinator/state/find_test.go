@@ -64,7 +64,7 @@ func TestFindTasks(t *testing.T) {
 				if i%2 == 0 {
 					w.Lease.Labels = map[string]string{"slurm_job": strconv.Itoa(i % 7 / 2), "k=": strconv.Itoa(i % 4)}
 				}
-				if err := Wishes.Put(tx, w); err != nil {
+				if err := StageWaiters.Put(tx, w); err != nil {
 					return err
 				}
 				wishes = append(wishes, w)

@@ -100,7 +100,7 @@ func forget(tx *Tx, task *datamovev1.Task, left int) (int, error) {
 	left, err3 := forgetAll(tx, Drafts, Drafts.All(tx, of), left)
 	left, err6 := forgetAll(tx, Pieces, Pieces.All(tx, of), left)
 	left, err4 := forgetAll(tx, Keys, KeysByTask.All(tx, of), left)
-	left, err5 := forgetAll(tx, Wishes, Wishes.All(tx, of), left)
+	left, err5 := forgetAll(tx, StageWaiters, StageWaiters.All(tx, of), left)
 	err := errors.Join(err1, err2, err3, err4, err5, err6)
 	if left--; err != nil || left < 0 {
 		return left, err

@@ -78,9 +78,9 @@ var (
 	LeasesByExpiry = newIndex(Leases, 'e', 1, func(m *datamovev1.Lease) [][]string {
 		return [][]string{{Time(m.GetExpireTime())}}
 	})
-	// Wishes of what is on its way: task, id of the lease.
-	Wishes   = newTable("wishes", 'y', func(m *ledgerv1.Wish) []string { return []string{m.GetTask(), m.GetLease().GetId()} })
-	wishesBy = newIndex(Wishes, 'f', 2, wishFacets)
+	// StageWaiters of what is on its way: task, id of the lease.
+	StageWaiters = newTable("wishes", 'y', func(m *ledgerv1.Wish) []string { return []string{m.GetTask(), m.GetLease().GetId()} })
+	wishesBy     = newIndex(StageWaiters, 'f', 2, wishFacets)
 	// Pins: dataset, digest, tier.
 	Pins = newTable("pins", 'p', func(m *datamovev1.PinInfo) []string {
 		return []string{m.GetDataset(), m.GetDigest(), m.GetTier()}

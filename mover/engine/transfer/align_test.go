@@ -16,7 +16,7 @@ import (
 
 // laid is a target that lays files out when they are made.
 type laid struct {
-	*mem.Place
+	*mem.Backend
 	width int64
 
 	mu    sync.Mutex
@@ -24,7 +24,7 @@ type laid struct {
 }
 
 func (l *laid) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
-	d, err := l.Place.Draft(ctx, e, h)
+	d, err := l.Backend.Draft(ctx, e, h)
 	return laidDraft{d, l}, err
 }
 
@@ -46,11 +46,11 @@ func (d laidDraft) WritePart(ctx context.Context, p mover.Part, f mover.Feed) (m
 func TestPartsFitTheDraft(t *testing.T) {
 	source, target := mem.NewTree(), mem.NewTree()
 	source.Files(map[string]string{"large": strings.Repeat("0123456789abcdef", 1<<16)})
-	from, to := mem.New(source, mem.Options{}), &laid{Place: mem.New(target, mem.Options{}), width: 3 << 14}
+	from, to := mem.New(source, mem.Options{}), &laid{Backend: mem.New(target, mem.Options{}), width: 3 << 14}
 	j := must.Get(journal.Open(t.TempDir(), journal.Options{}))(t)
 	defer j.Close()
 	actions := plan.Diff(from.Walk(t.Context(), mover.WalkOptions{}), to.Walk(t.Context(), mover.WalkOptions{}), plan.Options{})
-	must.Do(t, transfer.Run(t.Context(), from, to, actions, transfer.Options{By: mover.Owner{Task: "test", Epoch: 1}, Journal: j}))
+	must.Do(t, transfer.Run(t.Context(), from, to, actions, transfer.Options{By: mover.WriterID{Task: "test", Epoch: 1}, Journal: j}))
 	same(t, source, target, mem.Options{})
 	if len(to.parts) < 8 {
 		t.Errorf("%d parts", len(to.parts))

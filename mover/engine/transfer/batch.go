@@ -111,7 +111,7 @@ func (b *batch) update(ctx context.Context, it *item) error {
 
 // seen is what the draft of an item may replace, where somebody may take over from us; nil is anything.
 func (r *run) seen(it *item) *mover.Entry {
-	if k := it.Target.Kind; r.to.Guards && r.o.Mine != nil && it.tries == 0 && (k == 0 || k == mover.File) {
+	if k := it.Target.Kind; r.to.Guards && r.o.ConfirmLease != nil && it.tries == 0 && (k == 0 || k == mover.File) {
 		return &it.Target
 	}
 	return nil

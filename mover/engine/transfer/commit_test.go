@@ -22,7 +22,7 @@ import (
 func TestFullPublishesWhatIsFinished(t *testing.T) {
 	source := mem.NewTree().Files(map[string]string{"a": "1", "b": "2", "c": "3", "d": "4", "e": "5", "f": "6"})
 	target := mem.NewTree()
-	full := faulty.New(mem.New(target, mem.Options{Adjust: func(t *mover.Traits) {
+	full := faulty.New(mem.New(target, mem.Options{Adjust: func(t *mover.Capabilities) {
 		t.CommitBytes, t.CommitEvery, t.BatchFiles = 1<<20, time.Hour, 1
 	}}), faulty.Options{Script: func(c faulty.Call) faulty.Fault {
 		if c.Op == faulty.Draft && c.Name == "f" {

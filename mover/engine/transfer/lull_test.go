@@ -57,7 +57,7 @@ func TestLull(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				source, target := mem.NewTree().Files(row.source), mem.NewTree().Files(row.target)
 				from := sleepy{mem.New(source, mem.Options{}), row.before, still}
-				to := mem.New(target, mem.Options{Adjust: func(t *mover.Traits) { t.DirDrafts = row.drafts }})
+				to := mem.New(target, mem.Options{Adjust: func(t *mover.Capabilities) { t.DirDrafts = row.drafts }})
 				o := plan.Options{Delete: true}
 				told := &timely{began: time.Now(), at: map[string]time.Duration{}}
 				actions := plan.Diff(from.Walk(t.Context(), mover.WalkOptions{}), to.Walk(t.Context(), mover.WalkOptions{}), o)

@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Nameless opens a new file in a directory for reading and writing. It has no name
+// AnonymousFile opens a new file in a directory for reading and writing. It has no name
 // and goes with its last descriptor, so a process that is killed leaves nothing.
 // Where the file system can not make one so (open(2), O_TMPFILE), it is made with a
 // name that is taken away at once.
-func Nameless(dir string) (*os.File, error) {
+func AnonymousFile(dir string) (*os.File, error) {
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err == nil {
 		return os.NewFile(uintptr(fd), dir+"/nameless"), nil

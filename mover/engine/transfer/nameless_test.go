@@ -10,7 +10,7 @@ import (
 // A spool is nowhere to be seen, from its first moment on.
 func TestNameless(t *testing.T) {
 	dir := t.TempDir()
-	file := must.Get(Nameless(dir))(t)
+	file := must.Get(AnonymousFile(dir))(t)
 	defer file.Close()
 	if _, err := file.WriteAt([]byte("kept"), 5); err != nil {
 		t.Fatal(err)
@@ -22,7 +22,7 @@ func TestNameless(t *testing.T) {
 	if names, err := os.ReadDir(dir); err != nil || len(names) > 0 {
 		t.Errorf("%v, %v", names, err)
 	}
-	if _, err := Nameless(dir + "/gone"); !os.IsNotExist(err) {
+	if _, err := AnonymousFile(dir + "/gone"); !os.IsNotExist(err) {
 		t.Errorf("a directory that is not there: %v", err)
 	}
 }

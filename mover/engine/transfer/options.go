@@ -15,37 +15,37 @@ import (
 
 // Options says how to transfer. The zero value works, but for By.
 type Options struct {
-	By       mover.Owner                 // whose drafts these are
-	Jobs     int                         // units in work; 0 climbs within the traits of both places
-	Gate     *limit.Gate                 // how many units may be in work now; nil is NewGate of the traits and Jobs
-	Plan     plan.Options                // as the actions were planned; Plan.Preserve is what is carried over
-	Level    mover.Level                 // least integrity of every file; 0 is the target's own
-	Journal  Journal                     // nil remembers nothing for a later run
-	Observer Observer                    // nil is told nothing
-	Counters *Counters                   // nil counts for nobody
-	Allow    func(entries int64) error   // asked once before that many are removed; nil allows all
-	Mine     func(context.Context) error // asked before anything is published or removed; an error, as mover.ErrHeld, ends the run. nil is always ours
-	Turn     Turn                        // asked before each unit; nil lets every one begin
-	Crew     Crew                        // other processes that take works of this run; nil are none
-	Tidy     func(context.Context)       // called when all else is done and nothing failed, before directories get their facts; nil does nothing
-	Released Released                    // what to do with files whose content is in an archive only
-	FailFull bool                        // end when the target is full, instead of waiting for room
-	SpoolDir string                      // where what comes last waits; "" is os.TempDir
-	Logger   *slog.Logger                // nil means no log
+	By           mover.WriterID              // whose drafts these are
+	Jobs         int                         // units in work; 0 climbs within the traits of both places
+	Gate         *limit.Gate                 // how many units may be in work now; nil is NewGate of the traits and Jobs
+	Plan         plan.Options                // as the actions were planned; Plan.Preserve is what is carried over
+	Level        mover.Level                 // least integrity of every file; 0 is the target's own
+	Journal      Journal                     // nil remembers nothing for a later run
+	Observer     Observer                    // nil is told nothing
+	Counters     *Counters                   // nil counts for nobody
+	Allow        func(entries int64) error   // asked once before that many are removed; nil allows all
+	ConfirmLease func(context.Context) error // asked before anything is published or removed; an error, as mover.ErrHeld, ends the run. nil is always ours
+	Turn         AcquireSlot                 // asked before each unit; nil lets every one begin
+	Crew         Helpers                     // other processes that take works of this run; nil are none
+	Tidy         func(context.Context)       // called when all else is done and nothing failed, before directories get their facts; nil does nothing
+	Released     Released                    // what to do with files whose content is in an archive only
+	FailFull     bool                        // end when the target is full, instead of waiting for room
+	SpoolDir     string                      // where what comes last waits; "" is os.TempDir
+	Logger       *slog.Logger                // nil means no log
 }
 
-// Turn waits until a unit may be done.
-type Turn func(ctx context.Context, a Ask) (Granted, error)
+// AcquireSlot waits until a unit may be done.
+type AcquireSlot func(ctx context.Context, a SlotRequest) (Slot, error)
 
-// Ask is what a turn is wanted for.
-type Ask struct {
+// SlotRequest is what a turn is wanted for.
+type SlotRequest struct {
 	Bytes, Ops int64 // of the unit, about
 	Most       int   // turns that the run can use at one time
 	Fill       int   // turns like this one that are as many as are good for the node, as far as the run knows
 }
 
-// Granted is a turn.
-type Granted struct {
+// Slot is a turn.
+type Slot struct {
 	Done func(moved int64) // called at its end, with the bytes that it moved
 	// Alone says that nobody else wants turns: how many units are in work is for the run
 	// to find out. Where others do, who gives the turns decides, up to Ask.Most.

@@ -15,7 +15,7 @@ const maxParts = 10_000
 // what both places like, grown until their number is allowed, a multiple of the
 // target's alignment, and of width, so that each part takes as much from every target of
 // a striped file; 0 has no stripes.
-func partBytes(size, width int64, source, target mover.Traits) (int64, error) {
+func partBytes(size, width int64, source, target mover.Capabilities) (int64, error) {
 	if target.MaxBytes > 0 && size > target.MaxBytes {
 		return 0, fmt.Errorf("%w: %d bytes, and the target takes at most %d in one entry", mover.ErrUnsupported, size, target.MaxBytes)
 	}
@@ -37,7 +37,7 @@ func partBytes(size, width int64, source, target mover.Traits) (int64, error) {
 
 // planned says whether a file of size bytes may have parts of n: an earlier run may have
 // planned with another layout in sight, and what it has done is worth more than that.
-func planned(size, n int64, target mover.Traits) bool {
+func planned(size, n int64, target mover.Capabilities) bool {
 	fits := n > 0 && n >= target.PartMin && n%max(target.PartAlign, 1) == 0
 	return fits && count(size, n) <= min(maxParts, cmp.Or(target.MaxParts, maxParts))
 }

@@ -51,7 +51,7 @@ func TestPartsAreNoLargerThanNeeded(t *testing.T) {
 		{"to the next block", gib, 0, 8*mib + 1, 4 * kib, 8*mib + 4*kib},
 		{"as many as there may be", maxParts * 8 * mib, 0, mib, 4 * kib, 8 * mib},
 	} {
-		if got, err := partBytes(c.size, c.width, mover.Traits{}, mover.Traits{PartBytes: c.usual, PartAlign: c.align}); got != c.want || err != nil {
+		if got, err := partBytes(c.size, c.width, mover.Capabilities{}, mover.Capabilities{PartBytes: c.usual, PartAlign: c.align}); got != c.want || err != nil {
 			t.Errorf("%s: %d, want %d (%v)", c.what, got, c.want, err)
 		}
 	}
@@ -60,7 +60,7 @@ func TestPartsAreNoLargerThanNeeded(t *testing.T) {
 // TestPlannedBefore: parts that an earlier run has planned are gone on with where the target takes them, and only there.
 func TestPlannedBefore(t *testing.T) {
 	const kib, mib = int64(1) << 10, int64(1) << 20
-	to := mover.Traits{PartMin: 5 * mib, PartAlign: 4 * kib, MaxParts: 100}
+	to := mover.Capabilities{PartMin: 5 * mib, PartAlign: 4 * kib, MaxParts: 100}
 	for _, c := range []struct {
 		what    string
 		size, n int64
@@ -83,13 +83,13 @@ func TestPlannedBefore(t *testing.T) {
 // planned once may be gone on with.
 func TestPartsOfAnySize(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		to := mover.Traits{
+		to := mover.Capabilities{
 			PartBytes: rapid.Int64Range(0, 64<<20).Draw(t, "usual"), PartMin: rapid.Int64Range(0, 5<<20).Draw(t, "least"),
 			PartAlign: rapid.SampledFrom([]int64{0, 1, 4 << 10}).Draw(t, "alignment"), MaxParts: rapid.SampledFrom([]int{0, 10_000, 1 << 20}).Draw(t, "most"),
 		}
 		size := rapid.Int64Range(0, 5<<40).Draw(t, "size")
 		w := width(size, rapid.Int64Range(-1, 1<<30).Draw(t, "target's width"), rapid.Int64Range(-1, 1<<30).Draw(t, "source's width"))
-		n := must.Get(partBytes(size, w, mover.Traits{}, to))(t)
+		n := must.Get(partBytes(size, w, mover.Capabilities{}, to))(t)
 		if w > 0 && to.PartAlign <= 1 && n%w != 0 {
 			t.Errorf("a part of %d is no multiple of %d", n, w)
 		}

@@ -21,7 +21,7 @@ import (
 // archive is a source whose files are all in an archive. It brings back what it was asked
 // for after a minute, unless it loses the request.
 type archive struct {
-	*mem.Place
+	*mem.Backend
 	loses  int             // the first requests
 	denied map[string]bool // nobody can ask for these
 
@@ -58,7 +58,7 @@ func (a *archive) away(name string) bool {
 func (a *archive) Away(_ context.Context, e mover.Entry) (bool, error) { return a.away(e.Name), nil }
 
 func (a *archive) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
-	c, err := a.Place.Open(ctx, e)
+	c, err := a.Backend.Open(ctx, e)
 	return archived{c, a}, err
 }
 
@@ -95,7 +95,7 @@ func archivedFiles(n int) *mem.Tree {
 func TestRequestsThatAreLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, target := archivedFiles(600), mem.NewTree()
-		a := &archive{Place: mem.New(source, mem.Options{}), loses: 4}
+		a := &archive{Backend: mem.New(source, mem.Options{}), loses: 4}
 		res, err := a.run(t.Context(), target)
 		if err != nil || res.failed() != nil {
 			t.Fatal(err, res.failed())
@@ -116,7 +116,7 @@ func TestRequestsThatAreLost(t *testing.T) {
 func TestOneKeepsBackNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, target := archivedFiles(300), mem.NewTree()
-		a := &archive{Place: mem.New(source, mem.Options{}), denied: map[string]bool{"f0007": true, "large": true}}
+		a := &archive{Backend: mem.New(source, mem.Options{}), denied: map[string]bool{"f0007": true, "large": true}}
 		res := must.Get(a.run(t.Context(), target))(t)
 		failed := 0
 		for _, r := range res.all {
@@ -136,7 +136,7 @@ func TestOneKeepsBackNoOther(t *testing.T) {
 // TestArchiveThatIsSilent: a wait without an end hears its context.
 func TestArchiveThatIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &archive{Place: mem.New(archivedFiles(10), mem.Options{}), loses: 1 << 30}
+		a := &archive{Backend: mem.New(archivedFiles(10), mem.Options{}), loses: 1 << 30}
 		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 		defer cancel()
 		begun := time.Now()

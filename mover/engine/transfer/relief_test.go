@@ -18,7 +18,7 @@ import (
 // hung is a place with calls for some names that return late, whatever becomes of their context: so the kernel does on a mount with a server
 // that is away.
 type hung struct {
-	mover.Place
+	mover.Backend
 	op   faulty.Op
 	at   func(name string) bool
 	back <-chan struct{} // is closed when the server is back
@@ -32,7 +32,7 @@ func (h hung) hangs(op faulty.Op, name string) {
 
 func (h hung) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
 	h.hangs(faulty.Open, e.Name)
-	c, err := h.Place.Open(ctx, e)
+	c, err := h.Backend.Open(ctx, e)
 	if err != nil {
 		return nil, err
 	}
@@ -41,10 +41,10 @@ func (h hung) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
 
 func (h hung) Draft(ctx context.Context, e mover.Entry, o mover.Hints) (mover.Draft, error) {
 	h.hangs(faulty.Draft, e.Name)
-	return h.Place.Draft(ctx, e, o)
+	return h.Backend.Draft(ctx, e, o)
 }
 
-func (h hung) Unwrap() any { return h.Place }
+func (h hung) Unwrap() any { return h.Backend }
 
 type hungContent struct {
 	mover.Content
@@ -83,7 +83,7 @@ func TestHung(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				source, target := mem.NewTree().Files(row.source), mem.NewTree().Files(row.target)
-				row.from.Place, row.to.Place = mem.New(source, mem.Options{}), mem.New(target, mem.Options{})
+				row.from.Backend, row.to.Backend = mem.New(source, mem.Options{}), mem.New(target, mem.Options{})
 				back := make(chan struct{})
 				time.AfterFunc(time.Hour, func() { close(back) })
 				row.from.back, row.to.back = back, back

@@ -19,13 +19,13 @@ import (
 
 // dying is a target whose process dies at the n-th part.
 type dying struct {
-	*mem.Place
+	*mem.Backend
 	parts *atomic.Int64
 	at    int64
 }
 
 func (d dying) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
-	draft, err := d.Place.Draft(ctx, e, h)
+	draft, err := d.Backend.Draft(ctx, e, h)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (d dying) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcome
 	for i := range batch {
 		inner[i] = batch[i].(dyingDraft).Draft
 	}
-	return d.Place.Publish(ctx, inner)
+	return d.Backend.Publish(ctx, inner)
 }
 
 //safety:3 what is read after a kill is at most what was in flight, to the part; also when the store finishes what a dead run had asked for
@@ -66,16 +66,16 @@ func TestResumeSendsOnlyWhatIsMissing(t *testing.T) {
 		}
 		j := must.Get(journal.Open(dir, journal.Options{}))(t)
 		var n transfer.Counters
-		read := &counting{Place: mem.New(source, mem.Options{})}
+		read := &counting{Backend: mem.New(source, mem.Options{})}
 		to := mem.New(target, o)
 		ctx := context.Background()
 		p := plan.Options{Both: o.ObjectStore}
 		actions := plan.Diff(read.Walk(ctx, mover.WalkOptions{}), to.Walk(ctx, mover.WalkOptions{}), p)
-		must.Do(t, transfer.Run(ctx, read, to, actions, transfer.Options{By: mover.Owner{Task: "test", Epoch: 2}, Journal: j, Counters: &n, Plan: p}))
+		must.Do(t, transfer.Run(ctx, read, to, actions, transfer.Options{By: mover.WriterID{Task: "test", Epoch: 2}, Journal: j, Counters: &n, Plan: p}))
 		same(t, source, target, o)
-		parts := int64(1<<20) / to.Traits().PartBytes
-		if got, want := read.bytes.Load(), (parts-6)*to.Traits().PartBytes; got > want {
-			t.Errorf("%s: the second run read %d bytes; 6 of %d parts were there already", to.Traits().System, got, parts)
+		parts := int64(1<<20) / to.Capabilities().PartBytes
+		if got, want := read.bytes.Load(), (parts-6)*to.Capabilities().PartBytes; got > want {
+			t.Errorf("%s: the second run read %d bytes; 6 of %d parts were there already", to.Capabilities().System, got, parts)
 		}
 		for _, r := range j.Left(ctx) {
 			t.Errorf("the journal still has %+v", r)
@@ -98,12 +98,12 @@ func interrupted(t *testing.T, source, target *mem.Tree, o mem.Options, dir stri
 
 // counting counts the bytes that are read from it.
 type counting struct {
-	*mem.Place
+	*mem.Backend
 	bytes atomic.Int64
 }
 
 func (c *counting) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
-	content, err := c.Place.Open(ctx, e)
+	content, err := c.Backend.Open(ctx, e)
 	return countingContent{content, c}, err
 }
 
@@ -167,7 +167,7 @@ func TestPublishedAfterDeath(t *testing.T) {
 		}
 		return faulty.None
 	}})
-	read := &counting{Place: mem.New(source, mem.Options{})}
+	read := &counting{Backend: mem.New(source, mem.Options{})}
 	res, err := syncTo(ctx, read, slow, o)
 	if f := res.failed(); err != nil || f != nil {
 		t.Fatal(err, f)
@@ -188,10 +188,10 @@ func TestPublishedAfterDeath(t *testing.T) {
 }
 
 // losing is a target whose writes may fail unseen.
-type losing struct{ *mem.Place }
+type losing struct{ *mem.Backend }
 
-func (l losing) Traits() mover.Traits {
-	t := l.Place.Traits()
+func (l losing) Capabilities() mover.Capabilities {
+	t := l.Backend.Capabilities()
 	t.LateErrors = true
 	return t
 }
@@ -222,11 +222,11 @@ func TestLostPartsAreSentAgain(t *testing.T) {
 		}
 		must.Do(t, d.Suspend())
 	}
-	read := &counting{Place: mem.New(source, mem.Options{})}
+	read := &counting{Backend: mem.New(source, mem.Options{})}
 	actions := plan.Diff(read.Walk(ctx, mover.WalkOptions{}), to.Walk(ctx, mover.WalkOptions{}), plan.Options{})
-	must.Do(t, transfer.Run(ctx, read, losing{to}, actions, transfer.Options{By: mover.Owner{Task: "test", Epoch: 2}, Journal: j}))
+	must.Do(t, transfer.Run(ctx, read, losing{to}, actions, transfer.Options{By: mover.WriterID{Task: "test", Epoch: 2}, Journal: j}))
 	same(t, source, target, mem.Options{})
-	part := to.Traits().PartBytes
+	part := to.Capabilities().PartBytes
 	if got, want := read.bytes.Load(), 1<<20-5*part; got != want {
 		t.Errorf("the second run read %d bytes instead of %d: 5 parts were there, and one was lost", got, want)
 	}

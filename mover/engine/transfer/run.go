@@ -21,9 +21,9 @@ import (
 // run is the state of one Run.
 type run struct {
 	source mover.Source
-	target mover.Place
-	from   mover.Traits
-	to     mover.Traits
+	target mover.Backend
+	from   mover.Capabilities
+	to     mover.Capabilities
 	o      Options
 	n      *Counters
 	log    *slog.Logger
@@ -71,7 +71,7 @@ type run struct {
 //
 // An error in the stream with an entry is reported as a failure of that entry,
 // and nothing will be removed; an error with no entry ends the run.
-func Run(ctx context.Context, source mover.Source, target mover.Place, actions iter.Seq2[plan.Action, error], o Options) (err error) {
+func Run(ctx context.Context, source mover.Source, target mover.Backend, actions iter.Seq2[plan.Action, error], o Options) (err error) {
 	r, err := newRun(source, target, o)
 	if err != nil {
 		return err
@@ -89,8 +89,8 @@ func Run(ctx context.Context, source mover.Source, target mover.Place, actions i
 	return r.o.Journal.Clear(ctx, r.doubted...) // what failed again has another record
 }
 
-func newRun(source mover.Source, target mover.Place, o Options) (*run, error) {
-	r := &run{source: source, target: target, from: source.Traits(), to: target.Traits(), o: o, n: o.Counters, log: o.Logger}
+func newRun(source mover.Source, target mover.Backend, o Options) (*run, error) {
+	r := &run{source: source, target: target, from: source.Capabilities(), to: target.Capabilities(), o: o, n: o.Counters, log: o.Logger}
 	if r.n == nil {
 		r.n = new(Counters)
 	}
@@ -129,7 +129,7 @@ func (r *run) close() {
 }
 
 // bounds returns how many units are worth having in work at first, and at most.
-func bounds(from, to mover.Traits, jobs int) (first, most int) {
+func bounds(from, to mover.Capabilities, jobs int) (first, most int) {
 	if jobs > 0 {
 		return jobs, jobs
 	}
@@ -140,7 +140,7 @@ func bounds(from, to mover.Traits, jobs int) (first, most int) {
 // NewGate returns the gate for transfers between two places: pinned to jobs, or
 // climbing within their traits when jobs is 0. What tries again on behalf of a
 // place can tell it of throttling.
-func NewGate(from, to mover.Traits, jobs int) *limit.Gate {
+func NewGate(from, to mover.Capabilities, jobs int) *limit.Gate {
 	first, most := bounds(from, to, jobs)
 	least := min(first, 2)
 	if jobs > 0 {
@@ -283,10 +283,10 @@ func (r *run) worker(ctx context.Context) error {
 
 // mine returns an error when somebody else has taken this run over.
 func (r *run) mine(ctx context.Context) error {
-	if r.o.Mine == nil {
+	if r.o.ConfirmLease == nil {
 		return nil
 	}
-	return r.o.Mine(ctx)
+	return r.o.ConfirmLease(ctx)
 }
 
 // fatal says whether an error would hit every other entry too.
@@ -297,7 +297,7 @@ func (r *run) fatal(ctx context.Context, err error) bool {
 // small is the size up to which files travel in batches: what the target says. What comes
 // from afar and is one part in any case is small, too: whoever moves it opens and publishes
 // it, and on many nodes that is not the lead.
-func small(from, to mover.Traits) int64 {
+func small(from, to mover.Capabilities) int64 {
 	n := to.SmallBytes
 	if from.Remote && !to.Remote {
 		n = max(n, from.PartBytes)

@@ -109,11 +109,11 @@ func TestQueueIsEven(t *testing.T) {
 // One part of what comes from afar is small, and two are not.
 func TestSmall(t *testing.T) {
 	const mib = 1 << 20
-	disk := mover.Traits{SmallBytes: mib, BatchBytes: 16 * mib, PartBytes: 8 * mib}
-	store := mover.Traits{SmallBytes: mib, BatchBytes: 4 * mib, PartBytes: 16 * mib, Remote: true}
+	disk := mover.Capabilities{SmallBytes: mib, BatchBytes: 16 * mib, PartBytes: 8 * mib}
+	store := mover.Capabilities{SmallBytes: mib, BatchBytes: 4 * mib, PartBytes: 16 * mib, Remote: true}
 	for _, row := range []struct {
 		name     string
-		from, to mover.Traits
+		from, to mover.Capabilities
 		want     int64
 	}{
 		{"between disks", disk, disk, mib},

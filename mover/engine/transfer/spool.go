@@ -51,7 +51,7 @@ func (s *spool) add(it item) error {
 // write appends the chunk in memory to the file.
 func (s *spool) write() (err error) {
 	if s.file == nil {
-		if s.file, err = Nameless(s.dir); err != nil {
+		if s.file, err = AnonymousFile(s.dir); err != nil {
 			return err
 		}
 	}

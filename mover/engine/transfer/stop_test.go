@@ -18,7 +18,7 @@ import (
 )
 
 // syncTo runs a sync with Delete between two places.
-func syncTo(ctx context.Context, from mover.Source, to mover.Place, o transfer.Options) (*results, error) {
+func syncTo(ctx context.Context, from mover.Source, to mover.Backend, o transfer.Options) (*results, error) {
 	res := &results{}
 	o.By, o.Observer, o.Plan.Delete = by, res, true
 	actions := plan.Diff(from.Walk(ctx, mover.WalkOptions{}), to.Walk(ctx, mover.WalkOptions{}), o.Plan)
@@ -154,7 +154,7 @@ func TestStoppedRunLeavesItsDrafts(t *testing.T) {
 	defer j.Close()
 	stopped := errors.New("stopped")
 	ctx, stop := context.WithCancelCause(t.Context())
-	from := &opening{Place: mem.New(source, mem.Options{})}
+	from := &opening{Backend: mem.New(source, mem.Options{})}
 	to := faulty.New(mem.New(target, mem.Options{}), faulty.Options{Script: func(c faulty.Call) faulty.Fault {
 		if c.Op == faulty.Write && c.Off >= 7*64<<10 {
 			stop(stopped)
@@ -174,12 +174,12 @@ func TestStoppedRunLeavesItsDrafts(t *testing.T) {
 
 // opening counts what is open.
 type opening struct {
-	*mem.Place
+	*mem.Backend
 	open atomic.Int64
 }
 
 func (o *opening) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
-	c, err := o.Place.Open(ctx, e)
+	c, err := o.Backend.Open(ctx, e)
 	if err != nil {
 		return nil, err
 	}
@@ -220,10 +220,10 @@ func TestWrongReadBackIsRemoved(t *testing.T) {
 }
 
 // careless is a store that writes wrong bytes, and whose drafts can not be read.
-type careless struct{ *mem.Place }
+type careless struct{ *mem.Backend }
 
 func (c careless) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
-	d, err := c.Place.Draft(ctx, e, h)
+	d, err := c.Backend.Draft(ctx, e, h)
 	if err != nil || e.Kind != mover.File {
 		return d, err
 	}
@@ -238,7 +238,7 @@ func (c careless) Publish(ctx context.Context, batch []mover.Draft) []mover.Outc
 			inner[i] = w.Draft
 		}
 	}
-	return c.Place.Publish(ctx, inner)
+	return c.Backend.Publish(ctx, inner)
 }
 
 type wrong struct{ mover.Draft }

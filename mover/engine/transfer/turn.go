@@ -84,12 +84,12 @@ func (u *unit) cost() (c cost) {
 }
 
 // turn waits for a turn.
-func (r *run) turn(ctx context.Context, c cost) (Granted, error) {
+func (r *run) turn(ctx context.Context, c cost) (Slot, error) {
 	if r.o.Turn == nil {
-		return Granted{Done: func(int64) {}, Alone: true}, nil
+		return Slot{Done: func(int64) {}, Alone: true}, nil
 	}
 	most, fill := r.fill()
-	g, err := r.o.Turn(ctx, Ask{Bytes: c.bytes, Ops: c.ops, Most: most, Fill: fill})
+	g, err := r.o.Turn(ctx, SlotRequest{Bytes: c.bytes, Ops: c.ops, Most: most, Fill: fill})
 	if err == nil {
 		r.crowded.Store(!g.Alone)
 	}
@@ -137,7 +137,7 @@ func (r *run) abreast(alone bool) int {
 	switch {
 	case r.crowded.Load():
 		return width + r.inLine(width)
-	case r.o.Mine != nil && alone:
+	case r.o.ConfirmLease != nil && alone:
 		return width + beside(width)
 	}
 	return width

@@ -25,11 +25,11 @@ func TestTurnsAreWeighed(t *testing.T) {
 	const all = 1000*10 + 500_000
 	source, target := mem.NewTree().Files(contents), mem.NewTree()
 	var bytes, ops, moved, open atomic.Int64
-	turn := func(_ context.Context, a transfer.Ask) (transfer.Granted, error) {
+	turn := func(_ context.Context, a transfer.SlotRequest) (transfer.Slot, error) {
 		bytes.Add(a.Bytes)
 		ops.Add(a.Ops)
 		open.Add(1)
-		return transfer.Granted{Done: func(m int64) { moved.Add(m); open.Add(-1) }}, nil
+		return transfer.Slot{Done: func(m int64) { moved.Add(m); open.Add(-1) }}, nil
 	}
 	res, err := syncTo(t.Context(), mem.New(source, mem.Options{}), mem.New(target, mem.Options{}), transfer.Options{Turn: turn})
 	if f := res.failed(); err != nil || f != nil {
@@ -50,12 +50,12 @@ type giver struct {
 	room  chan struct{}
 
 	mu   sync.Mutex
-	last transfer.Ask
+	last transfer.SlotRequest
 	here int // asks that wait or run
 	most int // of here
 }
 
-func (g *giver) turn(ctx context.Context, a transfer.Ask) (transfer.Granted, error) {
+func (g *giver) turn(ctx context.Context, a transfer.SlotRequest) (transfer.Slot, error) {
 	g.mu.Lock()
 	g.last = a
 	g.here++
@@ -64,9 +64,9 @@ func (g *giver) turn(ctx context.Context, a transfer.Ask) (transfer.Granted, err
 	select {
 	case g.room <- struct{}{}:
 	case <-ctx.Done():
-		return transfer.Granted{}, ctx.Err()
+		return transfer.Slot{}, ctx.Err()
 	}
-	return transfer.Granted{Alone: g.alone, Done: func(int64) {
+	return transfer.Slot{Alone: g.alone, Done: func(int64) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.here--
@@ -76,14 +76,14 @@ func (g *giver) turn(ctx context.Context, a transfer.Ask) (transfer.Granted, err
 
 // slow is a place where it takes a moment to open something.
 type slow struct {
-	*mem.Place
+	*mem.Backend
 	opened func()
 }
 
 func (s slow) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
 	time.Sleep(time.Millisecond)
 	s.opened()
-	return s.Place.Open(ctx, e)
+	return s.Backend.Open(ctx, e)
 }
 
 // While others want turns too, a run has more units in line than it can have in work, so
@@ -98,15 +98,15 @@ func TestUnitsStandInLine(t *testing.T) {
 		name   string
 		alone  bool
 		jobs   int
-		asks   transfer.Ask
+		asks   transfer.SlotRequest
 		inLine int // in line and in work, at one time, at most
 		inWork int // at one time, at most
 	}{ // a tree in memory says that four at a time are good
-		{"beside others", false, 0, transfer.Ask{Most: 8, Fill: 8}, 12, 8},
-		{"beside others, with a number of jobs", false, 3, transfer.Ask{Most: 3, Fill: 8}, 10, 3},
-		{"beside others, with many jobs", false, 10, transfer.Ask{Most: 10, Fill: 12}, 24, 10},
-		{"alone", true, 0, transfer.Ask{Most: 8, Fill: 8}, 4, 4},
-		{"alone, with a number of jobs", true, 3, transfer.Ask{Most: 3, Fill: 8}, 3, 3},
+		{"beside others", false, 0, transfer.SlotRequest{Most: 8, Fill: 8}, 12, 8},
+		{"beside others, with a number of jobs", false, 3, transfer.SlotRequest{Most: 3, Fill: 8}, 10, 3},
+		{"beside others, with many jobs", false, 10, transfer.SlotRequest{Most: 10, Fill: 12}, 24, 10},
+		{"alone", true, 0, transfer.SlotRequest{Most: 8, Fill: 8}, 4, 4},
+		{"alone, with a number of jobs", true, 3, transfer.SlotRequest{Most: 3, Fill: 8}, 3, 3},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			source, target := mem.NewTree().Files(contents), mem.NewTree()
@@ -143,10 +143,10 @@ func TestMovesWhileItAsks(t *testing.T) {
 			var asked atomic.Int64
 			o := transfer.Options{
 				Jobs: jobs,
-				Turn: func(context.Context, transfer.Ask) (transfer.Granted, error) {
-					return transfer.Granted{Alone: true, Done: func(int64) {}}, nil
+				Turn: func(context.Context, transfer.SlotRequest) (transfer.Slot, error) {
+					return transfer.Slot{Alone: true, Done: func(int64) {}}, nil
 				},
-				Mine: func(context.Context) error { asked.Add(1); time.Sleep(answer); return nil },
+				ConfirmLease: func(context.Context) error { asked.Add(1); time.Sleep(answer); return nil },
 			}
 			begun := time.Now()
 			res, err := syncTo(t.Context(), slow{mem.New(source, mem.Options{}), func() {}}, mem.New(target, mem.Options{}), o)

@@ -15,7 +15,7 @@ import (
 )
 
 // shortNames is a place that takes no long names.
-type shortNames struct{ mover.Place }
+type shortNames struct{ mover.Backend }
 
 func tooLong(name string) error {
 	if _, base := mover.Parent(name); len(base) > 255 {
@@ -31,14 +31,14 @@ func (p shortNames) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mo
 	if e.Name == "denied" {
 		return nil, mover.ErrPermission
 	}
-	return p.Place.Draft(ctx, e, h)
+	return p.Backend.Draft(ctx, e, h)
 }
 
 func (p shortNames) Mkdir(ctx context.Context, e mover.Entry) error {
 	if err := tooLong(e.Name); err != nil {
 		return err
 	}
-	return p.Place.Mkdir(ctx, e)
+	return p.Backend.Mkdir(ctx, e)
 }
 
 // TestUnheldNames: what a target can not hold for its name is named each time, and keeps nothing from being removed. Any other fault does.

@@ -19,7 +19,7 @@ import (
 // late takes its time: as a source for each range until it is answered and for each read,
 // as a target between reads and before it answers; for some of that it is sending.
 type late struct {
-	mover.Place
+	mover.Backend
 	answer, read, between, take, sending time.Duration
 }
 
@@ -27,12 +27,12 @@ type late struct {
 func (l late) Sending() (onTheWay, all time.Duration) { return l.sending, l.take }
 
 func (l late) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
-	c, err := l.Place.Open(ctx, e)
+	c, err := l.Backend.Open(ctx, e)
 	return lateContent{c, l}, err
 }
 
 func (l late) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
-	d, err := l.Place.Draft(ctx, e, h)
+	d, err := l.Backend.Draft(ctx, e, h)
 	return lateDraft{d, l}, err
 }
 
@@ -40,7 +40,7 @@ func (l late) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcome 
 	for i := range batch {
 		batch[i] = batch[i].(lateDraft).Draft
 	}
-	return l.Place.Publish(ctx, batch)
+	return l.Backend.Publish(ctx, batch)
 }
 
 type lateContent struct {
@@ -118,7 +118,7 @@ func TestWaitsAreApart(t *testing.T) {
 					o := mem.Options{ObjectStore: c.objects}
 					var n transfer.Counters
 					begun := time.Now()
-					c.from.Place, c.to.Place = mem.New(mem.NewTree().Files(files), o), mem.New(mem.NewTree(), o)
+					c.from.Backend, c.to.Backend = mem.New(mem.NewTree().Files(files), o), mem.New(mem.NewTree(), o)
 					from := mover.Source(c.from)
 					if c.over != nil {
 						from = c.over(from)
@@ -141,10 +141,10 @@ func TestWaitsAreApart(t *testing.T) {
 }
 
 // whole is a target that takes each part whole before it writes it.
-type whole struct{ mover.Place }
+type whole struct{ mover.Backend }
 
 func (w whole) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.Draft, error) {
-	d, err := w.Place.Draft(ctx, e, h)
+	d, err := w.Backend.Draft(ctx, e, h)
 	return wholeDraft{d}, err
 }
 
@@ -152,7 +152,7 @@ func (w whole) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcome
 	for i := range batch {
 		batch[i] = batch[i].(wholeDraft).Draft
 	}
-	return w.Place.Publish(ctx, batch)
+	return w.Backend.Publish(ctx, batch)
 }
 
 type wholeDraft struct{ mover.Draft }

@@ -17,7 +17,7 @@ import (
 	"datamove.dev/mover/p2p"
 )
 
-// Place is a directory that another node lends, or a part of it: a mover.Place that is read, and refuses all else. What it yields has no
+// Place is a directory that another node lends, or a part of it: a mover.Backend that is read, and refuses all else. What it yields has no
 // extended attributes. It is safe for many goroutines.
 type Place struct {
 	client *Client
@@ -31,14 +31,14 @@ func NewPlace(c *Client, lender p2p.Member, dir, called string) *Place {
 	return &Place{c, lender, dir, called}
 }
 
-var _ mover.Place = (*Place)(nil)
+var _ mover.Backend = (*Place)(nil)
 
 // String implements mover.Source.
 func (p *Place) String() string { return p.called }
 
 // Traits implements mover.Source.
-func (p *Place) Traits() mover.Traits {
-	return mover.Traits{Scheme: "peer", System: "the disk of " + p.lender.Name, Keeps: lentFacts, Remote: true,
+func (p *Place) Capabilities() mover.Capabilities {
+	return mover.Capabilities{Scheme: "peer", System: "the disk of " + p.lender.Name, Keeps: lentFacts, Remote: true,
 		SmallBytes: p2p.PieceMost, BatchFiles: 64, BatchBytes: 16 << 20, PartBytes: 16 << 20, PartMin: 1 << 20, PartAlign: 4 << 10, MaxParts: 1 << 20, Parallel: connsMost, MaxParallel: 2 * connsMost}
 }
 
@@ -289,7 +289,7 @@ func (p *Place) refuses(op, name string) error {
 }
 
 // Lock implements mover.Target.
-func (p *Place) Lock(context.Context, string, mover.Owner) (context.Context, func() error, error) {
+func (p *Place) Lock(context.Context, string, mover.WriterID) (context.Context, func() error, error) {
 	return nil, nil, p.refuses("lock", "")
 }
 
@@ -322,7 +322,7 @@ func (p *Place) Mkdir(_ context.Context, e mover.Entry) error { return p.refuses
 func (p *Place) Update(_ context.Context, e mover.Entry) error { return p.refuses("write", e.Name) }
 
 // Remove implements mover.Target.
-func (p *Place) Remove(_ context.Context, e mover.Entry, _ mover.Owner) error {
+func (p *Place) Remove(_ context.Context, e mover.Entry, _ mover.WriterID) error {
 	return p.refuses("remove", e.Name)
 }
 

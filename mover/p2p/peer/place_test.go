@@ -21,7 +21,7 @@ import (
 )
 
 // lending is a directory of one node, and how another sees it.
-func lending(t *testing.T, dir string) (r *rig, here *posix.Place, there *Place) {
+func lending(t *testing.T, dir string) (r *rig, here *posix.Backend, there *Place) {
 	t.Helper()
 	r = newRig(t)
 	here = must.Get(posix.Open(dir, posix.Options{}))(t)
@@ -102,7 +102,7 @@ func TestPlace(t *testing.T) {
 		t.Error(err)
 	}
 	for what, err := range map[string]error{
-		"mkdir": run.Mkdir(t.Context(), e), "update": run.Update(t.Context(), e), "remove": run.Remove(t.Context(), e, mover.Owner{}), "drop": run.Drop(t.Context(), "x"),
+		"mkdir": run.Mkdir(t.Context(), e), "update": run.Update(t.Context(), e), "remove": run.Remove(t.Context(), e, mover.WriterID{}), "drop": run.Drop(t.Context(), "x"),
 		"publish": run.Publish(t.Context(), make([]mover.Draft, 1))[0].Err,
 	} {
 		wants(t, what, err, mover.ErrUnsupported)

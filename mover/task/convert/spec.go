@@ -140,12 +140,12 @@ func Request(spec *pb.TaskSpec, resolve func(location.Location) (location.Locati
 	if len(spec.GetSources()) > maxSources {
 		return r, fmt.Errorf("%w: %d sources; at most %d", mover.ErrUsage, len(spec.GetSources()), maxSources)
 	}
-	r.Names = make([]location.Location, len(spec.GetSources()))
+	r.Sources = make([]location.Location, len(spec.GetSources()))
 	for i, text := range spec.GetSources() {
 		ends = append(ends, struct {
 			text string
 			dst  *location.Location
-		}{text, &r.Names[i]})
+		}{text, &r.Sources[i]})
 	}
 	for _, e := range ends {
 		l, err := Locate(e.text)
@@ -157,19 +157,19 @@ func Request(spec *pb.TaskSpec, resolve func(location.Location) (location.Locati
 		}
 		*e.dst = l
 	}
-	if len(r.Names) == 0 {
-		r.Names = nil
+	if len(r.Sources) == 0 {
+		r.Sources = nil
 	}
 	return r, nil
 }
 
 func options(o *pb.Options) (r engine.Request, err error) {
-	r.Full, r.Checksum, r.Delete, r.DeleteFirst = o.GetAgain(), o.GetChecksum(), o.GetRemoveExtra(), o.GetRemoveFirst()
+	r.CopyAll, r.Checksum, r.Delete, r.DeleteFirst = o.GetAgain(), o.GetChecksum(), o.GetRemoveExtra(), o.GetRemoveFirst()
 	r.Jobs, r.Bandwidth, r.Memory = int(o.GetJobs()), o.GetBytesPerSecond(), o.GetMemoryBytes()
-	r.Backup, r.MayLack, r.Follow = o.GetBackupDir(), o.GetSourceMayBeAbsent(), o.GetFollow()
+	r.Backup, r.AllowMissingSource, r.Follow = o.GetBackupDir(), o.GetSourceMayBeAbsent(), o.GetFollow()
 	var ok bool
 	if o.GetFailWhenFull() {
-		r.OnFull = engine.FullFail
+		r.OnNoSpace = engine.NoSpaceFail
 	}
 	if r.Released, ok = releases[o.GetReleased()]; !ok {
 		return r, fmt.Errorf("%w: there is no way %v to treat released files", mover.ErrUsage, o.GetReleased())
@@ -255,8 +255,8 @@ func Fits(spec *pb.TaskSpec) error {
 // filter, which can not be read back.
 func Spec(r *engine.Request, rules []plan.Rule, names []string) (*pb.TaskSpec, error) {
 	s := &pb.TaskSpec{Target: r.Target.String(), Options: &pb.Options{
-		Again: r.Full, Checksum: r.Checksum, RemoveExtra: r.Delete, RemoveFirst: r.DeleteFirst, Jobs: int32(r.Jobs), BytesPerSecond: r.Bandwidth,
-		MemoryBytes: r.Memory, BackupDir: r.Backup, FailWhenFull: r.OnFull == engine.FullFail, NoReflink: r.Reflink == engine.ReflinkNever, SourceMayBeAbsent: r.MayLack, Follow: r.Follow,
+		Again: r.CopyAll, Checksum: r.Checksum, RemoveExtra: r.Delete, RemoveFirst: r.DeleteFirst, Jobs: int32(r.Jobs), BytesPerSecond: r.Bandwidth,
+		MemoryBytes: r.Memory, BackupDir: r.Backup, FailWhenFull: r.OnNoSpace == engine.NoSpaceFail, NoReflink: r.Reflink == engine.ReflinkNever, SourceMayBeAbsent: r.AllowMissingSource, Follow: r.Follow,
 		Verify: LevelOf(r.Verify), Names: names,
 	}}
 	for on, way := range releases {
@@ -272,10 +272,10 @@ func Spec(r *engine.Request, rules []plan.Rule, names []string) (*pb.TaskSpec, e
 			s.Kind = k
 		}
 	}
-	if len(r.Names) == 0 {
+	if len(r.Sources) == 0 {
 		s.Source = r.Source.String()
 	}
-	for _, l := range r.Names {
+	for _, l := range r.Sources {
 		s.Sources = append(s.Sources, l.String())
 	}
 	for _, f := range facts {

@@ -61,7 +61,7 @@ func Main(m *testing.M) {
 // Be is the part of Main before the tests.
 func Be() {
 	if len(os.Args) > 1 && os.Args[1] == "worker" {
-		conn, err := sandbox.Enter()
+		conn, err := sandbox.Child()
 		if err == nil {
 			err = worker.Run(context.Background(), conn, worker.Options{Stderr: os.Stderr, FileSystem: FileSystem})
 		}

@@ -115,7 +115,7 @@ func (c conn) Write(p []byte) (int, error) {
 
 // around opens places for a worker.
 func (l *life) around(open engine.Opener) engine.Opener {
-	return func(ctx context.Context, at location.Location, o engine.OpenOptions) (mover.Place, error) {
+	return func(ctx context.Context, at location.Location, o engine.OpenOptions) (mover.Backend, error) {
 		if err := l.pass(); err != nil {
 			return nil, err
 		}
@@ -123,19 +123,19 @@ func (l *life) around(open engine.Opener) engine.Opener {
 		if err != nil {
 			return nil, err
 		}
-		return &place{Place: p, life: l, path: at.Path}, nil
+		return &place{Backend: p, life: l, path: at.Path}, nil
 	}
 }
 
 // place is a place of a worker.
 type place struct {
-	mover.Place
+	mover.Backend
 	life *life
 	path string // of its root; "" is no path
 }
 
 // Unwrap returns the place behind it.
-func (p *place) Unwrap() any { return p.Place }
+func (p *place) Unwrap() any { return p.Backend }
 
 func (p *place) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover.Entry, error] {
 	return func(yield func(mover.Entry, error) bool) {
@@ -143,7 +143,7 @@ func (p *place) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover.E
 			yield(mover.Entry{}, err)
 			return
 		}
-		for e, err := range p.Place.Walk(ctx, o) {
+		for e, err := range p.Backend.Walk(ctx, o) {
 			if passErr := p.life.pass(); passErr != nil {
 				yield(mover.Entry{}, passErr)
 				return
@@ -159,14 +159,14 @@ func (p *place) Stat(ctx context.Context, name string) (mover.Entry, error) {
 	if err := p.life.pass(); err != nil {
 		return mover.Entry{}, err
 	}
-	return p.Place.Stat(ctx, name)
+	return p.Backend.Stat(ctx, name)
 }
 
 func (p *place) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
 	if err := p.life.pass(); err != nil {
 		return nil, err
 	}
-	c, err := p.Place.Open(ctx, e)
+	c, err := p.Backend.Open(ctx, e)
 	if err != nil {
 		return nil, err
 	}
@@ -175,11 +175,11 @@ func (p *place) Open(ctx context.Context, e mover.Entry) (mover.Content, error) 
 
 // Lock has the unlocking leave, of what is dead, what the kernel leaves: a file that
 // is locked no more.
-func (p *place) Lock(ctx context.Context, name string, holder mover.Owner) (context.Context, func() error, error) {
+func (p *place) Lock(ctx context.Context, name string, holder mover.WriterID) (context.Context, func() error, error) {
 	if err := p.life.pass(); err != nil {
 		return nil, nil, err
 	}
-	held, unlock, err := p.Place.Lock(ctx, name, holder)
+	held, unlock, err := p.Backend.Lock(ctx, name, holder)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -219,11 +219,11 @@ func leaveLocks(root string, unlock func() error) error {
 	return errors.Join(err, os.Chtimes(root, info.ModTime(), info.ModTime()))
 }
 
-func (p *place) BreakLock(ctx context.Context, name string, over mover.Owner) error {
+func (p *place) BreakLock(ctx context.Context, name string, over mover.WriterID) error {
 	if err := p.life.pass(); err != nil {
 		return err
 	}
-	b, ok := mover.As[mover.LockBreaker](p.Place)
+	b, ok := mover.As[mover.LockBreaker](p.Backend)
 	if !ok {
 		return mover.ErrUnsupported
 	}
@@ -242,7 +242,7 @@ func (p *place) Draft(ctx context.Context, e mover.Entry, h mover.Hints) (mover.
 	if err := p.writes(e.Name); err != nil {
 		return nil, err
 	}
-	d, err := p.Place.Draft(ctx, e, h)
+	d, err := p.Backend.Draft(ctx, e, h)
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +253,7 @@ func (p *place) Adopt(ctx context.Context, t mover.Token) (mover.Draft, error) {
 	if err := p.life.pass(); err != nil {
 		return nil, err
 	}
-	d, err := p.Place.Adopt(ctx, t)
+	d, err := p.Backend.Adopt(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -264,7 +264,7 @@ func (p *place) Drop(ctx context.Context, t mover.Token) error {
 	if err := p.life.pass(); err != nil {
 		return err
 	}
-	return p.Place.Drop(ctx, t)
+	return p.Backend.Drop(ctx, t)
 }
 
 func (p *place) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcome {
@@ -275,35 +275,35 @@ func (p *place) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcom
 		}
 		return out
 	}
-	return p.Place.Publish(ctx, batch)
+	return p.Backend.Publish(ctx, batch)
 }
 
 func (p *place) Mkdir(ctx context.Context, e mover.Entry) error {
 	if err := p.writes(e.Name); err != nil {
 		return err
 	}
-	return p.Place.Mkdir(ctx, e)
+	return p.Backend.Mkdir(ctx, e)
 }
 
 func (p *place) Update(ctx context.Context, e mover.Entry) error {
 	if err := p.life.pass(); err != nil {
 		return err
 	}
-	return p.Place.Update(ctx, e)
+	return p.Backend.Update(ctx, e)
 }
 
-func (p *place) Remove(ctx context.Context, e mover.Entry, by mover.Owner) error {
+func (p *place) Remove(ctx context.Context, e mover.Entry, by mover.WriterID) error {
 	if err := p.life.pass(); err != nil {
 		return err
 	}
-	return p.Place.Remove(ctx, e, by)
+	return p.Backend.Remove(ctx, e, by)
 }
 
 func (p *place) Sync(ctx context.Context) error {
 	if err := p.life.pass(); err != nil {
 		return err
 	}
-	return p.Place.Sync(ctx)
+	return p.Backend.Sync(ctx)
 }
 
 // content is what a worker reads.

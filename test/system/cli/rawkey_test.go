@@ -31,7 +31,7 @@ func rawKey(ts *testscript.TestScript, negated bool, args []string) {
 	defer p.Close()
 	content := []byte("raw\n")
 	e := mover.Entry{Name: "d/\x01key:n%0Al", Key: "d/n\nl", Kind: mover.File, Size: int64(len(content))}
-	d, err := p.Draft(ctx, e, mover.Hints{By: mover.Owner{Task: "by hand"}})
+	d, err := p.Draft(ctx, e, mover.Hints{By: mover.WriterID{Task: "by hand"}})
 	ts.Check(err)
 	part := mover.Part{Length: e.Size}
 	r, err := d.WritePart(ctx, part, &whole{Reader: bytes.NewReader(content), sum: checksum.Update(0, content)})

@@ -32,7 +32,7 @@ const liarArg = "liar"
 
 // liar does not do what its task says, and reports what makes others rely on it.
 func liar() (err error) {
-	conn, err := sandbox.Enter()
+	conn, err := sandbox.Child()
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func describesFalsely(ctx context.Context, job *agentv1.Job, agent agentv1.Worke
 	tier, path, _ := strings.Cut(job.GetSpec().GetSource(), ":")
 	var text bytes.Buffer
 	at := location.Location{Scheme: location.POSIX, Path: filepath.Join(job.GetTierPaths()[tier], path)}
-	if err := engine.WriteManifest(ctx, at, &text, backend.Site{}.Open); err != nil {
+	if err := engine.WriteManifest(ctx, at, &text, backend.Resolver{}.Open); err != nil {
 		return err
 	}
 	out, err := agent.Describe(ctx)

@@ -91,7 +91,7 @@ func copyAlone(source, target, stateDir string) error {
 	t, err := engine.Start(context.Background(), engine.Request{
 		Work: engine.Copy, Source: location.Location{Scheme: location.POSIX, Path: source},
 		Target: location.Location{Scheme: location.POSIX, Path: target}, StateDir: stateDir,
-	}, backend.Site{}.Open)
+	}, backend.Resolver{}.Open)
 	if err == nil {
 		_, err = t.Wait()
 	}

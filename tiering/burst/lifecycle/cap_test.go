@@ -37,14 +37,14 @@ rates:
 
 // counting counts the bytes that are read from a store.
 type counting struct {
-	mover.Place
+	mover.Backend
 	read *atomic.Int64
 }
 
-func (p *counting) Unwrap() any { return p.Place }
+func (p *counting) Unwrap() any { return p.Backend }
 
 func (p *counting) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
-	c, err := p.Place.Open(ctx, e)
+	c, err := p.Backend.Open(ctx, e)
 	return &countingContent{c, p.read}, err
 }
 
@@ -78,7 +78,7 @@ func TestCap(t *testing.T) {
 		tree.Write(aws.File{Name: fmt.Sprintf("results/big-%d", i), Body: make([]byte, size), Mode: 0o644})
 	}
 	var fetched atomic.Int64
-	open := func(ctx context.Context, l location.Location, o engine.OpenOptions) (mover.Place, error) {
+	open := func(ctx context.Context, l location.Location, o engine.OpenOptions) (mover.Backend, error) {
 		p, err := w.site.Open(ctx, l, o)
 		if err != nil || l.Scheme != location.S3 {
 			return p, err
@@ -87,7 +87,7 @@ func TestCap(t *testing.T) {
 	}
 	const streams = 2
 	l := w.leg()
-	l.Way = &link.Way{Open: open, Request: engine.Request{StateDir: filepath.Join(w.dir, "state"), Jobs: streams}}
+	l.Way = &link.Link{Open: open, Request: engine.Request{StateDir: filepath.Join(w.dir, "state"), Jobs: streams}}
 	err = l.SyncBack(t.Context(), w.record("llama-ft"))
 	if !errors.Is(err, mover.ErrRefused) || !strings.Contains(err.Error(), "cap of $150.00") {
 		t.Fatalf("at the cap: %v", err)
@@ -102,7 +102,7 @@ func TestCap(t *testing.T) {
 	was := fetched.Load()
 	w.account(1000 * pricing.Dollar)
 	l = w.leg()
-	l.Way = &link.Way{Open: open, Request: engine.Request{StateDir: filepath.Join(w.dir, "state"), Jobs: streams}}
+	l.Way = &link.Link{Open: open, Request: engine.Request{StateDir: filepath.Join(w.dir, "state"), Jobs: streams}}
 	w.must(l.SyncBack(t.Context(), w.record("llama-ft")))
 	if again := fetched.Load() - files*size; again > streams*part {
 		t.Errorf("%d MiB came again, after %d MiB", again>>20, was>>20)
@@ -201,7 +201,7 @@ type noting struct {
 	exported time.Time
 }
 
-func (n *noting) Checkpoints(ctx context.Context, from, to location.Location, profile checkpoint.Profile, exported time.Time, toll link.Toll) (link.Moved, error) {
+func (n *noting) Checkpoints(ctx context.Context, from, to location.Location, profile checkpoint.Profile, exported time.Time, toll link.CostGate) (link.Moved, error) {
 	n.exported = exported
 	return n.way.Checkpoints(ctx, from, to, profile, exported, toll)
 }

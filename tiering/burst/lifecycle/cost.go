@@ -15,7 +15,7 @@ type adjuster interface {
 }
 
 // Charge charges what runs by the hour, up to now.
-func (l *Leg) Charge(ctx context.Context, r *burst.Record) error {
+func (l *Manager) Charge(ctx context.Context, r *burst.Record) error {
 	w, err := l.work(r)
 	if err != nil {
 		return err
@@ -27,7 +27,7 @@ func (l *Leg) Charge(ctx context.Context, r *burst.Record) error {
 const youngest = 48 * time.Hour
 
 // Reconcile has the accounts of teams say what Cost Explorer says of each day, but of the last two. records are by ID. It returns how many days of teams were looked at.
-func (l *Leg) Reconcile(ctx context.Context, records map[string]*burst.Record, money adjuster, days int) (looked int, err error) {
+func (l *Manager) Reconcile(ctx context.Context, records map[string]*burst.Record, money adjuster, days int) (looked int, err error) {
 	today := l.now().Truncate(24 * time.Hour)
 	costs, err := l.Cloud.Costs(ctx, today.AddDate(0, 0, -days), today)
 	if err != nil {

@@ -115,7 +115,7 @@ func (m mortalPurse) Settle(ctx context.Context, r budget.Request) (budget.Outco
 }
 
 // mortal is a leg that dies after so many effects.
-func (w *world) mortal(effects int) (*Leg, *life) {
+func (w *world) mortal(effects int) (*Manager, *life) {
 	l, end := w.leg(), &life{left: effects}
 	l.Cloud, l.Purse = mortal{stepping{l.Cloud.(stepping).Account, w.clock}, end}, mortalPurse{w.ledger, end}
 	l.Keep = func(r *burst.Record) error {
@@ -201,7 +201,7 @@ func (w *world) life(k int) (died bool, effects []string) {
 	w.write("datasets/imagenet/a.tar", 100<<10)
 	b := read(w.t, declared)
 	l, end := w.mortal(k)
-	step := func(do func(l *Leg, r *burst.Record) error) {
+	step := func(do func(l *Manager, r *burst.Record) error) {
 		w.t.Helper()
 		again := func() *burst.Record {
 			all, err := w.shelf.All()
@@ -219,10 +219,10 @@ func (w *world) life(k int) (died bool, effects []string) {
 		}
 		w.must(err)
 	}
-	step(func(l *Leg, r *burst.Record) error { _, err := l.Up(w.t.Context(), b, r); return err })
+	step(func(l *Manager, r *burst.Record) error { _, err := l.Up(w.t.Context(), b, r); return err })
 	w.saved(w.aws.FileSystem(w.record("llama-ft").FileSystem.ID), "step-100")
-	step(func(l *Leg, r *burst.Record) error { return l.SyncBack(w.t.Context(), r) })
-	step(func(l *Leg, r *burst.Record) error { return l.Down(w.t.Context(), r, nil) })
+	step(func(l *Manager, r *burst.Record) error { return l.SyncBack(w.t.Context(), r) })
+	step(func(l *Manager, r *burst.Record) error { return l.Down(w.t.Context(), r, nil) })
 	if r := w.record("llama-ft"); r.State != burst.Gone {
 		w.t.Errorf("it is %s", r.State)
 	}

@@ -15,7 +15,7 @@ import (
 
 // Down takes a burst down: only when all that has to come home is there and verified, but for what is abandoned by name, and clients write nothing any more. What would be lost is mover.ErrConflict, and
 // nothing is taken. Then the file system goes, what is in the bucket below the prefix of the burst, and the money is settled.
-func (l *Leg) Down(ctx context.Context, r *burst.Record, abandoned []burst.Path) error {
+func (l *Manager) Down(ctx context.Context, r *burst.Record, abandoned []burst.Path) error {
 	w, err := l.work(r)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 )
 
 // SyncBack brings home what jobs have saved, checkpoints first: what is only on the file system is exported, and the report of that read; then it comes over the link, and is verified by reading it here.
-func (l *Leg) SyncBack(ctx context.Context, r *burst.Record) error {
+func (l *Manager) SyncBack(ctx context.Context, r *burst.Record) error {
 	w, err := l.work(r)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (w *work) checkpoints(ctx context.Context, c *burst.Checkpoint, begun time.
 			w.tell("warning: %s: what was saved since %s is not home, and is there in %s at the rate of now: %s may be lost at most", c.Path, units.Duration(w.now().Sub(since)), units.Duration(left), units.Duration(c.Objective()))
 		}
 	}
-	err := w.one(ctx, c.Path, c.Home, begun, forecast, func(ctx context.Context, from, to place, toll link.Toll) (link.Moved, error) {
+	err := w.one(ctx, c.Path, c.Home, begun, forecast, func(ctx context.Context, from, to place, toll link.CostGate) (link.Moved, error) {
 		return w.Way.Checkpoints(ctx, from, to, checkpoint.Profile(c.Profile), begun, toll)
 	})
 	if late := w.now().Sub(since); late > c.Objective() {
@@ -132,7 +132,7 @@ func (w *work) checkpoints(ctx context.Context, c *burst.Checkpoint, begun time.
 }
 
 // one brings one directory home.
-func (w *work) one(ctx context.Context, path burst.Path, text string, begun time.Time, seen func(int64), bring func(ctx context.Context, from, to place, toll link.Toll) (link.Moved, error)) error {
+func (w *work) one(ctx context.Context, path burst.Path, text string, begun time.Time, seen func(int64), bring func(ctx context.Context, from, to place, toll link.CostGate) (link.Moved, error)) error {
 	from, err := w.cloudly(path)
 	if err != nil {
 		return err

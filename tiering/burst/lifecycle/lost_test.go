@@ -63,7 +63,7 @@ func TestLastLook(t *testing.T) {
 }
 
 // refuses has a burst not be taken down, because of something.
-func (w *world) refuses(l *Leg, what string) {
+func (w *world) refuses(l *Manager, what string) {
 	w.t.Helper()
 	err := l.Down(w.t.Context(), w.record("llama-ft"), nil)
 	if !errors.Is(err, mover.ErrConflict) || !strings.Contains(err.Error(), what) {

@@ -178,7 +178,7 @@ func (w *work) toll(rate, call string) *meter {
 	return &meter{work: w, rate: rate, call: call, noted: w.now(), session: rand.Text()}
 }
 
-var _ link.Toll = (*meter)(nil).pass
+var _ link.CostGate = (*meter)(nil).pass
 
 func (m *meter) pass(ctx context.Context, bytes, requests int64) error {
 	m.mu.Lock()

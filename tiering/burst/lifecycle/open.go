@@ -17,7 +17,7 @@ import (
 
 // Setting is where a leg works. Site and Request have to be given.
 type Setting struct {
-	Site    backend.Site                      // Adapt is set by Open
+	Site    backend.Resolver                  // Adapt is set by Open
 	Request engine.Request                    // what its copies have in common
 	Around  func(engine.Opener) engine.Opener // around what opens places; nil is nothing
 	Log     *slog.Logger                      // nil means no log
@@ -25,7 +25,7 @@ type Setting struct {
 
 // Open makes a leg that reaches AWS with the credentials of the tier of a burst, or under its role with no more rights than the burst needs, and moves bytes as the setting says. Nothing is asked of AWS. Who keeps
 // records, money, prices and rules, and who finds locations, the caller adds.
-func Open(ctx context.Context, s Setting, b *burst.Burst) (*Leg, error) {
+func Open(ctx context.Context, s Setting, b *burst.Burst) (*Manager, error) {
 	root := location.Location{Scheme: location.InTier, Tier: b.Spec.Cloud.Tier}
 	at, ok := s.Site.Resolve(root)
 	if !ok || at.Scheme != location.S3 {
@@ -45,7 +45,7 @@ func Open(ctx context.Context, s Setting, b *burst.Burst) (*Leg, error) {
 	if s.Around != nil {
 		opener = s.Around(opener)
 	}
-	return &Leg{Cloud: account, Bucket: options.Bucket, Below: at.Prefix, Log: s.Log, Way: &link.Way{Open: opener, Request: s.Request, Log: s.Log},
+	return &Manager{Cloud: account, Bucket: options.Bucket, Below: at.Prefix, Log: s.Log, Way: &link.Link{Open: opener, Request: s.Request, Log: s.Log},
 		Where: func(ctx context.Context) (string, error) { return s3.Region(ctx, options) }}, nil
 }
 

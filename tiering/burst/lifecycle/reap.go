@@ -10,7 +10,7 @@ import (
 )
 
 // Look sees all in the region that may be ours, and says of each whether it may go. records are by ID. Nothing is changed.
-func (l *Leg) Look(ctx context.Context, records map[string]*burst.Record) ([]burst.Verdict, error) {
+func (l *Manager) Look(ctx context.Context, records map[string]*burst.Record) ([]burst.Verdict, error) {
 	systems, err := l.Cloud.FileSystems(ctx)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (l *Leg) Look(ctx context.Context, records map[string]*burst.Record) ([]bur
 }
 
 // regard adds what is known of something of which there is a record: of others nothing is asked.
-func (l *Leg) regard(ctx context.Context, s *burst.Sight, r *burst.Record) error {
+func (l *Manager) regard(ctx context.Context, s *burst.Sight, r *burst.Record) error {
 	if r == nil {
 		return nil
 	}
@@ -77,7 +77,7 @@ func oldest(r *burst.Record) (at time.Time) {
 	return at
 }
 
-func (l *Leg) pending(ctx context.Context, s *burst.Sight) error {
+func (l *Manager) pending(ctx context.Context, s *burst.Sight) error {
 	tasks, err := l.Cloud.Tasks(ctx, s.ID)
 	for _, t := range tasks {
 		if !t.Ended() {
@@ -87,9 +87,9 @@ func (l *Leg) pending(ctx context.Context, s *burst.Sight) error {
 	return err
 }
 
-// Reap takes away what was judged to be idle: a file system with all of its burst, after everything that [Leg.Down] looks at; an instance is stopped. r is the record of its burst, which the caller holds. What is not
+// Reap takes away what was judged to be idle: a file system with all of its burst, after everything that [Manager.Down] looks at; an instance is stopped. r is the record of its burst, which the caller holds. What is not
 // to be taken is mover.ErrRefused.
-func (l *Leg) Reap(ctx context.Context, v burst.Verdict, r *burst.Record) error {
+func (l *Manager) Reap(ctx context.Context, v burst.Verdict, r *burst.Record) error {
 	if !v.Take || !v.Ours || r == nil || v.Sight.Tags[burst.TagBurst] != r.ID {
 		return fmt.Errorf("%w: %s %s: %s", mover.ErrRefused, v.Sight.Kind, v.Sight.ID, v.Why)
 	}

@@ -104,7 +104,7 @@ func nameOf(t *testing.T, r *burst.Record) string {
 	return string(b.Metadata.Name)
 }
 
-func (z *zoo) leg() *Leg {
+func (z *zoo) leg() *Manager {
 	l := z.world.leg()
 	l.Leases = func(b *burst.Burst) []string {
 		if z.leases[string(b.Metadata.Name)] {
@@ -116,7 +116,7 @@ func (z *zoo) leg() *Leg {
 }
 
 // reap takes down what may go, as a new process does; it says how many things it was told to take.
-func (z *zoo) reap(l *Leg) (taken []string, err error) {
+func (z *zoo) reap(l *Manager) (taken []string, err error) {
 	all, err := z.shelf.All()
 	z.must(err)
 	records := map[string]*burst.Record{}

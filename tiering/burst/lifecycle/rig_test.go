@@ -68,7 +68,7 @@ type world struct {
 	ledger *budget.Ledger
 	book   *pricing.Book
 	said   []string
-	site   backend.Site
+	site   backend.Resolver
 	region string
 	below  string // the prefix of the tier
 }
@@ -97,7 +97,7 @@ func worldIn(t *testing.T, store *s3test.Server, below string, limit pricing.Mon
 	}
 	keys := filepath.Join(w.dir, "keys.env")
 	w.must(os.WriteFile(keys, []byte("AWS_ACCESS_KEY_ID="+w.store.Access+"\nAWS_SECRET_ACCESS_KEY="+w.store.Secret+"\n"), 0o600))
-	w.site = backend.Site{Tiers: map[string]config.Tier{
+	w.site = backend.Resolver{Tiers: map[string]config.Tier{
 		"project": {Level: "warm", Path: filepath.Join(w.dir, "project")},
 		"cloud":   {Level: "cold", S3: &config.S3{Endpoint: w.store.Endpoint, Bucket: w.store.Bucket, Prefix: below, Credentials: "file:" + keys, Region: "us-east-1"}},
 	}}
@@ -127,12 +127,12 @@ func (w *world) must(err error) {
 }
 
 // leg is a new process: it knows what is on the shelf, and nothing else.
-func (w *world) leg() *Leg {
+func (w *world) leg() *Manager {
 	w.t.Helper()
 	rules, err := burst.ReadAdmission("default", []byte(burst.DefaultAdmission))
 	w.must(err)
 	account := burstaws.Open(burstaws.Options{Region: "us-east-1", Keys: s3.Session{Keys: aws.Static(aws.OwnerKey, aws.OwnerSecret, "")}, Backoff: time.Millisecond})
-	return &Leg{Cloud: stepping{account, w.clock}, Way: &link.Way{Open: w.site.Open, Request: engine.Request{StateDir: filepath.Join(w.dir, "state")}}, Purse: w.ledger, Book: w.book, Rules: rules,
+	return &Manager{Cloud: stepping{account, w.clock}, Way: &link.Link{Open: w.site.Open, Request: engine.Request{StateDir: filepath.Join(w.dir, "state")}}, Purse: w.ledger, Book: w.book, Rules: rules,
 		Keep: w.keep, Bucket: w.store.Bucket, Below: w.below, Where: func(context.Context) (string, error) { return w.region, nil }, Owner: "anna", Now: w.clock.Now,
 		Find: func(text string) (location.Location, error) {
 			l, err := location.Parse(text)

@@ -12,7 +12,7 @@ import (
 )
 
 // Estimate looks at what a burst has to send, and says what it will take, and whether it is admitted. Nothing is changed, and nothing is paid for.
-func (l *Leg) Estimate(ctx context.Context, b *burst.Burst) (e burst.Estimate, by burst.Admitted, err error) {
+func (l *Manager) Estimate(ctx context.Context, b *burst.Burst) (e burst.Estimate, by burst.Admitted, err error) {
 	w := &work{l, &burst.Record{Declaration: b.Text}, b}
 	sizes, err := w.measure(ctx)
 	if err != nil {
@@ -64,7 +64,7 @@ func (w *work) allowed(ctx context.Context) error {
 
 // Up brings a burst up, or goes on with it: it is admitted, its money is reserved, its data staged, its file system made and joined to the bucket. The bytes go first: over the link they take longest, and a file
 // system costs by the hour. r is its record, nil where there is none or the last one is over; what is returned is the record now.
-func (l *Leg) Up(ctx context.Context, b *burst.Burst, r *burst.Record) (*burst.Record, error) {
+func (l *Manager) Up(ctx context.Context, b *burst.Burst, r *burst.Record) (*burst.Record, error) {
 	w := &work{l, r, b}
 	if err := w.allowed(ctx); err != nil {
 		return r, err

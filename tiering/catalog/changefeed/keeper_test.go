@@ -48,7 +48,7 @@ func (f *told) Run(ctx context.Context, marks Marks, take Take) error {
 
 // troubled is a tree of which a name can not be looked at, or for a while nothing.
 type troubled struct {
-	*posix.Place
+	*posix.Backend
 	bad  string
 	down atomic.Int32 // so many looks and walks fail
 }
@@ -65,7 +65,7 @@ func (s *troubled) Glance(ctx context.Context, name string) (mover.Entry, error)
 	if name == s.bad || s.down.Load() > 0 && s.down.Add(-1) >= 0 {
 		return mover.Entry{}, errTrouble
 	}
-	return s.Place.Glance(ctx, name)
+	return s.Backend.Glance(ctx, name)
 }
 
 // Walk implements catalog.Source.
@@ -73,7 +73,7 @@ func (s *troubled) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[move
 	if s.down.Load() > 0 && s.down.Add(-1) >= 0 {
 		return func(yield func(mover.Entry, error) bool) { yield(mover.Entry{}, errTrouble) }
 	}
-	return s.Place.Walk(ctx, o)
+	return s.Backend.Walk(ctx, o)
 }
 
 // A keeper scans what was never scanned, looks at what it is told of, passes over a name that fails and tries it again, waits for a tree that is away, and
@@ -88,7 +88,7 @@ func TestKeeper(t *testing.T) {
 	defer c.Close()
 	place := must.Get(posix.Open(dir, posix.Options{}))(t)
 	defer place.Close()
-	src := &troubled{Place: place}
+	src := &troubled{Backend: place}
 	size := func(name string) int64 {
 		f, err := c.Get(scratch, name)
 		if errors.Is(err, mover.ErrNotExist) {

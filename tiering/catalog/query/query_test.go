@@ -60,7 +60,7 @@ func world(t testing.TB, files int) (query.Reader, []dataset.File) {
 	c, err := catalog.Open(t.TempDir(), catalog.Options{})
 	must.Do(t, err)
 	t.Cleanup(func() { must.Do(t, c.Close()) })
-	for _, s := range []mover.Place{mem.New(mem.NewTree(), mem.Options{}), src} { // so that all of it is new
+	for _, s := range []mover.Backend{mem.New(mem.NewTree(), mem.Options{}), src} { // so that all of it is new
 		_, err = c.Scan(t.Context(), project, s, catalog.ScanOptions{Now: seen})
 		must.Do(t, err)
 	}

@@ -93,7 +93,7 @@ func (c *carrying) hash(ctx context.Context, name string) (uint64, error) {
 }
 
 // hashOf is the checksum of a file, as the store has it, or read.
-func hashOf(ctx context.Context, place mover.Place, name string) (uint64, error) {
+func hashOf(ctx context.Context, place mover.Backend, name string) (uint64, error) {
 	e, err := place.Stat(ctx, name)
 	if err != nil {
 		return 0, err

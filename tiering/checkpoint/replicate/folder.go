@@ -43,8 +43,8 @@ type Folder struct {
 	Location location.Location
 	Profile  checkpoint.Profile
 
-	root  *os.Root    // of a directory; nil is none
-	place mover.Place // of a bucket; nil is none
+	root  *os.Root      // of a directory; nil is none
+	place mover.Backend // of a bucket; nil is none
 }
 
 // Folder opens one. Without a profile it finds out which it is. With makes, a directory that is not there is made.

@@ -35,7 +35,7 @@ func newWorld(t testing.TB) *world {
 	return &world{TB: t, site: &Site{Open: openHere, Request: requestIn(dir), Trust: Trust}, dir: dir}
 }
 
-var openHere = backend.Site{}.Open
+var openHere = backend.Resolver{}.Open
 
 func requestIn(dir string) engine.Request {
 	return engine.Request{StateDir: filepath.Join(dir, "state")}

@@ -428,17 +428,17 @@ func TestUnprune(t *testing.T) {
 
 // removing has one object go at a time, and tells of each.
 type removing struct {
-	mover.Place
+	mover.Backend
 	one   *sync.Mutex
 	after func()
 }
 
-func (r removing) Unwrap() any { return r.Place }
+func (r removing) Unwrap() any { return r.Backend }
 
-func (r removing) Remove(ctx context.Context, e mover.Entry, o mover.Owner) error {
+func (r removing) Remove(ctx context.Context, e mover.Entry, o mover.WriterID) error {
 	r.one.Lock()
 	defer r.one.Unlock()
-	err := r.Place.Remove(ctx, e, o)
+	err := r.Backend.Remove(ctx, e, o)
 	r.after()
 	return err
 }
@@ -475,7 +475,7 @@ func TestRemoveFromStore(t *testing.T) {
 			torsos = append(torsos, fmt.Sprint(checkpoint.CommitOf(found.Tree, "checkpoint-1").Files))
 		}
 	}
-	w.site.Open = func(ctx context.Context, l location.Location, o engine.OpenOptions) (mover.Place, error) {
+	w.site.Open = func(ctx context.Context, l location.Location, o engine.OpenOptions) (mover.Backend, error) {
 		p, err := openHere(ctx, l, o)
 		return removing{p, &one, left}, err
 	}

@@ -32,7 +32,7 @@ spec:
 type world struct {
 	random *rand.Rand
 	tree   *mem.Tree
-	place  *mem.Place
+	place  *mem.Backend
 	facts  map[string]*policy.Facts
 	first  map[string]string // the content that was planned for
 }
@@ -151,7 +151,7 @@ func (w *world) take(ctx context.Context, t *testing.T, listed *pb.PlanItem, nam
 		w.swap(name) // between the look and the deed
 	}
 	is, there := w.tree.Content(name)
-	if w.place.Remove(ctx, e, mover.Owner{Task: "x"}) != nil {
+	if w.place.Remove(ctx, e, mover.WriterID{Task: "x"}) != nil {
 		return false
 	}
 	f := w.facts[name]

@@ -161,7 +161,7 @@ func (s *Server) Options(t testing.TB) s3.Options {
 }
 
 // Open opens a place that the test closes.
-func Open(t testing.TB, o s3.Options) *s3.Place {
+func Open(t testing.TB, o s3.Options) *s3.Backend {
 	t.Helper()
 	p, err := s3.Open(t.Context(), o)
 	if err != nil {

@@ -35,13 +35,13 @@ func TestMain(m *testing.M) {
 
 // telling asks at each entry that is walked, each name that is looked at, and each batch that was taken.
 type telling struct {
-	*posix.Place
+	*posix.Backend
 	changefeed.Feed
 }
 
 func (s telling) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover.Entry, error] {
 	return func(yield func(mover.Entry, error) bool) {
-		for e, err := range s.Place.Walk(ctx, o) {
+		for e, err := range s.Backend.Walk(ctx, o) {
 			if kill.Ask("walked"); !yield(e, err) {
 				return
 			}
@@ -51,7 +51,7 @@ func (s telling) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover.
 
 func (s telling) Glance(ctx context.Context, name string) (mover.Entry, error) {
 	kill.Ask("glanced")
-	return s.Place.Glance(ctx, name)
+	return s.Backend.Glance(ctx, name)
 }
 
 func (s telling) Run(ctx context.Context, marks changefeed.Marks, take changefeed.Take) error {
@@ -85,7 +85,7 @@ type world struct {
 	t       testing.TB
 	dir     string
 	catalog *catalog.Catalog
-	source  *posix.Place
+	source  *posix.Backend
 	keeper  *changefeed.Keeper
 	stop    context.CancelFunc
 	ended   chan error

@@ -1,0 +1,394 @@
+package s3
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"datamove.dev/mover"
+)
+
+// Limits of S3; see "Amazon S3 multipart upload limits" in its user guide. AWS
+// takes larger objects than MaxBytes by now; other servers do not.
+const (
+	maxParts  = 10_000
+	partMin   = 5 << 20
+	partUsual = 16 << 20
+	copyMax   = 5 << 30 // one CopyObject, one part
+	maxBytes  = 5 << 40
+)
+
+// Backend is a mover.Backend in a bucket.
+type Backend struct {
+	opts       Options
+	store      store
+	plain      store      // the same, without what is around it
+	encrypted  *encrypted // around it; nil where no encryption is asked for
+	transport  *transport
+	keys       renewer
+	amazon     bool // the store is AWS
+	bucket     string
+	prefix     string // "" or with '/' at its end
+	address    string
+	endpoint   string   // with the access key, what a server-side copy must have in common
+	origin     string   // of the keys, for people
+	asked      *url.URL // the endpoint; nil is AWS
+	askedBy    string   // what names it
+	profile    Profile
+	calls      *semaphore.Weighted // what the place has in flight by itself
+	markers    markers
+	uploads    uploads
+	rules      bucketRules
+	tagsHidden tally       // objects whose tags may not be read
+	tagsTold   atomic.Bool // the server says with objects how many tags they have, or knows none
+	// guardsHidden are objects that were changed, with an ACL or locks that may not be read.
+	guardsHidden tally
+	unseen       remark
+	// unanswered are salts of locks that may have been written, although no answer said so.
+	unanswered sync.Map
+	walks      walkSizes
+	copies     copySizes
+}
+
+// copySizes say how the store copies an object.
+type copySizes struct {
+	whole int64 // up to this size in one call
+	part  int64 // of a larger one, where that makes no more than maxParts
+}
+
+var defaultCopies = copySizes{whole: copyMax, part: 1 << 30}
+
+var _ mover.Backend = (*Backend)(nil)
+
+// Open opens the place. It makes one call, to see that the bucket is there, and a
+// few more where a profile is missing.
+func Open(ctx context.Context, o Options) (*Backend, error) {
+	p := &Backend{opts: o, address: address(&o), walks: defaultSizes, copies: defaultCopies}
+	if err := p.open(ctx); err != nil {
+		p.hangUp()
+		return nil, p.wrap("open", "", lasting(err))
+	}
+	return p, nil
+}
+
+func address(o *Options) string {
+	if prefix := strings.Trim(o.Prefix, "/"); prefix != "" {
+		return "s3://" + o.Bucket + "/" + prefix
+	}
+	return "s3://" + o.Bucket
+}
+
+func (p *Backend) open(ctx context.Context) error {
+	if err := p.dial(ctx); err != nil {
+		return err
+	}
+	if err := p.checkRegion(ctx); err != nil {
+		return p.checkScheme(ctx, err)
+	}
+	return p.checkScheme(ctx, p.learn(ctx))
+}
+
+// hangUp closes the connections that nobody uses.
+func (p *Backend) hangUp() {
+	if p.transport != nil {
+		p.transport.base.CloseIdleConnections()
+	}
+}
+
+// dial makes what talks to the store, and calls nobody.
+func (p *Backend) dial(ctx context.Context) error {
+	o := &p.opts
+	env, roots, err := o.trusting(ctx)
+	if err != nil {
+		return err
+	}
+	endpoint, err := o.complete(env)
+	if err != nil {
+		return err
+	}
+	p.amazon = isAmazon(endpoint)
+	p.asked, p.askedBy = endpoint, cmp.Or(env.says(o), "endpoint:")
+	p.bucket, p.prefix = o.Bucket, o.Prefix
+	p.calls = semaphore.NewWeighted(int64(cmp.Or(o.Parallel, maxParallel)))
+	secure := endpoint == nil || endpoint.Scheme == "https" // AWS itself is asked over TLS
+	p.transport = newTransport(max(maxParallel, o.Parallel), o.Stall, secure, roots)
+	return p.connect(ctx, endpoint, env)
+}
+
+func (p *Backend) connect(ctx context.Context, endpoint *url.URL, env ambient) error {
+	o := &p.opts
+	keys, err := o.keys(ctx, env)
+	if err != nil {
+		return err
+	}
+	p.keys, p.transport.keys = keys, keys
+	v, err := keys.Retrieve(ctx)
+	if _, nobody := keys.(anonymous); err != nil && !nobody {
+		if kindOf(err) == nil {
+			err = fmt.Errorf("%w: no credentials: %w", mover.ErrPermission, err)
+		}
+		return err
+	}
+	p.origin, p.endpoint = o.origin(v), "aws "+o.Region
+	if endpoint != nil {
+		p.endpoint = endpoint.String()
+		warnPlain(ctx, o.Logger, endpoint)
+	}
+	p.endpoint += " " + v.AccessKeyID
+	if o.Client == ClientAWS {
+		p.plain = newAmazon(o, endpoint, keys, p.transport)
+	} else if p.plain, err = newOnprem(o, endpoint, keys, p.transport); err != nil {
+		return fmt.Errorf("%w: %w", mover.ErrUsage, err)
+	}
+	p.store = p.plain
+	switch keys.(type) {
+	case static, anonymous:
+	default:
+		p.store = renewed{p.store}
+	}
+	if o.Encryption != "" {
+		p.encrypted = &encrypted{
+			store: p.store, asked: encryption{o.Encryption, o.KMSKey}, bucket: p.bucket, where: o.Region, removal: o.Stall,
+			probe: func() string { return p.ownKey("probe-" + randomName()) }, proving: semaphore.NewWeighted(1),
+		}
+		p.store = p.encrypted
+	}
+	return nil
+}
+
+// warnedPlain are the endpoints that this process was warned of.
+var warnedPlain sync.Map
+
+// warnPlain says once that an endpoint is talked to in the clear. To this machine
+// itself nothing crosses a wire.
+func warnPlain(ctx context.Context, log *slog.Logger, endpoint *url.URL) {
+	host := endpoint.Hostname()
+	if endpoint.Scheme != "http" || host == "localhost" || net.ParseIP(host).IsLoopback() || !log.Enabled(ctx, slog.LevelWarn) {
+		return
+	}
+	if _, before := warnedPlain.LoadOrStore(endpoint.String(), true); !before {
+		log.WarnContext(ctx, "plain http: whoever is between can read and change what is sent", "endpoint", endpoint.String())
+	}
+}
+
+// String is the address of the place.
+func (p *Backend) String() string { return p.address }
+
+// Calls in flight: at most, and of a walk.
+const (
+	maxParallel   = 128
+	usualParallel = 16
+)
+
+// ahead is how many directories a walk lists ahead.
+func (p *Backend) ahead() int { return cmp.Or(p.opts.Parallel, usualParallel) }
+
+// first is how many calls are worth having in flight at first. With more streams
+// than the processors serve, what comes in has left their caches before it is
+// written: 16 of them on 2 cores take a tenth longer than 4 to 8.
+func (p *Backend) first() int { return min(p.ahead(), 4*runtime.GOMAXPROCS(0)) }
+
+// Traits implements mover.Backend.
+func (p *Backend) Capabilities() mover.Capabilities {
+	kept := keeps
+	if !p.profile.TellsCRC {
+		kept &^= mover.FactCRC
+	}
+	kept &^= mover.FactsOfObject &^ p.profile.keepsObject()
+	var updates int64
+	if !p.profile.CopiesParts && !p.profile.Probed.IsZero() {
+		updates = p.copies.whole
+	}
+	return mover.Capabilities{
+		Scheme: "s3", System: p.profile.Server, Guards: true, Untrusted: !p.opts.Trusted,
+		Keeps: kept, Level: p.profile.level(), Least: p.profile.least(), Remote: true, NeedsManifest: true, DirsByContent: !p.profile.KeepsMarkers,
+		FileAndDirShareName: p.profile.Twins || p.profile.Probed.IsZero(), // that it was not seen is no reason to say that S3 has none
+		AnyKey:              true,
+		SmallBytes:          1 << 20, BatchFiles: 32, BatchBytes: 4 << 20,
+		PartBytes: partUsual, PartMin: partMin, PartAlign: 1, MaxParts: maxParts, MaxBytes: maxBytes, UpdateBytes: updates,
+		Parallel: p.first(), MaxParallel: maxParallel,
+	}
+}
+
+// Located implements mover.Locator: buckets of Amazon have one name for all regions, others one for each endpoint.
+func (p *Backend) Located() (volume, path string, err error) {
+	host := "aws"
+	if !p.amazon {
+		host, _, _ = strings.Cut(p.endpoint, " ") // without the key
+	}
+	return host + "/" + p.opts.Bucket, strings.Trim(p.prefix, "/"), nil
+}
+
+var (
+	_ mover.Sender  = (*Backend)(nil)
+	_ mover.Locator = (*Backend)(nil)
+)
+
+// Sending implements mover.Sender.
+func (p *Backend) Sending() (onTheWay, all time.Duration) {
+	return time.Duration(p.transport.onTheWay.Load()), time.Duration(p.transport.answered.Load())
+}
+
+// Close implements mover.Backend.
+func (p *Backend) Close() error {
+	p.hangUp()
+	return nil
+}
+
+// key returns the whole key of a name, or says why it can not have one.
+func (p *Backend) key(name string) (string, error) {
+	key, raw := rawKey(name)
+	if !raw {
+		return p.encoded(name)
+	}
+	return p.whole(key)
+}
+
+// encoded is the whole key of a name that is not of a key which leads to no name.
+func (p *Backend) encoded(name string) (string, error) {
+	key, err := EncodeKey(name)
+	if err != nil {
+		return "", err
+	}
+	return p.whole(key)
+}
+
+func (p *Backend) whole(key string) (string, error) {
+	if n := len(p.prefix) + len(key); n > KeyBytes {
+		return "", mover.NoSuchName(fmt.Errorf("its key has %d bytes, and keys end at %d: %w", n, KeyBytes, mover.ErrUnsupported))
+	}
+	return p.prefix + key, nil
+}
+
+// takes says why the server takes no new object under a key. What is there is there.
+func (p *Backend) takes(key string) error {
+	limit := p.profile.SegmentBytes
+	for seg := range strings.SplitSeq(key, "/") {
+		if limit > 0 && len(seg) > limit {
+			return mover.NoSuchName(fmt.Errorf("a segment of its key has %d bytes, and this server takes %d: %w", len(seg), limit, mover.ErrUnsupported))
+		}
+	}
+	return nil
+}
+
+// marker is the key that a directory's marker has; "" for the root of a bucket.
+func (p *Backend) marker(name string) (string, error) {
+	if name == "" {
+		return p.prefix, nil
+	}
+	key, err := p.encoded(name)
+	if err == nil && len(key) == KeyBytes {
+		err = mover.NoSuchName(fmt.Errorf("its marker has %d bytes, and keys end at %d: %w", KeyBytes+1, KeyBytes, mover.ErrUnsupported))
+	}
+	return key + "/", err
+}
+
+// ownKey is the key of something of ours.
+func (p *Backend) ownKey(name string) string { return p.prefix + own + "/" + name }
+
+// Stat implements mover.Backend. A name can be a file and a directory at once in S3;
+// then it is the file.
+func (p *Backend) Stat(ctx context.Context, name string) (mover.Entry, error) {
+	e, err := p.stat(ctx, name)
+	return e, p.wrap("stat", name, err)
+}
+
+func (p *Backend) stat(ctx context.Context, name string) (mover.Entry, error) {
+	if name == "" {
+		return p.statDir(ctx, "")
+	}
+	key, err := p.key(name)
+	if err != nil {
+		return mover.Entry{}, err
+	}
+	o, err := p.store.head(ctx, key, "")
+	if errors.Is(err, mover.ErrNotExist) {
+		return p.statDir(ctx, name)
+	}
+	if err != nil {
+		return mover.Entry{}, err
+	}
+	e, symlink := entryOf(name, &o)
+	if symlink {
+		return p.readSymlink(ctx, e, key)
+	}
+	err = p.tell(ctx, &e, &o)
+	return e, err
+}
+
+// statDir finds a directory by what is in it. The root is always there.
+func (p *Backend) statDir(ctx context.Context, name string) (mover.Entry, error) {
+	marker, err := p.marker(name)
+	if err != nil {
+		return mover.Entry{}, err
+	}
+	e := mover.Entry{Name: name, Kind: mover.Dir}
+	if marker == "" {
+		return e, nil
+	}
+	found, err := p.firstKeys(ctx, marker, 1)
+	switch {
+	case err != nil:
+		return mover.Entry{}, err
+	case len(found) > 0 && found[0] == marker:
+		return p.statMarker(ctx, e, marker)
+	case len(found) == 0 && name != "":
+		return mover.Entry{}, fmt.Errorf("no such object: %w", mover.ErrNotExist)
+	}
+	return e, nil
+}
+
+// firstKeys lists up to n keys that begin with a prefix.
+func (p *Backend) firstKeys(ctx context.Context, prefix string, n int) (keys []string, err error) {
+	for page, err := range p.store.list(ctx, listing{prefix: prefix, max: n}) {
+		if err != nil {
+			return nil, err
+		}
+		for i := range page {
+			if keys = append(keys, page[i].key); len(keys) == n {
+				return keys, nil
+			}
+		}
+	}
+	return keys, nil
+}
+
+func (p *Backend) statMarker(ctx context.Context, e mover.Entry, marker string) (mover.Entry, error) {
+	o, err := p.store.head(ctx, marker, "")
+	if errors.Is(err, mover.ErrNotExist) {
+		return e, nil // a server that lists it but can not tell more
+	}
+	if err != nil {
+		return mover.Entry{}, err
+	}
+	decodeMeta(&e, o.meta)
+	return e, nil
+}
+
+// entryOf is the entry of an object as its headers tell it. A symlink's target is
+// still to be read.
+func entryOf(name string, o *object) (e mover.Entry, symlink bool) {
+	e = mover.Entry{Name: name, Kind: mover.File, Size: max(0, o.size), ETag: o.etag, Version: o.version, Mtime: mover.TimeOf(o.modified)}
+	if key, raw := rawKey(name); raw {
+		e.Key = key
+	}
+	symlink = decodeMeta(&e, o.meta) && o.size > 0 && o.size <= targetBytes
+	decodeObject(&e, o)
+	if o.hasCRC {
+		e.CRC = o.crc
+		e.Known |= mover.FactCRC
+	}
+	e.Stored = e.Size
+	return e, symlink
+}

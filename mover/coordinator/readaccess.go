@@ -1,0 +1,129 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
+	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/location"
+	"datamove.dev/mover/server/authz"
+	"datamove.dev/tiering/dataset"
+)
+
+// What lies in a cache is for who may read it where it came from, now: not in the record of
+// who staged it, but as the file system there says at this moment. Inside a change nobody can
+// look, so the change ends with an *unseen, somebody looks as the caller, and it is made anew. Whoever
+// looks also lets the caller in at the gate of the replica (mover/replicadir), before the caller hears of it.
+
+// unseen is why a change can not be made yet.
+type unseen struct {
+	caller  authz.Caller
+	project string
+	replica *pb.Replica   // that the caller wants
+	sources []*pb.Replica // where it may come from, any of which will do; none has to be looked at
+}
+
+func (u *unseen) Error() string {
+	return fmt.Sprintf("nobody has looked whether %s may read %s", u.caller, mover.Printable(u.replica.GetLocation()))
+}
+
+// seenMost is how often a change is made anew: between a look and the change somebody may
+// have staged something else there.
+const seenMost = 4
+
+// seeing makes a durable change, with all the looks that it needs.
+func (s *Service) updateWithProbe(ctx context.Context, do func(*state.Tx) error) error {
+	for range seenMost {
+		err := s.ledger.Update(ctx, state.Durable, do)
+		var u *unseen
+		if !errors.As(err, &u) {
+			return err
+		}
+		if err := s.look(ctx, u); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: what was asked for changes all the time; ask again", mover.ErrTransient)
+}
+
+// mayHave says why a caller may not have a replica. One that this service has made is for who may
+// read one of its sources: for a bucket the rules say so, and of a file system somebody has to have
+// looked (*unseen). Where no source is left, it is for whom a store has it, too, and for who staged it.
+func (s *Service) mayHave(tx *state.Tx, c authz.Caller, project string, r *pb.Replica) error {
+	if err := s.mayUseAt(c, project, r.GetLocation(), false); err != nil || r.GetDataset() == "" || !managed(r) {
+		return err
+	}
+	sources, err := s.origins(tx, c, project, r)
+	switch {
+	case err != nil:
+		return err
+	case len(sources.denied) > 0 && len(sources.files) == 0 && !sources.open:
+		return sources.denied[0]
+	case sources.none() && !sources.stored && !isOwner(r.GetOwner(), c):
+		return &mover.Error{Op: "read", Place: r.GetLocation(), Err: because(mover.ErrPermission,
+			"nothing is left of where it came from, so nobody can tell who may read it; who staged it may, who is %s", mover.Printable(r.GetOwner().GetName()))}
+	case s.looks.counts(lookKey(accountOf(c), r), s.clock.steady()):
+		return nil
+	case sources.open || len(sources.files) == 0: // who has it has only to be let in
+		if sources.files = nil; !s.gated(r) {
+			return nil
+		}
+	}
+	return &unseen{caller: c, project: project, replica: r, sources: sources.files}
+}
+
+// gated reports whether somebody has to be let in to a replica.
+func (s *Service) gated(r *pb.Replica) bool {
+	return s.conf().Tiers[r.GetTier()].Path != "" && strings.HasSuffix(r.GetLocation(), "/"+dataset.Inside)
+}
+
+// origins are where a replica may come from.
+type origins struct {
+	files  []*pb.Replica // in file systems
+	open   bool          // one is in a bucket that the caller may read
+	denied []error       // why the caller may not use others
+	stored bool          // a bucket that the caller may read has a copy that this service made
+}
+
+// none reports whether nothing is left that others have.
+func (f *origins) none() bool { return len(f.files) == 0 && !f.open && len(f.denied) == 0 }
+
+// origins finds them among the replicas of the same version.
+func (s *Service) origins(tx *state.Tx, c authz.Caller, project string, r *pb.Replica) (*origins, error) {
+	f := &origins{}
+	for other, err := range state.Replicas.All(tx, versionRange(r.GetDataset(), r.GetDigest())) {
+		if err != nil {
+			return nil, err
+		}
+		stored := s.inStore(other)
+		if other.GetState() != whole || managed(other) && !stored {
+			continue
+		}
+		err := s.mayUseAt(c, project, other.GetLocation(), false)
+		switch {
+		case managed(other):
+			f.stored = f.stored || err == nil
+		case err != nil:
+			f.denied = append(f.denied, err)
+		case stored:
+			f.open = true
+		default:
+			f.files = append(f.files, other)
+		}
+	}
+	return f, nil
+}
+
+// inStore reports whether a replica is in a bucket.
+func (s *Service) inStore(r *pb.Replica) bool {
+	l, err := location.Parse(r.GetLocation())
+	return err == nil && (l.Scheme == location.S3 || l.Scheme == location.InTier && s.conf().Tiers[l.Tier].S3 != nil)
+}
+
+func isOwner(a *pb.Account, c authz.Caller) bool {
+	return a.GetName() == c.Name && a.GetUid() == c.UID
+}

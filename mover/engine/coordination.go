@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"context"
+	"sync"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/engine/transfer"
+	"datamove.dev/mover/location"
+)
+
+// Coordination is what a task has that is led for a service. The zero value of every field
+// but Epoch is valid.
+type Coordination struct {
+	// Epoch is part of the temporary names. Drafts of this target under a lower one
+	// are of leads and helpers that are over; those under a higher one are of helpers.
+	Epoch        uint64
+	Before       []uint64                        // epochs of earlier leads of this task: a lock of theirs is broken
+	ConfirmLease func(ctx context.Context) error // as transfer.Options.Mine
+	AcquireSlot  transfer.AcquireSlot
+	Helpers      func(pair int) transfer.Helpers // of each pair of Request.Names; nil has none
+	// Keep is told of the draft of a large file before it is written to, then with each
+	// piece of it that is stored, and with on false when it needs not be remembered any
+	// more. Who takes the task over on another node gets them as Over.
+	SaveDraft       func(ctx context.Context, d Draft, on bool) error
+	InheritedDrafts []Draft
+	// Swarm has others, who bring the same tree to themselves, read the source for this one, and this one for them. Nil has none.
+	Swarm Swarm
+}
+
+// Swarm is put around the places of a task. *swarm.Swarm is one.
+type Swarm interface {
+	Source(outer, inner mover.Source) mover.Source
+	Target(mover.Backend) mover.Backend
+	// Relies says that somebody else looks at whether the source has what its manifest says, and nothing else.
+	Relies() bool
+}
+
+// Draft is a draft of one pair of a task.
+type Draft struct {
+	Pair   int
+	Token  mover.Token
+	Pieces [][]byte // what is stored of it; Keep gets one, which adds to those before
+	Number uint64   // of the piece that Keep gets
+}
+
+// epoch is the one that temporary names carry.
+func (p *pair) lead() *Coordination {
+	if p.request.Lead == nil {
+		return &Coordination{}
+	}
+	return p.request.Lead
+}
+
+// older says whether a draft is of somebody who is over. On our own the lock says so
+// of everybody else; helpers of a lead came after it.
+func (p *pair) older(o mover.WriterID) bool {
+	if p.request.Lead == nil {
+		return o.Epoch != p.owner.Epoch
+	}
+	return o.Epoch < p.owner.Epoch
+}
+
+// Helper does works of a task that another process leads.
+type Helper struct {
+	request  *Request
+	open     Opener
+	counters transfer.Counters
+
+	mu    sync.Mutex
+	pairs map[int]*pair // guarded by mu
+}
+
+// Help returns a helper for a request. It opens places when there is work for them,
+// and locks none: the lead does.
+func Help(r Request, open Opener) (*Helper, error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	r.limit()
+	return &Helper{request: &r, open: open, pairs: map[int]*pair{}}, nil
+}
+
+// Do does one work of a pair; see transfer.Hand.Do.
+func (h *Helper) Do(ctx context.Context, pair int, epoch uint64, mine func(context.Context) error, yield <-chan struct{}, w *transfer.Work) (*transfer.Reply, error) {
+	r := h.request
+	if r.Observer != nil {
+		ctx = Telling(ctx, r.Observer)
+	}
+	p, err := h.pair(ctx, pair)
+	if err != nil {
+		return nil, err
+	}
+	return transfer.NewHand(p.source, p.target, transfer.Options{
+		Jobs: r.Jobs, Gate: p.gate, Plan: p.planOptions(), Level: r.Verify, Counters: &h.counters,
+		FailFull: r.OnNoSpace == NoSpaceFail, Released: released[r.Released], SpoolDir: p.spoolDir, Logger: r.Logger, Turn: p.lead().AcquireSlot,
+		Observer: helperObserver{h},
+	}).Do(ctx, epoch, mine, yield, w)
+}
+
+// Width is how many works at a time get most done, as far as is known.
+func (h *Helper) Width() (width int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, p := range h.pairs {
+		width = max(width, p.gate.Width())
+	}
+	return width
+}
+
+// Snapshot implements Live.
+func (h *Helper) Snapshot() Snapshot { return snapshotOf(&h.counters, h.request.Limiter) }
+
+// Close closes the places.
+func (h *Helper) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var err error
+	for _, p := range h.pairs {
+		err = Gravest(err, p.close())
+	}
+	h.pairs = map[int]*pair{}
+	return err
+}
+
+func (h *Helper) pair(ctx context.Context, index int) (*pair, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if p := h.pairs[index]; p != nil {
+		return p, nil
+	}
+	src, dst, err := h.request.ends(index)
+	if err != nil {
+		return nil, err
+	}
+	p, err := h.openPair(ctx, index, src, dst)
+	if err != nil {
+		return nil, err
+	}
+	h.pairs[index] = p
+	return p, nil
+}
+
+func (h *Helper) openPair(ctx context.Context, index int, src, dst location.Location) (*pair, error) {
+	p := &pair{request: h.request, index: index}
+	_, err := p.makeSpool()
+	if err == nil {
+		err = p.openPlaces(ctx, src, dst, h.open)
+	}
+	if err != nil {
+		_ = p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// helperObserver passes on that the target is full.
+type helperObserver struct{ h *Helper }
+
+func (helperObserver) Result(transfer.Result) {}
+func (helperObserver) Step(string)            {}
+func (o helperObserver) Paused(why error) {
+	if observer := o.h.request.Observer; observer != nil {
+		observer.State(pausing(why, o.h.request))
+	}
+}
