@@ -9,6 +9,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/task"
+	"datamove.dev/mover/units"
 )
 
 // ExplainTask implements pb.TaskServiceServer.
@@ -73,10 +74,10 @@ func explain(t *pb.Task) *pb.Explanation {
 		e.Bottleneck, e.Text, e.Advice = most.what, most.text, most.advice
 	}
 	if own := t.GetSpec().GetOptions().GetBytesPerSecond(); own > 0 && e.GetBottleneck() == pb.Bottleneck_BOTTLENECK_LIMIT {
-		e.Advice = fmt.Sprintf("its own limit is %.1f MiB/s: submit it with a higher --bwlimit, or with none; others are in the configuration of the service", float64(own)/(1<<20))
+		e.Advice = fmt.Sprintf("its own limit is %s: submit it with a higher --bwlimit, or with none; others are in the configuration of the service", units.PerSecond(float64(own)))
 	}
 	if p.GetBytesPerSecond() > 0 {
-		e.Evidence = append(e.Evidence, fmt.Sprintf("it moves %.1f MiB/s", p.GetBytesPerSecond()/(1<<20)))
+		e.Evidence = append(e.Evidence, "it moves "+units.PerSecond(p.GetBytesPerSecond()))
 	}
 	return e
 }

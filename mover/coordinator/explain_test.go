@@ -29,7 +29,7 @@ func TestExplain(t *testing.T) {
 	}{
 		{0, 2 * time.Second, time.Second, time.Second, pb.Bottleneck_BOTTLENECK_SOURCE, "doctor SOURCE"},
 		{100 << 20, 2 * time.Second, 0, time.Second, pb.Bottleneck_BOTTLENECK_SOURCE, "doctor SOURCE"},
-		{100 << 20, time.Second, time.Second, 2 * time.Second, pb.Bottleneck_BOTTLENECK_LIMIT, "its own limit is 100.0 MiB/s"},
+		{100 << 20, time.Second, time.Second, 2 * time.Second, pb.Bottleneck_BOTTLENECK_LIMIT, "its own limit is 100 MiB/s"},
 		{0, time.Second, 0, 2 * time.Second, pb.Bottleneck_BOTTLENECK_LIMIT, "the limits are in the configuration"},
 		{100 << 20, time.Second, 3 * time.Second, 2 * time.Second, pb.Bottleneck_BOTTLENECK_LINK, "what their links can"},
 	} {

@@ -158,7 +158,11 @@ func parseTier(s, tier, rest string) (Location, error) {
 		if strings.Contains(rest, "@") { // a password may stand before it
 			s = tier + "://..."
 		}
-		return Location{}, bad(s, "the schemes are file:// and s3://"+otherSchemes[strings.ToLower(tier)])
+		meant := otherSchemes[strings.ToLower(tier)]
+		if scheme := strings.ToLower(tier); scheme == "s3" || scheme == "file" {
+			meant = "; did you mean " + scheme + ":" + rest + "?"
+		}
+		return Location{}, bad(s, "the schemes are file:// and s3://"+meant)
 	}
 	l := Location{Scheme: InTier, Tier: tier, TrailingSlash: rest == "" || strings.HasSuffix(rest, "/")}
 	if rest != "" {

@@ -145,10 +145,12 @@ func (a *app) explain(cmd *cobra.Command, err error) {
 // asShell is what to try where a path is not there because a shell has not expanded it; "" is nothing.
 func asShell(err error) string {
 	var in *mover.Error
-	if !errors.Is(err, mover.ErrNotExist) || !errors.As(err, &in) || !strings.HasPrefix(in.Place, "/") {
+	if !errors.Is(err, mover.ErrNotExist) || !errors.As(err, &in) || !strings.HasPrefix(in.Place, "/") && !strings.HasPrefix(in.Place, "s3://") {
 		return ""
 	}
 	switch name := in.Place[strings.LastIndexByte(in.Place, '/')+1:]; {
+	case strings.ContainsAny(name, "*?[") && !strings.HasPrefix(in.Place, "/"):
+		return "the prefix before it, with --include '" + mover.Printable(name) + "': names of objects are not expanded"
 	case strings.ContainsAny(name, "*?["):
 		return "the name without quotes, so that the shell expands it, behind --into DIR; or --include '" + mover.Printable(name) + "' with the folder around it"
 	case strings.Contains(in.Place, "/~"):

@@ -208,6 +208,9 @@ func parseEndpoint(s string) (*url.URL, error) {
 	if err == nil && strings.Trim(u.Path, "/") != "" && u.Host != "" && u.User == nil {
 		return nil, fmt.Errorf("endpoint %q has a path: the bucket goes into s3://bucket/prefix, and the endpoint is like https://s3.example.org:9000: %w", s, mover.ErrUsage)
 	}
+	if host, err := url.Parse("https://" + s); err == nil && !strings.Contains(s, "://") && host.Host != "" && host.User == nil && host.RawQuery == "" && strings.Trim(host.Path, "/") == "" {
+		return nil, fmt.Errorf("endpoint %q has no scheme: did you mean https://%s, or http:// where the store has no TLS: %w", s, host.Host, mover.ErrUsage)
+	}
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
 		return nil, fmt.Errorf("endpoint %q is not like https://s3.example.org:9000: %w", s, mover.ErrUsage)
 	}
