@@ -59,7 +59,7 @@ func (s *Service) Attend(stream grpc.BidiStreamingServer[agentv1.Status, agentv1
 	}
 }
 
-// hear takes what an agent says.
+// receive takes what an agent says.
 func (s *Service) receive(ctx context.Context, name string, orders chan *agentv1.Order, stream grpc.BidiStreamingServer[agentv1.Status, agentv1.Order]) error {
 	for {
 		st, err := stream.Recv()
@@ -80,7 +80,7 @@ func (s *Service) receive(ctx context.Context, name string, orders chan *agentv1
 	}
 }
 
-// arrive begins the conversation of an agent in the place of an older one, and compares
+// connect begins the conversation of an agent in the place of an older one, and compares
 // what it has with what we think that it has.
 func (s *Service) connect(ctx context.Context, name string, st *agentv1.Status, orders chan *agentv1.Order, end context.CancelFunc) error {
 	h := st.GetHello()
@@ -107,7 +107,7 @@ func (s *Service) connect(ctx context.Context, name string, st *agentv1.Status, 
 	has := map[string]uint64{}
 	for _, ses := range st.GetSessions() {
 		has[ses.GetTask()+"/"+ses.GetBatch()] = ses.GetEpoch()
-		s.markSuspect(n, ses)
+		s.tellLost(n, ses)
 	}
 	var lost []*lead
 	for id, l := range s.leads {
@@ -147,8 +147,8 @@ func addressOf(ctx context.Context) string {
 	return host
 }
 
-// doubt tells an agent that it has lost what it says that it has, if so. Service.mu is held.
-func (s *Service) markSuspect(n *node, ses *agentv1.Session) {
+// tellLost tells an agent that it has lost what it says that it has, if so. Service.mu is held.
+func (s *Service) tellLost(n *node, ses *agentv1.Session) {
 	l := s.leads[ses.GetTask()]
 	switch {
 	case l != nil && ses.GetBatch() == "" && l.agent == n.name && l.epoch == ses.GetEpoch():
@@ -163,7 +163,7 @@ func (s *Service) markSuspect(n *node, ses *agentv1.Session) {
 	s.send(n.name, &agentv1.Order{What: &agentv1.Order_Stop{Stop: &agentv1.Stop{Task: ses.GetTask(), Batch: ses.GetBatch(), Epoch: ses.GetEpoch(), How: agentv1.How_HOW_LOST}}})
 }
 
-// depart ends a conversation. What the agent has it keeps, for a lease.
+// disconnect ends a conversation. What the agent has it keeps, for a lease.
 func (s *Service) disconnect(name string, orders chan *agentv1.Order) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

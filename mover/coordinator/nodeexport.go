@@ -12,7 +12,7 @@ import (
 // What lies on the disk of one node comes to that of another one as a task of the second: the first lends it the directory, for as long as the task has a
 // lead. The coordinator makes the ticket and moves no byte.
 
-// lends has a node lend the source of a lead to another one; nil is a source that is there. mu is held.
+// exportFrom has a node lend the source of a lead to another one; nil is a source that is there. mu is held.
 func (s *Service) exportFrom(l *lead) *agentv1.Lent {
 	node := l.task.GetSpec().GetSourceNode()
 	if node == "" {

@@ -35,7 +35,7 @@ func (u *unseen) Error() string {
 // have staged something else there.
 const seenMost = 4
 
-// seeing makes a durable change, with all the looks that it needs.
+// updateWithProbe makes a durable change, with all the looks that it needs.
 func (s *Service) updateWithProbe(ctx context.Context, do func(*state.Tx) error) error {
 	for range seenMost {
 		err := s.ledger.Update(ctx, state.Durable, do)

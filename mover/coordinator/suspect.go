@@ -56,9 +56,9 @@ func wrong(t *pb.Task, held *pb.Lease, p manifestResult) bool {
 // notAsItWas are the kinds of errors that say so of what was read.
 var notAsItWas = []string{mover.KindName(mover.ErrNotExist), mover.KindName(mover.ErrChanged), mover.KindName(mover.ErrCorrupt)}
 
-// doubts has a replica that a lease has held not relied on any more. It returns nothing
+// markSuspect has a replica that a lease has held not relied on any more. It returns nothing
 // where nobody did.
-func (s *Service) doubts(tx *state.Tx, held *pb.Lease) (*pb.Replica, error) {
+func (s *Service) markSuspect(tx *state.Tx, held *pb.Lease) (*pb.Replica, error) {
 	r, err := state.Replicas.Get(tx, state.ReplicaKey(held)...)
 	if err != nil || r.GetLevel() == pb.Level_LEVEL_UNSPECIFIED {
 		return nil, ignoreGone(err)

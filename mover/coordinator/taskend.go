@@ -14,7 +14,7 @@ import (
 	"datamove.dev/mover/task"
 )
 
-// settle does, in the very change in which a task ends, what its end means for
+// applyEnd does, in the very change in which a task ends, what its end means for
 // datasets. What follows is done after that change: see afterTask.
 func (s *Service) applyEnd(tx *state.Tx, t *pb.Task, p manifestResult) (f following, err error) {
 	held, err := s.letGoOf(tx, t)
@@ -22,7 +22,7 @@ func (s *Service) applyEnd(tx *state.Tx, t *pb.Task, p manifestResult) (f follow
 		return f, err
 	}
 	if wrong(t, held, p) {
-		if f.doubted, err = s.doubts(tx, held); err != nil {
+		if f.doubted, err = s.markSuspect(tx, held); err != nil {
 			return f, err
 		}
 	}

@@ -40,7 +40,7 @@ type walked struct {
 	cut   int // pieces that were cut when it came
 }
 
-// Traits implements mover.Source.
+// Capabilities implements mover.Source.
 func (s *source) Capabilities() mover.Capabilities {
 	t := s.Source.Capabilities()
 	t.Patience = max(t.Patience, patienceMost)

@@ -105,7 +105,7 @@ func (p *Backend) String() string {
 	return p.opts.Address
 }
 
-// Traits implements mover.Source.
+// Capabilities implements mover.Source.
 func (p *Backend) Capabilities() mover.Capabilities { return p.traits }
 
 // Close ends the use of the place and gives up its lock.

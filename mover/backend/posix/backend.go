@@ -148,7 +148,7 @@ func umask() uint32 {
 
 func (p *Backend) String() string { return p.address }
 
-// Traits implements mover.Source.
+// Capabilities implements mover.Source.
 func (p *Backend) Capabilities() mover.Capabilities { return p.traits }
 
 // Close ends the use of the place. Contents and drafts that are still open keep

@@ -199,7 +199,7 @@ func (p *Backend) ahead() int { return cmp.Or(p.opts.Parallel, usualParallel) }
 // written: 16 of them on 2 cores take a tenth longer than 4 to 8.
 func (p *Backend) first() int { return min(p.ahead(), 4*runtime.GOMAXPROCS(0)) }
 
-// Traits implements mover.Backend.
+// Capabilities implements mover.Backend.
 func (p *Backend) Capabilities() mover.Capabilities {
 	kept := keeps
 	if !p.profile.TellsCRC {
