@@ -36,6 +36,8 @@ var packages = map[string]struct {
 	"mover/checksum":          {parts, nil},
 	"mover/units":             {words, nil},
 	"mover/rate":              {words, nil},
+	"mover/atomicfile":        {words, nil},
+	"mover/beneath":           {words, nil},
 	"test/must":               {words, nil}, // of packages for tests only
 	"mover/spelling":          {words, nil},
 	"mover/remedy":            {words, []string{"mover"}},
@@ -223,7 +225,7 @@ var homes = map[string][]string{
 	"golang.org/x/term":                           {"cmd/datamove/cli"},
 	"golang.org/x/time":                           {"mover/server"},
 	"golang.org/x/sync":                           {"mover/engine/bufpool", "mover/p2p/peer", "mover/backend/posix", "mover/engine/recall", "mover/backend/s3", "mover/engine/transfer", "mover/engine", "mover/replicadir", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/replicate", "tiering/catalog/changefeed/s3events", "tiering/catalog/changefeed/lustre", "tiering/catalog/changefeed/remote", "tiering/catalog/changefeed/inotify", "cmd/datamove/cli", "cmd/datamove-csi/driver"},
-	"golang.org/x/sys":                            {"lustre/claim", "csi/volumestore", "csi/fsclient", "csi/fsworker", "csi/mount", "mover/archive", "lustre/client", "lustre/gpfs", "lustre/cephfs", "lustre/localfs", "lustre/detect", "lustre/copytool", "lustre/fshints", "mover/engine/bufpool", "mover/backend/posix", "mover/backend/s3", "mover/kvstore", "mover/engine/transfer", "mover/engine", "mover/location", "mover/server/osaccount", "mover/agent/sandbox", "mover/agent", "mover/server/auditlog", "mover/server", "mover/coordinator/state", "mover/coordinator", "mover/replicadir", "mover/trash", "tiering/burst/budget", "tiering/burst/shelf", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/replicate", "tiering/catalog/changefeed/inotify", "tiering/slurm", "cmd/datamove/cli", "cmd/datamoved/daemon", "bench/hardware", "bench/compare", "bench/loadgen", "bench/result"},
+	"golang.org/x/sys":                            {"mover/beneath", "lustre/claim", "csi/volumestore", "csi/fsclient", "csi/fsworker", "csi/mount", "mover/archive", "lustre/client", "lustre/gpfs", "lustre/cephfs", "lustre/localfs", "lustre/detect", "lustre/copytool", "lustre/fshints", "mover/engine/bufpool", "mover/backend/posix", "mover/backend/s3", "mover/kvstore", "mover/engine/transfer", "mover/engine", "mover/location", "mover/server/osaccount", "mover/agent/sandbox", "mover/agent", "mover/server/auditlog", "mover/server", "mover/coordinator/state", "mover/coordinator", "mover/replicadir", "mover/trash", "tiering/burst/budget", "tiering/burst/shelf", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/replicate", "tiering/catalog/changefeed/inotify", "tiering/slurm", "cmd/datamove/cli", "cmd/datamoved/daemon", "bench/hardware", "bench/compare", "bench/loadgen", "bench/result"},
 }
 
 // heavy are packages that take a minute to compile, with what is below them, and what does without them.
