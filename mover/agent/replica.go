@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/beneath"
 )
 
 // replica is one that this node has, as one user may read it. Names in it come from other nodes: nothing outside of it is read.
@@ -15,18 +16,12 @@ type replica struct {
 	dir string // that the user may look into; "" is none
 }
 
-const noLinks = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV
-
-func openBeneath(dir int, name string, flags uint64) (int, error) {
-	return unix.Openat2(dir, name, &unix.OpenHow{Flags: flags | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: noLinks})
-}
-
 // read fills into with a range of a file.
 func (r *replica) read(name string, off int64, into []byte) error {
 	if err := r.enter(path.Dir(name)); err != nil {
 		return err
 	}
-	fd, err := openBeneath(r.fd, name, unix.O_RDONLY|unix.O_NONBLOCK)
+	fd, err := beneath.SameMount.Open(r.fd, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW)
 	if err != nil {
 		return err
 	}
@@ -51,7 +46,7 @@ func (r *replica) enter(dir string) error {
 			return err
 		}
 	}
-	fd, err := openBeneath(r.fd, dir, unix.O_PATH|unix.O_DIRECTORY)
+	fd, err := beneath.SameMount.Open(r.fd, dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/beneath"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/p2p"
 	"datamove.dev/mover/p2p/peer"
@@ -117,7 +118,7 @@ func (t *tree) Published(p *p2p.Piece, into []byte) error {
 		return err
 	}
 	defer unix.Close(root)
-	fd, err := openBeneath(root, l.Path, unix.O_PATH|unix.O_DIRECTORY)
+	fd, err := beneath.SameMount.Open(root, l.Path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 	if err != nil {
 		return err
 	}

@@ -38,6 +38,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/beneath"
 )
 
 const (
@@ -216,10 +217,9 @@ func openAt(at int, name string, flags int) (fd int, err error) {
 
 // openHere is openAt on the same mount: what is mounted at the name is of kind [mover.ErrConflict].
 func openHere(at int, name string, flags int) (fd int, err error) {
-	how := unix.OpenHow{Flags: uint64(flags | unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOATIME), Resolve: unix.RESOLVE_NO_XDEV}
-	if fd, err = unix.Openat2(at, name, &how); err == unix.EPERM { // as in openAt
-		how.Flags &^= unix.O_NOATIME
-		fd, err = unix.Openat2(at, name, &how)
+	how := flags | unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK
+	if fd, err = beneath.SameMount.Open(at, name, how|unix.O_NOATIME); err == unix.EPERM { // as in openAt
+		fd, err = beneath.SameMount.Open(at, name, how)
 	}
 	switch err {
 	case unix.EXDEV:

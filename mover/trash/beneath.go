@@ -9,19 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/beneath"
 )
 
 // openBeneath opens a directory below another one: over no link, into no mount, and nowhere outside.
 func openBeneath(at int, path string) (int, error) {
-	how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NONBLOCK | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV}
-	for range attempts {
-		fd, err := unix.Openat2(at, path, &how)
-		if err != unix.EINTR && err != unix.EAGAIN { // EAGAIN: a rename raced with the look-up
-			return fd, err
-		}
-	}
-	return -1, unix.EAGAIN
+	return beneath.SameMount.Open(at, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK)
 }
 
 // attempts are how often something is done that others keep from being done.

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/beneath"
 )
 
 // Limits bound what is read.
@@ -209,7 +210,7 @@ func (r *reader) text(dir *os.File, name string, e Entry) (text string, ok bool)
 
 // modified is when a file in a directory, or below it, was written.
 func modified(at *os.File, name string) (when int64, is bool) {
-	fd, err := unix.Openat2(int(at.Fd()), name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: beneath})
+	fd, err := beneath.SameMount.Open(int(at.Fd()), name, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
 		return 0, false
 	}
@@ -231,18 +232,12 @@ func tracks(name string) bool {
 	return false
 }
 
-const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV
-
 // open opens a name in a directory: no link, no other file system, nothing above. A look is no use: it leaves the time of access as it is, where that
 // may be asked for (by the owner, and root).
-func open(at *os.File, name string, flags uint64) (fd int, err error) {
-	how := unix.OpenHow{
-		Flags:   flags | unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NOATIME,
-		Resolve: beneath,
-	}
-	if fd, err = unix.Openat2(int(at.Fd()), name, &how); err == unix.EPERM {
-		how.Flags &^= unix.O_NOATIME
-		fd, err = unix.Openat2(int(at.Fd()), name, &how)
+func open(at *os.File, name string, flags int) (fd int, err error) {
+	flags |= unix.O_RDONLY | unix.O_NOFOLLOW
+	if fd, err = beneath.SameMount.Open(int(at.Fd()), name, flags|unix.O_NOATIME); err == unix.EPERM {
+		fd, err = beneath.SameMount.Open(int(at.Fd()), name, flags)
 	}
 	return fd, err
 }

@@ -245,7 +245,7 @@ func (p *projects) make(ctx context.Context, j Job, l lustre.Limits) (home int, 
 			return -1, project, err
 		}
 	}
-	home, err = beneath(p.jobs, j.Dir())
+	home, err = openDir(p.jobs, j.Dir())
 	if err != nil && err != unix.ENOENT {
 		return -1, project, err
 	}
@@ -256,7 +256,7 @@ func (p *projects) make(ctx context.Context, j Job, l lustre.Limits) (home int, 
 			err = unix.Mkdirat(p.jobs, j.Dir(), 0o700)
 		}
 		if err == nil {
-			home, err = beneath(p.jobs, j.Dir())
+			home, err = openDir(p.jobs, j.Dir())
 		}
 		if err != nil {
 			return -1, project, err

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/beneath"
 	"datamove.dev/mover/trash"
 )
 
@@ -29,12 +30,9 @@ func (s *Site) scratch() (root int, err error) {
 	return root, nil
 }
 
-// beneath opens a directory below another one, over no link.
-func beneath(at int, name string) (int, error) {
-	return unix.Openat2(at, name, &unix.OpenHow{
-		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
-	})
+// openDir opens a directory below another one, over no link.
+func openDir(at int, name string) (int, error) {
+	return beneath.NoLinks.Open(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 }
 
 // home opens the directory of a job, and makes it where it is not there. What somebody else has put in its place goes.
@@ -66,7 +64,7 @@ func (s *Site) jobs(root int) (int, error) { return s.owned(root, Jobs) }
 
 // owned opens a folder of the tier that has to be root's: any other writer could exchange what is in it.
 func (s *Site) owned(root int, name string) (int, error) {
-	folder, err := beneath(root, name)
+	folder, err := openDir(root, name)
 	if err != nil {
 		return -1, fmt.Errorf("open %s/%s: %w", s.Scratch, name, err)
 	}
@@ -88,7 +86,7 @@ var errForeign = fmt.Errorf("%w: it is not the job's", mover.ErrConflict)
 
 // own opens the directory of a job and gives it to its user.
 func (s *Site) own(jobs int, j Job) (int, error) {
-	dir, err := beneath(jobs, j.Dir())
+	dir, err := openDir(jobs, j.Dir())
 	switch err {
 	case nil:
 	case unix.ELOOP, unix.ENOTDIR:
@@ -125,7 +123,7 @@ func link(dir int, j Job, name, target string) error {
 	for _, part := range parts[:len(parts)-1] {
 		err := unix.Mkdirat(at, part, 0o700)
 		made := err == nil
-		next, err := beneath(at, part)
+		next, err := openDir(at, part)
 		if err != nil {
 			return fmt.Errorf("%s: %w", mover.Printable(name), err)
 		}

@@ -110,7 +110,7 @@ func (s *Site) alone(root int, j Job, moves []Move, unknown error) error {
 	if ours[""] || again && s.capacityOf(j) != (Capacity{}) {
 		return nil // Make has taken away what is of others
 	}
-	dir, err := beneath(root, path.Join(Jobs, j.Dir()))
+	dir, err := openDir(root, path.Join(Jobs, j.Dir()))
 	if err != nil {
 		return err
 	}

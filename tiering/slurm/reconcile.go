@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/beneath"
 )
 
 // Grace is for how long a job counts as being there that has no process yet, or none any more: its prolog, or its epilog, is at work.
@@ -133,7 +134,7 @@ func (s *Site) folder() (*os.File, error) {
 		return nil, err
 	}
 	defer func() { _ = unix.Close(root) }()
-	fd, err := beneath(root, Jobs)
+	fd, err := openDir(root, Jobs)
 	if err == unix.ENOENT {
 		return nil, nil
 	}
@@ -154,10 +155,7 @@ func (s *Site) Open(j Job, name string) (*os.File, error) {
 	}
 	defer folder.Close()
 	name = path.Join(j.Dir(), name)
-	fd, err := unix.Openat2(int(folder.Fd()), name, &unix.OpenHow{
-		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
-	})
+	fd, err := beneath.SameMount.Open(int(folder.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path.Join(s.Scratch, Jobs, name), Err: err}
 	}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/beneath"
 )
 
 const (
@@ -164,7 +165,7 @@ func (p *Backend) openSeat(seat string) (fd int, foreign bool, err error) {
 		return fd, false, err
 	}
 	if !p.plain && len(seat) <= pathBytes {
-		fd, err = openStep(p.root, seat, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, resolve|unix.RESOLVE_NO_XDEV)
+		fd, err = beneath.SameMount.Open(p.root, seat, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 		if err != unix.EXDEV {
 			return fd, false, err
 		}
@@ -180,11 +181,8 @@ func (p *Backend) openSeat(seat string) (fd int, foreign bool, err error) {
 	return fd, deviceOf(&st) != p.device, nil
 }
 
-const resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_SYMLINKS
-
 func hasOpenat2(dirfd int) bool {
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: resolve}
-	fd, err := unix.Openat2(dirfd, ".", &how)
+	fd, err := beneath.NoLinks.Open(dirfd, ".", unix.O_PATH|unix.O_DIRECTORY)
 	closeFD(fd)
 	return err == nil
 }
@@ -211,7 +209,7 @@ func (p *Backend) openBelow(dirfd int, path string, flags int) (int, error) {
 		if p.plain {
 			fd, err = openSegment(at, step, f, 0)
 		} else {
-			fd, err = openStep(at, step, f, resolve)
+			fd, err = beneath.NoLinks.Open(at, step, f)
 		}
 		if at != dirfd {
 			closeFD(at)
@@ -237,22 +235,6 @@ func (p *Backend) step(path string) (step, rest string) {
 		return path, "" // one segment of 4,000 bytes: the kernel says that it is too long
 	}
 	return path[:i], path[i+1:]
-}
-
-func openStep(at int, step string, flags int, resolve uint64) (int, error) {
-	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC | unix.O_LARGEFILE), Resolve: resolve}
-	for tries := 0; ; {
-		fd, err := unix.Openat2(at, step, &how)
-		switch {
-		case err == unix.EINTR:
-		case err == unix.EAGAIN && tries < 100: // a rename crossed the lookup
-			tries++
-		case err != nil:
-			return -1, err
-		default:
-			return fd, nil
-		}
-	}
 }
 
 // openList opens a directory that is one segment away for listing, if we may

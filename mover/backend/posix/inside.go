@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/beneath"
 )
 
 // openInside opens a directory that is below one of some roots, of which the longest
@@ -31,7 +32,7 @@ func openInside(roots []string, path string, create bool) (int, error) {
 	defer closeFD(at)
 	segments := strings.Split(strings.Trim(strings.TrimPrefix(path, base), "/"), "/")
 	for there := len(segments); ; there-- {
-		fd, err := openBelow(at, strings.Join(segments[:there], "/"))
+		fd, err := beneath.Links.Open(at, "./"+strings.Join(segments[:there], "/"), unix.O_PATH|unix.O_DIRECTORY)
 		switch {
 		case err == unix.ENOENT && create && there > 0:
 			continue
@@ -51,24 +52,6 @@ func openBase(base string) (fd int, err error) {
 		fd, err = unix.Open(base, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		return err
 	})
-	return fd, err
-}
-
-// triesBelow is how often the kernel may find that somebody renames what it goes through.
-const triesBelow = 100
-
-// openBelow opens a directory that is below another one, wherever links lead.
-func openBelow(at int, name string) (fd int, err error) {
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
-	for range triesBelow {
-		err = again(func() (err error) {
-			fd, err = unix.Openat2(at, "./"+name, &how)
-			return err
-		})
-		if err != unix.EAGAIN {
-			break
-		}
-	}
 	return fd, err
 }
 
