@@ -17,6 +17,7 @@ import (
 	"datamove.dev/lustre/detect"
 	"datamove.dev/lustre/gpfs"
 	"datamove.dev/mover"
+	"datamove.dev/mover/beneath"
 )
 
 // Spec is a file system of the driver's configuration.
@@ -142,7 +143,7 @@ func (s *Spec) meant(h *detect.Handle) error {
 // way opens a directory some levels down, which are made where they are not there. They
 // are on one file system.
 func way(at dir, path string) (dir, error) {
-	fd, err := openBeneath(at, ".", asDir, 0, sameFS)
+	fd, err := openBeneath(at, ".", asDir, beneath.SameMount)
 	for part := range strings.SplitSeq(path, "/") {
 		if err != nil {
 			return -1, err

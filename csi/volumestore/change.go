@@ -11,6 +11,7 @@ import (
 	"datamove.dev/csi/volume"
 	"datamove.dev/lustre"
 	"datamove.dev/mover"
+	"datamove.dev/mover/beneath"
 )
 
 // Expand gives a volume another limit of bytes, at once and for pods that have it. It never becomes smaller.
@@ -115,7 +116,7 @@ func (b *Base) Directory(path string) (int, error) {
 	if made := b.spec.Volumes; made != "" && (path == "" || path == made || strings.HasPrefix(path, made+"/") || strings.HasPrefix(made, path+"/")) {
 		return -1, &mover.Error{Op: "open", Place: b.spec.Root, Name: path, Err: fmt.Errorf("%w: the volumes of the driver are there", mover.ErrPermission)}
 	}
-	return openBeneath(dir(b.handle.FD()), cmp.Or(path, "."), unix.O_PATH|unix.O_DIRECTORY, 0, beneath)
+	return openBeneath(dir(b.handle.FD()), cmp.Or(path, "."), unix.O_PATH|unix.O_DIRECTORY, beneath.NoLinks)
 }
 
 // Share gives the directory of a volume to the group of a pod, with what will be made in it. What is in it already stays as it is:

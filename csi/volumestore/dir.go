@@ -11,42 +11,33 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/atomicfile"
+	"datamove.dev/mover/beneath"
 )
 
 // dir is an open directory, which is the caller's to close.
 type dir int
 
 const (
-	beneath  = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
-	sameFS   = beneath | unix.RESOLVE_NO_XDEV
 	asDir    = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
 	maxState = 1 << 20 // of a file with state
 )
 
 // openBeneath opens what lies below a directory: over no link, and not outside of it.
-func openBeneath(at dir, path string, flags int, mode uint32, resolve uint64) (int, error) {
-	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: resolve}
-	if flags&unix.O_CREAT != 0 {
-		how.Mode = uint64(mode)
+func openBeneath(at dir, path string, flags int, over beneath.Rule) (int, error) {
+	fd, err := over.Open(int(at), path, flags)
+	switch err {
+	case nil:
+		return fd, nil
+	case unix.ELOOP, unix.EXDEV:
+		err = fmt.Errorf("%w: a link, a mount or .. is on the way", mover.ErrPermission)
 	}
-	for {
-		fd, err := unix.Openat2(int(at), path, &how)
-		if err == unix.EINTR || err == unix.EAGAIN { // EAGAIN: a rename raced with the look-up
-			continue
-		}
-		switch err {
-		case nil:
-			return fd, nil
-		case unix.ELOOP, unix.EXDEV:
-			err = fmt.Errorf("%w: a link, a mount or .. is on the way", mover.ErrPermission)
-		}
-		return -1, &mover.Error{Op: "open", Place: at.name(), Name: path, Err: err}
-	}
+	return -1, &mover.Error{Op: "open", Place: at.name(), Name: path, Err: err}
 }
 
 // sub opens a directory in d.
 func (d dir) sub(name string) (dir, error) {
-	fd, err := openBeneath(d, name, asDir, 0, sameFS)
+	fd, err := openBeneath(d, name, asDir, beneath.SameMount)
 	return dir(fd), err
 }
 
@@ -75,7 +66,7 @@ func (d dir) has(name string) (bool, error) {
 
 // names lists d.
 func (d dir) names() ([]string, error) {
-	fd, err := openBeneath(d, ".", asDir, 0, sameFS)
+	fd, err := openBeneath(d, ".", asDir, beneath.SameMount)
 	if err != nil {
 		return nil, err
 	}
@@ -127,35 +118,19 @@ func (d dir) write(name string, value any, replace bool) error {
 	if err != nil {
 		return fail(err)
 	}
-	draft := "." + name + "." + strconv.Itoa(os.Getpid()) + "." + strconv.FormatInt(serial.Add(1), 10)
-	fd, err := openBeneath(d, draft, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600, sameFS)
-	if err != nil {
-		return err
-	}
-	f := os.NewFile(uintptr(fd), draft)
-	_, err = f.Write(append(b, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		if replace {
-			err = unix.Renameat(int(d), draft, int(d), name)
-		} else {
-			err = unix.Linkat(int(d), draft, int(d), name, 0)
-		}
-	}
-	if err != nil || !replace {
-		err = errors.Join(err, unix.Unlinkat(int(d), draft, 0))
-	}
+	err = atomicfile.Write("/proc/self/fd/"+strconv.Itoa(int(d))+"/"+name, append(b, '\n'), atomicfile.Options{Exclusive: !replace, Draft: "." + name + ".*"})
 	switch {
 	case errors.Is(err, unix.EEXIST):
 		return fail(fmt.Errorf("%w: it is there", mover.ErrConflict))
 	case err != nil:
 		return fail(err)
 	}
-	return d.sync()
+	return nil
 }
 
 // read gets a value back.
 func (d dir) read(name string, value any) error {
-	fd, err := openBeneath(d, name, unix.O_RDONLY|unix.O_NONBLOCK, 0, sameFS)
+	fd, err := openBeneath(d, name, unix.O_RDONLY|unix.O_NONBLOCK, beneath.SameMount)
 	if err != nil {
 		return err
 	}

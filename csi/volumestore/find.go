@@ -10,6 +10,7 @@ import (
 
 	"datamove.dev/csi/volume"
 	"datamove.dev/mover"
+	"datamove.dev/mover/beneath"
 )
 
 // Found is a volume, or a snapshot, that is whole. Close it.
@@ -85,7 +86,7 @@ func open(at dir, id volume.ID) (*Found, error) {
 
 // data opens the directory that pods see. A subvolume and a fileset are file systems of their own to the kernel.
 func (d dir) data() (dir, error) {
-	fd, err := openBeneath(d, dataDir, asDir, 0, beneath)
+	fd, err := openBeneath(d, dataDir, asDir, beneath.NoLinks)
 	return dir(fd), err
 }
 

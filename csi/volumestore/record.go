@@ -2,16 +2,12 @@ package volumestore
 
 import (
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"datamove.dev/csi/volume"
 	"datamove.dev/lustre"
 	"datamove.dev/mover"
 )
-
-// serial tells the drafts of one process apart.
-var serial atomic.Int64
 
 // Wish is what somebody wants made.
 type Wish struct {
