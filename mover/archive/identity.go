@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/atomicfile"
 )
 
 // IdentityKey is the key under which a vault has its identity: 32 hexadecimal digits. Who
@@ -118,24 +119,5 @@ func (v *Archive) write(ctx context.Context, key, text string) error {
 // remember writes an identity down, whole and for good: were it lost with the power, a folder
 // below a mount that is missing would be taken for a new vault.
 func remember(file, identity string) error {
-	draft := file + ".new"
-	f, err := os.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(identity)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(draft, file); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(file))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return atomicfile.Write(file, []byte(identity), atomicfile.Options{Draft: filepath.Base(file) + ".new"})
 }

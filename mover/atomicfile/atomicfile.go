@@ -199,7 +199,7 @@ func SyncDir(path string) error {
 	return syncDir(dir)
 }
 
-// SyncIn is SyncDir below a root.
+// SyncIn puts a file below a root, or the names in a directory, on stable storage.
 func SyncIn(root *os.Root, path string) error {
 	dir, err := root.Open(path)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/atomicfile"
 )
 
 // Template is a file with every key explained and nothing set.
@@ -199,28 +200,12 @@ func Init(getenv func(string) string, force bool) (string, error) {
 	return file, write(file, force)
 }
 
-// write puts the template in a temporary name first; a link, unlike a rename, does
-// not take the place of a file that appears meanwhile.
 func write(file string, force bool) error {
 	dir := filepath.Dir(file)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	draft, err := os.CreateTemp(dir, ".config-*.yaml") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(draft.Name())
-	if _, err := draft.WriteString(Template); err != nil {
-		return errors.Join(err, draft.Close())
-	}
-	if err := errors.Join(draft.Sync(), draft.Close()); err != nil {
-		return err
-	}
-	if force {
-		return os.Rename(draft.Name(), file)
-	}
-	err = os.Link(draft.Name(), file)
+	err := atomicfile.Write(file, []byte(Template), atomicfile.Options{Exclusive: !force, Draft: ".config-*.yaml"})
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w: %s is there already: keep it, or replace it with --force", mover.ErrConflict, mover.Printable(file))
 	}

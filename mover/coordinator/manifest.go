@@ -18,6 +18,7 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/atomicfile"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/manifest"
 	"datamove.dev/mover/server/authz"
@@ -132,28 +133,17 @@ func (a *arriving) Read(p []byte) (int, error) {
 
 // shelve stores a manifest. It is on stable storage when it has its name.
 func (s *Service) shelve(in io.Reader) (p manifestResult, err error) {
-	f, err := os.CreateTemp(s.manifests(), manifestTemp)
+	f, err := atomicfile.Create(s.manifestFile("unnamed"), atomicfile.Options{Draft: manifestTemp + "*"})
 	if err != nil {
 		return p, noRoom(err)
 	}
-	defer func() {
-		err = errors.Join(err, f.Close())
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	out := bufio.NewWriterSize(&roomy{f: f}, 256<<10)
+	defer f.Close()
+	out := bufio.NewWriterSize(&roomy{f: f.File}, 256<<10)
 	if p.digest, p.entries, p.bytes, err = manifest.Digest(io.TeeReader(in, out)); err == nil {
 		err = out.Flush()
 	}
 	if err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), s.manifestFile(p.digest))
-	}
-	if err == nil {
-		err = syncDir(s.manifests())
+		err = f.PublishAs(filepath.Base(s.manifestFile(p.digest)))
 	}
 	return p, noRoom(err)
 }
@@ -194,14 +184,6 @@ func noRoom(err error) error {
 		return fmt.Errorf("%w: %w", mover.ErrFull, err)
 	}
 	return err
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // GetManifest implements pb.DatasetServiceServer.

@@ -15,6 +15,7 @@ import (
 
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/atomicfile"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/task"
 )
@@ -59,32 +60,10 @@ func keepBeside[M proto.Message](s *Service, name string, rows func(*state.Tx, s
 	if was, err := os.ReadFile(file); err == nil && string(was) == text.String() || errors.Is(err, fs.ErrNotExist) && text.Len() == 0 {
 		return nil
 	}
-	if err := replaceFile(file, text.String()); err != nil {
+	if err := atomicfile.Write(file, []byte(text.String()), atomicfile.Options{Draft: "." + name + "-*"}); err != nil {
 		return fmt.Errorf("what a restore has to know of who is trusted: %w", err)
 	}
 	return nil
-}
-
-// replaceFile writes a file that is there whole, and stays so after a power cut.
-func replaceFile(file, text string) error {
-	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.WriteString(text)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), file); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(file))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
 }
 
 // Restored is what a person has to know of a ledger that was restored.

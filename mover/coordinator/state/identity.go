@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/atomicfile"
 	"datamove.dev/mover/kvstore"
 )
 
@@ -59,17 +60,7 @@ func (id *identity) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	temporary := temporaryIdentity(dir)
-	if err := os.WriteFile(temporary, append(text, '\n'), 0o600); err != nil {
-		return err
-	}
-	if err := kvstore.SyncFile(temporary); err != nil {
-		return err
-	}
-	if err := os.Rename(temporary, identityPath(dir)); err != nil {
-		return err
-	}
-	return kvstore.SyncFile(dir)
+	return atomicfile.Write(identityPath(dir), append(text, '\n'), atomicfile.Options{Draft: filepath.Base(temporaryIdentity(dir))})
 }
 
 // The file "synced" has the number of the last record that is known to be on stable

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/atomicfile"
 )
 
 const (
@@ -92,20 +93,12 @@ func makeDir(dir string) error {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
-		return syncDir(filepath.Dir(dir))
+		return atomicfile.SyncDir(filepath.Dir(dir))
 	}
 	if err == nil && st.Mode()&0o022 != 0 {
 		err = fmt.Errorf("%w: others may write there (%v): chmod go-w", mover.ErrPermission, st.Mode())
 	}
 	return err
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // acquire takes the lock of a log. The file stays for ever, so that nobody locks
@@ -191,7 +184,7 @@ func (l *Log) create(name string, text []byte) (*os.File, error) {
 		return nil, errors.Join(err, f.Close(), os.Remove(path))
 	}
 	// From here on the file is the last one, whatever we may think.
-	if err := syncDir(l.dir); err != nil {
+	if err := atomicfile.SyncDir(l.dir); err != nil {
 		l.failed = errors.Join(err, f.Close())
 		return nil, l.failed
 	}

@@ -5,14 +5,12 @@ import (
 	"crypto/ecdsa"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/atomicfile"
 )
 
 // A file holds a private key, the certificate for it, and other certificates, all
@@ -132,40 +130,10 @@ func makeDir(dir string) error {
 
 // writeFile makes path hold f, wholly and durably. With replace false it fails with
 // fs.ErrExist when path is there.
-func writeFile(path string, f *file, replace bool) (err error) {
+func writeFile(path string, f *file, replace bool) error {
 	text, err := f.encode()
 	if err != nil {
 		return err
 	}
-	dir := filepath.Dir(path)
-	draft, err := os.CreateTemp(dir, ".new-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if e := os.Remove(draft.Name()); !errors.Is(e, fs.ErrNotExist) {
-			err = errors.Join(err, e)
-		}
-	}()
-	_, err = draft.Write(text)
-	if err = errors.Join(err, draft.Sync(), draft.Close()); err != nil {
-		return err
-	}
-	publish := os.Link // fails when there is one
-	if replace {
-		publish = os.Rename
-	}
-	if err := publish(draft.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+	return atomicfile.Write(path, text, atomicfile.Options{Exclusive: !replace})
 }
