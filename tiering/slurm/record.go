@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/atomicfile"
 )
 
 // Record is what a prolog leaves for the tasks of its job, and for who looks later whether the job is there. Everybody may read it.
@@ -56,15 +57,7 @@ func (s *Site) put(file string, x any) error {
 	if err := os.MkdirAll(s.State, 0o755); err != nil {
 		return err
 	}
-	temporary := fmt.Sprintf("%s.%d", file, os.Getpid())
-	err = os.WriteFile(temporary, text, 0o644)
-	if err == nil {
-		err = os.Rename(temporary, file)
-	}
-	if err != nil {
-		return errors.Join(err, ignoreGone(os.Remove(temporary)))
-	}
-	return nil
+	return atomicfile.Write(file, text, atomicfile.Options{Mode: 0o644, Unsynced: true, Draft: filepath.Base(file) + ".*"})
 }
 
 // recall reads the record of a job; mover.ErrNotExist when there is none.

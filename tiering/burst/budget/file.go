@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/atomicfile"
 )
 
 // FileName is the file of a ledger in its directory.
@@ -48,7 +49,7 @@ func Open(dir string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(trusted(f), syncDir(dir)); err != nil {
+	if err := errors.Join(trusted(f), atomicfile.SyncDir(dir)); err != nil {
 		_ = f.Close()
 		return nil, &mover.Error{Op: "open", Place: path, Err: err}
 	}
@@ -67,14 +68,6 @@ func trusted(f *os.File) error {
 		return fmt.Errorf("%w: others may write to it (mode %04o): chmod 600", mover.ErrPermission, st.Mode().Perm())
 	}
 	return nil
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // Close closes the file. Nobody may be using it.

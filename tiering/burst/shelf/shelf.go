@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/atomicfile"
 	"datamove.dev/tiering/burst"
 )
 
@@ -182,30 +183,7 @@ func (h *Held) Keep(r *burst.Record) error {
 		return fmt.Errorf("%w: a record that is not of burst %s: %w", mover.ErrUsage, h.name, errors.Join(err, mover.ErrConflict))
 	}
 	file := filepath.Join(h.shelf.dir, r.ID+ending)
-	temporary := file + ".new"
-	if err := write(temporary, text); err != nil {
-		return errors.Join(err, ignoreMissing(os.Remove(temporary)))
-	}
-	if err := os.Rename(temporary, file); err != nil {
-		return errors.Join(err, ignoreMissing(os.Remove(temporary)))
-	}
-	dir, err := os.Open(h.shelf.dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
-}
-
-func write(file string, text []byte) error {
-	if err := ignoreMissing(os.Remove(file)); err != nil { // of a process that was killed, or a link
-		return err
-	}
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	return errors.Join(err, f.Sync(), f.Close())
+	return atomicfile.Write(file, text, atomicfile.Options{Draft: r.ID + ending + ".new"})
 }
 
 func ignoreMissing(err error) error {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/atomicfile"
 	"datamove.dev/mover/engine"
 	"datamove.dev/tiering/checkpoint"
 )
@@ -87,7 +88,7 @@ func merged(a, b []string) []string {
 	return slices.Compact(all)
 }
 
-// sums reads all files of a checkpoint of a directory after readied has made each ready, as syncIn does, and asks a store.
+// sums reads all files of a checkpoint of a directory after readied has made each ready, as atomicfile.SyncIn does, and asks a store.
 func (s *Site) sums(ctx context.Context, f *Folder, found checkpoint.Found, readied func(*os.Root, string) error) ([]checkpoint.Committing, error) {
 	all := checkpoint.CommitOf(found.Tree, found.Name).Files
 	place, err := s.Open(ctx, f.Location, engine.OpenOptions{StateDir: s.Request.StateDir, Logger: s.Log})
@@ -120,7 +121,7 @@ func (s *Site) sums(ctx context.Context, f *Folder, found checkpoint.Found, read
 func (s *Site) fresh(ctx context.Context, f *Folder, found checkpoint.Found) (checkpoint.Commit, error) {
 	c := checkpoint.CommitOf(found.Tree, found.Name)
 	c.Created = time.Now().UTC().Truncate(time.Second)
-	read, err := s.sums(ctx, f, found, syncIn)
+	read, err := s.sums(ctx, f, found, atomicfile.SyncIn)
 	if err != nil {
 		return c, err
 	}
@@ -130,7 +131,7 @@ func (s *Site) fresh(ctx context.Context, f *Folder, found checkpoint.Found) (ch
 	if f.root != nil {
 		for _, e := range found.Tree.Entries {
 			if e.Kind == checkpoint.Dir && mover.Within(e.Name, found.Name) {
-				if err := syncIn(f.root, e.Name); err != nil {
+				if err := atomicfile.SyncIn(f.root, e.Name); err != nil {
 					return c, err
 				}
 			}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/atomicfile"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/engine/transfer"
 	"datamove.dev/tiering/checkpoint"
@@ -115,7 +116,7 @@ func hashOf(ctx context.Context, place mover.Backend, name string) (uint64, erro
 
 // publish gives what was built its name. What has it is another save of the checkpoint, and goes.
 func (f *Folder) publish(stage, name string) error {
-	if err := syncIn(f.root, stage); err != nil {
+	if err := atomicfile.SyncIn(f.root, stage); err != nil {
 		return err
 	}
 	dir, err := f.root.Open(".")
@@ -168,32 +169,7 @@ func (f *Folder) swap(stage, name string) error {
 
 // writeWhole makes a file visible when it is whole and on stable storage, in the place of one that is there.
 func writeWhole(root *os.Root, name string, text []byte) error {
-	temp := path.Join(path.Dir(name), fmt.Sprintf("%scommit-%d-0", mover.TempPrefix, os.Getpid()))
-	f, err := root.OpenFile(temp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		_ = root.Remove(temp) // the error is what counts
-		return err
-	}
-	if err := root.Rename(temp, name); err != nil {
-		return err
-	}
-	return syncIn(root, path.Dir(name))
-}
-
-func syncIn(root *os.Root, name string) error {
-	f, err := root.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Sync()
+	return atomicfile.WriteIn(root, name, text, atomicfile.Options{Mode: 0o644, Draft: fmt.Sprintf("%scommit-%d-0", mover.TempPrefix, os.Getpid())})
 }
 
 // uncache has a file be read from where it is stored, and not from this machine's memory of it.

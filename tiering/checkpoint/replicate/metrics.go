@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/atomicfile"
 )
 
 // Metric is one of those that a watch tells.
@@ -123,9 +123,5 @@ func label(text string) string {
 
 // replace makes a file visible when it is whole. It need not survive a power cut.
 func replace(file string, text []byte) error {
-	temp := filepath.Join(filepath.Dir(file), fmt.Sprintf("%smetrics-%d-0", mover.TempPrefix, os.Getpid()))
-	if err := os.WriteFile(temp, text, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(temp, file)
+	return atomicfile.Write(file, text, atomicfile.Options{Mode: 0o644, Unsynced: true, Draft: fmt.Sprintf("%smetrics-%d-0", mover.TempPrefix, os.Getpid())})
 }

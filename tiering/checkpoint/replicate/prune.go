@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/atomicfile"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
 	"datamove.dev/tiering/checkpoint"
@@ -222,7 +223,7 @@ func (f *Folder) removeWhole(name string) error {
 	if err := f.root.Rename(name, gone); err != nil {
 		return err
 	}
-	if err := syncIn(f.root, "."); err != nil {
+	if err := atomicfile.SyncIn(f.root, "."); err != nil {
 		return err
 	}
 	return f.root.RemoveAll(gone)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/atomicfile"
 	"datamove.dev/tiering/checkpoint"
 )
 
@@ -104,7 +105,7 @@ func sameEach(a, b []checkpoint.Committing, same func(x, y checkpoint.Committing
 
 // takePlace gives what was built its name where nothing has it. What has it is moved aside before.
 func (c *carrying) takePlace(stage string) error {
-	if err := syncIn(c.to.root, stage); err != nil {
+	if err := atomicfile.SyncIn(c.to.root, stage); err != nil {
 		return err
 	}
 	dir, err := c.to.root.Open(".")

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/atomicfile"
 )
 
 // Away is a Mover on one host that gives holders what was there before, while the coordinator can not be reached: one version of a dataset, whole, at the place where
@@ -293,20 +294,5 @@ func (a *Away) write(m *memory) (err error) {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(a.File), "."+filepath.Base(a.File)+".")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(text, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), a.File)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	dir, err := os.Open(filepath.Dir(a.File))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return atomicfile.Write(a.File, append(text, '\n'), atomicfile.Options{Draft: "." + filepath.Base(a.File) + ".*"})
 }

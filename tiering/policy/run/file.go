@@ -10,12 +10,14 @@ import (
 	"io"
 	"iter"
 	"os"
+	"path/filepath"
 
 	"google.golang.org/protobuf/encoding/protodelim"
 	"google.golang.org/protobuf/proto"
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/atomicfile"
 )
 
 // A plan file is its head (a Plan) and its items (PlanItem), as messages with their lengths before them, and at its end the SHA-256 of all that. Its
@@ -26,7 +28,7 @@ const messageMost = 1 << 20
 
 // Writer writes a plan file.
 type Writer struct {
-	f     *os.File
+	f     *atomicfile.File
 	out   *bufio.Writer
 	sum   hash.Hash // of the items
 	count int64
@@ -36,7 +38,7 @@ type Writer struct {
 
 // Create begins the plan that will have a name. It lies beside it until it is whole.
 func Create(name string) (*Writer, error) {
-	f, err := os.OpenFile(name+".part", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	f, err := atomicfile.Create(name, atomicfile.Options{Draft: filepath.Base(name) + ".part"})
 	if err != nil {
 		return nil, err
 	}
@@ -57,15 +59,8 @@ func (w *Writer) Add(item *pb.PlanItem) error {
 
 // Close ends the file, on stable storage and under its name, and notes the digest in the head. Without a head it is dropped.
 func (w *Writer) Close(head *pb.Plan) (err error) {
-	temp := w.f.Name()
-	defer func() {
-		err = errors.Join(err, w.items.Close(), os.Remove(w.items.Name()), w.f.Close())
-		if err != nil || head == nil {
-			err = errors.Join(err, os.Remove(temp))
-			return
-		}
-		err = os.Rename(temp, temp[:len(temp)-len(".part")])
-	}()
+	defer func() { err = errors.Join(err, w.f.Close()) }()
+	defer func() { err = errors.Join(err, w.items.Close(), os.Remove(w.items.Name())) }()
 	if head == nil {
 		return nil
 	}
@@ -90,7 +85,7 @@ func (w *Writer) Close(head *pb.Plan) (err error) {
 	if _, err := w.f.Write(all.Sum(nil)); err != nil {
 		return err
 	}
-	return w.f.Sync()
+	return w.f.Publish()
 }
 
 // File is an open plan file.

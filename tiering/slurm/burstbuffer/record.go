@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/atomicfile"
 	"datamove.dev/tiering/slurm/directive"
 )
 
@@ -278,7 +279,7 @@ func readOurs(name string) ([]byte, error) {
 const newPrefix = ".new-" // of files that are not whole
 
 // write replaces a file, and returns when it is on stable storage: a controller that starts again goes on from it.
-func (r records) write(job uint32, what string, x any) (err error) {
+func (r records) write(job uint32, what string, x any) error {
 	text, err := json.Marshal(x)
 	if err != nil {
 		return err
@@ -287,30 +288,14 @@ func (r records) write(job uint32, what string, x any) (err error) {
 		return err
 	}
 	r.changes()
-	f, err := os.CreateTemp(r.dir, newPrefix)
+	f, err := atomicfile.Create(r.file(job, what), atomicfile.Options{Draft: newPrefix + "*"})
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	defer f.Close()
+	if _, err := f.Write(text); err != nil {
 		return err
 	}
 	r.changes()
-	if err = os.Rename(f.Name(), r.file(job, what)); err != nil {
-		return err
-	}
-	return syncDir(r.dir)
-}
-
-func syncDir(name string) error {
-	dir, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return f.Publish()
 }
