@@ -3,15 +3,14 @@ package harness
 import (
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
+
+	"datamove.dev/mover/atomicfile"
 )
 
 // draft is a file that is going to be there when it is whole: what is measured for an hour has where to go before that begins,
 // and a file of the last time stays until then. nil is none.
 type draft struct {
-	file *os.File
-	path string
+	*atomicfile.File
 }
 
 // newDraft opens a draft of the file with that path; "" is none.
@@ -19,11 +18,11 @@ func newDraft(path string) (*draft, error) {
 	if path == "" {
 		return nil, nil
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".datamove-bench-*")
+	file, err := atomicfile.Create(path, atomicfile.Options{Unsynced: true, Draft: ".datamove-bench-*"})
 	if err != nil {
 		return nil, err
 	}
-	return &draft{file, path}, nil
+	return &draft{file}, nil
 }
 
 // publish writes the file, and gives it its name.
@@ -31,17 +30,16 @@ func (d *draft) publish(write func(io.Writer) error) error {
 	if d == nil {
 		return nil
 	}
-	if err := errors.Join(write(d.file), d.file.Chmod(0o644), d.file.Close()); err != nil {
+	if err := errors.Join(write(d.File), d.Chmod(0o644)); err != nil {
 		return err
 	}
-	return os.Rename(d.file.Name(), d.path)
+	return d.Publish()
 }
 
 // drop removes what was not published.
 func (d *draft) drop() {
 	if d != nil {
-		_ = d.file.Close()
-		_ = os.Remove(d.file.Name())
+		_ = d.Close()
 	}
 }
 

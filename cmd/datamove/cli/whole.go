@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/atomicfile"
 )
 
 // writeWhole makes a file visible when it is whole and on stable storage. One that
@@ -18,31 +19,18 @@ func writeWhole(file string, mode fs.FileMode, fill func(io.Writer) (int64, erro
 	if _, err := os.Lstat(file); err == nil {
 		return 0, there // before the work
 	}
-	draft, err := os.OpenFile(fmt.Sprintf("%s.%d.part", file, os.Getpid()), os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	draft, err := atomicfile.Create(file, atomicfile.Options{Mode: mode, Exclusive: true, Draft: filepath.Base(file) + ".*.part"})
 	if err != nil {
 		return 0, err
 	}
-	defer os.Remove(draft.Name())
-	n, err = fill(draft)
-	if err == nil {
-		err = draft.Sync()
-	}
-	if err := errors.Join(err, draft.Close()); err != nil {
+	defer draft.Close()
+	if n, err = fill(draft); err != nil {
 		return 0, err
 	}
-	if err := os.Link(draft.Name(), file); errors.Is(err, fs.ErrExist) {
+	if err := draft.Publish(); errors.Is(err, fs.ErrExist) {
 		return 0, there
 	} else if err != nil {
 		return 0, err
 	}
-	return n, syncDir(filepath.Dir(file))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+	return n, nil
 }

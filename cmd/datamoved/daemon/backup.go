@@ -17,6 +17,7 @@ import (
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/atomicfile"
 	"datamove.dev/mover/coordinator/state"
 )
 
@@ -128,33 +129,23 @@ func fromService(ctx context.Context, listen []string) (source, func(), error) {
 // publish makes a file that is there whole and on stable storage, or not at all. One
 // that is there already stays.
 func publish(file string, fill func(*os.File) error) (size int64, err error) {
-	dir := filepath.Dir(file)
-	draft, err := os.CreateTemp(dir, ".backup-*") // mode 0600
+	draft, err := atomicfile.Create(file, atomicfile.Options{Exclusive: true, Draft: ".backup-*"})
 	if err != nil {
 		return 0, err
 	}
-	defer os.Remove(draft.Name())
-	if err := errors.Join(fill(draft), draft.Sync()); err != nil {
-		return 0, errors.Join(err, draft.Close())
-	}
-	info, err := draft.Stat()
-	if err := errors.Join(err, draft.Close()); err != nil {
+	defer draft.Close()
+	if err := fill(draft.File); err != nil {
 		return 0, err
 	}
-	if err := os.Link(draft.Name(), file); err != nil {
+	info, err := draft.Stat()
+	if err != nil {
+		return 0, err
+	}
+	if err := draft.Publish(); err != nil {
 		if errors.Is(err, os.ErrExist) {
 			err = fmt.Errorf("%w: there is a file of that name", mover.ErrConflict)
 		}
 		return 0, err
 	}
-	return info.Size(), syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+	return info.Size(), nil
 }

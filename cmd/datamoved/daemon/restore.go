@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/atomicfile"
 	"datamove.dev/mover/coordinator"
 	"datamove.dev/mover/coordinator/state"
 )
@@ -126,7 +127,7 @@ func restoring(dir string, body func() (string, error)) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := errors.Join(f.Close(), syncDir(dir)); err != nil {
+	if err := errors.Join(f.Close(), atomicfile.SyncDir(dir)); err != nil {
 		return "", err
 	}
 	// With the mark, a ledger is what an earlier restore has left.
@@ -137,7 +138,7 @@ func restoring(dir string, body func() (string, error)) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return what, errors.Join(os.Remove(mark), syncDir(dir))
+	return what, errors.Join(os.Remove(mark), atomicfile.SyncDir(dir))
 }
 
 // restored says of a directory in which a restore was interrupted that it is nothing
@@ -249,26 +250,13 @@ func put(root *os.Root, name string, r io.Reader) error {
 	if err := root.MkdirAll(path.Dir(name), 0o700); err != nil {
 		return err
 	}
-	draft := name + ".new"
-	f, err := root.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := atomicfile.CreateIn(root, name, atomicfile.Options{Draft: path.Base(name) + ".new"})
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(f, r)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return errors.Join(err, root.Remove(draft))
-	}
-	if err := root.Rename(draft, name); err != nil {
+	defer f.Close()
+	if _, err = io.Copy(f, r); err != nil {
 		return err
 	}
-	return syncIn(root, path.Dir(name))
-}
-
-func syncIn(root *os.Root, dir string) error {
-	d, err := root.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+	return f.Publish()
 }
