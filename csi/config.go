@@ -91,24 +91,21 @@ func ParseConfig(text []byte) (*Config, error) {
 }
 
 func (f *FileSystem) validate() error {
-	bad := func(format string, args ...any) error {
-		return fmt.Errorf("%w: "+format, append([]any{mover.ErrUsage}, args...)...)
-	}
 	switch {
 	case f.Use != volume.Project && f.Use != volume.Scratch:
-		return bad("use has to be project or scratch")
+		return mover.Usagef("use has to be project or scratch")
 	case f.Kind == "":
-		return bad("kind has to be said (lustre, gpfs, cephfs, nfs, btrfs, ext4, xfs): where something else is mounted, or nothing, no volume is made")
+		return mover.Usagef("kind has to be said (lustre, gpfs, cephfs, nfs, btrfs, ext4, xfs): where something else is mounted, or nothing, no volume is made")
 	case !filepath.IsAbs(f.Root) || filepath.Clean(f.Root) != f.Root || f.Root == "/":
-		return bad("root has to be an absolute directory: where the file system is mounted")
+		return mover.Usagef("root has to be an absolute directory: where the file system is mounted")
 	case f.Volumes != "" && !mover.ValidName(f.Volumes):
-		return bad("volumes has to be a directory below root, relative to it")
+		return mover.Usagef("volumes has to be a directory below root, relative to it")
 	case f.Use == volume.Scratch && f.Volumes == "":
-		return bad("scratch needs volumes: a directory below root that is the driver's")
+		return mover.Usagef("scratch needs volumes: a directory below root that is the driver's")
 	case f.MountPerVolume && (f.Mount == nil || f.Use != volume.Project || !mount.Separable(f.Mount.Type)):
-		return bad("mountPerVolume needs use: project, and a mount of type lustre, nfs, nfs4, ceph or btrfs")
+		return mover.Usagef("mountPerVolume needs use: project, and a mount of type lustre, nfs, nfs4, ceph or btrfs")
 	case f.KeepFree < 0 || f.KeepFree > 99:
-		return bad("keepFree is a percentage from 0 to 99")
+		return mover.Usagef("keepFree is a percentage from 0 to 99")
 	}
 	_, err := f.ids()
 	return err

@@ -71,6 +71,21 @@ func KindNamed(name string) error {
 	return nil
 }
 
+// Errorf is an error of a kind. It prints as the kind, and the text after it.
+func Errorf(kind error, format string, args ...any) error {
+	return fmt.Errorf("%w: %w", kind, fmt.Errorf(format, args...))
+}
+
+// Usagef is an ErrUsage.
+func Usagef(format string, args ...any) error { return Errorf(ErrUsage, format, args...) }
+
+// Misusef is a mistake of the command line. It is an ErrUsage, and prints without the name of that kind, which says
+// nothing to the person at the terminal.
+func Misusef(format string, args ...any) error { return Misuse(fmt.Errorf(format, args...)) }
+
+// Misuse marks err as a mistake of the command line. It prints the same.
+func Misuse(err error) error { return &marked{err, ErrUsage} }
+
 // ErrUnlike is a mark, and no kind: an error that has it, beside its kind, says that a
 // source is not what it has to be. The way to the target and the target did nothing wrong.
 var ErrUnlike = errors.New("the source is not what it has to be")

@@ -27,3 +27,22 @@ func TestMarks(t *testing.T) {
 		t.Error("a second mark hides the first")
 	}
 }
+
+// TestMakers: an error that is made is of its kind and of those that it wraps, and prints the kind once or not at all.
+func TestMakers(t *testing.T) {
+	inner := errors.New("inner")
+	for _, test := range []struct {
+		err  error
+		kind error
+		text string
+	}{
+		{mover.Errorf(mover.ErrRefused, "%d of %d: %w", 1, 2, inner), mover.ErrRefused, mover.ErrRefused.Error() + ": 1 of 2: inner"},
+		{mover.Usagef("%d of %d: %w", 1, 2, inner), mover.ErrUsage, mover.ErrUsage.Error() + ": 1 of 2: inner"},
+		{mover.Misusef("%d of %d: %w", 1, 2, inner), mover.ErrUsage, "1 of 2: inner"},
+		{mover.Misuse(inner), mover.ErrUsage, "inner"},
+	} {
+		if !errors.Is(test.err, test.kind) || !errors.Is(test.err, inner) || test.err.Error() != test.text {
+			t.Errorf("%q is a %s, want %q", test.err, mover.KindName(test.err), test.text)
+		}
+	}
+}

@@ -83,7 +83,7 @@ func (b *bucket) List(ctx context.Context, name string, _ bool) (found int64, er
 func (b *bucket) Ready(_ context.Context, w *Work) (string, error) {
 	least := b.place.Capabilities().PartMin
 	if w.Do == Write && w.Tree.perFile() > 1 && w.Tree.block() < least {
-		return "", usage("parts of %d bytes; %s takes no smaller ones than %d", w.Tree.block(), b.place, least)
+		return "", mover.Usagef("parts of %d bytes; %s takes no smaller ones than %d", w.Tree.block(), b.place, least)
 	}
 	return "none: a store of objects", nil
 }

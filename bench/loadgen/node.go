@@ -53,10 +53,10 @@ type Node struct {
 // Open makes the directory of the run in each target.
 func Open(ctx context.Context, s Setup, open Opener) (n *Node, err error) {
 	if len(s.ID) != 16 || strings.Trim(s.ID, "0123456789abcdef") != "" {
-		return nil, usage("the ID of a run is %.40q; want 16 hexadecimal digits", s.ID)
+		return nil, mover.Usagef("the ID of a run is %.40q; want 16 hexadecimal digits", s.ID)
 	}
 	if len(s.Targets) == 0 || len(s.Targets) > mostTargets {
-		return nil, usage("%d targets; want 1 to %d", len(s.Targets), mostTargets)
+		return nil, mover.Usagef("%d targets; want 1 to %d", len(s.Targets), mostTargets)
 	}
 	n = &Node{setup: s, memory: bufpool.New(math.MaxInt64)}
 	for _, target := range s.Targets {
@@ -89,7 +89,7 @@ func (n *Node) Prepare(ctx context.Context, w Work) error {
 		return err
 	}
 	if n.setup.Index >= w.Nodes {
-		return usage("node %d does not take part in a phase of %d nodes", n.setup.Index, w.Nodes)
+		return mover.Usagef("node %d does not take part in a phase of %d nodes", n.setup.Index, w.Nodes)
 	}
 	n.work, n.begun = w, false
 	var caches []string
@@ -149,7 +149,7 @@ func (n *Node) room() error {
 		return err
 	}
 	if have := int64(info.Totalram) * int64(info.Unit); block > have/2/int64(ranks) {
-		return usage("%d ranks with blocks of %d bytes take more than half of the %d bytes of memory that this node has; want smaller blocks", ranks, block, have)
+		return mover.Usagef("%d ranks with blocks of %d bytes take more than half of the %d bytes of memory that this node has; want smaller blocks", ranks, block, have)
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ const mostProcessors = 1024
 // Begin does the work that is prepared, from an instant on. What fails is in the result.
 func (n *Node) Begin(ctx context.Context, at time.Time) (out Result) {
 	if len(n.ranks) == 0 || n.begun {
-		out.fails(usage("nothing is prepared"))
+		out.fails(mover.Usagef("nothing is prepared"))
 		return out
 	}
 	n.begun = true
@@ -283,7 +283,7 @@ func peak() int64 {
 // Forget removes a tree, as far as targets of this node have it.
 func (n *Node) Forget(ctx context.Context, tree string) error {
 	if !plain.MatchString(tree) {
-		return usage("the tree is called %.60q", tree)
+		return mover.Usagef("the tree is called %.60q", tree)
 	}
 	var errs []error
 	for _, s := range n.stores {

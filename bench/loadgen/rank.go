@@ -57,7 +57,7 @@ func (r *rank) do(ctx context.Context, at time.Time) error {
 	case Unlink:
 		return r.names(ctx, w.have(r.number).Files, r.unlink)
 	}
-	return usage("there is no deed %.40q", w.Do)
+	return mover.Usagef("there is no deed %.40q", w.Do)
 }
 
 // did is how many operations this rank has done.

@@ -1,7 +1,6 @@
 package loadgen
 
 import (
-	"fmt"
 	"regexp"
 	"time"
 
@@ -148,42 +147,37 @@ func (w *Work) check() error {
 	t := &w.Tree
 	switch {
 	case w.Nodes < 1 || w.Ranks < 1 || w.Nodes > mostRanks || w.Ranks > mostRanks || w.all() > mostRanks:
-		return usage("%d ranks on each of %d nodes; want at least 1, and at most %d in all", w.Ranks, w.Nodes, mostRanks)
+		return mover.Usagef("%d ranks on each of %d nodes; want at least 1, and at most %d in all", w.Ranks, w.Nodes, mostRanks)
 	case !deeds[w.Do]:
-		return usage("there is no deed %.40q", w.Do)
+		return mover.Usagef("there is no deed %.40q", w.Do)
 	case !plain.MatchString(t.Name):
-		return usage("the tree is called %.60q; want up to 40 letters of a-z, digits and hyphens", t.Name)
+		return mover.Usagef("the tree is called %.60q; want up to 40 letters of a-z, digits and hyphens", t.Name)
 	case t.Dirs < 0 || t.Files < 0 || t.Bytes < 0 || t.Block < 0 || w.Shift < 0 || w.Limit < 0:
-		return usage("a number of %s is below 0", t.Name)
+		return mover.Usagef("a number of %s is below 0", t.Name)
 	case t.Dirs > mostFiles || t.Files > mostFiles || t.Bytes > mostBytes || t.block() > mostBlock:
-		return usage("%s is too large: at most %d files of %d bytes in blocks of %d", t.Name, mostFiles, int64(mostBytes), mostBlock)
+		return mover.Usagef("%s is too large: at most %d files of %d bytes in blocks of %d", t.Name, mostFiles, int64(mostBytes), mostBlock)
 	case t.Shared && (t.Files != 1 || t.Dirs != 0 || t.block() == 0 || t.Bytes%t.block() != 0):
-		return usage("a shared file is one of whole blocks, and in no directory of a rank")
+		return mover.Usagef("a shared file is one of whole blocks, and in no directory of a rank")
 	case t.Shared && !w.Do.moves():
-		return usage("%s of the one file that all ranks share", w.Do)
+		return mover.Usagef("%s of the one file that all ranks share", w.Do)
 	case t.perFile() > 1 && t.block()%16 != 0:
-		return usage("blocks of %d bytes of %s; want a multiple of 16", t.block(), t.Name)
+		return mover.Usagef("blocks of %d bytes of %s; want a multiple of 16", t.block(), t.Name)
 	case w.Do.moves() && t.Bytes == 0:
-		return usage("%s: files of 0 bytes are created, and not written", t.Name)
+		return mover.Usagef("%s: files of 0 bytes are created, and not written", t.Name)
 	case w.Order != Forward && w.Order != Shuffled && w.Order != Global:
-		return usage("there is no order %.40q", w.Order)
+		return mover.Usagef("there is no order %.40q", w.Order)
 	case w.Cache != Direct && w.Cache != Drop && w.Cache != Keep:
-		return usage("there is no cache %.40q; want direct, drop or keep", w.Cache)
+		return mover.Usagef("there is no cache %.40q; want direct, drop or keep", w.Cache)
 	case w.Durable != Never && w.Durable != EachEnd && w.Durable != AtEnd:
-		return usage("there is no durable %.40q", w.Durable)
+		return mover.Usagef("there is no durable %.40q", w.Durable)
 	case w.Have != nil && len(w.Have) != w.all():
-		return usage("what %d ranks have, of %d", len(w.Have), w.all())
+		return mover.Usagef("what %d ranks have, of %d", len(w.Have), w.all())
 	}
 	full := t.full()
 	for _, h := range w.Have {
 		if h.Blocks < 0 || h.Files < 0 || h.Renamed < 0 || h.Blocks > full.Blocks || h.Files > full.Files || h.Renamed > h.Files {
-			return usage("a rank can not have %+v of %+v", h, full)
+			return mover.Usagef("a rank can not have %+v of %+v", h, full)
 		}
 	}
 	return nil
-}
-
-// usage is an error of who has called.
-func usage(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{mover.ErrUsage}, args...)...)
 }

@@ -5,7 +5,6 @@ import (
 	"math/big"
 	"strings"
 
-	"datamove.dev/mover"
 	"datamove.dev/mover/config/yamldoc"
 	"datamove.dev/mover/units"
 )
@@ -177,9 +176,4 @@ func (c *Cluster) check(r *yamldoc.Reader) {
 	if c.Target != nil && c.Target.Read == 0 && c.Target.Write == 0 {
 		r.AddAt(c.At, "target", "want read, write or both")
 	}
-}
-
-// usage is an error of who has called.
-func usage(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{mover.ErrUsage}, args...)...)
 }

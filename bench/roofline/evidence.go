@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"datamove.dev/bench/result"
+	"datamove.dev/mover"
 )
 
 // A phase that counts is one of large files, of which each process has its own: what reaches the roof when anything does.
@@ -103,7 +104,7 @@ var groups = map[string]map[string]string{
 func (c *Cluster) Measure(group string, rates map[string][]float64) error {
 	ceilings, ok := groups[group]
 	if !ok {
-		return usage("there is no group %q; want clients, oss or s3", group)
+		return mover.Usagef("there is no group %q; want clients, oss or s3", group)
 	}
 	if c.Measured == nil {
 		c.Measured = map[string]Rate{}
@@ -117,7 +118,7 @@ func (c *Cluster) Measure(group string, rates map[string][]float64) error {
 		total, best := 0.0, 0.0
 		for _, rate := range all {
 			if !(rate > 0) || math.IsInf(rate, 0) {
-				return usage("%s of %g bytes per second", name, rate)
+				return mover.Usagef("%s of %g bytes per second", name, rate)
 			}
 			total, best = total+rate, max(best, rate)
 		}

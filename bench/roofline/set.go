@@ -4,13 +4,15 @@ import (
 	"strings"
 
 	yaml "go.yaml.in/yaml/v3"
+
+	"datamove.dev/mover"
 )
 
 // change sets a field of a document to another value: "oss.nic=400G".
 func change(doc *yaml.Node, one string) error {
 	field, value, ok := strings.Cut(one, "=")
 	if !ok || field == "" {
-		return usage("--set %s: want FIELD=VALUE, like oss.nic=400G", one)
+		return mover.Usagef("--set %s: want FIELD=VALUE, like oss.nic=400G", one)
 	}
 	at, way := doc, strings.Split(field, ".")
 	if way[0] == "measured" && len(way) > 1 { // what stands there is called as ceilings are
@@ -21,7 +23,7 @@ func change(doc *yaml.Node, one string) error {
 			*at = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: at.Line, Column: at.Column}
 		}
 		if at.Kind != yaml.MappingNode {
-			return usage("--set %s: %s is no table of fields", one, field)
+			return mover.Usagef("--set %s: %s is no table of fields", one, field)
 		}
 		at = child(at, name)
 	}

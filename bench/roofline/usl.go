@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"datamove.dev/mover"
 )
 
 // Run is what some nodes have reached together, once or more often.
@@ -171,13 +173,13 @@ func Extrapolate(runs []Run, nodes int64, roof float64) (Estimate, error) {
 	for _, r := range runs {
 		for _, rate := range r.Rates {
 			if r.Nodes < 1 || !(rate > 0) || math.IsInf(rate, 0) {
-				return Estimate{}, usage("a run of %d nodes with %g bytes per second", r.Nodes, rate)
+				return Estimate{}, mover.Usagef("a run of %d nodes with %g bytes per second", r.Nodes, rate)
 			}
 			points, largest = append(points, point{float64(r.Nodes), rate}), max(largest, r.Nodes)
 		}
 	}
 	if len(runs) < 3 || largest*2 < nodes {
-		return Estimate{}, usage("%d nodes can not be told of %d runs of at most %d: run at least 3 sizes, and half of the nodes", nodes, len(runs), largest)
+		return Estimate{}, mover.Usagef("%d nodes can not be told of %d runs of at most %d: run at least 3 sizes, and half of the nodes", nodes, len(runs), largest)
 	}
 	u := fitCapped(points)
 	random := rand.New(rand.NewPCG(1, uint64(nodes)))

@@ -34,8 +34,7 @@ func (p *pair) within(m MaxDelete, entries int64) error {
 }
 
 func (p *pair) refuse(format string, args ...any) error {
-	err := fmt.Errorf("%w: "+format, append([]any{mover.ErrRefused}, args...)...)
-	return &mover.Error{Op: "remove from", Place: p.target.String(), Err: err}
+	return &mover.Error{Op: "remove from", Place: p.target.String(), Err: mover.Errorf(mover.ErrRefused, format, args...)}
 }
 
 // systemOf says which file system a source is on, by its root.

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"fmt"
 	"sync"
 
 	"datamove.dev/mover"
@@ -31,9 +30,9 @@ func (c *connLimit) enter(peer string, privileged bool) (leave func(), err error
 	defer c.mu.Unlock()
 	switch {
 	case c.of[peer] >= c.each:
-		return nil, tooMany("%s has %d connections, and may have no more", peer, c.of[peer])
+		return nil, mover.Errorf(mover.ErrTransient, "%s has %d connections, and may have no more", peer, c.of[peer])
 	case c.all+one > c.most:
-		return nil, tooMany("there are %d connections, and there may be no more", c.all)
+		return nil, mover.Errorf(mover.ErrTransient, "there are %d connections, and there may be no more", c.all)
 	}
 	c.of[peer]++
 	c.all += one
@@ -57,8 +56,4 @@ func (c *connLimit) size() (n int) {
 		n += k
 	}
 	return n
-}
-
-func tooMany(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{mover.ErrTransient}, args...)...)
 }

@@ -43,7 +43,7 @@ func command() *cobra.Command {
 		Args:          none,
 		RunE:          func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
-	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%w", err) })
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return mover.Usagef("%w", err) })
 	f := c.Flags()
 	f.StringVar(&o.endpoint, "endpoint", "unix:///csi/csi.sock", "socket that the driver answers on")
 	f.StringVar(&o.mode, "mode", string(csi.All), "services that it has: all, controller or node")
@@ -62,10 +62,6 @@ func command() *cobra.Command {
 	return c
 }
 
-func usage(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{mover.ErrUsage}, args...)...)
-}
-
 // exitCode follows datamove: 130 interrupted, 2 for words that are wrong, 1 otherwise.
 func exitCode(err error) int {
 	switch {
@@ -82,19 +78,19 @@ func (o *options) wrong() error {
 	mode := csi.Mode(o.mode)
 	switch {
 	case mode != csi.All && mode != csi.Controller && mode != csi.Node:
-		return usage("--mode is %q: it has to be all, controller or node", o.mode)
+		return mover.Usagef("--mode is %q: it has to be all, controller or node", o.mode)
 	case o.node == "" && mode != csi.Controller:
-		return usage("--node-id is missing")
+		return mover.Usagef("--node-id is missing")
 	case o.register != "" && o.registerAs == "":
-		return usage("--register needs --register-endpoint: the kubelet may see the socket under another path")
+		return mover.Usagef("--register needs --register-endpoint: the kubelet may see the socket under another path")
 	case o.nodes != "" && mode != csi.Controller:
-		return usage("--nodes is for --mode controller")
+		return mover.Usagef("--nodes is for --mode controller")
 	case o.relay != "" && mode != csi.Node:
-		return usage("--relay is for --mode node")
+		return mover.Usagef("--relay is for --mode node")
 	case (o.nodes != "" || o.relay != "") && o.keys == "":
-		return usage("--nodes and --relay need --relay-tls: neither side believes who shows no certificate")
+		return mover.Usagef("--nodes and --relay need --relay-tls: neither side believes who shows no certificate")
 	case !strings.HasPrefix(o.endpoint, "unix:///"):
-		return usage("--endpoint is %q: it has to be unix:///path", o.endpoint)
+		return mover.Usagef("--endpoint is %q: it has to be unix:///path", o.endpoint)
 	}
 	return nil
 }
@@ -139,7 +135,7 @@ func (o *options) driver(log *slog.Logger) (*csi.Driver, *kube.Cluster, error) {
 	}
 	if o.nodes != "" {
 		if cluster == nil {
-			return nil, nil, usage("--nodes needs Kubernetes: this is no pod, and --kubeconfig is missing")
+			return nil, nil, mover.Usagef("--nodes needs Kubernetes: this is no pod, and --kubeconfig is missing")
 		}
 		d.Fleet = &nodeproxy.Clients{Keys: nodeproxy.Keys(o.keys), Nodes: func(ctx context.Context) ([]nodeproxy.Node, error) { return cluster.Nodes(ctx, o.nodes) }}
 	}

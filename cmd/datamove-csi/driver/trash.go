@@ -35,7 +35,7 @@ func (o *options) trash() *cobra.Command {
 	restore := &cobra.Command{
 		Use: "restore ID", Short: "Make a removed volume, or snapshot, one again", Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usage("want the ID of what was removed; datamove-csi trash list has them")
+				return mover.Usagef("want the ID of what was removed; datamove-csi trash list has them")
 			}
 			return nil
 		},
@@ -58,7 +58,7 @@ capacity and owner. Kubernetes learns of it by a PersistentVolume with this ID a
 
 func none(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usage("it takes no %q: see datamove-csi --help", args[0])
+		return mover.Usagef("it takes no %q: see datamove-csi --help", args[0])
 	}
 	return nil
 }

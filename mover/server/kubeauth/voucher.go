@@ -90,7 +90,7 @@ func (v *Voucher) Node(ctx context.Context, token string) (string, error) {
 // judge believes a server that was asked, or says what is missing.
 func (v *Voucher) judge(s reviewStatus) (string, error) {
 	deny := func(format string, args ...any) (string, error) {
-		return "", fmt.Errorf("%w: "+format, append([]any{mover.ErrPermission}, args...)...)
+		return "", mover.Errorf(mover.ErrPermission, format, args...)
 	}
 	nodes := s.User.Extra[nodeKey]
 	switch {

@@ -286,7 +286,7 @@ func (c *carrying) compare(ctx context.Context, tree checkpoint.Tree, at string)
 }
 
 func (c *carrying) unlike(format string, args ...any) error {
-	return &mover.Error{Op: "copy", Place: c.from.String(), Name: c.found.Name, Err: fmt.Errorf("%w: "+format, append([]any{mover.ErrChanged}, args...)...)}
+	return &mover.Error{Op: "copy", Place: c.from.String(), Name: c.found.Name, Err: mover.Errorf(mover.ErrChanged, format, args...)}
 }
 
 // apart are the files of a set that do not come with the rest.
