@@ -50,7 +50,7 @@ func (s *Service) GetAccounts(ctx context.Context, r *pb.GetAccountsRequest) (*p
 func (s *Service) AdjustAccount(ctx context.Context, r *pb.AdjustAccountRequest) (*pb.BurstAccount, error) {
 	day, err := time.Parse(time.DateOnly, r.GetDay())
 	if err != nil {
-		return nil, usage("%s is no day, want one like 2026-11-27", mover.Printable(r.GetDay()))
+		return nil, mover.Usagef("%s is no day, want one like 2026-11-27", mover.Printable(r.GetDay()))
 	}
 	if _, has := s.conf().Burst.Accounts[r.GetTeam()]; !has {
 		return nil, &mover.Error{Op: "adjust", Place: "account of team " + mover.Printable(r.GetTeam()), Err: mover.ErrNotExist}

@@ -34,7 +34,7 @@ func (s *Service) Attend(stream grpc.BidiStreamingServer[agentv1.Status, agentv1
 	name := authz.From(stream.Context()).Agent
 	h := first.GetHello()
 	if h == nil || h.GetName() != name {
-		return usage("an agent that begins with %q is %q", h.GetName(), name)
+		return mover.Usagef("an agent that begins with %q is %q", h.GetName(), name)
 	}
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
@@ -269,10 +269,10 @@ func (s *Service) Keep(ctx context.Context, r *agentv1.KeepRequest) (*agentv1.Ke
 		return nil, err
 	}
 	if len(r.GetDraft()) > 8<<10 {
-		return nil, usage("a draft's name of %d bytes", len(r.GetDraft()))
+		return nil, mover.Usagef("a draft's name of %d bytes", len(r.GetDraft()))
 	}
 	if len(r.GetPiece()) > pieceMost {
-		return nil, usage("a piece of a draft of %d bytes; at most %d are possible", len(r.GetPiece()), pieceMost)
+		return nil, mover.Usagef("a piece of a draft of %d bytes; at most %d are possible", len(r.GetPiece()), pieceMost)
 	}
 	return &agentv1.KeepResponse{}, s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error {
 		switch {

@@ -101,7 +101,7 @@ func (s *Service) ApplyBurst(ctx context.Context, r *pb.ApplyBurstRequest) (*pb.
 func (s *Service) declared(c authz.Caller, r *pb.ApplyBurstRequest) (*burst.Burst, error) {
 	if r.GetStep() != pb.BurstStep_BURST_STEP_ESTIMATE && r.GetStep() != pb.BurstStep_BURST_STEP_UP {
 		if r.GetDeclaration() != "" {
-			return nil, usage("the declaration of a burst is applied by UP; other steps name the burst")
+			return nil, mover.Usagef("the declaration of a burst is applied by UP; other steps name the burst")
 		}
 		row, record, err := s.knownBurst(c, r.GetName())
 		if err != nil {
@@ -113,16 +113,16 @@ func (s *Service) declared(c authz.Caller, r *pb.ApplyBurstRequest) (*burst.Burs
 		return record.Burst()
 	}
 	if len(r.GetDeclaration()) > declarationMost {
-		return nil, usage("a declaration of %d bytes; at most %d are possible", len(r.GetDeclaration()), declarationMost)
+		return nil, mover.Usagef("a declaration of %d bytes; at most %d are possible", len(r.GetDeclaration()), declarationMost)
 	}
 	all, err := burst.Read("declaration", []byte(r.GetDeclaration()))
 	switch {
 	case err != nil:
 		return nil, err
 	case len(all) != 1:
-		return nil, usage("%d bursts are declared; want one", len(all))
+		return nil, mover.Usagef("%d bursts are declared; want one", len(all))
 	case r.GetName() != "" && r.GetName() != string(all[0].Metadata.Name):
-		return nil, usage("the burst that is declared is %s, and not %s", all[0].Metadata.Name, mover.Printable(r.GetName()))
+		return nil, mover.Usagef("the burst that is declared is %s, and not %s", all[0].Metadata.Name, mover.Printable(r.GetName()))
 	}
 	return all[0], s.sameTeam(all[0])
 }
@@ -146,22 +146,22 @@ func workShape(w *pb.BurstWork) error {
 	step := w.GetStep()
 	switch {
 	case step <= pb.BurstStep_BURST_STEP_UNSPECIFIED || step > pb.BurstStep_BURST_STEP_REAP:
-		return usage("there is no step %v of a burst", step)
+		return mover.Usagef("there is no step %v of a burst", step)
 	case len(w.GetAbandon()) > 0 && step != pb.BurstStep_BURST_STEP_DOWN:
-		return usage("only who takes a burst down gives something up")
+		return mover.Usagef("only who takes a burst down gives something up")
 	case len(w.GetAbandon()) > abandonedMost:
-		return usage("%d paths are given up; at most %d", len(w.GetAbandon()), abandonedMost)
+		return mover.Usagef("%d paths are given up; at most %d", len(w.GetAbandon()), abandonedMost)
 	case w.GetRelease() && step != pb.BurstStep_BURST_STEP_SYNC_BACK:
-		return usage("release is of SYNC_BACK")
+		return mover.Usagef("release is of SYNC_BACK")
 	case w.GetTake() && step != pb.BurstStep_BURST_STEP_REAP:
-		return usage("take is of REAP")
+		return mover.Usagef("take is of REAP")
 	case w.GetSettle() != nil && (!w.GetSettle().IsValid() || w.GetSettle().AsDuration() < 0):
-		return usage("settle is a time, or none")
+		return mover.Usagef("settle is a time, or none")
 	}
 	for _, text := range w.GetAbandon() {
 		var p burst.Path
 		if err := p.UnmarshalText([]byte(text)); err != nil {
-			return usage("what is given up: %w", err)
+			return mover.Usagef("what is given up: %w", err)
 		}
 	}
 	return nil

@@ -26,7 +26,7 @@ func (s *Service) heldBurst(ctx context.Context, id string, epoch uint64) (*pb.T
 		return nil, err
 	}
 	if l.task.GetSpec().GetBurst() == nil {
-		return nil, usage("task %s is about no burst", id)
+		return nil, mover.Usagef("task %s is about no burst", id)
 	}
 	return copyOf(l.task), nil
 }
@@ -86,7 +86,7 @@ func (s *Service) KeepBurst(ctx context.Context, r *agentv1.KeepBurstRequest) (*
 		return nil, err
 	}
 	if string(b.Metadata.Name) != t.GetSpec().GetBurst().GetName() || string(b.Spec.Team) != t.GetSpec().GetBurst().GetTeam() || !worksOn(t.GetSpec()) {
-		return nil, usage("task %s keeps no record of burst %s of team %s", t.GetId(), b.Metadata.Name, b.Spec.Team)
+		return nil, mover.Usagef("task %s keeps no record of burst %s of team %s", t.GetId(), b.Metadata.Name, b.Spec.Team)
 	}
 	return &agentv1.KeepBurstResponse{}, s.putBurst(ctx, fence{t.GetId(), r.GetEpoch()}, r.GetRecord(), func(tx *state.Tx, was *ledgerv1.BurstRecord, r *burst.Record) (*ledgerv1.BurstRecord, error) {
 		row, err := s.mayKeep(tx, t, was, r)
@@ -107,7 +107,7 @@ func (s *Service) Spend(ctx context.Context, r *agentv1.SpendRequest) (*agentv1.
 	err = s.ledger.View(func(tx *state.Tx) error {
 		row, err := newestBurst(tx, t.GetSpec().GetBurst().GetName())
 		if err == nil && (row.GetId() != r.GetBurst() || row.GetTeam() != team || burst.State(row.GetState()).Ended() || !worksOn(t.GetSpec())) {
-			err = usage("task %s spends nothing for burst %s", t.GetId(), mover.Printable(r.GetBurst()))
+			err = mover.Usagef("task %s spends nothing for burst %s", t.GetId(), mover.Printable(r.GetBurst()))
 		}
 		return err
 	})
@@ -144,7 +144,7 @@ func spend(ctx context.Context, money *budget.Ledger, team string, r *agentv1.Sp
 	case agentv1.SpendKind_SPEND_KIND_SETTLE:
 		out, err = money.Settle(ctx, request)
 	default:
-		err = usage("money is asked for in no way %v", r.GetKind())
+		err = mover.Usagef("money is asked for in no way %v", r.GetKind())
 	}
 	return &agentv1.SpendResponse{Repeated: out.Repeated, FreedMicros: int64(out.Freed), Warns: out.Warning != nil, Account: accountShown(out.Balance)}, err
 }

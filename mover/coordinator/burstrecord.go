@@ -85,11 +85,11 @@ func deflated(text []byte) ([]byte, error) {
 // readRecord reads a record that a lead sends: it may be anything.
 func readRecord(text []byte) (*burst.Record, *burst.Burst, error) {
 	if len(text) > recordMost {
-		return nil, nil, usage("a record of %d bytes; at most %d are kept", len(text), recordMost)
+		return nil, nil, mover.Usagef("a record of %d bytes; at most %d are kept", len(text), recordMost)
 	}
 	r := &burst.Record{}
 	if err := json.Unmarshal(text, r); err != nil || !recordID.MatchString(r.ID) || !slices.Contains(burst.States(), r.State) {
-		return nil, nil, usage("this is no record of a burst")
+		return nil, nil, mover.Usagef("this is no record of a burst")
 	}
 	b, err := r.Burst()
 	return r, b, err

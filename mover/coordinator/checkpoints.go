@@ -38,7 +38,7 @@ func (s *Service) TellCheckpoints(ctx context.Context, r *agentv1.TellCheckpoint
 		return nil, err
 	}
 	if spec.GetKind() != pb.TaskKind_TASK_KIND_CHECKPOINTS {
-		return nil, usage("task %s looks at no checkpoints", r.GetTask())
+		return nil, mover.Usagef("task %s looks at no checkpoints", r.GetTask())
 	}
 	tree, err := s.treeOf(spec)
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Service) TellCheckpoints(ctx context.Context, r *agentv1.TellCheckpoint
 func (s *Service) sawFolder(tx *state.Tx, tree catalog.Tree, f *agentv1.CheckpointFolder) error {
 	folder := string(f.GetName())
 	if !mover.ValidName(folder) {
-		return usage("a folder of checkpoints has no such name")
+		return mover.Usagef("a folder of checkpoints has no such name")
 	}
 	had := map[string]*pb.Checkpoint{}
 	for c, err := range state.Checkpoints.All(tx, state.Range{Prefix: []string{tree.Tier, tree.Node, folder}}) {
@@ -74,7 +74,7 @@ func (s *Service) sawFolder(tx *state.Tx, tree catalog.Tree, f *agentv1.Checkpoi
 	for _, c := range f.GetCheckpoints() {
 		name := string(c.GetName())
 		if name == "" || strings.Contains(name, "/") || !mover.ValidName(name) {
-			return usage("a checkpoint has no such name")
+			return mover.Usagef("a checkpoint has no such name")
 		}
 		c.Tier, c.Node, c.Folder = tree.Tier, tree.Node, f.GetName()
 		c.CompleteTime, c.VerifiedTime = nil, nil

@@ -21,21 +21,21 @@ import (
 // AddDataset implements pb.DatasetServiceServer.
 func (s *Service) AddDataset(ctx context.Context, r *pb.AddDatasetRequest) (*pb.Task, error) {
 	if !dataset.ValidDataset(r.GetName()) {
-		return nil, usage("%s is no name of a dataset: letters, digits, '.', '-' and '_', at most 128, and not '.' or '-' first", mover.Printable(r.GetName()))
+		return nil, mover.Usagef("%s is no name of a dataset: letters, digits, '.', '-' and '_', at most 128, and not '.' or '-' first", mover.Printable(r.GetName()))
 	}
 	l, err := convert.Locate(r.GetLocation())
 	if err != nil {
 		return nil, err
 	}
 	if l.Scheme == location.Dataset {
-		return nil, usage("%s is a dataset already", l)
+		return nil, mover.Usagef("%s is a dataset already", l)
 	}
 	if _, err := s.inTier(r.GetLocation()); err != nil {
 		return nil, err
 	}
 	at, err := spot(l, r.GetNode(), s.conf())
 	if err == nil && managed(at) {
-		err = usage("%s is a replica that this service has made; add the location where the dataset comes from", l)
+		err = mover.Usagef("%s is a replica that this service has made; add the location where the dataset comes from", l)
 	}
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (s *Service) mayAdd(tx *state.Tx, c authz.Caller, t *pb.Task) error {
 // ownDataset returns a dataset that the caller may do something to.
 func (s *Service) ownDataset(tx *state.Tx, c authz.Caller, method, name string) (*pb.Dataset, error) {
 	if !dataset.ValidDataset(name) {
-		return nil, usage("%s is no name of a dataset", mover.Printable(name))
+		return nil, mover.Usagef("%s is no name of a dataset", mover.Printable(name))
 	}
 	d, err := state.Datasets.Get(tx, name)
 	if errors.Is(err, mover.ErrNotExist) {

@@ -29,7 +29,7 @@ func (s *Service) FindFiles(r *pb.FindFilesRequest, out grpc.ServerStreamingServ
 		return err
 	}
 	if r.GetLimit() < 0 {
-		return usage("the limit is %d", r.GetLimit())
+		return mover.Usagef("the limit is %d", r.GetLimit())
 	}
 	reader, q, err := s.question(out.Context(), r.GetQuestion())
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *Service) question(ctx context.Context, asked *pb.Question) (r query.Rea
 	}
 	for _, text := range []string{asked.GetMatch(), asked.GetWhere(), asked.GetClasses()} {
 		if len(text) > textMost {
-			return r, q, usage("a question of %d bytes; at most %d", len(text), textMost)
+			return r, q, mover.Usagef("a question of %d bytes; at most %d", len(text), textMost)
 		}
 	}
 	if q.Tree, q.Dir, err = s.catalogued(c, asked); err != nil {
@@ -135,7 +135,7 @@ func (s *Service) catalogued(c authz.Caller, asked *pb.Question) (tree catalog.T
 	}
 	dir = strings.Trim(dir, "/")
 	if !mover.ValidName(dir) {
-		err = usage("%s is no location of files", mover.Printable(asked.GetLocation()))
+		err = mover.Usagef("%s is no location of files", mover.Printable(asked.GetLocation()))
 	}
 	return tree, dir, err
 }

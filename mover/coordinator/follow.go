@@ -54,7 +54,7 @@ func (s *Service) Follow(stream grpc.BidiStreamingServer[agentv1.FollowRequest, 
 	defer done()
 	t := s.conf().Tiers[tree.Tier]
 	if t.Feed == "" {
-		return usage("nothing tells of changes in %s", tree)
+		return mover.Usagef("nothing tells of changes in %s", tree)
 	}
 	ctx, end := context.WithCancelCause(stream.Context())
 	defer end(nil)

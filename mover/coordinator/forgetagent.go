@@ -22,7 +22,7 @@ import (
 func (s *Service) ForgetAgent(ctx context.Context, r *pb.ForgetAgentRequest) (*pb.ForgetAgentResponse, error) {
 	name, key := r.GetName(), r.GetIdempotencyKey()
 	if len(key) > maxKey {
-		return nil, usage("an idempotency key of %d letters; at most %d", len(key), maxKey)
+		return nil, mover.Usagef("an idempotency key of %d letters; at most %d", len(key), maxKey)
 	}
 	if strings.ContainsRune(name, 0) {
 		return nil, forgetting(name, errNoAgent)

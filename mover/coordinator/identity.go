@@ -29,7 +29,7 @@ func (s *Service) IssueIdentity(_ context.Context, r *pb.IssueIdentityRequest) (
 	}
 	account, known := s.rules().Person(r.GetName())
 	if !known {
-		return nil, usage("issue an identity for %s: the configuration maps this name to no account; add users: {ACCOUNT: {certificate: %s}}, and then datamove service reload", mover.Printable(r.GetName()), mover.Printable(r.GetName()))
+		return nil, mover.Usagef("issue an identity for %s: the configuration maps this name to no account; add users: {ACCOUNT: {certificate: %s}}, and then datamove service reload", mover.Printable(r.GetName()), mover.Printable(r.GetName()))
 	}
 	issued, err := s.o.Authority.Issue(r.GetCsr(), pki.Identity{Role: pki.User, Name: r.GetName()}, cmp.Or(r.GetLife().AsDuration(), personLife))
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *Service) IssueIdentity(_ context.Context, r *pb.IssueIdentityRequest) (
 func (s *Service) RevokeIdentity(ctx context.Context, r *pb.RevokeIdentityRequest) (*pb.RevokeIdentityResponse, error) {
 	n, ok := new(big.Int).SetString(r.GetSerial(), 16)
 	if !ok || n.Sign() <= 0 || n.BitLen() > serialBits {
-		return nil, usage("%q is no serial of a certificate: want what datamove service identity has printed", mover.Printable(r.GetSerial()))
+		return nil, mover.Usagef("%q is no serial of a certificate: want what datamove service identity has printed", mover.Printable(r.GetSerial()))
 	}
 	now := s.now()
 	revoked := &ledgerv1.Revoked{Serial: n.Text(16), Reason: "by an operator", RevokeTime: timestamppb.New(now), ExpireTime: timestamppb.New(now.Add(personMost))}

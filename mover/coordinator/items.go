@@ -28,7 +28,7 @@ func (s *Service) ReadItems(r *agentv1.ReadItemsRequest, out grpc.ServerStreamin
 	case err != nil:
 		return err
 	case spec.GetTiering() == nil:
-		return usage("task %s does nothing for a run", r.GetTask())
+		return mover.Usagef("task %s does nothing for a run", r.GetTask())
 	}
 	f, err := s.openPlan(spec.GetTiering().GetRun())
 	if err != nil {

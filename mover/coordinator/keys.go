@@ -88,7 +88,7 @@ func (s *Service) endKeys(ctx context.Context) error {
 // key before.
 func (s *Service) once(ctx context.Context, key string, asked *pb.TaskSpec, do func(*state.Tx) (*pb.Task, error)) (t *pb.Task, err error) {
 	if len(key) > maxKey {
-		return nil, usage("an idempotency key of %d letters; at most %d", len(key), maxKey)
+		return nil, mover.Usagef("an idempotency key of %d letters; at most %d", len(key), maxKey)
 	}
 	made := false
 	err = s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {

@@ -34,9 +34,9 @@ func holderOf(holder string, c authz.Caller) (string, error) {
 	case holder == "":
 		return nameOf(c), nil
 	case len(holder) > holderMost || mover.Printable(holder) != holder:
-		return "", usage("the holder of a lease is a word of at most %d letters, like slurm:1234", holderMost)
+		return "", mover.Usagef("the holder of a lease is a word of at most %d letters, like slurm:1234", holderMost)
 	case strings.HasPrefix(holder, taskHolder):
-		return "", usage("%s is for tasks of this service", holder)
+		return "", mover.Usagef("%s is for tasks of this service", holder)
 	}
 	return holder, nil
 }
@@ -62,7 +62,7 @@ func (s *Service) AcquireLease(ctx context.Context, r *pb.AcquireLeaseRequest) (
 	}
 	key := r.GetIdempotencyKey()
 	if len(key) > maxKey {
-		return nil, usage("an idempotency key of %d letters; at most %d", len(key), maxKey)
+		return nil, mover.Usagef("an idempotency key of %d letters; at most %d", len(key), maxKey)
 	}
 	if err := errors.Join(checkLabels(r.GetLabels()), s.mayLabel(c, r.GetLabels())); err != nil {
 		return nil, err

@@ -79,7 +79,7 @@ func (s *Service) expects(ctx context.Context, r *agentv1.PutManifestRequest) (d
 	case err != nil:
 		return "", nil, err
 	case !proves(l.task.GetSpec()):
-		return "", nil, usage("task %s needs no manifest", r.GetTask())
+		return "", nil, mover.Usagef("task %s needs no manifest", r.GetTask())
 	case l.sending:
 		return "", nil, fmt.Errorf("%w: task %s is sending a manifest already", mover.ErrTransient, r.GetTask())
 	}
@@ -123,7 +123,7 @@ func (a *arriving) Read(p []byte) (int, error) {
 		}
 		a.rest = m.GetData()
 		if a.total += int64(len(a.rest)); a.total > manifestMost {
-			return 0, usage("a manifest of more than %d bytes; make several datasets of it", int64(manifestMost))
+			return 0, mover.Usagef("a manifest of more than %d bytes; make several datasets of it", int64(manifestMost))
 		}
 	}
 	n := copy(p, a.rest)

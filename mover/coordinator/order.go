@@ -50,7 +50,7 @@ func (s *Service) order(ctx context.Context, r *pb.StageRequest) (*order, error)
 		return nil, err
 	}
 	if o.source.Scheme == location.Dataset && !dataset.ValidDataset(o.source.Name) || len(o.key) > maxKey {
-		return nil, usage("%s is no dataset, or the idempotency key has more than %d letters", mover.Printable(r.GetSource()), maxKey)
+		return nil, mover.Usagef("%s is no dataset, or the idempotency key has more than %d letters", mover.Printable(r.GetSource()), maxKey)
 	}
 	if o.holder, err = holderOf(r.GetHolder(), c); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (s *Service) order(ctx context.Context, r *pb.StageRequest) (*order, error)
 		}
 	}
 	if o.pin != nil && o.source.Scheme != location.Dataset {
-		return nil, usage("only a dataset can be pinned: datamove dataset add")
+		return nil, mover.Usagef("only a dataset can be pinned: datamove dataset add")
 	}
 	if err := errors.Join(checkLabels(r.GetLabels()), s.mayLabel(c, r.GetLabels())); err != nil {
 		return nil, err

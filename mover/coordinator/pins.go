@@ -27,14 +27,14 @@ func (s *Service) Pin(ctx context.Context, r *pb.PinRequest) (p *pb.PinInfo, err
 		return nil, err
 	}
 	if len(r.GetReason()) > reasonMost {
-		return nil, usage("a reason of %d bytes; at most %d", len(r.GetReason()), reasonMost)
+		return nil, mover.Usagef("a reason of %d bytes; at most %d", len(r.GetReason()), reasonMost)
 	}
 	if _, known := s.conf().Tiers[r.GetTier()]; r.GetTier() != "" && !known {
 		return nil, s.noTier("pin", r.GetTier())
 	}
 	key := r.GetIdempotencyKey()
 	if len(key) > maxKey {
-		return nil, usage("an idempotency key of %d letters; at most %d", len(key), maxKey)
+		return nil, mover.Usagef("an idempotency key of %d letters; at most %d", len(key), maxKey)
 	}
 	asked := &pb.TaskSpec{Source: r.GetSource(), Target: r.GetTier(), Staging: &pb.Staging{PinUntil: r.GetUntil(), Holder: r.GetReason()}}
 	p = &pb.PinInfo{Dataset: l.Name, Digest: l.Digest, Tier: r.GetTier(), Until: r.GetUntil(), Reason: r.GetReason(), Owner: accountOf(c)}
@@ -62,10 +62,10 @@ func (s *Service) Pin(ctx context.Context, r *pb.PinRequest) (p *pb.PinInfo, err
 // pinUntil checks the date of a pin.
 func pinUntil(until *timestamppb.Timestamp, now time.Time) error {
 	if err := until.CheckValid(); err != nil {
-		return usage("a pin needs a date: %v", err)
+		return mover.Usagef("a pin needs a date: %v", err)
 	}
 	if t := until.AsTime(); !t.After(now) || t.After(now.Add(pinMost)) {
-		return usage("a pin until %s, where it is %s now", t.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		return mover.Usagef("a pin until %s, where it is %s now", t.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	}
 	return nil
 }

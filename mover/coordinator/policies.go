@@ -71,7 +71,7 @@ func (s *Service) program(name, text string) (*policy.Program, error) {
 			return nil, err
 		}
 		if len(all) != 1 {
-			return nil, usage("%d policies; want one at a time", len(all))
+			return nil, mover.Usagef("%d policies; want one at a time", len(all))
 		}
 		return all[0], nil
 	}
@@ -171,12 +171,12 @@ func (s *Service) SimulatePolicy(ctx context.Context, r *pb.SimulatePolicyReques
 		return nil, err
 	}
 	if r.GetDays() < 0 || r.GetDays() > daysMost {
-		return nil, usage("want 0 to %d days, and not %d", daysMost, r.GetDays())
+		return nil, mover.Usagef("want 0 to %d days, and not %d", daysMost, r.GetDays())
 	}
 	from := s.now()
 	if r.GetFrom() != nil {
 		if err := r.GetFrom().CheckValid(); err != nil {
-			return nil, usage("from: %v", err)
+			return nil, mover.Usagef("from: %v", err)
 		}
 		from = r.GetFrom().AsTime()
 	}

@@ -10,6 +10,7 @@ import (
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
 )
 
 // reads says whether a task copies a dataset: what it reads has to be what the manifest
@@ -44,7 +45,7 @@ func (s *Service) ReadManifest(r *agentv1.ReadManifestRequest, stream grpc.Serve
 		return err
 	}
 	if !validDigest(digest) {
-		return usage("task %s reads no dataset", r.GetTask())
+		return mover.Usagef("task %s reads no dataset", r.GetTask())
 	}
 	f, err := os.Open(s.manifestFile(digest))
 	if err != nil {

@@ -22,7 +22,7 @@ func (s *Service) Release(ctx context.Context, r *pb.ReleaseRequest) (*pb.Task, 
 		return nil, err
 	}
 	if r.GetTier() == "" {
-		return nil, usage("say which tier the replica is to be released from")
+		return nil, mover.Usagef("say which tier the replica is to be released from")
 	}
 	asked := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_RELEASE, Source: r.GetSource(), Node: r.GetNode(), Staging: &pb.Staging{Tier: r.GetTier()}}
 	return s.once(ctx, r.GetIdempotencyKey(), asked, func(tx *state.Tx) (*pb.Task, error) {

@@ -22,10 +22,10 @@ func isDataset(text string) bool { return strings.HasPrefix(text, "dataset:") }
 // names as its source.
 func (s *Service) resolve(c authz.Caller, spec *pb.TaskSpec) error {
 	if isDataset(spec.GetTarget()) {
-		return usage("%s is not a place to write to or to compare with: name the location of a replica", mover.Printable(spec.GetTarget()))
+		return mover.Usagef("%s is not a place to write to or to compare with: name the location of a replica", mover.Printable(spec.GetTarget()))
 	}
 	if slices.ContainsFunc(spec.GetSources(), isDataset) {
-		return usage("a dataset is copied by itself: name one as the source, and no others")
+		return mover.Usagef("a dataset is copied by itself: name one as the source, and no others")
 	}
 	if !isDataset(spec.GetSource()) {
 		return nil

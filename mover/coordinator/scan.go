@@ -146,7 +146,7 @@ func (s *Service) walks(ctx context.Context, kind pb.TaskKind, id string, epoch 
 	case err != nil:
 		return tree, nil, nil, err
 	case l.task.GetSpec().GetKind() != kind:
-		return tree, nil, nil, usage("task %s is none of the kind %v", id, kind)
+		return tree, nil, nil, mover.Usagef("task %s is none of the kind %v", id, kind)
 	case l.sending:
 		return tree, nil, nil, fmt.Errorf("%w: task %s is sending a walk already", mover.ErrTransient, id)
 	}

@@ -37,10 +37,10 @@ func (s *Service) SubmitTask(ctx context.Context, r *pb.SubmitTaskRequest) (*pb.
 	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC, pb.TaskKind_TASK_KIND_VERIFY, pb.TaskKind_TASK_KIND_REMOVE,
 		pb.TaskKind_TASK_KIND_RETAIN:
 	default:
-		return nil, usage("a task of kind %v is made by its own method", r.GetSpec().GetKind())
+		return nil, mover.Usagef("a task of kind %v is made by its own method", r.GetSpec().GetKind())
 	}
 	if r.GetSpec().GetTiering() != nil || r.GetSpec().GetSourceNode() != "" || r.GetSpec().GetScanPart() != nil || r.GetSpec().GetBurst() != nil {
-		return nil, usage("what is done for a burst or for a run of a policy, reads the disk of another node or verifies a catalog is not asked for")
+		return nil, mover.Usagef("what is done for a burst or for a run of a policy, reads the disk of another node or verifies a catalog is not asked for")
 	}
 	if r.GetPaused() {
 		return s.submit(ctx, r.GetSpec(), r.GetIdempotencyKey(), func(tx *state.Tx, t *pb.Task) error {
@@ -59,7 +59,7 @@ func (s *Service) submit(ctx context.Context, asked *pb.TaskSpec, key string, al
 		return nil, err
 	}
 	if len(key) > maxKey {
-		return nil, usage("an idempotency key of %d letters; at most %d", len(key), maxKey)
+		return nil, mover.Usagef("an idempotency key of %d letters; at most %d", len(key), maxKey)
 	}
 	now := s.now()
 	t := &pb.Task{
@@ -135,7 +135,7 @@ func digest(spec *pb.TaskSpec) []byte {
 func (s *Service) admit(caller authz.Caller, asked *pb.TaskSpec) (*pb.TaskSpec, placement, error) {
 	spec := proto.Clone(asked).(*pb.TaskSpec)
 	if spec == nil {
-		return nil, placement{}, usage("there is nothing to do: the request has no spec")
+		return nil, placement{}, mover.Usagef("there is nothing to do: the request has no spec")
 	}
 	me := authz.Owner{Name: caller.Name, UID: caller.UID}
 	if d := s.rules().MayOn(caller, authz.OfKind(spec.GetKind()), me); !d.Allowed {
@@ -184,10 +184,10 @@ func shape(spec *pb.TaskSpec) error {
 		return err
 	}
 	if (spec.GetSource() == "") == (len(spec.GetSources()) == 0) && moves(spec) {
-		return usage("want one source, or several below the target")
+		return mover.Usagef("want one source, or several below the target")
 	}
 	if spec.GetTarget() == "" && spec.GetKind() != pb.TaskKind_TASK_KIND_DESCRIBE {
-		return usage("there is no target")
+		return mover.Usagef("there is no target")
 	}
 	if spec.GetKind() == pb.TaskKind_TASK_KIND_RETAIN {
 		return retains(spec)
@@ -200,24 +200,24 @@ func retains(spec *pb.TaskSpec) error {
 	r := spec.GetRetention()
 	switch name := string(r.GetArrived()); {
 	case !checkpoint.Known(checkpoint.Profile(r.GetProfile())):
-		return usage("%q saves no checkpoints", mover.Printable(r.GetProfile()))
+		return mover.Usagef("%q saves no checkpoints", mover.Printable(r.GetProfile()))
 	case r.GetLast() < checkpoint.Fewest || r.GetEvery() < 0:
-		return usage("of checkpoints at least the last %d stay", checkpoint.Fewest)
+		return mover.Usagef("of checkpoints at least the last %d stay", checkpoint.Fewest)
 	case strings.Contains(name, "/") || !mover.ValidName(name):
-		return usage("a checkpoint has no such name")
+		return mover.Usagef("a checkpoint has no such name")
 	case spec.GetSource() != "" || len(spec.GetSources()) > 0:
-		return usage("what is to stay has no source")
+		return mover.Usagef("what is to stay has no source")
 	}
 	return nil
 }
 
 func checkLabels(labels map[string]string) error {
 	if len(labels) > maxLabels {
-		return usage("%d labels; at most %d", len(labels), maxLabels)
+		return mover.Usagef("%d labels; at most %d", len(labels), maxLabels)
 	}
 	for k, v := range labels {
 		if k == "" || len(k)+len(v) > maxLabel || strings.ContainsRune(k, 0) {
-			return usage("the label %q is empty or longer than %d letters", k, maxLabel)
+			return mover.Usagef("the label %q is empty or longer than %d letters", k, maxLabel)
 		}
 	}
 	return nil
@@ -284,7 +284,3 @@ type sentence struct {
 
 func (s *sentence) Error() string { return s.text }
 func (s *sentence) Unwrap() error { return s.kind }
-
-func usage(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{mover.ErrUsage}, args...)...)
-}

@@ -98,7 +98,7 @@ func (s *Service) ListTasks(ctx context.Context, r *pb.ListTasksRequest) (*pb.Li
 	caller := authz.From(ctx)
 	f := state.TaskFilter{States: r.GetStates(), Project: r.GetProject(), Owner: r.GetOwner(), Node: r.GetNode(), Labels: r.GetLabels(), After: r.GetPageToken()}
 	if f.After != "" && !task.ValidID(f.After) {
-		return nil, usage("the page token is not one of ours")
+		return nil, mover.Usagef("the page token is not one of ours")
 	}
 	read := authz.OfMethod(pb.TaskService_ListTasks_FullMethodName)
 	anybody := s.rules().MayOn(caller, read, authz.Owner{Name: nobody, UID: ^uint32(0)}).Allowed || s.rules().MayAt(caller, pb.TaskService_ListTasks_FullMethodName, r.GetNode()).Allowed

@@ -26,12 +26,12 @@ func (s *Service) GetUsage(ctx context.Context, r *pb.GetUsageRequest) (*pb.GetU
 	since := today.Add(-(usageUsual - 1) * day)
 	if r.GetSince() != nil {
 		if err := r.GetSince().CheckValid(); err != nil {
-			return nil, usage("since: %v", err)
+			return nil, mover.Usagef("since: %v", err)
 		}
 		since = r.GetSince().AsTime().Truncate(day)
 	}
 	if today.Sub(since) > usageDays*day {
-		return nil, usage("usage of more than %d days; ask for less at a time", usageDays)
+		return nil, mover.Usagef("usage of more than %d days; ask for less at a time", usageDays)
 	}
 	read := authz.OfMethod(pb.UsageService_GetUsage_FullMethodName)
 	out := &pb.GetUsageResponse{Quotas: s.quotasOf(c)}

@@ -20,7 +20,7 @@ const versionsMost = 1000
 func parseDataset(text string) (location.Location, error) {
 	l, err := location.Parse(text)
 	if err == nil && (l.Scheme != location.Dataset || !dataset.ValidDataset(l.Name)) {
-		err = usage("%s is no dataset:NAME", mover.Printable(text))
+		err = mover.Usagef("%s is no dataset:NAME", mover.Printable(text))
 	}
 	return l, err
 }
@@ -36,7 +36,7 @@ func noDataset(op, name, digest string) error {
 // findVersion returns the version of a digest, or the newest.
 func findVersion(tx *state.Tx, op, name, digest string) (*ledgerv1.DatasetVersion, error) {
 	if !dataset.ValidDataset(name) {
-		return nil, usage("%s is no name of a dataset", mover.Printable(name))
+		return nil, mover.Usagef("%s is no name of a dataset", mover.Printable(name))
 	}
 	rows := state.Versions.All(tx, state.Range{Prefix: []string{name}, Reverse: true})
 	if digest != "" {
