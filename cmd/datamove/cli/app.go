@@ -66,7 +66,7 @@ func (a *app) run(ctx context.Context, args []string) error {
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !a.begun {
 		var already *advised
-		if err = usage("%w", err); !errors.As(err, &already) {
+		if err = mover.Misusef("%w", err); !errors.As(err, &already) {
 			err = advise(err, meant(cmd, err, args))
 		}
 	}
@@ -92,7 +92,7 @@ func (a *app) do(body func(ctx context.Context, args []string) error) func(*cobr
 	return func(cmd *cobra.Command, args []string) error {
 		a.begun = true
 		if a.verbose && a.quiet {
-			return usage("--verbose and --quiet exclude each other")
+			return mover.Misusef("--verbose and --quiet exclude each other")
 		}
 		a.noteMisspelled()
 		return body(a.telling(a.inTrace(cmd.Context()), cmd), args)
@@ -239,7 +239,7 @@ func (a *app) logger(w io.Writer) (*slog.Logger, error) {
 	if a.logLevel != "" {
 		named, known := logLevels[strings.ToLower(a.logLevel)]
 		if !known {
-			return nil, usage("--log-level is %q; must be debug, info, warn or error", a.logLevel)
+			return nil, mover.Misusef("--log-level is %q; must be debug, info, warn or error", a.logLevel)
 		}
 		level = named
 	}
@@ -264,17 +264,6 @@ func columns(f *os.File) func() int {
 		return 80
 	}
 }
-
-// usage makes an error of the kind that says the words are wrong.
-func usage(format string, args ...any) error {
-	return &usageError{fmt.Errorf(format, args...)}
-}
-
-// usageError is a mistake of the command line. It prints without the name of its
-// kind, which says nothing to the person who typed it.
-type usageError struct{ error }
-
-func (e *usageError) Unwrap() []error { return []error{e.error, mover.ErrUsage} }
 
 // advised is an error with a way out.
 type advised struct {

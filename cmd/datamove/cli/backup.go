@@ -68,7 +68,7 @@ func backupIn(locate locator, arg string, target location.Location) (string, err
 		return "", err
 	}
 	if l.Scheme != location.POSIX {
-		return "", usage("--backup-dir %s: must be a folder on the file system of the target", arg)
+		return "", mover.Misusef("--backup-dir %s: must be a folder on the file system of the target", arg)
 	}
 	return l.Path, nil
 }
@@ -89,7 +89,7 @@ func backupPrefix(locate locator, arg string, target location.Location) (string,
 		return "", err
 	}
 	if l.Scheme != location.S3 || l.Bucket != target.Bucket || l.Tier != target.Tier || l.Prefix == "" {
-		return "", advise(usage("--backup-dir %s: must be a prefix in the bucket of the target", arg), "--backup-dir "+root+"PREFIX")
+		return "", advise(mover.Misusef("--backup-dir %s: must be a prefix in the bucket of the target", arg), "--backup-dir "+root+"PREFIX")
 	}
 	return l.Prefix, nil
 }

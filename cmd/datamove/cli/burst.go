@@ -110,7 +110,7 @@ func (u *bursts) read(name string) (*burst.Burst, error) {
 	}
 	all, err := burst.Read(name, text)
 	if err == nil && len(all) != 1 {
-		err = usage("%s has %d bursts; want one in the file", mover.Printable(name), len(all))
+		err = mover.Misusef("%s has %d bursts; want one in the file", mover.Printable(name), len(all))
 	}
 	if err != nil {
 		return nil, err
@@ -170,7 +170,7 @@ func (u *bursts) leg(ctx context.Context, b *burst.Burst, held *shelf.Held) (*li
 func (u *bursts) tier(b *burst.Burst) (location.Location, error) {
 	at, err := u.locate(b.Spec.Cloud.Tier + ":")
 	if err == nil && at.Scheme != location.S3 {
-		err = usage("spec.cloud.tier: %s is no bucket", b.Spec.Cloud.Tier)
+		err = mover.Misusef("spec.cloud.tier: %s is no bucket", b.Spec.Cloud.Tier)
 	}
 	return at, err
 }
@@ -220,7 +220,7 @@ func (u *bursts) rules() (*burst.Admission, error) {
 func (u *bursts) named(name string) (*shelf.Held, *burst.Record, *burst.Burst, error) {
 	var n burst.Name
 	if err := n.UnmarshalText([]byte(name)); err != nil {
-		return nil, nil, nil, usage("%w", err)
+		return nil, nil, nil, mover.Misusef("%w", err)
 	}
 	held, err := u.shelf.Hold(n)
 	if err != nil {

@@ -126,23 +126,23 @@ what may go is taken down, and idle instances are stopped.`,
 		case err != nil:
 			return err
 		case idle && len(args) > 0:
-			return usage("--idle looks at all bursts; name none")
+			return mover.Misusef("--idle looks at all bursts; name none")
 		case idle && len(abandon) > 0:
-			return usage("--idle gives nothing up")
+			return mover.Misusef("--idle gives nothing up")
 		case idle && u.order.detach:
-			return usage("--idle waits for what it finds: --detach is of one burst")
+			return mover.Misusef("--idle waits for what it finds: --detach is of one burst")
 		case idle && at != "":
 			return u.reapThere(ctx, at, yes, settle)
 		case idle:
 			return u.reap(ctx, yes, settle)
 		case len(args) != 1:
-			return usage("want the NAME of a burst, or --idle")
+			return mover.Misusef("want the NAME of a burst, or --idle")
 		}
 		var paths []burst.Path
 		for _, text := range abandon {
 			var p burst.Path
 			if err := p.UnmarshalText([]byte(text)); err != nil {
-				return usage("--abandon: %w", err)
+				return mover.Misusef("--abandon: %w", err)
 			}
 			paths = append(paths, p)
 		}

@@ -31,7 +31,7 @@ type ours struct {
 // catalogueHere answers in this process, and scans what it does not know.
 func (a *app) catalogueHere(ctx context.Context, command string, asked *pb.Question, c catalogued, body func(context.Context, answers) error) (err error) {
 	if asked.GetNode() != "" || asked.GetProject() != "" {
-		return usage("--node and --through are for a service, and there is none")
+		return mover.Misusef("--node and --through are for a service, and there is none")
 	}
 	o := &ours{app: a, command: command}
 	if o.at, err = a.locate(asked.GetLocation()); err != nil {

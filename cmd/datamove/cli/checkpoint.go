@@ -291,7 +291,7 @@ again.`,
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		for _, tag := range tags {
 			if !checkpoint.ValidTag(tag) {
-				return usage("the tag %q is none: want up to 64 letters, digits, dots, dashes and underscores", tag)
+				return mover.Misusef("the tag %q is none: want up to 64 letters, digits, dots, dashes and underscores", tag)
 			}
 		}
 		if err := c.ready(); err != nil {
@@ -303,7 +303,7 @@ again.`,
 		}
 		dir, name, ok := l.Parent()
 		if !ok {
-			return usage("%s is no checkpoint in a directory of them", mover.Printable(args[0]))
+			return mover.Misusef("%s is no checkpoint in a directory of them", mover.Printable(args[0]))
 		}
 		if c.profile == "" {
 			c.profile = checkpoint.Plain // all that a directory has to be

@@ -66,9 +66,9 @@ that, and --undo brings back what the last prune has taken. From a store it goes
 func (p *pruning) run(ctx context.Context, args []string) error {
 	switch {
 	case p.undo && (p.keep.Last != 0 || p.keep.Every != 0 || p.dry):
-		return usage("--undo excludes --keep-last, --keep-every and --dry-run")
+		return mover.Misusef("--undo excludes --keep-last, --keep-every and --dry-run")
 	case !p.undo && p.keep.Last < 1:
-		return usage("--keep-last is missing: how many are to stay?")
+		return mover.Misusef("--keep-last is missing: how many are to stay?")
 	}
 	if err := p.ready(); err != nil {
 		return err

@@ -133,9 +133,9 @@ moved aside, as in a bucket, restore ends with 5, and changes nothing there.`,
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		switch {
 		case to == "":
-			return usage("--to is missing: where is it to be brought?")
+			return mover.Misusef("--to is missing: where is it to be brought?")
 		case w.Name != "" && w.Step != 0:
-			return usage("--name and --step exclude each other")
+			return mover.Misusef("--name and --step exclude each other")
 		}
 		folders, done, err := c.folders(ctx, args)
 		defer done()

@@ -52,7 +52,7 @@ container the metadata service answers when its hop limit is 2 or more.`,
 	}
 	cmd.RunE = a.do(func(ctx context.Context, args []string) (err error) {
 		if len(to) == 0 {
-			return usage("--to is missing: where are they to go?")
+			return mover.Misusef("--to is missing: where are they to go?")
 		}
 		if err := c.ready(); err != nil {
 			return err
@@ -67,7 +67,7 @@ container the metadata service answers when its hop limit is 2 or more.`,
 				return err
 			}
 			if seen[l.String()] {
-				return usage("%s stands twice", mover.Printable(l.String()))
+				return mover.Misusef("%s stands twice", mover.Printable(l.String()))
 			}
 			seen[l.String()] = true
 			w.To = append(w.To, l)

@@ -15,7 +15,7 @@ func (a *app) confirm(question, place string, yes bool) error {
 		return nil
 	}
 	if _, ok := a.terminal(a.in); !ok {
-		return advise(usage("nobody is there to ask: there is no terminal"), "--yes")
+		return advise(mover.Misusef("nobody is there to ask: there is no terminal"), "--yes")
 	}
 	fmt.Fprintf(a.err, "%s? [y/N] ", question)
 	answer, err := bufio.NewReader(a.in).ReadString('\n')

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"datamove.dev/mover"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/units"
 )
@@ -36,9 +37,9 @@ same command goes on where it stopped.
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case into == "" && len(args) != 2:
-				return usage("want SRC and DST, or --into DIR and sources; found %s", units.Plural(int64(len(args)), "argument", "arguments"))
+				return mover.Misusef("want SRC and DST, or --into DIR and sources; found %s", units.Plural(int64(len(args)), "argument", "arguments"))
 			case into != "" && len(args) == 0:
-				return usage("--into %s: want sources to copy there", into)
+				return mover.Misusef("--into %s: want sources to copy there", into)
 			}
 			return nil
 		},

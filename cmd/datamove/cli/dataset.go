@@ -172,7 +172,7 @@ func datasetLocation(arg string) (location.Location, error) {
 		if meant, bad := location.Parse("dataset:" + arg); bad == nil {
 			named = meant.String()
 		}
-		err = advise(usage("%s is no dataset", mover.Printable(arg)), named+", as datamove dataset list names them")
+		err = advise(mover.Misusef("%s is no dataset", mover.Printable(arg)), named+", as datamove dataset list names them")
 	}
 	return l, err
 }

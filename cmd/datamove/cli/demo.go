@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"datamove.dev/cmd/datamove/demo"
+	"datamove.dev/mover"
 )
 
 func (a *app) demoCommand() *cobra.Command {
@@ -39,7 +40,7 @@ func (a *app) demo(ctx context.Context, o demo.Options, keep bool) (err error) {
 		return err
 	}
 	if o.Small < 0 || o.LargeMB < 0 {
-		return usage("--small and --large count from 1")
+		return mover.Misusef("--small and --large count from 1")
 	}
 	if o.Dir, err = os.MkdirTemp(o.Dir, "datamove-demo-"); err != nil {
 		return err

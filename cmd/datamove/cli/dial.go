@@ -76,7 +76,7 @@ func (a *app) client(ctx context.Context) (*api.Client, error) {
 		return nil, err
 	}
 	if address == "" && a.serviceFlag.set {
-		return nil, advise(usage("this asks a service, and --service says that there is none"), "the command without --service")
+		return nil, advise(mover.Misusef("this asks a service, and --service says that there is none"), "the command without --service")
 	}
 	return a.dial(ctx, cmp.Or(address, a.usual()), remedy.For(remedy.Case{Kind: mover.ErrUnreachable, Backend: remedy.Service}))
 }

@@ -75,7 +75,7 @@ func TestExitCode(t *testing.T) {
 	}{
 		{"all there, all verified", nil, 0},
 		{"something else", errors.New("?"), 1},
-		{"usage", usage("no such flag"), 2},
+		{"usage", mover.Misusef("no such flag"), 2},
 		{"not found", at(fs.ErrNotExist), 3},
 		{"denied", at(mover.ErrPermission), 4},
 		{"held", at(mover.ErrHeld), 5},

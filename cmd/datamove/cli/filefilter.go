@@ -80,11 +80,11 @@ func (q *asking) ask(location string) (*pb.Question, error) {
 	})
 	if len(clauses) > 0 {
 		if q.match != "" {
-			return nil, usage("--match has all clauses: leave the other flags out, or write them there")
+			return nil, mover.Misusef("--match has all clauses: leave the other flags out, or write them there")
 		}
 		text, err := yaml.Marshal(clauses)
 		if err != nil {
-			return nil, usage("what is asked for is no text: %v", err)
+			return nil, mover.Misusef("what is asked for is no text: %v", err)
 		}
 		out.Match = string(text)
 	}
@@ -108,7 +108,7 @@ func readClasses(file string) (string, error) {
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return "", usage("%s: %s", mover.Printable(file), strings.TrimPrefix(err.Error(), "yaml: "))
+		return "", mover.Misusef("%s: %s", mover.Printable(file), strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	if len(doc.Content) == 1 && doc.Content[0].Kind == yaml.SequenceNode {
 		return string(text), nil
@@ -119,7 +119,7 @@ func readClasses(file string) (string, error) {
 		} `yaml:"spec"`
 	}
 	if err := yaml.Unmarshal(text, &p); err != nil || p.Spec.Classes.Kind != yaml.SequenceNode {
-		return "", usage("%s is no list of classes, and no policy that has some", mover.Printable(file))
+		return "", mover.Misusef("%s is no list of classes, and no policy that has some", mover.Printable(file))
 	}
 	out, err := yaml.Marshal(&p.Spec.Classes)
 	if err != nil {

@@ -53,7 +53,7 @@ func (r *ruleFlag) Set(pattern string) error {
 // filter makes the filter; nil lets everything take part.
 func (f *filterFlags) filter(stdin io.Reader) (*plan.Filter, error) {
 	if f.null && f.filesFrom == "" {
-		return nil, usage("--null says how --files-from is read, which is not given")
+		return nil, mover.Misusef("--null says how --files-from is read, which is not given")
 	}
 	if f.filesFrom == "" && len(f.rules) == 0 {
 		return nil, nil
@@ -117,7 +117,7 @@ func (f *filterFlags) list(stdin io.Reader) ([]plan.Rule, []string, error) {
 		return nil, nil, fmt.Errorf("--files-from %s: %w", f.filesFrom, err)
 	}
 	if len(text) > api.MaxMessageBytes {
-		return nil, nil, advise(usage("--files-from %s: a list of more than %s; a service takes at most %s in one task", mover.Printable(f.filesFrom), units.Bytes(api.MaxMessageBytes), units.Bytes(convert.MaxSpecBytes)), inSeveral)
+		return nil, nil, advise(mover.Misusef("--files-from %s: a list of more than %s; a service takes at most %s in one task", mover.Printable(f.filesFrom), units.Bytes(api.MaxMessageBytes), units.Bytes(convert.MaxSpecBytes)), inSeveral)
 	}
 	if _, err := f.read(bytes.NewReader(text)); err != nil {
 		return nil, nil, err
@@ -128,7 +128,7 @@ func (f *filterFlags) list(stdin io.Reader) ([]plan.Rule, []string, error) {
 	}
 	names := slices.DeleteFunc(strings.Split(string(text), end), func(name string) bool { return name == "" })
 	if len(names) == 0 { // to a service no names are all names
-		return nil, nil, usage("--files-from %s has no names", f.filesFrom)
+		return nil, nil, mover.Misusef("--files-from %s has no names", f.filesFrom)
 	}
 	return f.rules, names, nil
 }

@@ -95,7 +95,7 @@ func (a *app) pathHere(arg string) (string, error) {
 		return "", err
 	}
 	if l.Scheme != location.POSIX {
-		return "", usage("%s is no file or directory: want a path of a file system", mover.Printable(arg))
+		return "", mover.Misusef("%s is no file or directory: want a path of a file system", mover.Printable(arg))
 	}
 	return l.Path, nil
 }

@@ -99,10 +99,10 @@ func (k *clusterWords) cluster() (lustre.Cluster, error) {
 	can, err := lustre.CapabilitiesOf(k.version)
 	c := lustre.Cluster{Can: can}
 	if err != nil {
-		return c, usage("--lustre: %w", err)
+		return c, mover.Misusef("--lustre: %w", err)
 	}
 	if k.osts > mostTargets || k.mdts > mostTargets {
-		return c, usage("no Lustre has more than %d targets", mostTargets)
+		return c, mover.Misusef("no Lustre has more than %d targets", mostTargets)
 	}
 	for i := range k.osts {
 		c.OSTs = append(c.OSTs, lustre.Target{Kind: lustre.OST, Index: i})
@@ -131,7 +131,7 @@ func (a *app) advice(ctx context.Context, args []string, q *requestWords, k *clu
 	var err error
 	switch {
 	case len(args) == 1 && k.osts > 0:
-		return nil, usage("PATH and --osts are two file systems: say one")
+		return nil, mover.Misusef("PATH and --osts are two file systems: say one")
 	case len(args) == 1:
 		c, err = question(ctx, a, args[0], func(ctx context.Context, m *mounted) (lustre.Cluster, error) {
 			if v.Path = m.path; m.dir {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"datamove.dev/lustre"
+	"datamove.dev/mover"
 	"datamove.dev/mover/units"
 )
 
@@ -201,17 +202,17 @@ func (w *layoutWords) check(flags *pflag.FlagSet) error {
 	ways := w.ways()
 	switch {
 	case w.remove && w.mdts != 0:
-		return usage("--mdt-count makes a directory, which has nothing to --remove")
+		return mover.Misusef("--mdt-count makes a directory, which has nothing to --remove")
 	case ways == 0 && w.mdts != 0:
 	case ways == 0:
-		return advise(usage("want a layout: --stripe-count, --stripe-size or --pool, or --component, --like, --advise, --remove"), "datamove layout advise, which says what suits")
+		return advise(mover.Misusef("want a layout: --stripe-count, --stripe-size or --pool, or --component, --like, --advise, --remove"), "datamove layout advise, which says what suits")
 	case ways > 1:
-		return usage("--stripe-size, --stripe-count and --pool are one layout; --component, --like, --advise and --remove are others: say one")
+		return mover.Misusef("--stripe-size, --stripe-count and --pool are one layout; --component, --like, --advise and --remove are others: say one")
 	}
 	if !w.advise {
 		for _, name := range requestFlags {
 			if f := flags.Lookup(name); f != nil && f.Changed {
-				return usage("--%s says what --advise is asked for: say --advise, too", name)
+				return mover.Misusef("--%s says what --advise is asked for: say --advise, too", name)
 			}
 		}
 	}
@@ -229,12 +230,12 @@ func (w *layoutWords) layout() (lustre.Layout, error) {
 		l.Components = []lustre.Component{c}
 	}
 	if last := l.Components[len(l.Components)-1]; last.End != lustre.EOF {
-		return l, usage("the last component ends at %s, and a file could not become longer: add one that ends at end", units.Bytes(last.End))
+		return l, mover.Misusef("the last component ends at %s, and a file could not become longer: add one that ends at end", units.Bytes(last.End))
 	}
 	for i := range l.Components {
 		if c := &l.Components[i]; c.Pattern == lustre.OnMDT {
 			if c.StripeBytes != 0 && c.StripeBytes != c.End {
-				return l, usage("component %d lies on the MDT: it has no stripe size", i+1)
+				return l, mover.Misusef("component %d lies on the MDT: it has no stripe size", i+1)
 			}
 			c.StripeBytes = c.End
 			if c.End == lustre.EOF {

@@ -45,7 +45,7 @@ func (a *app) restripe(ctx context.Context, m *mounted, w *layoutWords, q *reque
 // to have.
 func (a *app) restriped(ctx context.Context, m *mounted, w *layoutWords, q *requestWords) (path string, to lustre.Layout, err error) {
 	if w.remove {
-		return "", to, usage("%s is a file, which is never without a layout: --remove is for directories", mover.Printable(m.path))
+		return "", to, mover.Misusef("%s is a file, which is never without a layout: --remove is for directories", mover.Printable(m.path))
 	}
 	if _, err := m.restriper(m.path); err != nil {
 		return "", to, err
@@ -63,7 +63,7 @@ func (a *app) restriped(ctx context.Context, m *mounted, w *layoutWords, q *requ
 		return "", to, err
 	}
 	if mirrored(&to) {
-		return "", to, advise(usage("%s: a file that is there is not given mirrors", mover.Printable(m.path)), byMirrors)
+		return "", to, advise(mover.Misusef("%s: a file that is there is not given mirrors", mover.Printable(m.path)), byMirrors)
 	}
 	path, err = os.Readlink("/proc/self/fd/" + strconv.Itoa(m.fd))
 	return path, to, err

@@ -198,7 +198,7 @@ func (a *app) wanted(ctx context.Context, m *mounted, w *layoutWords, q *request
 			return l, err
 		}
 		if v.Layout.IsZero() {
-			return l, usage("%s has no layout of its own to take over", mover.Printable(w.like))
+			return l, mover.Misusef("%s has no layout of its own to take over", mover.Printable(w.like))
 		}
 		l = v.Layout.Wanted()
 	case w.advise:
@@ -220,7 +220,7 @@ func (a *app) wanted(ctx context.Context, m *mounted, w *layoutWords, q *request
 		}
 		if m.Kind == lustre.IsLustre { // others have limits of their own, and longer names of pools
 			if err := l.Validate(); err != nil {
-				return l, usage("%w", err)
+				return l, mover.Misusef("%w", err)
 			}
 		}
 	}
@@ -241,7 +241,7 @@ func (a *app) checkTargets(ctx context.Context, m *mounted, l *lustre.Layout) er
 			if len(c.Pools) == 0 {
 				continue // not everybody may see them; whoever sets the layout looks again
 			}
-			return advise(usage("%s has no pool %q", mover.Printable(m.Mount), one.Pool), "one of: "+known(strings.Join(slices.Sorted(maps.Keys(c.Pools)), ", ")))
+			return advise(mover.Misusef("%s has no pool %q", mover.Printable(m.Mount), one.Pool), "one of: "+known(strings.Join(slices.Sorted(maps.Keys(c.Pools)), ", ")))
 		}
 		targets := len(c.OSTs)
 		if one.Pool != "" {

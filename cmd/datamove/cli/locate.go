@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"datamove.dev/mover"
 	"datamove.dev/mover/units"
 )
 
@@ -12,7 +13,7 @@ import (
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != n {
-			return usage("want %s; found %s", what, units.Plural(int64(len(args)), "argument", "arguments"))
+			return mover.Misusef("want %s; found %s", what, units.Plural(int64(len(args)), "argument", "arguments"))
 		}
 		return nil
 	}
@@ -22,7 +23,7 @@ func exactly(n int, what string) cobra.PositionalArgs {
 func some(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return usage("want %s", what)
+			return mover.Misusef("want %s", what)
 		}
 		return nil
 	}

@@ -49,9 +49,9 @@ func (a *app) resolve(l location.Location) (location.Location, error) {
 
 func unknownTier(conf *config.Config, name string) error {
 	if conf.File == "" {
-		return usage("there is no tier %q: no configuration was found", name)
+		return mover.Misusef("there is no tier %q: no configuration was found", name)
 	}
-	return usage("there is no tier %q in %s; there are: %s", name, conf.File, strings.Join(slices.Sorted(maps.Keys(conf.Tiers)), ", "))
+	return mover.Misusef("there is no tier %q in %s; there are: %s", name, conf.File, strings.Join(slices.Sorted(maps.Keys(conf.Tiers)), ", "))
 }
 
 // open is the engine.Opener of this program. Paths need no configuration: one that can not be

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
 )
 
 // Labels of a task that was begun in a Slurm job.
@@ -65,7 +66,7 @@ func (o *orderFlags) forService() error {
 		given bool
 	}{{"detach", o.detach}, {"project", o.project != ""}, {"class", o.class != 0}, {"node", o.node != ""}, {"label", o.labels != nil}} {
 		if f.given {
-			return advise(usage("--%s: no service configured", f.name), fmt.Sprintf("the command without --%s, or with --service, or a line service: in the configuration", f.name))
+			return advise(mover.Misusef("--%s: no service configured", f.name), fmt.Sprintf("the command without --%s, or with --service, or a line service: in the configuration", f.name))
 		}
 	}
 	return nil

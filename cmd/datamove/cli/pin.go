@@ -10,6 +10,7 @@ import (
 
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
 	"datamove.dev/mover/location"
 )
 
@@ -35,7 +36,7 @@ Another pin of the same replaces it.`,
 		case err != nil:
 			return err
 		case until.IsZero():
-			return advise(usage("pin until when? --until is not given"), "--until 2027-01-31, or --until 30d")
+			return advise(mover.Misusef("pin until when? --until is not given"), "--until 2027-01-31, or --until 30d")
 		}
 		req.Source, req.Until = l.String(), timestamppb.New(until)
 		return a.ask(ctx, listDatasets, func(c *api.Client) error {

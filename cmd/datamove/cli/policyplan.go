@@ -35,7 +35,7 @@ func named(arg string) (name, text string, err error) {
 	}
 	all, err := policy.Read(arg, b)
 	if err == nil && len(all) != 1 {
-		err = usage("%s has %d policies; want one in the file", mover.Printable(arg), len(all))
+		err = mover.Misusef("%s has %d policies; want one in the file", mover.Printable(arg), len(all))
 	}
 	return "", string(b), err
 }
@@ -206,7 +206,7 @@ with --plan those of a plan that was made before, of which everybody sees what i
 	}
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		if (len(args) == 1) == (id != "") {
-			return advise(usage("want one policy, or --plan"), "datamove policy list, which has their names, or a FILE")
+			return advise(mover.Misusef("want one policy, or --plan"), "datamove policy list, which has their names, or a FILE")
 		}
 		return a.ask(ctx, listPolicies, func(c *api.Client) error {
 			var plan *pb.Plan

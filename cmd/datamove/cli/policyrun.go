@@ -34,13 +34,13 @@ datamove policy undo. ^C leaves the run alone; datamove policy stop ends it.`,
 			if len(args) == 0 {
 				return nil
 			}
-			return advise(usage("a policy runs by its schedule, or by a plan that a person has seen"),
+			return advise(mover.Misusef("a policy runs by its schedule, or by a plan that a person has seen"),
 				"datamove policy plan "+shellWord(args[0])+", and datamove policy run --plan with the id that it prints")
 		},
 	}
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
 		if plan == "" {
-			return advise(usage("want --plan ID: a policy runs by its schedule, or by a plan that a person has seen"), "datamove policy plan POLICY")
+			return advise(mover.Misusef("want --plan ID: a policy runs by its schedule, or by a plan that a person has seen"), "datamove policy plan POLICY")
 		}
 		return a.ask(ctx, listPolicies, func(c *api.Client) error {
 			r, err := c.RunPlan(ctx, &pb.RunPlanRequest{Plan: plan})

@@ -125,7 +125,7 @@ func (w *quotaWords) limits() bool {
 // directory under them: in this order nothing is written without limits.
 func (a *app) setQuota(ctx context.Context, arg string, w *quotaWords) error {
 	if !w.limits() && !w.project.said && !w.make {
-		return usage("want a limit: --bytes, --soft-bytes, --files or --soft-files; or --project, --make")
+		return mover.Misusef("want a limit: --bytes, --soft-bytes, --files or --soft-files; or --project, --make")
 	}
 	path, err := a.path(ctx, arg)
 	if err != nil {
@@ -153,12 +153,12 @@ func (a *app) makeProject(ctx context.Context, path string, w *quotaWords) (undo
 	maker, ok := m.Quota.(lustre.ProjectMaker)
 	if !ok {
 		if !w.project.said && m.Kind != lustre.IsCephFS {
-			return nil, usage("on this file system (%s) a project has a number: want --project, too", m.Kind)
+			return nil, mover.Misusef("on this file system (%s) a project has a number: want --project, too", m.Kind)
 		}
 		return func() error { return os.Remove(path) }, os.Mkdir(path, 0o755)
 	}
 	if w.project.said {
-		return nil, usage("on this file system (%s) a project that is made has a number of its own: --make without --project", m.Kind)
+		return nil, mover.Misusef("on this file system (%s) a project that is made has a number of its own: --make without --project", m.Kind)
 	}
 	p, err := maker.MakeProject(ctx, m.fd, filepath.Base(path), 0o755)
 	if err != nil {
@@ -206,7 +206,7 @@ func (a *app) limit(ctx context.Context, path string, w *quotaWords) error {
 	}
 	defer m.Close()
 	if !m.dir {
-		return usage("%s is a file: a project holds directories", mover.Printable(path))
+		return mover.Misusef("%s is a file: a project holds directories", mover.Printable(path))
 	}
 	p, err := m.Quota.Project(ctx, m.fd)
 	if err != nil {
@@ -224,7 +224,7 @@ func (a *app) limit(ctx context.Context, path string, w *quotaWords) error {
 		if _, err := m.Quota.Quota(ctx, m.fd, p); errors.Is(err, errors.ErrUnsupported) {
 			return kindly(err) // a project would be of no use
 		}
-		return advise(usage("%s is in no project", mover.Printable(path)), "--project ID, which puts it into one")
+		return advise(mover.Misusef("%s is in no project", mover.Printable(path)), "--project ID, which puts it into one")
 	}
 	if _, settled := m.Quota.(lustre.ProjectMaker); moved && settled {
 		// Directories stay where they are: the limits of somebody else are not touched before that is said.
@@ -261,7 +261,7 @@ func (a *app) setLimits(ctx context.Context, m *mounted, p lustre.Project, w *qu
 		return fmt.Errorf("quota of %s (%s): %w: it does not count files", mover.Printable(m.path), m.Kind, errors.ErrUnsupported)
 	}
 	if err := l.Validate(); err != nil {
-		return usage("%w", err)
+		return mover.Misusef("%w", err)
 	}
 	if err := m.Quota.SetQuota(ctx, m.fd, p, l); err != nil {
 		return kindly(err)

@@ -34,7 +34,7 @@ goes; when it is not there any more, or is something else, everything stays (exi
 		case err != nil:
 			return err
 		case from == "":
-			return advise(usage("release from where? --from is not given"), "--from TIER; datamove dataset replicas "+l.Name+" lists them")
+			return advise(mover.Misusef("release from where? --from is not given"), "--from TIER; datamove dataset replicas "+l.Name+" lists them")
 		}
 		t.target = args[0]
 		return a.ask(ctx, listDatasets, func(c *api.Client) error {
@@ -110,7 +110,7 @@ ephemeral, and on no other. It asks, or wants --yes; a whole tier goes only with
 func mayPurge(l location.Location, root bool) error {
 	switch {
 	case l.Scheme != location.InTier:
-		return advise(usage("%s is in no tier, and purge works on tiers that are marked ephemeral", l), "TIER:PATH, as datamove tier list names them; or datamove rm -r")
+		return advise(mover.Misusef("%s is in no tier, and purge works on tiers that are marked ephemeral", l), "TIER:PATH, as datamove tier list names them; or datamove rm -r")
 	case l.Path == "" && !root:
 		err := &mover.Error{Op: "purge", Place: l.String(), Err: fmt.Errorf("%w: it is a whole tier", mover.ErrRefused)}
 		return advise(err, "--root, if all of it is meant")

@@ -10,6 +10,7 @@ import (
 
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/task/convert"
 )
@@ -26,7 +27,7 @@ func (t *task) choose(only string) error {
 	}
 	switch {
 	case t.order.detach && only != "":
-		return usage("--detach and %s exclude each other", only)
+		return mover.Misusef("--detach and %s exclude each other", only)
 	case address == "":
 		return t.order.forService()
 	case only == "":
@@ -98,7 +99,7 @@ const inSeveral = "several lists, one after the other, or --service none, to do 
 // fits finds what can not be said to a service: it has to be text, and not too long.
 func fits(spec *pb.TaskSpec) error {
 	if _, err := proto.Marshal(spec); err != nil {
-		return advise(usage("a service takes only names, patterns and paths that are UTF-8"), "--service none, to do it in this process")
+		return advise(mover.Misusef("a service takes only names, patterns and paths that are UTF-8"), "--service none, to do it in this process")
 	}
 	return advise(convert.Fits(spec), inSeveral)
 }

@@ -76,14 +76,14 @@ func (t *task) refuseRoot(arg string, allowed bool) error {
 	}
 	switch {
 	case l.Scheme == location.Dataset && t.at != "":
-		return advise(usage("%s is a dataset, which is on tiers", l), "datamove release "+l.String()+" --from TIER, or datamove dataset remove")
+		return advise(mover.Misusef("%s is a dataset, which is on tiers", l), "datamove release "+l.String()+" --from TIER, or datamove dataset remove")
 	case l.Scheme == location.S3 && l.Prefix == "" && !allowed:
 		return advise(refuse("it is a whole bucket"), "--root, if all of it is meant")
 	case l.Scheme == location.InTier && l.Path == "" && !allowed:
 		return advise(refuse("it is a whole tier"), "--root, if all of it is meant")
 	}
 	if last := filepath.Base(strings.TrimRight(arg, "/")); l.Scheme == location.POSIX && strings.Trim(arg, "/") != "" && (last == "." && l.Path != "." || last == "..") {
-		return usage("%s ends in %s: what that is can not be seen from its name", mover.Printable(arg), last)
+		return mover.Misusef("%s ends in %s: what that is can not be seen from its name", mover.Printable(arg), last)
 	}
 	if l, err = t.locate(arg); err != nil || l.Scheme != location.POSIX {
 		return err
@@ -94,7 +94,7 @@ func (t *task) refuseRoot(arg string, allowed bool) error {
 	}
 	path := l.Path
 	if info, err := os.Lstat(path); err == nil && l.TrailingSlash && info.Mode().Type() == fs.ModeSymlink {
-		return advise(usage("%s is a symbolic link", mover.Printable(arg)), "its name without the slash to remove the link, or the folder that it leads to by its own name")
+		return advise(mover.Misusef("%s is a symbolic link", mover.Printable(arg)), "its name without the slash to remove the link, or the folder that it leads to by its own name")
 	}
 	if _, link := isLink(l); !link {
 		resolved, err := filepath.EvalSymlinks(path)
@@ -197,14 +197,14 @@ func (t *task) remove(ctx context.Context, yes, recursive bool) error {
 	what := "everything in"
 	switch limit := &t.request.MaxDelete; {
 	case limit.Percent > 0:
-		return usage("--max-delete of rm is a number of entries, not a percentage")
+		return mover.Misusef("--max-delete of rm is a number of entries, not a percentage")
 	case known:
 		if err := t.within(ctx, counted, recursive); err != nil {
 			return err
 		}
 		what = counted.text() + " from"
 	case !recursive:
-		return advise(usage("whether %s is a folder can not be seen from here", mover.Printable(t.target)), "datamove rm -r")
+		return advise(mover.Misusef("whether %s is a folder can not be seen from here", mover.Printable(t.target)), "datamove rm -r")
 	}
 	if t.request.DryRun {
 		return t.wouldRemove(counted)
@@ -238,7 +238,7 @@ func (t *task) within(ctx context.Context, counted usageView, recursive bool) er
 	limit := &t.request.MaxDelete
 	switch {
 	case !recursive && (counted.entries() > 1 || !t.single(ctx)):
-		return advise(usage("%s is a folder with %s", mover.Printable(t.target), counted.text()), "datamove rm -r")
+		return advise(mover.Misusef("%s is a folder with %s", mover.Printable(t.target), counted.text()), "datamove rm -r")
 	case limit.Set && counted.entries() > limit.Entries:
 		return &mover.Error{Op: "remove", Place: t.target,
 			Err: fmt.Errorf("%w: there are %s, and --max-delete allows %s", mover.ErrRefused, counted.text(), units.Count(limit.Entries))}

@@ -40,9 +40,9 @@ Whoever has the file is that account to the service until the certificate ends. 
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		switch {
 		case (revoke == "") == (len(args) == 0):
-			return usage("want the name of a person, or --revoke SERIAL")
+			return mover.Misusef("want the name of a person, or --revoke SERIAL")
 		case revoke != "" && (out != "" || life != 0):
-			return usage("--revoke excludes --out and --for")
+			return mover.Misusef("--revoke excludes --out and --for")
 		}
 		return a.ask(ctx, "", func(c *api.Client) error {
 			if revoke != "" {
@@ -58,7 +58,7 @@ Whoever has the file is that account to the service until the certificate ends. 
 // makeIdentity has a certificate signed and written. The private key never leaves this machine.
 func (a *app) makeIdentity(ctx context.Context, c *api.Client, name, out string, life time.Duration) error {
 	if !pki.ValidName(name) {
-		return usage("%s is no name of a person: letters, digits and . _ - @", mover.Printable(name))
+		return mover.Misusef("%s is no name of a person: letters, digits and . _ - @", mover.Printable(name))
 	}
 	if out == "" {
 		out = name

@@ -72,9 +72,9 @@ Lustre it is for root, until the MDS lets owners restore.`,
 		}
 		switch {
 		case s.wait && s.order.detach:
-			return usage("--wait and --detach exclude each other")
+			return mover.Misusef("--wait and --detach exclude each other")
 		case s.holder != "" && s.ttl == 0:
-			return usage("--holder is of the lease that --ttl takes, which is not given")
+			return mover.Misusef("--holder is of the lease that --ttl takes, which is not given")
 		}
 		return a.ask(ctx, listDatasets, func(c *api.Client) error {
 			s.client = c

@@ -41,18 +41,18 @@ func (p *inPlace) asked(flags *pflag.FlagSet) (bool, error) {
 	if !p.is {
 		for _, name := range []string{"most", "max-bytes", "after"} {
 			if flags.Changed(name) {
-				return false, usage("--%s is of a staging --in-place", name)
+				return false, mover.Misusef("--%s is of a staging --in-place", name)
 			}
 		}
 		return false, nil
 	}
 	for _, name := range ofTier {
 		if flags.Changed(name) {
-			return false, usage("--in-place goes nowhere, and --%s is of a staging to a tier", name)
+			return false, mover.Misusef("--in-place goes nowhere, and --%s is of a staging to a tier", name)
 		}
 	}
 	if p.options.Most < 0 {
-		return false, usage("--most is %d: want a number of files", p.options.Most)
+		return false, mover.Misusef("--most is %d: want a number of files", p.options.Most)
 	}
 	return true, nil
 }
@@ -64,7 +64,7 @@ func (p *inPlace) run(ctx context.Context, arg string) error {
 		return err
 	}
 	if l.Scheme != location.POSIX {
-		return usage("%s is no directory of a file system: --in-place is for one with an archive", mover.Printable(arg))
+		return mover.Misusef("%s is no directory of a file system: --in-place is for one with an archive", mover.Printable(arg))
 	}
 	log, err := p.logger(p.err)
 	if err != nil {

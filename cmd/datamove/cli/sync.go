@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"datamove.dev/mover"
 	"datamove.dev/mover/engine"
 )
 
@@ -38,7 +39,7 @@ this run leaves it alone. A later run replaces what an earlier one kept.
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		t.request.Delete = t.request.Delete || t.request.DeleteFirst
 		if t.request.MaxDelete.Set && !t.request.Delete {
-			return usage("--max-delete bounds --delete, which is not given")
+			return mover.Misusef("--max-delete bounds --delete, which is not given")
 		}
 		if err := t.choose(""); err != nil {
 			return err

@@ -91,7 +91,7 @@ sends them, however many there are.`,
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
 		switch {
 		case all && req.States != nil:
-			return usage("--all and --state exclude each other")
+			return mover.Misusef("--all and --state exclude each other")
 		case !all && req.States == nil:
 			req.States, l.none = living, "no tasks that have not ended; --all lists the others, too"
 		}

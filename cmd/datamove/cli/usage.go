@@ -48,7 +48,7 @@ a key, and datasets. The operator sets these quotas in the configuration (quotas
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		if me {
 			if len(args) > 0 || len(by) > 0 || u.set() {
-				return usage("--me shows your quotas, and takes no location and no other choice")
+				return mover.Misusef("--me shows your quotas, and takes no location and no other choice")
 			}
 			return u.quotas(ctx, f)
 		}
@@ -56,7 +56,7 @@ a key, and datasets. The operator sets these quotas in the configuration (quotas
 			return u.run(ctx, f, by)
 		}
 		if u.set() {
-			return usage("--project, --since and --daily are about what was moved, without a location; --where 'project == \"NAME\"' is about files")
+			return mover.Misusef("--project, --since and --daily are about what was moved, without a location; --where 'project == \"NAME\"' is about files")
 		}
 		return a.held(ctx, f, q, c, args[0], by)
 	})
@@ -84,7 +84,7 @@ func (u *moved) set() bool { return u.request.Project != "" || !u.since.IsZero()
 
 func (u *moved) run(ctx context.Context, f format, by []string) error {
 	if len(by) > 0 {
-		return usage("--by is about files, below a location that is not given")
+		return mover.Misusef("--by is about files, below a location that is not given")
 	}
 	if !u.since.IsZero() {
 		u.request.Since = timestamppb.New(u.since)

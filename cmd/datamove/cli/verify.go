@@ -35,7 +35,7 @@ process also where there is a service.
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case manifest != "" && writeTo != "":
-				return usage("--manifest and --write-manifest exclude each other")
+				return mover.Misusef("--manifest and --write-manifest exclude each other")
 			case manifest != "" || writeTo != "":
 				return exactly(1, "one location")(nil, args)
 			}
@@ -79,7 +79,7 @@ process also where there is a service.
 func alone(cmd *cobra.Command, name string) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if f.Name != name && cmd.InheritedFlags().Lookup(f.Name) == nil && err == nil {
-			err = usage("--%s has no meaning with --%s", f.Name, name)
+			err = mover.Misusef("--%s has no meaning with --%s", f.Name, name)
 		}
 	})
 	return err

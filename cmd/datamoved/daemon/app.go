@@ -59,7 +59,7 @@ func (a *app) run(ctx context.Context, args []string) error {
 	root.SetErr(a.err)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !a.begun {
-		err = &advised{&usageError{err}, cmd.CommandPath() + " --help"}
+		err = &advised{mover.Misuse(err), cmd.CommandPath() + " --help"}
 	}
 	if err != nil {
 		a.explain(cmd.CommandPath(), err)
@@ -147,13 +147,11 @@ var logLevels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.Lev
 func (a *app) logger() (*slog.Logger, error) {
 	level, known := logLevels[strings.ToLower(a.flags.logLevel)]
 	if !known {
-		return nil, usage("--log-level is %s; must be debug, info, warn or error", mover.Printable(a.flags.logLevel))
+		return nil, mover.Misusef("--log-level is %s; must be debug, info, warn or error", mover.Printable(a.flags.logLevel))
 	}
 	log, err := telemetry.Logger(a.err, a.flags.logFormat, level)
 	if errors.Is(err, mover.ErrUsage) {
-		return nil, usage("--log-format is %s; must be text or json", mover.Printable(a.flags.logFormat))
+		return nil, mover.Misusef("--log-format is %s; must be text or json", mover.Printable(a.flags.logFormat))
 	}
 	return log, err
 }
-
-func usage(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }

@@ -105,7 +105,7 @@ func openAlone(data string) (*state.Ledger, error) {
 func fromService(ctx context.Context, listen []string) (source, func(), error) {
 	i := slices.IndexFunc(listen, func(address string) bool { return strings.HasPrefix(address, "unix://") })
 	if i < 0 {
-		return nil, nil, &advised{usage("the service runs, and has no unix socket on which it could be asked"), "--listen unix:///path, or datamove service backup"}
+		return nil, nil, &advised{mover.Misusef("the service runs, and has no unix socket on which it could be asked"), "--listen unix:///path, or datamove service backup"}
 	}
 	c, err := api.Dial(ctx, listen[i], api.Options{})
 	if err != nil {

@@ -203,7 +203,7 @@ func TestBackupAtRest(t *testing.T) {
 	at := paths{data: filepath.Join(t.TempDir(), "state")}
 	must.Get(hold(at.data))(t).release()
 	must.Do(t, must.Get(state.Open(filepath.Join(at.data, "ledger"), state.Options{}))(t).Close())
-	nowhere := func() ([]string, error) { return nil, usage("there is no address") }
+	nowhere := func() ([]string, error) { return nil, mover.Misusef("there is no address") }
 	_, done, err := ledgerOf(t.Context(), at, nowhere)
 	must.Do(t, err)
 	done()

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 
+	"datamove.dev/mover"
 	"datamove.dev/mover/server/kubeauth"
 	"datamove.dev/mover/server/pki"
 )
@@ -23,7 +24,7 @@ func (h *host) cluster(authority *pki.Authority) (cluster, error) {
 		return cluster{}, nil
 	}
 	if authority == nil {
-		return cluster{}, usage("join.kubernetes needs a tcp:// address (listen), or no node could join")
+		return cluster{}, mover.Misusef("join.kubernetes needs a tcp:// address (listen), or no node could join")
 	}
 	client, err := kubeauth.New(kubeauth.Options{Server: k.Server, CA: k.CA, Token: k.Token})
 	if err != nil {

@@ -72,9 +72,3 @@ type advised struct {
 func (e *advised) Advice() string { return e.try }
 
 func (e *advised) Unwrap() error { return e.error }
-
-// usageError is a mistake of the command line. It prints without the name of its
-// kind, which says nothing to the person who typed it.
-type usageError struct{ error }
-
-func (e *usageError) Unwrap() []error { return []error{e.error, mover.ErrUsage} }

@@ -73,7 +73,7 @@ func twice(archives []config.HSM) error {
 	for _, c := range archives {
 		mount := filepath.Clean(c.Mount)
 		if seen[mount] {
-			return usage("%s stands twice under hsm: a mount of Lustre has one copytool, for one archive; mount the file system once more for the other", mount)
+			return mover.Misusef("%s stands twice under hsm: a mount of Lustre has one copytool, for one archive; mount the file system once more for the other", mount)
 		}
 		seen[mount] = true
 	}

@@ -69,7 +69,7 @@ func (a *app) serveAgent(ctx context.Context, h *host) error {
 func joinTarget(address string) (string, error) {
 	target := strings.TrimPrefix(address, "tcp://")
 	if host, port, err := net.SplitHostPort(target); err != nil || host == "" || port == "" {
-		return "", usage("--join %s: want tcp://host:port", address)
+		return "", mover.Misusef("--join %s: want tcp://host:port", address)
 	}
 	return target, nil
 }
@@ -156,7 +156,7 @@ const maxToken = 16 << 10
 func (a *app) joinToken() (string, error) {
 	switch {
 	case a.flags.token != "" && a.flags.tokenFile != "":
-		return "", usage("--token and --token-file exclude each other")
+		return "", mover.Misusef("--token and --token-file exclude each other")
 	case a.flags.tokenFile == "":
 		return a.flags.token, nil
 	case a.flags.tokenFile == "-":

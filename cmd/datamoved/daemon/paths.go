@@ -40,7 +40,7 @@ func (a *app) home(c *config.Config) (p paths, err error) {
 		}
 	}
 	if !pki.ValidName(p.node) {
-		return p, usage("the name of this node is %s; want letters, digits and . _ - : --node, or node in the configuration", mover.Printable(p.node))
+		return p, mover.Misusef("the name of this node is %s; want letters, digits and . _ - : --node, or node in the configuration", mover.Printable(p.node))
 	}
 	return p, nil
 }
@@ -76,5 +76,5 @@ func (a *app) addresses(c *config.Config) ([]string, error) {
 	case filepath.IsAbs(a.env("XDG_RUNTIME_DIR")):
 		return []string{"unix://" + filepath.Join(a.env("XDG_RUNTIME_DIR"), "datamove", "datamoved.sock")}, nil
 	}
-	return nil, usage("there is no $XDG_RUNTIME_DIR: say where to listen, with --listen unix:///path")
+	return nil, mover.Misusef("there is no $XDG_RUNTIME_DIR: say where to listen, with --listen unix:///path")
 }

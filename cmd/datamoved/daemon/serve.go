@@ -133,7 +133,7 @@ func (a *app) host() (*host, error) {
 	slog.SetDefault(log)
 	grpclog.SetLoggerV2(grpcLog{log})
 	if a.flags.join != "" && a.flags.noAgent {
-		return nil, usage("--join and --no-agent exclude each other: there would be nothing left to do")
+		return nil, mover.Misusef("--join and --no-agent exclude each other: there would be nothing left to do")
 	}
 	conf, err := a.load()
 	if err != nil {

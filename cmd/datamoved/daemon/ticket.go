@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 
+	"datamove.dev/mover"
 	"datamove.dev/mover/server/pki"
 )
 
@@ -25,7 +26,7 @@ func (a *app) ticketFor(node, target string) (ticket, error) {
 		return ticket{}, err
 	}
 	if text == "" {
-		return ticket{}, &advised{usage("node %s has no certificate that is good, and needs a token to join %s", node, target),
+		return ticket{}, &advised{mover.Misusef("node %s has no certificate that is good, and needs a token to join %s", node, target),
 			newToken(node)}
 	}
 	if a.flags.authority != "" && !pki.IsToken(text) {
@@ -33,7 +34,7 @@ func (a *app) ticketFor(node, target string) (ticket, error) {
 	}
 	token, err := pki.ParseToken(text)
 	if err == nil && token.Name != node {
-		err = usage("the token is for node %s, and this is %s: --node %[1]s, or another token", token.Name, node)
+		err = mover.Misusef("the token is for node %s, and this is %s: --node %[1]s, or another token", token.Name, node)
 	}
 	return ticket{pin: token.Pin, id: token.ID(), advice: newToken(node), text: func() (string, error) { return token.Text(), nil }}, err
 }

@@ -29,7 +29,7 @@ func TestEveryKindHasACode(t *testing.T) {
 			t.Errorf("%v: exit %d", kind, got)
 		}
 	}
-	if exitCode(nil) != 0 || exitCode(errors.New("?")) != 1 || exitCode(usage("x")) != 2 {
+	if exitCode(nil) != 0 || exitCode(errors.New("?")) != 1 || exitCode(mover.Misusef("x")) != 2 {
 		t.Error("nil, others or usage")
 	}
 }
