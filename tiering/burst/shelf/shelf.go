@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -184,11 +183,4 @@ func (h *Held) Keep(r *burst.Record) error {
 	}
 	file := filepath.Join(h.shelf.dir, r.ID+ending)
 	return atomicfile.Write(file, text, atomicfile.Options{Draft: r.ID + ending + ".new"})
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }
