@@ -22,10 +22,7 @@ type bare struct {
 
 // add counts an entry as it was carried over.
 func (b *bare) add(e *mover.Entry, keeps mover.Facts) {
-	lost := mover.Facts(0)
-	for _, a := range e.KeptObject(mover.FactsOfObject &^ keeps) {
-		lost |= a.Fact()
-	}
+	lost := e.KeptFacts(mover.FactsOfObject &^ keeps)
 	if e.Known.Has(mover.FactXattrs) && !keeps.Has(mover.FactXattrs) && slices.ContainsFunc(e.Xattrs, theirs) {
 		lost |= mover.FactXattrs
 	}
