@@ -21,7 +21,11 @@ type bare struct {
 }
 
 // add counts an entry as it was carried over.
-func (b *bare) add(e *mover.Entry, keeps mover.Facts) {
+func (b *bare) add(e *mover.Entry, target *mover.Capabilities) {
+	keeps := target.Keeps
+	if e.Kind == mover.Dir && target.DirsByContent { // there is no object that has it
+		keeps &^= mover.FactsOfObject
+	}
 	lost := e.KeptFacts(mover.FactsOfObject &^ keeps)
 	if e.Known.Has(mover.FactXattrs) && !keeps.Has(mover.FactXattrs) && slices.ContainsFunc(e.Xattrs, theirs) {
 		lost |= mover.FactXattrs

@@ -530,3 +530,48 @@ func TestObjectsStripped(t *testing.T) {
 		}
 	}
 }
+
+// TestDirObjectsAreWhole: what the object of a directory has comes along where directories are objects, by way of a file system too, and a removal as well.
+func TestDirObjectsAreWhole(t *testing.T) {
+	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+		s := openShop(t, client)
+		shops := map[string]shop{"here": s}
+		root := t.TempDir()
+		if keeps := must.Get(posix.Open(root, posix.Options{}))(t).Capabilities().Keeps; !keeps.Has(mover.FactsOfObject) {
+			t.Skip("the file system of temporary files has no extended attributes of users")
+		}
+		if p := s3test.Open(t, s.o); p.Capabilities().DirsByContent {
+			t.Skip("this server keeps no objects of directories")
+		}
+		s.put("from/dir/", nil)
+		s.put("from/full/", nil)
+		s.put("from/full/f", []byte("x"))
+		files := filepath.Join(root, "files")
+		ways := [][2]string{{"s3://here/from/", "s3://here/to"}, {"s3://here/from/", files}, {files + "/", "s3://here/back"}}
+		bring := func() {
+			t.Helper()
+			for _, way := range ways {
+				must.Get(run(t, engine.Request{Work: engine.Copy}, way[0], way[1], shops))(t)
+				if r, err := run(t, engine.Request{Work: engine.Verify}, way[0], way[1], shops); err != nil {
+					t.Errorf("%s: verify of %s: %+v, %v", client, way[1], r.Failures, err)
+				}
+				if r, err := run(t, engine.Request{Work: engine.Sync}, way[0], way[1], shops); err != nil || r.Files+r.Updated != 0 {
+					t.Errorf("%s: once more to %s: %+v, %v", client, way[1], r, err)
+				}
+			}
+			for _, name := range []string{"dir/", "full/"} {
+				want := s.of("from/" + name)
+				want["type"], want["class"] = "application/x-directory", "" // of nothing
+				for _, folder := range []string{"to/", "back/"} {
+					if got := s.of(folder + name); !maps.Equal(got, want) {
+						t.Errorf("%s: %s%s is\n%q\nwant\n%q", client, folder, name, got, want)
+					}
+				}
+			}
+		}
+		bring()
+		_, err := others(s.server).PutObject(t.Context(), &sdk.PutObjectInput{Bucket: &s.o.Bucket, Key: aws.String("from/dir/"), StorageClass: types.StorageClassStandardIa, Metadata: map[string]string{"theirs": "2"}})
+		must.Do(t, err)
+		bring()
+	}
+}

@@ -248,7 +248,7 @@ func (o *Options) decideObject(s, t *mover.Entry) (Op, string) {
 	if !o.Classes {
 		facts &^= mover.FactClass
 	}
-	if s.Kind != mover.File || facts == 0 {
+	if s.Kind != mover.File && s.Kind != mover.Dir || facts == 0 {
 		return Keep, WhyEqual
 	}
 	untold := func(e *mover.Entry) bool { return !o.looked && !e.Known.Has(mover.FactXattrs) } // which a file keeps them in

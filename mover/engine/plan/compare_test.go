@@ -119,6 +119,7 @@ func TestDecide(t *testing.T) {
 		{"an object without a type, which its listing does not tell", Options{}, named("f.html"), func(e *entry) { e.Known &^= mover.FactXattrs }, Keep, WhyEqual},
 		{"a file that states that there is nothing, at tags", Options{}, func(e *entry) { object()(e); e.Stated = true }, object("tags", "a"), Update, "tags differ"},
 		{"a file that states that there is nothing, where a listing does not tell", Options{}, func(e *entry) { object()(e); e.Stated = true }, func(e *entry) { e.Known &^= mover.FactXattrs }, Compare, WhyFactsUnknown},
+		{"tags of the object of a directory", Options{}, func(e *entry) { object("tags", "a")(e); e.Kind = mover.Dir }, func(e *entry) { object()(e); e.Kind = mover.Dir }, Update, "tags differ"},
 		{"a manifest tells nothing of the object", Options{}, object("content-type", "a"), func(e *entry) { e.Known &^= mover.FactXattrs }, Compare, WhyFactsUnknown},
 		{"a look tells nothing more", Options{looked: true}, object("content-type", "a"), func(e *entry) { e.Known &^= mover.FactXattrs }, Update, "content-type differs"},
 	} {
