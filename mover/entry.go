@@ -196,6 +196,7 @@ type Entry struct {
 	Target       string      // of a Symlink
 	Xattrs       []Xattr     // sorted by name
 	Object       []Attribute // of an object of a store, sorted by name
+	Stated       bool        // a file says that it knows Object, also where that is none (XattrKnown)
 	CRC          uint64
 
 	// Identity: equal values mean the same content as before.

@@ -21,11 +21,12 @@ type bare struct {
 }
 
 // add counts an entry as it was carried over.
-func (b *bare) add(e *mover.Entry, keeps mover.Facts) {
-	lost := mover.Facts(0)
-	for _, a := range e.KeptObject(mover.FactsOfObject &^ keeps) {
-		lost |= a.Fact()
+func (b *bare) add(e *mover.Entry, target *mover.Capabilities) {
+	keeps := target.Keeps
+	if e.Kind == mover.Dir && target.DirsByContent { // there is no object that has it
+		keeps &^= mover.FactsOfObject
 	}
+	lost := e.KeptFacts(mover.FactsOfObject &^ keeps)
 	if e.Known.Has(mover.FactXattrs) && !keeps.Has(mover.FactXattrs) && slices.ContainsFunc(e.Xattrs, theirs) {
 		lost |= mover.FactXattrs
 	}

@@ -260,7 +260,7 @@ func (p *pair) openJournal(ctx context.Context) error {
 func (p *pair) diff(ctx context.Context) iter.Seq2[plan.Action, error] {
 	o := p.planOptions()
 	xattrs := (o.Compares(mover.FactXattrs) || o.ComparesAny(mover.FactsOfObject)) && !o.Full
-	from, opts := mover.WalkOptions{Xattrs: xattrs}, mover.WalkOptions{Xattrs: xattrs}
+	from, opts := mover.WalkOptions{Xattrs: xattrs}, mover.WalkOptions{Xattrs: xattrs || o.ComparesAny(mover.FactsOfObject)} // what is replaced may have been an object
 	if f := p.request.Filter; f != nil {
 		from.Skip, opts.Skip = f.Seen, f.Skip // Seen remembers which of the listed names there are
 	}

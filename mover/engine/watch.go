@@ -52,11 +52,11 @@ func (w *watch) count(res *transfer.Result) {
 		t.outward.add(res.Op, &res.Entry)
 	}
 	if res.Err == nil && (res.Op == plan.Create || res.Op == plan.Replace) {
-		keeps := w.pair.target.Capabilities().Keeps
+		target := w.pair.target.Capabilities()
 		if w.recorder != nil { // which becomes a manifest
-			keeps |= mover.FactXattrs
+			target.Keeps |= mover.FactXattrs
 		}
-		t.bare.add(&res.Entry, keeps)
+		t.bare.add(&res.Entry, &target)
 	}
 	switch {
 	case res.Skipped:

@@ -175,7 +175,7 @@ func (r *record) readXattrs() {
 		all = append(all, x)
 	})
 	r.entry.SetXattrs(all)
-	if len(r.entry.Object) == 0 || len(r.entry.Xattrs) > 0 { // else it is an object, of which no others are known
+	if r.entry.Known&mover.FactsOfObject == 0 || len(r.entry.Xattrs) > 0 { // else it is an object, of which no others are known
 		r.knows(mover.FactXattrs)
 	}
 }

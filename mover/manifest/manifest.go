@@ -21,7 +21,7 @@
 // crc64nvme, etag, versionid, link (the first name of a group of hard links), links
 // (how many names the group has, also outside of the tree), xattrs (objects with
 // name and value, the value in base64; what an object of a store has beside its bytes is
-// among them, by names that begin with mover.XattrObject), data (pairs of offsets: what lies outside
+// among them, by names that begin with mover.XattrObject, and states what it states of a file), data (pairs of offsets: what lies outside
 // of holes). Bytes that are no UTF-8 are written in base64, as name64, target64 and
 // link64. The last line says how much there must have been:
 //

@@ -169,6 +169,11 @@ func objectFacts(b *bed, data []byte) {
 	if got := b.stat("f"); mover.DifferingAttribute(got.Object, nil, e.Known) != "" {
 		b.Errorf("of nothing is left %q", got.Object)
 	}
+	e.Known = keeps
+	b.ok(b.place.Update(b.Context(), e), "update to none, the class too")
+	if got := b.stat("f"); !got.Known.Has(keeps) {
+		b.Errorf("of what was an object is known %b, want %b", got.Known, keeps)
+	}
 	b.holds("f", string(data))
 }
 

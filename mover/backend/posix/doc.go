@@ -21,7 +21,8 @@
 // name whose directory could not be synced is mover.ErrUnconfirmed, and stays that until
 // it is published anew, because the next sync may go well without it.
 //
-// What an object of a store had beside its bytes is kept in attributes of users, and told as mover.Entry.Object.
+// What an object of a store had beside its bytes is kept in attributes of users, and told as mover.Entry.Object (mover.XattrObject
+// has the form). An update that takes off the last one leaves mover.XattrKnown, by which the file states that there is none.
 //
 // A call of the kernel is not ended with its context: on a mount with a server that is away it
 // returns when the server is back, or when the process is killed. What it holds meanwhile is its

@@ -130,8 +130,8 @@ func (n *inode) attributeNow(e *mover.Entry, fresh bool) error {
 	if e.Known&(mover.FactXattrs|mover.FactsOfObject) == 0 {
 		return nil
 	}
-	want := e.KeptXattrs()
 	if fresh && !n.inherited {
+		want := e.KeptXattrs()
 		if len(want) == 0 {
 			return nil
 		}
@@ -139,7 +139,12 @@ func (n *inode) attributeNow(e *mover.Entry, fresh bool) error {
 		return setAttributes(n.attributes(), want)
 	}
 	n.mode = modes + 1
-	return equalAttributes(n.attributes(), want, e.HasXattr)
+	have, err := readAttributes(n.attributes())
+	if err != nil {
+		return err
+	}
+	onto := e.OntoObject(have)
+	return equalAttributes(n.attributes(), have, onto.KeptXattrs(), onto.HasXattr)
 }
 
 // permit sets the mode. Setuid and setgid are given only together with the owner

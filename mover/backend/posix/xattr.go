@@ -246,11 +246,7 @@ func unset(err error, bytes int, free int64) error {
 
 // equalAttributes makes the attributes equal to want: what differs is set, and
 // what is not wanted is removed, of those that are told of.
-func equalAttributes(a attributes, want []mover.Xattr, told func(name string) bool) error {
-	have, err := readAttributes(a)
-	if err != nil {
-		return err
-	}
+func equalAttributes(a attributes, have, want []mover.Xattr, told func(name string) bool) error {
 	var missing []mover.Xattr
 	for _, w := range want {
 		i, found := find(have, w.Name)

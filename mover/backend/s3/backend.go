@@ -373,7 +373,12 @@ func (p *Backend) statMarker(ctx context.Context, e mover.Entry, marker string) 
 		return mover.Entry{}, err
 	}
 	decodeMeta(&e, o.meta)
-	return e, nil
+	if o.size > 0 { // content of others, which a walk tells of
+		return e, nil
+	}
+	decodeObject(&e, &o)
+	err = p.tell(ctx, &e, &o)
+	return e, err
 }
 
 // entryOf is the entry of an object as its headers tell it. A symlink's target is

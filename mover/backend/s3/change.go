@@ -20,16 +20,19 @@ const dirType = "application/x-directory"
 // a directory that gets its final facts at once is written once.
 type markers struct {
 	mu   sync.Mutex
-	sums map[string]uint64 // key -> sum of its metadata; bounded by markersMax
+	sums map[string]uint64 // key -> sum of what it has; bounded by markersMax
 }
 
 const markersMax = 1 << 16
 
 var markerSeed = maphash.MakeSeed()
 
-func sumOf(meta map[string]string) (sum uint64) {
-	for k, v := range meta {
+func sumOf(w *put) (sum uint64) {
+	for k, v := range w.meta {
 		sum ^= maphash.String(markerSeed, k+"="+v)
+	}
+	for k, v := range w.headers() {
+		sum ^= maphash.String(markerSeed, k+": "+v)
 	}
 	return sum
 }
@@ -41,13 +44,13 @@ func (m *markers) has(key string) (sum uint64, ok bool) {
 	return sum, ok
 }
 
-func (m *markers) set(key string, meta map[string]string) {
+func (m *markers) set(key string, w *put) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.sums == nil || len(m.sums) >= markersMax {
 		m.sums = map[string]uint64{}
 	}
-	m.sums[key] = sumOf(meta)
+	m.sums[key] = sumOf(w)
 }
 
 func (m *markers) forget(key string) {
@@ -76,6 +79,7 @@ func (p *Backend) mkdir(ctx context.Context, e mover.Entry) error {
 	}
 	e.Kind = mover.Dir
 	w := put{key: marker, meta: encodeMeta(&e), mime: dirType, ifNoneMatch: p.profile.CreatesOnce}
+	p.beside(&w, &e)
 	if !w.ifNoneMatch {
 		if _, err := p.store.head(ctx, marker, ""); !errors.Is(err, mover.ErrNotExist) {
 			return err
@@ -86,7 +90,7 @@ func (p *Backend) mkdir(ctx context.Context, e mover.Entry) error {
 		return nil // it is there
 	}
 	if err == nil {
-		p.markers.set(marker, w.meta)
+		p.markers.set(marker, &w)
 	}
 	return err
 }
@@ -138,7 +142,8 @@ func (p *Backend) updateDir(ctx context.Context, e mover.Entry) error {
 		return err // only a manifest has its facts
 	}
 	w := put{key: marker, meta: encodeMeta(&e), mime: dirType}
-	if sum, ok := p.markers.has(marker); ok && sum == sumOf(w.meta) {
+	p.beside(&w, &e)
+	if sum, ok := p.markers.has(marker); ok && sum == sumOf(&w) {
 		return nil
 	}
 	o, err := p.store.head(ctx, marker, "")
@@ -146,8 +151,10 @@ func (p *Backend) updateDir(ctx context.Context, e mover.Entry) error {
 	case err == nil && o.size > 0:
 		return nil // somebody's content: only a manifest has the facts of the directory
 	case err == nil:
-		if w = p.again(&o, marker, o.merged(&e)); maps.Equal(w.meta, o.facts()) {
-			return nil
+		w = p.again(&o, marker, o.merged(&e))
+		p.beside(&w, &e)
+		if differs, err := p.changes(ctx, &o, &w); err != nil || !differs {
+			return err
 		}
 		if err := p.guard(ctx, &o, e.Name, &w); err != nil {
 			return err
@@ -165,7 +172,7 @@ func (p *Backend) updateDir(ctx context.Context, e mover.Entry) error {
 		return err
 	}
 	if _, err = p.store.put(ctx, w); err == nil {
-		p.markers.set(marker, w.meta)
+		p.markers.set(marker, &w)
 	}
 	return guarding(&w, err)
 }

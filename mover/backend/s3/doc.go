@@ -51,7 +51,9 @@
 // are tags; those take one call more for each object that has some. Amazon does not tell a caller
 // without s3:GetObjectTagging that there are any. Content types that say nothing
 // (application/octet-stream, binary/octet-stream) are none. A file from a source that tells no headers gets
-// the type of its name (mover.TypeOfName), which a file system does not keep. An archive class
+// the type of its name (mover.TypeOfName), which a file system does not keep. Where the name would give a type that the object has
+// not, a file states that there is none (mover.XattrKnown). A marker has all that an object has but a type and a class of
+// its own (TestDirObjectsAreWhole). An archive class
 // (GLACIER, DEEP_ARCHIVE) is none either: a copy of an object that was restored is STANDARD, so that
 // it can be read. An update leaves an object in its archive class.
 //

@@ -53,6 +53,9 @@ func ownMetadata(name string) bool {
 func decodeObject(e *mover.Entry, o *object) {
 	e.Known |= mover.FactHeaders | mover.FactMetadata | mover.FactClass
 	for name, header := range attributeHeaders {
+		if e.Kind == mover.Dir && (name == mover.AttributeType || name == mover.AttributeClass) { // of nothing: clients call a marker what they like
+			continue
+		}
 		if value := attributeValue(name, o.header.Get(header)); value != "" {
 			e.Object = append(e.Object, mover.Attribute{Name: name, Value: value})
 		}
@@ -123,7 +126,7 @@ func (p *Backend) tagged(o *object) bool {
 
 // tell asks for the tags of an object that has some. That they may not be read is noted, and they are not known.
 func (p *Backend) tell(ctx context.Context, e *mover.Entry, o *object) error {
-	if e.Kind != mover.File {
+	if e.Kind != mover.File && e.Kind != mover.Dir {
 		return nil
 	}
 	if !p.tagged(o) {
@@ -152,11 +155,11 @@ func (p *Backend) tell(ctx context.Context, e *mover.Entry, o *object) error {
 
 // beside gives what is put what e knows that it has as an object. What e does not know stays as w has it.
 func (p *Backend) beside(w *put, e *mover.Entry) {
-	if e.Kind != mover.File {
+	if e.Kind != mover.File && e.Kind != mover.Dir {
 		return
 	}
 	if e.Known.Has(mover.FactHeaders) {
-		if !slices.Contains(typeNone, w.mime) {
+		if e.Kind == mover.File && !slices.Contains(typeNone, w.mime) {
 			w.mime = ""
 		}
 		for _, name := range keptHeaders {
@@ -187,12 +190,12 @@ func (p *Backend) attribute(w *put, a mover.Attribute, e *mover.Entry) {
 			w.meta[name] = a.Value
 		}
 	case mover.FactClass:
-		if p.profile.keepsObject().Has(mover.FactClass) && slices.Contains(classesAsked, a.Value) {
+		if e.Kind == mover.File && p.profile.keepsObject().Has(mover.FactClass) && slices.Contains(classesAsked, a.Value) {
 			w.kept[header] = a.Value
 		}
 	default:
 		switch {
-		case header == "" || !validValue(a.Value):
+		case header == "" || !validValue(a.Value) || header == headerType && e.Kind == mover.Dir:
 		case header == headerType:
 			w.mime = a.Value
 		default:

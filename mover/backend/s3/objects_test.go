@@ -449,3 +449,129 @@ func TestPreserveOfObjects(t *testing.T) {
 		}
 	}
 }
+
+// TestObjectsStripped: what is taken off objects is taken off their copies, by way of a file system too, and a verify of those says so before. A file that never was an object takes nothing off.
+func TestObjectsStripped(t *testing.T) {
+	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+		s := openShop(t, client)
+		shops := map[string]shop{"here": s}
+		root := t.TempDir()
+		if keeps := must.Get(posix.Open(root, posix.Options{}))(t).Capabilities().Keeps; !keeps.Has(mover.FactsOfObject) {
+			t.Skip("the file system of temporary files has no extended attributes of users")
+		}
+		files, other := filepath.Join(root, "files"), filepath.Join(root, "other")
+		put := func(key, body, tags string, metadata map[string]string) {
+			t.Helper()
+			in := &sdk.PutObjectInput{Bucket: &s.o.Bucket, Key: &key, Body: strings.NewReader(body), Metadata: metadata}
+			if tags != "" {
+				in.Tagging = &tags
+			}
+			must.Get(others(s.server).PutObject(t.Context(), in))(t)
+		}
+		put("from/tagged", "1", "team=red", nil)
+		put("from/both.json", "2", "team=red", map[string]string{"theirs": "1"})
+		put("from/told", "3", "", map[string]string{"theirs": "1"})
+		put("from/rewritten", "4", "team=red", nil)
+		put("from/none.json", "5", "", nil) // the server gives it a type that says nothing
+		put("from/plain", "6", "", nil)
+		ways := [][2]string{{"s3://here/from/", files}, {files + "/", other}, {other + "/", "s3://here/back"}, {"s3://here/from/", "s3://here/again"}}
+		bring := func() {
+			t.Helper()
+			for _, way := range ways {
+				must.Get(run(t, engine.Request{Work: engine.Copy}, way[0], way[1], shops))(t)
+				if r, err := run(t, engine.Request{Work: engine.Verify}, way[0], way[1], shops); err != nil {
+					t.Errorf("%s: verify of %s: %+v, %v", client, way[1], r.Failures, err)
+				}
+				if r, err := run(t, engine.Request{Work: engine.Sync}, way[0], way[1], shops); err != nil || r.Files+r.Updated != 0 {
+					t.Errorf("%s: once more to %s: %+v, %v", client, way[1], r, err)
+				}
+			}
+			if r, err := run(t, engine.Request{Work: engine.Verify}, "s3://here/from/", "s3://here/back", shops); err != nil {
+				t.Errorf("%s: verify of what came back: %+v, %v", client, r.Failures, err)
+			}
+		}
+		equal := func() {
+			t.Helper()
+			for _, name := range []string{"tagged", "both.json", "told", "rewritten", "none.json", "plain"} {
+				for _, folder := range []string{"back/", "again/"} {
+					if got, want := s.of(folder+name), s.of("from/"+name); !maps.Equal(got, want) {
+						t.Errorf("%s: %s%s is\n%q\nwant\n%q", client, folder, name, got, want)
+					}
+				}
+			}
+		}
+		bring()
+		equal()
+
+		put("from/tagged", "1", "", nil)
+		put("from/both.json", "2", "", map[string]string{"theirs": "1"})
+		put("from/told", "3", "", nil)
+		put("from/rewritten", "five", "", nil)
+		must.Get(run(t, engine.Request{Work: engine.Copy, CopyAll: client == s3.ClientMinio}, ways[0][0], ways[0][1], shops))(t) // by an update, and by a new file
+		must.Get(run(t, engine.Request{Work: engine.Copy}, ways[1][0], ways[1][1], shops))(t)
+		r, err := run(t, engine.Request{Work: engine.Verify}, other+"/", "s3://here/back", shops)
+		for _, name := range []string{"both.json", "rewritten", "tagged", "told"} {
+			if !errors.Is(err, mover.ErrCorrupt) || !slices.ContainsFunc(r.Failures, func(it engine.Item) bool { return it.Name == name }) {
+				t.Errorf("%s: of what is there from before a verify does not name %s: %+v, %v", client, name, r.Failures, err)
+			}
+		}
+		for _, name := range []string{"tagged", "told", "rewritten"} {
+			if _, err := unix.Getxattr(filepath.Join(other, name), mover.XattrKnown, nil); err != nil {
+				t.Errorf("%s: that the file %s has nothing any more is not stated: %v", client, name, err)
+			}
+		}
+		bring()
+		equal()
+
+		put("back/plain", "6", "team=blue", nil)
+		must.Get(run(t, engine.Request{Work: engine.Copy}, other+"/", "s3://here/back", shops))(t)
+		if got := s.of("back/plain")["tag team"]; got != "blue" {
+			t.Errorf("%s: a file that states nothing leaves the tag %q", client, got)
+		}
+	}
+}
+
+// TestDirObjectsAreWhole: what the object of a directory has comes along where directories are objects, by way of a file system too, and a removal as well.
+func TestDirObjectsAreWhole(t *testing.T) {
+	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+		s := openShop(t, client)
+		shops := map[string]shop{"here": s}
+		root := t.TempDir()
+		if keeps := must.Get(posix.Open(root, posix.Options{}))(t).Capabilities().Keeps; !keeps.Has(mover.FactsOfObject) {
+			t.Skip("the file system of temporary files has no extended attributes of users")
+		}
+		if p := s3test.Open(t, s.o); p.Capabilities().DirsByContent {
+			t.Skip("this server keeps no objects of directories")
+		}
+		s.put("from/dir/", nil)
+		s.put("from/full/", nil)
+		s.put("from/full/f", []byte("x"))
+		files := filepath.Join(root, "files")
+		ways := [][2]string{{"s3://here/from/", "s3://here/to"}, {"s3://here/from/", files}, {files + "/", "s3://here/back"}}
+		bring := func() {
+			t.Helper()
+			for _, way := range ways {
+				must.Get(run(t, engine.Request{Work: engine.Copy}, way[0], way[1], shops))(t)
+				if r, err := run(t, engine.Request{Work: engine.Verify}, way[0], way[1], shops); err != nil {
+					t.Errorf("%s: verify of %s: %+v, %v", client, way[1], r.Failures, err)
+				}
+				if r, err := run(t, engine.Request{Work: engine.Sync}, way[0], way[1], shops); err != nil || r.Files+r.Updated != 0 {
+					t.Errorf("%s: once more to %s: %+v, %v", client, way[1], r, err)
+				}
+			}
+			for _, name := range []string{"dir/", "full/"} {
+				want := s.of("from/" + name)
+				want["type"], want["class"] = "application/x-directory", "" // of nothing
+				for _, folder := range []string{"to/", "back/"} {
+					if got := s.of(folder + name); !maps.Equal(got, want) {
+						t.Errorf("%s: %s%s is\n%q\nwant\n%q", client, folder, name, got, want)
+					}
+				}
+			}
+		}
+		bring()
+		_, err := others(s.server).PutObject(t.Context(), &sdk.PutObjectInput{Bucket: &s.o.Bucket, Key: aws.String("from/dir/"), StorageClass: types.StorageClassStandardIa, Metadata: map[string]string{"theirs": "2"}})
+		must.Do(t, err)
+		bring()
+	}
+}

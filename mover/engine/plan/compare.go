@@ -248,7 +248,7 @@ func (o *Options) decideObject(s, t *mover.Entry) (Op, string) {
 	if !o.Classes {
 		facts &^= mover.FactClass
 	}
-	if s.Kind != mover.File || facts == 0 {
+	if s.Kind != mover.File && s.Kind != mover.Dir || facts == 0 {
 		return Keep, WhyEqual
 	}
 	untold := func(e *mover.Entry) bool { return !o.looked && !e.Known.Has(mover.FactXattrs) } // which a file keeps them in
@@ -258,15 +258,16 @@ func (o *Options) decideObject(s, t *mover.Entry) (Op, string) {
 	if name := mover.DifferingAttribute(s.Object, t.Object, facts&s.Known&t.Known); name != "" {
 		return Update, WhyAttribute(name)
 	}
-	missing := s.ObjectOf(facts &^ t.Known)
-	switch {
-	case len(missing) == 0:
-		return Keep, WhyEqual
-	case untold(t):
+	facts &^= t.Known
+	if untold(t) && (s.Stated || len(s.ObjectOf(facts)) > 0) {
 		return Compare, WhyFactsUnknown
 	}
-	if missing = s.KeptObject(facts &^ t.Known); len(missing) == 0 {
+	missing := s.KeptFacts(facts)
+	switch {
+	case missing == 0 || untold(t):
 		return Keep, WhyEqual
+	case missing.Has(mover.FactHeaders) && len(s.ObjectOf(facts&mover.FactHeaders)) == 0:
+		return Update, WhyAttribute(mover.AttributeType)
 	}
-	return Update, WhyAttribute(missing[0].Name)
+	return Update, WhyAttribute(s.KeptObject(facts)[0].Name)
 }

@@ -115,6 +115,11 @@ func TestDecide(t *testing.T) {
 		{"a file whose name tells the only header", Options{}, named("f.html", "content-type", "text/html", "tags", "b"), func(e *entry) { e.Known |= mover.FactXattrs | mover.FactTags; e.Object = tagged }, Keep, WhyEqual},
 		{"a file whose name tells one of two headers", Options{}, named("f.html", "cache-control", "a", "content-type", "text/html"), func(e *entry) { e.Known |= mover.FactXattrs }, Update, "cache-control differs"},
 		{"a file whose name tells another type", Options{}, named("f.html", "content-type", "text/css"), func(e *entry) { e.Known |= mover.FactXattrs }, Update, "content-type differs"},
+		{"a file with the type by its name, of an object that has none", Options{}, named("f.html"), func(e *entry) { e.Known |= mover.FactXattrs }, Update, "content-type differs"},
+		{"an object without a type, which its listing does not tell", Options{}, named("f.html"), func(e *entry) { e.Known &^= mover.FactXattrs }, Keep, WhyEqual},
+		{"a file that states that there is nothing, at tags", Options{}, func(e *entry) { object()(e); e.Stated = true }, object("tags", "a"), Update, "tags differ"},
+		{"a file that states that there is nothing, where a listing does not tell", Options{}, func(e *entry) { object()(e); e.Stated = true }, func(e *entry) { e.Known &^= mover.FactXattrs }, Compare, WhyFactsUnknown},
+		{"tags of the object of a directory", Options{}, func(e *entry) { object("tags", "a")(e); e.Kind = mover.Dir }, func(e *entry) { object()(e); e.Kind = mover.Dir }, Update, "tags differ"},
 		{"a manifest tells nothing of the object", Options{}, object("content-type", "a"), func(e *entry) { e.Known &^= mover.FactXattrs }, Compare, WhyFactsUnknown},
 		{"a look tells nothing more", Options{looked: true}, object("content-type", "a"), func(e *entry) { e.Known &^= mover.FactXattrs }, Update, "content-type differs"},
 	} {

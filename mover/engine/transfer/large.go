@@ -129,7 +129,7 @@ func (w *worker) open(ctx context.Context, l *large) (offered bool, err error) {
 	if l.content, err = w.r.source.Open(ctx, l.it.Source); err != nil {
 		return false, err
 	}
-	l.entry = w.r.carry(l.content.Entry())
+	l.entry = w.r.carryOver(l.content.Entry(), &l.it)
 	if l.entry.Kind != mover.File { // an object that turns out to be a link
 		return false, mover.ErrChanged
 	}

@@ -319,6 +319,12 @@ func (r *run) carry(e mover.Entry) mover.Entry {
 	return e
 }
 
+// carryOver is carry for what comes to where there may be something: where that has something as an object, a file says that this has none any more.
+func (r *run) carryOver(e mover.Entry, it *item) mover.Entry {
+	e.Stated = e.Stated || it.Target.Stated || len(it.Target.KeptObject(mover.FactsOfObject)) > 0
+	return r.carry(e)
+}
+
 // resolve decides an action that needs a look at facts or contents. alive is told of each sign of life.
 func (r *run) resolve(ctx context.Context, a plan.Action, alive func()) (plan.Action, error) {
 	size := a.Source.Size

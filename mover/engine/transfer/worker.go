@@ -171,8 +171,7 @@ func (w *worker) draft(ctx context.Context, d *drafted, h mover.Hints) error {
 		return err
 	}
 	defer c.Close()
-	d.entry = c.Entry()
-	d.entry.Known &= w.r.preserve
+	d.entry = w.r.carryOver(c.Entry(), d.it)
 	if d.draft, err = w.r.target.Draft(ctx, d.entry, h); err != nil {
 		d.draft = nil
 		return w.unsupported(d, err)
@@ -326,7 +325,7 @@ func (r *run) update(ctx context.Context, s seeker, it *item) (mover.Entry, erro
 		return mover.Entry{}, err
 	}
 	defer c.Close()
-	e := r.carry(c.Entry())
+	e := r.carryOver(c.Entry(), it)
 	if e.Kind == mover.File { // opening a small one may have left that to us
 		if err := c.Check(ctx); err != nil {
 			return mover.Entry{}, err
