@@ -113,7 +113,7 @@ func servedBy(w *stopped, log *slog.Logger, says func(net.Conn)) *agentv1.Finish
 // slow is a process that waits to hear what it may reach, and does not answer.
 type slow struct{ asked chan struct{} }
 
-func (s *slow) Confine(ctx context.Context, _ sandbox.Confinement) (Worker, error) {
+func (s *slow) Confine(ctx context.Context, _ sandbox.Confinement, _ func(string)) (Worker, error) {
 	close(s.asked)
 	<-ctx.Done()
 	return nil, context.Cause(ctx)
@@ -149,7 +149,7 @@ type late struct {
 	first   func()
 }
 
-func (l *late) Confine(context.Context, sandbox.Confinement) (Worker, error) {
+func (l *late) Confine(context.Context, sandbox.Confinement, func(string)) (Worker, error) {
 	l.first()
 	return l.process, nil
 }

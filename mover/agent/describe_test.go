@@ -39,7 +39,7 @@ func newGone() *gone {
 	return g
 }
 
-func (g *gone) Confine(context.Context, sandbox.Confinement) (Worker, error) {
+func (g *gone) Confine(context.Context, sandbox.Confinement, func(string)) (Worker, error) {
 	return goneWorker{g}, g.refused
 }
 func (g *gone) Stop() error { return nil }

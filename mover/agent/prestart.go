@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -36,10 +37,11 @@ func spareKey(o sandbox.Options) string {
 	return fmt.Sprintf("%s %q %d %d %v %v %q", o.Path, o.Args, o.Account.UID, o.Account.GID, o.Account.Groups, o.Account.Apart, o.Env)
 }
 
-// begin starts a process, or has one begin that waits.
-func (s *spares) begin(ctx context.Context, o sandbox.Options) (Worker, error) {
+// begin starts a process, or has one begin that waits. A file system that did not answer one does not answer the next one.
+func (s *spares) begin(ctx context.Context, o sandbox.Options, waits func(path string)) (Worker, error) {
 	if w := s.take(spareKey(o)); w != nil {
-		if p, err := w.Confine(ctx, o.Roots); err == nil || ctx.Err() != nil {
+		p, err := w.Confine(ctx, o.Roots, waits)
+		if silent := (*sandbox.Unanswered)(nil); err == nil || ctx.Err() != nil || errors.As(err, &silent) {
 			return p, err
 		}
 	}
@@ -50,7 +52,7 @@ func (s *spares) begin(ctx context.Context, o sandbox.Options) (Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return w.Confine(ctx, o.Roots)
+	return w.Confine(ctx, o.Roots, waits)
 }
 
 func (s *spares) take(key string) Waiting {

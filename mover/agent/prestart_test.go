@@ -1,12 +1,15 @@
 package agent
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"testing"
 	"time"
 
 	"datamove.dev/mover/agent/sandbox"
+	"datamove.dev/mover/engine"
 	"datamove.dev/test/must"
 )
 
@@ -73,5 +76,32 @@ func TestSpares(t *testing.T) {
 	s.prepare(idler("late"))
 	if len(s.waiting) != 0 {
 		t.Error("a process was started at the end")
+	}
+}
+
+// silent is a process whose roots do not answer.
+type silent struct{ Waiting }
+
+func (silent) Confine(_ context.Context, _ sandbox.Confinement, waits func(string)) (Worker, error) {
+	waits("/dead/mnt")
+	return nil, &sandbox.Unanswered{Path: "/dead/mnt"}
+}
+
+// TestUnansweredOnce: where a file system did not answer a process that waited, no other one is started to wait for it as long; its lead says meanwhile what for.
+func TestUnansweredOnce(t *testing.T) {
+	a := &Agent{changed: make(chan struct{}, 1)}
+	p := &process{agent: a, lead: newSession(7)}
+	o := sandbox.Options{Path: "worker"}
+	s := spares{waiting: []spare{{key: spareKey(o), process: silent{}}}, ready: func(sandbox.Options) (Waiting, error) {
+		t.Error("a second one is started")
+		return silent{}, nil
+	}}
+	var none *sandbox.Unanswered
+	if _, err := s.begin(t.Context(), o, p.waitsAt); !errors.As(err, &none) {
+		t.Error(err)
+	}
+	v := p.lead.view(sessionKey{})
+	if v.GetPhase() != string(engine.Waiting) || v.GetWhy() != "open /dead/mnt: no answer yet; is its server there?" || len(a.changed) != 1 {
+		t.Errorf("it says %s: %q, at once: %v", v.GetPhase(), v.GetWhy(), len(a.changed) == 1)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/agent/sandbox"
 	"datamove.dev/mover/agent/worker"
+	"datamove.dev/mover/engine"
 	"datamove.dev/mover/fairshare"
 	"datamove.dev/mover/rate"
 	"datamove.dev/mover/remedy"
@@ -157,7 +158,7 @@ func (a *Agent) run(ctx context.Context, p *process, who osaccount.Account, root
 		Path: a.o.Program[0], Args: a.o.Program[1:], Account: sandbox.Account{UID: who.UID, GID: who.GID, Groups: who.Groups, Apart: apart},
 		Root: who.UID == 0, Roots: roots, Env: a.environment(who), Stderr: os.Stderr,
 	}
-	if p.acting, err = a.spares.begin(ctx, p.as); err != nil { // its user may have stopped it, so no lock is held
+	if p.acting, err = a.spares.begin(ctx, p.as, p.waitsAt); err != nil { // its user may have stopped it, so no lock is held
 		return a.unready(startCause(err), err)
 	}
 	a.mu.Lock()
@@ -172,6 +173,18 @@ func (a *Agent) run(ctx context.Context, p *process, who osaccount.Account, root
 	a.turns.enter(p.flow)
 	go p.serve()
 	return nil
+}
+
+// waitsAt says why a lead does not begin: a file system does not answer its process.
+func (p *process) waitsAt(path string) {
+	s := p.lead
+	if d := p.describer; d != nil {
+		s = d.of
+	}
+	if s != nil {
+		s.waitsFor(string(engine.Waiting), fmt.Sprintf("open %s: no answer yet; is its server there?", mover.Printable(path)))
+		p.agent.hurry()
+	}
 }
 
 // enters counts a process that is about to begin, unless the agent leaves.

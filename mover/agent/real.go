@@ -115,7 +115,7 @@ func (a *Agent) realPathsOf(ctx context.Context, o *agentv1.Resolve, job *agentv
 	a.running.Add(1)
 	a.mu.Unlock()
 	defer a.running.Done()
-	w, err := a.spares.begin(ctx, as)
+	w, err := a.spares.begin(ctx, as, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -18,9 +18,9 @@ type Worker interface {
 }
 
 // Waiting is a worker that was started and waits to hear what it may reach. Confine or
-// Stop has to be called.
+// Stop has to be called. waits is told of a path whose file system does not answer.
 type Waiting interface {
-	Confine(ctx context.Context, roots sandbox.Confinement) (Worker, error)
+	Confine(ctx context.Context, roots sandbox.Confinement, waits func(path string)) (Worker, error)
 	Stop() error
 }
 
@@ -36,8 +36,8 @@ func readyProcess(o sandbox.Options) (Waiting, error) {
 type waitingProcess struct{ *sandbox.Prestarted }
 
 // Confine implements Waiting.
-func (w waitingProcess) Confine(ctx context.Context, roots sandbox.Confinement) (Worker, error) {
-	p, err := w.Prestarted.Confine(ctx, roots)
+func (w waitingProcess) Confine(ctx context.Context, roots sandbox.Confinement, waits func(path string)) (Worker, error) {
+	p, err := w.Prestarted.Confine(ctx, roots, waits)
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,10 @@ func (a *Agent) unready(cause string, err error) error {
 func startCause(err error) string {
 	var path *fs.PathError
 	var refused sandbox.Refusal
+	var silent *sandbox.Unanswered
 	switch {
+	case errors.As(err, &silent):
+		return remedy.DeadMount
 	case errors.As(err, &path) && path.Op == "fork/exec" && (errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOMEM)):
 		return remedy.Crowded
 	case errors.As(err, &path) && path.Op == "fork/exec":

@@ -93,6 +93,7 @@ func TestStartCause(t *testing.T) {
 	}{
 		{exec(unix.EACCES), remedy.Program}, {exec(unix.ENOEXEC), remedy.Program}, {exec(unix.EAGAIN), remedy.Crowded}, {exec(unix.ENOMEM), remedy.Crowded},
 		{&mover.Error{Op: "act as", Err: sandbox.Refusal{}}, remedy.Confined}, {mover.ErrTimeout, remedy.Worker},
+		{&mover.Error{Op: "act as", Err: errors.Join(&sandbox.Unanswered{Path: "/dead"}, mover.ErrTimeout)}, remedy.DeadMount},
 	} {
 		if got := startCause(row.err); got != row.want {
 			t.Errorf("%v: %s, want %s", row.err, got, row.want)

@@ -92,6 +92,7 @@ var table = []row{
 	{cause: KeyFile, try: "on that node, the file or profile that credentials: of the tier or project names, readable for datamoved"},
 	{cause: Tier, try: "on that node, tiers: in its configuration as the coordinator has them; systemctl reload datamoved"},
 	{cause: Confined, try: "on that node, namei -l PATH as the owner of the task, and a look at the mount of PATH"},
+	{cause: DeadMount, try: "on that node, " + mountLook},
 	{cause: Program, try: "on that node, the program of datamoved, executable and on no mount with noexec; systemctl restart datamoved"},
 	{cause: Crowded, try: "on that node, free memory, TasksMax and MemoryMax of datamoved's unit, and ulimit -u"},
 	{cause: Worker, try: "on that node, journalctl -u datamoved, and dmesg, which names a process that the kernel has killed"},
@@ -144,6 +145,7 @@ const (
 	KeyFile      = "KeyFile"      // the credentials of a tier or project
 	Tier         = "Tier"         // it is not in the configuration of the node
 	Confined     = "Confined"     // the worker can not be let in where it has to work
+	DeadMount    = "DeadMount"    // a file system does not answer the worker that is to be let in
 	Program      = "Program"      // of the worker
 	Crowded      = "Crowded"      // no memory, or too many processes
 	Worker       = "Worker"       // it has ended, or hangs, before it was ready

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -36,6 +37,8 @@ type app struct {
 	apart func(context.Context) error
 	// stops is what ends the command from outside; nil is its context alone.
 	stops *stops
+	// watched is the task that is shown now; nil is none.
+	watched atomic.Pointer[watcher]
 
 	configFile     string
 	serviceFlag    address
@@ -70,7 +73,7 @@ func (a *app) run(ctx context.Context, args []string) error {
 			err = advise(err, meant(cmd, err, args))
 		}
 	}
-	if errors.Is(err, context.Canceled) {
+	if left := (*abandoned)(nil); errors.Is(err, context.Canceled) && !errors.As(err, &left) {
 		err = errInterrupted
 	}
 	if err != nil {
@@ -95,7 +98,10 @@ func (a *app) do(body func(ctx context.Context, args []string) error) func(*cobr
 			return mover.Misusef("--verbose and --quiet exclude each other")
 		}
 		a.noteMisspelled()
-		return body(a.telling(a.inTrace(cmd.Context()), cmd), args)
+		if a.stops == nil { // a test, whose process does not end with it
+			return body(a.telling(a.inTrace(cmd.Context()), cmd), args)
+		}
+		return a.attended(cmd.Context(), cmd.Name(), func() error { return body(a.telling(a.inTrace(cmd.Context()), cmd), args) })
 	}
 }
 

@@ -31,12 +31,8 @@ const (
 )
 
 // Linux gives a signal for a process to its first thread (complete_signal, kernel/signal.c). In a call that hangs, that one
-// holds it back from all others: in the second process it runs only the goroutine of Main, which asks no file system.
-func init() {
-	if os.Getenv(apartKey) != "" {
-		runtime.LockOSThread()
-	}
-}
+// holds it back from all others: it runs only the goroutine of Main, which asks no file system (attended).
+func init() { runtime.LockOSThread() }
 
 // Main is the whole command in its process: it takes os.Args, and returns the exit code.
 // release is the version that the linker set, or "".
@@ -48,8 +44,9 @@ func Main(release string) (code int) {
 	}
 	ctx, stops := hearStops(context.Background())
 	defer func() {
-		if p := recover(); p != nil { // of this goroutine; of others the runtime says the same, and ends with 2
-			fmt.Fprintf(os.Stderr, "datamove: this is a fault of datamove %s, please report it with all of this: %v\n%s", buildFacts().Version, p, debug.Stack())
+		if p := recover(); p != nil { // of this goroutine or the one of a command; of others the runtime says the same, and ends with 2
+			c := crashOf(p)
+			fmt.Fprintf(os.Stderr, "datamove: this is a fault of datamove %s, please report it with all of this: %v\n%s", buildFacts().Version, c.fault, c.stack)
 			code = exitOther
 		}
 	}()
@@ -63,4 +60,18 @@ func Main(release string) (code int) {
 		part(first, code)
 	}
 	return code
+}
+
+// crashed is a panic, and where it was.
+type crashed struct {
+	fault any
+	stack []byte
+}
+
+// crashOf is what was recovered, with the stack of this goroutine unless it is passed on from another one.
+func crashOf(p any) *crashed {
+	if c, is := p.(*crashed); is {
+		return c
+	}
+	return &crashed{p, debug.Stack()}
 }

@@ -7,16 +7,18 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // stops are the ends that a process is told from outside. The first of them, or an output that is not read any more, ends the context of the command.
-// Further ones end a wait for the end of a task of a service. A second ^C ends the process at once, unless it asks a service at that moment to cancel a task;
-// SIGTERM and SIGHUP come twice from timeout(1) and from shells, which tell the process and its group.
+// Further ones end a wait for the end of a task of a service. A second one ends the process at once, unless it asks a service at that moment to cancel a task;
+// SIGTERM and SIGHUP come twice from timeout(1) and from shells, which tell the process and its group: those count as one (twice).
 type stops struct {
 	stop context.CancelFunc // of the command
 
 	mu      sync.Mutex
 	told    int           // signals that came; guarded by mu
+	first   time.Time     // when the first of them did; guarded by mu
 	asking  int           // tasks of a service that end with the command; guarded by mu
 	hurried chan struct{} // closed by the second signal
 }
@@ -47,12 +49,15 @@ const (
 	stopsAtOnce                 // so does its process
 )
 
-// decideStop decides what the n-th signal does.
-func decideStop(n int, interrupt, asking bool) stopping {
+// twice is how long after the first signal the same end may be told of once more.
+const twice = time.Second
+
+// decideStop decides what the n-th signal does, which comes so long after the first one.
+func decideStop(n int, since time.Duration, interrupt, asking bool) stopping {
 	switch {
 	case n == 1:
 		return stops1st
-	case interrupt && !asking:
+	case !asking && (interrupt || since >= twice):
 		return stopsAtOnce
 	}
 	return stopsWait
@@ -61,8 +66,11 @@ func decideStop(n int, interrupt, asking bool) stopping {
 func (s *stops) hears(one os.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.told++
-	switch decideStop(s.told, one == os.Interrupt, s.asking > 0) {
+	now := time.Now()
+	if s.told++; s.told == 1 {
+		s.first = now
+	}
+	switch decideStop(s.told, now.Sub(s.first), one == os.Interrupt, s.asking > 0) {
 	case stops1st:
 		s.stop()
 	case stopsWait:
@@ -70,8 +78,10 @@ func (s *stops) hears(one os.Signal) {
 			close(s.hurried)
 		}
 	case stopsAtOnce:
-		signal.Reset(os.Interrupt)
-		_ = syscall.Kill(os.Getpid(), syscall.SIGINT)
+		signal.Reset(one)
+		if number, is := one.(syscall.Signal); is {
+			_ = syscall.Kill(os.Getpid(), number)
+		}
 	}
 }
 

@@ -106,6 +106,8 @@ func (t *task) work(ctx context.Context, body func(context.Context, engine.Reque
 		return err
 	}
 	w.screen = screen
+	t.app.watched.Store(w)
+	defer t.app.watched.Store(nil)
 	r := t.request
 	r.Observer, r.Logger = w, logger
 	report, err := body(ctx, r, w)

@@ -20,6 +20,7 @@ type watcher struct {
 	live   atomic.Pointer[engine.Live]
 	still  atomic.Pointer[still] // nil while it moves
 	step   atomic.Pointer[string]
+	hung   atomic.Pointer[string] // the call that has no answer; nil is none
 }
 
 // still says why nothing moves.
@@ -84,6 +85,19 @@ func (w *watcher) waits(how, why string) {
 	}
 }
 
+// hangs shows a call that has no answer, until it has: "" is none.
+func (w *watcher) hangs(why string, once bool) {
+	if why == "" {
+		w.hung.Store(nil)
+		return
+	}
+	why = shown(why)
+	w.hung.Store(&why)
+	if once && !w.task.app.quiet {
+		fmt.Fprintf(w.screen, "datamove: %s: waiting: %s\n", w.task.command, why)
+	}
+}
+
 func (w *watcher) sample() progress.Sample {
 	var s progress.Sample
 	if step := w.step.Load(); step != nil {
@@ -97,6 +111,9 @@ func (w *watcher) sample() progress.Sample {
 		s.WaitsFor = still.why
 	default:
 		s.Step = still.how
+	}
+	if hung := w.hung.Load(); hung != nil && s.Paused == "" {
+		s.WaitsFor = *hung
 	}
 	live := w.live.Load()
 	if live == nil {

@@ -44,8 +44,10 @@ const (
 //
 // go-landlock sees to the threads: with the kernel's own means where it has them,
 // else, in a program without cgo, by the Go runtime, and with cgo by libpsx.
-func Confine(c Confinement) (Enforced, error) {
-	grants, wider, err := c.grants()
+func Confine(c Confinement) (Enforced, error) { return confine(c, &step{}) }
+
+func confine(c Confinement, at *step) (Enforced, error) {
+	grants, wider, err := c.grants(at)
 	if err != nil {
 		return Enforced{}, err
 	}
@@ -55,9 +57,11 @@ func Confine(c Confinement) (Enforced, error) {
 	}
 	var rules []landlock.Rule
 	for _, g := range append(grants, essentials()...) {
+		at.goes(g.path)
 		hold(g.path)
 		rules = append(rules, landlock.PathAccess(g.rights, g.path))
 	}
+	at.goes("")
 	if err := landlock.V9.BestEffort().RestrictPaths(rules...); err != nil {
 		return Enforced{}, &mover.Error{Op: "confine", Place: fmt.Sprintf("process %d", os.Getpid()), Err: err}
 	}

@@ -279,7 +279,7 @@ func TestListsAndDevices(t *testing.T) {
 // TestNoDevice: what is no device is not opened up as one.
 func TestNoDevice(t *testing.T) {
 	for _, path := range []string{"dev/full", "/dev/full\x00", "/etc/passwd", t.TempDir()} {
-		if _, _, err := (Confinement{Devices: []string{path}}).grants(); !errors.Is(err, mover.ErrUsage) {
+		if _, _, err := (Confinement{Devices: []string{path}}).grants(&step{}); !errors.Is(err, mover.ErrUsage) {
 			t.Errorf("%q: %v", path, err)
 		}
 	}
@@ -319,7 +319,7 @@ func TestRoots(t *testing.T) {
 				c    Confinement
 				want string
 			}{{Confinement{Read: []string{row.path}}, row.read}, {Confinement{Write: []string{row.path}}, row.write}} {
-				grants, wider, err := side.c.grants()
+				grants, wider, err := side.c.grants(&step{})
 				must.Do(t, err)
 				if side.want == "" {
 					if len(grants) != 0 {

@@ -6,7 +6,9 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
@@ -54,7 +56,11 @@ func enter() (net.Conn, error) {
 		return nil, fmt.Errorf("the service is gone: %w", err)
 	}
 	var r reply
-	if r.Enforced, err = submit(t); err != nil {
+	var at step
+	quiet := at.tell(conn)
+	r.Enforced, err = submit(t, &at)
+	quiet()
+	if err != nil {
 		r.set(err)
 	}
 	if e := send(conn, r, maxReply); err == nil {
@@ -112,11 +118,49 @@ func closeForeign() error {
 }
 
 // submit makes this process what the terms say, and nothing more.
-func submit(t terms) (Enforced, error) {
+func submit(t terms, at *step) (Enforced, error) {
 	if err := t.Account.verify(); err != nil {
 		return Enforced{}, err
 	}
-	return Confine(t.Roots)
+	return confine(t.Roots, at)
+}
+
+// step is the path that a process asks a file system for.
+type step struct{ path atomic.Pointer[string] }
+
+// goes notes the next one; "" is several, or none.
+func (s *step) goes(path string) { s.path.Store(&path) }
+
+// unansweredAfter is how long a file system has for an answer before that is told.
+const unansweredAfter = 2 * time.Second
+
+// tell tells the service of a path whose file system does not answer, until quiet is called.
+func (s *step) tell(conn net.Conn) (quiet func()) {
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticks := time.NewTicker(unansweredAfter)
+		defer ticks.Stop()
+		var before *string
+		for {
+			select {
+			case <-stop:
+				return
+			case <-ticks.C:
+			}
+			now := s.path.Load()
+			if now != nil && now == before && *now != "" {
+				if send(conn, reply{Waits: *now}, maxReply) != nil {
+					return // the service is gone
+				}
+			}
+			before = now
+		}
+	}()
+	return func() {
+		close(stop)
+		<-ended
+	}
 }
 
 // become makes a process that root started that of an account, in all its threads. Until then its memory is root's, and from then on

@@ -36,7 +36,7 @@ func TestReady(t *testing.T) {
 			t.Fatal("a neighbour can look into a process that waits")
 		}
 	}
-	p := must.Get(w.Confine(t.Context(), Confinement{Read: []string{dir}}))(t)
+	p := must.Get(w.Confine(t.Context(), Confinement{Read: []string{dir}}, nil))(t)
 	t.Cleanup(func() { must.Do(t, p.Stop(0)) })
 	a := &actor{p, t, json.NewEncoder(p.Conn), json.NewDecoder(p.Conn)}
 	a.wants("", "read", filepath.Join(dir, "file"))
@@ -83,7 +83,7 @@ func TestNobodyLooksIn(t *testing.T) {
 			}
 		}
 		must.Do(t, os.WriteFile(fifo, nil, 0)) // which waits until it is being read
-		p := must.Get(w.Confine(t.Context(), everything))(t)
+		p := must.Get(w.Confine(t.Context(), everything, nil))(t)
 		if said := must.Get(bufio.NewReader(p.Conn).ReadString('\n'))(t); said != fmt.Sprintf("%d %d\n", alice, alice) {
 			t.Errorf("it has become %q", said)
 		}
@@ -112,7 +112,7 @@ func TestReadyEnds(t *testing.T) {
 	w = must.Get(Prestart(options(t, Options{Account: asAlice()})))(t)
 	must.Do(t, w.p.cmd.Process.Kill())
 	<-w.p.Done()
-	if _, err := w.Confine(t.Context(), everything); err == nil {
+	if _, err := w.Confine(t.Context(), everything, nil); err == nil {
 		t.Error("a process that was killed was confined")
 	}
 	if now := openFiles(t); now != files {

@@ -41,10 +41,11 @@ type grant struct {
 	rights landlock.AccessFSSet
 }
 
-// grants resolves the roots, as the account sees them.
-func (c Confinement) grants() (grants []grant, wider []Wider, err error) {
+// grants resolves the roots, as the account sees them; at has the one that it is at.
+func (c Confinement) grants(at *step) (grants []grant, wider []Wider, err error) {
 	add := func(roots []string, rights landlock.AccessFSSet, resolve func(string) (string, error)) error {
 		for _, asked := range roots {
+			at.goes(asked)
 			dir, err := resolve(asked)
 			if err != nil {
 				return &mover.Error{Op: "confine to", Place: asked, Err: reason(err)}
@@ -71,6 +72,7 @@ func (c Confinement) grants() (grants []grant, wider []Wider, err error) {
 	if err := add(c.Devices, deviceRights, deviceNode); err != nil {
 		return nil, nil, err
 	}
+	at.goes("")
 	return grants, wider, nil
 }
 

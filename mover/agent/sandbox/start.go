@@ -45,7 +45,7 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return w.Confine(ctx, o.Roots)
+	return w.Confine(ctx, o.Roots, nil)
 }
 
 // Prestarted is a program that was started and waits in [Enter] to hear what it may reach.
@@ -65,9 +65,9 @@ func Prestart(o Options) (*Prestarted, error) {
 }
 
 // Confine has the process begin, and returns when it is confined. After an error there is
-// no process any more.
-func (w *Prestarted) Confine(ctx context.Context, roots Confinement) (*Process, error) {
-	if err := w.p.admit(ctx, terms{w.o.Account, roots}); err != nil {
+// no process any more. waits is told of a path whose file system does not answer the process; nil is not.
+func (w *Prestarted) Confine(ctx context.Context, roots Confinement, waits func(path string)) (*Process, error) {
+	if err := w.p.admit(ctx, terms{w.o.Account, roots}, waits); err != nil {
 		return nil, w.o.failed(errors.Join(err, w.p.Stop(0)))
 	}
 	return w.p, nil
@@ -171,18 +171,38 @@ func (o Options) command(asRoot bool, socket, crash *os.File) *exec.Cmd {
 // Kernels before 5.11 can not; there Enter closes what came through.
 func sealFiles() { _ = unix.CloseRange(3, ^uint(0)>>32, unix.CLOSE_RANGE_CLOEXEC) }
 
+// Unanswered is the error of a process that was not ready in time, because a file system did not answer it.
+type Unanswered struct{ Path string }
+
+func (u *Unanswered) Error() string {
+	return fmt.Sprintf("open %s: no answer for %ds; is its server there?", mover.Printable(u.Path), int(startTimeout.Seconds()))
+}
+
+func (u *Unanswered) Unwrap() error { return mover.ErrTimeout }
+
 // admit tells the process its terms, and hears whether it took them.
-func (p *Process) admit(ctx context.Context, t terms) error {
+func (p *Process) admit(ctx context.Context, t terms, waits func(path string)) error {
+	outer := ctx
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("%w: it was not ready within %v", mover.ErrTimeout, startTimeout))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = p.Conn.SetDeadline(time.Unix(1, 0)) })
 	var r reply
+	at := "" // which path it waits for
 	err := send(p.Conn, t, maxTerms)
-	if err == nil {
-		err = receive(p.Conn, &r, maxReply)
+	for err == nil {
+		r = reply{}
+		if err = receive(p.Conn, &r, maxReply); err != nil || r.Waits == "" {
+			break
+		}
+		if waits != nil && r.Waits != at {
+			waits(r.Waits)
+		}
+		at = r.Waits
 	}
-	switch {
-	case !stop():
+	switch late := !stop(); {
+	case late && at != "" && outer.Err() == nil:
+		return &Unanswered{at}
+	case late:
 		return context.Cause(ctx)
 	case isClosed(err):
 		return fmt.Errorf("it ended before it was ready: %w", errors.Join(err, p.ending()))

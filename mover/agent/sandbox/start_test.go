@@ -249,7 +249,7 @@ func unsealed(t *testing.T, o Options, fds ...int) *actor {
 			cmd.ExtraFiles = append(cmd.ExtraFiles, os.NewFile(uintptr(fd), "leaked"))
 		}
 	})
-	must.Do(t, p.admit(t.Context(), terms{o.Account, o.Roots}))
+	must.Do(t, p.admit(t.Context(), terms{o.Account, o.Roots}, nil))
 	return &actor{p, t, json.NewEncoder(p.Conn), json.NewDecoder(p.Conn)}
 }
 
@@ -316,7 +316,7 @@ func TestEnterVerifies(t *testing.T) {
 				}
 				row.change(cmd.SysProcAttr)
 			})
-			err := p.admit(t.Context(), terms{o.Account, o.Roots})
+			err := p.admit(t.Context(), terms{o.Account, o.Roots}, nil)
 			if row.want == "" {
 				must.Do(t, err)
 			} else if !errors.Is(err, mover.ErrPermission) || !strings.Contains(err.Error(), row.want) {

@@ -16,8 +16,9 @@ type terms struct {
 	Roots   Confinement
 }
 
-// reply is what Enter answers. After it the socket belongs to the callers.
+// reply is what Child answers. After one without Waits the socket belongs to the callers.
 type reply struct {
+	Waits    string // the path whose file system does not answer; "" is that it goes on or has ended
 	Enforced Enforced
 	Error    string
 	Kind     int // of the error: 1 + its place in mover.Kinds; 0 is none of them

@@ -111,7 +111,7 @@ func (g *goroutine) kill() {
 type waiting struct{ *goroutine }
 
 // Confine implements agent.Waiting.
-func (w waiting) Confine(_ context.Context, roots sandbox.Confinement) (agent.Worker, error) {
+func (w waiting) Confine(_ context.Context, roots sandbox.Confinement, _ func(string)) (agent.Worker, error) {
 	w.workers.mu.Lock()
 	defer w.workers.mu.Unlock()
 	if w.life.isDead() {

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"encoding/binary"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"datamove.dev/test/deadmount"
 	"datamove.dev/test/must"
 	"datamove.dev/test/patience"
 )
@@ -21,16 +20,9 @@ import (
 // waits for it can not be killed. asked is closed when somebody does.
 func hung(t *testing.T) (dir string, asked <-chan struct{}) {
 	t.Helper()
-	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Skip("needs /dev/fuse: ", err)
-	}
 	dir = t.TempDir()
-	if err := unix.Mount("hung", dir, "fuse.hung", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other", fd)); err != nil {
-		_ = unix.Close(fd)
-		t.Skip("needs root, to mount: ", err)
-	}
 	ended, begun := make(chan struct{}), make(chan struct{})
+	fd := deadmount.Open(t, dir, func() { <-ended })
 	go func() {
 		defer close(ended)
 		var once sync.Once
@@ -41,8 +33,8 @@ func hung(t *testing.T) (dir string, asked <-chan struct{}) {
 			case err == unix.EINTR:
 			case err != nil:
 				return // it was unmounted
-			case n >= fuseHeader && binary.NativeEndian.Uint32(request[4:]) == fuseInit:
-				if _, err := unix.Write(fd, fuseReady(request)); err != nil {
+			case deadmount.IsInit(request[:n]):
+				if _, err := unix.Write(fd, deadmount.Ready(request)); err != nil {
 					t.Error("answer to the kernel's first question: ", err)
 				}
 			default:
@@ -50,33 +42,7 @@ func hung(t *testing.T) (dir string, asked <-chan struct{}) {
 			}
 		}
 	}()
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_FORCE|unix.MNT_DETACH); err != nil {
-			t.Error("unmount: ", err)
-		}
-		<-ended
-		_ = unix.Close(fd)
-	})
 	return dir, begun
-}
-
-// From include/uapi/linux/fuse.h: the size of a request's head, and the first request.
-const (
-	fuseHeader = 40
-	fuseInit   = 26
-)
-
-// fuseReady answers the first request: version 7.31, and writes of 64 KiB.
-func fuseReady(request []byte) []byte {
-	answer := make([]byte, 16+64) // fuse_out_header, fuse_init_out
-	order := binary.NativeEndian
-	order.PutUint32(answer, uint32(len(answer)))
-	copy(answer[8:16], request[8:16]) // the number of the request
-	order.PutUint32(answer[16:], 7)
-	order.PutUint32(answer[20:], 31)
-	order.PutUint32(answer[24:], 64<<10) // read ahead
-	order.PutUint32(answer[36:], 64<<10)
-	return answer
 }
 
 // beside is an environment with a tier on a mount that hangs, and another.

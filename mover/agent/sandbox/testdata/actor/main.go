@@ -35,7 +35,7 @@ func main() {
 		signal.Ignore(syscall.SIGTERM)
 	}
 	before := workers()
-	conn, err := acting.Enter()
+	conn, err := sandbox.Child()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "actor:", err)
 		os.Exit(1)
@@ -81,11 +81,11 @@ func leave() {
 // there is a line on its input, and says the id or the error. It lives until it is killed.
 func parent() {
 	fmt.Scanln()
-	var o acting.Options
+	var o sandbox.Options
 	if err := json.Unmarshal([]byte(os.Args[2]), &o); err != nil {
 		panic(err)
 	}
-	p, err := acting.Start(context.Background(), o)
+	p, err := sandbox.Start(context.Background(), o)
 	if err != nil {
 		fmt.Println("error", err, errors.Is(err, fs.ErrPermission))
 		os.Exit(0)

@@ -15,7 +15,7 @@ import (
 )
 
 func main() {
-	conn, err := acting.Enter()
+	conn, err := sandbox.Child()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "copier:", err)
 		os.Exit(1)
