@@ -570,20 +570,32 @@ srun sh -c 'echo $DATAMOVE_HOT'
 	}
 }
 
+// slurmState is where slurmctld saves its state.
+const slurmState = "/var/lib/slurm/slurmctld"
+
 // TestRestarts: slurmctld and the coordinator end while data is staged, and begin again; the job has its data.
 //
 //safety:5/jobs with TestStageOutTimeout
 func TestRestarts(t *testing.T) {
 	s := deployed(t, Options{Nodes: 1}, nil)
 	s.dataset(Anna, "deep", "tape:deep", "/opt/archive/tape/deep", 10, 2_000_000)
-	id := s.MustSubmit(Anna, "#!/bin/sh\n#DATAMOVE stage-in=dataset:deep to=scratch:deep required\ncat $DATAMOVE_IN_DEEP/* | wc -c\n")
+	id := s.MustSubmit(Anna, "#!/bin/sh\n#DATAMOVE stage-in=dataset:deep to=scratch:deep required\ncat $DATAMOVE_IN_DEEP/* | wc -c\n", "--hold")
+	s.save()
+	before := t.TempDir()
+	must.Do(t, os.CopyFS(before, os.DirFS(s.Path(Controller, slurmState))))
+	s.Release(id)
 	s.Until(id, "it is staged", func(j Job) bool { return j.BurstBufferState == "staging-in" })
-	time.Sleep(2 * time.Second)
 	must.Do(t, s.head.Kill())
 	s.KillController()
+	_, err := s.On(Controller, "sh", "-c", "rm -rf "+slurmState+"/*")
+	must.Do(t, err)
+	must.Do(t, os.CopyFS(s.Path(Controller, slurmState), os.DirFS(before)))
+	_, err = s.On(Controller, "sh", "-c", "chown -R --reference="+slurmState+" "+slurmState)
+	must.Do(t, err)
 	s.startHead()
 	s.StartController()
 	s.agentsReady(1)
+	s.Release(id)
 	s.Eventually("it completes", func() error {
 		j, err := s.Job(id)
 		if err == nil && j.State != "COMPLETED" {
