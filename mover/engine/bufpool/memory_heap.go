@@ -1,6 +1,6 @@
 //go:build !linux || race
 
-package buffer
+package bufpool
 
 import "unsafe"
 

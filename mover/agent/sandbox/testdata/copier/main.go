@@ -25,7 +25,7 @@ func main() {
 }
 
 func work(source, target, state, backup string) string {
-	task, err := local.Start(context.Background(), local.Request{Work: local.Sync, Delete: true,
+	task, err := engine.Start(context.Background(), engine.Request{Work: engine.Sync, Delete: true,
 		Source: location.Location{Scheme: location.POSIX, Path: source},
 		Target: location.Location{Scheme: location.POSIX, Path: target}, StateDir: state, Backup: backup}, open)
 	if err != nil {
@@ -35,7 +35,7 @@ func work(source, target, state, backup string) string {
 	return fmt.Sprintf("files %d others %d removed %d notes %d: %v", report.Files, report.Others, report.Removed, len(report.Notes), err)
 }
 
-func open(_ context.Context, l location.Location, o local.OpenOptions) (mover.Place, error) {
+func open(_ context.Context, l location.Location, o engine.OpenOptions) (mover.Backend, error) {
 	p, err := posix.Open(l.Path, posix.Options{Create: o.Write, Backup: o.Backup, StateDir: o.StateDir, Buffers: o.Buffers})
 	if err != nil {
 		return nil, err
