@@ -207,7 +207,7 @@ type Entry struct {
 	Version  string // S3, of versioned buckets
 
 	// Key is that of an object below the root of its place that no name leads to ("a//b", "../c", "d/" with content). A walk tells of it by an
-	// error, with a Name near it. It can be counted and removed, and copied to a place of Traits.AnyKey by a source that is one.
+	// error, with a Name near it. It can be counted and removed, and copied to a place of Capabilities.AnyKey by a source that is one.
 	Key string
 
 	// Elsewhere says that another file system than that of the root is mounted here or above: removals leave it alone.

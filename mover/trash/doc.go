@@ -17,7 +17,7 @@
 // All of it may be done by many at once, and begun again after a kill at any point: nothing is remembered but by the
 // directories. A move is not synced: after a power cut it may be undone, and who moves asks again.
 //
-// What may be removed, and when, is for others to decide. mover.Place.Remove doubts each entry, in a tree that is somebody's; here
+// What may be removed, and when, is for others to decide. mover.Backend.Remove doubts each entry, in a tree that is somebody's; here
 // nothing is doubted any more. Root himself, who goes on writing into what is removed, is not kept from it. TestKill,
 // TestHostile and TestExchanged show it.
 package trash

@@ -14,7 +14,7 @@ import (
 	"datamove.dev/tiering/dataset"
 )
 
-// Source is what is scanned and looked at. A mover.Place is one. Where Stat may tell what was true a while ago, as that of package posix does, it has
+// Source is what is scanned and looked at. A mover.Backend is one. Where Stat may tell what was true a while ago, as that of package posix does, it has
 // to be a Glancer.
 type Source interface {
 	Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover.Entry, error]

@@ -8,7 +8,7 @@
 // A tree behaves like a POSIX directory, or with [Options.ObjectStore] like a
 // bucket: no inodes but ETags, no directory that is needed before its entries, no
 // holes and links, and a checksum that is compared. Names are as long as there. Time is a counter that moves
-// with each change, so two runs of one program see the same times; of it a place tells what Traits.Times leaves.
+// with each change, so two runs of one program see the same times; of it a place tells what Capabilities.Times leaves.
 //
 // It is more lenient than a disk where something else shows it: a batch is published in one step (a process that ends in the middle of one is
 // of package fault, other orders are of posix and s3, whose tests have the same contract), and nothing is mounted below its

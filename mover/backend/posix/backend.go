@@ -72,7 +72,7 @@ type Backend struct {
 
 	handles handles
 	counter atomic.Uint64 // of temporary names
-	owner   atomic.Value  // mover.Owner: the last one that was found good
+	owner   atomic.Value  // mover.WriterID: the last one that was found good
 	cloning sync.Map      // [2]uint64{source, target device} -> struct{}: these two can not share blocks
 	flush   flush
 	loss    loss

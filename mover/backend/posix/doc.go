@@ -1,4 +1,4 @@
-// Package posix is a directory of a Linux file system as a mover.Place.
+// Package posix is a directory of a Linux file system as a mover.Backend.
 //
 // # Words
 //

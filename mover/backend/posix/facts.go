@@ -48,7 +48,7 @@ func (n *inode) setFacts(e *mover.Entry, fresh bool) error {
 }
 
 // own sets owner and group. Without the right to give files away, what can not
-// be set is left quietly; Traits.Keeps does not claim it.
+// be set is left quietly; Capabilities.Keeps does not claim it.
 func (n *inode) own(e *mover.Entry) error {
 	uid, gid := -1, -1
 	if e.Known.Has(mover.FactOwner) && e.UID != n.uid {

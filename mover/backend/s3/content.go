@@ -25,7 +25,7 @@ type content struct {
 	bound bool          // the store copies it, if it has the ETag still: that is asked for with the copy
 }
 
-// Open implements mover.Place. A small object is asked for at once; of a large
+// Open implements mover.Backend. A small object is asked for at once; of a large
 // one only its facts.
 func (p *Backend) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
 	c, err := p.openContent(ctx, e)

@@ -14,7 +14,7 @@
 // multipart upload, whose token is its key and upload id. The profile of a bucket
 // is what probes found that its server really does: many answer 200 to a condition
 // or a checksum that they ignore. A checksum that nobody compares is not called
-// [mover.Server]; then transfer reads back (Traits.Least).
+// [mover.Server]; then transfer reads back (Capabilities.Least).
 //
 // Encryption at rest (SSE-S3, SSE-KMS, DSSE-KMS) is what the store says of it in its
 // answers, and nothing that was only asked for. What lies there otherwise than asked is

@@ -20,7 +20,7 @@ type walkSizes struct {
 
 var defaultSizes = walkSizes{flat: 4 * pageKeys, level: 16 * pageKeys}
 
-// Walk implements mover.Place.
+// Walk implements mover.Backend.
 //
 // A directory with few keys below it is listed flat; of a larger one, what is directly
 // in it is listed, and the directories in it are listed ahead, several at a time.

@@ -148,9 +148,9 @@ type Options struct {
 	Full     bool // take everything as different
 	Checksum bool // files of equal size are compared by content, not by mtime
 	Keeps    bool // yield Keep actions too
-	Both     bool // the target can hold a file and a directory of the same name: mover.Traits.Twins
+	Both     bool // the target can hold a file and a directory of the same name: mover.Capabilities.FileAndDirShareName
 
-	AnyKey bool // both sides hold entries that have a Key: mover.Traits.AnyKey
+	AnyKey bool // both sides hold entries that have a Key: mover.Capabilities.AnyKey
 
 	// Preserve is which facts to compare; 0 means all, and FactCRC alone none but the
 	// content. Times of access and change are never compared: reading changes the one,

@@ -10,7 +10,7 @@ import (
 )
 
 // standstill is how long no byte of an entry may pass, and no call for it end, before the rest of its batch goes on
-// without it, beside the time for which the source waits for other hosts itself (Traits.Patience). What is finished in a batch waits no
+// without it, beside the time for which the source waits for other hosts itself (Capabilities.Patience). What is finished in a batch waits no
 // longer than that for the entries behind it.
 const standstill = 10 * time.Second
 
