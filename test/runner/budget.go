@@ -23,7 +23,7 @@ const (
 	hermeticBudget = 10
 	systemBudget   = 60
 	raceFactor     = 3.5 // with the race detector
-	slack          = 2   // a package over twice its budget has failed: machines of one kind, and one at different hours, differ by half in speed
+	slack          = 1.5 // a package over its budget by half has failed
 )
 
 // budgets are those of packages that need more, with the reason and, where files are in memory, what was measured.
@@ -137,7 +137,7 @@ func report(all []spent) (lines []string, over error) {
 			lines = append(lines, line)
 		}
 		if s.seconds > slack*s.budget() {
-			over = errors.Join(over, fmt.Errorf("over twice its budget: %s", strings.TrimSpace(line)))
+			over = errors.Join(over, fmt.Errorf("over its budget by half: %s", strings.TrimSpace(line)))
 		}
 	}
 	return append(lines, fmt.Sprintf("%7.1f CPU s in %d packages", sum, len(all))), over
