@@ -609,6 +609,26 @@ func TestRestarts(t *testing.T) {
 	s.cleanSoon(id, Anna)
 }
 
+// TestSavedWhileStaging: a job of which a killed slurmctld had saved that it is staging in is not staged again by Slurm 22.05, as the guide says; jobs after it are, and it can be cancelled.
+func TestSavedWhileStaging(t *testing.T) {
+	s := deployed(t, Options{Nodes: 1}, nil)
+	s.dataset(Anna, "deep", "tape:deep", "/opt/archive/tape/deep", 10, 2_000_000)
+	script := "#!/bin/sh\n#DATAMOVE stage-in=dataset:deep to=scratch:deep required\ncat $DATAMOVE_IN_DEEP/* | wc -c\n"
+	id := s.MustSubmit(Anna, script)
+	s.Until(id, "it is staged", func(j Job) bool { return j.BurstBufferState == "staging-in" })
+	s.save()
+	s.KillController()
+	s.StartController()
+	next := s.MustSubmit(Anna, script)
+	s.UntilState(next, "COMPLETED")
+	if j, err := s.Job(id); err != nil || j.State != "PENDING" || j.BurstBufferState != "staging-in" {
+		t.Errorf("the guide says that it stays: %+v, %v", j, err)
+	}
+	s.Scancel(id)
+	s.UntilState(id, "CANCELLED")
+	s.cleanSoon(id, Anna)
+}
+
 // TestRestartsBefore: slurmctld ends while the node of a job is made ready, and begins again. The job waits for what comes already, and begins once.
 //
 //safety:5/jobs with TestStageOutTimeout
