@@ -145,7 +145,7 @@ func (e *Entry) xattrsWith(object []Attribute, wanted bool) []Xattr {
 		all = append(all, Xattr{Name: XattrObject + a.Name, Value: []byte(a.Value)})
 	}
 	if word {
-		all = append(all, Xattr{Name: XattrKnown, Value: []byte(wordsOf(stated))})
+		all = append(all, Xattr{Name: XattrKnown, Value: []byte(strings.Join(ObjectWords(stated), ","))})
 	}
 	slices.SortFunc(all, func(a, b Xattr) int { return strings.Compare(a.Name, b.Name) })
 	return all
@@ -159,14 +159,14 @@ func (e *Entry) implied(object []Attribute) Facts {
 	return FactsOfObject
 }
 
-func wordsOf(facts Facts) string {
-	var words []string
+// ObjectWords names the facts of objects among some, in the words of --preserve.
+func ObjectWords(facts Facts) (words []string) {
 	for _, of := range objectWords {
 		if facts.Has(of.fact) {
 			words = append(words, of.word)
 		}
 	}
-	return strings.Join(words, ",")
+	return words
 }
 
 // factsOf is the other way; words of later versions say nothing.

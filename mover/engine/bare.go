@@ -8,12 +8,6 @@ import (
 	"datamove.dev/mover"
 )
 
-// losable is what a target may not keep, in the words of --preserve.
-var losable = [...]struct {
-	fact mover.Facts
-	word string
-}{{mover.FactHeaders, "headers"}, {mover.FactMetadata, "metadata"}, {mover.FactTags, "tags"}, {mover.FactClass, "class"}, {mover.FactXattrs, "xattrs"}}
-
 // bare counts files that have come to a target which does not keep all that they have beside their bytes.
 type bare struct {
 	files int64
@@ -39,11 +33,9 @@ func (b *bare) notes() []string {
 	if b.files == 0 {
 		return nil
 	}
-	var words []string
-	for _, of := range losable {
-		if b.lost.Has(of.fact) {
-			words = append(words, of.word)
-		}
+	words := mover.ObjectWords(b.lost)
+	if b.lost.Has(mover.FactXattrs) {
+		words = append(words, "xattrs")
 	}
 	return []string{fmt.Sprintf("files that have lost what the target does not keep (%s): %d", strings.Join(words, ", "), b.files)}
 }
