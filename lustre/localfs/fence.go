@@ -150,7 +150,7 @@ func limitGroup(fd int, group uint64, bytes int64) error {
 	if bytes == 0 {
 		put(b[16:], ^uint64(0)) // the value that takes it away
 	}
-	return ioctl(fd, qgroupLimit, b)
+	return changeGroups(fd, qgroupLimit, b)
 }
 
 // createGroup makes a group; unix.EEXIST where there is one.
@@ -163,7 +163,7 @@ func askGroup(fd int, create, group uint64) error {
 	b := make([]byte, 16) // struct btrfs_ioctl_qgroup_create_args
 	binary.NativeEndian.PutUint64(b, create)
 	binary.NativeEndian.PutUint64(b[8:], group)
-	return ioctl(fd, qgroupCreate, b)
+	return changeGroups(fd, qgroupCreate, b)
 }
 
 // assignGroup puts a group into another one. It may be there.
@@ -172,8 +172,17 @@ func assignGroup(fd int, group, around uint64) error {
 	for i, v := range []uint64{1, group, around} {
 		binary.NativeEndian.PutUint64(b[8*i:], v)
 	}
-	if err := ioctl(fd, qgroupAssign, b); err != unix.EEXIST {
+	if err := changeGroups(fd, qgroupAssign, b); err != unix.EEXIST {
 		return err
 	}
 	return nil
+}
+
+// changeGroups is a call that changes groups, by a descriptor in a subvolume that may be full.
+func changeGroups(fd int, request uint, arg []byte) error {
+	err := ioctl(fd, request, arg)
+	if err == unix.EDQUOT {
+		err = fromOutside(fd, func(fd int) error { return ioctl(fd, request, arg) })
+	}
+	return err
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // fromOutside asks by a descriptor in another subvolume of the btrfs that fd is on. Newer
-// kernels (seen on Linux 6.18) take the room for a change of a limit from the subvolume of
+// kernels (seen on Linux 6.18) take the room for a change of a group from the subvolume of
 // the descriptor, so that a full one could not be given more by itself.
 func fromOutside(fd int, ask func(fd int) error) error {
 	system, err := systemID(fd)

@@ -194,7 +194,7 @@ func (s *Subvolumes) setLimit(ctx context.Context, fd int, id uint64, bytes int6
 			return failed("group of subvolumes", fd, err, quotaHints)
 		}
 	}
-	if err := limitBy(fd, group, bytes); err != nil {
+	if err := limitGroup(fd, group, bytes); err != nil {
 		return failed("set quota", fd, err, quotaHints)
 	}
 	if group == id {
@@ -202,16 +202,7 @@ func (s *Subvolumes) setLimit(ctx context.Context, fd int, id uint64, bytes int6
 	}
 	own, err := s.group(fd, id)
 	if err == nil && own.limits&limitReferenced != 0 { // from before it had a group around it
-		err = limitBy(fd, id, 0)
-	}
-	return err
-}
-
-// limitBy sets the limit of a group by a descriptor in it, which may be full.
-func limitBy(fd int, group uint64, bytes int64) error {
-	err := limitGroup(fd, group, bytes)
-	if err == unix.EDQUOT {
-		err = fromOutside(fd, func(fd int) error { return limitGroup(fd, group, bytes) })
+		err = limitGroup(fd, id, 0)
 	}
 	return err
 }

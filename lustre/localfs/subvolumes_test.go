@@ -190,6 +190,9 @@ func TestSubvolumesFull(t *testing.T) {
 		if err := write(dir+"/full/more", mib); !errors.Is(err, unix.EDQUOT) {
 			t.Errorf("%s: over its limit: %v", path, err)
 		}
+		group := fenceOf(uint64(p.ID)) + 1
+		must.Do(t, createGroup(inside, group))
+		must.Do(t, removeGroup(inside, group))
 		must.Do(t, s.SetQuota(t.Context(), inside, p, lustre.Limits{HardBytes: int64(10+i) * mib}))
 		must.Do(t, unix.Close(inside))
 	}
