@@ -43,9 +43,8 @@ func Caught(err *error) {
 
 // Damage makes err the kind mover.ErrCorrupt, unless it tells of the machine and not of the store.
 func Damage(err error) error {
-	ofMachine := []error{mover.ErrFull, syscall.EACCES, syscall.EPERM, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT,
-		syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM}
-	if slices.ContainsFunc(ofMachine, func(e error) bool { return errors.Is(err, e) }) {
+	ofMachine := []syscall.Errno{syscall.EACCES, syscall.EPERM, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM}
+	if errors.Is(err, mover.ErrFull) || slices.ContainsFunc(ofMachine, func(e syscall.Errno) bool { return is(err, e) }) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", mover.ErrCorrupt, err)
@@ -53,10 +52,16 @@ func Damage(err error) error {
 
 // Kind gives err the kind that programs decide by.
 func Kind(err error) error {
-	if (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)) && !errors.Is(err, mover.ErrFull) {
+	if err != nil && !errors.Is(err, mover.ErrFull) && (is(err, syscall.ENOSPC) || is(err, syscall.EDQUOT)) {
 		return fmt.Errorf("%w: %w", mover.ErrFull, err)
 	}
 	return err
+}
+
+// is reports whether err is an error of the system. Badger 4.9.6 wraps most errors as text (y.Wrap), so that only
+// their words are left.
+func is(err error, e syscall.Errno) bool {
+	return errors.Is(err, e) || strings.Contains(err.Error(), e.Error())
 }
 
 // tidy removes logs of no bytes: a kill left them before anything was in them, and
