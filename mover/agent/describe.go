@@ -9,7 +9,6 @@ import (
 	"os"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
-	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/agent/sandbox"
 	"datamove.dev/mover/server/osaccount"
@@ -96,7 +95,7 @@ func (e saidError) Unwrap() error { return e.kind }
 func (p *process) startDescriber(ctx context.Context) (*process, error) {
 	a := p.agent
 	at := p.job.GetSpec().GetTarget()
-	job := a.job(p.task.GetId(), &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_DESCRIBE, Source: at}, p.job.GetRoots())
+	job := a.job(p.task.GetId(), convert.Describe(at), p.job.GetRoots())
 	job.Lead, job.Epoch, job.Closed = true, p.epoch, true
 	d := newProcess(a, p.task, job)
 	d.describer, d.epoch, d.span = &describer{p.lead, make(chan *agentv1.EndLeadRequest, 1)}, p.epoch, p.span

@@ -7,8 +7,8 @@ import (
 
 	"datamove.dev/api"
 	agentv1 "datamove.dev/api/datamove/agent/v1"
-	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/task"
 	"datamove.dev/mover/telemetry"
 )
 
@@ -70,7 +70,7 @@ func (p *process) EndBatch(_ context.Context, r *agentv1.EndBatchRequest) (*agen
 
 // finish tells the coordinator how a lead ended.
 func (a *Agent) finish(p *process, r *agentv1.FinishRequest) {
-	if p.task.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_LOOK {
+	if task.Of(p.task.GetSpec()).Probe {
 		a.admits(p.task, r) // before who asked hears of it
 	}
 	a.report(p.traced(context.Background(), ""), "task", r.GetTask(), func(ctx context.Context) error { _, err := a.link.Finish(ctx, r); return err })

@@ -18,6 +18,7 @@ import (
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/remedy"
 	"datamove.dev/mover/server/osaccount"
+	"datamove.dev/mover/task"
 	"datamove.dev/mover/task/convert"
 )
 
@@ -33,10 +34,10 @@ type end struct {
 }
 
 func ends(spec *pb.TaskSpec) []end {
-	if spec.GetKind() == pb.TaskKind_TASK_KIND_LOOK {
+	if task.Of(spec).Probe {
 		return []end{{spec.GetSource(), false}}
 	}
-	write := spec.GetKind() != pb.TaskKind_TASK_KIND_VERIFY && !convert.ComesHome(spec)
+	write := !task.Of(spec).ReadOnly && !convert.ComesHome(spec)
 	all := []end{{spec.GetSource(), convert.ChangesSource(spec)}, {spec.GetTarget(), write}}
 	for _, s := range spec.GetSources() {
 		all = append(all, end{s, false})
@@ -157,7 +158,7 @@ func (a *Agent) admit(p *process, l location.Location, write bool, roots *sandbo
 	}
 	switch {
 	case path == "":
-	case write && removes(p.job.GetSpec().GetKind()): // it goes itself
+	case write && task.Of(p.job.GetSpec()).RemovesTarget: // it goes itself
 		roots.Write = append(roots.Write, filepath.Dir(filepath.Clean(path)))
 	case write:
 		roots.Write = append(roots.Write, path)
@@ -169,15 +170,11 @@ func (a *Agent) admit(p *process, l location.Location, write bool, roots *sandbo
 
 // admitFeed lets the process that tells of changes in a tier reach the change log, if this node knows of no other feed of the tier.
 func (a *Agent) admitFeed(p *process, feed, dir string, roots *sandbox.Confinement) {
-	if p.job.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_FOLLOW || a.o.FeedReach == nil || feed != "" && feed != "changelog" {
+	if !task.Of(p.job.GetSpec()).Feed || a.o.FeedReach == nil || feed != "" && feed != "changelog" {
 		return
 	}
 	more := a.o.FeedReach(dir)
 	roots.List, roots.Devices = append(roots.List, more.List...), append(roots.Devices, more.Devices...)
-}
-
-func removes(k pb.TaskKind) bool {
-	return k == pb.TaskKind_TASK_KIND_REMOVE || k == pb.TaskKind_TASK_KIND_RELEASE || k == pb.TaskKind_TASK_KIND_PURGE
 }
 
 // access is a tier with what opens it: the credentials of the project where it has

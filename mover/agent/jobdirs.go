@@ -15,6 +15,7 @@ import (
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/replicadir"
 	"datamove.dev/mover/server/osaccount"
+	"datamove.dev/mover/task"
 	"datamove.dev/mover/task/convert"
 )
 
@@ -28,7 +29,7 @@ func (a *Agent) makeHome(ctx context.Context, spec *pb.TaskSpec, who osaccount.A
 	t := a.conf().Tiers[l.Tier]
 	folders := strings.SplitN(l.Path, "/", 3)
 	if err != nil || os.Geteuid() != 0 || l.Scheme != location.InTier || t.Path == "" || !t.NodeLocal || !t.Ephemeral || backend.Mounted(t) != nil ||
-		len(folders) < 2 || folders[0] != homes || !strings.HasSuffix(folders[1], "."+strconv.FormatUint(uint64(who.UID), 10)) || removes(spec.GetKind()) {
+		len(folders) < 2 || folders[0] != homes || !strings.HasSuffix(folders[1], "."+strconv.FormatUint(uint64(who.UID), 10)) || task.Of(spec).RemovesTarget {
 		return nil // the process will see
 	}
 	if a.o.Home != nil {

@@ -28,6 +28,7 @@ import (
 	"datamove.dev/mover/rate"
 	"datamove.dev/mover/remedy"
 	"datamove.dev/mover/server/osaccount"
+	"datamove.dev/mover/task"
 	"datamove.dev/mover/telemetry"
 )
 
@@ -216,7 +217,7 @@ func keptApart(spec *pb.TaskSpec, who osaccount.Account, roots sandbox.Confineme
 		var st unix.Statfs_t
 		return unix.Statfs(path, &st) == nil && st.Type == unix.FUSE_SUPER_MAGIC
 	}
-	return spec.GetKind() == pb.TaskKind_TASK_KIND_LOOK && os.Geteuid() == 0 && who.UID != 0 && !slices.ContainsFunc(roots.Read, private)
+	return task.Of(spec).Probe && os.Geteuid() == 0 && who.UID != 0 && !slices.ContainsFunc(roots.Read, private)
 }
 
 // enlist makes the process one that hears what changes, and tells it what holds now: between the two nothing may get lost. mu is held.

@@ -14,7 +14,7 @@ import (
 	"datamove.dev/mover/agent/worker"
 	"datamove.dev/mover/remedy"
 	"datamove.dev/mover/server/osaccount"
-	"datamove.dev/mover/task/convert"
+	"datamove.dev/mover/task"
 )
 
 // session is a lead or a batch.
@@ -39,7 +39,7 @@ func newSession(epoch uint64) *session { return &session{epoch: epoch, more: mak
 // sessionOf is that of a lead.
 func sessionOf(l *agentv1.Lead) *session {
 	s := newSession(l.GetEpoch())
-	s.stays = convert.Standing(l.GetSpec())
+	s.stays = task.Of(l.GetSpec()).Standing
 	return s
 }
 
@@ -159,7 +159,7 @@ func (a *Agent) beginLead(ctx context.Context, l *agentv1.Lead, s *session) {
 	a.borrows(p, l.GetLent())
 	p.limit(l.GetBytesPerSecond())
 	p.trace(l.GetTraceParent())
-	if spec := l.GetSpec(); spec.GetKind() == pb.TaskKind_TASK_KIND_LOOK && spec.GetSource() == "" { // it takes no process
+	if spec := l.GetSpec(); task.Of(spec).Probe && spec.GetSource() == "" { // it takes no process
 		p.untrace(nil)
 		a.finish(p, &agentv1.FinishRequest{Task: l.GetTask().GetId(), Epoch: l.GetEpoch()})
 		a.drop(sessionKey{l.GetTask().GetId(), ""}, l.GetEpoch())
@@ -192,7 +192,7 @@ func unbegun(l *agentv1.Lead, err error) *agentv1.FinishRequest {
 	var unseen osaccount.Unseen
 	r := &agentv1.FinishRequest{
 		Task: l.GetTask().GetId(), Epoch: l.GetEpoch(), Error: err.Error(), ErrorKind: mover.KindName(err), Untouched: true,
-		PutBack: (errors.As(err, &unseen) || errors.Is(err, errLeaving)) && l.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_LOOK,
+		PutBack: (errors.As(err, &unseen) || errors.Is(err, errLeaving)) && !task.Of(l.GetSpec()).Probe,
 	}
 	if try := remedy.About(err); try != "" && !r.GetPutBack() { // with a report it would count as one that has begun
 		r.Report = &pb.Report{Remedy: try}

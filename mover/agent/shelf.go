@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +17,7 @@ import (
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/replicadir"
 	"datamove.dev/mover/server/osaccount"
+	"datamove.dev/mover/task"
 	"datamove.dev/mover/task/convert"
 )
 
@@ -45,10 +45,11 @@ const (
 // and the way to what it removes, and to what is to survive.
 func (a *Agent) prepareShelf(ctx context.Context, p *process, who osaccount.Account) (err error) {
 	spec := p.job.GetSpec()
-	if spec.GetKind() == pb.TaskKind_TASK_KIND_RELEASE {
+	kind := task.Of(spec)
+	if kind.Replica && kind.RemovesTarget {
 		return errors.Join(a.lend(p, spec.GetTarget(), who), a.lend(p, spec.GetSource(), who))
 	}
-	if spec.GetKind() != pb.TaskKind_TASK_KIND_STAGE || spec.GetStaging().GetDataset() == "" {
+	if !kind.Shared || spec.GetStaging().GetDataset() == "" {
 		return nil
 	}
 	spot, ok := a.spotOf(spec.GetTarget())
@@ -105,13 +106,13 @@ func (p *process) Seal(ctx context.Context, r *agentv1.SealRequest) (*agentv1.Se
 		return nil, errNoLead
 	case p.ctx.Err() != nil:
 		return nil, p.ctx.Err()
-	case r.GetOff() && removes(spec.GetKind()):
+	case r.GetOff() && task.Of(spec).RemovesTarget:
 		unsealed, err := p.agent.unseal(ctx, spec.GetTarget(), p.as.Account.UID)
 		p.mu.Lock()
 		p.unsealed = p.unsealed || unsealed
 		p.mu.Unlock()
 		return &agentv1.SealResponse{}, err
-	case !r.GetOff() && spec.GetKind() == pb.TaskKind_TASK_KIND_STAGE && !p.sealed:
+	case !r.GetOff() && task.Of(spec).Shared && !p.sealed:
 		p.sealed = true
 		described, err := p.seal(ctx)
 		if err == nil && described {
@@ -199,8 +200,8 @@ func onShelf(root string, l location.Location) (below string, ok bool) {
 
 // clearShelf removes the folders that are empty when a replica is gone.
 func (a *Agent) clearShelf(spec *pb.TaskSpec) {
-	kinds := []pb.TaskKind{pb.TaskKind_TASK_KIND_RELEASE, pb.TaskKind_TASK_KIND_PURGE}
-	if spot, ok := a.spotOf(spec.GetTarget()); ok && slices.Contains(kinds, spec.GetKind()) {
+	kind := task.Of(spec)
+	if spot, ok := a.spotOf(spec.GetTarget()); ok && kind.RemovesTarget && !kind.UserPaths {
 		spot.Clear()
 	}
 }

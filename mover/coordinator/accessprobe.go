@@ -113,7 +113,8 @@ func (s *Service) lookAt(u *unseen, source *pb.Replica) ([]*pb.TaskSpec, error) 
 // lookSpec is the request to look at a source, if there is one, and to let the caller in to
 // the replica, if that has a gate.
 func (s *Service) lookSpec(u *unseen, source *pb.Replica) *pb.TaskSpec {
-	spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_LOOK, Source: source.GetLocation(), Node: cmp.Or(u.replica.GetNode(), source.GetNode()), Project: u.project}
+	spec := probeSpec(source.GetLocation(), cmp.Or(u.replica.GetNode(), source.GetNode()))
+	spec.Project = u.project
 	if spec.Class = task.ClassOf(spec); s.gated(u.replica) {
 		spec.Target = u.replica.GetLocation()
 	}

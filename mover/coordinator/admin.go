@@ -14,7 +14,6 @@ import (
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/task"
-	"datamove.dev/mover/task/convert"
 )
 
 // GetInfo implements pb.AdminServiceServer.
@@ -49,7 +48,7 @@ func (s *Service) GetInfo(ctx context.Context, r *pb.GetInfoRequest) (*pb.Info, 
 // working counts the tasks that run until they are cancelled, and sums the rates of all. Service.mu is held.
 func (s *Service) working() (standing int64, bytesPerSecond float64) {
 	for _, l := range s.leads {
-		if convert.Standing(l.task.GetSpec()) {
+		if task.Of(l.task.GetSpec()).Standing {
 			standing++
 		}
 		bytesPerSecond += l.task.GetProgress().GetBytesPerSecond()

@@ -17,7 +17,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/server/authz"
-	"datamove.dev/mover/task/convert"
+	"datamove.dev/mover/task"
 )
 
 func durationOf(d time.Duration) *durationpb.Duration { return durationpb.New(d) }
@@ -194,7 +194,7 @@ func (s *Service) note(n *node, st *agentv1.Status) (freed bool) {
 	n.slots = n.leads
 	for _, ses := range st.GetSessions() {
 		l := s.leads[ses.GetTask()]
-		if ses.GetBatch() == "" && (l == nil || !convert.Standing(l.task.GetSpec())) {
+		if ses.GetBatch() == "" && (l == nil || !task.Of(l.task.GetSpec()).Standing) {
 			n.slots++
 		}
 		if l != nil && ses.GetBatch() == "" && l.agent == n.name && l.epoch == ses.GetEpoch() {

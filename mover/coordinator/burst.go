@@ -86,8 +86,9 @@ func (s *Service) ApplyBurst(ctx context.Context, r *pb.ApplyBurstRequest) (*pb.
 		labels[key] = value
 	}
 	labels[burstLabel] = work.GetName()
-	spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_BURST, Target: b.Spec.Cloud.Tier + ":" + b.Prefix(), Project: project, Node: r.GetNode(), Labels: labels, Class: r.GetClass(), Burst: work,
-		Options: &pb.Options{Jobs: r.GetJobs(), BytesPerSecond: r.GetBytesPerSecond()}}
+	spec := burstSpec(b.Spec.Cloud.Tier+":"+b.Prefix(), work)
+	spec.Project, spec.Node, spec.Labels, spec.Class = project, r.GetNode(), labels, r.GetClass()
+	spec.Options = &pb.Options{Jobs: r.GetJobs(), BytesPerSecond: r.GetBytesPerSecond()}
 	if spec.Class == pb.TaskClass_TASK_CLASS_UNSPECIFIED && work.GetStep() == pb.BurstStep_BURST_STEP_SYNC_BACK {
 		spec.Class = pb.TaskClass_TASK_CLASS_CHECKPOINT
 	}
@@ -194,7 +195,8 @@ func (s *Service) replicaOf(c authz.Caller, spec *pb.TaskSpec, from string) (str
 	if !isDataset(from) {
 		return from, nil
 	}
-	one := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: from, Target: spec.GetTarget(), Project: spec.GetProject(), Node: spec.GetNode()}
+	one := copySpec(from, spec.GetTarget())
+	one.Project, one.Node = spec.GetProject(), spec.GetNode()
 	if err := s.resolve(c, one); err != nil {
 		return "", err
 	}

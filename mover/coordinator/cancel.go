@@ -24,7 +24,7 @@ func (s *Service) CancelTask(ctx context.Context, r *pb.CancelTaskRequest) (*pb.
 	if err != nil {
 		return nil, err
 	}
-	if t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_STAGE && !task.Ended(t.GetState()) {
+	if task.Of(t.GetSpec()).Shared && !task.Ended(t.GetState()) {
 		mine, others, err := s.withdraw(ctx, t, r)
 		switch {
 		case err != nil:

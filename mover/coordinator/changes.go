@@ -18,13 +18,9 @@ import (
 
 // changesAt are the places whose content its owner has asked a task to change, in the order of submission.
 func changesAt(t *pb.Task) []string {
-	switch spec := t.GetSpec(); spec.GetKind() {
-	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC, pb.TaskKind_TASK_KIND_REMOVE:
+	spec := t.GetSpec()
+	if kind := task.Of(spec); kind.Changes() || kind.RemovesTarget && !kind.Replica && t.GetOwner().GetUid() != 0 {
 		return []string{spec.GetTarget()}
-	case pb.TaskKind_TASK_KIND_PURGE:
-		if t.GetOwner().GetUid() != 0 {
-			return []string{spec.GetTarget()}
-		}
 	}
 	return nil
 }
@@ -73,7 +69,7 @@ func (s *Service) unread(tx *state.Tx, t *pb.Task) error {
 				return err
 			}
 			op := "replace"
-			if task.Removes(t.GetSpec()) {
+			if task.Destroys(t.GetSpec()) {
 				op = "remove"
 			}
 			return &mover.Error{Op: op, Place: place, Err: because(undone(again), "task %s, which was to read there first, is %s; bring that to its end, or submit this task again to %s what is there all the same", r.GetId(), ending(r), op)}

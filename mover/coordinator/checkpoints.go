@@ -37,7 +37,7 @@ func (s *Service) TellCheckpoints(ctx context.Context, r *agentv1.TellCheckpoint
 	if err != nil {
 		return nil, err
 	}
-	if spec.GetKind() != pb.TaskKind_TASK_KIND_CHECKPOINTS {
+	if spec.GetKind() != checkpoints {
 		return nil, mover.Usagef("task %s looks at no checkpoints", r.GetTask())
 	}
 	tree, err := s.treeOf(spec)
@@ -166,7 +166,7 @@ func (s *Service) keepSightsee(ctx context.Context) error {
 				s.sightsAsked = map[catalog.Tree]time.Time{}
 			}
 			s.sightsAsked[tree] = s.now()
-			_, terr := s.treeTask(ctx, pb.TaskKind_TASK_KIND_CHECKPOINTS, tree.Tier, tree.Node, "")
+			_, terr := s.treeTask(ctx, checkpoints, tree.Tier, tree.Node, "")
 			err = errors.Join(err, terr)
 		}
 	}
@@ -181,7 +181,7 @@ func (s *Service) sightseers() (over []*pb.Task, begun map[catalog.Tree]bool, er
 			if err != nil {
 				return err
 			}
-			if t.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_CHECKPOINTS {
+			if t.GetSpec().GetKind() != checkpoints {
 				continue
 			}
 			tree, err := s.treeOf(t.GetSpec())

@@ -147,7 +147,7 @@ func (s *Service) runs(ctx context.Context, p *policy.Program, by string, at tim
 		end := p.Ends(at)
 		if p.Policy.Spec.Source.OnStale != policy.Refuse && (at.IsZero() || end.IsZero() || s.now().Before(end)) {
 			for _, a := range areas { // it begins when they are there
-				if _, err := s.treeTask(ctx, pb.TaskKind_TASK_KIND_SCAN, a.Tree.Tier, a.Tree.Node, ""); err != nil {
+				if _, err := s.treeTask(ctx, scans, a.Tree.Tier, a.Tree.Node, ""); err != nil {
 					return err
 				}
 			}

@@ -44,7 +44,8 @@ func (s *Service) AddDataset(ctx context.Context, r *pb.AddDatasetRequest) (*pb.
 	if at.GetTier() != "" {
 		source = at.GetLocation() // as it will be recorded: it is read there, over no symbolic link
 	}
-	spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_DESCRIBE, Source: source, Project: r.GetProject(), Node: r.GetNode(), Staging: &pb.Staging{Dataset: r.GetName()}}
+	spec := describeSpec(source)
+	spec.Project, spec.Node, spec.Staging = r.GetProject(), r.GetNode(), &pb.Staging{Dataset: r.GetName()}
 	return s.submit(ctx, spec, r.GetIdempotencyKey(), func(tx *state.Tx, t *pb.Task) error {
 		return s.mayAdd(tx, authz.From(ctx), t)
 	})
@@ -174,7 +175,7 @@ func (s *Service) stays(tx *state.Tx, by *pb.Task, at *pb.Replica) error {
 			return err
 		}
 		target := address(t.GetSpec().GetTarget(), t.GetSpec().GetNode(), s.conf())
-		if writes(t.GetSpec()) && overlap(where, target) && (concerns(t, by) || len(target) >= len(where)) {
+		if task.Of(t.GetSpec()).Overwrites && overlap(where, target) && (concerns(t, by) || len(target) >= len(where)) {
 			return no(t.GetId(), t.GetSpec().GetTarget())
 		}
 	}

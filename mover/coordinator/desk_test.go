@@ -240,7 +240,7 @@ func (d *desk) finish(id string, content uint64, failed error) error {
 	r := &agentv1.FinishRequest{Task: id, Epoch: l.GetEpoch(), Report: &pb.Report{}}
 	if failed != nil {
 		r.Error, r.ErrorKind = failed.Error(), mover.KindName(failed)
-	} else if l.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_RELEASE && proves(l.GetSpec()) {
+	} else if l.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_RELEASE && d.kindOf(l.GetSpec()).Proves(l.GetSpec()) {
 		d.taken[id] = l
 		err := d.prove(id, content)
 		delete(d.taken, id)

@@ -15,7 +15,6 @@ import (
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/task"
-	"datamove.dev/mover/task/convert"
 )
 
 // dispatch gives out what there is. It runs in one goroutine.
@@ -151,7 +150,7 @@ func (s *Service) blocks(ctx context.Context, t *pb.Task, f *taskQueue) (wait ti
 	if wait := s.inTheWay(ctx, t, f); wait > 0 {
 		return wait, nil
 	}
-	return s.makesRoom(ctx, t)
+	return s.kindOf(t.GetSpec()).Delay(ctx, t)
 }
 
 // inTheWay says how long a task waits for others.
@@ -265,7 +264,7 @@ func (s *Service) giveLead(ctx context.Context, id string, f *taskQueue, agent s
 	}
 	s.addLead(l)
 	f.pass += 1 / float64(weights(s.conf()).Of(f.class, f.project))
-	if a := s.agents[agent]; a != nil && !convert.Standing(t.GetSpec()) {
+	if a := s.agents[agent]; a != nil && !task.Of(t.GetSpec()).Standing {
 		a.leads--
 	}
 	s.watch.tell(id)
@@ -338,10 +337,10 @@ func (s *Service) writer(t *pb.Task, n placement) (name string, linger bool) {
 // bars nothing, also not at the same target: it may be slow, and for ever. The lock of the target and the kernel say what one account can do
 // beside another. Of replicas one task at a time has to do with a target.
 func bars(writer, t *pb.Task, theirs, own []string) bool {
-	switch kind := writer.GetSpec().GetKind(); {
+	switch {
 	case concerns(writer, t):
 		return meet(own, theirs)
-	case kind == pb.TaskKind_TASK_KIND_COPY, kind == pb.TaskKind_TASK_KIND_SYNC, kind == pb.TaskKind_TASK_KIND_REMOVE:
+	case task.Of(writer.GetSpec()).Changes():
 		return false
 	}
 	return slices.ContainsFunc(own, func(at string) bool { return slices.Contains(theirs, at) })
@@ -349,11 +348,10 @@ func bars(writer, t *pb.Task, theirs, own []string) bool {
 
 // drafts says whether a task has anything to do at its target but to read.
 func drafts(spec *pb.TaskSpec) bool {
-	kind := spec.GetKind()
 	if spec.GetBurst() != nil && !worksOn(spec) {
 		return false
 	}
-	return kind != pb.TaskKind_TASK_KIND_VERIFY && kind != pb.TaskKind_TASK_KIND_LOOK && spec.GetTarget() != ""
+	return !task.Of(spec).ReadOnly && spec.GetTarget() != ""
 }
 
 // target is where a lead writes.

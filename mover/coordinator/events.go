@@ -101,9 +101,7 @@ func checkpointTimes(tx *state.Tx, tier, dir string, events map[policy.Event]boo
 
 // brought notes that a task of somebody has brought something to a tier, for policies that wait for that.
 func (s *Service) brought(t *pb.Task) {
-	switch t.GetSpec().GetKind() {
-	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC, pb.TaskKind_TASK_KIND_STAGE:
-	default:
+	if !task.Of(t.GetSpec()).Brings() {
 		return
 	}
 	l, err := location.Parse(t.GetSpec().GetTarget())

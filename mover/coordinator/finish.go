@@ -45,7 +45,7 @@ func (s *Service) Finish(ctx context.Context, r *agentv1.FinishRequest) (*agentv
 	s.firstByte(t, r.GetFirstByteTime())
 	if r.GetError() != "" {
 		s.ended(t, task.Failed, r.GetErrorKind(), r.GetError())
-	} else if err := s.judge(l, t, r); err != nil {
+	} else if err := s.kindOf(t.GetSpec()).Judge(l, t, r); err != nil {
 		s.ended(t, task.Failed, mover.KindName(err), err.Error())
 	} else {
 		s.ended(t, task.Done, "", "")

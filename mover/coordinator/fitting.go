@@ -11,6 +11,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/task"
 	"datamove.dev/mover/units"
 	"datamove.dev/tiering/dataset"
 )
@@ -107,7 +108,7 @@ func (s *Service) coming(tx *state.Tx, r *pb.Replica) (bytes int64, err error) {
 	s.mu.Lock()
 	for id, l := range s.leads {
 		spec := l.task.GetSpec()
-		if spec.GetStaging().GetTier() == r.GetTier() && spec.GetKind() == pb.TaskKind_TASK_KIND_STAGE && (r.GetNode() == "" || spec.GetNode() == r.GetNode()) && id != r.GetTask() {
+		if spec.GetStaging().GetTier() == r.GetTier() && task.Of(spec).Shared && (r.GetNode() == "" || spec.GetNode() == r.GetNode()) && id != r.GetTask() {
 			all = append(all, staged{l.task.GetDataset(), l.task.GetProgress().GetBytesDone()})
 		}
 	}
@@ -173,9 +174,6 @@ func (f fitting) taken() string {
 
 // makesRoom has others go for a staging that is about to begin for the first time, and says how long it waits for that, or why it can not begin.
 func (s *Service) makesRoom(ctx context.Context, t *pb.Task) (wait time.Duration, why error) {
-	if t.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_STAGE || t.GetDataset() == "" || t.GetTries() > 0 {
-		return 0, nil
-	}
 	var f fitting
 	var r *pb.Replica
 	err := s.ledger.View(func(tx *state.Tx) (err error) {

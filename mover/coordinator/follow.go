@@ -47,7 +47,7 @@ func (s *Service) Follow(stream grpc.BidiStreamingServer[agentv1.FollowRequest, 
 		return err
 	}
 	id, epoch := first.GetTask(), first.GetEpoch()
-	tree, _, done, err := s.walks(stream.Context(), pb.TaskKind_TASK_KIND_FOLLOW, id, epoch)
+	tree, _, done, err := s.walks(stream.Context(), follows, id, epoch)
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (s *Service) keepFollowed(ctx context.Context) error {
 				s.followAsked = map[catalog.Tree]time.Time{}
 			}
 			s.followAsked[tree] = s.now()
-			_, ferr := s.treeTask(ctx, pb.TaskKind_TASK_KIND_FOLLOW, name, tree.Node, "")
+			_, ferr := s.treeTask(ctx, follows, name, tree.Node, "")
 			err = errors.Join(err, ferr)
 		}
 	}
@@ -186,7 +186,7 @@ func (s *Service) unfollow(ctx context.Context) (err error) {
 			if err != nil {
 				return err
 			}
-			if t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_FOLLOW && !s.follows(t.GetSpec()) {
+			if t.GetSpec().GetKind() == follows && !s.follows(t.GetSpec()) {
 				over = append(over, t)
 			}
 		}

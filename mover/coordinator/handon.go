@@ -56,7 +56,7 @@ func yields(why string) bool {
 
 // waited reports whether an account waits for a task that is to be in a state. A pause leaves those of its owner waiting.
 func waited(tx *state.Tx, t *pb.Task, to pb.TaskState) (bool, error) {
-	if t.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_STAGE {
+	if !task.Of(t.GetSpec()).Shared {
 		return false, nil
 	}
 	wishes, err := all(state.StageWaiters.All(tx, state.Range{Prefix: []string{t.GetId()}}))

@@ -36,7 +36,7 @@ func (s *Service) ReadItems(r *agentv1.ReadItemsRequest, out grpc.ServerStreamin
 	}
 	defer f.Close()
 	still := func(*pb.PlanItem) (bool, error) { return true, nil }
-	if spec.GetKind() == pb.TaskKind_TASK_KIND_TIER {
+	if !undoes(spec) {
 		if still, err = s.still(f.Plan); err != nil {
 			return err
 		}
@@ -129,8 +129,8 @@ func (s *Service) endKeptOf(ctx context.Context, r *pb.Run) error {
 		}
 		at := one.GetPlaces()[0]
 		one.Places = one.GetPlaces()[1:]
-		spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_REMOVE, Target: at.GetTier() + ":" + keptIn(one.GetId()), Node: at.GetNode(), Class: pb.TaskClass_TASK_CLASS_TIER,
-			Labels: map[string]string{runLabel: one.GetId(), policyLabel: one.GetPolicy()}}
+		spec := removeSpec(at.GetTier() + ":" + keptIn(one.GetId()))
+		spec.Node, spec.Class, spec.Labels = at.GetNode(), pb.TaskClass_TASK_CLASS_TIER, map[string]string{runLabel: one.GetId(), policyLabel: one.GetPolicy()}
 		t = s.newTask(self(), spec)
 		if err := state.Tasks.Put(tx, t); err != nil {
 			return err

@@ -15,6 +15,7 @@ import (
 	"datamove.dev/mover/coordinator/quota"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/server/authz"
+	"datamove.dev/mover/task"
 )
 
 // grant gives the caller a hold on what is there.
@@ -106,7 +107,7 @@ func (s *Service) wish(tx *state.Tx, o *order, r *pb.Replica) error {
 // mayFollow says whether somebody else's task may be looked at: one that brings a
 // dataset to where others wait for it, too.
 func (s *Service) mayFollow(ctx context.Context, method string, t *pb.Task) bool {
-	if t.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_STAGE || t.GetDataset() == "" || authz.OfMethod(method).Action != "task.read" {
+	if !task.Of(t.GetSpec()).Shared || t.GetDataset() == "" || authz.OfMethod(method).Action != "task.read" {
 		return false
 	}
 	return s.rules().MayOn(authz.From(ctx), authz.OfMethod(pb.DatasetService_ListReplicas_FullMethodName), authz.Owner{}).Allowed

@@ -22,6 +22,7 @@ import (
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/manifest"
 	"datamove.dev/mover/server/authz"
+	"datamove.dev/mover/task"
 )
 
 const (
@@ -78,12 +79,12 @@ func (s *Service) expects(ctx context.Context, r *agentv1.PutManifestRequest) (d
 	switch {
 	case err != nil:
 		return "", nil, err
-	case !proves(l.task.GetSpec()):
+	case !s.kindOf(l.task.GetSpec()).Proves(l.task.GetSpec()):
 		return "", nil, mover.Usagef("task %s needs no manifest", r.GetTask())
 	case l.sending:
 		return "", nil, fmt.Errorf("%w: task %s is sending a manifest already", mover.ErrTransient, r.GetTask())
 	}
-	if l.task.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_DESCRIBE {
+	if !task.Of(l.task.GetSpec()).NoTarget {
 		if _, digest, _ = strings.Cut(l.task.GetDataset(), "@"); !validDigest(digest) {
 			return "", nil, fmt.Errorf("%w: task %s is of no version of a dataset", mover.ErrConflict, r.GetTask())
 		}

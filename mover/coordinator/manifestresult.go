@@ -10,6 +10,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/manifest"
+	"datamove.dev/mover/task"
 )
 
 // manifestResult is what the manifest that a lead has sent says of what it has read.
@@ -24,64 +25,23 @@ type manifestResult struct {
 	unlike bool // of a task that failed: what it read is not what it has to be
 }
 
-// proves says whether the lead of a task sends a manifest.
-func proves(spec *pb.TaskSpec) bool {
-	switch spec.GetKind() {
-	case pb.TaskKind_TASK_KIND_DESCRIBE:
-		return true
-	case pb.TaskKind_TASK_KIND_STAGE:
-		return spec.GetStaging().GetDataset() != ""
-	case pb.TaskKind_TASK_KIND_RELEASE:
-		return spec.GetOptions().GetChecksum() || spec.GetSource() != ""
-	}
-	return false
-}
-
-// judge says why a task that its lead calls done is not: contents are believed by
-// their manifest alone. Of one that makes a version it notes which.
-func (s *Service) judge(l *lead, t *pb.Task, r *agentv1.FinishRequest) error {
-	if t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_SCAN {
-		return s.scanned(t)
-	}
-	if !proves(t.GetSpec()) || t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_RELEASE {
-		return nil
-	}
-	p := s.proofOf(l)
-	if p.digest == "" && validDigest(r.GetDigest()) {
-		p.digest = r.GetDigest() // it was sent before this service began anew
-		s.mu.Lock()
-		l.proof.digest = p.digest
-		s.mu.Unlock()
-	}
-	switch {
-	case p.digest == "":
-		return &mover.Error{Op: "finish", Place: "task " + t.GetId(), Err: fmt.Errorf("%w: its lead has sent no manifest; submit it again", mover.ErrTransient)}
-	case t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_STAGE:
-		if isOf(t, p.digest) {
-			return nil
-		}
-		return &mover.Error{Op: "stage", Place: t.GetSpec().GetTarget(), Err: fmt.Errorf(
-			"%w: what was copied from %s has the digest %s and not that of dataset:%s; the source has changed since it was added: add it again, or stage another replica",
-			mover.ErrCorrupt, mover.Printable(t.GetSpec().GetSource()), p.digest, mover.Printable(t.GetDataset()))}
-	}
-	p, err := s.stored(p)
-	if err == nil && p.entries == 0 {
-		err = &mover.Error{Op: "add", Place: t.GetSpec().GetSource(), Err: because(mover.ErrRefused, "there is nothing in it; is it mounted?")}
-	}
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	l.proof = p
-	s.mu.Unlock()
-	t.Dataset = tag(t.GetSpec().GetStaging().GetDataset(), p.digest)
-	return nil
-}
-
 func (s *Service) proofOf(l *lead) manifestResult {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return l.proof
+}
+
+// proved returns what the lead of a task has proved by a manifest, which it must have sent.
+func (s *Service) proved(l *lead, t *pb.Task, r *agentv1.FinishRequest) (manifestResult, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.proof.digest == "" && validDigest(r.GetDigest()) {
+		l.proof.digest = r.GetDigest() // it was sent before this service began anew
+	}
+	if l.proof.digest == "" {
+		return l.proof, &mover.Error{Op: "finish", Place: "task " + t.GetId(), Err: fmt.Errorf("%w: its lead has sent no manifest; submit it again", mover.ErrTransient)}
+	}
+	return l.proof, nil
 }
 
 // isOf says whether a digest is that of the version that a task is about.
@@ -93,7 +53,7 @@ func isOf(t *pb.Task, digest string) bool {
 // sameStill says why what a task is to release is not to be removed: it is not the
 // replica that it was, or the copy that is to survive it is not.
 func sameStill(t *pb.Task, p manifestResult) error {
-	if t.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_RELEASE || isOf(t, p.digest) {
+	if !task.Of(t.GetSpec()).RemovesTarget || isOf(t, p.digest) {
 		return nil
 	}
 	return &mover.Error{Op: "release", Place: t.GetSpec().GetTarget(), Err: fmt.Errorf(

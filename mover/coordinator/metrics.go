@@ -95,7 +95,7 @@ func (s *Service) countEnd(t *pb.Task) {
 	case !unasked(t.GetSpec()):
 		s.log.Info("a task has failed", append(append(aboutTask(t), aboutEnd(t)...), "err", t.GetError())...)
 	default:
-		s.log.Warn("a task of the service itself has failed; it is begun again", "task", t.GetId(), "kind", kindWord(t.GetSpec()), "source", t.GetSpec().GetSource(),
+		s.log.Warn("a task of the service itself has failed; it is begun again", "task", t.GetId(), "kind", task.KindWord(t.GetSpec().GetKind()), "source", t.GetSpec().GetSource(),
 			"node", t.GetSpec().GetNode(), "err", t.GetError())
 	}
 	took := time.Duration(-1) // nobody has led it
@@ -122,7 +122,7 @@ func levelOf(t *pb.Task) slog.Level {
 // aboutTask is what a log says of a task: what it is, and of whom.
 func aboutTask(t *pb.Task) []any {
 	spec := t.GetSpec()
-	about := []any{"task", t.GetId(), "kind", kindWord(spec), "owner", cmp.Or(t.GetOwner().GetName(), strconv.Itoa(int(t.GetOwner().GetUid())))}
+	about := []any{"task", t.GetId(), "kind", task.KindWord(spec.GetKind()), "owner", cmp.Or(t.GetOwner().GetName(), strconv.Itoa(int(t.GetOwner().GetUid())))}
 	for _, one := range [][2]string{{"source", cmp.Or(spec.GetSource(), strings.Join(spec.GetSources(), " "))}, {"target", spec.GetTarget()}, {"dataset", t.GetDataset()}, {"node", spec.GetNode()}} {
 		if one[1] != "" {
 			about = append(about, one[0], mover.Printable(one[1]))
@@ -141,20 +141,9 @@ func aboutEnd(t *pb.Task) []any {
 	return []any{"state", task.Word(t.GetState()), "files", r.GetFiles(), "bytes", r.GetBytes(), "failed", r.GetFailed(), "took", took}
 }
 
-// kindWord is the kind of a task in a log.
-func kindWord(spec *pb.TaskSpec) string {
-	return strings.ToLower(strings.TrimPrefix(spec.GetKind().String(), "TASK_KIND_"))
-}
-
 // unasked reports whether the service has set itself a task.
 func unasked(spec *pb.TaskSpec) bool {
-	switch spec.GetKind() {
-	case pb.TaskKind_TASK_KIND_FOLLOW, pb.TaskKind_TASK_KIND_CHECKPOINTS:
-		return true
-	case pb.TaskKind_TASK_KIND_SCAN:
-		return spec.GetLabels()[askedBy] == ""
-	}
-	return false
+	return task.Of(spec).Housekeeping && spec.GetLabels()[askedBy] == ""
 }
 
 // sample tells a scrape how things are.

@@ -42,7 +42,7 @@ type order struct {
 func (s *Service) order(ctx context.Context, r *pb.StageRequest) (*order, error) {
 	c := authz.From(ctx)
 	o := &order{caller: c, pin: r.GetPinUntil(), key: r.GetIdempotencyKey(), trace: telemetry.Inject(ctx), tier: r.GetTier()}
-	if d := s.rules().MayOn(c, authz.OfKind(pb.TaskKind_TASK_KIND_STAGE), authz.Owner{}); !d.Allowed {
+	if d := s.rules().MayOn(c, authz.OfMethod(pb.DatasetService_Stage_FullMethodName), authz.Owner{}); !d.Allowed {
 		return nil, d.Err()
 	}
 	var err error
@@ -73,8 +73,9 @@ func (s *Service) order(ctx context.Context, r *pb.StageRequest) (*order, error)
 	if err := s.aim(o, r.GetNode()); err != nil {
 		return nil, err
 	}
-	o.asked = &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_STAGE, Source: r.GetSource(), Target: r.GetTier(), Node: r.GetNode(), Class: r.GetClass(), Project: r.GetProject(), Labels: r.GetLabels(),
-		Staging: &pb.Staging{LeaseTtl: r.GetLeaseTtl(), PinUntil: r.GetPinUntil(), Holder: r.GetHolder()}}
+	o.asked = stageSpec(r.GetSource(), r.GetTier())
+	o.asked.Node, o.asked.Class, o.asked.Project, o.asked.Labels = r.GetNode(), r.GetClass(), r.GetProject(), r.GetLabels()
+	o.asked.Staging = &pb.Staging{LeaseTtl: r.GetLeaseTtl(), PinUntil: r.GetPinUntil(), Holder: r.GetHolder()}
 	return o, nil
 }
 

@@ -13,7 +13,7 @@ import (
 	"datamove.dev/mover/coordinator/quota"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/server/authz"
-	"datamove.dev/mover/task/convert"
+	"datamove.dev/mover/task"
 )
 
 // holding is what is summed of an account.
@@ -110,7 +110,7 @@ func (s *Service) mayHoldTask(tx *state.Tx, c authz.Caller, t *pb.Task) error {
 type usedSlots map[string]map[string]int
 
 func (u usedSlots) add(l *lead, n int) {
-	if convert.Standing(l.task.GetSpec()) {
+	if task.Of(l.task.GetSpec()).Standing {
 		return
 	}
 	if u[l.agent] == nil {

@@ -11,13 +11,14 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/task"
 )
 
 // reads says whether a task copies a dataset: what it reads has to be what the manifest
 // says. Who stages one has its digest compared at the end, and its files, too, when others give them: see compares.
 func reads(t *pb.Task) bool {
-	kind := t.GetSpec().GetKind()
-	return t.GetDataset() != "" && (kind == pb.TaskKind_TASK_KIND_COPY || kind == pb.TaskKind_TASK_KIND_SYNC)
+	kind := task.Of(t.GetSpec())
+	return t.GetDataset() != "" && kind.Brings() && kind.UserPaths
 }
 
 // compares says whether a task has to find in each file what the manifest says: when it reads the dataset for somebody, and when it
@@ -37,7 +38,7 @@ func (s *Service) ReadManifest(r *agentv1.ReadManifestRequest, stream grpc.Serve
 	s.mu.Lock()
 	l, err := s.held(stream.Context(), r.GetTask(), r.GetEpoch())
 	var digest string
-	if err == nil && (reads(l.task) || l.task.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_STAGE) {
+	if err == nil && task.Of(l.task.GetSpec()).Brings() {
 		_, digest, _ = strings.Cut(l.task.GetDataset(), "@")
 	}
 	s.mu.Unlock()

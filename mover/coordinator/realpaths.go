@@ -66,11 +66,10 @@ func (s *Service) placesOf(t *pb.Task) (places []*agentv1.ResolvePlace) {
 	for _, text := range state.Reads(t) {
 		add(text, false)
 	}
-	switch kind := spec.GetKind(); kind {
-	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC: // where something is staged no user leads links to
-		add(spec.GetTarget(), false)
-	case pb.TaskKind_TASK_KIND_REMOVE, pb.TaskKind_TASK_KIND_PURGE:
-		add(spec.GetTarget(), true)
+	switch kind := task.Of(spec); {
+	case kind.Replica: // no link of a user leads there
+	case kind.Brings(), kind.RemovesTarget:
+		add(spec.GetTarget(), kind.RemovesTarget)
 	}
 	return places
 }

@@ -10,7 +10,6 @@ import (
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/server/authz"
-	"datamove.dev/mover/task"
 	"datamove.dev/tiering/dataset"
 )
 
@@ -24,7 +23,7 @@ func (s *Service) Release(ctx context.Context, r *pb.ReleaseRequest) (*pb.Task, 
 	if r.GetTier() == "" {
 		return nil, mover.Usagef("say which tier the replica is to be released from")
 	}
-	asked := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_RELEASE, Source: r.GetSource(), Node: r.GetNode(), Staging: &pb.Staging{Tier: r.GetTier()}}
+	asked := releaseRequest(r)
 	return s.once(ctx, r.GetIdempotencyKey(), asked, func(tx *state.Tx) (*pb.Task, error) {
 		if _, err := s.ownDataset(tx, c, pb.DatasetService_Release_FullMethodName, l.Name); err != nil {
 			return nil, err
@@ -49,7 +48,7 @@ func (s *Service) release(tx *state.Tx, c authz.Caller, x *pb.Replica) (*pb.Task
 	if err := s.mayRelease(tx, x, ""); err != nil {
 		return nil, err
 	}
-	spec := removalSpec(pb.TaskKind_TASK_KIND_RELEASE, x)
+	spec := releaseSpec(x)
 	spec.Project = project
 	if x.GetState() == removing { // what is left of a removal that has failed
 		return s.removes(tx, s.newTask(c, spec), unmade(x))
@@ -119,15 +118,6 @@ func (s *Service) mayRelease(tx *state.Tx, r *pb.Replica, task string) error {
 }
 
 // removalSpec is the request to remove a replica.
-func removalSpec(kind pb.TaskKind, r *pb.Replica) *pb.TaskSpec {
-	spec := &pb.TaskSpec{Kind: kind, Target: r.GetLocation(), Node: r.GetNode(), Staging: &pb.Staging{Dataset: r.GetDataset(), Tier: r.GetTier()}}
-	spec.Class = task.ClassOf(spec)
-	if r.GetDataset() != "" && !managed(r) {
-		spec.Options = &pb.Options{Checksum: true} // others write there, too: it is looked at first
-	}
-	return spec
-}
-
 // removes stores a task that removes replicas, and marks them: from here on nobody
 // relies on them.
 func (s *Service) removes(tx *state.Tx, t *pb.Task, replicas ...*pb.Replica) (*pb.Task, error) {
@@ -154,7 +144,7 @@ func (s *Service) byMaker(r *pb.Replica, labels map[string]string) *pb.Task {
 	if o := r.GetOwner(); o != nil {
 		by = authz.Caller{Name: o.GetName(), UID: o.GetUid()}
 	}
-	spec := removalSpec(pb.TaskKind_TASK_KIND_RELEASE, r)
+	spec := releaseSpec(r)
 	spec.Labels = labels
 	return s.newTask(by, spec)
 }
@@ -168,11 +158,12 @@ func (s *Service) Purge(ctx context.Context, r *pb.PurgeRequest) (*pb.Task, erro
 	}
 	node := s.nodeOf(l.Tier, r.GetNode(), c)
 	l.TrailingSlash = false
-	spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_PURGE, Target: l.String(), Node: node, Staging: &pb.Staging{Tier: l.Tier}}
+	spec := purgeSpec(l.String(), node)
+	spec.Staging = &pb.Staging{Tier: l.Tier}
 	if spec, _, err = s.admitPurge(c, spec); err != nil {
 		return nil, err
 	}
-	asked := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_PURGE, Target: r.GetLocation(), Node: r.GetNode()}
+	asked := purgeSpec(r.GetLocation(), r.GetNode())
 	return s.once(ctx, r.GetIdempotencyKey(), asked, func(tx *state.Tx) (*pb.Task, error) {
 		t := s.newTask(c, spec)
 		if _, err := s.purges(tx, t, l, node); err != nil {

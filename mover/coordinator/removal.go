@@ -9,7 +9,6 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/coordinator/state"
-	"datamove.dev/mover/location"
 	"datamove.dev/mover/task"
 )
 
@@ -22,30 +21,7 @@ func (s *Service) mayBegin(tx *state.Tx, t *pb.Task) error {
 			return err
 		}
 	}
-	switch kind := t.GetSpec().GetKind(); {
-	case writes(t.GetSpec()):
-		return s.overwrites(tx, t)
-	case kind == pb.TaskKind_TASK_KIND_PURGE:
-		l, err := location.Parse(t.GetSpec().GetTarget())
-		if err != nil {
-			return err
-		}
-		inside, err := s.purges(tx, t, l, t.GetSpec().GetNode())
-		if err == nil {
-			_, err = s.removes(tx, t, inside...)
-		}
-		return err
-	case kind == pb.TaskKind_TASK_KIND_RELEASE && t.GetTries() == 0:
-		r, err := stagedBy(tx, t)
-		if err != nil || r.GetCreateTime() == nil { // it never was whole
-			return err
-		}
-		if t.GetSpec().GetLabels()[evictedLabel] != "" {
-			return s.mayEvict(tx, r, t.GetId())
-		}
-		return s.mayRelease(tx, r, t.GetId())
-	}
-	return nil
+	return s.kindOf(t.GetSpec()).Begin(tx, t)
 }
 
 // mayEvict says why a replica has to stay that was to make room.
@@ -64,8 +40,7 @@ func (s *Service) mayEvict(tx *state.Tx, r *pb.Replica, task string) error {
 // beginning is how durable it has to be that a task has begun: of what it removes, nobody
 // may think later that it was not touched.
 func beginning(t *pb.Task) state.Durability {
-	switch t.GetSpec().GetKind() {
-	case pb.TaskKind_TASK_KIND_RELEASE, pb.TaskKind_TASK_KIND_PURGE, pb.TaskKind_TASK_KIND_STAGE:
+	if task.Of(t.GetSpec()).Durable {
 		return state.Durable
 	}
 	return state.Soon
@@ -80,35 +55,18 @@ func (s *Service) refuse(tx *state.Tx, t *pb.Task, why error) error {
 	return err
 }
 
-// removed ends a removal: what is gone is forgotten, and what nobody has begun to remove is
-// whole as it was. Of anything else nobody knows what is left. What this service has
-// made is removed again later; what somebody tried to purge of it with rights that were not
-// enough is doubted, and goes when room is needed. What others have stays as it is and is no
-// replica any more.
-func (s *Service) removed(tx *state.Tx, t *pb.Task, p manifestResult) error {
-	marked, err := s.markedBy(tx, t)
-	if err != nil {
-		return err
+// removed ends a removal: a replica that is gone is forgotten, and one that the task has not touched is whole as it
+// was. In any other case nothing tells what is left of it: partly says what becomes of the record.
+func (s *Service) removed(tx *state.Tx, t *pb.Task, p manifestResult, r *pb.Replica, partly func() error) error {
+	switch {
+	case t.GetState() == task.Done:
+		s.evicted(t, r)
+		return deleteReplica(tx, r)
+	case untouched(t, p) && r.GetCreateTime() != nil:
+		r.State, r.Task = whole, ""
+		return s.putReplica(tx, r)
 	}
-	for _, r := range marked {
-		switch {
-		case t.GetState() == task.Done:
-			err = deleteReplica(tx, r)
-			s.evicted(t, r)
-		case untouched(t, p) && r.GetCreateTime() != nil:
-			r.State, r.Task = whole, ""
-			err = s.putReplica(tx, r)
-		case t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_PURGE && managed(r):
-			r.State, r.Task, r.Level = whole, "", pb.Level_LEVEL_UNSPECIFIED
-			err = s.putReplica(tx, r)
-		case t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_PURGE, !managed(r):
-			err = deleteReplica(tx, r)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return partly()
 }
 
 // untouched says of a removal that has ended whether nothing was removed.
@@ -116,15 +74,8 @@ func untouched(t *pb.Task, p manifestResult) bool {
 	return t.GetStartTime() == nil || t.GetState() == task.Failed && p.untouched
 }
 
-// markedBy returns the replicas that a task removes.
+// markedBy returns the replicas that a purge removes.
 func (s *Service) markedBy(tx *state.Tx, t *pb.Task) (marked []*pb.Replica, err error) {
-	if t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_RELEASE {
-		r, err := stagedBy(tx, t)
-		if err != nil {
-			return nil, ignoreGone(err)
-		}
-		return []*pb.Replica{r}, nil
-	}
 	if err := s.readySpots(tx); err != nil {
 		return nil, err
 	}

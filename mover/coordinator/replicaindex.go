@@ -174,19 +174,9 @@ func (s *Service) meeting(tx *state.Tx, at, node string) (found []*pb.Replica, w
 	return found, where, nil
 }
 
-// writes says whether a task changes what lies at its target, of which nobody knows what
-// it is then.
-func writes(spec *pb.TaskSpec) bool {
-	switch spec.GetKind() {
-	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC, pb.TaskKind_TASK_KIND_REMOVE, pb.TaskKind_TASK_KIND_RETAIN:
-		return true
-	}
-	return false
-}
-
 // mayWrite says why a task may not write where replicas are: they are needed, or they are this service's. It returns those where it may.
 func (s *Service) mayWrite(tx *state.Tx, t *pb.Task) (found []*pb.Replica, err error) {
-	if !writes(t.GetSpec()) {
+	if !task.Of(t.GetSpec()).Overwrites {
 		return nil, nil
 	}
 	if found, _, err = s.there(tx, t); err != nil {

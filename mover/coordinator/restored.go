@@ -119,7 +119,7 @@ func AfterRestore(ctx context.Context, books *state.Ledger, data string) (r Rest
 			if err != nil {
 				return err
 			}
-			if !task.Ended(t.GetState()) && t.GetState() != task.Paused && task.Removes(t.GetSpec()) {
+			if !task.Ended(t.GetState()) && t.GetState() != task.Paused && task.Destroys(t.GetSpec()) {
 				removing = append(removing, t.GetId())
 			}
 		}

@@ -4,15 +4,14 @@ import (
 	"slices"
 
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/task"
 )
 
 // rootsOf are the directories of the project that work on a task must not leave, by
 // the rules of now: what is not below one any more is not begun. They hold for what
 // callers have named; where replicas are is this service's own business.
 func (s *Service) rootsOf(spec *pb.TaskSpec) (roots []string, err error) {
-	switch spec.GetKind() {
-	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC, pb.TaskKind_TASK_KIND_VERIFY, pb.TaskKind_TASK_KIND_REMOVE:
-	default:
+	if !task.Of(spec).UserPaths {
 		return nil, nil
 	}
 	locations := append(slices.Clone(spec.GetSources()), spec.GetSource(), spec.GetTarget())

@@ -24,9 +24,10 @@ func (s *Service) checkpointFor(tx *state.Tx, one *pb.Run, r *planReading, items
 	}
 	folder, name := mover.Parent(items.name)
 	work := &pb.CheckpointWork{Folder: []byte(folder), Name: []byte(name)}
-	spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_TIER, Source: items.tree.Tier + ":", Node: items.tree.Node, Labels: map[string]string{runLabel: one.GetId(), policyLabel: one.GetPolicy()},
-		Options: &pb.Options{Verify: levelFor(a.Verify)},
-		Tiering: &pb.Tiering{Run: one.GetId(), Checkpoint: work, Remove: goes}}
+	spec := runSpec(items.tree.Tier+":", items.tree.Node, undo)
+	spec.Labels = map[string]string{runLabel: one.GetId(), policyLabel: one.GetPolicy()}
+	spec.Options = &pb.Options{Verify: levelFor(a.Verify)}
+	spec.Tiering = &pb.Tiering{Run: one.GetId(), Checkpoint: work, Remove: goes}
 	if rate := int64(r.program.Policy.Spec.Limits.Rate); rate > 0 {
 		spec.Options.BytesPerSecond = max(1, rate/run.WholesMost)
 	}
@@ -47,10 +48,10 @@ func (s *Service) checkpointFor(tx *state.Tx, one *pb.Run, r *planReading, items
 		spec.Class = pb.TaskClass_TASK_CLASS_CHECKPOINT
 	}
 	spec.Class = classFor(a, spec)
-	if undo {
-		spec.Kind = pb.TaskKind_TASK_KIND_UNDO
-	} else if err := s.isStill(tx, r, items, work); err != nil {
-		return nil, err
+	if !undo {
+		if err := s.isStill(tx, r, items, work); err != nil {
+			return nil, err
+		}
 	}
 	t := s.newTask(self(), spec)
 	return t, state.Tasks.Put(tx, t)

@@ -265,7 +265,7 @@ func (s *Service) tiered(tx *state.Tx, t *pb.Task) error {
 	one.Parts = slices.Delete(one.GetParts(), i, i+1)
 	report := t.GetReport()
 	switch {
-	case t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_UNDO:
+	case undoes(t.GetSpec()):
 		one.Restored += report.GetFiles()
 	default:
 		one.Done.Files, one.Done.Bytes, one.Skipped = one.GetDone().GetFiles()+report.GetFiles(), one.GetDone().GetBytes()+report.GetBytes(), one.GetSkipped()+report.GetKept()

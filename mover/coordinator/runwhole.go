@@ -192,7 +192,7 @@ func (s *Service) wholeDone(tx *state.Tx, t *pb.Task) error {
 	switch {
 	case t.GetState() == task.Done && t.GetReport().GetKept() > 0:
 		one.Skipped += part.GetCount()
-	case t.GetState() == task.Done && t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_UNDO:
+	case t.GetState() == task.Done && undoes(t.GetSpec()):
 		one.Restored += part.GetCount()
 	case t.GetState() == task.Done:
 		one.Done.Files, one.Done.Bytes = one.GetDone().GetFiles()+part.GetCount(), one.GetDone().GetBytes()+part.GetBytes()

@@ -215,10 +215,10 @@ func (s *Service) partTask(one *pb.Run, p *policy.Program, first *pb.PlanItem, c
 	if run.Together(action) || first.GetWhole() != "" {
 		return nil // they come after all others
 	}
-	spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_TIER, Source: first.GetTier() + ":", Target: targetOf(first.GetTarget()), Node: first.GetNode(),
-		Labels:  map[string]string{runLabel: one.GetId(), policyLabel: one.GetPolicy()},
-		Options: &pb.Options{Verify: levelFor(action.Verify)},
-		Tiering: &pb.Tiering{Run: one.GetId(), First: one.GetNext(), Count: count, Remove: run.Removes(action), Layout: action.Layout, Release: action.HSM, OneFileSystem: p.Policy.Spec.Scope.OneFilesystem}}
+	undo := one.GetState() == run.Undoing
+	spec := runSpec(first.GetTier()+":", first.GetNode(), undo)
+	spec.Target, spec.Labels, spec.Options = targetOf(first.GetTarget()), map[string]string{runLabel: one.GetId(), policyLabel: one.GetPolicy()}, &pb.Options{Verify: levelFor(action.Verify)}
+	spec.Tiering = &pb.Tiering{Run: one.GetId(), First: one.GetNext(), Count: count, Remove: run.Removes(action), Layout: action.Layout, Release: action.HSM, OneFileSystem: p.Policy.Spec.Scope.OneFilesystem}
 	if ops := int64(p.Policy.Spec.Limits.OpsPerSec); ops > 0 {
 		spec.Tiering.OpsPerSecond = max(1, ops/run.PartsMost)
 	}
@@ -228,10 +228,8 @@ func (s *Service) partTask(one *pb.Run, p *policy.Program, first *pb.PlanItem, c
 	if spec.GetTiering().GetRemove() {
 		s.willKeep(one, p, first, spec)
 	}
-	if one.GetState() == run.Undoing {
-		if spec.Kind = pb.TaskKind_TASK_KIND_UNDO; !spec.GetTiering().GetRemove() {
-			return nil
-		}
+	if undo && !spec.GetTiering().GetRemove() {
+		return nil
 	}
 	spec.Class = classFor(action, spec)
 	return s.newTask(self(), spec)

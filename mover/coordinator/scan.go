@@ -41,7 +41,7 @@ func (s *Service) ScanTier(ctx context.Context, r *pb.ScanTierRequest) (*pb.Scan
 	}
 	out := &pb.ScanTierResponse{}
 	for _, node := range nodes {
-		t, err := s.treeTask(ctx, pb.TaskKind_TASK_KIND_SCAN, r.GetTier(), node, authz.From(ctx).Name)
+		t, err := s.treeTask(ctx, scans, r.GetTier(), node, authz.From(ctx).Name)
 		if err != nil {
 			return nil, err
 		}
@@ -124,7 +124,7 @@ func (s *Service) PutWalk(stream grpc.ClientStreamingServer[agentv1.PutWalkReque
 	if err != nil {
 		return err
 	}
-	tree, part, done, err := s.walks(stream.Context(), pb.TaskKind_TASK_KIND_SCAN, first.GetTask(), first.GetEpoch())
+	tree, part, done, err := s.walks(stream.Context(), scans, first.GetTask(), first.GetEpoch())
 	if err != nil {
 		return err
 	}
@@ -318,7 +318,7 @@ func (s *Service) keepScanned(ctx context.Context) error {
 				s.scanAsked = map[catalog.Tree]time.Time{}
 			}
 			s.scanAsked[tree] = now
-			if _, err := s.treeTask(ctx, pb.TaskKind_TASK_KIND_SCAN, name, tree.Node, ""); err != nil {
+			if _, err := s.treeTask(ctx, scans, name, tree.Node, ""); err != nil {
 				return err
 			}
 		}
@@ -358,7 +358,7 @@ func (s *Service) keepVerified(ctx context.Context) error {
 			s.partAsked[tree] = now
 			all := float64(state.Scan.Files + state.Scan.Dirs + state.Scan.Others)
 			part := &pb.ScanPart{After: []byte(state.Rolled), Entries: partLeast + int64(1.2*all*float64(every)/float64(t.Verify))} // a fifth more, because some are late
-			if _, err := s.treeTaskFor(ctx, &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_SCAN, Source: name + ":", Node: tree.Node, ScanPart: part}); err != nil {
+			if _, err := s.treeTaskFor(ctx, &pb.TaskSpec{Kind: scans, Source: name + ":", Node: tree.Node, ScanPart: part}); err != nil {
 				return err
 			}
 		}

@@ -77,8 +77,9 @@ type Service struct {
 	kick        chan struct{} // there may be something to give out
 	watch       watchers
 	pages       chan struct{} // that are read at this moment
-	kept                      // of datasets
-	seen                      // by metrics
+	kinds       map[pb.TaskKind]Kind
+	kept        // of datasets
+	seen        // by metrics
 	stewardship
 	accounts
 	holdings holdings // of accounts
@@ -117,6 +118,7 @@ func New(ctx context.Context, o Options) (*Service, error) {
 		outbox:      outbox{more: make(chan struct{}, 1)},
 		agents:      map[string]*node{}, leads: map[string]*lead{}, slots: usedSlots{}, swarms: map[string]*tracked{}, flows: map[string]*taskQueue{}, left: map[string]*parts{}, now: time.Now,
 	}
+	s.kinds = s.taskKinds()
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

@@ -159,11 +159,10 @@ func (s *Service) begins(tx *state.Tx, o *order, r *pb.Replica, out *pb.StageRes
 	if err := s.mayCome(tx, r, now); err != nil {
 		return false, err
 	}
-	spec := &pb.TaskSpec{
-		Kind: pb.TaskKind_TASK_KIND_STAGE, Source: source.GetLocation(), Target: r.GetLocation(), Class: o.asked.GetClass(), Project: o.asked.GetProject(),
-		Node: cmp.Or(r.GetNode(), source.GetNode()), Options: s.stageOptions(r.GetTier()), Labels: o.asked.GetLabels(),
-		Staging: &pb.Staging{Dataset: r.GetDataset(), Tier: r.GetTier(), LeaseTtl: o.asked.GetStaging().GetLeaseTtl(), PinUntil: o.pin, Holder: o.holder},
-	}
+	spec := stageSpec(source.GetLocation(), r.GetLocation())
+	spec.Node, spec.Options = cmp.Or(r.GetNode(), source.GetNode()), s.stageOptions(r.GetTier())
+	spec.Class, spec.Project, spec.Labels = o.asked.GetClass(), o.asked.GetProject(), o.asked.GetLabels()
+	spec.Staging = &pb.Staging{Dataset: r.GetDataset(), Tier: r.GetTier(), LeaseTtl: o.asked.GetStaging().GetLeaseTtl(), PinUntil: o.pin, Holder: o.holder}
 	spec, _, err = s.admit(o.caller, spec)
 	if err != nil {
 		return false, err

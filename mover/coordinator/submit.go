@@ -21,7 +21,6 @@ import (
 	"datamove.dev/mover/task"
 	"datamove.dev/mover/task/convert"
 	"datamove.dev/mover/telemetry"
-	"datamove.dev/tiering/checkpoint"
 )
 
 // The most of anything in a request that wire does not bound.
@@ -33,10 +32,7 @@ const (
 
 // SubmitTask implements pb.TaskServiceServer.
 func (s *Service) SubmitTask(ctx context.Context, r *pb.SubmitTaskRequest) (*pb.Task, error) {
-	switch r.GetSpec().GetKind() {
-	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC, pb.TaskKind_TASK_KIND_VERIFY, pb.TaskKind_TASK_KIND_REMOVE,
-		pb.TaskKind_TASK_KIND_RETAIN:
-	default:
+	if !task.Of(r.GetSpec()).Submitted {
 		return nil, mover.Usagef("a task of kind %v is made by its own method", r.GetSpec().GetKind())
 	}
 	if r.GetSpec().GetTiering() != nil || r.GetSpec().GetSourceNode() != "" || r.GetSpec().GetScanPart() != nil || r.GetSpec().GetBurst() != nil {
@@ -150,7 +146,7 @@ func (s *Service) admit(caller authz.Caller, asked *pb.TaskSpec) (*pb.TaskSpec, 
 			spec.Project = mine[0]
 		}
 	}
-	if err := errors.Join(shape(spec), s.inTiers(spec)); err != nil {
+	if err := errors.Join(s.shape(spec), s.inTiers(spec)); err != nil {
 		return nil, placement{}, err
 	}
 	if err := s.resolve(caller, spec); err != nil {
@@ -159,7 +155,7 @@ func (s *Service) admit(caller authz.Caller, asked *pb.TaskSpec) (*pb.TaskSpec, 
 	if err := s.mayUse(caller, spec); err != nil {
 		return nil, placement{}, err
 	}
-	if _, err := convert.Request(spec, func(l location.Location) (location.Location, error) { return l, nil }); err != nil && moves(spec) {
+	if _, err := convert.Request(spec, func(l location.Location) (location.Location, error) { return l, nil }); err != nil && task.Of(spec).Moves {
 		return nil, placement{}, err
 	}
 	n, err := needOf(spec, s.conf(), s.here(caller))
@@ -169,46 +165,19 @@ func (s *Service) admit(caller authz.Caller, asked *pb.TaskSpec) (*pb.TaskSpec, 
 	return spec, n, err
 }
 
-// moves says whether the task is one that a copy does.
-func moves(spec *pb.TaskSpec) bool {
-	switch spec.GetKind() {
-	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC, pb.TaskKind_TASK_KIND_VERIFY, pb.TaskKind_TASK_KIND_STAGE:
-		return true
-	}
-	return false
-}
-
 // shape checks what no location is needed for.
-func shape(spec *pb.TaskSpec) error {
+func (s *Service) shape(spec *pb.TaskSpec) error {
 	if err := errors.Join(convert.Fits(spec), checkLabels(spec.GetLabels())); err != nil {
 		return err
 	}
-	if (spec.GetSource() == "") == (len(spec.GetSources()) == 0) && moves(spec) {
+	kind := task.Of(spec)
+	if (spec.GetSource() == "") == (len(spec.GetSources()) == 0) && kind.Moves {
 		return mover.Usagef("want one source, or several below the target")
 	}
-	if spec.GetTarget() == "" && spec.GetKind() != pb.TaskKind_TASK_KIND_DESCRIBE {
+	if spec.GetTarget() == "" && !kind.NoTarget {
 		return mover.Usagef("there is no target")
 	}
-	if spec.GetKind() == pb.TaskKind_TASK_KIND_RETAIN {
-		return retains(spec)
-	}
-	return nil
-}
-
-// retains checks what says which checkpoints stay.
-func retains(spec *pb.TaskSpec) error {
-	r := spec.GetRetention()
-	switch name := string(r.GetArrived()); {
-	case !checkpoint.Known(checkpoint.Profile(r.GetProfile())):
-		return mover.Usagef("%q saves no checkpoints", mover.Printable(r.GetProfile()))
-	case r.GetLast() < checkpoint.Fewest || r.GetEvery() < 0:
-		return mover.Usagef("of checkpoints at least the last %d stay", checkpoint.Fewest)
-	case strings.Contains(name, "/") || !mover.ValidName(name):
-		return mover.Usagef("a checkpoint has no such name")
-	case spec.GetSource() != "" || len(spec.GetSources()) > 0:
-		return mover.Usagef("what is to stay has no source")
-	}
-	return nil
+	return s.kindOf(spec).Check(spec)
 }
 
 func checkLabels(labels map[string]string) error {
@@ -225,7 +194,7 @@ func checkLabels(labels map[string]string) error {
 
 // mayUse asks for every location of a request.
 func (s *Service) mayUse(caller authz.Caller, spec *pb.TaskSpec) error {
-	write := spec.GetKind() != pb.TaskKind_TASK_KIND_VERIFY
+	write := !task.Of(spec).ReadOnly
 	type use struct {
 		at    string
 		write bool

@@ -2,13 +2,10 @@ package coordinator
 
 import (
 	"context"
-	"slices"
 
 	pb "datamove.dev/api/datamove/v1"
-	"datamove.dev/mover"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/server/auditlog"
-	"datamove.dev/mover/task"
 )
 
 // following is what the end of a task brings about.
@@ -35,26 +32,6 @@ func (s *Service) afterTask(ctx context.Context, t *pb.Task, f following) {
 		s.submitted(ctx, f.next)
 	}
 }
-
-// wrong says whether a task that has ended has found the replica that it held to be
-// something else than what is recorded, or nothing at all.
-func wrong(t *pb.Task, held *pb.Lease, p manifestResult) bool {
-	if held == nil || t.GetState() != task.Failed {
-		return false
-	}
-	switch t.GetSpec().GetKind() {
-	case pb.TaskKind_TASK_KIND_STAGE: // its target is ours: nothing else than the source is found to be wrong
-		return p.digest != "" && !isOf(t, p.digest) || slices.Contains(notAsItWas, t.GetErrorKind())
-	case pb.TaskKind_TASK_KIND_RELEASE: // it held the copy that is to survive
-		return untouched(t, p) && t.GetErrorKind() == mover.KindName(mover.ErrCorrupt)
-	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC: // their target is anybody's
-		return p.unlike
-	}
-	return false
-}
-
-// notAsItWas are the kinds of errors that say so of what was read.
-var notAsItWas = []string{mover.KindName(mover.ErrNotExist), mover.KindName(mover.ErrChanged), mover.KindName(mover.ErrCorrupt)}
 
 // markSuspect has a replica that a lease has held not relied on any more. It returns nothing
 // where nobody did.

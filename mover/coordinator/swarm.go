@@ -14,6 +14,7 @@ import (
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/p2p"
+	"datamove.dev/mover/task"
 )
 
 // Many nodes that stage one version of a dataset to their own tiers read it once: they give it to each other. The coordinator tells
@@ -64,7 +65,7 @@ func (s *Service) shared(tx *state.Tx, t *pb.Task) (*basis, error) {
 	spec := t.GetSpec()
 	tier, there := s.conf().Tiers[spec.GetStaging().GetTier()]
 	l, err := location.Parse("dataset:" + t.GetDataset())
-	if spec.GetKind() != pb.TaskKind_TASK_KIND_STAGE || spec.GetStaging().GetDataset() == "" || !there || !tier.NodeLocal || tier.Path == "" || err != nil {
+	if !task.Of(spec).Shared || spec.GetStaging().GetDataset() == "" || !there || !tier.NodeLocal || tier.Path == "" || err != nil {
 		return nil, nil //nolint:nilerr // what is no dataset has no swarm
 	}
 	v, err := findVersion(tx, "stage", l.Name, l.Digest)
@@ -116,7 +117,7 @@ func swarmID(digest string, uid uint32) string { return fmt.Sprint(digest, " ", 
 // swarmOf is the id of the swarm that a task would be in; "" is none.
 func swarmOf(t *pb.Task) string {
 	l, err := location.Parse("dataset:" + t.GetDataset())
-	if t.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_STAGE || t.GetDataset() == "" || err != nil {
+	if !task.Of(t.GetSpec()).Shared || t.GetDataset() == "" || err != nil {
 		return ""
 	}
 	return swarmID(l.Digest, t.GetOwner().GetUid())

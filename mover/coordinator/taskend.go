@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"errors"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -21,31 +20,13 @@ func (s *Service) applyEnd(tx *state.Tx, t *pb.Task, p manifestResult) (f follow
 	if err != nil {
 		return f, err
 	}
-	if wrong(t, held, p) {
+	kind := s.kindOf(t.GetSpec())
+	if held != nil && t.GetState() == task.Failed && kind.Doubts(t, p) {
 		if f.doubted, err = s.markSuspect(tx, held); err != nil {
 			return f, err
 		}
 	}
-	switch t.GetSpec().GetKind() {
-	case pb.TaskKind_TASK_KIND_DESCRIBE:
-		if t.GetState() == task.Done {
-			err = s.described(tx, t, p)
-		}
-	case pb.TaskKind_TASK_KIND_STAGE:
-		f.next, err = s.staged(tx, t, p)
-	case pb.TaskKind_TASK_KIND_RELEASE, pb.TaskKind_TASK_KIND_PURGE:
-		err = errors.Join(s.removed(tx, t, p), s.wholeDone(tx, t))
-	case pb.TaskKind_TASK_KIND_REMOVE:
-		err = errors.Join(s.written(tx, t, p), s.vanished(tx, t))
-	case pb.TaskKind_TASK_KIND_TIER, pb.TaskKind_TASK_KIND_UNDO:
-		if t.GetSpec().GetTiering().GetCheckpoint() != nil {
-			return f, s.wholeDone(tx, t)
-		}
-		err = s.tiered(tx, t)
-		s.wake()
-	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC, pb.TaskKind_TASK_KIND_RETAIN:
-		err = s.written(tx, t, p)
-	}
+	f.next, err = kind.End(tx, t, p)
 	return f, err
 }
 

@@ -55,43 +55,9 @@ func Move(t *pb.Task, to pb.TaskState) error {
 	return nil
 }
 
-// Removes reports whether a task takes something away that only a person could give back.
-func Removes(s *pb.TaskSpec) bool {
-	switch s.GetKind() {
-	case pb.TaskKind_TASK_KIND_REMOVE, pb.TaskKind_TASK_KIND_RELEASE, pb.TaskKind_TASK_KIND_PURGE, pb.TaskKind_TASK_KIND_TIER, pb.TaskKind_TASK_KIND_RETAIN:
-		return true
-	case pb.TaskKind_TASK_KIND_SYNC:
-		return s.GetOptions().GetRemoveExtra()
-	case pb.TaskKind_TASK_KIND_BURST:
-		return s.GetBurst().GetStep() == pb.BurstStep_BURST_STEP_DOWN
-	}
-	return false
-}
-
 // Word is a state in one word: "queued".
 func Word(s pb.TaskState) string {
 	return strings.ToLower(strings.TrimPrefix(s.String(), "TASK_STATE_"))
-}
-
-// classes is the class that a kind has when nobody says another one.
-var classes = map[pb.TaskKind]pb.TaskClass{
-	pb.TaskKind_TASK_KIND_STAGE: pb.TaskClass_TASK_CLASS_STAGE, pb.TaskKind_TASK_KIND_RELEASE: pb.TaskClass_TASK_CLASS_TIER,
-	pb.TaskKind_TASK_KIND_LOOK:  pb.TaskClass_TASK_CLASS_RESTORE, // somebody waits for the answer
-	pb.TaskKind_TASK_KIND_PURGE: pb.TaskClass_TASK_CLASS_TIER, pb.TaskKind_TASK_KIND_VERIFY: pb.TaskClass_TASK_CLASS_SCRUB,
-	pb.TaskKind_TASK_KIND_TIER: pb.TaskClass_TASK_CLASS_TIER, pb.TaskKind_TASK_KIND_UNDO: pb.TaskClass_TASK_CLASS_TIER,
-	pb.TaskKind_TASK_KIND_SCAN: pb.TaskClass_TASK_CLASS_SCRUB, pb.TaskKind_TASK_KIND_FOLLOW: pb.TaskClass_TASK_CLASS_TIER,
-	pb.TaskKind_TASK_KIND_CHECKPOINTS: pb.TaskClass_TASK_CLASS_TIER, pb.TaskKind_TASK_KIND_RETAIN: pb.TaskClass_TASK_CLASS_TIER,
-}
-
-// ClassOf is the class of a request.
-func ClassOf(s *pb.TaskSpec) pb.TaskClass {
-	if c := s.GetClass(); c != pb.TaskClass_TASK_CLASS_UNSPECIFIED {
-		return c
-	}
-	if c, ok := classes[s.GetKind()]; ok {
-		return c
-	}
-	return pb.TaskClass_TASK_CLASS_REPLICATE
 }
 
 // letters are those of ids, in the order of bytes: Crockford's base 32 in lower case.

@@ -3,6 +3,7 @@ package task_test
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -89,8 +90,8 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestRemoves: of each kind it is said whether it takes something away, also of those to come.
-func TestRemoves(t *testing.T) {
+// TestDestroys: of each kind it is said whether it takes something away, also of those to come.
+func TestDestroys(t *testing.T) {
 	const copies, removes = false, true
 	want := map[pb.TaskKind]bool{
 		pb.TaskKind_TASK_KIND_UNSPECIFIED: copies, pb.TaskKind_TASK_KIND_COPY: copies, pb.TaskKind_TASK_KIND_SYNC: copies, pb.TaskKind_TASK_KIND_VERIFY: copies,
@@ -101,7 +102,7 @@ func TestRemoves(t *testing.T) {
 	}
 	for n, name := range pb.TaskKind_name {
 		kind := pb.TaskKind(n)
-		if is, said := want[kind]; !said || task.Removes(&pb.TaskSpec{Kind: kind}) != is {
+		if is, said := want[kind]; !said || task.Destroys(&pb.TaskSpec{Kind: kind}) != is {
 			t.Errorf("%s removes %v", name, !is)
 		}
 	}
@@ -109,7 +110,7 @@ func TestRemoves(t *testing.T) {
 		{Kind: pb.TaskKind_TASK_KIND_SYNC, Options: &pb.Options{RemoveExtra: true}},
 		{Kind: pb.TaskKind_TASK_KIND_BURST, Burst: &pb.BurstWork{Step: pb.BurstStep_BURST_STEP_DOWN}},
 	} {
-		if !task.Removes(spec) {
+		if !task.Destroys(spec) {
 			t.Errorf("%v does not remove", spec)
 		}
 	}
@@ -127,5 +128,31 @@ func TestIDsAreInOrder(t *testing.T) {
 	}
 	if later := task.NewID(now.Add(time.Millisecond)); later <= last {
 		t.Errorf("a millisecond later: %s, after %s", later, last)
+	}
+}
+
+// TestKinds: each kind of the wire has its facts, which do not contradict each other.
+func TestKinds(t *testing.T) {
+	for n, name := range pb.TaskKind_name {
+		kind := task.KindOf(pb.TaskKind(n))
+		if n == 0 {
+			if !reflect.ValueOf(kind).IsZero() {
+				t.Errorf("%s has facts: %+v", name, kind)
+			}
+			continue
+		}
+		switch {
+		case kind.Command == "" || kind.Action == "":
+			t.Errorf("%s has no command or no permission", name)
+		case kind.Moves && !kind.ReadsSource, kind.Standing && !kind.Housekeeping, kind.Feed && !kind.Standing,
+			kind.RemovesTarget && (kind.Moves || kind.ReadOnly || kind.Destroys == nil),
+			kind.ReadOnly && (kind.Overwrites || kind.Durable || kind.Destroys != nil),
+			kind.UserPaths && !kind.Submitted, kind.Submitted && (kind.Housekeeping || kind.Replica || kind.Probe),
+			kind.Replica && kind.Overwrites:
+			t.Errorf("%s contradicts itself: %+v", name, kind)
+		}
+	}
+	if word := task.KindWord(pb.TaskKind_TASK_KIND_COPY); word != "copy" {
+		t.Errorf("the word of copy is %q", word)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/remedy"
+	tasks "datamove.dev/mover/task"
 	"datamove.dev/mover/task/convert"
 )
 
@@ -74,7 +75,7 @@ func (t *task) cancel(ctx context.Context, c *api.Client, w *watcher) (*pb.Task,
 	switch {
 	case err != nil:
 		say("task %s is being cancelled: %v; datamove task show %[1]s tells how it ended", t.id, err)
-	case last.GetState() == pb.TaskState_TASK_STATE_CANCELLED && last.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_STAGE && last.GetDataset() != "":
+	case last.GetState() == pb.TaskState_TASK_STATE_CANCELLED && tasks.Of(last.GetSpec()).Shared && last.GetDataset() != "":
 		say("task %s is cancelled; what was copied goes, because a part of a dataset is none", t.id)
 	case last.GetState() == pb.TaskState_TASK_STATE_CANCELLED:
 		say("task %s is cancelled; what is done stays", t.id)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/engine/plan"
@@ -250,11 +249,10 @@ func (t *task) within(ctx context.Context, counted usageView, recursive bool) er
 // removeAll removes, here or at the service.
 func (t *task) removeAll(ctx context.Context) error {
 	if t.at != "" {
-		spec, err := convert.Spec(&t.request, nil, nil)
+		spec, err := convert.Remove(&t.request)
 		if err != nil {
 			return err
 		}
-		spec.Kind, spec.Source = pb.TaskKind_TASK_KIND_REMOVE, ""
 		return t.submit(ctx, spec)
 	}
 	return t.work(ctx, func(ctx context.Context, r engine.Request, _ *watcher) (engine.Report, error) {

@@ -10,6 +10,7 @@ import (
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	tasks "datamove.dev/mover/task"
 	"datamove.dev/mover/task/convert"
 	"datamove.dev/mover/units"
 )
@@ -165,7 +166,7 @@ func what(t *pb.Task) string {
 	}
 	words := []string{commandOf(s.GetKind())}
 	sources := append([]string{s.GetSource()}, s.GetSources()...)
-	if s.GetKind() == pb.TaskKind_TASK_KIND_RELEASE {
+	if kind := tasks.Of(s); kind.Replica && kind.RemovesTarget {
 		sources = nil // it names the copy that stays
 	}
 	for _, l := range sources {

@@ -11,6 +11,7 @@ import (
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	tasks "datamove.dev/mover/task"
 )
 
 func (a *app) taskWait() *cobra.Command {
@@ -120,7 +121,7 @@ func failureText(t *pb.Task, err error) string {
 		return stateText(t)
 	}
 	if failed := t.GetReport().GetFailed(); failed > 0 {
-		return (&partial{failed: failed, differ: t.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_VERIFY}).Error()
+		return (&partial{failed: failed, differ: tasks.Of(t.GetSpec()).ReadOnly}).Error()
 	}
 	return err.Error()
 }

@@ -7,7 +7,9 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"cmp"
 	pb "datamove.dev/api/datamove/v1"
+	tasks "datamove.dev/mover/task"
 	"datamove.dev/mover/units"
 )
 
@@ -29,19 +31,9 @@ func unspecified(word string) string {
 	return word
 }
 
-// commandWords are the commands that begin tasks of each kind. For a look there is none.
-var commandWords = map[pb.TaskKind]string{
-	pb.TaskKind_TASK_KIND_COPY: "copy", pb.TaskKind_TASK_KIND_SYNC: "sync", pb.TaskKind_TASK_KIND_VERIFY: "verify",
-	pb.TaskKind_TASK_KIND_REMOVE: "rm", pb.TaskKind_TASK_KIND_DESCRIBE: "dataset add", pb.TaskKind_TASK_KIND_STAGE: "stage", pb.TaskKind_TASK_KIND_SCAN: "tier scan", pb.TaskKind_TASK_KIND_FOLLOW: "tier follow", pb.TaskKind_TASK_KIND_CHECKPOINTS: "tier checkpoints", pb.TaskKind_TASK_KIND_RETAIN: "checkpoint prune", pb.TaskKind_TASK_KIND_TIER: "policy run", pb.TaskKind_TASK_KIND_UNDO: "policy undo",
-	pb.TaskKind_TASK_KIND_BURST: "burst", pb.TaskKind_TASK_KIND_RELEASE: "release", pb.TaskKind_TASK_KIND_PURGE: "purge", pb.TaskKind_TASK_KIND_LOOK: "look",
-}
-
 // commandOf is how a person would ask for a task of that kind.
 func commandOf(kind pb.TaskKind) string {
-	if command, ok := commandWords[kind]; ok {
-		return command
-	}
-	return word(kind, "TASK_KIND_")
+	return cmp.Or(tasks.KindOf(kind).Command, tasks.KindWord(kind))
 }
 
 // stamp is a time for machines; nil when it is not known.

@@ -24,6 +24,7 @@ import (
 	"datamove.dev/mover/atomicfile"
 	"datamove.dev/mover/coordinator"
 	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/task"
 )
 
 func (a *app) restoreCommand() *cobra.Command {
@@ -103,7 +104,7 @@ func said(r coordinator.Restored) string {
 		text.WriteString("paused, because they remove, and may have done so after the backup:\n")
 		for _, t := range r.Paused {
 			spec := t.GetSpec()
-			kind := strings.ToLower(strings.TrimPrefix(spec.GetKind().String(), "TASK_KIND_"))
+			kind := task.KindWord(spec.GetKind())
 			fmt.Fprintf(&text, "  %s  %s %s, of %s\n", t.GetId(), kind, mover.Printable(cmp.Or(spec.GetTarget(), spec.GetSource())), mover.Printable(t.GetOwner().GetName()))
 		}
 		text.WriteString("  datamove task resume ID does it, datamove task cancel ID does not\n")

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
@@ -19,7 +18,7 @@ import (
 )
 
 // checkpoint does something for a run of a policy with a checkpoint as a whole: it is copied, goes, or comes back. One that is not what it was counts as kept.
-func (w *worker) checkpoint(ctx context.Context) (report engine.Report, err error) {
+func (w *worker) checkpoint(ctx context.Context, back bool) (report engine.Report, err error) {
 	begun := time.Now()
 	spec := w.job.GetSpec()
 	tier, err := w.at(spec.GetSource())
@@ -37,7 +36,7 @@ func (w *worker) checkpoint(ctx context.Context) (report engine.Report, err erro
 		return report, err
 	}
 	switch {
-	case spec.GetKind() == pb.TaskKind_TASK_KIND_UNDO:
+	case back:
 		w.touched.Store(true)
 		if err = site.Return(ctx, tier, folder, expiry); errors.Is(err, fs.ErrExist) {
 			err = fs.ErrNotExist // something has its name by now, and stays

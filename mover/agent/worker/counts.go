@@ -7,12 +7,12 @@ import (
 	"sync"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
-	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/metered"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/engine/plan"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/task"
 	"datamove.dev/mover/task/convert"
 )
 
@@ -37,7 +37,7 @@ type tierCounts struct {
 }
 
 func newCounts(job *agentv1.Job) *counts {
-	c := &counts{paths: job.GetTierPaths(), tiers: map[string]*tierCounts{}, errors: map[string]int64{}, write: job.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_VERIFY}
+	c := &counts{paths: job.GetTierPaths(), tiers: map[string]*tierCounts{}, errors: map[string]int64{}, write: !task.Of(job.GetSpec()).ReadOnly}
 	if l, err := convert.Locate(job.GetSpec().GetTarget()); err == nil {
 		c.target = convert.TierOf(l, c.paths)
 	}

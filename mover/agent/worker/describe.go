@@ -10,9 +10,9 @@ import (
 	"time"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
-	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine"
+	"datamove.dev/mover/task"
 )
 
 // describe reads what lies at a location and has its manifest stored. That is written
@@ -37,7 +37,7 @@ func (w *worker) describe(ctx context.Context, at string) (engine.Report, error)
 	}
 	if err == nil {
 		err = w.sendManifest(ctx, spool)
-	} else if errors.Is(err, mover.ErrConflict) && w.job.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_DESCRIBE {
+	} else if errors.Is(err, mover.ErrConflict) && task.Of(w.job.GetSpec()).NoTarget {
 		err = &mover.Error{Op: "add", Place: at, Err: fmt.Errorf("%w: a dataset is a folder, or what is below a prefix: %s", mover.ErrUsage, err.Error())}
 	}
 	return engine.Report{Elapsed: time.Since(begun)}, err

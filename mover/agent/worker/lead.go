@@ -8,11 +8,11 @@ import (
 	"time"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
-	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/engine/transfer"
 	"datamove.dev/mover/remedy"
+	"datamove.dev/mover/task"
 	"datamove.dev/mover/task/convert"
 	"datamove.dev/mover/telemetry"
 )
@@ -45,8 +45,7 @@ func (w *worker) lead(ctx context.Context) error {
 
 // untouched says of a task that failed whether it has changed nothing: a removal has not begun, and anything else was refused everywhere.
 func (w *worker) untouched(report engine.Report, err error) bool {
-	switch w.job.GetSpec().GetKind() {
-	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC:
+	if kind := task.Of(w.job.GetSpec()); kind.Brings() && kind.UserPaths {
 		return refused(report, err)
 	}
 	return !w.touched.Load()
@@ -89,31 +88,8 @@ func (w *worker) lost(ctx context.Context) bool {
 // endTimeout bounds how long the agent may take to hear how it ended.
 const endTimeout = 30 * time.Second
 
-// work does what the spec says.
-func (w *worker) work(ctx context.Context) (engine.Report, error) {
-	switch w.job.GetSpec().GetKind() {
-	case pb.TaskKind_TASK_KIND_DESCRIBE:
-		return w.describe(ctx, w.job.GetSpec().GetSource())
-	case pb.TaskKind_TASK_KIND_REMOVE, pb.TaskKind_TASK_KIND_RELEASE, pb.TaskKind_TASK_KIND_PURGE:
-		return w.remove(ctx)
-	case pb.TaskKind_TASK_KIND_LOOK:
-		return w.sample(ctx)
-	case pb.TaskKind_TASK_KIND_SCAN:
-		return w.scan(ctx)
-	case pb.TaskKind_TASK_KIND_FOLLOW:
-		return w.follow(ctx)
-	case pb.TaskKind_TASK_KIND_RETAIN:
-		return w.retain(ctx)
-	case pb.TaskKind_TASK_KIND_CHECKPOINTS:
-		return w.sightsee(ctx)
-	case pb.TaskKind_TASK_KIND_BURST:
-		return w.burst(ctx)
-	case pb.TaskKind_TASK_KIND_TIER, pb.TaskKind_TASK_KIND_UNDO:
-		if w.job.GetSpec().GetTiering().GetCheckpoint() != nil {
-			return w.checkpoint(ctx)
-		}
-		return w.tier(ctx)
-	}
+// move is the run of a task that the engine does: it compares, and copies if it may.
+func (w *worker) move(ctx context.Context) (engine.Report, error) {
 	r, err := w.request()
 	if err != nil {
 		return engine.Report{}, err
@@ -141,14 +117,6 @@ func (w *worker) work(ctx context.Context) (engine.Report, error) {
 	}
 	if err != nil && report.Failed > 0 && ctx.Err() == nil {
 		err = &someFailed{report.Failed, err}
-	}
-	if spec := w.job.GetSpec(); err == nil && spec.GetKind() == pb.TaskKind_TASK_KIND_STAGE && spec.GetStaging().GetDataset() != "" {
-		w.state.State(engine.Closing, "what is there now is read, to be compared with the manifest")
-		described, err := w.seal(ctx, false) // what is compared is what stays
-		if err == nil && !described {
-			_, err = w.describe(ctx, spec.GetTarget())
-		}
-		return report, err
 	}
 	return report, err
 }

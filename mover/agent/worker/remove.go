@@ -7,15 +7,16 @@ import (
 	"path"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
-	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/task"
 	"datamove.dev/mover/task/convert"
 )
 
 // remove removes the target and everything below it.
 func (w *worker) remove(ctx context.Context) (engine.Report, error) {
+	kind := task.Of(w.job.GetSpec())
 	r, err := w.removal()
 	if err != nil {
 		return engine.Report{}, err
@@ -25,7 +26,7 @@ func (w *worker) remove(ctx context.Context) (engine.Report, error) {
 	if !there && !errors.Is(err, mover.ErrNotExist) {
 		return engine.Report{}, err
 	}
-	if there && w.job.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_RELEASE {
+	if there && kind.Replica {
 		if err := w.mayRelease(ctx, r); err != nil {
 			return engine.Report{}, err
 		}
@@ -42,7 +43,7 @@ func (w *worker) remove(ctx context.Context) (engine.Report, error) {
 	}
 	report, err := engine.RemoveAll(ctx, r.Target, r, w.open)
 	w.touched.Store(!refused(report, err))
-	if errors.Is(err, mover.ErrNotExist) && w.job.GetSpec().GetKind() != pb.TaskKind_TASK_KIND_REMOVE {
+	if errors.Is(err, mover.ErrNotExist) && !kind.UserPaths {
 		err = nil // a replica that is gone is removed
 	}
 	if err == nil && report.Failed == 0 {
@@ -107,26 +108,6 @@ func (w *worker) removeRoot(target location.Location) {
 	if err := s.RemoveEmpty(target); err != nil && !errors.Is(err, mover.ErrNotExist) {
 		w.log.Info("an empty folder stays", "path", target.Path, "err", err)
 	}
-}
-
-// strict says whether a path has to be where it is said to be, over no symbolic link: that
-// of what is removed from a tier, or staged to it as a dataset, or recorded to be there, the
-// copy that survives a release, and the folder around each; and of a checkpoint that is copied for a policy.
-func (w *worker) strict(l location.Location) bool {
-	spec := w.job.GetSpec()
-	switch spec.GetKind() {
-	case pb.TaskKind_TASK_KIND_PURGE:
-		return w.isAt(l, spec.GetTarget())
-	case pb.TaskKind_TASK_KIND_RELEASE:
-		return w.isAt(l, spec.GetTarget()) || w.isAt(l, spec.GetSource())
-	case pb.TaskKind_TASK_KIND_STAGE:
-		return spec.GetStaging().GetDataset() != "" && w.isAt(l, spec.GetTarget())
-	case pb.TaskKind_TASK_KIND_DESCRIBE:
-		return w.isAt(l, spec.GetSource())
-	case pb.TaskKind_TASK_KIND_TIER:
-		return spec.GetTiering().GetCheckpoint() != nil && l.Scheme == location.POSIX
-	}
-	return false
 }
 
 // isAt says whether a path is that of a location in a tier, or the folder around it.

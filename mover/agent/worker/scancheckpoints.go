@@ -41,8 +41,8 @@ type sighted struct {
 	failed string    // why the last look has failed
 }
 
-// sightsee tells the coordinator which checkpoints are in the source, until it is told to end.
-func (w *worker) sightsee(ctx context.Context) (engine.Report, error) {
+// scanCheckpoints tells the coordinator which checkpoints are in the source, until it is told to end.
+func (w *worker) scanCheckpoints(ctx context.Context) (engine.Report, error) {
 	begun := time.Now()
 	l, err := w.at(w.job.GetSpec().GetSource())
 	s := &sights{worker: w, tier: l, folders: map[string]*sighted{}}

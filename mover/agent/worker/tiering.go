@@ -25,6 +25,7 @@ type tiering struct {
 	*worker
 	source, target location.Location
 	copies         bool // there is a target
+	back           bool // it undoes a run
 	pace           *pace
 	items          map[string]*pb.PlanItem
 	there          map[string]mover.Entry // items that are what they were
@@ -39,9 +40,17 @@ type tiering struct {
 const failuresMost = 1000
 
 // tier does a part of a run.
-func (w *worker) tier(ctx context.Context) (engine.Report, error) {
+func (w *worker) tier(ctx context.Context) (engine.Report, error) { return w.forRun(ctx, false) }
+
+// untier gives back what a part of a run took away.
+func (w *worker) untier(ctx context.Context) (engine.Report, error) { return w.forRun(ctx, true) }
+
+func (w *worker) forRun(ctx context.Context, back bool) (engine.Report, error) {
+	if w.job.GetSpec().GetTiering().GetCheckpoint() != nil {
+		return w.checkpoint(ctx, back)
+	}
 	begun := time.Now()
-	t := &tiering{worker: w, pace: newPace(w.job.GetSpec().GetTiering().GetOpsPerSecond()), items: map[string]*pb.PlanItem{}, there: map[string]mover.Entry{}, copied: map[string]bool{}, failed: map[string]bool{}}
+	t := &tiering{worker: w, back: back, pace: newPace(w.job.GetSpec().GetTiering().GetOpsPerSecond()), items: map[string]*pb.PlanItem{}, there: map[string]mover.Entry{}, copied: map[string]bool{}, failed: map[string]bool{}}
 	err := t.run(ctx)
 	t.report.Elapsed = time.Since(begun)
 	if err == nil && t.report.Failed > 0 {
@@ -73,7 +82,7 @@ func (t *tiering) run(ctx context.Context) (err error) {
 // do does what is asked for with the items at the source.
 func (t *tiering) do(ctx context.Context, place mover.Backend) error {
 	spec := t.job.GetSpec()
-	if spec.GetKind() == pb.TaskKind_TASK_KIND_UNDO {
+	if t.back {
 		return t.undo(ctx, place)
 	}
 	if err := t.look(ctx, place); err != nil {

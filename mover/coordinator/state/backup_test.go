@@ -80,7 +80,9 @@ func TestBackupMeanwhile(t *testing.T) {
 	}
 	h := &hook{call: func() {
 		for n := range 1000 {
-			update(t, l, func(tx *Tx) error { return errors.Join(Tasks.Delete(tx, task(n).Id), Tasks.Put(tx, task(n+5000))) })
+			update(t, l, func(tx *Tx) error {
+				return errors.Join(Tasks.Delete(tx, queuedTask(n).Id), Tasks.Put(tx, queuedTask(n+5000)))
+			})
 		}
 	}}
 	must.Do(t, l.Backup(h))
@@ -93,7 +95,7 @@ func TestBackupMeanwhile(t *testing.T) {
 		if n != 1000 {
 			t.Errorf("%d tasks", n)
 		}
-		_, missing := Tasks.Get(tx, task(999).Id)
+		_, missing := Tasks.Get(tx, queuedTask(999).Id)
 		return errors.Join(err, missing)
 	})
 }

@@ -96,7 +96,7 @@ func load(t testing.TB, l *Ledger, from, to int) {
 				if err := Batches.Put(tx, batch(n)); err != nil {
 					return err
 				}
-				if err := Tasks.Put(tx, task(n)); err != nil {
+				if err := Tasks.Put(tx, queuedTask(n)); err != nil {
 					return err
 				}
 			}
@@ -124,7 +124,7 @@ func benchmarkUpdate(b *testing.B, d Durability, callers int) {
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			m := task(int(n.Add(1)))
+			m := queuedTask(int(n.Add(1)))
 			must.Tell(b, l.Update(context.Background(), d, func(tx *Tx) error { return Tasks.Put(tx, m) }))
 		}
 	})
@@ -164,7 +164,7 @@ func BenchmarkFind(b *testing.B) {
 			for n := from; n < from+500; n++ {
 				m := ended(n)
 				if n%1000 == 7 {
-					m = task(n)
+					m = queuedTask(n)
 				}
 				if err := Tasks.Put(tx, m); err != nil {
 					return err

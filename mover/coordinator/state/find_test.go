@@ -53,7 +53,7 @@ func TestFindTasks(t *testing.T) {
 	var wishes []*ledgerv1.Wish
 	r := uint64(1)
 	for n := range tasks {
-		m := task(n)
+		m := queuedTask(n)
 		r = r*6364136223846793005 + 1442695040888963407
 		m.State = states[r>>33%5]
 		m.Spec.Labels = map[string]string{"slurm_job": strconv.Itoa(n / 10), "k=": strconv.Itoa(int(r >> 40 % 3))}
@@ -83,7 +83,7 @@ func TestFindTasks(t *testing.T) {
 		f.Owner = rapid.SampledFrom([]string{"", "", "user1", "user2"}).Draw(t, "owner")
 		f.Labels = rapid.MapOfN(rapid.SampledFrom([]string{"slurm_job", "k="}), rapid.SampledFrom([]string{"0", "1", "2"}), 0, 2).Draw(t, "labels")
 		if rapid.Bool().Draw(t, "page") {
-			f.After = task(rapid.IntRange(0, tasks).Draw(t, "after")).Id
+			f.After = queuedTask(rapid.IntRange(0, tasks).Draw(t, "after")).Id
 		}
 		return f
 	})
@@ -137,7 +137,7 @@ func TestPrune(t *testing.T) {
 			var want []string
 			for n := range 100 {
 				if n%3 != 0 || n/3 >= c.want {
-					want = append(want, task(n).Id)
+					want = append(want, queuedTask(n).Id)
 				}
 			}
 			view(t, l, func(tx *Tx) error {

@@ -61,15 +61,15 @@ func write(dir string) error {
 
 // five puts a task with all that can be its own.
 func five(tx *Tx, n int) error {
-	id := task(n).Id
-	return errors.Join(Tasks.Put(tx, task(n)), Keys.Put(tx, &ledgerv1.Key{Caller: "c", Key: strconv.Itoa(n), Task: id}),
+	id := queuedTask(n).Id
+	return errors.Join(Tasks.Put(tx, queuedTask(n)), Keys.Put(tx, &ledgerv1.Key{Caller: "c", Key: strconv.Itoa(n), Task: id}),
 		Batches.Put(tx, &ledgerv1.Batch{Task: id, Id: "1"}), Works.Put(tx, &ledgerv1.Work{Task: id, Batch: "1", Work: make([]byte, 2000)}),
 		Drafts.Put(tx, &ledgerv1.Draft{Task: id, Name: "big"}))
 }
 
 // fiveThere reports whether they are there, and an error if only some are.
 func fiveThere(tx *Tx, n int) (bool, error) {
-	id := task(n).Id
+	id := queuedTask(n).Id
 	_, err1 := Tasks.Get(tx, id)
 	_, err2 := Keys.Get(tx, "c", strconv.Itoa(n))
 	_, err3 := Batches.Get(tx, id, "1")

@@ -63,7 +63,7 @@ func view(t testing.TB, l *Ledger, look func(*Tx) error) {
 }
 
 // task makes the n'th task of some people and projects.
-func task(n int) *datamovev1.Task {
+func queuedTask(n int) *datamovev1.Task {
 	return &datamovev1.Task{
 		Id: fmt.Sprintf("01HZX%015d", n),
 		Spec: &datamovev1.TaskSpec{
@@ -79,14 +79,14 @@ func task(n int) *datamovev1.Task {
 
 // ended makes a task that ended n seconds after some time.
 func ended(n int) *datamovev1.Task {
-	m := task(n)
+	m := queuedTask(n)
 	m.State = datamovev1.TaskState_TASK_STATE_DONE
 	m.EndTime = timestamppb.New(time.Unix(1_790_100_000+int64(n), 0))
 	return m
 }
 
 func batch(n int) *ledgerv1.Batch {
-	return &ledgerv1.Batch{Task: task(0).Id, Id: fmt.Sprintf("%010d", n), State: ledgerv1.BatchState_BATCH_STATE_WAITING,
+	return &ledgerv1.Batch{Task: queuedTask(0).Id, Id: fmt.Sprintf("%010d", n), State: ledgerv1.BatchState_BATCH_STATE_WAITING,
 		LeadEpoch: 1_790_000_000_000, Bytes: 1 << 30, Entries: 1000}
 }
 
@@ -213,7 +213,7 @@ func TestRefused(t *testing.T) {
 		err error
 		got error
 	}{
-		"what the change says": {wrong, l.Update(ctx, Durable, func(tx *Tx) error { return errors.Join(Tasks.Put(tx, task(1)), wrong) })},
+		"what the change says": {wrong, l.Update(ctx, Durable, func(tx *Tx) error { return errors.Join(Tasks.Put(tx, queuedTask(1)), wrong) })},
 		"too large": {mover.ErrUsage, l.Update(ctx, Soon, func(tx *Tx) error {
 			return Works.Put(tx, &ledgerv1.Work{Task: "t", Batch: "b", Work: make([]byte, RecordBytes)})
 		})},
@@ -227,11 +227,11 @@ func TestRefused(t *testing.T) {
 		})},
 		"no name":     {mover.ErrUsage, l.Update(ctx, Soon, func(tx *Tx) error { return Tasks.Put(tx, &datamovev1.Task{}) })},
 		"a long name": {mover.ErrUsage, l.Update(ctx, Soon, func(tx *Tx) error { return Tasks.Put(tx, &datamovev1.Task{Id: long}) })},
-		"a view":      {mover.ErrUsage, l.View(func(tx *Tx) error { return Tasks.Put(tx, task(1)) })},
+		"a view":      {mover.ErrUsage, l.View(func(tx *Tx) error { return Tasks.Put(tx, queuedTask(1)) })},
 		"stopped before": {context.Canceled, func() error {
 			l.writer <- struct{}{}
 			defer func() { <-l.writer }()
-			return l.Update(stopped, Soon, func(tx *Tx) error { return Tasks.Put(tx, task(1)) })
+			return l.Update(stopped, Soon, func(tx *Tx) error { return Tasks.Put(tx, queuedTask(1)) })
 		}()},
 		"a follower's": {mover.ErrUsage, l.Apply(ctx, &ledgerv1.Record{Sequence: l.Sequence() + 1})},
 		"a wild token": {mover.ErrUsage, l.View(func(tx *Tx) error { return first(Tasks.All(tx, Range{After: "%"})) })},
@@ -349,7 +349,7 @@ func TestGroupCommit(t *testing.T) {
 	var all sync.WaitGroup
 	durable := func(n int) {
 		all.Go(func() {
-			must.Tell(t, l.Update(context.Background(), Durable, func(tx *Tx) error { return Tasks.Put(tx, task(n)) }))
+			must.Tell(t, l.Update(context.Background(), Durable, func(tx *Tx) error { return Tasks.Put(tx, queuedTask(n)) }))
 		})
 	}
 	durable(0)
@@ -377,7 +377,7 @@ func TestFailedSync(t *testing.T) {
 	g, l := gated(t)
 	bad := errors.New("input/output error")
 	g.err = bad
-	put := func(tx *Tx) error { return Tasks.Put(tx, task(1)) }
+	put := func(tx *Tx) error { return Tasks.Put(tx, queuedTask(1)) }
 	if err := l.Update(t.Context(), Durable, put); !errors.Is(err, bad) {
 		t.Errorf("Update = %v", err)
 	}
@@ -492,10 +492,10 @@ func sameDump(t testing.TB, want, got map[string]string) {
 func mess(t testing.TB, l *Ledger, n int) {
 	t.Helper()
 	update(t, l, func(tx *Tx) error {
-		key := &ledgerv1.Key{Caller: "c", Key: strconv.Itoa(n), Task: task(n).Id}
+		key := &ledgerv1.Key{Caller: "c", Key: strconv.Itoa(n), Task: queuedTask(n).Id}
 		b := batch(n)
-		b.Task = task(n).Id
-		return errors.Join(Tasks.Put(tx, task(n)), Keys.Put(tx, key), Batches.Put(tx, b),
+		b.Task = queuedTask(n).Id
+		return errors.Join(Tasks.Put(tx, queuedTask(n)), Keys.Put(tx, key), Batches.Put(tx, b),
 			Works.Put(tx, &ledgerv1.Work{Task: b.Task, Batch: b.Id, Work: []byte{1, 2, 3}}),
 			Drafts.Put(tx, &ledgerv1.Draft{Task: b.Task, Name: "big"}))
 	})
@@ -504,7 +504,7 @@ func mess(t testing.TB, l *Ledger, n int) {
 	}
 	if n%5 == 0 {
 		update(t, l, func(tx *Tx) error {
-			return errors.Join(Works.Delete(tx, task(n).Id, batch(n).Id), Batches.Delete(tx, task(n).Id, batch(n).Id))
+			return errors.Join(Works.Delete(tx, queuedTask(n).Id, batch(n).Id), Batches.Delete(tx, queuedTask(n).Id, batch(n).Id))
 		})
 	}
 }

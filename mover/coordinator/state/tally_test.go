@@ -26,7 +26,7 @@ func TestTally(t *testing.T) {
 	change := func(dice *rand.Rand, from int) {
 		update(t, l, func(tx *Tx) error {
 			for range 1 + dice.IntN(4) { // some of them the same one
-				m := task(from + dice.IntN(50))
+				m := queuedTask(from + dice.IntN(50))
 				m.State = states[dice.IntN(len(states))]
 				err := Tasks.Put(tx, m)
 				if dice.IntN(5) == 0 {
@@ -84,7 +84,7 @@ func TestTally(t *testing.T) {
 
 func TestTallyIsStopped(t *testing.T) {
 	l := fresh(t, Options{})
-	update(t, l, func(tx *Tx) error { return Tasks.Put(tx, task(1)) })
+	update(t, l, func(tx *Tx) error { return Tasks.Put(tx, queuedTask(1)) })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := Count(ctx, l, Tasks, (*datamovev1.Task).GetState); !errors.Is(err, context.Canceled) {
@@ -97,7 +97,7 @@ func TestOldestQueued(t *testing.T) {
 	classes := []datamovev1.TaskClass{datamovev1.TaskClass_TASK_CLASS_STAGE, datamovev1.TaskClass_TASK_CLASS_TIER}
 	update(t, l, func(tx *Tx) error {
 		for n := range 20 {
-			m := task(n)
+			m := queuedTask(n)
 			m.Spec.Class, m.State = classes[n%2], datamovev1.TaskState_TASK_STATE_QUEUED
 			if n < 6 {
 				m.State = datamovev1.TaskState_TASK_STATE_RUNNING
@@ -109,7 +109,7 @@ func TestOldestQueued(t *testing.T) {
 		return nil
 	})
 	view(t, l, func(tx *Tx) error {
-		for i, want := range []string{task(6).Id, task(7).Id} {
+		for i, want := range []string{queuedTask(6).Id, queuedTask(7).Id} {
 			if m, err := OldestQueued(tx, classes[i]); err != nil || m.GetId() != want {
 				t.Errorf("%v: %s, %v, want %s", classes[i], m.GetId(), err, want)
 			}
@@ -139,7 +139,7 @@ func TestCommitted(t *testing.T) {
 		},
 		Log: func(own Log) Log { return breaking{own, &broken} },
 	})
-	put := func(tx *Tx) error { return Tasks.Put(tx, task(1)) }
+	put := func(tx *Tx) error { return Tasks.Put(tx, queuedTask(1)) }
 	for _, row := range []struct {
 		name            string
 		durable         Durability
@@ -179,7 +179,7 @@ func (b breaking) Append(ctx context.Context, r *ledgerv1.Record) error {
 
 func TestSize(t *testing.T) {
 	l := fresh(t, Options{})
-	update(t, l, func(tx *Tx) error { return Tasks.Put(tx, task(1)) })
+	update(t, l, func(tx *Tx) error { return Tasks.Put(tx, queuedTask(1)) })
 	size, free, err := l.Size()
 	if err != nil || size <= 0 || free <= 0 {
 		t.Errorf("size %d, free %d, %v", size, free, err)

@@ -8,6 +8,7 @@ import (
 
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/task"
 )
 
 // How what a task does to a place lies to another one: it is there, or below. What has ended is found by when.
@@ -117,16 +118,12 @@ func Reads(m *datamovev1.Task) (places []string) {
 			}
 		}
 	}
-	switch spec.GetKind() {
-	case datamovev1.TaskKind_TASK_KIND_COPY, datamovev1.TaskKind_TASK_KIND_SYNC, datamovev1.TaskKind_TASK_KIND_STAGE:
-		if m.GetDataset() != "" {
-			return nil
-		}
-	case datamovev1.TaskKind_TASK_KIND_DESCRIBE:
-	case datamovev1.TaskKind_TASK_KIND_VERIFY:
-		add(spec.GetTarget())
-	default:
+	kind := task.Of(spec)
+	if !kind.ReadsSource || kind.Brings() && m.GetDataset() != "" {
 		return nil
+	}
+	if kind.ReadOnly {
+		add(spec.GetTarget())
 	}
 	add(spec.GetSource())
 	add(spec.GetSources()...)
@@ -135,20 +132,13 @@ func Reads(m *datamovev1.Task) (places []string) {
 
 // brings says whether a task makes of its target what its source is.
 func brings(spec *datamovev1.TaskSpec) bool {
-	switch spec.GetKind() {
-	case datamovev1.TaskKind_TASK_KIND_COPY, datamovev1.TaskKind_TASK_KIND_SYNC, datamovev1.TaskKind_TASK_KIND_STAGE:
-		return spec.GetTarget() != ""
-	}
-	return false
+	return task.Of(spec).Brings() && spec.GetTarget() != ""
 }
 
 // removes says whether a task was asked to remove its target.
 func removes(spec *datamovev1.TaskSpec) bool {
-	switch spec.GetKind() {
-	case datamovev1.TaskKind_TASK_KIND_REMOVE, datamovev1.TaskKind_TASK_KIND_PURGE:
-		return spec.GetTarget() != ""
-	}
-	return false
+	kind := task.Of(spec)
+	return kind.RemovesTarget && !kind.Replica && spec.GetTarget() != ""
 }
 
 // HeldBack is why a task is paused that was submitted to wait for a word.

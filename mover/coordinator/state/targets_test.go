@@ -37,7 +37,7 @@ func TestBringing(t *testing.T) {
 		9:  {"/mnt//a/b", copies, queued, 0},
 		10: {"s3://bucket/a/b", copies, queued, 0},
 	} {
-		m := task(i)
+		m := queuedTask(i)
 		m.State, m.EndTime, m.StartTime = x.state, nil, nil
 		m.Spec = &datamovev1.TaskSpec{Kind: x.kind, Target: x.target}
 		if x.end > 0 {
@@ -45,11 +45,11 @@ func TestBringing(t *testing.T) {
 		}
 		update(t, l, func(tx *Tx) error { return Tasks.Put(tx, m) })
 	}
-	held := task(12)
+	held := queuedTask(12)
 	held.State, held.Why, held.StartTime, held.EndTime = paused, HeldBack, nil, nil
 	held.Spec = &datamovev1.TaskSpec{Kind: copies, Target: "slow:chain"}
 	update(t, l, func(tx *Tx) error { return Tasks.Put(tx, held) })
-	never := task(11)
+	never := queuedTask(11)
 	never.State, never.StartTime, never.EndTime = failed, nil, &timestamppb.Timestamp{Seconds: 400}
 	never.Spec = &datamovev1.TaskSpec{Kind: copies, Target: "slow:chain"}
 	update(t, l, func(tx *Tx) error { return Tasks.Put(tx, never) })
@@ -71,7 +71,7 @@ func TestBringing(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var want, got []string
 			for _, n := range c.want {
-				want = append(want, task(n).Id)
+				want = append(want, queuedTask(n).Id)
 			}
 			view(t, l, func(tx *Tx) error {
 				rows := Bringing(tx, c.place, "")
@@ -112,7 +112,7 @@ func TestReading(t *testing.T) {
 		5: {&datamovev1.TaskSpec{Kind: copies, Source: "slow:a", Target: "slow:out"}, datamovev1.TaskState_TASK_STATE_DONE, nil},
 		6: {&datamovev1.TaskSpec{Kind: removes, Target: "slow:a"}, datamovev1.TaskState_TASK_STATE_FAILED, nil},
 	} {
-		m := task(i)
+		m := queuedTask(i)
 		m.Spec, m.State, m.RealPaths, m.Dataset = x.spec, x.state, x.real, ""
 		update(t, l, func(tx *Tx) error { return Tasks.Put(tx, m) })
 	}
@@ -133,13 +133,13 @@ func TestReading(t *testing.T) {
 		{"read over a link, by where that leads", Reading, "fast:a/x", "", []int{3}},
 		{"brought over a link", Bringing, "fast:out", "", []int{3}},
 		{"removed", Removing, "slow:a/b", "", []int{4}},
-		{"up to an id", Reading, "slow:a", task(0).Id, []int{0}},
+		{"up to an id", Reading, "slow:a", queuedTask(0).Id, []int{0}},
 		{"nothing", Reading, "cold:x", "", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var want, got []string
 			for _, n := range c.want {
-				want = append(want, task(n).Id)
+				want = append(want, queuedTask(n).Id)
 			}
 			view(t, l, func(tx *Tx) error {
 				got = all(t, (*datamovev1.Task).GetId, c.find(tx, c.place, c.last))

@@ -3,6 +3,7 @@ package authz
 import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	datamovev1 "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/task"
 )
 
 // Method is what a method of the API does. The zero value is allowed to nobody.
@@ -100,30 +101,13 @@ var methods = map[string]Method{
 // atNode are the methods that root of a node may call about what is meant for that node, whosever it is: see [Rules.MayAt].
 var atNode = map[string]bool{datamovev1.TaskService_ListTasks_FullMethodName: true}
 
-// kinds is what a task does by its kind: who submits one could have called the
-// method that makes it.
-var kinds = map[datamovev1.TaskKind]Method{
-	datamovev1.TaskKind_TASK_KIND_COPY:        {"task.submit", false},
-	datamovev1.TaskKind_TASK_KIND_SYNC:        {"task.submit", false},
-	datamovev1.TaskKind_TASK_KIND_VERIFY:      {"task.submit", false},
-	datamovev1.TaskKind_TASK_KIND_REMOVE:      {"task.submit", false},
-	datamovev1.TaskKind_TASK_KIND_RETAIN:      {"task.submit", false},
-	datamovev1.TaskKind_TASK_KIND_DESCRIBE:    {"dataset.add", true},
-	datamovev1.TaskKind_TASK_KIND_STAGE:       {"dataset.stage", false},
-	datamovev1.TaskKind_TASK_KIND_RELEASE:     {"dataset.release", true},
-	datamovev1.TaskKind_TASK_KIND_PURGE:       {"dataset.purge", false},
-	datamovev1.TaskKind_TASK_KIND_LOOK:        {"dataset.stage", false},
-	datamovev1.TaskKind_TASK_KIND_TIER:        {"policy.run", false},
-	datamovev1.TaskKind_TASK_KIND_UNDO:        {"policy.run", false},
-	datamovev1.TaskKind_TASK_KIND_SCAN:        {"catalog.scan", false},
-	datamovev1.TaskKind_TASK_KIND_FOLLOW:      {"catalog.scan", false},
-	datamovev1.TaskKind_TASK_KIND_CHECKPOINTS: {"catalog.scan", false},
-	datamovev1.TaskKind_TASK_KIND_BURST:       {"burst.apply", true},
-}
-
 // OfMethod returns what the method of that full name does; the zero Method where
 // there is none.
 func OfMethod(full string) Method { return methods[full] }
 
-// OfKind returns what a task of that kind does; the zero Method where there is none.
-func OfKind(k datamovev1.TaskKind) Method { return kinds[k] }
+// OfKind returns the permission that a task of that kind needs, which is that of the method that
+// makes it; the zero Method where there is none.
+func OfKind(k datamovev1.TaskKind) Method {
+	kind := task.KindOf(k)
+	return Method{kind.Action, kind.Owned}
+}

@@ -11,6 +11,7 @@ import (
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/engine/plan"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/task"
 	"datamove.dev/mover/units"
 )
 
@@ -48,16 +49,8 @@ func ComesHome(spec *pb.TaskSpec) bool {
 
 // Follows reports whether a task copies or compares what links in its source lead to, also outside of it.
 func Follows(spec *pb.TaskSpec) bool {
-	switch spec.GetKind() {
-	case pb.TaskKind_TASK_KIND_COPY, pb.TaskKind_TASK_KIND_SYNC, pb.TaskKind_TASK_KIND_VERIFY:
-		return spec.GetOptions().GetFollow()
-	}
-	return false
-}
-
-// Standing reports whether a task goes on until it is cancelled. It waits most of the time, and takes no place from others.
-func Standing(spec *pb.TaskSpec) bool {
-	return spec.GetKind() == pb.TaskKind_TASK_KIND_FOLLOW || spec.GetKind() == pb.TaskKind_TASK_KIND_CHECKPOINTS
+	kind := task.Of(spec)
+	return kind.UserPaths && kind.Moves && spec.GetOptions().GetFollow()
 }
 
 // LevelOf is a level on the wire.
@@ -292,5 +285,20 @@ func Spec(r *engine.Request, rules []plan.Rule, names []string) (*pb.TaskSpec, e
 	case m.Set:
 		s.Options.MaxDelete = &pb.MaxDelete{Bound: &pb.MaxDelete_Entries{Entries: m.Entries}}
 	}
+	return s, nil
+}
+
+// Describe is the spec of a task that reads a source and makes a manifest of it.
+func Describe(source string) *pb.TaskSpec {
+	return &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_DESCRIBE, Source: source}
+}
+
+// Remove is the spec of a task that removes the target of a request.
+func Remove(r *engine.Request) (*pb.TaskSpec, error) {
+	s, err := Spec(r, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	s.Kind, s.Source = pb.TaskKind_TASK_KIND_REMOVE, ""
 	return s, nil
 }

@@ -16,7 +16,7 @@ import (
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/task/convert"
+	lifecycle "datamove.dev/mover/task"
 )
 
 // world is a service that a page can be in front of.
@@ -338,7 +338,7 @@ func (s *service) GetInfo(_ context.Context, r *datamovev1.GetInfoRequest) (*dat
 		case running:
 			info.TasksRunning++
 			info.BytesPerSecond += t.GetProgress().GetBytesPerSecond()
-			if convert.Standing(t.GetSpec()) {
+			if lifecycle.Of(t.GetSpec()).Standing {
 				info.TasksStanding++
 			}
 		}

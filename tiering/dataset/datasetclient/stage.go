@@ -27,6 +27,7 @@ import (
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/task"
 	"datamove.dev/mover/units"
 )
 
@@ -234,7 +235,7 @@ func failed(t *datamovev1.Task) error {
 		kind = mover.ErrTransient
 	}
 	what := "staging"
-	if t.GetSpec().GetKind() == datamovev1.TaskKind_TASK_KIND_COPY {
+	if !task.Of(t.GetSpec()).Shared {
 		what = "the copy"
 	}
 	return fmt.Errorf("%w: %s failed (task %s): %s", kind, what, t.GetId(), mover.Printable(t.GetError()))

@@ -9,6 +9,7 @@ import (
 
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/task"
 	"datamove.dev/mover/units"
 )
 
@@ -46,7 +47,7 @@ func (m *Mover) Look(ctx context.Context) (*View, error) {
 			if ended := t.GetEndTime(); ended != nil && time.Since(ended.AsTime()) > recent {
 				break // the newest come first
 			}
-			if t.GetSpec().GetKind() == datamovev1.TaskKind_TASK_KIND_STAGE {
+			if task.Of(t.GetSpec()).Shared {
 				v.tasks = append(v.tasks, t)
 			}
 		}

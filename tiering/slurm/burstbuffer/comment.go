@@ -11,6 +11,7 @@ import (
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/task"
 	"datamove.dev/tiering/slurm"
 )
 
@@ -26,9 +27,8 @@ type moved struct{ tasks, files, bytes int64 }
 func movedBy(t *datamovev1.Task, began time.Time, out bool) (m moved) {
 	labels := t.GetSpec().GetLabels()
 	leaves := labels[slurm.Leaves]
-	switch kind := t.GetSpec().GetKind(); {
-	case kind != datamovev1.TaskKind_TASK_KIND_COPY && kind != datamovev1.TaskKind_TASK_KIND_STAGE,
-		leaves == slurm.AllNodes, (leaves != "") != out, labels[slurm.PartLabel] == slurm.Space, labels[slurm.PartLabel] == slurm.Watch, t.GetCreateTime().AsTime().Before(began.Truncate(time.Millisecond)):
+	switch {
+	case !task.Of(t.GetSpec()).Brings(), leaves == slurm.AllNodes, (leaves != "") != out, labels[slurm.PartLabel] == slurm.Space, labels[slurm.PartLabel] == slurm.Watch, t.GetCreateTime().AsTime().Before(began.Truncate(time.Millisecond)):
 		return m
 	}
 	return moved{1, t.GetReport().GetFiles(), t.GetReport().GetBytes()}

@@ -9,6 +9,7 @@ import (
 	"datamove.dev/api"
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/task"
 	"datamove.dev/tiering/dataset/datasetclient"
 	"datamove.dev/tiering/slurm"
 )
@@ -158,7 +159,7 @@ func (w *work) cancel(ctx context.Context, client *api.Client) error {
 			continue
 		}
 		asks := []*datamovev1.CancelTaskRequest{{Id: t.GetId()}}
-		if t.GetSpec().GetKind() == datamovev1.TaskKind_TASK_KIND_STAGE { // others may want it, and this person for another job
+		if task.Of(t.GetSpec()).Shared { // others may want it, and this person for another job
 			asks = nil
 			for _, d := range arriving {
 				warm := d

@@ -1,0 +1,91 @@
+package arch
+
+import (
+	"bufio"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"datamove.dev/test/must"
+)
+
+// bounds are measures of the hand-written code that is shipped, and what they may not exceed. A bound is only
+// ever lowered, to what the measure is by then.
+var bounds = map[string]int{
+	"files that name a kind of task":       11,    // a new kind is a row in mover/task, a module of the coordinator and a runner of the worker
+	"packages directly below mover":        26,    //
+	"lines of the largest package":         17259, // without tests
+	"lines of comments with who, whose …":  1836,  // sentences are about components: CONTRIBUTING.md
+	"methods of the coordinator's Service": 553,
+}
+
+var (
+	kindNames = regexp.MustCompile(`TASK_KIND_[A-Z]`)
+	persons   = regexp.MustCompile(`(?i)\b(who|whoever|whose|whom|somebody|nobody)\b`)
+	ofService = regexp.MustCompile(`^func \(s \*Service\) `)
+)
+
+// TestMeasures keeps what a newcomer meets first from growing.
+func TestMeasures(t *testing.T) {
+	found, packages := map[string]int{}, map[string]int{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return skip(path, d.Name())
+		}
+		name := must.Get(filepath.Rel(root, path))(t)
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, ".pb.go") || strings.HasPrefix(name, "test/") {
+			return nil
+		}
+		measure(t, name, found, packages)
+		return nil
+	})
+	must.Do(t, err)
+	for dir, lines := range packages {
+		found["lines of the largest package"] = max(found["lines of the largest package"], lines)
+		if filepath.Dir(dir) == "mover" {
+			found["packages directly below mover"]++
+		}
+	}
+	for what, bound := range bounds {
+		switch is := found[what]; {
+		case is > bound:
+			t.Errorf("%s: %d; it may not exceed %d", what, is, bound)
+		case is == 0:
+			t.Errorf("%s: nothing was counted", what)
+		default:
+			t.Logf("%s: %d of %d", what, is, bound)
+		}
+	}
+}
+
+// measure adds what is counted in one file.
+func measure(t *testing.T, name string, found, packages map[string]int) {
+	t.Helper()
+	f := must.Get(os.Open(filepath.Join(root, name)))(t)
+	defer f.Close()
+	named := false
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		line := lines.Text()
+		packages[filepath.Dir(name)]++
+		_, comment, _ := strings.Cut(line, "//")
+		if persons.MatchString(comment) {
+			found["lines of comments with who, whose …"]++
+		}
+		named = named || kindNames.MatchString(line)
+		if filepath.Dir(name) == "mover/coordinator" && ofService.MatchString(line) {
+			found["methods of the coordinator's Service"]++
+		}
+	}
+	must.Do(t, lines.Err())
+	if named {
+		found["files that name a kind of task"]++
+	}
+}
