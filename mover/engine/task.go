@@ -156,6 +156,7 @@ func (t *run) closePairs() {
 func (t *run) all(ctx context.Context) error {
 	t.state(Moving, "")
 	defer t.leftOut()
+	defer t.linksLost()
 	defer func() { t.notes(append(t.bare.notes(), t.outward.notes()...)...) }()
 	for i, p := range t.pairs {
 		err := t.one(ctx, p, i == len(t.pairs)-1)
@@ -286,6 +287,16 @@ func (t *run) leftOut() {
 	t.mu.Unlock()
 	if n > 0 {
 		t.notes(fmt.Sprintf("%d released files of %d bytes were left out: their content is in the archive only", n, bytes))
+	}
+}
+
+// linksLost notes hard links that were not kept.
+func (t *run) linksLost() {
+	t.mu.Lock()
+	n := t.planned.LinksLost
+	t.mu.Unlock()
+	if n += t.counters.LinksLost.Load(); n > 0 {
+		t.notes(fmt.Sprintf("hard links that are files of their own in the target: %d", n))
 	}
 }
 

@@ -184,6 +184,10 @@ func TestLinkIntoAnotherMount(t *testing.T) {
 	if said := p.Do(t, 0, "copy", source, target).Stdout(); !strings.Contains(said, "checked: 2 written") {
 		t.Errorf("both are moved and checked, and it says\n%s", said)
 	}
+	const told = "note: hard links that are files of their own in the target: 1"
+	if said := p.Do(t, 0, "copy", source, target).Stdout(); !strings.Contains(said, told) || strings.Contains(said, "checked:") {
+		t.Errorf("the second copy moves nothing, and it says\n%s", said)
+	}
 	for _, name := range []string{"leader", "mount/link"} {
 		got := must.Get(os.ReadFile(filepath.Join(target, name)))(t)
 		if string(got) != strings.Repeat("content ", 100_000) {

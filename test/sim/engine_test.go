@@ -46,6 +46,7 @@ func (w *world) runEngine(ctx context.Context, r *running) {
 		By: by, Jobs: w.jobs, Plan: o, Level: w.level, Observer: e, Counters: &e.n, FailFull: w.failFull, SpoolDir: "/dev/shm",
 	})
 	_ = unlock()
+	r.linksLost = e.n.LinksLost.Load()
 	if !r.dead() {
 		e.exact(to.Capabilities())
 	}

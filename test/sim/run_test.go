@@ -30,6 +30,8 @@ type running struct {
 	to     *faulty.Backend
 	calls  atomic.Int64
 	err    error // how it ended
+
+	linksLost int64 // hard links that it told of as files of their own
 }
 
 // play runs the same command in worse weather and then in fair one, and checks

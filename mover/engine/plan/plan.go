@@ -83,6 +83,7 @@ const (
 	WhyHardLink       = "hard link"                  // another name of the same content
 	WhySharedInode    = "facts differ, inode shared" // an update would change other names too
 	WhyManyLinks      = "hard link not kept: too many"
+	WhyLinkRefused    = "hard link not kept: the target can not have it"
 	WhyEqual          = "equal"
 	WhyChildren       = "entries change"  // of a kept directory: its times have to be set again
 	WhyFactsUnknown   = "facts unknown"   // a listing does not tell them

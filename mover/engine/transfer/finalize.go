@@ -84,11 +84,8 @@ func (r *run) link(ctx context.Context, items []item) error {
 			case err == nil:
 			case r.fatal(gctx, err):
 				return err
-			case errors.Is(err, mover.ErrUnsupported): // a file of its own, then
-				if it.Op, it.Link = plan.Create, ""; it.Target.Kind != 0 {
-					it.Op = plan.Replace
-				}
-				return r.redo.add(*it)
+			case errors.Is(err, mover.ErrUnsupported) && !errors.Is(err, mover.ErrNoSuchName):
+				return r.unlinked(it)
 			default:
 				if dealt, err := r.released(gctx, it, err); dealt {
 					return err
@@ -108,6 +105,17 @@ func (r *run) link(ctx context.Context, items []item) error {
 		return nil
 	}
 	return r.settle(ctx, made, nil)
+}
+
+// unlinked has a name that the target can not have as a hard link moved as a file of its own, unless an earlier run has
+// done that: what is there is compared.
+func (r *run) unlinked(it *item) error {
+	r.n.LinksLost.Add(1)
+	it.Op, it.Link, it.Why = plan.Create, "", plan.WhyLinkRefused
+	if k := it.Target.Kind; k != 0 && k != mover.Dir {
+		it.Op = plan.Compare
+	}
+	return r.redo.add(*it)
 }
 
 // linked says whether a name that was found equal is one file with its leader. The

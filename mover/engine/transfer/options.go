@@ -99,6 +99,7 @@ type Counters struct {
 	Bytes      atomic.Int64 // bytes that have passed, of files in work too
 	Known      atomic.Int64 // of Bytes: those that count as done and did not pass in this run
 	Failed     atomic.Int64
+	LinksLost  atomic.Int64 // names that the target could not have as hard links: they are files of their own
 	InFlight   atomic.Int64 // units in work
 	SourceWait atomic.Int64 // ns, summed over workers, as all waits
 	TargetWait atomic.Int64
