@@ -160,9 +160,6 @@ func (d *desk) attend(name string) {
 
 func (d *desk) close() {
 	d.t.Helper()
-	if err := d.Service.queue.Close(); err != nil {
-		d.t.Fatalf("%v", err)
-	}
 	if err := d.ledger.Close(); err != nil {
 		d.t.Fatalf("%v", err)
 	}
@@ -181,7 +178,7 @@ func asAgent(name string) context.Context {
 func (d *desk) give() {
 	d.t.Helper()
 	for _, f := range d.fair() {
-		_ = d.Service.queue.Drop(f.name)
+		d.Service.queue.Drop(f.name)
 	}
 	d.discover(context.Background())
 	d.giveLeads(context.Background())

@@ -108,9 +108,7 @@ func (s *Service) forget(ctx context.Context, f *taskQueue) {
 	s.mu.Lock()
 	delete(s.flows, f.name)
 	s.mu.Unlock()
-	if err := s.queue.Drop(f.name); err != nil {
-		s.log.Warn("the queue keeps an empty line", "err", err)
-	}
+	s.queue.Drop(f.name)
 	if ids, err := s.queued(ctx, f, "", 1); err != nil || len(ids) > 0 {
 		s.mu.Lock()
 		defer s.mu.Unlock()

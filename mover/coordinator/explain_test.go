@@ -94,13 +94,6 @@ func TestExplainSilent(t *testing.T) {
 	}
 }
 
-// brokenQueue is a queue of which nothing can be taken.
-type brokenQueue struct{ queue.Queue }
-
-func (brokenQueue) Take(context.Context, string) (*queue.Claim, bool, error) {
-	return nil, false, fmt.Errorf("%w: it does not answer", mover.ErrTimeout)
-}
-
 // TestExplainQueue: tasks of a queue that can not be read wait for that, which the log says once, and go on when it can.
 func TestExplainQueue(t *testing.T) {
 	d := newDesk(t, site(), authz.Input{})
@@ -114,7 +107,9 @@ func TestExplainQueue(t *testing.T) {
 		return e.GetText()
 	}
 	whole := d.Service.queue
-	d.Service.queue = brokenQueue{whole}
+	d.Service.queue = queue.New(queue.Options{Refill: func(context.Context, string, string, int) ([]string, error) {
+		return nil, fmt.Errorf("%w: it does not answer", mover.ErrTimeout)
+	}})
 	for range 3 {
 		d.giveLeads(t.Context())
 	}

@@ -74,11 +74,11 @@ func restart(b *testing.B, dir string, look func(s *Service, begun time.Time)) {
 	look(s, begun)
 	b.ReportMetric(memory(b, "VmRSS:"), "RSS-MiB")
 	b.ReportMetric(memory(b, "RssAnon:"), "own-MiB") // without what is mapped of the ledger's files
-	must.Do(b, errors.Join(s.queue.Close(), l.Close()))
+	must.Do(b, l.Close())
 }
 
 // fill makes a ledger of n things.
-func fill(b *testing.B, dir string, n int, put func(tx *state.Tx, i int) error) {
+func fill(b testing.TB, dir string, n int, put func(tx *state.Tx, i int) error) {
 	l := must.Get(state.Open(dir, state.Options{}))(b)
 	for i := 0; i < n; i += 500 {
 		err := l.Update(context.Background(), state.Soon, func(tx *state.Tx) error {

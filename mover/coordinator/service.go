@@ -28,7 +28,6 @@ import (
 // Options are what a coordinator needs. Ledger, Node and Data have to be given.
 type Options struct {
 	Ledger    *state.Ledger
-	Queue     func(queue.Options) (queue.Queue, error)     // nil is one in memory
 	Rules     func() *authz.Rules                          // of this moment; nil is no configuration, run by our uid
 	Config    func() *config.Config                        // of this moment; nil is an empty one
 	Audit     func(context.Context, auditlog.Record) error // nil records nothing
@@ -69,7 +68,7 @@ type Service struct {
 	o       Options
 	log     *slog.Logger
 	ledger  *state.Ledger
-	queue   queue.Queue
+	queue   *queue.Queue
 	lease   time.Duration
 	started time.Time
 
@@ -125,16 +124,9 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	if err := s.defaults(); err != nil {
 		return nil, err
 	}
-	open := o.Queue
-	if open == nil {
-		open = func(o queue.Options) (queue.Queue, error) { return queue.NewMemory(o), nil }
-	}
-	var err error
-	if s.queue, err = open(queue.Options{Flows: flowsMost, Refill: s.refill, Logger: s.log}); err != nil {
-		return nil, err
-	}
+	s.queue = queue.New(queue.Options{Flows: flowsMost, Refill: s.refill, Logger: s.log})
 	if err := errors.Join(s.keepForgotten(), s.prepare(ctx), s.countHoldings(ctx), s.takeUp(ctx)); err != nil {
-		return nil, errors.Join(err, s.queue.Close())
+		return nil, err
 	}
 	return s, nil
 }
@@ -192,7 +184,7 @@ func (s *Service) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return s.queue.Close()
+			return nil
 		case <-s.kick:
 		case <-tick.C:
 			s.tellLimits()

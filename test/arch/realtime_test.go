@@ -24,7 +24,7 @@ var realTime = map[string]clock{
 	"mover/server/kubeauth":               {waits: 1, limits: 1, measures: 1},
 	"mover/coordinator/state":             {waits: 1, measures: 1},
 	"mover/notify":                        {limits: 1},
-	"mover/coordinator/queue":             {waits: 7},
+	"mover/coordinator/queue":             {waits: 4},
 	"mover/backend/s3":                    {waits: 6, measures: 2},
 	"mover/coordinator":                   {waits: 1},
 	"mover/p2p":                           {waits: 2},

@@ -194,7 +194,6 @@ var packages = map[string]struct {
 var homes = map[string][]string{
 	"github.com/HdrHistogram/hdrhistogram-go":     {"bench/loadgen", "bench/multinode", "bench/report"},
 	"github.com/dgraph-io/badger/v4":              {"mover/kvstore", "mover/engine/journal", "mover/coordinator/state", "tiering/catalog"},
-	"github.com/nats-io":                          {"mover/coordinator/queue"},
 	"github.com/coreos/go-systemd/v22":            {"cmd/datamoved/daemon", "mover/server"},
 	"github.com/landlock-lsm":                     {"mover/agent/sandbox"},
 	"github.com/prometheus":                       {"csi/metrics", "mover/telemetry"},

@@ -55,7 +55,6 @@ var mixed = map[string]bool{
 	"mover/agent/sandbox":          true,
 	"mover/coordinator/state":      true,
 	"mover/backend/posix":          true,
-	"mover/coordinator/queue":      true,
 	"mover/backend/s3":             true,
 	"mover/archive":                true,
 	"test/aws":                     true,

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"datamove.dev/mover/coordinator"
-	"datamove.dev/mover/coordinator/queue"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/server"
 	"datamove.dev/mover/server/pki"
@@ -52,16 +51,13 @@ func (a *app) coordinate(ctx context.Context, h *host, books *state.Ledger, know
 	}
 	s, err := coordinator.New(ctx, coordinator.Options{
 		Ledger: books, Rules: h.live.rules.Load, Config: h.live.config.Load, Audit: h.recordOf, Authority: authority, Vouch: cluster.vouch,
-		Queue: func(o queue.Options) (queue.Queue, error) {
-			return queue.NewJetStream(ctx, filepath.Join(h.at.data, "queue"), o)
-		},
 		Node: h.at.node, Version: buildVersion(), Data: h.at.data, Lease: h.live.config.Load().Leases.Lead,
 		Reload: func(context.Context) ([]string, error) { return h.live.reload() }, Logger: h.log, Metrics: h.metrics, Catalog: known, Policies: func() []*policy.Program { return *h.live.policies.Load() }, People: people{h.accounts},
 	})
 	if err != nil {
 		return err
 	}
-	working := until("coordinator", s.Run) // it ends the queue, too
+	working := until("coordinator", s.Run)
 	o.Register = s.Register
 	d, err := server.Open(o)
 	if err != nil {

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"container/heap"
 	"context"
 	"fmt"
 	"time"
@@ -8,58 +9,42 @@ import (
 	"datamove.dev/mover"
 )
 
-// Claim is the right to work on an id. It lasts for Options.AckWait, and then until
-// somebody else takes the id. After that its methods change nothing and return mover.ErrHeld.
+// Claim is the right to work on an id. It lasts until Done, Back, or Drop of its flow. After that its
+// methods change nothing and return mover.ErrHeld.
 type Claim struct {
-	f      *flow
-	t      ticket
-	number uint64
+	f  *flow
+	it *item
 }
 
 // ID is what was taken.
-func (c *Claim) ID() string { return c.t.id() }
+func (c *Claim) ID() string { return c.it.id }
 
-// Done says that the id is through. Refill must not find it any more.
+// Done ends the wait of an id. Refill must not find it any more.
 func (c *Claim) Done() error {
-	return c.use("done", func() error {
-		if err := c.t.ack(); err != nil {
-			return err
-		}
-		delete(c.f.here, c.ID())
-		return nil
-	})
+	return c.use("done", func() { delete(c.f.here, c.it.id) })
 }
 
-// Back gives the id to the next who takes, after a delay.
+// Back gives the id to the next taker, after a delay.
 func (c *Claim) Back(delay time.Duration) error {
-	return c.use("give back", func() error {
-		if err := c.t.back(max(delay, 0)); err != nil {
-			return err
-		}
-		p := c.f.here[c.ID()]
-		p.claim = 0
-		c.f.here[c.ID()] = p
-		c.f.waiting.Add(1)
-		return nil
+	return c.use("give back", func() {
+		c.it.due = time.Now().Add(max(delay, 0))
+		heap.Push(&c.f.back, c.it)
+		c.f.waiting++
 	})
 }
 
 var errLost = fmt.Errorf("%w: the claim is over", mover.ErrHeld)
 
-// use does something with a claim that is still one.
-func (c *Claim) use(op string, do func() error) error {
-	if err := c.f.enter(context.Background()); err != nil { // nobody has the flow for long
+// use ends a claim that is still one.
+func (c *Claim) use(op string, end func()) error {
+	if err := c.f.enter(context.Background()); err != nil { // no goroutine has the flow for long
 		return err
 	}
 	defer c.f.leave()
-	if err := c.f.q.open(); err != nil {
-		return failed(op, c.f.name, err)
-	}
-	if c.f.gone || c.f.here[c.ID()].claim != c.number {
+	if c.f.gone || c.it.claim != c {
 		return failed(op, c.f.name, errLost)
 	}
-	if err := do(); err != nil {
-		return failed(op, c.f.name, err)
-	}
+	c.it.claim = nil
+	end()
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -13,31 +12,11 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/nats-io/nats-server/v2/server/ats"
-
 	"datamove.dev/mover"
 	"datamove.dev/test/must"
 )
 
-func TestMain(m *testing.M) {
-	// The server has one clock for the whole process, which must not be begun in the
-	// bubble of a test.
-	ats.Register()
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"))
-}
-
-// maker makes one kind of queue.
-type maker func(t testing.TB, o Options) Queue
-
-func makers(dir string) map[string]maker {
-	return map[string]maker{
-		"memory": func(_ testing.TB, o Options) Queue { return NewMemory(o) },
-		"jetstream": func(t testing.TB, o Options) Queue {
-			q := must.Get(NewJetStream(context.Background(), filepath.Join(dir, "queue"), o))(t)
-			return q
-		},
-	}
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // ledger is what Refill asks: the ids of flows that wait for somebody.
 type ledger struct {
@@ -92,7 +71,7 @@ func numbers(n int) []string {
 // bench is a queue in a test, with the words of the test.
 type bench struct {
 	t *testing.T
-	Queue
+	*Queue
 }
 
 func (b bench) offer(flow string, ids ...string) {
@@ -121,9 +100,20 @@ func (b bench) nothing(flow string) {
 
 func (b bench) length(flow string, want int) {
 	b.t.Helper()
-	if n := b.Len(flow); n != want {
+	if n := b.waiting(flow); n != want {
 		b.t.Errorf("%d wait in %q, want %d", n, flow, want)
 	}
+}
+
+// waiting is how many ids of a flow wait here.
+func (b bench) waiting(flow string) int {
+	b.t.Helper()
+	f := must.Get(b.find(b.t.Context(), flow, false))(b.t)
+	if f == nil {
+		return 0
+	}
+	defer f.leave()
+	return f.waiting
 }
 
 func (b bench) check(err error) {
@@ -169,34 +159,35 @@ var contract = map[string]struct {
 		b.take("f", "1")
 		b.length("f", 1)
 	}},
-	"who says nothing loses it": {Options{AckWait: time.Minute}, func(b bench, _ *ledger) {
-		b.offer("f", "1", "2")
+	"a claim lasts until it is done": {Options{Window: 2}, func(b bench, l *ledger) {
+		l.add("f", "1", "2") // and the ledger goes on to say so
 		one := b.take("f", "1")
-		time.Sleep(50 * time.Second)
+		time.Sleep(24 * time.Hour)
 		b.take("f", "2")
 		b.nothing("f")
-		time.Sleep(11 * time.Second)
-		again := b.take("f", "1")
+		l.done("f", "1")
+		b.check(one.Done())
 		b.lost(one)
-		b.check(again.Done())
-		b.nothing("f")
-		b.lost(again)
-	}},
-	"what comes back is first": {Options{AckWait: time.Minute}, func(b bench, _ *ledger) {
-		b.offer("f", "1", "2", "3")
-		b.take("f", "1")
-		time.Sleep(61 * time.Second)
-		b.take("f", "1")
-		b.take("f", "2")
-	}},
-	"done late is done, unless another has it": {Options{AckWait: time.Minute}, func(b bench, _ *ledger) {
-		b.offer("f", "1")
-		c := b.take("f", "1")
-		time.Sleep(2 * time.Minute)
-		b.check(c.Done())
 		b.nothing("f")
 	}},
-	"given back, at once or later": {Options{AckWait: time.Minute}, func(b bench, _ *ledger) {
+	"what comes back is first, in order": {Options{}, func(b bench, _ *ledger) {
+		b.offer("f", "3", "1", "2", "5", "4")
+		var had []*Claim
+		for _, id := range []string{"3", "1", "2", "5"} {
+			had = append(had, b.take("f", id))
+		}
+		for _, i := range []int{2, 0, 3, 1} {
+			b.check(had[i].Back(time.Second))
+		}
+		b.check(b.take("f", "4").Back(0)) // its delay is over before theirs
+		time.Sleep(time.Second)
+		b.offer("f", "0")
+		for _, id := range []string{"4", "3", "1", "2", "5", "0"} {
+			b.take("f", id)
+		}
+		b.nothing("f")
+	}},
+	"given back, at once or later": {Options{}, func(b bench, _ *ledger) {
 		b.offer("f", "1", "2")
 		c := b.take("f", "1")
 		b.check(c.Back(0))
@@ -204,22 +195,46 @@ var contract = map[string]struct {
 		b.lost(c)
 		c = b.take("f", "1")
 		b.check(c.Back(3 * time.Minute))
-		b.take("f", "2")
+		two := b.take("f", "2")
 		b.nothing("f")
-		time.Sleep(61 * time.Second)
-		b.take("f", "2") // its claim is over
-		time.Sleep(100 * time.Second)
-		b.take("f", "2")
+		time.Sleep(179 * time.Second)
 		b.nothing("f")
-		time.Sleep(20 * time.Second)
-		b.take("f", "1")
+		time.Sleep(time.Second)
+		again := b.take("f", "1")
+		b.lost(c) // though another claim has the id
+		b.check(again.Done())
+		b.check(two.Done())
+		b.nothing("f")
+	}},
+	"a take that is given up takes nothing": {Options{Window: 4}, func(b bench, l *ledger) {
+		l.add("f", numbers(3)...)
+		b.take("f", "0000000")
+		f := must.Get(b.find(b.t.Context(), "f", false))(b.t) // it is in use
+		ctx, stop := context.WithCancel(b.t.Context())
+		over := make(chan error)
+		for range 3 {
+			go func() {
+				_, _, err := b.Take(ctx, "f")
+				over <- err
+			}()
+		}
+		synctest.Wait()
+		stop()
+		for range 3 {
+			if err := <-over; !errors.Is(err, context.Canceled) {
+				b.t.Errorf("Take = %v", err)
+			}
+		}
+		f.leave()
+		b.take("f", "0000001")
+		b.take("f", "0000002")
 	}},
 	"dropped": {Options{}, func(b bench, _ *ledger) {
 		b.offer("f", "1", "2")
 		b.offer("g", "1")
 		c := b.take("f", "1")
-		b.check(b.Drop("f"))
-		b.check(b.Drop("f"))
+		b.Drop("f")
+		b.Drop("f")
 		b.length("f", 0)
 		b.nothing("f")
 		b.lost(c)
@@ -251,8 +266,8 @@ var contract = map[string]struct {
 		l.add("f", ids...)
 		for _, id := range ids {
 			c := b.take("f", id)
-			if b.Len("f") > 8 {
-				b.t.Fatalf("%d wait", b.Len("f"))
+			if b.waiting("f") > 8 {
+				b.t.Fatalf("%d wait", b.waiting("f"))
 			}
 			l.done("f", id)
 			b.check(c.Done())
@@ -351,9 +366,9 @@ var contract = map[string]struct {
 		if _, _, err := b.Take(b.t.Context(), "2"); !errors.Is(err, mover.ErrFull) {
 			b.t.Errorf("Take of a fourth flow = %v", err)
 		}
-		b.check(b.Drop("1"))
+		b.Drop("1")
 		b.take("2", "2a") // it comes back
-		b.check(b.Drop("3"))
+		b.Drop("3")
 		for n := range 20 {
 			b.nothing(fmt.Sprint("empty ", n)) // flows with nothing in them take no room
 		}
@@ -371,38 +386,19 @@ var contract = map[string]struct {
 		l.err = nil
 		b.take("f", numbers(5)[4])
 	}},
-	"closed": {Options{}, func(b bench, _ *ledger) {
-		b.offer("f", "1", "2")
-		c := b.take("f", "1")
-		b.check(b.Close())
-		b.check(b.Close())
-		b.length("f", 0)
-		_, _, err := b.Take(b.t.Context(), "f")
-		for _, err := range []error{err, c.Done(), b.Offer(b.t.Context(), "f", "3"), b.Drop("f")} {
-			if !errors.Is(err, mover.ErrUsage) {
-				b.t.Errorf("after Close: %v", err)
-			}
-		}
-	}},
 }
 
 func TestContract(t *testing.T) {
-	for kind, open := range makers(t.TempDir()) {
-		for name, c := range contract {
-			t.Run(kind+"/"+name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					l := newLedger("")
-					o := c.o
-					if o.Window > 0 && name != "a full window without a ledger" || o.Flows > 0 {
-						o.Refill = l.refill
-					}
-					q := open(t, o)
-					defer func() {
-						must.Tell(t, q.Close())
-					}()
-					c.test(bench{t, q}, l)
-				})
+	for name, c := range contract {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLedger("")
+				o := c.o
+				if o.Window > 0 && name != "a full window without a ledger" || o.Flows > 0 {
+					o.Refill = l.refill
+				}
+				c.test(bench{t, New(o)}, l)
 			})
-		}
+		})
 	}
 }

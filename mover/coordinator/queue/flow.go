@@ -1,23 +1,27 @@
 package queue
 
 import (
+	"container/heap"
 	"context"
 	"fmt"
-	"sync/atomic"
+	"time"
 
 	"datamove.dev/mover"
 )
 
 // flow is what is here of a flow.
 type flow struct {
-	q       *queue
-	name    string
-	used    uint64       // guarded by q.mu
-	waiting atomic.Int64 // ids that nobody has
+	q    *Queue
+	name string
+	used uint64 // guarded by q.mu
 
-	turn chan struct{} // holds one token: whoever uses the flow; guards all below
-	lane lane          // nil until there is something to put there
-	here map[string]place
+	turn    chan struct{} // holds one token: that of the goroutine that uses the flow; guards all below
+	here    map[string]*item
+	waiting int     // ids in ready and in returned
+	ready   []*item // never taken
+	back    returned
+	last    uint64 // number of an item
+
 	// What Refill has not yet been asked for. It goes from the cursor to the end, and
 	// once more from the beginning when something was left out before the cursor.
 	cursor string
@@ -26,14 +30,16 @@ type flow struct {
 	gone   bool // the flow is not this one any more
 }
 
-// place is where an id is.
-type place struct {
-	sequence uint64 // in the lane; a copy with another one is not meant
-	claim    uint64 // that has it; 0 is nobody
+// item is an id that is here.
+type item struct {
+	id     string
+	number uint64    // in the order in which they came
+	claim  *Claim    // that has it; nil is none
+	due    time.Time // of one that was given back: from when on it is taken
 }
 
-func newFlow(q *queue, name string) *flow {
-	return &flow{q: q, name: name, turn: make(chan struct{}, 1), here: map[string]place{}, whole: q.o.Refill == nil}
+func newFlow(q *Queue, name string) *flow {
+	return &flow{q: q, name: name, turn: make(chan struct{}, 1), here: map[string]*item{}, whole: q.o.Refill == nil}
 }
 
 func (f *flow) enter(ctx context.Context) error {
@@ -58,28 +64,22 @@ func (f *flow) leave() { <-f.turn }
 
 // spare reports whether the flow could go and come back with nothing lost.
 func (f *flow) spare() bool {
-	claimed := len(f.here) - int(f.waiting.Load())
+	claimed := len(f.here) - f.waiting
 	return claimed == 0 && (f.q.o.Refill != nil || len(f.here) == 0)
 }
 
-// end forgets a flow that is off the list, and leaves it.
-func (f *flow) end() error {
-	defer f.leave()
+// end forgets a flow that is off the list.
+func (f *flow) end() {
 	f.gone = true
-	f.here = nil
-	f.waiting.Store(0)
-	if f.lane == nil {
-		return nil
-	}
-	return f.lane.drop()
+	f.here, f.waiting, f.ready, f.back = nil, 0, nil, nil
 }
 
 // offer puts an id at the end, or leaves it to Refill.
-func (f *flow) offer(ctx context.Context, id string) error {
-	if _, here := f.here[id]; here {
+func (f *flow) offer(id string) error {
+	if f.here[id] != nil {
 		return nil
 	}
-	full := int(f.waiting.Load()) >= f.q.o.Window
+	full := f.waiting >= f.q.o.Window
 	switch {
 	case full && f.q.o.Refill == nil:
 		return fmt.Errorf("%w: %d ids wait already", mover.ErrFull, f.q.o.Window)
@@ -90,40 +90,24 @@ func (f *flow) offer(ctx context.Context, id string) error {
 		f.whole = false
 		return nil
 	}
-	if err := f.put(ctx, []string{id}); err != nil {
-		return err
-	}
+	f.put(id)
 	f.cursor = max(f.cursor, id)
 	return nil
 }
 
-// put makes ids wait here.
-func (f *flow) put(ctx context.Context, ids []string) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	if f.lane == nil {
-		l, err := f.q.engine.lane(ctx)
-		if err != nil {
-			return err
-		}
-		f.lane = l
-	}
-	sequences, err := f.lane.push(ctx, ids)
-	if err != nil {
-		return err // what came through is not here, and is passed over
-	}
-	for i, id := range ids {
-		f.here[id] = place{sequence: sequences[i]}
-	}
-	f.waiting.Add(int64(len(ids)))
-	return nil
+// put has an id wait here.
+func (f *flow) put(id string) {
+	f.last++
+	it := &item{id: id, number: f.last}
+	f.here[id] = it
+	f.ready = append(f.ready, it)
+	f.waiting++
 }
 
 // refill asks for more where few are left.
 func (f *flow) refill(ctx context.Context) error {
-	for !f.whole && int(f.waiting.Load()) <= f.q.o.Window/4 {
-		want := f.q.o.Window - int(f.waiting.Load())
+	for !f.whole && f.waiting <= f.q.o.Window/4 {
+		want := f.q.o.Window - f.waiting
 		ids, err := f.q.o.Refill(ctx, f.name, f.cursor, want)
 		if err != nil {
 			return err
@@ -131,8 +115,10 @@ func (f *flow) refill(ctx context.Context) error {
 		if err := f.inOrder(ids, want); err != nil {
 			return err
 		}
-		if err := f.put(ctx, f.strangers(ids)); err != nil {
-			return err
+		for _, id := range ids {
+			if f.here[id] == nil {
+				f.put(id)
+			}
 		}
 		switch {
 		case len(ids) == want:
@@ -167,54 +153,56 @@ func (f *flow) inOrder(ids []string, want int) error {
 	return nil
 }
 
-// strangers returns the ids that are not here.
-func (f *flow) strangers(ids []string) []string {
-	var others []string
-	for _, id := range ids {
-		if _, here := f.here[id]; !here {
-			others = append(others, id)
-		}
-	}
-	return others
-}
-
 // take claims the next id; nil is none.
 func (f *flow) take(ctx context.Context) (*Claim, error) {
 	short := f.refill(ctx)
-	c, err := f.next(ctx)
-	if c != nil && short != nil {
-		f.q.o.Logger.WarnContext(ctx, "queue not refilled, what is there goes on", "flow", f.name, "err", short)
+	if it := f.next(); it != nil {
+		if short != nil {
+			f.q.o.Logger.WarnContext(ctx, "queue not refilled, what is there goes on", "flow", f.name, "err", short)
+		}
+		f.waiting--
+		it.claim = &Claim{f: f, it: it}
+		return it.claim, nil
 	}
-	if c != nil || err != nil {
-		return c, err
-	}
-	if f.lane == nil {
+	if f.last == 0 {
 		f.gone = true // it was made for nothing
 		f.q.remove(f)
 	}
 	return nil, short
 }
 
-// next takes ids off the lane until one is meant.
-func (f *flow) next(ctx context.Context) (*Claim, error) {
-	for f.lane != nil {
-		t, ok, err := f.lane.pull(ctx)
-		if err != nil || !ok {
-			return nil, err
-		}
-		p, here := f.here[t.id()]
-		if !here || p.sequence != t.sequence() {
-			if err := t.ack(); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if p.claim == 0 {
-			f.waiting.Add(-1)
-		}
-		p.claim = f.q.claims.Add(1)
-		f.here[t.id()] = p
-		return &Claim{f: f, t: t, number: p.claim}, nil
+// next takes an item off its list: first of all one that was given back.
+func (f *flow) next() *item {
+	if len(f.back) > 0 && !f.back[0].due.After(time.Now()) {
+		return heap.Pop(&f.back).(*item)
 	}
-	return nil, nil
+	if len(f.ready) == 0 {
+		return nil
+	}
+	it := f.ready[0]
+	f.ready[0] = nil
+	f.ready = f.ready[1:]
+	return it
+}
+
+// returned are items that were given back: a heap, soonest first.
+type returned []*item
+
+func (r returned) Len() int      { return len(r) }
+func (r returned) Swap(i, j int) { r[i], r[j] = r[j], r[i] }
+func (r *returned) Push(x any)   { *r = append(*r, x.(*item)) }
+
+func (r returned) Less(i, j int) bool {
+	if !r[i].due.Equal(r[j].due) {
+		return r[i].due.Before(r[j].due)
+	}
+	return r[i].number < r[j].number
+}
+
+func (r *returned) Pop() any {
+	last := len(*r) - 1
+	it := (*r)[last]
+	(*r)[last] = nil
+	*r = (*r)[:last]
+	return it
 }

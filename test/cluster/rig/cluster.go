@@ -19,7 +19,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server/ats"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -36,7 +35,6 @@ import (
 	"datamove.dev/mover/agent/worker"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/coordinator"
-	"datamove.dev/mover/coordinator/queue"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/replicadir"
 	"datamove.dev/mover/server/authz"
@@ -71,7 +69,6 @@ func Be() {
 		}
 		os.Exit(0)
 	}
-	ats.Register() // the clock of JetStream, which all bubbles share
 }
 
 // Bubble runs a test in virtual time, which begins now.
@@ -286,9 +283,6 @@ func (c *Cluster) Start() {
 	s, err := coordinator.New(context.Background(), coordinator.Options{
 		Rules: c.rules, Ledger: c.ledger, Config: c.Conf.Load, Node: "n1", Version: "test",
 		Data: c.data(), Lease: c.Lease, Logger: log,
-		Queue: func(o queue.Options) (queue.Queue, error) {
-			return queue.NewJetStream(context.Background(), filepath.Join(c.data(), "queue"), o)
-		},
 	})
 	if err != nil {
 		c.t.Fatal(err)

@@ -6,7 +6,7 @@
 // # What is real
 //
 // The code of coordinator, agents and workers, gRPC between them, Badger below the
-// ledger and the journals, JetStream in the queue, and the file system of the trees.
+// ledger and the journals, and the file system of the trees.
 // Connections are in memory. A worker is a goroutine that runs worker.Run, where a
 // node has a process: it has no account of its own, and nothing confines it.
 //
@@ -46,7 +46,7 @@
 //
 // The order in which goroutines run at one instant, the choice of select among what is
 // ready, the order of maps, random numbers of the product (ids, jitter), and the
-// goroutines of Badger and JetStream, which run in the bubble but in an order of
+// goroutines of Badger, which run in the bubble but in an order of
 // their own. An instant of virtual time has therefore many orders, and a test has to
 // hold in each of them. The times that the kernel gives to files are those of the
 // machine: the clock of the bubble begins with them and then goes its own way, so a file
