@@ -6,7 +6,7 @@
 // service behind a door, an agent beside it, and behind that the workers, which are
 // this same program started as "datamoved worker".
 //
-// Its directory holds lock (its holder), ballast (room for a full disk), ledger, queue, manifests, audit, trust
+// Its directory holds lock (its holder), ballast (room for a full disk), ledger, manifests, audit, trust
 // (the authority), agent (journals of users), and on a node that joined identity (its
 // certificate). One process at a time has it; a second says who that is. After kill -9
 // or a power cut the same command goes on with everything that was accepted.

@@ -65,6 +65,7 @@ func (a *app) serve(ctx context.Context) error {
 	if err := restored(h.at.data); err != nil {
 		return err
 	}
+	h.removeBroker()
 	if a.flags.join == "" { // before all that writes there
 		if h.ballast, err = state.OpenBallast(h.at.data, h.log); err != nil {
 			return &mover.Error{Op: "keep room in", Place: h.at.data, Err: err}
