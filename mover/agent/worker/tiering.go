@@ -15,6 +15,7 @@ import (
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/engine/plan"
 	"datamove.dev/mover/engine/transfer"
+	"datamove.dev/mover/limit"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/task/convert"
 	"datamove.dev/tiering/policy/run"
@@ -24,9 +25,9 @@ import (
 type tiering struct {
 	*worker
 	source, target location.Location
-	copies         bool // there is a target
-	back           bool // it undoes a run
-	pace           *pace
+	copies         bool             // there is a target
+	back           bool             // it undoes a run
+	ops            *limit.Bandwidth // of all files; nil is no limit
 	items          map[string]*pb.PlanItem
 	there          map[string]mover.Entry // items that are what they were
 
@@ -50,7 +51,7 @@ func (w *worker) forRun(ctx context.Context, back bool) (engine.Report, error) {
 		return w.checkpoint(ctx, back)
 	}
 	begun := time.Now()
-	t := &tiering{worker: w, back: back, pace: newPace(w.job.GetSpec().GetTiering().GetOpsPerSecond()), items: map[string]*pb.PlanItem{}, there: map[string]mover.Entry{}, copied: map[string]bool{}, failed: map[string]bool{}}
+	t := &tiering{worker: w, back: back, ops: limit.NewBandwidth(w.job.GetSpec().GetTiering().GetOpsPerSecond()), items: map[string]*pb.PlanItem{}, there: map[string]mover.Entry{}, copied: map[string]bool{}, failed: map[string]bool{}}
 	err := t.run(ctx)
 	t.report.Elapsed = time.Since(begun)
 	if err == nil && t.report.Failed > 0 {
@@ -141,7 +142,7 @@ func (t *tiering) look(ctx context.Context, place mover.Backend) error {
 		}
 	}
 	for name, item := range t.items {
-		if err := t.pace.wait(ctx, 1); err != nil {
+		if err := t.allowed(ctx, 1); err != nil {
 			return err
 		}
 		e, err := place.Stat(ctx, name)
@@ -268,9 +269,17 @@ func (t *tiering) work(ctx context.Context, what engine.Work, from, to location.
 	return nil
 }
 
+// allowed waits until so many operations have passed at the rate that the policy lets its runs have.
+func (t *tiering) allowed(ctx context.Context, n int64) error {
+	if _, err := t.ops.Wait(ctx, n); err != nil {
+		return err
+	}
+	return context.Cause(ctx) // nil while ctx goes on
+}
+
 // paced is turn, at the rate of operations that the policy lets its runs have.
 func (t *tiering) paced(ctx context.Context, ask transfer.SlotRequest) (transfer.Slot, error) {
-	if err := t.pace.wait(ctx, ask.Ops); err != nil {
+	if err := t.allowed(ctx, ask.Ops); err != nil {
 		return transfer.Slot{}, err
 	}
 	return t.turn(ctx, ask)
@@ -318,7 +327,7 @@ func (t *tiering) remove(ctx context.Context, place mover.Backend) error {
 			}
 			t.touched.Store(true)
 		}
-		if err := t.pace.wait(ctx, 1); err != nil {
+		if err := t.allowed(ctx, 1); err != nil {
 			return err
 		}
 		item := t.items[name]
@@ -353,7 +362,7 @@ func change[P any](ctx context.Context, t *tiering, place mover.Backend, what st
 		return &mover.Error{Op: what, Place: place.String(), Err: mover.ErrUnsupported}
 	}
 	for _, name := range t.names(nil) {
-		if err := t.pace.wait(ctx, 1); err != nil {
+		if err := t.allowed(ctx, 1); err != nil {
 			return err
 		}
 		switch err := do(p, t.there[name]); {
