@@ -12,6 +12,7 @@ import (
 
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/kvstore"
 	"datamove.dev/test/loopfs"
 	"datamove.dev/test/must"
 )
@@ -37,7 +38,8 @@ func fillDisk(t *testing.T, dir string) (other string) {
 	must.Do(t, f.Sync())
 	var st unix.Statfs_t
 	must.Do(t, unix.Statfs(dir, &st))
-	if st.Bavail > 0 {
+	ballast, err := os.Stat(filepath.Join(dir, "data", kvstore.BallastName))
+	if given := err == nil && ballast.Size() == 0; st.Bavail > 0 && !given { // a service that runs sees within a second that the disk is full
 		t.Fatalf("%d blocks are free", st.Bavail)
 	}
 	return other
