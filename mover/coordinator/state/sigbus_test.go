@@ -109,7 +109,7 @@ func (f *filler) more(t testing.TB, bytes int64) (full bool) {
 // ending is how a flood ended.
 type ending struct {
 	refusals int    // that it said
-	sigbus   bool   // else it was killed, or said why it ended
+	sigbus   bool   // else Badger ended it, it was killed, or said why it ended
 	why      string // the last that it said
 }
 
@@ -139,7 +139,10 @@ func flooded(t testing.TB, argument string, f *filler, lines int, bytes int64, s
 	status := c.ProcessState.Sys().(syscall.WaitStatus)
 	e.why = stderr.String()
 	e.sigbus = strings.Contains(e.why, "SIGBUS")
-	if killed := status.Signaled() && status.Signal() == syscall.SIGKILL; !killed && !e.sigbus && !strings.Contains(e.why, mover.ErrFull.Error()) {
+	// A disk that has no room for one more file, as xfs when it is full, leaves Badger 4.9.6 without a memtable. It ends the process at the
+	// next write (y.AssertTrue in ensureRoomForWrite), which no caller can prevent: the batch after the failed one may be on its way.
+	asserted := strings.Contains(e.why, "Assert failed")
+	if killed := status.Signaled() && status.Signal() == syscall.SIGKILL; !killed && !e.sigbus && !asserted && !strings.Contains(e.why, mover.ErrFull.Error()) {
 		t.Fatalf("it ended: %v\n%s", c.ProcessState, e.why)
 	}
 	return e
