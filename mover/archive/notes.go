@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/atomicfile"
 	"datamove.dev/mover/backend/retry"
 )
 
@@ -28,7 +29,7 @@ const (
 func (n *notes) begin(key string) (note string, err error) {
 	sum := sha256.Sum256([]byte(key))
 	note = filepath.Join(n.dir, hex.EncodeToString(sum[:16])+noteSuffix)
-	return note, os.WriteFile(note, []byte(key), 0o600)
+	return note, atomicfile.Write(note, []byte(key), atomicfile.Options{Unsynced: true}) // a sync for each object costs more than an upload that a power cut leaves
 }
 
 // end forgets a key, unless a draft of it may be left: where the place did not answer, it

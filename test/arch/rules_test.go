@@ -125,7 +125,7 @@ var packages = map[string]struct {
 	"mover/engine": {task, []string{"mover", "mover/engine/bufpool", "mover/checksum", "mover/location", "mover/manifest", "mover/engine/plan", "mover/rate", "mover/remedy",
 		"mover/backend/posix", "mover/backend/s3", "mover/backend/retry", "mover/limit", "mover/engine/journal", "mover/engine/transfer"}},
 
-	"mover/archive": {task, []string{"mover/atomicfile", "mover", "mover/engine/bufpool", "mover/engine/plan", "mover/backend/retry", "mover/engine/transfer"}},
+	"mover/archive": {task, []string{"mover/atomicfile", "mover/atomicfile", "mover", "mover/engine/bufpool", "mover/engine/plan", "mover/backend/retry", "mover/engine/transfer"}},
 
 	"tiering/checkpoint/replicate": {person, []string{"mover/atomicfile", "mover", "mover/engine", "mover/location", "mover/engine/plan", "mover/backend/retry", "mover/engine/transfer", "tiering/checkpoint"}},
 

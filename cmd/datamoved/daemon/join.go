@@ -13,6 +13,7 @@ import (
 	"datamove.dev/api"
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/atomicfile"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/server"
 	"datamove.dev/mover/server/pki"
@@ -131,7 +132,7 @@ func (a *app) identity(ctx context.Context, h *host, target string) (*pki.Keeper
 	switch {
 	case ctx.Err() != nil: // it may not have come to that
 	case err == nil:
-		err = os.WriteFile(joinedWith, []byte(ticket.id), 0o600)
+		err = atomicfile.Write(joinedWith, []byte(ticket.id), atomicfile.Options{})
 	case good:
 		h.log.Warn("this token does not let the node join again; it goes on with the certificate that it has", "err", err)
 		err = nil
