@@ -15,7 +15,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
-	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
@@ -25,7 +24,6 @@ import (
 	"datamove.dev/mover/task"
 	"datamove.dev/test/must"
 	"datamove.dev/tiering/burst"
-	"datamove.dev/tiering/burst/budget"
 	"datamove.dev/tiering/burst/pricing"
 )
 
@@ -182,20 +180,10 @@ func TestRecordFence(t *testing.T) {
 	wants(t, "nor spends", second(d.spends(d.taken[look.GetId()], reserve, r.ID, pricing.Dollar, "look")), mover.ErrUsage)
 
 	// The lead is lost: it keeps and spends nothing more, also when it was asked just before.
-	money, err := d.purse(context.Background())
-	wants(t, "purse", err, nil)
 	wants(t, "cancelled", second(d.CancelTask(alice, &pb.CancelTaskRequest{Id: down.GetId()})), nil)
 	d.lose(context.Background(), d.leads[l.GetTask().GetId()], "it is silent")
 	wants(t, "kept by who has lost it", d.keeps(l, r), mover.ErrHeld)
 	wants(t, "spent by who has lost it", second(d.spends(l, reserve, r.ID, pricing.Dollar, "late")), mover.ErrHeld)
-	late := fence{l.GetTask().GetId(), l.GetEpoch()}
-	_, err = money.Reserve(late.in(context.Background()), budget.Request{Team: "vision", Burst: r.ID, Amount: pricing.Dollar, Key: "later"})
-	wants(t, "in the very change", err, mover.ErrHeld)
-	text, _ := json.Marshal(r)
-	wants(t, "and of the record", d.putBurst(context.Background(), late, text, func(*state.Tx, *ledgerv1.BurstRecord, *burst.Record) (*ledgerv1.BurstRecord, error) {
-		t.Error("it is looked at what is kept")
-		return nil, nil
-	}), mover.ErrHeld)
 	d.give()
 	again := d.taken[l.GetTask().GetId()]
 	if again == nil || again.GetEpoch() <= l.GetEpoch() {
@@ -283,7 +271,7 @@ func TestChargedAndFollowed(t *testing.T) {
 	_, err = d.FollowBurst(alice, &pb.FollowBurstRequest{Name: "llama"})
 	wants(t, "follow", err, nil)
 	d.pass(time.Hour)
-	wants(t, "charged while a task works on it", d.chargeBursts(context.Background()), nil)
+	wants(t, "charged while a task works on it", d.Charge(context.Background()), nil)
 	spent := func() int64 {
 		t.Helper()
 		all := must.Get(d.GetAccounts(alice, &pb.GetAccountsRequest{Teams: []string{"vision"}}))(t)
@@ -293,19 +281,19 @@ func TestChargedAndFollowed(t *testing.T) {
 		t.Errorf("%d was charged beside the task that works on it", spent())
 	}
 	wants(t, "the end of the task", d.finish(l.GetTask().GetId(), 0, nil), nil)
-	wants(t, "charge", d.chargeBursts(context.Background()), nil)
+	wants(t, "charge", d.Charge(context.Background()), nil)
 	hour := spent()
 	if hour < 100_000 || hour > 400_000 { // 1,200 GiB at $0.14 for a GB and a month
 		t.Errorf("an hour of 1,200 GiB is %v", pricing.Money(hour))
 	}
-	wants(t, "again at once", d.chargeBursts(context.Background()), nil)
+	wants(t, "again at once", d.Charge(context.Background()), nil)
 	if spent() != hour {
 		t.Errorf("%d, and then %d", hour, spent())
 	}
 
 	sync := func() (found []*pb.Task) {
 		t.Helper()
-		wants(t, "follow", d.followBursts(context.Background()), nil)
+		wants(t, "follow", d.BringHome(context.Background()), nil)
 		list := must.Get(d.ListTasks(alice, &pb.ListTasksRequest{Labels: map[string]string{"burst": "llama"}, States: []pb.TaskState{task.Queued}}))(t)
 		return slices.DeleteFunc(list.GetTasks(), func(t *pb.Task) bool { return t.GetSpec().GetBurst().GetStep() != pb.BurstStep_BURST_STEP_SYNC_BACK })
 	}
@@ -341,8 +329,6 @@ func TestChargedAndFollowed(t *testing.T) {
 //safety:aws leases on what is in the bucket of a burst, on what that lies in, and by a label: each holds it
 func TestLeasesOnABurst(t *testing.T) {
 	d := burstDesk(t)
-	all, err := burst.Read("test", []byte(llama))
-	wants(t, "read", err, nil)
 	wants(t, "leases", d.ledger.Update(context.Background(), state.Soon, func(tx *state.Tx) error {
 		return errors.Join(
 			state.Leases.Put(tx, &pb.Lease{Id: "1", Dataset: "words", Digest: "d", Tier: "archive", Location: "archive:bursts/llama/words", Holder: "slurm:7"}),
@@ -350,13 +336,21 @@ func TestLeasesOnABurst(t *testing.T) {
 			state.Leases.Put(tx, &pb.Lease{Id: "3", Dataset: "words", Digest: "f", Tier: "project", Location: "project:words", Holder: "slurm:9", Owner: &pb.Account{Name: "bob", Uid: 1002}, Labels: map[string]string{"burst": "llama"}}),
 			state.Leases.Put(tx, &pb.Lease{Id: "4", Dataset: "bursts", Digest: "f", Tier: "archive", Location: "archive:bursts", Holder: "alice"}))
 	}), nil)
-	wants(t, "look", d.ledger.View(func(tx *state.Tx) error {
-		holders, err := d.leasesOn(tx, all[0], time.Time{})
-		if !slices.Equal(holders, []string{"alice (lease 4 of uid 0)", "slurm:7 (lease 1 of uid 0)", "slurm:9 (lease 3 of bob)"}) {
-			t.Errorf("%q", holders)
-		}
-		return err
-	}), nil)
+	l := d.ledBurst(as("alice", 1001), pb.BurstStep_BURST_STEP_UP, llama, "")
+	if holders := d.holders(l); !slices.Equal(holders, []string{"alice (lease 4 of #0)", "slurm:7 (lease 1 of #0)", "slurm:9 (lease 3 of bob)"}) {
+		t.Errorf("%q", holders)
+	}
+}
+
+// holders are those that the lead of a task of a burst is told to need the burst.
+func (d *desk) holders(l *agentv1.Lead) []string {
+	d.t.Helper()
+	id := l.GetTask().GetId()
+	known, err := d.ReadBurst(asAgent(d.led[id]), &agentv1.ReadBurstRequest{Task: id, Epoch: l.GetEpoch()})
+	if err != nil {
+		d.t.Fatalf("%v", err)
+	}
+	return known.GetLeases()
 }
 
 // TestLabelOfABurst: a label keeps a burst and its costs, so that accounts outside of its team can not set it, nor keep a later burst by the label of one that has ended.
@@ -383,20 +377,14 @@ func TestLabelOfABurst(t *testing.T) {
 			}
 		}
 	}
-	wants(t, "of the team", d.mayLabel(authz.From(alice), map[string]string{"burst": "llama"}), nil)
-	wants(t, "an operator", d.mayLabel(authz.From(root), map[string]string{"burst": "llama"}), nil)
-	all, err := burst.Read("test", []byte(llama))
-	wants(t, "read", err, nil)
-	put := &pb.Lease{Id: "1", Dataset: "words", Digest: "f", Tier: "project", Location: "project:words", Holder: "slurm:9", Labels: map[string]string{"burst": "llama"}, CreateTime: timestamppb.New(d.wall)}
-	wants(t, "lease", d.ledger.Update(context.Background(), state.Soon, func(tx *state.Tx) error { return state.Leases.Put(tx, put) }), nil)
-	for since, count := range map[time.Time]int{d.wall: 1, d.wall.Add(time.Second): 0} {
-		wants(t, "look", d.ledger.View(func(tx *state.Tx) error {
-			holders, err := d.leasesOn(tx, all[0], since)
-			if len(holders) != count {
-				t.Errorf("a burst of %v has %q", since, holders)
-			}
-			return err
-		}), nil)
+	wants(t, "of the team", d.MayLabel(authz.From(alice), map[string]string{"burst": "llama"}), nil)
+	wants(t, "an operator", d.MayLabel(authz.From(root), map[string]string{"burst": "llama"}), nil)
+	for at, count := range map[time.Time]int{d.wall: 1, d.wall.Add(-time.Second): 0} {
+		put := &pb.Lease{Id: "1", Dataset: "words", Digest: "f", Tier: "project", Location: "project:words", Holder: "slurm:9", Labels: map[string]string{"burst": "llama"}, CreateTime: timestamppb.New(at)}
+		wants(t, "lease", d.ledger.Update(context.Background(), state.Soon, func(tx *state.Tx) error { return state.Leases.Put(tx, put) }), nil)
+		if holders := d.holders(l); len(holders) != count {
+			t.Errorf("a lease of %v is one of %q", at, holders)
+		}
 	}
 }
 

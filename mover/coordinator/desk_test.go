@@ -20,6 +20,7 @@ import (
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/manifest"
 	"datamove.dev/mover/server/authz"
+	"datamove.dev/tiering/burst/burstserver"
 	"datamove.dev/tiering/dataset"
 )
 
@@ -33,6 +34,8 @@ type tester interface {
 // test sets. It needs no goroutine.
 type desk struct {
 	*Service
+	*burstserver.Server // with the calls of agents for tasks of bursts
+
 	t      tester
 	dir    string
 	conf   *config.Config
@@ -131,6 +134,7 @@ func (d *desk) start() {
 	if err != nil {
 		d.t.Fatalf("%v", err)
 	}
+	d.Server = burstserver.New(burstserver.Options{Coordinator: d.Service, Ledger: d.ledger, Config: d.Service.o.Config, Rules: d.Service.o.Rules, Logger: d.log, Now: d.Service.now})
 	d.orders = map[string]chan *agentv1.Order{}
 }
 

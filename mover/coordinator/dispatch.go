@@ -15,6 +15,7 @@ import (
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/task"
+	"datamove.dev/mover/task/convert"
 )
 
 // dispatch gives out what there is. It runs in one goroutine.
@@ -153,8 +154,8 @@ func (s *Service) blocks(ctx context.Context, t *pb.Task, f *taskQueue) (wait ti
 
 // inTheWay says how long a task waits for others.
 func (s *Service) inTheWay(ctx context.Context, t *pb.Task, f *taskQueue) time.Duration {
-	if work := t.GetSpec().GetBurst(); worksOn(t.GetSpec()) {
-		if other := s.workerOn(work.GetName()); other != "" {
+	if work := t.GetSpec().GetBurst(); convert.ChangesBurst(t.GetSpec()) {
+		if other := s.BurstTask(work.GetName()); other != "" {
 			s.waits(ctx, t, "task "+other+" works on burst "+work.GetName())
 			f.blocked++
 			return blockedPause * time.Duration(1+f.blocked/looksMost)
@@ -346,7 +347,7 @@ func bars(writer, t *pb.Task, theirs, own []string) bool {
 
 // drafts says whether a task has anything to do at its target but to read.
 func drafts(spec *pb.TaskSpec) bool {
-	if spec.GetBurst() != nil && !worksOn(spec) {
+	if spec.GetBurst() != nil && !convert.ChangesBurst(spec) {
 		return false
 	}
 	return !task.Of(spec).ReadOnly && spec.GetTarget() != ""

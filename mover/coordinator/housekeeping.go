@@ -46,7 +46,6 @@ const (
 	cacheEvery  = 5 * time.Second
 	orphanEvery = 30 * time.Second
 	followEvery = 5 * time.Second
-	chargeEvery = 10 * time.Minute
 	sweepEvery  = time.Hour
 	retryPause  = 5 * time.Minute // after a removal that has failed
 )
@@ -80,7 +79,7 @@ func (s *Service) tend(ctx context.Context) {
 
 // chores are what tend does, each with its time.
 func (s *Service) chores() []*chore {
-	return []*chore{
+	return append([]*chore{
 		{every: tendEvery, what: "end leases", do: s.endLeases},
 		{every: rateEvery, what: "remember rates", do: s.rememberRate},
 		{every: cacheEvery, what: "keep caches", do: func(ctx context.Context) error { s.keepCaches(ctx); return nil }},
@@ -91,8 +90,6 @@ func (s *Service) chores() []*chore {
 		{every: orphanEvery, what: "verify the catalog", do: s.keepVerified},
 		{every: followEvery, what: "have changes be heard of", do: s.keepFollowed},
 		{every: followEvery, what: "have checkpoints be looked at", do: s.keepSightsee},
-		{every: followEvery, what: "bring home what jobs of bursts have saved", do: s.followBursts},
-		{every: chargeEvery, what: "charge what bursts have by the hour", do: s.chargeBursts},
 		{every: orphanEvery, what: "remove again what could not be removed", do: func(ctx context.Context) error {
 			return s.retryRemovals(ctx, s.now().Add(-retryPause))
 		}},
@@ -104,7 +101,7 @@ func (s *Service) chores() []*chore {
 		{every: sweepEvery, what: "remove plans that nobody needs", do: s.sweepPlans},
 		{every: orphanEvery, what: "remove what runs have kept long enough", do: s.endKept},
 		{every: sweepEvery, what: "remove manifests that nobody needs", do: func(context.Context) error { return s.sweepManifests(s.now().Add(-manifestYoung)) }},
-	}
+	}, s.added...)
 }
 
 // chore is something that is done now and then.

@@ -1,12 +1,22 @@
 package coordinator
 
-import pb "datamove.dev/api/datamove/v1"
+import (
+	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/task/convert"
+)
 
 func burstKinds() map[pb.TaskKind]Kind {
 	return map[pb.TaskKind]Kind{pb.TaskKind_TASK_KIND_BURST: plain{}}
 }
 
-// burstSpec is the request for a step of a burst.
-func burstSpec(target string, work *pb.BurstWork) *pb.TaskSpec {
-	return &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_BURST, Target: target, Burst: work}
+// BurstTask returns the id of a running task that changes the burst of a name, whatever it writes to; "" is none.
+func (s *Service) BurstTask(name string) (id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, l := range s.leads {
+		if convert.ChangesBurst(l.task.GetSpec()) && l.task.GetSpec().GetBurst().GetName() == name {
+			return id
+		}
+	}
+	return ""
 }

@@ -64,7 +64,7 @@ func (s *Service) AcquireLease(ctx context.Context, r *pb.AcquireLeaseRequest) (
 	if len(key) > maxKey {
 		return nil, mover.Usagef("an idempotency key of %d letters; at most %d", len(key), maxKey)
 	}
-	if err := errors.Join(checkLabels(r.GetLabels()), s.mayLabel(c, r.GetLabels())); err != nil {
+	if err := errors.Join(checkLabels(r.GetLabels()), s.checkLabels(c, r.GetLabels())); err != nil {
 		return nil, err
 	}
 	asked := &pb.TaskSpec{Source: tag(r.GetDataset(), r.GetDigest()), Target: r.GetTier(), Node: r.GetNode(), Labels: r.GetLabels(), Staging: &pb.Staging{Holder: r.GetHolder(), LeaseTtl: r.GetTtl()}}

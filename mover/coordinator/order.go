@@ -63,7 +63,7 @@ func (s *Service) order(ctx context.Context, r *pb.StageRequest) (*order, error)
 	if o.pin != nil && o.source.Scheme != location.Dataset {
 		return nil, mover.Usagef("only a dataset can be pinned: datamove dataset add")
 	}
-	if err := errors.Join(checkLabels(r.GetLabels()), s.mayLabel(c, r.GetLabels())); err != nil {
+	if err := errors.Join(checkLabels(r.GetLabels()), s.checkLabels(c, r.GetLabels())); err != nil {
 		return nil, err
 	}
 	o.lease = leaseID(c, o.key, s.now())

@@ -59,7 +59,6 @@ type Service struct {
 	pb.UnimplementedAgentServiceServer
 	pb.UnimplementedPolicyServiceServer
 	pb.UnimplementedCatalogServiceServer
-	pb.UnimplementedBurstServiceServer
 	pb.UnimplementedUsageServiceServer
 	pb.UnimplementedAdminServiceServer
 	agentv1.UnimplementedLinkServiceServer
@@ -80,7 +79,7 @@ type Service struct {
 	kept        // of datasets
 	seen        // by metrics
 	stewardship
-	accounts
+	extensions
 	holdings holdings // of accounts
 	outbox   outbox
 	hearings hearings
@@ -152,7 +151,7 @@ func (s *Service) defaults() error {
 // manifests is where the manifests of datasets lie, by digest.
 func (s *Service) manifests() string { return filepath.Join(s.o.Data, "manifests") }
 
-// Register makes the service answer on a server.
+// Register makes the service answer on a server, but for agentv1.LinkService: it implements that, and a server beside it may add to it.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	pb.RegisterTaskServiceServer(r, s)
 	pb.RegisterDatasetServiceServer(r, s)
@@ -160,10 +159,8 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	pb.RegisterAgentServiceServer(r, s)
 	pb.RegisterPolicyServiceServer(r, s)
 	pb.RegisterCatalogServiceServer(r, s)
-	pb.RegisterBurstServiceServer(r, s)
 	pb.RegisterUsageServiceServer(r, s)
 	pb.RegisterAdminServiceServer(r, s)
-	agentv1.RegisterLinkServiceServer(r, s)
 	agentv1.RegisterEnrollServiceServer(r, s)
 }
 

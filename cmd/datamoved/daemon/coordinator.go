@@ -11,11 +11,14 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"datamove.dev/mover/coordinator"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/server"
 	"datamove.dev/mover/server/pki"
 	"datamove.dev/mover/telemetry"
+	"datamove.dev/tiering/burst/burstserver"
 	"datamove.dev/tiering/catalog"
 	"datamove.dev/tiering/policy"
 )
@@ -57,8 +60,11 @@ func (a *app) coordinate(ctx context.Context, h *host, books *state.Ledger, know
 	if err != nil {
 		return err
 	}
+	bursts := burstserver.New(burstserver.Options{
+		Coordinator: s, Ledger: books, Config: h.live.config.Load, Rules: h.live.rules.Load, Logger: h.log, Now: time.Now,
+	})
 	working := until("coordinator", s.Run)
-	o.Register = s.Register
+	o.Register = func(r grpc.ServiceRegistrar) { s.Register(r); bursts.Register(r, s) }
 	d, err := server.Open(o)
 	if err != nil {
 		return errors.Join(err, attend(over(), func() {}, working))

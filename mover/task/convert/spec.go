@@ -47,6 +47,12 @@ func ComesHome(spec *pb.TaskSpec) bool {
 	return false
 }
 
+// ChangesBurst reports whether a task changes a burst, which one at a time may do; others only look at it.
+func ChangesBurst(spec *pb.TaskSpec) bool {
+	w := spec.GetBurst()
+	return w != nil && w.GetStep() != pb.BurstStep_BURST_STEP_ESTIMATE && (w.GetStep() != pb.BurstStep_BURST_STEP_REAP || w.GetTake())
+}
+
 // Follows reports whether a task copies or compares what links in its source lead to, also outside of it.
 func Follows(spec *pb.TaskSpec) bool {
 	kind := task.Of(spec)

@@ -42,6 +42,7 @@ import (
 	"datamove.dev/mover/task"
 	"datamove.dev/test/must"
 	"datamove.dev/test/patience"
+	"datamove.dev/tiering/burst/burstserver"
 )
 
 // connBytes is how much a connection in memory holds.
@@ -298,7 +299,9 @@ func (c *Cluster) Start() {
 		grpc.ChainStreamInterceptor(func(srv any, st grpc.ServerStream, _ *grpc.StreamServerInfo, h grpc.StreamHandler) error {
 			return h(srv, identifiedStream{st, identified(st.Context())})
 		}))...)
+	bursts := burstserver.New(burstserver.Options{Coordinator: s, Ledger: c.ledger, Config: c.Conf.Load, Rules: c.rules, Logger: log, Now: time.Now})
 	s.Register(c.server)
+	bursts.Register(c.server, s)
 	l := bufconn.Listen(connBytes)
 	c.listener.Store(l)
 	server := c.server

@@ -1,4 +1,4 @@
-package coordinator
+package burstserver
 
 import (
 	"context"
@@ -29,10 +29,10 @@ type accounts struct {
 }
 
 // purse is the money of all teams, with the caps of the configuration of this moment.
-func (s *Service) purse(ctx context.Context) (*budget.Ledger, error) {
+func (s *Server) purse(ctx context.Context) (*budget.Ledger, error) {
 	s.moneyMu.Lock()
 	defer s.moneyMu.Unlock()
-	conf := s.conf()
+	conf := s.o.Config()
 	if s.money != nil && s.capsOf == conf {
 		return s.money, nil
 	}
@@ -41,12 +41,12 @@ func (s *Service) purse(ctx context.Context) (*budget.Ledger, error) {
 		return nil, err
 	}
 	if s.money == nil {
-		s.money, err = budget.New(ctx, spendings{s.ledger}, accounts, budget.Options{Now: s.now})
+		s.money, err = budget.New(ctx, spendings{s.o.Ledger}, accounts, budget.Options{Now: s.o.Now})
 	} else {
 		var warnings []*budget.Warning
 		warnings, err = s.money.SetAccounts(ctx, accounts)
 		for _, w := range warnings {
-			s.log.Warn("a cap is nearly reached", "why", w.String())
+			s.o.Logger.Warn("a cap is nearly reached", "why", w.String())
 		}
 	}
 	if err != nil {
@@ -116,7 +116,7 @@ func endsAt(tx *state.Tx, n int64) error {
 	if err == nil {
 		return fmt.Errorf("%w: others have appended", mover.ErrChanged)
 	}
-	if err := ignoreGone(err); err != nil || n == 0 {
+	if err := ignoreMissing(err); err != nil || n == 0 {
 		return err
 	}
 	if _, err := state.Spendings.Get(tx, state.Number(uint64(n-1))); err != nil {
@@ -154,7 +154,7 @@ func (f fence) holds(tx *state.Tx) error {
 		return err
 	}
 	if t.GetState() != task.Running || t.GetEpoch() != f.epoch {
-		return &mover.Error{Op: "lead", Place: "task " + f.task, Err: errLost}
+		return &mover.Error{Op: "lead", Place: "task " + f.task, Err: mover.ErrHeld}
 	}
 	return nil
 }

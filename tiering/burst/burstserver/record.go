@@ -1,4 +1,4 @@
-package coordinator
+package burstserver
 
 import (
 	"bytes"
@@ -40,7 +40,7 @@ func newestBurst(tx *state.Tx, name string) (*ledgerv1.BurstRecord, error) {
 }
 
 func noBurst(name string) error {
-	return &mover.Error{Op: "find", Place: "burst " + mover.Printable(name), Err: because(mover.ErrNotExist, "there is no such burst")}
+	return &mover.Error{Op: "find", Place: "burst " + mover.Printable(name), Err: refusal(mover.ErrNotExist, "there is no such burst")}
 }
 
 // textOf is the record of a burst as JSON.
@@ -96,7 +96,7 @@ func readRecord(text []byte) (*burst.Record, *burst.Burst, error) {
 }
 
 // putBurst stores a record, durably: what a lead keeps under its fence, and what was charged here under none.
-func (s *Service) putBurst(ctx context.Context, f fence, text []byte, also func(tx *state.Tx, was *ledgerv1.BurstRecord, r *burst.Record) (*ledgerv1.BurstRecord, error)) error {
+func (s *Server) putBurst(ctx context.Context, f fence, text []byte, also func(tx *state.Tx, was *ledgerv1.BurstRecord, r *burst.Record) (*ledgerv1.BurstRecord, error)) error {
 	r, b, err := readRecord(text)
 	if err != nil {
 		return err
@@ -105,12 +105,12 @@ func (s *Service) putBurst(ctx context.Context, f fence, text []byte, also func(
 	if err != nil {
 		return err
 	}
-	return s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
+	return s.o.Ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
 		if err := f.holds(tx); err != nil {
 			return err
 		}
 		was, err := newestBurst(tx, string(b.Metadata.Name))
-		if ignoreGone(err) != nil {
+		if ignoreMissing(err) != nil {
 			return err
 		}
 		row, err := also(tx, was, r)
@@ -120,7 +120,7 @@ func (s *Service) putBurst(ctx context.Context, f fence, text []byte, also func(
 		if row.State = string(r.State); r.State.Ended() {
 			row.Follower, row.FollowTime = nil, nil
 		}
-		row.ChangeTime = timestamppb.New(s.now())
+		row.ChangeTime = timestamppb.New(s.o.Now())
 		if err := state.Bursts.Put(tx, row); err != nil {
 			return err
 		}
@@ -129,7 +129,7 @@ func (s *Service) putBurst(ctx context.Context, f fence, text []byte, also func(
 }
 
 // mayKeep says whether a task may put a record in the place of what there is, and returns its row then.
-func (s *Service) mayKeep(tx *state.Tx, t *pb.Task, was *ledgerv1.BurstRecord, r *burst.Record) (*ledgerv1.BurstRecord, error) {
+func (s *Server) mayKeep(tx *state.Tx, t *pb.Task, was *ledgerv1.BurstRecord, r *burst.Record) (*ledgerv1.BurstRecord, error) {
 	work := t.GetSpec().GetBurst()
 	if was.GetId() == r.ID {
 		if from := burst.State(was.GetState()); from != r.State && !from.May(r.State) {
@@ -139,12 +139,12 @@ func (s *Service) mayKeep(tx *state.Tx, t *pb.Task, was *ledgerv1.BurstRecord, r
 		return was, nil
 	}
 	switch _, err := state.Bursts.Get(tx, r.ID); {
-	case ignoreGone(err) != nil:
+	case ignoreMissing(err) != nil:
 		return nil, err
 	case err == nil, was != nil && !burst.State(was.GetState()).Ended(), work.GetStep() != pb.BurstStep_BURST_STEP_UP, r.State != burst.Declared:
 		return nil, &mover.Error{Op: "keep", Place: "burst " + work.GetName(), Err: fmt.Errorf("%w: the record is that of another one", mover.ErrConflict)}
 	}
-	made := s.now()
+	made := s.o.Now()
 	if last := was.GetCreateTime(); last != nil && !made.After(last.AsTime()) {
 		made = last.AsTime().Add(time.Nanosecond) // the newest is the last, whatever the clock says
 	}
@@ -152,9 +152,9 @@ func (s *Service) mayKeep(tx *state.Tx, t *pb.Task, was *ledgerv1.BurstRecord, r
 }
 
 // pricesOf is the price book of a region, as a text.
-func (s *Service) pricesOf(region string) (name string, text []byte, err error) {
+func (s *Server) pricesOf(region string) (name string, text []byte, err error) {
 	name = region + ".yaml"
-	if dir := s.conf().Burst.Prices; dir != "" {
+	if dir := s.o.Config().Burst.Prices; dir != "" {
 		name = filepath.Join(dir, name)
 		text, err = readFile(name, yamldoc.TextMost)
 		return name, text, err
@@ -166,8 +166,8 @@ func (s *Service) pricesOf(region string) (name string, text []byte, err error) 
 }
 
 // admissionText are the rules by which a job may burst, as a text.
-func (s *Service) admissionText() (name string, text []byte, err error) {
-	file := s.conf().Burst.Admission
+func (s *Server) admissionText() (name string, text []byte, err error) {
+	file := s.o.Config().Burst.Admission
 	if file == "" {
 		return "the usual rules", []byte(burst.DefaultAdmission), nil
 	}
@@ -176,7 +176,7 @@ func (s *Service) admissionText() (name string, text []byte, err error) {
 }
 
 // admitted is mover.ErrRefused where no rule admits a burst, however much it sends: how much that is only who looks knows.
-func (s *Service) admitted(b *burst.Burst) error {
+func (s *Server) admitted(b *burst.Burst) error {
 	name, text, err := s.admissionText()
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (s *Service) admitted(b *burst.Burst) error {
 	return rules.Admit(b, math.MaxInt64).Err()
 }
 
-func (s *Service) book(region string) (*pricing.Book, error) {
+func (s *Server) book(region string) (*pricing.Book, error) {
 	name, text, err := s.pricesOf(region)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package coordinator
+package burstserver
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"datamove.dev/mover/task"
 	"datamove.dev/mover/task/convert"
 	"datamove.dev/tiering/burst"
+	"strings"
 )
 
 const (
@@ -34,20 +35,20 @@ const burstLabel = "burst"
 
 // teamOwner is who a burst, and the money of a team, belong to: the members of the project of that name, and nobody else.
 func teamOwner(team string) authz.Owner {
-	return authz.Owner{Name: nobody, UID: ^uint32(0), Project: team}
+	return authz.Owner{Name: noAccount, UID: ^uint32(0), Project: team}
 }
 
 // mayForTeam says whether a caller may do what a method does with bursts of a team.
-func (s *Service) mayForTeam(c authz.Caller, method, team string) error {
-	d := s.rules().MayOn(c, authz.OfMethod(method), teamOwner(team))
+func (s *Server) mayForTeam(c authz.Caller, method, team string) error {
+	d := s.o.Rules().MayOn(c, authz.OfMethod(method), teamOwner(team))
 	if d.Allowed {
 		return nil
 	}
 	return fmt.Errorf("team %s: members of the project of that name may: %w", mover.Printable(team), d.Err())
 }
 
-// mayLabel says whether a caller's lease may have labels: that of a burst keeps the burst, and what it costs, so that it is for accounts that may change it.
-func (s *Service) mayLabel(c authz.Caller, labels map[string]string) error {
+// MayLabel says whether a caller's lease may have labels: that of a burst keeps the burst, and what it costs, so that it is for accounts that may change it.
+func (s *Server) MayLabel(c authz.Caller, labels map[string]string) error {
 	name := labels[burstLabel]
 	if name == "" {
 		return nil
@@ -63,7 +64,7 @@ func (s *Service) mayLabel(c authz.Caller, labels map[string]string) error {
 }
 
 // ApplyBurst implements pb.BurstServiceServer.
-func (s *Service) ApplyBurst(ctx context.Context, r *pb.ApplyBurstRequest) (*pb.Task, error) {
+func (s *Server) ApplyBurst(ctx context.Context, r *pb.ApplyBurstRequest) (*pb.Task, error) {
 	c := authz.From(ctx)
 	b, err := s.declared(c, r)
 	if err != nil {
@@ -74,7 +75,7 @@ func (s *Service) ApplyBurst(ctx context.Context, r *pb.ApplyBurstRequest) (*pb.
 		return nil, err
 	}
 	project := team
-	if _, is := s.conf().Projects[team]; !is {
+	if _, is := s.o.Config().Projects[team]; !is {
 		project = "" // the caller's first, if there are any
 	}
 	work := &pb.BurstWork{Step: r.GetStep(), Name: string(b.Metadata.Name), Team: team, Declaration: b.Text, Abandon: r.GetAbandon(), Settle: r.GetSettle(), Take: r.GetTake(), Release: r.GetRelease()}
@@ -86,7 +87,7 @@ func (s *Service) ApplyBurst(ctx context.Context, r *pb.ApplyBurstRequest) (*pb.
 		labels[key] = value
 	}
 	labels[burstLabel] = work.GetName()
-	spec := burstSpec(b.Spec.Cloud.Tier+":"+b.Prefix(), work)
+	spec := &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_BURST, Target: b.Spec.Cloud.Tier + ":" + b.Prefix(), Burst: work}
 	spec.Project, spec.Node, spec.Labels, spec.Class = project, r.GetNode(), labels, r.GetClass()
 	spec.Options = &pb.Options{Jobs: r.GetJobs(), BytesPerSecond: r.GetBytesPerSecond()}
 	if spec.Class == pb.TaskClass_TASK_CLASS_UNSPECIFIED && work.GetStep() == pb.BurstStep_BURST_STEP_SYNC_BACK {
@@ -95,11 +96,11 @@ func (s *Service) ApplyBurst(ctx context.Context, r *pb.ApplyBurstRequest) (*pb.
 	if err := s.reaches(c, spec, b); err != nil {
 		return nil, err
 	}
-	return s.submit(ctx, spec, r.GetIdempotencyKey(), nil)
+	return s.o.Coordinator.Submit(ctx, spec, r.GetIdempotencyKey())
 }
 
 // declared is the declaration that a request is about: that in it, or the one that was applied last.
-func (s *Service) declared(c authz.Caller, r *pb.ApplyBurstRequest) (*burst.Burst, error) {
+func (s *Server) declared(c authz.Caller, r *pb.ApplyBurstRequest) (*burst.Burst, error) {
 	if r.GetStep() != pb.BurstStep_BURST_STEP_ESTIMATE && r.GetStep() != pb.BurstStep_BURST_STEP_UP {
 		if r.GetDeclaration() != "" {
 			return nil, mover.Usagef("the declaration of a burst is applied by UP; other steps name the burst")
@@ -109,7 +110,7 @@ func (s *Service) declared(c authz.Caller, r *pb.ApplyBurstRequest) (*burst.Burs
 			return nil, err
 		}
 		if burst.State(row.GetState()).Ended() && r.GetStep() != pb.BurstStep_BURST_STEP_DOWN {
-			return nil, &mover.Error{Op: "apply", Place: "burst " + row.GetName(), Err: because(mover.ErrNotExist, "it is gone; datamove burst up FILE begins it anew")}
+			return nil, &mover.Error{Op: "apply", Place: "burst " + row.GetName(), Err: refusal(mover.ErrNotExist, "it is gone; datamove burst up FILE begins it anew")}
 		}
 		return record.Burst()
 	}
@@ -129,11 +130,11 @@ func (s *Service) declared(c authz.Caller, r *pb.ApplyBurstRequest) (*burst.Burs
 }
 
 // sameTeam refuses to apply a burst whose name is that of one of another team which is not over.
-func (s *Service) sameTeam(b *burst.Burst) error {
-	return s.ledger.View(func(tx *state.Tx) error {
+func (s *Server) sameTeam(b *burst.Burst) error {
+	return s.o.Ledger.View(func(tx *state.Tx) error {
 		row, err := newestBurst(tx, string(b.Metadata.Name))
 		if err != nil {
-			return ignoreGone(err)
+			return ignoreMissing(err)
 		}
 		if row.GetTeam() != string(b.Spec.Team) && !burst.State(row.GetState()).Ended() {
 			return &mover.Error{Op: "apply", Place: "burst " + row.GetName(), Err: fmt.Errorf("%w: another team has one of that name", mover.ErrConflict)}
@@ -169,7 +170,7 @@ func workShape(w *pb.BurstWork) error {
 }
 
 // reaches fills in which locations a step reads and writes, beside the bucket.
-func (s *Service) reaches(c authz.Caller, spec *pb.TaskSpec, b *burst.Burst) error {
+func (s *Server) reaches(c authz.Caller, spec *pb.TaskSpec, b *burst.Burst) error {
 	w := spec.GetBurst()
 	if convert.ComesHome(spec) {
 		for _, h := range b.Homeward() {
@@ -191,43 +192,24 @@ func (s *Service) reaches(c authz.Caller, spec *pb.TaskSpec, b *burst.Burst) err
 }
 
 // replicaOf is where something that is sent is read: of a dataset its nearest replica.
-func (s *Service) replicaOf(c authz.Caller, spec *pb.TaskSpec, from string) (string, error) {
-	if !isDataset(from) {
+func (s *Server) replicaOf(c authz.Caller, spec *pb.TaskSpec, from string) (string, error) {
+	if !strings.HasPrefix(from, "dataset:") {
 		return from, nil
 	}
-	one := copySpec(from, spec.GetTarget())
-	one.Project, one.Node = spec.GetProject(), spec.GetNode()
-	if err := s.resolve(c, one); err != nil {
+	at, node, err := s.o.Coordinator.NearestReplica(c, from, spec)
+	if err != nil {
 		return "", err
 	}
-	if spec.Node = one.GetNode(); spec.GetBurst().Replicas == nil {
+	if spec.Node = node; spec.GetBurst().Replicas == nil {
 		spec.Burst.Replicas = map[string]string{}
 	}
-	spec.Burst.Replicas[from] = one.GetSource()
-	return one.GetSource(), nil
-}
-
-// worksOn says whether a task changes a burst: one at a time does. The others only look.
-func worksOn(spec *pb.TaskSpec) bool {
-	w := spec.GetBurst()
-	return w != nil && w.GetStep() != pb.BurstStep_BURST_STEP_ESTIMATE && (w.GetStep() != pb.BurstStep_BURST_STEP_REAP || w.GetTake())
-}
-
-// workerOn is a running task on the burst of a name, whatever it writes to; "" is none.
-func (s *Service) workerOn(name string) (id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for id, l := range s.leads {
-		if worksOn(l.task.GetSpec()) && l.task.GetSpec().GetBurst().GetName() == name {
-			return id
-		}
-	}
-	return ""
+	spec.Burst.Replicas[from] = at
+	return at, nil
 }
 
 // knownBurst is the newest burst of a name that a caller may see. Whether there is another one is not told.
-func (s *Service) knownBurst(c authz.Caller, name string) (row *ledgerv1.BurstRecord, record *burst.Record, err error) {
-	err = s.ledger.View(func(tx *state.Tx) error {
+func (s *Server) knownBurst(c authz.Caller, name string) (row *ledgerv1.BurstRecord, record *burst.Record, err error) {
+	err = s.o.Ledger.View(func(tx *state.Tx) error {
 		if row, err = newestBurst(tx, name); err != nil {
 			return err
 		}
@@ -240,14 +222,14 @@ func (s *Service) knownBurst(c authz.Caller, name string) (row *ledgerv1.BurstRe
 	return row, record, err
 }
 
-func (s *Service) seesBurst(c authz.Caller, team string) bool {
-	return s.rules().MayOn(c, authz.OfMethod(pb.BurstService_GetBurst_FullMethodName), teamOwner(team)).Allowed
+func (s *Server) seesBurst(c authz.Caller, team string) bool {
+	return s.o.Rules().MayOn(c, authz.OfMethod(pb.BurstService_GetBurst_FullMethodName), teamOwner(team)).Allowed
 }
 
 // GetBurst implements pb.BurstServiceServer.
-func (s *Service) GetBurst(ctx context.Context, r *pb.GetBurstRequest) (out *pb.Burst, err error) {
+func (s *Server) GetBurst(ctx context.Context, r *pb.GetBurstRequest) (out *pb.Burst, err error) {
 	c := authz.From(ctx)
-	err = s.ledger.View(func(tx *state.Tx) error {
+	err = s.o.Ledger.View(func(tx *state.Tx) error {
 		row, err := newestBurst(tx, r.GetName())
 		if err == nil && !s.seesBurst(c, row.GetTeam()) {
 			err = noBurst(r.GetName())
@@ -270,12 +252,12 @@ func shownBurst(tx *state.Tx, row *ledgerv1.BurstRecord) (*pb.Burst, error) {
 }
 
 // ListBursts implements pb.BurstServiceServer.
-func (s *Service) ListBursts(ctx context.Context, r *pb.ListBurstsRequest) (*pb.ListBurstsResponse, error) {
+func (s *Server) ListBursts(ctx context.Context, r *pb.ListBurstsRequest) (*pb.ListBurstsResponse, error) {
 	c, out, bytes, size := authz.From(ctx), &pb.ListBurstsResponse{}, 0, burstPage
 	if n := int(r.GetPageSize()); n > 0 {
 		size = min(n, burstPageMost)
 	}
-	return out, s.ledger.View(func(tx *state.Tx) error {
+	return out, s.o.Ledger.View(func(tx *state.Tx) error {
 		var last *ledgerv1.BurstRecord
 		for row, err := range state.BurstsByTime.All(tx, state.Range{After: r.GetPageToken()}) {
 			if err != nil || ctx.Err() != nil {
@@ -299,7 +281,7 @@ func (s *Service) ListBursts(ctx context.Context, r *pb.ListBurstsRequest) (*pb.
 }
 
 // FollowBurst implements pb.BurstServiceServer.
-func (s *Service) FollowBurst(ctx context.Context, r *pb.FollowBurstRequest) (*pb.Burst, error) {
+func (s *Server) FollowBurst(ctx context.Context, r *pb.FollowBurstRequest) (*pb.Burst, error) {
 	c := authz.From(ctx)
 	row, _, err := s.knownBurst(c, r.GetName())
 	if err != nil {
@@ -308,14 +290,14 @@ func (s *Service) FollowBurst(ctx context.Context, r *pb.FollowBurstRequest) (*p
 	if err := s.mayForTeam(c, pb.BurstService_FollowBurst_FullMethodName, row.GetTeam()); err != nil {
 		return nil, err
 	}
-	err = s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
+	err = s.o.Ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
 		if row, err = newestBurst(tx, r.GetName()); err != nil {
 			return err
 		}
 		if burst.State(row.GetState()).Ended() {
-			return &mover.Error{Op: "follow", Place: "burst " + row.GetName(), Err: because(mover.ErrNotExist, "it is gone")}
+			return &mover.Error{Op: "follow", Place: "burst " + row.GetName(), Err: refusal(mover.ErrNotExist, "it is gone")}
 		}
-		row.Follower, row.FollowTime, row.Groups, row.Via, row.Agent = accountOf(c), timestamppb.New(s.now()), c.Groups, string(c.Via), c.Agent
+		row.Follower, row.FollowTime, row.Groups, row.Via, row.Agent = &pb.Account{Name: c.Name, Uid: c.UID}, timestamppb.New(s.o.Now()), c.Groups, string(c.Via), c.Agent
 		if r.GetOff() {
 			row.Follower, row.FollowTime, row.Groups, row.Via, row.Agent = nil, nil, nil, "", ""
 		}
@@ -327,15 +309,15 @@ func (s *Service) FollowBurst(ctx context.Context, r *pb.FollowBurstRequest) (*p
 	return s.GetBurst(ctx, &pb.GetBurstRequest{Name: r.GetName()})
 }
 
-// followBursts has what jobs have saved come home, of bursts of which somebody wants that, when it is time.
-func (s *Service) followBursts(ctx context.Context) (err error) {
+// BringHome has what jobs have saved come home, of bursts of which somebody wants that, when it is time.
+func (s *Server) BringHome(ctx context.Context) (err error) {
 	var due []*ledgerv1.BurstRecord
-	err = s.ledger.View(func(tx *state.Tx) error {
+	err = s.o.Ledger.View(func(tx *state.Tx) error {
 		for row, err := range state.BurstsFollowed.All(tx, state.Range{}) {
 			if err != nil {
 				return err
 			}
-			if row.GetFollowTime().AsTime().After(s.now()) {
+			if row.GetFollowTime().AsTime().After(s.o.Now()) {
 				break
 			}
 			due = append(due, row)
@@ -351,10 +333,10 @@ func (s *Service) followBursts(ctx context.Context) (err error) {
 }
 
 // followBurst submits a task for a follower, unless there is one, and says when the next one is due.
-func (s *Service) followBurst(ctx context.Context, row *ledgerv1.BurstRecord) error {
+func (s *Server) followBurst(ctx context.Context, row *ledgerv1.BurstRecord) error {
 	c := authz.Caller{Name: row.GetFollower().GetName(), UID: row.GetFollower().GetUid(), Groups: row.GetGroups(), Via: authz.Via(row.GetVia()), Agent: row.GetAgent()}
 	var record *burst.Record
-	err := s.ledger.View(func(tx *state.Tx) (err error) { record, err = recordOf(tx, row.GetId()); return err })
+	err := s.o.Ledger.View(func(tx *state.Tx) (err error) { record, err = recordOf(tx, row.GetId()); return err })
 	if err != nil {
 		return err
 	}
@@ -362,12 +344,12 @@ func (s *Service) followBurst(ctx context.Context, row *ledgerv1.BurstRecord) er
 	if err != nil {
 		return err
 	}
-	err = s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error { // first: who crashes in between brings it home the next time
+	err = s.o.Ledger.Update(ctx, state.Durable, func(tx *state.Tx) error { // first: who crashes in between brings it home the next time
 		now, err := state.Bursts.Get(tx, row.GetId())
 		if err != nil || now.GetFollower() == nil {
 			return err
 		}
-		now.FollowTime = timestamppb.New(s.now().Add(b.Rhythm()))
+		now.FollowTime = timestamppb.New(s.o.Now().Add(b.Rhythm()))
 		return state.Bursts.Put(tx, now)
 	})
 	if err != nil || record.Ready.IsZero() || record.State == burst.Leaving {
@@ -381,8 +363,8 @@ func (s *Service) followBurst(ctx context.Context, row *ledgerv1.BurstRecord) er
 }
 
 // syncsBack says whether a task is there that brings home what jobs of a burst have saved.
-func (s *Service) syncsBack(name string) (is bool, err error) {
-	err = s.ledger.View(func(tx *state.Tx) error {
+func (s *Server) syncsBack(name string) (is bool, err error) {
+	err = s.o.Ledger.View(func(tx *state.Tx) error {
 		f := state.TaskFilter{States: []pb.TaskState{task.Queued, task.Running, task.Paused}, Labels: map[string]string{burstLabel: name}}
 		for t, err := range state.FindTasks(tx, f) {
 			if err != nil {
@@ -410,17 +392,17 @@ func readFile(name string, most int64) ([]byte, error) {
 }
 
 // leasesOn are the holders that need what a burst has in its bucket, and those that say so by a label, each with its lease and its owner: any account may
-// name a holder. A label counts for a burst that is not younger than its lease: see mayLabel.
-func (s *Service) leasesOn(tx *state.Tx, b *burst.Burst, since time.Time) (holders []string, err error) {
-	at := address(b.Spec.Cloud.Tier+":"+b.Prefix(), "", s.conf())
+// name a holder. A label counts for a burst that is not younger than its lease: see MayLabel.
+func (s *Server) leasesOn(tx *state.Tx, b *burst.Burst, since time.Time) (holders []string, err error) {
+	at := b.Spec.Cloud.Tier + ":" + b.Prefix()
 	for l, err := range state.Leases.All(tx, state.Range{}) {
 		if err != nil {
 			return nil, err
 		}
-		on := l.GetLocation() != "" && overlap(address(l.GetLocation(), l.GetNode(), s.conf()), at)
+		on := l.GetLocation() != "" && s.o.Coordinator.Overlap(l.GetLocation(), l.GetNode(), at)
 		labelled := l.GetLabels()[burstLabel] == string(b.Metadata.Name) && !l.GetCreateTime().AsTime().Before(since)
 		if on || labelled {
-			holders = append(holders, fmt.Sprintf("%s (lease %s of %s)", mover.Printable(l.GetHolder()), l.GetId(), nameOfAccount(l.GetOwner())))
+			holders = append(holders, fmt.Sprintf("%s (lease %s of %s)", mover.Printable(l.GetHolder()), l.GetId(), state.User(l.GetOwner())))
 		}
 	}
 	slices.Sort(holders)

@@ -1,4 +1,4 @@
-package coordinator
+package burstserver
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 )
 
 // GetAccounts implements pb.BurstServiceServer. What runs by the hour is in them as it was charged last.
-func (s *Service) GetAccounts(ctx context.Context, r *pb.GetAccountsRequest) (*pb.GetAccountsResponse, error) {
+func (s *Server) GetAccounts(ctx context.Context, r *pb.GetAccountsRequest) (*pb.GetAccountsResponse, error) {
 	c := authz.From(ctx)
 	money, err := s.purse(ctx)
 	if err != nil {
@@ -47,12 +47,12 @@ func (s *Service) GetAccounts(ctx context.Context, r *pb.GetAccountsRequest) (*p
 }
 
 // AdjustAccount implements pb.BurstServiceServer.
-func (s *Service) AdjustAccount(ctx context.Context, r *pb.AdjustAccountRequest) (*pb.BurstAccount, error) {
+func (s *Server) AdjustAccount(ctx context.Context, r *pb.AdjustAccountRequest) (*pb.BurstAccount, error) {
 	day, err := time.Parse(time.DateOnly, r.GetDay())
 	if err != nil {
 		return nil, mover.Usagef("%s is no day, want one like 2026-11-27", mover.Printable(r.GetDay()))
 	}
-	if _, has := s.conf().Burst.Accounts[r.GetTeam()]; !has {
+	if _, has := s.o.Config().Burst.Accounts[r.GetTeam()]; !has {
 		return nil, &mover.Error{Op: "adjust", Place: "account of team " + mover.Printable(r.GetTeam()), Err: mover.ErrNotExist}
 	}
 	money, err := s.purse(ctx)
@@ -64,8 +64,8 @@ func (s *Service) AdjustAccount(ctx context.Context, r *pb.AdjustAccountRequest)
 }
 
 // teams are those that have an account, or for whose bursts money is reserved.
-func (s *Service) teams(open []budget.OpenBurst) []string {
-	all := slices.Collect(maps.Keys(s.conf().Burst.Accounts))
+func (s *Server) teams(open []budget.OpenBurst) []string {
+	all := slices.Collect(maps.Keys(s.o.Config().Burst.Accounts))
 	for _, o := range open {
 		all = append(all, o.Team)
 	}

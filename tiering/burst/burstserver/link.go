@@ -1,4 +1,4 @@
-package coordinator
+package burstserver
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/task/convert"
 	"datamove.dev/tiering/burst"
 	"datamove.dev/tiering/burst/budget"
 	"datamove.dev/tiering/burst/lifecycle"
@@ -18,21 +19,16 @@ import (
 )
 
 // heldBurst is the task of a lead that the caller has, which is one of a burst.
-func (s *Service) heldBurst(ctx context.Context, id string, epoch uint64) (*pb.Task, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l, err := s.held(ctx, id, epoch)
-	if err != nil {
-		return nil, err
+func (s *Server) heldBurst(ctx context.Context, id string, epoch uint64) (*pb.Task, error) {
+	t, err := s.o.Coordinator.Assigned(ctx, id, epoch)
+	if err == nil && t.GetSpec().GetBurst() == nil {
+		err = mover.Usagef("task %s is about no burst", id)
 	}
-	if l.task.GetSpec().GetBurst() == nil {
-		return nil, mover.Usagef("task %s is about no burst", id)
-	}
-	return copyOf(l.task), nil
+	return t, err
 }
 
 // ReadBurst implements agentv1.LinkServiceServer.
-func (s *Service) ReadBurst(ctx context.Context, r *agentv1.ReadBurstRequest) (*agentv1.ReadBurstResponse, error) {
+func (s *Server) ReadBurst(ctx context.Context, r *agentv1.ReadBurstRequest) (*agentv1.ReadBurstResponse, error) {
 	s.recordMu.Lock()
 	defer s.recordMu.Unlock()
 	t, err := s.heldBurst(ctx, r.GetTask(), r.GetEpoch())
@@ -45,14 +41,14 @@ func (s *Service) ReadBurst(ctx context.Context, r *agentv1.ReadBurstRequest) (*
 		return nil, err
 	}
 	b, out := all[0], &agentv1.ReadBurstResponse{}
-	err = s.ledger.View(func(tx *state.Tx) error {
+	err = s.o.Ledger.View(func(tx *state.Tx) error {
 		row, err := newestBurst(tx, work.GetName())
 		var since time.Time
 		if err == nil && row.GetTeam() == work.GetTeam() { // one of another team is over
 			since = row.GetCreateTime().AsTime()
 			out.Record, err = textOf(tx, row.GetId())
 		}
-		if ignoreGone(err) != nil {
+		if ignoreMissing(err) != nil {
 			return err
 		}
 		out.Leases, err = s.leasesOn(tx, b, since)
@@ -74,7 +70,7 @@ func (s *Service) ReadBurst(ctx context.Context, r *agentv1.ReadBurstRequest) (*
 }
 
 // KeepBurst implements agentv1.LinkServiceServer.
-func (s *Service) KeepBurst(ctx context.Context, r *agentv1.KeepBurstRequest) (*agentv1.KeepBurstResponse, error) {
+func (s *Server) KeepBurst(ctx context.Context, r *agentv1.KeepBurstRequest) (*agentv1.KeepBurstResponse, error) {
 	s.recordMu.Lock()
 	defer s.recordMu.Unlock()
 	t, err := s.heldBurst(ctx, r.GetTask(), r.GetEpoch())
@@ -85,7 +81,7 @@ func (s *Service) KeepBurst(ctx context.Context, r *agentv1.KeepBurstRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	if string(b.Metadata.Name) != t.GetSpec().GetBurst().GetName() || string(b.Spec.Team) != t.GetSpec().GetBurst().GetTeam() || !worksOn(t.GetSpec()) {
+	if string(b.Metadata.Name) != t.GetSpec().GetBurst().GetName() || string(b.Spec.Team) != t.GetSpec().GetBurst().GetTeam() || !convert.ChangesBurst(t.GetSpec()) {
 		return nil, mover.Usagef("task %s keeps no record of burst %s of team %s", t.GetId(), b.Metadata.Name, b.Spec.Team)
 	}
 	return &agentv1.KeepBurstResponse{}, s.putBurst(ctx, fence{t.GetId(), r.GetEpoch()}, r.GetRecord(), func(tx *state.Tx, was *ledgerv1.BurstRecord, r *burst.Record) (*ledgerv1.BurstRecord, error) {
@@ -98,15 +94,15 @@ func (s *Service) KeepBurst(ctx context.Context, r *agentv1.KeepBurstRequest) (*
 }
 
 // Spend implements agentv1.LinkServiceServer.
-func (s *Service) Spend(ctx context.Context, r *agentv1.SpendRequest) (*agentv1.SpendResponse, error) {
+func (s *Server) Spend(ctx context.Context, r *agentv1.SpendRequest) (*agentv1.SpendResponse, error) {
 	t, err := s.heldBurst(ctx, r.GetTask(), r.GetEpoch())
 	if err != nil {
 		return nil, err
 	}
 	team := t.GetSpec().GetBurst().GetTeam()
-	err = s.ledger.View(func(tx *state.Tx) error {
+	err = s.o.Ledger.View(func(tx *state.Tx) error {
 		row, err := newestBurst(tx, t.GetSpec().GetBurst().GetName())
-		if err == nil && (row.GetId() != r.GetBurst() || row.GetTeam() != team || burst.State(row.GetState()).Ended() || !worksOn(t.GetSpec())) {
+		if err == nil && (row.GetId() != r.GetBurst() || row.GetTeam() != team || burst.State(row.GetState()).Ended() || !convert.ChangesBurst(t.GetSpec())) {
 			err = mover.Usagef("task %s spends nothing for burst %s", t.GetId(), mover.Printable(r.GetBurst()))
 		}
 		return err
@@ -153,10 +149,10 @@ func accountShown(b budget.Balance) *pb.BurstAccount {
 	return &pb.BurstAccount{Team: b.Team, Period: b.Period, CapMicros: int64(b.Cap), SpentMicros: int64(b.Spent), ReservedMicros: int64(b.Reserved), FreeMicros: int64(b.Free)}
 }
 
-// chargeBursts charges what runs by the hour, of bursts that nobody works on: who does charges it.
-func (s *Service) chargeBursts(ctx context.Context) (err error) {
+// Charge charges what runs by the hour, of bursts that nobody works on: who does charges it.
+func (s *Server) Charge(ctx context.Context) (err error) {
 	var rows []*ledgerv1.BurstRecord
-	err = s.ledger.View(func(tx *state.Tx) error {
+	err = s.o.Ledger.View(func(tx *state.Tx) error {
 		for row, err := range state.Bursts.All(tx, state.Range{}) {
 			if err != nil {
 				return err
@@ -175,14 +171,14 @@ func (s *Service) chargeBursts(ctx context.Context) (err error) {
 	return err
 }
 
-func (s *Service) chargeBurst(ctx context.Context, row *ledgerv1.BurstRecord) error {
+func (s *Server) chargeBurst(ctx context.Context, row *ledgerv1.BurstRecord) error {
 	s.recordMu.Lock()
 	defer s.recordMu.Unlock()
-	if s.workerOn(row.GetName()) != "" {
+	if s.o.Coordinator.BurstTask(row.GetName()) != "" {
 		return nil
 	}
 	var r *burst.Record
-	err := s.ledger.View(func(tx *state.Tx) (err error) { r, err = recordOf(tx, row.GetId()); return err })
+	err := s.o.Ledger.View(func(tx *state.Tx) (err error) { r, err = recordOf(tx, row.GetId()); return err })
 	if err != nil || len(r.Paid) == 0 {
 		return err
 	}
@@ -198,12 +194,12 @@ func (s *Service) chargeBurst(ctx context.Context, row *ledgerv1.BurstRecord) er
 	if err != nil {
 		return err
 	}
-	l := &lifecycle.Manager{Purse: money, Book: book, Now: s.now, Keep: func(r *burst.Record) error { return s.keepCharged(ctx, r) }}
+	l := &lifecycle.Manager{Purse: money, Book: book, Now: s.o.Now, Keep: func(r *burst.Record) error { return s.keepCharged(ctx, r) }}
 	return l.Charge(ctx, r)
 }
 
 // keepCharged keeps the record of a burst that was charged here. recordMu is held.
-func (s *Service) keepCharged(ctx context.Context, r *burst.Record) error {
+func (s *Server) keepCharged(ctx context.Context, r *burst.Record) error {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err
