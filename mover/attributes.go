@@ -21,7 +21,7 @@ const (
 // XattrNFS4ACL is where Linux shows the ACL of a file on NFS 4.
 const XattrNFS4ACL = "system.nfs4_acl"
 
-// XattrNames are names of extended attributes (xattr(7)), by the system that governs them: a file system knows some kinds and not others,
+// XattrNames are names of extended attributes (xattr(7)), by the system that governs them. A file system knows some kinds and not others,
 // and some may be set only with a capability. 0 is all names.
 type XattrNames uint8
 

@@ -97,7 +97,7 @@ type WalkOptions struct {
 	// Of a key that no name leads to it is told the key, and no kind.
 	Skip func(name string, kind Kind) bool
 
-	// Lazy says that the caller compares no sizes and times: where a client of a file system has
+	// Lazy says that the caller compares no sizes and times. Where a client of a file system has
 	// old ones, and would have to ask its servers for new ones, the old ones will do.
 	Lazy bool
 
@@ -201,8 +201,8 @@ type Target interface {
 	Close() error
 }
 
-// LockBreaker is a Target that can take its lock from a holder that is known to be
-// over, although its process may be there: a service has fenced it off.
+// LockBreaker is a Target that can take its lock from a holder that a service has
+// fenced off. The holder's process may still be there.
 type LockBreaker interface {
 	// BreakLock removes the lock with that name, if that owner holds it still.
 	BreakLock(ctx context.Context, name string, over WriterID) error

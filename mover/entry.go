@@ -68,7 +68,7 @@ const (
 // where it is asked for by name: it is no part of what a file is.
 const FactLayout Facts = 1 << 15
 
-// FactPrivileges are rights that a file gives to processes that run or open it, and that a store can only tell of: setuid and setgid of what is no
+// FactPrivileges are rights that a file gives to processes that run or open it. A store can only tell of them. They are setuid and setgid of what is no
 // directory, attributes of security.* and trusted.*, and devices. An account with the right to write a prefix of a bucket can tell anything. They are
 // taken from a backend that is Untrusted only where they are asked for by name.
 const FactPrivileges Facts = 1 << 14

@@ -139,7 +139,7 @@ func (s *Swarm) copy(ctx context.Context, t, other *slot, into []byte) error {
 }
 
 // fromOthers fills into with a piece that another member has, or reads as its home. After an error this one has to read it. unsure says that an
-// unknown member may have it, or one that did not answer: then all are asked, as they are with doubt.
+// unknown member may have it, or one that did not answer. Then all are asked, as they are with doubt.
 func (s *Swarm) fromOthers(ctx context.Context, v *View, t *slot, p *Piece, demanded, doubt bool, into []byte) (unsure bool, err error) {
 	home, passed := s.homeOf(v, p.Index)
 	if home.Name != "" && !demanded {

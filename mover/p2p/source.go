@@ -107,7 +107,7 @@ func (l *linked) other(e *mover.Entry) bool {
 	return false
 }
 
-// Open implements mover.Source. A task without the right to read a file of the source gets nothing of it from other members: where that costs no bytes the file is
+// Open implements mover.Source. A task without the right to read a file of the source gets nothing of it from other members. Where that costs no bytes the file is
 // opened. A store, which grants or denies all below a prefix, is asked for one file of each directory, and if that fails for each.
 func (s *source) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
 	spot := s.swarm.tree.open(e.Name)

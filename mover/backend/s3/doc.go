@@ -38,7 +38,7 @@
 // S3 has no rename: Remove looks and then deletes, with If-Match where the server
 // keeps it. Where it does not, an object that is replaced between the two is lost;
 // buckets with versions keep it. Update copies an object onto itself, on the
-// condition that it is still the one it looked at; where the server does not mind
+// condition that it is still the one it looked at; where the server ignores
 // that (Ceph RGW), one that is replaced between the two gets facts that are not its own.
 // The copy keeps class, headers, metadata and tags. Above 5 GiB it is one of parts, and tags
 // are read and said anew. It keeps the grants of an ACL, the retention and the legal hold, too.
