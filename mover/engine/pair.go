@@ -352,7 +352,7 @@ func (p *pair) stray(ctx context.Context, s mover.Stray) {
 	case s.Owner.Task == p.owner.Task && p.older(s.Owner):
 	case s.Owner == (mover.WriterID{}) && s.Name != "" && p.journal.wanted(s.Name):
 	default:
-		return // another task's
+		return // another run's
 	}
 	if p.journal.needs(s.Token) {
 		return

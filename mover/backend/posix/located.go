@@ -45,5 +45,5 @@ func (p *Backend) volume(m *mountinfo.Info) string {
 	return fmt.Sprintf("device %d:%d", m.Major, m.Minor)
 }
 
-// served are the file systems with an ID in statfs(2) that is the same on all clients.
+// served are the file systems with a number in statfs(2) that names the file system of the servers.
 var served = map[uint32]bool{lustreMagic: true, gpfsMagic: true, cephMagic: true}

@@ -98,7 +98,7 @@ func (s *Server) Seal() {
 	s.sealed = true
 }
 
-// Forget has it answer that the caller's own token is of an unknown account.
+// Forget has it refuse the token of its client.
 func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
