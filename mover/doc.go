@@ -6,7 +6,7 @@
 // A [Backend] is a tree of entries: a directory of a POSIX file system, a prefix
 // of an S3 bucket, or a tree in memory. An [Entry] is one name in it, with what
 // the backend knows of it ([Facts]). A [Content] is an entry that is held open for
-// reading; a [Draft] is one that is being written and that no reader can see yet.
+// reading. A [Draft] is one that is being written and that no reader can see yet.
 // A [Part] is a range of bytes of one entry, a [Feed] the bytes of one part on
 // their way, and a [Receipt] what the target gave for them.
 //

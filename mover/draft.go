@@ -49,8 +49,8 @@ type Rereader interface {
 	Reread(ctx context.Context) (Content, error)
 }
 
-// Peeker is a Draft of a file that can be read while it is being written: what WritePart has stored, as a
-// cache may remember it.
+// Peeker is a Draft of a file that can be read while it is being written. It gives what WritePart has stored,
+// as a cache may remember it.
 type Peeker interface {
 	Draft
 	// Peek opens the draft for reading. ErrNotExist when it is published or dropped.

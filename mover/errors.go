@@ -114,8 +114,8 @@ var ErrLasting = errors.New("it does not pass by itself")
 // Lasting marks err with ErrLasting. It prints the same and is of the same kind.
 func Lasting(err error) error { return &marked{err, ErrLasting} }
 
-// ErrNamesake is a mark of a conflict: the target has an entry with another spelling of the name, and to its file
-// system the two names are one. When that entry is removed the name is free.
+// ErrNamesake is a mark of a conflict: the target has an entry with another spelling of the name. To its file system
+// the two names are one. When that entry is removed the name is free.
 var ErrNamesake = errors.New("another spelling of the name is there")
 
 // Namesake is a conflict with an entry of another name, which has the mark ErrNamesake.

@@ -30,7 +30,7 @@ type FileSystem interface {
 
 // Restriper is a FileSystem that can give a file which exists another layout.
 type Restriper interface {
-	// Restripe gives the file base in the open directory dir the layout that words ask for. The file stays the same one, and an error leaves it as it was:
+	// Restripe gives the file base in the open directory dir the layout that words ask for. The file stays the same one, and an error leaves it as it was.
 	// ErrChanged, another process uses it; ErrUnsupported, there is no such layout here; ErrUsage, the words are none.
 	Restripe(ctx context.Context, dir int, base, words string) error
 }

@@ -47,8 +47,8 @@ func (s *source) Capabilities() mover.Capabilities {
 	return t
 }
 
-// Walk implements mover.Source. The walk of the whole tree is cut into pieces, a window ahead of what it yields, so that the
-// consumer can ask for them ahead.
+// Walk implements mover.Source. The walk of the whole tree is cut into pieces, a window ahead of what it yields: so the consumer
+// can ask ahead.
 func (s *source) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mover.Entry, error] {
 	if opts.Dir != "" || opts.After != "" || opts.Skip != nil {
 		return s.Source.Walk(ctx, opts)

@@ -34,20 +34,20 @@
 // No other header of a request than that above gets there. All of HTTP is for persons: for callers that may
 // call AdminService.GetInfo. The address on loopback has no TLS and so knows no caller.
 // It serves /metrics. Where the configuration gives a role to the member "viewer", it serves
-// the page and what that reads (GET) to every user of this machine, as that viewer. It never
+// the page and what that reads (GET), to every local user as that viewer. It never
 // changes anything.
 //
 // # What happens to a call
 //
 //  1. It becomes a request before its message is read, gets its deadline, and is
-//     counted: a caller with too many open calls, or with too many that are no streams, gets no more.
+//     counted. A caller with too many open calls, or with too many that are no streams, gets no more.
 //  2. What panics further in is logged, and is an answer as any other.
 //  3. The bucket of the caller has a token, or the call is refused for a while.
 //  4. A person that the call is for replaces the caller, and Rules.MayCall decides. What is in no rule is denied, also to root.
 //  5. The decision is recorded when it is no, or when the method changes something;
 //     what can not be recorded is denied. The service denies by objects and locations:
 //     that is recorded here, too, unless it has done so. Reading what one may
-//     read is not recorded, and of the stream of an agent only its begin: what
+//     read is not recorded, and of the stream of an agent only its begin. What
 //     it then says carries on what was recorded when it was asked for. Refusals
 //     of 3 are no decisions on rights, and are counted only. A caller that is denied a thousand times is held up as in 3.
 //

@@ -2,7 +2,7 @@
 //
 // A [Tree] is the medium: it outlives the backends that are opened on it, as a disk
 // outlives a process. A [Backend] is one process's view of it. [Backend.Crash] ends
-// that view as kill -9 would: its lock is gone, its drafts are left as strays, and
+// that view as kill -9 would. Its lock is gone, its drafts are left as strays, and
 // a new Backend on the same Tree can adopt or drop them.
 //
 // A tree behaves like a POSIX directory, or with [Options.ObjectStore] like a
@@ -10,8 +10,8 @@
 // holes and links, and a checksum that is compared. Names are as long as there. Time is a counter that moves
 // with each change, so two runs of one program see the same times. A backend tells of it what Capabilities.Times leaves.
 //
-// It is more lenient than a disk where another package shows the difference. A batch is published in one step: package faulty
-// has a process that ends in the middle of one, posix and s3 have other orders, under the same contract tests. Nothing is mounted below the
+// It is more lenient than a disk where another package shows the difference. A batch is published in one step. Package faulty
+// has a process that ends in the middle of one; posix and s3 have other orders, under the same contract tests. Nothing is mounted below the
 // root of a tree (mover/backend/posix, tests with namespaces).
 //
 // All methods may be called from many goroutines; one mutex per tree orders them,

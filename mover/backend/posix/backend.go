@@ -41,7 +41,7 @@ type Options struct {
 	StateDir string // where locks go when the file system has none; "" is $XDG_STATE_HOME/datamove
 
 	// FileSystem returns the driver for the file system of an open directory, which stays
-	// open as long as the backend is; nil, or a nil answer, is none.
+	// open as long as the backend is. Nil, or a nil answer, is none.
 	FileSystem func(dir int) (mover.FileSystem, error)
 	Layouts    bool // entries of open files have their layout, and drafts get that of their entry
 }

@@ -125,7 +125,7 @@ func dialEager(ctx context.Context, network, addr string) (net.Conn, error) {
 }
 
 // keepAlive finds out in half a minute that the other end has forgotten a connection on which we only
-// read: a path that fails over to another one sends no notice.
+// read. A path that fails over to another one sends no notice.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 4}
 
 func dial(ctx context.Context, network, addr string, eager bool) (net.Conn, error) {

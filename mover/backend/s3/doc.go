@@ -10,9 +10,9 @@
 // and DataSync; a symlink is an object with its target as content. Our
 // own objects (lock, manifest, probes) lie below PREFIX/.datamove/ and no walk shows them.
 //
-// A draft of one part is memory until Publish puts it; a larger one is a
+// A draft of one part is memory until Publish puts it. A larger one is a
 // multipart upload, and its token is the key and the upload id. The profile of a bucket
-// is what probes found that its server really does: many answer 200 to a condition
+// is what probes found that its server really does. Many answer 200 to a condition
 // or a checksum that they ignore. A checksum that the server does not compare is not called
 // [mover.Server]; then transfer reads back (Capabilities.Least).
 //
@@ -38,7 +38,7 @@
 // S3 has no rename: Remove looks and then deletes, with If-Match where the server
 // keeps it. Where it does not, an object that is replaced between the two is lost;
 // buckets with versions keep it. Update copies an object onto itself, on the
-// condition that it is still the one it looked at; where the server ignores
+// condition that it is still the one it looked at. Where the server ignores
 // that (Ceph RGW), one that is replaced between the two gets facts that are not its own.
 // The copy keeps class, headers, metadata and tags. Above 5 GiB it is one of parts, and tags
 // are read and said anew. It keeps the grants of an ACL, the retention and the legal hold, too.

@@ -16,7 +16,7 @@ import (
 )
 
 // notification is a line that MinIO sends to listeners of a bucket (ListenBucketNotification). Its records are those of the event notifications of S3,
-// but with keys as they are, not escaped as in a query (seen of MinIO of February 2026: test/e2e TestEvents). A line without records is a sign of life.
+// but with keys as they are, not escaped as in a query (MinIO of February 2026, test/e2e TestEvents). A line without records is a sign of life.
 type notification struct {
 	Records []struct {
 		S3 struct {

@@ -53,7 +53,7 @@ type Options struct {
 	KeyText string
 	// Renew gives keys that end, and is asked again before they do, or when the store says
 	// that they have; one call at a time, from any goroutine. An error of it that is
-	// mover.ErrPermission or ErrUsage is final; after any other one it is asked again, for as
+	// mover.ErrPermission or ErrUsage is final. After any other one it is asked again, for as
 	// long as the caller of the backend tries again. It goes before KeyText and Credentials.
 	Renew func(ctx context.Context) (Keys, error)
 	// CABundle is a file of certificates to trust beside the system's and those of

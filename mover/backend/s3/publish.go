@@ -242,7 +242,7 @@ func uploadETag(parts []stored) string {
 }
 
 // factsOf mends the facts of an object when its upload was begun with others, or by
-// another process: an upload can not be asked for them.
+// another process. An upload can not be asked for them.
 func (d *draft) factsOf(ctx context.Context, got *stored) error {
 	want := d.object()
 	if !d.adopted && want.same(&d.begun) {

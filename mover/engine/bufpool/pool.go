@@ -7,7 +7,7 @@
 // not refused: it waits until it is alone.
 //
 // All methods may be called from many goroutines. A caller that needs two buffers at
-// once must not wait for the second while it holds the first, or two such callers block
+// once must not wait for the second while it holds the first. Two such callers can block
 // each other. It takes one buffer of the summed length and cuts it.
 //
 // The memory is outside the garbage-collected heap where the system allows it,

@@ -21,7 +21,7 @@ import (
 //
 // A source that is not a directory where the target has one is a Conflict. With
 // Options.Delete it is a Create with the directory as its Target, followed by the
-// Removes of the directory and of all below it: it has to wait for them. A
+// Removes of the directory and of all below it. It has to wait for them. A
 // directory that is Keep is yielded, also without Options.Keeps, before the first
 // action that changes what is directly in it (WhyChildren). Its times have to
 // be set again.

@@ -91,7 +91,7 @@ func (r *run) give(ctx, while context.Context, g *errgroup.Group) {
 }
 
 // giveAway has a unit done by the crew. It opens a file that is not open yet, and takes the crew's parts of it
-// first: the workers of this process may take parts faster.
+// first. The workers of this process may take parts faster.
 func (w *worker) giveAway(ctx context.Context, u unit) error {
 	switch {
 	case u.large == nil:

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// unit is what a worker does at once: a batch, a large file that is to be opened,
-// or one part of a large file that is open. A taker, which gives it away, gets some parts.
+// unit is what a worker does at once: a batch, a large file to be opened, or one
+// part of an open large file. A taker, which gives it away, gets some parts.
 type unit struct {
 	batch []item
 	large *large // to be opened; or with a part to move when part >= 0

@@ -45,7 +45,7 @@ type run struct {
 	recalls    recalls
 	hand       bool // does works for another run: publishes each at once, leaves large files to the lead
 
-	// What comes last: entries that have to be moved once more, hard links, removals,
+	// What comes last: entries to be moved once more, hard links, removals,
 	// entries with the name of a directory of the target, links that wait for one of
 	// those, and the facts of directories.
 	redo, links, removes, blocked, lateLinks, dirs *spool
@@ -295,7 +295,7 @@ func (r *run) fatal(ctx context.Context, err error) bool {
 }
 
 // small is the size up to which files travel in batches: what the target says. A file
-// from a remote source that is one part in any case is small, too: then the process that moves it
+// from a remote source that is one part in any case is small, too. Then the process that moves it
 // opens and publishes it. On many nodes that is not the lead.
 func small(from, to mover.Capabilities) int64 {
 	n := to.SmallBytes

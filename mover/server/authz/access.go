@@ -1,6 +1,5 @@
 // Package authz decides what a caller may do. It owns the table of every method of the
-// API with its action, and the rules by which a caller may do an action
-// or use a location. All of it is pure. A [Rules] is made of what the configuration
+// API with its action, and the rules for actions and locations. All of it is pure. A [Rules] is made of what the configuration
 // says, does not change, and may be shared. After a reload there is a new one.
 //
 // A [Caller] is an account or an agent, and how we know it. The kernel names it on the socket of the
@@ -16,27 +15,27 @@
 //     enroll.join is for every caller: the token decides.
 //   - Root and the uid that runs the service may do everything else when they call on
 //     the socket of the service: they can read and write its files in any case.
-//   - Every person may submit, see, pause and cancel tasks of their own, see tiers,
-//     agents and datasets, stage, take leases, and care for datasets of their own
+//   - Every person may submit, see, pause and cancel tasks of their own, and see
+//     tiers, agents and datasets. They may stage, take leases, and care for datasets of their own
 //     and of their projects. A person is a caller on a socket of ours, or with a
 //     certificate that the configuration gives to a user.
-//   - Root of a node, when an agent asks for it, may only look at what is open to all persons:
-//     its tasks would be root's on every node. It may also look at all tasks that are meant for that node
+//   - Root of a node, when an agent asks for it, may only look at what is open to all persons.
+//     Its tasks would be root's on every node. It may also look at all tasks that are meant for that node
 //     ([Rules.MayAt]): it can become any user there. A role that names it (not a group of it) gives it more.
 //   - A role gives its members the actions that it names. What is about the service
 //     itself (admin.*, agent.drain, agent.invite) it gives only to a caller without an agent
-//     between: a node must not speak for an administrator.
+//     between. A node must not speak for an administrator.
 //   - Some call for another person, as the hooks of a scheduler do ([Rules.MayActFor]). These are root
-//     and the uid that runs the service on its socket, root of a node, which can become any user there in any
-//     case, and roles that name person.act. All other rules apply to that person alone, which
+//     and the uid that runs the service on its socket, root of a node, and roles that name person.act. Root of a
+//     node can become any user there. All other rules apply to that person alone, which
 //     is never root nor the uid that runs the service. What a role gives only to direct callers
 //     is not given to a person when another caller calls for it.
 //
 // A burst, and the money of its team, belong to the members of the project with the name of the
 // team (burst.apply.own, burst.read.own). A role can give other persons burst.apply.any and burst.read.any.
 //
-// A location may be used through a project: by its members (and by callers with
-// project.use), below its roots, and below its reads to read only. The roots hold
+// A location may be used through a project by its members and by callers with
+// project.use, below its roots, and below its reads to read only. The roots hold
 // for all callers, for root too. Where no projects are configured, every caller may use
 // every path, because the work is done with their own rights in the kernel. A
 // bucket has no such rights, so it is for callers with bucket.use: root, the uid that

@@ -3,7 +3,7 @@
 //
 // An [Account] has uid, gid and groups, which are what the kernel goes by, and names,
 // which are what a configuration goes by. [Directory.Peer] takes the numbers of a
-// caller from the kernel: they are what the process had when it connected, and nothing
+// caller from the kernel. They are what the process had when it connected, and nothing
 // that it sends can change them. [Directory.Lookup] takes them from NSS, so that a
 // directory service counts as much as /etc/passwd. A name with another uid here
 // than where it was asked is refused, because files would go to another user.
@@ -12,7 +12,7 @@
 // NSS is asked with getent and id, from fixed paths, with lists of arguments, a
 // deadline and a bounded answer, because our programs have no C library that could
 // load its modules. Where the tools are missing, /etc/passwd and /etc/group are read;
-// [In] reads those of another directory, for a process in a container. What was answered holds for a minute. NSS can tell
+// [In] reads those of another directory, for an agent in a container. What was answered holds for a minute. NSS can tell
 // nothing of a uid without a name. It may work on the node with the socket that it connected to, with the
 // groups that it had there, for a day.
 //

@@ -13,7 +13,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// files is a directory with passwd and group: what a node without the tools goes by, and an agent in a container,
+// files is a directory with passwd and group. A node without the tools reads them, and an agent in a container,
 // which has the directory of its node. They are opened anew each time, because a tool that changes them replaces
 // the files.
 type files string
