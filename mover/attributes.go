@@ -5,8 +5,8 @@ import "strings"
 // Extended attributes of ours. A place that keeps no extended attributes may keep these: S3
 // does, as user metadata.
 const (
-	// XattrPath is where a content was, for people and for who has to rebuild a tree from
-	// copies that are named after something else.
+	// XattrPath is where a content was, for people, and for a tool that has to rebuild a tree from
+	// copies with other names.
 	XattrPath = "user.datamove.path"
 	// XattrCRC is the CRC-64/NVME of a content when it was written, in 16 hexadecimal digits.
 	XattrCRC = "user.datamove.crc64nvme"
@@ -21,7 +21,7 @@ const (
 // XattrNFS4ACL is where Linux shows the ACL of a file on NFS 4.
 const XattrNFS4ACL = "system.nfs4_acl"
 
-// XattrNames are names of extended attributes (xattr(7)), by who has a say in them: a file system knows some kinds and not others,
+// XattrNames are names of extended attributes (xattr(7)), by the system that governs them. A file system knows some kinds and not others,
 // and some may be set only with a capability. 0 is all names.
 type XattrNames uint8
 

@@ -97,7 +97,7 @@ type WalkOptions struct {
 	// Of a key that no name leads to it is told the key, and no kind.
 	Skip func(name string, kind Kind) bool
 
-	// Lazy says that nobody compares sizes and times: where a client of a file system has
+	// Lazy says that the caller compares no sizes and times. Where a client of a file system has
 	// old ones, and would have to ask its servers for new ones, the old ones will do.
 	Lazy bool
 
@@ -166,7 +166,7 @@ type Target interface {
 	// Lock holds the target for one run, until unlock or until this process ends;
 	// with a name, only for runs that bring the entry of that name. ErrHeld names
 	// the holder. A lock can be lost while it is held (S3): held comes from ctx and
-	// ends then, with ErrHeld as its cause; who works on the target works under it.
+	// ends then, with ErrHeld as its cause. A run works on the target under held.
 	Lock(ctx context.Context, name string, holder WriterID) (held context.Context, unlock func() error, err error)
 
 	// Draft begins a new version of e, of any kind, under a temporary name.
@@ -175,9 +175,9 @@ type Target interface {
 	// Adopt goes on with a draft that this or another process began. ErrNotExist
 	// when it is gone.
 	Adopt(ctx context.Context, t Token) (Draft, error)
-	// Drop removes a draft that nobody will adopt. A missing one is no error.
+	// Drop removes a draft that no run will adopt. A missing one is no error.
 	Drop(ctx context.Context, t Token) error
-	// Publish makes finished drafts of this place visible, in the order that durability
+	// Publish makes finished drafts of this backend visible, in the order that durability
 	// needs: data on stable storage, names, directories on stable storage. Each draft
 	// has its own outcome. A draft built in a directory draft is published with it
 	// and shares its failure: both must be in the same batch, the directory first.
@@ -201,8 +201,8 @@ type Target interface {
 	Close() error
 }
 
-// LockBreaker is a Target whose lock can be taken from a holder that is known to be
-// over, although its process may be there: a service has fenced it off.
+// LockBreaker is a Target that can take its lock from a holder that a service has
+// fenced off. The holder's process may still be there.
 type LockBreaker interface {
 	// BreakLock removes the lock with that name, if that owner holds it still.
 	BreakLock(ctx context.Context, name string, over WriterID) error
@@ -218,7 +218,7 @@ type Capabilities struct {
 	Keeps Facts
 	// Level is the integrity that Publish reports by default here.
 	Level Level
-	// Least is the integrity that a file has to have here when nobody says otherwise:
+	// Least is the integrity that a file has to have here without another setting:
 	// where Publish reports less, it is read again. 0 is Level.
 	Least Level
 	// Remote says that each range and each part is a request over a network: until it is
@@ -254,7 +254,7 @@ type Capabilities struct {
 	// when the disk was gone, and not when it was unmounted.
 	Mount uint64
 	Reads Reads
-	// Untrusted says that whoever may write here can say anything of rights: FactPrivileges.
+	// Untrusted says that any account with the right to write here can set any rights on entries: FactPrivileges.
 	Untrusted bool
 	// Guards says that a draft can replace only what Hints.Seen names.
 	Guards bool

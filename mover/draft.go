@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Draft is an entry that is being written and that nobody can see.
+// Draft is an entry that is being written and that no reader can see.
 //
 // A file's life: WritePart for every part of the plan, Finish, Publish. Other
 // kinds have no parts, and an empty file needs none; a directory is finished after
@@ -41,7 +41,7 @@ type Cloner interface {
 	Clone(ctx context.Context, c Content) (bool, error)
 }
 
-// Rereader is a Draft whose bytes can be read again before it is published.
+// Rereader is a Draft that can be read again before it is published.
 type Rereader interface {
 	Draft
 	// Reread gives what is on the medium, not what a cache remembers. Of a draft that
@@ -49,8 +49,8 @@ type Rereader interface {
 	Reread(ctx context.Context) (Content, error)
 }
 
-// Peeker is a Draft of a file whose bytes can be read while it is being written: what WritePart has stored, as a
-// cache may remember it.
+// Peeker is a Draft of a file that can be read while it is being written. It gives what WritePart has stored,
+// as a cache may remember it.
 type Peeker interface {
 	Draft
 	// Peek opens the draft for reading. ErrNotExist when it is published or dropped.
@@ -66,7 +66,7 @@ type Peeked interface {
 // Hints is what the writer of a draft knows beforehand. The zero value is valid
 // but for By.
 type Hints struct {
-	By        WriterID // who drafts: part of the temporary name
+	By        WriterID // the writer: part of the temporary name
 	In        Draft    // the unpublished directory in which this entry is built; nil is its own directory
 	Link      string   // make a hard link to this published entry, or a copy by the store; ErrUnsupported where neither can be; "" is none
 	PartBytes int64    // the planned size of a part; 0 is the place's own
@@ -128,8 +128,8 @@ type Outcome struct {
 	Err           error
 }
 
-// WriterID is who may touch a draft: a task and its epoch. A higher epoch of the
-// same task has taken over, and whoever took over may drop what the lower one drafted.
+// WriterID is the writer of a draft: a task and its epoch. A run of the same task with a higher epoch
+// has taken over, and may drop the drafts of the lower one.
 type WriterID struct {
 	Task  string // 1 to 16 of [a-z0-9]; of the target, so that every run on it finds its strays
 	Epoch uint64
@@ -138,10 +138,10 @@ type WriterID struct {
 // TempPrefix begins every temporary name, and nothing else that we copy.
 const TempPrefix = ".datamove-"
 
-// TrashName is the directory of a root in which lies what is removed later, see package trash. Nobody copies it.
+// TrashName is the directory of a root that holds entries until they are removed, see package trash. No copy includes it.
 const TrashName = TempPrefix + "trash"
 
-// KeptName is the directory of a root in which lies for a while what policies have taken away, so that it can be given back. Nobody copies it.
+// KeptName is the directory of a root that holds for a while what policies have taken away, so that it can be given back. No copy includes it.
 const KeptName = TempPrefix + "kept"
 
 // TempName returns the n-th temporary name of an owner: .datamove-<task>-<epoch>-<n>.

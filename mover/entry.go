@@ -68,9 +68,9 @@ const (
 // where it is asked for by name: it is no part of what a file is.
 const FactLayout Facts = 1 << 15
 
-// FactPrivileges are rights that a file gives to who runs or opens it, which a store can only tell of: setuid and setgid of what is no
-// directory, attributes of security.* and trusted.*, and devices. Who may write a prefix of a bucket says what he likes. They are
-// taken from a place that is Untrusted only where they are asked for by name.
+// FactPrivileges are rights that a file gives to processes that run or open it. A store can only tell of them. They are setuid and setgid of what is no
+// directory, attributes of security.* and trusted.*, and devices. An account with the right to write a prefix of a bucket can tell anything. They are
+// taken from a backend that is Untrusted only where they are asked for by name.
 const FactPrivileges Facts = 1 << 14
 
 // AllFacts are all that a set of none stands for.

@@ -100,7 +100,7 @@ var ErrQuota = errors.New("the quota of an account is reached")
 func OverQuota(err error) error { return &marked{err, ErrQuota} }
 
 // ErrUnconfirmed is a mark, too: what could not be published for certain can be seen, and
-// whether it is on stable storage nobody knows. Another sync may go well without it, so
+// may not be on stable storage. Another sync may go well without it, so
 // only what is published anew counts.
 var ErrUnconfirmed = errors.New("it can be seen, and may not be on stable storage")
 
@@ -114,8 +114,8 @@ var ErrLasting = errors.New("it does not pass by itself")
 // Lasting marks err with ErrLasting. It prints the same and is of the same kind.
 func Lasting(err error) error { return &marked{err, ErrLasting} }
 
-// ErrNamesake is a mark of a conflict: the target has an entry whose name has other bytes, and to its file
-// system the two names are one. When that entry is removed the name is free.
+// ErrNamesake is a mark of a conflict: the target has an entry with another spelling of the name. To its file system
+// the two names are one. When that entry is removed the name is free.
 var ErrNamesake = errors.New("another spelling of the name is there")
 
 // Namesake is a conflict with an entry of another name, which has the mark ErrNamesake.
@@ -141,7 +141,7 @@ type marked struct {
 func (m *marked) Is(target error) bool { return target == m.mark }
 func (m *marked) Unwrap() error        { return m.error }
 
-// HeldError is an ErrHeld that knows who holds.
+// HeldError is an ErrHeld that names the holder.
 type HeldError struct {
 	By   WriterID // zero when it is not known
 	Text string   // for people

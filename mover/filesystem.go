@@ -17,8 +17,8 @@ type FileSystem interface {
 	// Layout is how the open file is laid out: the bytes that Create takes, and the
 	// width of all its stripes together; ErrUnsupported where there is no such thing.
 	Layout(fd int) (layout []byte, width int64, err error)
-	// Away reports whether the content of the open file is in an archive only. Who reads it
-	// then waits for the archive, and can not be stopped; asking brings nothing back.
+	// Away reports whether the content of the open file is in an archive only. A reader then
+	// waits for the archive, and can not be stopped. Away itself brings nothing back.
 	Away(fd int) (bool, error)
 	// Recall asks for the contents of files, open for Away, to be brought back from the
 	// archive, and does not wait for that.
@@ -30,15 +30,15 @@ type FileSystem interface {
 
 // Restriper is a FileSystem that can give a file which exists another layout.
 type Restriper interface {
-	// Restripe gives the file base in the open directory dir the layout that words ask for. The file stays the same one, and an error leaves it as it was:
-	// ErrChanged, somebody uses it; ErrUnsupported, there is no such layout here; ErrUsage, the words are none.
+	// Restripe gives the file base in the open directory dir the layout that words ask for. The file stays the same one, and an error leaves it as it was.
+	// ErrChanged, another process uses it; ErrUnsupported, there is no such layout here; ErrUsage, the words are none.
 	Restripe(ctx context.Context, dir int, base, words string) error
 }
 
 // Releaser is a FileSystem with an archive, which can give back the space of files that are in it.
 type Releaser interface {
-	// Release gives back the space of an open file whose content is in the archive as it is here: who reads it has it brought back. ErrConflict: it is not in the archive, or
-	// not as it is here; that it was released before is no error.
+	// Release gives back the space of an open file when the archive has the same content; a read brings it back. ErrConflict: the content is not in the archive, or
+	// is another one there. A file that was released before is no error.
 	Release(ctx context.Context, fd int) error
 }
 
@@ -95,7 +95,7 @@ type Recaller interface {
 	Away(ctx context.Context, e Entry) (bool, error)
 }
 
-// Warner is a Place, or a FileSystem, that has something to tell whoever used it: what is
+// Warner is a Backend, or a FileSystem, with notes for its caller: what is
 // not as it could be, and no error.
 type Warner interface {
 	Notes() []string

@@ -13,8 +13,8 @@ type Tally interface {
 	Failed(err error)
 }
 
-// Teller is a place whose contents and drafts tell a Tally by themselves what was done
-// with them. To wrap each of them costs a small file a tenth of what it takes to move it.
+// Teller is a backend that adds to a Tally what was done with its contents and drafts.
+// To wrap each of them costs a small file a tenth of what it takes to move it.
 type Teller interface {
 	// Tell is called before anything else is asked of the place.
 	Tell(Tally)

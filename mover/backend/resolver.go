@@ -2,9 +2,9 @@
 // bucket a tier is, at which endpoint, with which credentials.
 //
 // It owns no state. A [Resolver] is a value that may be shared; what it opens is the
-// caller's. Secrets are given to it by whoever may read them (Site.Keys), or found by
-// the place itself (a file, the AWS environment). What tiers there are is for
-// config, what may be opened for access. The command line and the processes that act
+// caller's. A process that may read secrets passes them (Site.Keys), or
+// the backend finds them itself (a file, the AWS environment). Package config knows the tiers,
+// and access what may be opened. The command line and the processes that act
 // for a service open everything through here; test/script shows it.
 package backend
 
@@ -26,7 +26,7 @@ import (
 // Resolver is the tiers of a cluster as this process may open them.
 type Resolver struct {
 	Tiers map[string]config.Tier
-	// Keys are the lines of credential files, by tier: who works as another user can
+	// Keys are the lines of credential files, by tier, for a process that works as another UID and can
 	// not read the files. A tier without keeps what its Credentials name.
 	Keys map[string]string
 	// Renew gives the lines of a tier as they are now, when the store says that those of
@@ -46,9 +46,9 @@ type Resolver struct {
 	Mounts map[string]string
 	// KeepFree are percents of the file systems at paths that nothing is written into, beside those that Tiers say.
 	KeepFree map[string]int32
-	// Adapt changes how a bucket is reached, for who knows more of it than its tier says; nil is nobody.
+	// Adapt changes the options of a bucket, beyond what its tier says; nil changes none.
 	Adapt func(l location.Location, o *s3.Options)
-	// FileSystem finds who knows more of the file system of an open directory; nil is nobody.
+	// FileSystem returns the driver for the file system of an open directory; nil has none.
 	FileSystem func(dir int) (mover.FileSystem, error)
 }
 

@@ -48,7 +48,7 @@ func locatedAt(ctx context.Context, l location.Location, open Opener, o OpenOpti
 		}
 		parent, name, ok := l.Parent()
 		if !ok || ctx.Err() != nil {
-			return spotted{}, ctx.Err() // who opens it tells what is wrong
+			return spotted{}, ctx.Err() // the call that opens the path reports the error
 		}
 		if l = parent; rest != "" {
 			name = mover.Join(name, rest)

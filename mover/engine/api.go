@@ -57,7 +57,7 @@ type Request struct {
 	Limiter   *limit.Bandwidth // what to read within in its place, at a rate that others may change; nil is Bandwidth
 	Memory    int64            // bytes of buffers; 0 is 128 MiB
 	OnNoSpace OnNoSpace        // what to do when the target is full
-	Released  Released         // what to do with files whose content is in an archive only
+	Released  Released         // what to do with files that have their content in an archive only
 	StateDir  string           // journals and locks; "" is $XDG_STATE_HOME/datamove
 	Logger    *slog.Logger     // nil means no log
 	Observer  Observer         // nil is told nothing
@@ -86,7 +86,7 @@ const (
 	NoSpaceFail                  // end with mover.ErrFull
 )
 
-// Released says what happens to files whose content is in the archive of their file
+// Released says what happens to files that have their content in the archive of their file
 // system only.
 type Released uint8
 
@@ -181,7 +181,7 @@ type Report struct {
 	Files    int64 // contents moved
 	Bytes    int64
 	Others   int64 // directories, links, special files made
-	Updated  int64 // entries whose facts were set
+	Updated  int64 // entries that got new facts
 	Removed  int64
 	Kept     int64                 // entries that were already there
 	Levels   map[mover.Level]int64 // files by level

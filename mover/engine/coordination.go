@@ -19,20 +19,20 @@ type Coordination struct {
 	ConfirmLease func(ctx context.Context) error // as transfer.Options.Mine
 	AcquireSlot  transfer.AcquireSlot
 	Helpers      func(pair int) transfer.Helpers // of each pair of Request.Names; nil has none
-	// Keep is told of the draft of a large file before it is written to, then with each
-	// piece of it that is stored, and with on false when it needs not be remembered any
-	// more. Who takes the task over on another node gets them as Over.
+	// SaveDraft is called with the draft of a large file before the first write to it, and then with
+	// each stored piece of it. It is called with on false when the record is no longer needed.
+	// The next lead of the task, on another node, gets these drafts as InheritedDrafts.
 	SaveDraft       func(ctx context.Context, d Draft, on bool) error
 	InheritedDrafts []Draft
-	// Swarm has others, who bring the same tree to themselves, read the source for this one, and this one for them. Nil has none.
+	// Swarm lets other nodes that copy the same tree read the source for this task, and this task for them. Nil has none.
 	Swarm Swarm
 }
 
-// Swarm is put around the places of a task. *swarm.Swarm is one.
+// Swarm wraps the source and the target of a task. *swarm.Swarm is one.
 type Swarm interface {
 	Source(outer, inner mover.Source) mover.Source
 	Target(mover.Backend) mover.Backend
-	// Relies says that somebody else looks at whether the source has what its manifest says, and nothing else.
+	// Relies reports that another component checks whether the source has all that its manifest lists, and nothing else.
 	Relies() bool
 }
 
@@ -52,8 +52,8 @@ func (p *pair) lead() *Coordination {
 	return p.request.Lead
 }
 
-// older says whether a draft is of somebody who is over. On our own the lock says so
-// of everybody else; helpers of a lead came after it.
+// older reports whether a draft belongs to a run that is over. Without a lead the lock of the target
+// shows that every other run is over; the helpers of a lead have higher epochs.
 func (p *pair) older(o mover.WriterID) bool {
 	if p.request.Lead == nil {
 		return o.Epoch != p.owner.Epoch

@@ -40,10 +40,10 @@ func (p *pair) refuse(format string, args ...any) error {
 // systemOf says which file system a source is on, by its root.
 func systemOf(root *mover.Entry) string { return fmt.Sprintf("device %d inode %d", root.Dev, root.Ino) }
 
-// sameSystem says whether a root may be the one that it was. Where another file
-// system has to be mounted and is not, both numbers are others; the number of a device
-// alone changes with a reboot or a mount (NFS, btrfs), that of the inode when somebody
-// makes the folder anew. What is not known may be the same.
+// sameSystem reports whether a root may be the one that was recorded. If the file system
+// that was recorded is not mounted, both numbers differ. The number of a device
+// alone changes with a reboot or a mount (NFS, btrfs), that of the inode when the folder
+// is made anew. An unknown number may be the same.
 func sameSystem(was, is string) bool {
 	wasDevice, wasInode, ok1 := strings.Cut(was, " inode ")
 	isDevice, isInode, ok2 := strings.Cut(is, " inode ")

@@ -10,8 +10,8 @@ import (
 // nothing of it goes on. What is published stays. It needs the lock of the target.
 func Discard(ctx context.Context, r Request, open Opener) error { return discard(ctx, r, open) }
 
-// Abandon is Discard for a run whose lock somebody else has by now. Only its own
-// drafts are touched, which nobody else goes on with: they are in the journal of this host.
+// Abandon is Discard for a run that has lost its lock to another run. It touches only the
+// run's own drafts. No other run resumes them: they are in the journal of this host.
 func Abandon(ctx context.Context, r Request, open Opener) error {
 	r.DryRun = true // takes no lock
 	return discard(ctx, r, open)

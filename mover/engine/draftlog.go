@@ -12,8 +12,8 @@ import (
 	"datamove.dev/mover/engine/transfer"
 )
 
-// sharedJournal is a journal whose large drafts are known to the service, too: each by its
-// token before it is written to, and by its parts when they are on stable storage.
+// sharedJournal is a journal that also reports large drafts to the service. It reports the token
+// of a draft before the first write, and its parts when they are on stable storage.
 type sharedJournal struct {
 	transfer.Journal
 	pair   *pair
@@ -26,7 +26,7 @@ type sharedJournal struct {
 // keptDraft is what the service is to know of a draft.
 type keptDraft struct {
 	token  mover.Token
-	record journal.Record // its receipts are those that nobody was told of
+	record journal.Record // its receipts are those not yet reported
 	number uint64         // of the next piece
 }
 
@@ -45,8 +45,8 @@ func (p *pair) keeping() transfer.Journal {
 	return k
 }
 
-// Begin implements transfer.Journal. A draft that the service does not take, because another
-// one leads by now, is in no record: nobody will look for it, and it is its maker's to end.
+// Begin implements transfer.Journal. If the service refuses a draft, because another
+// lead has taken over, no record of it remains: its caller has to drop it.
 func (k *sharedJournal) Begin(ctx context.Context, r journal.Record) (uint64, error) {
 	id, err := k.Journal.Begin(ctx, r)
 	if err != nil || r.Token == "" && k.pieces {
@@ -69,8 +69,8 @@ func (k *sharedJournal) Begin(ctx context.Context, r journal.Record) (uint64, er
 	return id, nil
 }
 
-// intentionMark begins what is kept in the place of a token while an upload is being
-// begun: if nobody hears the answer of the store, its name is all that betrays it.
+// intentionMark begins what is kept instead of a token while an upload is being
+// begun. If the store's answer is lost, only its name leads to the upload.
 const intentionMark = "begun:"
 
 func intention(name string) mover.Token {
@@ -97,8 +97,8 @@ func (k *sharedJournal) Part(ctx context.Context, id uint64, r mover.Receipt) er
 	return nil
 }
 
-// DurableUpTo implements transfer.Journal. A part that came after the mark and is told
-// all the same does no harm: whoever takes it over compares its checksum.
+// DurableUpTo implements transfer.Journal. It may report a part that came after the mark:
+// the run that takes the part over compares its checksum.
 func (k *sharedJournal) DurableUpTo(ctx context.Context, m journal.Mark, ids ...uint64) error {
 	if err := k.Journal.DurableUpTo(ctx, m, ids...); err != nil {
 		return err
@@ -204,8 +204,8 @@ func (p *pair) intends(ctx context.Context, name string, token mover.Token) erro
 	return nil
 }
 
-// adopt notes in our journal what is stored of a draft. Where it can not be read
-// back, as on S3, it is of no use: somebody may still write to it.
+// adopt notes in our journal what is stored of a draft. Drafts on S3 can not be read
+// back, and another process may still write to them: they are not adopted.
 func (p *pair) adopt(ctx context.Context, d Draft) (bool, error) {
 	r, ok := together(d)
 	if !ok || p.target.Capabilities().Scheme == "s3" {

@@ -21,7 +21,7 @@ type following struct {
 	at   func(ctx context.Context, dir string) (mover.Backend, error)
 }
 
-// follow makes of a tree of files one whose links are followed. Each folder that a link leads to is opened as one that is named.
+// follow returns the tree of a backend with its links followed. Each folder that a link leads to is opened like a folder that a caller names.
 func follow(place mover.Backend, l location.Location, open Opener, o OpenOptions) (mover.Backend, error) {
 	path, err := filepath.Abs(l.Path)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"datamove.dev/mover/engine/plan"
 )
 
-// humble is a source whose word is not taken for rights: see mover.FactPrivileges.
+// humble is a source that can not set rights at the target: see mover.FactPrivileges.
 type humble struct {
 	mover.Source
 	left atomic.Int64 // entries that a walk has stripped of something, or that were left out
@@ -26,7 +26,7 @@ func (p *pair) distrusts() bool {
 // Unwrap lets optional interfaces of the source be found.
 func (h *humble) Unwrap() any { return h.Source }
 
-// Walk implements mover.Source. Devices are yielded, so that nobody takes them for gone; who plans leaves them alone.
+// Walk implements mover.Source. It yields devices, so that the planner does not take them for removed; the planner leaves them alone.
 func (h *humble) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mover.Entry, error] {
 	return func(yield func(mover.Entry, error) bool) {
 		for e, err := range h.Source.Walk(ctx, opts) {

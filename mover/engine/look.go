@@ -130,7 +130,7 @@ func Sample(ctx context.Context, l location.Location, open Opener) error {
 	return nil
 }
 
-// opens opens an entry as who copies it does. That it is another one by now is not of interest.
+// opens opens an entry in the same way as a copy. It ignores that the entry has changed or is gone.
 func opens(ctx context.Context, place mover.Source, e mover.Entry) error {
 	content, err := place.Open(ctx, e)
 	if errors.Is(err, mover.ErrChanged) || errors.Is(err, mover.ErrNotExist) {

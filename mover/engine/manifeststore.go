@@ -32,7 +32,7 @@ type highShelf interface {
 	OpenManifestBelow(ctx context.Context, dir string) (io.ReadCloser, error)
 }
 
-// patient is a shelf whose calls are tried again, as those of its place are.
+// patient is a shelf that retries its calls, like those of its backend.
 type patient struct {
 	manifestStore
 	retry.Options

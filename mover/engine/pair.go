@@ -203,7 +203,7 @@ func (p *pair) identify(ctx context.Context, dir string, src, dst location.Locat
 
 const sticky = 0o1000
 
-// ownerOf names who works on a target, and the target itself.
+// ownerOf returns the identity of the writer of a target, and that of the target itself.
 func ownerOf(ctx context.Context, target mover.Backend, l location.Location) (owner mover.WriterID, self string, err error) {
 	root, err := target.Stat(ctx, "")
 	if err != nil && !errors.Is(err, mover.ErrNotExist) {
@@ -352,7 +352,7 @@ func (p *pair) stray(ctx context.Context, s mover.Stray) {
 	case s.Owner.Task == p.owner.Task && p.older(s.Owner):
 	case s.Owner == (mover.WriterID{}) && s.Name != "" && p.journal.wanted(s.Name):
 	default:
-		return // of somebody else
+		return // another run's
 	}
 	if p.journal.needs(s.Token) {
 		return

@@ -116,7 +116,7 @@ func notSpecial(l location.Location, base string) error {
 		info, err = os.Stat(path)
 	}
 	if err != nil || info.Mode().IsRegular() || info.IsDir() {
-		return nil // what can not be looked at is told by who opens it
+		return nil // the call that opens the path reports the error
 	}
 	return fmt.Errorf("%w: target %s: it is a %s, and a target is a file or a directory; to read a source and keep nothing, use verify --write-manifest",
 		mover.ErrUsage, mover.Printable(path), kindName(info.Mode()))

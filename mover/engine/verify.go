@@ -156,7 +156,7 @@ func differs(a *plan.Action) string {
 	return "" // the bytes
 }
 
-// openListed opens the target of a verify whose other side is a manifest file.
+// openListed opens the target of a verify against a manifest file.
 func (p *pair) openListed(ctx context.Context, dst location.Location, open Opener, o OpenOptions) (err error) {
 	if p.target, err = open(ctx, dst, o); err != nil {
 		return err

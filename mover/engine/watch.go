@@ -68,7 +68,7 @@ func (w *watch) count(res *transfer.Result) {
 		if len(r.Failures) < maxFailures {
 			r.Failures = append(r.Failures, itemOf(res))
 		}
-	case res.Entry.Name == "": // the root: nobody asked for it by name
+	case res.Entry.Name == "": // the root: no plan names it
 	case res.Op == plan.Keep:
 		r.Kept++
 	case res.Op == plan.Update:

@@ -19,15 +19,15 @@ import (
 	"time"
 )
 
-// Bandwidth is so many bytes per second for all who share it, first come first, or so many of what else is
+// Bandwidth is so many bytes per second for all callers together, first come first, or so many of what else is
 // counted. Nil is no limit.
 type Bandwidth struct {
 	mu      sync.Mutex // guards all below
 	rate    int64
-	asked   int64         // bytes so far, of those who wait too
+	asked   int64         // bytes so far, with those of waiting callers
 	paid    float64       // of these, what the rate has given until at
 	at      time.Time     // when that was
-	waited  time.Duration // summed over all who did
+	waited  time.Duration // summed over all callers that did
 	changed chan struct{} // closed when the rate is another one
 }
 
@@ -64,7 +64,7 @@ func (b *Bandwidth) Passed() int64 {
 	return b.asked
 }
 
-// Waited is how long all who asked have waited, summed over them.
+// Waited is how long all callers have waited, summed over them.
 func (b *Bandwidth) Waited() time.Duration {
 	if b == nil {
 		return 0

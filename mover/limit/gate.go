@@ -26,7 +26,7 @@ type Gate struct {
 	mu      sync.Mutex // guards all below
 	now     state
 	passing int             // calls that hold the gate
-	waiting []chan struct{} // who waits, first come first; closed when let in
+	waiting []chan struct{} // waiting calls, first come first; closed when let in
 	window  sample
 	since   time.Time // of window
 }
@@ -99,7 +99,7 @@ func (g *Gate) admit() {
 // Pinned reports whether the width never changes.
 func (g *Gate) Pinned() bool { return g.bounds.min == g.bounds.max }
 
-// AcquireGiven is Acquire for a call that somebody else has let in, who decides how many
+// AcquireGiven is Acquire for a call that another component has let in: the giver of turns decides how many
 // there are. Only a pinned gate makes it wait.
 func (g *Gate) AcquireGiven(ctx context.Context) error {
 	if g.Pinned() {

@@ -17,7 +17,7 @@ func Source(s mover.Source, b *Bandwidth) mover.Source {
 	return &source{s, b}
 }
 
-// source is a source whose bytes are counted.
+// source counts the bytes that are read from a source.
 type source struct {
 	mover.Source
 	bandwidth *Bandwidth

@@ -2,17 +2,17 @@
 // rest from the others.
 //
 // Its words: a member is a node that is bringing the tree to itself, a seed is one that has all of it. A piece is a run of
-// bytes of the tree, in the order of its walk: some small files, or a part of a large one; all members cut the
+// bytes of the tree, in walk order: some small files, or a part of a large one. All members cut the
 // same pieces ([Cut]). The home of a piece is the member that reads it from the source, for all of them ([View.Home]).
 //
-// [Swarm.Source] is a source around the source: who reads a file of it gets pieces, from their home or from who has them, a
-// window ahead of what was asked for. [Swarm.Target] is a target around the target: what is drafted there can be given to
-// others before it is published. How members are asked, and ask, is left to [Peers].
+// [Swarm.Source] wraps the source: a reader of a file gets pieces from their home or from another holder, a
+// window ahead of the read position. [Swarm.Target] wraps the target: what is drafted there can be given to
+// others before it is published. [Peers] sends and receives the requests between members.
 //
-// What is promised: a piece whose home is known to all is read once. A home that does not answer is passed over, and whoever
-// is home instead asks all who may have the piece before it asks the source. Whatever goes wrong between members ends in
-// reading from the source, never in an error: the swarm makes a copy cheap, and is not needed for it. Each piece has the checksum
-// that its sender has computed of it, and a file whose content is not what it should be is read once more from the source
+// A piece with a home that all members know is read once. A home that does not answer is passed over. The
+// next home asks all members that may have the piece before it asks the source. Any failure between members ends in
+// reading from the source, never in an error. The swarm makes a copy cheap, and is not needed for it. Each piece has the checksum
+// that its sender has computed of it. A file with wrong content is read once more from the source
 // itself. Memory is bounded by [Options].
 //
 // Everything may be called from many goroutines. Nothing is kept on disk: what survives a crash is what the

@@ -38,7 +38,7 @@ func (s *Swarm) wait(ctx context.Context, t *slot) error {
 	return nil
 }
 
-// begin loads a slot, for all who wait for it: it goes on when one of them has gone.
+// begin loads a slot, for all readers that wait for it: it goes on when one of them has gone.
 func (s *Swarm) begin(t *slot, p *Piece, demanded bool) {
 	s.loading.Add(1)
 	s.store.mu.Lock()
@@ -90,11 +90,11 @@ func (s *Swarm) load(ctx context.Context, t *slot, p *Piece, into []byte, demand
 		}
 		now := s.view.Load()
 		home, passed := s.homeOf(now, p.Index)
-		if now != v && home.Name != "" && !demanded { // somebody has come in the meantime
+		if now != v && home.Name != "" && !demanded { // another home has come in the meantime
 			turn.pass()
 			continue
 		}
-		if asked.Before(v.heard.Add(hearing)) && time.Since(v.heard) >= hearing { // who was home before has perhaps not heard that, and read it
+		if asked.Before(v.heard.Add(hearing)) && time.Since(v.heard) >= hearing { // an earlier home may have read it before it heard of this view
 			turn.pass()
 			continue
 		}
@@ -127,7 +127,7 @@ func (s *Swarm) load(ctx context.Context, t *slot, p *Piece, into []byte, demand
 	}
 }
 
-// copy fills into with what comes in the other way: that reads, and waits for nobody.
+// copy fills into with a piece that the slot of the other key is loading. That slot reads from the source, and waits for no member.
 func (s *Swarm) copy(ctx context.Context, t, other *slot, into []byte) error {
 	if err := s.wait(ctx, other); err != nil {
 		return err
@@ -138,8 +138,8 @@ func (s *Swarm) copy(ctx context.Context, t, other *slot, into []byte) error {
 	return nil
 }
 
-// fromOthers fills into with a piece that another member has, or reads as its home. After an error this one has to read it. unsure says that somebody
-// may have it whom we do not know of, or who did not answer: then all are asked, as they are with doubt.
+// fromOthers fills into with a piece that another member has, or reads as its home. After an error this one has to read it. unsure says that an
+// unknown member may have it, or one that did not answer. Then all are asked, as they are with doubt.
 func (s *Swarm) fromOthers(ctx context.Context, v *View, t *slot, p *Piece, demanded, doubt bool, into []byte) (unsure bool, err error) {
 	home, passed := s.homeOf(v, p.Index)
 	if home.Name != "" && !demanded {
@@ -163,7 +163,7 @@ func (s *Swarm) fromOthers(ctx context.Context, v *View, t *slot, p *Piece, dema
 	return doubt, err
 }
 
-// hearing is for how long who is about to read what another member has asked it for, and has not got, waits to hear why.
+// hearing is how long a member waits for another view before it reads a piece that another member has asked it for in vain.
 const hearing = time.Second
 
 // contested says that another member has asked for a piece just now, and may be reading it itself.
@@ -183,7 +183,7 @@ func (s *Swarm) hear(ctx context.Context, v *View) {
 	}
 }
 
-// put gives what is there to those who ask. Who has demanded it gets it in another way.
+// put gives a piece to the members that ask for it. A member that demanded the piece gets it in another way.
 func (s *Swarm) put(ctx context.Context, p *Piece, data []byte, demanded bool) {
 	if demanded || s.view.Load().alone() {
 		return
@@ -202,7 +202,7 @@ const (
 // errMoved is the answer when another member is home of a piece now.
 var errMoved = errors.New("another member is home")
 
-// askHome asks who is home in a view to read a piece, again and again as long as it answers that it will.
+// askHome asks the home of a piece in a view to read it, again and again as long as it answers that it will.
 func (s *Swarm) askHome(ctx context.Context, v *View, home Member, p *Piece, into []byte) (err error) {
 	for begun := time.Now(); time.Since(begun) < askLongest; {
 		if err = s.ask(ctx, v, home, p, true, into); !errors.Is(err, mover.ErrHeld) {
@@ -238,7 +238,7 @@ func (s *Swarm) homeOf(v *View, index int) (home Member, passed bool) {
 	return Member{}, passed
 }
 
-// askHolders asks those who may have a piece.
+// askHolders asks the members that may have a piece.
 func (s *Swarm) askHolders(ctx context.Context, v *View, p *Piece, doubt bool, into []byte) (from string, err error) {
 	who := v.Holders(p.Index)
 	if doubt {

@@ -49,7 +49,7 @@ func (s *Swarm) Give(ctx context.Context, p *Piece, atHome bool) (data []byte, d
 	return t.data, func() { s.store.give(t, 0) }, nil
 }
 
-// aWhile is after what time who waits for a piece hears that it will come: who hears nothing believes that nobody is there.
+// aWhile is the time after which a member that waits for a piece is told that it will come. Without an answer it takes this member for dead.
 const aWhile = 4 * time.Second
 
 // waitAWhile waits until a slot is there, or for a while; after an error it is given back.
@@ -67,7 +67,7 @@ func (s *Swarm) waitAWhile(ctx context.Context, t *slot) error {
 	return s.wait(ctx, t)
 }
 
-// sendAway says why who does not take this member for the home of a piece gets nothing of it.
+// sendAway is the error for a member that asks for a piece, but does not take this one for its home.
 func (s *Swarm) sendAway(p *Piece) error {
 	if s.store.reads(p.Key()) || s.store.reads(p.Key().twin()) {
 		return fmt.Errorf("%w: it is being read", mover.ErrHeld)

@@ -24,7 +24,7 @@ type holding struct {
 	users   int // guarded by hand.mu
 }
 
-// handMost is how many files are held that nobody reads just now.
+// handMost is how many files without a reader are held open.
 const handMost = 8
 
 // open opens the file of a segment, until done is called.
@@ -73,7 +73,7 @@ func (h *hand) find(name string) *holding {
 	return nil
 }
 
-// surplus takes out what nobody reads, the oldest first, until there are few. mu is held.
+// surplus takes out files without a reader, the oldest first, until there are few. mu is held.
 func (h *hand) surplus() (out []*holding) {
 	for i := 0; i < len(h.held) && len(h.held) > handMost; {
 		if x := h.held[i]; x.users == 0 {

@@ -5,8 +5,8 @@ import "sync"
 // lines are the questions that wait to be asked, of each member: those first that come first in the tree, or what is read next would
 // wait behind all that is read later.
 type lines struct {
-	// reads are those of the source. While there are some each member is asked no more at a time than that, so that what comes from the source,
-	// for all, has as much of the link as what comes from each of them: who has fallen behind finds all it asks for, and would have
+	// reads are those of the source. While there are some, each member is asked no more at a time than that. So what comes from the source,
+	// for all, has as much of the link as what comes from each of them. A member that has fallen behind finds all it asks for, and would leave
 	// no room for what the others wait for.
 	reads *queue
 

@@ -2,7 +2,7 @@ package p2p
 
 import "time"
 
-// Of many pieces that are read side by side over one link none is there for long, and nobody has anything to give; and one home that
+// Many pieces that are read side by side over one link all come late, and until then no member has anything to give. One home that
 // reads many takes the source from the others, and all wait for those.
 const (
 	readsOfAll = 32 // at a time, by all homes together, where a read takes as long as one alone

@@ -28,8 +28,8 @@ const (
 	muchLonger    = 8 // times what is typical
 )
 
-// most is how long an answer may take. What is slow for all is not slow. Who is not at home reads no source, and
-// is asked by those whom others wait for.
+// most is how long an answer may take. What is slow for all is not slow. A member that is not asked as the home reads no source, and
+// other members wait for the member that asks it.
 func (p *patience) most(atHome bool) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,7 +63,7 @@ func (p *patience) took(d time.Duration) {
 	p.typical = max((7*p.typical+d)/8, time.Millisecond)
 }
 
-// slow notes that a member of so many took too long. Of too many that would say that it is not they who are slow: then
+// slow notes that a member of so many took too long. If too many members do, the cause lies elsewhere, and
 // all get more time. True says that it was not passed over before.
 func (p *patience) slow(name string, members int) bool {
 	p.mu.Lock()
@@ -101,7 +101,7 @@ func (p *patience) refused(name string) {
 	}
 }
 
-// pass has a member passed over, each time for longer. Those who were asked before it was passed over say nothing new. mu is held.
+// pass has a member passed over, each time for longer. A failure of a request from before that adds nothing. mu is held.
 func (p *patience) pass(name string) *record {
 	if p.others == nil {
 		p.others = map[string]*record{}

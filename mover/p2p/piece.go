@@ -67,7 +67,7 @@ func (p *Piece) Key() Key {
 // twin is that of the same piece, which comes another way.
 func (k Key) twin() Key { return Key{k.Index, ^k.Sum} }
 
-// Check says what is wrong with a piece that somebody asks for.
+// Check says what is wrong with a piece that another member asks for.
 func (p *Piece) Check() error {
 	if p.Index < 0 || p.Index > indexMost || len(p.Segments) == 0 || len(p.Segments) > segmentsMost {
 		return fmt.Errorf("%w: a piece of %d segments at %d", mover.ErrUsage, len(p.Segments), p.Index)

@@ -79,7 +79,7 @@ func (q *queue) enter(ctx context.Context, index, among int) (*turn, error) {
 	return &turn{q, time.Now()}, nil
 }
 
-// call has those go whose turn it is. mu is held.
+// call lets waiting callers in, in order, while there is room. mu is held.
 func (q *queue) call() {
 	for q.inside < q.most() && len(q.waiting) > 0 {
 		close(q.waiting[0].turn)

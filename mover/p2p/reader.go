@@ -15,8 +15,8 @@ type reader struct {
 	slot   *slot
 	taken  int           // bytes of it
 	data   []byte        // of the slot, from off on
-	direct io.ReadCloser // of the source, from off on: there is nobody to ask, or the swarm has failed
-	until  int64         // it is to be seen again whether there is somebody; only with direct, as stop
+	direct io.ReadCloser // of the source, from off on: there is no member to ask, or the swarm has failed
+	until  int64         // where to look again for other members; only with direct, as stop
 	stop   int64         // it ends
 }
 
@@ -90,7 +90,7 @@ func (r *reader) piece() int {
 	return at.first
 }
 
-// note remembers who gave what is read now, until the file is known to be what it should be.
+// note remembers which member gave what is read now, until the file is known to be what it should be.
 func (r *reader) note(within int64) {
 	if r.slot.from == "" {
 		return
@@ -116,7 +116,7 @@ func (r *reader) boundary(index int) int64 {
 	return min(int64(index-at.first+1)*bytes, r.end)
 }
 
-// turn goes on with what the source itself gives, as long as nobody else is there.
+// turn goes on with what the source itself gives, as long as no other member is there.
 func (r *reader) turn() error {
 	if s := r.content.swarm; r.off < r.stop && s.alone(r.ctx, r.piece()) {
 		r.until = min(r.until+s.o.PieceBytes, r.stop)

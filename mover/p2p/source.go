@@ -30,7 +30,7 @@ func (s *source) Close() error {
 	return s.Source.Close()
 }
 
-// aheadMost is how many entries a walk may be ahead of who follows it.
+// aheadMost is how many entries a walk may be ahead of its consumer.
 const aheadMost = 1 << 16
 
 // walked is an entry that waits to be yielded.
@@ -47,8 +47,8 @@ func (s *source) Capabilities() mover.Capabilities {
 	return t
 }
 
-// Walk implements mover.Source. The walk of the whole tree is cut into pieces, a window ahead of what it yields, so that who
-// follows it can ask for them ahead.
+// Walk implements mover.Source. The walk of the whole tree is cut into pieces, a window ahead of what it yields: so the consumer
+// can ask ahead.
 func (s *source) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mover.Entry, error] {
 	if opts.Dir != "" || opts.After != "" || opts.Skip != nil {
 		return s.Source.Walk(ctx, opts)
@@ -107,8 +107,8 @@ func (l *linked) other(e *mover.Entry) bool {
 	return false
 }
 
-// Open implements mover.Source. Who may not read a file of the source gets nothing of it from others: where that costs no bytes it is
-// opened. A store, which lets somebody read what is below a prefix or not, is asked for one file of each directory, and if that fails for each.
+// Open implements mover.Source. A task without the right to read a file of the source gets nothing of it from other members. Where that costs no bytes the file is
+// opened. A store, which grants or denies all below a prefix, is asked for one file of each directory, and if that fails for each.
 func (s *source) Open(ctx context.Context, e mover.Entry) (mover.Content, error) {
 	spot := s.swarm.tree.open(e.Name)
 	if spot == nil || e.Kind != mover.File || spot.entry.Identity() != e.Identity() {
@@ -138,8 +138,8 @@ func (s *source) reopen(ctx context.Context, e mover.Entry) (mover.Content, erro
 	return &again{c, s.swarm, gifts}, nil
 }
 
-// facts are all that is known of a file that was walked. The place is asked where that is more, and where nobody has asked it for a file of the
-// same directory, and got an answer.
+// facts are all that is known of a file that was walked. It asks the source where that adds facts, and where no file of the
+// same directory has been asked for with success.
 func (s *source) facts(ctx context.Context, e mover.Entry, in *folder) (mover.Entry, error) {
 	now, asked, err := e, false, error(nil)
 	ask := func() error {
@@ -188,7 +188,7 @@ func (c *content) Segment(off int64) (mover.Segment, error) {
 	return c.inner.Segment(off)
 }
 
-// Check implements mover.Content. What came from a store has been checked by who read it, and by the checksum of the file.
+// Check implements mover.Content. What came from a store has been checked by the member that read it, and by the checksum of the file.
 func (c *content) Check(ctx context.Context) error {
 	if c.inner == nil {
 		return nil

@@ -17,7 +17,7 @@ type store struct {
 
 	mu    sync.Mutex
 	slots map[Key]*slot // guarded by mu, as all below
-	idle  list.List     // of *slot that nobody uses, the one to go first in front
+	idle  list.List     // of *slot without users, the one to go first in front
 	room  chan struct{} // closed, and made anew, when a slot may be had
 	over  bool          // what is given back is dropped
 }
@@ -31,9 +31,9 @@ type slot struct {
 	from string // the member that gave it; "" is the source, or this one
 
 	asks  atomic.Bool // another member was asked for it, as its home
-	reads atomic.Bool // the source is being read, and nobody else is waited for
+	reads atomic.Bool // the source is being read, and no other member is waited for
 
-	promised atomic.Bool // somebody will ask for it again
+	promised atomic.Bool // another member will ask for it again
 
 	users int           // guarded by store.mu, as all below
 	taken int           // bytes that were read by our own; all of them: it needs not stay
@@ -46,7 +46,7 @@ func (s *store) open(memory, slotBytes int64) {
 	s.slots, s.room = map[Key]*slot{}, make(chan struct{})
 }
 
-// priority is how much of the memory somebody may use. What others wait for comes first, so that two members never wait for each
+// priority is how much of the memory a request may use. What others wait for comes first, so that two members never wait for each
 // other's memory; what is read ahead comes last.
 type priority int
 
@@ -67,7 +67,7 @@ func (s *store) limit(p priority) int {
 }
 
 // take returns the slot of a piece, to be given back. mine says that it is new, and is to be loaded by the caller. It waits for
-// memory; a nil slot is the answer to who reads ahead when there is none, or somebody has it.
+// memory. A caller that reads ahead gets a nil slot when there is none, or when the piece has a slot already.
 func (s *store) take(ctx context.Context, key Key, p priority) (t *slot, mine bool, err error) {
 	for {
 		s.mu.Lock()
@@ -114,7 +114,7 @@ func (s *store) reads(key Key) bool {
 	return t != nil && t.reads.Load()
 }
 
-// claim marks a slot whose piece is about to be read from the source. Where that comes in the other way already, or has come, it returns
+// claim marks a slot before its piece is read from the source. Where that comes in the other way already, or has come, it returns
 // the slot of that instead, to be given back.
 func (s *store) claim(t *slot) (other *slot) {
 	s.mu.Lock()
@@ -182,7 +182,7 @@ func (s *store) buffer(ctx context.Context, n int64) ([]byte, error) {
 	return b[:n], nil
 }
 
-// close gives back the memory: at once what nobody uses.
+// close gives back the memory: at once that of slots without users.
 func (s *store) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

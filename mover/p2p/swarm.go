@@ -15,9 +15,9 @@ import (
 // Peers is how members are asked, and how they ask this one.
 type Peers interface {
 	// Get asks a member for a piece, and fills into with it, checked. atHome says that it is the piece's home, and has to read it where it has
-	// it not. ErrNotExist is the answer of who has it not; every other error says that it can not be asked now.
+	// it not. ErrNotExist is the answer of a member without the piece; every other error says that it can not be asked now.
 	Get(ctx context.Context, m Member, p *Piece, atHome bool, into []byte) error
-	// Put gives a piece that was read from the source to those who ask this member. It may keep nothing of data when it returns.
+	// Put gives a piece that was read from the source to the members that ask this one. It may keep nothing of data when it returns.
 	Put(ctx context.Context, p *Piece, data []byte) error
 }
 
@@ -86,7 +86,7 @@ func New(o Options) *Swarm {
 	return s
 }
 
-// Update says who is there now.
+// Update sets the members that are there now.
 func (s *Swarm) Update(v View) {
 	v.heard, v.over = time.Now(), make(chan struct{})
 	if was := s.view.Swap(&v); was != nil {
@@ -100,7 +100,7 @@ func (s *Swarm) Relies() bool {
 	return v.Home(0) != v.Self
 }
 
-// alone says that there is nobody to ask for a piece, as far as this member has heard.
+// alone says that there is no member to ask for a piece, as far as this member has heard.
 func (s *Swarm) alone(ctx context.Context, index int) bool {
 	v := s.view.Load()
 	if v.alone() && s.contested(index) {
@@ -109,7 +109,7 @@ func (s *Swarm) alone(ctx context.Context, index int) bool {
 	return s.view.Load().alone()
 }
 
-// Close ends what is read ahead, and waits for it. Whoever asks from then on gets nothing.
+// Close ends what is read ahead, and waits for it. A later request gets nothing.
 func (s *Swarm) Close() {
 	s.shut()
 	s.loading.Wait()
@@ -139,8 +139,8 @@ func (s *Swarm) use() (done func(), err error) {
 type Counts struct {
 	Fetched int64 // from other members
 	Read    int64 // from the source, as a home
-	Unsure  int64 // of Read: pieces that another member may have had, and nobody gave
-	Direct  int64 // from the source, for this member alone: there was nobody to ask, or nobody gave
+	Unsure  int64 // of Read: pieces that another member may have had, and none gave
+	Direct  int64 // from the source, for this member alone: there was no member to ask, or none gave
 }
 
 // Counts returns how much came from where.

@@ -7,7 +7,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// Target returns t, of whose drafts others can have what is written. Called once.
+// Target wraps t: other members can have what is written to its drafts. Called once.
 func (s *Swarm) Target(t mover.Backend) mover.Backend {
 	s.drafts.begin(t)
 	return &target{t, s}
@@ -83,7 +83,7 @@ func (d *drafts) remove(f *draft) {
 	}
 }
 
-// read reads what is written of a file. Some files of a piece may be published, and others not: who looks among
+// read reads what is written of a file. Some files of a piece may be published, and others not: a look among
 // the published ones only finds nothing.
 func (d *drafts) read(ctx context.Context, seg Segment, into []byte) error {
 	d.mu.Lock()
@@ -155,7 +155,7 @@ func (f *draft) WritePart(ctx context.Context, p mover.Part, feed mover.Feed) (m
 	return r, err
 }
 
-// marking is a feed that marks what was written of its part: who asks for more has written what came before.
+// marking is a feed that marks what was written of its part: a writer that asks for more has written what came before.
 type marking struct {
 	mover.Feed
 	draft      *draft

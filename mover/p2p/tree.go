@@ -26,7 +26,7 @@ type known struct {
 // placed is a file, and where it is.
 type placed struct {
 	spot
-	taken bool // somebody has opened it
+	taken bool // it was opened once
 }
 
 func (t *tree) forget() {
@@ -69,7 +69,7 @@ func (t *tree) drop(index int) {
 	delete(t.pieces, index)
 }
 
-// open finds where a file is, once: who opens it again wants it from the source.
+// open finds the pieces of a file, once: a second open reads the source.
 func (t *tree) open(name string) *spot {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"datamove.dev/mover"
 )
 
-// trust remembers who gave what of files that are not known yet to be what they should be. Of a file that was not, the source
-// itself is read, and so it is seen whose piece was wrong.
+// trust remembers which member gave what of files that are not verified yet. A file that was wrong is read from the source
+// itself, and that read shows which piece was wrong.
 type trust struct {
 	mu    sync.Mutex
 	gifts map[string][]gift // by the names of files; guarded by mu
@@ -26,10 +26,10 @@ type gift struct {
 	sum         uint64
 }
 
-// seed is of the sums of gifts, which nobody else can foresee.
+// seed is of the sums of gifts: no member can foresee it.
 var seed = maphash.MakeSeed()
 
-// giftsMost bounds what is remembered. Who gave the rest of a file stays unknown.
+// giftsMost bounds what is remembered. The givers of the rest of a file stay unknown.
 const giftsMost = 1 << 16
 
 func (t *trust) note(name string, g gift) {
@@ -77,7 +77,7 @@ func (j *judged) Read(p []byte) (int, error) {
 func (j *judged) sees(b []byte) {
 	for len(b) > 0 && len(j.gifts) > 0 {
 		g := j.gifts[0]
-		if g.off > j.off { // nobody gave what is here
+		if g.off > j.off { // no member gave what is here
 			n := min(int64(len(b)), g.off-j.off)
 			b, j.off = b[n:], j.off+n
 			continue

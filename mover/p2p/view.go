@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Member is one of those who bring the tree to themselves, or have it.
+// Member is a node that copies the tree, or has it.
 type Member struct {
 	Name    string
 	Address string // where it is asked
 	Seed    bool   // it has all of the tree, and reads nothing
 }
 
-// View is who is there, as one of them knows it.
+// View is the set of members, as one of them knows it.
 type View struct {
 	Self    string
 	Members []Member // beside Self may be one of them
@@ -27,12 +27,12 @@ type View struct {
 	over  chan struct{} // closed when there is another one
 }
 
-// alone says that there is nobody to ask.
+// alone says that there is no member to ask.
 func (v *View) alone() bool {
 	return !slices.ContainsFunc(v.Members, func(m Member) bool { return m.Name != v.Self })
 }
 
-// member is who has a name; false when it is not there any more, or is Self.
+// member returns the member with a name; false when it is not there any more, or is Self.
 func (v *View) member(name string) (Member, bool) {
 	i := slices.IndexFunc(v.Members, func(m Member) bool { return m.Name == name && name != v.Self })
 	if i < 0 {
@@ -49,7 +49,7 @@ func (v *View) homes() int {
 	return len(v.Homes[len(v.Homes)-1])
 }
 
-// Home is who reads a piece from the source. One whose home is nobody that is there each reads for itself.
+// Home is the member that reads a piece from the source. When that one is not there, each member reads the piece for itself.
 func (v *View) Home(index int) string {
 	if len(v.Homes) == 0 {
 		return v.Self
@@ -57,7 +57,7 @@ func (v *View) Home(index int) string {
 	return homeAmong(v.Homes[len(v.Homes)-1], index)
 }
 
-// homeAmong goes around: those who read at the same place in the tree read from different homes.
+// homeAmong goes around: members that read at the same position in the tree read from different homes.
 func homeAmong(names []string, index int) string {
 	if len(names) == 0 {
 		return ""
@@ -65,8 +65,8 @@ func homeAmong(names []string, index int) string {
 	return names[index%len(names)]
 }
 
-// Holders are those who may have a piece already, and are asked before anybody reads it from the source: seeds, whoever was its
-// home before, and everybody when somebody who was is gone, because that one may have given it to anybody.
+// Holders are the members that may have a piece already, and are asked before the source is read: seeds, and
+// earlier homes of the piece. When an earlier home is gone, all members are holders, because it may have given the piece to any of them.
 func (v *View) Holders(index int) (who []Member) {
 	add := func(m Member) {
 		if m.Name != v.Self && !slices.ContainsFunc(who, func(x Member) bool { return x.Name == m.Name }) {

@@ -57,7 +57,7 @@ type socket struct {
 	file fs.FileInfo
 }
 
-// openSocket makes a socket that everybody can connect to: the kernel says who does.
+// openSocket makes a socket that every account can connect to: the kernel names the caller.
 func openSocket(path string) (net.Listener, error) {
 	if err := makeDir(filepath.Dir(path)); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func openSocket(path string) (net.Listener, error) {
 	}
 	s := &socket{UnixListener: l, path: path}
 	if s.file, err = os.Lstat(path); err == nil {
-		err = os.Chmod(path, 0o666) // who connects is asked of the kernel
+		err = os.Chmod(path, 0o666) // the kernel names the caller
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -110,10 +110,10 @@ func makeDir(dir string) error {
 	return err
 }
 
-// answerTime is how long somebody may take to answer on a socket that is there.
+// answerTime is how long a process may take to answer on a socket that is there.
 const answerTime = 2 * time.Second
 
-// removeStale removes a socket that somebody left who is gone.
+// removeStale removes a socket that an ended process has left.
 func removeStale(path string) error {
 	was, err := os.Lstat(path)
 	if err != nil {
@@ -126,7 +126,7 @@ func removeStale(path string) error {
 	if err == nil {
 		_ = conn.Close()
 	}
-	if !errors.Is(err, syscall.ECONNREFUSED) { // also one that only takes long has somebody behind it
+	if !errors.Is(err, syscall.ECONNREFUSED) { // a process is behind a socket that is only slow, too
 		return fmt.Errorf("%w: somebody answers there already; is another datamoved running?", mover.ErrHeld)
 	}
 	if now, err := os.Lstat(path); err != nil || !os.SameFile(was, now) {

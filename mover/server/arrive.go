@@ -83,7 +83,7 @@ func hostOf(conn net.Conn) string {
 	return text
 }
 
-// receive finds out who is there and what it speaks, and leads it to its server.
+// receive identifies the peer and its protocol, and leads the connection to its server.
 func (d *Server) receive(e entrance, conn net.Conn, leave func()) {
 	ctx, cancel := context.WithTimeoutCause(d.ctx, d.limits.Patience, errors.New("it did not say in time what it wants"))
 	defer cancel()
@@ -150,7 +150,7 @@ func (d *Server) meetRemote(ctx context.Context, g *guest) (*passage, error) {
 		d.log.Warn("connection refused", "peer", g.origin.peer, "err", err)
 		return nil, err
 	}
-	g.leave() // those who arrive
+	g.leave() // it no longer counts as arriving
 	g.leave = leave
 	return d.passageOf(g, grpc), nil
 }
@@ -180,7 +180,7 @@ func (d *Server) passageOf(g *guest, grpc bool) *passage {
 // connect is the method that a record names when a certificate was not taken.
 const connect = "connect"
 
-// turnedAway tells of somebody whose certificate was not taken. So many of them can
+// turnedAway records a peer with a certificate that was not taken. So many of them can
 // come that a bucket decides whether there is a record.
 func (d *Server) turnedAway(conn net.Conn, err error) {
 	peer := conn.RemoteAddr().String()

@@ -12,7 +12,7 @@ import (
 	"datamove.dev/mover/server/authz"
 )
 
-// errNoVisit is what a call gets that nobody saw arrive: there is no way to make one.
+// errNoVisit is the answer to a call without a request in its context: there is no way to make one.
 var errNoVisit = status.Error(codes.Unauthenticated, "nobody knows who calls")
 
 // unary lets a call through.
@@ -60,7 +60,7 @@ func (d *Server) stream(service any, s grpc.ServerStream, info *grpc.StreamServe
 	return d.left(ctx, v, subject{}, stopped(ctx, handle(service, &called{s, authz.With(ctx, v.caller), d, v})))
 }
 
-// called is a stream whose context says who calls.
+// called is a stream with the caller in its context.
 type called struct {
 	grpc.ServerStream
 	ctx  context.Context

@@ -10,7 +10,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// callers knows of everybody who calls how many calls are open, and how often they
+// callers knows for each caller how many of its calls are open, and how often it
 // called of late.
 type callers struct {
 	most int // that are remembered
@@ -27,7 +27,7 @@ type usage struct {
 	bucket *rate.Limiter // nil before the first call that counts
 }
 
-// pace is how often somebody may call: per second, and at once.
+// pace is how often a caller may call: per second, and at once.
 type pace struct {
 	rate  float64
 	burst int
@@ -133,8 +133,8 @@ func (c *callers) get(caller string) (*usage, error) {
 	return u, nil
 }
 
-// forget drops those who use nothing: whose bucket is full would find it full
-// again. It needs mu.
+// forget drops callers without a call and with a full bucket: a new bucket is
+// full, too. It needs mu.
 func (c *callers) forget() {
 	for caller, u := range c.of {
 		if u.open == 0 && u.unread == 0 && (u.bucket == nil || u.bucket.Tokens() >= float64(u.bucket.Burst())) {
@@ -143,7 +143,7 @@ func (c *callers) forget() {
 	}
 }
 
-// later refuses somebody for a while.
+// later refuses a caller for a while.
 func later(of string, after time.Duration, format string, args ...any) error {
 	return &mover.Error{Op: "limit", Place: of, Err: mover.Errorf(mover.ErrTransient, format, args...), After: max(after, time.Millisecond)}
 }

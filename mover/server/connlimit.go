@@ -20,7 +20,7 @@ func newCrowd(most, each int) *connLimit {
 }
 
 // enter counts a connection of a peer until leave is called, which may be called
-// again. Who is privileged does not count towards all.
+// again. A privileged peer does not count towards all.
 func (c *connLimit) enter(peer string, privileged bool) (leave func(), err error) {
 	one := 1
 	if privileged {

@@ -68,7 +68,7 @@ func (d *Server) tellLie(ctx context.Context, v *request, r auditlog.Record) err
 	return d.note(ctx, r)
 }
 
-// hold takes a token for a call. Who asks through an agent takes one of the agent's, too.
+// hold takes a token for a call. A call through an agent takes one of the agent's, too.
 func (d *Server) hold(v *request) error {
 	if v.caller.Via == authz.Forwarded {
 		if err := d.callers.take("callers of agent "+v.caller.Agent, d.paceOf(authz.Caller{Via: authz.Agent})); err != nil {
@@ -156,8 +156,8 @@ func (d *Server) note(ctx context.Context, r auditlog.Record) error {
 	return nil
 }
 
-// Complete adds to a record of the service what the door knows of the call in ctx: who
-// calls, from where, and what. It is for whoever writes records down; a denial that
+// Complete adds to a record of the service what the server knows of the call in ctx: the
+// caller, its address, and the method. It is for the code that writes records; a denial that
 // passes here is not recorded once more.
 func Complete(ctx context.Context, r auditlog.Record) auditlog.Record {
 	v := visitOf(ctx)

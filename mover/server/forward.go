@@ -16,8 +16,8 @@ import (
 	"datamove.dev/mover/server/authz"
 )
 
-// Passing are the rules of a door that forwards: people on a socket of this node may
-// ask, and whoever answers decides. Methods that are not for people do not pass.
+// Passing are the rules of a server that forwards: persons on a socket of this node may
+// ask, and the coordinator decides. Methods that are not for persons do not pass.
 type Passing struct{}
 
 // MayCall implements Rules.
@@ -31,12 +31,12 @@ func (Passing) MayCall(c authz.Caller, method string) authz.Decision {
 	return authz.Decision{Allowed: true, Rule: "forward", Reason: "the coordinator decides"}
 }
 
-// MayActFor implements Rules: it is told to whoever answers.
+// MayActFor implements Rules: the coordinator decides.
 func (Passing) MayActFor(authz.Caller, uint32) authz.Decision {
 	return authz.Decision{Rule: "default", Reason: "the coordinator decides"}
 }
 
-// Person implements Rules: nobody comes here with a certificate.
+// Person implements Rules: no caller comes here with a certificate.
 func (Passing) Person(string) (string, bool) { return "", false }
 
 // Roles implements Rules: they are the coordinator's.
@@ -95,8 +95,8 @@ func (d *Server) forward(in grpc.ServerStream, method string) error {
 	return err
 }
 
-// onBehalf is the metadata of a call that is passed on: who asks and for whom, and the trace. The
-// caller's own stays behind.
+// onBehalf is the metadata of a call that is passed on: the caller, the person that it is for, and the trace. The
+// caller's own metadata stays behind.
 func onBehalf(ctx context.Context) (metadata.MD, error) {
 	c := authz.From(ctx)
 	s := said{Name: c.Name, UID: c.UID, Groups: c.Groups}

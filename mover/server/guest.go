@@ -67,8 +67,8 @@ func (g *guest) speaksHTTP2() (bool, error) {
 	return string(first) == preface, nil
 }
 
-// handshakes are the credentials of a gRPC server behind a Door: who is there has been
-// found out already.
+// handshakes are the credentials of a gRPC server behind a Server: the peer has been
+// identified already.
 type handshakes struct{}
 
 var errNoGuest = errors.New("this connection did not come through the door")
@@ -101,7 +101,7 @@ func (h handshakes) Clone() credentials.TransportCredentials { return h }
 func (handshakes) OverrideServerName(string) error { return mover.ErrUnsupported }
 
 // refused reports whether a handshake failed because of the certificate of the client,
-// and not because somebody broke off or speaks something else.
+// and not because the client broke off or speaks something else.
 func refused(err error) bool {
 	var bad *tls.CertificateVerificationError
 	return errors.As(err, &bad) || errors.Is(err, mover.ErrPermission)

@@ -24,10 +24,10 @@ import (
 	"datamove.dev/mover/server/authz"
 )
 
-// Viewer is who looks at the page without a certificate. No account has that uid.
+// Viewer is the caller of the page without a certificate. No account has that uid.
 var Viewer = authz.Caller{Name: "viewer", UID: ^uint32(0), Via: authz.Local}
 
-// pageMethod is what one may who may have the page: the service's own facts.
+// pageMethod is the method that a reader of the page must be allowed: the service's own facts.
 const pageMethod = datamovev1.AdminService_GetInfo_FullMethodName
 
 // slowTime is how long a peer may take for an answer that is not the gateway's, which
@@ -53,7 +53,7 @@ func (d *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if !known {
 		o = &peerIdentity{}
 	}
-	if r.ContentLength != 0 { // also net/http reads a body, of who is refused; at its end the deadline goes
+	if r.ContentLength != 0 { // net/http reads the body of a refused request, too; at its end the deadline goes
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(slowTime)) // where there is a connection
 	}
 	if o.scrape {
@@ -108,8 +108,8 @@ func (d *Server) giveMetrics(w http.ResponseWriter, r *http.Request) {
 	d.o.Metrics.Handler().ServeHTTP(w, r)
 }
 
-// serveScrape is all that is served to the network without a certificate. It goes around everything that asks who
-// calls, and so to nothing that depends on it.
+// serveScrape is all that is served to the network without a certificate. It bypasses all that depends on the
+// caller.
 func (d *Server) serveScrape(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/metrics":
@@ -215,7 +215,7 @@ func (d *Server) gatewayOf() (http.Handler, error) {
 	return d.gateway, err
 }
 
-// innerConn leads to our own server, on which it is told who asks. It needs mu.
+// innerConn leads to our own server, and each call on it carries its caller. It needs mu.
 func (d *Server) innerConn() (*grpc.ClientConn, error) {
 	if d.inner == nil {
 		inner, err := api.Dial(d.ctx, "inside", api.Options{Dialer: d.dialer(d.toAgents, &peerIdentity{inside: true})})
@@ -227,7 +227,7 @@ func (d *Server) innerConn() (*grpc.ClientConn, error) {
 	return d.inner.Conn(), nil
 }
 
-// Alive asks the services behind the door whether they serve, as whoever runs us.
+// Alive asks the services behind the server whether they serve, with the uid of this process.
 func (d *Server) Alive(ctx context.Context) error {
 	d.mu.Lock()
 	conn, err := d.innerConn()
@@ -247,7 +247,7 @@ func (d *Server) Alive(ctx context.Context) error {
 	return err
 }
 
-// caller is what our own server is told of who asks. Nothing of the request is in it.
+// caller is the metadata with the caller, for our own server. Nothing of the request is in it.
 func caller(ctx context.Context) metadata.MD {
 	who, _ := ctx.Value(visitHTTPKey{}).(string)
 	return metadata.Pairs(callerKey, who)
@@ -287,5 +287,5 @@ func answer(w http.ResponseWriter, code int, kind error, why string) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	hurry(w)
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(map[string]any{"code": code, "kind": mover.KindName(kind), "message": why}) // whoever asked is gone
+	_ = json.NewEncoder(w).Encode(map[string]any{"code": code, "kind": mover.KindName(kind), "message": why}) // the client may be gone
 }

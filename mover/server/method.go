@@ -60,7 +60,7 @@ func waits(full string) bool {
 
 const link = "/" + "datamove.agent.v1.LinkService" + "/"
 
-// recorded reports whether it is written down that somebody was allowed a method.
+// recorded reports whether an allowed call of a method is recorded.
 func recorded(full string) bool {
 	if strings.HasPrefix(full, link) {
 		return full == agentv1.LinkService_Attend_FullMethodName

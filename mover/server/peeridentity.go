@@ -21,12 +21,12 @@ import (
 
 // peerIdentity is what is known of a connection. It does not change.
 type peerIdentity struct {
-	caller  authz.Caller // zero: nobody
+	caller  authz.Caller // zero: unknown
 	cert    pki.Identity // zero without a certificate
 	peer    string       // the address, for the record
-	trouble error        // why the caller is nobody, where there is more to say
+	trouble error        // why the caller is unknown, where there is more to say
 	until   time.Time    // when the connection has to end; zero is never
-	inside  bool         // ours: it tells for whom each call is
+	inside  bool         // ours: each call carries its caller
 	page    bool         // the address on loopback
 	scrape  bool         // the address that has metrics and health, and nothing else
 	unread  *unread      // answers; nil counts none
@@ -36,7 +36,7 @@ type peerIdentity struct {
 // AuthType implements credentials.AuthInfo.
 func (*peerIdentity) AuthType() string { return "datamove" }
 
-// GetCommonAuthInfo says that nobody else hears or changes what is said.
+// GetCommonAuthInfo says that the connection is private, and that no other process changes what is sent.
 func (*peerIdentity) GetCommonAuthInfo() credentials.CommonAuthInfo {
 	return credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}
 }
@@ -51,16 +51,16 @@ func originOf(ctx context.Context) *peerIdentity {
 	return &peerIdentity{}
 }
 
-// How long those stay who have no business to, and those of whom we could not learn
-// who they are.
+// How long connections stay that have no business to, and those with a peer
+// that could not be identified.
 const (
 	strangerStay = 30 * time.Second
 	troubleStay  = 10 * time.Second
 )
 
-// Accounts knows the accounts of this node. *account.Directory is one.
+// Accounts knows the accounts of this node. *osaccount.Directory is one.
 type Accounts interface {
-	// Peer returns who is at the other end of a socket.
+	// Peer returns the account at the other end of a socket.
 	Peer(ctx context.Context, conn *net.UnixConn) (osaccount.Account, error)
 	// Named returns the account of a name. It is of kind mover.ErrPermission when there
 	// is none.
@@ -101,7 +101,7 @@ func (d *Server) certified(ctx context.Context, state tls.ConnectionState, addre
 	return o
 }
 
-// person finds the account of somebody with a certificate.
+// person finds the account of a person with a certificate.
 func (d *Server) person(ctx context.Context, o *peerIdentity, id pki.Identity) {
 	name, known := d.o.Rules().Person(id.Name)
 	if !known {

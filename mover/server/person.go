@@ -14,8 +14,8 @@ import (
 	"datamove.dev/mover/telemetry"
 )
 
-// asksFor notes for whom a call is (api.For). Whether the caller may ask for them is
-// decided later: here nobody may wait.
+// asksFor notes the person that a call is for (api.For). Whether the caller may ask for them is
+// decided later: this step must not wait.
 func (v *request) asksFor(md metadata.MD) error {
 	values := md.Get(api.ForKey)
 	if len(values) == 0 {
@@ -34,8 +34,8 @@ func (v *request) asksFor(md metadata.MD) error {
 
 func brief(s string) string { return s[:min(len(s), 64)] }
 
-// stand puts the person for whom a call is in the place of its caller, who may have no
-// other one there. A door that forwards tells of both, and whoever answers decides.
+// stand replaces the caller by the person that the call is for. A caller may have no
+// other one. A server that forwards tells of both, and the coordinator decides.
 func (d *Server) stand(ctx context.Context, v *request, method string, what subject) error {
 	if v.person == nil {
 		return nil
@@ -66,8 +66,8 @@ func (d *Server) stand(ctx context.Context, v *request, method string, what subj
 	return nil
 }
 
-// introduce finds out whom root of this node calls for: it can be anybody here, and
-// whoever answers may have other accounts. For others that is found out where it is
+// introduce finds the account that root of this node calls for: root can become any user here, and
+// the coordinator may have other accounts. For other callers the coordinator finds it, after it has
 // decided whether they may.
 func (d *Server) introduce(ctx context.Context, v *request) error {
 	if v.caller.Via != authz.Local || v.caller.UID != 0 || v.person.Name != "" {

@@ -21,11 +21,11 @@ import (
 // request is one call.
 type request struct {
 	caller  authz.Caller
-	person  *said // for whom it calls, until that is the caller; nil is itself
+	person  *said // the person that it is for, until that is the caller; nil is itself
 	peer    string
 	method  string      // as it stands in records
 	viewer  bool        // from the page on loopback: it may only read
-	trouble error       // why the caller is nobody, where there is more to say
+	trouble error       // why the caller is unknown, where there is more to say
 	forged  string      // what the caller said about itself, and must not; "" is nothing
 	denied  atomic.Bool // a denial has been recorded
 }
@@ -42,7 +42,7 @@ func (v *request) with(ctx context.Context) context.Context {
 	return authz.With(context.WithValue(ctx, visitKey{}, v), v.caller)
 }
 
-// key is whose bucket the visit draws from.
+// key names the bucket that the request draws from.
 func (v *request) key() string { return keyOf(v.caller, v.peer) }
 
 func keyOf(c authz.Caller, peer string) string {
@@ -67,8 +67,8 @@ func keyOf(c authz.Caller, peer string) string {
 
 // What travels in the metadata of a call.
 const (
-	behalfKey = "datamove-on-behalf-of-bin" // an agent says for whom it asks
-	callerKey = "datamove-caller-bin"       // our HTTP side says who asks
+	behalfKey = "datamove-on-behalf-of-bin" // an agent names the user that it asks for
+	callerKey = "datamove-caller-bin"       // our HTTP side names the caller
 
 	maxSaid   = 256 << 10 // bytes of one of them
 	maxGroups = 4096      // that are told
@@ -85,7 +85,7 @@ type said struct {
 	Viewer bool      `json:"viewer,omitempty"`
 	Error  string    `json:"error,omitempty"`
 	By     string    `json:"by,omitempty"`
-	For    *said     `json:"for,omitempty"` // who is asked for: told by an agent, too; without a name it is to be found out
+	For    *said     `json:"for,omitempty"` // the person that the call is for: told by an agent, too; without a name it is to be found out
 }
 
 func (s said) encode() (string, error) {

@@ -31,7 +31,7 @@ import (
 	"datamove.dev/mover/telemetry"
 )
 
-// Rules decide who may call what. *access.Rules are some.
+// Rules decide what a caller may call. *authz.Rules are some.
 type Rules interface {
 	MayCall(c authz.Caller, method string) authz.Decision
 	MayActFor(c authz.Caller, uid uint32) authz.Decision
@@ -39,10 +39,10 @@ type Rules interface {
 	Roles(c authz.Caller) []string
 }
 
-// Options are a door. Rules, Accounts, Audit, and Register or Forward have to be given.
+// Options are a server's. Rules, Accounts, Audit, and Register or Forward have to be given.
 type Options struct {
 	Listen    []string       // unix:///path or tcp://host:port
-	Activated []net.Listener // that somebody opened for us; one of them takes the place of its address in Listen
+	Activated []net.Listener // that systemd opened for us; one of them takes the place of its address in Listen
 	Scrape    string         // host:port of metrics and health for the network, without TLS; "" is none
 	Page      string         // loopback host:port of metrics and the page without TLS; "" is none
 
@@ -53,7 +53,7 @@ type Options struct {
 	Admit    func(pki.Identity) error                     // asked at each call by certificate; nil lets all of them in
 
 	Register func(grpc.ServiceRegistrar) // adds the services
-	Forward  grpc.ClientConnInterface    // who answers where Register is nil, see [Passing]
+	Forward  grpc.ClientConnInterface    // the connection that answers where Register is nil, see [Passing]
 	Web      http.Handler                // the page; nil is none
 	Health   func(context.Context) error // what is told on Scrape; nil asks Alive
 	Server   []grpc.ServerOption         // what else gRPC is to do, as a stats handler for traces
@@ -72,9 +72,9 @@ type Limits struct {
 	Calls        int           // open calls of one caller, as streams are; 0 means 256
 	Short        int           // of them those of one person that are no streams; 0 means 32
 	Rate         int           // calls per second of one person, twice as many at once; 0 means 500
-	AgentRate    int           // of an agent, root, and who runs the service; 0 means 20,000
+	AgentRate    int           // of an agent, root, and the uid that runs the service; 0 means 20,000
 	StrangerRate int           // of an address over TCP without a certificate; 0 means 20
-	Patience     time.Duration // with who connects and says nothing, or sends headers slowly; 0 means 10 s
+	Patience     time.Duration // with a peer that connects and says nothing, or sends headers slowly; 0 means 10 s
 	Unread       int64         // bytes of answers that one person has not read; 0 means 32 MiB
 	Longest      time.Duration // that a call may take which is no stream; 0 means a minute
 }
@@ -96,10 +96,10 @@ func maxFiles() int {
 	return int(limit.Cur)
 }
 
-// Sizes that nobody has to choose.
+// Sizes that need no setting.
 const (
 	maxCallers     = 10_000
-	maxStrangers   = 64 // connections over TCP of nobody, and of each address
+	maxStrangers   = 64 // connections over TCP without a certificate, and of each address
 	eachStranger   = 4
 	maxPageConns   = 128
 	maxScrapers    = 64
@@ -146,11 +146,11 @@ type Server struct {
 	stop     func()             // the entrances
 
 	mu      sync.Mutex
-	gateway http.Handler // made by the first who needs it; guarded by mu, as all below
+	gateway http.Handler // made for the first request that needs it; guarded by mu, as all below
 	inner   *api.Client
 }
 
-// Open opens every address. Nobody is let in before Serve, but may knock.
+// Open opens every address. Before Serve, clients can connect, and none is let in.
 func Open(o Options) (*Server, error) {
 	if o.Rules == nil || o.Accounts == nil || o.Audit == nil || (o.Register == nil) == (o.Forward == nil) {
 		return nil, errors.New("door: rules, accounts, audit, and either services or somebody to forward to are needed")
@@ -301,7 +301,7 @@ func (d *Server) Serve() error {
 	return errors.Join(errs...)
 }
 
-// Stop lets nobody in any more, ends streams, so that who listens tries again, and
+// Stop lets no caller in any more, and ends streams, so that their clients try again. It
 // waits until calls that are under way have their answers, or ctx ends.
 func (d *Server) Stop(ctx context.Context) {
 	d.health.Shutdown()
@@ -330,6 +330,6 @@ func (d *Server) Stop(ctx context.Context) {
 
 func (d *Server) closeEntrances() {
 	for _, e := range d.entrances {
-		_ = e.Close() // there is nobody to tell
+		_ = e.Close() // there is no caller to tell
 	}
 }

@@ -126,7 +126,7 @@ var walkTests = []test{
 	}},
 }
 
-// orchard plants names whose order is easily got wrong, and returns a walk of them.
+// orchard makes entries with names that a backend easily sorts wrong, and returns their names.
 func (b *bed) orchard() []string {
 	names := []string{
 		"A", "a-b", "a.b", "a/", "a/-", "a/b", "a/b-", "a/b.c/", "a/b.c/d", "a/c/", "a/c/d/", "a/c/d/e", "a/c0",

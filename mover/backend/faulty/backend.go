@@ -21,7 +21,7 @@ func (p *Backend) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mo
 			yield(mover.Entry{}, err)
 			return
 		}
-		hidden := "" // the directory whose contents are denied
+		hidden := "" // the directory with denied contents
 		for e, err := range p.inner.Walk(ctx, opts) {
 			if hidden != "" && mover.Within(e.Name, hidden) {
 				continue

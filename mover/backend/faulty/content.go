@@ -7,7 +7,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// content is a content whose reading may fail.
+// content is a content with reads that may fail.
 type content struct {
 	mover.Content
 	place *Backend

@@ -8,13 +8,13 @@ import (
 	"datamove.dev/mover"
 )
 
-// draft is a draft whose writing may fail.
+// draft is a draft with writes that may fail.
 type draft struct {
 	mover.Draft
 	place *Backend
 	name  string
 	in    *draft         // the directory draft it is built in
-	lost  *mover.Outcome // it was published, but nobody knows
+	lost  *mover.Outcome // it was published, but the answer was lost
 }
 
 // Unwrap returns the draft that works.
@@ -108,7 +108,7 @@ func (t *torn) Hole() int64 {
 }
 
 // Publish implements mover.Target. Each draft may meet a fault, which it shares
-// with what is built in it. Killed publishes what is before it, and nobody hears.
+// with what is built in it. Killed publishes what is before it, and every outcome is an error.
 func (p *Backend) Publish(ctx context.Context, batch []mover.Draft) []mover.Outcome {
 	outcomes := make([]mover.Outcome, len(batch))
 	fates, killed := p.fates(batch)
@@ -159,8 +159,8 @@ func (p *Backend) fates(batch []mover.Draft) (fates []fate, killed bool) {
 	return fates, killed
 }
 
-// spoil turns an outcome into what the fate makes of it. A draft whose outcome
-// was lost has it when it is published again, as a place does that knows its own.
+// spoil turns an outcome into what the fate makes of it. A draft with a lost outcome
+// gets that outcome when it is published again, as from a backend that knows its own drafts.
 func (p *Backend) spoil(ctx context.Context, f fate, out mover.Outcome) mover.Outcome {
 	switch {
 	case f.draft == nil:

@@ -41,7 +41,7 @@ const (
 	Corrupt           // ErrCorrupt: what arrived is not what was sent, and the store says so; nothing was done
 	Lost              // it was done, but the answer is ErrTransient
 	Short             // the bytes end half way with ErrTransient
-	Flipped           // one byte is another one, and nobody says so
+	Flipped           // one byte is another one, and no error is returned
 	Torn              // half of the part was written, then ErrTransient
 	TimedOut          // ErrTimeout; nothing was done
 	Unsupported       // ErrUnsupported: the place can not do that, to this name; nothing was done

@@ -1,18 +1,18 @@
-// Package mem is a place in memory: all kinds, all facts, drafts, strays, locks.
+// Package mem is a backend in memory: all kinds, all facts, drafts, strays, locks.
 //
-// A [Tree] is the medium: it outlives the places that are opened on it, as a disk
+// A [Tree] is the medium: it outlives the backends that are opened on it, as a disk
 // outlives a process. A [Backend] is one process's view of it. [Backend.Crash] ends
-// that view as kill -9 would: its lock is gone, its drafts are left as strays, and
-// a new Place on the same Tree can adopt or drop them.
+// that view as kill -9 would. Its lock is gone, its drafts are left as strays, and
+// a new Backend on the same Tree can adopt or drop them.
 //
 // A tree behaves like a POSIX directory, or with [Options.ObjectStore] like a
 // bucket: no inodes but ETags, no directory that is needed before its entries, no
 // holes and links, and a checksum that is compared. Names are as long as there. Time is a counter that moves
-// with each change, so two runs of one program see the same times; of it a place tells what Capabilities.Times leaves.
+// with each change, so two runs of one program see the same times. A backend tells of it what Capabilities.Times leaves.
 //
-// It is more lenient than a disk where something else shows it: a batch is published in one step (a process that ends in the middle of one is
-// of package fault, other orders are of posix and s3, whose tests have the same contract), and nothing is mounted below its
-// root (mover/backend/posix, tests with namespaces).
+// It is more lenient than a disk where another package shows the difference. A batch is published in one step. Package faulty
+// has a process that ends in the middle of one; posix and s3 have other orders, under the same contract tests. Nothing is mounted below the
+// root of a tree (mover/backend/posix, tests with namespaces).
 //
 // All methods may be called from many goroutines; one mutex per tree orders them,
 // so each is atomic to the others, Publish of a whole batch too. The package
@@ -175,7 +175,7 @@ func (p *Backend) Spelled(ctx context.Context, name string) error {
 	return nil
 }
 
-// lock is who holds a tree.
+// lock is a held lock: the backend and the run that hold it.
 type lock struct {
 	place *Backend
 	owner mover.WriterID
@@ -398,8 +398,8 @@ func (p *Backend) full(name string, n *node) mover.Entry {
 	return e
 }
 
-// brief is what a walk says of n: a listing has extended attributes only for who asks, and no
-// map of holes, and that of an object store only names, kinds, sizes and ETags.
+// brief is the entry of n in a walk. A listing has extended attributes only on request, and no
+// map of holes; that of an object store has only names, kinds, sizes and ETags.
 func (p *Backend) brief(name string, n *node, xattrs bool) mover.Entry {
 	e := p.entry(name, n)
 	e.Brief = true

@@ -12,7 +12,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// drafted is a draft on the medium; it outlives who drafts it. The mutex of the
+// drafted is a draft on the medium; it outlives the backend that made it. The mutex of the
 // tree guards it.
 type drafted struct {
 	token  mover.Token

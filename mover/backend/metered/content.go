@@ -15,7 +15,7 @@ const (
 	tellCalls = 16
 )
 
-// content is a content whose bytes are counted.
+// content counts the bytes that are read from a content.
 type content struct {
 	mover.Content
 	counter *Counter
@@ -84,7 +84,7 @@ func move(to, from *atomic.Int64) {
 	}
 }
 
-// reader is a range whose bytes are counted.
+// reader counts the bytes of a range.
 type reader struct {
 	io.ReadCloser
 	content *content

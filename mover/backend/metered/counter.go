@@ -23,7 +23,7 @@ const (
 	Part              // parts that were written
 	Copy              // contents that the place took over by itself
 	Publish           // drafts that were published
-	Setattr           // entries whose facts were set
+	Setattr           // entries that got new facts
 	Remove            // entries that were removed, and drafts that were dropped
 	Sync              // waits for stable storage
 	ops

@@ -8,7 +8,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// draft is a draft whose bytes are counted.
+// draft counts the bytes that are written to a draft.
 type draft struct {
 	mover.Draft
 	counter *Counter

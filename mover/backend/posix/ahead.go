@@ -233,7 +233,7 @@ func (w *walk) nextDir(n *node) func() {
 }
 
 // seek moves n.at to the next record that needs work: the first of a chunk that
-// nobody has begun, or a directory.
+// no goroutine has begun, or a directory.
 func (n *node) seek() bool {
 	for ; n.at < len(n.listing.records); n.at++ {
 		if n.atChunk() {

@@ -40,8 +40,8 @@ type Options struct {
 	KeepFree int    // percent of the file system that nothing is written into; 0 is none
 	StateDir string // where locks go when the file system has none; "" is $XDG_STATE_HOME/datamove
 
-	// FileSystem finds who knows more of the file system of an open directory, which stays
-	// open as long as the place is; nil, and a nil answer, is nobody.
+	// FileSystem returns the driver for the file system of an open directory, which stays
+	// open as long as the backend is. Nil, or a nil answer, is none.
 	FileSystem func(dir int) (mover.FileSystem, error)
 	Layouts    bool // entries of open files have their layout, and drafts get that of their entry
 }

@@ -22,7 +22,7 @@ type backup struct {
 }
 
 // backupOwner names entries that wait in the backup until they replace the one
-// that is kept there. Nobody adopts them.
+// that is kept there. No run adopts them.
 var backupOwner = mover.WriterID{Task: "backup"}
 
 func (p *Backend) openBackup() error {

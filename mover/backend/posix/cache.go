@@ -23,10 +23,10 @@ func (p *Backend) washes(size int64) bool {
 	return p.system.durable != volatile && size > p.washBytes
 }
 
-// cold reports whether little of a file is in the page cache, so that what is
-// there after reading it is there because of us. Before Linux 6.5 nobody tells;
-// then it is taken to be cold. It is asked once for each file, because our own
-// reading ahead would look like somebody else's.
+// cold reports whether little of a file is in the page cache: then a read brings
+// in most of its pages. Before Linux 6.5 no call tells;
+// then the file is taken to be cold. It is asked once for each file, because our own
+// reading ahead would look like that of another process.
 func cold(fd int, size int64) bool {
 	var now unix.Cachestat_t
 	err := unix.Cachestat(uint(fd), &unix.CachestatRange{}, &now, 0)
@@ -42,7 +42,7 @@ func letGo(fd int, off, n int64) {
 
 // writeBehind starts the writing of a range and lets go of the range before it,
 // which is clean by now or soon: waiting for it is what keeps the dirty pages few.
-// An error is a lost write, told once: who ignored it would never hear of it again.
+// An error is a lost write. The kernel reports it once, so the caller must not ignore it.
 func writeBehind(fd int, off, n int64) error {
 	if err := flushRange(fd, off, n, unix.SYNC_FILE_RANGE_WRITE); err != nil {
 		return err

@@ -29,7 +29,7 @@ const (
 	caseFold
 )
 
-// folds reports whether the directory at compares names without case. temp is a name in it whose letters are lower case.
+// folds reports whether the directory at compares names without case. temp is a name in it with lower-case letters.
 func (p *Backend) folds(at *handle, temp string) (bool, error) {
 	switch at.fold.state.Load() {
 	case exactFold:

@@ -187,7 +187,7 @@ func (c *content) Segment(off int64) (mover.Segment, error) {
 	return mover.Segment{Start: min(start, size), End: min(end, size)}, nil
 }
 
-// seek asks without using the descriptor's own offset: nobody else does either.
+// seek moves the descriptor's own offset, which no other call uses.
 func seek(fd int, off int64, whence int) (n int64, err error) {
 	err = again(func() error {
 		n, err = unix.Seek(fd, off, whence)

@@ -97,7 +97,7 @@ func (d *dirDraft) top() *dirDraft {
 }
 
 // merge moves what is in the directory base of from into the existing one, name in
-// to, because somebody made that meanwhile. at is the name of both for reports. It
+// to, because another process made that meanwhile. at is the name of both for reports. It
 // returns an error only when nothing could be done; what could not be moved is
 // noted in lost.
 func (d *dirDraft) merge(from int, base string, to int, name string, at string) error {

@@ -21,11 +21,11 @@ type flush struct{ file, data, system func(fd int) error }
 var byKernel = flush{unix.Fsync, unix.Fdatasync, unix.Syncfs}
 
 // loss counts the syncs that failed, of a file system or of some directories. The kernel
-// tells a lost write once for each descriptor, and not whose it was, so a failure spoils
-// every draft that was begun before it, or every name that was made: their batches find
+// tells a lost write once for each descriptor, without the file that it belonged to. So a failure spoils
+// every draft that was begun before it, or every name that was made. Their batches find
 // a count that is not the one they saw.
 type loss struct {
-	mu    sync.Mutex // one sync at a time, so that a failure is counted before anybody looks
+	mu    sync.Mutex // one sync at a time, so that a failure is counted before the count is read
 	count atomic.Uint64
 }
 

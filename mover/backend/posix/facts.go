@@ -16,7 +16,7 @@ const (
 	modes  = 0o7777
 )
 
-// inode is something whose facts are set: an open file, or a name in an open
+// inode is an entry that gets its facts: an open file, or a name in an open
 // directory. mode, uid and gid are what it has now.
 type inode struct {
 	fd        int
@@ -24,7 +24,7 @@ type inode struct {
 	kind      mover.Kind
 	mode      uint32
 	uid, gid  uint32
-	inherited bool // it may have an ACL that nobody asked for
+	inherited bool // it may have an ACL that the entry does not ask for
 }
 
 // setFacts gives the inode those facts of e that are known and that we may give,
@@ -103,7 +103,7 @@ func (n *inode) attributes() attributes {
 	return spot{fd: n.fd, base: n.base}.attributes()
 }
 
-// attribute sets the extended attributes. Those of users may be written only by who may write the file: the owner of one that is read-only has it
+// attribute sets the extended attributes. Those of users need the right to write the file: a read-only file of this UID is
 // writable for that moment.
 func (n *inode) attribute(e *mover.Entry, fresh bool) error {
 	err := n.attributeNow(e, fresh)

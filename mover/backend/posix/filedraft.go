@@ -64,7 +64,7 @@ func (p *Backend) beginFile(d *draft, e *mover.Entry, h mover.Hints, at *handle)
 // birthMode is the mode to create a file with. A small file that will have owner
 // and group of a new one anyway gets its final mode at once, which saves a call.
 // Others are private until they are given away, and large ones stay writable
-// for whoever adopts them. One that will be given no mode has that of any new file.
+// for a run that adopts them. One that will be given no mode has that of any new file.
 func (p *Backend) birthMode(b *birth, e *mover.Entry) uint32 {
 	switch {
 	case !e.Known.Has(mover.FactMode):

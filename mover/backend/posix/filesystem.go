@@ -20,7 +20,7 @@ var (
 	_ mover.Striped    = (*content)(nil)
 )
 
-// ask finds out whether somebody knows more of the file system. What is not known is
+// ask finds the driver of the file system. What no driver knows is
 // done in the usual way.
 func (p *Backend) ask() {
 	if p.opts.FileSystem == nil {
@@ -76,9 +76,9 @@ func (c *content) StripeWidth() int64 {
 	return width
 }
 
-// present refuses a file whose content is in an archive only: its reader would wait for
-// it, perhaps for ever, and could not be stopped. Once it is there it stays there: nobody
-// releases a file that is open.
+// present refuses a file with content in an archive only: its reader would wait for
+// it, perhaps for ever, and could not be stopped. Content that is there stays there, because
+// an open file is not released.
 func (c *content) present() error {
 	fs := c.place.fs
 	if fs == nil || c.entry.Kind != mover.File || c.entry.Size == 0 || c.here.Load() {
@@ -143,7 +143,7 @@ func (p *Backend) recall(ctx context.Context, entries []mover.Entry) error {
 	for i := range entries {
 		fd, err := p.openAway(&entries[i])
 		if errors.Is(err, mover.ErrNotExist) || errors.Is(err, mover.ErrChanged) {
-			continue // who opens it will see
+			continue // the call that opens it reports the error
 		}
 		if err != nil {
 			return err
@@ -217,8 +217,8 @@ func (p *Backend) Restripe(ctx context.Context, e mover.Entry, words string) err
 	return p.fail("restripe", e.Name, r.Restripe(ctx, dir, base, words))
 }
 
-// Release gives back the space of the very file e, whose content is in the archive of its file system: mover.ErrConflict when it is not, mover.ErrChanged when
-// it is another one by now.
+// Release gives back the space of the very file e, which has its content in the archive of its file system. The error is mover.ErrConflict when the archive has not that content,
+// and mover.ErrChanged when e has been replaced or changed.
 func (p *Backend) Release(ctx context.Context, e mover.Entry) error {
 	r, ok := p.fs.(mover.Releaser)
 	if !ok {
@@ -260,7 +260,7 @@ type allowance struct {
 	room  mover.Room
 }
 
-// allowanceAge is how old an answer may be, and freeAge one about free space, of which all who write there take.
+// allowanceAge is how old an answer may be, and freeAge an answer about free space, which all writers on the file system share.
 const (
 	allowanceAge = 5 * time.Second
 	freeAge      = time.Second

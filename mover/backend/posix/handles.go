@@ -97,8 +97,8 @@ func (hs *handles) hold(h *handle) *handle {
 	return h
 }
 
-// keep puts h among the kept ones and holds it. When somebody else was faster,
-// theirs is taken, so that all know the same of the directory.
+// keep puts h among the kept ones and holds it. If another goroutine has kept a handle of the same directory,
+// keep returns that one, so that all know the same of the directory.
 func (hs *handles) keep(h *handle) *handle {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()

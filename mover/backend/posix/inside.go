@@ -12,9 +12,9 @@ import (
 )
 
 // openInside opens a directory that is below one of some roots, of which the longest
-// counts. Symbolic links on the way are followed as long as they stay below that root,
-// whoever exchanges them meanwhile: the kernel sees to it. What is missing is made where
-// create says so, behind no link.
+// counts. The kernel follows symbolic links on the way only as long as they stay below that root,
+// also when another process exchanges them meanwhile. With create, missing directories are made,
+// behind no link.
 func openInside(roots []string, path string, create bool) (int, error) {
 	base := ""
 	for _, root := range roots {

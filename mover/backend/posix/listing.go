@@ -243,8 +243,8 @@ func (l *listing) examine(fd int, dir string, lo int, entries []mover.Entry) err
 	return nil
 }
 
-// attributes tells the extended attributes of an entry, of which nearly all have none. Where that fails they stay unknown, and who
-// needs them looks at the entry, and is told why.
+// attributes reads the extended attributes of an entry; nearly all entries have none. After an error they stay unknown: a caller that
+// needs them looks at the entry, and gets the error there.
 func (l *listing) attributes(fd int, r record, e *mover.Entry) {
 	var small [256]byte
 	n, err := listxattrAt(fd, l.pointer(r), small[:])

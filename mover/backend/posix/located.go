@@ -45,5 +45,5 @@ func (p *Backend) volume(m *mountinfo.Info) string {
 	return fmt.Sprintf("device %d:%d", m.Major, m.Minor)
 }
 
-// served are file systems whose statfs(2) tells the number of what the servers have.
+// served are the file systems with a number in statfs(2) that names the file system of the servers.
 var served = map[uint32]bool{lustreMagic: true, gpfsMagic: true, cephMagic: true}

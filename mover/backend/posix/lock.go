@@ -17,7 +17,7 @@ import (
 )
 
 // lockName is the file in the root that a run holds with an OFD lock. Walks leave
-// it out, and it is removed by whoever holds it.
+// it out, and the run that holds it removes it.
 const lockName = mover.TempPrefix + "lock"
 
 // lockFile is the lock of one entry of the root, or of the whole place.
@@ -99,7 +99,7 @@ func (p *Backend) Lock(ctx context.Context, name string, owner mover.WriterID) (
 // lockTries bounds the races with runs that end just now.
 const lockTries = 100
 
-// takeLock locks the file name in dirfd and writes down who holds it. A lock on a
+// takeLock locks the file name in dirfd and writes the holder into it. A lock on a
 // file that its holder removed meanwhile holds nothing, so the name must still
 // lead to it.
 func (p *Backend) takeLock(dirfd int, name string, owner mover.WriterID) (int, error) {
@@ -118,7 +118,7 @@ func (p *Backend) takeLock(dirfd int, name string, owner mover.WriterID) (int, e
 		}
 		if err == nil {
 			share(dirfd, fd)
-			if err = sign(fd, owner); full(err) { // it is held, and does not say by whom
+			if err = sign(fd, owner); full(err) { // it is held, and does not name its holder
 				err = nil
 			}
 		}
@@ -164,8 +164,8 @@ func noLock(name string, there *unix.Statx_t, why string) error {
 	return fmt.Errorf("%w: %s in it %s, and belongs to uid %d; remove it, or have that account or root do so", mover.ErrConflict, name, why, there.Uid)
 }
 
-// inTheWay says what of another account stands at the name of a lock in a sticky directory, where it can not be removed; "" is nothing. It keeps nobody
-// away: accounts change nothing of each other there. The owner of the directory, and root, can keep others away in any case.
+// inTheWay names another account's file at the name of a lock in a sticky directory, where it can not be removed; "" is none. It blocks no
+// run of another account, because accounts change nothing of each other there. The owner of the directory, and root, can block others in any case.
 func (p *Backend) inTheWay(dir *unix.Statx_t, file string) string {
 	var there unix.Statx_t
 	if dir.Mode&unix.S_ISVTX == 0 || statxSegment(p.root, file, &there) != nil {
@@ -185,8 +185,8 @@ func lockFD(fd int) error {
 	return again(func() error { return unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &whole) })
 }
 
-// share lets whoever may write in the directory hold the lock, too: to ask for it
-// takes the right to write, and the file may be left by somebody who was killed. A
+// share lets all accounts that may write in the directory hold the lock, too. To ask for it
+// takes the right to write, and a killed process may have left the file. A
 // file that is not ours stays as it is.
 func share(dirfd, fd int) {
 	var dir unix.Statx_t
@@ -218,7 +218,7 @@ func sign(fd int, owner mover.WriterID) error {
 	return pwriteAll(fd, append(text, '\n'), 0)
 }
 
-// read says who holds the lock. The text may be anything: the file lies where
+// read returns the holder of the lock. The text may be anything: the file lies where
 // others can write.
 func read(fd int) *mover.HeldError {
 	b := make([]byte, 1024)
@@ -285,7 +285,7 @@ func (p *Backend) setAside(file string, fd int) (string, int) {
 	return aside, -1
 }
 
-// unlock removes the lock file while it is held, so that nobody locks it in
+// unlock removes the lock file while it is held, so that no other run locks it in
 // between.
 func (p *Backend) unlock(file string, fd int) error {
 	if !leadsTo(p.root, file, fd) { // it was broken, and is another's

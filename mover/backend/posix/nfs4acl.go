@@ -9,10 +9,10 @@ const (
 	aceIdentifierGroup = 0x40 // the flag of an entry for a group
 )
 
-// saysMode reports whether an ACL of NFS 4, which every file there has, because a server makes one
-// out of the mode where there is none, speaks only of those that a mode speaks of,
-// so that it is a fact about the mode, and is no attribute of the file. The bytes are
-// those of fattr4_acl in XDR: a count, and for each entry type, flags, mask, and who.
+// saysMode reports whether an ACL of NFS 4 speaks only of the principals that a mode speaks of.
+// Every file there has an ACL, because a server makes one out of the mode where there is none. Then it
+// is a fact about the mode, and is no attribute of the file. The bytes are
+// those of fattr4_acl in XDR: a count, and for each entry type, flags, mask, and principal.
 func saysMode(acl []byte) bool {
 	count, rest, ok := cutUint32(acl)
 	for ; ok && count > 0; count-- {

@@ -42,7 +42,7 @@ func (p *Backend) beginNode(d *draft, e *mover.Entry, h mover.Hints, at *handle)
 	if err != nil {
 		return nil, immutable(at.fd, ".", err)
 	}
-	return &nodeDraft{draft: d, fresh: e.Kind == mover.Symlink || !hasDefaultACL(at)}, nil // else it has an ACL that nobody asked for
+	return &nodeDraft{draft: d, fresh: e.Kind == mover.Symlink || !hasDefaultACL(at)}, nil // else it has an ACL that e does not ask for
 }
 
 // beginLink makes another name of a published entry. ErrUnsupported where the file

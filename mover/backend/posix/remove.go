@@ -10,8 +10,8 @@ import (
 	"datamove.dev/mover"
 )
 
-// Remove implements mover.Target. The entry is looked at, renamed to a name that
-// nobody else uses, looked at again, and only then removed: what took the name in
+// Remove implements mover.Target. It looks at the entry, renames it to a name that
+// no other process uses, looks at it again, and only then removes it. An entry that took the name in
 // between gets it back.
 func (p *Backend) Remove(ctx context.Context, e mover.Entry, by mover.WriterID) error {
 	if err := p.checkNew("remove", e.Name); err != nil {

@@ -83,8 +83,8 @@ func (b *backup) seat(name string) (fd int, base string, err error) {
 	return fd, base, err
 }
 
-// openKept opens a directory in that of what is kept, mover.KeptName: made by us, for nobody else. Who may write to the root may have
-// put something there.
+// openKept opens a directory in that of what is kept, mover.KeptName. It makes the directory for its own UID alone. It refuses one that another UID may use:
+// any account with the right to write to the root can make one.
 func (p *Backend) openKept(inside string) (int, error) {
 	fd, err := openSegment(p.root, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
 	for _, name := range []string{mover.KeptName, inside} {

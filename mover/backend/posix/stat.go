@@ -26,7 +26,7 @@ func (p *Backend) elsewhere(st *unix.Statx_t) bool {
 	if mount := mountIn(st); mount != 0 && p.mount != 0 {
 		return mount != p.mount
 	}
-	return deviceOf(st) != p.device && p.system.name != "btrfs" // whose subvolumes have devices of their own
+	return deviceOf(st) != p.device && p.system.name != "btrfs" // btrfs subvolumes have devices of their own
 }
 
 func kindOf(mode uint16) mover.Kind {

@@ -29,7 +29,7 @@ type system struct {
 	name     string
 	durable  durability
 	cow      bool // copy on write: preallocation only costs there
-	noHoles  bool // ranges that were never written are stored, or nobody can tell
+	noHoles  bool // ranges that were never written are stored, or no call tells
 	mixed    bool // each directory may compare names in its own way: see casefold.go
 	times    mover.TimeRange
 	mount    uint64

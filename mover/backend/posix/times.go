@@ -11,7 +11,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// What file systems keep of times, as their sources have it: nobody can be asked for it,
+// What file systems keep of times, as their sources have it: no call tells it,
 // and what is beyond is cut without an error.
 var (
 	unsure     = mover.TimeRange{Unsure: true}

@@ -11,7 +11,7 @@ import (
 )
 
 // Mkdir implements mover.Target. The directory is private where it will be given
-// to somebody else, and otherwise as open as it is to be.
+// to another UID or GID, and otherwise as open as it is to be.
 func (p *Backend) Mkdir(ctx context.Context, e mover.Entry) error {
 	if e.Name == "" {
 		return nil
@@ -58,7 +58,7 @@ func (p *Backend) mkdir(e *mover.Entry) error {
 	return p.reuse(at)
 }
 
-// staysOurs reports whether e will belong to us, so that its mode gives nobody
+// staysOurs reports whether e will belong to us, so that its mode gives no account
 // more than it should before its owner is set.
 func (p *Backend) staysOurs(e *mover.Entry) bool {
 	return (!e.Known.Has(mover.FactOwner) || e.UID == p.uid) &&
@@ -79,8 +79,8 @@ func (p *Backend) reuse(at spot) error {
 	return err
 }
 
-// openUp gives us the rights of an owner in a directory that is ours and says that
-// nobody has them. It reports whether that was needed.
+// openUp gives us the rights of an owner in a directory that is ours and has a mode
+// without them. It reports whether that was needed.
 func (p *Backend) openUp(at spot, st *unix.Statx_t) (bool, error) {
 	if p.asRoot || kindOf(st.Mode) != mover.Dir || st.Mode&0o700 == 0o700 || st.Uid != uint32(unix.Geteuid()) {
 		return false, nil

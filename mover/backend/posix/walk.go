@@ -32,7 +32,7 @@ type walk struct {
 	mu      sync.Mutex
 	wake    sync.Cond // of mu: there is work, or room for it, or the end
 	stopped bool      // guarded by mu, like all below
-	ahead   []*node   // listed, with something that nobody has begun
+	ahead   []*node   // listed, with something that no goroutine has begun
 	dirs    int       // begun ahead and not reached by the consumer
 	names   int       // bytes of their names
 	entries int       // examined ahead and not reached
@@ -61,7 +61,7 @@ type node struct {
 
 	// Guarded by walk.mu:
 	chunks []chunk
-	subs   map[int]*node // directories in it that somebody has begun
+	subs   map[int]*node // directories in it that a goroutine has begun
 	at     int           // records before this one have been begun
 	fd     int           // -1 when not open
 	left   int           // chunks that are not examined yet
@@ -265,7 +265,7 @@ func (w *walk) hides(n *node, fd int, name []byte) bool {
 
 var entryChunks = sync.Pool{New: func() any { return new([chunkLen]mover.Entry) }}
 
-// examine fills chunk c of n, whose directory is open as fd.
+// examine fills chunk c of n. fd is the open directory of n.
 func (w *walk) examine(n *node, c int, fd int) {
 	lo := c * chunkLen
 	ch := &n.chunks[c]

@@ -107,7 +107,7 @@ func (p *Backend) Sync(ctx context.Context) error {
 	return p.do(ctx, "sync", "", func() error { return p.target.Sync(ctx) })
 }
 
-// draft is a draft whose calls are tried again.
+// draft is a draft with calls that are tried again.
 type draft struct {
 	mover.Draft
 	*trier

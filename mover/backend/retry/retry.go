@@ -36,8 +36,8 @@ type Options struct {
 	Longest time.Duration // the longest wait; 0 means 20 s
 	Within  time.Duration // no try begins later than this after the first failure; 0 means 5 min
 	Logger  *slog.Logger  // is told of each retry; nil means no log
-	// Notify is told of each error that is tried again, from many goroutines:
-	// limit.Gate.Throttled makes fewer calls of it. Nil tells nobody.
+	// Notify is called with each error that is tried again, from many goroutines:
+	// limit.Gate.Throttled makes fewer calls of it. Nil is not called.
 	Notify func(error)
 }
 

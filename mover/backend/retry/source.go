@@ -99,7 +99,7 @@ func (w *walk) pass() (again bool) {
 	return false
 }
 
-// content is a content whose ranges go on where they broke.
+// content is a content that resumes its ranges where they broke.
 type content struct {
 	mover.Content
 	*trier

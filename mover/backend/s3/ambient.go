@@ -138,7 +138,7 @@ func malformed(text string) int {
 	return 0
 }
 
-// trusting is what the environment says, and whom to trust: nil is the system.
+// trusting is what the environment says, and the certificates to trust: nil is those of the system.
 func (o *Options) trusting(ctx context.Context) (env ambient, roots *x509.CertPool, err error) {
 	if roots, err = trustedRoots(os.Getenv("AWS_CA_BUNDLE"), o.CABundle); err != nil {
 		return env, nil, err
@@ -162,8 +162,8 @@ func bundleOf(loaded aws.Config) string {
 	return ""
 }
 
-// asksFiles reports whether the shared configuration files count. They do not for a process that was given its keys:
-// it may run as a user whose files must not lead those keys elsewhere.
+// asksFiles reports whether the shared configuration files count. They do not for a process that was given its keys.
+// It may run with the UID of a user, and that user's files must not lead those keys elsewhere.
 func (o *Options) asksFiles(env ambient) bool {
 	switch {
 	case o.KeyText != "" || o.Renew != nil:

@@ -50,7 +50,7 @@ type Backend struct {
 	markers    markers
 	uploads    uploads
 	rules      bucketRules
-	tagsHidden tally       // objects whose tags may not be read
+	tagsHidden tally       // objects with tags that may not be read
 	tagsTold   atomic.Bool // the server says with objects how many tags they have, or knows none
 	// guardsHidden are objects that were changed, with an ACL or locks that may not be read.
 	guardsHidden tally
@@ -99,14 +99,14 @@ func (p *Backend) open(ctx context.Context) error {
 	return p.checkScheme(ctx, p.learn(ctx))
 }
 
-// hangUp closes the connections that nobody uses.
+// hangUp closes the idle connections.
 func (p *Backend) hangUp() {
 	if p.transport != nil {
 		p.transport.base.CloseIdleConnections()
 	}
 }
 
-// dial makes what talks to the store, and calls nobody.
+// dial makes the clients of the store, and calls none of its servers.
 func (p *Backend) dial(ctx context.Context) error {
 	o := &p.opts
 	env, roots, err := o.trusting(ctx)

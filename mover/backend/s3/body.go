@@ -12,7 +12,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// watchdog cancels a request that is silent, or that nobody wants any more.
+// watchdog cancels a request that is silent, or that its caller has given up.
 type watchdog struct {
 	timer  *time.Timer
 	limit  time.Duration
@@ -37,13 +37,12 @@ func (w *watchdog) stop() {
 // givenAll notes that the connection has been given the whole request.
 func (w *watchdog) givenAll() { w.all.Do(func() { close(w.given) }) }
 
-// answerGrace is how long the answer to a request is waited for that nobody wants any more.
+// answerGrace is how long the transport waits for the answer to a request that its caller has given up.
 const answerGrace = 2 * time.Second
 
-// follow ends a request, whose context is ctx, with that of its caller: at once, or after a
-// grace when it changes something and is all given to the connection. What the server has done
-// is to be known to who cleans up: the upload that it has begun, the part that comes to one
-// that is about to be aborted.
+// follow ends a request, with the context ctx, when its caller's context ends. It does so at once, or after a
+// grace when the request changes something and is all given to the connection. The caller's cleanup needs
+// that answer: it aborts an upload that the server has begun, after the last part has come.
 func (w *watchdog) follow(caller, ctx context.Context, changes bool) {
 	w.forget = context.AfterFunc(caller, func() {
 		select {
@@ -78,7 +77,7 @@ type sentBody struct {
 	watch  *watchdog
 	after  time.Duration // how long the server may work once it has all
 	once   sync.Once
-	closed chan struct{} // when nobody reads it any more
+	closed chan struct{} // when the last reader is done
 
 	first, last time.Time // of passes
 }
@@ -127,8 +126,8 @@ func (b *sentBody) Close() error {
 	return b.from.Close()
 }
 
-// letGo returns when nobody reads the request's body any more: net/http may go on
-// reading it in the background when the answer comes early, but its memory is
+// letGo returns when the request's body has no reader any more. When the answer comes early,
+// net/http may go on reading it in the background, but its memory is
 // about to be used for something else.
 func letGo(ctx context.Context, cancel context.CancelCauseFunc, resp *http.Response, sent <-chan struct{}) {
 	patience := time.Hour // the watchdog is faster

@@ -149,7 +149,7 @@ func (p *Backend) updateDir(ctx context.Context, e mover.Entry) error {
 	o, err := p.store.head(ctx, marker, "")
 	switch {
 	case err == nil && o.size > 0:
-		return nil // somebody's content: only a manifest has the facts of the directory
+		return nil // another writer's content: only a manifest has the facts of the directory
 	case err == nil:
 		w = p.again(&o, marker, o.merged(&e))
 		p.beside(&w, &e)
@@ -251,11 +251,11 @@ func (p *Backend) keyOf(e *mover.Entry) (string, error) {
 	return p.prefix + e.Key, nil
 }
 
-// leftMost is how many keys are looked at of a directory that is to go: its marker, and what runs have left whose target it was.
+// leftMost is how many keys are looked at of a directory that is to go: its marker, and what earlier runs into it have left.
 const leftMost = 16
 
-// removeDir removes the marker of a directory in which nothing else is. One without a marker ends with what was in it. What is ours in it, of runs
-// whose target it was, goes with it, unless one is at work there.
+// removeDir removes the marker of a directory without other entries. A directory without a marker ends with its last entry. What earlier runs into it
+// have left (locks, a manifest) goes with it, unless a run is at work there.
 func (p *Backend) removeDir(ctx context.Context, name string, by mover.WriterID) error {
 	marker, err := p.marker(name)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 type wideConn struct {
 	*net.TCPConn
 	eager bool      // its reader is woken by every byte
-	mark  int       // of the socket: below it nobody is woken; 0 is as it was made
+	mark  int       // of the socket: fewer bytes wake no reader; 0 is as it was made
 	rate  float64   // bytes per second; 0 is not known
 	begun time.Time // of what is counted
 	bytes int64
@@ -125,7 +125,7 @@ func dialEager(ctx context.Context, network, addr string) (net.Conn, error) {
 }
 
 // keepAlive finds out in half a minute that the other end has forgotten a connection on which we only
-// read: a path that fails over to another one tells nobody.
+// read. A path that fails over to another one sends no notice.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 4}
 
 func dial(ctx context.Context, network, addr string, eager bool) (net.Conn, error) {

@@ -47,7 +47,7 @@ func (o *Options) keys(ctx context.Context, env ambient) (renewer, error) {
 	return nil, fmt.Errorf("credentials %q are none of env, file:PATH, profile:NAME, anonymous: %w", o.Credentials, mover.ErrUsage)
 }
 
-// anonymous is nobody. The SDK does not sign for it.
+// anonymous are credentials without keys. The SDK does not sign with them.
 type anonymous struct {
 	aws.AnonymousCredentials
 	static
@@ -129,7 +129,7 @@ func saidOf(err error) error {
 	return fmt.Errorf("%s %s: %s (%s)", call.Service(), call.Operation(), mover.Printable(strings.TrimRight(api.ErrorMessage(), ". ")), mover.Printable(api.ErrorCode()))
 }
 
-// profile is the name of the profile whose keys are meant; "" is that of the SDK.
+// profile is the name of the profile with the keys; "" is that of the SDK.
 func (o *Options) profile() string {
 	if named, ok := strings.CutPrefix(o.Credentials, "profile:"); ok {
 		return named

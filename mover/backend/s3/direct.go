@@ -50,7 +50,7 @@ func (s *onprem) request(ctx context.Context, method, key string, query url.Valu
 
 var userAgent = []string{"datamove"}
 
-// do makes a call whose answer is in its header.
+// do makes a call with its answer in the header.
 func (s *onprem) do(req *http.Request, r *reply) error {
 	resp, err := s.transport.RoundTrip(req)
 	if err == nil {

@@ -1,19 +1,19 @@
-// Package s3 is a place in a bucket: AWS S3, or a server that speaks its language.
+// Package s3 is a backend in a bucket: of AWS S3, or of a server with the same API.
 //
 // # Words
 //
-// A name becomes a key by [EncodeKey], below the prefix of the place. A key that no
+// A name becomes a key by [EncodeKey], below the prefix of the backend. A key that no
 // name becomes ("a//b", a line break) has a name by which another store can take it
 // (mover.Entry.Key, TestStoreToStore). A directory
 // is what keys have in common, or an empty object "dir/", its marker, which carries
 // its facts. Facts of files are user metadata in the convention of FSx for Lustre
-// and DataSync; a symlink is an object whose content is its target. What is our
-// own (lock, manifest, probes) lies below PREFIX/.datamove/ and no walk shows it.
+// and DataSync; a symlink is an object with its target as content. Our
+// own objects (lock, manifest, probes) lie below PREFIX/.datamove/ and no walk shows them.
 //
-// A draft of one part is memory until Publish puts it; a larger one is a
-// multipart upload, whose token is its key and upload id. The profile of a bucket
-// is what probes found that its server really does: many answer 200 to a condition
-// or a checksum that they ignore. A checksum that nobody compares is not called
+// A draft of one part is memory until Publish puts it. A larger one is a
+// multipart upload, and its token is the key and the upload id. The profile of a bucket
+// is what probes found that its server really does. Many answer 200 to a condition
+// or a checksum that they ignore. A checksum that the server does not compare is not called
 // [mover.Server]; then transfer reads back (Capabilities.Least).
 //
 // Encryption at rest (SSE-S3, SSE-KMS, DSSE-KMS) is what the store says of it in its
@@ -38,11 +38,11 @@
 // S3 has no rename: Remove looks and then deletes, with If-Match where the server
 // keeps it. Where it does not, an object that is replaced between the two is lost;
 // buckets with versions keep it. Update copies an object onto itself, on the
-// condition that it is still the one it looked at; where the server does not mind
+// condition that it is still the one it looked at. Where the server ignores
 // that (Ceph RGW), one that is replaced between the two gets facts that are not its own.
-// The copy keeps class, headers, metadata and tags; above 5 GiB it is one of parts, whose tags
-// are read and said anew. It keeps the grants of an ACL, the retention and the legal hold, too:
-// the first update asks the bucket whether its objects have ACLs (BucketOwnerEnforced, the default
+// The copy keeps class, headers, metadata and tags. Above 5 GiB it is one of parts, and tags
+// are read and said anew. It keeps the grants of an ACL, the retention and the legal hold, too.
+// The first update asks the bucket whether its objects have ACLs (BucketOwnerEnforced, the default
 // of AWS, is none) and Object Lock. Only then is more asked of each object. A store that ignores
 // locks of a copy (Ceph RGW) gets that version removed, and the update fails. What is put or
 // copied to another name, also as a backup, has what its bucket gives to new objects.
@@ -70,7 +70,7 @@
 // # Left to others
 //
 // Retries (retry), limits (limit), what has no room in metadata (manifest, for
-// which the place keeps a shelf: OpenManifest and PutManifest).
+// which the backend keeps a shelf: OpenManifest and PutManifest).
 //
 // TestContract shows the promises of mover on real servers, TestTraps what servers
 // and clients are known to get wrong, TestHostile a server that lies.

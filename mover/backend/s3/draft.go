@@ -167,7 +167,7 @@ func (d *draft) keep(ctx context.Context, part mover.Part, feed mover.Feed) erro
 var errOver = fmt.Errorf("the draft was published, suspended or closed: %w", mover.ErrUsage)
 
 // smallBytes is up to what size drafts are ordinary memory. A batch holds many of
-// them at once, and who holds one buffer of the pool must not wait for another.
+// them at once, and a holder of one buffer of the pool must not wait for another.
 const smallBytes = 1 << 20
 
 // allocate makes room for the content; mu is held.

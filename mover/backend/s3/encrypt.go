@@ -74,7 +74,7 @@ func (e encryption) String() string {
 	return mover.Printable(e.algorithm) + " with key " + mover.Printable(e.key)
 }
 
-// Marshal implements encrypt.ServerSide of minio-go, whose own has no DSSE-KMS and no
+// Marshal implements encrypt.ServerSide of minio-go, which itself has no DSSE-KMS and no
 // bucket key.
 func (e encryption) Marshal(h http.Header) {
 	if e.algorithm == "" {
@@ -158,10 +158,10 @@ type encrypted struct {
 	bucket  string
 	where   string        // the region of the bucket
 	removal time.Duration // how long a removal may take
-	probe   func() string // a key of our own for an object that nobody needs
+	probe   func() string // a key of our own for a throw-away object
 
 	proving *semaphore.Weighted // 1: guards proven
-	proven  bool                // the store encrypts uploads of whose encryption it says nothing when they begin
+	proven  bool                // the store encrypts uploads, although it does not say so when they begin
 
 	mu   sync.Mutex // guards said
 	said encryption // by the first good answer

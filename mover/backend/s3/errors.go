@@ -144,7 +144,7 @@ var sayings = map[string]string{
 	"kms:KeyNotFound":              "there is no such KMS key",
 }
 
-// causes are the codes whose remedy is that of another one.
+// causes are the codes that have the remedy of another one.
 var causes = map[string]string{
 	"XAdminUserNotFound":           "InvalidAccessKeyId",
 	"ExpiredTokenException":        "ExpiredToken",
@@ -316,7 +316,7 @@ func lasting(err error) error {
 	return err
 }
 
-// isCertificate reports whether the server is not who it should be: no try helps.
+// isCertificate reports whether the server's certificate was refused: no try helps.
 func isCertificate(err error) bool {
 	var verification *tls.CertificateVerificationError
 	return errors.As(err, &verification)

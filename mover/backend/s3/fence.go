@@ -10,8 +10,8 @@ import (
 	"datamove.dev/mover"
 )
 
-// seen is what the run that drafts has seen under a name: only that may be replaced,
-// so that a writer who was away for long replaces nothing newer. The zero value does
+// seen is what the run that drafts has seen under a name. Only that may be replaced,
+// so that a writer after a long pause replaces nothing newer. The zero value does
 // not look.
 type seen struct {
 	looked bool
@@ -42,7 +42,7 @@ func (s seen) fence(w *put, profile *Profile) bool {
 }
 
 // fenced is what a conditional put has come to: one that was refused may have been
-// done by an earlier try whose answer was lost.
+// done by an earlier try with a lost answer.
 func (d *draft) fenced(ctx context.Context, w *put, err error) (stored, error) {
 	if !errors.Is(err, mover.ErrChanged) {
 		return stored{}, err

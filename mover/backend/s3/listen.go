@@ -15,8 +15,8 @@ import (
 	"datamove.dev/mover"
 )
 
-// notification is a line of what MinIO sends to who listens to a bucket (ListenBucketNotification): records as S3 has them in its event notifications,
-// but for keys, which are as they are, and not escaped as in a query (seen of MinIO of February 2026: test/e2e TestEvents). A line without records says that it is there.
+// notification is a line that MinIO sends to listeners of a bucket (ListenBucketNotification). Its records are those of the event notifications of S3,
+// but with keys as they are, not escaped as in a query (MinIO of February 2026, test/e2e TestEvents). A line without records is a sign of life.
 type notification struct {
 	Records []struct {
 		S3 struct {
@@ -32,8 +32,8 @@ const (
 	listenPing = "10"    // seconds between two lines at most, as it is asked for
 )
 
-// listenSilence is how long nothing may come: lines that say that the server is there come more often. One of February 2026 sends nothing until 4 KiB of
-// events have come together, and not even that it answers: who believed it would know nothing for hours.
+// listenSilence is how long nothing may come: lines that say that the server is there come more often. One of February 2026 sends nothing, not even its answer,
+// until 4 KiB of events have come together. A listener that trusted it would know nothing for hours.
 const listenSilence = 25 * time.Second
 
 var errSilent = errors.New("the server holds back what it has to tell")
@@ -68,7 +68,7 @@ func (s *onprem) listen(ctx context.Context, prefix string, begun func(), tell f
 	}
 	defer resp.Body.Close()
 	denied := resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusUnauthorized
-	foreign := r.code == "SignatureDoesNotMatch" // Ceph signs what it does not know in another way; who has a wrong key was told before
+	foreign := r.code == "SignatureDoesNotMatch" // Ceph signs what it does not know in another way; a wrong key fails earlier calls
 	if resp.StatusCode/100 == 4 && !denied || foreign || resp.StatusCode == http.StatusNotImplemented {
 		return fmt.Errorf("%w: the server tells nobody of changes (%s)", mover.ErrUnsupported, resp.Status)
 	}

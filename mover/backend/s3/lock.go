@@ -18,14 +18,14 @@ import (
 	"datamove.dev/mover"
 )
 
-// A lock that was not refreshed for lockStale is nobody's. Its age is told by the
+// A lock that was not refreshed for lockStale has no holder any more. Its age is told by the
 // server's clock alone.
 const (
 	lockRefresh = 30 * time.Second
 	lockStale   = 2 * time.Minute
 )
 
-// holder is who holds a lock, as the lock says.
+// holder is the holder of a lock, as the lock says.
 type holder struct {
 	Task  string    `json:"task"`
 	Epoch uint64    `json:"epoch"`
@@ -46,7 +46,7 @@ func (h *holder) String() string {
 	return fmt.Sprintf("task %s on %s, process %d, since %s", mover.Printable(h.Task), mover.Printable(h.Host), h.PID, h.Since.Format(time.RFC3339))
 }
 
-// held is the error of whoever wants the lock meanwhile.
+// held is the error of another run that wants the lock meanwhile.
 func (h *holder) held() error {
 	return &mover.HeldError{By: h.owner(), Text: h.String()}
 }
@@ -97,7 +97,7 @@ func lockKey(name string) string {
 	return fmt.Sprintf("lock-%016x", crcOf([]byte(name)))
 }
 
-// locksObjects reports whether the bucket can say who was first.
+// locksObjects reports whether the bucket has the conditional writes that a lock needs.
 func (p *Backend) locksObjects() bool { return p.profile.CreatesOnce && p.profile.MatchesPut }
 
 // objectLock is a lock that is held by an object, and refreshed.
@@ -176,13 +176,13 @@ func (l *objectLock) still(ctx context.Context, why error) (etag string, ours bo
 	return o.etag, err == nil && l.salt != "" && h.Salt == l.salt
 }
 
-// takeOver replaces a lock that nobody holds any more.
+// takeOver replaces a lock that has no live holder.
 func (l *objectLock) takeOver(ctx context.Context, me *holder) error {
 	other, o, err := l.look(ctx)
 	if err != nil {
 		return err
 	}
-	if _, ours := l.place.unanswered.LoadAndDelete(other.Salt); ours { // of an earlier try, whose answer was lost
+	if _, ours := l.place.unanswered.LoadAndDelete(other.Salt); ours { // of an earlier try with a lost answer
 		return l.write(ctx, put{ifMatch: o.etag, bareMatch: l.place.profile.BareMatch})
 	}
 	if !other.dead(me) && age(&o) < lockStale {

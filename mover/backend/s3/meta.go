@@ -57,7 +57,7 @@ func encodeMeta(e *mover.Entry) map[string]string {
 	switch {
 	case e.Known.Has(mover.FactMode):
 		m[metaMode] = "0" + strconv.FormatUint(uint64(typeBits(e.Kind)|e.Mode&modeKept), 8)
-	case e.Kind == mover.Symlink: // without it, nobody knows that it is one
+	case e.Kind == mover.Symlink: // without it, a reader takes it for a file
 		m[metaMode] = "0" + strconv.FormatUint(typeSymlink|0o777, 8)
 	}
 	if e.Known.Has(mover.FactOwner) {

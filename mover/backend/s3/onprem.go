@@ -39,7 +39,7 @@ func newOnprem(o *Options, endpoint *url.URL, keys aws.CredentialsProvider, t *t
 		Creds:        credentials.NewStatic("", "", "", credentials.SignatureAnonymous), // see signer
 		Secure:       endpoint.Scheme == "https",
 		Transport:    t,
-		Region:       o.Region, // set, so that nobody asks for the bucket's location
+		Region:       o.Region, // set, so that the client does not ask for the bucket's location
 		BucketLookup: lookup,
 		MaxRetries:   1,
 	})

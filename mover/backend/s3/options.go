@@ -36,7 +36,7 @@ type Options struct {
 	Bucket        string
 	Prefix        string // keys below it are the place; "" is the whole bucket
 
-	// Trusted says that who may write below Prefix is believed what he says of rights: mover.FactPrivileges.
+	// Trusted says that the facts of objects may set rights, as the accounts that write below Prefix are trusted: see mover.FactPrivileges.
 	Trusted bool
 
 	// PathStyle puts the bucket in the path instead of the host name. nil is path
@@ -53,8 +53,8 @@ type Options struct {
 	KeyText string
 	// Renew gives keys that end, and is asked again before they do, or when the store says
 	// that they have; one call at a time, from any goroutine. An error of it that is
-	// mover.ErrPermission or ErrUsage is final; after any other one it is asked again, for as
-	// long as who calls the place tries again. It goes before KeyText and Credentials.
+	// mover.ErrPermission or ErrUsage is final. After any other one it is asked again, for as
+	// long as the caller of the backend tries again. It goes before KeyText and Credentials.
 	Renew func(ctx context.Context) (Keys, error)
 	// CABundle is a file of certificates to trust beside the system's and those of
 	// $AWS_CA_BUNDLE.

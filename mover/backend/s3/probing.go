@@ -14,7 +14,7 @@ import (
 
 const (
 	busyTries  = 8                      // of one call that the store is too busy for
-	lostTries  = 3                      // of one call whose answer is lost: a store that loses it each time has no other answer
+	lostTries  = 3                      // of one call with a lost answer: a store that loses it each time has no other answer
 	probeFirst = 100 * time.Millisecond // the wait after the first one, which doubles
 	probeWaits = 15 * time.Second       // in all
 	probeRuns  = 3                      // of all probes, while answers are lost

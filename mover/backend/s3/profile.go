@@ -211,7 +211,7 @@ func (q *prober) run(ctx context.Context) (f Profile, err error) {
 
 func (q *prober) key(name string) string { return q.dir + "/" + name }
 
-// lists reports whether all of these are in the listing, whose first page has all probes.
+// lists reports whether all of these are in the listing; its first page has all probes.
 func (q *prober) lists(ctx context.Context, names ...string) bool {
 	for page, err := range q.store.list(ctx, listing{prefix: q.dir + "/"}) {
 		return err == nil && !slices.ContainsFunc(names, func(name string) bool {

@@ -90,7 +90,7 @@ func (d *draft) commit(ctx context.Context) (got stored, level mover.Level, err 
 		return stored{}, mover.Written, nil
 	case d.entry.Kind == mover.Dir:
 		if o, err := d.place.store.head(ctx, d.key, ""); err == nil && o.size > 0 {
-			return stored{}, mover.Written, nil // somebody's content: the directory is there by it
+			return stored{}, mover.Written, nil // another writer's content: the directory is there by it
 		}
 	}
 	return d.put(ctx)
@@ -170,7 +170,7 @@ func (d *draft) complete(ctx context.Context) (got stored, level mover.Level, er
 	return got, mover.Written, nil
 }
 
-// overtaken is what a completion on a condition has come to that was refused: an earlier call may have done it, whose answer was lost.
+// overtaken is what a refused conditional completion has come to: an earlier call with a lost answer may have completed the upload.
 func (d *draft) overtaken(ctx context.Context, parts []stored, why error) (stored, error) {
 	o, err := d.place.store.head(ctx, d.key, "")
 	if d.is(&o, err, parts) {
@@ -188,8 +188,8 @@ func (d *draft) look(ctx context.Context) (stored, error) {
 	return stored{etag: o.etag, version: o.version}, err
 }
 
-// already looks whether a call whose answer was lost has done its work: then the
-// upload is gone and its object is there, or will be when the server has put the
+// already looks whether a call with a lost answer has done its work. Then the
+// upload is gone, and its object is there or will be when the server has put the
 // parts together for an earlier call.
 func (d *draft) already(ctx context.Context, parts []stored, why error) (stored, error) {
 	end := time.Now().Add(d.place.opts.Stall)
@@ -241,8 +241,8 @@ func uploadETag(parts []stored) string {
 	return fmt.Sprintf("%x-%d", sum.Sum(nil), len(parts))
 }
 
-// factsOf mends the facts of an object whose upload was begun with others, or by
-// another process: an upload can not be asked for them.
+// factsOf mends the facts of an object when its upload was begun with others, or by
+// another process. An upload can not be asked for them.
 func (d *draft) factsOf(ctx context.Context, got *stored) error {
 	want := d.object()
 	if !d.adopted && want.same(&d.begun) {

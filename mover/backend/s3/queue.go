@@ -68,8 +68,8 @@ func (q *Queue) Receive(ctx context.Context, wait time.Duration, tell func(name 
 	return func(ctx context.Context) error { return q.drop(ctx, handles) }, len(handles) > 0, nil
 }
 
-// Kept is for how long the queue is sure to keep what nobody takes: its retention, or, where it has a dead-letter queue, as long as it gives a message again;
-// then hidden is after how long it does. Without one hidden is 0.
+// Kept is for how long the queue is sure to keep a message that no consumer deletes: its retention. With a dead-letter queue it is as long as the queue delivers a message again;
+// then hidden is how long a delivered message stays hidden. Without one hidden is 0.
 func (q *Queue) Kept(ctx context.Context) (kept, hidden time.Duration, err error) {
 	const retention, visibility, redrive = types.QueueAttributeNameMessageRetentionPeriod, types.QueueAttributeNameVisibilityTimeout, types.QueueAttributeNameRedrivePolicy
 	answer, err := q.client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &q.url, AttributeNames: []types.QueueAttributeName{retention, visibility, redrive}})

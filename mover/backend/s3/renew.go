@@ -117,8 +117,8 @@ const (
 	renewPause = time.Second     // after a renewal that failed, before the next one
 )
 
-// ring are keys that are asked for again. Any number may want them: one asks, and who
-// can not go on without waits for it.
+// ring are keys that are asked for again. Any number of callers may want them: one asks, and those that
+// can not go on without wait for it.
 type ring struct {
 	ask     func(ctx context.Context) (aws.Credentials, error)
 	origin  func(v aws.Credentials) string // for people
@@ -165,7 +165,7 @@ func (r *ring) current() (v aws.Credentials, good, due bool) {
 func (r *ring) Retrieve(ctx context.Context) (aws.Credentials, error) {
 	v, good, due := r.current()
 	switch {
-	case !due, good && !r.asking.TryAcquire(1): // somebody asks for others
+	case !due, good && !r.asking.TryAcquire(1): // another caller asks for others
 		return v, nil
 	case !good:
 		if err := r.asking.Acquire(ctx, 1); err != nil {
@@ -174,7 +174,7 @@ func (r *ring) Retrieve(ctx context.Context) (aws.Credentials, error) {
 	}
 	defer r.asking.Release(1)
 	if v, good, due = r.current(); !due {
-		return v, nil // somebody has
+		return v, nil // another caller has
 	}
 	next, err := r.next(ctx)
 	if err != nil && good {
@@ -196,7 +196,7 @@ func (r *ring) next(ctx context.Context) (aws.Credentials, error) {
 	defer cancel()
 	v, err := r.ask(asked)
 	if ctx.Err() != nil {
-		return aws.Credentials{}, context.Cause(ctx) // of who asked, and says nothing of the keys
+		return aws.Credentials{}, context.Cause(ctx) // the caller's own end, which says nothing of the keys
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -273,10 +273,10 @@ func (r *ring) doubt(used string) bool {
 	return r.value.HasKeys() && identity(r.value) != used
 }
 
-// renewed is a store whose keys may be followed by others. An answer to HEAD has no
-// body that would say why it is refused; and who is sent a large body that it will not
-// take closes the connection, at which its answer may be lost. Then something small is
-// asked, so that no body is sent again with keys that have ended.
+// renewed is a store with keys that may be followed by others. An answer to HEAD has no
+// body with the reason of a refusal. A server that refuses a large body
+// closes the connection, and its answer may be lost. Then the store makes a small call,
+// so that no body is sent again with keys that have ended.
 type renewed struct {
 	store
 }
@@ -316,7 +316,7 @@ func (s renewed) part(ctx context.Context, u upload, number int, w put) (stored,
 	return got, err
 }
 
-// remove is made again at once: a lock is given back by it, and nobody tries that again.
+// remove is made again at once: it gives a lock back, and no caller tries that again.
 func (s renewed) remove(ctx context.Context, key, version, ifMatch string) error {
 	err := s.store.remove(ctx, key, version, ifMatch)
 	if errors.Is(err, errEnded) {

@@ -8,11 +8,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// Session is who asks AWS: for calls of other services than S3, with the credentials of a bucket's options.
+// Session is the identity for calls of other AWS services than S3, with the credentials of a bucket's options.
 type Session struct {
 	Keys   aws.CredentialsProvider
 	Region string         // that the options, the environment or the configuration of AWS say
-	Roots  *x509.CertPool // whom to trust: the system, $AWS_CA_BUNDLE or ca_bundle of the profile, and Options.CABundle
+	Roots  *x509.CertPool // the certificates to trust: the system, $AWS_CA_BUNDLE or ca_bundle of the profile, and Options.CABundle
 }
 
 // NewSession finds the credentials that options name. Nothing is asked of AWS.

@@ -93,13 +93,13 @@ func (r *checkedReader) Read(p []byte) (int, error) {
 
 // PutManifest replaces the manifest, whole, by what write writes. It is spooled to
 // a file without a name in the state directory, because its length and checksum go
-// before it: who is confined to their roots can write there, and not in /tmp.
+// before it. A process that is confined to its roots can write there, and not in /tmp.
 func (p *Backend) PutManifest(ctx context.Context, write func(io.Writer) error) error {
 	return p.wrap("put manifest", "", p.putManifest(ctx, write))
 }
 
 // RemoveManifest removes the manifest and the marker of the root: what is left of
-// a tree whose entries are gone. What is missing is no error.
+// a tree without entries. What is missing is no error.
 func (p *Backend) RemoveManifest(ctx context.Context) error {
 	keys := []string{p.ownKey(manifestName)}
 	first, err := p.firstKeys(ctx, p.prefix, 1)

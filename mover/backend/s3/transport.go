@@ -83,7 +83,7 @@ type transport struct {
 	base  *http.Transport
 	stall time.Duration
 	sign  func(*http.Request) error // nil when the client has signed
-	keys  renewer                   // that requests are signed with; nil is nobody
+	keys  renewer                   // that requests are signed with; nil is none
 
 	first atomic.Pointer[greeting] // nil until the server has answered
 
@@ -113,7 +113,7 @@ func (g *greeting) notBefore(t time.Time) time.Time {
 	return g.there.Add(t.Sub(g.here)).Add(-time.Second).Truncate(time.Second)
 }
 
-// newTransport makes a transport whose idle connections are as many as its busy
+// newTransport makes a transport that keeps as many idle connections as busy
 // ones: a mover that reconnects for each file is a slow one. secure is with TLS.
 func newTransport(parallel int, stall time.Duration, secure bool, roots *x509.CertPool) *transport {
 	connect := dialWide
@@ -247,9 +247,9 @@ func (t *transport) prepare(req *http.Request) (*http.Request, error) {
 	return req, t.sign(req)
 }
 
-// prepareBody replaces the body of a request by one that is watched, or, if it is
-// small and in memory, by one that net/http sends together with its header, which is nil
-// here: nobody minds who reads it when.
+// prepareBody replaces the body of a request by one that is watched. A small body
+// in memory becomes one that net/http sends together with its header. The result is nil
+// then, because its memory may be read at any time.
 func (t *transport) prepareBody(req *http.Request, r *reply, watch *watchdog) *sentBody {
 	switch {
 	case req.Body == nil || req.Body == http.NoBody:

@@ -42,9 +42,9 @@ func (d *draft) Token() mover.Token {
 	return d.upload.token(d.encryption)
 }
 
-// token is the name of an upload for other processes, and how it was asked to be encrypted: an
-// upload that is found does not tell. A walk says that it is as its place would have asked,
-// which names those of the same place; who adopts has the token of who began.
+// token is the name of an upload for other processes, and the encryption that was asked for: an
+// upload that is found does not tell. A walk puts in what its own backend asks for,
+// which is right for uploads of the same backend. A run that adopts one has the token of the run that began it.
 func (u upload) token(as string) mover.Token {
 	values := url.Values{"key": {u.key}, "id": {u.id}}
 	if as != "" {
@@ -126,13 +126,13 @@ func (p *Backend) complete(ctx context.Context, u upload, parts []stored, w put)
 	return got, err
 }
 
-// uploads remembers which multipart uploads are this place's, and which keys may have
-// one that nobody knows: the server began it, and its answer was lost.
+// uploads remembers which multipart uploads are this backend's, and which keys may have
+// an unknown one: the server began it, and its answer was lost.
 type uploads struct {
 	mu      sync.Mutex
 	ours    map[upload]bool      // open; upload.since is not set
 	calls   map[string]int       // CreateMultipartUpload in flight, by key
-	doubted map[string]time.Time // when the first call of a key was made whose answer was lost
+	doubted map[string]time.Time // when the first call of a key with a lost answer was made
 }
 
 func (u *uploads) add(open upload) {
@@ -215,7 +215,7 @@ func (p *Backend) create(ctx context.Context, w put) (u upload, err error) {
 	}
 	u = upload{key: w.key, id: got.id}
 	p.uploads.add(u)
-	if ctx.Err() != nil { // the server has begun it, and whoever wanted it has gone
+	if ctx.Err() != nil { // the server has begun it, and its caller has gone
 		return upload{}, errors.Join(context.Cause(ctx), p.abortAnyway(u))
 	}
 	return u, nil
@@ -262,8 +262,8 @@ func (p *Backend) dropLost(ctx context.Context, key string, callers int) error {
 	return nil
 }
 
-// Sync implements mover.Target: what S3 has answered is on stable storage. Uploads
-// whose beginning was not answered are looked for once more: a request may have
+// Sync implements mover.Target: what S3 has answered is on stable storage. It looks once more for uploads
+// that were begun without an answer: a request may have
 // been on its way for long.
 func (p *Backend) Sync(ctx context.Context) error {
 	for _, key := range p.uploads.inDoubt() {

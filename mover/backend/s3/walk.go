@@ -57,7 +57,7 @@ func (p *Backend) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mo
 	}
 }
 
-// aFew is how many keys are asked for by who wants one: what is our own lies before the others.
+// aFew is how many keys a call asks for that needs one: our own keys lie before the others.
 const aFew = 16
 
 // HoldsAny reports whether there is anything in the place, as far as a walk would tell of it, and asks for a few keys only.
@@ -340,7 +340,7 @@ func (w *walker) level(f *fetch) bool {
 	return flush(0)
 }
 
-// turn yields an entry whose turn it is, and what is below it.
+// turn yields the next entry in order, and what is below it.
 func (w *walker) turn(next *pending) bool {
 	if next.fetch == nil {
 		return w.emit(&next.item)
@@ -467,8 +467,8 @@ func (w *walker) emit(it *item) bool {
 	return w.yield(it.entry(), nil) && w.content(it)
 }
 
-// content tells of a marker that has content, which others may keep under such a name: a directory can not have it, and who takes the one
-// for the other would lose it.
+// content reports a marker that has content, as other programs may keep under such a name. A directory can not have content, and a copy that took the object
+// for a directory would lose it.
 func (w *walker) content(it *item) bool {
 	if !it.dir || !it.marker || it.size <= 0 {
 		return true

@@ -6,9 +6,9 @@
 // waits, first come first served. One request that is larger than the limit is
 // not refused: it waits until it is alone.
 //
-// All methods may be called from many goroutines. Whoever needs two buffers at
-// once must not wait for the second while it holds the first, or two such
-// callers wait for each other: ask for one of the summed length and cut it.
+// All methods may be called from many goroutines. A caller that needs two buffers at
+// once must not wait for the second while it holds the first. Two such callers can block
+// each other. It takes one buffer of the summed length and cuts it.
 //
 // The memory is outside the garbage-collected heap where the system allows it,
 // so that 128 MiB of buffers do not let the heap grow by another 128 MiB, and
@@ -46,8 +46,8 @@ type Pool struct {
 	stock *stock
 }
 
-// stock is the memory of a pool. It is apart from the Pool so that what is idle
-// can be given back when nobody has the Pool any more.
+// stock is the memory of a pool. It is apart from the Pool so that idle memory
+// can be given back when the Pool is no longer reachable.
 type stock struct {
 	mu    sync.Mutex // guards all below
 	idle  map[int][][]byte

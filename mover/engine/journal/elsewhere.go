@@ -25,8 +25,8 @@ func Decode(b []byte) (r Record, err error) {
 }
 
 // Adopt takes over what a run on another host has left, as if it had been found
-// here: Lookup and Left give it. It is shared, because nobody knows here whether
-// that run has ended. Nothing may have been begun in this journal since it was opened.
+// here: Lookup and Left return it. It is marked as shared, because that run may not have
+// ended. The caller must not have begun anything in this journal since it was opened.
 func (j *Journal) Adopt(ctx context.Context, r Record) (id uint64, err error) {
 	receipts := r.Receipts
 	r.Receipts = nil

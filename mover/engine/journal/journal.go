@@ -73,8 +73,8 @@ type Journal struct {
 	left leftovers
 }
 
-// Exists reports whether a task has a journal in dir, or the rest of one whose
-// removal was interrupted.
+// Exists reports whether a task has a journal in dir, or the rest of one after an
+// interrupted removal.
 func Exists(dir string) bool {
 	_, err := os.Stat(dir)
 	return err == nil

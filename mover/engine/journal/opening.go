@@ -9,9 +9,9 @@ import (
 	"datamove.dev/mover/kvstore"
 )
 
-// patience is how many openings in a row may end in the middle. Some can be kills:
-// whoever kills a program twice in its first milliseconds must not lose what it had
-// done. So many in a row are the fault of what is in the journal.
+// patience is how many openings in a row may be interrupted. A few can be kills:
+// a task that is killed twice in its first milliseconds must not lose its
+// journal. Six in a row are the fault of what is in the journal.
 const patience = 6
 
 // opening notes that the store is about to be opened.

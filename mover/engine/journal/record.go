@@ -133,8 +133,8 @@ func (j *Journal) Complete(_ context.Context, id uint64, crc uint64) error {
 	return j.write("complete", completeEntry(sequence, crc))
 }
 
-// Share records that other processes write to a draft from now on: whoever takes it
-// over can not know that they have ended.
+// Share records that other processes write to a draft from now on: a run that takes it
+// over can not know whether they have ended.
 func (j *Journal) Share(_ context.Context, id uint64) error {
 	sequence, err := sequenceOf("share", id)
 	if err != nil {

@@ -46,7 +46,7 @@ func storeOptions(dir string, log *slog.Logger) badger.Options {
 		WithLogger(kvstore.Log(log))
 }
 
-// tidy removes the rest of a journal whose removal was interrupted, which Badger takes for damage.
+// tidy removes the rest of a journal after an interrupted removal, which Badger takes for damage.
 func tidy(dir string) error {
 	_, err := os.Stat(filepath.Join(dir, badger.ManifestFilename))
 	if !errors.Is(err, mover.ErrNotExist) {

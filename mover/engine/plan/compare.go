@@ -6,7 +6,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// Resolve settles a Compare, or any action whose entries became better known: s
+// Resolve settles a Compare, or any action after a closer look at its entries. s
 // and t are both entries with all that Stat or Open told, and with CRC known
 // where contents were read. The zero t says that the target has no such entry.
 // It returns a Compare again only when contents have to be read to tell, and
@@ -20,7 +20,7 @@ func (o *Options) Resolve(a Action, s, t mover.Entry) Action {
 	} else if s.Kind == mover.Dir && t.Kind != mover.Dir {
 		a.Op, a.Why = Create, WhyKind
 	} else if t.Kind == mover.Dir && s.Kind != mover.Dir {
-		a.Op, a.Why = Conflict, WhyDirInTheWay // a new one: nobody planned to remove it
+		a.Op, a.Why = Conflict, WhyDirInTheWay // the directory is new: the plan has no removal of it
 	} else {
 		a.Op, a.Why = o.decide(&s, &t)
 	}
@@ -120,8 +120,8 @@ func (o *Options) sameTime(s, t mover.Time) bool {
 	return o.Times.Same(s, t) || o.SourceTimes != (mover.TimeRange{}) && o.SourceTimes.Same(t, s)
 }
 
-// contentOp is for files of equal size whose checksums do not differ as far as
-// they are known.
+// contentOp decides for files of equal size without a known difference of
+// checksums.
 func contentOp(s, t *mover.Entry, unknown string) (Op, string) {
 	if s.Known&t.Known&mover.FactCRC == 0 {
 		return Compare, unknown
@@ -136,7 +136,7 @@ func lacks(e *mover.Entry, facts mover.Facts) bool { return e.Brief && !e.Known.
 // mode of their own.
 const plainFacts = mover.FactMode | mover.FactOwner | mover.FactGroup | mover.FactMtime
 
-// decideFacts compares the facts of two entries whose contents are equal.
+// decideFacts compares the facts of two entries with equal contents.
 func (o *Options) decideFacts(s, t *mover.Entry) (Op, string) {
 	facts := o.compared() & plainFacts
 	if s.Kind == mover.Symlink {

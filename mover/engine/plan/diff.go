@@ -16,14 +16,14 @@ import (
 // behind "name/", when only the entries that sort before "name/" can tell whether
 // the other side has a directory there.
 //
-// What lies in a file system that is mounted in the target (mover.Entry.Elsewhere) is not removed: where some of it would be, one
-// Conflict without a Source names the place of the mount, and stands for that.
+// Diff removes nothing in a file system that is mounted in the target (mover.Entry.Elsewhere). Instead of the removals below a mount,
+// one Conflict without a Source names the mount point.
 //
-// A source that is not a directory where the target has one is a Conflict; with
-// Options.Delete it is a Create whose Target is the directory, followed by the
-// Removes of the directory and of all below it: it has to wait for them. A
+// A source that is not a directory where the target has one is a Conflict. With
+// Options.Delete it is a Create with the directory as its Target, followed by the
+// Removes of the directory and of all below it. It has to wait for them. A
 // directory that is Keep is yielded, also without Options.Keeps, before the first
-// action that changes what is directly in it (WhyChildren), because its times must
+// action that changes what is directly in it (WhyChildren). Its times have to
 // be set again.
 //
 // An error of a walk that comes with an entry passes through, with the entry as

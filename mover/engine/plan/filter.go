@@ -134,8 +134,8 @@ func (r *rule) matches(name, base string, dir bool) bool {
 }
 
 // Skip reports whether an entry takes no part; of a directory also nothing below
-// it does. It has the form of mover.WalkOptions.Skip: whoever asks for an entry
-// has asked for the directories that it is in.
+// it does. It has the form of mover.WalkOptions.Skip: a filter that selects an entry
+// also selects the directories that it is in.
 func (f *Filter) Skip(name string, kind mover.Kind) bool {
 	if f == nil || name == "" {
 		return false

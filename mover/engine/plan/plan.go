@@ -154,8 +154,8 @@ type Options struct {
 	AnyKey bool // both sides hold entries that have a Key: mover.Capabilities.AnyKey
 
 	// Preserve is which facts to compare; 0 means all, and FactCRC alone none but the
-	// content. Times of access and change are never compared: reading changes the one,
-	// and nobody can set the other. Where the mtime is not preserved, a different one
+	// content. Times of access and change are never compared: reading changes the first,
+	// and no system call sets the second. Where the mtime is not preserved, a different one
 	// says nothing: contents are compared.
 	Preserve mover.Facts
 	// SourceKnows and TargetKeeps bound what is compared to what both sides can

@@ -8,7 +8,7 @@ type Totals struct {
 	Dirs         int64 // directories to create
 	Others       int64 // symbolic links and special files to create or replace
 	Links        int64 // hard links to make
-	Updates      int64 // entries whose facts are to be set
+	Updates      int64 // entries that need new facts
 	Keeps        int64 // entries that are as they should be, as far as they were yielded
 	Conflicts    int64 // what can not be done
 	LinksLost    int64 // hard links that become files of their own (Options.MaxLinks)

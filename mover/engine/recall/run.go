@@ -31,15 +31,15 @@ type Options struct {
 	Bytes    int64          // no more than so many are asked for; 0 is no limit
 	Most     int            // files that are asked for and not back; 0 is DefaultMost
 	Again    time.Duration  // nothing came for so long: what is not back is asked for again; 0 is DefaultAgain
-	Progress func(p Report) // called by one goroutine, after each batch and each look; nil is nobody
+	Progress func(p Report) // called by one goroutine, after each batch and each look; nil is not called
 }
 
 // Report is how far a run is, or what it has come to.
 type Report struct {
 	Files, Bytes      int64  // that were looked at
-	Asked, AskedBytes int64  // whose content was in the archive
-	Back, BackBytes   int64  // of these: whose content is there again
-	Gone              int64  // of these: that are not there any more, or are other ones
+	Asked, AskedBytes int64  // with content in the archive
+	Back, BackBytes   int64  // of these: with their content in the file system again
+	Gone              int64  // of these: removed or replaced meanwhile
 	Failed            int64  // that can not be asked for
 	Next              string // the name behind which the next run begins; "" is the end of the tree, or its beginning
 	More              bool   // Options.Bytes has ended it

@@ -62,7 +62,7 @@ func (b *batch) decided(ctx context.Context, it *item) error {
 	case it.Op == plan.Conflict:
 		r.failed(it, r.conflict(it))
 		return nil
-	case it.Op == plan.Link: // a Compare whose leader gets a new content
+	case it.Op == plan.Link: // a Compare: the first name of its file gets a new content
 		return r.links.add(*it)
 	case it.Op == plan.Update:
 		return b.update(ctx, it)
@@ -109,7 +109,7 @@ func (b *batch) update(ctx context.Context, it *item) error {
 	return b.w.r.done(ctx, Result{Seq: it.seq, Op: plan.Update, Entry: e, Why: it.Why})
 }
 
-// seen is what the draft of an item may replace, where somebody may take over from us; nil is anything.
+// seen is what the draft of an item may replace, where another run may take over from this one; nil is anything.
 func (r *run) seen(it *item) *mover.Entry {
 	if k := it.Target.Kind; r.to.Guards && r.o.ConfirmLease != nil && it.tries == 0 && (k == 0 || k == mover.File) {
 		return &it.Target

@@ -197,7 +197,7 @@ func (c *cutter) leave(name string) error {
 	return nil
 }
 
-// closed notes what remains to be done for a directory whose content is known.
+// closed notes what remains to be done for a directory after the last entry below it.
 func (c *cutter) closed(l *level) error {
 	switch {
 	case l.fail != nil, l.late: // told already, or later

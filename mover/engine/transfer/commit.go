@@ -95,7 +95,7 @@ func (c *committer) drain() {
 }
 
 // leave ends the work on drafts that are not published. Those that the journal
-// knows stay for the next run; the others nobody would find in a bucket.
+// knows stay for the next run. The others are dropped, because no later run finds them in a bucket.
 func leave(done []drafted, recorded bool) {
 	for i := range done {
 		leaveOne(done[i].draft, recorded)
@@ -240,7 +240,7 @@ func blame(done []drafted, outcomes []mover.Outcome) {
 	}
 }
 
-// errDirectory is why an entry can not be made whose directory failed.
+// errDirectory is the failure of an entry in a directory that could not be made.
 var errDirectory = errors.New("its directory could not be made")
 
 func inFailed(why error) error { return fmt.Errorf("%w: %w", errDirectory, why) }

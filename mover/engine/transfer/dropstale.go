@@ -9,8 +9,8 @@ import (
 	"datamove.dev/mover"
 )
 
-// sweep drops the drafts of those who had a work before. They were refused to publish
-// before the work was given to us, so what they publish now finds its draft gone.
+// sweep drops the drafts of earlier holders of a work. Their epochs were
+// refused before this helper got the work, so a late publish finds its draft gone.
 func (r *run) sweep(ctx context.Context, w *Work) error {
 	if len(w.Over) == 0 {
 		return nil
@@ -23,7 +23,7 @@ func (r *run) sweep(ctx context.Context, w *Work) error {
 	var left []mover.Token
 	stray := func(s mover.Stray) {
 		theirs := s.Owner.Task == w.Task && slices.Contains(w.Over, s.Owner.Epoch)
-		if theirs || s.Owner == (mover.WriterID{}) && names[s.Name] { // nobody else drafts these names
+		if theirs || s.Owner == (mover.WriterID{}) && names[s.Name] { // no other process drafts these names
 			mu.Lock()
 			defer mu.Unlock()
 			left = append(left, s.Token)

@@ -30,7 +30,7 @@ type feed struct {
 	body io.ReadCloser // open at pos; nil when it is not
 	data mover.Segment // the stored bytes around pos, when known
 
-	last time.Time // since when it is not the source that is waited for, but who pulls
+	last time.Time // the end of the last read: since then the worker waits for the consumer of the bytes
 }
 
 func (f *feed) reset(ctx context.Context, c mover.Content, sparse bool, p mover.Part) {

@@ -12,8 +12,8 @@ import (
 	"datamove.dev/mover/engine/plan"
 )
 
-// last does what waits for everything else: hard links, removals, entries whose
-// place was taken by a directory, and the facts of directories, deepest first. When
+// last does what waits for everything else: hard links, removals, entries with names
+// that a directory had, and the facts of directories, deepest first. When
 // the removals are refused, the rest is done all the same.
 func (r *run) last(ctx context.Context) error {
 	if err := r.moveLater(ctx); err != nil {
@@ -51,7 +51,7 @@ func (r *run) stepTo(name string) {
 	}
 }
 
-// linkNow makes the links whose name is free and whose leader is published.
+// linkNow makes the links with a free name and a published first name.
 func (r *run) linkNow(ctx context.Context, items []item) error {
 	now := items[:0]
 	for _, it := range items {

@@ -89,7 +89,7 @@ func (w *worker) doSteps(ctx context.Context, yield <-chan struct{}, work *Work)
 }
 
 // lookAgain compares each entry of a batch with what the target has by now, because
-// whoever had the batch before may have published some of it.
+// an earlier helper may have published some of it.
 func (r *run) lookAgain(ctx context.Context, items []item) ([]item, error) {
 	var out []item
 	for _, it := range items {
@@ -210,7 +210,7 @@ func (w *worker) moveParts(ctx context.Context, yield <-chan struct{}, l *large,
 	return receipts, g.Wait()
 }
 
-// offer sends what is to be done to whoever is free.
+// offer sends the indexes of parts to the workers, each to the next free one.
 func offer(ctx context.Context, yield <-chan struct{}, index []int, todo chan<- int) {
 	for _, i := range index {
 		select {

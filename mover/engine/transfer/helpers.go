@@ -11,31 +11,31 @@ import (
 	"datamove.dev/mover/engine/plan"
 )
 
-// Helpers is who else may work on a run: processes that reach both places too, on
+// Helpers are the other processes that may work on a run: they reach source and target too, from
 // other nodes as a rule. The run stays the lead: it alone plans, opens and publishes
 // large files, and does what comes last.
 type Helpers interface {
-	// Wanted waits until somebody would take a work, and returns how many processes
-	// there are that do. An error is the end of ctx.
+	// Wanted waits until a helper is ready to take a work, and returns the number of helpers
+	// that take works. An error is the end of ctx.
 	Wanted(ctx context.Context) (others int, err error)
-	// Give hands a work over and returns when it was answered. The errors below are
-	// for the lead to deal with, every other one ends the run.
+	// Give hands a work to a helper and returns its reply. The lead handles
+	// the errors below; every other one ends the run.
 	Give(ctx context.Context, w *Work) (*Reply, error)
 }
 
 // How a work may come back without a reply.
 var (
-	// ErrNobody says that there is nobody to do the work, and that nobody began it.
+	// ErrNobody says that no helper can do the work, and that none began it.
 	ErrNobody = errors.New("nobody is there to do it")
-	// ErrSilent says that somebody had parts of a file and is not heard of any more:
-	// they may be written still, at any time.
+	// ErrSilent says that a helper with parts of a file no longer answers:
+	// it may still write them, at any time.
 	ErrSilent = errors.New("who had it is silent")
 )
 
-// Begun says of a batch that somebody began it and is gone, and that nobody else is
-// there to do it. The lead does it, with a look at what is there by now.
+// Begun says that a helper began a batch and is gone, and that no other one can take it.
+// The lead does the batch, and looks first at what is there by now.
 type Begun struct {
-	Over []uint64 // the epochs of those who are gone: they publish nothing any more
+	Over []uint64 // the epochs of the helpers that are gone: they publish nothing any more
 }
 
 // Error implements error.
@@ -90,8 +90,8 @@ func (r *run) give(ctx, while context.Context, g *errgroup.Group) {
 	}
 }
 
-// giveAway has a unit done by the crew. A file that nobody has opened is opened here: parts
-// of it are theirs before our own workers see it, who may be faster to take them.
+// giveAway has a unit done by the crew. It opens a file that is not open yet, and takes the crew's parts of it
+// first. The workers of this process may take parts faster.
 func (w *worker) giveAway(ctx context.Context, u unit) error {
 	switch {
 	case u.large == nil:
@@ -249,8 +249,8 @@ func (w *worker) took(ctx context.Context, l *large, parts []int, reply *Reply) 
 	return w.landed(ctx, l, done, back, err)
 }
 
-// share notes in the journal that others write to the draft of l: whoever takes over
-// from us must not write to it.
+// share notes in the journal that other processes write to the draft of l. A run that takes over
+// from this one must not write to it.
 func (r *run) share(ctx context.Context, l *large) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

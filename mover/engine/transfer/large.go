@@ -26,14 +26,14 @@ type large struct {
 
 	mu       sync.Mutex
 	receipts []mover.Receipt // guarded by mu, as all below
-	have     []bool          // parts whose receipt is there
-	taken    []bool          // parts that are not to be taken: somebody has them, or they are there
+	have     []bool          // parts with a receipt
+	taken    []bool          // parts that are not to be taken: a worker has them, or they are there
 	low      int             // no part before it is to be taken
 	high     int             // no part from it on is to be taken
 	flying   int             // parts that are taken and not done
 	left     int             // parts that are not done
 	shared   bool            // others have written to the draft
-	lost     bool            // somebody may still write to the draft without our knowing
+	lost     bool            // another process may still write to the draft, unseen by this one
 	err      error           // the first failure: the rest is not moved
 	unsynced int64           // bytes since the last sync
 	synced   time.Time       // when that was
@@ -71,7 +71,7 @@ func (l *large) takeSome(among int) (parts []int, more bool) {
 	return parts, l.claimable()
 }
 
-// unclaimed is how many parts nobody has claimed.
+// unclaimed is how many parts no worker has claimed.
 func (l *large) unclaimed() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -198,7 +198,7 @@ func (r *run) fresh(ctx context.Context, l *large) (err error) {
 		return err // the intent stays: an upload may have begun
 	}
 	if err := r.note(ctx, l, rec); err != nil {
-		_ = l.draft.Close() // nobody would find it
+		_ = l.draft.Close() // a later run could not find it
 		l.draft = nil
 		return err
 	}
@@ -251,7 +251,7 @@ func (w *worker) part(ctx context.Context, l *large, i int) error {
 }
 
 // landed ends the flight of parts: so many are done, or will not be after an error;
-// others came back untouched. Who lands last completes the file.
+// others came back untouched. The caller that lands the last part completes the file.
 func (w *worker) landed(ctx context.Context, l *large, done int, back []int, err error) error {
 	l.mu.Lock()
 	if l.err == nil && err != nil {
@@ -266,7 +266,7 @@ func (w *worker) landed(ctx context.Context, l *large, done int, back []int, err
 			l.free(i)
 		}
 	}
-	lost := l.lost && l.flying == 0 // nobody takes parts of it
+	lost := l.lost && l.flying == 0 // no worker takes parts of it
 	last, failed := l.left == 0 || lost, l.err
 	l.mu.Unlock()
 	switch {
@@ -329,7 +329,7 @@ func (r *run) moved(ctx context.Context, l *large, rec mover.Receipt) error {
 	return r.o.Journal.DurableUpTo(ctx, mark, l.id)
 }
 
-// complete finishes a file whose parts are all there and hands it over.
+// complete finishes a file with all of its parts and hands it over.
 func (w *worker) complete(ctx context.Context, l *large) error {
 	d := drafted{it: &l.it, draft: l.draft, entry: l.entry, size: l.entry.Size, counted: l.entry.Size, id: l.id}
 	if len(l.have) > 0 && l.have[0] {
@@ -404,8 +404,8 @@ func (w *worker) over(ctx context.Context, l *large, err error) error {
 	return w.r.later(ctx, &l.it, err)
 }
 
-// whenRoom has a file moved anew after a while, whose target said only at a sync, or at the
-// end, that it is full: what it has lost nobody knows.
+// whenRoom has a file moved anew after a while. Its target said only at a sync, or at the
+// end, that it is full, so the run can not know which parts are lost.
 func (r *run) whenRoom(ctx context.Context, l *large, err error) error {
 	if err := r.drop(ctx, l); err != nil {
 		return err

@@ -15,20 +15,20 @@ import (
 
 // Options says how to transfer. The zero value works, but for By.
 type Options struct {
-	By           mover.WriterID              // whose drafts these are
+	By           mover.WriterID              // the writer of the drafts
 	Jobs         int                         // units in work; 0 climbs within the traits of both places
 	Gate         *limit.Gate                 // how many units may be in work now; nil is NewGate of the traits and Jobs
 	Plan         plan.Options                // as the actions were planned; Plan.Preserve is what is carried over
 	Level        mover.Level                 // least integrity of every file; 0 is the target's own
 	Journal      Journal                     // nil remembers nothing for a later run
 	Observer     Observer                    // nil is told nothing
-	Counters     *Counters                   // nil counts for nobody
+	Counters     *Counters                   // nil counts nothing
 	Allow        func(entries int64) error   // asked once before that many are removed; nil allows all
 	ConfirmLease func(context.Context) error // asked before anything is published or removed; an error, as mover.ErrHeld, ends the run. nil is always ours
 	Turn         AcquireSlot                 // asked before each unit; nil lets every one begin
 	Crew         Helpers                     // other processes that take works of this run; nil are none
 	Tidy         func(context.Context)       // called when all else is done and nothing failed, before directories get their facts; nil does nothing
-	Released     Released                    // what to do with files whose content is in an archive only
+	Released     Released                    // what to do with files that have their content in an archive only
 	FailFull     bool                        // end when the target is full, instead of waiting for room
 	SpoolDir     string                      // where what comes last waits; "" is os.TempDir
 	Logger       *slog.Logger                // nil means no log
@@ -47,8 +47,8 @@ type SlotRequest struct {
 // Slot is a turn.
 type Slot struct {
 	Done func(moved int64) // called at its end, with the bytes that it moved
-	// Alone says that nobody else wants turns: how many units are in work is for the run
-	// to find out. Where others do, who gives the turns decides, up to Ask.Most.
+	// Alone says that no other run wants turns: then the gate finds out how many units to have in work.
+	// Otherwise the giver of the turns decides, up to SlotRequest.Most.
 	Alone bool
 }
 
@@ -84,7 +84,7 @@ type Result struct {
 	Seq   int64       // place of the action in the stream, from 1; 0 is the root, -1 an error of a walk
 	Op    plan.Op     // what was done in the end; a Compare ends as something else
 	Entry mover.Entry // as it is at the target now; ETag and CRC where they are known
-	Level mover.Level // of files whose content was moved
+	Level mover.Level // of files that moved their content
 	Why   string
 	// Skipped says that the entry was left out, as it was asked for: the target has it as
 	// it was before, or not at all.

@@ -8,11 +8,11 @@ import (
 	"sync"
 )
 
-// unit is what a worker does at once: a batch, a large file that is to be opened,
-// or one part of a large file that is open. A taker, who gives it away, gets some parts.
+// unit is what a worker does at once: a batch, a large file to be opened, or one
+// part of an open large file. A taker, which gives it away, gets some parts.
 type unit struct {
 	batch []item
-	large *large // to be opened; or whose part is to be moved when part >= 0
+	large *large // to be opened; or with a part to move when part >= 0
 	part  int
 	parts []int
 }
@@ -26,28 +26,28 @@ func unitOf(it item, inParts bool) unit {
 }
 
 // queue hands units to workers. Parts of open files go first: they hold memory
-// and handles. It is bounded, so the walk waits when the workers are behind, and
-// it lets only as many workers be busy as the gate finds good. The others sleep: who
-// takes a unit wakes one more when there is work for it, and who is done comes for
+// and handles. It is bounded, so the walk waits when the workers are behind.
+// It lets only as many workers be busy as the gate finds good; the others sleep. A worker
+// that takes a unit wakes one more when there is work for it. A worker that is done comes for
 // the next unit itself. Takers give units to other processes: they count apart, and
 // while they wait for units, there is room for more.
 type queue struct {
 	mu      sync.Mutex
-	room    sync.Cond // who puts waits for it
+	room    sync.Cond // put waits for it
 	work    sync.Cond // workers wait for it
 	away    sync.Cond // takers wait for it
 	limit   int
-	width   func(alone bool) int // how many workers may be busy now; alone is nobody takes units but we
+	width   func(alone bool) int // how many workers may be busy now; alone: no other process takes units
 	units   []unit               // guarded by mu, as all below; at most limit
-	open    []*large             // open files with parts that nobody has taken
+	open    []*large             // open files with parts that are free to take
 	offered map[*large]bool      // open files with parts that are not done
 	busy    int                  // workers that may still add parts
-	hung    int                  // of them, those in whose place others work
+	hung    int                  // of them, those with a hung call that another worker stands in for
 	takers  int                  // that wait for a unit
 	given   int                  // units that are given away
-	others  int                  // processes that take units, as we heard last
+	others  int                  // processes that take units, as last reported
 	closed  bool                 // nothing more will be put
-	stopped error                // everybody goes home
+	stopped error                // why all workers end
 }
 
 func newQueue(limit int, width func(alone bool) int) *queue {
@@ -105,7 +105,7 @@ func (q *queue) reoffer(l *large) {
 	q.wake()
 }
 
-// withdraw takes l off the offer: nobody takes another part of it.
+// withdraw takes l off the offer: no worker takes another part of it.
 func (q *queue) withdraw(l *large) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -121,7 +121,7 @@ func (q *queue) offer(l *large) {
 	q.wake()
 }
 
-// offerAway is offer by a taker, who gets some parts before anybody else.
+// offerAway is offer by a taker, which gets some parts before any worker.
 func (q *queue) offerAway(l *large) (parts []int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -134,14 +134,14 @@ func (q *queue) offerAway(l *large) (parts []int) {
 	return parts
 }
 
-// forget is told of an offered file whose parts are all done, or given up.
+// forget drops an offered file with all parts done, or given up.
 func (q *queue) forget(l *large) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.offered, l)
 }
 
-// left returns the offered files that nobody told forget of.
+// left returns the offered files that were not dropped by forget.
 func (q *queue) left() []*large {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -178,8 +178,8 @@ func (q *queue) free() bool {
 }
 
 // even is how many units this process may have beside others: no more than each of them
-// has. Where one link is the narrowest, all units that are in work on it end late, and
-// who had the most is waited for when the others have nothing to do any more.
+// has. Where one link is the narrowest, all units that are in work on it end late. At the end
+// the run waits for the process with the most units, while the others are idle.
 func (q *queue) even() int {
 	if q.others == 0 {
 		return math.MaxInt32
@@ -191,8 +191,8 @@ func (q *queue) even() int {
 const fewAtLeast = 4
 
 // most is how many units one process may have at a time. When all units are known and
-// others take them too, that is half of its share of what nobody has taken: who has
-// many at a time at the end is the last to be done. (Guided self-scheduling: C. D. Polychronopoulos
+// other processes take them too, that is half of its share of the free ones. A process with
+// many units at the end finishes last. (Guided self-scheduling: C. D. Polychronopoulos
 // and D. J. Kuck, IEEE Transactions on Computers C-36, 1987.)
 func (q *queue) most() int {
 	if !q.closed || q.others == 0 {

@@ -12,7 +12,7 @@ import (
 	"datamove.dev/mover/engine/plan"
 )
 
-// Released says what happens to files whose content is in an archive only.
+// Released says what happens to files that have their content in an archive only.
 type Released uint8
 
 // The ways to treat them.
@@ -30,9 +30,9 @@ const (
 	recallAgain    = 5 * time.Minute // nothing came for so long: it is asked for again
 )
 
-// recalls are the files of a run that an archive is to bring back. Nobody waits for one in
-// a read, which could not be stopped: they are asked for while other files move, and
-// moved when they are back.
+// recalls are the files of a run that an archive is to bring back. A read that waits for one
+// could not be stopped. So the run requests them while other files move, and
+// moves them when they are back.
 type recalls struct {
 	from mover.Recaller // nil where there is no archive
 
@@ -44,8 +44,8 @@ type recalls struct {
 	left nameSet // of files with several names, that stay in the archive
 }
 
-// released deals with an item whose content turned out to be in an archive; it reports
-// false for an error that is none of its.
+// released handles an item with its content in an archive. It returns
+// false for any error but mover.ErrReleased.
 func (r *run) released(ctx context.Context, it *item, err error) (bool, error) {
 	if !errors.Is(err, mover.ErrReleased) {
 		return false, nil
@@ -196,9 +196,9 @@ func (w *window) bring(ctx context.Context, most int) error {
 		if err := w.wait(ctx, pause); err != nil {
 			return err
 		}
-		// A request is forgotten when a copytool fails at it, or the server that had it is
-		// begun anew with its list cleared; nobody tells who asked. One that is not forgotten
-		// is found to be there.
+		// A request is lost when a copytool fails at it, or when its server restarts with a
+		// cleared list; neither is reported. For a request that is not lost, the next one
+		// finds the file there.
 		if time.Since(w.news) >= recallAgain {
 			w.next, w.asked = w.asked, nil
 		}
@@ -222,7 +222,7 @@ func (w *window) look(ctx context.Context) error {
 		case away:
 			still = append(still, *it)
 		default:
-			w.r.isBack(ctx, &it.Source) // else who moves it will see
+			w.r.isBack(ctx, &it.Source) // false: the worker that moves the file finds the change
 			if err := w.r.put(unitOf(*it, w.r.inParts(it))); err != nil {
 				return err
 			}

@@ -144,8 +144,8 @@ func (r *run) kept(ctx context.Context, d mover.Draft, was mover.Receipt) error 
 	return err
 }
 
-// recovered publishes adopted drafts. They are not actions of this run's plan, so
-// nobody is told; the walk will find them in place.
+// recovered publishes adopted drafts. They are no actions of this run's plan, so
+// the observer gets no result; the walk finds them in place.
 func (r *run) recovered(ctx context.Context, done []drafted, ids []uint64) error {
 	if err := r.mine(ctx); err != nil {
 		leave(done, true)
@@ -208,8 +208,8 @@ func (r *run) resume(ctx context.Context, l *large) error {
 	return nil
 }
 
-// confirm reads the parts that no sync has confirmed: the target may have lost them when
-// the run ended that had stored them, and told nobody. There are no more than a sync is
+// confirm reads the parts that no sync has confirmed: the target may have lost them unnoticed when
+// the run that stored them ended. There are no more bytes of them than one sync is
 // done for (durableBytes).
 func (r *run) confirm(ctx context.Context, l *large, unsure []int) error {
 	if len(unsure) == 0 {
@@ -247,8 +247,8 @@ func (r *run) confirm(ctx context.Context, l *large, unsure []int) error {
 // errThere is the end of a large file that an earlier run has published after all.
 var errThere = errors.New("already there")
 
-// appears waits a while for a file all of whose parts an earlier run had sent, and
-// whose draft is gone: that run may have died while it was being published, and a
+// appears waits a while for a file that an earlier run had sent in whole, when its
+// draft is gone. That run may have died while it published the file, and a
 // store takes its time to put parts together.
 func (r *run) appears(ctx context.Context, l *large, rec *journal.Record) error {
 	if len(rec.Receipts) < len(l.have) {

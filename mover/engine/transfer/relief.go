@@ -13,7 +13,7 @@ import (
 // kernel can not be ended: with the server of a mount away they return when it is back.
 const reliefAfter = standstill
 
-// hungMost bounds the calls of a run in whose place others work: each of them keeps a thread.
+// hungMost bounds the hung calls of a run that other workers stand in for: each of them keeps a thread.
 const hungMost = 64
 
 // relief takes a batch over from a worker with a call that does not return, but for the entry of that call. The token of the batch is the worker's,
@@ -201,7 +201,7 @@ func (r *run) without(dir *item, why error, items []item) error {
 	return nil
 }
 
-// outdated ends an item whose directory draft was given up while its call hung. It is moved into the directory that is there by now.
+// outdated ends an item of a directory draft that was given up while its call hung. The item is moved into the directory that is there by now.
 func (b *batch) outdated(ctx context.Context, d *drafted, err error) error {
 	if d.draft == nil {
 		b.done = b.done[:len(b.done)-1]

@@ -7,8 +7,8 @@ import (
 	"datamove.dev/mover"
 )
 
-// rehoused goes on with a file whose draft somebody may still write to without our
-// knowing: with a new draft, unless the target tells such parts by their receipts.
+// rehoused goes on with a file when another process may still write to its draft unseen.
+// It makes a new draft, unless the target tells such parts by their receipts.
 func (w *worker) rehoused(ctx context.Context, l *large) error {
 	if err := w.r.rehouse(ctx, l); err != nil {
 		return w.over(ctx, l, err)
@@ -24,9 +24,9 @@ func (w *worker) rehoused(ctx context.Context, l *large) error {
 	return nil
 }
 
-// rehouse moves the parts that are there into a new draft, whose inode nobody else
-// has open. A part that is not what its receipt says is moved again. Nobody works on
-// the parts of l meanwhile.
+// rehouse moves the parts that are there into a new draft with an inode that no other process
+// has open. A part that differs from its receipt is moved again. No worker takes
+// parts of l meanwhile.
 func (r *run) rehouse(ctx context.Context, l *large) error {
 	old, oldID := l.draft, l.id
 	there, err := reread(ctx, old)

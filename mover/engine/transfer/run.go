@@ -45,8 +45,8 @@ type run struct {
 	recalls    recalls
 	hand       bool // does works for another run: publishes each at once, leaves large files to the lead
 
-	// What comes last: entries that have to be moved once more, hard links, removals,
-	// entries whose name is a directory of the target, links that wait for one of
+	// What comes last: entries to be moved once more, hard links, removals,
+	// entries with the name of a directory of the target, links that wait for one of
 	// those, and the facts of directories.
 	redo, links, removes, blocked, lateLinks, dirs *spool
 
@@ -58,7 +58,7 @@ type run struct {
 	doubted []uint64 // in the journal: what earlier runs have published and nothing has confirmed, which is moved anew
 
 	// Of files with several names:
-	unlike    nameSet // whose content at the target is not what the walk saw
+	unlike    nameSet // that have another content at the target than the walk saw
 	awaited   nameSet // that wait in blocked
 	unmade    nameSet // directories that waited in blocked and could not be made
 	unmadeFor error   // the kind of why, of the last one
@@ -281,7 +281,7 @@ func (r *run) worker(ctx context.Context) error {
 	}
 }
 
-// mine returns an error when somebody else has taken this run over.
+// mine returns an error when another process has taken this run over.
 func (r *run) mine(ctx context.Context) error {
 	if r.o.ConfirmLease == nil {
 		return nil
@@ -294,9 +294,9 @@ func (r *run) fatal(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, mover.ErrUnreachable) || errors.Is(err, mover.ErrFull)
 }
 
-// small is the size up to which files travel in batches: what the target says. What comes
-// from afar and is one part in any case is small, too: whoever moves it opens and publishes
-// it, and on many nodes that is not the lead.
+// small is the size up to which files travel in batches: what the target says. A file
+// from a remote source that is one part in any case is small, too. Then the process that moves it
+// opens and publishes it. On many nodes that is not the lead.
 func small(from, to mover.Capabilities) int64 {
 	n := to.SmallBytes
 	if from.Remote && !to.Remote {

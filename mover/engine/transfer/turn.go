@@ -26,7 +26,7 @@ type leaving struct {
 
 func (w *worker) leaves(err error) leaving { return leaving{w.work(), w.bytes, err} }
 
-// handedOver ends a unit whose turn has come: it holds no draft any more.
+// handedOver ends a unit at its turn's end: it holds no draft any more.
 func (w *worker) handedOver() {
 	if w.unit && !w.spare {
 		w.r.room.end()
@@ -34,10 +34,10 @@ func (w *worker) handedOver() {
 	w.unit = false
 }
 
-// enter waits until a unit may be done: until it is its turn among all who move on this
-// node, and the gate lets it pass. Who waits so has passed no gate, and the gate learns
-// nothing while others decide how much gets done.
-// What leave is called for a second time does nothing.
+// enter waits until a unit may be done: until it has a turn among all runs of this
+// node, and the gate lets it pass. A unit that waits for a turn has passed no gate, and the gate learns
+// nothing while other runs decide how much gets done.
+// A second call of leave does nothing.
 func (w *worker) enter(ctx context.Context, c cost) (leave func(leaving), err error) {
 	r := w.r
 	w.begun()
@@ -105,7 +105,7 @@ func (r *run) fill() (most, fill int) {
 	first, _ := bounds(r.from, r.to, 0)
 	fill = max(width+beside(width), 2*first)
 	switch {
-	case r.gate.Pinned(): // somebody has decided, for reasons that we do not know
+	case r.gate.Pinned(): // the number of units is set from outside
 		return width, fill
 	case width < first:
 		return width + beside(width), fill
@@ -114,13 +114,13 @@ func (r *run) fill() (most, fill int) {
 }
 
 // beside is how many units are in work, at most, beside those that the gate finds good,
-// while others want turns: between the end of one and the beginning of the next there is
-// the way to who gives them.
+// while other runs want turns. Between the end of one and the beginning of the next there is
+// a round trip to the giver of turns.
 func beside(width int) int { return max(2, width/4) }
 
-// inLine is how many units workers have, while others want turns, beside those that the
-// gate finds good: without one in line when a turn ends, the next turn is of somebody else,
-// and not all of them are in line or in work. What is moved is published, too, which waits
+// inLine is how many units workers have, while other runs want turns, beside those that the
+// gate finds good. Without one in line when a turn ends, the next turn goes to another run.
+// Some of them are neither in line nor in work: what is moved is published, too, which waits
 // for answers.
 func (r *run) inLine(width int) int {
 	if r.o.Turn == nil {

@@ -71,8 +71,8 @@ func (r *run) targetTook(took time.Duration) {
 	r.n.TargetWait.Add(int64(took - onTheWay))
 }
 
-// timed is fill that tells what is waited for. Until now that was who pulls, or the link to
-// it; a remote source is waited for until it answers, and the link from then on.
+// timed is fill that counts what the worker waits for. Until this call that was the consumer of the bytes, or the link to
+// it. A remote source is waited for until it answers, and the link from then on.
 func (f *feed) timed(p []byte, stop int64) (int, error) {
 	if f.weight == 0 {
 		if err := f.open(stop); err != nil {
@@ -101,7 +101,7 @@ func (f *feed) timed(p []byte, stop int64) (int, error) {
 	return n, err
 }
 
-// pulls ends the time since the last read, as who pulls asks for more: it has written
+// pulls ends the time since the last read, when the consumer asks for more: it has written
 // what it had, or sent it.
 func (f *feed) pulls() {
 	if f.weight == 0 {

@@ -17,9 +17,9 @@ type Work struct {
 	Steps []Step // of a batch, in order
 	Parts *Parts // of a large file; nil is a batch
 
-	// Again says that somebody had this batch before and did not answer: what is at
-	// the target now is looked at first. Over are the epochs of who it was; drafts of
-	// theirs are dropped before anything is done.
+	// Again says that another process had this batch before and did not answer: the helper first looks at
+	// what is at the target now. Over are the epochs of those processes. The helper drops
+	// their drafts before anything else.
 	Again bool
 	Over  []uint64
 }
@@ -32,7 +32,7 @@ type Step struct {
 	Build  bool // a new directory that lies wholly in the batch
 }
 
-// Parts are some parts of a file whose draft the lead has begun.
+// Parts are some parts of a file with a draft that the lead has begun.
 type Parts struct {
 	Source    mover.Entry // as the walk saw it
 	Entry     mover.Entry // as it is carried over
@@ -62,11 +62,11 @@ func (w *Work) Bytes() (n int64) {
 type Reply struct {
 	Results  []Told
 	Redo     []Step          // to be moved once more by the lead
-	Links    []Step          // hard links, whose time comes later
-	Dirs     []Step          // whose facts are to be set at the end
-	Undone   []Step          // nobody began them
+	Links    []Step          // hard links, which come later
+	Dirs     []Step          // directories that get their facts at the end
+	Undone   []Step          // not begun
 	Receipts []mover.Receipt // of parts that are stored
-	Unlike   []string        // names whose content is not what the walk saw
+	Unlike   []string        // names with another content than the walk saw
 	Failed   *Fault          // why parts are missing
 }
 

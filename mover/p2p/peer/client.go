@@ -33,7 +33,7 @@ type Client struct {
 	calls  map[string]*http.Client // by agent, address and what is asked; guarded by mu
 }
 
-// NewClient returns a client that believes agents whose certificates are of those authorities, in DER. Close ends its connections.
+// NewClient returns a client that trusts agents with certificates of those authorities, in DER. Close ends its connections.
 func NewClient(authorities [][]byte) (*Client, error) {
 	pool := x509.NewCertPool()
 	for _, der := range authorities {
@@ -88,7 +88,7 @@ func (c *Client) Get(ctx context.Context, m p2p.Member, p *p2p.Piece, home bool,
 	return kinded(ctx, read(answer.Body, into))
 }
 
-// refused is the answer of who does not give.
+// refused is the error for an answer without a piece.
 func refused(answer *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, errorBytes))
 	kind := mover.ErrTransient
@@ -118,8 +118,8 @@ func kinded(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", mover.ErrUnreachable, err)
 }
 
-// to is the connections to an agent, and the ticket of now. Who asks a home may have to wait until it has asked others: those questions, which are
-// answered at once, have connections of their own, or two that ask each other would wait for ever.
+// to returns the connections to an agent, and the ticket of now. A question to a home may wait until that home has asked others. Those questions, which are
+// answered at once, have connections of their own, or two members that ask each other would wait for ever.
 func (c *Client) to(m p2p.Member, home bool) (*http.Client, string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,7 +181,7 @@ func (w *watched) Write(p []byte) (int, error) {
 	return w.Conn.Write(p)
 }
 
-// Close ends the connections that nobody uses.
+// Close ends the idle connections.
 func (c *Client) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"datamove.dev/mover/p2p"
 )
 
-// What is lent is asked for at paths of its own: entries, pieces of files, and whether two of them have the same bytes. Who can not give says why with a kind of error.
+// What is lent is asked for at paths of its own: entries, pieces of files, and whether two of them have the same bytes. A server that can not give answers with a kind of error.
 const (
 	lentEntries = "/datamove.peer.v1/lent/entries"
 	lentPiece   = "/datamove.peer.v1/lent/piece"
@@ -123,7 +123,7 @@ func (l *lent) entries(ctx context.Context, name string, list bool) (all []mover
 	return all, nil
 }
 
-// lends answers who asks for something that is lent.
+// lends answers a request for something that is lent.
 func (s *Server) lends(w http.ResponseWriter, r *http.Request, l *lent, body []byte) {
 	var err error
 	switch r.URL.Path {

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// reads are the pieces that were read from a disk, and that somebody takes: so many in all, and so few for one host that some who take
-// them slowly leave room for others.
+// reads are the pieces that were read from a disk, and that are being sent. They are bounded in all, and for each host, so that
+// slow hosts leave room for others.
 type reads struct {
 	all chan struct{}
 

@@ -23,8 +23,8 @@ import (
 
 // Tree is what a node has of a tree.
 type Tree interface {
-	// Published fills into with a piece of what can be seen of the tree. ErrNotExist, or any other error, when it is not all there;
-	// ErrPermission when nothing of it is for who asks, who is to ask others.
+	// Published fills into with a piece of what can be seen of the tree. ErrNotExist, or any other error, when it is not all there.
+	// ErrPermission when the caller may have nothing of it, and has to ask other members.
 	Published(p *p2p.Piece, into []byte) error
 	// Ask has the process that brings the tree here give a piece: from its memory, from what it is writing, and with atHome from the source.
 	// ErrNotExist when there is none, or it has it not.
@@ -50,7 +50,7 @@ type Server struct {
 	trees map[string]*shelf // by digest; guarded by mu
 }
 
-// shelf is a tree, and who may ask for it.
+// shelf is a tree, and the ticket that opens it.
 type shelf struct {
 	ticket string
 	tree   Tree
@@ -61,7 +61,7 @@ const (
 	usualMemory = 128 << 20
 	asksMost    = 256
 	askTime     = 2 * time.Minute // that a process may take
-	shared      = 2 * time.Second // less is no while, after which who wants a piece from its home is to ask again
+	shared      = 2 * time.Second // a shorter wait was shared with an earlier request: the home is asked again
 )
 
 // NewServer returns a server of nothing; Open gives it trees.
@@ -78,7 +78,7 @@ func NewServer(o Options) *Server {
 	return s
 }
 
-// Open gives those who have the ticket pieces of a tree, which has a digest, from now on. It replaces what was open under the digest.
+// Open gives bearers of the ticket pieces of a tree, which has a digest, from now on. It replaces what was open under the digest.
 func (s *Server) Open(digest, ticket string, t Tree) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func (s *Server) Shut(digest string) {
 	s.kept.forget(digest)
 }
 
-// Keep has a piece in memory for those who will ask for it. data is the server's from now on.
+// Keep has a piece in memory for later requests. data is the server's from now on.
 func (s *Server) Keep(digest string, key p2p.Key, data []byte) {
 	s.mu.Lock()
 	open := s.trees[digest] != nil
@@ -193,7 +193,7 @@ func (s *Server) give(w http.ResponseWriter, r *http.Request, x *shelf, p *p2p.P
 	}
 	begun := time.Now()
 	data, err := s.ask(r, x, p)
-	for home(r) && errors.Is(err, mover.ErrHeld) && time.Since(begun) < shared { // it was asked together with others, who came before
+	for home(r) && errors.Is(err, mover.ErrHeld) && time.Since(begun) < shared { // it joined a request that came earlier
 		data, err = s.ask(r, x, p)
 	}
 	if errors.Is(err, mover.ErrNotExist) && errors.Is(denied, mover.ErrPermission) {
@@ -208,7 +208,7 @@ func (s *Server) give(w http.ResponseWriter, r *http.Request, x *shelf, p *p2p.P
 // home says whether this node is asked as the home of a piece.
 func home(r *http.Request) bool { return r.URL.RawQuery == atHome }
 
-// ask asks the process, once for all who want the same piece at one time.
+// ask asks the process, once for all requests for the same piece at one time.
 func (s *Server) ask(r *http.Request, x *shelf, p *p2p.Piece) ([]byte, error) {
 	home := home(r)
 	ctx := context.WithoutCancel(r.Context())
@@ -255,7 +255,7 @@ func (s *Server) published(w http.ResponseWriter, r *http.Request, x *shelf, p *
 	return send(w, into)
 }
 
-// send sends the answer. Who does not take it for long is left.
+// send sends the answer. It gives up a client that takes too long.
 func send(w http.ResponseWriter, data []byte) error {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(2 * silence)) // a connection that can not is closed some time
 	w.Header().Set("Content-Type", answerType)

@@ -17,7 +17,7 @@ import (
 // What goes over the wire.
 const (
 	path       = "/datamove.peer.v1/piece"
-	atHome     = "home" // of the query: whoever is asked has to read it
+	atHome     = "home" // of the query: the member that is asked has to read it
 	scheme     = "Bearer "
 	sumBytes   = 8
 	bodyMost   = 4 << 20 // of a request: all names of a piece

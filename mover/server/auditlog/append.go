@@ -14,7 +14,7 @@ import (
 // groupBytes bounds what is written at once, before it is escaped.
 const groupBytes = 256 << 10
 
-// waiter is a record on its way, and who waits for it.
+// waiter is a record on its way, and the channel of the caller that waits for it.
 type waiter struct {
 	entry Entry
 	bytes int
@@ -26,7 +26,7 @@ type waiter struct {
 // record is in the log, unless the error says that it could not be taken back. It
 // gives up when ctx ends, but not while the record is just being written.
 //
-// There is no goroutine behind it: whoever of the callers has the turn writes
+// There is no goroutine behind it: the caller that has the turn writes
 // what all of them have queued meanwhile.
 func (l *Log) Append(ctx context.Context, r Record) error {
 	if ctx.Err() != nil {
@@ -90,7 +90,7 @@ func (l *Log) withdraw(w *waiter) bool {
 	return true
 }
 
-// commit writes the next group and answers those who wait for it.
+// commit writes the next group and answers the callers that wait for it.
 func (l *Log) commit() {
 	group := l.next()
 	if len(group) == 0 {
@@ -168,7 +168,7 @@ func (l *Log) put(lines []byte) error {
 	return err
 }
 
-// touched looks whether somebody else has written to the file, or removed it.
+// touched looks whether another process has written to the file, or removed it.
 func (l *Log) touched() error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(l.file.Fd()), &st); err != nil {

@@ -1,10 +1,10 @@
-// Package auditlog keeps an append-only, hash-chained log of decisions: who asked for
-// what, and whether they may.
+// Package auditlog keeps an append-only, hash-chained log of decisions: the caller,
+// the request, and whether it was allowed.
 //
-// It owns one directory and these words: a [Record] is one decision, as whoever took
-// it tells it; an [Entry] is one line of the log, with its place in the chain; a
-// [Head] is the sequence and the hash of a line, which stands for all lines up to it;
-// a [Break] is the first place where a log is not whole.
+// It owns one directory and these words: a [Record] is one decision, as the server
+// tells it. An [Entry] is one line of the log, with its position in the chain. A
+// [Head] is the sequence and the hash of a line, which stands for all lines up to it.
+// A [Break] is the first position where a log is not whole.
 //
 // # Format, version 1
 //
@@ -39,18 +39,18 @@
 //	sed -n '7s/,"hash":"[0-9a-f]*"}$/}/p' FILE | tr -d '\n' | sha256sum
 //
 // The digest of a decision is that of the locations concerned, each followed by a NUL
-// byte, before anything is cut; so who knows a path finds what was decided about it:
+// byte, before anything is cut. So a path leads to the decisions about it:
 //
 //	printf '%s\0' /data/run-7 /scratch/run-7 | sha256sum
 //
 // A cut says that the log was opened with an end that a kill or a power cut had left
-// half written: how many bytes were cut off, and their digest. Whoever was told that
-// a decision is recorded is not concerned: its line was whole.
+// half written. It has the number of bytes that were cut off, and their digest. No caller of Append was
+// told that such a line is recorded.
 //
 // # What it shows, and what not
 //
-// Nobody can change, remove, insert or reorder lines unless they write all later ones
-// anew. Who can write in the directory can do that, or take away the end; so heads
+// To change, remove, insert or reorder lines, a writer has to write all later ones
+// anew. An account that can write in the directory can do that, or take away the end. So heads
 // are sent elsewhere from time to time ([Log.Head]: to a log server, into a monthly
 // mail, on paper), and [Verify] compares with them. A head that is known elsewhere
 // fixes every line up to it. A log that was moved away file by file from its
@@ -113,7 +113,7 @@ type Log struct {
 
 	places chan struct{} // one for each caller inside Append
 
-	// turn is held by whoever writes. It guards what stands below it.
+	// turn is held by the caller that writes. It guards what stands below it.
 	turn   chan struct{}
 	file   *os.File // the last one
 	first  uint64   // its first sequence
@@ -179,7 +179,7 @@ func (l *Log) load() error {
 	return l.resume(files[len(files)-1])
 }
 
-// Head returns the last record. Whoever keeps it elsewhere can tell later whether
+// Head returns the last record. A copy of it that is kept elsewhere shows later whether
 // everything up to it is still there.
 func (l *Log) Head() Head {
 	l.mu.Lock()

@@ -101,7 +101,7 @@ func makeDir(dir string) error {
 	return err
 }
 
-// acquire takes the lock of a log. The file stays for ever, so that nobody locks
+// acquire takes the lock of a log. The file stays for ever, so that no process locks
 // one that is gone.
 func acquire(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
@@ -120,7 +120,7 @@ func acquire(dir string) (*os.File, error) {
 	return nil, err
 }
 
-// inUse asks whether somebody has the log open.
+// inUse asks whether a process has the log open.
 func inUse(dir string) bool {
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {

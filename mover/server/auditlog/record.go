@@ -13,14 +13,14 @@ import (
 	"datamove.dev/mover"
 )
 
-// Record is one decision, as whoever took it tells it. Texts may be anything that a
+// Record is one decision, as the server tells it. Texts may be anything that a
 // caller sent.
 type Record struct {
 	HasUID    bool     // UID is known; without it the caller has no account here, or is the service itself
 	UID       uint32   // of the actor
-	Actor     string   // the name of who asked
+	Actor     string   // the name of the account that the call is for
 	Agent     string   // which agent asserted the actor; "" when the actor called for itself
-	By        string   // who called, for the actor; "" when that is the actor
+	By        string   // the caller, when it called for the actor; "" when that is the actor
 	Peer      string   // the address that the call came from; "" of an internal action
 	Method    string   // of gRPC in full, or an internal action as "lease.expire"
 	Object    string   // what it was about: a task id, a dataset, a tier

@@ -46,7 +46,7 @@ func (l *Log) cutOff(broken error) error {
 	line := appendEntry(nil, &cut)
 	c.add(&cut)
 	// Written over the rest before that is taken away: a kill in between leaves another
-	// half-written end, and not one that nobody knows of.
+	// half-written end, and not an unnoticed one.
 	if _, err := l.file.WriteAt(line, l.size); err != nil {
 		return err
 	}

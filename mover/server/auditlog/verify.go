@@ -22,12 +22,12 @@ type Summary struct {
 	Since     time.Time // of the first line
 	Until     time.Time // of the last one
 	Head      Head      // the last line
-	InUse     bool      // somebody had the log open: its last lines may be on their way yet
+	InUse     bool      // a process had the log open: its last lines may be on their way yet
 }
 
-// Verify reads all files of the log in dir. The first place where it is not whole
-// is a *Break. Heads that are known from elsewhere must be in it; without one,
-// nobody can tell whether lines are missing at the end. Where the first files were
+// Verify reads all files of the log in dir. The first position where it is not whole
+// is a *Break. Heads that are known from elsewhere must be in it. Without one,
+// missing lines at the end are not found. Where the first files were
 // moved away, the head of their last line must be among them.
 //
 // A line without its end, behind all others, is none while the log is in use.

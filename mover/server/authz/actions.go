@@ -2,17 +2,17 @@ package authz
 
 import "strings"
 
-// whom says to whom an action is open without a role.
+// This type is the set of callers that an action is open to without a role.
 type whom int
 
 const (
-	byRole    whom = iota // to nobody
-	byName                // to nobody; and a role has to name it, or its family: * does not give it
-	atHome                // to nobody; and a role gives it only to who calls directly
+	byRole    whom = iota // none
+	byName                // none; and a role has to name it, or its family: * does not give it
+	atHome                // none; and a role gives it only to direct callers
 	visible               // to every person
 	everybody             // to every person that a node may speak for
-	agents                // to agents, and to nobody by any role
-	anybody               // to whoever can reach us
+	agents                // agents; no role gives it
+	anybody               // every caller
 )
 
 // actions has every action.
@@ -66,7 +66,7 @@ var actions = map[string]whom{
 	"policy.run":       byRole,
 	"burst.apply.own":  everybody, // of a team that is a project of one's own: its account has a cap
 	"burst.apply.any":  byRole,
-	"burst.adjust":     atHome, // of the accounts: who owns the bill
+	"burst.adjust":     atHome, // of the accounts: it is for the owner of the bill
 	"burst.read.own":   everybody,
 	"burst.read.any":   byRole,
 	"usage.read.own":   everybody,

@@ -8,7 +8,7 @@ import (
 )
 
 // MayCall decides whether a caller may call a method at all. Where the method acts
-// on what belongs to somebody, [Rules.MayOn] has the last word.
+// on what has an owner, [Rules.MayOn] has the last word.
 func (r *Rules) MayCall(c Caller, full string) Decision {
 	m, known := methods[full]
 	if !known {
@@ -34,7 +34,7 @@ func (r *Rules) MayAt(c Caller, full, node string) Decision {
 	return deny("default", "%s may not see all that is meant for the node %s: that is for root there", c, mover.Printable(node))
 }
 
-// Owner is whom something belongs to.
+// Owner is the owner of a task, a dataset or another object.
 type Owner struct {
 	Name    string
 	UID     uint32

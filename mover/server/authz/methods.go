@@ -6,10 +6,10 @@ import (
 	"datamove.dev/mover/task"
 )
 
-// Method is what a method of the API does. The zero value is allowed to nobody.
+// Method is what a method of the API does. The zero value is allowed to no caller.
 type Method struct {
 	Action string
-	Owned  bool // it acts on what belongs to somebody: Action has a .own and an .any
+	Owned  bool // it acts on what has an owner: Action has a .own and an .any
 }
 
 // methods has every method that is served, by its full name. One that is not here

@@ -20,7 +20,7 @@ type Input struct {
 	Users    map[string]string // people by the common name of their certificate
 }
 
-// Project is who may work where.
+// Project is a set of members, and the locations where they may work.
 type Project struct {
 	Roots   []string // locations
 	Reads   []string // locations to read only
@@ -119,7 +119,7 @@ func checkRole(name string, in Role) error {
 	return nil
 }
 
-// Person returns whose client certificate has that common name.
+// Person returns the user with the client certificate of that common name.
 func (r *Rules) Person(commonName string) (name string, ok bool) {
 	name = r.users[commonName]
 	return name, name != ""
@@ -149,14 +149,14 @@ func (r *Rules) Roles(c Caller) []string {
 	return of
 }
 
-// person reports whether the caller is somebody: on a socket of ours, or with a
-// certificate of which it is known whose it is.
+// person reports whether the caller is a person: on a socket of ours, or with a
+// certificate that the configuration gives to a user.
 func (r *Rules) person(c Caller) bool {
 	switch c.Via {
 	case Local:
 		return true
 	case Certificate:
-		return c.By != "" || r.people[c.Name] // for whom somebody calls needs none
+		return c.By != "" || r.people[c.Name] // a person that another caller calls for needs none
 	case Forwarded:
 		return c.Agent != ""
 	}
@@ -169,7 +169,7 @@ func (r *Rules) administrator(c Caller) bool {
 	return c.Via == Local && c.By == "" && (c.UID == 0 || c.UID == r.uid)
 }
 
-// rootOfNode reports whether an agent speaks for somebody who would be root on
+// rootOfNode reports whether an agent asks for a user that would be root on
 // every node.
 func rootOfNode(c Caller) bool {
 	return c.Via == Forwarded && c.UID == 0

@@ -29,10 +29,10 @@ const (
 	maxAnswer = 1 << 20
 )
 
-// Options are where the API server is, and who we are. The zero value is that of a pod.
+// Options are the address of the API server, and our own token. The zero value is that of a pod.
 type Options struct {
 	Server string              // https://host:port; "" is what the environment of a pod says
-	CA     string              // file with who signed its certificate; "" is that of a pod
+	CA     string              // file with the authority of its certificate; "" is that of a pod
 	Token  string              // file with our token, which may be renewed; "" is that of a pod
 	Getenv func(string) string // nil is os.Getenv
 }
@@ -78,11 +78,11 @@ func New(o Options) (*Client, error) {
 	}}, nil
 }
 
-// Close ends connections that nobody uses.
+// Close ends idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // call sends a body and reads the answer. What failed is of kind ErrTransient: either the server is not
-// there, or somebody has to give us rights, and who waits for us tries again.
+// there, or an administrator has to give us rights. The caller tries again.
 func (c *Client) call(ctx context.Context, method, path, contentType string, body, answer any) error {
 	fail := func(err error) error {
 		return &mover.Error{Op: strings.ToLower(method), Place: c.server + path, Err: errors.Join(mover.ErrTransient, err)}

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	publishEvery = 10 * time.Minute // somebody may have written over it
+	publishEvery = 10 * time.Minute // another writer may have written over it
 	firstPause   = time.Second      // after a try that failed
 	maxPause     = time.Minute
 )

@@ -21,7 +21,7 @@ const nodeKey = "authentication.kubernetes.io/node-name"
 const (
 	accountPrefix = "system:serviceaccount:"
 	maxToken      = 16 << 10
-	reviews       = 8 // at a time: whoever can reach us can have us ask
+	reviews       = 8 // at a time: every peer that can reach us can cause one
 )
 
 // review is a TokenReview of authentication.k8s.io/v1.

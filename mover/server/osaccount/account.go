@@ -1,19 +1,19 @@
-// Package osaccount knows the accounts of this node: who is at the other end of a
-// socket, and as whom work is done here when somebody asked for it elsewhere.
+// Package osaccount knows the accounts of this node: that of the peer of a
+// socket, and that of a user with work from another node.
 //
 // An [Account] has uid, gid and groups, which are what the kernel goes by, and names,
 // which are what a configuration goes by. [Directory.Peer] takes the numbers of a
-// caller from the kernel: they are what the process had when it connected, and no
-// word of its own can change them. [Directory.Lookup] takes them from NSS, so that a
-// directory service counts as much as /etc/passwd; a name that is another uid here
-// than where it was asked is refused, because files would go to somebody else.
+// caller from the kernel. They are what the process had when it connected, and nothing
+// that it sends can change them. [Directory.Lookup] takes them from NSS, so that a
+// directory service counts as much as /etc/passwd. A name with another uid here
+// than where it was asked is refused, because files would go to another user.
 // Neither ever takes a group from a request.
 //
 // NSS is asked with getent and id, from fixed paths, with lists of arguments, a
 // deadline and a bounded answer, because our programs have no C library that could
 // load its modules. Where the tools are missing, /etc/passwd and /etc/group are read;
-// [In] reads those of another directory, for who runs in a container. What was answered holds for a minute. A uid without a name is nobody
-// that NSS could tell of: it may work on the node to whose socket it came, with the
+// [In] reads those of another directory, for an agent in a container. What was answered holds for a minute. NSS can tell
+// nothing of a uid without a name. It may work on the node with the socket that it connected to, with the
 // groups that it had there, for a day.
 //
 // A Directory may be used from many goroutines and starts at most a few tools at a
@@ -50,7 +50,7 @@ func valid(name string) bool {
 		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// denied says that nobody acts as that account on this node.
+// denied is the error for an account that no work runs as on this node.
 func denied(format string, args ...any) error {
 	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), mover.ErrPermission)
 }

@@ -17,7 +17,7 @@ type Directory struct {
 	users    cache[string, user]     // by name or uid
 	members  cache[string, []uint32] // groups by name of the account
 	groups   cache[uint32, string]   // names by gid; "" has none
-	nameless cache[uint32, Account]  // who came to this node, by uid
+	nameless cache[uint32, Account]  // of uids that called on this node
 }
 
 const (
@@ -36,7 +36,7 @@ func In(dir string) *Directory {
 	return &Directory{nss: nss{files: files(dir), slots: make(chan struct{}, tools)}}
 }
 
-// Peer returns who is at the other end of conn, as the kernel saw it when that
+// Peer returns the account at the other end of conn, as the kernel saw it when that
 // process connected.
 func (d *Directory) Peer(ctx context.Context, conn *net.UnixConn) (Account, error) {
 	a, err := peer(conn)
@@ -59,8 +59,8 @@ func (d *Directory) Peer(ctx context.Context, conn *net.UnixConn) (Account, erro
 	return a, nil
 }
 
-// Lookup returns the account of that name on this node, to act as somebody who was
-// called so, with that uid, where they asked. It is of kind [mover.ErrPermission]
+// Lookup returns the account of that name on this node, for work that a user of that
+// name and uid asked for elsewhere. It is of kind [mover.ErrPermission]
 // when there is no such account, or it is another uid here. Without a name it is
 // the account with which that uid last called on this node.
 func (d *Directory) Lookup(ctx context.Context, name string, uid uint32) (Account, error) {
@@ -121,7 +121,7 @@ func (u Unseen) Error() string {
 
 func (u Unseen) Unwrap() error { return mover.ErrPermission }
 
-// visitor returns who called on this node without a name.
+// visitor returns the account of a uid without a name that called on this node.
 func (d *Directory) visitor(uid uint32) (Account, error) {
 	a, ok := d.nameless.get(uid)
 	if !ok {
@@ -152,7 +152,7 @@ func through[K comparable, V any](ctx context.Context, n nss, c *cache[K, V], ke
 		return none, err
 	}
 	defer leave()
-	if v, ok := c.get(key); ok { // somebody asked while we waited
+	if v, ok := c.get(key); ok { // another call has asked meanwhile
 		return v, nil
 	}
 	v, err := ask()

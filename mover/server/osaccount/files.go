@@ -13,9 +13,9 @@ import (
 	"datamove.dev/mover"
 )
 
-// files is a directory with passwd and group: what a node without the tools goes by, and an agent in a container,
-// which has the directory of its node. They are opened anew each time, because whoever changes them puts others
-// in their place.
+// files is a directory with passwd and group. A node without the tools reads them, and an agent in a container,
+// which has the directory of its node. They are opened anew each time, because a tool that changes them replaces
+// the files.
 type files string
 
 // user finds a valid name, or a uid in digits.

@@ -39,8 +39,8 @@ func findTools() nss {
 	}
 }
 
-// first returns the first path where there is a program. Whoever can put one there
-// is root already; PATH is not asked.
+// first returns the first path where there is a program. Only root can put one
+// there; PATH is not asked.
 func first(paths ...string) string {
 	for _, path := range paths {
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
@@ -75,7 +75,7 @@ func (n nss) user(ctx context.Context, key string) (user, error) {
 	line, _, _ := bytes.Cut(out, []byte("\n"))
 	fields := strings.Split(string(line), ":")
 	if len(fields) < 4 || !valid(fields[0]) {
-		return user{}, nil // a name that nobody can ask for is none
+		return user{}, nil // a name that no request can have is none
 	}
 	return readUser(fields[0], fields[2], fields[3])
 }

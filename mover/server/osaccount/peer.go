@@ -12,7 +12,7 @@ import (
 // maxGroups is how many groups the kernel gives a process (NGROUPS_MAX).
 const maxGroups = 65536
 
-// peer asks the kernel who is at the other end.
+// peer asks the kernel for the account at the other end.
 func peer(conn *net.UnixConn) (Account, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -53,7 +53,7 @@ func (a *Authority) open(dir string) error {
 		if err = a.create(); !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		f, err = readFile(a.path) // somebody else was faster: theirs is it
+		f, err = readFile(a.path) // another process was faster: its file counts
 	}
 	if err == nil {
 		err = a.take(f)
@@ -176,8 +176,8 @@ func living(certs []*x509.Certificate) []*x509.Certificate {
 	return slices.DeleteFunc(slices.Clone(certs), func(c *x509.Certificate) bool { return now.After(c.NotAfter) })
 }
 
-// chain is what a server shows after its own certificate: whatever leads to an
-// authority that somebody may know, and those themselves, for who knows but a pin.
+// chain is what a server shows after its own certificate: what leads to every
+// authority that a client may know. A client with only a pin needs those themselves, too.
 // Call it with mu held.
 func (a *Authority) chain() (all [][]byte) {
 	if a.cross != nil {

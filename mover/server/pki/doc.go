@@ -1,5 +1,5 @@
-// Package pki is the service's own small public key infrastructure: who an agent
-// or a remote person is, proved by a certificate that only the service gives.
+// Package pki is the service's own small public key infrastructure. Agents
+// and remote persons prove their identity by a certificate that only the service gives.
 //
 // # Words
 //
@@ -12,18 +12,18 @@
 // # Promises
 //
 // TLS 1.3, ECDSA on P-256, nothing to choose. Nothing of a request for a certificate
-// is taken over but its public key. Whoever shows no certificate is nobody
-// ([ErrAnonymous]); whoever shows one that is not of this authority, not of this
+// is taken over but its public key. A client without a certificate has no identity
+// ([ErrAnonymous]). A client with one that is not of this authority, not of this
 // time, not for this use, or refused by [ServerOptions.Admit] gets no connection.
 // Sessions are not resumed, so every connection is judged.
 //
-// Certificates are short: 24 hours for an agent. A server whose certificate nears
-// its end makes a new one in the next handshake, a Keeper renews when a third is
+// Certificates are short: 24 hours for an agent. When the certificate of a server nears
+// its end, the server makes a new one in the next handshake. A Keeper renews when a third is
 // left; neither needs a restart. Not-before lies 5 minutes in the past, for clocks
 // that differ.
 //
 // A rotation of the authority breaks nothing: the new one is signed by the old one,
-// too, so who knows only the old one still knows the server, and learns the new one
+// too. So a client with only the old one still knows the server, and learns the new one
 // with the next renewal.
 //
 // Everything may be used from many goroutines. Files are written whole or not at
@@ -32,12 +32,12 @@
 //
 // # Left to others
 //
-// That a token is used once is the ledger's transaction; who is revoked or
-// forgotten, its memory (service.Admit).
+// The coordinator's state sees to it that a token is used once, and keeps the agents that are revoked or
+// forgotten (coordinator.Admit).
 // What an identity may do is the service's table. A connection that is open when its
 // peer is revoked stays open: the service judges each call by [Peer] again.
 //
-// TestWhoGetsIn is the table of who does, TestPinOnFirstContact the join against
-// somebody in the middle, TestRenewal two months of a Keeper, TestRotation the change of
+// TestWhoGetsIn is the table of clients that get in, TestPinOnFirstContact the join with
+// an attacker in the middle. TestRenewal is two months of a Keeper, TestRotation the change of
 // the authority.
 package pki

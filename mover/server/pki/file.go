@@ -116,7 +116,7 @@ func readFile(path string) (*file, error) {
 }
 
 // makeDir makes the directory of a file of ours. One that is there must not be
-// open to the writes of others, who could put their own file in place of ours.
+// writable for other accounts: they could replace our file.
 func makeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

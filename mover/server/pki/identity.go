@@ -11,7 +11,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// Role is what somebody is to the service.
+// Role is what an identity is to the service.
 type Role string
 
 // The roles. Only clients are agents or users.
@@ -21,7 +21,7 @@ const (
 	User    Role = "user"
 )
 
-// Identity is who a certificate speaks for.
+// Identity is the subject that a certificate speaks for.
 type Identity struct {
 	Role    Role
 	Name    string    // see ValidName
@@ -69,7 +69,7 @@ func (i Identity) uri() *url.URL {
 	return &url.URL{Scheme: scheme, Host: string(i.Role), Path: "/" + i.Name}
 }
 
-// identityOf reads who a certificate speaks for. It has to say it in the one way
+// identityOf reads the identity in a certificate. It has to be written in the one way
 // in which we write it.
 func identityOf(cert *x509.Certificate) (Identity, error) {
 	if len(cert.URIs) != 1 {
@@ -88,7 +88,7 @@ func serialOf(cert *x509.Certificate) string { return cert.SerialNumber.Text(16)
 // ErrAnonymous is what Peer says of a connection without a client certificate.
 var ErrAnonymous = fmt.Errorf("%w: no client certificate", mover.ErrPermission)
 
-// Peer returns who is on the other side of a connection to a server made with
+// Peer returns the identity on the other side of a connection to a server made with
 // [ServerTLS].
 func Peer(state tls.ConnectionState) (Identity, error) {
 	if len(state.PeerCertificates) == 0 {

@@ -90,7 +90,7 @@ func sign(template, parent *x509.Certificate, public crypto.PublicKey, key *ecds
 	return x509.ParseCertificate(der)
 }
 
-// leaf is the template of a certificate for somebody.
+// leaf is the template of a certificate for an identity.
 func leaf(id Identity, life time.Duration, usage x509.ExtKeyUsage) *x509.Certificate {
 	now := time.Now()
 	template := &x509.Certificate{
@@ -107,7 +107,7 @@ func leaf(id Identity, life time.Duration, usage x509.ExtKeyUsage) *x509.Certifi
 }
 
 // sign makes a certificate that ends no later than the authority does.
-// Beside it goes what leads from it to every authority that somebody may know.
+// Beside it goes what leads from it to every authority that a client may know.
 func (a *Authority) sign(template *x509.Certificate, public crypto.PublicKey) (cert *x509.Certificate, chain [][]byte, err error) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()

@@ -28,13 +28,13 @@ const (
 )
 
 // Renew gets a certificate for a request: from the service, or from the authority
-// itself. It returns the certificate in DER and who is to be trusted, DER after DER.
+// itself. It returns the certificate in DER and the authorities to trust, DER after DER.
 type Renew func(ctx context.Context, request []byte) (certificate, authority []byte, err error)
 
 // KeeperOptions are what a Keeper may have. The zero value works.
 type KeeperOptions struct {
 	Logger *slog.Logger // nil means no log
-	// Replace lets a file pass that is of somebody else, or damaged, or was open to
+	// Replace lets a file pass that is of another identity, or damaged, or was open to
 	// others: it is as nothing, until Obtain replaces it.
 	Replace bool
 }
@@ -52,7 +52,7 @@ type Keeper struct {
 }
 
 // OpenKeeper opens the directory of a node or a person. It may be empty: then
-// Obtain is called first. What others wrote there for somebody else is an error, unless
+// Obtain is called first. A file of another identity there is an error, unless
 // it is to be replaced.
 func OpenKeeper(dir string, id Identity, o KeeperOptions) (*Keeper, error) {
 	if o.Logger == nil {
@@ -142,7 +142,7 @@ func (k *Keeper) ended(f *file) error {
 	return k.fail("use the certificate", fmt.Errorf("%w; only one that is good can be renewed: %s", Current(f.cert, "the certificate of "+k.id.String()), howToJoin))
 }
 
-// Authorities returns whom to trust; nobody before the first certificate.
+// Authorities returns the authorities to trust; none before the first certificate.
 func (k *Keeper) Authorities() *x509.CertPool {
 	f, err := k.current()
 	if err != nil {
@@ -151,7 +151,7 @@ func (k *Keeper) Authorities() *x509.CertPool {
 	return poolOf(f.other)
 }
 
-// AuthorityCertificates returns whom to trust, in DER, for a process that has no directory of ours.
+// AuthorityCertificates returns the authorities to trust, in DER, for a process that has no directory of ours.
 func (k *Keeper) AuthorityCertificates() (der [][]byte) {
 	f, err := k.current()
 	if err != nil {
@@ -242,7 +242,7 @@ func pause(failures int, left time.Duration) time.Duration {
 		return time.Minute
 	}
 	d := max(firstPause, min(firstPause<<min(failures-1, 16), maxPause, left/4))
-	return d + rand.N(d/4) // many agents whose coordinator was away do not come at once
+	return d + rand.N(d/4) // after an absence of the coordinator, its agents do not come all at once
 }
 
 func (k *Keeper) tell(ctx context.Context, err error, wait time.Duration) {

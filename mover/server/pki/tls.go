@@ -8,7 +8,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// ServerOptions are what a server is and whom it lets in.
+// ServerOptions are the certificate of a server, and the clients that it lets in.
 type ServerOptions struct {
 	Certificate func() (*tls.Certificate, error) // that it shows now, as of [Authority.Server]
 	Authorities func() *x509.CertPool            // of clients' certificates, now
@@ -18,7 +18,7 @@ type ServerOptions struct {
 }
 
 // ServerTLS returns the configuration of a server. A client may come without a
-// certificate: [Peer] says so, and only a node that joins has business as nobody.
+// certificate: [Peer] says so, and only a node that joins has business without one.
 func ServerTLS(o ServerOptions) *tls.Config {
 	config := &tls.Config{
 		MinVersion:             tls.VersionTLS13,
@@ -29,7 +29,7 @@ func ServerTLS(o ServerOptions) *tls.Config {
 		GetCertificate:         func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return o.Certificate() },
 		VerifyConnection:       o.judge,
 	}
-	// Who is trusted may change while the server runs.
+	// The trusted authorities may change while the server runs.
 	current := config.Clone()
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		c := current.Clone()
@@ -39,7 +39,7 @@ func ServerTLS(o ServerOptions) *tls.Config {
 	return config
 }
 
-// judge decides on a client whose chain and time are verified.
+// judge decides on a client after its chain and time are verified.
 func (o ServerOptions) judge(state tls.ConnectionState) error {
 	if len(state.PeerCertificates) == 0 {
 		return nil
@@ -54,7 +54,7 @@ func (o ServerOptions) judge(state tls.ConnectionState) error {
 	return err
 }
 
-// ClientOptions are whom a client calls and what it shows.
+// ClientOptions are the servers that a client calls, and the certificate that it shows.
 type ClientOptions struct {
 	// ServerName is a host name or address that the server's certificate must have.
 	// "" is any: it must be of the service all the same, and the service is one.
@@ -68,8 +68,8 @@ func ClientTLS(o ClientOptions) *tls.Config {
 	return clientTLS(o, func([]*x509.Certificate) *x509.CertPool { return o.Authorities() })
 }
 
-// JoinTLS returns the configuration of a node that has but a token. It talks to the
-// service whose authority has the pin of the token, and to nobody else.
+// JoinTLS returns the configuration of a node that has but a token. It talks only to the
+// service with an authority that has the pin of the token.
 func JoinTLS(pin Pin, serverName string) *tls.Config {
 	return clientTLS(ClientOptions{ServerName: serverName}, func(chain []*x509.Certificate) *x509.CertPool {
 		pool := x509.NewCertPool()
@@ -105,7 +105,7 @@ func clientTLS(o ClientOptions, roots func(chain []*x509.Certificate) *x509.Cert
 }
 
 // PeerServerTLS returns the configuration of an agent that serves other nodes. It shows the certificate that it has
-// as an agent; who calls is told by what is asked, and not by a certificate.
+// as an agent. A request proves its right by what it carries, and not by a certificate.
 func PeerServerTLS(certificate func() (*tls.Certificate, error)) *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
@@ -115,7 +115,7 @@ func PeerServerTLS(certificate func() (*tls.Certificate, error)) *tls.Config {
 	}
 }
 
-// PeerClientTLS returns the configuration of who calls the agent of that name.
+// PeerClientTLS returns the configuration of a client of the agent of that name.
 func PeerClientTLS(authorities *x509.CertPool, name string) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,

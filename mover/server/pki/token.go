@@ -49,7 +49,7 @@ type TokenRecord struct {
 	Name    string            // of the node
 	Hash    [sha256.Size]byte // of the text
 	Expires time.Time
-	Used    time.Time // zero: not yet. Whoever stores the record sets it, once
+	Used    time.Time // zero: not yet. The store of the record sets it, once
 }
 
 // NewToken makes a token for a node. A ttl of 0 is [DefaultTTL].
@@ -93,8 +93,8 @@ func (t Token) ID() string {
 // Format prints [secret], whatever the verb.
 func (t Token) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[secret]") }
 
-// IsToken reports whether a text begins as a join token does, whatever comes then. What does not is
-// a token of somebody else.
+// IsToken reports whether a text begins as a join token does, whatever comes then. Any other text is
+// a token of another issuer.
 func IsToken(text string) bool { return strings.HasPrefix(strings.TrimSpace(text), tokenPrefix) }
 
 // ParseToken reads what Text wrote; space around it is left out.

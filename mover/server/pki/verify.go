@@ -9,7 +9,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// verify returns who a chain speaks for, now, for one use. A host that is not
+// verify returns the identity that a chain speaks for, now, for one use. A host that is not
 // empty must be in the certificate.
 func verify(chain []*x509.Certificate, roots *x509.CertPool, usage x509.ExtKeyUsage, host string) (Identity, error) {
 	if len(chain) == 0 {
@@ -28,8 +28,8 @@ func verify(chain []*x509.Certificate, roots *x509.CertPool, usage x509.ExtKeyUs
 	return judge(chain[0], usage)
 }
 
-// judge returns who a certificate speaks for that one of our authorities signed:
-// it must be for this use and for no other, and by a role that has this use.
+// judge returns the identity in a certificate that one of our authorities signed.
+// The certificate must be for this use and for no other, and by a role that has this use.
 func judge(cert *x509.Certificate, usage x509.ExtKeyUsage) (Identity, error) {
 	id, err := identityOf(cert)
 	if err != nil {

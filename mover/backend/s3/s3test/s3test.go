@@ -51,7 +51,7 @@ func Start(t testing.TB, tls bool) *Server {
 	return started(t, "--tls="+strconv.FormatBool(tls))
 }
 
-// StartVersioned starts the embedded server with a bucket that keeps all versions, and whose ETags are those of one that KMS encrypts.
+// StartVersioned starts the embedded server with a bucket that keeps all versions, and gives ETags like those of a bucket with KMS.
 func StartVersioned(t testing.TB) *Server {
 	t.Helper()
 	t.Setenv("AWS_CA_BUNDLE", "") // of this machine, and not the test's business

@@ -39,7 +39,7 @@ func On(nodes ...string) map[string][]string {
 // never in conflict but with too many others at once, which is Down(409), as too many calls are Down(429).
 type Server struct {
 	*httptest.Server
-	CA, Token string // files for who calls it
+	CA, Token string // files for its clients
 
 	mu     sync.Mutex // guards all below
 	tokens map[string]Token
@@ -98,7 +98,7 @@ func (s *Server) Seal() {
 	s.sealed = true
 }
 
-// Forget has it not know who calls.
+// Forget has it refuse the token of its client.
 func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
