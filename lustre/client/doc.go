@@ -10,13 +10,13 @@
 // Lustre says yes to a layout for a file that has one, to a pool that there is not, to more
 // stripes than OSTs, and does something else. [Client.Create] leaves a file with the layout
 // that was asked for, or none. A file that was made for a layout and did not get one would
-// fail every write: who is killed between the two leaves one, under the name that was given.
+// fail every write: a process killed between the two leaves one, under the name that was given.
 //
 // All methods may be called by many at once; a mount that comes and goes is opened anew. Where
 // a server does not answer a call waits, as every call to Lustre does; contexts are looked at
 // between calls.
 //
-// Left to others: which file system a path is on (package system), which layout suits
+// Left to others: which file system a path is on (package detect), which layout suits
 // (lustre.Advise), moving contents to and from an archive (package copytool).
 //
 // Tests run on a fake kernel; those called TestReal… on a real Lustre, see make lustre-test.
