@@ -14,7 +14,7 @@ import (
 
 // Staging brings datasets to this node, and keeps them there: *stage.Mover does, and *stage.Away, which gives pods what a node had before while the coordinator is away.
 type Staging interface {
-	// Stage asks for what a source holds, for a holder, whose it is until Drop. While it is on its way the
+	// Stage asks for what a source holds, for a holder, which keeps it until Drop. While it is on its way the
 	// error is a *stage.Underway; a call that comes again asks for the same.
 	Stage(ctx context.Context, source datasetclient.Source, holder string) (datasetclient.Place, error)
 	// Newest is the digest of the newest version of a dataset.
@@ -39,7 +39,7 @@ type Staging interface {
 	Keep(ctx context.Context, prefix string, alive func(holder string) bool, told func(error))
 }
 
-// lane is the one of a tier, whose replicas are mounted and noted.
+// lane is the one of a tier, for mounts and notes of its replicas.
 func lane(root string) string { return "tier:" + root }
 
 // Noting keeps a replica on this node from being removed until a time, as *stage.Away needs it.
@@ -91,7 +91,7 @@ func ofVolume(id volume.ID) string {
 	return holders + volume.KeyOf("", volume.Dataset, id.String()) + ":"
 }
 
-// holder is whose lease a mount is: which volume, and where.
+// holder is the holder of the lease for a mount: which volume, and where.
 func holder(id volume.ID, target string) string {
 	return ofVolume(id) + volume.KeyOf("", volume.Dataset, target)
 }

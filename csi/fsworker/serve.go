@@ -60,7 +60,7 @@ func serve(ctx context.Context, conn net.Conn, methods map[string]Method, calls 
 			reply, err := call(ctx, methods, q)
 			mu.Lock()
 			defer mu.Unlock()
-			// Who does not hear the answer any more has given the call up.
+			// A failed write means that the driver has given up the call.
 			_ = out.Encode(answer(q.Number, reply, err))
 		})
 	}
