@@ -92,7 +92,7 @@ func spend(ctx context.Context, c command, group cgroup) (Sample, error) {
 	return s, nil
 }
 
-// maxRSS is the largest process of those that p was and has waited for. A process is born with the mark of who started it, so
+// maxRSS is the largest process of those that p was and has waited for. A new process starts with the maximum of its parent, so
 // what is not above our own is not known, and 0; the kernel counts both a little inexactly.
 func maxRSS(p *os.ProcessState) int64 {
 	usage, ok := p.SysUsage().(*syscall.Rusage)

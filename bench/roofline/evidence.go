@@ -25,7 +25,7 @@ type Evidence struct {
 	Notes    []string
 }
 
-// EvidenceOf is what of some runs counts for a path: phases that came to their end, and whose bytes did not come from the memory of clients. Nodes that run on one kernel are one host:
+// EvidenceOf is what of some runs counts for a path: phases that came to their end, with bytes that did not come from the memory of clients. Nodes that run on one kernel are one host:
 // how many processes there are does not make a cluster larger.
 func EvidenceOf(runs []*result.Run, path Path) (e Evidence) {
 	rates := map[int64][]float64{}
