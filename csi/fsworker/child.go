@@ -17,7 +17,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// child is one hand, as its Crew sees it.
+// child is one hand, as its Pool sees it.
 type child struct {
 	cmd  *exec.Cmd // nil is this process
 	conn net.Conn

@@ -14,7 +14,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// Pool starts hands and asks them. The zero Crew runs this program again with the argument "hand".
+// Pool starts hands and asks them. The zero Pool runs this program again with the argument "hand".
 type Pool struct {
 	Program string        // "" is this one
 	Args    []string      // nil is "hand"
@@ -31,7 +31,7 @@ type Pool struct {
 	ended bool             // guarded by mu
 }
 
-// lane is what hangs together. Its fields are guarded by the mutex of its Crew.
+// lane is what hangs together. Its fields are guarded by the mutex of its Pool.
 type lane struct {
 	at    *child          // that calls are given to; nil until the next one
 	hands map[*child]*use // all that are not gone

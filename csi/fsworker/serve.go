@@ -31,7 +31,7 @@ func Typed[A, R any](do func(context.Context, A) (R, error)) Method {
 // socket is where a hand finds the one it was started with.
 const socket = 3
 
-// Serve answers calls in a process that a Crew has started, until that ends. It returns nil then.
+// Serve answers calls in a process that a Pool has started, until that ends. It returns nil then.
 func Serve(ctx context.Context, methods map[string]Method) error {
 	conn, err := net.FileConn(os.NewFile(socket, "socket"))
 	if err != nil {

@@ -1,13 +1,13 @@
 // Package volumestore is the directory of one file system below which the driver makes volumes.
 //
-// base.json                    its identity, made once
+//	base.json                    its identity, made once
 //	volumes/KEY/volume.json      what is known of a volume (Record)
 //	volumes/KEY/data             what pods see: a project of the file system, with its quota
 //	snapshots/KEY/...            the same, read-only
 //	making/KEY/...               one that is not whole yet
 //	projects/ID                  which volume has a project ID, where IDs are ours to give; of a btrfs, which one is
 //	                             gone, and has left something behind that Reap will remove
-// trash/KEY.TIME/...           removed, with a tombstone.json that has the time and the cause
+//	trash/KEY.TIME/...           removed, with a tombstone.json that has the time and the cause
 //
 // Its words: a [Base] is opened for each call, and refused when it is not on the kind of file system that the
 // configuration says: an empty directory where nothing is mounted is no base. A [Wish] is what
