@@ -1,6 +1,6 @@
 // Package manifest reads and writes the exact contents of a tree: names, facts
-// and checksums, for what a store can not keep by itself and for whoever wants to
-// compare later. Put around a store (Overlay), it gives entries back the facts that
+// and checksums, for what a store can not keep by itself and for later
+// comparisons. Put around a store (Overlay), it gives entries back the facts that
 // they had.
 //
 // # Format
