@@ -143,7 +143,7 @@ func (r *round) all() want {
 }
 
 // othersTold tells other nodes that we have told of all our saves, and says whether they have: until then they may tell of one that we have a part of, which is not
-// left over. Who says nothing for long is not waited for.
+// left over. It waits for a silent node up to slurm.Grace after the end of the job.
 func (r *round) othersTold(ctx context.Context) (bool, error) {
 	if len(r.others) == 0 {
 		return true, nil

@@ -57,5 +57,5 @@
 //   - No name of a job leads out of the directory that it stands in: TestExpand, FuzzExpand.
 //
 // Everything here is pure; values do not change once they are made. A tier may have become another since a
-// job was submitted: who reads a record asks [Job.Check] again.
+// job was submitted: the reader of a record calls [Job.Check] again.
 package directive
