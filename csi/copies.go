@@ -48,8 +48,8 @@ func (d *Driver) archivable(fileSystem string, p volume.Parameters) error {
 	return nil
 }
 
-// remove takes a volume or a snapshot away. It first stops a copy into one that was only begun, so that
-// the copy does not write to the path of the next one of its name.
+// remove takes a volume or a snapshot away. It first stops a copy into one that was only begun. Otherwise
+// the copy would write to the path of the next one of its name.
 func (d *Driver) remove(ctx context.Context, spec volumestore.Spec, id volume.ID, by string) error {
 	if d.canCopy(spec.Name) == nil {
 		mark, err := d.Files.Begun(ctx, spec, id)

@@ -143,7 +143,7 @@ func (d *Driver) GetPluginCapabilities(context.Context, *csi.GetPluginCapabiliti
 // spec is a file system as package volumestore has it.
 func (d *Driver) spec(name string) volumestore.Spec { return d.Config.spec(name, d.NodeID) }
 
-// known reads the ID of a volume on a file system of the configuration: mover.ErrNotExist for what no volume has as its ID,
+// known reads the ID of a volume on a file system of the configuration. It returns mover.ErrNotExist for what no volume has as its ID,
 // mover.ErrConflict for one of another file system.
 func (d *Driver) known(text string) (volume.ID, volumestore.Spec, error) {
 	if text == "" {

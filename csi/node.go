@@ -199,7 +199,7 @@ func (d *Driver) alone(ctx context.Context, p publication, a fsclient.Attachment
 	return nil
 }
 
-// ofNamespace reports if a volume was made for another namespace than that of the pod: a user with the right to write
+// ofNamespace reports if a volume was made for another namespace than that of the pod. A user with the right to write
 // PersistentVolumes may name any volume in one.
 func (d *Driver) ofNamespace(ctx context.Context, p publication) error {
 	r, err := d.Files.Find(ctx, p.spec, p.id)

@@ -12,10 +12,10 @@ import (
 	"datamove.dev/tiering/dataset/datasetclient"
 )
 
-// Staging brings datasets to this node, and keeps them there: *stage.Mover does, and *stage.Away, which gives pods what a node had before while the coordinator is away.
+// Staging brings datasets to this node, and keeps them there: *datasetclient.Mover does, and *datasetclient.Away, which gives pods what a node had before while the coordinator is away.
 type Staging interface {
 	// Stage asks for what a source holds, for a holder, which keeps it until Drop. While it is on its way the
-	// error is a *stage.Underway; a call that comes again asks for the same.
+	// error is a *datasetclient.Underway; a call that comes again asks for the same.
 	Stage(ctx context.Context, source datasetclient.Source, holder string) (datasetclient.Place, error)
 	// Newest is the digest of the newest version of a dataset.
 	Newest(ctx context.Context, dataset string) (digest string, err error)
@@ -29,7 +29,7 @@ type Staging interface {
 	Holders(ctx context.Context, prefix string) ([]string, error)
 	// Elsewhere is where, beside this node, another holder that begins with a prefix has something, and is alive; "" is nowhere.
 	Elsewhere(ctx context.Context, prefix, holder string) (where string, err error)
-	// Copy copies what is at one location to another, once for each key: nil when it is done, a *stage.Underway before.
+	// Copy copies what is at one location to another, once for each key: nil when it is done, a *datasetclient.Underway before.
 	Copy(ctx context.Context, o datasetclient.Order) error
 	// Stop ends the copy of a key.
 	Stop(ctx context.Context, key string) error
@@ -42,7 +42,7 @@ type Staging interface {
 // lane is the one of a tier, for mounts and notes of its replicas.
 func lane(root string) string { return "tier:" + root }
 
-// Noting keeps a replica on this node from being removed until a time, as *stage.Away needs it.
+// Noting keeps a replica on this node from being removed until a time, as *datasetclient.Away needs it.
 func Noting(f *fsclient.Files) func(ctx context.Context, at datasetclient.Place, until time.Time) error {
 	return func(ctx context.Context, at datasetclient.Place, until time.Time) error {
 		return f.Note(ctx, lane(at.Root), at.Root, at.Path, until)

@@ -36,7 +36,7 @@ type Layout struct {
 	// Opaque is a layout in a format that is not known here: its bytes, to be kept and copied.
 	Opaque []byte
 	// Kept is bits and bytes of a composite layout's header that have no word here (see
-	// package abi), so that it can be written as it was read.
+	// package uapi), so that it can be written as it was read.
 	Kept [16]byte
 }
 

@@ -11,7 +11,7 @@ type Restriper interface {
 	// Restripe moves the content of the file base in the open directory dir. The file
 	// stays the same one, with its owner, times, links and attributes; an error leaves it
 	// as it was. No write of another process is ever lost.
-	// ErrInUse and ErrChanged mean that another process came in between, ErrReleased that there
+	// ErrInUse and ErrChanged mean that another process came in between. ErrReleased says that there
 	// is nothing to move, ErrEncrypted that it can not be, ErrNotApplied that there can not
 	// be such a layout.
 	Restripe(ctx context.Context, dir int, base string, to Layout, o RestripeOptions) error

@@ -14,7 +14,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// A conversation begins with its direction: the client sends bytes, and at their end the server answers their number; or the server sends bytes until the client closes.
+// A conversation begins with its direction. Either the client sends bytes, and at their end the server answers their number. Or the server sends bytes until the client closes.
 const (
 	comes = 'w'
 	goes  = 'r'

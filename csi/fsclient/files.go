@@ -73,7 +73,7 @@ func (f *Files) Hanging() map[string]int {
 }
 
 // Make makes a volume or a snapshot; without a key in its ID, that of its name is taken. With
-// Unfilled, its content has to be copied first; Filled is called then. An error may be a *base.TooSmall.
+// Unfilled, its content has to be copied first; Filled is called then. An error may be a *volumestore.TooSmall.
 func (f *Files) Make(ctx context.Context, s volumestore.Spec, w volumestore.Wish) (volumestore.Record, *volumestore.Unfilled, error) {
 	var m made
 	err := f.call(ctx, s.Name, "make", making{s, w, false}, &m)

@@ -1,4 +1,4 @@
-// Package volume is what is written about volumes, and nothing that is done with them: their
+// Package volume is what is written about volumes, and nothing that is done with them. It has their
 // IDs, the parameters of a StorageClass, the attributes of a volume, which pods may have which of
 // them, and which mount options a user may ask for.
 //

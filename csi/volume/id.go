@@ -23,7 +23,7 @@ const (
 	Snapshot Kind = "snapshot" // what a volume held once
 )
 
-// ID names a volume or a snapshot. It has no path, server or option in it: a made-up ID
+// ID names a volume or a snapshot. It has no path, server or option in it. A made-up ID
 // reaches nothing that the driver did not make, or was not told of by an administrator.
 type ID struct {
 	Kind Kind

@@ -13,8 +13,8 @@
 // configuration says: an empty directory where nothing is mounted is no base. A [Wish] is what
 // a caller wants made, a [Record] what was made.
 //
-// All state is here, and none in memory. A volume is made below making/, and is there when it is renamed to volumes/:
-// after a kill, the next call does the same steps again, each of which finds what the last one did. What fails for
+// All state is here, and none in memory. A volume is made below making/, and is there when it is renamed to volumes/.
+// After a kill, the next call does the same steps again, each of which finds what the last one did. What fails for
 // good is undone at once, and what no call asks for again for a day is undone by Reap.
 // Two calls that make the same volume at once make one. A removal begins with a tombstone, and is
 // done with a rename; what is removed then is removed by package trash, some of it at a time. That has tombstones, archives and

@@ -10,7 +10,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// project makes data in at, if it is not there, as a project of its own, and says in the record which: a kill then
+// project makes data in at, if it is not there, as a project of its own, and says in the record which. A kill then
 // leaves no data with a project that is not known.
 func (b *Base) project(ctx context.Context, at dir, w Wish, r *Record) (dir, error) {
 	data, err := at.data()
@@ -83,8 +83,8 @@ func (b *Base) account(ctx context.Context, at, data dir, r *Record) error {
 	return quotas.SetProject(ctx, int(data), p)
 }
 
-// claim gives a volume a project ID of the range that no other one has; a volume that has one keeps it. The claim holds the mark and not the key:
-// a volume in the trash, with bytes that are counted still, is not the one that was made anew under its name.
+// claim gives a volume a project ID of the range that no other one has; a volume that has one keeps it. The claim holds the mark and not the key.
+// A volume in the trash, with bytes that are counted still, is not the one that was made anew under its name.
 func (b *Base) claim(ctx context.Context, r *Record) (uint32, error) {
 	if b.spec.IDs == (Range{}) {
 		return 0, fmt.Errorf("%w: file system %s needs projectIDs: FIRST-LAST, which nobody else gives to directories", mover.ErrUsage, b.spec.Name)

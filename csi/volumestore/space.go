@@ -54,7 +54,7 @@ func (d dir) lock() error {
 func (d dir) unlock() { _ = unix.Flock(int(d), unix.LOCK_UN) }
 
 // Space says how full the file system is, and how much of it was promised to volumes. What can be promised still is what is
-// not promised yet, and no more than what is free beside what was promised and is not written yet: others
+// not promised yet, and no more than what is free beside what was promised and is not written yet. Others
 // may have filled the rest.
 func (b *Base) Space(ctx context.Context) (Space, error) {
 	var st unix.Statfs_t

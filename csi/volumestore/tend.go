@@ -90,8 +90,8 @@ func missing(err error) error {
 	return err
 }
 
-// tend looks after projects where a file system does not do so: what a pod made in a volume, outside of its limits, is put
-// under them, and what was left of the projects of volumes that are gone is removed.
+// tend looks after projects where a file system does not do so. It puts what a pod made in a volume, outside of its limits,
+// under them. It removes what was left of the projects of volumes that are gone.
 func (b *Base) tend(ctx context.Context) error {
 	tender, ok := b.handle.System.Quota.(lustre.ProjectTender)
 	if !ok {

@@ -7,9 +7,9 @@
 // all that is below, and those of the directories above hold as well. [RecursiveUsage] is a
 // du of a directory in one call. There is no archive and no log of changes in a CephFS.
 //
-// Answers are values that anybody may share, and nothing is kept between calls. A call
+// Answers are values that callers may share, and nothing is kept between calls. A call
 // waits for the metadata server as long as that takes: a context is looked at before a
-// call and between two, because no client lets go of one that waits.
+// call and between two, because no client interrupts one that waits.
 //
 // # What a CephFS does
 //

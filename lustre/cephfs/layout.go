@@ -122,8 +122,8 @@ func takeBack(at int, base string, fd int) error {
 
 // Cluster returns the number of the cluster and its layouts by path. It does not ask for the
 // number of OSDs: no attribute has it. "ceph osd stat" prints it where the program, its
-// configuration and a key are installed, and /sys/kernel/debug/ceph shows it to root: of the
-// cluster, and not how many of them the rule of a pool takes. No layout needs it: every object
+// configuration and a key are installed, and /sys/kernel/debug/ceph shows it to root. Both are of the
+// cluster, and not how many of them the rule of a pool takes. No layout needs it. Every object
 // of a file (4 MiB by default) is on OSDs of its own, so that a large file is on all of them
 // with a stripe count of 1, too.
 func (Client) Cluster(ctx context.Context, fd int) (lustre.Cluster, error) {

@@ -39,7 +39,7 @@ const maxLinks = 70000
 //
 // Where a subdirectory is mounted, and with [At], paths are those below that directory, and a
 // server says of a name elsewhere what it says of a file that is gone (mdt_path_current of
-// lustre/mdt/mdt_handler.c): Paths skips it. A file with its first name elsewhere can
+// lustre/mdt/mdt_handler.c). Paths skips it. A file with its first name elsewhere can
 // not be told from one that is gone.
 func (c *Client) Paths(ctx context.Context, f lustre.FID) ([]string, error) {
 	var paths []string

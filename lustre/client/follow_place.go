@@ -63,7 +63,7 @@ func (f *following) sameRecord(ctx context.Context) error {
 // record in this moment.
 //
 // From 2.17.57 on both are refused for the same reason, and there is no other question that
-// loses nothing: to clear all (0) would lose what comes meanwhile, and what is beyond the log
+// loses nothing. To clear all (0) would lose what comes meanwhile, and what is beyond the log
 // is refused to every reader. There the follower waits for a reader that is not registered until
 // there is a record. Nor are servers asked that may lose a reader by the question.
 func (f *following) registered(ctx context.Context) error {

@@ -13,7 +13,7 @@ import (
 
 // OpenToAsk are the flags with which a file is opened to ask what there is to know of it:
 // a released file is not restored by that. Its bytes can not be read so, nor should they
-// be: without a copytool that serves the archive, a reader waits for ever and can not be
+// be. Without a copytool that serves the archive, a reader waits for ever and can not be
 // killed.
 const OpenToAsk = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_ASYNC | unix.O_CLOEXEC | unix.O_NOFOLLOW
 
@@ -83,7 +83,7 @@ func (h HSM) SetState(ctx context.Context, fd int, set, clear lustre.Archived) e
 // being asked for; their errors are joined, and name them.
 //
 // Files are released one by one. The server releases a file that has a whole copy in the archive,
-// did not change since, and is open nowhere, not even here; it compares the data version with that
+// did not change since, and is open nowhere, not even here. It compares the data version with that
 // of the copy. A caller with a copy of its own, in another location, uses [HSM.Release].
 func (h HSM) Request(ctx context.Context, root int, a lustre.Action, archive uint32, files []lustre.FID) error {
 	batch := uapi.MaxRequest
@@ -133,7 +133,7 @@ func (h HSM) batch(ctx context.Context, root int, a lustre.Action, archive uint3
 
 // ofOneFile reports whether an error can be that of one file among others. A server returns EPERM to a
 // caller without the right to ask, and for the first file in a state that does not allow
-// the action (mdt_hsm_is_action_compat of lustre/mdt/mdt_coordinator.c): root may ask.
+// the action (mdt_hsm_is_action_compat of lustre/mdt/mdt_coordinator.c). Root may ask.
 func (h HSM) ofOneFile(err error) bool {
 	for _, one := range []error{unix.ENOENT, unix.ESTALE, unix.EINVAL, unix.EBUSY, errNotReleasable, errUnfit} {
 		if errors.Is(err, one) {

@@ -14,7 +14,7 @@ import (
 )
 
 // maxTargets is how many indices are asked for, and maxHoles how many in a row may be without a
-// target: a client's table is longer than its targets are many, and answers EAGAIN for
+// target. A client's table is longer than its targets are many, and answers EAGAIN for
 // those that there are not, as it does for holes between others.
 const (
 	maxTargets = 1 << 16

@@ -18,7 +18,7 @@
 //
 // There is one copy of a file, under the key that its FID makes ([Key]), and a new one replaces
 // it in one step. A file can be archived again while its old copy is there, and
-// no restore of it happens meanwhile: an MDT releases a file only when its data version is the
+// no restore of it happens meanwhile. An MDT releases a file only when its data version is the
 // one that the last accepted COPY_END of an archive had told. So a copy that was replaced
 // when its COPY_END was not accepted (the file was written in the last moment, this process
 // was killed) is that of a file which is not released, and which is archived once more
@@ -36,7 +36,7 @@
 //     written would be read for ever.
 //   - A copy that is not what was archived is never a file's content: the restore ends with
 //     EIO before the MDT hears of the volatile file.
-//   - A file that is encrypted by Lustre's clients is refused (EOPNOTSUPP): its copy would be
+//   - A file that is encrypted by Lustre's clients is refused (EOPNOTSUPP). Its copy would be
 //     open to readers of the archive, and a restore is written as another file, with another key.
 //   - Memory is bounded by the queue and the number of workers.
 //   - When the context ends the registration is taken back; what waits is handed back to the
@@ -64,7 +64,7 @@
 // Each copy has with it what the file was called (see [Info]), its owner, mode and times. In a
 // bucket these are the metadata of the object, those of FSx for Lustre and datamove-path; in
 // a directory the facts of the file and the attribute user.datamove.path. From a list of the
-// copies of a file system an operator can bring each to its path; a file that was renamed since it
+// copies of a file system an operator can bring each to its path. A file that was renamed since it
 // was archived has its old one. Extended attributes, ACLs, set-id bits and hard links are kept
 // by the MDT alone.
 //

@@ -1,7 +1,7 @@
 // Package detect finds out which file system a path is on, and which package answers for it.
 //
 // [Open] opens a path so that nothing is restored from an archive by that, reads the type
-// of its file system and its line in the table of mounts, and returns a [Handle]: the
+// of its file system and its line in the table of mounts, and returns a [Handle]. That is the
 // descriptor that questions are asked with, and the [lustre.System] with the answers
 // of package client, gpfs, cephfs or localfs. [At] does it for a descriptor that is open.
 //

@@ -1,5 +1,5 @@
-// Package fshints answers what the mover asks of the file system below a place
-// ([mover.FileSystem]), with what package system finds out about it: which layout a new
+// Package fshints answers what the mover asks of the file system below a backend
+// ([mover.FileSystem]), with what package detect finds out about it: which layout a new
 // file gets, what its parts are a multiple of, whether a content is in an archive only, and
 // what a project may still hold where root is not held.
 //

@@ -24,7 +24,7 @@ type Fileset struct {
 	Independent bool
 }
 
-// NewFileset is what a fileset is made with. It is a dependent one: an independent one has
+// NewFileset is what a fileset is made with. It is a dependent one. An independent one has
 // room for 100,000 files only, unless an administrator takes the rest from all others, and there can
 // be fewer of them.
 type NewFileset struct {

@@ -40,7 +40,7 @@ type Rule struct {
 }
 
 // WriteRules returns the text of a policy that has the rules, in their order. A file is on the
-// list of each rule that fits it; it is migrated by the first rule that fits ("Phase one:
+// list of each rule that fits it. It is migrated by the first rule that fits ("Phase one:
 // Selecting candidate files", IBM Spectrum Scale 4.2.2). What can not be said in a way that
 // is read in one way only is an error.
 //

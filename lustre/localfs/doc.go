@@ -10,12 +10,12 @@
 // file system is.
 //
 // Which users are refused at a limit differs, and was seen on Linux 6.1 (ext4, xfs, btrfs) and 6.18
-// (btrfs): ext4 does not enforce limits for a process with CAP_SYS_RESOURCE; xfs and btrfs enforce
+// (btrfs). Ext4 does not enforce limits for a process with CAP_SYS_RESOURCE. Xfs and btrfs enforce
 // them for root as for all users. A refused write is EDQUOT on ext4 and btrfs, and ENOSPC on xfs.
 //
 // None of these limits stops a malicious user by itself, and Escape of a quota says
-// why: on ext4 and xfs the owner of a file or directory may put it under another project
-// (outside of user namespaces), and on btrfs any user may make a subvolume in a directory of their
+// why. On ext4 and xfs the owner of a file or directory may put it under another project
+// (outside of user namespaces). On btrfs any user may make a subvolume in a directory of their
 // own. Simple quotas count that subvolume, too, unless the user asks the kernel for no group; then
 // it is counted from the next Gather on.
 //

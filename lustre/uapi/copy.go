@@ -63,7 +63,7 @@ const (
 func aligned(n int) int { return (n + 7) &^ 7 }
 
 // DecodeActionList reads the body of a message of Actions. Of a list that is cut or
-// contradicts itself, the items before the mistake are returned with ErrMalformed: they
+// contradicts itself, the items before the mistake are returned with ErrMalformed. They
 // have cookies, and the MDT waits for their end.
 func DecodeActionList(b []byte) (l ActionList, err error) {
 	if len(b) < sizeList {

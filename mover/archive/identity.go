@@ -17,8 +17,8 @@ import (
 
 // IdentityKey is the key under which a vault has its identity: 32 hexadecimal digits. A caller
 // remembers the identity of its vault, and Open refuses a backend without it. A folder
-// on a file system that is not mounted looks like a vault with nothing in it, and what would be
-// put there is hidden by the next mount.
+// on a file system that is not mounted looks like a vault with nothing in it. The next mount
+// would hide what is written there.
 const IdentityKey = "vault.id"
 
 // ForKey is the key under which a vault names the file system that its copies are of, see [Options.For]: a

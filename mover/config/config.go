@@ -2,10 +2,10 @@
 // stand in it, and the message to the author of a wrong file.
 //
 // A [Config] is a set of tiers, each a [Tier] with a level and either a path or
-// a bucket ([S3]); the address of a service; and, for the operator of that service, where
+// a bucket ([S3]), and the address of a service. For the operator of that service it has where
 // it listens and keeps its state, its projects, roles, users, limits and quotas. Its words
 // are those of the file, and what a tier, root or member is called there means
-// something only to others: access decides with it, the backends open it.
+// something only to others. Access decides with it, the backends open it.
 // Every mistake is a [Problem] with file, line and key. One
 // reading finds all of them, so an author can mend them together.
 //

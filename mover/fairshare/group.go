@@ -152,9 +152,9 @@ func (p *group) correct(refund int64) {
 
 // melt brings the deficit of a party that was not in the ring to the present round.
 //
-// A party that was away for a moment only, or has turns that run, earns as if it had been there:
-// between the end of a turn and the wait for the next one there is always a moment, and
-// the turn of another one that begins just then would cost it that turn's whole price.
+// A party that was away for a moment only, or has turns that run, earns as if it had been there.
+// Between the end of a turn and the wait for the next one there is always a moment.
+// The turn of another one that begins just then would cost it that turn's whole price.
 // What it so saves has a bound, since it may want no more than it gets.
 //
 // Otherwise what it owes or is owed becomes less by a quantum in each round, until it is

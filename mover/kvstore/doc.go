@@ -1,8 +1,8 @@
-// Package kvstore is what a directory with a Badger store needs beside Badger: the packages that keep state on this host's disk
+// Package kvstore is what a directory with a Badger store needs beside Badger. The packages that keep state on this host's disk
 // (journal, ledger, catalog) open it through here.
 //
-// Badger does not survive some failures: a full disk is a fatal signal, because it writes to mappings of sparse files;
-// some kinds of damage are panics, others end the process. Here a full disk is mover.ErrFull before anything is written
+// Badger does not survive some failures: a full disk is a fatal signal, because it writes to mappings of sparse files.
+// Some kinds of damage are panics, others end the process. Here a full disk is mover.ErrFull before anything is written
 // ([Lock.Room], [Reserve], [Ballast]), damage is mover.ErrCorrupt ([Open], [Verify], [Caught]), and openings that end the process are
 // counted ([Lock.Opening]), so that the next one knows.
 //

@@ -13,13 +13,13 @@ import (
 // is none, and is called once for each walk.
 type Opener func(ctx context.Context) (io.ReadCloser, error)
 
-// Overlay returns p with the facts that its manifest tells: walks yield entries
+// Overlay returns p with the facts that its manifest tells. Walks yield entries
 // with all of them, and a caller that opens such an entry gets it back with them.
 //
 // The backend has precedence. An entry that is not the one that the manifest
-// describes, by its ETag or kind, stays as it is; one that the backend has not does
+// describes, by its ETag or kind, stays as it is. One that the backend has not does
 // not come back, but for what only a manifest can have (special files; empty
-// directories where the backend knows directories by their content); and where both
+// directories where the backend knows directories by their content). Where both
 // know a fact, the backend is right, because it may have been set since. The mode is
 // the manifest's if it only adds bits that the backend does not keep.
 //

@@ -61,7 +61,7 @@ func (s *Sender) Address(who string) (string, error) {
 // ErrLater is mover.ErrTransient of one message: the server takes others, and this one perhaps later, as with greylisting or a mailbox that is full.
 var ErrLater = fmt.Errorf("%w: not this message now", mover.ErrTransient)
 
-// Send hands over a message. It is mover.ErrTransient when another try may help (ErrLater: of this message), mover.ErrRefused when the server does not take it, and mover.ErrUsage for a text
+// Send hands over a message. It is mover.ErrTransient when another try may help (ErrLater: of this message). It is mover.ErrRefused when the server does not take it, and mover.ErrUsage for a text
 // that can be no address.
 func (s *Sender) Send(ctx context.Context, m Message) error {
 	to, err := s.Address(m.To)

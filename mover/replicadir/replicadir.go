@@ -1,4 +1,4 @@
-// Package replicadir keeps replicas of datasets in a directory that many users share: it makes
+// Package replicadir keeps replicas of datasets in a directory that many users share. It makes
 // their folders, sets ACLs for the users that may get in, and makes files immutable.
 //
 // # Words
@@ -7,7 +7,7 @@
 // the digest is its gate: it belongs to root, and only users with an entry u:UID:--x in its
 // ACL can enter. Every user can pass the folders around it. What is in data belongs to the user that staged it, with
 // the modes that it has where it came from. A replica is sealed when each directory and file of it is
-// immutable (chattr +i): only root can change, rename, link, chmod or remove anything then, and root
+// immutable (chattr +i). Only root can change, rename, link, chmod or remove anything then, and root
 // has to remove the attribute first. Replicas of earlier versions lie in the folder of the digest itself, without a gate.
 //
 // # Promises
@@ -20,7 +20,7 @@
 // have them are.
 //
 // Where a file system or the rights of this process do not do for a gate or a seal, that is said in
-// words (why), and everything else goes on: the users of a node can get at such a replica then, and
+// words (why), and everything else goes on. The users of a node can get at such a replica then, and
 // its owner can change it.
 //
 // A replica that a pod has, while the service is away, is noted at its gate: nothing unseals it for a removal before the service is told, or the

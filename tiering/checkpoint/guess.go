@@ -18,7 +18,7 @@ func Profiles() (all []Profile) {
 	return all
 }
 
-// Guess finds out which framework wrote the checkpoints in a folder: by the names in it, and where these say nothing, or speak of files alone, by what is in the newest directory. Plain
+// Guess finds out which framework wrote the checkpoints in a folder. It looks at the names in it and, where these say nothing, or speak of files alone, at what is in the newest directory. Plain
 // is a folder without a sign of one, and Mixed one with signs of several.
 func Guess(ctx context.Context, f Folder) (Profile, error) {
 	top, err := f.Top(ctx)

@@ -33,7 +33,7 @@
 //     whatever the clock does.
 //
 // A View does not change and may be asked by many goroutines. An answer is true of
-// its facts only: the ledger asks again in the very change that marks the replica
+// its facts only. The ledger asks again in the very change that marks the replica
 // REMOVING, and only a WHOLE replica can be leased. Then two releases can not rely
 // on each other; TestInterleavings shows that, and what happens without. Nothing here
 // survives a crash, nor has to. TestNoWrongRelease and TestNoWrongPurge compare the

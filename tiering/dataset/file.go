@@ -43,7 +43,7 @@ func FileOf(e *mover.Entry, seen int64) File {
 	return f
 }
 
-// Proven is a file without times that are no facts: a listing has the time at which an object came; a look at the single object may not have it.
+// Proven is a file without times that are no facts. A listing has the time at which an object came. A look at the single object may not have it.
 func (f File) Proven() File {
 	if !f.Known.Has(mover.FactMtime) {
 		f.Mtime = 0

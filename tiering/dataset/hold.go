@@ -54,8 +54,8 @@ func busy(op string, r *replica, task string) error {
 	}
 }
 
-// MayLease says why the replica can not be leased, or nil: only what is whole is there
-// to be held, and what is marked REMOVING is lost to new holders.
+// MayLease says why the replica can not be leased, or nil. Only a whole replica can be
+// held, and one that is marked REMOVING gets no new holders.
 func (v *View) MayLease(asked *datamovev1.Replica) error {
 	i, ok := v.found[v.identity(asked)]
 	switch {

@@ -11,7 +11,7 @@ import (
 	"datamove.dev/mover/location"
 )
 
-// PickSource returns the replica of which the one for a slot is best made: whole,
+// PickSource returns the replica of which the one for a slot is best made. It is whole,
 // not being removed, and seen by an agent that sees the tier of the slot too. Replicas with unverified
 // content come last. Warm and hot are before cold, then what is not ephemeral, what was verified, what is on the
 // same node, hot before warm; at last names decide.

@@ -37,8 +37,8 @@ func ValidDataset(name string) bool {
 }
 
 // StageTarget returns where a replica of source goes on a tier. A version of a
-// dataset, with its digest, has its path in the folder Datasets; what lies in a tier
-// keeps its path, by whichever name it was asked for; anything else has its last
+// dataset, with its digest, has its path in the folder Datasets. What lies in a tier
+// keeps its path, by whichever name it was asked for. Anything else has its last
 // segment, a bucket its name. node is the node of node-local paths.
 //
 // mover.ErrUsage says what can not be staged: a whole tier, what is on the tier

@@ -180,7 +180,7 @@ func (m *Mover) Held(ctx context.Context, prefix string) (all []Holding, err err
 }
 
 // Keep renews, until ctx is over, the leases of holders that begin with a prefix and are alive, and drops those that are
-// not: their processes died without dropping them. Leases of other accounts are left alone.
+// not. The processes of these died without dropping them. Leases of other accounts are left alone.
 func (m *Mover) Keep(ctx context.Context, prefix string, alive func(holder string) bool, told func(error)) {
 	for {
 		if err := m.keep(ctx, prefix, alive); err != nil && ctx.Err() == nil {

@@ -1,7 +1,7 @@
 // Package datasetclient asks the mover for datasets on a node, and holds them there: for drivers, which live long, and for hooks, which
 // live for a second.
 //
-// Its words: a holder is a user of one dataset on a node, with a name that it makes up; its lease keeps the
+// Its words: a holder is a user of one dataset on a node, with a name that it makes up. Its lease keeps the
 // replica where it is. A client that needs several has a name for each. [Mover.Ask] says at once where it is, or how far; it can be asked again
 // and again. [Mover.Stage] waits some seconds for it, [Mover.All] for everything that a client needs, as long as it takes.
 // [Mover.Keep] renews the leases of holders that are alive.

@@ -72,7 +72,7 @@ func ItemOf(p *policy.Program, item *policy.Item, tree catalog.Tree, target, rea
 }
 
 // Same says why an entry is not the one that an item was made of; nil when it is. What the backend or the catalog does not know is not compared, but for the size
-// and one of inode, ctime and ETag: an entry with none of them can not be told from another.
+// and one of inode, ctime and ETag. An entry with none of them can not be told from another.
 func Same(item *pb.PlanItem, e *mover.Entry) error {
 	known := mover.Facts(item.GetKnown())
 	is := dataset.FileOf(e, 0)

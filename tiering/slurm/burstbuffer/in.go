@@ -111,8 +111,8 @@ func (w *work) patient(ctx context.Context, ask func(context.Context) error) err
 	}
 }
 
-// warm are the deeds that stage the datasets of a job's nodes where all of them see it: there nodes read it, and not the store that it
-// comes from; a node without its own replica reads it there. Where a dataset is seen by all already it is held.
+// warm are the deeds that stage the datasets of a job's nodes where all of them see it. There nodes read it, and not the store that it
+// comes from. A node without its own replica reads it there. Where a dataset is seen by all already it is held.
 func (w *work) warm(ctx context.Context) (deeds []deed, err error) {
 	arriving, err := w.foreseeable()
 	if err != nil {
@@ -376,8 +376,8 @@ func (w *work) warmed(ctx context.Context, d deed) (datasetclient.Place, error) 
 	return places[0], err
 }
 
-// needed says whether the job can not begin without what has failed: it is required, or to be where all nodes see it, and a process
-// may wait for it there; or it is of no use, since its user has to mend something. If a dataset is not warm, its nodes read it where it comes from.
+// needed says whether the job can not begin without what has failed. Either it is required, or to be where all nodes see it, and a process
+// may wait for it there. Or it is of no use, since its user has to mend something. If a dataset is not warm, its nodes read it where it comes from.
 func (d deed) needed(err error) bool {
 	switch {
 	case d.node == "" && d.dataset:

@@ -116,7 +116,7 @@ func (w *work) again(p Place) bool {
 }
 
 // succeeded says whether the job has, as far as Slurm tells. Without a state that is its exit status, which is 0 also where Slurm ended the
-// run: the job is to begin again, was cancelled, had no time left or lost a node; of these only the first is seen, and is none. Without an exit status,
+// run. The job is to begin again, was cancelled, had no time left or lost a node. Of these only the first is seen, and is none. Without an exit status,
 // it counts as if it had: a result that is not wanted does less harm than one that is gone.
 func (w *work) succeeded(ctx context.Context, p Place, s State) bool {
 	if base := s & stateMask; base >= stateComplete {

@@ -1,7 +1,7 @@
 // Package lustre is the feed of a Lustre: the change logs of its MDTs, as lustre/client reads them.
 //
 // It has memory: the mark of each MDT is the last record that is in the catalog, with its time, by which a log is told from one that was made anew. Without
-// marks, with those of an empty log, after a gap, and where a log was turned off, it says All, from a position in the log that it has asked for before; so nothing falls between.
+// marks, with those of an empty log, after a gap, and where a log was turned off, it says All, from a position in the log that it has asked for before. So nothing falls between.
 //
 // A record names a file, and where it was. Both are asked for their paths of now (FID to path), so that what moves meanwhile is found where it is;
 // what is gone by then is told by a later record. What is above the root of the tree, or beside it, is no concern.
