@@ -57,7 +57,7 @@ func KeyOf(identity string, k Kind, name string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// OnNode is a key of what one node has: it begins with the node's tag, which tells the driver to ask.
+// OnNode is a key of what one node has: it begins with the node's tag, which names the driver to ask.
 func OnNode(key, node string) string { return TagOf(node) + key[tagDigits:] }
 
 // tagDigits is how much of a key says which node has it.

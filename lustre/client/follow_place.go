@@ -59,8 +59,8 @@ func (f *following) sameRecord(ctx context.Context) error {
 // registered finds out whether the reader is, when nothing was ever read: without one, the
 // server records nothing, and the wait for a record has no end. A server refuses to clear the
 // first record of a log that has none left. It gives one reason to a reader that is behind it, and
-// another one to a reader that is not registered. When it is done, the log had its very first
-// record in this moment.
+// another one to a reader that is not registered. When the clear succeeds, the log has got its
+// very first record in this moment.
 //
 // From 2.17.57 on both are refused for the same reason, and there is no other question that
 // loses nothing. To clear all (0) would lose what comes meanwhile, and what is beyond the log

@@ -15,8 +15,8 @@ import (
 	"datamove.dev/mover/atomicfile"
 )
 
-// IdentityKey is the key under which a vault has its identity: 32 hexadecimal digits. A caller
-// remembers the identity of its vault, and Open refuses a backend without it. A folder
+// IdentityKey is the key under which a vault has its identity: 32 hexadecimal digits. A note in
+// [Options.StateDir] remembers it, and [Open] refuses a backend without it. A folder
 // on a file system that is not mounted looks like a vault with nothing in it. The next mount
 // would hide what is written there.
 const IdentityKey = "vault.id"

@@ -16,7 +16,7 @@ func (m *Metrics) TaskLed(c datamovev1.TaskClass, waited time.Duration) {
 	m.observe(rowQueueWait, waited, class(c))
 }
 
-// TaskFirstByte counts a task after its first byte, so long after its submission.
+// TaskFirstByte records how long after its submission a task moved its first byte.
 func (m *Metrics) TaskFirstByte(c datamovev1.TaskClass, after time.Duration) {
 	m.observe(rowFirstByte, after, class(c))
 }

@@ -90,7 +90,7 @@ type Schedule struct {
 	Overlap Overlap `yaml:"overlap"`
 }
 
-// Missed says what happens after a time for a run at which the service was down.
+// Missed says what happens to a run that was due while the service was down.
 type Missed string
 
 // The ways. Without one it is RunOnce.

@@ -35,7 +35,7 @@ func openDir(at int, name string) (int, error) {
 	return beneath.NoLinks.Open(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 }
 
-// home opens the directory of a job, and makes it where it is not there. An entry of another user at its path is removed.
+// home opens the directory of a job, and makes it where it is not there. A foreign entry at its path goes to the trash.
 func (s *Site) home(root int, j Job) (dir int, err error) {
 	if err := unix.Mkdirat(root, Jobs, 0o711); err != nil && err != unix.EEXIST {
 		return -1, fmt.Errorf("make %s/%s: %w", s.Scratch, Jobs, err)

@@ -13,7 +13,7 @@
 // Promises:
 //
 //   - When nothing changes any more, and the feed was heard to its end, the catalog is what a scan would make of it (TestModel, TestKill of package
-//     watch), but for what no source tells: see each feed.
+//     inotify), but for what no source tells: see each feed.
 //   - A source is told that a batch is done with after the batch and its mark are on stable storage, and not before.
 //   - A name that can not be looked at, while others can, does not delay the others. It is counted, tried again each minute, and what was known of it stays.
 //   - Memory is bounded. A window that is full makes one of many names: their directory, which is then read whole; where that does not help, All.

@@ -377,7 +377,7 @@ func (w *work) warmed(ctx context.Context, d deed) (datasetclient.Place, error) 
 }
 
 // needed says whether the job can not begin without what has failed. Either it is required, or to be where all nodes see it, and a process
-// may wait for it there. Or it is of no use, since its user has to mend something. If a dataset is not warm, its nodes read it where it comes from.
+// may wait for it there. Or it is of no use, since the user of the job has to mend something. If a dataset is not warm, its nodes read it where it comes from.
 func (d deed) needed(err error) bool {
 	switch {
 	case d.node == "" && d.dataset:

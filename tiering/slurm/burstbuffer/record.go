@@ -204,7 +204,7 @@ func (r records) all(what string) (all []file, err error) {
 	return all, err
 }
 
-// tidy removes what a process has left that was killed while it wrote or forgot, or that was told of a job after its end. After an hour no process is at work on it.
+// tidy removes what a process has left that was killed while it wrote or forgot, and what was told of a job after its end. After an hour no process is at work on it.
 func (r records) tidy(now time.Time) error {
 	entries, err := os.ReadDir(r.dir)
 	if errors.Is(err, fs.ErrNotExist) {
