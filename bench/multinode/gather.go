@@ -112,7 +112,7 @@ func (g *gathering) leave() {
 	}
 }
 
-// all are those that have come, by name; or an error with the number of missing nodes.
+// all are those that have come, by name. With too few it also returns an error with their number and names.
 func (g *gathering) all(why error) ([]member, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
