@@ -14,7 +14,7 @@ import (
 // closedMost is how many entries of a dataset are looked at: they mostly have the same permissions.
 const closedMost = 1000
 
-// tellClosed says in an event of a pod that not every user may read what was granted to it, and how it can: as whom the pod runs the kubelet does not say.
+// tellClosed says in an event of a pod that not every user may read what was granted to it, and how to mend that. The kubelet does not tell the user of the pod.
 func (d *Driver) tellClosed(ctx context.Context, p publication, a fsclient.Attachment) {
 	if d.Cluster == nil {
 		return

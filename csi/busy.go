@@ -9,7 +9,7 @@ import (
 )
 
 // busy remembers what is under way, so that two calls for one thing are not at work at once. It
-// is no lock that anybody waits for: who comes second is told to come again.
+// does not block: the second caller gets an error, and calls again.
 type busy struct {
 	mu  sync.Mutex
 	now map[string]work // guarded by mu

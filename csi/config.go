@@ -22,7 +22,7 @@ import (
 	"datamove.dev/mover/units"
 )
 
-// Config is the driver's configuration: which file systems it makes volumes on, and who may
+// Config is the driver's configuration: which file systems it makes volumes on, and which pods may
 // have what was there before.
 type Config struct {
 	FileSystems map[string]FileSystem `yaml:"fileSystems"`
@@ -37,7 +37,7 @@ type FileSystem struct {
 	Kind       lustre.Kind `yaml:"kind"`       // what it has to be: nothing is made where it is not mounted
 	Root       string      `yaml:"root"`       // absolute: where it is mounted; of a shared file system also a directory of it
 	Volumes    string      `yaml:"volumes"`    // below Root: where volumes are made; "" makes none
-	ProjectIDs string      `yaml:"projectIDs"` // FIRST-LAST, which nobody else gives to directories (Lustre, ext4, xfs)
+	ProjectIDs string      `yaml:"projectIDs"` // FIRST-LAST: no other software gives these to directories (Lustre, ext4, xfs)
 	Unenforced bool        `yaml:"unenforced"` // make volumes though nothing holds them to their capacity
 	Tier       string      `yaml:"tier"`       // what the mover calls Root; "" copies nothing there
 	Mount      *Mount      `yaml:"mount"`      // nil: it is there
@@ -123,7 +123,7 @@ func (f *FileSystem) ids() (volumestore.Range, error) {
 	return volumestore.Range{First: first, Last: last}, nil
 }
 
-// spec is the file system as package base has it, on a node.
+// spec is the file system as package volumestore has it, on a node.
 func (c *Config) spec(name, node string) volumestore.Spec {
 	f := c.FileSystems[name]
 	ids, _ := f.ids() // it was read before

@@ -230,8 +230,8 @@ func (d *Driver) DeleteVolume(ctx context.Context, q *csi.DeleteVolumeRequest) (
 	return &csi.DeleteVolumeResponse{}, d.remove(ctx, spec, id, "DeleteVolume")
 }
 
-// unused reports if scratch is mounted still: all its pods are on its node, which is this one. Who has a volume of a shared file
-// system only Kubernetes knows.
+// unused reports if scratch is mounted still: all its pods are on its node, which is this one. Only Kubernetes knows which pods have
+// a volume of a shared file system.
 func (d *Driver) unused(ctx context.Context, spec volumestore.Spec, id volume.ID) error {
 	if id.Kind != volume.Scratch {
 		return nil

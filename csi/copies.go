@@ -48,8 +48,8 @@ func (d *Driver) archivable(fileSystem string, p volume.Parameters) error {
 	return nil
 }
 
-// remove takes a volume or a snapshot away. What is being copied into one that was begun only is not copied any further, so that
-// nobody writes where the next one of its name will be.
+// remove takes a volume or a snapshot away. It first stops a copy into one that was only begun. Otherwise
+// the copy would write to the path of the next one of its name.
 func (d *Driver) remove(ctx context.Context, spec volumestore.Spec, id volume.ID, by string) error {
 	if d.canCopy(spec.Name) == nil {
 		mark, err := d.Files.Begun(ctx, spec, id)
@@ -63,7 +63,7 @@ func (d *Driver) remove(ctx context.Context, spec volumestore.Spec, id volume.ID
 	return d.Files.Remove(ctx, spec, id, by)
 }
 
-// forsake ends the copies of volumes that nobody asks for any more, and removes what they have of them.
+// forsake ends the copies of volumes that no caller has asked for again, and removes what they have of them.
 func (d *Driver) forsake(ctx context.Context, fileSystem string, now time.Time) error {
 	spec := d.spec(fileSystem)
 	all, err := d.Files.Forsaken(ctx, spec, now)

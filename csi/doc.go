@@ -4,11 +4,11 @@
 // Its words are those of the interface. A [Driver] has the identity, the controller and the node service,
 // of which its [Mode] says which are served; a [Config] says which file systems there are.
 //
-// What a volume is lies in the volume (package base): a driver that is killed and started again, or asked
-// twice, or by two, finds what was done. Nothing that may hang is done in this process (packages files and hand),
-// and no call waits for another one: who asks for what is under way is told to ask again (Aborted).
+// What a volume is lies in the volume (package volumestore). A driver that is killed and started again, or asked
+// twice, or by two, finds what was done. Nothing that may hang is done in this process (packages fsclient and fsworker),
+// and no call waits for another one. A call for what is under way gets Aborted, and its caller asks again.
 //
-// Who writes a PersistentVolume may be somebody else than who uses it: directories and datasets that were there
-// before are given to a pod only if a grant of the configuration says so, and a volume only to pods of the namespace that it
+// The author of a PersistentVolume may be another user than the one of the pod. Directories and datasets that were there
+// before are given to a pod only if a grant of the configuration says so. A volume is given only to pods of the namespace that it
 // was made for.
 package csi

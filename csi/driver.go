@@ -48,7 +48,7 @@ type Options struct {
 	Patience time.Duration
 	// Metrics count; nil is made by New.
 	Metrics *metrics.Metrics
-	// Cluster is told what becomes of volumes; nil is nobody.
+	// Cluster is told what becomes of volumes; nil tells nothing.
 	Cluster Cluster
 	// Fleet reaches the drivers of nodes, for a controller that has no scratch of its own; nil is for one that has.
 	Fleet *nodeproxy.Clients
@@ -120,7 +120,7 @@ func (d *Driver) answer(ctx context.Context, request any, info *grpc.UnaryServer
 	return reply, err
 }
 
-// GetPluginInfo says who this is.
+// GetPluginInfo returns the name and the version of the driver.
 func (d *Driver) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
 	return &csi.GetPluginInfoResponse{Name: Name, VendorVersion: d.Version}, nil
 }
@@ -140,10 +140,10 @@ func (d *Driver) GetPluginCapabilities(context.Context, *csi.GetPluginCapabiliti
 	return &csi.GetPluginCapabilitiesResponse{Capabilities: all}, nil
 }
 
-// spec is a file system as package base has it.
+// spec is a file system as package volumestore has it.
 func (d *Driver) spec(name string) volumestore.Spec { return d.Config.spec(name, d.NodeID) }
 
-// known reads the ID of a volume whose file system the configuration has: mover.ErrNotExist for what no volume has as its ID,
+// known reads the ID of a volume on a file system of the configuration. It returns mover.ErrNotExist for what no volume has as its ID,
 // mover.ErrConflict for one of another file system.
 func (d *Driver) known(text string) (volume.ID, volumestore.Spec, error) {
 	if text == "" {
@@ -151,14 +151,14 @@ func (d *Driver) known(text string) (volume.ID, volumestore.Spec, error) {
 	}
 	id, err := volume.ParseID(text)
 	if err != nil {
-		// Nobody has a volume of an ID that none can have.
+		// No volume has an ID that can not be parsed.
 		return id, volumestore.Spec{}, fmt.Errorf("%w: %s", mover.ErrNotExist, err.Error())
 	}
 	if id.FileSystem == "" {
 		return id, volumestore.Spec{}, nil
 	}
 	if _, ok := d.Config.FileSystems[id.FileSystem]; !ok {
-		// It may well be there: who answered NotFound would have its PersistentVolume deleted, and leave the rest for ever.
+		// The volume may exist: after NotFound, Kubernetes would delete its PersistentVolume, and leave the rest for ever.
 		return id, volumestore.Spec{}, fmt.Errorf("%w: %s: the driver's configuration has no file system %s", mover.ErrConflict, id, id.FileSystem)
 	}
 	return id, d.spec(id.FileSystem), nil

@@ -18,7 +18,7 @@ import (
 type Cluster interface {
 	// Tell makes an event.
 	Tell(ctx context.Context, about kube.About, bad bool, reason, message string)
-	// Claims are those whose volumes are of a driver, with a handle that begins with a prefix.
+	// Claims are those with a volume of a driver, and a handle that begins with a prefix.
 	Claims(ctx context.Context, driver, prefix string) ([]kube.Claim, error)
 	// Annotate changes annotations of a claim; "" takes one away.
 	Annotate(ctx context.Context, of volume.Claim, annotations map[string]string) error
@@ -112,7 +112,7 @@ func (d *Driver) annotate(ctx context.Context) error {
 	for _, c := range claims {
 		id, err := volume.ParseID(c.Volume)
 		if err != nil {
-			continue // nobody mounts it
+			continue // the driver mounts no volume with such an ID
 		}
 		about, err := volume.ParseAttributes(id.Kind, c.Attributes)
 		said := map[string]string{stagedOn: strings.Join(view.On(ofVolume(id)), ", ")}

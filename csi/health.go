@@ -222,8 +222,8 @@ func (d *Driver) illOn(ctx context.Context, name string) (ill []*csi.VolumeHealt
 	return ill, nil
 }
 
-// inaccessible are the volumes of claims that lie where nobody answers: on a file system, or as scratch on a node. Without
-// Kubernetes nobody knows them, and silence is an error.
+// inaccessible are the volumes of claims on a file system, or as scratch on a node, that does not answer. Without
+// Kubernetes the claims are not known, and silence is an error.
 func (d *Driver) inaccessible(ctx context.Context, systems, nodes map[string]error) (all []*csi.VolumeHealth, err error) {
 	if len(systems)+len(nodes) == 0 {
 		return nil, nil
@@ -242,7 +242,7 @@ func (d *Driver) inaccessible(ctx context.Context, systems, nodes map[string]err
 	for _, c := range claims {
 		id, err := volume.ParseID(c.Volume)
 		if err != nil {
-			continue // nobody mounts it
+			continue // the driver mounts no volume with such an ID
 		}
 		reason, why := silentSystem, systems[id.FileSystem]
 		if !d.has(id.FileSystem) {

@@ -187,7 +187,7 @@ func (d *Driver) GetCapacity(ctx context.Context, q *csi.GetCapacityRequest) (*c
 }
 
 // capacityForDataset is how much a tier takes where pods would be: nothing where the dataset is larger than that. A volume takes nothing before a pod wants
-// it, so it may have any size; and where nobody answers, a pod finds out.
+// it, so it may have any size. Where the service does not answer, the mount for a pod finds out.
 func (d *Driver) capacityForDataset(ctx context.Context, q *csi.GetCapacityRequest) *csi.GetCapacityResponse {
 	p, err := volume.ParseParameters(q.GetParameters())
 	if err != nil || d.Staging == nil {

@@ -74,7 +74,7 @@ func (d *Driver) NodePublishVolume(ctx context.Context, q *csi.NodePublishVolume
 		return nil, err
 	}
 	defer done()
-	if p.single { // who looks if another pod has it, and mounts it, is alone with it
+	if p.single { // one call at a time looks if another pod has it, and mounts it
 		done, err := d.volumes.begin(p.id.String(), "another call")
 		if err != nil {
 			return nil, err
@@ -167,8 +167,8 @@ func (d *Driver) allowed(ctx context.Context, p publication) (a fsclient.Attachm
 	return a, err
 }
 
-// alone reports if somebody else on this node has a volume that only one pod may have. Where a directory is mounted the kernel
-// says, under whatever name; who has a dataset, the mover.
+// alone reports if another pod on this node has a volume that only one pod may have. The kernel's table of mounts
+// tells it of a directory, under whatever name; the mover tells the holders of a dataset.
 func (d *Driver) alone(ctx context.Context, p publication, a fsclient.Attachment) error {
 	switch {
 	case !p.single:
@@ -199,7 +199,7 @@ func (d *Driver) alone(ctx context.Context, p publication, a fsclient.Attachment
 	return nil
 }
 
-// ofNamespace reports if a volume was made for another namespace than that of the pod: who can write
+// ofNamespace reports if a volume was made for another namespace than that of the pod. A user with the right to write
 // PersistentVolumes may name any volume in one.
 func (d *Driver) ofNamespace(ctx context.Context, p publication) error {
 	r, err := d.Files.Find(ctx, p.spec, p.id)
@@ -280,7 +280,7 @@ func (d *Driver) NodeUnpublishVolume(ctx context.Context, q *csi.NodeUnpublishVo
 	}
 	defer d.freeSoon() // when the call is done
 	defer done()
-	id, spec, _ := d.known(q.GetVolumeId()) // what is mounted of a volume that nobody knows is taken away, too
+	id, spec, _ := d.known(q.GetVolumeId()) // what is mounted of an unknown volume is taken away, too
 	if err := d.Files.Detach(ctx, laneOf(spec.Name), q.GetTargetPath()); err != nil {
 		return nil, err
 	}

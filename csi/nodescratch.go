@@ -40,7 +40,7 @@ func (d *Driver) local() *Driver {
 		}
 	}
 	l := New(o)
-	l.removed, l.volumes = d.removed, d.volumes // one loop empties the trash, and who mounts a volume does not see it removed
+	l.removed, l.volumes = d.removed, d.volumes // one loop empties the trash, and a call that mounts a volume does not see it removed
 	return l
 }
 

@@ -21,7 +21,7 @@ func (c *Config) mountsPerVolume() bool {
 }
 
 // perVolume reports whether a volume is mounted by itself on a node, for all its pods there. What was there before the
-// driver is not: who may have it is known when a pod comes.
+// driver is not: the grants for it are checked when a pod comes.
 func (d *Driver) perVolume(id volume.ID) bool {
 	return id.Kind == volume.Project && d.Config.FileSystems[id.FileSystem].MountPerVolume
 }

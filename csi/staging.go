@@ -12,10 +12,10 @@ import (
 	"datamove.dev/tiering/dataset/datasetclient"
 )
 
-// Staging brings datasets to this node, and keeps them there: *stage.Mover does, and *stage.Away, which gives pods what a node had before while the coordinator is away.
+// Staging brings datasets to this node, and keeps them there: *datasetclient.Mover does, and *datasetclient.Away, which gives pods what a node had before while the coordinator is away.
 type Staging interface {
-	// Stage asks for what a source holds, for a holder, whose it is until Drop. While it is on its way the
-	// error is a *stage.Underway; a call that comes again asks for the same.
+	// Stage asks for what a source holds, for a holder, which keeps it until Drop. While it is on its way the
+	// error is a *datasetclient.Underway; a call that comes again asks for the same.
 	Stage(ctx context.Context, source datasetclient.Source, holder string) (datasetclient.Place, error)
 	// Newest is the digest of the newest version of a dataset.
 	Newest(ctx context.Context, dataset string) (digest string, err error)
@@ -29,7 +29,7 @@ type Staging interface {
 	Holders(ctx context.Context, prefix string) ([]string, error)
 	// Elsewhere is where, beside this node, another holder that begins with a prefix has something, and is alive; "" is nowhere.
 	Elsewhere(ctx context.Context, prefix, holder string) (where string, err error)
-	// Copy copies what is at one location to another, once for each key: nil when it is done, a *stage.Underway before.
+	// Copy copies what is at one location to another, once for each key: nil when it is done, a *datasetclient.Underway before.
 	Copy(ctx context.Context, o datasetclient.Order) error
 	// Stop ends the copy of a key.
 	Stop(ctx context.Context, key string) error
@@ -39,10 +39,10 @@ type Staging interface {
 	Keep(ctx context.Context, prefix string, alive func(holder string) bool, told func(error))
 }
 
-// lane is the one of a tier, whose replicas are mounted and noted.
+// lane is the one of a tier, for mounts and notes of its replicas.
 func lane(root string) string { return "tier:" + root }
 
-// Noting keeps a replica on this node from being removed until a time, as *stage.Away needs it.
+// Noting keeps a replica on this node from being removed until a time, as *datasetclient.Away needs it.
 func Noting(f *fsclient.Files) func(ctx context.Context, at datasetclient.Place, until time.Time) error {
 	return func(ctx context.Context, at datasetclient.Place, until time.Time) error {
 		return f.Note(ctx, lane(at.Root), at.Root, at.Path, until)
@@ -91,7 +91,7 @@ func ofVolume(id volume.ID) string {
 	return holders + volume.KeyOf("", volume.Dataset, id.String()) + ":"
 }
 
-// holder is whose lease a mount is: which volume, and where.
+// holder is the holder of the lease for a mount: which volume, and where.
 func holder(id volume.ID, target string) string {
 	return ofVolume(id) + volume.KeyOf("", volume.Dataset, target)
 }

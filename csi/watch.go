@@ -16,8 +16,8 @@ import (
 const volumesEach = 5
 
 // Watch looks at the file systems, and at the volumes of those that this driver keeps, until ctx is over. What it sees is in the
-// metrics, and what changes in events: of the node, and of the claims. It says what the calls of health say to those who do not
-// make them yet.
+// metrics, and what changes in events: of the node, and of the claims. It says what the calls of health say, to clusters that do
+// not make them yet.
 func (d *Driver) Watch(ctx context.Context, every time.Duration) {
 	w := &watch{Driver: d, systems: map[string]string{}, volumes: map[string]string{}}
 	for n := 0; ; n++ {

@@ -46,9 +46,8 @@ type Advice struct {
 	Layout Layout `json:"layout"`
 	// Striping is for the directory the files are made in; Count 0 leaves it as it is.
 	Striping Striping `json:"striping,omitzero"`
-	// PartBytes is a multiple of the width of every component (stripe size × stripe
-	// count): who reads or writes parts of it takes the same of every object, and whole
-	// stripes.
+	// PartBytes is a multiple of the width of every component (stripe size × stripe count).
+	// A reader or writer of such parts takes the same of every object, and whole stripes.
 	PartBytes int64 `json:"part_bytes"`
 	// Reasons has one for each number, in the order in which they were decided.
 	Reasons []Reason `json:"reasons"`

@@ -28,7 +28,7 @@ type sizes struct {
 	why       string
 }
 
-// sizing is the rule of each use for a file whose size is known.
+// sizing is the rule of each use for a file of known size.
 func (a *advisor) sizing() sizes {
 	switch a.r.Use {
 	case Dataset:
@@ -175,7 +175,7 @@ type step struct {
 	want int
 }
 
-// steps are the components of a use for files whose size is not known, and who says so.
+// steps are the components of a use for files of unknown size, their source, and the reason.
 func (a *advisor) steps() ([]step, string, string) {
 	const grows = "the size is not known: a file gets more stripes as it grows"
 	switch {
@@ -193,8 +193,8 @@ func (a *advisor) steps() ([]step, string, string) {
 // grows reports whether the layout is progressive: the size is not known.
 func (a *advisor) grows() bool { return a.r.Bytes == 0 && a.c.Can.Progressive }
 
-// progressive is the layout of a file whose size is not known. The counts of its
-// components are multiples of each other, so that parts fit all of them.
+// progressive is the layout of a file of unknown size. The counts of its components are
+// multiples of each other, so that parts fit all of them.
 func (a *advisor) progressive() Layout {
 	steps, source, why := a.steps()
 	var l Layout

@@ -59,9 +59,9 @@ func (c *Cluster) in(pool string) []Target {
 	return targets
 }
 
-// choosePool decides where the file lies: in the pool that was asked for, or in one of
-// the media that was asked for. Where targets are of different media and nobody said
-// which, all stripes should be of one: a file is as fast as its slowest.
+// choosePool decides where the file lies: in the requested pool, or in a pool of the
+// requested media. Where targets have different media and the request names none, all
+// stripes should be on one medium: a file is as fast as its slowest stripe.
 func (a *advisor) choosePool() {
 	kinds := media(a.c.OSTs)
 	switch {

@@ -87,7 +87,7 @@ func (c *Change) LastName() bool {
 }
 
 // LeftInArchive reports whether the file that LastName speaks of still has a copy in the
-// archive (CLF_UNLINK_HSM_EXISTS, CLF_RENAME_LAST_EXISTS): somebody has to remove it there.
+// archive (CLF_UNLINK_HSM_EXISTS, CLF_RENAME_LAST_EXISTS): the caller has to remove it there.
 func (c *Change) LeftInArchive() bool { return c.LastName() && c.Flags&0x2 != 0 }
 
 // HSMEvent is what a ChangeHSM tells (bits 7 to 9 of its flags).

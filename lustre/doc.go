@@ -9,8 +9,8 @@
 // [System] is one mounted file system with those of the questions ([Layouts], [Quotas],
 // [Usage], [HSM], [Changes]) that it has an answer for.
 //
-// Nothing here talks to a kernel or a server: package abi knows the bytes that Lustre
-// exchanges, client asks a mounted Lustre, gpfs, ceph and plain their own, and system
-// finds out which of them a path belongs to. All values may be shared; nobody changes them.
+// Nothing here talks to a kernel or a server. Package uapi knows the bytes that Lustre
+// exchanges, client asks a mounted Lustre, gpfs, cephfs and localfs their own, and detect
+// finds out which of them a path belongs to. All values may be shared; they never change.
 // TestAdviseHolds states what advice always is, TestTypicalCases what it says of ten cases.
 package lustre

@@ -49,6 +49,6 @@ type HSMState struct {
 	Running bool
 }
 
-// NeedsRestore reports whether a reader would have to wait for the archive. Who reads
-// such a file with no copytool alive waits for ever, and can not be killed.
+// NeedsRestore reports whether a reader would have to wait for the archive. With no copytool
+// alive, a reader of such a file waits for ever, and can not be killed.
 func (s *HSMState) NeedsRestore() bool { return s.Archived.Has(ReleasedState) }

@@ -25,7 +25,7 @@ type Layout struct {
 	// Mirrored says in which state mirrors are; NotMirrored of a file with one mirror.
 	Mirrored Mirrored
 	// Mirrors is how many contents a file with a composite layout has; 0 of a plain one, and
-	// of a request, whose components say it.
+	// of a request: there the components say it.
 	Mirrors int
 	// Generation counts the changes of a layout. It is 0 where it is not known: the
 	// attribute of a plain one does not tell it.
@@ -33,10 +33,10 @@ type Layout struct {
 	// Foreign is a layout that something else than the file system interprets; then
 	// there are no components.
 	Foreign *Foreign
-	// Opaque is a layout whose format is not known here: its bytes, to be kept and copied.
+	// Opaque is a layout in a format that is not known here: its bytes, to be kept and copied.
 	Opaque []byte
 	// Kept is bits and bytes of a composite layout's header that have no word here (see
-	// package abi), so that it can be written as it was read.
+	// package uapi), so that it can be written as it was read.
 	Kept [16]byte
 }
 
@@ -92,7 +92,7 @@ type Stored struct {
 	Kept          [16]byte // of its entry in a composite layout: generation, time, parity
 }
 
-// AnyTarget is the FirstTarget of a component whose targets the file system chooses.
+// AnyTarget is the FirstTarget of a component that leaves the choice of targets to the file system.
 const AnyTarget = -1
 
 // Object is one stripe's place.
@@ -197,7 +197,7 @@ func (l *Layout) Wanted() Layout {
 // Width is how many bytes of the file lie between the beginnings of two stripes of one
 // object at offset off: stripe size × stripe count. A part that is a multiple of it
 // takes the same from each object. 0 where the component has no stripes or is not known.
-// Of mirrors it is that of the first one that is not behind: who reads, reads that.
+// Of mirrors it is that of the first one that is not stale: clients read that one.
 func (l *Layout) Width(off int64) int64 {
 	for i := range l.Components {
 		c := &l.Components[i]

@@ -45,13 +45,13 @@ type Quota struct {
 	// Kinds says what this file system counts: a limit of another kind can not be set.
 	CountsFiles, HasSoft bool
 	// Enforced says that the file system refuses what is over a hard limit, as far as that
-	// can be known; RootToo that it refuses root as well. Where root is not held, who copies
-	// as root has to look at LeftBytes by itself.
+	// can be known; RootToo that it refuses root as well. Where root is not refused, a mover
+	// that copies as root has to look at LeftBytes by itself.
 	Enforced, RootToo bool
 	// Doubt says why what it is told to hold may be wrong (it is being counted anew, or
 	// counts only what came after quotas were switched on); "" where it is right.
 	Doubt string
-	// Escape says how somebody who may write in the project, and means harm, gets around its
+	// Escape says how a malicious user with write permission in the project gets around its
 	// hard limits; "" where no way is known. Where RootToo is false, root always does.
 	Escape string
 	// Targets is what each OST holds and was granted, where that is told, and what the pools

@@ -7,12 +7,12 @@ type Reason struct {
 	What   string `json:"what"`            // the number: "stripe count"
 	Value  string `json:"value"`           // as people write it: "8"
 	Why    string `json:"why"`             // in a sentence
-	Source string `json:"source"`          // who says so
-	Doubt  bool   `json:"doubt,omitempty"` // somebody should look at it: something is full, not there, or not known
+	Source string `json:"source"`          // the document that says so, or datamove itself
+	Doubt  bool   `json:"doubt,omitempty"` // an administrator should look at it: something is full, not there, or not known
 }
 
 // The sources of what is advised. [fromUs] is what follows from the rest, or was chosen
-// where nobody says anything.
+// where no document says anything.
 const (
 	fromManual   = "Lustre Operations Manual, managing file layout and free space"
 	fromDNE      = "Lustre Operations Manual, striped directories"
@@ -31,7 +31,7 @@ func (a *advisor) because(what, value, source, why string, args ...any) {
 	a.reasons = append(a.reasons, Reason{What: what, Value: value, Why: fmt.Sprintf(why, args...), Source: source})
 }
 
-// doubt adds a reason that somebody should look at.
+// doubt adds a reason that an administrator should look at.
 func (a *advisor) doubt(what, value, source, why string, args ...any) {
 	a.because(what, value, source, why, args...)
 	a.reasons[len(a.reasons)-1].Doubt = true

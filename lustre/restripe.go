@@ -10,18 +10,18 @@ import (
 type Restriper interface {
 	// Restripe moves the content of the file base in the open directory dir. The file
 	// stays the same one, with its owner, times, links and attributes; an error leaves it
-	// as it was. What is in it is never another's write short, whatever happens meanwhile:
-	// ErrInUse and ErrChanged mean that somebody came in between, ErrReleased that there
+	// as it was. No write of another process is ever lost.
+	// ErrInUse and ErrChanged mean that another process came in between. ErrReleased says that there
 	// is nothing to move, ErrEncrypted that it can not be, ErrNotApplied that there can not
 	// be such a layout.
 	Restripe(ctx context.Context, dir int, base string, to Layout, o RestripeOptions) error
 }
 
-// RestripeOptions say how. The zero RestripeOptions give way to everybody.
+// RestripeOptions say how. The zero RestripeOptions let other processes go first.
 type RestripeOptions struct {
-	// Block lets everybody who reads or writes the file wait until it is done. Else
-	// nothing is done to a file that is open somewhere, and it ends as soon as somebody
-	// opens it.
+	// Block lets all other readers and writers of the file wait until it is done. Without it,
+	// a file that is open somewhere is left as it is, and Restripe ends as soon as another
+	// process opens the file.
 	Block bool
 	// Progress is told how much of the file has been moved, when it is set.
 	Progress func(doneBytes, sizeBytes int64)

@@ -8,7 +8,7 @@ import (
 
 // Setstripe is l as arguments of lfs setstripe (lfs-setstripe(1)), and of lfs mirror
 // create where it has mirrors, without the name of the file. ok is false for layouts that
-// can not be said so: foreign ones, and those whose format is not known.
+// can not be said so: foreign ones, and those in a format that is not known.
 func (l *Layout) Setstripe() (args []string, ok bool) {
 	if len(l.Components) == 0 {
 		return nil, false

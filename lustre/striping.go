@@ -16,7 +16,7 @@ type Striping struct {
 	MaxRoundRR int     `json:"max_round_rr,omitempty"` // of a default: how many levels choose their MDT in turn
 	Pool       string  `json:"pool,omitempty"`
 	Shards     []Shard `json:"shards,omitempty"` // of a striped directory: its stripes
-	// Foreign is a directory whose entries something else than Lustre keeps; then there is nothing else.
+	// Foreign is a directory with entries that something else than Lustre keeps; then there is nothing else.
 	Foreign *Foreign `json:"foreign,omitempty"`
 }
 

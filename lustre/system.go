@@ -24,7 +24,7 @@ const (
 	IsOther   Kind = "other"
 )
 
-// System is one mounted file system, and whoever answers for it. A question that has no
+// System is one mounted file system, and the packages that answer for it. A question without an
 // answer is nil, and Lacks says why, for people.
 type System struct {
 	Kind   Kind
@@ -101,8 +101,8 @@ type ProjectMaker interface {
 	// An error leaves nothing.
 	MakeProject(ctx context.Context, dir int, base string, mode uint32) (Project, error)
 	// RemoveProject removes the directory base in dir with everything in it, if it is
-	// that project still. Nothing of it may be open. Where only the directory is gone, and something of the
-	// project is left, because somebody was killed, that is removed; fs.ErrNotExist: neither is there.
+	// that project still. Nothing of it may be open. Where only the directory is gone, and an interrupted
+	// removal left something of the project, that is removed; fs.ErrNotExist: neither is there.
 	RemoveProject(ctx context.Context, dir int, base string, p Project) error
 }
 
@@ -112,13 +112,13 @@ type ProjectCloner interface {
 	// CloneProject makes the directory base in dir, a project of its own with what the root
 	// of another one, open as source, holds at this moment. An error leaves nothing.
 	CloneProject(ctx context.Context, source, dir int, base string) (Project, error)
-	// Freeze lets nobody change the project that is open as root, or lets everybody again.
+	// Freeze makes the project that is open as root read-only, or writable again.
 	Freeze(ctx context.Context, root int, frozen bool) error
 }
 
-// ProjectTender is a ProjectMaker whose projects have to be looked after from time to time.
+// ProjectTender is a ProjectMaker with projects that have to be looked after from time to time.
 type ProjectTender interface {
-	// Gather puts what somebody made in a project, and so that its limits do not hold it, under
+	// Gather puts what a user made in a project outside of its limits under
 	// them.
 	Gather(ctx context.Context, fd int, p Project) error
 	// Forget removes what the file system keeps of a project that was removed, and reports whether
@@ -151,7 +151,7 @@ type Changes interface {
 	// is not known, and everything has to be looked at.
 	Read(ctx context.Context, f Feed, after uint64) iter.Seq2[Change, error]
 	// Clear lets the server forget all records up to an index, for one registered reader
-	// ("cl1"). It is done when nothing was read, too: a log that nobody clears fills the MDT.
+	// ("cl1"). It is done when nothing was read, too: a log that is never cleared fills the MDT.
 	Clear(ctx context.Context, f Feed, reader string, upTo uint64) error
 }
 

@@ -137,7 +137,7 @@ func (d dataset) check(root string) error {
 	return nil
 }
 
-// checkBytes is check for load generators, whose files are others: of as many bytes.
+// checkBytes is check for load generators, which write other files: of as many bytes.
 func (d dataset) checkBytes(root string) error {
 	_, bytes, err := count(root)
 	if err != nil {

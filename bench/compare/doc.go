@@ -8,11 +8,11 @@
 // Tools take turns, each round in an order by chance, so that
 // what else goes on in the machine hits all of them, and what one run leaves behind
 // is not always the same tool's burden; a ratio is of one round. Each run writes to a
-// new place, and on a disk its time includes "sync -f"; after each run the target is
+// new path, and on a disk its time includes "sync -f"; after each run the target is
 // counted, so that a tool is not fast by leaving something out.
 //
-// A scenario whose name begins with "ceiling-" asks what the storage can do for who does
-// no work of a mover: its other tools are load generators, which write as many bytes as
+// A scenario with a name that begins with "ceiling-" asks what the storage can do without the
+// work of a mover. Its other tools are load generators, which write as many bytes as
 // are copied and read them. A mover that reaches 90 % of them leaves little to be had.
 //
 // It promises nothing under concurrency: one comparison at a time, nothing else on

@@ -92,8 +92,8 @@ func spend(ctx context.Context, c command, group cgroup) (Sample, error) {
 	return s, nil
 }
 
-// maxRSS is the largest process of those that p was and has waited for. A process is born with the mark of who started it, so
-// what is not above our own is not known, and 0; the kernel counts both a little inexactly.
+// maxRSS is the largest process of those that p was and has waited for. A new process starts with the maximum of its parent. So
+// what is not above our own is not known, and 0. The kernel counts both a little inexactly.
 func maxRSS(p *os.ProcessState) int64 {
 	usage, ok := p.SysUsage().(*syscall.Rusage)
 	status, err := os.ReadFile("/proc/self/status")

@@ -98,7 +98,7 @@ func s5cmd(program string, j job) command {
 	return c
 }
 
-// juicefs is "juicefs sync", which takes what ends in / for a folder, and minio:// for a store whose buckets are paths.
+// juicefs is "juicefs sync", which takes what ends in / for a folder, and minio:// for a store that has buckets as paths.
 func juicefs(program string, j job) command {
 	end := "/"
 	if j.file {

@@ -13,7 +13,7 @@ import (
 type Scenario struct {
 	Name  string   // as on the command line; that of a ceiling begins with "ceiling-"
 	What  string   // for the report
-	Tools []string // who can do it; ours first
+	Tools []string // that can do it; ours first
 	// stage makes the data. It is called once, and what it returns is closed.
 	stage func(ctx context.Context, h *house) (*workload, error)
 }

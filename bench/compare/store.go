@@ -78,7 +78,7 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// answers waits until somebody listens at address.
+// answers waits until a server listens at address.
 func answers(ctx context.Context, address string) error {
 	ctx, stop := context.WithTimeout(ctx, 10*time.Second)
 	defer stop()

@@ -24,7 +24,7 @@ type Options struct {
 	Workers int           // that work at the same time; 0 means one for each processor
 	Dir     string        // on the disk that is measured
 	Size    int64         // bytes of the file that is written and read there; 0 means 1 GiB
-	Files   int           // whose metadata is measured; 0 means 10,000
+	Files   int           // how many files the metadata test makes; 0 means 10,000
 }
 
 const (

@@ -106,7 +106,7 @@ func (m *medium) read(ctx context.Context, o Options) (int64, time.Duration, err
 // whole is how much of it whole blocks are.
 func (m *medium) whole() int64 { return m.size / m.block * m.block }
 
-// blocks has workers do something with each block, in order. There is a processor of the scheduler for each of them: who comes back from a call does not wait for one.
+// blocks has workers do something with each block, in order. There is a processor of the scheduler for each of them: a worker that returns from a system call does not wait for one.
 func (m *medium) blocks(ctx context.Context, o Options, do func(b []byte, off int64) error) error {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(runtime.NumCPU(), o.Workers)))
 	var next atomic.Int64

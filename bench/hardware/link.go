@@ -14,7 +14,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// A conversation begins with what is to happen: bytes come, and at their end the server says how many; or bytes are sent until nobody takes them.
+// A conversation begins with its direction. Either the client sends bytes, and at their end the server answers their number. Or the server sends bytes until the client closes.
 const (
 	comes = 'w'
 	goes  = 'r'
@@ -45,7 +45,7 @@ func Serve(ctx context.Context, l net.Listener) error {
 			end := context.AfterFunc(ctx, func() { _ = c.Close() })
 			defer end()
 			defer c.Close()
-			_ = answer(c) // who asked sees it
+			_ = answer(c) // the client sees the error
 		})
 	}
 }

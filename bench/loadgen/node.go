@@ -32,7 +32,7 @@ type Setup struct {
 	Seed    uint64   // of what is written
 }
 
-// Opener opens a target for a run, whose directory has a name: a path of a directory that is there, or else the place below a prefix of that name.
+// Opener opens a target for a run; name is that of the run's directory. It returns the path of a directory that is there, or else the backend below a prefix of that name.
 type Opener func(ctx context.Context, target, name string) (path string, place mover.Backend, err error)
 
 // Node takes part in a run.
@@ -165,7 +165,7 @@ func (n *Node) rest() {
 	n.memory.Trim()
 }
 
-// touched is memory that O_DIRECT takes, and whose pages are there.
+// touched is memory that O_DIRECT takes, with all its pages present.
 func (n *Node) touched(ctx context.Context, size int) ([]byte, error) {
 	b, err := n.memory.Get(ctx, size)
 	for i := 0; i < len(b); i += bufpool.Align {
@@ -189,8 +189,8 @@ func (n *Node) Begin(ctx context.Context, at time.Time) (out Result) {
 		return out
 	}
 	n.begun = true
-	// Each rank has one of the scheduler's processors: who comes back from a call then finds its own, and wakes nobody. With as many as the host has, small blocks were read at 0.75 of the
-	// rate, for 1.4 times the processor time. With some to spare, each yield wakes whoever has one: 1.1 times.
+	// Each rank has one of the scheduler's processors: a rank that returns from a system call then finds its own, and wakes no other thread. With as many as the host has, small blocks were read at 0.75 of the
+	// rate, for 1.4 times the processor time. With some to spare, each yield wakes a thread for an idle one: 1.1 times.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(runtime.NumCPU(), min(len(n.ranks), mostProcessors))))
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)

@@ -29,7 +29,7 @@ type directory struct {
 	sync   atomic.Bool // before a file is closed
 }
 
-// openDirectory makes the directory of a run. Another node of the same run may have made it: then it has to be a directory of this user that nobody else may write to.
+// openDirectory makes the directory of a run. Another node of the same run may have made it: then it has to be a directory of this user, without write permission for others.
 func openDirectory(target, name string) (*directory, error) {
 	d := &directory{target: target, name: name}
 	path := filepath.Join(target, name)
@@ -158,7 +158,7 @@ func (d *directory) List(ctx context.Context, name string, look bool) (found int
 		for _, n := range names {
 			var st unix.Stat_t
 			if look && again(func() error { return unix.Fstatat(fd, n, &st, unix.AT_SYMLINK_NOFOLLOW) }) != nil {
-				continue // somebody has removed it
+				continue // another process has removed it
 			}
 			found++
 		}

@@ -68,7 +68,7 @@ func (r *rank) did() (ops int64) {
 	return ops
 }
 
-// owner is the rank whose files are read.
+// owner is the rank that made the files to read.
 func (r *rank) owner() int {
 	w := &r.node.work
 	return (r.number + w.Shift) % w.all()
@@ -87,7 +87,7 @@ func (r *rank) ended(ctx context.Context) (bool, error) {
 	return !r.over.IsZero() && time.Now().After(r.over), nil
 }
 
-// quantum is how long a rank works before it yields. The scheduler looks after who does not for 10 ms, and whoever it finds makes it look every 20 microseconds: that was an eighth of
+// quantum is how long a rank works before it yields. The scheduler preempts a goroutine that runs for 10 ms, and then polls every 20 microseconds: that was an eighth of
 // the processor time of small blocks.
 const quantum = 8 * time.Millisecond
 
@@ -283,7 +283,7 @@ func (r *rank) read(ctx context.Context) error {
 	return r.readSome(ctx, int64(r.number), int64(w.all()), all, func(i int64) (int, int64) { return r.node.find(order.at(i)) })
 }
 
-// find says whose a block of all is.
+// find returns the rank that a block of all belongs to, and its number there.
 func (n *Node) find(i int64) (owner int, block int64) {
 	owner = sort.Search(len(n.blocks)-1, func(k int) bool { return n.blocks[k+1] > i })
 	return owner, i - n.blocks[owner]

@@ -15,7 +15,7 @@ type Work struct {
 	Unit        result.Unit
 	Repeat      int  // from 1
 	Last        bool // the tree is not needed afterwards
-	Nodes       int  // that take part: those with the lowest numbers; the one who conducts makes all of 0
+	Nodes       int  // that take part: those with the lowest numbers; the conductor makes all of 0
 	Ranks       int  // of each of them
 	Do          Deed
 	Tree        Tree

@@ -19,7 +19,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// Plan is what a run does, and with whom.
+// Plan is what a run does, and with which nodes.
 type Plan struct {
 	Targets []string
 	Works   []loadgen.Work
@@ -32,7 +32,7 @@ type Plan struct {
 	Open    loadgen.Opener  // of this process, where it works alone
 	Name    string          // of this process then; "" is that of the host
 	Version string
-	Say     func(string) // what goes on; nil is nobody
+	Say     func(string) // gets messages on progress; nil drops them
 	Keep    bool         // what was made is not removed at the end
 }
 
@@ -234,7 +234,7 @@ func (r *run) each(ctx context.Context, nodes int, ask func(ctx context.Context,
 	}
 	group.Wait()
 	if cause := context.Cause(ctx); cause != nil {
-		return cause // who failed first, or has interrupted; what the others say follows from it
+		return cause // the first failure or the interruption; what the others say follows from it
 	}
 	return nil
 }

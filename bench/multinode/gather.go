@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	handshakes = 64               // at the same time; who comes later waits
+	handshakes = 64               // at the same time; later connections wait
 	shake      = 10 * time.Second // for a handshake and a hello
 )
 
@@ -33,7 +33,7 @@ type gathering struct {
 // errEnded is that no node is left to join.
 var errEnded = errors.New("what starts them has ended")
 
-// gather waits until so many nodes have joined. Who does not know the secret is told of, and not counted.
+// gather waits until so many nodes have joined. It reports a peer that does not know the secret, and does not count it.
 func gather(ctx context.Context, p *Plan) (all []member, err error) {
 	config, err := p.Secret.tls()
 	if err != nil {
@@ -64,7 +64,7 @@ func gather(ctx context.Context, p *Plan) (all []member, err error) {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	_ = l.Close() // nobody else is let in
+	_ = l.Close() // no further node is let in
 	group.Wait()
 	return g.all(err)
 }
@@ -112,7 +112,7 @@ func (g *gathering) leave() {
 	}
 }
 
-// all are those that have come, by name; or who is missing.
+// all are those that have come, by name. With too few it also returns an error with their number and names.
 func (g *gathering) all(why error) ([]member, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -15,20 +15,20 @@ import (
 
 // Guest says how a host joins a run.
 type Guest struct {
-	Address string // of who conducts: host:port
+	Address string // of the conductor: host:port
 	Secret  Secret
 	Name    string // of this node; "" is that of the host
 	Version string // of this program: all nodes have the same
 	Open    loadgen.Opener
-	Wait    time.Duration // for who conducts, until it answers; 0 means 2 minutes
+	Wait    time.Duration // for the conductor, until it answers; 0 means 2 minutes
 
 	now func() time.Time // the time of day; nil is that of the host
 }
 
-// dialAgain is how long is waited before who conducts is called again.
+// dialAgain is how long a node waits before it calls the conductor again.
 const dialAgain = 500 * time.Millisecond
 
-// Join takes part in a run until it ends. What this node has made is removed then, also when who conducts is lost.
+// Join takes part in a run until it ends. What this node has made is removed then, also when the conductor is lost.
 func Join(ctx context.Context, g Guest) error {
 	conn, err := g.dial(ctx)
 	if err != nil {
@@ -50,7 +50,7 @@ func Join(ctx context.Context, g Guest) error {
 		quiet()
 	}
 	switch {
-	case err == nil: // who conducts has had everything removed
+	case err == nil: // the conductor has had everything removed
 	case ctx.Err() != nil:
 		err = errors.Join(context.Cause(ctx), node.Clean(context.WithoutCancel(ctx)))
 	default:
@@ -59,7 +59,7 @@ func Join(ctx context.Context, g Guest) error {
 	return errors.Join(err, node.End())
 }
 
-// dial calls who conducts until it answers.
+// dial calls the conductor until it answers.
 func (g *Guest) dial(ctx context.Context) (net.Conn, error) {
 	config, err := g.Secret.tls()
 	if err != nil {
@@ -161,7 +161,7 @@ func (s *session) begin(m *message) {
 		})
 		r, _ := s.node.Begin(ctx, began.Add(time.Duration(m.At)))
 		quiet()
-		_ = s.wire.send(&message{Say: sayAnswer, Result: &r}) // who reads sees that nothing goes
+		_ = s.wire.send(&message{Say: sayAnswer, Result: &r}) // the reader of the connection sees that it is broken
 	}()
 }
 

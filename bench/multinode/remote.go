@@ -48,7 +48,7 @@ func (r *remote) listen() {
 		case m.Say == sayAnswer:
 			select {
 			case r.answers <- m:
-			default: // nobody has asked so much
+			default: // the conductor has not asked so much
 			}
 		}
 	}

@@ -17,13 +17,13 @@ import (
 	"datamove.dev/mover"
 )
 
-// Secret is what the nodes of a run know, and nobody else.
+// Secret is known to the nodes of a run only.
 type Secret []byte
 
-// leastSecret is how many bytes a secret has: who records a handshake can try shorter ones.
+// leastSecret is how many bytes a secret has: an attacker that records a handshake can try shorter ones.
 const leastSecret = 16
 
-// NewSecret makes one that nobody guesses.
+// NewSecret makes one that can not be guessed.
 func NewSecret() Secret {
 	b := make([]byte, 32)
 	_, _ = rand.Read(b) // it does not fail
@@ -42,10 +42,10 @@ func ReadSecret(text []byte) (Secret, error) {
 // String does not tell it.
 func (s Secret) String() string { return "[secret]" }
 
-// partyName is in the certificate that all who know the secret have.
+// partyName is in the certificate that all nodes with the secret have.
 const partyName = "datamove-bench"
 
-// tls is how those who know the secret speak: both have the same certificate, of the key that is made of it, and trust no other one.
+// tls is how nodes with the secret speak: both have the same certificate, of the key that is made of it, and trust no other one.
 func (s Secret) tls() (*tls.Config, error) {
 	seed, err := hkdf.Key(sha256.New, s, nil, "datamove-bench party v1", ed25519.SeedSize)
 	if err != nil {

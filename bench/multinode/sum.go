@@ -106,7 +106,7 @@ func until(series []int64, every, ended, at time.Duration) (n int64) {
 	return n
 }
 
-// share is the part of a node or a target, whose series are over the same intervals.
+// share is the part of a node or a target; all its series are over the same intervals.
 func share(name string, unit result.Unit, seconds float64, every time.Duration, all ...loadgen.Series) result.Share {
 	s := result.Share{Name: name, Done: result.Done{Seconds: seconds}}
 	for _, one := range all {

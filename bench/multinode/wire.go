@@ -47,11 +47,11 @@ const (
 	sayEnd     word = "end" // there is nothing more to do
 
 	sayStop   word = "stop"  // what was begun; it is not answered by itself
-	sayStill  word = "still" // who says it is there
+	sayStill  word = "still" // the sender is there
 	sayAnswer word = "answer"
 )
 
-// hello is who a node is.
+// hello is the version and the identity of a node.
 type hello struct {
 	Version string      `json:"version"`
 	Node    result.Node `json:"node"`
@@ -123,7 +123,7 @@ func (w *wire) receive() (*message, error) {
 	return m, nil
 }
 
-// still says now and then that this side is there, until stop. Who reads sees when nothing goes.
+// still says now and then that this side is there, until stop. The reader of the connection sees when sending fails.
 func (w *wire) still(say func() *message) (stop func()) {
 	return every(stillEvery, func() { _ = w.send(say()) })
 }

@@ -12,7 +12,7 @@ type px float64
 // String prints it with one digit behind the point.
 func (p px) String() string { return strconv.FormatFloat(math.Round(float64(p)*10)/10, 'f', -1, 64) }
 
-// chart is a drawing, with words for who can not see it, and the table behind it.
+// chart is a drawing, with a description for readers that can not see it, and the table behind it.
 type chart struct {
 	ID     string
 	Title  string

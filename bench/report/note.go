@@ -33,7 +33,7 @@ func (r *Report) note() {
 	r.noteRepeats()
 }
 
-// noteSkew names phases whose nodes did not begin together.
+// noteSkew names phases with nodes that did not begin together.
 func (r *Report) noteSkew() {
 	n := 0
 	for i := range r.Phases {

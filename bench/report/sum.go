@@ -177,7 +177,7 @@ const mostFigure = 1e18
 // sane is a figure from outside that can be reckoned with.
 func sane(v float64) float64 { return min(max(v, 0), mostFigure) }
 
-// typical is the repeat whose rate is the nearest to the median.
+// typical is the repeat with the rate that is the nearest to the median.
 func (p *Phase) typical() *result.Phase {
 	if len(p.good) == 0 {
 		return nil

@@ -35,7 +35,7 @@ type Node struct {
 	Cores       int     `json:"cores"`
 	MemoryBytes int64   `json:"memory_bytes"`
 	Kernel      string  `json:"kernel"`
-	ClockAhead  float64 `json:"clock_ahead_seconds"` // of the clock of who conducts; below 0 is behind
+	ClockAhead  float64 `json:"clock_ahead_seconds"` // of the conductor's clock; below 0 is behind
 	ClockError  float64 `json:"clock_error_seconds"` // at most: half of the shortest round trip
 }
 

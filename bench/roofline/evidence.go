@@ -25,7 +25,7 @@ type Evidence struct {
 	Notes    []string
 }
 
-// EvidenceOf is what of some runs counts for a path: phases that came to their end, and whose bytes did not come from the memory of clients. Nodes that run on one kernel are one host:
+// EvidenceOf is what of some runs counts for a path: phases that came to their end, with bytes that did not come from the memory of clients. Nodes that run on one kernel are one host:
 // how many processes there are does not make a cluster larger.
 func EvidenceOf(runs []*result.Run, path Path) (e Evidence) {
 	rates := map[int64][]float64{}
@@ -98,7 +98,7 @@ var groups = map[string]map[string]string{
 	"s3":      {"memory": "s3.memory", "nic.send": "s3.nic", "nic.receive": "s3.nic", "s3.read": "s3.read"},
 }
 
-// Measure has in the cluster what was measured alone on one of a group, in bytes per second, by the names of package ceiling. Disks of one host are added up, as they work at the
+// Measure has in the cluster what was measured alone on one of a group, in bytes per second, by the names of package hardware. Disks of one host are added up, as they work at the
 // same time; of links and endpoints the best one counts, and of a link
 // the direction that is slower.
 func (c *Cluster) Measure(group string, rates map[string][]float64) error {

@@ -105,7 +105,7 @@ func (c *Cluster) Without() *Cluster {
 	return &less
 }
 
-// Price is what those nodes cost together whose cost is declared; 0 is none.
+// Price is what the nodes with a declared cost cost together; 0 is none.
 func (c *Cluster) Price() (all float64) {
 	for _, g := range []*Group{c.Clients, c.OSS, c.S3} {
 		if g != nil {

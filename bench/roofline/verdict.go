@@ -37,7 +37,7 @@ type Answer struct {
 	Binding  string           `json:"binding"`
 	Roof     float64          `json:"roof_gb_per_s"`
 	Missing  map[string]int64 `json:"missing"`  // by ceiling: units more that it takes
-	Declared []string         `json:"declared"` // ceilings that nobody has measured
+	Declared []string         `json:"declared"` // ceilings that are declared, and not measured
 	Ceilings []CeilingView    `json:"ceilings"`
 	OneDown  float64          `json:"roof_gb_per_s_with_one_oss_down,omitempty"`
 	Cost     float64          `json:"cost_per_gb_per_s,omitempty"`

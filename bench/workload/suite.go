@@ -24,7 +24,7 @@ type Sizes struct {
 	Sample    int64 // bytes that a data loader reads at once
 	Limit     time.Duration
 	Cache     loadgen.Cache
-	Model     string   // whose checkpoint is written
+	Model     string   // of the checkpoint that is written
 	Scale     float64  // of it
 	Bucket    bool     // targets are buckets
 	Phases    []string // only these of each suite; none is all
@@ -111,7 +111,7 @@ func Works(names []string, s Sizes) ([]loadgen.Work, error) {
 	return only(m.works, s.Phases)
 }
 
-// only leaves those of some names. A tree is forgotten after the last that is left of it, and nothing is done to one that nobody makes.
+// only leaves those of some names. A tree is forgotten after the last that is left of it, and nothing is done to a tree that no remaining work makes.
 func only(works []loadgen.Work, names []string) (left []loadgen.Work, err error) {
 	if len(names) == 0 {
 		return works, nil

@@ -71,7 +71,7 @@ func judge(name string, info fs.FileInfo, groups []uint32) (*Closed, bool) {
 	return c, c.lets(0)
 }
 
-// lets reports whether it can be read by the class of users whose permissions are shifted by so many bits: 6 its owner, 3 its group, 0 all others.
+// lets reports whether a class of users can read it; shift selects the permission bits of the class: 6 its owner, 3 its group, 0 all others.
 func (c *Closed) lets(shift uint) bool {
 	need := uint32(0o4)
 	if c.Directory {

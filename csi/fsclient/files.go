@@ -19,7 +19,7 @@ import (
 type Files struct {
 	Crew  *fsworker.Pool
 	Limit time.Duration // of a call; 0 means 20 s
-	Busy  time.Duration // for which a mount in use is left to who works in it, before it is taken away under them; 0 means 5 s
+	Busy  time.Duration // how long processes can go on in a mount, before it is taken away under them; 0 means 5 s
 }
 
 // What is behind the name of a file system in lanes of its own: calls that hang in the file system keep no mount from being taken
@@ -73,7 +73,7 @@ func (f *Files) Hanging() map[string]int {
 }
 
 // Make makes a volume or a snapshot; without a key in its ID, that of its name is taken. With
-// Unfilled, its content has to be copied first; Filled is called then. An error may be a *base.TooSmall.
+// Unfilled, its content has to be copied first; Filled is called then. An error may be a *volumestore.TooSmall.
 func (f *Files) Make(ctx context.Context, s volumestore.Spec, w volumestore.Wish) (volumestore.Record, *volumestore.Unfilled, error) {
 	var m made
 	err := f.call(ctx, s.Name, "make", making{s, w, false}, &m)
@@ -83,7 +83,7 @@ func (f *Files) Make(ctx context.Context, s volumestore.Spec, w volumestore.Wish
 	return m.Record, m.Unfilled, err
 }
 
-// Filled makes a volume whose content was copied.
+// Filled makes a volume after its content was copied.
 func (f *Files) Filled(ctx context.Context, s volumestore.Spec, w volumestore.Wish) (volumestore.Record, error) {
 	var m made
 	err := f.call(ctx, s.Name, "make", making{s, w, true}, &m)
@@ -105,7 +105,7 @@ func (f *Files) Begun(ctx context.Context, s volumestore.Spec, id volume.ID) (ma
 	return mark, f.call(ctx, s.Name, "begun", of{s, id, ""}, &mark)
 }
 
-// Forsaken lists volumes into which something is copied, and which nobody has come back to.
+// Forsaken lists volumes into which something is copied, and which no call has asked for again.
 func (f *Files) Forsaken(ctx context.Context, s volumestore.Spec, now time.Time) (all []volume.ID, err error) {
 	return all, f.call(ctx, s.Name, "forsaken", reaping{Spec: s, Now: now}, &all)
 }
@@ -227,7 +227,7 @@ func (f *Files) unmount(ctx context.Context, lane string, d detachment) error {
 	return errors.Join(errs...)
 }
 
-// busyPause is between two looks if somebody works in a mount still.
+// busyPause is between two looks if a process works in a mount still.
 const busyPause = 100 * time.Millisecond
 
 // unmounted is one phase. What is in use is tried again for a while before the next one.

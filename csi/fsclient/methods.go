@@ -32,7 +32,7 @@ type (
 	of struct {
 		Spec volumestore.Spec
 		ID   volume.ID
-		By   string // who removes it
+		By   string // why it is removed: the call or routine that removes it
 	}
 	changing struct {
 		Spec       volumestore.Spec
@@ -147,7 +147,7 @@ func on[R any](ctx context.Context, s volumestore.Spec, do func(*volumestore.Bas
 	return r, reached(errors.Join(err, b.Close()))
 }
 
-// reached gives the errors of a file system whose server, or program, is gone their kind.
+// reached gives the errors of a file system without a live server or program their kind.
 func reached(err error) error {
 	if mount.Dead(err) {
 		return fmt.Errorf("%w: %w", mover.ErrUnreachable, err)

@@ -17,7 +17,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// child is one hand, as its Crew sees it.
+// child is one hand, as its Pool sees it.
 type child struct {
 	cmd  *exec.Cmd // nil is this process
 	conn net.Conn
@@ -88,7 +88,7 @@ func (h *child) live() error {
 		err := h.cmd.Start()
 		begun <- err
 		if err == nil {
-			_ = h.cmd.Wait() // how it ended is of no use: those who wait hear that it did
+			_ = h.cmd.Wait() // how it ended is of no use: waiting callers hear that it did
 			close(h.gone)
 		}
 	}()
@@ -175,7 +175,7 @@ func (h *child) leave(n uint64) {
 	delete(h.waiting, n)
 }
 
-// read hands answers to those who wait, until none come any more.
+// read hands answers to waiting callers, until none come any more.
 func (h *child) read() {
 	in := json.NewDecoder(h.conn)
 	for {
@@ -214,7 +214,7 @@ func (h *child) pid() int {
 	return h.cmd.Process.Pid
 }
 
-// kill ends the process, and all who wait for it.
+// kill ends the process, and the calls that wait for it.
 func (h *child) kill() {
 	if h.cmd != nil {
 		_ = h.cmd.Process.Kill() // it may be gone already

@@ -14,13 +14,13 @@ import (
 	"datamove.dev/mover"
 )
 
-// Pool starts hands and asks them. The zero Crew runs this program again with the argument "hand".
+// Pool starts hands and asks them. The zero Pool runs this program again with the argument "hand".
 type Pool struct {
 	Program string        // "" is this one
 	Args    []string      // nil is "hand"
 	Stuck   int           // hands of a lane that may hang before its calls fail at once; 0 means 4
-	Default time.Duration // how long a call may take whose context has no deadline; 0 means 30 s
-	Idle    time.Duration // after which a hand that nobody asks is ended: it holds some MiB; 0 means 10 s
+	Default time.Duration // how long a call without a deadline in its context may take; 0 means 30 s
+	Idle    time.Duration // after which a hand without calls is ended: it holds some MiB; 0 means 10 s
 	Logger  *slog.Logger  // nil is no log
 
 	// Here are methods that this process does itself, for tests of what asks: a call that hangs is not ended then. Nil starts processes.
@@ -31,7 +31,7 @@ type Pool struct {
 	ended bool             // guarded by mu
 }
 
-// lane is what hangs together. Its fields are guarded by the mutex of its Crew.
+// lane is what hangs together. Its fields are guarded by the mutex of its Pool.
 type lane struct {
 	at    *child          // that calls are given to; nil until the next one
 	hands map[*child]*use // all that are not gone

@@ -31,7 +31,7 @@ func Typed[A, R any](do func(context.Context, A) (R, error)) Method {
 // socket is where a hand finds the one it was started with.
 const socket = 3
 
-// Serve answers calls in a process that a Crew has started, until that ends. It returns nil then.
+// Serve answers calls in a process that a Pool has started, until that ends. It returns nil then.
 func Serve(ctx context.Context, methods map[string]Method) error {
 	conn, err := net.FileConn(os.NewFile(socket, "socket"))
 	if err != nil {
@@ -60,7 +60,7 @@ func serve(ctx context.Context, conn net.Conn, methods map[string]Method, calls 
 			reply, err := call(ctx, methods, q)
 			mu.Lock()
 			defer mu.Unlock()
-			// Who does not hear the answer any more has given the call up.
+			// A failed write means that the driver has given up the call.
 			_ = out.Encode(answer(q.Number, reply, err))
 		})
 	}

@@ -14,7 +14,7 @@ import (
 	"datamove.dev/csi/volume"
 )
 
-// Claim is a PersistentVolumeClaim whose volume is of a driver.
+// Claim is a PersistentVolumeClaim with a volume of a driver.
 type Claim struct {
 	volume.Claim
 	UID        string
@@ -27,7 +27,7 @@ func (c *Claim) About() About {
 	return About{"PersistentVolumeClaim", c.Namespace, c.Name, c.UID}
 }
 
-// Claims returns the claims whose volumes are of a driver and have a handle that begins with a prefix.
+// Claims returns the claims with a volume of a driver that has a handle which begins with a prefix.
 func (c *Cluster) Claims(ctx context.Context, driver, prefix string) ([]Claim, error) {
 	volumes, err := c.core.PersistentVolumes().List(ctx, cached)
 	if err != nil {

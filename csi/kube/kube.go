@@ -35,7 +35,7 @@ type Cluster struct {
 	recorder  record.EventRecorder
 }
 
-// Options say where a Kubernetes is, and who asks it.
+// Options say where a Kubernetes is, and which driver and node ask it.
 type Options struct {
 	Config    string // a kubeconfig; "" is the one that this process is a pod of
 	Driver    string // name of the CSI driver
@@ -49,7 +49,7 @@ func Available() bool { return os.Getenv("KUBERNETES_SERVICE_HOST") != "" }
 // namespaceFile is where a pod finds its namespace.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// Open makes a Cluster. Nobody is asked yet.
+// Open makes a Cluster. It asks no server yet.
 func Open(o Options) (*Cluster, error) {
 	config, err := rest.InClusterConfig()
 	if o.Config != "" {
@@ -100,7 +100,7 @@ func OfPod(p volume.Pod) About { return About{"Pod", p.Namespace, p.Name, p.UID}
 // OfNode is a node. Its events have its name for a UID, as those of the kubelet.
 func OfNode(name string) About { return About{"Node", "", name, name} }
 
-// Tell makes an event. Nobody waits for it, and the same one again is counted. An About without a name is told nothing.
+// Tell makes an event, in the background: it returns at once, and the same one again is counted. An About without a name is told nothing.
 func (c *Cluster) Tell(_ context.Context, a About, bad bool, reason, message string) {
 	if a.Name == "" {
 		return

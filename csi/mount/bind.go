@@ -44,8 +44,8 @@ func (o *Otherwise) Error() string {
 func (o *Otherwise) Unwrap() error { return mover.ErrConflict }
 
 // Bind mounts an open directory at target, without what is mounted below it. When it is there
-// already, with these flags, nothing is done; with others the error is an *Otherwise. A mount at target whose file system is
-// dead is taken away; one of something else is mover.ErrConflict.
+// already, with these flags, nothing is done; with others the error is an *Otherwise. A mount at target of a dead file system
+// is taken away; one of something else is mover.ErrConflict.
 func Bind(dir int, target string, f Flags) error {
 	fail := func(err error) error {
 		if err == nil {
@@ -84,7 +84,7 @@ func Bind(dir int, target string, f Flags) error {
 	return fail(same(dir, target, m, f))
 }
 
-// attach makes a mount that nobody sees, gives it its flags, and moves it to the target.
+// attach makes a mount without a path, gives it its flags, and moves it to the target.
 func attach(dir, target int, f Flags) error {
 	tree, err := unix.OpenTree(dir, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
 	if err != nil {
@@ -128,7 +128,7 @@ func attachInSteps(dir, at int, target string, f Flags) error {
 
 func procPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
-// find is At for what somebody says is a target.
+// find is At for a target from a request, which it checks.
 func find(target string) (Mount, bool, error) {
 	if err := valid(target); err != nil {
 		return Mount{}, false, err
@@ -184,7 +184,7 @@ func same(dir int, target string, m Mount, f Flags) error {
 	return nil
 }
 
-// Dead reports whether an error is of a file system whose server, or program, is gone for good.
+// Dead reports whether an error is of a file system that has lost its server, or program, for good.
 func Dead(err error) bool {
 	return errors.Is(err, unix.ENOTCONN) || errors.Is(err, unix.ESTALE) || errors.Is(err, unix.ESHUTDOWN)
 }

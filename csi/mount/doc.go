@@ -6,8 +6,8 @@
 // made and opened without following a link. A [Mount] is one line of the table of mounts.
 //
 // Everything here may hang together with a file system, so it runs in a process that can be
-// killed (package hand). A call that is killed in its middle leaves a mount that is what it
-// should be, or none: the flags of a mount are set before it is attached, where the kernel can do that
+// killed (package fsworker). A call that is killed in its middle leaves a mount that is what it
+// should be, or none. The flags of a mount are set before it is attached, where the kernel can do that
 // (Linux 5.12). Calls for one target are the caller's to order; what they find done, they leave.
 //
 // It knows nothing of volumes.

@@ -24,7 +24,7 @@ func (p Phase) String() string { return [...]string{"plain", "force", "detach"}[
 // Phases are the phases, in order.
 var Phases = []Phase{Plain, Force, Detach}
 
-// stacked is how many mounts over one another a target may have; more were made by nobody sane.
+// stacked is how many mounts over one another a target may have; more are a mistake.
 const stacked = 16
 
 // Unmount takes away what is mounted at target; nothing there is no error. A file system of
@@ -61,7 +61,7 @@ func unmountOne(m Mount, p Phase) error {
 	}
 	err := unix.Unmount(m.Point, flags)
 	switch err {
-	case unix.EINVAL, unix.ENOENT: // somebody else was faster: the table is asked again
+	case unix.EINVAL, unix.ENOENT: // another process was faster: the table is asked again
 		return nil
 	case unix.EBUSY:
 		return fmt.Errorf("%w: somebody works in it", mover.ErrHeld)

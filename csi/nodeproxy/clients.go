@@ -39,7 +39,7 @@ func (f *Clients) All(ctx context.Context) ([]Node, error) {
 const limit = time.Minute
 
 // Ask makes one call of gRPC at the driver of a node. A connection is made for each: there are few, and none is kept
-// that nobody answers any more.
+// to a driver that is gone.
 func (f *Clients) Ask(ctx context.Context, n Node, method string, request, reply any) error {
 	if n.Address == "" {
 		return fmt.Errorf("%w: no driver runs on node %s", mover.ErrUnreachable, mover.Printable(n.Name))

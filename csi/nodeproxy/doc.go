@@ -2,10 +2,10 @@
 //
 // Scratch lies on the node that it was made on, and Kubernetes asks one controller for all of them. The
 // driver of each node answers the controller service once more, on a port, for its scratch;
-// the controller asks it there ([Fleet]). So nodes need no rights in Kubernetes, and one provisioner is enough for
+// the controller asks it there ([Clients]). So nodes need no rights in Kubernetes, and one provisioner is enough for
 // all of them.
 //
-// Both sides show a certificate of one authority ([Keys]): the controller believes who is
-// [NodeName], a node who is [ControllerName]. Certificates are read anew for each connection, so that they can be
+// Both sides show a certificate of one authority ([Keys]): the controller trusts a peer with the name
+// [NodeName], a node one with [ControllerName]. Certificates are read anew for each connection, so that they can be
 // exchanged under a running driver.
 package nodeproxy

@@ -64,14 +64,14 @@ func Listen(path string) (net.Listener, error) {
 }
 
 // ownersOnly gives the socket the mode that its file is made with (unix_bind in net/unix/af_unix.c), so that
-// it is nobody else's for no moment.
+// other users have no access to it at any time.
 func ownersOnly(_, _ string, socket syscall.RawConn) error {
 	var refused error
 	err := socket.Control(func(fd uintptr) { refused = syscall.Fchmod(int(fd), 0o600) })
 	return errors.Join(err, refused)
 }
 
-// GetInfo says who the driver is.
+// GetInfo returns the name and the socket of the driver.
 func (r *Registrar) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
 	return &registration.PluginInfo{Type: registration.CSIPlugin, Name: r.Name, Endpoint: r.Endpoint, SupportedVersions: []string{"1.0.0"}}, nil
 }

@@ -16,15 +16,15 @@ type Attributes struct {
 	Path     string        // Static: below the file system's root, without "." and ".."; "" is the root itself
 	Source   Source        // Dataset and Inline
 	Deadline time.Duration // Dataset and Inline
-	Pod      Pod           // whom it is mounted for; the zero Pod where Kubernetes does not say
+	Pod      Pod           // that it is mounted for; the zero Pod where Kubernetes does not say
 }
 
-// Pod is whom the kubelet mounts a volume for.
+// Pod is the pod that the kubelet mounts a volume for.
 type Pod struct{ Namespace, Name, UID, ServiceAccount string }
 
 // fromKubernetes are the attributes that the kubelet and the provisioner add, and where they belong. What is
-// not read is known all the same. Tokens of service accounts are asked for by nobody, and
-// dropped where somebody configures them: they are never to be seen in a log.
+// not read is known all the same. The driver asks for no tokens of service accounts, and
+// drops them where the cluster sends them: they are never to be seen in a log.
 var fromKubernetes = map[string]func(*Attributes, string){
 	prefix + "pod.name":                            func(a *Attributes, s string) { a.Pod.Name = s },
 	prefix + "pod.namespace":                       func(a *Attributes, s string) { a.Pod.Namespace = s },

@@ -1,5 +1,5 @@
-// Package volume is what is written about volumes, and nothing that is done with them: their
-// IDs, the parameters of a StorageClass, the attributes of a volume, who may have which of
+// Package volume is what is written about volumes, and nothing that is done with them. It has their
+// IDs, the parameters of a StorageClass, the attributes of a volume, which pods may have which of
 // them, and which mount options a user may ask for.
 //
 // Its words: a volume has a [Kind]. A file system is named as in the driver's configuration, and never by a path. An

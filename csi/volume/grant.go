@@ -9,9 +9,9 @@ import (
 	"datamove.dev/mover/location"
 )
 
-// Grant says which directories and datasets the pods of some namespaces may have. What nobody
-// grants is denied. It is asked when a pod gets a volume, and not only when the volume was
-// described: who writes the description may be somebody else.
+// Grant says which directories and datasets the pods of some namespaces may have. Without a
+// grant, access is denied. Grants are checked when a pod gets a volume, and not only when the volume was
+// described: the author of the description may be another user.
 type Grant struct {
 	Namespaces      []string    `yaml:"namespaces"`      // NAME, a beginning with * behind it, or * for everybody
 	ServiceAccounts []string    `yaml:"serviceAccounts"` // as Namespaces; none is all
@@ -73,8 +73,8 @@ func (g Grants) of(pod Pod) func(func(*Grant) bool) {
 	}
 }
 
-// matches reports whether one of the patterns is for name. Who is not named gets what
-// everybody may have, *, and nothing else.
+// matches reports whether one of the patterns is for name. An empty name gets what
+// every name may have, *, and nothing else.
 func matches(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return p == "*" || name != "" && fits(p, name) })
 }

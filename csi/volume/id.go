@@ -23,8 +23,8 @@ const (
 	Snapshot Kind = "snapshot" // what a volume held once
 )
 
-// ID names a volume or a snapshot. It has no path, server or option in it: who makes up an
-// ID reaches nothing that the driver did not make, or was not told of by an administrator.
+// ID names a volume or a snapshot. It has no path, server or option in it. A made-up ID
+// reaches nothing that the driver did not make, or was not told of by an administrator.
 type ID struct {
 	Kind Kind
 	// FileSystem is one of the driver's configuration; "" for Dataset and Inline.
@@ -36,7 +36,7 @@ type ID struct {
 
 const version = "v1"
 
-// labelled are the kinds whose key somebody chose.
+// labelled are the kinds with a key that an administrator chose.
 var labelled = map[Kind]bool{Static: true, Dataset: true}
 
 var (
@@ -57,7 +57,7 @@ func KeyOf(identity string, k Kind, name string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// OnNode is a key of what one node has: it begins with the node's tag, so that it is known whom to ask.
+// OnNode is a key of what one node has: it begins with the node's tag, which names the driver to ask.
 func OnNode(key, node string) string { return TagOf(node) + key[tagDigits:] }
 
 // tagDigits is how much of a key says which node has it.
@@ -125,7 +125,7 @@ func (id ID) String() string {
 // Ours reports whether the driver made the volume: only then it may ever remove it.
 func (id ID) Ours() bool { return id.Kind == Project || id.Kind == Scratch || id.Kind == Snapshot }
 
-// short cuts what somebody sent to what an error may have of it.
+// short cuts text of a request to what an error may have of it.
 func short(s string) string {
 	const most = 160
 	if len(s) <= most {

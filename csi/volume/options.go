@@ -7,8 +7,8 @@ import (
 	"datamove.dev/mover"
 )
 
-// Mounting is how a volume is mounted into a pod. Programs that run as somebody else, and
-// devices, are never honoured there (nosuid, nodev), whatever is asked for.
+// Mounting is how a volume is mounted into a pod. Set-user-ID programs and
+// devices are never honoured there (nosuid, nodev), whatever is asked for.
 type Mounting struct {
 	ReadOnly     bool
 	NoExec       bool

@@ -21,7 +21,7 @@ type Parameters struct {
 	FileSystem string // "" is the only one of its kind
 
 	Mode     uint32 // permission bits of the directory, as for chmod; DefaultMode
-	UID, GID uint32 // who owns it; root
+	UID, GID uint32 // its owner and group; root
 
 	Quota Quota
 	Place Layout
@@ -33,7 +33,7 @@ type Parameters struct {
 	Source   Source
 	Deadline time.Duration // how long a pod waits for it; DefaultDeadline
 
-	// For is whom the provisioner makes it for; the zero value where it does not say.
+	// For is the claim that the provisioner makes it for; the zero value where it does not say.
 	For Claim
 }
 
@@ -84,7 +84,7 @@ type OnDelete string
 // What becomes of it.
 const (
 	Remove  OnDelete = "delete"  // it lies in the trash for a while, and is removed then
-	Retain  OnDelete = "retain"  // it stays where it is, and belongs to nobody
+	Retain  OnDelete = "retain"  // it stays where it is, without a claim
 	Archive OnDelete = "archive" // it is copied to a colder tier, verified, and removed then
 )
 
@@ -108,7 +108,7 @@ type Parameter struct {
 // prefix begins the names that Kubernetes itself adds.
 const prefix = "csi.storage.k8s.io/"
 
-// FromKubernetes reports whether a parameter is one that the sidecars add, to say for whom something is made.
+// FromKubernetes reports whether a parameter is one that the sidecars add, to name the claim or volume that something is made for.
 func FromKubernetes(name string) bool { return strings.HasPrefix(name, prefix) }
 
 // table is every parameter; its order is that of the documentation.
@@ -148,7 +148,7 @@ func ParseParameters(given map[string]string) (Parameters, error) {
 		return Parameters{}, fmt.Errorf("%w: parameter type is %s: it has to be project, scratch or dataset", mover.ErrUsage, quoted(given["type"]))
 	}
 	if p.Kind == Scratch {
-		p.Trash = 0 // what a node's pods left is nobody's, and its room is the next one's
+		p.Trash = 0 // what pods of a node left has no owner, and its room is for the next volume
 	}
 	if err := p.read(given, "type"); err != nil {
 		return Parameters{}, err

@@ -19,7 +19,7 @@ func setFileSystem(p *Parameters, s string) error {
 }
 
 // setMode takes permission bits and the set-group-ID bit, which hands the group on to what is
-// made in the directory. Bits that run programs as somebody else have no business on one.
+// made in the directory. The set-user-ID bit is refused: it has no use on a directory.
 func setMode(p *Parameters, s string) error {
 	n, err := strconv.ParseUint(s, 8, 32)
 	if err != nil || n&^0o3777 != 0 {
@@ -125,8 +125,8 @@ func setDataset(p *Parameters, s string) error {
 	return p.hold("dataset:" + s)
 }
 
-// setSource takes what the mover can stage. A path of the machine is none: whoever writes a
-// StorageClass, or a pod, has no business with those of nodes.
+// setSource takes what the mover can stage. A path of the machine is refused: the author of a
+// StorageClass or a pod has no rights on paths of nodes.
 func setSource(p *Parameters, s string) error {
 	l, err := location.Parse(s)
 	switch {

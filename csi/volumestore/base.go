@@ -40,7 +40,7 @@ type Spec struct {
 
 // Promise is what volumes may be promised.
 type Promise struct {
-	KeepFree int // percent of the file system that nobody is
+	KeepFree int // percent of the file system that are never promised
 }
 
 // KeyOf is the key of what is wished for, on a file system of this identity.
@@ -155,8 +155,8 @@ func way(at dir, path string) (dir, error) {
 	return dir(fd), err
 }
 
-// introduce reads who this base is. A new one is given an identity, once: who comes second takes that
-// of who came first.
+// introduce reads the identity of this base. A new one is given an identity, once: of two processes the second takes that
+// of the first.
 func (b *Base) introduce(ctx context.Context) error {
 	var a about
 	err := b.top.read(aboutFile, &a)

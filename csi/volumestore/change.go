@@ -24,7 +24,7 @@ func (b *Base) Modify(ctx context.Context, id volume.ID, p volume.Parameters) (R
 	return b.change(ctx, id, func(r *Record) { r.Parameters = p })
 }
 
-// change sets what the changed record says, and then the record: who is killed between the two finds the
+// change sets what the changed record says, and then the record. After a kill between the two the next call finds the
 // old one, and changes it again.
 func (b *Base) change(ctx context.Context, id volume.ID, to func(*Record)) (Record, error) {
 	f, err := b.Find(ctx, id)

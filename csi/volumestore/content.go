@@ -23,7 +23,7 @@ func (b *Base) fill(ctx context.Context, at dir, w Wish, r *Record) error {
 		r.Filling = false
 		return nil
 	}
-	if !r.Filling { // who collects what was left behind leaves it alone
+	if !r.Filling { // so that Reap, which collects what was left behind, does not remove it
 		r.Filling = true
 		if err := at.write(recordFile, r, true); err != nil {
 			return err

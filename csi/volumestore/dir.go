@@ -104,7 +104,7 @@ func (d dir) sync() error {
 	return nil
 }
 
-// touch says that somebody needs d still.
+// touch says that d is still needed.
 func (d dir) touch() error {
 	now := unix.Timespec{Nsec: unix.UTIME_NOW}
 	return failed("touch", d, "", unix.UtimesNanoAt(int(d), ".", []unix.Timespec{now, now}, 0))

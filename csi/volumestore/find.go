@@ -90,7 +90,7 @@ func (d dir) data() (dir, error) {
 	return dir(fd), err
 }
 
-// markName is where data carries its mark: only who has CAP_SYS_ADMIN sees and sets it.
+// markName is where data carries its mark: only a process with CAP_SYS_ADMIN sees and sets it.
 const markName = "trusted.datamove.csi"
 
 // marks reports why data is not what r is the record of. Where a file system keeps no such

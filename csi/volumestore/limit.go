@@ -10,7 +10,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// limit gives a project its quota, and looks if it holds, and whom.
+// limit gives a project its quota, and checks whether it is enforced, and for which users.
 func (b *Base) limit(ctx context.Context, data dir, r *Record) error {
 	quotas, hard := b.handle.System.Quota, r.hardBytes()
 	if quotas == nil && hard == 0 {

@@ -18,7 +18,7 @@ import (
 // *Unfilled; where that is larger than what is wished for, a *TooSmall.
 func (b *Base) Make(ctx context.Context, w Wish) (Record, error) { return b.make(ctx, w, false) }
 
-// Filled makes a volume whose target was filled.
+// Filled makes a volume after its target was filled.
 func (b *Base) Filled(ctx context.Context, w Wish) (Record, error) { return b.make(ctx, w, true) }
 
 func (b *Base) make(ctx context.Context, w Wish, filled bool) (Record, error) {
@@ -42,7 +42,7 @@ func (b *Base) make(ctx context.Context, w Wish, filled bool) (Record, error) {
 	return made, err
 }
 
-// final reports whether the same call would fail again, or who made it may turn to another node: then nothing that was begun
+// final reports whether the same call would fail again, or its caller may turn to another node: then nothing that was begun
 // stays. What could not be reached, or is being copied, is gone on with.
 func final(err error) bool {
 	var u *Unfilled
@@ -74,7 +74,7 @@ func (t *TooSmall) Error() string {
 	return fmt.Sprintf("%s has a capacity of %d bytes, and what is made of it can not have less", t.Source, t.Bytes)
 }
 
-// Unfilled is the error of Make where somebody has to copy Source into Target, both below the Root of the
+// Unfilled is the error of Make where the caller has to copy Source into Target, both below the Root of the
 // file system. When that is done, Filled goes on. Mark is of this volume, and of none that had its name before.
 type Unfilled struct{ Mark, Source, Target string }
 
@@ -191,7 +191,7 @@ func (b *Base) finish(ctx context.Context, w Wish, r Record) (Record, error) {
 	return b.publish(ctx, making, w, r)
 }
 
-// publish makes a volume one that can be found. Who finds it published meanwhile has it, too.
+// publish makes a volume one that can be found. A volume that another call published meanwhile is returned, too.
 func (b *Base) publish(ctx context.Context, making dir, w Wish, r Record) (Record, error) {
 	home, err := b.in(homeOf(w.ID.Kind))
 	if err != nil {

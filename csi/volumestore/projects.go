@@ -10,8 +10,8 @@ import (
 	"datamove.dev/mover"
 )
 
-// project makes data in at, if it is not there, as a project of its own, and says in the record which: who is killed then
-// leaves nothing that nobody knows the project of.
+// project makes data in at, if it is not there, as a project of its own, and says in the record which. A kill then
+// leaves no data with a project that is not known.
 func (b *Base) project(ctx context.Context, at dir, w Wish, r *Record) (dir, error) {
 	data, err := at.data()
 	if errors.Is(err, mover.ErrNotExist) {
@@ -83,8 +83,8 @@ func (b *Base) account(ctx context.Context, at, data dir, r *Record) error {
 	return quotas.SetProject(ctx, int(data), p)
 }
 
-// claim gives a volume a project ID of the range that no other one has; a volume that has one keeps it. The claim holds the mark and not the key: one
-// in the trash, whose bytes are counted still, is not the one that was made anew under its name.
+// claim gives a volume a project ID of the range that no other one has; a volume that has one keeps it. The claim holds the mark and not the key.
+// A volume in the trash, with bytes that are counted still, is not the one that was made anew under its name.
 func (b *Base) claim(ctx context.Context, r *Record) (uint32, error) {
 	if b.spec.IDs == (Range{}) {
 		return 0, fmt.Errorf("%w: file system %s needs projectIDs: FIRST-LAST, which nobody else gives to directories", mover.ErrUsage, b.spec.Name)
@@ -116,8 +116,8 @@ func (b *Base) book() (book claim.Book, done func(), err error) {
 	return claim.Book{Dir: int(at), IDs: b.spec.IDs}, at.close, nil
 }
 
-// giveBack lets others have the project ID of a volume whose data is gone. One whose record does not say which
-// it was may have claimed one all the same.
+// giveBack lets other volumes have the project ID of a volume after its data is gone. One without a project in its record
+// may have claimed one all the same.
 func (b *Base) giveBack(r *Record) error {
 	book, done, err := b.book()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// Wish is what somebody wants made.
+// Wish is what a caller wants made.
 type Wish struct {
 	ID         volume.ID
 	Name       string // as the provisioner chose it; the key is made of it
@@ -17,7 +17,7 @@ type Wish struct {
 	Parameters volume.Parameters
 	From       *volume.ID // volume or snapshot to begin with; nil is empty
 	Said       Said       // what a class says itself, and is not a default
-	Uncopied   string     // why nobody copies what it begins with, where the file system can not clone; "" where somebody does
+	Uncopied   string     // why there is no copy of what it begins with, where the file system can not clone; "" where the mover copies it
 }
 
 // Said is which of the owner and mode of Parameters a class says. A volume that begins with another one has these of its class, and the rest of
@@ -95,7 +95,7 @@ func (r *Record) fits(w Wish) error {
 	return nil
 }
 
-// Tombstone says of something removed when, by whom, and for how long it can be brought back.
+// Tombstone says of something removed when and why it was removed, and for how long it can be brought back.
 type Tombstone struct {
 	Schema  string    `json:"schema"`
 	ID      string    `json:"id"`

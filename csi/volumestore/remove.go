@@ -30,7 +30,7 @@ func (b *Base) Remove(ctx context.Context, id volume.ID, by string) error {
 	}
 	defer f.Close()
 	if f.Record.Parameters.OnDelete == volume.Retain {
-		return nil // nobody finds it by a claim any more, and its directory stays as it is
+		return nil // no claim leads to it any more, and its directory stays as it is
 	}
 	home, err := b.in(homeOf(id.Kind))
 	if err != nil {
@@ -155,7 +155,7 @@ func (b *Base) reapOne(ctx context.Context, bin dir, name string, now time.Time)
 	if err := b.destroy(ctx, at, &r); err != nil {
 		return false, err
 	}
-	// The tombstone goes last: without it, the rest would be nobody's.
+	// The tombstone goes last: without it, Reap would not know the rest.
 	for _, file := range []string{recordFile, stoneFile} {
 		if err := unix.Unlinkat(int(at), file, 0); err != nil && err != unix.ENOENT {
 			return false, &mover.Error{Op: "remove", Place: at.name(), Name: file, Err: err}

@@ -20,8 +20,8 @@ type Space struct {
 	Enforces              bool // it can hold a volume to its capacity
 }
 
-// promise gives somebody so many bytes more, if there is room for them, and keeps to it: what write says of
-// them is what the next one counts, so nobody counts in between. Elsewhere than on the disk of
+// promise gives a volume so many bytes more, if there is room for them. It holds a lock while write records
+// them, so that the next call counts them and no other call counts in between. Elsewhere than on the disk of
 // a node nothing is promised.
 func (b *Base) promise(ctx context.Context, bytes int64, write func() error) error {
 	if b.spec.Promise == nil || bytes <= 0 {
@@ -54,7 +54,7 @@ func (d dir) lock() error {
 func (d dir) unlock() { _ = unix.Flock(int(d), unix.LOCK_UN) }
 
 // Space says how full the file system is, and how much of it was promised to volumes. What can be promised still is what is
-// promised to nobody, and no more than what is free beside what was promised and is not written yet: others
+// not promised yet, and no more than what is free beside what was promised and is not written yet. Others
 // may have filled the rest.
 func (b *Base) Space(ctx context.Context) (Space, error) {
 	var st unix.Statfs_t
@@ -76,7 +76,7 @@ func (b *Base) Space(ctx context.Context) (Space, error) {
 		return s, nil
 	}
 	room := s.TotalBytes - mover.Kept(s.TotalBytes, p.KeepFree)
-	if s.Enforces { // else nobody knows whose the rest is
+	if s.Enforces { // else it is not known which volumes the rest belongs to
 		kept, err := b.kept(ctx)
 		if err != nil {
 			return Space{}, err

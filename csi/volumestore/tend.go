@@ -12,10 +12,10 @@ import (
 	"datamove.dev/mover"
 )
 
-// patience is for how long somebody may come back to a volume that was begun.
+// patience is how long a volume that was begun waits for its caller to come back.
 const patience = 24 * time.Hour
 
-// giveUp moves to the trash what was begun and forsaken. What is being copied into is left to who has it copied.
+// giveUp moves to the trash what was begun and forsaken. A volume that is being filled is left to the driver that has it copied.
 func (b *Base) giveUp(now time.Time) error {
 	making, err := b.in(makingDir)
 	if err != nil {
@@ -38,10 +38,10 @@ func (b *Base) giveUp(now time.Time) error {
 	return errors.Join(errs...)
 }
 
-// forsakenBy is who removes what nobody came back to.
+// forsakenBy is the cause in the tombstone of a forsaken volume.
 const forsakenBy = "the driver: nobody came back to it"
 
-// Forsaken lists volumes into which something is copied, or was, and which nobody has come back to for a day.
+// Forsaken lists volumes into which something is copied, or was, and which no call has asked for again for a day.
 func (b *Base) Forsaken(ctx context.Context, now time.Time) (all []volume.ID, err error) {
 	making, err := b.in(makingDir)
 	if err != nil {
@@ -57,7 +57,7 @@ func (b *Base) Forsaken(ctx context.Context, now time.Time) (all []volume.ID, er
 	return all, errors.Join(err, ctx.Err())
 }
 
-// forsaken lists the records in a directory of what is made which nobody has come back to for a day, by their keys. The
+// forsaken lists the records in a directory of what is made which no call has asked for again for a day, by their keys. The
 // record may be the zero one: it is the second step.
 func (d dir) forsaken(now time.Time) (map[string]Record, error) {
 	keys, err := d.names()
@@ -90,8 +90,8 @@ func missing(err error) error {
 	return err
 }
 
-// tend looks after projects where a file system does not do so: what somebody made in a volume, outside of its limits, is put
-// under them, and what was left of the projects of volumes that are gone is removed.
+// tend looks after projects where a file system does not do so. It puts what a pod made in a volume, outside of its limits,
+// under them. It removes what was left of the projects of volumes that are gone.
 func (b *Base) tend(ctx context.Context) error {
 	tender, ok := b.handle.System.Quota.(lustre.ProjectTender)
 	if !ok {

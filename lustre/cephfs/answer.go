@@ -20,8 +20,8 @@ var (
 
 // Answer gives s, which looks like a CephFS by the number of its file system or by the
 // type of its mount, its answers, and the reasons for those that it has not. fd is an open
-// file or directory of it. What does not answer as a CephFS does is an
-// errors.ErrUnsupported: anybody who may mount can call a process of his "fuse.ceph-fuse".
+// file or directory of it. A file system that does not answer as a CephFS does is an
+// errors.ErrUnsupported: any user with the right to mount can name a FUSE process "fuse.ceph-fuse".
 func Answer(s *lustre.System, fd int) error {
 	if err := ask(fd); err != nil {
 		return fmt.Errorf("%s: %w", s.Mount, err)

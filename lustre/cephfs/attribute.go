@@ -29,8 +29,8 @@ func pathOf(fd int) string {
 	return name
 }
 
-// get reads an attribute. Who answers may be any process (FUSE): what it says is bounded
-// here and checked by whoever asked.
+// get reads an attribute. Any process (FUSE) may answer: the length of the answer is bounded
+// here, and the caller checks its content.
 func get(fd int, name string) (string, error) {
 	b := make([]byte, maxValue)
 	n, err := again(func() (int, error) { return unix.Fgetxattr(fd, name, b) })
@@ -105,7 +105,7 @@ func failed(what string, fd int, err error, hints map[error]string) error {
 // noRight is what EACCES and EPERM mean for layouts and quotas.
 const noRight = `it takes the right to write there, and a key of the client that may set layouts and quotas ("rwp" in: ceph fs authorize FS client.NAME PATH rwp)`
 
-// ended reports that nobody waits any more.
+// ended returns the cause of the context's end, nil while it is not done.
 func ended(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

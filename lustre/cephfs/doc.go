@@ -7,9 +7,9 @@
 // all that is below, and those of the directories above hold as well. [RecursiveUsage] is a
 // du of a directory in one call. There is no archive and no log of changes in a CephFS.
 //
-// Answers are values that anybody may share, and nothing is kept between calls. A call
+// Answers are values that callers may share, and nothing is kept between calls. A call
 // waits for the metadata server as long as that takes: a context is looked at before a
-// call and between two, because no client lets go of one that waits.
+// call and between two, because no client interrupts one that waits.
 //
 // # What a CephFS does
 //
@@ -28,7 +28,7 @@
 //     every writer waits, not to be killed (ceph-fuse; not tried with the kernel's). Such layouts
 //     are refused here, and those that are there can be seen by MaxObjectBytes.
 //   - A pool that the client's key has no rights in is taken, and the first write is EPERM.
-//   - The first write into a file whose own layout was set waits until the metadata server
+//   - The first write into a file with a layout of its own waits until the metadata server
 //     writes its journal, up to 5 seconds, unless an fsync asks for that before: Create does.
 //     A file that gets the layout of its directory does not wait: for many files, that is
 //     the way.
@@ -40,7 +40,7 @@
 //     32 bits without a sign: a second before 1970 is one in 2106 (the kernel's client sets
 //     it to 1970).
 //   - The root always has a layout, and it can not be taken away (EINVAL).
-//   - Layouts and quotas are set by who may write a directory, its owner or not, if the key
+//   - Any user with write permission on a directory can set its layout and quota, if the key
 //     of the client has "p" (rwp) for the path; else EACCES.
 //   - A quota is held by the clients, root's writes included, and late: what was written is
 //     known to them after the metadata server has heard of it and has told it upwards, in

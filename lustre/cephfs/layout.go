@@ -120,12 +120,12 @@ func takeBack(at int, base string, fd int) error {
 	return errors.Join(err, unix.Close(fd))
 }
 
-// Cluster is little: its number, and which layout holds where. How many OSDs there are is not
-// asked for. No attribute tells it; "ceph osd stat" tells it to who has the program, its
-// configuration and a key, and /sys/kernel/debug/ceph to root: of the cluster, and not how
-// many of them the rule of a pool takes. No layout needs it: every object of a file, of 4 MiB
-// if nothing else is said, is on OSDs of its own, so that a large file is on all of them with
-// a stripe count of 1, too.
+// Cluster returns the number of the cluster and its layouts by path. It does not ask for the
+// number of OSDs: no attribute has it. "ceph osd stat" prints it where the program, its
+// configuration and a key are installed, and /sys/kernel/debug/ceph shows it to root. Both are of the
+// cluster, and not how many of them the rule of a pool takes. No layout needs it. Every object
+// of a file (4 MiB by default) is on OSDs of its own, so that a large file is on all of them
+// with a stripe count of 1, too.
 func (Client) Cluster(ctx context.Context, fd int) (lustre.Cluster, error) {
 	id, err := get(fd, "ceph.cluster_fsid") // clients from before 2020 do not tell it
 	if err != nil && !absent(err) {

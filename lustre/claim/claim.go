@@ -1,7 +1,7 @@
 // Package claim gives project IDs of a file system to directories, each ID to one.
 //
-// Its words: a [Book] is a directory with one entry for each ID that is given: a symbolic link, made and readable in one call,
-// whose target is the mark of the owner. An ID is given from its claim until its owner gives it back, when nothing has it any more. Where a project
+// Its words: a [Book] is a directory with one entry for each ID that is given: a symbolic link, made and readable in one call.
+// Its target is the mark of the owner. An ID is given from its claim until its owner gives it back, when nothing has it any more. Where a project
 // is made together with its directory (btrfs), the file system chooses the ID, and a claim says that something of it may be left.
 //
 // All state is in the book: a process that is killed leaves a claim that its mark finds again. Two owners that claim at once get two

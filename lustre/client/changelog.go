@@ -23,20 +23,20 @@ import (
 var _ lustre.Changes = (*Changes)(nil)
 
 // Changes reads the change logs of a Lustre from the devices that its clients have, one
-// for each MDT. Only root can. A log is written while somebody is registered for it (lctl
-// changelog_register on its server), and kept until everybody who is has cleared it.
+// for each MDT. Only root can. A server writes a log while a reader is registered for it (lctl
+// changelog_register), and keeps each record until all registered readers have cleared it.
 //
-// The records of a log are counted one by one. A number that is missing is a change that
-// nobody will ever hear of, and ends a reading with [lustre.ErrGap]. It can also belong to a
-// record that is on its way: older servers count before they write, so that two
-// writers can change places. Such a hole is waited for, up to Settle, before it is a gap.
+// The records of a log are counted one by one. A missing number is a lost change, and ends
+// a reading with [lustre.ErrGap]. It can also belong to a record that is on its way: older
+// servers count before they write, so that two writers can change their order. Such a hole is
+// waited for, up to Settle, before it is a gap.
 //
 // The logs of different MDTs have no order among each other: what is moved from one to the
 // other is told by both.
 //
-// What is not told by any record is found out with [Changes.Clear], which the server
-// refuses to who is not registered, or whose place in the log is not there: a log that was
-// begun anew counts from 1, and would be read as one without news until it has caught up.
+// What is not told by any record is found out with [Changes.Clear]. The server refuses it to a reader
+// that is not registered, or that has a position which is not in the log. A log that was begun
+// anew counts from 1, and would be read as one without news until it has caught up.
 //
 // How far a reader is behind the log is known on the server only (mdd.*.changelog_users).
 // From here it can be said how old the last record is that was read, and, once a reading
@@ -182,8 +182,8 @@ func (c *Changes) judge(f lustre.Feed, order *inOrder) error {
 	return order.gap()
 }
 
-// Last returns the number of the last record there is, 0 of an empty log: where to begin
-// to read for who looks at everything after this call. It does not mind gaps.
+// Last returns the number of the last record there is, 0 of an empty log. A caller that scans
+// everything after this call begins to read there. Gaps are not reported.
 func (c *Changes) Last(ctx context.Context, f lustre.Feed) (uint64, error) {
 	var last uint64
 	_, err := c.records(ctx, f, 1, func(r lustre.Change) (bool, error) {
@@ -247,8 +247,8 @@ func (c *Changes) LowClear(f lustre.Feed) LowClear {
 // readerName is a registered reader: cl1, or with the name that it was given, cl1-backup.
 var readerName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(cl[0-9]{1,9})(-[A-Za-z0-9_.-]{1,32})?$`) })
 
-// ErrNoReader says that nobody of that name is registered for a change log. It comes with
-// lustre.ErrGap: what happened since it was, if ever it was, is not kept.
+// ErrNoReader: no reader of that name is registered for a change log. It comes with
+// lustre.ErrGap: the server does not keep the changes since the reader was registered, if it ever was.
 var ErrNoReader = errors.New("no such reader is registered")
 
 // Clear lets the server forget the records up to an index, and tells it that the reader

@@ -73,8 +73,8 @@ func (d linuxDevice) seek(index uint64) error {
 	return err
 }
 
-// pollMillis is how late a reading notices that nobody wants it any more. A read itself
-// waits for the server, and can not be interrupted from here.
+// pollMillis is how late, in milliseconds, a reading notices that its context is done. A read
+// itself waits for the server, and can not be interrupted from here.
 const pollMillis = 200
 
 func (d linuxDevice) read(ctx context.Context, p []byte) (int, error) {

@@ -25,7 +25,7 @@ type Client struct {
 	// instance is this mount among those of the same file system: "ffff888122441800".
 	instance string
 	program  lfs
-	// noPoolQuotas is set when somebody did not know the question for them.
+	// noPoolQuotas is set when the client or a server did not know the request for quotas of pools.
 	noPoolQuotas *atomic.Bool
 }
 

@@ -53,7 +53,7 @@ func (c *Client) apply(ctx context.Context, fd int, request []byte, l *lustre.La
 	}
 	got, err := c.readLayout(fd)
 	if errors.Is(err, unix.ENODATA) {
-		// enable_setstripe_gid answers so whom it does not let.
+		// A caller outside of the group of enable_setstripe_gid gets this answer.
 		return fmt.Errorf("%w: it has no layout after it was set; does llite.*.enable_setstripe_gid forbid it?", lustre.ErrNotApplied)
 	}
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 // write that is still in the memory of one leaves the number as it was.
 //
 // Two equal numbers, one from before a copy and one from after it, say that the copy is of
-// one moment. They do not say that nobody writes between the second one and what is done
+// one moment. A write can still happen between the second number and what the caller does
 // then.
 //
-// It waits for a group lock ([Client.LockGroup]) on the file to be let go, also for the
+// It waits until a group lock ([Client.LockGroup]) on the file is released, also for the
 // caller's own: ask before.
 func (c *Client) DataVersion(ctx context.Context, fd int) (uint64, error) {
 	return dataVersion(ctx, c.k, fd, uapi.FlushWrites)

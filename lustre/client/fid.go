@@ -35,11 +35,11 @@ const maxLinks = 70000
 
 // Paths returns all paths of a file below the mount, one for each hard link that its MDT
 // keeps track of. A FID that names nothing any more is fs.ErrNotExist. Only root may
-// ask, or anybody where it is mounted with user_fid2path.
+// ask, or any user where it is mounted with user_fid2path.
 //
 // Where a subdirectory is mounted, and with [At], paths are those below that directory, and a
 // server says of a name elsewhere what it says of a file that is gone (mdt_path_current of
-// lustre/mdt/mdt_handler.c): it is passed by. That of a file whose first name is elsewhere can
+// lustre/mdt/mdt_handler.c). Paths skips it. A file with its first name elsewhere can
 // not be told from one that is gone.
 func (c *Client) Paths(ctx context.Context, f lustre.FID) ([]string, error) {
 	var paths []string
@@ -91,8 +91,8 @@ type Link struct {
 	Name   string
 }
 
-// Links returns the directories that an open file is in, and its names there. Anybody may
-// ask. A file of which somebody takes a name away meanwhile can be short of another one.
+// Links returns the directories that an open file is in, and its names there. Any user may
+// ask. A file that loses a name meanwhile can be short of another one.
 func (c *Client) Links(ctx context.Context, fd int) ([]Link, error) {
 	var links []Link
 	for n := uint32(0); n < maxLinks; n++ {

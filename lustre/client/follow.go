@@ -9,15 +9,14 @@ import (
 	"datamove.dev/lustre"
 )
 
-// Follower hands the changes of one feed to whoever keeps them, batch by batch, and clears
+// Follower hands the changes of one feed to its caller, batch by batch, and clears
 // them on the server afterwards.
 //
-// Where it stands belongs to who keeps them: it is stored together with what a batch
-// changed, in one transaction, before [Follower.Run] clears the batch. So each change is
-// handed over at least once, and after a crash some are again, from the place that was
-// stored.
+// The caller stores the position in the feed together with what a batch changed, in one
+// transaction, before [Follower.Run] clears the batch. So each change is handed over at least
+// once, and after a crash some are again, from the stored position.
 //
-// It starts with a full scan: the place is that of [Changes.Last], asked before the scan
+// It starts with a full scan: the position is that of [Changes.Last], asked before the scan
 // begins, or 0 for a reader that was just registered. When Run ends with
 // [lustre.ErrGap], it has to be done again.
 type Follower struct {

@@ -56,15 +56,16 @@ func (f *following) sameRecord(ctx context.Context) error {
 	return fmt.Errorf("changes of %s: the record %d is gone, and was not cleared as %s: %w", f.Feed.Name, f.after, f.Reader, lustre.ErrGap)
 }
 
-// registered finds out whether the reader is, when nothing was ever read: without one,
-// nothing is recorded, and it would be waited for for ever. To clear the first record of a
-// log that has none left is refused to who stands behind it, and to who is not known for
-// another reason. When it is done, the log had its very first record in this moment.
+// registered finds out whether the reader is, when nothing was ever read: without one, the
+// server records nothing, and the wait for a record has no end. A server refuses to clear the
+// first record of a log that has none left. It gives one reason to a reader that is behind it, and
+// another one to a reader that is not registered. When the clear succeeds, the log has got its
+// very first record in this moment.
 //
 // From 2.17.57 on both are refused for the same reason, and there is no other question that
-// loses nothing: to clear all (0) would lose what comes meanwhile, and what is beyond the log
-// is refused to everyone. There a reader that is not registered is waited for until there is
-// a record. Nor are servers asked that may lose a reader by the question.
+// loses nothing. To clear all (0) would lose what comes meanwhile, and what is beyond the log
+// is refused to every reader. There the follower waits for a reader that is not registered until
+// there is a record. Nor are servers asked that may lose a reader by the question.
 func (f *following) registered(ctx context.Context) error {
 	f.cleared = time.Now()
 	if f.lowClear() != LowClearTells {

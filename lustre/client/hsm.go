@@ -13,7 +13,7 @@ import (
 
 // OpenToAsk are the flags with which a file is opened to ask what there is to know of it:
 // a released file is not restored by that. Its bytes can not be read so, nor should they
-// be: without a copytool that serves the archive, who reads waits for ever and can not be
+// be. Without a copytool that serves the archive, a reader waits for ever and can not be
 // killed.
 const OpenToAsk = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_ASYNC | unix.O_CLOEXEC | unix.O_NOFOLLOW
 
@@ -33,7 +33,7 @@ func (h HSM) State(ctx context.Context, fd int) (lustre.HSMState, error) {
 		return s, fmt.Errorf("state of HSM: %w", err)
 	}
 	// What is done is not in the state, though there is room for it: a server leaves it
-	// empty. It is a second question, whose answer changes nothing of the first one's.
+	// empty. It is a second question. Its answer changes nothing of the first one's.
 	if a, err := h.Doing(ctx, fd); err == nil {
 		s.Doing, s.Running = a.Action, a.Running
 	}
@@ -82,9 +82,9 @@ func (h HSM) SetState(ctx context.Context, fd int, set, clear lustre.Archived) e
 // at State. Files of which a server says that they are not there do not keep others from
 // being asked for; their errors are joined, and name them.
 //
-// Files are released one by one. The server releases what has a whole copy in the archive,
-// did not change since, and is open nowhere, not even here; it compares the data version with that
-// of the copy. Who has a copy of their own, in another place, asks with [HSM.Release].
+// Files are released one by one. The server releases a file that has a whole copy in the archive,
+// did not change since, and is open nowhere, not even here. It compares the data version with that
+// of the copy. A caller with a copy of its own, in another location, uses [HSM.Release].
 func (h HSM) Request(ctx context.Context, root int, a lustre.Action, archive uint32, files []lustre.FID) error {
 	batch := uapi.MaxRequest
 	if a == lustre.Release {
@@ -131,9 +131,9 @@ func (h HSM) batch(ctx context.Context, root int, a lustre.Action, archive uint3
 	return errors.Join(errs...)
 }
 
-// ofOneFile reports whether an error can be that of one file among others. EPERM is what a
-// server says of a caller who may not ask, and of the first file whose state does not allow
-// the action (mdt_hsm_is_action_compat of lustre/mdt/mdt_coordinator.c): root may ask.
+// ofOneFile reports whether an error can be that of one file among others. A server returns EPERM to a
+// caller without the right to ask, and for the first file in a state that does not allow
+// the action (mdt_hsm_is_action_compat of lustre/mdt/mdt_coordinator.c). Root may ask.
 func (h HSM) ofOneFile(err error) bool {
 	for _, one := range []error{unix.ENOENT, unix.ESTALE, unix.EINVAL, unix.EBUSY, errNotReleasable, errUnfit} {
 		if errors.Is(err, one) {
@@ -152,7 +152,7 @@ var unfit = map[lustre.Action]string{
 	lustre.Remove:  "its content is in the archive only: restore it first",
 }
 
-// errNotReleasable is of a file, other than the EPERM of a caller who may not ask at all.
+// errNotReleasable is of a file, other than the EPERM of a caller without the right to ask.
 var errNotReleasable = errors.New("it is not archived as it is now, or has norelease set")
 
 // requestError says what a refusal means.
@@ -217,7 +217,7 @@ func (h HSM) releasable(ctx context.Context, fd int, version uint64) (id lustre.
 	return id, s.ArchiveID, err
 }
 
-// ask is a request whose answer has a struct.
+// ask is a request with a struct as its answer.
 func ask[T any](ctx context.Context, k kernel, fd int, request uint, arg []byte, decode func([]byte) (T, error)) (T, error) {
 	var none T
 	if err := ctx.Err(); err != nil {

@@ -6,13 +6,13 @@ import "io/fs"
 // real one, and in tests one that behaves as a Lustre 2.17 was seen to, traps included.
 type kernel interface {
 	// ioctl exchanges arg with the kernel, in place; it returns what the call returned.
-	// arg is as long as the struct of the request: who implements it gives the kernel more
+	// arg is as long as the struct of the request: the implementation gives the kernel more
 	// room, because modules of other versions copy more.
 	ioctl(fd int, request uint, arg []byte) (int, error)
 	// ioctlAt is ioctl for a struct that has addresses in it: of each of at, which the
 	// kernel fills, the address is put into arg before the call.
 	ioctlAt(fd int, request uint, arg []byte, at ...pointer) (int, error)
-	// ioctlValue is for requests whose argument is a number.
+	// ioctlValue is for requests with a number as their argument.
 	ioctlValue(fd int, request uint, arg uintptr) (int, error)
 	getxattr(fd int, name string) ([]byte, error)
 	setxattr(fd int, name string, value []byte) error
@@ -30,7 +30,7 @@ type kernel interface {
 	files() fs.FS
 }
 
-// pointer is a buffer whose address is part of a struct: 64 bits, little-endian.
+// pointer is a buffer with its address in a struct: 64 bits, little-endian.
 type pointer struct {
 	offset int // of the address in the struct
 	buffer []byte

@@ -8,9 +8,9 @@ import (
 	"datamove.dev/lustre/uapi"
 )
 
-// WillRead lets the servers fetch a range of an open file into their memory, so that
-// whoever reads it then does not wait for disks. size 0 is up to the end. It returns at
-// once, and whether they did it nobody says.
+// WillRead lets the servers fetch a range of an open file into their memory, so that a
+// later reader does not wait for disks. size 0 is up to the end. It returns at
+// once, and servers do not report whether they did it.
 func (c *Client) WillRead(ctx context.Context, fd int, off, size int64) error {
 	return c.advise(ctx, fd, uapi.WillRead, off, size)
 }

@@ -158,7 +158,7 @@ func (c *Client) number(name string) int64 {
 	switch {
 	case err != nil || n < lustre.AllTargets:
 		return 0
-	case n == math.MaxUint32 || n == math.MaxUint16: // -1 in the eyes of who wrote it
+	case n == math.MaxUint32 || n == math.MaxUint16: // -1, written as an unsigned number
 		return lustre.AllTargets
 	}
 	return n

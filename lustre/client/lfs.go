@@ -27,8 +27,8 @@ const maxPrinted = 1 << 20
 // errPrintsTooMuch stops a program.
 var errPrintsTooMuch = errors.New("it prints more than 1 MiB")
 
-// bounded is a buffer with an end, where it stops who writes into it: a program whose
-// output nobody reads any more would wait for ever.
+// bounded is a buffer with a limit. A write beyond it cancels the context of the program:
+// without a reader of its output, the program would wait for ever.
 type bounded struct {
 	text []byte
 	stop context.CancelCauseFunc

@@ -44,7 +44,7 @@ func (linux) ioctlAt(fd int, request uint, arg []byte, at ...pointer) (int, erro
 	}
 	r, err := ioctl(fd, request, uintptr(unsafe.Pointer(&room[0])))
 	copy(arg, room)
-	for _, p := range at { // an address is nobody's business once it is stale
+	for _, p := range at { // the addresses of buffers are stale after the call: the caller gets zeros
 		binary.NativeEndian.PutUint64(arg[p.offset:], 0)
 	}
 	runtime.KeepAlive(room)

@@ -12,16 +12,16 @@ import (
 	"datamove.dev/lustre/uapi"
 )
 
-// GroupLock is a lock on the content of an open file that those share who know its number.
-// Everybody else who reads or writes it waits.
+// GroupLock is a lock on the content of an open file. Holders of the same number share it;
+// all other readers and writers wait.
 type GroupLock struct {
 	k      kernel
 	fd     int
 	Number uint32
 }
 
-// LockGroup locks an open file for a group of which nobody else knows the number, and
-// waits until all others have let go of it. That is in the kernel: ctx does not end it.
+// LockGroup locks an open file for a group with a random number, known to no other process, and
+// waits until all others have released it. That is in the kernel: ctx does not end it.
 func (c *Client) LockGroup(ctx context.Context, fd int) (*GroupLock, error) {
 	return lockGroup(ctx, c.k, fd, rand.Uint32N(1<<31-1)+1) // a positive int to the kernel
 }
@@ -44,16 +44,16 @@ func (g *GroupLock) Unlock() error {
 	return nil
 }
 
-// Lease is a file that is open here and nowhere else. Others are not kept out: whoever
-// opens the file breaks the lease, and who holds it can find out.
+// Lease is a file that is open here and nowhere else. Other processes are not kept out: an
+// open of the file breaks the lease, and its holder can find out.
 type Lease struct {
 	k    kernel
 	fd   int
 	mode int // uapi.LeaseRead, uapi.LeaseWrite
 }
 
-// LeaseToWrite takes a lease on a file that is open for writing: lustre.ErrInUse when somebody
-// else has it open.
+// LeaseToWrite takes a lease on a file that is open for writing: lustre.ErrInUse when
+// another process or client has it open.
 func (c *Client) LeaseToWrite(ctx context.Context, fd int) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -65,7 +65,7 @@ func (c *Client) inLimitedPools(ctx context.Context, id uint32) (limited []lustr
 		case unknownCommand(err):
 			c.noPoolQuotas.Store(true)
 			return nil
-		case err != nil: // ENOENT: whoever counts knows of no such pool
+		case err != nil: // ENOENT: the quota servers know of no such pool
 			continue
 		}
 		l := q.Limits()

@@ -18,19 +18,19 @@ var _ lustre.Restriper = (*Client)(nil)
 // and a reader that has it open reads on. Its data version is another one, so what is
 // archived of it counts as old.
 //
-// The content is copied to a file that has no name, which then changes places with what
-// the file has. Comparing data versions is not enough to do that: what a client has
-// written and keeps to itself is in none, and would be lost. So something stands guard from
-// before the size is asked for and the first byte is read until after the exchange:
+// The content is copied to a file that has no name. Both files then exchange their contents.
+// Comparing data versions is not enough to do that: a write that a client has in its cache is
+// in none, and would be lost. So a guard holds from before the size is asked for and the first
+// byte is read until after the exchange:
 //
-//   - A lease, which others do not notice. It is taken of a file that nobody else has open,
-//     and given up in the same step in which contents change places; the server refuses
-//     that step when anybody opened the file since, and who did finds it as it was.
-//   - With Block a group lock, for which everybody else's reads and writes wait, and for
-//     which clients write first what they keep to themselves. It is let go of after the
-//     exchange, so a write that waited goes to where the content is then. Nobody is harmed
-//     when this process dies: the lock goes with it. It is waited for in the kernel, as
-//     long as somebody else holds one: ctx does not end that.
+//   - A lease, which other clients do not notice. It is taken of a file that is open nowhere
+//     else, and given up in the same step in which contents are exchanged. The server refuses
+//     that step when the file was opened since, and the opener finds it as it was.
+//   - With Block a group lock: all other reads and writes wait for it, and clients first
+//     write what is in their caches. It is released after the
+//     exchange, so a write that waited goes to where the content is then. When this process
+//     dies the kernel releases the lock. While another process holds a group lock, the wait is
+//     in the kernel: ctx does not end it.
 func (c *Client) Restripe(ctx context.Context, dir int, base string, to lustre.Layout, o lustre.RestripeOptions) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -67,7 +67,7 @@ type restripe struct {
 	dir  int
 	base string
 
-	progress       func(done, size int64) // nil where nobody wants to know
+	progress       func(done, size int64) // nil where the caller wants no progress
 	file, volatile int                    // descriptors; -1 is none
 	stat           unix.Stat_t            // once it is guarded, it holds until the exchange
 	project        *uint32                // nil where there are none
@@ -175,7 +175,7 @@ func (r *restripe) yielding(ctx context.Context, to lustre.Layout) error {
 	return err
 }
 
-// blocking holds a group lock on the file; nobody else knows of the copy. No data version is asked for while it does:
+// blocking holds a group lock on the file; no other process knows of the copy. No data version is asked for while it does:
 // the answer would wait for the lock.
 func (r *restripe) blocking(ctx context.Context, to lustre.Layout) (err error) {
 	source, err := r.c.LockGroup(ctx, r.file)
@@ -202,7 +202,7 @@ func (r *restripe) swap(s uapi.Swap) error {
 // fill makes a file that has no name, with the layout, and everything that is in the file.
 // still is asked again and again whether it is worth to go on.
 func (r *restripe) fill(ctx context.Context, to lustre.Layout, still func() error) (err error) {
-	// Somebody may have written, and closed it again, before it was guarded: the size and
+	// A process may have written to the file, and closed it again, before it was guarded: the size and
 	// times that count are those of now.
 	if r.stat, err = r.k.fstat(r.file); err != nil {
 		return err

@@ -27,7 +27,7 @@ func (c *Client) LazySize(ctx context.Context, fd int) (LazySize, error) {
 		return LazySize{}, err
 	}
 	b, err := c.k.getxattr(fd, uapi.LazySizeName)
-	if errors.Is(err, unix.ENODATA) { // also what it says to who is not root
+	if errors.Is(err, unix.ENODATA) { // also the answer to callers other than root
 		return LazySize{}, fmt.Errorf("lazy size: %w, or the caller is not root", ErrNoSize)
 	}
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"datamove.dev/lustre/uapi"
 )
 
-// maxTargets is how many indices are asked for, and maxHoles how many in a row that are
-// nobody's: a client's table is longer than its targets are many, and answers EAGAIN for
+// maxTargets is how many indices are asked for, and maxHoles how many in a row may be without a
+// target. A client's table is longer than its targets are many, and answers EAGAIN for
 // those that there are not, as it does for holes between others.
 const (
 	maxTargets = 1 << 16
@@ -64,7 +64,7 @@ func (c *Client) targets(ctx context.Context, kind lustre.TargetKind) ([]lustre.
 		case t.Name != "":
 			t.Inactive = inactive(err)
 			found, holes = append(found, t), 0
-		default: // EAGAIN, of nobody; anything else of a client that is not connected yet
+		default: // EAGAIN: no target at this index; anything else of a client that is not connected yet
 			holes++
 			if !errors.Is(err, unix.EAGAIN) {
 				why = err

@@ -16,9 +16,9 @@
 //
 // # Which content a restore sees
 //
-// There is one copy of a file, under the key that its FID makes ([Key]), and a new one takes
-// its place in one step. A file can be archived again while its old copy is there, and
-// nobody restores it meanwhile: an MDT releases a file only when its data version is the
+// There is one copy of a file, under the key that its FID makes ([Key]), and a new one replaces
+// it in one step. A file can be archived again while its old copy is there, and
+// no restore of it happens meanwhile. An MDT releases a file only when its data version is the
 // one that the last accepted COPY_END of an archive had told. So a copy that was replaced
 // when its COPY_END was not accepted (the file was written in the last moment, this process
 // was killed) is that of a file which is not released, and which is archived once more
@@ -36,8 +36,8 @@
 //     written would be read for ever.
 //   - A copy that is not what was archived is never a file's content: the restore ends with
 //     EIO before the MDT hears of the volatile file.
-//   - A file that is encrypted by Lustre's clients is refused (EOPNOTSUPP): its copy would be
-//     open to who reads the archive, and a restore is written as another file, with another key.
+//   - A file that is encrypted by Lustre's clients is refused (EOPNOTSUPP). Its copy would be
+//     open to readers of the archive, and a restore is written as another file, with another key.
 //   - Memory is bounded by the queue and the number of workers.
 //   - When the context ends the registration is taken back; what waits is handed back to the
 //     MDT at once (EAGAIN, with the flag that it may be given to another one), what is in work
@@ -48,8 +48,8 @@
 //     What was in the pipe is not known: of that, and without a mark, the MDT waits for its
 //     timeout (hsm.active_request_timeout) and cancels it. An action in which three processes
 //     were killed is handed back.
-//   - A coordinator that was restarted (hsm_control=shutdown, enabled) has forgotten who was
-//     registered, and tells nobody. After ten minutes without a word ([Options.Renew]) the
+//   - A coordinator that was restarted (hsm_control=shutdown, enabled) has forgotten its
+//     copytools, and does not tell them. After ten minutes without a word ([Options.Renew]) the
 //     registration is made anew. While other MDTs have something to do it is not.
 //
 // Whether what is handed back is handed out again is the MDT's to decide: its policy is
@@ -63,9 +63,9 @@
 //
 // Each copy has with it what the file was called (see [Info]), its owner, mode and times. In a
 // bucket these are the metadata of the object, those of FSx for Lustre and datamove-path; in
-// a directory the facts of the file and the attribute user.datamove.path. Whoever lists the
-// copies of a file system can bring each to its path; a file that was renamed since it was
-// archived has its old one. Extended attributes, ACLs, set-id bits and hard links are kept
+// a directory the facts of the file and the attribute user.datamove.path. From a list of the
+// copies of a file system an operator can bring each to its path. A file that was renamed since it
+// was archived has its old one. Extended attributes, ACLs, set-id bits and hard links are kept
 // by the MDT alone.
 //
 // # How many at a time

@@ -17,7 +17,7 @@ var (
 	errChanged   = &Failure{unix.EBUSY, true, errors.New("the file is written while it is archived")}
 	errEncrypted = &Failure{unix.EOPNOTSUPP, false, errors.New("the file is encrypted: who reads the archive would read it, and what comes back would be encrypted for another one")}
 
-	// Mistakes of whoever hands actions out.
+	// Mistakes of the MDT that hands actions out.
 	errOther   = &Failure{unix.ENXIO, true, errors.New("it is for an archive that is not served here")}
 	errUnknown = &Failure{unix.EOPNOTSUPP, false, errors.New("an action of a kind that is not known")}
 )

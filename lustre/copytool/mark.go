@@ -7,10 +7,10 @@ import (
 )
 
 // mark is a file that is there while this copytool is registered. An MDT has one copytool
-// for each mount, and forgets one that was killed only when it hands something out to it,
-// each MDT by itself: until all have, nobody else is registered (EEXIST), and where the
+// for each mount, and forgets a killed one only when it hands something out to it,
+// each MDT by itself. Until all have, no other copytool is registered (EEXIST); where the
 // others have nothing to hand out that is never. So the next process has to take the old
-// registration back, and must not take that of somebody else: by the mark it knows that it
+// registration back, and must not take that of another copytool. By the mark it knows that it
 // is its own.
 type mark string
 

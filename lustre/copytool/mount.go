@@ -187,8 +187,8 @@ func (m *mount) volatileName(f lustre.FID) string {
 	return fmt.Sprintf(".\x0c\x13\x14\x12:VOLATILE:%s:%X", mdt, binary.LittleEndian.Uint64(random[:]))
 }
 
-// volatile makes the file that a restore fills: it belongs to whom the file belongs to, is
-// laid out as it, and is of its project. It has a FID of its own.
+// volatile makes the file that a restore fills: it has the owner, the layout and
+// the project of the file. It has a FID of its own.
 func (m *mount) volatile(of *os.File, f lustre.FID, st *unix.Stat_t) (*os.File, lustre.FID, error) {
 	v, err := m.likeLayout(of, f)
 	if err != nil {

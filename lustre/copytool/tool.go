@@ -117,8 +117,8 @@ func (s *serving) listen(ctx, work context.Context, reg *registration) error {
 	return err
 }
 
-// errIdle ends a registration of which nothing was heard for long: an MDT whose coordinator
-// was restarted has forgotten it, and does not say so.
+// errIdle ends a registration that was silent for long: an MDT with a restarted coordinator
+// has forgotten it, and does not say so.
 var errIdle = errors.New("the registration is made anew")
 
 // until waits for the end: of ctx, of what can be read, or of the time in which something is
@@ -204,5 +204,5 @@ func (s *serving) cancel(ctx context.Context, id identity) {
 	}
 }
 
-// handBack lets the MDT give an action to somebody else.
+// handBack lets the MDT give an action to another copytool.
 func (s *serving) handBack(a *action) { s.ended(context.Background(), a, errStopping) }

@@ -69,7 +69,7 @@ func (s *serving) last(a *action) error {
 // unwanted reports whether an MDT has answered that an action is no longer ours.
 func unwanted(err error) bool { return errors.Is(err, errLost) || errors.Is(err, errCancelled) }
 
-// ended tells whoever has to know how an action has ended: the MDT of a failure, too.
+// ended reports how an action has ended: to the log, to Options.Told, and a failure to the MDT.
 func (s *serving) ended(ctx context.Context, a *action, err error) {
 	e := Ended{Action: a.item.Action, Bytes: a.moved.Load(), Took: time.Since(a.since), Err: err}
 	log := s.log.With("action", a.item.Action, "fid", a.item.FID, "cookie", a.item.Cookie, "bytes", e.Bytes, "took", e.Took)
@@ -196,8 +196,8 @@ func (s *serving) watched(a *action) (quiet func()) {
 const remindEvery = 60
 
 // reminds tells the MDTs from time to time of what waits, until quiet is called: they give up
-// actions of which they hear nothing (hsm.active_request_timeout, an hour). What they have given
-// up, or somebody has cancelled, waits no longer.
+// actions of which they hear nothing (hsm.active_request_timeout, an hour). An action that an MDT
+// has given up or cancelled waits no longer.
 func (s *serving) reminds(ctx context.Context) (quiet func()) {
 	return every(ctx, remindEvery*s.o.Progress, func() (enough bool) {
 		for _, a := range s.queue.waiting() {

@@ -49,7 +49,7 @@ func describe(magic uint32, m Mount) *lustre.System {
 	return s
 }
 
-// answer wires a file system to who answers for it.
+// answer gives a file system the answers of its package.
 func (h *Handle) answer(o Options) error {
 	var err error
 	switch h.System.Kind {
@@ -77,7 +77,7 @@ func (h *Handle) pretends(why error) {
 	localfs.Answer(s, h.Mount.Source)
 }
 
-// answerLustre asks the client's module who it is: at the root of its mount, or, where that
+// answerLustre asks the client's module for its identity: at the root of its mount, or, where that
 // can not be opened, by the directory that is open. Where neither is possible, it is a
 // Lustre without answers.
 func (h *Handle) answerLustre() error {

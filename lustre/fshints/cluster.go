@@ -39,7 +39,7 @@ func (a *answers) seen() lustre.Cluster {
 }
 
 // advise is what suits a file of that size, of which nothing else is known. A mover
-// writes it once; who reads it may be many.
+// writes it once; many clients may read it.
 func advise(size int64, c lustre.Cluster) lustre.Advice {
 	return lustre.Advise(lustre.Request{Bytes: size, Use: lustre.Dataset}, c)
 }

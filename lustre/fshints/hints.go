@@ -14,8 +14,8 @@ import (
 	"datamove.dev/mover"
 )
 
-// Of finds out which file system the open directory dir is on, and returns who answers
-// for it; nil where nothing is to be said of it. dir stays open as long as the answer is used.
+// Of finds out which file system the open directory dir is on, and returns its
+// answers; nil where it has none. dir stays open as long as the answers are used.
 func Of(dir int) (mover.FileSystem, error) {
 	h, err := detect.At(dir, detect.Options{})
 	if err != nil {
@@ -115,8 +115,8 @@ func (a *answers) layoutFor(dir int, f mover.NewFile) (lustre.Layout, bool) {
 	return advice.Layout, worth(f.Size, &advice.Layout, &c.Default)
 }
 
-// kept is the layout of a source, which was told by somebody else. What can be said of
-// one beforehand is Lustre's: others have other limits, and names of pools of their own.
+// kept decodes the layout of a source, which is untrusted input. Only that of a Lustre can be
+// validated beforehand: others have other limits, and names of pools of their own.
 func (a *answers) kept(text []byte) (l lustre.Layout, err error) {
 	if err = json.Unmarshal(text, &l); err == nil && a.s.Kind == lustre.IsLustre {
 		err = l.Validate()

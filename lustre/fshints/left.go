@@ -44,8 +44,8 @@ func (a *answers) Left(dir int) (mover.Room, bool, error) {
 	return room, limited, nil
 }
 
-// left is what a quota leaves to root, where the file system would not hold it. Limits
-// that nobody is held to are none.
+// left is what a quota leaves to root, where the file system does not enforce it for root. Limits
+// that are not enforced at all are none.
 func left(q *lustre.Quota, mount string) (mover.Room, bool) {
 	bytes, hasBytes := q.LeftBytes()
 	files, hasFiles := q.LeftFiles()

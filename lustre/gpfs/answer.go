@@ -51,7 +51,7 @@ func Answer(s *lustre.System, o Options) {
 	}
 	if o.URL != "" {
 		client, err := NewClient(o)
-		if err != nil { // the commands do not stand in: the site said whom to ask
+		if err != nil { // no fallback to the commands: the site configured the URL to ask
 			s.Lacks[lustre.AskQuota] = err.Error()
 			return
 		}
@@ -70,8 +70,8 @@ type mounted struct {
 	commands    *Commands // nil where there are none
 }
 
-// pathOf is the path by which a command can be asked about an open file. That it is still
-// the same one is checked here and, by whoever changes something, once more behind it.
+// pathOf is the path by which a command can be asked about an open file. It checks that the path
+// still names that file; callers that change something check it again afterwards.
 func pathOf(fd int) (string, error) {
 	name, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
 	if err != nil {

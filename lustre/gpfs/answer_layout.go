@@ -165,7 +165,7 @@ func (l layouts) Cluster(ctx context.Context, fd int) (lustre.Cluster, error) {
 // usage answers with the pools.
 type usage struct{ mounted }
 
-// Targets returns the storage pools that files can be in or, where nobody can be asked, what statfs says of all.
+// Targets returns the storage pools that files can be in or, without a URL or commands to ask, what statfs says of all.
 func (u usage) Targets(ctx context.Context, fd int) ([]lustre.Target, error) {
 	if u.asked == nil {
 		all, err := capacity(fd)

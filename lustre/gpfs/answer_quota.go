@@ -204,8 +204,8 @@ func (q quotas) undo(ctx context.Context, name string, lost bool) error {
 	return nil
 }
 
-// RemoveProject unlinks and deletes the fileset of the directory base. One whose directory is gone was unlinked
-// by somebody who did not come to delete it.
+// RemoveProject unlinks and deletes the fileset of the directory base. Where the directory is gone, an earlier
+// process unlinked the fileset and did not come to delete it: RemoveProject deletes it.
 func (q quotas) RemoveProject(ctx context.Context, dir int, base string, p lustre.Project) error {
 	fd, err := openBase(dir, base)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -227,7 +227,7 @@ func (q quotas) RemoveProject(ctx context.Context, dir int, base string, p lustr
 		return err
 	}
 	if err := q.asked.DeleteFileset(ctx, q.name, f.Name); err != nil {
-		// Nobody could see what is in it any more.
+		// An unlinked fileset that could not be deleted is linked again: without a path, its content can not be seen.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 		defer cancel()
 		return errors.Join(err, q.asked.LinkFileset(ctx, q.name, f.Name, f.Junction))

@@ -18,7 +18,7 @@ type Attributes struct {
 }
 
 // Attributes asks mmlsattr -L, which has no -Y, about a path. -l keeps it from following a
-// link that somebody has put there meanwhile.
+// link that another process has put there meanwhile.
 func (c *Commands) Attributes(ctx context.Context, path string) (Attributes, error) {
 	if err := checkPath("file", path); err != nil {
 		return Attributes{}, err

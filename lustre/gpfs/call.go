@@ -179,7 +179,7 @@ func retryAfter(response *http.Response) time.Duration {
 	return time.Duration(min(seconds, 3600)) * time.Second
 }
 
-// done is the error of a reply whose fields were all taken out.
+// done is the error of a reply after all its fields were taken out.
 func (c *Client) done(q call, o object) error {
 	if o.r.err != nil {
 		return c.failed(q, 0, "", o.r.err)

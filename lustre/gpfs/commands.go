@@ -129,8 +129,7 @@ func (c *Commands) SetFilesetQuota(ctx context.Context, fileSystem, name string,
 }
 
 // CreateFileset makes a fileset and links it (mmcrfileset, mmlinkfileset); fs.ErrExist when
-// there is one of that name. The mode of its root directory is the business of whoever
-// linked it: chmod does that.
+// there is one of that name. The caller sets the mode of its root directory: chmod does that.
 func (c *Commands) CreateFileset(ctx context.Context, fileSystem string, n NewFileset) error {
 	if err := errors.Join(checkName("file system", fileSystem), n.check()); err != nil {
 		return err

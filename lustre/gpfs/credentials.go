@@ -20,7 +20,7 @@ type Credentials struct {
 // Format prints [secret].
 func (Credentials) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[secret]") }
 
-// MarshalText prints [secret], for whoever encodes a value that has them.
+// MarshalText prints [secret], for encoders of a value that has them.
 func (Credentials) MarshalText() ([]byte, error) { return []byte("[secret]"), nil }
 
 // maxCredentials is how large a file of credentials may be, in bytes.
@@ -28,7 +28,7 @@ const maxCredentials = 64 << 10
 
 // ReadCredentials reads a file of lines SCALE_USER=... and SCALE_PASSWORD=...; empty lines
 // and those that begin with # are left out. The value is what follows the sign, as it is. The
-// file has to belong to the caller or to root, and nobody else may read or write it. An error
+// file has to belong to the caller or to root, and no other user may read or write it. An error
 // repeats nothing of what is in it.
 func ReadCredentials(path string) (Credentials, error) {
 	// O_NONBLOCK: a FIFO in its place is refused below and must not be waited for.

@@ -12,7 +12,7 @@
 // All types may be used by many goroutines. Nothing is cached: each answer was asked for.
 // The GUI, though, answers out of what it has collected: what was changed is read again until
 // it is seen, and a fileset is not believed that mmlsattr contradicts. A call that is not
-// idempotent is sent once; a job whose caller goes is cancelled. A command that hangs is
+// idempotent is sent once. When its caller goes, a job is cancelled. A command that hangs is
 // killed with all that it has started, and left behind if that does not help. No secret is
 // in an error or an argument, and what a server or a program said is quoted in one, and cut.
 //

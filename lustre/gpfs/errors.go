@@ -31,7 +31,7 @@ var (
 	ErrName error = &kind{"not a name that can be used", fs.ErrInvalid}
 )
 
-// kind is a kind of error that is also one of those that a kernel has, for whoever knows
+// kind is a kind of error that is also one of the kernel's, for callers that know
 // only these.
 type kind struct {
 	text string

@@ -24,13 +24,13 @@ type Fileset struct {
 	Independent bool
 }
 
-// NewFileset is what a fileset is made with. It is a dependent one: an independent one has
-// room for 100,000 files only, unless somebody takes the rest from all others, and there can
+// NewFileset is what a fileset is made with. It is a dependent one. An independent one has
+// room for 100,000 files only, unless an administrator takes the rest from all others, and there can
 // be fewer of them.
 type NewFileset struct {
 	Name     string
-	Within   string // the independent fileset whose inodes it shares, and inside which it has to be
-	Junction string // where it is linked; the GUI would choose a place where none is said
+	Within   string // the independent fileset that it is inside, and shares the inodes of
+	Junction string // where it is linked; without one the GUI would choose a path
 	Mode     uint32 // of its root directory
 }
 

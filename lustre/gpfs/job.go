@@ -58,7 +58,7 @@ func theJob(o object) (j job) {
 }
 
 // await waits for the end of a job. When the caller goes before, the job is cancelled, so
-// that nothing comes into being that nobody asks for any more; and if it has ended all the
+// that it does not make anything without a caller. If it has ended all the
 // same, that is told.
 func (c *Client) await(ctx context.Context, q call, j job) error {
 	ended, err := c.follow(ctx, q, j)

@@ -48,7 +48,7 @@ type held struct {
 	strange                    bool // usage is told as negative
 }
 
-// entryOf reads an entry, whose name and ID each way calls otherwise.
+// entryOf reads an entry. The columns of its name and ID differ between the GUI and the commands.
 func entryOf(r record, name, id string) quotaEntry {
 	return quotaEntry{name: r.text(name), id: idOf(r, id), blocks: heldOf(r, "block", 1<<10), files: heldOf(r, "files", 1)}
 }

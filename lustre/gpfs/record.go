@@ -15,8 +15,8 @@ type record interface {
 	fail(name, why string)
 }
 
-// reading is the first thing that was not what it has to be, so that whoever takes ten
-// values asks once.
+// reading is the first thing that was not what it has to be, so that a caller that takes ten
+// values checks one error.
 type reading struct{ err error }
 
 func (r *reading) fail(name, why string) {

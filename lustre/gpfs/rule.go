@@ -39,13 +39,13 @@ type Rule struct {
 	NotNamed               string // the same, of files that are left out
 }
 
-// WriteRules returns the text of a policy that has the rules, in their order. A file is on
-// each list whose rule fits it; it is migrated by the first rule that fits ("Phase one:
+// WriteRules returns the text of a policy that has the rules, in their order. A file is on the
+// list of each rule that fits it. It is migrated by the first rule that fits ("Phase one:
 // Selecting candidate files", IBM Spectrum Scale 4.2.2). What can not be said in a way that
 // is read in one way only is an error.
 //
-// The text is read twice. GPFS first sends it through m4, whose macros can run programs, with
-// [ and ] as quotes: so all of it stands between these, in which nothing is expanded, and no
+// The text is read twice. GPFS first sends it through m4, with [ and ] as quotes. Macros of m4
+// can run programs: so all of the text stands between these, in which nothing is expanded, and no
 // word in it may have one. Then it is SQL: texts stand between ', which is doubled in them.
 // Source: "Using macro processing utilities with policy rules", IBM Spectrum Scale 4.2.0.
 func WriteRules(rules []Rule) (string, error) {

@@ -26,7 +26,7 @@ type Commands struct {
 }
 
 // NewCommands returns the commands of o.CommandsDir; fs.ErrNotExist when they are not
-// installed. As they run with our rights, nobody else may be able to replace them.
+// installed. As they run with our rights, only root and our own user may be able to replace them.
 func NewCommands(o Options) (*Commands, error) {
 	dir := o.CommandsDir
 	if dir == "" {
@@ -48,8 +48,8 @@ func NewCommands(o Options) (*Commands, error) {
 }
 
 const (
-	// pipesDelay is how long the output of a killed command is waited for, whose pipes
-	// somebody else may still hold.
+	// pipesDelay is how long the output of a killed command is waited for: another process
+	// may still hold its pipes.
 	pipesDelay = 5 * time.Second
 	// dyingDelay is how long a killed command is waited for.
 	dyingDelay = 2 * pipesDelay
@@ -164,7 +164,7 @@ type limited struct {
 	most   int
 	forget bool
 
-	mu   sync.Mutex // guards all below: after WaitDelay somebody may write still
+	mu   sync.Mutex // guards all below: after WaitDelay another process may still write
 	kept bytes.Buffer
 	full bool
 }

@@ -86,8 +86,8 @@ func failed(what string, fd int, err error, hints map[error]string) error {
 	return fmt.Errorf("%s of %s: %w", what, lustre.Where(fd), err)
 }
 
-// ended reports that nobody waits any more. Calls into the kernel are short, and are not
-// interrupted once they are made.
+// ended returns the cause of the context's end, nil while it is not done. Calls into the kernel are
+// short, and are not interrupted once they are made.
 func ended(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

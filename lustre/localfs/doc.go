@@ -9,15 +9,15 @@
 // its limit is that of the qgroup 1/ID around it (simple quotas) or 0/ID. [Space] says how full a
 // file system is.
 //
-// Who is refused at a limit differs, and was seen on Linux 6.1 (ext4, xfs, btrfs) and 6.18
-// (btrfs): ext4 does not hold who has CAP_SYS_RESOURCE, xfs and btrfs hold root like
-// everybody. What is refused is EDQUOT on ext4 and btrfs, and ENOSPC on xfs.
+// Which users are refused at a limit differs, and was seen on Linux 6.1 (ext4, xfs, btrfs) and 6.18
+// (btrfs). Ext4 does not enforce limits for a process with CAP_SYS_RESOURCE. Xfs and btrfs enforce
+// them for root as for all users. A refused write is EDQUOT on ext4 and btrfs, and ENOSPC on xfs.
 //
-// Against somebody who means harm none of them is a fence by itself, and Escape of a quota says
-// why: on ext4 and xfs the owner of a file or directory may put it under another project
-// (outside of user namespaces), and on btrfs everybody may make a subvolume in a directory of his
-// own. With simple quotas that one is held, too, unless he asks the kernel for a group of none; then
-// it is from the next Gather on.
+// None of these limits stops a malicious user by itself, and Escape of a quota says
+// why. On ext4 and xfs the owner of a file or directory may put it under another project
+// (outside of user namespaces). On btrfs any user may make a subvolume in a directory of their
+// own. Simple quotas count that subvolume, too, unless the user asks the kernel for no group; then
+// it is counted from the next Gather on.
 //
 // No program is run and no library of these file systems is needed. All calls may be made
 // at the same time; a change is one call into the kernel, so a crash leaves it done or not

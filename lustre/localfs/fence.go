@@ -20,8 +20,8 @@ const levelShift = 48
 func fenceOf(id uint64) uint64 { return 1<<levelShift | id }
 
 // fence makes the group around a subvolume, or finds it made, with everything that lies in the
-// subvolume, and returns it. Where somebody uses a group of that ID for something else, the
-// subvolume's own one has to do.
+// subvolume, and returns it. Where a group of that ID has another use, fence returns the
+// subvolume's own group.
 func (s *Subvolumes) fence(ctx context.Context, fd int, id uint64) (uint64, error) {
 	around := fenceOf(id)
 	if err := createGroup(fd, around); err != nil && err != unix.EEXIST {
@@ -42,7 +42,7 @@ func (s *Subvolumes) fence(ctx context.Context, fd int, id uint64) (uint64, erro
 	return around, s.Gather(ctx, fd, lustre.Project{ID: uint32(id)})
 }
 
-// fenced reports whether a subvolume has a group around it. Who may not ask is told by its name.
+// fenced reports whether a subvolume has a group around it. Without the right to ask for relations, it looks for the group by its ID.
 func (s *Subvolumes) fenced(fd int, id uint64) (bool, error) {
 	is, err := related(fd, id, fenceOf(id))
 	switch {
@@ -56,8 +56,8 @@ func (s *Subvolumes) fenced(fd int, id uint64) (bool, error) {
 }
 
 // Gather puts what lies in a subvolume into the group around it. Simple quotas do that
-// themselves when a subvolume is made in another one; but who makes it may say which groups it is to be
-// in, and say none, without any privilege.
+// themselves when a subvolume is made in another one. Without any privilege, though, its
+// maker may name the groups of the new one, and name none.
 func (s *Subvolumes) Gather(ctx context.Context, fd int, p lustre.Project) error {
 	around := fenceOf(uint64(p.ID))
 	is, err := s.fenced(fd, uint64(p.ID))

@@ -41,8 +41,8 @@ func nested(fd int, outer uint64) iter.Seq2[uint64, error] {
 	}
 }
 
-// uproot removes the subvolumes that lie in another one, those that lie deepest first. Who made them
-// may have made them read-only: then nothing can be removed from them before they are not.
+// uproot removes the subvolumes that lie in another one, those that lie deepest first. Their owners
+// may have made them read-only: uproot makes them writable before it removes anything from them.
 func uproot(ctx context.Context, fd int, outer uint64) error {
 	for way := []uint64{outer}; ; {
 		if err := ended(ctx); err != nil {
@@ -78,8 +78,8 @@ func destroyID(fd int, id uint64) error {
 	return ioctl(fd, destroy, volumeArgs(byID, "", id))
 }
 
-// thaw lets a subvolume be changed, wherever it lies: it is opened by its number, so that nobody
-// exchanges it on the way. Before Linux 6.2 the kernel wants the generation of the inode, too.
+// thaw lets a subvolume be changed, wherever it lies: it is opened by its number, so that no process
+// can exchange it on the way. Before Linux 6.2 the kernel wants the generation of the inode, too.
 func thaw(fd int, id uint64) error {
 	item, _, err := search(fd, key{id, firstInode, inodeItem, 0}, 0)
 	if err == nil && len(item) < 8 {

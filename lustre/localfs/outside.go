@@ -44,7 +44,7 @@ func above(fd int, system string, id uint64) (int, error) {
 	})
 }
 
-// topOf mounts the top of a btrfs where nobody sees it: the mount has no name, and ends
+// topOf mounts the top of a btrfs without a path: the mount has no name, and ends
 // with the descriptor.
 func topOf(system string) (int, error) {
 	devices, err := os.ReadDir(filepath.Join(sysfs, system, "devices"))

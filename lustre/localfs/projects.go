@@ -70,8 +70,8 @@ func (p *Projects) SetProject(ctx context.Context, dir int, project lustre.Proje
 	return writeAttribute(dir, a)
 }
 
-// Quota is that of a project. One that nobody ever used or limited holds nothing. Who may
-// not ask is told what statfs(2) has, if fd is a directory of the project.
+// Quota is that of a project. One that was never used or limited holds nothing. A caller without the
+// right to ask is told what statfs(2) has, if fd is a directory of the project.
 func (p *Projects) Quota(ctx context.Context, fd int, project lustre.Project) (lustre.Quota, error) {
 	var none lustre.Quota
 	if err := ended(ctx); err != nil {

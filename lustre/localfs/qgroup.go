@@ -51,7 +51,7 @@ type qgroup struct {
 	limits     uint64 // flags: which are set
 	maximum    uint64 // of referenced
 	exists     bool
-	override   bool // who has CAP_SYS_RESOURCE is not held
+	override   bool // a process with CAP_SYS_RESOURCE is not refused
 	lags       bool // reserved is not known
 	around     bool // there are limits of groups of groups, which may hold for it
 	fence      bool // it is one of level 1, with what lies in the subvolume

@@ -10,8 +10,8 @@ import (
 	"datamove.dev/lustre"
 )
 
-// CloneProject makes a snapshot of the subvolume that is open as source, whose root that has to
-// be. It can be written, and its limit is none.
+// CloneProject makes a snapshot of the subvolume that is open as source; source has to be
+// its root. It can be written, and its limit is none.
 func (s *Subvolumes) CloneProject(ctx context.Context, source, dir int, base string) (lustre.Project, error) {
 	var none lustre.Project
 	if err := ended(ctx); err != nil {

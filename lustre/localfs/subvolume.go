@@ -36,7 +36,7 @@ func (s *Subvolumes) MakeProject(ctx context.Context, dir int, base string, mode
 	return p, nil
 }
 
-// made opens a subvolume that was just made in dir, and looks if it is that one: owner is whose it has to be.
+// made opens a subvolume that was just made in dir, and checks that it is that one: its UID has to be owner.
 func (s *Subvolumes) made(ctx context.Context, dir int, base string, owner int) (fd int, p lustre.Project, err error) {
 	fd, err = openBase(dir, base)
 	if err != nil {

@@ -100,7 +100,7 @@ func (s *Subvolumes) groupOf(fd int, id uint64) (uint64, qgroup, error) {
 	return fenceOf(id), g, err
 }
 
-// escape says how somebody gets around the limit of a group.
+// escape says how a user gets around the limit of a group.
 func (g *qgroup) escape() string {
 	switch {
 	case g.fence:

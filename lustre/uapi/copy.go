@@ -63,8 +63,8 @@ const (
 func aligned(n int) int { return (n + 7) &^ 7 }
 
 // DecodeActionList reads the body of a message of Actions. Of a list that is cut or
-// contradicts itself, the items before the mistake are returned with ErrMalformed: they
-// have cookies, and who handed them out waits for their end.
+// contradicts itself, the items before the mistake are returned with ErrMalformed. They
+// have cookies, and the MDT waits for their end.
 func DecodeActionList(b []byte) (l ActionList, err error) {
 	if len(b) < sizeList {
 		return l, malformed("a list of actions in %d bytes: it has %d and more", len(b), sizeList)
@@ -149,7 +149,7 @@ type CopyFlags uint16
 // The flags.
 const (
 	CopyCompleted CopyFlags = 1 // there is nothing more to come
-	CopyRetry     CopyFlags = 2 // whoever handed it out may do so again
+	CopyRetry     CopyFlags = 2 // the MDT may hand it out again
 )
 
 // Copy says that an action begins or ends (struct hsm_copy).
@@ -182,7 +182,7 @@ func DecodeCopy(b []byte) (c Copy, err error) {
 }
 
 // Progress says how far an action is (struct hsm_progress). The kernel answers ECANCELED
-// for one that nobody wants any more.
+// for an action that was cancelled.
 type Progress struct {
 	FID    lustre.FID
 	Cookie uint64

@@ -107,7 +107,7 @@ func (h *MessageHeader) Encode() []byte {
 }
 
 // Times are what IocSetTimes gives a file (struct ll_futimes_3): seconds since 1970 and
-// nanoseconds. The ctime is otherwise nobody's to set.
+// nanoseconds. No other call sets the ctime.
 type Times struct {
 	Atime, Mtime, Ctime Time
 }

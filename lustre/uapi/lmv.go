@@ -11,7 +11,7 @@ const (
 	MagicStripes         = 0x0CD20CD0 // of a striped directory: LMV_MAGIC_V1
 	MagicDefaultStripes  = 0x0CD30CD0 // a request, or the default for new directories: LMV_USER_MAGIC
 	MagicSpecificStripes = 0x0CD40CD0 // a request with the MDTs to use
-	MagicForeignStripes  = 0x0CD50CD0 // of a directory whose entries something else keeps; else as a foreign layout
+	MagicForeignStripes  = 0x0CD50CD0 // of a directory with entries that something else keeps; else as a foreign layout
 )
 
 // lmv_user_md_v1 and its lmv_user_mds_data: sizes in bytes.

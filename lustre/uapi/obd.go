@@ -35,7 +35,7 @@ type OBDRequest struct {
 	Flags  uint32   // obdo1.o_flags
 	Type   uint32   // ioc_type
 	Inline [][]byte // up to four
-	// Lengths of the buffers whose addresses will be at OffsetBuffer1 and 2.
+	// Lengths of the buffers that the addresses at OffsetBuffer1 and 2 will point to.
 	Length1, Length2 uint32
 }
 

@@ -1,6 +1,6 @@
 package uapi
 
-// InheritProject is the flag of a directory whose new entries get its project
+// InheritProject is the flag of a directory that gives its project to new entries
 // (FS_XFLAG_PROJINHERIT of linux/fs.h).
 const InheritProject = 0x200
 

@@ -18,7 +18,7 @@ const (
 
 // DelayCreate are the flags of open that make a file without objects, so that a layout can
 // be set (O_LOV_DELAY_CREATE of 2.17: O_NOCTTY and FASYNC; 2.15 has one bit more, and takes
-// these). Whoever opens with them sets a layout: without one, writes fail with EBADF. They
+// these). A caller that opens with them sets a layout: without one, writes fail with EBADF. They
 // are also how a released file is opened for questions.
 const DelayCreate = 0x2100
 

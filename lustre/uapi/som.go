@@ -4,8 +4,8 @@ import (
 	"math"
 )
 
-// LazySizeName is the attribute in which an MDT keeps how large a file is, so that nobody has
-// to ask the OSTs (struct lustre_som_attrs). Only root can read it.
+// LazySizeName is the attribute in which an MDT keeps the size of a file, so that clients need
+// not ask the OSTs (struct lustre_som_attrs). Only root can read it.
 const LazySizeName = "trusted.som"
 
 const lazySizeSize = 24

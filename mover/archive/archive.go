@@ -17,9 +17,9 @@ import (
 
 // Options says how a vault is used. The zero value works, but for By and StateDir.
 type Options struct {
-	By       mover.WriterID // whose drafts these are; the same Task after a crash, and nobody else's
-	StateDir string         // where it is noted what is being written; nobody else's
-	For      string         // whose copies these are, in words that nobody else has; a place with those of another is refused. "" is not compared
+	By       mover.WriterID // the owner of these drafts; the same Task after a crash, and used by no other vault
+	StateDir string         // where it is noted what is being written; of this vault alone
+	For      string         // the file system that these copies are of, by a unique name; a backend with the copies of another one is refused. "" is not compared
 	Jobs     int            // parts of one file in work; 0 means 4
 	Buffers  *bufpool.Pool  // memory for bytes on their way to a file; nil is the pool of the process
 	Pay      Pay            // asked before each part of a content; nil lets all pass
@@ -134,7 +134,7 @@ func (v *Archive) put(ctx context.Context, it *Item) error {
 	if source.changed() != nil && !errors.Is(err, mover.ErrChanged) && err != nil {
 		err = fmt.Errorf("%w: %w", mover.ErrChanged, err)
 	}
-	if errors.Is(err, mover.ErrNotExist) { // somebody has removed directories
+	if errors.Is(err, mover.ErrNotExist) { // another process has removed directories
 		v.dirs.forget()
 	}
 	return v.notes.end(ctx, note, err)

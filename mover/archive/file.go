@@ -61,8 +61,8 @@ func stat(f *os.File, st *unix.Stat_t) error {
 	return failed
 }
 
-// errMoved is no mover.ErrChanged, which would have the transfer begin again: whoever
-// asked for the copy asks again when the file is at rest.
+// errMoved is no mover.ErrChanged, which would have the transfer begin again: the caller
+// archives the file again when it is at rest.
 var errMoved = errors.New("it is written while it is read")
 
 // changed compares the file with what it was.

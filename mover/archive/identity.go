@@ -15,13 +15,13 @@ import (
 	"datamove.dev/mover/atomicfile"
 )
 
-// IdentityKey is the key under which a vault has its identity: 32 hexadecimal digits. Who
-// has used it remembers them, and is refused when they are not there any more: a folder
-// whose file system is not mounted looks like a vault with nothing in it, and what would be
-// put there is hidden by the next mount.
+// IdentityKey is the key under which a vault has its identity: 32 hexadecimal digits. A note in
+// [Options.StateDir] remembers it, and [Open] refuses a backend without it. A folder
+// on a file system that is not mounted looks like a vault with nothing in it. The next mount
+// would hide what is written there.
 const IdentityKey = "vault.id"
 
-// ForKey is the key under which a vault has whose copies it holds, see [Options.For]: a
+// ForKey is the key under which a vault names the file system that its copies are of, see [Options.For]: a
 // digest of 32 hexadecimal digits.
 const ForKey = "vault.for"
 
@@ -61,7 +61,7 @@ func (v *Archive) identify(ctx context.Context) error {
 	return remember(file, there)
 }
 
-// bind compares whose copies there are with whose we are to keep. Keys of two file systems
+// bind compares the file system that the copies there are of with ours. Keys of two file systems
 // can be the same: then one would get the content of the other.
 func (v *Archive) bind(ctx context.Context) error {
 	if v.o.For == "" {

@@ -16,8 +16,8 @@ import (
 	"datamove.dev/mover/backend/retry"
 )
 
-// notes says which keys are being written: one small file for each, whose content is the
-// key. They outlive the process, so that the next one can look there for what is half
+// notes says which keys are being written: one small file for each, with the key as its
+// content. They outlive the process, so that the next one can look there for what is half
 // written, instead of listing everything.
 type notes struct{ dir string }
 
@@ -140,7 +140,7 @@ func (m *made) forget() {
 	m.names = nil
 }
 
-// makeDirs makes the directories around a key, for nobody but us, on stable storage. A
+// makeDirs makes the directories around a key, with mode 0700, on stable storage. A
 // store has none.
 func (v *Archive) makeDirs(ctx context.Context, key string) error {
 	dir, _ := mover.Parent(key)

@@ -9,8 +9,8 @@ import (
 	"datamove.dev/mover"
 )
 
-// sealed is a place whose new entries have the checksum of their content with them, where
-// the place does not remember it by itself.
+// sealed is a backend that writes the checksum of its content with each new entry, where
+// it does not remember the checksum by itself.
 type sealed struct{ mover.Backend }
 
 // Unwrap lets optional interfaces be found.
@@ -57,7 +57,7 @@ func (d *sealing) Finish(ctx context.Context, e mover.Entry, receipts []mover.Re
 	return d.Draft.Finish(ctx, e, receipts)
 }
 
-// checked is a place as a source whose contents have to be what they were sealed as.
+// checked is a backend as a source of contents that have to be what they were sealed as.
 type checked struct{ mover.Backend }
 
 // Unwrap lets optional interfaces be found.
@@ -100,7 +100,7 @@ func know(e *mover.Entry) error {
 	return nil
 }
 
-// known is a content whose checksum is known.
+// known is a content with a checksum that is known.
 type known struct {
 	mover.Content
 	entry mover.Entry

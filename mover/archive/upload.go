@@ -12,7 +12,7 @@ import (
 	"datamove.dev/mover/engine/bufpool"
 )
 
-// upload is a target with one entry: an open file that is empty and that nobody reads yet.
+// upload is a target with one entry: an open file that is empty and has no readers yet.
 type upload struct {
 	item    *Item
 	buffers *bufpool.Pool

@@ -4,13 +4,13 @@
 // The checksum is CRC-64/NVME: polynomial 0xAD93D23594C93659, reflected, all ones
 // at the start and inverted at the end; "123456789" gives 0xAE8B14860A799888. The
 // NVM Command Set specification 1.0 (5.2.1.3.4) defines it, and S3 stores it for
-// whole objects as x-amz-checksum-crc64nvme. Hashing itself is minio/crc64nvme;
-// what is ours is the algebra: the checksum of two pieces one behind the other
-// ([Combine]), of a run of zeros that nobody reads ([Zeros]), and of parts that
+// whole objects as x-amz-checksum-crc64nvme. Hashing itself is minio/crc64nvme.
+// This package has the algebra: the checksum of two pieces one behind the other
+// ([Combine]), of a run of zeros without reading it ([Zeros]), and of parts that
 // arrive in any order ([Parts]).
 //
-// A checksum tells damage, never identity: whoever wants to name a content uses
-// the digest of its manifest.
+// A checksum tells damage, never identity: the digest of its manifest names a
+// content.
 //
 // The functions are pure, and Parts may be used from many goroutines. Nothing here
 // outlives the process. TestCombine and FuzzCombine hold the algebra to hashing

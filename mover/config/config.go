@@ -1,13 +1,13 @@
 // Package config owns the configuration file: where it is looked for, what may
-// stand in it, and what to tell a person whose file is wrong.
+// stand in it, and the message to the author of a wrong file.
 //
 // A [Config] is a set of tiers, each a [Tier] with a level and either a path or
-// a bucket ([S3]); the address of a service; and, for who runs that service, where
+// a bucket ([S3]), and the address of a service. For the operator of that service it has where
 // it listens and keeps its state, its projects, roles, users, limits and quotas. Its words
 // are those of the file, and what a tier, root or member is called there means
-// something only to others: access decides with it, the places open it.
-// Every mistake is a [Problem] with file, line and key; all of them are found in
-// one reading, so nobody mends a file one error at a time.
+// something only to others. Access decides with it, the backends open it.
+// Every mistake is a [Problem] with file, line and key. One
+// reading finds all of them, so an author can mend them together.
 //
 // A Config does not change after it was read and may be shared: reading again
 // gives another one, and [Changed] says in what they differ. There are no
@@ -75,7 +75,7 @@ type Config struct {
 
 // Burst says what training in AWS may cost, and when it may be.
 type Burst struct {
-	Accounts  map[string]BurstAccount `koanf:"accounts"`  // who pays, by team
+	Accounts  map[string]BurstAccount `koanf:"accounts"`  // accounts that pay, by team
 	Prices    string                  `koanf:"prices"`    // directory with a price book for each region, REGION.yaml; "" has those that come with the program
 	Admission string                  `koanf:"admission"` // file with the rules by which a job may burst; "" has the usual ones
 }
@@ -84,14 +84,14 @@ type Burst struct {
 type BurstAccount struct {
 	Cap    string `koanf:"cap"`    // dollars: $20,000
 	Period string `koanf:"period"` // month, or total; "" is month
-	Ask    string `koanf:"ask"`    // whom to ask for more
+	Ask    string `koanf:"ask"`    // contact for a higher cap
 }
 
-// Mail says how people are told by mail what concerns them. Without a server nobody is.
+// Mail says how people are told by mail what concerns them. Without a server no mail is sent.
 type Mail struct {
 	Server string `koanf:"server"` // HOST:PORT of one that takes mail of this host
 	From   string `koanf:"from"`   // an address
-	Domain string `koanf:"domain"` // of people who are named without one; "" is that of From
+	Domain string `koanf:"domain"` // of people without one in their name; "" is that of From
 }
 
 // Tier is one named root of the cluster.
@@ -101,7 +101,7 @@ type Tier struct {
 	Kind      string        `koanf:"kind"`       // of the file system at Path, of mover.FileSystemKinds; "" is any
 	Ephemeral bool          `koanf:"ephemeral"`  // purge may remove what is here
 	NodeLocal bool          `koanf:"node_local"` // each node has its own at that path
-	Scan      time.Duration `koanf:"scan"`       // how old the catalog of it may become before it is scanned again; 0 scans only when somebody asks
+	Scan      time.Duration `koanf:"scan"`       // how old the catalog of it may become before it is scanned again; 0 scans on request only
 	Verify    time.Duration `koanf:"verify"`     // in which all of the catalog is compared once with what is there, a part each hour: feeds do not tell all; 0 is never
 	Feed      string        `koanf:"feed"`       // what tells of changes, so that the catalog is fresh: inotify or changelog of a path, events of a bucket; "" is nothing
 	Queue     string        `koanf:"queue"`      // the URL of the queue (SQS) to which a bucket of AWS sends its events
@@ -163,7 +163,7 @@ func Candidates(getenv func(string) string) []string {
 	return append(files, "/etc/datamove/config.yaml")
 }
 
-// userFile is the file of the person who runs us; "" when they have no home.
+// userFile is the file of the user that runs us; "" without a home.
 func userFile(getenv func(string) string) string {
 	if dir := getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "datamove", "config.yaml")
@@ -175,8 +175,8 @@ func userFile(getenv func(string) string) string {
 }
 
 // Load reads the first of the candidates that exists. Having none is fine, unless
-// DATAMOVE_CONFIG names it. One in a folder that may not be entered is not there for
-// whoever asks: HOME is often left from another account (sudo -u, setpriv, a service).
+// DATAMOVE_CONFIG names it. Load treats a file in a folder without permission to enter
+// as absent: HOME is often left from another account (sudo -u, setpriv, a service).
 // One that is seen and may not be read is an error.
 func Load(getenv func(string) string) (*Config, error) {
 	for _, file := range Candidates(getenv) {
@@ -192,7 +192,7 @@ func Load(getenv func(string) string) (*Config, error) {
 	return Parse("", nil, getenv)
 }
 
-// seen tells whether file is there, as far as whoever asks may look.
+// seen tells whether file is there, as far as this process may look.
 func seen(file string) bool {
 	_, err := os.Lstat(file)
 	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission)
@@ -269,8 +269,8 @@ func CredentialsFile(credentials string) (string, bool) {
 	return strings.CutPrefix(credentials, "file:")
 }
 
-// OthersMayRead reports if a file of secrets is open to others than its owner and who reads it, a user of this number. Who
-// is not its owner reads it by its group: that is how Kubernetes gives a Secret to a pod that is not root.
+// OthersMayRead reports if a file of secrets is open to users other than its owner and reader, a user ID. A reader
+// that is not the owner reads it by its group: that is how Kubernetes gives a Secret to a pod that is not root.
 func OthersMayRead(info fs.FileInfo, reader int) bool {
 	others := info.Mode().Perm() & 0o077
 	if s, ok := info.Sys().(*syscall.Stat_t); ok && reader != 0 && s.Uid != uint32(reader) {

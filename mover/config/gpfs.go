@@ -13,7 +13,7 @@ import (
 type GPFS struct {
 	URL         string `koanf:"url"`         // of the GUI; "" is the mm commands
 	Credentials string `koanf:"credentials"` // a file with SCALE_USER and SCALE_PASSWORD
-	CA          string `koanf:"ca"`          // who signed the GUI's certificate; "" is whom the system knows
+	CA          string `koanf:"ca"`          // the authority of the GUI's certificate; "" trusts the system's authorities
 	As          string `koanf:"as"`          // what its own cluster calls the file system; "" is as it is mounted here
 	Commands    string `koanf:"commands"`    // directory of the mm commands, or of wrappers; "" is /usr/lpp/mmfs/bin
 }

@@ -8,12 +8,12 @@ import (
 	"datamove.dev/mover"
 )
 
-// Join is who says which nodes agents are on, beside tokens of the service itself.
+// Join names the authorities that confirm the node of an agent, beside tokens of the service itself.
 type Join struct {
-	Kubernetes *Kubernetes `koanf:"kubernetes"` // nil: nobody
+	Kubernetes *Kubernetes `koanf:"kubernetes"` // nil: none
 }
 
-// Kubernetes is a cluster whose nodes may join.
+// Kubernetes is a cluster with nodes that may join.
 type Kubernetes struct {
 	ServiceAccount string `koanf:"service_account"` // NAMESPACE/NAME of agents
 	ConfigMap      string `koanf:"config_map"`      // NAMESPACE/NAME, to which the pin of the service is written; "" is nowhere

@@ -18,7 +18,7 @@ type Quota struct {
 	Tasks    int64   `koanf:"tasks"`    // that have not ended
 	Specs    Size    `koanf:"specs"`    // of the records of tasks; those that ended first are forgotten for others
 	Leases   int64   `koanf:"leases"`   // and stagings that are waited for
-	Requests int64   `koanf:"requests"` // whose idempotency keys are remembered for a day
+	Requests int64   `koanf:"requests"` // with idempotency keys that are remembered for a day
 	Datasets int64   `koanf:"datasets"` // names of them
 	Journals Size    `koanf:"journals"` // in the directory of its journals on an agent, which asks its own configuration; in default and users only
 }

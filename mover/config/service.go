@@ -27,14 +27,14 @@ const (
 	DefaultDeadline     = 5 * time.Second // below BatchStartTimeout, which is 10 s
 )
 
-// Cache says when replicas that nobody leases leave a tier: from the fullness
+// Cache says when replicas without a lease leave a tier: from the fullness
 // High on, least recently used first, until it is Low.
 type Cache struct {
 	High Percent `koanf:"high"`
 	Low  Percent `koanf:"low"`
 }
 
-// Project is who shares roots, and a part of what the cluster can move.
+// Project is a group of users that share roots, and a part of what the cluster can move.
 type Project struct {
 	Roots   []string   `koanf:"roots"`   // TIER:path, /path or s3://bucket/prefix: members read and write below them
 	Reads   []string   `koanf:"reads"`   // more of them, to read only
@@ -117,7 +117,7 @@ type Trace struct {
 	Endpoint string `koanf:"endpoint"` // URL of an OTLP receiver; "" is nowhere
 }
 
-// User is a person who may come from another machine.
+// User is a user that may call from another machine.
 type User struct {
 	Certificate string `koanf:"certificate"` // common name of the person's client certificate
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // Each function here checks one value and says what it should look like. None
-// repeats a value in which somebody may have put a secret.
+// repeats a value that may hold a secret.
 
 func oneOf(words ...string) func(string) error {
 	return func(s string) error {

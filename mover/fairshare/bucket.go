@@ -70,8 +70,8 @@ type Buckets struct {
 	set map[Direction]*Bucket
 }
 
-// Set replaces all rates. A direction that is not there any more is unlimited, and who
-// waits for it goes on. More than 4,096 are refused ([mover.ErrRefused]).
+// Set replaces all rates. A direction that is not there any more is unlimited, and callers
+// that wait for it go on. More than 4,096 are refused ([mover.ErrRefused]).
 func (b *Buckets) Set(rates map[Direction]Rate) error {
 	if len(rates) > maxBuckets {
 		return fmt.Errorf("%d limits of endpoints, and %d are possible: %w; limit fewer endpoints", len(rates), maxBuckets, mover.ErrRefused)

@@ -2,9 +2,9 @@ package fairshare
 
 import "math/bits"
 
-// Divide divides a total among so many demands, max-min fair by weight: nobody gets
-// more than it demands while another lacks something, and of those that lack something
-// nobody can get more without one that has less for its weight getting still less. What
+// Divide divides a total among so many demands, max-min fair by weight. No demand gets
+// more than it asks for while another lacks something. Of those that lack something, none
+// can get more unless one with less for its weight gets still less. What
 // is left when all have what they demand is divided by weight too, so that demands have
 // room to grow. Without weights all count alike; a weight below 1 counts as 1.
 //

@@ -26,7 +26,7 @@ type group struct {
 	lull    int64 // the parent's lulls when deficit was last right
 	head    int64 // the price of the turn that is next in it, while it is in the ring
 	due     int64 // the parent's round in which deficit reaches head
-	place   int64 // in the parent's ring: who joins goes to the end
+	place   int64 // in the parent's ring: a new group goes to the end
 	index   int   // in the parent's ring; -1 while it can begin no turn
 
 	most int       // of a task: turns that may run at once; 0 is any number
@@ -152,14 +152,14 @@ func (p *group) correct(refund int64) {
 
 // melt brings the deficit of a party that was not in the ring to the present round.
 //
-// Who was away for a moment only, or has turns that run, earns as if it had been there:
-// between the end of a turn and the wait for the next one there is always a moment, and
-// the turn of another one that begins just then would cost it that turn's whole price.
+// A party that was away for a moment only, or has turns that run, earns as if it had been there.
+// Between the end of a turn and the wait for the next one there is always a moment.
+// The turn of another one that begins just then would cost it that turn's whole price.
 // What it so saves has a bound, since it may want no more than it gets.
 //
 // Otherwise what it owes or is owed becomes less by a quantum in each round, until it is
-// nothing: who wants nothing saves nothing. When nobody at all wants anything, there is
-// nobody left to owe to.
+// nothing: a party without demand saves nothing. When no party at all has a demand, all
+// deficits become zero.
 func (p *group) melt() {
 	rounds := p.parent.round - p.visited
 	switch {

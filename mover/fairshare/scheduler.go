@@ -193,7 +193,7 @@ func (t *turn) waited() {
 	}
 }
 
-// giveUp ends a wait whose caller has gone, or the turn that came meanwhile.
+// giveUp ends the wait of a caller that has gone, or the turn that came meanwhile.
 func (s *Scheduler) giveUp(t *turn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package fairshare decides who may use a shared node next, and how much.
+// Package fairshare decides which task may use a shared node next, and how much.
 //
 // [Scheduler] gives turns by deficit round robin over class, project, user and task,
 // each turn paid for in bytes and operations. [Bucket] and [Buckets] hold bytes and
@@ -14,8 +14,8 @@
 // zero it owes.
 //
 // Scheduler and buckets may be used from many goroutines and start none. Nothing is
-// kept on disk: after a crash nobody owes anything. What a turn does, and that flows,
-// weights and rates are who and what they say, is left to the callers.
+// kept on disk: after a crash no party owes anything. The callers do the work of a turn, and
+// answer for the names of flows, the weights and the rates.
 // TestSameAsWalkingTheRing shows the order of turns, TestProjectsShareEqually a whole
 // node, TestLateIsNotLost flows that are late, TestSlowTurnsLeaveTheirRoom one that waits for
 // something else, TestBucketHoldsItsRate the buckets.
@@ -23,7 +23,7 @@ package fairshare
 
 import datamovev1 "datamove.dev/api/datamove/v1"
 
-// Flow is who wants a turn.
+// Flow is the task that wants a turn, with its class, project and user.
 type Flow struct {
 	Class   datamovev1.TaskClass // what is not one of the six counts as REPLICATE
 	Project string
@@ -40,14 +40,14 @@ type Cost struct {
 // maxTurn bounds the price of one turn, and what a party may owe or be owed.
 const maxTurn = 16 << 30
 
-// price is the cost as one number. A turn is one operation at least, so that nobody
+// price is the cost as one number. A turn is one operation at least, so that no flow
 // has turns for nothing.
 func (c Cost) price(opBytes int64) int64 {
 	ops := min(max(c.Ops, 1), maxTurn/opBytes)
 	return min(max(c.Bytes, 0), maxTurn-ops*opBytes) + ops*opBytes
 }
 
-// Weights say how much of a node a party gets when others want it too. Who gets them
+// Weights say how much of a node a party gets when others want it too. The scheduler
 // keeps the maps: they must not change afterwards.
 type Weights struct {
 	// Classes overrides the weights of classes: restore 32, checkpoint 16, stage 8,

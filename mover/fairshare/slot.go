@@ -44,8 +44,8 @@ func (s *Scheduler) vacate(t *turn) {
 	t.room = 0
 }
 
-// longest is how long a turn may have its room at most, and has it while nothing is known: so long one account keeps others
-// waiting, whose turns are all slow.
+// longest is how long a turn may have its room at most, and has it while nothing is known. So long an account
+// with slow turns only keeps others waiting.
 const longest = 2 * time.Second
 
 // patienceFor is how long a turn of that price may have its room.

@@ -33,7 +33,7 @@ type Snapshot struct {
 	Flows map[Flow]Use
 }
 
-// Snapshot returns who waits, who runs, and what was served.
+// Snapshot returns what waits, what runs, and what was served.
 func (s *Scheduler) Snapshot() Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -33,7 +33,7 @@ func Acquire(dir, what string) (*Lock, error) {
 		}
 		return nil, err
 	}
-	// Whoever had it before may have removed or moved the directory since.
+	// The previous holder may have removed or moved the directory since.
 	ours, err1 := f.Stat()
 	there, err2 := os.Stat(path)
 	if err := errors.Join(err1, err2); err != nil || !os.SameFile(ours, there) {
@@ -62,7 +62,7 @@ func (l *Lock) Room(need int64) error {
 
 // Opening notes that the store is about to be opened, and returns how many openings
 // before this one did not end. Badger ends the process at some kinds of damage, and
-// then nobody else can say so.
+// then the process can not report it.
 func (l *Lock) Opening() (unended int64, err error) {
 	st, err := l.file.Stat()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// Open opens or makes the store of o.Dir. Who has the directory's Lock may.
+// Open opens or makes the store of o.Dir. The caller holds the Lock of the directory.
 func Open(o badger.Options) (db *badger.DB, err error) {
 	defer Caught(&err)
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {

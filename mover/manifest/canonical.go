@@ -21,8 +21,8 @@ const canonicalHeader = `{"format":"datamove-dataset","version":1}` + "\n"
 // The canonical text is the line {"format":"datamove-dataset","version":1} and a
 // line for each entry, in the order and the notation of the manifest, with the
 // fields name, kind, size, mode, rdev, target and crc64nvme alone. It is the same on
-// every tier and for whoever staged it: times, owners, attributes, holes, and which
-// names are hard links of one content do not count, nor do the header, the mode of
+// every tier and for every user that stages it. Times, owners, attributes, holes, and which
+// names are hard links of one content do not count. Nor do the header, the mode of
 // a symbolic link, and the root, which is where a replica is put and not what it is.
 //
 // A file without a checksum is refused, because its content would not be

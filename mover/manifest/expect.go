@@ -10,18 +10,18 @@ import (
 	"datamove.dev/mover"
 )
 
-// Expect returns s as what its manifest says, and nothing else: a walk that finds that s
+// Expect returns s as what its manifest says, and nothing else. A walk that finds that s
 // has something more, something less, or something else ends with an error of kind
-// mover.ErrCorrupt with the mark mover.ErrUnlike, and files have the checksums of the
-// manifest, which whoever reads them has to find. Contents that s itself does not know the checksum of can only be read, and
+// mover.ErrCorrupt with the mark mover.ErrUnlike. Files have the checksums of the
+// manifest, which readers have to find. Contents that s itself does not know the checksum of can only be read, and
 // not be cloned.
 //
 // Facts beside content are those of s; of what a listing of s tells little of, those of the manifest, if its ETag says that
-// the manifest means this very object: nobody has to ask for each of them. Directories are not compared, because some places
+// the manifest means this very object. Then no request for each of them is needed. Directories are not compared, because some backends
 // have none, and neither is what the walk skips. Walks of a part are as s has them.
 //
-// seen, where it is not nil, says that somebody else looks at whether s has what the manifest says. Then the walk of a tree of
-// which the manifest was made is that of the manifest, and s is asked for nothing: an ETag that is not that of the manifest is found when its file is opened.
+// seen, where it is not nil, says that another component checks whether s has what the manifest says. Then the walk of a tree of
+// which the manifest was made is that of the manifest, and s is asked for nothing. An ETag that is not that of the manifest is found when its file is opened.
 // That is no error where the content is the same.
 func Expect(s mover.Source, open func(ctx context.Context) (io.ReadCloser, error), seen func() bool) mover.Source {
 	return &expecting{source{Source: s, open: open}, seen}
@@ -110,7 +110,7 @@ func (x *expected) next() {
 	}
 }
 
-// all yields what the manifest says, as a listing would: that tells no versions, and who may read an object may not always read those.
+// all yields what the manifest says, as a listing would: that tells no versions, and a caller that may read an object may not always read those.
 func (x *expected) all(yield func(mover.Entry, error) bool) {
 	for ; x.err == nil; x.next() {
 		if x.head.Kind == mover.File {
@@ -218,7 +218,7 @@ func (s *expecting) Open(ctx context.Context, e mover.Entry) (mover.Content, err
 	return c, nil
 }
 
-// unread is a content that has to have a checksum. Nobody gets at what is below it.
+// unread is a content that has to have a checksum. It hides the optional interfaces of the content below it.
 type unread struct {
 	mover.Content
 	entry mover.Entry

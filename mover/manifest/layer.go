@@ -7,11 +7,11 @@ import (
 	"datamove.dev/mover"
 )
 
-// layer is a manifest that is being read beside a walk: that of the place, or above it that of a directory.
+// layer is a manifest that is being read beside a walk: that of the backend, or above it that of a directory.
 type layer struct {
 	*entries        // nil is none
-	dir      string // whose manifest it is
-	around   *layer // nil of that of the place
+	dir      string // that the manifest is of
+	around   *layer // nil of that of the backend
 	mark     uint64 // keeps its inodes apart from those of others
 	done     func()
 
@@ -45,7 +45,7 @@ func (l *layer) next() error {
 	return nil
 }
 
-// failed is the entry whose error it is that the manifest can not be read: the directory, or with that of the place the walk.
+// failed is the entry that gets the error of an unreadable manifest: the directory, or with that of the backend the walk.
 func (l *layer) failed() mover.Entry {
 	if l.around == nil {
 		return mover.Entry{}

@@ -1,6 +1,6 @@
 // Package manifest reads and writes the exact contents of a tree: names, facts
-// and checksums, for what a store can not keep by itself and for whoever wants to
-// compare later. Put around a store (Overlay), it gives entries back the facts that
+// and checksums. They are for what a store can not keep by itself, and for later
+// comparisons. Put around a store (Overlay), it gives entries back the facts that
 // they had.
 //
 // # Format
@@ -38,8 +38,8 @@
 // A manifest is hostile input. What is read without an error to its end is what was
 // written: in order, with valid names, and whole. Memory is bounded by a line
 // and by the open groups of hard links. Nothing here is safe for use by several
-// goroutines at a time, but for Overlay, which is what the place below it is. A
-// manifest becomes visible as a whole because its place publishes it so.
+// goroutines at a time, but for Overlay, which is what the backend below it is. A
+// manifest becomes visible as a whole because its backend publishes it so.
 //
 // What a manifest is for, and when it is written, is left to others.
 // TestRoundTrip, FuzzReader and the files in testdata hold it to this page.

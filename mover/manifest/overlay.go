@@ -13,18 +13,18 @@ import (
 // is none, and is called once for each walk.
 type Opener func(ctx context.Context) (io.ReadCloser, error)
 
-// Overlay returns p with the facts that its manifest tells: walks yield entries
-// with all of them, and whoever opens such an entry gets it back with them.
+// Overlay returns p with the facts that its manifest tells. Walks yield entries
+// with all of them, and a caller that opens such an entry gets it back with them.
 //
-// The place has the last word. An entry that is not the one that the manifest
-// describes, by its ETag or kind, stays as it is; one that the place has not does
+// The backend has precedence. An entry that is not the one that the manifest
+// describes, by its ETag or kind, stays as it is. One that the backend has not does
 // not come back, but for what only a manifest can have (special files; empty
-// directories where the place knows directories by their content); and where both
-// know a fact, the place is right, because it may have been set since. The mode is
-// the manifest's if it only adds bits that the place does not keep.
+// directories where the backend knows directories by their content). Where both
+// know a fact, the backend is right, because it may have been set since. The mode is
+// the manifest's if it only adds bits that the backend does not keep.
 //
 // Without a manifest, p is as it was. A damaged one ends the walk with an error:
-// to go on without it would lose facts, and nobody would know.
+// to go on without it would lose facts silently.
 func Overlay(p mover.Backend, open func(ctx context.Context) (io.ReadCloser, error)) mover.Backend {
 	return &place{p, source{Source: p, open: open}}
 }
@@ -100,8 +100,8 @@ func (s *source) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mov
 	}
 }
 
-// Stat implements mover.Source. Of names it tells what the place knows; those who
-// walked know more. Of the root it knows all, because no walk yields it.
+// Stat implements mover.Source. Of names it tells what the backend knows; a walk
+// tells more. Of the root it knows all, because no walk yields it.
 func (s *source) Stat(ctx context.Context, name string) (mover.Entry, error) {
 	if s.finds && name != "" {
 		return s.statFound(ctx, name)

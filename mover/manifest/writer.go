@@ -141,7 +141,7 @@ func (m *Writer) lead(e *mover.Entry) (string, *mover.Entry) {
 }
 
 // room reports whether one more group of hard links can be remembered beside so
-// many, whose names have so many bytes: a short compressed manifest could name
+// many with names of so many bytes. A short compressed manifest could name
 // groups that take gigabytes.
 func room(groups, held int, leader string) bool {
 	return groups < maxGroups && held+len(leader) <= maxLeaders

@@ -22,9 +22,9 @@ import (
 	"datamove.dev/mover"
 )
 
-// Message is one to one person: what another one's mailbox has to say is nothing to this one.
+// Message is one to one person: an answer about another mailbox says nothing about this one.
 type Message struct {
-	To      string // an address, or the name of somebody of the domain of the Sender
+	To      string // an address, or the name of a user of the domain of the Sender
 	Subject string
 	Text    string
 }
@@ -33,7 +33,7 @@ type Message struct {
 type Sender struct {
 	Server string // HOST:PORT
 	From   string // an address
-	Domain string // of people who are named without one; "" is that of From
+	Domain string // of people without one in their name; "" is that of From
 
 	plain func(net.Conn) bool // where TLS is not asked for; nil is this host
 	roots *x509.CertPool      // nil are those of the system
@@ -45,7 +45,7 @@ const sendMost = time.Minute
 // person is a name that may stand before an @ as it is.
 var person = mover.Pattern(`^[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}$`)
 
-// Address is that of somebody who is named by one, or by a name. It is mover.ErrUsage when it can be none.
+// Address is that of a user named by an address, or by a name. It is mover.ErrUsage for a text that can be no address.
 func (s *Sender) Address(who string) (string, error) {
 	if person().MatchString(who) {
 		_, domain, _ := strings.Cut(s.From, "@")
@@ -61,8 +61,8 @@ func (s *Sender) Address(who string) (string, error) {
 // ErrLater is mover.ErrTransient of one message: the server takes others, and this one perhaps later, as with greylisting or a mailbox that is full.
 var ErrLater = fmt.Errorf("%w: not this message now", mover.ErrTransient)
 
-// Send hands over a message. It is mover.ErrTransient when another try may help (ErrLater: of this message), mover.ErrRefused when the server does not take it, and mover.ErrUsage when nobody can
-// have that address.
+// Send hands over a message. It is mover.ErrTransient when another try may help (ErrLater: of this message). It is mover.ErrRefused when the server does not take it, and mover.ErrUsage for a text
+// that can be no address.
 func (s *Sender) Send(ctx context.Context, m Message) error {
 	to, err := s.Address(m.To)
 	if err != nil {
@@ -147,13 +147,13 @@ func later(err error) error {
 	return err
 }
 
-// loopback says whether a server is on this host: what goes there nobody else can hear.
+// loopback says whether a server is on this host: other hosts can not read what goes there.
 func loopback(c net.Conn) bool {
 	a, ok := c.RemoteAddr().(*net.TCPAddr)
 	return ok && a.IP.IsLoopback()
 }
 
-// format is the message of RFC 5322. That it answers nobody, and wants no answer of a program, says Auto-Submitted (RFC 3834).
+// format is the message of RFC 5322. Auto-Submitted (RFC 3834) says that it is no reply, and that programs shall not answer it.
 func (s *Sender) format(to string, m Message) []byte {
 	var b bytes.Buffer
 	subject := strings.Map(func(r rune) rune {

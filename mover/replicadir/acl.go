@@ -34,17 +34,17 @@ const (
 	nobody     = ^uint32(0) // the id of entries that have none
 )
 
-// closed is the ACL of a gate that nobody may pass but root.
+// closed is the ACL of a gate that only root may pass.
 func closed() acl {
 	return acl{{tagOwner, mayAll, nobody}, {tagGroup, 0, nobody}, {tagOthers, 0, nobody}}
 }
 
-// has reports whether somebody is let in.
+// has reports whether the user is let in.
 func (a acl) has(uid uint32) bool {
 	return slices.ContainsFunc(a, func(e aclEntry) bool { return e.tag == tagUser && e.id == uid && e.perm&mayEnter != 0 })
 }
 
-// of is what an entry of their own allows somebody, within the mask.
+// of is what the entry of the user allows, within the mask.
 func (a acl) of(uid uint32) (perm uint16, named bool) {
 	mask := uint16(mayAll)
 	for _, e := range a {
@@ -58,8 +58,8 @@ func (a acl) of(uid uint32) (perm uint16, named bool) {
 	return perm & mask, named
 }
 
-// with is a with somebody who may enter, and with nobody in it who was not named. Entries
-// that somebody has added by hand stay.
+// with is a with permission for the user to enter, and with no other new entry. Entries
+// that an administrator has added by hand stay.
 func (a acl) with(uid uint32) acl {
 	out := a.without(uid)
 	out = append(out, aclEntry{tagUser, mayEnter, uid})
@@ -73,7 +73,7 @@ func (a acl) with(uid uint32) acl {
 	return append(out, aclEntry{tagMask, mask, nobody}).sorted()
 }
 
-// without is a without somebody, and closed to the group and to others.
+// without is a without the user, and closed to the group and to others.
 func (a acl) without(uid uint32) acl {
 	var out acl
 	for _, e := range a {

@@ -10,13 +10,13 @@ import (
 
 const aclName = "system.posix_acl_access"
 
-// LetIn lets somebody into the gate of a spot, which is made if it is not there. added says that they
-// were not in before, open why everybody can get in.
+// LetIn lets the user of uid into the gate of a spot, which is made if it is not there. added: the
+// user was not in before. open: why every user can get in.
 func (s Path) LetIn(uid uint32) (added bool, open string, err error) {
 	if !s.gated() {
 		return false, "it was staged by an earlier version, to a folder without a gate", nil
 	}
-	for range 3 { // somebody may just be removing the empty ones
+	for range 3 { // another process may just be removing the empty ones
 		if err = s.make(func(int, string) error { return errMade }); errors.Is(err, errMade) {
 			added, open, err = s.letIn(uid)
 		}
@@ -27,8 +27,8 @@ func (s Path) LetIn(uid uint32) (added bool, open string, err error) {
 	return added, open, err
 }
 
-// Lend is LetIn where there is a gate, for who needs to get in for a while: added says that
-// they have to be shut out again.
+// Lend is LetIn where there is a gate, for a user that needs to get in for a while. added: the
+// caller has to shut the user out again.
 func (s Path) Lend(uid uint32) (added bool, err error) {
 	if !s.gated() {
 		return false, nil
@@ -50,7 +50,7 @@ func (s Path) letIn(uid uint32) (added bool, open string, err error) {
 	return letIn(gate, uid)
 }
 
-// claim makes a gate root's. Who staged to it by an earlier version, of which nobody knows any more, could open it.
+// claim makes root the owner of a gate. A gate of an earlier version belongs to the user that staged to it, and that user could open it.
 func claim(gate int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(gate, &st); err != nil || st.Uid == 0 {
@@ -74,7 +74,7 @@ func letIn(gate int, uid uint32) (added bool, open string, err error) {
 	}
 	added = !now.has(uid)
 	err = unix.Fsetxattr(gate, aclName, now.with(uid).encode(), 0)
-	if err == unix.ENOSPC || err == unix.E2BIG || err == unix.ERANGE { // hundreds are in: who comes again is let in again
+	if err == unix.ENOSPC || err == unix.E2BIG || err == unix.ERANGE { // hundreds are in: they are removed, and a user that comes again is let in again
 		err = unix.Fsetxattr(gate, aclName, closed().with(uid).encode(), 0)
 	}
 	if errors.Is(err, unix.EOPNOTSUPP) { // some file systems say so only now
@@ -88,7 +88,7 @@ func shutAll(gate int) error {
 	return notThere(os.NewSyscallError("fsetxattr", unix.Fsetxattr(gate, aclName, closed().encode(), 0)))
 }
 
-// ShutOut keeps somebody out of the gate who was let in.
+// ShutOut takes the entry of uid out of the ACL of the gate.
 func (s Path) ShutOut(uid uint32) error {
 	if !s.gated() || uid == 0 {
 		return nil
@@ -106,8 +106,8 @@ func (s Path) ShutOut(uid uint32) error {
 	return os.NewSyscallError("fsetxattr", unix.Fsetxattr(gate, aclName, now.without(uid).encode(), 0))
 }
 
-// Passes reports whether somebody gets through the gate as it is now. The groups of who asks are not known here, so nobody gets in
-// by them.
+// Passes reports whether the user of uid gets through the gate as it is now. The groups of the user are not known here, so they
+// let no user in.
 func (s Path) Passes(uid uint32) (bool, error) {
 	if !s.gated() || uid == 0 {
 		return true, nil
@@ -167,8 +167,8 @@ const (
 	holdPause = 10 * time.Millisecond
 )
 
-// hold keeps other processes from changing who gets in at the same time, for which nobody but root can
-// open the gate. Where that takes too long or can not be done, we go on: who is lost asks again.
+// hold keeps other processes from changing the ACL at the same time, with a lock on the gate, which only root can
+// open. Where that takes too long or can not be done, we go on: a user with a lost entry asks again.
 func hold(gate int) (release func()) {
 	for range holdTries {
 		switch err := unix.Flock(gate, unix.LOCK_EX|unix.LOCK_NB); err {

@@ -1,32 +1,32 @@
-// Package replicadir keeps replicas of datasets in a directory that many users share: it makes
-// their folders, decides by the kernel's means who gets in, and has nobody change what is there.
+// Package replicadir keeps replicas of datasets in a directory that many users share. It makes
+// their folders, sets ACLs for the users that may get in, and makes files immutable.
 //
 // # Words
 //
 // A spot is where one replica lies: .datasets/NAME/DIGEST/data below the root of a tier. The folder of
-// the digest is its gate: root's, and for those alone who were let in, each by an entry u:UID:--x in its
-// ACL. The folders around it are for everybody to pass, and what is in data belongs to who staged it, with
+// the digest is its gate: it belongs to root, and only users with an entry u:UID:--x in its
+// ACL can enter. Every user can pass the folders around it. What is in data belongs to the user that staged it, with
 // the modes that it has where it came from. A replica is sealed when each directory and file of it is
-// immutable (chattr +i): nobody but root can change, rename, link, chmod or remove anything then, and root
-// has to say so first. Replicas of earlier versions lie in the folder of the digest itself, without a gate.
+// immutable (chattr +i). Only root can change, rename, link, chmod or remove anything then, and root
+// has to remove the attribute first. Replicas of earlier versions lie in the folder of the digest itself, without a gate.
 //
 // # Promises
 //
 // Sealing begins at the top and unsealing at the bottom, so that what is below a directory that is not
 // sealed is not either: each can be interrupted at any moment, and is done by doing it again. What is sealed is so
-// after a power cut. What somebody still has
+// after a power cut. A file that a process still has
 // open for writing is not sealed: that is an error. Nothing is done through a symbolic link, and nothing
 // outside of the root. Symbolic links, FIFOs, sockets and devices can not be immutable themselves; the directories that
 // have them are.
 //
 // Where a file system or the rights of this process do not do for a gate or a seal, that is said in
-// words (why), and everything else goes on: the users of a node can get at such a replica then, and
-// who staged it can change it.
+// words (why), and everything else goes on. The users of a node can get at such a replica then, and
+// its owner can change it.
 //
 // A replica that a pod has, while the service is away, is noted at its gate: nothing unseals it for a removal before the service is told, or the
 // note is over. A note can be made where the replica is sealed, or was whole where nothing can be sealed, and nothing removes it.
 //
-// Several processes may let people in at the same gate. Whose business it is to be let in is left to the service.
+// Several processes may let users in at the same gate. The service decides which users are let in.
 // TestStrangers and TestSealed have real users try, TestKilled stops it in the middle.
 package replicadir
 
@@ -64,10 +64,10 @@ func At(root, path string) (s Path, ok bool) {
 // gated reports whether it has a gate.
 func (s Path) gated() bool { return len(s.folders) == 4 }
 
-// Make makes the folders of a replica, of which the last one is for who stages it, and lets
-// them in. open says why others can get in, too. As root only.
+// Make makes the folders of a replica, with the last one for the user of uid and gid, and lets
+// that user in. open says why others can get in, too. As root only.
 func (s Path) Make(uid, gid uint32) (open string, err error) {
-	for range 3 { // somebody may just be removing the empty ones
+	for range 3 { // another process may just be removing the empty ones
 		err = s.make(func(at int, name string) error { return s.own(at, name, uid, gid) })
 		if err == nil {
 			_, open, err = s.LetIn(uid)
@@ -112,12 +112,12 @@ func ignoreExist(err error) error {
 	return err
 }
 
-// squashed is who root is on NFS where it is nobody (exports(5), root_squash).
+// squashed is the UID that root has on NFS with root_squash (exports(5)).
 const squashed = 65534
 
-// ours looks at a folder that is there: EEXIST says that it is one of ours, and nil that it was made anew. Whoever owns a folder, or may
-// write to it, puts what he likes where a replica is to be. In the root of a tier that everybody may write to (1777) somebody may have been
-// first with the name: what he has made stays, under another one.
+// ours looks at a folder that is there: EEXIST says that it is one of ours, and nil that it was made anew. The owner of a folder, and users with write
+// permission, could exchange a replica in it. In the root of a tier that every user may write to (1777) a user may have made
+// the name first: that entry stays, under another name.
 func (s Path) ours(at int, name string, depth int) error {
 	const othersWrite, most = 0o022, 1000
 	for n := 1; ; n++ {
@@ -130,7 +130,7 @@ func (s Path) ours(at int, name string, depth int) error {
 			return unix.EEXIST
 		}
 		if s.gated() && depth == len(s.folders)-1 && st.Mode&unix.S_IFMT == unix.S_IFDIR {
-			return unix.EEXIST // the gate of an earlier version belongs to who staged it: it is claimed
+			return unix.EEXIST // the gate of an earlier version belongs to the user that staged it: it is claimed
 		}
 		if st.Mode&unix.S_IFMT != unix.S_IFDIR && (owned || depth > 1) {
 			return unix.ENOTDIR

@@ -87,7 +87,7 @@ type walk struct {
 	ctx   context.Context
 	group *errgroup.Group
 	owner uint32      // of what is sealed; 0 is all users
-	blind atomic.Bool // nobody could tell who writes
+	blind atomic.Bool // it could not be told which files are open for writing
 }
 
 func newWalk(ctx context.Context) *walk {
@@ -127,7 +127,7 @@ func (w *walk) mine(fd int) error {
 	return fmt.Errorf("%w: it belongs to uid %d, and the replica is staged by uid %d; purge the replica and stage it again", mover.ErrConflict, st.Uid, w.owner)
 }
 
-// writers looks whether somebody has a file open for writing, who could go on.
+// writers returns an error where a process has a file open for writing, and could go on.
 func (w *walk) writers(fd int, name string) error {
 	_, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
 	switch err {
@@ -221,7 +221,7 @@ func (w *walk) inner(fd int, name string, do func(*os.File) error) error {
 	return do(dir)
 }
 
-// again is another descriptor, whose end is its file's.
+// again is another descriptor, which its file closes.
 func again(fd int, name string) (*os.File, error) {
 	fd, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {

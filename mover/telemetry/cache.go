@@ -25,7 +25,7 @@ type cacheStats struct {
 }
 
 // ClientCaches tells how well this node's caches of mounted tiers do: of each tier
-// whose path, as the configuration has it, lies on Lustre or NFS. Others have nothing
+// with a path, as the configuration has it, on Lustre or NFS. Others have nothing
 // to tell, and nor has a kernel that lets only root look.
 func (s *Sample) ClientCaches(paths map[string]string) {
 	if len(paths) == 0 {

@@ -1,6 +1,6 @@
 // Package telemetry is how the service is seen from outside: metrics for
 // Prometheus, traces for OpenTelemetry, and the log. It is the one home of both
-// libraries; nobody else imports them.
+// libraries; no other package imports them.
 //
 // [Metrics] counts what happens, by methods that are named after it, and asks for
 // what is, by a hook for each scrape that fills a [Sample]. [Table] lists every
@@ -15,7 +15,7 @@
 //
 // Everything may be called from many goroutines, and on a nil *Metrics, which counts
 // nothing. Nothing is kept: counters begin at zero after a crash, as Prometheus
-// expects. Who listens for a scrape and who may ask is left to the service.
+// expects. The service decides which address answers scrapes, and which callers may ask.
 //
 // TestEveryRowIsFed shows that the table is true, TestNoLabelIsFree its bounds, and
 // TestATraceIsOne a trace through gRPC and a worker.

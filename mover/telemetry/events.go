@@ -16,7 +16,7 @@ func (m *Metrics) TaskLed(c datamovev1.TaskClass, waited time.Duration) {
 	m.observe(rowQueueWait, waited, class(c))
 }
 
-// TaskFirstByte counts a task whose first byte came, so long after its submission.
+// TaskFirstByte records how long after its submission a task moved its first byte.
 func (m *Metrics) TaskFirstByte(c datamovev1.TaskClass, after time.Duration) {
 	m.observe(rowFirstByte, after, class(c))
 }
@@ -37,7 +37,7 @@ func (m *Metrics) LeadLost() { m.add(rowLeadsLost, 1) }
 // Batches counts what became of batches.
 func (m *Metrics) Batches(event BatchEvent, n int) { m.add(rowBatchEvents, float64(n), string(event)) }
 
-// Flow is from where to where a task moves, and for whom it has to be how soon.
+// Flow is from where to where a task moves, and the class that says how urgent it is.
 type Flow struct {
 	Source, Target string // tiers; outside of them it is "other"
 	Class          datamovev1.TaskClass
@@ -75,7 +75,7 @@ func (m *Metrics) FailedKind(kind string, n int64) {
 	m.add(rowErrors, float64(n), strings.ToLower(kind))
 }
 
-// Mismatched counts files whose content on a tier was not what it should be.
+// Mismatched counts files with content on a tier that was not what it should be.
 func (m *Metrics) Mismatched(tier string, n int64) { m.add(rowMismatches, float64(n), tier) }
 
 // Removed counts entries that were removed from a tier.

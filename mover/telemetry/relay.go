@@ -22,7 +22,7 @@ var collecting atomic.Pointer[otlptrace.Client]
 
 // Relay sends spans by send, in the form that [Forward] takes, until shutdown, which
 // sends what is left. It is for a process that reaches no collector, and may know none
-// of the secrets that open one: a worker, whose agent forwards. What send does not take
+// of the secrets that open one: a worker, which has its agent forward them. What send does not take
 // is lost.
 func Relay(ctx context.Context, send func(ctx context.Context, spans []byte) error, attrs ...slog.Attr) (shutdown func(context.Context) error, err error) {
 	return tracing(ctx, relay{send}, attrs)

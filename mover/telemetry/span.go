@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 )
 
-// scope is who makes our spans.
+// scope is the name of the instrumentation scope of our spans.
 const scope = "datamove.dev/mover/telemetry"
 
 // Span begins a part of the trace in ctx, or a trace, and returns what ends it with

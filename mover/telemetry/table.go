@@ -7,7 +7,7 @@ type Row struct {
 	Name    string
 	Type    string   // counter, gauge or histogram
 	Unit    string   // seconds, bytes, or what is counted
-	From    string   // who tells it: coordinator, agent, or both
+	From    string   // the component that exports it: coordinator, agent, or both
 	Labels  []string // in the order of their values
 	Meaning string   // also the HELP of a scrape
 
@@ -60,7 +60,7 @@ var (
 	taskBuckets = []float64{.1, 1, 10, 60, 300, 900, 3600, 14400, 43200, 86400, 259200, 604800}
 )
 
-// Who tells a metric.
+// The components that export a metric.
 const (
 	coordinator = "coordinator"
 	agent       = "agent"

@@ -36,8 +36,8 @@ const (
 // Tracing sends spans to the OTLP collector at endpoint, http://host:port in plain
 // text or https://host:port, with attrs (service.name and the like) on all of them,
 // until shutdown, which sends what is left, also when its context has ended, and takes
-// at most five seconds. An empty endpoint sends nothing. Who is called in a trace records
-// it when the caller does; a trace that begins here is recorded. Headers, certificates
+// at most five seconds. An empty endpoint sends nothing. A server in a trace records
+// it when its caller does; a trace that begins here is recorded. Headers, certificates
 // and timeouts are taken from the usual OTEL_EXPORTER_OTLP_ variables.
 //
 // A collector that can not be reached costs a warning in the default log and the spans
@@ -109,7 +109,7 @@ func spanLimits() sdktrace.SpanLimits {
 var carrier = propagation.TraceContext{}
 
 // ServerOptions has a gRPC server make spans of its requests, as parts of the trace
-// of who calls.
+// of the caller.
 func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.StatsHandler(otelgrpc.NewServerHandler(grpcOptions()...))}
 }
@@ -128,7 +128,7 @@ func grpcOptions() []otelgrpc.Option {
 }
 
 // standing are conversations that last, of which a span would say nothing, and
-// questions that nobody asks about.
+// health checks.
 var standing = map[string]bool{
 	agentv1.LinkService_Attend_FullMethodName:       true,
 	datamovev1.TaskService_WatchTask_FullMethodName: true,

@@ -17,7 +17,7 @@ import (
 // other is the label of everything that has no word of its own.
 const other = "other"
 
-// How many words a label can have whose words are names.
+// How many values a label with names as its values can have.
 const (
 	maxTiers    = 100
 	maxProjects = 1000
@@ -73,13 +73,13 @@ type Denial string
 
 // The reasons to deny.
 const (
-	DeniedIdentity    Denial = "identity"    // who calls is not known
+	DeniedIdentity    Denial = "identity"    // the caller is not known
 	DeniedCertificate Denial = "certificate" // forged, foreign, expired or revoked
 	DeniedRole        Denial = "role"        // the role may not do that
-	DeniedOwner       Denial = "owner"       // it belongs to somebody else
+	DeniedOwner       Denial = "owner"       // it belongs to another user
 	DeniedRoot        Denial = "root"        // outside the roots of the project
 	DeniedRate        Denial = "rate"        // too many requests
-	DeniedRoute       Denial = "route"       // nobody may
+	DeniedRoute       Denial = "route"       // no caller may
 )
 
 // HSMAction is what a copytool was asked to do.
@@ -111,7 +111,7 @@ const (
 // words is a set of words of ours: each value of the label is one of them.
 type words map[string]bool
 
-// closed has, for each label whose words are ours, the words.
+// closed has, for each label with a fixed set of values, the values.
 var closed = map[string]words{
 	"class":     set(enum(datamovev1.TaskClass_name, "TASK_CLASS_")),
 	"state":     set(taskStates, replicaStates, agentStates, []string{"queued", "leased"}),

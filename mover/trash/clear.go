@@ -210,7 +210,7 @@ func unlink(dir int, name string) error {
 // rename moves an entry to where nothing of that name is.
 func rename(dir int, name string, to int, newName string) error {
 	err := unix.Renameat2(dir, name, to, newName, unix.RENAME_NOREPLACE)
-	if err == unix.EINVAL { // NFS has no such flag; nobody else makes such a name
+	if err == unix.EINVAL { // NFS has no such flag; no other process makes such a name
 		err = unix.Renameat(dir, name, to, newName)
 	}
 	return err

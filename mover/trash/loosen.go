@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seal takes a directory from its owner: nobody but us and root changes any more what is in it, though he has it
+// seal takes a directory from its owner: only we and root can change any more what is in it, though the owner has it
 // open. What can not be done here does no harm: then removals fail, and say so.
 func seal(fd int, st *unix.Stat_t) {
 	me := uint32(unix.Geteuid())

@@ -63,7 +63,7 @@ func call(why string, now time.Time) string {
 	return now.UTC().Format("20060102T150405.000000000Z") + "." + why[:min(len(why), 100)] + "." + rand.Text()
 }
 
-// open opens the trash of a root, which is made where it is not there. One that somebody else could change is none.
+// open opens the trash of a root, which is made where it is not there. One that another user could change is refused.
 func open(root int) (int, error) {
 	refused := func(kind error, why string) error {
 		return failed("open", root, Folder, fmt.Errorf("%w: %s; remove it, and it is made anew", kind, why))

@@ -4,8 +4,8 @@
 // It owns the files below page, which are in the binary, and [Handler], which serves
 // them. The page is HTML, CSS and JavaScript modules as they are written: no build
 // step, no library, nothing from elsewhere. In the browser it asks the JSON side of
-// the API, which the same listener has to serve below /v1; it may do what the person
-// behind the browser may do, and asks nobody else.
+// the API, which the same listener has to serve below /v1. It has the permissions of the user
+// of the browser, and connects to no other server.
 //
 // Promises:
 //
@@ -17,8 +17,8 @@
 //   - A page is of one version: its files are named by a digest of them all. They may be
 //     kept for ever, and the entry is asked for anew each time.
 //
-// A Handler keeps nothing and may serve many requests at once. Who may connect is
-// for the listener to say, and which names we go by for the gateway beside it.
+// A Handler keeps nothing and may serve many requests at once. The listener decides which clients may connect,
+// and the gateway beside it which host names are accepted.
 //
 // TestFiles looks at the files, TestHeaders at what is served. test/system/browser looks
 // at the page in Chromium: TestModules calls its functions, TestViews compares what it

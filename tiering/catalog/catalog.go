@@ -70,12 +70,12 @@ type Catalog struct {
 	lock *kvstore.Lock
 	db   *badger.DB
 
-	easing sync.Mutex // held by who eases the memory
+	easing sync.Mutex // held while the memory is eased
 
 	mu       sync.Mutex             // guards all below
 	next     number                 // that was not given to a folder yet
 	reserved number                 // up to which none is given twice, even after a kill
-	writing  map[Tree]chan struct{} // one token each: whoever changes it
+	writing  map[Tree]chan struct{} // one token each, held while the tree is changed
 }
 
 // Open opens or makes the catalog in a directory that is of it alone. A damaged one is moved aside, and the log says so.
@@ -208,7 +208,7 @@ func (c *Catalog) newNumber() (number, error) {
 	return c.next - 1, nil
 }
 
-// hold waits until nobody else changes a tree; the caller calls done.
+// hold waits until no other call changes a tree; the caller calls done.
 func (c *Catalog) hold(ctx context.Context, tree Tree) (done func(), err error) {
 	c.mu.Lock()
 	token := c.writing[tree]

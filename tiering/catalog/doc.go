@@ -3,20 +3,20 @@
 //
 // Its words: a [Tree] is what is catalogued, a tier, or that of one node; a folder is a directory of a tree, by a number
 // that is its alone (one that was moved is a new one, and is read anew); a page is a run of a folder's entries; a scan compares a walk with what is there
-// ([Catalog.Scan]); a look does that for single names, because a feed of changes says that something happened to them
-// ([Catalog.Look]); a mark is where such a feed stands.
+// ([Catalog.Scan]). A look does that for single names, because a feed of changes says that something happened to them
+// ([Catalog.Look]). A mark is the position of such a feed.
 //
 // Promises:
 //
-//   - What is there is what a walk or a look saw, at some time since the last one, of names whose directory could be read. Of
+//   - What is there is what a walk or a look saw, at some time since the last one, of names in directories that could be read. Of
 //     a directory that could not, what was known stays.
-//   - Concurrency: everything may be called from many goroutines. Scans and looks of one tree wait for each other; who reads sees one
-//     moment, and waits for nobody.
+//   - Concurrency: everything may be called from many goroutines. Scans and looks of one tree wait for each other; a reader sees one
+//     moment, and does not wait.
 //   - After kill -9 everything is there that was committed: what a look saw is there before its mark is. [State.Scanned] is of the last
 //     scan that came to its end, and [State.Began] says that another one did not. A directory that was found and not read to its end is read by
 //     the next look at it.
-//   - A full disk is mover.ErrFull before anything is written. A damaged catalog is moved aside at Open, and an empty one takes its
-//     place: nothing is scanned, so nothing is decided by it.
+//   - A full disk is mover.ErrFull before anything is written. A damaged catalog is moved aside at Open and replaced by an empty
+//     one. Nothing is scanned, so nothing is decided by it.
 //   - Memory does not grow with the entries (TestSizes): what is mapped of the store's files is given back.
 //
 // What entries mean, and what is done with them, is left to policies. TestScan compares with the tree, TestModel with a map of names; TestKill

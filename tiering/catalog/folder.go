@@ -49,7 +49,7 @@ func (v *view) record(n number) (record, error) {
 	return readRecord(raw)
 }
 
-// page finds the page of a folder from a bound on: the first whose bound is not before it. Without one, raw is nil and b the last.
+// page finds the page of a folder from a bound on: the first with a bound that is not before it. Without one, raw is nil and b the last.
 func (v *view) page(n number, from bound) (b bound, raw []byte, err error) {
 	v.it.Seek(pageKey(n, from))
 	if !v.it.Valid() {

@@ -18,7 +18,7 @@ const (
 	keyGone   = 'g' // folder -> nothing: it is in no tree any more, and its parts have to be removed still
 )
 
-// Parts of a folder. A page is named by its bound, the name that sorts last in it, so that the first page whose bound is not
+// Parts of a folder. A page is named by its bound, the name that sorts last in it. So the first page with a bound that is not
 // before a name is where that name is, or has to go. The last page has no bound.
 const (
 	partRecord = iota

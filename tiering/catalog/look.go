@@ -23,8 +23,8 @@ type Mark struct {
 // lookers are how many names are looked at at the same time: most of the time is a server's.
 const lookers = 16
 
-// Look looks at names of a tree, because something may have happened to them, and brings what is known of them up to date. A directory that is new, and
-// one whose name ends in a slash, because it was moved with all that it has, is scanned. What was known of a name that may not be looked at stays. The mark is stored together with what was seen, or after it, and
+// Look looks at names of a tree, because something may have happened to them, and brings what is known of them up to date. It scans a directory that is new, and
+// one with a name that ends in a slash, because it was moved with all that it has. What was known of a name that may not be looked at stays. The mark is stored together with what was seen, or after it, and
 // never before; one without a feed is none.
 //
 // mover.ErrNotExist means that the tree was never scanned; any error means that the names have to be looked at again.
@@ -246,7 +246,7 @@ func (l *look) set(m *merge, f fact) error {
 	}
 	if n != 0 && f.file != nil && f.file.Ino == was.Ino {
 		r, err := l.from.record(n)
-		if (r.unread || f.of.deep) && err == nil { // unread: somebody was killed before
+		if (r.unread || f.of.deep) && err == nil { // unread: an earlier process was killed before
 			l.dirs = append(l.dirs, found{f.of.name, n, r})
 		}
 		return err
@@ -283,7 +283,7 @@ func (l *look) scan(ctx context.Context) error {
 		s := l.c.newScan(l.tree, ScanOptions{Dir: d.name, Now: l.now})
 		err := s.run(ctx, l.src)
 		s.close()
-		if errors.Is(err, mover.ErrNotExist) { // gone by now: somebody says so
+		if errors.Is(err, mover.ErrNotExist) { // gone by now: the feed tells of it
 			continue
 		}
 		d.unread = false

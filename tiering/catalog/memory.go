@@ -31,7 +31,7 @@ func (e *easing) moved(bytes int) {
 	e.c.ease()
 }
 
-// ease has the kernel take back the pages of the store's tables, when they are many. Nothing is lost by it: who needs one reads it again.
+// ease has the kernel take back the pages of the store's tables, when they are many. Nothing is lost by it: a reader that needs one reads it again.
 func (c *Catalog) ease() {
 	if mapped() < mappedMost || !c.easing.TryLock() {
 		return

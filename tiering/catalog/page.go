@@ -132,7 +132,7 @@ func readPage(files []dataset.File, page []byte, dir string) ([]dataset.File, er
 	if r.bad || len(r.b) > 0 {
 		return files[:first], fmt.Errorf("%w: a page that does not end where its entries do", mover.ErrCorrupt)
 	}
-	// One string holds all names of a page: whoever keeps one, keeps them all.
+	// One string holds all names of a page: a reference to one of them keeps all in memory.
 	all, at := string(names), int32(0)
 	for i, end := range ends {
 		files[first+i].Base = all[at:end]

@@ -75,7 +75,7 @@ func (c *Catalog) Below(ctx context.Context, tree Tree, dir string) iter.Seq2[da
 	}
 }
 
-// below yields what is in a folder. It reports false when nobody wants more.
+// below yields what is in a folder. It reports false when the caller wants no more.
 func (v *view) below(ctx context.Context, n number, dir string, yield func(dataset.File, error) bool) (more bool, err error) {
 	for b := (bound{}); ; b.name += "\x00" {
 		if ctx.Err() != nil {
@@ -113,7 +113,7 @@ func (v *view) below(ctx context.Context, n number, dir string, yield func(datas
 	}
 }
 
-// Range is a part of the folders of all trees, for somebody who reads them beside others.
+// Range is a part of the folders of all trees, for one of several goroutines that read them.
 type Range struct{ from, to number }
 
 // Ranges cuts all folders into parts of about the same size.

@@ -63,7 +63,7 @@ func (s *scan) enough(e *mover.Entry) (bool, error) {
 	return false, nil
 }
 
-// rolled notes where a part has ended, and whether there is more. A part behind everything that finds nothing takes nothing away: who unmounts a tree has not emptied it.
+// rolled notes where a part has ended, and whether there is more. A part behind everything that finds nothing takes nothing away: an unmounted tree is not an empty one.
 func (s *scan) rolled(more bool) {
 	first, none := s.state.Rolled == "", s.taken == 0
 	if first {

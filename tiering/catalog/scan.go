@@ -77,7 +77,7 @@ type ScanOptions struct {
 	Dir  string                                  // only what is below
 	Skip func(name string, kind mover.Kind) bool // is not there for the catalog; nil skips nothing
 	Now  time.Time                               // zero is that of this host
-	// Part scans so many entries, or some more, behind From, which is State.Rolled as who walks knows it, and lets it stand there: part after part the whole tree is
+	// Part scans so many entries, or some more, behind From, which is State.Rolled as the walking side knows it. The scan then moves State.Rolled: part after part the whole tree is
 	// verified, and then from its beginning again. 0 is no part.
 	Part int
 	From string
@@ -261,8 +261,8 @@ func (s *scan) leave() error {
 	return s.to.put(put(recordKey(f.n), f.record.bytes()))
 }
 
-// since is when an entry is first seen: now. In the first scan of a tree, of which nobody knows when what is in it came, it is when it was
-// there at the latest: when its inode was changed, or its object written. A time that somebody can set is no such one.
+// since is when an entry is first seen: now. In the first scan of a tree it is not known when an entry came. There it is when the entry was
+// there at the latest: when its inode was changed, or its object written. A time that a user can set does not count.
 func (s *scan) since(e *mover.Entry) int64 {
 	now, came := s.o.Now.Unix(), int64(0)
 	switch {
@@ -386,7 +386,7 @@ func (s *scan) unread(e *mover.Entry, err error) error {
 	return nil
 }
 
-// tellEvery is after how many entries somebody is told.
+// tellEvery is the number of entries between two calls of Seen.
 const tellEvery = 10_000
 
 func (s *scan) tell() {

@@ -102,7 +102,7 @@ func (s *sender) put(what byte, dir string, body []byte) error {
 	return err
 }
 
-// Received is a walk that somebody sends: a Source whose Walk can be asked once, and that knows of nothing else.
+// Received is a walk that another process sends: a Source with a Walk that can be asked once, and that knows of nothing else.
 type Received struct {
 	r     *bufio.Reader
 	reads mover.Reads // what its end says
@@ -117,7 +117,7 @@ func (r *Received) Stat(context.Context, string) (mover.Entry, error) {
 	return mover.Entry{}, fmt.Errorf("%w: of a walk that is sent only that is known", mover.ErrUnsupported)
 }
 
-// Walk implements Source. The options are those of who sends.
+// Walk implements Source. The options are those of the sender.
 func (r *Received) Walk(ctx context.Context, _ mover.WalkOptions) iter.Seq2[mover.Entry, error] {
 	return func(yield func(mover.Entry, error) bool) {
 		if err := r.walk(ctx, yield); err != nil {

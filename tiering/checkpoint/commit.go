@@ -15,8 +15,8 @@ import (
 	"datamove.dev/mover"
 )
 
-// Commit is what [Committed] says: these are the files of the set, and all of them are there. It is written last: by who saves, with "datamove
-// checkpoint commit", and by who has copied the set, with the level at which the copy was checked.
+// Commit is what [Committed] says: these are the files of the set, and all of them are there. It is written last: by the trainer that saves, with "datamove
+// checkpoint commit", and by the copy of the set, with the level at which the copy was checked.
 type Commit struct {
 	Created time.Time
 	Save    string        // which save of the set it is of, where it was copied from; "" is this one
@@ -26,7 +26,7 @@ type Commit struct {
 	Tags    []string      // for which retention keeps it
 	Took    time.Duration // that the copy took
 	Files   []Committing  // by name
-	// Torn says why what is there says nothing: it is of somebody else, or damaged. "" is nothing of that. It is not written.
+	// Torn says why what is there says nothing: another program wrote it, or it is damaged. "" is nothing of that. It is not written.
 	Torn string
 }
 
@@ -115,7 +115,7 @@ func digestOf(files []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// ParseCommit reads what stands in the file. What is of somebody else, or damaged, says in Torn what it is.
+// ParseCommit reads what stands in the file. The text of another program, or a damaged one, says in Torn what it is.
 func ParseCommit(text []byte) Commit {
 	var w written
 	if !bytes.Contains(text[:min(len(text), 256)], []byte(commitFormat)) {
@@ -159,7 +159,7 @@ func ParseCommit(text []byte) Commit {
 
 func byName(a, b Committing) int { return cmp.Compare(a.Name, b.Name) }
 
-// levelNamed is the level of a name; Unchecked is one that nobody knows.
+// levelNamed is the level of a name; Unchecked is an unknown one.
 func levelNamed(name string) mover.Level {
 	for l := mover.Unchecked; l <= mover.Read; l++ {
 		if l.String() == name {

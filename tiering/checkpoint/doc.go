@@ -7,8 +7,8 @@
 //
 // "Newest" is not "complete": a set counts when its profile has a positive sign of it, nothing speaks against it (a temporary name, a
 // marker of what is unfinished, an empty or a missing shard, a file that is younger than the mark, something that was added to it or taken from it
-// since, other files than those of the set that the tracker names), no file of it is shorter than its format says and none is missing that another one names ([Torn]), all ranks have written ([Check]), and, for who
-// copies it, its print has stayed the same for a while ([Sights]). A [Commit] needs none of that, and is held to its list.
+// since, other files than those of the set that the tracker names), no file of it is shorter than its format says and none is missing that another one names ([Torn]), all ranks have written ([Check]), and, for a
+// copy, its print has stayed the same for a while ([Sights]). A [Commit] needs none of that, and is held to its list.
 // Which is the newest says when sets were saved, and when the tracker was written that names one ([Found.Current]): a run that is rolled back counts its steps again.
 // No content is believed but that of trackers and commits: nothing is ever unpickled.
 //

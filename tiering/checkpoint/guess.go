@@ -18,8 +18,8 @@ func Profiles() (all []Profile) {
 	return all
 }
 
-// Guess finds out whose checkpoints are in a folder: by the names in it, and where these say nothing, or speak of files alone, by what is in the newest directory. Plain
-// is what nothing says anything of, and Mixed what several are.
+// Guess finds out which framework wrote the checkpoints in a folder. It looks at the names in it and, where these say nothing, or speak of files alone, at what is in the newest directory. Plain
+// is a folder without a sign of one, and Mixed one with signs of several.
 func Guess(ctx context.Context, f Folder) (Profile, error) {
 	top, err := f.Top(ctx)
 	if err != nil {
@@ -71,7 +71,7 @@ func guessNames(top Tree) (all []Profile, directories bool) {
 	return all, directories
 }
 
-// profileIn is whose a set of a folder is. inside begins with itself.
+// profileIn is the framework of a set of a folder. inside begins with itself.
 func profileIn(p Profile, t Tree, inside []Entry) Profile {
 	name := inside[0].Name
 	switch {

@@ -15,14 +15,14 @@ import (
 	"datamove.dev/mover"
 )
 
-// Each yields what is or could be a checkpoint in a folder, the newest first, and looks into one after the other: memory is that of one, and who
-// stops early has not looked into the rest. A set in whose files something speaks against it ([Check]) is not complete. The
+// Each yields what is or could be a checkpoint in a folder, the newest first, and looks into one after the other. Memory is that of one, and a caller that
+// stops early has not looked into the rest. A set with a file that speaks against it ([Check]) is not complete. The
 // view has the trackers, and of the sets the one that is yielded.
 func Each(ctx context.Context, f Folder, p Profile) iter.Seq2[Found, error] {
 	return each(ctx, f, p, true)
 }
 
-// Glance is Each without a look into files: who looks again and again looks into them once nothing changes any more.
+// Glance is Each without a look into files: a caller that looks again and again looks into them once nothing changes any more.
 func Glance(ctx context.Context, f Folder, p Profile) iter.Seq2[Found, error] {
 	return each(ctx, f, p, false)
 }

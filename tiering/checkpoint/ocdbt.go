@@ -13,7 +13,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// Orbax has its arrays in a database of TensorStore, OCDBT: a manifest names the root of a tree, whose nodes and values lie in files with random names. The loader of an array fails when one of
+// Orbax has its arrays in a database of TensorStore, OCDBT: a manifest names the root of a tree with nodes and values in files with random names. The loader of an array fails when one of
 // these files is not there, or too short (tensorstore/kvstore/ocdbt/index.rst, "Storage format", and format/ in the same directory: tensorstore 07830a3f).
 
 const (

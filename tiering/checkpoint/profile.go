@@ -7,7 +7,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// Profile is the framework whose checkpoints they are.
+// Profile is the framework that wrote the checkpoints.
 type Profile string
 
 // The profiles.

@@ -86,7 +86,7 @@ var rankOfPart = mover.Pattern(`(-[a-z]+|(?:mp|expp)_rank)_\d{1,9}`)
 // ckpt_layer_path), layer_1_expert_2_mp_rank_03_model_states.pt (runtime/engine.py _get_expert_ckpt_name).
 func partOf(file string) string { return rankOfPart().ReplaceAllString(file, "$1") }
 
-// confirmed says of a set whose files do not tell it that the next one of the run has the files of the same ranks: then a run of another size began with it.
+// confirmed says of a set that does not tell it by its own files that the next one of the run has the files of the same ranks. Then a run of another size began with it.
 func (r *ranks) confirmed(of func([]Entry) []ranks, t Tree, after []string) bool {
 	return !r.told && slices.ContainsFunc(after, func(name string) bool {
 		return slices.ContainsFunc(of(t.under(name)), func(next ranks) bool { return next.dir == r.dir && maps.Equal(next.has, r.has) })

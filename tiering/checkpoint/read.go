@@ -116,7 +116,7 @@ func (r *reader) enter(at *os.File, prefix, name string, depth int) error {
 	return r.read(dir, prefix+name+"/", depth+1, true)
 }
 
-// entry looks at a name. A file system that somebody has mounted there is not asked: it may not answer.
+// entry looks at a name. A file system that a user has mounted there is not asked: it may not answer.
 func (r *reader) entry(dir *os.File, prefix, name string) (e Entry, err error) {
 	if strings.HasPrefix(name, mover.TempPrefix) {
 		return e, nil // ours

@@ -8,7 +8,7 @@ import (
 // Keep says which checkpoints stay on a tier. The zero value keeps all.
 type Keep struct {
 	Last  int   // this many of the newest; 0 keeps all
-	Every int64 // those whose step is a multiple of it; 0 adds none
+	Every int64 // those with a step that is a multiple of it; 0 adds none
 	Least int   // this many that are verified; less than 2 is 2
 }
 
@@ -23,7 +23,7 @@ type Held struct {
 	Verified bool  // its copy here was checked
 	Unread   bool  // what it had in it when it came is not known: none goes because of it
 	Tagged   bool
-	Named    bool // a tracker here names it: who resumes without us begins there
+	Named    bool // a tracker here names it: a trainer that resumes without datamove begins there
 	Second   bool // another tier has it, verified and read, too
 }
 

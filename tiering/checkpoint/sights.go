@@ -2,7 +2,7 @@ package checkpoint
 
 import "time"
 
-// Quiet is for how long nothing in a set has to change before it is copied, when nobody says otherwise.
+// Quiet is the default for how long nothing in a set has to change before it is copied.
 const Quiet = 30 * time.Second
 
 // Sights remember since when things look as they do. The zero value has seen nothing.

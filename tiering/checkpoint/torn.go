@@ -11,7 +11,7 @@ import (
 // Peek reads a part of a file of a tree, and less than p at its end.
 type Peek func(name string, off int64, p []byte) (n int, err error)
 
-// Torn looks at the beginning and the end of files of a set whose formats say how long they have to be, and says which of them is not whole. After a
+// Torn looks at the beginning and the end of files of a set in formats that say how long they have to be. It says which of them is not whole. After a
 // power cut names, sizes and times can be there while the content is not, since most frameworks sync nothing. Nothing in them is
 // believed but that. A file that can not be read, or is of another format, is not torn. What a [Commit] names was synced before.
 func Torn(t Tree, s Set, peek Peek) (why string) {
@@ -76,8 +76,8 @@ func part(e Entry, peek Peek, off, n int64) (b []byte, ok bool) {
 	return b, err == nil && got == len(b)
 }
 
-// zipWhole says whether what begins as an archive, as torch.save writes it, ends as one. Who writes without one begins otherwise, but
-// nobody begins with zeros.
+// zipWhole says whether what begins as an archive, as torch.save writes it, ends as one. Other formats begin otherwise, but
+// none begins with zeros.
 func zipWhole(e Entry, peek Peek) bool {
 	head, ok := part(e, peek, 0, min(4, e.Size))
 	if !ok {

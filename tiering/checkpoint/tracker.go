@@ -89,8 +89,8 @@ func (t Tree) tracked(tracker string) string {
 	return named(t.Texts[tracker])
 }
 
-// nemoMarkers are the names that what says of a set of NeMo that it is not finished can have. NeMo takes the suffixes away, of which the weights' mean has one
-// of its own; who follows other rules leaves some of them.
+// nemoMarkers are the names of the file that marks a set of NeMo as not finished. NeMo takes the suffixes away, of which the weights' mean has one
+// of its own; programs with other rules leave some of them.
 func nemoMarkers(name string) []string {
 	bare := strings.TrimSuffix(strings.TrimSuffix(name, ".nemo"), ".ckpt")
 	all := []string{name + unfinished, bare + unfinished}

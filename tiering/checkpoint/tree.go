@@ -27,7 +27,7 @@ type Entry struct {
 	Size     int64
 	Inode    uint64
 	Modified int64 // ns
-	Changed  int64 // ns; nobody can set it
+	Changed  int64 // ns; no call can set it
 }
 
 // Tree is what was in a directory.

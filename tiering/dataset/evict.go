@@ -26,7 +26,7 @@ func (w Watermarks) OrDefault() Watermarks {
 type Eviction struct {
 	Replicas []*datamovev1.Replica // the least recently used first
 	Bytes    int64                 // that they free
-	Short    int64                 // that are still missing then; above 0 somebody should be told
+	Short    int64                 // that are still missing then; above 0 an operator should be told
 	Kept     Kept                  // what was passed over on the way
 }
 

@@ -40,8 +40,8 @@ type View struct {
 	leases   []lease
 	needed   map[identity][]int32 // leases, by what they name
 	held     Places[int32]        // of leases
-	lost     []int32              // leases on a tier, nobody knows where
-	strays   []int32              // replicas on a tier, nobody knows where
+	lost     []int32              // leases on a tier, at an unknown location
+	strays   []int32              // replicas on a tier, at an unknown location
 	used     map[identity]time.Time
 	pins     map[string][]*datamovev1.PinInfo // by dataset
 }
@@ -202,8 +202,8 @@ func (v *View) locate(text, tierName, node string) (Address, certainty) {
 	return at, sure
 }
 
-// resolve follows a location to its address. node is whose node-local tiers and
-// paths are meant.
+// resolve follows a location to its address. node is the node of node-local tiers and
+// paths.
 func (v *View) resolve(l location.Location, node string) (Address, certainty) {
 	if l.Scheme != location.InTier {
 		return absolute(l, node)
@@ -233,7 +233,7 @@ func (t *tier) on(node string) Address {
 // Where is the address of what is recorded for a tier, or for none, and of any location on
 // a node without a tier; sure says that anything is known of it. Two records can be in each
 // other's way only if their addresses meet, as [Places] finds them, or if one is on a tier
-// and nobody knows where.
+// at an unknown location.
 func (v *View) Where(text, tierName, node string) (at Address, sure bool) {
 	at, certain := v.locate(text, tierName, node)
 	return at, certain != nowhere
@@ -271,7 +271,7 @@ func (v *View) Overlapping(l location.Location, node string) ([]*datamovev1.Repl
 	return all, nil
 }
 
-// meeting returns the replicas whose addresses meet at.
+// meeting returns the replicas with addresses that meet at.
 func (v *View) meeting(at Address) (all []*replica) {
 	for i := range v.places.Meeting(at) {
 		all = append(all, &v.replicas[i])

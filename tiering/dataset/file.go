@@ -43,7 +43,7 @@ func FileOf(e *mover.Entry, seen int64) File {
 	return f
 }
 
-// Proven is a file without times that are no facts: of an object a listing has when it came, and who looks at it alone may not.
+// Proven is a file without times that are no facts. A listing has the time at which an object came. A look at the single object may not have it.
 func (f File) Proven() File {
 	if !f.Known.Has(mover.FactMtime) {
 		f.Mtime = 0

@@ -27,7 +27,7 @@ func brief(location string) string {
 	return location
 }
 
-// refusal is why a rule says no, of a kind whose name would add nothing.
+// refusal is why a rule says no, of a kind with a name that would add nothing.
 type refusal struct {
 	why  string
 	kind error
@@ -54,8 +54,8 @@ func busy(op string, r *replica, task string) error {
 	}
 }
 
-// MayLease says why nobody can hold the replica, or nil: only what is whole is there
-// to be held, and what is marked REMOVING is lost to new holders.
+// MayLease says why the replica can not be leased, or nil. Only a whole replica can be
+// held, and one that is marked REMOVING gets no new holders.
 func (v *View) MayLease(asked *datamovev1.Replica) error {
 	i, ok := v.found[v.identity(asked)]
 	switch {
@@ -135,7 +135,7 @@ func (v *View) pinned(op string, r *replica) error {
 	return nil
 }
 
-// shared refuses a replica whose removal would touch something else: another
+// shared refuses to remove a replica if that would touch something else: another
 // replica, the root of its own tier, or another tier.
 func (v *View) shared(op string, r *replica) error {
 	for _, other := range v.meeting(r.at) {
@@ -155,8 +155,8 @@ func (v *View) shared(op string, r *replica) error {
 	return nil
 }
 
-// unfound refuses to remove anything that a replica may lie in of which nobody knows
-// where on its tier it is.
+// unfound refuses to remove anything that may contain a replica with an unknown
+// location on its tier.
 func (v *View) unfound(op, where string, at Address) error {
 	for _, i := range v.strays {
 		if r := &v.replicas[i]; v.mayLieIn(at, r.GetTier(), r.GetNode()) {

@@ -10,7 +10,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// Bounds of a lease. Who needs one for longer renews it.
+// Bounds of a lease. A holder that needs one for longer renews it.
 const (
 	MinTTL = time.Second
 	MaxTTL = 7 * 24 * time.Hour

@@ -69,7 +69,7 @@ func (v *View) ground(p Purge) (Address, *tier, error) {
 	return at, t, nil
 }
 
-// neighbours refuses what belongs to another tier too: one whose root lies there,
+// neighbours refuses what belongs to another tier too: one with its root there,
 // or one that lies within this tier and holds it.
 func (v *View) neighbours(p Purge, at Address, t *tier) error {
 	for _, other := range v.roots {
@@ -84,8 +84,8 @@ func (v *View) neighbours(p Purge, at Address, t *tier) error {
 	return nil
 }
 
-// unknownLease refuses a purge where a lease may hold something of which nobody
-// knows where it is.
+// unknownLease refuses a purge where a lease may hold something at an
+// unknown location.
 func (v *View) unknownLease(p Purge, at Address) error {
 	for _, i := range v.lost {
 		if l := v.leases[i].Lease; v.mayLieIn(at, l.GetTier(), l.GetNode()) || v.renamed(p, l) {

@@ -10,7 +10,7 @@ import (
 )
 
 // MayRelease says why the replica must stay, or nil. It may go when it is whole,
-// nobody holds it (leases, pins), no other task than the asking one works on it,
+// nothing holds it (leases, pins), no other task than the asking one works on it,
 // nothing else lies there, and another copy survives it: see the promises of the package.
 //
 // The kinds: mover.ErrHeld names a lease, mover.ErrRefused a pin or the lack of
@@ -93,7 +93,7 @@ func (v *View) survivors(r *replica) (good []*replica, near []string) {
 }
 
 // Survivors returns the copies on which it relies that a replica may be released, the
-// one first that is looked at most easily. Whoever removes the replica looks whether one
+// one first that is looked at most easily. The worker that removes the replica checks that one
 // of them is really there: a View knows only what was recorded.
 func (v *View) Survivors(asked *datamovev1.Replica) (found []*datamovev1.Replica) {
 	i, ok := v.found[v.identity(asked)]

@@ -11,9 +11,9 @@ import (
 	"datamove.dev/mover/location"
 )
 
-// PickSource returns the replica of which the one for a slot is best made: whole,
-// not being removed, and seen by an agent that sees the tier of the slot too. Those come
-// last of which nobody knows whether they are what they should be. Warm and hot are before cold, then what is not ephemeral, what was verified, what is on the
+// PickSource returns the replica of which the one for a slot is best made. It is whole,
+// not being removed, and seen by an agent that sees the tier of the slot too. Replicas with unverified
+// content come last. Warm and hot are before cold, then what is not ephemeral, what was verified, what is on the
 // same node, hot before warm; at last names decide.
 //
 // What an agent sees is said by its Reaches: tiers by name, and roots as a path

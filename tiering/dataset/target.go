@@ -19,8 +19,8 @@ const Datasets = ".datasets"
 // Inside is the folder in that of a digest which is the replica itself.
 const Inside = "data"
 
-// own begins the names that the mover uses for itself at any depth of a tree, and
-// whose entries walks leave out.
+// own begins the names that the mover uses for itself at any depth of a tree; walks leave
+// out entries with such names.
 const own = ".datamove"
 
 // Bounds of a location that is staged to.
@@ -37,9 +37,9 @@ func ValidDataset(name string) bool {
 }
 
 // StageTarget returns where a replica of source goes on a tier. A version of a
-// dataset, with its digest, has its place in the folder Datasets; what lies in a tier
-// keeps its path, by whichever name it was asked for; anything else has its last
-// segment, a bucket its name. node is whose paths are meant.
+// dataset, with its digest, has its path in the folder Datasets. What lies in a tier
+// keeps its path, by whichever name it was asked for. Anything else has its last
+// segment, a bucket its name. node is the node of node-local paths.
 //
 // mover.ErrUsage says what can not be staged: a whole tier, what is on the tier
 // already, or a name that is ours or that another tier might not keep.

@@ -18,7 +18,7 @@ type Verb string
 // The verbs.
 const (
 	Keep      Verb = "keep"
-	Notify    Verb = "notify"    // keep, and tell somebody
+	Notify    Verb = "notify"    // keep, and send a message
 	Stage     Verb = "stage"     // bring a replica to a faster tier
 	Archive   Verb = "archive"   // write a replica to a colder tier
 	Replicate Verb = "replicate" // write replicas to other tiers
@@ -54,7 +54,7 @@ type Action struct {
 	MinReplicas Count    `yaml:"minReplicas"` // verified ones elsewhere, before something is released; 0 means 1
 	HSM         bool     `yaml:"hsm"`         // release: of files that are in the archive of their file system, and not of replicas
 	Class       Rank     `yaml:"class"`       // of the tasks; "" is tier, or checkpoint of checkpoints
-	RPO         Span     `yaml:"rpo"`         // of checkpoints: how old one may be that is not there yet, before somebody is told; 0 is no matter
+	RPO         Span     `yaml:"rpo"`         // of checkpoints: how old one may be that is not there yet, before a message is sent; 0 is no matter
 
 	KeepLast           Count    `yaml:"keepLast"`
 	KeepEvery          Count    `yaml:"keepEvery"`          // steps

@@ -374,7 +374,7 @@ func (j *Judge) owner() string { return j.named(j.users, j.file.UID, People.User
 
 func (j *Judge) group() string { return j.named(j.groups, j.file.GID, People.Group) }
 
-// classes are those that the file is in, as bits. One whose expression fails it is not in.
+// classes are those that the file is in, as bits. It is in no class with an expression that fails.
 func (j *Judge) classes() uint64 {
 	if j.done {
 		return j.in

@@ -248,8 +248,8 @@ func (c *compiler) classClause(name string, want []Name, in bool, at yamldoc.Pos
 // Facts are what is known of where a file is: of its directory, and of what holds it. The zero value is nothing.
 type Facts struct {
 	Tier, Project string
-	Ephemeral     bool   // nobody promises to keep what is there: it may be purged
-	Leased        bool   // somebody needs it now
+	Ephemeral     bool   // there is no promise to keep what is there: it may be purged
+	Leased        bool   // a holder needs it now
 	Pinned        bool   // "not before this date"
 	Staged        int64  // when it was last brought there, in ns since 1970
 	LeaseEnded    int64  // when the last lease on it ended

@@ -25,7 +25,7 @@ func (c *Tally) sum(more Tally) {
 // Item is a file that something is to be done to.
 type Item struct {
 	dataset.File
-	Area   int // that it is in, as who selects numbers them
+	Area   int // that it is in, as the caller numbers them
 	Rule   int
 	Weight float64
 }
@@ -195,7 +195,7 @@ func hashOf(f *dataset.File) uint64 { return Hash(f.Dir + "/" + f.Base) }
 func Hash(text string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(text))
-	x := h.Sum64() // whose high bits hardly change with the last letters
+	x := h.Sum64() // its high bits hardly change with the last letters
 	x = (x ^ x>>33) * 0xff51afd7ed558ccd
 	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
 	return x ^ x>>33
@@ -241,7 +241,7 @@ func (s *Selection) Plan() *Plan {
 		if p == 0 {
 			return of
 		}
-		return int64(math.Ceil(float64(of) * float64(p) / 100)) // who has few files has one that may go
+		return int64(math.Ceil(float64(of) * float64(p) / 100)) // rounded up, so that of a few files one may go
 	}
 	var bytes, gone, freed int64
 	enough := s.judge.program.enough

@@ -32,7 +32,7 @@ func (p *Policy) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Metadata says what a policy is called, and whose it is.
+// Metadata says what a policy is called, and which owner it has.
 type Metadata struct {
 	Name   Name              `yaml:"name" declare:"required"`
 	Owner  string            `yaml:"owner"`
@@ -90,12 +90,12 @@ type Schedule struct {
 	Overlap Overlap `yaml:"overlap"`
 }
 
-// Missed says what happens when nobody was there at the time of a run.
+// Missed says what happens to a run that was due while the service was down.
 type Missed string
 
 // The ways. Without one it is RunOnce.
 const (
-	RunOnce  Missed = "runOnce" // it runs as soon as somebody is, once
+	RunOnce  Missed = "runOnce" // it runs as soon as the service is up, once
 	SkipRuns Missed = "skip"
 )
 
@@ -119,7 +119,7 @@ type Trigger struct {
 	Tier    string  `yaml:"tier"`
 	Pool    string  `yaml:"pool"`    // of its file system
 	OST     string  `yaml:"ost"`     // "any", or its number
-	Project string  `yaml:"project"` // whose quota is meant
+	Project string  `yaml:"project"` // with the quota that is meant
 	Measure Measure `yaml:"measure"`
 	High    Percent `yaml:"high"`    // above it the policy runs
 	Low     Percent `yaml:"low"`     // until this is reached
@@ -279,10 +279,10 @@ func (c *Recheck) Read(r *yamldoc.Reader, n *yaml.Node, field string) {
 // Approval says when a person has to agree.
 type Approval struct {
 	WhenDeleting Bytes  `yaml:"whenDeleting"` // more than that
-	By           string `yaml:"by"`           // a person or a role; owner is who the policy is of
+	By           string `yaml:"by"`           // a person or a role; owner is the owner of the policy
 }
 
-// Report says who hears of a run before it.
+// Report says which users are told of a run before it.
 type Report struct {
 	Preview Span `yaml:"preview"` // owners see their list that long before
 }

@@ -114,7 +114,7 @@ func changes(from time.Time, zone *time.Location, within int64) int64 {
 // late is by how much a run may begin after its time and not count as missed.
 const late = 5 * time.Minute
 
-// Due says whether it is time for a run of a policy by its schedule, and which: at is its time, in whose name it runs. last is the time
+// Due says whether it is time for a run of a policy by its schedule, and which: at is the scheduled time of the run. last is the time
 // of the last run that there was or was left out, or when the policy was made. Of runs that were missed there is one, or none: see Missed. A clock that was set
 // back waits for the next time after last. next is when to ask again; zero is never.
 func (p *Program) Due(last, now time.Time) (at time.Time, due bool, next time.Time) {

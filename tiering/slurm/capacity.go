@@ -305,7 +305,7 @@ func markOf(j Job, inode uint64) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Tend gives back the projects of jobs whose directories are gone, also what a process has left that was killed. What a job has made as subvolumes outside of its limit is
+// Tend gives back the projects of jobs without a directory, also what a killed process has left. What a job has made as subvolumes outside of its limit is
 // put under it.
 func (s *Site) Tend(ctx context.Context) error {
 	root, err := s.scratch()

@@ -10,8 +10,8 @@ import (
 	"datamove.dev/mover/trash"
 )
 
-// Epilog ends a job on a node: what was held for it is let go, and its directory goes to the trash by one rename, however much is in
-// it. Where something is to be brought out of it still, or nobody can say, it stays, for Reconcile. An error is a [Fault] of the node.
+// Epilog ends a job on a node. It releases what was held for the job. The directory goes to the trash by one rename, however much is in
+// it. Where something is to be brought out of it still, or that is not known, it stays, for Reconcile. An error is a [Fault] of the node.
 func (s *Site) Epilog(ctx context.Context, j Job) (out Outcome, err error) {
 	j.Cluster = s.Cluster
 	ctx, cancel := context.WithTimeout(ctx, s.patience())

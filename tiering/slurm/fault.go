@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Fault is what is wrong with the node itself: no job should come to it before somebody has looked.
+// Fault is what is wrong with the node itself: no job should come to it before an administrator has looked.
 type Fault struct {
 	Path string // of the tier
 	Err  error
@@ -21,7 +21,7 @@ func (f *Fault) Error() string {
 // Unwrap returns the error of the file system.
 func (f *Fault) Unwrap() error { return f.Err }
 
-// broken are the errors of a disk, and not of who asks: read-only, in failure, gone.
+// broken are the errors of a disk, and not of the caller: read-only, in failure, gone.
 var broken = []error{unix.EROFS, unix.EIO, unix.ENODEV, unix.ENXIO, unix.EUCLEAN, unix.ESHUTDOWN}
 
 // fault makes an error of the scratch a Fault if it is one.

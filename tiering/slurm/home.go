@@ -13,7 +13,7 @@ import (
 	"datamove.dev/mover/trash"
 )
 
-// Jobs is the folder of the tier that has the directories of jobs. Whoever is not root gets through it, and sees nothing.
+// Jobs is the folder of the tier that has the directories of jobs. Users other than root get through it, and can not list it.
 const Jobs = "jobs"
 
 // scratch opens the root of the tier.
@@ -35,7 +35,7 @@ func openDir(at int, name string) (int, error) {
 	return beneath.NoLinks.Open(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 }
 
-// home opens the directory of a job, and makes it where it is not there. What somebody else has put in its place goes.
+// home opens the directory of a job, and makes it where it is not there. A foreign entry at its path goes to the trash.
 func (s *Site) home(root int, j Job) (dir int, err error) {
 	if err := unix.Mkdirat(root, Jobs, 0o711); err != nil && err != unix.EEXIST {
 		return -1, fmt.Errorf("make %s/%s: %w", s.Scratch, Jobs, err)
@@ -96,7 +96,7 @@ func (s *Site) own(jobs int, j Job) (int, error) {
 	}
 	var st unix.Stat_t
 	if err = unix.Fstat(dir, &st); err == nil && st.Uid != j.UID {
-		if st.Uid != uint32(unix.Geteuid()) { // it is ours in between, and nobody's else
+		if st.Uid != uint32(unix.Geteuid()) { // root owns a new directory until the chown; any other owner is foreign
 			_ = unix.Close(dir)
 			return -1, errForeign
 		}

@@ -45,7 +45,7 @@ func JobOf(env func(string) string) (Job, error) {
 	return j, nil
 }
 
-// TaskOf reads the environment of a hook that runs as the user of a job, and is told whose it is by the kernel alone.
+// TaskOf reads the environment of a hook that runs as the user of a job. The kernel alone tells the user: uid is that of the process.
 func TaskOf(env func(string) string, uid uint32) (Job, error) {
 	id, err := number(env, "SLURM_JOB_ID", "SLURM_JOBID")
 	if err != nil {
@@ -87,7 +87,7 @@ func number(env func(string) string, names ...string) (uint32, error) {
 	return 0, fmt.Errorf("%w: %s is not set: hooks are run by Slurm", mover.ErrUsage, names[0])
 }
 
-// Dir is the name of the job's directory. It ends with whose it is: nobody makes one that somebody else is to have.
+// Dir is the name of the job's directory. It ends with the UID of its user: no user can make a directory that is to belong to another one.
 func (j Job) Dir() string { return fmt.Sprintf("%d.%d", j.ID, j.UID) }
 
 // parseDir is the inverse of Dir.
@@ -99,7 +99,7 @@ func parseDir(name string) (id, uid uint32, ok bool) {
 	return j.ID, j.UID, err1 == nil && err2 == nil && j.Dir() == name
 }
 
-// Holder is who holds something for the job, by the name that it has in the job's directory.
+// Holder is the name of the holder of something for the job, by the name that it has in the job's directory.
 func (j Job) Holder(name string) string { return j.holders() + name }
 
 // holders begins the names of all holders of the job.

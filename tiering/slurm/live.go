@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Live returns the jobs that have a process of Slurm on this node: each step of a job has a slurmstepd, whose command line is
+// Live returns the jobs that have a process of Slurm on this node. Each step of a job has a slurmstepd, with the command line
 // "slurmstepd: [JOB.STEP]" (slurmstepd sets its title; heterogeneous jobs have [JOB+OFFSET.STEP] there). True are those with a step
 // that lasts as long as the job: that of the batch script, or the extern step of PrologFlags=Contain. proc is "/proc".
 func Live(proc string) (map[uint32]bool, error) {
@@ -34,7 +34,7 @@ func Live(proc string) (map[uint32]bool, error) {
 	return live, nil
 }
 
-// ours says whether a process is of who we are: slurmstepd is root, and anybody can have a title like its.
+// ours says whether a process has our user: slurmstepd is root, and any user's process can have a title like its.
 func ours(dir string) bool {
 	var st unix.Stat_t
 	return unix.Stat(dir, &st) == nil && st.Uid == uint32(unix.Geteuid())

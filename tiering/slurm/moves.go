@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Labels of the tasks of a job, for who looks for them.
+// Labels of the tasks of a job, to find them by.
 const (
 	Label        = "slurm_job"     // the job's number
 	ClusterLabel = "slurm_cluster" // the cluster that has the job, of several
@@ -45,7 +45,7 @@ type MoveState uint8
 const (
 	Moving MoveState = iota // or waits, or has failed and can be tried again
 	Moved
-	Given // up: somebody has cancelled it
+	Given // up: a user has cancelled it
 )
 
 func (m Move) named(target, dir string) Move {

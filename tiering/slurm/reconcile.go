@@ -44,7 +44,7 @@ func (s *Site) Reconcile(ctx context.Context, live map[uint32]bool, now time.Tim
 	return errors.Join(errs...)
 }
 
-// end ends a job that nobody has ended, unless something is to leave its directory.
+// end ends a job that no epilog has ended, unless something is to leave its directory.
 func (s *Site) end(ctx context.Context, j Job, still func() bool) error {
 	moves, err := s.Mover.Moves(ctx, j)
 	if err != nil || leaving(moves) {

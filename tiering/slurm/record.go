@@ -18,7 +18,7 @@ import (
 	"datamove.dev/mover/atomicfile"
 )
 
-// Record is what a prolog leaves for the tasks of its job, and for who looks later whether the job is there. Everybody may read it.
+// Record is what a prolog leaves for the tasks of its job, and for later checks whether the job is there. Every user may read it.
 type Record struct {
 	Version int       `json:"version"`
 	Job     uint32    `json:"job"`
@@ -27,7 +27,7 @@ type Record struct {
 	Links   []Link    `json:"links,omitempty"`
 	Copies  []string  `json:"copies,omitempty"` // names of what was copied into the directory
 	Began   time.Time `json:"began"`
-	Renewed time.Time `json:"renewed,omitzero"` // when somebody last looked whether what it holds is to be renewed
+	Renewed time.Time `json:"renewed,omitzero"` // when what it holds was renewed last
 	Seen    bool      `json:"seen,omitempty"`   // a step was here that lasts as long as the job
 	Ended   bool      `json:"ended,omitempty"`  // its epilog ran, and has left the directory for what is to leave it
 
@@ -82,8 +82,8 @@ func (s *Site) recall(j Job) (r Record, err error) {
 // lockPause is between two tries to have a lock.
 const lockPause = 20 * time.Millisecond
 
-// lock keeps whoever ends a job that seems to be over from one that begins again just now. Who can not have it in time goes on
-// without: a hook waits for nobody for long.
+// lock keeps a job that seems to be over from being ended while it begins again. It waits for half of the patience of a hook at most:
+// the prolog goes on without the lock, the others do not.
 func (s *Site) lock(ctx context.Context, j Job) (unlock func(), locked bool) {
 	none := func() {}
 	if err := os.MkdirAll(s.State, 0o755); err != nil {

@@ -23,12 +23,12 @@ type Service struct {
 	Tier                 string // of the directories of jobs
 }
 
-// LetGo implements Mover. It is done as whose it is: root of a node may only look.
+// LetGo implements Mover. The call is made as the owner of the holding: root of a node may only look.
 func (s *Service) LetGo(ctx context.Context, h datasetclient.Holding) error {
 	return s.Mover.LetGo(as(ctx, h.Owner), h)
 }
 
-// Renew implements Mover. It is done as the user of the job, whose nodes each may do it.
+// Renew implements Mover. It is done as the user of the job; each of its nodes may do it.
 func (s *Service) Renew(ctx context.Context, j Job, before time.Time) error {
 	ctx = as(ctx, j.UID)
 	c, err := s.Client(ctx)
@@ -58,7 +58,7 @@ func Renew(ctx context.Context, c *api.Client, lease string) error {
 	return err
 }
 
-// as is a call in the name of somebody.
+// as is a call in the name of a user.
 func as(ctx context.Context, uid uint32) context.Context {
 	if uid == uint32(os.Geteuid()) {
 		return ctx

@@ -29,12 +29,12 @@ type Site struct {
 	IDs      claim.Range // of projects, of jobs with a capacity; none has no limits on ext4 and xfs
 }
 
-// Patience is how long hooks wait for the mover when nobody says otherwise.
+// Patience is the default for how long hooks wait for the mover.
 const Patience = 3 * time.Second
 
 // Mover is what hooks ask of it. *Service is one.
 type Mover interface {
-	// Held returns what holders whose names begin so have on this node.
+	// Held returns what holders with names that begin so have on this node.
 	Held(ctx context.Context, prefix string) ([]datasetclient.Holding, error)
 	// LetGo lets go of it.
 	LetGo(ctx context.Context, h datasetclient.Holding) error

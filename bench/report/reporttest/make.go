@@ -24,7 +24,7 @@ type Maker struct {
 	Targets int                // 8 unless a test wants fewer
 }
 
-// NewMaker returns one whose chance has that seed.
+// NewMaker returns one with chance from that seed.
 func NewMaker(seed uint64) *Maker {
 	return &Maker{chance: rand.New(rand.NewPCG(seed, 1)), noise: 0.02, slower: map[string]float64{}, Targets: 8}
 }

@@ -62,7 +62,7 @@ func (a *Authority) Write(t testing.TB, k nodeproxy.Keys, name string) {
 	}
 }
 
-// Nobody shows no certificate, and believes everybody.
+// Nobody returns credentials of a peer without a certificate, which accepts any server.
 func Nobody() credentials.TransportCredentials {
 	return credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true}) //nolint:gosec // who attacks does not look
 }

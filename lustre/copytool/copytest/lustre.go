@@ -42,12 +42,12 @@ type Lustre struct {
 	files    map[lustre.FID]*state // guarded by mu, as all below
 	swaps    map[uint64]*volatile  // files without a name, by inode
 	requests map[uint64]*request   // by cookie
-	pipe     *os.File              // what actions are written into; nil while nobody is registered
+	pipe     *os.File              // what actions are written into; nil while no copytool is registered
 	writing  bool                  // a message, into the pipe
-	dead     bool                  // somebody who was killed is registered still
+	dead     bool                  // a killed copytool is still registered
 	served   []uint32              // archives
 	next     uint32                // FID and cookie
-	times    int                   // that somebody was registered
+	times    int                   // that a copytool was registered
 	paths    map[lustre.FID]string // what FIDToPath says
 	ends     map[lustre.FID]uint64 // data version at the last accepted end of an archive
 	refuse   map[uint]unix.Errno   // what requests are answered with
@@ -277,7 +277,7 @@ func (l *Lustre) Registered() {
 	l.waitFor("a copytool", func() bool { return l.pipe != nil })
 }
 
-// Registrations is how often somebody was registered.
+// Registrations is how often a copytool was registered.
 func (l *Lustre) Registrations() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -305,8 +305,8 @@ func (l *Lustre) Do(a uapi.CopyAction, files ...lustre.FID) (cookies []uint64) {
 	return cookies
 }
 
-// Again hands out once more what ended with the flag that it may be, as an MDT does whose
-// policy is -NoRetryAction.
+// Again hands out an action once more that ended with the flag that allows it, as an MDT with the
+// policy -NoRetryAction does.
 func (l *Lustre) Again(cookie uint64) {
 	l.t.Helper()
 	l.mu.Lock()
@@ -371,7 +371,7 @@ func (l *Lustre) Send(list uapi.ActionList) {
 	l.Raw(append(h.Encode(), body...))
 }
 
-// Raw writes bytes as a message; they may be none. While nobody is registered they wait, as
+// Raw writes bytes as a message; they may be none. While no copytool is registered they wait, as
 // an MDT's actions do.
 func (l *Lustre) Raw(b []byte) {
 	l.t.Helper()

@@ -106,7 +106,7 @@ func (r *Reader) Into(n *yaml.Node, field string, into any) {
 	r.value(n, field, reflect.ValueOf(into).Elem(), 0)
 }
 
-// Table reads a table whose keys are the fields of a struct, of which into is a pointer, also where that is Own.
+// Table reads a table that has the fields of a struct as its keys; into is a pointer to the struct, also where that is Own.
 func (r *Reader) Table(n *yaml.Node, field string, into any) {
 	r.table(n, field, reflect.ValueOf(into).Elem(), 0)
 }
@@ -287,7 +287,7 @@ func (r *Reader) list(n *yaml.Node, field string, into reflect.Value, depth int)
 	}
 }
 
-// free reads a table whose keys are free.
+// free reads a table with free keys.
 func (r *Reader) free(n *yaml.Node, field string, into reflect.Value, depth int) {
 	into.Set(reflect.MakeMap(into.Type()))
 	r.pairs(n, field, func(key, value *yaml.Node) {
@@ -297,7 +297,7 @@ func (r *Reader) free(n *yaml.Node, field string, into reflect.Value, depth int)
 	})
 }
 
-// table reads a table whose keys are the fields of a struct.
+// table reads a table that has the fields of a struct as its keys.
 func (r *Reader) table(n *yaml.Node, field string, into reflect.Value, depth int) {
 	if at := into.FieldByName("At"); at.IsValid() {
 		at.Set(reflect.ValueOf(PositionOf(n)))

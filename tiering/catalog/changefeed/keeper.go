@@ -65,7 +65,7 @@ func (k *Keeper) log() *slog.Logger {
 	return cmp.Or(k.Options.Logger, slog.New(slog.DiscardHandler)).With("tree", k.Tree.String())
 }
 
-// Run takes from the feed until ctx is done, or the feed says that it can not be had. Other failures are tried again: a feed that does not answer, a catalog whose disk is full, a tree that
+// Run takes from the feed until ctx is done, or the feed says that it can not be had. Other failures are tried again: a feed that does not answer, a catalog on a full disk, a tree that
 // can not be read.
 func (k *Keeper) Run(ctx context.Context) error {
 	state, err := k.Catalog.State(k.Tree)
@@ -222,7 +222,7 @@ func (k *Keeper) scan(ctx context.Context, why string) error {
 	})
 }
 
-// again does something until it is done, or nobody wants it any more.
+// again does something until it is done, or the context ends.
 func (k *Keeper) again(ctx context.Context, what string, do func() error) error {
 	for pause := k.pause(); ; {
 		err := do()

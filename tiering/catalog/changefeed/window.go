@@ -12,7 +12,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// Window gathers names until somebody takes them: what happens to one of them many times meanwhile is one name. Its memory is bounded. The zero value is ready.
+// Window gathers names until the feed takes them: what happens to one of them many times meanwhile is one name. Its memory is bounded. The zero value is ready.
 type Window struct {
 	Wait  time.Duration // from the first name until they are given away, so that more come together; 0 means 1 s, less than none does not wait
 	Names int           // most at a time; 0 means 200,000

@@ -27,7 +27,7 @@ type Result struct {
 }
 
 // Carry brings a checkpoint of one folder to another, under its name. What it returns without an error is there, whole and checked. state is told of
-// each step; nil is nobody.
+// each step; nil is told nothing.
 func (s *Site) Carry(ctx context.Context, from *Folder, name string, to *Folder, state func(checkpoint.State)) (Result, error) {
 	found, err := from.look(ctx, name)
 	if err != nil {

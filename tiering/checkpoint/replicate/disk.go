@@ -71,7 +71,7 @@ func (c *carrying) publish(stage string) error {
 	return c.to.publish(stage, c.found.Name)
 }
 
-// discard removes what a copy has built of a source that is gone, or damaged: nobody is to go on with it. What it has of one that was written again is made that by the next try.
+// discard removes what a copy has built of a source that is gone, or damaged, so that no later try goes on with it. The next try replaces what it has of a source that was written again.
 func (c *carrying) discard(err error, stage string) error {
 	if errors.Is(err, ErrSuperseded) || errors.Is(err, mover.ErrCorrupt) {
 		return errors.Join(err, c.to.root.RemoveAll(stage))

@@ -181,7 +181,7 @@ func (f *Folder) held(ctx context.Context, name, save string) (found checkpoint.
 	return found, c != nil && c.Verified() && c.Summed() && SaveOf(found) == save, nil
 }
 
-// ErrSuperseded is the end of a checkpoint whose source is gone: trainers make room.
+// ErrSuperseded is the end of a checkpoint after its source is gone: trainers make room.
 var ErrSuperseded = fmt.Errorf("superseded: it is gone: %w", fs.ErrNotExist)
 
 // incomplete is the error of a checkpoint that is not complete.

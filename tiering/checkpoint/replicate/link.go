@@ -165,7 +165,7 @@ func (f *Folder) compares() bool {
 	return is || f.root != nil
 }
 
-// stopping is read until nobody wants it.
+// stopping is a reader that ends with its context.
 type stopping struct {
 	ctx context.Context
 	io.Reader

@@ -11,7 +11,7 @@ import (
 type Looker struct {
 	*Folder
 	Settle  time.Duration // nothing in a checkpoint may change for so long before it is complete; 0 is checkpoint.Quiet, and less is no time
-	Guesses bool          // whose checkpoints they are is found out each time: the first one may not have been there
+	Guesses bool          // the framework is found out each time: the first checkpoint may not have been there
 	Hurries bool          // what its framework has sealed is complete, however short it has been still
 
 	sights checkpoint.Sights

@@ -54,7 +54,7 @@ type crisis struct {
 	begun bool      // it was told
 	looks int       // since then
 	home  string    // the save that was told to be home
-	past  *Alarm    // the last one whose time was over less than Near ago: the machine may go at any moment; nil is none
+	past  *Alarm    // the last alarm, if its time was over less than Near ago: the machine may go at any moment; nil is none
 }
 
 // raise takes an alarm in, and reports whether it is to be told as one that is ahead.
@@ -81,7 +81,7 @@ func (a *Alarm) sooner(b Alarm) bool {
 	return a.When.IsZero() || b.When.Before(a.When)
 }
 
-// wake begins the alarms whose time is near, and returns how long it is until something is to be done about time; 0 is never.
+// wake begins the alarms with a time that is near, and returns how long it is until something is to be done about time; 0 is never.
 func (c *crisis) wake(now time.Time) time.Duration {
 	for len(c.ahead) > 0 && c.ahead[0].When.Sub(now) <= Near {
 		a := c.ahead[0]

@@ -82,7 +82,7 @@ func (t Tier) held() (all []checkpoint.Held) {
 }
 
 // Assure has retention rely on nothing that is damaged: of what others would go for, it reads what was not verified within Trust, each once. What is not as its record says
-// counts no more from then on, here and for all who look, and is told.
+// counts no more from then on, here and for every later look, and is told.
 func (s *Site) Assure(ctx context.Context, tiers []Tier, k checkpoint.Keep) error {
 	for {
 		damaged := false

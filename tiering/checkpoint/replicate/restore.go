@@ -19,7 +19,7 @@ import (
 type Want struct {
 	Name     string // "" is any
 	Step     int64  // 0 is any
-	Verified bool   // only one whose copy was checked
+	Verified bool   // only a copy that was checked
 }
 
 // Candidate is a checkpoint that can be restored, and where it is.

@@ -452,7 +452,7 @@ func (r *route) become(name string, s checkpoint.State, why string, result Resul
 	r.tell(Event{Name: name, To: r.To[r.index].String(), State: s, Why: why, Result: result})
 }
 
-// point brings trackers whose checkpoint is verified here. Its error is of those that could not be brought.
+// point brings trackers of checkpoints that are verified here. Its error is of those that could not be brought.
 func (r *route) point(ctx context.Context, to *Folder, pointers []Pointer) error {
 	var errs []error
 	have := r.board.verifiedAt(r.index)

@@ -15,7 +15,7 @@ import (
 	"datamove.dev/tiering/checkpoint"
 )
 
-// In opens a folder of a tier for those who act for somebody else there: from the root of the tier on, and over no symbolic link.
+// In opens a folder of a tier for a service that acts for another user there. It opens from the root of the tier on, and over no symbolic link.
 func (s *Site) In(ctx context.Context, tier location.Location, name string, p checkpoint.Profile, makes bool) (*Folder, error) {
 	l := tier
 	if name != "" {

@@ -24,11 +24,11 @@ type Watch struct {
 	Keep    checkpoint.Keep // at each target
 	Once    bool            // end when all that is there has left
 	Every   time.Duration   // between two looks; 0 is Rest
-	Tell    func(Event)     // called from several goroutines; nil is nobody
+	Tell    func(Event)     // called from several goroutines; nil drops events
 	Metrics string          // a file for Prometheus, written again after each look; "" is none
 
 	Alarms    <-chan Alarm // nil is none
-	TellAlarm func(Told)   // called from one goroutine; nil is nobody
+	TellAlarm func(Told)   // called from one goroutine; nil drops them
 
 	board  *board
 	looked time.Time // when the directory was last looked at

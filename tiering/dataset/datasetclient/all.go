@@ -23,7 +23,7 @@ const (
 	mostFail = 5                // stagings of one source that failed and may not have to
 )
 
-// All waits until everything is there that somebody wants, or something of it has failed for good, or ctx is over:
+// All waits until everything that the caller wants is there, or something of it has failed for good, or ctx is over:
 // mover.ErrTimeout then, after a deadline. Meanwhile it tells of each that is not there yet why: an *Underway,
 // or what went wrong and is tried again. A mover that can not be reached may come back, as long as ctx lasts. What is
 // there is held, also when others are not.

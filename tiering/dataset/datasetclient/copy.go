@@ -13,20 +13,20 @@ import (
 	"datamove.dev/mover"
 )
 
-// Order is a copy that somebody needs.
+// Order is a copy that the caller needs.
 type Order struct {
 	Key      string // by which it is found again
 	From, To string // locations
-	Node     string // whose node-local tiers are meant; "" is any that reaches both
+	Node     string // the node of node-local tiers; "" is any that reaches both
 	Options  *datamovev1.Options
 	Labels   map[string]string // beside those of the Mover
-	Paused   bool              // it waits until somebody resumes it
+	Paused   bool              // it waits until a caller resumes it
 	Class    datamovev1.TaskClass
 }
 
 // Copy has the mover copy what is at one location to another, once for each key. It returns nil when everything is
-// there, and an *Underway before. A copy that failed is told, and begun again at once: who asks the next time
-// hears of that one.
+// there, and an *Underway before. A copy that failed is told, and begun again at once: the next call
+// returns the state of that one.
 func (m *Mover) Copy(ctx context.Context, o Order) error {
 	last, err := m.Last(ctx, o.Key)
 	if err != nil || last.GetState() == datamovev1.TaskState_TASK_STATE_DONE {

@@ -47,7 +47,7 @@ func (m *Mover) LetGo(ctx context.Context, h Holding) error {
 	return m.drop(ctx, c, h.Holder)
 }
 
-// account is whose calls with ctx are.
+// account is the account of calls with ctx.
 func account(ctx context.Context, c *api.Client) (*datamovev1.Account, error) {
 	i, err := c.GetInfo(ctx, &datamovev1.GetInfoRequest{})
 	return i.GetCaller(), err
@@ -152,7 +152,7 @@ func (m *Mover) Holders(ctx context.Context, prefix string) (all []string, err e
 // Holding is what a holder has on a node.
 type Holding struct {
 	Holder string
-	Owner  uint32 // uid of whose it is
+	Owner  uint32 // uid of the account that it belongs to
 	Place  Place  // zero on a tier that has no directory there, as one that is not configured any more
 	Since  time.Time
 }
@@ -180,7 +180,7 @@ func (m *Mover) Held(ctx context.Context, prefix string) (all []Holding, err err
 }
 
 // Keep renews, until ctx is over, the leases of holders that begin with a prefix and are alive, and drops those that are
-// not: who held them died without saying so. Leases of other accounts are left alone.
+// not. The processes of these died without dropping them. Leases of other accounts are left alone.
 func (m *Mover) Keep(ctx context.Context, prefix string, alive func(holder string) bool, told func(error)) {
 	for {
 		if err := m.keep(ctx, prefix, alive); err != nil && ctx.Err() == nil {

@@ -86,7 +86,7 @@ func roomOf(lines []*datamovev1.Tier, node string) Space {
 	return Space{Tier: best.GetName(), Path: best.GetLocation(), Room: room, MayGo: mayGo(best)}
 }
 
-// mayGo is what may go from a tier for something else: where replicas are evicted, those that nobody holds.
+// mayGo is what may go from a tier for something else: where replicas are evicted, those without a lease.
 func mayGo(line *datamovev1.Tier) int64 {
 	if line.GetHighPercent() == 0 {
 		return 0

@@ -1,16 +1,16 @@
 // Package datasetclient asks the mover for datasets on a node, and holds them there: for drivers, which live long, and for hooks, which
 // live for a second.
 //
-// Its words: a holder is whoever needs one dataset on a node, by a name that it makes up; its lease keeps the
-// replica where it is. Who needs several has a name for each. [Mover.Ask] says at once where it is, or how far; it can be asked again
-// and again. [Mover.Stage] waits some seconds for it, [Mover.All] for everything that somebody needs, as long as it takes.
+// Its words: a holder is a user of one dataset on a node, with a name that it makes up. Its lease keeps the
+// replica where it is. A client that needs several has a name for each. [Mover.Ask] says at once where it is, or how far; it can be asked again
+// and again. [Mover.Stage] waits some seconds for it, [Mover.All] for everything that a client needs, as long as it takes.
 // [Mover.Keep] renews the leases of holders that are alive.
 //
 // A lease counts only for the account that owns it: any account may take one in the name of any holder.
 //
 // What is held is in the mover's ledger, and not here: after a restart nothing is lost but since when a holder has waited for what
-// was on its way before; it counts as waiting since that was asked for. No call outlasts its context, and a mover that is not
-// there, or does not answer who comes, is mover.ErrUnreachable. An [Away] gives what its host had before even then. It knows nothing of Kubernetes or Slurm. TestAsk and TestAll show it with a mover.
+// was on its way before; it counts as waiting since that was asked for. No call outlasts its context. A mover that is not
+// there, or does not answer a connection, is mover.ErrUnreachable. An [Away] gives what its host had before even then. It knows nothing of Kubernetes or Slurm. TestAsk and TestAll show it with a mover.
 package datasetclient
 
 import (
@@ -34,20 +34,20 @@ import (
 // Mover stages by a service. It may be used by many.
 type Mover struct {
 	Dial func(context.Context) (*api.Client, error) // called until it succeeds once
-	// Node is where, for node-local tiers, as the mover names it. Without one each Source says its own, and who
-	// lets go, or looks, does so on all nodes.
+	// Node is where, for node-local tiers, as the mover names it. Without one each Source says its own, and calls that
+	// let go, or look, do so on all nodes.
 	Node string
 	// Label finds the copies and the stagings that are asked for: a word that no other user of the mover has, as csi-copy. Without one Drop ends only
 	// the stagings that this Mover has seen.
 	Label  string
-	Labels map[string]string // that copies have beside it, for those who look for them; nil is none
+	Labels map[string]string // that copies have beside it, to find them by; nil is none
 	TTL    time.Duration     // of leases; 0 is a day
 	Glance time.Duration     // how long Stage waits for what is nearly there; 0 is 8 seconds
-	// Grace is for how long Keep leaves a lease alone that nobody seems to hold: its holder may be about to. 0 is ten minutes.
+	// Grace is for how long Keep leaves a lease alone that has no live holder: its holder may be about to come. 0 is ten minutes.
 	Grace time.Duration
 
 	mu     sync.Mutex
-	client *api.Client    // guarded by mu; nil until somebody was there
+	client *api.Client    // guarded by mu; nil until a Dial succeeded
 	waits  map[where]wait // guarded by mu
 	began  time.Time      // when the first holder was remembered; guarded by mu
 }
@@ -121,7 +121,7 @@ func (m *Mover) Stage(ctx context.Context, s Source, holder string) (Place, erro
 
 // await waits until a task has ended, or a while where that can not be heard.
 func (m *Mover) await(ctx context.Context, task string) {
-	if err := m.Follow(ctx, task); err == nil || errors.Is(err, mover.ErrUnreachable) { // who asks next is told so
+	if err := m.Follow(ctx, task); err == nil || errors.Is(err, mover.ErrUnreachable) { // the next call returns the error
 		return
 	}
 	select {
@@ -157,7 +157,7 @@ func (m *Mover) Client(ctx context.Context) (*api.Client, error) {
 		return c, nil
 	}
 	c, err := m.Dial(ctx)
-	if errors.Is(err, mover.ErrTimeout) || errors.Is(err, context.DeadlineExceeded) { // nobody answered
+	if errors.Is(err, mover.ErrTimeout) || errors.Is(err, context.DeadlineExceeded) { // the service did not answer
 		err = fmt.Errorf("%w: %s", mover.ErrUnreachable, err.Error())
 	}
 	if err != nil {

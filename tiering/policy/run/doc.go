@@ -5,5 +5,5 @@
 // be undone.
 //
 // A plan file is written once, and is whole when it has its name. A record of a run says all that is needed to go on with it: what is next, and which
-// parts are under way. [Next] and [Over] decide, and do nothing. Who does it, and where records are kept, is left to the service. TestPlanFile and TestNext show it.
+// parts are under way. [Over] and [Part.Takes] decide, and do nothing. The service executes plans and keeps records. TestPlanFile, TestOver and TestPart show it.
 package run

@@ -44,7 +44,7 @@ func Together(a *policy.Action) bool {
 	return a.Type == policy.Release && !a.HSM || a.Type == policy.Evict || a.Type == policy.Retain
 }
 
-// Unable says what of a plan nobody here can do; "" is nothing. matched has the files of each rule.
+// Unable says what of a plan can not be done; "" is nothing. matched has the files of each rule.
 func Unable(p *policy.Program, matched []*pb.RuleTotals) string {
 	for i, m := range matched {
 		a := &p.Policy.Spec.Rules[i].Action
@@ -71,8 +71,8 @@ func ItemOf(p *policy.Program, item *policy.Item, tree catalog.Tree, target, rea
 	return out
 }
 
-// Same says why an entry is not the one that an item was made of; nil when it is. What the place or the catalog does not know is not compared, but for the size
-// and one of inode, ctime and ETag: of what has none of them nobody can tell.
+// Same says why an entry is not the one that an item was made of; nil when it is. What the backend or the catalog does not know is not compared, but for the size
+// and one of inode, ctime and ETag. An entry with none of them can not be told from another.
 func Same(item *pb.PlanItem, e *mover.Entry) error {
 	known := mover.Facts(item.GetKnown())
 	is := dataset.FileOf(e, 0)

@@ -27,7 +27,7 @@ type Controller struct {
 	Records string // directory of the records
 	Name    string // what Slurm calls the cluster; "" is not known
 	Dial    func(context.Context) (*api.Client, error)
-	Told    func(what string) // how far it is; nil tells nobody
+	Told    func(what string) // how far it is; nil reports nothing
 	// Room refuses a directory, which there may not be yet, where nothing more can be written, as far as is seen from here; nil looks nowhere.
 	Room func(ctx context.Context, dir string) error
 
@@ -40,8 +40,8 @@ type Controller struct {
 // glance is how long a question to the mover may take at submit: a person waits, and with it Slurm.
 const glance = 2 * time.Second
 
-// Process checks what a job asks for, and returns it in words. What can be seen to be missing now is said now; a mover that is away keeps nobody
-// from submitting.
+// Process checks what a job asks for, and returns it in words. What can be seen to be missing now is said now; a mover that is away does not
+// stop a job from being submitted.
 func (c *Controller) Process(ctx context.Context, text directive.Text) ([]string, error) {
 	job, err := directive.Parse(text, TiersOf(c.Config))
 	if err != nil || job.Empty() {
@@ -146,7 +146,7 @@ func away(err error) bool {
 	return errors.Is(err, mover.ErrUnreachable) || errors.Is(err, mover.ErrTransient) || errors.Is(err, mover.ErrTimeout) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Setup remembers what a job asks for, and whose it is. A run of it that nobody has torn down, because Slurm has killed who was to, is over.
+// Setup remembers what a job asks for, and its user. It ends an earlier run of the job that was never torn down, because Slurm has killed its teardown.
 func (c *Controller) Setup(own slurm.Job, text directive.Text) error {
 	if own.UID == 0 {
 		return fmt.Errorf("%w: root's jobs have nothing staged", mover.ErrRefused)
@@ -190,7 +190,7 @@ func (c *Controller) asked(job uint32, text directive.Text) (asked directive.Job
 
 // Nodes remembers where a job runs. It may come before, beside or after Before.
 func (c *Controller) Nodes(job uint32, p Place) error {
-	if err := c.records().drop(job, fileEnd); err != nil { // of an earlier run, which somebody told late
+	if err := c.records().drop(job, fileEnd); err != nil { // of an earlier run, which was told late
 		return err
 	}
 	return c.beside(job, filePlace, p)
@@ -212,7 +212,7 @@ func (c *Controller) records() records { return records{c.Records, c.step} }
 // TiersOf are those of a configuration, as directives see them.
 func TiersOf(c *config.Config) directive.Tiers {
 	t := directive.Tiers{Named: map[string]directive.Tier{}}
-	t.Scratch, _ = c.ScratchTier() // without one nothing is brought to jobs' directories, and who asks for it is told
+	t.Scratch, _ = c.ScratchTier() // without one nothing is brought to jobs' directories, and a job that asks for it is refused
 	for name, x := range c.Tiers {
 		d := directive.Tier{Level: directive.Level(x.Level), Path: x.Path, NodeLocal: x.NodeLocal, Ephemeral: x.Ephemeral}
 		if x.S3 != nil {

@@ -17,7 +17,7 @@ type deed struct {
 	request directive.Request
 	node    string // "" is where all nodes see it
 	name    string // in the job's directory; "" is of what goes elsewhere
-	dataset bool   // it is staged: once for all who want it, read-only; else copied, for this job alone
+	dataset bool   // it is staged: once for all jobs that want it, read-only; else copied, for this job alone
 	from    location.Location
 	to      location.Location // of what is staged the tier alone
 	aside   string            // where goes what it would replace; "" replaces
@@ -162,7 +162,7 @@ func (s site) aside(to location.Location) string {
 	return strings.TrimSuffix(at, "/")
 }
 
-// holder is who holds what a deed stages. On a file system of all nodes it is another one than on a node.
+// holder is the holder of what a deed stages. On a file system of all nodes it is another one than on a node.
 func (s site) holder(d deed) string {
 	if d.node == "" {
 		return s.own.Holder("warm:" + d.name)

@@ -12,10 +12,10 @@
 //
 // What a job has written is never lost because of us: a mark, a task that waits, says from before the job begins until its results are
 // on their way that something is to leave, and the hooks on the nodes leave its directory alone as long. What could not be brought away stays on the
-// node. Where two nodes bring files of one name to one place, none is replaced: the other one is kept beside.
+// node. Where two nodes bring files of one name to one path, none is replaced: the other one is kept beside.
 //
-// Runs of a job that is requeued have the same number and are kept apart: what one has left to be brought away is not another one's to stop. A run whose
-// nodes were never made ready has written nothing, and keeps nothing, however it ends: also when Slurm kills its teardown with its pre_run, and the job
+// Runs of a job that is requeued have the same number and are kept apart. What one has left to be brought away is not another one's to stop. A run without
+// nodes that were made ready has written nothing, and keeps nothing, however it ends. This holds also when Slurm kills its teardown with its pre_run, and the job
 // is set up anew.
 //
 // It reaches the mover through api alone, and Slurm through Comment alone. TestDeeds shows where it writes, TestKilled that it may be killed.

@@ -82,7 +82,7 @@ func (w *work) pin(ctx context.Context) error {
 			continue
 		}
 		if versions[r.From.Name] = w.versions[r.From.Name]; versions[r.From.Name] != "" {
-			continue // by an In that somebody killed
+			continue // by an In that was killed
 		}
 		v, err := versionOf(ctx, client, r.From)
 		if err != nil {
@@ -111,8 +111,8 @@ func (w *work) patient(ctx context.Context, ask func(context.Context) error) err
 	}
 }
 
-// warm are the deeds that stage the datasets of a job's nodes where all of them see it: there nodes read it, and not the store that it
-// comes from, and who does not have it on the node reads it there. Where a dataset is seen by all already it is held.
+// warm are the deeds that stage the datasets of a job's nodes where all of them see it. There nodes read it, and not the store that it
+// comes from. A node without its own replica reads it there. Where a dataset is seen by all already it is held.
 func (w *work) warm(ctx context.Context) (deeds []deed, err error) {
 	arriving, err := w.foreseeable()
 	if err != nil {
@@ -376,8 +376,8 @@ func (w *work) warmed(ctx context.Context, d deed) (datasetclient.Place, error) 
 	return places[0], err
 }
 
-// needed says whether the job can not begin without what has failed: it is required, or to be where all nodes see it, and somebody may be
-// there who waits for it; or it is of no use, since the person has to mend something. A dataset that is not warm its nodes read where it comes from.
+// needed says whether the job can not begin without what has failed. Either it is required, or to be where all nodes see it, and a process
+// may wait for it there. Or it is of no use, since the user of the job has to mend something. If a dataset is not warm, its nodes read it where it comes from.
 func (d deed) needed(err error) bool {
 	switch {
 	case d.node == "" && d.dataset:
@@ -391,7 +391,7 @@ func (d deed) needed(err error) bool {
 // copied waits until a copy is there. One that is late, or fails, does not go on: the job would see half of it come.
 func (w *work) copied(ctx context.Context, d deed) error {
 	o := datasetclient.Order{Key: w.key(d), From: d.from.String(), To: d.to.String(), Node: d.node}
-	if d.node != "" { // its nodes would wait for room that nobody makes
+	if d.node != "" { // its nodes would wait for room that does not come
 		o.Options = &datamovev1.Options{FailWhenFull: true}
 	}
 	err := w.came(ctx, d.summary(), o)
@@ -431,7 +431,7 @@ const mostFails = 5
 
 const (
 	askPause = time.Second      // between two questions to the mover, at first
-	rarely   = 10 * time.Second // after a while; so often somebody is told how far it is
+	rarely   = 10 * time.Second // after a while; so often the job is told how far it is
 )
 
 // rest waits until it is worth asking again, each time for longer.

@@ -116,8 +116,8 @@ func (w *work) again(p Place) bool {
 }
 
 // succeeded says whether the job has, as far as Slurm tells. Without a state that is its exit status, which is 0 also where Slurm ended the
-// run: the job is to begin again, was cancelled, had no time left or lost a node; of these only the first is seen, and is none. When nobody
-// tells, it counts as if it had: a result that is not wanted does less harm than one that is gone.
+// run. The job is to begin again, was cancelled, had no time left or lost a node. Of these only the first is seen, and is none. Without an exit status,
+// it counts as if it had: a result that is not wanted does less harm than one that is gone.
 func (w *work) succeeded(ctx context.Context, p Place, s State) bool {
 	if base := s & stateMask; base >= stateComplete {
 		return base == stateComplete
@@ -172,7 +172,7 @@ func (w *work) carry(ctx context.Context, deeds []deed) error {
 	return errors.Join(errs...)
 }
 
-// depart begins copies, in the order in which they are asked for, also those that have failed before somebody asked again. It says
+// depart begins copies, in the order in which they are asked for, also those that have failed before this call. It says
 // whether all are begun; an error is a mover that is away.
 func (w *work) depart(ctx context.Context, deeds []deed) (all bool, err error) {
 	all = true
@@ -185,7 +185,7 @@ func (w *work) depart(ctx context.Context, deeds []deed) (all bool, err error) {
 		case err == nil, errors.As(err, new(*datasetclient.Underway)), last != nil && !away(err): // the last one of it had failed
 		case away(err):
 			return false, err
-		default: // who waits for it says why
+		default: // the phase that waits for it says why
 			all = false
 		}
 	}

@@ -19,7 +19,7 @@ type First interface {
 // undoPatience is how long a run that is given up may keep its phase.
 const undoPatience = 20 * time.Second
 
-// Outlive is a phase in a process that Slurm does not know. It ends what was asked for a job that is cancelled. A job whose slurmctld has ended has
+// Outlive is a phase in a process that Slurm does not know. It ends what was asked for a job that is cancelled. After the end of its slurmctld, a job has
 // what was asked for it go on, for the next time that the phase begins. When this process is to end, because systemd ends all of slurmctld's, that is so, too.
 func (c *Controller) Outlive(ctx context.Context, job uint32, f First, do func(context.Context, uint32) error) error {
 	turn, none := c.Take(job, f.Run())

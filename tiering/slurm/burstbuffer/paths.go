@@ -10,7 +10,7 @@ import (
 	"datamove.dev/tiering/slurm/directive"
 )
 
-// Paths are the variables that the script of a job finds in its environment, as lines NAME=VALUE, sorted. It asks nobody: Slurm's
+// Paths are the variables that the script of a job finds in its environment, as lines NAME=VALUE, sorted. It calls no service: Slurm's
 // controller waits for it. On the nodes the task prolog says what is really there.
 func (c *Controller) Paths(job uint32) (lines []string, err error) {
 	w, err := c.begin(job)

@@ -53,7 +53,7 @@ type End struct {
 const (
 	fileJob     = "job"     // Record
 	filePlace   = "place"   // Place
-	fileReady   = "ready"   // the run whose nodes were made ready, so it may have begun there
+	fileReady   = "ready"   // the run that had its nodes made ready, so it may have begun there
 	fileTurn    = "turn"    // the data_in or pre_run that is at work
 	fileEnd     = "end"     // End
 	fileStaged  = "staged"  // Staged
@@ -102,8 +102,8 @@ func (r records) save(x Record) error {
 	return errors.Join(r.dropBeside(x.Job), r.write(x.Job, fileJob, x))
 }
 
-// end makes of the record of a job that goes on one of a run that is over. Of a run that never came to its nodes there is nothing to leave; what was in a
-// hurry, as far as somebody came who was killed, is so still.
+// end makes of the record of a job that goes on one of a run that is over. Of a run that never came to its nodes there is nothing to leave. A
+// hurry that an earlier, killed teardown has written stays.
 func (r records) end(x Record, hurry bool) error {
 	was, err := r.load(x.Job, x.ended())
 	x.Hurry = hurry || !r.begun(x) || err == nil && was.Hurry
@@ -122,7 +122,7 @@ func (r records) begun(x Record) bool {
 	return err == nil && run == x.RunID() || err != nil && !errors.Is(err, mover.ErrNotExist)
 }
 
-// locked does something while nobody else begins or ends a run: one may be given up beside the next one's Setup.
+// locked does something while no other process begins or ends a run: one may be given up beside the next one's Setup.
 func (r records) locked(do func() error) error {
 	if err := os.MkdirAll(r.dir, 0o700); err != nil {
 		return err
@@ -168,7 +168,7 @@ type file struct {
 	what string
 }
 
-// claim waits until nobody else is at work on what a file says.
+// claim waits until no other process is at work on what a file says.
 func (r records) claim(ctx context.Context, f file) (letGo func(), err error) {
 	of, err := os.OpenFile(r.file(f.job, f.what), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -189,7 +189,7 @@ func (r records) claim(ctx context.Context, f file) (letGo func(), err error) {
 	}
 }
 
-// all are the files of jobs whose kinds begin so.
+// all are the files of jobs with a kind that begins so.
 func (r records) all(what string) (all []file, err error) {
 	entries, err := os.ReadDir(r.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -204,7 +204,7 @@ func (r records) all(what string) (all []file, err error) {
 	return all, err
 }
 
-// tidy removes what somebody has left who was killed as he wrote or forgot, or has told of a job when it was over. Nobody is at work on it after an hour.
+// tidy removes what a process has left that was killed while it wrote or forgot, and what was told of a job after its end. After an hour no process is at work on it.
 func (r records) tidy(now time.Time) error {
 	entries, err := os.ReadDir(r.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -252,7 +252,7 @@ func (r records) read(job uint32, what string, into any) error {
 	return nil
 }
 
-// readOurs reads a file that nobody else can have written: a record says as whom things are done.
+// readOurs reads a file that only we can have written: a record names the user that things are done for.
 func readOurs(name string) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0) // a pipe would be waited for
 	if errors.Is(err, syscall.ELOOP) {

@@ -23,7 +23,7 @@ import (
 	"datamove.dev/tiering/slurm/directive"
 )
 
-// leavesRoom refuses what is to go where nothing more can be written: now a person is there who can do something, and when the job has ended nobody is.
+// leavesRoom refuses what is to go where nothing more can be written. Now the user can mend it, and after the end of the job it is too late.
 func (c *Controller) leavesRoom(ctx context.Context, job directive.Job) error {
 	if c.Room == nil {
 		return nil

@@ -33,7 +33,7 @@ func (s *silence) gone(ctx context.Context, w *work, t *datamovev1.Task) bool {
 	return time.Since(s.since) > silencePatience
 }
 
-// answers says whether the agent of a node is there; also when nobody can say.
+// answers says whether the agent of a node is there; also when the service can not be asked.
 func (w *work) answers(ctx context.Context, node string) bool {
 	client, err := w.stage.Client(ctx)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 )
 
 // Teardown ends what was asked for a job: what it holds is let go, and what was to come to it comes no more. In a hurry nothing leaves
-// its nodes any more; else what is on its way goes on, and what never began to leave stays. A mover that is away keeps nobody: it is told by the
-// next teardown of any job.
+// its nodes any more; else what is on its way goes on, and what never began to leave stays. A mover that is away delays no job: the
+// next teardown of any job tells it.
 func (c *Controller) Teardown(ctx context.Context, job uint32, hurry bool) error {
 	err := c.records().locked(func() error {
 		x, err := c.Run(job)
@@ -40,7 +40,7 @@ func (c *Controller) GiveUp(ctx context.Context, x Record) error {
 	return c.giveUp(ctx, x, func() bool { return true })
 }
 
-// giveUp does it where that may be done, which nobody changes meanwhile.
+// giveUp does it where that may be done, under a lock, so that no other process changes it meanwhile.
 func (c *Controller) giveUp(ctx context.Context, x Record, may func() bool) error {
 	err := c.records().locked(func() error {
 		if !may() {
@@ -100,7 +100,7 @@ func (c *Controller) earlier(ctx context.Context, job uint32) error {
 func (c *Controller) undone(ctx context.Context, f file, may func(job uint32) bool) error {
 	letGo, err := c.records().claim(ctx, f)
 	if errors.Is(err, mover.ErrNotExist) {
-		return nil // somebody else has
+		return nil // another process has
 	}
 	if err != nil {
 		return err

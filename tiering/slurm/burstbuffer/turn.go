@@ -15,7 +15,7 @@ type Turn struct {
 	token string
 }
 
-// comeback is how long a run waits for a slurmctld that has ended: when that has lost what it knew of the job, nobody tears it down.
+// comeback is how long a run waits for a slurmctld that has ended: a restarted slurmctld without its state of the job never tears it down.
 const comeback = 15 * time.Minute
 
 // Take begins a turn of the run with that RunID; mover.ErrNotExist is none, since the job has asked for nothing, and mover.ErrConflict is
@@ -41,8 +41,8 @@ func (c *Controller) over(t Turn) bool {
 	return err != nil || x.RunID() != t.RunID() || c.records().read(t.Job, fileTurn, &token) != nil || token != t.token
 }
 
-// Forsake waits for who takes the turn of one whose slurmctld has ended, or ends its run. When nobody comes the run is given up: a job whose
-// slurmctld comes later is made ready anew.
+// Forsake waits after the end of a slurmctld until another process takes the turn, or ends its run. When none comes the run is given up: if
+// slurmctld comes later, the job is made ready anew.
 func (c *Controller) Forsake(ctx context.Context, t Turn) error {
 	limit := time.NewTimer(comeback)
 	defer limit.Stop()

@@ -66,7 +66,7 @@ func (w *work) left(ctx context.Context, d deed) error {
 		}
 		limit, cancel := context.WithTimeout(ctx, rarely)
 		if err != nil || w.stage.Follow(limit, last.GetId()) != nil {
-			select { // it goes on, or nobody can be asked
+			select { // it goes on, or the service can not be asked
 			case <-limit.Done():
 			case <-time.After(askPause):
 			}
@@ -85,7 +85,7 @@ func (w *work) stuck(ctx context.Context, d deed) error {
 	}
 	client, err := w.stage.Client(ctx)
 	if err != nil {
-		return nil // who waits asks again
+		return nil // the waiting phase asks again
 	}
 	seen, leaves := map[string]bool{}, w.own.Labels()
 	leaves[slurm.Leaves] = d.node

@@ -14,8 +14,8 @@ import (
 	"datamove.dev/tiering/slurm"
 )
 
-// endAbsent ends the watches of jobs that have ended and have no directory here, because they never came or their prolog could not make one: who
-// waits for what they have written waits in vain. That a job has ended says its mark (slurm.AllNodes), which waits from before it begins until its results are on their way.
+// endAbsent ends the watches of jobs that have ended and have no directory here, because they never came or their prolog could not make one. Otherwise
+// tasks that wait for their results wait in vain. That a job has ended says its mark (slurm.AllNodes), which waits from before it begins until its results are on their way.
 func (c *Carrier) endAbsent(ctx context.Context, present []slurm.Present, live map[uint32]bool, now time.Time) error {
 	if now.Before(c.later) {
 		return nil

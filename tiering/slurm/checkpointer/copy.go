@@ -22,7 +22,7 @@ type state uint8
 const (
 	going state = iota // or waits to be tried again
 	moved
-	given // up: somebody has cancelled it, or there was nothing to copy, or it can not be
+	given // up: a user has cancelled it, or there was nothing to copy, or it can not be
 )
 
 // Parts of a save, as values of slurm.PartLabel, and the labels by which nodes find those of each other.
@@ -87,7 +87,7 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// copied asks for a copy, begins it where nobody has, and says how far it is. One that failed is begun again, each time later.
+// copied asks for a copy, begins it where it was not begun, and says how far it is. One that failed is begun again, each time later.
 func (r *round) copied(ctx context.Context, w want) (state, error) {
 	key := r.key(w)
 	if e, ended := r.ends[key]; ended {

@@ -1,8 +1,8 @@
 // Package checkpointer brings the checkpoints of Slurm jobs away from a node while the jobs run, and what is left when they have ended.
 //
-// Its words: a watch is a task that waits on this node, made by Slurm's controller (hook.Watch): it says which directory of which
+// Its words: a watch is a task that waits on this node, made by Slurm's controller (slurm.Watch). It says which directory of which
 // job to look at, and where its checkpoints go. A save is one state of one checkpoint. The lead of a save is the node that has its mark (the
-// file without which nobody takes it for complete); other nodes of the job have parts of it.
+// file without which no reader takes it for complete). Other nodes of the job have parts of it.
 //
 // A save that is complete, and has not changed for a while, leaves in this order: what is in it but for its mark; the parts of the other nodes, which
 // learn of it by the lead's task; when all these copies are done, and it looks as it did, the mark; then the trackers that

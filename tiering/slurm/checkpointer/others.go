@@ -142,8 +142,8 @@ func (r *round) all() want {
 	return want{part: partAll, from: r.watch.source.String(), to: r.watch.target.String(), save: r.watch.task, paused: true}
 }
 
-// othersTold tells other nodes that we have told of all our saves, and says whether they have: until then they may tell of one that we have a part of, which is not
-// left over. Who says nothing for long is not waited for.
+// othersTold tells other nodes that we have told of all our saves, and says whether they have. Until then they may tell of one that we have a part of, which is not
+// left over. It waits for a silent node up to slurm.Grace after the end of the job.
 func (r *round) othersTold(ctx context.Context) (bool, error) {
 	if len(r.others) == 0 {
 		return true, nil

@@ -49,7 +49,7 @@ func (r *round) do(ctx context.Context) error {
 	return r.finish(ctx, all)
 }
 
-// quietFor is for how long nothing has to change. When the job has ended nobody writes any more.
+// quietFor is for how long nothing has to change. After the end of the job it is 0: the job writes no more.
 func (r *round) quietFor() time.Duration {
 	if !r.over.IsZero() {
 		return 0

@@ -49,7 +49,7 @@
 //
 //   - What is accepted is printed, and kept as JSON, such that it is read back as the
 //     same: FuzzScript, FuzzComment, FuzzRecord.
-//   - All mistakes are found in one reading, at most ten are told, each with its place and
+//   - All mistakes are found in one reading, at most ten are told, each with its position and
 //     with what would be right. All are mover.ErrUsage. None repeats a value that may hold a key.
 //   - Nothing is staged where a job does not see it, taken from where it is not the job's
 //     own, or purged outside of ephemeral tiers or where results go, as far as text tells:
@@ -57,5 +57,5 @@
 //   - No name of a job leads out of the directory that it stands in: TestExpand, FuzzExpand.
 //
 // Everything here is pure; values do not change once they are made. A tier may have become another since a
-// job was submitted: who reads a record asks [Job.Check] again.
+// job was submitted: the reader of a record calls [Job.Check] again.
 package directive

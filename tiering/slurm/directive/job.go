@@ -36,7 +36,7 @@ const (
 	Success When = "success"
 )
 
-// Profile is the framework whose checkpoints they are.
+// Profile is the framework that writes the checkpoints.
 type Profile string
 
 // Plain is a directory that says itself when it is complete.
@@ -84,7 +84,7 @@ func (s Scratch) Shared() bool { return s.Striped || s.Type == "lustre" }
 // Variable is one that the job has to see.
 type Variable struct {
 	Name string
-	At   location.Location // whose path on the node is the value, with '/' at its end: scripts rely on it
+	At   location.Location // its path on the node is the value, with '/' at its end: scripts rely on it
 }
 
 // Variables are those by which a script finds the space.

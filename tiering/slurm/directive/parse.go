@@ -46,7 +46,7 @@ type reader struct {
 	scratch  []Scratch
 	names    map[string]location.Location // of $DW_JOB_ variables, and where they lead
 	depends  bool                         // markDepends is there
-	unsure   bool                         // a jobdw line is wrong: nobody knows which variables it would make
+	unsure   bool                         // a jobdw line is wrong: it is not known which variables it would make
 	problems Problems
 }
 

@@ -50,7 +50,7 @@ type Program struct {
 	Path   string
 	Err    error // it can not be looked at
 	Mode   fs.FileMode
-	Loose  string   // who may exchange it that should not; "" is nobody
+	Loose  string   // which users may exchange it that should not; "" is none
 	Called *Program // the datamove that it runs for its hook; nil is none
 }
 
@@ -145,7 +145,7 @@ func Read(file string, o Options) Facts {
 	return f
 }
 
-// account finds who a setting means: a name, or a number.
+// account finds the user that a setting means: a name, or a number.
 func account(user string, lookup func(string) (uint32, bool)) (uint32, bool) {
 	if n, err := strconv.ParseUint(user, 10, 32); err == nil {
 		return uint32(n), true

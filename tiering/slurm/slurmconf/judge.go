@@ -113,7 +113,7 @@ func (f Facts) notOurs(s Setting, key, hook string, programs []Program) Finding 
 	return fault(f.at(s), key, fmt.Sprintf("%s is not seen to run datamove hook %s", shown(s.Value), hook), fmt.Sprintf("have it run /usr/local/bin/datamove hook %s at its end, or name a program of deploy/slurm", hook))
 }
 
-// runs says why Slurm can not run a program as somebody, or should not.
+// runs says why Slurm can not run a program as a user, or should not.
 func runs(p Program, as string) (said, mend string) {
 	needed := fs.FileMode(0o111)
 	if as == "root" {

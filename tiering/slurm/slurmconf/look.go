@@ -13,7 +13,7 @@ import (
 // looker looks at files.
 type looker struct {
 	files fs.FS
-	may   func(uid uint32) bool // who may own what Slurm runs
+	may   func(uid uint32) bool // which users may own what Slurm runs
 }
 
 // The bounds of what is looked at: programs of a pattern, bytes of a path, and links on it.
@@ -102,7 +102,7 @@ func (l looker) script(file string) Script {
 	return s
 }
 
-// loose tells who may exchange a file that should not: on the way to it, each directory, link and the file are looked at.
+// loose tells which users may exchange a file that should not: on the way to it, each directory, link and the file are looked at.
 func (l looker) loose(file string) string {
 	at, links := "/", 0
 	for pending := parts(file); ; {
@@ -133,14 +133,14 @@ func parts(file string) []string {
 	return strings.FieldsFunc(file, func(r rune) bool { return r == '/' })
 }
 
-// open tells who may write to a file or directory that should not.
+// open tells which users may write to a file or directory that should not.
 func (l looker) open(file string) string {
 	info, err := fs.Lstat(l.files, name(file))
 	if err != nil {
 		return ""
 	}
 	uid, gid := owner(info)
-	shared := info.IsDir() && info.Mode()&fs.ModeSticky != 0 // who may make files there may not exchange those of others
+	shared := info.IsDir() && info.Mode()&fs.ModeSticky != 0 // users that may make files there may not exchange those of others
 	switch {
 	case !l.may(uid):
 		return fmt.Sprintf("%s belongs to uid %d", file, uid)
@@ -154,7 +154,7 @@ func (l looker) open(file string) string {
 	return ""
 }
 
-// owner is whose a file is; where a file system does not say, root's.
+// owner is the user and the group of a file; where a file system does not say, root's.
 func owner(info fs.FileInfo) (uid, gid uint32) {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return st.Uid, st.Gid

@@ -39,7 +39,7 @@ type Feed struct {
 // New returns the feed of a directory.
 func New(dir string, o Options) *Feed { return &Feed{dir, o} }
 
-// inotifyMask is what changes what a catalog knows, or where directories are. IN_MODIFY is one event for many writes in a row as long as nobody has read it.
+// inotifyMask is what changes what a catalog knows, or where directories are. The kernel merges many writes in a row into one IN_MODIFY until the event is read.
 const inotifyMask = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_MODIFY | unix.IN_CLOSE_WRITE | unix.IN_ATTRIB |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR | unix.IN_EXCL_UNLINK
 
@@ -218,7 +218,7 @@ func (t *tracker) drain() error {
 	if t.stall != nil {
 		t.stall()
 	}
-	for reads := 0; reads < 64; reads++ { // and then it is seen whether somebody wants an end
+	for reads := 0; reads < 64; reads++ { // and then the caller checks whether its context is done
 		n, err := unix.Read(t.queue, t.buffer)
 		if err == unix.EAGAIN {
 			t.forget()

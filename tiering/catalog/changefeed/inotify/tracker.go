@@ -31,7 +31,7 @@ func (t *tracker) enter(p place) error {
 		if p.in != nil && !t.silent {
 			t.window.Add(full)
 		}
-		return nil // whoever moved or removed it is heard of
+		return nil // the kernel tells of its move or removal
 	}
 	defer func() { _ = unix.Close(fd) }()
 	n, err := t.watch(fd, p)
@@ -155,7 +155,7 @@ func (t *tracker) unwatch(n *node) {
 	}
 }
 
-// drop forgets a directory whose watch ended: it was removed.
+// drop forgets a directory after its watch has ended: it was removed.
 func (t *tracker) drop(n *node) {
 	delete(t.nodes, n.watch)
 	t.leave(n)

@@ -1,12 +1,12 @@
 // Package lustre is the feed of a Lustre: the change logs of its MDTs, as lustre/client reads them.
 //
 // It has memory: the mark of each MDT is the last record that is in the catalog, with its time, by which a log is told from one that was made anew. Without
-// marks, with those of an empty log, after a gap, and where a log was turned off, it says All, from a place in the log that it has asked for before; so nothing falls between.
+// marks, with those of an empty log, after a gap, and where a log was turned off, it says All, from a position in the log that it has asked for before. So nothing falls between.
 //
 // A record names a file, and where it was. Both are asked for their paths of now (FID to path), so that what moves meanwhile is found where it is;
 // what is gone by then is told by a later record. What is above the root of the tree, or beside it, is no concern.
 //
-// Readers are registered by who runs the file system (lctl changelog_register), one for each MDT, and each of them belongs to one catalog. To read takes
+// The administrator of the file system registers readers (lctl changelog_register), one for each MDT, and each of them belongs to one catalog. To read takes
 // root on a client. TestModel holds it to a scan, over kills, gaps and logs that are made anew.
 package lustre
 
@@ -95,7 +95,7 @@ func (f *Feed) Run(ctx context.Context, marks changefeed.Marks, take changefeed.
 	return g.Wait()
 }
 
-// denied makes of the error of somebody who may not read the log one that no second try mends.
+// denied makes an error of missing permission to read the log one that is not tried again.
 func denied(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w: %w", mover.ErrPermission, err)

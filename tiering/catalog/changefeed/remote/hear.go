@@ -16,7 +16,7 @@ import (
 	"datamove.dev/tiering/catalog/changefeed"
 )
 
-// Hearer is the stream of who hears.
+// Hearer is the stream as the hearing side has it.
 type Hearer interface {
 	Send(*agentv1.FollowResponse) error
 	Recv() (*agentv1.FollowRequest, error)
@@ -88,7 +88,7 @@ func (f *Far) listen(ctx context.Context) error {
 	}
 }
 
-// walked passes on a part of a walk. Who does not want it any more has closed it.
+// walked passes on a part of a walk. The reader of a walk closes it when it wants no more.
 func (f *Far) walked(w *agentv1.FollowWalk) {
 	f.mu.Lock()
 	to := f.walks[w.GetId()]
@@ -101,7 +101,7 @@ func (f *Far) walked(w *agentv1.FollowWalk) {
 	case w.GetEnd():
 		_ = to.CloseWithError(errorOf(w.GetTrouble(), w.GetWhy())) // it returns none; nil is the end
 	default:
-		_, _ = to.Write(w.GetData()) // who reads has its own reason not to
+		_, _ = to.Write(w.GetData()) // the reader has its own reason not to read
 	}
 }
 

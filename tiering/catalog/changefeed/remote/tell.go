@@ -19,7 +19,7 @@ import (
 	"datamove.dev/tiering/catalog/changefeed"
 )
 
-// Teller is the stream of who tells.
+// Teller is the stream as the telling side has it.
 type Teller interface {
 	Send(*agentv1.FollowRequest) error
 	Recv() (*agentv1.FollowResponse, error)
@@ -58,12 +58,12 @@ type teller struct {
 	log    *slog.Logger
 	heard  chan heard
 
-	asking  sync.Mutex // held by who waits for an answer
+	asking  sync.Mutex // held while a question waits for its answer
 	sending sync.Mutex
 
 	mu     sync.Mutex // guards all below
 	batch  uint64     // the last that was told
-	awaits *awaits    // nil: nobody waits; an answer may come after who asked is gone
+	awaits *awaits    // nil: no question waits; an answer may come after its question was given up
 }
 
 // heard is one message, or the end of the stream.
@@ -72,7 +72,7 @@ type heard struct {
 	err error
 }
 
-// hear passes on what comes, until somebody does not listen any more.
+// hear passes on what comes, until the context or the stream ends.
 func (t *teller) hear(ctx context.Context) {
 	for {
 		r, err := t.stream.Recv()
@@ -117,7 +117,7 @@ func (t *teller) ask(ctx context.Context, r *agentv1.FollowRequest) ([]byte, err
 	}
 }
 
-// answered passes on an answer, if it is the one that somebody waits for.
+// answered passes on an answer, if it is the one that a question waits for.
 func (t *teller) answered(batch uint64, part string, value []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package s3events is the feed of a bucket whose server tells of changes while it is listened to: MinIO. It has no memory: a Run begins by listening, and then says All; and it
-// ends with its connection, because nobody knows what has happened until there is another one. Buckets of AWS tell queues: [Queued] is the feed of those.
+// Package s3events is the feed of a bucket on a server that tells of changes while it is listened to: MinIO. It has no memory: a Run begins by listening, and then says All. It
+// ends with its connection, because changes before the next connection are not known. Buckets of AWS tell queues: [Queued] is the feed of those.
 package s3events
 
 import (

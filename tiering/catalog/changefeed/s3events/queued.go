@@ -12,15 +12,15 @@ import (
 
 // Queue is a queue to which a bucket sends its events: package s3 has one, of AWS.
 type Queue interface {
-	// Kept is for how long it is sure to keep what nobody takes. Where it gives up what comes back too often, hidden is after how long a message comes back; else it is 0.
+	// Kept is for how long it is sure to keep messages that are not taken. Where it gives up what comes back too often, hidden is after how long a message comes back; else it is 0.
 	Kept(ctx context.Context) (kept, hidden time.Duration, err error)
 	// Receive waits for some, for that long at most, and tells of names, and why more may have happened than is told. What done was called for comes no more; until then it comes
 	// again after a while. more says that there were some.
 	Receive(ctx context.Context, wait time.Duration, tell func(name string, at time.Time), lose func(why string)) (done func(context.Context) error, more bool, err error)
 }
 
-// Queued is the feed of a bucket with a queue. It has memory, that of the queue: what was not taken comes again. Only when it begins, and when nobody has listened for
-// longer than a queue is sure to keep things, it says All.
+// Queued is the feed of a bucket with a queue. It has memory, that of the queue: what was not taken comes again. It says All only when it begins, and after a pause that is
+// longer than a queue is sure to keep things.
 type Queued struct {
 	Queue  Queue
 	Window time.Duration    // how long names are gathered before they are handed over; 0 means 1 s
