@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -85,6 +86,34 @@ func TestLinks(t *testing.T) {
 	}
 	if links < 50 {
 		t.Errorf("only %d links are found", links)
+	}
+}
+
+// source is a file of the tree that a document names as code, by its path or the end of it.
+var source = regexp.MustCompile("`((?:[a-z0-9_]+/)+[a-z0-9_]+\\.(?:go|txt|proto))`")
+
+// TestNamedFiles: each file that a document names by a path is there. Documents name files below a package by the end of their path, as transfer/batcher.go.
+func TestNamedFiles(t *testing.T) {
+	var all strings.Builder
+	must.Do(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && d.Name() == ".git" {
+			return filepath.SkipDir
+		}
+		all.WriteString("/" + path + "\n")
+		return err
+	}))
+	found := 0
+	for _, name := range must.Get(document.Written(root))(t) {
+		text := must.Get(os.ReadFile(filepath.Join(root, name)))(t)
+		for _, m := range source.FindAllStringSubmatch(string(text), -1) {
+			found++
+			if !strings.Contains(all.String(), "/"+m[1]+"\n") {
+				t.Errorf("%s names %s, which is not there", name, m[1])
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("only %d files are named", found)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // generated are documents that programs write, and records of what was said at the time.
-var generated = []string{"CHANGELOG.md", "bench/RESULTS.md", "bench/SLURM.md", "ARCHITECTURE.md"}
+var generated = []string{"CHANGELOG.md", "bench/RESULTS.md", "bench/SLURM.md"}
 
 // Files are the documents below a root, by their paths from there.
 func Files(root string) ([]string, error) {
