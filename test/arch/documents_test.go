@@ -117,6 +117,32 @@ func TestNamedFiles(t *testing.T) {
 	}
 }
 
+// ran is why a block does not run: a script or a test runs it.
+var ran = regexp.MustCompile(`^(?:(test/script/\S+)|(\S+) (Test\w+)) runs it`)
+
+// TestRunElsewhere: where a block says that a script or a test runs it, that is there.
+func TestRunElsewhere(t *testing.T) {
+	found := 0
+	for _, name := range must.Get(document.Written(root))(t) {
+		for _, b := range must.Get(document.Read(root, name))(t) {
+			m := ran.FindStringSubmatch(b.NotRun)
+			if m == nil {
+				if strings.Contains(b.NotRun, "runs it") {
+					t.Errorf("%s: %q names neither a script nor a test of a package", b, b.NotRun)
+				}
+				continue
+			}
+			found++
+			if _, err := os.Stat(filepath.Join(root, m[1])); err != nil || m[1] == "" && !hasTest(t, m[2], m[3]) {
+				t.Errorf("%s: there is no %s", b, strings.TrimSpace(m[1]+m[2]+" "+m[3]))
+			}
+		}
+	}
+	if found < 5 {
+		t.Errorf("only %d blocks are run elsewhere", found)
+	}
+}
+
 // TestBroken: what leads nowhere is found, and nothing else.
 func TestBroken(t *testing.T) {
 	files := map[string]string{"docs/a.md": "# One thing, `x`\n\n```sh\n# no heading\n```\n<a name=\"by-hand\"></a>\n", "docs": ""}

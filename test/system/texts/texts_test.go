@@ -43,6 +43,9 @@ const bucket = "s3://archive"
 
 // TestDocuments runs each document that has a block which can run. DATAMOVE_E2E_S3 changes nothing: what documents show is of the embedded store.
 func TestDocuments(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("documents show what root sees")
+	}
 	t.Setenv("DATAMOVE_E2E_S3", "")
 	store := s3test.Start(t, false)
 	files, err := document.Written(root)
@@ -66,9 +69,12 @@ func TestDocuments(t *testing.T) {
 			continue
 		}
 		sessions++
-		t.Run(file, func(t *testing.T) { newSession(t, store, strings.TrimSuffix(filepath.Base(file), ".md")).run(t, run) })
+		t.Run(file, func(t *testing.T) {
+			t.Parallel() // most of a session is to wait
+			newSession(t, store, strings.TrimSuffix(filepath.Base(file), ".md")).run(t, run)
+		})
 	}
-	if sessions < 1 {
+	if sessions < 9 {
 		t.Errorf("only %d documents have blocks that run", sessions)
 	}
 }
