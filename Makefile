@@ -43,7 +43,7 @@ api-release:
 	cd api && buf build -o released.binpb
 	api/generate
 
-# The tables of SAFETY.md, from the markers above the tests.
+# The tables of docs/safety.md, from the markers above the tests.
 safety:
 	go test -count=1 -run '^TestSafety$$' ./test/arch -update
 

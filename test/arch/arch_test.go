@@ -1,4 +1,4 @@
-// Package arch holds the sentences of ARCHITECTURE.md about the tree as a table,
+// Package arch holds the sentences of docs/architecture.md about the tree as a table,
 // and fails when the tree stops obeying them: which package may import which, where
 // each heavy library lives, and what no shipped binary contains.
 package arch

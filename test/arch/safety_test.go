@@ -17,26 +17,26 @@ import (
 	"datamove.dev/test/must"
 )
 
-var update = flag.Bool("update", false, "write the tables of SAFETY.md")
+var update = flag.Bool("update", false, "write the tables of docs/safety.md")
 
 // cited finds `package TestName`, `package FuzzName` and `test/script/name.txt`.
 var cited = regexp.MustCompile("`([a-z0-9/-]+) ((?:Test|Fuzz)[A-Za-z0-9_]+)`|`(test/[a-z0-9/.-]+)`")
 
-// TestSafetyNamesWhatIsThere holds SAFETY.md to the tree: each test and script that
+// TestSafetyNamesWhatIsThere holds docs/safety.md to the tree: each test and script that
 // it names is where it says.
 func TestSafetyNamesWhatIsThere(t *testing.T) {
-	text := must.Get(os.ReadFile(filepath.Join(root, "SAFETY.md")))(t)
+	text := must.Get(os.ReadFile(filepath.Join(root, "docs", "safety.md")))(t)
 	found := cited.FindAllStringSubmatch(string(text), -1)
 	if len(found) < 50 {
-		t.Fatalf("SAFETY.md names %d tests and scripts; is its notation another one?", len(found))
+		t.Fatalf("docs/safety.md names %d tests and scripts; is its notation another one?", len(found))
 	}
 	for _, f := range found {
 		if dir, name, path := f[1], f[2], f[3]; path != "" {
 			if _, err := os.Stat(filepath.Join(root, path)); err != nil {
-				t.Errorf("SAFETY.md names %s: %v", path, err)
+				t.Errorf("docs/safety.md names %s: %v", path, err)
 			}
 		} else if !hasTest(t, dir, name) {
-			t.Errorf("SAFETY.md names %s of %s, which is not there", name, dir)
+			t.Errorf("docs/safety.md names %s of %s, which is not there", name, dir)
 		}
 	}
 }
@@ -59,7 +59,7 @@ func hasTest(t *testing.T, dir, name string) bool {
 //	//safety:TABLE what it tries
 //	//safety:TABLE with [package] TestName
 //
-// TABLE is that of a "<!-- begin TABLE -->" in SAFETY.md. The second form puts a test into the row of another one, of the same package where none is named.
+// TABLE is that of a "<!-- begin TABLE -->" in docs/safety.md. The second form puts a test into the row of another one, of the same package where none is named.
 // In a script a line begins with "# safety:".
 type marker struct{ table, by, how string }
 
@@ -172,7 +172,7 @@ var begin = regexp.MustCompile(`^<!-- begin ([a-z0-9/]+) -->\n$`)
 
 const end = "<!-- end -->\n"
 
-// render puts tables into the text of SAFETY.md. A test that a table has named and that has no marker any more is an error: its promise would be lost silently.
+// render puts tables into the text of docs/safety.md. A test that a table has named and that has no marker any more is an error: its promise would be lost silently.
 func render(text string, made map[string][]string) (string, error) {
 	var b strings.Builder
 	var errs []error
@@ -217,9 +217,9 @@ func render(text string, made map[string][]string) (string, error) {
 	return b.String(), errors.Join(errs...)
 }
 
-// TestSafety holds the tables of SAFETY.md to the markers of the tests. With -update it writes them.
+// TestSafety holds the tables of docs/safety.md to the markers of the tests. With -update it writes them.
 func TestSafety(t *testing.T) {
-	file := filepath.Join(root, "SAFETY.md")
+	file := filepath.Join(root, "docs", "safety.md")
 	text, err := os.ReadFile(file)
 	must.Do(t, err)
 	made, err := tables(markers(t))
@@ -227,11 +227,11 @@ func TestSafety(t *testing.T) {
 	want, err := render(string(text), made)
 	switch {
 	case err != nil:
-		t.Fatalf("SAFETY.md: %v", err)
+		t.Fatalf("docs/safety.md: %v", err)
 	case want != string(text) && *update && !t.Failed():
 		must.Do(t, os.WriteFile(file, []byte(want), 0o644))
 	case want != string(text):
-		t.Error("SAFETY.md is not what the markers of the tests say: make safety")
+		t.Error("docs/safety.md is not what the markers of the tests say: make safety")
 	}
 }
 

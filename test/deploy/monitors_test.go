@@ -31,7 +31,7 @@ var roles = regexp.MustCompile(`role=~?"([^"]+)"`)
 func TestMonitors(t *testing.T) {
 	all := objects(t, "", render(t, filepath.Join("values", "full.yaml")))
 	pods := parts(all)
-	told := document(t, filepath.Join(monitoring, "README.md"))
+	told := document(t, "../../docs/guides/monitoring.md")
 	seen := map[string]bool{}
 	for _, m := range of[*serviceMonitor](all) {
 		component := m.Spec.Selector.MatchLabels["app.kubernetes.io/component"]
@@ -43,7 +43,7 @@ func TestMonitors(t *testing.T) {
 			t.Errorf("%s: job %q, role %q", component, set["job"], set["role"])
 		}
 		if !strings.Contains(told, `role="`+component+`"`) {
-			t.Errorf("README.md of monitoring has no role %q", component)
+			t.Errorf("docs/guides/monitoring.md has no role %q", component)
 		}
 		seen[component] = true
 		services := slices.DeleteFunc(of[*corev1.Service](all), func(s *corev1.Service) bool {
@@ -79,7 +79,7 @@ var chosen = regexp.MustCompile(`kubectl -n datamove .* -l ('[^']+'|\S+)`)
 func TestSelectorsOfDocuments(t *testing.T) {
 	pods := parts(objects(t, "", render(t, "")))
 	found := 0
-	for _, file := range []string{filepath.Join(monitoring, "RUNBOOK.md"), filepath.Join(chart, "README.md"), filepath.Join(plain, "README.md"), filepath.Join(examples, "README.md"), "../../README.md"} {
+	for _, file := range []string{filepath.Join(monitoring, "RUNBOOK.md"), filepath.Join(chart, "README.md"), filepath.Join(plain, "README.md"), filepath.Join(examples, "README.md"), "../../README.md", "../../docs/guides/kubernetes.md"} {
 		for _, m := range chosen.FindAllStringSubmatch(document(t, file), -1) {
 			found++
 			selector, err := labels.Parse(strings.Trim(m[1], "'"))

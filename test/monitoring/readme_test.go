@@ -14,7 +14,7 @@ import (
 	"datamove.dev/tiering/checkpoint/replicate"
 )
 
-var update = flag.Bool("update", false, "write the table of deploy/monitoring/README.md")
+var update = flag.Bool("update", false, "write the table of docs/reference/metrics.md")
 
 const (
 	tableBegins = "<!-- table of mover/telemetry, written by go test ./test/monitoring -run TestReadme -update -->\n"
@@ -48,18 +48,18 @@ func markdown() string {
 }
 
 func TestReadmeHasEveryMetric(t *testing.T) {
-	file := filepath.Join(root, "README.md")
+	file := filepath.Join(root, "..", "..", "docs", "reference", "metrics.md")
 	text := must.Get(os.ReadFile(file))(t)
 	before, rest, ok := strings.Cut(string(text), tableBegins)
 	table, after, ends := strings.Cut(rest, tableEnds)
 	if !ok || !ends {
-		t.Fatal("README.md has no place for the table")
+		t.Fatal("metrics.md has no place for the table")
 	}
 	if *update {
 		must.Do(t, os.WriteFile(file, []byte(before+tableBegins+markdown()+tableEnds+after), 0o644))
 		return
 	}
 	if table != markdown() {
-		t.Error("the table of README.md is not that of mover/telemetry: go test ./test/monitoring -run TestReadme -update")
+		t.Error("the table of docs/reference/metrics.md is not that of mover/telemetry: go test ./test/monitoring -run TestReadme -update")
 	}
 }

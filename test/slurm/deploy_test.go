@@ -460,10 +460,10 @@ func interactive(t *testing.T, c *Cluster) {
 	}
 }
 
-// TestBeside: hooks of a site beside ours, as README.md of deploy/slurm says, with its own words.
+// TestBeside: hooks of a site beside ours, as docs/guides/slurm.md says, with its own words.
 func TestBeside(t *testing.T) {
 	soak(t)
-	readme, err := os.ReadFile(shipped + "/README.md")
+	readme, err := os.ReadFile("../../docs/guides/slurm.md")
 	must.Do(t, err)
 	lua, err := os.ReadFile(shipped + "/burst_buffer.lua")
 	must.Do(t, err)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -8,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
+	"datamove.dev/test/document"
 	"datamove.dev/test/must"
 )
 
@@ -72,5 +76,82 @@ func TestBurstExamples(t *testing.T) {
 	}
 	if found < 12 {
 		t.Errorf("only %d calls are found", found)
+	}
+}
+
+// TestDocumentsCommands: each call of datamove in a document, in a block that runs or not and in a sentence, is of a command that there is, with flags that it has.
+func TestDocumentsCommands(t *testing.T) {
+	const top = "../../.."
+	root := (&app{}).root()
+	found := 0
+	for _, file := range must.Get(document.Written(top))(t) {
+		for _, text := range must.Get(document.Calls(top, file))(t) {
+			for _, call := range calls(text) {
+				if err := callable(root, call); err != nil {
+					t.Errorf("%s: datamove %s: %v", file, strings.Join(call, " "), err)
+				}
+				found++
+			}
+		}
+	}
+	if found < 60 {
+		t.Errorf("only %d calls are found", found)
+	}
+}
+
+// commanded finds calls of datamove where a shell has the name of a command.
+var commanded = regexp.MustCompile(`(?m)(?:^\s*|[|;&(]\s*|-- |(?:sudo|exec|then|do|xargs(?: -\S+)*) +)(?:[A-Z_]+=\S* +)*datamove((?: +(?:"[^"]*"|'[^']*'|[^\s;|&)"'#>]+))+)`)
+
+// calls are the words of each call of datamove in a text.
+func calls(text string) [][]string {
+	var found [][]string
+	for _, m := range commanded.FindAllStringSubmatch(text, -1) {
+		found = append(found, strings.Fields(m[1]))
+	}
+	return found
+}
+
+// callable reports what is wrong with the words of a call: of which command they are, and the flags of that.
+func callable(root *cobra.Command, words []string) error {
+	cmd, rest, err := root.Find(words)
+	if err != nil {
+		return err
+	}
+	if group := cmd.Use == cmd.Name(); cmd == root || group && cmd.HasAvailableSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+		return fmt.Errorf("there is no such command below %q", cmd.CommandPath())
+	}
+	for _, word := range rest {
+		name, _, _ := strings.Cut(word, "=")
+		if name == "--" {
+			break
+		}
+		long, ok := strings.CutPrefix(name, "--")
+		if ok && long != "help" && cmd.Flags().Lookup(long) == nil && cmd.InheritedFlags().Lookup(long) == nil {
+			return fmt.Errorf("there is no flag %s", name)
+		}
+	}
+	return nil
+}
+
+func TestCallable(t *testing.T) {
+	for _, row := range []struct{ text, err string }{
+		{"datamove copy --dry-run A B | cat --nothing", ""},
+		{"datamove task list -o name", ""},
+		{"datamove agent list | xargs datamove task list", ""},
+		{"datamove copi A B", "unknown command"},
+		{"datamove copy --dyr-run A B", "no flag --dyr-run"},
+		{"datamove task lst", "no such command"},
+		{"x=$(datamove task lst)", "no such command"},
+		{"kubectl -n datamove exec pod -- datamove task lst", "no such command"},
+		{"kubectl -n datamove get pods", ""},
+		{"DATAMOVE_SERVICE=none datamove task lst", "no such command"},
+	} {
+		var err error
+		for _, call := range calls(row.text) {
+			err = callable((&app{}).root(), call)
+		}
+		if (err != nil) != (row.err != "") || err != nil && !strings.Contains(err.Error(), row.err) {
+			t.Errorf("%s: %v, want %q", row.text, err, row.err)
+		}
 	}
 }

@@ -25,6 +25,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"datamove.dev/test/document"
 	"datamove.dev/test/must"
 )
 
@@ -438,11 +439,14 @@ func allowed(t *testing.T, filters []string) map[string]bool {
 	return may
 }
 
-// The recipe for backup and restore in the README, as it stands there.
+// The recipe for backup and restore, as it stands in its guide.
 func TestRecipe(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(unitDir, "README.md"))
-	must.Do(t, err)
-	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+	var blocks []string
+	for _, b := range must.Get(document.Read("../../..", "docs/guides/upgrade-backup-uninstall.md"))(t) {
+		if strings.Contains(b.Text, "datamoved backup") || strings.Contains(b.Text, "audit verify") {
+			blocks = append(blocks, b.Text)
+		}
+	}
 	if len(blocks) != 2 {
 		t.Fatalf("%d blocks", len(blocks))
 	}
@@ -474,7 +478,7 @@ esac
 		must.Do(t, do())
 	}
 	needTool(t, "flock")
-	script := "set -ex\nsystemctl start\n" + here.Replace(blocks[0][1]) + "echo later > " + dir + "/datamove/later\n" + here.Replace(blocks[1][1])
+	script := "set -ex\nsystemctl start\n" + here.Replace(blocks[0]) + "echo later > " + dir + "/datamove/later\n" + here.Replace(blocks[1])
 	cmd := exec.Command("/bin/sh", "-c", script)
 	cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "DATAMOVE_CONFIG=" + file, "HOME=" + dir}
 	cmd.WaitDelay = time.Second

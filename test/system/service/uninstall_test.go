@@ -10,12 +10,13 @@ import (
 	"testing"
 
 	crash "datamove.dev/test/crash/rig"
+	"datamove.dev/test/document"
 	"datamove.dev/test/loopfs"
 	"datamove.dev/test/must"
 )
 
 // guide is where the lines are that a person follows.
-const guide = "../../../deploy/systemd/README.md"
+const guide = "docs/guides/upgrade-backup-uninstall.md"
 
 // TestUninstall does what the guide says, line by line, where a replica is leased and pinned, and another one stays: nothing of the service is left, and no file that root can not remove.
 func TestUninstall(t *testing.T) {
@@ -72,16 +73,17 @@ func TestUninstall(t *testing.T) {
 	}
 }
 
-// uninstalls are the commands of the guide, without where they are given and why.
+// uninstalls are the commands of the guide, without why they are given.
 func uninstalls(t *testing.T) (lines []string) {
 	t.Helper()
-	text := string(must.Get(os.ReadFile(guide))(t))
-	_, text, _ = strings.Cut(text, "## Uninstall")
-	_, text, _ = strings.Cut(text, "```\n")
-	text, _, _ = strings.Cut(text, "```")
-	prompt, comment := regexp.MustCompile(`^\w+# +`), regexp.MustCompile(` +# .*$`)
-	for line := range strings.Lines(text) {
-		lines = append(lines, comment.ReplaceAllString(prompt.ReplaceAllString(strings.TrimSpace(line), ""), ""))
+	comment := regexp.MustCompile(` +# .*$`)
+	for _, b := range must.Get(document.Read("../../..", guide))(t) {
+		if !strings.Contains(b.Text, "datamove release") {
+			continue
+		}
+		for _, c := range b.Commands() {
+			lines = append(lines, comment.ReplaceAllString(strings.TrimSpace(c.Text), ""))
+		}
 	}
 	if len(lines) < 8 {
 		t.Fatalf("the guide has %q", lines)

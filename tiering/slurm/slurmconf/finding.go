@@ -65,7 +65,7 @@ func (f Facts) written() (found []Finding) {
 			}
 			if len(all) > 1 {
 				last := all[len(all)-1]
-				found = append(found, advice(f.at(last), key, fmt.Sprintf("it is set at %s, too; Slurm takes this one alone", f.at(all[0])), "keep one line; README.md of deploy/slurm says how two hooks run"))
+				found = append(found, advice(f.at(last), key, fmt.Sprintf("it is set at %s, too; Slurm takes this one alone", f.at(all[0])), "keep one line; docs/guides/slurm.md says how two hooks run"))
 			}
 		}
 	}

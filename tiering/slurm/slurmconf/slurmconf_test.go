@@ -15,7 +15,7 @@ import (
 
 const slurm = 64030
 
-// site is one that is as README.md of deploy/slurm says, but for what a test changes.
+// site is one that is as docs/guides/slurm.md says, but for what a test changes.
 type site struct {
 	files fstest.MapFS
 	host  string
@@ -81,7 +81,7 @@ func (s *site) judged() []Finding {
 	return Judge(s.facts(), Limits{Deadline: 5 * time.Second, Ready: 4 * time.Minute})
 }
 
-// TestShipped: what lies in deploy/slurm, installed as its README says, leaves nothing to change, on each kind of machine.
+// TestShipped: what lies in deploy/slurm, installed as docs/guides/slurm.md says, leaves nothing to change, on each kind of machine.
 func TestShipped(t *testing.T) {
 	for _, host := range []string{"control", "CONTROL.site", "node3"} {
 		s := newSite(t)
@@ -123,7 +123,7 @@ var faults = []struct {
 		s.edit("slurm.conf.datamove", "/etc/slurm/datamove/prolog\n", "/usr/local/bin/datamove hook prolog\n")
 	}, Fault, "Prolog", "behind the value comes hook prolog", "without arguments"},
 	{"no value", func(s *site) { s.add("TaskProlog=\n") }, Fault, "TaskProlog", "there is no value", "remove the line"},
-	{"a hook that is set twice", func(s *site) { s.add("Prolog=/etc/slurm/site-prolog\n") }, Advice, "Prolog", "slurm.conf:4, too", "README.md"},
+	{"a hook that is set twice", func(s *site) { s.add("Prolog=/etc/slurm/site-prolog\n") }, Advice, "Prolog", "slurm.conf:4, too", "docs/guides/slurm.md"},
 
 	{"no PrologFlags", func(s *site) { s.edit("slurm.conf.datamove", "PrologFlags=Alloc,Contain\n", "") }, Fault, "PrologFlags", "first step", "Alloc,Contain"},
 	{"Alloc is in a comment", func(s *site) {

@@ -1,0 +1,44 @@
+package arch
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"datamove.dev/test/document"
+	"datamove.dev/test/must"
+)
+
+var (
+	// tabled are tables that are made of the code and of the markers of tests.
+	tabled = regexp.MustCompile(`(?s)<!-- (?:begin|table of) .*?<!-- end`)
+	// quoted is what a program says.
+	quoted = regexp.MustCompile(`"[^"\n]*"`)
+)
+
+// personsIn are the words of persons in the sentences of a document.
+func personsIn(text string) []string {
+	return persons.FindAllString(quoted.ReplaceAllString(tabled.ReplaceAllString(document.Prose(text), ""), ""), -1)
+}
+
+// TestPersons: no sentence of a document has a person as its subject.
+func TestPersons(t *testing.T) {
+	for _, name := range must.Get(document.Written(root))(t) {
+		if found := personsIn(string(must.Get(os.ReadFile(filepath.Join(root, name)))(t))); len(found) > 0 {
+			t.Errorf("%s has %q: the subject of a sentence is a component or a role", name, found)
+		}
+	}
+	for _, row := range []struct{ text, want string }{
+		{"Whoever asks, and nobody else.", "Whoever nobody"},
+		{"The whole whole of it.", ""},
+		{"```text\nwho\n```\n", ""},
+		{"<!-- begin 1 -->\n| nobody |\n<!-- end -->\nwhose", "whose"},
+		{`It prints "nobody is registered".`, ""},
+	} {
+		if got := strings.Join(personsIn(row.text), " "); got != row.want {
+			t.Errorf("%q has %q, want %q", row.text, got, row.want)
+		}
+	}
+}
