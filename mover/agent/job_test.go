@@ -203,6 +203,10 @@ func TestEndsOfBursts(t *testing.T) {
 	if all := ends(spec); !slices.Contains(all, end{"aws:bursts/llama", false}) || !slices.Contains(all, end{"project:runs", true}) {
 		t.Errorf("sync-back: %v", all)
 	}
+	spec.Burst = &pb.BurstWork{Step: pb.BurstStep_BURST_STEP_COSTS, Days: 3}
+	if all := ends(spec); !slices.Contains(all, end{"aws:bursts/llama", false}) {
+		t.Errorf("costs: %v", all)
+	}
 }
 
 // A process of somebody else reaches no file that is ours alone, which it could not even be confined to: the configuration of AWS, its keys, and authorities

@@ -131,6 +131,12 @@ func TestWhoMayBurst(t *testing.T) {
 		"release":                               {Step: pb.BurstStep_BURST_STEP_DOWN, Name: "llama", Release: true},
 		"take":                                  {Step: pb.BurstStep_BURST_STEP_DOWN, Name: "llama", Take: true},
 		"another declaration":                   {Step: pb.BurstStep_BURST_STEP_STAGE, Name: "llama", Declaration: llama},
+		"adopt":                                 {Step: pb.BurstStep_BURST_STEP_UP, Declaration: llama, Adopt: "0123456789abcdef"},
+		"no ID to adopt":                        {Step: pb.BurstStep_BURST_STEP_ADOPT, Declaration: llama},
+		"an ID that is none":                    {Step: pb.BurstStep_BURST_STEP_ADOPT, Declaration: llama, Adopt: "../0123456789abc"},
+		"days":                                  {Step: pb.BurstStep_BURST_STEP_DOWN, Name: "llama", Days: 1},
+		"costs of no days":                      {Step: pb.BurstStep_BURST_STEP_COSTS, Name: "llama"},
+		"costs of a year":                       {Step: pb.BurstStep_BURST_STEP_COSTS, Name: "llama", Days: 365},
 	} {
 		wants(t, what, second(d.ApplyBurst(alice, r)), mover.ErrUsage)
 	}
@@ -194,6 +200,49 @@ func TestRecordFence(t *testing.T) {
 		t.Errorf("%v, %v", known, err)
 	}
 	wants(t, "who goes on", d.keeps(again, r), nil)
+}
+
+// TestAdoptFence: a task that takes a burst over keeps the record of the ID that it was asked for, and no task that brings one up keeps one of a burst that was taken over: that would pass by what admits it.
+//
+//safety:3 with test/system/service TestBurstKilled
+func TestAdoptFence(t *testing.T) {
+	d := burstDesk(t)
+	alice, carol := as("alice", 1001), as("carol", 1003)
+	const id = "0123456789abcdef"
+	adopted := func(id string) *burst.Record {
+		all := must.Get(burst.Read("test", []byte(llama)))(t)
+		return burst.Adopt(all[0], id, "alice", burst.Admitted{By: "adopted"}, d.wall, d.wall)
+	}
+	up := d.ledBurst(alice, pb.BurstStep_BURST_STEP_UP, llama, "")
+	wants(t, "brought up as one that was adopted", d.keeps(up, adopted(id)), mover.ErrConflict)
+	wants(t, "the end of up", d.finish(up.GetTask().GetId(), 0, nil), nil)
+
+	request := &pb.ApplyBurstRequest{Step: pb.BurstStep_BURST_STEP_ADOPT, Declaration: llama, Adopt: id}
+	wants(t, "of another team", second(d.ApplyBurst(carol, request)), mover.ErrPermission)
+	task := must.Get(d.ApplyBurst(alice, request))(t)
+	d.give()
+	l := d.taken[task.GetId()]
+	if l == nil {
+		t.Fatalf("nobody leads it: %s", d.state(task.GetId()).GetWhy())
+	}
+	if spec := l.GetTask().GetSpec(); len(spec.GetSources()) > 0 || len(spec.GetBurst().GetHomes()) > 0 {
+		t.Errorf("it reaches %v", spec)
+	}
+	wants(t, "another ID", d.keeps(l, adopted("00000000000000ff")), mover.ErrConflict)
+	wants(t, "a new one", d.keeps(l, recordOfText(t, llama, d.wall)), mover.ErrConflict)
+	wants(t, "its own", d.keeps(l, adopted(id)), nil)
+	if b, err := d.GetBurst(alice, &pb.GetBurstRequest{Name: "llama"}); err != nil || b.GetId() != id {
+		t.Errorf("%v, %v", b, err)
+	}
+
+	costs := &pb.ApplyBurstRequest{Step: pb.BurstStep_BURST_STEP_COSTS, Name: "llama", Days: 5}
+	wants(t, "costs of another team's", second(d.ApplyBurst(carol, costs)), mover.ErrNotExist)
+	asks := must.Get(d.ApplyBurst(alice, costs))(t)
+	d.give() // beside the task that works on the burst
+	if d.taken[asks.GetId()] == nil {
+		t.Fatalf("nobody leads it: %s", d.state(asks.GetId()).GetWhy())
+	}
+	wants(t, "who asks keeps nothing", d.keeps(d.taken[asks.GetId()], adopted(id)), mover.ErrUsage)
 }
 
 // TestMoneySurvives: the accounts are the same after the service has begun anew, and of a backup; caps are those of the configuration.
@@ -390,7 +439,7 @@ func TestLabelOfABurst(t *testing.T) {
 
 // TestLimitsOfBursts: what is sent is written to the bucket, and what comes home is read there. A limit of one direction holds the right one.
 //
-//safety:aws limits of one direction, and by the hour of the week: the direction in which a burst moves is held, by a service and without one
+//safety:aws limits of one direction, and by the hour of the week: the direction in which a burst moves is held
 func TestLimitsOfBursts(t *testing.T) {
 	d := burstDesk(t)
 	alice := as("alice", 1001)

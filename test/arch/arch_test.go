@@ -188,6 +188,22 @@ func TestHeavy(t *testing.T) {
 	}
 }
 
+// The command line asks a service for bursts: it has none of what asks AWS for file systems, figures and bills, by no way.
+func TestCommandLineIsLight(t *testing.T) {
+	out := must.Get(exec.Command("go", "list", "-deps", "./"+root+"/cmd/datamove").Output())(t)
+	deps := strings.Fields(string(out))
+	if !slices.Contains(deps, module+"/tiering/burst/link") {
+		t.Errorf("%d packages, and not the one that estimates bursts", len(deps))
+	}
+	for _, path := range deps {
+		for _, lib := range notInCommandLine {
+			if path == lib || strings.HasPrefix(path, lib+"/") {
+				t.Errorf("cmd/datamove depends on %s: that is for the workers of datamoved", path)
+			}
+		}
+	}
+}
+
 // Each library of the design card is a direct dependency, and used, as soon as
 // the part that needs it exists; go.mod has nothing of the test servers.
 func TestCard(t *testing.T) {

@@ -104,11 +104,10 @@ var packages = map[string]struct {
 	"tiering/catalog":            {memory, []string{"mover", "mover/kvstore", "tiering/dataset"}},
 	"deploy/prices":              {words, nil},
 	"tiering/burst/pricing":      {memory, []string{"mover", "mover/config/yamldoc"}},
-	"tiering/burst/budget":       {motion, []string{"mover/atomicfile", "mover", "tiering/burst/pricing"}},
+	"tiering/burst/budget":       {motion, []string{"mover", "tiering/burst/pricing"}},
 	"tiering/burst":              {motion, []string{"mover", "mover/config/yamldoc", "mover/location", "mover/units", "tiering/burst/pricing", "tiering/checkpoint"}},
 	"tiering/burst/aws":          {task, []string{"mover", "mover/backend/s3", "tiering/burst/pricing", "tiering/burst"}},
-	"tiering/burst/shelf":        {task, []string{"mover/atomicfile", "mover", "tiering/burst"}},
-	"tiering/burst/link":         {trip, []string{"mover", "mover/limit", "mover/fairshare", "mover/engine", "mover/location", "mover/engine/plan", "tiering/burst", "tiering/checkpoint", "tiering/checkpoint/replicate"}},
+	"tiering/burst/link":         {trip, []string{"mover", "mover/engine", "mover/location", "mover/engine/plan", "tiering/burst/pricing", "tiering/burst", "tiering/checkpoint", "tiering/checkpoint/replicate"}},
 	"tiering/burst/lifecycle":    {errand, []string{"mover", "mover/engine", "mover/location", "mover/backend/s3", "mover/backend", "mover/units", "tiering/burst/budget", "tiering/burst/pricing", "tiering/burst", "tiering/burst/aws", "tiering/burst/link", "tiering/checkpoint"}},
 	"tiering/policy/run":         {motion, []string{"mover/atomicfile", "mover", "api/datamove/v1", "tiering/dataset", "tiering/catalog", "tiering/policy"}},
 	"tiering/catalog/changefeed": {motion, []string{"mover", "tiering/catalog"}},
@@ -172,7 +171,7 @@ var packages = map[string]struct {
 	"cmd/datamoved/daemon": {commands, []string{"tiering/burst/burstserver", "mover/task", "mover/atomicfile", "mover/server/kubeauth", "lustre", "lustre/fshints", "lustre/detect", "mover", "mover/server/authz", "mover/server/osaccount", "mover/agent/sandbox", "mover/agent", "mover/server/auditlog", "mover/config", "mover/server",
 		"mover/coordinator/state", "mover/p2p/peer", "mover/coordinator/queue", "mover/backend/s3", "mover/coordinator", "mover/kvstore", "mover/telemetry", "mover/trash", "mover/server/pki", "mover/webui", "mover/agent/worker", "tiering/catalog", "tiering/catalog/changefeed", "tiering/catalog/changefeed/s3events", "tiering/catalog/changefeed/lustre", "tiering/catalog/changefeed/inotify", "tiering/policy", "tiering/slurm", "tiering/slurm/checkpointer", "api", "api/datamove/v1", "api/datamove/agent/v1", "lustre/uapi", "lustre/client", "lustre/copytool", "mover/engine", "mover/location", "mover/backend/retry", "mover/backend", "mover/archive", "mover/remedy"}},
 	"cmd/datamove/cli": {commands, []string{"mover/task", "mover/atomicfile", "mover", "mover/config", "mover/config/yamldoc", "mover/location", "mover/manifest", "mover/engine/plan", "mover/backend/posix", "mover/rate", "mover/engine/recall", "mover/backend/s3", "mover/remedy", "mover/spelling",
-		"mover/limit", "mover/fairshare", "mover/backend/retry", "mover/engine", "mover/backend", "mover/task/convert", "mover/server/auditlog", "mover/server/pki", "lustre", "lustre/cephfs", "lustre/gpfs", "lustre/fshints", "lustre/detect", "api", "api/datamove/v1", "cmd/datamove/demo", "cmd/datamove/doctor", "cmd/datamove/progress", "mover/server/osaccount", "mover/units", "deploy/prices", "tiering/burst/budget", "tiering/burst/pricing", "tiering/burst", "tiering/burst/aws", "tiering/burst/lifecycle", "tiering/burst/shelf", "tiering/burst/link", "tiering/burst/spotnotice", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/replicate", "tiering/policy", "tiering/catalog/query", "tiering/policy/run", "tiering/slurm", "tiering/slurm/jobenv", "tiering/slurm/burstbuffer", "tiering/slurm/directive", "tiering/slurm/hostlist", "tiering/slurm/slurmconf", "mover/coordinator/quota"}},
+		"mover/limit", "mover/fairshare", "mover/backend/retry", "mover/engine", "mover/backend", "mover/task/convert", "mover/server/auditlog", "mover/server/pki", "lustre", "lustre/cephfs", "lustre/gpfs", "lustre/fshints", "lustre/detect", "api", "api/datamove/v1", "cmd/datamove/demo", "cmd/datamove/doctor", "cmd/datamove/progress", "mover/server/osaccount", "mover/units", "deploy/prices", "tiering/burst/budget", "tiering/burst/pricing", "tiering/burst", "tiering/burst/link", "tiering/burst/spotnotice", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/replicate", "tiering/policy", "tiering/catalog/query", "tiering/policy/run", "tiering/slurm", "tiering/slurm/jobenv", "tiering/slurm/burstbuffer", "tiering/slurm/directive", "tiering/slurm/hostlist", "tiering/slurm/slurmconf", "mover/coordinator/quota"}},
 	"cmd/datamove/demo":          {commands, []string{"mover", "mover/units"}},
 	"cmd/datamove/doctor":        {commands, []string{"lustre", "lustre/cephfs", "mover", "mover/config", "mover/checksum", "mover/location", "mover/backend/posix", "mover/backend/s3", "mover/units", "tiering/slurm/slurmconf"}},
 	"cmd/datamove/progress":      {commands, []string{"mover", "mover/engine", "mover/engine/plan", "mover/rate", "mover/units"}},
@@ -225,12 +224,18 @@ var homes = map[string][]string{
 	"golang.org/x/term":                           {"cmd/datamove/cli"},
 	"golang.org/x/time":                           {"mover/server"},
 	"golang.org/x/sync":                           {"mover/engine/bufpool", "mover/p2p/peer", "mover/backend/posix", "mover/engine/recall", "mover/backend/s3", "mover/engine/transfer", "mover/engine", "mover/replicadir", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/replicate", "tiering/catalog/changefeed/s3events", "tiering/catalog/changefeed/lustre", "tiering/catalog/changefeed/remote", "tiering/catalog/changefeed/inotify", "cmd/datamove/cli", "cmd/datamove-csi/driver"},
-	"golang.org/x/sys":                            {"mover/beneath", "lustre/claim", "csi/volumestore", "csi/fsclient", "csi/fsworker", "csi/mount", "mover/archive", "lustre/client", "lustre/gpfs", "lustre/cephfs", "lustre/localfs", "lustre/detect", "lustre/copytool", "lustre/fshints", "mover/engine/bufpool", "mover/backend/posix", "mover/backend/s3", "mover/kvstore", "mover/engine/transfer", "mover/engine", "mover/location", "mover/server/osaccount", "mover/agent/sandbox", "mover/agent", "mover/server/auditlog", "mover/server", "mover/coordinator/state", "mover/coordinator", "mover/replicadir", "mover/trash", "tiering/burst/budget", "tiering/burst/shelf", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/replicate", "tiering/catalog/changefeed/inotify", "tiering/slurm", "cmd/datamove/cli", "cmd/datamoved/daemon", "bench/hardware", "bench/compare", "bench/loadgen", "bench/result"},
+	"golang.org/x/sys":                            {"mover/beneath", "lustre/claim", "csi/volumestore", "csi/fsclient", "csi/fsworker", "csi/mount", "mover/archive", "lustre/client", "lustre/gpfs", "lustre/cephfs", "lustre/localfs", "lustre/detect", "lustre/copytool", "lustre/fshints", "mover/engine/bufpool", "mover/backend/posix", "mover/backend/s3", "mover/kvstore", "mover/engine/transfer", "mover/engine", "mover/location", "mover/server/osaccount", "mover/agent/sandbox", "mover/agent", "mover/server/auditlog", "mover/server", "mover/coordinator/state", "mover/coordinator", "mover/replicadir", "mover/trash", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/replicate", "tiering/catalog/changefeed/inotify", "tiering/slurm", "cmd/datamove/cli", "cmd/datamoved/daemon", "bench/hardware", "bench/compare", "bench/loadgen", "bench/result"},
 }
 
 // heavy are packages that take a minute to compile, with what is below them, and what does without them.
 var heavy = map[string]string{
 	"github.com/aws/aws-sdk-go-v2/service/ec2": "tiering/burst/aws/query.go",
+}
+
+// notInCommandLine are packages that cmd/datamove links by no way.
+var notInCommandLine = []string{
+	module + "/tiering/burst/aws", module + "/tiering/burst/lifecycle",
+	"github.com/aws/aws-sdk-go-v2/service/ec2", "github.com/aws/aws-sdk-go-v2/service/fsx", "github.com/aws/aws-sdk-go-v2/service/cloudwatch", "github.com/aws/aws-sdk-go-v2/service/costexplorer",
 }
 
 // card is the design card: what has to be used directly as soon as the part that

@@ -4,8 +4,8 @@
 // rules by which a job may burst at all; an [Estimate] is what it will take, of time and of what is paid for; a [Sight] is what AWS shows of a resource,
 // and a [Verdict] of the reaper whether it may go. Money is of tiering/burst/budget, rates are of tiering/burst/pricing.
 //
-// Everything here is pure, and for any number of goroutines: files that people write are read, and nothing is asked or done. AWS is asked by burst/amazon, records are kept by
-// burst/shelf, and what is decided here burst/leg does. Declarations are hostile: names, paths and sizes are bounded, and what does not fit has its line.
+// Everything here is pure, and for any number of goroutines: files that people write are read, and nothing is asked or done. AWS is asked by burst/aws, records are kept by
+// the coordinator, and what is decided here burst/lifecycle does. Declarations are hostile: names, paths and sizes are bounded, and what does not fit has its line.
 //
 // TestRead, TestAdmit, TestSize, TestEstimate, TestResidency, TestStates and TestReap show it.
 package burst

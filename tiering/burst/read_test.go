@@ -228,8 +228,11 @@ func TestSpan(t *testing.T) {
 func TestRecord(t *testing.T) {
 	b := read(t, whole)
 	at := time.Date(2026, 11, 2, 8, 0, 0, 123, time.UTC)
-	r := Begin(b, `SITE\anna (ml)`, Admitted{By: "large", Why: []string{"no"}}, at)
-	r.Ready, r.Reserved, r.Spent, r.Trouble = at, 5, -6, "lost"
+	r := Adopt(b, "0123456789abcdef", `SITE\anna (ml)`, Admitted{By: "large", Why: []string{"no"}}, at, at.Add(time.Hour))
+	if begun := Begin(b, r.Owner, r.Admitted, at); begun.Token("fs", 1) == "datamove-"+begun.ID+"-adopted-fs-1" || r.Token("fs", 1) == "datamove-"+r.ID+"-fs-1" {
+		t.Errorf("the tokens %s and %s: what was asked for before a burst was adopted is not known", begun.Token("fs", 1), r.Token("fs", 1))
+	}
+	r.Reserved, r.Spent, r.Trouble = 5, -6, "lost"
 	made := Made{Token: r.Token("fs", 1), ID: "fs-0123456789abcdef0", Since: at, DNS: "d", Mount: "m", GiB: 1200, Gone: true}
 	r.FileSystem, r.Link, r.Works = &made, &made, []Work{{Made: made, Kind: ExportWork, Paths: []string{"a"}, Report: "s3://x", Ended: "SUCCEEDED", Total: 1, Failed: 2, Why: "w"}}
 	r.Paid = []Paid{{What: "x", Rate: "y", Bytes: 1, Until: at, Next: at}}

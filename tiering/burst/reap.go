@@ -42,6 +42,9 @@ type Activity struct {
 // Figure is what one of CloudWatch covers. Times of an [Activity] are the ends of figures.
 const Figure = time.Minute
 
+// DefaultSettle is how long it takes until CloudWatch has told of what clients did.
+const DefaultSettle = 15 * time.Minute
+
 // Verdict is what is to happen to what was seen.
 type Verdict struct {
 	Sight Sight

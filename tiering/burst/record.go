@@ -22,7 +22,8 @@ type Record struct {
 	State       State     `json:"state"`
 	Made        time.Time `json:"made"`
 	Changed     time.Time `json:"changed"`
-	Ready       time.Time `json:"ready,omitzero"` // since when jobs may run
+	Ready       time.Time `json:"ready,omitzero"`    // since when jobs may run
+	Adopted     bool      `json:"adopted,omitempty"` // its record was lost, or is of another place, and this one was begun by what is in AWS
 
 	Tags       map[string]string `json:"tags"` // of all that is made for it
 	Admitted   Admitted          `json:"admitted"`
@@ -159,8 +160,19 @@ func tagged(text string) string {
 func Begin(b *Burst, owner string, by Admitted, now time.Time) *Record {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
-	r := &Record{ID: hex.EncodeToString(id[:]), Declaration: b.Text, Owner: owner, State: Declared, Made: now, Changed: now, Admitted: by}
-	r.Tags = tagsOf(b, r.ID, owner, now)
+	return begin(b, hex.EncodeToString(id[:]), owner, by, now)
+}
+
+func begin(b *Burst, id, owner string, by Admitted, made time.Time) *Record {
+	r := &Record{ID: id, Declaration: b.Text, Owner: owner, State: Declared, Made: made, Changed: made, Admitted: by}
+	r.Tags = tagsOf(b, id, owner, made)
+	return r
+}
+
+// Adopt is the record of a burst of which only AWS knows, since a time. Jobs may have run: nothing of what comes home is taken to be there.
+func Adopt(b *Burst, id, owner string, by Admitted, since, now time.Time) *Record {
+	r := begin(b, id, owner, by, since)
+	r.Changed, r.Ready, r.Adopted = now, since, true
 	return r
 }
 
@@ -186,7 +198,11 @@ func (r *Record) Enter(s State, now time.Time) error {
 }
 
 // Token names a request of a burst: the same one for the same thing, after a crash, too. It is of the form that FSx takes (ClientRequestToken: at most 63 letters, digits, '_', '.' and '-').
+// One that was adopted has tokens of its own: what was asked for before is not known.
 func (r *Record) Token(what string, n int) string {
+	if r.Adopted {
+		what = "adopted-" + what
+	}
 	return fmt.Sprintf("datamove-%s-%s-%d", r.ID, what, n)
 }
 

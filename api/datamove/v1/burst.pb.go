@@ -26,7 +26,7 @@ const (
 type ApplyBurstRequest struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Step           BurstStep              `protobuf:"varint,1,opt,name=step,proto3,enum=datamove.v1.BurstStep" json:"step,omitempty"`
-	Declaration    string                 `protobuf:"bytes,2,opt,name=declaration,proto3" json:"declaration,omitempty"` // ESTIMATE and UP: a text with one document of kind Burst
+	Declaration    string                 `protobuf:"bytes,2,opt,name=declaration,proto3" json:"declaration,omitempty"` // ESTIMATE, UP and ADOPT: a text with one document of kind Burst
 	Name           string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`               // of the burst, of all other steps
 	Abandon        []string               `protobuf:"bytes,4,rep,name=abandon,proto3" json:"abandon,omitempty"`         // as in BurstWork, as the two below
 	Settle         *durationpb.Duration   `protobuf:"bytes,5,opt,name=settle,proto3" json:"settle,omitempty"`
@@ -37,7 +37,9 @@ type ApplyBurstRequest struct {
 	Node           string                 `protobuf:"bytes,10,opt,name=node,proto3" json:"node,omitempty"`                                                                              // whose node-local tiers are meant; empty is any agent that reaches all
 	IdempotencyKey string                 `protobuf:"bytes,11,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`                                    // as of SubmitTask
 	Class          TaskClass              `protobuf:"varint,12,opt,name=class,proto3,enum=datamove.v1.TaskClass" json:"class,omitempty"`
-	Release        bool                   `protobuf:"varint,13,opt,name=release,proto3" json:"release,omitempty"` // as in BurstWork
+	Release        bool                   `protobuf:"varint,13,opt,name=release,proto3" json:"release,omitempty"` // as in BurstWork, as the two below
+	Adopt          string                 `protobuf:"bytes,14,opt,name=adopt,proto3" json:"adopt,omitempty"`
+	Days           int32                  `protobuf:"varint,15,opt,name=days,proto3" json:"days,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -161,6 +163,20 @@ func (x *ApplyBurstRequest) GetRelease() bool {
 		return x.Release
 	}
 	return false
+}
+
+func (x *ApplyBurstRequest) GetAdopt() string {
+	if x != nil {
+		return x.Adopt
+	}
+	return ""
+}
+
+func (x *ApplyBurstRequest) GetDays() int32 {
+	if x != nil {
+		return x.Days
+	}
+	return 0
 }
 
 // Burst is what is known of one.
@@ -826,7 +842,7 @@ var File_datamove_v1_burst_proto protoreflect.FileDescriptor
 
 const file_datamove_v1_burst_proto_rawDesc = "" +
 	"\n" +
-	"\x17datamove/v1/burst.proto\x12\vdatamove.v1\x1a\x16datamove/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x98\x04\n" +
+	"\x17datamove/v1/burst.proto\x12\vdatamove.v1\x1a\x16datamove/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc2\x04\n" +
 	"\x11ApplyBurstRequest\x12*\n" +
 	"\x04step\x18\x01 \x01(\x0e2\x16.datamove.v1.BurstStepR\x04step\x12 \n" +
 	"\vdeclaration\x18\x02 \x01(\tR\vdeclaration\x12\x12\n" +
@@ -841,7 +857,9 @@ const file_datamove_v1_burst_proto_rawDesc = "" +
 	" \x01(\tR\x04node\x12'\n" +
 	"\x0fidempotency_key\x18\v \x01(\tR\x0eidempotencyKey\x12,\n" +
 	"\x05class\x18\f \x01(\x0e2\x16.datamove.v1.TaskClassR\x05class\x12\x18\n" +
-	"\arelease\x18\r \x01(\bR\arelease\x1a9\n" +
+	"\arelease\x18\r \x01(\bR\arelease\x12\x14\n" +
+	"\x05adopt\x18\x0e \x01(\tR\x05adopt\x12\x12\n" +
+	"\x04days\x18\x0f \x01(\x05R\x04days\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd9\x02\n" +

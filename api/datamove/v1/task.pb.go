@@ -306,6 +306,8 @@ const (
 	BurstStep_BURST_STEP_SYNC_BACK   BurstStep = 4 // bring home what jobs have saved
 	BurstStep_BURST_STEP_DOWN        BurstStep = 5 // take it down, when all that has to come home is there and verified
 	BurstStep_BURST_STEP_REAP        BurstStep = 6 // say whether it is idle, and with take have it go
+	BurstStep_BURST_STEP_ADOPT       BurstStep = 7 // begin the record of one that is in AWS, and of which the service has none; nothing is made, and nothing goes
+	BurstStep_BURST_STEP_COSTS       BurstStep = 8 // ask AWS what bursts have cost, of all of the account of its tier; nothing is changed
 )
 
 // Enum value maps for BurstStep.
@@ -318,6 +320,8 @@ var (
 		4: "BURST_STEP_SYNC_BACK",
 		5: "BURST_STEP_DOWN",
 		6: "BURST_STEP_REAP",
+		7: "BURST_STEP_ADOPT",
+		8: "BURST_STEP_COSTS",
 	}
 	BurstStep_value = map[string]int32{
 		"BURST_STEP_UNSPECIFIED": 0,
@@ -327,6 +331,8 @@ var (
 		"BURST_STEP_SYNC_BACK":   4,
 		"BURST_STEP_DOWN":        5,
 		"BURST_STEP_REAP":        6,
+		"BURST_STEP_ADOPT":       7,
+		"BURST_STEP_COSTS":       8,
 	}
 )
 
@@ -640,7 +646,7 @@ type BurstWork struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Step          BurstStep              `protobuf:"varint,1,opt,name=step,proto3,enum=datamove.v1.BurstStep" json:"step,omitempty"`
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`                                                                                   // of the burst
-	Declaration   string                 `protobuf:"bytes,3,opt,name=declaration,proto3" json:"declaration,omitempty"`                                                                     // one document of kind Burst: as given of ESTIMATE and UP, else as it was applied last
+	Declaration   string                 `protobuf:"bytes,3,opt,name=declaration,proto3" json:"declaration,omitempty"`                                                                     // one document of kind Burst: as given of ESTIMATE, UP and ADOPT, else as it was applied last
 	Abandon       []string               `protobuf:"bytes,4,rep,name=abandon,proto3" json:"abandon,omitempty"`                                                                             // DOWN: paths that are given up
 	Settle        *durationpb.Duration   `protobuf:"bytes,5,opt,name=settle,proto3" json:"settle,omitempty"`                                                                               // DOWN and REAP: how long after the last export clients have to have written nothing; absent is 15 minutes, 0 of DOWN believes that none runs
 	Take          bool                   `protobuf:"varint,6,opt,name=take,proto3" json:"take,omitempty"`                                                                                  // REAP: what may go, goes
@@ -648,6 +654,8 @@ type BurstWork struct {
 	Replicas      map[string]string      `protobuf:"bytes,8,rep,name=replicas,proto3" json:"replicas,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // of datasets that are sent, by their names in the declaration; the service finds them
 	Team          string                 `protobuf:"bytes,9,opt,name=team,proto3" json:"team,omitempty"`                                                                                   // whose account pays
 	Release       bool                   `protobuf:"varint,10,opt,name=release,proto3" json:"release,omitempty"`                                                                           // SYNC_BACK: what is home gives back its space on the file system
+	Adopt         string                 `protobuf:"bytes,11,opt,name=adopt,proto3" json:"adopt,omitempty"`                                                                                // ADOPT: the ID of the burst, in the tags of its file system and in the mark below its prefix
+	Days          int32                  `protobuf:"varint,12,opt,name=days,proto3" json:"days,omitempty"`                                                                                 // COSTS: so many before today
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -750,6 +758,20 @@ func (x *BurstWork) GetRelease() bool {
 		return x.Release
 	}
 	return false
+}
+
+func (x *BurstWork) GetAdopt() string {
+	if x != nil {
+		return x.Adopt
+	}
+	return ""
+}
+
+func (x *BurstWork) GetDays() int32 {
+	if x != nil {
+		return x.Days
+	}
+	return 0
 }
 
 // ScanPart is a part of a tree: so many entries behind a name.
@@ -2232,7 +2254,7 @@ type Report struct {
 	Failures      []*Failure             `protobuf:"bytes,10,rep,name=failures,proto3" json:"failures,omitempty"` // the first 1,000
 	Elapsed       *durationpb.Duration   `protobuf:"bytes,11,opt,name=elapsed,proto3" json:"elapsed,omitempty"`
 	Notes         []string               `protobuf:"bytes,12,rep,name=notes,proto3" json:"notes,omitempty"`   // what a person should know
-	Found         string                 `protobuf:"bytes,13,opt,name=found,proto3" json:"found,omitempty"`   // of BURST, as JSON: the estimate of ESTIMATE, the verdicts of REAP
+	Found         string                 `protobuf:"bytes,13,opt,name=found,proto3" json:"found,omitempty"`   // of BURST, as JSON: the estimate of ESTIMATE, the verdicts of REAP, the costs of COSTS
 	Remedy        string                 `protobuf:"bytes,14,opt,name=remedy,proto3" json:"remedy,omitempty"` // of a task that failed: what to do about it, as the command that does it without a service says
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3090,7 +3112,7 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\x05burst\x18\x0f \x01(\v2\x16.datamove.v1.BurstWorkR\x05burst\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x91\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbb\x03\n" +
 	"\tBurstWork\x12*\n" +
 	"\x04step\x18\x01 \x01(\x0e2\x16.datamove.v1.BurstStepR\x04step\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12 \n" +
@@ -3102,7 +3124,9 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\breplicas\x18\b \x03(\v2$.datamove.v1.BurstWork.ReplicasEntryR\breplicas\x12\x12\n" +
 	"\x04team\x18\t \x01(\tR\x04team\x12\x18\n" +
 	"\arelease\x18\n" +
-	" \x01(\bR\arelease\x1a;\n" +
+	" \x01(\bR\arelease\x12\x14\n" +
+	"\x05adopt\x18\v \x01(\tR\x05adopt\x12\x12\n" +
+	"\x04days\x18\f \x01(\x05R\x04days\x1a;\n" +
 	"\rReplicasEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\":\n" +
@@ -3362,7 +3386,7 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\rLEVEL_WRITTEN\x10\x02\x12\x10\n" +
 	"\fLEVEL_SERVER\x10\x03\x12\x0e\n" +
 	"\n" +
-	"LEVEL_READ\x10\x04*\xad\x01\n" +
+	"LEVEL_READ\x10\x04*\xd9\x01\n" +
 	"\tBurstStep\x12\x1a\n" +
 	"\x16BURST_STEP_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13BURST_STEP_ESTIMATE\x10\x01\x12\x11\n" +
@@ -3370,7 +3394,9 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\x10BURST_STEP_STAGE\x10\x03\x12\x18\n" +
 	"\x14BURST_STEP_SYNC_BACK\x10\x04\x12\x13\n" +
 	"\x0fBURST_STEP_DOWN\x10\x05\x12\x13\n" +
-	"\x0fBURST_STEP_REAP\x10\x06*J\n" +
+	"\x0fBURST_STEP_REAP\x10\x06\x12\x14\n" +
+	"\x10BURST_STEP_ADOPT\x10\a\x12\x14\n" +
+	"\x10BURST_STEP_COSTS\x10\b*J\n" +
 	"\bReleased\x12\x18\n" +
 	"\x14RELEASED_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rRELEASED_SKIP\x10\x01\x12\x11\n" +

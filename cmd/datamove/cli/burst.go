@@ -2,32 +2,26 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
-	"datamove.dev/deploy/prices"
-	"datamove.dev/lustre/fshints"
+	"datamove.dev/api"
+	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/backend"
-	"datamove.dev/mover/config"
 	"datamove.dev/mover/config/yamldoc"
 	"datamove.dev/mover/engine"
-	"datamove.dev/mover/fairshare"
-	"datamove.dev/mover/location"
+	"datamove.dev/mover/units"
 	"datamove.dev/tiering/burst"
-	"datamove.dev/tiering/burst/budget"
-	"datamove.dev/tiering/burst/lifecycle"
-	"datamove.dev/tiering/burst/link"
-	"datamove.dev/tiering/burst/pricing"
-	"datamove.dev/tiering/burst/shelf"
 )
+
+// listBursts is the command that lists what bursts there are.
+const listBursts = "datamove burst list --all"
 
 func (a *app) burstCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -38,68 +32,72 @@ func (a *app) burstCommand() *cobra.Command {
 says so, to an FSx for Lustre before it; what it saves comes home, verified; and then all of it
 goes away again. It is declared in a file of kind Burst, which can be applied again.
 
-Only who is admitted may burst, within what the account of a team still has (burst: in the
+A rule has to admit a burst, within what the account of its team still has (burst: in the
 configuration). Money is reserved before the first byte, and charged as it is used; at the
 cap nothing more begins.
 
-With a service, each step is a task of it, done as you, and the command waits; what is known
-of bursts, and the money, are the service's, and who is a member of the project with the name
-of the team may use its account. Without one these commands work in this process, and keep
-what they know below the state directory of whoever runs them. AWS is asked with the
-credentials of the tier that the burst names, or of the project.`,
+Each step is a task of a service, done as you, and the command waits for it. The service keeps
+the records of bursts and the money; a member of the project with the name of the team may use
+its account. AWS is asked with the credentials of the tier that the burst names, or of the
+project. Only estimate does without a service.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(context.Context, []string) error { return cmd.Help() })
-	cmd.AddCommand(a.burstEstimateCommand(), a.burstUpCommand(), a.burstStageCommand(), a.burstSyncBackCommand(), a.burstDownCommand(), a.burstListCommand(), a.burstCostCommand())
+	cmd.AddCommand(a.burstEstimateCommand(), a.burstUpCommand(), a.burstStageCommand(), a.burstSyncBackCommand(), a.burstDownCommand(), a.burstListCommand(), a.burstCostCommand(), a.burstAdoptCommand())
 	return cmd
 }
 
 // bursts is what the commands of bursts have in common.
 type bursts struct {
 	*app
-	shelf *shelf.Shelf
-	money *budget.Ledger
-	conf  *config.Config
 	jobs  int
 	limit int64 // bytes per second
-	comes bool  // bytes come home, and are not sent
 	order orderFlags
 }
 
-// ready reads what is known of bursts, and of money.
-func (u *bursts) ready(ctx context.Context) (err error) {
-	if u.conf, err = u.config(); err != nil {
-		return err
-	}
-	state, err := u.stateDir()
-	if err != nil {
-		return err
-	}
-	dir := filepath.Join(state, "burst")
-	if u.shelf, err = shelf.Open(dir); err != nil {
-		return err
-	}
-	log, err := budget.Open(dir)
-	if err != nil {
-		return err
-	}
-	accounts, err := accountsOf(u.conf.Burst.Accounts)
-	if err != nil {
-		return err
-	}
-	u.money, err = budget.New(ctx, log, accounts, budget.Options{})
-	return err
+// moving adds the flags of what moves bytes.
+func (u *bursts) moving(flags *pflag.FlagSet) {
+	parsedVar(flags, &u.jobs, "jobs", parseJobs, "keep `N` calls in flight; default 0 finds a good number")
+	u.ordering(flags)
+	parsedVar(flags, &u.limit, "bwlimit", units.ParseRate, "move at most `RATE`, like 100MiB/s, 1GB or 10Gbit; 0 is no limit")
 }
 
-func accountsOf(conf map[string]config.BurstAccount) (all []budget.Account, err error) {
-	for _, team := range slices.Sorted(maps.Keys(conf)) {
-		limit, err := pricing.ParseMoney(conf[team].Cap)
-		if err != nil {
-			return nil, err
+// ordering adds the flags of what a service does as a task.
+func (u *bursts) ordering(flags *pflag.FlagSet) {
+	flags.BoolVar(&u.order.detach, "detach", false, "give the task to the service, print its id, and return")
+	flags.Var(&chosen[pb.TaskClass]{dst: &u.order.class, choices: classChoices}, "class", "how urgent it is to the service, most urgent `CLASS` first: restore, checkpoint, stage, replicate, tier, scrub")
+	flags.StringVar(&u.order.node, "node", "", "have the service do it on this `NODE`, whose node-local tiers are meant")
+	labelVar(flags, &u.order.labels, "label", "label the task of the service `KEY=VALUE`; may be repeated")
+}
+
+// asking asks the service. What this program began without one is told of first: it costs money until the service has it.
+func (u *bursts) asking(ctx context.Context, body func(*api.Client) error) error {
+	u.noteUnadopted()
+	return u.ask(ctx, listBursts, body)
+}
+
+// apply has a service do a step of a burst, and waits for it. What the step has told is told here, and then tell is called.
+func (u *bursts) apply(ctx context.Context, c *api.Client, command string, f format, req *pb.ApplyBurstRequest, tell func(*pb.Task) error) error {
+	req.Jobs, req.BytesPerSecond, req.Class, req.Node, req.Labels = int32(u.jobs), u.limit, u.order.class, u.order.node, u.order.labelled(u.app)
+	t := &task{app: u.app, command: command, format: f, order: u.order}
+	t.tell = func(_ context.Context, r engine.Report, err error) error {
+		for _, note := range r.Notes {
+			u.note("%s", note)
 		}
-		all = append(all, budget.Account{Team: team, Cap: limit, Period: budget.Period(conf[team].Period), Ask: conf[team].Ask})
+		if err != nil || tell == nil {
+			return nil
+		}
+		return tell(t.last)
 	}
-	return all, nil
+	return t.begin(ctx, c, func(ctx context.Context, key string) (*pb.Task, error) {
+		req.IdempotencyKey = key
+		return api.Once(ctx, c, c.ApplyBurst, req)
+	})
+}
+
+// applied is apply for a step that tells nothing but what it does.
+func (u *bursts) applied(ctx context.Context, command string, req *pb.ApplyBurstRequest) error {
+	return u.asking(ctx, func(c *api.Client) error { return u.apply(ctx, c, command, formatTable, req, nil) })
 }
 
 // read reads the one burst in a file; - is standard input.
@@ -131,129 +129,26 @@ func (u *bursts) text(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(in, yamldoc.TextMost+1))
 }
 
-// leg is who works on a burst.
-func (u *bursts) leg(ctx context.Context, b *burst.Burst, held *shelf.Held) (*lifecycle.Manager, error) {
-	at, err := u.tier(b)
-	if err != nil {
-		return nil, err
-	}
-	rates, err := u.rates(at)
-	if err != nil {
-		return nil, err
-	}
-	log, err := u.logger(u.err)
-	if err != nil {
-		return nil, err
-	}
-	state, err := u.stateDir()
-	if err != nil {
-		return nil, err
-	}
-	l, err := lifecycle.Open(ctx, lifecycle.Setting{Site: backend.Resolver{Tiers: u.conf.Tiers, FileSystem: fshints.Of}, Request: engine.Request{StateDir: state, Jobs: u.jobs, Limiter: rates.Bandwidth(ctx)}, Log: log}, b)
-	if err != nil {
-		return nil, err
-	}
-	if l.Book, err = u.book(b.Spec.Cloud.Region); err != nil {
-		return nil, err
-	}
-	if l.Rules, err = u.rules(); err != nil {
-		return nil, err
-	}
-	l.Purse, l.Find, l.Owner, l.Tell = u.money, u.locate, u.holder(), func(format string, args ...any) { u.note(format, args...) }
-	if held != nil {
-		l.Keep = held.Keep
-	}
-	return l, nil
-}
-
-// tier is the root of the tier of a burst: a bucket.
-func (u *bursts) tier(b *burst.Burst) (location.Location, error) {
-	at, err := u.locate(b.Spec.Cloud.Tier + ":")
-	if err == nil && at.Scheme != location.S3 {
-		err = mover.Misusef("spec.cloud.tier: %s is no bucket", b.Spec.Cloud.Tier)
-	}
-	return at, err
-}
-
-// rates are what bytes move within: --bwlimit, and the limits of the configuration at the tier of a burst, in their windows. Calls per second only agents are held to.
-func (u *bursts) rates(at location.Location) (*link.Rates, error) {
-	r := &link.Rates{Own: u.limit}
-	for _, l := range u.conf.Limits {
-		if l.Rate == 0 || l.Endpoint != at.Tier && l.Endpoint != "s3://"+at.Bucket || l.Direction == "write" && u.comes || l.Direction == "read" && !u.comes {
-			continue
-		}
-		w, err := fairshare.NewHeld(l.Zone, fairshare.Rate{Bytes: int64(l.Rate)}, l.Windows...)
-		if err != nil {
-			return nil, err
-		}
-		r.Windows = append(r.Windows, w)
+// recordOf is the record of a burst that a service tells of.
+func recordOf(known *pb.Burst) (*burst.Record, error) {
+	r := &burst.Record{}
+	if err := json.Unmarshal([]byte(known.GetRecord()), r); err != nil {
+		return nil, fmt.Errorf("the service tells of burst %s what is no record: %w: %w", mover.Printable(known.GetName()), mover.ErrCorrupt, err)
 	}
 	return r, nil
 }
 
-// book has the prices of a region.
-func (u *bursts) book(region string) (*pricing.Book, error) {
-	name := region + ".yaml"
-	if dir := u.conf.Burst.Prices; dir != "" {
-		return pricing.Open(filepath.Join(dir, name))
-	}
-	text, err := prices.Books.ReadFile(name)
-	if err != nil {
-		return nil, advise(fmt.Errorf("%w: no prices of %s come with this program", mover.ErrNotExist, region), "burst: {prices: /etc/datamove/prices} in the configuration, with a file "+name)
-	}
-	return pricing.Read(name, text)
+// findings is what a step has found, as its worker tells it.
+type findings struct {
+	Estimate *burst.Estimate `json:"estimate"`
+	Admitted burst.Admitted  `json:"admitted"`
+	Verdicts []burst.Verdict `json:"verdicts"`
+	Costs    []burst.Cost    `json:"costs"`
 }
 
-func (u *bursts) rules() (*burst.Admission, error) {
-	file := u.conf.Burst.Admission
-	if file == "" {
-		return burst.ReadAdmission("the usual rules", []byte(burst.DefaultAdmission))
+func foundBy(t *pb.Task) (f findings, err error) {
+	if err = json.Unmarshal([]byte(t.GetReport().GetFound()), &f); err != nil {
+		err = fmt.Errorf("task %s tells what is no finding: %w: %w", t.GetId(), mover.ErrCorrupt, err)
 	}
-	text, err := u.text(file)
-	if err != nil {
-		return nil, err
-	}
-	return burst.ReadAdmission(file, text)
-}
-
-// named holds a burst by its name, and has its newest record.
-func (u *bursts) named(name string) (*shelf.Held, *burst.Record, *burst.Burst, error) {
-	var n burst.Name
-	if err := n.UnmarshalText([]byte(name)); err != nil {
-		return nil, nil, nil, mover.Misusef("%w", err)
-	}
-	held, err := u.shelf.Hold(n)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	r, err := held.Record()
-	if errors.Is(err, mover.ErrNotExist) {
-		err = advise(err, "datamove burst list")
-	}
-	if err == nil {
-		var b *burst.Burst
-		if b, err = r.Burst(); err == nil {
-			return held, r, b, nil
-		}
-	}
-	return nil, nil, nil, errors.Join(err, held.Release())
-}
-
-// with works on a burst that there is.
-func (u *bursts) with(ctx context.Context, name string, do func(l *lifecycle.Manager, r *burst.Record, b *burst.Burst) error) (err error) {
-	if err := u.ready(ctx); err != nil {
-		return err
-	}
-	held, r, b, err := u.named(name)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, held.Release()) }()
-	ctx, stop := context.WithCancel(ctx)
-	defer stop() // its rates are looked at no more: who follows comes here again and again
-	l, err := u.leg(ctx, b, held)
-	if err != nil {
-		return err
-	}
-	return do(l, r, b)
+	return f, err
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,8 +77,14 @@ func (a *app) client(ctx context.Context) (*api.Client, error) {
 	if address == "" && a.serviceFlag.set {
 		return nil, advise(mover.Misusef("this asks a service, and --service says that there is none"), "the command without --service")
 	}
-	return a.dial(ctx, cmp.Or(address, a.usual()), remedy.For(remedy.Case{Kind: mover.ErrUnreachable, Backend: remedy.Service}))
+	if address == "" {
+		return a.dial(ctx, a.usual(), nameService)
+	}
+	return a.dial(ctx, address, remedy.For(remedy.Case{Kind: mover.ErrUnreachable, Backend: remedy.Service}))
 }
+
+// nameService is what helps where no service is configured, and none runs here.
+const nameService = "--service ADDRESS, DATAMOVE_SERVICE or service: in the configuration, which name one that runs elsewhere; docs/guides/service.md says how one begins here"
 
 // dial connects to the service at an address. If nobody is there, try is what to do.
 func (a *app) dial(ctx context.Context, address, try string) (*api.Client, error) {

@@ -71,11 +71,16 @@ func (b *bursting) step(ctx context.Context) error {
 		return b.down(ctx, record)
 	case pb.BurstStep_BURST_STEP_REAP:
 		return b.reap(ctx, record)
+	case pb.BurstStep_BURST_STEP_ADOPT:
+		_, err = b.leg.Adopt(ctx, declared, record, b.work.GetAdopt())
+		return err
+	case pb.BurstStep_BURST_STEP_COSTS:
+		return b.costs(ctx)
 	}
 	return fmt.Errorf("%w: there is no step %v of a burst", mover.ErrUsage, b.work.GetStep())
 }
 
-// read reads what is known of the burst: as it is declared now, of UP and ESTIMATE, or as it was applied last.
+// read reads what is known of the burst: as it is declared now, of UP, ESTIMATE and ADOPT, or as it was applied last.
 func (b *bursting) read(known *agentv1.ReadBurstResponse) (*burst.Burst, *burst.Record, error) {
 	var record *burst.Record
 	if len(known.GetRecord()) > 0 {
@@ -84,7 +89,7 @@ func (b *bursting) read(known *agentv1.ReadBurstResponse) (*burst.Burst, *burst.
 			return nil, nil, fmt.Errorf("%w: the record of burst %s: %w", mover.ErrCorrupt, b.work.GetName(), err)
 		}
 	}
-	if step := b.work.GetStep(); step != pb.BurstStep_BURST_STEP_UP && step != pb.BurstStep_BURST_STEP_ESTIMATE {
+	if !convert.Declares(b.work.GetStep()) {
 		if record == nil {
 			return nil, nil, &mover.Error{Op: "find", Place: "burst " + b.work.GetName(), Err: mover.ErrNotExist}
 		}
@@ -172,6 +177,7 @@ type found struct {
 	Estimate *burst.Estimate `json:"estimate,omitempty"`
 	Admitted *burst.Admitted `json:"admitted,omitempty"`
 	Verdicts []burst.Verdict `json:"verdicts,omitempty"`
+	Costs    []burst.Cost    `json:"costs,omitempty"`
 }
 
 func (b *bursting) finds(f found) error {
@@ -186,6 +192,14 @@ func (b *bursting) estimate(ctx context.Context, declared *burst.Burst) error {
 		return err
 	}
 	return b.finds(found{Estimate: &e, Admitted: &by})
+}
+
+func (b *bursting) costs(ctx context.Context) error {
+	all, err := b.leg.Costs(ctx, int(b.work.GetDays()))
+	if err != nil {
+		return err
+	}
+	return b.finds(found{Costs: all})
 }
 
 func (b *bursting) down(ctx context.Context, r *burst.Record) error {

@@ -38,10 +38,10 @@ func ChangesSource(spec *pb.TaskSpec) bool {
 	return t.GetRemove() || t.GetRelease() || t.GetLayout() != ""
 }
 
-// ComesHome reports whether a task has bytes come out of its target: a step of a burst that brings home what jobs have saved.
+// ComesHome reports whether a task has bytes come out of its target, or only asks for it: a step of a burst that brings home what jobs have saved, or asks what it has cost.
 func ComesHome(spec *pb.TaskSpec) bool {
 	switch spec.GetBurst().GetStep() {
-	case pb.BurstStep_BURST_STEP_SYNC_BACK, pb.BurstStep_BURST_STEP_DOWN, pb.BurstStep_BURST_STEP_REAP:
+	case pb.BurstStep_BURST_STEP_SYNC_BACK, pb.BurstStep_BURST_STEP_DOWN, pb.BurstStep_BURST_STEP_REAP, pb.BurstStep_BURST_STEP_COSTS:
 		return true
 	}
 	return false
@@ -50,7 +50,12 @@ func ComesHome(spec *pb.TaskSpec) bool {
 // ChangesBurst reports whether a task changes a burst, which one at a time may do; others only look at it.
 func ChangesBurst(spec *pb.TaskSpec) bool {
 	w := spec.GetBurst()
-	return w != nil && w.GetStep() != pb.BurstStep_BURST_STEP_ESTIMATE && (w.GetStep() != pb.BurstStep_BURST_STEP_REAP || w.GetTake())
+	return w != nil && w.GetStep() != pb.BurstStep_BURST_STEP_ESTIMATE && w.GetStep() != pb.BurstStep_BURST_STEP_COSTS && (w.GetStep() != pb.BurstStep_BURST_STEP_REAP || w.GetTake())
+}
+
+// Declares reports whether a step of a burst has its declaration, as it is to be. The others name the burst.
+func Declares(step pb.BurstStep) bool {
+	return step == pb.BurstStep_BURST_STEP_ESTIMATE || step == pb.BurstStep_BURST_STEP_UP || step == pb.BurstStep_BURST_STEP_ADOPT
 }
 
 // Follows reports whether a task copies or compares what links in its source lead to, also outside of it.

@@ -15,20 +15,12 @@ import (
 	"datamove.dev/tiering/burst/pricing"
 )
 
-// Cost is what a day of a burst has cost, as Cost Explorer has it.
-type Cost struct {
-	Day   time.Time // it begins, in UTC
-	Burst string    // the ID of its record
-	Money pricing.Money
-	Final bool // AWS will not change it any more
-}
-
 // costPages bounds an answer.
 const costPages = 100
 
 // Costs are those of what has the tag of a burst, of the days from one on up to another. The tag has to be activated for cost allocation by who owns the account, and is known a day later.
 // A call costs money itself: $0.01, as AWS says.
-func (a *Account) Costs(ctx context.Context, from, to time.Time) (all []Cost, err error) {
+func (a *Account) Costs(ctx context.Context, from, to time.Time) (all []burst.Cost, err error) {
 	in := &costexplorer.GetCostAndUsageInput{Granularity: types.GranularityDaily, Metrics: []string{"UnblendedCost"},
 		TimePeriod: &types.DateInterval{Start: aws.String(from.UTC().Format(time.DateOnly)), End: aws.String(to.UTC().Format(time.DateOnly))},
 		GroupBy:    []types.GroupDefinition{{Type: types.GroupDefinitionTypeTag, Key: aws.String(burst.TagBurst)}}}
@@ -51,7 +43,7 @@ func (a *Account) Costs(ctx context.Context, from, to time.Time) (all []Cost, er
 }
 
 // costsOf adds those of a day. Groups are called KEY$VALUE, and what has no tag KEY$.
-func costsOf(all []Cost, of *types.ResultByTime) ([]Cost, error) {
+func costsOf(all []burst.Cost, of *types.ResultByTime) ([]burst.Cost, error) {
 	if of.TimePeriod == nil {
 		return nil, odd("a result of no day")
 	}
@@ -75,7 +67,7 @@ func costsOf(all []Cost, of *types.ResultByTime) ([]Cost, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, Cost{day, id, money, !of.Estimated})
+		all = append(all, burst.Cost{Day: day, Burst: id, Money: money, Final: !of.Estimated})
 	}
 	return all, nil
 }

@@ -8,7 +8,7 @@
 //
 // # Promises
 //
-//   - What is spent and reserved never passes the cap by [Ledger.Reserve]: it refuses with mover.ErrRefused ([CapError]), also when two processes ask at once, and when the cap has been lowered since.
+//   - What is spent and reserved never passes the cap by [Ledger.Reserve]: it refuses with mover.ErrRefused ([CapError]), also when two ledgers on one log are asked at once, and when the cap has been lowered since.
 //   - [Ledger.Allow] is asked before bytes are sent, and refuses with mover.ErrRefused what is beyond the reservation of a burst, or the cap of its team. It notes nothing: a stream
 //     that asks for a part, sends it, and charges it, before it asks again, is at most that part beyond.
 //     An entry is a sync of the disk: who charges by the minute and not by the part asks for what is not charged yet and the next part together.
@@ -20,23 +20,14 @@
 //     therefore keeps the ledger in that month; that refuses and does not spend.
 //   - A warning ([Outcome.Warning]) comes with the one entry that passes four fifths of a cap.
 //
-// A Ledger may be used by many goroutines, and many processes may have one on the same log. [State] decides and is pure, for one goroutine. What a State remembers is bounded by the teams,
+// A Ledger may be used by many goroutines, and many ledgers may be on the same log. [State] decides and is pure, for one goroutine. What a State remembers is bounded by the teams,
 // the open bursts, and the keys and days of the running month and the one before; older entries are in the log only, and read once, one at a time.
 //
-// # On disk
-//
-// The ledger needs a [Log] of two methods, of which [File] is one: an entry is appended where the log ends after those that the ledger has seen, and nowhere else. File is budget.jsonl in a
-// directory, a line for each entry with a hash over it and the hash of the line before:
-//
-//	{"chain":"<32 hex digits>","entry":{"time":"…","kind":"reserve","team":"vision","burst":"b1","amount":"476.000000","why":"…","key":"…"}}
-//
-// It is locked (OFD lock) while it is read or appended to, and on stable storage before anybody is told. After a crash the last line may be half a line: it was never told, and the next
-// append cuts it off. Every other damage is mover.ErrCorrupt with its line, and nothing is spent until a person has looked; that lines are missing at the end nobody can see.
+// The ledger needs a [Log] of two methods: an entry is appended where the log ends after those that the ledger has seen, and nowhere else, and is on stable storage before anybody is told.
 //
 // # Left to others
 //
 // Estimates and what AWS says of costs: tiering/burst. Who may ask for a team: whoever lets a request in. Printing: cmd.
 //
-// Tests: TestModel compares random histories, with crashes at any byte, with a naive count of all entries; TestKill kills a process that appends, TestKillInside at each of its calls; TestRace has two processes race for
-// one cap.
+// Tests: TestModel compares random histories with a naive count of all entries; TestRace has two ledgers on one log race for one cap. mover/coordinator TestMoneySurvives has one on the state of a coordinator.
 package budget

@@ -11,7 +11,7 @@ import (
 	"datamove.dev/tiering/burst/pricing"
 )
 
-// Log keeps entries for good, in order. *File is one.
+// Log keeps entries for good, in order. The coordinator has one on its state.
 type Log interface {
 	// Read calls each for the entries after the first n, in order. An error of each ends it.
 	Read(ctx context.Context, n int64, each func(Entry) error) error

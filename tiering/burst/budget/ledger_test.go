@@ -17,20 +17,20 @@ import (
 type desk struct {
 	*Ledger
 	t   *testing.T
-	dir string
+	log memory
 	now time.Time
 	key int
 }
 
 func sit(t *testing.T, accounts ...Account) *desk {
-	d := &desk{t: t, dir: t.TempDir(), now: noon}
+	d := &desk{t: t, now: noon}
 	d.reopen(accounts...)
 	return d
 }
 
 func (d *desk) reopen(accounts ...Account) {
 	d.t.Helper()
-	l := must.Get(New(d.t.Context(), opened(d.t, d.dir), accounts, Options{Now: func() time.Time { return d.now }}))(d.t)
+	l := must.Get(New(d.t.Context(), &d.log, accounts, Options{Now: func() time.Time { return d.now }}))(d.t)
 	d.Ledger = l
 }
 

@@ -138,10 +138,11 @@ func (s *Server) mayKeep(tx *state.Tx, t *pb.Task, was *ledgerv1.BurstRecord, r 
 		was.Task = t.GetId()
 		return was, nil
 	}
+	adopts := work.GetStep() == pb.BurstStep_BURST_STEP_ADOPT && r.ID == work.GetAdopt()
 	switch _, err := state.Bursts.Get(tx, r.ID); {
 	case ignoreMissing(err) != nil:
 		return nil, err
-	case err == nil, was != nil && !burst.State(was.GetState()).Ended(), work.GetStep() != pb.BurstStep_BURST_STEP_UP, r.State != burst.Declared:
+	case err == nil, was != nil && !burst.State(was.GetState()).Ended(), r.Adopted != adopts, !adopts && work.GetStep() != pb.BurstStep_BURST_STEP_UP, r.State != burst.Declared:
 		return nil, &mover.Error{Op: "keep", Place: "burst " + work.GetName(), Err: fmt.Errorf("%w: the record is that of another one", mover.ErrConflict)}
 	}
 	made := s.o.Now()

@@ -25,6 +25,7 @@ import (
 const (
 	declarationMost = 64 << 10 // bytes: it is in the task
 	abandonedMost   = 1000     // paths
+	costDaysMost    = 62       // of this month and the one before: others can not be adjusted
 	burstPage       = 20
 	burstPageMost   = 100
 	burstPageBytes  = 4 << 20 // of records in a page
@@ -78,7 +79,7 @@ func (s *Server) ApplyBurst(ctx context.Context, r *pb.ApplyBurstRequest) (*pb.T
 	if _, is := s.o.Config().Projects[team]; !is {
 		project = "" // the caller's first, if there are any
 	}
-	work := &pb.BurstWork{Step: r.GetStep(), Name: string(b.Metadata.Name), Team: team, Declaration: b.Text, Abandon: r.GetAbandon(), Settle: r.GetSettle(), Take: r.GetTake(), Release: r.GetRelease()}
+	work := &pb.BurstWork{Step: r.GetStep(), Name: string(b.Metadata.Name), Team: team, Declaration: b.Text, Abandon: r.GetAbandon(), Settle: r.GetSettle(), Take: r.GetTake(), Release: r.GetRelease(), Adopt: r.GetAdopt(), Days: r.GetDays()}
 	if err := workShape(work); err != nil {
 		return nil, err
 	}
@@ -101,7 +102,7 @@ func (s *Server) ApplyBurst(ctx context.Context, r *pb.ApplyBurstRequest) (*pb.T
 
 // declared is the declaration that a request is about: that in it, or the one that was applied last.
 func (s *Server) declared(c authz.Caller, r *pb.ApplyBurstRequest) (*burst.Burst, error) {
-	if r.GetStep() != pb.BurstStep_BURST_STEP_ESTIMATE && r.GetStep() != pb.BurstStep_BURST_STEP_UP {
+	if !convert.Declares(r.GetStep()) {
 		if r.GetDeclaration() != "" {
 			return nil, mover.Usagef("the declaration of a burst is applied by UP; other steps name the burst")
 		}
@@ -109,7 +110,7 @@ func (s *Server) declared(c authz.Caller, r *pb.ApplyBurstRequest) (*burst.Burst
 		if err != nil {
 			return nil, err
 		}
-		if burst.State(row.GetState()).Ended() && r.GetStep() != pb.BurstStep_BURST_STEP_DOWN {
+		if burst.State(row.GetState()).Ended() && r.GetStep() != pb.BurstStep_BURST_STEP_DOWN && r.GetStep() != pb.BurstStep_BURST_STEP_COSTS {
 			return nil, &mover.Error{Op: "apply", Place: "burst " + row.GetName(), Err: refusal(mover.ErrNotExist, "it is gone; datamove burst up FILE begins it anew")}
 		}
 		return record.Burst()
@@ -147,7 +148,7 @@ func (s *Server) sameTeam(b *burst.Burst) error {
 func workShape(w *pb.BurstWork) error {
 	step := w.GetStep()
 	switch {
-	case step <= pb.BurstStep_BURST_STEP_UNSPECIFIED || step > pb.BurstStep_BURST_STEP_REAP:
+	case step <= pb.BurstStep_BURST_STEP_UNSPECIFIED || step > pb.BurstStep_BURST_STEP_COSTS:
 		return mover.Usagef("there is no step %v of a burst", step)
 	case len(w.GetAbandon()) > 0 && step != pb.BurstStep_BURST_STEP_DOWN:
 		return mover.Usagef("only who takes a burst down gives something up")
@@ -157,6 +158,10 @@ func workShape(w *pb.BurstWork) error {
 		return mover.Usagef("release is of SYNC_BACK")
 	case w.GetTake() && step != pb.BurstStep_BURST_STEP_REAP:
 		return mover.Usagef("take is of REAP")
+	case (w.GetAdopt() != "") != (step == pb.BurstStep_BURST_STEP_ADOPT), w.GetAdopt() != "" && !recordID.MatchString(w.GetAdopt()):
+		return mover.Usagef("adopt is of ADOPT, and is the ID of a burst: 16 hexadecimal digits")
+	case (w.GetDays() != 0) != (step == pb.BurstStep_BURST_STEP_COSTS), w.GetDays() < 0, w.GetDays() > costDaysMost:
+		return mover.Usagef("days are of COSTS: 1 to %d", costDaysMost)
 	case w.GetSettle() != nil && (!w.GetSettle().IsValid() || w.GetSettle().AsDuration() < 0):
 		return mover.Usagef("settle is a time, or none")
 	}
@@ -172,6 +177,9 @@ func workShape(w *pb.BurstWork) error {
 // reaches fills in which locations a step reads and writes, beside the bucket.
 func (s *Server) reaches(c authz.Caller, spec *pb.TaskSpec, b *burst.Burst) error {
 	w := spec.GetBurst()
+	if w.GetStep() == pb.BurstStep_BURST_STEP_ADOPT || w.GetStep() == pb.BurstStep_BURST_STEP_COSTS {
+		return nil
+	}
 	if convert.ComesHome(spec) {
 		for _, h := range b.Homeward() {
 			w.Homes = append(w.Homes, h.Home)

@@ -143,7 +143,7 @@ func (w *work) minute(ctx context.Context) (begun time.Time, err error) {
 func (w *work) still(ctx context.Context, begun time.Time) error {
 	settle := w.Settle
 	if settle == 0 {
-		settle = DefaultSettle
+		settle = burst.DefaultSettle
 	}
 	w.tell("waiting until AWS has told of what clients did up to now: %s", settle)
 	err := w.Cloud.Await(ctx, func(context.Context) (bool, error) { return w.now().Sub(begun) >= settle, nil })

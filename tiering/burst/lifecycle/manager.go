@@ -47,7 +47,7 @@ type watching interface {
 	Instances(ctx context.Context) ([]aws.Instance, error)
 	InstanceActivity(ctx context.Context, id string, since, now time.Time) (burst.Activity, error)
 	Stop(ctx context.Context, id string) error
-	Costs(ctx context.Context, from, to time.Time) ([]aws.Cost, error)
+	Costs(ctx context.Context, from, to time.Time) ([]burst.Cost, error)
 }
 
 // way is how bytes move. *wan.Way is one.
@@ -88,13 +88,10 @@ type Manager struct {
 	Now     func() time.Time                 // nil means time.Now
 	Tell    func(format string, args ...any) // each step, for people; nil is nobody
 	Log     *slog.Logger                     // nil means no log
-	Settle  time.Duration                    // how long after the last export clients have to have written nothing: figures of AWS come late. 0 means DefaultSettle; less believes that no client runs
+	Settle  time.Duration                    // how long after the last export clients have to have written nothing: figures of AWS come late. 0 means burst.DefaultSettle; less believes that no client runs
 	Release bool                             // what has come home, verified, gives back its space on the file system
 	Leases  func(b *burst.Burst) []string    // who needs a burst; nil is nobody
 }
-
-// DefaultSettle is how long it takes until CloudWatch has told of what clients did.
-const DefaultSettle = 15 * time.Minute
 
 func (l *Manager) now() time.Time {
 	if l.Now == nil {

@@ -117,10 +117,8 @@ func (z *zoo) leg() *Manager {
 
 // reap takes down what may go, as a new process does; it says how many things it was told to take.
 func (z *zoo) reap(l *Manager) (taken []string, err error) {
-	all, err := z.shelf.All()
-	z.must(err)
 	records := map[string]*burst.Record{}
-	for _, r := range all {
+	for _, r := range z.kept() {
 		records[r.ID] = r
 	}
 	verdicts, err := l.Look(z.t.Context(), records)
@@ -160,9 +158,7 @@ func TestReaper(t *testing.T) {
 		t.Fatalf("it lives, and takes %v: %v", taken, err)
 	}
 	// What it had begun to take down another one finishes, as who runs the command again does.
-	all, err := z.shelf.All()
-	z.must(err)
-	for _, r := range all {
+	for _, r := range z.kept() {
 		if r.State == burst.Leaving {
 			z.must(z.leg().Down(t.Context(), r, nil))
 		}

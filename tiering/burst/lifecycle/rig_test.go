@@ -2,10 +2,13 @@ package lifecycle
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,7 +28,6 @@ import (
 	"datamove.dev/tiering/burst/budget"
 	"datamove.dev/tiering/burst/link"
 	"datamove.dev/tiering/burst/pricing"
-	"datamove.dev/tiering/burst/shelf"
 )
 
 func TestMain(m *testing.M) {
@@ -59,18 +61,19 @@ func (s stepping) Await(ctx context.Context, look func(context.Context) (bool, e
 
 // world is a stand-in for AWS, a real store, and what is here.
 type world struct {
-	t      *testing.T
-	clock  *aws.Clock
-	aws    *aws.Server
-	store  *s3test.Server
-	dir    string
-	shelf  *shelf.Shelf
-	ledger *budget.Ledger
-	book   *pricing.Book
-	said   []string
-	site   backend.Resolver
-	region string
-	below  string // the prefix of the tier
+	t       *testing.T
+	clock   *aws.Clock
+	aws     *aws.Server
+	store   *s3test.Server
+	dir     string
+	records [][]byte // as JSON, the oldest first
+	spent   entries
+	ledger  *budget.Ledger
+	book    *pricing.Book
+	said    []string
+	site    backend.Resolver
+	region  string
+	below   string // the prefix of the tier
 }
 
 func newWorld(t *testing.T, limit pricing.Money) *world {
@@ -102,10 +105,8 @@ func worldIn(t *testing.T, store *s3test.Server, below string, limit pricing.Mon
 		"cloud":   {Level: "cold", S3: &config.S3{Endpoint: w.store.Endpoint, Bucket: w.store.Bucket, Prefix: below, Credentials: "file:" + keys, Region: "us-east-1"}},
 	}}
 	w.must(os.MkdirAll(filepath.Join(w.dir, "project"), 0o755))
-	var err error
-	w.shelf, err = shelf.Open(filepath.Join(w.dir, "state"))
-	w.must(err)
 	w.account(limit)
+	var err error
 	w.book, err = pricing.Open("../../../deploy/prices/us-east-1.yaml")
 	w.must(err)
 	return w
@@ -113,9 +114,8 @@ func worldIn(t *testing.T, store *s3test.Server, below string, limit pricing.Mon
 
 // account opens the ledger, as a new process does.
 func (w *world) account(limit pricing.Money) {
-	log, err := budget.Open(filepath.Join(w.dir, "money"))
-	w.must(err)
-	w.ledger, err = budget.New(w.t.Context(), log, []budget.Account{{Team: "vision", Cap: limit, Period: budget.Total}}, budget.Options{Now: w.clock.Now})
+	var err error
+	w.ledger, err = budget.New(w.t.Context(), &w.spent, []budget.Account{{Team: "vision", Cap: limit, Period: budget.Total}}, budget.Options{Now: w.clock.Now})
 	w.must(err)
 }
 
@@ -126,7 +126,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// leg is a new process: it knows what is on the shelf, and nothing else.
+// leg is a new process: it knows the records that were kept, and nothing else.
 func (w *world) leg() *Manager {
 	w.t.Helper()
 	rules, err := burst.ReadAdmission("default", []byte(burst.DefaultAdmission))
@@ -150,26 +150,87 @@ func (w *world) leg() *Manager {
 		}}
 }
 
+// keep keeps a record in the place of what there is of it, as a coordinator does.
 func (w *world) keep(r *burst.Record) error {
-	b, err := r.Burst()
+	text, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	held, err := w.shelf.Hold(b.Metadata.Name)
-	if err != nil {
-		return err
+	for i, known := range w.kept() {
+		if known.ID == r.ID {
+			w.records[i] = text
+			return nil
+		}
 	}
-	return errors.Join(held.Keep(r), held.Release())
+	w.records = append(w.records, text)
+	return nil
 }
 
-// record is what the shelf has.
+// kept are the records that were, the oldest first.
+func (w *world) kept() (all []*burst.Record) {
+	w.t.Helper()
+	for _, text := range w.records {
+		r := &burst.Record{}
+		w.must(json.Unmarshal(text, r))
+		all = append(all, r)
+	}
+	return all
+}
+
+// record is the newest one of a name.
 func (w *world) record(name burst.Name) *burst.Record {
 	w.t.Helper()
-	all, err := w.shelf.All()
-	w.must(err)
-	r, err := shelf.Newest(all, name)
-	w.must(err)
-	return r
+	for _, r := range slices.Backward(w.kept()) {
+		b, err := r.Burst()
+		w.must(err)
+		if b.Metadata.Name == name {
+			return r
+		}
+	}
+	w.t.Fatalf("there is no record of %s", name)
+	return nil
+}
+
+// entries are what was spent. It is a budget.Log.
+type entries struct {
+	mu  sync.Mutex
+	all []budget.Entry // guarded by mu
+}
+
+// Read implements budget.Log.
+func (e *entries) Read(_ context.Context, n int64, each func(budget.Entry) error) error {
+	e.mu.Lock()
+	all := e.all[n:]
+	e.mu.Unlock()
+	for _, one := range all {
+		if err := each(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Append implements budget.Log.
+func (e *entries) Append(_ context.Context, n int64, one budget.Entry) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if n != int64(len(e.all)) {
+		return mover.ErrChanged
+	}
+	e.all = append(e.all, one)
+	return nil
+}
+
+// count is how many entries of a kind there are.
+func (e *entries) count(kind budget.Kind) (n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, one := range e.all {
+		if one.Kind == kind {
+			n++
+		}
+	}
+	return n
 }
 
 // write puts a file below the project directory.

@@ -8,43 +8,16 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/units"
 	"datamove.dev/tiering/burst"
+	"datamove.dev/tiering/burst/link"
 	"datamove.dev/tiering/burst/pricing"
 )
 
 // Estimate looks at what a burst has to send, and says what it will take, and whether it is admitted. Nothing is changed, and nothing is paid for.
 func (l *Manager) Estimate(ctx context.Context, b *burst.Burst) (e burst.Estimate, by burst.Admitted, err error) {
-	w := &work{l, &burst.Record{Declaration: b.Text}, b}
-	sizes, err := w.measure(ctx)
-	if err != nil {
-		return e, by, err
-	}
-	if e, err = b.Estimate(sizes, l.Book, nil, l.now()); err != nil {
+	if e, err = link.Estimate(ctx, b, l.Way.Measure, l.Find, l.Book, l.now()); err != nil {
 		return e, by, err
 	}
 	return e, l.Rules.Admit(b, e.Bytes), nil
-}
-
-func (w *work) measure(ctx context.Context) (sizes []burst.Measured, err error) {
-	for _, d := range w.burst.Spec.Data {
-		if d.Size > 0 {
-			sizes = append(sizes, burst.Measured{Files: d.Files, Bytes: int64(d.Size)})
-			continue
-		}
-		from, err := w.home(d.From)
-		if err != nil {
-			return nil, err
-		}
-		to, err := w.cloudly(d.To)
-		if err != nil {
-			return nil, err
-		}
-		m, err := w.Way.Measure(ctx, from, to)
-		if err != nil {
-			return nil, err
-		}
-		sizes = append(sizes, m)
-	}
-	return sizes, nil
 }
 
 // allowed refuses a burst whose data may not be where it is to be, or whose bucket is somewhere else, before a byte is sent.
