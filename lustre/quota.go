@@ -64,6 +64,40 @@ type Quota struct {
 	Around []Quota
 }
 
+// Limit is one of the limits of a quota.
+type Limit string
+
+// The limits.
+const (
+	NoLimit        Limit = ""
+	HardBytesLimit Limit = "hard bytes"
+	HardFilesLimit Limit = "hard files"
+	SoftBytesLimit Limit = "soft bytes" // passed, and its time of grace is over
+	SoftFilesLimit Limit = "soft files"
+)
+
+// Exhausted is the limit by which the file system refuses everything more, and its quota: the one of the project, or one around it. NoLimit is that there is room, or that no limit is enforced.
+func (q *Quota) Exhausted(now time.Time) (of *Quota, by Limit) {
+	past := func(until time.Time) bool { return !until.IsZero() && until.Before(now) }
+	switch {
+	case !q.Enforced:
+	case q.HardBytes > 0 && q.UsedBytes >= q.HardBytes:
+		return q, HardBytesLimit
+	case q.CountsFiles && q.HardFiles > 0 && q.UsedFiles >= q.HardFiles:
+		return q, HardFilesLimit
+	case past(q.BytesUntil):
+		return q, SoftBytesLimit
+	case past(q.FilesUntil):
+		return q, SoftFilesLimit
+	}
+	for i := range q.Around {
+		if of, by := q.Around[i].Exhausted(now); by != NoLimit {
+			return of, by
+		}
+	}
+	return nil, NoLimit
+}
+
 // TargetQuota is one target's share.
 type TargetQuota struct {
 	Target       string

@@ -80,18 +80,24 @@ func (a *app) showQuotas(ctx context.Context, f format, paths []string) error {
 
 // quotaOf asks for the quota of the project of a path.
 func (a *app) quotaOf(ctx context.Context, m *mounted) (*quotaView, error) {
+	q, err := readQuota(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	return viewQuota(m, &q), nil
+}
+
+// readQuota is the quota of the project of an open directory.
+func readQuota(ctx context.Context, m *mounted) (q lustre.Quota, err error) {
 	if m.Quota == nil {
-		return nil, m.Lack(lustre.AskQuota)
+		return q, m.Lack(lustre.AskQuota)
 	}
 	p, err := m.Quota.Project(ctx, m.fd)
 	if err != nil {
-		return nil, fmt.Errorf("project of %s: %w", mover.Printable(m.path), kindly(err))
+		return q, fmt.Errorf("project of %s: %w", mover.Printable(m.path), kindly(err))
 	}
-	q, err := m.Quota.Quota(ctx, m.fd, p)
-	if err != nil {
-		return nil, kindly(err)
-	}
-	return viewQuota(m, &q), nil
+	q, err = m.Quota.Quota(ctx, m.fd, p)
+	return q, kindly(err)
 }
 
 // tellQuota says what a person should know beside the numbers.
