@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/server/osaccount"
 )
 
 func (a *app) servicePage() *cobra.Command {
@@ -58,7 +59,7 @@ func (a *app) page(ctx context.Context, port uint16) error {
 	fmt.Fprintln(a.err, "That is for you alone, on this machine, until ^C.")
 	server := &http.Server{Handler: proxy, ReadHeaderTimeout: 10 * time.Second, ErrorLog: proxy.ErrorLog}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
-	if err := server.Serve(ownOnly{l}); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(osaccount.OwnOnly{Listener: l}); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

@@ -18,7 +18,7 @@
 //
 // A Directory may be used from many goroutines and starts at most a few tools at a
 // time. Nothing is kept over a restart. What an account may do is left to access, to
-// become it to the worker that does. TestPeerOfAnother and TestEveryAccountOfThisNode
+// become it to the worker that does. [OwnOnly] is a listener on loopback for one account. TestPeerOfAnother and TestEveryAccountOfThisNode
 // ask the real kernel and the real NSS, TestBadAnswers tools that lie.
 package osaccount
 

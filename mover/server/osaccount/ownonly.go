@@ -1,4 +1,4 @@
-package cli
+package osaccount
 
 import (
 	"bufio"
@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// ownOnly is a listener on loopback that lets processes of the same account in, and
-// nobody else: a port of this machine is open to everybody on it.
-type ownOnly struct{ net.Listener }
+// OwnOnly is a listener on loopback that lets processes of the account of this process in, and
+// closes all other connections: a port of this machine is open to every account on it.
+type OwnOnly struct{ net.Listener }
 
 // Accept implements net.Listener.
-func (l ownOnly) Accept() (net.Conn, error) {
+func (l OwnOnly) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
 		if err != nil {

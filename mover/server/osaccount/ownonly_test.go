@@ -1,4 +1,4 @@
-package cli
+package osaccount
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 func TestOwnOnly(t *testing.T) {
 	plain, err := net.Listen("tcp4", "127.0.0.1:0")
 	must.Do(t, err)
-	l := ownOnly{plain}
+	l := OwnOnly{plain}
 	defer l.Close()
 	go func() {
 		for {
