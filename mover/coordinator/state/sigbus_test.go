@@ -32,7 +32,7 @@ func flood(argument string) error {
 	if err != nil {
 		return err
 	}
-	l, err := begin(dir, Options{Ballast: ballast})
+	l, err := begin(dir, Options{Ballast: ballast, Logger: slog.New(stuck{slog.DiscardHandler})})
 	if err != nil {
 		return err
 	}
@@ -82,6 +82,19 @@ func flood(argument string) error {
 	return <-failed
 }
 
+// stuck says a line when Badger can not write a table because the disk is full. It tries again each second, and changes wait for it:
+// no other line need come until there is room.
+type stuck struct{ slog.Handler }
+
+func (stuck) Enabled(context.Context, slog.Level) bool { return true }
+
+func (stuck) Handle(_ context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, "error flushing memtable") && strings.Contains(r.Message, syscall.ENOSPC.Error()) {
+		kill.Say("stuck", 0)
+	}
+	return nil
+}
+
 // filler takes a disk as another process does.
 type filler struct {
 	*os.File
@@ -113,7 +126,8 @@ type ending struct {
 	why      string // the last that it said
 }
 
-// flooded runs a flood beside a filler that takes so many bytes at each line. It ends with a signal, or is killed when it has refused often enough on a full disk.
+// flooded runs a flood beside a filler that takes so many bytes at each line. It ends with a signal, or is killed when it has refused often enough on a full
+// disk, or waits for room there.
 func flooded(t testing.TB, argument string, f *filler, lines int, bytes int64, s *told) (e ending) {
 	t.Helper()
 	c := kill.Command("flood", argument)
@@ -123,15 +137,18 @@ func flooded(t testing.TB, argument string, f *filler, lines int, bytes int64, s
 	must.Do(t, c.Start())
 	hear, full := s.hear(t), false
 	for said := bufio.NewScanner(out); said.Scan(); {
-		if word, _, _ := strings.Cut(said.Text(), " "); word == "refused" {
+		word, _, _ := strings.Cut(said.Text(), " ")
+		switch word {
+		case "refused":
 			e.refusals++
-		} else {
+		case "stuck":
+		default:
 			hear(said.Text())
 		}
 		if lines--; lines < 0 {
 			full = f.more(t, bytes) || full
 		}
-		if full && e.refusals >= 30 {
+		if full && (e.refusals >= 30 || word == "stuck") {
 			_ = c.Process.Kill() // it may have ended
 		}
 	}
