@@ -16,7 +16,7 @@ import (
 // owner are waited for: a task needs no right to anything until it begins, so any other rule would let one person stop the removals of another by reading there
 // and pausing. What policies, retention and watermarks do, and a purge by root, waits for no reader: room is made whatever waits.
 
-// changesAt are the places whose content its owner has asked a task to change, in the order of submission.
+// changesAt are the locations at which a task changes content for its owner.
 func changesAt(t *pb.Task) []string {
 	spec := t.GetSpec()
 	if kind := task.Of(spec); kind.Changes() || kind.RemovesTarget && !kind.Replica && t.GetOwner().GetUid() != 0 {
