@@ -12,7 +12,7 @@ import (
 // replicaFacts collects the facts of a question about one replica, or one place: of all that the
 // ledger has, what the answer can depend on. That is what [dataset.Facts] may not leave out:
 // what is of the same version, and what lies where the replica or the place does, or may
-// lie there because nobody knows where it is.
+// lie there because its location is unknown.
 type replicaFacts struct {
 	s        *Service
 	tx       *state.Tx
@@ -116,7 +116,7 @@ func (a *replicaFacts) add(r *pb.Replica) {
 	}
 }
 
-// holders adds who needs a replica: by leases on any of its version, and by pins.
+// holders adds the leases on replicas of the same version, and the pins of the dataset.
 func (a *replicaFacts) holders(r *pb.Replica) error {
 	of := versionRange(r.GetDataset(), r.GetDigest()).Prefix
 	if r.GetDataset() == "" {
