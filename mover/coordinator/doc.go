@@ -7,7 +7,7 @@
 // on, under an epoch; a batch is a part of it that the lead gave away. A flow is a
 // line of queued tasks that wait for the same kind of agent and pay together. A need is
 // what an agent must reach to work on a task. A look is a short task that checks whether
-// an account may read a source of a replica now, and grants the account access to the replica.
+// an account may read a source of a replica now. It grants the account access to the replica.
 //
 // # Promises
 //
@@ -15,7 +15,7 @@
 // what is in memory can be made of the ledger and of what agents say. The queue may
 // lose everything at any time.
 //
-// One agent at most may publish for a task or a batch: the one whose epoch Confirm
+// One agent at most may publish for a task or a batch: the one with the epoch that Confirm
 // takes. An agent that is silent for a lease has lost what it had; its leads and
 // batches are given to others under higher epochs, and what it says later is refused.
 // Nothing is given to two agents at one time but parts of a file, never without the
@@ -28,7 +28,7 @@
 // itself checks the lead; one task works on a burst at a time. The accounts of teams only grow, and
 // have the caps of the current configuration. TestRecordFence and TestMoneySurvives show it.
 //
-// The server authenticates the caller and puts it into the context; the access rules
+// Package server authenticates the caller and puts it into the context; the rules of authz
 // decide for each task and each location. Everything here may be called from many
 // goroutines; s.mu is never held across a call that waits, but for the ledger's.
 //

@@ -75,7 +75,7 @@ func (s *Service) removeVersion(tx *state.Tx, v *ledgerv1.DatasetVersion) error 
 }
 
 // forgetReplica forgets where a version is. A replica that this service has staged to an
-// ephemeral tier stays recorded, as one of no dataset: without a record it would never be evicted.
+// ephemeral tier stays recorded, as one of no dataset. Without a record it would never be evicted.
 func (s *Service) forgetReplica(tx *state.Tx, r *pb.Replica) error {
 	if err := deleteReplica(tx, r); err != nil || !s.conf().Tiers[r.GetTier()].Ephemeral || !managed(r) {
 		return err

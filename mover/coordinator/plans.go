@@ -201,7 +201,7 @@ func (s *Service) openPlan(id string) (*run.File, error) {
 	return f, err
 }
 
-// sweepPlans removes plans older than planKept that belong to no run and no announcement, and plans that were not written to their end.
+// sweepPlans removes plan files older than planKept that belong to no run and no announcement, finished or not.
 func (s *Service) sweepPlans(context.Context) error {
 	entries, err := os.ReadDir(s.plans())
 	if errors.Is(err, os.ErrNotExist) {

@@ -51,8 +51,8 @@ func (s *Service) updateWithProbe(ctx context.Context, do func(*state.Tx) error)
 }
 
 // mayHave says why a caller may not have a replica. One that this service has made requires read access
-// to one of its sources: the rules decide for a bucket, a look (*unseen) for a file system.
-// Without a source, it requires a copy in a store that the caller may read, or to be the owner of the replica.
+// to one of its sources. The rules decide that for a bucket, a look (*unseen) for a file system.
+// Without a source left, the caller needs a bucket with a copy that it may read, or it owns the replica.
 func (s *Service) mayHave(tx *state.Tx, c authz.Caller, project string, r *pb.Replica) error {
 	if err := s.mayUseAt(c, project, r.GetLocation(), false); err != nil || r.GetDataset() == "" || !managed(r) {
 		return err

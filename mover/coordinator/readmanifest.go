@@ -21,8 +21,8 @@ func reads(t *pb.Task) bool {
 	return t.GetDataset() != "" && kind.Brings() && kind.UserPaths
 }
 
-// compares says whether a task compares each file with the manifest: when it copies the dataset to a user's path, and when it
-// is in a swarm, so that wrong data of another node is read from the source instead. mu is held.
+// compares says whether a task compares each file with the manifest. It does when it copies the dataset to a user's path, and when it
+// is in a swarm: wrong data of another node is then read from the source instead. mu is held.
 func (s *Service) compares(t *pb.Task) bool {
 	for _, x := range s.swarms {
 		if _, member := x.stagers[t.GetId()]; member {

@@ -42,7 +42,7 @@ type tracked struct {
 type berth struct{ agent, location string }
 
 const (
-	// settling is the time without a new member after which the members become homes, and settlingMost the longest wait for that: the nodes of one
+	// settling is the time without a new member after which the members become homes, and settlingMost the longest wait for that. The nodes of one
 	// job come together, and a home asks all homes before it.
 	settling     = 200 * time.Millisecond
 	settlingMost = 2 * time.Second

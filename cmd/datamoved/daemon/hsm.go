@@ -187,7 +187,7 @@ func (s shelf) Get(ctx context.Context, c copytool.Copy) error {
 func (s shelf) Delete(ctx context.Context, key string) error { return told(s.vault.Delete(ctx, key)) }
 
 // hsmErrors is the one translation from kinds of errors to what an MDT is told: an error
-// number for whoever waits, and whether the action may be handed out again. An error of
+// number for the waiting process, and whether the action may be handed out again. An error of
 // several kinds has the first one.
 var hsmErrors = []struct {
 	kind  error

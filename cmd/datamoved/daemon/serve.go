@@ -49,7 +49,7 @@ const doorStop = 5 * time.Second
 
 // serve is the service, until ctx ends.
 func (a *app) serve(ctx context.Context) error {
-	hup := make(chan os.Signal, 1) // from now on it ends nobody
+	hup := make(chan os.Signal, 1) // from now on SIGHUP does not end the process
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 	h, err := a.host()

@@ -29,7 +29,7 @@ func (w *worker) follow(ctx context.Context) (engine.Report, error) {
 	return engine.Report{Elapsed: time.Since(begun)}, err
 }
 
-// tellChanges tells until nobody wants to hear, or nothing can be heard.
+// tellChanges reports changes until the coordinator refuses them, or the feed fails for good.
 func (w *worker) tellChanges(ctx context.Context, place mover.Backend, path string) error {
 	for pause := resendPause; ; pause = min(2*pause, resendPauseMost) {
 		began := time.Now()
