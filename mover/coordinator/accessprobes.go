@@ -10,7 +10,7 @@ import (
 	"datamove.dev/mover/coordinator/state"
 )
 
-// lookCounts is for how long it counts what was seen, for the same person, replica and node;
+// lookCounts is for how long the result of a look counts, for the same account, replica and node;
 // seenKept is how much of it is remembered.
 const (
 	lookCounts = 5 * time.Second
@@ -24,7 +24,7 @@ type looks struct {
 	tasks []lookTask       // to be forgotten, the oldest first
 }
 
-// look is one person's look at where one replica came from.
+// look is the check of one account's access to the sources of one replica.
 type look struct {
 	done  chan struct{} // closed when it is over
 	err   error

@@ -88,7 +88,7 @@ func (s *Service) watchClock(said time.Duration) time.Duration {
 }
 
 const (
-	graceMost  = 15 * time.Minute // added to a lease after a time without a coordinator to renew it
+	graceMost  = 15 * time.Minute // the most that a lease lasts from a start on because it could not be renewed before
 	graceSteps = 500              // leases in one change
 	endingMost = 100_000          // that are looked at at a time
 )

@@ -21,7 +21,7 @@ type outbox struct {
 
 type outgoing struct {
 	notify.Message
-	sent  func() // called when it is sent or given up; nil is no call
+	sent  func() // called when it is sent, or given up for good; nil is no call
 	tries int
 	rests time.Time // until when it is not tried
 }

@@ -16,8 +16,8 @@ import (
 
 // A caller may use a cached replica if it may read a source of it now. The file system of the source
 // decides that, not a record. A change can not wait for that check, so it ends with an *unseen.
-// A worker then checks as the caller, and the change is made anew. The worker also
-// lets the caller in at the gate of the replica (mover/replicadir), before the caller gets its answer.
+// A worker then checks as the caller, and the change is made anew. Its agent lets the caller in
+// at the gate of the replica (mover/replicadir), before the caller gets its answer.
 
 // unseen is why a change can not be made yet.
 type unseen struct {
@@ -68,7 +68,7 @@ func (s *Service) mayHave(tx *state.Tx, c authz.Caller, project string, r *pb.Re
 			"nothing is left of where it came from, so nobody can tell who may read it; who staged it may, who is %s", mover.Printable(r.GetOwner().GetName()))}
 	case s.looks.counts(lookKey(accountOf(c), r), s.clock.steady()):
 		return nil
-	case sources.open || len(sources.files) == 0: // the caller has access to a source and only has to be let in
+	case sources.open || len(sources.files) == 0: // the caller has the right to it and only has to be let in
 		if sources.files = nil; !s.gated(r) {
 			return nil
 		}

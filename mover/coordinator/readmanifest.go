@@ -22,7 +22,7 @@ func reads(t *pb.Task) bool {
 }
 
 // compares says whether a task compares each file with the manifest. It does when it copies the dataset to a user's path, and when it
-// is in a swarm: wrong data of another node is then read from the source instead. mu is held.
+// is in a swarm. Wrong data of another node is then read from the source instead. mu is held.
 func (s *Service) compares(t *pb.Task) bool {
 	for _, x := range s.swarms {
 		if _, member := x.stagers[t.GetId()]; member {

@@ -24,9 +24,9 @@ import (
 const (
 	realPatience = 5 * time.Second // that a task waits for such a look
 	realTold     = time.Second / 2 // after which it says so
-	realMost     = 1000            // places from which on an order asks for no further task
+	realMost     = 1000            // paths from which on an order asks for no further task
 	unseenMost   = 10_000          // tasks that are to be looked at; what is beyond is compared by its text
-	aloneMost    = 100             // tasks among which another one is looked for that has places
+	aloneMost    = 100             // tasks that are searched for another one with paths
 )
 
 // realPaths are the looks that are still to be had.

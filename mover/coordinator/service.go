@@ -46,7 +46,7 @@ type Options struct {
 	Policies func() []*policy.Program                            // of this moment; nil has none
 	People   policy.People                                       // names of accounts; nil: they are numbers
 
-	look   func(*unseen) error  // of tests: replaces the looks of agents; nil is the agents
+	look   func(*unseen) error  // of tests: replaces the looks of agents; nil has agents look
 	wall   func() time.Time     // of tests: the clock of the machine
 	steady func() time.Duration // of tests: the time that has passed
 }

@@ -143,7 +143,7 @@ func (s *hsm) pays(ctx context.Context, write bool, bytes, ops int64) error {
 	return s.pay(ctx, tier, write, bytes, ops)
 }
 
-// open opens the place of the copies.
+// open opens the backend of the copies.
 func (s *hsm) open(ctx context.Context) (mover.Backend, error) {
 	text := s.To
 	if !strings.Contains(text, ":") {

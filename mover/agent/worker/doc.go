@@ -8,6 +8,6 @@
 // for the record and the money of a burst, too, and keeps neither. When the socket ends, the
 // process ends: what is not published stays a draft, which the next lead finds.
 //
-// Secrets come over the socket and stay in memory. A worker trusts its agent, and checks
+// Secrets come over the socket and stay in memory. A worker trusts its agent, but not
 // what it reads from locations. test/cluster shows workers at their work.
 package worker

@@ -15,7 +15,7 @@ import (
 	"datamove.dev/tiering/catalog/changefeed/remote"
 )
 
-// Feeds makes the feed of changes in a place, which is at that path if it is a directory; close ends what it needs, and may be nil.
+// Feeds makes the feed of changes in a backend, which is at that path if it is a directory; close ends what it needs, and may be nil.
 type Feeds func(place mover.Backend, path string, kind *agentv1.FollowFeed) (f changefeed.Feed, close func() error, err error)
 
 // follow tells the coordinator of changes in the source, until it is told to end. Where the connection breaks, it begins anew: a feed without memory has

@@ -112,7 +112,7 @@ type paced struct {
 	seen atomic.Int64
 }
 
-// Unwrap lets others see what the place can do.
+// Unwrap shows what else the backend can do.
 func (p *paced) Unwrap() any { return p.Backend }
 
 // Walk implements catalog.Source.
