@@ -113,7 +113,7 @@ func (p *process) leaveShelf() {
 	}
 }
 
-// letIn lets an account in, by its UID on this node.
+// letIn lets an account in for good, if this node has it with the same UID.
 func (a *Agent) letIn(spot replicadir.Path, o *pb.Account) error {
 	who, err := a.accountOf(context.Background(), o)
 	if err != nil {

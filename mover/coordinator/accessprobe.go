@@ -16,7 +16,7 @@ const (
 	lookPatience = 20 * time.Second // with agents that look; callers have ten seconds more
 	lookAgain    = time.Second      // between questions whether anybody is there to do it
 	lookYouth    = 5 * time.Second  // of this service, in which agents come back
-	lookKept     = time.Minute      // how long its ended task stays visible
+	lookKept     = time.Minute      // how long its task can be listed, from its submission on
 )
 
 // look has agents check whether a caller may read a source of the replica that it wants. Concurrent

@@ -20,7 +20,7 @@ import (
 const noTask = "-"
 
 // keysLast is how long the key of a request that made no task is kept; other keys go with
-// their task. Clients do not repeat a request for longer.
+// their task. A request that is repeated after that is a new one.
 const keysLast = 24 * time.Hour
 
 // keep remembers the key of a request that made no task.

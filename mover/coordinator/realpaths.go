@@ -26,7 +26,7 @@ const (
 	realTold     = time.Second / 2 // after which it says so
 	realMost     = 1000            // paths from which on an order asks for no further task
 	unseenMost   = 10_000          // tasks that are to be looked at; what is beyond is compared by its text
-	aloneMost    = 100             // tasks that are searched for another one with paths
+	aloneMost    = 100             // tasks that are searched for another one with paths; beside more, no task is alone
 )
 
 // realPaths are the looks that are still to be had.
