@@ -21,7 +21,7 @@ import (
 const MaxMessageBytes = 16 << 20
 
 const (
-	connectTime  = 10 * time.Second // to find out whether somebody is there
+	connectTime  = 10 * time.Second // to find out whether a service answers
 	pingEvery    = 20 * time.Second // on a connection with calls under way
 	pingTimeout  = 10 * time.Second
 	leastPing    = pingEvery / 2 // a service takes a peer that pings more often for broken
@@ -32,7 +32,7 @@ const (
 
 // Options says how to reach a service. The zero value is for a unix socket.
 type Options struct {
-	// TLS is how to know the service, and who we are. tcp:// needs it; a unix socket,
+	// TLS authenticates the service and this client. tcp:// needs it; a unix socket,
 	// where the kernel knows both, goes without.
 	TLS *tls.Config
 
@@ -65,7 +65,7 @@ type Client struct {
 }
 
 // Dial connects to a service at unix:///path or tcp://host:port, and fails when
-// nobody is there. Afterwards the connection mends itself.
+// no service answers. Afterwards the connection reconnects by itself.
 func Dial(ctx context.Context, address string, o Options) (*Client, error) {
 	l, err := newLink(address, o)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package api is the edge between datamove and whoever calls its service: the
+// Package api is the edge between datamove and the callers of its service: the
 // translation of errors, the client, and the JSON side over HTTP. The messages and
 // methods themselves are in datamove/v1 and datamove/agent/v1, generated from the
-// .proto files beside them, whose comments are the contract.
+// .proto files beside them. The comments there are the contract.
 //
 // Its words: an error was said by the service when it carries an ErrorInfo of our
 // domain; all others come from the way there, and tell nothing about what the
@@ -22,7 +22,7 @@
 //   - A Client and a Gateway may be used from many goroutines. Neither keeps
 //     anything that a crash could lose.
 //
-// Who may call what is left to the service; a Gateway passes on what its Metadata
+// The service decides which caller may call what; a Gateway passes on what its Metadata
 // option says about the caller, and nothing that a caller can make up.
 //
 // # Versions

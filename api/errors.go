@@ -65,8 +65,8 @@ const (
 )
 
 // KindName is the name by which the kind of err travels, as in ErrorInfo.reason
-// and Failure.error_kind: NOT_EXIST, CORRUPT, and so on; CANCELLED when somebody
-// stopped it, OTHER when it is of no kind, and "" when it is nil.
+// and Failure.error_kind: NOT_EXIST, CORRUPT, and so on; CANCELLED when its context
+// was cancelled, OTHER when it is of no kind, and "" when it is nil.
 func KindName(err error) string {
 	switch name := mover.KindName(err); {
 	case errors.Is(err, context.Canceled):

@@ -7,13 +7,13 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// ForKey is the metadata of a call, and the header of a request, that says for whom it
-// is: the uid of an account, in decimal digits.
+// ForKey is the metadata of a call, and the header of a request, with the account that
+// it is for: a uid in decimal digits.
 const ForKey = "datamove-for-uid"
 
 // For returns a context of calls for the person with that uid: everything is decided
 // and done as if they called themselves. Root may do so on the socket of the service or of
-// a node, and who has a role that names person.act; others are refused.
+// a node, and a caller with a role that names person.act; others are refused.
 func For(ctx context.Context, uid uint32) context.Context {
 	md, _ := metadata.FromOutgoingContext(ctx)
 	md = md.Copy()

@@ -13,7 +13,7 @@ import (
 	datamovev1 "datamove.dev/api/datamove/v1"
 )
 
-// GatewayOptions says whom a gateway serves. The zero value serves browsers and
+// GatewayOptions says which callers a gateway serves. The zero value serves browsers and
 // programs on this machine.
 type GatewayOptions struct {
 	// Host reports whether we go by a name, given without its port. Others are
@@ -21,7 +21,7 @@ type GatewayOptions struct {
 	// means localhost and loopback addresses.
 	Host func(name string) bool
 
-	// Metadata is what the service is told about who made a request; nil tells it
+	// Metadata is what the service is told about the caller of a request; nil tells it
 	// nothing. No header of the request becomes metadata by itself, but for
 	// authorization and the context of a trace.
 	Metadata func(*http.Request) metadata.MD
@@ -33,7 +33,7 @@ type GatewayOptions struct {
 // Messages are JSON as protobuf has it: names in lowerCamel, 64-bit numbers as
 // strings, bytes in base64, nothing that has its default. An answer that is no
 // success is a datamove.v1.Error. A stream is one {"result": ...} per line, or
-// text/event-stream for those who accept that, and an {"error": ...} last if it breaks.
+// text/event-stream for clients that accept that, and an {"error": ...} last if it breaks.
 //
 // A POST is application/json, which no form of a foreign page can send; there are
 // no CORS headers. Bodies have at most 1 MiB.
@@ -86,7 +86,7 @@ func register(ctx context.Context, mux *runtime.ServeMux, conn grpc.ClientConnIn
 	return nil
 }
 
-// passHeader lets through what tells nothing about who is calling. The gateway's
+// passHeader lets through the headers that say nothing about the caller. The gateway's
 // library adds authorization, which a service has to check anyhow.
 func passHeader(name string) (string, bool) {
 	switch name {

@@ -45,7 +45,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.URL.Path == "/openapi.json" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 		h.Set("Content-Type", jsonType)
-		_, _ = out.Write(openAPI) // whoever asked is gone
+		_, _ = out.Write(openAPI) // an error means that the client is gone
 		return
 	}
 	r = r.Clone(context.WithValue(r.Context(), replyKey{}, out))

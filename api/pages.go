@@ -59,7 +59,7 @@ func (c *Client) Agents(ctx context.Context, req *datamovev1.ListAgentsRequest) 
 }
 
 // pages asks for one page after the other, starting where req says. When half of a page is
-// dealt with, the next one is on its way: who prints a long list does not wait for each.
+// dealt with, the next one is on its way: a caller that prints a long list does not wait for each.
 func pages[Q listing, P page, T any](ctx context.Context, call func(context.Context, Q, ...grpc.CallOption) (P, error), req Q, items func(P) []T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)

@@ -16,8 +16,8 @@ import (
 	"datamove.dev/mover/units"
 )
 
-// remote is an error that came over gRPC. It prints the sentence of whoever made
-// it, and wraps a mover.Error of its kinds.
+// remote is an error that came over gRPC. It prints the sentence that it came with,
+// and wraps a mover.Error of its kinds.
 type remote struct {
 	sentence string
 	cause    error // may be nil

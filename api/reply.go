@@ -85,7 +85,7 @@ func write(w http.ResponseWriter, e *datamovev1.Error) {
 	}
 	w.Header().Set("Content-Type", jsonType)
 	w.WriteHeader(int(e.Code))
-	_, _ = w.Write(body) // whoever asked is gone
+	_, _ = w.Write(body) // an error means that the client is gone
 }
 
 // noRoute answers a request that the library has no route for.

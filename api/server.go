@@ -9,8 +9,8 @@ import (
 )
 
 // ServerOptions are what a service has to agree on with its clients: sizes of
-// messages, how often one may ask whether the other is alive, and errors. Who
-// may connect, and how often, is for the service to add.
+// messages, how often one may ask whether the other is alive, and errors. The service
+// adds which clients may connect, and how often.
 func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(MaxMessageBytes),

@@ -37,8 +37,8 @@ func (a *Agent) beginBatch(ctx context.Context, b *agentv1.Batch, s *session) {
 	}
 }
 
-// take makes a batch one of the process. One that has ended meanwhile takes none: nobody
-// would tell of it.
+// take makes a batch one of the process. A process that has ended meanwhile takes none:
+// the batch would never be reported.
 func (p *process) take(id string, s *session) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

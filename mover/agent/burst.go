@@ -16,7 +16,7 @@ func (p *process) Burst(ctx context.Context, r *agentv1.ReadBurstRequest) (answe
 	return answer, err
 }
 
-// KeepBurst implements agentv1.WorkerServiceServer: the coordinator keeps records, and says whose they are.
+// KeepBurst implements agentv1.WorkerServiceServer: the coordinator keeps the record of the burst of the task.
 func (p *process) KeepBurst(ctx context.Context, r *agentv1.KeepBurstRequest) (answer *agentv1.KeepBurstResponse, err error) {
 	if p.lead == nil {
 		return nil, errNoLead

@@ -18,7 +18,7 @@ func (p *process) crashed(crash string) error {
 		a.o.Version, mover.Printable(why), a.o.Name, p.task.GetId())
 }
 
-// endedByItself is the end of a worker that was killed, or whose machine had no memory for it.
+// endedByItself is the error of a worker that crashed or was killed, as for lack of memory.
 func endedByItself(err error) error {
 	if err != nil {
 		return fmt.Errorf("%w: the process that did it has ended by itself: %w", mover.ErrTransient, err)

@@ -71,7 +71,7 @@ func (p *process) EndBatch(_ context.Context, r *agentv1.EndBatchRequest) (*agen
 // finish tells the coordinator how a lead ended.
 func (a *Agent) finish(p *process, r *agentv1.FinishRequest) {
 	if task.Of(p.task.GetSpec()).Probe {
-		a.admits(p.task, r) // before who asked hears of it
+		a.admits(p.task, r) // before the caller gets the answer
 	}
 	a.report(p.traced(context.Background(), ""), "task", r.GetTask(), func(ctx context.Context) error { _, err := a.link.Finish(ctx, r); return err })
 }

@@ -194,7 +194,7 @@ func (a *Agent) access(name string, t config.Tier, project string) (*agentv1.Tie
 	if own := a.conf().Projects[project].S3; own != nil && own.Credentials != "" {
 		out.Credentials = own.Credentials
 	}
-	// The process has neither our environment nor our files, where it runs as somebody else: both say where AWS is and what a profile is.
+	// Under another UID the process has neither our environment nor our files: both say where AWS is and what a profile is.
 	resolved, err := s3.Options{Endpoint: s.Endpoint, Region: s.Region, Credentials: out.Credentials, CABundle: s.CA}.Resolved(context.Background())
 	if err != nil {
 		return nil, a.unready(remedy.KeyFile, &mover.Error{Op: "open", Place: "tier " + name, Err: err})
@@ -245,7 +245,7 @@ var services = []string{"FSX", "STS", "EC2", "CLOUDWATCH", "COST_EXPLORER"}
 // ways are the variables that say how stores are reached. None is a secret of ours: a proxy that wants a password is not for processes of others.
 var ways = []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy"}
 
-// environment is what a process finds in its own: for somebody else nothing of ours but how AWS is reached.
+// environment is the environment of a process: under another UID it inherits only how AWS is reached.
 func (a *Agent) environment(who osaccount.Account) []string {
 	ours := who.UID == uint32(os.Geteuid())
 	env := []string{"LANG=C.UTF-8", "HOME=/nonexistent", "GOGC=400"} // a worker sets that itself, but has collected what its packages have made by then

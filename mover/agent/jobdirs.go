@@ -20,10 +20,10 @@ import (
 )
 
 // homes is the folder of a node's ephemeral tier that has directories of people for a time, as those of jobs: jobs/NAME.UID. Only
-// root makes any there, and each for whose number its name ends with: so nobody can have one that somebody else will be given.
+// root makes any there, each for the UID at the end of its name. So no user can take the directory of another one.
 const homes = "jobs"
 
-// makeHome makes the directory of who asks, where a task writes to what will be in it.
+// makeHome makes the directory of the owner of a task that writes into it.
 func (a *Agent) makeHome(ctx context.Context, spec *pb.TaskSpec, who osaccount.Account) error {
 	l, err := convert.Locate(spec.GetTarget())
 	t := a.conf().Tiers[l.Tier]

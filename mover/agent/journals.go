@@ -156,7 +156,7 @@ func (a *Agent) mayWrite(owner *pb.Account, dir string) error {
 	return quota.Over(owner.GetName(), quota.Journals, dir, used, quota.Limits{quota.Journals: limit})
 }
 
-// tendJournals ends processes of accounts whose journals have become too much, until ctx ends.
+// tendJournals ends processes of accounts with too many journals, until ctx ends.
 func (a *Agent) tendJournals(ctx context.Context) {
 	tick := time.NewTicker(journalsEvery)
 	defer tick.Stop()

@@ -15,11 +15,11 @@ import (
 
 // lendings are the directories that this node lends, by task.
 type lendings struct {
-	places map[string]mover.Backend // of who does the orders alone
+	places map[string]mover.Backend // used by the goroutine of the orders alone
 
 	mu     sync.Mutex
 	orders []*agentv1.Lend // that are not done yet; guarded by mu
-	busy   bool            // somebody does them; guarded by mu
+	busy   bool            // a goroutine does them; guarded by mu
 }
 
 // lendTo has an order done after those before it. It does not wait.

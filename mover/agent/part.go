@@ -19,7 +19,7 @@ func (a *Agent) part(task string, leadEpoch uint64, bytesPerSecond int64) {
 	if p.part.Load() != bytesPerSecond {
 		p.send(&agentv1.WorkerOrder{What: &agentv1.WorkerOrder_Part{Part: &agentv1.WorkerPart{BytesPerSecond: bytesPerSecond}}})
 		p.part.Store(bytesPerSecond)
-		a.hurry() // who waits for what it gives away is told when this is known
+		a.hurry() // other processes wait until the coordinator knows what this one gives away
 	}
 }
 

@@ -22,8 +22,8 @@ type sight struct {
 	parts                 []*agentv1.RoomPart // of the file system, as they were a moment ago
 }
 
-// sights looks at the paths of tiers. A file system whose server is away keeps whoever
-// looks at it, for hours: so nobody waits for a look for long, and there is one at a time
+// sights looks at the paths of tiers. A file system without its server blocks a call for
+// hours. So a caller waits for a look for sightPatience, and there is one at a time
 // for each tier. Else one tier that hangs would make the agent silent, and cost it the
 // work on all others.
 type sights struct {
@@ -70,7 +70,7 @@ func (s *sights) at(name string, t config.Tier) sight {
 	return l.last
 }
 
-// look begins to look at a tier, unless somebody does, or just did.
+// look begins to look at a tier, unless a look is under way or has just ended.
 func (s *sights) look(name string, t config.Tier) (done chan struct{}, l *looking) {
 	key := name + "\x00" + t.Path + "\x00" + t.Kind
 	s.mu.Lock()
@@ -90,7 +90,7 @@ func (s *sights) look(name string, t config.Tier) (done chan struct{}, l *lookin
 	return l.done, l
 }
 
-// see looks at a tier, and tells once why it is not there: what nobody announces nobody uses, and somebody may wonder.
+// see looks at a tier, and logs once why it is not there: the coordinator gives no work for a tier that is not announced.
 func (s *sights) see(l *looking, name string, t config.Tier) {
 	now, err := seen(t)
 	why := ""

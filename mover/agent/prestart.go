@@ -11,9 +11,9 @@ import (
 	"datamove.dev/mover/agent/sandbox"
 )
 
-// Most of what a small task takes is the start of its process. Who had a task will have
-// another one, so when a process has ended, the next one of its account is started, and
-// waits to hear what it may reach.
+// The start of its process is most of the time of a small task. An account with one task
+// often has another one. So when a process has ended, the agent starts the next one of its
+// account, which waits to hear what it may reach.
 const sparesLast = time.Minute
 
 // spares are the processes that wait, at most one for each account.

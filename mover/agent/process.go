@@ -32,7 +32,7 @@ import (
 	"datamove.dev/mover/telemetry"
 )
 
-// process is one worker: the lead of a task, or who does batches of it.
+// process is one worker: the lead of a task, or a helper, which does batches of it.
 type process struct {
 	agentv1.UnimplementedWorkerServiceServer
 	agent     *Agent
@@ -43,7 +43,7 @@ type process struct {
 	describer *describer // nil of all others
 
 	orders  chan *agentv1.WorkerOrder
-	as      sandbox.Options // as whom it was started, and the next one will be
+	as      sandbox.Options // with which it was started, as the next one will be
 	acting  Worker
 	server  *grpc.Server
 	ended   chan struct{}      // closed when the process has ended and everything is told
@@ -60,9 +60,9 @@ type process struct {
 
 	unguarded string     // why what it stages is, as in Replica; set before it starts, and by Seal
 	back      func()     // gives back the journals of its account; nil of what has none
-	lent      []func()   // let nobody in any more whom it needed at a gate; of its start
+	lent      []func()   // shut the gates that were opened for it; of its start
 	sealed    bool       // what it stages, or was tried to be; guarded by sealing
-	sealing   sync.Mutex // held while it has us seal or unseal: who goes on with its task comes after that
+	sealing   sync.Mutex // held while it has the agent seal or unseal: the end of its lead comes after that
 
 	wants  atomic.Int32    // batches at a time that a helper finds good; 0 is not known
 	part   atomic.Int64    // that it may read of the limit of its task, bytes per second; 0 is no limit
@@ -210,8 +210,8 @@ func (a *Agent) unwanted(p *process) error {
 	return nil
 }
 
-// keptApart reports whether no other process of an account may come near the one that works on a task. What a look finds lets its owner in
-// to what others have staged, so it is for nobody but the kernel to say. A FUSE file system may be the owner's alone, who gives it no process apart.
+// keptApart reports whether the other processes of an account must not trace the one that works on a task. The result of a look admits its owner
+// to replicas of other users, so the owner must not forge it. A FUSE file system may be open to its owner's processes alone, and to none apart.
 func keptApart(spec *pb.TaskSpec, who osaccount.Account, roots sandbox.Confinement) bool {
 	private := func(path string) bool {
 		var st unix.Statfs_t
@@ -355,7 +355,7 @@ const deafGrace = 5 * time.Second
 // errDeaf is the end of a process that its user, a debugger or a frozen control group has stopped. What it has done is in its journal.
 var errDeaf = fmt.Errorf("%w: the process that did it did not answer, and was killed", mover.ErrTransient)
 
-// endDeaf ends a process whose conversation is over: its server ends one that answers no ping. A process that is stopped can not end by itself.
+// endDeaf ends a process after its connection has ended: the gRPC server closes one that answers no ping. A process that is stopped can not end by itself.
 func (p *process) endDeaf() {
 	select {
 	case <-p.acting.Done():

@@ -62,8 +62,8 @@ func (r *replica) enter(dir string) error {
 	return nil
 }
 
-// allows says whether a mode allows something to a user whose groups are not known here: what is the owner's, or is allowed to the group
-// and to all others. What is denied so the process of that user still may read, and give.
+// allows says whether a mode allows something to a user with unknown groups. The bits of the owner decide, or those of the group
+// and of all others together. The process of that user may still read, and give, what is denied so.
 func allows(st *unix.Stat_t, uid, what uint32) bool {
 	switch uid {
 	case 0:

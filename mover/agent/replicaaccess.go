@@ -9,19 +9,19 @@ import (
 	"datamove.dev/mover/server/osaccount"
 )
 
-// gates remembers who was let in for the time of a task only.
+// gates remembers the accounts that were let in for the time of a task only.
 type gates struct {
 	mu  sync.Mutex
-	all map[string]*gate // that somebody sets, or was lent; guarded by mu
+	all map[string]*gate // that are being set, or are lent; guarded by mu
 }
 
 type gate struct {
 	mu   sync.Mutex     // held while it is set: where a file system hangs, others do not
 	uses int            // guarded by gates.mu
-	lent map[uint32]int // tasks for which somebody is in; guarded by mu
+	lent map[uint32]int // tasks for which a UID is in; guarded by mu
 }
 
-// at is a gate that somebody sets; it may be forgotten after done.
+// at returns a gate to be set; it may be forgotten after done.
 func (g *gates) at(spot replicadir.Path) (x *gate, done func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -43,7 +43,7 @@ func (g *gates) at(spot replicadir.Path) (x *gate, done func()) {
 	}
 }
 
-// keep does what lets somebody in for good: no task shuts them out again when it ends.
+// keep runs do, which lets a UID in for good: no task shuts it out again when it ends.
 func (g *gates) keep(spot replicadir.Path, uid uint32, do func()) {
 	x, done := g.at(spot)
 	defer done()
@@ -53,7 +53,7 @@ func (g *gates) keep(spot replicadir.Path, uid uint32, do func()) {
 	do()
 }
 
-// lend lets somebody in until leave; a nil one is for who was in.
+// lend lets a UID in until leave; leave is nil if it was in before.
 func (g *gates) lend(spot replicadir.Path, uid uint32) (leave func() error, err error) {
 	x, done := g.at(spot)
 	defer done()
@@ -113,7 +113,7 @@ func (p *process) leaveShelf() {
 	}
 }
 
-// letIn lets somebody in as who they are on this node.
+// letIn lets an account in for good, if this node has it with the same UID.
 func (a *Agent) letIn(spot replicadir.Path, o *pb.Account) error {
 	who, err := a.accountOf(context.Background(), o)
 	if err != nil {

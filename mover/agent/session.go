@@ -98,7 +98,7 @@ func (a *Agent) crew(c *agentv1.Crew) {
 	}
 }
 
-// want waits until somebody wants a batch, and returns how many agents there are for it.
+// want waits until other agents have room for a batch, and returns how many such agents there are.
 func (s *session) want(ctx context.Context) (others int32, err error) {
 	for {
 		s.mu.Lock()

@@ -21,9 +21,9 @@ import (
 	"datamove.dev/mover/task/convert"
 )
 
-// A dataset is staged to a shelf of the tier (package shelf). As root we make its folders, let in whom
-// the coordinator names, and seal it when it is there. Where root may not (a server that does not
-// believe it), users make their folders as they can.
+// A dataset is staged to a shelf of the tier (package replicadir). As root the agent makes its folders, lets in
+// the accounts that the coordinator names, and seals it when it is there. Where root may not (root squash), users
+// make their folders as they can.
 
 // spotOf is where a location is on a shelf, if we are to look after that.
 func (a *Agent) spotOf(at string) (s replicadir.Path, ok bool) {
@@ -76,7 +76,7 @@ func powerless(err error) bool {
 	return errors.Is(err, mover.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOENT)
 }
 
-// admits lets the owner of a look in who may read what was looked at, and keeps out who may not.
+// admits sets the gate by the result of a look. It lets in an owner that may read the source, and shuts out one that may not.
 func (a *Agent) admits(t *pb.Task, r *agentv1.FinishRequest) {
 	spot, ok := a.spotOf(t.GetSpec().GetTarget())
 	if !ok || r.GetPutBack() {

@@ -18,7 +18,7 @@ type Worker interface {
 }
 
 // Waiting is a worker that was started and waits to hear what it may reach. Confine or
-// Stop has to be called. waits is told of a path whose file system does not answer.
+// Stop has to be called. waits is called with a path on a file system that does not answer.
 type Waiting interface {
 	Confine(ctx context.Context, roots sandbox.Confinement, waits func(path string)) (Worker, error)
 	Stop() error

@@ -46,7 +46,7 @@ func idOf(o *agentv1.Swarm) string {
 	return swarmID(o.GetDigest(), o.GetUid())
 }
 
-// swarmed takes over who is in a swarm.
+// swarmed takes over the members of a swarm; an order without a ticket ends it.
 func (a *Agent) swarmed(o *agentv1.Swarm) {
 	if a.o.Peers == nil {
 		return
@@ -98,7 +98,7 @@ func (a *Agent) bringing(id string) *process {
 type tree struct {
 	agent    *Agent
 	swarm    string // its id
-	uid      uint32 // of who may have it
+	uid      uint32 // of the user that may read it
 	location string
 }
 
@@ -110,7 +110,7 @@ func (t *tree) Published(p *p2p.Piece, into []byte) error {
 	if err != nil || l.Scheme != location.InTier || !known || tier.Path == "" || !shelved {
 		return mover.ErrNotExist
 	}
-	if passes, err := spot.Passes(t.uid); err != nil || !passes { // we get through the gate, and who asks may not
+	if passes, err := spot.Passes(t.uid); err != nil || !passes { // root gets through the gate, and the user may not
 		return cmp.Or(err, errGate)
 	}
 	root, err := unix.Open(tier.Path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -133,7 +133,7 @@ func (t *tree) Published(p *p2p.Piece, into []byte) error {
 	return nil
 }
 
-// errGate is why who reads the source of a replica themselves is not given what this node has of it.
+// errGate refuses the replica on this node to a user that may read the source, but was not let in here.
 var errGate = fmt.Errorf("%w: they were not let in to the replica on this node", mover.ErrPermission)
 
 // Ask implements peer.Tree.
@@ -169,7 +169,7 @@ func (w *wanted) add() (id uint64, answer <-chan given) {
 	return w.last, c
 }
 
-// take ends the waiting for a piece; nil when nobody waits for it.
+// take ends the waiting for a piece; nil when no caller waits for it.
 func (w *wanted) take(id uint64) chan<- given {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -28,11 +28,11 @@ func (t *turns) limits(d fairshare.Direction) bool {
 	return has
 }
 
-// passTime is how long a process that is alone here asks for no turns. Whoever comes
-// waits no longer for its share.
+// passTime is how long a process that is alone here asks for no turns. A process that
+// comes waits no longer for its share.
 const passTime = 100 * time.Millisecond
 
-// alone reports whether nobody else wants turns, and nothing limits what is charged.
+// alone reports whether no other flow wants turns, and nothing limits what is charged.
 func (t *turns) alone(charges []fairshare.Charge) bool {
 	for _, c := range charges {
 		if t.limits(fairshare.Direction{Endpoint: c.Endpoint, Write: c.Write}) {
@@ -79,7 +79,7 @@ type waits struct{ queue, limit time.Duration }
 
 // acquire waits for a turn of a flow and pays the limits of both ends. How many turns run
 // at one time follows from what each process says of itself: all flows share what one of
-// them would use alone, so that there is a line, and the scheduler decides who is next.
+// them would use alone, so that flows queue, and the scheduler picks the next one.
 func (t *turns) acquire(ctx context.Context, f fairshare.Flow, c fairshare.Cost, width fairshare.Width, charges []fairshare.Charge) (release func(fairshare.Cost), w waits, err error) {
 	if w.limit, err = t.buckets.Wait(ctx, charges); err != nil {
 		return nil, w, err
@@ -100,7 +100,7 @@ func (a *Agent) Pay(ctx context.Context, endpoint string, write bool, bytes, ops
 	return err
 }
 
-// flowOf is whose turns a task takes.
+// flowOf is the flow of a task.
 func flowOf(task *pb.Task) fairshare.Flow {
 	return fairshare.Flow{Class: task.GetSpec().GetClass(), Project: task.GetSpec().GetProject(), User: task.GetOwner().GetName(), Task: task.GetId()}
 }

@@ -16,11 +16,11 @@ const (
 	lookPatience = 20 * time.Second // with agents that look; callers have ten seconds more
 	lookAgain    = time.Second      // between questions whether anybody is there to do it
 	lookYouth    = 5 * time.Second  // of this service, in which agents come back
-	lookKept     = time.Minute      // its task, for who wonders
+	lookKept     = time.Minute      // how long its task can be listed, from its submission on
 )
 
-// look has agents look whether a caller may read a source of what it wants. Who wants the same
-// meanwhile waits for the same look.
+// look has agents check whether a caller may read a source of the replica that it wants. Concurrent
+// requests of one account for one replica share one check.
 func (s *Service) look(ctx context.Context, u *unseen) error {
 	key := lookKey(accountOf(u.caller), u.replica)
 	x, mine := s.looks.begin(key, s.clock.steady())

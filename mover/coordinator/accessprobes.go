@@ -10,21 +10,21 @@ import (
 	"datamove.dev/mover/coordinator/state"
 )
 
-// lookCounts is for how long it counts what was seen, for the same person, replica and node;
+// lookCounts is for how long the result of a look counts, for the same account, replica and node;
 // seenKept is how much of it is remembered.
 const (
 	lookCounts = 5 * time.Second
 	seenKept   = 10_000
 )
 
-// looks are what was seen of late, and who looks now. Nothing of it is kept over a restart.
+// looks holds recent access checks and the checks under way. A restart drops them.
 type looks struct {
 	mu    sync.Mutex
 	of    map[string]*look // by lookKey; guarded by mu, as below
 	tasks []lookTask       // to be forgotten, the oldest first
 }
 
-// look is one person's look at where one replica came from.
+// look is the check of one account's access to the sources of one replica.
 type look struct {
 	done  chan struct{} // closed when it is over
 	err   error
@@ -36,13 +36,13 @@ type lookTask struct {
 	at time.Time
 }
 
-// lookKey is whose look at what it is. A replica in a tier that each node has is that of one node.
+// lookKey identifies a check: the account and the replica. For a node-local tier the node is part of the key.
 func lookKey(a *pb.Account, r *pb.Replica) string {
 	which := []string{state.User(a), fmt.Sprint(a.GetUid()), r.GetTask(), state.Time(r.GetCreateTime())} // another one may lie there later
 	return strings.Join(append(which, state.ReplicaKey(r)...), "\x00")
 }
 
-// counts says whether somebody was seen to be allowed of late.
+// counts says whether a recent check found that the account may read.
 func (l *looks) counts(key string, now time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,11 +50,11 @@ func (l *looks) counts(key string, now time.Duration) bool {
 	return was != nil && was.err == nil && now < was.until
 }
 
-// note notes that somebody may read, as was seen now.
+// note records that the account may read, as of now.
 func (l *looks) note(key string, now time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if was := l.of[key]; was != nil && was.until == 0 { // somebody looks
+	if was := l.of[key]; was != nil && was.until == 0 { // a check is under way
 		return
 	}
 	l.room(now)

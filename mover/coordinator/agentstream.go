@@ -242,7 +242,7 @@ func (s *Service) held(ctx context.Context, id string, epoch uint64) (*lead, err
 	return l, nil
 }
 
-// errLost is told to whoever acts for a lead or a batch that is not its own any more.
+// errLost is the answer to an agent that acts for a lead or a batch that it does not have any more.
 var errLost = errors.Join(mover.ErrHeld)
 
 // Confirm implements agentv1.LinkServiceServer.

@@ -11,8 +11,8 @@ import (
 	"datamove.dev/mover/coordinator/state"
 )
 
-// batch is a part of a lead that others do. What it consists of, and what came of it, is
-// in the ledger: that is read when somebody wants it. Its fields are guarded by Service.mu.
+// batch is a part of a lead that other agents do. Its items and its result are in the
+// ledger and are read on request. Its fields are guarded by Service.mu.
 type batch struct {
 	meta     *ledgerv1.Batch
 	done     chan struct{}         // closed when answered
@@ -24,8 +24,8 @@ type batch struct {
 }
 
 // batchOf returns a batch of a lead, or nil. One that was given before a restart comes
-// from the ledger when somebody asks for it: there may be a million, of which nobody
-// may ever ask again. Service.mu is held.
+// from the ledger on request: there may be a million, and most of them may never be
+// requested again. Service.mu is held.
 func (s *Service) batchOf(l *lead, id string) (*batch, error) {
 	if b := l.batches[id]; b != nil || !l.resumed {
 		return b, nil

@@ -25,7 +25,7 @@ type shelfRoom struct {
 	at   time.Time // when its agent said so
 }
 
-// rooms is how full a tier is on each node that has one, or by whoever spoke last.
+// rooms is how full a tier is: for a node-local tier on each node, else by the latest report of an agent.
 func (s *Service) rooms(tier string, local bool) (rooms []shelfRoom) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,14 +110,14 @@ func (s *Service) evict(ctx context.Context, e dataset.Eviction, row *pb.Tier) e
 // evictionsAtOnce are begun in one change.
 const evictionsAtOnce = 20
 
-// evictSome removes replicas that were chosen, unless somebody needs them by now.
+// evictSome submits the removal of the chosen replicas. It skips those that are needed by now.
 func (s *Service) evictSome(ctx context.Context, row *pb.Tier, chosen []*pb.Replica) error {
 	var tasks []*pb.Task
 	err := s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
 		tasks = nil
 		for _, r := range chosen {
 			switch t, err := s.evicts(tx, row, r); {
-			case refused(err): // somebody needs it, or nobody can look at its other copy
+			case refused(err): // it is needed, or no agent can check its other copy
 			case err != nil:
 				return err
 			default:

@@ -18,7 +18,7 @@ func (s *Service) CancelTask(ctx context.Context, r *pb.CancelTaskRequest) (*pb.
 	method := pb.TaskService_CancelTask_FullMethodName
 	t, err := s.find(ctx, method, r.GetId())
 	denied := errors.Is(err, mover.ErrNotExist)
-	if denied { // who waits for a staging of somebody else may look at it
+	if denied { // a caller that waits for a staging of another owner may see it
 		t, err = s.find(ctx, pb.TaskService_GetTask_FullMethodName, r.GetId())
 	}
 	if err != nil {
@@ -42,8 +42,8 @@ func (s *Service) CancelTask(ctx context.Context, r *pb.CancelTaskRequest) (*pb.
 }
 
 // withdraw has the caller wait no more for a staging: for what was asked for with a key, or for a holder, or
-// for anything. mine says that this is all that the caller can want, others that somebody
-// waits still. An operator who names neither wants to end it for all.
+// for anything. mine says that the caller may want no more than this, others that other
+// requests still wait. An operator that names neither ends the staging for all.
 func (s *Service) withdraw(ctx context.Context, t *pb.Task, r *pb.CancelTaskRequest) (mine, others bool, err error) {
 	c := authz.From(ctx)
 	me := state.User(accountOf(c))

@@ -10,13 +10,13 @@ import (
 	"datamove.dev/mover/task"
 )
 
-// A task that changes or removes what is at a place waits for those that were submitted before it and read there: else they would read a part, or what came
+// A task that changes or removes what is at a location waits for earlier tasks that read there: else they would read a part, or what came
 // later. Where such a reader does not come to its end, the change fails: what was to be saved first may be the only copy. A task waits, too, for earlier ones that
-// are to change the same place and can begin: what is there in the end is what was asked for last. Only tasks of the same
-// owner are waited for: a task needs no right to anything until it begins, so any other rule would let one person stop the removals of another by reading there
+// are to change the same location and can begin: what is there in the end is what was asked for last. Only tasks of the same
+// owner are waited for. A task needs no right to anything until it begins: with any other rule one user could stop the removals of another by reading there
 // and pausing. What policies, retention and watermarks do, and a purge by root, waits for no reader: room is made whatever waits.
 
-// changesAt are the places whose content its owner has asked a task to change, in the order of submission.
+// changesAt are the locations at which a task changes content for its owner.
 func changesAt(t *pb.Task) []string {
 	spec := t.GetSpec()
 	if kind := task.Of(spec); kind.Changes() || kind.RemovesTarget && !kind.Replica && t.GetOwner().GetUid() != 0 {

@@ -80,7 +80,7 @@ func (s *Service) sawFolder(tx *state.Tx, tree catalog.Tree, f *agentv1.Checkpoi
 		c.CompleteTime, c.VerifiedTime = nil, nil
 		was := had[name]
 		if was.GetSave() == c.GetSave() {
-			if was.GetState() >= complete && c.GetState() == pb.CheckpointState_CHECKPOINT_STATE_SETTLING { // who looks has begun anew: that nothing changes any more was seen before
+			if was.GetState() >= complete && c.GetState() == pb.CheckpointState_CHECKPOINT_STATE_SETTLING { // the observing task has restarted: an earlier one saw that the files had settled
 				c.State = complete
 			}
 			if c.GetState() >= complete {
@@ -144,7 +144,7 @@ func copiesOf(tx *state.Tx, c *pb.Checkpoint) (all []*pb.Checkpoint, err error) 
 	return all, nil
 }
 
-// keepSightsee has somebody look at checkpoints in the tiers of which the configuration says where they are, and nobody in others.
+// keepSightsee keeps one checkpoint task for each reachable tree of a tier with checkpoints in its configuration. It cancels the others.
 func (s *Service) keepSightsee(ctx context.Context) error {
 	over, begun, err := s.sightseers()
 	if err != nil {
@@ -173,7 +173,7 @@ func (s *Service) keepSightsee(ctx context.Context) error {
 	return err
 }
 
-// sightseers are the tasks that look at checkpoints: those of which nobody wants it any more, and the trees of the others.
+// sightseers returns the checkpoint tasks that the configuration does not ask for any more, and the trees of the others.
 func (s *Service) sightseers() (over []*pb.Task, begun map[catalog.Tree]bool, err error) {
 	begun = map[catalog.Tree]bool{}
 	return over, begun, s.ledger.View(func(tx *state.Tx) error {
@@ -195,7 +195,7 @@ func (s *Service) sightseers() (over []*pb.Task, begun map[catalog.Tree]bool, er
 	})
 }
 
-// forgetSights forgets checkpoints of tiers in which nobody is to look any more, and of nodes that are no more.
+// forgetSights forgets checkpoints of tiers without checkpoints in the configuration, and of nodes without an agent record.
 func (s *Service) forgetSights(ctx context.Context) error {
 	return s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error {
 		var gone []*pb.Checkpoint

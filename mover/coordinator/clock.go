@@ -17,8 +17,8 @@ import (
 const jumpLeast = time.Minute
 
 // clock tells the time by which leases and pins end. It goes on as time passes, and
-// does not follow the clock of the machine when that jumps: no lease ends because
-// somebody set a clock, and none that has ended lasts again.
+// does not follow the clock of the machine when that jumps: setting the clock ends
+// no lease and revives none.
 type clock struct {
 	wall   func() time.Time     // the clock of the machine
 	steady func() time.Duration // since the service began; nothing moves it but time
@@ -29,8 +29,8 @@ type clock struct {
 	off  time.Duration // how far the machine's was ahead then
 }
 
-// begin goes on behind the time that the ledger knows. While nobody ran it, the clock of
-// the machine is all there is.
+// begin continues from the time in the ledger. For the time without a coordinator it
+// relies on the clock of the machine.
 func (c *clock) begin(stored time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,7 +88,7 @@ func (s *Service) watchClock(said time.Duration) time.Duration {
 }
 
 const (
-	graceMost  = 15 * time.Minute // that a lease is given after a time in which nobody could renew it
+	graceMost  = 15 * time.Minute // the most that a lease lasts from a start on because it could not be renewed before
 	graceSteps = 500              // leases in one change
 	endingMost = 100_000          // that are looked at at a time
 )

@@ -21,7 +21,7 @@ type stewardship struct {
 	stirred chan struct{} // something has changed
 
 	broughtMu sync.Mutex
-	broughtAt map[string]time.Time // by tier: when a task of somebody has brought something there last; guarded by broughtMu
+	broughtAt map[string]time.Time // by tier: when a task last brought data there; guarded by broughtMu
 
 	telling map[string]string // by policy: the plan of which owners are told; of steward alone
 
@@ -170,7 +170,7 @@ func (s *Service) runs(ctx context.Context, p *policy.Program, by string, at tim
 	return s.overAnnounced(ctx, head.GetPolicy())
 }
 
-// beginsBy begins a run, where nobody has to agree to it.
+// beginsBy begins a run that needs no approval. Otherwise it records why the run did not begin.
 func (s *Service) beginsBy(ctx context.Context, p *policy.Program, head *pb.Plan, by string, at time.Time) error {
 	switch {
 	case modeOf(p) == string(policy.ModePlan):
@@ -191,7 +191,7 @@ func (s *Service) leftOut(ctx context.Context, p *policy.Program, by string, at 
 	return s.recordOnly(ctx, head, by, at, run.Stopped, why)
 }
 
-// recordOnly notes a run that does nothing. One that waits for somebody's approval is not recorded under the id of its plan, which may still be run.
+// recordOnly records a run that does nothing. A stopped run gets an id of its own, because its plan may still be run.
 func (s *Service) recordOnly(ctx context.Context, head *pb.Plan, by string, at time.Time, ended pb.RunState, why string) error {
 	now := timestamppb.New(s.now())
 	r := &pb.Run{Id: task.NewID(s.now()), Policy: head.GetPolicy(), PolicyDigest: head.GetPolicyDigest(), PlanDigest: head.GetDigest(), By: by, StartTime: now, EndTime: now, State: ended, Why: why,

@@ -182,7 +182,7 @@ func (s *Service) stays(tx *state.Tx, by *pb.Task, at *pb.Replica) error {
 	return nil
 }
 
-// taken says whether somebody else made the dataset after the task was accepted.
+// taken says whether another owner, outside the task's project, made the dataset after the task was accepted.
 func taken(d *pb.Dataset, t *pb.Task) bool {
 	shared := d.GetProject() != "" && d.GetProject() == t.GetSpec().GetProject()
 	mine := d.GetOwner().GetName() == t.GetOwner().GetName() && d.GetOwner().GetUid() == t.GetOwner().GetUid()
@@ -216,8 +216,8 @@ func (s *Service) addSource(tx *state.Tx, t *pb.Task, r *pb.Replica, p manifestR
 	return s.putReplica(tx, r)
 }
 
-// replaced forgets what was at the place where a version was read just now, and is not
-// any more: every other content. What somebody holds is not relied on, at least.
+// replaced forgets the records of other content at the location from which a version was
+// read just now. A record that is held, or that a task works on, stays without its level.
 func (s *Service) replaced(tx *state.Tx, r *pb.Replica) error {
 	found, where, err := s.meeting(tx, r.GetLocation(), r.GetNode())
 	if err != nil {

@@ -40,7 +40,7 @@ func (s *Service) giveLeads(ctx context.Context) {
 		for _, f := range flows {
 			if s.giveOne(ctx, f) {
 				again = true
-				break // who is next has changed
+				break // the order of the flows has changed
 			}
 		}
 	}

@@ -68,7 +68,7 @@ func (s *Service) boundTo(tx *state.Tx, nodes []string, after string) (bound []b
 	return bound, "", nil
 }
 
-// boundOf is the one node that can do a task; "" where several can, or nobody knows.
+// boundOf is the one node that can do a task; "" if several can, or if the node is unknown.
 func (s *Service) boundOf(t *pb.Task) string {
 	n, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
 	if err != nil {

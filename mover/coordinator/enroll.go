@@ -49,7 +49,7 @@ func (s *Service) CreateJoinToken(ctx context.Context, r *pb.CreateJoinTokenRequ
 }
 
 // Join implements agentv1.EnrollServiceServer. The token is used up in the change in which
-// the certificate is made: nobody joins twice with it.
+// the certificate is made: a token admits one node, once.
 func (s *Service) Join(ctx context.Context, r *agentv1.JoinRequest) (cert *agentv1.Certificate, err error) {
 	if s.o.Authority == nil {
 		return nil, errNoAuthority
@@ -97,8 +97,8 @@ func (s *Service) certified(cert *agentv1.Certificate, err error) (*agentv1.Cert
 	return cert, nil
 }
 
-// joinVouched gives a certificate to a node for which somebody else vouches: to that one, and as often as it asks,
-// because its token says each time anew that it is there. One that was cut off stays out.
+// joinVouched issues a certificate to a node with a token of another issuer, which [Options.Vouch] checks. The node
+// may join repeatedly, because the issuer vouches anew each time. A node that was cut off is refused.
 func (s *Service) joinVouched(ctx context.Context, r *agentv1.JoinRequest) (cert *agentv1.Certificate, err error) {
 	node, err := s.o.Vouch(ctx, r.GetToken())
 	switch {

@@ -99,7 +99,7 @@ func checkpointTimes(tx *state.Tx, tier, dir string, events map[policy.Event]boo
 	return nil
 }
 
-// brought notes that a task of somebody has brought something to a tier, for policies that wait for that.
+// brought records that a task has brought data to a tier, and wakes the policies.
 func (s *Service) brought(t *pb.Task) {
 	if !task.Of(t.GetSpec()).Brings() {
 		return
@@ -117,7 +117,7 @@ func (s *Service) brought(t *pb.Task) {
 	s.wake()
 }
 
-// broughtTo is when a task of somebody has brought something to a tier last; nil is not since this service began.
+// broughtTo is when a task last brought data to a tier; nil is not since this service began.
 func (s *Service) broughtTo(tier string) *timestamppb.Timestamp {
 	s.broughtMu.Lock()
 	defer s.broughtMu.Unlock()

@@ -73,7 +73,8 @@ func (s *Service) expireBatch(ctx context.Context, l *lead, b *batch, now time.T
 	s.takeBack(ctx, l, b)
 }
 
-// takeBack ends a try of a batch of which nobody knows how far it came. Service.mu is held.
+// takeBack ends a try of a batch with an unknown result. The batch waits for another agent;
+// parts of a file are answered as silent instead. Service.mu is held.
 func (s *Service) takeBack(ctx context.Context, l *lead, b *batch) {
 	s.send(b.meta.GetAgent(), &agentv1.Order{What: &agentv1.Order_Stop{Stop: &agentv1.Stop{
 		Task: b.meta.GetTask(), Batch: b.meta.GetId(), Epoch: b.meta.GetEpoch(), How: agentv1.How_HOW_LOST,
@@ -192,7 +193,7 @@ func (s *Service) close(ctx context.Context, l *lead, t *pb.Task) {
 	s.hurry()
 }
 
-// stopBatch tells whoever has a batch that its lead is over. Service.mu is held.
+// stopBatch tells the agent that has a batch that the lead is over. Service.mu is held.
 func (s *Service) stopBatch(b *batch) {
 	if b.meta.GetState() == ledgerv1.BatchState_BATCH_STATE_TAKEN {
 		s.send(b.meta.GetAgent(), &agentv1.Order{What: &agentv1.Order_Stop{Stop: &agentv1.Stop{

@@ -20,7 +20,7 @@ func (s *Service) AddChore(every time.Duration, what string, do func(context.Con
 	s.added = append(s.added, &chore{every: every, what: what, do: do})
 }
 
-// CheckLabels has a caller's lease refused whose labels may returns an error for. It is called before Run.
+// CheckLabels adds a check of the labels of a lease: an error of may refuses the lease. It is called before Run.
 func (s *Service) CheckLabels(may func(c authz.Caller, labels map[string]string) error) {
 	s.labels = append(s.labels, may)
 }

@@ -72,7 +72,7 @@ func (s *Service) view(tx *state.Tx, now time.Time) (*dataset.View, error) {
 	return dataset.Look(f), nil
 }
 
-// viewOf is where one version of a dataset is: enough for who wants to read it.
+// viewOf is where one version of a dataset is, without leases and pins: enough for a reader.
 func (s *Service) viewOf(tx *state.Tx, now time.Time, name, digest string) (*dataset.View, error) {
 	replicas, err := all(state.Replicas.All(tx, versionRange(name, digest)))
 	return dataset.Look(dataset.Facts{Now: now, Tiers: tierRows(s.conf()), Replicas: replicas}), err

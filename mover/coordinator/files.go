@@ -80,7 +80,7 @@ func (s *Service) SumFiles(ctx context.Context, r *pb.SumFilesRequest) (*pb.SumF
 }
 
 // question finds out what is asked, and what the caller may see of it: everything of a location that it may use, if a role says so, and else what is
-// its own. What belongs to nobody, as in most buckets, is for who may use the location.
+// its own. Objects without an owner, as in most buckets, are visible to each caller that may use the location.
 func (s *Service) question(ctx context.Context, asked *pb.Question) (r query.Reader, q query.Question, err error) {
 	c := authz.From(ctx)
 	if s.o.Catalog == nil {

@@ -29,7 +29,7 @@ func (s *Service) Finish(ctx context.Context, r *agentv1.FinishRequest) (*agentv
 	}
 	t := s.closes(l)
 	l.proof.unlike, l.proof.unguarded = r.GetUnlike(), r.GetUnguarded()
-	l.proof.untouched = r.GetUntouched() && t.GetTries() == 1 // of those before nobody knows
+	l.proof.untouched = r.GetUntouched() && t.GetTries() == 1 // earlier tries are unknown
 	s.mu.Unlock()
 	ctx = context.WithoutCancel(ctx)
 	if r.GetPutBack() && (nameless || l.want != 0 || t.GetTries() < crashesMost || r.GetReport() != nil) {
@@ -71,8 +71,8 @@ func (s *Service) staysAsked(l *lead, t *pb.Task, r *agentv1.FinishRequest) bool
 	return false
 }
 
-// closes has a lead end: what is said of it from here on does not count, and nobody helps
-// it. It returns the task as it is. Service.mu is held.
+// closes ends a lead: later reports about it do not count, and it has no helpers any more.
+// It returns a copy of the task. Service.mu is held.
 func (s *Service) closes(l *lead) *pb.Task {
 	l.closing = true
 	if len(l.task.GetHelpers()) > 0 { // storing its end may take long
@@ -82,7 +82,7 @@ func (s *Service) closes(l *lead) *pb.Task {
 	return copyOf(l.task)
 }
 
-// restingProgress is the progress of a task that nobody works on: as far as it is.
+// restingProgress clears the rates and the estimate of a task without a lead. What is done stays.
 func restingProgress(t *pb.Task) {
 	if p := t.GetProgress(); p != nil {
 		p.InFlight, p.Slowest, p.BytesPerSecond, p.FilesPerSecond, p.Remaining = 0, nil, 0, 0, nil

@@ -28,8 +28,8 @@ type fitting struct {
 	goes  dataset.Eviction // what would make room
 }
 
-// fitting judges a replica that is to come. What nobody knows the size of fits, and so it does on a tier of which nobody knows the room; what is there
-// already takes no more.
+// fitting judges a replica that is to come. It fits if its size or the room of the tier is unknown. A replica that is there already
+// takes no more.
 func (s *Service) fitting(tx *state.Tx, r *pb.Replica, now time.Time) (f fitting, err error) {
 	f.fit = dataset.Fits
 	t, known := s.conf().Tiers[r.GetTier()]
@@ -116,7 +116,7 @@ func (s *Service) coming(tx *state.Tx, r *pb.Replica) (bytes int64, err error) {
 	for _, x := range all {
 		l, err := location.Parse("dataset:" + x.dataset)
 		if x.dataset == "" || err != nil {
-			continue // a copy of a place, whose size nobody knows
+			continue // a copy of a location, of unknown size
 		}
 		v, err := findVersion(tx, "stage", l.Name, l.Digest)
 		if ignoreGone(err) != nil {

@@ -80,7 +80,7 @@ func (s *Service) Follow(stream grpc.BidiStreamingServer[agentv1.FollowRequest, 
 	return fmt.Errorf("%w: %w", mover.ErrTransient, err)
 }
 
-// heard is a conversation with who is the lead of a task, as long as it is.
+// heard is the stream of a feed from the lead of a task. It ends with the lead.
 type heard struct {
 	grpc.BidiStreamingServer[agentv1.FollowRequest, agentv1.FollowResponse]
 	s     *Service
@@ -152,7 +152,7 @@ func (s *Service) followingOf(tree catalog.Tree) *pb.Following {
 	return out
 }
 
-// keepFollowed has somebody hear of changes in the tiers of which the configuration says so, and nobody in others.
+// keepFollowed keeps one task that follows changes for each reachable tree of a tier with a feed. It cancels the others.
 func (s *Service) keepFollowed(ctx context.Context) error {
 	if s.o.Catalog == nil {
 		return nil
@@ -199,7 +199,7 @@ func (s *Service) unfollow(ctx context.Context) (err error) {
 	return err
 }
 
-// follows says whether the configuration has somebody hear of changes as a task does.
+// follows says whether the configuration still asks for a task that follows changes.
 func (s *Service) follows(spec *pb.TaskSpec) bool {
 	l, err := location.Parse(spec.GetSource())
 	if err != nil {

@@ -54,7 +54,7 @@ func (s *Service) RemoveDataset(ctx context.Context, r *pb.RemoveDatasetRequest)
 	return &pb.RemoveDatasetResponse{}, nil
 }
 
-// removeVersion forgets a version and where it is, unless somebody needs it there.
+// removeVersion forgets a version and its replicas. It fails if one of them is needed.
 func (s *Service) removeVersion(tx *state.Tx, v *ledgerv1.DatasetVersion) error {
 	if _, err := s.moment(tx); err != nil {
 		return err
@@ -74,9 +74,8 @@ func (s *Service) removeVersion(tx *state.Tx, v *ledgerv1.DatasetVersion) error 
 	return state.Versions.Delete(tx, v.GetDataset(), state.Number(v.GetNumber()))
 }
 
-// forgetReplica forgets where a version is. What this service has staged to an ephemeral
-// tier it goes on to know, as a replica of no dataset: it goes when room is needed, and
-// else nobody would ever look for it.
+// forgetReplica forgets where a version is. A replica that this service has staged to an
+// ephemeral tier stays recorded, as one of no dataset. Without a record it would never be evicted.
 func (s *Service) forgetReplica(tx *state.Tx, r *pb.Replica) error {
 	if err := deleteReplica(tx, r); err != nil || !s.conf().Tiers[r.GetTier()].Ephemeral || !managed(r) {
 		return err

@@ -120,7 +120,7 @@ func (s *Service) forgotten(tx *state.Tx, c authz.Caller, r *pb.ForgetAgentReque
 	return dropped, true, ignoreGone(err)
 }
 
-// dropReplicas forgets what lies on the node-local tiers of a node, and who holds it. It
+// dropReplicas forgets the replicas on the node-local tiers of a node, and their leases. It
 // reports whether there is more than fits in one change.
 func (s *Service) dropReplicas(tx *state.Tx, node string, dropped *pb.ForgetAgentResponse) (more bool, err error) {
 	var gone []*pb.Replica

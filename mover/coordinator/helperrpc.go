@@ -15,7 +15,7 @@ import (
 const (
 	batchesMost = 100_000   // of one lead, at one time; a worker gives some hundred
 	workMost    = 900 << 10 // bytes of one batch: a record of the ledger holds it
-	triesMost   = 4         // agents that try a batch before its lead hears that nobody can
+	triesMost   = 4         // agents that try a batch before its lead hears that no helper can
 )
 
 // Give implements agentv1.LinkServiceServer.
@@ -82,7 +82,7 @@ func (s *Service) heldBatch(ctx context.Context, id, batchID string, epoch uint6
 func (s *Service) Reply(ctx context.Context, r *agentv1.ReplyRequest) (*agentv1.ReplyResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := s.agents[authz.From(ctx).Agent]; n != nil { // it works on it no more, whoever has it now
+	if n := s.agents[authz.From(ctx).Agent]; n != nil { // the agent has ended its try, even if another agent has the batch now
 		delete(n.lingers, claim{r.GetTask(), r.GetBatch(), r.GetEpoch()})
 	}
 	l, b, err := s.heldBatch(ctx, r.GetTask(), r.GetBatch(), r.GetEpoch())
@@ -120,7 +120,7 @@ func (s *Service) answer(l *lead, b *batch, a *agentv1.GiveResponse) {
 	s.hurry()
 }
 
-// noteHelpers notes who helps a lead. Service.mu is held.
+// noteHelpers stores the names of the agents that help a lead in its task. Service.mu is held.
 func (s *Service) noteHelpers(l *lead) {
 	if l.closing {
 		return

@@ -26,8 +26,8 @@ func (s *Service) giveBatches(ctx context.Context) {
 // nobodyAfter is how long a batch waits for an agent before its lead does it itself.
 const nobodyAfter = 2 * time.Second
 
-// waiting returns the batches that wait and may be given to somebody, and has those that
-// have waited long enough done by their lead.
+// waiting returns the waiting batches for which there is a helper. A batch that has waited
+// longer than nobodyAfter without one goes back to its lead.
 func (s *Service) waiting() (waiting []*batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +118,7 @@ func (s *Service) pickHelper(l *lead) (best *node) {
 }
 
 // tellCrews tells each lead how many batches others would take: the free slots of
-// those who reach both ends, divided among the leads, less what waits already.
+// the agents that reach both ends, divided among the leads, less what waits already.
 func (s *Service) tellCrews() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,8 +19,8 @@ type kept struct {
 	evictAfter  time.Time                  // of tend alone: not again before
 	scanAsked   map[catalog.Tree]time.Time // of tend alone: when a scan was asked for last
 	partAsked   map[catalog.Tree]time.Time // and a part of one
-	followAsked map[catalog.Tree]time.Time // of tend alone: and that somebody hears of changes
-	sightsAsked map[catalog.Tree]time.Time // of tend alone: and that somebody looks at checkpoints
+	followAsked map[catalog.Tree]time.Time // of tend alone: when a task that follows changes was asked for last
+	sightsAsked map[catalog.Tree]time.Time // of tend alone: when a checkpoint task was asked for last
 
 	freedMu sync.Mutex
 	freedAt map[string]time.Time // when a replica has gone last, by tier and node; guarded by freedMu
@@ -51,7 +51,7 @@ const (
 )
 
 // tend looks after what is kept beside tasks, until ctx ends: leases and pins that end,
-// tiers that are full, removals that failed, manifests that nobody needs.
+// tiers that are full, removals that failed, manifests without use.
 func (s *Service) tend(ctx context.Context) {
 	tick := time.NewTicker(tendEvery)
 	defer tick.Stop()

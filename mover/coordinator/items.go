@@ -71,7 +71,7 @@ func (s *Service) ReadItems(r *agentv1.ReadItemsRequest, out grpc.ServerStreamin
 	return out.Send(m)
 }
 
-// still makes who says whether the policy of a plan means an item as it did.
+// still makes a function that says whether the policy of a plan still selects an item as it did.
 func (s *Service) still(plan *pb.Plan) (func(*pb.PlanItem) (bool, error), error) {
 	programs, err := policy.Read("plan", []byte(plan.GetPolicyText()))
 	if err != nil {

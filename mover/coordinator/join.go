@@ -55,7 +55,7 @@ func (s *Service) join(tx *state.Tx, o *order, r *pb.Replica, out *pb.StageRespo
 	if out.Task, err = state.Tasks.Get(tx, r.GetTask()); err != nil {
 		return err
 	}
-	if !isOwner(out.GetTask().GetOwner(), o.caller) { // who brings it reads it
+	if !isOwner(out.GetTask().GetOwner(), o.caller) { // its owner reads the source anyway
 		if err := s.mayHave(tx, o.caller, o.asked.GetProject(), r); err != nil {
 			return err
 		}
@@ -104,8 +104,8 @@ func (s *Service) wish(tx *state.Tx, o *order, r *pb.Replica) error {
 	return state.StageWaiters.Put(tx, w)
 }
 
-// mayFollow says whether somebody else's task may be looked at: one that brings a
-// dataset to where others wait for it, too.
+// mayFollow says whether a caller may see the task of another owner: a staging of a
+// dataset, for which other callers may wait, too.
 func (s *Service) mayFollow(ctx context.Context, method string, t *pb.Task) bool {
 	if !task.Of(t.GetSpec()).Shared || t.GetDataset() == "" || authz.OfMethod(method).Action != "task.read" {
 		return false

@@ -19,8 +19,8 @@ import (
 // noTask stands in keys for the task where a request made none. No task has that id.
 const noTask = "-"
 
-// keysLast is how long the key of a request is known that made no task; others go with
-// their task. Nobody asks for an answer for longer.
+// keysLast is how long the key of a request that made no task is kept; other keys go with
+// their task. A request that is repeated after that is a new one.
 const keysLast = 24 * time.Hour
 
 // keep remembers the key of a request that made no task.

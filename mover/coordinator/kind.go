@@ -47,7 +47,7 @@ func (s *Service) taskKinds() map[pb.TaskKind]Kind {
 	return all
 }
 
-// plain is a kind whose tasks mean nothing beside themselves.
+// plain is a task kind without effects on replicas, leases or other tasks.
 type plain struct{}
 
 func (plain) Check(*pb.TaskSpec) error                                         { return nil }

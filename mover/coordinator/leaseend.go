@@ -37,7 +37,7 @@ func (s *Service) ListLeases(ctx context.Context, r *pb.ListLeasesRequest) (*pb.
 
 const endSteps = 500 // leases that end in one change
 
-// endLeases ends leases whose time has come.
+// endLeases ends all expired leases.
 func (s *Service) endLeases(ctx context.Context) error {
 	for {
 		var due []*pb.Lease
@@ -54,8 +54,8 @@ func (s *Service) endLeases(ctx context.Context) error {
 	}
 }
 
-// endSome ends some of the leases whose time has come: those that were not renewed
-// just now.
+// endSome ends at most endSteps expired leases. It reads them in the change itself, so
+// a lease that was renewed meanwhile stays.
 func (s *Service) endSome(ctx context.Context) error {
 	return s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
 		now, err := s.moment(tx)

@@ -28,7 +28,7 @@ const (
 	taskHolder = "task:" // begins holders that are tasks of ours: their leases end with them
 )
 
-// holderOf checks who is to hold a lease; empty is the caller.
+// holderOf checks the requested holder of a lease; empty is the caller.
 func holderOf(holder string, c authz.Caller) (string, error) {
 	switch {
 	case holder == "":

@@ -37,8 +37,8 @@ func (s *Service) readLimits(c *config.Config) (all []limit) {
 }
 
 // tellLimits divides each limit among the agents that use its endpoint, and that of each
-// task among its processes, by what they use: who could use more gets what others leave. The
-// weights of projects are the same everywhere.
+// task among its processes, by what they use: what one leaves goes to those that could use
+// more. The weights of projects are the same everywhere.
 func (s *Service) tellLimits() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +88,7 @@ func (s *Service) divide(d fairshare.Direction, r fairshare.Rate, each map[strin
 	names := make([]string, 0, len(each))
 	demands := make([]int64, 0, len(each))
 	for name := range each {
-		// Twice what it uses, so that it can grow, and something for who begins now.
+		// Twice what it uses, so that it can grow, and something for an agent that begins now.
 		names, demands = append(names, name), append(demands, 2*used[name]+r.Bytes/20+1)
 	}
 	bytes, ops := fairshare.Divide(r.Bytes, demands, nil), fairshare.Divide(r.Ops, demands, nil)

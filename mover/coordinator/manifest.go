@@ -70,8 +70,8 @@ func (s *Service) PutManifest(stream grpc.ClientStreamingServer[agentv1.PutManif
 	return stream.SendAndClose(&agentv1.PutManifestResponse{Digest: p.digest})
 }
 
-// expects says of which version what a lead has read has to be; "" is a new one, whose manifest is kept. done has to be called at
-// the end: a lead sends one at a time.
+// expects returns the digest that the manifest of a lead must have; "" accepts a new version and keeps its manifest. done has to be called at
+// the end: a lead sends one manifest at a time.
 func (s *Service) expects(ctx context.Context, r *agentv1.PutManifestRequest) (digest string, done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -53,8 +53,8 @@ const (
 	storesShare = 20
 )
 
-// countTasks counts the tasks that there are, for whoever asks how many. There may be a
-// million of them, and nobody has to wait for that.
+// countTasks counts the stored tasks by class and state, for the metrics. There may be a
+// million of them, so it runs in the background.
 func (s *Service) countTasks(ctx context.Context) {
 	tally, err := state.Count(ctx, s.ledger, state.Tasks, func(t *pb.Task) taskKind {
 		return taskKind{t.GetSpec().GetClass(), t.GetState()}
@@ -98,7 +98,7 @@ func (s *Service) countEnd(t *pb.Task) {
 		s.log.Warn("a task of the service itself has failed; it is begun again", "task", t.GetId(), "kind", task.KindWord(t.GetSpec().GetKind()), "source", t.GetSpec().GetSource(),
 			"node", t.GetSpec().GetNode(), "err", t.GetError())
 	}
-	took := time.Duration(-1) // nobody has led it
+	took := time.Duration(-1) // it had no lead
 	if t.GetStartTime() != nil {
 		took = max(t.GetEndTime().AsTime().Sub(t.GetStartTime().AsTime()), 0)
 	}
@@ -119,7 +119,7 @@ func levelOf(t *pb.Task) slog.Level {
 	return slog.LevelInfo
 }
 
-// aboutTask is what a log says of a task: what it is, and of whom.
+// aboutTask returns the log attributes of a task: its id, kind, owner and locations.
 func aboutTask(t *pb.Task) []any {
 	spec := t.GetSpec()
 	about := []any{"task", t.GetId(), "kind", task.KindWord(spec.GetKind()), "owner", cmp.Or(t.GetOwner().GetName(), strconv.Itoa(int(t.GetOwner().GetUid())))}

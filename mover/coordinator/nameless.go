@@ -18,7 +18,7 @@ func namelessTo(t *pb.Task, r *agentv1.FinishRequest) bool {
 	return r.GetPutBack() && t.GetOwner().GetName() == "" && r.GetErrorKind() == mover.KindName(mover.ErrPermission)
 }
 
-// unbegin makes of a lead one that never was, whose agent is not asked again for a while to act as its owner. Service.mu is held.
+// unbegin takes back the try of a lead. For namelessPause its agent gets no task of that uid. Service.mu is held.
 func (s *Service) unbegin(l *lead) {
 	if l.task.Tries--; l.task.GetTries() == 0 {
 		l.task.StartTime = nil

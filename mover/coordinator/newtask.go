@@ -17,7 +17,7 @@ import (
 	"datamove.dev/mover/task"
 )
 
-// newTask is a task of a caller that nobody knows yet.
+// newTask makes a queued task of a caller. It is not stored yet.
 func (s *Service) newTask(c authz.Caller, spec *pb.TaskSpec) *pb.Task {
 	now := s.now()
 	return &pb.Task{Id: task.NewID(now), Spec: spec, Owner: accountOf(c), State: task.Queued, CreateTime: timestamppb.New(now), Revision: 1}

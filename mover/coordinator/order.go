@@ -26,13 +26,13 @@ type order struct {
 	source location.Location
 	tier   string
 	node   string // of a node-local tier, else ""
-	at     string // the node whose paths are meant
+	at     string // the node of its paths
 	ttl    time.Duration
 	holder string
 	pin    *timestamppb.Timestamp
 	lease  string // id of the lease, if one is wanted
 	key    string
-	asked  *pb.TaskSpec // the request, for whoever sends it again
+	asked  *pb.TaskSpec // the request, to compare with one that is sent again
 	agents []*pb.Agent  // that could do it
 
 	resumes bool // a staging that was paused goes on for it

@@ -11,8 +11,8 @@ import (
 
 // A lead that is over may have helpers that do not know it yet. They publish nothing, but
 // they may make drafts still, where the next lead has looked for them already, and in
-// directories that it has given their times. So nobody begins to write there before
-// they have let go. Who is dead can not say so: a lease is as long as it is waited for.
+// directories that it has given their times. So no task begins to write there before
+// they have let go. A silent agent is waited for until its lease ends.
 
 // claim is a try of a batch, as the agent that has it knows it.
 type claim struct {
@@ -46,7 +46,7 @@ func (n *node) linger(c claim, l orphanedClaim) {
 }
 
 // lingers notes a batch that an agent says it has, of a lead that was over before we began:
-// who was there then has forgotten it. Service.mu is held.
+// the coordinator of that time has ended. Service.mu is held.
 func (s *Service) lingers(n *node, ses *agentv1.Session) {
 	if ses.GetBatch() == "" {
 		return
@@ -57,9 +57,9 @@ func (s *Service) lingers(n *node, ses *agentv1.Session) {
 		return err
 	})
 	if err != nil || !drafts(t.GetSpec()) {
-		return // of a task that nobody knows any more
+		return // of a task that is forgotten, or that makes no drafts
 	}
-	at := address(t.GetSpec().GetTarget(), "", s.conf()) // who has helpers is bound to no node
+	at := address(t.GetSpec().GetTarget(), "", s.conf()) // a task with helpers is bound to no node
 	n.linger(claim{ses.GetTask(), ses.GetBatch(), ses.GetEpoch()}, orphanedClaim{at, s.now()})
 }
 
@@ -79,7 +79,7 @@ func (n *node) letGoBut(has []*agentv1.Session) {
 // address, where a task is to begin. Service.mu is held.
 func (s *Service) lingering(at string, t *pb.Task) bool {
 	now := s.now()
-	unknown := t.GetEpoch() != 0 && t.GetRevision() < s.ledger.Term()<<termShift // who helped: its lead was over before we began
+	unknown := t.GetEpoch() != 0 && t.GetRevision() < s.ledger.Term()<<termShift // its helpers are unknown: its lead was over before we began
 	for _, n := range s.agents {
 		if unknown && n.hello == nil && now.Sub(n.seen) <= s.lease {
 			return true // it may still come, and say that it has a batch

@@ -21,7 +21,7 @@ type outbox struct {
 
 type outgoing struct {
 	notify.Message
-	sent  func() // called when it is over with it; nil is nobody
+	sent  func() // called when it is sent, or given up for good; nil is no call
 	tries int
 	rests time.Time // until when it is not tried
 }
@@ -70,7 +70,7 @@ func (s *Service) postAll(who []string, m notify.Message) {
 			continue
 		}
 		for _, member := range role.Members {
-			if !strings.HasPrefix(member, "@") { // a group is nobody's name
+			if !strings.HasPrefix(member, "@") { // a group has no address
 				people = append(people, member)
 			}
 		}

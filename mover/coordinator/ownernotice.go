@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	lettersMost = 1000 // to owners, of one plan: those of whom it takes most
+	lettersMost = 1000 // to owners, of one plan: those that lose most
 	namedMost   = 20   // files in a letter
 )
 
@@ -40,7 +40,7 @@ func (s *Service) lettersOf(p *policy.Program, head *pb.Plan, due time.Time) (le
 	return letters, nil
 }
 
-// sharesOf are those of the owners of whom a plan would take most. Of accounts without a name nobody can be told.
+// sharesOf returns what a plan would take from each owner, the most bytes first, at most lettersMost. Accounts without a name get no mail and are left out.
 func (s *Service) sharesOf(p *policy.Program, head *pb.Plan) ([]*portion, error) {
 	f, err := s.openPlan(head.GetId())
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Service) letterTo(of *portion, p *policy.Program, head *pb.Plan, due ti
 	return notify.Message{To: of.owner, Subject: fmt.Sprintf("datamove: %s of yours: policy %s runs at %s", told(of.all), head.GetPolicy(), at), Text: b.String()}
 }
 
-// ofTeam is whose a policy is, for a sentence.
+// ofTeam names the owner of a policy, for a sentence.
 func ofTeam(p *policy.Program) string {
 	if p.Policy.Metadata.Owner == "" {
 		return ""
@@ -117,7 +117,7 @@ func ofTeam(p *policy.Program) string {
 	return ", of " + mover.Printable(p.Policy.Metadata.Owner) + ","
 }
 
-// postNotices tells those by mail whom the rules of a policy name that notify.
+// postNotices mails the notices of a policy to the recipients that its notify rules name.
 func (s *Service) postNotices(p *policy.Program, head *pb.Plan) {
 	for i, totals := range head.GetRules() {
 		a, kept := &p.Policy.Spec.Rules[i].Action, totals.GetKept()
@@ -130,7 +130,7 @@ func (s *Service) postNotices(p *policy.Program, head *pb.Plan) {
 	}
 }
 
-// postStopped tells whose policy it is, and who has to agree to its runs, that one was stopped or did not begin.
+// postStopped mails the owner and the approver of a policy that a run was stopped or did not begin.
 func (s *Service) postStopped(r *pb.Run) {
 	p, err := s.program(r.GetPolicy(), "")
 	if err != nil {

@@ -70,8 +70,7 @@ func pinUntil(until *timestamppb.Timestamp, now time.Time) error {
 	return nil
 }
 
-// putPin stores a pin in place of the one that is there. That of somebody else it does
-// not make shorter.
+// putPin replaces a pin. To shorten one, the caller needs the right to remove it.
 func (s *Service) putPin(tx *state.Tx, c authz.Caller, p *pb.PinInfo, now time.Time) error {
 	was, err := state.Pins.Get(tx, p.GetDataset(), p.GetDigest(), p.GetTier())
 	if ignoreGone(err) != nil {
@@ -128,7 +127,7 @@ func (s *Service) ListPins(ctx context.Context, r *pb.ListPinsRequest) (*pb.List
 	})
 }
 
-// endPins forgets pins whose date has come.
+// endPins forgets pins that have expired.
 func (s *Service) endPins(ctx context.Context) error {
 	return s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error {
 		pins, err := all(state.Pins.All(tx, state.Range{}))

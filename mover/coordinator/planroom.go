@@ -14,7 +14,7 @@ import (
 )
 
 // hasRoom refuses a plan that brings more to a tier than that takes, before its run begins. Of a tier on the disks of nodes, of one that makes room by itself, and
-// of one of which nobody knows the room, it says nothing.
+// of one of unknown room, it says nothing.
 func (s *Service) hasRoom(head *pb.Plan) error {
 	err := s.ledger.View(func(tx *state.Tx) error { _, err := state.Runs.Get(tx, head.GetId()); return err })
 	if !errors.Is(err, mover.ErrNotExist) {

@@ -24,7 +24,7 @@ import (
 	"datamove.dev/tiering/policy/run"
 )
 
-// planKept is how long a plan lies there that nobody has run; those of runs stay as long as their run.
+// planKept is how long a plan that was not run is kept; the plan of a run stays as long as the run.
 const planKept = 7 * day
 
 // plans is where plans lie, by their ids.
@@ -87,7 +87,7 @@ func totals(t policy.Tally) *pb.RunTotals { return &pb.RunTotals{Files: t.Files,
 // ownersMost are named in the head of a plan.
 const ownersMost = 20
 
-// ownersOf are those of whom a plan lists most.
+// ownersOf returns the owners with the most bytes in a plan, at most ownersMost.
 func (s *Service) ownersOf(plan *policy.Plan) (owners []*pb.OwnerTotals) {
 	sums := map[uint32]*policy.Tally{}
 	for i := range plan.Items {
@@ -201,7 +201,7 @@ func (s *Service) openPlan(id string) (*run.File, error) {
 	return f, err
 }
 
-// sweepPlans removes plans that nobody runs any more, and what was not written to its end.
+// sweepPlans removes plan files older than planKept that belong to no run and no announcement, finished or not.
 func (s *Service) sweepPlans(context.Context) error {
 	entries, err := os.ReadDir(s.plans())
 	if errors.Is(err, os.ErrNotExist) {

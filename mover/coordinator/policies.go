@@ -89,7 +89,7 @@ func (s *Service) program(name, text string) (*policy.Program, error) {
 	return nil, &mover.Error{Op: "find", Place: "policy " + mover.Printable(name), Err: because(mover.ErrNotExist, "the configuration of the service has no such policy; %s", known)}
 }
 
-// reader answers questions about a tree of which somebody else says what the ground is.
+// reader answers questions about a tree. The caller sets the ground.
 func (s *Service) reader() query.Reader {
 	return query.Reader{Catalog: s.o.Catalog, People: s.o.People}
 }
@@ -314,7 +314,7 @@ func noPlan(id string) error {
 	return &mover.Error{Op: "read", Place: "plan " + mover.Printable(id), Err: fmt.Errorf("%w: %w", mover.ErrNotExist, errNoPlan)}
 }
 
-// seesItems is whose items of plans a caller sees: nil is everybody's.
+// seesItems is the owner of the plan items that a caller may see; nil is any owner.
 func (s *Service) seesItems(c authz.Caller) *uint32 {
 	if s.rules().May(c, authz.OfMethod(pb.PolicyService_GetPlan_FullMethodName).Action+".any").Allowed {
 		return nil

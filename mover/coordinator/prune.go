@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Tasks that have ended are kept for whoever asks what became of them: so long, and so many.
+// Tasks that have ended stay readable: so long, and so many.
 const (
 	endedKept = 90 * 24 * time.Hour
 	endedMost = 1_000_000

@@ -17,12 +17,12 @@ const (
 
 // parts divide the limit that a task has in its own options among its processes, by what
 // they use. The sum of what they may read is never above it, but for a twentieth while
-// somebody comes: what one gives, another one gets when the first has said that it has
-// heard of it. Who is not heard of keeps what it had, as far as anybody knows.
+// a process comes. A process gets a larger part when another one has confirmed its
+// smaller one. A process that does not confirm counts with the largest part that it was told.
 type parts struct {
 	limit int64            // bytes per second
 	of    map[string]*part // by agent
-	split bool             // somebody was told
+	split bool             // it was divided among several processes
 }
 
 // part is what one process may read.
@@ -35,7 +35,7 @@ type part struct {
 	works  bool      // it has work
 	given  time.Time // when it got that
 	reads  bool      // it works, or did when its agent was heard of last
-	former bool      // it is of a lead that is over: nobody tells it anything
+	former bool      // it is of a lead that is over and gets no part any more
 }
 
 // begin are those of a task that one process begins, beside processes of leads before it
@@ -65,7 +65,7 @@ func unknownParts(limit int64, now time.Time, agents, working []string) *parts {
 	return x
 }
 
-// enlist says who works now. Who does not, stays for a while.
+// enlist sets the processes that work now. One without work stays while it may read, and for partQuiet.
 func (x *parts) enlist(now time.Time, working ...string) {
 	for name, p := range x.of {
 		p.works = p.works && slices.Contains(working, name)
@@ -103,15 +103,15 @@ func (x *parts) heard(now time.Time, name string, reads bool, has int64, used fl
 	}
 }
 
-// lost notes that nobody hears of an agent any more, and that what it had is given to others.
+// lost notes that an agent is silent, so that its part goes to others.
 func (x *parts) lost(name string) {
 	if p := x.of[name]; p != nil {
 		p.reads = false
 	}
 }
 
-// divide tells each process its part. What can not be told is not so, and who has not
-// said that it has heard of the last one is told that again.
+// divide tells each process its part. A part that can not be sent does not count. A process that has
+// not confirmed its last part is told that again.
 func (x *parts) divide(now time.Time, tell func(name string, bytesPerSecond int64) bool) {
 	if x.split = x.split || len(x.of) > 1; !x.split {
 		return
@@ -136,14 +136,14 @@ func (x *parts) divide(now time.Time, tell func(name string, bytesPerSecond int6
 
 // first is what one may read while there is no room. The second process has at most a half
 // of a piece, the third one a sixth, the next one a twelfth: all together less than one,
-// whoever comes when.
+// in any order.
 func (x *parts) first() int64 {
 	n := int64(len(x.of))
 	return x.limit / (partFirst * n * max(n-1, 1))
 }
 
-// wants is twice what a process uses, so that it can grow; of one that has just come
-// nobody knows what that is.
+// wants is twice what a process uses, so that it can grow; the use of one that has just
+// come is unknown, so it wants the whole limit.
 func (p *part) wants(limit int64, now time.Time) int64 {
 	if now.Sub(p.since) < partYoung {
 		return limit
@@ -151,7 +151,7 @@ func (p *part) wants(limit int64, now time.Time) int64 {
 	return 2*p.used + limit/partFirst + 1
 }
 
-// room is what nobody but one may read at this moment.
+// room is the part of the limit that no process but one may read at this moment, in bytes per second.
 func (x *parts) room(but string) int64 {
 	left := x.limit
 	for name, p := range x.of {

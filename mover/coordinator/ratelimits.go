@@ -29,8 +29,8 @@ func (l *lead) working() []string {
 	return working
 }
 
-// silent gives up those that nobody has heard of for a lease: what they had is given to
-// others, too. Service.mu is held.
+// silent gives up the processes of agents that were silent for a lease: their parts go to
+// others. Service.mu is held.
 func (s *Service) silent(x *parts) {
 	for name := range x.of {
 		if n := s.agents[name]; n == nil || s.now().Sub(n.seen) > s.lease {

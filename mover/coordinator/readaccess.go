@@ -14,10 +14,10 @@ import (
 	"datamove.dev/tiering/dataset"
 )
 
-// What lies in a cache is for who may read it where it came from, now: not in the record of
-// who staged it, but as the file system there says at this moment. Inside a change nobody can
-// look, so the change ends with an *unseen, somebody looks as the caller, and it is made anew. Whoever
-// looks also lets the caller in at the gate of the replica (mover/replicadir), before the caller hears of it.
+// A caller may use a cached replica if it may read a source of it now. The file system of the source
+// decides that, not a record. A change can not wait for that check, so it ends with an *unseen.
+// A worker then checks as the caller, and the change is made anew. Its agent lets the caller in
+// at the gate of the replica (mover/replicadir), before the caller gets its answer.
 
 // unseen is why a change can not be made yet.
 type unseen struct {
@@ -31,8 +31,8 @@ func (u *unseen) Error() string {
 	return fmt.Sprintf("nobody has looked whether %s may read %s", u.caller, mover.Printable(u.replica.GetLocation()))
 }
 
-// seenMost is how often a change is made anew: between a look and the change somebody may
-// have staged something else there.
+// seenMost is how often a change is made anew: between a look and the change another task
+// may have staged something else there.
 const seenMost = 4
 
 // updateWithProbe makes a durable change, with all the looks that it needs.
@@ -50,9 +50,9 @@ func (s *Service) updateWithProbe(ctx context.Context, do func(*state.Tx) error)
 	return fmt.Errorf("%w: what was asked for changes all the time; ask again", mover.ErrTransient)
 }
 
-// mayHave says why a caller may not have a replica. One that this service has made is for who may
-// read one of its sources: for a bucket the rules say so, and of a file system somebody has to have
-// looked (*unseen). Where no source is left, it is for whom a store has it, too, and for who staged it.
+// mayHave says why a caller may not have a replica. One that this service has made requires read access
+// to one of its sources. The rules decide that for a bucket, a look (*unseen) for a file system.
+// Without a source left, the caller needs a bucket with a copy that it may read, or it owns the replica.
 func (s *Service) mayHave(tx *state.Tx, c authz.Caller, project string, r *pb.Replica) error {
 	if err := s.mayUseAt(c, project, r.GetLocation(), false); err != nil || r.GetDataset() == "" || !managed(r) {
 		return err
@@ -68,7 +68,7 @@ func (s *Service) mayHave(tx *state.Tx, c authz.Caller, project string, r *pb.Re
 			"nothing is left of where it came from, so nobody can tell who may read it; who staged it may, who is %s", mover.Printable(r.GetOwner().GetName()))}
 	case s.looks.counts(lookKey(accountOf(c), r), s.clock.steady()):
 		return nil
-	case sources.open || len(sources.files) == 0: // who has it has only to be let in
+	case sources.open || len(sources.files) == 0: // the caller has the right to it and only has to be let in
 		if sources.files = nil; !s.gated(r) {
 			return nil
 		}
@@ -76,7 +76,7 @@ func (s *Service) mayHave(tx *state.Tx, c authz.Caller, project string, r *pb.Re
 	return &unseen{caller: c, project: project, replica: r, sources: sources.files}
 }
 
-// gated reports whether somebody has to be let in to a replica.
+// gated reports whether a replica is behind a gate, which lets accounts in one by one.
 func (s *Service) gated(r *pb.Replica) bool {
 	return s.conf().Tiers[r.GetTier()].Path != "" && strings.HasSuffix(r.GetLocation(), "/"+dataset.Inside)
 }

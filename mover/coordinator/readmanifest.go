@@ -15,14 +15,14 @@ import (
 )
 
 // reads says whether a task copies a dataset: what it reads has to be what the manifest
-// says. Who stages one has its digest compared at the end, and its files, too, when others give them: see compares.
+// says. A staging compares the digest at its end, and each file if other nodes supply the data: see compares.
 func reads(t *pb.Task) bool {
 	kind := task.Of(t.GetSpec())
 	return t.GetDataset() != "" && kind.Brings() && kind.UserPaths
 }
 
-// compares says whether a task has to find in each file what the manifest says: when it reads the dataset for somebody, and when it
-// is in a swarm, so that what another node gives wrong is read from the source, which is not to blame. mu is held.
+// compares says whether a task compares each file with the manifest. It does when it copies the dataset to a user's path, and when it
+// is in a swarm. Wrong data of another node is then read from the source instead. mu is held.
 func (s *Service) compares(t *pb.Task) bool {
 	for _, x := range s.swarms {
 		if _, member := x.stagers[t.GetId()]; member {

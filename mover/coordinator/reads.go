@@ -14,13 +14,13 @@ import (
 	"datamove.dev/mover/task"
 )
 
-// A task that reads a place waits for the copies, syncs and stagings that bring data there and were submitted before it: else it would read a part. Only
+// A task that reads a location waits for earlier copies, syncs and stagings that bring data there: else it would read a part. Only
 // earlier ones are waited for, so tasks that read what each other writes never wait in a circle. What has begun and has not come to its end leaves a part
 // behind; a task that was submitted meanwhile relied on the whole, and fails. One that is submitted later reads what is there. Only tasks of the same owner, and of
-// root, who brings data for others, count: a task needs no right to its target until it begins. With any other rule one account could stop the readers of another
+// root, which brings data for others, count: a task needs no right to its target until it begins. With any other rule one account could stop the readers of another
 // one for ever, by a copy to there that is paused; and why would tell an account of tasks that it may not see.
 
-// addresses are where a place of a task is: as it is spelled, and without symbolic links.
+// addresses are those of a location of a task: as it is spelled, and without symbolic links.
 func (s *Service) addresses(t *pb.Task, place string) []string {
 	node := t.GetSpec().GetNode()
 	at := []string{address(place, node, s.conf())}

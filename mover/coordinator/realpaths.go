@@ -19,14 +19,14 @@ import (
 )
 
 // A symbolic link hides from the text of a path where that leads, and the coordinator may see none of these file systems. So before a task begins beside others,
-// an agent that could work on it looks where its places are, as its owner: nobody learns or claims by it what that account can not see. One answer is for many
-// tasks. What no agent can look at, or not in time, is compared by its text. A task that is alone has nobody to compare it with.
+// an agent that could work on it resolves its paths, as its owner: no account learns or claims by it what it can not see. One answer is for many
+// tasks. A path that no agent can resolve in time is compared by its text. A task that is alone needs no comparison.
 const (
 	realPatience = 5 * time.Second // that a task waits for such a look
 	realTold     = time.Second / 2 // after which it says so
-	realMost     = 1000            // places from which on an order asks for no further task
+	realMost     = 1000            // paths from which on an order asks for no further task
 	unseenMost   = 10_000          // tasks that are to be looked at; what is beyond is compared by its text
-	aloneMost    = 100             // tasks among which another one is looked for that has places
+	aloneMost    = 100             // tasks that are searched for another one with paths; beside more, no task is alone
 )
 
 // realPaths are the looks that are still to be had.
@@ -39,7 +39,7 @@ type realPaths struct {
 	first  map[string]*unseenTask // that a task of an owner was last found to wait for: all of that owner that were submitted after it wait, too
 }
 
-// unseenTask is a task of which nobody has looked where its places are.
+// unseenTask is a task with paths that are not resolved yet.
 type unseenTask struct {
 	task   *pb.Task
 	places []*agentv1.ResolvePlace
@@ -74,7 +74,7 @@ func (s *Service) placesOf(t *pb.Task) (places []*agentv1.ResolvePlace) {
 	return places
 }
 
-// unresolved notes a task of which nobody has looked where its places are.
+// unresolved notes a task with paths that are not resolved yet.
 func (s *Service) unresolved(t *pb.Task) {
 	places := s.placesOf(t)
 	if len(places) == 0 || len(t.GetRealPaths()) > 0 {

@@ -56,8 +56,8 @@ func (s *Service) release(tx *state.Tx, c authz.Caller, x *pb.Replica) (*pb.Task
 	return s.releases(tx, s.newTask(c, spec), x, func(at string) error { return s.mayUseAt(c, project, at, false) })
 }
 
-// releases stores a task that removes a replica of which a copy survives: who removes it
-// looks at that one first, and nobody else touches it meanwhile. mayRead says whether the
+// releases stores a task that removes a replica of which a copy survives. The worker checks
+// the copy first, and a lease holds it meanwhile. mayRead says whether the
 // owner of the task may look at a location.
 func (s *Service) releases(tx *state.Tx, t *pb.Task, x *pb.Replica, mayRead func(string) error) (*pb.Task, error) {
 	survivor, err := s.survivor(tx, t, x, mayRead)
@@ -118,8 +118,8 @@ func (s *Service) mayRelease(tx *state.Tx, r *pb.Replica, task string) error {
 }
 
 // removalSpec is the request to remove a replica.
-// removes stores a task that removes replicas, and marks them: from here on nobody
-// relies on them.
+// removes stores a task that removes replicas, and marks them as being removed: from here
+// on no task relies on them.
 func (s *Service) removes(tx *state.Tx, t *pb.Task, replicas ...*pb.Replica) (*pb.Task, error) {
 	for _, r := range replicas {
 		r.State, r.Task = removing, t.GetId()
@@ -133,12 +133,12 @@ func (s *Service) removes(tx *state.Tx, t *pb.Task, replicas ...*pb.Replica) (*p
 	return t, state.Tasks.Put(tx, t)
 }
 
-// discards removes a replica with the rights of who made it.
+// discards removes a replica with the rights of its owner.
 func (s *Service) discards(tx *state.Tx, r *pb.Replica) (*pb.Task, error) {
 	return s.removes(tx, s.byMaker(r, nil), r)
 }
 
-// byMaker is a task that removes a replica with the rights of who made it.
+// byMaker is a task that removes a replica with the rights of its owner; without one, of the service.
 func (s *Service) byMaker(r *pb.Replica, labels map[string]string) *pb.Task {
 	by := self()
 	if o := r.GetOwner(); o != nil {

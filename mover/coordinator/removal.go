@@ -13,7 +13,7 @@ import (
 )
 
 // mayBegin says, in the change that gives a task to a lead, why it may not be done any
-// more: somebody may need by now what nobody did when it was submitted. A release that
+// more: data that was unused at its submission may be needed by now. A release that
 // has begun has to come to its end.
 func (s *Service) mayBegin(tx *state.Tx, t *pb.Task) error {
 	if t.GetTries() == 0 {
@@ -37,8 +37,8 @@ func (s *Service) mayEvict(tx *state.Tx, r *pb.Replica, task string) error {
 	return v.MayEvict(r, task)
 }
 
-// beginning is how durable it has to be that a task has begun: of what it removes, nobody
-// may think later that it was not touched.
+// beginning is how durable the start of a task is. The start of a removal must survive a power cut:
+// else a later coordinator would take the data for untouched.
 func beginning(t *pb.Task) state.Durability {
 	if task.Of(t.GetSpec()).Durable {
 		return state.Durable
@@ -93,7 +93,7 @@ func (s *Service) markedBy(tx *state.Tx, t *pb.Task) (marked []*pb.Replica, err 
 
 const removalsMost = 200 // that are begun in one change
 
-// retryRemovals begins again removals that have failed, as those who made what is left.
+// retryRemovals submits the removal of replicas that are not whole and have no task under way, with the rights of their owners.
 func (s *Service) retryRemovals(ctx context.Context, before time.Time) error {
 	var left []*pb.Replica
 	err := s.ledger.View(func(tx *state.Tx) error {

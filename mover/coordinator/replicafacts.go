@@ -9,10 +9,10 @@ import (
 	"datamove.dev/tiering/dataset"
 )
 
-// replicaFacts collects the facts of a question about one replica, or one place: of all that the
+// replicaFacts collects the facts of a question about one replica, or one location: of all that the
 // ledger has, what the answer can depend on. That is what [dataset.Facts] may not leave out:
-// what is of the same version, and what lies where the replica or the place does, or may
-// lie there because nobody knows where it is.
+// what is of the same version, and what lies where the replica or the location does, or may
+// lie there because its address is unknown.
 type replicaFacts struct {
 	s        *Service
 	tx       *state.Tx
@@ -37,7 +37,7 @@ func (s *Service) viewAround(tx *state.Tx, now time.Time, r *pb.Replica) (*datas
 	return a.look(), err
 }
 
-// viewAt is the view for a question about a place, and about each replica in its way.
+// viewAt is the view for a question about a location, and about each replica in its way.
 func (s *Service) viewAt(tx *state.Tx, now time.Time, location, node string) (*dataset.View, error) {
 	a, err := s.replicaFacts(tx, now)
 	if err == nil {
@@ -116,7 +116,7 @@ func (a *replicaFacts) add(r *pb.Replica) {
 	}
 }
 
-// holders adds who needs a replica: by leases on any of its version, and by pins.
+// holders adds the leases on replicas of the same version, and the pins of the dataset.
 func (a *replicaFacts) holders(r *pb.Replica) error {
 	of := versionRange(r.GetDataset(), r.GetDigest()).Prefix
 	if r.GetDataset() == "" {

@@ -24,7 +24,7 @@ type replicaIndex struct {
 	conf  *config.Config         // by which addresses were made; guarded by mu, as all below
 	rules *dataset.View          // of conf, without facts
 	at    dataset.Places[string] // keys, by address
-	lost  map[string]bool        // keys of what is on a tier, and nobody knows where
+	lost  map[string]bool        // keys of what is on a tier at an unknown address
 	known int                    // when all were read
 	since int                    // that were added, again or anew
 }
@@ -121,7 +121,7 @@ func (x *replicaIndex) read(tx *state.Tx) error {
 }
 
 // meeting returns the keys of what may be where something is, above it, or below it. tier
-// is the one that it is recorded for, if it is a record. Nobody's node is every node.
+// is the one that it is recorded for, if it is a record. An empty node is every node.
 func (x *replicaIndex) meeting(at, tier, node string) (keys [][]string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -133,7 +133,7 @@ func (x *replicaIndex) meeting(at, tier, node string) (keys [][]string) {
 	return keys
 }
 
-// unplaced returns the keys of what is on a tier, and nobody knows where.
+// unplaced returns the keys of what is on a tier at an unknown address.
 func (x *replicaIndex) unplaced() (keys [][]string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -146,7 +146,7 @@ func page[M proto.Message](ctx context.Context, rows iter.Seq2[M, error], wanted
 	return found, "", nil
 }
 
-// shown is a replica for callers: who holds it is counted.
+// shown is a copy of a replica for callers, with the number of its leases and its pin.
 func shown(tx *state.Tx, r *pb.Replica, now time.Time) (*pb.Replica, error) {
 	r = proto.CloneOf(r)
 	for l, err := range state.LeasesByReplica.All(tx, state.Range{Prefix: state.ReplicaKey(r)}) {

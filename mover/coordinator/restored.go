@@ -20,7 +20,7 @@ import (
 	"datamove.dev/mover/task"
 )
 
-// A restore turns back what the ledger knows, and must not turn back who is trusted: nodes that were cut off or forgotten, and certificates that
+// A restore turns the ledger back, and must not restore trust. Nodes that were cut off or forgotten, and certificates that
 // were revoked, are noted in files beside it as well, a line of JSON each, as it was at the last change.
 const (
 	forgottenName = "forgotten"

@@ -57,7 +57,7 @@ func (s *Service) checkpointFor(tx *state.Tx, one *pb.Run, r *planReading, items
 	return t, state.Tasks.Put(tx, t)
 }
 
-// partner is another node, to whose disk a checkpoint of one goes: that which has others of the run, or else the next one.
+// partner is the node that gets a checkpoint of another one on its disk. It is one that has others of the run, or else the next one.
 func (s *Service) partner(tx *state.Tx, tree catalog.Tree, target, folder string) (string, error) {
 	l, err := location.Parse(target)
 	if err != nil {

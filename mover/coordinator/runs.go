@@ -48,7 +48,7 @@ func (s *Service) RunPlan(ctx context.Context, r *pb.RunPlanRequest) (*pb.Run, e
 	return s.beginRun(ctx, head, authz.From(ctx).Name, time.Time{})
 }
 
-// notices is what the rules of a policy that notify have to say. It is in the log, too, for who watches that.
+// notices returns the messages of the notify rules of a policy. It logs each of them, too.
 func (s *Service) notices(p *policy.Program, head *pb.Plan) (all []string) {
 	for i, totals := range head.GetRules() {
 		a := &p.Policy.Spec.Rules[i].Action
@@ -75,10 +75,10 @@ func needsApproval(p *policy.Program, head *pb.Plan) bool {
 	return a != nil && head.GetRemoves().GetBytes() > int64(a.WhenDeleting)
 }
 
-// theOwner is the word for who a policy says that it is of.
+// theOwner is the word for the owner of a policy.
 const theOwner = "owner"
 
-// mayApprove says why somebody is not who has to agree to a plan: a person, or one with a role, that the policy names. Who runs it agrees to it.
+// mayApprove says why a caller may not approve a plan. The policy names the approver: an account or a role. Running the plan approves it.
 func (s *Service) mayApprove(c authz.Caller, head *pb.Plan) error {
 	p, err := s.program(head.GetPolicy(), "")
 	if err != nil || !needsApproval(p, head) {
@@ -94,7 +94,7 @@ func (s *Service) mayApprove(c authz.Caller, head *pb.Plan) error {
 	return &mover.Error{Op: "run", Place: "policy " + head.GetPolicy(), Err: because(mover.ErrPermission, "it would take away more than safety.approval lets it, and %s has to run it", mover.Printable(by))}
 }
 
-// beginRun begins the run of a plan, once. at is the time of the schedule in whose name it runs; zero is none.
+// beginRun begins the run of a plan, once. at is the time of the schedule that is due; zero is none.
 func (s *Service) beginRun(ctx context.Context, head *pb.Plan, by string, at time.Time) (out *pb.Run, err error) {
 	p, err := s.program(head.GetPolicy(), "")
 	if err != nil {

@@ -209,7 +209,7 @@ const (
 	policyLabel = "policy"
 )
 
-// partTask is the task of a part, whose items are like the first one; nil when there is nothing to do for it.
+// partTask is the task of a part. Its items are like the first one. It is nil when there is nothing to do for the part.
 func (s *Service) partTask(one *pb.Run, p *policy.Program, first *pb.PlanItem, count int64) *pb.Task {
 	action := &p.Policy.Spec.Rules[first.GetRuleIndex()].Action
 	if run.Together(action) || first.GetWhole() != "" {

@@ -21,7 +21,7 @@ import (
 
 var errNoCatalog = fmt.Errorf("%w: this service keeps no catalog", mover.ErrUnsupported)
 
-// askedBy is the label of a scan that somebody asked for: the task is the service's own, because it reads what is everybody's.
+// askedBy is the label of a scan that a caller asked for. The task belongs to the service, because it reads the files of all owners.
 const askedBy = "asked-by"
 
 // ScanTier implements pb.CatalogServiceServer.
@@ -282,7 +282,7 @@ func (s *Service) nowhere(node string) bool {
 	return errors.Is(err, mover.ErrNotExist)
 }
 
-// reached are the trees of a tier that somebody can read now.
+// reached are the trees of a tier: of a node-local one those of the agents that are there, else the one tree.
 func (s *Service) reached(tier string) (trees []catalog.Tree) {
 	if !s.conf().Tiers[tier].NodeLocal {
 		return []catalog.Tree{{Tier: tier}}

@@ -31,7 +31,7 @@ type Options struct {
 	Rules     func() *authz.Rules                          // of this moment; nil is no configuration, run by our uid
 	Config    func() *config.Config                        // of this moment; nil is an empty one
 	Audit     func(context.Context, auditlog.Record) error // nil records nothing
-	Authority *pki.Authority                               // nil: nobody can join
+	Authority *pki.Authority                               // nil refuses each join
 	// Vouch says of which node a join token is that is none of ours; nil knows none. What it does not
 	// believe is of kind mover.ErrPermission.
 	Vouch    func(ctx context.Context, token string) (node string, err error)
@@ -42,11 +42,11 @@ type Options struct {
 	Reload   func(context.Context) (changed []string, err error) // reads the configuration again; nil can not
 	Logger   *slog.Logger                                        // nil means no log
 	Metrics  *telemetry.Metrics                                  // nil counts nothing
-	Catalog  *catalog.Catalog                                    // what is in the tiers; nil: nobody knows
+	Catalog  *catalog.Catalog                                    // what is in the tiers; nil is no catalog
 	Policies func() []*policy.Program                            // of this moment; nil has none
 	People   policy.People                                       // names of accounts; nil: they are numbers
 
-	look   func(*unseen) error  // of tests: who looks in the place of agents; nil is the agents
+	look   func(*unseen) error  // of tests: replaces the looks of agents; nil has agents look
 	wall   func() time.Time     // of tests: the clock of the machine
 	steady func() time.Duration // of tests: the time that has passed
 }
@@ -92,7 +92,7 @@ type Service struct {
 	slots  usedSlots             // of agents, by leads
 	swarms map[string]*tracked   // by swarmID
 	flows  map[string]*taskQueue // of queued tasks
-	left   map[string]*parts     // of tasks whose lead is over, while its processes may read
+	left   map[string]*parts     // by task without a lead, while processes of the last one may read
 
 	limits   []limit // of limitsOf
 	limitsOf *config.Config

@@ -23,7 +23,7 @@ func (l *lead) learn(took time.Duration) {
 }
 
 // steal asks agents that are slow for what they have not begun, when others have
-// nothing to do: the tail of a task is not to wait for its slowest node. Who is asked
+// nothing to do: the tail of a task is not to wait for its slowest node. Such an agent
 // publishes what it has and gives the rest back.
 func (s *Service) steal() {
 	s.mu.Lock()
@@ -46,7 +46,7 @@ func (s *Service) steal() {
 	}
 }
 
-// waiting counts the batches that nobody has taken. Service.mu is held.
+// waiting counts the batches that wait for an agent. Service.mu is held.
 func (l *lead) waiting() (n int) {
 	for _, b := range l.batches {
 		if b.meta.GetState() == ledgerv1.BatchState_BATCH_STATE_WAITING {

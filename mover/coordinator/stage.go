@@ -15,12 +15,12 @@ import (
 	"datamove.dev/tiering/dataset"
 )
 
-// Stage implements pb.DatasetServiceServer. It brings a replica to a tier, once for all who
-// want it there:
+// Stage implements pb.DatasetServiceServer. It brings a replica to a tier, once for all
+// callers that want it there:
 //
 //   - what is there already, whole and as it should be, the caller gets a hold on (grant);
-//   - what is on its way the caller waits for, with all others (join); of both somebody looks first
-//     whether the caller may read it where it came from, which takes a moment (mayHave);
+//   - what is on its way the caller waits for, with all others (join); for both an agent checks first
+//     whether the caller may read a source, which takes a moment (mayHave);
 //   - what is just being removed has to be gone first;
 //   - and else a task brings it, from where it is best read (begins, from). What is doubted
 //     is brought again, which mends it.
@@ -101,8 +101,8 @@ func (s *Service) stage(tx *state.Tx, o *order, out *pb.StageResponse, now time.
 	return s.begins(tx, o, cmp.Or(was, want), out, now)
 }
 
-// doubtful says of a replica that this service has made that nobody knows any more what it
-// is. To stage it again mends it.
+// doubtful says that the content of a replica of this service is unknown. Staging it
+// again repairs it.
 func doubtful(r *pb.Replica) bool { return managed(r) && r.GetLevel() == pb.Level_LEVEL_UNSPECIFIED }
 
 // mayPin checks that the caller may keep the dataset.

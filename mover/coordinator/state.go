@@ -37,7 +37,7 @@ type node struct {
 
 	journals map[string]*agentv1.Journals // by account
 
-	nameless map[uint32]time.Duration // until when it is not asked again to act as a uid whose groups it does not know
+	nameless map[uint32]time.Duration // by uid with unknown groups: until when it gets no task of it
 }
 
 // ready says whether the node may be given work.
@@ -63,7 +63,7 @@ func (n *node) sees(w placement) bool {
 
 // lead is a task that an agent works on. Its fields are guarded by Service.mu.
 type lead struct {
-	task    *pb.Task // as it is now; nobody else changes it
+	task    *pb.Task // as it is now; changed only through the lead
 	need    placement
 	epoch   uint64
 	agent   string
@@ -144,7 +144,7 @@ func (s *Service) takeUpTask(ctx context.Context, tx *state.Tx, t *pb.Task) erro
 const discoverPage = 1000
 
 // discover finds the lines of the tasks that wait since before the start. There may be
-// a million of them, and nobody has to wait for that.
+// a million of them, so it runs in the background.
 func (s *Service) discover(ctx context.Context) {
 	for after, more := "", true; more && ctx.Err() == nil; {
 		var page []*pb.Task

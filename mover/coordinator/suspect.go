@@ -33,8 +33,8 @@ func (s *Service) afterTask(ctx context.Context, t *pb.Task, f following) {
 	}
 }
 
-// markSuspect has a replica that a lease has held not relied on any more. It returns nothing
-// where nobody did.
+// markSuspect removes the level of a replica that a lease has held: no task relies on it any more. It returns nil
+// if the replica is gone or had no level.
 func (s *Service) markSuspect(tx *state.Tx, held *pb.Lease) (*pb.Replica, error) {
 	r, err := state.Replicas.Get(tx, state.ReplicaKey(held)...)
 	if err != nil || r.GetLevel() == pb.Level_LEVEL_UNSPECIFIED {

@@ -17,21 +17,21 @@ import (
 	"datamove.dev/mover/task"
 )
 
-// Many nodes that stage one version of a dataset to their own tiers read it once: they give it to each other. The coordinator tells
-// each of them who is there, and moves no byte. What it knows it has from its leads and from the ledger, so that a restart costs
+// Many nodes that stage one version of a dataset to their own tiers read it once: they give it to each other. The coordinator sends
+// each of them the list of members, and moves no byte. It derives swarms from its leads and the ledger, so that a restart costs
 // a new ticket and nothing else.
 
 // tracked is one version that is being staged to nodes. Service.mu guards it.
 type tracked struct {
 	digest     string
-	uid        uint32 // of who stages it: what one user's processes give no other user gets
+	uid        uint32 // of the owner of the stagings: a swarm serves one user
 	ticket     string
 	pieceBytes int64
 	stagers    map[string]berth  // by task
 	seeds      map[string]string // agent -> location of the replica
 	homes      [][]string
 	older      bool      // there were homes before those
-	waits      bool      // nobody is told anything until those are heard who stage it since before a restart
+	waits      bool      // members are told nothing until the stagers of before a restart are back
 	came, last time.Time // since homes: the first new member, and the last one
 	left       bool      // a home is gone since then
 	news       bool      // members have not been told of all yet
@@ -42,11 +42,11 @@ type tracked struct {
 type berth struct{ agent, location string }
 
 const (
-	// settling is for how long nobody has to come until those who did are homes, and settlingMost for how long they wait in any case: the nodes of one
-	// job come together, and who is home asks all who were before.
+	// settling is the time without a new member after which the members become homes, and settlingMost the longest wait for that. The nodes of one
+	// job come together, and a home asks all homes before it.
 	settling     = 200 * time.Millisecond
 	settlingMost = 2 * time.Second
-	// returning is for how long after a start those are waited for who staged before it. An agent tries again at least every 5 seconds.
+	// returning is how long after a start the coordinator waits for the stagers of before. An agent tries again at least every 5 seconds.
 	returning = 6 * time.Second
 	homesMost = 64
 	seedsMost = 64
@@ -84,7 +84,7 @@ func (s *Service) shared(tx *state.Tx, t *pb.Task) (*basis, error) {
 	return b, nil
 }
 
-// joinSwarm makes the agent of a lead a member, and tells all who is there. It is a home when it has settled. mu is held.
+// joinSwarm makes the agent of a lead a member, and tells all members. It is a home when it has settled. mu is held.
 func (s *Service) joinSwarm(l *lead, b *basis) {
 	l.swarm = ""
 	if n := s.agents[l.agent]; b == nil || n == nil || n.hello.GetPeerPort() == 0 {
@@ -97,7 +97,7 @@ func (s *Service) joinSwarm(l *lead, b *basis) {
 		s.swarms[id] = x
 	}
 	x.stagers[l.task.GetId()] = berth{l.agent, l.task.GetSpec().GetTarget()}
-	x.older = x.older || l.resumed // nobody knows who was home before a restart
+	x.older = x.older || l.resumed // the homes of before a restart are unknown
 	delete(x.seeds, l.agent)
 	if now := s.now(); len(x.homes) > 0 {
 		x.last = now
@@ -123,8 +123,8 @@ func swarmOf(t *pb.Task) string {
 	return swarmID(l.Digest, t.GetOwner().GetUid())
 }
 
-// awaits says that somebody is in a swarm since before a restart, and has not been heard. Who were told of those only that have
-// been heard would read what the others have. mu is held.
+// awaits says that a stager of before a restart is not back yet. A member with a list without it would read from the source
+// what it has. mu is held.
 func (s *Service) awaits(id string) bool {
 	if id == "" || s.clock.steady() > returning {
 		return false
@@ -160,7 +160,7 @@ func (s *Service) leaveSwarm(t *pb.Task, done bool) {
 	}
 }
 
-// settle makes those who stage the homes. Who was home before is remembered: it may have what nobody else has.
+// settle makes the agents that stage the homes. Earlier homes are kept: they may have pieces that no other agent has.
 func (x *tracked) settle() {
 	x.came, x.last, x.left = time.Time{}, time.Time{}, false
 	names := x.agents()
@@ -173,7 +173,7 @@ func (x *tracked) settle() {
 	}
 }
 
-// agents are those who stage.
+// agents are the agents that stage, sorted.
 func (x *tracked) agents() []string {
 	unique := map[string]bool{}
 	for _, b := range x.stagers {
@@ -182,7 +182,7 @@ func (x *tracked) agents() []string {
 	return slices.Sorted(maps.Keys(unique))
 }
 
-// tendSwarms makes those who came a while ago homes, and those who lead since before a restart members.
+// tendSwarms makes settled members homes, and the agents of leads from before a restart members.
 func (s *Service) tendSwarms() {
 	s.mu.Lock()
 	var late []*lead
@@ -216,9 +216,9 @@ func (s *Service) tendSwarms() {
 	}
 }
 
-// tellAll tells all members who is there, unless somebody has yet to be heard. Who believes to be alone reads what others will read, too, and hears at once; among many
-// it is told together what happens together: they come and go together, and to tell each of them of each other one is most of what leaves
-// the coordinator. False says that it is told a little later. mu is held.
+// tellAll sends all members the list of members, unless it awaits a stager. With two members or fewer it sends at once: a lone member reads what the other
+// will read, too. With more it sends once per settling: members come and go together, and these lists are most of what the coordinator
+// sends. False says that it sends later. mu is held.
 func (s *Service) tellAll(x *tracked) bool {
 	if x.waits = s.awaits(swarmID(x.digest, x.uid)); x.waits {
 		return false
@@ -249,7 +249,7 @@ func (s *Service) tellSwarms(agent string) {
 	}
 }
 
-// tellSwarm tells one member who is there. mu is held.
+// tellSwarm sends one member the list of members and homes. mu is held.
 func (s *Service) tellSwarm(x *tracked, agent string) {
 	o := &agentv1.Swarm{Digest: x.digest, Uid: x.uid, Ticket: x.ticket, PieceBytes: x.pieceBytes, Location: x.seeds[agent], OlderHomes: x.older}
 	for _, b := range x.stagers {

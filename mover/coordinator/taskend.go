@@ -45,7 +45,7 @@ func stagedBy(tx *state.Tx, t *pb.Task) (*pb.Replica, error) {
 	return nil, mover.ErrNotExist
 }
 
-// staged ends a staging: the replica is whole and those who waited for it hold it, or
+// staged ends a staging: the replica is whole and the waiting callers get their leases, or
 // what was copied has to go.
 func (s *Service) staged(tx *state.Tx, t *pb.Task, p manifestResult) (next *pb.Task, err error) {
 	wishes, err := all(state.StageWaiters.All(tx, state.Range{Prefix: []string{t.GetId()}}))
@@ -103,7 +103,7 @@ func (s *Service) complete(tx *state.Tx, t *pb.Task, r *pb.Replica, wishes []*le
 	return nil
 }
 
-// granted gives somebody what was wished for.
+// granted stores the pin and the lease of a caller that waited for a staging.
 func (s *Service) granted(tx *state.Tx, w *ledgerv1.Wish, now time.Time) error {
 	if w.GetPin() != nil {
 		was, err := state.Pins.Get(tx, w.GetPin().GetDataset(), w.GetPin().GetDigest(), w.GetPin().GetTier())
@@ -149,7 +149,7 @@ func (s *Service) abandon(tx *state.Tx, t *pb.Task, r *pb.Replica) (next *pb.Tas
 	case r.GetState() == whole:
 		r.Task, r.Level = "", pb.Level_LEVEL_UNSPECIFIED
 		return nil, s.putReplica(tx, r)
-	case t.GetStartTime() == nil, r.GetDataset() == "": // nobody has copied anything, or anybody may have
+	case t.GetStartTime() == nil, r.GetDataset() == "": // it has copied nothing, or another task may have copied there
 		return nil, deleteReplica(tx, r)
 	}
 	return s.discards(tx, r)

@@ -52,14 +52,14 @@ func flowName(t *pb.Task, n placement) string {
 }
 
 // line returns the flow of a task, and makes it if need be. Service.mu is held, or
-// nobody else is there yet.
+// the service has not started yet.
 func (s *Service) line(t *pb.Task, n placement) *taskQueue {
 	name := flowName(t, n)
 	if f := s.flows[name]; f != nil {
 		return f
 	}
 	f := &taskQueue{name: name, class: t.GetSpec().GetClass(), project: t.GetSpec().GetProject(), owner: state.User(t.GetOwner()), need: n, account: t.GetOwner()}
-	for _, other := range s.flows { // nobody saves up while he wants nothing
+	for _, other := range s.flows { // a flow earns no credit while it is empty
 		if f.pass == 0 || other.pass < f.pass {
 			f.pass = other.pass
 		}
@@ -121,7 +121,7 @@ func (s *Service) queued(ctx context.Context, f *taskQueue, after string, n int)
 	return ids, err
 }
 
-// fair returns the flows, who has had the least of its share first.
+// fair returns the flows: urgent classes first, then the flow with the least of its share.
 func (s *Service) fair() []*taskQueue {
 	all := make([]*taskQueue, 0, len(s.flows))
 	for _, f := range s.flows {
@@ -129,7 +129,7 @@ func (s *Service) fair() []*taskQueue {
 	}
 	slices.SortFunc(all, func(a, b *taskQueue) int {
 		switch {
-		case a.class != b.class && urgent(a.class) != urgent(b.class): // a restore waits for nobody
+		case a.class != b.class && urgent(a.class) != urgent(b.class): // a restore waits for no other class
 			if urgent(a.class) {
 				return -1
 			}

@@ -16,8 +16,8 @@ import (
 	"datamove.dev/mover/task"
 )
 
-// find returns a task as it is now, if the caller may see it. Whether a task of
-// somebody else exists is not told.
+// find returns a task as it is now, if the caller may see it. Else the task does not
+// exist for the caller: the error is the same.
 func (s *Service) find(ctx context.Context, method, id string) (*pb.Task, error) {
 	if !task.ValidID(id) {
 		return nil, gone(id)
@@ -40,8 +40,8 @@ func gone(id string) error {
 	return &mover.Error{Op: "find", Place: "task " + mover.Printable(id), Err: because(mover.ErrNotExist, "there is no such task")}
 }
 
-// nobody is the name of an owner that nobody has: who may do something to what is his, may
-// do it to everything.
+// nobody is a name that no owner has: a caller that may act on tasks of this owner may
+// act on all tasks.
 const nobody = "\x00nobody"
 
 // task returns a task as it is now: what runs is in memory.
@@ -194,7 +194,7 @@ func (s *Service) steered(ctx context.Context, t *pb.Task, to pb.TaskState) (*pb
 	})
 }
 
-// exitCancelled is the exit code of a command whose task was cancelled.
+// exitCancelled is the exit code of a command after its task was cancelled.
 const exitCancelled = 130
 
 func nameOf(c authz.Caller) string {
@@ -205,8 +205,8 @@ func nameOf(c authz.Caller) string {
 }
 
 // tellLead has the lead of a task let go of it. It reports false when there is none.
-// What is wanted is on stable storage when it returns: who was told that a task is
-// being cancelled relies on it.
+// What is wanted is on stable storage when it returns: the caller that cancels a task
+// relies on it.
 func (s *Service) tellLead(ctx context.Context, t *pb.Task, to pb.TaskState, why string) (told bool, err error) {
 	if told, err = s.noteWant(ctx, t, to, why); told && err == nil {
 		err = s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error { _, err := state.Tasks.Get(tx, t.GetId()); return err })

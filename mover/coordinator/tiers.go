@@ -65,7 +65,7 @@ func (s *Service) inTiers(spec *pb.TaskSpec) error {
 }
 
 // lines are what is known of a tier by its agents: a line for each node of a node-local
-// one, and one without a node where nobody has it.
+// one, and one without a node if no agent has it.
 func (s *Service) lines(name string, t config.Tier) (lines []*pb.Tier) {
 	agents := s.reaching(name)
 	if !t.NodeLocal || len(agents) == 0 {

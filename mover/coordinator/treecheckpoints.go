@@ -82,7 +82,7 @@ func (h *here) checkpoint(facts *policy.Facts, at *checkpointAt) {
 	}
 }
 
-// standing is a checkpoint as one who stands on the ground sees it. It is a policy.Set.
+// standing is a checkpoint in the context of its tree. It is a policy.Set.
 type standing struct {
 	*here
 	at *checkpointAt

@@ -13,7 +13,7 @@ import (
 	"datamove.dev/tiering/policy"
 )
 
-// treeContext is what this service knows at one moment of places in a tree: whose they are, and what the ledger says of the replicas that
+// treeContext holds the facts of this service about the paths of a tree at one moment: their projects, and the replicas and checkpoints that
 // lie there. It does not change.
 type treeContext struct {
 	tree    catalog.Tree

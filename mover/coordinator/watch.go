@@ -51,7 +51,7 @@ func (w *watchers) drop(id string, c chan struct{}) {
 	}
 }
 
-// tell wakes those who watch a task. It does not wait.
+// tell wakes the watchers of a task. It does not wait.
 func (w *watchers) tell(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

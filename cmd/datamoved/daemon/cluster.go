@@ -11,7 +11,7 @@ import (
 // pinKey is the key of the ConfigMap in which agents find the pin.
 const pinKey = "pin"
 
-// cluster is the Kubernetes whose nodes may join; the zero value is none.
+// cluster is the Kubernetes cluster with nodes that may join; the zero value is none.
 type cluster struct {
 	vouch     func(context.Context, string) (string, error)
 	publisher *kubeauth.Publisher

@@ -97,8 +97,8 @@ func over() context.Context {
 	return ctx
 }
 
-// secure gives the door TLS where it listens on TCP. Elsewhere there is no authority:
-// nobody can join.
+// secure gives the server TLS where it listens on TCP. Elsewhere there is no authority,
+// and no node can join.
 func (h *host) secure(o *server.Options) (*pki.Authority, error) {
 	hosts := tcpHosts(h.at.listen, h.sockets)
 	if len(hosts) == 0 {
@@ -151,8 +151,8 @@ func tcpHosts(listen []string, sockets []net.Listener) (hosts []string) {
 	return hosts
 }
 
-// namesOf are the names and addresses by which others may call us. Who listens
-// everywhere has those of all its interfaces.
+// namesOf are the names and addresses by which others may call this server. One that
+// listens on all addresses has those of all its interfaces.
 func namesOf(hosts []string) (names []string) {
 	for _, name := range hosts {
 		if ip := net.ParseIP(name); name != "" && (ip == nil || !ip.IsUnspecified()) {

@@ -19,7 +19,7 @@ import (
 	"datamove.dev/tiering/catalog/changefeed/s3events"
 )
 
-// feedOf makes the feed of changes in a place. It is a worker.Feeds.
+// feedOf makes the feed of changes in a backend. It is a worker.Feeds.
 func feedOf(place mover.Backend, dir string, kind *agentv1.FollowFeed) (f changefeed.Feed, end func() error, err error) {
 	bucketed, listens := mover.As[s3events.Listener](place)
 	queued, queues := mover.As[interface {
@@ -51,8 +51,8 @@ func feedOf(place mover.Backend, dir string, kind *agentv1.FollowFeed) (f change
 	return nil, nil, fmt.Errorf("%w: %s has no feed of the kind %q", mover.ErrUnsupported, place, kind.GetKind())
 }
 
-// feedReach is what the process of a change log reaches beside the directory of which it tells: the names in the file system, by whose root its paths are
-// asked for, and the devices of the log, which are found by their names. It is nothing where there is no Lustre.
+// feedReach is what the process of a change log reaches beside its directory. It needs the names at the mount point, which resolves FIDs to
+// paths, and the devices of the log, which it finds by their names. It is nothing where there is no Lustre.
 func feedReach(dir string) (c sandbox.Confinement) {
 	mount, err := mountOf(dir)
 	if err != nil {

@@ -143,7 +143,7 @@ func (s *hsm) pays(ctx context.Context, write bool, bytes, ops int64) error {
 	return s.pay(ctx, tier, write, bytes, ops)
 }
 
-// open opens the place of the copies.
+// open opens the backend of the copies.
 func (s *hsm) open(ctx context.Context) (mover.Backend, error) {
 	text := s.To
 	if !strings.Contains(text, ":") {
@@ -187,7 +187,7 @@ func (s shelf) Get(ctx context.Context, c copytool.Copy) error {
 func (s shelf) Delete(ctx context.Context, key string) error { return told(s.vault.Delete(ctx, key)) }
 
 // hsmErrors is the one translation from kinds of errors to what an MDT is told: an error
-// number for whoever waits, and whether the action may be handed out again. An error of
+// number for the waiting process, and whether the action may be handed out again. An error of
 // several kinds has the first one.
 var hsmErrors = []struct {
 	kind  error

@@ -26,7 +26,7 @@ const (
 )
 
 // jobsParts do on this node what epilogs of Slurm jobs leave to others: they empty the trash of the tier that has the directories of
-// jobs, at a limited rate, and end jobs that nobody has ended. Where there never was a job they do nothing.
+// jobs, at a limited rate, and end jobs that no epilog has ended. Where there never was a job they do nothing.
 func (h *host) jobsParts() []*part {
 	dial := h.dialSelf()
 	if dial == nil {

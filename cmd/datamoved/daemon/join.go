@@ -20,7 +20,7 @@ import (
 	"datamove.dev/mover/telemetry"
 )
 
-// serveAgent is the agent of a node whose coordinator is elsewhere.
+// serveAgent runs the agent of a node with its coordinator elsewhere.
 func (a *app) serveAgent(ctx context.Context, h *host) error {
 	target, err := joinTarget(a.flags.join)
 	if err != nil {

@@ -28,8 +28,8 @@ const (
 )
 
 // newLink is a connection to the coordinator, which need not be there: it is tried
-// again and again. What comes over it is not looked at, so that an error is the same for
-// those for whom we ask. Without TLS it does not leave this process.
+// again and again. It passes errors on unchanged, so that a caller behind this process gets
+// the error of the coordinator. Without TLS it does not leave this process.
 func newLink(name string, secure *tls.Config, dial func(context.Context) (net.Conn, error)) (*grpc.ClientConn, error) {
 	creds := insecure.NewCredentials()
 	if secure != nil {

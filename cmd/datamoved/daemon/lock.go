@@ -53,7 +53,7 @@ func hold(dir string) (*lock, error) {
 	return l, nil
 }
 
-// try takes the lock, or says who has it.
+// try takes the lock, or says which process has it.
 func try(f *os.File) error {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -62,8 +62,8 @@ func try(f *os.File) error {
 	return err
 }
 
-// ours keeps root from leaving files in a directory that the service, which is
-// somebody else, could not write any more.
+// ours keeps root from leaving files in a directory that the service, which has
+// another UID, could not write any more.
 func ours(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -107,7 +107,7 @@ func makeStateDir(dir string) error {
 	return nil
 }
 
-// sign writes down who holds it.
+// sign writes the process and the time into the lock file.
 func (l *lock) sign() error {
 	text := fmt.Sprintf("datamoved, process %d, since %s", os.Getpid(), time.Now().UTC().Format(time.RFC3339))
 	if err := l.file.Truncate(0); err != nil {
@@ -120,7 +120,7 @@ func (l *lock) sign() error {
 	return err
 }
 
-// ownerOf reads who holds it.
+// ownerOf reads the holder from the lock file.
 func ownerOf(f *os.File) string {
 	text, err := io.ReadAll(io.LimitReader(f, maxOwner))
 	if line, _, _ := strings.Cut(string(text), "\n"); err == nil && line != "" {

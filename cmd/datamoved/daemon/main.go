@@ -3,12 +3,12 @@
 //
 // What it owns: its command line and exit codes ([exits]), its directory of state, what
 // systemd and signals say to it, and the wiring of the parts: ledger, queue and
-// service behind a door, an agent beside it, and behind that the workers, which are
+// service behind a server, an agent beside it, and behind that the workers, which are
 // this same program started as "datamoved worker".
 //
 // Its directory holds lock (its holder), ballast (room for a full disk), ledger, manifests, audit, trust
 // (the authority), agent (journals of users), and on a node that joined identity (its
-// certificate). One process at a time has it; a second says who that is. After kill -9
+// certificate). One process at a time has it; a second names the first one. After kill -9
 // or a power cut the same command goes on with everything that was accepted.
 //
 // SIGHUP reads the configuration again, all or nothing. SIGTERM puts the node's work
@@ -31,7 +31,7 @@ import (
 	"datamove.dev/mover/agent/worker"
 )
 
-// workerCommand starts this program as a worker. Nobody else calls it.
+// workerCommand starts this program as a worker. Only the agent calls it.
 const workerCommand = "worker"
 
 // Linux gives a signal for a process to its first thread (complete_signal, kernel/signal.c). In a call that hangs, that one
@@ -68,9 +68,9 @@ const (
 	heapSoft   = 112 << 20 // bytes from which on the collector works harder
 )
 
-// work is a process that acts as the user who asked.
+// work runs a worker, with the account of the owner of its task. It returns the exit code.
 func work() int {
-	runtime.MemProfileRate = 0   // nobody can ask it for one
+	runtime.MemProfileRate = 0   // a worker serves no profiles
 	conn, err := sandbox.Child() // first, so that nothing is done with other rights
 	if err == nil {
 		debug.SetGCPercent(heapGrowth)

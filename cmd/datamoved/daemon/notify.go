@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// manager is systemd, or whoever else has started us and listens on NOTIFY_SOCKET.
-// Where there is none, nobody is told anything.
+// manager is systemd, or another service manager that listens on NOTIFY_SOCKET.
+// Without one, nothing is sent.
 type manager struct{ log *slog.Logger }
 
 func (m manager) tell(state string) {

@@ -22,7 +22,7 @@ type peers struct {
 	listener net.Listener
 	keeper   *pki.Keeper
 	host     string
-	keeping  *part // of the certificate; nil where somebody else does that
+	keeping  *part // renews the certificate; nil where another part does that
 }
 
 // peers opens the port, with the certificate that this node has. Where nothing else is said, it is open on the address alone from which the

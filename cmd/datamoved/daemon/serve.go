@@ -49,7 +49,7 @@ const doorStop = 5 * time.Second
 
 // serve is the service, until ctx ends.
 func (a *app) serve(ctx context.Context) error {
-	hup := make(chan os.Signal, 1) // from now on it ends nobody
+	hup := make(chan os.Signal, 1) // from now on SIGHUP does not end the process
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 	h, err := a.host()
@@ -200,12 +200,12 @@ func (h *host) record(ctx context.Context, r auditlog.Record) error {
 	return err
 }
 
-// recordOf writes down a decision of the service, with what the door knows of the call.
+// recordOf records a decision of the service in the audit log, with what the server knows of the call.
 func (h *host) recordOf(ctx context.Context, r auditlog.Record) error {
 	return h.record(ctx, server.Complete(ctx, r))
 }
 
-// doorOptions are those of every door.
+// doorOptions are the options of each server.
 func (h *host) doorOptions() server.Options {
 	return server.Options{
 		Listen: h.at.listen, Activated: h.sockets, Page: h.at.page, Scrape: h.at.scrape, Accounts: h.accounts, Audit: h.record, Web: webui.Handler(),
@@ -213,7 +213,7 @@ func (h *host) doorOptions() server.Options {
 	}
 }
 
-// serving is a door as a part.
+// serving runs a server as a part.
 func serving(d *server.Server) *part {
 	return begin("door", d.Serve, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), doorStop)

@@ -12,8 +12,8 @@ import (
 // ticket is with what a node joins: a token of the service, once, or one by which Kubernetes says where
 // a pod runs, as often as it has to.
 type ticket struct {
-	pin    pki.Pin // of the coordinator's authority: to nobody else anything is said
-	id     string  // what is remembered of it: who has joined with it has no need to
+	pin    pki.Pin // of the coordinator's authority: no other server gets a request
+	id     string  // is stored after joining: the same ticket is not needed again
 	again  bool    // it may be used more than once
 	advice string  // when it is refused
 	text   func() (string, error)

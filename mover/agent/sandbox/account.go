@@ -10,8 +10,8 @@ import (
 	"datamove.dev/mover"
 )
 
-// Account is as whom a process acts: what the kernel or the name service says, never
-// what a request says.
+// Account is the ids of a process: from the kernel or the name service, never from
+// a request.
 type Account struct {
 	UID    uint32
 	GID    uint32

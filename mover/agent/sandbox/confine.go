@@ -35,7 +35,7 @@ const (
 
 	// Before version 2 of the ABI every rename into another directory fails.
 	leastABI = 2
-	// The version whose meaning is known here: later ones are used as this one.
+	// The latest version that is known here: later ones are used as this one.
 	knownABI = 9
 )
 
@@ -69,7 +69,7 @@ func confine(c Confinement, at *step) (Enforced, error) {
 }
 
 // hold keeps a file in use for the life of the process. Rules are bound to inodes,
-// and procfs or an overlay may make a new one for a file that nobody has open when
+// and procfs or an overlay may make a new one for a file that no process has open when
 // the kernel wants its memory back: then the rule would hold no more.
 func hold(path string) {
 	_, _ = unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0) // never closed

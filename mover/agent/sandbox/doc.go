@@ -1,5 +1,5 @@
-// Package sandbox runs a program as the person for whom the work is done, and
-// confines it to the roots of that work.
+// Package sandbox runs a program with the ids of an account, and confines it to the
+// roots of its work.
 //
 // # Words
 //
@@ -50,9 +50,9 @@
 //
 // # Left to others
 //
-// Who may act as whom is decided before: Start does what it is told. Where the program is
+// The caller decides which account is allowed: Start does not check that. Where the program is
 // this very one (Options.Path is ""), a service that is root starts it as root, and Enter makes
-// it the account's when nobody else can look into it any more. Another program is started as the
+// it the account's when no other process can look into it any more. Another program is started as the
 // account: between exec and Enter the account's other processes can trace it, but where they can
 // run and not read it (mode 0711).
 //

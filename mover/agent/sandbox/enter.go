@@ -20,7 +20,7 @@ const (
 	socketFD = 3
 	umask    = 0o022
 	oomScore = 500 // of 1000: it goes before the service
-	orphaned = 130 // exit code of a process whose service is gone
+	orphaned = 130 // exit code of a process after its service has ended
 )
 
 // Child is the first thing that the main of a program does which is started with
@@ -134,7 +134,7 @@ func (s *step) goes(path string) { s.path.Store(&path) }
 // unansweredAfter is how long a file system has for an answer before that is told.
 const unansweredAfter = 2 * time.Second
 
-// tell tells the service of a path whose file system does not answer, until quiet is called.
+// tell tells the service of a path on a file system that does not answer, until quiet is called.
 func (s *step) tell(conn net.Conn) (quiet func()) {
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -163,11 +163,11 @@ func (s *step) tell(conn net.Conn) (quiet func()) {
 	}
 }
 
-// become makes a process that root started that of an account, in all its threads. Until then its memory is root's, and from then on
-// nobody's who is not: the kernel clears what PR_SET_DUMPABLE sets at a change of uid (fs.suid_dumpable), so it is set on both sides.
+// become makes a process that root started that of an account, in all its threads. Only root can read its memory, before and after.
+// For that PR_SET_DUMPABLE is set on both sides: the kernel resets it at a change of uid (fs.suid_dumpable).
 func (a Account) become() error {
 	if os.Geteuid() != 0 {
-		return nil // it was started as who it is
+		return nil // it was started with these ids
 	}
 	groups, uids := make([]int, len(a.Groups)), a.uids()
 	for i, g := range a.Groups {
@@ -190,7 +190,7 @@ func (a Account) become() error {
 	return nil
 }
 
-// undumpable has nobody but root trace this process, read its memory, or take its descriptors.
+// undumpable lets only root trace this process, read its memory, or take its descriptors.
 func undumpable() error { return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }
 
 // seclude gives up what no worker needs, whatever its terms are.

@@ -12,8 +12,8 @@ import (
 	"datamove.dev/mover"
 )
 
-// Process is a running program that acts as somebody. Start makes one; whoever
-// started it stops it. All methods may be called from many goroutines.
+// Process is a running program with the ids of an account. Start makes one; the caller of
+// Start stops it. All methods may be called from many goroutines.
 type Process struct {
 	Conn     net.Conn // to the process. When it is closed or shut down, the process ends
 	Enforced Enforced // what confines it

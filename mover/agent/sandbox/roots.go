@@ -23,7 +23,7 @@ import (
 // mover opens that one, and makes its drafts there. A root of Read that does not
 // exist opens up nothing. One of Write that does not exist stands for the nearest directory
 // above it that does: rights can not be given later, so until the root is made, everything in
-// that directory can be written, as far as the account may. Whoever wants it narrower
+// that directory can be written, as far as the account may. A caller that wants it narrower
 // makes the root first.
 //
 // Of List only names are seen, in the directories and below them, and no content. A root of
@@ -31,7 +31,7 @@ import (
 type Confinement struct {
 	Read    []string // source trees
 	Write   []string // target trees, state directories
-	List    []string // directories whose names are needed
+	List    []string // directories to list
 	Devices []string // device nodes, to be read, written and asked (ioctl)
 }
 

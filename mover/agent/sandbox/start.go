@@ -18,11 +18,11 @@ import (
 	"datamove.dev/mover"
 )
 
-// Options are a process and as whom it acts.
+// Options are a program, its account and its confinement.
 type Options struct {
 	Path    string      // of the program; "" is this very one, even if its file was replaced
 	Args    []string    // after its name. Everybody on the node can read them
-	Account Account     // as whom
+	Account Account     // of the process
 	Root    bool        // the account may be root; without it that is refused
 	Roots   Confinement // zero reaches nothing but what every program needs
 	Env     []string    // all of its environment, KEY=VALUE; nothing is inherited
@@ -65,7 +65,7 @@ func Prestart(o Options) (*Prestarted, error) {
 }
 
 // Confine has the process begin, and returns when it is confined. After an error there is
-// no process any more. waits is told of a path whose file system does not answer the process; nil is not.
+// no process any more. waits is called with a path on a file system that does not answer; nil is no call.
 func (w *Prestarted) Confine(ctx context.Context, roots Confinement, waits func(path string)) (*Process, error) {
 	if err := w.p.admit(ctx, terms{w.o.Account, roots}, waits); err != nil {
 		return nil, w.o.failed(errors.Join(err, w.p.Stop(0)))
@@ -110,7 +110,7 @@ func (o Options) begin() (*Process, error) {
 	return p, nil
 }
 
-// identify tells the process who it is to be.
+// identify sends the process its account.
 func (p *Process) identify(who Account) error {
 	if err := p.Conn.SetWriteDeadline(time.Now().Add(startTimeout)); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (o Options) command(asRoot bool, socket, crash *os.File) *exec.Cmd {
 		cmd.Dir = "/"
 	}
 	cmd.Args = append([]string{name}, o.Args...)
-	if asRoot && o.Path != "" && !o.Account.Apart { // this very program becomes who it is to be by itself (Enter), as one apart has to, and nobody can look into it before
+	if asRoot && o.Path != "" && !o.Account.Apart { // this very program takes its ids by itself (Enter), as one apart has to, and no other process can look into it before
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: o.Account.UID, Gid: o.Account.GID, Groups: o.Account.Groups}
 	}
 	return cmd

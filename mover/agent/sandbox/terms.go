@@ -10,7 +10,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// terms is what Start tells the new process: who it should be, and its confinement.
+// terms is what Start tells the new process: its account and its confinement.
 type terms struct {
 	Account Account
 	Roots   Confinement
@@ -18,7 +18,7 @@ type terms struct {
 
 // reply is what Child answers. After one without Waits the socket belongs to the callers.
 type reply struct {
-	Waits    string // the path whose file system does not answer; "" is that it goes on or has ended
+	Waits    string // the path on a file system that does not answer; "" is that it goes on or has ended
 	Enforced Enforced
 	Error    string
 	Kind     int // of the error: 1 + its place in mover.Kinds; 0 is none of them

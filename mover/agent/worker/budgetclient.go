@@ -10,7 +10,7 @@ import (
 	"datamove.dev/tiering/burst/pricing"
 )
 
-// budgetClient is the money of the burst of a task. The coordinator has it, and knows whose it is.
+// budgetClient is the money of the burst of a task. The coordinator keeps the account.
 type budgetClient struct{ w *worker }
 
 // Reserve sets money aside.

@@ -163,7 +163,7 @@ func (b *bursting) keepRecord(ctx context.Context, r *burst.Record) error {
 	return fromAgent(ctx, err)
 }
 
-// leases are who needs the burst. When that can not be known, somebody may.
+// leases returns the leases on the burst. When they can not be read, it returns one entry with the error.
 func (b *bursting) leases(ctx context.Context) []string {
 	known, err := b.agent.Burst(ctx, &agentv1.ReadBurstRequest{})
 	if err != nil {

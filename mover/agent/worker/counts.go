@@ -44,7 +44,7 @@ func newCounts(job *agentv1.Job) *counts {
 	return c
 }
 
-// metered counts what is asked of the places that open opens.
+// metered counts the calls of the backends that open opens.
 func (c *counts) metered(open engine.Opener) engine.Opener {
 	return func(ctx context.Context, l location.Location, o engine.OpenOptions) (mover.Backend, error) {
 		p, err := open(ctx, l, o)

@@ -50,8 +50,8 @@ const (
 	resendPauseMost = 30 * time.Second
 )
 
-// sendManifest sends a manifest until somebody has taken it or will not. A coordinator
-// whose disk is full is waited for, as one that is away.
+// sendManifest sends a manifest until the coordinator takes or refuses it. It waits for a
+// coordinator with a full disk, as for one that is away.
 func (w *worker) sendManifest(ctx context.Context, spool io.ReadSeeker) error {
 	for pause := resendPause; ; {
 		err := w.sendOnce(ctx, spool)

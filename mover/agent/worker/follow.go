@@ -15,7 +15,7 @@ import (
 	"datamove.dev/tiering/catalog/changefeed/remote"
 )
 
-// Feeds makes the feed of changes in a place, which is at that path if it is a directory; close ends what it needs, and may be nil.
+// Feeds makes the feed of changes in a backend, which is at that path if it is a directory; close ends what it needs, and may be nil.
 type Feeds func(place mover.Backend, path string, kind *agentv1.FollowFeed) (f changefeed.Feed, close func() error, err error)
 
 // follow tells the coordinator of changes in the source, until it is told to end. Where the connection breaks, it begins anew: a feed without memory has
@@ -29,7 +29,7 @@ func (w *worker) follow(ctx context.Context) (engine.Report, error) {
 	return engine.Report{Elapsed: time.Since(begun)}, err
 }
 
-// tellChanges tells until nobody wants to hear, or nothing can be heard.
+// tellChanges reports changes until the coordinator refuses them, or the feed fails for good.
 func (w *worker) tellChanges(ctx context.Context, place mover.Backend, path string) error {
 	for pause := resendPause; ; pause = min(2*pause, resendPauseMost) {
 		began := time.Now()

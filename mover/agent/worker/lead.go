@@ -33,7 +33,7 @@ func (w *worker) lead(ctx context.Context) error {
 	switch end.Stopped = stopped; {
 	case how == agentv1.How_HOW_LOST || errors.Is(err, mover.ErrHeld) && w.lost(ctx):
 		w.discard(context.WithoutCancel(ctx), engine.Abandon)
-		return nil // nobody wants to hear it
+		return nil // the coordinator takes no report of a lost lead
 	case stopped && how == agentv1.How_HOW_CANCEL:
 		w.discard(context.WithoutCancel(ctx), engine.Discard)
 	}
@@ -80,7 +80,7 @@ func (w *worker) discard(ctx context.Context, drop func(context.Context, engine.
 	}
 }
 
-// lost reports whether somebody else leads the task by now.
+// lost reports whether this worker is not the lead of the task any more.
 func (w *worker) lost(ctx context.Context) bool {
 	return errors.Is(w.agent.mine("", w.job.GetEpoch())(context.WithoutCancel(ctx)), mover.ErrHeld)
 }

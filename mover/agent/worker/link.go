@@ -36,7 +36,7 @@ func dial(conn net.Conn) (*grpc.ClientConn, error) {
 		return c, nil
 	}
 	return grpc.NewClient("passthrough:///agent",
-		grpc.WithTransportCredentials(insecure.NewCredentials()), // a socket pair: nobody else is on it
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // a socket pair: no other process is on it
 		grpc.WithContextDialer(give),
 		grpc.WithNoProxy(),
 		grpc.WithDisableServiceConfig(),
@@ -116,12 +116,12 @@ func (a agent) mine(batch string, epoch uint64) func(context.Context) error {
 // forget lets go of what mine keeps of a batch.
 func (a agent) forget(batch string) { a.asked.Delete(batch) }
 
-// asker makes one call for all who ask while another one is under way: an answer
-// counts for those who asked before its call began.
+// asker makes one call for all callers that ask while another one is under way. An answer
+// counts for callers that asked before its call began.
 type asker struct {
 	mu      sync.Mutex
 	running bool
-	next    *round // of those who wait for the call after this one; nil is nobody
+	next    *round // of the callers that wait for the call after this one; nil is none
 }
 
 type round struct {
@@ -148,7 +148,7 @@ func (a *asker) ask(ctx context.Context, call func(context.Context) error) error
 	}
 }
 
-// run calls as long as somebody waits. When the agent is gone, so is the process.
+// run calls as long as callers wait. When the agent is gone, so is the process.
 func (a *asker) run(ctx context.Context, call func(context.Context) error) {
 	for {
 		a.mu.Lock()

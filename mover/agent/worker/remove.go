@@ -96,8 +96,8 @@ func (w *worker) mayRelease(ctx context.Context, r engine.Request) error {
 	return err
 }
 
-// removeRoot removes the folder itself, but for the root of a tier. That stays which is
-// not empty by now, or in a folder of somebody else: nothing is in it that was meant.
+// removeRoot removes the folder itself, but for the root of a tier. It stays if it is not
+// empty by now, or if the account may not remove it: its selected content is gone anyway.
 func (w *worker) removeRoot(target location.Location) {
 	asked, err := convert.Locate(w.job.GetSpec().GetTarget())
 	if err != nil || asked.Scheme == location.InTier && asked.Path == "" || target.Scheme != location.POSIX {

@@ -28,7 +28,7 @@ func (w *worker) site() backend.Resolver {
 	return s
 }
 
-// open opens a place, and has counted what is asked of it. It is a engine.Opener.
+// open opens a backend, and has its calls counted. It is an engine.Opener.
 func (w *worker) open(ctx context.Context, l location.Location, o engine.OpenOptions) (mover.Backend, error) {
 	s := w.site()
 	s.Strict = w.strict(l)

@@ -7,7 +7,7 @@ import (
 	"datamove.dev/mover/engine"
 )
 
-// sample sees whether whoever we are may read the source.
+// sample checks whether the account of this worker may read the source.
 func (w *worker) sample(ctx context.Context) (engine.Report, error) {
 	begun := time.Now()
 	l, err := w.at(w.job.GetSpec().GetSource())

@@ -43,7 +43,7 @@ func (w *worker) scan(ctx context.Context) (engine.Report, error) {
 	return engine.Report{Elapsed: time.Since(begun), Notes: notes}, nil
 }
 
-// sendWalk walks until all of it was taken, or nobody will.
+// sendWalk walks until the coordinator has taken all of it, or refuses it.
 func (w *worker) sendWalk(ctx context.Context, place mover.Backend) (*agentv1.PutWalkResponse, error) {
 	for pause := resendPause; ; {
 		w.state.State(engine.Moving, "")
@@ -105,14 +105,14 @@ const (
 	walkTold  = time.Second // between two words of how far it is
 )
 
-// paced is a place whose walk waits for its turn now and then, and tells how far it is.
+// paced is a backend with a walk that waits for its turn now and then, and reports its progress.
 type paced struct {
 	mover.Backend
 	w    *worker
 	seen atomic.Int64
 }
 
-// Unwrap lets others see what the place can do.
+// Unwrap shows what else the backend can do.
 func (p *paced) Unwrap() any { return p.Backend }
 
 // Walk implements catalog.Source.

@@ -99,7 +99,7 @@ func (s *sights) round(ctx context.Context) error {
 	return nil
 }
 
-// find finds the folders that patterns mean. Those whose names begin with a dot have to be named with it.
+// find finds the folders that match patterns. A name that begins with a dot needs a pattern that begins with one.
 func (s *sights) find(ctx context.Context, patterns []string) (names []string, err error) {
 	for _, pattern := range patterns {
 		at := []string{""}

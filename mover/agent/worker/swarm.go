@@ -56,7 +56,7 @@ func (m *member) view(o *agentv1.Swarm) p2p.View {
 	return v
 }
 
-// leave ends the membership. Who is being given something has to ask another one.
+// leave ends the membership. A node that waits for a piece of this one has to ask another one.
 func (m *member) leave() {
 	if m == nil {
 		return

@@ -345,12 +345,12 @@ func (t *tiering) remove(ctx context.Context, place mover.Backend) error {
 	return place.Sync(ctx)
 }
 
-// restriper is a place that can give a file another layout.
+// restriper is a backend that can give a file another layout.
 type restriper interface {
 	Restripe(ctx context.Context, e mover.Entry, words string) error
 }
 
-// releaser is a place that can give back the space of what is in its archive.
+// releaser is a backend that can give back the space of what is in its archive.
 type releaser interface {
 	Release(ctx context.Context, e mover.Entry) error
 }
@@ -379,7 +379,7 @@ func change[P any](ctx context.Context, t *tiering, place mover.Backend, what st
 	return nil
 }
 
-// restorer is a place that can give back what it has kept.
+// restorer is a backend that can give back what it has kept.
 type restorer interface {
 	Restore(ctx context.Context, name string) error
 }

@@ -52,7 +52,7 @@ func (l *Ledger) Apply(_ context.Context, r *ledgerv1.Record) error {
 }
 
 // apply writes a record to the store, all or nothing. Nothing else writes there but
-// who makes a store.
+// the code that makes a store.
 func (l *Ledger) apply(r *ledgerv1.Record) error {
 	if want := l.sequence.Load() + 1; r.GetSequence() != want {
 		return fmt.Errorf("%w: record %d where %d is next", mover.ErrConflict, r.GetSequence(), want)

@@ -5,8 +5,8 @@ import "time"
 // counterTime is the latest time that a change was made by, in nanoseconds since 1970.
 const counterTime = "time"
 
-// LastTime is the latest time by which anything was decided to have ended: whoever
-// decides next goes on from there, wherever the clock of the machine is by then.
+// LastTime is the latest time by which anything was decided to have ended. The next
+// decision continues from there, wherever the clock of the machine is by then.
 func LastTime(tx *Tx) (time.Time, error) {
 	n, err := counter(tx, counterTime)
 	return time.Unix(0, int64(n)).UTC(), err

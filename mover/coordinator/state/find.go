@@ -15,7 +15,7 @@ type TaskFilter struct {
 	States  []datamovev1.TaskState // none is all
 	Project string                 // "" is all
 	Owner   string                 // as User makes it; "" is all
-	Node    string                 // whose node-local tiers are meant; "" is all
+	Node    string                 // of node-local tiers; "" is all
 	Labels  map[string]string      // that a task must have, or, with the owner, a wish that waits for it
 	After   string                 // id of the task before the first one; "" begins at the beginning
 	Oldest  bool                   // first

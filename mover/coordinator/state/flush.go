@@ -19,7 +19,7 @@ type flush struct {
 	running bool
 	synced  uint64   // records up to this one are safe
 	note    *os.File // the file "synced"; nil before the first time
-	err     error    // a sync has failed: what is on the disk nobody knows any more
+	err     error    // a sync has failed: the state of the disk is unknown
 }
 
 func newFlush(l *Ledger, every time.Duration) *flush {
@@ -45,12 +45,12 @@ func (f *flush) upTo(sequence uint64) error {
 // all returns when every record that there is now is safe.
 func (f *flush) all() error { return f.upTo(f.l.sequence.Load()) }
 
-// sync does one sync for all who wait, without mu while it lasts.
+// sync does one sync for all waiting callers, without mu while it lasts.
 func (f *flush) sync() {
 	f.running = true
 	sequence := f.l.sequence.Load()
 	f.mu.Unlock()
-	err := f.l.through.Sync(context.Background()) // what is written must be synced, whoever still waits
+	err := f.l.through.Sync(context.Background()) // what is written must be synced, even if its caller has gone
 	f.mu.Lock()
 	f.running = false
 	if err == nil {
@@ -81,7 +81,7 @@ func (f *flush) failed() error {
 	return f.err
 }
 
-// begin syncs again and again what nobody waits for, until stop is called.
+// begin syncs periodically, for changes without a waiting caller, until stop is called.
 func (f *flush) begin() (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {

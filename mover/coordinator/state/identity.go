@@ -19,13 +19,13 @@ const format = 1
 
 // states of an identity.
 const (
-	stateNew       = "new"       // being made: nobody was told anything
+	stateNew       = "new"       // being made: no caller was told anything
 	stateReady     = "ready"     // there is a ledger
 	stateRestoring = "restoring" // a restore has begun and not ended
 )
 
 // identity is the file that says that a directory is a ledger, and which. Without
-// it, or with it and without a store, nothing is begun anew: somebody lost something.
+// it, or with it and without a store, no new ledger is made: data was lost.
 type identity struct {
 	Format int    `json:"format"`
 	Ledger string `json:"ledger"`

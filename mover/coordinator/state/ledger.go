@@ -1,6 +1,6 @@
 // Package state is the truth of the service: its tasks and their batches, agents,
 // datasets, replicas, leases, pins, kept drafts, usage, bursts and the accounts of teams,
-// and who may join.
+// join tokens and forgotten nodes.
 //
 // It owns one directory, with a Badger store in it, and these words: a [Table] has
 // rows, which are protobuf messages under keys made of their own fields; an [Index]
@@ -12,7 +12,7 @@
 // Promises:
 //
 //   - Concurrency: everything may be called from many goroutines, but a Tx is for one.
-//     Views see one moment and wait for nobody. Updates happen one after the other,
+//     Views see one moment and do not wait. Updates happen one after the other,
 //     all or nothing. One process at a time has a ledger open; a second gets mover.ErrHeld.
 //   - After kill -9: whatever an Update has returned for is there.
 //   - After a power cut: every Update that was Durable is there, others up to
@@ -82,9 +82,9 @@ type Ledger struct {
 
 	committed func(time.Duration, error)
 
-	writer   chan struct{} // holds one token: whoever changes the store; guards the next three
+	writer   chan struct{} // holds one token, of the change under way; guards the next three
 	nextLog  int           // number of the log that is not yet reserved
-	drafted  Tx            // the change whose turn it is
+	drafted  Tx            // the change under way
 	tallies  []tally       // that count what changes
 	sequence atomic.Uint64 // of the last record
 
@@ -261,7 +261,7 @@ func (l *Ledger) close(need int64) error {
 	return err
 }
 
-// leave lets nobody in any more, if there is room to close.
+// leave admits no further call, if there is room to close.
 func (l *Ledger) leave(need int64) (first bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -310,7 +310,7 @@ func (l *Ledger) watch() (stop func()) {
 			case <-end:
 				return
 			case <-tick.C:
-				_ = l.room(roomBytes) // a full disk gets the ballast; who changes something hears of the rest
+				_ = l.room(roomBytes) // a full disk gets the ballast; changes return the other errors
 			}
 		}
 	}()

@@ -34,7 +34,7 @@ type Range struct {
 	Reverse bool     // from the last to the first
 }
 
-// rows is a table without its type, for those who have encoded rows.
+// rows is a table without its type, for callers with encoded rows.
 type rows interface {
 	// row returns the key under which a row is stored.
 	row(key []byte) []byte
@@ -56,7 +56,7 @@ func newTable[M proto.Message](name string, letter byte, key func(M) []string) *
 	return t
 }
 
-// newIndex makes an index whose keys have a fixed number of parts.
+// newIndex makes an index. Its keys have a fixed number of parts.
 func newIndex[M proto.Message](t *Table[M], letter byte, parts int, keys func(M) [][]string) *Index[M] {
 	x := &Index[M]{t, letter, parts, keys}
 	t.indexes = append(t.indexes, x)

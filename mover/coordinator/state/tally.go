@@ -86,7 +86,7 @@ func (y *Tally[K]) add(by map[K]int64) {
 	}
 }
 
-// tally is a Tally without its type. Calls are made by whoever changes the store.
+// tally is a Tally without its type. Its methods are called only while a record is applied.
 type tally interface {
 	// change returns what has to be called when a record is in the store.
 	change(l *Ledger, r *ledgerv1.Record) (done func(), err error)

@@ -108,7 +108,7 @@ func names(m *datamovev1.Task, place string) []string {
 	return all
 }
 
-// Reads are the places whose content a task takes as it is. The content of a dataset it compares with a digest, so of a dataset it is none.
+// Reads are the locations from which a task takes content as it is. A dataset is none of them: its content is compared with a digest.
 func Reads(m *datamovev1.Task) (places []string) {
 	spec := m.GetSpec()
 	add := func(texts ...string) {

@@ -58,7 +58,7 @@ var errTooLarge = fmt.Errorf("%w: more than %d bytes, or too many rows, in one c
 // found is a key below a prefix, without it, and its value where that was asked for.
 type found struct{ key, value []byte }
 
-// Pages grow while they are read, so that who wants one row reads few.
+// Pages grow while they are read, so that a caller that wants one row reads few.
 const (
 	firstPage = 8
 	lastPage  = 512

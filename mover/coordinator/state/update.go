@@ -57,8 +57,8 @@ func (l *Ledger) Update(ctx context.Context, d Durability, change func(*Tx) erro
 	return nil
 }
 
-// turn runs change when nobody else does, and returns up to which record the ledger
-// goes then, and whether that is one of this change.
+// turn runs change while no other change runs. It returns the last record of the ledger
+// then, and whether that is one of this change.
 func (l *Ledger) turn(ctx context.Context, change func(*Tx) error) (upTo uint64, wrote bool, err error) {
 	select {
 	case l.writer <- struct{}{}:
