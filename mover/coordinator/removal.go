@@ -114,6 +114,9 @@ func (s *Service) retryRemovals(ctx context.Context, before time.Time) error {
 	err = s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
 		for _, r := range left {
 			now, err := getReplica(tx, r)
+			if ignoreGone(err) != nil {
+				return err
+			}
 			if err != nil || now.GetState() == whole || live(tx, now.GetTask()) {
 				continue
 			}
