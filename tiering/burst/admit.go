@@ -30,7 +30,7 @@ type Rule struct {
 	Teams      []string `yaml:"teams"`       // none is any
 }
 
-// DefaultAdmission is what is admitted where nobody says: training that would begin here more than 6 hours from now, or never, and is large or of high priority.
+// DefaultAdmission is what is admitted without rules of a site: training that would begin here more than 6 hours from now, or never, and is large or of high priority.
 const DefaultAdmission = `kind: BurstAdmission
 rules:
   - {name: large, jobs: training, waitAbove: 6h, gpusAtLeast: 64}

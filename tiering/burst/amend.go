@@ -8,7 +8,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// Amend says whether a declaration may take the place of another one, of a burst that is there: mover.ErrConflict names what may not change. Where it is, who pays and what has to come home stays; what is sent,
+// Amend says whether a declaration may take the place of another one, of a burst that is there: mover.ErrConflict names what may not change. Its location, its team and what has to come home stay; what is sent,
 // how long it lasts and what it may cost may change.
 func (b *Burst) Amend(was *Burst) error {
 	refuse := func(field string) error {

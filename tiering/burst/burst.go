@@ -26,7 +26,7 @@ type Metadata struct {
 
 // Spec is what a burst needs.
 type Spec struct {
-	Team        Name          `yaml:"team" declare:"required"` // whose account pays
+	Team        Name          `yaml:"team" declare:"required"` // its account pays
 	Job         Job           `yaml:"job" declare:"required"`
 	Cloud       Cloud         `yaml:"cloud" declare:"required"`
 	Link        Link          `yaml:"link" declare:"required"`
@@ -60,7 +60,7 @@ type Cloud struct {
 	Region     string      `yaml:"region" declare:"required"` // of the bucket, the file system and the instances
 	Prefix     Path        `yaml:"prefix"`                    // below the tier; "" is bursts/NAME
 	KMSKey     string      `yaml:"kmsKey"`                    // ARN of the key of the file system; "" is that of AWS for FSx
-	Role       string      `yaml:"role"`                      // ARN of the role to work under; "" is who we are
+	Role       string      `yaml:"role"`                      // ARN of the role to work under; "" is the identity of the caller
 	FileSystem *FileSystem `yaml:"fileSystem"`                // nil has the job read from the bucket
 }
 

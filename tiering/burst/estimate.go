@@ -26,7 +26,7 @@ type Estimate struct {
 	Saves int64         `json:"saves"`          // checkpoints that come home
 	Home  int64         `json:"home"`           // bytes that come home
 	Lags  time.Duration `json:"lags"`           // that the largest checkpoint takes to come home
-	Late  []string      `json:"late,omitempty"` // directories whose objective can not be held over this link
+	Late  []string      `json:"late,omitempty"` // directories with an objective that can not be held over this link
 	Basis []string      `json:"basis"`
 	Bill  pricing.Bill  `json:"bill"`
 
@@ -54,7 +54,7 @@ func (l *Link) Over(bytes int64) time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// overMost bounds what a link takes, and who waits so long does not.
+// overMost bounds what a link takes: no user waits so long.
 const overMost = 100 * spanMost
 
 // Estimate says what a burst takes that has so much to send, at the prices of a book, when used is what the account has used of its rates this month.

@@ -22,7 +22,7 @@ type Sight struct {
 
 	Activity *Activity // nil is not known
 	Pending  int       // data repository tasks that have not ended
-	Leases   []string  // who needs it
+	Leases   []string  // the holders that need it
 }
 
 // The kinds of what is looked at.
@@ -88,7 +88,7 @@ func judge(s *Sight, r *Record, now time.Time) (take, ours bool, name Name, why 
 	if s.Kind == FileSystemSight {
 		seen := *s.Activity
 		if !seen.Written.IsZero() {
-			seen.Written = seen.Written.Add(-Figure) // it may have been before that came home; who takes it down exports once more, and looks again
+			seen.Written = seen.Written.Add(-Figure) // it may have been before that came home; the step that takes it down exports once more, and looks again
 		}
 		if missing := r.Missing(b, &seen); len(missing) > 0 {
 			return false, true, name, "not home and verified: " + strings.Join(missing, ", ")

@@ -18,7 +18,7 @@ import (
 type Record struct {
 	ID          string    `json:"id"`          // random: it is in tags and tokens
 	Declaration string    `json:"declaration"` // its text
-	Owner       string    `json:"owner"`       // who declared it
+	Owner       string    `json:"owner"`       // the account that declared it
 	State       State     `json:"state"`
 	Made        time.Time `json:"made"`
 	Changed     time.Time `json:"changed"`
@@ -69,7 +69,7 @@ const (
 	ReleaseWork = "RELEASE_DATA_FROM_FILESYSTEM" // of what was exported
 )
 
-// Staged is a directory whose data is in the bucket.
+// Staged is a directory with its data in the bucket.
 type Staged struct {
 	To    Path      `json:"to"`
 	At    time.Time `json:"at"`

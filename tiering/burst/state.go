@@ -33,7 +33,7 @@ func States() []State { return []State{Declared, Staging, Creating, Importing, R
 // May reports whether a state may come after this one.
 func (s State) May(then State) bool { return slices.Contains(next[s], then) }
 
-// Ended reports whether nothing is to be done any more. What is no state has not ended: nobody knows what of it is in AWS.
+// Ended reports whether nothing is to be done any more. What is no state has not ended: it is unknown what of it is in AWS.
 func (s State) Ended() bool {
 	then, known := next[s]
 	return known && len(then) == 0

@@ -61,7 +61,7 @@ func eachOST(ctx context.Context, o hardware.Options, dir string, fd int, layout
 	return all, nil
 }
 
-// onOST makes a directory whose new files lie on one OST.
+// onOST makes a directory in which new files lie on one OST.
 func onOST(ctx context.Context, dir string, index int, layouts lustre.Layouts) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err

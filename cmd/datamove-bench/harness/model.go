@@ -121,7 +121,7 @@ func alone(cluster *roofline.Cluster, files []string) error {
 	return nil
 }
 
-// required says that a verdict is not what somebody wants it to be.
+// required says that a verdict is not the required one.
 func required(r roofline.Report, least roofline.Verdict) error {
 	if least == "" || slices.Index(verdicts, r.Verdict) >= slices.Index(verdicts, least) {
 		return nil

@@ -145,7 +145,7 @@ func readRun(file string, in io.Reader) (*result.Run, error) {
 	if err != nil {
 		var at *os.PathError
 		if errors.As(err, &at) {
-			err = at.Err // who has called says where
+			err = at.Err // the caller says where
 		}
 		return nil, err
 	}

@@ -145,7 +145,7 @@ func (o *options) driver(log *slog.Logger) (*csi.Driver, *kube.Cluster, error) {
 // heldFile is beside the socket: what datasets the node has for pods, for a time without the coordinator.
 const heldFile = "held.json"
 
-// staging is the mover, whose coordinator a node can be without for a while.
+// staging is the mover; a node can be without its coordinator for a while.
 func (o *options) staging(service string, f *fsclient.Files) csi.Staging {
 	dial := func(ctx context.Context) (*api.Client, error) { return api.Dial(ctx, service, api.Options{}) }
 	m := &datasetclient.Mover{Dial: dial, Node: o.node, Label: "csi-copy"}

@@ -19,7 +19,7 @@ import (
 	"datamove.dev/csi/fsworker"
 )
 
-// handCommand starts this program as a hand. Nobody else calls it.
+// handCommand starts this program as a worker of the file system. Only the driver calls it.
 const handCommand = "hand"
 
 var version = "unknown"

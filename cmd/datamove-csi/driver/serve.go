@@ -50,7 +50,7 @@ func beside(ctx context.Context, d *csi.Driver) {
 	all.Wait()
 }
 
-// identity is as whom this process leads: its pod's name, and what no other one has.
+// identity is the name under which this process leads: that of its pod, and a part that no other process has.
 func identity() string {
 	name, _ := os.Hostname() // without, the rest is enough
 	return name + "_" + rand.Text()

@@ -63,7 +63,7 @@ func none(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// offline is a driver that answers nobody.
+// offline is a driver that answers no calls.
 func (o *options) offline(do func(*csi.Driver) error) error {
 	config, err := o.read()
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"datamove.dev/mover/units"
 )
 
-// answers is who has a catalog: a service, or this process.
+// answers is a catalog: that of a service, or of this process.
 type answers interface {
 	find(context.Context, *pb.FindFilesRequest) iter.Seq2[*pb.FileInfo, error]
 	sum(context.Context, *pb.SumFilesRequest) (*pb.SumFilesResponse, error)
@@ -35,7 +35,7 @@ func (c *catalogued) flags(flags *pflag.FlagSet) {
 	parsedVar(flags, &c.maxAge, "max-age", parseSpan, "scan first when the last scan is older than this `TIME`, like 12h or 7d (default: take what is there)")
 }
 
-// catalogue has a question answered by who has the catalog of its location, and says how old the answer is.
+// catalogue asks the catalog of a location, and says how old the answer is.
 func (a *app) catalogue(ctx context.Context, command string, asked *pb.Question, c catalogued, body func(context.Context, answers) error) error {
 	address, err := a.service()
 	if err != nil {

@@ -84,7 +84,7 @@ func killed(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == unix.SIGPIPE {
-			return exitOf(128 + int(unix.SIGPIPE)) // as a shell has it: nobody reads what is printed
+			return exitOf(128 + int(unix.SIGPIPE)) // as in a shell: there is no reader of the output
 		}
 	}
 	return fmt.Errorf("its process ended: %w", err)
@@ -112,7 +112,7 @@ func toFirst() *os.File {
 	return os.NewFile(uintptr(fd), "the first process")
 }
 
-// part ends the second process. Whoever reads what it prints sees its end, also when it
+// part ends the second process. The reader of its output sees the end, also when it
 // stays.
 func part(first *os.File, code int) {
 	if null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0); err == nil {
@@ -120,6 +120,6 @@ func part(first *os.File, code int) {
 			_ = unix.Dup3(null, fd, 0) // one of them may be closed
 		}
 	}
-	_, _ = first.Write([]byte{byte(code)}) // nobody reads it who was killed
+	_, _ = first.Write([]byte{byte(code)}) // a killed process does not read it
 	os.Exit(code)
 }

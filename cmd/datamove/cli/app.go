@@ -45,7 +45,7 @@ type app struct {
 	logLevel       string
 	verbose, quiet bool
 
-	inJob bool // the environment is that of a job, whose user has his own for this program: the configuration is that of the site
+	inJob bool // the environment is that of a job of a user: the configuration is that of the site
 	begun bool // a command has taken over: errors are no longer those of flags
 
 	mu     sync.Mutex // guards what follows
@@ -98,7 +98,7 @@ func (a *app) do(body func(ctx context.Context, args []string) error) func(*cobr
 			return mover.Misusef("--verbose and --quiet exclude each other")
 		}
 		a.noteMisspelled()
-		if a.stops == nil { // a test, whose process does not end with it
+		if a.stops == nil { // a test: its process does not end with it
 			return body(a.telling(a.inTrace(cmd.Context()), cmd), args)
 		}
 		return a.attended(cmd.Context(), cmd.Name(), func() error { return body(a.telling(a.inTrace(cmd.Context()), cmd), args) })

@@ -89,7 +89,7 @@ func (u *bursts) estimate(ctx context.Context, file string) (b *burst.Burst, e b
 	return b, e, by, adviseAsked(err, listBursts)
 }
 
-// estimateBy has a service estimate a burst: it looks at the data as whoever asks.
+// estimateBy has a service estimate a burst: it looks at the data as the caller.
 func (u *bursts) estimateBy(ctx context.Context, c *api.Client, b *burst.Burst) (e burst.Estimate, by burst.Admitted, err error) {
 	err = u.apply(ctx, c, "burst estimate", formatTable, &pb.ApplyBurstRequest{Step: pb.BurstStep_BURST_STEP_ESTIMATE, Declaration: b.Text}, func(t *pb.Task) error {
 		f, err := foundBy(t)

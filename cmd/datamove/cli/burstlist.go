@@ -118,7 +118,7 @@ func recordsOf(ctx context.Context, c *api.Client, gone bool) func(yield func(*b
 
 // complete completes the names of bursts.
 func (u *bursts) complete(cmd *cobra.Command, _ []string, _ string) (names []string, _ cobra.ShellCompDirective) {
-	_ = u.ask(cmd.Context(), listBursts, func(c *api.Client) error { // who completes hears of nothing that went wrong
+	_ = u.ask(cmd.Context(), listBursts, func(c *api.Client) error { // a completion tells no errors
 		for b, err := range c.Bursts(cmd.Context(), &pb.ListBurstsRequest{}) {
 			if err != nil {
 				return err

@@ -45,7 +45,7 @@ type checkpoints struct {
 	profile checkpoint.Profile
 }
 
-// profiled adds the flag that says whose checkpoints they are.
+// profiled adds the flag with the profile of the checkpoints.
 func (c *checkpoints) profiled(flags *pflag.FlagSet) {
 	one := &chosen[checkpoint.Profile]{dst: &c.profile}
 	for _, p := range checkpoint.Profiles() {

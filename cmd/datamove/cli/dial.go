@@ -51,7 +51,7 @@ func (a *app) service() (string, error) {
 	return address, nil
 }
 
-// usual is where a service of this machine is that nobody has configured: that of
+// usual is where a service of this machine is without a configuration: that of
 // root, or else our own.
 func (a *app) usual() string {
 	if run := a.env("XDG_RUNTIME_DIR"); filepath.IsAbs(run) && !exists(strings.TrimPrefix(config.DefaultListen, "unix://")) {
@@ -86,7 +86,7 @@ func (a *app) client(ctx context.Context) (*api.Client, error) {
 // nameService is what helps where no service is configured, and none runs here.
 const nameService = "--service ADDRESS, DATAMOVE_SERVICE or service: in the configuration, which name one that runs elsewhere; docs/guides/service.md says how one begins here"
 
-// dial connects to the service at an address. If nobody is there, try is what to do.
+// dial connects to the service at an address. If there is no service, try is the remedy.
 func (a *app) dial(ctx context.Context, address, try string) (*api.Client, error) {
 	var o api.Options
 	if isRemote(address) {
@@ -104,7 +104,7 @@ func (a *app) dial(ctx context.Context, address, try string) (*api.Client, error
 
 func isRemote(address string) bool { return strings.HasPrefix(address, "tcp://") }
 
-// newIdentity is what helps a person whose certificate a service does not take.
+// newIdentity is the remedy for a certificate that a service refuses.
 const newIdentity = "a new certificate (datamove service identity, by the operator of the service)"
 
 // adviseDial says what to do about a service that can not be called.

@@ -117,7 +117,7 @@ func (a *app) examine(ctx context.Context, args []string, s slurmFlags) []doctor
 	return slices.Concat(append([][]doctor.Finding{found}, each...)...)
 }
 
-// examineService asks the service who it is, where there is one.
+// examineService asks the service for its name, where there is one.
 func (a *app) examineService(ctx context.Context) []doctor.Finding {
 	address, err := a.service()
 	if err != nil || address == "" {

@@ -12,7 +12,7 @@ import (
 	"datamove.dev/mover/units"
 )
 
-// parsed is a flag whose text is read by a function.
+// parsed is a flag with a text that a function reads.
 type parsed[T any] struct {
 	dst   *T
 	parse func(string) (T, error)

@@ -52,7 +52,7 @@ const cancelTime = 15 * time.Second
 // it. One that others wait for does not.
 const phaseCancelling = "cancelling"
 
-// cancel ends the task, because whoever waits for it was told to stop.
+// cancel ends the task, because this process, which waits for it, was told to stop.
 func (t *task) cancel(ctx context.Context, c *api.Client, w *watcher) (*pb.Task, error) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
 	defer stop()

@@ -18,7 +18,7 @@ import (
 	"datamove.dev/tiering/slurm"
 )
 
-// exitFault is how a hook ends whose node is broken. Slurm takes the node out of service for it: no other exit code but 0 may come of a hook.
+// exitFault is how a hook ends on a broken node. Slurm takes the node out of service for it: no other exit code but 0 may come of a hook.
 const exitFault = 1
 
 func (a *app) hookCommand() *cobra.Command {
@@ -45,13 +45,13 @@ log of slurmd.`,
 	return cmd
 }
 
-// Of a hook's deadline its work may take so much, and who waits for the work: the rest is for starts and ends of processes on a busy node.
+// Of a hook's deadline its work, and the wait for it, may take so much: the rest is for starts and ends of processes on a busy node.
 const (
 	workShare = 0.8
 	waitShare = 0.9
 )
 
-// nodeHook is a hook on a node. Its work is done by a second process, so that a disk which hangs keeps nobody: when its time is over the first one ends.
+// nodeHook is a hook on a node. Its work is done by a second process, so that a disk which hangs keeps no hook: when its time is over the first one ends.
 func (a *app) nodeHook(name, short string, body func(context.Context, *slurm.Site) error) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, DisableFlagParsing: true} // nothing that Slurm adds some day is an error
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

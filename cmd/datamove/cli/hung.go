@@ -15,7 +15,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// A call of the kernel on a mount whose server is away hears no context, and lasts until the server is back. Linux tells in which call each thread of
+// A call of the kernel on a mount without its server hears no context, and lasts until the server is back. Linux tells in which call each thread of
 // this process is (/proc/self/task/*/syscall, proc(5)); a thread that stays in the same one, and does not run, waits in it. So no call has to be noted
 // where it is made, and none is missed: of sources, targets, locks, journals and the home alike.
 

@@ -45,7 +45,7 @@ func (a *app) identity() (*tls.Config, error) {
 	}), nil
 }
 
-// identityFile stands beside the configuration of the person who runs us.
+// identityFile stands beside the configuration of the user.
 func (a *app) identityFile() string {
 	if file := a.env("DATAMOVE_IDENTITY"); file != "" {
 		return file

@@ -137,7 +137,7 @@ type layoutWords struct {
 	advise     bool
 	remove     bool
 	mdts       int  // that a new directory is spread over; 0 makes none
-	block      bool // whoever has a file open waits
+	block      bool // processes that have a file open wait
 }
 
 // flagsOf adds them to a command.

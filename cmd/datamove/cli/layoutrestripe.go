@@ -69,7 +69,7 @@ func (a *app) restriped(ctx context.Context, m *mounted, w *layoutWords, q *requ
 	return path, to, err
 }
 
-// restriper is who moves the content of a file on this file system.
+// restriper moves the content of a file on its file system.
 func (m *mounted) restriper(path string) (lustre.Restriper, error) {
 	if r, ok := m.Layout.(lustre.Restriper); ok {
 		return r, nil

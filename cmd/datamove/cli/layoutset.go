@@ -110,7 +110,7 @@ func (a *app) setDefault(ctx context.Context, path string, w *layoutWords, q *re
 	return nil
 }
 
-// makeDir makes a directory whose entries are spread, and says how its files are striped.
+// makeDir makes a directory with spread entries, and returns how its files are striped.
 func (a *app) makeDir(ctx context.Context, path string, w *layoutWords, q *requestWords) error {
 	m, err := a.striped(ctx, filepath.Dir(path))
 	if err != nil {
@@ -232,14 +232,14 @@ func (a *app) wanted(ctx context.Context, m *mounted, w *layoutWords, q *request
 func (a *app) checkTargets(ctx context.Context, m *mounted, l *lustre.Layout) error {
 	c, err := m.Layout.Cluster(ctx, m.fd)
 	if err != nil || len(c.OSTs) == 0 {
-		return nil // whoever sets the layout finds out
+		return nil // the call that sets the layout finds out
 	}
 	for i := range l.Components {
 		one := &l.Components[i]
 		members, there := c.Pools[one.Pool]
 		if one.Pool != "" && !there {
 			if len(c.Pools) == 0 {
-				continue // not everybody may see them; whoever sets the layout looks again
+				continue // not every account may see them; the call that sets the layout looks again
 			}
 			return advise(mover.Misusef("%s has no pool %q", mover.Printable(m.Mount), one.Pool), "one of: "+known(strings.Join(slices.Sorted(maps.Keys(c.Pools)), ", ")))
 		}

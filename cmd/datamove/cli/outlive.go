@@ -70,7 +70,7 @@ type first struct {
 
 // outlives is what the second process knows of the first one, by what that has put into its environment.
 func outlives(told string) *first {
-	signal.Ignore(syscall.SIGPIPE) // nobody may read what we say
+	signal.Ignore(syscall.SIGPIPE) // the reader of our output may be gone
 	f := &first{pipe: os.NewFile(3, "the first process"), ended: make(chan struct{})}
 	controllers, run, _ := strings.Cut(told, " ")
 	f.run = run
@@ -79,7 +79,7 @@ func outlives(told string) *first {
 		f.slurm = append(f.slurm, 4+i)
 	}
 	go func() {
-		_, _ = f.pipe.Read(make([]byte, 1)) // nobody writes there
+		_, _ = f.pipe.Read(make([]byte, 1)) // nothing is written there: it ends with the other side
 		close(f.ended)
 	}()
 	return f
@@ -91,7 +91,7 @@ func (f *first) Run() string { return f.run }
 // Ended implements controller.First.
 func (f *first) Ended() <-chan struct{} { return f.ended }
 
-// Gone implements controller.First. It asks the kernel: who has just gone is gone.
+// Gone implements controller.First. It asks the kernel, which knows at once.
 func (f *first) Gone() bool {
 	end := []unix.PollFd{{Fd: int32(f.pipe.Fd())}}
 	n, err := unix.Poll(end, 0)
@@ -138,7 +138,7 @@ func controllers(pid int) (all []*os.File) {
 	return all
 }
 
-// parentOf reads the name of a process, and who has started it: see proc_pid_stat(5).
+// parentOf reads the name of a process, and of its parent: see proc_pid_stat(5).
 func parentOf(pid int) (name string, parent int, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -134,7 +134,7 @@ func (l *lines) Flush() error {
 	return l.err
 }
 
-// shown is text of somebody else as a terminal may have it: nothing in it moves the
+// shown is foreign text as a terminal may have it: nothing in it moves the
 // cursor, changes colours or begins a line.
 func shown(text string) string {
 	return strings.Map(func(r rune) rune {

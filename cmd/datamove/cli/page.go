@@ -42,7 +42,7 @@ service.`,
 
 // page serves the page of the service to this person until ctx ends.
 func (a *app) page(ctx context.Context, port uint16) error {
-	c, err := a.client(ctx) // says what is wrong, if nobody is there
+	c, err := a.client(ctx) // it says what is wrong, if there is no service
 	if err != nil {
 		return err
 	}

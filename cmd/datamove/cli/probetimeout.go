@@ -13,14 +13,14 @@ import (
 	"datamove.dev/mover/remedy"
 )
 
-// How long somebody who looks waits for an answer. A system call on a mount whose server
+// How long a probe waits for an answer. A system call on a mount whose server
 // is gone hears no context, and may last for ever: it is left behind, with the thread
 // that it holds, and ends with the process.
 const (
 	// answerTime is for the kernel: it takes milliseconds, and seconds where a server is
 	// busy. A server that is being replaced takes minutes, which is what is to be told.
 	answerTime = 10 * time.Second
-	// toolTime is for what a vendor's tools and servers are asked, whose calls have a limit
+	// toolTime is for what calls of a vendor's tools and servers, which have a limit
 	// of their own (a minute, package gpfs).
 	toolTime = 3 * time.Minute
 	// mostAsked is how many file systems are asked at once, and so how many threads are
@@ -72,7 +72,7 @@ func (s *silence) short() string { return fmt.Sprintf("no answer in %d s", int(s
 // silenceMend is what to do about it.
 var silenceMend = remedy.For(remedy.Case{Kind: mover.ErrTimeout, Backend: remedy.Files})
 
-// told says what there is to do about an error, if it is that nobody answered.
+// told says what there is to do about an error, if it is that no answer came.
 func told(err error) error {
 	var s *silence
 	if errors.As(err, &s) {

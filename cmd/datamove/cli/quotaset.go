@@ -227,7 +227,7 @@ func (a *app) limit(ctx context.Context, path string, w *quotaWords) error {
 		return advise(mover.Misusef("%s is in no project", mover.Printable(path)), "--project ID, which puts it into one")
 	}
 	if _, settled := m.Quota.(lustre.ProjectMaker); moved && settled {
-		// Directories stay where they are: the limits of somebody else are not touched before that is said.
+		// Directories stay where they are: the limits of another project are not touched before that is said.
 		return kindly(m.Quota.SetProject(ctx, m.fd, p))
 	}
 	if w.limits() {

@@ -15,7 +15,7 @@ import (
 	"datamove.dev/mover/task/convert"
 )
 
-// choose finds out who does the task. only names a flag with which it is this
+// choose finds out which process does the task. only names a flag with which it is this
 // process in any case; "" is none.
 func (t *task) choose(only string) error {
 	address, err := t.app.service()
@@ -38,7 +38,7 @@ func (t *task) choose(only string) error {
 	return nil
 }
 
-// locate reads a location for who does the task. A service knows its own tiers and
+// locate reads a location for the process that does the task. A service knows its own tiers and
 // datasets, but not our working directory.
 func (t *task) locate(arg string) (location.Location, error) {
 	if t.at != "" {

@@ -59,7 +59,7 @@ var replicasListing = listing[*pb.Replica]{
 	name: (*pb.Replica).GetLocation,
 }
 
-// checkedWord is how a replica was checked. Of one that is whole, and that nobody relies on
+// checkedWord is how a replica was checked. Of one that is whole, and that nothing relies on
 // any more, it is a warning.
 func checkedWord(r *pb.Replica) string {
 	if r.GetState() == pb.ReplicaState_REPLICA_STATE_WHOLE && r.GetLevel() == pb.Level_LEVEL_UNSPECIFIED {

@@ -132,8 +132,8 @@ func holds(path, folder string) bool {
 	return false
 }
 
-// homeIn names somebody whose home lies in a path, or is it: of people and of root, and whatever is directly below /home, where a directory
-// service may know whose it is.
+// homeIn names an account with its home in a path, or is it: of people and of root, and whatever is directly below /home, where a directory
+// service may know its account.
 func homeIn(path string) (name string) {
 	inside := strings.Trim(path, "/")
 	if inside == "home" {
@@ -289,7 +289,7 @@ func (t *task) wouldRemove(counted usageView) error {
 }
 
 // removeRoot removes the folder itself, which is the root of a place and not one of
-// its entries. It is empty, or else somebody has put something there meanwhile.
+// its entries. It is empty, or else another process has put something there meanwhile.
 func removeRoot(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -12,8 +12,8 @@ import (
 	"datamove.dev/mover/units"
 )
 
-// room refuses a directory whose project has used up a quota that the file system enforces. One that there is not yet will be in the project of
-// that above it. What can not be seen from here is let through: who writes there hears of it.
+// room refuses a directory of a project that has used up a quota that the file system enforces. One that there is not yet will be in the project of
+// that above it. What can not be seen from here is let through: the write hears of it.
 func (a *app) room(ctx context.Context, dir string) error {
 	full, err := question(ctx, a, dir, isFull)
 	for errors.Is(err, mover.ErrNotExist) && dir != filepath.Dir(dir) {

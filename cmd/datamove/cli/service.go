@@ -39,7 +39,7 @@ type serviceView struct {
 	TasksQueued  int64      `json:"tasks_queued"`
 	TasksRunning int64      `json:"tasks_running"`
 	Agents       int32      `json:"agents"`
-	Caller       string     `json:"caller"` // who you are to it
+	Caller       string     `json:"caller"` // as the service sees the caller
 	UID          uint32     `json:"uid"`
 	Roles        []string   `json:"roles"`
 	Projects     []string   `json:"projects"`

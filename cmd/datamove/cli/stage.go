@@ -133,7 +133,7 @@ func (s *stage) run(ctx context.Context, arg string) error {
 // errThere is the answer that needs no task.
 var errThere = errors.New("a whole replica is there")
 
-// holder is who holds a lease that names nobody.
+// holder is the holder of a lease that names none.
 func (a *app) holder() string {
 	if job := a.env("SLURM_JOB_ID"); job != "" {
 		if c, err := a.config(); err == nil && c.Slurm.Cluster != "" {
@@ -152,7 +152,7 @@ type stageView struct {
 	Report  *reportView  `json:"report,omitempty"` // of the task that brought it; absent when it was there
 }
 
-// tellReplica tells where the replica is, and who holds it.
+// tellReplica tells where the replica is, and its holder.
 func (s *stage) tellReplica(ctx context.Context, r engine.Report, err error) error {
 	if err == nil && s.id != "" {
 		if ferr := s.find(ctx); ferr != nil {

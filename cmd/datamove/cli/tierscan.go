@@ -185,7 +185,7 @@ type scanView struct {
 	Unread      int64      `json:"unread"`
 	UnreadNames []string   `json:"unread_names,omitempty"`
 
-	Following *followingView `json:"following,omitempty"` // absent: nobody tells of changes
+	Following *followingView `json:"following,omitempty"` // absent: the tier has no feed
 }
 
 func viewScan(s *pb.Scan) scanView {

@@ -15,10 +15,10 @@ import (
 	"datamove.dev/mover/units"
 )
 
-// gap is why replicas of a tier are open to more than those who were let in.
+// gap is why replicas of a tier are open to more accounts than those that were let in.
 type gap struct{ tier, why string }
 
-// examineReplicas warns of tiers whose replicas have no gate or no seal. Who may not list them hears nothing of it.
+// examineReplicas warns of tiers whose replicas have no gate or no seal. An account that may not list them gets no warning.
 func examineReplicas(ctx context.Context, c *api.Client) []doctor.Finding {
 	gaps := map[gap]map[string]int64{} // replicas by node
 	for r, err := range c.Replicas(ctx, &pb.ListReplicasRequest{}) {

@@ -4,7 +4,7 @@
 // A check is a small function that returns a [Finding], or several. It never fails
 // itself: what keeps it from looking is a finding. Checks leave nothing behind;
 // what they write to try a place has a temporary name that walks ignore, so that
-// even a doctor who is killed does no harm.
+// even a doctor that is killed does no harm.
 //
 // Which places to look at, and how findings are printed, is left to the command.
 // TestEveryFaultIsNamed seeds faults, and wants each found with its mend.

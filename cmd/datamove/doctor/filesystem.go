@@ -15,7 +15,7 @@ import (
 	"datamove.dev/mover/units"
 )
 
-// HighShare is how full a target, or a project, is when somebody should look at it.
+// HighShare is how full a target, or a project, is when an operator should look at it.
 const HighShare = 0.85
 
 // FileSystem asks the file system of an open directory what only it knows: quotas of

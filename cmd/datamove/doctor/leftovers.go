@@ -19,7 +19,7 @@ import (
 const lockName = ".datamove-lock"
 
 // The bounds of looking for leftovers: names of one folder that are looked at, and
-// the age from which a temporary name is nobody's.
+// the age from which no process has a temporary name any more.
 const (
 	maxLeftovers = 100_000
 	leftAfter    = 24 * time.Hour
@@ -44,7 +44,7 @@ func leftovers(dir string) []Finding {
 	return found
 }
 
-// oldDrafts counts temporary names that nobody has written to for a day.
+// oldDrafts counts temporary names without a write for a day.
 func oldDrafts(dir string) (n int64) {
 	f, err := os.Open(dir)
 	if err != nil {

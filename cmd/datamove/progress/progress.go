@@ -80,7 +80,7 @@ func Start(w io.Writer, o Options, sample func() Sample) *Display {
 	return d
 }
 
-// Stop takes the live lines away. It is for the one who called Start, once.
+// Stop takes the live lines away. The caller of Start calls it, once.
 func (d *Display) Stop() {
 	close(d.stop)
 	<-d.ended

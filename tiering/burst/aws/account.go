@@ -28,8 +28,8 @@ import (
 // Options say which account. Region has no default.
 type Options struct {
 	Region string
-	Keys   s3.Session // who we are
-	Role   string     // ARN of the role to work under; "" is who we are
+	Keys   s3.Session // the identity of the caller
+	Role   string     // ARN of the role to work under; "" is that of the caller
 	Policy string     // that its session is held to (burst.SessionPolicy)
 	Name   string     // of the session, in the trail of AWS; "" is datamove
 
@@ -65,7 +65,7 @@ func Open(o Options) *Account {
 	}))
 }
 
-// bounded is a client whose answers have an end.
+// bounded is a client with bounded answers.
 type bounded struct{ aws.HTTPClient }
 
 // answerMost is how many bytes an answer may have: a page of CloudWatch has some.

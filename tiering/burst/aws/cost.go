@@ -18,7 +18,7 @@ import (
 // costPages bounds an answer.
 const costPages = 100
 
-// Costs are those of what has the tag of a burst, of the days from one on up to another. The tag has to be activated for cost allocation by who owns the account, and is known a day later.
+// Costs are those of what has the tag of a burst, of the days from one on up to another. The tag has to be activated for cost allocation by the owner of the account, and is known a day later.
 // A call costs money itself: $0.01, as AWS says.
 func (a *Account) Costs(ctx context.Context, from, to time.Time) (all []burst.Cost, err error) {
 	in := &costexplorer.GetCostAndUsageInput{Granularity: types.GranularityDaily, Metrics: []string{"UnblendedCost"},

@@ -2,7 +2,7 @@
 // did (CloudWatch), what was paid (Cost Explorer), and a session under a role (STS).
 //
 // An [Account] is AWS in one region, under one identity. Each call is one of the API's, tried again with growing, random pauses while AWS says that it is too busy or has failed; what is made has a
-// token, so that a call whose answer is lost can be made again. [Account.Await] waits for a state. Nothing is decided here, and nothing is remembered: that is package burst. Errors are of
+// token, so that a call can be made again when its answer is lost. [Account.Await] waits for a state. Nothing is decided here, and nothing is remembered: that is package burst. Errors are of
 // the kinds of mover, in one table (kindOf). What is odd in an answer is mover.ErrCorrupt, and nothing is concluded from it. An Account may be used by any number of goroutines. TestOperations, TestKinds, TestAnswerLost, TestExpiry
 // and TestHostile show it.
 //

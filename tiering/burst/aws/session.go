@@ -15,7 +15,7 @@ const (
 	sessionEarly = 5 * time.Minute // that a session is renewed before its end
 )
 
-// session is who works under a role: keys that end, and are asked for again.
+// session has the keys of a role, which end and are asked for again.
 type session struct {
 	account            *Account
 	role, policy, name string

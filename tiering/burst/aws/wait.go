@@ -11,7 +11,7 @@ const (
 	lookMost  = time.Minute     // and the longest
 )
 
-// Await looks again and again, with growing pauses, of which a third is chance so that many who wait do not come at once, until look says that it is over, or ctx ends.
+// Await looks again and again, with growing pauses, of which a third is chance so that many callers do not come at once, until look says that it is over, or ctx ends.
 func (a *Account) Await(ctx context.Context, look func(context.Context) (over bool, err error)) error {
 	for pause := lookFirst; ; pause = min(lookMost, pause*3/2) {
 		over, err := look(ctx)

@@ -23,7 +23,7 @@ type Account struct {
 	Cap    pricing.Money // 0 is nothing at all
 	Period Period        // empty means Month
 	WarnAt int           // percent of the cap from which on it is said; 0 means 80
-	Ask    string        // whom to ask for more: "storage-ops@example.org"; empty is said as "whoever owns the budget"
+	Ask    string        // the address to ask for more: "storage-ops@example.org"; empty is said as "whoever owns the budget"
 }
 
 // check refuses an account that says nothing: mover.ErrUsage.
@@ -62,7 +62,7 @@ func (b Balance) warns(a Account) bool {
 	return b.Spent+b.Reserved > 0 && (b.Spent+b.Reserved) >= b.Cap/100*pricing.Money(percent)+b.Cap%100*pricing.Money(percent)/100
 }
 
-// Warning is for the people of a team whose cap is nearly reached.
+// Warning is for the people of a team with a cap that is nearly reached.
 type Warning struct{ Balance Balance }
 
 func (w *Warning) String() string {
@@ -78,7 +78,7 @@ type CapError struct {
 	Beyond  pricing.Money // the part of Asked for which there is none
 	Left    pricing.Money // reserved for the burst before that, and not spent
 	Balance Balance
-	Ask     string // whom to ask
+	Ask     string // the address to ask for more
 }
 
 func (e *CapError) Error() string {

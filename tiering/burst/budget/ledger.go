@@ -202,7 +202,7 @@ func (l *Ledger) account(team string) Account {
 // errNothing says that there is nothing to note.
 var errNothing = errors.New("nothing to note")
 
-// note decides about an entry and appends it; when somebody was faster it decides again.
+// note decides about an entry and appends it; when another process was faster it decides again.
 func (l *Ledger) note(ctx context.Context, kind Kind, r Request, decide func(*Entry, *Outcome) error) (Outcome, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -63,7 +63,7 @@ func (s *Server) AdjustAccount(ctx context.Context, r *pb.AdjustAccountRequest) 
 	return accountShown(out.Balance), err
 }
 
-// teams are those that have an account, or for whose bursts money is reserved.
+// teams are those that have an account, or bursts with reserved money.
 func (s *Server) teams(open []budget.OpenBurst) []string {
 	all := slices.Collect(maps.Keys(s.o.Config().Burst.Accounts))
 	for _, o := range open {

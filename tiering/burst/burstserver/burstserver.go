@@ -1,4 +1,4 @@
-// Package burstserver is the part of a coordinator that has bursts: who may apply which, their records, what agents ask
+// Package burstserver is the part of a coordinator that has bursts: permissions, records, what agents ask
 // for tasks of bursts, and the accounts of teams. Its state is in the ledger; its locks are its own.
 package burstserver
 
@@ -60,7 +60,7 @@ const (
 	chargeEvery = 10 * time.Minute
 )
 
-// New returns a server whose chores the coordinator does.
+// New returns a server. The coordinator does its chores.
 func New(o Options) *Server {
 	s := &Server{o: o}
 	o.Coordinator.AddChore(followEvery, "bring home what jobs of bursts have saved", s.BringHome)
@@ -108,7 +108,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// refusal is an error of a kind whose name would add nothing to the sentence.
+// refusal is an error of a kind that prints without the name of the kind.
 func refusal(kind error, format string, args ...any) error {
 	return &sentence{fmt.Sprintf(format, args...), kind}
 }

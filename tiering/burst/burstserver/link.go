@@ -149,7 +149,7 @@ func accountShown(b budget.Balance) *pb.BurstAccount {
 	return &pb.BurstAccount{Team: b.Team, Period: b.Period, CapMicros: int64(b.Cap), SpentMicros: int64(b.Spent), ReservedMicros: int64(b.Reserved), FreeMicros: int64(b.Free)}
 }
 
-// Charge charges what runs by the hour, of bursts that nobody works on: who does charges it.
+// Charge charges what runs by the hour, of bursts without a running step, which charges it itself.
 func (s *Server) Charge(ctx context.Context) (err error) {
 	var rows []*ledgerv1.BurstRecord
 	err = s.o.Ledger.View(func(tx *state.Tx) error {

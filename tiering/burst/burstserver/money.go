@@ -22,8 +22,8 @@ import (
 // accounts is what is remembered of bursts and their money beside the ledger.
 type accounts struct {
 	moneyMu sync.Mutex     // guards the two below
-	money   *budget.Ledger // nil until somebody asks
-	capsOf  *config.Config // whose accounts it has
+	money   *budget.Ledger // nil until the first call
+	capsOf  *config.Config // with the accounts that it has
 
 	recordMu sync.Mutex // held while the record of a burst is read for a lead, kept for one, or charged here: a lead that begins sees what was charged
 }
@@ -93,7 +93,7 @@ func (l spendings) Read(_ context.Context, n int64, each func(budget.Entry) erro
 	})
 }
 
-// Append implements budget.Log. Where ctx has a fence, who appends has to have that lead still, in the very change.
+// Append implements budget.Log. Where ctx has a fence, the caller must still have that lead in the change itself.
 func (l spendings) Append(ctx context.Context, n int64, e budget.Entry) error {
 	err := l.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
 		if err := fenceOf(ctx).holds(tx); err != nil {
@@ -144,7 +144,7 @@ func fenceOf(ctx context.Context) fence {
 	return f
 }
 
-// holds is mover.ErrHeld where somebody else has the task by now, or nobody.
+// holds is mover.ErrHeld where the task has another lead by now, or none.
 func (f fence) holds(tx *state.Tx) error {
 	if f.task == "" {
 		return nil

@@ -176,7 +176,7 @@ func (s *Server) admissionText() (name string, text []byte, err error) {
 	return file, text, err
 }
 
-// admitted is mover.ErrRefused where no rule admits a burst, however much it sends: how much that is only who looks knows.
+// admitted is mover.ErrRefused where no rule admits a burst, however much it sends: only an estimate knows how much that is.
 func (s *Server) admitted(b *burst.Burst) error {
 	name, text, err := s.admissionText()
 	if err != nil {

@@ -34,7 +34,7 @@ const (
 // burstLabel is the label of tasks of a burst.
 const burstLabel = "burst"
 
-// teamOwner is who a burst, and the money of a team, belong to: the members of the project of that name, and nobody else.
+// teamOwner is the owner of a burst, and of the money of a team: the members of the project of that name alone.
 func teamOwner(team string) authz.Owner {
 	return authz.Owner{Name: noAccount, UID: ^uint32(0), Project: team}
 }
@@ -130,7 +130,7 @@ func (s *Server) declared(c authz.Caller, r *pb.ApplyBurstRequest) (*burst.Burst
 	return all[0], s.sameTeam(all[0])
 }
 
-// sameTeam refuses to apply a burst whose name is that of one of another team which is not over.
+// sameTeam refuses to apply a burst by the name of one of another team that is not over.
 func (s *Server) sameTeam(b *burst.Burst) error {
 	return s.o.Ledger.View(func(tx *state.Tx) error {
 		row, err := newestBurst(tx, string(b.Metadata.Name))
@@ -317,7 +317,7 @@ func (s *Server) FollowBurst(ctx context.Context, r *pb.FollowBurstRequest) (*pb
 	return s.GetBurst(ctx, &pb.GetBurstRequest{Name: r.GetName()})
 }
 
-// BringHome has what jobs have saved come home, of bursts of which somebody wants that, when it is time.
+// BringHome has what jobs have saved come home, of bursts with a follower, when it is time.
 func (s *Server) BringHome(ctx context.Context) (err error) {
 	var due []*ledgerv1.BurstRecord
 	err = s.o.Ledger.View(func(tx *state.Tx) error {
@@ -352,7 +352,7 @@ func (s *Server) followBurst(ctx context.Context, row *ledgerv1.BurstRecord) err
 	if err != nil {
 		return err
 	}
-	err = s.o.Ledger.Update(ctx, state.Durable, func(tx *state.Tx) error { // first: who crashes in between brings it home the next time
+	err = s.o.Ledger.Update(ctx, state.Durable, func(tx *state.Tx) error { // first: after a crash in between it comes home the next time
 		now, err := state.Bursts.Get(tx, row.GetId())
 		if err != nil || now.GetFollower() == nil {
 			return err

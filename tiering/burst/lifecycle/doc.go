@@ -7,5 +7,5 @@
 // What is in AWS is only taken down when all that has to come home is there and verified: a last export is made, its report read, what the bucket has is compared with home, and clients have
 // written nothing since. One process works on a burst at a time; the coordinator makes sure of that.
 // [Open] makes a leg of what a host knows of tiers; records, money, prices and rules are given by the caller: a worker has them from its coordinator.
-// [Manager.Adopt] takes over what AWS has of a burst whose record is lost. TestStory, TestAdopt, TestDies, TestLostAnswers, TestCap, TestDown and TestReaper show it.
+// [Manager.Adopt] takes over what AWS has of a burst when its record is lost. TestStory, TestAdopt, TestDies, TestLostAnswers, TestCap, TestDown and TestReaper show it.
 package lifecycle

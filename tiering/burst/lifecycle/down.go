@@ -49,7 +49,7 @@ func (w *work) down(ctx context.Context, abandoned []burst.Path) error {
 	return w.enter(burst.Gone)
 }
 
-// giveUp has a burst leave. What is abandoned by name stays so only if it does: who is refused has given nothing up.
+// giveUp has a burst leave. What is abandoned by name stays so only if it does: a refused command has given nothing up.
 func (w *work) giveUp(ctx context.Context, abandoned []burst.Path) error {
 	was := slices.Clone(w.record.Abandoned)
 	err := w.abandon(abandoned)
@@ -218,7 +218,7 @@ func (w *work) rest(ctx context.Context) error {
 // findsMost is how often a file system is looked for of which no answer came: a listing may be behind.
 const findsMost = 3
 
-// find looks for the file system of a request whose answer never came.
+// find looks for the file system of a request when its answer never came.
 func (w *work) find(ctx context.Context) error {
 	looked := 0
 	return w.Cloud.Await(ctx, func(ctx context.Context) (bool, error) {

@@ -83,14 +83,14 @@ type Manager struct {
 	Bucket string                                    // of the tier of the burst
 	Below  string                                    // its prefix in the bucket; "" is the whole bucket
 	Where  func(ctx context.Context) (string, error) // the region in which the bucket is
-	Owner  string                                    // who asks
+	Owner  string                                    // the caller
 
 	Now     func() time.Time                 // nil means time.Now
-	Tell    func(format string, args ...any) // each step, for people; nil is nobody
+	Tell    func(format string, args ...any) // each step, for people; may be nil
 	Log     *slog.Logger                     // nil means no log
 	Settle  time.Duration                    // how long after the last export clients have to have written nothing: figures of AWS come late. 0 means burst.DefaultSettle; less believes that no client runs
 	Release bool                             // what has come home, verified, gives back its space on the file system
-	Leases  func(b *burst.Burst) []string    // who needs a burst; nil is nobody
+	Leases  func(b *burst.Burst) []string    // the holders that need a burst; may be nil
 }
 
 func (l *Manager) now() time.Time {

@@ -10,7 +10,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// mark is an object below the prefix of a burst that says whose it is: what lies there goes with the burst, and nothing goes without it. Listings and copies leave it out.
+// mark is an object below the prefix of a burst that names the burst: what lies there goes with the burst, and nothing goes without it. Listings and copies leave it out.
 const (
 	mark     = ".datamove/burst"
 	markMost = 256 // bytes
@@ -42,7 +42,7 @@ func (w *work) alone(ctx context.Context) error {
 	for dir := path.Dir(w.burst.Prefix()); dir != "." && dir != "/"; dir = path.Dir(dir) {
 		owner, err := w.markAt(ctx, dir)
 		if errors.Is(err, mover.ErrPermission) {
-			continue // under a role that is held to our prefix nobody sees more
+			continue // a role that is held to our prefix sees no more
 		}
 		if err != nil || owner != "" {
 			return errors.Join(err, fmt.Errorf("%w: %s is within the prefix %s of burst %s: name another spec.cloud.prefix", mover.ErrConflict, w.burst.Prefix(), dir, owner))
@@ -71,7 +71,7 @@ func (w *work) marked(ctx context.Context) error {
 	return fmt.Errorf("%w: what is below %s is marked as that of burst %s: it is not taken away", mover.ErrConflict, w.burst.Prefix(), owner)
 }
 
-// markAt is the ID of the burst whose prefix is one of the tier; "" is none.
+// markAt is the ID of the burst with a prefix of the tier; "" is none.
 func (w *work) markAt(ctx context.Context, prefix string) (string, error) {
 	at, err := w.Find(w.burst.Spec.Cloud.Tier + ":" + prefix + "/" + mark)
 	if err != nil {

@@ -66,7 +66,7 @@ func (w *work) pay(ctx context.Context, amount pricing.Money, why, key string) e
 func (w *work) instances(ctx context.Context) error {
 	all, err := w.Cloud.Instances(ctx)
 	if errors.Is(err, mover.ErrPermission) {
-		return nil // whoever may not see them does not count them
+		return nil // an account that may not see them does not count them
 	}
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (w *work) instances(ctx context.Context) error {
 
 // charge charges what runs by the hour, up to now.
 func (w *work) charge(ctx context.Context) error {
-	if w.record.Ready.IsZero() || w.Cloud == nil { // who only keeps the accounts does not look for instances
+	if w.record.Ready.IsZero() || w.Cloud == nil { // a coordinator that only keeps the accounts does not look for instances
 		return w.accrue(ctx)
 	}
 	return w.instances(ctx)
@@ -157,7 +157,7 @@ type meter struct {
 	work *work
 	rate string            // of bytes; "" costs nothing
 	call string            // of requests
-	seen func(bytes int64) // is told of all that has passed; nil is nobody
+	seen func(bytes int64) // is told of all that has passed; may be nil
 
 	mu       sync.Mutex // guards what follows
 	bytes    int64

@@ -23,8 +23,8 @@ type Setting struct {
 	Log     *slog.Logger                      // nil means no log
 }
 
-// Open makes a leg that reaches AWS with the credentials of the tier of a burst, or under its role with no more rights than the burst needs, and moves bytes as the setting says. Nothing is asked of AWS. Who keeps
-// records, money, prices and rules, and who finds locations, the caller adds.
+// Open makes a leg that reaches AWS with the credentials of the tier of a burst, or under its role with no more rights than the burst needs, and moves bytes as the setting says. Nothing is asked of AWS. The caller
+// adds records, money, prices and rules, and what finds locations.
 func Open(ctx context.Context, s Setting, b *burst.Burst) (*Manager, error) {
 	root := location.Location{Scheme: location.InTier, Tier: b.Spec.Cloud.Tier}
 	at, ok := s.Site.Resolve(root)
@@ -49,7 +49,7 @@ func Open(ctx context.Context, s Setting, b *burst.Burst) (*Manager, error) {
 		Where: func(ctx context.Context) (string, error) { return s3.Region(ctx, options) }}, nil
 }
 
-// adapting has the bucket of a burst be in its region, take the keys of its role, and encrypt as it says: by KMS in AWS, where nobody says.
+// adapting has the bucket of a burst be in its region, take the keys of its role, and encrypt as it says: by KMS in AWS by default.
 func adapting(b *burst.Burst, account *aws.Account) func(location.Location, *s3.Options) {
 	cloud := b.Spec.Cloud
 	return func(l location.Location, o *s3.Options) {

@@ -102,6 +102,6 @@ func (l *Manager) Reap(ctx context.Context, v burst.Verdict, r *burst.Record) er
 	}
 	l.tell("taking down burst %s: %s", v.Burst, v.Why)
 	careful := *l
-	careful.Settle = max(l.Settle, 0) // nobody is there to know that no client runs
+	careful.Settle = max(l.Settle, 0) // no person is there to know that no client runs
 	return careful.Down(ctx, r, nil)
 }

@@ -20,7 +20,7 @@ func (l *Manager) Estimate(ctx context.Context, b *burst.Burst) (e burst.Estimat
 	return e, l.Rules.Admit(b, e.Bytes), nil
 }
 
-// allowed refuses a burst whose data may not be where it is to be, or whose bucket is somewhere else, before a byte is sent.
+// allowed refuses a burst with data that may not be where it is to be, or with a bucket elsewhere, before a byte is sent.
 func (w *work) allowed(ctx context.Context) error {
 	if err := w.burst.Residency(); err != nil {
 		return err

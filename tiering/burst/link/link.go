@@ -271,7 +271,7 @@ func (w *Link) Write(ctx context.Context, l location.Location, text []byte) erro
 	if err := os.MkdirAll(cmp.Or(w.Request.StateDir, os.TempDir()), 0o700); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp(w.Request.StateDir, "datamove-") // a process that acts for somebody may write there
+	dir, err := os.MkdirTemp(w.Request.StateDir, "datamove-") // a process that acts for an account may write there
 	if err != nil {
 		return err
 	}

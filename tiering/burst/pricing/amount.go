@@ -55,7 +55,7 @@ func Stored(bytes int64, from time.Time, d time.Duration) Amount {
 	return amount(GBMonth, new(big.Rat).Mul(big.NewRat(bytes, 1<<30), months(from, d)))
 }
 
-// StoredFor are the same where nobody knows when it will be: a month has 730 hours.
+// StoredFor are the same where the time is not known: a month has 730 hours.
 func StoredFor(bytes int64, d time.Duration) Amount {
 	return amount(GBMonth, new(big.Rat).Mul(big.NewRat(bytes, 1<<30), big.NewRat(int64(d), 730*int64(time.Hour))))
 }
@@ -65,7 +65,7 @@ func IOPS(n int64, from time.Time, d time.Duration) Amount {
 	return amount(IOPSMonth, new(big.Rat).Mul(big.NewRat(n, 1), months(from, d)))
 }
 
-// Of is an amount that somebody else has counted: units of a measure.
+// Of is an amount that another component has counted: units of a measure.
 func Of(of Measure, units float64) (Amount, error) {
 	n := new(big.Rat).SetFloat64(units)
 	if n == nil || units < 0 {

@@ -4,7 +4,7 @@
 // says that this is likely, and sets no time; a lifecycle is an Auto Scaling group that ends the instance; a maintenance is an event
 // that AWS has scheduled, maybe days ahead. The metadata service is the web server that each EC2 instance finds at a link-local address.
 //
-// Who has two minutes is told of it once for each notice that is a new one. AWS makes notices known as well as it can and promises none, so nothing may rely
+// The caller is told once for each notice that is a new one. AWS makes notices known as well as it can and promises none, so nothing may rely
 // on them. The service is asked by its second version alone, with a token; a reply is held to a size and a form, a redirect is not
 // followed, no proxy is asked, and no question takes longer than [Patience]. Off EC2 there is no such service: [Watcher.Run] asks once, and ends with an
 // error of the kind mover.ErrUnreachable. Later silence is no error: it is said once, and asked on.

@@ -57,7 +57,7 @@ func again() aws.Retryer {
 // errNone is the answer that there is no such item: no notice.
 var errNone = errors.New("there is none")
 
-// get returns an item. errNone: there is none; mover.ErrUnreachable: nobody answers.
+// get returns an item. errNone: there is none; mover.ErrUnreachable: no answer.
 func (s *service) get(ctx context.Context, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()

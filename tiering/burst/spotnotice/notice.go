@@ -11,7 +11,7 @@ import (
 	"datamove.dev/mover"
 )
 
-// Kind is who gives a notice.
+// Kind is the source of a notice.
 type Kind string
 
 // The kinds.
@@ -93,7 +93,7 @@ func readRebalance(text []byte) (n Notice, given bool, err error) {
 	return Notice{Kind: Rebalance}, true, nil
 }
 
-// ends are the states that an Auto Scaling group can bring an instance to, and what they mean to who runs on it. In the others it goes on.
+// ends are the states that an Auto Scaling group can bring an instance to, and what they mean to its processes. In the others it goes on.
 var ends = map[string]Action{"Terminated": Terminate, "Warmed:Terminated": Terminate, "Warmed:Stopped": Stop, "Warmed:Hibernated": Hibernate}
 
 // goesOn are those in which it does.
@@ -109,7 +109,7 @@ func readLifecycle(text []byte) (n Notice, given bool, err error) {
 	return n, given, err
 }
 
-// codes are the events that AWS schedules, and what they mean to who runs on the instance: what is retired is stopped or terminated, and its own disks are lost
+// codes are the events that AWS schedules, and what they mean to processes of the instance: what is retired is stopped or terminated, and its own disks are lost
 // both times; maintenance may end in a reboot.
 var codes = map[string]Action{"instance-stop": Stop, "instance-retirement": Terminate, "instance-reboot": Reboot, "system-reboot": Reboot, "system-maintenance": Reboot}
 

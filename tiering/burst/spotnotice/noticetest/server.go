@@ -1,6 +1,6 @@
 // Package noticetest is a metadata service of EC2 for tests, as AWS documents it (IMDSv2, "Use the Instance Metadata Service to access instance metadata"): a
-// token is got by PUT with a time to live of 1 second to 6 hours, is no longer good after that, and is demanded for each question; who comes with an X-Forwarded-For
-// gets no token. What nobody has set is not there (404). It can be slow, refuse, and say what it likes; all that it was asked it remembers.
+// token is got by PUT with a time to live of 1 second to 6 hours, is no longer good after that, and is demanded for each question; a request with an X-Forwarded-For
+// gets no token. An item that was not set is not there (404). It can be slow, refuse, and say what it likes; all that it was asked it remembers.
 package noticetest
 
 import (
