@@ -247,7 +247,7 @@ func (c *Changes) LowClear(f lustre.Feed) LowClear {
 // readerName is a registered reader: cl1, or with the name that it was given, cl1-backup.
 var readerName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(cl[0-9]{1,9})(-[A-Za-z0-9_.-]{1,32})?$`) })
 
-// ErrNoReader: no reader of that name is registered for a change log. It comes with
+// ErrNoReader means that no reader of that name is registered for a change log. It comes with
 // lustre.ErrGap: the server does not keep the changes since the reader was registered, if it ever was.
 var ErrNoReader = errors.New("no such reader is registered")
 
