@@ -172,7 +172,7 @@ func flooded(t testing.TB, argument string, f *filler, lines int, bytes int64, s
 //safety:3 another process fills the disk of the ledger, and SIGBUS ends the process that writes there: all that a method returned for is there
 func TestKillByFullDisk(t *testing.T) {
 	random, said := kill.Random(t), 0
-	for n := range kill.Times(4, 60) {
+	for n := range kill.Times(3, 60) {
 		system := []string{"ext4", "xfs", "btrfs"}[n%3]
 		blind := n%2 == 0
 		t.Run(fmt.Sprintf("%s %d", system, n), func(t *testing.T) {
