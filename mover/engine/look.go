@@ -38,11 +38,20 @@ func planOnly(ctx context.Context, r Request, open Opener) iter.Seq2[plan.Action
 					r.Logger.Warn("the run would wait for room", "why", why)
 				}
 			}
+			removes, whole := int64(0), true
 			for a, err := range p.fit(ctx, p.diff(ctx), before, tight) {
 				if err == nil && a.Op == plan.Compare {
 					a, err = transfer.Resolve(ctx, p.source, p.target, a, p.planOptions(), nil)
 				}
+				if whole = whole && err == nil; err == nil && a.Op == plan.Remove {
+					removes++
+				}
 				if !yield(a, err) {
+					return
+				}
+			}
+			if removes > 0 && whole { // else nothing would be removed anyway
+				if err := p.allow(r.MaxDelete, removes); err != nil && !yield(plan.Action{}, err) {
 					return
 				}
 			}

@@ -59,7 +59,7 @@ type bursts struct {
 func (u *bursts) moving(flags *pflag.FlagSet) {
 	parsedVar(flags, &u.jobs, "jobs", parseJobs, "keep `N` calls in flight; default 0 finds a good number")
 	u.ordering(flags)
-	parsedVar(flags, &u.limit, "bwlimit", units.ParseRate, "move at most `RATE`, like 100MiB/s, 1GB or 10Gbit; 0 is no limit")
+	parsedVar(flags, &u.limit, "bwlimit", units.ParseRate, "move at most `RATE`, like 100MiB/s, 1GB or 10Gbit, without a unit bytes per second; 0 is no limit")
 }
 
 // ordering adds the flags of what a service does as a task.

@@ -57,7 +57,7 @@ func (c *checkpoints) profiled(flags *pflag.FlagSet) {
 // moving adds the flags of what moves bytes.
 func (c *checkpoints) moving(flags *pflag.FlagSet) {
 	parsedVar(flags, &c.Request.Jobs, "jobs", parseJobs, "keep `N` calls in flight for each target; default 0 finds a good number")
-	parsedVar(flags, &c.Request.Bandwidth, "bwlimit", units.ParseRate, "move at most `RATE` to each target, like 100MiB/s, 1GB or 10Gbit; 0 is no limit")
+	parsedVar(flags, &c.Request.Bandwidth, "bwlimit", units.ParseRate, "move at most `RATE` to each target, like 100MiB/s, 1GB or 10Gbit, without a unit bytes per second; 0 is no limit")
 }
 
 // ready makes it one that works.

@@ -41,7 +41,7 @@ func (t *task) flags(flags *pflag.FlagSet) {
 	t.filter.flags(flags)
 	r := &t.request
 	parsedVar(flags, &r.Jobs, "jobs", parseJobs, "keep `N` calls in flight; default 0 finds a good number")
-	parsedVar(flags, &r.Bandwidth, "bwlimit", units.ParseRate, "move at most `RATE`, like 100MiB/s, 1GB or 10Gbit; 0 is no limit; with a service, on all nodes that work on it together")
+	parsedVar(flags, &r.Bandwidth, "bwlimit", units.ParseRate, "move at most `RATE`, like 100MiB/s, 1GB or 10Gbit, without a unit bytes per second; 0 is no limit; with a service, on all nodes that work on it together")
 	parsedVar(flags, &r.Memory, "memory", parseMemory, "use at most `SIZE` for buffers (default 128MiB)")
 	parsedVar(flags, &r.Preserve, "preserve", parsePreserve,
 		"compare and keep only these `FACTS`: mode,owner,group,mtime,atime,times,xattrs,acls,links,holes, of objects headers,metadata,tags,class, or none but the content (default all); beside all others, layout on file systems with stripes, and privileges from a bucket whose writers are believed: setuid and setgid of files, attributes of security.* and trusted.*, devices")
