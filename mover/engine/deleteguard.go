@@ -28,7 +28,11 @@ func (p *pair) within(m MaxDelete, entries int64) error {
 		limit, text = int64(m.Percent/100*float64(present)), fmt.Sprintf("%g%% of %d", m.Percent, present)
 	}
 	if m.Set && entries > limit {
-		return p.refuse("%d of %d entries would be removed, and --max-delete allows %s; everything else is done", entries, present, text)
+		rest := "; everything else is done"
+		if p.request.DryRun {
+			rest = ""
+		}
+		return p.refuse("%d of %d entries would be removed, and --max-delete allows %s%s", entries, present, text, rest)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func TestAllow(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			place := mem.New(nil, mem.Options{})
-			p := &pair{source: place, target: place, system: row.is, facts: journal.Facts{SourceSystem: row.was}}
+			p := &pair{request: &Request{}, source: place, target: place, system: row.is, facts: journal.Facts{SourceSystem: row.was}}
 			p.sourceEntries.Store(row.source)
 			p.targetEntries.Store(row.present)
 			err := p.allow(row.limit, row.remove)
