@@ -164,9 +164,14 @@ func newSTS(t *testing.T, server *s3test.Server, client string, status int, next
 }
 
 const (
-	partsOfSession = 5
+	partsOfSession = 4
 	partsInFlight  = 3
 )
+
+// session is a file of partsOfSession parts, the last of which is a byte.
+func session(p mover.Backend) []byte {
+	return backendtest.Pattern((partsOfSession-1)*p.Capabilities().PartMin + 1)
+}
 
 // upload publishes a file in parts, some at a time, and tries again what passes.
 func uploadTried(t *testing.T, p mover.Backend, data []byte, o retry.Options) (begins mover.Draft, err error) {
@@ -208,7 +213,7 @@ func TestTokenEnds(t *testing.T) {
 			t.Run(fmt.Sprint(client, " ", status), func(t *testing.T) {
 				l, s, asked := newSTS(t, server, client, status, func(s *sts, _ int64) (s3.Keys, error) { return s.keys(2), nil })
 				s.ends = 3
-				data := backendtest.Pattern(partsOfSession * l.Capabilities().PartMin)
+				data := session(l.Backend)
 				if _, err := uploadTried(t, l.Backend, data, atOnce); err != nil {
 					t.Fatal(err)
 				}
@@ -291,7 +296,7 @@ func TestTokenComesLate(t *testing.T) {
 			down := errors.New("the endpoint of STS does not answer")
 			l, s, asked := newSTS(t, server, client, http.StatusBadRequest, func(*sts, int64) (s3.Keys, error) { return s3.Keys{}, down })
 			s.ends = 3
-			data := backendtest.Pattern(partsOfSession * l.Capabilities().PartMin)
+			data := session(l.Backend)
 			few := retry.Options{Tries: 3, First: time.Millisecond, Longest: time.Millisecond}
 			d, err := uploadTried(t, l.Backend, data, few)
 			if !errors.Is(err, mover.ErrPermission) || mover.KindName(err) != "PERMISSION" || !strings.Contains(err.Error(), down.Error()) {
@@ -335,7 +340,7 @@ func TestKeyFileInTheMiddle(t *testing.T) {
 			})
 			l.options.Credentials = "file:" + path
 			p := s3test.Open(t, l.options)
-			data := backendtest.Pattern(partsOfSession * p.Capabilities().PartMin)
+			data := session(p)
 			if _, err := uploadTried(t, p, data, atOnce); err != nil {
 				t.Fatal(err)
 			}

@@ -178,3 +178,10 @@ func OpenBy(ctx context.Context, o Options, lead func(address string) string) (*
 	}
 	return p, nil
 }
+
+// Know keeps a profile of the bucket of o, which names an endpoint, as if its server had been probed.
+func Know(o Options, found Profile) error {
+	p := &Backend{opts: o, profile: found, endpoint: o.Endpoint, bucket: o.Bucket}
+	p.profile.Address = p.profileName()
+	return p.writeProfile()
+}

@@ -148,10 +148,11 @@ func TestPartOfOneWhoGoes(t *testing.T) {
 		for _, row := range []struct {
 			name    string
 			arrives bool
-		}{{"arrived", true}, {"on its way", false}} {
+			part    int64
+		}{{"arrived", true, 5 << 20}, {"on its way", false, 16 << 20}} {
 			t.Run(client+" "+row.name, func(t *testing.T) {
 				l := newLiar(t, client)
-				data := backendtest.Pattern(16<<20 + 1)
+				data := backendtest.Pattern(row.part + 1)
 				d := begun(t, l.Backend, "f", data)
 				ctx, stop := context.WithCancelCause(t.Context())
 				gone, returned := errors.New("another one leads"), make(chan struct{})

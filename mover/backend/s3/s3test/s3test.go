@@ -34,6 +34,7 @@ type Server struct {
 	Access, Secret string
 	Bucket         string
 	Dir            string // of the bucket's objects; "" when the server is not ours
+	Sort           string // servers of one sort can do the same: flags of the embedded one, or the URL of another
 }
 
 // NoAuthorities is an environment without the authorities of this machine: no test is about them, and to read 140 of them is a third of a short command on S3.
@@ -71,7 +72,7 @@ func started(t testing.TB, flags ...string) *Server {
 	for name, value := range NoAuthorities {
 		t.Setenv(name, value)
 	}
-	s := &Server{Access: "datamove", Secret: "datamove-secret", Bucket: "test"}
+	s := &Server{Access: "datamove", Secret: "datamove-secret", Bucket: "test", Sort: strings.Join(flags, " ")}
 	if err := s.run(t, bin, flags...); err != nil {
 		t.Fatalf("S3 server: %v", err)
 	}
@@ -86,7 +87,7 @@ func existing(t testing.TB, named string, tls bool) *Server {
 		}
 		if tls == strings.HasPrefix(f[0], "https:") {
 			f = append(f, "")
-			return &Server{Endpoint: f[0], Access: f[1], Secret: f[2], Bucket: f[3], CA: f[4]}
+			return &Server{Endpoint: f[0], Access: f[1], Secret: f[2], Bucket: f[3], CA: f[4], Sort: f[0]}
 		}
 	}
 	t.Skipf("DATAMOVE_E2E_S3 has no address for https=%v: %q", tls, named)
