@@ -109,16 +109,19 @@ var (
 
 // StepOf is the step that a name speaks of, or else its epoch; -1 is none. "epoch=3-step=1000" is 1000.
 func StepOf(name string) int64 {
+	if !strings.ContainsAny(name, "0123456789") {
+		return -1 // most names that are compared, and an expression is dear
+	}
 	for _, word := range []*regexp.Regexp{stepWord(), epochWord()} {
 		if m := word.FindStringSubmatch(name); m != nil {
 			return number(m[1])
 		}
 	}
-	all := digits().FindAllString(decimal().ReplaceAllString(name, ""), -1)
-	if len(all) == 0 {
-		return -1
+	if strings.Contains(name, ".") {
+		name = decimal().ReplaceAllString(name, "")
 	}
-	return number(all[len(all)-1])
+	name = name[:strings.LastIndexAny(name, "0123456789")+1]
+	return number(name[len(strings.TrimRight(name, "0123456789")):])
 }
 
 func withoutStep(name string) string { return digits().ReplaceAllString(name, "#") }
