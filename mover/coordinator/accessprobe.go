@@ -21,7 +21,7 @@ const (
 
 // look has agents check whether a caller may read a source of the replica that it wants. Concurrent
 // requests of one account for one replica share one check.
-func (s *Service) look(ctx context.Context, u *unseen) error {
+func (s *accessProber) look(ctx context.Context, u *unseen) error {
 	key := lookKey(accountOf(u.caller), u.replica)
 	x, mine := s.looks.begin(key, s.clock.steady())
 	if !mine {
@@ -42,7 +42,7 @@ func (s *Service) look(ctx context.Context, u *unseen) error {
 }
 
 // see looks at one source after the other, until one is found that the caller may read.
-func (s *Service) see(ctx context.Context, u *unseen) (why error) {
+func (s *accessProber) see(ctx context.Context, u *unseen) (why error) {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), lookPatience, errLate) // others may wait for it
 	defer cancel()
 	s.gathered(ctx, u)
@@ -73,12 +73,12 @@ func (s *Service) see(ctx context.Context, u *unseen) (why error) {
 }
 
 // gathered waits a moment for agents that could look to come back, when this service has just begun.
-func (s *Service) gathered(ctx context.Context, u *unseen) {
+func (s *accessProber) gathered(ctx context.Context, u *unseen) {
 	spec := s.lookSpec(u, nil)
 	if len(u.sources) > 0 {
 		spec = s.lookSpec(u, u.sources[0])
 	}
-	for time.Since(s.started) < lookYouth && !s.reachable(u.caller, spec) {
+	for time.Since(s.started) < lookYouth && !s.c.datasets.reachable(u.caller, spec) {
 		select {
 		case <-ctx.Done():
 			return
@@ -90,8 +90,8 @@ func (s *Service) gathered(ctx context.Context, u *unseen) {
 var errLate = fmt.Errorf("%w: nobody could look in %v", mover.ErrTimeout, lookPatience)
 
 // lookAt are the requests to look at a source and to let the caller in: one, where an agent sees both.
-func (s *Service) lookAt(u *unseen, source *pb.Replica) ([]*pb.TaskSpec, error) {
-	project, err := s.through(u.caller, u.project, source.GetLocation(), false)
+func (s *accessProber) lookAt(u *unseen, source *pb.Replica) ([]*pb.TaskSpec, error) {
+	project, err := s.c.through(u.caller, u.project, source.GetLocation(), false)
 	if err != nil {
 		return nil, err
 	}
@@ -100,9 +100,9 @@ func (s *Service) lookAt(u *unseen, source *pb.Replica) ([]*pb.TaskSpec, error) 
 	alone.Target, alone.Node = "", source.GetNode()
 	oneNode := u.replica.GetNode() == "" || source.GetNode() == "" || u.replica.GetNode() == source.GetNode()
 	switch {
-	case oneNode && s.reachable(u.caller, both):
+	case oneNode && s.c.datasets.reachable(u.caller, both):
 		return []*pb.TaskSpec{both}, nil
-	case !s.reachable(u.caller, alone):
+	case !s.c.datasets.reachable(u.caller, alone):
 		return nil, &mover.Error{Op: "look at", Place: source.GetLocation(), Err: because(mover.ErrUnreachable, "no agent that is there reaches it, to see whether %s may read it", u.caller)}
 	case s.gated(u.replica):
 		return []*pb.TaskSpec{alone, s.lookSpec(u, nil)}, nil
@@ -112,7 +112,7 @@ func (s *Service) lookAt(u *unseen, source *pb.Replica) ([]*pb.TaskSpec, error) 
 
 // lookSpec is the request to look at a source, if there is one, and to let the caller in to
 // the replica, if that has a gate.
-func (s *Service) lookSpec(u *unseen, source *pb.Replica) *pb.TaskSpec {
+func (s *accessProber) lookSpec(u *unseen, source *pb.Replica) *pb.TaskSpec {
 	spec := probeSpec(source.GetLocation(), cmp.Or(u.replica.GetNode(), source.GetNode()))
 	spec.Project = u.project
 	if spec.Class = task.ClassOf(spec); s.gated(u.replica) {

@@ -10,6 +10,13 @@ import (
 	"datamove.dev/mover/coordinator/state"
 )
 
+// accessProber has agents check what a caller may read.
+type accessProber struct {
+	*core
+	c     *Service
+	looks looks
+}
+
 // lookCounts is for how long the result of a look counts, for the same account, replica and node;
 // seenKept is how much of it is remembered.
 const (

@@ -16,26 +16,26 @@ import (
 )
 
 // finds has a look done, as a task of the caller, and waits for its end.
-func (s *Service) finds(ctx context.Context, c authz.Caller, spec *pb.TaskSpec) error {
-	if !s.reachable(c, spec) {
+func (s *accessProber) finds(ctx context.Context, c authz.Caller, spec *pb.TaskSpec) error {
+	if !s.c.datasets.reachable(c, spec) {
 		return &mover.Error{Op: "look at", Place: cmp.Or(spec.GetSource(), spec.GetTarget()), Err: because(mover.ErrUnreachable, "no agent that could do it is there")}
 	}
-	t := s.newTask(c, spec)
+	t := s.c.newTask(c, spec)
 	t.TraceParent = telemetry.Inject(ctx)
-	changed, err := s.watch.add(t.GetId())
+	changed, err := s.c.watch.add(t.GetId())
 	if err != nil {
 		return err
 	}
-	defer s.watch.drop(t.GetId(), changed)
+	defer s.c.watch.drop(t.GetId(), changed)
 	if err := s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error { return state.Tasks.Put(tx, t) }); err != nil {
 		return err
 	}
 	s.looks.forgetLater(t.GetId(), s.now())
-	s.submitted(ctx, t)
+	s.c.submitted(ctx, t)
 	again := time.NewTicker(lookAgain)
 	defer again.Stop()
 	for {
-		now, err := s.task(t.GetId())
+		now, err := s.c.task(t.GetId())
 		if err != nil {
 			return err
 		}
@@ -46,14 +46,14 @@ func (s *Service) finds(ctx context.Context, c authz.Caller, spec *pb.TaskSpec) 
 		case <-changed:
 			continue
 		case <-again.C:
-			if now.GetState() != task.Queued || s.reachable(c, spec) {
+			if now.GetState() != task.Queued || s.c.datasets.reachable(c, spec) {
 				continue
 			}
 			err = because(mover.ErrUnreachable, "the agent that could do it has gone")
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
-		_, failed := s.steered(authz.With(context.WithoutCancel(ctx), self()), now, task.Cancelled)
+		_, failed := s.c.steered(authz.With(context.WithoutCancel(ctx), self()), now, task.Cancelled)
 		return errors.Join(&mover.Error{Op: "look at", Place: cmp.Or(spec.GetSource(), spec.GetTarget()), Err: err}, failed)
 	}
 }
@@ -70,7 +70,7 @@ func found(t *pb.Task) error {
 }
 
 // forgetLooks forgets the tasks of looks that are over: there are many, and they have done nothing.
-func (s *Service) forgetLooks(ctx context.Context) error {
+func (s *accessProber) forgetLooks(ctx context.Context) error {
 	for _, id := range s.looks.due(s.now().Add(-lookKept)) {
 		err := s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error {
 			t, err := state.Tasks.Get(tx, id)

@@ -16,8 +16,15 @@ import (
 	"datamove.dev/mover/task"
 )
 
+// adminServer answers operators.
+type adminServer struct {
+	pb.UnimplementedAdminServiceServer
+	*core
+	c *Service
+}
+
 // GetInfo implements pb.AdminServiceServer.
-func (s *Service) GetInfo(ctx context.Context, r *pb.GetInfoRequest) (*pb.Info, error) {
+func (s *adminServer) GetInfo(ctx context.Context, r *pb.GetInfoRequest) (*pb.Info, error) {
 	c := authz.From(ctx)
 	i := &pb.Info{
 		Version: s.o.Version, Node: s.o.Node, StartTime: timestamppb.New(s.started), Term: s.ledger.Term(),
@@ -26,14 +33,14 @@ func (s *Service) GetInfo(ctx context.Context, r *pb.GetInfoRequest) (*pb.Info, 
 	if err := s.ledger.Admits(); err != nil {
 		i.Full = err.Error()
 	}
-	s.mu.Lock()
-	i.TasksRunning, i.Agents = int64(len(s.leads)), int32(len(s.agents))
+	s.c.scheduler.mu.Lock()
+	i.TasksRunning, i.Agents = int64(len(s.c.scheduler.leads)), int32(len(s.c.scheduler.agents))
 	i.TasksStanding, i.BytesPerSecond = s.working()
-	s.mu.Unlock()
+	s.c.scheduler.mu.Unlock()
 	if r.GetHistorySince() != nil {
-		i.History = s.rates.since(r.GetHistorySince().AsTime())
+		i.History = s.c.metrics.rates.since(r.GetHistorySince().AsTime())
 	}
-	if n, counted := s.counted(task.Queued); counted {
+	if n, counted := s.c.metrics.counted(task.Queued); counted {
 		i.TasksQueued = n
 		return i, nil
 	}
@@ -45,9 +52,9 @@ func (s *Service) GetInfo(ctx context.Context, r *pb.GetInfoRequest) (*pb.Info, 
 	return i, err
 }
 
-// working counts the tasks that run until they are cancelled, and sums the rates of all. Service.mu is held.
-func (s *Service) working() (standing int64, bytesPerSecond float64) {
-	for _, l := range s.leads {
+// working counts the tasks that run until they are cancelled, and sums the rates of all. scheduler.mu is held.
+func (s *adminServer) working() (standing int64, bytesPerSecond float64) {
+	for _, l := range s.c.scheduler.leads {
 		if task.Of(l.task.GetSpec()).Standing {
 			standing++
 		}
@@ -57,7 +64,7 @@ func (s *Service) working() (standing int64, bytesPerSecond float64) {
 }
 
 // Backup implements pb.AdminServiceServer.
-func (s *Service) Backup(_ *pb.BackupRequest, stream grpc.ServerStreamingServer[pb.BackupChunk]) error {
+func (s *adminServer) Backup(_ *pb.BackupRequest, stream grpc.ServerStreamingServer[pb.BackupChunk]) error {
 	w := bufio.NewWriterSize(backupChunks{stream}, 64<<10)
 	if err := s.ledger.Backup(w); err != nil {
 		return err
@@ -81,12 +88,12 @@ func (c backupChunks) Write(p []byte) (int, error) {
 }
 
 // Reload implements pb.AdminServiceServer.
-func (s *Service) Reload(ctx context.Context, _ *pb.ReloadRequest) (*pb.ReloadResponse, error) {
+func (s *adminServer) Reload(ctx context.Context, _ *pb.ReloadRequest) (*pb.ReloadResponse, error) {
 	if s.o.Reload == nil {
 		return nil, mover.ErrUnsupported
 	}
 	changed, err := s.o.Reload(ctx)
-	s.tellLimits()
+	s.c.scheduler.tellLimits()
 	return &pb.ReloadResponse{Changed: changed}, err
 }
 

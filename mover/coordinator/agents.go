@@ -6,10 +6,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
-
-	"time"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
@@ -19,8 +19,18 @@ import (
 	"datamove.dev/mover/server/authz"
 )
 
+// agentServer has the agents: their streams, their records, how they join and how they are forgotten.
+type agentServer struct {
+	pb.UnimplementedAgentServiceServer
+	agentv1.UnimplementedEnrollServiceServer
+	*core
+	c *Service
+
+	forgottenMu sync.Mutex // of the file
+}
+
 // recordAgent notes in the ledger that an agent is there.
-func (s *Service) recordAgent(ctx context.Context, name string, h *agentv1.Hello, now time.Time) error {
+func (s *agentServer) recordAgent(ctx context.Context, name string, h *agentv1.Hello, now time.Time) error {
 	return s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error {
 		if err := remembered(tx, name, authz.From(ctx).Serial); err != nil {
 			return err
@@ -45,7 +55,7 @@ func (s *Service) recordAgent(ctx context.Context, name string, h *agentv1.Hello
 
 // rebooted doubts what lies on the ephemeral tiers of a node that has begun anew: its disks
 // may be empty. What is there all the same, staging finds, and moves no more than is missing.
-func (s *Service) rebooted(tx *state.Tx, node string) error {
+func (s *agentServer) rebooted(tx *state.Tx, node string) error {
 	for tier, t := range s.conf().Tiers {
 		if !t.NodeLocal || !t.Ephemeral {
 			continue
@@ -56,7 +66,7 @@ func (s *Service) rebooted(tx *state.Tx, node string) error {
 		}
 		for _, r := range replicas {
 			r.Level = pb.Level_LEVEL_UNSPECIFIED
-			if err := s.putReplica(tx, r); err != nil {
+			if err := s.c.datasets.putReplica(tx, r); err != nil {
 				return err
 			}
 		}
@@ -65,11 +75,11 @@ func (s *Service) rebooted(tx *state.Tx, node string) error {
 }
 
 // ListAgents implements pb.AgentServiceServer.
-func (s *Service) ListAgents(_ context.Context, r *pb.ListAgentsRequest) (*pb.ListAgentsResponse, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *agentServer) ListAgents(_ context.Context, r *pb.ListAgentsRequest) (*pb.ListAgentsResponse, error) {
+	s.c.scheduler.mu.Lock()
+	defer s.c.scheduler.mu.Unlock()
 	var names []string
-	for name := range s.agents {
+	for name := range s.c.scheduler.agents {
 		if name > r.GetPageToken() {
 			names = append(names, name)
 		}
@@ -77,7 +87,7 @@ func (s *Service) ListAgents(_ context.Context, r *pb.ListAgentsRequest) (*pb.Li
 	slices.Sort(names)
 	out := &pb.ListAgentsResponse{}
 	for _, name := range names[:min(len(names), pageSize(r.GetPageSize()))] {
-		out.Agents = append(out.Agents, s.viewAgent(s.agents[name]))
+		out.Agents = append(out.Agents, s.viewAgent(s.c.scheduler.agents[name]))
 	}
 	if len(out.Agents) < len(names) {
 		out.NextPageToken = out.Agents[len(out.Agents)-1].GetName()
@@ -85,8 +95,8 @@ func (s *Service) ListAgents(_ context.Context, r *pb.ListAgentsRequest) (*pb.Li
 	return out, nil
 }
 
-// viewAgent is an agent for callers. Service.mu is held.
-func (s *Service) viewAgent(n *node) *pb.Agent {
+// viewAgent is an agent for callers. scheduler.mu is held.
+func (s *agentServer) viewAgent(n *node) *pb.Agent {
 	a := &pb.Agent{
 		Name: n.name, Version: n.hello.GetVersion(), Address: n.address, BytesPerSecond: n.rate, Root: n.hello.GetRoot(),
 		JoinTime: timestamppb.New(n.joined), SeenTime: timestamppb.New(n.seen),
@@ -98,7 +108,7 @@ func (s *Service) viewAgent(n *node) *pb.Agent {
 	}
 	slices.Sort(a.Reaches)
 	a.Lacks = s.lacks(n)
-	for _, l := range s.leads {
+	for _, l := range s.c.scheduler.leads {
 		if l.agent == n.name {
 			a.Leads++
 		}
@@ -112,8 +122,8 @@ func (s *Service) viewAgent(n *node) *pb.Agent {
 	return a
 }
 
-// lacks are the tiers of the configuration that an agent does not reach. Service.mu is held.
-func (s *Service) lacks(n *node) (tiers []string) {
+// lacks are the tiers of the configuration that an agent does not reach. scheduler.mu is held.
+func (s *agentServer) lacks(n *node) (tiers []string) {
 	for _, name := range slices.Sorted(maps.Keys(s.conf().Tiers)) {
 		if !slices.ContainsFunc(n.hello.GetReaches(), func(r *agentv1.Reach) bool { return r.GetTier() == name }) {
 			tiers = append(tiers, name)
@@ -122,15 +132,15 @@ func (s *Service) lacks(n *node) (tiers []string) {
 	return tiers
 }
 
-// tellLacks tells an agent which tiers it does not reach. Service.mu is held.
-func (s *Service) tellLacks(n *node) {
+// tellLacks tells an agent which tiers it does not reach. scheduler.mu is held.
+func (s *agentServer) tellLacks(n *node) {
 	if lacks := s.lacks(n); len(lacks) > 0 {
-		s.send(n.name, &agentv1.Order{What: &agentv1.Order_Lacks{Lacks: &agentv1.Lacks{Tiers: lacks}}})
+		s.c.scheduler.send(n.name, &agentv1.Order{What: &agentv1.Order_Lacks{Lacks: &agentv1.Lacks{Tiers: lacks}}})
 	}
 }
 
-// stateOf is the state of an agent that has so much in hand. Service.mu is held.
-func (s *Service) stateOf(n *node, inHand int) pb.AgentState {
+// stateOf is the state of an agent that has so much in hand. scheduler.mu is held.
+func (s *agentServer) stateOf(n *node, inHand int) pb.AgentState {
 	switch {
 	case s.now().Sub(n.seen) > s.lease:
 		return pb.AgentState_AGENT_STATE_LOST
@@ -143,19 +153,19 @@ func (s *Service) stateOf(n *node, inHand int) pb.AgentState {
 }
 
 // DrainAgent implements pb.AgentServiceServer.
-func (s *Service) DrainAgent(ctx context.Context, r *pb.DrainAgentRequest) (*pb.Agent, error) {
+func (s *agentServer) DrainAgent(ctx context.Context, r *pb.DrainAgentRequest) (*pb.Agent, error) {
 	return s.drain(ctx, r.GetName(), true)
 }
 
 // UndrainAgent implements pb.AgentServiceServer.
-func (s *Service) UndrainAgent(ctx context.Context, r *pb.UndrainAgentRequest) (*pb.Agent, error) {
+func (s *agentServer) UndrainAgent(ctx context.Context, r *pb.UndrainAgentRequest) (*pb.Agent, error) {
 	return s.drain(ctx, r.GetName(), false)
 }
 
 // errNoAgent is told of a name that no node has.
 var errNoAgent = because(mover.ErrNotExist, "there is no such agent")
 
-func (s *Service) drain(ctx context.Context, name string, on bool) (*pb.Agent, error) {
+func (s *agentServer) drain(ctx context.Context, name string, on bool) (*pb.Agent, error) {
 	err := s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
 		r, err := state.Agents.Get(tx, name)
 		if err != nil {
@@ -175,10 +185,10 @@ func (s *Service) drain(ctx context.Context, name string, on bool) (*pb.Agent, e
 	if err != nil {
 		return nil, err
 	}
-	defer s.hurry()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := s.agents[name]
+	defer s.c.hurry()
+	s.c.scheduler.mu.Lock()
+	defer s.c.scheduler.mu.Unlock()
+	n := s.c.scheduler.agents[name]
 	if n == nil {
 		return nil, unknown
 	}

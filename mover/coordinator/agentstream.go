@@ -26,7 +26,7 @@ func durationOf(d time.Duration) *durationpb.Duration { return durationpb.New(d)
 const ordersMost = 4096
 
 // Attend implements agentv1.LinkServiceServer.
-func (s *Service) Attend(stream grpc.BidiStreamingServer[agentv1.Status, agentv1.Order]) error {
+func (s *agentServer) Attend(stream grpc.BidiStreamingServer[agentv1.Status, agentv1.Order]) error {
 	first, err := stream.Recv()
 	if err != nil {
 		return err
@@ -60,43 +60,43 @@ func (s *Service) Attend(stream grpc.BidiStreamingServer[agentv1.Status, agentv1
 }
 
 // receive takes what an agent says.
-func (s *Service) receive(ctx context.Context, name string, orders chan *agentv1.Order, stream grpc.BidiStreamingServer[agentv1.Status, agentv1.Order]) error {
+func (s *agentServer) receive(ctx context.Context, name string, orders chan *agentv1.Order, stream grpc.BidiStreamingServer[agentv1.Status, agentv1.Order]) error {
 	for {
 		st, err := stream.Recv()
 		if err != nil {
 			return err
 		}
-		s.mu.Lock()
-		n := s.agents[name]
+		s.c.scheduler.mu.Lock()
+		n := s.c.scheduler.agents[name]
 		if n == nil || n.orders != orders {
-			s.mu.Unlock()
+			s.c.scheduler.mu.Unlock()
 			return &mover.Error{Op: "attend", Place: "agent " + name, Err: mover.ErrHeld} // another conversation has begun
 		}
 		freed := s.note(n, st)
-		s.mu.Unlock()
+		s.c.scheduler.mu.Unlock()
 		if freed {
-			s.hurry()
+			s.c.hurry()
 		}
 	}
 }
 
 // connect begins the conversation of an agent in the place of an older one, and compares
 // what it has with what we think that it has.
-func (s *Service) connect(ctx context.Context, name string, st *agentv1.Status, orders chan *agentv1.Order, end context.CancelFunc) error {
+func (s *agentServer) connect(ctx context.Context, name string, st *agentv1.Status, orders chan *agentv1.Order, end context.CancelFunc) error {
 	h := st.GetHello()
 	now := s.now()
 	if err := s.recordAgent(ctx, name, h, now); err != nil {
 		return err
 	}
-	s.mu.Lock()
+	s.c.scheduler.mu.Lock()
 	if err := s.trusts(authz.From(ctx)); err != nil { // it may have been forgotten just now
-		s.mu.Unlock()
+		s.c.scheduler.mu.Unlock()
 		return err
 	}
-	n := s.agents[name]
+	n := s.c.scheduler.agents[name]
 	if n == nil {
 		n = &node{name: name, joined: now}
-		s.agents[name] = n
+		s.c.scheduler.agents[name] = n
 	}
 	if n.orders != nil {
 		n.end()
@@ -110,27 +110,27 @@ func (s *Service) connect(ctx context.Context, name string, st *agentv1.Status, 
 		s.tellLost(n, ses)
 	}
 	var lost []*lead
-	for id, l := range s.leads {
+	for id, l := range s.c.scheduler.leads {
 		if l.agent == name && has[id+"/"] != l.epoch {
 			lost = append(lost, l)
 		}
 		for _, b := range l.batches {
 			if b.meta.GetState() == ledgerv1.BatchState_BATCH_STATE_TAKEN && b.meta.GetAgent() == name && has[id+"/"+b.meta.GetId()] != b.meta.GetEpoch() {
-				s.takeBack(ctx, l, b)
+				s.c.scheduler.takeBack(ctx, l, b)
 			}
 		}
 	}
-	s.heardParts(n, st)
-	s.tellSwarms(name)
-	s.tellLents(name)
-	s.sendLimits() // before it is given anything that they are about
+	s.c.scheduler.heardParts(n, st)
+	s.c.scheduler.tellSwarms(name)
+	s.c.scheduler.tellLents(name)
+	s.c.scheduler.sendLimits() // before it is given anything that they are about
 	s.tellLacks(n)
 	s.note(n, st)
-	s.mu.Unlock()
+	s.c.scheduler.mu.Unlock()
 	for _, l := range lost {
-		s.lose(ctx, l, "agent "+name+" has begun anew without it")
+		s.c.scheduler.lose(ctx, l, "agent "+name+" has begun anew without it")
 	}
-	s.hurry()
+	s.c.hurry()
 	return nil
 }
 
@@ -147,34 +147,34 @@ func addressOf(ctx context.Context) string {
 	return host
 }
 
-// tellLost tells an agent that it has lost what it says that it has, if so. Service.mu is held.
-func (s *Service) tellLost(n *node, ses *agentv1.Session) {
-	l := s.leads[ses.GetTask()]
+// tellLost tells an agent that it has lost what it says that it has, if so. scheduler.mu is held.
+func (s *agentServer) tellLost(n *node, ses *agentv1.Session) {
+	l := s.c.scheduler.leads[ses.GetTask()]
 	switch {
 	case l != nil && ses.GetBatch() == "" && l.agent == n.name && l.epoch == ses.GetEpoch():
 		if l.want != 0 { // it may not have heard of it
-			s.tellWant(l)
+			s.c.tellWant(l)
 		}
 		return
 	case l != nil && ses.GetBatch() != "" && l.batches[ses.GetBatch()] != nil && l.batches[ses.GetBatch()].meta.GetEpoch() == ses.GetEpoch():
 		return
 	}
-	s.lingers(n, ses)
-	s.send(n.name, &agentv1.Order{What: &agentv1.Order_Stop{Stop: &agentv1.Stop{Task: ses.GetTask(), Batch: ses.GetBatch(), Epoch: ses.GetEpoch(), How: agentv1.How_HOW_LOST}}})
+	s.c.scheduler.lingers(n, ses)
+	s.c.scheduler.send(n.name, &agentv1.Order{What: &agentv1.Order_Stop{Stop: &agentv1.Stop{Task: ses.GetTask(), Batch: ses.GetBatch(), Epoch: ses.GetEpoch(), How: agentv1.How_HOW_LOST}}})
 }
 
 // disconnect ends a conversation. What the agent has it keeps, for a lease.
-func (s *Service) disconnect(name string, orders chan *agentv1.Order) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n := s.agents[name]; n != nil && n.orders == orders {
+func (s *agentServer) disconnect(name string, orders chan *agentv1.Order) {
+	s.c.scheduler.mu.Lock()
+	defer s.c.scheduler.mu.Unlock()
+	if n := s.c.scheduler.agents[name]; n != nil && n.orders == orders {
 		n.orders = nil
 	}
 }
 
 // note takes over what an agent says of itself. It reports whether there is more room
-// for work. Service.mu is held.
-func (s *Service) note(n *node, st *agentv1.Status) (freed bool) {
+// for work. scheduler.mu is held.
+func (s *agentServer) note(n *node, st *agentv1.Status) (freed bool) {
 	freed = int(st.GetLeadSlots()) > n.leads || int(st.GetBatchSlots()) > n.batches || st.GetLeaving() != n.leaving
 	n.seen, n.leads, n.batches, n.leaving = s.now(), int(st.GetLeadSlots()), int(st.GetBatchSlots()), st.GetLeaving()
 	if h := st.GetHello(); h.GetName() == n.name && h != n.hello { // what it reaches is something else
@@ -190,10 +190,10 @@ func (s *Service) note(n *node, st *agentv1.Status) (freed bool) {
 	for _, j := range st.GetJournals() {
 		n.journals[state.User(j.GetOwner())] = j
 	}
-	s.heardParts(n, st)
+	s.c.scheduler.heardParts(n, st)
 	n.slots = n.leads
 	for _, ses := range st.GetSessions() {
-		l := s.leads[ses.GetTask()]
+		l := s.c.scheduler.leads[ses.GetTask()]
 		if ses.GetBatch() == "" && (l == nil || !task.Of(l.task.GetSpec()).Standing) {
 			n.slots++
 		}
@@ -204,12 +204,12 @@ func (s *Service) note(n *node, st *agentv1.Status) (freed bool) {
 			s.progress(l, ses)
 		}
 	}
-	s.send(n.name, &agentv1.Order{Seen: st.GetSeq()})
+	s.c.scheduler.send(n.name, &agentv1.Order{Seen: st.GetSeq()})
 	return freed
 }
 
-// progress takes over how a lead does. Service.mu is held.
-func (s *Service) progress(l *lead, ses *agentv1.Session) {
+// progress takes over how a lead does. scheduler.mu is held.
+func (s *agentServer) progress(l *lead, ses *agentv1.Session) {
 	t := l.task
 	if l.closing {
 		return
@@ -219,22 +219,22 @@ func (s *Service) progress(l *lead, ses *agentv1.Session) {
 	}
 	t.Progress = ses.GetProgress()
 	s.firstByte(t, ses.GetFirstByteTime())
-	s.changed(t)
+	s.c.scheduler.changed(t)
 }
 
 // firstByte notes when the first byte of a task has passed, once.
-func (s *Service) firstByte(t *pb.Task, at *timestamppb.Timestamp) {
+func (s *agentServer) firstByte(t *pb.Task, at *timestamppb.Timestamp) {
 	if t.GetFirstByteTime() == nil && at != nil {
 		t.FirstByteTime = at
 		s.o.Metrics.TaskFirstByte(t.GetSpec().GetClass(), at.AsTime().Sub(t.GetCreateTime().AsTime()))
 	}
 }
 
-// held returns the lead that the caller has. Service.mu is held.
-func (s *Service) held(ctx context.Context, id string, epoch uint64) (*lead, error) {
-	l := s.leads[id]
+// held returns the lead that the caller has. scheduler.mu is held.
+func (s *agentServer) held(ctx context.Context, id string, epoch uint64) (*lead, error) {
+	l := s.c.scheduler.leads[id]
 	agent := authz.From(ctx).Agent
-	n := s.agents[agent]
+	n := s.c.scheduler.agents[agent]
 	if l == nil || l.epoch != epoch || l.agent != agent || n == nil {
 		return nil, &mover.Error{Op: "lead", Place: "task " + mover.Printable(id), Err: errLost}
 	}
@@ -246,14 +246,14 @@ func (s *Service) held(ctx context.Context, id string, epoch uint64) (*lead, err
 var errLost = errors.Join(mover.ErrHeld)
 
 // Confirm implements agentv1.LinkServiceServer.
-func (s *Service) Confirm(ctx context.Context, r *agentv1.ConfirmRequest) (*agentv1.ConfirmResponse, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *agentServer) Confirm(ctx context.Context, r *agentv1.ConfirmRequest) (*agentv1.ConfirmResponse, error) {
+	s.c.scheduler.mu.Lock()
+	defer s.c.scheduler.mu.Unlock()
 	if r.GetBatch() == "" {
 		_, err := s.held(ctx, r.GetTask(), r.GetEpoch())
 		return &agentv1.ConfirmResponse{}, err
 	}
-	_, _, err := s.heldBatch(ctx, r.GetTask(), r.GetBatch(), r.GetEpoch())
+	_, _, err := s.c.scheduler.heldBatch(ctx, r.GetTask(), r.GetBatch(), r.GetEpoch())
 	return &agentv1.ConfirmResponse{}, err
 }
 
@@ -261,10 +261,10 @@ func (s *Service) Confirm(ctx context.Context, r *agentv1.ConfirmRequest) (*agen
 const pieceMost = 256 << 10
 
 // Keep implements agentv1.LinkServiceServer.
-func (s *Service) Keep(ctx context.Context, r *agentv1.KeepRequest) (*agentv1.KeepResponse, error) {
-	s.mu.Lock()
+func (s *agentServer) Keep(ctx context.Context, r *agentv1.KeepRequest) (*agentv1.KeepResponse, error) {
+	s.c.scheduler.mu.Lock()
 	_, err := s.held(ctx, r.GetTask(), r.GetEpoch())
-	s.mu.Unlock()
+	s.c.scheduler.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}

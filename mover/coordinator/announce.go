@@ -16,7 +16,7 @@ import (
 )
 
 // announcement is the one of the next run of a policy; nil where there is none, or the policy is another one by now.
-func (s *Service) announcement(p *policy.Program) (row *ledgerv1.Announcement, err error) {
+func (s *policyServer) announcement(p *policy.Program) (row *ledgerv1.Announcement, err error) {
 	return row, s.ledger.View(func(tx *state.Tx) error {
 		a, err := state.Announcements.Get(tx, string(p.Policy.Metadata.Name))
 		if err != nil || a.GetPolicyDigest() != p.Policy.Digest() {
@@ -30,7 +30,7 @@ func (s *Service) announcement(p *policy.Program) (row *ledgerv1.Announcement, e
 }
 
 // announced is what the next run of a policy will do; nil where it was not announced.
-func (s *Service) announced(p *policy.Program) (*pb.Plan, error) {
+func (s *policyServer) announced(p *policy.Program) (*pb.Plan, error) {
 	row, err := s.announcement(p)
 	if err != nil || row == nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (s *Service) announced(p *policy.Program) (*pb.Plan, error) {
 }
 
 // announce plans a run some time before, and tells owners what it will do to their files.
-func (s *Service) announce(ctx context.Context, p *policy.Program, next time.Time) error {
+func (s *policyServer) announce(ctx context.Context, p *policy.Program, next time.Time) error {
 	preview := time.Duration(p.Policy.Spec.Report.Preview)
 	if preview == 0 || next.IsZero() || next.Sub(s.now()) > preview {
 		return nil
@@ -66,7 +66,7 @@ func (s *Service) announce(ctx context.Context, p *policy.Program, next time.Tim
 }
 
 // tellOwners has owners told of an announcement, once: after a crash some may be told twice. A run in the mode plan takes nothing away.
-func (s *Service) tellOwners(ctx context.Context, p *policy.Program, head *pb.Plan) error {
+func (s *policyServer) tellOwners(ctx context.Context, p *policy.Program, head *pb.Plan) error {
 	row, err := s.announcement(p)
 	if err != nil || row == nil || row.GetTold() || modeOf(p) == string(policy.ModePlan) || s.conf().Mail.Server == "" || s.telling[head.GetPolicy()] == head.GetId() {
 		return err
@@ -101,13 +101,13 @@ func (s *Service) tellOwners(ctx context.Context, p *policy.Program, head *pb.Pl
 		over()
 	}
 	for _, m := range letters {
-		s.post(m, over)
+		s.c.mail.post(m, over)
 	}
 	return nil
 }
 
 // overAnnounced forgets what was announced of a policy: it has run.
-func (s *Service) overAnnounced(ctx context.Context, name string) error {
+func (s *policyServer) overAnnounced(ctx context.Context, name string) error {
 	return s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
 		return state.Announcements.Delete(tx, name)
 	})

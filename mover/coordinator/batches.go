@@ -12,7 +12,7 @@ import (
 )
 
 // batch is a part of a lead that other agents do. Its items and its result are in the
-// ledger and are read on request. Its fields are guarded by Service.mu.
+// ledger and are read on request. Its fields are guarded by scheduler.mu.
 type batch struct {
 	meta     *ledgerv1.Batch
 	done     chan struct{}         // closed when answered
@@ -25,8 +25,8 @@ type batch struct {
 
 // batchOf returns a batch of a lead, or nil. One that was given before a restart comes
 // from the ledger on request: there may be a million, and most of them may never be
-// requested again. Service.mu is held.
-func (s *Service) batchOf(l *lead, id string) (*batch, error) {
+// requested again. scheduler.mu is held.
+func (s *scheduler) batchOf(l *lead, id string) (*batch, error) {
 	if b := l.batches[id]; b != nil || !l.resumed {
 		return b, nil
 	}
@@ -46,7 +46,7 @@ func (s *Service) batchOf(l *lead, id string) (*batch, error) {
 }
 
 // takeUpTaken takes up the batches of a lead that agents are at work on.
-func (s *Service) takeUpTaken(tx *state.Tx, l *lead) error {
+func (s *scheduler) takeUpTaken(tx *state.Tx, l *lead) error {
 	taken := state.Range{Prefix: []string{ledgerv1.BatchState_BATCH_STATE_TAKEN.String(), l.task.GetId()}}
 	for m, err := range state.BatchesByState.All(tx, taken) {
 		if err != nil {
@@ -63,7 +63,7 @@ func (s *Service) takeUpTaken(tx *state.Tx, l *lead) error {
 }
 
 // takenUp makes a batch of what the ledger says of it.
-func (s *Service) takenUp(tx *state.Tx, m *ledgerv1.Batch) (*batch, error) {
+func (s *scheduler) takenUp(tx *state.Tx, m *ledgerv1.Batch) (*batch, error) {
 	b := &batch{meta: m, done: make(chan struct{}), since: s.now()}
 	if m.GetState() != ledgerv1.BatchState_BATCH_STATE_ANSWERED {
 		return b, nil
@@ -80,7 +80,7 @@ func (s *Service) takenUp(tx *state.Tx, m *ledgerv1.Batch) (*batch, error) {
 }
 
 // answerOf is what came of a batch that is answered.
-func (s *Service) answerOf(b *batch) (*agentv1.GiveResponse, error) {
+func (s *scheduler) answerOf(b *batch) (*agentv1.GiveResponse, error) {
 	s.mu.Lock()
 	a, stored := b.answer, b.stored
 	s.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *Service) answerOf(b *batch) (*agentv1.GiveResponse, error) {
 }
 
 // works is what the ledger has of a batch; nothing once its lead is over.
-func (s *Service) works(m *ledgerv1.Batch) (w *ledgerv1.Work, err error) {
+func (s *scheduler) works(m *ledgerv1.Batch) (w *ledgerv1.Work, err error) {
 	err = s.ledger.View(func(tx *state.Tx) (err error) {
 		w, err = state.Works.Get(tx, m.GetTask(), m.GetId())
 		return err
@@ -108,7 +108,7 @@ func lostBatch(id string) error {
 }
 
 // storeGiven stores a batch with its work, and forgets those that its lead has heard the end of.
-func (s *Service) storeGiven(ctx context.Context, b *batch, r *agentv1.GiveRequest) error {
+func (s *scheduler) storeGiven(ctx context.Context, b *batch, r *agentv1.GiveRequest) error {
 	task := r.GetTask()
 	return s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error {
 		for _, id := range r.GetHeard() {
@@ -125,7 +125,7 @@ func (s *Service) storeGiven(ctx context.Context, b *batch, r *agentv1.GiveReque
 
 // storeAnswer stores what came of a batch, and says whether its reply is in the ledger then.
 // What is not stored the lead gives again after a restart, or hears that it is over.
-func (s *Service) storeAnswer(m *ledgerv1.Batch, a *agentv1.GiveResponse) (stored bool, err error) {
+func (s *scheduler) storeAnswer(m *ledgerv1.Batch, a *agentv1.GiveResponse) (stored bool, err error) {
 	begun := a.GetNobody() && len(a.GetOver()) > 0
 	keep := len(a.GetReply()) <= workMost && (a.GetReply() != nil || begun)
 	err = s.ledger.Update(context.Background(), state.Soon, func(tx *state.Tx) error {

@@ -34,7 +34,7 @@ func crewed(t *testing.T) (d *desk, l *agentv1.Lead) {
 // handOver has the lead give a batch away, without waiting for its end.
 func (d *desk) handOver(l *agentv1.Lead, id string, heard ...string) *batch {
 	d.t.Helper()
-	b, err := d.given(asAgent(d.led[l.GetTask().GetId()]), d.giving(l, id, heard...))
+	b, err := d.scheduler.given(asAgent(d.led[l.GetTask().GetId()]), d.giving(l, id, heard...))
 	if err != nil {
 		d.t.Fatalf("batch %s: %v", id, err)
 	}
@@ -49,10 +49,10 @@ func (d *desk) giving(l *agentv1.Lead, id string, heard ...string) *agentv1.Give
 func (d *desk) help(l *agentv1.Lead, n int) (taken []*agentv1.Batch) {
 	d.t.Helper()
 	helper := d.helper(l.GetTask().GetId())
-	d.mu.Lock()
-	d.note(d.agents[helper], &agentv1.Status{BatchSlots: int32(n)})
-	d.mu.Unlock()
-	d.giveBatches(context.Background())
+	d.scheduler.mu.Lock()
+	d.agents.note(d.scheduler.agents[helper], &agentv1.Status{BatchSlots: int32(n)})
+	d.scheduler.mu.Unlock()
+	d.scheduler.giveBatches(context.Background())
 	for len(d.orders[helper]) > 0 {
 		if b := (<-d.orders[helper]).GetBatch(); b != nil {
 			if want := "work of " + b.GetId(); string(b.GetWork()) != want {
@@ -74,7 +74,7 @@ func (d *desk) helper(task string) string {
 }
 
 func (d *desk) reply(b *agentv1.Batch) error {
-	_, err := d.Reply(asAgent(d.helper(b.GetTask())), &agentv1.ReplyRequest{Task: b.GetTask(), Batch: b.GetId(), Epoch: b.GetEpoch(), Reply: []byte("reply to " + b.GetId())})
+	_, err := d.scheduler.Reply(asAgent(d.helper(b.GetTask())), &agentv1.ReplyRequest{Task: b.GetTask(), Batch: b.GetId(), Epoch: b.GetEpoch(), Reply: []byte("reply to " + b.GetId())})
 	return err
 }
 
@@ -97,16 +97,16 @@ func TestBatchesAfterRestart(t *testing.T) {
 
 	d.close()
 	d.open()
-	if got := d.leads[l.GetTask().GetId()].batches; len(got) != 1 || got["taken"] == nil {
+	if got := d.scheduler.leads[l.GetTask().GetId()].batches; len(got) != 1 || got["taken"] == nil {
 		t.Errorf("%d batches are in memory, of which nobody has asked for any", len(got))
 	}
-	if answer, err := d.Give(asAgent(d.led[l.GetTask().GetId()]), d.giving(l, "answered")); string(answer.GetReply()) != "reply to answered" {
+	if answer, err := d.scheduler.Give(asAgent(d.led[l.GetTask().GetId()]), d.giving(l, "answered")); string(answer.GetReply()) != "reply to answered" {
 		t.Errorf("what was answered is %v, %v", answer, err)
 	}
 	b := d.handOver(l, "taken")
 	wants(t, "the reply of who has it", d.reply(taken[0]), nil)
 	<-b.done
-	if answer, err := d.answerOf(b); string(answer.GetReply()) != "reply to taken" {
+	if answer, err := d.scheduler.answerOf(b); string(answer.GetReply()) != "reply to taken" {
 		t.Errorf("what was taken is answered %v, %v", answer, err)
 	}
 	d.handOver(l, "waiting 7", "answered", "taken")
@@ -141,15 +141,15 @@ func TestHelpersThatHaveLetGo(t *testing.T) {
 	d.handOver(l, "two")
 	d.help(l, 1)
 	helpers("it has another one", d.helper(id))
-	lead, revision := d.leads[id], d.leads[id].task.GetRevision()
+	lead, revision := d.scheduler.leads[id], d.scheduler.leads[id].task.GetRevision()
 	lead.task.Progress = &pb.Progress{BytesDone: 7, BytesPerSecond: 5, FilesPerSecond: 3, InFlight: 2, Slowest: []*pb.SlowItem{{Agent: d.helper(id)}}}
-	d.mu.Lock()
-	d.closes(lead)
-	d.mu.Unlock()
+	d.scheduler.mu.Lock()
+	d.scheduler.closes(lead)
+	d.scheduler.mu.Unlock()
 	if x := helpers("its end is being stored"); x.GetState() != task.Running || x.GetRevision() <= revision {
 		t.Errorf("while its end is being stored it is %v", x)
 	}
-	d.letGo(context.Background(), lead, "test")
+	d.scheduler.letGo(context.Background(), lead, "test")
 	if x := helpers("it is paused"); x.GetState() != task.Paused || !proto.Equal(x.GetProgress(), &pb.Progress{BytesDone: 7}) {
 		t.Errorf("nobody works on it, and it is %v", x)
 	}
@@ -161,18 +161,18 @@ func TestBatchNobodyDoes(t *testing.T) {
 	d, l := crewed(t)
 	d.handOver(l, "a")
 	d.pass(nobodyAfter)
-	d.giveBatches(context.Background())
+	d.scheduler.giveBatches(context.Background())
 	b := d.handOver(l, "b")
 	d.pass(nobodyAfter + 1)
-	d.giveBatches(context.Background())
+	d.scheduler.giveBatches(context.Background())
 	<-b.done
 	for _, open := range []func(){func() {}, func() { d.close(); d.open() }} {
 		open()
 		b := d.handOver(l, "a")
 		d.pass(nobodyAfter + 1)
-		d.giveBatches(context.Background())
+		d.scheduler.giveBatches(context.Background())
 		<-b.done
-		if answer, err := d.answerOf(b); err != nil || !answer.GetNobody() {
+		if answer, err := d.scheduler.answerOf(b); err != nil || !answer.GetNobody() {
 			t.Errorf("the lead is told %v, %v", answer, err)
 		}
 	}
@@ -196,7 +196,7 @@ func TestEndWithManyBatches(t *testing.T) {
 		})
 		must.Do(t, err)
 	}
-	d.lose(context.Background(), d.leads[id], "test")
+	d.scheduler.lose(context.Background(), d.scheduler.leads[id], "test")
 	delete(d.taken, id)
 	d.give()
 	l = d.taken[id]
@@ -210,6 +210,6 @@ func TestEndWithManyBatches(t *testing.T) {
 		t.Errorf("batches of the lead before are done: %v", got)
 	}
 	wants(t, "the end", d.finish(id, 0, nil), nil)
-	_, err := d.given(asAgent(d.led[id]), d.giving(l, "late"))
+	_, err := d.scheduler.given(asAgent(d.led[id]), d.giving(l, "late"))
 	wants(t, "a batch after the end", err, mover.ErrHeld)
 }

@@ -27,7 +27,7 @@ func TestBlockedLine(t *testing.T) {
 	}
 	free := submit("project:elsewhere")
 	for range blocked/looksMost + 1 {
-		d.giveLeads(context.Background())
+		d.scheduler.giveLeads(context.Background())
 	}
 	if got := d.state(free.GetId()); got.GetState() != task.Running {
 		t.Errorf("a task that nobody is in the way of is %v: %s", got.GetState(), got.GetWhy())

@@ -187,7 +187,7 @@ func TestRecordFence(t *testing.T) {
 
 	// The lead is lost: it keeps and spends nothing more, also when it was asked just before.
 	wants(t, "cancelled", second(d.CancelTask(alice, &pb.CancelTaskRequest{Id: down.GetId()})), nil)
-	d.lose(context.Background(), d.leads[l.GetTask().GetId()], "it is silent")
+	d.scheduler.lose(context.Background(), d.scheduler.leads[l.GetTask().GetId()], "it is silent")
 	wants(t, "kept by who has lost it", d.keeps(l, r), mover.ErrHeld)
 	wants(t, "spent by who has lost it", second(d.spends(l, reserve, r.ID, pricing.Dollar, "late")), mover.ErrHeld)
 	d.give()
@@ -418,8 +418,8 @@ func TestLabelOfABurst(t *testing.T) {
 		{"no burst of that name", alice, "other", mover.ErrNotExist},
 	} {
 		labels := map[string]string{"burst": one.name}
-		_, lease := d.AcquireLease(one.caller, &pb.AcquireLeaseRequest{Dataset: "words", Tier: "project", Ttl: durationpb.New(time.Hour), Labels: labels})
-		_, stage := d.Stage(one.caller, &pb.StageRequest{Source: "dataset:words", Tier: "project", LeaseTtl: durationpb.New(time.Hour), Labels: labels})
+		_, lease := d.datasets.AcquireLease(one.caller, &pb.AcquireLeaseRequest{Dataset: "words", Tier: "project", Ttl: durationpb.New(time.Hour), Labels: labels})
+		_, stage := d.datasets.Stage(one.caller, &pb.StageRequest{Source: "dataset:words", Tier: "project", LeaseTtl: durationpb.New(time.Hour), Labels: labels})
 		for what, err := range map[string]error{"lease": lease, "stage": stage} {
 			if wants(t, what+", "+one.what, err, one.kind); !strings.Contains(err.Error(), "the label burst of a lease") {
 				t.Errorf("%s, %s: %v", what, one.what, err)

@@ -26,10 +26,10 @@ type shelfRoom struct {
 }
 
 // rooms is how full a tier is: for a node-local tier on each node, else by the latest report of an agent.
-func (s *Service) rooms(tier string, local bool) (rooms []shelfRoom) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, n := range s.agents {
+func (s *datasetServer) rooms(tier string, local bool) (rooms []shelfRoom) {
+	s.c.scheduler.mu.Lock()
+	defer s.c.scheduler.mu.Unlock()
+	for _, n := range s.c.scheduler.agents {
 		r := n.room[tier]
 		switch {
 		case r == nil || n.orders == nil:
@@ -48,7 +48,7 @@ func (s *Service) rooms(tier string, local bool) (rooms []shelfRoom) {
 const evictShare = 20
 
 // keepCaches makes room on tiers that are fuller than they should be.
-func (s *Service) keepCaches(ctx context.Context) {
+func (s *datasetServer) keepCaches(ctx context.Context) {
 	var v *dataset.View // of all that there is, for all tiers
 	if time.Now().Before(s.evictAfter) {
 		return
@@ -81,9 +81,9 @@ func (s *Service) keepCaches(ctx context.Context) {
 
 // viewAll is the view of what could be evicted. It takes as long as there is much, and
 // others go on meanwhile.
-func (s *Service) viewAll() (v *dataset.View, err error) {
+func (s *datasetServer) viewAll() (v *dataset.View, err error) {
 	err = s.ledger.View(func(tx *state.Tx) error {
-		v, err = s.view(tx, s.clock.now())
+		v, err = s.c.agents.view(tx, s.clock.now())
 		return err
 	})
 	return v, err
@@ -97,7 +97,7 @@ func marksOf(c *config.Cache) dataset.Watermarks {
 const roomLag = 3 * time.Second
 
 // evict removes from a tier that is too full what was chosen to go.
-func (s *Service) evict(ctx context.Context, e dataset.Eviction, row *pb.Tier) error {
+func (s *datasetServer) evict(ctx context.Context, e dataset.Eviction, row *pb.Tier) error {
 	s.blocked(row, e)
 	for chosen := range slices.Chunk(e.Replicas[:min(len(e.Replicas), removalsMost)], evictionsAtOnce) {
 		if err := s.evictSome(ctx, row, chosen); err != nil {
@@ -111,7 +111,7 @@ func (s *Service) evict(ctx context.Context, e dataset.Eviction, row *pb.Tier) e
 const evictionsAtOnce = 20
 
 // evictSome submits the removal of the chosen replicas. It skips those that are needed by now.
-func (s *Service) evictSome(ctx context.Context, row *pb.Tier, chosen []*pb.Replica) error {
+func (s *datasetServer) evictSome(ctx context.Context, row *pb.Tier, chosen []*pb.Replica) error {
 	var tasks []*pb.Task
 	err := s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
 		tasks = nil
@@ -131,7 +131,7 @@ func (s *Service) evictSome(ctx context.Context, row *pb.Tier, chosen []*pb.Repl
 	}
 	for _, t := range tasks {
 		s.log.Info("a replica makes room", "task", t.GetId(), "dataset", t.GetDataset(), "location", t.GetSpec().GetTarget(), "node", row.GetNode())
-		s.submitted(ctx, t)
+		s.c.submitted(ctx, t)
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func refused(err error) bool {
 
 // evicts makes the task that removes a replica to make room. From where nothing else is
 // promised it just goes; elsewhere its other copy is looked at first.
-func (s *Service) evicts(tx *state.Tx, row *pb.Tier, r *pb.Replica) (*pb.Task, error) {
+func (s *datasetServer) evicts(tx *state.Tx, row *pb.Tier, r *pb.Replica) (*pb.Task, error) {
 	r, err := getReplica(tx, r) // it may have been used meanwhile
 	if err == nil {
 		err = s.mayEvict(tx, r, "")
@@ -165,7 +165,7 @@ func tooFull(row *pb.Tier, marks dataset.Watermarks) bool {
 }
 
 // blocked says that nothing could be done where something has to be.
-func (s *Service) blocked(row *pb.Tier, e dataset.Eviction) {
+func (s *datasetServer) blocked(row *pb.Tier, e dataset.Eviction) {
 	if e.Short == 0 || len(e.Replicas) > 0 {
 		return
 	}
@@ -175,7 +175,7 @@ func (s *Service) blocked(row *pb.Tier, e dataset.Eviction) {
 }
 
 // evicted notes that a replica is gone.
-func (s *Service) evicted(t *pb.Task, r *pb.Replica) {
+func (s *datasetServer) evicted(t *pb.Task, r *pb.Replica) {
 	if t.GetState() != task.Done {
 		return
 	}
@@ -188,14 +188,14 @@ func (s *Service) evicted(t *pb.Task, r *pb.Replica) {
 }
 
 // came notes that a staging has ended.
-func (s *Service) came(r *pb.Replica) {
+func (s *datasetServer) came(r *pb.Replica) {
 	s.freedMu.Lock()
 	defer s.freedMu.Unlock()
 	s.cameAt[r.GetTier()+"\x00"+r.GetNode()] = s.now()
 }
 
 // current says whether all that has come to a tier, and all that has gone, is counted in a word of then about its room.
-func (s *Service) current(tier, node string, then time.Time) bool {
+func (s *datasetServer) current(tier, node string, then time.Time) bool {
 	s.freedMu.Lock()
 	defer s.freedMu.Unlock()
 	key := tier + "\x00" + node
@@ -203,7 +203,7 @@ func (s *Service) current(tier, node string, then time.Time) bool {
 }
 
 // freed is when a replica on a tier has gone last.
-func (s *Service) freed(tier, node string) time.Time {
+func (s *datasetServer) freed(tier, node string) time.Time {
 	s.freedMu.Lock()
 	defer s.freedMu.Unlock()
 	return s.freedAt[tier+"\x00"+node]

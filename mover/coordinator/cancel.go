@@ -47,7 +47,7 @@ func (s *Service) CancelTask(ctx context.Context, r *pb.CancelTaskRequest) (*pb.
 func (s *Service) withdraw(ctx context.Context, t *pb.Task, r *pb.CancelTaskRequest) (mine, others bool, err error) {
 	c := authz.From(ctx)
 	me := state.User(accountOf(c))
-	if r.GetIdempotencyKey() == "" && r.GetHolder() == "" && s.operates(c, pb.TaskService_CancelTask_FullMethodName) {
+	if r.GetIdempotencyKey() == "" && r.GetHolder() == "" && s.datasets.operates(c, pb.TaskService_CancelTask_FullMethodName) {
 		return false, false, nil
 	}
 	err = s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {

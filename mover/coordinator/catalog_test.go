@@ -70,13 +70,13 @@ func (s *walkStream) SendAndClose(*agentv1.PutWalkResponse) error { return nil }
 
 // walks sends a walk for a task.
 func (d *desk) walks(id string, walk []byte) error {
-	return d.PutWalk(&walkStream{ctx: asAgent(d.led[id]), first: &agentv1.PutWalkRequest{Task: id, Epoch: d.taken[id].GetEpoch()}, rest: bytes.NewReader(walk)})
+	return d.catalog.PutWalk(&walkStream{ctx: asAgent(d.led[id]), first: &agentv1.PutWalkRequest{Task: id, Epoch: d.taken[id].GetEpoch()}, rest: bytes.NewReader(walk)})
 }
 
 // scans has a tier scanned, on each node that has it.
 func (d *desk) scans(t *testing.T, tier string, tree *mem.Tree) {
 	t.Helper()
-	answer, err := d.ScanTier(root, &pb.ScanTierRequest{Tier: tier})
+	answer, err := d.catalog.ScanTier(root, &pb.ScanTierRequest{Tier: tier})
 	wants(t, "scan", err, nil)
 	d.give()
 	for _, scan := range answer.GetTasks() {
@@ -106,7 +106,7 @@ func (f *founds) Send(m *pb.FindFilesResponse) error {
 
 func (d *desk) finds(ctx context.Context, q *pb.Question) ([]string, error) {
 	f := &founds{ctx: ctx}
-	err := d.FindFiles(&pb.FindFilesRequest{Question: q}, f)
+	err := d.facts.FindFiles(&pb.FindFilesRequest{Question: q}, f)
 	return f.names, err
 }
 
@@ -120,7 +120,7 @@ func (d *desk) finding(t *testing.T, who string, ctx context.Context, q *pb.Ques
 	q.Match = "{kind: file}"
 	got, err = d.finds(ctx, q)
 	wants(t, who, err, nil)
-	sum, err := d.SumFiles(ctx, &pb.SumFilesRequest{Question: q})
+	sum, err := d.facts.SumFiles(ctx, &pb.SumFilesRequest{Question: q})
 	wants(t, who, err, nil)
 	if n := sum.GetSums()[0].GetFiles(); n != int64(len(got)) {
 		t.Errorf("%s sums %d files, and finds %d", who, n, len(got))
@@ -132,11 +132,11 @@ func (d *desk) finding(t *testing.T, who string, ctx context.Context, q *pb.Ques
 //safety:4 with TestPutWalk
 func TestScanTier(t *testing.T) {
 	d := catalogued(t, authz.Input{})
-	_, err := d.ScanTier(root, &pb.ScanTierRequest{Tier: "nowhere"})
+	_, err := d.catalog.ScanTier(root, &pb.ScanTierRequest{Tier: "nowhere"})
 	wants(t, "a tier that is none", err, mover.ErrUsage)
-	first, err := d.ScanTier(as("ada", 1001), &pb.ScanTierRequest{Tier: "scratch"})
+	first, err := d.catalog.ScanTier(as("ada", 1001), &pb.ScanTierRequest{Tier: "scratch"})
 	wants(t, "scan", err, nil)
-	again, err := d.ScanTier(root, &pb.ScanTierRequest{Tier: "scratch"})
+	again, err := d.catalog.ScanTier(root, &pb.ScanTierRequest{Tier: "scratch"})
 	wants(t, "scan again", err, nil)
 	var nodes []string
 	for i, scan := range first.GetTasks() {
@@ -148,24 +148,24 @@ func TestScanTier(t *testing.T) {
 	if !slices.Equal(nodes, []string{"n1", "n2"}) {
 		t.Errorf("on %q", nodes)
 	}
-	one, err := d.ScanTier(root, &pb.ScanTierRequest{Tier: "scratch", Node: "n2"})
+	one, err := d.catalog.ScanTier(root, &pb.ScanTierRequest{Tier: "scratch", Node: "n2"})
 	wants(t, "scan of a node", err, nil)
 	if one.GetTasks()[0].GetId() != first.GetTasks()[1].GetId() {
 		t.Errorf("%v", one)
 	}
 	d.scans(t, "scratch", mem.NewTree().Files(map[string]string{"a": "1"}))
-	scans, err := d.ListScans(root, &pb.ListScansRequest{Tier: "scratch"})
+	scans, err := d.catalog.ListScans(root, &pb.ListScansRequest{Tier: "scratch"})
 	wants(t, "list", err, nil)
 	if len(scans.GetScans()) != 2 || scans.GetScans()[1].GetNode() != "n2" || scans.GetScans()[1].GetFiles() != 1 || scans.GetScans()[1].GetTime() == nil {
 		t.Errorf("%v", scans)
 	}
-	third, err := d.ScanTier(root, &pb.ScanTierRequest{Tier: "scratch"})
+	third, err := d.catalog.ScanTier(root, &pb.ScanTierRequest{Tier: "scratch"})
 	wants(t, "scan once more", err, nil)
 	if third.GetTasks()[0].GetId() == first.GetTasks()[0].GetId() {
 		t.Error("a scan that has ended is no new one")
 	}
 	d.o.Catalog = nil
-	_, err = d.ScanTier(root, &pb.ScanTierRequest{Tier: "scratch"})
+	_, err = d.catalog.ScanTier(root, &pb.ScanTierRequest{Tier: "scratch"})
 	wants(t, "without a catalog", err, mover.ErrUnsupported)
 }
 
@@ -179,7 +179,7 @@ func TestPutWalk(t *testing.T) {
 		many.Files(map[string]string{"dir/" + strings.Repeat(name, 50): name})
 	}
 	walk := walkOf(many)
-	answer, err := d.ScanTier(root, &pb.ScanTierRequest{Tier: "project"})
+	answer, err := d.catalog.ScanTier(root, &pb.ScanTierRequest{Tier: "project"})
 	wants(t, "scan", err, nil)
 	copying, err := d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "project:a", Target: "project:b"}})
 	wants(t, "copy", err, nil)
@@ -187,7 +187,7 @@ func TestPutWalk(t *testing.T) {
 	id := answer.GetTasks()[0].GetId()
 	epoch := d.taken[id].GetEpoch()
 	send := func(agent, id string, epoch uint64, walk []byte, each func()) error {
-		return d.PutWalk(&walkStream{ctx: asAgent(agent), first: &agentv1.PutWalkRequest{Task: id, Epoch: epoch}, rest: bytes.NewReader(walk), each: each})
+		return d.catalog.PutWalk(&walkStream{ctx: asAgent(agent), first: &agentv1.PutWalkRequest{Task: id, Epoch: epoch}, rest: bytes.NewReader(walk), each: each})
 	}
 	other := map[string]string{"n1": "n2", "n2": "n1"}[d.led[id]]
 	wants(t, "another agent", send(other, id, epoch, walk, nil), mover.ErrHeld)
@@ -195,14 +195,14 @@ func TestPutWalk(t *testing.T) {
 	wants(t, "a copy", send(d.led[copying.GetId()], copying.GetId(), d.taken[copying.GetId()].GetEpoch(), walk, nil), mover.ErrUsage)
 	wants(t, "half of it", send(d.led[id], id, epoch, walk[:len(walk)/2], nil), mover.ErrCorrupt)
 	wants(t, "what is none", send(d.led[id], id, epoch, []byte("p\x00\xff\xff\xff\xff\x7f"), nil), mover.ErrCorrupt)
-	l := d.leads[id]
+	l := d.scheduler.leads[id]
 	lost := 0
 	wants(t, "lost on the way", send(d.led[id], id, epoch, walk, func() {
 		if lost++; lost == 3 {
-			delete(d.leads, id)
+			delete(d.scheduler.leads, id)
 		}
 	}), mover.ErrHeld)
-	d.leads[id] = l
+	d.scheduler.leads[id] = l
 
 	_, err = d.finds(root, &pb.Question{Location: "project:"})
 	wants(t, "half a scan", err, mover.ErrNotExist)
@@ -219,7 +219,7 @@ func TestPutWalk(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	d.pass(time.Hour)
-	answer, err = d.ScanTier(root, &pb.ScanTierRequest{Tier: "project"})
+	answer, err = d.catalog.ScanTier(root, &pb.ScanTierRequest{Tier: "project"})
 	wants(t, "scan", err, nil)
 	d.give()
 	wants(t, "a scan before is no scan of this task", d.finish(answer.GetTasks()[0].GetId(), 0, nil), nil)
@@ -260,7 +260,7 @@ func TestFilesOfOthers(t *testing.T) {
 	d.scans(t, "project", owned())
 	bare := mem.NewTree()
 	bare.Put(mover.Entry{Name: "key", Kind: mover.File}, nil)
-	answer, err := d.ScanTier(root, &pb.ScanTierRequest{Tier: "archive"})
+	answer, err := d.catalog.ScanTier(root, &pb.ScanTierRequest{Tier: "archive"})
 	wants(t, "scan", err, nil)
 	d.give()
 	var walk bytes.Buffer
@@ -287,9 +287,9 @@ func TestGround(t *testing.T) {
 		d.add(ada, name, "project:sets/"+name, uint64(i+1))
 	}
 	d.wall = d.wall.Add(time.Hour)
-	_, err := d.AcquireLease(ada, &pb.AcquireLeaseRequest{Dataset: "held", Digest: digestOf(1), Tier: "project", Ttl: durationpb.New(time.Hour), Holder: "me"})
+	_, err := d.datasets.AcquireLease(ada, &pb.AcquireLeaseRequest{Dataset: "held", Digest: digestOf(1), Tier: "project", Ttl: durationpb.New(time.Hour), Holder: "me"})
 	wants(t, "lease", err, nil)
-	_, err = d.Pin(ada, &pb.PinRequest{Source: "dataset:pinned", Until: timestamppb.New(d.wall.Add(time.Hour))})
+	_, err = d.datasets.Pin(ada, &pb.PinRequest{Source: "dataset:pinned", Until: timestamppb.New(d.wall.Add(time.Hour))})
 	wants(t, "pin", err, nil)
 	d.staged(ada, &pb.StageRequest{Source: "dataset:free", Tier: "archive"}, 3)
 
@@ -319,7 +319,7 @@ func TestKeepScanned(t *testing.T) {
 	d.conf.Tiers["scratch"] = tier
 	round := func(want int) {
 		t.Helper()
-		wants(t, "keep", d.keepScanned(t.Context()), nil)
+		wants(t, "keep", d.catalog.keepScanned(t.Context()), nil)
 		d.give()
 		if len(d.taken) != want {
 			t.Fatalf("%d scans, and not %d", len(d.taken), want)
@@ -355,7 +355,7 @@ func TestKeepVerified(t *testing.T) {
 	}
 	parts := func(want int) (id string) {
 		t.Helper()
-		wants(t, "keep", d.keepVerified(t.Context()), nil)
+		wants(t, "keep", d.catalog.keepVerified(t.Context()), nil)
 		d.give()
 		if len(d.taken) != want {
 			t.Fatalf("%d parts, and not %d", len(d.taken), want)
@@ -384,7 +384,7 @@ func TestKeepVerified(t *testing.T) {
 			t.Fatalf("part %d: %v", n, part)
 		}
 		if n == 1 {
-			_, err := d.ScanTier(root, &pb.ScanTierRequest{Tier: "project"})
+			_, err := d.catalog.ScanTier(root, &pb.ScanTierRequest{Tier: "project"})
 			wants(t, "scan", err, nil)
 			d.give()
 			if len(d.taken) != 2 {
@@ -396,7 +396,7 @@ func TestKeepVerified(t *testing.T) {
 				}
 			}
 		}
-		wants(t, "a part of which nothing came", d.scanned(d.state(id)), mover.ErrTransient)
+		wants(t, "a part of which nothing came", d.catalog.scanned(d.state(id)), mover.ErrTransient)
 		var walk bytes.Buffer
 		wants(t, "walk", catalog.Send(t.Context(), &walk, mem.New(tree, mem.Options{}), mover.WalkOptions{After: string(part.GetAfter())}), nil)
 		wants(t, "send", d.walks(id, walk.Bytes()), nil)
@@ -424,7 +424,7 @@ func TestForgetTrees(t *testing.T) {
 		return err
 	}(), nil)
 	delete(d.conf.Tiers, "project")
-	wants(t, "forget", d.forgetTrees(t.Context()), nil)
+	wants(t, "forget", d.catalog.forgetTrees(t.Context()), nil)
 	states, err := d.o.Catalog.Trees()
 	wants(t, "trees", err, nil)
 	if len(states) != 2 || states[0].Tree != (catalog.Tree{Tier: "scratch", Node: "n1"}) || states[1].Tree != (catalog.Tree{Tier: "scratch", Node: "n2"}) {

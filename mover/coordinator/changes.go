@@ -26,7 +26,7 @@ func changesAt(t *pb.Task) []string {
 }
 
 // overtakes says which earlier task of its owner one would spoil by beginning now; empty is none.
-func (s *Service) overtakes(t *pb.Task) string {
+func (s *scheduler) overtakes(t *pb.Task) string {
 	places := changesAt(t)
 	reader, place, err := s.first(t, places, state.Reading, func(tx *state.Tx, r *pb.Task, place string) (bool, error) {
 		if !sameOwner(r, t) {
@@ -54,7 +54,7 @@ func (s *Service) overtakes(t *pb.Task) string {
 }
 
 // unread says why a task may not change a place: one of its owner was to read there first, and has not come to its end. One that never began counts, too.
-func (s *Service) unread(tx *state.Tx, t *pb.Task) error {
+func (s *scheduler) unread(tx *state.Tx, t *pb.Task) error {
 	for _, place := range changesAt(t) {
 		last, err := s.lastRead(tx, t, place)
 		if err != nil {
@@ -91,7 +91,7 @@ func readingOf(t *pb.Task) string {
 
 // lastRead are the last tasks, one for each reading, that have ended since a task was submitted that changes a place. They are those that it had to wait for,
 // and those that did the same again.
-func (s *Service) lastRead(tx *state.Tx, t *pb.Task, place string) (last map[string]*pb.Task, err error) {
+func (s *scheduler) lastRead(tx *state.Tx, t *pb.Task, place string) (last map[string]*pb.Task, err error) {
 	last = map[string]*pb.Task{}
 	for _, text := range s.spellings(t, place) {
 		for r, err := range state.Read(tx, text, t.GetCreateTime()) {
@@ -125,7 +125,7 @@ func sameOwner(a, b *pb.Task) bool {
 }
 
 // readsThere says whether a task reads where another one changes something. One that waits for what the other one brings again reads nothing before.
-func (s *Service) readsThere(tx *state.Tx, reader, t *pb.Task, place string) (bool, error) {
+func (s *scheduler) readsThere(tx *state.Tx, reader, t *pb.Task, place string) (bool, error) {
 	for _, from := range state.Reads(reader) {
 		if !meet(s.addresses(t, place), s.addresses(reader, from)) {
 			continue
@@ -139,7 +139,7 @@ func (s *Service) readsThere(tx *state.Tx, reader, t *pb.Task, place string) (bo
 }
 
 // canBegin says whether an agent is there that could work on a task.
-func (s *Service) canBegin(t *pb.Task) bool {
+func (s *scheduler) canBegin(t *pb.Task) bool {
 	n, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
 	if err != nil {
 		return false

@@ -26,21 +26,21 @@ const (
 )
 
 // TellCheckpoints implements agentv1.LinkServiceServer.
-func (s *Service) TellCheckpoints(ctx context.Context, r *agentv1.TellCheckpointsRequest) (*agentv1.TellCheckpointsResponse, error) {
-	s.mu.Lock()
-	l, err := s.held(ctx, r.GetTask(), r.GetEpoch())
+func (s *datasetServer) TellCheckpoints(ctx context.Context, r *agentv1.TellCheckpointsRequest) (*agentv1.TellCheckpointsResponse, error) {
+	s.c.scheduler.mu.Lock()
+	l, err := s.c.agents.held(ctx, r.GetTask(), r.GetEpoch())
 	var spec *pb.TaskSpec
 	if err == nil {
 		spec = l.task.GetSpec()
 	}
-	s.mu.Unlock()
+	s.c.scheduler.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
 	if spec.GetKind() != checkpoints {
 		return nil, mover.Usagef("task %s looks at no checkpoints", r.GetTask())
 	}
-	tree, err := s.treeOf(spec)
+	tree, err := s.c.catalog.treeOf(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (s *Service) TellCheckpoints(ctx context.Context, r *agentv1.TellCheckpoint
 	switch conf := s.conf().Tiers[tree.Tier].Checkpoints; {
 	case r.GetFolder() != nil:
 		err = s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error { return s.sawFolder(tx, tree, r.GetFolder()) })
-		s.wake()
+		s.c.policy.wake()
 	case r.GetRound() != nil:
 		err = s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error { return forgetFolders(tx, tree, r.GetRound().GetFolders()) })
 	case conf != nil:
@@ -58,7 +58,7 @@ func (s *Service) TellCheckpoints(ctx context.Context, r *agentv1.TellCheckpoint
 }
 
 // sawFolder notes what a folder has. What it has not any more is forgotten.
-func (s *Service) sawFolder(tx *state.Tx, tree catalog.Tree, f *agentv1.CheckpointFolder) error {
+func (s *datasetServer) sawFolder(tx *state.Tx, tree catalog.Tree, f *agentv1.CheckpointFolder) error {
 	folder := string(f.GetName())
 	if !mover.ValidName(folder) {
 		return mover.Usagef("a folder of checkpoints has no such name")
@@ -145,20 +145,20 @@ func copiesOf(tx *state.Tx, c *pb.Checkpoint) (all []*pb.Checkpoint, err error) 
 }
 
 // keepSightsee keeps one checkpoint task for each reachable tree of a tier with checkpoints in its configuration. It cancels the others.
-func (s *Service) keepSightsee(ctx context.Context) error {
+func (s *datasetServer) keepSightsee(ctx context.Context) error {
 	over, begun, err := s.sightseers()
 	if err != nil {
 		return err
 	}
 	for _, t := range over {
-		_, cerr := s.steered(authz.With(ctx, self()), t, task.Cancelled)
+		_, cerr := s.c.steered(authz.With(ctx, self()), t, task.Cancelled)
 		err = errors.Join(err, cerr)
 	}
 	for name, t := range s.conf().Tiers {
 		if t.Checkpoints == nil {
 			continue
 		}
-		for _, tree := range s.reached(name) {
+		for _, tree := range s.c.catalog.reached(name) {
 			if begun[tree] || s.now().Sub(s.sightsAsked[tree]) < scanRest {
 				continue
 			}
@@ -166,7 +166,7 @@ func (s *Service) keepSightsee(ctx context.Context) error {
 				s.sightsAsked = map[catalog.Tree]time.Time{}
 			}
 			s.sightsAsked[tree] = s.now()
-			_, terr := s.treeTask(ctx, checkpoints, tree.Tier, tree.Node, "")
+			_, terr := s.c.catalog.treeTask(ctx, checkpoints, tree.Tier, tree.Node, "")
 			err = errors.Join(err, terr)
 		}
 	}
@@ -174,7 +174,7 @@ func (s *Service) keepSightsee(ctx context.Context) error {
 }
 
 // sightseers returns the checkpoint tasks that the configuration does not ask for any more, and the trees of the others.
-func (s *Service) sightseers() (over []*pb.Task, begun map[catalog.Tree]bool, err error) {
+func (s *datasetServer) sightseers() (over []*pb.Task, begun map[catalog.Tree]bool, err error) {
 	begun = map[catalog.Tree]bool{}
 	return over, begun, s.ledger.View(func(tx *state.Tx) error {
 		for t, err := range state.FindTasks(tx, ownTasks()) {
@@ -184,7 +184,7 @@ func (s *Service) sightseers() (over []*pb.Task, begun map[catalog.Tree]bool, er
 			if t.GetSpec().GetKind() != checkpoints {
 				continue
 			}
-			tree, err := s.treeOf(t.GetSpec())
+			tree, err := s.c.catalog.treeOf(t.GetSpec())
 			if err != nil || s.conf().Tiers[tree.Tier].Checkpoints == nil || tree.Node != t.GetSpec().GetNode() {
 				over = append(over, t)
 				continue
@@ -196,7 +196,7 @@ func (s *Service) sightseers() (over []*pb.Task, begun map[catalog.Tree]bool, er
 }
 
 // forgetSights forgets checkpoints of tiers without checkpoints in the configuration, and of nodes without an agent record.
-func (s *Service) forgetSights(ctx context.Context) error {
+func (s *datasetServer) forgetSights(ctx context.Context) error {
 	return s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error {
 		var gone []*pb.Checkpoint
 		for c, err := range state.Checkpoints.All(tx, state.Range{}) {

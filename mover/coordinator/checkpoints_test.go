@@ -33,7 +33,7 @@ type saving struct {
 func newSaving(t *testing.T, text string) *saving {
 	t.Helper()
 	d := catalogued(t, authz.Input{})
-	d.policy(t, text)
+	d.withPolicy(t, text)
 	d.started = d.wall
 	for _, name := range []string{"project", "archive"} {
 		tier := d.conf.Tiers[name]
@@ -47,7 +47,7 @@ func newSaving(t *testing.T, text string) *saving {
 
 func (s *saving) begin(t *testing.T) {
 	t.Helper()
-	wants(t, "keep", s.keepSightsee(t.Context()), nil)
+	wants(t, "keep", s.datasets.keepSightsee(t.Context()), nil)
 	s.give()
 	for id, l := range s.taken {
 		if l.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_CHECKPOINTS {
@@ -62,7 +62,7 @@ func (s *saving) begin(t *testing.T) {
 func (s *saving) tells(r *agentv1.TellCheckpointsRequest, tier string) (*agentv1.TellCheckpointsResponse, error) {
 	id := s.leads[tier]
 	r.Task, r.Epoch = id, s.taken[id].GetEpoch()
-	return s.TellCheckpoints(asAgent(s.led[id]), r)
+	return s.datasets.TellCheckpoints(asAgent(s.led[id]), r)
 }
 
 // saw tells of the checkpoints of a run: NAME:STATE, with a save of the same name.
@@ -138,7 +138,7 @@ func TestTellCheckpoints(t *testing.T) {
 	for what, r := range map[string]*agentv1.TellCheckpointsRequest{
 		"another epoch": {Task: id, Epoch: s.taken[id].GetEpoch() + 1}, "no task": {Task: "x", Epoch: 1},
 	} {
-		_, err := s.TellCheckpoints(asAgent(s.led[id]), r)
+		_, err := s.datasets.TellCheckpoints(asAgent(s.led[id]), r)
 		wants(t, what, err, mover.ErrHeld)
 	}
 	for _, name := range []string{"../x", "a/../b", "/x", "a//b"} {
@@ -175,11 +175,11 @@ func TestTellCheckpoints(t *testing.T) {
 	tier := s.conf.Tiers["archive"]
 	tier.Checkpoints = nil
 	s.conf.Tiers["archive"] = tier
-	wants(t, "keep", s.keepSightsee(t.Context()), nil)
-	if l := s.Service.leads[s.leads["archive"]]; l != nil && l.want != task.Cancelled {
+	wants(t, "keep", s.datasets.keepSightsee(t.Context()), nil)
+	if l := s.Service.scheduler.leads[s.leads["archive"]]; l != nil && l.want != task.Cancelled {
 		t.Error("it is looked at still")
 	}
-	wants(t, "forget", s.forgetSights(t.Context()), nil)
+	wants(t, "forget", s.datasets.forgetSights(t.Context()), nil)
 	if has() != `project:runs/a/"one"` {
 		t.Error(has())
 	}
@@ -199,7 +199,7 @@ func (s *saving) under() (n int) {
 func (s *saving) whole(t *testing.T, kept int64) (did []string) {
 	t.Helper()
 	for range 20 {
-		wants(t, "tend", s.tendPolicies(context.Background()), nil)
+		wants(t, "tend", s.policy.tendPolicies(context.Background()), nil)
 		s.give()
 		s.most = max(s.most, s.under())
 		busy := false
@@ -221,13 +221,13 @@ func (s *saving) whole(t *testing.T, kept int64) (did []string) {
 				did = append(did, what)
 			} else {
 				x := &itemStream{ctx: asAgent(s.led[id])}
-				wants(t, "items", s.ReadItems(&agentv1.ReadItemsRequest{Task: id, Epoch: l.GetEpoch()}, x), nil)
+				wants(t, "items", s.policy.ReadItems(&agentv1.ReadItemsRequest{Task: id, Epoch: l.GetEpoch()}, x), nil)
 				did = append(did, x.names...)
 				r.Report.Files = int64(len(x.names))
 			}
 			who := s.led[id]
 			delete(s.taken, id)
-			_, err := s.Finish(asAgent(who), r)
+			_, err := s.scheduler.Finish(asAgent(who), r)
 			wants(t, "finish", err, nil)
 		}
 		if !busy {
@@ -286,7 +286,7 @@ func TestCheckpointsByPolicy(t *testing.T) {
 	if r.GetDone().GetFiles() != 5 || r.GetKeptUntil() == nil {
 		t.Fatalf("%v", r)
 	}
-	_, err := s.UndoRun(root, &pb.UndoRunRequest{Id: r.GetId()})
+	_, err := s.policy.UndoRun(root, &pb.UndoRunRequest{Id: r.GetId()})
 	wants(t, "undo", err, nil)
 	if got := s.whole(t, 0); !slices.Equal(got, []string{"UNDO runs/a/step_1"}) {
 		t.Errorf("%q", got)
@@ -334,12 +334,12 @@ func TestCheckpointStays(t *testing.T) {
 			s.scans(t, "project", savedTree(made, "step_1", "step_2", "step_3"))
 			s.pass(2 * day)
 			s.scans(t, "project", savedTree(made, "step_1", "step_2", "step_3"))
-			plan, err := s.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
+			plan, err := s.policy.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
 			wants(t, "plan", err, nil)
 			s.pass(time.Second)
 			s.begin(t)
 			row.meanwhile(s, made)
-			_, err = s.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
+			_, err = s.policy.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
 			wants(t, "run", err, nil)
 			did := slices.DeleteFunc(s.whole(t, 0), func(name string) bool { return name == "runs/a/notes" })
 			if got := strings.Join(did, ", "); got != row.did {
@@ -418,7 +418,7 @@ func TestEventAgain(t *testing.T) {
 	fails := func() {
 		t.Helper()
 		for range 4 {
-			wants(t, "tend", s.tendPolicies(context.Background()), nil)
+			wants(t, "tend", s.policy.tendPolicies(context.Background()), nil)
 			s.give()
 			for id, l := range s.taken {
 				if l.GetSpec().GetTiering() != nil {
@@ -455,7 +455,7 @@ func TestPartner(t *testing.T) {
 	d := catalogued(t, authz.Input{})
 	partner := func(from, folder string) (node string, err error) {
 		err = d.ledger.View(func(tx *state.Tx) (err error) {
-			node, err = d.partner(tx, catalog.Tree{Tier: "scratch", Node: from}, "scratch:", folder)
+			node, err = d.policy.partner(tx, catalog.Tree{Tier: "scratch", Node: from}, "scratch:", folder)
 			return err
 		})
 		return node, err
@@ -509,7 +509,7 @@ func TestThere(t *testing.T) {
 		{"n1", "scratch@peer", true}, {"n2", "scratch@peer", true}, {"n1", "scratch@peer:copies", false}, {"n1", "project", true}, {"n2", "project:", true}, {"n1", "project:other", false},
 		{"n1", "archive", false}, {"n1", "archive:more", true}, {"n1", "scratch", false}, {"n1", "nowhere", false},
 	} {
-		g, err := s.groundOf(catalog.Tree{Tier: "scratch", Node: row.node})
+		g, err := s.facts.groundOf(catalog.Tree{Tier: "scratch", Node: row.node})
 		wants(t, "ground", err, nil)
 		h := g.stand().(*here)
 		if got := (&standing{h, h.sets["runs/a/step_1"]}).There(row.to); got != row.there {
@@ -541,7 +541,7 @@ func TestLookedAtAnew(t *testing.T) {
 	}
 	tells("step_1:complete")
 	for range 2 {
-		wants(t, "tend", s.tendPolicies(context.Background()), nil)
+		wants(t, "tend", s.policy.tendPolicies(context.Background()), nil)
 		s.give()
 		for id, l := range s.taken {
 			if l.GetSpec().GetTiering() != nil {

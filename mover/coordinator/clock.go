@@ -61,13 +61,13 @@ func (c *clock) ahead() time.Duration {
 }
 
 // moment is the time of one change, which is stored with it.
-func (s *Service) moment(tx *state.Tx) (time.Time, error) {
+func (s *datasetServer) moment(tx *state.Tx) (time.Time, error) {
 	now := s.clock.now()
 	return now, state.SetLastTime(tx, now)
 }
 
 // watchClock says so when the clock of the machine jumps. said is what was told last.
-func (s *Service) watchClock(said time.Duration) time.Duration {
+func (s *datasetServer) watchClock(said time.Duration) time.Duration {
 	ahead := s.clock.ahead()
 	if (ahead - said).Abs() < jumpLeast {
 		return said
@@ -107,7 +107,7 @@ func endingBefore(tx *state.Tx, end time.Time) (due []*pb.Lease, err error) {
 
 // resume begins the time of this run. Leases that lasted when the last one ended, and
 // would be over now or soon, last a little longer: their holders could not renew them.
-func (s *Service) resume(ctx context.Context) error {
+func (s *datasetServer) resume(ctx context.Context) error {
 	var stored time.Time
 	var due []*pb.Lease
 	wall := s.clock.wall().Round(0)
@@ -138,7 +138,7 @@ func (s *Service) resume(ctx context.Context) error {
 }
 
 // grace gives leases what was left of them at a time, from now on.
-func (s *Service) grace(ctx context.Context, leases []*pb.Lease, then, now time.Time) (given int, err error) {
+func (s *datasetServer) grace(ctx context.Context, leases []*pb.Lease, then, now time.Time) (given int, err error) {
 	err = s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
 		for _, l := range leases {
 			end := now.Add(min(l.GetExpireTime().AsTime().Sub(then), graceMost))

@@ -32,7 +32,7 @@ type stewardship struct {
 // stewardEvery is how often schedules are looked at.
 const stewardEvery = 5 * time.Second
 
-func (s *Service) wake() {
+func (s *policyServer) wake() {
 	select {
 	case s.stirred <- struct{}{}:
 	default:
@@ -40,7 +40,7 @@ func (s *Service) wake() {
 }
 
 // steward runs policies when it is time, and goes on with runs, until ctx ends.
-func (s *Service) steward(ctx context.Context) {
+func (s *policyServer) steward(ctx context.Context) {
 	tick := time.NewTicker(stewardEvery)
 	defer tick.Stop()
 	defer s.closeReading()
@@ -58,7 +58,7 @@ func (s *Service) steward(ctx context.Context) {
 }
 
 // tendPolicies is one round.
-func (s *Service) tendPolicies(ctx context.Context) (err error) {
+func (s *policyServer) tendPolicies(ctx context.Context) (err error) {
 	for _, p := range s.policies() {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -87,7 +87,7 @@ func (s *Service) tendPolicies(ctx context.Context) (err error) {
 }
 
 // since is from when on runs by schedule count: the last one, or the beginning of this service.
-func (s *Service) since(last *pb.Run) time.Time {
+func (s *policyServer) since(last *pb.Run) time.Time {
 	if due := last.GetDueTime(); due != nil {
 		return due.AsTime()
 	}
@@ -95,7 +95,7 @@ func (s *Service) since(last *pb.Run) time.Time {
 }
 
 // nextRun is when a policy runs by itself; zero is never.
-func (s *Service) nextRun(p *policy.Program, last *pb.Run) time.Time {
+func (s *policyServer) nextRun(p *policy.Program, last *pb.Run) time.Time {
 	if p.Policy.Spec.Schedule == nil {
 		return time.Time{}
 	}
@@ -107,7 +107,7 @@ func (s *Service) nextRun(p *policy.Program, last *pb.Run) time.Time {
 }
 
 // keepPolicy runs a policy if it is time, by its schedule, by a watermark or by an event, and announces before what it will do.
-func (s *Service) keepPolicy(ctx context.Context, p *policy.Program) error {
+func (s *policyServer) keepPolicy(ctx context.Context, p *policy.Program) error {
 	name := string(p.Policy.Metadata.Name)
 	var last *pb.Run
 	err := s.ledger.View(func(tx *state.Tx) (err error) { last, err = lastRun(tx, name); return err })
@@ -134,7 +134,7 @@ func (s *Service) keepPolicy(ctx context.Context, p *policy.Program) error {
 }
 
 // runs runs a policy by itself. What was announced is what is done; otherwise it is planned now. Of what is refused the record says why.
-func (s *Service) runs(ctx context.Context, p *policy.Program, by string, at time.Time) error {
+func (s *policyServer) runs(ctx context.Context, p *policy.Program, by string, at time.Time) error {
 	areas, err := s.areas(p)
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func (s *Service) runs(ctx context.Context, p *policy.Program, by string, at tim
 		end := p.Ends(at)
 		if p.Policy.Spec.Source.OnStale != policy.Refuse && (at.IsZero() || end.IsZero() || s.now().Before(end)) {
 			for _, a := range areas { // it begins when they are there
-				if _, err := s.treeTask(ctx, scans, a.Tree.Tier, a.Tree.Node, ""); err != nil {
+				if _, err := s.c.catalog.treeTask(ctx, scans, a.Tree.Tier, a.Tree.Node, ""); err != nil {
 					return err
 				}
 			}
@@ -171,7 +171,7 @@ func (s *Service) runs(ctx context.Context, p *policy.Program, by string, at tim
 }
 
 // beginsBy begins a run that needs no approval. Otherwise it records why the run did not begin.
-func (s *Service) beginsBy(ctx context.Context, p *policy.Program, head *pb.Plan, by string, at time.Time) error {
+func (s *policyServer) beginsBy(ctx context.Context, p *policy.Program, head *pb.Plan, by string, at time.Time) error {
 	switch {
 	case modeOf(p) == string(policy.ModePlan):
 		return s.recordOnly(ctx, head, by, at, run.Done, "its mode is plan: nothing was done")
@@ -186,13 +186,13 @@ func (s *Service) beginsBy(ctx context.Context, p *policy.Program, head *pb.Plan
 }
 
 // leftOut notes that a run was left out, with an id of its own.
-func (s *Service) leftOut(ctx context.Context, p *policy.Program, by string, at time.Time, why string) error {
+func (s *policyServer) leftOut(ctx context.Context, p *policy.Program, by string, at time.Time, why string) error {
 	head := &pb.Plan{Id: task.NewID(s.now()), Policy: string(p.Policy.Metadata.Name), PolicyDigest: p.Policy.Digest(), Total: &pb.RunTotals{}}
 	return s.recordOnly(ctx, head, by, at, run.Stopped, why)
 }
 
 // recordOnly records a run that does nothing. A stopped run gets an id of its own, because its plan may still be run.
-func (s *Service) recordOnly(ctx context.Context, head *pb.Plan, by string, at time.Time, ended pb.RunState, why string) error {
+func (s *policyServer) recordOnly(ctx context.Context, head *pb.Plan, by string, at time.Time, ended pb.RunState, why string) error {
 	now := timestamppb.New(s.now())
 	r := &pb.Run{Id: task.NewID(s.now()), Policy: head.GetPolicy(), PolicyDigest: head.GetPolicyDigest(), PlanDigest: head.GetDigest(), By: by, StartTime: now, EndTime: now, State: ended, Why: why,
 		Planned: head.GetTotal(), Done: &pb.RunTotals{}}

@@ -41,12 +41,12 @@ func BenchmarkChange(b *testing.B) {
 		must.Do(b, err)
 	}
 	begun := time.Now()
-	d.makeSpots(context.Background())
+	d.facts.makeSpots(context.Background())
 	b.Logf("%d replicas and %d leases are read in %v", 2*n, n, time.Since(begun))
 	next := 0
 	b.Run("release", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := d.Release(root, &pb.ReleaseRequest{Source: "dataset:" + crowdName(next%n), Tier: "project"}); err != nil {
+			if _, err := d.datasets.Release(root, &pb.ReleaseRequest{Source: "dataset:" + crowdName(next%n), Tier: "project"}); err != nil {
 				b.Fatal(err)
 			}
 			next++
@@ -55,7 +55,7 @@ func BenchmarkChange(b *testing.B) {
 	b.Run("lease", func(b *testing.B) {
 		for b.Loop() {
 			r := &pb.AcquireLeaseRequest{Dataset: crowdName(next % n), Digest: crowdDigest(next % n), Tier: "archive", Ttl: durationpb.New(time.Hour)}
-			if _, err := d.AcquireLease(root, r); err != nil {
+			if _, err := d.datasets.AcquireLease(root, r); err != nil {
 				b.Fatal(err)
 			}
 			next++
@@ -63,7 +63,7 @@ func BenchmarkChange(b *testing.B) {
 	})
 	b.Run("purge", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := d.Purge(root, &pb.PurgeRequest{Location: fmt.Sprint("scratch:job-", next), Node: "n1"}); err != nil {
+			if _, err := d.datasets.Purge(root, &pb.PurgeRequest{Location: fmt.Sprint("scratch:job-", next), Node: "n1"}); err != nil {
 				b.Fatal(err)
 			}
 			next++
@@ -71,7 +71,7 @@ func BenchmarkChange(b *testing.B) {
 	})
 	b.Run("stage", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := d.Stage(root, &pb.StageRequest{Source: fmt.Sprint("/data/", next), Tier: "scratch", Node: "n1"}); err != nil {
+			if _, err := d.datasets.Stage(root, &pb.StageRequest{Source: fmt.Sprint("/data/", next), Tier: "scratch", Node: "n1"}); err != nil {
 				b.Fatal(err)
 			}
 			next++

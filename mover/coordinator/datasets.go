@@ -18,8 +18,16 @@ import (
 	"datamove.dev/tiering/dataset"
 )
 
+// datasetServer has datasets, their versions and replicas, leases and pins.
+type datasetServer struct {
+	pb.UnimplementedDatasetServiceServer
+	*core
+	c *Service
+	kept
+}
+
 // AddDataset implements pb.DatasetServiceServer.
-func (s *Service) AddDataset(ctx context.Context, r *pb.AddDatasetRequest) (*pb.Task, error) {
+func (s *datasetServer) AddDataset(ctx context.Context, r *pb.AddDatasetRequest) (*pb.Task, error) {
 	if !dataset.ValidDataset(r.GetName()) {
 		return nil, mover.Usagef("%s is no name of a dataset: letters, digits, '.', '-' and '_', at most 128, and not '.' or '-' first", mover.Printable(r.GetName()))
 	}
@@ -30,7 +38,7 @@ func (s *Service) AddDataset(ctx context.Context, r *pb.AddDatasetRequest) (*pb.
 	if l.Scheme == location.Dataset {
 		return nil, mover.Usagef("%s is a dataset already", l)
 	}
-	if _, err := s.inTier(r.GetLocation()); err != nil {
+	if _, err := s.c.tiers.inTier(r.GetLocation()); err != nil {
 		return nil, err
 	}
 	at, err := spot(l, r.GetNode(), s.conf())
@@ -46,16 +54,16 @@ func (s *Service) AddDataset(ctx context.Context, r *pb.AddDatasetRequest) (*pb.
 	}
 	spec := describeSpec(source)
 	spec.Project, spec.Node, spec.Staging = r.GetProject(), r.GetNode(), &pb.Staging{Dataset: r.GetName()}
-	return s.submit(ctx, spec, r.GetIdempotencyKey(), func(tx *state.Tx, t *pb.Task) error {
+	return s.c.submit(ctx, spec, r.GetIdempotencyKey(), func(tx *state.Tx, t *pb.Task) error {
 		return s.mayAdd(tx, authz.From(ctx), t)
 	})
 }
 
 // mayAdd says why the owner of a task may not make a version of its dataset.
-func (s *Service) mayAdd(tx *state.Tx, c authz.Caller, t *pb.Task) error {
+func (s *datasetServer) mayAdd(tx *state.Tx, c authz.Caller, t *pb.Task) error {
 	d, err := s.ownDataset(tx, c, pb.DatasetService_AddDataset_FullMethodName, t.GetSpec().GetStaging().GetDataset())
 	if errors.Is(err, mover.ErrNotExist) { // a new one is the caller's own
-		return s.mayHold(c, quota.Datasets)
+		return s.c.usage.mayHold(c, quota.Datasets)
 	}
 	if err != nil {
 		return err
@@ -67,7 +75,7 @@ func (s *Service) mayAdd(tx *state.Tx, c authz.Caller, t *pb.Task) error {
 }
 
 // ownDataset returns a dataset that the caller may do something to.
-func (s *Service) ownDataset(tx *state.Tx, c authz.Caller, method, name string) (*pb.Dataset, error) {
+func (s *datasetServer) ownDataset(tx *state.Tx, c authz.Caller, method, name string) (*pb.Dataset, error) {
 	if !dataset.ValidDataset(name) {
 		return nil, mover.Usagef("%s is no name of a dataset", mover.Printable(name))
 	}
@@ -85,7 +93,7 @@ func (s *Service) ownDataset(tx *state.Tx, c authz.Caller, method, name string) 
 }
 
 // GetDataset implements pb.DatasetServiceServer.
-func (s *Service) GetDataset(_ context.Context, r *pb.GetDatasetRequest) (d *pb.Dataset, err error) {
+func (s *datasetServer) GetDataset(_ context.Context, r *pb.GetDatasetRequest) (d *pb.Dataset, err error) {
 	err = s.ledger.View(func(tx *state.Tx) error {
 		if _, err := findVersion(tx, "find", r.GetName(), ""); err != nil {
 			return err
@@ -103,7 +111,7 @@ func (s *Service) GetDataset(_ context.Context, r *pb.GetDatasetRequest) (d *pb.
 const listedVersions = 10
 
 // ListDatasets implements pb.DatasetServiceServer.
-func (s *Service) ListDatasets(ctx context.Context, r *pb.ListDatasetsRequest) (*pb.ListDatasetsResponse, error) {
+func (s *datasetServer) ListDatasets(ctx context.Context, r *pb.ListDatasetsRequest) (*pb.ListDatasetsResponse, error) {
 	out := &pb.ListDatasetsResponse{}
 	return out, s.ledger.View(func(tx *state.Tx) (err error) {
 		wanted := func(d *pb.Dataset) bool { return r.GetProject() == "" || d.GetProject() == r.GetProject() }
@@ -122,7 +130,7 @@ func (s *Service) ListDatasets(ctx context.Context, r *pb.ListDatasetsRequest) (
 
 // described makes what a task has read a version of its dataset, and where it was
 // read a replica of it.
-func (s *Service) described(tx *state.Tx, t *pb.Task, p manifestResult) error {
+func (s *datasetServer) described(tx *state.Tx, t *pb.Task, p manifestResult) error {
 	name := t.GetSpec().GetStaging().GetDataset()
 	d, err := state.Datasets.Get(tx, name)
 	switch {
@@ -131,14 +139,14 @@ func (s *Service) described(tx *state.Tx, t *pb.Task, p manifestResult) error {
 	case err != nil:
 		return err
 	case taken(d, t):
-		return s.fail(tx, t, &mover.Error{Op: "add", Place: "dataset:" + name, Err: fmt.Errorf("%w: %s has made a dataset of that name meanwhile", mover.ErrPermission, nameOfAccount(d.GetOwner()))})
+		return s.c.fail(tx, t, &mover.Error{Op: "add", Place: "dataset:" + name, Err: fmt.Errorf("%w: %s has made a dataset of that name meanwhile", mover.ErrPermission, nameOfAccount(d.GetOwner()))})
 	}
 	at, err := s.source(t)
 	if err == nil {
 		err = s.stays(tx, t, at)
 	}
 	if err != nil { // its tier is not there any more, or it goes
-		return s.fail(tx, t, err)
+		return s.c.fail(tx, t, err)
 	}
 	if err := errors.Join(state.Datasets.Put(tx, d), addVersion(tx, t, p)); err != nil {
 		return err
@@ -147,7 +155,7 @@ func (s *Service) described(tx *state.Tx, t *pb.Task, p manifestResult) error {
 }
 
 // source is where a task has read.
-func (s *Service) source(t *pb.Task) (*pb.Replica, error) {
+func (s *datasetServer) source(t *pb.Task) (*pb.Replica, error) {
 	l, err := convert.Locate(t.GetSpec().GetSource())
 	if err != nil {
 		return nil, err
@@ -157,8 +165,8 @@ func (s *Service) source(t *pb.Task) (*pb.Replica, error) {
 
 // stays says why what is at a place can not become a replica: it is just being removed,
 // or written to, so that it is something else in a moment. What another account writes to a place above it keeps nothing from being added.
-func (s *Service) stays(tx *state.Tx, by *pb.Task, at *pb.Replica) error {
-	found, where, err := s.meeting(tx, at.GetLocation(), at.GetNode())
+func (s *datasetServer) stays(tx *state.Tx, by *pb.Task, at *pb.Replica) error {
+	found, where, err := s.c.facts.meeting(tx, at.GetLocation(), at.GetNode())
 	if err != nil {
 		return err
 	}
@@ -191,7 +199,7 @@ func taken(d *pb.Dataset, t *pb.Task) bool {
 
 // addSource records where a version was read. The place of a replica that is held or
 // worked on stays as it is, and so does that of one that this service has made.
-func (s *Service) addSource(tx *state.Tx, t *pb.Task, r *pb.Replica, p manifestResult) error {
+func (s *datasetServer) addSource(tx *state.Tx, t *pb.Task, r *pb.Replica, p manifestResult) error {
 	now := timestamppb.New(s.clock.now())
 	r.Dataset, r.Digest, r.State, r.Level, r.Bytes = t.GetSpec().GetStaging().GetDataset(), p.digest, whole, pb.Level_LEVEL_READ, p.bytes
 	r.CreateTime, r.UseTime, r.Owner = now, now, t.GetOwner()
@@ -218,8 +226,8 @@ func (s *Service) addSource(tx *state.Tx, t *pb.Task, r *pb.Replica, p manifestR
 
 // replaced forgets the records of other content at the location from which a version was
 // read just now. A record that is held, or that a task works on, stays without its level.
-func (s *Service) replaced(tx *state.Tx, r *pb.Replica) error {
-	found, where, err := s.meeting(tx, r.GetLocation(), r.GetNode())
+func (s *datasetServer) replaced(tx *state.Tx, r *pb.Replica) error {
+	found, where, err := s.c.facts.meeting(tx, r.GetLocation(), r.GetNode())
 	if err != nil {
 		return err
 	}
@@ -244,7 +252,7 @@ func (s *Service) replaced(tx *state.Tx, r *pb.Replica) error {
 }
 
 // holds says whether a lease lasts on a replica.
-func (s *Service) holds(tx *state.Tx, r *pb.Replica) (bool, error) {
+func (s *datasetServer) holds(tx *state.Tx, r *pb.Replica) (bool, error) {
 	r, err := shown(tx, r, s.clock.now())
 	return r.GetLeases() > 0, err
 }

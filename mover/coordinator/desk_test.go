@@ -157,7 +157,7 @@ func (d *desk) attend(name string) {
 		}
 	}
 	d.orders[name] = make(chan *agentv1.Order, ordersMost)
-	if err := d.connect(context.Background(), name, st, d.orders[name], func() {}); err != nil {
+	if err := d.agents.connect(context.Background(), name, st, d.orders[name], func() {}); err != nil {
 		d.t.Fatalf("%v", err)
 	}
 }
@@ -181,11 +181,11 @@ func asAgent(name string) context.Context {
 // give has queued tasks given out, and agents take them.
 func (d *desk) give() {
 	d.t.Helper()
-	for _, f := range d.fair() {
-		d.Service.queue.Drop(f.name)
+	for _, f := range d.scheduler.fair() {
+		d.Service.scheduler.queue.Drop(f.name)
 	}
-	d.discover(context.Background())
-	d.giveLeads(context.Background())
+	d.scheduler.discover(context.Background())
+	d.scheduler.giveLeads(context.Background())
 	if d.heard == nil {
 		d.heard = map[string]*agentv1.Swarm{}
 	}
@@ -209,7 +209,7 @@ func (d *desk) give() {
 		}
 	}
 	if looked {
-		d.learnReal(context.Background())
+		d.paths.learnReal(context.Background())
 		d.give()
 	}
 }
@@ -228,7 +228,7 @@ func (d *desk) resolve(agent string, r *agentv1.Resolve) {
 		answer.Tasks = append(answer.Tasks, p.GetTask())
 		answer.Places = append(answer.Places, &agentv1.RealPlace{Task: p.GetTask(), Location: p.GetLocation(), Real: at})
 	}
-	if _, err := d.TellReal(asAgent(agent), answer); err != nil {
+	if _, err := d.paths.TellReal(asAgent(agent), answer); err != nil {
 		d.t.Fatalf("%v", err)
 	}
 }
@@ -249,7 +249,7 @@ func (d *desk) finish(id string, content uint64, failed error) error {
 			return err
 		}
 	}
-	_, err := d.Finish(asAgent(who), r)
+	_, err := d.scheduler.Finish(asAgent(who), r)
 	return err
 }
 
@@ -258,7 +258,7 @@ func (d *desk) refuse(id string, why error) {
 	d.t.Helper()
 	l, who := d.taken[id], d.led[id]
 	delete(d.taken, id)
-	_, err := d.Finish(asAgent(who), &agentv1.FinishRequest{Task: id, Epoch: l.GetEpoch(), Report: &pb.Report{}, Error: why.Error(), ErrorKind: mover.KindName(why), Untouched: true})
+	_, err := d.scheduler.Finish(asAgent(who), &agentv1.FinishRequest{Task: id, Epoch: l.GetEpoch(), Report: &pb.Report{}, Error: why.Error(), ErrorKind: mover.KindName(why), Untouched: true})
 	if err != nil {
 		d.t.Fatalf("%v", err)
 	}
@@ -267,7 +267,7 @@ func (d *desk) refuse(id string, why error) {
 // prove sends what the lead of a task has read.
 func (d *desk) prove(id string, content uint64) error {
 	first := &agentv1.PutManifestRequest{Task: id, Epoch: d.taken[id].GetEpoch()}
-	return d.PutManifest(&sending{ctx: asAgent(d.led[id]), first: first, rest: bytes.NewReader(manifestOf(content))})
+	return d.datasets.PutManifest(&sending{ctx: asAgent(d.led[id]), first: first, rest: bytes.NewReader(manifestOf(content))})
 }
 
 // content is a tree whose one file has a content, as tests tell contents apart.
@@ -386,11 +386,11 @@ func (d *desk) done(t *pb.Task, err error, content uint64) *pb.Task {
 
 // makeRoom evicts from a tier what may go.
 func (d *desk) makeRoom(row *pb.Tier, marks dataset.Watermarks) error {
-	v, err := d.viewAll()
+	v, err := d.datasets.viewAll()
 	if err != nil || !tooFull(row, marks) {
 		return err
 	}
-	return d.evict(context.Background(), v.Evict(row, marks), row)
+	return d.datasets.evict(context.Background(), v.Evict(row, marks), row)
 }
 
 // forsake ends a desk before its test ends.

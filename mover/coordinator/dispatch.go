@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -12,16 +13,39 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/coordinator/queue"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/task"
 	"datamove.dev/mover/task/convert"
 )
 
+// scheduler gives queued tasks and batches to agents, and takes them back.
+type scheduler struct {
+	*core
+	c *Service
+
+	queue *queue.Queue
+	kick  chan struct{} // there may be something to give out
+
+	mu     sync.Mutex
+	agents map[string]*node      // by name; guarded by mu, as all below
+	leads  map[string]*lead      // by task; changed by addLead and dropLead
+	slots  usedSlots             // of agents, by leads
+	swarms map[string]*tracked   // by swarmID
+	flows  map[string]*taskQueue // of queued tasks
+	left   map[string]*parts     // by task without a lead, while processes of the last one may read
+
+	limits   []limit // of limitsOf
+	limitsOf *config.Config
+	limited  bool // agents were told of limits or weights
+}
+
 // dispatch gives out what there is. It runs in one goroutine.
-func (s *Service) dispatch(ctx context.Context) {
+func (s *scheduler) dispatch(ctx context.Context) {
 	s.expire(ctx)
-	s.learnReal(ctx)
+	s.c.paths.learnReal(ctx)
 	s.giveLeads(ctx)
 	s.giveBatches(ctx)
 	s.steal()
@@ -31,7 +55,7 @@ func (s *Service) dispatch(ctx context.Context) {
 
 // giveLeads gives queued tasks to agents, a flow at a time in fair order, until no
 // agent has a slot or no flow has a task that an agent can take.
-func (s *Service) giveLeads(ctx context.Context) {
+func (s *scheduler) giveLeads(ctx context.Context) {
 	for again := true; again && ctx.Err() == nil; {
 		again = false
 		s.mu.Lock()
@@ -51,7 +75,7 @@ const looksMost = 64
 
 // giveOne gives the first task of a flow that may begin to an agent, or finds that one
 // does not wait any more.
-func (s *Service) giveOne(ctx context.Context, f *taskQueue) bool {
+func (s *scheduler) giveOne(ctx context.Context, f *taskQueue) bool {
 	s.mu.Lock()
 	agent := s.pick(f.need, f.account, f.class)
 	s.mu.Unlock()
@@ -84,7 +108,7 @@ func (s *Service) giveOne(ctx context.Context, f *taskQueue) bool {
 }
 
 // reads notes why the line of a flow can not be read, for people that ask for its tasks, and that it can again. It is tried again in each round.
-func (s *Service) reads(ctx context.Context, f *taskQueue, err error) {
+func (s *scheduler) reads(ctx context.Context, f *taskQueue, err error) {
 	if ctx.Err() != nil {
 		return // we end
 	}
@@ -102,7 +126,7 @@ func (s *Service) reads(ctx context.Context, f *taskQueue, err error) {
 }
 
 // forget drops a flow that has no task. One that comes just then is in the ledger.
-func (s *Service) forget(ctx context.Context, f *taskQueue) {
+func (s *scheduler) forget(ctx context.Context, f *taskQueue) {
 	if ids, err := s.queued(ctx, f, "", 1); err != nil || len(ids) > 0 {
 		return
 	}
@@ -116,7 +140,7 @@ func (s *Service) forget(ctx context.Context, f *taskQueue) {
 		if s.flows[f.name] == nil {
 			s.flows[f.name] = f
 		}
-		s.hurry()
+		s.c.hurry()
 	}
 }
 
@@ -124,15 +148,15 @@ func (s *Service) forget(ctx context.Context, f *taskQueue) {
 const urgentSlots = 4
 
 // pick chooses an agent for a lead: of those that can, one with the most free slots.
-// Service.mu is held.
-func (s *Service) pick(n placement, owner *pb.Account, class pb.TaskClass) (name string) {
+// scheduler.mu is held.
+func (s *scheduler) pick(n placement, owner *pb.Account, class pb.TaskClass) (name string) {
 	most, now := 0, s.clock.steady()
 	for _, a := range s.agents {
 		free := a.leads
 		if urgent(class) {
 			free += urgentSlots
 		}
-		if a.ready() && free > 0 && a.reaches(n, owner) && a.knows(owner, now) && !s.slotsFull(a, owner) && (free > most || free == most && a.name < name) {
+		if a.ready() && free > 0 && a.reaches(n, owner) && a.knows(owner, now) && !s.c.usage.slotsFull(a, owner) && (free > most || free == most && a.name < name) {
 			name, most = a.name, free
 		}
 	}
@@ -145,27 +169,27 @@ func (s *Service) pick(n placement, owner *pb.Account, class pb.TaskClass) (name
 const blockedPause = time.Second
 
 // blocks says how long a task waits before it may begin to write; 0 is not at all. why is that it never may.
-func (s *Service) blocks(ctx context.Context, t *pb.Task, f *taskQueue) (wait time.Duration, why error) {
+func (s *scheduler) blocks(ctx context.Context, t *pb.Task, f *taskQueue) (wait time.Duration, why error) {
 	if wait := s.inTheWay(ctx, t, f); wait > 0 {
 		return wait, nil
 	}
-	return s.kindOf(t.GetSpec()).Delay(ctx, t)
+	return s.c.kindOf(t.GetSpec()).Delay(ctx, t)
 }
 
 // inTheWay says how long a task waits for others.
-func (s *Service) inTheWay(ctx context.Context, t *pb.Task, f *taskQueue) time.Duration {
+func (s *scheduler) inTheWay(ctx context.Context, t *pb.Task, f *taskQueue) time.Duration {
 	if work := t.GetSpec().GetBurst(); convert.ChangesBurst(t.GetSpec()) {
-		if other := s.BurstTask(work.GetName()); other != "" {
+		if other := s.c.BurstTask(work.GetName()); other != "" {
 			s.waits(ctx, t, "task "+other+" works on burst "+work.GetName())
 			f.blocked++
 			return blockedPause * time.Duration(1+f.blocked/looksMost)
 		}
 	}
-	if waits, why := s.resolving(t); waits {
+	if waits, why := s.c.paths.resolving(t); waits {
 		if why != "" {
 			s.waits(ctx, t, why)
 		}
-		time.AfterFunc(lingerPause, s.hurry)
+		time.AfterFunc(lingerPause, s.c.hurry)
 		return lingerPause / 2
 	}
 	other, lingers := s.writer(t, f.need)
@@ -175,7 +199,7 @@ func (s *Service) inTheWay(ctx context.Context, t *pb.Task, f *taskQueue) time.D
 		f.blocked++
 		return blockedPause * time.Duration(1+f.blocked/looksMost)
 	case lingers:
-		time.AfterFunc(lingerPause, s.hurry)
+		time.AfterFunc(lingerPause, s.c.hurry)
 		return lingerPause / 2
 	}
 	if why := cmp.Or(s.behind(t), s.overtakes(t)); why != "" {
@@ -192,7 +216,7 @@ func (s *Service) inTheWay(ctx context.Context, t *pb.Task, f *taskQueue) time.D
 	s.mu.Unlock()
 	if awaits {
 		s.waits(ctx, t, "other nodes stage it since before the coordinator began, and have yet to be heard")
-		time.AfterFunc(settling, s.hurry)
+		time.AfterFunc(settling, s.c.hurry)
 		return settling / 2
 	}
 	return 0
@@ -200,12 +224,12 @@ func (s *Service) inTheWay(ctx context.Context, t *pb.Task, f *taskQueue) time.D
 
 // giveLead makes an agent the lead of a task, if it still waits. wait says that it is not
 // the time yet.
-func (s *Service) giveLead(ctx context.Context, id string, f *taskQueue, agent string) (wait time.Duration, err error) {
+func (s *scheduler) giveLead(ctx context.Context, id string, f *taskQueue, agent string) (wait time.Duration, err error) {
 	epoch, err := s.ledger.Epoch(ctx)
 	if err != nil {
 		return 0, err
 	}
-	t, err := s.task(id)
+	t, err := s.c.task(id)
 	if err != nil {
 		return 0, err
 	}
@@ -225,13 +249,13 @@ func (s *Service) giveLead(ctx context.Context, id string, f *taskQueue, agent s
 		}
 		err := why
 		if err == nil {
-			err = s.mayBegin(tx, t)
+			err = s.c.datasets.mayBegin(tx, t)
 		}
 		if err == nil {
-			roots, err = s.rootsOf(t.GetSpec())
+			roots, err = s.c.rootsOf(t.GetSpec())
 		}
 		if err != nil {
-			return s.refuse(tx, t, err)
+			return s.c.datasets.refuse(tx, t, err)
 		}
 		if over, pieces, err = keptDrafts(tx, id); err != nil {
 			return err
@@ -246,8 +270,8 @@ func (s *Service) giveLead(ctx context.Context, id string, f *taskQueue, agent s
 		return 0, err
 	}
 	if task.Ended(t.GetState()) {
-		s.countEnd(t)
-		s.watch.tell(id)
+		s.c.metrics.countEnd(t)
+		s.c.watch.tell(id)
 		return 0, nil
 	}
 	if t.GetTries() == 1 {
@@ -261,17 +285,17 @@ func (s *Service) giveLead(ctx context.Context, id string, f *taskQueue, agent s
 		l.parts = s.left[id].begin(limit, agent, l.since)
 		delete(s.left, id)
 	}
-	s.addLead(l)
+	s.c.usage.addLead(l)
 	f.pass += 1 / float64(weights(s.conf()).Of(f.class, f.project))
 	if a := s.agents[agent]; a != nil && !task.Of(t.GetSpec()).Standing {
 		a.leads--
 	}
-	s.watch.tell(id)
+	s.c.watch.tell(id)
 	s.joinSwarm(l, swarm) // before it begins
 	lent := s.exportFrom(l)
 	s.send(agent, &agentv1.Order{What: &agentv1.Order_Lead{Lead: &agentv1.Lead{
 		Task: copyOf(t), Epoch: epoch, Spec: t.GetSpec(), Over: over, Pieces: pieces, Lease: durationOf(s.lease), Roots: roots,
-		TraceParent: span, Expects: s.compares(t), BytesPerSecond: l.parts.part(agent), Lent: lent,
+		TraceParent: span, Expects: s.c.datasets.compares(t), BytesPerSecond: l.parts.part(agent), Lent: lent,
 	}}})
 	return 0, nil
 }
@@ -280,7 +304,7 @@ func (s *Service) giveLead(ctx context.Context, id string, f *taskQueue, agent s
 const epochsMost = 100
 
 // begin puts a task into the hands of an agent.
-func (s *Service) begin(t *pb.Task, agent string, epoch uint64) {
+func (s *scheduler) begin(t *pb.Task, agent string, epoch uint64) {
 	_ = task.Move(t, task.Running) // it was queued
 	if t.GetEpoch() != 0 {
 		t.Epochs = append(t.Epochs, t.GetEpoch())
@@ -295,7 +319,7 @@ func (s *Service) begin(t *pb.Task, agent string, epoch uint64) {
 }
 
 // waits notes why a queued task is not given out.
-func (s *Service) waits(ctx context.Context, t *pb.Task, why string) {
+func (s *scheduler) waits(ctx context.Context, t *pb.Task, why string) {
 	if t.GetWhy() == why {
 		return
 	}
@@ -311,12 +335,12 @@ func (s *Service) waits(ctx context.Context, t *pb.Task, why string) {
 	if err != nil {
 		s.log.Warn("why a task waits is not stored", "task", t.GetId(), "err", err)
 	}
-	s.watch.tell(t.GetId())
+	s.c.watch.tell(t.GetId())
 }
 
 // writer names a running task that writes where t would, or says that helpers of one
 // that is over linger there.
-func (s *Service) writer(t *pb.Task, n placement) (name string, linger bool) {
+func (s *scheduler) writer(t *pb.Task, n placement) (name string, linger bool) {
 	if !drafts(t.GetSpec()) {
 		return "", false
 	}
@@ -354,7 +378,7 @@ func drafts(spec *pb.TaskSpec) bool {
 }
 
 // target is where a lead writes.
-func (s *Service) target(l *lead) string {
+func (s *scheduler) target(l *lead) string {
 	return address(writesTo(l.task.GetSpec()), l.need.node, s.conf())
 }
 

@@ -29,12 +29,12 @@ func TestSurvivorIsLookedAt(t *testing.T) {
 	d.add(root, "a", "project:a", 1)
 	d.staged(root, &pb.StageRequest{Source: "dataset:a", Tier: "archive"}, 1)
 	at := func(tier string) *pb.Replica { return d.row("a", digestOf(1), tier, "") }
-	r, err := d.Release(root, &pb.ReleaseRequest{Source: "dataset:a", Tier: "project"})
+	r, err := d.datasets.Release(root, &pb.ReleaseRequest{Source: "dataset:a", Tier: "project"})
 	wants(t, "release", err, nil)
 	if r.GetSpec().GetSource() != at("archive").GetLocation() {
 		t.Errorf("who removes it looks at %q", r.GetSpec().GetSource())
 	}
-	wants(t, "the copy goes meanwhile", second(d.Release(root, &pb.ReleaseRequest{Source: "dataset:a", Tier: "archive"})), mover.ErrHeld)
+	wants(t, "the copy goes meanwhile", second(d.datasets.Release(root, &pb.ReleaseRequest{Source: "dataset:a", Tier: "archive"})), mover.ErrHeld)
 	wants(t, "or is written over", second(d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_REMOVE, Target: "s3://archive/.datasets"}})), mover.ErrHeld)
 	d.give()
 	d.refuse(r.GetId(), fmt.Errorf("%w: it is not there", mover.ErrCorrupt))
@@ -44,7 +44,7 @@ func TestSurvivorIsLookedAt(t *testing.T) {
 	if got := at("archive"); got.GetLevel() != pb.Level_LEVEL_UNSPECIFIED {
 		t.Errorf("what is not there counts as %v", got)
 	}
-	wants(t, "again", second(d.Release(root, &pb.ReleaseRequest{Source: "dataset:a", Tier: "project"})), mover.ErrRefused)
+	wants(t, "again", second(d.datasets.Release(root, &pb.ReleaseRequest{Source: "dataset:a", Tier: "project"})), mover.ErrRefused)
 	if got := d.leased(); len(got) > 0 {
 		t.Errorf("leases: %v", got)
 	}
@@ -52,17 +52,17 @@ func TestSurvivorIsLookedAt(t *testing.T) {
 	d.add(root, "b", "/data/b", 2) // outside of the tiers, on n1
 	d.staged(root, &pb.StageRequest{Source: "dataset:b", Tier: "project"}, 2)
 	d.staged(root, &pb.StageRequest{Source: "dataset:b", Tier: "scratch", Node: "n2"}, 2)
-	r, err = d.Release(root, &pb.ReleaseRequest{Source: "dataset:b", Tier: "scratch", Node: "n2"})
+	r, err = d.datasets.Release(root, &pb.ReleaseRequest{Source: "dataset:b", Tier: "scratch", Node: "n2"})
 	if err != nil || !strings.HasPrefix(r.GetSpec().GetSource(), "project:") || r.GetSpec().GetNode() != "n2" {
 		t.Errorf("what another node has is looked at: %v, %v", r, err)
 	}
 	d.done(r, nil, 0)
-	r, err = d.Release(root, &pb.ReleaseRequest{Source: "dataset:b", Tier: "project"})
+	r, err = d.datasets.Release(root, &pb.ReleaseRequest{Source: "dataset:b", Tier: "project"})
 	if err != nil || r.GetSpec().GetSource() != "/data/b" || r.GetSpec().GetNode() != "n1" {
 		t.Errorf("who has the copy is asked: %v, %v", r, err)
 	}
 	d.give()
-	d.lose(context.Background(), d.leads[r.GetId()], "test") // it may have begun
+	d.scheduler.lose(context.Background(), d.scheduler.leads[r.GetId()], "test") // it may have begun
 	delete(d.taken, r.GetId())
 	d.give()
 	d.refuse(r.GetId(), fmt.Errorf("%w: it is not there", mover.ErrCorrupt))
@@ -89,7 +89,7 @@ func TestCopyDoubts(t *testing.T) {
 		d.give()
 		l, who := d.taken[x.GetId()], d.led[x.GetId()]
 		delete(d.taken, x.GetId())
-		_, err = d.Finish(asAgent(who), &agentv1.FinishRequest{Task: x.GetId(), Epoch: l.GetEpoch(), Report: &pb.Report{}, Error: "it is so", ErrorKind: mover.KindName(mover.ErrCorrupt), Unlike: unlike})
+		_, err = d.scheduler.Finish(asAgent(who), &agentv1.FinishRequest{Task: x.GetId(), Epoch: l.GetEpoch(), Report: &pb.Report{}, Error: "it is so", ErrorKind: mover.KindName(mover.ErrCorrupt), Unlike: unlike})
 		wants(t, "finish", err, nil)
 		return x.GetSpec().GetSource()
 	}
@@ -106,7 +106,7 @@ func TestCopyDoubts(t *testing.T) {
 		t.Errorf("the next one reads %s", from)
 	}
 	wants(t, "nothing is left", second(d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "dataset:a", Target: "project:b"}})), mover.ErrNotExist)
-	wants(t, "and nothing goes", second(d.Release(root, &pb.ReleaseRequest{Source: "dataset:a", Tier: "archive"})), mover.ErrRefused)
+	wants(t, "and nothing goes", second(d.datasets.Release(root, &pb.ReleaseRequest{Source: "dataset:a", Tier: "archive"})), mover.ErrRefused)
 	if got := d.leased(); len(got) > 0 {
 		t.Errorf("leases: %v", got)
 	}
@@ -119,7 +119,7 @@ func TestStagedAfterRestart(t *testing.T) {
 	d := newDesk(t, site(), authz.Input{})
 	d.add(root, "a", "project:a", 1)
 	for content, want := range map[uint64]pb.TaskState{1: task.Done, 2: task.Failed} {
-		a, err := d.Stage(root, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: fmt.Sprint("n", content)})
+		a, err := d.datasets.Stage(root, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: fmt.Sprint("n", content)})
 		must.Do(t, err)
 		d.give()
 		id := a.GetTask().GetId()
@@ -128,7 +128,7 @@ func TestStagedAfterRestart(t *testing.T) {
 		wants(t, "proof", err, nil)
 		d.close()
 		d.open()
-		_, err = d.Finish(asAgent(who), &agentv1.FinishRequest{Task: id, Epoch: epoch, Report: &pb.Report{}, Digest: digestOf(content)})
+		_, err = d.scheduler.Finish(asAgent(who), &agentv1.FinishRequest{Task: id, Epoch: epoch, Report: &pb.Report{}, Digest: digestOf(content)})
 		delete(d.taken, id)
 		wants(t, "finish", err, nil)
 		if got := d.state(id).GetState(); got != want {
@@ -151,17 +151,17 @@ func TestAddedAfterRestart(t *testing.T) {
 		kept uint64 // what the file of manifest 1 holds by then
 		want pb.TaskState
 	}{"sound": {1, task.Done}, "damaged": {2, task.Failed}} {
-		a, err := d.AddDataset(root, &pb.AddDatasetRequest{Name: name, Location: "project:" + name, Node: "n1"})
+		a, err := d.datasets.AddDataset(root, &pb.AddDatasetRequest{Name: name, Location: "project:" + name, Node: "n1"})
 		must.Do(t, err)
 		d.give()
 		id := a.GetId()
 		epoch, who := d.taken[id].GetEpoch(), d.led[id]
 		wants(t, "proof", d.prove(id, 1), nil)
-		file := d.manifestFile(digestOf(1))
+		file := d.datasets.manifestFile(digestOf(1))
 		d.close()
 		must.Do(t, os.WriteFile(file, manifestOf(c.kept), 0o600))
 		d.open()
-		_, err = d.Finish(asAgent(who), &agentv1.FinishRequest{Task: id, Epoch: epoch, Report: &pb.Report{}, Digest: digestOf(1)})
+		_, err = d.scheduler.Finish(asAgent(who), &agentv1.FinishRequest{Task: id, Epoch: epoch, Report: &pb.Report{}, Digest: digestOf(1)})
 		delete(d.taken, id)
 		wants(t, "finish", err, nil)
 		if got := d.state(id); got.GetState() != c.want {
@@ -180,7 +180,7 @@ func TestDoubtedIsMended(t *testing.T) {
 	d.add(root, "a", "project:a", 1)
 	d.staged(root, &pb.StageRequest{Source: "dataset:a", Tier: "archive"}, 1)
 	stage := func(tier, node string) *pb.Task {
-		a := must.Get(d.Stage(root, &pb.StageRequest{Source: "dataset:a", Tier: tier, Node: node}))(t)
+		a := must.Get(d.datasets.Stage(root, &pb.StageRequest{Source: "dataset:a", Tier: tier, Node: node}))(t)
 		d.give()
 		return a.GetTask()
 	}
@@ -223,7 +223,7 @@ func TestPurgeWithoutTheRight(t *testing.T) {
 	d.add(root, "a", "project:a", 1)
 	stage := &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"}
 	d.staged(root, stage, 1)
-	x, err := d.Purge(root, &pb.PurgeRequest{Location: "scratch:.datasets", Node: "n1"})
+	x, err := d.datasets.Purge(root, &pb.PurgeRequest{Location: "scratch:.datasets", Node: "n1"})
 	wants(t, "purge", err, nil)
 	d.give()
 	wants(t, "its end", d.finish(x.GetId(), 0, mover.ErrPermission), nil)
@@ -231,7 +231,7 @@ func TestPurgeWithoutTheRight(t *testing.T) {
 	if r := at(); r.GetState() != whole || !doubtful(r) || r.GetTask() != "" {
 		t.Fatalf("it is %v", r)
 	}
-	wants(t, "a lease", second(d.AcquireLease(root, &pb.AcquireLeaseRequest{Dataset: "a", Tier: "scratch", Node: "n1", Ttl: durationpb.New(time.Hour)})), mover.ErrConflict)
+	wants(t, "a lease", second(d.datasets.AcquireLease(root, &pb.AcquireLeaseRequest{Dataset: "a", Tier: "scratch", Node: "n1", Ttl: durationpb.New(time.Hour)})), mover.ErrConflict)
 	read, err := d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "dataset:a", Target: "/out", Node: "n1"}})
 	if err != nil || read.GetSpec().GetSource() != "project:a" {
 		t.Errorf("it is read from %v, %v", read, err)
@@ -250,7 +250,7 @@ func TestRebooted(t *testing.T) {
 	d := newDesk(t, site(), authz.Input{})
 	d.add(root, "a", "project:a", 1)
 	stage := func(node string) *pb.StageResponse {
-		a := must.Get(d.Stage(root, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: node}))(t)
+		a := must.Get(d.datasets.Stage(root, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: node}))(t)
 		return a
 	}
 	for _, node := range []string{"n1", "n2"} {
@@ -291,16 +291,16 @@ func TestTierRenamed(t *testing.T) {
 	d.attend("n1")
 	purges := func(at string, kind error) {
 		t.Helper()
-		_, err := d.Purge(root, &pb.PurgeRequest{Location: at, Node: "n1"})
+		_, err := d.datasets.Purge(root, &pb.PurgeRequest{Location: at, Node: "n1"})
 		wants(t, "purge "+at, err, kind)
 	}
 	for _, at := range []string{"fast:", "fast:.datasets", "fast:.datasets/a/" + digestOf(1)} {
 		purges(at, mover.ErrHeld)
 	}
 	d.staged(root, &pb.StageRequest{Source: "dataset:a", Tier: "fast", Node: "n1"}, 1)
-	wants(t, "release", second(d.Release(root, &pb.ReleaseRequest{Source: "dataset:a", Tier: "fast", Node: "n1"})), mover.ErrHeld)
-	wants(t, "release by its old name", second(d.Release(root, &pb.ReleaseRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"})), mover.ErrUsage)
+	wants(t, "release", second(d.datasets.Release(root, &pb.ReleaseRequest{Source: "dataset:a", Tier: "fast", Node: "n1"})), mover.ErrHeld)
+	wants(t, "release by its old name", second(d.datasets.Release(root, &pb.ReleaseRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"})), mover.ErrUsage)
 	purges("fast:job", nil)
 	d.pass(2 * time.Hour)
-	wants(t, "release", second(d.Release(root, &pb.ReleaseRequest{Source: "dataset:a", Tier: "fast", Node: "n1"})), nil)
+	wants(t, "release", second(d.datasets.Release(root, &pb.ReleaseRequest{Source: "dataset:a", Tier: "fast", Node: "n1"})), nil)
 }

@@ -13,7 +13,7 @@ import (
 
 // endBound ends the tasks that wait, or are paused, and could be done only on nodes that
 // were forgotten, and counts them.
-func (s *Service) endBound(ctx context.Context, nodes ...string) (n int64) {
+func (s *scheduler) endBound(ctx context.Context, nodes ...string) (n int64) {
 	for after, more := "", len(nodes) > 0; more; {
 		var bound []boundTask
 		err := s.ledger.View(func(tx *state.Tx) (err error) {
@@ -52,7 +52,7 @@ type boundTask struct{ id, node string }
 
 // boundTo returns tasks that wait, or are paused, for some nodes, and after which one there
 // may be more; "" when there are none.
-func (s *Service) boundTo(tx *state.Tx, nodes []string, after string) (bound []boundTask, last string, err error) {
+func (s *scheduler) boundTo(tx *state.Tx, nodes []string, after string) (bound []boundTask, last string, err error) {
 	seen := 0
 	for t, err := range state.FindTasks(tx, state.TaskFilter{States: []pb.TaskState{task.Queued, task.Paused}, After: after, Oldest: true}) {
 		if err != nil {
@@ -69,7 +69,7 @@ func (s *Service) boundTo(tx *state.Tx, nodes []string, after string) (bound []b
 }
 
 // boundOf is the one node that can do a task; "" if several can, or if the node is unknown.
-func (s *Service) boundOf(t *pb.Task) string {
+func (s *scheduler) boundOf(t *pb.Task) string {
 	n, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
 	if err != nil {
 		return t.GetSpec().GetNode() // its tier is not there any more
@@ -78,14 +78,14 @@ func (s *Service) boundOf(t *pb.Task) string {
 }
 
 // endWaiting fails a task that waits, or is paused.
-func (s *Service) endWaiting(ctx context.Context, id string, why error) bool {
+func (s *scheduler) endWaiting(ctx context.Context, id string, why error) bool {
 	var t *pb.Task
 	err := s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) (err error) {
 		if t, err = state.Tasks.Get(tx, id); err != nil || t.GetState() != task.Queued && t.GetState() != task.Paused {
 			return errors.Join(err, mover.ErrNotExist)
 		}
 		t.Revision++
-		return s.refuse(tx, t, why)
+		return s.c.datasets.refuse(tx, t, why)
 	})
 	if err != nil {
 		if !errors.Is(err, mover.ErrNotExist) {
@@ -93,13 +93,13 @@ func (s *Service) endWaiting(ctx context.Context, id string, why error) bool {
 		}
 		return false
 	}
-	s.countEnd(t)
-	s.watch.tell(id)
+	s.c.metrics.countEnd(t)
+	s.c.watch.tell(id)
 	return true
 }
 
 // endForgottenBound ends what a coordinator left that stopped while it forgot a node.
-func (s *Service) endForgottenBound(ctx context.Context) {
+func (s *scheduler) endForgottenBound(ctx context.Context) {
 	var gone []string
 	err := s.ledger.View(func(tx *state.Tx) error {
 		for f, err := range state.Forgotten.All(tx, state.Range{}) {

@@ -21,7 +21,7 @@ import (
 var errNoAuthority = fmt.Errorf("%w: this service has no tcp:// address, so no node can join it", mover.ErrUnsupported)
 
 // CreateJoinToken implements pb.AgentServiceServer.
-func (s *Service) CreateJoinToken(ctx context.Context, r *pb.CreateJoinTokenRequest) (*pb.CreateJoinTokenResponse, error) {
+func (s *agentServer) CreateJoinToken(ctx context.Context, r *pb.CreateJoinTokenRequest) (*pb.CreateJoinTokenResponse, error) {
 	if s.o.Authority == nil {
 		return nil, errNoAuthority
 	}
@@ -50,7 +50,7 @@ func (s *Service) CreateJoinToken(ctx context.Context, r *pb.CreateJoinTokenRequ
 
 // Join implements agentv1.EnrollServiceServer. The token is used up in the change in which
 // the certificate is made: a token admits one node, once.
-func (s *Service) Join(ctx context.Context, r *agentv1.JoinRequest) (cert *agentv1.Certificate, err error) {
+func (s *agentServer) Join(ctx context.Context, r *agentv1.JoinRequest) (cert *agentv1.Certificate, err error) {
 	if s.o.Authority == nil {
 		return nil, errNoAuthority
 	}
@@ -87,7 +87,7 @@ func (s *Service) Join(ctx context.Context, r *agentv1.JoinRequest) (cert *agent
 }
 
 // certified is a certificate, when what was noted for it would outlast a restore, too.
-func (s *Service) certified(cert *agentv1.Certificate, err error) (*agentv1.Certificate, error) {
+func (s *agentServer) certified(cert *agentv1.Certificate, err error) (*agentv1.Certificate, error) {
 	if err == nil {
 		err = s.keepForgotten()
 	}
@@ -99,7 +99,7 @@ func (s *Service) certified(cert *agentv1.Certificate, err error) (*agentv1.Cert
 
 // joinVouched issues a certificate to a node with a token of another issuer, which [Options.Vouch] checks. The node
 // may join repeatedly, because the issuer vouches anew each time. A node that was cut off is refused.
-func (s *Service) joinVouched(ctx context.Context, r *agentv1.JoinRequest) (cert *agentv1.Certificate, err error) {
+func (s *agentServer) joinVouched(ctx context.Context, r *agentv1.JoinRequest) (cert *agentv1.Certificate, err error) {
 	node, err := s.o.Vouch(ctx, r.GetToken())
 	switch {
 	case err != nil:
@@ -121,7 +121,7 @@ func (s *Service) joinVouched(ctx context.Context, r *agentv1.JoinRequest) (cert
 }
 
 // joined notes a node, which may never be heard of: it can be forgotten all the same.
-func (s *Service) joined(tx *state.Tx, name string) error {
+func (s *agentServer) joined(tx *state.Tx, name string) error {
 	if _, err := state.Agents.Get(tx, name); !errors.Is(err, mover.ErrNotExist) {
 		return err
 	}
@@ -130,7 +130,7 @@ func (s *Service) joined(tx *state.Tx, name string) error {
 }
 
 // Renew implements agentv1.EnrollServiceServer.
-func (s *Service) Renew(ctx context.Context, r *agentv1.RenewRequest) (cert *agentv1.Certificate, err error) {
+func (s *agentServer) Renew(ctx context.Context, r *agentv1.RenewRequest) (cert *agentv1.Certificate, err error) {
 	c := authz.From(ctx)
 	if s.o.Authority == nil || c.Agent == "" {
 		return nil, errNoAuthority
@@ -145,7 +145,7 @@ func (s *Service) Renew(ctx context.Context, r *agentv1.RenewRequest) (cert *age
 	return s.certified(cert, err)
 }
 
-func (s *Service) issue(tx *state.Tx, csr []byte, name string) (*agentv1.Certificate, error) {
+func (s *agentServer) issue(tx *state.Tx, csr []byte, name string) (*agentv1.Certificate, error) {
 	issued, err := s.o.Authority.Issue(csr, pki.Identity{Role: pki.Agent, Name: name}, time.Duration(0))
 	if err == nil {
 		err = s.gave(tx, name, issued)

@@ -21,7 +21,7 @@ const (
 )
 
 // happened is when something has happened last that a policy is triggered by, and that no run of it was for to the end; zero is nothing.
-func (s *Service) happened(p *policy.Program) (at time.Time, err error) {
+func (s *policyServer) happened(p *policy.Program) (at time.Time, err error) {
 	events := map[policy.Event]bool{}
 	for _, t := range p.Policy.Spec.Trigger {
 		if t.Event != "" {
@@ -100,7 +100,7 @@ func checkpointTimes(tx *state.Tx, tier, dir string, events map[policy.Event]boo
 }
 
 // brought records that a task has brought data to a tier, and wakes the policies.
-func (s *Service) brought(t *pb.Task) {
+func (s *policyServer) brought(t *pb.Task) {
 	if !task.Of(t.GetSpec()).Brings() {
 		return
 	}
@@ -118,7 +118,7 @@ func (s *Service) brought(t *pb.Task) {
 }
 
 // broughtTo is when a task last brought data to a tier; nil is not since this service began.
-func (s *Service) broughtTo(tier string) *timestamppb.Timestamp {
+func (s *policyServer) broughtTo(tier string) *timestamppb.Timestamp {
 	s.broughtMu.Lock()
 	defer s.broughtMu.Unlock()
 	if at, known := s.broughtAt[tier]; known {

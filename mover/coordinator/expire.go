@@ -15,7 +15,7 @@ import (
 // expire takes from agents that were silent for a lease what they had, and from those
 // that never said that they have what they were given. What could not be stored of leads
 // that are over is tried again.
-func (s *Service) expire(ctx context.Context) {
+func (s *scheduler) expire(ctx context.Context) {
 	now := s.now()
 	type loss struct {
 		l   *lead
@@ -60,8 +60,8 @@ func (s *Service) expire(ctx context.Context) {
 }
 
 // expireBatch takes a batch from a silent agent: another one does it, or, of parts,
-// the lead hears of it. Service.mu is held.
-func (s *Service) expireBatch(ctx context.Context, l *lead, b *batch, now time.Time) {
+// the lead hears of it. scheduler.mu is held.
+func (s *scheduler) expireBatch(ctx context.Context, l *lead, b *batch, now time.Time) {
 	if b.meta.GetState() != ledgerv1.BatchState_BATCH_STATE_TAKEN {
 		return
 	}
@@ -74,8 +74,8 @@ func (s *Service) expireBatch(ctx context.Context, l *lead, b *batch, now time.T
 }
 
 // takeBack ends a try of a batch with an unknown result. The batch waits for another agent;
-// parts of a file are answered as silent instead. Service.mu is held.
-func (s *Service) takeBack(ctx context.Context, l *lead, b *batch) {
+// parts of a file are answered as silent instead. scheduler.mu is held.
+func (s *scheduler) takeBack(ctx context.Context, l *lead, b *batch) {
 	s.send(b.meta.GetAgent(), &agentv1.Order{What: &agentv1.Order_Stop{Stop: &agentv1.Stop{
 		Task: b.meta.GetTask(), Batch: b.meta.GetId(), Epoch: b.meta.GetEpoch(), How: agentv1.How_HOW_LOST,
 	}}})
@@ -91,11 +91,11 @@ func (s *Service) takeBack(ctx context.Context, l *lead, b *batch) {
 		s.log.Warn("a batch that was lost is not stored", "task", m.GetTask(), "batch", m.GetId(), "err", err)
 	}
 	s.noteHelpers(l)
-	s.hurry()
+	s.c.hurry()
 }
 
 // lose takes a lead from its agent; the task goes on elsewhere.
-func (s *Service) lose(ctx context.Context, l *lead, why string) {
+func (s *scheduler) lose(ctx context.Context, l *lead, why string) {
 	s.mu.Lock()
 	if s.leads[l.task.GetId()] != l || l.closing {
 		s.mu.Unlock()
@@ -111,7 +111,7 @@ func (s *Service) lose(ctx context.Context, l *lead, why string) {
 
 // letGo ends a lead that is not finished: the task is what its owner wanted, or waits
 // for another agent.
-func (s *Service) letGo(ctx context.Context, l *lead, why string) {
+func (s *scheduler) letGo(ctx context.Context, l *lead, why string) {
 	s.mu.Lock()
 	if s.leads[l.task.GetId()] != l {
 		s.mu.Unlock()
@@ -139,9 +139,9 @@ func (s *Service) letGo(ctx context.Context, l *lead, why string) {
 const storeAgain = time.Second
 
 // close stores what a lead leaves and forgets it. Until that can be stored, no other agent gets the task.
-func (s *Service) close(ctx context.Context, l *lead, t *pb.Task) {
+func (s *scheduler) close(ctx context.Context, l *lead, t *pb.Task) {
 	var f following
-	proof, end := s.proofOf(l), t
+	proof, end := s.c.datasets.proofOf(l), t
 	err := s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) (err error) {
 		t = copyOf(end)
 		if _, err := handedOn(tx, t); err != nil {
@@ -156,7 +156,7 @@ func (s *Service) close(ctx context.Context, l *lead, t *pb.Task) {
 		if err := dropDrafts(tx, t.GetId()); err != nil {
 			return err
 		}
-		if f, err = s.applyEnd(tx, t, proof); err != nil {
+		if f, err = s.c.applyEnd(tx, t, proof); err != nil {
 			return err
 		}
 		return addUsage(tx, t)
@@ -169,11 +169,11 @@ func (s *Service) close(ctx context.Context, l *lead, t *pb.Task) {
 		return
 	}
 	if task.Ended(t.GetState()) {
-		s.countEnd(t)
+		s.c.metrics.countEnd(t)
 	}
 	s.mu.Lock()
 	if s.leads[t.GetId()] == l {
-		s.dropLead(l)
+		s.c.usage.dropLead(l)
 		s.leaveSwarm(t, t.GetState() == task.Done)
 		s.takesBack(l)
 		if !task.Ended(t.GetState()) {
@@ -185,16 +185,16 @@ func (s *Service) close(ctx context.Context, l *lead, t *pb.Task) {
 		s.stopBatch(b)
 	}
 	s.mu.Unlock()
-	s.watch.tell(t.GetId())
-	s.afterTask(ctx, t, f)
+	s.c.watch.tell(t.GetId())
+	s.c.datasets.afterTask(ctx, t, f)
 	if t.GetState() == task.Queued {
 		s.requeue(ctx, t)
 	}
-	s.hurry()
+	s.c.hurry()
 }
 
-// stopBatch tells the agent that has a batch that the lead is over. Service.mu is held.
-func (s *Service) stopBatch(b *batch) {
+// stopBatch tells the agent that has a batch that the lead is over. scheduler.mu is held.
+func (s *scheduler) stopBatch(b *batch) {
 	if b.meta.GetState() == ledgerv1.BatchState_BATCH_STATE_TAKEN {
 		s.send(b.meta.GetAgent(), &agentv1.Order{What: &agentv1.Order_Stop{Stop: &agentv1.Stop{
 			Task: b.meta.GetTask(), Batch: b.meta.GetId(), Epoch: b.meta.GetEpoch(), How: agentv1.How_HOW_LOST,

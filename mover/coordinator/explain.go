@@ -90,10 +90,10 @@ func (s *Service) explainQueue(t *pb.Task, e *pb.Explanation) {
 		e.Text = "it can not be given out: " + err.Error()
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.scheduler.mu.Lock()
+	defer s.scheduler.mu.Unlock()
 	reach, ready, free, full, why := 0, 0, 0, 0, ""
-	for _, a := range s.agents {
+	for _, a := range s.scheduler.agents {
 		if !a.reaches(n, t.GetOwner()) {
 			continue
 		}
@@ -102,7 +102,7 @@ func (s *Service) explainQueue(t *pb.Task, e *pb.Explanation) {
 			ready++
 			free += a.leads
 			why = firstOf(why, a.full)
-			if a.leads > 0 && s.slotsFull(a, t.GetOwner()) {
+			if a.leads > 0 && s.usage.slotsFull(a, t.GetOwner()) {
 				full += a.leads
 			}
 		}
@@ -130,9 +130,9 @@ func (s *Service) explainQueue(t *pb.Task, e *pb.Explanation) {
 	}
 }
 
-// queueTrouble is why the line of a task can not be read; nil where it can. Service.mu is held.
+// queueTrouble is why the line of a task can not be read; nil where it can. scheduler.mu is held.
 func (s *Service) queueTrouble(t *pb.Task, n placement) error {
-	if f := s.flows[flowName(t, n)]; f != nil {
+	if f := s.scheduler.flows[flowName(t, n)]; f != nil {
 		return f.unread
 	}
 	return nil
@@ -140,7 +140,7 @@ func (s *Service) queueTrouble(t *pb.Task, n placement) error {
 
 // unreached says why no agent reaches what a task needs; mu is held.
 func (s *Service) unreached(n placement, owner *pb.Account) string {
-	for _, a := range s.agents {
+	for _, a := range s.scheduler.agents {
 		switch {
 		case !a.sees(n):
 		case owner.GetUid() == 0:
@@ -155,7 +155,7 @@ func (s *Service) unreached(n placement, owner *pb.Account) string {
 	}
 	for _, tier := range n.tiers {
 		some := false
-		for _, a := range s.agents {
+		for _, a := range s.scheduler.agents {
 			some = some || a.sees(placement{node: n.node, tiers: []string{tier}})
 		}
 		if some {
@@ -179,14 +179,14 @@ const silentTime = 5 * time.Second
 // explainLead says of a running task that its agent is silent, if so: what it has told of
 // itself is from before.
 func (s *Service) explainLead(t *pb.Task, e *pb.Explanation) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := s.leads[t.GetId()]
+	s.scheduler.mu.Lock()
+	defer s.scheduler.mu.Unlock()
+	l := s.scheduler.leads[t.GetId()]
 	if l == nil {
 		return
 	}
 	last := l.since
-	a := s.agents[l.agent]
+	a := s.scheduler.agents[l.agent]
 	if a != nil && a.seen.After(last) {
 		last = a.seen
 	}
@@ -203,13 +203,13 @@ func (s *Service) explainLead(t *pb.Task, e *pb.Explanation) {
 // explainNode says of a task that waits, or is paused, that the one node that can do it is
 // not here, if so: to resume it would be of no use.
 func (s *Service) explainNode(t *pb.Task, e *pb.Explanation) {
-	node := s.boundOf(t)
+	node := s.scheduler.boundOf(t)
 	if node == "" || node == s.o.Node {
 		return
 	}
-	s.mu.Lock()
-	here := s.agents[node] != nil
-	s.mu.Unlock()
+	s.scheduler.mu.Lock()
+	here := s.scheduler.agents[node] != nil
+	s.scheduler.mu.Unlock()
 	if here {
 		return
 	}

@@ -106,12 +106,12 @@ func TestExplainQueue(t *testing.T) {
 		wants(t, "why", err, nil)
 		return e.GetText()
 	}
-	whole := d.Service.queue
-	d.Service.queue = queue.New(queue.Options{Refill: func(context.Context, string, string, int) ([]string, error) {
+	whole := d.Service.scheduler.queue
+	d.Service.scheduler.queue = queue.New(queue.Options{Refill: func(context.Context, string, string, int) ([]string, error) {
 		return nil, fmt.Errorf("%w: it does not answer", mover.ErrTimeout)
 	}})
 	for range 3 {
-		d.giveLeads(t.Context())
+		d.scheduler.giveLeads(t.Context())
 	}
 	if text := why(); !strings.Contains(text, "the queue of the service can not be read") || !strings.Contains(text, "it does not answer") {
 		t.Errorf("it waits because %s", text)
@@ -119,7 +119,7 @@ func TestExplainQueue(t *testing.T) {
 	if n := strings.Count(log.String(), "the queue can not be read"); n != 1 {
 		t.Errorf("the log says it %d times: %s", n, &log)
 	}
-	d.Service.queue = whole
+	d.Service.scheduler.queue = whole
 	d.give()
 	if got := d.state(x.GetId()).GetState(); got == task.Queued || !strings.Contains(log.String(), "the queue can be read again") {
 		t.Errorf("it is %v: %s", got, &log)
@@ -131,7 +131,7 @@ func TestExplainUnreached(t *testing.T) {
 	d := newDesk(t, site(), authz.Input{})
 	says := func(name string, hello *agentv1.Hello, spec *pb.TaskSpec, want string) {
 		t.Helper()
-		wants(t, name, d.connect(asAgent("n1"), "n1", &agentv1.Status{Hello: hello, LeadSlots: 9}, make(chan *agentv1.Order, 9), func() {}), nil)
+		wants(t, name, d.agents.connect(asAgent("n1"), "n1", &agentv1.Status{Hello: hello, LeadSlots: 9}, make(chan *agentv1.Order, 9), func() {}), nil)
 		x, err := d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: spec})
 		wants(t, name, err, nil)
 		e, err := d.ExplainTask(root, &pb.ExplainTaskRequest{Id: x.GetId()})
@@ -141,7 +141,7 @@ func TestExplainUnreached(t *testing.T) {
 		}
 	}
 	d.leaves("n2")
-	wants(t, "forget", second(d.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n2"})), nil)
+	wants(t, "forget", second(d.agents.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n2"})), nil)
 	reach := func(tiers ...string) (all []*agentv1.Reach) {
 		for _, tier := range tiers {
 			all = append(all, &agentv1.Reach{Tier: tier})

@@ -41,15 +41,15 @@ func (s *Service) Submit(ctx context.Context, spec *pb.TaskSpec, key string) (*p
 func (s *Service) NearestReplica(c authz.Caller, dataset string, by *pb.TaskSpec) (at, node string, err error) {
 	one := copySpec(dataset, by.GetTarget())
 	one.Project, one.Node = by.GetProject(), by.GetNode()
-	err = s.resolve(c, one)
+	err = s.datasets.resolve(c, one)
 	return one.GetSource(), one.GetNode(), err
 }
 
 // Assigned returns a copy of the task that the agent in ctx leads in an epoch. The error is mover.ErrHeld where it does not.
 func (s *Service) Assigned(ctx context.Context, id string, epoch uint64) (*pb.Task, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l, err := s.held(ctx, id, epoch)
+	s.scheduler.mu.Lock()
+	defer s.scheduler.mu.Unlock()
+	l, err := s.agents.held(ctx, id, epoch)
 	if err != nil {
 		return nil, err
 	}

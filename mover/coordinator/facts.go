@@ -57,7 +57,7 @@ func all[M any](rows iter.Seq2[M, error]) (found []M, err error) {
 }
 
 // view is all that the ledger says that the rules may want to know.
-func (s *Service) view(tx *state.Tx, now time.Time) (*dataset.View, error) {
+func (s *agentServer) view(tx *state.Tx, now time.Time) (*dataset.View, error) {
 	f := dataset.Facts{Now: now, Tiers: tierRows(s.conf())}
 	var err error
 	if f.Replicas, err = all(state.Replicas.All(tx, state.Range{})); err != nil {
@@ -73,7 +73,7 @@ func (s *Service) view(tx *state.Tx, now time.Time) (*dataset.View, error) {
 }
 
 // viewOf is where one version of a dataset is, without leases and pins: enough for a reader.
-func (s *Service) viewOf(tx *state.Tx, now time.Time, name, digest string) (*dataset.View, error) {
+func (s *agentServer) viewOf(tx *state.Tx, now time.Time, name, digest string) (*dataset.View, error) {
 	replicas, err := all(state.Replicas.All(tx, versionRange(name, digest)))
 	return dataset.Look(dataset.Facts{Now: now, Tiers: tierRows(s.conf()), Replicas: replicas}), err
 }

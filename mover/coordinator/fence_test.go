@@ -39,11 +39,11 @@ func TestEndIsStoredLater(t *testing.T) {
 	d.give()
 	id := submitted.GetId()
 	revision, epoch := d.state(id).GetRevision(), d.taken[id].GetEpoch()
-	l := d.leads[id]
-	d.lose(context.Background(), l, strings.Repeat("!", 2*state.RecordBytes)) // more than a record may have
+	l := d.scheduler.leads[id]
+	d.scheduler.lose(context.Background(), l, strings.Repeat("!", 2*state.RecordBytes)) // more than a record may have
 	d.pass(2 * d.lease)
 	for range 5 {
-		d.expire(context.Background())
+		d.scheduler.expire(context.Background())
 		d.pass(storeAgain / 2)
 		d.give()
 		if now := d.state(id); now.GetState() != task.Running || now.GetRevision() != revision || d.taken[id].GetEpoch() != epoch {
@@ -52,7 +52,7 @@ func TestEndIsStoredLater(t *testing.T) {
 	}
 	d.pass(storeAgain)
 	l.unstored.Why = "its agent is silent"
-	d.expire(context.Background())
+	d.scheduler.expire(context.Background())
 	if now := d.state(id); now.GetState() != task.Queued || now.GetRevision() != revision+1 || now.GetWhy() != "its agent is silent" {
 		t.Errorf("it is %v", now)
 	}
@@ -78,18 +78,18 @@ func TestFence(t *testing.T) {
 	of := func(agent string, epoch uint64) map[string]func() error {
 		ctx := asAgent(agent)
 		return map[string]func() error{
-			"confirm": func() error { return second(d.Confirm(ctx, &agentv1.ConfirmRequest{Task: id, Epoch: epoch})) },
+			"confirm": func() error { return second(d.agents.Confirm(ctx, &agentv1.ConfirmRequest{Task: id, Epoch: epoch})) },
 			"keep": func() error {
-				return second(d.Keep(ctx, &agentv1.KeepRequest{Task: id, Epoch: epoch, Draft: "draft", On: true}))
+				return second(d.agents.Keep(ctx, &agentv1.KeepRequest{Task: id, Epoch: epoch, Draft: "draft", On: true}))
 			},
 			"read the manifest": func() error {
-				return d.ReadManifest(&agentv1.ReadManifestRequest{Task: id, Epoch: epoch}, &telling{ctx: ctx})
+				return d.datasets.ReadManifest(&agentv1.ReadManifestRequest{Task: id, Epoch: epoch}, &telling{ctx: ctx})
 			},
 			"give": func() error {
-				return second(d.given(ctx, &agentv1.GiveRequest{Task: id, Epoch: epoch, Batch: "b", Work: []byte("work of b")}))
+				return second(d.scheduler.given(ctx, &agentv1.GiveRequest{Task: id, Epoch: epoch, Batch: "b", Work: []byte("work of b")}))
 			},
 			"finish": func() error {
-				return second(d.Finish(ctx, &agentv1.FinishRequest{Task: id, Epoch: epoch, Report: &pb.Report{}}))
+				return second(d.scheduler.Finish(ctx, &agentv1.FinishRequest{Task: id, Epoch: epoch, Report: &pb.Report{}}))
 			},
 		}
 	}
@@ -97,10 +97,10 @@ func TestFence(t *testing.T) {
 		ctx := asAgent(agent)
 		return map[string]func() error{
 			"confirm a batch": func() error {
-				return second(d.Confirm(ctx, &agentv1.ConfirmRequest{Task: id, Batch: "b", Epoch: epoch}))
+				return second(d.agents.Confirm(ctx, &agentv1.ConfirmRequest{Task: id, Batch: "b", Epoch: epoch}))
 			},
 			"reply": func() error {
-				return second(d.Reply(ctx, &agentv1.ReplyRequest{Task: id, Batch: "b", Epoch: epoch, Reply: []byte("reply to b")}))
+				return second(d.scheduler.Reply(ctx, &agentv1.ReplyRequest{Task: id, Batch: "b", Epoch: epoch, Reply: []byte("reply to b")}))
 			},
 		}
 	}
@@ -135,9 +135,9 @@ func TestSilence(t *testing.T) {
 	ctx, id := context.Background(), l.GetTask().GetId()
 	lead, helper := d.led[id], d.helper(id)
 	hear := func(agent string, s *agentv1.Status) {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.note(d.agents[agent], s)
+		d.scheduler.mu.Lock()
+		defer d.scheduler.mu.Unlock()
+		d.agents.note(d.scheduler.agents[agent], s)
 	}
 	leads := &agentv1.Status{Sessions: []*agentv1.Session{{Task: id, Epoch: l.GetEpoch()}}}
 	hear(lead, leads)
@@ -146,8 +146,8 @@ func TestSilence(t *testing.T) {
 		t.Fatalf("%d batches were taken", len(taken))
 	}
 	state := func() (is ledgerv1.BatchState) {
-		d.mu.Lock()
-		defer d.mu.Unlock()
+		d.scheduler.mu.Lock()
+		defer d.scheduler.mu.Unlock()
 		return b.meta.GetState()
 	}
 	for _, c := range []struct {
@@ -169,10 +169,10 @@ func TestSilence(t *testing.T) {
 				hear(agent, &agentv1.Status{})
 			}
 		}
-		d.expire(ctx)
+		d.scheduler.expire(ctx)
 		if got := d.state(id).GetState(); state() != c.batch || got != c.task {
 			t.Errorf("after %v without %v: the batch is %v and the task %v", c.pass, c.heard, state(), got)
 		}
 	}
-	wants(t, "the lead that was silent", second(d.Confirm(asAgent(lead), &agentv1.ConfirmRequest{Task: id, Epoch: l.GetEpoch()})), mover.ErrHeld)
+	wants(t, "the lead that was silent", second(d.agents.Confirm(asAgent(lead), &agentv1.ConfirmRequest{Task: id, Epoch: l.GetEpoch()})), mover.ErrHeld)
 }

@@ -23,7 +23,7 @@ const filesAtOnce = 500
 const textMost = 64 << 10
 
 // FindFiles implements pb.CatalogServiceServer.
-func (s *Service) FindFiles(r *pb.FindFilesRequest, out grpc.ServerStreamingServer[pb.FindFilesResponse]) error {
+func (s *treeFacts) FindFiles(r *pb.FindFilesRequest, out grpc.ServerStreamingServer[pb.FindFilesResponse]) error {
 	order, err := query.Ordered(r.GetOrder())
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func (s *Service) FindFiles(r *pb.FindFilesRequest, out grpc.ServerStreamingServ
 }
 
 // SumFiles implements pb.CatalogServiceServer.
-func (s *Service) SumFiles(ctx context.Context, r *pb.SumFilesRequest) (*pb.SumFilesResponse, error) {
+func (s *treeFacts) SumFiles(ctx context.Context, r *pb.SumFilesRequest) (*pb.SumFilesResponse, error) {
 	by, err := query.Keyed(r.GetBy())
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (s *Service) SumFiles(ctx context.Context, r *pb.SumFilesRequest) (*pb.SumF
 
 // question finds out what is asked, and what the caller may see of it: everything of a location that it may use, if a role says so, and else what is
 // its own. Objects without an owner, as in most buckets, are visible to each caller that may use the location.
-func (s *Service) question(ctx context.Context, asked *pb.Question) (r query.Reader, q query.Question, err error) {
+func (s *treeFacts) question(ctx context.Context, asked *pb.Question) (r query.Reader, q query.Question, err error) {
 	c := authz.From(ctx)
 	if s.o.Catalog == nil {
 		return r, q, errNoCatalog
@@ -94,7 +94,7 @@ func (s *Service) question(ctx context.Context, asked *pb.Question) (r query.Rea
 	if q.Tree, q.Dir, err = s.catalogued(c, asked); err != nil {
 		return r, q, err
 	}
-	if err := s.mayUseAt(c, asked.GetProject(), asked.GetLocation(), false); err != nil {
+	if err := s.c.mayUseAt(c, asked.GetProject(), asked.GetLocation(), false); err != nil {
 		return r, q, err
 	}
 	if !s.seesAll(c) {
@@ -107,13 +107,13 @@ func (s *Service) question(ctx context.Context, asked *pb.Question) (r query.Rea
 }
 
 // seesAll says whether a caller may see the names of what is not its own.
-func (s *Service) seesAll(c authz.Caller) bool {
+func (s *treeFacts) seesAll(c authz.Caller) bool {
 	return s.rules().May(c, authz.OfMethod(pb.CatalogService_FindFiles_FullMethodName).Action+".any").Allowed
 }
 
 // catalogued finds the tree that a location is in, and its directory there.
-func (s *Service) catalogued(c authz.Caller, asked *pb.Question) (tree catalog.Tree, dir string, err error) {
-	l, err := s.inTier(asked.GetLocation())
+func (s *treeFacts) catalogued(c authz.Caller, asked *pb.Question) (tree catalog.Tree, dir string, err error) {
+	l, err := s.c.tiers.inTier(asked.GetLocation())
 	if err != nil {
 		return tree, "", err
 	}
@@ -127,7 +127,7 @@ func (s *Service) catalogued(c authz.Caller, asked *pb.Question) (tree catalog.T
 	}
 	tree.Tier = tier
 	if local {
-		tree.Node = cmp.Or(asked.GetNode(), s.here(c))
+		tree.Node = cmp.Or(asked.GetNode(), s.c.here(c))
 	}
 	dir = l.Path
 	if l.Scheme == location.POSIX {

@@ -16,16 +16,16 @@ import (
 const crashesMost = 5
 
 // Finish implements agentv1.LinkServiceServer.
-func (s *Service) Finish(ctx context.Context, r *agentv1.FinishRequest) (*agentv1.FinishResponse, error) {
+func (s *scheduler) Finish(ctx context.Context, r *agentv1.FinishRequest) (*agentv1.FinishResponse, error) {
 	s.mu.Lock()
-	l, err := s.held(ctx, r.GetTask(), r.GetEpoch())
+	l, err := s.c.agents.held(ctx, r.GetTask(), r.GetEpoch())
 	if err != nil {
 		s.mu.Unlock()
 		return nil, err
 	}
 	nameless := namelessTo(l.task, r)
 	if nameless {
-		s.unbegin(l)
+		s.c.unbegin(l)
 	}
 	t := s.closes(l)
 	l.proof.unlike, l.proof.unguarded = r.GetUnlike(), r.GetUnguarded()
@@ -42,10 +42,10 @@ func (s *Service) Finish(ctx context.Context, r *agentv1.FinishRequest) (*agentv
 	}
 	t.Revision++
 	t.Report = r.GetReport()
-	s.firstByte(t, r.GetFirstByteTime())
+	s.c.agents.firstByte(t, r.GetFirstByteTime())
 	if r.GetError() != "" {
 		s.ended(t, task.Failed, r.GetErrorKind(), r.GetError())
-	} else if err := s.kindOf(t.GetSpec()).Judge(l, t, r); err != nil {
+	} else if err := s.c.kindOf(t.GetSpec()).Judge(l, t, r); err != nil {
 		s.ended(t, task.Failed, mover.KindName(err), err.Error())
 	} else {
 		s.ended(t, task.Done, "", "")
@@ -60,7 +60,7 @@ const steadyLead = time.Minute
 
 // staysAsked says of a task that the service has set itself whether it waits for the next agent at once, because what has ended it may
 // pass: the coordinator or an agent that stops, a connection that breaks. One that ends so again and again, at once, has failed.
-func (s *Service) staysAsked(l *lead, t *pb.Task, r *agentv1.FinishRequest) bool {
+func (s *scheduler) staysAsked(l *lead, t *pb.Task, r *agentv1.FinishRequest) bool {
 	if r.GetError() == "" || l.want != 0 || !unasked(t.GetSpec()) {
 		return false
 	}
@@ -72,8 +72,8 @@ func (s *Service) staysAsked(l *lead, t *pb.Task, r *agentv1.FinishRequest) bool
 }
 
 // closes ends a lead: later reports about it do not count, and it has no helpers any more.
-// It returns a copy of the task. Service.mu is held.
-func (s *Service) closes(l *lead) *pb.Task {
+// It returns a copy of the task. scheduler.mu is held.
+func (s *scheduler) closes(l *lead) *pb.Task {
 	l.closing = true
 	if len(l.task.GetHelpers()) > 0 { // storing its end may take long
 		l.task.Helpers = nil

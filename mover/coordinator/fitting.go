@@ -30,7 +30,7 @@ type fitting struct {
 
 // fitting judges a replica that is to come. It fits if its size or the room of the tier is unknown. A replica that is there already
 // takes no more.
-func (s *Service) fitting(tx *state.Tx, r *pb.Replica, now time.Time) (f fitting, err error) {
+func (s *datasetServer) fitting(tx *state.Tx, r *pb.Replica, now time.Time) (f fitting, err error) {
 	f.fit = dataset.Fits
 	t, known := s.conf().Tiers[r.GetTier()]
 	if !known || t.S3 != nil || r.GetDataset() == "" || r.GetState() == whole {
@@ -62,7 +62,7 @@ func (s *Service) fitting(tx *state.Tx, r *pb.Replica, now time.Time) (f fitting
 }
 
 // evictable judges anew with what may go, or goes already.
-func (s *Service) evictable(tx *state.Tx, f *fitting, cache bool, now time.Time) error {
+func (s *datasetServer) evictable(tx *state.Tx, f *fitting, cache bool, now time.Time) error {
 	v, err := s.viewOn(tx, now, f.row)
 	if err != nil {
 		return err
@@ -76,8 +76,8 @@ func (s *Service) evictable(tx *state.Tx, f *fitting, cache bool, now time.Time)
 }
 
 // viewOn is the view for a question about all replicas of a tier, on one node where each has its own.
-func (s *Service) viewOn(tx *state.Tx, now time.Time, row *pb.Tier) (*dataset.View, error) {
-	a, err := s.replicaFacts(tx, now)
+func (s *datasetServer) viewOn(tx *state.Tx, now time.Time, row *pb.Tier) (*dataset.View, error) {
+	a, err := s.c.facts.replicaFacts(tx, now)
 	if err != nil {
 		return nil, err
 	}
@@ -99,20 +99,20 @@ func (s *Service) viewOn(tx *state.Tx, now time.Time, row *pb.Tier) (*dataset.Vi
 }
 
 // coming are the bytes of stagings that go on where a replica is to come, and that have not written them yet.
-func (s *Service) coming(tx *state.Tx, r *pb.Replica) (bytes int64, err error) {
+func (s *datasetServer) coming(tx *state.Tx, r *pb.Replica) (bytes int64, err error) {
 	type staged struct {
 		dataset string
 		done    int64
 	}
 	var all []staged
-	s.mu.Lock()
-	for id, l := range s.leads {
+	s.c.scheduler.mu.Lock()
+	for id, l := range s.c.scheduler.leads {
 		spec := l.task.GetSpec()
 		if spec.GetStaging().GetTier() == r.GetTier() && task.Of(spec).Shared && (r.GetNode() == "" || spec.GetNode() == r.GetNode()) && id != r.GetTask() {
 			all = append(all, staged{l.task.GetDataset(), l.task.GetProgress().GetBytesDone()})
 		}
 	}
-	s.mu.Unlock()
+	s.c.scheduler.mu.Unlock()
 	for _, x := range all {
 		l, err := location.Parse("dataset:" + x.dataset)
 		if x.dataset == "" || err != nil {
@@ -128,7 +128,7 @@ func (s *Service) coming(tx *state.Tx, r *pb.Replica) (bytes int64, err error) {
 }
 
 // mayCome refuses a replica for which there is no room, and will be none by itself.
-func (s *Service) mayCome(tx *state.Tx, r *pb.Replica, now time.Time) error {
+func (s *datasetServer) mayCome(tx *state.Tx, r *pb.Replica, now time.Time) error {
 	f, err := s.fitting(tx, r, now)
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func (f fitting) taken() string {
 }
 
 // makesRoom has others go for a staging that is about to begin for the first time, and says how long it waits for that, or why it can not begin.
-func (s *Service) makesRoom(ctx context.Context, t *pb.Task) (wait time.Duration, why error) {
+func (s *datasetServer) makesRoom(ctx context.Context, t *pb.Task) (wait time.Duration, why error) {
 	var f fitting
 	var r *pb.Replica
 	err := s.ledger.View(func(tx *state.Tx) (err error) {
@@ -195,6 +195,6 @@ func (s *Service) makesRoom(ctx context.Context, t *pb.Task) (wait time.Duration
 	default:
 		return 0, f.refusal(r)
 	}
-	s.waits(ctx, t, fmt.Sprintf("room is being made for %s on %s", units.Bytes(f.bytes), r.GetTier()))
+	s.c.scheduler.waits(ctx, t, fmt.Sprintf("room is being made for %s on %s", units.Bytes(f.bytes), r.GetTier()))
 	return blockedPause, nil
 }

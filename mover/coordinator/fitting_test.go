@@ -18,9 +18,9 @@ import (
 // free has the agent of n1 say how full its scratch is, of 1,000 bytes.
 func (d *desk) free(free int64) {
 	d.pass(2 * roomLag)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	n := d.agents["n1"]
+	d.scheduler.mu.Lock()
+	defer d.scheduler.mu.Unlock()
+	n := d.scheduler.agents["n1"]
 	n.seen, n.room["scratch"] = d.now(), &agentv1.Room{Tier: "scratch", TotalBytes: 1000, FreeBytes: free}
 }
 
@@ -34,7 +34,7 @@ func TestRoomForStagings(t *testing.T) {
 	}
 	begins := func(d *desk, name string) *pb.Task {
 		d.t.Helper()
-		a, err := d.Stage(root, stage(name, "another"))
+		a, err := d.datasets.Stage(root, stage(name, "another"))
 		if err != nil {
 			d.t.Fatalf("%v", err)
 		}
@@ -75,7 +75,7 @@ func TestRoomForStagings(t *testing.T) {
 		}, full("stage", "100 B are on their way")},
 		{"as far as it is not written", func(d *desk) {
 			d.free(300)
-			d.leads[begins(d, "a").GetId()].task.Progress = &pb.Progress{BytesDone: 50}
+			d.scheduler.leads[begins(d, "a").GetId()].task.Progress = &pb.Progress{BytesDone: 50}
 			d.free(250)
 		}, running},
 		{"others are leased", func(d *desk) {
@@ -83,7 +83,7 @@ func TestRoomForStagings(t *testing.T) {
 			_ = d.finish(begins(d, "a").GetId(), 1, nil)
 			d.free(150)
 		}, full("stage", "100 B are leased")},
-		{"it never fits", func(d *desk) { d.free(950); d.agents["n1"].room["scratch"].TotalBytes = 110 }, func(t *testing.T, d *desk, err error) {
+		{"it never fits", func(d *desk) { d.free(950); d.scheduler.agents["n1"].room["scratch"].TotalBytes = 110 }, func(t *testing.T, d *desk, err error) {
 			wants(t, "stage", err, mover.ErrRefused)
 			if err != nil && !strings.Contains(err.Error(), "it has 100 B, and scratch on n1 takes 99 B at most") {
 				t.Error(err)
@@ -109,7 +109,7 @@ func TestRoomForStagings(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			d := spacious(t)
 			c.first(d)
-			_, err := d.Stage(root, stage("c", "job"))
+			_, err := d.datasets.Stage(root, stage("c", "job"))
 			c.want(t, d, err)
 		})
 	}
@@ -138,9 +138,9 @@ func TestRoomIsMade(t *testing.T) {
 			d.staged(root, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"}, 1)
 			d.free(300)
 			// Both are asked for before one of them begins: each alone has room.
-			b, err := d.Stage(root, &pb.StageRequest{Source: "dataset:b", Tier: "scratch", Node: "n1"})
+			b, err := d.datasets.Stage(root, &pb.StageRequest{Source: "dataset:b", Tier: "scratch", Node: "n1"})
 			wants(t, "stage b", err, nil)
-			c, err := d.Stage(root, &pb.StageRequest{Source: "dataset:c", Tier: "scratch", Node: "n1"})
+			c, err := d.datasets.Stage(root, &pb.StageRequest{Source: "dataset:c", Tier: "scratch", Node: "n1"})
 			wants(t, "stage c", err, nil)
 			d.free(250)
 			if !cache {

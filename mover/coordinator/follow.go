@@ -38,7 +38,7 @@ type hearing struct {
 }
 
 // Follow implements agentv1.LinkServiceServer.
-func (s *Service) Follow(stream grpc.BidiStreamingServer[agentv1.FollowRequest, agentv1.FollowResponse]) error {
+func (s *catalogServer) Follow(stream grpc.BidiStreamingServer[agentv1.FollowRequest, agentv1.FollowResponse]) error {
 	if s.o.Catalog == nil {
 		return errNoCatalog
 	}
@@ -58,7 +58,7 @@ func (s *Service) Follow(stream grpc.BidiStreamingServer[agentv1.FollowRequest, 
 	}
 	ctx, end := context.WithCancelCause(stream.Context())
 	defer end(nil)
-	f, err := remote.Hear(&heard{stream, s, id, epoch}, &agentv1.FollowFeed{Kind: t.Feed, Reader: t.Reader, Queue: t.Queue})
+	f, err := remote.Hear(&heard{stream, s.c, id, epoch}, &agentv1.FollowFeed{Kind: t.Feed, Reader: t.Reader, Queue: t.Queue})
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ type heard struct {
 func (h *heard) Recv() (*agentv1.FollowRequest, error) {
 	r, err := h.BidiStreamingServer.Recv()
 	if err == nil {
-		err = h.s.isLead(h.Context(), h.id, h.epoch)
+		err = h.s.catalog.isLead(h.Context(), h.id, h.epoch)
 	}
 	return r, err
 }
@@ -123,7 +123,7 @@ func (h *hearings) of(tree catalog.Tree) (one hearing, is bool) {
 }
 
 // asOf is of when the facts of a tree are: of its last scan, or, where changes are heard of, of a moment ago.
-func (s *Service) asOf(state *catalog.State) time.Time {
+func (s *catalogServer) asOf(state *catalog.State) time.Time {
 	one, is := s.hearings.of(state.Tree)
 	if !is {
 		return state.Scanned
@@ -139,7 +139,7 @@ func (s *Service) asOf(state *catalog.State) time.Time {
 }
 
 // followingOf is how changes of a tree are heard of; nil when they are not.
-func (s *Service) followingOf(tree catalog.Tree) *pb.Following {
+func (s *catalogServer) followingOf(tree catalog.Tree) *pb.Following {
 	one, is := s.hearings.of(tree)
 	if !is {
 		return nil
@@ -153,7 +153,7 @@ func (s *Service) followingOf(tree catalog.Tree) *pb.Following {
 }
 
 // keepFollowed keeps one task that follows changes for each reachable tree of a tier with a feed. It cancels the others.
-func (s *Service) keepFollowed(ctx context.Context) error {
+func (s *catalogServer) keepFollowed(ctx context.Context) error {
 	if s.o.Catalog == nil {
 		return nil
 	}
@@ -179,7 +179,7 @@ func (s *Service) keepFollowed(ctx context.Context) error {
 }
 
 // unfollow cancels what hears of changes in another way than the configuration has it by now.
-func (s *Service) unfollow(ctx context.Context) (err error) {
+func (s *catalogServer) unfollow(ctx context.Context) (err error) {
 	var over []*pb.Task
 	err = s.ledger.View(func(tx *state.Tx) error {
 		for t, err := range state.FindTasks(tx, ownTasks()) {
@@ -193,14 +193,14 @@ func (s *Service) unfollow(ctx context.Context) (err error) {
 		return nil
 	})
 	for _, t := range over {
-		_, cerr := s.steered(authz.With(ctx, self()), t, task.Cancelled)
+		_, cerr := s.c.steered(authz.With(ctx, self()), t, task.Cancelled)
 		err = errors.Join(err, cerr)
 	}
 	return err
 }
 
 // follows says whether the configuration still asks for a task that follows changes.
-func (s *Service) follows(spec *pb.TaskSpec) bool {
+func (s *catalogServer) follows(spec *pb.TaskSpec) bool {
 	l, err := location.Parse(spec.GetSource())
 	if err != nil {
 		return false

@@ -99,7 +99,7 @@ func TestDeaf(t *testing.T) {
 	tier := d.conf.Tiers["project"]
 	tier.Feed = "changelog"
 	d.conf.Tiers["project"] = tier
-	wants(t, "keep", d.keepFollowed(t.Context()), nil)
+	wants(t, "keep", d.catalog.keepFollowed(t.Context()), nil)
 	d.give()
 	for id := range d.taken {
 		wants(t, "finish", d.finish(id, 0, fmt.Errorf("%w: open /mnt", mover.ErrPermission)), nil)
@@ -139,7 +139,7 @@ func TestTasksAreLogged(t *testing.T) {
 		}, "a task has failed|%s|state=failed"},
 		"of a node that is forgotten": {func(d *desk, _ string) error {
 			d.leaves("n2")
-			_, err := d.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n2"})
+			_, err := d.agents.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n2"})
 			return err
 		}, "a task has failed|%s|state=failed"},
 	} {
@@ -178,7 +178,7 @@ func TestTasksAreLogged(t *testing.T) {
 	d := catalogued(t, authz.Input{})
 	var log bytes.Buffer
 	d.log = slog.New(slog.NewTextHandler(&log, nil))
-	_, err := d.Stage(alice, &pb.StageRequest{Source: "/data", Tier: "scratch", Node: "n1"})
+	_, err := d.datasets.Stage(alice, &pb.StageRequest{Source: "/data", Tier: "scratch", Node: "n1"})
 	if wants(t, "stage", err, nil); strings.Count(log.String(), `level=INFO msg="a task was submitted"`) != 1 || !strings.Contains(log.String(), "kind=stage owner=alice source=/data target=scratch:data node=n1") {
 		t.Errorf("of a staging, the log has %s", log.String())
 	}
@@ -186,7 +186,7 @@ func TestTasksAreLogged(t *testing.T) {
 	tier := d.conf.Tiers["project"]
 	tier.Feed = "inotify"
 	d.conf.Tiers["project"] = tier
-	wants(t, "keep", d.keepFollowed(t.Context()), nil)
+	wants(t, "keep", d.catalog.keepFollowed(t.Context()), nil)
 	if d.give(); len(d.taken) == 0 || strings.Contains(log.String(), `msg="a task`) {
 		t.Errorf("of what the service sets itself, the log has %s", log.String())
 	}
@@ -201,7 +201,7 @@ func TestHearChanges(t *testing.T) {
 	d.conf.Tiers["project"] = tier
 	keep := func() (all []*pb.Task) {
 		t.Helper()
-		wants(t, "keep", d.keepFollowed(t.Context()), nil)
+		wants(t, "keep", d.catalog.keepFollowed(t.Context()), nil)
 		d.give()
 		wants(t, "look", d.ledger.View(func(tx *state.Tx) error {
 			for one, err := range state.FindTasks(tx, ownTasks()) {
@@ -226,7 +226,7 @@ func TestHearChanges(t *testing.T) {
 		s := &toldStream{ctx: ctx, up: make(chan *agentv1.FollowRequest, 1), down: make(chan *agentv1.FollowResponse, 1)}
 		s.up <- &agentv1.FollowRequest{Task: id, Epoch: epoch}
 		ended := make(chan error, 1)
-		go func() { ended <- d.Follow(s) }()
+		go func() { ended <- d.catalog.Follow(s) }()
 		return s, ended
 	}
 	other := map[string]string{"n1": "n2", "n2": "n1"}[d.led[id]]
@@ -257,7 +257,7 @@ func TestHearChanges(t *testing.T) {
 	feeds <- changefeed.Batch{Names: []string{"new"}}
 	feeds <- changefeed.Batch{Names: []string{"nothing"}}
 	d.finding(t, "root", root, &pb.Question{Location: "project:"}, "a", "dir", "dir/b", "new")
-	scans, err := d.ListScans(root, &pb.ListScansRequest{Tier: "project"})
+	scans, err := d.catalog.ListScans(root, &pb.ListScansRequest{Tier: "project"})
 	wants(t, "scans", err, nil)
 	if f := scans.GetScans()[0].GetFollowing(); f.GetFeed() != "inotify" || f.GetEvents() < 3 || f.GetScans() != 1 || f.GetTime() == nil {
 		t.Errorf("%v", scans)
@@ -265,22 +265,22 @@ func TestHearChanges(t *testing.T) {
 	d.pass(time.Hour)
 	state, err := d.o.Catalog.State(catalog.Tree{Tier: "project"})
 	wants(t, "state", err, nil)
-	if d.now().Sub(d.asOf(&state)) > time.Minute {
-		t.Errorf("the catalog is of %v, and it is %v", d.asOf(&state), d.now())
+	if d.now().Sub(d.catalog.asOf(&state)) > time.Minute {
+		t.Errorf("the catalog is of %v, and it is %v", d.catalog.asOf(&state), d.now())
 	}
 	tier.Feed = ""
 	d.conf.Tiers["project"] = tier
 	if all := keep(); len(all) != 0 && all[0].GetState() != task.Running { // its lead is told to let go
 		t.Errorf("%v", all)
 	}
-	d.mu.Lock()
-	delete(d.leads, id)
-	d.mu.Unlock()
+	d.scheduler.mu.Lock()
+	delete(d.scheduler.leads, id)
+	d.scheduler.mu.Unlock()
 	_ = toldBy{s}.Send(&agentv1.FollowRequest{MarkOf: "x"}) // what it says now does not count
 	if err := <-ended; !errors.Is(err, mover.ErrTransient) || !errors.Is(err, mover.ErrHeld) {
 		t.Errorf("%v", err)
 	}
-	if _, is := d.hearings.of(catalog.Tree{Tier: "project"}); is {
+	if _, is := d.catalog.hearings.of(catalog.Tree{Tier: "project"}); is {
 		t.Error("it is heard still")
 	}
 	hangUp()
@@ -308,7 +308,7 @@ func TestStandingGoesOn(t *testing.T) {
 		for _, kind := range []pb.TaskKind{pb.TaskKind_TASK_KIND_FOLLOW, pb.TaskKind_TASK_KIND_CHECKPOINTS, pb.TaskKind_TASK_KIND_SCAN} {
 			t.Run(fmt.Sprint(row.what, " ", kind), func(t *testing.T) {
 				d := catalogued(t, authz.Input{})
-				x, err := d.treeTask(t.Context(), kind, "project", "", "")
+				x, err := d.catalog.treeTask(t.Context(), kind, "project", "", "")
 				wants(t, "begin", err, nil)
 				for range row.ends {
 					d.give()

@@ -15,7 +15,7 @@ import (
 )
 
 // RemoveDataset implements pb.DatasetServiceServer.
-func (s *Service) RemoveDataset(ctx context.Context, r *pb.RemoveDatasetRequest) (*pb.RemoveDatasetResponse, error) {
+func (s *datasetServer) RemoveDataset(ctx context.Context, r *pb.RemoveDatasetRequest) (*pb.RemoveDatasetResponse, error) {
 	digests := map[string]bool{}
 	err := s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
 		d, err := s.ownDataset(tx, authz.From(ctx), pb.DatasetService_RemoveDataset_FullMethodName, r.GetName())
@@ -55,7 +55,7 @@ func (s *Service) RemoveDataset(ctx context.Context, r *pb.RemoveDatasetRequest)
 }
 
 // removeVersion forgets a version and its replicas. It fails if one of them is needed.
-func (s *Service) removeVersion(tx *state.Tx, v *ledgerv1.DatasetVersion) error {
+func (s *datasetServer) removeVersion(tx *state.Tx, v *ledgerv1.DatasetVersion) error {
 	if _, err := s.moment(tx); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (s *Service) removeVersion(tx *state.Tx, v *ledgerv1.DatasetVersion) error 
 
 // forgetReplica forgets where a version is. A replica that this service has staged to an
 // ephemeral tier stays recorded, as one of no dataset. Without a record it would never be evicted.
-func (s *Service) forgetReplica(tx *state.Tx, r *pb.Replica) error {
+func (s *datasetServer) forgetReplica(tx *state.Tx, r *pb.Replica) error {
 	if err := deleteReplica(tx, r); err != nil || !s.conf().Tiers[r.GetTier()].Ephemeral || !managed(r) {
 		return err
 	}
@@ -87,7 +87,7 @@ func (s *Service) forgetReplica(tx *state.Tx, r *pb.Replica) error {
 // remember forgets what is known of a place as a replica of no dataset, where a dataset is
 // to be: it was staged there before it was forgotten. By an earlier version that was to the folder around it,
 // and there it is then once more: what is in a replica is no place for another one.
-func (s *Service) remember(tx *state.Tx, want *pb.Replica) error {
+func (s *datasetServer) remember(tx *state.Tx, want *pb.Replica) error {
 	if want.GetDataset() == "" {
 		return nil
 	}
@@ -108,7 +108,7 @@ func (s *Service) remember(tx *state.Tx, want *pb.Replica) error {
 }
 
 // mayForget says why a replica has to stay known.
-func (s *Service) mayForget(tx *state.Tx, r *pb.Replica) error {
+func (s *datasetServer) mayForget(tx *state.Tx, r *pb.Replica) error {
 	refuse := func(kind error, format string, args ...any) error {
 		return &mover.Error{Op: "remove", Place: "dataset:" + tag(r.GetDataset(), r.GetDigest()), Err: because(kind, "%s "+format, append([]any{mover.Printable(r.GetLocation())}, args...)...)}
 	}

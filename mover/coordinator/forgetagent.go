@@ -19,7 +19,7 @@ import (
 
 // ForgetAgent implements pb.AgentServiceServer. What is not believed any more is stored
 // first; from then on the node begins nothing, and what it has is taken from it.
-func (s *Service) ForgetAgent(ctx context.Context, r *pb.ForgetAgentRequest) (*pb.ForgetAgentResponse, error) {
+func (s *agentServer) ForgetAgent(ctx context.Context, r *pb.ForgetAgentRequest) (*pb.ForgetAgentResponse, error) {
 	name, key := r.GetName(), r.GetIdempotencyKey()
 	if len(key) > maxKey {
 		return nil, mover.Usagef("an idempotency key of %d letters; at most %d", len(key), maxKey)
@@ -33,7 +33,7 @@ func (s *Service) ForgetAgent(ctx context.Context, r *pb.ForgetAgentRequest) (*p
 	}
 	ctx = context.WithoutCancel(ctx) // the rest has to follow
 	s.expel(ctx, name)
-	if dropped.Tasks = s.endBound(ctx, name); dropped.GetTasks() > 0 {
+	if dropped.Tasks = s.c.scheduler.endBound(ctx, name); dropped.GetTasks() > 0 {
 		err = s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error {
 			f, err := state.Forgotten.Get(tx, name)
 			if err != nil {
@@ -54,10 +54,10 @@ func forgetting(name string, why error) error {
 }
 
 // mayExpel says why an agent can not be forgotten now.
-func (s *Service) mayExpel(r *pb.ForgetAgentRequest) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := s.agents[r.GetName()]
+func (s *agentServer) mayExpel(r *pb.ForgetAgentRequest) error {
+	s.c.scheduler.mu.Lock()
+	defer s.c.scheduler.mu.Unlock()
+	n := s.c.scheduler.agents[r.GetName()]
 	switch {
 	case n == nil || n.orders == nil:
 	case r.GetName() == s.o.Node:
@@ -71,7 +71,7 @@ func (s *Service) mayExpel(r *pb.ForgetAgentRequest) error {
 const forgetSteps = 500 // replicas that are forgotten in one change
 
 // forgetAgent changes the ledger. again says that it has been done under this key.
-func (s *Service) forgetAgent(ctx context.Context, r *pb.ForgetAgentRequest) (dropped *pb.ForgetAgentResponse, again bool, err error) {
+func (s *agentServer) forgetAgent(ctx context.Context, r *pb.ForgetAgentRequest) (dropped *pb.ForgetAgentResponse, again bool, err error) {
 	look := func(tx *state.Tx) error {
 		if dropped, again, err = s.forgotten(tx, authz.From(ctx), r); err != nil || again {
 			return err
@@ -109,7 +109,7 @@ func askedToForget(r *pb.ForgetAgentRequest) *pb.TaskSpec {
 }
 
 // forgotten returns what went with a node when the same was asked for before.
-func (s *Service) forgotten(tx *state.Tx, c authz.Caller, r *pb.ForgetAgentRequest) (dropped *pb.ForgetAgentResponse, again bool, err error) {
+func (s *agentServer) forgotten(tx *state.Tx, c authz.Caller, r *pb.ForgetAgentRequest) (dropped *pb.ForgetAgentResponse, again bool, err error) {
 	if again, err = s.known(tx, c, r.GetIdempotencyKey(), askedToForget(r)); err != nil || !again {
 		return nil, false, err
 	}
@@ -122,7 +122,7 @@ func (s *Service) forgotten(tx *state.Tx, c authz.Caller, r *pb.ForgetAgentReque
 
 // dropReplicas forgets the replicas on the node-local tiers of a node, and their leases. It
 // reports whether there is more than fits in one change.
-func (s *Service) dropReplicas(tx *state.Tx, node string, dropped *pb.ForgetAgentResponse) (more bool, err error) {
+func (s *agentServer) dropReplicas(tx *state.Tx, node string, dropped *pb.ForgetAgentResponse) (more bool, err error) {
 	var gone []*pb.Replica
 	for r, err := range state.Replicas.All(tx, state.Range{}) {
 		if err != nil {
@@ -153,7 +153,7 @@ func (s *Service) dropReplicas(tx *state.Tx, node string, dropped *pb.ForgetAgen
 
 // distrust deletes the record of a node and the tokens that it could join with, and has
 // its certificates refused.
-func (s *Service) distrust(tx *state.Tx, r *pb.ForgetAgentRequest, dropped *pb.ForgetAgentResponse) error {
+func (s *agentServer) distrust(tx *state.Tx, r *pb.ForgetAgentRequest, dropped *pb.ForgetAgentResponse) error {
 	name := r.GetName()
 	tokens, err := all(state.JoinTokens.All(tx, state.Range{}))
 	if err != nil {
@@ -174,26 +174,26 @@ func (s *Service) distrust(tx *state.Tx, r *pb.ForgetAgentRequest, dropped *pb.F
 }
 
 // expel ends the conversation with an agent, and takes from it what it has.
-func (s *Service) expel(ctx context.Context, name string) {
+func (s *agentServer) expel(ctx context.Context, name string) {
 	var lost []*lead
-	s.mu.Lock()
-	if n := s.agents[name]; n != nil && n.orders != nil {
+	s.c.scheduler.mu.Lock()
+	if n := s.c.scheduler.agents[name]; n != nil && n.orders != nil {
 		n.end()
 		n.orders = nil
 	}
-	delete(s.agents, name)
-	for _, l := range s.leads {
+	delete(s.c.scheduler.agents, name)
+	for _, l := range s.c.scheduler.leads {
 		if l.agent == name {
 			lost = append(lost, l)
 		}
 		for _, b := range l.batches {
 			if b.meta.GetState() == ledgerv1.BatchState_BATCH_STATE_TAKEN && b.meta.GetAgent() == name {
-				s.takeBack(ctx, l, b)
+				s.c.scheduler.takeBack(ctx, l, b)
 			}
 		}
 	}
-	s.mu.Unlock()
+	s.c.scheduler.mu.Unlock()
 	for _, l := range lost {
-		s.lose(ctx, l, "agent "+name+" was forgotten")
+		s.c.scheduler.lose(ctx, l, "agent "+name+" was forgotten")
 	}
 }

@@ -30,7 +30,7 @@ import (
 // names are the agents that are listed.
 func (d *desk) names() (names []string) {
 	d.t.Helper()
-	l, err := d.ListAgents(root, &pb.ListAgentsRequest{})
+	l, err := d.agents.ListAgents(root, &pb.ListAgentsRequest{})
 	if err != nil {
 		d.t.Fatalf("%v", err)
 	}
@@ -41,7 +41,7 @@ func (d *desk) names() (names []string) {
 }
 
 // leaves ends the conversation of an agent.
-func (d *desk) leaves(name string) { d.disconnect(name, d.orders[name]) }
+func (d *desk) leaves(name string) { d.agents.disconnect(name, d.orders[name]) }
 
 // TestForgetAgent: with a node goes what only it has; what others have stays, and so does
 // what was promised of that.
@@ -52,7 +52,7 @@ func TestForgetAgent(t *testing.T) {
 	for _, node := range []string{"n1", "n2"} {
 		d.staged(root, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: node, Holder: "job@" + node, LeaseTtl: durationpb.New(time.Hour)}, 1)
 	}
-	led, err := d.Stage(root, &pb.StageRequest{Source: "dataset:b", Tier: "scratch", Node: "n2"})
+	led, err := d.datasets.Stage(root, &pb.StageRequest{Source: "dataset:b", Tier: "scratch", Node: "n2"})
 	wants(t, "a staging", err, nil)
 	d.give()
 	d.leaves("n2")
@@ -64,12 +64,12 @@ func TestForgetAgent(t *testing.T) {
 	wants(t, "a third one", err, nil)
 	wants(t, "pause", second(d.PauseTask(root, &pb.PauseTaskRequest{Id: paused.GetId()})), nil)
 
-	wants(t, "nobody", second(d.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n3"})), mover.ErrNotExist)
-	wants(t, "no name", second(d.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n\x002"})), mover.ErrNotExist)
-	wants(t, "the coordinator's own", second(d.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n1", Revoke: true})), mover.ErrConflict)
+	wants(t, "nobody", second(d.agents.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n3"})), mover.ErrNotExist)
+	wants(t, "no name", second(d.agents.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n\x002"})), mover.ErrNotExist)
+	wants(t, "the coordinator's own", second(d.agents.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n1", Revoke: true})), mover.ErrConflict)
 
 	r := &pb.ForgetAgentRequest{Name: "n2", IdempotencyKey: "k"}
-	went, err := d.ForgetAgent(root, r)
+	went, err := d.agents.ForgetAgent(root, r)
 	wants(t, "forget", err, nil)
 	want := &pb.ForgetAgentResponse{Replicas: 2, ReplicaBytes: went.GetReplicaBytes(), Leases: 1, Tasks: 3}
 	if !proto.Equal(went, want) || went.GetReplicaBytes() < 100 {
@@ -92,16 +92,16 @@ func TestForgetAgent(t *testing.T) {
 	if names := d.names(); len(names) != 1 || names[0] != "n1" {
 		t.Errorf("agents: %v", names)
 	}
-	again, err := d.ForgetAgent(root, r)
+	again, err := d.agents.ForgetAgent(root, r)
 	if err != nil || !proto.Equal(again, went) {
 		t.Errorf("the same again is %v, %v; was %v", again, err, went)
 	}
-	wants(t, "once more", second(d.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n2"})), mover.ErrNotExist)
-	wants(t, "the key for another one", second(d.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n1", IdempotencyKey: "k"})), mover.ErrConflict)
+	wants(t, "once more", second(d.agents.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n2"})), mover.ErrNotExist)
+	wants(t, "the key for another one", second(d.agents.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n1", IdempotencyKey: "k"})), mover.ErrConflict)
 
 	d.close()
 	d.open() // both attend
-	wants(t, "it is there again, and the key is known", second(d.ForgetAgent(root, r)), nil)
+	wants(t, "it is there again, and the key is known", second(d.agents.ForgetAgent(root, r)), nil)
 	if names := d.names(); len(names) != 2 {
 		t.Errorf("agents: %v", names)
 	}
@@ -112,7 +112,7 @@ func TestForgetAgent(t *testing.T) {
 func TestBoundToNobody(t *testing.T) {
 	d := newDesk(t, site(), authz.Input{})
 	d.leaves("n2")
-	wants(t, "forget", second(d.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n2"})), nil)
+	wants(t, "forget", second(d.agents.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n2"})), nil)
 	x, err := d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "project:x", Target: "scratch:x", Node: "n2"}})
 	wants(t, "a copy", err, nil)
 	says := func(what string, parts ...string) {
@@ -139,7 +139,7 @@ func TestBoundToNobody(t *testing.T) {
 
 	x, err = d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "project:x", Target: "scratch:x", Node: "n2"}})
 	wants(t, "another copy", err, nil)
-	d.endForgottenBound(t.Context())
+	d.scheduler.endForgottenBound(t.Context())
 	says("failed", "it has failed: forget agent n2", "submit it again")
 	wants(t, "resume what has failed", second(d.ResumeTask(root, &pb.ResumeTaskRequest{Id: x.GetId()})), mover.ErrConflict)
 	wants(t, "cancel what has failed", second(d.CancelTask(root, &pb.CancelTaskRequest{Id: x.GetId()})), mover.ErrConflict)
@@ -147,7 +147,7 @@ func TestBoundToNobody(t *testing.T) {
 	d.attend("n2") // it has joined again
 	x, err = d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "project:x", Target: "scratch:x", Node: "n2"}})
 	wants(t, "one more", err, nil)
-	d.endForgottenBound(t.Context())
+	d.scheduler.endForgottenBound(t.Context())
 	if got := d.state(x.GetId()).GetState(); got != task.Queued {
 		t.Errorf("it is %v, and its node is there", got)
 	}
@@ -158,9 +158,9 @@ func TestBoundToNobody(t *testing.T) {
 func TestForgetConnected(t *testing.T) {
 	d := newDesk(t, site(), authz.Input{})
 	ended := false
-	n := d.Service.agents["n2"]
+	n := d.Service.scheduler.agents["n2"]
 	n.end = func() { ended = true }
-	d.Service.agents["n1"].drain = true // n2 has to do it
+	d.Service.scheduler.agents["n1"].drain = true // n2 has to do it
 	copied, err := d.SubmitTask(root, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: "project:x", Target: "project:y"}})
 	wants(t, "a copy", err, nil)
 	d.give()
@@ -168,17 +168,17 @@ func TestForgetConnected(t *testing.T) {
 	if d.led[copied.GetId()] != "n2" {
 		t.Fatalf("%q leads", d.led[copied.GetId()])
 	}
-	wants(t, "connected", second(d.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n2"})), mover.ErrHeld)
+	wants(t, "connected", second(d.agents.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n2"})), mover.ErrHeld)
 	if ended {
 		t.Error("its conversation was ended all the same")
 	}
-	_, err = d.Confirm(asAgent("n2"), &agentv1.ConfirmRequest{Task: copied.GetId(), Epoch: l.GetEpoch()})
+	_, err = d.agents.Confirm(asAgent("n2"), &agentv1.ConfirmRequest{Task: copied.GetId(), Epoch: l.GetEpoch()})
 	wants(t, "it goes on", err, nil)
-	wants(t, "revoked", second(d.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n2", Revoke: true})), nil)
+	wants(t, "revoked", second(d.agents.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n2", Revoke: true})), nil)
 	if !ended {
 		t.Error("its conversation goes on")
 	}
-	_, err = d.Confirm(asAgent("n2"), &agentv1.ConfirmRequest{Task: copied.GetId(), Epoch: l.GetEpoch()})
+	_, err = d.agents.Confirm(asAgent("n2"), &agentv1.ConfirmRequest{Task: copied.GetId(), Epoch: l.GetEpoch()})
 	wants(t, "it has lost the lead", err, mover.ErrHeld)
 	if got := d.state(copied.GetId()); got.GetState() != task.Queued {
 		t.Errorf("the task is %v", got)
@@ -212,11 +212,11 @@ func TestForgottenCertificates(t *testing.T) {
 	wants(t, "an authority", err, nil)
 	d.Service.o.Authority = authority
 	join := func(token string) (*agentv1.Certificate, error) {
-		return d.Join(t.Context(), &agentv1.JoinRequest{Name: "n9", Token: token, Csr: request(t, "n9")})
+		return d.agents.Join(t.Context(), &agentv1.JoinRequest{Name: "n9", Token: token, Csr: request(t, "n9")})
 	}
 	token := func() string {
 		t.Helper()
-		answer, err := d.CreateJoinToken(root, &pb.CreateJoinTokenRequest{Name: "n9"})
+		answer, err := d.agents.CreateJoinToken(root, &pb.CreateJoinTokenRequest{Name: "n9"})
 		wants(t, "a token", err, nil)
 		return answer.GetToken()
 	}
@@ -227,14 +227,14 @@ func TestForgottenCertificates(t *testing.T) {
 	unused := token()
 
 	d.pass(time.Minute)
-	wants(t, "forget one that was never heard of", second(d.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n9"})), nil)
+	wants(t, "forget one that was never heard of", second(d.agents.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n9"})), nil)
 	wants(t, "forgotten", Admit(d.ledger, stolen), mover.ErrPermission)
 	renew := func(ctx context.Context) (*agentv1.Certificate, error) {
-		return d.Renew(ctx, &agentv1.RenewRequest{Csr: request(t, "n9")})
+		return d.agents.Renew(ctx, &agentv1.RenewRequest{Csr: request(t, "n9")})
 	}
 	wants(t, "it renews", second(renew(asStolen)), mover.ErrPermission)
 	hello := &agentv1.Status{Hello: &agentv1.Hello{Name: "n9"}}
-	wants(t, "it attends", d.connect(asStolen, "n9", hello, make(chan *agentv1.Order, 9), func() {}), mover.ErrPermission)
+	wants(t, "it attends", d.agents.connect(asStolen, "n9", hello, make(chan *agentv1.Order, 9), func() {}), mover.ErrPermission)
 	wants(t, "a token from before", second(join(unused)), mover.ErrPermission)
 	if names := d.names(); len(names) != 2 {
 		t.Errorf("agents: %v", names)
@@ -257,10 +257,10 @@ func TestForgottenCertificates(t *testing.T) {
 	wants(t, "a person of that name", Admit(d.ledger, pki.Identity{Role: pki.User, Name: "n9", Serial: "1"}), nil)
 
 	d.pass(pki.AgentLife + forgottenSpare - time.Hour)
-	wants(t, "sweep", d.endForgotten(t.Context()), nil)
+	wants(t, "sweep", d.agents.endForgotten(t.Context()), nil)
 	wants(t, "what was stolen, long ago", Admit(d.ledger, stolen), mover.ErrPermission)
 	d.pass(2 * time.Hour)
-	wants(t, "sweep", d.endForgotten(t.Context()), nil)
+	wants(t, "sweep", d.agents.endForgotten(t.Context()), nil)
 	wants(t, "is remembered no longer than it has to be", d.ledger.View(func(tx *state.Tx) error {
 		_, err := state.Forgotten.Get(tx, "n9")
 		return err
@@ -283,26 +283,26 @@ func TestLacks(t *testing.T) {
 	}
 	for name, row := range map[string]struct{ reaches, lacks []string }{"none": {nil, all}, "one": {all[:1], all[1:]}, "all": {all, nil}} {
 		orders := make(chan *agentv1.Order, 9)
-		wants(t, "it attends", d.connect(asAgent("n9"), "n9", hello(row.reaches...), orders, func() {}), nil)
+		wants(t, "it attends", d.agents.connect(asAgent("n9"), "n9", hello(row.reaches...), orders, func() {}), nil)
 		var told []string
 		for len(orders) > 0 {
 			told = append(told, (<-orders).GetLacks().GetTiers()...)
 		}
-		d.mu.Lock()
-		shown := d.viewAgent(d.agents["n9"]).GetLacks()
-		d.mu.Unlock()
+		d.scheduler.mu.Lock()
+		shown := d.agents.viewAgent(d.scheduler.agents["n9"]).GetLacks()
+		d.scheduler.mu.Unlock()
 		if !slices.Equal(told, row.lacks) || !slices.Equal(shown, row.lacks) {
 			t.Errorf("%s: told %q, shown %q, want %q", name, told, shown, row.lacks)
 		}
 	}
 	orders := make(chan *agentv1.Order, 9)
-	wants(t, "it attends", d.connect(asAgent("n9"), "n9", hello(all...), orders, func() {}), nil)
+	wants(t, "it attends", d.agents.connect(asAgent("n9"), "n9", hello(all...), orders, func() {}), nil)
 	more := site()
 	more.Tiers["new"] = config.Tier{Level: "warm", Path: "/new"}
 	d.conf = more
 	var told []string
 	for range 2 {
-		d.tellLimits() // each second, and with a reload
+		d.scheduler.tellLimits() // each second, and with a reload
 		for len(orders) > 0 {
 			told = append(told, (<-orders).GetLacks().GetTiers()...)
 		}

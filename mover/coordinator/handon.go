@@ -24,7 +24,7 @@ const (
 )
 
 // reason is why a task is in a state that a caller has it in.
-func (s *Service) reason(c authz.Caller, t *pb.Task, to pb.TaskState) string {
+func (s *datasetServer) reason(c authz.Caller, t *pb.Task, to pb.TaskState) string {
 	word := task.Word(to)
 	switch {
 	case s.operates(c, map[pb.TaskState]string{task.Paused: pb.TaskService_PauseTask_FullMethodName, task.Cancelled: pb.TaskService_CancelTask_FullMethodName}[to]):
@@ -36,7 +36,7 @@ func (s *Service) reason(c authz.Caller, t *pb.Task, to pb.TaskState) string {
 }
 
 // operates reports whether a caller may do what a method does to any task.
-func (s *Service) operates(c authz.Caller, method string) bool {
+func (s *datasetServer) operates(c authz.Caller, method string) bool {
 	return s.rules().MayOn(c, authz.OfMethod(method), authz.Owner{Name: nobody, UID: ^uint32(0)}).Allowed
 }
 

@@ -19,7 +19,7 @@ const (
 )
 
 // Give implements agentv1.LinkServiceServer.
-func (s *Service) Give(ctx context.Context, r *agentv1.GiveRequest) (*agentv1.GiveResponse, error) {
+func (s *scheduler) Give(ctx context.Context, r *agentv1.GiveRequest) (*agentv1.GiveResponse, error) {
 	b, err := s.given(ctx, r)
 	if err != nil {
 		return nil, err
@@ -34,10 +34,10 @@ func (s *Service) Give(ctx context.Context, r *agentv1.GiveRequest) (*agentv1.Gi
 }
 
 // given returns the batch of a request, and makes it at the first call.
-func (s *Service) given(ctx context.Context, r *agentv1.GiveRequest) (*batch, error) {
+func (s *scheduler) given(ctx context.Context, r *agentv1.GiveRequest) (*batch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l, err := s.held(ctx, r.GetTask(), r.GetEpoch())
+	l, err := s.c.agents.held(ctx, r.GetTask(), r.GetEpoch())
 	if err != nil {
 		return nil, err
 	}
@@ -61,12 +61,12 @@ func (s *Service) given(ctx context.Context, r *agentv1.GiveRequest) (*batch, er
 	}
 	l.batches[r.GetBatch()] = b
 	s.o.Metrics.Batches(telemetry.BatchGiven, 1)
-	s.hurry()
+	s.c.hurry()
 	return b, nil
 }
 
-// heldBatch returns the batch that the caller has. Service.mu is held.
-func (s *Service) heldBatch(ctx context.Context, id, batchID string, epoch uint64) (*lead, *batch, error) {
+// heldBatch returns the batch that the caller has. scheduler.mu is held.
+func (s *scheduler) heldBatch(ctx context.Context, id, batchID string, epoch uint64) (*lead, *batch, error) {
 	agent := authz.From(ctx).Agent
 	if l := s.leads[id]; l != nil {
 		b := l.batches[batchID]
@@ -79,7 +79,7 @@ func (s *Service) heldBatch(ctx context.Context, id, batchID string, epoch uint6
 }
 
 // Reply implements agentv1.LinkServiceServer.
-func (s *Service) Reply(ctx context.Context, r *agentv1.ReplyRequest) (*agentv1.ReplyResponse, error) {
+func (s *scheduler) Reply(ctx context.Context, r *agentv1.ReplyRequest) (*agentv1.ReplyResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := s.agents[authz.From(ctx).Agent]; n != nil { // the agent has ended its try, even if another agent has the batch now
@@ -105,8 +105,8 @@ func (s *Service) Reply(ctx context.Context, r *agentv1.ReplyRequest) (*agentv1.
 	return &agentv1.ReplyResponse{}, nil
 }
 
-// answer ends a batch. Service.mu is held.
-func (s *Service) answer(l *lead, b *batch, a *agentv1.GiveResponse) {
+// answer ends a batch. scheduler.mu is held.
+func (s *scheduler) answer(l *lead, b *batch, a *agentv1.GiveResponse) {
 	b.meta.State, b.meta.Error = ledgerv1.BatchState_BATCH_STATE_ANSWERED, a.GetError()
 	var err error
 	if b.stored, err = s.storeAnswer(b.meta, a); err != nil {
@@ -117,11 +117,11 @@ func (s *Service) answer(l *lead, b *batch, a *agentv1.GiveResponse) {
 	}
 	close(b.done)
 	s.noteHelpers(l)
-	s.hurry()
+	s.c.hurry()
 }
 
-// noteHelpers stores the names of the agents that help a lead in its task. Service.mu is held.
-func (s *Service) noteHelpers(l *lead) {
+// noteHelpers stores the names of the agents that help a lead in its task. scheduler.mu is held.
+func (s *scheduler) noteHelpers(l *lead) {
 	if l.closing {
 		return
 	}

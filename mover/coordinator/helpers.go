@@ -15,7 +15,7 @@ import (
 )
 
 // giveBatches gives waiting batches to agents that are not their lead's.
-func (s *Service) giveBatches(ctx context.Context) {
+func (s *scheduler) giveBatches(ctx context.Context) {
 	for _, b := range s.waiting() {
 		if err := s.giveBatch(ctx, b); err != nil {
 			s.log.Warn("a batch can not be given out", "task", b.meta.GetTask(), "batch", b.meta.GetId(), "err", err)
@@ -28,7 +28,7 @@ const nobodyAfter = 2 * time.Second
 
 // waiting returns the waiting batches for which there is a helper. A batch that has waited
 // longer than nobodyAfter without one goes back to its lead.
-func (s *Service) waiting() (waiting []*batch) {
+func (s *scheduler) waiting() (waiting []*batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.leads {
@@ -46,7 +46,7 @@ func (s *Service) waiting() (waiting []*batch) {
 	return waiting
 }
 
-func (s *Service) giveBatch(ctx context.Context, b *batch) error {
+func (s *scheduler) giveBatch(ctx context.Context, b *batch) error {
 	epoch, err := s.ledger.Epoch(ctx)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (s *Service) giveBatch(ctx context.Context, b *batch) error {
 	if agent == nil {
 		return nil
 	}
-	roots, err := s.rootsOf(l.task.GetSpec())
+	roots, err := s.c.rootsOf(l.task.GetSpec())
 	if err != nil {
 		return err
 	}
@@ -89,8 +89,8 @@ func (s *Service) giveBatch(ctx context.Context, b *batch) error {
 }
 
 // pickHelper chooses an agent for a batch: of those that have a slot, one that has the
-// fewest of its lead, so that the last batches are not all with one. Service.mu is held.
-func (s *Service) pickHelper(l *lead) (best *node) {
+// fewest of its lead, so that the last batches are not all with one. scheduler.mu is held.
+func (s *scheduler) pickHelper(l *lead) (best *node) {
 	if !l.need.shared() {
 		return nil
 	}
@@ -119,7 +119,7 @@ func (s *Service) pickHelper(l *lead) (best *node) {
 
 // tellCrews tells each lead how many batches others would take: the free slots of
 // the agents that reach both ends, divided among the leads, less what waits already.
-func (s *Service) tellCrews() {
+func (s *scheduler) tellCrews() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	share := int32(0)

@@ -44,10 +44,10 @@ func (h *history) since(t time.Time) (all []*pb.RateMoment) {
 }
 
 // rememberRate is a chore: it remembers how fast all tasks are.
-func (s *Service) rememberRate(context.Context) error {
-	s.mu.Lock()
-	_, rate := s.working()
-	s.mu.Unlock()
+func (s *metricsCollector) rememberRate(context.Context) error {
+	s.c.scheduler.mu.Lock()
+	_, rate := s.c.admin.working()
+	s.c.scheduler.mu.Unlock()
 	s.rates.add(s.now(), rate)
 	return nil
 }

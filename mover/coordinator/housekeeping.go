@@ -10,16 +10,7 @@ import (
 
 // kept is what is remembered for datasets beside the ledger.
 type kept struct {
-	clock  *clock
-	spots  replicaIndex
-	before levelsBefore
-	rates  history
-	looks  looks
-
 	evictAfter  time.Time                  // of tend alone: not again before
-	scanAsked   map[catalog.Tree]time.Time // of tend alone: when a scan was asked for last
-	partAsked   map[catalog.Tree]time.Time // and a part of one
-	followAsked map[catalog.Tree]time.Time // of tend alone: when a task that follows changes was asked for last
 	sightsAsked map[catalog.Tree]time.Time // of tend alone: when a checkpoint task was asked for last
 
 	freedMu sync.Mutex
@@ -28,7 +19,7 @@ type kept struct {
 }
 
 // prepare makes what is kept.
-func (s *Service) prepare(ctx context.Context) error {
+func (s *datasetServer) prepare(ctx context.Context) error {
 	s.clock = &clock{wall: time.Now, steady: func() time.Duration { return time.Since(s.started) }}
 	if s.o.wall != nil {
 		s.now, s.clock.wall, s.clock.steady = s.o.wall, s.o.wall, s.o.steady
@@ -52,7 +43,7 @@ const (
 
 // tend looks after what is kept beside tasks, until ctx ends: leases and pins that end,
 // tiers that are full, removals that failed, manifests without use.
-func (s *Service) tend(ctx context.Context) {
+func (s *datasetServer) tend(ctx context.Context) {
 	tick := time.NewTicker(tendEvery)
 	defer tick.Stop()
 	said, chores := time.Duration(0), s.chores()
@@ -78,30 +69,30 @@ func (s *Service) tend(ctx context.Context) {
 }
 
 // chores are what tend does, each with its time.
-func (s *Service) chores() []*chore {
+func (s *datasetServer) chores() []*chore {
 	return append([]*chore{
 		{every: tendEvery, what: "end leases", do: s.endLeases},
-		{every: rateEvery, what: "remember rates", do: s.rememberRate},
+		{every: rateEvery, what: "remember rates", do: s.c.metrics.rememberRate},
 		{every: cacheEvery, what: "keep caches", do: func(ctx context.Context) error { s.keepCaches(ctx); return nil }},
 		{every: orphanEvery, what: "end leases of tasks that are over", do: s.orphanLeases},
 		{every: orphanEvery, what: "end pins", do: s.endPins},
-		{every: orphanEvery, what: "forget looks that are over", do: s.forgetLooks},
-		{every: orphanEvery, what: "keep the catalog fresh", do: s.keepScanned},
-		{every: orphanEvery, what: "verify the catalog", do: s.keepVerified},
-		{every: followEvery, what: "have changes be heard of", do: s.keepFollowed},
+		{every: orphanEvery, what: "forget looks that are over", do: s.c.access.forgetLooks},
+		{every: orphanEvery, what: "keep the catalog fresh", do: s.c.catalog.keepScanned},
+		{every: orphanEvery, what: "verify the catalog", do: s.c.catalog.keepVerified},
+		{every: followEvery, what: "have changes be heard of", do: s.c.catalog.keepFollowed},
 		{every: followEvery, what: "have checkpoints be looked at", do: s.keepSightsee},
 		{every: orphanEvery, what: "remove again what could not be removed", do: func(ctx context.Context) error {
 			return s.retryRemovals(ctx, s.now().Add(-retryPause))
 		}},
-		{every: sweepEvery, what: "forget tasks that ended long ago", do: s.forgetTasks},
-		{every: sweepEvery, what: "forget keys of requests that are over", do: s.endKeys},
-		{every: sweepEvery, what: "let go of nodes that were forgotten", do: s.endForgotten},
-		{every: sweepEvery, what: "forget what was in tiers that are no more", do: s.forgetTrees},
+		{every: sweepEvery, what: "forget tasks that ended long ago", do: s.c.admin.forgetTasks},
+		{every: sweepEvery, what: "forget keys of requests that are over", do: s.c.agents.endKeys},
+		{every: sweepEvery, what: "let go of nodes that were forgotten", do: s.c.agents.endForgotten},
+		{every: sweepEvery, what: "forget what was in tiers that are no more", do: s.c.catalog.forgetTrees},
 		{every: sweepEvery, what: "forget checkpoints in which nobody looks", do: s.forgetSights},
-		{every: sweepEvery, what: "remove plans that nobody needs", do: s.sweepPlans},
-		{every: orphanEvery, what: "remove what runs have kept long enough", do: s.endKept},
+		{every: sweepEvery, what: "remove plans that nobody needs", do: s.c.policy.sweepPlans},
+		{every: orphanEvery, what: "remove what runs have kept long enough", do: s.c.policy.endKept},
 		{every: sweepEvery, what: "remove manifests that nobody needs", do: func(context.Context) error { return s.sweepManifests(s.now().Add(-manifestYoung)) }},
-	}, s.added...)
+	}, s.c.added...)
 }
 
 // chore is something that is done now and then.

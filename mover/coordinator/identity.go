@@ -23,7 +23,7 @@ const (
 )
 
 // IssueIdentity implements pb.AdminServiceServer. The configuration says which account a name is of: a certificate alone makes no person known.
-func (s *Service) IssueIdentity(_ context.Context, r *pb.IssueIdentityRequest) (*pb.IssuedIdentity, error) {
+func (s *agentServer) IssueIdentity(_ context.Context, r *pb.IssueIdentityRequest) (*pb.IssuedIdentity, error) {
 	if s.o.Authority == nil {
 		return nil, fmt.Errorf("%w: this service has no tcp:// address, so no person can call it from another machine", mover.ErrUnsupported)
 	}
@@ -40,7 +40,7 @@ func (s *Service) IssueIdentity(_ context.Context, r *pb.IssueIdentityRequest) (
 }
 
 // RevokeIdentity implements pb.AdminServiceServer. Which certificates there are is noted nowhere, so that of any serial is refused.
-func (s *Service) RevokeIdentity(ctx context.Context, r *pb.RevokeIdentityRequest) (*pb.RevokeIdentityResponse, error) {
+func (s *agentServer) RevokeIdentity(ctx context.Context, r *pb.RevokeIdentityRequest) (*pb.RevokeIdentityResponse, error) {
 	n, ok := new(big.Int).SetString(r.GetSerial(), 16)
 	if !ok || n.Sign() <= 0 || n.BitLen() > serialBits {
 		return nil, mover.Usagef("%q is no serial of a certificate: want what datamove service identity has printed", mover.Printable(r.GetSerial()))

@@ -16,14 +16,14 @@ import (
 )
 
 // ReadItems implements agentv1.LinkServiceServer. What is not true any more is not sent: the policy of the plan is asked once more, about what is known now.
-func (s *Service) ReadItems(r *agentv1.ReadItemsRequest, out grpc.ServerStreamingServer[agentv1.ReadItemsResponse]) error {
-	s.mu.Lock()
-	l, err := s.held(out.Context(), r.GetTask(), r.GetEpoch())
+func (s *policyServer) ReadItems(r *agentv1.ReadItemsRequest, out grpc.ServerStreamingServer[agentv1.ReadItemsResponse]) error {
+	s.c.scheduler.mu.Lock()
+	l, err := s.c.agents.held(out.Context(), r.GetTask(), r.GetEpoch())
 	var spec *pb.TaskSpec
 	if err == nil {
 		spec = l.task.GetSpec()
 	}
-	s.mu.Unlock()
+	s.c.scheduler.mu.Unlock()
 	switch {
 	case err != nil:
 		return err
@@ -72,7 +72,7 @@ func (s *Service) ReadItems(r *agentv1.ReadItemsRequest, out grpc.ServerStreamin
 }
 
 // still makes a function that says whether the policy of a plan still selects an item as it did.
-func (s *Service) still(plan *pb.Plan) (func(*pb.PlanItem) (bool, error), error) {
+func (s *policyServer) still(plan *pb.Plan) (func(*pb.PlanItem) (bool, error), error) {
 	programs, err := policy.Read("plan", []byte(plan.GetPolicyText()))
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (s *Service) still(plan *pb.Plan) (func(*pb.PlanItem) (bool, error), error)
 	return func(item *pb.PlanItem) (bool, error) {
 		tree := catalog.Tree{Tier: item.GetTier(), Node: item.GetNode()}
 		if grounds[tree] == nil {
-			g, err := s.groundOf(tree)
+			g, err := s.c.facts.groundOf(tree)
 			if err != nil {
 				return false, err
 			}
@@ -100,7 +100,7 @@ func (s *Service) still(plan *pb.Plan) (func(*pb.PlanItem) (bool, error), error)
 }
 
 // endKept removes what runs have kept for as long as they had to.
-func (s *Service) endKept(ctx context.Context) error {
+func (s *policyServer) endKept(ctx context.Context) error {
 	var due []*pb.Run
 	err := s.ledger.View(func(tx *state.Tx) error {
 		for r, err := range state.Runs.All(tx, state.Range{}) {
@@ -120,7 +120,7 @@ func (s *Service) endKept(ctx context.Context) error {
 }
 
 // endKeptOf has what a run has kept removed, in one place after the other.
-func (s *Service) endKeptOf(ctx context.Context, r *pb.Run) error {
+func (s *policyServer) endKeptOf(ctx context.Context, r *pb.Run) error {
 	var t *pb.Task
 	err := s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
 		one, err := state.Runs.Get(tx, r.GetId())
@@ -131,14 +131,14 @@ func (s *Service) endKeptOf(ctx context.Context, r *pb.Run) error {
 		one.Places = one.GetPlaces()[1:]
 		spec := removeSpec(at.GetTier() + ":" + keptIn(one.GetId()))
 		spec.Node, spec.Class, spec.Labels = at.GetNode(), pb.TaskClass_TASK_CLASS_TIER, map[string]string{runLabel: one.GetId(), policyLabel: one.GetPolicy()}
-		t = s.newTask(self(), spec)
+		t = s.c.newTask(self(), spec)
 		if err := state.Tasks.Put(tx, t); err != nil {
 			return err
 		}
 		return state.Runs.Put(tx, one)
 	})
 	if err == nil {
-		s.submitted(ctx, t)
+		s.c.submitted(ctx, t)
 	}
 	return err
 }

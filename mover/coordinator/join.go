@@ -19,12 +19,12 @@ import (
 )
 
 // grant gives the caller a hold on what is there.
-func (s *Service) grant(tx *state.Tx, o *order, r *pb.Replica, out *pb.StageResponse, now time.Time) error {
+func (s *datasetServer) grant(tx *state.Tx, o *order, r *pb.Replica, out *pb.StageResponse, now time.Time) error {
 	out.Replica = r
-	if err := s.mayHave(tx, o.caller, o.asked.GetProject(), r); err != nil {
+	if err := s.c.access.mayHave(tx, o.caller, o.asked.GetProject(), r); err != nil {
 		return err
 	}
-	if err := s.keep(tx, o.caller, o.key, o.asked); err != nil {
+	if err := s.c.agents.keep(tx, o.caller, o.key, o.asked); err != nil {
 		return err
 	}
 	if o.pin != nil {
@@ -42,7 +42,7 @@ func (s *Service) grant(tx *state.Tx, o *order, r *pb.Replica, out *pb.StageResp
 	if err := s.mayLease(tx, now, accountOf(o.caller), r); err != nil {
 		return err
 	}
-	if err := s.mayHold(o.caller, quota.Leases); err != nil {
+	if err := s.c.usage.mayHold(o.caller, quota.Leases); err != nil {
 		return err
 	}
 	out.Lease = newLease(o.lease, r, o.holder, accountOf(o.caller), now, o.ttl)
@@ -51,12 +51,12 @@ func (s *Service) grant(tx *state.Tx, o *order, r *pb.Replica, out *pb.StageResp
 }
 
 // join has the caller wait for a staging that is under way.
-func (s *Service) join(tx *state.Tx, o *order, r *pb.Replica, out *pb.StageResponse) (err error) {
+func (s *datasetServer) join(tx *state.Tx, o *order, r *pb.Replica, out *pb.StageResponse) (err error) {
 	if out.Task, err = state.Tasks.Get(tx, r.GetTask()); err != nil {
 		return err
 	}
 	if !isOwner(out.GetTask().GetOwner(), o.caller) { // its owner reads the source anyway
-		if err := s.mayHave(tx, o.caller, o.asked.GetProject(), r); err != nil {
+		if err := s.c.access.mayHave(tx, o.caller, o.asked.GetProject(), r); err != nil {
 			return err
 		}
 	}
@@ -77,7 +77,7 @@ func (s *Service) join(tx *state.Tx, o *order, r *pb.Replica, out *pb.StageRespo
 }
 
 // wish remembers what the caller wants as soon as the replica is whole.
-func (s *Service) wish(tx *state.Tx, o *order, r *pb.Replica) error {
+func (s *datasetServer) wish(tx *state.Tx, o *order, r *pb.Replica) error {
 	if _, err := lasting(tx, o.lease, r, s.clock.now()); err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (s *Service) wish(tx *state.Tx, o *order, r *pb.Replica) error {
 	if n := len(wishes); n >= leasesMost {
 		return &mover.Error{Op: "stage", Place: r.GetLocation(), Err: fmt.Errorf("%w: %s waits %d times for it; cancel some", mover.ErrRefused, mover.Printable(nameOf(o.caller)), n)}
 	}
-	if err := s.mayHold(o.caller, quota.Leases); err != nil {
+	if err := s.c.usage.mayHold(o.caller, quota.Leases); err != nil {
 		return err
 	}
 	return state.StageWaiters.Put(tx, w)
@@ -106,7 +106,7 @@ func (s *Service) wish(tx *state.Tx, o *order, r *pb.Replica) error {
 
 // mayFollow says whether a caller may see the task of another owner: a staging of a
 // dataset, for which other callers may wait, too.
-func (s *Service) mayFollow(ctx context.Context, method string, t *pb.Task) bool {
+func (s *datasetServer) mayFollow(ctx context.Context, method string, t *pb.Task) bool {
 	if !task.Of(t.GetSpec()).Shared || t.GetDataset() == "" || authz.OfMethod(method).Action != "task.read" {
 		return false
 	}

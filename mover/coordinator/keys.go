@@ -24,11 +24,11 @@ const noTask = "-"
 const keysLast = 24 * time.Hour
 
 // keep remembers the key of a request that made no task.
-func (s *Service) keep(tx *state.Tx, c authz.Caller, key string, asked *pb.TaskSpec) error {
+func (s *agentServer) keep(tx *state.Tx, c authz.Caller, key string, asked *pb.TaskSpec) error {
 	if key == "" {
 		return nil
 	}
-	if err := s.mayHold(c, quota.Requests); err != nil {
+	if err := s.c.usage.mayHold(c, quota.Requests); err != nil {
 		return err
 	}
 	return state.Keys.Put(tx, &ledgerv1.Key{Caller: state.User(accountOf(c)), Key: key, Task: noTask, SpecDigest: digest(asked), CreateTime: timestamppb.New(s.now())})
@@ -36,7 +36,7 @@ func (s *Service) keep(tx *state.Tx, c authz.Caller, key string, asked *pb.TaskS
 
 // known says whether a request came before under its key. Another one under that key is
 // an error.
-func (s *Service) known(tx *state.Tx, c authz.Caller, key string, asked *pb.TaskSpec) (bool, error) {
+func (s *agentServer) known(tx *state.Tx, c authz.Caller, key string, asked *pb.TaskSpec) (bool, error) {
 	if key == "" {
 		return false, nil
 	}
@@ -54,7 +54,7 @@ func (s *Service) known(tx *state.Tx, c authz.Caller, key string, asked *pb.Task
 const keySteps = 1000
 
 // endKeys forgets keys of requests that made no task and are long over.
-func (s *Service) endKeys(ctx context.Context) error {
+func (s *agentServer) endKeys(ctx context.Context) error {
 	for more := true; more; {
 		more = false
 		err := s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error {
@@ -86,7 +86,7 @@ func (s *Service) endKeys(ctx context.Context) error {
 
 // once does what makes a task, or returns the task that the caller made with the same
 // key before.
-func (s *Service) once(ctx context.Context, key string, asked *pb.TaskSpec, do func(*state.Tx) (*pb.Task, error)) (t *pb.Task, err error) {
+func (s *agentServer) once(ctx context.Context, key string, asked *pb.TaskSpec, do func(*state.Tx) (*pb.Task, error)) (t *pb.Task, err error) {
 	if len(key) > maxKey {
 		return nil, mover.Usagef("an idempotency key of %d letters; at most %d", len(key), maxKey)
 	}
@@ -100,14 +100,14 @@ func (s *Service) once(ctx context.Context, key string, asked *pb.TaskSpec, do f
 			return err
 		}
 		made, t.IdempotencyKey, t.TraceParent = true, key, telemetry.Inject(ctx)
-		return s.claim(tx, authz.From(ctx), t, asked, key)
+		return s.c.claim(tx, authz.From(ctx), t, asked, key)
 	})
 	switch {
 	case err != nil:
 		return nil, err
 	case made:
-		s.submitted(ctx, t)
+		s.c.submitted(ctx, t)
 		return t, nil
 	}
-	return s.task(t.GetId())
+	return s.c.task(t.GetId())
 }

@@ -11,9 +11,9 @@ func burstKinds() map[pb.TaskKind]Kind {
 
 // BurstTask returns the id of a running task that changes the burst of a name, whatever it writes to; "" is none.
 func (s *Service) BurstTask(name string) (id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for id, l := range s.leads {
+	s.scheduler.mu.Lock()
+	defer s.scheduler.mu.Unlock()
+	for id, l := range s.scheduler.leads {
 		if convert.ChangesBurst(l.task.GetSpec()) && l.task.GetSpec().GetBurst().GetName() == name {
 			return id
 		}

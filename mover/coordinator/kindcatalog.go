@@ -12,8 +12,8 @@ const (
 	checkpoints = pb.TaskKind_TASK_KIND_CHECKPOINTS // looks for checkpoints until it is cancelled
 )
 
-func (s *Service) catalogKinds() map[pb.TaskKind]Kind {
-	return map[pb.TaskKind]Kind{scans: scanKind{s: s}, follows: plain{}, checkpoints: plain{}}
+func (s *catalogServer) catalogKinds() map[pb.TaskKind]Kind {
+	return map[pb.TaskKind]Kind{scans: scanKind{s: s.c}, follows: plain{}, checkpoints: plain{}}
 }
 
 // scanKind walks a tree for the catalog.
@@ -23,4 +23,6 @@ type scanKind struct {
 }
 
 // Judge implements Kind: a scan is done when the catalog has the whole walk.
-func (k scanKind) Judge(_ *lead, t *pb.Task, _ *agentv1.FinishRequest) error { return k.s.scanned(t) }
+func (k scanKind) Judge(_ *lead, t *pb.Task, _ *agentv1.FinishRequest) error {
+	return k.s.catalog.scanned(t)
+}

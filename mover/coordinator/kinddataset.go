@@ -16,12 +16,12 @@ import (
 )
 
 // datasetKinds are the kinds that make, bring and remove replicas of datasets.
-func (s *Service) datasetKinds() map[pb.TaskKind]Kind {
+func (s *datasetServer) datasetKinds() map[pb.TaskKind]Kind {
 	return map[pb.TaskKind]Kind{
-		pb.TaskKind_TASK_KIND_DESCRIBE: describeKind{s: s},
-		pb.TaskKind_TASK_KIND_STAGE:    stageKind{s: s},
-		pb.TaskKind_TASK_KIND_RELEASE:  releaseKind{s: s},
-		pb.TaskKind_TASK_KIND_PURGE:    purgeKind{s: s},
+		pb.TaskKind_TASK_KIND_DESCRIBE: describeKind{s: s.c},
+		pb.TaskKind_TASK_KIND_STAGE:    stageKind{s: s.c},
+		pb.TaskKind_TASK_KIND_RELEASE:  releaseKind{s: s.c},
+		pb.TaskKind_TASK_KIND_PURGE:    purgeKind{s: s.c},
 		pb.TaskKind_TASK_KIND_LOOK:     plain{},
 	}
 }
@@ -36,20 +36,20 @@ func (describeKind) Proves(*pb.TaskSpec) bool { return true }
 
 // Judge implements Kind: the version is what the manifest says.
 func (k describeKind) Judge(l *lead, t *pb.Task, r *agentv1.FinishRequest) error {
-	p, err := k.s.proved(l, t, r)
+	p, err := k.s.datasets.proved(l, t, r)
 	if err != nil {
 		return err
 	}
-	p, err = k.s.stored(p)
+	p, err = k.s.datasets.stored(p)
 	if err == nil && p.entries == 0 {
 		err = &mover.Error{Op: "add", Place: t.GetSpec().GetSource(), Err: because(mover.ErrRefused, "there is nothing in it; is it mounted?")}
 	}
 	if err != nil {
 		return err
 	}
-	k.s.mu.Lock()
+	k.s.scheduler.mu.Lock()
 	l.proof = p
-	k.s.mu.Unlock()
+	k.s.scheduler.mu.Unlock()
 	t.Dataset = tag(t.GetSpec().GetStaging().GetDataset(), p.digest)
 	return nil
 }
@@ -58,7 +58,7 @@ func (k describeKind) End(tx *state.Tx, t *pb.Task, p manifestResult) (*pb.Task,
 	if t.GetState() != task.Done {
 		return nil, nil
 	}
-	return nil, k.s.described(tx, t, p)
+	return nil, k.s.datasets.described(tx, t, p)
 }
 
 // stageKind brings a replica to a tier.
@@ -71,7 +71,7 @@ func (k stageKind) Delay(ctx context.Context, t *pb.Task) (time.Duration, error)
 	if t.GetDataset() == "" || t.GetTries() > 0 {
 		return 0, nil
 	}
-	return k.s.makesRoom(ctx, t)
+	return k.s.datasets.makesRoom(ctx, t)
 }
 
 func (stageKind) Proves(spec *pb.TaskSpec) bool { return spec.GetStaging().GetDataset() != "" }
@@ -81,7 +81,7 @@ func (k stageKind) Judge(l *lead, t *pb.Task, r *agentv1.FinishRequest) error {
 	if !k.Proves(t.GetSpec()) {
 		return nil
 	}
-	p, err := k.s.proved(l, t, r)
+	p, err := k.s.datasets.proved(l, t, r)
 	if err != nil || isOf(t, p.digest) {
 		return err
 	}
@@ -118,9 +118,9 @@ func (k releaseKind) Begin(tx *state.Tx, t *pb.Task) error {
 		return err
 	}
 	if t.GetSpec().GetLabels()[evictedLabel] != "" {
-		return k.s.mayEvict(tx, r, t.GetId())
+		return k.s.datasets.mayEvict(tx, r, t.GetId())
 	}
-	return k.s.mayRelease(tx, r, t.GetId())
+	return k.s.datasets.mayRelease(tx, r, t.GetId())
 }
 
 func (releaseKind) Proves(spec *pb.TaskSpec) bool {
@@ -140,14 +140,14 @@ func (k releaseKind) End(tx *state.Tx, t *pb.Task, p manifestResult) (*pb.Task, 
 	case errors.Is(err, mover.ErrNotExist):
 		err = nil
 	case err == nil:
-		err = k.s.removed(tx, t, p, r, func() error {
+		err = k.s.datasets.removed(tx, t, p, r, func() error {
 			if managed(r) {
 				return nil
 			}
 			return deleteReplica(tx, r)
 		})
 	}
-	return nil, errors.Join(err, k.s.wholeDone(tx, t))
+	return nil, errors.Join(err, k.s.policy.wholeDone(tx, t))
 }
 
 // purgeKind removes what lies below an ephemeral tier.
@@ -161,9 +161,9 @@ func (k purgeKind) Begin(tx *state.Tx, t *pb.Task) error {
 	if err != nil {
 		return err
 	}
-	inside, err := k.s.purges(tx, t, l, t.GetSpec().GetNode())
+	inside, err := k.s.datasets.purges(tx, t, l, t.GetSpec().GetNode())
 	if err == nil {
-		_, err = k.s.removes(tx, t, inside...)
+		_, err = k.s.datasets.removes(tx, t, inside...)
 	}
 	return err
 }
@@ -171,17 +171,17 @@ func (k purgeKind) Begin(tx *state.Tx, t *pb.Task) error {
 // End implements Kind. A replica that a purge could not remove whole, for want of permission, is doubted: it goes when
 // room is needed.
 func (k purgeKind) End(tx *state.Tx, t *pb.Task, p manifestResult) (*pb.Task, error) {
-	marked, err := k.s.markedBy(tx, t)
+	marked, err := k.s.datasets.markedBy(tx, t)
 	for _, r := range marked {
-		err = errors.Join(err, k.s.removed(tx, t, p, r, func() error {
+		err = errors.Join(err, k.s.datasets.removed(tx, t, p, r, func() error {
 			if !managed(r) {
 				return deleteReplica(tx, r)
 			}
 			r.State, r.Task, r.Level = whole, "", pb.Level_LEVEL_UNSPECIFIED
-			return k.s.putReplica(tx, r)
+			return k.s.datasets.putReplica(tx, r)
 		}))
 	}
-	return nil, errors.Join(err, k.s.wholeDone(tx, t))
+	return nil, errors.Join(err, k.s.policy.wholeDone(tx, t))
 }
 
 func describeSpec(source string) *pb.TaskSpec {

@@ -6,8 +6,8 @@ import (
 )
 
 // policyKinds are the kinds that do, and undo, what a run of a policy lists.
-func (s *Service) policyKinds() map[pb.TaskKind]Kind {
-	return map[pb.TaskKind]Kind{pb.TaskKind_TASK_KIND_TIER: tierKind{s: s}, pb.TaskKind_TASK_KIND_UNDO: tierKind{s: s}}
+func (s *policyServer) policyKinds() map[pb.TaskKind]Kind {
+	return map[pb.TaskKind]Kind{pb.TaskKind_TASK_KIND_TIER: tierKind{s: s.c}, pb.TaskKind_TASK_KIND_UNDO: tierKind{s: s.c}}
 }
 
 // tierKind is a part of a run of a policy, or of its undoing.
@@ -18,10 +18,10 @@ type tierKind struct {
 
 func (k tierKind) End(tx *state.Tx, t *pb.Task, _ manifestResult) (*pb.Task, error) {
 	if t.GetSpec().GetTiering().GetCheckpoint() != nil {
-		return nil, k.s.wholeDone(tx, t)
+		return nil, k.s.policy.wholeDone(tx, t)
 	}
-	err := k.s.tiered(tx, t)
-	k.s.wake()
+	err := k.s.policy.tiered(tx, t)
+	k.s.policy.wake()
 	return nil, err
 }
 

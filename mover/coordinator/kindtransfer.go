@@ -27,10 +27,10 @@ type overwriteKind struct {
 	s *Service
 }
 
-func (k overwriteKind) Begin(tx *state.Tx, t *pb.Task) error { return k.s.overwrites(tx, t) }
+func (k overwriteKind) Begin(tx *state.Tx, t *pb.Task) error { return k.s.facts.overwrites(tx, t) }
 
 func (k overwriteKind) End(tx *state.Tx, t *pb.Task, p manifestResult) (*pb.Task, error) {
-	return nil, k.s.written(tx, t, p)
+	return nil, k.s.facts.written(tx, t, p)
 }
 
 // copyKind is a copy or a sync.
@@ -43,7 +43,7 @@ func (copyKind) Doubts(_ *pb.Task, p manifestResult) bool { return p.unlike }
 type removeKind struct{ overwriteKind }
 
 func (k removeKind) End(tx *state.Tx, t *pb.Task, p manifestResult) (*pb.Task, error) {
-	return nil, errors.Join(k.s.written(tx, t, p), k.s.vanished(tx, t))
+	return nil, errors.Join(k.s.facts.written(tx, t, p), k.s.facts.vanished(tx, t))
 }
 
 // retainKind removes the checkpoints that are not to stay.

@@ -25,7 +25,7 @@ func TestLabels(t *testing.T) {
 	job := func(id string) map[string]string { return map[string]string{"slurm_job": id} }
 	stage := func(ctx context.Context, labels map[string]string) *pb.StageResponse {
 		t.Helper()
-		a, err := d.Stage(ctx, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1", LeaseTtl: durationpb.New(time.Hour), Labels: labels})
+		a, err := d.datasets.Stage(ctx, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1", LeaseTtl: durationpb.New(time.Hour), Labels: labels})
 		must.Do(t, err)
 		return a
 	}
@@ -68,12 +68,12 @@ func TestLabels(t *testing.T) {
 	if got := append(found(alice, job("7")), found(root, job("7"))...); len(got) != 0 {
 		t.Errorf("when it is whole nobody waits: %v", got)
 	}
-	if _, err := d.AcquireLease(alice, &pb.AcquireLeaseRequest{Dataset: "a", Tier: "scratch", Node: "n1", Ttl: durationpb.New(time.Hour), Labels: job("9")}); err != nil {
+	if _, err := d.datasets.AcquireLease(alice, &pb.AcquireLeaseRequest{Dataset: "a", Tier: "scratch", Node: "n1", Ttl: durationpb.New(time.Hour), Labels: job("9")}); err != nil {
 		t.Fatal(err)
 	}
 	stage(alice, job("9"))
 	for id, n := range map[string]int{"6": 1, "7": 2, "9": 2, "": 0} {
-		l, err := d.ListLeases(root, &pb.ListLeasesRequest{Labels: job(id)})
+		l, err := d.datasets.ListLeases(root, &pb.ListLeasesRequest{Labels: job(id)})
 		if err != nil || len(l.GetLeases()) != n || slices.ContainsFunc(l.GetLeases(), func(l *pb.Lease) bool { return l.GetLabels()["slurm_job"] != id }) {
 			t.Errorf("leases of job %q: %v, %v", id, l, err)
 		}
@@ -90,9 +90,9 @@ func TestHostileLabels(t *testing.T) {
 	}
 	for name, labels := range map[string]map[string]string{"many": many, "long": {"k": strings.Repeat("x", maxLabel)}, "without a name": {"": "x"}, "odd": {"a\x00b": ""}} {
 		for range 2 { // the second time it is on its way
-			wants(t, name, second(d.Stage(root, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Labels: labels})), mover.ErrUsage)
+			wants(t, name, second(d.datasets.Stage(root, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Labels: labels})), mover.ErrUsage)
 		}
-		wants(t, name, second(d.AcquireLease(root, &pb.AcquireLeaseRequest{Dataset: "a", Ttl: durationpb.New(time.Hour), Labels: labels})), mover.ErrUsage)
+		wants(t, name, second(d.datasets.AcquireLease(root, &pb.AcquireLeaseRequest{Dataset: "a", Ttl: durationpb.New(time.Hour), Labels: labels})), mover.ErrUsage)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestTasksOfNode(t *testing.T) {
 	d.add(alice, "a", "project:a", 1)
 	ids := map[string]string{}
 	for _, node := range []string{"n1", "n2"} {
-		a := must.Get(d.Stage(alice, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: node, LeaseTtl: durationpb.New(time.Hour)}))(t)
+		a := must.Get(d.datasets.Stage(alice, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: node, LeaseTtl: durationpb.New(time.Hour)}))(t)
 		ids[a.GetTask().GetId()] = node
 	}
 	rootOf := func(node string) context.Context {

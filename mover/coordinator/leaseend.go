@@ -15,7 +15,7 @@ import (
 )
 
 // ListLeases implements pb.DatasetServiceServer.
-func (s *Service) ListLeases(ctx context.Context, r *pb.ListLeasesRequest) (*pb.ListLeasesResponse, error) {
+func (s *datasetServer) ListLeases(ctx context.Context, r *pb.ListLeasesRequest) (*pb.ListLeasesResponse, error) {
 	now := s.clock.now()
 	wanted := func(l *pb.Lease) bool {
 		return !dataset.Expired(l, now) && (r.GetTier() == "" || l.GetTier() == r.GetTier()) &&
@@ -38,7 +38,7 @@ func (s *Service) ListLeases(ctx context.Context, r *pb.ListLeasesRequest) (*pb.
 const endSteps = 500 // leases that end in one change
 
 // endLeases ends all expired leases.
-func (s *Service) endLeases(ctx context.Context) error {
+func (s *datasetServer) endLeases(ctx context.Context) error {
 	for {
 		var due []*pb.Lease
 		err := s.ledger.View(func(tx *state.Tx) (err error) {
@@ -56,7 +56,7 @@ func (s *Service) endLeases(ctx context.Context) error {
 
 // endSome ends at most endSteps expired leases. It reads them in the change itself, so
 // a lease that was renewed meanwhile stays.
-func (s *Service) endSome(ctx context.Context) error {
+func (s *datasetServer) endSome(ctx context.Context) error {
 	return s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
 		now, err := s.moment(tx)
 		if err != nil {
@@ -78,7 +78,7 @@ func (s *Service) endSome(ctx context.Context) error {
 }
 
 // orphanLeases ends leases of tasks that are over, which a crash may have left.
-func (s *Service) orphanLeases(ctx context.Context) error {
+func (s *datasetServer) orphanLeases(ctx context.Context) error {
 	return s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error {
 		held, err := all(state.LeasesByExpiry.All(tx, state.Range{Prefix: []string{state.Time(nil)}}))
 		if err != nil {

@@ -50,7 +50,7 @@ func newLease(id string, r *pb.Replica, holder string, owner *pb.Account, now ti
 }
 
 // AcquireLease implements pb.DatasetServiceServer.
-func (s *Service) AcquireLease(ctx context.Context, r *pb.AcquireLeaseRequest) (l *pb.Lease, err error) {
+func (s *datasetServer) AcquireLease(ctx context.Context, r *pb.AcquireLeaseRequest) (l *pb.Lease, err error) {
 	c := authz.From(ctx)
 	ttl, err := dataset.TTL(r.GetTtl())
 	if err != nil {
@@ -64,17 +64,17 @@ func (s *Service) AcquireLease(ctx context.Context, r *pb.AcquireLeaseRequest) (
 	if len(key) > maxKey {
 		return nil, mover.Usagef("an idempotency key of %d letters; at most %d", len(key), maxKey)
 	}
-	if err := errors.Join(checkLabels(r.GetLabels()), s.checkLabels(c, r.GetLabels())); err != nil {
+	if err := errors.Join(checkLabels(r.GetLabels()), s.c.checkLabels(c, r.GetLabels())); err != nil {
 		return nil, err
 	}
 	asked := &pb.TaskSpec{Source: tag(r.GetDataset(), r.GetDigest()), Target: r.GetTier(), Node: r.GetNode(), Labels: r.GetLabels(), Staging: &pb.Staging{Holder: r.GetHolder(), LeaseTtl: r.GetTtl()}}
-	err = s.updateWithProbe(ctx, func(tx *state.Tx) error {
+	err = s.c.access.updateWithProbe(ctx, func(tx *state.Tx) error {
 		now, err := s.moment(tx)
 		if err != nil {
 			return err
 		}
 		id := leaseID(c, key, s.now())
-		known, err := s.known(tx, c, key, asked)
+		known, err := s.c.agents.known(tx, c, key, asked)
 		if err != nil {
 			return err
 		}
@@ -83,11 +83,11 @@ func (s *Service) AcquireLease(ctx context.Context, r *pb.AcquireLeaseRequest) (
 				return err
 			}
 		}
-		x, err := s.present(tx, "lease", r.GetDataset(), r.GetDigest(), r.GetTier(), s.nodeOf(r.GetTier(), r.GetNode(), c))
+		x, err := s.c.facts.present(tx, "lease", r.GetDataset(), r.GetDigest(), r.GetTier(), s.c.facts.nodeOf(r.GetTier(), r.GetNode(), c))
 		if err != nil {
 			return err
 		}
-		if err := s.mayHave(tx, c, "", x); err != nil {
+		if err := s.c.access.mayHave(tx, c, "", x); err != nil {
 			return err
 		}
 		if doubtful(x) {
@@ -99,12 +99,12 @@ func (s *Service) AcquireLease(ctx context.Context, r *pb.AcquireLeaseRequest) (
 		if l, err = lasting(tx, id, x, now); l != nil || err != nil {
 			return err
 		}
-		if err := s.mayHold(c, quota.Leases); err != nil {
+		if err := s.c.usage.mayHold(c, quota.Leases); err != nil {
 			return err
 		}
 		l = newLease(id, x, holder, accountOf(c), now, ttl)
 		l.Labels = r.GetLabels()
-		return errors.Join(s.putLease(tx, l), s.keep(tx, c, key, asked))
+		return errors.Join(s.putLease(tx, l), s.c.agents.keep(tx, c, key, asked))
 	})
 	return l, err
 }
@@ -137,8 +137,8 @@ func lasting(tx *state.Tx, id string, r *pb.Replica, now time.Time) (*pb.Lease, 
 }
 
 // mayLease says why an account can not hold a replica.
-func (s *Service) mayLease(tx *state.Tx, now time.Time, owner *pb.Account, r *pb.Replica) error {
-	v, err := s.viewOf(tx, now, r.GetDataset(), r.GetDigest())
+func (s *datasetServer) mayLease(tx *state.Tx, now time.Time, owner *pb.Account, r *pb.Replica) error {
+	v, err := s.c.agents.viewOf(tx, now, r.GetDataset(), r.GetDigest())
 	if err == nil {
 		err = v.MayLease(r)
 	}
@@ -166,7 +166,7 @@ func crowded(tx *state.Tx, owner *pb.Account, r *pb.Replica) error {
 }
 
 // getLease returns a lease that the caller may do something to.
-func (s *Service) getLease(tx *state.Tx, c authz.Caller, method, id string) (*pb.Lease, error) {
+func (s *datasetServer) getLease(tx *state.Tx, c authz.Caller, method, id string) (*pb.Lease, error) {
 	l, err := state.Leases.Get(tx, id)
 	if err != nil {
 		return nil, err
@@ -178,7 +178,7 @@ func (s *Service) getLease(tx *state.Tx, c authz.Caller, method, id string) (*pb
 }
 
 // RenewLease implements pb.DatasetServiceServer.
-func (s *Service) RenewLease(ctx context.Context, r *pb.RenewLeaseRequest) (l *pb.Lease, err error) {
+func (s *datasetServer) RenewLease(ctx context.Context, r *pb.RenewLeaseRequest) (l *pb.Lease, err error) {
 	ttl, err := dataset.TTL(r.GetTtl())
 	if err != nil {
 		return nil, err
@@ -206,7 +206,7 @@ func (s *Service) RenewLease(ctx context.Context, r *pb.RenewLeaseRequest) (l *p
 }
 
 // DropLease implements pb.DatasetServiceServer.
-func (s *Service) DropLease(ctx context.Context, r *pb.DropLeaseRequest) (*pb.DropLeaseResponse, error) {
+func (s *datasetServer) DropLease(ctx context.Context, r *pb.DropLeaseRequest) (*pb.DropLeaseResponse, error) {
 	if !isLeaseID(r.GetId()) { // one that has ended is no error, and this can be none
 		return nil, &mover.Error{Op: "find", Place: "lease " + mover.Printable(r.GetId()), Err: mover.ErrNotExist}
 	}
@@ -227,7 +227,7 @@ func (s *Service) DropLease(ctx context.Context, r *pb.DropLeaseRequest) (*pb.Dr
 }
 
 // endLease ends a lease; the replica was of use until then.
-func (s *Service) endLease(tx *state.Tx, l *pb.Lease, now time.Time) error {
+func (s *datasetServer) endLease(tx *state.Tx, l *pb.Lease, now time.Time) error {
 	if err := state.Leases.Delete(tx, l.GetId()); err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ type limit struct {
 
 // readLimits reads the limits of a configuration. Config has checked them; one that is
 // wrong all the same is left out and told.
-func (s *Service) readLimits(c *config.Config) (all []limit) {
+func (s *scheduler) readLimits(c *config.Config) (all []limit) {
 	for _, l := range c.Limits {
 		w, err := fairshare.NewHeld(l.Zone, fairshare.Rate{Bytes: int64(l.Rate), Ops: l.Ops}, l.Windows...)
 		if err != nil {
@@ -39,14 +39,14 @@ func (s *Service) readLimits(c *config.Config) (all []limit) {
 // tellLimits divides each limit among the agents that use its endpoint, and that of each
 // task among its processes, by what they use: what one leaves goes to those that could use
 // more. The weights of projects are the same everywhere.
-func (s *Service) tellLimits() {
+func (s *scheduler) tellLimits() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sendLimits()
 }
 
-// sendLimits tells every agent that is there. Service.mu is held.
-func (s *Service) sendLimits() {
+// sendLimits tells every agent that is there. scheduler.mu is held.
+func (s *scheduler) sendLimits() {
 	s.forgetLeft()
 	for _, l := range s.leads {
 		s.tellParts(l)
@@ -55,7 +55,7 @@ func (s *Service) sendLimits() {
 	if c != s.limitsOf {
 		if s.limitsOf != nil { // those that are there were told of the tiers of before
 			for _, n := range s.agents {
-				s.tellLacks(n)
+				s.c.agents.tellLacks(n)
 			}
 		}
 		s.limits, s.limitsOf = s.readLimits(c), c
@@ -82,8 +82,8 @@ func (s *Service) sendLimits() {
 	}
 }
 
-// divide gives each agent its part of one rate. Service.mu is held.
-func (s *Service) divide(d fairshare.Direction, r fairshare.Rate, each map[string]*agentv1.Limits) {
+// divide gives each agent its part of one rate. scheduler.mu is held.
+func (s *scheduler) divide(d fairshare.Direction, r fairshare.Rate, each map[string]*agentv1.Limits) {
 	used := s.used(d)
 	names := make([]string, 0, len(each))
 	demands := make([]int64, 0, len(each))
@@ -105,7 +105,7 @@ func (s *Service) divide(d fairshare.Direction, r fairshare.Rate, each map[strin
 }
 
 // used is how many bytes a second each agent moves in one direction of an endpoint.
-func (s *Service) used(d fairshare.Direction) map[string]int64 {
+func (s *scheduler) used(d fairshare.Direction) map[string]int64 {
 	used := map[string]int64{}
 	for _, l := range s.leads {
 		if !uses(l.task.GetSpec(), d) {

@@ -120,7 +120,7 @@ func TestMailToOwners(t *testing.T) {
 	d.works(t, 0)
 	d.pass(8 * time.Hour)
 	d.works(t, 0) // it is announced
-	if d.sendMail(t.Context()) != serverAway || len(box.takes()) > 0 {
+	if d.mail.sendMail(t.Context()) != serverAway || len(box.takes()) > 0 {
 		t.Fatal("it was sent to a server that is away")
 	}
 	o, started := d.o, d.started
@@ -129,7 +129,7 @@ func TestMailToOwners(t *testing.T) {
 	d.o.Catalog, d.o.Policies, d.o.People, d.started = o.Catalog, o.Policies, o.People, started
 	d.works(t, 0)
 	box.isAway(false)
-	if d.sendMail(t.Context()) != allSent {
+	if d.mail.sendMail(t.Context()) != allSent {
 		t.Error("something is left")
 	}
 	got := box.takes()
@@ -150,7 +150,7 @@ func TestMailToOwners(t *testing.T) {
 	d.open()
 	d.o.Catalog, d.o.Policies, d.o.People, d.started = o.Catalog, o.Policies, o.People, started
 	d.works(t, 0)
-	if d.sendMail(t.Context()); len(box.takes()) != 0 {
+	if d.mail.sendMail(t.Context()); len(box.takes()) != 0 {
 		t.Error("owners are told twice")
 	}
 	d.pass(6 * time.Hour)
@@ -158,7 +158,7 @@ func TestMailToOwners(t *testing.T) {
 	if r := d.runsThat(t); len(r) != 1 {
 		t.Fatalf("%v", r)
 	}
-	if d.sendMail(t.Context()); len(box.takes()) != 0 {
+	if d.mail.sendMail(t.Context()); len(box.takes()) != 0 {
 		t.Error("a run that went well is told of")
 	}
 }
@@ -181,7 +181,7 @@ spec:
 	d.started = d.wall
 	d.pass(13 * time.Hour)
 	d.works(t, 0)
-	d.sendMail(t.Context())
+	d.mail.sendMail(t.Context())
 	got := box.takes()
 	to := func(names ...string) {
 		t.Helper()
@@ -201,18 +201,18 @@ spec:
 	for range 3 {
 		d.works(t, 0)
 	}
-	if d.sendMail(t.Context()); len(box.takes()) != 0 {
+	if d.mail.sendMail(t.Context()); len(box.takes()) != 0 {
 		t.Error("it is told again and again")
 	}
 	_, id, _ := strings.Cut(got[0], "--plan ")
 	id, _, _ = strings.Cut(id, "\n")
 	for range 2 {
-		_, err := d.RunPlan(as("opal", 1042), &pb.RunPlanRequest{Plan: id})
+		_, err := d.policy.RunPlan(as("opal", 1042), &pb.RunPlanRequest{Plan: id})
 		wants(t, "run", err, nil)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
-	go func() { d.postman(ctx); close(ended) }()
+	go func() { d.mail.postman(ctx); close(ended) }()
 	for got = nil; len(got) < 3; time.Sleep(time.Millisecond) {
 		got = append(got, box.takes()...)
 	}
@@ -239,10 +239,10 @@ func TestMailOnce(t *testing.T) {
 	d.pass(8 * time.Hour)
 	for range 5 {
 		d.works(t, 0)
-		d.sendMail(t.Context())
+		d.mail.sendMail(t.Context())
 	}
 	box.isAway(false)
-	d.sendMail(t.Context())
+	d.mail.sendMail(t.Context())
 	if got := box.takes(); len(got) != 2 || !strings.Contains(got[0], "policy one") || !strings.Contains(got[1], "policy two") {
 		t.Errorf("%q", got)
 	}
@@ -254,23 +254,23 @@ func TestMailOfOthers(t *testing.T) {
 	box := mailed(t, d)
 	box.full = "full@site"
 	for _, to := range []string{"one", "full", "two"} {
-		d.post(notify.Message{To: to, Subject: "s", Text: "t"}, nil)
+		d.mail.post(notify.Message{To: to, Subject: "s", Text: "t"}, nil)
 	}
-	if got := d.sendMail(t.Context()); got != someRest {
+	if got := d.mail.sendMail(t.Context()); got != someRest {
 		t.Errorf("it ended with %v", got)
 	}
 	if got := box.takes(); len(got) != 2 || !strings.HasPrefix(got[0], "one@site|") || !strings.HasPrefix(got[1], "two@site|") {
 		t.Errorf("%q came", got)
 	}
-	d.post(notify.Message{To: "three", Subject: "s", Text: "t"}, nil)
-	if got := d.sendMail(t.Context()); got != someRest || d.outbox.mails[0].tries != 1 {
-		t.Errorf("it ended with %v, after %d tries", got, d.outbox.mails[0].tries)
+	d.mail.post(notify.Message{To: "three", Subject: "s", Text: "t"}, nil)
+	if got := d.mail.sendMail(t.Context()); got != someRest || d.mail.outbox.mails[0].tries != 1 {
+		t.Errorf("it ended with %v, after %d tries", got, d.mail.outbox.mails[0].tries)
 	}
-	d.outbox.rest(0, time.Time{})
+	d.mail.outbox.rest(0, time.Time{})
 	box.mu.Lock()
 	box.full = ""
 	box.mu.Unlock()
-	if got := d.sendMail(t.Context()); got != allSent {
+	if got := d.mail.sendMail(t.Context()); got != allSent {
 		t.Errorf("it ended with %v", got)
 	}
 	if got := box.takes(); len(got) != 2 || !strings.HasPrefix(got[0], "full@site|") || !strings.HasPrefix(got[1], "three@site|") {

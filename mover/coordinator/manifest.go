@@ -34,13 +34,15 @@ const (
 )
 
 // manifestFile is where a manifest lies: under what it says.
-func (s *Service) manifestFile(digest string) string { return filepath.Join(s.manifests(), digest) }
+func (s *datasetServer) manifestFile(digest string) string {
+	return filepath.Join(s.manifests(), digest)
+}
 
 func validDigest(d string) bool { return len(d) == 64 && strings.Trim(d, "0123456789abcdef") == "" }
 
 // PutManifest implements agentv1.LinkServiceServer. One that makes a version is stored
 // under its digest before it is answered; of others only the digest counts.
-func (s *Service) PutManifest(stream grpc.ClientStreamingServer[agentv1.PutManifestRequest, agentv1.PutManifestResponse]) error {
+func (s *datasetServer) PutManifest(stream grpc.ClientStreamingServer[agentv1.PutManifestRequest, agentv1.PutManifestResponse]) error {
 	first, err := stream.Recv()
 	if err != nil {
 		return err
@@ -72,14 +74,14 @@ func (s *Service) PutManifest(stream grpc.ClientStreamingServer[agentv1.PutManif
 
 // expects returns the digest that the manifest of a lead must have; "" accepts a new version and keeps its manifest. done has to be called at
 // the end: a lead sends one manifest at a time.
-func (s *Service) expects(ctx context.Context, r *agentv1.PutManifestRequest) (digest string, done func(), err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l, err := s.held(ctx, r.GetTask(), r.GetEpoch())
+func (s *datasetServer) expects(ctx context.Context, r *agentv1.PutManifestRequest) (digest string, done func(), err error) {
+	s.c.scheduler.mu.Lock()
+	defer s.c.scheduler.mu.Unlock()
+	l, err := s.c.agents.held(ctx, r.GetTask(), r.GetEpoch())
 	switch {
 	case err != nil:
 		return "", nil, err
-	case !s.kindOf(l.task.GetSpec()).Proves(l.task.GetSpec()):
+	case !s.c.kindOf(l.task.GetSpec()).Proves(l.task.GetSpec()):
 		return "", nil, mover.Usagef("task %s needs no manifest", r.GetTask())
 	case l.sending:
 		return "", nil, fmt.Errorf("%w: task %s is sending a manifest already", mover.ErrTransient, r.GetTask())
@@ -91,17 +93,17 @@ func (s *Service) expects(ctx context.Context, r *agentv1.PutManifestRequest) (d
 	}
 	l.sending = true
 	return digest, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+		s.c.scheduler.mu.Lock()
+		defer s.c.scheduler.mu.Unlock()
 		l.sending = false
 	}, nil
 }
 
 // believe remembers what a lead has read, if it is the lead still.
-func (s *Service) believe(ctx context.Context, r *agentv1.PutManifestRequest, p manifestResult) (*pb.Task, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l, err := s.held(ctx, r.GetTask(), r.GetEpoch())
+func (s *datasetServer) believe(ctx context.Context, r *agentv1.PutManifestRequest, p manifestResult) (*pb.Task, error) {
+	s.c.scheduler.mu.Lock()
+	defer s.c.scheduler.mu.Unlock()
+	l, err := s.c.agents.held(ctx, r.GetTask(), r.GetEpoch())
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +135,7 @@ func (a *arriving) Read(p []byte) (int, error) {
 }
 
 // shelve stores a manifest. It is on stable storage when it has its name.
-func (s *Service) shelve(in io.Reader) (p manifestResult, err error) {
+func (s *datasetServer) shelve(in io.Reader) (p manifestResult, err error) {
 	f, err := atomicfile.Create(s.manifestFile("unnamed"), atomicfile.Options{Draft: manifestTemp + "*"})
 	if err != nil {
 		return p, noRoom(err)
@@ -150,7 +152,7 @@ func (s *Service) shelve(in io.Reader) (p manifestResult, err error) {
 }
 
 // replica is what a manifest says of a replica of a version.
-func (s *Service) replica(in io.Reader, of string) (p manifestResult, err error) {
+func (s *datasetServer) replica(in io.Reader, of string) (p manifestResult, err error) {
 	f, err := os.Open(s.manifestFile(of))
 	if errors.Is(err, mover.ErrNotExist) {
 		return p, fmt.Errorf("%w: the manifest %s is not there any more; add the dataset again", mover.ErrNotExist, of)
@@ -188,7 +190,7 @@ func noRoom(err error) error {
 }
 
 // GetManifest implements pb.DatasetServiceServer.
-func (s *Service) GetManifest(r *pb.GetManifestRequest, stream grpc.ServerStreamingServer[pb.ManifestChunk]) error {
+func (s *datasetServer) GetManifest(r *pb.GetManifestRequest, stream grpc.ServerStreamingServer[pb.ManifestChunk]) error {
 	digest := ""
 	err := s.ledger.View(func(tx *state.Tx) error {
 		d, err := s.ownDataset(tx, authz.From(stream.Context()), pb.DatasetService_GetManifest_FullMethodName, r.GetName())
@@ -226,13 +228,13 @@ func (s *Service) GetManifest(r *pb.GetManifestRequest, stream grpc.ServerStream
 
 // dropManifests removes of some manifests those that no version needs, and no lead.
 // While one is just coming in, all are left to the sweep.
-func (s *Service) dropManifests(digests map[string]bool) error {
+func (s *datasetServer) dropManifests(digests map[string]bool) error {
 	if err := s.unneeded(digests); err != nil || len(digests) == 0 {
 		return err
 	}
-	s.mu.Lock() // from here on no lead begins to send, or ends: see expects, believe and close
-	defer s.mu.Unlock()
-	for _, l := range s.leads {
+	s.c.scheduler.mu.Lock() // from here on no lead begins to send, or ends: see expects, believe and close
+	defer s.c.scheduler.mu.Unlock()
+	for _, l := range s.c.scheduler.leads {
 		delete(digests, l.proof.digest)
 		if l.sending {
 			return nil
@@ -251,7 +253,7 @@ func (s *Service) dropManifests(digests map[string]bool) error {
 }
 
 // unneeded leaves of some digests those of which there is no version.
-func (s *Service) unneeded(digests map[string]bool) error {
+func (s *datasetServer) unneeded(digests map[string]bool) error {
 	return s.ledger.View(func(tx *state.Tx) error {
 		for v, err := range state.Versions.All(tx, state.Range{}) {
 			if err != nil || len(digests) == 0 {
@@ -265,7 +267,7 @@ func (s *Service) unneeded(digests map[string]bool) error {
 
 // sweepManifests removes manifests that were left behind: by a crash, or by a task that
 // ended otherwise.
-func (s *Service) sweepManifests(older time.Time) error {
+func (s *datasetServer) sweepManifests(older time.Time) error {
 	entries, err := os.ReadDir(s.manifests())
 	if err != nil {
 		return err
@@ -281,7 +283,7 @@ func (s *Service) sweepManifests(older time.Time) error {
 }
 
 // sweepTemporary removes what was coming in when the last run ended.
-func (s *Service) sweepTemporary() error {
+func (s *datasetServer) sweepTemporary() error {
 	names, err := filepath.Glob(filepath.Join(s.manifests(), manifestTemp+"*"))
 	for _, name := range names {
 		err = errors.Join(err, os.Remove(name))

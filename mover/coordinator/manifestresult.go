@@ -25,16 +25,16 @@ type manifestResult struct {
 	unlike bool // of a task that failed: what it read is not what it has to be
 }
 
-func (s *Service) proofOf(l *lead) manifestResult {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *datasetServer) proofOf(l *lead) manifestResult {
+	s.c.scheduler.mu.Lock()
+	defer s.c.scheduler.mu.Unlock()
 	return l.proof
 }
 
 // proved returns what the lead of a task has proved by a manifest, which it must have sent.
-func (s *Service) proved(l *lead, t *pb.Task, r *agentv1.FinishRequest) (manifestResult, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *datasetServer) proved(l *lead, t *pb.Task, r *agentv1.FinishRequest) (manifestResult, error) {
+	s.c.scheduler.mu.Lock()
+	defer s.c.scheduler.mu.Unlock()
 	if l.proof.digest == "" && validDigest(r.GetDigest()) {
 		l.proof.digest = r.GetDigest() // it was sent before this service began anew
 	}
@@ -61,7 +61,7 @@ func sameStill(t *pb.Task, p manifestResult) error {
 }
 
 // stored completes the proof of a manifest that has to be on the shelf.
-func (s *Service) stored(p manifestResult) (manifestResult, error) {
+func (s *datasetServer) stored(p manifestResult) (manifestResult, error) {
 	f, err := os.Open(s.manifestFile(p.digest))
 	if errors.Is(err, mover.ErrNotExist) {
 		return p, fmt.Errorf("%w: the manifest %s is not there; add the dataset again", mover.ErrTransient, mover.Printable(p.digest))

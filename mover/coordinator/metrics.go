@@ -20,6 +20,14 @@ import (
 	"datamove.dev/tiering/catalog"
 )
 
+// metricsCollector samples the state of the coordinator for metrics and for the history of rates.
+type metricsCollector struct {
+	*core
+	c *Service
+	seen
+	rates history
+}
+
 // seen is what metrics are told of, beside what happens.
 type seen struct {
 	tallyMu sync.Mutex
@@ -55,7 +63,7 @@ const (
 
 // countTasks counts the stored tasks by class and state, for the metrics. There may be a
 // million of them, so it runs in the background.
-func (s *Service) countTasks(ctx context.Context) {
+func (s *metricsCollector) countTasks(ctx context.Context) {
 	tally, err := state.Count(ctx, s.ledger, state.Tasks, func(t *pb.Task) taskKind {
 		return taskKind{t.GetSpec().GetClass(), t.GetState()}
 	})
@@ -71,7 +79,7 @@ func (s *Service) countTasks(ctx context.Context) {
 }
 
 // counted is how many tasks are in a state; false while they are not yet counted.
-func (s *Service) counted(state pb.TaskState) (n int64, ok bool) {
+func (s *metricsCollector) counted(state pb.TaskState) (n int64, ok bool) {
 	s.tallyMu.Lock()
 	tally := s.tally
 	s.tallyMu.Unlock()
@@ -87,8 +95,8 @@ func (s *Service) counted(state pb.TaskState) (n int64, ok bool) {
 }
 
 // countEnd counts a task that has ended. The log has its end; the failure of one of which no caller waits to hear is a warning.
-func (s *Service) countEnd(t *pb.Task) {
-	s.realPaths.forget(t.GetId())
+func (s *metricsCollector) countEnd(t *pb.Task) {
+	s.c.paths.realPaths.forget(t.GetId())
 	switch failed := t.GetState() == task.Failed; {
 	case !failed:
 		s.log.Log(context.Background(), levelOf(t), "a task has ended", append(aboutTask(t), aboutEnd(t)...)...)
@@ -106,7 +114,7 @@ func (s *Service) countEnd(t *pb.Task) {
 }
 
 // countNew counts a task that was submitted, and logs it.
-func (s *Service) countNew(t *pb.Task) {
+func (s *metricsCollector) countNew(t *pb.Task) {
 	s.log.Log(context.Background(), levelOf(t), "a task was submitted", aboutTask(t)...)
 	s.o.Metrics.TaskSubmitted(t.GetSpec().GetClass())
 }
@@ -147,7 +155,7 @@ func unasked(spec *pb.TaskSpec) bool {
 }
 
 // sample tells a scrape how things are.
-func (s *Service) sample(m *telemetry.Sample) {
+func (s *metricsCollector) sample(m *telemetry.Sample) {
 	s.sampleTasks(m)
 	s.sampleAgents(m)
 	s.sampleStores(m)
@@ -158,7 +166,7 @@ func (s *Service) sample(m *telemetry.Sample) {
 }
 
 // sampleTasks tells of tasks, and of those that wait.
-func (s *Service) sampleTasks(m *telemetry.Sample) {
+func (s *metricsCollector) sampleTasks(m *telemetry.Sample) {
 	s.tallyMu.Lock()
 	tally := s.tally
 	s.tallyMu.Unlock()
@@ -190,19 +198,19 @@ func (s *Service) sampleTasks(m *telemetry.Sample) {
 }
 
 // sampleAgents tells of agents, of what they have in hand, and of the room that they see.
-func (s *Service) sampleAgents(m *telemetry.Sample) {
+func (s *metricsCollector) sampleAgents(m *telemetry.Sample) {
 	tiers := s.conf().Tiers
 	for name, t := range tiers {
 		m.Reached(name, s.readyFor(name))
 		m.WaitingForRoom(name, 0)
-		for _, room := range s.rooms(name, t.NodeLocal) {
+		for _, room := range s.c.datasets.rooms(name, t.NodeLocal) {
 			m.Room(name, room.node, room.GetTotalBytes(), room.GetFreeBytes())
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.c.scheduler.mu.Lock()
+	defer s.c.scheduler.mu.Unlock()
 	leads, taken, queued, held := map[string]int{}, map[string]int{}, 0, 0
-	for _, l := range s.leads {
+	for _, l := range s.c.scheduler.leads {
 		leads[l.agent]++
 		if l.task.GetPhase() == pausedPhase {
 			m.WaitingForRoom(tierAt(l.task.GetSpec().GetTarget(), tiers), 1)
@@ -218,9 +226,9 @@ func (s *Service) sampleAgents(m *telemetry.Sample) {
 		}
 	}
 	m.Batches(queued, held)
-	all := make([]telemetry.Agent, 0, len(s.agents))
-	for name, n := range s.agents {
-		a := telemetry.Agent{Name: name, State: s.stateOf(n, leads[name]+taken[name]), Leads: leads[name], Batches: taken[name]}
+	all := make([]telemetry.Agent, 0, len(s.c.scheduler.agents))
+	for name, n := range s.c.scheduler.agents {
+		a := telemetry.Agent{Name: name, State: s.c.agents.stateOf(n, leads[name]+taken[name]), Leads: leads[name], Batches: taken[name]}
 		if n.ready() {
 			a.FreeLeads, a.FreeBatches = max(n.leads, 0), max(n.batches, 0)
 		}
@@ -236,10 +244,10 @@ const (
 )
 
 // readyFor is how many agents may be given work and reach a tier.
-func (s *Service) readyFor(tier string) (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, a := range s.agents {
+func (s *metricsCollector) readyFor(tier string) (n int) {
+	s.c.scheduler.mu.Lock()
+	defer s.c.scheduler.mu.Unlock()
+	for _, a := range s.c.scheduler.agents {
 		for _, r := range a.hello.GetReaches() {
 			if r.GetTier() == tier && a.ready() {
 				n++
@@ -265,7 +273,7 @@ func tierAt(text string, tiers map[string]config.Tier) string {
 }
 
 // sampleStores tells what lies on tiers, as it was a moment ago.
-func (s *Service) sampleStores(m *telemetry.Sample) {
+func (s *metricsCollector) sampleStores(m *telemetry.Sample) {
 	s.storesMu.Lock()
 	defer s.storesMu.Unlock()
 	if begun := time.Now(); begun.Sub(s.storesAt) >= s.pause {
@@ -290,7 +298,7 @@ func (s *Service) sampleStores(m *telemetry.Sample) {
 }
 
 // sampleCatalog tells how fresh the catalog is where the configuration has it kept fresh.
-func (s *Service) sampleCatalog(m *telemetry.Sample) {
+func (s *metricsCollector) sampleCatalog(m *telemetry.Sample) {
 	if s.o.Catalog == nil {
 		return
 	}
@@ -300,7 +308,7 @@ func (s *Service) sampleCatalog(m *telemetry.Sample) {
 		}
 		nodes := []string{""}
 		if t.NodeLocal {
-			nodes = s.reaching(name)
+			nodes = s.c.tiers.reaching(name)
 		}
 		for _, node := range nodes {
 			tree := catalog.Tree{Tier: name, Node: node}
@@ -308,9 +316,9 @@ func (s *Service) sampleCatalog(m *telemetry.Sample) {
 			if err != nil {
 				return // what is not told is not there
 			}
-			m.Catalog(name, node, s.asOf(&state), state.Scan.Files)
+			m.Catalog(name, node, s.c.catalog.asOf(&state), state.Scan.Files)
 			if t.Feed != "" {
-				_, is := s.hearings.of(tree)
+				_, is := s.c.catalog.hearings.of(tree)
 				m.Feed(name, node, is)
 			}
 		}
@@ -318,7 +326,7 @@ func (s *Service) sampleCatalog(m *telemetry.Sample) {
 }
 
 // readStores reads what lies on tiers. Service.storesMu is held.
-func (s *Service) readStores() error {
+func (s *metricsCollector) readStores() error {
 	byTier := map[string]*store{}
 	of := func(tier string) *store {
 		if byTier[tier] == nil {
@@ -353,7 +361,7 @@ func (s *Service) readStores() error {
 	if err != nil {
 		return err
 	}
-	if s.hops, err = s.objectives(context.Background()); err != nil {
+	if s.hops, err = s.c.policy.objectives(context.Background()); err != nil {
 		s.log.Warn("how long checkpoints wait can not be told", "err", err)
 	}
 	s.pins, s.stores = pins, s.stores[:0]

@@ -102,7 +102,7 @@ func (m *model) ask(what string, err error) bool {
 
 func (m *model) add() {
 	name := m.dataset()
-	_, err := m.AddDataset(root, &pb.AddDatasetRequest{Name: name, Location: sources[name], Node: "n1"})
+	_, err := m.datasets.AddDataset(root, &pb.AddDatasetRequest{Name: name, Location: sources[name], Node: "n1"})
 	m.ask("add", err)
 }
 
@@ -140,7 +140,7 @@ func (m *model) stage() {
 	if m.pick("pin", []string{"pin", "none", "none", "none"}) == "pin" {
 		r.PinUntil = timestamppb.New(m.clock.now().Add(time.Hour))
 	}
-	a, err := m.Stage(root, r)
+	a, err := m.datasets.Stage(root, r)
 	if !m.ask("stage", err) || r.GetLeaseTtl() == nil {
 		return
 	}
@@ -158,7 +158,7 @@ func (m *model) acquire() {
 	}
 	m.holders++
 	ttl := rapid.SampledFrom([]time.Duration{time.Minute, time.Hour}).Draw(m.rt, "ttl")
-	l, err := m.AcquireLease(root, &pb.AcquireLeaseRequest{Dataset: r.GetDataset(), Digest: r.GetDigest(), Tier: r.GetTier(), Node: r.GetNode(), Holder: fmt.Sprint("h", m.holders), Ttl: durationpb.New(ttl)})
+	l, err := m.datasets.AcquireLease(root, &pb.AcquireLeaseRequest{Dataset: r.GetDataset(), Digest: r.GetDigest(), Tier: r.GetTier(), Node: r.GetNode(), Holder: fmt.Sprint("h", m.holders), Ttl: durationpb.New(ttl)})
 	if m.ask("acquire", err) {
 		m.holds[l.GetHolder()] = hold{slotOf(l.GetLocation(), l.GetNode()), m.clock.now().Add(ttl)}
 	}
@@ -167,7 +167,7 @@ func (m *model) acquire() {
 // leases are those that the service lists, without those of its tasks.
 func (m *model) leases() map[string]*pb.Lease {
 	found := map[string]*pb.Lease{}
-	a, err := m.ListLeases(root, &pb.ListLeasesRequest{PageSize: 1000})
+	a, err := m.datasets.ListLeases(root, &pb.ListLeasesRequest{PageSize: 1000})
 	if err != nil {
 		m.rt.Fatalf("%v", err)
 	}
@@ -189,7 +189,7 @@ func (m *model) someLease() *pb.Lease {
 
 func (m *model) renew() {
 	if l := m.someLease(); l != nil {
-		_, err := m.RenewLease(root, &pb.RenewLeaseRequest{Id: l.GetId(), Ttl: durationpb.New(time.Hour)})
+		_, err := m.datasets.RenewLease(root, &pb.RenewLeaseRequest{Id: l.GetId(), Ttl: durationpb.New(time.Hour)})
 		if m.ask("renew", err) {
 			h := m.holds[l.GetHolder()]
 			if end := m.clock.now().Add(time.Hour); end.After(h.end) {
@@ -202,7 +202,7 @@ func (m *model) renew() {
 
 func (m *model) drop() {
 	if l := m.someLease(); l != nil {
-		_, err := m.DropLease(root, &pb.DropLeaseRequest{Id: l.GetId()})
+		_, err := m.datasets.DropLease(root, &pb.DropLeaseRequest{Id: l.GetId()})
 		if m.ask("drop", err) {
 			delete(m.holds, l.GetHolder())
 		}
@@ -211,13 +211,13 @@ func (m *model) drop() {
 
 func (m *model) pin() {
 	tier := m.pick("tier", []string{"", "scratch", "project", "archive"})
-	_, err := m.Pin(root, &pb.PinRequest{Source: "dataset:" + m.dataset(), Tier: tier, Until: timestamppb.New(m.clock.now().Add(30 * time.Minute))})
+	_, err := m.datasets.Pin(root, &pb.PinRequest{Source: "dataset:" + m.dataset(), Tier: tier, Until: timestamppb.New(m.clock.now().Add(30 * time.Minute))})
 	m.ask("pin", err)
 }
 
 func (m *model) unpin() {
 	tier := m.pick("tier", []string{"", "scratch", "project", "archive"})
-	_, err := m.Unpin(root, &pb.UnpinRequest{Source: "dataset:" + m.dataset(), Tier: tier})
+	_, err := m.datasets.Unpin(root, &pb.UnpinRequest{Source: "dataset:" + m.dataset(), Tier: tier})
 	m.ask("unpin", err)
 }
 
@@ -235,7 +235,7 @@ func (m *model) release() {
 	rows := m.rows("")
 	for i := range rows {
 		r := rows[(i+rapid.IntRange(0, len(rows)-1).Draw(m.rt, "replica"))%len(rows)]
-		_, err := m.Release(root, &pb.ReleaseRequest{Source: "dataset:" + tag(r.GetDataset(), r.GetDigest()), Tier: cmp.Or(r.GetTier(), "scratch"), Node: r.GetNode()})
+		_, err := m.datasets.Release(root, &pb.ReleaseRequest{Source: "dataset:" + tag(r.GetDataset(), r.GetDigest()), Tier: cmp.Or(r.GetTier(), "scratch"), Node: r.GetNode()})
 		if m.ask("release", err) {
 			return
 		}
@@ -244,14 +244,14 @@ func (m *model) release() {
 
 func (m *model) purge() {
 	_, node := m.tierAndNode()
-	_, err := m.Purge(root, &pb.PurgeRequest{Location: m.pick("at", []string{"scratch:.datasets", "scratch:", "scratch:.datasets/a", "project:x"}), Node: node})
+	_, err := m.datasets.Purge(root, &pb.PurgeRequest{Location: m.pick("at", []string{"scratch:.datasets", "scratch:", "scratch:.datasets/a", "project:x"}), Node: node})
 	m.ask("purge", err)
 }
 
 func (m *model) forget() {
 	name := m.dataset()
 	before := m.rows(name)
-	_, err := m.RemoveDataset(root, &pb.RemoveDatasetRequest{Name: name})
+	_, err := m.datasets.RemoveDataset(root, &pb.RemoveDatasetRequest{Name: name})
 	if m.ask("remove dataset", err) {
 		for _, r := range before {
 			m.dropped[m.at(r)] = true
@@ -366,7 +366,7 @@ func (m *model) work(id, how string) {
 	}
 	if how == "lost" {
 		delete(m.taken, id)
-		m.lose(context.Background(), m.leads[id], "test")
+		m.scheduler.lose(context.Background(), m.scheduler.leads[id], "test")
 		return
 	}
 	wanted := m.wishes[id]
@@ -491,7 +491,7 @@ func (m *model) jump() {
 // tended does what the service does now and then.
 func (m *model) tended() {
 	ctx := context.Background()
-	if err := errors.Join(m.endLeases(ctx), m.endPins(ctx), m.orphanLeases(ctx), m.retryRemovals(ctx, m.wall.Add(1000*time.Hour)), m.sweepManifests(time.Now().Add(-manifestYoung))); err != nil {
+	if err := errors.Join(m.datasets.endLeases(ctx), m.datasets.endPins(ctx), m.datasets.orphanLeases(ctx), m.datasets.retryRemovals(ctx, m.wall.Add(1000*time.Hour)), m.datasets.sweepManifests(time.Now().Add(-manifestYoung))); err != nil {
 		m.rt.Fatalf("%v", err)
 	}
 	now := m.clock.now()
@@ -550,7 +550,7 @@ func (m *model) checkRow(r *pb.Replica) {
 		r.GetState() == whole && r.GetLevel() == pb.Level_LEVEL_READ && !m.changed[at] && digestOf(m.disk[at]) != r.GetDigest():
 		m.rt.Fatalf("it is said to be whole, and there is %d: %v", m.disk[at], r)
 	}
-	if _, err := os.Stat(m.manifestFile(r.GetDigest())); err != nil {
+	if _, err := os.Stat(m.datasets.manifestFile(r.GetDigest())); err != nil {
 		m.rt.Fatalf("%v has no manifest: %v", r, err)
 	}
 }

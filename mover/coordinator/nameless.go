@@ -18,12 +18,12 @@ func namelessTo(t *pb.Task, r *agentv1.FinishRequest) bool {
 	return r.GetPutBack() && t.GetOwner().GetName() == "" && r.GetErrorKind() == mover.KindName(mover.ErrPermission)
 }
 
-// unbegin takes back the try of a lead. For namelessPause its agent gets no task of that uid. Service.mu is held.
+// unbegin takes back the try of a lead. For namelessPause its agent gets no task of that uid. scheduler.mu is held.
 func (s *Service) unbegin(l *lead) {
 	if l.task.Tries--; l.task.GetTries() == 0 {
 		l.task.StartTime = nil
 	}
-	if a := s.agents[l.agent]; a != nil {
+	if a := s.scheduler.agents[l.agent]; a != nil {
 		if a.nameless == nil {
 			a.nameless = map[uint32]time.Duration{}
 		}

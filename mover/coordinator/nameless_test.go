@@ -28,7 +28,7 @@ func TestNamelessWaits(t *testing.T) {
 			}
 			asked[who] = true
 			delete(d.taken, id)
-			_, err := d.Finish(asAgent(who), &agentv1.FinishRequest{Task: id, Epoch: l.GetEpoch(), Error: why, ErrorKind: mover.KindName(mover.ErrPermission), PutBack: true, Untouched: true})
+			_, err := d.scheduler.Finish(asAgent(who), &agentv1.FinishRequest{Task: id, Epoch: l.GetEpoch(), Error: why, ErrorKind: mover.KindName(mover.ErrPermission), PutBack: true, Untouched: true})
 			wants(t, "put back", err, nil)
 		}
 		d.give()

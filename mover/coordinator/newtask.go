@@ -28,8 +28,8 @@ func (s *Service) submitted(ctx context.Context, t *pb.Task) {
 	if t == nil {
 		return
 	}
-	s.countNew(t)
-	s.requeue(ctx, t)
+	s.metrics.countNew(t)
+	s.scheduler.requeue(ctx, t)
 }
 
 // self is this service as a caller: what it does by itself.
@@ -43,12 +43,12 @@ var self = sync.OnceValue(func() authz.Caller {
 
 // holdFor keeps what a task reads until it has ended.
 func (s *Service) holdFor(tx *state.Tx, t *pb.Task, r *pb.Replica, now time.Time) error {
-	if err := s.mayLease(tx, now, t.GetOwner(), r); err != nil {
+	if err := s.datasets.mayLease(tx, now, t.GetOwner(), r); err != nil {
 		return err
 	}
 	l := newLease(holdID(t), r, taskHolder+t.GetId(), t.GetOwner(), now, 0)
 	l.ExpireTime = nil
-	return s.putLease(tx, l)
+	return s.datasets.putLease(tx, l)
 }
 
 func holdID(t *pb.Task) string { return "task-" + t.GetId() }
@@ -59,11 +59,11 @@ func (s *Service) letGoOf(tx *state.Tx, t *pb.Task) (held *pb.Lease, err error) 
 	if err != nil {
 		return nil, ignoreGone(err)
 	}
-	return held, s.endLease(tx, held, s.clock.now())
+	return held, s.datasets.endLease(tx, held, s.clock.now())
 }
 
 // fail ends a task that was about to be done.
 func (s *Service) fail(tx *state.Tx, t *pb.Task, err error) error {
-	s.ended(t, task.Failed, mover.KindName(err), err.Error())
+	s.scheduler.ended(t, task.Failed, mover.KindName(err), err.Error())
 	return state.Tasks.Put(tx, t)
 }

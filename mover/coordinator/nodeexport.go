@@ -13,7 +13,7 @@ import (
 // lead. The coordinator makes the ticket and moves no byte.
 
 // exportFrom has a node lend the source of a lead to another one; nil is a source that is there. mu is held.
-func (s *Service) exportFrom(l *lead) *agentv1.Lent {
+func (s *scheduler) exportFrom(l *lead) *agentv1.Lent {
 	node := l.task.GetSpec().GetSourceNode()
 	if node == "" {
 		return nil
@@ -24,12 +24,12 @@ func (s *Service) exportFrom(l *lead) *agentv1.Lent {
 }
 
 // tellLent tells a node what it lends to a lead. mu is held.
-func (s *Service) tellLent(l *lead) {
+func (s *scheduler) tellLent(l *lead) {
 	s.send(l.task.GetSpec().GetSourceNode(), &agentv1.Order{What: &agentv1.Order_Lend{Lend: &agentv1.Lend{Task: l.task.GetId(), Ticket: l.ticket, Location: lentOf(l.task.GetSpec())}}})
 }
 
 // takesBack ends what is lent to a lead. mu is held.
-func (s *Service) takesBack(l *lead) {
+func (s *scheduler) takesBack(l *lead) {
 	if l.task.GetSpec().GetSourceNode() != "" {
 		l.ticket = ""
 		s.tellLent(l)
@@ -37,7 +37,7 @@ func (s *Service) takesBack(l *lead) {
 }
 
 // tellLents tells an agent that has begun anew what it lends. mu is held.
-func (s *Service) tellLents(agent string) {
+func (s *scheduler) tellLents(agent string) {
 	for _, l := range s.leads {
 		if l.task.GetSpec().GetSourceNode() == agent && l.ticket != "" {
 			s.tellLent(l)
@@ -55,7 +55,7 @@ func lentOf(spec *pb.TaskSpec) string {
 }
 
 // away says why the source of a task can not be lent now; "" is nothing. mu is not held.
-func (s *Service) away(spec *pb.TaskSpec) string {
+func (s *scheduler) away(spec *pb.TaskSpec) string {
 	node := spec.GetSourceNode()
 	if node == "" {
 		return ""

@@ -23,7 +23,7 @@ type waiting struct {
 }
 
 // objectives tells how long checkpoints wait where policies say how long they may.
-func (s *Service) objectives(ctx context.Context) (map[hopOf]waiting, error) {
+func (s *policyServer) objectives(ctx context.Context) (map[hopOf]waiting, error) {
 	hops := map[hopOf]waiting{}
 	for _, p := range s.policies() {
 		timed := slices.ContainsFunc(p.Policy.Spec.Rules, func(r policy.Rule) bool { return r.Action.RPO > 0 })
@@ -44,7 +44,7 @@ func (s *Service) objectives(ctx context.Context) (map[hopOf]waiting, error) {
 }
 
 // waitIn adds how long checkpoints of an area wait that a policy brings somewhere.
-func (s *Service) waitIn(ctx context.Context, p *policy.Program, a query.Area, hops map[hopOf]waiting) error {
+func (s *policyServer) waitIn(ctx context.Context, p *policy.Program, a query.Area, hops map[hopOf]waiting) error {
 	for rule := range p.Policy.Spec.Rules {
 		act := &p.Policy.Spec.Rules[rule].Action
 		for _, to := range act.To {
@@ -69,7 +69,7 @@ func (s *Service) waitIn(ctx context.Context, p *policy.Program, a query.Area, h
 }
 
 // longest is the age of the oldest checkpoint of an area that a rule is to bring to a place, and that is newer than what is there; 0 is none.
-func (s *Service) longest(ctx context.Context, p *policy.Program, rule int, a query.Area, to string) (longest time.Duration, err error) {
+func (s *policyServer) longest(ctx context.Context, p *policy.Program, rule int, a query.Area, to string) (longest time.Duration, err error) {
 	h, _ := a.Ground().(*here) // as areas makes them
 	for folder, all := range h.folders {
 		if !mover.Within(folder, a.Dir) {
@@ -112,7 +112,7 @@ func (h *here) behind(all []*checkpointAt, to string) (late []*checkpointAt) {
 }
 
 // meantBy says whether a checkpoint is what a rule of a policy is about, as a file of it says. One of which the catalog has no file yet may be.
-func (s *Service) meantBy(ctx context.Context, p *policy.Program, rule int, a query.Area, c *checkpointAt) (bool, error) {
+func (s *policyServer) meantBy(ctx context.Context, p *policy.Program, rule int, a query.Area, c *checkpointAt) (bool, error) {
 	reader := s.reader()
 	reader.Ground = a.Ground
 	for f, err := range reader.Find(ctx, query.Question{Tree: a.Tree, Dir: c.name(), Now: s.now()}, query.ByName, 1) {

@@ -28,7 +28,7 @@ spec:
 	}
 	waits := func(what string, longest, objective time.Duration) {
 		t.Helper()
-		hops, err := s.objectives(t.Context())
+		hops, err := s.policy.objectives(t.Context())
 		wants(t, what, err, nil)
 		got, told := hops[hopOf{"project", "archive"}]
 		if told != (objective > 0) || got != (waiting{longest, objective}) || told && len(hops) != 1 {

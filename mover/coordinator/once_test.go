@@ -21,7 +21,7 @@ import (
 // leased are the holders that leases name.
 func (d *desk) leased() map[string]string {
 	d.t.Helper()
-	l, err := d.ListLeases(root, &pb.ListLeasesRequest{PageSize: 1000})
+	l, err := d.datasets.ListLeases(root, &pb.ListLeasesRequest{PageSize: 1000})
 	if err != nil {
 		d.t.Fatalf("%v", err)
 	}
@@ -42,50 +42,50 @@ func TestAskedTwice(t *testing.T) {
 	d.staged(root, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"}, 1)
 
 	lease := &pb.AcquireLeaseRequest{Dataset: "a", Tier: "scratch", Node: "n1", Holder: "h", Ttl: durationpb.New(time.Hour), IdempotencyKey: "lease"}
-	first, err := d.AcquireLease(root, lease)
+	first, err := d.datasets.AcquireLease(root, lease)
 	wants(t, "a lease", err, nil)
 	d.pass(time.Minute)
-	again, err := d.AcquireLease(root, lease)
+	again, err := d.datasets.AcquireLease(root, lease)
 	if err != nil || again.GetId() != first.GetId() || !again.GetExpireTime().AsTime().Equal(first.GetExpireTime().AsTime()) {
 		t.Errorf("the same lease is %v, %v; was %v", again, err, first)
 	}
 	other := &pb.AcquireLeaseRequest{Dataset: "b", Tier: "project", Holder: "h", Ttl: durationpb.New(time.Hour), IdempotencyKey: "lease"}
-	wants(t, "the key for another lease", second(d.AcquireLease(root, other)), mover.ErrConflict)
-	wants(t, "the key for a staging", second(d.Stage(root, &pb.StageRequest{Source: "dataset:b", Tier: "project", LeaseTtl: durationpb.New(time.Hour), IdempotencyKey: "lease"})), mover.ErrConflict)
-	wants(t, "drop", second(d.DropLease(root, &pb.DropLeaseRequest{Id: first.GetId()})), nil)
+	wants(t, "the key for another lease", second(d.datasets.AcquireLease(root, other)), mover.ErrConflict)
+	wants(t, "the key for a staging", second(d.datasets.Stage(root, &pb.StageRequest{Source: "dataset:b", Tier: "project", LeaseTtl: durationpb.New(time.Hour), IdempotencyKey: "lease"})), mover.ErrConflict)
+	wants(t, "drop", second(d.datasets.DropLease(root, &pb.DropLeaseRequest{Id: first.GetId()})), nil)
 
 	release := &pb.ReleaseRequest{Source: "dataset:a", Tier: "scratch", Node: "n1", IdempotencyKey: "release"}
-	gone, err := d.Release(root, release)
+	gone, err := d.datasets.Release(root, release)
 	wants(t, "a release", err, nil)
-	if now, err := d.Release(root, release); err != nil || now.GetId() != gone.GetId() {
+	if now, err := d.datasets.Release(root, release); err != nil || now.GetId() != gone.GetId() {
 		t.Errorf("on its way it is %v, %v", now, err)
 	}
-	wants(t, "another one", second(d.Release(root, &pb.ReleaseRequest{Source: "dataset:a", Tier: "scratch", Node: "n1", IdempotencyKey: "other"})), mover.ErrConflict)
+	wants(t, "another one", second(d.datasets.Release(root, &pb.ReleaseRequest{Source: "dataset:a", Tier: "scratch", Node: "n1", IdempotencyKey: "other"})), mover.ErrConflict)
 	d.done(gone, nil, 0)
 	d.staged(root, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"}, 1)
-	if now, err := d.Release(root, release); err != nil || now.GetId() != gone.GetId() || now.GetState() != task.Done {
+	if now, err := d.datasets.Release(root, release); err != nil || now.GetId() != gone.GetId() || now.GetState() != task.Done {
 		t.Errorf("done, and the replica there again, it is %v, %v", now, err)
 	}
 
 	purge := &pb.PurgeRequest{Location: "scratch:job", Node: "n1", IdempotencyKey: "purge"}
-	cleared, err := d.Purge(root, purge)
+	cleared, err := d.datasets.Purge(root, purge)
 	d.done(cleared, err, 0)
-	if now, err := d.Purge(root, purge); err != nil || now.GetId() != cleared.GetId() {
+	if now, err := d.datasets.Purge(root, purge); err != nil || now.GetId() != cleared.GetId() {
 		t.Errorf("a second purge, of what is new there: %v, %v", now, err)
 	}
 
 	pin := &pb.PinRequest{Source: "dataset:a", Until: timestamppb.New(d.wall.Add(time.Hour)), IdempotencyKey: "pin"}
-	wants(t, "pin", second(d.Pin(root, pin)), nil)
-	wants(t, "unpin", second(d.Unpin(root, &pb.UnpinRequest{Source: "dataset:a"})), nil)
-	wants(t, "pin, late", second(d.Pin(root, pin)), nil)
-	if pins, err := d.ListPins(root, &pb.ListPinsRequest{}); err != nil || len(pins.GetPins()) > 0 {
+	wants(t, "pin", second(d.datasets.Pin(root, pin)), nil)
+	wants(t, "unpin", second(d.datasets.Unpin(root, &pb.UnpinRequest{Source: "dataset:a"})), nil)
+	wants(t, "pin, late", second(d.datasets.Pin(root, pin)), nil)
+	if pins, err := d.datasets.ListPins(root, &pb.ListPinsRequest{}); err != nil || len(pins.GetPins()) > 0 {
 		t.Errorf("a pin that was taken away is there again: %v, %v", pins, err)
 	}
 
 	d.close()
 	d.open()
 	d.pass(keysLast + time.Minute)
-	wants(t, "the keys are forgotten", d.endKeys(context.Background()), nil)
+	wants(t, "the keys are forgotten", d.agents.endKeys(context.Background()), nil)
 	_ = d.ledger.View(func(tx *state.Tx) error {
 		keys, err := all(state.KeysByTask.All(tx, state.Range{Prefix: []string{noTask}}))
 		if err != nil || len(keys) > 0 {
@@ -104,13 +104,13 @@ func TestKeyOfAnotherLease(t *testing.T) {
 	d.add(root, "a", "project:a", 1)
 	d.add(root, "b", "project:b", 2)
 	hour := durationpb.New(time.Hour)
-	_, err := d.Stage(root, &pb.StageRequest{Source: "dataset:a", Tier: "project", LeaseTtl: hour, Holder: "h", IdempotencyKey: "k"})
+	_, err := d.datasets.Stage(root, &pb.StageRequest{Source: "dataset:a", Tier: "project", LeaseTtl: hour, Holder: "h", IdempotencyKey: "k"})
 	wants(t, "what is there", err, nil)
 	for what, r := range map[string]*pb.StageRequest{
 		"there too":     {Source: "dataset:b", Tier: "project", LeaseTtl: hour, Holder: "h", IdempotencyKey: "k"},
 		"to be brought": {Source: "dataset:b", Tier: "scratch", Node: "n1", LeaseTtl: hour, Holder: "h", IdempotencyKey: "k"},
 	} {
-		wants(t, what, second(d.Stage(root, r)), mover.ErrConflict)
+		wants(t, what, second(d.datasets.Stage(root, r)), mover.ErrConflict)
 	}
 	if got := d.leased(); len(got) != 1 || got["h"] != "a" {
 		t.Errorf("leases: %v", got)
@@ -127,7 +127,7 @@ func TestCancelledByOne(t *testing.T) {
 	d.add(alice, "a", "project:a", 1)
 	stage := func(who context.Context, node, holder, key string) string {
 		t.Helper()
-		a, err := d.Stage(who, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: node, LeaseTtl: durationpb.New(time.Hour), Holder: holder, IdempotencyKey: key})
+		a, err := d.datasets.Stage(who, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: node, LeaseTtl: durationpb.New(time.Hour), Holder: holder, IdempotencyKey: key})
 		must.Do(t, err)
 		return a.GetTask().GetId()
 	}
@@ -180,7 +180,7 @@ func TestGivenUpForOneHolder(t *testing.T) {
 	d.add(alice, "a", "project:a", 1)
 	id := ""
 	for _, holder := range []string{"job6", "job7"} {
-		a, err := d.Stage(alice, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1", LeaseTtl: durationpb.New(time.Hour), Holder: holder})
+		a, err := d.datasets.Stage(alice, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1", LeaseTtl: durationpb.New(time.Hour), Holder: holder})
 		must.Do(t, err)
 		id = a.GetTask().GetId()
 	}
@@ -218,13 +218,13 @@ func TestNoneStopsAnother(t *testing.T) {
 		stop: func(d *desk, id string) error { return second(d.PauseTask(root, &pb.PauseTaskRequest{Id: id})) },
 		end:  func(d *desk, id string) error { return second(d.CancelTask(root, &pb.CancelTaskRequest{Id: id})) },
 		asks: func(d *desk, _ string) error {
-			return second(d.Stage(as("bob", 1002), &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1", LeaseTtl: durationpb.New(time.Hour), Holder: "bob"}))
+			return second(d.datasets.Stage(as("bob", 1002), &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1", LeaseTtl: durationpb.New(time.Hour), Holder: "bob"}))
 		},
 		begins: func(d *desk, id string) error { d.give(); return missing(d.taken[id] == nil) },
 		lets: func(d *desk, id string) error {
 			l := d.taken[id]
 			delete(d.taken, id)
-			return second(d.Finish(asAgent(d.led[id]), &agentv1.FinishRequest{Task: id, Epoch: l.GetEpoch(), PutBack: true}))
+			return second(d.scheduler.Finish(asAgent(d.led[id]), &agentv1.FinishRequest{Task: id, Epoch: l.GetEpoch(), PutBack: true}))
 		},
 		anew: func(d *desk, _ string) error { d.close(); d.open(); return nil },
 	}
@@ -262,7 +262,7 @@ func TestNoneStopsAnother(t *testing.T) {
 		t.Run(strings.Join(row.does, ", "), func(t *testing.T) {
 			d := newDesk(t, site(), authz.Input{UID: 990, Projects: map[string]authz.Project{"p": {Roots: []string{"project:", "scratch:"}, Members: []string{"alice", "bob"}}}})
 			d.add(as("alice", 1001), "a", "project:a", 1)
-			id := must.Get(d.Stage(as("alice", 1001), &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"}))(t).GetTask().GetId()
+			id := must.Get(d.datasets.Stage(as("alice", 1001), &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"}))(t).GetTask().GetId()
 			for _, does := range row.does {
 				var want error
 				if does == row.refused {

@@ -39,7 +39,7 @@ type order struct {
 }
 
 // order reads a request.
-func (s *Service) order(ctx context.Context, r *pb.StageRequest) (*order, error) {
+func (s *datasetServer) order(ctx context.Context, r *pb.StageRequest) (*order, error) {
 	c := authz.From(ctx)
 	o := &order{caller: c, pin: r.GetPinUntil(), key: r.GetIdempotencyKey(), trace: telemetry.Inject(ctx), tier: r.GetTier()}
 	if d := s.rules().MayOn(c, authz.OfMethod(pb.DatasetService_Stage_FullMethodName), authz.Owner{}); !d.Allowed {
@@ -63,13 +63,13 @@ func (s *Service) order(ctx context.Context, r *pb.StageRequest) (*order, error)
 	if o.pin != nil && o.source.Scheme != location.Dataset {
 		return nil, mover.Usagef("only a dataset can be pinned: datamove dataset add")
 	}
-	if err := errors.Join(checkLabels(r.GetLabels()), s.checkLabels(c, r.GetLabels())); err != nil {
+	if err := errors.Join(checkLabels(r.GetLabels()), s.c.checkLabels(c, r.GetLabels())); err != nil {
 		return nil, err
 	}
 	o.lease = leaseID(c, o.key, s.now())
-	s.mu.Lock()
+	s.c.scheduler.mu.Lock()
 	o.agents = s.readyAgents(accountOf(c))
-	s.mu.Unlock()
+	s.c.scheduler.mu.Unlock()
 	if err := s.aim(o, r.GetNode()); err != nil {
 		return nil, err
 	}
@@ -84,9 +84,9 @@ func (o *order) pinOn(r *pb.Replica) *pb.PinInfo {
 }
 
 // readyAgents are the agents that could act for an account, as the rules see them.
-// Service.mu is held.
-func (s *Service) readyAgents(owner *pb.Account) (ready []*pb.Agent) {
-	for _, n := range s.agents {
+// scheduler.mu is held.
+func (s *datasetServer) readyAgents(owner *pb.Account) (ready []*pb.Agent) {
+	for _, n := range s.c.scheduler.agents {
 		if !n.ready() || !n.hello.GetRoot() && n.hello.GetUid() != owner.GetUid() {
 			continue
 		}
@@ -101,8 +101,8 @@ func (s *Service) readyAgents(owner *pb.Account) (ready []*pb.Agent) {
 
 // aim finds out which tier and node are meant: without a tier the hottest one that
 // the agent on the node has.
-func (s *Service) aim(o *order, node string) error {
-	o.at = cmp.Or(node, s.here(o.caller))
+func (s *datasetServer) aim(o *order, node string) error {
+	o.at = cmp.Or(node, s.c.here(o.caller))
 	if o.tier == "" {
 		if o.tier = s.hottest(o.agents, o.at); o.tier == "" {
 			return &mover.Error{Op: "stage", Place: o.source.String(), Err: fmt.Errorf("%w: no agent on %s reaches a tier; say which one is meant", mover.ErrNotExist, mover.Printable(o.at))}
@@ -110,7 +110,7 @@ func (s *Service) aim(o *order, node string) error {
 	}
 	t, known := s.conf().Tiers[o.tier]
 	if !known {
-		return s.noTier("stage", o.tier)
+		return s.c.tiers.noTier("stage", o.tier)
 	}
 	if t.NodeLocal {
 		o.node = o.at
@@ -121,7 +121,7 @@ func (s *Service) aim(o *order, node string) error {
 // levels orders tiers, the hottest first.
 var levels = map[string]int{"hot": 1, "warm": 2, "cold": 3}
 
-func (s *Service) hottest(agents []*pb.Agent, node string) (best string) {
+func (s *datasetServer) hottest(agents []*pb.Agent, node string) (best string) {
 	i := slices.IndexFunc(agents, func(a *pb.Agent) bool { return a.GetName() == node })
 	if i < 0 {
 		return ""

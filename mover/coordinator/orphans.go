@@ -29,8 +29,8 @@ type orphanedClaim struct {
 // lingerPause is how long a task waits before it looks again whether helpers let go.
 const lingerPause = 20 * time.Millisecond
 
-// orphanedClaim notes what helpers of a lead that is over still have. Service.mu is held.
-func (s *Service) linger(l *lead) {
+// orphanedClaim notes what helpers of a lead that is over still have. scheduler.mu is held.
+func (s *scheduler) linger(l *lead) {
 	for id, b := range l.batches {
 		if n := s.agents[b.meta.GetAgent()]; n != nil && b.meta.GetState() == ledgerv1.BatchState_BATCH_STATE_TAKEN {
 			n.linger(claim{l.task.GetId(), id, b.meta.GetEpoch()}, orphanedClaim{s.target(l), s.now()})
@@ -46,8 +46,8 @@ func (n *node) linger(c claim, l orphanedClaim) {
 }
 
 // lingers notes a batch that an agent says it has, of a lead that was over before we began:
-// the coordinator of that time has ended. Service.mu is held.
-func (s *Service) lingers(n *node, ses *agentv1.Session) {
+// the coordinator of that time has ended. scheduler.mu is held.
+func (s *scheduler) lingers(n *node, ses *agentv1.Session) {
 	if ses.GetBatch() == "" {
 		return
 	}
@@ -63,7 +63,7 @@ func (s *Service) lingers(n *node, ses *agentv1.Session) {
 	n.linger(claim{ses.GetTask(), ses.GetBatch(), ses.GetEpoch()}, orphanedClaim{at, s.now()})
 }
 
-// letGoBut forgets what an agent that has begun anew does not have any more. Service.mu is held.
+// letGoBut forgets what an agent that has begun anew does not have any more. scheduler.mu is held.
 func (n *node) letGoBut(has []*agentv1.Session) {
 	lingers := map[claim]orphanedClaim{}
 	for _, ses := range has {
@@ -76,8 +76,8 @@ func (n *node) letGoBut(has []*agentv1.Session) {
 }
 
 // lingering says whether a helper of a lead that is over may still make drafts at an
-// address, where a task is to begin. Service.mu is held.
-func (s *Service) lingering(at string, t *pb.Task) bool {
+// address, where a task is to begin. scheduler.mu is held.
+func (s *scheduler) lingering(at string, t *pb.Task) bool {
 	now := s.now()
 	unknown := t.GetEpoch() != 0 && t.GetRevision() < s.ledger.Term()<<termShift // its helpers are unknown: its lead was over before we began
 	for _, n := range s.agents {

@@ -12,6 +12,13 @@ import (
 	"datamove.dev/mover/notify"
 )
 
+// mailer sends mail to owners and operators.
+type mailer struct {
+	*core
+	c      *Service
+	outbox outbox
+}
+
 // outbox has the mail that is to be sent. What is in it when the service ends is lost, but for what owners are told of announcements.
 type outbox struct {
 	mu    sync.Mutex
@@ -42,7 +49,7 @@ const (
 )
 
 // post has a message sent, where the configuration has a mail server.
-func (s *Service) post(m notify.Message, sent func()) {
+func (s *mailer) post(m notify.Message, sent func()) {
 	if s.conf().Mail.Server == "" {
 		return
 	}
@@ -61,7 +68,7 @@ func (s *Service) post(m notify.Message, sent func()) {
 }
 
 // postAll has a message sent to each of some people. Roles are the people in them.
-func (s *Service) postAll(who []string, m notify.Message) {
+func (s *mailer) postAll(who []string, m notify.Message) {
 	var people []string
 	for _, one := range who {
 		role, is := s.conf().Roles[one]
@@ -81,7 +88,7 @@ func (s *Service) postAll(who []string, m notify.Message) {
 }
 
 // postman sends mail until ctx ends.
-func (s *Service) postman(ctx context.Context) {
+func (s *mailer) postman(ctx context.Context) {
 	for {
 		more, rest := (<-chan struct{})(s.outbox.more), (<-chan time.Time)(nil)
 		switch s.sendMail(ctx) {
@@ -101,7 +108,7 @@ func (s *Service) postman(ctx context.Context) {
 }
 
 // sendMail sends what is there. A message that the server does not take yet keeps no other one waiting.
-func (s *Service) sendMail(ctx context.Context) posted {
+func (s *mailer) sendMail(ctx context.Context) posted {
 	result := allSent
 	for at := 0; ctx.Err() == nil; {
 		m, is := s.outbox.try(at)

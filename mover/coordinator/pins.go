@@ -20,7 +20,7 @@ const (
 )
 
 // Pin implements pb.DatasetServiceServer.
-func (s *Service) Pin(ctx context.Context, r *pb.PinRequest) (p *pb.PinInfo, err error) {
+func (s *datasetServer) Pin(ctx context.Context, r *pb.PinRequest) (p *pb.PinInfo, err error) {
 	c := authz.From(ctx)
 	l, err := parseDataset(r.GetSource())
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *Service) Pin(ctx context.Context, r *pb.PinRequest) (p *pb.PinInfo, err
 		return nil, mover.Usagef("a reason of %d bytes; at most %d", len(r.GetReason()), reasonMost)
 	}
 	if _, known := s.conf().Tiers[r.GetTier()]; r.GetTier() != "" && !known {
-		return nil, s.noTier("pin", r.GetTier())
+		return nil, s.c.tiers.noTier("pin", r.GetTier())
 	}
 	key := r.GetIdempotencyKey()
 	if len(key) > maxKey {
@@ -39,7 +39,7 @@ func (s *Service) Pin(ctx context.Context, r *pb.PinRequest) (p *pb.PinInfo, err
 	asked := &pb.TaskSpec{Source: r.GetSource(), Target: r.GetTier(), Staging: &pb.Staging{PinUntil: r.GetUntil(), Holder: r.GetReason()}}
 	p = &pb.PinInfo{Dataset: l.Name, Digest: l.Digest, Tier: r.GetTier(), Until: r.GetUntil(), Reason: r.GetReason(), Owner: accountOf(c)}
 	return p, s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
-		if known, err := s.known(tx, c, key, asked); err != nil || known {
+		if known, err := s.c.agents.known(tx, c, key, asked); err != nil || known {
 			return err // whatever became of it
 		}
 		now, err := s.moment(tx)
@@ -55,7 +55,7 @@ func (s *Service) Pin(ctx context.Context, r *pb.PinRequest) (p *pb.PinInfo, err
 		if _, err := s.ownDataset(tx, c, pb.DatasetService_Pin_FullMethodName, l.Name); err != nil {
 			return err
 		}
-		return errors.Join(s.putPin(tx, c, p, now), s.keep(tx, c, key, asked))
+		return errors.Join(s.putPin(tx, c, p, now), s.c.agents.keep(tx, c, key, asked))
 	})
 }
 
@@ -71,7 +71,7 @@ func pinUntil(until *timestamppb.Timestamp, now time.Time) error {
 }
 
 // putPin replaces a pin. To shorten one, the caller needs the right to remove it.
-func (s *Service) putPin(tx *state.Tx, c authz.Caller, p *pb.PinInfo, now time.Time) error {
+func (s *datasetServer) putPin(tx *state.Tx, c authz.Caller, p *pb.PinInfo, now time.Time) error {
 	was, err := state.Pins.Get(tx, p.GetDataset(), p.GetDigest(), p.GetTier())
 	if ignoreGone(err) != nil {
 		return err
@@ -90,7 +90,7 @@ func nameOfAccount(a *pb.Account) string {
 }
 
 // Unpin implements pb.DatasetServiceServer.
-func (s *Service) Unpin(ctx context.Context, r *pb.UnpinRequest) (*pb.UnpinResponse, error) {
+func (s *datasetServer) Unpin(ctx context.Context, r *pb.UnpinRequest) (*pb.UnpinResponse, error) {
 	c := authz.From(ctx)
 	l, err := parseDataset(r.GetSource())
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *Service) Unpin(ctx context.Context, r *pb.UnpinRequest) (*pb.UnpinRespo
 }
 
 // ListPins implements pb.DatasetServiceServer.
-func (s *Service) ListPins(ctx context.Context, r *pb.ListPinsRequest) (*pb.ListPinsResponse, error) {
+func (s *datasetServer) ListPins(ctx context.Context, r *pb.ListPinsRequest) (*pb.ListPinsResponse, error) {
 	now := s.clock.now()
 	out := &pb.ListPinsResponse{}
 	return out, s.ledger.View(func(tx *state.Tx) (err error) {
@@ -128,7 +128,7 @@ func (s *Service) ListPins(ctx context.Context, r *pb.ListPinsRequest) (*pb.List
 }
 
 // endPins forgets pins that have expired.
-func (s *Service) endPins(ctx context.Context) error {
+func (s *datasetServer) endPins(ctx context.Context) error {
 	return s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error {
 		pins, err := all(state.Pins.All(tx, state.Range{}))
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 
 // hasRoom refuses a plan that brings more to a tier than that takes, before its run begins. Of a tier on the disks of nodes, of one that makes room by itself, and
 // of one of unknown room, it says nothing.
-func (s *Service) hasRoom(head *pb.Plan) error {
+func (s *policyServer) hasRoom(head *pb.Plan) error {
 	err := s.ledger.View(func(tx *state.Tx) error { _, err := state.Runs.Get(tx, head.GetId()); return err })
 	if !errors.Is(err, mover.ErrNotExist) {
 		return err // it has begun
@@ -26,7 +26,7 @@ func (s *Service) hasRoom(head *pb.Plan) error {
 	}
 	for _, tier := range slices.Sorted(maps.Keys(needs)) {
 		t := s.conf().Tiers[tier]
-		rooms := s.rooms(tier, false)
+		rooms := s.c.datasets.rooms(tier, false)
 		if t.NodeLocal || t.Cache != nil || len(rooms) == 0 || rooms[0].GetTotalBytes() == 0 {
 			continue
 		}
@@ -40,7 +40,7 @@ func (s *Service) hasRoom(head *pb.Plan) error {
 }
 
 // planNeeds sums what a plan copies, by tier.
-func (s *Service) planNeeds(id string) (needs map[string]int64, err error) {
+func (s *policyServer) planNeeds(id string) (needs map[string]int64, err error) {
 	f, err := s.openPlan(id)
 	if err != nil {
 		return nil, err

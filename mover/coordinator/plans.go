@@ -28,12 +28,12 @@ import (
 const planKept = 7 * day
 
 // plans is where plans lie, by their ids.
-func (s *Service) plans() string { return filepath.Join(s.o.Data, "plans") }
+func (s *policyServer) plans() string { return filepath.Join(s.o.Data, "plans") }
 
-func (s *Service) planFile(id string) string { return filepath.Join(s.plans(), id) }
+func (s *policyServer) planFile(id string) string { return filepath.Join(s.plans(), id) }
 
 // PlanPolicy implements pb.PolicyServiceServer.
-func (s *Service) PlanPolicy(ctx context.Context, r *pb.PlanPolicyRequest) (*pb.Plan, error) {
+func (s *policyServer) PlanPolicy(ctx context.Context, r *pb.PlanPolicyRequest) (*pb.Plan, error) {
 	p, err := s.program(r.GetPolicy(), r.GetText())
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (s *Service) PlanPolicy(ctx context.Context, r *pb.PlanPolicyRequest) (*pb.
 }
 
 // plan makes the plan of a policy, and keeps it.
-func (s *Service) plan(ctx context.Context, p *policy.Program) (*pb.Plan, error) {
+func (s *policyServer) plan(ctx context.Context, p *policy.Program) (*pb.Plan, error) {
 	areas, err := s.areas(p)
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func totals(t policy.Tally) *pb.RunTotals { return &pb.RunTotals{Files: t.Files,
 const ownersMost = 20
 
 // ownersOf returns the owners with the most bytes in a plan, at most ownersMost.
-func (s *Service) ownersOf(plan *policy.Plan) (owners []*pb.OwnerTotals) {
+func (s *policyServer) ownersOf(plan *policy.Plan) (owners []*pb.OwnerTotals) {
 	sums := map[uint32]*policy.Tally{}
 	for i := range plan.Items {
 		item := &plan.Items[i]
@@ -120,7 +120,7 @@ func (s *Service) ownersOf(plan *policy.Plan) (owners []*pb.OwnerTotals) {
 }
 
 // keepPlan writes a plan down: a rule after the other, each in its order.
-func (s *Service) keepPlan(p *policy.Program, plan *policy.Plan, areas []query.Area, head *pb.Plan) (err error) {
+func (s *policyServer) keepPlan(p *policy.Program, plan *policy.Plan, areas []query.Area, head *pb.Plan) (err error) {
 	if err := os.MkdirAll(s.plans(), 0o700); err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (t *teller) reason(item *policy.Item, a *policy.Action) (why, whole string,
 }
 
 // GetPlan implements pb.PolicyServiceServer.
-func (s *Service) GetPlan(r *pb.GetPlanRequest, out grpc.ServerStreamingServer[pb.GetPlanResponse]) error {
+func (s *policyServer) GetPlan(r *pb.GetPlanRequest, out grpc.ServerStreamingServer[pb.GetPlanResponse]) error {
 	f, err := s.openPlan(r.GetId())
 	if err != nil {
 		return err
@@ -190,7 +190,7 @@ func (s *Service) GetPlan(r *pb.GetPlanRequest, out grpc.ServerStreamingServer[p
 	return out.Send(m)
 }
 
-func (s *Service) openPlan(id string) (*run.File, error) {
+func (s *policyServer) openPlan(id string) (*run.File, error) {
 	if !task.ValidID(id) {
 		return nil, noPlan(id)
 	}
@@ -202,7 +202,7 @@ func (s *Service) openPlan(id string) (*run.File, error) {
 }
 
 // sweepPlans removes plan files older than planKept that belong to no run and no announcement, finished or not.
-func (s *Service) sweepPlans(context.Context) error {
+func (s *policyServer) sweepPlans(context.Context) error {
 	entries, err := os.ReadDir(s.plans())
 	if errors.Is(err, os.ErrNotExist) {
 		return nil

@@ -21,8 +21,16 @@ import (
 	"datamove.dev/tiering/policy"
 )
 
+// policyServer plans and runs the policies of the configuration.
+type policyServer struct {
+	pb.UnimplementedPolicyServiceServer
+	*core
+	c *Service
+	stewardship
+}
+
 // policies are those of the configuration of this moment.
-func (s *Service) policies() []*policy.Program {
+func (s *policyServer) policies() []*policy.Program {
 	if s.o.Policies == nil {
 		return nil
 	}
@@ -30,7 +38,7 @@ func (s *Service) policies() []*policy.Program {
 }
 
 // ListPolicies implements pb.PolicyServiceServer.
-func (s *Service) ListPolicies(context.Context, *pb.ListPoliciesRequest) (*pb.ListPoliciesResponse, error) {
+func (s *policyServer) ListPolicies(context.Context, *pb.ListPoliciesRequest) (*pb.ListPoliciesResponse, error) {
 	out := &pb.ListPoliciesResponse{}
 	return out, s.ledger.View(func(tx *state.Tx) error {
 		for _, p := range s.policies() {
@@ -64,7 +72,7 @@ func modeOf(p *policy.Program) string {
 }
 
 // program finds a policy by its name, or reads the text of one.
-func (s *Service) program(name, text string) (*policy.Program, error) {
+func (s *policyServer) program(name, text string) (*policy.Program, error) {
 	if text != "" {
 		all, err := policy.Read("text", []byte(text))
 		if err != nil {
@@ -90,12 +98,12 @@ func (s *Service) program(name, text string) (*policy.Program, error) {
 }
 
 // reader answers questions about a tree. The caller sets the ground.
-func (s *Service) reader() query.Reader {
+func (s *policyServer) reader() query.Reader {
 	return query.Reader{Catalog: s.o.Catalog, People: s.o.People}
 }
 
 // areas are what a policy is about: of a node-local tier, what each node has that was ever scanned. An area in another one is a part of it.
-func (s *Service) areas(p *policy.Program) (areas []query.Area, err error) {
+func (s *policyServer) areas(p *policy.Program) (areas []query.Area, err error) {
 	if s.o.Catalog == nil {
 		return nil, errNoCatalog
 	}
@@ -104,7 +112,7 @@ func (s *Service) areas(p *policy.Program) (areas []query.Area, err error) {
 		dir = strings.Trim(dir, "/")
 		t, known := s.conf().Tiers[tier]
 		if !known {
-			return nil, s.noTier("use", tier)
+			return nil, s.c.tiers.noTier("use", tier)
 		}
 		trees := []catalog.Tree{{Tier: tier}}
 		if t.NodeLocal {
@@ -113,7 +121,7 @@ func (s *Service) areas(p *policy.Program) (areas []query.Area, err error) {
 			}
 		}
 		for _, tree := range trees {
-			g, err := s.groundOf(tree)
+			g, err := s.c.facts.groundOf(tree)
 			if err != nil {
 				return nil, err
 			}
@@ -126,7 +134,7 @@ func (s *Service) areas(p *policy.Program) (areas []query.Area, err error) {
 }
 
 // nodesOf are the trees of a node-local tier.
-func (s *Service) nodesOf(tier string) (trees []catalog.Tree, err error) {
+func (s *policyServer) nodesOf(tier string) (trees []catalog.Tree, err error) {
 	states, err := s.o.Catalog.Trees()
 	for _, state := range states {
 		if state.Tree.Tier == tier && !state.Scanned.IsZero() {
@@ -137,13 +145,13 @@ func (s *Service) nodesOf(tier string) (trees []catalog.Tree, err error) {
 }
 
 // stalest is how old the facts about areas are.
-func (s *Service) stalest(areas []query.Area) (oldest time.Time, err error) {
+func (s *policyServer) stalest(areas []query.Area) (oldest time.Time, err error) {
 	for i, a := range areas {
 		state, err := s.o.Catalog.State(a.Tree)
 		if err != nil {
 			return oldest, err
 		}
-		if of := s.asOf(&state); i == 0 || of.Before(oldest) {
+		if of := s.c.catalog.asOf(&state); i == 0 || of.Before(oldest) {
 			oldest = of
 		}
 	}
@@ -165,7 +173,7 @@ const (
 )
 
 // SimulatePolicy implements pb.PolicyServiceServer.
-func (s *Service) SimulatePolicy(ctx context.Context, r *pb.SimulatePolicyRequest) (*pb.SimulatePolicyResponse, error) {
+func (s *policyServer) SimulatePolicy(ctx context.Context, r *pb.SimulatePolicyRequest) (*pb.SimulatePolicyResponse, error) {
 	p, err := s.program(r.GetPolicy(), r.GetText())
 	if err != nil {
 		return nil, err
@@ -225,8 +233,8 @@ func simulated(p *policy.Program, from time.Time, days int) []time.Time {
 }
 
 // ExplainFile implements pb.PolicyServiceServer.
-func (s *Service) ExplainFile(ctx context.Context, r *pb.ExplainFileRequest) (*pb.ExplainFileResponse, error) {
-	reader, q, err := s.question(ctx, &pb.Question{Location: r.GetLocation(), Node: r.GetNode()})
+func (s *policyServer) ExplainFile(ctx context.Context, r *pb.ExplainFileRequest) (*pb.ExplainFileResponse, error) {
+	reader, q, err := s.c.facts.question(ctx, &pb.Question{Location: r.GetLocation(), Node: r.GetNode()})
 	if err != nil {
 		return nil, err
 	}
@@ -276,7 +284,7 @@ func about(p *policy.Program, tier, name string) bool {
 }
 
 // sight is what a policy says of a file, at its next run or, where it has none, now.
-func (s *Service) sight(reader query.Reader, p *policy.Program, area query.Area, f *dataset.File) (*pb.PolicySight, string, error) {
+func (s *policyServer) sight(reader query.Reader, p *policy.Program, area query.Area, f *dataset.File) (*pb.PolicySight, string, error) {
 	var last *pb.Run
 	err := s.ledger.View(func(tx *state.Tx) (err error) { last, err = lastRun(tx, string(p.Policy.Metadata.Name)); return err })
 	if err != nil {
@@ -315,7 +323,7 @@ func noPlan(id string) error {
 }
 
 // seesItems is the owner of the plan items that a caller may see; nil is any owner.
-func (s *Service) seesItems(c authz.Caller) *uint32 {
+func (s *policyServer) seesItems(c authz.Caller) *uint32 {
 	if s.rules().May(c, authz.OfMethod(pb.PolicyService_GetPlan_FullMethodName).Action+".any").Allowed {
 		return nil
 	}

@@ -28,7 +28,7 @@ import (
 // policed is a desk with policies, and a catalog of old files.
 func policed(t *testing.T, text string) *desk {
 	d := catalogued(t, authz.Input{Roles: map[string]authz.Role{"storage": {Members: []string{"opal"}, May: []string{"policy.run"}}}})
-	d.policy(t, text)
+	d.withPolicy(t, text)
 	d.started = d.wall
 	d.scans(t, "project", aged(d.wall, 20))
 	d.pass(2 * day) // grace
@@ -36,7 +36,7 @@ func policed(t *testing.T, text string) *desk {
 	return d
 }
 
-func (d *desk) policy(t *testing.T, text string) {
+func (d *desk) withPolicy(t *testing.T, text string) {
 	t.Helper()
 	programs, err := policy.Read("p.yaml", []byte(text))
 	wants(t, "policies", err, nil)
@@ -100,7 +100,7 @@ func (p *planStream) Send(m *pb.GetPlanResponse) error {
 func (d *desk) planItems(t *testing.T, ctx context.Context, id string) []*pb.PlanItem {
 	t.Helper()
 	s := &planStream{ctx: ctx}
-	wants(t, "get plan", d.GetPlan(&pb.GetPlanRequest{Id: id}, s), nil)
+	wants(t, "get plan", d.policy.GetPlan(&pb.GetPlanRequest{Id: id}, s), nil)
 	return s.items
 }
 
@@ -125,7 +125,7 @@ func (s *itemStream) Send(m *agentv1.ReadItemsResponse) error {
 func (d *desk) works(t *testing.T, fail int64) (names []string) {
 	t.Helper()
 	for range 20 {
-		wants(t, "tend", d.tendPolicies(t.Context()), nil)
+		wants(t, "tend", d.policy.tendPolicies(t.Context()), nil)
 		d.give()
 		busy := false
 		for id, l := range d.taken {
@@ -135,7 +135,7 @@ func (d *desk) works(t *testing.T, fail int64) (names []string) {
 			}
 			busy = true
 			s := &itemStream{ctx: asAgent(d.led[id])}
-			wants(t, "items", d.ReadItems(&agentv1.ReadItemsRequest{Task: id, Epoch: l.GetEpoch()}, s), nil)
+			wants(t, "items", d.policy.ReadItems(&agentv1.ReadItemsRequest{Task: id, Epoch: l.GetEpoch()}, s), nil)
 			names = append(names, s.names...)
 			done := int64(len(s.names)) - fail
 			r := &agentv1.FinishRequest{Task: id, Epoch: l.GetEpoch(), Report: &pb.Report{Files: done, Bytes: 1000 * done, Kept: s.held, Failed: fail}}
@@ -144,20 +144,20 @@ func (d *desk) works(t *testing.T, fail int64) (names []string) {
 			}
 			who := d.led[id]
 			delete(d.taken, id)
-			_, err := d.Finish(asAgent(who), r)
+			_, err := d.scheduler.Finish(asAgent(who), r)
 			wants(t, "finish", err, nil)
 		}
 		if !busy {
 			break
 		}
 	}
-	wants(t, "tend", d.tendPolicies(t.Context()), nil)
+	wants(t, "tend", d.policy.tendPolicies(t.Context()), nil)
 	return names
 }
 
 func (d *desk) runsThat(t *testing.T) []*pb.Run {
 	t.Helper()
-	answer, err := d.ListRuns(root, &pb.ListRunsRequest{Policy: "cold"})
+	answer, err := d.policy.ListRuns(root, &pb.ListRunsRequest{Policy: "cold"})
 	wants(t, "runs", err, nil)
 	return answer.GetRuns()
 }
@@ -168,12 +168,12 @@ func (d *desk) runsThat(t *testing.T) []*pb.Run {
 func TestPlansChangeNothing(t *testing.T) {
 	d := policed(t, cold("enforce", ""))
 	before := d.dump(t)
-	plan, err := d.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
+	plan, err := d.policy.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
 	wants(t, "plan", err, nil)
 	if plan.GetTotal().GetFiles() != 20 || plan.GetScope().GetFiles() != 21 || plan.GetRemoves().GetFiles() != 20 || plan.GetRules()[0].GetKept().GetFiles() != 1 || plan.GetStale() {
 		t.Errorf("%v", plan)
 	}
-	again, err := d.PlanPolicy(root, &pb.PlanPolicyRequest{Text: cold("enforce", "")})
+	again, err := d.policy.PlanPolicy(root, &pb.PlanPolicyRequest{Text: cold("enforce", "")})
 	wants(t, "plan of a text", err, nil)
 	if again.GetDigest() != plan.GetDigest() || again.GetPolicyDigest() != plan.GetPolicyDigest() {
 		t.Errorf("the same plan is another one: %v", again)
@@ -183,14 +183,14 @@ func TestPlansChangeNothing(t *testing.T) {
 			t.Errorf("%v", item)
 		}
 	}
-	_, err = d.SimulatePolicy(root, &pb.SimulatePolicyRequest{Policy: "cold", Days: 3, From: timestamppb.New(d.wall.Add(time.Hour))})
+	_, err = d.policy.SimulatePolicy(root, &pb.SimulatePolicyRequest{Policy: "cold", Days: 3, From: timestamppb.New(d.wall.Add(time.Hour))})
 	wants(t, "simulate", err, nil)
-	explained, err := d.ExplainFile(root, &pb.ExplainFileRequest{Location: "project:runs/keep.txt"})
+	explained, err := d.policy.ExplainFile(root, &pb.ExplainFileRequest{Location: "project:runs/keep.txt"})
 	wants(t, "explain", err, nil)
 	if len(explained.GetPolicies()) != 1 || !strings.HasPrefix(explained.GetPolicies()[0].GetReason(), "keep by rule text: name") {
 		t.Errorf("%v", explained)
 	}
-	_, err = d.ListPolicies(root, &pb.ListPoliciesRequest{})
+	_, err = d.policy.ListPolicies(root, &pb.ListPoliciesRequest{})
 	wants(t, "list", err, nil)
 	if d.dump(t) != before {
 		t.Error("something has changed")
@@ -205,7 +205,7 @@ func TestPlansChangeNothing(t *testing.T) {
 		t.Error("eve sees something")
 	}
 	for _, id := range []string{"", "../ledger", task.NewID(d.wall)} {
-		wants(t, "a plan that is none", d.GetPlan(&pb.GetPlanRequest{Id: id}, &planStream{ctx: root}), mover.ErrNotExist)
+		wants(t, "a plan that is none", d.policy.GetPlan(&pb.GetPlanRequest{Id: id}, &planStream{ctx: root}), mover.ErrNotExist)
 	}
 }
 
@@ -214,7 +214,7 @@ func TestPlansChangeNothing(t *testing.T) {
 //safety:5 with tiering/policy/run TestDecisions
 func TestRunPlan(t *testing.T) {
 	d := policed(t, cold("enforce", "  limits: {files: 15}\n"))
-	plan, err := d.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
+	plan, err := d.policy.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
 	wants(t, "plan", err, nil)
 	if plan.GetTotal().GetFiles() != 15 {
 		t.Fatalf("%v", plan)
@@ -224,13 +224,13 @@ func TestRunPlan(t *testing.T) {
 	d.scans(t, "project", tree)
 	d.add(root, "set", "project:runs/old-18", 1) // it is a part of something by now
 
-	first, err := d.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
+	first, err := d.policy.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
 	wants(t, "run", err, nil)
-	_, err = d.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
+	_, err = d.policy.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
 	wants(t, "run again", err, nil)
-	other, err := d.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
+	other, err := d.policy.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
 	wants(t, "plan", err, nil)
-	_, err = d.RunPlan(root, &pb.RunPlanRequest{Plan: other.GetId()})
+	_, err = d.policy.RunPlan(root, &pb.RunPlanRequest{Plan: other.GetId()})
 	wants(t, "another run beside it", err, mover.ErrHeld)
 
 	names := d.works(t, 0)
@@ -241,13 +241,13 @@ func TestRunPlan(t *testing.T) {
 	if r.GetId() != first.GetId() || r.GetState() != run.Done || r.GetDone().GetFiles() != 13 || r.GetSkipped() != 2 || r.GetKeptUntil() == nil {
 		t.Errorf("%v", r)
 	}
-	explained, err := d.ExplainFile(root, &pb.ExplainFileRequest{Location: "project:runs/old-17"})
+	explained, err := d.policy.ExplainFile(root, &pb.ExplainFileRequest{Location: "project:runs/old-17"})
 	wants(t, "explain", err, nil)
 	if len(explained.GetRuns()) != 1 {
 		t.Errorf("%v", explained)
 	}
 
-	_, err = d.UndoRun(root, &pb.UndoRunRequest{Id: r.GetId()})
+	_, err = d.policy.UndoRun(root, &pb.UndoRunRequest{Id: r.GetId()})
 	wants(t, "undo", err, nil)
 	if names := d.works(t, 0); len(names) != 15 {
 		t.Errorf("%q", names)
@@ -261,11 +261,11 @@ func TestRunPlan(t *testing.T) {
 func TestChanges(t *testing.T) {
 	for action, want := range map[string]*pb.Tiering{"{type: setLayout, layout: advised}": {Layout: "advised"}, "{type: release, hsm: true}": {Release: true}} {
 		d := policed(t, strings.Replace(cold("enforce", ""), "{type: migrate, to: archive}", action, 1))
-		plan, err := d.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
+		plan, err := d.policy.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
 		wants(t, "plan", err, nil)
-		_, err = d.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
+		_, err = d.policy.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
 		wants(t, "run", err, nil)
-		wants(t, "tend", d.tendPolicies(t.Context()), nil)
+		wants(t, "tend", d.policy.tendPolicies(t.Context()), nil)
 		d.give()
 		for _, l := range d.taken {
 			spec := l.GetSpec()
@@ -276,7 +276,7 @@ func TestChanges(t *testing.T) {
 		if names := d.works(t, 0); len(names) != 20 {
 			t.Errorf("%s: %q", action, names)
 		}
-		_, err = d.UndoRun(root, &pb.UndoRunRequest{Id: plan.GetId()})
+		_, err = d.policy.UndoRun(root, &pb.UndoRunRequest{Id: plan.GetId()})
 		wants(t, "undo", err, mover.ErrRefused)
 	}
 }
@@ -284,9 +284,9 @@ func TestChanges(t *testing.T) {
 // TestNotify: what a rule has to tell is said in the record of a run.
 func TestNotify(t *testing.T) {
 	d := policed(t, strings.Replace(cold("enforce", ""), "action: keep}", "action: {type: notify, who: [ada, opal], message: look at these}}", 1))
-	plan, err := d.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
+	plan, err := d.policy.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
 	wants(t, "plan", err, nil)
-	r, err := d.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
+	r, err := d.policy.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
 	wants(t, "run", err, nil)
 	if n := r.GetNotices(); len(n) != 1 || n[0] != "to ada, opal: rule text: 1 file, 10 B: look at these" {
 		t.Errorf("%q", n)
@@ -304,7 +304,7 @@ func TestMayRun(t *testing.T) {
 	}{
 		{"as it was planned", cold("enforce", ""), func(*desk) {}, nil},
 		{"in the mode plan", cold("plan", ""), func(*desk) {}, mover.ErrRefused},
-		{"changed since", cold("enforce", ""), func(d *desk) { d.policy(t, cold("enforce", "  limits: {files: 3}\n")) }, mover.ErrConflict},
+		{"changed since", cold("enforce", ""), func(d *desk) { d.withPolicy(t, cold("enforce", "  limits: {files: 3}\n")) }, mover.ErrConflict},
 		{"gone since", cold("enforce", ""), func(d *desk) { d.o.Policies = nil }, mover.ErrNotExist},
 		{"by facts that are too old", cold("enforce", ""), func(d *desk) { d.pass(25 * time.Hour) }, mover.ErrRefused},
 		{"what nobody can do", strings.Replace(cold("enforce", ""), "{type: migrate, to: archive}", "release", 1), func(*desk) {}, nil}, // none is released: there are no copies
@@ -312,22 +312,22 @@ func TestMayRun(t *testing.T) {
 	} {
 		t.Run(row.what, func(t *testing.T) {
 			d := policed(t, row.text)
-			plan, err := d.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
+			plan, err := d.policy.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
 			wants(t, "plan", err, nil)
 			row.then(d)
-			_, err = d.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
+			_, err = d.policy.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
 			wants(t, row.what, err, row.kind)
 		})
 	}
 	d := policed(t, cold("enforce", ""))
-	plan, err := d.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
+	plan, err := d.policy.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
 	wants(t, "plan", err, nil)
-	_, err = d.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
+	_, err = d.policy.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
 	wants(t, "run", err, nil)
-	text, err := os.ReadFile(d.planFile(plan.GetId()))
+	text, err := os.ReadFile(d.policy.planFile(plan.GetId()))
 	wants(t, "read", err, nil)
 	text[len(text)/2] ^= 1
-	wants(t, "damage", os.WriteFile(d.planFile(plan.GetId()), text, 0o600), nil)
+	wants(t, "damage", os.WriteFile(d.policy.planFile(plan.GetId()), text, 0o600), nil)
 	if names := d.works(t, 0); len(names) > 0 {
 		t.Errorf("a damaged plan is run: %q", names)
 	}
@@ -359,12 +359,12 @@ func TestPlanHasRoom(t *testing.T) {
 				vault.Cache = &config.Cache{High: 90, Low: 80}
 			}
 			d.conf.Tiers["vault"] = vault
-			plan, err := d.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
+			plan, err := d.policy.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
 			wants(t, "plan", err, nil)
 			if row.free > 0 {
-				d.agents["n1"].room["vault"] = &agentv1.Room{Tier: "vault", TotalBytes: 200_000, FreeBytes: row.free}
+				d.scheduler.agents["n1"].room["vault"] = &agentv1.Room{Tier: "vault", TotalBytes: 200_000, FreeBytes: row.free}
 			}
-			_, err = d.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
+			_, err = d.policy.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
 			wants(t, "run", err, row.kind)
 			if err != nil && !strings.Contains(err.Error(), "it brings 19.7 KiB to vault, which has room for") {
 				t.Error(err)
@@ -378,9 +378,9 @@ func TestPlanHasRoom(t *testing.T) {
 //safety:5 with TestPlansChangeNothing
 func TestErrorsStop(t *testing.T) {
 	d := policed(t, cold("enforce", ""))
-	plan, err := d.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
+	plan, err := d.policy.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
 	wants(t, "plan", err, nil)
-	_, err = d.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
+	_, err = d.policy.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
 	wants(t, "run", err, nil)
 	d.works(t, 12)
 	r := d.runsThat(t)[0]
@@ -418,7 +418,7 @@ func TestSchedule(t *testing.T) {
 	d.close()
 	d.open()
 	d.o.Catalog = files
-	d.policy(t, cold("enforce", nightly))
+	d.withPolicy(t, cold("enforce", nightly))
 	runs(d, 1)
 	d.pass(3 * day) // three nights with nobody there
 	d.started = d.wall
@@ -461,9 +461,9 @@ func TestScheduledModes(t *testing.T) {
 			t.Fatalf("%v", r)
 		}
 		_, id, _ := strings.Cut(r[0].GetWhy(), "--plan ")
-		_, err := d.RunPlan(root, &pb.RunPlanRequest{Plan: id})
+		_, err := d.policy.RunPlan(root, &pb.RunPlanRequest{Plan: id})
 		wants(t, "approve", err, mover.ErrPermission)
-		_, err = d.RunPlan(as("opal", 1042), &pb.RunPlanRequest{Plan: id})
+		_, err = d.policy.RunPlan(as("opal", 1042), &pb.RunPlanRequest{Plan: id})
 		wants(t, "approve", err, nil)
 		if names := d.works(t, 0); len(names) != 20 {
 			t.Errorf("%q", names)
@@ -474,7 +474,7 @@ func TestScheduledModes(t *testing.T) {
 		d.started = d.wall
 		d.works(t, 0)
 		list := func() *pb.Policy {
-			answer, err := d.ListPolicies(root, &pb.ListPoliciesRequest{})
+			answer, err := d.policy.ListPolicies(root, &pb.ListPoliciesRequest{})
 			wants(t, "list", err, nil)
 			return answer.GetPolicies()[0]
 		}
@@ -487,8 +487,8 @@ func TestScheduledModes(t *testing.T) {
 		if p.GetAnnounced().GetTotal().GetFiles() != 20 {
 			t.Fatalf("%v", p)
 		}
-		wants(t, "old plans", os.Chtimes(d.planFile(p.GetAnnounced().GetId()), time.Time{}, time.Now().Add(-2*planKept)), nil)
-		wants(t, "sweep", d.sweepPlans(t.Context()), nil)
+		wants(t, "old plans", os.Chtimes(d.policy.planFile(p.GetAnnounced().GetId()), time.Time{}, time.Now().Add(-2*planKept)), nil)
+		wants(t, "sweep", d.policy.sweepPlans(t.Context()), nil)
 		o, started := d.o, d.started
 		d.close()
 		d.open()
@@ -509,7 +509,7 @@ func TestScheduledModes(t *testing.T) {
 	})
 	t.Run("too old", func(t *testing.T) {
 		d := night(t, cold("enforce", nightly+"  source: {maxStaleness: 1h}\n"))
-		wants(t, "tend", d.tendPolicies(t.Context()), nil)
+		wants(t, "tend", d.policy.tendPolicies(t.Context()), nil)
 		d.give()
 		var scan string
 		for id, l := range d.taken {
@@ -540,7 +540,7 @@ func TestScheduledModes(t *testing.T) {
 func TestWatermark(t *testing.T) {
 	d := policed(t, cold("enforce", "  trigger: [{tier: project, high: 85, low: 70, holdFor: 10m}]\n  source: {maxStaleness: 300d}\n"))
 	full := func(free int64) {
-		for _, n := range d.agents {
+		for _, n := range d.scheduler.agents {
 			n.room = map[string]*agentv1.Room{"project": {Tier: "project", TotalBytes: 100, FreeBytes: free}}
 		}
 	}
@@ -574,7 +574,7 @@ func TestWatermark(t *testing.T) {
 // TestAbove: each watermark looks at what it names, and says how much has to go until it is at its low mark.
 func TestAbove(t *testing.T) {
 	d := catalogued(t, authz.Input{})
-	for _, n := range d.agents {
+	for _, n := range d.scheduler.agents {
 		n.room = map[string]*agentv1.Room{"project": {Tier: "project", TotalBytes: 1000, FreeBytes: 500, TotalFiles: 100, FreeFiles: 5, Parts: []*agentv1.RoomPart{
 			{Kind: "ost", Name: "0", TotalBytes: 100, FreeBytes: 5}, {Kind: "ost", Name: "1", TotalBytes: 100, FreeBytes: 60},
 			{Kind: "pool", Name: "flash", TotalBytes: 100, FreeBytes: 10}, {Kind: "project", Name: "vision", TotalBytes: 200, FreeBytes: 20, TotalFiles: 10, FreeFiles: 9}, {Kind: "project", Name: "nlp"}}}}
@@ -598,7 +598,7 @@ func TestAbove(t *testing.T) {
 		{policy.Trigger{High: 85, Project: "nlp"}, 0, 0, false},
 	} {
 		row.trigger.Tier = "project"
-		if need, is := d.above(&row.trigger); is != row.is || need.Bytes != row.bytes || need.Files != row.files {
+		if need, is := d.policy.above(&row.trigger); is != row.is || need.Bytes != row.bytes || need.Files != row.files {
 			t.Errorf("%+v: %v, %+v", row.trigger, is, need)
 		}
 	}
@@ -607,13 +607,13 @@ func TestAbove(t *testing.T) {
 // TestEndKept: what a run has moved aside is removed when it was kept for long enough, and plans that nobody needs go.
 func TestEndKept(t *testing.T) {
 	d := catalogued(t, authz.Input{})
-	d.policy(t, strings.Replace(strings.ReplaceAll(cold("enforce", ""), "project:", "scratch:"), "{type: migrate, to: archive}", "purge", 1))
+	d.withPolicy(t, strings.Replace(strings.ReplaceAll(cold("enforce", ""), "project:", "scratch:"), "{type: migrate, to: archive}", "purge", 1))
 	d.scans(t, "scratch", aged(d.wall, 4))
 	d.pass(2 * day)
 	d.scans(t, "scratch", aged(d.wall.Add(-2*day), 4))
-	plan, err := d.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
+	plan, err := d.policy.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
 	wants(t, "plan", err, nil)
-	_, err = d.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
+	_, err = d.policy.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
 	wants(t, "run", err, nil)
 	if names := d.works(t, 0); len(names) != 8 { // on two nodes
 		t.Fatalf("%q", names)
@@ -622,14 +622,14 @@ func TestEndKept(t *testing.T) {
 	if len(r.GetPlaces()) != 2 {
 		t.Errorf("%v", r)
 	}
-	wants(t, "keep", d.endKept(t.Context()), nil)
+	wants(t, "keep", d.policy.endKept(t.Context()), nil)
 	d.give()
 	if len(d.taken) != 0 {
 		t.Errorf("%v", d.taken)
 	}
 	d.pass(8 * day)
-	wants(t, "end", d.endKept(t.Context()), nil)
-	wants(t, "end", d.endKept(t.Context()), nil)
+	wants(t, "end", d.policy.endKept(t.Context()), nil)
+	wants(t, "end", d.policy.endKept(t.Context()), nil)
 	d.give()
 	var gone []string
 	for _, l := range d.taken {
@@ -640,17 +640,17 @@ func TestEndKept(t *testing.T) {
 	if !slices.Equal(gone, []string{at + " n1", at + " n2"}) {
 		t.Errorf("%q", gone)
 	}
-	_, err = d.UndoRun(root, &pb.UndoRunRequest{Id: r.GetId()})
+	_, err = d.policy.UndoRun(root, &pb.UndoRunRequest{Id: r.GetId()})
 	wants(t, "undo", err, mover.ErrRefused)
 
-	unused, err := d.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
+	unused, err := d.policy.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
 	wants(t, "plan", err, nil)
 	long := time.Now().Add(-planKept - time.Hour)
 	for _, id := range []string{plan.GetId(), unused.GetId()} {
-		wants(t, "age", os.Chtimes(d.planFile(id), long, long), nil)
+		wants(t, "age", os.Chtimes(d.policy.planFile(id), long, long), nil)
 	}
-	wants(t, "sweep", d.sweepPlans(t.Context()), nil)
-	left, _ := filepath.Glob(filepath.Join(d.plans(), "*"))
+	wants(t, "sweep", d.policy.sweepPlans(t.Context()), nil)
+	left, _ := filepath.Glob(filepath.Join(d.policy.plans(), "*"))
 	if len(left) != 1 || filepath.Base(left[0]) != plan.GetId() {
 		t.Errorf("%q", left)
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // present finds the replica of a version on a tier, a whole one before others.
-func (s *Service) present(tx *state.Tx, op, dataset, digest, tier, node string) (found *pb.Replica, err error) {
+func (s *treeFacts) present(tx *state.Tx, op, dataset, digest, tier, node string) (found *pb.Replica, err error) {
 	v, err := findVersion(tx, op, dataset, digest)
 	if err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func (s *Service) present(tx *state.Tx, op, dataset, digest, tier, node string) 
 		}
 	}
 	if _, known := s.conf().Tiers[tier]; found == nil && tier != "" && !known {
-		return nil, s.noTier(op, tier)
+		return nil, s.c.tiers.noTier(op, tier)
 	}
 	if found == nil {
 		on := firstOf(tier, "any place outside of the tiers")
@@ -35,13 +35,13 @@ func (s *Service) present(tx *state.Tx, op, dataset, digest, tier, node string) 
 }
 
 // nodeOf is the node that is meant on a tier: none where all share it.
-func (s *Service) nodeOf(tier, node string, c authz.Caller) string {
+func (s *treeFacts) nodeOf(tier, node string, c authz.Caller) string {
 	t, known := s.conf().Tiers[tier]
 	switch {
 	case known && !t.NodeLocal:
 		return ""
 	case known && node == "":
-		return s.here(c)
+		return s.c.here(c)
 	}
 	return node
 }

@@ -30,16 +30,16 @@ func TestForgetTasks(t *testing.T) {
 	d.pass(endedKept)
 	young := d.done(submit("project:young"), nil, 0)
 	begun := timestamppb.New(old.GetCreateTime().AsTime())
-	before, err := d.GetUsage(root, &pb.GetUsageRequest{Since: begun})
+	before, err := d.usage.GetUsage(root, &pb.GetUsageRequest{Since: begun})
 	wants(t, "usage", err, nil)
 	d.pass(time.Hour)
-	for _, c := range d.chores() {
+	for _, c := range d.datasets.chores() {
 		wants(t, c.what, c.do(t.Context()), nil)
 	}
 	for id, want := range map[string]error{old.GetId(): mover.ErrNotExist, waits.GetId(): nil, young.GetId(): nil} {
 		wants(t, id, second(d.GetTask(root, &pb.GetTaskRequest{Id: id})), want)
 	}
-	after, err := d.GetUsage(root, &pb.GetUsageRequest{Since: begun})
+	after, err := d.usage.GetUsage(root, &pb.GetUsageRequest{Since: begun})
 	if wants(t, "usage", err, nil); len(before.GetUsage()) != 2 || len(after.GetUsage()) != 2 {
 		t.Errorf("usage was %v and is %v", before, after)
 	}

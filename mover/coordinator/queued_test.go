@@ -30,23 +30,23 @@ func TestQueuedBeforeACrash(t *testing.T) {
 	})
 	start := func() {
 		d.start()
-		d.Service.queue = queue.New(queue.Options{Window: window, Refill: d.refill})
+		d.Service.scheduler.queue = queue.New(queue.Options{Window: window, Refill: d.scheduler.refill})
 	}
 	start()
 	led := map[pb.TaskClass][]string{}
 	for round := 0; ; round++ {
 		if round%4 == 3 { // it crashes, and what it has just taken is recorded nowhere
-			for _, f := range d.fair() {
-				_, _, err := d.Service.queue.Take(t.Context(), f.name)
+			for _, f := range d.scheduler.fair() {
+				_, _, err := d.Service.scheduler.queue.Take(t.Context(), f.name)
 				wants(t, "take", err, nil)
 			}
 			d.close()
 			start()
 		}
 		d.attend("n1")
-		d.discover(t.Context())
-		d.agents["n1"].leads = slots
-		d.giveLeads(t.Context())
+		d.scheduler.discover(t.Context())
+		d.scheduler.agents["n1"].leads = slots
+		d.scheduler.giveLeads(t.Context())
 		leads := leadsOf(d.orders["n1"])
 		if len(leads) == 0 {
 			break
@@ -57,7 +57,7 @@ func TestQueuedBeforeACrash(t *testing.T) {
 				t.Fatalf("a task of %v is led while a restore waits", class)
 			}
 			led[class] = append(led[class], l.GetTask().GetId())
-			_, err := d.Finish(asAgent("n1"), &agentv1.FinishRequest{Task: l.GetTask().GetId(), Epoch: l.GetEpoch(), Report: &pb.Report{}})
+			_, err := d.scheduler.Finish(asAgent("n1"), &agentv1.FinishRequest{Task: l.GetTask().GetId(), Epoch: l.GetEpoch(), Report: &pb.Report{}})
 			wants(t, "finish", err, nil)
 		}
 	}

@@ -35,7 +35,7 @@ func (h holdings) of(account string, what quota.Resource) (n int64) {
 
 // countHoldings begins to count what accounts hold. No caller is answered before all is counted: nothing would be known to be held. A million tasks take
 // some seconds.
-func (s *Service) countHoldings(ctx context.Context) error {
+func (s *usageServer) countHoldings(ctx context.Context) error {
 	one := func(add func(holding, int64), owner *pb.Account, what quota.Resource) {
 		add(holding{state.User(owner), what}, 1)
 	}
@@ -64,7 +64,7 @@ func (s *Service) countHoldings(ctx context.Context) error {
 }
 
 // limitsFor are the quotas of a caller.
-func (s *Service) limitsFor(c authz.Caller) quota.Limits {
+func (s *usageServer) limitsFor(c authz.Caller) quota.Limits {
 	return limitsOf(s.conf(), accountOf(c), c.Groups, s.rules().Roles(c))
 }
 
@@ -81,7 +81,7 @@ func limitsOf(c *config.Config, a *pb.Account, groups, roles []string) quota.Lim
 }
 
 // mayHold says why a caller may not have one more of a resource.
-func (s *Service) mayHold(c authz.Caller, what quota.Resource) error {
+func (s *usageServer) mayHold(c authz.Caller, what quota.Resource) error {
 	if err := s.ledger.Admits(); err != nil && what != quota.Requests { // a key may be of what frees room
 		return err
 	}
@@ -90,7 +90,7 @@ func (s *Service) mayHold(c authz.Caller, what quota.Resource) error {
 }
 
 // mayHoldTask says why a caller may not have one more task. What ended first is forgotten for it.
-func (s *Service) mayHoldTask(tx *state.Tx, c authz.Caller, t *pb.Task) error {
+func (s *usageServer) mayHoldTask(tx *state.Tx, c authz.Caller, t *pb.Task) error {
 	if err := s.mayHold(c, quota.Tasks); err != nil {
 		return err
 	}
@@ -125,25 +125,25 @@ func (u usedSlots) add(l *lead, n int) {
 	}
 }
 
-// addLead notes a lead. Service.mu is held, as in all below.
-func (s *Service) addLead(l *lead) {
-	s.leads[l.task.GetId()] = l
-	s.slots.add(l, 1)
+// addLead notes a lead. scheduler.mu is held, as in all below.
+func (s *usageServer) addLead(l *lead) {
+	s.c.scheduler.leads[l.task.GetId()] = l
+	s.c.scheduler.slots.add(l, 1)
 }
 
-func (s *Service) dropLead(l *lead) {
-	delete(s.leads, l.task.GetId())
-	s.slots.add(l, -1)
+func (s *usageServer) dropLead(l *lead) {
+	delete(s.c.scheduler.leads, l.task.GetId())
+	s.c.scheduler.slots.add(l, -1)
 }
 
 // slotsFull says whether an account has as many of the slots of an agent as it may.
-func (s *Service) slotsFull(n *node, owner *pb.Account) bool {
-	used := s.slots[n.name]
+func (s *usageServer) slotsFull(n *node, owner *pb.Account) bool {
+	used := s.c.scheduler.slots[n.name]
 	return used[state.User(owner)] > 0 && used[state.User(owner)] >= limitsOf(s.conf(), owner, nil, nil).Slots(n.slots)
 }
 
 // quotasOf tells a caller what it holds, and may.
-func (s *Service) quotasOf(c authz.Caller) (all []*pb.Quota) {
+func (s *usageServer) quotasOf(c authz.Caller) (all []*pb.Quota) {
 	limits, account := s.limitsFor(c), state.User(accountOf(c))
 	for _, r := range quota.All {
 		used, limit := s.holdings.of(account, r), limits[r]
@@ -159,11 +159,11 @@ func (s *Service) quotasOf(c authz.Caller) (all []*pb.Quota) {
 }
 
 // slotsOf is the largest part of the slots of an agent that an account has, in percent.
-func (s *Service) slotsOf(account string) (most int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for name, used := range s.slots {
-		if n := s.agents[name]; n != nil {
+func (s *usageServer) slotsOf(account string) (most int64) {
+	s.c.scheduler.mu.Lock()
+	defer s.c.scheduler.mu.Unlock()
+	for name, used := range s.c.scheduler.slots {
+		if n := s.c.scheduler.agents[name]; n != nil {
 			most = max(most, int64(100*used[account]/max(n.slots, 1)))
 		}
 	}
@@ -171,11 +171,11 @@ func (s *Service) slotsOf(account string) (most int64) {
 }
 
 // journalsOf is the most that an account has in the journals of an agent, by what that told last, and may have there.
-func (s *Service) journalsOf(account string, limit int64) (used, of int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *usageServer) journalsOf(account string, limit int64) (used, of int64) {
+	s.c.scheduler.mu.Lock()
+	defer s.c.scheduler.mu.Unlock()
 	of = limit
-	for _, n := range s.agents {
+	for _, n := range s.c.scheduler.agents {
 		if j := n.journals[account]; j.GetBytes() > used {
 			used, of = j.GetBytes(), j.GetLimit()
 		}

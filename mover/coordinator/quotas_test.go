@@ -63,8 +63,11 @@ func TestQuotas(t *testing.T) {
 			if key != "" {
 				r.IdempotencyKey = fmt.Sprint(key, i)
 			}
-			l, err := d.AcquireLease(ctx, r)
-			return func() { _, err := d.DropLease(ctx, &pb.DropLeaseRequest{Id: l.GetId()}); wants(t, "drop", err, nil) }, err
+			l, err := d.datasets.AcquireLease(ctx, r)
+			return func() {
+				_, err := d.datasets.DropLease(ctx, &pb.DropLeaseRequest{Id: l.GetId()})
+				wants(t, "drop", err, nil)
+			}, err
 		}
 	}
 	for _, row := range []struct {
@@ -78,12 +81,12 @@ func TestQuotas(t *testing.T) {
 		{"requests", config.Quota{Requests: most}, lease("key-")},
 		{"datasets", config.Quota{Datasets: most}, func(d *desk, ctx context.Context, i int) (func(), error) {
 			name := fmt.Sprintf("%s-%d", authz.From(ctx).Name, i)
-			x, err := d.AddDataset(ctx, &pb.AddDatasetRequest{Name: name, Location: "project:" + name, Node: "n1"})
+			x, err := d.datasets.AddDataset(ctx, &pb.AddDatasetRequest{Name: name, Location: "project:" + name, Node: "n1"})
 			if err == nil {
 				d.done(x, nil, uint64(i))
 			}
 			return func() {
-				_, err := d.RemoveDataset(ctx, &pb.RemoveDatasetRequest{Name: name})
+				_, err := d.datasets.RemoveDataset(ctx, &pb.RemoveDatasetRequest{Name: name})
 				wants(t, "remove", err, nil)
 			}, err
 		}},
@@ -176,7 +179,7 @@ func TestPagesAreBounded(t *testing.T) {
 // TestSlots: however many tasks an account has, a task of another one begins in the same round.
 func TestSlots(t *testing.T) {
 	d := rationed(t, config.Quota{})
-	for _, a := range d.agents {
+	for _, a := range d.scheduler.agents {
 		a.leads, a.slots = 4, 4
 	}
 	for i := range 24 {
@@ -197,7 +200,7 @@ func TestSlots(t *testing.T) {
 	if d.taken[x.GetId()] == nil {
 		t.Errorf("bob's task is %v", d.state(x.GetId()))
 	}
-	u, err := d.GetUsage(alice, &pb.GetUsageRequest{})
+	u, err := d.usage.GetUsage(alice, &pb.GetUsageRequest{})
 	wants(t, "usage", err, nil)
 	for _, q := range u.GetQuotas() {
 		if want := map[string][2]int64{"slots": {75, 75}, "tasks": {24, config.DefaultQuota.Tasks}}[q.GetResource()]; want[1] != 0 && want != [2]int64{q.GetUsed(), q.GetLimit()} {
@@ -219,7 +222,7 @@ func TestUrgentByRole(t *testing.T) {
 		r.Spec.Class = pb.TaskClass_TASK_CLASS_RESTORE
 		_, err := d.SubmitTask(row.ctx, r)
 		wants(t, row.who+" copies", err, row.kind)
-		_, err = d.Stage(row.ctx, &pb.StageRequest{Source: fmt.Sprintf("/data/%d", len(row.who)), Tier: "scratch", Node: "n1", Class: pb.TaskClass_TASK_CLASS_RESTORE})
+		_, err = d.datasets.Stage(row.ctx, &pb.StageRequest{Source: fmt.Sprintf("/data/%d", len(row.who)), Tier: "scratch", Node: "n1", Class: pb.TaskClass_TASK_CLASS_RESTORE})
 		wants(t, row.who+" stages", err, row.kind)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 )
 
-// tellParts tells the processes of a task what each may read. Service.mu is held.
-func (s *Service) tellParts(l *lead) {
+// tellParts tells the processes of a task what each may read. scheduler.mu is held.
+func (s *scheduler) tellParts(l *lead) {
 	if l.parts == nil || l.closing {
 		return
 	}
@@ -18,7 +18,7 @@ func (s *Service) tellParts(l *lead) {
 	})
 }
 
-// working are the agents that work on a task. Service.mu is held.
+// working are the agents that work on a task. scheduler.mu is held.
 func (l *lead) working() []string {
 	working := []string{l.agent}
 	for _, b := range l.batches {
@@ -30,8 +30,8 @@ func (l *lead) working() []string {
 }
 
 // silent gives up the processes of agents that were silent for a lease: their parts go to
-// others. Service.mu is held.
-func (s *Service) silent(x *parts) {
+// others. scheduler.mu is held.
+func (s *scheduler) silent(x *parts) {
 	for name := range x.of {
 		if n := s.agents[name]; n == nil || s.now().Sub(n.seen) > s.lease {
 			x.lost(name)
@@ -39,9 +39,9 @@ func (s *Service) silent(x *parts) {
 	}
 }
 
-// heardParts takes over what an agent says of its processes that share a limit. Service.mu
+// heardParts takes over what an agent says of its processes that share a limit. scheduler.mu
 // is held.
-func (s *Service) heardParts(n *node, st *agentv1.Status) {
+func (s *scheduler) heardParts(n *node, st *agentv1.Status) {
 	of := map[string]*agentv1.Session{}
 	for _, ses := range st.GetSessions() {
 		if was := of[ses.GetTask()]; was == nil || was.GetPartBytesPerSecond() == 0 {
@@ -63,8 +63,8 @@ func (s *Service) heardParts(n *node, st *agentv1.Status) {
 }
 
 // leaves keeps what the processes of a lead that is over may read, until they have let go.
-// Service.mu is held.
-func (s *Service) leaves(l *lead) {
+// scheduler.mu is held.
+func (s *scheduler) leaves(l *lead) {
 	if l.parts == nil {
 		return
 	}
@@ -74,8 +74,8 @@ func (s *Service) leaves(l *lead) {
 	s.left[l.task.GetId()] = l.parts
 }
 
-// forgetLeft drops the parts of leads that are over, and let go by all. Service.mu is held.
-func (s *Service) forgetLeft() {
+// forgetLeft drops the parts of leads that are over, and let go by all. scheduler.mu is held.
+func (s *scheduler) forgetLeft() {
 	for id, x := range s.left {
 		s.silent(x)
 		if x.enlist(s.now()); len(x.of) == 0 {

@@ -36,7 +36,7 @@ func (u *unseen) Error() string {
 const seenMost = 4
 
 // updateWithProbe makes a durable change, with all the looks that it needs.
-func (s *Service) updateWithProbe(ctx context.Context, do func(*state.Tx) error) error {
+func (s *accessProber) updateWithProbe(ctx context.Context, do func(*state.Tx) error) error {
 	for range seenMost {
 		err := s.ledger.Update(ctx, state.Durable, do)
 		var u *unseen
@@ -53,8 +53,8 @@ func (s *Service) updateWithProbe(ctx context.Context, do func(*state.Tx) error)
 // mayHave says why a caller may not have a replica. One that this service has made requires read access
 // to one of its sources. The rules decide that for a bucket, a look (*unseen) for a file system.
 // Without a source left, the caller needs a bucket with a copy that it may read, or it owns the replica.
-func (s *Service) mayHave(tx *state.Tx, c authz.Caller, project string, r *pb.Replica) error {
-	if err := s.mayUseAt(c, project, r.GetLocation(), false); err != nil || r.GetDataset() == "" || !managed(r) {
+func (s *accessProber) mayHave(tx *state.Tx, c authz.Caller, project string, r *pb.Replica) error {
+	if err := s.c.mayUseAt(c, project, r.GetLocation(), false); err != nil || r.GetDataset() == "" || !managed(r) {
 		return err
 	}
 	sources, err := s.origins(tx, c, project, r)
@@ -77,7 +77,7 @@ func (s *Service) mayHave(tx *state.Tx, c authz.Caller, project string, r *pb.Re
 }
 
 // gated reports whether a replica is behind a gate, which lets accounts in one by one.
-func (s *Service) gated(r *pb.Replica) bool {
+func (s *accessProber) gated(r *pb.Replica) bool {
 	return s.conf().Tiers[r.GetTier()].Path != "" && strings.HasSuffix(r.GetLocation(), "/"+dataset.Inside)
 }
 
@@ -93,7 +93,7 @@ type origins struct {
 func (f *origins) none() bool { return len(f.files) == 0 && !f.open && len(f.denied) == 0 }
 
 // origins finds them among the replicas of the same version.
-func (s *Service) origins(tx *state.Tx, c authz.Caller, project string, r *pb.Replica) (*origins, error) {
+func (s *accessProber) origins(tx *state.Tx, c authz.Caller, project string, r *pb.Replica) (*origins, error) {
 	f := &origins{}
 	for other, err := range state.Replicas.All(tx, versionRange(r.GetDataset(), r.GetDigest())) {
 		if err != nil {
@@ -103,7 +103,7 @@ func (s *Service) origins(tx *state.Tx, c authz.Caller, project string, r *pb.Re
 		if other.GetState() != whole || managed(other) && !stored {
 			continue
 		}
-		err := s.mayUseAt(c, project, other.GetLocation(), false)
+		err := s.c.mayUseAt(c, project, other.GetLocation(), false)
 		switch {
 		case managed(other):
 			f.stored = f.stored || err == nil
@@ -119,7 +119,7 @@ func (s *Service) origins(tx *state.Tx, c authz.Caller, project string, r *pb.Re
 }
 
 // inStore reports whether a replica is in a bucket.
-func (s *Service) inStore(r *pb.Replica) bool {
+func (s *accessProber) inStore(r *pb.Replica) bool {
 	l, err := location.Parse(r.GetLocation())
 	return err == nil && (l.Scheme == location.S3 || l.Scheme == location.InTier && s.conf().Tiers[l.Tier].S3 != nil)
 }

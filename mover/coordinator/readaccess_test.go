@@ -45,7 +45,7 @@ func TestMayHave(t *testing.T) {
 		looked = nil
 	}
 	lease := func(ctx context.Context, tier string) error {
-		_, err := d.AcquireLease(ctx, &pb.AcquireLeaseRequest{Dataset: "a", Tier: tier, Node: "n1", Ttl: durationpb.New(time.Hour)})
+		_, err := d.datasets.AcquireLease(ctx, &pb.AcquireLeaseRequest{Dataset: "a", Tier: tier, Node: "n1", Ttl: durationpb.New(time.Hour)})
 		return err
 	}
 	scratch := &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1", LeaseTtl: durationpb.New(time.Hour)}
@@ -53,16 +53,16 @@ func TestMayHave(t *testing.T) {
 	wants(t, "a lease where others have put it", lease(carol, "project"), nil)
 	seen("what this service has not made")
 	d.staged(alice, scratch, 1)
-	wants(t, "who has just staged it", second(d.Stage(alice, scratch)), nil)
+	wants(t, "who has just staged it", second(d.datasets.Stage(alice, scratch)), nil)
 	seen("who has just staged it")
-	wants(t, "a hit", second(d.Stage(bob, scratch)), nil)
+	wants(t, "a hit", second(d.datasets.Stage(bob, scratch)), nil)
 	wants(t, "a lease at once", lease(bob, "scratch"), nil)
 	seen("once for a while", "bob project:a")
-	wants(t, "who may not", second(d.Stage(carol, scratch)), mover.ErrPermission)
+	wants(t, "who may not", second(d.datasets.Stage(carol, scratch)), mover.ErrPermission)
 	wants(t, "nor a lease", lease(carol, "scratch"), mover.ErrPermission)
 	seen("a no counts for nothing", "carol project:a", "carol project:a")
 	d.pass(lookCounts)
-	wants(t, "later", errors.Join(second(d.Stage(alice, scratch)), lease(bob, "scratch")), nil)
+	wants(t, "later", errors.Join(second(d.datasets.Stage(alice, scratch)), lease(bob, "scratch")), nil)
 	seen("later", "alice project:a", "bob project:a")
 
 	// What is staged from a replica that this service has made is no way around it.
@@ -72,7 +72,7 @@ func TestMayHave(t *testing.T) {
 		r, err := state.Replicas.Get(tx, "a", digestOf(1), "project", "", "")
 		if err == nil {
 			r.Level = pb.Level_LEVEL_UNSPECIFIED // so that another one is read
-			err = d.putReplica(tx, r)
+			err = d.datasets.putReplica(tx, r)
 		}
 		return err
 	}); err != nil {
@@ -89,8 +89,8 @@ func TestMayHave(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	wants(t, "who staged it", second(d.Stage(alice, scratch)), nil)
-	wants(t, "another one", second(d.Stage(bob, scratch)), mover.ErrPermission)
+	wants(t, "who staged it", second(d.datasets.Stage(alice, scratch)), nil)
+	wants(t, "another one", second(d.datasets.Stage(bob, scratch)), mover.ErrPermission)
 	seen("nobody can look", "alice is let in")
 }
 
@@ -109,8 +109,8 @@ func TestMayHaveOfABucket(t *testing.T) {
 	d.add(as("alice", 1001), "a", "archive:vision/a", 1)
 	r := &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"}
 	d.staged(as("alice", 1001), r, 1)
-	wants(t, "a member", second(d.Stage(as("bob", 1002), r)), nil)
-	wants(t, "of another project", second(d.Stage(as("carol", 1003), r)), mover.ErrPermission)
+	wants(t, "a member", second(d.datasets.Stage(as("bob", 1002), r)), nil)
+	wants(t, "of another project", second(d.datasets.Stage(as("carol", 1003), r)), mover.ErrPermission)
 }
 
 // Many who come at once wait for one look; and what is remembered has a bound.
@@ -123,7 +123,7 @@ func TestLooks(t *testing.T) {
 	d.sees = func(*unseen) error { n++; <-begin; return nil }
 	var all sync.WaitGroup
 	for range 20 {
-		all.Go(func() { wants(t, "one of many", second(d.Stage(as("bob", 1002), r)), nil) })
+		all.Go(func() { wants(t, "one of many", second(d.datasets.Stage(as("bob", 1002), r)), nil) })
 	}
 	close(begin)
 	all.Wait()

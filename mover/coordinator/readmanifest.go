@@ -23,8 +23,8 @@ func reads(t *pb.Task) bool {
 
 // compares says whether a task compares each file with the manifest. It does when it copies the dataset to a user's path, and when it
 // is in a swarm. Wrong data of another node is then read from the source instead. mu is held.
-func (s *Service) compares(t *pb.Task) bool {
-	for _, x := range s.swarms {
+func (s *datasetServer) compares(t *pb.Task) bool {
+	for _, x := range s.c.scheduler.swarms {
 		if _, member := x.stagers[t.GetId()]; member {
 			return true
 		}
@@ -34,14 +34,14 @@ func (s *Service) compares(t *pb.Task) bool {
 
 // ReadManifest implements agentv1.LinkServiceServer. The task holds a replica of the
 // dataset, so its manifest stays.
-func (s *Service) ReadManifest(r *agentv1.ReadManifestRequest, stream grpc.ServerStreamingServer[agentv1.ReadManifestResponse]) error {
-	s.mu.Lock()
-	l, err := s.held(stream.Context(), r.GetTask(), r.GetEpoch())
+func (s *datasetServer) ReadManifest(r *agentv1.ReadManifestRequest, stream grpc.ServerStreamingServer[agentv1.ReadManifestResponse]) error {
+	s.c.scheduler.mu.Lock()
+	l, err := s.c.agents.held(stream.Context(), r.GetTask(), r.GetEpoch())
 	var digest string
 	if err == nil && task.Of(l.task.GetSpec()).Brings() {
 		_, digest, _ = strings.Cut(l.task.GetDataset(), "@")
 	}
-	s.mu.Unlock()
+	s.c.scheduler.mu.Unlock()
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ import (
 // one for ever, by a copy to there that is paused; and why would tell an account of tasks that it may not see.
 
 // addresses are those of a location of a task: as it is spelled, and without symbolic links.
-func (s *Service) addresses(t *pb.Task, place string) []string {
+func (s *scheduler) addresses(t *pb.Task, place string) []string {
 	node := t.GetSpec().GetNode()
 	at := []string{address(place, node, s.conf())}
 	for _, r := range t.GetRealPaths() {
@@ -38,7 +38,7 @@ func meet(a, b []string) bool {
 }
 
 // spellings are the ways in which another task can name a place of one, or the root of a tier that lies in it.
-func (s *Service) spellings(t *pb.Task, place string) (all []string) {
+func (s *scheduler) spellings(t *pb.Task, place string) (all []string) {
 	texts := []string{place}
 	for _, r := range t.GetRealPaths() {
 		if r.GetLocation() == place {
@@ -97,12 +97,12 @@ func toldAs(other, t *pb.Task) string {
 }
 
 // meets says whether a task brings data to where another one reads, concerns that, and was submitted before it.
-func (s *Service) meets(writer, reader *pb.Task, place string) bool {
+func (s *scheduler) meets(writer, reader *pb.Task, place string) bool {
 	return submittedBefore(writer, reader) && concerns(writer, reader) && meet(s.addresses(reader, place), s.addresses(writer, writer.GetSpec().GetTarget()))
 }
 
 // first finds one of the tasks that were submitted before another one and meet one of its places.
-func (s *Service) first(t *pb.Task, places []string, find finder, is func(tx *state.Tx, other *pb.Task, place string) (bool, error)) (found *pb.Task, at string, err error) {
+func (s *scheduler) first(t *pb.Task, places []string, find finder, is func(tx *state.Tx, other *pb.Task, place string) (bool, error)) (found *pb.Task, at string, err error) {
 	err = s.ledger.View(func(tx *state.Tx) error {
 		for _, place := range places {
 			for _, text := range s.spellings(t, place) {
@@ -129,7 +129,7 @@ func (s *Service) first(t *pb.Task, places []string, find finder, is func(tx *st
 type finder func(tx *state.Tx, place, last string) iter.Seq2[*pb.Task, error]
 
 // behind says for which earlier task one waits, because that brings data to where it reads; empty is none.
-func (s *Service) behind(t *pb.Task) string {
+func (s *scheduler) behind(t *pb.Task) string {
 	w, place, err := s.first(t, state.Reads(t), state.Bringing, func(_ *state.Tx, w *pb.Task, place string) (bool, error) { return s.meets(w, t, place), nil })
 	switch {
 	case err != nil:
@@ -143,7 +143,7 @@ func (s *Service) behind(t *pb.Task) string {
 func unreadable(err error) string { return "the tasks before it can not be read: " + err.Error() }
 
 // halfBrought says why a task may not read: what it has waited for has left a part of the data.
-func (s *Service) halfBrought(tx *state.Tx, t *pb.Task) error {
+func (s *scheduler) halfBrought(tx *state.Tx, t *pb.Task) error {
 	for _, place := range state.Reads(t) {
 		last, err := s.lastBrought(tx, t, place)
 		if err != nil {
@@ -194,7 +194,7 @@ func ending(t *pb.Task) string {
 
 // lastBrought are the last tasks, one for each source and target, that have brought data to where a task reads since that was submitted. They are those that
 // it had to wait for, and those that did the same again.
-func (s *Service) lastBrought(tx *state.Tx, t *pb.Task, place string) (last map[string]*pb.Task, err error) {
+func (s *scheduler) lastBrought(tx *state.Tx, t *pb.Task, place string) (last map[string]*pb.Task, err error) {
 	last = map[string]*pb.Task{}
 	for _, text := range s.spellings(t, place) {
 		for w, err := range state.Brought(tx, text, t.GetCreateTime()) {

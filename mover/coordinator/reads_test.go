@@ -43,9 +43,9 @@ func TestReadsAfterWriters(t *testing.T) {
 	}
 	aside := func(does func(*desk, *pb.Task)) func(*desk, *pb.Task) { // while the reader's node takes nothing
 		return func(d *desk, w *pb.Task) {
-			d.agents["n2"].drain = true
+			d.scheduler.agents["n2"].drain = true
 			does(d, w)
-			d.agents["n2"].drain = false
+			d.scheduler.agents["n2"].drain = false
 		}
 	}
 	for _, c := range []struct {
@@ -204,7 +204,7 @@ func TestChangesAfterReaders(t *testing.T) {
 	ends := func(failed error) func(*desk, string) {
 		return func(d *desk, id string) { d.give(); wants(d.t.(*testing.T), "finish", d.finish(id, 1, failed), nil) }
 	}
-	drained := func(d *desk, _ string) { d.agents["n1"].drain = true }
+	drained := func(d *desk, _ string) { d.scheduler.agents["n1"].drain = true }
 	submit := func(ctx context.Context, spec *pb.TaskSpec, held bool) func(*desk) (*pb.Task, error) {
 		return func(d *desk) (*pb.Task, error) {
 			return d.SubmitTask(ctx, &pb.SubmitTaskRequest{Spec: spec, Paused: held})
@@ -212,7 +212,7 @@ func TestChangesAfterReaders(t *testing.T) {
 	}
 	purge := func(ctx context.Context) func(*desk) (*pb.Task, error) {
 		return func(d *desk) (*pb.Task, error) {
-			return d.Purge(ctx, &pb.PurgeRequest{Location: "scratch:data", Node: "n1"})
+			return d.datasets.Purge(ctx, &pb.PurgeRequest{Location: "scratch:data", Node: "n1"})
 		}
 	}
 	for _, c := range []struct {
@@ -254,7 +254,7 @@ func TestChangesAfterReaders(t *testing.T) {
 			second, err := c.second(d)
 			wants(t, "submit the second one", err, nil)
 			c.then(d, first.GetId())
-			why := d.Service.overtakes(d.state(second.GetId()))
+			why := d.Service.scheduler.overtakes(d.state(second.GetId()))
 			if c.waits != strings.Contains(why, first.GetId()) {
 				t.Errorf("it waits because %q, want to wait for the first one: %v", why, c.waits)
 			}
@@ -345,7 +345,7 @@ func TestChangesAfterFailedReaders(t *testing.T) {
 			does(c.before)
 			var made *pb.Task
 			if c.remover.GetKind() == pb.TaskKind_TASK_KIND_PURGE {
-				made, err = d.Purge(ann, &pb.PurgeRequest{Location: c.remover.GetTarget(), Node: c.remover.GetNode()})
+				made, err = d.datasets.Purge(ann, &pb.PurgeRequest{Location: c.remover.GetTarget(), Node: c.remover.GetNode()})
 			} else {
 				made, err = d.SubmitTask(ann, &pb.SubmitTaskRequest{Spec: c.remover})
 			}
@@ -470,9 +470,9 @@ func TestLinksAreNotSeen(t *testing.T) {
 	d.give()
 	is(second, task.Queued, "agent n1 looks where links lead in the paths of task "+first.GetId())
 	answer := &agentv1.TellRealRequest{Tasks: []string{first.GetId()}, Places: []*agentv1.RealPlace{{Task: first.GetId(), Location: "project:lnk", Real: "/lustre/project/b"}}}
-	_, err := d.TellReal(asAgent("n2"), answer)
+	_, err := d.paths.TellReal(asAgent("n2"), answer)
 	wants(t, "tell", err, nil)
-	d.learnReal(context.Background())
+	d.paths.learnReal(context.Background())
 	is(first, task.Running, "")
 	if got := d.state(first.GetId()).GetRealPaths(); len(got) != 0 {
 		t.Errorf("of an agent that was not asked %v is believed", got)

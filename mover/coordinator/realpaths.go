@@ -18,6 +18,13 @@ import (
 	"datamove.dev/mover/task/convert"
 )
 
+// pathResolver has agents resolve symbolic links in the locations of tasks.
+type pathResolver struct {
+	*core
+	c         *Service
+	realPaths realPaths
+}
+
 // A symbolic link hides from the text of a path where that leads, and the coordinator may see none of these file systems. So before a task begins beside others,
 // an agent that could work on it resolves its paths, as its owner: no account learns or claims by it what it can not see. One answer is for many
 // tasks. A path that no agent can resolve in time is compared by its text. A task that is alone needs no comparison.
@@ -54,7 +61,7 @@ type toldReal struct {
 }
 
 // placesOf are the places of a task to which links can lead, as far as others care.
-func (s *Service) placesOf(t *pb.Task) (places []*agentv1.ResolvePlace) {
+func (s *pathResolver) placesOf(t *pb.Task) (places []*agentv1.ResolvePlace) {
 	spec := t.GetSpec()
 	add := func(text string, itself bool) {
 		l, err := convert.Locate(text)
@@ -75,7 +82,7 @@ func (s *Service) placesOf(t *pb.Task) (places []*agentv1.ResolvePlace) {
 }
 
 // unresolved notes a task with paths that are not resolved yet.
-func (s *Service) unresolved(t *pb.Task) {
+func (s *pathResolver) unresolved(t *pb.Task) {
 	places := s.placesOf(t)
 	if len(places) == 0 || len(t.GetRealPaths()) > 0 {
 		return
@@ -131,7 +138,7 @@ func (r *realPaths) waited(t *pb.Task, now time.Duration) *unseenTask {
 
 // resolving has agents look where the places of a task are, and those of tasks before it, and says whether the task waits for that; why is empty where that has
 // just begun.
-func (s *Service) resolving(t *pb.Task) (waits bool, why string) {
+func (s *pathResolver) resolving(t *pb.Task) (waits bool, why string) {
 	if len(s.placesOf(t)) == 0 {
 		return false, ""
 	}
@@ -151,16 +158,16 @@ func (s *Service) resolving(t *pb.Task) (waits bool, why string) {
 }
 
 // counting are those of some tasks that another one can have to wait for: those that concern it, and of others those that run, as they may write to its target.
-func (s *Service) counting(found []*unseenTask, t *pb.Task) []*unseenTask {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.DeleteFunc(found, func(u *unseenTask) bool { return !concerns(u.task, t) && s.leads[u.task.GetId()] == nil })
+func (s *pathResolver) counting(found []*unseenTask, t *pb.Task) []*unseenTask {
+	s.c.scheduler.mu.Lock()
+	defer s.c.scheduler.mu.Unlock()
+	return slices.DeleteFunc(found, func(u *unseenTask) bool { return !concerns(u.task, t) && s.c.scheduler.leads[u.task.GetId()] == nil })
 }
 
 // lookFor has agents look at what is unseen, and returns the first of some tasks that another one waits for.
-func (s *Service) lookFor(t *pb.Task, found []*unseenTask, now time.Duration) (first *unseenTask) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *pathResolver) lookFor(t *pb.Task, found []*unseenTask, now time.Duration) (first *unseenTask) {
+	s.c.scheduler.mu.Lock()
+	defer s.c.scheduler.mu.Unlock()
 	r := &s.realPaths
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -189,8 +196,8 @@ func inOrder(a, b *unseenTask) int {
 	return 1
 }
 
-// askReal asks agents for tasks: each for those of one owner at a time. Service.mu and realPaths.mu are held.
-func (s *Service) askReal(found []*unseenTask, now time.Duration) {
+// askReal asks agents for tasks: each for those of one owner at a time. scheduler.mu and realPaths.mu are held.
+func (s *pathResolver) askReal(found []*unseenTask, now time.Duration) {
 	orders := map[string]*agentv1.Resolve{}
 	counts := map[string]int{}
 	for _, u := range found {
@@ -218,7 +225,7 @@ func (s *Service) askReal(found []*unseenTask, now time.Duration) {
 	for _, u := range found {
 		key := realKey(u.agent, u.task)
 		if o := orders[key]; o != nil {
-			s.send(u.agent, &agentv1.Order{What: &agentv1.Order_Resolve{Resolve: o}})
+			s.c.scheduler.send(u.agent, &agentv1.Order{What: &agentv1.Order_Resolve{Resolve: o}})
 			s.realPaths.asked[key] = now + realPatience
 			delete(orders, key)
 		}
@@ -227,13 +234,13 @@ func (s *Service) askReal(found []*unseenTask, now time.Duration) {
 
 func realKey(agent string, t *pb.Task) string { return agent + "\x00" + state.User(t.GetOwner()) }
 
-// resolver is an agent that can look at the places of a task. Service.mu is held.
-func (s *Service) resolver(t *pb.Task) (name string) {
+// resolver is an agent that can look at the places of a task. scheduler.mu is held.
+func (s *pathResolver) resolver(t *pb.Task) (name string) {
 	n, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
 	if err != nil {
 		return ""
 	}
-	for _, a := range s.agents {
+	for _, a := range s.c.scheduler.agents {
 		if a.orders != nil && !a.leaving && a.hello.GetResolves() && a.reaches(n, t.GetOwner()) && (name == "" || a.name < name) {
 			name = a.name
 		}
@@ -242,7 +249,7 @@ func (s *Service) resolver(t *pb.Task) (name string) {
 }
 
 // alone says whether no other task has places, or is one of few that are not over.
-func (s *Service) alone(t *pb.Task) bool {
+func (s *pathResolver) alone(t *pb.Task) bool {
 	left, alone := aloneMost, true
 	err := s.ledger.View(func(tx *state.Tx) error {
 		for other, err := range state.FindTasks(tx, state.TaskFilter{States: []pb.TaskState{task.Queued, task.Running, task.Paused}}) {
@@ -260,16 +267,16 @@ func (s *Service) alone(t *pb.Task) bool {
 }
 
 // TellReal implements agentv1.LinkServiceServer.
-func (s *Service) TellReal(ctx context.Context, r *agentv1.TellRealRequest) (*agentv1.TellRealResponse, error) {
+func (s *pathResolver) TellReal(ctx context.Context, r *agentv1.TellRealRequest) (*agentv1.TellRealResponse, error) {
 	s.realPaths.mu.Lock()
 	s.realPaths.told = append(s.realPaths.told, &toldReal{authz.From(ctx).Agent, r})
 	s.realPaths.mu.Unlock()
-	s.hurry()
+	s.c.hurry()
 	return &agentv1.TellRealResponse{}, nil
 }
 
 // learnReal takes in what agents have told.
-func (s *Service) learnReal(ctx context.Context) {
+func (s *pathResolver) learnReal(ctx context.Context) {
 	r := &s.realPaths
 	r.mu.Lock()
 	told := r.told
@@ -285,7 +292,7 @@ func (s *Service) learnReal(ctx context.Context) {
 }
 
 // led is where links lead in tasks, by the answer of an agent to what it was asked.
-func (s *Service) led(a *toldReal) map[string][]*pb.RealPath {
+func (s *pathResolver) led(a *toldReal) map[string][]*pb.RealPath {
 	asked, reals := s.realPaths.answered(a), map[string][]*pb.RealPath{}
 	for _, p := range a.what.GetPlaces() {
 		if u := asked[p.GetTask()]; u != nil && s.leadsAway(u, p) {
@@ -296,7 +303,7 @@ func (s *Service) led(a *toldReal) map[string][]*pb.RealPath {
 }
 
 // learn stores where the places of a task are.
-func (s *Service) learn(ctx context.Context, id string, real []*pb.RealPath) error {
+func (s *pathResolver) learn(ctx context.Context, id string, real []*pb.RealPath) error {
 	err := s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error {
 		t, err := state.Tasks.Get(tx, id)
 		if err != nil {
@@ -306,11 +313,11 @@ func (s *Service) learn(ctx context.Context, id string, real []*pb.RealPath) err
 		t.Revision++
 		return state.Tasks.Put(tx, t)
 	})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if l := s.leads[id]; l != nil && err == nil {
+	s.c.scheduler.mu.Lock()
+	defer s.c.scheduler.mu.Unlock()
+	if l := s.c.scheduler.leads[id]; l != nil && err == nil {
 		l.task.RealPaths = real
-		s.changed(l.task)
+		s.c.scheduler.changed(l.task)
 	}
 	return err
 }
@@ -331,7 +338,7 @@ func (r *realPaths) answered(a *toldReal) map[string]*unseenTask {
 }
 
 // leadsAway says whether a place of a task is elsewhere than its text says.
-func (s *Service) leadsAway(u *unseenTask, p *agentv1.RealPlace) bool {
+func (s *pathResolver) leadsAway(u *unseenTask, p *agentv1.RealPlace) bool {
 	l, err := convert.Locate(p.GetReal())
 	if err != nil || l.Scheme != location.POSIX && l.Scheme != location.InTier || l.Scheme == location.InTier && s.conf().Tiers[l.Tier].Path == "" {
 		return false

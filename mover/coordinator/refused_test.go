@@ -22,10 +22,10 @@ func TestRefusedChangesNothing(t *testing.T) {
 		managed bool // the replica is one that this service has made
 	}{
 		{"purge of what was staged", func(d *desk) (*pb.Task, error) {
-			return d.Purge(bob, &pb.PurgeRequest{Location: "scratch:.datasets/a", Node: "n1"})
+			return d.datasets.Purge(bob, &pb.PurgeRequest{Location: "scratch:.datasets/a", Node: "n1"})
 		}, true},
 		{"purge around a source", func(d *desk) (*pb.Task, error) {
-			return d.Purge(bob, &pb.PurgeRequest{Location: "scratch:b", Node: "n1"})
+			return d.datasets.Purge(bob, &pb.PurgeRequest{Location: "scratch:b", Node: "n1"})
 		}, false},
 		{"rm", func(d *desk) (*pb.Task, error) {
 			return d.SubmitTask(bob, &pb.SubmitTaskRequest{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_REMOVE, Target: "scratch:b", Node: "n1"}})

@@ -14,7 +14,7 @@ import (
 )
 
 // Release implements pb.DatasetServiceServer.
-func (s *Service) Release(ctx context.Context, r *pb.ReleaseRequest) (*pb.Task, error) {
+func (s *datasetServer) Release(ctx context.Context, r *pb.ReleaseRequest) (*pb.Task, error) {
 	c := authz.From(ctx)
 	l, err := parseDataset(r.GetSource())
 	if err != nil {
@@ -24,11 +24,11 @@ func (s *Service) Release(ctx context.Context, r *pb.ReleaseRequest) (*pb.Task, 
 		return nil, mover.Usagef("say which tier the replica is to be released from")
 	}
 	asked := releaseRequest(r)
-	return s.once(ctx, r.GetIdempotencyKey(), asked, func(tx *state.Tx) (*pb.Task, error) {
+	return s.c.agents.once(ctx, r.GetIdempotencyKey(), asked, func(tx *state.Tx) (*pb.Task, error) {
 		if _, err := s.ownDataset(tx, c, pb.DatasetService_Release_FullMethodName, l.Name); err != nil {
 			return nil, err
 		}
-		x, err := s.present(tx, "release", l.Name, l.Digest, r.GetTier(), s.nodeOf(r.GetTier(), r.GetNode(), c))
+		x, err := s.c.facts.present(tx, "release", l.Name, l.Digest, r.GetTier(), s.c.facts.nodeOf(r.GetTier(), r.GetNode(), c))
 		if err != nil {
 			return nil, err
 		}
@@ -37,11 +37,11 @@ func (s *Service) Release(ctx context.Context, r *pb.ReleaseRequest) (*pb.Task, 
 }
 
 // release makes the task that removes a replica, as the caller.
-func (s *Service) release(tx *state.Tx, c authz.Caller, x *pb.Replica) (*pb.Task, error) {
-	if _, err := s.inTier(x.GetLocation()); err != nil {
+func (s *datasetServer) release(tx *state.Tx, c authz.Caller, x *pb.Replica) (*pb.Task, error) {
+	if _, err := s.c.tiers.inTier(x.GetLocation()); err != nil {
 		return nil, err // the tier has another name now, or is none any more
 	}
-	project, err := s.through(c, "", x.GetLocation(), true)
+	project, err := s.c.through(c, "", x.GetLocation(), true)
 	if err != nil {
 		return nil, err
 	}
@@ -51,15 +51,15 @@ func (s *Service) release(tx *state.Tx, c authz.Caller, x *pb.Replica) (*pb.Task
 	spec := releaseSpec(x)
 	spec.Project = project
 	if x.GetState() == removing { // what is left of a removal that has failed
-		return s.removes(tx, s.newTask(c, spec), unmade(x))
+		return s.removes(tx, s.c.newTask(c, spec), unmade(x))
 	}
-	return s.releases(tx, s.newTask(c, spec), x, func(at string) error { return s.mayUseAt(c, project, at, false) })
+	return s.releases(tx, s.c.newTask(c, spec), x, func(at string) error { return s.c.mayUseAt(c, project, at, false) })
 }
 
 // releases stores a task that removes a replica of which a copy survives. The worker checks
 // the copy first, and a lease holds it meanwhile. mayRead says whether the
 // owner of the task may look at a location.
-func (s *Service) releases(tx *state.Tx, t *pb.Task, x *pb.Replica, mayRead func(string) error) (*pb.Task, error) {
+func (s *datasetServer) releases(tx *state.Tx, t *pb.Task, x *pb.Replica, mayRead func(string) error) (*pb.Task, error) {
 	survivor, err := s.survivor(tx, t, x, mayRead)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (s *Service) releases(tx *state.Tx, t *pb.Task, x *pb.Replica, mayRead func
 		return nil, err
 	}
 	t.Spec.Source, t.Spec.Node = survivor.GetLocation(), cmp.Or(x.GetNode(), survivor.GetNode())
-	if err := s.holdFor(tx, t, survivor, now); err != nil {
+	if err := s.c.holdFor(tx, t, survivor, now); err != nil {
 		return nil, err
 	}
 	return s.removes(tx, t, x)
@@ -77,8 +77,8 @@ func (s *Service) releases(tx *state.Tx, t *pb.Task, x *pb.Replica, mayRead func
 
 // survivor chooses the copy that is looked at before a replica is removed: one that an
 // agent can look at now, if there is one.
-func (s *Service) survivor(tx *state.Tx, t *pb.Task, x *pb.Replica, mayRead func(string) error) (best *pb.Replica, err error) {
-	v, err := s.viewOf(tx, s.clock.now(), x.GetDataset(), x.GetDigest())
+func (s *datasetServer) survivor(tx *state.Tx, t *pb.Task, x *pb.Replica, mayRead func(string) error) (best *pb.Replica, err error) {
+	v, err := s.c.agents.viewOf(tx, s.clock.now(), x.GetDataset(), x.GetDigest())
 	if err != nil {
 		return nil, err
 	}
@@ -105,12 +105,12 @@ func (s *Service) survivor(tx *state.Tx, t *pb.Task, x *pb.Replica, mayRead func
 
 // mayRelease says why a replica has to stay. What is left of a removal that has failed
 // may go in any case.
-func (s *Service) mayRelease(tx *state.Tx, r *pb.Replica, task string) error {
+func (s *datasetServer) mayRelease(tx *state.Tx, r *pb.Replica, task string) error {
 	now, err := s.moment(tx)
 	if err != nil || r.GetState() == removing && !live(tx, r.GetTask()) {
 		return err
 	}
-	v, err := s.viewAround(tx, now, r)
+	v, err := s.c.facts.viewAround(tx, now, r)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (s *Service) mayRelease(tx *state.Tx, r *pb.Replica, task string) error {
 // removalSpec is the request to remove a replica.
 // removes stores a task that removes replicas, and marks them as being removed: from here
 // on no task relies on them.
-func (s *Service) removes(tx *state.Tx, t *pb.Task, replicas ...*pb.Replica) (*pb.Task, error) {
+func (s *datasetServer) removes(tx *state.Tx, t *pb.Task, replicas ...*pb.Replica) (*pb.Task, error) {
 	for _, r := range replicas {
 		r.State, r.Task = removing, t.GetId()
 		if err := s.putReplica(tx, r); err != nil {
@@ -134,29 +134,29 @@ func (s *Service) removes(tx *state.Tx, t *pb.Task, replicas ...*pb.Replica) (*p
 }
 
 // discards removes a replica with the rights of its owner.
-func (s *Service) discards(tx *state.Tx, r *pb.Replica) (*pb.Task, error) {
+func (s *datasetServer) discards(tx *state.Tx, r *pb.Replica) (*pb.Task, error) {
 	return s.removes(tx, s.byMaker(r, nil), r)
 }
 
 // byMaker is a task that removes a replica with the rights of its owner; without one, of the service.
-func (s *Service) byMaker(r *pb.Replica, labels map[string]string) *pb.Task {
+func (s *datasetServer) byMaker(r *pb.Replica, labels map[string]string) *pb.Task {
 	by := self()
 	if o := r.GetOwner(); o != nil {
 		by = authz.Caller{Name: o.GetName(), UID: o.GetUid()}
 	}
 	spec := releaseSpec(r)
 	spec.Labels = labels
-	return s.newTask(by, spec)
+	return s.c.newTask(by, spec)
 }
 
 // Purge implements pb.DatasetServiceServer.
-func (s *Service) Purge(ctx context.Context, r *pb.PurgeRequest) (*pb.Task, error) {
+func (s *datasetServer) Purge(ctx context.Context, r *pb.PurgeRequest) (*pb.Task, error) {
 	c := authz.From(ctx)
-	l, err := s.inTier(r.GetLocation())
+	l, err := s.c.tiers.inTier(r.GetLocation())
 	if err != nil {
 		return nil, err
 	}
-	node := s.nodeOf(l.Tier, r.GetNode(), c)
+	node := s.c.facts.nodeOf(l.Tier, r.GetNode(), c)
 	l.TrailingSlash = false
 	spec := purgeSpec(l.String(), node)
 	spec.Staging = &pb.Staging{Tier: l.Tier}
@@ -164,8 +164,8 @@ func (s *Service) Purge(ctx context.Context, r *pb.PurgeRequest) (*pb.Task, erro
 		return nil, err
 	}
 	asked := purgeSpec(r.GetLocation(), r.GetNode())
-	return s.once(ctx, r.GetIdempotencyKey(), asked, func(tx *state.Tx) (*pb.Task, error) {
-		t := s.newTask(c, spec)
+	return s.c.agents.once(ctx, r.GetIdempotencyKey(), asked, func(tx *state.Tx) (*pb.Task, error) {
+		t := s.c.newTask(c, spec)
 		if _, err := s.purges(tx, t, l, node); err != nil {
 			return nil, err
 		}
@@ -174,23 +174,23 @@ func (s *Service) Purge(ctx context.Context, r *pb.PurgeRequest) (*pb.Task, erro
 }
 
 // admitPurge is admit for a location that any project of the caller may hold.
-func (s *Service) admitPurge(c authz.Caller, spec *pb.TaskSpec) (*pb.TaskSpec, placement, error) {
+func (s *datasetServer) admitPurge(c authz.Caller, spec *pb.TaskSpec) (*pb.TaskSpec, placement, error) {
 	for _, p := range s.rules().Projects(c) {
 		if s.rules().MayUse(c, p, spec.GetTarget(), true).Allowed {
 			spec.Project = p
 			break
 		}
 	}
-	return s.admit(c, spec)
+	return s.c.admit(c, spec)
 }
 
 // purges returns the replicas that go with what a task purges, if it may.
-func (s *Service) purges(tx *state.Tx, t *pb.Task, l location.Location, node string) ([]*pb.Replica, error) {
+func (s *datasetServer) purges(tx *state.Tx, t *pb.Task, l location.Location, node string) ([]*pb.Replica, error) {
 	now, err := s.moment(tx)
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.viewAt(tx, now, l.String(), node)
+	v, err := s.c.facts.viewAt(tx, now, l.String(), node)
 	if err != nil {
 		return nil, err
 	}

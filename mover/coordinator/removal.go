@@ -15,22 +15,22 @@ import (
 // mayBegin says, in the change that gives a task to a lead, why it may not be done any
 // more: data that was unused at its submission may be needed by now. A release that
 // has begun has to come to its end.
-func (s *Service) mayBegin(tx *state.Tx, t *pb.Task) error {
+func (s *datasetServer) mayBegin(tx *state.Tx, t *pb.Task) error {
 	if t.GetTries() == 0 {
-		if err := cmp.Or(s.halfBrought(tx, t), s.unread(tx, t)); err != nil {
+		if err := cmp.Or(s.c.scheduler.halfBrought(tx, t), s.c.scheduler.unread(tx, t)); err != nil {
 			return err
 		}
 	}
-	return s.kindOf(t.GetSpec()).Begin(tx, t)
+	return s.c.kindOf(t.GetSpec()).Begin(tx, t)
 }
 
 // mayEvict says why a replica has to stay that was to make room.
-func (s *Service) mayEvict(tx *state.Tx, r *pb.Replica, task string) error {
+func (s *datasetServer) mayEvict(tx *state.Tx, r *pb.Replica, task string) error {
 	now, err := s.moment(tx)
 	if err != nil {
 		return err
 	}
-	v, err := s.viewAround(tx, now, r)
+	v, err := s.c.facts.viewAround(tx, now, r)
 	if err != nil {
 		return err
 	}
@@ -47,17 +47,17 @@ func beginning(t *pb.Task) state.Durability {
 }
 
 // refuse ends a queued task that may not begin.
-func (s *Service) refuse(tx *state.Tx, t *pb.Task, why error) error {
-	if err := s.fail(tx, t, why); err != nil {
+func (s *datasetServer) refuse(tx *state.Tx, t *pb.Task, why error) error {
+	if err := s.c.fail(tx, t, why); err != nil {
 		return err
 	}
-	_, err := s.applyEnd(tx, t, manifestResult{})
+	_, err := s.c.applyEnd(tx, t, manifestResult{})
 	return err
 }
 
 // removed ends a removal: a replica that is gone is forgotten, and one that the task has not touched is whole as it
 // was. In any other case nothing tells what is left of it: partly says what becomes of the record.
-func (s *Service) removed(tx *state.Tx, t *pb.Task, p manifestResult, r *pb.Replica, partly func() error) error {
+func (s *datasetServer) removed(tx *state.Tx, t *pb.Task, p manifestResult, r *pb.Replica, partly func() error) error {
 	switch {
 	case t.GetState() == task.Done:
 		s.evicted(t, r)
@@ -75,11 +75,11 @@ func untouched(t *pb.Task, p manifestResult) bool {
 }
 
 // markedBy returns the replicas that a purge removes.
-func (s *Service) markedBy(tx *state.Tx, t *pb.Task) (marked []*pb.Replica, err error) {
-	if err := s.readySpots(tx); err != nil {
+func (s *datasetServer) markedBy(tx *state.Tx, t *pb.Task) (marked []*pb.Replica, err error) {
+	if err := s.c.facts.readySpots(tx); err != nil {
 		return nil, err
 	}
-	for _, key := range append(s.spots.meeting(t.GetSpec().GetTarget(), "", t.GetSpec().GetNode()), s.spots.unplaced()...) {
+	for _, key := range append(s.c.facts.spots.meeting(t.GetSpec().GetTarget(), "", t.GetSpec().GetNode()), s.c.facts.spots.unplaced()...) {
 		r, err := state.Replicas.Get(tx, key...)
 		if ignoreGone(err) != nil {
 			return nil, err
@@ -94,7 +94,7 @@ func (s *Service) markedBy(tx *state.Tx, t *pb.Task) (marked []*pb.Replica, err 
 const removalsMost = 200 // that are begun in one change
 
 // retryRemovals submits the removal of replicas that are not whole and have no task under way, with the rights of their owners.
-func (s *Service) retryRemovals(ctx context.Context, before time.Time) error {
+func (s *datasetServer) retryRemovals(ctx context.Context, before time.Time) error {
 	var left []*pb.Replica
 	err := s.ledger.View(func(tx *state.Tx) error {
 		for r, err := range state.Replicas.All(tx, state.Range{}) {
@@ -133,7 +133,7 @@ func (s *Service) retryRemovals(ctx context.Context, before time.Time) error {
 	}
 	for _, t := range next {
 		s.log.Warn("what is left of a replica is removed again", "task", t.GetId(), "location", t.GetSpec().GetTarget(), "node", t.GetSpec().GetNode())
-		s.submitted(ctx, t)
+		s.c.submitted(ctx, t)
 	}
 	return nil
 }

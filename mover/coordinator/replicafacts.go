@@ -23,7 +23,7 @@ type replicaFacts struct {
 }
 
 // viewAround is the view for a question about a replica that is recorded.
-func (s *Service) viewAround(tx *state.Tx, now time.Time, r *pb.Replica) (*dataset.View, error) {
+func (s *treeFacts) viewAround(tx *state.Tx, now time.Time, r *pb.Replica) (*dataset.View, error) {
 	a, err := s.replicaFacts(tx, now)
 	if err == nil {
 		err = a.version(r)
@@ -38,7 +38,7 @@ func (s *Service) viewAround(tx *state.Tx, now time.Time, r *pb.Replica) (*datas
 }
 
 // viewAt is the view for a question about a location, and about each replica in its way.
-func (s *Service) viewAt(tx *state.Tx, now time.Time, location, node string) (*dataset.View, error) {
+func (s *treeFacts) viewAt(tx *state.Tx, now time.Time, location, node string) (*dataset.View, error) {
 	a, err := s.replicaFacts(tx, now)
 	if err == nil {
 		err = a.keyed(s.spots.meeting(location, "", node))
@@ -62,9 +62,9 @@ func (a *replicaFacts) look() *dataset.View {
 }
 
 // replicaFacts begins with what may lie anywhere.
-func (s *Service) replicaFacts(tx *state.Tx, now time.Time) (*replicaFacts, error) {
+func (s *treeFacts) replicaFacts(tx *state.Tx, now time.Time) (*replicaFacts, error) {
 	a := &replicaFacts{
-		s: s, tx: tx, replicas: map[string]bool{}, leases: map[string]bool{}, pins: map[string]bool{},
+		s: s.c, tx: tx, replicas: map[string]bool{}, leases: map[string]bool{}, pins: map[string]bool{},
 		facts: dataset.Facts{Now: now, Tiers: tierRows(s.conf())},
 	}
 	if err := s.readySpots(tx); err != nil {
@@ -89,7 +89,7 @@ func (a *replicaFacts) version(r *pb.Replica) error {
 
 // where adds what lies where a replica does, above it or below it.
 func (a *replicaFacts) where(r *pb.Replica) error {
-	return a.keyed(a.s.spots.meeting(r.GetLocation(), r.GetTier(), r.GetNode()))
+	return a.keyed(a.s.facts.spots.meeting(r.GetLocation(), r.GetTier(), r.GetNode()))
 }
 
 // keyed adds what has the keys: replicas, and leases on them, whether they are there or not.

@@ -73,20 +73,20 @@ func TestAroundIsEnough(t *testing.T) {
 		purge := dataset.Purge{Node: rapid.SampledFrom([]string{"", "n1", "n2"}).Draw(t, "node"), Root: true}
 		purge.Location, _ = location.Parse(rapid.SampledFrom([]string{"scratch:", "scratch:a", "spill:a/b", "temp:", "temp:a", "project:a"}).Draw(t, "purged"))
 		pinned := rapid.Bool().Draw(t, "pinned")
-		d.conf, d.spots.conf = nested(), nil // nothing is known by where it is
+		d.conf, d.facts.spots.conf = nested(), nil // nothing is known by where it is
 		if rapid.Bool().Draw(t, "known before") {
-			d.makeSpots(context.Background())
+			d.facts.makeSpots(context.Background())
 		}
 		undo := fmt.Errorf("this is not to be")
 		err := d.ledger.Update(context.Background(), state.Soon, func(tx *state.Tx) error {
 			now := d.clock.now()
 			for _, r := range records {
-				if err := d.putReplica(tx, r); err != nil {
+				if err := d.datasets.putReplica(tx, r); err != nil {
 					t.Fatalf("%v", err)
 				}
 			}
 			for i, r := range append(held, records[:rapid.IntRange(0, len(records)).Draw(t, "leased")/3]...) {
-				if err := d.putLease(tx, newLease(fmt.Sprint("l", i), r, "h", &pb.Account{Name: "root"}, now, time.Hour)); err != nil {
+				if err := d.datasets.putLease(tx, newLease(fmt.Sprint("l", i), r, "h", &pb.Account{Name: "root"}, now, time.Hour)); err != nil {
 					t.Fatalf("%v", err)
 				}
 			}
@@ -95,7 +95,7 @@ func TestAroundIsEnough(t *testing.T) {
 					t.Fatalf("%v", err)
 				}
 			}
-			all, err := d.view(tx, now)
+			all, err := d.agents.view(tx, now)
 			if err != nil {
 				t.Fatalf("%v", err)
 			}
@@ -106,7 +106,7 @@ func TestAroundIsEnough(t *testing.T) {
 				}
 			}
 			for _, r := range records {
-				v, err := d.viewAround(tx, now, r)
+				v, err := d.facts.viewAround(tx, now, r)
 				if err != nil {
 					t.Fatalf("%v", err)
 				}
@@ -116,7 +116,7 @@ func TestAroundIsEnough(t *testing.T) {
 					t.Fatalf("%v survives by %d, and %d are seen", r, want, got)
 				}
 			}
-			v, err := d.viewAt(tx, now, purge.Location.String(), purge.Node)
+			v, err := d.facts.viewAt(tx, now, purge.Location.String(), purge.Node)
 			if err != nil {
 				t.Fatalf("%v", err)
 			}

@@ -69,14 +69,14 @@ const spotsLeast = 10_000
 
 // readySpots has the index of this configuration, within a change. What that has deleted is
 // found, too: it may not come to be.
-func (s *Service) readySpots(tx *state.Tx) error {
+func (s *treeFacts) readySpots(tx *state.Tx) error {
 	return s.spots.make(s.conf(), func(read func(*state.Tx) error) error {
 		return errors.Join(s.ledger.View(read), read(tx))
 	})
 }
 
 // makeSpots makes the index before a change needs it.
-func (s *Service) makeSpots(ctx context.Context) {
+func (s *treeFacts) makeSpots(ctx context.Context) {
 	err := s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error { // so that no change goes on meanwhile
 		return s.spots.make(s.conf(), func(read func(*state.Tx) error) error { return read(tx) })
 	})
@@ -144,7 +144,7 @@ func (x *replicaIndex) unplaced() (keys [][]string) {
 }
 
 // there returns the replicas that the target of a task meets, and its address.
-func (s *Service) there(tx *state.Tx, t *pb.Task) (found []*pb.Replica, where string, err error) {
+func (s *treeFacts) there(tx *state.Tx, t *pb.Task) (found []*pb.Replica, where string, err error) {
 	n, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
 	if err != nil {
 		return nil, "", err
@@ -153,7 +153,7 @@ func (s *Service) there(tx *state.Tx, t *pb.Task) (found []*pb.Replica, where st
 }
 
 // meeting returns the replicas that are at a location, above it, or below it, and its address.
-func (s *Service) meeting(tx *state.Tx, at, node string) (found []*pb.Replica, where string, err error) {
+func (s *treeFacts) meeting(tx *state.Tx, at, node string) (found []*pb.Replica, where string, err error) {
 	if err := s.readySpots(tx); err != nil {
 		return nil, "", err
 	}
@@ -175,7 +175,7 @@ func (s *Service) meeting(tx *state.Tx, at, node string) (found []*pb.Replica, w
 }
 
 // mayWrite says why a task may not write where replicas are: they are needed, or they are this service's. It returns those where it may.
-func (s *Service) mayWrite(tx *state.Tx, t *pb.Task) (found []*pb.Replica, err error) {
+func (s *treeFacts) mayWrite(tx *state.Tx, t *pb.Task) (found []*pb.Replica, err error) {
 	if !task.Of(t.GetSpec()).Overwrites {
 		return nil, nil
 	}
@@ -191,7 +191,7 @@ func (s *Service) mayWrite(tx *state.Tx, t *pb.Task) (found []*pb.Replica, err e
 }
 
 // overwrites is mayWrite of a task that begins: from here on the replicas are not relied on any more.
-func (s *Service) overwrites(tx *state.Tx, t *pb.Task) error {
+func (s *treeFacts) overwrites(tx *state.Tx, t *pb.Task) error {
 	found, err := s.mayWrite(tx, t)
 	if err != nil {
 		return err
@@ -199,7 +199,7 @@ func (s *Service) overwrites(tx *state.Tx, t *pb.Task) error {
 	for _, r := range found {
 		level := r.GetLevel()
 		r.Level = pb.Level_LEVEL_UNSPECIFIED
-		if err := s.putReplica(tx, r); err != nil {
+		if err := s.c.datasets.putReplica(tx, r); err != nil {
 			return err
 		}
 		s.before.keep(r, t.GetId(), level)
@@ -245,7 +245,7 @@ func (l *levelsBefore) take(r *pb.Replica, task string) pb.Level {
 
 // mayOverwrite says why a task may not write where a replica is. Of what other accounts keep there its owner hears no names: it may write to a
 // place above without a right to what is below.
-func (s *Service) mayOverwrite(tx *state.Tx, t *pb.Task, r *pb.Replica) error {
+func (s *treeFacts) mayOverwrite(tx *state.Tx, t *pb.Task, r *pb.Replica) error {
 	foreign := t.GetOwner().GetUid() != 0 && (r.GetOwner().GetName() != t.GetOwner().GetName() || r.GetOwner().GetUid() != t.GetOwner().GetUid())
 	no := func(kind error, why string) error {
 		if foreign {
@@ -273,7 +273,7 @@ func (s *Service) mayOverwrite(tx *state.Tx, t *pb.Task, r *pb.Replica) error {
 
 // written notes of the replicas where a task has written, also those that became ones
 // meanwhile, that it is not known what they are. Where it was refused everywhere they are what they were.
-func (s *Service) written(tx *state.Tx, t *pb.Task, p manifestResult) error {
+func (s *treeFacts) written(tx *state.Tx, t *pb.Task, p manifestResult) error {
 	if t.GetStartTime() == nil {
 		return nil
 	}
@@ -290,7 +290,7 @@ func (s *Service) written(tx *state.Tx, t *pb.Task, p manifestResult) error {
 			level = pb.Level_LEVEL_UNSPECIFIED
 		}
 		r.Level = level
-		if err := s.putReplica(tx, r); err != nil {
+		if err := s.c.datasets.putReplica(tx, r); err != nil {
 			return err
 		}
 	}
@@ -298,7 +298,7 @@ func (s *Service) written(tx *state.Tx, t *pb.Task, p manifestResult) error {
 }
 
 // vanished forgets the replicas that a task has removed.
-func (s *Service) vanished(tx *state.Tx, t *pb.Task) error {
+func (s *treeFacts) vanished(tx *state.Tx, t *pb.Task) error {
 	if t.GetState() != task.Done {
 		return nil
 	}
@@ -308,7 +308,7 @@ func (s *Service) vanished(tx *state.Tx, t *pb.Task) error {
 	}
 	for _, r := range found {
 		at := address(r.GetLocation(), r.GetNode(), s.conf())
-		if held, err := s.holds(tx, r); err != nil || held || at != where && !strings.HasPrefix(at, where+"/") {
+		if held, err := s.c.datasets.holds(tx, r); err != nil || held || at != where && !strings.HasPrefix(at, where+"/") {
 			continue
 		}
 		if err := deleteReplica(tx, r); err != nil {

@@ -32,18 +32,18 @@ func getReplica(tx *state.Tx, r *pb.Replica) (*pb.Replica, error) {
 }
 
 // putReplica stores the record of a replica. What is counted for people is not in it.
-func (s *Service) putReplica(tx *state.Tx, r *pb.Replica) error {
+func (s *datasetServer) putReplica(tx *state.Tx, r *pb.Replica) error {
 	r.Leases, r.PinnedUntil = 0, nil
-	s.spots.add(r)
+	s.c.facts.spots.add(r)
 	if r.GetLevel() == pb.Level_LEVEL_UNSPECIFIED {
-		s.before.take(r, "")
+		s.c.facts.before.take(r, "")
 	}
 	return state.Replicas.Put(tx, r)
 }
 
 // putLease stores a lease.
-func (s *Service) putLease(tx *state.Tx, l *pb.Lease) error {
-	s.spots.add(l)
+func (s *datasetServer) putLease(tx *state.Tx, l *pb.Lease) error {
+	s.c.facts.spots.add(l)
 	return state.Leases.Put(tx, l)
 }
 
@@ -89,7 +89,7 @@ func managed(r *pb.Replica) bool {
 }
 
 // wasUsed notes that a replica was of use until now.
-func (s *Service) wasUsed(tx *state.Tx, l *pb.Lease, now time.Time) error {
+func (s *datasetServer) wasUsed(tx *state.Tx, l *pb.Lease, now time.Time) error {
 	r, err := state.Replicas.Get(tx, state.ReplicaKey(l)...)
 	if err != nil {
 		return ignoreGone(err)
@@ -102,7 +102,7 @@ func (s *Service) wasUsed(tx *state.Tx, l *pb.Lease, now time.Time) error {
 }
 
 // ListReplicas implements pb.DatasetServiceServer.
-func (s *Service) ListReplicas(ctx context.Context, r *pb.ListReplicasRequest) (*pb.ListReplicasResponse, error) {
+func (s *datasetServer) ListReplicas(ctx context.Context, r *pb.ListReplicasRequest) (*pb.ListReplicasResponse, error) {
 	out := &pb.ListReplicasResponse{}
 	err := s.ledger.View(func(tx *state.Tx) (err error) {
 		of := state.Range{After: r.GetPageToken()}

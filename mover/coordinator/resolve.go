@@ -20,7 +20,7 @@ func isDataset(text string) bool { return strings.HasPrefix(text, "dataset:") }
 
 // resolve puts the replica that is best read in the place of a dataset that a task
 // names as its source.
-func (s *Service) resolve(c authz.Caller, spec *pb.TaskSpec) error {
+func (s *datasetServer) resolve(c authz.Caller, spec *pb.TaskSpec) error {
 	if isDataset(spec.GetTarget()) {
 		return mover.Usagef("%s is not a place to write to or to compare with: name the location of a replica", mover.Printable(spec.GetTarget()))
 	}
@@ -54,7 +54,7 @@ func (s *Service) resolve(c authz.Caller, spec *pb.TaskSpec) error {
 }
 
 // nearest is a request with the replica that it is best done with.
-func (s *Service) nearest(c authz.Caller, spec *pb.TaskSpec, replicas []*pb.Replica) (best *pb.TaskSpec, err error) {
+func (s *datasetServer) nearest(c authz.Caller, spec *pb.TaskSpec, replicas []*pb.Replica) (best *pb.TaskSpec, err error) {
 	slices.SortFunc(replicas, func(a, b *pb.Replica) int {
 		return cmp.Or(cmp.Compare(s.distance(a), s.distance(b)), -cmp.Compare(a.GetLevel(), b.GetLevel()), cmp.Compare(a.GetLocation(), b.GetLocation()), cmp.Compare(a.GetNode(), b.GetNode()))
 	})
@@ -76,7 +76,7 @@ func (s *Service) nearest(c authz.Caller, spec *pb.TaskSpec, replicas []*pb.Repl
 }
 
 // distance orders replicas: a cold one is read last.
-func (s *Service) distance(r *pb.Replica) int {
+func (s *datasetServer) distance(r *pb.Replica) int {
 	if t, known := s.conf().Tiers[r.GetTier()]; known {
 		return levels[t.Level] / levels["cold"]
 	}
@@ -87,14 +87,14 @@ func (s *Service) distance(r *pb.Replica) int {
 }
 
 // reachable says whether an agent could work on a request now.
-func (s *Service) reachable(c authz.Caller, spec *pb.TaskSpec) bool {
-	n, err := needOf(spec, s.conf(), s.here(c))
+func (s *datasetServer) reachable(c authz.Caller, spec *pb.TaskSpec) bool {
+	n, err := needOf(spec, s.conf(), s.c.here(c))
 	if err != nil {
 		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, a := range s.agents {
+	s.c.scheduler.mu.Lock()
+	defer s.c.scheduler.mu.Unlock()
+	for _, a := range s.c.scheduler.agents {
 		if a.ready() && a.reaches(n, accountOf(c)) {
 			return true
 		}
@@ -104,17 +104,17 @@ func (s *Service) reachable(c authz.Caller, spec *pb.TaskSpec) bool {
 
 // bind ties a task that was just stored to the replicas that it reads, and to those
 // that it writes over.
-func (s *Service) bind(tx *state.Tx, c authz.Caller, t *pb.Task, asked *pb.TaskSpec) error {
+func (s *datasetServer) bind(tx *state.Tx, c authz.Caller, t *pb.Task, asked *pb.TaskSpec) error {
 	if err := s.holdSource(tx, c, t, asked); err != nil {
 		return err
 	}
-	_, err := s.mayWrite(tx, t)
+	_, err := s.c.facts.mayWrite(tx, t)
 	return err
 }
 
 // holdSource keeps the replica that a task reads in the place of a dataset that was
 // asked for.
-func (s *Service) holdSource(tx *state.Tx, c authz.Caller, t *pb.Task, asked *pb.TaskSpec) error {
+func (s *datasetServer) holdSource(tx *state.Tx, c authz.Caller, t *pb.Task, asked *pb.TaskSpec) error {
 	if !isDataset(asked.GetSource()) {
 		return nil
 	}
@@ -135,14 +135,14 @@ func (s *Service) holdSource(tx *state.Tx, c authz.Caller, t *pb.Task, asked *pb
 			return err
 		}
 		if r.GetLocation() == t.GetSpec().GetSource() && (r.GetNode() == "" || r.GetNode() == t.GetSpec().GetNode()) {
-			if err := s.mayHave(tx, c, t.GetSpec().GetProject(), r); err != nil {
+			if err := s.c.access.mayHave(tx, c, t.GetSpec().GetProject(), r); err != nil {
 				return err
 			}
 			t.Dataset = tag(l.Name, r.GetDigest())
 			if err := state.Tasks.Put(tx, t); err != nil {
 				return err
 			}
-			return s.holdFor(tx, t, r, now)
+			return s.c.holdFor(tx, t, r, now)
 		}
 	}
 	return &mover.Error{Op: "read", Place: asked.GetSource(), Err: fmt.Errorf("%w: its replica at %s has just gone; submit the task again", mover.ErrTransient, mover.Printable(t.GetSpec().GetSource()))}

@@ -28,9 +28,9 @@ func BenchmarkRestart(b *testing.B) {
 	fill(b, dir+"/ledger", n, queuedTask)
 	for b.Loop() {
 		restart(b, dir, func(s *Service, begun time.Time) {
-			s.discover(context.Background())
+			s.scheduler.discover(context.Background())
 			b.ReportMetric(time.Since(begun).Seconds(), "all-lines-s")
-			ids, err := s.queued(context.Background(), s.fair()[0], "", 1024)
+			ids, err := s.scheduler.queued(context.Background(), s.scheduler.fair()[0], "", 1024)
 			if err != nil || len(ids) != min(n, 1024) {
 				b.Fatalf("%d ids, %v", len(ids), err)
 			}
@@ -45,8 +45,8 @@ func BenchmarkRestartBatches(b *testing.B) {
 	fill(b, dir+"/ledger", n, queuedBatch)
 	for b.Loop() {
 		restart(b, dir, func(s *Service, _ time.Time) {
-			if want := (n + batchesEach - 1) / batchesEach; len(s.leads) != want {
-				b.Fatalf("%d leads, want %d", len(s.leads), want)
+			if want := (n + batchesEach - 1) / batchesEach; len(s.scheduler.leads) != want {
+				b.Fatalf("%d leads, want %d", len(s.scheduler.leads), want)
 			}
 		})
 	}

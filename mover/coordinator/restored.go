@@ -28,12 +28,12 @@ const (
 )
 
 // keepForgotten notes nodes in their file, if it says something else.
-func (s *Service) keepForgotten() error {
-	return keepBeside(s, forgottenName, state.Forgotten.All)
+func (s *agentServer) keepForgotten() error {
+	return keepBeside(s.c, forgottenName, state.Forgotten.All)
 }
 
 // keepRevoked notes certificates in theirs.
-func (s *Service) keepRevoked() error { return keepBeside(s, revokedName, state.Revoked.All) }
+func (s *agentServer) keepRevoked() error { return keepBeside(s.c, revokedName, state.Revoked.All) }
 
 func keepBeside[M proto.Message](s *Service, name string, rows func(*state.Tx, state.Range) iter.Seq2[M, error]) error {
 	var text strings.Builder
@@ -54,8 +54,8 @@ func keepBeside[M proto.Message](s *Service, name string, rows func(*state.Tx, s
 	if err != nil {
 		return err
 	}
-	s.forgottenMu.Lock()
-	defer s.forgottenMu.Unlock()
+	s.agents.forgottenMu.Lock()
+	defer s.agents.forgottenMu.Unlock()
 	file := filepath.Join(s.o.Data, name)
 	if was, err := os.ReadFile(file); err == nil && string(was) == text.String() || errors.Is(err, fs.ErrNotExist) && text.Len() == 0 {
 		return nil

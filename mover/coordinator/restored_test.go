@@ -35,10 +35,10 @@ func TestAfterRestore(t *testing.T) {
 	}
 	token := func(node string) string {
 		t.Helper()
-		return must.Get(d.CreateJoinToken(root, &pb.CreateJoinTokenRequest{Name: node, Ttl: durationpb.New(time.Hour)}))(t).GetToken()
+		return must.Get(d.agents.CreateJoinToken(root, &pb.CreateJoinTokenRequest{Name: node, Ttl: durationpb.New(time.Hour)}))(t).GetToken()
 	}
 	join := func(node, token string) (*agentv1.Certificate, error) {
-		return d.Join(t.Context(), &agentv1.JoinRequest{Name: node, Token: token, Csr: request(t, node)})
+		return d.agents.Join(t.Context(), &agentv1.JoinRequest{Name: node, Token: token, Csr: request(t, node)})
 	}
 	removing := []string{
 		submit(&pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_REMOVE, Target: "project:old"}),
@@ -55,7 +55,7 @@ func TestAfterRestore(t *testing.T) {
 	must.Do(t, d.ledger.Backup(&backup))
 
 	must.Get(join("n8", used))(t)
-	must.Get(d.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n9", Revoke: true}))(t)
+	must.Get(d.agents.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n9", Revoke: true}))(t)
 	d.close()
 	must.Do(t, os.RemoveAll(filepath.Join(d.dir, "ledger")))
 	must.Do(t, state.Restore(filepath.Join(d.dir, "ledger"), &backup, nil))

@@ -16,7 +16,7 @@ import (
 
 // checkpointFor makes the task that copies a checkpoint for a run, or has it go, or brings it back, if all files of it are in the plan, and the policy means each of
 // them still; nil where there is nothing to undo.
-func (s *Service) checkpointFor(tx *state.Tx, one *pb.Run, r *planReading, items wholeItems) (*pb.Task, error) {
+func (s *policyServer) checkpointFor(tx *state.Tx, one *pb.Run, r *planReading, items wholeItems) (*pb.Task, error) {
 	a := &r.program.Policy.Spec.Rules[items.rule].Action
 	goes, undo := a.Type == policy.Retain, one.GetState() == run.Undoing
 	if undo && !goes {
@@ -53,12 +53,12 @@ func (s *Service) checkpointFor(tx *state.Tx, one *pb.Run, r *planReading, items
 			return nil, err
 		}
 	}
-	t := s.newTask(self(), spec)
+	t := s.c.newTask(self(), spec)
 	return t, state.Tasks.Put(tx, t)
 }
 
 // partner is the node that gets a checkpoint of another one on its disk. It is one that has others of the run, or else the next one.
-func (s *Service) partner(tx *state.Tx, tree catalog.Tree, target, folder string) (string, error) {
+func (s *policyServer) partner(tx *state.Tx, tree catalog.Tree, target, folder string) (string, error) {
 	l, err := location.Parse(target)
 	if err != nil {
 		return "", err
@@ -69,7 +69,7 @@ func (s *Service) partner(tx *state.Tx, tree catalog.Tree, target, folder string
 	if tree.Node == "" || !s.conf().Tiers[l.Tier].NodeLocal {
 		return fail("only from the disk of a node something is copied to that of another one")
 	}
-	nodes := slices.DeleteFunc(s.reaching(l.Tier), func(node string) bool { return node == tree.Node })
+	nodes := slices.DeleteFunc(s.c.tiers.reaching(l.Tier), func(node string) bool { return node == tree.Node })
 	if len(nodes) == 0 {
 		return fail("no other node that has this tier is there")
 	}
@@ -94,7 +94,7 @@ func (s *Service) partner(tx *state.Tx, tree catalog.Tree, target, folder string
 }
 
 // isStill says why a checkpoint is not the one any more that a plan lists, and fills in what of it has to be so when something is done to it.
-func (s *Service) isStill(tx *state.Tx, r *planReading, items wholeItems, work *pb.CheckpointWork) error {
+func (s *policyServer) isStill(tx *state.Tx, r *planReading, items wholeItems, work *pb.CheckpointWork) error {
 	fail := func(why string) error {
 		return &mover.Error{Op: "use the checkpoint", Place: items.tree.Tier + ":" + items.name, Err: because(mover.ErrChanged, "%s", why)}
 	}
@@ -118,7 +118,7 @@ func (s *Service) isStill(tx *state.Tx, r *planReading, items wholeItems, work *
 	}
 	work.Save = c.GetSave()
 	if a := &r.program.Policy.Spec.Rules[items.rule].Action; a.Type == policy.Retain {
-		g, err := s.groundOf(items.tree)
+		g, err := s.c.facts.groundOf(items.tree)
 		if err != nil {
 			return err
 		}

@@ -33,7 +33,7 @@ const (
 )
 
 // RunPlan implements pb.PolicyServiceServer.
-func (s *Service) RunPlan(ctx context.Context, r *pb.RunPlanRequest) (*pb.Run, error) {
+func (s *policyServer) RunPlan(ctx context.Context, r *pb.RunPlanRequest) (*pb.Run, error) {
 	f, err := s.openPlan(r.GetPlan())
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (s *Service) RunPlan(ctx context.Context, r *pb.RunPlanRequest) (*pb.Run, e
 }
 
 // notices returns the messages of the notify rules of a policy. It logs each of them, too.
-func (s *Service) notices(p *policy.Program, head *pb.Plan) (all []string) {
+func (s *policyServer) notices(p *policy.Program, head *pb.Plan) (all []string) {
 	for i, totals := range head.GetRules() {
 		a := &p.Policy.Spec.Rules[i].Action
 		kept := totals.GetKept()
@@ -79,7 +79,7 @@ func needsApproval(p *policy.Program, head *pb.Plan) bool {
 const theOwner = "owner"
 
 // mayApprove says why a caller may not approve a plan. The policy names the approver: an account or a role. Running the plan approves it.
-func (s *Service) mayApprove(c authz.Caller, head *pb.Plan) error {
+func (s *policyServer) mayApprove(c authz.Caller, head *pb.Plan) error {
 	p, err := s.program(head.GetPolicy(), "")
 	if err != nil || !needsApproval(p, head) {
 		return err
@@ -95,7 +95,7 @@ func (s *Service) mayApprove(c authz.Caller, head *pb.Plan) error {
 }
 
 // beginRun begins the run of a plan, once. at is the time of the schedule that is due; zero is none.
-func (s *Service) beginRun(ctx context.Context, head *pb.Plan, by string, at time.Time) (out *pb.Run, err error) {
+func (s *policyServer) beginRun(ctx context.Context, head *pb.Plan, by string, at time.Time) (out *pb.Run, err error) {
 	p, err := s.program(head.GetPolicy(), "")
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func (s *Service) beginRun(ctx context.Context, head *pb.Plan, by string, at tim
 }
 
 // mayRun says why a plan is not run.
-func (s *Service) mayRun(tx *state.Tx, p *policy.Program, head *pb.Plan) error {
+func (s *policyServer) mayRun(tx *state.Tx, p *policy.Program, head *pb.Plan) error {
 	name := head.GetPolicy()
 	switch now := s.now(); {
 	case p.Policy.Digest() != head.GetPolicyDigest():
@@ -170,7 +170,7 @@ func lastRun(tx *state.Tx, name string) (*pb.Run, error) {
 }
 
 // ListRuns implements pb.PolicyServiceServer.
-func (s *Service) ListRuns(_ context.Context, r *pb.ListRunsRequest) (*pb.ListRunsResponse, error) {
+func (s *policyServer) ListRuns(_ context.Context, r *pb.ListRunsRequest) (*pb.ListRunsResponse, error) {
 	limit := int(r.GetLimit())
 	if limit <= 0 {
 		limit = runsUsual
@@ -209,7 +209,7 @@ func noRun(id string, err error) error {
 }
 
 // StopRun implements pb.PolicyServiceServer.
-func (s *Service) StopRun(ctx context.Context, r *pb.StopRunRequest) (*pb.Run, error) {
+func (s *policyServer) StopRun(ctx context.Context, r *pb.StopRunRequest) (*pb.Run, error) {
 	return s.changes(ctx, r.GetId(), func(_ *state.Tx, one *pb.Run) error {
 		if one.GetState() == run.Running && one.GetWhy() == "" {
 			one.Why = "stopped by " + authz.From(ctx).Name
@@ -219,7 +219,7 @@ func (s *Service) StopRun(ctx context.Context, r *pb.StopRunRequest) (*pb.Run, e
 }
 
 // UndoRun implements pb.PolicyServiceServer.
-func (s *Service) UndoRun(ctx context.Context, r *pb.UndoRunRequest) (*pb.Run, error) {
+func (s *policyServer) UndoRun(ctx context.Context, r *pb.UndoRunRequest) (*pb.Run, error) {
 	return s.changes(ctx, r.GetId(), func(_ *state.Tx, one *pb.Run) error {
 		switch state := one.GetState(); {
 		case state == run.Undoing, state == run.Undone:
@@ -237,7 +237,7 @@ func (s *Service) UndoRun(ctx context.Context, r *pb.UndoRunRequest) (*pb.Run, e
 }
 
 // changes changes the record of a run, and has it looked at.
-func (s *Service) changes(ctx context.Context, id string, do func(*state.Tx, *pb.Run) error) (one *pb.Run, err error) {
+func (s *policyServer) changes(ctx context.Context, id string, do func(*state.Tx, *pb.Run) error) (one *pb.Run, err error) {
 	err = s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
 		if one, err = state.Runs.Get(tx, id); err != nil {
 			return noRun(id, err)
@@ -252,7 +252,7 @@ func (s *Service) changes(ctx context.Context, id string, do func(*state.Tx, *pb
 }
 
 // tiered counts, in the change in which a task ends, what it has done for its run.
-func (s *Service) tiered(tx *state.Tx, t *pb.Task) error {
+func (s *policyServer) tiered(tx *state.Tx, t *pb.Task) error {
 	one, err := state.Runs.Get(tx, t.GetSpec().GetTiering().GetRun())
 	if err != nil {
 		return ignoreGone(err)
@@ -285,7 +285,7 @@ func (s *Service) tiered(tx *state.Tx, t *pb.Task) error {
 }
 
 // runsOf are the newest runs that list a file.
-func (s *Service) runsOf(tree catalog.Tree, name string) (found []*pb.Run, err error) {
+func (s *policyServer) runsOf(tree catalog.Tree, name string) (found []*pb.Run, err error) {
 	var runs []*pb.Run
 	err = s.ledger.View(func(tx *state.Tx) error {
 		for r, err := range state.Runs.All(tx, state.Range{Reverse: true}) {
@@ -311,7 +311,7 @@ func (s *Service) runsOf(tree catalog.Tree, name string) (found []*pb.Run, err e
 }
 
 // lists reports whether a plan lists a file. One that is gone lists nothing.
-func (s *Service) lists(id string, tree catalog.Tree, name string) (bool, error) {
+func (s *policyServer) lists(id string, tree catalog.Tree, name string) (bool, error) {
 	f, err := s.openPlan(id)
 	if err != nil {
 		return false, ignoreGone(err)

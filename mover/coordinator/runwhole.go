@@ -27,7 +27,7 @@ type wholeItems struct {
 }
 
 // wholesOf reads a plan once more, for what goes as one.
-func (s *Service) wholesOf(id string, p *policy.Program) (all []wholeItems, err error) {
+func (s *policyServer) wholesOf(id string, p *policy.Program) (all []wholeItems, err error) {
 	f, err := s.openPlan(id)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (s *Service) wholesOf(id string, p *policy.Program) (all []wholeItems, err 
 }
 
 // nextWhole begins what is to be done to the next whole of a run, after its other items: t is nil where it has to stay. more says that there was one.
-func (s *Service) nextWhole(tx *state.Tx, one *pb.Run, r *planReading) (t *pb.Task, more bool, err error) {
+func (s *policyServer) nextWhole(tx *state.Tx, one *pb.Run, r *planReading) (t *pb.Task, more bool, err error) {
 	if r.wholes == nil {
 		if r.wholes, err = s.wholesOf(one.GetId(), r.program); err != nil {
 			return nil, false, err
@@ -89,7 +89,7 @@ func (s *Service) nextWhole(tx *state.Tx, one *pb.Run, r *planReading) (t *pb.Ta
 }
 
 // wholeFor makes the task that does something to a whole for a run; nil where there is nothing to do, or to undo.
-func (s *Service) wholeFor(tx *state.Tx, one *pb.Run, r *planReading, items wholeItems) (*pb.Task, error) {
+func (s *policyServer) wholeFor(tx *state.Tx, one *pb.Run, r *planReading, items wholeItems) (*pb.Task, error) {
 	a := &r.program.Policy.Spec.Rules[items.rule].Action
 	switch {
 	case a.Type == policy.Retain || a.Copies():
@@ -101,7 +101,7 @@ func (s *Service) wholeFor(tx *state.Tx, one *pb.Run, r *planReading, items whol
 }
 
 // releaseFor makes the task that removes a replica for a run, if all files of it are in the plan, and the policy means each of them still.
-func (s *Service) releaseFor(tx *state.Tx, one *pb.Run, p *policy.Program, items wholeItems) (*pb.Task, error) {
+func (s *policyServer) releaseFor(tx *state.Tx, one *pb.Run, p *policy.Program, items wholeItems) (*pb.Task, error) {
 	fail := func(why string) (*pb.Task, error) {
 		return nil, &mover.Error{Op: "release", Place: items.tree.Tier + ":" + items.name, Err: because(mover.ErrChanged, "%s", why)}
 	}
@@ -124,23 +124,23 @@ func (s *Service) releaseFor(tx *state.Tx, one *pb.Run, p *policy.Program, items
 	if !all {
 		return fail("the policy does not mean all of its files, and it goes as one")
 	}
-	labels, may := map[string]string{runLabel: one.GetId(), policyLabel: one.GetPolicy()}, s.mayRelease
+	labels, may := map[string]string{runLabel: one.GetId(), policyLabel: one.GetPolicy()}, s.c.datasets.mayRelease
 	if p.Policy.Spec.Rules[items.rule].Action.Type == policy.Evict {
-		labels[evictedLabel], may = x.GetTier(), s.mayEvict
+		labels[evictedLabel], may = x.GetTier(), s.c.datasets.mayEvict
 	}
 	if err := may(tx, x, ""); err != nil {
 		return nil, err
 	}
-	t := s.byMaker(x, labels)
+	t := s.c.datasets.byMaker(x, labels)
 	if labels[evictedLabel] != "" && s.conf().Tiers[x.GetTier()].Ephemeral {
-		return s.removes(tx, t, x)
+		return s.c.datasets.removes(tx, t, x)
 	}
-	return s.releases(tx, t, x, func(string) error { return nil })
+	return s.c.datasets.releases(tx, t, x, func(string) error { return nil })
 }
 
 // meansAll says whether a policy means all files of a whole, and as many as its plan lists.
-func (s *Service) meansAll(p *policy.Program, items wholeItems) (bool, error) {
-	g, err := s.groundOf(items.tree)
+func (s *policyServer) meansAll(p *policy.Program, items wholeItems) (bool, error) {
+	g, err := s.c.facts.groundOf(items.tree)
 	if err != nil {
 		return false, err
 	}
@@ -161,7 +161,7 @@ func (s *Service) meansAll(p *policy.Program, items wholeItems) (bool, error) {
 }
 
 // filesOf is what the catalog has below a name, or that name itself.
-func (s *Service) filesOf(tree catalog.Tree, name string) iter.Seq2[dataset.File, error] {
+func (s *policyServer) filesOf(tree catalog.Tree, name string) iter.Seq2[dataset.File, error] {
 	f, err := s.o.Catalog.Get(tree, name)
 	if err == nil && f.Kind == mover.Dir {
 		return s.o.Catalog.Below(context.Background(), tree, name)
@@ -174,7 +174,7 @@ func (s *Service) filesOf(tree catalog.Tree, name string) iter.Seq2[dataset.File
 }
 
 // wholeDone counts, in the change in which it ends, a task that has done something to a whole for a run.
-func (s *Service) wholeDone(tx *state.Tx, t *pb.Task) error {
+func (s *policyServer) wholeDone(tx *state.Tx, t *pb.Task) error {
 	id := t.GetSpec().GetLabels()[runLabel]
 	if id == "" {
 		return nil

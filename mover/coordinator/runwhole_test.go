@@ -46,25 +46,25 @@ spec:
 		{"evicted", "evict", nil, nil, 2, 2, 0},
 		{"a file is not meant", "release", []string{"sets/vision/other"}, nil, 2, 0, 2},
 		{"pinned meanwhile", "release", nil, func(d *desk) {
-			_, err := d.Pin(root, &pb.PinRequest{Source: "dataset:vision", Until: timestamppb.New(d.wall.Add(day))})
+			_, err := d.datasets.Pin(root, &pb.PinRequest{Source: "dataset:vision", Until: timestamppb.New(d.wall.Add(day))})
 			wants(t, "pin", err, nil)
 		}, 2, 0, 2},
 		{"grown meanwhile", "release", nil, func(d *desk) { d.scans(t, "project", old(d.wall.Unix()-1000*86400, "sets/vision/f9")) }, 2, 0, 2},
 		{"its other copy is gone", "evict", nil, func(d *desk) {
-			a, err := d.Release(root, &pb.ReleaseRequest{Source: "dataset:vision", Tier: "archive"})
+			a, err := d.datasets.Release(root, &pb.ReleaseRequest{Source: "dataset:vision", Tier: "archive"})
 			d.done(a, err, 1)
 		}, 2, 0, 2},
 	} {
 		t.Run(row.what, func(t *testing.T) {
 			d := catalogued(t, authz.Input{})
-			d.policy(t, strings.Replace(text, "VERB", row.verb, 1))
+			d.withPolicy(t, strings.Replace(text, "VERB", row.verb, 1))
 			d.add(root, "vision", "project:sets/vision", 1)
 			d.staged(root, &pb.StageRequest{Source: "dataset:vision", Tier: "archive"}, 1)
 			made := d.wall.Unix() - 1000*86400
 			d.scans(t, "project", old(made, row.more...))
 			d.pass(3 * day)
 			d.scans(t, "project", old(made, row.more...))
-			plan, err := d.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
+			plan, err := d.policy.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
 			wants(t, "plan", err, nil)
 			if plan.GetTotal().GetFiles() != row.planned {
 				t.Fatalf("%v", plan)
@@ -77,10 +77,10 @@ spec:
 			if row.meanwhile != nil {
 				row.meanwhile(d)
 			}
-			_, err = d.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
+			_, err = d.policy.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
 			wants(t, "run", err, nil)
 			for range 3 {
-				wants(t, "tend", d.tendPolicies(context.Background()), nil)
+				wants(t, "tend", d.policy.tendPolicies(context.Background()), nil)
 				d.give()
 				for id, l := range d.taken {
 					if l.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_RELEASE {
@@ -95,7 +95,7 @@ spec:
 			if there := d.row("vision", digestOf(1), "project", "") != nil; there != (row.done == 0) {
 				t.Errorf("the replica is there: %v", there)
 			}
-			_, err = d.UndoRun(root, &pb.UndoRunRequest{Id: r.GetId()})
+			_, err = d.policy.UndoRun(root, &pb.UndoRunRequest{Id: r.GetId()})
 			wants(t, "undo", err, mover.ErrRefused)
 		})
 	}

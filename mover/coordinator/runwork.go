@@ -29,13 +29,13 @@ type planReading struct {
 	wholes []wholeItems // nil is not read yet
 }
 
-func (s *Service) closeReading() {
+func (s *policyServer) closeReading() {
 	for id := range s.reading {
 		s.endReading(id)
 	}
 }
 
-func (s *Service) endReading(id string) {
+func (s *policyServer) endReading(id string) {
 	if r := s.reading[id]; r != nil {
 		r.close()
 		delete(s.reading, id)
@@ -43,7 +43,7 @@ func (s *Service) endReading(id string) {
 }
 
 // readOn goes to an item of a plan.
-func (s *Service) readOn(id string, at int64) (*planReading, error) {
+func (s *policyServer) readOn(id string, at int64) (*planReading, error) {
 	if r := s.reading[id]; r != nil && r.at == at {
 		return r, nil
 	}
@@ -103,7 +103,7 @@ func (r *planReading) part() (first *pb.PlanItem, part run.Part, err error) {
 }
 
 // goOn begins what comes next of a run, or ends it.
-func (s *Service) goOn(ctx context.Context, id string) error {
+func (s *policyServer) goOn(ctx context.Context, id string) error {
 	var begun []*pb.Task
 	var ended *pb.Run
 	err := s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
@@ -173,7 +173,7 @@ func (s *Service) goOn(ctx context.Context, id string) error {
 		s.postStopped(ended)
 	}
 	for _, t := range begun {
-		s.submitted(ctx, t)
+		s.c.submitted(ctx, t)
 	}
 	return nil
 }
@@ -186,7 +186,7 @@ func errorsOf(p *policy.Program) float64 {
 }
 
 // endRun ends a run of which nothing is under way.
-func (s *Service) endRun(one *pb.Run) {
+func (s *policyServer) endRun(one *pb.Run) {
 	one.EndTime = timestamppb.New(s.now())
 	switch {
 	case one.GetState() == run.Undoing:
@@ -210,7 +210,7 @@ const (
 )
 
 // partTask is the task of a part. Its items are like the first one. It is nil when there is nothing to do for the part.
-func (s *Service) partTask(one *pb.Run, p *policy.Program, first *pb.PlanItem, count int64) *pb.Task {
+func (s *policyServer) partTask(one *pb.Run, p *policy.Program, first *pb.PlanItem, count int64) *pb.Task {
 	action := &p.Policy.Spec.Rules[first.GetRuleIndex()].Action
 	if run.Together(action) || first.GetWhole() != "" {
 		return nil // they come after all others
@@ -232,7 +232,7 @@ func (s *Service) partTask(one *pb.Run, p *policy.Program, first *pb.PlanItem, c
 		return nil
 	}
 	spec.Class = classFor(action, spec)
-	return s.newTask(self(), spec)
+	return s.c.newTask(self(), spec)
 }
 
 // classFor is the class of a task: as its action says, or as its kind has it.
@@ -244,7 +244,7 @@ func classFor(a *policy.Action, spec *pb.TaskSpec) pb.TaskClass {
 }
 
 // willKeep says where what is taken away is kept: what has a copy is there, and else it is moved aside, where the place can.
-func (s *Service) willKeep(one *pb.Run, p *policy.Program, first *pb.PlanItem, spec *pb.TaskSpec) {
+func (s *policyServer) willKeep(one *pb.Run, p *policy.Program, first *pb.PlanItem, spec *pb.TaskSpec) {
 	conf := s.conf().Tiers[first.GetTier()]
 	if spec.GetTarget() == "" {
 		if conf.Path == "" {

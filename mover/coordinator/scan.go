@@ -19,23 +19,35 @@ import (
 	"datamove.dev/tiering/catalog/query"
 )
 
+// catalogServer keeps the catalog of the tiers up to date, and answers about it.
+type catalogServer struct {
+	pb.UnimplementedCatalogServiceServer
+	*core
+	c        *Service
+	hearings hearings
+
+	scanAsked   map[catalog.Tree]time.Time // of tend alone: when a scan was asked for last
+	partAsked   map[catalog.Tree]time.Time // and a part of one
+	followAsked map[catalog.Tree]time.Time // of tend alone: when a task that follows changes was asked for last
+}
+
 var errNoCatalog = fmt.Errorf("%w: this service keeps no catalog", mover.ErrUnsupported)
 
 // askedBy is the label of a scan that a caller asked for. The task belongs to the service, because it reads the files of all owners.
 const askedBy = "asked-by"
 
 // ScanTier implements pb.CatalogServiceServer.
-func (s *Service) ScanTier(ctx context.Context, r *pb.ScanTierRequest) (*pb.ScanTierResponse, error) {
+func (s *catalogServer) ScanTier(ctx context.Context, r *pb.ScanTierRequest) (*pb.ScanTierResponse, error) {
 	t, known := s.conf().Tiers[r.GetTier()]
 	switch {
 	case s.o.Catalog == nil:
 		return nil, errNoCatalog
 	case !known:
-		return nil, s.noTier("scan", r.GetTier())
+		return nil, s.c.tiers.noTier("scan", r.GetTier())
 	}
 	nodes := []string{r.GetNode()}
 	if t.NodeLocal && r.GetNode() == "" {
-		if nodes = s.reaching(r.GetTier()); len(nodes) == 0 {
+		if nodes = s.c.tiers.reaching(r.GetTier()); len(nodes) == 0 {
 			return nil, &mover.Error{Op: "scan", Place: "tier " + r.GetTier(), Err: because(mover.ErrUnreachable, "no agent that has it is there; name a node to have it scanned when its agent comes")}
 		}
 	}
@@ -51,7 +63,7 @@ func (s *Service) ScanTier(ctx context.Context, r *pb.ScanTierRequest) (*pb.Scan
 }
 
 // treeTask has a tree scanned, or followed, by a task that there is already or by a new one.
-func (s *Service) treeTask(ctx context.Context, kind pb.TaskKind, tier, node, by string) (*pb.Task, error) {
+func (s *catalogServer) treeTask(ctx context.Context, kind pb.TaskKind, tier, node, by string) (*pb.Task, error) {
 	spec := &pb.TaskSpec{Kind: kind, Source: tier + ":", Node: node}
 	if by != "" {
 		spec.Labels = map[string]string{askedBy: by}
@@ -59,7 +71,7 @@ func (s *Service) treeTask(ctx context.Context, kind pb.TaskKind, tier, node, by
 	return s.treeTaskFor(ctx, spec)
 }
 
-func (s *Service) treeTaskFor(ctx context.Context, spec *pb.TaskSpec) (*pb.Task, error) {
+func (s *catalogServer) treeTaskFor(ctx context.Context, spec *pb.TaskSpec) (*pb.Task, error) {
 	spec.Class = task.ClassOf(spec)
 	var t *pb.Task
 	fresh := false
@@ -67,14 +79,14 @@ func (s *Service) treeTaskFor(ctx context.Context, spec *pb.TaskSpec) (*pb.Task,
 		if t, err = treeTaskOf(tx, spec); err != nil || t != nil {
 			return err
 		}
-		t, fresh = s.newTask(self(), spec), true
+		t, fresh = s.c.newTask(self(), spec), true
 		return state.Tasks.Put(tx, t)
 	})
 	if err != nil {
 		return nil, err
 	}
 	if fresh {
-		s.submitted(ctx, t)
+		s.c.submitted(ctx, t)
 	}
 	return t, nil
 }
@@ -99,7 +111,7 @@ func ownTasks() state.TaskFilter {
 }
 
 // treeOf is what a task scans.
-func (s *Service) treeOf(spec *pb.TaskSpec) (catalog.Tree, error) {
+func (s *catalogServer) treeOf(spec *pb.TaskSpec) (catalog.Tree, error) {
 	l, err := location.Parse(spec.GetSource())
 	if err != nil {
 		return catalog.Tree{}, err
@@ -107,7 +119,7 @@ func (s *Service) treeOf(spec *pb.TaskSpec) (catalog.Tree, error) {
 	tree := catalog.Tree{Tier: l.Tier}
 	t, known := s.conf().Tiers[l.Tier]
 	if !known {
-		return tree, s.noTier("scan", l.Tier)
+		return tree, s.c.tiers.noTier("scan", l.Tier)
 	}
 	if t.NodeLocal {
 		tree.Node = spec.GetNode()
@@ -116,7 +128,7 @@ func (s *Service) treeOf(spec *pb.TaskSpec) (catalog.Tree, error) {
 }
 
 // PutWalk implements agentv1.LinkServiceServer.
-func (s *Service) PutWalk(stream grpc.ClientStreamingServer[agentv1.PutWalkRequest, agentv1.PutWalkResponse]) error {
+func (s *catalogServer) PutWalk(stream grpc.ClientStreamingServer[agentv1.PutWalkRequest, agentv1.PutWalkResponse]) error {
 	if s.o.Catalog == nil {
 		return errNoCatalog
 	}
@@ -129,7 +141,7 @@ func (s *Service) PutWalk(stream grpc.ClientStreamingServer[agentv1.PutWalkReque
 		return err
 	}
 	defer done()
-	in := &walking{s: s, stream: stream, task: first.GetTask(), epoch: first.GetEpoch(), rest: first.GetData()}
+	in := &walking{s: s.c, stream: stream, task: first.GetTask(), epoch: first.GetEpoch(), rest: first.GetData()}
 	found, err := s.o.Catalog.Scan(stream.Context(), tree, catalog.Receive(in), catalog.ScanOptions{Now: s.now(), Part: int(part.GetEntries()), From: string(part.GetAfter())})
 	if err != nil {
 		return err
@@ -138,10 +150,10 @@ func (s *Service) PutWalk(stream grpc.ClientStreamingServer[agentv1.PutWalkReque
 }
 
 // walks says what a lead scans, or follows. done has to be called at the end: a lead has one such conversation at a time.
-func (s *Service) walks(ctx context.Context, kind pb.TaskKind, id string, epoch uint64) (tree catalog.Tree, part *pb.ScanPart, done func(), err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l, err := s.held(ctx, id, epoch)
+func (s *catalogServer) walks(ctx context.Context, kind pb.TaskKind, id string, epoch uint64) (tree catalog.Tree, part *pb.ScanPart, done func(), err error) {
+	s.c.scheduler.mu.Lock()
+	defer s.c.scheduler.mu.Unlock()
+	l, err := s.c.agents.held(ctx, id, epoch)
 	switch {
 	case err != nil:
 		return tree, nil, nil, err
@@ -155,8 +167,8 @@ func (s *Service) walks(ctx context.Context, kind pb.TaskKind, id string, epoch 
 	}
 	l.sending = true
 	return tree, l.task.GetSpec().GetScanPart(), func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+		s.c.scheduler.mu.Lock()
+		defer s.c.scheduler.mu.Unlock()
 		l.sending = false
 	}, nil
 }
@@ -186,18 +198,18 @@ func (w *walking) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (w *walking) lead() error { return w.s.isLead(w.stream.Context(), w.task, w.epoch) }
+func (w *walking) lead() error { return w.s.catalog.isLead(w.stream.Context(), w.task, w.epoch) }
 
 // isLead says why an agent is not the lead of a task any more.
-func (s *Service) isLead(ctx context.Context, id string, epoch uint64) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, err := s.held(ctx, id, epoch)
+func (s *catalogServer) isLead(ctx context.Context, id string, epoch uint64) error {
+	s.c.scheduler.mu.Lock()
+	defer s.c.scheduler.mu.Unlock()
+	_, err := s.c.agents.held(ctx, id, epoch)
 	return err
 }
 
 // scanned says why a scan that its lead calls done is not: the catalog alone knows what came.
-func (s *Service) scanned(t *pb.Task) error {
+func (s *catalogServer) scanned(t *pb.Task) error {
 	tree, err := s.treeOf(t.GetSpec())
 	if err != nil {
 		return err
@@ -217,16 +229,16 @@ func (s *Service) scanned(t *pb.Task) error {
 }
 
 // ListScans implements pb.CatalogServiceServer.
-func (s *Service) ListScans(ctx context.Context, r *pb.ListScansRequest) (*pb.ListScansResponse, error) {
+func (s *catalogServer) ListScans(ctx context.Context, r *pb.ListScansRequest) (*pb.ListScansResponse, error) {
 	if s.o.Catalog == nil {
 		return nil, errNoCatalog
 	}
 	if _, known := s.conf().Tiers[r.GetTier()]; r.GetTier() != "" && !known {
-		return nil, s.noTier("list", r.GetTier())
+		return nil, s.c.tiers.noTier("list", r.GetTier())
 	}
 	out := &pb.ListScansResponse{}
 	if r.GetLocation() != "" {
-		tree, _, err := s.catalogued(authz.From(ctx), &pb.Question{Location: r.GetLocation(), Node: r.GetNode()})
+		tree, _, err := s.c.facts.catalogued(authz.From(ctx), &pb.Question{Location: r.GetLocation(), Node: r.GetNode()})
 		if err != nil {
 			return nil, err
 		}
@@ -246,7 +258,7 @@ func (s *Service) ListScans(ctx context.Context, r *pb.ListScansRequest) (*pb.Li
 		}
 		line := query.ScanOf(&states[i])
 		line.Following = s.followingOf(states[i].Tree)
-		if s.seesAll(authz.From(ctx)) {
+		if s.c.facts.seesAll(authz.From(ctx)) {
 			for _, name := range states[i].Unread {
 				line.UnreadNames = append(line.UnreadNames, []byte(name))
 			}
@@ -257,7 +269,7 @@ func (s *Service) ListScans(ctx context.Context, r *pb.ListScansRequest) (*pb.Li
 }
 
 // forgetTrees forgets what is catalogued of tiers that are in the configuration no more.
-func (s *Service) forgetTrees(ctx context.Context) error {
+func (s *catalogServer) forgetTrees(ctx context.Context) error {
 	if s.o.Catalog == nil {
 		return nil
 	}
@@ -271,7 +283,7 @@ func (s *Service) forgetTrees(ctx context.Context) error {
 }
 
 // nowhere says whether a node is none that this service knows.
-func (s *Service) nowhere(node string) bool {
+func (s *catalogServer) nowhere(node string) bool {
 	if node == "" {
 		return false
 	}
@@ -283,11 +295,11 @@ func (s *Service) nowhere(node string) bool {
 }
 
 // reached are the trees of a tier: of a node-local one those of the agents that are there, else the one tree.
-func (s *Service) reached(tier string) (trees []catalog.Tree) {
+func (s *catalogServer) reached(tier string) (trees []catalog.Tree) {
 	if !s.conf().Tiers[tier].NodeLocal {
 		return []catalog.Tree{{Tier: tier}}
 	}
-	for _, node := range s.reaching(tier) {
+	for _, node := range s.c.tiers.reaching(tier) {
 		trees = append(trees, catalog.Tree{Tier: tier, Node: node})
 	}
 	return trees
@@ -297,7 +309,7 @@ func (s *Service) reached(tier string) (trees []catalog.Tree) {
 const scanRest = 10 * time.Minute
 
 // keepScanned has tiers scanned of which the catalog is older than the configuration lets it be.
-func (s *Service) keepScanned(ctx context.Context) error {
+func (s *catalogServer) keepScanned(ctx context.Context) error {
 	if s.o.Catalog == nil {
 		return nil
 	}
@@ -333,7 +345,7 @@ const (
 )
 
 // keepVerified has trees scanned part after part, so that all of each is looked at once in the time that the configuration says.
-func (s *Service) keepVerified(ctx context.Context) error {
+func (s *catalogServer) keepVerified(ctx context.Context) error {
 	if s.o.Catalog == nil {
 		return nil
 	}

@@ -54,50 +54,36 @@ type Options struct {
 // Service is a coordinator. Register makes it answer, Run makes it work.
 type Service struct {
 	pb.UnimplementedTaskServiceServer
-	pb.UnimplementedDatasetServiceServer
-	pb.UnimplementedTierServiceServer
-	pb.UnimplementedAgentServiceServer
-	pb.UnimplementedPolicyServiceServer
-	pb.UnimplementedCatalogServiceServer
-	pb.UnimplementedUsageServiceServer
-	pb.UnimplementedAdminServiceServer
-	agentv1.UnimplementedLinkServiceServer
-	agentv1.UnimplementedEnrollServiceServer
+	*core
+	kinds map[pb.TaskKind]Kind
+	watch watchers
+	pages chan struct{} // that are read at this moment
+	extensions
 
+	scheduler *scheduler
+	agents    *agentServer
+	datasets  *datasetServer
+	access    *accessProber
+	facts     *treeFacts
+	policy    *policyServer
+	catalog   *catalogServer
+	tiers     *tierServer
+	paths     *pathResolver
+	usage     *usageServer
+	metrics   *metricsCollector
+	mail      *mailer
+	admin     *adminServer
+}
+
+// core is what all parts of the coordinator have in common.
+type core struct {
 	o       Options
 	log     *slog.Logger
 	ledger  *state.Ledger
-	queue   *queue.Queue
 	lease   time.Duration
 	started time.Time
-
-	forgottenMu sync.Mutex    // of the file
-	kick        chan struct{} // there may be something to give out
-	watch       watchers
-	pages       chan struct{} // that are read at this moment
-	kinds       map[pb.TaskKind]Kind
-	kept        // of datasets
-	seen        // by metrics
-	stewardship
-	extensions
-	holdings holdings // of accounts
-	outbox   outbox
-	hearings hearings
-
-	realPaths realPaths
-
-	mu     sync.Mutex
-	agents map[string]*node      // by name; guarded by mu, as all below
-	leads  map[string]*lead      // by task; changed by addLead and dropLead
-	slots  usedSlots             // of agents, by leads
-	swarms map[string]*tracked   // by swarmID
-	flows  map[string]*taskQueue // of queued tasks
-	left   map[string]*parts     // by task without a lead, while processes of the last one may read
-
-	limits   []limit // of limitsOf
-	limitsOf *config.Config
-	limited  bool // agents were told of limits or weights
-	now      func() time.Time
+	now     func() time.Time
+	clock   *clock
 }
 
 // flowsMost is how many lines of tasks the queue has at one time. The others are in the
@@ -110,12 +96,24 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	if o.Ledger == nil || o.Node == "" || o.Data == "" {
 		return nil, errors.New("service: ledger, node and data are needed")
 	}
-	s := &Service{
-		o: o, log: o.Logger, ledger: o.Ledger, lease: cmp.Or(o.Lease, 30*time.Second), started: time.Now(), kick: make(chan struct{}, 1), pages: make(chan struct{}, pagesMost),
-		stewardship: stewardship{stirred: make(chan struct{}, 1)},
-		outbox:      outbox{more: make(chan struct{}, 1)},
-		agents:      map[string]*node{}, leads: map[string]*lead{}, slots: usedSlots{}, swarms: map[string]*tracked{}, flows: map[string]*taskQueue{}, left: map[string]*parts{}, now: time.Now,
+	shared := &core{o: o, log: o.Logger, ledger: o.Ledger, lease: cmp.Or(o.Lease, 30*time.Second), started: time.Now(), now: time.Now}
+	s := &Service{core: shared, pages: make(chan struct{}, pagesMost)}
+	s.scheduler = &scheduler{
+		core: shared, c: s, kick: make(chan struct{}, 1),
+		agents: map[string]*node{}, leads: map[string]*lead{}, slots: usedSlots{}, swarms: map[string]*tracked{}, flows: map[string]*taskQueue{}, left: map[string]*parts{},
 	}
+	s.agents = &agentServer{core: shared, c: s}
+	s.datasets = &datasetServer{core: shared, c: s}
+	s.access = &accessProber{core: shared, c: s}
+	s.facts = &treeFacts{core: shared, c: s}
+	s.policy = &policyServer{core: shared, c: s, stewardship: stewardship{stirred: make(chan struct{}, 1)}}
+	s.catalog = &catalogServer{core: shared, c: s}
+	s.tiers = &tierServer{core: shared, c: s}
+	s.paths = &pathResolver{core: shared, c: s}
+	s.usage = &usageServer{core: shared, c: s}
+	s.metrics = &metricsCollector{core: shared, c: s}
+	s.mail = &mailer{core: shared, c: s, outbox: outbox{more: make(chan struct{}, 1)}}
+	s.admin = &adminServer{core: shared, c: s}
 	s.kinds = s.taskKinds()
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -123,8 +121,8 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	if err := s.defaults(); err != nil {
 		return nil, err
 	}
-	s.queue = queue.New(queue.Options{Flows: flowsMost, Refill: s.refill, Logger: s.log})
-	if err := errors.Join(s.keepForgotten(), s.prepare(ctx), s.countHoldings(ctx), s.takeUp(ctx)); err != nil {
+	s.scheduler.queue = queue.New(queue.Options{Flows: flowsMost, Refill: s.scheduler.refill, Logger: s.log})
+	if err := errors.Join(s.agents.keepForgotten(), s.datasets.prepare(ctx), s.usage.countHoldings(ctx), s.scheduler.takeUp(ctx)); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -149,32 +147,32 @@ func (s *Service) defaults() error {
 }
 
 // manifests is where the manifests of datasets lie, by digest.
-func (s *Service) manifests() string { return filepath.Join(s.o.Data, "manifests") }
+func (s *core) manifests() string { return filepath.Join(s.o.Data, "manifests") }
 
-// Register makes the service answer on a server, but for agentv1.LinkService: it implements that, and a server beside it may add to it.
+// Register makes the service answer on a server, but for agentv1.LinkService: see Link.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	pb.RegisterTaskServiceServer(r, s)
-	pb.RegisterDatasetServiceServer(r, s)
-	pb.RegisterTierServiceServer(r, s)
-	pb.RegisterAgentServiceServer(r, s)
-	pb.RegisterPolicyServiceServer(r, s)
-	pb.RegisterCatalogServiceServer(r, s)
-	pb.RegisterUsageServiceServer(r, s)
-	pb.RegisterAdminServiceServer(r, s)
-	agentv1.RegisterEnrollServiceServer(r, s)
+	pb.RegisterDatasetServiceServer(r, s.datasets)
+	pb.RegisterTierServiceServer(r, s.tiers)
+	pb.RegisterAgentServiceServer(r, s.agents)
+	pb.RegisterPolicyServiceServer(r, s.policy)
+	pb.RegisterCatalogServiceServer(r, s.catalog)
+	pb.RegisterUsageServiceServer(r, s.usage)
+	pb.RegisterAdminServiceServer(r, s.admin)
+	agentv1.RegisterEnrollServiceServer(r, s.agents)
 }
 
 // Run gives out work and looks after leases until ctx ends. Conversations go on until
 // their server ends them.
 func (s *Service) Run(ctx context.Context) error {
 	var looking sync.WaitGroup
-	looking.Go(func() { s.endForgottenBound(ctx); s.discover(ctx) })
-	looking.Go(func() { s.makeSpots(ctx) })
-	looking.Go(func() { s.tend(ctx) })
-	looking.Go(func() { s.countTasks(ctx) })
-	looking.Go(func() { s.steward(ctx) })
-	looking.Go(func() { s.postman(ctx) })
-	defer s.o.Metrics.Sample(s.sample)()
+	looking.Go(func() { s.scheduler.endForgottenBound(ctx); s.scheduler.discover(ctx) })
+	looking.Go(func() { s.facts.makeSpots(ctx) })
+	looking.Go(func() { s.datasets.tend(ctx) })
+	looking.Go(func() { s.metrics.countTasks(ctx) })
+	looking.Go(func() { s.policy.steward(ctx) })
+	looking.Go(func() { s.mail.postman(ctx) })
+	defer s.o.Metrics.Sample(s.metrics.sample)()
 	defer looking.Wait()
 	tick := time.NewTicker(min(s.lease/4, time.Second))
 	defer tick.Stop()
@@ -182,21 +180,21 @@ func (s *Service) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.kick:
+		case <-s.scheduler.kick:
 		case <-tick.C:
-			s.tellLimits()
+			s.scheduler.tellLimits()
 		}
-		s.dispatch(ctx)
+		s.scheduler.dispatch(ctx)
 	}
 }
 
 // hurry has work given out at once.
 func (s *Service) hurry() {
 	select {
-	case s.kick <- struct{}{}:
+	case s.scheduler.kick <- struct{}{}:
 	default:
 	}
 }
 
-func (s *Service) conf() *config.Config { return s.o.Config() }
-func (s *Service) rules() *authz.Rules  { return s.o.Rules() }
+func (s *core) conf() *config.Config { return s.o.Config() }
+func (s *core) rules() *authz.Rules  { return s.o.Rules() }

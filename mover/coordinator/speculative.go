@@ -25,7 +25,7 @@ func (l *lead) learn(took time.Duration) {
 // steal asks agents that are slow for what they have not begun, when others have
 // nothing to do: the tail of a task is not to wait for its slowest node. Such an agent
 // publishes what it has and gives the rest back.
-func (s *Service) steal() {
+func (s *scheduler) steal() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.leads {
@@ -46,7 +46,7 @@ func (s *Service) steal() {
 	}
 }
 
-// waiting counts the batches that wait for an agent. Service.mu is held.
+// waiting counts the batches that wait for an agent. scheduler.mu is held.
 func (l *lead) waiting() (n int) {
 	for _, b := range l.batches {
 		if b.meta.GetState() == ledgerv1.BatchState_BATCH_STATE_WAITING {

@@ -26,13 +26,13 @@ import (
 //     is brought again, which mends it.
 //
 // A lease and a pin that were asked for begin when the replica is whole (wish).
-func (s *Service) Stage(ctx context.Context, r *pb.StageRequest) (*pb.StageResponse, error) {
+func (s *datasetServer) Stage(ctx context.Context, r *pb.StageRequest) (*pb.StageResponse, error) {
 	o, err := s.order(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	out, made := &pb.StageResponse{}, false
-	err = s.updateWithProbe(ctx, func(tx *state.Tx) (err error) {
+	err = s.c.access.updateWithProbe(ctx, func(tx *state.Tx) (err error) {
 		out, made, o.resumes = &pb.StageResponse{}, false, false
 		now, err := s.moment(tx)
 		if err == nil {
@@ -48,19 +48,19 @@ func (s *Service) Stage(ctx context.Context, r *pb.StageRequest) (*pb.StageRespo
 	}
 	switch {
 	case made:
-		s.submitted(ctx, out.GetTask())
+		s.c.submitted(ctx, out.GetTask())
 	case o.resumes:
-		s.watch.tell(out.GetTask().GetId())
-		s.requeue(ctx, out.GetTask())
+		s.c.watch.tell(out.GetTask().GetId())
+		s.c.scheduler.requeue(ctx, out.GetTask())
 	}
 	if t := out.GetTask(); t != nil {
-		out.Task, err = s.task(t.GetId())
+		out.Task, err = s.c.task(t.GetId())
 	}
 	return out, err
 }
 
 // stage decides what is to be done, and records it. made says that a task was.
-func (s *Service) stage(tx *state.Tx, o *order, out *pb.StageResponse, now time.Time) (made bool, err error) {
+func (s *datasetServer) stage(tx *state.Tx, o *order, out *pb.StageResponse, now time.Time) (made bool, err error) {
 	if o.pin != nil {
 		if err := s.mayPin(tx, o, now); err != nil {
 			return false, err
@@ -106,7 +106,7 @@ func (s *Service) stage(tx *state.Tx, o *order, out *pb.StageResponse, now time.
 func doubtful(r *pb.Replica) bool { return managed(r) && r.GetLevel() == pb.Level_LEVEL_UNSPECIFIED }
 
 // mayPin checks that the caller may keep the dataset.
-func (s *Service) mayPin(tx *state.Tx, o *order, now time.Time) error {
+func (s *datasetServer) mayPin(tx *state.Tx, o *order, now time.Time) error {
 	if err := pinUntil(o.pin, now); err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (s *Service) mayPin(tx *state.Tx, o *order, now time.Time) error {
 }
 
 // slot is the replica that is wanted, as it will be recorded.
-func (s *Service) slot(tx *state.Tx, o *order, now time.Time) (*pb.Replica, error) {
+func (s *datasetServer) slot(tx *state.Tx, o *order, now time.Time) (*pb.Replica, error) {
 	if o.source.Scheme == location.Dataset {
 		v, err := findVersion(tx, "stage", o.source.Name, o.source.Digest)
 		if err != nil {
@@ -123,7 +123,7 @@ func (s *Service) slot(tx *state.Tx, o *order, now time.Time) (*pb.Replica, erro
 		}
 		o.source.Digest = v.GetVersion().GetDigest()
 	}
-	v, err := s.viewOf(tx, now, o.source.Name, o.source.Digest)
+	v, err := s.c.agents.viewOf(tx, now, o.source.Name, o.source.Digest)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (s *Service) slot(tx *state.Tx, o *order, now time.Time) (*pb.Replica, erro
 }
 
 // again answers a request that was answered before.
-func (s *Service) again(tx *state.Tx, o *order, t *pb.Task, r *pb.Replica, out *pb.StageResponse) error {
+func (s *datasetServer) again(tx *state.Tx, o *order, t *pb.Task, r *pb.Replica, out *pb.StageResponse) error {
 	out.Replica, out.Task = r, t
 	if task.Ended(t.GetState()) && r.GetState() == whole {
 		out.Task = nil
@@ -148,10 +148,10 @@ func (s *Service) again(tx *state.Tx, o *order, t *pb.Task, r *pb.Replica, out *
 }
 
 // begins makes the task that brings the replica, and records that it is on its way.
-func (s *Service) begins(tx *state.Tx, o *order, r *pb.Replica, out *pb.StageResponse, now time.Time) (bool, error) {
+func (s *datasetServer) begins(tx *state.Tx, o *order, r *pb.Replica, out *pb.StageResponse, now time.Time) (bool, error) {
 	source, err := s.from(tx, o, r, now)
 	if err == nil && managed(source) {
-		err = s.mayHave(tx, o.caller, o.asked.GetProject(), source)
+		err = s.c.access.mayHave(tx, o.caller, o.asked.GetProject(), source)
 	}
 	if err != nil {
 		return false, err
@@ -163,15 +163,15 @@ func (s *Service) begins(tx *state.Tx, o *order, r *pb.Replica, out *pb.StageRes
 	spec.Node, spec.Options = cmp.Or(r.GetNode(), source.GetNode()), s.stageOptions(r.GetTier())
 	spec.Class, spec.Project, spec.Labels = o.asked.GetClass(), o.asked.GetProject(), o.asked.GetLabels()
 	spec.Staging = &pb.Staging{Dataset: r.GetDataset(), Tier: r.GetTier(), LeaseTtl: o.asked.GetStaging().GetLeaseTtl(), PinUntil: o.pin, Holder: o.holder}
-	spec, _, err = s.admit(o.caller, spec)
+	spec, _, err = s.c.admit(o.caller, spec)
 	if err != nil {
 		return false, err
 	}
-	t := s.newTask(o.caller, spec)
+	t := s.c.newTask(o.caller, spec)
 	t.IdempotencyKey, t.TraceParent = o.key, o.trace
 	if r.GetDataset() != "" {
 		t.Dataset = tag(r.GetDataset(), r.GetDigest())
-		if err := s.holdFor(tx, t, source, now); err != nil {
+		if err := s.c.holdFor(tx, t, source, now); err != nil {
 			return false, err
 		}
 	}
@@ -182,7 +182,7 @@ func (s *Service) begins(tx *state.Tx, o *order, r *pb.Replica, out *pb.StageRes
 	if err := s.putReplica(tx, r); err != nil {
 		return false, err
 	}
-	if err := s.claim(tx, o.caller, t, o.asked, o.key); err != nil {
+	if err := s.c.claim(tx, o.caller, t, o.asked, o.key); err != nil {
 		return false, err
 	}
 	out.Task, out.Replica = t, r
@@ -190,14 +190,14 @@ func (s *Service) begins(tx *state.Tx, o *order, r *pb.Replica, out *pb.StageRes
 }
 
 // from is what a replica is made of.
-func (s *Service) from(tx *state.Tx, o *order, r *pb.Replica, now time.Time) (*pb.Replica, error) {
+func (s *datasetServer) from(tx *state.Tx, o *order, r *pb.Replica, now time.Time) (*pb.Replica, error) {
 	if r.GetDataset() == "" {
 		if err := s.unoccupied(tx, r, now); err != nil {
 			return nil, err
 		}
 		return spot(o.source, o.at, s.conf())
 	}
-	v, err := s.viewOf(tx, now, r.GetDataset(), r.GetDigest())
+	v, err := s.c.agents.viewOf(tx, now, r.GetDataset(), r.GetDigest())
 	if err != nil {
 		return nil, err
 	}
@@ -205,8 +205,8 @@ func (s *Service) from(tx *state.Tx, o *order, r *pb.Replica, now time.Time) (*p
 }
 
 // unoccupied says why nothing may be staged to where other replicas are.
-func (s *Service) unoccupied(tx *state.Tx, r *pb.Replica, now time.Time) error {
-	v, err := s.viewAt(tx, now, r.GetLocation(), r.GetNode())
+func (s *datasetServer) unoccupied(tx *state.Tx, r *pb.Replica, now time.Time) error {
+	v, err := s.c.facts.viewAt(tx, now, r.GetLocation(), r.GetNode())
 	if err != nil {
 		return err
 	}
@@ -226,7 +226,7 @@ func (s *Service) unoccupied(tx *state.Tx, r *pb.Replica, now time.Time) error {
 
 // stageOptions are how a replica is made: where it is to count as a copy that can be relied on,
 // it is read again past the cache. From a store it is read in any case.
-func (s *Service) stageOptions(tier string) *pb.Options {
+func (s *datasetServer) stageOptions(tier string) *pb.Options {
 	if t := s.conf().Tiers[tier]; !t.Ephemeral && t.S3 == nil {
 		return &pb.Options{Verify: pb.Level_LEVEL_READ}
 	}

@@ -16,7 +16,7 @@ import (
 	"datamove.dev/mover/task"
 )
 
-// node is an agent. Its fields are guarded by Service.mu.
+// node is an agent. Its fields are guarded by scheduler.mu.
 type node struct {
 	name    string
 	hello   *agentv1.Hello
@@ -61,7 +61,7 @@ func (n *node) sees(w placement) bool {
 	return true
 }
 
-// lead is a task that an agent works on. Its fields are guarded by Service.mu.
+// lead is a task that an agent works on. Its fields are guarded by scheduler.mu.
 type lead struct {
 	task    *pb.Task // as it is now; changed only through the lead
 	need    placement
@@ -88,7 +88,7 @@ type lead struct {
 }
 
 // takeUp makes of the ledger what has to be in memory.
-func (s *Service) takeUp(ctx context.Context) error {
+func (s *scheduler) takeUp(ctx context.Context) error {
 	return s.ledger.View(func(tx *state.Tx) error {
 		for r, err := range state.Agents.All(tx, state.Range{}) {
 			if err != nil {
@@ -110,7 +110,7 @@ func (s *Service) takeUp(ctx context.Context) error {
 				return err
 			}
 			if t.GetWhy() != state.HeldBack {
-				s.unresolved(t)
+				s.c.paths.unresolved(t)
 			}
 		}
 		return ctx.Err()
@@ -121,15 +121,15 @@ func (s *Service) takeUp(ctx context.Context) error {
 // left above is enough for as many terms as a number of JavaScript can tell.
 const termShift = 32
 
-func (s *Service) takeUpTask(ctx context.Context, tx *state.Tx, t *pb.Task) error {
+func (s *scheduler) takeUpTask(ctx context.Context, tx *state.Tx, t *pb.Task) error {
 	n, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
 	if err != nil { // its tier is not there any more: it waits, and says why
 		n = placement{node: "?"}
 	}
 	t.Revision = max(t.GetRevision(), s.ledger.Term()<<termShift) // what was told of it before is more than is stored
 	l := &lead{task: t, need: n, epoch: t.GetEpoch(), agent: t.GetAgent(), since: s.now(), want: wanted(t), by: wantedBy(t), batches: map[string]*batch{}, resumed: true, swarm: swarmOf(t)}
-	s.addLead(l)
-	s.unresolved(copyOf(t))
+	s.c.usage.addLead(l)
+	s.c.paths.unresolved(copyOf(t))
 	if err := s.takeUpTaken(tx, l); err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ const discoverPage = 1000
 
 // discover finds the lines of the tasks that wait since before the start. There may be
 // a million of them, so it runs in the background.
-func (s *Service) discover(ctx context.Context) {
+func (s *scheduler) discover(ctx context.Context) {
 	for after, more := "", true; more && ctx.Err() == nil; {
 		var page []*pb.Task
 		more = false
@@ -172,24 +172,24 @@ func (s *Service) discover(ctx context.Context) {
 			if err != nil { // its tier is not there any more: it waits, and says why
 				n = placement{node: "?"}
 			}
-			s.unresolved(t)
+			s.c.paths.unresolved(t)
 			s.line(t, n) // the queue asks for its id when it is its turn
 			after = t.GetId()
 		}
 		s.mu.Unlock()
-		s.hurry()
+		s.c.hurry()
 	}
 }
 
-// changed notes that a task in memory is another one now. Service.mu is held.
-func (s *Service) changed(t *pb.Task) {
+// changed notes that a task in memory is another one now. scheduler.mu is held.
+func (s *scheduler) changed(t *pb.Task) {
 	t.Revision++
-	s.watch.tell(t.GetId())
+	s.c.watch.tell(t.GetId())
 }
 
 // send gives an order to an agent that is there. One that does not read has its
-// conversation ended: it begins a new one, and hears what counts then. Service.mu is held.
-func (s *Service) send(agent string, o *agentv1.Order) bool {
+// conversation ended: it begins a new one, and hears what counts then. scheduler.mu is held.
+func (s *scheduler) send(agent string, o *agentv1.Order) bool {
 	n := s.agents[agent]
 	if n == nil || n.orders == nil {
 		return false
@@ -206,7 +206,7 @@ func (s *Service) send(agent string, o *agentv1.Order) bool {
 }
 
 // ended completes a task that is over.
-func (s *Service) ended(t *pb.Task, to pb.TaskState, kind, text string) {
+func (s *scheduler) ended(t *pb.Task, to pb.TaskState, kind, text string) {
 	t.State, t.EndTime, t.Phase, t.Helpers, t.Agent = to, timestamppb.New(s.now()), "", nil, ""
 	t.Error, t.ErrorKind, t.Why = text, kind, cmp.Or(t.Why, "")
 	t.ExitCode = exitCode(to, kind, t.GetReport())

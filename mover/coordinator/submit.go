@@ -64,14 +64,14 @@ func (s *Service) submit(ctx context.Context, asked *pb.TaskSpec, key string, al
 		TraceParent: telemetry.Inject(ctx),
 	}
 	var same *pb.Task
-	err = s.updateWithProbe(ctx, func(tx *state.Tx) error {
+	err = s.access.updateWithProbe(ctx, func(tx *state.Tx) error {
 		if same, err = before(tx, caller, key, asked); err != nil || same != nil {
 			return err
 		}
 		if err := s.claim(tx, caller, t, asked, key); err != nil {
 			return err
 		}
-		if err := s.bind(tx, caller, t, asked); err != nil || also == nil {
+		if err := s.datasets.bind(tx, caller, t, asked); err != nil || also == nil {
 			return err
 		}
 		return also(tx, t)
@@ -79,16 +79,16 @@ func (s *Service) submit(ctx context.Context, asked *pb.TaskSpec, key string, al
 	if err != nil || same != nil {
 		return same, err
 	}
-	s.countNew(t)
+	s.metrics.countNew(t)
 	if t.GetState() == task.Queued {
-		s.enqueue(ctx, t, n)
+		s.scheduler.enqueue(ctx, t, n)
 	}
 	return t, nil
 }
 
 // claim stores a new task of a caller, and its key.
 func (s *Service) claim(tx *state.Tx, c authz.Caller, t *pb.Task, asked *pb.TaskSpec, key string) error {
-	if err := s.mayHoldTask(tx, c, t); err != nil {
+	if err := s.usage.mayHoldTask(tx, c, t); err != nil {
 		return err
 	}
 	if err := state.Tasks.Put(tx, t); err != nil {
@@ -146,10 +146,10 @@ func (s *Service) admit(caller authz.Caller, asked *pb.TaskSpec) (*pb.TaskSpec, 
 			spec.Project = mine[0]
 		}
 	}
-	if err := errors.Join(s.shape(spec), s.inTiers(spec)); err != nil {
+	if err := errors.Join(s.shape(spec), s.tiers.inTiers(spec)); err != nil {
 		return nil, placement{}, err
 	}
-	if err := s.resolve(caller, spec); err != nil {
+	if err := s.datasets.resolve(caller, spec); err != nil {
 		return nil, placement{}, err
 	}
 	if err := s.mayUse(caller, spec); err != nil {

@@ -15,8 +15,8 @@ type following struct {
 }
 
 // afterTask does what follows the end of a task, when that is stored.
-func (s *Service) afterTask(ctx context.Context, t *pb.Task, f following) {
-	s.brought(t)
+func (s *datasetServer) afterTask(ctx context.Context, t *pb.Task, f following) {
+	s.c.policy.brought(t)
 	if r := f.doubted; r != nil {
 		s.log.Warn("a replica is not what it was, and is relied on no more; staging the dataset to it, or adding it there again, mends it",
 			"dataset", tag(r.GetDataset(), r.GetDigest()), "location", r.GetLocation(), "node", r.GetNode(), "task", t.GetId(), "err", t.GetError())
@@ -29,13 +29,13 @@ func (s *Service) afterTask(ctx context.Context, t *pb.Task, f following) {
 		}
 	}
 	if f.next != nil {
-		s.submitted(ctx, f.next)
+		s.c.submitted(ctx, f.next)
 	}
 }
 
 // markSuspect removes the level of a replica that a lease has held: no task relies on it any more. It returns nil
 // if the replica is gone or had no level.
-func (s *Service) markSuspect(tx *state.Tx, held *pb.Lease) (*pb.Replica, error) {
+func (s *datasetServer) markSuspect(tx *state.Tx, held *pb.Lease) (*pb.Replica, error) {
 	r, err := state.Replicas.Get(tx, state.ReplicaKey(held)...)
 	if err != nil || r.GetLevel() == pb.Level_LEVEL_UNSPECIFIED {
 		return nil, ignoreGone(err)

@@ -21,7 +21,7 @@ import (
 // each of them the list of members, and moves no byte. It derives swarms from its leads and the ledger, so that a restart costs
 // a new ticket and nothing else.
 
-// tracked is one version that is being staged to nodes. Service.mu guards it.
+// tracked is one version that is being staged to nodes. scheduler.mu guards it.
 type tracked struct {
 	digest     string
 	uid        uint32 // of the owner of the stagings: a swarm serves one user
@@ -61,7 +61,7 @@ type basis struct {
 }
 
 // shared finds the basis of a task's swarm.
-func (s *Service) shared(tx *state.Tx, t *pb.Task) (*basis, error) {
+func (s *scheduler) shared(tx *state.Tx, t *pb.Task) (*basis, error) {
 	spec := t.GetSpec()
 	tier, there := s.conf().Tiers[spec.GetStaging().GetTier()]
 	l, err := location.Parse("dataset:" + t.GetDataset())
@@ -85,7 +85,7 @@ func (s *Service) shared(tx *state.Tx, t *pb.Task) (*basis, error) {
 }
 
 // joinSwarm makes the agent of a lead a member, and tells all members. It is a home when it has settled. mu is held.
-func (s *Service) joinSwarm(l *lead, b *basis) {
+func (s *scheduler) joinSwarm(l *lead, b *basis) {
 	l.swarm = ""
 	if n := s.agents[l.agent]; b == nil || n == nil || n.hello.GetPeerPort() == 0 {
 		return
@@ -108,7 +108,7 @@ func (s *Service) joinSwarm(l *lead, b *basis) {
 	if !s.tellAll(x) && !x.waits {
 		s.tellSwarm(x, l.agent) // before it begins
 	}
-	time.AfterFunc(settling, s.hurry)
+	time.AfterFunc(settling, s.c.hurry)
 }
 
 // swarmID tells swarms apart.
@@ -125,7 +125,7 @@ func swarmOf(t *pb.Task) string {
 
 // awaits says that a stager of before a restart is not back yet. A member with a list without it would read from the source
 // what it has. mu is held.
-func (s *Service) awaits(id string) bool {
+func (s *scheduler) awaits(id string) bool {
 	if id == "" || s.clock.steady() > returning {
 		return false
 	}
@@ -138,7 +138,7 @@ func (s *Service) awaits(id string) bool {
 }
 
 // leaveSwarm ends the membership of a task; done says that its node has all of it now. mu is held.
-func (s *Service) leaveSwarm(t *pb.Task, done bool) {
+func (s *scheduler) leaveSwarm(t *pb.Task, done bool) {
 	for id, x := range s.swarms {
 		b, member := x.stagers[t.GetId()]
 		if !member {
@@ -183,7 +183,7 @@ func (x *tracked) agents() []string {
 }
 
 // tendSwarms makes settled members homes, and the agents of leads from before a restart members.
-func (s *Service) tendSwarms() {
+func (s *scheduler) tendSwarms() {
 	s.mu.Lock()
 	var late []*lead
 	for _, l := range s.leads {
@@ -219,13 +219,13 @@ func (s *Service) tendSwarms() {
 // tellAll sends all members the list of members, unless it awaits a stager. With two members or fewer it sends at once: a lone member reads what the other
 // will read, too. With more it sends once per settling: members come and go together, and these lists are most of what the coordinator
 // sends. False says that it sends later. mu is held.
-func (s *Service) tellAll(x *tracked) bool {
+func (s *scheduler) tellAll(x *tracked) bool {
 	if x.waits = s.awaits(swarmID(x.digest, x.uid)); x.waits {
 		return false
 	}
 	now := s.now()
 	if x.news = x.ticket != "" && len(x.stagers)+len(x.seeds) > 2 && now.Sub(x.told) < settling; x.news {
-		time.AfterFunc(settling, s.hurry)
+		time.AfterFunc(settling, s.c.hurry)
 		return false
 	}
 	if x.told = now; x.left || len(x.homes) == 0 {
@@ -241,7 +241,7 @@ func (s *Service) tellAll(x *tracked) bool {
 }
 
 // tellSwarms tells an agent that has begun anew of the swarms that it is in. mu is held.
-func (s *Service) tellSwarms(agent string) {
+func (s *scheduler) tellSwarms(agent string) {
 	for _, x := range s.swarms {
 		if _, seed := x.seeds[agent]; !x.waits && (seed || slices.Contains(x.agents(), agent)) {
 			s.tellSwarm(x, agent)
@@ -250,7 +250,7 @@ func (s *Service) tellSwarms(agent string) {
 }
 
 // tellSwarm sends one member the list of members and homes. mu is held.
-func (s *Service) tellSwarm(x *tracked, agent string) {
+func (s *scheduler) tellSwarm(x *tracked, agent string) {
 	o := &agentv1.Swarm{Digest: x.digest, Uid: x.uid, Ticket: x.ticket, PieceBytes: x.pieceBytes, Location: x.seeds[agent], OlderHomes: x.older}
 	for _, b := range x.stagers {
 		if b.agent == agent {
@@ -274,7 +274,7 @@ func (s *Service) tellSwarm(x *tracked, agent string) {
 }
 
 // swarmMember is an agent as others reach it; nil is one that they can not.
-func (s *Service) swarmMember(name string, seed bool) *agentv1.SwarmMember {
+func (s *scheduler) swarmMember(name string, seed bool) *agentv1.SwarmMember {
 	n := s.agents[name]
 	if n == nil || n.orders == nil && seed || n.hello.GetPeerPort() == 0 {
 		return nil

@@ -33,7 +33,7 @@ func TestSwarm(t *testing.T) {
 	d.attend("n3")
 	d.add(root, "vision", "project:vision", 1)
 	stage := func(node string) string {
-		a, err := d.Stage(root, &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: node})
+		a, err := d.datasets.Stage(root, &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: node})
 		wants(t, "stage", err, nil)
 		d.give()
 		return a.GetTask().GetId()
@@ -49,7 +49,7 @@ func TestSwarm(t *testing.T) {
 		t.Errorf("the second one was told %v, before it has settled", o)
 	}
 	d.pass(settling)
-	d.tendSwarms()
+	d.scheduler.tendSwarms()
 	d.give()
 	for _, name := range []string{"n1", "n2"} {
 		if o := d.heard[name]; !slices.Equal(names(o), []string{"n1", "n2"}) || !slices.Equal(present(o), []string{"n1", "n2"}) || len(o.GetHomes()) != 2 {
@@ -71,8 +71,8 @@ func TestSwarm(t *testing.T) {
 			t.Errorf("nobody stages it any more, and %s was told %v", name, d.heard[name])
 		}
 	}
-	if len(d.swarms) > 0 {
-		t.Errorf("%d swarms are left", len(d.swarms))
+	if len(d.scheduler.swarms) > 0 {
+		t.Errorf("%d swarms are left", len(d.scheduler.swarms))
 	}
 	third := stage("n3")
 	if o := d.heard["n3"]; !slices.Equal(names(o), []string{"n3", "n1*", "n2*"}) || !slices.Equal(present(o), []string{"n3"}) {
@@ -89,17 +89,17 @@ func TestSwarmOfNone(t *testing.T) {
 	d := newDesk(t, site(), authz.Input{})
 	d.add(root, "vision", "archive:vision", 1)
 	for _, r := range []*pb.StageRequest{{Source: "dataset:vision", Tier: "project"}, {Source: "project:here", Tier: "scratch", Node: "n1"}} {
-		_, err := d.Stage(root, r)
+		_, err := d.datasets.Stage(root, r)
 		wants(t, "stage", err, nil)
 	}
 	d.give()
-	d.Service.agents["n2"].hello.PeerPort = 0
-	_, err := d.Stage(root, &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n2"})
+	d.Service.scheduler.agents["n2"].hello.PeerPort = 0
+	_, err := d.datasets.Stage(root, &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: "n2"})
 	wants(t, "stage", err, nil)
 	d.give()
-	d.tendSwarms()
-	if len(d.swarms) > 0 {
-		t.Errorf("%v", d.swarms)
+	d.scheduler.tendSwarms()
+	if len(d.scheduler.swarms) > 0 {
+		t.Errorf("%v", d.scheduler.swarms)
 	}
 }
 
@@ -108,16 +108,16 @@ func TestSwarmAgain(t *testing.T) {
 	d := newDesk(t, site(), authz.Input{})
 	d.add(root, "vision", "project:vision", 1)
 	for _, node := range []string{"n1", "n2"} {
-		_, err := d.Stage(root, &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: node})
+		_, err := d.datasets.Stage(root, &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: node})
 		wants(t, "stage", err, nil)
 	}
 	d.give()
 	before := d.heard["n1"]
 	d.close()
 	d.open()
-	d.tendSwarms()
+	d.scheduler.tendSwarms()
 	d.pass(settling)
-	d.tendSwarms()
+	d.scheduler.tendSwarms()
 	d.give()
 	for _, name := range []string{"n1", "n2"} {
 		if o := d.heard[name]; !slices.Equal(present(o), []string{"n1", "n2"}) || o.GetTicket() == before.GetTicket() || o.GetPieceBytes() != before.GetPieceBytes() {
@@ -134,7 +134,7 @@ func TestSwarmNews(t *testing.T) {
 	var all []string
 	told := map[string]int{}
 	hear := func() {
-		d.tendSwarms()
+		d.scheduler.tendSwarms()
 		for _, name := range all {
 			for len(d.orders[name]) > 0 {
 				if o := (<-d.orders[name]).GetSwarm(); o != nil {
@@ -149,7 +149,7 @@ func TestSwarmNews(t *testing.T) {
 		name := fmt.Sprintf("m%02d", i)
 		all = append(all, name)
 		d.attend(name)
-		a, err := d.Stage(root, &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: name})
+		a, err := d.datasets.Stage(root, &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: name})
 		wants(t, "stage", err, nil)
 		ids[name] = a.GetTask().GetId()
 		d.give()
@@ -174,7 +174,7 @@ func TestSwarmNews(t *testing.T) {
 	}
 	clear(told)
 	for _, name := range all[:10] {
-		d.lose(t.Context(), d.leads[ids[name]], "it is gone")
+		d.scheduler.lose(t.Context(), d.scheduler.leads[ids[name]], "it is gone")
 	}
 	hear()
 	d.pass(settling)
@@ -200,7 +200,7 @@ func TestSwarmReturns(t *testing.T) {
 			d := newDesk(t, site(), authz.Input{})
 			d.add(root, "vision", "project:vision", 1)
 			stage := func(node string) string {
-				a, err := d.Stage(root, &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: node})
+				a, err := d.datasets.Stage(root, &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: node})
 				wants(t, "stage", err, nil)
 				return a.GetTask().GetId()
 			}
@@ -213,7 +213,7 @@ func TestSwarmReturns(t *testing.T) {
 			d.attend("n1")
 			d.attend("n3")
 			late := stage("n3")
-			d.tendSwarms()
+			d.scheduler.tendSwarms()
 			d.give()
 			if len(d.heard) > 0 || d.taken[late] != nil {
 				t.Errorf("n2 has not been heard, and others were told %v and given %v", d.heard, d.taken[late])
@@ -222,7 +222,7 @@ func TestSwarmReturns(t *testing.T) {
 				t.Errorf("the new one waits because %q", now.GetWhy())
 			}
 			c.then(d)
-			d.tendSwarms()
+			d.scheduler.tendSwarms()
 			d.give()
 			for _, node := range c.homes {
 				if o := d.heard[node]; o == nil || !slices.Equal(present(o), c.homes) || !o.GetOlderHomes() {
@@ -242,14 +242,14 @@ func TestSwarmLoses(t *testing.T) {
 	d.add(root, "vision", "project:vision", 1)
 	ids := map[string]string{}
 	for _, node := range []string{"n1", "n2"} {
-		a, err := d.Stage(root, &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: node})
+		a, err := d.datasets.Stage(root, &pb.StageRequest{Source: "dataset:vision", Tier: "scratch", Node: node})
 		wants(t, "stage", err, nil)
 		ids[node] = a.GetTask().GetId()
 	}
 	d.give()
 	d.pass(settling)
-	d.tendSwarms()
-	d.lose(t.Context(), d.leads[ids["n1"]], "it is gone")
+	d.scheduler.tendSwarms()
+	d.scheduler.lose(t.Context(), d.scheduler.leads[ids["n1"]], "it is gone")
 	for len(d.orders["n2"]) > 0 {
 		if o := (<-d.orders["n2"]).GetSwarm(); o != nil {
 			d.heard["n2"] = o

@@ -22,7 +22,7 @@ func (s *Service) applyEnd(tx *state.Tx, t *pb.Task, p manifestResult) (f follow
 	}
 	kind := s.kindOf(t.GetSpec())
 	if held != nil && t.GetState() == task.Failed && kind.Doubts(t, p) {
-		if f.doubted, err = s.markSuspect(tx, held); err != nil {
+		if f.doubted, err = s.datasets.markSuspect(tx, held); err != nil {
 			return f, err
 		}
 	}
@@ -54,7 +54,7 @@ func (s *Service) staged(tx *state.Tx, t *pb.Task, p manifestResult) (next *pb.T
 	}
 	r, err := stagedBy(tx, t)
 	if err == nil && t.GetStartTime() != nil {
-		s.came(r)
+		s.datasets.came(r)
 	}
 	switch {
 	case ignoreGone(err) != nil:
@@ -63,7 +63,7 @@ func (s *Service) staged(tx *state.Tx, t *pb.Task, p manifestResult) (next *pb.T
 	case t.GetState() == task.Done:
 		r.Unguarded = p.unguarded
 		err = s.complete(tx, t, r, wishes)
-		s.looks.note(lookKey(t.GetOwner(), r), s.clock.steady()) // it has read the source
+		s.access.looks.note(lookKey(t.GetOwner(), r), s.clock.steady()) // it has read the source
 	default:
 		next, err = s.abandon(tx, t, r)
 	}
@@ -77,7 +77,7 @@ func (s *Service) staged(tx *state.Tx, t *pb.Task, p manifestResult) (next *pb.T
 
 // complete makes a replica whole, and grants what was wished for.
 func (s *Service) complete(tx *state.Tx, t *pb.Task, r *pb.Replica, wishes []*ledgerv1.Wish) error {
-	now, err := s.moment(tx)
+	now, err := s.datasets.moment(tx)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (s *Service) complete(tx *state.Tx, t *pb.Task, r *pb.Replica, wishes []*le
 	if r.GetCreateTime() == nil {
 		r.CreateTime = timestamppb.New(now)
 	}
-	if err := s.putReplica(tx, r); err != nil {
+	if err := s.datasets.putReplica(tx, r); err != nil {
 		return err
 	}
 	for _, w := range wishes {
@@ -121,7 +121,7 @@ func (s *Service) granted(tx *state.Tx, w *ledgerv1.Wish, now time.Time) error {
 	}
 	l := w.GetLease()
 	l.CreateTime, l.ExpireTime = timestamppb.New(now), timestamppb.New(now.Add(w.GetTtl().AsDuration()))
-	return s.putLease(tx, l)
+	return s.datasets.putLease(tx, l)
 }
 
 // levelOf is how what a task has staged was checked. The whole of a dataset was read
@@ -148,9 +148,9 @@ func (s *Service) abandon(tx *state.Tx, t *pb.Task, r *pb.Replica) (next *pb.Tas
 	switch {
 	case r.GetState() == whole:
 		r.Task, r.Level = "", pb.Level_LEVEL_UNSPECIFIED
-		return nil, s.putReplica(tx, r)
+		return nil, s.datasets.putReplica(tx, r)
 	case t.GetStartTime() == nil, r.GetDataset() == "": // it has copied nothing, or another task may have copied there
 		return nil, deleteReplica(tx, r)
 	}
-	return s.discards(tx, r)
+	return s.datasets.discards(tx, r)
 }

@@ -22,7 +22,7 @@ type taskQueue struct {
 	account *pb.Account
 	pass    float64 // how much of its share it has had: the least is next
 	blocked int     // tasks that could not begin since all were looked at; of dispatch alone
-	unread  error   // why its line could not be read the last time; guarded by Service.mu
+	unread  error   // why its line could not be read the last time; guarded by scheduler.mu
 }
 
 // weights are those of the configuration, by which agents give turns: what a class and a
@@ -51,9 +51,9 @@ func flowName(t *pb.Task, n placement) string {
 	return strings.Join([]string{spec.GetClass().String(), spec.GetProject(), state.User(t.GetOwner()), n.route()}, "\x00")
 }
 
-// line returns the flow of a task, and makes it if need be. Service.mu is held, or
+// line returns the flow of a task, and makes it if need be. scheduler.mu is held, or
 // the service has not started yet.
-func (s *Service) line(t *pb.Task, n placement) *taskQueue {
+func (s *scheduler) line(t *pb.Task, n placement) *taskQueue {
 	name := flowName(t, n)
 	if f := s.flows[name]; f != nil {
 		return f
@@ -69,19 +69,19 @@ func (s *Service) line(t *pb.Task, n placement) *taskQueue {
 }
 
 // enqueue puts a queued task into its line.
-func (s *Service) enqueue(ctx context.Context, t *pb.Task, n placement) {
-	s.unresolved(t)
+func (s *scheduler) enqueue(ctx context.Context, t *pb.Task, n placement) {
+	s.c.paths.unresolved(t)
 	s.mu.Lock()
 	f := s.line(t, n)
 	s.mu.Unlock()
 	if err := s.queue.Offer(ctx, f.name, t.GetId()); err != nil {
 		s.log.Warn("the queue does not take a task; it is found in the ledger", "task", t.GetId(), "err", err)
 	}
-	s.hurry()
+	s.c.hurry()
 }
 
 // requeue puts a task back into its line.
-func (s *Service) requeue(ctx context.Context, t *pb.Task) {
+func (s *scheduler) requeue(ctx context.Context, t *pb.Task) {
 	n, err := needOf(t.GetSpec(), s.conf(), t.GetSpec().GetNode())
 	if err != nil {
 		n = placement{node: "?"}
@@ -90,7 +90,7 @@ func (s *Service) requeue(ctx context.Context, t *pb.Task) {
 }
 
 // refill is asked by the queue for the next ids of a line.
-func (s *Service) refill(ctx context.Context, name, after string, n int) (ids []string, err error) {
+func (s *scheduler) refill(ctx context.Context, name, after string, n int) (ids []string, err error) {
 	s.mu.Lock()
 	f := s.flows[name]
 	s.mu.Unlock()
@@ -101,7 +101,7 @@ func (s *Service) refill(ctx context.Context, name, after string, n int) (ids []
 }
 
 // queued returns ids of tasks that wait in a line.
-func (s *Service) queued(ctx context.Context, f *taskQueue, after string, n int) (ids []string, err error) {
+func (s *scheduler) queued(ctx context.Context, f *taskQueue, after string, n int) (ids []string, err error) {
 	filter := state.TaskFilter{States: []pb.TaskState{task.Queued}, Project: f.project, Owner: f.owner, After: after, Oldest: true}
 	err = s.ledger.View(func(tx *state.Tx) error {
 		for t, err := range state.FindTasks(tx, filter) {
@@ -122,7 +122,7 @@ func (s *Service) queued(ctx context.Context, f *taskQueue, after string, n int)
 }
 
 // fair returns the flows: urgent classes first, then the flow with the least of its share.
-func (s *Service) fair() []*taskQueue {
+func (s *scheduler) fair() []*taskQueue {
 	all := make([]*taskQueue, 0, len(s.flows))
 	for _, f := range s.flows {
 		all = append(all, f)

@@ -30,7 +30,7 @@ func (s *Service) find(ctx context.Context, method, id string) (*pb.Task, error)
 		return nil, err
 	}
 	owner := authz.Owner{Name: t.GetOwner().GetName(), UID: t.GetOwner().GetUid()}
-	if d := s.rules().MayOn(authz.From(ctx), authz.OfMethod(method), owner); !d.Allowed && !s.mayFollow(ctx, method, t) {
+	if d := s.rules().MayOn(authz.From(ctx), authz.OfMethod(method), owner); !d.Allowed && !s.datasets.mayFollow(ctx, method, t) {
 		return nil, gone(id)
 	}
 	return t, nil
@@ -46,11 +46,11 @@ const nobody = "\x00nobody"
 
 // task returns a task as it is now: what runs is in memory.
 func (s *Service) task(id string) (t *pb.Task, err error) {
-	s.mu.Lock()
-	if l := s.leads[id]; l != nil {
+	s.scheduler.mu.Lock()
+	if l := s.scheduler.leads[id]; l != nil {
 		t = proto.Clone(l.task).(*pb.Task)
 	}
-	s.mu.Unlock()
+	s.scheduler.mu.Unlock()
 	if t != nil {
 		return t, nil
 	}
@@ -139,9 +139,9 @@ func (s *Service) ListTasks(ctx context.Context, r *pb.ListTasksRequest) (*pb.Li
 
 // fresh is a task as it is in memory, where it is there, in the place of what the ledger knows.
 func (s *Service) fresh(t *pb.Task) *pb.Task {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if l := s.leads[t.GetId()]; l != nil {
+	s.scheduler.mu.Lock()
+	defer s.scheduler.mu.Unlock()
+	if l := s.scheduler.leads[t.GetId()]; l != nil {
 		return copyOf(l.task)
 	}
 	return t
@@ -164,7 +164,7 @@ func (s *Service) steer(ctx context.Context, method, id string, to pb.TaskState)
 
 // steered is steer of a task that the caller may steer.
 func (s *Service) steered(ctx context.Context, t *pb.Task, to pb.TaskState) (*pb.Task, error) {
-	id, why := t.GetId(), s.reason(authz.From(ctx), t, to)
+	id, why := t.GetId(), s.datasets.reason(authz.From(ctx), t, to)
 	if t.GetState() == to && (!yields(t.GetWhy()) || yields(why) || task.Ended(to)) {
 		return t, nil
 	}
@@ -215,9 +215,9 @@ func (s *Service) tellLead(ctx context.Context, t *pb.Task, to pb.TaskState, why
 }
 
 func (s *Service) noteWant(ctx context.Context, t *pb.Task, to pb.TaskState, why string) (bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := s.leads[t.GetId()]
+	s.scheduler.mu.Lock()
+	defer s.scheduler.mu.Unlock()
+	l := s.scheduler.leads[t.GetId()]
 	if l == nil {
 		return false, nil
 	}
@@ -236,7 +236,7 @@ func (s *Service) noteWant(ctx context.Context, t *pb.Task, to pb.TaskState, why
 		return true, err
 	}
 	l.want, l.by, l.task.Phase, l.task.Why = to, why, now.GetPhase(), why
-	s.changed(l.task)
+	s.scheduler.changed(l.task)
 	s.tellWant(l)
 	return true, nil
 }
@@ -273,9 +273,9 @@ func wanted(t *pb.Task) pb.TaskState {
 	return 0
 }
 
-// tellWant tells the agent of a lead what is wanted of it. Service.mu is held.
+// tellWant tells the agent of a lead what is wanted of it. scheduler.mu is held.
 func (s *Service) tellWant(l *lead) {
-	s.send(l.agent, &agentv1.Order{What: &agentv1.Order_Stop{Stop: &agentv1.Stop{Task: l.task.GetId(), Epoch: l.epoch, How: lettingGo[l.want].how}}})
+	s.scheduler.send(l.agent, &agentv1.Order{What: &agentv1.Order_Stop{Stop: &agentv1.Stop{Task: l.task.GetId(), Epoch: l.epoch, How: lettingGo[l.want].how}}})
 }
 
 func (s *Service) settled(id string, err error) (*pb.Task, error) {
@@ -298,7 +298,7 @@ func (s *Service) ResumeTask(ctx context.Context, r *pb.ResumeTaskRequest) (*pb.
 		return task.Move(t, task.Queued)
 	})
 	if err == nil && t.GetState() == task.Queued {
-		s.requeue(ctx, t)
+		s.scheduler.requeue(ctx, t)
 	}
 	return t, err
 }
@@ -324,10 +324,10 @@ func (s *Service) change(ctx context.Context, id string, do func(*state.Tx, *pb.
 	})
 	if err == nil {
 		if !over && task.Ended(t.GetState()) {
-			s.countEnd(t)
+			s.metrics.countEnd(t)
 		}
 		s.watch.tell(id)
-		s.afterTask(ctx, t, f)
+		s.datasets.afterTask(ctx, t, f)
 	}
 	return t, err
 }

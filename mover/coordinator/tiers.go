@@ -13,8 +13,15 @@ import (
 	"datamove.dev/mover/location"
 )
 
+// tierServer answers about the tiers of the configuration.
+type tierServer struct {
+	pb.UnimplementedTierServiceServer
+	*core
+	c *Service
+}
+
 // ListTiers implements pb.TierServiceServer.
-func (s *Service) ListTiers(_ context.Context, r *pb.ListTiersRequest) (*pb.ListTiersResponse, error) {
+func (s *tierServer) ListTiers(_ context.Context, r *pb.ListTiersRequest) (*pb.ListTiersResponse, error) {
 	out := &pb.ListTiersResponse{}
 	tiers := s.conf().Tiers
 	if _, known := tiers[r.GetName()]; r.GetName() != "" && !known {
@@ -37,7 +44,7 @@ func (s *Service) ListTiers(_ context.Context, r *pb.ListTiersRequest) (*pb.List
 }
 
 // noTier is the error of a tier that the configuration does not have: a word that is wrong.
-func (s *Service) noTier(op, name string) error {
+func (s *tierServer) noTier(op, name string) error {
 	names := "it has none"
 	if tiers := s.conf().Tiers; len(tiers) > 0 {
 		names = "it has " + strings.Join(slices.Sorted(maps.Keys(tiers)), ", ")
@@ -46,7 +53,7 @@ func (s *Service) noTier(op, name string) error {
 }
 
 // inTier reads a location that has to be in a tier, if it names one.
-func (s *Service) inTier(text string) (location.Location, error) {
+func (s *tierServer) inTier(text string) (location.Location, error) {
 	l, err := location.Parse(text)
 	if _, known := s.conf().Tiers[l.Tier]; err == nil && l.Scheme == location.InTier && !known {
 		err = s.noTier("use", l.Tier)
@@ -55,7 +62,7 @@ func (s *Service) inTier(text string) (location.Location, error) {
 }
 
 // inTiers finds a location of a request that is in no tier that there is.
-func (s *Service) inTiers(spec *pb.TaskSpec) error {
+func (s *tierServer) inTiers(spec *pb.TaskSpec) error {
 	for _, text := range locations(spec) {
 		if _, err := s.inTier(text); err != nil {
 			return err
@@ -66,7 +73,7 @@ func (s *Service) inTiers(spec *pb.TaskSpec) error {
 
 // lines are what is known of a tier by its agents: a line for each node of a node-local
 // one, and one without a node if no agent has it.
-func (s *Service) lines(name string, t config.Tier) (lines []*pb.Tier) {
+func (s *tierServer) lines(name string, t config.Tier) (lines []*pb.Tier) {
 	agents := s.reaching(name)
 	if !t.NodeLocal || len(agents) == 0 {
 		line := tierRow(name, t)
@@ -79,7 +86,7 @@ func (s *Service) lines(name string, t config.Tier) (lines []*pb.Tier) {
 			lines = append(lines, line)
 		}
 	}
-	for _, room := range s.rooms(name, t.NodeLocal) {
+	for _, room := range s.c.datasets.rooms(name, t.NodeLocal) {
 		for _, line := range lines {
 			if line.GetNode() == room.node {
 				line.TotalBytes, line.FreeBytes = room.GetTotalBytes(), room.GetFreeBytes()
@@ -90,10 +97,10 @@ func (s *Service) lines(name string, t config.Tier) (lines []*pb.Tier) {
 }
 
 // reaching are the agents that are there and reach a tier, by name.
-func (s *Service) reaching(tier string) (names []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, n := range s.agents {
+func (s *tierServer) reaching(tier string) (names []string) {
+	s.c.scheduler.mu.Lock()
+	defer s.c.scheduler.mu.Unlock()
+	for _, n := range s.c.scheduler.agents {
 		for _, r := range n.hello.GetReaches() {
 			if r.GetTier() == tier && n.orders != nil {
 				names = append(names, n.name)
@@ -105,7 +112,7 @@ func (s *Service) reaching(tier string) (names []string) {
 }
 
 // weigh sums the replicas on a tier, and those that are held.
-func (s *Service) weigh(tx *state.Tx, line *pb.Tier) error {
+func (s *tierServer) weigh(tx *state.Tx, line *pb.Tier) error {
 	for r, err := range state.ReplicasByTier.All(tx, state.Range{Prefix: []string{line.GetName(), line.GetNode()}}) {
 		if err != nil {
 			return err
@@ -114,7 +121,7 @@ func (s *Service) weigh(tx *state.Tx, line *pb.Tier) error {
 			continue
 		}
 		line.ReplicaBytes += r.GetBytes()
-		held, err := s.holds(tx, r)
+		held, err := s.c.datasets.holds(tx, r)
 		if err != nil {
 			return err
 		}

@@ -13,6 +13,14 @@ import (
 	"datamove.dev/tiering/policy"
 )
 
+// treeFacts finds the replicas, leases and checkpoints at a location, or in a tree.
+type treeFacts struct {
+	*core
+	c      *Service
+	spots  replicaIndex
+	before levelsBefore
+}
+
 // treeContext holds the facts of this service about the paths of a tree at one moment: their projects, and the replicas and checkpoints that
 // lie there. It does not change.
 type treeContext struct {
@@ -26,7 +34,7 @@ type treeContext struct {
 }
 
 // groundOf looks at a tree.
-func (s *Service) groundOf(tree catalog.Tree) (*treeContext, error) {
+func (s *treeFacts) groundOf(tree catalog.Tree) (*treeContext, error) {
 	g := &treeContext{tree: tree, places: map[string]*policy.Facts{}, around: map[string]bool{}, project: s.rules().ProjectOf}
 	g.rest = policy.Facts{Tier: tree.Tier, Ephemeral: s.conf().Tiers[tree.Tier].Ephemeral}
 	if s.o.Catalog != nil {
@@ -37,7 +45,7 @@ func (s *Service) groundOf(tree catalog.Tree) (*treeContext, error) {
 		g.rest.Reads = state.Reads
 	}
 	return g, s.ledger.View(func(tx *state.Tx) error {
-		v, err := s.view(tx, s.clock.now())
+		v, err := s.c.agents.view(tx, s.clock.now())
 		if err != nil {
 			return err
 		}

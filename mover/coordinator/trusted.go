@@ -53,12 +53,12 @@ func remembered(tx *state.Tx, node, serial string) error {
 }
 
 // trusts says whether an agent that calls may still be believed.
-func (s *Service) trusts(c authz.Caller) error {
+func (s *agentServer) trusts(c authz.Caller) error {
 	return s.ledger.View(func(tx *state.Tx) error { return remembered(tx, c.Agent, c.Serial) })
 }
 
 // gave notes a certificate that a node is given, where others of it are not believed.
-func (s *Service) gave(tx *state.Tx, node string, i pki.Issued) error {
+func (s *agentServer) gave(tx *state.Tx, node string, i pki.Issued) error {
 	f, err := state.Forgotten.Get(tx, node)
 	if err != nil {
 		return ignoreGone(err)
@@ -98,7 +98,7 @@ func invite(tx *state.Tx, node string) error {
 
 // endForgotten lets go of nodes that were forgotten so long ago that all their
 // certificates are over.
-func (s *Service) endForgotten(ctx context.Context) error {
+func (s *agentServer) endForgotten(ctx context.Context) error {
 	return s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error {
 		rows, err := all(state.Forgotten.All(tx, state.Range{}))
 		if err != nil {

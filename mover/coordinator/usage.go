@@ -12,6 +12,14 @@ import (
 	"datamove.dev/mover/server/authz"
 )
 
+// usageServer counts what accounts hold and have used, and refuses what is above their quotas.
+type usageServer struct {
+	pb.UnimplementedUsageServiceServer
+	*core
+	c        *Service
+	holdings holdings // of accounts
+}
+
 const (
 	day         = 24 * time.Hour
 	usageUsual  = 30     // days
@@ -20,7 +28,7 @@ const (
 )
 
 // GetUsage implements pb.UsageServiceServer.
-func (s *Service) GetUsage(ctx context.Context, r *pb.GetUsageRequest) (*pb.GetUsageResponse, error) {
+func (s *usageServer) GetUsage(ctx context.Context, r *pb.GetUsageRequest) (*pb.GetUsageResponse, error) {
 	c := authz.From(ctx)
 	today := s.now().UTC().Truncate(day)
 	since := today.Add(-(usageUsual - 1) * day)

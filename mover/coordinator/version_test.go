@@ -27,7 +27,7 @@ func TestAddedWhileWritten(t *testing.T) {
 		d.give()
 		return w
 	}
-	a, err := d.AddDataset(root, &pb.AddDatasetRequest{Name: "a", Location: "project:a"})
+	a, err := d.datasets.AddDataset(root, &pb.AddDatasetRequest{Name: "a", Location: "project:a"})
 	d.give() // before the copy is asked for, which it would wait for
 	w := write("/lustre/project/a/below")
 	if end := d.done(a, err, 1); end.GetState() != task.Failed || end.GetErrorKind() != mover.KindName(mover.ErrConflict) {
@@ -40,7 +40,7 @@ func TestAddedWhileWritten(t *testing.T) {
 
 	w = write("project:b")
 	_ = d.ledger.Update(context.Background(), state.Soon, func(tx *state.Tx) error { // as if it had been added in between
-		return d.putReplica(tx, &pb.Replica{Dataset: "b", Digest: digestOf(2), Tier: "project", Location: "project:b", State: whole, Level: pb.Level_LEVEL_READ})
+		return d.datasets.putReplica(tx, &pb.Replica{Dataset: "b", Digest: digestOf(2), Tier: "project", Location: "project:b", State: whole, Level: pb.Level_LEVEL_READ})
 	})
 	wants(t, "the copy", d.finish(w.GetId(), 0, errors.New("half of it")), nil)
 	if got := d.row("b", digestOf(2), "project", ""); got.GetLevel() != pb.Level_LEVEL_UNSPECIFIED {
@@ -66,7 +66,7 @@ func TestForgottenCache(t *testing.T) {
 		if there() != nil {
 			t.Error("it is there twice")
 		}
-		wants(t, "forget", second(d.RemoveDataset(root, &pb.RemoveDatasetRequest{Name: "a"})), nil)
+		wants(t, "forget", second(d.datasets.RemoveDataset(root, &pb.RemoveDatasetRequest{Name: "a"})), nil)
 		if there().GetBytes() != 100 {
 			t.Errorf("what is left is %v", there())
 		}
@@ -88,7 +88,7 @@ func TestForgottenByEarlierVersion(t *testing.T) {
 	d := newDesk(t, site(), authz.Input{})
 	d.add(root, "a", "project:a", 1)
 	old := &pb.Replica{Tier: "scratch", Node: "n1", Location: "scratch:.datasets/a/" + digestOf(1), State: pb.ReplicaState_REPLICA_STATE_WHOLE, Bytes: 100}
-	wants(t, "forgotten", d.ledger.Update(t.Context(), state.Durable, func(tx *state.Tx) error { return d.putReplica(tx, old) }), nil)
+	wants(t, "forgotten", d.ledger.Update(t.Context(), state.Durable, func(tx *state.Tx) error { return d.datasets.putReplica(tx, old) }), nil)
 	r := d.staged(root, &pb.StageRequest{Source: "dataset:a", Tier: "scratch", Node: "n1"}, 1)
 	got := d.row("a", digestOf(1), "scratch", "n1")
 	if got.GetLocation() != old.GetLocation() || got.GetState() != pb.ReplicaState_REPLICA_STATE_WHOLE {
@@ -109,7 +109,7 @@ func TestForgottenByEarlierVersion(t *testing.T) {
 func TestNothingIsNoVersion(t *testing.T) {
 	d := newDesk(t, site(), authz.Input{})
 	d.add(root, "a", "project:a", 1)
-	a, err := d.AddDataset(root, &pb.AddDatasetRequest{Name: "a", Location: "project:a"})
+	a, err := d.datasets.AddDataset(root, &pb.AddDatasetRequest{Name: "a", Location: "project:a"})
 	must.Do(t, err)
 	d.give()
 	id := a.GetId()
@@ -123,13 +123,13 @@ func TestNothingIsNoVersion(t *testing.T) {
 	}
 	must.Do(t, err)
 	first := &agentv1.PutManifestRequest{Task: id, Epoch: d.taken[id].GetEpoch()}
-	wants(t, "the manifest", d.PutManifest(&sending{ctx: asAgent(d.led[id]), first: first, rest: &nothing}), nil)
-	_, err = d.Finish(asAgent(d.led[id]), &agentv1.FinishRequest{Task: id, Epoch: d.taken[id].GetEpoch(), Report: &pb.Report{}})
+	wants(t, "the manifest", d.datasets.PutManifest(&sending{ctx: asAgent(d.led[id]), first: first, rest: &nothing}), nil)
+	_, err = d.scheduler.Finish(asAgent(d.led[id]), &agentv1.FinishRequest{Task: id, Epoch: d.taken[id].GetEpoch(), Report: &pb.Report{}})
 	wants(t, "the end", err, nil)
 	if end := d.state(id); end.GetState() != task.Failed || end.GetExitCode() != 7 {
 		t.Errorf("it is %v", end)
 	}
-	got, err := d.GetDataset(root, &pb.GetDatasetRequest{Name: "a"})
+	got, err := d.datasets.GetDataset(root, &pb.GetDatasetRequest{Name: "a"})
 	if err != nil || len(got.GetVersions()) != 1 || got.GetVersions()[0].GetDigest() != digestOf(1) {
 		t.Errorf("the dataset is %v, %v", got, err)
 	}

@@ -39,7 +39,7 @@ func TestVouched(t *testing.T) {
 	wants(t, "an authority", err, nil)
 	d.Service.o.Authority = authority
 	join := func(name, token string) (*agentv1.Certificate, error) {
-		return d.Join(t.Context(), &agentv1.JoinRequest{Name: name, Token: token, Csr: request(t, name)})
+		return d.agents.Join(t.Context(), &agentv1.JoinRequest{Name: name, Token: token, Csr: request(t, name)})
 	}
 	wants(t, "nobody vouches", second(join("n9", "of n9")), mover.ErrUsage)
 	others := &nodes{}
@@ -72,7 +72,7 @@ func TestVouched(t *testing.T) {
 
 	forget := func(revoke bool) {
 		t.Helper()
-		wants(t, "forget", second(d.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n9", Revoke: revoke})), nil)
+		wants(t, "forget", second(d.agents.ForgetAgent(root, &pb.ForgetAgentRequest{Name: "n9", Revoke: revoke})), nil)
 		wants(t, "what it was given", Admit(d.ledger, id), mover.ErrPermission)
 	}
 	forget(false)
@@ -80,9 +80,9 @@ func TestVouched(t *testing.T) {
 	forget(true)
 	wants(t, "cut off", second(join("n9", "of n9")), mover.ErrPermission)
 	d.pass(pki.AgentLife + forgottenSpare + time.Hour)
-	wants(t, "sweep", d.endForgotten(t.Context()), nil)
+	wants(t, "sweep", d.agents.endForgotten(t.Context()), nil)
 	wants(t, "still", second(join("n9", "of n9")), mover.ErrPermission)
 	wants(t, "another one", second(join("n8", "of n8")), nil)
-	wants(t, "invited", second(d.CreateJoinToken(root, &pb.CreateJoinTokenRequest{Name: "n9"})), nil)
+	wants(t, "invited", second(d.agents.CreateJoinToken(root, &pb.CreateJoinTokenRequest{Name: "n9"})), nil)
 	wants(t, "it joins", second(join("n9", "of n9")), nil)
 }

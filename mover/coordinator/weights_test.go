@@ -40,7 +40,7 @@ func TestWeightsAreTold(t *testing.T) {
 		conf := *d.conf
 		conf.Projects = map[string]config.Project{"vision": {Weight: weight}, "audio": {}}
 		d.conf = &conf
-		d.tellLimits()
+		d.scheduler.tellLimits()
 		for agent := range d.orders {
 			want := map[string]int64{}
 			if weight > 1 {
@@ -51,7 +51,7 @@ func TestWeightsAreTold(t *testing.T) {
 			}
 		}
 	}
-	if d.tellLimits(); d.told("n1") != nil {
+	if d.scheduler.tellLimits(); d.told("n1") != nil {
 		t.Error("n1 is told of nothing, again")
 	}
 }
@@ -68,7 +68,7 @@ func TestWeightsOfLeads(t *testing.T) {
 				wants(t, at, err, nil)
 			}
 		}
-		for _, a := range d.agents {
+		for _, a := range d.scheduler.agents {
 			a.leads = 4
 		}
 		d.give()

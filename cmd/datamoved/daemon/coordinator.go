@@ -64,7 +64,7 @@ func (a *app) coordinate(ctx context.Context, h *host, books *state.Ledger, know
 		Coordinator: s, Ledger: books, Config: h.live.config.Load, Rules: h.live.rules.Load, Logger: h.log, Now: time.Now,
 	})
 	working := until("coordinator", s.Run)
-	o.Register = func(r grpc.ServiceRegistrar) { s.Register(r); bursts.Register(r, s) }
+	o.Register = func(r grpc.ServiceRegistrar) { s.Register(r); bursts.Register(r, s.Link()) }
 	d, err := server.Open(o)
 	if err != nil {
 		return errors.Join(err, attend(over(), func() {}, working))
@@ -79,7 +79,7 @@ func (a *app) coordinate(ctx context.Context, h *host, books *state.Ledger, know
 		peers, err := h.peersOf(ctx, authority)
 		if err == nil {
 			var helpers []*part
-			if helpers, err = h.agentParts(near{conn, s, h.at.node}, peers); err == nil {
+			if helpers, err = h.agentParts(near{conn, s.Link(), h.at.node}, peers); err == nil {
 				parts, what = append(helpers, parts...), "coordinator and agent"
 			}
 		}

@@ -301,7 +301,7 @@ func (c *Cluster) Start() {
 		}))...)
 	bursts := burstserver.New(burstserver.Options{Coordinator: s, Ledger: c.ledger, Config: c.Conf.Load, Rules: c.rules, Logger: log, Now: time.Now})
 	s.Register(c.server)
-	bursts.Register(c.server, s)
+	bursts.Register(c.server, s.Link())
 	l := bufconn.Listen(connBytes)
 	c.listener.Store(l)
 	server := c.server
