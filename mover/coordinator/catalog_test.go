@@ -106,7 +106,7 @@ func (f *founds) Send(m *pb.FindFilesResponse) error {
 
 func (d *desk) finds(ctx context.Context, q *pb.Question) ([]string, error) {
 	f := &founds{ctx: ctx}
-	err := d.facts.FindFiles(&pb.FindFilesRequest{Question: q}, f)
+	err := d.catalog.FindFiles(&pb.FindFilesRequest{Question: q}, f)
 	return f.names, err
 }
 
@@ -120,7 +120,7 @@ func (d *desk) finding(t *testing.T, who string, ctx context.Context, q *pb.Ques
 	q.Match = "{kind: file}"
 	got, err = d.finds(ctx, q)
 	wants(t, who, err, nil)
-	sum, err := d.facts.SumFiles(ctx, &pb.SumFilesRequest{Question: q})
+	sum, err := d.catalog.SumFiles(ctx, &pb.SumFilesRequest{Question: q})
 	wants(t, who, err, nil)
 	if n := sum.GetSums()[0].GetFiles(); n != int64(len(got)) {
 		t.Errorf("%s sums %d files, and finds %d", who, n, len(got))

@@ -23,7 +23,7 @@ const filesAtOnce = 500
 const textMost = 64 << 10
 
 // FindFiles implements pb.CatalogServiceServer.
-func (s *treeFacts) FindFiles(r *pb.FindFilesRequest, out grpc.ServerStreamingServer[pb.FindFilesResponse]) error {
+func (s *catalogServer) FindFiles(r *pb.FindFilesRequest, out grpc.ServerStreamingServer[pb.FindFilesResponse]) error {
 	order, err := query.Ordered(r.GetOrder())
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func (s *treeFacts) FindFiles(r *pb.FindFilesRequest, out grpc.ServerStreamingSe
 }
 
 // SumFiles implements pb.CatalogServiceServer.
-func (s *treeFacts) SumFiles(ctx context.Context, r *pb.SumFilesRequest) (*pb.SumFilesResponse, error) {
+func (s *catalogServer) SumFiles(ctx context.Context, r *pb.SumFilesRequest) (*pb.SumFilesResponse, error) {
 	by, err := query.Keyed(r.GetBy())
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (s *treeFacts) SumFiles(ctx context.Context, r *pb.SumFilesRequest) (*pb.Su
 
 // question finds out what is asked, and what the caller may see of it: everything of a location that it may use, if a role says so, and else what is
 // its own. Objects without an owner, as in most buckets, are visible to each caller that may use the location.
-func (s *treeFacts) question(ctx context.Context, asked *pb.Question) (r query.Reader, q query.Question, err error) {
+func (s *catalogServer) question(ctx context.Context, asked *pb.Question) (r query.Reader, q query.Question, err error) {
 	c := authz.From(ctx)
 	if s.o.Catalog == nil {
 		return r, q, errNoCatalog
@@ -102,17 +102,17 @@ func (s *treeFacts) question(ctx context.Context, asked *pb.Question) (r query.R
 	}
 	q.Choice = query.ChoiceOf(asked)
 	q.Now = s.now()
-	g, err := s.groundOf(q.Tree)
+	g, err := s.c.facts.groundOf(q.Tree)
 	return query.Reader{Catalog: s.o.Catalog, People: s.o.People, Ground: g.stand}, q, err
 }
 
 // seesAll says whether a caller may see the names of what is not its own.
-func (s *treeFacts) seesAll(c authz.Caller) bool {
+func (s *catalogServer) seesAll(c authz.Caller) bool {
 	return s.rules().May(c, authz.OfMethod(pb.CatalogService_FindFiles_FullMethodName).Action+".any").Allowed
 }
 
 // catalogued finds the tree that a location is in, and its directory there.
-func (s *treeFacts) catalogued(c authz.Caller, asked *pb.Question) (tree catalog.Tree, dir string, err error) {
+func (s *catalogServer) catalogued(c authz.Caller, asked *pb.Question) (tree catalog.Tree, dir string, err error) {
 	l, err := s.c.tiers.inTier(asked.GetLocation())
 	if err != nil {
 		return tree, "", err

@@ -23,7 +23,7 @@ const (
 )
 
 // IssueIdentity implements pb.AdminServiceServer. The configuration says which account a name is of: a certificate alone makes no person known.
-func (s *agentServer) IssueIdentity(_ context.Context, r *pb.IssueIdentityRequest) (*pb.IssuedIdentity, error) {
+func (s *adminServer) IssueIdentity(_ context.Context, r *pb.IssueIdentityRequest) (*pb.IssuedIdentity, error) {
 	if s.o.Authority == nil {
 		return nil, fmt.Errorf("%w: this service has no tcp:// address, so no person can call it from another machine", mover.ErrUnsupported)
 	}
@@ -40,7 +40,7 @@ func (s *agentServer) IssueIdentity(_ context.Context, r *pb.IssueIdentityReques
 }
 
 // RevokeIdentity implements pb.AdminServiceServer. Which certificates there are is noted nowhere, so that of any serial is refused.
-func (s *agentServer) RevokeIdentity(ctx context.Context, r *pb.RevokeIdentityRequest) (*pb.RevokeIdentityResponse, error) {
+func (s *adminServer) RevokeIdentity(ctx context.Context, r *pb.RevokeIdentityRequest) (*pb.RevokeIdentityResponse, error) {
 	n, ok := new(big.Int).SetString(r.GetSerial(), 16)
 	if !ok || n.Sign() <= 0 || n.BitLen() > serialBits {
 		return nil, mover.Usagef("%q is no serial of a certificate: want what datamove service identity has printed", mover.Printable(r.GetSerial()))
@@ -49,7 +49,7 @@ func (s *agentServer) RevokeIdentity(ctx context.Context, r *pb.RevokeIdentityRe
 	revoked := &ledgerv1.Revoked{Serial: n.Text(16), Reason: "by an operator", RevokeTime: timestamppb.New(now), ExpireTime: timestamppb.New(now.Add(personMost))}
 	err := s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error { return state.Revoked.Put(tx, revoked) })
 	if err == nil {
-		err = s.keepRevoked()
+		err = s.c.agents.keepRevoked()
 	}
 	if err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ func TestIdentities(t *testing.T) {
 	wants(t, "an authority", err, nil)
 	d.Service.o.Authority = authority
 	issue := func(name string, life time.Duration) (*pb.IssuedIdentity, error) {
-		return d.agents.IssueIdentity(root, &pb.IssueIdentityRequest{Name: name, Csr: request(t, name), Life: durationpb.New(life)})
+		return d.admin.IssueIdentity(root, &pb.IssueIdentityRequest{Name: name, Csr: request(t, name), Life: durationpb.New(life)})
 	}
 	wants(t, "a name of no account", second(issue("grace", 0)), mover.ErrUsage)
 	wants(t, "two years", second(issue("ada@site", 2*personMost)), mover.ErrUsage)
@@ -39,8 +39,8 @@ func TestIdentities(t *testing.T) {
 	}
 	id := pki.Identity{Role: pki.User, Name: "ada@site", Serial: given.GetSerial()}
 	wants(t, "admitted", Admit(d.ledger, id), nil)
-	wants(t, "revoke what is none", second(d.agents.RevokeIdentity(root, &pb.RevokeIdentityRequest{Serial: "xyz"})), mover.ErrUsage)
-	wants(t, "revoke", second(d.agents.RevokeIdentity(root, &pb.RevokeIdentityRequest{Serial: given.GetSerial()})), nil)
+	wants(t, "revoke what is none", second(d.admin.RevokeIdentity(root, &pb.RevokeIdentityRequest{Serial: "xyz"})), mover.ErrUsage)
+	wants(t, "revoke", second(d.admin.RevokeIdentity(root, &pb.RevokeIdentityRequest{Serial: given.GetSerial()})), nil)
 	wants(t, "revoked", Admit(d.ledger, id), mover.ErrPermission)
 	wants(t, "an older ledger", d.ledger.Update(t.Context(), state.Durable, func(tx *state.Tx) error { return state.Revoked.Delete(tx, given.GetSerial()) }), nil)
 	wants(t, "restore", second(AfterRestore(t.Context(), d.ledger, d.Service.o.Data)), nil)

@@ -234,7 +234,7 @@ func simulated(p *policy.Program, from time.Time, days int) []time.Time {
 
 // ExplainFile implements pb.PolicyServiceServer.
 func (s *policyServer) ExplainFile(ctx context.Context, r *pb.ExplainFileRequest) (*pb.ExplainFileResponse, error) {
-	reader, q, err := s.c.facts.question(ctx, &pb.Question{Location: r.GetLocation(), Node: r.GetNode()})
+	reader, q, err := s.c.catalog.question(ctx, &pb.Question{Location: r.GetLocation(), Node: r.GetNode()})
 	if err != nil {
 		return nil, err
 	}

@@ -238,7 +238,7 @@ func (s *catalogServer) ListScans(ctx context.Context, r *pb.ListScansRequest) (
 	}
 	out := &pb.ListScansResponse{}
 	if r.GetLocation() != "" {
-		tree, _, err := s.c.facts.catalogued(authz.From(ctx), &pb.Question{Location: r.GetLocation(), Node: r.GetNode()})
+		tree, _, err := s.c.catalog.catalogued(authz.From(ctx), &pb.Question{Location: r.GetLocation(), Node: r.GetNode()})
 		if err != nil {
 			return nil, err
 		}
@@ -258,7 +258,7 @@ func (s *catalogServer) ListScans(ctx context.Context, r *pb.ListScansRequest) (
 		}
 		line := query.ScanOf(&states[i])
 		line.Following = s.followingOf(states[i].Tree)
-		if s.c.facts.seesAll(authz.From(ctx)) {
+		if s.c.catalog.seesAll(authz.From(ctx)) {
 			for _, name := range states[i].Unread {
 				line.UnreadNames = append(line.UnreadNames, []byte(name))
 			}
