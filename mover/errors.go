@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strconv"
+	"syscall"
 	"time"
 )
 
@@ -74,6 +75,36 @@ func KindNamed(name string) error {
 // Errorf is an error of a kind. It prints as the kind, and the text after it.
 func Errorf(kind error, format string, args ...any) error {
 	return fmt.Errorf("%w: %w", kind, fmt.Errorf(format, args...))
+}
+
+// Because is an error of a kind that prints without the name of the kind.
+func Because(kind error, format string, args ...any) error {
+	return &plainError{fmt.Sprintf(format, args...), kind}
+}
+
+// plainError is an error of a kind that prints as its text alone.
+type plainError struct {
+	text string
+	kind error
+}
+
+func (e *plainError) Error() string { return e.text }
+func (e *plainError) Unwrap() error { return e.kind }
+
+// IgnoreNotExist is err, but for an ErrNotExist: nil.
+func IgnoreNotExist(err error) error {
+	if errors.Is(err, ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// OfFullDisk is err, as an ErrFull where it is of a disk without room or a quota that is reached.
+func OfFullDisk(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	}
+	return err
 }
 
 // Usagef is an ErrUsage.

@@ -103,7 +103,7 @@ func (s *accessProber) lookAt(u *unseen, source *pb.Replica) ([]*pb.TaskSpec, er
 	case oneNode && s.c.datasets.reachable(u.caller, both):
 		return []*pb.TaskSpec{both}, nil
 	case !s.c.datasets.reachable(u.caller, alone):
-		return nil, &mover.Error{Op: "look at", Place: source.GetLocation(), Err: because(mover.ErrUnreachable, "no agent that is there reaches it, to see whether %s may read it", u.caller)}
+		return nil, &mover.Error{Op: "look at", Place: source.GetLocation(), Err: mover.Because(mover.ErrUnreachable, "no agent that is there reaches it, to see whether %s may read it", u.caller)}
 	case s.gated(u.replica):
 		return []*pb.TaskSpec{alone, s.lookSpec(u, nil)}, nil
 	}

@@ -18,7 +18,7 @@ import (
 // finds has a look done, as a task of the caller, and waits for its end.
 func (s *accessProber) finds(ctx context.Context, c authz.Caller, spec *pb.TaskSpec) error {
 	if !s.c.datasets.reachable(c, spec) {
-		return &mover.Error{Op: "look at", Place: cmp.Or(spec.GetSource(), spec.GetTarget()), Err: because(mover.ErrUnreachable, "no agent that could do it is there")}
+		return &mover.Error{Op: "look at", Place: cmp.Or(spec.GetSource(), spec.GetTarget()), Err: mover.Because(mover.ErrUnreachable, "no agent that could do it is there")}
 	}
 	t := s.c.newTask(c, spec)
 	t.TraceParent = telemetry.Inject(ctx)
@@ -49,7 +49,7 @@ func (s *accessProber) finds(ctx context.Context, c authz.Caller, spec *pb.TaskS
 			if now.GetState() != task.Queued || s.c.datasets.reachable(c, spec) {
 				continue
 			}
-			err = because(mover.ErrUnreachable, "the agent that could do it has gone")
+			err = mover.Because(mover.ErrUnreachable, "the agent that could do it has gone")
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
@@ -64,7 +64,7 @@ func found(t *pb.Task) error {
 	case task.Done:
 		return nil
 	case task.Failed:
-		return because(cmp.Or(mover.KindNamed(t.GetErrorKind()), mover.ErrTransient), "%s", mover.Printable(t.GetError()))
+		return mover.Because(cmp.Or(mover.KindNamed(t.GetErrorKind()), mover.ErrTransient), "%s", mover.Printable(t.GetError()))
 	}
 	return fmt.Errorf("%w: the look was cancelled", mover.ErrTransient)
 }
@@ -76,7 +76,7 @@ func (s *accessProber) forgetLooks(ctx context.Context) error {
 			t, err := state.Tasks.Get(tx, id)
 			switch {
 			case err != nil:
-				return ignoreGone(err)
+				return mover.IgnoreNotExist(err)
 			case !task.Ended(t.GetState()):
 				s.looks.forgetLater(id, s.now())
 				return nil

@@ -60,7 +60,7 @@ func (s *agentServer) rebooted(tx *state.Tx, node string) error {
 		if !t.NodeLocal || !t.Ephemeral {
 			continue
 		}
-		replicas, err := all(state.ReplicasByTier.All(tx, state.Range{Prefix: []string{tier, node}}))
+		replicas, err := state.Collect(state.ReplicasByTier.All(tx, state.Range{Prefix: []string{tier, node}}))
 		if err != nil {
 			return err
 		}
@@ -163,7 +163,7 @@ func (s *agentServer) UndrainAgent(ctx context.Context, r *pb.UndrainAgentReques
 }
 
 // errNoAgent is told of a name that no node has.
-var errNoAgent = because(mover.ErrNotExist, "there is no such agent")
+var errNoAgent = mover.Because(mover.ErrNotExist, "there is no such agent")
 
 func (s *agentServer) drain(ctx context.Context, name string, on bool) (*pb.Agent, error) {
 	err := s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {

@@ -34,7 +34,7 @@ func (s *scheduler) batchOf(l *lead, id string) (*batch, error) {
 	err := s.ledger.View(func(tx *state.Tx) error {
 		m, err := state.Batches.Get(tx, l.task.GetId(), id)
 		if err != nil || m.GetLeadEpoch() != l.epoch {
-			return ignoreGone(err)
+			return mover.IgnoreNotExist(err)
 		}
 		b, err = s.takenUp(tx, m)
 		return err
@@ -69,7 +69,7 @@ func (s *scheduler) takenUp(tx *state.Tx, m *ledgerv1.Batch) (*batch, error) {
 		return b, nil
 	}
 	w, err := state.Works.Get(tx, m.GetTask(), m.GetId())
-	if ignoreGone(err) != nil {
+	if mover.IgnoreNotExist(err) != nil {
 		return nil, err
 	}
 	if b.stored = w.GetReply() != nil; !b.stored { // the lead was told to do it itself

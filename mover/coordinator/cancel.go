@@ -51,7 +51,7 @@ func (s *Service) withdraw(ctx context.Context, t *pb.Task, r *pb.CancelTaskRequ
 		return false, false, nil
 	}
 	err = s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
-		wishes, err := all(state.StageWaiters.All(tx, state.Range{Prefix: []string{t.GetId()}}))
+		wishes, err := state.Collect(state.StageWaiters.All(tx, state.Range{Prefix: []string{t.GetId()}}))
 		if err != nil {
 			return err
 		}

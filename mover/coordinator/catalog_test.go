@@ -30,6 +30,7 @@ func catalogued(t *testing.T, in authz.Input) *desk {
 	wants(t, "open", err, nil)
 	t.Cleanup(func() { wants(t, "close", c.Close(), nil) })
 	d.o.Catalog = c
+	d.servePolicies()
 	return d
 }
 

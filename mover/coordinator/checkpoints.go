@@ -48,7 +48,7 @@ func (s *datasetServer) TellCheckpoints(ctx context.Context, r *agentv1.TellChec
 	switch conf := s.conf().Tiers[tree.Tier].Checkpoints; {
 	case r.GetFolder() != nil:
 		err = s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error { return s.sawFolder(tx, tree, r.GetFolder()) })
-		s.c.policy.wake()
+		s.c.checkpointsSeen()
 	case r.GetRound() != nil:
 		err = s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error { return forgetFolders(tx, tree, r.GetRound().GetFolders()) })
 	case conf != nil:
@@ -126,22 +126,6 @@ func forgetFolders(tx *state.Tx, tree catalog.Tree, names [][]byte) error {
 		}
 	}
 	return forget(tx, gone)
-}
-
-// copiesOf are the same save of a checkpoint in other places. Those of one tier on several nodes are in different places.
-func copiesOf(tx *state.Tx, c *pb.Checkpoint) (all []*pb.Checkpoint, err error) {
-	if c.GetSave() == "" {
-		return nil, nil
-	}
-	for o, err := range state.CheckpointsBySave.All(tx, state.Range{Prefix: []string{string(c.GetName()), c.GetSave()}}) {
-		if err != nil {
-			return nil, err
-		}
-		if o.GetTier() != c.GetTier() || o.GetNode() != c.GetNode() || string(o.GetFolder()) != string(c.GetFolder()) {
-			all = append(all, o)
-		}
-	}
-	return all, nil
 }
 
 // keepSightsee keeps one checkpoint task for each reachable tree of a tier with checkpoints in its configuration. It cancels the others.

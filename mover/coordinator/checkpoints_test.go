@@ -17,8 +17,7 @@ import (
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/task"
 	"datamove.dev/tiering/catalog"
-	"datamove.dev/tiering/checkpoint"
-	"datamove.dev/tiering/policy"
+	"datamove.dev/tiering/dataset"
 	"datamove.dev/tiering/policy/run"
 )
 
@@ -199,7 +198,7 @@ func (s *saving) under() (n int) {
 func (s *saving) whole(t *testing.T, kept int64) (did []string) {
 	t.Helper()
 	for range 20 {
-		wants(t, "tend", s.policy.tendPolicies(context.Background()), nil)
+		wants(t, "tend", s.policy.Tend(context.Background()), nil)
 		s.give()
 		s.most = max(s.most, s.under())
 		busy := false
@@ -266,7 +265,7 @@ func TestCheckpointsByPolicy(t *testing.T) {
 	if s.most != 3 {
 		t.Errorf("%d at one time: they wait for each other", s.most)
 	}
-	if r := s.runsThat(t); len(r) != 1 || r[0].GetBy() != byEvent || r[0].GetDone().GetFiles() != 7 || r[0].GetState() != run.Done {
+	if r := s.runsThat(t); len(r) != 1 || r[0].GetBy() != "event" || r[0].GetDone().GetFiles() != 7 || r[0].GetState() != run.Done {
 		t.Fatalf("%v", r)
 	}
 	if did := s.whole(t, 0); len(did) != 0 || len(s.runsThat(t)) != 1 {
@@ -418,7 +417,7 @@ func TestEventAgain(t *testing.T) {
 	fails := func() {
 		t.Helper()
 		for range 4 {
-			wants(t, "tend", s.policy.tendPolicies(context.Background()), nil)
+			wants(t, "tend", s.policy.Tend(context.Background()), nil)
 			s.give()
 			for id, l := range s.taken {
 				if l.GetSpec().GetTiering() != nil {
@@ -428,6 +427,7 @@ func TestEventAgain(t *testing.T) {
 		}
 	}
 	fails()
+	const eventRest = 10 * time.Second // of policyserver
 	for i, wait := range []time.Duration{eventRest, 2 * eventRest, 4 * eventRest} {
 		if n := len(s.runsThat(t)); n != i+1 || s.runsThat(t)[0].GetFailed() == 0 {
 			t.Fatalf("%v", s.runsThat(t))
@@ -448,38 +448,6 @@ func TestEventAgain(t *testing.T) {
 	if s.whole(t, 0); len(s.runsThat(t)) != 5 {
 		t.Error("it runs again although nothing failed")
 	}
-}
-
-// TestPartner: from the disk of one node a checkpoint goes to the node that has others of the run, or to the next one; and never to itself.
-func TestPartner(t *testing.T) {
-	d := catalogued(t, authz.Input{})
-	partner := func(from, folder string) (node string, err error) {
-		err = d.ledger.View(func(tx *state.Tx) (err error) {
-			node, err = d.policy.partner(tx, catalog.Tree{Tier: "scratch", Node: from}, "scratch:", folder)
-			return err
-		})
-		return node, err
-	}
-	is := func(from, want string) {
-		t.Helper()
-		got, err := partner(from, "runs/a")
-		if wants(t, "partner", err, nil); got != want {
-			t.Errorf("from %s to %s, want %s", from, got, want)
-		}
-	}
-	is("n1", "n2")
-	is("n2", "n1")
-	is("n0", "n1")
-	is("n9", "n1")
-	wants(t, "put", d.ledger.Update(t.Context(), state.Soon, func(tx *state.Tx) error {
-		return state.Checkpoints.Put(tx, &pb.Checkpoint{Tier: "scratch", Node: "n2", Folder: []byte("runs/a"), Name: []byte("step_1"), Save: "x", State: verified})
-	}), nil)
-	is("n9", "n2")
-	_, err := partner("", "runs/a")
-	wants(t, "from a tier that all share", err, mover.ErrRefused)
-	d.conf.Tiers["scratch"] = config.Tier{Path: "/nvme"}
-	_, err = partner("n1", "runs/a")
-	wants(t, "to a tier that all share", err, mover.ErrRefused)
 }
 
 // TestThere: what is at a place already is not copied there again, and a copy on one node is not brought back to the node that it came from.
@@ -509,10 +477,9 @@ func TestThere(t *testing.T) {
 		{"n1", "scratch@peer", true}, {"n2", "scratch@peer", true}, {"n1", "scratch@peer:copies", false}, {"n1", "project", true}, {"n2", "project:", true}, {"n1", "project:other", false},
 		{"n1", "archive", false}, {"n1", "archive:more", true}, {"n1", "scratch", false}, {"n1", "nowhere", false},
 	} {
-		g, err := s.facts.groundOf(catalog.Tree{Tier: "scratch", Node: row.node})
-		wants(t, "ground", err, nil)
-		h := g.stand().(*here)
-		if got := (&standing{h, h.sets["runs/a/step_1"]}).There(row.to); got != row.there {
+		g, err := s.Tree(catalog.Tree{Tier: "scratch", Node: row.node})
+		wants(t, "tree", err, nil)
+		if got := g.Ground().At(&dataset.File{Dir: "runs/a/step_1", Base: "data"}).Set.There(row.to); got != row.there {
 			t.Errorf("from %s, at %s: %v", row.node, row.to, got)
 		}
 	}
@@ -541,7 +508,7 @@ func TestLookedAtAnew(t *testing.T) {
 	}
 	tells("step_1:complete")
 	for range 2 {
-		wants(t, "tend", s.policy.tendPolicies(context.Background()), nil)
+		wants(t, "tend", s.policy.Tend(context.Background()), nil)
 		s.give()
 		for id, l := range s.taken {
 			if l.GetSpec().GetTiering() != nil {
@@ -565,31 +532,4 @@ func TestLookedAtAnew(t *testing.T) {
 	s.pass(time.Minute)
 	tells("step_1:complete+again")
 	copied(true, "it was saved again")
-}
-
-// TestRetentionOfRuns: retention of a policy goes by when checkpoints were saved, and of each run for itself; what one relies on is of its run.
-//
-//safety:5/jobs with tiering/checkpoint/replicate TestRolledBack
-func TestRetentionOfRuns(t *testing.T) {
-	var all []*checkpointAt
-	for i, name := range []string{"a_4000", "a_5000", "a_3500", "a_3600", "b_1", "b_2"} {
-		all = append(all, &checkpointAt{Checkpoint: &pb.Checkpoint{Name: []byte(name), Save: "of " + name, State: verified, Step: checkpoint.StepOf(name), MadeNs: int64(i)}, verified: true})
-	}
-	action := &policy.Action{Type: policy.Retain, KeepLast: 2}
-	var goes []string
-	for _, v := range retention(all, action) {
-		if !v.Keep {
-			goes = append(goes, v.Name)
-		}
-	}
-	if !slices.Equal(goes, []string{"a_5000", "a_4000"}) {
-		t.Errorf("%q go", goes)
-	}
-	var relied []string
-	for _, r := range relies(all, action, "a_4000") {
-		relied = append(relied, string(r.GetName()))
-	}
-	if !slices.Equal(relied, []string{"a_3600", "a_3500"}) {
-		t.Errorf("it relies on %q", relied)
-	}
 }

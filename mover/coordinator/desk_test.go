@@ -22,6 +22,7 @@ import (
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/tiering/burst/burstserver"
 	"datamove.dev/tiering/dataset"
+	"datamove.dev/tiering/policy/policyserver"
 )
 
 // tester is what desks need of a test.
@@ -34,7 +35,9 @@ type tester interface {
 // test sets. It needs no goroutine.
 type desk struct {
 	*Service
-	*burstserver.Server // with the calls of agents for tasks of bursts
+	policy              *policyserver.Server
+	policies            policyserver.Options // of policy: Policies, People and Metrics
+	*burstserver.Server                      // with the calls of agents for tasks of bursts
 
 	t      tester
 	dir    string
@@ -134,8 +137,17 @@ func (d *desk) start() {
 	if err != nil {
 		d.t.Fatalf("%v", err)
 	}
+	d.servePolicies()
 	d.Server = burstserver.New(burstserver.Options{Coordinator: d.Service, Ledger: d.ledger, Config: d.Service.o.Config, Rules: d.Service.o.Rules, Logger: d.log, Now: d.Service.now})
 	d.orders = map[string]chan *agentv1.Order{}
+}
+
+// servePolicies has the service as the server of policies that the desk describes, in place of the one that it had.
+func (d *desk) servePolicies() {
+	d.onEnd, d.onEnded, d.onCheckpoints, d.loops = nil, nil, nil, nil
+	o := d.policies
+	o.Coordinator, o.Ledger, o.Config, o.Rules, o.Logger, o.Now, o.Data, o.Catalog = d.Service, d.ledger, d.o.Config, d.o.Rules, d.log, d.now, d.dir, d.o.Catalog
+	d.policy = policyserver.New(o)
 }
 
 // attend has an agent begin a conversation, with the leads that it has.
@@ -360,7 +372,7 @@ func (d *desk) row(dataset, digest, tier, node string) (r *pb.Replica) {
 	d.t.Helper()
 	err := d.ledger.View(func(tx *state.Tx) (err error) {
 		r, err = getReplica(tx, &pb.Replica{Dataset: dataset, Digest: digest, Tier: tier, Node: node})
-		return ignoreGone(err)
+		return mover.IgnoreNotExist(err)
 	})
 	if err != nil {
 		d.t.Fatalf("%v", err)

@@ -45,7 +45,7 @@ func (s *scheduler) endBound(ctx context.Context, nodes ...string) (n int64) {
 	return n
 }
 
-var errBound = because(mover.ErrNotExist, "this task could be done there only; submit it again for another node, or when this one has joined again")
+var errBound = mover.Because(mover.ErrNotExist, "this task could be done there only; submit it again for another node, or when this one has joined again")
 
 // boundTask is a task that one node alone can do.
 type boundTask struct{ id, node string }

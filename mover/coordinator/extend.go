@@ -3,22 +3,126 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
+	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover/coordinator/state"
+	"datamove.dev/mover/location"
 	"datamove.dev/mover/server/authz"
+	"datamove.dev/tiering/catalog"
+	"datamove.dev/tiering/catalog/query"
+	"datamove.dev/tiering/policy/treecontext"
 )
 
 // extensions are what servers beside the coordinator have added to it, before Run.
 type extensions struct {
-	added  []*chore
-	labels []func(c authz.Caller, labels map[string]string) error
+	added []*chore
+	loops []func(context.Context)
+
+	onEnd         []func(tx *state.Tx, t *pb.Task) error
+	onEnded       []func(t *pb.Task)
+	onCheckpoints []func()
+	labels        []func(c authz.Caller, labels map[string]string) error
 }
 
 // AddChore has Run do something every so often. It is called before Run.
 func (s *Service) AddChore(every time.Duration, what string, do func(context.Context) error) {
 	s.added = append(s.added, &chore{every: every, what: what, do: do})
 }
+
+// AddLoop has Run run something until its context ends. It is called before Run.
+func (s *Service) AddLoop(run func(context.Context)) { s.loops = append(s.loops, run) }
+
+// OnTaskEnd has do called in the change in which a task ends. It is called before Run.
+func (s *Service) OnTaskEnd(do func(tx *state.Tx, t *pb.Task) error) { s.onEnd = append(s.onEnd, do) }
+
+// OnTaskEnded has do called after a task has ended. It is called before Run.
+func (s *Service) OnTaskEnded(do func(t *pb.Task)) { s.onEnded = append(s.onEnded, do) }
+
+// OnCheckpoints has do called after checkpoints of a tier were recorded. It is called before Run.
+func (s *Service) OnCheckpoints(do func()) { s.onCheckpoints = append(s.onCheckpoints, do) }
+
+func (s *Service) taskEnds(tx *state.Tx, t *pb.Task) (err error) {
+	for _, do := range s.onEnd {
+		err = errors.Join(err, do(tx, t))
+	}
+	return err
+}
+
+func (s *Service) taskEnded(t *pb.Task) {
+	for _, do := range s.onEnded {
+		do(t)
+	}
+}
+
+func (s *Service) checkpointsSeen() {
+	for _, do := range s.onCheckpoints {
+		do()
+	}
+}
+
+// NewTask returns a task of the service itself, which is not stored yet.
+func (s *Service) NewTask(spec *pb.TaskSpec) *pb.Task { return s.newTask(self(), spec) }
+
+// Submitted has a task assigned that was stored; nil is none.
+func (s *Service) Submitted(ctx context.Context, t *pb.Task) { s.submitted(ctx, t) }
+
+// RemoveReplica stores a task that removes a replica with the rights of its owner, or reports why the replica has to stay. With evict it makes
+// room: an ephemeral tier promises nothing, and its replica goes without a look at the copy that survives.
+func (s *Service) RemoveReplica(tx *state.Tx, r *pb.Replica, labels map[string]string, evict bool) (*pb.Task, error) {
+	may := s.datasets.mayRelease
+	if evict {
+		labels, may = maps.Clone(labels), s.datasets.mayEvict
+		labels[evictedLabel] = r.GetTier()
+	}
+	if err := may(tx, r, ""); err != nil {
+		return nil, err
+	}
+	t := s.datasets.byMaker(r, labels)
+	if evict && s.conf().Tiers[r.GetTier()].Ephemeral {
+		return s.datasets.removes(tx, t, r)
+	}
+	return s.datasets.releases(tx, t, r, func(string) error { return nil })
+}
+
+// Tree reads what is known of a tree beside the catalog.
+func (s *Service) Tree(tree catalog.Tree) (*treecontext.Context, error) { return s.facts.tree(tree) }
+
+// Question reads a question of the caller in ctx about the catalog, limited to what the caller may see.
+func (s *Service) Question(ctx context.Context, asked *pb.Question) (query.Reader, query.Question, error) {
+	return s.catalog.question(ctx, asked)
+}
+
+// AsOf is the moment of which the facts about a tree are.
+func (s *Service) AsOf(of *catalog.State) time.Time { return s.catalog.asOf(of) }
+
+// Scan has a tree scanned, if no scan of it is under way.
+func (s *Service) Scan(ctx context.Context, tree catalog.Tree) error {
+	_, err := s.catalog.treeTask(ctx, scans, tree.Tier, tree.Node, "")
+	return err
+}
+
+// Rooms are the latest reports of agents on the room of a tier: one for each node, or one for all.
+func (s *Service) Rooms(tier string, eachNode bool) (rooms []*agentv1.Room) {
+	for _, r := range s.datasets.rooms(tier, eachNode) {
+		rooms = append(rooms, r.Room)
+	}
+	return rooms
+}
+
+// Reaching are the nodes that are connected and reach a tier, sorted.
+func (s *Service) Reaching(tier string) []string { return s.tiers.reaching(tier) }
+
+// TierOf is the tier that a location is in; "" is none.
+func (s *Service) TierOf(l location.Location) (tier string, err error) {
+	tier, _, err = tierOf(l, s.conf())
+	return tier, err
+}
+
+// NoTier is the error of an operation on a tier that the configuration does not have.
+func (s *Service) NoTier(op, tier string) error { return s.tiers.noTier(op, tier) }
 
 // CheckLabels adds a check of the labels of a lease: an error of may refuses the lease. It is called before Run.
 func (s *Service) CheckLabels(may func(c authz.Caller, labels map[string]string) error) {

@@ -2,13 +2,10 @@ package coordinator
 
 import (
 	"cmp"
-	"errors"
-	"iter"
 	"strings"
 	"time"
 
 	pb "datamove.dev/api/datamove/v1"
-	"datamove.dev/mover"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/location"
@@ -45,28 +42,17 @@ func tierRow(name string, t config.Tier) *pb.Tier {
 	return row
 }
 
-// all collects the rows of a range.
-func all[M any](rows iter.Seq2[M, error]) (found []M, err error) {
-	for m, err := range rows {
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, m)
-	}
-	return found, nil
-}
-
 // view is all that the ledger says that the rules may want to know.
 func (s *agentServer) view(tx *state.Tx, now time.Time) (*dataset.View, error) {
 	f := dataset.Facts{Now: now, Tiers: tierRows(s.conf())}
 	var err error
-	if f.Replicas, err = all(state.Replicas.All(tx, state.Range{})); err != nil {
+	if f.Replicas, err = state.Collect(state.Replicas.All(tx, state.Range{})); err != nil {
 		return nil, err
 	}
-	if f.Leases, err = all(state.Leases.All(tx, state.Range{})); err != nil {
+	if f.Leases, err = state.Collect(state.Leases.All(tx, state.Range{})); err != nil {
 		return nil, err
 	}
-	if f.Pins, err = all(state.Pins.All(tx, state.Range{})); err != nil {
+	if f.Pins, err = state.Collect(state.Pins.All(tx, state.Range{})); err != nil {
 		return nil, err
 	}
 	return dataset.Look(f), nil
@@ -74,19 +60,11 @@ func (s *agentServer) view(tx *state.Tx, now time.Time) (*dataset.View, error) {
 
 // viewOf is where one version of a dataset is, without leases and pins: enough for a reader.
 func (s *agentServer) viewOf(tx *state.Tx, now time.Time, name, digest string) (*dataset.View, error) {
-	replicas, err := all(state.Replicas.All(tx, versionRange(name, digest)))
+	replicas, err := state.Collect(state.Replicas.All(tx, versionRange(name, digest)))
 	return dataset.Look(dataset.Facts{Now: now, Tiers: tierRows(s.conf()), Replicas: replicas}), err
 }
 
 // versionRange is the replicas, or the leases, of one version.
 func versionRange(dataset, digest string) state.Range {
 	return state.Range{Prefix: []string{cmp.Or(dataset, state.NoDataset), digest}}
-}
-
-// ignoreGone is for what need not be there.
-func ignoreGone(err error) error {
-	if errors.Is(err, mover.ErrNotExist) {
-		return nil
-	}
-	return err
 }

@@ -102,8 +102,8 @@ func (s *catalogServer) question(ctx context.Context, asked *pb.Question) (r que
 	}
 	q.Choice = query.ChoiceOf(asked)
 	q.Now = s.now()
-	g, err := s.c.facts.groundOf(q.Tree)
-	return query.Reader{Catalog: s.o.Catalog, People: s.o.People, Ground: g.stand}, q, err
+	g, err := s.c.facts.tree(q.Tree)
+	return query.Reader{Catalog: s.o.Catalog, People: s.o.People, Ground: g.Ground}, q, err
 }
 
 // seesAll says whether a caller may see the names of what is not its own.
@@ -123,7 +123,7 @@ func (s *catalogServer) catalogued(c authz.Caller, asked *pb.Question) (tree cat
 	case err != nil:
 		return tree, "", err
 	case tier == "":
-		return tree, "", &mover.Error{Op: "find", Place: asked.GetLocation(), Err: because(mover.ErrUsage, "it is in no tier of the service, and only those are catalogued: name it as TIER:path")}
+		return tree, "", &mover.Error{Op: "find", Place: asked.GetLocation(), Err: mover.Because(mover.ErrUsage, "it is in no tier of the service, and only those are catalogued: name it as TIER:path")}
 	}
 	tree.Tier = tier
 	if local {

@@ -119,7 +119,7 @@ func (s *datasetServer) coming(tx *state.Tx, r *pb.Replica) (bytes int64, err er
 			continue // a copy of a location, of unknown size
 		}
 		v, err := findVersion(tx, "stage", l.Name, l.Digest)
-		if ignoreGone(err) != nil {
+		if mover.IgnoreNotExist(err) != nil {
 			return 0, err
 		}
 		bytes += max(0, v.GetVersion().GetBytes()-x.done)
@@ -145,10 +145,10 @@ func (f fitting) refusal(r *pb.Replica) error {
 	var why error
 	switch f.fit {
 	case dataset.TooLarge:
-		why = because(mover.ErrRefused, "it has %s, and %s takes %s at most: of its %s %d%% stay free (keep_free); stage it elsewhere, or read it where it is",
+		why = mover.Because(mover.ErrRefused, "it has %s, and %s takes %s at most: of its %s %d%% stay free (keep_free); stage it elsewhere, or read it where it is",
 			units.Bytes(f.bytes), at, units.Bytes(f.room.Most()), units.Bytes(f.room.TotalBytes), f.room.KeepPercent)
 	case dataset.Full:
-		why = because(mover.ErrFull, "it has %s, and %s has room for %s: %s; make room there, or stage it later", units.Bytes(f.bytes), at, units.Bytes(f.room.Left()), f.taken())
+		why = mover.Because(mover.ErrFull, "it has %s, and %s has room for %s: %s; make room there, or stage it later", units.Bytes(f.bytes), at, units.Bytes(f.room.Left()), f.taken())
 	default:
 		return nil
 	}
@@ -180,7 +180,7 @@ func (s *datasetServer) makesRoom(ctx context.Context, t *pb.Task) (wait time.Du
 		if r, err = stagedBy(tx, t); err == nil {
 			f, err = s.fitting(tx, r, s.clock.now())
 		}
-		return ignoreGone(err)
+		return mover.IgnoreNotExist(err)
 	})
 	if err != nil {
 		s.log.Warn("the room for a staging is not known", "task", t.GetId(), "err", err)

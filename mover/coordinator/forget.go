@@ -25,7 +25,7 @@ func (s *datasetServer) RemoveDataset(ctx context.Context, r *pb.RemoveDatasetRe
 		if _, err := findVersion(tx, "remove", r.GetName(), r.GetDigest()); err != nil {
 			return err
 		}
-		versions, err := all(state.Versions.All(tx, state.Range{Prefix: []string{d.GetName()}}))
+		versions, err := state.Collect(state.Versions.All(tx, state.Range{Prefix: []string{d.GetName()}}))
 		if err != nil {
 			return err
 		}
@@ -59,7 +59,7 @@ func (s *datasetServer) removeVersion(tx *state.Tx, v *ledgerv1.DatasetVersion) 
 	if _, err := s.moment(tx); err != nil {
 		return err
 	}
-	replicas, err := all(state.Replicas.All(tx, versionRange(v.GetDataset(), v.GetVersion().GetDigest())))
+	replicas, err := state.Collect(state.Replicas.All(tx, versionRange(v.GetDataset(), v.GetVersion().GetDigest())))
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (s *datasetServer) remember(tx *state.Tx, want *pb.Replica) error {
 		was, err = getReplica(tx, old)
 	}
 	if err != nil {
-		return ignoreGone(err)
+		return mover.IgnoreNotExist(err)
 	}
 	want.Location = old.GetLocation()
 	if live(tx, was.GetTask()) || was.GetState() != whole {
@@ -110,7 +110,7 @@ func (s *datasetServer) remember(tx *state.Tx, want *pb.Replica) error {
 // mayForget says why a replica has to stay known.
 func (s *datasetServer) mayForget(tx *state.Tx, r *pb.Replica) error {
 	refuse := func(kind error, format string, args ...any) error {
-		return &mover.Error{Op: "remove", Place: "dataset:" + tag(r.GetDataset(), r.GetDigest()), Err: because(kind, "%s "+format, append([]any{mover.Printable(r.GetLocation())}, args...)...)}
+		return &mover.Error{Op: "remove", Place: "dataset:" + tag(r.GetDataset(), r.GetDigest()), Err: mover.Because(kind, "%s "+format, append([]any{mover.Printable(r.GetLocation())}, args...)...)}
 	}
 	now, err := shown(tx, r, s.clock.now())
 	switch {
@@ -136,7 +136,7 @@ func leasesOf(r *pb.Replica) string {
 
 // removeName forgets what is left of a dataset without versions.
 func removeName(tx *state.Tx, name string) error {
-	pins, err := all(state.Pins.All(tx, state.Range{Prefix: []string{name}}))
+	pins, err := state.Collect(state.Pins.All(tx, state.Range{Prefix: []string{name}}))
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func (s *agentServer) ForgetAgent(ctx context.Context, r *pb.ForgetAgentRequest)
 		err = s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error {
 			f, err := state.Forgotten.Get(tx, name)
 			if err != nil {
-				return ignoreGone(err)
+				return mover.IgnoreNotExist(err)
 			}
 			f.Dropped = dropped
 			return state.Forgotten.Put(tx, f)
@@ -61,9 +61,9 @@ func (s *agentServer) mayExpel(r *pb.ForgetAgentRequest) error {
 	switch {
 	case n == nil || n.orders == nil:
 	case r.GetName() == s.o.Node:
-		return forgetting(r.GetName(), because(mover.ErrConflict, "it is the coordinator's own, which has no certificate and would be there again at once; datamoved --no-agent runs without it"))
+		return forgetting(r.GetName(), mover.Because(mover.ErrConflict, "it is the coordinator's own, which has no certificate and would be there again at once; datamoved --no-agent runs without it"))
 	case !r.GetRevoke():
-		return forgetting(r.GetName(), because(mover.ErrHeld, "it is connected; stop datamoved there, or refuse it from now on, with all that it does (--revoke)"))
+		return forgetting(r.GetName(), mover.Because(mover.ErrHeld, "it is connected; stop datamoved there, or refuse it from now on, with all that it does (--revoke)"))
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func (s *agentServer) forgotten(tx *state.Tx, c authz.Caller, r *pb.ForgetAgentR
 	if dropped = f.GetDropped(); dropped == nil {
 		dropped = &pb.ForgetAgentResponse{}
 	}
-	return dropped, true, ignoreGone(err)
+	return dropped, true, mover.IgnoreNotExist(err)
 }
 
 // dropReplicas forgets the replicas on the node-local tiers of a node, and their leases. It
@@ -155,7 +155,7 @@ func (s *agentServer) dropReplicas(tx *state.Tx, node string, dropped *pb.Forget
 // its certificates refused.
 func (s *agentServer) distrust(tx *state.Tx, r *pb.ForgetAgentRequest, dropped *pb.ForgetAgentResponse) error {
 	name := r.GetName()
-	tokens, err := all(state.JoinTokens.All(tx, state.Range{}))
+	tokens, err := state.Collect(state.JoinTokens.All(tx, state.Range{}))
 	if err != nil {
 		return err
 	}

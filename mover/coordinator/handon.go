@@ -59,7 +59,7 @@ func waited(tx *state.Tx, t *pb.Task, to pb.TaskState) (bool, error) {
 	if !task.Of(t.GetSpec()).Shared {
 		return false, nil
 	}
-	wishes, err := all(state.StageWaiters.All(tx, state.Range{Prefix: []string{t.GetId()}}))
+	wishes, err := state.Collect(state.StageWaiters.All(tx, state.Range{Prefix: []string{t.GetId()}}))
 	return slices.ContainsFunc(wishes, func(w *ledgerv1.Wish) bool {
 		return to != task.Paused || state.User(w.GetLease().GetOwner()) != state.User(t.GetOwner())
 	}), err

@@ -89,8 +89,6 @@ func (s *datasetServer) chores() []*chore {
 		{every: sweepEvery, what: "let go of nodes that were forgotten", do: s.c.agents.endForgotten},
 		{every: sweepEvery, what: "forget what was in tiers that are no more", do: s.c.catalog.forgetTrees},
 		{every: sweepEvery, what: "forget checkpoints in which nobody looks", do: s.forgetSights},
-		{every: sweepEvery, what: "remove plans that nobody needs", do: s.c.policy.sweepPlans},
-		{every: orphanEvery, what: "remove what runs have kept long enough", do: s.c.policy.endKept},
 		{every: sweepEvery, what: "remove manifests that nobody needs", do: func(context.Context) error { return s.sweepManifests(s.now().Add(-manifestYoung)) }},
 	}, s.c.added...)
 }

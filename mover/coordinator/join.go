@@ -90,7 +90,7 @@ func (s *datasetServer) wish(tx *state.Tx, o *order, r *pb.Replica) error {
 	if o.pin != nil {
 		w.Pin = o.pinOn(r)
 	}
-	wishes, err := all(state.StageWaiters.All(tx, state.Range{Prefix: []string{r.GetTask()}}))
+	wishes, err := state.Collect(state.StageWaiters.All(tx, state.Range{Prefix: []string{r.GetTask()}}))
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func (k describeKind) Judge(l *lead, t *pb.Task, r *agentv1.FinishRequest) error
 	}
 	p, err = k.s.datasets.stored(p)
 	if err == nil && p.entries == 0 {
-		err = &mover.Error{Op: "add", Place: t.GetSpec().GetSource(), Err: because(mover.ErrRefused, "there is nothing in it; is it mounted?")}
+		err = &mover.Error{Op: "add", Place: t.GetSpec().GetSource(), Err: mover.Because(mover.ErrRefused, "there is nothing in it; is it mounted?")}
 	}
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func (k releaseKind) End(tx *state.Tx, t *pb.Task, p manifestResult) (*pb.Task, 
 			return deleteReplica(tx, r)
 		})
 	}
-	return nil, errors.Join(err, k.s.policy.wholeDone(tx, t))
+	return nil, err
 }
 
 // purgeKind removes what lies below an ephemeral tier.
@@ -181,7 +181,7 @@ func (k purgeKind) End(tx *state.Tx, t *pb.Task, p manifestResult) (*pb.Task, er
 			return k.s.datasets.putReplica(tx, r)
 		}))
 	}
-	return nil, errors.Join(err, k.s.policy.wholeDone(tx, t))
+	return nil, err
 }
 
 func describeSpec(source string) *pb.TaskSpec {

@@ -65,10 +65,6 @@ func (retainKind) Check(spec *pb.TaskSpec) error {
 }
 
 // removeSpec is the request that removes a target.
-func removeSpec(target string) *pb.TaskSpec {
-	return &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_REMOVE, Target: target}
-}
-
 // copySpec is the request that copies a source to a target.
 func copySpec(source, target string) *pb.TaskSpec {
 	return &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_COPY, Source: source, Target: target}

@@ -80,7 +80,7 @@ func (s *datasetServer) endSome(ctx context.Context) error {
 // orphanLeases ends leases of tasks that are over, which a crash may have left.
 func (s *datasetServer) orphanLeases(ctx context.Context) error {
 	return s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error {
-		held, err := all(state.LeasesByExpiry.All(tx, state.Range{Prefix: []string{state.Time(nil)}}))
+		held, err := state.Collect(state.LeasesByExpiry.All(tx, state.Range{Prefix: []string{state.Time(nil)}}))
 		if err != nil {
 			return err
 		}

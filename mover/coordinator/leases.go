@@ -91,7 +91,7 @@ func (s *datasetServer) AcquireLease(ctx context.Context, r *pb.AcquireLeaseRequ
 			return err
 		}
 		if doubtful(x) {
-			return &mover.Error{Op: "lease", Place: x.GetLocation(), Err: because(mover.ErrConflict, "nobody knows any more what is there; stage it again, which mends it")}
+			return &mover.Error{Op: "lease", Place: x.GetLocation(), Err: mover.Because(mover.ErrConflict, "nobody knows any more what is there; stage it again, which mends it")}
 		}
 		if err := s.mayLease(tx, now, accountOf(c), x); err != nil {
 			return err
@@ -128,7 +128,7 @@ func isLeaseID(id string) bool {
 func lasting(tx *state.Tx, id string, r *pb.Replica, now time.Time) (*pb.Lease, error) {
 	l, err := state.Leases.Get(tx, id)
 	if err != nil || dataset.Expired(l, now) {
-		return nil, ignoreGone(err)
+		return nil, mover.IgnoreNotExist(err)
 	}
 	if r != nil && !slices.Equal(state.ReplicaKey(l), state.ReplicaKey(r)) {
 		return nil, &mover.Error{Op: "lease", Place: r.GetLocation(), Err: fmt.Errorf("%w: the idempotency key was used for a lease on %s", mover.ErrConflict, mover.Printable(l.GetLocation()))}
@@ -213,7 +213,7 @@ func (s *datasetServer) DropLease(ctx context.Context, r *pb.DropLeaseRequest) (
 	return &pb.DropLeaseResponse{}, s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
 		l, err := s.getLease(tx, authz.From(ctx), pb.DatasetService_DropLease_FullMethodName, r.GetId())
 		if err != nil {
-			return ignoreGone(err)
+			return mover.IgnoreNotExist(err)
 		}
 		now, err := s.moment(tx)
 		if err != nil {

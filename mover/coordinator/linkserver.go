@@ -8,7 +8,6 @@ type linkServer struct {
 	*agentServer
 	*scheduler
 	*datasetServer
-	*policyServer
 	*catalogServer
 	*pathResolver
 }
@@ -20,5 +19,5 @@ type unimplementedLink struct {
 
 // Link is what agents and workers call. A server beside the coordinator may add to it.
 func (s *Service) Link() agentv1.LinkServiceServer {
-	return &linkServer{agentServer: s.agents, scheduler: s.scheduler, datasetServer: s.datasets, policyServer: s.policy, catalogServer: s.catalog, pathResolver: s.paths}
+	return &linkServer{agentServer: s.agents, scheduler: s.scheduler, datasetServer: s.datasets, catalogServer: s.catalog, pathResolver: s.paths}
 }

@@ -3,99 +3,23 @@ package coordinator
 import (
 	"context"
 	"fmt"
-	"io"
-	"mime/quotedprintable"
-	"net"
-	netmail "net/mail"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/emersion/go-smtp"
-
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/notify"
-	"datamove.dev/mover/server/authz"
+	"datamove.dev/test/mailbox"
+	"datamove.dev/tiering/policy/policyserver"
 )
 
-// mailbox is a mail server that takes everything, when it is not away.
-type mailbox struct {
-	mu   sync.Mutex
-	away bool     // guarded by mu
-	full string   // a mailbox that is full; guarded by mu
-	got  []string // TO|SUBJECT|TEXT; guarded by mu
-}
-
-func (b *mailbox) NewSession(*smtp.Conn) (smtp.Session, error) { return &posting{mailbox: b}, nil }
-
-type posting struct {
-	*mailbox
-	to []string
-}
-
-func (p *posting) Reset()        { p.to = nil }
-func (p *posting) Logout() error { return nil }
-func (p *posting) Mail(string, *smtp.MailOptions) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.away {
-		return &smtp.SMTPError{Code: 421, Message: "later"}
-	}
-	return nil
-}
-
-func (p *posting) Rcpt(to string, _ *smtp.RcptOptions) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if to == p.full {
-		return &smtp.SMTPError{Code: 452, Message: "mailbox full"}
-	}
-	p.to = append(p.to, to)
-	return nil
-}
-
-func (p *posting) Data(r io.Reader) error {
-	m, err := netmail.ReadMessage(r)
-	if err != nil {
-		return err
-	}
-	text, err := io.ReadAll(quotedprintable.NewReader(m.Body))
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.got = append(p.got, strings.Join(p.to, ",")+"|"+m.Header.Get("Subject")+"|"+strings.ReplaceAll(string(text), "\r\n", "\n"))
-	return err
-}
-
-func (b *mailbox) isAway(away bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.away = away
-}
-
-// takes empties the mailbox.
-func (b *mailbox) takes() (got []string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	got, b.got = b.got, nil
-	slices.Sort(got)
-	return got
-}
-
 // mailed is a desk with a mail server.
-func mailed(t *testing.T, d *desk) *mailbox {
+func mailed(t *testing.T, d *desk) *mailbox.Mailbox {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	wants(t, "listen", err, nil)
-	b := &mailbox{}
-	server := smtp.NewServer(b)
-	server.Domain = "mail.site"
-	go func() { _ = server.Serve(l) }() // until it is closed
-	t.Cleanup(func() { _ = server.Close() })
-	d.conf.Mail = config.Mail{Server: l.Addr().String(), From: "datamove@site"}
-	d.o.People = evenNamed{}
+	b := mailbox.Start(t)
+	d.conf.Mail = config.Mail{Server: b.Address, From: "datamove@site"}
+	d.policies.People = evenNamed{}
+	d.servePolicies()
 	return b
 }
 
@@ -115,24 +39,26 @@ func (evenNamed) Group(uint32) (string, error) { return "", nil }
 func TestMailToOwners(t *testing.T) {
 	d := policed(t, cold("enforce", "  schedule: {cron: \"0 1 * * *\"}\n  report: {preview: 6h}\n"))
 	box := mailed(t, d)
-	box.isAway(true)
+	box.SetAway(true)
 	d.started = d.wall
+	d.servePolicies()
 	d.works(t, 0)
 	d.pass(8 * time.Hour)
 	d.works(t, 0) // it is announced
-	if d.mail.sendMail(t.Context()) != serverAway || len(box.takes()) > 0 {
+	if d.policy.SendMail(t.Context()) != policyserver.ServerAway || len(box.Take()) > 0 {
 		t.Fatal("it was sent to a server that is away")
 	}
 	o, started := d.o, d.started
 	d.close()
 	d.open()
-	d.o.Catalog, d.o.Policies, d.o.People, d.started = o.Catalog, o.Policies, o.People, started
+	d.o.Catalog, d.started = o.Catalog, started
+	d.servePolicies()
 	d.works(t, 0)
-	box.isAway(false)
-	if d.mail.sendMail(t.Context()) != allSent {
+	box.SetAway(false)
+	if d.policy.SendMail(t.Context()) != policyserver.AllSent {
 		t.Error("something is left")
 	}
-	got := box.takes()
+	got := box.Take()
 	if len(got) != 1 {
 		t.Fatalf("%q", got)
 	}
@@ -148,9 +74,10 @@ func TestMailToOwners(t *testing.T) {
 	o = d.o
 	d.close()
 	d.open()
-	d.o.Catalog, d.o.Policies, d.o.People, d.started = o.Catalog, o.Policies, o.People, started
+	d.o.Catalog, d.started = o.Catalog, started
+	d.servePolicies()
 	d.works(t, 0)
-	if d.mail.sendMail(t.Context()); len(box.takes()) != 0 {
+	if d.policy.SendMail(t.Context()); len(box.Take()) != 0 {
 		t.Error("owners are told twice")
 	}
 	d.pass(6 * time.Hour)
@@ -158,7 +85,7 @@ func TestMailToOwners(t *testing.T) {
 	if r := d.runsThat(t); len(r) != 1 {
 		t.Fatalf("%v", r)
 	}
-	if d.mail.sendMail(t.Context()); len(box.takes()) != 0 {
+	if d.policy.SendMail(t.Context()); len(box.Take()) != 0 {
 		t.Error("a run that went well is told of")
 	}
 }
@@ -179,10 +106,11 @@ spec:
 	box := mailed(t, d)
 	d.conf.Roles = map[string]config.Role{"storage": {Members: []string{"opal", "@admins", "ruby"}}}
 	d.started = d.wall
+	d.servePolicies()
 	d.pass(13 * time.Hour)
 	d.works(t, 0)
-	d.mail.sendMail(t.Context())
-	got := box.takes()
+	d.policy.SendMail(t.Context())
+	got := box.Take()
 	to := func(names ...string) {
 		t.Helper()
 		if len(got) != len(names) {
@@ -201,7 +129,7 @@ spec:
 	for range 3 {
 		d.works(t, 0)
 	}
-	if d.mail.sendMail(t.Context()); len(box.takes()) != 0 {
+	if d.policy.SendMail(t.Context()); len(box.Take()) != 0 {
 		t.Error("it is told again and again")
 	}
 	_, id, _ := strings.Cut(got[0], "--plan ")
@@ -212,9 +140,9 @@ spec:
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
-	go func() { d.mail.postman(ctx); close(ended) }()
+	go func() { d.loops[1](ctx); close(ended) }() // of the mail
 	for got = nil; len(got) < 3; time.Sleep(time.Millisecond) {
-		got = append(got, box.takes()...)
+		got = append(got, box.Take()...)
 	}
 	stop()
 	<-ended
@@ -233,47 +161,18 @@ func TestMailOnce(t *testing.T) {
 	}
 	d := policed(t, text)
 	box := mailed(t, d)
-	box.isAway(true)
+	box.SetAway(true)
 	d.started = d.wall
+	d.servePolicies()
 	d.works(t, 0)
 	d.pass(8 * time.Hour)
 	for range 5 {
 		d.works(t, 0)
-		d.mail.sendMail(t.Context())
+		d.policy.SendMail(t.Context())
 	}
-	box.isAway(false)
-	d.mail.sendMail(t.Context())
-	if got := box.takes(); len(got) != 2 || !strings.Contains(got[0], "policy one") || !strings.Contains(got[1], "policy two") {
+	box.SetAway(false)
+	d.policy.SendMail(t.Context())
+	if got := box.Take(); len(got) != 2 || !strings.Contains(got[0], "policy one") || !strings.Contains(got[1], "policy two") {
 		t.Errorf("%q", got)
-	}
-}
-
-// TestMailOfOthers: a message that the server does not take yet, as for a mailbox that is full, keeps no other one waiting, and is tried again later.
-func TestMailOfOthers(t *testing.T) {
-	d := newDesk(t, site(), authz.Input{})
-	box := mailed(t, d)
-	box.full = "full@site"
-	for _, to := range []string{"one", "full", "two"} {
-		d.mail.post(notify.Message{To: to, Subject: "s", Text: "t"}, nil)
-	}
-	if got := d.mail.sendMail(t.Context()); got != someRest {
-		t.Errorf("it ended with %v", got)
-	}
-	if got := box.takes(); len(got) != 2 || !strings.HasPrefix(got[0], "one@site|") || !strings.HasPrefix(got[1], "two@site|") {
-		t.Errorf("%q came", got)
-	}
-	d.mail.post(notify.Message{To: "three", Subject: "s", Text: "t"}, nil)
-	if got := d.mail.sendMail(t.Context()); got != someRest || d.mail.outbox.mails[0].tries != 1 {
-		t.Errorf("it ended with %v, after %d tries", got, d.mail.outbox.mails[0].tries)
-	}
-	d.mail.outbox.rest(0, time.Time{})
-	box.mu.Lock()
-	box.full = ""
-	box.mu.Unlock()
-	if got := d.mail.sendMail(t.Context()); got != allSent {
-		t.Errorf("it ended with %v", got)
-	}
-	if got := box.takes(); len(got) != 2 || !strings.HasPrefix(got[0], "full@site|") || !strings.HasPrefix(got[1], "three@site|") {
-		t.Errorf("%q came", got)
 	}
 }

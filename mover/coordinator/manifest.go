@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -138,7 +137,7 @@ func (a *arriving) Read(p []byte) (int, error) {
 func (s *datasetServer) shelve(in io.Reader) (p manifestResult, err error) {
 	f, err := atomicfile.Create(s.manifestFile("unnamed"), atomicfile.Options{Draft: manifestTemp + "*"})
 	if err != nil {
-		return p, noRoom(err)
+		return p, mover.OfFullDisk(err)
 	}
 	defer f.Close()
 	out := bufio.NewWriterSize(&roomy{f: f.File}, 256<<10)
@@ -148,7 +147,7 @@ func (s *datasetServer) shelve(in io.Reader) (p manifestResult, err error) {
 	if err == nil {
 		err = f.PublishAs(filepath.Base(s.manifestFile(p.digest)))
 	}
-	return p, noRoom(err)
+	return p, mover.OfFullDisk(err)
 }
 
 // replica is what a manifest says of a replica of a version.
@@ -180,13 +179,6 @@ func (r *roomy) Write(p []byte) (int, error) {
 		}
 	}
 	return r.f.Write(p)
-}
-
-func noRoom(err error) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return fmt.Errorf("%w: %w", mover.ErrFull, err)
-	}
-	return err
 }
 
 // GetManifest implements pb.DatasetServiceServer.

@@ -37,8 +37,7 @@ type seen struct {
 	stores   []store
 	storesAt time.Time // when they were read
 	pins     int
-	hops     map[hopOf]waiting // of checkpoints that are waited for
-	pause    time.Duration     // until they are read again
+	pause    time.Duration // until they are read again
 }
 
 // taskKind is what tasks are counted by.
@@ -284,9 +283,6 @@ func (s *metricsCollector) sampleStores(m *telemetry.Sample) {
 		s.pause = max(storesEvery, storesShare*s.storesAt.Sub(begun))
 	}
 	m.Pins(s.pins)
-	for hop, w := range s.hops {
-		m.CheckpointsWait(hop.source, hop.target, w.longest, w.objective)
-	}
 	for _, st := range s.stores {
 		m.Held(st.tier, st.bytes, st.held, st.leases)
 		for state := range pb.ReplicaState_name {
@@ -360,9 +356,6 @@ func (s *metricsCollector) readStores() error {
 	})
 	if err != nil {
 		return err
-	}
-	if s.hops, err = s.c.policy.objectives(context.Background()); err != nil {
-		s.log.Warn("how long checkpoints wait can not be told", "err", err)
 	}
 	s.pins, s.stores = pins, s.stores[:0]
 	for _, st := range byTier {

@@ -468,7 +468,7 @@ func (m *model) rows(dataset string) []*pb.Replica {
 	}
 	var rows []*pb.Replica
 	err := m.ledger.View(func(tx *state.Tx) (err error) {
-		rows, err = all(state.Replicas.All(tx, of))
+		rows, err = state.Collect(state.Replicas.All(tx, of))
 		return err
 	})
 	if err != nil {
@@ -559,7 +559,7 @@ func (m *model) checkRow(r *pb.Replica) {
 // hold of a task has a task that lives.
 func (m *model) checkTasks() {
 	err := m.ledger.View(func(tx *state.Tx) error {
-		wishes, err := all(state.StageWaiters.All(tx, state.Range{}))
+		wishes, err := state.Collect(state.StageWaiters.All(tx, state.Range{}))
 		if err != nil {
 			return err
 		}

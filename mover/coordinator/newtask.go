@@ -57,7 +57,7 @@ func holdID(t *pb.Task) string { return "task-" + t.GetId() }
 func (s *Service) letGoOf(tx *state.Tx, t *pb.Task) (held *pb.Lease, err error) {
 	held, err = state.Leases.Get(tx, holdID(t))
 	if err != nil {
-		return nil, ignoreGone(err)
+		return nil, mover.IgnoreNotExist(err)
 	}
 	return held, s.datasets.endLease(tx, held, s.clock.now())
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/tiering/policy/policyserver"
 )
 
 // TestObjectives: where a policy says how long a checkpoint may wait, the age is told of the oldest that it means, and that is newer than what is verified at the target.
@@ -28,10 +29,10 @@ spec:
 	}
 	waits := func(what string, longest, objective time.Duration) {
 		t.Helper()
-		hops, err := s.policy.objectives(t.Context())
+		hops, err := s.policy.Objectives(t.Context())
 		wants(t, what, err, nil)
-		got, told := hops[hopOf{"project", "archive"}]
-		if told != (objective > 0) || got != (waiting{longest, objective}) || told && len(hops) != 1 {
+		got, told := hops[policyserver.Hop{Source: "project", Target: "archive"}]
+		if told != (objective > 0) || got != (policyserver.Waiting{Longest: longest, Objective: objective}) || told && len(hops) != 1 {
 			t.Errorf("%s: %v", what, hops)
 		}
 	}
@@ -55,7 +56,8 @@ spec:
 
 	off := newSaving(t, text)
 	off.conf.Tiers["project"] = s.conf.Tiers["project"]
-	off.Service.o.Policies = nil
+	off.policies.Policies = nil
+	off.servePolicies()
 	s = off
 	waits("without policies", 0, 0)
 }

@@ -87,7 +87,7 @@ func TestAskedTwice(t *testing.T) {
 	d.pass(keysLast + time.Minute)
 	wants(t, "the keys are forgotten", d.agents.endKeys(context.Background()), nil)
 	_ = d.ledger.View(func(tx *state.Tx) error {
-		keys, err := all(state.KeysByTask.All(tx, state.Range{Prefix: []string{noTask}}))
+		keys, err := state.Collect(state.KeysByTask.All(tx, state.Range{Prefix: []string{noTask}}))
 		if err != nil || len(keys) > 0 {
 			t.Errorf("keys: %v, %v", keys, err)
 		}

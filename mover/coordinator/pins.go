@@ -73,7 +73,7 @@ func pinUntil(until *timestamppb.Timestamp, now time.Time) error {
 // putPin replaces a pin. To shorten one, the caller needs the right to remove it.
 func (s *datasetServer) putPin(tx *state.Tx, c authz.Caller, p *pb.PinInfo, now time.Time) error {
 	was, err := state.Pins.Get(tx, p.GetDataset(), p.GetDigest(), p.GetTier())
-	if ignoreGone(err) != nil {
+	if mover.IgnoreNotExist(err) != nil {
 		return err
 	}
 	if err == nil && was.GetUntil().AsTime().After(now) && was.GetUntil().AsTime().After(p.GetUntil().AsTime()) {
@@ -99,7 +99,7 @@ func (s *datasetServer) Unpin(ctx context.Context, r *pb.UnpinRequest) (*pb.Unpi
 	return &pb.UnpinResponse{}, s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
 		p, err := state.Pins.Get(tx, l.Name, l.Digest, r.GetTier())
 		if err != nil {
-			return ignoreGone(err)
+			return mover.IgnoreNotExist(err)
 		}
 		project := ""
 		if d, err := state.Datasets.Get(tx, l.Name); err == nil {
@@ -130,7 +130,7 @@ func (s *datasetServer) ListPins(ctx context.Context, r *pb.ListPinsRequest) (*p
 // endPins forgets pins that have expired.
 func (s *datasetServer) endPins(ctx context.Context) error {
 	return s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error {
-		pins, err := all(state.Pins.All(tx, state.Range{}))
+		pins, err := state.Collect(state.Pins.All(tx, state.Range{}))
 		if err != nil {
 			return err
 		}

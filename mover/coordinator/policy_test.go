@@ -30,6 +30,7 @@ func policed(t *testing.T, text string) *desk {
 	d := catalogued(t, authz.Input{Roles: map[string]authz.Role{"storage": {Members: []string{"opal"}, May: []string{"policy.run"}}}})
 	d.withPolicy(t, text)
 	d.started = d.wall
+	d.servePolicies()
 	d.scans(t, "project", aged(d.wall, 20))
 	d.pass(2 * day) // grace
 	d.scans(t, "project", aged(d.wall.Add(-2*day), 20))
@@ -40,8 +41,11 @@ func (d *desk) withPolicy(t *testing.T, text string) {
 	t.Helper()
 	programs, err := policy.Read("p.yaml", []byte(text))
 	wants(t, "policies", err, nil)
-	d.o.Policies = func() []*policy.Program { return programs }
+	d.policies.Policies = func() []*policy.Program { return programs }
+	d.servePolicies()
 }
+
+func (d *desk) planFile(id string) string { return filepath.Join(d.dir, "plans", id) }
 
 // aged is a tree of files that were changed long ago, and of two that were not.
 func aged(now time.Time, n int) *mem.Tree {
@@ -125,7 +129,7 @@ func (s *itemStream) Send(m *agentv1.ReadItemsResponse) error {
 func (d *desk) works(t *testing.T, fail int64) (names []string) {
 	t.Helper()
 	for range 20 {
-		wants(t, "tend", d.policy.tendPolicies(t.Context()), nil)
+		wants(t, "tend", d.policy.Tend(t.Context()), nil)
 		d.give()
 		busy := false
 		for id, l := range d.taken {
@@ -151,7 +155,7 @@ func (d *desk) works(t *testing.T, fail int64) (names []string) {
 			break
 		}
 	}
-	wants(t, "tend", d.policy.tendPolicies(t.Context()), nil)
+	wants(t, "tend", d.policy.Tend(t.Context()), nil)
 	return names
 }
 
@@ -265,7 +269,7 @@ func TestChanges(t *testing.T) {
 		wants(t, "plan", err, nil)
 		_, err = d.policy.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
 		wants(t, "run", err, nil)
-		wants(t, "tend", d.policy.tendPolicies(t.Context()), nil)
+		wants(t, "tend", d.policy.Tend(t.Context()), nil)
 		d.give()
 		for _, l := range d.taken {
 			spec := l.GetSpec()
@@ -305,7 +309,7 @@ func TestMayRun(t *testing.T) {
 		{"as it was planned", cold("enforce", ""), func(*desk) {}, nil},
 		{"in the mode plan", cold("plan", ""), func(*desk) {}, mover.ErrRefused},
 		{"changed since", cold("enforce", ""), func(d *desk) { d.withPolicy(t, cold("enforce", "  limits: {files: 3}\n")) }, mover.ErrConflict},
-		{"gone since", cold("enforce", ""), func(d *desk) { d.o.Policies = nil }, mover.ErrNotExist},
+		{"gone since", cold("enforce", ""), func(d *desk) { d.policies.Policies = nil; d.servePolicies() }, mover.ErrNotExist},
 		{"by facts that are too old", cold("enforce", ""), func(d *desk) { d.pass(25 * time.Hour) }, mover.ErrRefused},
 		{"what nobody can do", strings.Replace(cold("enforce", ""), "{type: migrate, to: archive}", "release", 1), func(*desk) {}, nil}, // none is released: there are no copies
 		{"with several targets", strings.Replace(cold("enforce", ""), "to: archive", "to: [archive, scratch]", 1), func(*desk) {}, mover.ErrRefused},
@@ -324,10 +328,10 @@ func TestMayRun(t *testing.T) {
 	wants(t, "plan", err, nil)
 	_, err = d.policy.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
 	wants(t, "run", err, nil)
-	text, err := os.ReadFile(d.policy.planFile(plan.GetId()))
+	text, err := os.ReadFile(d.planFile(plan.GetId()))
 	wants(t, "read", err, nil)
 	text[len(text)/2] ^= 1
-	wants(t, "damage", os.WriteFile(d.policy.planFile(plan.GetId()), text, 0o600), nil)
+	wants(t, "damage", os.WriteFile(d.planFile(plan.GetId()), text, 0o600), nil)
 	if names := d.works(t, 0); len(names) > 0 {
 		t.Errorf("a damaged plan is run: %q", names)
 	}
@@ -405,12 +409,13 @@ func TestSchedule(t *testing.T) {
 	}
 	d := policed(t, cold("enforce", nightly)) // it is noon
 	d.started = d.wall
+	d.servePolicies()
 	runs(d, 0)
 	d.pass(12*time.Hour + 59*time.Minute)
 	runs(d, 0)
 	d.pass(2 * time.Minute)
 	first := runs(d, 1)[0]
-	if first.GetBy() != bySchedule || first.GetState() != run.Done || first.GetDueTime().AsTime().Hour() != 1 || first.GetDone().GetFiles() != 20 {
+	if first.GetBy() != "schedule" || first.GetState() != run.Done || first.GetDueTime().AsTime().Hour() != 1 || first.GetDone().GetFiles() != 20 {
 		t.Errorf("%v", first)
 	}
 	runs(d, 1)
@@ -422,6 +427,7 @@ func TestSchedule(t *testing.T) {
 	runs(d, 1)
 	d.pass(3 * day) // three nights with nobody there
 	d.started = d.wall
+	d.servePolicies()
 	runs(d, 2)
 	runs(d, 2)
 	d.pass(-7 * day) // the clock was set back
@@ -438,6 +444,7 @@ func TestScheduledModes(t *testing.T) {
 	night := func(t *testing.T, text string) *desk {
 		d := policed(t, text)
 		d.started = d.wall
+		d.servePolicies()
 		d.pass(13 * time.Hour)
 		return d
 	}
@@ -472,6 +479,7 @@ func TestScheduledModes(t *testing.T) {
 	t.Run("announced", func(t *testing.T) {
 		d := policed(t, cold("enforce", nightly+"  report: {preview: 6h}\n"))
 		d.started = d.wall
+		d.servePolicies()
 		d.works(t, 0)
 		list := func() *pb.Policy {
 			answer, err := d.policy.ListPolicies(root, &pb.ListPoliciesRequest{})
@@ -487,12 +495,13 @@ func TestScheduledModes(t *testing.T) {
 		if p.GetAnnounced().GetTotal().GetFiles() != 20 {
 			t.Fatalf("%v", p)
 		}
-		wants(t, "old plans", os.Chtimes(d.policy.planFile(p.GetAnnounced().GetId()), time.Time{}, time.Now().Add(-2*planKept)), nil)
-		wants(t, "sweep", d.policy.sweepPlans(t.Context()), nil)
+		wants(t, "old plans", os.Chtimes(d.planFile(p.GetAnnounced().GetId()), time.Time{}, time.Now().Add(-2*7*day)), nil)
+		wants(t, "sweep", d.policy.SweepPlans(t.Context()), nil)
 		o, started := d.o, d.started
 		d.close()
 		d.open()
-		d.o.Catalog, d.o.Policies, d.started = o.Catalog, o.Policies, started
+		d.o.Catalog, d.started = o.Catalog, started
+		d.servePolicies()
 		if again := list(); again.GetAnnounced().GetId() != p.GetAnnounced().GetId() {
 			t.Fatalf("after a new beginning %v is announced", again.GetAnnounced())
 		}
@@ -509,7 +518,7 @@ func TestScheduledModes(t *testing.T) {
 	})
 	t.Run("too old", func(t *testing.T) {
 		d := night(t, cold("enforce", nightly+"  source: {maxStaleness: 1h}\n"))
-		wants(t, "tend", d.policy.tendPolicies(t.Context()), nil)
+		wants(t, "tend", d.policy.Tend(t.Context()), nil)
 		d.give()
 		var scan string
 		for id, l := range d.taken {
@@ -571,39 +580,6 @@ func TestWatermark(t *testing.T) {
 	expect(2)
 }
 
-// TestAbove: each watermark looks at what it names, and says how much has to go until it is at its low mark.
-func TestAbove(t *testing.T) {
-	d := catalogued(t, authz.Input{})
-	for _, n := range d.scheduler.agents {
-		n.room = map[string]*agentv1.Room{"project": {Tier: "project", TotalBytes: 1000, FreeBytes: 500, TotalFiles: 100, FreeFiles: 5, Parts: []*agentv1.RoomPart{
-			{Kind: "ost", Name: "0", TotalBytes: 100, FreeBytes: 5}, {Kind: "ost", Name: "1", TotalBytes: 100, FreeBytes: 60},
-			{Kind: "pool", Name: "flash", TotalBytes: 100, FreeBytes: 10}, {Kind: "project", Name: "vision", TotalBytes: 200, FreeBytes: 20, TotalFiles: 10, FreeFiles: 9}, {Kind: "project", Name: "nlp"}}}}
-	}
-	for _, row := range []struct {
-		trigger policy.Trigger
-		bytes   int64
-		files   int64
-		is      bool
-	}{
-		{policy.Trigger{High: 85, Low: 70}, 0, 0, false},
-		{policy.Trigger{High: 45, Low: 40}, 100, 0, true},
-		{policy.Trigger{High: 85, Low: 70, Measure: policy.OfInodes}, 0, 25, true},
-		{policy.Trigger{High: 85, Low: 80, OST: "any"}, 2 * 15, 0, true}, // it is half of each file
-		{policy.Trigger{High: 85, OST: "0"}, 2 * 10, 0, true},
-		{policy.Trigger{High: 85, OST: "1"}, 0, 0, false},
-		{policy.Trigger{High: 85, Low: 80, Pool: "flash"}, 10, 0, true},
-		{policy.Trigger{High: 85, Pool: "disk"}, 0, 0, false},
-		{policy.Trigger{High: 85, Low: 50, Project: "vision"}, 80, 0, true},
-		{policy.Trigger{High: 85, Project: "vision", Measure: policy.OfInodes}, 0, 0, false},
-		{policy.Trigger{High: 85, Project: "nlp"}, 0, 0, false},
-	} {
-		row.trigger.Tier = "project"
-		if need, is := d.policy.above(&row.trigger); is != row.is || need.Bytes != row.bytes || need.Files != row.files {
-			t.Errorf("%+v: %v, %+v", row.trigger, is, need)
-		}
-	}
-}
-
 // TestEndKept: what a run has moved aside is removed when it was kept for long enough, and plans that nobody needs go.
 func TestEndKept(t *testing.T) {
 	d := catalogued(t, authz.Input{})
@@ -622,14 +598,14 @@ func TestEndKept(t *testing.T) {
 	if len(r.GetPlaces()) != 2 {
 		t.Errorf("%v", r)
 	}
-	wants(t, "keep", d.policy.endKept(t.Context()), nil)
+	wants(t, "keep", d.policy.EndKept(t.Context()), nil)
 	d.give()
 	if len(d.taken) != 0 {
 		t.Errorf("%v", d.taken)
 	}
 	d.pass(8 * day)
-	wants(t, "end", d.policy.endKept(t.Context()), nil)
-	wants(t, "end", d.policy.endKept(t.Context()), nil)
+	wants(t, "end", d.policy.EndKept(t.Context()), nil)
+	wants(t, "end", d.policy.EndKept(t.Context()), nil)
 	d.give()
 	var gone []string
 	for _, l := range d.taken {
@@ -645,12 +621,12 @@ func TestEndKept(t *testing.T) {
 
 	unused, err := d.policy.PlanPolicy(root, &pb.PlanPolicyRequest{Policy: "cold"})
 	wants(t, "plan", err, nil)
-	long := time.Now().Add(-planKept - time.Hour)
+	long := time.Now().Add(-7*day - time.Hour)
 	for _, id := range []string{plan.GetId(), unused.GetId()} {
-		wants(t, "age", os.Chtimes(d.policy.planFile(id), long, long), nil)
+		wants(t, "age", os.Chtimes(d.planFile(id), long, long), nil)
 	}
-	wants(t, "sweep", d.policy.sweepPlans(t.Context()), nil)
-	left, _ := filepath.Glob(filepath.Join(d.policy.plans(), "*"))
+	wants(t, "sweep", d.policy.SweepPlans(t.Context()), nil)
+	left, _ := filepath.Glob(filepath.Join(filepath.Join(d.dir, "plans"), "*"))
 	if len(left) != 1 || filepath.Base(left[0]) != plan.GetId() {
 		t.Errorf("%q", left)
 	}

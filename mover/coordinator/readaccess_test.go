@@ -33,7 +33,7 @@ func TestMayHave(t *testing.T) {
 		}
 		looked = append(looked, u.caller.Name+" "+u.sources[0].GetLocation())
 		if !may[u.caller.Name] {
-			return because(mover.ErrPermission, "%v", no)
+			return mover.Because(mover.ErrPermission, "%v", no)
 		}
 		return nil
 	}

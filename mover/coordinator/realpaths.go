@@ -307,7 +307,7 @@ func (s *pathResolver) learn(ctx context.Context, id string, real []*pb.RealPath
 	err := s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error {
 		t, err := state.Tasks.Get(tx, id)
 		if err != nil {
-			return ignoreGone(err)
+			return mover.IgnoreNotExist(err)
 		}
 		t.RealPaths = real
 		t.Revision++

@@ -81,7 +81,7 @@ func (s *datasetServer) markedBy(tx *state.Tx, t *pb.Task) (marked []*pb.Replica
 	}
 	for _, key := range append(s.c.facts.spots.meeting(t.GetSpec().GetTarget(), "", t.GetSpec().GetNode()), s.c.facts.spots.unplaced()...) {
 		r, err := state.Replicas.Get(tx, key...)
-		if ignoreGone(err) != nil {
+		if mover.IgnoreNotExist(err) != nil {
 			return nil, err
 		}
 		if r.GetTask() == t.GetId() {
@@ -114,7 +114,7 @@ func (s *datasetServer) retryRemovals(ctx context.Context, before time.Time) err
 	err = s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
 		for _, r := range left {
 			now, err := getReplica(tx, r)
-			if ignoreGone(err) != nil {
+			if mover.IgnoreNotExist(err) != nil {
 				return err
 			}
 			if err != nil || now.GetState() == whole || live(tx, now.GetTask()) {

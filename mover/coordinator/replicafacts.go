@@ -5,6 +5,7 @@ import (
 	"time"
 
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/tiering/dataset"
 )
@@ -96,7 +97,7 @@ func (a *replicaFacts) where(r *pb.Replica) error {
 func (a *replicaFacts) keyed(keys [][]string) error {
 	for _, key := range keys {
 		r, err := state.Replicas.Get(a.tx, key...)
-		if ignoreGone(err) != nil {
+		if mover.IgnoreNotExist(err) != nil {
 			return err
 		}
 		if err == nil {
@@ -126,7 +127,7 @@ func (a *replicaFacts) holders(r *pb.Replica) error {
 		return err
 	}
 	a.pins[r.GetDataset()] = true
-	pins, err := all(state.Pins.All(a.tx, state.Range{Prefix: []string{r.GetDataset()}}))
+	pins, err := state.Collect(state.Pins.All(a.tx, state.Range{Prefix: []string{r.GetDataset()}}))
 	a.facts.Pins = append(a.facts.Pins, pins...)
 	return err
 }

@@ -164,7 +164,7 @@ func (s *treeFacts) meeting(tx *state.Tx, at, node string) (found []*pb.Replica,
 	}
 	for _, key := range s.spots.meeting(at, "", node) {
 		r, err := state.Replicas.Get(tx, key...)
-		if ignoreGone(err) != nil {
+		if mover.IgnoreNotExist(err) != nil {
 			return nil, "", err
 		}
 		if err == nil && overlap(where, address(r.GetLocation(), r.GetNode(), c)) {
@@ -249,10 +249,10 @@ func (s *treeFacts) mayOverwrite(tx *state.Tx, t *pb.Task, r *pb.Replica) error 
 	foreign := t.GetOwner().GetUid() != 0 && (r.GetOwner().GetName() != t.GetOwner().GetName() || r.GetOwner().GetUid() != t.GetOwner().GetUid())
 	no := func(kind error, why string) error {
 		if foreign {
-			return &mover.Error{Op: "write to", Place: t.GetSpec().GetTarget(), Err: because(kind,
+			return &mover.Error{Op: "write to", Place: t.GetSpec().GetTarget(), Err: mover.Because(kind,
 				"what this service keeps for another account is there or below, and is in use or not to be changed; take another target, or ask an operator")}
 		}
-		return &mover.Error{Op: "write to", Place: r.GetLocation(), Err: because(kind, "a replica of dataset %s is there, and %s",
+		return &mover.Error{Op: "write to", Place: r.GetLocation(), Err: mover.Because(kind, "a replica of dataset %s is there, and %s",
 			mover.Printable(firstOf(r.GetDataset(), "without a name")), why)}
 	}
 	now, err := shown(tx, r, s.clock.now())

@@ -49,7 +49,7 @@ func (s *datasetServer) putLease(tx *state.Tx, l *pb.Lease) error {
 
 // deleteReplica forgets a replica, and the leases on it that have ended.
 func deleteReplica(tx *state.Tx, r *pb.Replica) error {
-	leases, err := all(state.LeasesByReplica.All(tx, state.Range{Prefix: state.ReplicaKey(r)}))
+	leases, err := state.Collect(state.LeasesByReplica.All(tx, state.Range{Prefix: state.ReplicaKey(r)}))
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func managed(r *pb.Replica) bool {
 func (s *datasetServer) wasUsed(tx *state.Tx, l *pb.Lease, now time.Time) error {
 	r, err := state.Replicas.Get(tx, state.ReplicaKey(l)...)
 	if err != nil {
-		return ignoreGone(err)
+		return mover.IgnoreNotExist(err)
 	}
 	if r.GetUseTime().AsTime().Before(now) {
 		r.UseTime = timestamppb.New(now)

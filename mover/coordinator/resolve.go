@@ -40,7 +40,7 @@ func (s *datasetServer) resolve(c authz.Caller, spec *pb.TaskSpec) error {
 		if err != nil {
 			return err
 		}
-		replicas, err := all(state.Replicas.All(tx, versionRange(l.Name, v.GetVersion().GetDigest())))
+		replicas, err := state.Collect(state.Replicas.All(tx, versionRange(l.Name, v.GetVersion().GetDigest())))
 		if err == nil {
 			best, err = s.nearest(c, spec, replicas)
 		}

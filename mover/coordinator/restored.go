@@ -97,7 +97,7 @@ func AfterRestore(ctx context.Context, books *state.Ledger, data string) (r Rest
 				return err
 			}
 		}
-		tokens, err := all(state.JoinTokens.All(tx, state.Range{}))
+		tokens, err := state.Collect(state.JoinTokens.All(tx, state.Range{}))
 		if err != nil {
 			return err
 		}

@@ -80,7 +80,7 @@ spec:
 			_, err = d.policy.RunPlan(root, &pb.RunPlanRequest{Plan: plan.GetId()})
 			wants(t, "run", err, nil)
 			for range 3 {
-				wants(t, "tend", d.policy.tendPolicies(context.Background()), nil)
+				wants(t, "tend", d.policy.Tend(context.Background()), nil)
 				d.give()
 				for id, l := range d.taken {
 					if l.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_RELEASE {

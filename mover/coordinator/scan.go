@@ -48,7 +48,7 @@ func (s *catalogServer) ScanTier(ctx context.Context, r *pb.ScanTierRequest) (*p
 	nodes := []string{r.GetNode()}
 	if t.NodeLocal && r.GetNode() == "" {
 		if nodes = s.c.tiers.reaching(r.GetTier()); len(nodes) == 0 {
-			return nil, &mover.Error{Op: "scan", Place: "tier " + r.GetTier(), Err: because(mover.ErrUnreachable, "no agent that has it is there; name a node to have it scanned when its agent comes")}
+			return nil, &mover.Error{Op: "scan", Place: "tier " + r.GetTier(), Err: mover.Because(mover.ErrUnreachable, "no agent that has it is there; name a node to have it scanned when its agent comes")}
 		}
 	}
 	out := &pb.ScanTierResponse{}

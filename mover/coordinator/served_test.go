@@ -20,7 +20,7 @@ type registered map[*grpc.ServiceDesc]any
 func (r registered) RegisterService(desc *grpc.ServiceDesc, impl any) { r[desc] = impl }
 
 // elsewhere are calls of agents that a server beside the coordinator adds.
-var elsewhere = map[string]bool{"ReadBurst": true, "KeepBurst": true, "Spend": true}
+var elsewhere = map[string]bool{"ReadBurst": true, "KeepBurst": true, "Spend": true, "ReadItems": true}
 
 // TestEveryCallIsServed: each method of each registered service is one of the part that is registered for it, and not that which
 // answers for a method that a server does not have.

@@ -34,17 +34,16 @@ type Options struct {
 	Authority *pki.Authority                               // nil refuses each join
 	// Vouch says of which node a join token is that is none of ours; nil knows none. What it does not
 	// believe is of kind mover.ErrPermission.
-	Vouch    func(ctx context.Context, token string) (node string, err error)
-	Node     string // this node: that of callers on our socket
-	Version  string
-	Data     string                                              // a directory: manifests lie below it
-	Lease    time.Duration                                       // how long an agent may be silent; 0 means 30 s
-	Reload   func(context.Context) (changed []string, err error) // reads the configuration again; nil can not
-	Logger   *slog.Logger                                        // nil means no log
-	Metrics  *telemetry.Metrics                                  // nil counts nothing
-	Catalog  *catalog.Catalog                                    // what is in the tiers; nil is no catalog
-	Policies func() []*policy.Program                            // of this moment; nil has none
-	People   policy.People                                       // names of accounts; nil: they are numbers
+	Vouch   func(ctx context.Context, token string) (node string, err error)
+	Node    string // this node: that of callers on our socket
+	Version string
+	Data    string                                              // a directory: manifests lie below it
+	Lease   time.Duration                                       // how long an agent may be silent; 0 means 30 s
+	Reload  func(context.Context) (changed []string, err error) // reads the configuration again; nil can not
+	Logger  *slog.Logger                                        // nil means no log
+	Metrics *telemetry.Metrics                                  // nil counts nothing
+	Catalog *catalog.Catalog                                    // what is in the tiers; nil is no catalog
+	People  policy.People                                       // names of accounts; nil: they are numbers
 
 	look   func(*unseen) error  // of tests: replaces the looks of agents; nil has agents look
 	wall   func() time.Time     // of tests: the clock of the machine
@@ -65,13 +64,11 @@ type Service struct {
 	datasets  *datasetServer
 	access    *accessProber
 	facts     *treeFacts
-	policy    *policyServer
 	catalog   *catalogServer
 	tiers     *tierServer
 	paths     *pathResolver
 	usage     *usageServer
 	metrics   *metricsCollector
-	mail      *mailer
 	admin     *adminServer
 }
 
@@ -106,13 +103,11 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	s.datasets = &datasetServer{core: shared, c: s}
 	s.access = &accessProber{core: shared, c: s}
 	s.facts = &treeFacts{core: shared, c: s}
-	s.policy = &policyServer{core: shared, c: s, stewardship: stewardship{stirred: make(chan struct{}, 1)}}
 	s.catalog = &catalogServer{core: shared, c: s}
 	s.tiers = &tierServer{core: shared, c: s}
 	s.paths = &pathResolver{core: shared, c: s}
 	s.usage = &usageServer{core: shared, c: s}
 	s.metrics = &metricsCollector{core: shared, c: s}
-	s.mail = &mailer{core: shared, c: s, outbox: outbox{more: make(chan struct{}, 1)}}
 	s.admin = &adminServer{core: shared, c: s}
 	s.kinds = s.taskKinds()
 	if s.log == nil {
@@ -155,7 +150,6 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	pb.RegisterDatasetServiceServer(r, s.datasets)
 	pb.RegisterTierServiceServer(r, s.tiers)
 	pb.RegisterAgentServiceServer(r, s.agents)
-	pb.RegisterPolicyServiceServer(r, s.policy)
 	pb.RegisterCatalogServiceServer(r, s.catalog)
 	pb.RegisterUsageServiceServer(r, s.usage)
 	pb.RegisterAdminServiceServer(r, s.admin)
@@ -170,8 +164,9 @@ func (s *Service) Run(ctx context.Context) error {
 	looking.Go(func() { s.facts.makeSpots(ctx) })
 	looking.Go(func() { s.datasets.tend(ctx) })
 	looking.Go(func() { s.metrics.countTasks(ctx) })
-	looking.Go(func() { s.policy.steward(ctx) })
-	looking.Go(func() { s.mail.postman(ctx) })
+	for _, run := range s.loops {
+		looking.Go(func() { run(ctx) })
+	}
 	defer s.o.Metrics.Sample(s.metrics.sample)()
 	defer looking.Wait()
 	tick := time.NewTicker(min(s.lease/4, time.Second))

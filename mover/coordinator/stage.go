@@ -75,7 +75,7 @@ func (s *datasetServer) stage(tx *state.Tx, o *order, out *pb.StageResponse, now
 		return false, err
 	}
 	was, err := getReplica(tx, want)
-	if ignoreGone(err) != nil {
+	if mover.IgnoreNotExist(err) != nil {
 		return false, err
 	}
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *datasetServer) again(tx *state.Tx, o *order, t *pb.Task, r *pb.Replica,
 	if err == nil {
 		out.Lease = l
 	}
-	return ignoreGone(err)
+	return mover.IgnoreNotExist(err)
 }
 
 // begins makes the task that brings the replica, and records that it is on its way.

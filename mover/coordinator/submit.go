@@ -240,16 +240,3 @@ func backupOf(target, dir string) string {
 
 // here is the node of the caller.
 func (s *Service) here(c authz.Caller) string { return cmp.Or(c.Agent, s.o.Node) }
-
-// because makes an error of a kind, without the name of the kind in its text.
-func because(kind error, format string, args ...any) error {
-	return &sentence{fmt.Sprintf(format, args...), kind}
-}
-
-type sentence struct {
-	text string
-	kind error
-}
-
-func (s *sentence) Error() string { return s.text }
-func (s *sentence) Unwrap() error { return s.kind }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/server/auditlog"
 )
@@ -16,7 +17,7 @@ type following struct {
 
 // afterTask does what follows the end of a task, when that is stored.
 func (s *datasetServer) afterTask(ctx context.Context, t *pb.Task, f following) {
-	s.c.policy.brought(t)
+	s.c.taskEnded(t)
 	if r := f.doubted; r != nil {
 		s.log.Warn("a replica is not what it was, and is relied on no more; staging the dataset to it, or adding it there again, mends it",
 			"dataset", tag(r.GetDataset(), r.GetDigest()), "location", r.GetLocation(), "node", r.GetNode(), "task", t.GetId(), "err", t.GetError())
@@ -38,7 +39,7 @@ func (s *datasetServer) afterTask(ctx context.Context, t *pb.Task, f following) 
 func (s *datasetServer) markSuspect(tx *state.Tx, held *pb.Lease) (*pb.Replica, error) {
 	r, err := state.Replicas.Get(tx, state.ReplicaKey(held)...)
 	if err != nil || r.GetLevel() == pb.Level_LEVEL_UNSPECIFIED {
-		return nil, ignoreGone(err)
+		return nil, mover.IgnoreNotExist(err)
 	}
 	r.Level = pb.Level_LEVEL_UNSPECIFIED
 	return r, s.putReplica(tx, r)

@@ -11,6 +11,7 @@ import (
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/p2p"
@@ -70,7 +71,7 @@ func (s *scheduler) shared(tx *state.Tx, t *pb.Task) (*basis, error) {
 	}
 	v, err := findVersion(tx, "stage", l.Name, l.Digest)
 	if err != nil {
-		return nil, ignoreGone(err)
+		return nil, mover.IgnoreNotExist(err)
 	}
 	b := &basis{digest: l.Digest, uid: t.GetOwner().GetUid(), bytes: v.GetVersion().GetBytes(), seeds: map[string]string{}}
 	for r, err := range state.Replicas.All(tx, versionRange(l.Name, l.Digest)) {

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"errors"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -27,7 +28,7 @@ func (s *Service) applyEnd(tx *state.Tx, t *pb.Task, p manifestResult) (f follow
 		}
 	}
 	f.next, err = kind.End(tx, t, p)
-	return f, err
+	return f, errors.Join(err, s.taskEnds(tx, t))
 }
 
 // stagedBy returns the record of the replica that a task brings, if it is still its own.
@@ -48,7 +49,7 @@ func stagedBy(tx *state.Tx, t *pb.Task) (*pb.Replica, error) {
 // staged ends a staging: the replica is whole and the waiting callers get their leases, or
 // what was copied has to go.
 func (s *Service) staged(tx *state.Tx, t *pb.Task, p manifestResult) (next *pb.Task, err error) {
-	wishes, err := all(state.StageWaiters.All(tx, state.Range{Prefix: []string{t.GetId()}}))
+	wishes, err := state.Collect(state.StageWaiters.All(tx, state.Range{Prefix: []string{t.GetId()}}))
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +58,7 @@ func (s *Service) staged(tx *state.Tx, t *pb.Task, p manifestResult) (next *pb.T
 		s.datasets.came(r)
 	}
 	switch {
-	case ignoreGone(err) != nil:
+	case mover.IgnoreNotExist(err) != nil:
 		return nil, err
 	case err != nil:
 	case t.GetState() == task.Done:
@@ -72,7 +73,7 @@ func (s *Service) staged(tx *state.Tx, t *pb.Task, p manifestResult) (next *pb.T
 			return nil, err
 		}
 	}
-	return next, ignoreGone(err)
+	return next, mover.IgnoreNotExist(err)
 }
 
 // complete makes a replica whole, and grants what was wished for.
@@ -107,7 +108,7 @@ func (s *Service) complete(tx *state.Tx, t *pb.Task, r *pb.Replica, wishes []*le
 func (s *Service) granted(tx *state.Tx, w *ledgerv1.Wish, now time.Time) error {
 	if w.GetPin() != nil {
 		was, err := state.Pins.Get(tx, w.GetPin().GetDataset(), w.GetPin().GetDigest(), w.GetPin().GetTier())
-		if ignoreGone(err) != nil {
+		if mover.IgnoreNotExist(err) != nil {
 			return err
 		}
 		if was.GetUntil().AsTime().Before(w.GetPin().GetUntil().AsTime()) {

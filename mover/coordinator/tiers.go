@@ -49,7 +49,7 @@ func (s *tierServer) noTier(op, name string) error {
 	if tiers := s.conf().Tiers; len(tiers) > 0 {
 		names = "it has " + strings.Join(slices.Sorted(maps.Keys(tiers)), ", ")
 	}
-	return &mover.Error{Op: op, Place: "tier " + mover.Printable(name), Err: because(mover.ErrUsage, "the configuration of the service has no such tier; %s", names)}
+	return &mover.Error{Op: op, Place: "tier " + mover.Printable(name), Err: mover.Because(mover.ErrUsage, "the configuration of the service has no such tier; %s", names)}
 }
 
 // inTier reads a location that has to be in a tier, if it names one.

@@ -1,16 +1,9 @@
 package coordinator
 
 import (
-	"strings"
-
-	pb "datamove.dev/api/datamove/v1"
-	"datamove.dev/mover"
 	"datamove.dev/mover/coordinator/state"
-	"datamove.dev/mover/location"
 	"datamove.dev/tiering/catalog"
-	"datamove.dev/tiering/catalog/query"
-	"datamove.dev/tiering/dataset"
-	"datamove.dev/tiering/policy"
+	"datamove.dev/tiering/policy/treecontext"
 )
 
 // treeFacts finds the replicas, leases and checkpoints at a location, or in a tree.
@@ -21,123 +14,23 @@ type treeFacts struct {
 	before levelsBefore
 }
 
-// treeContext holds the facts of this service about the paths of a tree at one moment: their projects, and the replicas and checkpoints that
-// lie there. It does not change.
-type treeContext struct {
-	tree    catalog.Tree
-	rest    policy.Facts             // of what is in no replica
-	places  map[string]*policy.Facts // of replicas, by their names in the tier
-	around  map[string]bool          // directories that a replica is directly in: it may be a file
-	project func(at string) string
-	sets    map[string]*checkpointAt   // checkpoints, and what names the newest of them, by their names in the tier
-	folders map[string][]*checkpointAt // the same by their folders
-}
-
-// groundOf looks at a tree.
-func (s *treeFacts) groundOf(tree catalog.Tree) (*treeContext, error) {
-	g := &treeContext{tree: tree, places: map[string]*policy.Facts{}, around: map[string]bool{}, project: s.rules().ProjectOf}
-	g.rest = policy.Facts{Tier: tree.Tier, Ephemeral: s.conf().Tiers[tree.Tier].Ephemeral}
+// tree reads the facts about a tree.
+func (s *treeFacts) tree(tree catalog.Tree) (facts *treecontext.Context, err error) {
+	o := treecontext.Options{Tier: s.conf().Tiers[tree.Tier], Project: s.rules().ProjectOf}
 	if s.o.Catalog != nil {
 		state, err := s.o.Catalog.State(tree)
 		if err != nil {
 			return nil, err
 		}
-		g.rest.Reads = state.Reads
+		o.Reads = state.Reads
 	}
-	return g, s.ledger.View(func(tx *state.Tx) error {
+	err = s.ledger.View(func(tx *state.Tx) error {
 		v, err := s.c.agents.view(tx, s.clock.now())
 		if err != nil {
 			return err
 		}
-		for r, err := range state.ReplicasByTier.All(tx, state.Range{Prefix: []string{tree.Tier, tree.Node}}) {
-			if err != nil {
-				return err
-			}
-			g.add(v, r)
-		}
-		if s.conf().Tiers[tree.Tier].Checkpoints == nil {
-			return nil
-		}
-		return g.addCheckpoints(tx)
+		facts, err = treecontext.Read(tx, tree, v, o)
+		return err
 	})
-}
-
-// add notes a replica. Where two lie at one place, what holds either holds both.
-func (g *treeContext) add(v *dataset.View, r *pb.Replica) {
-	l, err := location.Parse(r.GetLocation())
-	if err != nil || l.Scheme != location.InTier || l.Tier != g.tree.Tier {
-		return
-	}
-	name := strings.Trim(l.Path, "/")
-	f := g.rest
-	if f.Part = "dataset:" + r.GetDataset(); r.GetDataset() == "" {
-		f.Part = "what was staged to " + r.GetLocation()
-	}
-	f.Replica = name
-	f.Leased, f.Pinned = v.Held(r)
-	f.Leased = f.Leased || r.GetState() != whole || r.GetTask() != "" // a task is at it
-	f.Replicas = len(v.Survivors(r))
-	if r.GetCreateTime() != nil {
-		f.Staged = r.GetCreateTime().AsTime().UnixNano()
-	}
-	if r.GetUseTime() != nil {
-		f.LeaseEnded = r.GetUseTime().AsTime().UnixNano()
-	}
-	if was := g.places[name]; was != nil {
-		f.Leased, f.Pinned, f.Replicas = f.Leased || was.Leased, f.Pinned || was.Pinned, min(f.Replicas, was.Replicas)
-		f.Staged, f.LeaseEnded = max(f.Staged, was.Staged), max(f.LeaseEnded, was.LeaseEnded)
-	}
-	g.places[name] = &f
-	dir, _ := mover.Parent(name)
-	g.around[dir] = true
-}
-
-// here stands on a ground: it is for one goroutine.
-type here struct {
-	*treeContext
-	dir   string
-	facts policy.Facts // of what is in dir
-	known bool
-	keeps map[keeping]map[string]string // what retention says, by folder and action, and then by name
-}
-
-func (g *treeContext) stand() query.Ground { return &here{treeContext: g} }
-
-// At implements query.Ground.
-func (h *here) At(f *dataset.File) *policy.Facts {
-	if !h.known || h.dir != f.Dir {
-		h.dir, h.known = strings.Clone(f.Dir), true
-		h.facts = *h.in(f.Dir)
-		h.facts.Project = h.project(h.tree.Tier + ":" + f.Dir)
-		h.checkpoint(&h.facts, h.checkpointAround(f.Dir))
-	}
-	if h.around[f.Dir] {
-		if at := h.places[f.Name()]; at != nil {
-			own := *at
-			own.Project = h.facts.Project
-			return &own
-		}
-	}
-	if h.folders[f.Dir] != nil && h.facts.Set == nil { // a tracker, or a checkpoint that is a single file
-		if at := h.sets[f.Name()]; at != nil {
-			own := h.facts
-			h.checkpoint(&own, at)
-			return &own
-		}
-	}
-	return &h.facts
-}
-
-// in are the facts of what lies in a directory: those of the innermost replica around it.
-func (h *here) in(dir string) *policy.Facts {
-	for len(h.places) > 0 {
-		if at := h.places[dir]; at != nil {
-			return at
-		}
-		if dir == "" {
-			break
-		}
-		dir, _ = mover.Parent(dir)
-	}
-	return &h.rest
+	return facts, err
 }

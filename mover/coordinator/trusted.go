@@ -43,7 +43,7 @@ func remembered(tx *state.Tx, node, serial string) error {
 	}
 	f, err := state.Forgotten.Get(tx, node)
 	if err != nil {
-		return ignoreGone(err)
+		return mover.IgnoreNotExist(err)
 	}
 	if slices.ContainsFunc(f.GetIssued(), func(i *ledgerv1.Issued) bool { return i.GetSerial() == serial }) {
 		return nil
@@ -61,7 +61,7 @@ func (s *agentServer) trusts(c authz.Caller) error {
 func (s *agentServer) gave(tx *state.Tx, node string, i pki.Issued) error {
 	f, err := state.Forgotten.Get(tx, node)
 	if err != nil {
-		return ignoreGone(err)
+		return mover.IgnoreNotExist(err)
 	}
 	f.Issued = slices.DeleteFunc(f.GetIssued(), func(i *ledgerv1.Issued) bool { return s.now().Sub(i.GetExpireTime().AsTime()) > forgottenSpare })
 	f.Issued = append(f.GetIssued(), &ledgerv1.Issued{Serial: i.Serial, ExpireTime: timestamppb.New(i.Expires)})
@@ -83,14 +83,14 @@ func cutOff(tx *state.Tx, node string) error {
 	if err == nil && f.GetRevoked() {
 		return errCutOff(node)
 	}
-	return ignoreGone(err)
+	return mover.IgnoreNotExist(err)
 }
 
 // invite has a node that was cut off join again by whatever way it can.
 func invite(tx *state.Tx, node string) error {
 	f, err := state.Forgotten.Get(tx, node)
 	if err != nil || !f.GetRevoked() {
-		return ignoreGone(err)
+		return mover.IgnoreNotExist(err)
 	}
 	f.Revoked = false
 	return state.Forgotten.Put(tx, f)
@@ -100,7 +100,7 @@ func invite(tx *state.Tx, node string) error {
 // certificates are over.
 func (s *agentServer) endForgotten(ctx context.Context) error {
 	return s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error {
-		rows, err := all(state.Forgotten.All(tx, state.Range{}))
+		rows, err := state.Collect(state.Forgotten.All(tx, state.Range{}))
 		if err != nil {
 			return err
 		}

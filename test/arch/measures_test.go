@@ -15,22 +15,23 @@ import (
 // bounds are measures of the hand-written code that is shipped, and what they may not exceed. A bound is only
 // ever lowered, to what the measure is by then.
 var bounds = map[string]int{
-	"files that name a kind of task":       11,    // a new kind is a row in mover/task, a module of the coordinator and a runner of the worker
-	"packages directly below mover":        26,    //
-	"lines of the largest package":         16302, // without tests
-	"lines of comments with who, whose …":  24,    // sentences are about components: CONTRIBUTING.md
-	"methods of the coordinator's Service": 527,
+	"files that name a kind of task":            11,    // a new kind is a row in mover/task, a module of the coordinator and a runner of the worker
+	"packages directly below mover":             26,    //
+	"lines of the largest package":              16302, // without tests
+	"lines of comments with who, whose …":       24,    // sentences are about components: CONTRIBUTING.md
+	"methods of the coordinator's Service":      82,
+	"methods of the coordinator's largest part": 125,
 }
 
 var (
 	kindNames = regexp.MustCompile(`TASK_KIND_[A-Z]`)
 	persons   = regexp.MustCompile(`(?i)\b(who|whoever|whose|whom|somebody|nobody)\b`)
-	ofService = regexp.MustCompile(`^func \(s \*Service\) `)
+	ofPart    = regexp.MustCompile(`^func \(\w+ \*(\w+)\) `)
 )
 
 // TestMeasures keeps what a newcomer meets first from growing.
 func TestMeasures(t *testing.T) {
-	found, packages := map[string]int{}, map[string]int{}
+	found, packages, methods := map[string]int{}, map[string]int{}, map[string]int{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -42,7 +43,7 @@ func TestMeasures(t *testing.T) {
 		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, ".pb.go") || strings.HasPrefix(name, "test/") {
 			return nil
 		}
-		measure(t, name, found, packages)
+		measure(t, name, found, packages, methods)
 		return nil
 	})
 	must.Do(t, err)
@@ -51,6 +52,10 @@ func TestMeasures(t *testing.T) {
 		if filepath.Dir(dir) == "mover" {
 			found["packages directly below mover"]++
 		}
+	}
+	found["methods of the coordinator's Service"] = methods["Service"]
+	for _, n := range methods {
+		found["methods of the coordinator's largest part"] = max(found["methods of the coordinator's largest part"], n)
 	}
 	for what, bound := range bounds {
 		switch is := found[what]; {
@@ -65,7 +70,7 @@ func TestMeasures(t *testing.T) {
 }
 
 // measure adds what is counted in one file.
-func measure(t *testing.T, name string, found, packages map[string]int) {
+func measure(t *testing.T, name string, found, packages, methods map[string]int) {
 	t.Helper()
 	f := must.Get(os.Open(filepath.Join(root, name)))(t)
 	defer f.Close()
@@ -80,8 +85,8 @@ func measure(t *testing.T, name string, found, packages map[string]int) {
 			found["lines of comments with who, whose …"]++
 		}
 		named = named || kindNames.MatchString(line)
-		if filepath.Dir(name) == "mover/coordinator" && ofService.MatchString(line) {
-			found["methods of the coordinator's Service"]++
+		if of := ofPart.FindStringSubmatch(line); of != nil && filepath.Dir(name) == "mover/coordinator" {
+			methods[of[1]]++
 		}
 	}
 	must.Do(t, lines.Err())

@@ -77,6 +77,14 @@ func OnPeer(to string) (location string, is bool) {
 	return tier, is
 }
 
+// Target is what an action is to bring to, as a location: a tier alone is its root.
+func Target(to string) string {
+	if to == "" || strings.Contains(to, ":") {
+		return to
+	}
+	return to + ":"
+}
+
 // Copied reports whether the policy of a retain copies to other tiers, too: then the newest checkpoint stays that is on another tier.
 func (a *Action) Copied() bool { return a.copied }
 

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover/coordinator"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/server"
@@ -21,6 +22,7 @@ import (
 	"datamove.dev/tiering/burst/burstserver"
 	"datamove.dev/tiering/catalog"
 	"datamove.dev/tiering/policy"
+	"datamove.dev/tiering/policy/policyserver"
 )
 
 // serveCoordinator is the coordinator, and the agent of its node.
@@ -55,7 +57,7 @@ func (a *app) coordinate(ctx context.Context, h *host, books *state.Ledger, know
 	s, err := coordinator.New(ctx, coordinator.Options{
 		Ledger: books, Rules: h.live.rules.Load, Config: h.live.config.Load, Audit: h.recordOf, Authority: authority, Vouch: cluster.vouch,
 		Node: h.at.node, Version: buildVersion(), Data: h.at.data, Lease: h.live.config.Load().Leases.Lead,
-		Reload: func(context.Context) ([]string, error) { return h.live.reload() }, Logger: h.log, Metrics: h.metrics, Catalog: known, Policies: func() []*policy.Program { return *h.live.policies.Load() }, People: people{h.accounts},
+		Reload: func(context.Context) ([]string, error) { return h.live.reload() }, Logger: h.log, Metrics: h.metrics, Catalog: known, People: people{h.accounts},
 	})
 	if err != nil {
 		return err
@@ -63,8 +65,18 @@ func (a *app) coordinate(ctx context.Context, h *host, books *state.Ledger, know
 	bursts := burstserver.New(burstserver.Options{
 		Coordinator: s, Ledger: books, Config: h.live.config.Load, Rules: h.live.rules.Load, Logger: h.log, Now: time.Now,
 	})
+	policies := policyserver.New(policyserver.Options{
+		Coordinator: s, Ledger: books, Config: h.live.config.Load, Rules: h.live.rules.Load, Logger: h.log, Now: time.Now, Data: h.at.data, Metrics: h.metrics, Catalog: known,
+		Policies: func() []*policy.Program { return *h.live.policies.Load() }, People: people{h.accounts},
+	})
+	link := bursts.Link(policies.Link(s.Link()))
 	working := until("coordinator", s.Run)
-	o.Register = func(r grpc.ServiceRegistrar) { s.Register(r); bursts.Register(r, s.Link()) }
+	o.Register = func(r grpc.ServiceRegistrar) {
+		s.Register(r)
+		policies.Register(r)
+		bursts.Register(r)
+		agentv1.RegisterLinkServiceServer(r, link)
+	}
 	d, err := server.Open(o)
 	if err != nil {
 		return errors.Join(err, attend(over(), func() {}, working))
@@ -79,7 +91,7 @@ func (a *app) coordinate(ctx context.Context, h *host, books *state.Ledger, know
 		peers, err := h.peersOf(ctx, authority)
 		if err == nil {
 			var helpers []*part
-			if helpers, err = h.agentParts(near{conn, s.Link(), h.at.node}, peers); err == nil {
+			if helpers, err = h.agentParts(near{conn, link, h.at.node}, peers); err == nil {
 				parts, what = append(helpers, parts...), "coordinator and agent"
 			}
 		}

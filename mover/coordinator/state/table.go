@@ -212,3 +212,14 @@ func forgetAll[M proto.Message](tx *Tx, t *Table[M], all iter.Seq2[M, error], le
 	}
 	return left, nil
 }
+
+// Collect returns the records that a range yields.
+func Collect[M any](records iter.Seq2[M, error]) (found []M, err error) {
+	for m, err := range records {
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, m)
+	}
+	return found, nil
+}

@@ -301,7 +301,8 @@ func (c *Cluster) Start() {
 		}))...)
 	bursts := burstserver.New(burstserver.Options{Coordinator: s, Ledger: c.ledger, Config: c.Conf.Load, Rules: c.rules, Logger: log, Now: time.Now})
 	s.Register(c.server)
-	bursts.Register(c.server, s.Link())
+	bursts.Register(c.server)
+	agentv1.RegisterLinkServiceServer(c.server, bursts.Link(s.Link()))
 	l := bufconn.Listen(connBytes)
 	c.listener.Store(l)
 	server := c.server

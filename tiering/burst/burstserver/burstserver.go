@@ -69,11 +69,8 @@ func New(o Options) *Server {
 	return s
 }
 
-// Register makes the server answer on r, where base answers what agents ask about other tasks.
-func (s *Server) Register(r grpc.ServiceRegistrar, base agentv1.LinkServiceServer) {
-	pb.RegisterBurstServiceServer(r, s)
-	agentv1.RegisterLinkServiceServer(r, s.Link(base))
-}
+// Register makes the server answer on r.
+func (s *Server) Register(r grpc.ServiceRegistrar) { pb.RegisterBurstServiceServer(r, s) }
 
 // Link returns base with the calls of agents for tasks of bursts.
 func (s *Server) Link(base agentv1.LinkServiceServer) agentv1.LinkServiceServer {

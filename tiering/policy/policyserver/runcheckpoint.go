@@ -1,4 +1,4 @@
-package coordinator
+package policyserver
 
 import (
 	"errors"
@@ -12,11 +12,12 @@ import (
 	"datamove.dev/tiering/catalog"
 	"datamove.dev/tiering/policy"
 	"datamove.dev/tiering/policy/run"
+	"datamove.dev/tiering/policy/treecontext"
 )
 
 // checkpointFor makes the task that copies a checkpoint for a run, or has it go, or brings it back, if all files of it are in the plan, and the policy means each of
 // them still; nil where there is nothing to undo.
-func (s *policyServer) checkpointFor(tx *state.Tx, one *pb.Run, r *planReading, items wholeItems) (*pb.Task, error) {
+func (s *Server) checkpointFor(tx *state.Tx, one *pb.Run, r *planReading, items wholeItems) (*pb.Task, error) {
 	a := &r.program.Policy.Spec.Rules[items.rule].Action
 	goes, undo := a.Type == policy.Retain, one.GetState() == run.Undoing
 	if undo && !goes {
@@ -35,7 +36,7 @@ func (s *policyServer) checkpointFor(tx *state.Tx, one *pb.Run, r *planReading, 
 		s.willKeep(one, r.program, &pb.PlanItem{Tier: items.tree.Tier, Node: items.tree.Node}, spec)
 	} else {
 		to, peer := policy.OnPeer(items.target)
-		spec.Target = targetOf(to)
+		spec.Target = policy.Target(to)
 		if peer && !undo {
 			var err error
 			if spec.Node, err = s.partner(tx, items.tree, spec.GetTarget(), folder); err != nil {
@@ -53,23 +54,23 @@ func (s *policyServer) checkpointFor(tx *state.Tx, one *pb.Run, r *planReading, 
 			return nil, err
 		}
 	}
-	t := s.c.newTask(self(), spec)
+	t := s.c.NewTask(spec)
 	return t, state.Tasks.Put(tx, t)
 }
 
 // partner is the node that gets a checkpoint of another one on its disk. It is one that has others of the run, or else the next one.
-func (s *policyServer) partner(tx *state.Tx, tree catalog.Tree, target, folder string) (string, error) {
+func (s *Server) partner(tx *state.Tx, tree catalog.Tree, target, folder string) (string, error) {
 	l, err := location.Parse(target)
 	if err != nil {
 		return "", err
 	}
 	fail := func(why string) (string, error) {
-		return "", &mover.Error{Op: "copy to", Place: target, Err: because(mover.ErrRefused, "%s", why)}
+		return "", &mover.Error{Op: "copy to", Place: target, Err: mover.Because(mover.ErrRefused, "%s", why)}
 	}
 	if tree.Node == "" || !s.conf().Tiers[l.Tier].NodeLocal {
 		return fail("only from the disk of a node something is copied to that of another one")
 	}
-	nodes := slices.DeleteFunc(s.c.tiers.reaching(l.Tier), func(node string) bool { return node == tree.Node })
+	nodes := slices.DeleteFunc(s.c.Reaching(l.Tier), func(node string) bool { return node == tree.Node })
 	if len(nodes) == 0 {
 		return fail("no other node that has this tier is there")
 	}
@@ -94,9 +95,9 @@ func (s *policyServer) partner(tx *state.Tx, tree catalog.Tree, target, folder s
 }
 
 // isStill says why a checkpoint is not the one any more that a plan lists, and fills in what of it has to be so when something is done to it.
-func (s *policyServer) isStill(tx *state.Tx, r *planReading, items wholeItems, work *pb.CheckpointWork) error {
+func (s *Server) isStill(tx *state.Tx, r *planReading, items wholeItems, work *pb.CheckpointWork) error {
 	fail := func(why string) error {
-		return &mover.Error{Op: "use the checkpoint", Place: items.tree.Tier + ":" + items.name, Err: because(mover.ErrChanged, "%s", why)}
+		return &mover.Error{Op: "use the checkpoint", Place: items.tree.Tier + ":" + items.name, Err: mover.Because(mover.ErrChanged, "%s", why)}
 	}
 	c, err := state.Checkpoints.Get(tx, items.tree.Tier, items.tree.Node, string(work.GetFolder()), string(work.GetName()))
 	switch {
@@ -118,11 +119,11 @@ func (s *policyServer) isStill(tx *state.Tx, r *planReading, items wholeItems, w
 	}
 	work.Save = c.GetSave()
 	if a := &r.program.Policy.Spec.Rules[items.rule].Action; a.Type == policy.Retain {
-		g, err := s.c.facts.groundOf(items.tree)
+		g, err := s.c.Tree(items.tree)
 		if err != nil {
 			return err
 		}
-		work.Relies = relies(g.folders[string(work.GetFolder())], a, string(work.GetName()))
+		work.Relies = treecontext.Relies(g.Folders[string(work.GetFolder())], a, string(work.GetName()))
 	}
 	return nil
 }

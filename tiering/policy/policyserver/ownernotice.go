@@ -1,4 +1,4 @@
-package coordinator
+package policyserver
 
 import (
 	"cmp"
@@ -29,7 +29,7 @@ type portion struct {
 }
 
 // lettersOf are what a plan has to tell owners of what it would take away.
-func (s *policyServer) lettersOf(p *policy.Program, head *pb.Plan, due time.Time) (letters []notify.Message, err error) {
+func (s *Server) lettersOf(p *policy.Program, head *pb.Plan, due time.Time) (letters []notify.Message, err error) {
 	shares, err := s.sharesOf(p, head)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (s *policyServer) lettersOf(p *policy.Program, head *pb.Plan, due time.Time
 }
 
 // sharesOf returns what a plan would take from each owner, the most bytes first, at most lettersMost. Accounts without a name get no mail and are left out.
-func (s *policyServer) sharesOf(p *policy.Program, head *pb.Plan) ([]*portion, error) {
+func (s *Server) sharesOf(p *policy.Program, head *pb.Plan) ([]*portion, error) {
 	f, err := s.openPlan(head.GetId())
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func told(t policy.Tally) string {
 	return units.Plural(t.Files, "file", "files") + ", " + units.Bytes(t.Bytes)
 }
 
-func (s *policyServer) letterTo(of *portion, p *policy.Program, head *pb.Plan, due time.Time) notify.Message {
+func (s *Server) letterTo(of *portion, p *policy.Program, head *pb.Plan, due time.Time) notify.Message {
 	var b strings.Builder
 	at := due.UTC().Format("2006-01-02 15:04 MST")
 	fmt.Fprintf(&b, "The policy %s%s runs at %s. Of your files it is to\n\n", head.GetPolicy(), ofTeam(p), at)
@@ -118,20 +118,20 @@ func ofTeam(p *policy.Program) string {
 }
 
 // postNotices mails the notices of a policy to the recipients that its notify rules name.
-func (s *policyServer) postNotices(p *policy.Program, head *pb.Plan) {
+func (s *Server) postNotices(p *policy.Program, head *pb.Plan) {
 	for i, totals := range head.GetRules() {
 		a, kept := &p.Policy.Spec.Rules[i].Action, totals.GetKept()
 		if a.Type != policy.Notify || kept.GetFiles() == 0 || len(a.Who) == 0 {
 			continue
 		}
 		what := told(policy.Tally{Files: kept.GetFiles(), Bytes: kept.GetBytes()})
-		s.c.mail.postAll(a.Who, notify.Message{Subject: fmt.Sprintf("datamove: policy %s, rule %s: %s", head.GetPolicy(), totals.GetRule(), what),
+		s.postAll(a.Who, notify.Message{Subject: fmt.Sprintf("datamove: policy %s, rule %s: %s", head.GetPolicy(), totals.GetRule(), what),
 			Text: fmt.Sprintf("%s\n\nRule %s of the policy %s matches %s, which stay as they are.\n\n    datamove policy history %s\n", a.Message, totals.GetRule(), head.GetPolicy(), what, head.GetPolicy())})
 	}
 }
 
 // postStopped mails the owner and the approver of a policy that a run was stopped or did not begin.
-func (s *policyServer) postStopped(r *pb.Run) {
+func (s *Server) postStopped(r *pb.Run) {
 	p, err := s.program(r.GetPolicy(), "")
 	if err != nil {
 		return
@@ -143,7 +143,7 @@ func (s *policyServer) postStopped(r *pb.Run) {
 	if a := p.Policy.Spec.Safety.Approval; a != nil && a.By != "" && a.By != theOwner {
 		who = append(who, a.By)
 	}
-	s.c.mail.postAll(who, notify.Message{Subject: fmt.Sprintf("datamove: policy %s did not run to its end", r.GetPolicy()),
+	s.postAll(who, notify.Message{Subject: fmt.Sprintf("datamove: policy %s did not run to its end", r.GetPolicy()),
 		Text: fmt.Sprintf("%s\n\nDone: %s, %s failed, %s skipped.\n\n    datamove policy history %s\n", mover.Printable(r.GetWhy()), told(policy.Tally{Files: r.GetDone().GetFiles(), Bytes: r.GetDone().GetBytes()}),
 			units.Count(r.GetFailed()), units.Count(r.GetSkipped()), r.GetPolicy())})
 }

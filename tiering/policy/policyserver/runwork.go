@@ -1,4 +1,4 @@
-package coordinator
+package policyserver
 
 import (
 	"context"
@@ -29,13 +29,13 @@ type planReading struct {
 	wholes []wholeItems // nil is not read yet
 }
 
-func (s *policyServer) closeReading() {
+func (s *Server) closeReading() {
 	for id := range s.reading {
 		s.endReading(id)
 	}
 }
 
-func (s *policyServer) endReading(id string) {
+func (s *Server) endReading(id string) {
 	if r := s.reading[id]; r != nil {
 		r.close()
 		delete(s.reading, id)
@@ -43,7 +43,7 @@ func (s *policyServer) endReading(id string) {
 }
 
 // readOn goes to an item of a plan.
-func (s *policyServer) readOn(id string, at int64) (*planReading, error) {
+func (s *Server) readOn(id string, at int64) (*planReading, error) {
 	if r := s.reading[id]; r != nil && r.at == at {
 		return r, nil
 	}
@@ -103,14 +103,14 @@ func (r *planReading) part() (first *pb.PlanItem, part run.Part, err error) {
 }
 
 // goOn begins what comes next of a run, or ends it.
-func (s *policyServer) goOn(ctx context.Context, id string) error {
+func (s *Server) goOn(ctx context.Context, id string) error {
 	var begun []*pb.Task
 	var ended *pb.Run
 	err := s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
 		begun, ended = nil, nil
 		one, err := state.Runs.Get(tx, id)
 		if err != nil || !run.Active(one.GetState()) {
-			return ignoreGone(err)
+			return mover.IgnoreNotExist(err)
 		}
 		stopping := one.GetState() == run.Running && one.GetWhy() != ""
 		for !stopping && len(one.GetParts()) < run.WholesMost {
@@ -173,7 +173,7 @@ func (s *policyServer) goOn(ctx context.Context, id string) error {
 		s.postStopped(ended)
 	}
 	for _, t := range begun {
-		s.c.submitted(ctx, t)
+		s.c.Submitted(ctx, t)
 	}
 	return nil
 }
@@ -186,7 +186,7 @@ func errorsOf(p *policy.Program) float64 {
 }
 
 // endRun ends a run of which nothing is under way.
-func (s *policyServer) endRun(one *pb.Run) {
+func (s *Server) endRun(one *pb.Run) {
 	one.EndTime = timestamppb.New(s.now())
 	switch {
 	case one.GetState() == run.Undoing:
@@ -210,14 +210,14 @@ const (
 )
 
 // partTask is the task of a part. Its items are like the first one. It is nil when there is nothing to do for the part.
-func (s *policyServer) partTask(one *pb.Run, p *policy.Program, first *pb.PlanItem, count int64) *pb.Task {
+func (s *Server) partTask(one *pb.Run, p *policy.Program, first *pb.PlanItem, count int64) *pb.Task {
 	action := &p.Policy.Spec.Rules[first.GetRuleIndex()].Action
 	if run.Together(action) || first.GetWhole() != "" {
 		return nil // they come after all others
 	}
 	undo := one.GetState() == run.Undoing
 	spec := runSpec(first.GetTier()+":", first.GetNode(), undo)
-	spec.Target, spec.Labels, spec.Options = targetOf(first.GetTarget()), map[string]string{runLabel: one.GetId(), policyLabel: one.GetPolicy()}, &pb.Options{Verify: levelFor(action.Verify)}
+	spec.Target, spec.Labels, spec.Options = policy.Target(first.GetTarget()), map[string]string{runLabel: one.GetId(), policyLabel: one.GetPolicy()}, &pb.Options{Verify: levelFor(action.Verify)}
 	spec.Tiering = &pb.Tiering{Run: one.GetId(), First: one.GetNext(), Count: count, Remove: run.Removes(action), Layout: action.Layout, Release: action.HSM, OneFileSystem: p.Policy.Spec.Scope.OneFilesystem}
 	if ops := int64(p.Policy.Spec.Limits.OpsPerSec); ops > 0 {
 		spec.Tiering.OpsPerSecond = max(1, ops/run.PartsMost)
@@ -232,7 +232,7 @@ func (s *policyServer) partTask(one *pb.Run, p *policy.Program, first *pb.PlanIt
 		return nil
 	}
 	spec.Class = classFor(action, spec)
-	return s.c.newTask(self(), spec)
+	return s.c.NewTask(spec)
 }
 
 // classFor is the class of a task: as its action says, or as its kind has it.
@@ -244,7 +244,7 @@ func classFor(a *policy.Action, spec *pb.TaskSpec) pb.TaskClass {
 }
 
 // willKeep says where what is taken away is kept: what has a copy is there, and else it is moved aside, where the place can.
-func (s *policyServer) willKeep(one *pb.Run, p *policy.Program, first *pb.PlanItem, spec *pb.TaskSpec) {
+func (s *Server) willKeep(one *pb.Run, p *policy.Program, first *pb.PlanItem, spec *pb.TaskSpec) {
 	conf := s.conf().Tiers[first.GetTier()]
 	if spec.GetTarget() == "" {
 		if conf.Path == "" {
@@ -271,14 +271,6 @@ func (s *policyServer) willKeep(one *pb.Run, p *policy.Program, first *pb.PlanIt
 
 // keptIn is the directory of a tier in which a run keeps what it takes away.
 func keptIn(id string) string { return mover.KeptName + "/" + id }
-
-// targetOf is a place of a policy as a location.
-func targetOf(to string) string {
-	if to == "" || strings.Contains(to, ":") {
-		return to
-	}
-	return to + ":"
-}
 
 func levelFor(v policy.Verify) pb.Level {
 	if v == policy.ByReading {

@@ -1,4 +1,4 @@
-package coordinator
+package policyserver
 
 import (
 	"errors"
@@ -11,11 +11,12 @@ import (
 	"datamove.dev/mover/task/convert"
 	"datamove.dev/mover/units"
 	"datamove.dev/tiering/dataset"
+	"datamove.dev/tiering/policy"
 )
 
 // hasRoom refuses a plan that brings more to a tier than that takes, before its run begins. Of a tier on the disks of nodes, of one that makes room by itself, and
 // of one of unknown room, it says nothing.
-func (s *policyServer) hasRoom(head *pb.Plan) error {
+func (s *Server) hasRoom(head *pb.Plan) error {
 	err := s.ledger.View(func(tx *state.Tx) error { _, err := state.Runs.Get(tx, head.GetId()); return err })
 	if !errors.Is(err, mover.ErrNotExist) {
 		return err // it has begun
@@ -26,7 +27,7 @@ func (s *policyServer) hasRoom(head *pb.Plan) error {
 	}
 	for _, tier := range slices.Sorted(maps.Keys(needs)) {
 		t := s.conf().Tiers[tier]
-		rooms := s.c.datasets.rooms(tier, false)
+		rooms := s.c.Rooms(tier, false)
 		if t.NodeLocal || t.Cache != nil || len(rooms) == 0 || rooms[0].GetTotalBytes() == 0 {
 			continue
 		}
@@ -40,7 +41,7 @@ func (s *policyServer) hasRoom(head *pb.Plan) error {
 }
 
 // planNeeds sums what a plan copies, by tier.
-func (s *policyServer) planNeeds(id string) (needs map[string]int64, err error) {
+func (s *Server) planNeeds(id string) (needs map[string]int64, err error) {
 	f, err := s.openPlan(id)
 	if err != nil {
 		return nil, err
@@ -54,9 +55,9 @@ func (s *policyServer) planNeeds(id string) (needs map[string]int64, err error) 
 		to := item.GetTarget()
 		tier, known := tiers[to]
 		if !known {
-			l, err := convert.Locate(targetOf(to))
+			l, err := convert.Locate(policy.Target(to))
 			if err == nil {
-				tier, _, err = tierOf(l, s.conf())
+				tier, err = s.c.TierOf(l)
 			}
 			if err != nil {
 				tier = "" // of the disk of another node, or gone

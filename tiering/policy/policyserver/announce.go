@@ -1,4 +1,4 @@
-package coordinator
+package policyserver
 
 import (
 	"context"
@@ -16,11 +16,11 @@ import (
 )
 
 // announcement is the one of the next run of a policy; nil where there is none, or the policy is another one by now.
-func (s *policyServer) announcement(p *policy.Program) (row *ledgerv1.Announcement, err error) {
+func (s *Server) announcement(p *policy.Program) (row *ledgerv1.Announcement, err error) {
 	return row, s.ledger.View(func(tx *state.Tx) error {
 		a, err := state.Announcements.Get(tx, string(p.Policy.Metadata.Name))
 		if err != nil || a.GetPolicyDigest() != p.Policy.Digest() {
-			return ignoreGone(err)
+			return mover.IgnoreNotExist(err)
 		}
 		if _, err = state.Runs.Get(tx, a.GetPlan()); errors.Is(err, mover.ErrNotExist) { // it was not run yet
 			row, err = a, nil
@@ -30,20 +30,20 @@ func (s *policyServer) announcement(p *policy.Program) (row *ledgerv1.Announceme
 }
 
 // announced is what the next run of a policy will do; nil where it was not announced.
-func (s *policyServer) announced(p *policy.Program) (*pb.Plan, error) {
+func (s *Server) announced(p *policy.Program) (*pb.Plan, error) {
 	row, err := s.announcement(p)
 	if err != nil || row == nil {
 		return nil, err
 	}
 	f, err := s.openPlan(row.GetPlan())
 	if err != nil {
-		return nil, ignoreGone(err)
+		return nil, mover.IgnoreNotExist(err)
 	}
 	return f.Plan, f.Close()
 }
 
 // announce plans a run some time before, and tells owners what it will do to their files.
-func (s *policyServer) announce(ctx context.Context, p *policy.Program, next time.Time) error {
+func (s *Server) announce(ctx context.Context, p *policy.Program, next time.Time) error {
 	preview := time.Duration(p.Policy.Spec.Report.Preview)
 	if preview == 0 || next.IsZero() || next.Sub(s.now()) > preview {
 		return nil
@@ -66,7 +66,7 @@ func (s *policyServer) announce(ctx context.Context, p *policy.Program, next tim
 }
 
 // tellOwners has owners told of an announcement, once: after a crash some may be told twice. A run in the mode plan takes nothing away.
-func (s *policyServer) tellOwners(ctx context.Context, p *policy.Program, head *pb.Plan) error {
+func (s *Server) tellOwners(ctx context.Context, p *policy.Program, head *pb.Plan) error {
 	row, err := s.announcement(p)
 	if err != nil || row == nil || row.GetTold() || modeOf(p) == string(policy.ModePlan) || s.conf().Mail.Server == "" || s.telling[head.GetPolicy()] == head.GetId() {
 		return err
@@ -88,7 +88,7 @@ func (s *policyServer) tellOwners(ctx context.Context, p *policy.Program, head *
 		err := s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error {
 			a, err := state.Announcements.Get(tx, row.GetPolicy())
 			if err != nil || a.GetPlan() != row.GetPlan() {
-				return ignoreGone(err)
+				return mover.IgnoreNotExist(err)
 			}
 			a.Told = true
 			return state.Announcements.Put(tx, a)
@@ -101,13 +101,13 @@ func (s *policyServer) tellOwners(ctx context.Context, p *policy.Program, head *
 		over()
 	}
 	for _, m := range letters {
-		s.c.mail.post(m, over)
+		s.post(m, over)
 	}
 	return nil
 }
 
 // overAnnounced forgets what was announced of a policy: it has run.
-func (s *policyServer) overAnnounced(ctx context.Context, name string) error {
+func (s *Server) overAnnounced(ctx context.Context, name string) error {
 	return s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
 		return state.Announcements.Delete(tx, name)
 	})

@@ -1,4 +1,4 @@
-package coordinator
+package policyserver
 
 import (
 	"cmp"
@@ -28,12 +28,12 @@ import (
 const planKept = 7 * day
 
 // plans is where plans lie, by their ids.
-func (s *policyServer) plans() string { return filepath.Join(s.o.Data, "plans") }
+func (s *Server) plans() string { return filepath.Join(s.o.Data, "plans") }
 
-func (s *policyServer) planFile(id string) string { return filepath.Join(s.plans(), id) }
+func (s *Server) planFile(id string) string { return filepath.Join(s.plans(), id) }
 
 // PlanPolicy implements pb.PolicyServiceServer.
-func (s *policyServer) PlanPolicy(ctx context.Context, r *pb.PlanPolicyRequest) (*pb.Plan, error) {
+func (s *Server) PlanPolicy(ctx context.Context, r *pb.PlanPolicyRequest) (*pb.Plan, error) {
 	p, err := s.program(r.GetPolicy(), r.GetText())
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (s *policyServer) PlanPolicy(ctx context.Context, r *pb.PlanPolicyRequest) 
 }
 
 // plan makes the plan of a policy, and keeps it.
-func (s *policyServer) plan(ctx context.Context, p *policy.Program) (*pb.Plan, error) {
+func (s *Server) plan(ctx context.Context, p *policy.Program) (*pb.Plan, error) {
 	areas, err := s.areas(p)
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func totals(t policy.Tally) *pb.RunTotals { return &pb.RunTotals{Files: t.Files,
 const ownersMost = 20
 
 // ownersOf returns the owners with the most bytes in a plan, at most ownersMost.
-func (s *policyServer) ownersOf(plan *policy.Plan) (owners []*pb.OwnerTotals) {
+func (s *Server) ownersOf(plan *policy.Plan) (owners []*pb.OwnerTotals) {
 	sums := map[uint32]*policy.Tally{}
 	for i := range plan.Items {
 		item := &plan.Items[i]
@@ -120,13 +120,13 @@ func (s *policyServer) ownersOf(plan *policy.Plan) (owners []*pb.OwnerTotals) {
 }
 
 // keepPlan writes a plan down: a rule after the other, each in its order.
-func (s *policyServer) keepPlan(p *policy.Program, plan *policy.Plan, areas []query.Area, head *pb.Plan) (err error) {
+func (s *Server) keepPlan(p *policy.Program, plan *policy.Plan, areas []query.Area, head *pb.Plan) (err error) {
 	if err := os.MkdirAll(s.plans(), 0o700); err != nil {
 		return err
 	}
 	w, err := run.Create(s.planFile(head.GetId()))
 	if err != nil {
-		return noRoom(err)
+		return mover.OfFullDisk(err)
 	}
 	judges := map[int]*teller{}
 	slices.SortStableFunc(plan.Items, func(a, b policy.Item) int {
@@ -141,11 +141,11 @@ func (s *policyServer) keepPlan(p *policy.Program, plan *policy.Plan, areas []qu
 		reason, whole, targets := judges[item.Area].reason(item, action)
 		for _, target := range targets {
 			if err := w.Add(run.ItemOf(p, item, areas[item.Area].Tree, target, reason, whole)); err != nil {
-				return noRoom(errors.Join(err, w.Close(nil)))
+				return mover.OfFullDisk(errors.Join(err, w.Close(nil)))
 			}
 		}
 	}
-	return noRoom(w.Close(head))
+	return mover.OfFullDisk(w.Close(head))
 }
 
 // teller tells why something is to be done to items of one area.
@@ -161,7 +161,7 @@ func (t *teller) reason(item *policy.Item, a *policy.Action) (why, whole string,
 }
 
 // GetPlan implements pb.PolicyServiceServer.
-func (s *policyServer) GetPlan(r *pb.GetPlanRequest, out grpc.ServerStreamingServer[pb.GetPlanResponse]) error {
+func (s *Server) GetPlan(r *pb.GetPlanRequest, out grpc.ServerStreamingServer[pb.GetPlanResponse]) error {
 	f, err := s.openPlan(r.GetId())
 	if err != nil {
 		return err
@@ -190,7 +190,7 @@ func (s *policyServer) GetPlan(r *pb.GetPlanRequest, out grpc.ServerStreamingSer
 	return out.Send(m)
 }
 
-func (s *policyServer) openPlan(id string) (*run.File, error) {
+func (s *Server) openPlan(id string) (*run.File, error) {
 	if !task.ValidID(id) {
 		return nil, noPlan(id)
 	}
@@ -201,8 +201,8 @@ func (s *policyServer) openPlan(id string) (*run.File, error) {
 	return f, err
 }
 
-// sweepPlans removes plan files older than planKept that belong to no run and no announcement, finished or not.
-func (s *policyServer) sweepPlans(context.Context) error {
+// SweepPlans removes plan files older than planKept that belong to no run and no announcement, finished or not.
+func (s *Server) SweepPlans(context.Context) error {
 	entries, err := os.ReadDir(s.plans())
 	if errors.Is(err, os.ErrNotExist) {
 		return nil

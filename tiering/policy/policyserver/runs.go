@@ -1,4 +1,4 @@
-package coordinator
+package policyserver
 
 import (
 	"context"
@@ -24,6 +24,7 @@ import (
 const (
 	runsUsual = 100
 	runsMost  = 1000
+	day       = 24 * time.Hour
 	runsKept  = 400 * day // after their end
 	errorPct  = 5.0       // of the files of a run may fail, if its policy does not say
 
@@ -33,7 +34,7 @@ const (
 )
 
 // RunPlan implements pb.PolicyServiceServer.
-func (s *policyServer) RunPlan(ctx context.Context, r *pb.RunPlanRequest) (*pb.Run, error) {
+func (s *Server) RunPlan(ctx context.Context, r *pb.RunPlanRequest) (*pb.Run, error) {
 	f, err := s.openPlan(r.GetPlan())
 	if err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func (s *policyServer) RunPlan(ctx context.Context, r *pb.RunPlanRequest) (*pb.R
 }
 
 // notices returns the messages of the notify rules of a policy. It logs each of them, too.
-func (s *policyServer) notices(p *policy.Program, head *pb.Plan) (all []string) {
+func (s *Server) notices(p *policy.Program, head *pb.Plan) (all []string) {
 	for i, totals := range head.GetRules() {
 		a := &p.Policy.Spec.Rules[i].Action
 		kept := totals.GetKept()
@@ -79,7 +80,7 @@ func needsApproval(p *policy.Program, head *pb.Plan) bool {
 const theOwner = "owner"
 
 // mayApprove says why a caller may not approve a plan. The policy names the approver: an account or a role. Running the plan approves it.
-func (s *policyServer) mayApprove(c authz.Caller, head *pb.Plan) error {
+func (s *Server) mayApprove(c authz.Caller, head *pb.Plan) error {
 	p, err := s.program(head.GetPolicy(), "")
 	if err != nil || !needsApproval(p, head) {
 		return err
@@ -88,14 +89,14 @@ func (s *policyServer) mayApprove(c authz.Caller, head *pb.Plan) error {
 	if by == theOwner {
 		by = p.Policy.Metadata.Owner
 	}
-	if by == "" || by == c.Name || slices.Contains(s.rules().Roles(c), by) {
+	if by == "" || by == c.Name || slices.Contains(s.o.Rules().Roles(c), by) {
 		return nil
 	}
-	return &mover.Error{Op: "run", Place: "policy " + head.GetPolicy(), Err: because(mover.ErrPermission, "it would take away more than safety.approval lets it, and %s has to run it", mover.Printable(by))}
+	return &mover.Error{Op: "run", Place: "policy " + head.GetPolicy(), Err: mover.Because(mover.ErrPermission, "it would take away more than safety.approval lets it, and %s has to run it", mover.Printable(by))}
 }
 
 // beginRun begins the run of a plan, once. at is the time of the schedule that is due; zero is none.
-func (s *policyServer) beginRun(ctx context.Context, head *pb.Plan, by string, at time.Time) (out *pb.Run, err error) {
+func (s *Server) beginRun(ctx context.Context, head *pb.Plan, by string, at time.Time) (out *pb.Run, err error) {
 	p, err := s.program(head.GetPolicy(), "")
 	if err != nil {
 		return nil, err
@@ -134,11 +135,11 @@ func (s *policyServer) beginRun(ctx context.Context, head *pb.Plan, by string, a
 }
 
 // mayRun says why a plan is not run.
-func (s *policyServer) mayRun(tx *state.Tx, p *policy.Program, head *pb.Plan) error {
+func (s *Server) mayRun(tx *state.Tx, p *policy.Program, head *pb.Plan) error {
 	name := head.GetPolicy()
 	switch now := s.now(); {
 	case p.Policy.Digest() != head.GetPolicyDigest():
-		return &mover.Error{Op: "run", Place: "policy " + name, Err: because(mover.ErrConflict, "it has changed since the plan was made: plan it again")}
+		return &mover.Error{Op: "run", Place: "policy " + name, Err: mover.Because(mover.ErrConflict, "it has changed since the plan was made: plan it again")}
 	case modeOf(p) == string(policy.ModePlan):
 		return refusedPlan(name, "it is in the mode plan, in which nothing is done: set its mode to canary or enforce, and plan it again")
 	case head.GetStale(), now.Sub(head.GetFactsTime().AsTime()) > staleness(p):
@@ -154,7 +155,7 @@ func (s *policyServer) mayRun(tx *state.Tx, p *policy.Program, head *pb.Plan) er
 				return err
 			}
 			if r.GetPolicy() == name {
-				return &mover.Error{Op: "run", Place: "policy " + name, Err: because(mover.ErrHeld, "run %s of it has not ended; wait for it, or stop it", r.GetId())}
+				return &mover.Error{Op: "run", Place: "policy " + name, Err: mover.Because(mover.ErrHeld, "run %s of it has not ended; wait for it, or stop it", r.GetId())}
 			}
 		}
 	}
@@ -170,7 +171,7 @@ func lastRun(tx *state.Tx, name string) (*pb.Run, error) {
 }
 
 // ListRuns implements pb.PolicyServiceServer.
-func (s *policyServer) ListRuns(_ context.Context, r *pb.ListRunsRequest) (*pb.ListRunsResponse, error) {
+func (s *Server) ListRuns(_ context.Context, r *pb.ListRunsRequest) (*pb.ListRunsResponse, error) {
 	limit := int(r.GetLimit())
 	if limit <= 0 {
 		limit = runsUsual
@@ -203,13 +204,13 @@ func (s *policyServer) ListRuns(_ context.Context, r *pb.ListRunsRequest) (*pb.L
 
 func noRun(id string, err error) error {
 	if errors.Is(err, mover.ErrNotExist) {
-		err = &mover.Error{Op: "find", Place: "run " + mover.Printable(id), Err: because(mover.ErrNotExist, "there is no such run")}
+		err = &mover.Error{Op: "find", Place: "run " + mover.Printable(id), Err: mover.Because(mover.ErrNotExist, "there is no such run")}
 	}
 	return err
 }
 
 // StopRun implements pb.PolicyServiceServer.
-func (s *policyServer) StopRun(ctx context.Context, r *pb.StopRunRequest) (*pb.Run, error) {
+func (s *Server) StopRun(ctx context.Context, r *pb.StopRunRequest) (*pb.Run, error) {
 	return s.changes(ctx, r.GetId(), func(_ *state.Tx, one *pb.Run) error {
 		if one.GetState() == run.Running && one.GetWhy() == "" {
 			one.Why = "stopped by " + authz.From(ctx).Name
@@ -219,17 +220,17 @@ func (s *policyServer) StopRun(ctx context.Context, r *pb.StopRunRequest) (*pb.R
 }
 
 // UndoRun implements pb.PolicyServiceServer.
-func (s *policyServer) UndoRun(ctx context.Context, r *pb.UndoRunRequest) (*pb.Run, error) {
+func (s *Server) UndoRun(ctx context.Context, r *pb.UndoRunRequest) (*pb.Run, error) {
 	return s.changes(ctx, r.GetId(), func(_ *state.Tx, one *pb.Run) error {
 		switch state := one.GetState(); {
 		case state == run.Undoing, state == run.Undone:
 			return nil
 		case !run.May(state, run.Undoing):
-			return &mover.Error{Op: "undo", Place: "run " + one.GetId(), Err: because(mover.ErrConflict, "it is %s: stop it first", stateOf(state))}
+			return &mover.Error{Op: "undo", Place: "run " + one.GetId(), Err: mover.Because(mover.ErrConflict, "it is %s: stop it first", stateOf(state))}
 		case one.GetKeptUntil() == nil:
-			return &mover.Error{Op: "undo", Place: "run " + one.GetId(), Err: because(mover.ErrRefused, "it has taken nothing away")}
+			return &mover.Error{Op: "undo", Place: "run " + one.GetId(), Err: mover.Because(mover.ErrRefused, "it has taken nothing away")}
 		case s.now().After(one.GetKeptUntil().AsTime()):
-			return &mover.Error{Op: "undo", Place: "run " + one.GetId(), Err: because(mover.ErrRefused, "what it has taken away was kept until %s", one.GetKeptUntil().AsTime().Format(time.RFC3339))}
+			return &mover.Error{Op: "undo", Place: "run " + one.GetId(), Err: mover.Because(mover.ErrRefused, "what it has taken away was kept until %s", one.GetKeptUntil().AsTime().Format(time.RFC3339))}
 		}
 		one.State, one.Why, one.Next, one.Wholes, one.EndTime = run.Undoing, "undone by "+authz.From(ctx).Name, 0, 0, nil
 		return nil
@@ -237,7 +238,7 @@ func (s *policyServer) UndoRun(ctx context.Context, r *pb.UndoRunRequest) (*pb.R
 }
 
 // changes changes the record of a run, and has it looked at.
-func (s *policyServer) changes(ctx context.Context, id string, do func(*state.Tx, *pb.Run) error) (one *pb.Run, err error) {
+func (s *Server) changes(ctx context.Context, id string, do func(*state.Tx, *pb.Run) error) (one *pb.Run, err error) {
 	err = s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
 		if one, err = state.Runs.Get(tx, id); err != nil {
 			return noRun(id, err)
@@ -252,10 +253,10 @@ func (s *policyServer) changes(ctx context.Context, id string, do func(*state.Tx
 }
 
 // tiered counts, in the change in which a task ends, what it has done for its run.
-func (s *policyServer) tiered(tx *state.Tx, t *pb.Task) error {
+func (s *Server) tiered(tx *state.Tx, t *pb.Task) error {
 	one, err := state.Runs.Get(tx, t.GetSpec().GetTiering().GetRun())
 	if err != nil {
-		return ignoreGone(err)
+		return mover.IgnoreNotExist(err)
 	}
 	i := slices.IndexFunc(one.GetParts(), func(p *pb.RunPart) bool { return p.GetTask() == t.GetId() })
 	if i < 0 {
@@ -285,7 +286,7 @@ func (s *policyServer) tiered(tx *state.Tx, t *pb.Task) error {
 }
 
 // runsOf are the newest runs that list a file.
-func (s *policyServer) runsOf(tree catalog.Tree, name string) (found []*pb.Run, err error) {
+func (s *Server) runsOf(tree catalog.Tree, name string) (found []*pb.Run, err error) {
 	var runs []*pb.Run
 	err = s.ledger.View(func(tx *state.Tx) error {
 		for r, err := range state.Runs.All(tx, state.Range{Reverse: true}) {
@@ -311,10 +312,10 @@ func (s *policyServer) runsOf(tree catalog.Tree, name string) (found []*pb.Run, 
 }
 
 // lists reports whether a plan lists a file. One that is gone lists nothing.
-func (s *policyServer) lists(id string, tree catalog.Tree, name string) (bool, error) {
+func (s *Server) lists(id string, tree catalog.Tree, name string) (bool, error) {
 	f, err := s.openPlan(id)
 	if err != nil {
-		return false, ignoreGone(err)
+		return false, mover.IgnoreNotExist(err)
 	}
 	defer f.Close()
 	for item, err := range f.Items() {

@@ -1,4 +1,4 @@
-package coordinator
+package policyserver
 
 import (
 	"cmp"
@@ -27,7 +27,7 @@ type wholeItems struct {
 }
 
 // wholesOf reads a plan once more, for what goes as one.
-func (s *policyServer) wholesOf(id string, p *policy.Program) (all []wholeItems, err error) {
+func (s *Server) wholesOf(id string, p *policy.Program) (all []wholeItems, err error) {
 	f, err := s.openPlan(id)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (s *policyServer) wholesOf(id string, p *policy.Program) (all []wholeItems,
 }
 
 // nextWhole begins what is to be done to the next whole of a run, after its other items: t is nil where it has to stay. more says that there was one.
-func (s *policyServer) nextWhole(tx *state.Tx, one *pb.Run, r *planReading) (t *pb.Task, more bool, err error) {
+func (s *Server) nextWhole(tx *state.Tx, one *pb.Run, r *planReading) (t *pb.Task, more bool, err error) {
 	if r.wholes == nil {
 		if r.wholes, err = s.wholesOf(one.GetId(), r.program); err != nil {
 			return nil, false, err
@@ -89,7 +89,7 @@ func (s *policyServer) nextWhole(tx *state.Tx, one *pb.Run, r *planReading) (t *
 }
 
 // wholeFor makes the task that does something to a whole for a run; nil where there is nothing to do, or to undo.
-func (s *policyServer) wholeFor(tx *state.Tx, one *pb.Run, r *planReading, items wholeItems) (*pb.Task, error) {
+func (s *Server) wholeFor(tx *state.Tx, one *pb.Run, r *planReading, items wholeItems) (*pb.Task, error) {
 	a := &r.program.Policy.Spec.Rules[items.rule].Action
 	switch {
 	case a.Type == policy.Retain || a.Copies():
@@ -101,9 +101,9 @@ func (s *policyServer) wholeFor(tx *state.Tx, one *pb.Run, r *planReading, items
 }
 
 // releaseFor makes the task that removes a replica for a run, if all files of it are in the plan, and the policy means each of them still.
-func (s *policyServer) releaseFor(tx *state.Tx, one *pb.Run, p *policy.Program, items wholeItems) (*pb.Task, error) {
+func (s *Server) releaseFor(tx *state.Tx, one *pb.Run, p *policy.Program, items wholeItems) (*pb.Task, error) {
 	fail := func(why string) (*pb.Task, error) {
-		return nil, &mover.Error{Op: "release", Place: items.tree.Tier + ":" + items.name, Err: because(mover.ErrChanged, "%s", why)}
+		return nil, &mover.Error{Op: "release", Place: items.tree.Tier + ":" + items.name, Err: mover.Because(mover.ErrChanged, "%s", why)}
 	}
 	var x *pb.Replica
 	for r, err := range state.ReplicasByTier.All(tx, state.Range{Prefix: []string{items.tree.Tier, items.tree.Node}}) {
@@ -124,27 +124,17 @@ func (s *policyServer) releaseFor(tx *state.Tx, one *pb.Run, p *policy.Program, 
 	if !all {
 		return fail("the policy does not mean all of its files, and it goes as one")
 	}
-	labels, may := map[string]string{runLabel: one.GetId(), policyLabel: one.GetPolicy()}, s.c.datasets.mayRelease
-	if p.Policy.Spec.Rules[items.rule].Action.Type == policy.Evict {
-		labels[evictedLabel], may = x.GetTier(), s.c.datasets.mayEvict
-	}
-	if err := may(tx, x, ""); err != nil {
-		return nil, err
-	}
-	t := s.c.datasets.byMaker(x, labels)
-	if labels[evictedLabel] != "" && s.conf().Tiers[x.GetTier()].Ephemeral {
-		return s.c.datasets.removes(tx, t, x)
-	}
-	return s.c.datasets.releases(tx, t, x, func(string) error { return nil })
+	labels := map[string]string{runLabel: one.GetId(), policyLabel: one.GetPolicy()}
+	return s.c.RemoveReplica(tx, x, labels, p.Policy.Spec.Rules[items.rule].Action.Type == policy.Evict)
 }
 
 // meansAll says whether a policy means all files of a whole, and as many as its plan lists.
-func (s *policyServer) meansAll(p *policy.Program, items wholeItems) (bool, error) {
-	g, err := s.c.facts.groundOf(items.tree)
+func (s *Server) meansAll(p *policy.Program, items wholeItems) (bool, error) {
+	g, err := s.c.Tree(items.tree)
 	if err != nil {
 		return false, err
 	}
-	judge, at, n := p.Judge(s.now(), s.o.People), g.stand(), int64(0)
+	judge, at, n := p.Judge(s.now(), s.o.People), g.Ground(), int64(0)
 	for f, err := range s.filesOf(items.tree, items.name) {
 		if err != nil {
 			return false, err
@@ -161,7 +151,7 @@ func (s *policyServer) meansAll(p *policy.Program, items wholeItems) (bool, erro
 }
 
 // filesOf is what the catalog has below a name, or that name itself.
-func (s *policyServer) filesOf(tree catalog.Tree, name string) iter.Seq2[dataset.File, error] {
+func (s *Server) filesOf(tree catalog.Tree, name string) iter.Seq2[dataset.File, error] {
 	f, err := s.o.Catalog.Get(tree, name)
 	if err == nil && f.Kind == mover.Dir {
 		return s.o.Catalog.Below(context.Background(), tree, name)
@@ -174,14 +164,14 @@ func (s *policyServer) filesOf(tree catalog.Tree, name string) iter.Seq2[dataset
 }
 
 // wholeDone counts, in the change in which it ends, a task that has done something to a whole for a run.
-func (s *policyServer) wholeDone(tx *state.Tx, t *pb.Task) error {
+func (s *Server) wholeDone(tx *state.Tx, t *pb.Task) error {
 	id := t.GetSpec().GetLabels()[runLabel]
 	if id == "" {
 		return nil
 	}
 	one, err := state.Runs.Get(tx, id)
 	if err != nil {
-		return ignoreGone(err)
+		return mover.IgnoreNotExist(err)
 	}
 	i := slices.IndexFunc(one.GetParts(), func(p *pb.RunPart) bool { return p.GetTask() == t.GetId() })
 	if i < 0 {

@@ -1,4 +1,4 @@
-package coordinator
+package treecontext
 
 import (
 	"slices"
@@ -12,43 +12,43 @@ import (
 	"datamove.dev/tiering/policy"
 )
 
-// checkpointAt is what is known of a checkpoint in a tree.
-type checkpointAt struct {
+// Checkpoint is a checkpoint in a tree.
+type Checkpoint struct {
 	*pb.Checkpoint
 	verified bool // here, or a copy of it elsewhere
 	second   bool // a copy of it on another tier, or node, is verified
 	copies   []*pb.Checkpoint
 }
 
-func (c *checkpointAt) folder() string { return string(c.GetFolder()) }
+func (c *Checkpoint) folder() string { return string(c.GetFolder()) }
 
-// name is where it is, below the root of the tier.
-func (c *checkpointAt) name() string { return mover.Join(c.folder(), string(c.GetName())) }
+// Path is where it is, below the root of the tier.
+func (c *Checkpoint) Path() string { return mover.Join(c.folder(), string(c.GetName())) }
 
 // addCheckpoints notes the checkpoints of a tree.
-func (g *treeContext) addCheckpoints(tx *state.Tx) error {
-	g.sets, g.folders = map[string]*checkpointAt{}, map[string][]*checkpointAt{}
+func (g *Context) addCheckpoints(tx *state.Tx) error {
+	g.sets, g.Folders = map[string]*Checkpoint{}, map[string][]*Checkpoint{}
 	for c, err := range state.Checkpoints.All(tx, state.Range{Prefix: []string{g.tree.Tier, g.tree.Node}}) {
 		if err != nil {
 			return err
 		}
-		copies, err := copiesOf(tx, c)
+		copies, err := CopiesOf(tx, c)
 		if err != nil {
 			return err
 		}
-		at := &checkpointAt{Checkpoint: c, copies: copies}
+		at := &Checkpoint{Checkpoint: c, copies: copies}
 		at.second = slices.ContainsFunc(copies, func(o *pb.Checkpoint) bool {
 			return o.GetState() == verified && (o.GetTier() != c.GetTier() || o.GetNode() != c.GetNode())
 		})
 		at.verified = c.GetState() == verified || c.GetState() == complete && at.second
-		g.sets[at.name()] = at
-		g.folders[at.folder()] = append(g.folders[at.folder()], at)
+		g.sets[at.Path()] = at
+		g.Folders[at.folder()] = append(g.Folders[at.folder()], at)
 	}
 	return nil
 }
 
 // state is the one that policies know it by.
-func (c *checkpointAt) state() string {
+func (c *Checkpoint) state() string {
 	switch {
 	case c.verified:
 		return string(checkpoint.Verified)
@@ -61,7 +61,7 @@ func (c *checkpointAt) state() string {
 }
 
 // checkpointAround is the checkpoint that a directory is, or lies in; nil is none.
-func (h *here) checkpointAround(dir string) *checkpointAt {
+func (h *Here) checkpointAround(dir string) *Checkpoint {
 	for len(h.sets) > 0 && dir != "" {
 		if at := h.sets[dir]; at != nil && !at.GetTracker() {
 			return at
@@ -71,8 +71,27 @@ func (h *here) checkpointAround(dir string) *checkpointAt {
 	return nil
 }
 
+// Behind are the checkpoints of a folder that are not at a target of a policy, and newer than what is.
+func (h *Here) Behind(folder, target string) (late []*Checkpoint) {
+	order := func(c *Checkpoint) checkpoint.Held {
+		return checkpoint.Held{Name: string(c.GetName()), Step: c.GetStep(), Saved: c.GetMadeNs()}
+	}
+	var newest *Checkpoint
+	for _, c := range h.Folders[folder] {
+		if c.GetTracker() || c.GetState() < complete {
+			continue
+		}
+		if there := (&standing{h, c}).There(target); !there {
+			late = append(late, c)
+		} else if newest == nil || order(c).Compare(order(newest)) > 0 {
+			newest = c
+		}
+	}
+	return slices.DeleteFunc(late, func(c *Checkpoint) bool { return newest != nil && order(c).Compare(order(newest)) <= 0 })
+}
+
 // checkpoint adds what is known of a checkpoint to the facts of what is in it.
-func (h *here) checkpoint(facts *policy.Facts, at *checkpointAt) {
+func (h *Here) checkpoint(facts *policy.Facts, at *Checkpoint) {
 	switch {
 	case at == nil:
 	case at.GetTracker():
@@ -84,17 +103,17 @@ func (h *here) checkpoint(facts *policy.Facts, at *checkpointAt) {
 
 // standing is a checkpoint in the context of its tree. It is a policy.Set.
 type standing struct {
-	*here
-	at *checkpointAt
+	*Here
+	at *Checkpoint
 }
 
 // Name implements policy.Set.
-func (s *standing) Name() string { return s.at.name() }
+func (s *standing) Name() string { return s.at.Path() }
 
 // There implements policy.Set.
 func (s *standing) There(to string) bool {
 	text, peer := policy.OnPeer(to)
-	l, err := location.Parse(targetOf(text))
+	l, err := location.Parse(policy.Target(text))
 	if err != nil {
 		return false
 	}
@@ -123,7 +142,7 @@ func (s *standing) Stays(a *policy.Action) string {
 			s.keeps = map[keeping]map[string]string{}
 		}
 		stays := map[string]string{}
-		for _, v := range retention(s.folders[k.folder], a) {
+		for _, v := range retention(s.Folders[k.folder], a) {
 			if stays[v.Name] = ""; v.Keep {
 				stays[v.Name] = v.Why
 			}
@@ -143,7 +162,7 @@ func keepOf(a *policy.Action) checkpoint.Keep {
 }
 
 // retention is what an action of a policy says of the checkpoints of a folder.
-func retention(all []*checkpointAt, a *policy.Action) []checkpoint.Verdict {
+func retention(all []*Checkpoint, a *policy.Action) []checkpoint.Verdict {
 	two := a.Copied()
 	var held []checkpoint.Held
 	for _, c := range all {
@@ -157,13 +176,29 @@ func retention(all []*checkpointAt, a *policy.Action) []checkpoint.Verdict {
 	return keepOf(a).Judge(held, two)
 }
 
-// relies are the checkpoints because of which one of the folder may go: they are of its run, stay, and are verified.
-func relies(all []*checkpointAt, a *policy.Action, name string) (saves []*pb.CheckpointSave) {
+// Relies are the checkpoints because of which one of the folder may go: they are of its run, stay, and are verified.
+func Relies(all []*Checkpoint, a *policy.Action, name string) (saves []*pb.CheckpointSave) {
 	for _, other := range keepOf(a).Relies(retention(all, a)) {
 		if checkpoint.RunOf(other) == checkpoint.RunOf(name) {
-			i := slices.IndexFunc(all, func(c *checkpointAt) bool { return string(c.GetName()) == other })
+			i := slices.IndexFunc(all, func(c *Checkpoint) bool { return string(c.GetName()) == other })
 			saves = append(saves, &pb.CheckpointSave{Name: []byte(other), Save: all[i].GetSave()})
 		}
 	}
 	return saves
+}
+
+// CopiesOf are the same save of a checkpoint in other places. Those of one tier on several nodes are in different places.
+func CopiesOf(tx *state.Tx, c *pb.Checkpoint) (all []*pb.Checkpoint, err error) {
+	if c.GetSave() == "" {
+		return nil, nil
+	}
+	for o, err := range state.CheckpointsBySave.All(tx, state.Range{Prefix: []string{string(c.GetName()), c.GetSave()}}) {
+		if err != nil {
+			return nil, err
+		}
+		if o.GetTier() != c.GetTier() || o.GetNode() != c.GetNode() || string(o.GetFolder()) != string(c.GetFolder()) {
+			all = append(all, o)
+		}
+	}
+	return all, nil
 }

@@ -1,4 +1,4 @@
-package coordinator
+package policyserver
 
 import (
 	"strings"
@@ -12,6 +12,7 @@ import (
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/task"
 	"datamove.dev/tiering/policy"
+	"datamove.dev/tiering/policy/treecontext"
 )
 
 // Between runs for one event, of which some files failed each time, or were skipped, it is longer each time.
@@ -21,7 +22,7 @@ const (
 )
 
 // happened is when something has happened last that a policy is triggered by, and that no run of it was for to the end; zero is nothing.
-func (s *policyServer) happened(p *policy.Program) (at time.Time, err error) {
+func (s *Server) happened(p *policy.Program) (at time.Time, err error) {
 	events := map[policy.Event]bool{}
 	for _, t := range p.Policy.Spec.Trigger {
 		if t.Event != "" {
@@ -88,7 +89,7 @@ func checkpointTimes(tx *state.Tx, tier, dir string, events map[policy.Event]boo
 		if !events[policy.CheckpointVerified] {
 			continue
 		}
-		copies, err := copiesOf(tx, c)
+		copies, err := treecontext.CopiesOf(tx, c)
 		if err != nil {
 			return err
 		}
@@ -100,7 +101,7 @@ func checkpointTimes(tx *state.Tx, tier, dir string, events map[policy.Event]boo
 }
 
 // brought records that a task has brought data to a tier, and wakes the policies.
-func (s *policyServer) brought(t *pb.Task) {
+func (s *Server) brought(t *pb.Task) {
 	if !task.Of(t.GetSpec()).Brings() {
 		return
 	}
@@ -118,7 +119,7 @@ func (s *policyServer) brought(t *pb.Task) {
 }
 
 // broughtTo is when a task last brought data to a tier; nil is not since this service began.
-func (s *policyServer) broughtTo(tier string) *timestamppb.Timestamp {
+func (s *Server) broughtTo(tier string) *timestamppb.Timestamp {
 	s.broughtMu.Lock()
 	defer s.broughtMu.Unlock()
 	if at, known := s.broughtAt[tier]; known {

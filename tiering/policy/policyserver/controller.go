@@ -1,4 +1,4 @@
-package coordinator
+package policyserver
 
 import (
 	"context"
@@ -32,7 +32,7 @@ type stewardship struct {
 // stewardEvery is how often schedules are looked at.
 const stewardEvery = 5 * time.Second
 
-func (s *policyServer) wake() {
+func (s *Server) wake() {
 	select {
 	case s.stirred <- struct{}{}:
 	default:
@@ -40,12 +40,12 @@ func (s *policyServer) wake() {
 }
 
 // steward runs policies when it is time, and goes on with runs, until ctx ends.
-func (s *policyServer) steward(ctx context.Context) {
+func (s *Server) steward(ctx context.Context) {
 	tick := time.NewTicker(stewardEvery)
 	defer tick.Stop()
 	defer s.closeReading()
 	for {
-		if err := s.tendPolicies(ctx); err != nil && ctx.Err() == nil {
+		if err := s.Tend(ctx); err != nil && ctx.Err() == nil {
 			s.log.Warn("policies can not be looked after; it is tried again", "err", err)
 		}
 		select {
@@ -57,8 +57,8 @@ func (s *policyServer) steward(ctx context.Context) {
 	}
 }
 
-// tendPolicies is one round.
-func (s *policyServer) tendPolicies(ctx context.Context) (err error) {
+// Tend is one round.
+func (s *Server) Tend(ctx context.Context) (err error) {
 	for _, p := range s.policies() {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -70,7 +70,7 @@ func (s *policyServer) tendPolicies(ctx context.Context) (err error) {
 	var runs []*pb.Run
 	err = errors.Join(err, s.ledger.View(func(tx *state.Tx) error {
 		for _, of := range []pb.RunState{run.Running, run.Undoing} {
-			more, err := all(state.RunsByState.All(tx, state.Range{Prefix: []string{of.String()}}))
+			more, err := state.Collect(state.RunsByState.All(tx, state.Range{Prefix: []string{of.String()}}))
 			if err != nil {
 				return err
 			}
@@ -87,7 +87,7 @@ func (s *policyServer) tendPolicies(ctx context.Context) (err error) {
 }
 
 // since is from when on runs by schedule count: the last one, or the beginning of this service.
-func (s *policyServer) since(last *pb.Run) time.Time {
+func (s *Server) since(last *pb.Run) time.Time {
 	if due := last.GetDueTime(); due != nil {
 		return due.AsTime()
 	}
@@ -95,7 +95,7 @@ func (s *policyServer) since(last *pb.Run) time.Time {
 }
 
 // nextRun is when a policy runs by itself; zero is never.
-func (s *policyServer) nextRun(p *policy.Program, last *pb.Run) time.Time {
+func (s *Server) nextRun(p *policy.Program, last *pb.Run) time.Time {
 	if p.Policy.Spec.Schedule == nil {
 		return time.Time{}
 	}
@@ -107,7 +107,7 @@ func (s *policyServer) nextRun(p *policy.Program, last *pb.Run) time.Time {
 }
 
 // keepPolicy runs a policy if it is time, by its schedule, by a watermark or by an event, and announces before what it will do.
-func (s *policyServer) keepPolicy(ctx context.Context, p *policy.Program) error {
+func (s *Server) keepPolicy(ctx context.Context, p *policy.Program) error {
 	name := string(p.Policy.Metadata.Name)
 	var last *pb.Run
 	err := s.ledger.View(func(tx *state.Tx) (err error) { last, err = lastRun(tx, name); return err })
@@ -134,7 +134,7 @@ func (s *policyServer) keepPolicy(ctx context.Context, p *policy.Program) error 
 }
 
 // runs runs a policy by itself. What was announced is what is done; otherwise it is planned now. Of what is refused the record says why.
-func (s *policyServer) runs(ctx context.Context, p *policy.Program, by string, at time.Time) error {
+func (s *Server) runs(ctx context.Context, p *policy.Program, by string, at time.Time) error {
 	areas, err := s.areas(p)
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func (s *policyServer) runs(ctx context.Context, p *policy.Program, by string, a
 		end := p.Ends(at)
 		if p.Policy.Spec.Source.OnStale != policy.Refuse && (at.IsZero() || end.IsZero() || s.now().Before(end)) {
 			for _, a := range areas { // it begins when they are there
-				if _, err := s.c.catalog.treeTask(ctx, scans, a.Tree.Tier, a.Tree.Node, ""); err != nil {
+				if err := s.c.Scan(ctx, a.Tree); err != nil {
 					return err
 				}
 			}
@@ -171,7 +171,7 @@ func (s *policyServer) runs(ctx context.Context, p *policy.Program, by string, a
 }
 
 // beginsBy begins a run that needs no approval. Otherwise it records why the run did not begin.
-func (s *policyServer) beginsBy(ctx context.Context, p *policy.Program, head *pb.Plan, by string, at time.Time) error {
+func (s *Server) beginsBy(ctx context.Context, p *policy.Program, head *pb.Plan, by string, at time.Time) error {
 	switch {
 	case modeOf(p) == string(policy.ModePlan):
 		return s.recordOnly(ctx, head, by, at, run.Done, "its mode is plan: nothing was done")
@@ -186,13 +186,13 @@ func (s *policyServer) beginsBy(ctx context.Context, p *policy.Program, head *pb
 }
 
 // leftOut notes that a run was left out, with an id of its own.
-func (s *policyServer) leftOut(ctx context.Context, p *policy.Program, by string, at time.Time, why string) error {
+func (s *Server) leftOut(ctx context.Context, p *policy.Program, by string, at time.Time, why string) error {
 	head := &pb.Plan{Id: task.NewID(s.now()), Policy: string(p.Policy.Metadata.Name), PolicyDigest: p.Policy.Digest(), Total: &pb.RunTotals{}}
 	return s.recordOnly(ctx, head, by, at, run.Stopped, why)
 }
 
 // recordOnly records a run that does nothing. A stopped run gets an id of its own, because its plan may still be run.
-func (s *policyServer) recordOnly(ctx context.Context, head *pb.Plan, by string, at time.Time, ended pb.RunState, why string) error {
+func (s *Server) recordOnly(ctx context.Context, head *pb.Plan, by string, at time.Time, ended pb.RunState, why string) error {
 	now := timestamppb.New(s.now())
 	r := &pb.Run{Id: task.NewID(s.now()), Policy: head.GetPolicy(), PolicyDigest: head.GetPolicyDigest(), PlanDigest: head.GetDigest(), By: by, StartTime: now, EndTime: now, State: ended, Why: why,
 		Planned: head.GetTotal(), Done: &pb.RunTotals{}}

@@ -1,4 +1,4 @@
-package coordinator
+package policyserver
 
 import (
 	"cmp"
@@ -11,7 +11,7 @@ import (
 
 // crossed reports whether a watermark says that a policy has to run: what it looks at is above it for as long as it has to be; need is what has to go until it is at the low
 // mark. After a run nothing is begun by it until it has been below, or is above for as long again.
-func (s *policyServer) crossed(p *policy.Program, last *pb.Run) (need policy.Tally, is bool) {
+func (s *Server) crossed(p *policy.Program, last *pb.Run) (need policy.Tally, is bool) {
 	name, now := string(p.Policy.Metadata.Name), s.now()
 	for i := range p.Policy.Spec.Trigger {
 		t := &p.Policy.Spec.Trigger[i]
@@ -46,8 +46,8 @@ const watermarkRest = 10 * time.Minute
 
 // above reports whether what a watermark looks at is fuller than that, on some node, and how much has to go from there. What lies on one OST is a part of each file: so
 // that much has to go for each of them.
-func (s *policyServer) above(t *policy.Trigger) (need policy.Tally, is bool) {
-	for _, room := range s.c.datasets.rooms(t.Tier, s.conf().Tiers[t.Tier].NodeLocal) {
+func (s *Server) above(t *policy.Trigger) (need policy.Tally, is bool) {
+	for _, room := range s.c.Rooms(t.Tier, s.conf().Tiers[t.Tier].NodeLocal) {
 		osts := int64(0)
 		for _, part := range room.GetParts() {
 			if part.GetKind() == "ost" {

@@ -1,4 +1,4 @@
-package coordinator
+package policyserver
 
 import (
 	"context"
@@ -21,16 +21,8 @@ import (
 	"datamove.dev/tiering/policy"
 )
 
-// policyServer plans and runs the policies of the configuration.
-type policyServer struct {
-	pb.UnimplementedPolicyServiceServer
-	*core
-	c *Service
-	stewardship
-}
-
 // policies are those of the configuration of this moment.
-func (s *policyServer) policies() []*policy.Program {
+func (s *Server) policies() []*policy.Program {
 	if s.o.Policies == nil {
 		return nil
 	}
@@ -38,7 +30,7 @@ func (s *policyServer) policies() []*policy.Program {
 }
 
 // ListPolicies implements pb.PolicyServiceServer.
-func (s *policyServer) ListPolicies(context.Context, *pb.ListPoliciesRequest) (*pb.ListPoliciesResponse, error) {
+func (s *Server) ListPolicies(context.Context, *pb.ListPoliciesRequest) (*pb.ListPoliciesResponse, error) {
 	out := &pb.ListPoliciesResponse{}
 	return out, s.ledger.View(func(tx *state.Tx) error {
 		for _, p := range s.policies() {
@@ -72,7 +64,7 @@ func modeOf(p *policy.Program) string {
 }
 
 // program finds a policy by its name, or reads the text of one.
-func (s *policyServer) program(name, text string) (*policy.Program, error) {
+func (s *Server) program(name, text string) (*policy.Program, error) {
 	if text != "" {
 		all, err := policy.Read("text", []byte(text))
 		if err != nil {
@@ -94,25 +86,25 @@ func (s *policyServer) program(name, text string) (*policy.Program, error) {
 	if len(have) > 0 {
 		known = "there are " + strings.Join(have, ", ")
 	}
-	return nil, &mover.Error{Op: "find", Place: "policy " + mover.Printable(name), Err: because(mover.ErrNotExist, "the configuration of the service has no such policy; %s", known)}
+	return nil, &mover.Error{Op: "find", Place: "policy " + mover.Printable(name), Err: mover.Because(mover.ErrNotExist, "the configuration of the service has no such policy; %s", known)}
 }
 
 // reader answers questions about a tree. The caller sets the ground.
-func (s *policyServer) reader() query.Reader {
+func (s *Server) reader() query.Reader {
 	return query.Reader{Catalog: s.o.Catalog, People: s.o.People}
 }
 
 // areas are what a policy is about: of a node-local tier, what each node has that was ever scanned. An area in another one is a part of it.
-func (s *policyServer) areas(p *policy.Program) (areas []query.Area, err error) {
+func (s *Server) areas(p *policy.Program) (areas []query.Area, err error) {
 	if s.o.Catalog == nil {
-		return nil, errNoCatalog
+		return nil, mover.Errorf(mover.ErrUnsupported, "this service keeps no catalog")
 	}
 	for _, root := range p.Policy.Spec.Scope.Roots {
 		tier, dir, _ := strings.Cut(root, ":")
 		dir = strings.Trim(dir, "/")
 		t, known := s.conf().Tiers[tier]
 		if !known {
-			return nil, s.c.tiers.noTier("use", tier)
+			return nil, s.c.NoTier("use", tier)
 		}
 		trees := []catalog.Tree{{Tier: tier}}
 		if t.NodeLocal {
@@ -121,11 +113,11 @@ func (s *policyServer) areas(p *policy.Program) (areas []query.Area, err error) 
 			}
 		}
 		for _, tree := range trees {
-			g, err := s.c.facts.groundOf(tree)
+			g, err := s.c.Tree(tree)
 			if err != nil {
 				return nil, err
 			}
-			areas = append(areas, query.Area{Tree: tree, Dir: dir, Ground: g.stand})
+			areas = append(areas, query.Area{Tree: tree, Dir: dir, Ground: g.Ground})
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(areas), func(a query.Area) bool {
@@ -134,7 +126,7 @@ func (s *policyServer) areas(p *policy.Program) (areas []query.Area, err error) 
 }
 
 // nodesOf are the trees of a node-local tier.
-func (s *policyServer) nodesOf(tier string) (trees []catalog.Tree, err error) {
+func (s *Server) nodesOf(tier string) (trees []catalog.Tree, err error) {
 	states, err := s.o.Catalog.Trees()
 	for _, state := range states {
 		if state.Tree.Tier == tier && !state.Scanned.IsZero() {
@@ -145,13 +137,13 @@ func (s *policyServer) nodesOf(tier string) (trees []catalog.Tree, err error) {
 }
 
 // stalest is how old the facts about areas are.
-func (s *policyServer) stalest(areas []query.Area) (oldest time.Time, err error) {
+func (s *Server) stalest(areas []query.Area) (oldest time.Time, err error) {
 	for i, a := range areas {
 		state, err := s.o.Catalog.State(a.Tree)
 		if err != nil {
 			return oldest, err
 		}
-		if of := s.c.catalog.asOf(&state); i == 0 || of.Before(oldest) {
+		if of := s.c.AsOf(&state); i == 0 || of.Before(oldest) {
 			oldest = of
 		}
 	}
@@ -173,7 +165,7 @@ const (
 )
 
 // SimulatePolicy implements pb.PolicyServiceServer.
-func (s *policyServer) SimulatePolicy(ctx context.Context, r *pb.SimulatePolicyRequest) (*pb.SimulatePolicyResponse, error) {
+func (s *Server) SimulatePolicy(ctx context.Context, r *pb.SimulatePolicyRequest) (*pb.SimulatePolicyResponse, error) {
 	p, err := s.program(r.GetPolicy(), r.GetText())
 	if err != nil {
 		return nil, err
@@ -233,8 +225,8 @@ func simulated(p *policy.Program, from time.Time, days int) []time.Time {
 }
 
 // ExplainFile implements pb.PolicyServiceServer.
-func (s *policyServer) ExplainFile(ctx context.Context, r *pb.ExplainFileRequest) (*pb.ExplainFileResponse, error) {
-	reader, q, err := s.c.catalog.question(ctx, &pb.Question{Location: r.GetLocation(), Node: r.GetNode()})
+func (s *Server) ExplainFile(ctx context.Context, r *pb.ExplainFileRequest) (*pb.ExplainFileResponse, error) {
+	reader, q, err := s.c.Question(ctx, &pb.Question{Location: r.GetLocation(), Node: r.GetNode()})
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +241,7 @@ func (s *policyServer) ExplainFile(ctx context.Context, r *pb.ExplainFileRequest
 		break
 	}
 	if found == nil {
-		return nil, &mover.Error{Op: "explain", Place: r.GetLocation(), Err: because(mover.ErrNotExist, "the catalog has no such file that you may see; of a folder each file is asked about by itself")}
+		return nil, &mover.Error{Op: "explain", Place: r.GetLocation(), Err: mover.Because(mover.ErrNotExist, "the catalog has no such file that you may see; of a folder each file is asked about by itself")}
 	}
 	programs := s.policies()
 	if r.GetPolicy() != "" || r.GetText() != "" {
@@ -284,7 +276,7 @@ func about(p *policy.Program, tier, name string) bool {
 }
 
 // sight is what a policy says of a file, at its next run or, where it has none, now.
-func (s *policyServer) sight(reader query.Reader, p *policy.Program, area query.Area, f *dataset.File) (*pb.PolicySight, string, error) {
+func (s *Server) sight(reader query.Reader, p *policy.Program, area query.Area, f *dataset.File) (*pb.PolicySight, string, error) {
 	var last *pb.Run
 	err := s.ledger.View(func(tx *state.Tx) (err error) { last, err = lastRun(tx, string(p.Policy.Metadata.Name)); return err })
 	if err != nil {
@@ -312,7 +304,7 @@ func (s *policyServer) sight(reader query.Reader, p *policy.Program, area query.
 
 // refusedPlan is why a plan is not made or run.
 func refusedPlan(name, format string, args ...any) error {
-	return &mover.Error{Op: "run", Place: "policy " + mover.Printable(name), Err: because(mover.ErrRefused, format, args...)}
+	return &mover.Error{Op: "run", Place: "policy " + mover.Printable(name), Err: mover.Because(mover.ErrRefused, format, args...)}
 }
 
 var errNoPlan = errors.New("there is no such plan; plans are kept for a week")
@@ -323,8 +315,8 @@ func noPlan(id string) error {
 }
 
 // seesItems is the owner of the plan items that a caller may see; nil is any owner.
-func (s *policyServer) seesItems(c authz.Caller) *uint32 {
-	if s.rules().May(c, authz.OfMethod(pb.PolicyService_GetPlan_FullMethodName).Action+".any").Allowed {
+func (s *Server) seesItems(c authz.Caller) *uint32 {
+	if s.o.Rules().May(c, authz.OfMethod(pb.PolicyService_GetPlan_FullMethodName).Action+".any").Allowed {
 		return nil
 	}
 	return &c.UID

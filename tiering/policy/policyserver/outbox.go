@@ -1,4 +1,4 @@
-package coordinator
+package policyserver
 
 import (
 	"context"
@@ -11,13 +11,6 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/notify"
 )
-
-// mailer sends mail to owners and operators.
-type mailer struct {
-	*core
-	c      *Service
-	outbox outbox
-}
 
 // outbox has the mail that is to be sent. What is in it when the service ends is lost, but for what owners are told of announcements.
 type outbox struct {
@@ -33,13 +26,14 @@ type outgoing struct {
 	rests time.Time // until when it is not tried
 }
 
-// posted is what has become of the mail that was there.
-type posted int
+// Posted is what has become of the mail that was there.
+type Posted int
 
+// What becomes of the mail that waits.
 const (
-	allSent    posted = iota
-	someRest          // the server takes others, and these perhaps later
-	serverAway        // nothing can be sent
+	AllSent    Posted = iota
+	SomeRest          // the server takes others, and these perhaps later
+	ServerAway        // nothing can be sent
 )
 
 const (
@@ -49,7 +43,7 @@ const (
 )
 
 // post has a message sent, where the configuration has a mail server.
-func (s *mailer) post(m notify.Message, sent func()) {
+func (s *Server) post(m notify.Message, sent func()) {
 	if s.conf().Mail.Server == "" {
 		return
 	}
@@ -68,7 +62,7 @@ func (s *mailer) post(m notify.Message, sent func()) {
 }
 
 // postAll has a message sent to each of some people. Roles are the people in them.
-func (s *mailer) postAll(who []string, m notify.Message) {
+func (s *Server) postAll(who []string, m notify.Message) {
 	var people []string
 	for _, one := range who {
 		role, is := s.conf().Roles[one]
@@ -88,14 +82,14 @@ func (s *mailer) postAll(who []string, m notify.Message) {
 }
 
 // postman sends mail until ctx ends.
-func (s *mailer) postman(ctx context.Context) {
+func (s *Server) postman(ctx context.Context) {
 	for {
 		more, rest := (<-chan struct{})(s.outbox.more), (<-chan time.Time)(nil)
-		switch s.sendMail(ctx) {
-		case allSent:
-		case someRest:
+		switch s.SendMail(ctx) {
+		case AllSent:
+		case SomeRest:
 			rest = time.After(mailRest)
-		case serverAway:
+		case ServerAway:
 			more, rest = nil, time.After(mailRest) // news make no server come back
 		}
 		select {
@@ -107,16 +101,16 @@ func (s *mailer) postman(ctx context.Context) {
 	}
 }
 
-// sendMail sends what is there. A message that the server does not take yet keeps no other one waiting.
-func (s *mailer) sendMail(ctx context.Context) posted {
-	result := allSent
+// SendMail sends the messages that wait. A message that the server does not take yet keeps no other one waiting.
+func (s *Server) SendMail(ctx context.Context) Posted {
+	result := AllSent
 	for at := 0; ctx.Err() == nil; {
 		m, is := s.outbox.try(at)
 		if !is {
 			break
 		}
 		if time.Now().Before(m.rests) {
-			result, at = someRest, at+1
+			result, at = SomeRest, at+1
 			continue
 		}
 		conf := s.conf().Mail
@@ -127,7 +121,7 @@ func (s *mailer) sendMail(ctx context.Context) posted {
 				s.log.Warn("mail can not be sent, will try again", "to", m.To, "subject", m.Subject, "every", mailRest, "most", mailTries, "err", err)
 			}
 			if !errors.Is(err, notify.ErrLater) {
-				return serverAway
+				return ServerAway
 			}
 			s.outbox.rest(at, time.Now().Add(mailRest))
 			continue

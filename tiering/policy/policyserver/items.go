@@ -1,4 +1,4 @@
-package coordinator
+package policyserver
 
 import (
 	"context"
@@ -16,14 +16,9 @@ import (
 )
 
 // ReadItems implements agentv1.LinkServiceServer. What is not true any more is not sent: the policy of the plan is asked once more, about what is known now.
-func (s *policyServer) ReadItems(r *agentv1.ReadItemsRequest, out grpc.ServerStreamingServer[agentv1.ReadItemsResponse]) error {
-	s.c.scheduler.mu.Lock()
-	l, err := s.c.agents.held(out.Context(), r.GetTask(), r.GetEpoch())
-	var spec *pb.TaskSpec
-	if err == nil {
-		spec = l.task.GetSpec()
-	}
-	s.c.scheduler.mu.Unlock()
+func (s *Server) ReadItems(r *agentv1.ReadItemsRequest, out grpc.ServerStreamingServer[agentv1.ReadItemsResponse]) error {
+	t, err := s.c.Assigned(out.Context(), r.GetTask(), r.GetEpoch())
+	spec := t.GetSpec()
 	switch {
 	case err != nil:
 		return err
@@ -72,7 +67,7 @@ func (s *policyServer) ReadItems(r *agentv1.ReadItemsRequest, out grpc.ServerStr
 }
 
 // still makes a function that says whether the policy of a plan still selects an item as it did.
-func (s *policyServer) still(plan *pb.Plan) (func(*pb.PlanItem) (bool, error), error) {
+func (s *Server) still(plan *pb.Plan) (func(*pb.PlanItem) (bool, error), error) {
 	programs, err := policy.Read("plan", []byte(plan.GetPolicyText()))
 	if err != nil {
 		return nil, err
@@ -81,11 +76,11 @@ func (s *policyServer) still(plan *pb.Plan) (func(*pb.PlanItem) (bool, error), e
 	return func(item *pb.PlanItem) (bool, error) {
 		tree := catalog.Tree{Tier: item.GetTier(), Node: item.GetNode()}
 		if grounds[tree] == nil {
-			g, err := s.c.facts.groundOf(tree)
+			g, err := s.c.Tree(tree)
 			if err != nil {
 				return false, err
 			}
-			grounds[tree] = g.stand()
+			grounds[tree] = g.Ground()
 		}
 		file, err := s.o.Catalog.Get(tree, string(item.GetName()))
 		if errors.Is(err, mover.ErrNotExist) {
@@ -99,8 +94,8 @@ func (s *policyServer) still(plan *pb.Plan) (func(*pb.PlanItem) (bool, error), e
 	}, nil
 }
 
-// endKept removes what runs have kept for as long as they had to.
-func (s *policyServer) endKept(ctx context.Context) error {
+// EndKept removes what runs have kept for as long as they had to.
+func (s *Server) EndKept(ctx context.Context) error {
 	var due []*pb.Run
 	err := s.ledger.View(func(tx *state.Tx) error {
 		for r, err := range state.Runs.All(tx, state.Range{}) {
@@ -120,25 +115,25 @@ func (s *policyServer) endKept(ctx context.Context) error {
 }
 
 // endKeptOf has what a run has kept removed, in one place after the other.
-func (s *policyServer) endKeptOf(ctx context.Context, r *pb.Run) error {
+func (s *Server) endKeptOf(ctx context.Context, r *pb.Run) error {
 	var t *pb.Task
 	err := s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) error {
 		one, err := state.Runs.Get(tx, r.GetId())
 		if err != nil || len(one.GetPlaces()) == 0 {
-			return ignoreGone(err)
+			return mover.IgnoreNotExist(err)
 		}
 		at := one.GetPlaces()[0]
 		one.Places = one.GetPlaces()[1:]
 		spec := removeSpec(at.GetTier() + ":" + keptIn(one.GetId()))
 		spec.Node, spec.Class, spec.Labels = at.GetNode(), pb.TaskClass_TASK_CLASS_TIER, map[string]string{runLabel: one.GetId(), policyLabel: one.GetPolicy()}
-		t = s.c.newTask(self(), spec)
+		t = s.c.NewTask(spec)
 		if err := state.Tasks.Put(tx, t); err != nil {
 			return err
 		}
 		return state.Runs.Put(tx, one)
 	})
 	if err == nil {
-		s.c.submitted(ctx, t)
+		s.c.Submitted(ctx, t)
 	}
 	return err
 }
