@@ -21,6 +21,11 @@ import (
 	"datamove.dev/tiering/policy/run"
 )
 
+const (
+	complete = pb.CheckpointState_CHECKPOINT_STATE_COMPLETE
+	verified = pb.CheckpointState_CHECKPOINT_STATE_VERIFIED
+)
+
 // saving is a desk at which two tiers are looked at for checkpoints.
 type saving struct {
 	*desk
@@ -46,7 +51,7 @@ func newSaving(t *testing.T, text string) *saving {
 
 func (s *saving) begin(t *testing.T) {
 	t.Helper()
-	wants(t, "keep", s.datasets.keepSightsee(t.Context()), nil)
+	wants(t, "keep", s.catalog.KeepCheckpointTasks(t.Context()), nil)
 	s.give()
 	for id, l := range s.taken {
 		if l.GetSpec().GetKind() == pb.TaskKind_TASK_KIND_CHECKPOINTS {
@@ -61,7 +66,7 @@ func (s *saving) begin(t *testing.T) {
 func (s *saving) tells(r *agentv1.TellCheckpointsRequest, tier string) (*agentv1.TellCheckpointsResponse, error) {
 	id := s.leads[tier]
 	r.Task, r.Epoch = id, s.taken[id].GetEpoch()
-	return s.datasets.TellCheckpoints(asAgent(s.led[id]), r)
+	return s.catalog.TellCheckpoints(asAgent(s.led[id]), r)
 }
 
 // saw tells of the checkpoints of a run: NAME:STATE, with a save of the same name.
@@ -137,7 +142,7 @@ func TestTellCheckpoints(t *testing.T) {
 	for what, r := range map[string]*agentv1.TellCheckpointsRequest{
 		"another epoch": {Task: id, Epoch: s.taken[id].GetEpoch() + 1}, "no task": {Task: "x", Epoch: 1},
 	} {
-		_, err := s.datasets.TellCheckpoints(asAgent(s.led[id]), r)
+		_, err := s.catalog.TellCheckpoints(asAgent(s.led[id]), r)
 		wants(t, what, err, mover.ErrHeld)
 	}
 	for _, name := range []string{"../x", "a/../b", "/x", "a//b"} {
@@ -174,11 +179,11 @@ func TestTellCheckpoints(t *testing.T) {
 	tier := s.conf.Tiers["archive"]
 	tier.Checkpoints = nil
 	s.conf.Tiers["archive"] = tier
-	wants(t, "keep", s.datasets.keepSightsee(t.Context()), nil)
+	wants(t, "keep", s.catalog.KeepCheckpointTasks(t.Context()), nil)
 	if l := s.Service.scheduler.leads[s.leads["archive"]]; l != nil && l.want != task.Cancelled {
 		t.Error("it is looked at still")
 	}
-	wants(t, "forget", s.datasets.forgetSights(t.Context()), nil)
+	wants(t, "forget", s.catalog.ForgetCheckpoints(t.Context()), nil)
 	if has() != `project:runs/a/"one"` {
 		t.Error(has())
 	}

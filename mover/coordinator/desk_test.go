@@ -21,6 +21,7 @@ import (
 	"datamove.dev/mover/manifest"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/tiering/burst/burstserver"
+	"datamove.dev/tiering/catalog/catalogserver"
 	"datamove.dev/tiering/dataset"
 	"datamove.dev/tiering/policy/policyserver"
 )
@@ -35,6 +36,7 @@ type tester interface {
 // test sets. It needs no goroutine.
 type desk struct {
 	*Service
+	catalog             *catalogserver.Server
 	policy              *policyserver.Server
 	policies            policyserver.Options // of policy: Policies, People and Metrics
 	*burstserver.Server                      // with the calls of agents for tasks of bursts
@@ -142,10 +144,12 @@ func (d *desk) start() {
 	d.orders = map[string]chan *agentv1.Order{}
 }
 
-// servePolicies has the service as the server of policies that the desk describes, in place of the one that it had.
+// servePolicies begins servers of policies and of the catalog, as the desk describes them, in place of those that it had.
 func (d *desk) servePolicies() {
-	d.onEnd, d.onEnded, d.onCheckpoints, d.loops = nil, nil, nil, nil
+	d.onEnd, d.onEnded, d.onDone, d.loops = nil, nil, nil, nil
 	o := d.policies
+	d.catalog = catalogserver.New(catalogserver.Options{Coordinator: d.Service, Ledger: d.ledger, Config: d.o.Config, Rules: d.o.Rules, Logger: d.log, Now: d.now, Catalog: d.o.Catalog, People: o.People})
+	o.Server = d.catalog
 	o.Coordinator, o.Ledger, o.Config, o.Rules, o.Logger, o.Now, o.Data, o.Catalog = d.Service, d.ledger, d.o.Config, d.o.Rules, d.log, d.now, d.dir, d.o.Catalog
 	d.policy = policyserver.New(o)
 }

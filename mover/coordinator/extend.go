@@ -3,16 +3,18 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"time"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/server/authz"
+	"datamove.dev/mover/task"
 	"datamove.dev/tiering/catalog"
-	"datamove.dev/tiering/catalog/query"
 	"datamove.dev/tiering/policy/treecontext"
 )
 
@@ -21,10 +23,10 @@ type extensions struct {
 	added []*chore
 	loops []func(context.Context)
 
-	onEnd         []func(tx *state.Tx, t *pb.Task) error
-	onEnded       []func(t *pb.Task)
-	onCheckpoints []func()
-	labels        []func(c authz.Caller, labels map[string]string) error
+	onEnd   []func(tx *state.Tx, t *pb.Task) error
+	onEnded []func(t *pb.Task)
+	onDone  []func(t *pb.Task) error
+	labels  []func(c authz.Caller, labels map[string]string) error
 }
 
 // AddChore has Run do something every so often. It is called before Run.
@@ -41,9 +43,6 @@ func (s *Service) OnTaskEnd(do func(tx *state.Tx, t *pb.Task) error) { s.onEnd =
 // OnTaskEnded has do called after a task has ended. It is called before Run.
 func (s *Service) OnTaskEnded(do func(t *pb.Task)) { s.onEnded = append(s.onEnded, do) }
 
-// OnCheckpoints has do called after checkpoints of a tier were recorded. It is called before Run.
-func (s *Service) OnCheckpoints(do func()) { s.onCheckpoints = append(s.onCheckpoints, do) }
-
 func (s *Service) taskEnds(tx *state.Tx, t *pb.Task) (err error) {
 	for _, do := range s.onEnd {
 		err = errors.Join(err, do(tx, t))
@@ -54,12 +53,6 @@ func (s *Service) taskEnds(tx *state.Tx, t *pb.Task) (err error) {
 func (s *Service) taskEnded(t *pb.Task) {
 	for _, do := range s.onEnded {
 		do(t)
-	}
-}
-
-func (s *Service) checkpointsSeen() {
-	for _, do := range s.onCheckpoints {
-		do()
 	}
 }
 
@@ -90,20 +83,6 @@ func (s *Service) RemoveReplica(tx *state.Tx, r *pb.Replica, labels map[string]s
 // Tree reads what is known of a tree beside the catalog.
 func (s *Service) Tree(tree catalog.Tree) (*treecontext.Context, error) { return s.facts.tree(tree) }
 
-// Question reads a question of the caller in ctx about the catalog, limited to what the caller may see.
-func (s *Service) Question(ctx context.Context, asked *pb.Question) (query.Reader, query.Question, error) {
-	return s.catalog.question(ctx, asked)
-}
-
-// AsOf is the moment of which the facts about a tree are.
-func (s *Service) AsOf(of *catalog.State) time.Time { return s.catalog.asOf(of) }
-
-// Scan has a tree scanned, if no scan of it is under way.
-func (s *Service) Scan(ctx context.Context, tree catalog.Tree) error {
-	_, err := s.catalog.treeTask(ctx, scans, tree.Tier, tree.Node, "")
-	return err
-}
-
 // Rooms are the latest reports of agents on the room of a tier: one for each node, or one for all.
 func (s *Service) Rooms(tier string, eachNode bool) (rooms []*agentv1.Room) {
 	for _, r := range s.datasets.rooms(tier, eachNode) {
@@ -115,10 +94,66 @@ func (s *Service) Rooms(tier string, eachNode bool) (rooms []*agentv1.Room) {
 // Reaching are the nodes that are connected and reach a tier, sorted.
 func (s *Service) Reaching(tier string) []string { return s.tiers.reaching(tier) }
 
-// TierOf is the tier that a location is in; "" is none.
-func (s *Service) TierOf(l location.Location) (tier string, err error) {
-	tier, _, err = tierOf(l, s.conf())
-	return tier, err
+// TierOf is the tier that a location is in, and whether each node has its own; "" is none.
+func (s *Service) TierOf(l location.Location) (tier string, nodeLocal bool, err error) {
+	return tierOf(l, s.conf())
+}
+
+// InTier reads a location, the tier of which has to be in the configuration if it names one.
+func (s *Service) InTier(text string) (location.Location, error) { return s.tiers.inTier(text) }
+
+// NodeOf is the node of a caller.
+func (s *Service) NodeOf(c authz.Caller) string { return s.here(c) }
+
+// MayRead reports why a caller may not read a location for a project.
+func (s *Service) MayRead(c authz.Caller, project, at string) error {
+	return s.mayUseAt(c, project, at, false)
+}
+
+// OwnTasks are the tasks of the service itself that have not ended.
+func (s *Service) OwnTasks() state.TaskFilter {
+	return state.TaskFilter{States: []pb.TaskState{task.Queued, task.Running, task.Paused}, Owner: state.User(accountOf(self()))}
+}
+
+// Cancel cancels a task of the service itself.
+func (s *Service) Cancel(ctx context.Context, t *pb.Task) error {
+	_, err := s.steered(authz.With(ctx, self()), t, task.Cancelled)
+	return err
+}
+
+// Sends is Assigned for an agent that begins to send something about its task: it does so once at a time, until it calls done.
+func (s *Service) Sends(ctx context.Context, id string, epoch uint64) (t *pb.Task, done func(), err error) {
+	s.scheduler.mu.Lock()
+	defer s.scheduler.mu.Unlock()
+	l, err := s.agents.held(ctx, id, epoch)
+	if err != nil {
+		return nil, nil, err
+	}
+	if l.sending {
+		return nil, nil, fmt.Errorf("%w: task %s is sending already", mover.ErrTransient, id)
+	}
+	l.sending = true
+	return copyOf(l.task), func() {
+		s.scheduler.mu.Lock()
+		defer s.scheduler.mu.Unlock()
+		l.sending = false
+	}, nil
+}
+
+// OnDone has done asked about a task that its agent calls done: why it is not. It is called before Run.
+func (s *Service) OnDone(done func(t *pb.Task) error) { s.onDone = append(s.onDone, done) }
+
+// judge reports why a task that its agent calls done is not done.
+func (s *Service) judge(l *lead, t *pb.Task, r *agentv1.FinishRequest) error {
+	if err := s.kindOf(t.GetSpec()).Judge(l, t, r); err != nil {
+		return err
+	}
+	for _, done := range s.onDone {
+		if err := done(t); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // NoTier is the error of an operation on a tier that the configuration does not have.

@@ -45,7 +45,7 @@ func (s *scheduler) Finish(ctx context.Context, r *agentv1.FinishRequest) (*agen
 	s.c.agents.firstByte(t, r.GetFirstByteTime())
 	if r.GetError() != "" {
 		s.ended(t, task.Failed, r.GetErrorKind(), r.GetError())
-	} else if err := s.c.kindOf(t.GetSpec()).Judge(l, t, r); err != nil {
+	} else if err := s.c.judge(l, t, r); err != nil {
 		s.ended(t, task.Failed, mover.KindName(err), err.Error())
 	} else {
 		s.ended(t, task.Done, "", "")

@@ -99,7 +99,7 @@ func TestDeaf(t *testing.T) {
 	tier := d.conf.Tiers["project"]
 	tier.Feed = "changelog"
 	d.conf.Tiers["project"] = tier
-	wants(t, "keep", d.catalog.keepFollowed(t.Context()), nil)
+	wants(t, "keep", d.catalog.KeepFollowed(t.Context()), nil)
 	d.give()
 	for id := range d.taken {
 		wants(t, "finish", d.finish(id, 0, fmt.Errorf("%w: open /mnt", mover.ErrPermission)), nil)
@@ -186,7 +186,7 @@ func TestTasksAreLogged(t *testing.T) {
 	tier := d.conf.Tiers["project"]
 	tier.Feed = "inotify"
 	d.conf.Tiers["project"] = tier
-	wants(t, "keep", d.catalog.keepFollowed(t.Context()), nil)
+	wants(t, "keep", d.catalog.KeepFollowed(t.Context()), nil)
 	if d.give(); len(d.taken) == 0 || strings.Contains(log.String(), `msg="a task`) {
 		t.Errorf("of what the service sets itself, the log has %s", log.String())
 	}
@@ -201,10 +201,10 @@ func TestHearChanges(t *testing.T) {
 	d.conf.Tiers["project"] = tier
 	keep := func() (all []*pb.Task) {
 		t.Helper()
-		wants(t, "keep", d.catalog.keepFollowed(t.Context()), nil)
+		wants(t, "keep", d.catalog.KeepFollowed(t.Context()), nil)
 		d.give()
 		wants(t, "look", d.ledger.View(func(tx *state.Tx) error {
-			for one, err := range state.FindTasks(tx, ownTasks()) {
+			for one, err := range state.FindTasks(tx, d.OwnTasks()) {
 				if err != nil {
 					return err
 				}
@@ -265,8 +265,8 @@ func TestHearChanges(t *testing.T) {
 	d.pass(time.Hour)
 	state, err := d.o.Catalog.State(catalog.Tree{Tier: "project"})
 	wants(t, "state", err, nil)
-	if d.now().Sub(d.catalog.asOf(&state)) > time.Minute {
-		t.Errorf("the catalog is of %v, and it is %v", d.catalog.asOf(&state), d.now())
+	if d.now().Sub(d.catalog.AsOf(&state)) > time.Minute {
+		t.Errorf("the catalog is of %v, and it is %v", d.catalog.AsOf(&state), d.now())
 	}
 	tier.Feed = ""
 	d.conf.Tiers["project"] = tier
@@ -280,7 +280,7 @@ func TestHearChanges(t *testing.T) {
 	if err := <-ended; !errors.Is(err, mover.ErrTransient) || !errors.Is(err, mover.ErrHeld) {
 		t.Errorf("%v", err)
 	}
-	if _, is := d.catalog.hearings.of(catalog.Tree{Tier: "project"}); is {
+	if d.catalog.Follows(catalog.Tree{Tier: "project"}) {
 		t.Error("it is heard still")
 	}
 	hangUp()
@@ -308,8 +308,11 @@ func TestStandingGoesOn(t *testing.T) {
 		for _, kind := range []pb.TaskKind{pb.TaskKind_TASK_KIND_FOLLOW, pb.TaskKind_TASK_KIND_CHECKPOINTS, pb.TaskKind_TASK_KIND_SCAN} {
 			t.Run(fmt.Sprint(row.what, " ", kind), func(t *testing.T) {
 				d := catalogued(t, authz.Input{})
-				x, err := d.catalog.treeTask(t.Context(), kind, "project", "", "")
-				wants(t, "begin", err, nil)
+				spec := &pb.TaskSpec{Kind: kind, Source: "project:"}
+				spec.Class = task.ClassOf(spec)
+				x := d.NewTask(spec)
+				wants(t, "begin", d.ledger.Update(t.Context(), state.Durable, func(tx *state.Tx) error { return state.Tasks.Put(tx, x) }), nil)
+				d.Submitted(t.Context(), x)
 				for range row.ends {
 					d.give()
 					if d.taken[x.GetId()] == nil {

@@ -4,14 +4,11 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"datamove.dev/tiering/catalog"
 )
 
 // kept is what is remembered for datasets beside the ledger.
 type kept struct {
-	evictAfter  time.Time                  // of tend alone: not again before
-	sightsAsked map[catalog.Tree]time.Time // of tend alone: when a checkpoint task was asked for last
+	evictAfter time.Time // of tend alone: not again before
 
 	freedMu sync.Mutex
 	freedAt map[string]time.Time // when a replica has gone last, by tier and node; guarded by freedMu
@@ -77,18 +74,12 @@ func (s *datasetServer) chores() []*chore {
 		{every: orphanEvery, what: "end leases of tasks that are over", do: s.orphanLeases},
 		{every: orphanEvery, what: "end pins", do: s.endPins},
 		{every: orphanEvery, what: "forget looks that are over", do: s.c.access.forgetLooks},
-		{every: orphanEvery, what: "keep the catalog fresh", do: s.c.catalog.keepScanned},
-		{every: orphanEvery, what: "verify the catalog", do: s.c.catalog.keepVerified},
-		{every: followEvery, what: "have changes be heard of", do: s.c.catalog.keepFollowed},
-		{every: followEvery, what: "have checkpoints be looked at", do: s.keepSightsee},
 		{every: orphanEvery, what: "remove again what could not be removed", do: func(ctx context.Context) error {
 			return s.retryRemovals(ctx, s.now().Add(-retryPause))
 		}},
 		{every: sweepEvery, what: "forget tasks that ended long ago", do: s.c.admin.forgetTasks},
 		{every: sweepEvery, what: "forget keys of requests that are over", do: s.c.agents.endKeys},
 		{every: sweepEvery, what: "let go of nodes that were forgotten", do: s.c.agents.endForgotten},
-		{every: sweepEvery, what: "forget what was in tiers that are no more", do: s.c.catalog.forgetTrees},
-		{every: sweepEvery, what: "forget checkpoints in which nobody looks", do: s.forgetSights},
 		{every: sweepEvery, what: "remove manifests that nobody needs", do: func(context.Context) error { return s.sweepManifests(s.now().Add(-manifestYoung)) }},
 	}, s.c.added...)
 }

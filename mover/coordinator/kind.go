@@ -41,7 +41,7 @@ func (s *Service) kindOf(spec *pb.TaskSpec) Kind {
 // taskKinds are the kinds of tasks that this coordinator has.
 func (s *Service) taskKinds() map[pb.TaskKind]Kind {
 	all := map[pb.TaskKind]Kind{}
-	for _, kinds := range []map[pb.TaskKind]Kind{s.transferKinds(), s.datasets.datasetKinds(), s.catalog.catalogKinds(), burstKinds()} {
+	for _, kinds := range []map[pb.TaskKind]Kind{s.transferKinds(), s.datasets.datasetKinds(), burstKinds()} {
 		maps.Copy(all, kinds)
 	}
 	return all

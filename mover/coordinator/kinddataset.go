@@ -99,7 +99,7 @@ func (stageKind) Doubts(t *pb.Task, p manifestResult) bool {
 var notAsItWas = []string{mover.KindName(mover.ErrNotExist), mover.KindName(mover.ErrChanged), mover.KindName(mover.ErrCorrupt)}
 
 func (k stageKind) End(tx *state.Tx, t *pb.Task, p manifestResult) (*pb.Task, error) {
-	return k.s.staged(tx, t, p)
+	return k.s.datasets.staged(tx, t, p)
 }
 
 // releaseKind removes a replica of which a verified copy survives.

@@ -8,7 +8,6 @@ type linkServer struct {
 	*agentServer
 	*scheduler
 	*datasetServer
-	*catalogServer
 	*pathResolver
 }
 
@@ -19,5 +18,5 @@ type unimplementedLink struct {
 
 // Link is what agents and workers call. A server beside the coordinator may add to it.
 func (s *Service) Link() agentv1.LinkServiceServer {
-	return &linkServer{agentServer: s.agents, scheduler: s.scheduler, datasetServer: s.datasets, catalogServer: s.catalog, pathResolver: s.paths}
+	return &linkServer{agentServer: s.agents, scheduler: s.scheduler, datasetServer: s.datasets, pathResolver: s.paths}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -139,13 +140,15 @@ spec:
 		wants(t, "run", err, nil)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { d.loops[1](ctx); close(ended) }() // of the mail
+	var loops sync.WaitGroup
+	for _, loop := range d.loops {
+		loops.Go(func() { loop(ctx) })
+	}
 	for got = nil; len(got) < 3; time.Sleep(time.Millisecond) {
 		got = append(got, box.Take()...)
 	}
 	stop()
-	<-ended
+	loops.Wait()
 	to("eve", "opal", "ruby")
 	if !strings.Contains(got[0], "|datamove: policy cold, rule rest: 11 files, ") || !strings.Contains(got[0], "too\nmany") {
 		t.Errorf("%q", got)

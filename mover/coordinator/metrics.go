@@ -17,7 +17,6 @@ import (
 	"datamove.dev/mover/task"
 	"datamove.dev/mover/task/convert"
 	"datamove.dev/mover/telemetry"
-	"datamove.dev/tiering/catalog"
 )
 
 // metricsCollector samples the state of the coordinator for metrics and for the history of rates.
@@ -150,7 +149,7 @@ func aboutEnd(t *pb.Task) []any {
 
 // unasked reports whether the service has set itself a task.
 func unasked(spec *pb.TaskSpec) bool {
-	return task.Of(spec).Housekeeping && spec.GetLabels()[askedBy] == ""
+	return task.Of(spec).Housekeeping && spec.GetLabels()[task.AskedBy] == ""
 }
 
 // sample tells a scrape how things are.
@@ -158,7 +157,6 @@ func (s *metricsCollector) sample(m *telemetry.Sample) {
 	s.sampleTasks(m)
 	s.sampleAgents(m)
 	s.sampleStores(m)
-	s.sampleCatalog(m)
 	if size, free, err := s.ledger.Size(); err == nil {
 		m.Ledger(size, free, s.ledger.Sequence(), s.ledger.Admits() != nil)
 	}
@@ -288,34 +286,6 @@ func (s *metricsCollector) sampleStores(m *telemetry.Sample) {
 		for state := range pb.ReplicaState_name {
 			if state != 0 {
 				m.Replicas(st.tier, pb.ReplicaState(state), st.states[pb.ReplicaState(state)])
-			}
-		}
-	}
-}
-
-// sampleCatalog tells how fresh the catalog is where the configuration has it kept fresh.
-func (s *metricsCollector) sampleCatalog(m *telemetry.Sample) {
-	if s.o.Catalog == nil {
-		return
-	}
-	for name, t := range s.conf().Tiers {
-		if t.Scan == 0 && t.Feed == "" {
-			continue
-		}
-		nodes := []string{""}
-		if t.NodeLocal {
-			nodes = s.c.tiers.reaching(name)
-		}
-		for _, node := range nodes {
-			tree := catalog.Tree{Tier: name, Node: node}
-			state, err := s.o.Catalog.State(tree)
-			if err != nil {
-				return // what is not told is not there
-			}
-			m.Catalog(name, node, s.c.catalog.asOf(&state), state.Scan.Files)
-			if t.Feed != "" {
-				_, is := s.c.catalog.hearings.of(tree)
-				m.Feed(name, node, is)
 			}
 		}
 	}

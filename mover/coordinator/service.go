@@ -64,7 +64,6 @@ type Service struct {
 	datasets  *datasetServer
 	access    *accessProber
 	facts     *treeFacts
-	catalog   *catalogServer
 	tiers     *tierServer
 	paths     *pathResolver
 	usage     *usageServer
@@ -103,7 +102,6 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	s.datasets = &datasetServer{core: shared, c: s}
 	s.access = &accessProber{core: shared, c: s}
 	s.facts = &treeFacts{core: shared, c: s}
-	s.catalog = &catalogServer{core: shared, c: s}
 	s.tiers = &tierServer{core: shared, c: s}
 	s.paths = &pathResolver{core: shared, c: s}
 	s.usage = &usageServer{core: shared, c: s}
@@ -150,7 +148,6 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	pb.RegisterDatasetServiceServer(r, s.datasets)
 	pb.RegisterTierServiceServer(r, s.tiers)
 	pb.RegisterAgentServiceServer(r, s.agents)
-	pb.RegisterCatalogServiceServer(r, s.catalog)
 	pb.RegisterUsageServiceServer(r, s.usage)
 	pb.RegisterAdminServiceServer(r, s.admin)
 	agentv1.RegisterEnrollServiceServer(r, s.agents)

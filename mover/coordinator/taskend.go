@@ -48,14 +48,14 @@ func stagedBy(tx *state.Tx, t *pb.Task) (*pb.Replica, error) {
 
 // staged ends a staging: the replica is whole and the waiting callers get their leases, or
 // what was copied has to go.
-func (s *Service) staged(tx *state.Tx, t *pb.Task, p manifestResult) (next *pb.Task, err error) {
+func (s *datasetServer) staged(tx *state.Tx, t *pb.Task, p manifestResult) (next *pb.Task, err error) {
 	wishes, err := state.Collect(state.StageWaiters.All(tx, state.Range{Prefix: []string{t.GetId()}}))
 	if err != nil {
 		return nil, err
 	}
 	r, err := stagedBy(tx, t)
 	if err == nil && t.GetStartTime() != nil {
-		s.datasets.came(r)
+		s.came(r)
 	}
 	switch {
 	case mover.IgnoreNotExist(err) != nil:
@@ -64,7 +64,7 @@ func (s *Service) staged(tx *state.Tx, t *pb.Task, p manifestResult) (next *pb.T
 	case t.GetState() == task.Done:
 		r.Unguarded = p.unguarded
 		err = s.complete(tx, t, r, wishes)
-		s.access.looks.note(lookKey(t.GetOwner(), r), s.clock.steady()) // it has read the source
+		s.c.access.looks.note(lookKey(t.GetOwner(), r), s.clock.steady()) // it has read the source
 	default:
 		next, err = s.abandon(tx, t, r)
 	}
@@ -77,8 +77,8 @@ func (s *Service) staged(tx *state.Tx, t *pb.Task, p manifestResult) (next *pb.T
 }
 
 // complete makes a replica whole, and grants what was wished for.
-func (s *Service) complete(tx *state.Tx, t *pb.Task, r *pb.Replica, wishes []*ledgerv1.Wish) error {
-	now, err := s.datasets.moment(tx)
+func (s *datasetServer) complete(tx *state.Tx, t *pb.Task, r *pb.Replica, wishes []*ledgerv1.Wish) error {
+	now, err := s.moment(tx)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (s *Service) complete(tx *state.Tx, t *pb.Task, r *pb.Replica, wishes []*le
 	if r.GetCreateTime() == nil {
 		r.CreateTime = timestamppb.New(now)
 	}
-	if err := s.datasets.putReplica(tx, r); err != nil {
+	if err := s.putReplica(tx, r); err != nil {
 		return err
 	}
 	for _, w := range wishes {
@@ -105,7 +105,7 @@ func (s *Service) complete(tx *state.Tx, t *pb.Task, r *pb.Replica, wishes []*le
 }
 
 // granted stores the pin and the lease of a caller that waited for a staging.
-func (s *Service) granted(tx *state.Tx, w *ledgerv1.Wish, now time.Time) error {
+func (s *datasetServer) granted(tx *state.Tx, w *ledgerv1.Wish, now time.Time) error {
 	if w.GetPin() != nil {
 		was, err := state.Pins.Get(tx, w.GetPin().GetDataset(), w.GetPin().GetDigest(), w.GetPin().GetTier())
 		if mover.IgnoreNotExist(err) != nil {
@@ -122,13 +122,13 @@ func (s *Service) granted(tx *state.Tx, w *ledgerv1.Wish, now time.Time) error {
 	}
 	l := w.GetLease()
 	l.CreateTime, l.ExpireTime = timestamppb.New(now), timestamppb.New(now.Add(w.GetTtl().AsDuration()))
-	return s.datasets.putLease(tx, l)
+	return s.putLease(tx, l)
 }
 
 // levelOf is how what a task has staged was checked. The whole of a dataset was read
 // when its digest was compared; that was past the cache where the options of the task
 // say so, and from a store.
-func (s *Service) levelOf(t *pb.Task) pb.Level {
+func (s *datasetServer) levelOf(t *pb.Task) pb.Level {
 	spec := t.GetSpec()
 	if spec.GetStaging().GetDataset() != "" && (s.conf().Tiers[spec.GetStaging().GetTier()].S3 != nil || spec.GetOptions().GetVerify() == pb.Level_LEVEL_READ) {
 		return pb.Level_LEVEL_READ
@@ -145,13 +145,13 @@ func (s *Service) levelOf(t *pb.Task) pb.Level {
 // abandon ends a staging that did not come to its end. What was copied goes, where
 // nothing else can be: what is of no dataset was copied to where other things may be, as
 // a copy does it.
-func (s *Service) abandon(tx *state.Tx, t *pb.Task, r *pb.Replica) (next *pb.Task, err error) {
+func (s *datasetServer) abandon(tx *state.Tx, t *pb.Task, r *pb.Replica) (next *pb.Task, err error) {
 	switch {
 	case r.GetState() == whole:
 		r.Task, r.Level = "", pb.Level_LEVEL_UNSPECIFIED
-		return nil, s.datasets.putReplica(tx, r)
+		return nil, s.putReplica(tx, r)
 	case t.GetStartTime() == nil, r.GetDataset() == "": // it has copied nothing, or another task may have copied there
 		return nil, deleteReplica(tx, r)
 	}
-	return s.datasets.discards(tx, r)
+	return s.discards(tx, r)
 }

@@ -6,6 +6,10 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 )
 
+// AskedBy is the label of a housekeeping task that a caller asked for: its name. The task belongs to the service, because it
+// reads the files of all owners.
+const AskedBy = "asked-by"
+
 // Kind has the facts about one kind of task that several components need. What only the
 // coordinator does for it is a coordinator.Kind, and what a worker does is a worker.Runner.
 type Kind struct {

@@ -19,7 +19,7 @@ var bounds = map[string]int{
 	"packages directly below mover":             26,    //
 	"lines of the largest package":              16302, // without tests
 	"lines of comments with who, whose …":       24,    // sentences are about components: CONTRIBUTING.md
-	"methods of the coordinator's Service":      82,
+	"methods of the coordinator's Service":      80,
 	"methods of the coordinator's largest part": 125,
 }
 

@@ -21,6 +21,7 @@ import (
 	"datamove.dev/mover/telemetry"
 	"datamove.dev/tiering/burst/burstserver"
 	"datamove.dev/tiering/catalog"
+	"datamove.dev/tiering/catalog/catalogserver"
 	"datamove.dev/tiering/policy"
 	"datamove.dev/tiering/policy/policyserver"
 )
@@ -65,14 +66,18 @@ func (a *app) coordinate(ctx context.Context, h *host, books *state.Ledger, know
 	bursts := burstserver.New(burstserver.Options{
 		Coordinator: s, Ledger: books, Config: h.live.config.Load, Rules: h.live.rules.Load, Logger: h.log, Now: time.Now,
 	})
+	files := catalogserver.New(catalogserver.Options{
+		Coordinator: s, Ledger: books, Config: h.live.config.Load, Rules: h.live.rules.Load, Logger: h.log, Now: time.Now, Metrics: h.metrics, Catalog: known, People: people{h.accounts},
+	})
 	policies := policyserver.New(policyserver.Options{
-		Coordinator: s, Ledger: books, Config: h.live.config.Load, Rules: h.live.rules.Load, Logger: h.log, Now: time.Now, Data: h.at.data, Metrics: h.metrics, Catalog: known,
+		Coordinator: s, Server: files, Ledger: books, Config: h.live.config.Load, Rules: h.live.rules.Load, Logger: h.log, Now: time.Now, Data: h.at.data, Metrics: h.metrics, Catalog: known,
 		Policies: func() []*policy.Program { return *h.live.policies.Load() }, People: people{h.accounts},
 	})
-	link := bursts.Link(policies.Link(s.Link()))
+	link := bursts.Link(policies.Link(files.Link(s.Link())))
 	working := until("coordinator", s.Run)
 	o.Register = func(r grpc.ServiceRegistrar) {
 		s.Register(r)
+		files.Register(r)
 		policies.Register(r)
 		bursts.Register(r)
 		agentv1.RegisterLinkServiceServer(r, link)

@@ -147,7 +147,7 @@ func (s *Server) runs(ctx context.Context, p *policy.Program, by string, at time
 		end := p.Ends(at)
 		if p.Policy.Spec.Source.OnStale != policy.Refuse && (at.IsZero() || end.IsZero() || s.now().Before(end)) {
 			for _, a := range areas { // it begins when they are there
-				if err := s.c.Scan(ctx, a.Tree); err != nil {
+				if err := s.o.Server.Scan(ctx, a.Tree); err != nil {
 					return err
 				}
 			}

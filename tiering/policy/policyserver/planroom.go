@@ -57,7 +57,7 @@ func (s *Server) planNeeds(id string) (needs map[string]int64, err error) {
 		if !known {
 			l, err := convert.Locate(policy.Target(to))
 			if err == nil {
-				tier, err = s.c.TierOf(l)
+				tier, _, err = s.c.TierOf(l)
 			}
 			if err != nil {
 				tier = "" // of the disk of another node, or gone

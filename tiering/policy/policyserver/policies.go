@@ -143,7 +143,7 @@ func (s *Server) stalest(areas []query.Area) (oldest time.Time, err error) {
 		if err != nil {
 			return oldest, err
 		}
-		if of := s.c.AsOf(&state); i == 0 || of.Before(oldest) {
+		if of := s.o.Server.AsOf(&state); i == 0 || of.Before(oldest) {
 			oldest = of
 		}
 	}
@@ -226,7 +226,7 @@ func simulated(p *policy.Program, from time.Time, days int) []time.Time {
 
 // ExplainFile implements pb.PolicyServiceServer.
 func (s *Server) ExplainFile(ctx context.Context, r *pb.ExplainFileRequest) (*pb.ExplainFileResponse, error) {
-	reader, q, err := s.c.Question(ctx, &pb.Question{Location: r.GetLocation(), Node: r.GetNode()})
+	reader, q, err := s.o.Server.Question(ctx, &pb.Question{Location: r.GetLocation(), Node: r.GetNode()})
 	if err != nil {
 		return nil, err
 	}

@@ -36,18 +36,12 @@ type Coordinator interface {
 	RemoveReplica(tx *state.Tx, r *pb.Replica, labels map[string]string, evict bool) (*pb.Task, error)
 	// Tree reads what is known of a tree beside the catalog.
 	Tree(tree catalog.Tree) (*treecontext.Context, error)
-	// Question reads a question of the caller in ctx about the catalog, limited to what the caller may see.
-	Question(ctx context.Context, asked *pb.Question) (query.Reader, query.Question, error)
-	// AsOf is the moment of which the facts about a tree are.
-	AsOf(of *catalog.State) time.Time
-	// Scan has a tree scanned, if no scan of it is under way.
-	Scan(ctx context.Context, tree catalog.Tree) error
 	// Rooms are the latest reports of agents on the room of a tier: one for each node, or one for all.
 	Rooms(tier string, eachNode bool) []*agentv1.Room
 	// Reaching are the nodes that are connected and reach a tier, sorted.
 	Reaching(tier string) []string
-	// TierOf is the tier that a location is in; "" is none.
-	TierOf(l location.Location) (tier string, err error)
+	// TierOf is the tier that a location is in, and whether each node has its own; "" is none.
+	TierOf(l location.Location) (tier string, nodeLocal bool, err error)
 	// NoTier is the error of an operation on a tier that the configuration does not have.
 	NoTier(op, tier string) error
 	// AddChore has the coordinator do something every so often, while it runs.
@@ -58,13 +52,24 @@ type Coordinator interface {
 	OnTaskEnd(do func(tx *state.Tx, t *pb.Task) error)
 	// OnTaskEnded has do called after that change.
 	OnTaskEnded(do func(t *pb.Task))
+}
+
+// Catalog is what a Server needs of the server of the catalog.
+type Catalog interface {
+	// Question reads a question of the caller in ctx about the catalog, limited to what the caller may see.
+	Question(ctx context.Context, asked *pb.Question) (query.Reader, query.Question, error)
+	// AsOf is the moment of which the facts about a tree are.
+	AsOf(of *catalog.State) time.Time
+	// Scan has a tree scanned, if no scan of it is under way.
+	Scan(ctx context.Context, tree catalog.Tree) error
 	// OnCheckpoints has do called after checkpoints were recorded.
 	OnCheckpoints(do func())
 }
 
-// Options are what a Server is made of. Coordinator, Ledger, Config, Rules, Logger, Now and Data are needed.
+// Options are what a Server is made of. Coordinator, Server, Ledger, Config, Rules, Logger, Now and Data are needed.
 type Options struct {
 	Coordinator Coordinator
+	Server      Catalog
 	Ledger      *state.Ledger
 	Config      func() *config.Config
 	Rules       func() *authz.Rules
@@ -119,7 +124,7 @@ func New(o Options) *Server {
 	s.c.AddLoop(s.sampled)
 	s.c.OnTaskEnd(s.taskEnds)
 	s.c.OnTaskEnded(s.brought)
-	s.c.OnCheckpoints(s.wake)
+	o.Server.OnCheckpoints(s.wake)
 	return s
 }
 

@@ -28,19 +28,21 @@ type coordinator struct {
 	nodes []string
 }
 
+type noCatalog struct{ Catalog }
+
 func (c *coordinator) Rooms(string, bool) []*agentv1.Room                        { return c.rooms }
 func (c *coordinator) Reaching(string) []string                                  { return slices.Clone(c.nodes) }
 func (*coordinator) AddChore(time.Duration, string, func(context.Context) error) {}
 func (*coordinator) AddLoop(func(context.Context))                               {}
 func (*coordinator) OnTaskEnd(func(*state.Tx, *pb.Task) error)                   {}
 func (*coordinator) OnTaskEnded(func(*pb.Task))                                  {}
-func (*coordinator) OnCheckpoints(func())                                        {}
+func (noCatalog) OnCheckpoints(func())                                           {}
 
 func noConfig() *config.Config { return &config.Config{} }
 
 // TestAbove: each watermark looks at what it names, and says how much has to go until it is at its low mark.
 func TestAbove(t *testing.T) {
-	s := New(Options{Coordinator: &coordinator{rooms: []*agentv1.Room{{Tier: "project", TotalBytes: 1000, FreeBytes: 500, TotalFiles: 100, FreeFiles: 5, Parts: []*agentv1.RoomPart{
+	s := New(Options{Server: noCatalog{}, Coordinator: &coordinator{rooms: []*agentv1.Room{{Tier: "project", TotalBytes: 1000, FreeBytes: 500, TotalFiles: 100, FreeFiles: 5, Parts: []*agentv1.RoomPart{
 		{Kind: "ost", Name: "0", TotalBytes: 100, FreeBytes: 5}, {Kind: "ost", Name: "1", TotalBytes: 100, FreeBytes: 60},
 		{Kind: "pool", Name: "flash", TotalBytes: 100, FreeBytes: 10}, {Kind: "project", Name: "vision", TotalBytes: 200, FreeBytes: 20, TotalFiles: 10, FreeFiles: 9}, {Kind: "project", Name: "nlp"}}}}}, Config: noConfig, Now: time.Now})
 	for _, row := range []struct {
@@ -73,7 +75,7 @@ func TestPartner(t *testing.T) {
 	ledger := must.Get(state.Open(t.TempDir(), state.Options{}))(t)
 	defer func() { must.Tell(t, ledger.Close()) }()
 	conf := &config.Config{Tiers: map[string]config.Tier{"scratch": {NodeLocal: true}, "project": {}}}
-	s := New(Options{Coordinator: &coordinator{nodes: []string{"n1", "n2"}}, Ledger: ledger, Config: func() *config.Config { return conf }, Now: time.Now})
+	s := New(Options{Server: noCatalog{}, Coordinator: &coordinator{nodes: []string{"n1", "n2"}}, Ledger: ledger, Config: func() *config.Config { return conf }, Now: time.Now})
 	partner := func(from, folder string) (node string, err error) {
 		err = ledger.View(func(tx *state.Tx) (err error) {
 			node, err = s.partner(tx, catalog.Tree{Tier: "scratch", Node: from}, "scratch:", folder)
@@ -111,7 +113,7 @@ func TestPartner(t *testing.T) {
 func TestMailOfOthers(t *testing.T) {
 	box := mailbox.Start(t)
 	conf := &config.Config{Mail: config.Mail{Server: box.Address, From: "datamove@site"}}
-	s := New(Options{Coordinator: &coordinator{}, Config: func() *config.Config { return conf }, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
+	s := New(Options{Server: noCatalog{}, Coordinator: &coordinator{}, Config: func() *config.Config { return conf }, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
 	box.SetFull("full@site")
 	for _, to := range []string{"one", "full", "two"} {
 		s.post(notify.Message{To: to, Subject: "s", Text: "t"}, nil)

@@ -1,4 +1,4 @@
-package coordinator
+package catalogserver
 
 import (
 	"context"
@@ -15,8 +15,6 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/coordinator/state"
-	"datamove.dev/mover/server/authz"
-	"datamove.dev/mover/task"
 	"datamove.dev/tiering/catalog"
 )
 
@@ -26,21 +24,16 @@ const (
 )
 
 // TellCheckpoints implements agentv1.LinkServiceServer.
-func (s *datasetServer) TellCheckpoints(ctx context.Context, r *agentv1.TellCheckpointsRequest) (*agentv1.TellCheckpointsResponse, error) {
-	s.c.scheduler.mu.Lock()
-	l, err := s.c.agents.held(ctx, r.GetTask(), r.GetEpoch())
-	var spec *pb.TaskSpec
-	if err == nil {
-		spec = l.task.GetSpec()
-	}
-	s.c.scheduler.mu.Unlock()
+func (s *Server) TellCheckpoints(ctx context.Context, r *agentv1.TellCheckpointsRequest) (*agentv1.TellCheckpointsResponse, error) {
+	t, err := s.c.Assigned(ctx, r.GetTask(), r.GetEpoch())
+	spec := t.GetSpec()
 	if err != nil {
 		return nil, err
 	}
 	if spec.GetKind() != checkpoints {
 		return nil, mover.Usagef("task %s looks at no checkpoints", r.GetTask())
 	}
-	tree, err := s.c.catalog.treeOf(spec)
+	tree, err := s.treeOf(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +41,7 @@ func (s *datasetServer) TellCheckpoints(ctx context.Context, r *agentv1.TellChec
 	switch conf := s.conf().Tiers[tree.Tier].Checkpoints; {
 	case r.GetFolder() != nil:
 		err = s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error { return s.sawFolder(tx, tree, r.GetFolder()) })
-		s.c.checkpointsSeen()
+		s.checkpointsSeen()
 	case r.GetRound() != nil:
 		err = s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error { return forgetFolders(tx, tree, r.GetRound().GetFolders()) })
 	case conf != nil:
@@ -58,7 +51,7 @@ func (s *datasetServer) TellCheckpoints(ctx context.Context, r *agentv1.TellChec
 }
 
 // sawFolder notes what a folder has. What it has not any more is forgotten.
-func (s *datasetServer) sawFolder(tx *state.Tx, tree catalog.Tree, f *agentv1.CheckpointFolder) error {
+func (s *Server) sawFolder(tx *state.Tx, tree catalog.Tree, f *agentv1.CheckpointFolder) error {
 	folder := string(f.GetName())
 	if !mover.ValidName(folder) {
 		return mover.Usagef("a folder of checkpoints has no such name")
@@ -128,21 +121,20 @@ func forgetFolders(tx *state.Tx, tree catalog.Tree, names [][]byte) error {
 	return forget(tx, gone)
 }
 
-// keepSightsee keeps one checkpoint task for each reachable tree of a tier with checkpoints in its configuration. It cancels the others.
-func (s *datasetServer) keepSightsee(ctx context.Context) error {
+// KeepCheckpointTasks keeps one checkpoint task for each reachable tree of a tier with checkpoints in its configuration. It cancels the others.
+func (s *Server) KeepCheckpointTasks(ctx context.Context) error {
 	over, begun, err := s.sightseers()
 	if err != nil {
 		return err
 	}
 	for _, t := range over {
-		_, cerr := s.c.steered(authz.With(ctx, self()), t, task.Cancelled)
-		err = errors.Join(err, cerr)
+		err = errors.Join(err, s.c.Cancel(ctx, t))
 	}
 	for name, t := range s.conf().Tiers {
 		if t.Checkpoints == nil {
 			continue
 		}
-		for _, tree := range s.c.catalog.reached(name) {
+		for _, tree := range s.reached(name) {
 			if begun[tree] || s.now().Sub(s.sightsAsked[tree]) < scanRest {
 				continue
 			}
@@ -150,7 +142,7 @@ func (s *datasetServer) keepSightsee(ctx context.Context) error {
 				s.sightsAsked = map[catalog.Tree]time.Time{}
 			}
 			s.sightsAsked[tree] = s.now()
-			_, terr := s.c.catalog.treeTask(ctx, checkpoints, tree.Tier, tree.Node, "")
+			_, terr := s.treeTask(ctx, checkpoints, tree.Tier, tree.Node, "")
 			err = errors.Join(err, terr)
 		}
 	}
@@ -158,17 +150,17 @@ func (s *datasetServer) keepSightsee(ctx context.Context) error {
 }
 
 // sightseers returns the checkpoint tasks that the configuration does not ask for any more, and the trees of the others.
-func (s *datasetServer) sightseers() (over []*pb.Task, begun map[catalog.Tree]bool, err error) {
+func (s *Server) sightseers() (over []*pb.Task, begun map[catalog.Tree]bool, err error) {
 	begun = map[catalog.Tree]bool{}
 	return over, begun, s.ledger.View(func(tx *state.Tx) error {
-		for t, err := range state.FindTasks(tx, ownTasks()) {
+		for t, err := range state.FindTasks(tx, s.c.OwnTasks()) {
 			if err != nil {
 				return err
 			}
 			if t.GetSpec().GetKind() != checkpoints {
 				continue
 			}
-			tree, err := s.c.catalog.treeOf(t.GetSpec())
+			tree, err := s.treeOf(t.GetSpec())
 			if err != nil || s.conf().Tiers[tree.Tier].Checkpoints == nil || tree.Node != t.GetSpec().GetNode() {
 				over = append(over, t)
 				continue
@@ -179,8 +171,8 @@ func (s *datasetServer) sightseers() (over []*pb.Task, begun map[catalog.Tree]bo
 	})
 }
 
-// forgetSights forgets checkpoints of tiers without checkpoints in the configuration, and of nodes without an agent record.
-func (s *datasetServer) forgetSights(ctx context.Context) error {
+// ForgetCheckpoints forgets checkpoints of tiers without checkpoints in the configuration, and of nodes without an agent record.
+func (s *Server) ForgetCheckpoints(ctx context.Context) error {
 	return s.ledger.Update(ctx, state.Soon, func(tx *state.Tx) error {
 		var gone []*pb.Checkpoint
 		for c, err := range state.Checkpoints.All(tx, state.Range{}) {

@@ -1,4 +1,4 @@
-package coordinator
+package catalogserver
 
 import (
 	"cmp"
@@ -23,7 +23,7 @@ const filesAtOnce = 500
 const textMost = 64 << 10
 
 // FindFiles implements pb.CatalogServiceServer.
-func (s *catalogServer) FindFiles(r *pb.FindFilesRequest, out grpc.ServerStreamingServer[pb.FindFilesResponse]) error {
+func (s *Server) FindFiles(r *pb.FindFilesRequest, out grpc.ServerStreamingServer[pb.FindFilesResponse]) error {
 	order, err := query.Ordered(r.GetOrder())
 	if err != nil {
 		return err
@@ -31,7 +31,7 @@ func (s *catalogServer) FindFiles(r *pb.FindFilesRequest, out grpc.ServerStreami
 	if r.GetLimit() < 0 {
 		return mover.Usagef("the limit is %d", r.GetLimit())
 	}
-	reader, q, err := s.question(out.Context(), r.GetQuestion())
+	reader, q, err := s.Question(out.Context(), r.GetQuestion())
 	if err != nil {
 		return err
 	}
@@ -55,12 +55,12 @@ func (s *catalogServer) FindFiles(r *pb.FindFilesRequest, out grpc.ServerStreami
 }
 
 // SumFiles implements pb.CatalogServiceServer.
-func (s *catalogServer) SumFiles(ctx context.Context, r *pb.SumFilesRequest) (*pb.SumFilesResponse, error) {
+func (s *Server) SumFiles(ctx context.Context, r *pb.SumFilesRequest) (*pb.SumFilesResponse, error) {
 	by, err := query.Keyed(r.GetBy())
 	if err != nil {
 		return nil, err
 	}
-	reader, q, err := s.question(ctx, r.GetQuestion())
+	reader, q, err := s.Question(ctx, r.GetQuestion())
 	if err != nil {
 		return nil, err
 	}
@@ -79,9 +79,9 @@ func (s *catalogServer) SumFiles(ctx context.Context, r *pb.SumFilesRequest) (*p
 	return out, nil
 }
 
-// question finds out what is asked, and what the caller may see of it: everything of a location that it may use, if a role says so, and else what is
+// Question finds out what is asked, and what the caller may see of it: everything of a location that it may use, if a role says so, and else what is
 // its own. Objects without an owner, as in most buckets, are visible to each caller that may use the location.
-func (s *catalogServer) question(ctx context.Context, asked *pb.Question) (r query.Reader, q query.Question, err error) {
+func (s *Server) Question(ctx context.Context, asked *pb.Question) (r query.Reader, q query.Question, err error) {
 	c := authz.From(ctx)
 	if s.o.Catalog == nil {
 		return r, q, errNoCatalog
@@ -94,7 +94,7 @@ func (s *catalogServer) question(ctx context.Context, asked *pb.Question) (r que
 	if q.Tree, q.Dir, err = s.catalogued(c, asked); err != nil {
 		return r, q, err
 	}
-	if err := s.c.mayUseAt(c, asked.GetProject(), asked.GetLocation(), false); err != nil {
+	if err := s.c.MayRead(c, asked.GetProject(), asked.GetLocation()); err != nil {
 		return r, q, err
 	}
 	if !s.seesAll(c) {
@@ -102,23 +102,23 @@ func (s *catalogServer) question(ctx context.Context, asked *pb.Question) (r que
 	}
 	q.Choice = query.ChoiceOf(asked)
 	q.Now = s.now()
-	g, err := s.c.facts.tree(q.Tree)
+	g, err := s.c.Tree(q.Tree)
 	return query.Reader{Catalog: s.o.Catalog, People: s.o.People, Ground: g.Ground}, q, err
 }
 
 // seesAll says whether a caller may see the names of what is not its own.
-func (s *catalogServer) seesAll(c authz.Caller) bool {
-	return s.rules().May(c, authz.OfMethod(pb.CatalogService_FindFiles_FullMethodName).Action+".any").Allowed
+func (s *Server) seesAll(c authz.Caller) bool {
+	return s.o.Rules().May(c, authz.OfMethod(pb.CatalogService_FindFiles_FullMethodName).Action+".any").Allowed
 }
 
 // catalogued finds the tree that a location is in, and its directory there.
-func (s *catalogServer) catalogued(c authz.Caller, asked *pb.Question) (tree catalog.Tree, dir string, err error) {
-	l, err := s.c.tiers.inTier(asked.GetLocation())
+func (s *Server) catalogued(c authz.Caller, asked *pb.Question) (tree catalog.Tree, dir string, err error) {
+	l, err := s.c.InTier(asked.GetLocation())
 	if err != nil {
 		return tree, "", err
 	}
 	conf := s.conf()
-	tier, local, err := tierOf(l, conf)
+	tier, local, err := s.c.TierOf(l)
 	switch {
 	case err != nil:
 		return tree, "", err
@@ -127,7 +127,7 @@ func (s *catalogServer) catalogued(c authz.Caller, asked *pb.Question) (tree cat
 	}
 	tree.Tier = tier
 	if local {
-		tree.Node = cmp.Or(asked.GetNode(), s.c.here(c))
+		tree.Node = cmp.Or(asked.GetNode(), s.c.NodeOf(c))
 	}
 	dir = l.Path
 	if l.Scheme == location.POSIX {

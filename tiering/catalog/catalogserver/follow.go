@@ -1,4 +1,4 @@
-package coordinator
+package catalogserver
 
 import (
 	"context"
@@ -18,8 +18,6 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/location"
-	"datamove.dev/mover/server/authz"
-	"datamove.dev/mover/task"
 	"datamove.dev/tiering/catalog"
 	"datamove.dev/tiering/catalog/changefeed"
 	"datamove.dev/tiering/catalog/changefeed/remote"
@@ -38,7 +36,7 @@ type hearing struct {
 }
 
 // Follow implements agentv1.LinkServiceServer.
-func (s *catalogServer) Follow(stream grpc.BidiStreamingServer[agentv1.FollowRequest, agentv1.FollowResponse]) error {
+func (s *Server) Follow(stream grpc.BidiStreamingServer[agentv1.FollowRequest, agentv1.FollowResponse]) error {
 	if s.o.Catalog == nil {
 		return errNoCatalog
 	}
@@ -58,7 +56,7 @@ func (s *catalogServer) Follow(stream grpc.BidiStreamingServer[agentv1.FollowReq
 	}
 	ctx, end := context.WithCancelCause(stream.Context())
 	defer end(nil)
-	f, err := remote.Hear(&heard{stream, s.c, id, epoch}, &agentv1.FollowFeed{Kind: t.Feed, Reader: t.Reader, Queue: t.Queue})
+	f, err := remote.Hear(&heard{stream, s, id, epoch}, &agentv1.FollowFeed{Kind: t.Feed, Reader: t.Reader, Queue: t.Queue})
 	if err != nil {
 		return err
 	}
@@ -83,7 +81,7 @@ func (s *catalogServer) Follow(stream grpc.BidiStreamingServer[agentv1.FollowReq
 // heard is the stream of a feed from the lead of a task. It ends with the lead.
 type heard struct {
 	grpc.BidiStreamingServer[agentv1.FollowRequest, agentv1.FollowResponse]
-	s     *Service
+	s     *Server
 	id    string
 	epoch uint64
 }
@@ -92,7 +90,7 @@ type heard struct {
 func (h *heard) Recv() (*agentv1.FollowRequest, error) {
 	r, err := h.BidiStreamingServer.Recv()
 	if err == nil {
-		err = h.s.catalog.isLead(h.Context(), h.id, h.epoch)
+		err = h.s.isLead(h.Context(), h.id, h.epoch)
 	}
 	return r, err
 }
@@ -122,8 +120,14 @@ func (h *hearings) of(tree catalog.Tree) (one hearing, is bool) {
 	return one, is
 }
 
-// asOf is of when the facts of a tree are: of its last scan, or, where changes are heard of, of a moment ago.
-func (s *catalogServer) asOf(state *catalog.State) time.Time {
+// Follows reports whether changes in a tree are heard of.
+func (s *Server) Follows(tree catalog.Tree) bool {
+	_, is := s.hearings.of(tree)
+	return is
+}
+
+// AsOf is of when the facts of a tree are: of its last scan, or, where changes are heard of, of a moment ago.
+func (s *Server) AsOf(state *catalog.State) time.Time {
 	one, is := s.hearings.of(state.Tree)
 	if !is {
 		return state.Scanned
@@ -139,7 +143,7 @@ func (s *catalogServer) asOf(state *catalog.State) time.Time {
 }
 
 // followingOf is how changes of a tree are heard of; nil when they are not.
-func (s *catalogServer) followingOf(tree catalog.Tree) *pb.Following {
+func (s *Server) followingOf(tree catalog.Tree) *pb.Following {
 	one, is := s.hearings.of(tree)
 	if !is {
 		return nil
@@ -152,8 +156,8 @@ func (s *catalogServer) followingOf(tree catalog.Tree) *pb.Following {
 	return out
 }
 
-// keepFollowed keeps one task that follows changes for each reachable tree of a tier with a feed. It cancels the others.
-func (s *catalogServer) keepFollowed(ctx context.Context) error {
+// KeepFollowed keeps one task that follows changes for each reachable tree of a tier with a feed. It cancels the others.
+func (s *Server) KeepFollowed(ctx context.Context) error {
 	if s.o.Catalog == nil {
 		return nil
 	}
@@ -179,28 +183,27 @@ func (s *catalogServer) keepFollowed(ctx context.Context) error {
 }
 
 // unfollow cancels what hears of changes in another way than the configuration has it by now.
-func (s *catalogServer) unfollow(ctx context.Context) (err error) {
+func (s *Server) unfollow(ctx context.Context) (err error) {
 	var over []*pb.Task
 	err = s.ledger.View(func(tx *state.Tx) error {
-		for t, err := range state.FindTasks(tx, ownTasks()) {
+		for t, err := range state.FindTasks(tx, s.c.OwnTasks()) {
 			if err != nil {
 				return err
 			}
-			if t.GetSpec().GetKind() == follows && !s.follows(t.GetSpec()) {
+			if t.GetSpec().GetKind() == follows && !s.asked(t.GetSpec()) {
 				over = append(over, t)
 			}
 		}
 		return nil
 	})
 	for _, t := range over {
-		_, cerr := s.c.steered(authz.With(ctx, self()), t, task.Cancelled)
-		err = errors.Join(err, cerr)
+		err = errors.Join(err, s.c.Cancel(ctx, t))
 	}
 	return err
 }
 
-// follows says whether the configuration still asks for a task that follows changes.
-func (s *catalogServer) follows(spec *pb.TaskSpec) bool {
+// asked says whether the configuration still asks for a task that follows changes.
+func (s *Server) asked(spec *pb.TaskSpec) bool {
 	l, err := location.Parse(spec.GetSource())
 	if err != nil {
 		return false

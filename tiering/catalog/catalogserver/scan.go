@@ -1,4 +1,4 @@
-package coordinator
+package catalogserver
 
 import (
 	"context"
@@ -19,35 +19,22 @@ import (
 	"datamove.dev/tiering/catalog/query"
 )
 
-// catalogServer keeps the catalog of the tiers up to date, and answers about it.
-type catalogServer struct {
-	pb.UnimplementedCatalogServiceServer
-	*core
-	c        *Service
-	hearings hearings
-
-	scanAsked   map[catalog.Tree]time.Time // of tend alone: when a scan was asked for last
-	partAsked   map[catalog.Tree]time.Time // and a part of one
-	followAsked map[catalog.Tree]time.Time // of tend alone: when a task that follows changes was asked for last
-}
-
 var errNoCatalog = fmt.Errorf("%w: this service keeps no catalog", mover.ErrUnsupported)
 
-// askedBy is the label of a scan that a caller asked for. The task belongs to the service, because it reads the files of all owners.
-const askedBy = "asked-by"
+// task.AskedBy is the label of a scan that a caller asked for. The task belongs to the service, because it reads the files of all owners.
 
 // ScanTier implements pb.CatalogServiceServer.
-func (s *catalogServer) ScanTier(ctx context.Context, r *pb.ScanTierRequest) (*pb.ScanTierResponse, error) {
+func (s *Server) ScanTier(ctx context.Context, r *pb.ScanTierRequest) (*pb.ScanTierResponse, error) {
 	t, known := s.conf().Tiers[r.GetTier()]
 	switch {
 	case s.o.Catalog == nil:
 		return nil, errNoCatalog
 	case !known:
-		return nil, s.c.tiers.noTier("scan", r.GetTier())
+		return nil, s.c.NoTier("scan", r.GetTier())
 	}
 	nodes := []string{r.GetNode()}
 	if t.NodeLocal && r.GetNode() == "" {
-		if nodes = s.c.tiers.reaching(r.GetTier()); len(nodes) == 0 {
+		if nodes = s.c.Reaching(r.GetTier()); len(nodes) == 0 {
 			return nil, &mover.Error{Op: "scan", Place: "tier " + r.GetTier(), Err: mover.Because(mover.ErrUnreachable, "no agent that has it is there; name a node to have it scanned when its agent comes")}
 		}
 	}
@@ -63,37 +50,37 @@ func (s *catalogServer) ScanTier(ctx context.Context, r *pb.ScanTierRequest) (*p
 }
 
 // treeTask has a tree scanned, or followed, by a task that there is already or by a new one.
-func (s *catalogServer) treeTask(ctx context.Context, kind pb.TaskKind, tier, node, by string) (*pb.Task, error) {
+func (s *Server) treeTask(ctx context.Context, kind pb.TaskKind, tier, node, by string) (*pb.Task, error) {
 	spec := &pb.TaskSpec{Kind: kind, Source: tier + ":", Node: node}
 	if by != "" {
-		spec.Labels = map[string]string{askedBy: by}
+		spec.Labels = map[string]string{task.AskedBy: by}
 	}
 	return s.treeTaskFor(ctx, spec)
 }
 
-func (s *catalogServer) treeTaskFor(ctx context.Context, spec *pb.TaskSpec) (*pb.Task, error) {
+func (s *Server) treeTaskFor(ctx context.Context, spec *pb.TaskSpec) (*pb.Task, error) {
 	spec.Class = task.ClassOf(spec)
 	var t *pb.Task
 	fresh := false
 	err := s.ledger.Update(ctx, state.Durable, func(tx *state.Tx) (err error) {
-		if t, err = treeTaskOf(tx, spec); err != nil || t != nil {
+		if t, err = s.treeTaskOf(tx, spec); err != nil || t != nil {
 			return err
 		}
-		t, fresh = s.c.newTask(self(), spec), true
+		t, fresh = s.c.NewTask(spec), true
 		return state.Tasks.Put(tx, t)
 	})
 	if err != nil {
 		return nil, err
 	}
 	if fresh {
-		s.c.submitted(ctx, t)
+		s.c.Submitted(ctx, t)
 	}
 	return t, nil
 }
 
 // treeTaskOf is the task of a kind for a tree that has not ended; nil when there is none.
-func treeTaskOf(tx *state.Tx, spec *pb.TaskSpec) (*pb.Task, error) {
-	for t, err := range state.FindTasks(tx, ownTasks()) {
+func (s *Server) treeTaskOf(tx *state.Tx, spec *pb.TaskSpec) (*pb.Task, error) {
+	for t, err := range state.FindTasks(tx, s.c.OwnTasks()) {
 		if err != nil {
 			return nil, err
 		}
@@ -105,13 +92,8 @@ func treeTaskOf(tx *state.Tx, spec *pb.TaskSpec) (*pb.Task, error) {
 	return nil, nil
 }
 
-// ownTasks are those of the service itself that have not ended.
-func ownTasks() state.TaskFilter {
-	return state.TaskFilter{States: []pb.TaskState{task.Queued, task.Running, task.Paused}, Owner: state.User(accountOf(self()))}
-}
-
 // treeOf is what a task scans.
-func (s *catalogServer) treeOf(spec *pb.TaskSpec) (catalog.Tree, error) {
+func (s *Server) treeOf(spec *pb.TaskSpec) (catalog.Tree, error) {
 	l, err := location.Parse(spec.GetSource())
 	if err != nil {
 		return catalog.Tree{}, err
@@ -119,7 +101,7 @@ func (s *catalogServer) treeOf(spec *pb.TaskSpec) (catalog.Tree, error) {
 	tree := catalog.Tree{Tier: l.Tier}
 	t, known := s.conf().Tiers[l.Tier]
 	if !known {
-		return tree, s.c.tiers.noTier("scan", l.Tier)
+		return tree, s.c.NoTier("scan", l.Tier)
 	}
 	if t.NodeLocal {
 		tree.Node = spec.GetNode()
@@ -128,7 +110,7 @@ func (s *catalogServer) treeOf(spec *pb.TaskSpec) (catalog.Tree, error) {
 }
 
 // PutWalk implements agentv1.LinkServiceServer.
-func (s *catalogServer) PutWalk(stream grpc.ClientStreamingServer[agentv1.PutWalkRequest, agentv1.PutWalkResponse]) error {
+func (s *Server) PutWalk(stream grpc.ClientStreamingServer[agentv1.PutWalkRequest, agentv1.PutWalkResponse]) error {
 	if s.o.Catalog == nil {
 		return errNoCatalog
 	}
@@ -141,7 +123,7 @@ func (s *catalogServer) PutWalk(stream grpc.ClientStreamingServer[agentv1.PutWal
 		return err
 	}
 	defer done()
-	in := &walking{s: s.c, stream: stream, task: first.GetTask(), epoch: first.GetEpoch(), rest: first.GetData()}
+	in := &walking{s: s, stream: stream, task: first.GetTask(), epoch: first.GetEpoch(), rest: first.GetData()}
 	found, err := s.o.Catalog.Scan(stream.Context(), tree, catalog.Receive(in), catalog.ScanOptions{Now: s.now(), Part: int(part.GetEntries()), From: string(part.GetAfter())})
 	if err != nil {
 		return err
@@ -150,32 +132,25 @@ func (s *catalogServer) PutWalk(stream grpc.ClientStreamingServer[agentv1.PutWal
 }
 
 // walks says what a lead scans, or follows. done has to be called at the end: a lead has one such conversation at a time.
-func (s *catalogServer) walks(ctx context.Context, kind pb.TaskKind, id string, epoch uint64) (tree catalog.Tree, part *pb.ScanPart, done func(), err error) {
-	s.c.scheduler.mu.Lock()
-	defer s.c.scheduler.mu.Unlock()
-	l, err := s.c.agents.held(ctx, id, epoch)
-	switch {
-	case err != nil:
+func (s *Server) walks(ctx context.Context, kind pb.TaskKind, id string, epoch uint64) (tree catalog.Tree, part *pb.ScanPart, done func(), err error) {
+	t, done, err := s.c.Sends(ctx, id, epoch)
+	if err != nil {
 		return tree, nil, nil, err
-	case l.task.GetSpec().GetKind() != kind:
+	}
+	if t.GetSpec().GetKind() != kind {
+		done()
 		return tree, nil, nil, mover.Usagef("task %s is none of the kind %v", id, kind)
-	case l.sending:
-		return tree, nil, nil, fmt.Errorf("%w: task %s is sending a walk already", mover.ErrTransient, id)
 	}
-	if tree, err = s.treeOf(l.task.GetSpec()); err != nil {
+	if tree, err = s.treeOf(t.GetSpec()); err != nil {
+		done()
 		return tree, nil, nil, err
 	}
-	l.sending = true
-	return tree, l.task.GetSpec().GetScanPart(), func() {
-		s.c.scheduler.mu.Lock()
-		defer s.c.scheduler.mu.Unlock()
-		l.sending = false
-	}, nil
+	return tree, t.GetSpec().GetScanPart(), done, nil
 }
 
 // walking reads what a lead sends, as long as it is one.
 type walking struct {
-	s      *Service
+	s      *Server
 	stream grpc.ClientStreamingServer[agentv1.PutWalkRequest, agentv1.PutWalkResponse]
 	task   string
 	epoch  uint64
@@ -198,18 +173,16 @@ func (w *walking) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (w *walking) lead() error { return w.s.catalog.isLead(w.stream.Context(), w.task, w.epoch) }
+func (w *walking) lead() error { return w.s.isLead(w.stream.Context(), w.task, w.epoch) }
 
 // isLead says why an agent is not the lead of a task any more.
-func (s *catalogServer) isLead(ctx context.Context, id string, epoch uint64) error {
-	s.c.scheduler.mu.Lock()
-	defer s.c.scheduler.mu.Unlock()
-	_, err := s.c.agents.held(ctx, id, epoch)
+func (s *Server) isLead(ctx context.Context, id string, epoch uint64) error {
+	_, err := s.c.Assigned(ctx, id, epoch)
 	return err
 }
 
 // scanned says why a scan that its lead calls done is not: the catalog alone knows what came.
-func (s *catalogServer) scanned(t *pb.Task) error {
+func (s *Server) scanned(t *pb.Task) error {
 	tree, err := s.treeOf(t.GetSpec())
 	if err != nil {
 		return err
@@ -229,16 +202,16 @@ func (s *catalogServer) scanned(t *pb.Task) error {
 }
 
 // ListScans implements pb.CatalogServiceServer.
-func (s *catalogServer) ListScans(ctx context.Context, r *pb.ListScansRequest) (*pb.ListScansResponse, error) {
+func (s *Server) ListScans(ctx context.Context, r *pb.ListScansRequest) (*pb.ListScansResponse, error) {
 	if s.o.Catalog == nil {
 		return nil, errNoCatalog
 	}
 	if _, known := s.conf().Tiers[r.GetTier()]; r.GetTier() != "" && !known {
-		return nil, s.c.tiers.noTier("list", r.GetTier())
+		return nil, s.c.NoTier("list", r.GetTier())
 	}
 	out := &pb.ListScansResponse{}
 	if r.GetLocation() != "" {
-		tree, _, err := s.c.catalog.catalogued(authz.From(ctx), &pb.Question{Location: r.GetLocation(), Node: r.GetNode()})
+		tree, _, err := s.catalogued(authz.From(ctx), &pb.Question{Location: r.GetLocation(), Node: r.GetNode()})
 		if err != nil {
 			return nil, err
 		}
@@ -258,7 +231,7 @@ func (s *catalogServer) ListScans(ctx context.Context, r *pb.ListScansRequest) (
 		}
 		line := query.ScanOf(&states[i])
 		line.Following = s.followingOf(states[i].Tree)
-		if s.c.catalog.seesAll(authz.From(ctx)) {
+		if s.seesAll(authz.From(ctx)) {
 			for _, name := range states[i].Unread {
 				line.UnreadNames = append(line.UnreadNames, []byte(name))
 			}
@@ -268,8 +241,8 @@ func (s *catalogServer) ListScans(ctx context.Context, r *pb.ListScansRequest) (
 	return out, nil
 }
 
-// forgetTrees forgets what is catalogued of tiers that are in the configuration no more.
-func (s *catalogServer) forgetTrees(ctx context.Context) error {
+// ForgetTrees forgets what is catalogued of tiers that are in the configuration no more.
+func (s *Server) ForgetTrees(ctx context.Context) error {
 	if s.o.Catalog == nil {
 		return nil
 	}
@@ -283,7 +256,7 @@ func (s *catalogServer) forgetTrees(ctx context.Context) error {
 }
 
 // nowhere says whether a node is none that this service knows.
-func (s *catalogServer) nowhere(node string) bool {
+func (s *Server) nowhere(node string) bool {
 	if node == "" {
 		return false
 	}
@@ -295,11 +268,11 @@ func (s *catalogServer) nowhere(node string) bool {
 }
 
 // reached are the trees of a tier: of a node-local one those of the agents that are there, else the one tree.
-func (s *catalogServer) reached(tier string) (trees []catalog.Tree) {
+func (s *Server) reached(tier string) (trees []catalog.Tree) {
 	if !s.conf().Tiers[tier].NodeLocal {
 		return []catalog.Tree{{Tier: tier}}
 	}
-	for _, node := range s.c.tiers.reaching(tier) {
+	for _, node := range s.c.Reaching(tier) {
 		trees = append(trees, catalog.Tree{Tier: tier, Node: node})
 	}
 	return trees
@@ -308,8 +281,8 @@ func (s *catalogServer) reached(tier string) (trees []catalog.Tree) {
 // scanRest is how long it is at least between two scans that are asked for by the configuration: one may fail.
 const scanRest = 10 * time.Minute
 
-// keepScanned has tiers scanned of which the catalog is older than the configuration lets it be.
-func (s *catalogServer) keepScanned(ctx context.Context) error {
+// KeepScanned has tiers scanned of which the catalog is older than the configuration lets it be.
+func (s *Server) KeepScanned(ctx context.Context) error {
 	if s.o.Catalog == nil {
 		return nil
 	}
@@ -344,8 +317,8 @@ const (
 	partLeast = 10_000
 )
 
-// keepVerified has trees scanned part after part, so that all of each is looked at once in the time that the configuration says.
-func (s *catalogServer) keepVerified(ctx context.Context) error {
+// KeepVerified has trees scanned part after part, so that all of each is looked at once in the time that the configuration says.
+func (s *Server) KeepVerified(ctx context.Context) error {
 	if s.o.Catalog == nil {
 		return nil
 	}
