@@ -47,9 +47,9 @@ api-release:
 safety:
 	go test -count=1 -run '^TestSafety$$' ./test/arch -update
 
-# The pages and tables of docs/reference that are made of the code: configuration, policies, API and metrics.
+# The pages and tables of docs/reference that are made of the code: commands, exit codes, configuration, policies, API and metrics.
 docs:
-	go test -count=1 -run '^(TestReference|TestReadmeHasEveryMetric)$$' ./api ./mover/config ./test/monitoring ./tiering/policy -update
+	go test -count=1 -run '^(TestReference|TestReadmeHasEveryMetric)$$' ./api ./cmd/datamove/cli ./mover/config ./test/monitoring ./tiering/policy -update
 
 # The tour is of datamove alone: no other command is built for it.
 demo: build-datamove bin/s3dev

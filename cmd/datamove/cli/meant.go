@@ -275,7 +275,7 @@ func nearest(word string, names []string) string {
 // helpCommand shows the help of a command, and says of a word that is none what may be meant.
 func (a *app) helpCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "help [COMMAND]", Short: "Print what a command does", GroupID: groupRest,
+		Use: "help [COMMAND]", Short: "Print what a command does", Example: "  datamove help task list",
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			var names []string
 			if about, _, err := cmd.Root().Find(args); err == nil {
