@@ -49,7 +49,7 @@ safety:
 
 # The pages and tables of docs/reference that are made of the code: commands, exit codes, configuration, policies, API and metrics.
 docs:
-	go test -count=1 -run '^(TestReference|TestReadmeHasEveryMetric)$$' ./api ./cmd/datamove/cli ./mover/config ./test/monitoring ./tiering/policy -update
+	go test -count=1 -run '^(TestReference|TestReadmeHasEveryMetric)$$' ./api ./cmd/datamove-bench/harness ./cmd/datamove-csi/driver ./cmd/datamove/cli ./cmd/datamoved/daemon ./mover/config ./test/monitoring ./tiering/policy -update
 
 # The tour is of datamove alone: no other command is built for it.
 demo: build-datamove bin/s3dev

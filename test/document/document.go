@@ -21,7 +21,8 @@ import (
 
 // generated are documents that programs write, and records of what was said at the time.
 var generated = []string{"CHANGELOG.md", "bench/RESULTS.md", "bench/SLURM.md",
-	"docs/reference/api.md", "docs/reference/cli.md", "docs/reference/configuration.md", "docs/reference/policy.md"}
+	"docs/reference/api.md", "docs/reference/cli.md", "docs/reference/configuration.md", "docs/reference/datamove-bench.md", "docs/reference/datamove-csi.md", "docs/reference/datamoved.md",
+	"docs/reference/policy.md"}
 
 // Files are the documents below a root, by their paths from there.
 func Files(root string) ([]string, error) {

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"datamove.dev/cmd/datamove/manual"
 	"datamove.dev/test/document"
@@ -36,13 +35,13 @@ func TestReference(t *testing.T) {
 	root.InitDefaultVersionFlag()
 	var b strings.Builder
 	b.WriteString(referenceIntroduction)
-	description(&b, root)
+	document.Describe(&b, root)
 	b.WriteString(strings.TrimPrefix(contents(root), "\n"))
-	b.WriteString("\n## Options of all commands\n\n" + flagTable(root.PersistentFlags()))
+	b.WriteString("\n## Options of all commands\n\n" + document.Options(root.PersistentFlags()))
 	b.WriteString("\n## Environment\n\n" + entryTable("variable", "is", manual.Environment) + "\n## Files\n\n" + entryTable("file", "has", manual.Files))
 	must.Do(t, manual.Each(root, func(cmd *cobra.Command) error {
 		if cmd.HasParent() {
-			chapter(&b, cmd)
+			document.Chapter(&b, cmd)
 		}
 		return nil
 	}))
@@ -64,47 +63,6 @@ func contents(root *cobra.Command) string {
 		}
 	}
 	return b.String()
-}
-
-// chapter writes what a command does, takes, and looks like.
-func chapter(b *strings.Builder, cmd *cobra.Command) {
-	fmt.Fprintf(b, "\n## %s\n\n```text\n%s\n```\n\n", cmd.CommandPath(), strings.Join(manual.Synopses(cmd), "\n"))
-	description(b, cmd)
-	if table := flagTable(cmd.LocalNonPersistentFlags()); table != "" {
-		b.WriteString(table + "\n")
-	}
-	if cmd.Example != "" {
-		fmt.Fprintf(b, "```sh\n%s\n```\n", strings.ReplaceAll(strings.TrimPrefix(strings.Trim(cmd.Example, "\n"), "  "), "\n  ", "\n"))
-	}
-}
-
-// description writes the paragraphs of what a command does; what is indented stays as it is.
-func description(b *strings.Builder, cmd *cobra.Command) {
-	for part := range strings.SplitSeq(strings.TrimSpace(cmp.Or(cmd.Long, cmd.Short+".")), "\n\n") {
-		if strings.HasPrefix(part, " ") {
-			fmt.Fprintf(b, "```text\n%s\n```\n\n", part)
-		} else {
-			b.WriteString(document.Cell(part) + "\n\n")
-		}
-	}
-}
-
-// flagTable lists the flags of a set; "" has none.
-func flagTable(set *pflag.FlagSet) string {
-	var b strings.Builder
-	for _, f := range manual.Flags(set) {
-		name := "`--" + strings.TrimSpace(f.Long+" "+f.Value) + "`"
-		if f.Short != "" {
-			name = "`-" + f.Short + "`, " + name
-		}
-		if f.Long != "help" {
-			b.WriteString(document.Row(name, document.Cell(f.Means)))
-		}
-	}
-	if b.Len() == 0 {
-		return ""
-	}
-	return document.Head("option", "meaning") + b.String()
 }
 
 func entryTable(word, means string, entries []manual.Entry) string {
