@@ -23,7 +23,7 @@ export PATH := $(CURDIR)/bin/tools:$(PATH)
 COMMANDS := $(notdir $(wildcard cmd/*))
 ARCHS    := amd64 arm64
 
-.PHONY: build api api-release safety demo check test system soak loaded lint fuzz sim stress bench bench-small bench-csi bench-slurm e2e-s3 e2e-ceph e2e-vm e2e-k8s e2e-slurm e2e-aws lustre-test fabric fabric-load dist image clean setup
+.PHONY: build api api-release safety docs demo check test system soak loaded lint fuzz sim stress bench bench-small bench-csi bench-slurm e2e-s3 e2e-ceph e2e-vm e2e-k8s e2e-slurm e2e-aws lustre-test fabric fabric-load dist image clean setup
 build: $(addprefix build-,$(COMMANDS))
 
 # One command to bin/. The go tool knows best what is up to date.
@@ -46,6 +46,10 @@ api-release:
 # The tables of docs/safety.md, from the markers above the tests.
 safety:
 	go test -count=1 -run '^TestSafety$$' ./test/arch -update
+
+# The pages and tables of docs/reference that are made of the code: commands, exit codes, configuration, policies, API and metrics.
+docs:
+	go test -count=1 -run '^(TestReference|TestReadmeHasEveryMetric)$$' ./api ./cmd/datamove-bench/harness ./cmd/datamove-csi/driver ./cmd/datamove/cli ./cmd/datamoved/daemon ./mover/config ./test/monitoring ./tiering/policy -update
 
 # The tour is of datamove alone: no other command is built for it.
 demo: build-datamove bin/s3dev

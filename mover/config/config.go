@@ -40,100 +40,100 @@ import (
 // Config is what the file and the environment say. The zero value has no tiers
 // and no service: work is done in this process, on paths and the AWS environment.
 type Config struct {
-	File    string          `koanf:"-"` // where it was read; "" when there is no file
-	Tiers   map[string]Tier `koanf:"tiers"`
-	Service string          `koanf:"service"` // address of a service, unix:///path or tcp://host:port; "" is this process
-	GPFS    map[string]GPFS `koanf:"gpfs"`    // by the name of the file system, as it is mounted here
+	File    string          `koanf:"-"`       // where it was read; "" when there is no file
+	Tiers   map[string]Tier `koanf:"tiers"`   // named roots of the cluster; none is paths and buckets alone
+	Service string          `koanf:"service"` // address of the service that does the work of the command; "" is this process
+	GPFS    map[string]GPFS `koanf:"gpfs"`    // file systems of Storage Scale, by the name of their device; none is asked with the mm commands
 
 	// What follows is for the service itself.
 
-	Listen   []string           `koanf:"listen"`  // where it answers, as Service; none is DefaultListen
-	Metrics  string             `koanf:"metrics"` // loopback host:port of metrics and the web page without TLS; "" is none
-	Scrape   string             `koanf:"scrape"`  // host:port of metrics and health, for others than this machine, without TLS; "" is none
-	Data     string             `koanf:"data"`    // directory of its state; "" is DefaultData
-	Node     string             `koanf:"node"`    // name of this node; "" is the host's
-	Projects map[string]Project `koanf:"projects"`
-	Roles    map[string]Role    `koanf:"roles"`
-	Limits   []Limit            `koanf:"limits"`
+	Listen   []string           `koanf:"listen"`   // addresses where the service answers; none is DefaultListen
+	Metrics  string             `koanf:"metrics"`  // metrics and the web page, for this machine, without TLS; "" is none
+	Scrape   string             `koanf:"scrape"`   // metrics and health, for the network, without TLS; "" is none
+	Data     string             `koanf:"data"`     // directory of the state of the service; "" is DefaultData
+	Node     string             `koanf:"node"`     // name of this node; "" is the name of the host
+	Projects map[string]Project `koanf:"projects"` // groups of users and their roots; none leaves paths to the kernel, and buckets to the account of the service
+	Roles    map[string]Role    `koanf:"roles"`    // permissions beside those of all users; none is root and the account of the service, on its own socket
+	Limits   []Limit            `koanf:"limits"`   // of bandwidth and calls, of all agents together; none is unlimited
 	Quotas   Quotas             `koanf:"quotas"`
-	Users    map[string]User    `koanf:"users"`
-	Accounts string             `koanf:"accounts"` // directory with the passwd and group of this node; "" asks its name service
+	Users    map[string]User    `koanf:"users"`    // users that call from other machines; none is no such user
+	Accounts string             `koanf:"accounts"` // directory with the passwd and group of this node; "" is its name service (getent)
 	Audit    Audit              `koanf:"audit"`
 	Leases   Leases             `koanf:"leases"`
 	Agent    Agent              `koanf:"agent"`
 	Peers    Peers              `koanf:"peers"`
 	Trace    Trace              `koanf:"trace"`
-	HSM      []HSM              `koanf:"hsm"`
+	HSM      []HSM              `koanf:"hsm"` // archives of a Lustre that this node serves; none is no archive
 	Join     Join               `koanf:"join"`
 	Slurm    Slurm              `koanf:"slurm"`
 	Mail     Mail               `koanf:"mail"`
 	Burst    Burst              `koanf:"burst"`
-	Policies string             `koanf:"policies"` // directory with the policies of the tiers, in files that end in .yaml; "" has none
+	Policies string             `koanf:"policies"` // directory with the policies of the tiers, in files that end in .yaml; "" is none
 
 	settings []Setting
 }
 
 // Burst says what training in AWS may cost, and when it may be.
 type Burst struct {
-	Accounts  map[string]BurstAccount `koanf:"accounts"`  // accounts that pay, by team
-	Prices    string                  `koanf:"prices"`    // directory with a price book for each region, REGION.yaml; "" has those that come with the program
-	Admission string                  `koanf:"admission"` // file with the rules by which a job may burst; "" has the usual ones
+	Accounts  map[string]BurstAccount `koanf:"accounts"`  // accounts that pay, by team; none is no bursts
+	Prices    string                  `koanf:"prices"`    // directory with a price book for each region, REGION.yaml; "" is the books of the program
+	Admission string                  `koanf:"admission"` // file with the rules by which a job may burst; "" is the rules of the program
 }
 
 // BurstAccount is the money of a team.
 type BurstAccount struct {
-	Cap    string `koanf:"cap"`    // dollars: $20,000
-	Period string `koanf:"period"` // month, or total; "" is month
-	Ask    string `koanf:"ask"`    // contact for a higher cap
+	Cap    string `koanf:"cap"`    // most that the bursts of the team may cost in a period
+	Period string `koanf:"period"` // a calendar month, or all time; "" is month
+	Ask    string `koanf:"ask"`    // contact for a higher cap; "" is none
 }
 
 // Mail says how people are told by mail what concerns them. Without a server no mail is sent.
 type Mail struct {
-	Server string `koanf:"server"` // HOST:PORT of one that takes mail of this host
-	From   string `koanf:"from"`   // an address
-	Domain string `koanf:"domain"` // of people without one in their name; "" is that of From
+	Server string `koanf:"server"` // a server that takes mail of this host
+	From   string `koanf:"from"`   // the sender
+	Domain string `koanf:"domain"` // of users without a domain in their name; "" is that of from
 }
 
 // Tier is one named root of the cluster.
 type Tier struct {
-	Level     string        `koanf:"level"`      // hot, warm or cold
-	Path      string        `koanf:"path"`       // absolute; "" when it is a bucket
-	Kind      string        `koanf:"kind"`       // of the file system at Path, of mover.FileSystemKinds; "" is any
-	Ephemeral bool          `koanf:"ephemeral"`  // purge may remove what is here
-	NodeLocal bool          `koanf:"node_local"` // each node has its own at that path
-	Scan      time.Duration `koanf:"scan"`       // how old the catalog of it may become before it is scanned again; 0 scans on request only
-	Verify    time.Duration `koanf:"verify"`     // in which all of the catalog is compared once with what is there, a part each hour: feeds do not tell all; 0 is never
-	Feed      string        `koanf:"feed"`       // what tells of changes, so that the catalog is fresh: inotify or changelog of a path, events of a bucket; "" is nothing
-	Queue     string        `koanf:"queue"`      // the URL of the queue (SQS) to which a bucket of AWS sends its events
-	Reader    string        `koanf:"reader"`     // of the change log of a Lustre, as it was registered: cl1
-	Cache     *Cache        `koanf:"cache"`      // nil evicts nothing
-	KeepFree  Percent       `koanf:"keep_free"`  // of the file system at Path, that nothing is written into; 0 is none
-	S3        *S3           `koanf:"s3"`         // nil when it is a path
+	Level     string        `koanf:"level"`      // hot is NVMe of nodes, warm a parallel file system, cold objects
+	Path      string        `koanf:"path"`       // root of a tier that is a directory; "" is a bucket (s3)
+	Kind      string        `koanf:"kind"`       // the file system that has to be at path, so that one that is not mounted is noticed; "" is any
+	Ephemeral bool          `koanf:"ephemeral"`  // scratch: purge may remove what is there
+	NodeLocal bool          `koanf:"node_local"` // each node has its own directory at that path
+	Scan      time.Duration `koanf:"scan"`       // how old its catalog may become before the tier is scanned again; 0 is a scan on request only
+	Verify    time.Duration `koanf:"verify"`     // time in which the whole catalog is compared once with the tier, a part each hour: feeds do not tell all; 0 is never
+	Feed      string        `koanf:"feed"`       // source of changes, which keeps the catalog fresh: inotify (disks of one node) or changelog (Lustre) of a path, events of a bucket; "" is none
+	Queue     string        `koanf:"queue"`      // URL of the queue (SQS) to which a bucket of AWS sends its events, with feed: events; "" is a bucket that sends them itself (MinIO)
+	Reader    string        `koanf:"reader"`     // reader of the change log of a Lustre, as it was registered with each MDT: cl1; with feed: changelog; "" is none
+	Cache     *Cache        `koanf:"cache"`      // when replicas leave the tier; nil is never
+	KeepFree  Percent       `koanf:"keep_free"`  // part of the file system at path that datamove leaves free; 0 is none
+	S3        *S3           `koanf:"s3"`         // root of a tier that is a bucket; nil is a directory (path)
 
-	Checkpoints *Checkpoints `koanf:"checkpoints"` // nil looks for none
+	Checkpoints *Checkpoints `koanf:"checkpoints"` // where training jobs save; nil is no checkpoints
 }
 
 // Checkpoints says where in a tier training jobs save.
 type Checkpoints struct {
-	Folders []string      `koanf:"folders"` // patterns of path.Match: directories below the root, each with the checkpoints of one run
-	Quiet   time.Duration `koanf:"quiet"`   // nothing in a checkpoint may change for so long before it is complete; 0 is DefaultQuiet
+	Folders []string      `koanf:"folders"` // patterns of directories below the root, each with the checkpoints of one run: runs/*/checkpoints
+	Quiet   time.Duration `koanf:"quiet"`   // time without a change after which a checkpoint is complete; 0 is DefaultQuiet
 }
 
 // S3 is a tier in a bucket.
 type S3 struct {
-	Endpoint    string `koanf:"endpoint"` // URL; "" is AWS
-	Bucket      string `koanf:"bucket"`
-	Prefix      string `koanf:"prefix"`
-	Region      string `koanf:"region"`
-	Credentials string `koanf:"credentials"` // "env", "profile:NAME", "file:/path" or "anonymous"; "" is the chain of the AWS SDK
-	CA          string `koanf:"ca"`          // file with the certificates that sign the endpoint's
-	PathStyle   *bool  `koanf:"path_style"`  // nil finds out
-	Client      string `koanf:"client"`      // auto, minio or aws
-	Encryption  string `koanf:"encryption"`  // how the store has to encrypt what is written: aws:kms, aws:kms:dsse or AES256; "" is as the bucket does
-	KMSKey      string `koanf:"kms_key"`     // ARN, id or alias/NAME of the key for it; "" is the store's usual one
+	Endpoint    string `koanf:"endpoint"`    // URL of the store; "" is AWS
+	Bucket      string `koanf:"bucket"`      // the bucket
+	Prefix      string `koanf:"prefix"`      // of the keys of the tier; "" is the whole bucket
+	Region      string `koanf:"region"`      // region of the bucket; "" is found out
+	Credentials string `koanf:"credentials"` // where the keys are: a file has mode 0600 and lines AWS_ACCESS_KEY_ID=… and AWS_SECRET_ACCESS_KEY=…; "" is the chain of the AWS SDK
+	CA          string `koanf:"ca"`          // file with the certificates of the authority of the endpoint; "" is the authorities of the system
+	PathStyle   *bool  `koanf:"path_style"`  // whether the bucket stands in the path of URLs, and not in the name of the host; nil is found out
+	Client      string `koanf:"client"`      // the library that talks to the store; "" is auto
+	Encryption  string `koanf:"encryption"`  // how the store has to encrypt what is written; a store that does not confirm it is sent nothing; "" is as the bucket does
+	KMSKey      string `koanf:"kms_key"`     // the key for it; "" is the usual key of the store
 
-	Trusted       bool   `koanf:"trusted"`        // what it says of setuid bits, attributes of security.* and trusted.*, and devices is believed
-	RequireRegion string `koanf:"require_region"` // the region that the bucket has to be in; "" is any
+	Trusted       bool   `koanf:"trusted"`        // setuid bits, attributes of security.* and trusted.*, and devices come from the bucket without being asked for by name
+	RequireRegion string `koanf:"require_region"` // the region in which the bucket has to be, or nothing is read and written; "" is any
 }
 
 // Setting is one value and where it comes from.

@@ -11,11 +11,11 @@ import (
 // GPFS is how a file system of Storage Scale is asked about its filesets, quotas and pools:
 // by the REST API of its GUI, or else by the mm commands of this node.
 type GPFS struct {
-	URL         string `koanf:"url"`         // of the GUI; "" is the mm commands
-	Credentials string `koanf:"credentials"` // a file with SCALE_USER and SCALE_PASSWORD
-	CA          string `koanf:"ca"`          // the authority of the GUI's certificate; "" trusts the system's authorities
-	As          string `koanf:"as"`          // what its own cluster calls the file system; "" is as it is mounted here
-	Commands    string `koanf:"commands"`    // directory of the mm commands, or of wrappers; "" is /usr/lpp/mmfs/bin
+	URL         string `koanf:"url"`         // of the GUI, with the REST API; "" is the mm commands
+	Credentials string `koanf:"credentials"` // file of mode 0600 with SCALE_USER=… and SCALE_PASSWORD=…; "" is none, without url
+	CA          string `koanf:"ca"`          // file with the authority of the certificate of the GUI; "" is the authorities of the system
+	As          string `koanf:"as"`          // name of the file system in its own cluster; "" is the name of the device here
+	Commands    string `koanf:"commands"`    // directory of the mm commands, or of wrappers of them; "" is /usr/lpp/mmfs/bin
 }
 
 var gpfsRule = rule{

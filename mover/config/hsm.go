@@ -10,10 +10,10 @@ const DefaultHSMJobs = 4
 
 // HSM is an archive of a Lustre that this node serves as a copytool.
 type HSM struct {
-	Mount   string `koanf:"mount"`   // where the file system is mounted; it stands once
-	Archive uint32 `koanf:"archive"` // its number, as in lfs hsm_archive --archive
-	To      string `koanf:"to"`      // TIER or TIER:path, below which the copies are
-	Jobs    int    `koanf:"jobs"`    // actions in work; 0 is DefaultHSMJobs
+	Mount   string `koanf:"mount"`   // where the file system is mounted; a mount has one archive
+	Archive uint32 `koanf:"archive"` // number of the archive, as in lfs hsm_archive --archive
+	To      string `koanf:"to"`      // where the copies are, of this file system alone
+	Jobs    int    `koanf:"jobs"`    // actions at one time; 0 is DefaultHSMJobs
 }
 
 // maxArchive bounds the number of an archive, which has 32 bits. Old servers know 1 to 32.

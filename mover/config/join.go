@@ -10,17 +10,17 @@ import (
 
 // Join names the authorities that confirm the node of an agent, beside tokens of the service itself.
 type Join struct {
-	Kubernetes *Kubernetes `koanf:"kubernetes"` // nil: none
+	Kubernetes *Kubernetes `koanf:"kubernetes"` // the cluster with the pods of agents; nil is none
 }
 
 // Kubernetes is a cluster with nodes that may join.
 type Kubernetes struct {
-	ServiceAccount string `koanf:"service_account"` // NAMESPACE/NAME of agents
-	ConfigMap      string `koanf:"config_map"`      // NAMESPACE/NAME, to which the pin of the service is written; "" is nowhere
-	Audience       string `koanf:"audience"`        // of their tokens; "" is datamove
-	Server         string `koanf:"server"`          // https://host:port; "" and the following are those of a pod
-	CA             string `koanf:"ca"`
-	Token          string `koanf:"token"`
+	ServiceAccount string `koanf:"service_account"` // service account of agents
+	ConfigMap      string `koanf:"config_map"`      // config map to which the pin of the service is written; "" is none
+	Audience       string `koanf:"audience"`        // audience of the tokens of agents; "" is datamove
+	Server         string `koanf:"server"`          // URL of the API server; "" is that of the pod
+	CA             string `koanf:"ca"`              // file with the authority of its certificate; "" is that of the pod
+	Token          string `koanf:"token"`           // file of mode 0600 with a token that may make TokenReviews; "" is that of the pod
 }
 
 var kubernetesRule = rule{

@@ -13,12 +13,12 @@ import (
 
 // Limit holds back what all agents together move at one endpoint.
 type Limit struct {
-	Endpoint  string   `koanf:"endpoint"`  // a tier, or s3://bucket
-	Direction string   `koanf:"direction"` // read or write; "" is each of them
-	Rate      Rate     `koanf:"rate"`      // 0 is unlimited
+	Endpoint  string   `koanf:"endpoint"`  // what is held back
+	Direction string   `koanf:"direction"` // of the transfers; "" is each of both
+	Rate      Rate     `koanf:"rate"`      // bytes per second; 0 is unlimited
 	Ops       int64    `koanf:"ops"`       // calls per second; 0 is unlimited
-	Windows   []string `koanf:"windows"`   // when it holds, as "Mon-Fri 08:00-18:00"; none is always
-	Zone      string   `koanf:"zone"`      // of the windows, as Europe/Berlin; "" is that of the machine
+	Windows   []string `koanf:"windows"`   // when the limit holds; none is always
+	Zone      string   `koanf:"zone"`      // time zone of the windows; "" is that of the machine
 }
 
 // Rate is bytes per second, written as 20GB/s, 1.5 GiB/s or 10Gbit/s.

@@ -3,24 +3,25 @@ package config
 import "os"
 
 // Quotas say how much of the service one account may hold. Root, and the account that runs the service, have no
-// quota, unless users names them.
+// quota, unless users names them. A quota that is not there is that of the next table: of users, of groups and roles (the
+// largest), then the default.
 type Quotas struct {
-	Default Quota            `koanf:"default"`
-	Users   map[string]Quota `koanf:"users"`
-	Groups  map[string]Quota `koanf:"groups"`
-	Roles   map[string]Quota `koanf:"roles"`
+	Default Quota            `koanf:"default"` // of an account without one of those below; none is DefaultQuota
+	Users   map[string]Quota `koanf:"users"`   // of users; none is the default
+	Groups  map[string]Quota `koanf:"groups"`  // of members of groups, the largest; none is the default
+	Roles   map[string]Quota `koanf:"roles"`   // of members of roles, the largest; none is the default
 }
 
 // Quota is what one account may hold. What is 0 is that of the next table: of users, of groups and roles (the
 // largest), the default, and DefaultQuota.
 type Quota struct {
-	Slots    Percent `koanf:"slots"`    // of the tasks that an agent leads at one time; in default and users only
-	Tasks    int64   `koanf:"tasks"`    // that have not ended
-	Specs    Size    `koanf:"specs"`    // of the records of tasks; those that ended first are forgotten for others
-	Leases   int64   `koanf:"leases"`   // and stagings that are waited for
-	Requests int64   `koanf:"requests"` // with idempotency keys that are remembered for a day
-	Datasets int64   `koanf:"datasets"` // names of them
-	Journals Size    `koanf:"journals"` // in the directory of its journals on an agent, which asks its own configuration; in default and users only
+	Slots    Percent `koanf:"slots"`    // part of the tasks that an agent leads at one time
+	Tasks    int64   `koanf:"tasks"`    // tasks that have not ended
+	Specs    Size    `koanf:"specs"`    // bytes of the records of tasks; those that ended first are forgotten for new ones
+	Leases   int64   `koanf:"leases"`   // leases, and stagings that are waited for
+	Requests int64   `koanf:"requests"` // requests with an idempotency key, which is remembered for a day
+	Datasets int64   `koanf:"datasets"` // names of datasets
+	Journals Size    `koanf:"journals"` // bytes in the directory of its journals on an agent, by the configuration of the agent; on a small disk a tenth of it is the default
 }
 
 // DefaultQuota is what an account has where the file says nothing.

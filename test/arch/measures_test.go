@@ -17,7 +17,7 @@ import (
 var bounds = map[string]int{
 	"files that name a kind of task":            11,    // a new kind is a row in mover/task, a module of the coordinator and a runner of the worker
 	"packages directly below mover":             26,    //
-	"lines of the largest package":              16302, // without tests
+	"lines of the largest package":              16255, // without tests
 	"lines of comments with who, whose …":       24,    // sentences are about components: CONTRIBUTING.md
 	"methods of the coordinator's Service":      80,
 	"methods of the coordinator's largest part": 125,

@@ -3,23 +3,16 @@ package monitoring
 import (
 	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"datamove.dev/csi/metrics"
 	"datamove.dev/mover/telemetry"
-	"datamove.dev/test/must"
+	"datamove.dev/test/document"
 	"datamove.dev/tiering/checkpoint/replicate"
 )
 
 var update = flag.Bool("update", false, "write the table of docs/reference/metrics.md")
-
-const (
-	tableBegins = "<!-- table of mover/telemetry, written by go test ./test/monitoring -run TestReadme -update -->\n"
-	tableEnds   = "<!-- end of the table -->\n"
-)
 
 // markdown is the table of mover/telemetry, and those of others, for people.
 func markdown() string {
@@ -48,18 +41,5 @@ func markdown() string {
 }
 
 func TestReadmeHasEveryMetric(t *testing.T) {
-	file := filepath.Join(root, "..", "..", "docs", "reference", "metrics.md")
-	text := must.Get(os.ReadFile(file))(t)
-	before, rest, ok := strings.Cut(string(text), tableBegins)
-	table, after, ends := strings.Cut(rest, tableEnds)
-	if !ok || !ends {
-		t.Fatal("metrics.md has no place for the table")
-	}
-	if *update {
-		must.Do(t, os.WriteFile(file, []byte(before+tableBegins+markdown()+tableEnds+after), 0o644))
-		return
-	}
-	if table != markdown() {
-		t.Error("the table of docs/reference/metrics.md is not that of mover/telemetry: go test ./test/monitoring -run TestReadme -update")
-	}
+	document.HoldTable(t, "../..", "docs/reference/metrics.md", "mover/telemetry", markdown(), *update)
 }

@@ -17,7 +17,7 @@ type Verb string
 
 // The verbs.
 const (
-	Keep      Verb = "keep"
+	Keep      Verb = "keep"      // do nothing
 	Notify    Verb = "notify"    // keep, and send a message
 	Stage     Verb = "stage"     // bring a replica to a faster tier
 	Archive   Verb = "archive"   // write a replica to a colder tier
@@ -46,26 +46,26 @@ func (v Verb) Removes() bool {
 // Action is what a rule does to a file.
 type Action struct {
 	At   yamldoc.Position
-	Type Verb `yaml:"type" declare:"required"`
+	Type Verb `yaml:"type" declare:"required"` // what is done
 
-	To          []string `yaml:"to"`          // tiers, or TIER:path; TIER@peer is that of another node: see OnPeer
-	Verify      Verify   `yaml:"verify"`      // "" is server
-	Then        Verb     `yaml:"then"`        // release, of archive
-	MinReplicas Count    `yaml:"minReplicas"` // verified ones elsewhere, before something is released; 0 means 1
-	HSM         bool     `yaml:"hsm"`         // release: of files that are in the archive of their file system, and not of replicas
-	Class       Rank     `yaml:"class"`       // of the tasks; "" is tier, or checkpoint of checkpoints
-	RPO         Span     `yaml:"rpo"`         // of checkpoints: how old one may be that is not there yet, before a message is sent; 0 is no matter
+	To          []string `yaml:"to"`          // tiers, or TIER:path; TIER@peer is the disk of another node than the file is on
+	Verify      Verify   `yaml:"verify"`      // how a copy is checked
+	Then        Verb     `yaml:"then"`        // release, once it is archived; "" is nothing
+	MinReplicas Count    `yaml:"minReplicas"` // verified replicas elsewhere that a release needs; 0 is 1
+	HSM         bool     `yaml:"hsm"`         // whether files are released that are in the archive (HSM) of their file system, and not replicas
+	Class       Rank     `yaml:"class"`       // class of the tasks; "" is tier, or checkpoint for checkpoints
+	RPO         Span     `yaml:"rpo"`         // age of a checkpoint that is not at the target yet, from which on a message is sent; 0 is no message
 
-	KeepLast           Count    `yaml:"keepLast"`
-	KeepEvery          Count    `yaml:"keepEvery"`          // steps
-	KeepTagged         *bool    `yaml:"keepTagged"`         // nil means true
-	NeverBelowVerified Count    `yaml:"neverBelowVerified"` // 0 means 2, and less is refused
-	In                 []string `yaml:"in"`                 // tiers; none is all of the scope
+	KeepLast           Count    `yaml:"keepLast"`           // newest checkpoints that stay
+	KeepEvery          Count    `yaml:"keepEvery"`          // checkpoints with a step that is a multiple of it stay; 0 is none
+	KeepTagged         *bool    `yaml:"keepTagged"`         // whether checkpoints with a tag stay; nil is true
+	NeverBelowVerified Count    `yaml:"neverBelowVerified"` // verified checkpoints that stay, at least 2; 0 is 2
+	In                 []string `yaml:"in"`                 // tiers on which checkpoints go; none is all of the scope
 	copied             bool     // the policy copies to other tiers, too
 
-	Layout  string   `yaml:"layout"` // as lustre.ParseWanted reads it
-	Message string   `yaml:"message"`
-	Who     []string `yaml:"who"`
+	Layout  string   `yaml:"layout"`  // layout of the files, as datamove layout set takes it
+	Message string   `yaml:"message"` // text of the message; "" is the verdict alone
+	Who     []string `yaml:"who"`     // users that are told; none is the log of the service alone
 }
 
 // OnPeer reports whether a place is on the disk of another node than what is copied there, and names it without that: nvme@peer:path is nvme:path of that node.
@@ -103,7 +103,7 @@ func (c *Rank) Read(r *yamldoc.Reader, n *yaml.Node, field string) { *c = Rank(r
 // Verify is how well what was copied has to be checked.
 type Verify string
 
-// The levels.
+// The levels. Without one it is ByServer.
 const (
 	ByServer  Verify = "server" // the store has compared checksums
 	ByReading Verify = "read"   // it was read again

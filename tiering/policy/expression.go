@@ -32,13 +32,25 @@ const (
 const lettersMost = 4096
 
 // variables are what expressions can use, beside the vars of their policy.
-var variables = map[string]*cel.Type{
-	"name": cel.StringType, "path": cel.StringType, "dir": cel.StringType, "ext": cel.StringType, "kind": cel.StringType,
-	"size": cel.IntType, "stored": cel.IntType, "mode": cel.IntType, "uid": cel.IntType, "gid": cel.IntType, "links": cel.IntType,
-	"owner": cel.StringType, "group": cel.StringType, "project": cel.StringType, "tier": cel.StringType, "checkpoint": cel.StringType,
-	"idle_s": cel.DoubleType, "idle_days": cel.DoubleType,
-	"now": cel.TimestampType, "mtime": cel.TimestampType, "ctime": cel.TimestampType, "atime": cel.TimestampType, "seen": cel.TimestampType,
-	"leased": cel.BoolType, "pinned": cel.BoolType, "replicas": cel.IntType, "class": cel.ListType(cel.StringType),
+var variables = map[string]variable{
+	"name": {cel.StringType, "last segment of the name"}, "path": {cel.StringType, "name below the root of its tier"},
+	"dir": {cel.StringType, "path without the last segment"}, "ext": {cel.StringType, "end of the name from its last dot on"},
+	"kind": {cel.StringType, "file, dir, symlink, fifo, socket, chardev or blockdev"},
+	"size": {cel.IntType, "bytes of the content"}, "stored": {cel.IntType, "bytes that are allocated"}, "mode": {cel.IntType, "permissions"},
+	"uid": {cel.IntType, "number of the owner"}, "gid": {cel.IntType, "number of the group"}, "links": {cel.IntType, "number of names"},
+	"owner": {cel.StringType, "name of the owner"}, "group": {cel.StringType, "name of the group"}, "project": {cel.StringType, "project with the root"},
+	"tier": {cel.StringType, "tier that the file is on"}, "checkpoint": {cel.StringType, "state of the checkpoint that it belongs to; empty without one"},
+	"idle_s": {cel.DoubleType, "seconds since it was of use last"}, "idle_days": {cel.DoubleType, "days since it was of use last"},
+	"now": {cel.TimestampType, "time of the decision"}, "mtime": {cel.TimestampType, "last change of the content"},
+	"ctime": {cel.TimestampType, "last change of the inode"}, "atime": {cel.TimestampType, "last read"}, "seen": {cel.TimestampType, "when the catalog knew it first"},
+	"leased": {cel.BoolType, "whether a lease keeps it"}, "pinned": {cel.BoolType, "whether a pin keeps it"},
+	"replicas": {cel.IntType, "verified replicas on other tiers"}, "class": {cel.ListType(cel.StringType), "classes that it is in"},
+}
+
+// variable is the type of one, and what it means.
+type variable struct {
+	is    *cel.Type
+	means string
 }
 
 // environment is what expressions of one policy are checked against.
@@ -53,8 +65,8 @@ func newEnvironment(vars map[string]Values) (*environment, error) {
 		cel.CrossTypeNumericComparisons(true), cel.ParserExpressionSizeLimit(textMostCEL), cel.ParserRecursionLimit(nestMost),
 		cel.ASTValidators(cel.ValidateRegexLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateDurationLiterals()),
 	}
-	for name, t := range variables {
-		options = append(options, cel.Variable(name, t))
+	for name, v := range variables {
+		options = append(options, cel.Variable(name, v.is))
 	}
 	for name, values := range vars {
 		options = append(options, cel.Variable(name, cel.ListType(cel.StringType)))

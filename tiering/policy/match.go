@@ -13,31 +13,31 @@ import (
 	"datamove.dev/tiering/dataset"
 )
 
-// Match is clauses about a file. Those that are left out hold.
+// Match is clauses about a file. A clause that is left out holds.
 type Match struct {
 	At       yamldoc.Position
-	Kind     []Kind   `yaml:"kind"`
-	Size     *Sizes   `yaml:"size"`
-	Stored   *Sizes   `yaml:"stored"`   // bytes that are allocated
-	Idle     *Ages    `yaml:"idle"`     // see Facts.Used
-	Accessed *Ages    `yaml:"accessed"` // since its atime
-	Modified *Ages    `yaml:"modified"` // since its mtime
-	Changed  *Ages    `yaml:"changed"`  // since its ctime
-	Seen     *Ages    `yaml:"seen"`     // since it was first seen
-	Owner    []string `yaml:"owner"`    // names, or numbers
-	Group    []string `yaml:"group"`
-	Project  []string `yaml:"project"`
-	Tier     []string `yaml:"tier"`
-	Name     []Glob   `yaml:"name"` // of its last segment
-	Path     []Glob   `yaml:"path"` // below the root of its tier
-	Class    []Name   `yaml:"class"`
-	NotClass []Name   `yaml:"notClass"`
-	Links    *Counts  `yaml:"links"`
+	Kind     []Kind   `yaml:"kind"`              // kind of entry
+	Size     *Sizes   `yaml:"size"`              // bytes of its content
+	Stored   *Sizes   `yaml:"stored"`            // bytes that are allocated
+	Idle     *Ages    `yaml:"idle"`              // since it was of use last: the latest of its times, of when it was first seen and last staged, and of the end of its last lease
+	Accessed *Ages    `yaml:"accessed"`          // since its atime
+	Modified *Ages    `yaml:"modified"`          // since its mtime
+	Changed  *Ages    `yaml:"changed"`           // since its ctime
+	Seen     *Ages    `yaml:"seen"`              // since it was first seen
+	Owner    []string `yaml:"owner"`             // names, or numbers
+	Group    []string `yaml:"group"`             // names, or numbers
+	Project  []string `yaml:"project"`           // project of the configuration with the root that it is below
+	Tier     []string `yaml:"tier"`              // tier that it is on
+	Name     []Glob   `yaml:"name"`              // last segment of its name
+	Path     []Glob   `yaml:"path"`              // name below the root of its tier
+	Class    []Name   `yaml:"class"`             // classes above; one is enough
+	NotClass []Name   `yaml:"notClass"`          // classes above; none holds
+	Links    *Counts  `yaml:"links"`             // number of its names
 	Replicas *Counts  `yaml:"replicasElsewhere"` // verified ones, on other tiers
-	Pinned   *bool    `yaml:"pinned"`
-	Leased   *bool    `yaml:"leased"`
-	State    []State  `yaml:"checkpoint"` // of the checkpoint that it belongs to
-	Not      *Match   `yaml:"not"`
+	Pinned   *bool    `yaml:"pinned"`            // whether a pin keeps it
+	Leased   *bool    `yaml:"leased"`            // whether a lease keeps it
+	State    []State  `yaml:"checkpoint"`        // state of the checkpoint that it belongs to
+	Not      *Match   `yaml:"not"`               // clauses that do not all hold
 }
 
 // clause is one of them, ready to be looked at.

@@ -16,7 +16,7 @@ import (
 // Policy is one document.
 type Policy struct {
 	At       yamldoc.Position
-	Kind     string   `yaml:"kind" declare:"required"`
+	Kind     string   `yaml:"kind" declare:"required"` // TierPolicy
 	Metadata Metadata `yaml:"metadata" declare:"required"`
 	Spec     Spec     `yaml:"spec" declare:"required"`
 
@@ -34,21 +34,21 @@ func (p *Policy) Digest() string {
 
 // Metadata says what a policy is called, and which owner it has.
 type Metadata struct {
-	Name   Name              `yaml:"name" declare:"required"`
-	Owner  string            `yaml:"owner"`
-	Labels map[string]string `yaml:"labels"`
+	Name   Name              `yaml:"name" declare:"required"` // name of the policy; no two of a service have the same
+	Owner  string            `yaml:"owner"`                   // user or group that is told of runs which stop or wait; "" is none
+	Labels map[string]string `yaml:"labels"`                  // texts of the site's choice by name; nil is none
 }
 
 // Spec is what a policy does.
 type Spec struct {
-	Mode     Mode              `yaml:"mode"`
+	Mode     Mode              `yaml:"mode"` // what a run does
 	Scope    Scope             `yaml:"scope" declare:"required"`
-	Schedule *Schedule         `yaml:"schedule"`
-	Trigger  []Trigger         `yaml:"trigger"`
+	Schedule *Schedule         `yaml:"schedule"` // nil is no run at a time
+	Trigger  []Trigger         `yaml:"trigger"`  // nil is no run by what happens
 	Source   Source            `yaml:"source"`
-	Vars     map[string]Values `yaml:"vars"`
-	Classes  []Class           `yaml:"classes"`
-	Rules    []Rule            `yaml:"rules" declare:"required"`
+	Vars     map[string]Values `yaml:"vars"`                     // lists of texts for expressions, by name; nil is none
+	Classes  []Class           `yaml:"classes"`                  // nil is none
+	Rules    []Rule            `yaml:"rules" declare:"required"` // looked at in their order; the first that matches a file decides, and a file without one is kept
 	Order    Order             `yaml:"order"`
 	Limits   Limits            `yaml:"limits"`
 	Safety   Safety            `yaml:"safety"`
@@ -61,7 +61,7 @@ type Values []string
 // Mode says what a run of a policy does.
 type Mode string
 
-// The modes. A policy without one is in ModePlan.
+// The modes. Without one it is ModePlan.
 const (
 	ModePlan    Mode = "plan"    // lists what would be done
 	ModeCanary  Mode = "canary"  // does it for a small part of the files
@@ -75,19 +75,19 @@ func (m *Mode) Read(r *yamldoc.Reader, n *yaml.Node, field string) { *m = Mode(r
 // Scope is which files a policy is about.
 type Scope struct {
 	Roots         []string `yaml:"roots" declare:"required"` // TIER:path
-	Exclude       []Glob   `yaml:"exclude"`
-	OneFilesystem bool     `yaml:"oneFilesystem"`
+	Exclude       []Glob   `yaml:"exclude"`                  // names that are left alone; nil is none
+	OneFilesystem bool     `yaml:"oneFilesystem"`            // whether file systems that are mounted below a root are left alone
 }
 
 // Schedule says when a policy runs by itself.
 type Schedule struct {
 	At      yamldoc.Position
-	Cron    string  `yaml:"cron" declare:"required"` // five fields, or @daily and the like
-	TZ      string  `yaml:"tz"`                      // "" is UTC
-	Window  Span    `yaml:"window"`                  // after its begin no more actions begin; 0 is no end
-	Jitter  Span    `yaml:"jitter"`                  // the begin is up to that much later
-	Missed  Missed  `yaml:"missed"`
-	Overlap Overlap `yaml:"overlap"`
+	Cron    string  `yaml:"cron" declare:"required"` // when a run begins: five fields, or @daily and the like
+	TZ      string  `yaml:"tz"`                      // time zone; "" is UTC
+	Window  Span    `yaml:"window"`                  // time after the begin of a run from which on no more actions begin; 0 is no end
+	Jitter  Span    `yaml:"jitter"`                  // the begin is up to that much later; 0 is at once
+	Missed  Missed  `yaml:"missed"`                  // what becomes of a run that was due while the service was down
+	Overlap Overlap `yaml:"overlap"`                 // what becomes of a run that is due while another goes on
 }
 
 // Missed says what happens to a run that was due while the service was down.
@@ -96,7 +96,7 @@ type Missed string
 // The ways. Without one it is RunOnce.
 const (
 	RunOnce  Missed = "runOnce" // it runs as soon as the service is up, once
-	SkipRuns Missed = "skip"
+	SkipRuns Missed = "skip"    // it is left out
 )
 
 func (m *Missed) Read(r *yamldoc.Reader, n *yaml.Node, field string) {
@@ -106,8 +106,10 @@ func (m *Missed) Read(r *yamldoc.Reader, n *yaml.Node, field string) {
 // Overlap says what happens when it is time for a run while one goes on.
 type Overlap string
 
-// Forbid is the only way: it leaves the later run out.
-const Forbid Overlap = "forbid"
+// The only way. Without one it is Forbid.
+const (
+	Forbid Overlap = "forbid" // the later run is left out
+)
 
 func (o *Overlap) Read(r *yamldoc.Reader, n *yaml.Node, field string) {
 	*o = Overlap(r.One(n, field, map[string]string{string(Forbid): ""}))
@@ -116,15 +118,15 @@ func (o *Overlap) Read(r *yamldoc.Reader, n *yaml.Node, field string) {
 // Trigger has a policy run when something happens. It is a watermark, of a tier or a part of it, or an event.
 type Trigger struct {
 	At      yamldoc.Position
-	Tier    string  `yaml:"tier"`
-	Pool    string  `yaml:"pool"`    // of its file system
-	OST     string  `yaml:"ost"`     // "any", or its number
-	Project string  `yaml:"project"` // with the quota that is meant
-	Measure Measure `yaml:"measure"`
-	High    Percent `yaml:"high"`    // above it the policy runs
-	Low     Percent `yaml:"low"`     // until this is reached
-	HoldFor Span    `yaml:"holdFor"` // it has to be above for that long
-	Event   Event   `yaml:"event"`
+	Tier    string  `yaml:"tier"`    // tier with the watermark; "" is an event
+	Pool    string  `yaml:"pool"`    // pool of its file system; "" is all of the tier
+	OST     string  `yaml:"ost"`     // number of an OST, or any; "" is all of the tier
+	Project string  `yaml:"project"` // project with the quota that is meant; "" is all of the tier
+	Measure Measure `yaml:"measure"` // what is full
+	High    Percent `yaml:"high"`    // fullness above which the policy runs; 0 is an event
+	Low     Percent `yaml:"low"`     // fullness at which the run ends; 0 is an event
+	HoldFor Span    `yaml:"holdFor"` // time that it has to be above; 0 is at once
+	Event   Event   `yaml:"event"`   // what happens; "" is a watermark
 }
 
 // String says what has to happen, for people.
@@ -147,10 +149,10 @@ func (t Trigger) String() string {
 // Measure is what a watermark looks at.
 type Measure string
 
-// The measures. Without one it is bytes.
+// The measures. Without one it is OfBytes.
 const (
-	OfBytes  Measure = "bytes"
-	OfInodes Measure = "inodes"
+	OfBytes  Measure = "bytes"  // room
+	OfInodes Measure = "inodes" // files
 )
 
 func (m *Measure) Read(r *yamldoc.Reader, n *yaml.Node, field string) {
@@ -162,9 +164,9 @@ type Event string
 
 // The events.
 const (
-	CheckpointComplete Event = "checkpoint.complete"
-	CheckpointVerified Event = "checkpoint.verified"
-	TaskDone           Event = "task.done"
+	CheckpointComplete Event = "checkpoint.complete" // nothing of it changes any more
+	CheckpointVerified Event = "checkpoint.verified" // a copy of it was compared
+	TaskDone           Event = "task.done"           // a task has come to its end
 )
 
 func (e *Event) Read(r *yamldoc.Reader, n *yaml.Node, field string) {
@@ -173,8 +175,8 @@ func (e *Event) Read(r *yamldoc.Reader, n *yaml.Node, field string) {
 
 // Source says how old facts may be.
 type Source struct {
-	Staleness Span  `yaml:"maxStaleness"` // 0 means 24h
-	OnStale   Stale `yaml:"onStale"`
+	Staleness Span  `yaml:"maxStaleness"` // age of the facts of the catalog; 0 is 24h
+	OnStale   Stale `yaml:"onStale"`      // what becomes of a run with older ones
 }
 
 // Stale says what happens when they are older.
@@ -193,23 +195,23 @@ func (s *Stale) Read(r *yamldoc.Reader, n *yaml.Node, field string) {
 // Class is a named match.
 type Class struct {
 	At    yamldoc.Position
-	Name  Name   `yaml:"name" declare:"required"`
-	Match *Match `yaml:"match"`
-	Any   bool   `yaml:"any"`
-	Where *Where `yaml:"where"`
+	Name  Name   `yaml:"name" declare:"required"` // name, for class and notClass of a match behind it
+	Match *Match `yaml:"match"`                   // nil is all files
+	Any   bool   `yaml:"any"`                     // whether one of the clauses of match is enough
+	Where *Where `yaml:"where"`                   // nil is none
 }
 
 // Rule is what is to happen to files that match it.
 type Rule struct {
 	At     yamldoc.Position
-	Name   Name   `yaml:"name" declare:"required"`
-	Match  *Match `yaml:"match"`
-	Any    bool   `yaml:"any"` // one of the clauses of Match is enough
-	Where  *Where `yaml:"where"`
-	Action Action `yaml:"action" declare:"required"`
+	Name   Name   `yaml:"name" declare:"required"`   // name, for reports
+	Match  *Match `yaml:"match"`                     // nil is all files
+	Any    bool   `yaml:"any"`                       // whether one of the clauses of match is enough
+	Where  *Where `yaml:"where"`                     // nil is none
+	Action Action `yaml:"action" declare:"required"` // what is done: the word of an action, or a table
 }
 
-// Where is an expression, with its place in the text.
+// Where is an expression in CEL (cel.dev) that is true or false, as size > 1000000 && ext != ".pt".
 type Where struct {
 	At   yamldoc.Position
 	Text string
@@ -228,49 +230,51 @@ func (w *Where) Read(r *yamldoc.Reader, n *yaml.Node, field string) {
 
 // Order says which files are first when not all can be.
 type Order struct {
-	By     By     `yaml:"by"`
-	Weight *Where `yaml:"weight"` // a number; the largest is first
+	By     By     `yaml:"by"`     // what files are ordered by
+	Weight *Where `yaml:"weight"` // expression that is a number, with by: weight; the largest is first; nil is none
 }
 
 // By is a way to order.
 type By string
 
-// The ways. Without one it is the oldest first.
+// The ways. Without one it is ByAge.
 const (
-	ByAge    By = "age"
-	BySize   By = "size"
-	ByWeight By = "weight"
+	ByAge    By = "age"    // the oldest is first
+	BySize   By = "size"   // the largest is first
+	ByWeight By = "weight" // that with the largest weight is first
 )
 
 func (b *By) Read(r *yamldoc.Reader, n *yaml.Node, field string) {
 	*b = By(r.One(n, field, map[string]string{string(ByAge): "", string(BySize): "", string(ByWeight): ""}))
 }
 
-// Limits bound one run. What is 0 has no limit, but for the error percentage.
+// Limits bound one run.
 type Limits struct {
-	Bytes            Bytes    `yaml:"bytes"`
-	Files            Count    `yaml:"files"`
-	Rate             Rate     `yaml:"rate"`
-	OpsPerSec        Count    `yaml:"opsPerSec"`
-	ErrorPct         *Percent `yaml:"errorPct"`         // nil means 5
-	DeleteFraction   Percent  `yaml:"deleteFraction"`   // of the files of the scope
-	PerOwnerFraction Percent  `yaml:"perOwnerFraction"` // of one owner's files
+	Bytes            Bytes    `yaml:"bytes"`            // bytes of its files; 0 is no limit
+	Files            Count    `yaml:"files"`            // number of its files; 0 is no limit
+	Rate             Rate     `yaml:"rate"`             // bandwidth of its copies; 0 is no limit
+	OpsPerSec        Count    `yaml:"opsPerSec"`        // calls to tiers in a second; 0 is no limit
+	ErrorPct         *Percent `yaml:"errorPct"`         // part of its files that may fail before it is stopped; nil is 5
+	DeleteFraction   Percent  `yaml:"deleteFraction"`   // part of the files of the scope that it may remove; 0 is no limit
+	PerOwnerFraction Percent  `yaml:"perOwnerFraction"` // part of the files of one owner that it may remove; 0 is no limit
 }
 
 // Safety is what stands between a verdict and what can not be taken back.
 type Safety struct {
-	Recheck    Recheck   `yaml:"recheck"`
-	Grace      *Span     `yaml:"grace"`      // a file has to be seen for that long before anything is removed; nil means 24h
-	Quarantine Span      `yaml:"quarantine"` // for which what was removed can be undone; 0 means 7d
-	Canary     Percent   `yaml:"canary"`     // of the files, in the mode canary; 0 means 0.1
-	Approval   *Approval `yaml:"approval"`
+	Recheck    Recheck   `yaml:"recheck"`    // what is compared just before an action
+	Grace      *Span     `yaml:"grace"`      // time that the catalog has to know a file before it is removed; nil is 24h
+	Quarantine Span      `yaml:"quarantine"` // time for which a removal can be undone; 0 is 7d
+	Canary     Percent   `yaml:"canary"`     // part of the files, in the mode canary; 0 is 0.1
+	Approval   *Approval `yaml:"approval"`   // nil is without a person
 }
 
 // Recheck says what is compared just before.
 type Recheck string
 
-// Identity is the only way: device, inode, size, mtime and ctime, or ETag.
-const Identity Recheck = "identity"
+// The only way. Without one it is Identity.
+const (
+	Identity Recheck = "identity" // device, inode, size, mtime and ctime, or ETag
+)
 
 func (c *Recheck) Read(r *yamldoc.Reader, n *yaml.Node, field string) {
 	*c = Recheck(r.One(n, field, map[string]string{string(Identity): ""}))
@@ -278,13 +282,13 @@ func (c *Recheck) Read(r *yamldoc.Reader, n *yaml.Node, field string) {
 
 // Approval says when a person has to agree.
 type Approval struct {
-	WhenDeleting Bytes  `yaml:"whenDeleting"` // more than that
-	By           string `yaml:"by"`           // a person or a role; owner is the owner of the policy
+	WhenDeleting Bytes  `yaml:"whenDeleting"` // bytes above which a run that removes waits; 0 is each such run
+	By           string `yaml:"by"`           // a user or a role, or owner for the owner of the policy; "" is any that may approve
 }
 
 // Report says which users are told of a run before it.
 type Report struct {
-	Preview Span `yaml:"preview"` // owners see their list that long before
+	Preview Span `yaml:"preview"` // time before a run at which owners are told by mail what it takes away; 0 is not told
 }
 
 // Tiers yields the tiers that a policy names, with the fields that do.

@@ -152,13 +152,13 @@ func (r *Range) parse(s string, number func(string) (int64, error)) error {
 	return nil
 }
 
-// Sizes is a range of bytes.
+// Sizes is a range of bytes: >=1MiB, <64KiB, 1MiB..1GiB (both ends belong to it), or one number.
 type Sizes struct{ Range }
 
-// Ages is a range of spans, in ns.
+// Ages is a range of spans: >30d, <=12h, 1d..7d.
 type Ages struct{ Range }
 
-// Counts is a range of numbers of things.
+// Counts is a range of counts: >1, 0, 2..5.
 type Counts struct{ Range }
 
 // UnmarshalText implements encoding.TextUnmarshaler.

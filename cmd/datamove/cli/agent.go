@@ -16,10 +16,9 @@ import (
 
 func (a *app) agentCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "agent",
-		Short:   "See what nodes work, and take them out of work",
-		GroupID: groupService,
-		Args:    cobra.NoArgs,
+		Use:   "agent",
+		Short: "See what nodes work, and take them out of work",
+		Args:  cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(context.Context, []string) error { return cmd.Help() })
 	cmd.AddCommand(a.agentList(), a.agentToken(), a.agentForget(),
@@ -35,9 +34,10 @@ func (a *app) agentCommand() *cobra.Command {
 func (a *app) agentList() *cobra.Command {
 	var f format
 	cmd := &cobra.Command{
-		Use:   "list [flags]",
-		Short: "List the nodes that move data",
-		Args:  cobra.NoArgs,
+		Use:     "list [flags]",
+		Short:   "List the nodes that move data",
+		Example: `  datamove agent list`,
+		Args:    cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
 		return a.ask(ctx, listAgents, func(c *api.Client) error { return list(a, f, agentsListing, c.Agents(ctx, &pb.ListAgentsRequest{})) })

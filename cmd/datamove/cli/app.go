@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"datamove.dev/cmd/datamove/manual"
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/retry"
 	"datamove.dev/mover/config"
@@ -168,9 +169,9 @@ func asShell(err error) string {
 // noteMisspelled says of a variable that is spelled almost like one of ours that it counts for nothing.
 func (a *app) noteMisspelled() {
 	var ours []string
-	for _, e := range manEnvironment {
-		if strings.HasPrefix(e.word, envPrefix) {
-			ours = append(ours, e.word)
+	for _, e := range manual.Environment {
+		if strings.HasPrefix(e.Word, envPrefix) {
+			ours = append(ours, e.Word)
 		}
 	}
 	for _, kv := range a.environ {

@@ -20,10 +20,9 @@ const auditDir = "/var/lib/datamove/audit"
 
 func (a *app) auditCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "audit",
-		Short:   "Check the log of decisions of the service",
-		GroupID: groupRest,
-		Args:    cobra.NoArgs,
+		Use:   "audit",
+		Short: "Check the log of decisions of the service",
+		Args:  cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(context.Context, []string) error { return cmd.Help() })
 	cmd.AddCommand(a.auditVerify())

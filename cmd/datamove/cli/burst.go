@@ -25,9 +25,8 @@ const listBursts = "datamove burst list --all"
 
 func (a *app) burstCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "burst",
-		Short:   "Training that overflows into AWS: its data there, its checkpoints home",
-		GroupID: groupMove,
+		Use:   "burst",
+		Short: "Training that overflows into AWS: its data there, its checkpoints home",
 		Long: `A burst is training that has no room here: its data goes to a bucket of AWS and, where it
 says so, to an FSx for Lustre before it; what it saves comes home, verified; and then all of it
 goes away again. It is declared in a file of kind Burst, which can be applied again.

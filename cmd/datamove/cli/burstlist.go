@@ -74,9 +74,10 @@ func (a *app) burstListCommand() *cobra.Command {
 	var f format
 	var all bool
 	cmd := &cobra.Command{
-		Use:   "list [flags]",
-		Short: "List bursts: what they are doing, what they cost, and how their file systems are mounted",
-		Args:  cobra.NoArgs,
+		Use:     "list [flags]",
+		Short:   "List bursts: what they are doing, what they cost, and how their file systems are mounted",
+		Example: `  datamove burst list --all`,
+		Args:    cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) error { return u.list(ctx, f, all) })
 	cmd.Flags().BoolVar(&all, "all", false, "those that are gone, too")

@@ -20,9 +20,8 @@ import (
 
 func (a *app) checkpointCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "checkpoint",
-		Short:   "Bring complete checkpoints to other tiers, and back",
-		GroupID: groupMove,
+		Use:   "checkpoint",
+		Short: "Bring complete checkpoints to other tiers, and back",
 		Long: `A checkpoint is a directory that a training job has saved, beside others of its run.
 It is complete when its framework has left the sign of it and nothing speaks against
 that, or when "datamove checkpoint commit" has written down what is in it. It is verified

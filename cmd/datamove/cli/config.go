@@ -13,10 +13,9 @@ import (
 
 func (a *app) configCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "config",
-		Short:   "Write, print and check the configuration",
-		GroupID: groupRest,
-		Args:    cobra.NoArgs,
+		Use:   "config",
+		Short: "Write, print and check the configuration",
+		Args:  cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(context.Context, []string) error { return cmd.Help() })
 	cmd.AddCommand(a.configInit(), a.configView(), a.configCheck())
@@ -26,9 +25,10 @@ func (a *app) configCommand() *cobra.Command {
 func (a *app) configInit() *cobra.Command {
 	force := false
 	cmd := &cobra.Command{
-		Use:   "init",
-		Short: "Write a configuration with every key explained",
-		Args:  cobra.NoArgs,
+		Use:     "init",
+		Short:   "Write a configuration with every key explained",
+		Example: `  datamove config init`,
+		Args:    cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(context.Context, []string) error {
 		file, err := config.Init(a.lookup, force)
@@ -56,7 +56,8 @@ func (a *app) configView() *cobra.Command {
 		Short: "Print what is configured, and where each value comes from",
 		Long: `View prints every value and where it comes from. Secrets are never in it: the
 configuration names a file, a profile or the environment that has them.`,
-		Args: cobra.NoArgs,
+		Example: `  datamove config view`,
+		Args:    cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(context.Context, []string) error {
 		conf, err := a.config()
@@ -87,7 +88,8 @@ func (a *app) configCheck() *cobra.Command {
 		Short: "Name every mistake in the configuration, with its line",
 		Long: `Check reads the configuration, or FILE, and names every mistake with its line and
 key. It does not look at the places; datamove doctor does.`,
-		Args: cobra.MaximumNArgs(1),
+		Example: `  datamove config check /etc/datamove/config.yaml`,
+		Args:    cobra.MaximumNArgs(1),
 	}
 	cmd.RunE = a.do(func(_ context.Context, args []string) error {
 		if len(args) == 1 {

@@ -14,9 +14,8 @@ func (a *app) copyCommand() *cobra.Command {
 	t := &task{app: a, command: "copy", request: engine.Request{Work: engine.Copy}}
 	into := ""
 	cmd := &cobra.Command{
-		Use:     "copy [flags] SRC DST | copy [flags] --into DIR SRC...",
-		Short:   "Copy a file or the contents of a folder",
-		GroupID: groupMove,
+		Use:   "copy [flags] SRC DST | copy [flags] --into DIR SRC...",
+		Short: "Copy a file or the contents of a folder",
 		Long: `Copy brings over what is new or differs, and removes nothing.
 
 The contents of a folder become the contents of DST, whether DST exists or not,

@@ -18,9 +18,8 @@ import (
 
 func (a *app) datasetCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "dataset",
-		Short:   "Name datasets, and see where they are",
-		GroupID: groupService,
+		Use:   "dataset",
+		Short: "Name datasets, and see where they are",
 		Long: `A dataset is what moves as one, under a name. Each version of it is one exact
 content, named by the digest of its manifest: dataset:NAME is the newest,
 dataset:NAME@DIGEST that one.`,
@@ -85,9 +84,10 @@ func (a *app) datasetList() *cobra.Command {
 	var f format
 	req := &pb.ListDatasetsRequest{}
 	cmd := &cobra.Command{
-		Use:   "list [flags]",
-		Short: "List datasets by name",
-		Args:  cobra.NoArgs,
+		Use:     "list [flags]",
+		Short:   "List datasets by name",
+		Example: `  datamove dataset list`,
+		Args:    cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
 		return a.ask(ctx, listDatasets, func(c *api.Client) error { return list(a, f, datasetsListing, c.Datasets(ctx, req)) })

@@ -15,14 +15,14 @@ func (a *app) demoCommand() *cobra.Command {
 	var o demo.Options
 	keep := false
 	cmd := &cobra.Command{
-		Use:     "demo [flags]",
-		Short:   "Show what datamove does, on data that it makes",
-		GroupID: groupRest,
+		Use:   "demo [flags]",
+		Short: "Show what datamove does, on data that it makes",
 		Long: `Demo makes a data set in a temporary folder, copies it, breaks one byte and lets
 verify find it, kills a copy with kill -9 and lets the same command go on. With
 --s3 the data set is archived to that prefix and staged back as well; the endpoint
 and the credentials come from the configuration or the AWS environment.`,
-		Args: cobra.NoArgs,
+		Example: `  datamove demo`,
+		Args:    cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
 		return a.demo(ctx, o, keep)

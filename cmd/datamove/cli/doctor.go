@@ -40,9 +40,8 @@ func (a *app) doctorCommand() *cobra.Command {
 	var f format
 	var s slurmFlags
 	cmd := &cobra.Command{
-		Use:     "doctor [flags] [LOCATION...]",
-		Short:   "Check what copies depend on, and say how to mend it",
-		GroupID: groupRest,
+		Use:   "doctor [flags] [LOCATION...]",
+		Short: "Check what copies depend on, and say how to mend it",
 		Long: `Doctor checks the configuration, the limits of this process, whether the service
 answers where there is one and guards its replicas, and every tier, or the locations that are named: file
 systems (type, space, inodes, rights, extended attributes, O_DIRECT, reflinks, what

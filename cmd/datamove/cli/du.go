@@ -26,7 +26,6 @@ func (a *app) duCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "du [flags] LOCATION...",
 		Short:             "Count files and bytes",
-		GroupID:           groupLook,
 		ValidArgsFunction: a.completeLocations,
 		Long: `Du counts what is below each location: contents as they read, so that a folder and
 its copy have the same count, whatever the disks make of them.`,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"datamove.dev/cmd/datamove/manual"
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/remedy"
@@ -33,7 +34,7 @@ func TestEveryKindHasACode(t *testing.T) {
 // TestEveryCodeIsExplained: the manual has each exit code.
 func TestEveryCodeIsExplained(t *testing.T) {
 	for _, code := range gravity {
-		if !slices.ContainsFunc(exitMeanings, func(m manEntry) bool { return m.word == strconv.Itoa(code) }) {
+		if !slices.ContainsFunc(manual.ExitCodes, func(m manual.Entry) bool { return m.Word == strconv.Itoa(code) }) {
 			t.Errorf("the manual does not say what %d is", code)
 		}
 	}

@@ -22,9 +22,8 @@ func (a *app) findCommand() *cobra.Command {
 	var limit int32
 	var order query.Order
 	cmd := &cobra.Command{
-		Use:     "find [flags] LOCATION",
-		Short:   "Find files by size, age, owner and more, without walking",
-		GroupID: groupLook,
+		Use:   "find [flags] LOCATION",
+		Short: "Find files by size, age, owner and more, without walking",
 		Long: `Find answers from the catalog: what it prints was so when the tier was scanned last, or
 when something was last seen to happen there. All flags have to hold of a file. They are
 the clauses of policies, so that what a rule would find can be looked at before.

@@ -23,9 +23,8 @@ const exitFault = 1
 
 func (a *app) hookCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "hook",
-		Short:   "What Slurm runs before, in and after a job",
-		GroupID: groupRest,
+		Use:   "hook",
+		Short: "What Slurm runs before, in and after a job",
 		Long: `Hooks are run by Slurm, as its configuration says (deploy/slurm). They end within the
 deadline of the configuration (slurm.deadline, 5 s), whatever happens, and with 0, but for a node whose
 disk is broken: Slurm drains a node for anything else. What does not go well is printed to stderr, for the
@@ -53,7 +52,7 @@ const (
 
 // nodeHook is a hook on a node. Its work is done by a second process, so that a disk which hangs keeps no hook: when its time is over the first one ends.
 func (a *app) nodeHook(name, short string, body func(context.Context, *slurm.Site) error) *cobra.Command {
-	cmd := &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, DisableFlagParsing: true} // nothing that Slurm adds some day is an error
+	cmd := &cobra.Command{Use: name, Short: short, Example: "  datamove hook " + name, Args: cobra.ArbitraryArgs, DisableFlagParsing: true} // nothing that Slurm adds some day is an error
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		a.begun = true
 		if slices.Contains(args, "--help") {

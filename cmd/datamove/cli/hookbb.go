@@ -69,6 +69,7 @@ and why. The phases, with their arguments as Slurm has them:
 
 ` + strings.Join(list, "\n"),
 		DisableFlagParsing: true,
+		Example:            `  datamove hook bb --help`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		a.begun = true
@@ -297,7 +298,7 @@ func scriptOf(name string) (text directive.Text, err error) {
 
 // atController is a hook that slurmctld runs. It never fails: Slurm would run the job again, or hold it.
 func (a *app) atController(name, short string, body func(*burstbuffer.Controller, uint32) error) *cobra.Command {
-	cmd := &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, DisableFlagParsing: true}
+	cmd := &cobra.Command{Use: name, Short: short, Example: "  datamove hook " + name, Args: cobra.ArbitraryArgs, DisableFlagParsing: true}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		a.begun = true
 		if len(args) > 0 && args[0] == "--help" {

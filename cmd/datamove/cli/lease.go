@@ -15,10 +15,9 @@ import (
 
 func (a *app) leaseCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "lease",
-		Short:   "See who needs replicas, and end that",
-		GroupID: groupService,
-		Args:    cobra.NoArgs,
+		Use:   "lease",
+		Short: "See who needs replicas, and end that",
+		Args:  cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(context.Context, []string) error { return cmd.Help() })
 	cmd.AddCommand(a.leaseList(), a.leaseDrop())
@@ -30,9 +29,10 @@ func (a *app) leaseList() *cobra.Command {
 	var slurmJob string
 	req := &pb.ListLeasesRequest{}
 	cmd := &cobra.Command{
-		Use:   "list [flags]",
-		Short: "List leases that last",
-		Args:  cobra.NoArgs,
+		Use:     "list [flags]",
+		Short:   "List leases that last",
+		Example: `  datamove lease list`,
+		Args:    cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
 		if slurmJob != "" {

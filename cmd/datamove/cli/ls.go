@@ -57,7 +57,6 @@ func (a *app) lsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "ls [flags] LOCATION",
 		Short:             "List what is in a folder or below a prefix",
-		GroupID:           groupLook,
 		ValidArgsFunction: a.completeLocations,
 		Long: `Ls lists one level, or with -r everything below. Entries come in byte order of
 their names and are printed as they are found. A name that a terminal would not

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"datamove.dev/cmd/datamove/manual"
 	"datamove.dev/mover/spelling"
 )
 
@@ -28,6 +30,12 @@ var otherCommands = map[string]string{
 	"mb": bucketAnswer, "rb": bucketAnswer, "mkdir": "datamove copy SRC DST, which makes the folders that it needs",
 	"lsd": "datamove ls LOCATION", "lsf": "datamove ls LOCATION", "dir": "datamove ls LOCATION", "stat": "datamove ls LOCATION",
 	"lsjson": "datamove ls -o json LOCATION", "lsl": "datamove ls -r LOCATION", "tree": "datamove ls -r LOCATION",
+	"dcp": "datamove copy SRC DST", "dsync": "datamove sync --delete SRC DST", "dcmp": "datamove verify SRC DST", "drm": "datamove rm -r LOCATION", "dwalk": "datamove ls -r LOCATION",
+	"dfind": "datamove find LOCATION", "bisync": "datamove sync SRC DST, in one direction", "cryptcheck": "datamove verify SRC DST", "run": "datamove copy --files-from FILE SRC DST",
+	"backup": "datamove sync SRC DST; datamove service backup FILE writes the records of a service", "restore": "datamove copy SRC DST; datamove checkpoint restore LOCATION brings a checkpoint back",
+	"list": "datamove ls LOCATION; datamove task list and datamove dataset list say what a service has", "listremotes": listTiers, "alias": "datamove config view, whose tiers: has them",
+	"sinfo": listAgents, "nodes": listAgents, "sbatch": "datamove copy --detach SRC DST", "whoami": "datamove service info",
+	"lfs": "datamove layout show PATH, or datamove quota show PATH", "getstripe": "datamove layout show PATH", "setstripe": "datamove layout set PATH",
 	"ncdu": "datamove du LOCATION...", "size": "datamove du LOCATION...", "df": "datamove tier df",
 	"delete": "datamove rm LOCATION", "del": "datamove rm LOCATION", "rmdir": "datamove rm -r LOCATION",
 	"remove": "datamove rm LOCATION", "deletefile": "datamove rm LOCATION",
@@ -92,19 +100,29 @@ var otherFlags = map[string]string{
 	"archive": keptAnswer, "a": keptAnswer, "p": keptAnswer, "preserve-times": keptAnswer, "times": keptAnswer, "t": keptAnswer, "perms": keptAnswer,
 	"owner": keptAnswer, "g": keptAnswer, "group": keptAnswer, "l": keptAnswer, "links": keptAnswer, "H": keptAnswer, "hard-links": keptAnswer,
 	"A": keptAnswer, "acls": keptAnswer, "X": keptAnswer, "xattrs": keptAnswer, "S": keptAnswer, "sparse": keptAnswer, "metadata": keptAnswer, "M": keptAnswer,
-	"progress": shownAnswer, "P": shownAnswer, "stats": shownAnswer, "partial": "no %s: the same command goes on where it stopped",
+	"progress": shownAnswer, "P": shownAnswer, "stats": shownAnswer, "partial": onwardAnswer,
 	"z": plainAnswer, "compress": plainAnswer, "e": shellAnswer, "rsh": shellAnswer, "W": wholeAnswer, "whole-file": wholeAnswer,
 	"exclude-from": "--exclude for each line of the file,", "include-from": "--include for each line of the file,", "filter": "--include and --exclude",
 	"max-age": listAnswer, "min-age": listAnswer, "max-size": listAnswer, "min-size": listAnswer, "newer-than": listAnswer, "older-than": listAnswer, "since": listAnswer,
 	"no-clobber": presentAnswer, "no-sign-request": "credentials: anonymous of a tier", "threads": "--jobs", "log-file": "2> FILE",
 	"verify checksum": "no %s: contents are compared by their checksums", "verify c": "no %s: contents are compared by their checksums",
+	"inplace": atOnceAnswer, "append": atOnceAnswer, "append-verify": atOnceAnswer, "delay-updates": atOnceAnswer, "partial-dir": onwardAnswer, "temp-dir": onwardAnswer, "continue": onwardAnswer,
+	"remove-source-files": moveAnswer, "delete-source": moveAnswer, "delete-excluded": excludedAnswer,
+	"itemize-changes": "--verbose", "info": "--verbose", "debug": "--log-level debug", "backup": "--backup-dir", "suffix": "--backup-dir",
+	"block-size": partsAnswer, "chunksize": partsAnswer, "bufsize": partsAnswer, "buffer-size": partsAnswer, "part-size": partsAnswer, "s3-chunk-size": partsAnswer,
+	"parallel": "--jobs", "s3-upload-concurrency": "--jobs", "multi-thread-streams": "--jobs", "retries": againAnswer, "retry-count": againAnswer, "low-level-retries": againAnswer,
+	"no-verify-ssl": authorityAnswer, "no-check-certificate": authorityAnswer, "insecure": authorityAnswer, "sse": "encryption: of a tier", "sse-kms-key-id": "kms_key: of a tier",
+	"storage-class": classAnswer, "acl": aclAnswer,
+	"only-show-errors": "--quiet", "no-progress": "--quiet", "silent": "--quiet", "follow-symlinks": "--follow", "copy-links": "--follow", "dereference": "--follow",
+	"no-follow-symlinks": linksAnswer, "no-dereference": linksAnswer, "d": linksAnswer, "overwrite": newerAnswer, "no-overwrite": presentAnswer, "if-size-differ": sizeAnswer, "if-source-newer": newerAnswer,
+	"exact-timestamps": sizeAnswer, "limit-rate": "--bwlimit", "rate": "--bwlimit", "rate-limit": "--bwlimit", "copy watch": afreshAnswer, "sync watch": afreshAnswer, "files-from-raw": "--files-from",
 	"u": newerAnswer, "update": newerAnswer, "newer": newerAnswer, "ignore-times": "--again", "size-only": sizeAnswer, "ignore-existing": presentAnswer,
 	"copy delete": copyAnswer, "copy del": copyAnswer, "copy delete-before": copyAnswer, "copy delete-during": copyAnswer, "copy delete-after": copyAnswer,
 	"c": "--checksum", "del": "--delete", "delete-before": "--delete", "delete-during": "--delete", "delete-after": "--delete",
 	"j": "--jobs", "transfers": "--jobs", "checkers": "--jobs", "numworkers": "--jobs", "concurrency": "--jobs",
 	"f": "--yes", "force": "--yes", "max-bandwidth": "--bwlimit", "limit-upload": "--bwlimit", "json": "--output json", "yaml": "--output yaml",
 	"endpoint-url": "AWS_ENDPOINT_URL_S3, or endpoint: of a tier", "profile": "AWS_PROFILE, or credentials: of a tier",
-	"region": "AWS_REGION, or region: of a tier", "ca-bundle": "AWS_CA_BUNDLE, or ca: of a tier",
+	"region": "AWS_REGION, or region: of a tier", "ca-bundle": authorityAnswer,
 	"V": "datamove version", "version": "datamove version",
 	"ls l": "no %s: sizes and times are printed", "ls a": "no %s: all names are printed", "du s": "no %s: one total is printed for each location",
 	"human-readable": "no %s: sizes are printed for people, and -o json has bytes",
@@ -121,15 +139,26 @@ const (
 	plainAnswer   = "no %s: nothing is compressed on the way"
 	shellAnswer   = "no %s: no other host is asked; mount it here, or have a service there"
 	wholeAnswer   = "no %s: a file that differs is copied whole"
-	listAnswer    = "--files-from with what find(1) lists, relative to SRC,"
+	atOnceAnswer  = "no %s: a file is visible when it is whole, and not before"
+	onwardAnswer  = "no %s: the same command goes on where it stopped"
+	againAnswer   = "no %s: calls that fail for a reason that passes are tried again"
+	partsAnswer   = "no %s: parts grow with the file; --memory bounds the buffers"
+	linksAnswer   = "no %s: links in a folder stay links"
+
+	afreshAnswer = "no %s: the same command again brings what is new"
+	classAnswer  = "no %s: objects keep their class from S3 to S3, and others get the usual one of the store"
+	aclAnswer    = "no %s: objects have the ACL that the store gives them"
+
+	excludedAnswer  = "no %s: excluded names are left alone on both sides"
+	authorityAnswer = "AWS_CA_BUNDLE, or ca: of a tier"
+	listAnswer      = "--files-from with what find(1) lists, relative to SRC,"
 )
 
 // carrying are the answers for commands that bring or compare data.
-var carrying = []string{foldersAnswer, shownAnswer, plainAnswer, shellAnswer, wholeAnswer}
+var carrying = []string{foldersAnswer, shownAnswer, plainAnswer, shellAnswer, wholeAnswer, atOnceAnswer, onwardAnswer, againAnswer, linksAnswer, classAnswer, aclAnswer, excludedAnswer}
 
 // meant is what to try after a mistake in the words of a command line: the answer to a word of another tool, or the nearest of ours.
 func meant(cmd *cobra.Command, err error, args []string) string {
-	help := cmd.CommandPath() + " --help"
 	var flag *pflag.NotExistError
 	var word string
 	var answer, near string
@@ -142,10 +171,7 @@ func meant(cmd *cobra.Command, err error, args []string) string {
 		answer, near = meantCommand(cmd, word)
 		answer = strings.Join(append([]string{answer}, meantOptions(cmd.Root(), answer, args)...), "; ")
 	}
-	if near != "" {
-		return near + "; " + help + " lists all"
-	}
-	return cmp.Or(answer, help)
+	return cmp.Or(near, answer, cmd.CommandPath()+" --help")
 }
 
 // meantOptions are the answers to the options that stand behind a command of another tool, for the command of ours that does it.
@@ -176,24 +202,67 @@ func meantOptions(root *cobra.Command, answer string, args []string) (answers []
 
 // meantCommand is the answer to a command of another tool, or else the nearest one of ours.
 func meantCommand(parent *cobra.Command, word string) (answer, near string) {
-	if parent.HasParent() {
-		answer = otherCommands[parent.Name()+" "+word]
-	} else if !strings.Contains(word, " ") {
-		answer = otherCommands[word]
-	}
-	if answer != "" {
-		return answer, ""
-	}
-	var names []string
-	for _, c := range parent.Commands() {
-		if c.IsAvailableCommand() {
-			names = append(names, c.Name())
+	others := map[string]string{}
+	for key, answer := range otherCommands {
+		if above, below, is := strings.Cut(key, " "); is && above == parent.Name() && parent.HasParent() {
+			others[below] = answer
+		} else if !is && !parent.HasParent() {
+			others[key] = answer
 		}
 	}
-	if near = nearest(word, names); near != "" {
-		near = parent.CommandPath() + " " + near
+	if answer = others[word]; answer != "" {
+		return answer, ""
 	}
-	return "", near
+	if at := elsewhere(parent, word); len(at) > 0 {
+		return "", strings.Join(at, " or ") + "; " + helpOf(parent.Root())
+	}
+	for _, above := range []*cobra.Command{parent, parent.Root()} {
+		if near = nearest(word, namesBelow(above)); near != "" {
+			return "", above.CommandPath() + " " + near + "; " + helpOf(above)
+		}
+	}
+	return nearAnswer(word, others), ""
+}
+
+func namesBelow(cmd *cobra.Command) (names []string) {
+	for _, c := range manual.Below(cmd) {
+		names = append(names, c.Name())
+	}
+	return names
+}
+
+// helpOf says where all words of a command are listed.
+func helpOf(cmd *cobra.Command) string { return cmd.CommandPath() + " --help lists all" }
+
+// elsewhere finds the commands that have a word as their name at another place of the tree: those of the root for a command below it, and for the root those below others.
+// Where there are more than mostPlaces the word names none of them.
+func elsewhere(parent *cobra.Command, word string) (found []string) {
+	above := []*cobra.Command{parent.Root()}
+	if !parent.HasParent() {
+		above = manual.Below(parent)
+	}
+	for _, c := range above {
+		if slices.Contains(namesBelow(c), word) {
+			found = append(found, c.CommandPath()+" "+word)
+		}
+	}
+	if len(found) > mostPlaces {
+		return nil
+	}
+	return found
+}
+
+const mostPlaces = 3
+
+// nearAnswer is the answer to the word of another tool that is spelled most like one that is not known; "" is none.
+func nearAnswer(word string, answers map[string]string) string {
+	var long []string // the others are near to everything
+	for _, w := range slices.Sorted(maps.Keys(answers)) {
+		if len(w) >= 4 && answers[w] != "" {
+			long = append(long, w)
+		}
+	}
+	return answers[spelling.Nearest(word, long)]
 }
 
 // meantLetters answers for those letters of one word that the command has not.
@@ -229,9 +298,17 @@ func meantFlag(cmd *cobra.Command, name string) (answer, near string) {
 		}
 	})
 	if near = nearest(name, names); near != "" {
-		near = "--" + near
+		return "", "--" + near + "; " + helpOf(cmd)
 	}
-	return "", near
+	others := map[string]string{}
+	for key := range otherFlags {
+		other := strings.TrimPrefix(key, cmd.Name()+" ")
+		others[other] = answerTo(cmd, other)
+	}
+	if answer = nearAnswer(name, others); answer != "" {
+		answer = worded(answer, "--"+name)
+	}
+	return answer, ""
 }
 
 func worded(answer, flag string) string {
@@ -275,7 +352,7 @@ func nearest(word string, names []string) string {
 // helpCommand shows the help of a command, and says of a word that is none what may be meant.
 func (a *app) helpCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "help [COMMAND]", Short: "Print what a command does", GroupID: groupRest,
+		Use: "help [COMMAND]", Short: "Print what a command does", Example: "  datamove help task list",
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			var names []string
 			if about, _, err := cmd.Root().Find(args); err == nil {

@@ -19,9 +19,8 @@ func (a *app) pinCommand() *cobra.Command {
 	var until time.Time
 	req := &pb.PinRequest{}
 	cmd := &cobra.Command{
-		Use:     "pin [flags] dataset:NAME[@DIGEST] --until DATE",
-		Short:   "Keep replicas of a dataset until a date",
-		GroupID: groupService,
+		Use:   "pin [flags] dataset:NAME[@DIGEST] --until DATE",
+		Short: "Keep replicas of a dataset until a date",
 		Long: `Pin keeps replicas of a dataset, of all its versions or of one, on all tiers or
 with --tier on one, until a date: they are neither released nor evicted before.
 Another pin of the same replaces it.`,
@@ -61,6 +60,7 @@ func (a *app) pinList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "list [flags] [dataset:NAME]",
 		Short:             "List pins that last",
+		Example:           `  datamove pin list dataset:imagenet`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeDatasets("dataset:"),
 	}
@@ -83,9 +83,8 @@ func (a *app) unpinCommand() *cobra.Command {
 	var f format
 	tier := ""
 	cmd := &cobra.Command{
-		Use:     "unpin [flags] dataset:NAME[@DIGEST]",
-		Short:   "End pins of a dataset",
-		GroupID: groupService,
+		Use:   "unpin [flags] dataset:NAME[@DIGEST]",
+		Short: "End pins of a dataset",
 		Long: `Unpin ends the pins of a dataset: all of them, or those of one version, or with
 --tier those on one tier, and prints which have ended. None is no error.`,
 		Example:           "  datamove unpin dataset:imagenet --tier scratch",

@@ -20,9 +20,8 @@ import (
 
 func (a *app) policyCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "policy",
-		Short:   "Rules of what is to happen to files on the tiers",
-		GroupID: groupService,
+		Use:   "policy",
+		Short: "Rules of what is to happen to files on the tiers",
 		Long: `A policy is a YAML document of the kind TierPolicy: rules with clauses, and with
 expressions in CEL where clauses do not suffice. The first rule that matches a file
 says what is to happen to it. A new policy begins in the mode plan, in which nothing
@@ -160,9 +159,10 @@ type ruleView struct {
 
 func (a *app) policySchemaCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "schema",
-		Short: "Print the JSON Schema of policies, for editors",
-		Args:  cobra.NoArgs,
+		Use:     "schema",
+		Short:   "Print the JSON Schema of policies, for editors",
+		Example: `  datamove policy schema >tierpolicy.schema.json`,
+		Args:    cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(context.Context, []string) error {
 		text, err := policy.Schema()

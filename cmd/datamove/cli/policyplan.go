@@ -43,9 +43,10 @@ func named(arg string) (name, text string, err error) {
 func (a *app) policyListCommand() *cobra.Command {
 	var f format
 	cmd := &cobra.Command{
-		Use:   "list [flags]",
-		Short: "List the policies of the service, with their next and last runs",
-		Args:  cobra.NoArgs,
+		Use:     "list [flags]",
+		Short:   "List the policies of the service, with their next and last runs",
+		Example: `  datamove policy list`,
+		Args:    cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
 		return a.ask(ctx, "", func(c *api.Client) error {

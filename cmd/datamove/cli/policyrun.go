@@ -133,6 +133,7 @@ func (a *app) policyHistoryCommand() *cobra.Command {
 		Use:               "history [flags] [POLICY]",
 		ValidArgsFunction: a.completePolicies,
 		Short:             "List runs of policies, the newest first",
+		Example:           `  datamove policy history to-archive`,
 		Args:              cobra.MaximumNArgs(1),
 	}
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
@@ -219,7 +220,8 @@ func (a *app) policyUndoCommand() *cobra.Command {
 		Short: "Give back what a run has taken away",
 		Long: `Undo gives each file back that the run has taken away, from where it is kept or from its copy. What has
 its name by now stays as it is. What a run has copied, and not taken away, stays, too.`,
-		Args: exactly(1, "one run, as datamove policy history lists them"),
+		Example: `  datamove policy undo 06c8fk2rjq7m1x0v4d5e`,
+		Args:    exactly(1, "one run, as datamove policy history lists them"),
 	}
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		return a.ask(ctx, "datamove policy history", func(c *api.Client) error {
@@ -239,9 +241,10 @@ its name by now stays as it is. What a run has copied, and not taken away, stays
 
 func (a *app) policyStopCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "stop RUN",
-		Short: "Have a run begin nothing more",
-		Args:  exactly(1, "one run, as datamove policy history lists them"),
+		Use:     "stop RUN",
+		Short:   "Have a run begin nothing more",
+		Example: `  datamove policy stop 06c8fk2rjq7m1x0v4d5e`,
+		Args:    exactly(1, "one run, as datamove policy history lists them"),
 	}
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		return a.ask(ctx, "datamove policy history", func(c *api.Client) error {
@@ -260,10 +263,11 @@ func (a *app) explained(use, short, long string, tell func(*pb.ExplainFileRespon
 	var f format
 	var of, node string
 	cmd := &cobra.Command{
-		Use:   use + " [flags] LOCATION",
-		Short: short,
-		Long:  long,
-		Args:  exactly(1, "one file in a tier"),
+		Use:     use + " [flags] LOCATION",
+		Example: "  datamove policy " + use + " project:runs/7/step-1.pt",
+		Short:   short,
+		Long:    long,
+		Args:    exactly(1, "one file in a tier"),
 	}
 	cmd.RunE = a.do(func(ctx context.Context, args []string) error {
 		l, err := absolute(args[0])

@@ -21,9 +21,8 @@ import (
 
 func (a *app) quotaCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "quota",
-		Short:   "See and set what projects may hold",
-		GroupID: groupLook,
+		Use:   "quota",
+		Short: "See and set what projects may hold",
 		Long: `A project is what files are accounted under: a project ID of Lustre, ext4 and xfs, a
 subvolume of btrfs, a fileset of GPFS, a directory of CephFS. Its quota says how many
 bytes and files it may hold.`,

@@ -16,9 +16,8 @@ import (
 func (a *app) releaseCommand() *cobra.Command {
 	t := &task{app: a, command: "release"}
 	cmd := &cobra.Command{
-		Use:     "release [flags] dataset:NAME[@DIGEST] --from TIER",
-		Short:   "Give back fast space: remove a replica of which there is another",
-		GroupID: groupService,
+		Use:   "release [flags] dataset:NAME[@DIGEST] --from TIER",
+		Short: "Give back fast space: remove a replica of which there is another",
 		Long: `Release removes the replica of a dataset on a tier. It is refused while somebody
 holds it by a lease or a pin, and when no other replica was verified by the store or
 by reading: the only copy is never released. That copy is looked at before anything
@@ -68,9 +67,8 @@ func (a *app) purgeCommand() *cobra.Command {
 	t := &task{app: a, command: "purge"}
 	var yes, root bool
 	cmd := &cobra.Command{
-		Use:     "purge [flags] TIER:PATH",
-		Short:   "Remove scratch, of which no other copy is promised",
-		GroupID: groupService,
+		Use:   "purge [flags] TIER:PATH",
+		Short: "Remove scratch, of which no other copy is promised",
 		Long: `Purge removes what is below a path of a tier that the configuration marks as
 ephemeral, and on no other. It asks, or wants --yes; a whole tier goes only with
 --root as well. What is leased, pinned or worked on stops it.`,

@@ -6,14 +6,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The groups of commands in the help.
-const (
-	groupMove    = "move"
-	groupLook    = "look"
-	groupService = "service"
-	groupRest    = "rest"
-)
-
 // root makes the tree of commands.
 func (a *app) root() *cobra.Command {
 	cmd := &cobra.Command{
@@ -44,10 +36,8 @@ tasks, datasets and agents to look at.`,
 	flags.StringVar(&a.logLevel, "log-level", "", "log to stderr from `LEVEL` on: debug, info, warn, error (default warn)")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "name every item")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print errors only")
-	cmd.AddGroup(&cobra.Group{ID: groupMove, Title: "Move:"}, &cobra.Group{ID: groupLook, Title: "Look and remove:"},
-		&cobra.Group{ID: groupService, Title: "With a service:"}, &cobra.Group{ID: groupRest, Title: "The rest:"})
 	cmd.SetHelpCommand(a.helpCommand())
-	cmd.SetCompletionCommandGroupID(groupRest)
+	helpWith(cmd)
 	cmd.AddCommand(a.copyCommand(), a.syncCommand(), a.verifyCommand(), a.checkpointCommand(), a.burstCommand(),
 		a.lsCommand(), a.findCommand(), a.duCommand(), a.rmCommand(), a.tierCommand(), a.layoutCommand(), a.quotaCommand(),
 		a.taskCommand(), a.datasetCommand(), a.stageCommand(), a.releaseCommand(), a.purgeCommand(), a.pinCommand(), a.unpinCommand(),
@@ -56,6 +46,9 @@ tasks, datasets and agents to look at.`,
 	cmd.InitDefaultCompletionCmd()
 	if shells, _, err := cmd.Find([]string{"completion"}); err == nil { // cobra's prints its help for a shell that it has not, and ends with 0
 		shells.RunE = a.do(func(context.Context, []string) error { return shells.Help() })
+		for _, shell := range shells.Commands() {
+			shell.Example = "  datamove completion " + shell.Name() + " >FILE"
+		}
 	}
 	a.complete(cmd)
 	return cmd

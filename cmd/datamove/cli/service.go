@@ -19,10 +19,9 @@ import (
 
 func (a *app) serviceCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "service",
-		Short:   "See what the service is, and care for it",
-		GroupID: groupService,
-		Args:    cobra.NoArgs,
+		Use:   "service",
+		Short: "See what the service is, and care for it",
+		Args:  cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(context.Context, []string) error { return cmd.Help() })
 	cmd.AddCommand(a.serviceInfo(), a.servicePage(), a.serviceReload(), a.serviceBackup(), a.serviceIdentity())
@@ -49,9 +48,10 @@ type serviceView struct {
 func (a *app) serviceInfo() *cobra.Command {
 	var f format
 	cmd := &cobra.Command{
-		Use:   "info [flags]",
-		Short: "Say what the service is, how it does, and who you are to it",
-		Args:  cobra.NoArgs,
+		Use:     "info [flags]",
+		Short:   "Say what the service is, how it does, and who you are to it",
+		Example: `  datamove service info`,
+		Args:    cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
 		return a.ask(ctx, "", func(c *api.Client) error {
@@ -107,7 +107,8 @@ func (a *app) serviceReload() *cobra.Command {
 		Short: "Have the service read its configuration again",
 		Long: `Reload prints the keys and the policies that have changed, and which keys count only
 when the service starts again. A mistake in the configuration changes nothing.`,
-		Args: cobra.NoArgs,
+		Example: `  datamove service reload`,
+		Args:    cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
 		return a.ask(ctx, "", func(c *api.Client) error {

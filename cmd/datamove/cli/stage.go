@@ -39,9 +39,8 @@ func (a *app) stageCommand() *cobra.Command {
 	s := &stage{task: task{app: a, command: "stage"}}
 	here := &inPlace{app: a, format: &s.format}
 	cmd := &cobra.Command{
-		Use:     "stage [flags] SRC",
-		Short:   "Bring a dataset to a faster tier, and hold it there",
-		GroupID: groupService,
+		Use:   "stage [flags] SRC",
+		Short: "Bring a dataset to a faster tier, and hold it there",
 		Long: `Stage brings a replica of SRC, a dataset or any location, to a tier, waits until it
 is whole, and prints where it is. If it is there already that is all there is to do.
 

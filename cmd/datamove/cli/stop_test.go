@@ -66,10 +66,12 @@ func TestSignalsThere(t *testing.T) {
 			s := newFake(t)
 			asked, answer := make(chan struct{}), make(chan struct{})
 			var once sync.Once
+			s.mu.Lock() // intercept has it, too: the caller is another process, and orders nothing in this one
 			s.cancelling = func(context.Context) { once.Do(func() { close(asked); <-answer }) }
 			if row.second != 0 {
 				s.cancel = func(task *pb.Task) { task.Phase = phaseCancelling }
 			}
+			s.mu.Unlock()
 			said := running(t, s)
 			if row.first == 0 {
 				must.Do(t, said.read.Close())

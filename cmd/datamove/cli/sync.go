@@ -13,9 +13,8 @@ func (a *app) syncCommand() *cobra.Command {
 	t := &task{app: a, command: "sync", request: engine.Request{Work: engine.Sync}}
 	backup := ""
 	cmd := &cobra.Command{
-		Use:     "sync [flags] SRC DST",
-		Short:   "Make a folder equal to another one",
-		GroupID: groupMove,
+		Use:   "sync [flags] SRC DST",
+		Short: "Make a folder equal to another one",
 		Long: `Sync brings over what is new or differs and, with --delete, removes from DST what
 SRC does not have.
 

@@ -26,9 +26,8 @@ const (
 
 func (a *app) taskCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "task",
-		Short:   "Look at the tasks of the service, and steer them",
-		GroupID: groupService,
+		Use:   "task",
+		Short: "Look at the tasks of the service, and steer them",
 		Long: `A task is a request that the service keeps until it is done: over restarts, dead
 nodes and power cuts. copy, sync, verify, rm, stage and others begin one and wait
 for it, or return at once with --detach.`,

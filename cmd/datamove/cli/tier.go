@@ -23,9 +23,8 @@ import (
 
 func (a *app) tierCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "tier",
-		Short:   "See what tiers there are, and how full they are",
-		GroupID: groupLook,
+		Use:   "tier",
+		Short: "See what tiers there are, and how full they are",
 		Long: `With a service, its tiers are shown, a line for each node of a node-local one.
 Without one, the tiers of the configuration are shown as this machine sees them: of
 a bucket nobody knows how full it is. QUOTA LEFT is what the project of the folder may
@@ -54,6 +53,7 @@ func (a *app) tierLook(verb, short string, there, here listing[tierRow], look fu
 	cmd := &cobra.Command{
 		Use:               verb + " [flags] [TIER]",
 		Short:             short,
+		Example:           "  datamove tier " + verb,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeTiers,
 	}

@@ -97,6 +97,7 @@ func (a *app) tierScans() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "scans [flags] [TIER]",
 		Short:             "See how old the catalog of each tier is",
+		Example:           `  datamove tier scans project`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeTiers,
 	}

@@ -17,9 +17,8 @@ func (a *app) verifyCommand() *cobra.Command {
 	t := &task{app: a, command: "verify", request: engine.Request{Work: engine.Verify}}
 	var manifest, writeTo string
 	cmd := &cobra.Command{
-		Use:     "verify [flags] SRC DST | verify [flags] --manifest FILE DST",
-		Short:   "Compare contents by checksum and name what differs",
-		GroupID: groupMove,
+		Use:   "verify [flags] SRC DST | verify [flags] --manifest FILE DST",
+		Short: "Compare contents by checksum and name what differs",
 		Long: `Verify reads both sides, or one side and a manifest, compares every content by its
 checksum, and names each difference. It writes nothing. The exit code is 9 when
 something differs.

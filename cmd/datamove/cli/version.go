@@ -53,7 +53,7 @@ func (a *app) versionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version, and what it was built from",
-		GroupID: groupRest,
+		Example: `  datamove version -o json`,
 		Args:    cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(context.Context, []string) error {
