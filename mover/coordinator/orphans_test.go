@@ -89,12 +89,13 @@ func TestLingersAnywhere(t *testing.T) {
 	d, l := crewed(t)
 	task, name := l.GetTask(), d.led[l.GetTask().GetId()]
 	holds := func(id string) bool {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		n := d.agents[name]
+		s := d.scheduler
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		n := s.agents[name]
 		n.lingers = nil
-		d.lingers(n, &agentv1.Session{Task: id, Batch: "b", Epoch: 1})
-		return d.lingering("n9:/elsewhere", task)
+		s.lingers(n, &agentv1.Session{Task: id, Batch: "b", Epoch: 1})
+		return s.lingering("n9:/elsewhere", task)
 	}
 	if holds(task.GetId()) {
 		t.Error("a batch of a task that writes elsewhere holds it up")
