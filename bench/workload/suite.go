@@ -173,8 +173,8 @@ func choose(names []string, bucket bool) (chosen []Suite, err error) {
 
 // meant is which word it may have been.
 func meant(word string, known []string) string {
-	if near := spelling.Nearest(word, known); near != "" {
-		return fmt.Sprintf(" (did you mean %s?)", near)
+	if question := spelling.Question(word, known); question != "" {
+		return " (" + question + ")"
 	}
 	return ""
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
@@ -109,20 +111,78 @@ func TestLent(t *testing.T) {
 	second.leaveShelf()
 	is("both have", false)
 	third := begin()
-	a.gates.keep(spot, 1002, func() { _, _, err := spot.LetIn(1002); must.Do(t, err) })
+	must.Do(t, a.gates.keep(spot, 1002, func() error { _, _, err := spot.LetIn(1002); return err }))
 	third.leaveShelf()
 	is("they were let in meanwhile", true)
 	fourth := begin()
 	fourth.leaveShelf()
 	is("they were in before", true)
-	must.Do(t, spot.ShutOut(1002))
+	must.Do(t, a.gates.shut(spot, 1002))
 	fifth := begin()
-	must.Do(t, spot.ShutOut(1002)) // a look has found that they may not
-	fifth.leaveShelf()
+	must.Do(t, a.gates.shut(spot, 1002)) // a look has found that they may not
 	is("they were shut out meanwhile", false)
+	sixth := begin()
+	is("another task of theirs begins", true)
+	fifth.leaveShelf()
+	is("the one from before it has ended", true)
+	sixth.leaveShelf()
+	is("that one, too", false)
 	if len(a.gates.all) > 0 {
 		t.Errorf("%d gates are remembered", len(a.gates.all))
 	}
+}
+
+// TestLentUntilItIsGone: an entry that can not be removed when its task ends is removed by the next task that sets the gate, and not for another one of the
+// same account that still needs it.
+func TestLentUntilItIsGone(t *testing.T) {
+	a, spot, _ := vault(t)
+	gate := filepath.Dir(spot.String())
+	is := func(what string, uid uint32, in bool) {
+		t.Helper()
+		if passes, err := spot.Passes(uid); passes != in || err != nil {
+			t.Errorf("%s, and %d is in: %v, %v", what, uid, passes, err)
+		}
+	}
+	lend := func(uid uint32) (leave func() error) {
+		t.Helper()
+		leave = must.Get(a.gates.lend(spot, uid))(t)
+		if leave == nil {
+			t.Fatalf("%d is in for good", uid)
+		}
+		return leave
+	}
+	first, second := lend(1002), lend(1003)
+	fixed(t, gate, true)
+	for _, leave := range []func() error{first, second} {
+		if err := leave(); err == nil {
+			t.Fatal("an entry of a gate that can not be changed is gone")
+		}
+	}
+	if len(a.gates.all) == 0 {
+		t.Error("entries that are to go are forgotten")
+	}
+	fixed(t, gate, false)
+	third := lend(1002)
+	is("a task needs it again", 1002, true)
+	is("the gate is set again", 1003, false)
+	must.Do(t, third())
+	is("that task has ended", 1002, false)
+	if len(a.gates.all) > 0 {
+		t.Errorf("%d gates are remembered", len(a.gates.all))
+	}
+}
+
+// fixed makes a folder one that not even root can change, or takes that back.
+func fixed(t *testing.T, dir string, on bool) {
+	t.Helper()
+	f := must.Get(os.Open(dir))(t)
+	defer f.Close()
+	flags := must.Get(unix.IoctlGetInt(int(f.Fd()), unix.FS_IOC_GETFLAGS))(t)
+	const immutable = 0x10 // FS_IMMUTABLE_FL
+	if flags &^= immutable; on {
+		flags |= immutable
+	}
+	must.Do(t, unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flags))
 }
 
 // TestSealEnds: what a process asks for that has ended is not done any more, whoever goes on with its task.

@@ -63,7 +63,7 @@ func (a *Agent) prepareShelf(ctx context.Context, p *process, who osaccount.Acco
 	if err := spot.Unseal(ctx); err != nil {
 		return err
 	}
-	a.gates.keep(spot, who.UID, func() { p.unguarded, err = spot.Make(who.UID, who.GID) })
+	err = a.gates.keep(spot, who.UID, func() (err error) { p.unguarded, err = spot.Make(who.UID, who.GID); return err })
 	if powerless(err) {
 		p.unguarded = squashed
 		return nil
@@ -89,7 +89,7 @@ func (a *Agent) admits(t *pb.Task, r *agentv1.FinishRequest) {
 			r.Error, r.ErrorKind = err.Error(), mover.KindName(err)
 		}
 	case r.GetErrorKind() == mover.KindName(mover.ErrPermission):
-		err = spot.ShutOut(t.GetOwner().GetUid())
+		err = a.gates.shut(spot, t.GetOwner().GetUid())
 	}
 	if err != nil {
 		a.log.Warn("a gate can not be set", "uid", t.GetOwner().GetUid(), "replica", spot.String(), "err", err)

@@ -240,9 +240,9 @@ func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!
 // nearest says which word was probably meant, or else which there are.
 func nearest[V any](name string, words map[string]V, are string) string {
 	sorted := slices.Sorted(maps.Keys(words))
-	switch best := spelling.Nearest(name, sorted); {
-	case best != "":
-		return "did you mean " + best + "?"
+	switch question := spelling.Question(name, sorted); {
+	case question != "":
+		return question
 	case len(sorted) == 0:
 		return "there are no " + are
 	case len(sorted) > 20:

@@ -1,11 +1,13 @@
 package coordinator
 
 import (
+	"errors"
 	"time"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	ledgerv1 "datamove.dev/api/datamove/ledger/v1"
 	pb "datamove.dev/api/datamove/v1"
+	"datamove.dev/mover"
 	"datamove.dev/mover/coordinator/state"
 )
 
@@ -22,7 +24,7 @@ type claim struct {
 
 // orphanedClaim is a claim that its agent has not let go of, though its lead is over.
 type orphanedClaim struct {
-	at    string // where it drafts, as address has it
+	at    string // where it drafts, as address has it; "" may be anywhere
 	since time.Time
 }
 
@@ -56,10 +58,17 @@ func (s *scheduler) lingers(n *node, ses *agentv1.Session) {
 		t, err = state.Tasks.Get(tx, ses.GetTask())
 		return err
 	})
-	if err != nil || !drafts(t.GetSpec()) {
-		return // of a task that is forgotten, or that makes no drafts
+	at := ""
+	switch {
+	case errors.Is(err, mover.ErrNotExist):
+		return // the task is forgotten
+	case err != nil:
+		s.log.Warn("where a helper drafts is not known: no task begins to write before it has let go", "task", ses.GetTask(), "agent", n.name, "err", err)
+	case !drafts(t.GetSpec()):
+		return
+	default:
+		at = address(t.GetSpec().GetTarget(), "", s.conf()) // a task with helpers is bound to no node
 	}
-	at := address(t.GetSpec().GetTarget(), "", s.conf()) // a task with helpers is bound to no node
 	n.linger(claim{ses.GetTask(), ses.GetBatch(), ses.GetEpoch()}, orphanedClaim{at, s.now()})
 }
 
@@ -88,7 +97,7 @@ func (s *scheduler) lingering(at string, t *pb.Task) bool {
 			switch {
 			case now.Sub(n.seen) > s.lease || now.Sub(was.since) > s.lease:
 				delete(n.lingers, c)
-			case overlap(at, was.at):
+			case was.at == "" || overlap(at, was.at):
 				return true
 			}
 		}

@@ -4,8 +4,10 @@ import (
 	"testing"
 	"time"
 
+	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/test/must"
 )
 
 // TestLinger: a task whose lead is lost waits for its helper to let go, which it does by
@@ -80,6 +82,32 @@ func TestNobodyLingers(t *testing.T) {
 	if d.taken[id] == nil {
 		t.Errorf("the task waits: %v", d.state(id))
 	}
+}
+
+// TestLingersAnywhere: of a batch whose task the ledger can not tell, the helper may draft anywhere; of one whose task is forgotten it drafts nowhere.
+func TestLingersAnywhere(t *testing.T) {
+	d, l := crewed(t)
+	task, name := l.GetTask(), d.led[l.GetTask().GetId()]
+	holds := func(id string) bool {
+		s := d.scheduler
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		n := s.agents[name]
+		n.lingers = nil
+		s.lingers(n, &agentv1.Session{Task: id, Batch: "b", Epoch: 1})
+		return s.lingering("n9:/elsewhere", task)
+	}
+	if holds(task.GetId()) {
+		t.Error("a batch of a task that writes elsewhere holds it up")
+	}
+	if holds("forgotten") {
+		t.Error("a batch of a forgotten task holds it up")
+	}
+	must.Do(t, d.ledger.Close())
+	if !holds(task.GetId()) {
+		t.Error("a ledger that can not be read is taken for a forgotten task")
+	}
+	d.start()
 }
 
 // lingers is a desk with a task that has lost its lead, and has a helper.

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/spelling"
 )
 
 // tierServer answers about the tiers of the configuration.
@@ -45,9 +47,10 @@ func (s *tierServer) ListTiers(_ context.Context, r *pb.ListTiersRequest) (*pb.L
 
 // noTier is the error of a tier that the configuration does not have: a word that is wrong.
 func (s *tierServer) noTier(op, name string) error {
-	names := "it has none"
-	if tiers := s.conf().Tiers; len(tiers) > 0 {
-		names = "it has " + strings.Join(slices.Sorted(maps.Keys(tiers)), ", ")
+	tiers := slices.Sorted(maps.Keys(s.conf().Tiers))
+	names := "it has " + cmp.Or(strings.Join(tiers, ", "), "none")
+	if question := spelling.Question(name, tiers); question != "" {
+		names = question + " " + names
 	}
 	return &mover.Error{Op: op, Place: "tier " + mover.Printable(name), Err: mover.Because(mover.ErrUsage, "the configuration of the service has no such tier; %s", names)}
 }

@@ -82,7 +82,7 @@ func TestPlanBehindAFullTarget(t *testing.T) {
 				}
 				task := must.Get(Start(ctx, r, open))(t)
 				_, err := task.Wait()
-				if ended := errors.Is(err, mover.ErrFull) && strings.Contains(err.Error(), removesFirst) && strings.Contains(err.Error(), "bytes are to be written"); ended != row.ends || (err == nil) != row.finished {
+				if ended := errors.Is(err, mover.ErrFull) && strings.Contains(err.Error(), removesFirst) && strings.Contains(err.Error(), "19.5 KiB are to be written"); ended != row.ends || (err == nil) != row.finished {
 					t.Errorf("after %v: %v", time.Since(begun), err)
 				}
 			})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/retry"
 	"datamove.dev/mover/engine/bufpool"
 	"datamove.dev/mover/engine/plan"
 	"datamove.dev/mover/limit"
@@ -111,8 +112,16 @@ type Observer interface {
 	// Item is told of each entry that was dealt with, after it is durable where
 	// the target promises that. Entries that were already there are not told.
 	Item(Item)
-	// State is told when the task begins another phase, or pauses with a reason.
+	// State is told when the task begins another phase, or pauses with a reason. A reason beside a phase that is no wait is what is going to happen:
+	// the target has too little room.
 	State(phase Phase, why string)
+}
+
+// RetryObserver is an Observer that is told of the calls that State is told of in words: how long they have failed, and when they are given up.
+type RetryObserver interface {
+	Observer
+	// Retries is told before State, and with nil when no call fails any more.
+	Retries(w *retry.Wait)
 }
 
 // Phase is what a task is doing.

@@ -14,6 +14,9 @@ type bare struct {
 	lost  mover.Facts
 }
 
+// rights are lost together: a file system that has no modes has no owners.
+const rights = mover.FactMode | mover.FactOwner | mover.FactGroup
+
 // add counts an entry as it was carried over.
 func (b *bare) add(e *mover.Entry, target *mover.Capabilities) {
 	keeps := target.Keeps
@@ -21,6 +24,9 @@ func (b *bare) add(e *mover.Entry, target *mover.Capabilities) {
 		keeps &^= mover.FactsOfObject
 	}
 	lost := e.KeptFacts(mover.FactsOfObject &^ keeps)
+	if !keeps.Has(mover.FactMode) && !target.NeedsManifest && e.Kind != mover.Symlink {
+		lost |= e.Known & rights
+	}
 	if e.Known.Has(mover.FactXattrs) && !keeps.Has(mover.FactXattrs) && slices.ContainsFunc(e.Xattrs, theirs) {
 		lost |= mover.FactXattrs
 	}
@@ -34,6 +40,14 @@ func (b *bare) notes() []string {
 		return nil
 	}
 	words := mover.ObjectWords(b.lost)
+	for _, of := range []struct {
+		fact mover.Facts
+		word string
+	}{{mover.FactMode, "modes"}, {mover.FactOwner, "owners"}, {mover.FactGroup, "groups"}} {
+		if b.lost.Has(of.fact) {
+			words = append(words, of.word)
+		}
+	}
 	if b.lost.Has(mover.FactXattrs) {
 		words = append(words, "xattrs")
 	}

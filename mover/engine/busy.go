@@ -43,7 +43,11 @@ func Telling(ctx context.Context, o Observer) context.Context {
 
 // telling tells an observer of waits, and at their end of the phase that is now.
 func telling(ctx context.Context, o Observer, now func() Phase) context.Context {
+	r, retries := o.(RetryObserver)
 	return retry.Telling(ctx, func(w *retry.Wait) {
+		if retries {
+			r.Retries(w)
+		}
 		if w == nil {
 			o.State(now(), "")
 			return

@@ -7,6 +7,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine/plan"
+	"datamove.dev/mover/units"
 )
 
 // fit passes the actions of a pair on. When all are known and the target has less room than they need, tell is told that, and a run that is not to wait
@@ -62,9 +63,9 @@ func (f *fitting) lacks(room mover.Room) string {
 	if need <= room.Bytes {
 		return ""
 	}
-	why := fmt.Sprintf("%d bytes are to be written, and %d have room: %s", need, room.Bytes, room.Why)
+	why := fmt.Sprintf("%s are to be written, and there is room for %s, which is %s too little: %s", units.Bytes(need), units.Bytes(room.Bytes), units.Bytes(need-room.Bytes), room.Why)
 	if f.late > 0 {
-		why += fmt.Sprintf("; %d bytes become free only after that, when what the source does not have is removed: %s", f.late, removesFirst)
+		why += fmt.Sprintf("; %s become free only after that, when what the source does not have is removed: %s", units.Bytes(f.late), removesFirst)
 	}
 	return why
 }

@@ -34,8 +34,8 @@ func planOnly(ctx context.Context, r Request, open Opener) iter.Seq2[plan.Action
 				return
 			}
 			tight := func(why string) {
-				if r.Logger != nil {
-					r.Logger.Warn("the run would wait for room", "why", why)
+				if r.Observer != nil {
+					r.Observer.State(Moving, "the run would wait for room: "+why)
 				}
 			}
 			removes, whole := int64(0), true
@@ -63,9 +63,10 @@ func planOnly(ctx context.Context, r Request, open Opener) iter.Seq2[plan.Action
 // list yields the entries of a location, with full names below it.
 func list(ctx context.Context, l location.Location, recursive bool, open Opener) iter.Seq2[mover.Entry, error] {
 	return func(yield func(mover.Entry, error) bool) {
-		place, err := openSource(ctx, l, patiently(open), OpenOptions{})
+		open := patiently(open)
+		place, err := openSource(ctx, l, open, OpenOptions{})
 		if err != nil {
-			yield(mover.Entry{}, err)
+			yield(mover.Entry{}, orNearby(ctx, err, l, open, OpenOptions{}))
 			return
 		}
 		defer place.Close()
@@ -101,9 +102,10 @@ func Visit(ctx context.Context, l location.Location, open Opener, do func(mover.
 
 // VisitWith is Visit of a place that is opened with options.
 func VisitWith(ctx context.Context, l location.Location, o OpenOptions, open Opener, do func(mover.Backend) error) error {
-	place, err := patiently(open)(ctx, l, o)
+	open = patiently(open)
+	place, err := open(ctx, l, o)
 	if err != nil {
-		return err
+		return orNearby(ctx, err, l, open, o)
 	}
 	defer place.Close()
 	return do(looking(place))
@@ -184,9 +186,10 @@ func (t *run) clear(ctx context.Context, l location.Location) (err error) {
 	if _, err := p.makeSpool(); err != nil {
 		return err
 	}
-	target, err := openSource(ctx, l, patiently(t.open), o)
+	open := patiently(t.open)
+	target, err := openSource(ctx, l, open, o)
 	if err != nil {
-		return err
+		return orNearby(ctx, err, l, open, o)
 	}
 	defer func() { err = errors.Join(err, target.Close()) }()
 	p.gate = transfer.NewGate(target.Capabilities(), target.Capabilities(), t.request.Jobs)

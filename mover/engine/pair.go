@@ -108,6 +108,9 @@ func (p *pair) openPlaces(ctx context.Context, src, dst location.Location, open 
 		err = mover.Unlike(err)
 	}
 	if errors.Is(err, mover.ErrNotExist) {
+		if r.ExpectedManifest == nil && !r.AllowMissingSource {
+			err = orNearby(ctx, err, src, open, look)
+		}
 		return &lacking{err}
 	}
 	if err != nil {
@@ -135,6 +138,21 @@ func (p *pair) openPlaces(ctx context.Context, src, dst location.Location, open 
 		return err
 	}
 	p.wrap(source)
+	if r.Work == Verify {
+		return orNearby(ctx, p.targetThere(ctx), dst, open, look)
+	}
+	return nil
+}
+
+// targetThere is the error of a target that does not exist. Of a verify the user expects one; of other work it is made.
+func (p *pair) targetThere(ctx context.Context) error {
+	if at, is := p.target.(absent); is {
+		return at.why
+	}
+	if one, is := mover.As[*singleFile](p.target); is && one.named {
+		_, err := p.target.Stat(ctx, one.as)
+		return err
+	}
 	return nil
 }
 

@@ -64,7 +64,7 @@ func openTarget(ctx context.Context, source mover.Source, l location.Location, o
 	if !single {
 		tree, err := open(ctx, l, o)
 		if !o.Write && isAbsent(err) {
-			return absent{location: l}, nil
+			return absent{location: l, why: err}, nil
 		}
 		return tree, err
 	}
@@ -89,12 +89,12 @@ func openTarget(ctx context.Context, source mover.Source, l location.Location, o
 	}
 	tree, err := open(ctx, l, o)
 	if !o.Write && isAbsent(err) {
-		return absent{location: l}, nil
+		return absent{location: l, why: err}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &singleFile{Backend: tree, name: base, as: base, target: true}, nil
+	return &singleFile{Backend: tree, name: base, as: base, target: true, named: !into}, nil
 }
 
 // isAbsent reports whether a target is one that a copy would make. None makes a bucket.
@@ -138,6 +138,7 @@ type singleFile struct {
 	mover.Backend
 	name, as string
 	target   bool // an entry of another spelling is none of it
+	named    bool // the location of the target names the entry, and not the tree around it
 }
 
 // Walk implements mover.Source. Only the directory around the entry is looked at,
@@ -243,6 +244,7 @@ func (r renamed) Unwrap() any { return r.Content }
 type absent struct {
 	mover.Backend
 	location location.Location
+	why      error
 }
 
 func (a absent) String() string                 { return a.location.String() }

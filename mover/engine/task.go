@@ -16,6 +16,7 @@ import (
 	"datamove.dev/mover/limit"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/remedy"
+	"datamove.dev/mover/units"
 )
 
 // maxFailures is how many failures a report lists; all are told to the observer.
@@ -212,10 +213,7 @@ func (t *run) transfer(ctx context.Context, p *pair, w *watch, last bool) error 
 }
 
 // tight tells that a target has less room than is needed.
-func (t *run) tight(why string) {
-	t.log.Warn("the run will wait for room", "why", why)
-	t.notes("there was too little room at the beginning: " + why)
-}
+func (t *run) tight(why string) { t.state(Moving, "the run will wait for room: "+why) }
 
 // count sums the plan while it passes.
 func (t *run) count(actions iter.Seq2[plan.Action, error], last bool) iter.Seq2[plan.Action, error] {
@@ -286,7 +284,7 @@ func (t *run) leftOut() {
 	n, bytes := t.skipped, t.skippedBytes
 	t.mu.Unlock()
 	if n > 0 {
-		t.notes(fmt.Sprintf("%d released files of %d bytes were left out: their content is in the archive only", n, bytes))
+		t.notes(fmt.Sprintf("%s of %s were left out: their content is in the archive only", units.Plural(n, "released file", "released files"), units.Bytes(bytes)))
 	}
 }
 

@@ -122,18 +122,16 @@ func (p *pair) finding(seq int64, a plan.Action, err error) transfer.Result {
 		return res
 	}
 	what := a.Why
-	switch a.Op {
-	case plan.Keep:
+	switch {
+	case a.Op == plan.Keep:
 		return res
-	case plan.Remove:
+	case a.Op == plan.Remove:
 		what = "extra: not in the source"
-	case plan.Create:
-		if a.Target.Kind == 0 {
-			what = "missing"
-		}
-	case plan.Link:
+	case (a.Op == plan.Create || a.Op == plan.Link) && a.Target.Kind == 0:
+		what = "missing"
+	case a.Op == plan.Link:
 		what = "differs, or is not a hard link of " + mover.Printable(a.Link)
-	case plan.Compare:
+	case a.Op == plan.Compare:
 		what = "can not be compared: " + a.Why
 	}
 	res.Op = a.Op

@@ -51,9 +51,10 @@ func (w *watch) count(res *transfer.Result) {
 	if res.Err == nil {
 		t.outward.add(res.Op, &res.Entry)
 	}
-	if res.Err == nil && (res.Op == plan.Create || res.Op == plan.Replace) {
+	verify := t.request.Work == Verify
+	if res.Err == nil && (res.Op == plan.Create || res.Op == plan.Replace || verify && res.Op == plan.Keep && res.Entry.Name != "") {
 		target := w.pair.target.Capabilities()
-		if w.recorder != nil { // which becomes a manifest
+		if w.recorder != nil || verify && target.NeedsManifest { // it becomes a manifest, or is in it
 			target.Keeps |= mover.FactXattrs
 		}
 		t.bare.add(&res.Entry, &target)

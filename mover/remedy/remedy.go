@@ -82,7 +82,7 @@ func Of(err, kind error) Case {
 
 // errnos are those with a remedy of their own.
 var errnos = map[syscall.Errno]string{
-	syscall.EROFS: "EROFS", syscall.EFBIG: "EFBIG", syscall.EMFILE: "EMFILE", syscall.ENAMETOOLONG: "ENAMETOOLONG", syscall.EILSEQ: "EILSEQ", syscall.EDQUOT: "EDQUOT",
+	syscall.EROFS: "EROFS", syscall.EFBIG: "EFBIG", syscall.EMFILE: "EMFILE", syscall.ENAMETOOLONG: "ENAMETOOLONG", syscall.EILSEQ: "EILSEQ", syscall.EDQUOT: "EDQUOT", syscall.ENOTDIR: "ENOTDIR",
 }
 
 // first is the first error of a place that is of a kind; nil is none.

@@ -62,6 +62,7 @@ var table = []row{
 	{kind: mover.ErrChanged, backend: Data, try: "again"},
 
 	{kind: mover.ErrConflict, operation: Write, try: "another name for one of the two, or the removal of what is in the way"},
+	{kind: mover.ErrConflict, operation: Open, backend: Files, cause: "ENOTDIR", try: "another path, or the removal of the file that has the place of the directory"},
 	{kind: mover.ErrConflict, operation: Remove, try: "the same command again: something was put there meanwhile"},
 
 	{kind: mover.ErrPermission, try: "as a user who may read the source and write the target"},
@@ -98,7 +99,7 @@ var table = []row{
 	{cause: Worker, try: "on that node, journalctl -u datamoved, and dmesg, which names a process that the kernel has killed"},
 
 	{kind: mover.ErrUsage, cause: OtherRegion, try: region},
-	{kind: mover.ErrUsage, cause: OtherScheme, try: "the other one of http:// and https:// in " + endpoint},
+	{kind: mover.ErrUsage, cause: OtherScheme, try: "the other one of http:// and https://, or another port, in " + endpoint},
 	{kind: mover.ErrUsage, cause: KMS, try: keyOfKMS},
 	{kind: mover.ErrUsage, cause: NoProfile, try: "aws configure list-profiles, and the right name in AWS_PROFILE or credentials: of the tier"},
 
@@ -106,6 +107,8 @@ var table = []row{
 	{kind: mover.ErrUnreachable, backend: Files, try: mountLook},
 	{kind: mover.ErrUnreachable, backend: S3, try: "datamove doctor LOCATION, and the endpoint: " + endpoint},
 	{kind: mover.ErrUnreachable, cause: Certificate, try: "the authority that signed the certificate, in AWS_CA_BUNDLE or in ca: of the tier"},
+	{kind: mover.ErrUnreachable, cause: OtherHost, try: "as the host a name that the certificate has, in " + endpoint},
+	{kind: mover.ErrUnreachable, cause: Expired, try: "a certificate on the server that is valid now, or the right time on this machine: timedatectl"},
 	{kind: mover.ErrUnreachable, backend: Service, try: "datamove doctor, which asks the service, too"},
 	{kind: mover.ErrTimeout, backend: Service, try: "datamove doctor, which asks the service, too"},
 	{kind: mover.ErrUnreachable, backend: Data, try: "the address and what is between: --join, --listen"},
@@ -133,7 +136,9 @@ const (
 	NoProfile   = "NoProfile"   // the profile that is named is in no file
 	OtherRegion = "OtherRegion" // the bucket is in another one
 	OtherScheme = "OtherScheme" // http:// for https://, or the reverse
-	Certificate = "Certificate" // of a server that is not trusted
+	Certificate = "Certificate" // of an authority that is not trusted
+	OtherHost   = "OtherHost"   // the certificate is for another one
+	Expired     = "Expired"     // the certificate is, or it is not valid for another reason
 	KMS         = "KMS"         // the key to encrypt with is of no use
 )
 

@@ -44,6 +44,16 @@ func (a acl) has(uid uint32) bool {
 	return slices.ContainsFunc(a, func(e aclEntry) bool { return e.tag == tagUser && e.id == uid && e.perm&mayEnter != 0 })
 }
 
+// users is how many users are named.
+func (a acl) users() (n int) {
+	for _, e := range a {
+		if e.tag == tagUser {
+			n++
+		}
+	}
+	return n
+}
+
 // of is what the entry of the user allows, within the mask.
 func (a acl) of(uid uint32) (perm uint16, named bool) {
 	mask := uint16(mayAll)

@@ -2,16 +2,20 @@ package replicadir
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"datamove.dev/mover"
 )
 
 const aclName = "system.posix_acl_access"
 
 // LetIn lets the user of uid into the gate of a spot, which is made if it is not there. added: the
-// user was not in before. open: why every user can get in.
+// user was not in before. open: why every user can get in. A gate with an ACL that has no room for one more is mover.ErrFull, and the users
+// that are in stay.
 func (s Path) LetIn(uid uint32) (added bool, open string, err error) {
 	if !s.gated() {
 		return false, "it was staged by an earlier version, to a folder without a gate", nil
@@ -74,8 +78,9 @@ func letIn(gate int, uid uint32) (added bool, open string, err error) {
 	}
 	added = !now.has(uid)
 	err = unix.Fsetxattr(gate, aclName, now.with(uid).encode(), 0)
-	if err == unix.ENOSPC || err == unix.E2BIG || err == unix.ERANGE { // hundreds are in: they are removed, and a user that comes again is let in again
-		err = unix.Fsetxattr(gate, aclName, closed().with(uid).encode(), 0)
+	if err == unix.ENOSPC || err == unix.E2BIG || err == unix.ERANGE { // hundreds are in, and their jobs may be reading
+		return false, "", fmt.Errorf("%w: the ACL of the replica's gate has no room for uid %d beside %d others; setfacl -x u:UID takes one out, and a release before the next stage all: %w",
+			mover.ErrFull, uid, now.users(), err)
 	}
 	if errors.Is(err, unix.EOPNOTSUPP) { // some file systems say so only now
 		return false, "its file system has no POSIX ACLs", unix.Fchmod(gate, 0o755)

@@ -254,7 +254,7 @@ func TestGateIsClaimed(t *testing.T) {
 	})
 }
 
-// More people than an ACL has room for are let in one after the other.
+// TestFullGate: a user that an ACL has no room for is refused, and no user that is in loses its entry for it.
 func TestFullGate(t *testing.T) {
 	systems(t, func(t *testing.T, root string) {
 		s := staged(t, root, 1)
@@ -267,13 +267,23 @@ func TestFullGate(t *testing.T) {
 		for len(full) > 3 && unix.Fsetxattr(gate, aclName, full.with(1).encode(), 0) != nil { // as many as go
 			full = full[:len(full)-max(1, len(full)/50)]
 		}
-		for i := range uint32(500) {
-			if _, _, err := s.LetIn(200_000 + i); err != nil {
-				t.Fatal(err)
+		in := must.Get(readACL(gate))(t)
+		var refused error
+		for i := uint32(0); refused == nil && i < 20_000; i++ {
+			_, _, refused = s.LetIn(200_000 + i)
+			if now := must.Get(readACL(gate))(t); refused == nil {
+				in = now
 			}
 		}
-		if now, err := readACL(gate); err != nil || !now.has(200_499) {
-			t.Errorf("the last one is not in: %d entries, %v", len(now), err)
+		if !errors.Is(refused, mover.ErrFull) {
+			t.Errorf("one too many: %v", refused)
+		}
+		if now := must.Get(readACL(gate))(t); !slices.Equal(now, in) {
+			t.Errorf("%d entries are left of %d", len(now), len(in))
+		}
+		must.Do(t, s.ShutOut(200_000))
+		if _, _, err := s.LetIn(300_000); err != nil {
+			t.Errorf("in the place of another: %v", err)
 		}
 	})
 }

@@ -43,13 +43,13 @@ var packages = map[string]struct {
 	"mover/remedy":            {words, []string{"mover"}},
 	"mover/location":          {parts, []string{"mover"}},
 	"mover/manifest":          {parts, []string{"mover"}},
-	"mover/engine/plan":       {parts, []string{"mover"}},
+	"mover/engine/plan":       {parts, []string{"mover", "mover/units"}},
 	"mover/config":            {parts, []string{"mover/atomicfile", "mover", "mover/spelling", "mover/units"}},
 	"mover/coordinator/quota": {parts, []string{"mover", "mover/units"}},
-	"mover/backend/posix":     {parts, []string{"mover/beneath", "mover", "mover/engine/bufpool"}},
+	"mover/backend/posix":     {parts, []string{"mover/beneath", "mover", "mover/engine/bufpool", "mover/units"}},
 	"mover/backend/s3":        {parts, []string{"mover/atomicfile", "mover", "mover/engine/bufpool", "mover/remedy"}},
 	"mover/backend/mem":       {parts, []string{"mover"}},
-	"mover/backend/retry":     {parts, []string{"mover"}},
+	"mover/backend/retry":     {parts, []string{"mover", "mover/units"}},
 	"mover/limit":             {parts, []string{"mover"}},
 	"mover/backend/faulty":    {parts, []string{"mover"}},
 	"mover/backend/metered":   {parts, []string{"mover"}},
@@ -121,7 +121,7 @@ var packages = map[string]struct {
 
 	"mover/engine/transfer": {motion, []string{"mover", "mover/engine/bufpool", "mover/checksum", "mover/engine/plan", "mover/manifest", "mover/limit", "mover/backend/retry", "mover/engine/journal"}},
 
-	"mover/engine": {task, []string{"mover", "mover/engine/bufpool", "mover/checksum", "mover/location", "mover/manifest", "mover/engine/plan", "mover/rate", "mover/remedy",
+	"mover/engine": {task, []string{"mover", "mover/spelling", "mover/units", "mover/engine/bufpool", "mover/checksum", "mover/location", "mover/manifest", "mover/engine/plan", "mover/rate", "mover/remedy",
 		"mover/backend/posix", "mover/backend/s3", "mover/backend/retry", "mover/limit", "mover/engine/journal", "mover/engine/transfer"}},
 
 	"mover/archive": {task, []string{"mover/atomicfile", "mover/atomicfile", "mover", "mover/engine/bufpool", "mover/engine/plan", "mover/backend/retry", "mover/engine/transfer"}},
@@ -138,7 +138,7 @@ var packages = map[string]struct {
 
 	"mover/agent/worker": {services, []string{"mover/task", "mover", "mover/config", "mover/limit", "mover/engine", "mover/location", "mover/backend/metered", "mover/p2p/peer", "mover/engine/plan", "mover/rate", "mover/remedy", "mover/backend", "mover/p2p", "mover/telemetry", "mover/engine/transfer", "mover/units", "mover/task/convert", "tiering/burst/budget", "tiering/burst/pricing", "tiering/burst", "tiering/burst/lifecycle", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/replicate", "tiering/catalog/changefeed", "tiering/catalog/changefeed/remote", "tiering/policy/run",
 		"api", "api/datamove/v1", "api/datamove/agent/v1"}},
-	"mover/coordinator": {services, []string{"api/datamove/agent/v1", "api/datamove/ledger/v1", "api/datamove/v1", "mover", "mover/atomicfile", "mover/config", "mover/coordinator/queue", "mover/coordinator/quota", "mover/coordinator/state", "mover/fairshare", "mover/location", "mover/manifest", "mover/p2p", "mover/server/auditlog", "mover/server/authz", "mover/server/pki", "mover/task", "mover/task/convert", "mover/telemetry", "mover/units", "tiering/catalog", "tiering/checkpoint", "tiering/dataset", "tiering/policy", "tiering/policy/treecontext"}},
+	"mover/coordinator": {services, []string{"mover/spelling", "api/datamove/agent/v1", "api/datamove/ledger/v1", "api/datamove/v1", "mover", "mover/atomicfile", "mover/config", "mover/coordinator/queue", "mover/coordinator/quota", "mover/coordinator/state", "mover/fairshare", "mover/location", "mover/manifest", "mover/p2p", "mover/server/auditlog", "mover/server/authz", "mover/server/pki", "mover/task", "mover/task/convert", "mover/telemetry", "mover/units", "tiering/catalog", "tiering/checkpoint", "tiering/dataset", "tiering/policy", "tiering/policy/treecontext"}},
 	"mover/agent": {agents, []string{"mover/task", "mover/beneath", "mover", "mover/server/osaccount", "mover/agent/sandbox", "mover/config", "mover/engine", "mover/location", "mover/p2p/peer", "mover/coordinator/quota", "mover/rate", "mover/remedy", "mover/backend/s3", "mover/fairshare", "mover/replicadir", "mover/backend", "mover/p2p", "mover/telemetry",
 		"mover/task/convert", "mover/agent/worker", "api", "api/datamove/v1", "api/datamove/agent/v1"}},
 	"tiering/catalog/catalogserver": {services, []string{"api/datamove/agent/v1", "api/datamove/v1", "mover", "mover/config", "mover/coordinator/state", "mover/location", "mover/server/authz", "mover/task", "mover/telemetry", "tiering/catalog", "tiering/catalog/changefeed", "tiering/catalog/changefeed/remote", "tiering/catalog/query", "tiering/policy", "tiering/policy/treecontext"}},
@@ -177,7 +177,7 @@ var packages = map[string]struct {
 	"cmd/datamove/demo":          {commands, []string{"mover", "mover/units"}},
 	"cmd/datamove/doctor":        {commands, []string{"lustre", "lustre/cephfs", "mover", "mover/config", "mover/checksum", "mover/location", "mover/backend/posix", "mover/backend/s3", "mover/units", "tiering/slurm/slurmconf"}},
 	"cmd/datamove/progress":      {commands, []string{"mover", "mover/engine", "mover/engine/plan", "mover/rate", "mover/units"}},
-	"cmd/datamove-bench/harness": {commands, []string{"mover/atomicfile", "bench/hardware", "bench/compare", "bench/loadgen", "bench/roofline", "bench/multinode", "bench/result", "bench/report", "bench/workload", "lustre", "lustre/detect", "mover", "mover/config", "mover/engine", "mover/location", "mover/backend", "mover/units"}},
+	"cmd/datamove-bench/harness": {commands, []string{"mover/atomicfile", "bench/hardware", "bench/compare", "bench/loadgen", "bench/roofline", "bench/multinode", "bench/result", "bench/report", "bench/workload", "lustre", "lustre/detect", "mover", "mover/config", "mover/engine", "mover/location", "mover/backend", "mover/spelling", "mover/units"}},
 
 	"mover/backend/backendtest":     {tests, []string{"mover", "mover/checksum", "mover/engine/bufpool"}},
 	"mover/server/kubeauth/apitest": {tests, []string{"test/must"}},

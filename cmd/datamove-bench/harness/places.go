@@ -1,11 +1,14 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"datamove.dev/mover"
@@ -13,6 +16,7 @@ import (
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/spelling"
 )
 
 // places opens targets as the configuration of this host has them.
@@ -82,7 +86,8 @@ func (p *places) resolve(target string) (l location.Location, err error) {
 		}
 		resolved, ok := backend.Resolver{Tiers: conf.Tiers}.Resolve(l)
 		if !ok {
-			return l, fmt.Errorf("%w: there is no tier %s in the configuration", mover.ErrUsage, mover.Printable(l.Tier))
+			question := cmp.Or(spelling.Question(l.Tier, slices.Sorted(maps.Keys(conf.Tiers))), "datamove tier list shows those that there are")
+			return l, fmt.Errorf("%w: there is no tier %s in the configuration: %s", mover.ErrUsage, mover.Printable(l.Tier), question)
 		}
 		return resolved, nil
 	}

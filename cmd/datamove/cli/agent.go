@@ -168,6 +168,6 @@ is shown this one time. Whoever has it can be that node: give it to nobody else.
 		})
 	})
 	formatVar(cmd.Flags(), &f, formatTable, formatJSON, formatJSONL, formatYAML)
-	parsedVar(cmd.Flags(), &ttl, "ttl", parseSpan, "for how long it is good, like 10m; at most 24h (default 1h)")
+	parsedVar(cmd.Flags(), &ttl, "ttl", units.ParseSpan, "for how long it is good, like 10m; at most 24h (default 1h)")
 	return cmd
 }

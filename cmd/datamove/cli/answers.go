@@ -32,7 +32,7 @@ type answers interface {
 type catalogued struct{ maxAge time.Duration }
 
 func (c *catalogued) flags(flags *pflag.FlagSet) {
-	parsedVar(flags, &c.maxAge, "max-age", parseSpan, "scan first when the last scan is older than this `TIME`, like 12h or 7d (default: take what is there)")
+	parsedVar(flags, &c.maxAge, "max-age", units.ParseSpan, "scan first when the last scan is older than this `TIME`, like 12h or 7d (default: take what is there)")
 }
 
 // catalogue asks the catalog of a location, and says how old the answer is.

@@ -40,7 +40,7 @@ type endings struct {
 
 func (e *endings) flags(flags *pflag.FlagSet) {
 	flags.Var(&chosen[noticing]{dst: &e.notice, choices: noticeChoices, text: "auto"}, "notice", "ask EC2 for notices that it takes the machine: `WORD` is auto (once, and on where there is an answer), on or off")
-	parsedVar(flags, &e.grace, "grace", parseSpan, "when told to end, bring the newest first, for `TIME` at most")
+	parsedVar(flags, &e.grace, "grace", units.ParseSpan, "when told to end, bring the newest first, for `TIME` at most")
 }
 
 // watch runs a watch until ctx ends, and then, with --grace, until the newest is home.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"strings"
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine"
@@ -20,7 +19,7 @@ func (t *task) plan(ctx context.Context) error {
 		return err
 	}
 	r := t.request
-	r.Logger = logger
+	r.Logger, r.Observer = logger, &watcher{task: t, out: out, screen: t.app.err}
 	var totals plan.Totals
 	var report engine.Report
 	for a, err := range engine.Plan(ctx, r, t.app.open) {
@@ -62,34 +61,6 @@ func (t *task) action(out *lines, a *plan.Action) {
 	}
 }
 
-// planText sums a plan up: "3 files to move (1.20 MiB), 1 directory to make".
-func planText(t plan.Totals) string {
-	var parts []string
-	for _, part := range []struct {
-		n         int64
-		one, many string
-		detail    string
-	}{
-		{t.Files, "file to move", "files to move", " (" + units.Bytes(t.Bytes) + ")"},
-		{t.Dirs, "directory to make", "directories to make", ""},
-		{t.Others, "link or special file to make", "links and special files to make", ""},
-		{t.Links, "hard link to make", "hard links to make", ""},
-		{t.Updates, "entry to update", "entries to update", ""},
-		{t.Compares, "entry to compare", "entries to compare", " (" + units.Bytes(t.CompareBytes) + ")"},
-		{t.Removes, "entry to remove", "entries to remove", " (" + units.Bytes(t.RemoveBytes) + ")"},
-		{t.Conflicts, "conflict", "conflicts", ""},
-		{t.LinksLost, "hard link not kept", "hard links not kept", ""},
-	} {
-		if part.n > 0 {
-			parts = append(parts, units.Plural(part.n, part.one, part.many)+part.detail)
-		}
-	}
-	if parts == nil {
-		return "nothing to do"
-	}
-	return strings.Join(parts, ", ")
-}
-
 // planned ends a dry run.
 func (t *task) planned(ctx context.Context, out *lines, r engine.Report) error {
 	var err error
@@ -105,7 +76,7 @@ func (t *task) planned(ctx context.Context, out *lines, r engine.Report) error {
 		err = &partial{failed: r.Failed + n, err: errors.Join(mover.ErrConflict, err)}
 	}
 	if t.format == formatTable {
-		out.Printf("would %s: %s", t.command, planText(r.Planned))
+		out.Printf("would %s: %s", t.command, r.Planned)
 		if werr := out.Flush(); werr != nil {
 			return werr
 		}

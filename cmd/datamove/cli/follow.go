@@ -41,8 +41,23 @@ func (t *task) follow(ctx context.Context, c *api.Client) error {
 		if err != nil {
 			return engine.Report{}, advise(err, "datamove task wait "+shown(t.id)+", when the service is there again: the task goes on")
 		}
-		return t.end(w, last)
+		report, err := t.end(w, last)
+		return report, t.orNearby(ctx, err)
 	})
+}
+
+// nearbyTime is how long this machine may take to look for another name.
+const nearbyTime = 2 * time.Second
+
+// orNearby is engine.OrNearby, as this machine sees it: the process that did the task is confined to the paths that it was given.
+func (t *task) orNearby(ctx context.Context, err error) error {
+	with, silent := answered(ctx, nearbyTime, t.target, func(ctx context.Context) (error, error) {
+		return engine.OrNearby(ctx, err, t.app.open, append(t.request.Sources, t.request.Source, t.request.Target)), nil
+	})
+	if silent != nil {
+		return err
+	}
+	return with
 }
 
 // cancelTime is how long a task that is cancelled may take to end, before we go.

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"datamove.dev/lustre/fshints"
 	"datamove.dev/mover"
@@ -15,6 +14,7 @@ import (
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/spelling"
 )
 
 // locate reads one location of the command line. Paths become absolute, and a tier
@@ -42,16 +42,15 @@ func (a *app) resolve(l location.Location) (location.Location, error) {
 	}
 	resolved, ok := backend.Resolver{Tiers: conf.Tiers}.Resolve(l)
 	if !ok {
-		return l, advise(unknownTier(conf, l.Tier), "./"+l.String()+" if it is a path with a colon")
+		try := "./" + l.String() + " if it is a path with a colon"
+		if near := spelling.Nearest(l.Tier, slices.Sorted(maps.Keys(conf.Tiers))); near != "" {
+			meant := l
+			meant.Tier = near
+			try = meant.String() + ", or " + try
+		}
+		return l, advise(conf.NoTier(l.Tier), try)
 	}
 	return resolved, nil
-}
-
-func unknownTier(conf *config.Config, name string) error {
-	if conf.File == "" {
-		return mover.Misusef("there is no tier %q: no configuration was found", name)
-	}
-	return mover.Misusef("there is no tier %q in %s; there are: %s", name, conf.File, strings.Join(slices.Sorted(maps.Keys(conf.Tiers)), ", "))
 }
 
 // open is the engine.Opener of this program. Paths need no configuration: one that can not be

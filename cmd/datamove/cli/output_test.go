@@ -72,7 +72,7 @@ func TestPlanText(t *testing.T) {
 			Files: 2, Bytes: 1 << 20, Dirs: 1, Links: 1, Updates: 1, Removes: 1, RemoveBytes: 2000},
 		"1,000 entries to compare (8.00 EiB)": {Compares: 1000, CompareBytes: 1<<63 - 1},
 	} {
-		if got := planText(totals); got != want {
+		if got := totals.String(); got != want {
 			t.Errorf("%+v is %q, want %q", totals, got, want)
 		}
 	}

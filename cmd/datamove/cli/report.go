@@ -183,6 +183,7 @@ func printSummary(w io.Writer, command string, r engine.Report) {
 	fmt.Fprintf(w, "%s %s%s in %s%s\n", done[command], subject(command, r), bytes, units.Duration(r.Elapsed), rate)
 	if command == "verify" {
 		printList(w, "result", []string{units.Count(r.Kept) + " equal", units.Count(r.Failed) + " differ or could not be read"})
+		printNotes(w, r)
 		return
 	}
 	var checked []string
@@ -210,6 +211,10 @@ func printSummary(w io.Writer, command string, r engine.Report) {
 		}
 	}
 	printList(w, "also", also)
+	printNotes(w, r)
+}
+
+func printNotes(w io.Writer, r engine.Report) {
 	for _, note := range r.Notes {
 		printList(w, "note", []string{shown(note)})
 	}

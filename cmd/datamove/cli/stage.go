@@ -19,6 +19,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/units"
 )
 
 // stage brings a replica to a tier, and tells where it is.
@@ -90,7 +91,7 @@ func (s *stage) flags(cmd *cobra.Command) {
 	formatVar(flags, &s.format, formatTable, formatJSON, formatJSONL, formatYAML, formatName)
 	flags.StringVar(&s.to, "to", "", "the `TIER` to bring it to (default the hottest that the node has)")
 	flags.StringVar(&s.order.node, "node", "", "the `NODE` of a node-local tier (default this one)")
-	parsedVar(flags, &s.ttl, "ttl", parseSpan, "hold it by a lease for this `TIME`, like 24h or 7d")
+	parsedVar(flags, &s.ttl, "ttl", units.ParseSpan, "hold it by a lease for this `TIME`, like 24h or 7d")
 	parsedVar(flags, &s.pin, "pin", parseUntil, "keep it at least until this `DATE`, or for that long")
 	flags.StringVar(&s.holder, "holder", "", "`WHO` holds the lease, like slurm:1234 (default you)")
 	flags.BoolVar(&s.wait, "wait", false, "wait until it is there, which is the default")

@@ -14,6 +14,7 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/units"
 	"datamove.dev/test/must"
 )
 
@@ -208,12 +209,12 @@ func TestPinsAndLeases(t *testing.T) {
 
 func TestSpans(t *testing.T) {
 	for text, want := range map[string]time.Duration{"90s": 90 * time.Second, "1h30m": 90 * time.Minute, "7d": 7 * day, "2w": 14 * day} {
-		if got, err := parseSpan(text); err != nil || got != want {
+		if got, err := units.ParseSpan(text); err != nil || got != want {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"", "0", "0s", "-1h", "7", "1.5d", "99999999w", "d", "1000000h", "7D"} {
-		if got, err := parseSpan(text); err == nil {
+		if got, err := units.ParseSpan(text); err == nil {
 			t.Errorf("%q: %v", text, got)
 		}
 	}
@@ -222,7 +223,7 @@ func TestSpans(t *testing.T) {
 		"2027-01-31T18:00":          time.Date(2027, 1, 31, 18, 0, 0, 0, time.Local),
 		"2027-01-31T18:00:00+02:00": time.Date(2027, 1, 31, 16, 0, 0, 0, time.UTC),
 	} {
-		if got, err := parseDate(text); err != nil || !got.Equal(want) {
+		if got, err := units.ParseDate(text); err != nil || !got.Equal(want) {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	tasks "datamove.dev/mover/task"
+	"datamove.dev/mover/units"
 )
 
 func (a *app) taskWait() *cobra.Command {
@@ -38,7 +39,7 @@ when one of them has not ended by then; the tasks go on.`,
 		})
 	})
 	formatVar(cmd.Flags(), &f, listFormats...)
-	parsedVar(cmd.Flags(), &timeout, "timeout", parseSpan, "wait at most this `TIME`, like 90s, 1h or 2d (default: for ever)")
+	parsedVar(cmd.Flags(), &timeout, "timeout", units.ParseSpan, "wait at most this `TIME`, like 90s, 1h or 2d (default: for ever)")
 	return cmd
 }
 

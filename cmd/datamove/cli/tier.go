@@ -101,7 +101,7 @@ func (a *app) tierLook(verb, short string, there, here listing[tierRow], look fu
 func (a *app) tiersHere(name string) (rows []tierRow, err error) {
 	conf, err := a.config()
 	if err == nil && name != "" && conf.Tiers[name].Level == "" {
-		err = unknownTier(conf, name)
+		err = conf.NoTier(name)
 	}
 	if err != nil {
 		return nil, err

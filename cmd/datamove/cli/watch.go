@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io"
 	"sync/atomic"
+	"time"
 
 	"datamove.dev/cmd/datamove/progress"
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/retry"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/units"
 )
@@ -18,9 +20,11 @@ type watcher struct {
 	out    *lines
 	screen io.Writer
 	live   atomic.Pointer[engine.Live]
-	still  atomic.Pointer[still] // nil while it moves
+	still  atomic.Pointer[still]      // nil while it moves
+	retry  atomic.Pointer[retry.Wait] // calls that are tried again; nil is none
 	step   atomic.Pointer[string]
 	hung   atomic.Pointer[string] // the call that has no answer; nil is none
+	tight  atomic.Pointer[string] // what was said of the room at the target before there was none; nil is nothing
 }
 
 // still says why nothing moves.
@@ -63,11 +67,18 @@ func size(kind mover.Kind, bytes int64) string {
 
 // State remembers why a task pauses, and says so once; and its last steps.
 func (w *watcher) State(phase engine.Phase, reason string) {
+	if phase == engine.Paused && w.tight.Load() != nil { // it was said before, and the progress shows it
+		w.still.Store(&still{string(phase), shown(reason)})
+		return
+	}
 	if phase == engine.Paused || phase == engine.Waiting {
 		w.waits(string(phase), reason)
 		return
 	}
 	w.still.Store(nil)
+	if reason != "" {
+		w.warns(shown(reason))
+	}
 	switch phase {
 	case engine.Removing, engine.Closing:
 		step := string(phase)
@@ -77,11 +88,21 @@ func (w *watcher) State(phase engine.Phase, reason string) {
 	}
 }
 
+// Retries implements engine.RetryObserver.
+func (w *watcher) Retries(wait *retry.Wait) { w.retry.Store(wait) }
+
 // waits says once why nothing moves.
 func (w *watcher) waits(how, why string) {
 	now := still{how, shown(why)}
 	if before := w.still.Swap(&now); why != "" && (before == nil || *before != now) {
 		fmt.Fprintf(w.screen, "datamove: %s: %s: %s\n", w.task.command, how, now.why)
+	}
+}
+
+// warns says once that there will be too little room.
+func (w *watcher) warns(text string) {
+	if before := w.tight.Swap(&text); (before == nil || *before != text) && !w.task.app.quiet {
+		fmt.Fprintf(w.screen, "datamove: %s: %s\n", w.task.command, text)
 	}
 }
 
@@ -111,6 +132,9 @@ func (w *watcher) sample() progress.Sample {
 		s.WaitsFor = still.why
 	default:
 		s.Step = still.how
+	}
+	if wait := w.retry.Load(); wait != nil && s.Paused == "" {
+		s.WaitsFor = shown(wait.State(time.Now()))
 	}
 	if hung := w.hung.Load(); hung != nil && s.Paused == "" {
 		s.WaitsFor = *hung

@@ -58,6 +58,9 @@ func (m *Meter) Plain(since time.Duration) string {
 // Live is the lines for a terminal.
 func (m *Meter) Live() []string {
 	lines := []string{m.counts()}
+	if waits := m.waits(); waits != "" { // which has a line of its own: the narrow end of the first one would cut it off
+		lines = []string{m.numbers(), "  " + waits}
+	}
 	if slow := m.slow(); slow != "" {
 		lines = append(lines, "  "+slow)
 	}
@@ -65,7 +68,10 @@ func (m *Meter) Live() []string {
 }
 
 // counts gives files, bytes, rate and the remaining time.
-func (m *Meter) counts() string {
+func (m *Meter) counts() string { return m.numbers() + "  " + m.eta(m.read().Remaining) }
+
+// numbers gives files, bytes and rate.
+func (m *Meter) numbers() string {
 	s, more := m.now, "+"
 	if s.Complete {
 		more = ""
@@ -85,15 +91,25 @@ func (m *Meter) counts() string {
 	if s.Failed > 0 {
 		parts = append(parts, units.Count(s.Failed)+" failed")
 	}
-	return strings.Join(append(parts, m.eta(r.Remaining)), "  ")
+	return strings.Join(parts, "  ")
 }
 
-func (m *Meter) eta(left time.Duration) string {
+// waits is what the work waits for; "" is nothing.
+func (m *Meter) waits() string {
 	switch {
 	case m.now.Paused != "":
 		return "paused: " + m.now.Paused
 	case m.now.WaitsFor != "":
 		return "waiting: " + m.now.WaitsFor
+	}
+	return ""
+}
+
+func (m *Meter) eta(left time.Duration) string {
+	waits := m.waits()
+	switch {
+	case waits != "":
+		return waits
 	case m.now.Step != "":
 		return m.now.Step + "…"
 	case !m.now.Complete:

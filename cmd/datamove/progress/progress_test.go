@@ -2,6 +2,7 @@ package progress
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -47,6 +48,19 @@ func TestLines(t *testing.T) {
 		if got := m.counts(); !strings.HasSuffix(got, want) {
 			t.Errorf("%s, want %s", got, want)
 		}
+	}
+}
+
+// TestLiveWait: on a terminal what is waited for has a line of its own.
+func TestLiveWait(t *testing.T) {
+	var m Meter
+	m.Add(time.Unix(1e9, 0), Sample{WaitsFor: "s3://b/x: connection refused, for 0:12, ends in 4:48"})
+	want := []string{"0/0+ files  0 B/0 B+  0 B/s", "  waiting: s3://b/x: connection refused, for 0:12, ends in 4:48"}
+	if got := m.Live(); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := m.counts(); !strings.HasSuffix(got, "B/s  waiting: s3://b/x: connection refused, for 0:12, ends in 4:48") {
+		t.Error(got)
 	}
 }
 

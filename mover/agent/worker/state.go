@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"log/slog"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 // state is what the agent is told of a job. It is a engine.Observer.
 type state struct {
+	log    *slog.Logger
 	urgent chan struct{} // something that should be told at once
 	counts *counts
 	limit  *limit.Bandwidth
@@ -27,8 +29,8 @@ type state struct {
 	dirty bool
 }
 
-func newState(c *counts, b *limit.Bandwidth) *state {
-	return &state{urgent: make(chan struct{}, 1), counts: c, limit: b, dirty: true}
+func newState(log *slog.Logger, c *counts, b *limit.Bandwidth) *state {
+	return &state{log: log, urgent: make(chan struct{}, 1), counts: c, limit: b, dirty: true}
 }
 
 // Item implements engine.Observer. Failures come with the report.
@@ -40,9 +42,13 @@ func (s *state) State(phase engine.Phase, why string) {
 		s.counts.paused()
 	}
 	s.mu.Lock()
+	news := phase == engine.Waiting && why != s.why
 	s.phase, s.why, s.dirty = phase, why, true
 	s.mu.Unlock()
 	s.hurry()
+	if news {
+		s.log.Warn("the job waits", "why", why)
+	}
 }
 
 func (s *state) hurry() {

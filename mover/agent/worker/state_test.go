@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"log/slog"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ func (c *counters) Snapshot() engine.Snapshot { return c.now }
 // passed in this run, and tells it again when nothing moves any more.
 func TestStatusReadsRates(t *testing.T) {
 	c := &counters{engine.Snapshot{Planned: plan.Totals{Files: 1, Bytes: 100 << 20}, PlanComplete: true, BytesDone: 20 << 20, Known: 20 << 20}}
-	s := newState(&counts{}, nil)
+	s := newState(slog.New(slog.DiscardHandler), &counts{}, nil)
 	s.sees(c)
 	now := time.Unix(1e9, 0)
 	if st, changed := s.status(now); !changed || st.GetProgress().GetBytesPerSecond() != 0 || st.GetProgress().GetRemaining() != nil {

@@ -65,7 +65,7 @@ func Run(ctx context.Context, conn net.Conn, o Options) error {
 	defer endTrace()
 	w.counts = newCounts(w.job)
 	w.bandwidth = limit.NewBandwidth(cmp.Or(w.job.GetBytesPerSecond(), w.job.GetSpec().GetOptions().GetBytesPerSecond()))
-	w.state = newState(w.counts, w.bandwidth)
+	w.state = newState(w.log, w.counts, w.bandwidth)
 	go w.tell(ctx, stream)
 	ctx = engine.Telling(ctx, w.state)
 	if w.job.GetLead() {

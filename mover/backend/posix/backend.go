@@ -102,12 +102,12 @@ func Open(root string, opts Options) (*Backend, error) {
 func (p *Backend) open() error {
 	if p.opts.Create && p.opts.Beneath == "" && len(p.opts.Inside) == 0 {
 		if err := os.MkdirAll(p.address, 0o777); err != nil {
-			return err
+			return notDirectory(p.address, err)
 		}
 	}
 	root, err := p.openRoot()
 	if err != nil {
-		return err
+		return notDirectory(p.address, err)
 	}
 	p.root = root
 	var st unix.Statx_t

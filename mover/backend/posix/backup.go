@@ -35,7 +35,7 @@ func (p *Backend) openBackup() error {
 	}
 	fd, err := p.openBackupDir(path)
 	if err != nil {
-		return fmt.Errorf("backup directory %s: %w", mover.Printable(path), err)
+		return fmt.Errorf("backup directory %s: %w", mover.Printable(path), notDirectory(path, err))
 	}
 	p.backup = &backup{p, fd}
 	var st unix.Statx_t

@@ -3,6 +3,7 @@ package posix
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -63,6 +64,35 @@ func kinded(err error) error {
 		err = mover.NoSuchName(err)
 	}
 	return err
+}
+
+// inTheWay is a file that has the place of a directory.
+type inTheWay struct{ text string }
+
+func (e *inTheWay) Error() string { return e.text }
+
+// Unwrap makes it a conflict, with the number by which the kernel says so.
+func (e *inTheWay) Unwrap() []error { return []error{unix.ENOTDIR, mover.ErrConflict} }
+
+// notDirectory says of a path that can not be opened as a directory what is in its place, or in that of a directory above it.
+func notDirectory(path string, err error) error {
+	if !errors.Is(err, unix.ENOTDIR) {
+		return err
+	}
+	for at := path; ; at = filepath.Dir(at) {
+		var st unix.Stat_t
+		switch statErr := unix.Stat(at, &st); {
+		case statErr == unix.ENOTDIR:
+			continue
+		case statErr != nil || st.Mode&unix.S_IFMT == unix.S_IFDIR:
+			return err
+		}
+		what := fmt.Sprintf("is a %v, and no directory", kindOf(uint16(st.Mode)))
+		if at == path {
+			return &inTheWay{"it " + what}
+		}
+		return &inTheWay{mover.Printable(at) + ", above it, " + what}
+	}
 }
 
 // fail says what failed on an entry of the place, and of which kind it is.

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/units"
 )
 
 var (
@@ -294,7 +295,7 @@ func (a *allowance) take(dir int, need, bytes, files int64) error {
 	case a.room.Bytes >= 0 && need > a.room.Bytes, a.room.Files >= 0 && files > a.room.Files:
 		a.asked = time.Time{} // there may be more by the next try
 		if need > 0 {
-			return fmt.Errorf("%w for %d bytes, %d are left: %s", mover.ErrFull, need, max(a.room.Bytes, 0), a.room.Why)
+			return fmt.Errorf("%w for %s, %s are left: %s", mover.ErrFull, units.Bytes(need), units.Bytes(max(a.room.Bytes, 0)), a.room.Why)
 		}
 		return fmt.Errorf("%w: %s", mover.ErrFull, a.room.Why)
 	}

@@ -201,7 +201,7 @@ func TestAllowance(t *testing.T) {
 func TestKeepFree(t *testing.T) {
 	p := opened(t, t.TempDir(), Options{KeepFree: 100})
 	err := bring(t, p, mover.Entry{Name: "file", Kind: mover.File, Size: 1}, []byte("x"))
-	if !errors.Is(err, mover.ErrFull) || !strings.Contains(err.Error(), "for 1 bytes, 0 are left: 100% of the file system stay free") {
+	if !errors.Is(err, mover.ErrFull) || !strings.Contains(err.Error(), "for 1 B, 0 B are left: 100% of the file system stay free") {
 		t.Errorf("a byte where all stays free: %v", err)
 	}
 	if names := must.Get(os.ReadDir(p.String()))(t); len(names) > 0 {

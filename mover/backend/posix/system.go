@@ -31,6 +31,7 @@ type system struct {
 	cow      bool // copy on write: preallocation only costs there
 	noHoles  bool // ranges that were never written are stored, or no call tells
 	mixed    bool // each directory may compare names in its own way: see casefold.go
+	plain    bool // it has no hard links, owners and modes: those that it tells are of the mount
 	times    mover.TimeRange
 	mount    uint64
 	reads    mover.Reads
@@ -58,8 +59,8 @@ var systems = map[uint32]system{
 	0xFF534D42:  {name: "cifs", durable: eachFile, mixed: true, times: unsure},
 	0xFE534D42:  {name: "smb2", durable: eachFile, mixed: true, times: unsure},
 	0x01021997:  {name: "9p", durable: eachFile, mixed: true, times: unsure},
-	0x4D44:      {name: "vfat", durable: eachFile, times: mover.TimeRange{Grain: 2 * time.Second}},
-	0x2011BAB0:  {name: "exfat", durable: eachFile, times: mover.TimeRange{Grain: 2 * time.Second}},
+	0x4D44:      {name: "vfat", durable: eachFile, plain: true, times: mover.TimeRange{Grain: 2 * time.Second}},
+	0x2011BAB0:  {name: "exfat", durable: eachFile, plain: true, times: mover.TimeRange{Grain: 2 * time.Second}},
 	0x73717368:  {name: "squashfs", durable: eachFile, times: unsure},
 	0xE0F5E1E2:  {name: "erofs", durable: eachFile, times: unsure},
 }
@@ -193,6 +194,9 @@ func traits(s system, root bool, xattrs mover.XattrNames) mover.Capabilities {
 	}
 	if root {
 		t.Keeps |= mover.FactOwner | mover.FactGroup
+	}
+	if s.plain {
+		t.Keeps &^= mover.FactMode | mover.FactOwner | mover.FactGroup | mover.FactLinks
 	}
 	if xattrs != 0 {
 		t.Keeps |= mover.FactXattrs

@@ -19,6 +19,17 @@ func TestKindsAreKnown(t *testing.T) {
 	}
 }
 
+// TestPlainSystems: a file system without hard links, owners and modes does not claim that it keeps them, not even to root.
+func TestPlainSystems(t *testing.T) {
+	lost := mover.FactMode | mover.FactOwner | mover.FactGroup | mover.FactLinks
+	for _, s := range systems {
+		plain := s.name == "vfat" || s.name == "exfat"
+		if keeps := traits(s, true, 0).Keeps; keeps.Has(lost) == plain || plain && keeps&lost != 0 || !keeps.Has(mover.FactMtime) {
+			t.Errorf("%s keeps %v", s.name, keeps)
+		}
+	}
+}
+
 func TestKindAt(t *testing.T) {
 	dir := t.TempDir()
 	kind, err := KindAt(dir)

@@ -35,7 +35,7 @@ type Options struct {
 	First   time.Duration // the wait after the first failure; 0 means 100 ms
 	Longest time.Duration // the longest wait; 0 means 20 s
 	Within  time.Duration // no try begins later than this after the first failure; 0 means 5 min
-	Logger  *slog.Logger  // is told of each retry; nil means no log
+	Logger  *slog.Logger  // is warned of each new cause of retries, and told of each at the level of debugging; nil means no log
 	// Notify is called with each error that is tried again, from many goroutines:
 	// limit.Gate.Throttled makes fewer calls of it. Nil is not called.
 	Notify func(error)
@@ -84,16 +84,26 @@ const (
 	budgetEarn = 0.5 // retries that a success earns: a third of all calls may fail for ever
 )
 
-// budget is how many retries are still allowed to come quickly.
+// budget is how many retries are still allowed to come quickly, and of what was warned since the last success.
 type budget struct {
-	mu   sync.Mutex // guards left
-	left float64
+	mu     sync.Mutex // guards what is below
+	left   float64
+	warned string
 }
 
 func (b *budget) earn() {
 	b.mu.Lock()
-	b.left = min(budgetMost, b.left+budgetEarn)
+	b.left, b.warned = min(budgetMost, b.left+budgetEarn), ""
 	b.mu.Unlock()
+}
+
+// warns reports whether a cause is another one than that of the last warning.
+func (b *budget) warns(cause string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	other := b.warned != cause
+	b.warned = cause
+	return other
 }
 
 func (b *budget) spend() bool {
@@ -163,16 +173,30 @@ func (t *tries) over() {
 
 // tell tells of the wait that begins, when they have failed for a while by its end.
 func (t *tries) tell(ctx context.Context, wait time.Duration, err error) {
-	if t.told != nil || time.Since(t.since)+wait < quiet {
+	teller := tellerOf(ctx)
+	if teller == nil || t.told == nil && time.Since(t.since)+wait < quiet {
 		return
 	}
-	if t.told = tellerOf(ctx); t.told != nil {
-		now, took := time.Now(), time.Duration(0)
-		if t.failed > 1 {
-			took = now.Sub(t.tried)
-		}
-		t.told.enter(&Wait{err, t.end(now, t.since, t.failed, wait, took)})
+	now, took := time.Now(), time.Duration(0)
+	if t.failed > 1 {
+		took = now.Sub(t.tried)
 	}
+	w := &Wait{err, t.since, t.end(now, t.since, t.failed, wait, took)}
+	if t.told != nil {
+		t.told.changes(w)
+		return
+	}
+	t.told = teller
+	teller.enter(w)
+}
+
+// log tells the logger of a try that comes. A cause is a warning once, until a call succeeds, and none at all where a teller is told of it.
+func (t *tries) log(ctx context.Context, wait time.Duration, err error) {
+	level := slog.LevelDebug
+	if tellerOf(ctx) == nil && t.budget.warns((&Wait{Err: err}).Short()) {
+		level = slog.LevelWarn
+	}
+	t.Logger.Log(ctx, level, "will try again", "op", t.op, "name", t.name, "failed", t.failed, "wait", wait, "err", err)
 }
 
 // silentUntil is when they are given up, if a try that begins now gets no answer, and none after it.
@@ -217,7 +241,7 @@ func (t *tries) again(ctx context.Context, err error) error {
 	}
 	t.Notify(err)
 	t.tell(ctx, wait, err)
-	t.Logger.WarnContext(ctx, "will try again", "op", t.op, "name", t.name, "failed", t.failed, "wait", wait, "err", err)
+	t.log(ctx, wait, err)
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {

@@ -1,11 +1,17 @@
 package retry_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
+	"os"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -376,6 +382,70 @@ func TestTelling(t *testing.T) {
 				}
 				if len(all) > 0 && all[0].after > 4*time.Second {
 					t.Errorf("told after %v", all[0].after)
+				}
+			})
+		})
+	}
+}
+
+// away is a source that fails for a while, for one cause after the other.
+type away struct {
+	mover.Source
+	since time.Time
+}
+
+func (a away) Stat(context.Context, string) (mover.Entry, error) {
+	var err error
+	passed := time.Since(a.since)
+	switch {
+	case passed < 10*time.Second: // each time from another port
+		from := &net.TCPAddr{Port: int(passed.Milliseconds())}
+		err = &net.OpError{Op: "read", Net: "tcp", Source: from, Addr: &net.TCPAddr{Port: 9000}, Err: os.NewSyscallError("read", syscall.ECONNREFUSED)}
+	case passed < 30*time.Second:
+		err = &net.DNSError{Err: "no such host", Name: "store", IsNotFound: true}
+	default:
+		return mover.Entry{}, nil
+	}
+	return mover.Entry{}, &mover.Error{Op: "stat", Place: "s3://b", Name: passed.String(), Err: fmt.Errorf("%w: %w", mover.ErrUnreachable, err)}
+}
+
+// TestCauses: each change of the cause is told once, or else logged once, however many calls fail for it and however often.
+func TestCauses(t *testing.T) {
+	for _, told := range []bool{false, true} {
+		t.Run(fmt.Sprint("told ", told), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx := t.Context()
+				var shorts []string
+				if told {
+					ctx = retry.Telling(ctx, func(w *retry.Wait) {
+						short := "over"
+						if w != nil {
+							short = w.Short()
+						}
+						shorts = append(shorts, short)
+					})
+				}
+				var log bytes.Buffer
+				s := retry.NewSource(away{since: time.Now()}, retry.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelInfo}))})
+				var calls sync.WaitGroup
+				for range 5 {
+					calls.Go(func() {
+						if _, err := s.Stat(ctx, "x"); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				calls.Wait()
+				var want []string
+				lines := 2
+				if told {
+					lines, want = 0, []string{"s3://b: connection refused", "s3://b: no such host store", "over"}
+				}
+				if got := strings.Count(log.String(), "\n"); got != lines {
+					t.Errorf("%d lines, want %d:\n%s", got, lines, log.String())
+				}
+				if !slices.Equal(shorts, want) {
+					t.Errorf("told %q, want %q", shorts, want)
 				}
 			})
 		})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -283,7 +284,7 @@ func broken(err error) error {
 	case kindOf(err) != nil:
 		return err
 	case isCertificate(err):
-		return &caused{fmt.Errorf("%w: %w", mover.ErrUnreachable, err), remedy.Certificate}
+		return &caused{fmt.Errorf("%w: %w", mover.ErrUnreachable, err), refusal(err)}
 	case errors.As(err, &dns) && !dns.IsTemporary,
 		errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH),
 		errors.As(err, &op) && op.Op == "dial":
@@ -314,6 +315,19 @@ func lasting(err error) error {
 		return mover.Lasting(err)
 	}
 	return err
+}
+
+// refusal is why a certificate is refused, as package remedy has it.
+func refusal(err error) string {
+	var host x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &host):
+		return remedy.OtherHost
+	case errors.As(err, &invalid):
+		return remedy.Expired
+	}
+	return remedy.Certificate
 }
 
 // isCertificate reports whether the server's certificate was refused: no try helps.

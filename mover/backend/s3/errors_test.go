@@ -2,6 +2,7 @@ package s3
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -11,6 +12,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/retry"
+	"datamove.dev/mover/remedy"
 )
 
 // TestCodes: every code and status that the table knows has a kind of mover, and
@@ -50,6 +52,29 @@ func TestCodes(t *testing.T) {
 		if got := (&reply{status: row.status, code: row.code}).kind(); got != row.want {
 			t.Errorf("HTTP %d %s is %v, want %v", row.status, row.code, got, row.want)
 		}
+	}
+}
+
+// TestRefusals: why a certificate is refused has a remedy of its own.
+func TestRefusals(t *testing.T) {
+	remedies := map[string]bool{}
+	for _, row := range []struct {
+		err  error
+		want string
+	}{
+		{x509.UnknownAuthorityError{}, remedy.Certificate},
+		{x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"store.site"}}, Host: "10.0.0.1"}, remedy.OtherHost},
+		{x509.CertificateInvalidError{Reason: x509.Expired}, remedy.Expired},
+	} {
+		err := &mover.Error{Op: "open", Place: "s3://b", Err: lasting(broken(&url.Error{Op: "Get", Err: &tls.CertificateVerificationError{Err: row.err}}))}
+		c := remedy.Of(err, mover.ErrUnreachable)
+		if c.Cause != row.want || !errors.Is(err, mover.ErrLasting) {
+			t.Errorf("%v: %+v", err, c)
+		}
+		remedies[remedy.For(c)] = true
+	}
+	if len(remedies) != 3 {
+		t.Errorf("the remedies are %v", remedies)
 	}
 }
 

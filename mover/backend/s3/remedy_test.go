@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -99,7 +100,7 @@ func TestOpenSaysWhy(t *testing.T) {
 		name    string
 		server  http.Handler
 		tls     bool
-		scheme  string            // in place of the right one
+		scheme  string            // in place of the right one, or with a host in place of both
 		env     map[string]string // beside the keys
 		config  string            // the shared configuration file
 		kind    error
@@ -109,7 +110,8 @@ func TestOpenSaysWhy(t *testing.T) {
 		{"TLS to a server without it", ok, false, "https", nil, "", mover.ErrUsage, remedy.OtherScheme, []string{"AWS_ENDPOINT_URL_S3", "does not speak TLS"}},
 		{"no TLS to a server of Go", ok, true, "http", nil, "", mover.ErrUsage, remedy.OtherScheme, []string{"AWS_ENDPOINT_URL_S3", "speaks TLS"}},
 		{"a server that hangs up", hangsUp, false, "", nil, "", mover.ErrTransient, "", []string{"closed the connection"}},
-		{"a server with a certificate of its own", ok, true, "", nil, "", mover.ErrUnreachable, remedy.Certificate, []string{"certificate"}},
+		{"a server with a certificate of its own", ok, true, "", nil, "", mover.ErrUnreachable, remedy.Certificate, []string{"the endpoint https://127.0.0.1:", "(AWS_ENDPOINT_URL_S3)", "certificate signed by unknown authority"}},
+		{"a certificate of another host", ok, true, "https://localhost", nil, "", mover.ErrUnreachable, remedy.OtherHost, []string{"the endpoint https://localhost:", "(AWS_ENDPOINT_URL_S3)", "certificate is valid for"}},
 		{"a key that the store does not know", code(403, "InvalidAccessKeyId"), false, "", nil, "", mover.ErrPermission, "InvalidAccessKeyId", []string{"keys of AWS_ACCESS_KEY_ID"}},
 		{"another secret", code(403, "SignatureDoesNotMatch"), false, "", nil, "", mover.ErrPermission, "SignatureDoesNotMatch", []string{"secret key"}},
 		{"a token that has ended", code(400, "ExpiredToken"), false, "", nil, "", mover.ErrPermission, "ExpiredToken", []string{"expired"}},
@@ -135,8 +137,10 @@ func TestOpenSaysWhy(t *testing.T) {
 				}
 				defer server.Close()
 				endpoint := server.URL
-				if row.scheme != "" {
-					endpoint = row.scheme + "://" + server.Listener.Addr().String()
+				if _, port, _ := net.SplitHostPort(server.Listener.Addr().String()); strings.Contains(row.scheme, "://") {
+					endpoint = row.scheme + ":" + port
+				} else if row.scheme != "" {
+					endpoint = row.scheme + "://127.0.0.1:" + port
 				}
 				files := filepath.Join(t.TempDir(), "config")
 				must.Do(t, os.WriteFile(files, []byte(strings.ReplaceAll(row.config, "URL", endpoint)), 0o600))

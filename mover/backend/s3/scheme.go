@@ -22,6 +22,8 @@ func (p *Backend) checkScheme(ctx context.Context, err error) error {
 	switch {
 	case err == nil || p.asked == nil:
 		return err
+	case isCertificate(err):
+		return fmt.Errorf("the endpoint %s (%s): %w", p.asked, p.askedBy, err)
 	case p.asked.Scheme == "https":
 		return p.otherScheme(noTLS(err), "does not speak TLS", err)
 	}

@@ -365,9 +365,9 @@ func Join(field, name string) string {
 
 // meant says which name was perhaps meant.
 func meant[T any](name string, names map[string]T) string {
-	best := spelling.Nearest(name, slices.Sorted(maps.Keys(names)))
-	if best == "" {
+	question := spelling.Question(name, slices.Sorted(maps.Keys(names)))
+	if question == "" {
 		return ""
 	}
-	return "; did you mean " + best + "?"
+	return "; " + question
 }

@@ -302,8 +302,8 @@ func (m *merge) spare(t *mover.Entry) bool {
 // emit yields an action, after what the caller must know before it. Keep actions
 // are yielded when they are asked for.
 func (m *merge) emit(a *Action) bool {
-	if m.compared().Has(mover.FactLinks) {
-		m.links.apply(a)
+	if keeps := m.compared().Has(mover.FactLinks); keeps || m.losesLinks() {
+		m.links.apply(a, keeps)
 	}
 	if a.Op == Keep && !m.Keeps {
 		if a.Source.Kind == mover.Dir {

@@ -26,8 +26,8 @@ type group struct {
 
 const maxLinks = 1 << 20
 
-// apply makes a Link of an action on a further name of a group.
-func (l *links) apply(a *Action) {
+// apply makes a Link of an action on a further name of a group, where the target keeps links, and else marks it as one that is lost.
+func (l *links) apply(a *Action, keeps bool) {
 	s := &a.Source
 	if s.Nlink < 2 || s.Kind == mover.Dir || !s.Known.Has(mover.FactLinks) || a.Op == Conflict {
 		return
@@ -42,6 +42,10 @@ func (l *links) apply(a *Action) {
 		delete(l.open, key)
 	} else {
 		l.open[key] = g
+	}
+	if !keeps {
+		a.Lost = true
+		return
 	}
 	if g.stays && a.Target.Nlink > 1 && g.target == (inode{a.Target.Dev, a.Target.Ino}) {
 		switch a.Op {

@@ -115,6 +115,7 @@ type Action struct {
 	Source mover.Entry // as the walk saw it; the zero Entry of a Remove
 	Target mover.Entry // the zero Entry when there is none
 	Link   string      // of a Link, and of a Compare that may become one: the entry that has the content
+	Lost   bool        // it is a hard link of the source, and the target keeps none: there it is a file of its own
 	Why    string      // one of the constants above, or WhyAttribute
 }
 
@@ -185,6 +186,13 @@ func (o *Options) Compares(facts mover.Facts) bool { return o.compared().Has(fac
 
 // ComparesAny reports whether some of the facts count.
 func (o *Options) ComparesAny(facts mover.Facts) bool { return o.compared()&facts != 0 }
+
+// losesLinks reports whether hard links would count if the target kept any.
+func (o *Options) losesLinks() bool {
+	all := *o
+	all.TargetKeeps = 0
+	return all.Compares(mover.FactLinks) && !o.Compares(mover.FactLinks)
+}
 
 // compared returns the facts that count.
 func (o *Options) compared() mover.Facts {

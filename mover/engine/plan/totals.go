@@ -1,6 +1,11 @@
 package plan
 
-import "datamove.dev/mover"
+import (
+	"strings"
+
+	"datamove.dev/mover"
+	"datamove.dev/mover/units"
+)
 
 // Totals is the sum of a plan, or of a part of one. The zero value is empty.
 type Totals struct {
@@ -11,7 +16,7 @@ type Totals struct {
 	Updates      int64 // entries that need new facts
 	Keeps        int64 // entries that are as they should be, as far as they were yielded
 	Conflicts    int64 // what can not be done
-	LinksLost    int64 // hard links that become files of their own (Options.MaxLinks)
+	LinksLost    int64 // hard links that are files of their own (Options.MaxLinks, Action.Lost)
 
 	Compares, CompareBytes int64 // entries to look at first, and the bytes of their contents
 	Removes, RemoveBytes   int64 // entries to remove, and the bytes of their contents
@@ -19,7 +24,7 @@ type Totals struct {
 
 // Add counts one action.
 func (t *Totals) Add(a *Action) {
-	if a.Why == WhyManyLinks {
+	if a.Why == WhyManyLinks || a.Lost {
 		t.LinksLost++
 	}
 	switch a.Op {
@@ -58,4 +63,32 @@ func (t *Totals) addMade(e *mover.Entry) {
 // that have to be looked at first.
 func (t Totals) Changes() int64 {
 	return t.Files + t.Dirs + t.Others + t.Links + t.Updates + t.Compares + t.Removes
+}
+
+// String sums a plan up: "3 files to move (1.20 MiB), 1 directory to make".
+func (t Totals) String() string {
+	var parts []string
+	for _, part := range []struct {
+		n         int64
+		one, many string
+		detail    string
+	}{
+		{t.Files, "file to move", "files to move", " (" + units.Bytes(t.Bytes) + ")"},
+		{t.Dirs, "directory to make", "directories to make", ""},
+		{t.Others, "link or special file to make", "links and special files to make", ""},
+		{t.Links, "hard link to make", "hard links to make", ""},
+		{t.Updates, "entry to update", "entries to update", ""},
+		{t.Compares, "entry to compare", "entries to compare", " (" + units.Bytes(t.CompareBytes) + ")"},
+		{t.Removes, "entry to remove", "entries to remove", " (" + units.Bytes(t.RemoveBytes) + ")"},
+		{t.Conflicts, "conflict", "conflicts", ""},
+		{t.LinksLost, "hard link not kept", "hard links not kept", ""},
+	} {
+		if part.n > 0 {
+			parts = append(parts, units.Plural(part.n, part.one, part.many)+part.detail)
+		}
+	}
+	if parts == nil {
+		return "nothing to do"
+	}
+	return strings.Join(parts, ", ")
 }

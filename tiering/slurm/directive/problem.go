@@ -1,6 +1,7 @@
 package directive
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -78,8 +79,5 @@ func shown(word string) string {
 
 // nearest says which of the words was probably meant, or else which there are.
 func nearest(word string, words []string) string {
-	if best := spelling.Nearest(word, words); best != "" {
-		return "did you mean " + best + "?"
-	}
-	return "there are " + strings.Join(words, ", ")
+	return cmp.Or(spelling.Question(word, words), "there are "+strings.Join(words, ", "))
 }
