@@ -113,7 +113,7 @@ func Locate(text string) (location.Location, error) {
 		return location.Location{}, fmt.Errorf("%w: a location of %d bytes", mover.ErrUsage, len(text))
 	}
 	l, err := location.Parse(text)
-	if err == nil && l.Scheme == location.POSIX && !strings.HasPrefix(l.Path, "/") {
+	if err == nil && l.IsPath() && !strings.HasPrefix(l.Path, "/") {
 		err = fmt.Errorf("%w: %s is relative, and a service has no working directory", mover.ErrUsage, mover.Printable(text))
 	}
 	return l, err
