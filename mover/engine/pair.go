@@ -302,11 +302,13 @@ func (p *pair) planOptions() plan.Options {
 	r, t := p.request, p.target.Capabilities()
 	verify := r.Work == Verify
 	o := plan.Options{
-		Delete: r.Delete || verify, Full: r.CopyAll, Checksum: r.Checksum || verify, Preserve: r.Preserve,
+		Delete: r.Delete || verify, Full: r.CopyAll, CompareBy: r.CompareBy, Preserve: r.Preserve,
 		Keeps: true, Both: t.FileAndDirShareName, Times: t.Times, Classes: verify,
 		AnyKey: t.AnyKey && p.source.Capabilities().AnyKey,
 	}
-	if !verify { // which asks what differs, and not how it is mended
+	if verify { // it asks what differs, and not how it is mended
+		o.CompareBy = plan.ByContent
+	} else {
 		o.UpdateBytes = t.UpdateBytes
 	}
 	o.TargetKeeps = t.Keeps

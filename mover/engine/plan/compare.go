@@ -6,6 +6,15 @@ import (
 	"datamove.dev/mover"
 )
 
+// CompareBy is what says of two files of equal size that they are the same.
+type CompareBy uint8
+
+// What files can be compared by.
+const (
+	ByTime    CompareBy = iota // the mtime, and contents where there is none
+	ByContent                  // the content
+)
+
 // Resolve settles a Compare, or any action after a closer look at its entries. s
 // and t are both entries with all that Stat or Open told, and with CRC known
 // where contents were read. The zero t says that the target has no such entry.
@@ -96,7 +105,7 @@ func (o *Options) decideFile(s, t *mover.Entry) (Op, string) {
 	if s.Known&t.Known&mover.FactCRC != 0 && s.CRC != t.CRC {
 		return Replace, WhyContent
 	}
-	if o.Checksum {
+	if o.CompareBy == ByContent {
 		return contentOp(s, t, WhyContentUnknown)
 	}
 	if s.Known&t.Known&mover.FactMtime != 0 {

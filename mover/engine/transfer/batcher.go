@@ -122,7 +122,7 @@ func (c *cutter) place(ctx context.Context, it item) error {
 		return nil
 	case it.Target.Kind == mover.Dir:
 		return c.r.wait(it) // its place is free only when the removals are done
-	case it.Op == plan.Compare && c.r.o.Plan.Checksum && c.r.isLarge(&it.Source): // it is read, and others would wait for that
+	case it.Op == plan.Compare && c.r.o.Plan.CompareBy == plan.ByContent && c.r.isLarge(&it.Source): // it is read, and others would wait for that
 		return c.r.put(unitOf(it, false))
 	case c.r.inParts(&it):
 		if held, err := c.decided(ctx, it); held {

@@ -168,9 +168,12 @@ func Request(spec *pb.TaskSpec, resolve func(location.Location) (location.Locati
 }
 
 func options(o *pb.Options) (r engine.Request, err error) {
-	r.CopyAll, r.Checksum, r.Delete, r.DeleteFirst = o.GetAgain(), o.GetChecksum(), o.GetRemoveExtra(), o.GetRemoveFirst()
+	r.CopyAll, r.Delete, r.DeleteFirst = o.GetAgain(), o.GetRemoveExtra(), o.GetRemoveFirst()
 	r.Jobs, r.Bandwidth, r.Memory = int(o.GetJobs()), o.GetBytesPerSecond(), o.GetMemoryBytes()
 	r.Backup, r.AllowMissingSource, r.Follow = o.GetBackupDir(), o.GetSourceMayBeAbsent(), o.GetFollow()
+	if o.GetChecksum() {
+		r.CompareBy = plan.ByContent
+	}
 	var ok bool
 	if o.GetFailWhenFull() {
 		r.OnNoSpace = engine.NoSpaceFail
@@ -259,7 +262,7 @@ func Fits(spec *pb.TaskSpec) error {
 // filter, which can not be read back.
 func Spec(r *engine.Request, rules []plan.Rule, names []string) (*pb.TaskSpec, error) {
 	s := &pb.TaskSpec{Target: r.Target.String(), Options: &pb.Options{
-		Again: r.CopyAll, Checksum: r.Checksum, RemoveExtra: r.Delete, RemoveFirst: r.DeleteFirst, Jobs: int32(r.Jobs), BytesPerSecond: r.Bandwidth,
+		Again: r.CopyAll, Checksum: r.CompareBy == plan.ByContent, RemoveExtra: r.Delete, RemoveFirst: r.DeleteFirst, Jobs: int32(r.Jobs), BytesPerSecond: r.Bandwidth,
 		MemoryBytes: r.Memory, BackupDir: r.Backup, FailWhenFull: r.OnNoSpace == engine.NoSpaceFail, NoReflink: r.Reflink == engine.ReflinkNever, SourceMayBeAbsent: r.AllowMissingSource, Follow: r.Follow,
 		Verify: LevelOf(r.Verify), Names: names,
 	}}

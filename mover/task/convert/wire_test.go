@@ -36,7 +36,7 @@ func TestRoundTrip(t *testing.T) {
 	for _, r := range []engine.Request{
 		{Work: engine.Copy, Source: at(t, "/a"), Target: at(t, "/b/")},
 		{Work: engine.Sync, Source: at(t, "tier:a/b"), Target: at(t, "s3://bucket/p"), Delete: true, MaxDelete: engine.MaxDelete{Set: true, Percent: 2.5}, Backup: "old"},
-		{Work: engine.Copy, Sources: []location.Location{at(t, "/a"), at(t, "/c")}, Target: at(t, "/b"), CopyAll: true, Checksum: true, Jobs: 7, Bandwidth: 9, Memory: 1 << 24},
+		{Work: engine.Copy, Sources: []location.Location{at(t, "/a"), at(t, "/c")}, Target: at(t, "/b"), CopyAll: true, CompareBy: plan.ByContent, Jobs: 7, Bandwidth: 9, Memory: 1 << 24},
 		{Work: engine.Verify, Source: at(t, "/a"), Target: at(t, "/b"), Verify: mover.Read, Preserve: mover.FactMode | mover.FactMtime, OnNoSpace: engine.NoSpaceFail, Reflink: engine.ReflinkNever},
 		{Work: engine.Sync, Source: at(t, "/a"), Target: at(t, "/b"), MaxDelete: engine.MaxDelete{Set: true}, Preserve: mover.FactCRC},
 		{Work: engine.Copy, Source: at(t, "/a"), Target: at(t, "/b"), Preserve: mover.AllFacts | mover.FactLayout, Released: engine.ReleasedSkip},
