@@ -46,6 +46,15 @@ func (a Action) Named(leader string) Action {
 	return a
 }
 
+// Stays is what a target has after an action that moves no content: e, as the source has it, with the checksum of what stays, where the
+// target tells it.
+func (o *Options) Stays(e mover.Entry, target *mover.Entry) mover.Entry {
+	if target.Known.Has(mover.FactCRC) {
+		e.CRC, e.Known = target.CRC, e.Known|mover.FactCRC
+	}
+	return e
+}
+
 // decide compares two entries of one name, both directories or neither.
 func (o *Options) decide(s, t *mover.Entry) (Op, string) {
 	if s.Kind == mover.Dir {

@@ -216,3 +216,25 @@ func TestResolve(t *testing.T) {
 		}
 	}
 }
+
+// TestStays: what stays at a target has the checksum that the target tells, and else that of the source.
+func TestStays(t *testing.T) {
+	told, silent := file(func(e *mover.Entry) { e.CRC, e.Known = 2, e.Known|mover.FactCRC }), file(nil)
+	source := file(func(e *mover.Entry) { e.CRC, e.Known, e.Mode = 1, e.Known|mover.FactCRC, 0o600 })
+	for _, row := range []struct {
+		name           string
+		source, target mover.Entry
+		crc            uint64
+		known          bool
+	}{
+		{"both tell it", source, told, 2, true},
+		{"the target tells it", silent, told, 2, true},
+		{"the source tells it", source, silent, 1, true},
+		{"neither tells it", silent, silent, 0, false},
+	} {
+		o := Options{}
+		if got := o.Stays(row.source, &row.target); got.CRC != row.crc || got.Known.Has(mover.FactCRC) != row.known || got.Mode != row.source.Mode {
+			t.Errorf("%s: checksum %d (%v), mode %o", row.name, got.CRC, got.Known.Has(mover.FactCRC), got.Mode)
+		}
+	}
+}
