@@ -97,8 +97,8 @@ var otherFlags = map[string]string{
 	"exclude-from": "--exclude for each line of the file,", "include-from": "--include for each line of the file,", "filter": "--include and --exclude",
 	"max-age": listAnswer, "min-age": listAnswer, "max-size": listAnswer, "min-size": listAnswer, "newer-than": listAnswer, "older-than": listAnswer, "since": listAnswer,
 	"no-clobber": presentAnswer, "no-sign-request": "credentials: anonymous of a tier", "threads": "--jobs", "log-file": "2> FILE",
-	"verify checksum": "no %s: contents are compared by their checksums", "verify c": "no %s: contents are compared by their checksums",
-	"u": newerAnswer, "update": newerAnswer, "newer": newerAnswer, "ignore-times": "--again", "size-only": sizeAnswer, "ignore-existing": presentAnswer,
+	"verify checksum": "no %s: contents are compared by their checksums", "verify c": "no %s: contents are compared by their checksums", "verify size-only": "no %s: contents are compared by their checksums",
+	"u": newerAnswer, "update": newerAnswer, "newer": newerAnswer, "ignore-times": "--again", "ignore-existing": presentAnswer,
 	"copy delete": copyAnswer, "copy del": copyAnswer, "copy delete-before": copyAnswer, "copy delete-during": copyAnswer, "copy delete-after": copyAnswer,
 	"c": "--checksum", "del": "--delete", "delete-before": "--delete", "delete-during": "--delete", "delete-after": "--delete",
 	"j": "--jobs", "transfers": "--jobs", "checkers": "--jobs", "numworkers": "--jobs", "concurrency": "--jobs",
@@ -115,7 +115,6 @@ const (
 	keptAnswer    = "no %s: modes, times, links, holes and attributes are kept, and owners where that is allowed; --preserve takes less"
 	shownAnswer   = "no %s: progress is shown; --quiet turns it off"
 	newerAnswer   = "no %s: what is equal is left alone, and what differs is replaced, also where the target is newer; --dry-run names it"
-	sizeAnswer    = "no %s: sizes and times are compared; --preserve none compares contents in place of times"
 	presentAnswer = "no %s: what differs is replaced; --dry-run names it, and --exclude leaves names alone"
 	copyAnswer    = "no %s: copy removes nothing; datamove sync --delete SRC DST does"
 	plainAnswer   = "no %s: nothing is compressed on the way"

@@ -138,7 +138,7 @@ func TestShowOptions(t *testing.T) {
 		"names, rules": {&pb.Options{Names: []string{"x", "y"}, Rules: []*pb.Rule{{Exclude: true, Pattern: "*.tmp"}, {Pattern: "*"}}}, `{"names":2,"rules":["exclude *.tmp","include *"]}`},
 		"words":        {&pb.Options{Verify: pb.Level_LEVEL_READ, Released: pb.Released_RELEASED_SKIP, Preserve: []string{"mode", "mtime"}}, `{"preserve":["mode","mtime"],"released":"skip","verify":"read"}`},
 		"figures":      {&pb.Options{Jobs: 3, BytesPerSecond: 1 << 30, MemoryBytes: 1 << 40}, `{"bytes_per_second":1073741824,"jobs":3,"memory_bytes":1099511627776}`},
-		"what is on":   {&pb.Options{Again: true, Checksum: true, FailWhenFull: true, NoReflink: true, SourceMayBeAbsent: true, Follow: true}, `{"again":true,"checksum":true,"fail_when_full":true,"follow":true,"no_reflink":true,"source_may_be_absent":true}`},
+		"what is on":   {&pb.Options{Again: true, Checksum: true, SizeOnly: true, FailWhenFull: true, NoReflink: true, SourceMayBeAbsent: true, Follow: true}, `{"again":true,"checksum":true,"fail_when_full":true,"follow":true,"no_reflink":true,"size_only":true,"source_may_be_absent":true}`},
 	} {
 		if got := string(must.Get(json.Marshal(viewOptions(row.options)))(t)); got != row.want {
 			t.Errorf("%s: %s, want %s", name, got, row.want)

@@ -13,6 +13,7 @@ type CompareBy uint8
 const (
 	ByTime    CompareBy = iota // the mtime, and contents where there is none
 	ByContent                  // the content
+	BySize                     // nothing more: neither times nor checksums count
 )
 
 // Resolve settles a Compare, or any action after a closer look at its entries. s
@@ -47,10 +48,12 @@ func (a Action) Named(leader string) Action {
 }
 
 // Stays is what a target has after an action that moves no content: e, as the source has it, with the checksum of what stays, where the
-// target tells it.
+// target tells it. That of the source is none where sizes alone were compared.
 func (o *Options) Stays(e mover.Entry, target *mover.Entry) mover.Entry {
 	if target.Known.Has(mover.FactCRC) {
 		e.CRC, e.Known = target.CRC, e.Known|mover.FactCRC
+	} else if o.CompareBy == BySize {
+		e.CRC, e.Known = 0, e.Known&^mover.FactCRC
 	}
 	return e
 }
@@ -110,6 +113,9 @@ func untold(e *mover.Entry) bool { return e.Brief && e.Target == "" }
 func (o *Options) decideFile(s, t *mover.Entry) (Op, string) {
 	if s.Size != t.Size {
 		return Replace, WhySize
+	}
+	if o.CompareBy == BySize {
+		return Keep, WhyEqual
 	}
 	if s.Known&t.Known&mover.FactCRC != 0 && s.CRC != t.CRC {
 		return Replace, WhyContent

@@ -78,6 +78,12 @@ func TestDecide(t *testing.T) {
 		{"checksum", Options{CompareBy: ByContent}, same, same, Compare, WhyContentUnknown},
 		{"checksum, other size", Options{CompareBy: ByContent}, same, func(e *entry) { e.Size = 6 }, Replace, WhySize},
 		{"checksums agree", Options{CompareBy: ByContent}, summed(1), summed(1), Keep, WhyEqual},
+		{"by size, other mtime", Options{CompareBy: BySize}, same, func(e *entry) { e.Mtime.Sec++ }, Update, WhyMtime},
+		{"by size, other mtime, not preserved", Options{CompareBy: BySize, Preserve: mover.FactMode}, same, func(e *entry) { e.Mtime.Sec++ }, Keep, WhyEqual},
+		{"by size, other checksum", Options{CompareBy: BySize}, summed(1), summed(2), Keep, WhyEqual},
+		{"by size, no mtime", Options{CompareBy: BySize, Preserve: mover.FactCRC}, same, func(e *entry) { e.Known &^= mover.FactMtime }, Keep, WhyEqual},
+		{"by size, other size", Options{CompareBy: BySize}, same, func(e *entry) { e.Size = 6 }, Replace, WhySize},
+		{"by size, in full", Options{CompareBy: BySize, Full: true}, same, same, Replace, WhyFull},
 		{"checksums agree, mtimes not", Options{CompareBy: ByContent}, summed(1), func(e *entry) { summed(1)(e); e.Mtime.Sec++ }, Update, WhyMtime},
 		{"checksums differ", Options{}, summed(1), summed(2), Replace, WhyContent},
 		{"one checksum says nothing", Options{}, summed(1), same, Keep, WhyEqual},
@@ -217,22 +223,25 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestStays: what stays at a target has the checksum that the target tells, and else that of the source.
+// TestStays: what stays at a target has the checksum that the target tells, and else that of the source, unless sizes alone were compared.
 func TestStays(t *testing.T) {
 	told, silent := file(func(e *mover.Entry) { e.CRC, e.Known = 2, e.Known|mover.FactCRC }), file(nil)
 	source := file(func(e *mover.Entry) { e.CRC, e.Known, e.Mode = 1, e.Known|mover.FactCRC, 0o600 })
 	for _, row := range []struct {
 		name           string
 		source, target mover.Entry
+		by             CompareBy
 		crc            uint64
 		known          bool
 	}{
-		{"both tell it", source, told, 2, true},
-		{"the target tells it", silent, told, 2, true},
-		{"the source tells it", source, silent, 1, true},
-		{"neither tells it", silent, silent, 0, false},
+		{"both tell it", source, told, ByTime, 2, true},
+		{"the target tells it", silent, told, ByTime, 2, true},
+		{"the source tells it", source, silent, ByTime, 1, true},
+		{"neither tells it", silent, silent, ByTime, 0, false},
+		{"by size, both tell it", source, told, BySize, 2, true},
+		{"by size, the source tells it", source, silent, BySize, 0, false},
 	} {
-		o := Options{}
+		o := Options{CompareBy: row.by}
 		if got := o.Stays(row.source, &row.target); got.CRC != row.crc || got.Known.Has(mover.FactCRC) != row.known || got.Mode != row.source.Mode {
 			t.Errorf("%s: checksum %d (%v), mode %o", row.name, got.CRC, got.Known.Has(mover.FactCRC), got.Mode)
 		}
