@@ -210,7 +210,6 @@ type LockBreaker interface {
 
 // Capabilities is what a caller must know of a place to use it well.
 type Capabilities struct {
-	Scheme string // "posix", "s3", "mem"
 	System string // the file system or the server, for people: "ext4", "lustre", "MinIO"
 
 	// Keeps is what entries of this place can carry by themselves; what is missing
@@ -224,6 +223,9 @@ type Capabilities struct {
 	// Remote says that each range and each part is a request over a network: until it is
 	// answered the place is waited for, and while bytes are on their way the link.
 	Remote bool
+	// Store says that entries are objects of a store: a call that it refuses for a while is tried again, and a draft is an upload.
+	// An upload outlasts a power cut of this machine, can not be read back, and returns with a part that was under way when it was dropped.
+	Store bool
 	// Patience is for how long a call here may wait for another host before it goes another way by itself.
 	Patience time.Duration
 	// NeedsManifest says that a tree keeps all its facts only with a manifest.

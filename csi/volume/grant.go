@@ -90,19 +90,10 @@ func fits(pattern, name string) bool {
 // covers reports whether what is granted holds what is asked for.
 func covers(granted string, asked location.Location) bool {
 	if start, ok := strings.CutPrefix(granted, "dataset:"); ok {
-		return asked.Scheme == location.Dataset && fits(start, asked.Name)
+		return asked.IsDataset() && fits(start, asked.Name)
 	}
 	l, err := location.Parse(granted)
-	if err != nil || l.Scheme != asked.Scheme {
-		return false
-	}
-	switch l.Scheme {
-	case location.S3:
-		return l.Bucket == asked.Bucket && below(asked.Prefix, l.Prefix)
-	case location.InTier:
-		return l.Tier == asked.Tier && below(asked.Path, l.Path)
-	}
-	return false
+	return err == nil && !l.IsPath() && l.Root() == asked.Root() && below(asked.Below(), l.Below())
 }
 
 // below reports whether path is top, or in it. Both are clean.
@@ -131,9 +122,9 @@ func (g *Grant) Validate() error {
 		switch {
 		case err != nil:
 			return fmt.Errorf("a grant of a source: %w", err)
-		case l.Scheme == location.POSIX:
+		case l.IsPath():
 			return fmt.Errorf("%w: a grant of the source %s: it has to be a dataset:, an s3:// or a TIER:path", mover.ErrUsage, mover.Printable(s))
-		case l.Scheme != location.Dataset && strings.HasSuffix(s, "*"):
+		case !l.IsDataset() && strings.HasSuffix(s, "*"):
 			return fmt.Errorf("%w: a grant of the source %s: what is below is granted without a *", mover.ErrUsage, mover.Printable(s))
 		}
 	}

@@ -63,7 +63,7 @@ type Source struct {
 
 // Dataset is the name of a dataset, and the digest of its version: "" where it is not pinned. What is no dataset has no name.
 func (s Source) Dataset() (name, digest string) {
-	if l, err := location.Parse(s.Location); err == nil && l.Scheme == location.Dataset {
+	if l, err := location.Parse(s.Location); err == nil && l.IsDataset() {
 		return l.Name, l.Digest
 	}
 	return "", ""
@@ -72,7 +72,7 @@ func (s Source) Dataset() (name, digest string) {
 // At is s with a version of its dataset.
 func (s Source) At(digest string) Source {
 	name, _ := s.Dataset()
-	return Source{Location: location.Location{Scheme: location.Dataset, Name: name, Digest: digest}.String(), Tier: s.Tier}
+	return Source{Location: location.OfDataset(name, digest).String(), Tier: s.Tier}
 }
 
 // Claim names a PersistentVolumeClaim.

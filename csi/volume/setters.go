@@ -132,7 +132,7 @@ func setSource(p *Parameters, s string) error {
 	switch {
 	case err != nil:
 		return err
-	case l.Scheme == location.POSIX:
+	case l.IsPath():
 		return errors.New("a path of the machine can not be mounted: name a TIER:path, an s3:// or a dataset")
 	}
 	return p.hold(s)
@@ -150,7 +150,7 @@ func (p *Parameters) hold(source string) error {
 // onTier reports whether s is TIER:path.
 func onTier(s string) error {
 	l, err := location.Parse(s)
-	if err == nil && l.Scheme != location.InTier {
+	if err == nil && !l.InTier() {
 		err = errors.New("it has to be TIER:path, of a tier in the mover's configuration")
 	}
 	return err

@@ -279,6 +279,10 @@ func TestGrants(t *testing.T) {
 			t.Errorf("%v, %s: %v", row.pod, row.source, err)
 		}
 	}
+	unchecked := Grants{{Namespaces: []string{"*"}, Sources: []string{"/etc"}}}
+	if err := unchecked.Source(vision, "/etc/shadow"); !errors.Is(err, mover.ErrPermission) {
+		t.Errorf("a path of the machine is given by a grant that was not validated: %v", err)
+	}
 	for _, bad := range []Grant{{}, {Namespaces: []string{"x"}, Sources: []string{"/etc"}}, {Namespaces: []string{"x"}, Sources: []string{"s3://public/open*"}},
 		{Namespaces: []string{"x"}, Directories: []Directory{{"lustre1", "../x", false}}}} {
 		if err := bad.Validate(); !errors.Is(err, mover.ErrUsage) {

@@ -106,10 +106,10 @@ func (a *Agent) believe(spec *pb.TaskSpec) {
 			continue
 		}
 		l, err := convert.Locate(e.text)
-		if err != nil || l.Scheme == location.S3 {
+		if err != nil || l.InStore() {
 			return
 		}
-		if tier := a.conf().Tiers[l.Tier]; l.Scheme == location.InTier && tier.S3 != nil {
+		if tier := a.conf().Tiers[l.Tier]; l.InTier() && tier.S3 != nil {
 			if trusted = tier.S3.Trusted; !trusted {
 				return
 			}
@@ -127,11 +127,11 @@ func (a *Agent) believe(spec *pb.TaskSpec) {
 // admit lets the process reach one location.
 func (a *Agent) admit(p *process, l location.Location, write bool, roots *sandbox.Confinement) error {
 	path, endpoint := l.Path, ""
-	switch l.Scheme {
-	case location.S3:
-		path, endpoint = "", "s3://"+l.Bucket
+	switch {
+	case l.InStore():
+		path, endpoint = "", strings.TrimSuffix(l.Root().String(), "/")
 		roots.Read = append(roots.Read, amazonFiles(!p.job.GetClosed())...)
-	case location.InTier:
+	case l.InTier():
 		tier, ok := a.conf().Tiers[l.Tier]
 		if !ok {
 			return a.unready(remedy.Tier, &mover.Error{Op: "open", Place: l.String(), Err: fmt.Errorf("%w: the configuration of this node has no such tier", mover.ErrNotExist)})
@@ -150,7 +150,7 @@ func (a *Agent) admit(p *process, l location.Location, write bool, roots *sandbo
 		if roots.Read = append(roots.Read, amazonFiles(!p.job.GetClosed())...); access.GetCa() != "" {
 			roots.Read = append(roots.Read, access.GetCa())
 		}
-	case location.Dataset:
+	case l.IsDataset():
 		return &mover.Error{Op: "open", Place: l.String(), Err: fmt.Errorf("%w: a dataset has to be resolved to a replica", mover.ErrUsage)}
 	}
 	if endpoint != "" {

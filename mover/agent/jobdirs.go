@@ -12,7 +12,6 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend"
-	"datamove.dev/mover/location"
 	"datamove.dev/mover/replicadir"
 	"datamove.dev/mover/server/osaccount"
 	"datamove.dev/mover/task"
@@ -28,7 +27,7 @@ func (a *Agent) makeHome(ctx context.Context, spec *pb.TaskSpec, who osaccount.A
 	l, err := convert.Locate(spec.GetTarget())
 	t := a.conf().Tiers[l.Tier]
 	folders := strings.SplitN(l.Path, "/", 3)
-	if err != nil || os.Geteuid() != 0 || l.Scheme != location.InTier || t.Path == "" || !t.NodeLocal || !t.Ephemeral || backend.Mounted(t) != nil ||
+	if err != nil || os.Geteuid() != 0 || !l.InTier() || t.Path == "" || !t.NodeLocal || !t.Ephemeral || backend.Mounted(t) != nil ||
 		len(folders) < 2 || folders[0] != homes || !strings.HasSuffix(folders[1], "."+strconv.FormatUint(uint64(who.UID), 10)) || task.Of(spec).RemovesTarget {
 		return nil // the process will see
 	}

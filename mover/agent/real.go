@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -73,14 +72,10 @@ func (a *Agent) realPlaces(ctx context.Context, o *agentv1.Resolve) (real []*age
 // pathOf is the path of a location on this node; empty is none.
 func (a *Agent) pathOf(text string) string {
 	l, err := convert.Locate(text)
-	switch {
-	case err != nil:
-	case l.Scheme == location.POSIX:
-		return l.Path
-	case l.Scheme == location.InTier && a.conf().Tiers[l.Tier].Path != "":
-		return filepath.Join(a.conf().Tiers[l.Tier].Path, filepath.FromSlash(l.Path))
+	if err != nil {
+		return ""
 	}
-	return ""
+	return a.conf().PathOf(l)
 }
 
 // inTier is a path as a place in the outermost tier that it lies in, if there is one: tiers are where they are on this node, and may be elsewhere on others.
@@ -94,7 +89,7 @@ func inTier(real string, tiers map[string]string) string {
 	if best == "" {
 		return real
 	}
-	return location.Location{Scheme: location.InTier, Tier: best, Path: strings.Trim(strings.TrimPrefix(real, tiers[best]), "/")}.String()
+	return location.OfTier(best, strings.Trim(strings.TrimPrefix(real, tiers[best]), "/")).String()
 }
 
 // realPathsOf has a process of the owner look.

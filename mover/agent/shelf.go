@@ -29,7 +29,7 @@ import (
 func (a *Agent) spotOf(at string) (s replicadir.Path, ok bool) {
 	l, err := convert.Locate(at)
 	t := a.conf().Tiers[l.Tier]
-	if err != nil || os.Geteuid() != 0 || l.Scheme != location.InTier || t.S3 != nil || t.Path == "" || backend.Mounted(t) != nil {
+	if err != nil || os.Geteuid() != 0 || !l.InTier() || t.S3 != nil || t.Path == "" || backend.Mounted(t) != nil {
 		return replicadir.Path{}, false // the process will see, and say it better
 	}
 	return replicadir.At(t.Path, l.Path)
@@ -163,11 +163,11 @@ func (a *Agent) unseal(ctx context.Context, at string, uid uint32) (unsealed boo
 	if err != nil || os.Geteuid() != 0 {
 		return false, err
 	}
-	if t := a.conf().Tiers[l.Tier]; l.Scheme == location.InTier {
+	if t := a.conf().Tiers[l.Tier]; l.InTier() {
 		if t.S3 != nil || backend.Mounted(t) != nil {
 			return false, nil
 		}
-		l = location.Location{Scheme: location.POSIX, Path: path.Join(t.Path, l.Path)}
+		l = location.OfPath(path.Join(t.Path, l.Path))
 	}
 	for _, t := range a.conf().Tiers {
 		below, ok := onShelf(t.Path, l)
@@ -187,7 +187,7 @@ func (a *Agent) unseal(ctx context.Context, at string, uid uint32) (unsealed boo
 
 // onShelf is the part of a path that is below the root of a tier, or "" of what is around it.
 func onShelf(root string, l location.Location) (below string, ok bool) {
-	if l.Scheme != location.POSIX || root == "" {
+	if !l.IsPath() || root == "" {
 		return "", false
 	}
 	at, tier := strings.Trim(path.Clean(l.Path), "/"), strings.Trim(path.Clean(root), "/")

@@ -107,7 +107,7 @@ func (t *tree) Published(p *p2p.Piece, into []byte) error {
 	l, err := convert.Locate(t.location)
 	tier, known := t.agent.conf().Tiers[l.Tier]
 	spot, shelved := replicadir.At(tier.Path, l.Path)
-	if err != nil || l.Scheme != location.InTier || !known || tier.Path == "" || !shelved {
+	if err != nil || !l.InTier() || !known || tier.Path == "" || !shelved {
 		return mover.ErrNotExist
 	}
 	if passes, err := spot.Passes(t.uid); err != nil || !passes { // root gets through the gate, and the user may not

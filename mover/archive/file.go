@@ -90,7 +90,7 @@ func (f *file) mine(ctx context.Context) error {
 func (f *file) String() string { return "file://" + f.item.File.Name() }
 
 func (f *file) Capabilities() mover.Capabilities {
-	return mover.Capabilities{Scheme: "file", Keeps: kept | mover.FactXattrs, Level: mover.Written, BatchFiles: 1, PartAlign: 1, Parallel: 1}
+	return mover.Capabilities{Keeps: kept | mover.FactXattrs, Level: mover.Written, BatchFiles: 1, PartAlign: 1, Parallel: 1}
 }
 
 func (f *file) Walk(context.Context, mover.WalkOptions) iter.Seq2[mover.Entry, error] {

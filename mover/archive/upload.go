@@ -31,7 +31,7 @@ func (s *upload) String() string { return "file://" + s.item.File.Name() }
 
 func (s *upload) Capabilities() mover.Capabilities {
 	return mover.Capabilities{
-		Scheme: "file", Level: mover.Written, SmallBytes: sinkSmall, BatchFiles: 1, BatchBytes: sinkSmall,
+		Level: mover.Written, SmallBytes: sinkSmall, BatchFiles: 1, BatchBytes: sinkSmall,
 		PartBytes: sinkPart, PartMin: 1, PartAlign: 1 << 20, MaxParts: 10_000, Parallel: s.jobs, MaxParallel: s.jobs,
 	}
 }

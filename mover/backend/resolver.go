@@ -56,45 +56,43 @@ type Resolver struct {
 // two names of one place are seen to be one; a bucket remembers in Tier where its
 // endpoint and credentials are described. It reports false for an unknown tier.
 func (s Resolver) Resolve(l location.Location) (location.Location, bool) {
-	if l.Scheme != location.InTier {
+	if !l.InTier() {
 		return l, true
 	}
 	tier, ok := s.Tiers[l.Tier]
 	if !ok {
 		return l, false
 	}
-	if tier.S3 == nil {
-		path := filepath.Join(tier.Path, filepath.FromSlash(l.Path))
-		return location.Location{Scheme: location.POSIX, Path: path, TrailingSlash: l.TrailingSlash}, true
+	at := tier.At(l.Path)
+	if at.TrailingSlash = l.TrailingSlash; at.InStore() {
+		at.Tier = l.Tier
 	}
-	prefix := mover.Join(strings.Trim(tier.S3.Prefix, "/"), l.Path)
-	if l.Path == "" {
-		prefix = strings.Trim(tier.S3.Prefix, "/")
-	}
-	return location.Location{Scheme: location.S3, Tier: l.Tier, Bucket: tier.S3.Bucket, Prefix: prefix, TrailingSlash: l.TrailingSlash}, true
+	return at, true
 }
 
 // Open opens the place of a location that Resolve gave. It is a engine.Opener.
 func (s Resolver) Open(ctx context.Context, l location.Location, o engine.OpenOptions) (mover.Backend, error) {
-	switch l.Scheme {
-	case location.POSIX:
-		if err := s.mounted(l); err != nil {
-			return nil, err
-		}
-		beneath, err := s.beneath(l)
-		if err != nil {
-			return nil, err
-		}
-		p, err := posix.Open(l.Path, posix.Options{Create: o.Write, Beneath: beneath, Inside: s.Roots, Backup: o.Backup, Reflink: reflinks[o.Reflink], StateDir: o.StateDir, Buffers: o.Buffers,
-			KeepFree: s.keepFree(l), FileSystem: s.FileSystem, Layouts: o.Layouts})
-		if err != nil {
-			return nil, err
-		}
-		return p, nil
-	case location.S3:
-		return s.openBucket(ctx, l, o)
+	open, known := drivers[l.Scheme]
+	if !known {
+		return nil, fmt.Errorf("%s: %w", l, mover.ErrUnsupported)
 	}
-	return nil, fmt.Errorf("%s: %w", l, mover.ErrUnsupported)
+	return open(s, ctx, l, o)
+}
+
+func (s Resolver) openPath(_ context.Context, l location.Location, o engine.OpenOptions) (mover.Backend, error) {
+	if err := s.mounted(l); err != nil {
+		return nil, err
+	}
+	beneath, err := s.beneath(l)
+	if err != nil {
+		return nil, err
+	}
+	p, err := posix.Open(l.Path, posix.Options{Create: o.Write, Beneath: beneath, Inside: s.Roots, Backup: o.Backup, Reflink: reflinks[o.Reflink], StateDir: o.StateDir, Buffers: o.Buffers,
+		KeepFree: s.keepFree(l), FileSystem: s.FileSystem, Layouts: o.Layouts})
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // beneath is the root of the tier that a path has to be opened from; "" is any.
@@ -175,7 +173,7 @@ func Mounted(t config.Tier) error {
 // RemoveEmpty removes the folder of a location that Resolve gave, if nothing is in it.
 func (s Resolver) RemoveEmpty(l location.Location) error {
 	beneath, err := s.beneath(l)
-	if err != nil || l.Scheme != location.POSIX {
+	if err != nil || !l.IsPath() {
 		return err
 	}
 	return posix.RemoveEmpty(l.Path, beneath)

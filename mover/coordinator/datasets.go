@@ -11,7 +11,6 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/coordinator/quota"
 	"datamove.dev/mover/coordinator/state"
-	"datamove.dev/mover/location"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/task"
 	"datamove.dev/mover/task/convert"
@@ -35,7 +34,7 @@ func (s *datasetServer) AddDataset(ctx context.Context, r *pb.AddDatasetRequest)
 	if err != nil {
 		return nil, err
 	}
-	if l.Scheme == location.Dataset {
+	if l.IsDataset() {
 		return nil, mover.Usagef("%s is a dataset already", l)
 	}
 	if _, err := s.c.tiers.inTier(r.GetLocation()); err != nil {

@@ -2,13 +2,11 @@ package coordinator
 
 import (
 	"cmp"
-	"strings"
 	"time"
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/coordinator/state"
-	"datamove.dev/mover/location"
 	"datamove.dev/tiering/dataset"
 )
 
@@ -36,8 +34,7 @@ func tierRow(name string, t config.Tier) *pb.Tier {
 		row.HighPercent, row.LowPercent = int32(marks.High), int32(marks.Low)
 	}
 	if t.S3 != nil {
-		l := location.Location{Scheme: location.S3, Bucket: t.S3.Bucket, Prefix: strings.Trim(t.S3.Prefix, "/")}
-		row.Location = l.String()
+		row.Location = t.At("").String()
 	}
 	return row
 }

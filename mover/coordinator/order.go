@@ -49,7 +49,7 @@ func (s *datasetServer) order(ctx context.Context, r *pb.StageRequest) (*order, 
 	if o.source, err = convert.Locate(r.GetSource()); err != nil {
 		return nil, err
 	}
-	if o.source.Scheme == location.Dataset && !dataset.ValidDataset(o.source.Name) || len(o.key) > maxKey {
+	if o.source.IsDataset() && !dataset.ValidDataset(o.source.Name) || len(o.key) > maxKey {
 		return nil, mover.Usagef("%s is no dataset, or the idempotency key has more than %d letters", mover.Printable(r.GetSource()), maxKey)
 	}
 	if o.holder, err = holderOf(r.GetHolder(), c); err != nil {
@@ -60,7 +60,7 @@ func (s *datasetServer) order(ctx context.Context, r *pb.StageRequest) (*order, 
 			return nil, err
 		}
 	}
-	if o.pin != nil && o.source.Scheme != location.Dataset {
+	if o.pin != nil && !o.source.IsDataset() {
 		return nil, mover.Usagef("only a dataset can be pinned: datamove dataset add")
 	}
 	if err := errors.Join(checkLabels(r.GetLabels()), s.c.checkLabels(c, r.GetLabels())); err != nil {

@@ -66,14 +66,14 @@ func locations(spec *pb.TaskSpec) []string {
 
 // tierOf finds the tier that a location is in, and whether it means one node only.
 func tierOf(l location.Location, c *config.Config) (tier string, local bool, err error) {
-	switch l.Scheme {
-	case location.InTier:
+	switch {
+	case l.InTier():
 		t, ok := c.Tiers[l.Tier]
 		if !ok {
 			return "", false, fmt.Errorf("%w: there is no tier %q", mover.ErrNotExist, l.Tier)
 		}
 		return l.Tier, t.NodeLocal, nil
-	case location.POSIX:
+	case l.IsPath():
 		best := ""
 		for name, t := range c.Tiers {
 			if t.Path != "" && within(l.Path, t.Path) && (best == "" || len(t.Path) > len(c.Tiers[best].Path)) {
@@ -96,14 +96,14 @@ func address(text, node string, c *config.Config) string {
 	if err != nil {
 		return text
 	}
-	if l.Scheme == location.InTier {
+	if l.InTier() {
 		t := c.Tiers[l.Tier]
 		if t.S3 != nil {
 			return strings.TrimSuffix("s3://"+t.S3.Bucket+"/"+mover.Join(strings.Trim(t.S3.Prefix, "/"), l.Path), "/")
 		}
-		l = location.Location{Scheme: location.POSIX, Path: path.Join(t.Path, l.Path)}
+		l = location.OfPath(path.Join(t.Path, l.Path))
 	}
-	if l.Scheme == location.POSIX {
+	if l.IsPath() {
 		if _, local, err := tierOf(l, c); err == nil && !local {
 			node = ""
 		}

@@ -121,7 +121,7 @@ func (s *accessProber) origins(tx *state.Tx, c authz.Caller, project string, r *
 // inStore reports whether a replica is in a bucket.
 func (s *accessProber) inStore(r *pb.Replica) bool {
 	l, err := location.Parse(r.GetLocation())
-	return err == nil && (l.Scheme == location.S3 || l.Scheme == location.InTier && s.conf().Tiers[l.Tier].S3 != nil)
+	return err == nil && (l.InStore() || l.InTier() && s.conf().Tiers[l.Tier].S3 != nil)
 }
 
 func isOwner(a *pb.Account, c authz.Caller) bool {

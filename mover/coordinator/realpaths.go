@@ -12,7 +12,6 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/coordinator/state"
-	"datamove.dev/mover/location"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/task"
 	"datamove.dev/mover/task/convert"
@@ -65,7 +64,7 @@ func (s *pathResolver) placesOf(t *pb.Task) (places []*agentv1.ResolvePlace) {
 	spec := t.GetSpec()
 	add := func(text string, itself bool) {
 		l, err := convert.Locate(text)
-		if err != nil || l.Scheme != location.POSIX && (l.Scheme != location.InTier || s.conf().Tiers[l.Tier].Path == "") {
+		if err != nil || s.conf().PathOf(l) == "" {
 			return
 		}
 		places = append(places, &agentv1.ResolvePlace{Task: t.GetId(), Location: text, Itself: itself})
@@ -340,7 +339,7 @@ func (r *realPaths) answered(a *toldReal) map[string]*unseenTask {
 // leadsAway says whether a place of a task is elsewhere than its text says.
 func (s *pathResolver) leadsAway(u *unseenTask, p *agentv1.RealPlace) bool {
 	l, err := convert.Locate(p.GetReal())
-	if err != nil || l.Scheme != location.POSIX && l.Scheme != location.InTier || l.Scheme == location.InTier && s.conf().Tiers[l.Tier].Path == "" {
+	if err != nil || s.conf().PathOf(l) == "" {
 		return false
 	}
 	if !slices.ContainsFunc(u.places, func(asked *agentv1.ResolvePlace) bool { return asked.GetLocation() == p.GetLocation() }) {

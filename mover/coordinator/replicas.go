@@ -67,8 +67,8 @@ func spot(l location.Location, node string, c *config.Config) (*pb.Replica, erro
 	if err != nil {
 		return nil, err
 	}
-	if l.Scheme == location.POSIX && tier != "" {
-		l = location.Location{Scheme: location.InTier, Tier: tier, Path: below(l.Path, c.Tiers[tier].Path)}
+	if l.IsPath() && tier != "" {
+		l = location.OfTier(tier, below(l.Path, c.Tiers[tier].Path))
 	}
 	l.TrailingSlash = false
 	if !local {
@@ -85,7 +85,7 @@ func below(p, dir string) string {
 // managed says whether a location is where staged datasets are.
 func managed(r *pb.Replica) bool {
 	l, err := location.Parse(r.GetLocation())
-	return err == nil && l.Scheme == location.InTier && mover.Within(l.Path, dataset.Datasets)
+	return err == nil && l.InTier() && mover.Within(l.Path, dataset.Datasets)
 }
 
 // wasUsed notes that a replica was of use until now.

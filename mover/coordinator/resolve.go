@@ -80,7 +80,7 @@ func (s *datasetServer) distance(r *pb.Replica) int {
 	if t, known := s.conf().Tiers[r.GetTier()]; known {
 		return levels[t.Level] / levels["cold"]
 	}
-	if l, err := location.Parse(r.GetLocation()); err == nil && l.Scheme == location.S3 {
+	if l, err := location.Parse(r.GetLocation()); err == nil && l.InStore() {
 		return 1
 	}
 	return 0

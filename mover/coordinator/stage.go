@@ -116,7 +116,7 @@ func (s *datasetServer) mayPin(tx *state.Tx, o *order, now time.Time) error {
 
 // slot is the replica that is wanted, as it will be recorded.
 func (s *datasetServer) slot(tx *state.Tx, o *order, now time.Time) (*pb.Replica, error) {
-	if o.source.Scheme == location.Dataset {
+	if o.source.IsDataset() {
 		v, err := findVersion(tx, "stage", o.source.Name, o.source.Digest)
 		if err != nil {
 			return nil, err

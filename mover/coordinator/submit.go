@@ -229,11 +229,8 @@ func backupOf(target, dir string) string {
 		return dir
 	}
 	l, err := location.Parse(target)
-	switch {
-	case err == nil && l.Scheme == location.S3:
-		return "s3://" + l.Bucket + "/" + dir
-	case err == nil && l.Scheme == location.InTier:
-		return l.Tier + ":" + dir
+	if err == nil && (l.InStore() || l.InTier()) {
+		return l.Root().String() + dir
 	}
 	return dir
 }

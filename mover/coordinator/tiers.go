@@ -58,7 +58,7 @@ func (s *tierServer) noTier(op, name string) error {
 // inTier reads a location that has to be in a tier, if it names one.
 func (s *tierServer) inTier(text string) (location.Location, error) {
 	l, err := location.Parse(text)
-	if _, known := s.conf().Tiers[l.Tier]; err == nil && l.Scheme == location.InTier && !known {
+	if _, known := s.conf().Tiers[l.Tier]; err == nil && l.InTier() && !known {
 		err = s.noTier("use", l.Tier)
 	}
 	return l, err

@@ -19,7 +19,7 @@ const versionsMost = 1000
 // parseDataset reads dataset:NAME[@DIGEST].
 func parseDataset(text string) (location.Location, error) {
 	l, err := location.Parse(text)
-	if err == nil && (l.Scheme != location.Dataset || !dataset.ValidDataset(l.Name)) {
+	if err == nil && (!l.IsDataset() || !dataset.ValidDataset(l.Name)) {
 		err = mover.Usagef("%s is no dataset:NAME", mover.Printable(text))
 	}
 	return l, err
@@ -29,7 +29,7 @@ func parseDataset(text string) (location.Location, error) {
 func tag(dataset, digest string) string { return dataset + "@" + digest }
 
 func noDataset(op, name, digest string) error {
-	l := location.Location{Scheme: location.Dataset, Name: name, Digest: digest}
+	l := location.OfDataset(name, digest)
 	return &mover.Error{Op: op, Place: l.String(), Err: mover.Because(mover.ErrNotExist, "there is no such dataset, or version of it; add it first")}
 }
 

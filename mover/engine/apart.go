@@ -64,7 +64,7 @@ func (p *pair) apart(ctx context.Context, src, dst location.Location, open Opene
 	if err := apartByName(src, dst, r.Delete); err != nil {
 		return err
 	}
-	if src.Scheme != location.POSIX || dst.Scheme != location.POSIX {
+	if !src.IsPath() || !dst.IsPath() {
 		return nil // of buckets the places tell when both are open
 	}
 	from := located(p.source)
@@ -77,7 +77,7 @@ func (p *pair) apart(ctx context.Context, src, dst location.Location, open Opene
 	}
 	if err == nil && r.Backup != "" {
 		var backup spotted
-		backup, err = locatedAt(ctx, location.Location{Scheme: location.POSIX, Path: r.Backup}, open, o)
+		backup, err = locatedAt(ctx, location.OfPath(r.Backup), open, o)
 		if err == nil {
 			err = apartFromBackup(src, r.Backup, from, backup)
 		}
@@ -87,7 +87,7 @@ func (p *pair) apart(ctx context.Context, src, dst location.Location, open Opene
 
 // apartBuckets is apart for two buckets.
 func (p *pair) apartBuckets(ctx context.Context, src, dst location.Location, open Opener, o OpenOptions) error {
-	if src.Scheme != location.S3 || dst.Scheme != location.S3 {
+	if !src.InStore() || !dst.InStore() {
 		return nil
 	}
 	from, to := located(p.source), located(p.target)
@@ -162,11 +162,11 @@ func apartFromBackup(src location.Location, backup string, from, to spotted) err
 
 // apartByName is apart as far as the words tell.
 func apartByName(src, dst location.Location, deletes bool) error {
-	if src.Scheme != dst.Scheme || src.Scheme == location.S3 && (src.Bucket != dst.Bucket || src.Tier != dst.Tier) {
+	if src.IsPath() != dst.IsPath() || !src.IsPath() && src.Root() != dst.Root() {
 		return nil
 	}
 	a, b := src.Prefix, dst.Prefix
-	if src.Scheme != location.S3 {
+	if src.IsPath() {
 		a, b = real(src.Path), real(dst.Path)
 	}
 	return refuseNested(src, dst, a, b, deletes)

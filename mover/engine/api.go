@@ -37,16 +37,16 @@ type Request struct {
 	Sources []location.Location
 
 	DryRun             bool
-	CopyAll            bool         // copy everything again
-	Checksum           bool         // compare contents instead of size and mtime
-	Verify             mover.Level  // at least this level for every file; 0 is the target's own
-	Preserve           mover.Facts  // facts to compare and to set; 0 is all that both sides can keep
-	Filter             *plan.Filter // nil takes everything
-	Manifest           string       // Verify: a manifest file to compare Target with, instead of Source
-	ExpectedManifest   Expectation  // what the source has to be; nil takes what is there
-	AllowMissingSource bool         // Copy: a source that is not there has nothing to copy
-	Reflink            Reflink      // POSIX: whether to share blocks
-	Follow             bool         // POSIX: links of the source are what they lead to
+	CopyAll            bool           // copy everything again
+	CompareBy          plan.CompareBy // what says of files of equal size that they are the same; 0 is the mtime
+	Verify             mover.Level    // at least this level for every file; 0 is the target's own
+	Preserve           mover.Facts    // facts to compare and to set; 0 is all that both sides can keep
+	Filter             *plan.Filter   // nil takes everything
+	Manifest           string         // Verify: a manifest file to compare Target with, instead of Source
+	ExpectedManifest   Expectation    // what the source has to be; nil takes what is there
+	AllowMissingSource bool           // Copy: a source that is not there has nothing to copy
+	Reflink            Reflink        // POSIX: whether to share blocks
+	Follow             bool           // POSIX: links of the source are what they lead to
 
 	Delete      bool      // Sync: remove what the source has not
 	DeleteFirst bool      // with Delete: remove before anything is written, after a walk of its own of both sides

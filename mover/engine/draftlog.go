@@ -38,7 +38,7 @@ func (p *pair) keeping() transfer.Journal {
 	if p.lead().SaveDraft == nil {
 		return p.journal
 	}
-	k := &sharedJournal{Journal: p.journal, pair: p, pieces: p.target.Capabilities().Scheme != "s3", drafts: map[uint64]*keptDraft{}}
+	k := &sharedJournal{Journal: p.journal, pair: p, pieces: !p.target.Capabilities().Store, drafts: map[uint64]*keptDraft{}}
 	for id, token := range p.adopted {
 		k.drafts[id] = &keptDraft{token: token}
 	}
@@ -204,11 +204,11 @@ func (p *pair) intends(ctx context.Context, name string, token mover.Token) erro
 	return nil
 }
 
-// adopt notes in our journal what is stored of a draft. Drafts on S3 can not be read
+// adopt notes in our journal what is stored of a draft. Drafts in a store can not be read
 // back, and another process may still write to them: they are not adopted.
 func (p *pair) adopt(ctx context.Context, d Draft) (bool, error) {
 	r, ok := together(d)
-	if !ok || p.target.Capabilities().Scheme == "s3" {
+	if !ok || p.target.Capabilities().Store {
 		return false, nil
 	}
 	id, err := p.journal.adopt(ctx, r)

@@ -10,6 +10,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/faulty"
 	"datamove.dev/mover/backend/mem"
+	"datamove.dev/mover/engine/plan"
 	"datamove.dev/mover/location"
 	"datamove.dev/test/must"
 )
@@ -59,7 +60,7 @@ func TestDeleteFirst(t *testing.T) {
 				return mem.New(target, mem.Options{}), nil
 			}
 			var done items
-			r := Request{Work: Sync, Delete: true, DeleteFirst: true, MaxDelete: MaxDelete{Set: true, Entries: row.most}, Checksum: true, Preserve: mover.FactMode, StateDir: t.TempDir(), Observer: &done,
+			r := Request{Work: Sync, Delete: true, DeleteFirst: true, MaxDelete: MaxDelete{Set: true, Entries: row.most}, CompareBy: plan.ByContent, Preserve: mover.FactMode, StateDir: t.TempDir(), Observer: &done,
 				Source: location.Location{Scheme: location.POSIX, Path: "/s"}, Target: location.Location{Scheme: location.POSIX, Path: "/d"}, Jobs: 1}
 			_, err := must.Get(Start(t.Context(), r, open))(t).Wait()
 			if !errors.Is(err, row.err) || !slices.Equal(done.all, row.want) {

@@ -28,7 +28,7 @@ func follow(place mover.Backend, l location.Location, open Opener, o OpenOptions
 		return nil, err
 	}
 	return &following{place, real(path), func(ctx context.Context, dir string) (mover.Backend, error) {
-		return open(ctx, location.Location{Scheme: location.POSIX, Path: dir}, o)
+		return open(ctx, location.OfPath(dir), o)
 	}}, nil
 }
 

@@ -17,7 +17,7 @@ import (
 // openNamed is openSource for what is named to be copied: a link at the end of the name is followed, and what it leads to goes by the name of
 // the link. A link in a tree is an entry like others.
 func openNamed(ctx context.Context, l location.Location, open Opener, o OpenOptions) (mover.Backend, error) {
-	if l.Scheme == location.S3 && !l.TrailingSlash {
+	if l.InStore() && !l.TrailingSlash {
 		if one, err := openOne(ctx, l, finding(open), o); err == nil || !errors.Is(err, mover.ErrNotExist) {
 			return one, err
 		}
@@ -42,7 +42,7 @@ func openNamed(ctx context.Context, l location.Location, open Opener, o OpenOpti
 
 // followed is where a link leads that a location names; a folder is opened through its link.
 func followed(l location.Location) (location.Location, error) {
-	if l.Scheme != location.POSIX || l.TrailingSlash {
+	if !l.IsPath() || l.TrailingSlash {
 		return l, nil
 	}
 	info, err := os.Lstat(l.Path)

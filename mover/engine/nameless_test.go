@@ -107,7 +107,7 @@ func TestNameless(t *testing.T) {
 				return places[l.Bucket], nil
 			}
 			r := row.r
-			r.Source, r.Target, r.StateDir, r.Checksum = source, target, t.TempDir(), true
+			r.Source, r.Target, r.StateDir, r.CompareBy = source, target, t.TempDir(), plan.ByContent
 			task := must.Get(Start(t.Context(), r, open))(t)
 			report, err := task.Wait()
 			if !errors.Is(err, row.err) || report.Failed != row.failed {

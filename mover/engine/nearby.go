@@ -35,7 +35,7 @@ func OrNearby(ctx context.Context, err error, open Opener, locations []location.
 		return err
 	}
 	for _, l := range locations {
-		if l.Scheme == location.POSIX && strings.Contains(err.Error(), l.Path) {
+		if l.IsPath() && strings.Contains(err.Error(), l.Path) {
 			if near := nearby(ctx, l, open, OpenOptions{}); near != "" {
 				return asking(err, near)
 			}

@@ -189,7 +189,7 @@ func (p *pair) wrap(source mover.Backend) {
 // keeps less than there is the facts of its manifest.
 func (p *pair) around(place mover.Backend, reads bool) (mover.Backend, manifestStore) {
 	t, o := place.Capabilities(), retry.Options{Logger: p.request.Logger, Notify: p.gate.Throttled}
-	if t.Scheme == "s3" {
+	if t.Store {
 		place = retry.New(place, o)
 	}
 	s, ok := mover.As[manifestStore](place)
@@ -212,7 +212,7 @@ func (p *pair) identify(ctx context.Context, dir string, src, dst location.Locat
 	}
 	p.journalDir = filepath.Join(dir, "tasks", shortHash(whole(src)+"\x00"+whole(dst)+"\x00"+self))
 	to := p.target.Capabilities()
-	p.journal = newJournal(p.journalDir, journal.Options{KeepOnReboot: to.Scheme == "s3", Mount: to.Mount, Logger: p.request.Logger})
+	p.journal = newJournal(p.journalDir, journal.Options{KeepOnReboot: to.Store, Mount: to.Mount, Logger: p.request.Logger})
 	if from, err := p.source.Stat(ctx, ""); err == nil && from.Dev != 0 {
 		p.system = systemOf(&from)
 	}
@@ -239,7 +239,7 @@ func ownerOf(ctx context.Context, target mover.Backend, l location.Location) (ow
 
 // whole is a location in words that mean the same from every working directory.
 func whole(l location.Location) string {
-	if l.Scheme != location.POSIX {
+	if !l.IsPath() {
 		return l.String()
 	}
 	path, err := filepath.Abs(l.Path)
@@ -320,11 +320,13 @@ func (p *pair) planOptions() plan.Options {
 	r, t := p.request, p.target.Capabilities()
 	verify := r.Work == Verify
 	o := plan.Options{
-		Delete: r.Delete || verify, Full: r.CopyAll, Checksum: r.Checksum || verify, Preserve: r.Preserve,
+		Delete: r.Delete || verify, Full: r.CopyAll, CompareBy: r.CompareBy, Preserve: r.Preserve,
 		Keeps: true, Both: t.FileAndDirShareName, Times: t.Times, Classes: verify,
 		AnyKey: t.AnyKey && p.source.Capabilities().AnyKey,
 	}
-	if !verify { // which asks what differs, and not how it is mended
+	if verify { // it asks what differs, and not how it is mended
+		o.CompareBy = plan.ByContent
+	} else {
 		o.UpdateBytes = t.UpdateBytes
 	}
 	o.TargetKeeps = t.Keeps
@@ -357,7 +359,7 @@ func (p *pair) transferOptions(t *run, w *watch) transfer.Options {
 	if lead.Helpers != nil {
 		o.Crew = lead.Helpers(p.index)
 	}
-	if p.target.Capabilities().Scheme != "s3" { // there late is better, and no directory has times
+	if !p.target.Capabilities().Store { // there late is better, and no directory has times
 		o.Tidy = p.tidy
 	}
 	return o

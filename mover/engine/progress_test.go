@@ -8,6 +8,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/posix"
+	"datamove.dev/mover/engine/plan"
 	"datamove.dev/mover/location"
 	"datamove.dev/test/must"
 )
@@ -24,8 +25,8 @@ func TestProgressIsWhole(t *testing.T) {
 		files   int64
 	}{
 		"copy":                {request: Request{Work: Copy}, change: os.RemoveAll, files: 3},
-		"by checksum, equal":  {request: Request{Work: Copy, Checksum: true}, files: 3},
-		"by checksum, one is": {request: Request{Work: Copy, Checksum: true}, change: func(path string) error { return os.WriteFile(filepath.Join(path, "a"), []byte("b"), 0o644) }, files: 3},
+		"by checksum, equal":  {request: Request{Work: Copy, CompareBy: plan.ByContent}, files: 3},
+		"by checksum, one is": {request: Request{Work: Copy, CompareBy: plan.ByContent}, change: func(path string) error { return os.WriteFile(filepath.Join(path, "a"), []byte("b"), 0o644) }, files: 3},
 		"verify, equal":       {request: Request{Work: Verify}, files: 3},
 		"verify, one differs": {request: Request{Work: Verify}, change: func(path string) error { return os.WriteFile(filepath.Join(path, "a"), []byte("b"), 0o644) }, files: 3},
 		"verify, one lacks":   {request: Request{Work: Verify}, change: func(path string) error { return os.Remove(filepath.Join(path, "a")) }, files: 3},

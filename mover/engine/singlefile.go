@@ -17,13 +17,13 @@ import (
 // openSource opens what a location names: a tree, or one entry of the tree
 // around it.
 func openSource(ctx context.Context, l location.Location, open Opener, o OpenOptions) (mover.Backend, error) {
-	if l.Scheme == location.S3 && !l.TrailingSlash {
+	if l.InStore() && !l.TrailingSlash {
 		if one, err := openOne(ctx, l, open, o); err == nil || !errors.Is(err, mover.ErrNotExist) {
 			return one, err
 		}
 	}
 	tree, err := open(ctx, l, o)
-	if err == nil || l.Scheme == location.S3 || l.TrailingSlash {
+	if err == nil || l.InStore() || l.TrailingSlash {
 		return tree, err
 	}
 	if one, oneErr := openOne(ctx, l, open, o); oneErr == nil { // a file, or a link that leads nowhere
@@ -69,7 +69,7 @@ func openTarget(ctx context.Context, source mover.Source, l location.Location, o
 		return tree, err
 	}
 	into := l.TrailingSlash
-	if !into && l.Scheme != location.S3 {
+	if !into && !l.InStore() {
 		if tree, err := open(ctx, l, OpenOptions{StateDir: o.StateDir, Logger: o.Logger}); err == nil {
 			into = true
 			_ = tree.Close()
@@ -106,7 +106,7 @@ func isAbsent(err error) bool {
 // notSpecial refuses a device, FIFO or socket as a target, as what a target is to lie in, or as the name that one entry is to have, also behind a link:
 // a copy publishes files and their facts, and would put a file in the place of /dev/null. In a tree what is there is replaced.
 func notSpecial(l location.Location, base string) error {
-	if l.Scheme != location.POSIX {
+	if !l.IsPath() {
 		return nil
 	}
 	path := filepath.Join(l.Path, base)

@@ -29,7 +29,7 @@ func TestExcludedStays(t *testing.T) {
 				return mem.New(trees[l.Path], mem.Options{ObjectStore: store}), nil
 			}
 			at := func(path string) location.Location { return location.Location{Scheme: location.POSIX, Path: path} }
-			r := Request{Work: Sync, Delete: true, Filter: keep, Source: at("/s"), Target: at("/d"), StateDir: t.TempDir(), Checksum: true}
+			r := Request{Work: Sync, Delete: true, Filter: keep, Source: at("/s"), Target: at("/d"), StateDir: t.TempDir(), CompareBy: plan.ByContent}
 			planned := func() (names []string) {
 				for a, err := range Plan(t.Context(), r, open) {
 					must.Do(t, err)

@@ -88,7 +88,7 @@ func (r *Request) check() error {
 		return usage("the limit of removals is out of range")
 	case r.AllowMissingSource && r.Work != Copy:
 		return usage("only a copy may have nothing to do because its source is not there")
-	case r.Follow && r.Manifest == "" && slices.ContainsFunc(slices.Concat(r.Sources, []location.Location{r.Source}), func(l location.Location) bool { return l.Scheme == location.S3 }):
+	case r.Follow && r.Manifest == "" && slices.ContainsFunc(slices.Concat(r.Sources, []location.Location{r.Source}), func(l location.Location) bool { return l.InStore() }):
 		return usage("only links of a file system can be followed, and not those of a bucket")
 	case len(r.Sources) > 0 && r.Work != Copy:
 		return usage("only a copy takes several sources")

@@ -171,7 +171,7 @@ type listed struct {
 
 func (l *listed) String() string { return l.file }
 func (l *listed) Capabilities() mover.Capabilities {
-	return mover.Capabilities{Scheme: "manifest", Keeps: mover.AllFacts}
+	return mover.Capabilities{Keeps: mover.AllFacts}
 }
 func (l *listed) Close() error { return nil }
 

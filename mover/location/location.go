@@ -63,13 +63,10 @@ func Parse(s string) (Location, error) {
 	if !ok || strings.Contains(word, "/") || word == "" {
 		return posix(s), nil
 	}
-	switch word {
-	case "file":
-		return parseFile(s, rest)
-	case "s3":
-		return parseS3(s, rest)
-	case "dataset":
-		return parseDataset(s, rest)
+	for _, k := range kinds {
+		if k.word == word {
+			return k.parse(s, rest)
+		}
 	}
 	return parseTier(s, word, rest)
 }
@@ -115,22 +112,24 @@ func parseFile(s, rest string) (Location, error) {
 	return posix(p), nil
 }
 
-func parseS3(s, rest string) (Location, error) {
+// parseStore reads what names objects of a store.
+func parseStore(scheme Scheme, s, rest string) (Location, error) {
+	word := string(scheme) + "://"
 	p, ok := strings.CutPrefix(rest, "//")
 	bucket, prefix, _ := strings.Cut(p, "/")
 	switch {
 	case strings.Contains(bucket, "@"): // what is before it may be a secret: it is not repeated
-		return Location{}, bad("s3://...", "keys and endpoints do not belong into an address, but into the configuration or the environment")
+		return Location{}, bad(word+"...", "keys and endpoints do not belong into an address, but into the configuration or the environment")
 	case !ok || bucket == "":
 		meant := ""
 		if at := strings.TrimLeft(rest, "/"); at != "" && !strings.Contains(at, "@") {
-			meant = "; did you mean s3://" + at + "?"
+			meant = "; did you mean " + word + at + "?"
 		}
-		return Location{}, bad(s, "an S3 address is s3://bucket or s3://bucket/prefix"+meant)
+		return Location{}, bad(s, "an "+strings.ToUpper(string(scheme))+" address is "+word+"bucket or "+word+"bucket/prefix"+meant)
 	case !mover.ValidBucket(bucket):
 		return Location{}, bad(s, "a bucket has 3 to 255 letters, digits, dots, underscores, colons and hyphens")
 	}
-	l := Location{Scheme: S3, Bucket: bucket, TrailingSlash: prefix == "" || strings.HasSuffix(prefix, "/")}
+	l := Location{Scheme: scheme, Bucket: bucket, TrailingSlash: prefix == "" || strings.HasSuffix(prefix, "/")}
 	l.Prefix = strings.TrimSuffix(prefix, "/")
 	if !mover.ValidName(l.Prefix) {
 		return Location{}, bad(s, `the prefix has an empty, "." or ".." segment`)
@@ -159,8 +158,8 @@ func parseTier(s, tier, rest string) (Location, error) {
 			s = tier + "://..."
 		}
 		meant := otherSchemes[strings.ToLower(tier)]
-		if scheme := strings.ToLower(tier); scheme == "s3" || scheme == "file" {
-			meant = "; did you mean " + scheme + ":" + rest + "?"
+		if word := strings.ToLower(tier); word == "s3" || word == "file" {
+			meant = "; did you mean " + word + ":" + rest + "?"
 		}
 		return Location{}, bad(s, "the schemes are file:// and s3://"+meant)
 	}
@@ -203,37 +202,4 @@ func validWord(s string) bool {
 
 func validDigest(s string) bool {
 	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
-}
-
-// String prints the address so that Parse reads it back.
-func (l Location) String() string {
-	slash := ""
-	if l.TrailingSlash {
-		slash = "/"
-	}
-	switch l.Scheme {
-	case S3:
-		if l.Prefix == "" {
-			return "s3://" + l.Bucket + "/"
-		}
-		return "s3://" + l.Bucket + "/" + l.Prefix + slash
-	case InTier:
-		if l.Path == "" { // the tier itself
-			return l.Tier + ":"
-		}
-		return l.Tier + ":" + l.Path + slash
-	case Dataset:
-		if l.Digest != "" {
-			return "dataset:" + l.Name + "@" + l.Digest
-		}
-		return "dataset:" + l.Name
-	}
-	p := l.Path
-	if word, _, ok := strings.Cut(p, ":"); ok && !strings.Contains(word, "/") || p == "-" {
-		p = "./" + p
-	}
-	if strings.HasSuffix(p, "/") {
-		return p
-	}
-	return p + slash
 }

@@ -107,5 +107,9 @@ func FuzzParse(f *testing.F) {
 		if err != nil || back != l {
 			t.Errorf("Parse(%q) = %+v, printed %q, read back %+v, %v", s, l, l, back, err)
 		}
+		root, err := Parse(l.Root().String())
+		if err != nil || root.Root() != l.Root() || root.Scheme != l.Scheme || l.WithBelow(l.Below()) != l {
+			t.Errorf("Parse(%q) = %+v, its root %+v, %v", s, l, root, err)
+		}
 	})
 }

@@ -6,16 +6,46 @@ import (
 	"datamove.dev/mover"
 )
 
-// inner is the part of the address below its root, and whether it is a path that
-// can go up.
+// inner is the part of the address below its root; nil is none.
 func (l *Location) inner() *string {
-	switch l.Scheme {
-	case S3:
-		return &l.Prefix
-	case InTier, POSIX:
-		return &l.Path
+	if below := kinds[l.Scheme].below; below != nil {
+		return below(l)
 	}
 	return nil
+}
+
+// Below is the part of the address below its root, which is a bucket, a tier or all of a file system. It is "" for a dataset.
+func (l Location) Below() string {
+	if p := l.inner(); p != nil {
+		return *p
+	}
+	return ""
+}
+
+// WithBelow is l with another part below the same root. A dataset has none, and stays as it is.
+func (l Location) WithBelow(below string) Location {
+	if p := l.inner(); p != nil {
+		*p = below
+	}
+	return l
+}
+
+// Root is the bucket or the tier that l lies in, the root of the file system of an absolute path, or the directory that a
+// relative one begins in. A dataset is its own.
+func (l Location) Root() Location {
+	p := l.inner()
+	switch {
+	case p == nil:
+		return l
+	case !l.IsPath():
+		*p = ""
+	case strings.HasPrefix(*p, "/"):
+		*p = "/"
+	default:
+		*p = "."
+	}
+	l.TrailingSlash = true
+	return l
 }
 
 // Base returns the last segment of the address, or "" when it has none of its own.
@@ -40,7 +70,7 @@ func (l Location) Child(name string) Location {
 	}
 	l.TrailingSlash = false
 	switch {
-	case *p == "" || l.Scheme == POSIX && *p == ".":
+	case *p == "" || l.IsPath() && *p == ".":
 		*p = name
 	case strings.HasSuffix(*p, "/"):
 		*p += name
@@ -59,7 +89,7 @@ func (l Location) Parent() (dir Location, base string, ok bool) {
 	p := l.inner()
 	up, _ := mover.Parent(*p)
 	switch {
-	case l.Scheme != POSIX || up != "":
+	case !l.IsPath() || up != "":
 	case strings.HasPrefix(*p, "/"):
 		up = "/"
 	default:

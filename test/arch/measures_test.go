@@ -15,17 +15,21 @@ import (
 // bounds are measures of the hand-written code that is shipped, and what they may not exceed. A bound is only
 // ever lowered, to what the measure is by then.
 var bounds = map[string]int{
-	"files that name a kind of task":            11,    // a new kind is a row in mover/task, a module of the coordinator and a runner of the worker
-	"packages directly below mover":             26,    //
-	"lines of the largest package":              16255, // without tests
-	"lines of comments with who, whose …":       24,    // sentences are about components: CONTRIBUTING.md
-	"methods of the coordinator's Service":      80,
-	"methods of the coordinator's largest part": 125,
+	"files that name a kind of task":                11,    // a new kind is a row in mover/task, a module of the coordinator and a runner of the worker
+	"packages directly below mover":                 26,    //
+	"lines of the largest package":                  16255, // without tests
+	"lines of comments with who, whose …":           24,    // sentences are about components: CONTRIBUTING.md
+	"methods of the coordinator's Service":          80,
+	"methods of the coordinator's largest part":     125,
+	"files that switch on the scheme of a location": 2, // how each is written, and what opens it: elsewhere IsPath, InStore, InTier and IsDataset tell
+	"files that name the scheme of a location":      4, // these two, and what makes locations: the parser, and tiers
 }
 
 var (
 	kindNames = regexp.MustCompile(`TASK_KIND_[A-Z]`)
 	persons   = regexp.MustCompile(`(?i)\b(who|whoever|whose|whom|somebody|nobody)\b`)
+	bySchemes = regexp.MustCompile(`\bswitch\b[^/]*\.Scheme\b|\bmap\[(location\.)?Scheme\]`)
+	schemes   = regexp.MustCompile(`\blocation\.(POSIX|S3|InTier|Dataset)\b|\bScheme( [=!]=|:| =) *(POSIX\b|S3\b|InTier\b|Dataset\b|"(posix|s3|tier|dataset)")`)
 	ofPart    = regexp.MustCompile(`^func \(\w+ \*(\w+)\) `)
 )
 
@@ -74,7 +78,7 @@ func measure(t *testing.T, name string, found, packages, methods map[string]int)
 	t.Helper()
 	f := must.Get(os.Open(filepath.Join(root, name)))(t)
 	defer f.Close()
-	named := false
+	named, switches, namesScheme := false, false, false
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -85,6 +89,7 @@ func measure(t *testing.T, name string, found, packages, methods map[string]int)
 			found["lines of comments with who, whose …"]++
 		}
 		named = named || kindNames.MatchString(line)
+		switches, namesScheme = switches || bySchemes.MatchString(line), namesScheme || schemes.MatchString(line)
 		if of := ofPart.FindStringSubmatch(line); of != nil && filepath.Dir(name) == "mover/coordinator" {
 			methods[of[1]]++
 		}
@@ -92,5 +97,11 @@ func measure(t *testing.T, name string, found, packages, methods map[string]int)
 	must.Do(t, lines.Err())
 	if named {
 		found["files that name a kind of task"]++
+	}
+	if switches {
+		found["files that switch on the scheme of a location"]++
+	}
+	if namesScheme {
+		found["files that name the scheme of a location"]++
 	}
 }

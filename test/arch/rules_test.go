@@ -41,10 +41,10 @@ var packages = map[string]struct {
 	"test/must":               {words, nil}, // of packages for tests only
 	"mover/spelling":          {words, nil},
 	"mover/remedy":            {words, []string{"mover"}},
-	"mover/location":          {parts, []string{"mover"}},
+	"mover/location":          {words, []string{"mover"}},
 	"mover/manifest":          {parts, []string{"mover"}},
 	"mover/engine/plan":       {parts, []string{"mover", "mover/units"}},
-	"mover/config":            {parts, []string{"mover/atomicfile", "mover", "mover/spelling", "mover/units"}},
+	"mover/config":            {parts, []string{"mover/atomicfile", "mover", "mover/location", "mover/spelling", "mover/units"}},
 	"mover/coordinator/quota": {parts, []string{"mover", "mover/units"}},
 	"mover/backend/posix":     {parts, []string{"mover/beneath", "mover", "mover/engine/bufpool", "mover/units"}},
 	"mover/backend/s3":        {parts, []string{"mover/atomicfile", "mover", "mover/engine/bufpool", "mover/remedy"}},

@@ -50,7 +50,7 @@ func (r *running) story() {
 		}
 	}
 	w.t.Logf("run %d ended with %v; failures %q", r.number, r.err, failed)
-	w.t.Logf("delete %v, checksum %v, level %v, jobs %d, objects %v -> %v", w.delete, w.checksum, w.level, w.jobs,
+	w.t.Logf("delete %v, compared by %v, level %v, jobs %d, objects %v -> %v", w.delete, w.compareBy, w.level, w.jobs,
 		w.sourceOptions.ObjectStore, w.targetOptions.ObjectStore)
 	w.t.Logf("source has %v", names(w.t, w.source, w.sourceOptions))
 	w.t.Logf("target has %v", names(w.t, w.target, w.targetOptions))
@@ -63,7 +63,7 @@ func (r *running) story() {
 func (r *running) equal() {
 	w, ctx := r.world, context.Background()
 	from, to := mem.New(w.source, w.sourceOptions), mem.New(w.target, w.targetOptions)
-	o := plan.Options{Delete: w.delete, Checksum: true, Both: w.targetOptions.ObjectStore, TargetKeeps: to.Capabilities().Keeps, Times: to.Capabilities().Times}
+	o := plan.Options{Delete: w.delete, CompareBy: plan.ByContent, Both: w.targetOptions.ObjectStore, TargetKeeps: to.Capabilities().Keeps, Times: to.Capabilities().Times}
 	var unlinked int64
 	for a, err := range plan.Diff(from.Walk(ctx, mover.WalkOptions{}), to.Walk(ctx, mover.WalkOptions{}), o) {
 		if err == nil && a.Op == plan.Compare {

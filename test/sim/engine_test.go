@@ -35,7 +35,7 @@ func (w *world) runEngine(ctx context.Context, r *running) {
 	if r.err = err; err != nil {
 		return
 	}
-	o := plan.Options{Delete: w.delete, Checksum: w.checksum, Keeps: true, Both: w.targetOptions.ObjectStore, TargetKeeps: to.Capabilities().Keeps, Times: to.Capabilities().Times}
+	o := plan.Options{Delete: w.delete, CompareBy: w.compareBy, Keeps: true, Both: w.targetOptions.ObjectStore, TargetKeeps: to.Capabilities().Keeps, Times: to.Capabilities().Times}
 	strays := mover.WalkOptions{Stray: func(s mover.Stray) {
 		if s.Owner.Epoch != by.Epoch {
 			_ = to.Drop(ctx, s.Token) // if not, a later run does

@@ -18,7 +18,7 @@ import (
 func (w *world) runTask(ctx context.Context, r *running) {
 	request := engine.Request{
 		Work: engine.Sync, Source: at("source"), Target: at("target"),
-		Delete: w.delete, Checksum: w.checksum, Verify: w.level, Jobs: w.jobs,
+		Delete: w.delete, CompareBy: w.compareBy, Verify: w.level, Jobs: w.jobs,
 		StateDir: w.stateDir, Observer: taskObserver{r},
 	}
 	if w.failFull {

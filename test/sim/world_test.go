@@ -11,6 +11,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/faulty"
 	"datamove.dev/mover/backend/mem"
+	"datamove.dev/mover/engine/plan"
 )
 
 // world is all that a seed stands for.
@@ -25,9 +26,10 @@ type world struct {
 	links                        map[string][]string   // names of one content in the source
 	seen                         versions
 
-	delete, checksum, failFull bool
-	level                      mover.Level
-	jobs                       int
+	delete, failFull bool
+	compareBy        plan.CompareBy
+	level            mover.Level
+	jobs             int
 
 	mutations sync.Mutex // changes of the source, one at a time
 	changed   atomic.Bool
@@ -41,7 +43,11 @@ type world struct {
 func newWorld(t testing.TB, seed uint64) *world {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	w := &world{t: t, seed: seed, rng: rng, orphaned: map[string]bool{}}
-	w.delete, w.checksum, w.failFull = rng.IntN(2) == 0, rng.IntN(4) == 0, rng.IntN(2) == 0
+	w.delete = rng.IntN(2) == 0
+	if rng.IntN(4) == 0 {
+		w.compareBy = plan.ByContent
+	}
+	w.failFull = rng.IntN(2) == 0
 	if rng.IntN(4) == 0 {
 		w.level = mover.Read
 	}

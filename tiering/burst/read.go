@@ -163,7 +163,7 @@ func (c checker) job(j *Job) {
 }
 
 func (c checker) cloud(w *Cloud) {
-	if tier, err := location.Parse(w.Tier + ":"); w.Tier != "" && (err != nil || tier.Scheme != location.InTier) {
+	if tier, err := location.Parse(w.Tier + ":"); w.Tier != "" && (err != nil || !tier.InTier()) {
 		c.wrong("spec.cloud.tier", "%q is no tier of a configuration, like cloud", w.Tier)
 	}
 	if w.Region != "" && !regionForm().MatchString(w.Region) {

@@ -44,12 +44,12 @@ const (
 // the kernel knows; text can only guess.
 func absolute(l location.Location, node string) (Address, certainty) {
 	switch {
-	case l.Scheme == location.POSIX && strings.HasPrefix(l.Path, "/"):
+	case l.IsPath() && strings.HasPrefix(l.Path, "/"):
 		if mover.ValidName(l.Path[1:]) {
 			return Address{node, strings.TrimSuffix(l.Path, "/")}, known
 		}
 		return Address{node, strings.TrimSuffix(path.Clean(l.Path), "/")}, guessed
-	case l.Scheme == location.S3 && l.Bucket != "" && mover.ValidName(l.Prefix):
+	case l.InStore() && l.Bucket != "" && mover.ValidName(l.Prefix):
 		return Address{path: strings.TrimSuffix(l.Bucket+"/"+l.Prefix, "/")}, known
 	}
 	return Address{}, nowhere

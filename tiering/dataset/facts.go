@@ -205,7 +205,7 @@ func (v *View) locate(text, tierName, node string) (Address, certainty) {
 // resolve follows a location to its address. node is the node of node-local tiers and
 // paths.
 func (v *View) resolve(l location.Location, node string) (Address, certainty) {
-	if l.Scheme != location.InTier {
+	if !l.InTier() {
 		return absolute(l, node)
 	}
 	t := v.tiers[l.Tier]

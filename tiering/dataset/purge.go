@@ -47,7 +47,7 @@ func (v *View) ground(p Purge) (Address, *tier, error) {
 	}
 	t := v.tiers[p.Location.Tier]
 	switch {
-	case p.Location.Scheme != location.InTier || !mover.ValidName(p.Location.Path):
+	case !p.Location.InTier() || !mover.ValidName(p.Location.Path):
 		return no(mover.ErrUsage, "only TIER:path can be purged")
 	case t == nil:
 		return no(mover.ErrNotExist, "there is no such tier")
@@ -99,7 +99,7 @@ func (v *View) unknownLease(p Purge, at Address) error {
 // at the same path of the tier that is to be purged: that may be the same under another name.
 func (v *View) renamed(p Purge, l *datamovev1.Lease) bool {
 	held, err := location.Parse(l.GetLocation())
-	return err == nil && v.tiers[l.GetTier()] == nil && held.Scheme == location.InTier &&
+	return err == nil && v.tiers[l.GetTier()] == nil && held.InTier() &&
 		(mover.Within(held.Path, p.Location.Path) || mover.Within(p.Location.Path, held.Path))
 }
 

@@ -50,8 +50,8 @@ func (v *View) StageTarget(source location.Location, node, tierName string) (loc
 	if v.tiers[tierName] == nil {
 		return no(mover.ErrNotExist, "there is no tier %s", mover.Printable(tierName))
 	}
-	target := location.Location{Scheme: location.InTier, Tier: tierName}
-	if source.Scheme == location.Dataset {
+	target := location.OfTier(tierName, "")
+	if source.IsDataset() {
 		if !ValidDataset(source.Name) || !validDigest(source.Digest) {
 			return no(mover.ErrUsage, "a dataset is staged by its name and digest")
 		}

@@ -105,7 +105,7 @@ func (s *Service) Moves(ctx context.Context, j Job) (moves []Move, err error) {
 // within says whether a location lies in a directory of the tier of jobs.
 func (s *Service) within(text, dir string) bool {
 	l, err := location.Parse(text)
-	return err == nil && l.Scheme == location.InTier && l.Tier == s.Tier && mover.Within(l.Path, dir)
+	return err == nil && l.InTier() && l.Tier == s.Tier && mover.Within(l.Path, dir)
 }
 
 // stateOf is how far a copy is.

@@ -917,6 +917,7 @@ type Options struct {
 	SourceMayBeAbsent bool                   `protobuf:"varint,16,opt,name=source_may_be_absent,json=sourceMayBeAbsent,proto3" json:"source_may_be_absent,omitempty"` // COPY: where the source is not there, there is nothing to do
 	RemoveFirst       bool                   `protobuf:"varint,17,opt,name=remove_first,json=removeFirst,proto3" json:"remove_first,omitempty"`                       // SYNC: with remove_extra, before anything is written
 	Follow            bool                   `protobuf:"varint,18,opt,name=follow,proto3" json:"follow,omitempty"`                                                    // COPY, SYNC, VERIFY: links in the source are what they lead to, also outside of it, as far as the owner may read there
+	SizeOnly          bool                   `protobuf:"varint,19,opt,name=size_only,json=sizeOnly,proto3" json:"size_only,omitempty"`                                // COPY, SYNC: compare the size alone, neither times nor checksums; not with checksum
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -1073,6 +1074,13 @@ func (x *Options) GetRemoveFirst() bool {
 func (x *Options) GetFollow() bool {
 	if x != nil {
 		return x.Follow
+	}
+	return false
+}
+
+func (x *Options) GetSizeOnly() bool {
+	if x != nil {
+		return x.SizeOnly
 	}
 	return false
 }
@@ -3137,7 +3145,7 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\aprofile\x18\x01 \x01(\tR\aprofile\x12\x18\n" +
 	"\aarrived\x18\x02 \x01(\fR\aarrived\x12\x12\n" +
 	"\x04last\x18\x03 \x01(\x05R\x04last\x12\x14\n" +
-	"\x05every\x18\x04 \x01(\x03R\x05every\"\x80\x05\n" +
+	"\x05every\x18\x04 \x01(\x03R\x05every\"\x9d\x05\n" +
 	"\aOptions\x12\x14\n" +
 	"\x05again\x18\x01 \x01(\bR\x05again\x12\x1a\n" +
 	"\bchecksum\x18\x02 \x01(\bR\bchecksum\x12*\n" +
@@ -3160,7 +3168,8 @@ const file_datamove_v1_task_proto_rawDesc = "" +
 	"\breleased\x18\x0f \x01(\x0e2\x15.datamove.v1.ReleasedR\breleased\x12/\n" +
 	"\x14source_may_be_absent\x18\x10 \x01(\bR\x11sourceMayBeAbsent\x12!\n" +
 	"\fremove_first\x18\x11 \x01(\bR\vremoveFirst\x12\x16\n" +
-	"\x06follow\x18\x12 \x01(\bR\x06follow\":\n" +
+	"\x06follow\x18\x12 \x01(\bR\x06follow\x12\x1b\n" +
+	"\tsize_only\x18\x13 \x01(\bR\bsizeOnly\":\n" +
 	"\x04Rule\x12\x18\n" +
 	"\aexclude\x18\x01 \x01(\bR\aexclude\x12\x18\n" +
 	"\apattern\x18\x02 \x01(\tR\apattern\"L\n" +

@@ -38,12 +38,12 @@ func newPlaces(file string, targets []string) (*places, error) {
 		if err != nil {
 			return nil, err
 		}
-		bucket := l.Scheme == location.S3
+		bucket := l.InStore()
 		if i > 0 && bucket != p.buckets {
 			return nil, usageError{errors.New("directories and buckets are measured one after the other, and not together")}
 		}
 		p.buckets = bucket
-		if named, err := location.Parse(t); err == nil && named.Scheme == location.POSIX {
+		if named, err := location.Parse(t); err == nil && named.IsPath() {
 			t = l.Path // of nodes, too, wherever they run
 		}
 		p.targets = append(p.targets, t)
@@ -73,13 +73,13 @@ func (p *places) resolve(target string) (l location.Location, err error) {
 	if l, err = location.Parse(target); err != nil {
 		return l, err
 	}
-	switch l.Scheme {
-	case location.Dataset:
+	switch {
+	case l.IsDataset():
 		return l, fmt.Errorf("%w: %s: a dataset is no place for a load", mover.ErrUsage, mover.Printable(target))
-	case location.POSIX:
+	case l.IsPath():
 		l.Path, err = filepath.Abs(l.Path)
 		return l, err
-	case location.InTier:
+	case l.InTier():
 		conf, err := p.config()
 		if err != nil {
 			return l, err
@@ -97,7 +97,7 @@ func (p *places) resolve(target string) (l location.Location, err error) {
 // open is a load.Opener.
 func (p *places) open(ctx context.Context, target, name string) (path string, place mover.Backend, err error) {
 	l, err := p.resolve(target)
-	if err != nil || l.Scheme != location.S3 {
+	if err != nil || !l.InStore() {
 		return l.Path, nil, err
 	}
 	conf, err := p.config()

@@ -6,8 +6,6 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/backend"
-	"datamove.dev/mover/config"
 	"datamove.dev/mover/location"
 )
 
@@ -21,7 +19,7 @@ func (t *task) backup(ctx context.Context, arg string) (string, error) {
 	}
 	locate := func(arg string) (location.Location, error) {
 		l, err := absolute(arg)
-		if err != nil || l.Scheme != location.InTier {
+		if err != nil || !l.InTier() {
 			return l, err
 		}
 		return t.resolveThere(ctx, l)
@@ -51,23 +49,22 @@ func (t *task) resolveThere(ctx context.Context, l location.Location) (location.
 	if err != nil {
 		return l, err
 	}
-	as := config.Tier{Path: root.Path}
-	if root.Scheme == location.S3 {
-		as = config.Tier{S3: &config.S3{Bucket: root.Bucket, Prefix: root.Prefix}}
+	at := root.Child(l.Path)
+	if at.TrailingSlash = l.TrailingSlash; at.InStore() {
+		at.Tier = l.Tier
 	}
-	resolved, _ := backend.Resolver{Tiers: map[string]config.Tier{l.Tier: as}}.Resolve(l) // which has that tier
-	return resolved, nil
+	return at, nil
 }
 
 func backupIn(locate locator, arg string, target location.Location) (string, error) {
-	if target.Scheme == location.S3 {
+	if target.InStore() {
 		return backupPrefix(locate, arg, target)
 	}
 	l, err := locate(arg)
 	if err != nil {
 		return "", err
 	}
-	if l.Scheme != location.POSIX {
+	if !l.IsPath() {
 		return "", mover.Misusef("--backup-dir %s: must be a folder on the file system of the target", arg)
 	}
 	return l.Path, nil
@@ -81,14 +78,14 @@ func backupPrefix(locate locator, arg string, target location.Location) (string,
 		root = target.Tier + ":"
 	}
 	whole := arg
-	if l, err := location.Parse(arg); err == nil && l.Scheme == location.POSIX && !isPath(arg) {
+	if l, err := location.Parse(arg); err == nil && l.IsPath() && !isPath(arg) {
 		whole = root + arg
 	}
 	l, err := locate(whole)
 	if err != nil {
 		return "", err
 	}
-	if l.Scheme != location.S3 || l.Bucket != target.Bucket || l.Tier != target.Tier || l.Prefix == "" {
+	if !l.InStore() || l.Bucket != target.Bucket || l.Tier != target.Tier || l.Prefix == "" {
 		return "", advise(mover.Misusef("--backup-dir %s: must be a prefix in the bucket of the target", arg), "--backup-dir "+root+"PREFIX")
 	}
 	return l.Prefix, nil

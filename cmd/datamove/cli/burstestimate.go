@@ -114,7 +114,7 @@ func (u *bursts) estimateHere(ctx context.Context, b *burst.Burst) (e burst.Esti
 	cloud := b.Spec.Cloud
 	if at, err := u.locate(cloud.Tier + ":"); err != nil {
 		return e, by, err
-	} else if at.Scheme != location.S3 {
+	} else if !at.InStore() {
 		return e, by, mover.Misusef("spec.cloud.tier: %s is no bucket", cloud.Tier)
 	}
 	book, err := u.book(conf.Burst.Prices, cloud.Region)

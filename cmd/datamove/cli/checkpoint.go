@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/location"
 	"datamove.dev/mover/units"
 	"datamove.dev/tiering/checkpoint"
 	"datamove.dev/tiering/checkpoint/replicate"
@@ -307,7 +306,7 @@ again.`,
 		if c.profile == "" {
 			c.profile = checkpoint.Plain // all that a directory has to be
 		}
-		f, err := c.Folder(ctx, dir, c.profile, dir.Scheme != location.POSIX)
+		f, err := c.Folder(ctx, dir, c.profile, !dir.IsPath())
 		if err != nil {
 			return err
 		}

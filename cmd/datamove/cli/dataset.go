@@ -167,7 +167,7 @@ func datasetArg(arg string) (location.Location, error) {
 // datasetLocation reads what can only be a dataset:NAME[@DIGEST].
 func datasetLocation(arg string) (location.Location, error) {
 	l, err := location.Parse(arg)
-	if err == nil && l.Scheme != location.Dataset {
+	if err == nil && !l.IsDataset() {
 		named := "dataset:NAME"
 		if meant, bad := location.Parse("dataset:" + arg); bad == nil {
 			named = meant.String()

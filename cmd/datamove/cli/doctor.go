@@ -158,7 +158,7 @@ func (a *app) examineLocation(ctx context.Context, conf *config.Config, arg stri
 	if err != nil {
 		return []doctor.Finding{{Subject: arg, Check: "location", Status: doctor.Fail, Detail: err.Error(), Mend: "mend the location, or the configuration"}}
 	}
-	if l.Scheme == location.POSIX {
+	if l.IsPath() {
 		return a.examineFolder(ctx, l.Path)
 	}
 	buckets.Lock()

@@ -58,6 +58,8 @@ func TestBadWords(t *testing.T) {
 		{"copy --detach /a /b", "--detach: no service configured"},
 		{"copy --delete /a /b", "unknown flag: --delete"},
 		{"sync --max-delete 5 /a /b", "--max-delete bounds --delete"},
+		{"copy --checksum --size-only /a /b", "--checksum and --size-only exclude each other"},
+		{"sync --size-only --checksum /a /b", "--checksum and --size-only exclude each other"},
 		{"sync --delete --max-delete few /a /b", "want a number of entries"},
 		{"sync --delete --max-delete 101% /a /b", "want a percentage from 0% to 100%"},
 		{"sync --backup-dir s3://bkt/old /a /b", "must be a folder on the file system of the target"},

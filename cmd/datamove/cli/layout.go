@@ -16,7 +16,6 @@ import (
 	"datamove.dev/lustre/gpfs"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/location"
 )
 
 func (a *app) layoutCommand() *cobra.Command {
@@ -93,7 +92,7 @@ func (a *app) pathHere(arg string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if l.Scheme != location.POSIX {
+	if !l.IsPath() {
 		return "", mover.Misusef("%s is no file or directory: want a path of a file system", mover.Printable(arg))
 	}
 	return l.Path, nil

@@ -105,7 +105,7 @@ var otherFlags = map[string]string{
 	"exclude-from": "--exclude for each line of the file,", "include-from": "--include for each line of the file,", "filter": "--include and --exclude",
 	"max-age": listAnswer, "min-age": listAnswer, "max-size": listAnswer, "min-size": listAnswer, "newer-than": listAnswer, "older-than": listAnswer, "since": listAnswer,
 	"no-clobber": presentAnswer, "no-sign-request": "credentials: anonymous of a tier", "threads": "--jobs", "log-file": "2> FILE",
-	"verify checksum": "no %s: contents are compared by their checksums", "verify c": "no %s: contents are compared by their checksums",
+	"verify checksum": "no %s: contents are compared by their checksums", "verify c": "no %s: contents are compared by their checksums", "verify size-only": "no %s: contents are compared by their checksums",
 	"inplace": atOnceAnswer, "append": atOnceAnswer, "append-verify": atOnceAnswer, "delay-updates": atOnceAnswer, "partial-dir": onwardAnswer, "temp-dir": onwardAnswer, "continue": onwardAnswer,
 	"remove-source-files": moveAnswer, "delete-source": moveAnswer, "delete-excluded": excludedAnswer,
 	"itemize-changes": "--verbose", "info": "--verbose", "debug": "--log-level debug", "backup": "--backup-dir", "suffix": "--backup-dir",
@@ -114,9 +114,9 @@ var otherFlags = map[string]string{
 	"no-verify-ssl": authorityAnswer, "no-check-certificate": authorityAnswer, "insecure": authorityAnswer, "sse": "encryption: of a tier", "sse-kms-key-id": "kms_key: of a tier",
 	"storage-class": classAnswer, "acl": aclAnswer,
 	"only-show-errors": "--quiet", "no-progress": "--quiet", "silent": "--quiet", "follow-symlinks": "--follow", "copy-links": "--follow", "dereference": "--follow",
-	"no-follow-symlinks": linksAnswer, "no-dereference": linksAnswer, "d": linksAnswer, "overwrite": newerAnswer, "no-overwrite": presentAnswer, "if-size-differ": sizeAnswer, "if-source-newer": newerAnswer,
-	"exact-timestamps": sizeAnswer, "limit-rate": "--bwlimit", "rate": "--bwlimit", "rate-limit": "--bwlimit", "copy watch": afreshAnswer, "sync watch": afreshAnswer, "files-from-raw": "--files-from",
-	"u": newerAnswer, "update": newerAnswer, "newer": newerAnswer, "ignore-times": "--again", "size-only": sizeAnswer, "ignore-existing": presentAnswer,
+	"no-follow-symlinks": linksAnswer, "no-dereference": linksAnswer, "d": linksAnswer, "overwrite": newerAnswer, "no-overwrite": presentAnswer, "if-size-differ": "--size-only", "if-source-newer": newerAnswer,
+	"exact-timestamps": exactAnswer, "limit-rate": "--bwlimit", "rate": "--bwlimit", "rate-limit": "--bwlimit", "copy watch": afreshAnswer, "sync watch": afreshAnswer, "files-from-raw": "--files-from",
+	"u": newerAnswer, "update": newerAnswer, "newer": newerAnswer, "ignore-times": "--again", "ignore-existing": presentAnswer,
 	"copy delete": copyAnswer, "copy del": copyAnswer, "copy delete-before": copyAnswer, "copy delete-during": copyAnswer, "copy delete-after": copyAnswer,
 	"c": "--checksum", "del": "--delete", "delete-before": "--delete", "delete-during": "--delete", "delete-after": "--delete",
 	"j": "--jobs", "transfers": "--jobs", "checkers": "--jobs", "numworkers": "--jobs", "concurrency": "--jobs",
@@ -132,8 +132,8 @@ const (
 	foldersAnswer = "no %s: folders go with all that is below them"
 	keptAnswer    = "no %s: modes, times, links, holes and attributes are kept, and owners where that is allowed; --preserve takes less"
 	shownAnswer   = "no %s: progress is shown; --quiet turns it off"
+	exactAnswer   = "no %s: times are compared exactly"
 	newerAnswer   = "no %s: what is equal is left alone, and what differs is replaced, also where the target is newer; --dry-run names it"
-	sizeAnswer    = "no %s: sizes and times are compared; --preserve none compares contents in place of times"
 	presentAnswer = "no %s: what differs is replaced; --dry-run names it, and --exclude leaves names alone"
 	copyAnswer    = "no %s: copy removes nothing; datamove sync --delete SRC DST does"
 	plainAnswer   = "no %s: nothing is compressed on the way"

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 
 	"datamove.dev/lustre/fshints"
@@ -21,16 +20,12 @@ import (
 // its path or bucket, so that two names of one place are seen to be one; a bucket
 // remembers in Tier where its endpoint and credentials are described.
 func (a *app) locate(arg string) (location.Location, error) {
-	l, err := location.Parse(arg)
+	l, err := absolute(arg)
 	switch {
-	case err != nil:
-		return l, err
-	case l.Scheme == location.InTier:
+	case l.InTier():
 		return a.resolve(l)
-	case l.Scheme == location.Dataset:
+	case l.IsDataset():
 		return l, fmt.Errorf("%s: datasets are named by a service, and this command works in its own process: %w", l, mover.ErrUnsupported)
-	case l.Scheme == location.POSIX:
-		l.Path, err = filepath.Abs(l.Path)
 	}
 	return l, err
 }

@@ -111,7 +111,7 @@ func unpinned(ctx context.Context, c *api.Client, l location.Location, tier stri
 				continue
 			}
 			if err == nil {
-				at := location.Location{Scheme: location.Dataset, Name: pin.GetDataset(), Digest: pin.GetDigest()}
+				at := location.OfDataset(pin.GetDataset(), pin.GetDigest())
 				_, err = c.Unpin(ctx, &pb.UnpinRequest{Source: at.String(), Tier: pin.GetTier()})
 			}
 			if !yield(pin, err) || err != nil {

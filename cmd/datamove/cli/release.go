@@ -107,7 +107,7 @@ ephemeral, and on no other. It asks, or wants --yes; a whole tier goes only with
 // allows the service knows.
 func mayPurge(l location.Location, root bool) error {
 	switch {
-	case l.Scheme != location.InTier:
+	case !l.InTier():
 		return advise(mover.Misusef("%s is in no tier, and purge works on tiers that are marked ephemeral", l), "TIER:PATH, as datamove tier list names them; or datamove rm -r")
 	case l.Path == "" && !root:
 		err := &mover.Error{Op: "purge", Place: l.String(), Err: fmt.Errorf("%w: it is a whole tier", mover.ErrRefused)}

@@ -45,7 +45,7 @@ func (t *task) locate(arg string) (location.Location, error) {
 		return absolute(arg)
 	}
 	l, err := t.app.locate(arg)
-	if l.Scheme == location.Dataset && err != nil {
+	if l.IsDataset() && err != nil {
 		err = advise(err, "--service ADDRESS, of the service that knows it")
 	}
 	return l, err
@@ -54,7 +54,7 @@ func (t *task) locate(arg string) (location.Location, error) {
 // absolute reads a location and leaves to a service what is in it.
 func absolute(arg string) (location.Location, error) {
 	l, err := location.Parse(arg)
-	if err == nil && l.Scheme == location.POSIX {
+	if err == nil && l.IsPath() {
 		l.Path, err = filepath.Abs(l.Path)
 	}
 	return l, err

@@ -86,6 +86,7 @@ func TestSpec(t *testing.T) {
 			`{"kind":"TASK_KIND_COPY","source":"/a","target":"/b","options":{"rules":[{"exclude":true,"pattern":"*.tmp"},{"pattern":"*.go"}],"names":["a/b","c d"]}}`},
 		{"sync --delete --max-delete 5% --backup-dir /old /a /b",
 			`{"kind":"TASK_KIND_SYNC","source":"/a","target":"/b","options":{"removeExtra":true,"maxDelete":{"percent":5},"backupDir":"/old"}}`},
+		{"sync --size-only /a /b", `{"kind":"TASK_KIND_SYNC","source":"/a","target":"/b","options":{"sizeOnly":true}}`},
 		{"sync --delete-before /a /b", `{"kind":"TASK_KIND_SYNC","source":"/a","target":"/b","options":{"removeExtra":true,"removeFirst":true}}`},
 		{"sync --backup-dir old /a archive:b", `{"kind":"TASK_KIND_SYNC","source":"/a","target":"archive:b","options":{"backupDir":"team/old"}}`},
 		{"verify /a archive:b", `{"kind":"TASK_KIND_VERIFY","source":"/a","target":"archive:b","options":{}}`},

@@ -73,17 +73,15 @@ func (t *task) refuseRoot(arg string, allowed bool) error {
 		return &mover.Error{Op: "remove", Place: arg, Err: fmt.Errorf("%w: %s", mover.ErrRefused, why)}
 	}
 	switch {
-	case l.Scheme == location.Dataset && t.at != "":
+	case l.IsDataset() && t.at != "":
 		return advise(mover.Misusef("%s is a dataset, which is on tiers", l), "datamove release "+l.String()+" --from TIER, or datamove dataset remove")
-	case l.Scheme == location.S3 && l.Prefix == "" && !allowed:
-		return advise(refuse("it is a whole bucket"), "--root, if all of it is meant")
-	case l.Scheme == location.InTier && l.Path == "" && !allowed:
-		return advise(refuse("it is a whole tier"), "--root, if all of it is meant")
+	case (l.InStore() || l.InTier()) && l.Below() == "" && !allowed:
+		return advise(refuse("it is a whole "+map[bool]string{true: "tier", false: "bucket"}[l.InTier()]), "--root, if all of it is meant")
 	}
-	if last := filepath.Base(strings.TrimRight(arg, "/")); l.Scheme == location.POSIX && strings.Trim(arg, "/") != "" && (last == "." && l.Path != "." || last == "..") {
+	if last := filepath.Base(strings.TrimRight(arg, "/")); l.IsPath() && strings.Trim(arg, "/") != "" && (last == "." && l.Path != "." || last == "..") {
 		return mover.Misusef("%s ends in %s: what that is can not be seen from its name", mover.Printable(arg), last)
 	}
-	if l, err = t.locate(arg); err != nil || l.Scheme != location.POSIX {
+	if l, err = t.locate(arg); err != nil || !l.IsPath() {
 		return err
 	}
 	wd, err := os.Getwd()
@@ -164,7 +162,7 @@ func homeIn(path string) (name string) {
 // isLink reports whether a location is a symbolic link, which is removed as such.
 // With a slash at its end it is the folder that it leads to.
 func isLink(l location.Location) (path string, link bool) {
-	if l.Scheme != location.POSIX || l.TrailingSlash {
+	if !l.IsPath() || l.TrailingSlash {
 		return "", false
 	}
 	info, err := os.Lstat(l.Path)
@@ -256,7 +254,7 @@ func (t *task) removeAll(ctx context.Context) error {
 	}
 	return t.work(ctx, func(ctx context.Context, r engine.Request, _ *watcher) (engine.Report, error) {
 		report, err := engine.RemoveAll(ctx, r.Target, r, t.app.open)
-		if err == nil && report.Failed == 0 && r.Target.Scheme == location.POSIX {
+		if err == nil && report.Failed == 0 && r.Target.IsPath() {
 			err = removeRoot(r.Target.Path)
 		}
 		return report, err

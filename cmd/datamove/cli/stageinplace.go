@@ -13,7 +13,6 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/engine/recall"
-	"datamove.dev/mover/location"
 	"datamove.dev/mover/rate"
 	"datamove.dev/mover/units"
 )
@@ -63,7 +62,7 @@ func (p *inPlace) run(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	if l.Scheme != location.POSIX {
+	if !l.IsPath() {
 		return mover.Misusef("%s is no directory of a file system: --in-place is for one with an archive", mover.Printable(arg))
 	}
 	log, err := p.logger(p.err)

@@ -12,6 +12,7 @@ import (
 	"datamove.dev/cmd/datamove/progress"
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine"
+	"datamove.dev/mover/engine/plan"
 	"datamove.dev/mover/units"
 )
 
@@ -25,6 +26,7 @@ type task struct {
 	request engine.Request
 	filter  filterFlags
 	format  format
+	by      struct{ checksum, size bool } // what files are compared by; all false is the usual
 	order   orderFlags
 	at      string   // the service that does it; "" is this process
 	id      string   // that the service gave it; "" before
@@ -61,7 +63,8 @@ func (t *task) writeFlags(flags *pflag.FlagSet) {
 	t.flags(flags)
 	r := &t.request
 	flags.BoolVarP(&r.DryRun, "dry-run", "n", false, "say what would be done, and do nothing")
-	flags.BoolVar(&r.Checksum, "checksum", false, "compare contents instead of size and mtime")
+	flags.BoolVar(&t.by.checksum, "checksum", false, "compare contents instead of size and mtime")
+	flags.BoolVar(&t.by.size, "size-only", false, "compare size alone: a file of equal size stays as it is, whatever its mtime and content; other facts are brought over, see --preserve")
 	flags.BoolVar(&r.CopyAll, "again", false, "copy everything again, also what is equal")
 	flags.Var(&chosen[mover.Level]{dst: &r.Verify, choices: levelChoices}, "verify", "check at `LEVEL` at least: written, server, or read (read the target again)")
 	flags.Var(&chosen[engine.Reflink]{dst: &r.Reflink, choices: reflinkChoices}, "reflink", "`WHEN` to share blocks with the source: auto, where the file system can (default), or never")
@@ -69,8 +72,24 @@ func (t *task) writeFlags(flags *pflag.FlagSet) {
 	flags.Var(&chosen[engine.OnNoSpace]{dst: &r.OnNoSpace, choices: onFullChoices}, "full", "`WHAT` to do when the target is full: wait for room (default) or fail")
 }
 
+// compareBy takes what files are compared by from its flags.
+func (t *task) compareBy() error {
+	switch {
+	case t.by.checksum && t.by.size:
+		return mover.Misusef("--checksum and --size-only exclude each other")
+	case t.by.checksum:
+		t.request.CompareBy = plan.ByContent
+	case t.by.size:
+		t.request.CompareBy = plan.BySize
+	}
+	return nil
+}
+
 // run does the task and tells how it went.
 func (t *task) run(ctx context.Context) error {
+	if err := t.compareBy(); err != nil {
+		return err
+	}
 	if t.at != "" {
 		return t.runRemote(ctx)
 	}

@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"time"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"datamove.dev/api"
 	pb "datamove.dev/api/datamove/v1"
@@ -39,32 +42,9 @@ type taskView struct {
 	Error     string            `json:"error,omitempty"`
 	ErrorKind string            `json:"error_kind,omitempty"`
 	Remedy    string            `json:"remedy,omitempty"`
-	Options   *optionsView      `json:"options,omitempty"`
+	Options   map[string]any    `json:"options,omitzero"`
 	Progress  *progressView     `json:"progress,omitempty"`
 	Report    *reportView       `json:"report,omitempty"`
-}
-
-// optionsView is how a task is done, as JSON.
-type optionsView struct {
-	Again          bool     `json:"again,omitempty"`
-	Checksum       bool     `json:"checksum,omitempty"`
-	Verify         string   `json:"verify,omitempty"`
-	Preserve       []string `json:"preserve,omitempty"`
-	Rules          []string `json:"rules,omitempty"`
-	Names          int      `json:"names,omitempty"` // how many there are in the list
-	Delete         bool     `json:"delete,omitempty"`
-	DeleteFirst    bool     `json:"delete_before,omitempty"`
-	MaxDelete      *int64   `json:"max_delete,omitempty"`
-	MaxPercent     float64  `json:"max_delete_percent,omitempty"`
-	BackupDir      string   `json:"backup_dir,omitempty"`
-	Jobs           int32    `json:"jobs,omitempty"`
-	BytesPerSecond int64    `json:"bytes_per_second,omitempty"`
-	MemoryBytes    int64    `json:"memory_bytes,omitempty"`
-	FailWhenFull   bool     `json:"fail_when_full,omitempty"`
-	Released       string   `json:"released,omitempty"`
-	NoReflink      bool     `json:"no_reflink,omitempty"`
-	MayBeAbsent    bool     `json:"source_may_be_absent,omitempty"`
-	Follow         bool     `json:"follow,omitempty"`
 }
 
 // progressView is a moment of a task, as JSON.
@@ -114,30 +94,46 @@ func viewTask(t *pb.Task) taskView {
 	return v
 }
 
-func viewOptions(o *pb.Options) *optionsView {
+// optionNames are the names that options have here, where it is not that of the API.
+var optionNames = map[protoreflect.Name]string{"remove_extra": "delete", "remove_first": "delete_before"}
+
+// optionForms are the options that look otherwise than in the API, and how.
+var optionForms = map[protoreflect.Name]func(o *pb.Options, view map[string]any){
+	"verify":   func(o *pb.Options, view map[string]any) { view["verify"] = levelWord(o.GetVerify()) },
+	"released": func(o *pb.Options, view map[string]any) { view["released"] = word(o.GetReleased(), "RELEASED_") },
+	"preserve": func(o *pb.Options, view map[string]any) { view["preserve"] = o.GetPreserve() },
+	"names":    func(o *pb.Options, view map[string]any) { view["names"] = len(o.GetNames()) }, // how many there are in the list
+	"rules": func(o *pb.Options, view map[string]any) {
+		rules := make([]string, len(o.GetRules()))
+		for i, r := range o.GetRules() {
+			rules[i] = map[bool]string{true: "exclude ", false: "include "}[r.GetExclude()] + r.GetPattern()
+		}
+		view["rules"] = rules
+	},
+	"max_delete": func(o *pb.Options, view map[string]any) {
+		if m := convert.MaxDelete(o); m.Percent > 0 {
+			view["max_delete_percent"] = m.Percent
+		} else if m.Set {
+			view["max_delete"] = m.Entries
+		}
+	},
+}
+
+// viewOptions is how a task is done, as JSON: the options that are set. A new one of the API is among them by itself.
+func viewOptions(o *pb.Options) map[string]any {
 	if o == nil {
 		return nil
 	}
-	v := &optionsView{
-		Again: o.GetAgain(), Checksum: o.GetChecksum(), Verify: levelWord(o.GetVerify()), Preserve: o.GetPreserve(), Names: len(o.GetNames()),
-		Delete: o.GetRemoveExtra(), DeleteFirst: o.GetRemoveFirst(), BackupDir: o.GetBackupDir(), Jobs: o.GetJobs(), BytesPerSecond: o.GetBytesPerSecond(), MemoryBytes: o.GetMemoryBytes(),
-		FailWhenFull: o.GetFailWhenFull(), NoReflink: o.GetNoReflink(), Released: releasedWord(o.GetReleased()), MayBeAbsent: o.GetSourceMayBeAbsent(), Follow: o.GetFollow(),
-	}
-	for _, r := range o.GetRules() {
-		v.Rules = append(v.Rules, map[bool]string{true: "exclude ", false: "include "}[r.GetExclude()]+r.GetPattern())
-	}
-	switch m := convert.MaxDelete(o); {
-	case m.Set && m.Percent > 0:
-		v.MaxPercent = m.Percent
-	case m.Set:
-		v.MaxDelete = &m.Entries
-	}
-	return v
-}
-
-// releasedWord is the way to treat released files; "" is the usual one.
-func releasedWord(r pb.Released) string {
-	return map[pb.Released]string{pb.Released_RELEASED_SKIP: "skip", pb.Released_RELEASED_FAIL: "fail"}[r]
+	view := map[string]any{}
+	o.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		if form := optionForms[f.Name()]; form != nil {
+			form(o, view)
+		} else {
+			view[cmp.Or(optionNames[f.Name()], string(f.Name()))] = value.Interface()
+		}
+		return true
+	})
+	return view
 }
 
 func viewProgress(p *pb.Progress) *progressView {

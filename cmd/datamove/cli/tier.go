@@ -17,7 +17,6 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/location"
 	"datamove.dev/mover/units"
 )
 
@@ -117,7 +116,7 @@ func (a *app) tiersHere(name string) (rows []tierRow, err error) {
 func tierHere(name string, t config.Tier) *pb.Tier {
 	row := &pb.Tier{Name: name, Level: t.Level, Location: t.Path, Ephemeral: t.Ephemeral}
 	if t.S3 != nil {
-		row.Location = location.Location{Scheme: location.S3, Bucket: t.S3.Bucket, Prefix: t.S3.Prefix}.String()
+		row.Location = t.At("").String()
 	}
 	return row
 }

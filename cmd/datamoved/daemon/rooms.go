@@ -78,9 +78,9 @@ func (h *host) projectsAt(path string) map[string]string {
 			if err != nil {
 				continue
 			}
-			if dir := filepath.Join(path, l.Path); l.Scheme == location.InTier && conf.Tiers[l.Tier].Path == path {
+			if dir := filepath.Join(path, l.Path); l.InTier() && conf.Tiers[l.Tier].Path == path {
 				dirs[name] = dir
-			} else if l.Scheme == location.POSIX && strings.HasPrefix(l.Path, path+"/") {
+			} else if l.IsPath() && strings.HasPrefix(l.Path, path+"/") {
 				dirs[name] = l.Path
 			}
 		}

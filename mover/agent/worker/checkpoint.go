@@ -104,7 +104,7 @@ func (w *worker) lender(ctx context.Context, site *replicate.Site, tier location
 	node := p2p.Member{Name: lent.GetMember().GetAgent(), Address: lent.GetMember().GetAddress()}
 	here := site.Open
 	site.Open = func(ctx context.Context, at location.Location, o engine.OpenOptions) (mover.Backend, error) {
-		if at.Scheme != location.InTier { // of this node
+		if !at.InTier() { // of this node
 			return here(ctx, at, o)
 		}
 		return peer.NewPlace(client, node, strings.Trim(strings.TrimPrefix(at.Path, l.Path), "/"), node.Name+":"+at.String()), nil

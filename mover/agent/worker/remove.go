@@ -100,7 +100,7 @@ func (w *worker) mayRelease(ctx context.Context, r engine.Request) error {
 // empty by now, or if the account may not remove it: its selected content is gone anyway.
 func (w *worker) removeRoot(target location.Location) {
 	asked, err := convert.Locate(w.job.GetSpec().GetTarget())
-	if err != nil || asked.Scheme == location.InTier && asked.Path == "" || target.Scheme != location.POSIX {
+	if err != nil || asked.InTier() && asked.Path == "" || !target.IsPath() {
 		return
 	}
 	s := w.site()
@@ -113,7 +113,7 @@ func (w *worker) removeRoot(target location.Location) {
 // isAt says whether a path is that of a location in a tier, or the folder around it.
 func (w *worker) isAt(l location.Location, text string) bool {
 	asked, err := convert.Locate(text)
-	if err != nil || asked.Scheme != location.InTier || l.Scheme != location.POSIX {
+	if err != nil || !asked.InTier() || !l.IsPath() {
 		return false
 	}
 	at, err := w.resolve(asked)

@@ -62,7 +62,7 @@ func tierOf(t *agentv1.TierAccess) config.Tier {
 // resolve makes a tier's location the path or bucket that it is.
 func (w *worker) resolve(l location.Location) (location.Location, error) {
 	resolved, ok := w.site().Resolve(l)
-	if !ok || resolved.Scheme == location.Dataset {
+	if !ok || resolved.IsDataset() {
 		return l, fmt.Errorf("%w: %s is in no tier of this job", mover.ErrUsage, l)
 	}
 	return resolved, nil

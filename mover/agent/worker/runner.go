@@ -59,7 +59,7 @@ func atSource(w *worker, l location.Location) bool { return w.isAt(l, w.job.GetS
 
 // ofCheckpoint holds for a checkpoint that is copied for a policy.
 func ofCheckpoint(w *worker, l location.Location) bool {
-	return w.job.GetSpec().GetTiering().GetCheckpoint() != nil && l.Scheme == location.POSIX
+	return w.job.GetSpec().GetTiering().GetCheckpoint() != nil && l.IsPath()
 }
 
 func (w *worker) describeSource(ctx context.Context) (engine.Report, error) {

@@ -49,7 +49,7 @@ var walkTests = []test{
 		b.put("none", "")
 		b.mkdir("d")
 		for _, e := range b.walk(mover.WalkOptions{Xattrs: true}) {
-			if b.traits.Scheme != "s3" && b.keeps(mover.FactXattrs) && !e.Known.Has(mover.FactXattrs) {
+			if !b.traits.Store && b.keeps(mover.FactXattrs) && !e.Known.Has(mover.FactXattrs) {
 				b.Errorf("those of %q are not told", e.Name)
 			}
 			if want := b.stat(e.Name); e.Known.Has(mover.FactXattrs) && !slices.EqualFunc(e.Xattrs, want.Xattrs, sameXattr) {

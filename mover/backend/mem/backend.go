@@ -75,9 +75,9 @@ const keepsAll = mover.FactMode | mover.FactOwner | mover.FactGroup | mover.Fact
 
 func posixTraits() mover.Capabilities {
 	return mover.Capabilities{
-		Scheme: "mem", System: "memory",
-		Keeps: keepsAll | mover.FactXattrs | mover.FactLinks | mover.FactHoles,
-		Level: mover.Written, DirDrafts: true,
+		System: "memory",
+		Keeps:  keepsAll | mover.FactXattrs | mover.FactLinks | mover.FactHoles,
+		Level:  mover.Written, DirDrafts: true,
 		SmallBytes: 16 << 10, BatchFiles: 64, BatchBytes: 256 << 10,
 		PartBytes: 64 << 10, PartMin: 1, PartAlign: 1, MaxParts: 1 << 20,
 		Parallel: 4, MaxParallel: 16,

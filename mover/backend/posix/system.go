@@ -186,7 +186,7 @@ const (
 // that works, but not claimed, or every run would find the same differences again.
 func traits(s system, root bool, xattrs mover.XattrNames) mover.Capabilities {
 	t := mover.Capabilities{
-		Scheme: "posix", System: s.name, Level: mover.Written, DirDrafts: true,
+		System: s.name, Level: mover.Written, DirDrafts: true,
 		Keeps:      mover.FactMode | mover.FactMtime | mover.FactAtime | mover.FactLinks | mover.FactHoles,
 		SmallBytes: smallBytes, BatchFiles: batchFiles, BatchBytes: batchBytes,
 		PartBytes: partBytes, PartMin: partAlign, PartAlign: partAlign, MaxParts: 1 << 20,

@@ -69,7 +69,7 @@ func TestStoreToStore(t *testing.T) {
 // brought makes target what source is, and returns what had to be moved or removed for it, and what could not be.
 func brought(t *testing.T, source mover.Source, target mover.Backend) (done, failed []string) {
 	t.Helper()
-	o := plan.Options{Delete: true, AnyKey: source.Capabilities().AnyKey && target.Capabilities().AnyKey, Both: target.Capabilities().FileAndDirShareName, Preserve: mover.FactCRC, Checksum: true}
+	o := plan.Options{Delete: true, AnyKey: source.Capabilities().AnyKey && target.Capabilities().AnyKey, Both: target.Capabilities().FileAndDirShareName, Preserve: mover.FactCRC, CompareBy: plan.ByContent}
 	told := &outcomes{}
 	actions := plan.Diff(source.Walk(t.Context(), mover.WalkOptions{}), target.Walk(t.Context(), mover.WalkOptions{}), o)
 	must.Do(t, transfer.Run(t.Context(), source, target, actions, transfer.Options{By: mover.WriterID{Task: "t", Epoch: 1}, Plan: o, Observer: told}))

@@ -211,7 +211,7 @@ func (p *Backend) Capabilities() mover.Capabilities {
 		updates = p.copies.whole
 	}
 	return mover.Capabilities{
-		Scheme: "s3", System: p.profile.Server, Guards: true, Untrusted: !p.opts.Trusted,
+		System: p.profile.Server, Store: true, Guards: true, Untrusted: !p.opts.Trusted,
 		Keeps: kept, Level: p.profile.level(), Least: p.profile.least(), Remote: true, NeedsManifest: true, DirsByContent: !p.profile.KeepsMarkers,
 		FileAndDirShareName: p.profile.Twins || p.profile.Probed.IsZero(), // that it was not seen is no reason to say that S3 has none
 		AnyKey:              true,

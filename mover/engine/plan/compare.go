@@ -6,6 +6,16 @@ import (
 	"datamove.dev/mover"
 )
 
+// CompareBy is what says of two files of equal size that they are the same.
+type CompareBy uint8
+
+// What files can be compared by.
+const (
+	ByTime    CompareBy = iota // the mtime, and contents where there is none
+	ByContent                  // the content
+	BySize                     // nothing more: neither times nor checksums count
+)
+
 // Resolve settles a Compare, or any action after a closer look at its entries. s
 // and t are both entries with all that Stat or Open told, and with CRC known
 // where contents were read. The zero t says that the target has no such entry.
@@ -35,6 +45,17 @@ func (a Action) Named(leader string) Action {
 		a.Op, a.Why = Link, WhyHardLink
 	}
 	return a
+}
+
+// Stays is what a target has after an action that moves no content: e, as the source has it, with the checksum of what stays, where the
+// target tells it. That of the source is none where sizes alone were compared.
+func (o *Options) Stays(e mover.Entry, target *mover.Entry) mover.Entry {
+	if target.Known.Has(mover.FactCRC) {
+		e.CRC, e.Known = target.CRC, e.Known|mover.FactCRC
+	} else if o.CompareBy == BySize {
+		e.CRC, e.Known = 0, e.Known&^mover.FactCRC
+	}
+	return e
 }
 
 // decide compares two entries of one name, both directories or neither.
@@ -93,10 +114,13 @@ func (o *Options) decideFile(s, t *mover.Entry) (Op, string) {
 	if s.Size != t.Size {
 		return Replace, WhySize
 	}
+	if o.CompareBy == BySize {
+		return Keep, WhyEqual
+	}
 	if s.Known&t.Known&mover.FactCRC != 0 && s.CRC != t.CRC {
 		return Replace, WhyContent
 	}
-	if o.Checksum {
+	if o.CompareBy == ByContent {
 		return contentOp(s, t, WhyContentUnknown)
 	}
 	if s.Known&t.Known&mover.FactMtime != 0 {

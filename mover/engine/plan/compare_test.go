@@ -54,7 +54,7 @@ func TestDecide(t *testing.T) {
 		{"it was not", Options{Times: mover.TimeRange{Last: 1<<32 - 1}}, func(e *entry) { e.Mtime = mover.Time{Sec: -1, Nsec: 5} }, func(e *entry) { e.Mtime = mover.Time{Sec: 1} }, Replace, WhyMtime},
 		{"it was cut to what the source keeps, and comes back", Options{SourceTimes: mover.TimeRange{Grain: time.Second}}, func(e *entry) { e.Mtime.Nsec = 0 }, same, Keep, WhyEqual},
 		{"another second of the source", Options{SourceTimes: mover.TimeRange{Grain: time.Second}}, func(e *entry) { e.Mtime = mover.Time{Sec: 99} }, same, Replace, WhyMtime},
-		{"contents are equal, the time was cut", Options{Checksum: true, Times: mover.TimeRange{Grain: time.Second}}, summed(1), func(e *entry) { summed(1)(e); e.Mtime.Nsec = 0 }, Keep, WhyEqual},
+		{"contents are equal, the time was cut", Options{CompareBy: ByContent, Times: mover.TimeRange{Grain: time.Second}}, summed(1), func(e *entry) { summed(1)(e); e.Mtime.Nsec = 0 }, Keep, WhyEqual},
 		{"mode", Options{}, same, func(e *entry) { e.Mode = 0o600 }, Update, WhyMode},
 		{"mode that does not count", Options{ModeBits: 0o077}, same, func(e *entry) { e.Mode = 0o4644 }, Keep, WhyEqual},
 		{"owner", Options{}, same, func(e *entry) { e.UID = 0 }, Update, WhyOwner},
@@ -75,10 +75,16 @@ func TestDecide(t *testing.T) {
 		{"mtime is not preserved", Options{Preserve: mover.FactMode}, same, func(e *entry) { e.Mtime.Sec++ }, Compare, WhyMtimeUnknown},
 		{"mtime is not preserved, checksums agree", Options{Preserve: mover.FactMode}, summed(1), func(e *entry) { summed(1)(e); e.Mtime.Sec++ }, Keep, WhyEqual},
 		{"nothing is preserved", Options{Preserve: mover.FactCRC}, same, func(e *entry) { e.Mode, e.UID, e.GID = 0, 0, 0 }, Keep, WhyEqual},
-		{"checksum", Options{Checksum: true}, same, same, Compare, WhyContentUnknown},
-		{"checksum, other size", Options{Checksum: true}, same, func(e *entry) { e.Size = 6 }, Replace, WhySize},
-		{"checksums agree", Options{Checksum: true}, summed(1), summed(1), Keep, WhyEqual},
-		{"checksums agree, mtimes not", Options{Checksum: true}, summed(1), func(e *entry) { summed(1)(e); e.Mtime.Sec++ }, Update, WhyMtime},
+		{"checksum", Options{CompareBy: ByContent}, same, same, Compare, WhyContentUnknown},
+		{"checksum, other size", Options{CompareBy: ByContent}, same, func(e *entry) { e.Size = 6 }, Replace, WhySize},
+		{"checksums agree", Options{CompareBy: ByContent}, summed(1), summed(1), Keep, WhyEqual},
+		{"by size, other mtime", Options{CompareBy: BySize}, same, func(e *entry) { e.Mtime.Sec++ }, Update, WhyMtime},
+		{"by size, other mtime, not preserved", Options{CompareBy: BySize, Preserve: mover.FactMode}, same, func(e *entry) { e.Mtime.Sec++ }, Keep, WhyEqual},
+		{"by size, other checksum", Options{CompareBy: BySize}, summed(1), summed(2), Keep, WhyEqual},
+		{"by size, no mtime", Options{CompareBy: BySize, Preserve: mover.FactCRC}, same, func(e *entry) { e.Known &^= mover.FactMtime }, Keep, WhyEqual},
+		{"by size, other size", Options{CompareBy: BySize}, same, func(e *entry) { e.Size = 6 }, Replace, WhySize},
+		{"by size, in full", Options{CompareBy: BySize, Full: true}, same, same, Replace, WhyFull},
+		{"checksums agree, mtimes not", Options{CompareBy: ByContent}, summed(1), func(e *entry) { summed(1)(e); e.Mtime.Sec++ }, Update, WhyMtime},
 		{"checksums differ", Options{}, summed(1), summed(2), Replace, WhyContent},
 		{"one checksum says nothing", Options{}, summed(1), same, Keep, WhyEqual},
 		{"walked without xattrs", Options{}, walked, walked, Compare, WhyFactsUnknown},
@@ -210,9 +216,34 @@ func TestResolve(t *testing.T) {
 		{"hard link, gone", linked, crc(1), mover.Entry{}, Link},
 		{"hard link, other facts, its leader has another inode now", linked, crc(1), file(func(e *mover.Entry) { e.Known |= mover.FactCRC; e.CRC, e.Mode, e.Nlink = 1, 0, 1 }), Link},
 	} {
-		o := Options{Checksum: true}
+		o := Options{CompareBy: ByContent}
 		if got := o.Resolve(row.a, row.source, row.target); got.Op != row.op {
 			t.Errorf("%s: %v (%s)", row.what, got.Op, got.Why)
+		}
+	}
+}
+
+// TestStays: what stays at a target has the checksum that the target tells, and else that of the source, unless sizes alone were compared.
+func TestStays(t *testing.T) {
+	told, silent := file(func(e *mover.Entry) { e.CRC, e.Known = 2, e.Known|mover.FactCRC }), file(nil)
+	source := file(func(e *mover.Entry) { e.CRC, e.Known, e.Mode = 1, e.Known|mover.FactCRC, 0o600 })
+	for _, row := range []struct {
+		name           string
+		source, target mover.Entry
+		by             CompareBy
+		crc            uint64
+		known          bool
+	}{
+		{"both tell it", source, told, ByTime, 2, true},
+		{"the target tells it", silent, told, ByTime, 2, true},
+		{"the source tells it", source, silent, ByTime, 1, true},
+		{"neither tells it", silent, silent, ByTime, 0, false},
+		{"by size, both tell it", source, told, BySize, 2, true},
+		{"by size, the source tells it", source, silent, BySize, 0, false},
+	} {
+		o := Options{CompareBy: row.by}
+		if got := o.Stays(row.source, &row.target); got.CRC != row.crc || got.Known.Has(mover.FactCRC) != row.known || got.Mode != row.source.Mode {
+			t.Errorf("%s: checksum %d (%v), mode %o", row.name, got.CRC, got.Known.Has(mover.FactCRC), got.Mode)
 		}
 	}
 }

@@ -17,10 +17,10 @@ import (
 func genOptions(t *rapid.T) Options {
 	draw := rapid.Bool()
 	return Options{
-		Delete:   draw.Draw(t, "delete"),
-		Full:     draw.Draw(t, "full"),
-		Checksum: draw.Draw(t, "checksum"),
-		Keeps:    draw.Draw(t, "keeps"),
+		Delete:    draw.Draw(t, "delete"),
+		Full:      draw.Draw(t, "full"),
+		CompareBy: rapid.SampledFrom([]CompareBy{ByTime, ByContent}).Draw(t, "compared by"),
+		Keeps:     draw.Draw(t, "keeps"),
 	}
 }
 
@@ -59,7 +59,7 @@ func planMakesEqual(t *rapid.T) {
 	checkHas(t, source, target, conflicts, actions)
 	checkLeft(t, source, target, before, o.Delete, actions)
 
-	o.Full, o.Checksum = false, false
+	o.Full, o.CompareBy = false, ByTime
 	for _, a := range collect(t, Diff(source.walk(), target.walk(), o)) {
 		if a.Op != Keep && a.Op != Conflict {
 			t.Fatalf("a second run would %v %q: %s\n%s", a.Op, a.Name(), a.Why, say(actions))

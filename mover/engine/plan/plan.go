@@ -88,7 +88,7 @@ const (
 	WhyChildren       = "entries change"  // of a kept directory: its times have to be set again
 	WhyFactsUnknown   = "facts unknown"   // a listing does not tell them
 	WhyMtimeUnknown   = "mtime unknown"   // only contents can tell
-	WhyContentUnknown = "content unknown" // Options.Checksum
+	WhyContentUnknown = "content unknown" // ByContent
 	WhyTargetUnknown  = "target unknown"  // a directory of the target could not be listed
 	WhyNotInSource    = "not in source"
 	WhyDirInTheWay    = "a directory is in the way"
@@ -146,11 +146,11 @@ func (a *Action) Moves() (bytes int64, moves bool) {
 // Options says how to compare. The zero value compares everything, and removes
 // nothing.
 type Options struct {
-	Delete   bool // remove what the source has not
-	Full     bool // take everything as different
-	Checksum bool // files of equal size are compared by content, not by mtime
-	Keeps    bool // yield Keep actions too
-	Both     bool // the target can hold a file and a directory of the same name: mover.Capabilities.FileAndDirShareName
+	Delete    bool      // remove what the source has not
+	Full      bool      // take everything as different
+	CompareBy CompareBy // what says of files of equal size that they are the same
+	Keeps     bool      // yield Keep actions too
+	Both      bool      // the target can hold a file and a directory of the same name: mover.Capabilities.FileAndDirShareName
 
 	AnyKey bool // both sides hold entries that have a Key: mover.Capabilities.AnyKey
 

@@ -78,7 +78,7 @@ func (b *batch) decided(ctx context.Context, it *item) error {
 // keep tells an entry that a closer look found to be there. When the manifest of
 // its target is lost, or was never written, the look finds what it needs to say.
 func (b *batch) keep(ctx context.Context, it *item) error {
-	e := kept(it.Action)
+	e := b.w.r.stays(it.Action)
 	if err := b.w.r.findHoles(ctx, it.Source, &e); err != nil {
 		return b.fail(ctx, it, err)
 	}

@@ -118,11 +118,11 @@ func (c *cutter) place(ctx context.Context, it item) error {
 	case it.Source.Kind == mover.Dir:
 		return c.dir(ctx, it)
 	case it.Op == plan.Keep:
-		c.r.result(Result{Seq: it.seq, Op: plan.Keep, Entry: kept(it.Action), Why: it.Why})
+		c.r.result(Result{Seq: it.seq, Op: plan.Keep, Entry: c.r.stays(it.Action), Why: it.Why})
 		return nil
 	case it.Target.Kind == mover.Dir:
 		return c.r.wait(it) // its place is free only when the removals are done
-	case it.Op == plan.Compare && c.r.o.Plan.Checksum && c.r.isLarge(&it.Source): // it is read, and others would wait for that
+	case it.Op == plan.Compare && c.r.o.Plan.CompareBy == plan.ByContent && c.r.isLarge(&it.Source): // it is read, and others would wait for that
 		return c.r.put(unitOf(it, false))
 	case c.r.inParts(&it):
 		if held, err := c.decided(ctx, it); held {
@@ -207,7 +207,7 @@ func (c *cutter) closed(l *level) error {
 	case l.dirty:
 		return c.r.dirs.add(l.it)
 	}
-	c.r.result(Result{Seq: l.it.seq, Op: plan.Keep, Entry: kept(l.it.Action), Why: l.it.Why})
+	c.r.result(Result{Seq: l.it.seq, Op: plan.Keep, Entry: c.r.stays(l.it.Action), Why: l.it.Why})
 	return nil
 }
 
@@ -287,11 +287,11 @@ func (c *cutter) end(ctx context.Context) error {
 	return c.r.dirs.add(c.path[0].it)
 }
 
-// kept is the entry that stays: the source's facts with the target's identity, and
+// stays is the entry that stays: the source's facts with the target's identity, and
 // what the walk of the source did not look at as the target has it.
-func kept(a plan.Action) mover.Entry {
-	e := a.Source
+func (r *run) stays(a plan.Action) mover.Entry {
 	t := &a.Target
+	e := r.o.Plan.Stays(a.Source, t)
 	e.ETag, e.Version = t.ETag, t.Version
 	e.Take(t, t.Known&^e.Known&(mover.FactCRC|mover.FactXattrs|mover.FactHoles|mover.FactsOfObject))
 	return e

@@ -36,7 +36,7 @@ func Resolve(ctx context.Context, source, target mover.Source, a plan.Action, o 
 	}
 	defer t.Close()
 	se, te := s.Entry(), t.Entry()
-	if o.Checksum { // what a store says of itself does not count here
+	if o.CompareBy == plan.ByContent { // what a store says of itself does not count here
 		se.Known, te.Known = se.Known&^mover.FactCRC, te.Known&^mover.FactCRC
 	}
 	if a = o.Resolve(a, se, te); a.Op != plan.Compare {

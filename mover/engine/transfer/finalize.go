@@ -74,7 +74,7 @@ func (r *run) link(ctx context.Context, items []item) error {
 		g.Go(func() error {
 			linked, err := r.linked(gctx, it)
 			if err == nil && linked {
-				r.result(Result{Seq: it.seq, Op: plan.Keep, Entry: kept(it.Action), Why: it.Why})
+				r.result(Result{Seq: it.seq, Op: plan.Keep, Entry: r.stays(it.Action), Why: it.Why})
 				return nil
 			}
 			if err == nil {
@@ -294,7 +294,7 @@ func (r *run) closeDir(ctx context.Context, it *item) (err error) {
 	if it.Op == plan.Compare {
 		it.Action, err = r.resolve(ctx, it.Action, func() {})
 		if err == nil && it.Op == plan.Keep && !r.touches {
-			r.result(Result{Seq: it.seq, Op: plan.Keep, Entry: kept(it.Action)})
+			r.result(Result{Seq: it.seq, Op: plan.Keep, Entry: r.stays(it.Action)})
 			return nil
 		}
 	}

@@ -51,7 +51,7 @@ func TestStandstill(t *testing.T) {
 		"an opening":                {source: flat, from: func(c faulty.Call) bool { return c.Op == faulty.Open && c.Name == "c" }, times: 1, within: 15 * time.Second, least: 3},
 		"a draft":                   {source: flat, to: func(c faulty.Call) bool { return c.Op == faulty.Draft && c.Name == "b" }, times: 1, within: 15 * time.Second, least: 3},
 		"a write":                   {source: flat, to: func(c faulty.Call) bool { return c.Op == faulty.Write && c.Name == "b" }, times: 1, within: 15 * time.Second, least: 3},
-		"a comparison of contents":  {source: flat, target: map[string]string{"a": "0", "b": "00", "c": "000", "d": "0000"}, plan: plan.Options{Checksum: true}, from: read("b"), times: 1, within: 15 * time.Second, least: 3},
+		"a comparison of contents":  {source: flat, target: map[string]string{"a": "0", "b": "00", "c": "000", "d": "0000"}, plan: plan.Options{CompareBy: plan.ByContent}, from: read("b"), times: 1, within: 15 * time.Second, least: 3},
 		"all are slow":              {source: map[string]string{"a": slow, "b": slow, "c": slow, "d": slow}, rate: int64(len(slow) / 8), within: 25 * time.Second, least: 2},
 	} {
 		t.Run(name, func(t *testing.T) {

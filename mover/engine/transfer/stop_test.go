@@ -83,7 +83,7 @@ func TestComparedNamesStayLinked(t *testing.T) {
 	source := mem.NewTree().Files(map[string]string{"a": "new"}).Link("a", "b")
 	target := mem.NewTree().Files(map[string]string{"a": "old"}).Link("a", "b")
 	from, to := mem.New(source, mem.Options{}), mem.New(target, mem.Options{})
-	res, err := syncTo(t.Context(), from, to, transfer.Options{Plan: plan.Options{Checksum: true}})
+	res, err := syncTo(t.Context(), from, to, transfer.Options{Plan: plan.Options{CompareBy: plan.ByContent}})
 	if f := res.failed(); err != nil || f != nil {
 		t.Fatal(err, f)
 	}
@@ -107,7 +107,7 @@ func TestEqualNameFollowsItsLeader(t *testing.T) {
 		return faulty.None
 	}})
 	to := mem.New(target, mem.Options{})
-	res, err := syncTo(t.Context(), from, to, transfer.Options{Plan: plan.Options{Checksum: true}})
+	res, err := syncTo(t.Context(), from, to, transfer.Options{Plan: plan.Options{CompareBy: plan.ByContent}})
 	if f := res.failed(); err != nil || f != nil {
 		t.Fatal(err, f)
 	}

@@ -77,7 +77,7 @@ func same(t rapid.TB, source, target *mem.Tree, o mem.Options) {
 	t.Helper()
 	ctx := context.Background()
 	from, to := mem.New(source, mem.Options{}), mem.New(target, o)
-	p := plan.Options{Delete: true, Checksum: true, Both: o.ObjectStore, TargetKeeps: to.Capabilities().Keeps}
+	p := plan.Options{Delete: true, CompareBy: plan.ByContent, Both: o.ObjectStore, TargetKeeps: to.Capabilities().Keeps}
 	for a, err := range plan.Diff(from.Walk(ctx, mover.WalkOptions{}), to.Walk(ctx, mover.WalkOptions{}), p) {
 		if err == nil && a.Op == plan.Compare {
 			a, err = transfer.Resolve(ctx, from, to, a, p, nil)

@@ -37,10 +37,10 @@ func TestUnlinkedNames(t *testing.T) {
 	}{
 		{"new", nil, nil, plan.Options{}, 2, "a create, b create"},
 		{"as an earlier run has left it", both, nil, plan.Options{}, 0, "a keep, b keep"},
-		{"compared by content", both, nil, plan.Options{Checksum: true}, 0, "a keep, b keep"},
+		{"compared by content", both, nil, plan.Options{CompareBy: plan.ByContent}, 0, "a keep, b keep"},
 		{"with other facts", both, func(s *mem.Tree) {
 			s.Put(mover.Entry{Name: "a", Kind: mover.File, Mode: 0o600, Known: mover.FactMode}, []byte("content")).Link("a", "b")
-		}, plan.Options{Checksum: true}, 0, "a update, b update"},
+		}, plan.Options{CompareBy: plan.ByContent}, 0, "a update, b update"},
 		{"with another content", both, func(s *mem.Tree) { s.Overwrite("a", 0, "another") }, plan.Options{}, 2, "a replace, b replace"},
 		{"copied in full", both, nil, plan.Options{Full: true}, 2, "a replace, b replace"},
 		{"in place of another kind", map[string]string{"b/x": "a directory"}, nil, plan.Options{}, 2, "a create, b create"},

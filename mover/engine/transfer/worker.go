@@ -325,7 +325,7 @@ func (r *run) update(ctx context.Context, s seeker, it *item) (mover.Entry, erro
 		return mover.Entry{}, err
 	}
 	defer c.Close()
-	e := r.carryOver(c.Entry(), it)
+	e := r.carryOver(r.o.Plan.Stays(c.Entry(), &it.Target), it)
 	if e.Kind == mover.File { // opening a small one may have left that to us
 		if err := c.Check(ctx); err != nil {
 			return mover.Entry{}, err

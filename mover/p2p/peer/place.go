@@ -38,7 +38,7 @@ func (p *Place) String() string { return p.called }
 
 // Capabilities implements mover.Source.
 func (p *Place) Capabilities() mover.Capabilities {
-	return mover.Capabilities{Scheme: "peer", System: "the disk of " + p.lender.Name, Keeps: lentFacts, Remote: true,
+	return mover.Capabilities{System: "the disk of " + p.lender.Name, Keeps: lentFacts, Remote: true,
 		SmallBytes: p2p.PieceMost, BatchFiles: 64, BatchBytes: 16 << 20, PartBytes: 16 << 20, PartMin: 1 << 20, PartAlign: 4 << 10, MaxParts: 1 << 20, Parallel: connsMost, MaxParallel: 2 * connsMost}
 }
 

@@ -31,7 +31,7 @@ func (a area) holds(b area) bool {
 
 // String is a location that means the area.
 func (a area) String() string {
-	if strings.HasPrefix(a.store, "s3://") {
+	if strings.Contains(a.store, "://") {
 		return a.store + "/" + a.path
 	}
 	return a.store + a.path
@@ -47,12 +47,12 @@ func (r *Rules) area(at string) (area, error) {
 	if err != nil {
 		return area{}, err
 	}
-	switch l.Scheme {
-	case location.POSIX:
+	switch {
+	case l.IsPath():
 		return posix(l.Path)
-	case location.S3:
-		return area{"s3://" + l.Bucket, l.Prefix}, nil
-	case location.InTier:
+	case l.InStore():
+		return area{strings.TrimSuffix(l.Root().String(), "/"), l.Prefix}, nil
+	case l.InTier():
 		return r.inTier(l)
 	}
 	return area{}, fmt.Errorf("%w: %s is a name and not a location: what counts is where its replica is", mover.ErrUsage, mover.Printable(at))

@@ -113,7 +113,7 @@ func Locate(text string) (location.Location, error) {
 		return location.Location{}, fmt.Errorf("%w: a location of %d bytes", mover.ErrUsage, len(text))
 	}
 	l, err := location.Parse(text)
-	if err == nil && l.Scheme == location.POSIX && !strings.HasPrefix(l.Path, "/") {
+	if err == nil && l.IsPath() && !strings.HasPrefix(l.Path, "/") {
 		err = fmt.Errorf("%w: %s is relative, and a service has no working directory", mover.ErrUsage, mover.Printable(text))
 	}
 	return l, err
@@ -127,6 +127,9 @@ func Request(spec *pb.TaskSpec, resolve func(location.Location) (location.Locati
 	}
 	if r, err = options(spec.GetOptions()); err != nil {
 		return r, err
+	}
+	if r.CompareBy == plan.BySize && spec.GetKind() != pb.TaskKind_TASK_KIND_COPY && spec.GetKind() != pb.TaskKind_TASK_KIND_SYNC {
+		return r, fmt.Errorf("%w: a task of kind %v does not compare by size alone", mover.ErrUsage, spec.GetKind())
 	}
 	if r.Work = work; r.Follow && !Follows(spec) {
 		return r, fmt.Errorf("%w: a task of kind %v follows no links", mover.ErrUsage, spec.GetKind())
@@ -168,9 +171,17 @@ func Request(spec *pb.TaskSpec, resolve func(location.Location) (location.Locati
 }
 
 func options(o *pb.Options) (r engine.Request, err error) {
-	r.CopyAll, r.Checksum, r.Delete, r.DeleteFirst = o.GetAgain(), o.GetChecksum(), o.GetRemoveExtra(), o.GetRemoveFirst()
+	r.CopyAll, r.Delete, r.DeleteFirst = o.GetAgain(), o.GetRemoveExtra(), o.GetRemoveFirst()
 	r.Jobs, r.Bandwidth, r.Memory = int(o.GetJobs()), o.GetBytesPerSecond(), o.GetMemoryBytes()
 	r.Backup, r.AllowMissingSource, r.Follow = o.GetBackupDir(), o.GetSourceMayBeAbsent(), o.GetFollow()
+	switch {
+	case o.GetChecksum() && o.GetSizeOnly():
+		return r, fmt.Errorf("%w: files are compared by their checksum or by their size alone, and not by both", mover.ErrUsage)
+	case o.GetChecksum():
+		r.CompareBy = plan.ByContent
+	case o.GetSizeOnly():
+		r.CompareBy = plan.BySize
+	}
 	var ok bool
 	if o.GetFailWhenFull() {
 		r.OnNoSpace = engine.NoSpaceFail
@@ -259,7 +270,7 @@ func Fits(spec *pb.TaskSpec) error {
 // filter, which can not be read back.
 func Spec(r *engine.Request, rules []plan.Rule, names []string) (*pb.TaskSpec, error) {
 	s := &pb.TaskSpec{Target: r.Target.String(), Options: &pb.Options{
-		Again: r.CopyAll, Checksum: r.Checksum, RemoveExtra: r.Delete, RemoveFirst: r.DeleteFirst, Jobs: int32(r.Jobs), BytesPerSecond: r.Bandwidth,
+		Again: r.CopyAll, Checksum: r.CompareBy == plan.ByContent, SizeOnly: r.CompareBy == plan.BySize, RemoveExtra: r.Delete, RemoveFirst: r.DeleteFirst, Jobs: int32(r.Jobs), BytesPerSecond: r.Bandwidth,
 		MemoryBytes: r.Memory, BackupDir: r.Backup, FailWhenFull: r.OnNoSpace == engine.NoSpaceFail, NoReflink: r.Reflink == engine.ReflinkNever, SourceMayBeAbsent: r.AllowMissingSource, Follow: r.Follow,
 		Verify: LevelOf(r.Verify), Names: names,
 	}}

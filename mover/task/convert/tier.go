@@ -10,7 +10,7 @@ import (
 // TierOf is the tier that a location is in, by its name or by where tiers are: of
 // several, the one with the longest path. "" is none.
 func TierOf(l location.Location, paths map[string]string) (tier string) {
-	if l.Scheme != location.POSIX {
+	if !l.IsPath() {
 		return l.Tier
 	}
 	at, longest := path.Clean(l.Path), 0

@@ -36,13 +36,15 @@ func TestRoundTrip(t *testing.T) {
 	for _, r := range []engine.Request{
 		{Work: engine.Copy, Source: at(t, "/a"), Target: at(t, "/b/")},
 		{Work: engine.Sync, Source: at(t, "tier:a/b"), Target: at(t, "s3://bucket/p"), Delete: true, MaxDelete: engine.MaxDelete{Set: true, Percent: 2.5}, Backup: "old"},
-		{Work: engine.Copy, Sources: []location.Location{at(t, "/a"), at(t, "/c")}, Target: at(t, "/b"), CopyAll: true, Checksum: true, Jobs: 7, Bandwidth: 9, Memory: 1 << 24},
+		{Work: engine.Copy, Sources: []location.Location{at(t, "/a"), at(t, "/c")}, Target: at(t, "/b"), CopyAll: true, CompareBy: plan.ByContent, Jobs: 7, Bandwidth: 9, Memory: 1 << 24},
 		{Work: engine.Verify, Source: at(t, "/a"), Target: at(t, "/b"), Verify: mover.Read, Preserve: mover.FactMode | mover.FactMtime, OnNoSpace: engine.NoSpaceFail, Reflink: engine.ReflinkNever},
 		{Work: engine.Sync, Source: at(t, "/a"), Target: at(t, "/b"), MaxDelete: engine.MaxDelete{Set: true}, Preserve: mover.FactCRC},
 		{Work: engine.Copy, Source: at(t, "/a"), Target: at(t, "/b"), Preserve: mover.AllFacts | mover.FactLayout, Released: engine.ReleasedSkip},
 		{Work: engine.Copy, Source: at(t, "/a"), Target: at(t, "/b"), Preserve: mover.FactMode | mover.FactLayout, Released: engine.ReleasedFail},
 		{Work: engine.Copy, Source: at(t, "/a"), Target: at(t, "/b"), AllowMissingSource: true},
 		{Work: engine.Verify, Source: at(t, "/a"), Target: at(t, "/b"), Follow: true},
+		{Work: engine.Copy, Source: at(t, "/a"), Target: at(t, "/b"), CompareBy: plan.BySize},
+		{Work: engine.Sync, Source: at(t, "/a"), Target: at(t, "/b"), CompareBy: plan.BySize, Preserve: mover.FactCRC},
 	} {
 		spec, err := convert.Spec(&r, nil, nil)
 		must.Do(t, err)
@@ -94,6 +96,10 @@ func TestHostileSpecs(t *testing.T) {
 		"a name that leads out":     {Kind: copies, Source: "/a", Target: "/b", Options: &pb.Options{Names: []string{"../x"}}},
 		"a fact that is none":       {Kind: copies, Source: "/a", Target: "/b", Options: &pb.Options{Preserve: []string{"soul"}}},
 		"links of a staging":        {Kind: pb.TaskKind_TASK_KIND_STAGE, Source: "/a", Target: "/b", Options: &pb.Options{Follow: true}},
+		"by checksum and by size":   {Kind: copies, Source: "/a", Target: "/b", Options: &pb.Options{Checksum: true, SizeOnly: true}},
+		"a verify by size":          {Kind: pb.TaskKind_TASK_KIND_VERIFY, Source: "/a", Target: "/b", Options: &pb.Options{SizeOnly: true}},
+		"a staging by size":         {Kind: pb.TaskKind_TASK_KIND_STAGE, Source: "/a", Target: "/b", Options: &pb.Options{SizeOnly: true}},
+		"a tiering by size":         {Kind: pb.TaskKind_TASK_KIND_TIER, Source: "/a", Target: "/b", Options: &pb.Options{SizeOnly: true}},
 		"a level that is none":      {Kind: copies, Source: "/a", Target: "/b", Options: &pb.Options{Verify: 42}},
 	} {
 		if _, err := convert.Request(s, as); !errors.Is(err, mover.ErrUsage) {

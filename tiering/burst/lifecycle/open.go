@@ -26,9 +26,9 @@ type Setting struct {
 // Open makes a leg that reaches AWS with the credentials of the tier of a burst, or under its role with no more rights than the burst needs, and moves bytes as the setting says. Nothing is asked of AWS. The caller
 // adds records, money, prices and rules, and what finds locations.
 func Open(ctx context.Context, s Setting, b *burst.Burst) (*Manager, error) {
-	root := location.Location{Scheme: location.InTier, Tier: b.Spec.Cloud.Tier}
+	root := location.OfTier(b.Spec.Cloud.Tier, "")
 	at, ok := s.Site.Resolve(root)
-	if !ok || at.Scheme != location.S3 {
+	if !ok || !at.InStore() {
 		return nil, &mover.Error{Op: "open", Place: root.String(), Err: mover.ErrUsage}
 	}
 	options, err := s.Site.Bucket(at)

@@ -30,7 +30,7 @@ func (g *gate) pass(ctx context.Context, bytes, requests int64) error {
 func at(open engine.Opener, g *gate) engine.Opener {
 	return func(ctx context.Context, l location.Location, o engine.OpenOptions) (mover.Backend, error) {
 		p, err := open(ctx, l, o)
-		if err != nil || l.Scheme != location.S3 {
+		if err != nil || !l.InStore() {
 			return p, err
 		}
 		return &tolled{p, g}, nil

@@ -280,7 +280,7 @@ func (w *Link) Write(ctx context.Context, l location.Location, text []byte) erro
 	if err := os.WriteFile(file, text, 0o644); err != nil {
 		return err
 	}
-	_, err = w.copy(ctx, location.Location{Scheme: location.POSIX, Path: file}, l, mover.Unchecked, func(context.Context, int64, int64) error { return nil })
+	_, err = w.copy(ctx, location.OfPath(file), l, mover.Unchecked, func(context.Context, int64, int64) error { return nil })
 	return err
 }
 

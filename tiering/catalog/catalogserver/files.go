@@ -10,7 +10,6 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/location"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/tiering/catalog"
 	"datamove.dev/tiering/catalog/query"
@@ -130,7 +129,7 @@ func (s *Server) catalogued(c authz.Caller, asked *pb.Question) (tree catalog.Tr
 		tree.Node = cmp.Or(asked.GetNode(), s.c.NodeOf(c))
 	}
 	dir = l.Path
-	if l.Scheme == location.POSIX {
+	if l.IsPath() {
 		dir = strings.TrimPrefix(path.Clean(l.Path), path.Clean(conf.Tiers[tier].Path))
 	}
 	dir = strings.Trim(dir, "/")

@@ -51,7 +51,7 @@ type Folder struct {
 func (s *Site) Folder(ctx context.Context, l location.Location, p checkpoint.Profile, makes bool) (f *Folder, err error) {
 	f = &Folder{Location: l, Profile: p}
 	f.Location.TrailingSlash = false
-	if l.Scheme == location.POSIX {
+	if l.IsPath() {
 		err = f.openDir(makes)
 	} else {
 		o := retry.Options{Logger: s.Log}

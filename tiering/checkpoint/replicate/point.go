@@ -72,7 +72,7 @@ func (s *Site) putText(ctx context.Context, to location.Location, text []byte) e
 		return err
 	}
 	r := s.Request
-	r.Work, r.Source, r.Target, r.Logger, r.CopyAll = engine.Copy, location.Location{Scheme: location.POSIX, Path: file}, to, s.Log, true
+	r.Work, r.Source, r.Target, r.Logger, r.CopyAll = engine.Copy, location.OfPath(file), to, s.Log, true
 	t, err := engine.Start(ctx, r, s.Open)
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ func (s *Site) In(ctx context.Context, tier location.Location, name string, p ch
 	if name != "" {
 		l = tier.Child(name)
 	}
-	if tier.Scheme != location.POSIX {
+	if !tier.IsPath() {
 		return s.Folder(ctx, l, p, makes)
 	}
 	f := &Folder{Location: l, Profile: p}
@@ -154,7 +154,7 @@ func (s *Site) Expire(ctx context.Context, tier location.Location, folder string
 
 // Return brings back what Expire has moved, where nothing has its name by now. mover.ErrNotExist when there is nothing.
 func (s *Site) Return(ctx context.Context, tier location.Location, folder string, e Expiry) error {
-	if tier.Scheme != location.POSIX {
+	if !tier.IsPath() {
 		return fs.ErrNotExist
 	}
 	f, err := s.In(ctx, tier, folder, checkpoint.Plain, true)

@@ -53,7 +53,7 @@ const (
 // Run watches until ctx ends, which is no error, or with Once until nothing is left to do: then the error is of what could not be brought. In an alarm it is
 // mover.ErrTimeout that the newest is not at every target when the watch ends.
 func (w *Watch) Run(ctx context.Context) error {
-	if w.Dir.Scheme != location.POSIX {
+	if !w.Dir.IsPath() {
 		return fmt.Errorf("%w: a watch looks at a directory of this machine, and %s is none", mover.ErrUsage, w.Dir)
 	}
 	dir, err := w.Folder(ctx, w.Dir, w.Profile, false)

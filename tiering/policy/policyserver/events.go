@@ -106,7 +106,7 @@ func (s *Server) brought(t *pb.Task) {
 		return
 	}
 	l, err := location.Parse(t.GetSpec().GetTarget())
-	if err != nil || l.Scheme != location.InTier || t.GetState() != task.Done {
+	if err != nil || !l.InTier() || t.GetState() != task.Done {
 		return
 	}
 	s.broughtMu.Lock()

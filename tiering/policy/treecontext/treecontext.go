@@ -59,7 +59,7 @@ func Read(tx *state.Tx, tree catalog.Tree, v *dataset.View, o Options) (*Context
 // add notes a replica. Where two lie at one place, what holds either holds both.
 func (g *Context) add(v *dataset.View, r *pb.Replica) {
 	l, err := location.Parse(r.GetLocation())
-	if err != nil || l.Scheme != location.InTier || l.Tier != g.tree.Tier {
+	if err != nil || !l.InTier() || l.Tier != g.tree.Tier {
 		return
 	}
 	name := strings.Trim(l.Path, "/")

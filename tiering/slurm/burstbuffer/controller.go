@@ -97,7 +97,7 @@ func (c *Controller) present(ctx context.Context, job directive.Job, later bool)
 	}
 	defer client.Close()
 	for r := range job.Of(directive.StageIn) {
-		if r.From.Scheme != location.Dataset {
+		if !r.From.IsDataset() {
 			continue
 		}
 		v, err := versionOf(ctx, client, r.From)

@@ -83,7 +83,7 @@ func (s site) arriving(j directive.Job, nodes []string) (deeds []deed, err error
 			continue
 		}
 		for _, node := range nodes {
-			d := deed{request: r, node: node, dataset: r.From.Scheme == location.Dataset}
+			d := deed{request: r, node: node, dataset: r.From.IsDataset()}
 			if d.from, d.to, err = s.on(node).expand(r.From, r.To[0]); err != nil {
 				return nil, err
 			}
@@ -142,7 +142,7 @@ func (s site) expand(from, to location.Location) (f, t location.Location, err er
 	if f, err = s.values.Expand(from); err == nil {
 		t, err = s.values.Expand(to)
 	}
-	if f.Scheme == location.Dataset && f.Digest == "" {
+	if f.IsDataset() && f.Digest == "" {
 		f.Digest = s.versions[f.Name]
 	}
 	return f, t, err
@@ -151,11 +151,8 @@ func (s site) expand(from, to location.Location) (f, t location.Location, err er
 // aside begins the name of the directory beside a target for what a copy would replace there, as options of tasks have it: an absolute path, or a
 // prefix in the bucket.
 func (s site) aside(to location.Location) string {
-	at := to.Path
-	switch to.Scheme {
-	case location.S3:
-		at = to.Prefix
-	case location.InTier:
+	at := to.Below()
+	if to.InTier() {
 		t := s.tiers.Named[to.Tier]
 		at = path.Join(cmp.Or(t.Path, t.Prefix), to.Path)
 	}

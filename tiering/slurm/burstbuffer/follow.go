@@ -61,7 +61,7 @@ func (c *Controller) leadsTo(a, b directive.Job) bool {
 		for out := range a.Of(verb) {
 			for in := range b.Of(directive.StageIn) {
 				for _, to := range out.To {
-					if in.From.Scheme != location.Dataset && overlap(c.spelled(to), c.spelled(in.From)) {
+					if !in.From.IsDataset() && overlap(c.spelled(to), c.spelled(in.From)) {
 						return true
 					}
 				}
@@ -74,11 +74,11 @@ func (c *Controller) leadsTo(a, b directive.Job) bool {
 // spelled is a location as far as it is the same for every job, in one spelling.
 func (c *Controller) spelled(l location.Location) string {
 	text := l.Path
-	if t := c.Config.Tiers[l.Tier]; l.Scheme == location.S3 {
+	if t := c.Config.Tiers[l.Tier]; l.InStore() {
 		text = "//" + l.Bucket + "/" + l.Prefix
-	} else if l.Scheme == location.InTier && t.S3 != nil {
+	} else if l.InTier() && t.S3 != nil {
 		text = "//" + t.S3.Bucket + "/" + path.Join(t.S3.Prefix, l.Path)
-	} else if l.Scheme == location.InTier {
+	} else if l.InTier() {
 		text = path.Join(t.Path, l.Path)
 	}
 	return strings.TrimSuffix(known(text), "/")
@@ -176,7 +176,7 @@ func (w *work) reads(target string) bool {
 		return false
 	}
 	for in := range w.Asked.Of(directive.StageIn) {
-		if in.From.Scheme != location.Dataset && overlap(w.spelled(to), w.spelled(in.From)) {
+		if !in.From.IsDataset() && overlap(w.spelled(to), w.spelled(in.From)) {
 			return true
 		}
 	}

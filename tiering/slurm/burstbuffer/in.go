@@ -78,7 +78,7 @@ func (w *work) pin(ctx context.Context) error {
 	}
 	versions := map[string]string{}
 	for r := range w.Asked.Of(directive.StageIn) {
-		if r.From.Scheme != location.Dataset || r.From.Digest != "" {
+		if !r.From.IsDataset() || r.From.Digest != "" {
 			continue
 		}
 		if versions[r.From.Name] = w.versions[r.From.Name]; versions[r.From.Name] != "" {
@@ -127,7 +127,7 @@ func (w *work) warm(ctx context.Context) (deeds []deed, err error) {
 			return nil, fmt.Errorf("%s: %w", d.summary(), err)
 		}
 		if tier != "" {
-			d.node, d.to = "", location.Location{Scheme: location.InTier, Tier: tier}
+			d.node, d.to = "", location.OfTier(tier, "")
 			deeds = append(deeds, d)
 		}
 	}

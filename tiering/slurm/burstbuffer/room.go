@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -105,9 +104,9 @@ func (w *work) reserve(ctx context.Context, nodes []string) error {
 	var making sync.WaitGroup
 	for i, node := range nodes {
 		making.Go(func() {
-			at := w.dir(location.Location{Scheme: location.InTier, Tier: tier, Path: ".capacity"})
+			at := w.dir(location.OfTier(tier, ".capacity"))
 			errs[i] = w.came(ctx, "#DW capacity= on "+node, datasetclient.Order{Key: fmt.Sprintf("capacity/%d/%s/%s", w.Job, w.RunID(), node), Node: node, Labels: labels,
-				From: at.Child("none").String(), To: w.dir(location.Location{Scheme: location.InTier, Tier: tier, Path: ".space"}).String(), Options: &datamovev1.Options{SourceMayBeAbsent: true}})
+				From: at.Child("none").String(), To: w.dir(location.OfTier(tier, ".space")).String(), Options: &datamovev1.Options{SourceMayBeAbsent: true}})
 		})
 	}
 	making.Wait()
@@ -174,13 +173,8 @@ func known(name string) string {
 
 // seen is where all nodes see a location; "" is nowhere.
 func (c *Controller) seen(l location.Location) string {
-	switch l.Scheme {
-	case location.POSIX:
-		return l.Path
-	case location.InTier:
-		if t := c.Config.Tiers[l.Tier]; t.Path != "" && !t.NodeLocal {
-			return path.Join(t.Path, l.Path)
-		}
+	if l.InTier() && c.Config.Tiers[l.Tier].NodeLocal {
+		return ""
 	}
-	return ""
+	return c.Config.PathOf(l)
 }

@@ -11,10 +11,26 @@ import (
 
 	datamovev1 "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/config"
+	"datamove.dev/mover/location"
 	"datamove.dev/test/cluster/rig"
 	"datamove.dev/test/must"
 	"datamove.dev/tiering/slurm/directive"
 )
+
+// TestSeen: all nodes see paths and tiers on file systems, and neither tiers of one node nor objects.
+func TestSeen(t *testing.T) {
+	c := &Controller{Config: &config.Config{Tiers: map[string]config.Tier{
+		"project": {Path: "/lustre/project"}, "scratch": {Path: "/local_nvme", NodeLocal: true}, "archive": {S3: &config.S3{Bucket: "archive"}},
+	}}}
+	for at, want := range map[string]string{
+		"/lustre/other/x": "/lustre/other/x", "project:a/b": "/lustre/project/a/b", "scratch:a": "", "archive:a": "", "lost:a": "", "s3://bucket/a": "", "dataset:words": "",
+	} {
+		if got := c.seen(must.Get(location.Parse(at))(t)); got != want {
+			t.Errorf("%s is seen at %q, want %q", at, got, want)
+		}
+	}
+}
 
 // TestRoom: what is to go where nothing more can be written is refused at submit, also where the rest of the name is known only later.
 func TestRoom(t *testing.T) {

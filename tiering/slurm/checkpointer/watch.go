@@ -75,7 +75,7 @@ func (c *Carrier) watchOf(j *job, t *datamovev1.Task) (w watch, ok bool) {
 	w.source.TrailingSlash, w.target.TrailingSlash = false, false
 	own := path.Join(slurm.Jobs, j.Dir())
 	if err1 != nil || err2 != nil || t.GetOwner().GetUid() != j.UID || !checkpoint.Known(w.profile) ||
-		w.source.Scheme != location.InTier || w.source.Tier != c.Site.Tier || !mover.ValidName(w.source.Path) || !mover.Within(w.source.Path, own) {
+		!w.source.InTier() || w.source.Tier != c.Site.Tier || !mover.ValidName(w.source.Path) || !mover.Within(w.source.Path, own) {
 		return w, false
 	}
 	w.dir = strings.TrimPrefix(strings.TrimPrefix(w.source.Path, own), "/")
@@ -131,11 +131,5 @@ func (c *Carrier) see(ctx context.Context, j *job, w watch, now time.Time) (*see
 
 // in is something in a location.
 func in(l location.Location, name string) string {
-	switch l.Scheme {
-	case location.S3:
-		l.Prefix = path.Join(l.Prefix, name)
-	default:
-		l.Path = path.Join(l.Path, name)
-	}
-	return l.String()
+	return l.WithBelow(path.Join(l.Below(), name)).String()
 }

@@ -83,7 +83,7 @@ func (c *checker) alone(a asked) {
 
 // known reports whether the tier of a location is there.
 func (c *checker) known(a asked, key string, l location.Location) bool {
-	if l.Scheme != location.InTier {
+	if !l.InTier() {
 		return true
 	}
 	if _, there := c.tiers.Named[l.Tier]; there {
@@ -107,15 +107,15 @@ func (c *checker) stageIn(a asked, from spot) {
 	l := a.To[0]
 	to := c.tiers.find(l)
 	switch {
-	case l.Scheme == location.Dataset:
+	case l.IsDataset():
 		c.add(a, "to", "a dataset is no target", example(StageIn))
 	case to.ground == store:
 		c.add(a, "to", "a job reads files, and this is a bucket", example(StageIn))
-	case to.ground == node && l.Scheme == location.POSIX:
+	case to.ground == node && l.IsPath():
 		c.add(a, "to", "the path lies on a node's own disk, which other jobs use, too", "name a tier, on which the job has a directory: "+forms[StageIn].example)
 	case c.tiers.Named[to.tier].Level.colder(c.tiers.Named[from.tier].Level):
 		c.add(a, "to", fmt.Sprintf("the tier %s is slower than %s, where the data is", to.tier, from.tier), example(StageIn))
-	case a.Shared && a.From.Scheme != location.Dataset:
+	case a.Shared && !a.From.IsDataset():
 		c.add(a, "shared", "only a dataset can be shared: it does not change", "leave shared out, or add the data as a dataset (datamove dataset add)")
 	case a.Shared && to.ground != own:
 		c.add(a, "shared", "it is for the job's directory on a node: elsewhere others find the target anyhow", "leave shared out, or write to=TIER:name with a tier of the node")
@@ -126,7 +126,7 @@ func (c *checker) stageIn(a asked, from spot) {
 func (c *checker) leaves(a asked, from spot) {
 	verb := string(a.Verb)
 	switch {
-	case a.From.Scheme == location.Dataset:
+	case a.From.IsDataset():
 		c.add(a, verb, "a dataset does not change, and a job does not write to it", example(a.Verb))
 	case from.ground == store:
 		c.add(a, verb, "a job writes files, and this is a bucket", example(a.Verb))
@@ -135,7 +135,7 @@ func (c *checker) leaves(a asked, from spot) {
 	}
 	for _, l := range a.To {
 		switch to := c.tiers.find(l); {
-		case l.Scheme == location.Dataset:
+		case l.IsDataset():
 			c.add(a, "to", "a dataset is no target", "copy to a directory, and add that as a dataset (datamove dataset add)")
 		case to.ground == own:
 			c.add(a, "to", "the job's own directory is gone when the job has ended", example(a.Verb))
@@ -147,7 +147,7 @@ func (c *checker) leaves(a asked, from spot) {
 
 // purge looks whether only what is ephemeral would go.
 func (c *checker) purge(a asked, s spot) {
-	if a.From.Scheme != location.InTier {
+	if !a.From.InTier() {
 		mend := "write purge=TIER:name, with a tier that is ephemeral"
 		if s.tier != "" && c.tiers.Named[s.tier].Ephemeral {
 			mend = "write purge=" + s.tier + ":name"
@@ -179,10 +179,10 @@ func (c *checker) purge(a asked, s spot) {
 // covers refuses to purge what another tier keeps, or may keep once patterns are
 // expanded: one that lies in this tier, or is the same place by another name.
 func (c *checker) covers(a asked, s spot) {
-	own := c.tiers.find(location.Location{Scheme: location.InTier, Tier: a.From.Tier})
+	own := c.tiers.find(location.OfTier(a.From.Tier, ""))
 	for _, name := range slices.Sorted(maps.Keys(c.tiers.Named)) {
 		tier := c.tiers.Named[name]
-		root := c.tiers.find(location.Location{Scheme: location.InTier, Tier: name})
+		root := c.tiers.find(location.OfTier(name, ""))
 		if !tier.Ephemeral && len(root.path) >= len(own.path) && root.meets(s, perhaps) {
 			c.add(a, "purge", "it may meet the tier "+name+", which is not ephemeral", "purge something that begins with another name, or is smaller")
 			return

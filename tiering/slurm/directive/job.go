@@ -91,7 +91,9 @@ type Variable struct {
 func (s Scratch) Variables() []Variable {
 	var all []Variable
 	add := func(name string) {
-		all = append(all, Variable{name, location.Location{Scheme: location.InTier, Tier: s.Tier, Path: name, TrailingSlash: true}})
+		at := location.OfTier(s.Tier, name)
+		at.TrailingSlash = true
+		all = append(all, Variable{name, at})
 	}
 	if s.Striped {
 		add("DW_JOB_STRIPED")

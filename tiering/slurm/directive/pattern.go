@@ -73,33 +73,19 @@ func (v Values) value(pattern string) (value, called string) {
 	return "", ""
 }
 
-// inner is the part of an address that patterns may stand in; nil is none.
-func inner(l *location.Location) *string {
-	switch l.Scheme {
-	case location.S3:
-		return &l.Prefix
-	case location.InTier, location.POSIX:
-		return &l.Path
-	}
-	return nil
-}
-
-// Expand replaces the patterns of a location. A value that would make other directories
+// Expand replaces the patterns in the part of a location below its root. A value that would make other directories
 // than the one segment shows is refused: "..", "a/b", control characters. The result is no pattern
 // any more, and is not to be expanded again. Its errors are mover.ErrUsage.
 func (v Values) Expand(l location.Location) (location.Location, error) {
-	p := inner(&l)
-	if p == nil {
-		return l, nil
-	}
 	fail := func(what string) (location.Location, error) {
 		return location.Location{}, fmt.Errorf("%w: %s: %s", mover.ErrUsage, mover.Printable(l.String()), what)
 	}
 	var b strings.Builder
-	for i := 0; i < len(*p); i++ {
-		pattern := patternAt((*p)[i:])
+	was := l.Below()
+	for i := 0; i < len(was); i++ {
+		pattern := patternAt(was[i:])
 		if pattern == "" {
-			b.WriteByte((*p)[i])
+			b.WriteByte(was[i])
 			continue
 		}
 		value, called := v.value(pattern)
@@ -114,24 +100,23 @@ func (v Values) Expand(l location.Location) (location.Location, error) {
 		b.WriteString(value)
 		i += len(pattern) - 1
 	}
-	was := *p
-	if *p = b.String(); *p == was {
+	expanded := b.String()
+	if expanded == was {
 		return l, nil
 	}
-	for segment := range strings.SplitSeq(strings.TrimPrefix(*p, "/"), "/") {
+	for segment := range strings.SplitSeq(strings.TrimPrefix(expanded, "/"), "/") {
 		if what := badSegment(segment); what != "" {
-			*p = was
 			return fail("with the values of this job a name in it is " + shown(segment) + ": " + what)
 		}
 	}
-	return l, nil
+	return l.WithBelow(expanded), nil
 }
 
 // Uses reports whether one of some patterns stands in a location of the job.
 func (j Job) Uses(some ...string) bool {
 	for _, r := range j.Requests {
 		for _, l := range append([]location.Location{r.From}, r.To...) {
-			if p := inner(&l); p != nil && usesOne(*p, some) {
+			if usesOne(l.Below(), some) {
 				return true
 			}
 		}
@@ -227,21 +212,21 @@ func sound(l location.Location, nodes bool) (what, mend string) {
 		return "a location has control characters, or is not UTF-8", "rename it"
 	case shellish(text):
 		return shellMeant, shellMend
-	case l.Scheme == location.POSIX && !strings.HasPrefix(l.Path, "/"):
+	case l.IsPath() && !strings.HasPrefix(l.Path, "/"):
 		return "a path begins with /", "a job has no directory that it is relative to; in a tier it is TIER:path"
-	case l.Scheme == location.POSIX && l.Path == "/":
+	case l.IsPath() && l.Path == "/":
 		return "this is the root of all files", "name a directory"
 	}
-	p := inner(&l)
-	if p == nil || *p == "" {
+	below := l.Below()
+	if below == "" {
 		return "", ""
 	}
-	for segment := range strings.SplitSeq(strings.TrimPrefix(*p, "/"), "/") {
+	for segment := range strings.SplitSeq(strings.TrimPrefix(below, "/"), "/") {
 		if why := badSegment(segment); why != "" {
 			return "the location has a name " + shown(segment) + ": " + why, "write it without"
 		}
 	}
-	return soundPatterns(*p, nodes)
+	return soundPatterns(below, nodes)
 }
 
 func soundPatterns(p string, nodes bool) (what, mend string) {

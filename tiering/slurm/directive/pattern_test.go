@@ -93,7 +93,7 @@ func place(t *testing.T, text string) location.Location {
 // stays fails when what was expanded is not where the text shows it: it has the same
 // root and as many names, and those without a pattern are the same.
 func stays(t interface{ Fatalf(string, ...any) }, before, after location.Location) {
-	x, y := segments(*inner(&before)), segments(*inner(&after))
+	x, y := segments(before.Below()), segments(after.Below())
 	if before.Scheme != after.Scheme || before.Tier != after.Tier || before.Bucket != after.Bucket || len(x) != len(y) {
 		t.Fatalf("%s became %q", before, after)
 	}
@@ -115,7 +115,7 @@ func FuzzExpand(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text, name string) {
 		before, what, _ := parseLocation(text, true)
-		if what != "" || inner(&before) == nil {
+		if what != "" || before.IsDataset() {
 			return
 		}
 		v := values

@@ -1,6 +1,7 @@
 package directive
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -204,7 +205,7 @@ func (r *reader) complete(a *asked) *Problem {
 	if name == "" || strings.HasPrefix(name, mover.TempPrefix) {
 		return fail("it has no to=, and the source has no name of its own", "say where it goes: to="+tier+":name")
 	}
-	a.To = []location.Location{{Scheme: location.InTier, Tier: tier, Path: name}}
+	a.To = []location.Location{location.OfTier(tier, name)}
 	return nil
 }
 
@@ -213,15 +214,7 @@ func baseOf(l location.Location) string {
 	if base := l.Base(); base != "" {
 		return base
 	}
-	switch l.Scheme {
-	case location.Dataset:
-		return l.Name
-	case location.S3:
-		return l.Bucket
-	case location.InTier:
-		return l.Tier
-	}
-	return ""
+	return cmp.Or(l.Name, l.Bucket, l.Tier)
 }
 
 // locate reads the location of a word; nodes says that it may name the node. Values are

@@ -77,7 +77,7 @@ func (t Tiers) jobs(name string) bool {
 // OfJob reports whether a location is one below the directory that the job has on a tier:
 // its path begins there, and not at the root of the tier.
 func (t Tiers) OfJob(l location.Location) bool {
-	return l.Scheme == location.InTier && t.jobs(l.Tier)
+	return l.InTier() && t.jobs(l.Tier)
 }
 
 // ground is what a location stands on.
@@ -101,21 +101,17 @@ type spot struct {
 
 // find follows a location.
 func (t Tiers) find(l location.Location) spot {
-	switch l.Scheme {
-	case location.S3:
+	switch tier := t.Named[l.Tier]; {
+	case l.InStore():
 		return t.object(l.Bucket, l.Prefix)
-	case location.POSIX:
+	case l.IsPath():
 		return t.file(l.Path)
-	case location.InTier:
-		tier := t.Named[l.Tier]
-		switch {
-		case t.OfJob(l):
-			return spot{own, "job " + l.Tier, segments(l.Path), l.Tier}
-		case tier.Path != "":
-			return t.file(tier.Path + "/" + l.Path)
-		case tier.Bucket != "":
-			return t.object(tier.Bucket, tier.Prefix+"/"+l.Path)
-		}
+	case t.OfJob(l):
+		return spot{own, "job " + l.Tier, segments(l.Path), l.Tier}
+	case tier.Path != "":
+		return t.file(tier.Path + "/" + l.Path)
+	case tier.Bucket != "":
+		return t.object(tier.Bucket, tier.Prefix+"/"+l.Path)
 	}
 	return spot{}
 }

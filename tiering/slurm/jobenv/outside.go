@@ -162,17 +162,7 @@ func (j *Job) checkpoints(r directive.Request) error {
 }
 
 // path is that of a location which this machine sees as files; "" is none.
-func (j *Job) path(l location.Location) string {
-	switch l.Scheme {
-	case location.POSIX:
-		return l.Path
-	case location.InTier:
-		if tier := j.Config.Tiers[l.Tier]; tier.Path != "" {
-			return filepath.Join(tier.Path, filepath.FromSlash(l.Path))
-		}
-	}
-	return ""
-}
+func (j *Job) path(l location.Location) string { return j.Config.PathOf(l) }
 
 func environ(vars map[string]string) (all []string) {
 	for name, value := range vars {

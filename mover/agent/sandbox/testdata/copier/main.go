@@ -26,8 +26,8 @@ func main() {
 
 func work(source, target, state, backup string) string {
 	task, err := engine.Start(context.Background(), engine.Request{Work: engine.Sync, Delete: true,
-		Source: location.Location{Scheme: location.POSIX, Path: source},
-		Target: location.Location{Scheme: location.POSIX, Path: target}, StateDir: state, Backup: backup}, open)
+		Source: location.OfPath(source),
+		Target: location.OfPath(target), StateDir: state, Backup: backup}, open)
 	if err != nil {
 		return fmt.Sprintln("start:", err)
 	}
