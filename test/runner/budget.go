@@ -23,7 +23,7 @@ const (
 	hermeticBudget = 10
 	systemBudget   = 60
 	raceFactor     = 3.5 // with the race detector
-	slack          = 1.5 // a package over its budget by half has failed
+	slack          = 2   // a package that uses more than twice its budget has failed: one commit used 53.6, 58.4 and 71.8 CPU s for one package within three hours of a shared host
 )
 
 // budgets are those of packages that need more, with the reason and, where files are in memory, what was measured.
@@ -34,7 +34,7 @@ var budgets = map[string]struct {
 	"cmd/datamove/cli":        {13, "25 scripts, each of many processes: 11"},
 	"cmd/datamoved/daemon":    {17, "services as processes, and a store for copies of an HSM: 14"},
 	"mover/coordinator/state": {15, "kills, power cuts and damage, each look a process: 9, and 56 with the race detector"},
-	"mover/backend/s3":        {24, "versitygw, parts of 5 MiB, and what an object has beside its bytes: 92 with the race detector"},
+	"mover/backend/s3":        {20, "versitygw, parts of 5 MiB, and what an object has beside its bytes: 76 to 92 with the race detector"},
 	"mover/coordinator":       {12, "a model of 300 orders of operations: 10"},
 	"test/cluster":            {15, "52 sites of agents and workers: 13"},
 	"test/slurm":              {62, "a Slurm and its jobs, most of the time asleep: 37 on a busy machine; it begins first"},
@@ -137,7 +137,7 @@ func report(all []spent) (lines []string, over error) {
 			lines = append(lines, line)
 		}
 		if s.seconds > slack*s.budget() {
-			over = errors.Join(over, fmt.Errorf("over its budget by half: %s", strings.TrimSpace(line)))
+			over = errors.Join(over, fmt.Errorf("over twice its budget: %s", strings.TrimSpace(line)))
 		}
 	}
 	return append(lines, fmt.Sprintf("%7.1f CPU s in %d packages", sum, len(all))), over
