@@ -16,7 +16,7 @@ import (
 func (a *app) leaseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lease",
-		Short: "See who needs replicas, and end that",
+		Short: "List and delete leases",
 		Args:  cobra.NoArgs,
 	}
 	cmd.RunE = a.do(func(context.Context, []string) error { return cmd.Help() })

@@ -97,7 +97,7 @@ func (a *app) datasetShow() *cobra.Command {
 	var f format
 	cmd := &cobra.Command{
 		Use:               "show [flags] NAME",
-		Short:             "Print the versions of a dataset, its replicas and who keeps them",
+		Short:             "Print the versions of a dataset, its replicas, leases and pins",
 		Example:           "  datamove dataset show imagenet",
 		Args:              exactly(1, "the NAME of a dataset"),
 		ValidArgsFunction: a.completeDatasets(""),

@@ -49,7 +49,7 @@ func (a *app) serviceInfo() *cobra.Command {
 	var f format
 	cmd := &cobra.Command{
 		Use:     "info [flags]",
-		Short:   "Say what the service is, how it does, and who you are to it",
+		Short:   "Print the version and state of the service, and the identity of the caller",
 		Example: `  datamove service info`,
 		Args:    cobra.NoArgs,
 	}

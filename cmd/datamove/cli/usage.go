@@ -26,7 +26,7 @@ func (a *app) usageCommand() *cobra.Command {
 	var me bool
 	cmd := &cobra.Command{
 		Use:   "usage [flags] [LOCATION]",
-		Short: "See who holds how much, or who has moved how much",
+		Short: "Print what accounts hold, or have moved",
 		Long: `Usage of a location sums what the catalog knows of it, by one or several of owner,
 group, project, kind, age, size, class and dir (what is directly below the location). Which
 files count, flags say as for find. Of a file with several names each has its share.
