@@ -8,7 +8,7 @@ import (
 
 	"datamove.dev/bench/loadgen"
 	"datamove.dev/mover"
-	"datamove.dev/mover/spelling"
+	"datamove.dev/mover/config/spelling"
 )
 
 // Sizes are those of what is measured. The zero value of each field is as Filled makes it.

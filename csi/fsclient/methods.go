@@ -14,7 +14,7 @@ import (
 	"datamove.dev/csi/volumestore"
 	"datamove.dev/lustre"
 	"datamove.dev/mover"
-	"datamove.dev/mover/replicadir"
+	"datamove.dev/mover/agent/replicadir"
 )
 
 // The calls, as they go over the wire.

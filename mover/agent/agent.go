@@ -17,7 +17,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/agent/sandbox"
 	"datamove.dev/mover/config"
-	"datamove.dev/mover/rate"
+	"datamove.dev/mover/engine/rate"
 	"datamove.dev/mover/server/osaccount"
 	"datamove.dev/mover/telemetry"
 )

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
-	"datamove.dev/mover/rate"
+	"datamove.dev/mover/engine/rate"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/agent/replicadir"
 	"datamove.dev/mover/backend"
-	"datamove.dev/mover/replicadir"
 	"datamove.dev/mover/server/osaccount"
 	"datamove.dev/mover/task"
 	"datamove.dev/mover/task/convert"

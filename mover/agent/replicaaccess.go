@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	pb "datamove.dev/api/datamove/v1"
-	"datamove.dev/mover/replicadir"
+	"datamove.dev/mover/agent/replicadir"
 	"datamove.dev/mover/server/osaccount"
 )
 

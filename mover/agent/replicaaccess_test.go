@@ -13,9 +13,9 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/agent/replicadir"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/p2p"
-	"datamove.dev/mover/replicadir"
 	"datamove.dev/mover/server/osaccount"
 	"datamove.dev/test/must"
 )
@@ -48,7 +48,7 @@ func vault(t *testing.T) (a *Agent, spot replicadir.Path, location string) {
 
 // TestPublishedBehindGate: what is sealed is given to other nodes, but only for who gets through the gate of this one.
 //
-//safety:7 with mover/replicadir TestStrangers
+//safety:7 with mover/agent/replicadir TestStrangers
 func TestPublishedBehindGate(t *testing.T) {
 	a, spot, at := vault(t)
 	piece := &p2p.Piece{Segments: []p2p.Segment{{Name: "file", Off: 1, Length: 4}}}

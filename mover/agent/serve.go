@@ -13,8 +13,8 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/agent/worker"
+	"datamove.dev/mover/engine/rate"
 	"datamove.dev/mover/fairshare"
-	"datamove.dev/mover/rate"
 )
 
 // maxMessage is the largest message of a worker: a batch.

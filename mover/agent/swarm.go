@@ -14,11 +14,11 @@ import (
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/agent/replicadir"
 	"datamove.dev/mover/beneath"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/p2p"
 	"datamove.dev/mover/p2p/peer"
-	"datamove.dev/mover/replicadir"
 	"datamove.dev/mover/task/convert"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/spelling"
+	"datamove.dev/mover/config/spelling"
 )
 
 // NoTier is the mistake of a command that names a tier which is not in the file.

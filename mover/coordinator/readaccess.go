@@ -17,7 +17,7 @@ import (
 // A caller may use a cached replica if it may read a source of it now. The file system of the source
 // decides that, not a record. A change can not wait for that check, so it ends with an *unseen.
 // A worker then checks as the caller, and the change is made anew. Its agent lets the caller in
-// at the gate of the replica (mover/replicadir), before the caller gets its answer.
+// at the gate of the replica (mover/agent/replicadir), before the caller gets its answer.
 
 // unseen is why a change can not be made yet.
 type unseen struct {

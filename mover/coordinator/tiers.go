@@ -10,9 +10,9 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/config/spelling"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/location"
-	"datamove.dev/mover/spelling"
 )
 
 // tierServer answers about the tiers of the configuration.

@@ -9,11 +9,11 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/retry"
+	"datamove.dev/mover/backend/throttle"
 	"datamove.dev/mover/engine/bufpool"
 	"datamove.dev/mover/engine/plan"
-	"datamove.dev/mover/limit"
+	"datamove.dev/mover/engine/rate"
 	"datamove.dev/mover/location"
-	"datamove.dev/mover/rate"
 )
 
 // Work is what a request asks for.
@@ -53,16 +53,16 @@ type Request struct {
 	MaxDelete   MaxDelete // refuse to remove more than this; the zero value is no limit
 	Backup      string    // directory or prefix for what is replaced and removed
 
-	Jobs      int              // calls in flight; 0 climbs by measured goodput
-	Bandwidth int64            // bytes per second; 0 is unlimited
-	Limiter   *limit.Bandwidth // what to read within in its place, at a rate that others may change; nil is Bandwidth
-	Memory    int64            // bytes of buffers; 0 is 128 MiB
-	OnNoSpace OnNoSpace        // what to do when the target is full
-	Released  Released         // what to do with files that have their content in an archive only
-	StateDir  string           // journals and locks; "" is $XDG_STATE_HOME/datamove
-	Logger    *slog.Logger     // nil means no log
-	Observer  Observer         // nil is told nothing
-	Lead      *Coordination    // nil: this process is on its own
+	Jobs      int                 // calls in flight; 0 climbs by measured goodput
+	Bandwidth int64               // bytes per second; 0 is unlimited
+	Limiter   *throttle.Bandwidth // what to read within in its place, at a rate that others may change; nil is Bandwidth
+	Memory    int64               // bytes of buffers; 0 is 128 MiB
+	OnNoSpace OnNoSpace           // what to do when the target is full
+	Released  Released            // what to do with files that have their content in an archive only
+	StateDir  string              // journals and locks; "" is $XDG_STATE_HOME/datamove
+	Logger    *slog.Logger        // nil means no log
+	Observer  Observer            // nil is told nothing
+	Lead      *Coordination       // nil: this process is on its own
 }
 
 // Expectation opens the manifest of what a source has to be: see manifest.Expect. A

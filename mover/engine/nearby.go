@@ -9,8 +9,8 @@ import (
 	"sync"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/config/spelling"
 	"datamove.dev/mover/location"
-	"datamove.dev/mover/spelling"
 )
 
 // nearbyMost is how many names around a location are compared with its own.

@@ -17,11 +17,12 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/retry"
+	"datamove.dev/mover/backend/throttle"
 	"datamove.dev/mover/engine/bufpool"
+	"datamove.dev/mover/engine/concurrency"
 	"datamove.dev/mover/engine/journal"
 	"datamove.dev/mover/engine/plan"
 	"datamove.dev/mover/engine/transfer"
-	"datamove.dev/mover/limit"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/manifest"
 )
@@ -33,7 +34,7 @@ type pair struct {
 	source     mover.Source
 	target     mover.Backend
 	owner      mover.WriterID
-	gate       *limit.Gate
+	gate       *concurrency.Gate
 	humble     *humble       // nil where the source is believed
 	shelf      manifestStore // nil where the target needs no manifest
 	journal    *lazyJournal
@@ -182,7 +183,7 @@ func (p *pair) wrap(source mover.Backend) {
 		p.humble = &humble{Source: p.source}
 		p.source = p.humble
 	}
-	p.source = limit.Source(p.source, p.request.Limiter)
+	p.source = throttle.Source(p.source, p.request.Limiter)
 }
 
 // around adds patience to a place that is reached over a network, and to one that

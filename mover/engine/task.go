@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/throttle"
 	"datamove.dev/mover/engine/plan"
 	"datamove.dev/mover/engine/transfer"
-	"datamove.dev/mover/limit"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/remedy"
 	"datamove.dev/mover/units"
@@ -99,7 +99,7 @@ func (r *Request) check() error {
 // limit makes what all pairs read within, unless it was given.
 func (r *Request) limit() {
 	if r.Limiter == nil {
-		r.Limiter = limit.NewBandwidth(r.Bandwidth)
+		r.Limiter = throttle.NewBandwidth(r.Bandwidth)
 	}
 }
 
@@ -246,7 +246,7 @@ func (t *run) wait() (Report, error) {
 	return t.report, Gravest(t.err, t.gravest)
 }
 
-func snapshotOf(c *transfer.Counters, b *limit.Bandwidth) Snapshot {
+func snapshotOf(c *transfer.Counters, b *throttle.Bandwidth) Snapshot {
 	s := Snapshot{
 		FilesDone: c.Files.Load(), BytesDone: c.Bytes.Load(), Known: c.Known.Load(), Failed: c.Failed.Load(), InFlight: c.InFlight.Load(),
 		SourceWait: time.Duration(c.SourceWait.Load()), TargetWait: time.Duration(c.TargetWait.Load()), LinkWait: time.Duration(c.LinkWait.Load()), LimitWait: b.Waited(),

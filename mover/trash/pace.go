@@ -5,16 +5,18 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"datamove.dev/mover/limit"
+	"datamove.dev/mover/backend/throttle"
 )
 
 // Rate is how much may be removed in a second; 0 is no limit. A file of many bytes goes at once, and what comes after it waits.
 type Rate struct{ Entries, Bytes int64 }
 
 // pace holds removals back.
-type pace struct{ entries, bytes *limit.Bandwidth }
+type pace struct{ entries, bytes *throttle.Bandwidth }
 
-func newPace(r Rate) pace { return pace{limit.NewBandwidth(r.Entries), limit.NewBandwidth(r.Bytes)} }
+func newPace(r Rate) pace {
+	return pace{throttle.NewBandwidth(r.Entries), throttle.NewBandwidth(r.Bytes)}
+}
 
 // weigh is how many bytes are free when an entry is removed, where that is limited.
 func (p pace) weigh(dir int, name string) int64 {

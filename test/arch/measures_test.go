@@ -16,7 +16,7 @@ import (
 // ever lowered, to what the measure is by then.
 var bounds = map[string]int{
 	"files that name a kind of task":                11,    // a new kind is a row in mover/task, a module of the coordinator and a runner of the worker
-	"packages directly below mover":                 26,    //
+	"packages directly below mover":                 22,    // what they are: docs/architecture.md
 	"lines of the largest package":                  16255, // without tests
 	"lines of comments with who, whose …":           24,    // sentences are about components: CONTRIBUTING.md
 	"methods of the coordinator's Service":          80,

@@ -87,12 +87,12 @@ func TestMeasure(t *testing.T) {
 }
 
 func TestReport(t *testing.T) {
-	all := []spent{{"mover/engine/plan", 21, false}, {"mover/checksum", 1, false}, {"mover/limit", 16, true}, {"test/crash", 80, false}}
+	all := []spent{{"mover/engine/plan", 21, false}, {"mover/checksum", 1, false}, {"mover/backend/throttle", 16, true}, {"test/crash", 80, false}}
 	for i := range 10 {
 		all = append(all, spent{fmt.Sprintf("p%d", i), 0.1, false})
 	}
 	lines, over := report(all)
-	if len(lines) != 11 || !strings.Contains(lines[0], "80.0 CPU s of  60.0  test/crash") || !strings.Contains(lines[2], "16.0 CPU s of  35.0  mover/limit (race)") || strings.TrimSpace(lines[10]) != "119.0 CPU s in 14 packages" {
+	if len(lines) != 11 || !strings.Contains(lines[0], "80.0 CPU s of  60.0  test/crash") || !strings.Contains(lines[2], "16.0 CPU s of  35.0  mover/backend/throttle (race)") || strings.TrimSpace(lines[10]) != "119.0 CPU s in 14 packages" {
 		t.Errorf("%q", lines)
 	}
 	if over == nil || over.Error() != "over twice its budget: 21.0 CPU s of  10.0  mover/engine/plan" {

@@ -14,9 +14,9 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/config/spelling"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
-	"datamove.dev/mover/spelling"
 )
 
 // places opens targets as the configuration of this host has them.

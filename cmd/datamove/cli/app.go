@@ -21,8 +21,8 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/retry"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/config/spelling"
 	"datamove.dev/mover/remedy"
-	"datamove.dev/mover/spelling"
 )
 
 // app is what the commands have of the process, and the flags that all of them

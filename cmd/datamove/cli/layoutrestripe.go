@@ -12,7 +12,7 @@ import (
 	"datamove.dev/cmd/datamove/progress"
 	"datamove.dev/lustre"
 	"datamove.dev/mover"
-	"datamove.dev/mover/rate"
+	"datamove.dev/mover/engine/rate"
 )
 
 // restripe moves the content of a file that is there to another layout, and closes m: a

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"datamove.dev/cmd/datamove/manual"
-	"datamove.dev/mover/spelling"
+	"datamove.dev/mover/config/spelling"
 )
 
 // otherCommands are words of other tools, and what does that here; the name of a command before one makes it a word below that command.

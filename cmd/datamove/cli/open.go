@@ -11,9 +11,9 @@ import (
 	"datamove.dev/mover/backend"
 	"datamove.dev/mover/backend/s3"
 	"datamove.dev/mover/config"
+	"datamove.dev/mover/config/spelling"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
-	"datamove.dev/mover/spelling"
 )
 
 // locate reads one location of the command line. Paths become absolute, and a tier

@@ -12,8 +12,8 @@ import (
 	"datamove.dev/cmd/datamove/progress"
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine"
+	"datamove.dev/mover/engine/rate"
 	"datamove.dev/mover/engine/recall"
-	"datamove.dev/mover/rate"
 	"datamove.dev/mover/units"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/rate"
+	"datamove.dev/mover/engine/rate"
 	"datamove.dev/mover/units"
 )
 

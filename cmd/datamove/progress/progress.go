@@ -2,7 +2,7 @@
 // a terminal, one line every ten seconds anywhere else.
 //
 // A [Sample] is what is known at one moment; a [Meter] makes lines of samples, with the
-// rates of mover/rate, and is pure; a [Display] asks for samples and writes. Text that is written through a Display stands above the live lines.
+// rates of mover/engine/rate, and is pure; a [Display] asks for samples and writes. Text that is written through a Display stands above the live lines.
 //
 // A Display has one goroutine, which ends before Stop returns. It never asks
 // for a sample after that, and it holds no more than the last samples. Where the
@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"datamove.dev/mover/rate"
+	"datamove.dev/mover/engine/rate"
 )
 
 // Sample is what is known at one moment.

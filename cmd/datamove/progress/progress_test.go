@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"datamove.dev/mover/rate"
+	"datamove.dev/mover/engine/rate"
 )
 
 // done is a sample of so much of 4,000 files with 400 MiB.

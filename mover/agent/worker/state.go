@@ -6,9 +6,9 @@ import (
 	"time"
 
 	agentv1 "datamove.dev/api/datamove/agent/v1"
+	"datamove.dev/mover/backend/throttle"
 	"datamove.dev/mover/engine"
-	"datamove.dev/mover/limit"
-	"datamove.dev/mover/rate"
+	"datamove.dev/mover/engine/rate"
 	"datamove.dev/mover/task/convert"
 )
 
@@ -17,7 +17,7 @@ type state struct {
 	log    *slog.Logger
 	urgent chan struct{} // something that should be told at once
 	counts *counts
-	limit  *limit.Bandwidth
+	limit  *throttle.Bandwidth
 
 	mu    sync.Mutex
 	live  engine.Live // nil until there is something to see; guarded by mu, as all below
@@ -29,7 +29,7 @@ type state struct {
 	dirty bool
 }
 
-func newState(log *slog.Logger, c *counts, b *limit.Bandwidth) *state {
+func newState(log *slog.Logger, c *counts, b *throttle.Bandwidth) *state {
 	return &state{log: log, urgent: make(chan struct{}, 1), counts: c, limit: b, dirty: true}
 }
 

@@ -12,10 +12,10 @@ import (
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/throttle"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/engine/plan"
 	"datamove.dev/mover/engine/transfer"
-	"datamove.dev/mover/limit"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/task/convert"
 	"datamove.dev/tiering/policy/run"
@@ -25,9 +25,9 @@ import (
 type tiering struct {
 	*worker
 	source, target location.Location
-	copies         bool             // there is a target
-	back           bool             // it undoes a run
-	ops            *limit.Bandwidth // of all files; nil is no limit
+	copies         bool                // there is a target
+	back           bool                // it undoes a run
+	ops            *throttle.Bandwidth // of all files; nil is no limit
 	items          map[string]*pb.PlanItem
 	there          map[string]mover.Entry // items that are what they were
 
@@ -51,7 +51,7 @@ func (w *worker) forRun(ctx context.Context, back bool) (engine.Report, error) {
 		return w.checkpoint(ctx, back)
 	}
 	begun := time.Now()
-	t := &tiering{worker: w, back: back, ops: limit.NewBandwidth(w.job.GetSpec().GetTiering().GetOpsPerSecond()), items: map[string]*pb.PlanItem{}, there: map[string]mover.Entry{}, copied: map[string]bool{}, failed: map[string]bool{}}
+	t := &tiering{worker: w, back: back, ops: throttle.NewBandwidth(w.job.GetSpec().GetTiering().GetOpsPerSecond()), items: map[string]*pb.PlanItem{}, there: map[string]mover.Entry{}, copied: map[string]bool{}, failed: map[string]bool{}}
 	err := t.run(ctx)
 	t.report.Elapsed = time.Since(begun)
 	if err == nil && t.report.Failed > 0 {

@@ -16,8 +16,8 @@ import (
 	"datamove.dev/api"
 	agentv1 "datamove.dev/api/datamove/agent/v1"
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/throttle"
 	"datamove.dev/mover/engine"
-	"datamove.dev/mover/limit"
 )
 
 // Options are what a worker has beside its job. The zero value works.
@@ -64,7 +64,7 @@ func Run(ctx context.Context, conn net.Conn, o Options) error {
 	}
 	defer endTrace()
 	w.counts = newCounts(w.job)
-	w.bandwidth = limit.NewBandwidth(cmp.Or(w.job.GetBytesPerSecond(), w.job.GetSpec().GetOptions().GetBytesPerSecond()))
+	w.bandwidth = throttle.NewBandwidth(cmp.Or(w.job.GetBytesPerSecond(), w.job.GetSpec().GetOptions().GetBytesPerSecond()))
 	w.state = newState(w.log, w.counts, w.bandwidth)
 	go w.tell(ctx, stream)
 	ctx = engine.Telling(ctx, w.state)
@@ -94,7 +94,7 @@ type worker struct {
 
 	swarm *member // nil is none
 
-	bandwidth *limit.Bandwidth // of this process, of that of the task; nil is unlimited
+	bandwidth *throttle.Bandwidth // of this process, of that of the task; nil is unlimited
 
 	touched atomic.Bool // something may have been removed
 	found   string      // what a step of a burst has found, for the report; of lead alone

@@ -37,7 +37,7 @@ type Options struct {
 	Within  time.Duration // no try begins later than this after the first failure; 0 means 5 min
 	Logger  *slog.Logger  // is warned of each new cause of retries, and told of each at the level of debugging; nil means no log
 	// Notify is called with each error that is tried again, from many goroutines:
-	// limit.Gate.Throttled makes fewer calls of it. Nil is not called.
+	// concurrency.Gate.Throttled makes fewer calls of it. Nil is not called.
 	Notify func(error)
 }
 

@@ -392,7 +392,7 @@ func strays(t *testing.T, p *s3.Backend) map[mover.Stray]bool {
 // TestEarlyAnswer: a server that refuses a part before it has read it, and then
 // reads no more, does not hold the part's memory.
 //
-//safety:8 with mover/limit TestAcquireIsBoundedAndFair
+//safety:8 with mover/engine/concurrency TestAcquireIsBoundedAndFair
 func TestEarlyAnswer(t *testing.T) {
 	l := newLiar(t, s3.ClientMinio)
 	data := backendtest.Pattern(16 << 20)

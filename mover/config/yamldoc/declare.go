@@ -24,7 +24,7 @@ import (
 	yaml "go.yaml.in/yaml/v3"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/spelling"
+	"datamove.dev/mover/config/spelling"
 )
 
 // Position is where something stands in a text, from 1.

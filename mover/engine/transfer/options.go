@@ -8,16 +8,16 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/engine/concurrency"
 	"datamove.dev/mover/engine/journal"
 	"datamove.dev/mover/engine/plan"
-	"datamove.dev/mover/limit"
 )
 
 // Options says how to transfer. The zero value works, but for By.
 type Options struct {
 	By           mover.WriterID              // the writer of the drafts
 	Jobs         int                         // units in work; 0 climbs within the traits of both places
-	Gate         *limit.Gate                 // how many units may be in work now; nil is NewGate of the traits and Jobs
+	Gate         *concurrency.Gate           // how many units may be in work now; nil is NewGate of the traits and Jobs
 	Plan         plan.Options                // as the actions were planned; Plan.Preserve is what is carried over
 	Level        mover.Level                 // least integrity of every file; 0 is the target's own
 	Journal      Journal                     // nil remembers nothing for a later run

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/engine/concurrency"
 	"datamove.dev/mover/engine/plan"
-	"datamove.dev/mover/limit"
 )
 
 // run is the state of one Run.
@@ -34,7 +34,7 @@ type run struct {
 	level      mover.Level // that every moved content must reach
 	touches    bool        // making a name changes the times of its directory
 	queue      *queue
-	gate       *limit.Gate
+	gate       *concurrency.Gate
 	relieve    func(first func(context.Context) error) // begins a worker in place of one with a call that does not return
 	crowded    atomic.Bool                             // others want turns too
 	sender     mover.Sender                            // the target, if it is one
@@ -140,13 +140,13 @@ func bounds(from, to mover.Capabilities, jobs int) (first, most int) {
 // NewGate returns the gate for transfers between two places: pinned to jobs, or
 // climbing within their traits when jobs is 0. What tries again on behalf of a
 // place can tell it of throttling.
-func NewGate(from, to mover.Capabilities, jobs int) *limit.Gate {
+func NewGate(from, to mover.Capabilities, jobs int) *concurrency.Gate {
 	first, most := bounds(from, to, jobs)
 	least := min(first, 2)
 	if jobs > 0 {
 		least = most
 	}
-	return limit.NewGate(limit.GateOptions{Start: first, Min: least, Max: most})
+	return concurrency.NewGate(concurrency.GateOptions{Start: first, Min: least, Max: most})
 }
 
 // workers is how many goroutines move at once, at most.

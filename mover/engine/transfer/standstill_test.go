@@ -13,9 +13,9 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/faulty"
 	"datamove.dev/mover/backend/mem"
+	"datamove.dev/mover/backend/throttle"
 	"datamove.dev/mover/engine/plan"
 	"datamove.dev/mover/engine/transfer"
-	"datamove.dev/mover/limit"
 )
 
 // TestStandstill: an entry with calls that stand still holds back none that is finished, and none behind it.
@@ -66,7 +66,7 @@ func TestStandstill(t *testing.T) {
 				if row.to == nil {
 					row.to = none
 				}
-				from := limit.Source(faulty.New(mem.New(source, mem.Options{}), always(row.times, row.from)), limit.NewBandwidth(row.rate))
+				from := throttle.Source(faulty.New(mem.New(source, mem.Options{}), always(row.times, row.from)), throttle.NewBandwidth(row.rate))
 				to := faulty.New(mem.New(target, mem.Options{}), always(row.times, row.to))
 				told := &timely{began: time.Now(), at: map[string]time.Duration{}}
 				actions := plan.Diff(from.Walk(ctx, mover.WalkOptions{}), to.Walk(ctx, mover.WalkOptions{}), row.plan)

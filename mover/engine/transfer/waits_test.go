@@ -12,8 +12,8 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/mem"
+	"datamove.dev/mover/backend/throttle"
 	"datamove.dev/mover/engine/transfer"
-	"datamove.dev/mover/limit"
 )
 
 // late takes its time: as a source for each range until it is answered and for each read,
@@ -93,7 +93,7 @@ func TestWaitsAreApart(t *testing.T) {
 	for i := range 32 * 5 {
 		small[fmt.Sprintf("small%d", i)] = "0123456789abcdef"
 	}
-	limited := func(s mover.Source) mover.Source { return limit.Source(s, limit.NewBandwidth(1<<16)) }
+	limited := func(s mover.Source) mover.Source { return throttle.Source(s, throttle.NewBandwidth(1<<16)) }
 	for name, c := range map[string]struct {
 		from, to             late
 		objects              bool
@@ -178,7 +178,7 @@ func TestBytesCountAsTheyPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate = 1 << 12                                                           // a part takes 16 seconds
 		files := map[string]string{"large": strings.Repeat("0123456789abcdef", 1<<14)} // 64 seconds of it
-		from := limit.Source(mem.New(mem.NewTree().Files(files), mem.Options{}), limit.NewBandwidth(rate))
+		from := throttle.Source(mem.New(mem.NewTree().Files(files), mem.Options{}), throttle.NewBandwidth(rate))
 		to := whole{mem.New(mem.NewTree(), mem.Options{})}
 		var n transfer.Counters
 		done := make(chan error, 1)

@@ -12,7 +12,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/engine/plan"
-	"datamove.dev/mover/rate"
+	"datamove.dev/mover/engine/rate"
 )
 
 // Totals is the sum of a plan on the wire.

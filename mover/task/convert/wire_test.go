@@ -16,8 +16,8 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/engine/plan"
+	"datamove.dev/mover/engine/rate"
 	"datamove.dev/mover/location"
-	"datamove.dev/mover/rate"
 	"datamove.dev/mover/task/convert"
 	"datamove.dev/test/must"
 	_ "datamove.dev/test/seed/property" // of rapid

@@ -54,7 +54,7 @@ func (c *cluster) whereOn(node, dataset string) string {
 
 // Who may not read the source gets neither a lease nor to the files, and who may does.
 //
-//safety:7 with mover/replicadir TestStrangers
+//safety:7 with mover/agent/replicadir TestStrangers
 func TestClosedCache(t *testing.T) {
 	c, source, replica := lab(t)
 	reads := func(name string) error {

@@ -20,7 +20,7 @@ import (
 // TestSwarmSealed: nodes bring a dataset of alice to their caches, and read it once. One worker is killed on the way, the coordinator begins anew, and one node
 // comes when the others have sealed what they have. Each cache is closed to who was not let in there, on the node and from other nodes.
 //
-//safety:7 with mover/replicadir TestStrangers
+//safety:7 with mover/agent/replicadir TestStrangers
 func TestSwarmSealed(t *testing.T) {
 	p := rig.NewPeers(t, true)
 	c := newTown(t)

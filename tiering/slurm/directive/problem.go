@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/spelling"
+	"datamove.dev/mover/config/spelling"
 )
 
 // problemsMost is how many mistakes are told at once.

@@ -1,17 +1,8 @@
-// Package limit holds a transfer back: to a bandwidth, and to as many calls at
-// once as do good.
+// Package throttle holds a transfer to a bandwidth.
 //
-// [Source] wraps a source so that its contents are read within a [Bandwidth], all
-// readers together; its rate can be another one at any time. [Gate] lets a number of
-// calls pass at a time, and finds that number by itself: it climbs as long as more work
-// gets done, goes back when it does not, and gives way when an endpoint says that it has
-// enough.
-//
-// All may be used from many goroutines and start none. They keep nothing, so a
-// crash loses nothing. What is worth trying again is for retry to say, which can
-// tell a gate (see [Gate.Throttled]). TestBandwidthHolds and TestGateFindsTheWidth
-// show them at work; TestNext is the decision alone.
-package limit
+// [Source] wraps a source so that its contents are read within a [Bandwidth], all readers together. The rate can change at
+// any time. A Bandwidth may be used from many goroutines and starts none. TestBandwidthHolds shows it at work.
+package throttle
 
 import (
 	"context"

@@ -1,4 +1,10 @@
-package limit
+// Package concurrency finds how many calls at once do good.
+//
+// [Gate] lets a number of calls pass at a time and adapts that number: it climbs as long as more work gets done, goes back
+// when it does not, and gives way when an endpoint answers that it is overloaded. A Gate may be used from many goroutines
+// and starts none. The retry backend decides which calls are tried again, and can tell a gate (see [Gate.Throttled]).
+// TestGateFindsTheWidth shows it at work; TestNext is the decision alone.
+package concurrency
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package limit
+package concurrency
 
 // callBytes is what one call counts beside its bytes, so that a thousand small
 // files are work too.

@@ -1,4 +1,4 @@
-package limit
+package concurrency
 
 import (
 	"context"
@@ -8,9 +8,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"datamove.dev/mover"
 	"datamove.dev/test/must"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestNext(t *testing.T) {
 	b := bounds{2, 32}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"datamove.dev/mover/spelling"
+	"datamove.dev/mover/config/spelling"
 )
 
 func TestNearest(t *testing.T) {
