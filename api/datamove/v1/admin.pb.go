@@ -1178,7 +1178,7 @@ type Info struct {
 	TasksQueued    int64                  `protobuf:"varint,5,opt,name=tasks_queued,json=tasksQueued,proto3" json:"tasks_queued,omitempty"`
 	TasksRunning   int64                  `protobuf:"varint,6,opt,name=tasks_running,json=tasksRunning,proto3" json:"tasks_running,omitempty"`
 	Agents         int32                  `protobuf:"varint,7,opt,name=agents,proto3" json:"agents,omitempty"`
-	Caller         *Account               `protobuf:"bytes,8,opt,name=caller,proto3" json:"caller,omitempty"` // who you are to this service
+	Caller         *Account               `protobuf:"bytes,8,opt,name=caller,proto3" json:"caller,omitempty"` // the account that the service takes the caller for
 	Roles          []string               `protobuf:"bytes,9,rep,name=roles,proto3" json:"roles,omitempty"`   // that the caller has
 	Projects       []string               `protobuf:"bytes,10,rep,name=projects,proto3" json:"projects,omitempty"`
 	TasksStanding  int64                  `protobuf:"varint,11,opt,name=tasks_standing,json=tasksStanding,proto3" json:"tasks_standing,omitempty"`       // of tasks_running: those that go on until they are cancelled
@@ -1516,7 +1516,7 @@ type IssuedIdentity struct {
 	Authority     []byte                 `protobuf:"bytes,2,opt,name=authority,proto3" json:"authority,omitempty"`     // DER after DER: everybody to trust
 	Serial        string                 `protobuf:"bytes,3,opt,name=serial,proto3" json:"serial,omitempty"`           // RevokeIdentity takes it
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
-	Account       string                 `protobuf:"bytes,5,opt,name=account,proto3" json:"account,omitempty"` // whose it is
+	Account       string                 `protobuf:"bytes,5,opt,name=account,proto3" json:"account,omitempty"` // that it stands for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

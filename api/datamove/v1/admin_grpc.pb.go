@@ -148,8 +148,8 @@ type AgentServiceClient interface {
 	DrainAgent(ctx context.Context, in *DrainAgentRequest, opts ...grpc.CallOption) (*Agent, error)
 	// UndrainAgent lets it work again.
 	UndrainAgent(ctx context.Context, in *UndrainAgentRequest, opts ...grpc.CallOption) (*Agent, error)
-	// ForgetAgent drops what is known of a node: its record, what lay on its node-local
-	// tiers, and whoever held that. Its certificates are refused from then on; with a new
+	// ForgetAgent drops what is known of a node: its record, replicas on its node-local
+	// tiers, and leases of them. Its certificates are refused from then on; with a new
 	// token it can join again. FAILED_PRECONDITION while it is connected, without revoke.
 	ForgetAgent(ctx context.Context, in *ForgetAgentRequest, opts ...grpc.CallOption) (*ForgetAgentResponse, error)
 	// CreateJoinToken makes a token with which one node can join.
@@ -226,8 +226,8 @@ type AgentServiceServer interface {
 	DrainAgent(context.Context, *DrainAgentRequest) (*Agent, error)
 	// UndrainAgent lets it work again.
 	UndrainAgent(context.Context, *UndrainAgentRequest) (*Agent, error)
-	// ForgetAgent drops what is known of a node: its record, what lay on its node-local
-	// tiers, and whoever held that. Its certificates are refused from then on; with a new
+	// ForgetAgent drops what is known of a node: its record, replicas on its node-local
+	// tiers, and leases of them. Its certificates are refused from then on; with a new
 	// token it can join again. FAILED_PRECONDITION while it is connected, without revoke.
 	ForgetAgent(context.Context, *ForgetAgentRequest) (*ForgetAgentResponse, error)
 	// CreateJoinToken makes a token with which one node can join.
@@ -408,7 +408,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// UsageService tells who moved how much.
+// UsageService reports bytes and files by account and project.
 type UsageServiceClient interface {
 	// GetUsage returns sums by project and user.
 	GetUsage(ctx context.Context, in *GetUsageRequest, opts ...grpc.CallOption) (*GetUsageResponse, error)
@@ -436,7 +436,7 @@ func (c *usageServiceClient) GetUsage(ctx context.Context, in *GetUsageRequest, 
 // All implementations must embed UnimplementedUsageServiceServer
 // for forward compatibility.
 //
-// UsageService tells who moved how much.
+// UsageService reports bytes and files by account and project.
 type UsageServiceServer interface {
 	// GetUsage returns sums by project and user.
 	GetUsage(context.Context, *GetUsageRequest) (*GetUsageResponse, error)
@@ -520,7 +520,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AdminService is for who runs the service.
+// AdminService is for operators of the service.
 type AdminServiceClient interface {
 	// GetInfo tells what this service is.
 	GetInfo(ctx context.Context, in *GetInfoRequest, opts ...grpc.CallOption) (*Info, error)
@@ -605,7 +605,7 @@ func (c *adminServiceClient) RevokeIdentity(ctx context.Context, in *RevokeIdent
 // All implementations must embed UnimplementedAdminServiceServer
 // for forward compatibility.
 //
-// AdminService is for who runs the service.
+// AdminService is for operators of the service.
 type AdminServiceServer interface {
 	// GetInfo tells what this service is.
 	GetInfo(context.Context, *GetInfoRequest) (*Info, error)

@@ -34,7 +34,7 @@ type ApplyBurstRequest struct {
 	Jobs           int32                  `protobuf:"varint,7,opt,name=jobs,proto3" json:"jobs,omitempty"`                                                                              // calls in flight; 0 climbs
 	BytesPerSecond int64                  `protobuf:"varint,8,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"`                                  // 0 is unlimited
 	Labels         map[string]string      `protobuf:"bytes,9,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // of the task
-	Node           string                 `protobuf:"bytes,10,opt,name=node,proto3" json:"node,omitempty"`                                                                              // whose node-local tiers are meant; empty is any agent that reaches all
+	Node           string                 `protobuf:"bytes,10,opt,name=node,proto3" json:"node,omitempty"`                                                                              // with the node-local tiers that are meant; empty is any agent that reaches all
 	IdempotencyKey string                 `protobuf:"bytes,11,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`                                    // as of SubmitTask
 	Class          TaskClass              `protobuf:"varint,12,opt,name=class,proto3,enum=datamove.v1.TaskClass" json:"class,omitempty"`
 	Release        bool                   `protobuf:"varint,13,opt,name=release,proto3" json:"release,omitempty"` // as in BurstWork, as the two below
@@ -184,14 +184,14 @@ type Burst struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // in the tags of all that it has in AWS
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Team          string                 `protobuf:"bytes,3,opt,name=team,proto3" json:"team,omitempty"`   // whose account pays
-	Owner         *Account               `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"` // who applied it first
+	Team          string                 `protobuf:"bytes,3,opt,name=team,proto3" json:"team,omitempty"`   // with the account that pays
+	Owner         *Account               `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"` // that applied it first
 	State         string                 `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"` // declared, staging, creating, importing, ready, leaving, gone
 	Task          string                 `protobuf:"bytes,6,opt,name=task,proto3" json:"task,omitempty"`   // that was at work on it last
 	CreateTime    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	ChangeTime    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=change_time,json=changeTime,proto3" json:"change_time,omitempty"`
 	Record        string                 `protobuf:"bytes,9,opt,name=record,proto3" json:"record,omitempty"`      // all of it, as JSON
-	Follower      *Account               `protobuf:"bytes,10,opt,name=follower,proto3" json:"follower,omitempty"` // in whose name what is saved comes home by itself; absent: it does not
+	Follower      *Account               `protobuf:"bytes,10,opt,name=follower,proto3" json:"follower,omitempty"` // the account that copies home what is saved; absent: none does
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -31,9 +31,9 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// BurstService brings training that has no room here to AWS, and home again. A burst is
-// declared in a file of kind Burst. Who is a member of the project that has the name of its
-// team may apply it, and sees it, and what the team has spent.
+// BurstService runs a training that has no room here in AWS, and brings its results home. A burst is
+// declared in a file of kind Burst. Members of the project that has the name of its
+// team may apply it, and see it and what the team has spent.
 type BurstServiceClient interface {
 	// ApplyBurst has a step of a burst done, as a task. When the answer comes, it is on stable
 	// storage. The same step of the same burst may be applied again at any time: what is done is
@@ -46,8 +46,8 @@ type BurstServiceClient interface {
 	// FollowBurst has what jobs save come home by itself, as often as the burst says, in the name
 	// of the caller, until it is taken down; or no more.
 	FollowBurst(ctx context.Context, in *FollowBurstRequest, opts ...grpc.CallOption) (*Burst, error)
-	// AdjustAccount has what a team spent on a day be what AWS says of it: the difference is noted. The same
-	// day again replaces what was said before. Only who owns the bill may.
+	// AdjustAccount sets the expenses of a team on a day to the figure of AWS, and records the difference. A second
+	// call for a day replaces the first. It needs the role that owns the bill.
 	AdjustAccount(ctx context.Context, in *AdjustAccountRequest, opts ...grpc.CallOption) (*BurstAccount, error)
 	// GetAccounts says what teams have spent and reserved, and what of their caps is left.
 	GetAccounts(ctx context.Context, in *GetAccountsRequest, opts ...grpc.CallOption) (*GetAccountsResponse, error)
@@ -125,9 +125,9 @@ func (c *burstServiceClient) GetAccounts(ctx context.Context, in *GetAccountsReq
 // All implementations must embed UnimplementedBurstServiceServer
 // for forward compatibility.
 //
-// BurstService brings training that has no room here to AWS, and home again. A burst is
-// declared in a file of kind Burst. Who is a member of the project that has the name of its
-// team may apply it, and sees it, and what the team has spent.
+// BurstService runs a training that has no room here in AWS, and brings its results home. A burst is
+// declared in a file of kind Burst. Members of the project that has the name of its
+// team may apply it, and see it and what the team has spent.
 type BurstServiceServer interface {
 	// ApplyBurst has a step of a burst done, as a task. When the answer comes, it is on stable
 	// storage. The same step of the same burst may be applied again at any time: what is done is
@@ -140,8 +140,8 @@ type BurstServiceServer interface {
 	// FollowBurst has what jobs save come home by itself, as often as the burst says, in the name
 	// of the caller, until it is taken down; or no more.
 	FollowBurst(context.Context, *FollowBurstRequest) (*Burst, error)
-	// AdjustAccount has what a team spent on a day be what AWS says of it: the difference is noted. The same
-	// day again replaces what was said before. Only who owns the bill may.
+	// AdjustAccount sets the expenses of a team on a day to the figure of AWS, and records the difference. A second
+	// call for a day replaces the first. It needs the role that owns the bill.
 	AdjustAccount(context.Context, *AdjustAccountRequest) (*BurstAccount, error)
 	// GetAccounts says what teams have spent and reserved, and what of their caps is left.
 	GetAccounts(context.Context, *GetAccountsRequest) (*GetAccountsResponse, error)

@@ -123,7 +123,7 @@ type ListScansRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tier          string                 `protobuf:"bytes,1,opt,name=tier,proto3" json:"tier,omitempty"`         // empty is all
 	Location      string                 `protobuf:"bytes,2,opt,name=location,proto3" json:"location,omitempty"` // only the tree that it is in, whether it was ever scanned or not
-	Node          string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`         // with location, whose node-local tier is meant; empty is the caller's
+	Node          string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`         // with location, the node of the node-local tier; empty is the caller's
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -238,7 +238,7 @@ type Scan struct {
 	StoredBytes   int64                  `protobuf:"varint,10,opt,name=stored_bytes,json=storedBytes,proto3" json:"stored_bytes,omitempty"` // that are allocated
 	Unread        int64                  `protobuf:"varint,11,opt,name=unread,proto3" json:"unread,omitempty"`                              // directories that could not be read
 	UnreadNames   [][]byte               `protobuf:"bytes,12,rep,name=unread_names,json=unreadNames,proto3" json:"unread_names,omitempty"`  // the first hundred of them
-	Following     *Following             `protobuf:"bytes,13,opt,name=following,proto3" json:"following,omitempty"`                         // absent: nobody tells of changes
+	Following     *Following             `protobuf:"bytes,13,opt,name=following,proto3" json:"following,omitempty"`                         // absent: no change feed
 	Verified      *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=verified,proto3" json:"verified,omitempty"`                           // when the last scan of all, or the last round of parts, began that came to its end
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -461,7 +461,7 @@ func (x *Following) GetLeft() int64 {
 type Question struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Location      string                 `protobuf:"bytes,1,opt,name=location,proto3" json:"location,omitempty"` // in a tier: TIER:path, or a path
-	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`         // whose node-local tier is meant; empty is the caller's
+	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`         // of the node-local tier; empty is the caller's
 	Project       string                 `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`   // through which the location is used; empty is any of the caller's
 	Match         string                 `protobuf:"bytes,4,opt,name=match,proto3" json:"match,omitempty"`       // clauses as policies have them, as YAML; empty is all
 	Any           bool                   `protobuf:"varint,5,opt,name=any,proto3" json:"any,omitempty"`          // one of the clauses suffices
@@ -673,7 +673,7 @@ type FileInfo struct {
 	Idle          *durationpb.Duration   `protobuf:"bytes,14,opt,name=idle,proto3" json:"idle,omitempty"`                         // since it was of use to anybody
 	Links         int32                  `protobuf:"varint,15,opt,name=links,proto3" json:"links,omitempty"`
 	Etag          string                 `protobuf:"bytes,16,opt,name=etag,proto3" json:"etag,omitempty"`
-	Project       string                 `protobuf:"bytes,17,opt,name=project,proto3" json:"project,omitempty"` // whose root it is below
+	Project       string                 `protobuf:"bytes,17,opt,name=project,proto3" json:"project,omitempty"` // with the root that it is below
 	Classes       []string               `protobuf:"bytes,18,rep,name=classes,proto3" json:"classes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -31,7 +31,7 @@ const (
 //
 // CatalogService answers what is in the tiers without walking them. What it says is as
 // old as the last scan of a tier, or the last event of it. A caller sees what belongs to it,
-// and an operator everything; of a bucket, where files belong to nobody, everything that it
+// and an operator everything; of a bucket, where files have no owner, everything that it
 // may use.
 type CatalogServiceClient interface {
 	// ScanTier has a tier walked, and the catalog brought up to date: a task for each node
@@ -109,7 +109,7 @@ func (c *catalogServiceClient) SumFiles(ctx context.Context, in *SumFilesRequest
 //
 // CatalogService answers what is in the tiers without walking them. What it says is as
 // old as the last scan of a tier, or the last event of it. A caller sees what belongs to it,
-// and an operator everything; of a bucket, where files belong to nobody, everything that it
+// and an operator everything; of a bucket, where files have no owner, everything that it
 // may use.
 type CatalogServiceServer interface {
 	// ScanTier has a tier walked, and the catalog brought up to date: a task for each node

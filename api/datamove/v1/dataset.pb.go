@@ -246,8 +246,8 @@ type Replica struct {
 	Leases        int32                  `protobuf:"varint,11,opt,name=leases,proto3" json:"leases,omitempty"`
 	PinnedUntil   *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=pinned_until,json=pinnedUntil,proto3" json:"pinned_until,omitempty"`
 	Task          string                 `protobuf:"bytes,13,opt,name=task,proto3" json:"task,omitempty"`           // that works on it now
-	Owner         *Account               `protobuf:"bytes,14,opt,name=owner,proto3" json:"owner,omitempty"`         // who made it: what removes it by itself has no other rights
-	Unguarded     string                 `protobuf:"bytes,15,opt,name=unguarded,proto3" json:"unguarded,omitempty"` // why others can get at it beside who was granted it, or its owner can change it or has said himself what it contains; empty when not, and of what others or earlier versions have put there
+	Owner         *Account               `protobuf:"bytes,14,opt,name=owner,proto3" json:"owner,omitempty"`         // that made it: an automatic removal has no other rights
+	Unguarded     string                 `protobuf:"bytes,15,opt,name=unguarded,proto3" json:"unguarded,omitempty"` // why accounts without a grant can read it, or its owner can change it or declared its content; empty when neither, and for what other tools or earlier versions have put there
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -387,7 +387,7 @@ func (x *Replica) GetUnguarded() string {
 	return ""
 }
 
-// Lease says that somebody needs a replica.
+// Lease keeps a replica for a holder.
 type Lease struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1160,7 +1160,7 @@ type StageRequest struct {
 	Project        string                 `protobuf:"bytes,7,opt,name=project,proto3" json:"project,omitempty"`
 	Class          TaskClass              `protobuf:"varint,8,opt,name=class,proto3,enum=datamove.v1.TaskClass" json:"class,omitempty"`
 	IdempotencyKey string                 `protobuf:"bytes,9,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	Labels         map[string]string      `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // of the task and of the lease; who waits for somebody else's task is found by them, too
+	Labels         map[string]string      `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // of the task and of the lease; a caller that waits for the task of another one is found by them, too
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }

@@ -41,7 +41,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// DatasetService knows datasets, where their replicas are, and who needs them.
+// DatasetService tracks datasets, their replicas, and the leases and pins that keep them.
 type DatasetServiceClient interface {
 	// AddDataset has a location read, its manifest written, and a version of the
 	// dataset made of it. The name may exist: the version becomes its newest.
@@ -58,17 +58,17 @@ type DatasetServiceClient interface {
 	// ListReplicas returns where versions of a dataset are.
 	ListReplicas(ctx context.Context, in *ListReplicasRequest, opts ...grpc.CallOption) (*ListReplicasResponse, error)
 	// Stage brings a replica to a tier, unless a whole one is there, and holds it for
-	// the caller when a TTL is given. Of what is there, or on its way for somebody else, it is
-	// seen first whether the caller may read it where it came from, now: PERMISSION_DENIED when
-	// not, UNAVAILABLE when nobody can look.
+	// the caller when a TTL is given. For a replica that is there, or is being staged for another caller, an agent
+	// first checks that the caller may read its source now: PERMISSION_DENIED when
+	// not, UNAVAILABLE when no agent can check.
 	Stage(ctx context.Context, in *StageRequest, opts ...grpc.CallOption) (*StageResponse, error)
 	// Release removes the replica on a tier. FAILED_PRECONDITION when it is leased,
 	// pinned, or the only one that is verified.
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*Task, error)
 	// Purge removes what lies below a location of a tier that is marked ephemeral.
 	Purge(ctx context.Context, in *PurgeRequest, opts ...grpc.CallOption) (*Task, error)
-	// AcquireLease holds a replica that is there for a holder, who may read it where it came
-	// from, as for Stage.
+	// AcquireLease holds a replica that is there for a holder. The caller may read its source,
+	// as for Stage.
 	AcquireLease(ctx context.Context, in *AcquireLeaseRequest, opts ...grpc.CallOption) (*Lease, error)
 	// RenewLease makes a lease last longer. NOT_FOUND when it has ended.
 	RenewLease(ctx context.Context, in *RenewLeaseRequest, opts ...grpc.CallOption) (*Lease, error)
@@ -265,7 +265,7 @@ func (c *datasetServiceClient) ListPins(ctx context.Context, in *ListPinsRequest
 // All implementations must embed UnimplementedDatasetServiceServer
 // for forward compatibility.
 //
-// DatasetService knows datasets, where their replicas are, and who needs them.
+// DatasetService tracks datasets, their replicas, and the leases and pins that keep them.
 type DatasetServiceServer interface {
 	// AddDataset has a location read, its manifest written, and a version of the
 	// dataset made of it. The name may exist: the version becomes its newest.
@@ -282,17 +282,17 @@ type DatasetServiceServer interface {
 	// ListReplicas returns where versions of a dataset are.
 	ListReplicas(context.Context, *ListReplicasRequest) (*ListReplicasResponse, error)
 	// Stage brings a replica to a tier, unless a whole one is there, and holds it for
-	// the caller when a TTL is given. Of what is there, or on its way for somebody else, it is
-	// seen first whether the caller may read it where it came from, now: PERMISSION_DENIED when
-	// not, UNAVAILABLE when nobody can look.
+	// the caller when a TTL is given. For a replica that is there, or is being staged for another caller, an agent
+	// first checks that the caller may read its source now: PERMISSION_DENIED when
+	// not, UNAVAILABLE when no agent can check.
 	Stage(context.Context, *StageRequest) (*StageResponse, error)
 	// Release removes the replica on a tier. FAILED_PRECONDITION when it is leased,
 	// pinned, or the only one that is verified.
 	Release(context.Context, *ReleaseRequest) (*Task, error)
 	// Purge removes what lies below a location of a tier that is marked ephemeral.
 	Purge(context.Context, *PurgeRequest) (*Task, error)
-	// AcquireLease holds a replica that is there for a holder, who may read it where it came
-	// from, as for Stage.
+	// AcquireLease holds a replica that is there for a holder. The caller may read its source,
+	// as for Stage.
 	AcquireLease(context.Context, *AcquireLeaseRequest) (*Lease, error)
 	// RenewLease makes a lease last longer. NOT_FOUND when it has ended.
 	RenewLease(context.Context, *RenewLeaseRequest) (*Lease, error)

@@ -23,7 +23,7 @@ const (
 
 // Error is the body of every answer over HTTP that is not a success. In a stream
 // that has begun it is the last value, as {"error": {...}}. Over gRPC errors are
-// google.rpc.Status with an ErrorInfo, whose reason is kind.
+// google.rpc.Status with an ErrorInfo that has kind as its reason.
 type Error struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Code          int32                  `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`      // HTTP status

@@ -1607,7 +1607,7 @@ type Run struct {
 	Policy        string                 `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
 	PolicyDigest  string                 `protobuf:"bytes,3,opt,name=policy_digest,json=policyDigest,proto3" json:"policy_digest,omitempty"`
 	PlanDigest    string                 `protobuf:"bytes,4,opt,name=plan_digest,json=planDigest,proto3" json:"plan_digest,omitempty"`
-	By            string                 `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`                          // the person who ran it, or schedule, watermark or event
+	By            string                 `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`                          // the account that ran it, or schedule, watermark or event
 	DueTime       *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=due_time,json=dueTime,proto3" json:"due_time,omitempty"` // of the schedule, or of the event
 	StartTime     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	EndTime       *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
@@ -1624,7 +1624,7 @@ type Run struct {
 	BeginUntil    *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=begin_until,json=beginUntil,proto3" json:"begin_until,omitempty"` // nothing begins after it
 	Places        []*RunPlace            `protobuf:"bytes,20,rep,name=places,proto3" json:"places,omitempty"`                           // where what it has taken away is kept
 	Restored      int64                  `protobuf:"varint,21,opt,name=restored,proto3" json:"restored,omitempty"`                      // files that were given back
-	Notices       []string               `protobuf:"bytes,23,rep,name=notices,proto3" json:"notices,omitempty"`                         // what rules that notify have to say: to whom, of how many files, and their message
+	Notices       []string               `protobuf:"bytes,23,rep,name=notices,proto3" json:"notices,omitempty"`                         // messages of rules that notify: recipient, number of files, text
 	Wholes        int64                  `protobuf:"varint,22,opt,name=wholes,proto3" json:"wholes,omitempty"`                          // replicas and checkpoints of the plan that were dealt with, after its other items
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

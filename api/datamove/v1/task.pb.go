@@ -363,8 +363,8 @@ func (BurstStep) EnumDescriptor() ([]byte, []int) {
 	return file_datamove_v1_task_proto_rawDescGZIP(), []int{4}
 }
 
-// Released is what happens to files whose content is in the archive of their file system
-// (HSM) only.
+// Released is what happens to files that have their content only in the archive of their file system
+// (HSM).
 type Released int32
 
 const (
@@ -492,8 +492,8 @@ type TaskSpec struct {
 	Sources       []string               `protobuf:"bytes,4,rep,name=sources,proto3" json:"sources,omitempty"` // several sources that go below target, each under its own name; source is empty then
 	Options       *Options               `protobuf:"bytes,5,opt,name=options,proto3" json:"options,omitempty"`
 	Class         TaskClass              `protobuf:"varint,6,opt,name=class,proto3,enum=datamove.v1.TaskClass" json:"class,omitempty"`
-	Project       string                 `protobuf:"bytes,7,opt,name=project,proto3" json:"project,omitempty"`                                                                         // who pays; empty is the caller's first
-	Node          string                 `protobuf:"bytes,8,opt,name=node,proto3" json:"node,omitempty"`                                                                               // whose node-local tiers are meant; empty is any agent that reaches both ends
+	Project       string                 `protobuf:"bytes,7,opt,name=project,proto3" json:"project,omitempty"`                                                                         // that pays; empty is the caller's first
+	Node          string                 `protobuf:"bytes,8,opt,name=node,proto3" json:"node,omitempty"`                                                                               // with the node-local tiers that are meant; empty is any agent that reaches both ends
 	Labels        map[string]string      `protobuf:"bytes,9,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // for ListTasks, as slurm_job
 	Staging       *Staging               `protobuf:"bytes,10,opt,name=staging,proto3" json:"staging,omitempty"`                                                                        // of STAGE and DESCRIBE
 	Tiering       *Tiering               `protobuf:"bytes,11,opt,name=tiering,proto3" json:"tiering,omitempty"`                                                                        // of TIER and UNDO
@@ -652,7 +652,7 @@ type BurstWork struct {
 	Take          bool                   `protobuf:"varint,6,opt,name=take,proto3" json:"take,omitempty"`                                                                                  // REAP: what may go, goes
 	Homes         []string               `protobuf:"bytes,7,rep,name=homes,proto3" json:"homes,omitempty"`                                                                                 // where it writes here; the service finds them
 	Replicas      map[string]string      `protobuf:"bytes,8,rep,name=replicas,proto3" json:"replicas,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // of datasets that are sent, by their names in the declaration; the service finds them
-	Team          string                 `protobuf:"bytes,9,opt,name=team,proto3" json:"team,omitempty"`                                                                                   // whose account pays
+	Team          string                 `protobuf:"bytes,9,opt,name=team,proto3" json:"team,omitempty"`                                                                                   // with the account that pays
 	Release       bool                   `protobuf:"varint,10,opt,name=release,proto3" json:"release,omitempty"`                                                                           // SYNC_BACK: what is home gives back its space on the file system
 	Adopt         string                 `protobuf:"bytes,11,opt,name=adopt,proto3" json:"adopt,omitempty"`                                                                                // ADOPT: the ID of the burst, in the tags of its file system and in the mark below its prefix
 	Days          int32                  `protobuf:"varint,12,opt,name=days,proto3" json:"days,omitempty"`                                                                                 // COSTS: so many before today
@@ -833,7 +833,7 @@ type Retention struct {
 	Profile       string                 `protobuf:"bytes,1,opt,name=profile,proto3" json:"profile,omitempty"` // the framework that saves them
 	Arrived       []byte                 `protobuf:"bytes,2,opt,name=arrived,proto3" json:"arrived,omitempty"` // one that was copied there, each file of it compared, by tasks before this one: that is noted beside its files; empty is none
 	Last          int32                  `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`      // the newest that are verified, at least 2
-	Every         int64                  `protobuf:"varint,4,opt,name=every,proto3" json:"every,omitempty"`    // and those whose step is a multiple of it; 0 is none
+	Every         int64                  `protobuf:"varint,4,opt,name=every,proto3" json:"every,omitempty"`    // and those with a step that is a multiple of it; 0 is none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -913,7 +913,7 @@ type Options struct {
 	MemoryBytes       int64                  `protobuf:"varint,12,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`            // of buffers on one agent; 0 is 128 MiB
 	FailWhenFull      bool                   `protobuf:"varint,13,opt,name=fail_when_full,json=failWhenFull,proto3" json:"fail_when_full,omitempty"`       // instead of waiting for room
 	NoReflink         bool                   `protobuf:"varint,14,opt,name=no_reflink,json=noReflink,proto3" json:"no_reflink,omitempty"`
-	Released          Released               `protobuf:"varint,15,opt,name=released,proto3,enum=datamove.v1.Released" json:"released,omitempty"`                      // what to do with files whose content is in the archive of their file system only
+	Released          Released               `protobuf:"varint,15,opt,name=released,proto3,enum=datamove.v1.Released" json:"released,omitempty"`                      // what to do with files that have their content only in the archive of their file system
 	SourceMayBeAbsent bool                   `protobuf:"varint,16,opt,name=source_may_be_absent,json=sourceMayBeAbsent,proto3" json:"source_may_be_absent,omitempty"` // COPY: where the source is not there, there is nothing to do
 	RemoveFirst       bool                   `protobuf:"varint,17,opt,name=remove_first,json=removeFirst,proto3" json:"remove_first,omitempty"`                       // SYNC: with remove_extra, before anything is written
 	Follow            bool                   `protobuf:"varint,18,opt,name=follow,proto3" json:"follow,omitempty"`                                                    // COPY, SYNC, VERIFY: links in the source are what they lead to, also outside of it, as far as the owner may read there
@@ -1537,7 +1537,7 @@ func (x *CheckpointSave) GetSave() string {
 	return ""
 }
 
-// Account is who asked.
+// Account is the account of a caller.
 type Account struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1894,7 +1894,7 @@ type Totals struct {
 	Files         int64                  `protobuf:"varint,1,opt,name=files,proto3" json:"files,omitempty"` // contents to move
 	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	Others        int64                  `protobuf:"varint,3,opt,name=others,proto3" json:"others,omitempty"`   // symbolic links and special files to make
-	Updates       int64                  `protobuf:"varint,4,opt,name=updates,proto3" json:"updates,omitempty"` // entries whose facts change
+	Updates       int64                  `protobuf:"varint,4,opt,name=updates,proto3" json:"updates,omitempty"` // entries of which facts change
 	Removes       int64                  `protobuf:"varint,5,opt,name=removes,proto3" json:"removes,omitempty"`
 	Kept          int64                  `protobuf:"varint,6,opt,name=kept,proto3" json:"kept,omitempty"`         // entries that are there already
 	Dirs          int64                  `protobuf:"varint,7,opt,name=dirs,proto3" json:"dirs,omitempty"`         // directories to make
@@ -2639,7 +2639,7 @@ type ListTasksRequest struct {
 	Owner         string                 `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"`                                                                             // a name; empty is all that the caller may see
 	Labels        map[string]string      `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // that a task must have, or a request that waits for it to stage a dataset
 	Brief         bool                   `protobuf:"varint,7,opt,name=brief,proto3" json:"brief,omitempty"`                                                                            // leave out reports and options
-	Node          string                 `protobuf:"bytes,8,opt,name=node,proto3" json:"node,omitempty"`                                                                               // whose node-local tiers are meant; empty is all. Root of that node may see them all
+	Node          string                 `protobuf:"bytes,8,opt,name=node,proto3" json:"node,omitempty"`                                                                               // with the node-local tiers that are meant; empty is all. Root of that node may see them all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -53,7 +53,7 @@ type TaskServiceClient interface {
 	// ResumeTask puts a paused task back into the queue.
 	ResumeTask(ctx context.Context, in *ResumeTaskRequest, opts ...grpc.CallOption) (*Task, error)
 	// CancelTask ends a task. What is published stays; what is not, goes. A staging that
-	// others wait for, too, goes on for them: whoever cancels it waits no more. The task
+	// other callers wait for goes on for them: the canceling caller waits no more. The task
 	// that is returned has not ended then.
 	CancelTask(ctx context.Context, in *CancelTaskRequest, opts ...grpc.CallOption) (*Task, error)
 	// ExplainTask names what holds a task back.
@@ -181,7 +181,7 @@ type TaskServiceServer interface {
 	// ResumeTask puts a paused task back into the queue.
 	ResumeTask(context.Context, *ResumeTaskRequest) (*Task, error)
 	// CancelTask ends a task. What is published stays; what is not, goes. A staging that
-	// others wait for, too, goes on for them: whoever cancels it waits no more. The task
+	// other callers wait for goes on for them: the canceling caller waits no more. The task
 	// that is returned has not ended then.
 	CancelTask(context.Context, *CancelTaskRequest) (*Task, error)
 	// ExplainTask names what holds a task back.

@@ -31,7 +31,7 @@ const (
 	How_HOW_UNSPECIFIED How = 0
 	How_HOW_PAUSE       How = 1 // stop at the next entry, keep drafts
 	How_HOW_CANCEL      How = 2 // stop and drop drafts
-	How_HOW_LOST        How = 3 // it is somebody else's: touch nothing
+	How_HOW_LOST        How = 3 // another agent has it: touch nothing
 	How_HOW_YIELD       How = 4 // a batch: publish what is drafted and reply with the rest undone
 )
 
@@ -1521,8 +1521,8 @@ func (*TellRealResponse) Descriptor() ([]byte, []int) {
 	return file_datamove_agent_v1_agent_proto_rawDescGZIP(), []int{16}
 }
 
-// Swarm says who brings one version of a dataset to its node just now, and who has it there, so that
-// they give it to each other and read its source once.
+// Swarm lists the agents that stage one version of a dataset now, and those that hold it: they give it to each
+// other and read its source once.
 type Swarm struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Digest        string                 `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`
@@ -1532,7 +1532,7 @@ type Swarm struct {
 	Members       []*SwarmMember         `protobuf:"bytes,5,rep,name=members,proto3" json:"members,omitempty"`
 	Homes         []*SwarmHomes          `protobuf:"bytes,6,rep,name=homes,proto3" json:"homes,omitempty"`                              // the present ones last
 	OlderHomes    bool                   `protobuf:"varint,7,opt,name=older_homes,json=olderHomes,proto3" json:"older_homes,omitempty"` // there were others before them
-	Uid           uint32                 `protobuf:"varint,8,opt,name=uid,proto3" json:"uid,omitempty"`                                 // of the account that stages it: nobody else is in it
+	Uid           uint32                 `protobuf:"varint,8,opt,name=uid,proto3" json:"uid,omitempty"`                                 // of the account that stages it: a swarm is of one account
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1683,7 +1683,7 @@ func (x *SwarmMember) GetSeed() bool {
 	return false
 }
 
-// SwarmHomes are agents among which those who read a piece from the source are chosen.
+// SwarmHomes are agents, some of which are chosen to read a piece from the source.
 type SwarmHomes struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agents        []string               `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
@@ -3277,7 +3277,7 @@ type GiveRequest struct {
 	Entries       int64                  `protobuf:"varint,6,opt,name=entries,proto3" json:"entries,omitempty"`
 	Pair          int32                  `protobuf:"varint,7,opt,name=pair,proto3" json:"pair,omitempty"`   // of the task's sources
 	Parts         bool                   `protobuf:"varint,8,opt,name=parts,proto3" json:"parts,omitempty"` // of a file: never given to another agent without the lead's knowing
-	Heard         []string               `protobuf:"bytes,9,rep,name=heard,proto3" json:"heard,omitempty"`  // batches whose answer the lead has: they can be forgotten
+	Heard         []string               `protobuf:"bytes,9,rep,name=heard,proto3" json:"heard,omitempty"`  // batches that the lead has the answers of: they can be forgotten
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3380,9 +3380,9 @@ type GiveResponse struct {
 	Reply         []byte                 `protobuf:"bytes,1,opt,name=reply,proto3" json:"reply,omitempty"` // as the mover encodes it
 	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"` // the batch could not be done by anybody
 	ErrorKind     string                 `protobuf:"bytes,3,opt,name=error_kind,json=errorKind,proto3" json:"error_kind,omitempty"`
-	Silent        bool                   `protobuf:"varint,4,opt,name=silent,proto3" json:"silent,omitempty"`    // who had it is not heard of any more; what it did is not known
-	Nobody        bool                   `protobuf:"varint,5,opt,name=nobody,proto3" json:"nobody,omitempty"`    // there is nobody to do it
-	Over          []uint64               `protobuf:"varint,6,rep,packed,name=over,proto3" json:"over,omitempty"` // with nobody: epochs that have begun it and are over
+	Silent        bool                   `protobuf:"varint,4,opt,name=silent,proto3" json:"silent,omitempty"`    // the agent that had it is silent; what it did is not known
+	Nobody        bool                   `protobuf:"varint,5,opt,name=nobody,proto3" json:"nobody,omitempty"`    // no agent can do it
+	Over          []uint64               `protobuf:"varint,6,rep,packed,name=over,proto3" json:"over,omitempty"` // with no agent: epochs that have begun it and are over
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5083,7 +5083,7 @@ type ReadBurstResponse struct {
 	PricesName    string                 `protobuf:"bytes,3,opt,name=prices_name,json=pricesName,proto3" json:"prices_name,omitempty"` // of its file
 	Admission     string                 `protobuf:"bytes,4,opt,name=admission,proto3" json:"admission,omitempty"`                     // the rules by which a job may burst
 	AdmissionName string                 `protobuf:"bytes,5,opt,name=admission_name,json=admissionName,proto3" json:"admission_name,omitempty"`
-	Leases        []string               `protobuf:"bytes,6,rep,name=leases,proto3" json:"leases,omitempty"` // who needs it
+	Leases        []string               `protobuf:"bytes,6,rep,name=leases,proto3" json:"leases,omitempty"` // that need it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

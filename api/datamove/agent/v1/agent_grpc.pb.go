@@ -192,7 +192,7 @@ const (
 // LinkService is what an agent and its coordinator say to each other. Agents call.
 //
 // A lead is the right to work on a task, under an epoch. It lasts as long as the
-// agent is heard of. Who has lost it is refused by Confirm, and so publishes nothing.
+// agent is heard of. Confirm refuses an agent that lost it, and so that agent publishes nothing.
 type LinkServiceClient interface {
 	// Attend is the standing conversation of one agent: what it is, has and does, and
 	// what it is to do. A second one of the same agent ends the first.
@@ -207,7 +207,7 @@ type LinkServiceClient interface {
 	Give(ctx context.Context, in *GiveRequest, opts ...grpc.CallOption) (*GiveResponse, error)
 	// Reply ends a batch.
 	Reply(ctx context.Context, in *ReplyRequest, opts ...grpc.CallOption) (*ReplyResponse, error)
-	// Keep remembers the draft of a large file for whoever takes over.
+	// Keep records the draft of a large file for the agent that takes over.
 	Keep(ctx context.Context, in *KeepRequest, opts ...grpc.CallOption) (*KeepResponse, error)
 	// PutManifest stores the manifest of a version of a dataset.
 	PutManifest(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PutManifestRequest, PutManifestResponse], error)
@@ -436,7 +436,7 @@ func (c *linkServiceClient) TellReal(ctx context.Context, in *TellRealRequest, o
 // LinkService is what an agent and its coordinator say to each other. Agents call.
 //
 // A lead is the right to work on a task, under an epoch. It lasts as long as the
-// agent is heard of. Who has lost it is refused by Confirm, and so publishes nothing.
+// agent is heard of. Confirm refuses an agent that lost it, and so that agent publishes nothing.
 type LinkServiceServer interface {
 	// Attend is the standing conversation of one agent: what it is, has and does, and
 	// what it is to do. A second one of the same agent ends the first.
@@ -451,7 +451,7 @@ type LinkServiceServer interface {
 	Give(context.Context, *GiveRequest) (*GiveResponse, error)
 	// Reply ends a batch.
 	Reply(context.Context, *ReplyRequest) (*ReplyResponse, error)
-	// Keep remembers the draft of a large file for whoever takes over.
+	// Keep records the draft of a large file for the agent that takes over.
 	Keep(context.Context, *KeepRequest) (*KeepResponse, error)
 	// PutManifest stores the manifest of a version of a dataset.
 	PutManifest(grpc.ClientStreamingServer[PutManifestRequest, PutManifestResponse]) error

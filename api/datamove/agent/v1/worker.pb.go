@@ -282,7 +282,7 @@ type TierCounts struct {
 	WrittenBytes  int64                  `protobuf:"varint,3,opt,name=written_bytes,json=writtenBytes,proto3" json:"written_bytes,omitempty"`
 	Operations    map[string]int64       `protobuf:"bytes,4,rep,name=operations,proto3" json:"operations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // by name
 	Retries       int64                  `protobuf:"varint,5,opt,name=retries,proto3" json:"retries,omitempty"`                                                                                 // calls that failed for a reason that passes
-	Mismatches    int64                  `protobuf:"varint,6,opt,name=mismatches,proto3" json:"mismatches,omitempty"`                                                                           // files whose content was not what it should be
+	Mismatches    int64                  `protobuf:"varint,6,opt,name=mismatches,proto3" json:"mismatches,omitempty"`                                                                           // files with a content that is not the expected one
 	Removed       int64                  `protobuf:"varint,7,opt,name=removed,proto3" json:"removed,omitempty"`                                                                                 // entries
 	RoomPauses    int64                  `protobuf:"varint,8,opt,name=room_pauses,json=roomPauses,proto3" json:"room_pauses,omitempty"`                                                         // times that it was full
 	unknownFields protoimpl.UnknownFields
@@ -807,9 +807,9 @@ type Job struct {
 	Mounts         map[string]string      `protobuf:"bytes,17,rep,name=mounts,proto3" json:"mounts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`                        // which kind of file system has to be at a path
 	Swarm          *Swarm                 `protobuf:"bytes,18,opt,name=swarm,proto3" json:"swarm,omitempty"`                                                                                                    // others bring the same dataset to their nodes; none reads for itself alone
 	Self           string                 `protobuf:"bytes,19,opt,name=self,proto3" json:"self,omitempty"`                                                                                                      // the name of this node in it
-	Authorities    [][]byte               `protobuf:"bytes,20,rep,name=authorities,proto3" json:"authorities,omitempty"`                                                                                        // DER; who speaks for other nodes shows a certificate of theirs
+	Authorities    [][]byte               `protobuf:"bytes,20,rep,name=authorities,proto3" json:"authorities,omitempty"`                                                                                        // DER; a peer of another node shows a certificate of theirs
 	Lent           *Lent                  `protobuf:"bytes,21,opt,name=lent,proto3" json:"lent,omitempty"`                                                                                                      // the source, where it is on another node
-	Owner          string                 `protobuf:"bytes,22,opt,name=owner,proto3" json:"owner,omitempty"`                                                                                                    // the name of whoever asked
+	Owner          string                 `protobuf:"bytes,22,opt,name=owner,proto3" json:"owner,omitempty"`                                                                                                    // the name of the caller
 	KeepFree       map[string]int32       `protobuf:"bytes,23,rep,name=keep_free,json=keepFree,proto3" json:"keep_free,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`   // percent of the file system at a path that nothing is written into
 	Resolve        []*ResolvePath         `protobuf:"bytes,24,rep,name=resolve,proto3" json:"resolve,omitempty"`                                                                                                // this is no task: the process says where these are without symbolic links, and ends
 	unknownFields  protoimpl.UnknownFields
@@ -1553,7 +1553,7 @@ func (x *MineRequest) GetEpoch() uint64 {
 
 type MineResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Pass          *durationpb.Duration   `protobuf:"bytes,1,opt,name=pass,proto3" json:"pass,omitempty"` // as in TurnResponse: who asks this often has no turn to ask for
+	Pass          *durationpb.Duration   `protobuf:"bytes,1,opt,name=pass,proto3" json:"pass,omitempty"` // as in TurnResponse: a caller that asks this often has no turn to ask for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1674,7 +1674,7 @@ func (x *TurnRequest) GetShared() bool {
 type TurnResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Turn          uint64                 `protobuf:"varint,1,opt,name=turn,proto3" json:"turn,omitempty"` // 0 has no end to tell
-	Pass          *durationpb.Duration   `protobuf:"bytes,2,opt,name=pass,proto3" json:"pass,omitempty"`  // for so long nobody else wants anything: no turn has to be asked for
+	Pass          *durationpb.Duration   `protobuf:"bytes,2,opt,name=pass,proto3" json:"pass,omitempty"`  // for so long no other task wants anything: no turn has to be asked for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2060,7 +2060,7 @@ type HandResponse struct {
 	Reply         []byte                 `protobuf:"bytes,1,opt,name=reply,proto3" json:"reply,omitempty"`
 	Nobody        bool                   `protobuf:"varint,2,opt,name=nobody,proto3" json:"nobody,omitempty"`
 	Silent        bool                   `protobuf:"varint,3,opt,name=silent,proto3" json:"silent,omitempty"`
-	Over          []uint64               `protobuf:"varint,4,rep,packed,name=over,proto3" json:"over,omitempty"` // with nobody: epochs that have begun it and are over
+	Over          []uint64               `protobuf:"varint,4,rep,packed,name=over,proto3" json:"over,omitempty"` // with no agent: epochs that have begun it and are over
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

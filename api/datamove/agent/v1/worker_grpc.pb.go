@@ -67,7 +67,7 @@ type WorkerServiceClient interface {
 	Wanted(ctx context.Context, in *WantedRequest, opts ...grpc.CallOption) (*WantedResponse, error)
 	// Hand gives a batch away and waits for the answer.
 	Hand(ctx context.Context, in *HandRequest, opts ...grpc.CallOption) (*HandResponse, error)
-	// Note remembers the draft of a large file for whoever takes over.
+	// Note records the draft of a large file for the agent that takes over.
 	Note(ctx context.Context, in *NoteRequest, opts ...grpc.CallOption) (*NoteResponse, error)
 	// Describe sends the manifest that a lead has made.
 	Describe(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[DescribeRequest, DescribeResponse], error)
@@ -87,8 +87,8 @@ type WorkerServiceClient interface {
 	Spend(ctx context.Context, in *SpendRequest, opts ...grpc.CallOption) (*SpendResponse, error)
 	// Manifest sends the manifest of the dataset that a lead copies.
 	Manifest(ctx context.Context, in *ManifestRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ManifestResponse], error)
-	// Seal has nobody change what a lead has staged any more, or has what it removes be
-	// changed again. Where nobody can change it, the agent has it described by a process
+	// Seal makes what a lead has staged immutable, or what it removes mutable again.
+	// Where it is immutable, the agent has it described by a process
 	// of its own.
 	Seal(ctx context.Context, in *SealRequest, opts ...grpc.CallOption) (*SealResponse, error)
 	// EndLead tells how the task ended.
@@ -100,7 +100,7 @@ type WorkerServiceClient interface {
 	// Keys sends the lines of the credentials of a tier as they are now: those that the job
 	// came with may have ended.
 	Keys(ctx context.Context, in *KeysRequest, opts ...grpc.CallOption) (*KeysResponse, error)
-	// Trace passes on what this process has to tell to those who look at traces.
+	// Trace passes on spans of this process to the collector of traces.
 	Trace(ctx context.Context, in *TraceRequest, opts ...grpc.CallOption) (*TraceResponse, error)
 	// Real answers Job.resolve.
 	Real(ctx context.Context, in *RealRequest, opts ...grpc.CallOption) (*RealResponse, error)
@@ -409,7 +409,7 @@ type WorkerServiceServer interface {
 	Wanted(context.Context, *WantedRequest) (*WantedResponse, error)
 	// Hand gives a batch away and waits for the answer.
 	Hand(context.Context, *HandRequest) (*HandResponse, error)
-	// Note remembers the draft of a large file for whoever takes over.
+	// Note records the draft of a large file for the agent that takes over.
 	Note(context.Context, *NoteRequest) (*NoteResponse, error)
 	// Describe sends the manifest that a lead has made.
 	Describe(grpc.ClientStreamingServer[DescribeRequest, DescribeResponse]) error
@@ -429,8 +429,8 @@ type WorkerServiceServer interface {
 	Spend(context.Context, *SpendRequest) (*SpendResponse, error)
 	// Manifest sends the manifest of the dataset that a lead copies.
 	Manifest(*ManifestRequest, grpc.ServerStreamingServer[ManifestResponse]) error
-	// Seal has nobody change what a lead has staged any more, or has what it removes be
-	// changed again. Where nobody can change it, the agent has it described by a process
+	// Seal makes what a lead has staged immutable, or what it removes mutable again.
+	// Where it is immutable, the agent has it described by a process
 	// of its own.
 	Seal(context.Context, *SealRequest) (*SealResponse, error)
 	// EndLead tells how the task ended.
@@ -442,7 +442,7 @@ type WorkerServiceServer interface {
 	// Keys sends the lines of the credentials of a tier as they are now: those that the job
 	// came with may have ended.
 	Keys(context.Context, *KeysRequest) (*KeysResponse, error)
-	// Trace passes on what this process has to tell to those who look at traces.
+	// Trace passes on spans of this process to the collector of traces.
 	Trace(context.Context, *TraceRequest) (*TraceResponse, error)
 	// Real answers Job.resolve.
 	Real(context.Context, *RealRequest) (*RealResponse, error)

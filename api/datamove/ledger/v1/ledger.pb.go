@@ -27,7 +27,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// BatchState is where a batch is in its life. One that nobody needs is deleted.
+// BatchState is where a batch is in its life. One that is not needed is deleted.
 type BatchState int32
 
 const (
@@ -80,8 +80,8 @@ func (BatchState) EnumDescriptor() ([]byte, []int) {
 	return file_datamove_ledger_v1_ledger_proto_rawDescGZIP(), []int{0}
 }
 
-// Record is one change of the ledger, all or nothing. Whoever applies the records of
-// a ledger in their order to an empty one has an equal one.
+// Record is one change of the ledger, all or nothing. The records of
+// a ledger, applied in their order to an empty one, make an equal one.
 type Record struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sequence      uint64                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"` // 1, 2, 3, ...
@@ -330,7 +330,7 @@ type Batch struct {
 	Bytes         int64                  `protobuf:"varint,8,opt,name=bytes,proto3" json:"bytes,omitempty"` // that it moves
 	Entries       int64                  `protobuf:"varint,9,opt,name=entries,proto3" json:"entries,omitempty"`
 	Over          []uint64               `protobuf:"varint,10,rep,packed,name=over,proto3" json:"over,omitempty"` // epochs that had it before and are over
-	Error         string                 `protobuf:"bytes,11,opt,name=error,proto3" json:"error,omitempty"`       // nobody could do it
+	Error         string                 `protobuf:"bytes,11,opt,name=error,proto3" json:"error,omitempty"`       // no agent could do it
 	CreateTime    *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	TakeTime      *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=take_time,json=takeTime,proto3" json:"take_time,omitempty"`
 	Pair          int32                  `protobuf:"varint,14,opt,name=pair,proto3" json:"pair,omitempty"`   // of the task's sources
@@ -698,8 +698,8 @@ func (x *DatasetVersion) GetVersion() *v1.Version {
 	return nil
 }
 
-// Wish is what somebody wants of a replica that is on its way. It is granted, or
-// goes, with the task that brings it.
+// Wish is a waiting caller of a replica that is being staged. It is granted, or
+// goes, with the task that stages it.
 type Wish struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
@@ -845,7 +845,7 @@ func (x *Announcement) GetTold() bool {
 	return false
 }
 
-// Draft is a large file that a task has begun, for whoever takes the task over.
+// Draft is a large file that a task has begun, for the agent that takes the task over.
 type Draft struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
@@ -1145,7 +1145,7 @@ func (x *JoinToken) GetHash() []byte {
 	return nil
 }
 
-// Forgotten is a node whose earlier certificates are not to be believed.
+// Forgotten is a node with earlier certificates that are refused.
 type Forgotten struct {
 	state         protoimpl.MessageState  `protogen:"open.v1"`
 	Name          string                  `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1153,7 +1153,7 @@ type Forgotten struct {
 	ExpireTime    *timestamppb.Timestamp  `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"` // of the last of these certificates: then this may go
 	Issued        []*Issued               `protobuf:"bytes,4,rep,name=issued,proto3" json:"issued,omitempty"`                           // since then: these alone are good
 	Dropped       *v1.ForgetAgentResponse `protobuf:"bytes,5,opt,name=dropped,proto3" json:"dropped,omitempty"`                         // what went with it
-	Revoked       bool                    `protobuf:"varint,6,opt,name=revoked,proto3" json:"revoked,omitempty"`                        // it was cut off: nobody but a token of the service lets it join again
+	Revoked       bool                    `protobuf:"varint,6,opt,name=revoked,proto3" json:"revoked,omitempty"`                        // it was cut off: it joins again with a token of the service only
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1372,7 +1372,7 @@ type BurstRecord struct {
 	Task          string                 `protobuf:"bytes,6,opt,name=task,proto3" json:"task,omitempty"` // that kept it last
 	CreateTime    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	ChangeTime    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=change_time,json=changeTime,proto3" json:"change_time,omitempty"`
-	Follower      *v1.Account            `protobuf:"bytes,9,opt,name=follower,proto3" json:"follower,omitempty"`                        // in whose name what is saved comes home by itself; absent: it does not
+	Follower      *v1.Account            `protobuf:"bytes,9,opt,name=follower,proto3" json:"follower,omitempty"`                        // the account that copies home what is saved; absent: none does
 	FollowTime    *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=follow_time,json=followTime,proto3" json:"follow_time,omitempty"` // when it comes the next time
 	Groups        []string               `protobuf:"bytes,11,rep,name=groups,proto3" json:"groups,omitempty"`                           // of the follower, when it asked for that
 	Via           string                 `protobuf:"bytes,12,opt,name=via,proto3" json:"via,omitempty"`                                 // how the follower was known, as access has it
