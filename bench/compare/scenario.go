@@ -56,7 +56,7 @@ func Scenarios() []Scenario {
 		{"large-ext4", "one file of 8 GiB on a disk, sync -f included", large, copying(largeFile, onDisk)},
 		{"reflink", "one file of 4 GiB on XFS with reflinks", []string{Ours, "cp --reflink", "rsync"}, reflinking},
 		{"unchanged", "second run over 1,000,000 files, nothing changed, in memory", []string{Ours, "rsync", "rsync -aHAX", "find"}, unchanged},
-		{"s3-small-up", "10,000 files of 16 KiB to a versitygw on the same machine, whose CPU is not counted", s3, uploading(manyObjects)},
+		{"s3-small-up", "10,000 files of 16 KiB to a versitygw on the same machine (its CPU is not counted)", s3, uploading(manyObjects)},
 		{"s3-small-down", "the same back, to memory", s3, downloading(manyObjects)},
 		{"s3-large-up", "one file of 4 GiB to it", s3, uploading(oneObject)},
 		{"s3-large-down", "the same back, to memory", s3, downloading(oneObject)},

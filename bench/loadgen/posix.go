@@ -45,7 +45,7 @@ func openDirectory(target, name string) (*directory, error) {
 	d.fd = fd
 	var st unix.Stat_t
 	if err = unix.Fstat(fd, &st); err == nil && (st.Uid != uint32(os.Geteuid()) || st.Mode&0o022 != 0) {
-		err = fmt.Errorf("%s: %w: it belongs to somebody else, or others may write to it", path, mover.ErrConflict)
+		err = fmt.Errorf("%s: %w: it belongs to another account, or others may write to it", path, mover.ErrConflict)
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.Close())

@@ -77,7 +77,7 @@ func (g *gathering) welcome(ctx context.Context, conn *tls.Conn) {
 	w := newWire(conn)
 	m, err := w.receive()
 	if err == nil && (m.Say != sayHello || m.Hello == nil) {
-		err = errors.New("it does not say who it is")
+		err = errors.New("it has no name")
 	}
 	if err != nil {
 		g.say(fmt.Sprintf("%s is not let in: %v", conn.RemoteAddr(), err))
@@ -91,7 +91,7 @@ func (g *gathering) welcome(ctx context.Context, conn *tls.Conn) {
 		g.say(fmt.Sprintf("%s is not let in: all %d nodes are there", name, g.want))
 		_ = conn.Close()
 	case m.Hello.Version != g.version:
-		g.failed = fmt.Errorf("%w: node %s has version %.40q, and who conducts has %s", mover.ErrUsage, name, m.Hello.Version, g.version)
+		g.failed = fmt.Errorf("%w: node %s has version %.40q, and the leader has %s", mover.ErrUsage, name, m.Hello.Version, g.version)
 		_ = conn.Close()
 		g.leave()
 	default:

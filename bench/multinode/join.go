@@ -54,7 +54,7 @@ func Join(ctx context.Context, g Guest) error {
 	case ctx.Err() != nil:
 		err = errors.Join(context.Cause(ctx), node.Clean(context.WithoutCancel(ctx)))
 	default:
-		err = errors.Join(fmt.Errorf("%w: who conducts at %s is lost: %w", mover.ErrUnreachable, g.Address, err), node.Clean(ctx))
+		err = errors.Join(fmt.Errorf("%w: the leader at %s is lost: %w", mover.ErrUnreachable, g.Address, err), node.Clean(ctx))
 	}
 	return errors.Join(err, node.End())
 }
@@ -74,7 +74,7 @@ func (g *Guest) dial(ctx context.Context) (net.Conn, error) {
 			return conn, nil
 		}
 		if stranger(err) {
-			return nil, fmt.Errorf("%w: who conducts at %s has another secret", mover.ErrPermission, g.Address)
+			return nil, fmt.Errorf("%w: the leader at %s has another secret", mover.ErrPermission, g.Address)
 		}
 		select {
 		case <-time.After(dialAgain):
@@ -82,7 +82,7 @@ func (g *Guest) dial(ctx context.Context) (net.Conn, error) {
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
-			return nil, fmt.Errorf("%w: nobody conducts at %s: %w", mover.ErrUnreachable, g.Address, err)
+			return nil, fmt.Errorf("%w: no leader answers at %s: %w", mover.ErrUnreachable, g.Address, err)
 		}
 	}
 }
@@ -104,7 +104,7 @@ type session struct {
 // still says that this node is there.
 func (s *session) still() *message { return &message{Say: sayStill} }
 
-var errTold = errors.New("stopped by who conducts")
+var errTold = errors.New("stopped by the leader")
 
 // serve does what comes, until the end.
 func (s *session) serve() error {

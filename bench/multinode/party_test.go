@@ -260,7 +260,7 @@ func TestConductorLost(t *testing.T) {
 	hasBegun(t, dir)
 	must.Do(t, conn.Close())
 	b.group.Wait()
-	if !errors.Is(b.ends[0], mover.ErrUnreachable) || !strings.Contains(b.ends[0].Error(), "who conducts") {
+	if !errors.Is(b.ends[0], mover.ErrUnreachable) || !strings.Contains(b.ends[0].Error(), "the leader at") {
 		t.Error(b.ends[0])
 	}
 	empty(t, dir)
@@ -294,7 +294,7 @@ func TestMissing(t *testing.T) {
 	}
 	g := b.guest(0)
 	g.Wait = 10 * time.Millisecond
-	if err := Join(t.Context(), g); !errors.Is(err, mover.ErrUnreachable) || !strings.Contains(err.Error(), "nobody conducts") {
+	if err := Join(t.Context(), g); !errors.Is(err, mover.ErrUnreachable) || !strings.Contains(err.Error(), "no leader answers at") {
 		t.Error(err)
 	}
 }

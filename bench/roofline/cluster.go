@@ -165,7 +165,7 @@ func (c *Cluster) check(r *yamldoc.Reader) {
 			r.AddAt(c.At, name, "want 1 to %d nodes, and as many NICs and devices at most", nodesMost)
 		}
 		if g.NIC <= 0 {
-			r.AddAt(c.At, name+".nic", "is missing: a node without a link reaches nobody")
+			r.AddAt(c.At, name+".nic", "is missing: a node without a link reaches no other")
 		}
 	}
 	for name := range c.Measured {

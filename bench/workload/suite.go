@@ -75,7 +75,7 @@ type Suite struct {
 func All() []Suite {
 	return []Suite{
 		{"large", "a large file of each rank: write, read, verify, unlink", true, true, (*maker).large},
-		{"shared", "one file of all ranks, whose blocks alternate: write, read, verify", false, true, (*maker).shared},
+		{"shared", "one file of all ranks with alternating blocks: write, read, verify", false, true, (*maker).shared},
 		{"small", "small files in directories of each rank: mkdir, write, stat, read, verify, rename, unlink", false, true, (*maker).small},
 		{"metadata", "empty files in directories of each rank: mkdir, create, stat, rename, list, unlink", false, true, (*maker).metadata},
 		{"storm", "empty files of all ranks in one directory: create, stat, rename, list, unlink", false, true, (*maker).storm},

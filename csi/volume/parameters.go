@@ -127,7 +127,7 @@ var table = []Parameter{
 	{"onDelete", []Kind{Project}, false, "delete", "delete, retain or archive", setOnDelete},
 	{"archiveTo", []Kind{Project}, false, "has to be said for archive", "TIER:path below which it is copied", setArchiveTo},
 	{"trash", []Kind{Project}, true, "24h", "how long a deleted volume can be brought back", func(p *Parameters, s string) error { return setDuration(&p.Trash, s, true) }},
-	{"dataset", []Kind{Dataset}, false, "this or source has to be said", "NAME, whose newest version is that of the claim from its beginning on; NAME@DIGEST; or NAME@latest, the newest at the start of each pod", setDataset},
+	{"dataset", []Kind{Dataset}, false, "this or source has to be said", "NAME: the version that is the newest when the claim is made; NAME@DIGEST; or NAME@latest, the newest at the start of each pod", setDataset},
 	{"source", []Kind{Dataset}, false, "this or dataset has to be said", "s3://BUCKET/PREFIX or TIER:PATH", setSource},
 	{"tier", []Kind{Dataset}, false, "the hottest that the node has", "tier to stage it to", setTier},
 	{"deadline", []Kind{Dataset}, false, "30m", "how long a pod waits for it before that is an error of the pod", func(p *Parameters, s string) error { return setDuration(&p.Deadline, s, false) }},

@@ -92,7 +92,7 @@ var (
 	rowTierOps       = newCounter("datamove_tier_operations_total", "operations", agent, "Metadata operations and requests on a tier, as the mover asks for them; its rate is the load.", "tier", "op")
 	rowRetries       = newCounter("datamove_retries_total", "calls", agent, "Calls that failed for a reason that passes, and were tried again.", "tier")
 	rowErrors        = newCounter("datamove_errors_total", "entries", agent, "Entries that failed for good, by the kind of error.", "kind")
-	rowMismatches    = newCounter("datamove_verification_mismatches_total", "files", agent, "Files whose content on this tier was not what it should be.", "tier")
+	rowMismatches    = newCounter("datamove_verification_mismatches_total", "files", agent, "Files with a content on this tier that is not the expected one.", "tier")
 	rowRemoved       = newCounter("datamove_removed_entries_total", "entries", agent, "Entries that were removed.", "tier")
 	rowRoomPauses    = newCounter("datamove_room_pauses_total", "pauses", agent, "Times that a task paused because a tier was full.", "tier")
 	rowLimitWait     = newCounter("datamove_limit_wait_seconds_total", "seconds", agent, "Time that transfers waited for a bandwidth limit. Where both ends have one it counts at both.", "endpoint", "direction")
@@ -130,7 +130,7 @@ var (
 var (
 	rowCatalogTime    = newGauge("datamove_catalog_timestamp_seconds", "seconds", coordinator, "Of when the catalog of a tier is that the configuration has scanned or followed; 0 is none.", "tier", "agent")
 	rowCatalogFiles   = newGauge("datamove_catalog_files", "files", coordinator, "Files of a tier at its last scan.", "tier", "agent")
-	rowCatalogFeed    = newGauge("datamove_catalog_feed_up", "1", coordinator, "1 while changes of a tier are heard of, 0 while nobody tells of them although the configuration has a feed.", "tier", "agent")
+	rowCatalogFeed    = newGauge("datamove_catalog_feed_up", "1", coordinator, "1 while the change feed of a tier works, 0 while it does not although the configuration has one.", "tier", "agent")
 	rowPolicyRuns     = newCounter("datamove_policy_runs_total", "runs", coordinator, "Runs of policies that came to their end.")
 	rowPolicyStopped  = newCounter("datamove_policy_runs_stopped_total", "runs", coordinator, "Runs of policies that were stopped before, or did not begin: by errors, limits, stale facts, for want of approval, or by somebody.")
 	rowPolicyFiles    = newCounter("datamove_policy_files_total", "files", coordinator, "Files that runs of policies have dealt with.")

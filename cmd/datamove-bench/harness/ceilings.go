@@ -92,15 +92,15 @@ func ceilingsCommand() *cobra.Command {
 	flags := c.Flags()
 	flags.StringSliceVar(&dirs, "dir", nil, "a folder on a disk, or file system, to measure")
 	flags.StringSliceVar(&links, "to", nil, "HOST:PORT of a host to which the link is measured")
-	flags.StringSliceVar(&osts, "osts", nil, "a folder on Lustre, each of whose OSTs is measured, with a file that lies on no other")
-	flags.StringSliceVar(&buckets, "s3", nil, "a bucket whose endpoint is measured: s3://bucket/prefix, or TIER:path of the configuration")
+	flags.StringSliceVar(&osts, "osts", nil, "a folder on Lustre: each OST of it is measured, with a file that lies on no other")
+	flags.StringSliceVar(&buckets, "s3", nil, "a bucket on the endpoint that is measured: s3://bucket/prefix, or TIER:path of the configuration")
 	flags.StringVar(&conf, "config", "", "the configuration with tiers (default: that of datamove)")
 	flags.StringVar(&serve, "serve", "", "ADDRESS:PORT at which those are answered that measure the link to this host, until it is interrupted")
 	flags.StringVar(&beside, "beside", "", "a folder on a disk: that, TCP and the link to each --to, where iperf3 -s runs, too, are measured by turns with fio, dd and iperf3")
 	flags.IntVar(&o.Runs, "runs", 5, "of each measurement")
 	flags.DurationVar(&o.Time, "time", time.Second, "of a run, of memory, checksum and links")
 	flags.StringVar(&size, "size", "1GiB", "of the file that is written and read in a --dir")
-	flags.IntVar(&o.Files, "files", 10_000, "whose metadata is measured in a --dir")
+	flags.IntVar(&o.Files, "files", 10_000, "number of files for the metadata rates of a --dir")
 	flags.IntVar(&o.Workers, "workers", 0, "at the same time; 0 is one for each processor, 8 at a disk and 4 streams of a link")
 	flags.StringVarP(&output, "output", "o", "table", "table or json")
 	return c
@@ -143,7 +143,7 @@ func serves(ctx context.Context, address string, say io.Writer) error {
 	if err != nil {
 		return usageError{err}
 	}
-	fmt.Fprintf(say, "datamove-bench: answers at %s; anybody who reaches it can use this link\n", l.Addr())
+	fmt.Fprintf(say, "datamove-bench: answers at %s; every host that reaches it can use this link\n", l.Addr())
 	return hardware.Serve(ctx, l)
 }
 

@@ -80,7 +80,7 @@ func reportCommand() *cobra.Command {
 	flags.StringVar(&out, "out", "", "the file that is written, or replaced when all is well; standard output without it")
 	flags.StringArrayVar(&baseline, "baseline", nil, "a run before a change; exit 1 when a phase is worse now; may be given again")
 	flags.StringVar(&tolerance, "tolerance", "5%", "by how much a phase may be slower than the baseline")
-	flags.StringVar(&cluster, "cluster", "", "a cluster file, whose ceilings are drawn on the page, with the verdict that the runs make")
+	flags.StringVar(&cluster, "cluster", "", "a cluster file: its ceilings are drawn on the page, with the verdict of the runs")
 	return c
 }
 

@@ -42,7 +42,7 @@ func runCommand() *cobra.Command {
 		Short: "make a load, on one node or many, and measure it",
 		Long: "Writes, reads and verifies below each target, a directory or a bucket (s3://bucket/prefix, or TIER:path of the configuration), in a directory of its own that is\n" +
 			"removed at the end: nothing that was there is touched. Ranks are spread over targets.\n\nSuites:\n" + suites() + "\n" +
-			"On many nodes, who conducts waits for --nodes that join, and all begin each phase at one instant:\n\n" +
+			"On many nodes, this process is the leader: it waits for --nodes that join, and all begin each phase at one instant:\n\n" +
 			"  datamove-bench run --nodes 32 --listen :7311 --secret-file S /lustre/project/bench\n" +
 			"  datamove-bench join --secret-file S head:7311                                          (on each node)\n\n" +
 			"--launch starts them: in an allocation of Slurm\n\n" +
@@ -66,7 +66,7 @@ func runCommand() *cobra.Command {
 	flags.StringVar(&f.file, "file-size", "16KiB", "of a small file")
 	flags.IntVar(&f.sizes.Dirs, "dirs", 10, "of each rank: of small and empty files")
 	flags.StringVar(&f.sample, "sample", "150kB", "of a data loader: what is read at once")
-	flags.StringVar(&f.sizes.Model, "model", "405b", "whose checkpoint is written: 8b, 70b, 405b or 1t, as MLPerf Storage has them")
+	flags.StringVar(&f.sizes.Model, "model", "405b", "model of which a checkpoint is written: 8b, 70b, 405b or 1t, as MLPerf Storage has them")
 	flags.Float64Var(&f.sizes.Scale, "scale", 0.0001, "of the checkpoint's size")
 	flags.DurationVar(&f.sizes.Limit, "time", 0, "after which a rank stops in each phase (stonewall); 0 is when it has done everything")
 	flags.IntVar(&f.sizes.Repeats, "repeats", 1, "of everything; of 3 or more there is an interval")
@@ -226,12 +226,12 @@ func joinCommand() *cobra.Command {
 	var secret, conf string
 	c := &cobra.Command{
 		Use:   "join [flags] HOST:PORT",
-		Short: "take part in a run that another host conducts",
-		Long: "Joins who runs \"datamove-bench run --nodes\", and makes the part of this node of its load, below the targets that were said there. What it has made is removed at the end,\n" +
-			"also when who conducts is lost. $DATAMOVE_BENCH_SECRET is what has to be known where there is no --secret-file. Credentials of buckets are those of this host.",
+		Short: "take part in a run on many nodes",
+		Long: "Joins the leader of a \"datamove-bench run --nodes\" and makes this node's part of the load, below the targets of the leader. What it has made is removed at the end,\n" +
+			"also when the leader is lost. Without --secret-file the secret is $DATAMOVE_BENCH_SECRET. Credentials of buckets are those of this host.",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usageError{fmt.Errorf("want the address of who conducts: see %s --help", cmd.CommandPath())}
+				return usageError{fmt.Errorf("want the address of the leader: see %s --help", cmd.CommandPath())}
 			}
 			if _, _, err := net.SplitHostPort(args[0]); err != nil {
 				return usageError{fmt.Errorf("%s: want HOST:PORT: %w", mover.Printable(args[0]), err)}
@@ -262,9 +262,9 @@ func joinCommand() *cobra.Command {
 	}
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	flags := c.Flags()
-	flags.StringVar(&secret, "secret-file", "", "what who conducts wants to be known")
+	flags.StringVar(&secret, "secret-file", "", "the secret of the run, as the leader has it")
 	flags.StringVar(&g.Name, "name", "", "of this node (default: that of the host)")
-	flags.DurationVar(&g.Wait, "wait", 2*time.Minute, "for who conducts, until it answers")
+	flags.DurationVar(&g.Wait, "wait", 2*time.Minute, "how long to wait for the leader")
 	flags.StringVar(&conf, "config", "", "the configuration with tiers (default: that of datamove)")
 	return c
 }

@@ -92,7 +92,7 @@ $XDG_RUNTIME_DIR/datamove/datamoved.sock, with $XDG_STATE_HOME/datamove/service.
 With --join it is the agent of this node only, for the coordinator at ADDR. To join
 it needs a token once (datamove agent token NODE, on the coordinator).
 
-As root it works as whoever asked; as any other user it can work for that one only.`,
+As root it runs each task as the account that submitted it; as any other user it works for that one only.`,
 		Example: `  datamoved
   datamoved --listen unix:///run/datamove/datamoved.sock --listen tcp://0.0.0.0:7643
   datamoved --join tcp://head:7643 --token-file /root/token`,

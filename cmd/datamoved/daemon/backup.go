@@ -28,7 +28,7 @@ func (a *app) backupCommand() *cobra.Command {
 		Long: `Backup writes the ledger as it is at one moment, the manifests of datasets, and the
 authority that signed the certificates of agents. It works while the service runs,
 and when it does not. The file appears whole; without FILE it has the name of the
-node and the time. It holds a private key: whoever has it can let agents in.
+node and the time. It holds a private key, with which agents can be admitted.
 
 The audit log is not in it: it only grows, so copy its directory as it is.`,
 		Args: cobra.MaximumNArgs(1),

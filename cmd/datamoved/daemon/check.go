@@ -60,7 +60,7 @@ func (a *app) check(ctx context.Context, _ []string) error {
 		fmt.Fprintf(a.out, "page           http://%s, %s\n", at.page, shows)
 	}
 	if at.scrape != "" {
-		fmt.Fprintf(a.out, "scrape         http://%s, metrics and health for whoever reaches it\n", at.scrape)
+		fmt.Fprintf(a.out, "scrape         http://%s, metrics and health, without a login\n", at.scrape)
 	}
 	for _, c := range conf.HSM {
 		fmt.Fprintf(a.out, "hsm            archive %d of %s in %s\n", c.Archive, mover.Printable(c.Mount), c.To)
