@@ -5,11 +5,12 @@
 SHELL   := /bin/bash
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 # Commands, tests and linter find what the others have compiled. The race detector needs cgo, and has
-# each process wait at its end for a second, unless it is told otherwise: there are thousands.
-GOFLAGS ?= -p=2 -trimpath
+# each process wait at its end for a second, unless it is told otherwise: there are thousands. gRPC without its own tracing
+# has no template, and the linker drops methods that are not called: TestProgramSize.
+GOFLAGS ?= -p=2 -trimpath -tags=grpcnotrace
 CGO_ENABLED ?= 0
 RACE    := CGO_ENABLED=1 GORACE=atexit_sleep_ms=10
-BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
+BUILD   := CGO_ENABLED=0 go build -trimpath -tags=grpcnotrace -ldflags '-s -w -X main.version=$(VERSION)'
 TESTS   := go run ./test/runner
 # make test BUDGET='-budget print' runs what is cached, too, and tells which packages use the most CPU time.
 BUDGET  ?=

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 )
@@ -26,10 +27,16 @@ tasks, datasets and agents to look at.`,
   datamove copy --detach /data/run-7 archive:run-7
   datamove task watch 06c8fk2rjq7m1x0v4d5e`,
 		SilenceUsage: true, SilenceErrors: true, DisableFlagsInUseLine: true, DisableSuggestions: true, // meant has better ones
-		Version: buildFacts().Version,
 	}
-	cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
-	cmd.RunE = a.do(func(context.Context, []string) error { return cmd.Help() })
+	// A template of cobra would link text/template, and with it each method of each type: a third of the program.
+	version := cmd.Flags().Bool("version", false, "print the version")
+	cmd.RunE = a.do(func(context.Context, []string) error {
+		if *version {
+			_, err := fmt.Fprintf(a.out, "datamove %s\n", buildFacts().Version)
+			return err
+		}
+		return cmd.Help()
+	})
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&a.configFile, "config", "", "configuration `FILE`; default $DATAMOVE_CONFIG, ~/.config/datamove/config.yaml, /etc/datamove/config.yaml")
 	flags.Var(&a.serviceFlag, "service", "have the work done by the service at `ADDRESS`, unix:///path or tcp://host:port; none is this process; default $DATAMOVE_SERVICE, then the configuration")

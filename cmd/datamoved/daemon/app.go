@@ -96,12 +96,18 @@ As root it runs each task as the account that submitted it; as any other user it
 		Example: `  datamoved
   datamoved --listen unix:///run/datamove/datamoved.sock --listen tcp://0.0.0.0:7643
   datamoved --join tcp://head:7643 --token-file /root/token`,
-		Args: cobra.NoArgs, Version: buildVersion(),
+		Args: cobra.NoArgs,
 		SilenceUsage: true, SilenceErrors: true, DisableFlagsInUseLine: true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	cmd.SetVersionTemplate("datamoved {{.Version}}\n")
-	cmd.RunE = a.do(func(ctx context.Context, _ []string) error { return a.serve(ctx) })
+	version := cmd.Flags().BoolP("version", "v", false, "print the version") // without a template of cobra: see cmd/datamove
+	cmd.RunE = a.do(func(ctx context.Context, _ []string) error {
+		if *version {
+			_, err := fmt.Fprintf(a.out, "datamoved %s\n", buildVersion())
+			return err
+		}
+		return a.serve(ctx)
+	})
 	all := cmd.PersistentFlags()
 	all.StringVar(&a.flags.config, "config", "", "configuration `FILE`; default $DATAMOVE_CONFIG, ~/.config/datamove/config.yaml, /etc/datamove/config.yaml")
 	all.StringVar(&a.flags.data, "data", "", "directory `DIR` of the state (data in the configuration)")
