@@ -96,7 +96,7 @@ As root it runs each task as the account that submitted it; as any other user it
 		Example: `  datamoved
   datamoved --listen unix:///run/datamove/datamoved.sock --listen tcp://0.0.0.0:7643
   datamoved --join tcp://head:7643 --token-file /root/token`,
-		Args: cobra.NoArgs,
+		Args:         cobra.NoArgs,
 		SilenceUsage: true, SilenceErrors: true, DisableFlagsInUseLine: true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
