@@ -24,7 +24,7 @@ export PATH := $(CURDIR)/bin/tools:$(PATH)
 COMMANDS := $(notdir $(wildcard cmd/*))
 ARCHS    := amd64 arm64
 
-.PHONY: build api api-release safety docs demo check test system soak loaded lint fuzz sim stress bench bench-small bench-csi bench-slurm e2e-s3 e2e-ceph e2e-vm e2e-k8s e2e-slurm e2e-aws lustre-test fabric fabric-load dist image clean setup
+.PHONY: build api api-release safety docs screenshots demo check test system soak loaded lint fuzz sim stress bench bench-small bench-csi bench-slurm e2e-s3 e2e-ceph e2e-vm e2e-k8s e2e-slurm e2e-aws lustre-test fabric fabric-load dist image clean setup
 build: $(addprefix build-,$(COMMANDS))
 
 # One command to bin/. The go tool knows best what is up to date.
@@ -51,6 +51,12 @@ safety:
 # The pages and tables of docs/reference that are made of the code: commands, exit codes, configuration, policies, API and metrics.
 docs:
 	go test -count=1 -run '^(TestReference|TestReadmeHasEveryMetric)$$' ./api ./cmd/datamove-bench/harness ./cmd/datamove-csi/driver ./cmd/datamove/cli ./cmd/datamoved/daemon ./mover/config ./test/monitoring ./tiering/policy -update
+
+# The pictures of the page in docs/images, as the browser's test takes them.
+screenshots:
+	@set -e; d=$$(mktemp -d); trap 'rm -rf '$$d EXIT; \
+	DATAMOVE_SOAK=1 go test -count=1 -run '^TestLooks$$' -artifacts -outputdir $$d ./test/system/browser; \
+	for name in tasks-wide task-wide tiers; do install -m 644 $$d/_artifacts/*/$$name.png docs/images/page-$${name%-wide}.png; done
 
 # The tour is of datamove alone: no other command is built for it.
 demo: build-datamove bin/s3dev
