@@ -67,6 +67,7 @@ type Config struct {
 	Join     Join               `koanf:"join"`
 	Slurm    Slurm              `koanf:"slurm"`
 	Mail     Mail               `koanf:"mail"`
+	Webhooks map[string]Webhook `koanf:"webhooks"` // where notices are posted to, by name; none is no webhook
 	Burst    Burst              `koanf:"burst"`
 	Policies string             `koanf:"policies"` // directory with the policies of the tiers, in files that end in .yaml; "" is none
 
@@ -87,11 +88,17 @@ type BurstAccount struct {
 	Ask    string `koanf:"ask"`    // contact for a higher cap; "" is none
 }
 
-// Mail says how people are told by mail what concerns them. Without a server no mail is sent.
+// Mail says how notices of policies are mailed. Without a server no mail is sent.
 type Mail struct {
 	Server string `koanf:"server"` // a server that takes mail of this host
 	From   string `koanf:"from"`   // the sender
 	Domain string `koanf:"domain"` // of users without a domain in their name; "" is that of from
+}
+
+// Webhook is where notices are posted to: those of rules that notify webhook:NAME, and of runs of policies that were stopped.
+type Webhook struct {
+	File   string `koanf:"file"`   // file of mode 0600 with the URL: that of a chat is its password
+	Format string `koanf:"format"` // what is posted: an object with schema, to, subject, text and time, or a message of a chat; "" is json
 }
 
 // Tier is one named root of the cluster.
@@ -290,7 +297,12 @@ func (c *Config) warnings(below string) []Problem {
 	var found []Problem
 	for _, s := range c.settings {
 		file, ok := CredentialsFile(s.Value)
-		if !ok || !strings.HasPrefix(s.Key, below) || !strings.HasSuffix(s.Key, ".s3.credentials") {
+		if strings.HasPrefix(s.Key, "webhooks.") && strings.HasSuffix(s.Key, ".file") {
+			file, ok = s.Value, true
+		} else {
+			ok = ok && strings.HasSuffix(s.Key, ".s3.credentials")
+		}
+		if !ok || !strings.HasPrefix(s.Key, below) {
 			continue
 		}
 		if info, err := os.Stat(file); err == nil && OthersMayRead(info, os.Geteuid()) {

@@ -213,6 +213,10 @@ func TestCredentialsThatOthersCanRead(t *testing.T) {
 	if w := c.Warnings(); len(w) != 1 || !strings.Contains(w[0].Mend, "chmod 600") {
 		t.Errorf("0644: %v", w)
 	}
+	hook := must.Get(Parse("c", []byte("webhooks: {ops: {file: "+file+"}}\n"), none))(t)
+	if w := hook.Warnings(); len(w) != 1 || w[0].Key != "webhooks.ops.file" || !strings.Contains(w[0].Mend, "chmod 600") {
+		t.Errorf("a webhook: %v", w)
+	}
 	if of, others := c.TierWarnings("ar"), c.TierWarnings("a"); len(of) != 1 || len(others) != 0 {
 		t.Errorf("of the tier: %v, of another one: %v", of, others)
 	}

@@ -55,6 +55,7 @@ var schema = rule{keys: map[string]rule{
 	"policies": {check: absolute},
 	"burst":    burstRule,
 	"mail":     {need: []string{"server", "from"}, keys: map[string]rule{"server": {check: mailServer}, "from": {check: address}, "domain": {check: name}}},
+	"webhooks": {named: name, most: 100, each: &rule{need: []string{"file"}, keys: map[string]rule{"file": {check: absolute}, "format": {check: oneOf("json", "slack", "mattermost")}}}},
 	"gpfs":     {named: name, each: &gpfsRule, most: 100},
 	"hsm":      {items: &hsmRule, most: 32},
 	"join":     {keys: map[string]rule{"kubernetes": kubernetesRule}},

@@ -42,6 +42,7 @@ peers: {listen: "10.0.0.17:7645", host: n17.site}
 slurm: {cluster: lab, scratch: scratch, state: /run/hooks, deadline: 4s, warm: lustre, records: /var/jobs, ready: 10m, most: 2TiB, quiet: 90s, project_ids: 1000-1999}
 trace: {endpoint: "http://127.0.0.1:4317"}
 mail: {server: "mail.site:25", from: datamove@site.example, domain: people.example}
+webhooks: {ops: {file: /etc/datamove/ops.url, format: slack}}
 gpfs:
   fs1: {url: "https://gui.site:443", credentials: /etc/datamove/scale.env, ca: /etc/datamove/ca.pem, as: gpfs0}
   fs2: {commands: /opt/wrappers}
@@ -87,6 +88,7 @@ func TestTheFileOfAService(t *testing.T) {
 		{"slurm", c.Slurm, Slurm{"scratch", "/run/hooks", 4 * time.Second, "lustre", "/var/jobs", 10 * time.Minute, 2 << 40, 90 * time.Second, "lab", "1000-1999"}},
 		{"peers", c.Peers, Peers{Listen: "10.0.0.17:7645", Host: "n17.site"}},
 		{"mail", c.Mail, Mail{"mail.site:25", "datamove@site.example", "people.example"}},
+		{"webhooks", c.Webhooks, map[string]Webhook{"ops": {"/etc/datamove/ops.url", "slack"}}},
 		{"trace", c.Trace, Trace{Endpoint: "http://127.0.0.1:4317"}},
 		{"users", c.Users, map[string]User{"alice": {Certificate: "alice"}, "bob.smith": {Certificate: "bob"}}},
 	} {
@@ -218,6 +220,9 @@ func TestServiceMistakesHaveALine(t *testing.T) {
 		{"mail: {server: mail.site, from: a@b}", "mail.server: must be HOST:PORT"},
 		{"mail: {server: 'mail.site:25', from: a}", "mail.from: must be an address"},
 		{"mail: {from: a@b}", "mail: has no server"},
+		{"webhooks: {ops: {}}", "webhooks.ops: has no file"},
+		{"webhooks: {ops: {file: x}}", "webhooks.ops.file: is \"x\"; must be an absolute path"},
+		{"webhooks: {ops: {file: /x, format: irc}}", "webhooks.ops.format: is \"irc\"; must be one of json, slack, mattermost"},
 		{"users: {alice: {}}", "users.alice: has no certificate"},
 		{"users: {'a:b': {certificate: x}}", "users.a:b: is \"a:b\"; a name has no colon"},
 		{"users: {alice: {certificate: ''}}", "users.alice.certificate: must be the common name"},

@@ -179,9 +179,13 @@ tiers:
 #  prices: /etc/datamove/prices
 #  admission: /etc/datamove/admission.yaml
 
-# Who hears by mail of policies: owners of what the next run takes away (report: {preview: 3d}), those whom a
-# rule names that notifies, and who a policy is of when a run of it was stopped or waits for an approval.
-#mail: {server: "mail.site:25", from: datamove@site.example}    # and domain, of people who are named without one
+# Notices of policies go by mail: to owners of what the next run takes away (report: {preview: 3d}), to the users that a
+# rule names that notifies, and to the owner of a policy when a run of it was stopped or waits for an approval.
+#mail: {server: "mail.site:25", from: datamove@site.example}    # and domain, of users that are named without one
+
+# A webhook hears of stopped runs, and of rules that notify webhook:NAME. The file has its URL and mode 0600.
+#webhooks:
+#  ops: {file: /etc/datamove/ops.url, format: slack}    # or mattermost, or json
 
 #trace: {endpoint: "http://127.0.0.1:4317"}    # where OpenTelemetry listens
 `

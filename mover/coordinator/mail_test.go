@@ -2,7 +2,12 @@ package coordinator
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -11,7 +16,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover/config"
 	"datamove.dev/test/mailbox"
-	"datamove.dev/tiering/policy/policyserver"
+	"datamove.dev/test/must"
 )
 
 // mailed is a desk with a mail server.
@@ -46,7 +51,7 @@ func TestMailToOwners(t *testing.T) {
 	d.works(t, 0)
 	d.pass(8 * time.Hour)
 	d.works(t, 0) // it is announced
-	if d.policy.SendMail(t.Context()) != policyserver.ServerAway || len(box.Take()) > 0 {
+	if d.policy.SendNotices(t.Context()) || len(box.Take()) > 0 {
 		t.Fatal("it was sent to a server that is away")
 	}
 	o, started := d.o, d.started
@@ -56,7 +61,7 @@ func TestMailToOwners(t *testing.T) {
 	d.servePolicies()
 	d.works(t, 0)
 	box.SetAway(false)
-	if d.policy.SendMail(t.Context()) != policyserver.AllSent {
+	if !d.policy.SendNotices(t.Context()) {
 		t.Error("something is left")
 	}
 	got := box.Take()
@@ -78,7 +83,7 @@ func TestMailToOwners(t *testing.T) {
 	d.o.Catalog, d.started = o.Catalog, started
 	d.servePolicies()
 	d.works(t, 0)
-	if d.policy.SendMail(t.Context()); len(box.Take()) != 0 {
+	if d.policy.SendNotices(t.Context()); len(box.Take()) != 0 {
 		t.Error("owners are told twice")
 	}
 	d.pass(6 * time.Hour)
@@ -86,7 +91,7 @@ func TestMailToOwners(t *testing.T) {
 	if r := d.runsThat(t); len(r) != 1 {
 		t.Fatalf("%v", r)
 	}
-	if d.policy.SendMail(t.Context()); len(box.Take()) != 0 {
+	if d.policy.SendNotices(t.Context()); len(box.Take()) != 0 {
 		t.Error("a run that went well is told of")
 	}
 }
@@ -102,15 +107,25 @@ spec:
   safety: {approval: {whenDeleting: 1KiB, by: owner}}
   rules:
     - {name: old, match: {name: "old-0*"}, action: {type: migrate, to: archive}}
-    - {name: rest, match: {kind: file}, action: {type: notify, who: [storage, eve], message: "too\nmany"}}
+    - {name: rest, match: {kind: file}, action: {type: notify, who: [storage, eve, "webhook:ops"], message: "too\nmany"}}
 `)
 	box := mailed(t, d)
+	posted := make(chan string, 10)
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var m struct{ Subject string }
+		must.Do(t, json.NewDecoder(r.Body).Decode(&m))
+		posted <- m.Subject
+	}))
+	defer hook.Close()
+	file := filepath.Join(t.TempDir(), "url")
+	must.Do(t, os.WriteFile(file, []byte(hook.URL), 0o600))
+	d.conf.Webhooks = map[string]config.Webhook{"ops": {File: file}}
 	d.conf.Roles = map[string]config.Role{"storage": {Members: []string{"opal", "@admins", "ruby"}}}
 	d.started = d.wall
 	d.servePolicies()
 	d.pass(13 * time.Hour)
 	d.works(t, 0)
-	d.policy.SendMail(t.Context())
+	d.policy.SendNotices(t.Context())
 	got := box.Take()
 	to := func(names ...string) {
 		t.Helper()
@@ -127,10 +142,13 @@ spec:
 	if !strings.Contains(got[0], "|datamove: policy cold did not run to its end|") || !strings.Contains(got[0], "datamove policy run --plan ") {
 		t.Fatalf("%q", got)
 	}
+	if subject := <-posted; subject != "datamove: policy cold did not run to its end" {
+		t.Errorf("the webhook got %q", subject)
+	}
 	for range 3 {
 		d.works(t, 0)
 	}
-	if d.policy.SendMail(t.Context()); len(box.Take()) != 0 {
+	if d.policy.SendNotices(t.Context()); len(box.Take()) != 0 || len(posted) != 0 {
 		t.Error("it is told again and again")
 	}
 	_, id, _ := strings.Cut(got[0], "--plan ")
@@ -146,6 +164,9 @@ spec:
 	}
 	for got = nil; len(got) < 3; time.Sleep(time.Millisecond) {
 		got = append(got, box.Take()...)
+	}
+	if subject := <-posted; !strings.HasPrefix(subject, "datamove: policy cold, rule rest: 11 files, ") {
+		t.Errorf("the webhook got %q", subject)
 	}
 	stop()
 	loops.Wait()
@@ -171,10 +192,10 @@ func TestMailOnce(t *testing.T) {
 	d.pass(8 * time.Hour)
 	for range 5 {
 		d.works(t, 0)
-		d.policy.SendMail(t.Context())
+		d.policy.SendNotices(t.Context())
 	}
 	box.SetAway(false)
-	d.policy.SendMail(t.Context())
+	d.policy.SendNotices(t.Context())
 	if got := box.Take(); len(got) != 2 || !strings.Contains(got[0], "policy one") || !strings.Contains(got[1], "policy two") {
 		t.Errorf("%q", got)
 	}

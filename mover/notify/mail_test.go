@@ -97,7 +97,7 @@ func (s *site) serve(t *testing.T, conf *tls.Config) string {
 // TestSend: what a person gets is what was meant, whatever is in it; who can not get it is told.
 func TestSend(t *testing.T) {
 	s := &site{}
-	sender := &Sender{Server: s.serve(t, nil), From: "datamove@site.example"}
+	sender := &Mail{Server: s.serve(t, nil), From: "datamove@site.example"}
 	long := strings.Repeat("x", 5000) + " ü"
 	m := Message{Subject: "Ü\r\nBcc: all@x " + strings.Repeat("long ", 40), Text: ".\n.dot\n" + long + "\n\xff\n"}
 	for to, want := range map[string]error{"ada": nil, "grace@elsewhere.example": nil, "nobody": mover.ErrRefused, "a b": mover.ErrUsage, "eve\r\nBcc: all@x": mover.ErrUsage, "": mover.ErrUsage, "A <a@x>": mover.ErrUsage} {
@@ -119,7 +119,7 @@ func TestSend(t *testing.T) {
 	}
 	got, err := netmail.ReadMessage(strings.NewReader(s.got[0].text))
 	must.Do(t, err)
-	if got.Header.Get("Bcc") != "" || len(got.Header) != 8 {
+	if got.Header.Get("Bcc") != "" || len(got.Header) != 9 {
 		t.Errorf("%v", got.Header)
 	}
 	subject, err := new(mime.WordDecoder).DecodeHeader(got.Header.Get("Subject"))
@@ -135,7 +135,7 @@ func TestSend(t *testing.T) {
 // TestSendAgain: whether another try may help is told.
 func TestSendAgain(t *testing.T) {
 	s := &site{busy: 1}
-	sender := &Sender{Server: s.serve(t, nil), From: "datamove@site.example", Domain: "people.example"}
+	sender := &Mail{Server: s.serve(t, nil), From: "datamove@site.example", Domain: "people.example"}
 	m := Message{To: "ada", Subject: "x", Text: "y\n"}
 	if err := sender.Send(t.Context(), m); !errors.Is(err, mover.ErrTransient) {
 		t.Errorf("a busy server: %v", err)
@@ -153,7 +153,7 @@ func TestSendAgain(t *testing.T) {
 	defer silent.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if err := (&Sender{Server: silent.Addr().String(), From: sender.From}).Send(ctx, m); !errors.Is(err, mover.ErrTransient) {
+	if err := (&Mail{Server: silent.Addr().String(), From: sender.From}).Send(ctx, m); !errors.Is(err, mover.ErrTransient) {
 		t.Errorf("a server that says nothing: %v", err)
 	}
 }
@@ -166,14 +166,14 @@ func TestSecure(t *testing.T) {
 	s := &site{secure: true}
 	roots := x509.NewCertPool()
 	roots.AddCert(web.Certificate())
-	sender := &Sender{Server: s.serve(t, &tls.Config{Certificates: web.TLS.Certificates}), From: "datamove@site.example", plain: func(net.Conn) bool { return false }, roots: roots}
+	sender := &Mail{Server: s.serve(t, &tls.Config{Certificates: web.TLS.Certificates}), From: "datamove@site.example", plain: func(net.Conn) bool { return false }, roots: roots}
 	m := Message{To: "ada", Subject: "x", Text: "y\n"}
 	if err := sender.Send(t.Context(), m); err != nil || len(s.got) != 1 {
 		t.Errorf("%v, %+v", err, s.got)
 	}
 	sender.roots = x509.NewCertPool()
 	if err := sender.Send(t.Context(), m); err == nil || len(s.got) != 1 {
-		t.Errorf("with a certificate of nobody: %v, %+v", err, s.got)
+		t.Errorf("with a certificate of an unknown authority: %v, %+v", err, s.got)
 	}
 	sender.plain = nil
 	if err := sender.Send(t.Context(), m); !errors.Is(err, mover.ErrRefused) {

@@ -195,6 +195,7 @@ var packages = map[string]struct {
 // command stands for its parts. A library that is not here has no home yet: give
 // it one, or do without it.
 var homes = map[string][]string{
+	"github.com/wneessen/go-mail":                 {"mover/notify"}, // SMTP
 	"github.com/HdrHistogram/hdrhistogram-go":     {"bench/loadgen", "bench/multinode", "bench/report"},
 	"github.com/dgraph-io/badger/v4":              {"mover/kvstore", "mover/engine/journal", "mover/coordinator/state", "tiering/catalog"},
 	"github.com/coreos/go-systemd/v22":            {"cmd/datamoved/daemon", "mover/server"},

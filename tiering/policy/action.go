@@ -65,7 +65,7 @@ type Action struct {
 
 	Layout  string   `yaml:"layout"`  // layout of the files, as datamove layout set takes it
 	Message string   `yaml:"message"` // text of the message; "" is the verdict alone
-	Who     []string `yaml:"who"`     // users that are told; none is the log of the service alone
+	Who     []string `yaml:"who"`     // recipients: users, roles, webhook:NAME of the configuration; none is the log of the service alone
 }
 
 // OnPeer reports whether a place is on the disk of another node than what is copied there, and names it without that: nvme@peer:path is nvme:path of that node.

@@ -101,7 +101,7 @@ func (s *Server) tellOwners(ctx context.Context, p *policy.Program, head *pb.Pla
 		over()
 	}
 	for _, m := range letters {
-		s.post(m, over)
+		s.notifier.Post(m, over)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package policyserver
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -117,7 +118,43 @@ func ofTeam(p *policy.Program) string {
 	return ", of " + mover.Printable(p.Policy.Metadata.Owner) + ","
 }
 
-// postNotices mails the notices of a policy to the recipients that its notify rules name.
+// channels are those of the configuration.
+func (s *Server) channels() (all notify.Channels) {
+	conf := s.conf()
+	if m := conf.Mail; m.Server != "" {
+		all.Mail = &notify.Mail{Server: m.Server, From: m.From, Domain: m.Domain}
+	}
+	all.Webhooks = map[string]notify.Webhook{}
+	for name, w := range conf.Webhooks {
+		all.Webhooks[name] = notify.Webhook{File: w.File, Format: notify.Format(w.Format)}
+	}
+	return all
+}
+
+// SendNotices tries the notices that wait, once, and reports whether none is left.
+func (s *Server) SendNotices(ctx context.Context) (all bool) { return s.notifier.Send(ctx) }
+
+// postAll posts a message to each recipient. A role stands for the users in it.
+func (s *Server) postAll(recipients []string, m notify.Message) {
+	var each []string
+	for _, one := range recipients {
+		role, is := s.conf().Roles[one]
+		if !is {
+			each = append(each, one)
+			continue
+		}
+		for _, member := range role.Members {
+			if !strings.HasPrefix(member, "@") { // a group has no address
+				each = append(each, member)
+			}
+		}
+	}
+	for _, m.To = range slices.Compact(slices.Sorted(slices.Values(each))) {
+		s.notifier.Post(m, nil)
+	}
+}
+
+// postNotices sends the notices of a policy to the recipients that its notify rules name.
 func (s *Server) postNotices(p *policy.Program, head *pb.Plan) {
 	for i, totals := range head.GetRules() {
 		a, kept := &p.Policy.Spec.Rules[i].Action, totals.GetKept()
@@ -130,20 +167,23 @@ func (s *Server) postNotices(p *policy.Program, head *pb.Plan) {
 	}
 }
 
-// postStopped mails the owner and the approver of a policy that a run was stopped or did not begin.
+// postStopped tells the owner and the approver of a policy, and all webhooks, that a run was stopped or did not begin.
 func (s *Server) postStopped(r *pb.Run) {
 	p, err := s.program(r.GetPolicy(), "")
 	if err != nil {
 		return
 	}
-	var who []string
+	var to []string
 	if p.Policy.Metadata.Owner != "" {
-		who = append(who, p.Policy.Metadata.Owner)
+		to = append(to, p.Policy.Metadata.Owner)
 	}
 	if a := p.Policy.Spec.Safety.Approval; a != nil && a.By != "" && a.By != theOwner {
-		who = append(who, a.By)
+		to = append(to, a.By)
 	}
-	s.postAll(who, notify.Message{Subject: fmt.Sprintf("datamove: policy %s did not run to its end", r.GetPolicy()),
+	for name := range s.conf().Webhooks {
+		to = append(to, notify.ToWebhook(name))
+	}
+	s.postAll(to, notify.Message{Subject: fmt.Sprintf("datamove: policy %s did not run to its end", r.GetPolicy()),
 		Text: fmt.Sprintf("%s\n\nDone: %s, %s failed, %s skipped.\n\n    datamove policy history %s\n", mover.Printable(r.GetWhy()), told(policy.Tally{Files: r.GetDone().GetFiles(), Bytes: r.GetDone().GetBytes()}),
 			units.Count(r.GetFailed()), units.Count(r.GetSkipped()), r.GetPolicy())})
 }

@@ -16,6 +16,7 @@ import (
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/coordinator/state"
 	"datamove.dev/mover/location"
+	"datamove.dev/mover/notify"
 	"datamove.dev/mover/server/authz"
 	"datamove.dev/mover/telemetry"
 	"datamove.dev/tiering/catalog"
@@ -92,8 +93,8 @@ type Server struct {
 	now     func() time.Time
 	started time.Time
 	stewardship
-	outbox outbox
-	hops   hopCache
+	notifier *notify.Notifier
+	hops     hopCache
 }
 
 const (
@@ -116,11 +117,12 @@ const (
 // New returns a server. The coordinator does its chores.
 func New(o Options) *Server {
 	s := &Server{o: o, c: o.Coordinator, ledger: o.Ledger, log: o.Logger, now: o.Now, started: o.Now(),
-		stewardship: stewardship{stirred: make(chan struct{}, 1)}, outbox: outbox{more: make(chan struct{}, 1)}}
+		stewardship: stewardship{stirred: make(chan struct{}, 1)}}
+	s.notifier = notify.New(s.channels, o.Logger)
 	s.c.AddChore(sweepEvery, "remove plans that no run needs", s.SweepPlans)
 	s.c.AddChore(keptEvery, "remove what runs have kept long enough", s.EndKept)
 	s.c.AddLoop(s.steward)
-	s.c.AddLoop(s.postman)
+	s.c.AddLoop(s.notifier.Run)
 	s.c.AddLoop(s.sampled)
 	s.c.OnTaskEnd(s.taskEnds)
 	s.c.OnTaskEnded(s.brought)

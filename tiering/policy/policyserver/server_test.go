@@ -3,9 +3,7 @@ package policyserver
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,8 +12,6 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/coordinator/state"
-	"datamove.dev/mover/notify"
-	"datamove.dev/test/mailbox"
 	"datamove.dev/test/must"
 	"datamove.dev/tiering/catalog"
 	"datamove.dev/tiering/policy"
@@ -106,34 +102,5 @@ func TestPartner(t *testing.T) {
 	_, err = partner("n1", "runs/a")
 	if !errors.Is(err, mover.ErrRefused) {
 		t.Errorf("to a tier that all share: %v", err)
-	}
-}
-
-// TestMailOfOthers: a message that the server does not take yet, as for a mailbox that is full, keeps no other one waiting, and is tried again later.
-func TestMailOfOthers(t *testing.T) {
-	box := mailbox.Start(t)
-	conf := &config.Config{Mail: config.Mail{Server: box.Address, From: "datamove@site"}}
-	s := New(Options{Server: noCatalog{}, Coordinator: &coordinator{}, Config: func() *config.Config { return conf }, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
-	box.SetFull("full@site")
-	for _, to := range []string{"one", "full", "two"} {
-		s.post(notify.Message{To: to, Subject: "s", Text: "t"}, nil)
-	}
-	if got := s.SendMail(t.Context()); got != SomeRest {
-		t.Errorf("it ended with %v", got)
-	}
-	if got := box.Take(); len(got) != 2 || !strings.HasPrefix(got[0], "one@site|") || !strings.HasPrefix(got[1], "two@site|") {
-		t.Errorf("%q came", got)
-	}
-	s.post(notify.Message{To: "three", Subject: "s", Text: "t"}, nil)
-	if got := s.SendMail(t.Context()); got != SomeRest || s.outbox.mails[0].tries != 1 {
-		t.Errorf("it ended with %v, after %d tries", got, s.outbox.mails[0].tries)
-	}
-	s.outbox.rest(0, time.Time{})
-	box.SetFull("")
-	if got := s.SendMail(t.Context()); got != AllSent {
-		t.Errorf("it ended with %v", got)
-	}
-	if got := box.Take(); len(got) != 2 || !strings.HasPrefix(got[0], "full@site|") || !strings.HasPrefix(got[1], "three@site|") {
-		t.Errorf("%q came", got)
 	}
 }
