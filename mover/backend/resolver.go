@@ -87,7 +87,7 @@ func (s Resolver) openPath(_ context.Context, l location.Location, o engine.Open
 	if err != nil {
 		return nil, err
 	}
-	p, err := posix.Open(l.Path, posix.Options{Create: o.Write, Beneath: beneath, Inside: s.Roots, Backup: o.Backup, Reflink: reflinks[o.Reflink], StateDir: o.StateDir, Buffers: o.Buffers,
+	p, err := posix.Open(l.Path, posix.Options{Create: o.Write, Beneath: beneath, Inside: s.Roots, Backup: o.Backup, Reflink: o.Reflink, StateDir: o.StateDir, Buffers: o.Buffers,
 		KeepFree: s.keepFree(l), FileSystem: s.FileSystem, Layouts: o.Layouts})
 	if err != nil {
 		return nil, err
@@ -178,8 +178,6 @@ func (s Resolver) RemoveEmpty(l location.Location) error {
 	}
 	return posix.RemoveEmpty(l.Path, beneath)
 }
-
-var reflinks = map[engine.Reflink]posix.Reflink{engine.ReflinkAuto: posix.ReflinkAuto, engine.ReflinkNever: posix.ReflinkNever}
 
 func (s Resolver) openBucket(ctx context.Context, l location.Location, o engine.OpenOptions) (mover.Backend, error) {
 	options, err := s.Bucket(l)

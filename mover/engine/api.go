@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix"
 	"datamove.dev/mover/backend/retry"
 	"datamove.dev/mover/backend/throttle"
 	"datamove.dev/mover/engine/bufpool"
 	"datamove.dev/mover/engine/plan"
 	"datamove.dev/mover/engine/rate"
+	"datamove.dev/mover/engine/transfer"
 	"datamove.dev/mover/location"
 )
 
@@ -70,12 +72,12 @@ type Request struct {
 type Expectation func(context.Context) (io.ReadCloser, error)
 
 // Reflink says whether blocks may be shared with the source.
-type Reflink uint8
+type Reflink = posix.Reflink
 
 // The ways to treat reflinks.
 const (
-	ReflinkAuto Reflink = iota
-	ReflinkNever
+	ReflinkAuto  = posix.ReflinkAuto
+	ReflinkNever = posix.ReflinkNever
 )
 
 // OnNoSpace says what happens when the target has no room.
@@ -89,13 +91,13 @@ const (
 
 // Released says what happens to files that have their content in the archive of their file
 // system only.
-type Released uint8
+type Released = transfer.Released
 
 // The ways to treat them.
 const (
-	ReleasedRestore Released = iota // ask for them, many at once, and move each when it is back
-	ReleasedSkip                    // leave them out
-	ReleasedFail                    // they fail, with mover.ErrReleased
+	ReleasedRestore = transfer.ReleasedRestore
+	ReleasedSkip    = transfer.ReleasedSkip
+	ReleasedFail    = transfer.ReleasedFail
 )
 
 // MaxDelete bounds removals: at most Entries of them, and at most Percent of

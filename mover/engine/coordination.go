@@ -93,7 +93,7 @@ func (h *Helper) Do(ctx context.Context, pair int, epoch uint64, mine func(conte
 	}
 	return transfer.NewHand(p.source, p.target, transfer.Options{
 		Jobs: r.Jobs, Gate: p.gate, Plan: p.planOptions(), Level: r.Verify, Counters: &h.counters,
-		FailFull: r.OnNoSpace == NoSpaceFail, Released: released[r.Released], SpoolDir: p.spoolDir, Logger: r.Logger, Turn: p.lead().AcquireSlot,
+		FailFull: r.OnNoSpace == NoSpaceFail, Released: r.Released, SpoolDir: p.spoolDir, Logger: r.Logger, Turn: p.lead().AcquireSlot,
 		Observer: helperObserver{h},
 	}).Do(ctx, epoch, mine, yield, w)
 }

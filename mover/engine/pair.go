@@ -346,15 +346,11 @@ func (p *pair) planOptions() plan.Options {
 	return o
 }
 
-var released = map[Released]transfer.Released{
-	ReleasedRestore: transfer.ReleasedRestore, ReleasedSkip: transfer.ReleasedSkip, ReleasedFail: transfer.ReleasedFail,
-}
-
 func (p *pair) transferOptions(t *run, w *watch) transfer.Options {
 	r, lead := p.request, p.lead()
 	o := transfer.Options{
 		By: p.owner, Jobs: r.Jobs, Gate: p.gate, Plan: p.planOptions(), Level: r.Verify, Journal: p.keeping(),
-		Observer: w, Counters: &t.counters, FailFull: r.OnNoSpace == NoSpaceFail, Released: released[r.Released], SpoolDir: p.spoolDir, Logger: r.Logger,
+		Observer: w, Counters: &t.counters, FailFull: r.OnNoSpace == NoSpaceFail, Released: r.Released, SpoolDir: p.spoolDir, Logger: r.Logger,
 		Allow: func(n int64) error { return p.allow(r.MaxDelete, n) }, ConfirmLease: lead.ConfirmLease, Turn: lead.AcquireSlot,
 	}
 	if lead.Helpers != nil {

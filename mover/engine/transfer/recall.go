@@ -19,7 +19,7 @@ type Released uint8
 const (
 	ReleasedRestore Released = iota // ask for them, many at once, and move each when it is back
 	ReleasedSkip                    // leave them out, and say so
-	ReleasedFail                    // they fail
+	ReleasedFail                    // they fail, with mover.ErrReleased
 )
 
 const (
