@@ -89,8 +89,8 @@ func fill(path string, n int64) (int64, error) {
 // TestTenants: nobody gets what was made for, or granted to, somebody else.
 //
 //safety:5/volumes with csi/volumestore TestNotOurs
-//safety:6 volume IDs that somebody made up, absolute paths, `..`, links, and a directory that is exchanged for a link again and again while it is mounted
-//safety:7 volumes, directories and datasets of another namespace, also for a pod that nobody names
+//safety:6 forged volume IDs, absolute paths, `..`, links, and a directory that is exchanged for a link again and again while it is mounted
+//safety:7 volumes, directories and datasets of another namespace, also for a pod without a name
 func TestTenants(t *testing.T) {
 	r := rigged(t)
 	must.Do(t, os.MkdirAll(filepath.Join(r.root, "team/vision/run1"), 0o755))
@@ -422,7 +422,7 @@ func TestNotTakenAway(t *testing.T) {
 
 // TestBusyMount: a mount in which somebody works is left to them for a while, and then taken away under them.
 //
-//safety:8 a mount in which somebody works is left to them for some seconds, and then taken away, whoever stays
+//safety:8 a busy mount is left for some seconds, and then taken away from its users
 func TestBusyMount(t *testing.T) {
 	r := rigged(t)
 	v := r.created(volume.Project, "vision", "home", 20*mib)

@@ -47,7 +47,7 @@ func ask(t *testing.T, k nodeproxy.Keys, address string) (*csi.GetPluginInfoResp
 
 // TestTrust: nobody but the controller is heard by a node, and nobody but a node by the controller.
 //
-//safety:7 who asks a node for its scratch without being the controller, and what the controller can not ask there
+//safety:7 callers other than the controller that ask a node for its scratch, and what the controller can not ask there
 func TestTrust(t *testing.T) {
 	ours, theirs := relaytest.NewAuthority(t), relaytest.NewAuthority(t)
 	controller, node := ours.Keys(t, nodeproxy.ControllerName), ours.Keys(t, nodeproxy.NodeName)

@@ -323,7 +323,7 @@ func TestTwoMakeOne(t *testing.T) {
 	}
 }
 
-//safety:6 a file system that is not mounted, on a machine whose own disk is of the same kind
+//safety:6 a file system that is not mounted, on a machine with a disk of the same kind
 func TestWrongFileSystem(t *testing.T) {
 	s := inMemory(t)
 	s.Kind = lustre.IsLustre

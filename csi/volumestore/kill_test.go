@@ -100,7 +100,7 @@ const allOfIt = 250
 // TestKill: whenever the driver is killed, what it made is whole or not there, the same calls go on, and in the end
 // nothing is left over.
 //
-//safety:5/volumes kill -9 in the middle of making and removing; many who make one volume
+//safety:5/volumes kill -9 in the middle of making and removing; many callers that make one volume
 func TestKill(t *testing.T) {
 	s := onBtrfs(t)
 	text := must.Get(json.Marshal(s))(t)

@@ -190,7 +190,7 @@ func TestEscapeIsSaid(t *testing.T) {
 
 // TestFailedForGood: of what can not be made nothing is left, and nothing is given: no room, and no project ID.
 //
-//safety:8 creations that fail, or that nobody comes back to, keep neither room nor project IDs
+//safety:8 creations that fail, or are never asked for again, keep neither room nor project IDs
 func TestFailedForGood(t *testing.T) {
 	n := &numbered{}
 	b := onNumbered(t, n)

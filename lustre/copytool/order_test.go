@@ -141,7 +141,7 @@ func TestGivenUp(t *testing.T) {
 // TestRemoveGivenUp: what the MDT gave up while it waited here removes nothing: the copy that
 // is there by now can be that of a file which has been archived again, and released.
 //
-//safety:1 a removal that the MDT has given up, while the file was archived anew; an archive whose folder is not mounted, after a power cut
+//safety:1 a removal that the MDT has given up, while the file was archived anew; an archive with a folder that is not mounted, after a power cut
 func TestRemoveGivenUp(t *testing.T) {
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	b := serve(t, func(_ context.Context, c *copytool.Copy) error {

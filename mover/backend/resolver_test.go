@@ -17,7 +17,7 @@ import (
 
 // Where the file system of a tier is not mounted, what is at its path is another one: nothing is written there, and nothing made.
 //
-//safety:4 a tier that has to be on one kind of file system and is on the disk below its mount point: it is neither read nor written nor announced. A tier whose `kind` nobody says is believed
+//safety:4 a tier that has to be on one kind of file system and is on the disk below its mount point: it is neither read nor written nor announced. A tier without `kind` is taken as it is
 func TestWhereATierIsNotMounted(t *testing.T) {
 	dir := t.TempDir()
 	here := must.Get(posix.KindAt(dir))(t)

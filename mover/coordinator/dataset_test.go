@@ -45,7 +45,7 @@ func wants(t *testing.T, what string, err, kind error) {
 
 // TestHostileDatasets: names, digests, nodes and numbers that somebody made up.
 //
-//safety:6 names, digests, nodes and tokens of datasets that somebody made up
+//safety:6 forged names, digests, nodes and tokens of datasets
 func TestHostileDatasets(t *testing.T) {
 	d := newDesk(t, site(), authz.Input{})
 	d.add(root, "vision", "project:vision", 1)

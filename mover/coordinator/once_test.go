@@ -34,7 +34,7 @@ func (d *desk) leased() map[string]string {
 
 // TestAskedTwice: whoever lost an answer and asks again has what was answered.
 //
-//safety:5/datasets answers that are lost and asked for again; one of several who wait for a staging cancels it
+//safety:5/datasets answers that are lost and asked for again; one of several callers that wait for a staging cancels it
 func TestAskedTwice(t *testing.T) {
 	d := newDesk(t, site(), authz.Input{})
 	d.add(root, "a", "project:a", 1)

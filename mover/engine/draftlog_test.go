@@ -226,7 +226,7 @@ func TestTakeOverElsewhere(t *testing.T) {
 // A draft that the service does not take, since another one leads by now, is not left: its
 // maker ends it.
 //
-//safety:1 a draft that a lead begins when it has lost its task: it is ended at once, for nobody else knows of it
+//safety:1 a draft that a lead begins after it lost its task: it is ended at once, because no other agent knows of it
 func TestKeptByNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

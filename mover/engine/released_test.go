@@ -150,7 +150,7 @@ func (h *hsm) copy(t *testing.T, source, target string, r Request) (Report, erro
 // TestReleasedAreRestored: nobody reads a hole for a content, and the archive is asked
 // for many files at once.
 //
-//safety:4 files whose content is in an archive only, and looks like one hole: none is copied as such, and nothing is removed for it
+//safety:4 files with their content in an archive only, which looks like one hole: none is copied as such, and nothing is removed for it
 func TestReleasedAreRestored(t *testing.T) {
 	h, source := archived(t)
 	target, seen := filepath.Join(t.TempDir(), "target"), &states{}

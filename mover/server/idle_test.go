@@ -97,7 +97,7 @@ const foreignUID = 23456
 
 // One user's 10,000 connections are some of them, and no other user minds.
 //
-//safety:8 10,000 connections of one user, who has 256 of them; callers, open calls and calls per second
+//safety:8 10,000 connections of one user, of which 256 are taken; callers, open calls and calls per second
 func TestIdleConnections(t *testing.T) {
 	n := 10_000
 	if testing.Short() {

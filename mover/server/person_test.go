@@ -47,7 +47,7 @@ func asksFor(conn grpc.ClientConnInterface, words ...string) error {
 
 // Who may call for whom, from where.
 //
-//safety:7 calls for another person: by whom they are taken, forged ones, and what the audit log has of them
+//safety:7 calls for another account: from which callers they are taken, forged ones, and what the audit log has of them
 func TestWhoMayCallForWhom(t *testing.T) {
 	r := newRig(t)
 	in := withSlurm()

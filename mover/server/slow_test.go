@@ -49,7 +49,7 @@ func ends(conn net.Conn) time.Duration {
 
 // Who comes and says nothing, or too little, or too slowly, does not stay.
 //
-//safety:8 who says nothing, or a letter a second, or never takes the answer (slow-loris)
+//safety:8 callers that send nothing, or a letter a second, or never take the answer (slow-loris)
 func TestSlowly(t *testing.T) {
 	request := "GET /metrics HTTP/1.1\r\nHost: localhost\r\nX: "
 	h2 := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

@@ -32,7 +32,7 @@ func empties(dir string) error {
 
 // TestKill: whenever an emptying is killed, the next one goes on, and in the end nothing is left, and nothing else is gone.
 //
-//safety:5/jobs a kill in the middle of emptying; a trash that somebody else could have
+//safety:5/jobs a kill in the middle of emptying; a trash that another account could own
 func TestKill(t *testing.T) {
 	const files = 200
 	everywhere(t, func(t *testing.T, dir string) {

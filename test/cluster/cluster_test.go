@@ -205,7 +205,7 @@ func TestSubmittedTwice(t *testing.T) {
 
 // TestOverlappingTargets: of two tasks that write to one place, one waits.
 //
-//safety:1 two tasks, or a task and a process, with one target; the lock of somebody who is fenced off
+//safety:1 two tasks, or a task and a process, with one target; the lock of a fenced writer
 func TestOverlappingTargets(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := rig.New(t, "n1")

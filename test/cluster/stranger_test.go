@@ -13,7 +13,7 @@ import (
 
 // TestTaskOfAnother: the id of somebody else's task opens nothing: each call answers as if there were no such task, and nothing happens to it.
 //
-//safety:7 somebody else's task is to everybody as if it were none
+//safety:7 the task of another account looks as if there were none
 func TestTaskOfAnother(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		c := rig.New(t)

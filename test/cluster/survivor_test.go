@@ -19,7 +19,7 @@ import (
 // TestDatasetSurvivor: the ledger believes that there is another copy. Whoever removes the
 // replica finds out that it is not so.
 //
-//safety:5/datasets the other copy was removed, cut, or changed by hand, is the same files by a link, or its tier lies elsewhere by now: whoever removes looks first, everything stays, and the copy is not believed again
+//safety:5/datasets the other copy was removed, cut, or changed by hand, is the same files by a link, or its tier lies elsewhere by now: the worker checks before it removes, everything stays, and the copy does not count any more
 func TestDatasetSurvivor(t *testing.T) {
 	ctx := context.Background()
 	for what, spoil := range map[string]func(c *rig.Cluster, source, copied string) error{

@@ -150,7 +150,7 @@ func (b *bodyFault) Unwrap() http.ResponseWriter { return b.ResponseWriter }
 // A store that fails in any of these ways costs tries, and no more: what is there in
 // the end is right, and only the spoilt parts were sent again.
 //
-//safety:3 an upload that the store began and whose answer was lost, that it begins late or for somebody who stops meanwhile, or that a part of theirs would bring back, is aborted, and no other one is
+//safety:3 an upload with a lost answer, one that the store begins late or for a process that stops meanwhile, and one that a part in flight would bring back are aborted, and no others
 func TestFailingStore(t *testing.T) {
 	type row struct {
 		name  string

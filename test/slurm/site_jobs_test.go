@@ -507,7 +507,7 @@ func TestCancelled(t *testing.T) {
 
 // TestStageOutTimeout: when Slurm waits no longer, the results come all the same, and the directory goes then.
 //
-//safety:5/jobs Slurm stops waiting, a node dies, slurmctld and the coordinator are killed: what is to leave a job's directory leaves it later, or waits for somebody
+//safety:5/jobs Slurm stops waiting, a node dies, slurmctld and the coordinator are killed: what is to leave a job's directory leaves it later, or waits for an operator
 func TestStageOutTimeout(t *testing.T) {
 	s := deployed(t, Options{Nodes: 1}, func(files fstest.MapFS) {
 		text := string(files["burst_buffer.conf"].Data)

@@ -149,7 +149,7 @@ func (c *churn) once() {
 // Killed while a tree changes, and while it is scanned for the first time, a catalog that follows a feed is at last what a fresh
 // scan is.
 //
-//safety:4 the catalog is killed twenty times while a tree changes, and ends equal to it; a damaged one counts as not scanned; one whose disk becomes full in the middle of a scan is as old as before
+//safety:4 the catalog is killed twenty times while a tree changes, and ends equal to it; a damaged one counts as not scanned; one with a disk that fills in the middle of a scan is as old as before
 func TestKill(t *testing.T) {
 	random := kill.Random(t)
 	dir := t.TempDir()

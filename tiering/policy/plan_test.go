@@ -204,7 +204,7 @@ func TestCanary(t *testing.T) {
 // TestReads: what asks when files were read lets nothing go where reads leave no trace, counts a day of relatime as time in which a file may have been read,
 // and of a file whose times are not known says nothing.
 //
-//safety:5 a rule by idle time on file systems that are mounted noatime and relatime; files whose atime is not known
+//safety:5 a rule by idle time on file systems that are mounted noatime and relatime; files without a known atime
 func TestReads(t *testing.T) {
 	const unseen = "its file system does not record when it is read (noatime): match by modified, or mount it with relatime"
 	old, yesterday, unknown := idle("a", 1, 40*day), idle("b", 1, 40*day), idle("c", 1, 40*day)

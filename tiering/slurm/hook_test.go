@@ -413,7 +413,7 @@ func TestTasks(t *testing.T) {
 
 // TestReconcile: of jobs that are gone nothing stays, and of those that are there, or may be, everything.
 //
-//safety:5/jobs jobs that are at work, begin just now, or are between two steps are not ended by who looks later
+//safety:5/jobs jobs that are at work, begin just now, or are between two steps are not ended by a later reconciliation
 func TestReconcile(t *testing.T) {
 	later := time.Now().Add(2 * Grace)
 	for _, row := range []struct {

@@ -291,7 +291,7 @@ func TestHSMNoLustre(t *testing.T) {
 // TestHSMOther: a file system whose names and FIDs are those of another one does not get its
 // copies, and does not replace them.
 //
-//safety:1 two file systems whose names and FIDs are the same, with one archive; two MDTs whose actions have the same number
+//safety:1 two file systems with the same name and FIDs and one archive; two MDTs with actions of the same number
 func TestHSMOther(t *testing.T) {
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {

@@ -138,7 +138,7 @@ func sealedBelow(t testing.TB, dir string) (sealed, open int) {
 
 // Nobody gets in but who was let in, as long as they are.
 //
-//safety:7 what lies in the cache of a node, and who was not let in; by hand, through a swarm, and from another node
+//safety:7 the cache of a node, and accounts that were not admitted; by hand, through a swarm, and from another node
 func TestStrangers(t *testing.T) {
 	systems(t, func(t *testing.T, root string) {
 		s, dir := staged(t, root, 1), filepath.Join(root, where)

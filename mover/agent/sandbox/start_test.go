@@ -26,7 +26,7 @@ import (
 
 // What a process may is what its account may, by uid, gid and groups.
 //
-//safety:7 a real process has the ids, groups and capabilities of the person who asked, and nothing of the service's
+//safety:7 a real process has the ids, groups and capabilities of the caller, and nothing of the service's
 func TestActsAsTheUser(t *testing.T) {
 	needRoot(t)
 	was := must.Get(os.Getgroups())(t)
@@ -121,7 +121,7 @@ func TestHowItRuns(t *testing.T) {
 
 // A process that is apart opens what its account may, and another process of the account can not even limit it.
 //
-//safety:7 who may read a replica is told by a process that its user can neither look into nor limit
+//safety:7 the process that probes read access can neither be read nor limited by its user
 func TestApart(t *testing.T) {
 	needRoot(t)
 	limits := func(pid int) bool {

@@ -64,7 +64,7 @@ func clean(t testing.TB, p *Backend) {
 // TestDirectoryAppearsMeanwhile publishes a directory draft when somebody has made
 // the directory, or something else of its name, since it was begun.
 //
-//safety:1 somebody makes the directory that a finished directory draft is about to become
+//safety:1 another process makes the directory that a finished directory draft is about to become
 func TestDirectoryAppearsMeanwhile(t *testing.T) {
 	for _, row := range []struct {
 		name      string

@@ -13,7 +13,7 @@ import (
 
 // What was removed into the directory of a run comes back as it was, unless something has its name by now; and nobody else's directory is used for it.
 //
-//safety:5 what policies take away without a copy is kept aside and comes back, never over anything; the directory for it is made by somebody else, or is a link
+//safety:5 what policies take away without a copy is kept aside and comes back, never over anything; the directory for it is made by another account, or is a link
 func TestKept(t *testing.T) {
 	root := t.TempDir()
 	file := func(name, content string) {

@@ -199,7 +199,7 @@ func (l losing) Capabilities() mover.Capabilities {
 // TestLostPartsAreSentAgain: where errors come late, a part that no sync has confirmed is
 // read before it counts.
 //
-//safety:3 parts that a server lost after a kill -9 or a full target, and told nobody: what no sync has confirmed is read before it counts
+//safety:3 parts that a server lost silently after a kill -9 or a full target: what no sync has confirmed is read before it counts
 func TestLostPartsAreSentAgain(t *testing.T) {
 	source, target := mem.NewTree(), mem.NewTree()
 	source.Files(map[string]string{"dir/large": strings.Repeat("0123456789abcdef", 1<<16)})

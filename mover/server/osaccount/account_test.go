@@ -111,7 +111,7 @@ func TestPeerIsMe(t *testing.T) {
 	}
 }
 
-//safety:7 the kernel's word for who calls; name services that lie
+//safety:7 the identity of a caller by the kernel; name services that lie
 func TestPeerOfAnother(t *testing.T) {
 	asRoot(t)
 	d := New()

@@ -26,7 +26,7 @@ import (
 
 // The table of who gets into a server, and as whom.
 //
-//safety:7 forged, foreign, expired certificates; somebody in the middle of a join
+//safety:7 forged, foreign, expired certificates; a man in the middle of a join
 func TestWhoGetsIn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := open(t)

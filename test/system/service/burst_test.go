@@ -78,7 +78,7 @@ func (c *cluster) record() *burst.Record {
 
 // TestBurstKilled: whatever dies in the middle of a step, the task goes on under another lead, and nothing in AWS is made twice.
 //
-//safety:3 the process of a burst, its coordinator or its agent is lost in the middle of a step: one file system is made, and its money reserved once; who has lost the task keeps nothing and spends nothing
+//safety:3 the process of a burst, its coordinator or its agent is lost in the middle of a step: one file system is made, and its money reserved once; an agent that lost the task keeps nothing and spends nothing
 func TestBurstKilled(t *testing.T) {
 	c := newCluster(t)
 	server := c.inAWS()

@@ -125,7 +125,7 @@ func TestClosedToWhoJoins(t *testing.T) {
 
 // Who staged it can not change it for others; and it goes as it came.
 //
-//safety:7 who owns a replica and would change it; kills between its last byte and its seal, and of who is lent a gate
+//safety:7 changes by the owner of a replica; kills between its last byte and its immutable flag, and of a task with temporary access
 func TestSealedCache(t *testing.T) {
 	c, source, replica := lab(t)
 	for what, try := range map[string]string{

@@ -38,7 +38,7 @@ func (w *world) forget(limit pricing.Money) {
 
 // TestAdopt: a burst of which only AWS knows is taken over: nothing is made twice, nothing is believed to be home, and it is ended as others are.
 //
-//safety:aws a burst whose record is lost: what AWS has of it is taken over, and not made again; what was saved since comes home before it goes
+//safety:aws a burst with a lost record: what AWS has of it is taken over, and not made again; what was saved since comes home before it goes
 func TestAdopt(t *testing.T) {
 	w, was := forgotten(t, declared)
 	w.saved(w.aws.FileSystem(was.FileSystem.ID), "step-200") // after the last export that the other place knew of

@@ -31,7 +31,7 @@ var bucketOnly = strings.Replace(declared, "    fileSystem: {type: SCRATCH_2, su
 
 // TestLastLook: what was saved after all came home, and is not complete, is not lost: not of a bucket alone, and not where nobody waits for figures.
 //
-//safety:aws what is saved between the last sync-back and the end, also where nobody waits for figures; a command that was refused has given nothing up
+//safety:aws what is saved between the last sync-back and the end, also where no caller waits for figures; a command that was refused has given nothing up
 func TestLastLook(t *testing.T) {
 	t.Run("a bucket alone", func(t *testing.T) {
 		w := newWorld(t, 10_000*pricing.Dollar)
@@ -110,7 +110,7 @@ func TestTaskRuns(t *testing.T) {
 
 // TestPrefixes: no burst takes away what another one, or somebody else, has in the bucket.
 //
-//safety:aws prefixes that are another burst's, within one, around one, or somebody else's; a file that would move a burst: nothing of others is taken away
+//safety:aws prefixes that are another burst's, within one, around one, or of another owner; a file that would move a burst: nothing of others is taken away
 func TestPrefixes(t *testing.T) {
 	named := func(name, prefix string) *burst.Burst {
 		return read(t, strings.Replace(strings.Replace(bucketOnly, "name: llama-ft", "name: "+name, 1), "tier: cloud", "tier: cloud\n    prefix: "+prefix, 1))

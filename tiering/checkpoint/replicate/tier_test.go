@@ -91,7 +91,7 @@ func TestLinks(t *testing.T) {
 
 // TestExpire: a checkpoint goes as one and comes back as it was; it stays when anything is not as it was when that was decided.
 //
-//safety:5/jobs checkpoints that are saved again, looked at by one who has just begun anew, torn, tagged, named by a tracker or gone between a plan and the deed, or those that stay are; links on the way to a folder, and to where it is kept; names that lead out of it; facts that are older than the event
+//safety:5/jobs checkpoints that are saved again, scanned by an agent that just restarted, torn, tagged, named by a tracker or gone between a plan and the deed, or those that stay are; links on the way to a folder, and to where it is kept; names that lead out of it; facts that are older than the event
 func TestExpire(t *testing.T) {
 	for _, row := range []struct {
 		what string

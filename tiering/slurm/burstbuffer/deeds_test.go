@@ -50,7 +50,7 @@ func asks(t *rapid.T) directive.Job {
 // TestDeeds: whatever a job asks for, and wherever it runs, what is done for it stays within its own directory, or is where it has said;
 // no two deeds are taken for one, also not of another run; and several nodes replace nothing of each other.
 //
-//safety:6 where a job's requests may write on its nodes; records that somebody has changed
+//safety:6 where a job's requests may write on its nodes; changed records
 func TestDeeds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		job := asks(t)

@@ -213,7 +213,7 @@ func onNode(change func(*site)) func(*site) {
 
 // TestFaults: each is found with what to do, and a site without it does not hear of it.
 //
-//safety:7 who could exchange what Slurm runs
+//safety:7 accounts that could exchange what Slurm runs
 func TestFaults(t *testing.T) {
 	for _, row := range faults {
 		t.Run(row.name, func(t *testing.T) {
