@@ -70,7 +70,7 @@ func (a *Agent) lends(ctx context.Context, o *agentv1.Lend) {
 		a.lendings.places = map[string]mover.Backend{}
 	}
 	a.lendings.places[id] = place
-	a.o.Peers.Server.Open(id, o.GetTicket(), peer.Lend(place))
+	a.o.Peers.Server.Open(id, o.GetTicket(), peer.Export(place))
 }
 
 // openLent opens a directory of a tier, from the root of that on, and over no symbolic link.

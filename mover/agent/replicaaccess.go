@@ -93,7 +93,7 @@ func (g *gates) lend(spot replicadir.Path, uid uint32) (leave func() error, err 
 	err = g.set(spot, func(x *gate) error {
 		l := x.lent[uid]
 		if l == nil || l.tasks == 0 {
-			added, err := spot.Lend(uid)
+			added, err := spot.Admit(uid)
 			if err != nil || !added && l == nil {
 				return err
 			}

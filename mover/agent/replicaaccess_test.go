@@ -39,10 +39,10 @@ func vault(t *testing.T) (a *Agent, spot replicadir.Path, location string) {
 		t.Skipf("there are no gates here: %q, %v", open, err)
 	}
 	must.Do(t, os.WriteFile(filepath.Join(dir, path, "file"), []byte("bytes"), 0o644))
-	if why, err := spot.Seal(t.Context(), 0); err != nil || why != "" {
+	if why, err := spot.MakeImmutable(t.Context(), 0); err != nil || why != "" {
 		t.Skipf("nothing can be sealed here: %q, %v", why, err)
 	}
-	t.Cleanup(func() { must.Do(t, spot.Unseal(context.Background())) })
+	t.Cleanup(func() { must.Do(t, spot.MakeMutable(context.Background())) })
 	return a, spot, "scratch:" + path
 }
 
@@ -193,7 +193,7 @@ func TestSealEnds(t *testing.T) {
 	p := newProcess(a, &pb.Task{}, &agentv1.Job{Spec: &pb.TaskSpec{Kind: pb.TaskKind_TASK_KIND_STAGE, Target: at}})
 	p.lead = newSession(1)
 	for _, ended := range []bool{false, true} {
-		must.Do(t, spot.Unseal(t.Context()))
+		must.Do(t, spot.MakeMutable(t.Context()))
 		if ended {
 			p.cancel()
 			p.leaveShelf()

@@ -60,7 +60,7 @@ func (a *Agent) prepareShelf(ctx context.Context, p *process, who osaccount.Acco
 		return nil
 	}
 	p.described = describesItself(who)
-	if err := spot.Unseal(ctx); err != nil {
+	if err := spot.MakeMutable(ctx); err != nil {
 		return err
 	}
 	err = a.gates.keep(spot, who.UID, func() (err error) { p.unguarded, err = spot.Make(who.UID, who.GID); return err })
@@ -129,8 +129,8 @@ func (p *process) seal(ctx context.Context) (described bool, err error) {
 	if !ok {
 		return false, nil
 	}
-	why, err := spot.Seal(ctx, p.as.Account.UID)
-	sealed := spot.Sealed()
+	why, err := spot.MakeImmutable(ctx, p.as.Account.UID)
+	sealed := spot.Immutable()
 	if powerless(err) && !sealed {
 		why, err = squashed, nil
 	}
@@ -174,7 +174,7 @@ func (a *Agent) unseal(ctx context.Context, at string, uid uint32) (unsealed boo
 		if !ok || t.S3 != nil {
 			continue
 		}
-		here, err := replicadir.Unseal(ctx, t.Path, below, uid)
+		here, err := replicadir.MakeMutable(ctx, t.Path, below, uid)
 		if errors.Is(err, mover.ErrHeld) && unsealed {
 			err = fmt.Errorf("%w: %s", mover.ErrConflict, err.Error()) // of one tier in another
 		}

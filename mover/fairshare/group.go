@@ -9,7 +9,7 @@ import (
 
 // group is a class, a project, a user or a task; the root stands above the classes.
 //
-// The members of a party stand in a ring. In each round each of them that can begin a
+// The members of a group stand in a ring. In each round each of them that can begin a
 // turn earns its quantum, and takes turns as long as it can pay for them.
 // Rounds are counted, not walked: due is the round in which a member can pay for what
 // is next in it, and the ring is a heap by due and place. So a turn costs the logarithm
@@ -44,14 +44,14 @@ type group struct {
 }
 
 const (
-	// patience is how long a party is held to be there that has no turn in line: the way
+	// patience is how long a group is held to be there that has no turn in line: the way
 	// to another process and back, while all cores are busy.
 	patience = 100 * time.Millisecond
 	// maxSaved is the most that it has saved then: some turns of others.
 	maxSaved = 256 << 20
 )
 
-func newParty(parent *group, key string, quantum int64) *group {
+func newGroup(parent *group, key string, quantum int64) *group {
 	return &group{parent: parent, key: key, quantum: quantum, index: -1}
 }
 
@@ -62,7 +62,7 @@ func (p *group) member(key string, quantum int64) *group {
 		if p.members == nil {
 			p.members = map[string]*group{}
 		}
-		m = newParty(p, key, quantum)
+		m = newGroup(p, key, quantum)
 		p.members[key] = m
 	}
 	return m
@@ -141,7 +141,7 @@ func (p *group) pay() {
 	p.parent.round = max(p.parent.round, p.due)
 }
 
-// correct makes a payment right afterwards. A party that waits may so become due in a
+// correct makes a payment right afterwards. A group that waits may so become due in a
 // round that is over: it should have had its turn by then, and is next.
 func (p *group) correct(refund int64) {
 	if p.index < 0 {
@@ -150,15 +150,15 @@ func (p *group) correct(refund int64) {
 	p.deficit = min(max(p.deficit+refund, -maxTurn), maxTurn)
 }
 
-// melt brings the deficit of a party that was not in the ring to the present round.
+// melt brings the deficit of a group that was not in the ring to the present round.
 //
-// A party that was away for a moment only, or has turns that run, earns as if it had been there.
+// A group that was away for a moment only, or has turns that run, earns as if it had been there.
 // Between the end of a turn and the wait for the next one there is always a moment.
 // The turn of another one that begins just then would cost it that turn's whole price.
 // What it so saves has a bound, since it may want no more than it gets.
 //
 // Otherwise what it owes or is owed becomes less by a quantum in each round, until it is
-// nothing: a party without demand saves nothing. When no party at all has a demand, all
+// nothing: a group without demand saves nothing. When no group at all has a demand, all
 // deficits become zero.
 func (p *group) melt() {
 	rounds := p.parent.round - p.visited
@@ -182,7 +182,7 @@ func (p *group) melt() {
 }
 
 // rank puts p where it belongs in its parent's ring, now that something in it changed.
-// It goes from a task upwards, since a party ranks by its first member.
+// It goes from a task upwards, since a group ranks by its first member.
 func (p *group) rank() {
 	switch {
 	case p.parent == nil:
@@ -218,7 +218,7 @@ func (p *group) reweigh(quantum int64) {
 	p.rank()
 }
 
-// ring is a heap of the members of a party that can begin a turn.
+// ring is a heap of the members of a group that can begin a turn.
 type ring []*group
 
 func (r ring) Len() int { return len(r) }

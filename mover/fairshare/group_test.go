@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// walker is a party as the textbook has it: a ring that is walked, member by member.
+// walker is a group as the textbook has it: a ring that is walked, member by member.
 type walker struct {
 	key     string
 	quantum int64
@@ -108,7 +108,7 @@ func TestDeficit(t *testing.T) {
 		{"debt has a bound", -maxTurn, 0, 0, -1000, -maxTurn},
 		{"so has credit", maxTurn, 0, 0, 1000, maxTurn},
 	} {
-		root := newParty(nil, "", 0)
+		root := newGroup(nil, "", 0)
 		p := root.member("p", 10)
 		p.deficit, root.round, root.lulls = row.deficit, row.rounds, row.lulls
 		p.correct(row.refund)
@@ -120,7 +120,7 @@ func TestDeficit(t *testing.T) {
 
 // Who gets back what it should not have paid is next, and no round comes twice.
 func TestRefundOfOneThatWaits(t *testing.T) {
-	root := newParty(nil, "", 0)
+	root := newGroup(nil, "", 0)
 	a, b := root.member("a", 10), root.member("b", 10)
 	for _, next := range []struct {
 		p     *group
@@ -142,7 +142,7 @@ func TestRefundOfOneThatWaits(t *testing.T) {
 	}
 }
 
-// check finds what is wrong in a party and below it.
+// check finds what is wrong in a group and below it.
 func (p *group) check(t *rapid.T) {
 	if p.queue.Len() > 0 && len(p.members) > 0 {
 		t.Fatalf("%s has turns and members", p.key)

@@ -33,7 +33,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// remembered is how many parties are kept that want nothing now: for what they owe,
+// remembered is how many groups are kept that want nothing now: for what they owe,
 // and for their figures.
 const remembered = 4096
 
@@ -46,7 +46,7 @@ const remembered = 4096
 // turns end. A turn that takes very long for its price waits for something else than this
 // node, and what it took of the slots is for others meanwhile.
 //
-// A party that may begin a turn has it after at most price/quantum + 1 rounds,
+// A group that may begin a turn has it after at most price/quantum + 1 rounds,
 // whatever the others do, and the rounds for what it owes, which is never more than
 // 16 GiB. To get all of its share, a flow needs a turn that waits whenever one of its own
 // ends; one that comes a moment too late makes up for it with the next.
@@ -54,7 +54,7 @@ type Scheduler struct {
 	opBytes    int64
 	maxWaiting int
 
-	mu      sync.Mutex // guards all below, and every party
+	mu      sync.Mutex // guards all below, and every group
 	slots   int
 	taken   int64   // of the slots, in parts of slotParts each
 	pace    float64 // price per second that a turn has usually; 0 is not known yet
@@ -62,7 +62,7 @@ type Scheduler struct {
 	root    *group
 	classes map[datamovev1.TaskClass]*group
 	tasks   map[Flow]*group
-	idle    list.List // of *party: nothing is wanted, longest first; members before their parent
+	idle    list.List // of *group: nothing is wanted, longest first; members before their parent
 }
 
 // turn is one that waits or runs.
@@ -83,7 +83,7 @@ type turn struct {
 func NewScheduler(o Options) *Scheduler {
 	o = o.withDefaults()
 	s := &Scheduler{opBytes: o.OpBytes, maxWaiting: o.MaxWaiting, slots: o.Slots, weights: o.Weights,
-		root: newParty(nil, "", 0), classes: map[datamovev1.TaskClass]*group{}, tasks: map[Flow]*group{}}
+		root: newGroup(nil, "", 0), classes: map[datamovev1.TaskClass]*group{}, tasks: map[Flow]*group{}}
 	for c := range classWeights {
 		s.classes[c] = s.root.member(c.String(), s.opBytes*s.weights.class(c))
 	}
@@ -152,7 +152,7 @@ func (s *Scheduler) join(f Flow, expected Cost, w Width) (*turn, error) {
 	return t, nil
 }
 
-// task returns the party of a flow, ready to be used.
+// task returns the group of a flow, ready to be used.
 func (s *Scheduler) task(f Flow) *group {
 	if _, known := s.classes[f.Class]; !known {
 		f.Class = datamovev1.TaskClass_TASK_CLASS_REPLICATE
@@ -228,7 +228,7 @@ func (s *Scheduler) end(t *turn, actual Cost) {
 	s.settle(t.task)
 }
 
-// settle notes which parties on the way up want nothing any more, and forgets those
+// settle notes which groups on the way up want nothing any more, and forgets those
 // that have wanted nothing for longest when they are too many. Classes stay.
 func (s *Scheduler) settle(p *group) {
 	for ; p != nil && !p.busy(); p = p.parent {

@@ -6,15 +6,15 @@
 // is in force at which time of the week, [Divide] what each agent gets of a rate that
 // all share, and [Jain] how fair that was.
 //
-// Words: a flow is a task with the project and user that it belongs to; a party is what
+// Words: a flow is a task with the project and user that it belongs to; a group is what
 // shares with its like: a class, a project, a user or a task. A turn is a piece of work
 // that takes room on the node: a slot, or as large a part of all slots as its flow says. A
-// flow is late when it has no turn in line, because the last one has just ended. A party's
+// flow is late when it has no turn in line, because the last one has just ended. A group's
 // quantum is what it earns in a round, its deficit what it has earned and not spent; below
 // zero it owes.
 //
 // Scheduler and buckets may be used from many goroutines and start none. Nothing is
-// kept on disk: after a crash no party owes anything. The callers do the work of a turn, and
+// kept on disk: after a crash no group owes anything. The callers do the work of a turn, and
 // answer for the names of flows, the weights and the rates.
 // TestSameAsWalkingTheRing shows the order of turns, TestProjectsShareEqually a whole
 // node, TestLateIsNotLost flows that are late, TestSlowTurnsLeaveTheirRoom one that waits for
@@ -37,7 +37,7 @@ type Cost struct {
 	Ops   int64 // calls that take time whatever their size: open, create, stat, GET, PUT
 }
 
-// maxTurn bounds the price of one turn, and what a party may owe or be owed.
+// maxTurn bounds the price of one turn, and what a group may owe or be owed.
 const maxTurn = 16 << 30
 
 // price is the cost as one number. A turn is one operation at least, so that no flow
@@ -47,7 +47,7 @@ func (c Cost) price(opBytes int64) int64 {
 	return min(max(c.Bytes, 0), maxTurn-ops*opBytes) + ops*opBytes
 }
 
-// Weights say how much of a node a party gets when others want it too. The scheduler
+// Weights say how much of a node a group gets when others want it too. The scheduler
 // keeps the maps: they must not change afterwards.
 type Weights struct {
 	// Classes overrides the weights of classes: restore 32, checkpoint 16, stage 8,

@@ -27,7 +27,7 @@ func (s *Scheduler) begin(t *turn) {
 		t.room = (int64(s.slots)*slotParts + fill - 1) / fill
 	}
 	s.taken += t.room
-	t.slow = time.AfterFunc(s.patienceFor(t.price), func() {
+	t.slow = time.AfterFunc(s.waitFor(t.price), func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.vacate(t)
@@ -49,7 +49,7 @@ func (s *Scheduler) vacate(t *turn) {
 const longest = 2 * time.Second
 
 // patienceFor is how long a turn of that price may have its room.
-func (s *Scheduler) patienceFor(price int64) time.Duration {
+func (s *Scheduler) waitFor(price int64) time.Duration {
 	if s.pace == 0 {
 		return longest
 	}

@@ -12,17 +12,17 @@ type Cut struct {
 	bytes int64
 	next  int // index
 
-	group []spot  // of small files that have no piece yet
-	size  int64   // of the group
-	last  string  // the file before, of those that are in pieces
-	in    *folder // of that
+	group []position // of small files that have no piece yet
+	size  int64      // of the group
+	last  string     // the file before, of those that are in pieces
+	in    *folder    // of that
 }
 
 // NewCut returns a cut into pieces of so many bytes.
 func NewCut(pieceBytes int64) *Cut { return &Cut{bytes: pieceBytes} }
 
-// spot is where a file is in the pieces: it begins in the first one at off, and goes on in those behind it.
-type spot struct {
+// position is where a file is in the pieces: it begins in the first one at off, and goes on in those behind it.
+type position struct {
 	entry mover.Entry
 	first int
 	off   int64 // of its first byte in that piece
@@ -44,7 +44,7 @@ func (f *folder) open(ask func() error) bool {
 // cutting is what is new after an entry: pieces, and the files in them.
 type cutting struct {
 	pieces []Piece
-	spots  []spot
+	spots  []position
 }
 
 // add cuts the next entry of the walk. Pieces come when they are complete: of small files later than their entries.
@@ -56,7 +56,7 @@ func (c *Cut) add(e mover.Entry) (out cutting) {
 		c.in = new(folder)
 	}
 	c.last = e.Name
-	s := spot{entry: e, in: c.in}
+	s := position{entry: e, in: c.in}
 	switch {
 	case e.Size > c.bytes:
 		out = c.end() // groups end where a large file comes, so that pieces are in the order of the walk

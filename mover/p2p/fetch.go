@@ -84,7 +84,7 @@ func (s *Swarm) load(ctx context.Context, t *slot, p *Piece, into []byte, demand
 		if errors.Is(err, errMoved) {
 			continue
 		}
-		turn, err := s.queue.enter(ctx, p.Index, v.homes())
+		turn, err := s.queue.enter(ctx, p.Index, v.owners())
 		if err != nil {
 			return err
 		}
@@ -144,7 +144,7 @@ func (s *Swarm) fromOthers(ctx context.Context, v *View, t *slot, p *Piece, dema
 	home, passed := s.homeOf(v, p.Index)
 	if home.Name != "" && !demanded {
 		t.asks.Store(true)
-		err := s.askHome(ctx, v, home, p, into)
+		err := s.askOwner(ctx, v, home, p, into)
 		if err == nil || ctx.Err() != nil || errors.Is(err, errMoved) {
 			t.from = home.Name
 			return false, err
@@ -203,7 +203,7 @@ const (
 var errMoved = errors.New("another member is home")
 
 // askHome asks the home of a piece in a view to read it, again and again as long as it answers that it will.
-func (s *Swarm) askHome(ctx context.Context, v *View, home Member, p *Piece, into []byte) (err error) {
+func (s *Swarm) askOwner(ctx context.Context, v *View, home Member, p *Piece, into []byte) (err error) {
 	for begun := time.Now(); time.Since(begun) < askLongest; {
 		if err = s.ask(ctx, v, home, p, true, into); !errors.Is(err, mover.ErrHeld) {
 			return err
@@ -226,7 +226,7 @@ func (s *Swarm) homeOf(v *View, index int) (home Member, passed bool) {
 	}
 	names := v.Homes[len(v.Homes)-1]
 	for i := range names {
-		name := homeAmong(names, index+i)
+		name := ownerAmong(names, index+i)
 		if name == v.Self {
 			return Member{}, passed
 		}
@@ -242,7 +242,7 @@ func (s *Swarm) homeOf(v *View, index int) (home Member, passed bool) {
 func (s *Swarm) askHolders(ctx context.Context, v *View, p *Piece, doubt bool, into []byte) (from string, err error) {
 	who := v.Holders(p.Index)
 	if doubt {
-		v.around(p.Index, func(m Member) bool { return m.Name != v.Self }, func(m Member) {
+		v.eachFrom(p.Index, func(m Member) bool { return m.Name != v.Self }, func(m Member) {
 			if !slices.Contains(who, m) {
 				who = append(who, m)
 			}
@@ -254,7 +254,7 @@ func (s *Swarm) askHolders(ctx context.Context, v *View, p *Piece, doubt bool, i
 			continue
 		}
 		if err = s.ask(ctx, v, m, p, false, into); errors.Is(err, mover.ErrHeld) { // it will have it soon
-			err = s.askHome(ctx, v, m, p, into)
+			err = s.askOwner(ctx, v, m, p, into)
 		}
 		if err == nil || ctx.Err() != nil {
 			return m.Name, err

@@ -172,7 +172,7 @@ func (s *source) ask(ctx context.Context, e mover.Entry) (mover.Entry, error) {
 // content is a file that is read from the swarm.
 type content struct {
 	swarm *Swarm
-	spot  *spot
+	spot  *position
 	entry mover.Entry
 	inner mover.Content // of the source; nil of a store, until it is needed
 }

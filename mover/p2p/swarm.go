@@ -47,14 +47,14 @@ type Swarm struct {
 
 	begun        chan struct{} // closed by Source
 	outer, inner mover.Source  // set before that
-	hand         hand
+	hand         openFiles
 	queue        queue // of what is read from the source
 	lines        lines
 	drafts       drafts
 	places       sync.RWMutex // held for reading while one of the places is used for others
 	over         bool         // they are closed; guarded by places
 
-	patience patience
+	patience peerTimeouts
 	trust    trust
 	given    marks  // indices of what this member has read as a home
 	sought   recent // indices of what another one has asked this one for, and did not get
@@ -97,7 +97,7 @@ func (s *Swarm) Update(v View) {
 // Relies says that another member looks at what there is in the whole source: the home of the first piece does that for all.
 func (s *Swarm) Relies() bool {
 	v := s.view.Load()
-	return v.Home(0) != v.Self
+	return v.Owner(0) != v.Self
 }
 
 // alone says that there is no member to ask for a piece, as far as this member has heard.

@@ -171,7 +171,7 @@ func (m *member) Get(ctx context.Context, to p2p.Member, p *p2p.Piece, atHome bo
 	if atHome {
 		asked = &m.asked[1]
 		m.mu.Lock()
-		if m.view.Home(p.Index) != to.Name {
+		if m.view.Owner(p.Index) != to.Name {
 			m.stray.Add(1)
 		}
 		m.mu.Unlock()

@@ -25,7 +25,7 @@ type known struct {
 
 // placed is a file, and where it is.
 type placed struct {
-	spot
+	position
 	taken bool // it was opened once
 }
 
@@ -44,7 +44,7 @@ func (t *tree) learn(c cutting) {
 		t.cut = p.Index + 1
 	}
 	for _, s := range c.spots {
-		t.spots[s.entry.Name] = &placed{spot: s}
+		t.spots[s.entry.Name] = &placed{position: s}
 		if k := t.pieces[s.first]; k != nil {
 			k.files = append(k.files, s.entry.Name)
 		}
@@ -70,7 +70,7 @@ func (t *tree) drop(index int) {
 }
 
 // open finds the pieces of a file, once: a second open reads the source.
-func (t *tree) open(name string) *spot {
+func (t *tree) open(name string) *position {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.spots[name]
@@ -78,11 +78,11 @@ func (t *tree) open(name string) *spot {
 		return nil
 	}
 	s.taken = true
-	return &s.spot
+	return &s.position
 }
 
 // close forgets a file that was opened, and its pieces when no other file is in them.
-func (t *tree) close(s *spot) {
+func (t *tree) close(s *position) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.spots, s.entry.Name)

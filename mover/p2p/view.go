@@ -41,24 +41,24 @@ func (v *View) member(name string) (Member, bool) {
 	return v.Members[i], true
 }
 
-// homes is how many read from the source.
-func (v *View) homes() int {
+// owners is how many members read from the source.
+func (v *View) owners() int {
 	if len(v.Homes) == 0 {
 		return 1
 	}
 	return len(v.Homes[len(v.Homes)-1])
 }
 
-// Home is the member that reads a piece from the source. When that one is not there, each member reads the piece for itself.
-func (v *View) Home(index int) string {
+// Owner is the member that reads a piece from the source. When that one is not there, each member reads the piece for itself.
+func (v *View) Owner(index int) string {
 	if len(v.Homes) == 0 {
 		return v.Self
 	}
-	return homeAmong(v.Homes[len(v.Homes)-1], index)
+	return ownerAmong(v.Homes[len(v.Homes)-1], index)
 }
 
-// homeAmong goes around: members that read at the same position in the tree read from different homes.
-func homeAmong(names []string, index int) string {
+// ownerAmong goes around: members that read at the same position in the tree read from different homes.
+func ownerAmong(names []string, index int) string {
 	if len(names) == 0 {
 		return ""
 	}
@@ -73,10 +73,10 @@ func (v *View) Holders(index int) (who []Member) {
 			who = append(who, m)
 		}
 	}
-	v.around(index, func(m Member) bool { return m.Seed }, add)
+	v.eachFrom(index, func(m Member) bool { return m.Seed }, add)
 	everybody := v.Since
 	for i := len(v.Homes) - 2; i >= 0; i-- {
-		name := homeAmong(v.Homes[i], index)
+		name := ownerAmong(v.Homes[i], index)
 		m, there := v.member(name)
 		if there {
 			add(m)
@@ -84,13 +84,13 @@ func (v *View) Holders(index int) (who []Member) {
 		everybody = everybody || !there && name != v.Self && name != ""
 	}
 	if everybody {
-		v.around(index, func(Member) bool { return true }, add)
+		v.eachFrom(index, func(Member) bool { return true }, add)
 	}
 	return who
 }
 
-// around calls add with the members that are meant, beginning with another one for each piece.
-func (v *View) around(index int, meant func(Member) bool, add func(Member)) {
+// eachFrom calls add with the members that are meant, beginning with another one for each piece.
+func (v *View) eachFrom(index int, meant func(Member) bool, add func(Member)) {
 	for i := range v.Members {
 		if m := v.Members[(index+i)%len(v.Members)]; meant(m) {
 			add(m)

@@ -45,7 +45,7 @@ func TestHolders(t *testing.T) {
 			for _, m := range row.view.Holders(row.index) {
 				got = append(got, m.Name)
 			}
-			if home := row.view.Home(row.index); home != row.home || !slices.Equal(got, row.want) {
+			if home := row.view.Owner(row.index); home != row.home || !slices.Equal(got, row.want) {
 				t.Errorf("%s at home, and %v may have it; want %s, %v", home, got, row.home, row.want)
 			}
 		})
@@ -63,7 +63,7 @@ func TestHoldersFind(t *testing.T) {
 		for i := range rapid.IntRange(1, 12).Draw(t, "changes") {
 			homes = append(homes, slices.Clone(now))
 			if rapid.Bool().Draw(t, "read") { // the home reads it, and gives it to some
-				home := homeAmong(now, index)
+				home := ownerAmong(now, index)
 				if len(holds) == 0 {
 					holds[home] = true
 				}
@@ -84,7 +84,7 @@ func TestHoldersFind(t *testing.T) {
 			}
 		}
 		homes = append(homes, now)
-		v := view(homeAmong(now, index), nil, homes...)
+		v := view(ownerAmong(now, index), nil, homes...)
 		asked := slices.ContainsFunc(v.Holders(index), func(m Member) bool { return holds[m.Name] })
 		if len(holds) > 0 && !holds[v.Self] && !asked {
 			t.Fatalf("%v have piece %d, and %s asks %v; homes %v", holds, index, v.Self, v.Holders(index), homes)

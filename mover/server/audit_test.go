@@ -168,7 +168,7 @@ func TestAuditFails(t *testing.T) {
 func TestPanic(t *testing.T) {
 	r := newRig(t)
 	conn := r.dial(nil)
-	for range 2 { // the door is still there
+	for range 2 { // the server is still there
 		_, err := datamovev1.NewTaskServiceClient(conn).CancelTask(context.Background(), &datamovev1.CancelTaskRequest{Id: "x"})
 		if status.Code(err) != codes.Internal || strings.Contains(err.Error(), "secret") {
 			t.Errorf("got %v", err)

@@ -17,7 +17,7 @@ var errNoVisit = status.Error(codes.Unauthenticated, "nobody knows who calls")
 
 // unary lets a call through.
 func (d *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {
-	v := visitOf(ctx)
+	v := requestOf(ctx)
 	if v == nil {
 		return nil, errNoVisit
 	}
@@ -45,7 +45,7 @@ func (d *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 // stream lets a stream through.
 func (d *Server) stream(service any, s grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
 	ctx := s.Context()
-	v := visitOf(ctx)
+	v := requestOf(ctx)
 	if v == nil {
 		return errNoVisit
 	}

@@ -15,7 +15,7 @@ type connLimit struct {
 	of  map[string]int
 }
 
-func newCrowd(most, each int) *connLimit {
+func newConnLimit(most, each int) *connLimit {
 	return &connLimit{most: most, each: each, of: map[string]int{}}
 }
 

@@ -33,7 +33,7 @@ func (d *Server) privileged(c authz.Caller) bool {
 
 func paceAt(perSecond int) pace { return pace{float64(perSecond), 2 * perSecond} }
 
-// enter lets a visit through or says why not. It asks whether the caller may call a
+// enter lets a request through or says why not. It asks whether the caller may call a
 // method, about something.
 func (d *Server) enter(ctx context.Context, v *request, method string, changes bool, what subject) error {
 	if err := d.hold(v); err != nil {
@@ -134,7 +134,7 @@ func codeOf(err error) string {
 	return mover.KindName(err)
 }
 
-// record is what the door knows for a record of a visit.
+// record is what the server knows for a record of a request.
 func (v *request) record(what subject) auditlog.Record {
 	c := v.caller
 	r := auditlog.Record{Actor: c.Name, By: c.By, Peer: v.peer, Method: v.method, Object: what.object, Locations: what.locations}
@@ -160,7 +160,7 @@ func (d *Server) note(ctx context.Context, r auditlog.Record) error {
 // caller, its address, and the method. It is for the code that writes records; a denial that
 // passes here is not recorded once more.
 func Complete(ctx context.Context, r auditlog.Record) auditlog.Record {
-	v := visitOf(ctx)
+	v := requestOf(ctx)
 	if v == nil {
 		return r
 	}

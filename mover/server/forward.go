@@ -100,7 +100,7 @@ func (d *Server) forward(in grpc.ServerStream, method string) error {
 func onBehalf(ctx context.Context) (metadata.MD, error) {
 	c := authz.From(ctx)
 	s := said{Name: c.Name, UID: c.UID, Groups: c.Groups}
-	if v := visitOf(ctx); v != nil {
+	if v := requestOf(ctx); v != nil {
 		s.For = v.person
 	}
 	who, err := s.encode()

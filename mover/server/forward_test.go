@@ -26,7 +26,7 @@ import (
 	"datamove.dev/test/must"
 )
 
-// node is the door of a node that is an agent only: a rig whose socket leads to another's.
+// node is the server of a node that is an agent only: a rig whose socket leads to another's.
 func node(t *testing.T, to *rig) *rig {
 	t.Helper()
 	r := &rig{t: t, desk: to.desk, records: &records{}, accounts: &accounts{peer: bob}}

@@ -18,7 +18,7 @@ type guest struct {
 	net.Conn
 	origin *peerIdentity
 	first  []byte // was read to see what it speaks, and is to be read again
-	leave  func() // the crowd; nil for one of our own
+	leave  func() // the limit of connections; nil for one of our own
 	ending *time.Timer
 	unread unread
 }

@@ -151,7 +151,7 @@ func onlyReads(r *http.Request) bool {
 	return r.Method == http.MethodGet || r.Method == http.MethodHead
 }
 
-// admitHTTP makes a visit of a request, and answers it when it may not go on.
+// admitHTTP makes a request of a request, and answers it when it may not go on.
 func (d *Server) admitHTTP(w http.ResponseWriter, r *http.Request, o *peerIdentity) (*request, bool) {
 	words := metadata.MD{api.ForKey: r.Header.Values(api.ForKey)} // no other word of a request counts
 	v, err := d.identify(o, "http "+r.Method+" "+r.URL.Path, words)
@@ -171,7 +171,7 @@ func (d *Server) admitHTTP(w http.ResponseWriter, r *http.Request, o *peerIdenti
 var errNoViewer = fmt.Errorf("%w: nobody is known on this address, and it shows nothing but /metrics; "+
 	"a role with the member viewer in the configuration (roles) would let everybody on this machine read", mover.ErrPermission)
 
-// view makes the visit one of the viewer, where the configuration has one.
+// view makes the request one of the viewer, where the configuration has one.
 func (d *Server) view(v *request) {
 	if len(d.o.Rules().Roles(Viewer)) == 0 {
 		v.trouble = errNoViewer
@@ -180,7 +180,7 @@ func (d *Server) view(v *request) {
 	v.caller, v.viewer = Viewer, true
 }
 
-type visitHTTPKey struct{}
+type httpCallerKey struct{}
 
 // serveAPI hands a request to the JSON side of the services.
 func (d *Server) serveAPI(w http.ResponseWriter, r *http.Request, v *request) {
@@ -194,7 +194,7 @@ func (d *Server) serveAPI(w http.ResponseWriter, r *http.Request, v *request) {
 		fail(w, err)
 		return
 	}
-	gateway.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitHTTPKey{}, who)))
+	gateway.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), httpCallerKey{}, who)))
 }
 
 // gatewayOf makes the gateway when it is first needed, because it asks our own server.
@@ -249,7 +249,7 @@ func (d *Server) Alive(ctx context.Context) error {
 
 // caller is the metadata with the caller, for our own server. Nothing of the request is in it.
 func caller(ctx context.Context) metadata.MD {
-	who, _ := ctx.Value(visitHTTPKey{}).(string)
+	who, _ := ctx.Value(httpCallerKey{}).(string)
 	return metadata.Pairs(callerKey, who)
 }
 

@@ -30,7 +30,7 @@ func idle() {
 	conns := make([]net.Conn, 0, n)
 	for range n {
 		conn, err := net.Dial("unix", os.Args[1])
-		for errors.Is(err, syscall.EAGAIN) { // faster than the door takes them
+		for errors.Is(err, syscall.EAGAIN) { // faster than the server takes them
 			runtime.Gosched()
 			conn, err = net.Dial("unix", os.Args[1])
 		}
@@ -41,11 +41,11 @@ func idle() {
 		conns = append(conns, conn)
 		_, err = io.WriteString(conn, http2.ClientPreface)
 		if err == nil {
-			_ = http2.NewFramer(conn, nil).WriteSettings() // a connection that is refused is counted by the door
+			_ = http2.NewFramer(conn, nil).WriteSettings() // a connection that is refused is counted by the server
 		}
 	}
 	for _, conn := range conns {
-		_, _ = io.ReadFull(conn, make([]byte, 9)) // the door's hello, or its refusal
+		_, _ = io.ReadFull(conn, make([]byte, 9)) // the server's hello, or its refusal
 	}
 	fmt.Println("there are", len(conns))
 	_, _ = io.Copy(io.Discard, os.Stdin)

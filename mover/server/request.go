@@ -30,16 +30,16 @@ type request struct {
 	denied  atomic.Bool // a denial has been recorded
 }
 
-type visitKey struct{}
+type requestKey struct{}
 
-func visitOf(ctx context.Context) *request {
-	v, _ := ctx.Value(visitKey{}).(*request)
+func requestOf(ctx context.Context) *request {
+	v, _ := ctx.Value(requestKey{}).(*request)
 	return v
 }
 
-// with is the context of a visit.
+// with is the context of a request.
 func (v *request) with(ctx context.Context) context.Context {
-	return authz.With(context.WithValue(ctx, visitKey{}, v), v.caller)
+	return authz.With(context.WithValue(ctx, requestKey{}, v), v.caller)
 }
 
 // key names the bucket that the request draws from.
@@ -111,7 +111,7 @@ func hear(md metadata.MD, key string) (s said, there bool, err error) {
 	return s, true, nil
 }
 
-// identify makes a visit of a call.
+// identify makes a request of a call.
 func (d *Server) identify(o *peerIdentity, method string, md metadata.MD) (*request, error) {
 	v := &request{caller: o.caller, peer: o.peer, method: method, trouble: o.trouble}
 	if o.inside {

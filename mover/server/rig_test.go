@@ -365,9 +365,9 @@ func (r *rig) port() string {
 }
 
 // certificate makes a key and has the authority sign it, or authority itself.
-func certificate(t testing.TB, a *pki.Authority, id pki.Identity) *pki.Keeper {
+func certificate(t testing.TB, a *pki.Authority, id pki.Identity) *pki.Store {
 	t.Helper()
-	k, err := pki.OpenKeeper(filepath.Join(t.TempDir(), "k"), id, pki.KeeperOptions{})
+	k, err := pki.OpenStore(filepath.Join(t.TempDir(), "k"), id, pki.StoreOptions{})
 	must.Do(t, err)
 	err = k.Obtain(context.Background(), func(_ context.Context, csr []byte) ([]byte, []byte, error) {
 		i, err := a.Issue(csr, id, 0)
@@ -378,7 +378,7 @@ func certificate(t testing.TB, a *pki.Authority, id pki.Identity) *pki.Keeper {
 }
 
 // tlsAs is how somebody with a certificate calls; nil has none.
-func (r *rig) tlsAs(k *pki.Keeper) *tls.Config {
+func (r *rig) tlsAs(k *pki.Store) *tls.Config {
 	o := pki.ClientOptions{Authorities: r.authority.Authorities}
 	if k != nil {
 		o.Certificate = k.Certificate
@@ -476,7 +476,7 @@ func confirm(conn grpc.ClientConnInterface) (*agentv1.ConfirmResponse, error) {
 	return agentv1.NewLinkServiceClient(conn).Confirm(context.Background(), &agentv1.ConfirmRequest{})
 }
 
-// inner connects by a dialer of the door.
+// inner connects by a dialer of the server.
 func inner(t testing.TB, dial func(context.Context) (net.Conn, error)) *grpc.ClientConn {
 	t.Helper()
 	conn, err := grpc.NewClient("passthrough:///inside", grpc.WithTransportCredentials(insecure.NewCredentials()),

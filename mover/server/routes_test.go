@@ -43,7 +43,7 @@ func (r *rig) methods() []string {
 func manyStrangers(o *Options) { o.Limits.StrangerRate = 1000 }
 
 // call calls any method with an empty message, and returns how that ended. Without a
-// deadline of its own it relies on the door's: a denial comes before the message is looked at.
+// deadline of its own it relies on the server's: a denial comes before the message is looked at.
 func call(ctx context.Context, conn grpc.ClientConnInterface, method string) error {
 	s, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method, grpc.ForceCodecV2(frames{}))
 	if err != nil {

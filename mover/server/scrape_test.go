@@ -68,7 +68,7 @@ func TestScrape(t *testing.T) {
 	}
 }
 
-// Without another word it is the services behind the door that are asked.
+// Without another word it is the services behind the server that are asked.
 func TestScrapeAsksTheServices(t *testing.T) {
 	r := unstarted(t, func(o *Options) { o.Scrape = "127.0.0.1:0" })
 	r.run()

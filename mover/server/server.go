@@ -165,8 +165,8 @@ func Open(o Options) (*Server, error) {
 	d := &Server{
 		o: o, log: o.Logger, limits: l, self: uint32(os.Geteuid()),
 		toPeople: newPassage("people"), toAgents: newPassage("agents"), toWeb: newPassage("web"),
-		callers: newCallers(maxCallers), locals: newCrowd(l.Connections, l.EachPeer), arrivals: newCrowd(l.Connections, l.EachPeer),
-		remotes: newCrowd(l.Connections, l.EachPeer), strangers: newCrowd(maxStrangers, eachStranger), onPage: newCrowd(maxPageConns, maxPageConns), scrapers: newCrowd(maxScrapers, eachScraper),
+		callers: newCallers(maxCallers), locals: newConnLimit(l.Connections, l.EachPeer), arrivals: newConnLimit(l.Connections, l.EachPeer),
+		remotes: newConnLimit(l.Connections, l.EachPeer), strangers: newConnLimit(maxStrangers, eachStranger), onPage: newConnLimit(maxPageConns, maxPageConns), scrapers: newConnLimit(maxScrapers, eachScraper),
 		health: health.NewServer(),
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
@@ -250,7 +250,7 @@ func (d *Server) server(streams, words uint32, more ...grpc.ServerOption) *grpc.
 	return grpc.NewServer(slices.Concat(o, more, d.o.Server)...)
 }
 
-// Addresses are where the door listens, with the ports that it got.
+// Addresses are where the server listens, with the ports that it got.
 func (d *Server) Addresses() []string {
 	var all []string
 	for _, e := range d.entrances {

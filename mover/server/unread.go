@@ -32,7 +32,7 @@ type reply struct {
 	caller  string
 }
 
-// counts says whether answers to a visit are counted: root can do worse, and agents and our own HTTP side read what they ask for.
+// counts says whether answers to a request are counted: root can do worse, and agents and our own HTTP side read what they ask for.
 func (d *Server) counts(o *peerIdentity, v *request) bool {
 	return o.unread != nil && !o.inside && v.caller.Via != authz.Agent && !d.privileged(v.caller)
 }
@@ -45,7 +45,7 @@ func (d *Server) reads(ctx context.Context, v *request) error {
 	return nil
 }
 
-// answered is the message that is counted for an answer to a visit.
+// answered is the message that is counted for an answer to a request.
 func (d *Server) answered(ctx context.Context, v *request, message any) any {
 	o := originOf(ctx)
 	if message == nil || !d.counts(o, v) {

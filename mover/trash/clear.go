@@ -77,7 +77,7 @@ func (c *clearing) enter(fd int, st *unix.Stat_t) (seen int, err error) {
 		}
 	}
 	thaw(fd, st)
-	seal(fd, st)
+	makeMutable(fd, st)
 	c.way = append(c.way, level{fd, st.Dev})
 	defer func() { c.way = c.way[:len(c.way)-1] }()
 	for {

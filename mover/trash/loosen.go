@@ -8,7 +8,7 @@ import (
 
 // seal takes a directory from its owner: only we and root can change any more what is in it, though the owner has it
 // open. What can not be done here does no harm: then removals fail, and say so.
-func seal(fd int, st *unix.Stat_t) {
+func makeMutable(fd int, st *unix.Stat_t) {
 	me := uint32(unix.Geteuid())
 	if st.Mode&0o7777 != 0o700 && unix.Fchmod(fd, 0o700) == unix.EPERM && free(fd) {
 		_ = unix.Fchmod(fd, 0o700)
@@ -22,7 +22,7 @@ func seal(fd int, st *unix.Stat_t) {
 func loosen(dir int, name string) {
 	var st unix.Stat_t
 	if unix.Fstat(dir, &st) == nil {
-		seal(dir, &st)
+		makeMutable(dir, &st)
 		free(dir)
 	}
 	// The entry is looked at before it is opened: opening a device or a pipe does something to it. What was looked at is

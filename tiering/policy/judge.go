@@ -51,7 +51,7 @@ func Read(file string, text []byte) ([]*Program, error) {
 	var all []*Program
 	names := map[Name]int{}
 	for _, doc := range r.Documents(text) {
-		p := &Policy{File: file, places: yamldoc.Places{}}
+		p := &Policy{File: file, places: yamldoc.Positions{}}
 		r.Places = p.places
 		if text, err := yaml.Marshal(doc); err == nil {
 			p.Text = string(text)

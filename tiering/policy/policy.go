@@ -23,7 +23,7 @@ type Policy struct {
 	File string // that it was read from
 	Text string // of the document, without its comments' places: it reads as the same policy
 
-	places yamldoc.Places
+	places yamldoc.Positions
 }
 
 // Digest names what a policy says: SHA-256, in hex.

@@ -131,7 +131,7 @@ func TestTCP(t *testing.T) {
 
 	dir := filepath.Join(u.home, ".config", "datamove")
 	me := pki.Identity{Role: pki.User, Name: "alice"}
-	keeper, err := pki.OpenKeeper(dir, me, pki.KeeperOptions{})
+	keeper, err := pki.OpenStore(dir, me, pki.StoreOptions{})
 	must.Do(t, err)
 	err = keeper.Obtain(t.Context(), func(_ context.Context, request []byte) ([]byte, []byte, error) {
 		issued, err := authority.Issue(request, me, time.Hour)
@@ -150,7 +150,7 @@ func TestTCP(t *testing.T) {
 	other, err := pki.OpenAuthority(t.TempDir())
 	must.Do(t, err)
 	foreign := t.TempDir()
-	if keeper, err = pki.OpenKeeper(foreign, me, pki.KeeperOptions{}); err != nil {
+	if keeper, err = pki.OpenStore(foreign, me, pki.StoreOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	err = keeper.Obtain(t.Context(), func(_ context.Context, request []byte) ([]byte, []byte, error) {

@@ -66,7 +66,7 @@ func (a *app) makeIdentity(ctx context.Context, c *api.Client, name, out string,
 	if _, err := os.Lstat(out); errors.Is(err, os.ErrNotExist) {
 		defer func() { _ = os.Remove(out) }() // while there is nothing in it
 	}
-	keeper, err := pki.OpenKeeper(out, pki.Identity{Role: pki.User, Name: name}, pki.KeeperOptions{})
+	keeper, err := pki.OpenStore(out, pki.Identity{Role: pki.User, Name: name}, pki.StoreOptions{})
 	if err != nil {
 		return err
 	}

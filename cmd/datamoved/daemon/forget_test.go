@@ -23,7 +23,7 @@ import (
 // asThief asks the coordinator with a copy of the identity of a node.
 func asThief(t *testing.T, dir, address string) error {
 	t.Helper()
-	k, err := pki.OpenKeeper(dir, pki.Identity{Role: pki.Agent, Name: "n1"}, pki.KeeperOptions{})
+	k, err := pki.OpenStore(dir, pki.Identity{Role: pki.Agent, Name: "n1"}, pki.StoreOptions{})
 	must.Do(t, err)
 	conn, err := api.Dial(t.Context(), address, api.Options{TLS: pki.ClientTLS(pki.ClientOptions{Authorities: k.Authorities, Certificate: k.Certificate})})
 	if err != nil {

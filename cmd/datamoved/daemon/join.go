@@ -76,7 +76,7 @@ func joinTarget(address string) (string, error) {
 }
 
 // keeps renews the certificate of this node. One that has ended, as after a long sleep of the node, is replaced where the node may join again by itself.
-func (a *app) keeps(ctx context.Context, h *host, keeper *pki.Keeper, target string, renew pki.Renew) error {
+func (a *app) keeps(ctx context.Context, h *host, keeper *pki.Store, target string, renew pki.Renew) error {
 	for {
 		err := keeper.Run(ctx, renew)
 		if err == nil {
@@ -103,10 +103,10 @@ func renew(enroll agentv1.EnrollServiceClient) pki.Renew {
 
 // identity is the certificate of this node, for which it joins if it has none that
 // is good.
-func (a *app) identity(ctx context.Context, h *host, target string) (*pki.Keeper, error) {
+func (a *app) identity(ctx context.Context, h *host, target string) (*pki.Store, error) {
 	dir, id := filepath.Join(h.at.data, "identity"), pki.Identity{Role: pki.Agent, Name: h.at.node}
 	ticket, noTicket := a.ticketFor(h.at.node, target)
-	keeper, err := pki.OpenKeeper(dir, id, pki.KeeperOptions{Logger: h.log, Replace: noTicket == nil})
+	keeper, err := pki.OpenStore(dir, id, pki.StoreOptions{Logger: h.log, Replace: noTicket == nil})
 	if err != nil {
 		return nil, &advised{err, newToken(h.at.node) + "; it replaces what is here"}
 	}
@@ -184,7 +184,7 @@ const joinPause = 2 * time.Second
 
 // joining gets the first certificate. A coordinator that is not there is waited for;
 // one that is not the one of the token is an error.
-func joining(ctx context.Context, h *host, keeper *pki.Keeper, ticket ticket, target string) error {
+func joining(ctx context.Context, h *host, keeper *pki.Store, ticket ticket, target string) error {
 	for {
 		err := join(ctx, h, keeper, ticket, target)
 		if err == nil {
@@ -203,7 +203,7 @@ func joining(ctx context.Context, h *host, keeper *pki.Keeper, ticket ticket, ta
 }
 
 // join asks once.
-func join(ctx context.Context, h *host, keeper *pki.Keeper, ticket ticket, target string) error {
+func join(ctx context.Context, h *host, keeper *pki.Store, ticket ticket, target string) error {
 	err := keeper.Obtain(ctx, func(ctx context.Context, csr []byte) ([]byte, []byte, error) {
 		text, err := ticket.text()
 		if err != nil {

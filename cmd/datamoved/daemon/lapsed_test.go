@@ -39,7 +39,7 @@ func TestLapsedNode(t *testing.T) {
 				if _, err := a.identity(t.Context(), h, "head:7645"); !errors.Is(err, mover.ErrUsage) || !strings.Contains(adviceFor(err), "datamove agent token n1") {
 					t.Errorf("before it has joined: %v", err)
 				}
-				keeper := must.Get(pki.OpenKeeper(filepath.Dir(file), id, pki.KeeperOptions{}))(t)
+				keeper := must.Get(pki.OpenStore(filepath.Dir(file), id, pki.StoreOptions{}))(t)
 				authority := must.Get(pki.OpenAuthority(filepath.Join(dir, "trust")))(t)
 				must.Do(t, keeper.Obtain(t.Context(), func(_ context.Context, request []byte) ([]byte, []byte, error) {
 					issued, err := authority.Issue(request, id, 24*time.Hour)
@@ -74,7 +74,7 @@ func TestRefusedByTheClock(t *testing.T) {
 	authority := must.Get(pki.OpenAuthority(filepath.Join(dir, "trust")))(t)
 	server := must.Get(authority.Server("head", "127.0.0.1"))(t)
 	id := pki.Identity{Role: pki.Agent, Name: "n1"}
-	keeper := must.Get(pki.OpenKeeper(filepath.Join(dir, "identity"), id, pki.KeeperOptions{}))(t)
+	keeper := must.Get(pki.OpenStore(filepath.Join(dir, "identity"), id, pki.StoreOptions{}))(t)
 	must.Do(t, keeper.Obtain(t.Context(), func(_ context.Context, request []byte) ([]byte, []byte, error) {
 		issued, err := authority.Issue(request, id, time.Hour)
 		return issued.Certificate, issued.Authority, err

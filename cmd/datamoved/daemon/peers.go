@@ -20,14 +20,14 @@ import (
 type peers struct {
 	server   *peer.Server
 	listener net.Listener
-	keeper   *pki.Keeper
+	keeper   *pki.Store
 	host     string
 	keeping  *part // renews the certificate; nil where another part does that
 }
 
 // peers opens the port, with the certificate that this node has. Where nothing else is said, it is open on the address alone from which the
 // coordinator at target is reached: there the other nodes are told to ask.
-func (h *host) peers(keeper *pki.Keeper, target string) (*peers, error) {
+func (h *host) peers(keeper *pki.Store, target string) (*peers, error) {
 	c := h.live.config.Load().Peers
 	if c.Listen == config.PeersOff {
 		return nil, nil
@@ -74,7 +74,7 @@ func (h *host) peersOf(ctx context.Context, authority *pki.Authority) (*peers, e
 		return nil, nil
 	}
 	id := pki.Identity{Role: pki.Agent, Name: h.at.node}
-	keeper, err := pki.OpenKeeper(filepath.Join(h.at.data, "identity"), id, pki.KeeperOptions{Logger: h.log, Replace: true})
+	keeper, err := pki.OpenStore(filepath.Join(h.at.data, "identity"), id, pki.StoreOptions{Logger: h.log, Replace: true})
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func TestPeersListen(t *testing.T) {
 		t.Run(row.what, func(t *testing.T) {
 			log := slog.New(slog.DiscardHandler)
 			h := &host{log: log, live: must.Get(newLive(&config.Config{Peers: row.peers}, nil, log))(t)}
-			keeper := must.Get(pki.OpenKeeper(t.TempDir(), pki.Identity{Role: pki.Agent, Name: "n17"}, pki.KeeperOptions{}))(t)
+			keeper := must.Get(pki.OpenStore(t.TempDir(), pki.Identity{Role: pki.Agent, Name: "n17"}, pki.StoreOptions{}))(t)
 			p := must.Get(h.peers(keeper, row.target))(t)
 			got := ""
 			if p != nil {

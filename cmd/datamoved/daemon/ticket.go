@@ -62,7 +62,7 @@ func sameTicket(joinedWith string, t ticket) bool {
 var errNoAgain = errors.New("it needs a new token")
 
 // joinAgain gets another certificate for a node that is refused with the one it has.
-func (a *app) joinAgain(ctx context.Context, h *host, keeper *pki.Keeper, target string) error {
+func (a *app) joinAgain(ctx context.Context, h *host, keeper *pki.Store, target string) error {
 	t, err := a.ticketFor(h.at.node, target)
 	if err != nil || !t.again {
 		return errNoAgain

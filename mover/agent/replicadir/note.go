@@ -17,15 +17,15 @@ import (
 const (
 	notedAttr = "user.datamove.noted" // until when a holder on this host has the replica, of which the service does not know yet
 	goingAttr = "user.datamove.going" // what is behind it changes, or goes
-	wholeAttr = "user.datamove.whole" // what is behind it was whole, and can not be sealed
+	wholeAttr = "user.datamove.whole" // what is behind it was whole, and can not be immutable
 )
 
-// Note keeps a replica from being removed until a time, for a holder of which the service can not be told now. The replica has to be sealed, or its gate to say that it was whole where nothing
-// can be sealed, and not on its way out, else the error is of kind [mover.ErrConflict]; where that can not be known it is [mover.ErrUnsupported]. The zero time takes the note away.
+// Note keeps a replica from being removed until a time, for a holder of which the service can not be told now. The replica has to be immutable, or its gate to say that it was whole where nothing
+// can be immutable, and not on its way out, else the error is of kind [mover.ErrConflict]; where that can not be known it is [mover.ErrUnsupported]. The zero time takes the note away.
 //
 // A note is written before what is going is looked for, and a removal says that it goes before it looks for a note: of two that meet, at least one gives way.
 func (s Path) Note(until time.Time) error {
-	return s.atGate("note", func(gate int) error {
+	return s.atAccessDir("note", func(gate int) error {
 		if until.IsZero() {
 			return unsaid(unix.Fremovexattr(gate, notedAttr))
 		}
@@ -33,7 +33,7 @@ func (s Path) Note(until time.Time) error {
 		if err := unix.Fsetxattr(gate, notedAttr, []byte(until.UTC().Format(time.RFC3339)), 0); err != nil {
 			return fmt.Errorf("%w: its gate takes no attribute: %w", mover.ErrUnsupported, err)
 		}
-		if going := says(gate, goingAttr) != ""; time.Now().Before(before) || !going && (s.Sealed() || says(gate, wholeAttr) != "") {
+		if going := says(gate, goingAttr) != ""; time.Now().Before(before) || !going && (s.Immutable() || says(gate, wholeAttr) != "") {
 			return nil
 		}
 		return errors.Join(fmt.Errorf("%w: it is not known to be whole, or is being removed", mover.ErrConflict), unsaid(unix.Fremovexattr(gate, notedAttr)))
@@ -43,7 +43,7 @@ func (s Path) Note(until time.Time) error {
 // goes says that what is in a spot changes or goes. What is noted does not: mover.ErrHeld. undo takes the word back.
 func (s Path) goes() (undo func(), err error) {
 	undo = func() {}
-	err = s.atGate("unseal", func(gate int) error {
+	err = s.atAccessDir("unseal", func(gate int) error {
 		was := says(gate, goingAttr)
 		if unix.Fsetxattr(gate, goingAttr, []byte("1"), 0) != nil {
 			return nil // so nothing is noted
@@ -68,18 +68,18 @@ func (s Path) goes() (undo func(), err error) {
 
 // stays takes back that what is in a spot changes or goes.
 func (s Path) stays() {
-	_ = s.atGate("seal", func(gate int) error { return unsaid(unix.Fremovexattr(gate, goingAttr)) })
+	_ = s.atAccessDir("seal", func(gate int) error { return unsaid(unix.Fremovexattr(gate, goingAttr)) })
 }
 
-// whole says of what can not be sealed that all of it is there. Where its gate takes no attribute it is not said.
+// whole says of what can not be immutable that all of it is there. Where its gate takes no attribute it is not said.
 func (s Path) whole() {
-	_ = s.atGate("seal", func(gate int) error {
+	_ = s.atAccessDir("seal", func(gate int) error {
 		return errors.Join(unsaid(unix.Fremovexattr(gate, goingAttr)), unix.Fsetxattr(gate, wholeAttr, []byte("1"), 0))
 	})
 }
 
-// atGate does something at a gate that is root's.
-func (s Path) atGate(op string, do func(gate int) error) error {
+// atAccessDir does something at a gate that is root's.
+func (s Path) atAccessDir(op string, do func(gate int) error) error {
 	fail := func(err error) error { return &mover.Error{Op: op, Place: s.String(), Err: err} }
 	if !s.gated() {
 		return fail(fmt.Errorf("%w: it has no gate", mover.ErrUnsupported))
@@ -164,7 +164,7 @@ func (s Path) of(owner int64) bool {
 	return ownerOf(dir) == owner
 }
 
-// gatesAt are the spots with gates at a path of a shelf, and below it.
+// gatesAt are the spots with gates at a path of a replica folder, and below it.
 func gatesAt(root string, folders []string) (spots []Path, err error) {
 	if len(folders) >= 3 {
 		if s, ok := At(root, strings.Join(append(folders[:3:3], inside), "/")); ok {

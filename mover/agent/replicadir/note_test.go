@@ -14,7 +14,7 @@ import (
 	"datamove.dev/test/must"
 )
 
-// TestNote: what is noted is not unsealed for a removal, and nothing beside it is by the same call; what is not sealed, or is on its way out, can not
+// TestNote: what is noted is not mutable for a removal, and nothing beside it is by the same call; what is not immutable, or is on its way out, can not
 // be noted.
 //
 //safety:5 a removal of a replica that a pod has, of which the coordinator was not told
@@ -32,7 +32,7 @@ func TestNote(t *testing.T) {
 		}
 		is("not sealed", s.Note(soon), mover.ErrConflict)
 		for _, s := range []Path{s, second} {
-			if why, err := s.Seal(t.Context(), alice); err != nil || why != "" {
+			if why, err := s.MakeImmutable(t.Context(), alice); err != nil || why != "" {
 				t.Fatalf("%q, %v", why, err)
 			}
 		}
@@ -40,29 +40,29 @@ func TestNote(t *testing.T) {
 		is("again", s.Note(soon), nil)
 		for _, at := range []string{where, filepath.Dir(where), filepath.Dir(filepath.Dir(where)), ".datasets", ""} {
 			for _, uid := range []uint32{0, alice} {
-				is("removed at "+at, errOf(Unseal(t.Context(), root, at, uid)), mover.ErrHeld)
+				is("removed at "+at, errOf(MakeMutable(t.Context(), root, at, uid)), mover.ErrHeld)
 			}
-			if !s.Sealed() || !second.Sealed() {
+			if !s.Immutable() || !second.Immutable() {
 				t.Fatalf("removed at %s: it is not sealed any more", at)
 			}
 		}
 		is("what is beside it", second.Note(soon), nil)
 		is("let go", second.Note(time.Time{}), nil)
-		is("of somebody else", errOf(Unseal(t.Context(), root, where, alice+1)), nil)
-		is("the other one alone", errOf(Unseal(t.Context(), root, strings.Replace(where, "/data", "b/data", 1), 0)), nil)
+		is("of somebody else", errOf(MakeMutable(t.Context(), root, where, alice+1)), nil)
+		is("the other one alone", errOf(MakeMutable(t.Context(), root, strings.Replace(where, "/data", "b/data", 1), 0)), nil)
 		is("which goes", second.Note(soon), mover.ErrConflict)
 		is("over", s.Note(past), nil)
-		is("removed", errOf(Unseal(t.Context(), root, where, 0)), nil)
+		is("removed", errOf(MakeMutable(t.Context(), root, where, 0)), nil)
 		is("goes", s.Note(soon), mover.ErrConflict)
-		must.Get(s.Seal(t.Context(), alice))(t)
+		must.Get(s.MakeImmutable(t.Context(), alice))(t)
 		is("staged again", s.Note(soon), nil)
-		is("mended", s.Unseal(t.Context()), nil)
-		is("while it is mended", errOf(Unseal(t.Context(), root, where, 0)), mover.ErrHeld)
+		is("mended", s.MakeMutable(t.Context()), nil)
+		is("while it is mended", errOf(MakeMutable(t.Context(), root, where, 0)), mover.ErrHeld)
 		is("let go", s.Note(time.Time{}), nil)
-		is("no longer held", errOf(Unseal(t.Context(), root, where, 0)), nil)
+		is("no longer held", errOf(MakeMutable(t.Context(), root, where, 0)), nil)
 		gone, _ := At(root, ".datasets/none/"+strings.Repeat("c", 64)+"/data")
 		is("not there", gone.Note(soon), mover.ErrNotExist)
-		is("not there", errOf(Unseal(t.Context(), root, ".datasets/none/"+strings.Repeat("c", 64)+"/data", 0)), nil)
+		is("not there", errOf(MakeMutable(t.Context(), root, ".datasets/none/"+strings.Repeat("c", 64)+"/data", 0)), nil)
 		early, _ := At(root, ".datasets/none/"+strings.Repeat("c", 64))
 		is("of an earlier version", early.Note(soon), mover.ErrUnsupported)
 	})
@@ -70,7 +70,7 @@ func TestNote(t *testing.T) {
 
 func errOf(_ bool, err error) error { return err }
 
-// TestNoteUnsealed: where nothing can be sealed, a gate says what was whole, and that is noted; what never was, or is changed or removed since, is not.
+// TestNoteUnsealed: where nothing can be immutable, a gate says what was whole, and that is noted; what never was, or is changed or removed since, is not.
 //
 //safety:5 the same where nothing can be sealed
 func TestNoteUnsealed(t *testing.T) {
@@ -85,7 +85,7 @@ func TestNoteUnsealed(t *testing.T) {
 		seal := func() {
 			t.Helper()
 			mutably(t, func() {
-				if why, err := s.Seal(t.Context(), alice); err != nil || why == "" {
+				if why, err := s.MakeImmutable(t.Context(), alice); err != nil || why == "" {
 					t.Errorf("it is sealed: %q, %v", why, err)
 				}
 			})
@@ -94,15 +94,15 @@ func TestNoteUnsealed(t *testing.T) {
 		seal()
 		is("whole", s.Note(soon), nil)
 		for _, uid := range []uint32{0, alice} {
-			is("removed", errOf(Unseal(t.Context(), root, where, uid)), mover.ErrHeld)
+			is("removed", errOf(MakeMutable(t.Context(), root, where, uid)), mover.ErrHeld)
 		}
 		is("let go", s.Note(time.Time{}), nil)
-		is("mended", s.Unseal(t.Context()), nil)
+		is("mended", s.MakeMutable(t.Context()), nil)
 		is("while it is mended", s.Note(soon), mover.ErrConflict)
 		seal()
 		is("whole again", s.Note(soon), nil)
 		is("let go", s.Note(time.Time{}), nil)
-		is("removed", errOf(Unseal(t.Context(), root, where, 0)), nil)
+		is("removed", errOf(MakeMutable(t.Context(), root, where, 0)), nil)
 		is("goes", s.Note(soon), mover.ErrConflict)
 	})
 }

@@ -6,16 +6,16 @@
 // A spot is where one replica lies: .datasets/NAME/DIGEST/data below the root of a tier. The folder of
 // the digest is its gate: it belongs to root, and only users with an entry u:UID:--x in its
 // ACL can enter. Every user can pass the folders around it. What is in data belongs to the user that staged it, with
-// the modes that it has where it came from. A replica is sealed when each directory and file of it is
+// the modes that it has where it came from. A replica is immutable when each directory and file of it is
 // immutable (chattr +i). Only root can change, rename, link, chmod or remove anything then, and root
 // has to remove the attribute first. Replicas of earlier versions lie in the folder of the digest itself, without a gate.
 //
 // # Promises
 //
 // Sealing begins at the top and unsealing at the bottom, so that what is below a directory that is not
-// sealed is not either: each can be interrupted at any moment, and is done by doing it again. What is sealed is so
+// immutable is not either: each can be interrupted at any moment, and is done by doing it again. What is immutable is so
 // after a power cut. A file that a process still has
-// open for writing is not sealed: that is an error. Nothing is done through a symbolic link, and nothing
+// open for writing is not immutable: that is an error. Nothing is done through a symbolic link, and nothing
 // outside of the root. Symbolic links, FIFOs, sockets and devices can not be immutable themselves; the directories that
 // have them are.
 //
@@ -24,7 +24,7 @@
 // its owner can change it.
 //
 // A replica that a pod has, while the service is away, is noted at its gate: nothing unseals it for a removal before the service is told, or the
-// note is over. A note can be made where the replica is sealed, or was whole where nothing can be sealed, and nothing removes it.
+// note is over. A note can be made where the replica is immutable, or was whole where nothing can be immutable, and nothing removes it.
 //
 // Several processes may let users in at the same gate. The service decides which users are let in.
 // TestStrangers and TestSealed have real users try, TestKilled stops it in the middle.

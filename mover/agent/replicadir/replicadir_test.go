@@ -30,8 +30,8 @@ const (
 func TestMain(m *testing.M) {
 	at := func(root string) Path { s, _ := At(root, where); return s }
 	kill.Main(map[string]func(string) error{
-		"seal":   func(root string) error { _, err := at(root).Seal(context.Background(), alice); return err },
-		"unseal": func(root string) error { return at(root).Unseal(context.Background()) },
+		"seal":   func(root string) error { _, err := at(root).MakeImmutable(context.Background(), alice); return err },
+		"unseal": func(root string) error { return at(root).MakeMutable(context.Background()) },
 	})
 	os.Exit(m.Run())
 }
@@ -55,7 +55,7 @@ func memory(t testing.TB) string {
 		t.Skip("there is no memory to have files in")
 	}
 	t.Cleanup(func() {
-		_, err := Unseal(context.Background(), dir, "", 0)
+		_, err := MakeMutable(context.Background(), dir, "", 0)
 		must.Tell(t, err)
 		must.Tell(t, os.RemoveAll(dir))
 	})
@@ -112,7 +112,7 @@ func as(uid uint32, command string) error {
 	return nil
 }
 
-// sealedBelow counts what is sealed and what is not, of what can be.
+// sealedBelow counts what is immutable and what is not, of what can be.
 func sealedBelow(t testing.TB, dir string) (sealed, open int) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
@@ -124,7 +124,7 @@ func sealedBelow(t testing.TB, dir string) (sealed, open int) {
 			return err
 		}
 		defer f.Close()
-		is, err := isSealed(int(f.Fd()))
+		is, err := isImmutable(int(f.Fd()))
 		if is {
 			sealed++
 		} else {
@@ -307,7 +307,7 @@ func TestSpots(t *testing.T) {
 		}
 		_, err := s.Make(alice, alice)
 		_, _, letIn := s.LetIn(bob)
-		for what, err := range map[string]error{"make": err, "let in": letIn, "shut out": s.ShutOut(bob), "seal": second(s.Seal(t.Context(), alice)), "unseal": s.Unseal(t.Context())} {
+		for what, err := range map[string]error{"make": err, "let in": letIn, "shut out": s.ShutOut(bob), "seal": second(s.MakeImmutable(t.Context(), alice)), "unseal": s.MakeMutable(t.Context())} {
 			if !errors.Is(err, mover.ErrConflict) {
 				t.Errorf("%s is a link: %s: %v", at, what, err)
 			}
@@ -317,8 +317,8 @@ func TestSpots(t *testing.T) {
 		}
 		must.Do(t, os.RemoveAll(filepath.Join(root, ".datasets")))
 	}
-	unsealed, err := Unseal(t.Context(), root, "", 0)
-	if err := errors.Join(s.ShutOut(bob), s.Unseal(t.Context()), err); err != nil || unsealed {
+	unsealed, err := MakeMutable(t.Context(), root, "", 0)
+	if err := errors.Join(s.ShutOut(bob), s.MakeMutable(t.Context()), err); err != nil || unsealed {
 		t.Errorf("nothing is there: unsealed %v, %v", unsealed, err)
 	}
 }

@@ -107,7 +107,7 @@ func (w *worker) lender(ctx context.Context, site *replicate.Site, tier location
 		if !at.InTier() { // of this node
 			return here(ctx, at, o)
 		}
-		return peer.NewPlace(client, node, strings.Trim(strings.TrimPrefix(at.Path, l.Path), "/"), node.Name+":"+at.String()), nil
+		return peer.NewBackend(client, node, strings.Trim(strings.TrimPrefix(at.Path, l.Path), "/"), node.Name+":"+at.String()), nil
 	}
 	if from, err = site.Folder(ctx, l, "", false); err != nil {
 		client.Close()

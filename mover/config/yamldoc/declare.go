@@ -78,16 +78,16 @@ const (
 
 // Reader reads documents into structs: every key has to be a field.
 type Reader struct {
-	File     string   // for people
-	Problems Problems // so far
-	Places   Places   // of what Into has read; nil is not noted
+	File     string    // for people
+	Problems Problems  // so far
+	Places   Positions // of what Into has read; nil is not noted
 }
 
 // Places has where each field stands.
-type Places map[string]Position
+type Positions map[string]Position
 
 // Of is where a field stands, or else what is around it; the zero Position is not known.
-func (p Places) Of(field string) Position {
+func (p Positions) Of(field string) Position {
 	for {
 		if at, known := p[field]; known || field == "" {
 			return at

@@ -83,13 +83,13 @@ type rig struct {
 	server *Server
 	client *Client
 	member p2p.Member
-	keeper *pki.Keeper
+	keeper *pki.Store
 }
 
 func newRig(t *testing.T) *rig {
 	authority := must.Get(pki.OpenAuthority(filepath.Join(t.TempDir(), "authority")))(t)
 	id := pki.Identity{Role: pki.Agent, Name: "n1"}
-	keeper := must.Get(pki.OpenKeeper(filepath.Join(t.TempDir(), "identity"), id, pki.KeeperOptions{}))(t)
+	keeper := must.Get(pki.OpenStore(filepath.Join(t.TempDir(), "identity"), id, pki.StoreOptions{}))(t)
 	must.Do(t, keeper.Obtain(t.Context(), func(_ context.Context, request []byte) ([]byte, []byte, error) {
 		i, err := authority.Issue(request, id, 0)
 		return i.Certificate, i.Authority, err
@@ -226,7 +226,7 @@ func TestWhoServes(t *testing.T) {
 // pemless is the certificate of an authority.
 func pemless(t *testing.T, a *pki.Authority) []byte {
 	id := pki.Identity{Role: pki.Agent, Name: "x"}
-	k := must.Get(pki.OpenKeeper(filepath.Join(t.TempDir(), "identity"), id, pki.KeeperOptions{}))(t)
+	k := must.Get(pki.OpenStore(filepath.Join(t.TempDir(), "identity"), id, pki.StoreOptions{}))(t)
 	must.Do(t, k.Obtain(t.Context(), func(_ context.Context, request []byte) ([]byte, []byte, error) {
 		i, err := a.Issue(request, id, 0)
 		return i.Certificate, i.Authority, err
@@ -330,7 +330,7 @@ func TestRefusalLater(t *testing.T) {
 
 // TestKeeper: what was asked for last stays, within the limit.
 func TestKeeper(t *testing.T) {
-	var k keeper
+	var k pieceCache
 	k.open(10)
 	key := func(i int) p2p.Key { return p2p.Key{Index: i} }
 	for i := range 4 {

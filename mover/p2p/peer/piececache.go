@@ -7,8 +7,8 @@ import (
 	"datamove.dev/mover/p2p"
 )
 
-// keeper has pieces in memory, those that were asked for last.
-type keeper struct {
+// pieceCache has pieces in memory, those that were asked for last.
+type pieceCache struct {
 	most int64
 
 	mu    sync.Mutex
@@ -27,9 +27,9 @@ type entry struct {
 	data []byte
 }
 
-func (k *keeper) open(most int64) { k.most, k.all = most, map[kept]*list.Element{} }
+func (k *pieceCache) open(most int64) { k.most, k.all = most, map[kept]*list.Element{} }
 
-func (k *keeper) get(digest string, key p2p.Key) []byte {
+func (k *pieceCache) get(digest string, key p2p.Key) []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	e := k.all[kept{digest, key}]
@@ -40,7 +40,7 @@ func (k *keeper) get(digest string, key p2p.Key) []byte {
 	return e.Value.(*entry).data
 }
 
-func (k *keeper) put(digest string, key p2p.Key, data []byte) {
+func (k *pieceCache) put(digest string, key p2p.Key, data []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	id := kept{digest, key}
@@ -55,14 +55,14 @@ func (k *keeper) put(digest string, key p2p.Key, data []byte) {
 }
 
 // drop forgets a piece. mu is held.
-func (k *keeper) drop(e *list.Element) {
+func (k *pieceCache) drop(e *list.Element) {
 	x := k.order.Remove(e).(*entry)
 	delete(k.all, x.kept)
 	k.bytes -= int64(len(x.data))
 }
 
 // forget drops all of a tree.
-func (k *keeper) forget(digest string) {
+func (k *pieceCache) forget(digest string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for e := k.order.Front(); e != nil; {

@@ -21,13 +21,13 @@ import (
 )
 
 // lending is a directory of one node, and how another sees it.
-func lending(t *testing.T, dir string) (r *rig, here *posix.Backend, there *Place) {
+func lending(t *testing.T, dir string) (r *rig, here *posix.Backend, there *Backend) {
 	t.Helper()
 	r = newRig(t)
 	here = must.Get(posix.Open(dir, posix.Options{}))(t)
 	t.Cleanup(func() { must.Do(t, here.Close()) })
-	r.server.Open("lent task", "ticket", Lend(here))
-	return r, here, NewPlace(r.client, r.member, "", "n1:"+dir)
+	r.server.Open("lent task", "ticket", Export(here))
+	return r, here, NewBackend(r.client, r.member, "", "n1:"+dir)
 }
 
 func put(t *testing.T, dir, name, text string) {
@@ -67,7 +67,7 @@ func bytesOf(t *testing.T, p mover.Source, name string, off, n int64) ([]byte, e
 	return text, errors.Join(err, c.Check(t.Context()))
 }
 
-// TestPlace: what another node lends looks as it does there, and has the same bytes.
+// TestPlace: what another node exports looks as it does there, and has the same bytes.
 //
 //safety:5/jobs a directory that one node lends to a task on another one: links in it, files that are replaced, cut or gone between two pieces, tickets that are old, or for something else, and the node that lends it killed meanwhile
 func TestPlace(t *testing.T) {
@@ -78,7 +78,7 @@ func TestPlace(t *testing.T) {
 	}
 	must.Do(t, os.Symlink("step_1", filepath.Join(dir, "run/link")))
 	_, here, there := lending(t, dir)
-	run := NewPlace(there.client, there.lender, "run", "n1:run")
+	run := NewBackend(there.client, there.lender, "run", "n1:run")
 	top := func(name string, _ mover.Kind) bool { return strings.Contains(name, "/") }
 	for what, o := range map[string]mover.WalkOptions{"all": {}, "a part": {Dir: "run/step_1"}, "the top": {Skip: top}} {
 		if want, got := walked(t, here, o), walked(t, there, o); !reflect.DeepEqual(want, got) || len(want) == 0 {
@@ -170,7 +170,7 @@ func TestPlaceSame(t *testing.T) {
 	put(t, dir, "run/first", string(large))
 	put(t, dir, "run/short", "")
 	_, _, all := lending(t, dir)
-	there := NewPlace(all.client, all.lender, "run", "n1:run")
+	there := NewBackend(all.client, all.lender, "run", "n1:run")
 	for name, want := range map[string]bool{"a": true, "same": true, "last": false, "first": false, "short": false} {
 		if got, err := there.Same(t.Context(), "a", name, pairMost+5); err != nil || got != want {
 			t.Errorf("a and %s are the same: %v, %v", name, got, err)
@@ -186,11 +186,11 @@ func TestPlaceSame(t *testing.T) {
 	for what, q := range map[string]*agentv1.LentPair{
 		"long": {A: []byte("run/a"), B: []byte("run/a"), Length: pairMost + 1}, "before": {A: []byte("run/a"), B: []byte("run/a"), Off: -1}, "beyond": {A: []byte("run/a"), B: []byte("run/a"), Off: math.MaxInt64, Length: 1},
 	} {
-		wants(t, what, there.question(t.Context(), lentSame, q, &agentv1.LentSame{}), mover.ErrUsage)
+		wants(t, what, there.question(t.Context(), exportedSame, q, &agentv1.LentSame{}), mover.ErrUsage)
 	}
 }
 
-// TestPlaceTickets: without the ticket nothing is lent; one for pieces of a dataset is for nothing else, and the other way round; and when it is taken back it is
+// TestPlaceTickets: without the ticket nothing is exported; one for pieces of a dataset is for nothing else, and the other way round; and when it is taken back it is
 // worth nothing.
 //
 //safety:5/jobs with TestPlace
@@ -200,7 +200,7 @@ func TestPlaceTickets(t *testing.T) {
 	r, _, there := lending(t, dir)
 	r.server.Open("dataset", "other", &here{published: map[string]string{"a": "text"}})
 	for _, ticket := range []string{"", "tickets", "other"} {
-		p := NewPlace(r.asking(ticket), r.member, "", "n1")
+		p := NewBackend(r.asking(ticket), r.member, "", "n1")
 		_, err := p.Stat(t.Context(), "a")
 		wants(t, fmt.Sprintf("with %q", ticket), err, mover.ErrTransient)
 	}

@@ -39,7 +39,7 @@ type Options struct {
 
 // Server gives pieces to other nodes.
 type Server struct {
-	kept  keeper
+	kept  pieceCache
 	log   *slog.Logger
 	reads reads
 	asks  chan struct{} // held while a process reads
@@ -47,11 +47,11 @@ type Server struct {
 	flight singleflight.Group
 
 	mu    sync.Mutex
-	trees map[string]*shelf // by digest; guarded by mu
+	trees map[string]*openTree // by digest; guarded by mu
 }
 
-// shelf is a tree, and the ticket that opens it.
-type shelf struct {
+// openTree is a tree, and the ticket that opens it.
+type openTree struct {
 	ticket string
 	tree   Tree
 	digest string
@@ -72,7 +72,7 @@ func NewServer(o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{log: o.Logger, asks: make(chan struct{}, asksMost), trees: map[string]*shelf{}}
+	s := &Server{log: o.Logger, asks: make(chan struct{}, asksMost), trees: map[string]*openTree{}}
 	s.kept.open(o.Memory)
 	s.reads.open()
 	return s
@@ -82,7 +82,7 @@ func NewServer(o Options) *Server {
 func (s *Server) Open(digest, ticket string, t Tree) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.trees[digest] = &shelf{ticket, t, digest}
+	s.trees[digest] = &openTree{ticket, t, digest}
 }
 
 // Shut ends that.
@@ -115,7 +115,7 @@ func (s *Server) Serve(l net.Listener) error {
 }
 
 // admit finds the tree of a ticket.
-func (s *Server) admit(r *http.Request) *shelf {
+func (s *Server) admit(r *http.Request) *openTree {
 	ticket, ok := strings.CutPrefix(r.Header.Get("Authorization"), scheme)
 	if !ok {
 		return nil
@@ -133,7 +133,7 @@ func (s *Server) admit(r *http.Request) *shelf {
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // net/http keeps that of the answer before
-	lends := slices.Contains([]string{lentPiece, lentEntries, lentSame}, r.URL.Path)
+	lends := slices.Contains([]string{exportedPiece, exportedEntries, exportedSame}, r.URL.Path)
 	if r.Method != http.MethodPost || r.URL.Path != path && !lends {
 		http.Error(w, "there is nothing here", http.StatusBadRequest)
 		return
@@ -148,11 +148,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the piece can not be read", http.StatusBadRequest)
 		return
 	}
-	if l, is := x.tree.(*lent); is != lends {
+	if l, is := x.tree.(*exported); is != lends {
 		http.Error(w, "the ticket is for something else", http.StatusUnauthorized)
 		return
 	} else if lends {
-		s.lends(w, r, l, body)
+		s.serveExport(w, r, l, body)
 		return
 	}
 	p, err := parse(body)
@@ -183,7 +183,7 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 var errSent = errors.New("the answer has begun")
 
 // give finds a piece, and sends it.
-func (s *Server) give(w http.ResponseWriter, r *http.Request, x *shelf, p *p2p.Piece) error {
+func (s *Server) give(w http.ResponseWriter, r *http.Request, x *openTree, p *p2p.Piece) error {
 	if data := s.kept.get(x.digest, p.Key()); data != nil {
 		return send(w, data)
 	}
@@ -193,7 +193,7 @@ func (s *Server) give(w http.ResponseWriter, r *http.Request, x *shelf, p *p2p.P
 	}
 	begun := time.Now()
 	data, err := s.ask(r, x, p)
-	for home(r) && errors.Is(err, mover.ErrHeld) && time.Since(begun) < shared { // it joined a request that came earlier
+	for fromSource(r) && errors.Is(err, mover.ErrHeld) && time.Since(begun) < shared { // it joined a request that came earlier
 		data, err = s.ask(r, x, p)
 	}
 	if errors.Is(err, mover.ErrNotExist) && errors.Is(denied, mover.ErrPermission) {
@@ -206,11 +206,11 @@ func (s *Server) give(w http.ResponseWriter, r *http.Request, x *shelf, p *p2p.P
 }
 
 // home says whether this node is asked as the home of a piece.
-func home(r *http.Request) bool { return r.URL.RawQuery == atHome }
+func fromSource(r *http.Request) bool { return r.URL.RawQuery == atHome }
 
 // ask asks the process, once for all requests for the same piece at one time.
-func (s *Server) ask(r *http.Request, x *shelf, p *p2p.Piece) ([]byte, error) {
-	home := home(r)
+func (s *Server) ask(r *http.Request, x *openTree, p *p2p.Piece) ([]byte, error) {
+	home := fromSource(r)
 	ctx := context.WithoutCancel(r.Context())
 	answer := s.flight.DoChan(fmt.Sprintf("%s %d %x %t", x.digest, p.Index, p.Key().Sum, home), func() (any, error) {
 		ctx, cancel := context.WithTimeout(ctx, askTime)
@@ -242,7 +242,7 @@ func (s *Server) ask(r *http.Request, x *shelf, p *p2p.Piece) ([]byte, error) {
 }
 
 // published sends a piece of what can be seen.
-func (s *Server) published(w http.ResponseWriter, r *http.Request, x *shelf, p *p2p.Piece) error {
+func (s *Server) published(w http.ResponseWriter, r *http.Request, x *openTree, p *p2p.Piece) error {
 	leave, err := s.reads.enter(r)
 	if err != nil {
 		return errSent

@@ -65,7 +65,7 @@ func (d *Directory) Peer(ctx context.Context, conn *net.UnixConn) (Account, erro
 // the account with which that uid last called on this node.
 func (d *Directory) Lookup(ctx context.Context, name string, uid uint32) (Account, error) {
 	if name == "" {
-		return d.visitor(uid)
+		return d.numbered(uid)
 	}
 	if !valid(name) {
 		return Account{}, denied("%q can not be the name of an account", name)
@@ -122,7 +122,7 @@ func (u Unseen) Error() string {
 func (u Unseen) Unwrap() error { return mover.ErrPermission }
 
 // visitor returns the account of a uid without a name that called on this node.
-func (d *Directory) visitor(uid uint32) (Account, error) {
+func (d *Directory) numbered(uid uint32) (Account, error) {
 	a, ok := d.nameless.get(uid)
 	if !ok {
 		return Account{}, Unseen(uid)

@@ -7,7 +7,7 @@
 // [Identity] is a role and a name; it stands in a certificate as one URI,
 // datamove://agent/NAME. A [Token] lets one node join once: it holds a secret and
 // the pin of the authority, so a node knows the service before it says anything. A
-// [Keeper] keeps the certificate of a node or a person in a directory, and renews it.
+// [Store] keeps the certificate of a node or a person in a directory, and renews it.
 //
 // # Promises
 //
@@ -18,7 +18,7 @@
 // Sessions are not resumed, so every connection is judged.
 //
 // Certificates are short: 24 hours for an agent. When the certificate of a server nears
-// its end, the server makes a new one in the next handshake. A Keeper renews when a third is
+// its end, the server makes a new one in the next handshake. A Store renews when a third is
 // left; neither needs a restart. Not-before lies 5 minutes in the past, for clocks
 // that differ.
 //
@@ -38,6 +38,6 @@
 // peer is revoked stays open: the service judges each call by [Peer] again.
 //
 // TestWhoGetsIn is the table of clients that get in, TestPinOnFirstContact the join with
-// an attacker in the middle. TestRenewal is two months of a Keeper, TestRotation the change of
+// an attacker in the middle. TestRenewal is two months of a Store, TestRotation the change of
 // the authority.
 package pki

@@ -28,9 +28,9 @@ func open(t *testing.T) *Authority {
 	return a
 }
 
-func keeper(t *testing.T, id Identity) *Keeper {
+func keeper(t *testing.T, id Identity) *Store {
 	t.Helper()
-	k := must.Get(OpenKeeper(filepath.Join(t.TempDir(), "identity"), id, KeeperOptions{}))(t)
+	k := must.Get(OpenStore(filepath.Join(t.TempDir(), "identity"), id, StoreOptions{}))(t)
 	return k
 }
 

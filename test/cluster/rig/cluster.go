@@ -394,7 +394,7 @@ func (c *Cluster) Unseal(tier string) {
 	if info, err := os.Stat(tier); err != nil || !info.IsDir() {
 		return
 	}
-	if _, err := replicadir.Unseal(context.Background(), tier, "", 0); err != nil {
+	if _, err := replicadir.MakeMutable(context.Background(), tier, "", 0); err != nil {
 		c.t.Error(err)
 	}
 }

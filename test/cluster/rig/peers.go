@@ -59,7 +59,7 @@ func (p *Peers) of(name string) *agent.Peers {
 		return nil
 	}
 	id := pki.Identity{Role: pki.Agent, Name: name}
-	keeper, err := pki.OpenKeeper(p.t.TempDir(), id, pki.KeeperOptions{})
+	keeper, err := pki.OpenStore(p.t.TempDir(), id, pki.StoreOptions{})
 	if err == nil {
 		err = keeper.Obtain(p.t.Context(), func(_ context.Context, request []byte) ([]byte, []byte, error) {
 			i, err := p.authority.Issue(request, id, 0)

@@ -17,20 +17,20 @@ import (
 
 const (
 	immutable = 0x10 // FS_IMMUTABLE_FL
-	atOnce    = 4    // directories that are sealed at one time
+	atOnce    = 4    // directories that are immutable at one time
 	someNames = 1000 // that are read at one time
 )
 
-// Seal lets no account change a replica any more. why says why it can not be sealed here: then its gate says that it is whole ([Path.Note]). What is open for writing, what belongs to another
+// MakeImmutable lets no account change a replica any more. why says why it can not be immutable here: then its gate says that it is whole ([Path.Note]). What is open for writing, what belongs to another
 // user than its owner, and a file system that is mounted in it, are of kind [mover.ErrConflict]. An owner 0 has files of all users.
-func (s Path) Seal(ctx context.Context, owner uint32) (why string, err error) {
+func (s Path) MakeImmutable(ctx context.Context, owner uint32) (why string, err error) {
 	fd, err := s.replica()
 	if err != nil {
 		return "", err
 	}
 	root := os.NewFile(uintptr(fd), s.String())
 	defer root.Close()
-	if err := seal(fd, true); err != nil {
+	if err := setImmutable(fd, true); err != nil {
 		if why := unable(err); why != "" {
 			s.whole()
 			return why, nil
@@ -39,7 +39,7 @@ func (s Path) Seal(ctx context.Context, owner uint32) (why string, err error) {
 	}
 	w := newWalk(ctx)
 	w.owner = owner
-	w.group.Go(func() error { return w.seal(root) })
+	w.group.Go(func() error { return w.makeImmutable(root) })
 	err = w.group.Wait()
 	if err == nil { // it is called whole next, and has to be so after a power cut
 		err = os.NewSyscallError("syncfs", unix.Syncfs(fd))
@@ -54,14 +54,14 @@ func (s Path) Seal(ctx context.Context, owner uint32) (why string, err error) {
 	return why, nil
 }
 
-// Sealed reports whether its folder is sealed, as Seal does it first.
-func (s Path) Sealed() bool {
+// Immutable reports whether its folder is immutable, as MakeImmutable does it first.
+func (s Path) Immutable() bool {
 	fd, err := s.replica()
 	if err != nil {
 		return false
 	}
 	defer func() { _ = unix.Close(fd) }()
-	sealed, err := isSealed(fd)
+	sealed, err := isImmutable(fd)
 	return err == nil && sealed
 }
 
@@ -86,7 +86,7 @@ func unable(err error) string {
 type walk struct {
 	ctx   context.Context
 	group *errgroup.Group
-	owner uint32      // of what is sealed; 0 is all users
+	owner uint32      // of what is immutable; 0 is all users
 	blind atomic.Bool // it could not be told which files are open for writing
 }
 
@@ -97,12 +97,12 @@ func newWalk(ctx context.Context) *walk {
 	return w
 }
 
-// seal seals what is in a directory that is sealed itself, so that nothing comes to it or goes.
-func (w *walk) seal(dir *os.File) error {
+// makeImmutable does it to what is in a directory that is immutable itself, so that nothing comes to it or goes.
+func (w *walk) makeImmutable(dir *os.File) error {
 	return w.each(dir, func(fd int, kind os.FileMode, name string) error {
 		err := w.mine(fd)
 		if err == nil {
-			err = seal(fd, true)
+			err = setImmutable(fd, true)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", mover.Printable(name), err)
@@ -110,7 +110,7 @@ func (w *walk) seal(dir *os.File) error {
 		if !kind.IsDir() {
 			return w.writers(fd, name)
 		}
-		return w.deeper(fd, name, w.seal)
+		return w.deeper(fd, name, w.makeImmutable)
 	})
 }
 
@@ -141,21 +141,21 @@ func (w *walk) writers(fd int, name string) error {
 	return nil
 }
 
-// unseal unseals what is in a directory, and then the directory.
-func (w *walk) unseal(dir *os.File) error {
+// makeMutable makes what is in a directory mutable, and then the directory.
+func (w *walk) makeMutable(dir *os.File) error {
 	err := w.each(dir, func(fd int, kind os.FileMode, name string) error {
 		if !kind.IsDir() {
-			return seal(fd, false)
+			return setImmutable(fd, false)
 		}
-		if sealed, err := isSealed(fd); err != nil || !sealed {
+		if sealed, err := isImmutable(fd); err != nil || !sealed {
 			return err
 		}
-		return w.inner(fd, name, w.unseal)
+		return w.inner(fd, name, w.makeMutable)
 	})
 	if err != nil {
 		return err
 	}
-	return seal(int(dir.Fd()), false)
+	return setImmutable(int(dir.Fd()), false)
 }
 
 // each calls do for the directories and files in a directory. What is there it opens without a
@@ -230,13 +230,13 @@ func again(fd int, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-func isSealed(fd int) (bool, error) {
+func isImmutable(fd int) (bool, error) {
 	flags, err := unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS)
 	return flags&immutable != 0, os.NewSyscallError("FS_IOC_GETFLAGS", err)
 }
 
-// seal makes a file or directory immutable, or mutable again.
-func seal(fd int, on bool) error {
+// setImmutable makes a file or directory immutable, or mutable again.
+func setImmutable(fd int, on bool) error {
 	flags, err := unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS)
 	if err != nil {
 		return os.NewSyscallError("FS_IOC_GETFLAGS", err)

@@ -16,7 +16,7 @@ import (
 	"datamove.dev/test/must"
 )
 
-// What is sealed nobody changes, not even who staged it; unsealed it is as before.
+// What is immutable nobody changes, not even who staged it; mutable it is as before.
 //
 //safety:7 with test/system/service TestSealedCache
 func TestSealed(t *testing.T) {
@@ -24,7 +24,7 @@ func TestSealed(t *testing.T) {
 		s, dir := staged(t, root, 200), filepath.Join(root, where)
 		before := facts(t, dir)
 		for range 2 { // again is no error
-			if why, err := s.Seal(t.Context(), alice); err != nil || why != "" {
+			if why, err := s.MakeImmutable(t.Context(), alice); err != nil || why != "" {
 				t.Fatalf("%q, %v", why, err)
 			}
 		}
@@ -57,7 +57,7 @@ func TestSealed(t *testing.T) {
 		if after := facts(t, dir); after != before {
 			t.Errorf("after all that it is\n%s", after)
 		}
-		must.Do(t, s.Unseal(t.Context()))
+		must.Do(t, s.MakeMutable(t.Context()))
 		if sealed, _ := sealedBelow(t, dir); sealed != 0 || facts(t, dir) != before {
 			t.Errorf("%d are sealed still", sealed)
 		}
@@ -80,32 +80,32 @@ func facts(t testing.TB, dir string) string {
 	return b.String()
 }
 
-// Who has something open for writing could go on; so that is not sealed.
+// Who has something open for writing could go on; so that is not immutable.
 //
 //safety:7 with test/system/service TestSealedCache
 func TestSealWriters(t *testing.T) {
 	systems(t, func(t *testing.T, root string) {
 		s, dir := staged(t, root, 200), filepath.Join(root, where)
 		f := must.Get(os.OpenFile(dir+"/d0001/f000123", os.O_WRONLY, 0))(t)
-		if _, err := s.Seal(t.Context(), alice); !errors.Is(err, mover.ErrConflict) || !strings.Contains(err.Error(), "f000123") {
+		if _, err := s.MakeImmutable(t.Context(), alice); !errors.Is(err, mover.ErrConflict) || !strings.Contains(err.Error(), "f000123") {
 			t.Errorf("with a writer: %v", err)
 		}
 		f.Close()
-		must.Do(t, s.Unseal(t.Context()))
+		must.Do(t, s.MakeMutable(t.Context()))
 		m := must.Get(os.OpenFile(dir+"/d0001/f000124", os.O_RDWR, 0))(t)
 		page := must.Get(unix.Mmap(int(m.Fd()), 0, 1, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED))(t)
 		m.Close()
-		if _, err := s.Seal(t.Context(), alice); !errors.Is(err, mover.ErrConflict) {
+		if _, err := s.MakeImmutable(t.Context(), alice); !errors.Is(err, mover.ErrConflict) {
 			t.Errorf("with a mapping: %v", err)
 		}
 		must.Do(t, unix.Munmap(page))
-		if why, err := s.Seal(t.Context(), alice); err != nil || why != "" {
+		if why, err := s.MakeImmutable(t.Context(), alice); err != nil || why != "" {
 			t.Errorf("without: %q, %v", why, err)
 		}
 	})
 }
 
-// What a user puts into his replica that is not his, or that he can answer for, is not sealed: nobody reads it for him.
+// What a user puts into his replica that is not his, or that he can answer for, is not immutable: nobody reads it for him.
 //
 //safety:7 a hard link to a file of another user, and a file system that a user mounts, in a replica that he stages
 func TestSealStrange(t *testing.T) {
@@ -119,7 +119,7 @@ func TestSealStrange(t *testing.T) {
 		for _, row := range []struct {
 			what string
 			do   func() (undo func() error)
-			at   string // what must not be sealed
+			at   string // what must not be immutable
 		}{
 			{"belongs to uid 54002", func() func() error {
 				must.Do(t, errors.Join(os.WriteFile(theirs, []byte("secret"), 0o600), os.Chown(theirs, bob, bob), os.Link(theirs, dir+"/link-to-theirs")))
@@ -137,19 +137,19 @@ func TestSealStrange(t *testing.T) {
 			{"another file system is mounted at data", func() func() error { return mount(dir) }, dir},
 		} {
 			undo := row.do()
-			why, err := s.Seal(t.Context(), alice)
+			why, err := s.MakeImmutable(t.Context(), alice)
 			if why != "" || !errors.Is(err, mover.ErrConflict) || !strings.Contains(err.Error(), row.what) {
 				t.Errorf("it %s: %q, %v", row.what, why, err)
 			}
 			f := must.Get(os.Open(row.at))(t)
-			if sealed, err := isSealed(int(f.Fd())); sealed {
+			if sealed, err := isImmutable(int(f.Fd())); sealed {
 				t.Errorf("it %s, and is sealed: %v", row.what, err)
 			}
-			_ = s.Unseal(t.Context()) // a link goes after that, and a mount before it
-			must.Do(t, errors.Join(f.Close(), undo(), s.Unseal(t.Context())))
+			_ = s.MakeMutable(t.Context()) // a link goes after that, and a mount before it
+			must.Do(t, errors.Join(f.Close(), undo(), s.MakeMutable(t.Context())))
 		}
 		must.Do(t, os.WriteFile(dir+"/of-root", []byte("restaged"), 0o600))
-		if why, err := s.Seal(t.Context(), alice); err != nil || why != "" || !s.Sealed() {
+		if why, err := s.MakeImmutable(t.Context(), alice); err != nil || why != "" || !s.Immutable() {
 			t.Errorf("without all that: %q, %v", why, err)
 		}
 	})
@@ -171,12 +171,12 @@ func TestKilled(t *testing.T) {
 			t.Logf("%s: %d are sealed, %d are not", what, sealed, open)
 			top, err := os.Open(dir)
 			must.Do(t, err)
-			is, err := isSealed(int(top.Fd()))
+			is, err := isImmutable(int(top.Fd()))
 			if err = errors.Join(err, top.Close()); err != nil || !is && sealed > 0 {
 				t.Fatalf("%d are sealed below what is not: %v", sealed, err)
 			}
 			if what == "seal" {
-				if why, err := s.Seal(t.Context(), alice); err != nil || why != "" {
+				if why, err := s.MakeImmutable(t.Context(), alice); err != nil || why != "" {
 					t.Fatalf("%q, %v", why, err)
 				}
 				if sealed, open = sealedBelow(t, dir); open != 0 {
@@ -185,7 +185,7 @@ func TestKilled(t *testing.T) {
 				all = sealed
 				continue
 			}
-			must.Do(t, s.Unseal(t.Context()))
+			must.Do(t, s.MakeMutable(t.Context()))
 			if sealed, open = sealedBelow(t, dir); sealed != 0 || open != all {
 				t.Fatalf("%d are sealed still", sealed)
 			}
@@ -193,7 +193,7 @@ func TestKilled(t *testing.T) {
 	})
 }
 
-// What is unsealed by a path: all below it, what it lies in, and of others only for root.
+// What is mutable by a path: all below it, what it lies in, and of others only for root.
 func TestUnsealBelow(t *testing.T) {
 	systems(t, func(t *testing.T, root string) {
 		s, dir := staged(t, root, 3), filepath.Join(root, where)
@@ -206,21 +206,21 @@ func TestUnsealBelow(t *testing.T) {
 			{where, alice, true}, {"", alice, true},
 			{where, bob, false}, {"", bob, false}, {".datasets/other", 0, false}, {"other", 0, false}, {".datasets/../.datasets", 0, false}, {".datasets/vision/" + strings.Repeat("1", 64), 0, false},
 		} {
-			if why, err := s.Seal(t.Context(), alice); err != nil || why != "" {
+			if why, err := s.MakeImmutable(t.Context(), alice); err != nil || why != "" {
 				t.Fatalf("%q, %v", why, err)
 			}
-			if unsealed, err := Unseal(t.Context(), root, row.at, row.uid); err != nil || unsealed != row.open {
+			if unsealed, err := MakeMutable(t.Context(), root, row.at, row.uid); err != nil || unsealed != row.open {
 				t.Errorf("%q: unsealed %v, %v", row.at, unsealed, err)
 			}
 			if sealed, _ := sealedBelow(t, dir); (sealed == 0) != row.open {
 				t.Errorf("%q as %d: %d are sealed", row.at, row.uid, sealed)
 			}
 		}
-		must.Tell(t, s.Unseal(t.Context()))
+		must.Tell(t, s.MakeMutable(t.Context()))
 	})
 }
 
-// What can not be sealed, or have a gate, is told and goes on.
+// What can not be immutable, or have a gate, is told and goes on.
 func TestUnable(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -253,11 +253,11 @@ func BenchmarkSeal(b *testing.B) {
 	var on, off time.Duration
 	for b.Loop() {
 		begun := time.Now()
-		if why, err := s.Seal(b.Context(), alice); err != nil || why != "" {
+		if why, err := s.MakeImmutable(b.Context(), alice); err != nil || why != "" {
 			b.Fatalf("%q, %v", why, err)
 		}
 		sealed := time.Now()
-		must.Do(b, s.Unseal(b.Context()))
+		must.Do(b, s.MakeMutable(b.Context()))
 		on, off = on+sealed.Sub(begun), off+time.Since(sealed)
 	}
 	b.ReportMetric(on.Seconds()/float64(b.N), "s/seal")

@@ -8,9 +8,9 @@ import (
 	"datamove.dev/mover"
 )
 
-// hand is the files of the source that are held open because more pieces of them will be read: a large one is opened once,
+// openFiles are the files of the source that are held open because more pieces of them will be read: a large one is opened once,
 // and not once for each piece.
-type hand struct {
+type openFiles struct {
 	mu   sync.Mutex
 	held []*holding // guarded by mu, the one that was used last behind the others
 }
@@ -21,14 +21,14 @@ type holding struct {
 	ready   chan struct{} // closed when it is open
 	content mover.Content // set before ready is closed, as err
 	err     error
-	users   int // guarded by hand.mu
+	users   int // guarded by openFiles.mu
 }
 
 // handMost is how many files without a reader are held open.
 const handMost = 8
 
 // open opens the file of a segment, until done is called.
-func (h *hand) open(ctx context.Context, s *Swarm, seg Segment) (c mover.Content, done func(), err error) {
+func (h *openFiles) open(ctx context.Context, s *Swarm, seg Segment) (c mover.Content, done func(), err error) {
 	if seg.Off == 0 && seg.Length < s.o.PieceBytes { // a small file: it is all of it
 		c, err := s.openSource(ctx, seg)
 		return c, func() { _ = c.Close() }, err
@@ -63,7 +63,7 @@ func (h *hand) open(ctx context.Context, s *Swarm, seg Segment) (c mover.Content
 }
 
 // find moves a file behind the others. mu is held.
-func (h *hand) find(name string) *holding {
+func (h *openFiles) find(name string) *holding {
 	for i, x := range h.held {
 		if x.name == name {
 			h.held = append(append(h.held[:i:i], h.held[i+1:]...), x)
@@ -74,7 +74,7 @@ func (h *hand) find(name string) *holding {
 }
 
 // surplus takes out files without a reader, the oldest first, until there are few. mu is held.
-func (h *hand) surplus() (out []*holding) {
+func (h *openFiles) surplus() (out []*holding) {
 	for i := 0; i < len(h.held) && len(h.held) > handMost; {
 		if x := h.held[i]; x.users == 0 {
 			out = append(out, x)
@@ -87,7 +87,7 @@ func (h *hand) surplus() (out []*holding) {
 }
 
 // leave ends the use of a file. One that could not be opened is tried anew the next time.
-func (h *hand) leave(x *holding, failed bool) {
+func (h *openFiles) leave(x *holding, failed bool) {
 	h.mu.Lock()
 	x.users--
 	for i := range h.held {
@@ -101,7 +101,7 @@ func (h *hand) leave(x *holding, failed bool) {
 }
 
 // close closes all.
-func (h *hand) close() {
+func (h *openFiles) close() {
 	h.mu.Lock()
 	all := h.held
 	h.held = nil

@@ -74,7 +74,7 @@ func TestRenewalThatFails(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				var log strings.Builder
 				a := open(t)
-				k, err := OpenKeeper(t.TempDir(), gpu07, KeeperOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				k, err := OpenStore(t.TempDir(), gpu07, StoreOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 				must.Do(t, err)
 				must.Do(t, k.Obtain(t.Context(), issuer(a, gpu07, 0)))
 				tries, back := 0, time.Now().Add(row.away)
@@ -146,14 +146,14 @@ func TestNotJoined(t *testing.T) {
 // What another process wrote is taken up; what it broke is not.
 func TestRotatedFileIsTakenUp(t *testing.T) {
 	a, dir := open(t), t.TempDir()
-	var k [2]*Keeper
+	var k [2]*Store
 	for i := range k {
 		var err error
-		if k[i], err = OpenKeeper(dir, gpu07, KeeperOptions{}); err != nil {
+		if k[i], err = OpenStore(dir, gpu07, StoreOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	serial := func(k *Keeper) string {
+	serial := func(k *Store) string {
 		cert := must.Get(k.Certificate())(t)
 		return cert.Leaf.SerialNumber.Text(16)
 	}
@@ -169,27 +169,27 @@ func TestRotatedFileIsTakenUp(t *testing.T) {
 	if got := serial(k[1]); got != last {
 		t.Errorf("got %s, want %s", got, last)
 	}
-	_, err := OpenKeeper(dir, gpu07, KeeperOptions{})
+	_, err := OpenStore(dir, gpu07, StoreOptions{})
 	says(t, err, mover.ErrCorrupt, dir)
 }
 
 func TestDirectoryOfSomebodyElse(t *testing.T) {
 	a, dir := open(t), t.TempDir()
-	k, err := OpenKeeper(dir, gpu07, KeeperOptions{})
+	k, err := OpenStore(dir, gpu07, StoreOptions{})
 	must.Do(t, err)
 	must.Do(t, k.Obtain(t.Context(), issuer(a, gpu07, 0)))
 	for _, other := range []Identity{{Role: Agent, Name: "gpu-08"}, {Role: User, Name: "gpu-07"}} {
-		_, err := OpenKeeper(dir, other, KeeperOptions{})
+		_, err := OpenStore(dir, other, StoreOptions{})
 		says(t, err, mover.ErrConflict, other.String())
 	}
 	path := filepath.Join(dir, identityFile)
 	text, err := os.ReadFile(path)
 	must.Do(t, err)
 	must.Do(t, os.WriteFile(path, text[:bytes.LastIndex(text, []byte("-----BEGIN"))], 0o600))
-	_, err = OpenKeeper(dir, gpu07, KeeperOptions{})
+	_, err = OpenStore(dir, gpu07, StoreOptions{})
 	says(t, err, mover.ErrCorrupt, "no authority")
 	must.Do(t, os.Chmod(path, 0o644))
-	_, err = OpenKeeper(dir, gpu07, KeeperOptions{})
+	_, err = OpenStore(dir, gpu07, StoreOptions{})
 	says(t, err, mover.ErrPermission, "0644")
 }
 

@@ -17,32 +17,32 @@ import (
 	"datamove.dev/mover/p2p"
 )
 
-// Place is a directory that another node lends, or a part of it: a mover.Backend that is read, and refuses all else. What it yields has no
+// Backend is a directory that another node exports, or a part of it: a mover.Backend that is read, and refuses all else. What it yields has no
 // extended attributes. It is safe for many goroutines.
-type Place struct {
+type Backend struct {
 	client *Client
 	lender p2p.Member
 	dir    string
 	called string
 }
 
-// NewPlace is what a client, which presents the ticket, sees below a directory of what a member lends. called is its address, for people.
-func NewPlace(c *Client, lender p2p.Member, dir, called string) *Place {
-	return &Place{c, lender, dir, called}
+// NewBackend is what a client, which presents the ticket, sees below a directory of what a member exports. called is its address, for people.
+func NewBackend(c *Client, lender p2p.Member, dir, called string) *Backend {
+	return &Backend{c, lender, dir, called}
 }
 
-var _ mover.Backend = (*Place)(nil)
+var _ mover.Backend = (*Backend)(nil)
 
 // String implements mover.Source.
-func (p *Place) String() string { return p.called }
+func (p *Backend) String() string { return p.called }
 
 // Capabilities implements mover.Source.
-func (p *Place) Capabilities() mover.Capabilities {
+func (p *Backend) Capabilities() mover.Capabilities {
 	return mover.Capabilities{System: "the disk of " + p.lender.Name, Keeps: lentFacts, Remote: true,
 		SmallBytes: p2p.PieceMost, BatchFiles: 64, BatchBytes: 16 << 20, PartBytes: 16 << 20, PartMin: 1 << 20, PartAlign: 4 << 10, MaxParts: 1 << 20, Parallel: connsMost, MaxParallel: 2 * connsMost}
 }
 
-func (p *Place) fail(op, name string, err error) error {
+func (p *Backend) fail(op, name string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -50,7 +50,7 @@ func (p *Place) fail(op, name string, err error) error {
 }
 
 // below is a name as the lender knows it.
-func (p *Place) below(name string) string {
+func (p *Backend) below(name string) string {
 	if name == "" {
 		return p.dir
 	}
@@ -60,7 +60,7 @@ func (p *Place) below(name string) string {
 var errAnswer = fmt.Errorf("%w: an answer that is none", mover.ErrCorrupt)
 
 // question asks, and reads the answer.
-func (p *Place) question(ctx context.Context, path string, question, said proto.Message) error {
+func (p *Backend) question(ctx context.Context, path string, question, said proto.Message) error {
 	body, err := proto.Marshal(question)
 	if err != nil {
 		return err
@@ -80,12 +80,12 @@ func (p *Place) question(ctx context.Context, path string, question, said proto.
 	return nil
 }
 
-// Same has the node that lends compare the bytes of two files of the same size there: they do not come here.
-func (p *Place) Same(ctx context.Context, a, b string, size int64) (bool, error) {
+// Same has the exporting node compare the bytes of two files of the same size there: they do not come here.
+func (p *Backend) Same(ctx context.Context, a, b string, size int64) (bool, error) {
 	for off := int64(0); off < size; off += pairMost {
 		said := &agentv1.LentSame{}
 		q := &agentv1.LentPair{A: []byte(p.below(a)), B: []byte(p.below(b)), Off: off, Length: min(size-off, pairMost)}
-		if err := p.question(ctx, lentSame, q, said); err != nil || !said.GetSame() {
+		if err := p.question(ctx, exportedSame, q, said); err != nil || !said.GetSame() {
 			return false, p.fail("compare", a, err)
 		}
 	}
@@ -93,9 +93,9 @@ func (p *Place) Same(ctx context.Context, a, b string, size int64) (bool, error)
 }
 
 // ask asks for entries.
-func (p *Place) ask(ctx context.Context, name string, list bool) (all []mover.Entry, err error) {
+func (p *Backend) ask(ctx context.Context, name string, list bool) (all []mover.Entry, err error) {
 	said := &agentv1.LentAnswer{}
-	if err := p.question(ctx, lentEntries, &agentv1.LentQuestion{Name: []byte(p.below(name)), List: list}, said); err != nil {
+	if err := p.question(ctx, exportedEntries, &agentv1.LentQuestion{Name: []byte(p.below(name)), List: list}, said); err != nil {
 		return nil, err
 	}
 	if len(said.GetEntries()) > entriesMost || !list && len(said.GetEntries()) != 1 {
@@ -122,7 +122,7 @@ func (p *Place) ask(ctx context.Context, name string, list bool) (all []mover.En
 }
 
 // Walk implements mover.Source: a question for each directory.
-func (p *Place) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover.Entry, error] {
+func (p *Backend) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover.Entry, error] {
 	return func(yield func(mover.Entry, error) bool) {
 		if o.After != "" {
 			yield(mover.Entry{}, p.fail("walk", "", mover.ErrUnsupported))
@@ -132,7 +132,7 @@ func (p *Place) Walk(ctx context.Context, o mover.WalkOptions) iter.Seq2[mover.E
 	}
 }
 
-func (p *Place) walk(ctx context.Context, o mover.WalkOptions, dir string, yield func(mover.Entry, error) bool) (more bool) {
+func (p *Backend) walk(ctx context.Context, o mover.WalkOptions, dir string, yield func(mover.Entry, error) bool) (more bool) {
 	all, err := p.ask(ctx, dir, true)
 	if err != nil && (dir == o.Dir || !errors.Is(err, mover.ErrPermission) && !errors.Is(err, mover.ErrNotExist)) {
 		return yield(mover.Entry{}, p.fail("walk", dir, err)) && false
@@ -157,7 +157,7 @@ func leavesOut(o mover.WalkOptions, dir string) bool {
 }
 
 // Stat implements mover.Source.
-func (p *Place) Stat(ctx context.Context, name string) (mover.Entry, error) {
+func (p *Backend) Stat(ctx context.Context, name string) (mover.Entry, error) {
 	all, err := p.ask(ctx, name, false)
 	if err != nil {
 		return mover.Entry{}, p.fail("look at", name, err)
@@ -166,16 +166,16 @@ func (p *Place) Stat(ctx context.Context, name string) (mover.Entry, error) {
 }
 
 // Open implements mover.Source. That it is the entry that was meant is left to Check.
-func (p *Place) Open(_ context.Context, e mover.Entry) (mover.Content, error) {
+func (p *Backend) Open(_ context.Context, e mover.Entry) (mover.Content, error) {
 	return &content{p, e}, nil
 }
 
 // Close implements mover.Source.
-func (p *Place) Close() error { return nil }
+func (p *Backend) Close() error { return nil }
 
 // content is an entry of another node.
 type content struct {
-	place *Place
+	place *Backend
 	entry mover.Entry
 }
 
@@ -238,12 +238,12 @@ func (r *ranging) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-func (p *Place) piece(ctx context.Context, piece *p2p.Piece, into []byte) error {
+func (p *Backend) piece(ctx context.Context, piece *p2p.Piece, into []byte) error {
 	body, err := proto.Marshal(Encode(piece))
 	if err != nil {
 		return err
 	}
-	answer, err := p.client.lent(ctx, p.lender, lentPiece, body)
+	answer, err := p.client.lent(ctx, p.lender, exportedPiece, body)
 	if err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func (p *Place) piece(ctx context.Context, piece *p2p.Piece, into []byte) error 
 	return kinded(ctx, read(answer.Body, into))
 }
 
-// lent asks for something that an agent lends. A ticket that is not good has been: the agent has begun anew, or the task is another's.
+// exported asks for something that an agent exports. A ticket that is not good has been: the agent has begun anew, or the task is another's.
 func (c *Client) lent(ctx context.Context, m p2p.Member, path string, body []byte) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+m.Address+path, bytes.NewReader(body))
 	if err != nil {
@@ -284,30 +284,30 @@ func (e *told) Error() string { return e.text }
 func (e *told) Unwrap() error { return e.kind }
 
 // refuses is what a place answers that is read only.
-func (p *Place) refuses(op, name string) error {
+func (p *Backend) refuses(op, name string) error {
 	return p.fail(op, name, fmt.Errorf("%w: what another node lends is read only", mover.ErrUnsupported))
 }
 
 // Lock implements mover.Target.
-func (p *Place) Lock(context.Context, string, mover.WriterID) (context.Context, func() error, error) {
+func (p *Backend) Lock(context.Context, string, mover.WriterID) (context.Context, func() error, error) {
 	return nil, nil, p.refuses("lock", "")
 }
 
 // Draft implements mover.Target.
-func (p *Place) Draft(_ context.Context, e mover.Entry, _ mover.Hints) (mover.Draft, error) {
+func (p *Backend) Draft(_ context.Context, e mover.Entry, _ mover.Hints) (mover.Draft, error) {
 	return nil, p.refuses("write", e.Name)
 }
 
 // Adopt implements mover.Target.
-func (p *Place) Adopt(context.Context, mover.Token) (mover.Draft, error) {
+func (p *Backend) Adopt(context.Context, mover.Token) (mover.Draft, error) {
 	return nil, p.refuses("write", "")
 }
 
 // Drop implements mover.Target.
-func (p *Place) Drop(context.Context, mover.Token) error { return p.refuses("write", "") }
+func (p *Backend) Drop(context.Context, mover.Token) error { return p.refuses("write", "") }
 
 // Publish implements mover.Target.
-func (p *Place) Publish(_ context.Context, batch []mover.Draft) []mover.Outcome {
+func (p *Backend) Publish(_ context.Context, batch []mover.Draft) []mover.Outcome {
 	out := make([]mover.Outcome, len(batch))
 	for i := range out {
 		out[i].Err = p.refuses("write", "")
@@ -316,15 +316,15 @@ func (p *Place) Publish(_ context.Context, batch []mover.Draft) []mover.Outcome 
 }
 
 // Mkdir implements mover.Target.
-func (p *Place) Mkdir(_ context.Context, e mover.Entry) error { return p.refuses("write", e.Name) }
+func (p *Backend) Mkdir(_ context.Context, e mover.Entry) error { return p.refuses("write", e.Name) }
 
 // Update implements mover.Target.
-func (p *Place) Update(_ context.Context, e mover.Entry) error { return p.refuses("write", e.Name) }
+func (p *Backend) Update(_ context.Context, e mover.Entry) error { return p.refuses("write", e.Name) }
 
 // Remove implements mover.Target.
-func (p *Place) Remove(_ context.Context, e mover.Entry, _ mover.WriterID) error {
+func (p *Backend) Remove(_ context.Context, e mover.Entry, _ mover.WriterID) error {
 	return p.refuses("remove", e.Name)
 }
 
 // Sync implements mover.Target.
-func (p *Place) Sync(context.Context) error { return nil }
+func (p *Backend) Sync(context.Context) error { return nil }

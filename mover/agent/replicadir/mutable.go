@@ -11,17 +11,17 @@ import (
 	"datamove.dev/mover"
 )
 
-// Unseal lets a replica be changed and removed again. What is not sealed, or not there, is no error.
-func (s Path) Unseal(ctx context.Context) error {
-	_ = s.atGate("unseal", func(gate int) error { return unix.Fsetxattr(gate, goingAttr, []byte("1"), 0) }) // what is staged to it anew mends it, also for holders
-	_, err := unsealAt(ctx, s.root, s.folders, everybody)
+// MakeMutable lets a replica be changed and removed again. What is not immutable, or not there, is no error.
+func (s Path) MakeMutable(ctx context.Context) error {
+	_ = s.atAccessDir("unseal", func(gate int) error { return unix.Fsetxattr(gate, goingAttr, []byte("1"), 0) }) // what is staged to it anew mends it, also for holders
+	_, err := makeMutableAt(ctx, s.root, s.folders, everybody)
 	return err
 }
 
-// Unseal unseals what is on the shelf of a tier at a path, below it, or around it: of one owner, or of all
-// for root. It looks at nothing else, and says whether anything may be unsealed now that was not. When one
-// of them is noted (Note), none is unsealed: mover.ErrHeld.
-func Unseal(ctx context.Context, root, at string, uid uint32) (unsealed bool, err error) {
+// MakeMutable makes mutable what is on the replica folder of a tier at a path, below it, or around it: of one owner, or of all
+// for root. It looks at nothing else, and says whether anything may be mutable now that was not. When one
+// of them is noted (Note), none is mutable: mover.ErrHeld.
+func MakeMutable(ctx context.Context, root, at string, uid uint32) (unsealed bool, err error) {
 	folders := strings.Split(at, "/")
 	switch {
 	case at == "":
@@ -40,12 +40,12 @@ func Unseal(ctx context.Context, root, at string, uid uint32) (unsealed bool, er
 	if err := letGo(root, folders, owner); err != nil {
 		return false, err
 	}
-	return unsealAt(ctx, root, folders, owner)
+	return makeMutableAt(ctx, root, folders, owner)
 }
 
 const everybody = -1 // the owner of any replica
 
-func unsealAt(ctx context.Context, root string, folders []string, owner int64) (unsealed bool, err error) {
+func makeMutableAt(ctx context.Context, root string, folders []string, owner int64) (unsealed bool, err error) {
 	fd, err := openBelow(root, folders, openAt)
 	if errors.Is(err, unix.ENOENT) {
 		return false, nil
@@ -62,9 +62,9 @@ func unsealAt(ctx context.Context, root string, folders []string, owner int64) (
 	return unsealed, nil
 }
 
-// search unseals replicas: a directory that is sealed, or else those in it, down to where replicas lie.
+// search unseals replicas: a directory that is immutable, or else those in it, down to where replicas lie.
 func (w *walk) search(dir *os.File, depth int, owner int64, unsealed *bool) error {
-	sealed, err := isSealed(int(dir.Fd()))
+	sealed, err := isImmutable(int(dir.Fd()))
 	switch {
 	case err != nil:
 		if unable(err) != "" {
@@ -76,7 +76,7 @@ func (w *walk) search(dir *os.File, depth int, owner int64, unsealed *bool) erro
 			return nil
 		}
 		*unsealed = true
-		return w.unseal(dir)
+		return w.makeMutable(dir)
 	case depth >= 4:
 		return nil
 	}

@@ -31,9 +31,9 @@ func (s Path) LetIn(uid uint32) (added bool, open string, err error) {
 	return added, open, err
 }
 
-// Lend is LetIn where there is a gate, for a user that needs to get in for a while. added: the
+// Admit is LetIn where there is a gate, for a user that needs to get in for a while. added: the
 // caller has to shut the user out again.
-func (s Path) Lend(uid uint32) (added bool, err error) {
+func (s Path) Admit(uid uint32) (added bool, err error) {
 	if !s.gated() {
 		return false, nil
 	}

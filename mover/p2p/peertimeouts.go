@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// patience is what a member knows of how the others answer.
-type patience struct {
+// peerTimeouts are what a member knows of how the others answer.
+type peerTimeouts struct {
 	mu      sync.Mutex
 	typical time.Duration      // that an answer takes; 0 is not known. Guarded by mu, as all below
 	others  map[string]*record // by name
@@ -30,7 +30,7 @@ const (
 
 // most is how long an answer may take. What is slow for all is not slow. A member that is not asked as the home reads no source, and
 // other members wait for the member that asks it.
-func (p *patience) most(atHome bool) time.Duration {
+func (p *peerTimeouts) most(atHome bool) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	most := patienceMost / 2
@@ -44,7 +44,7 @@ func (p *patience) most(atHome bool) time.Duration {
 }
 
 // gave notes an answer.
-func (p *patience) gave(name string, took time.Duration) {
+func (p *peerTimeouts) gave(name string, took time.Duration) {
 	p.took(took)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,7 +54,7 @@ func (p *patience) gave(name string, took time.Duration) {
 }
 
 // took notes for how long a piece was waited for, also one that was read from the source: the others may wait for that, too.
-func (p *patience) took(d time.Duration) {
+func (p *peerTimeouts) took(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.typical == 0 {
@@ -65,7 +65,7 @@ func (p *patience) took(d time.Duration) {
 
 // slow notes that a member of so many took too long. If too many members do, the cause lies elsewhere, and
 // all get more time. True says that it was not passed over before.
-func (p *patience) slow(name string, members int) bool {
+func (p *peerTimeouts) slow(name string, members int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := 0
@@ -84,7 +84,7 @@ func (p *patience) slow(name string, members int) bool {
 }
 
 // fails notes that a member does not answer. True says that it did before.
-func (p *patience) fails(name string) bool {
+func (p *peerTimeouts) fails(name string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	first := p.others[name] == nil
@@ -93,7 +93,7 @@ func (p *patience) fails(name string) bool {
 }
 
 // refused notes that a member does not know us, or we not it: one of us will hear soon of the other.
-func (p *patience) refused(name string) {
+func (p *peerTimeouts) refused(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r := p.pass(name); r.times != expelled {
@@ -102,7 +102,7 @@ func (p *patience) refused(name string) {
 }
 
 // pass has a member passed over, each time for longer. A failure of a request from before that adds nothing. mu is held.
-func (p *patience) pass(name string) *record {
+func (p *peerTimeouts) pass(name string) *record {
 	if p.others == nil {
 		p.others = map[string]*record{}
 	}
@@ -119,7 +119,7 @@ func (p *patience) pass(name string) *record {
 }
 
 // expel has a member passed over for ever; false says that it is already.
-func (p *patience) expel(name string) bool {
+func (p *peerTimeouts) expel(name string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.pass(name)
@@ -134,7 +134,7 @@ const (
 )
 
 // passes says whether a member is not asked now.
-func (p *patience) passes(name string) bool {
+func (p *peerTimeouts) passes(name string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.others[name]

@@ -19,27 +19,27 @@ import (
 	"datamove.dev/mover/p2p"
 )
 
-// What is lent is asked for at paths of its own: entries, pieces of files, and whether two of them have the same bytes. A server that can not give answers with a kind of error.
+// What is exported is asked for at paths of its own: entries, pieces of files, and whether two of them have the same bytes. A server that can not give answers with a kind of error.
 const (
-	lentEntries = "/datamove.peer.v1/lent/entries"
-	lentPiece   = "/datamove.peer.v1/lent/piece"
-	lentSame    = "/datamove.peer.v1/lent/same"
-	kindHeader  = "Datamove-Error"
-	entriesMost = 100_000  // of one directory
-	answerMost  = 64 << 20 // bytes of one answer with entries
-	pairMost    = 64 << 20 // bytes of two files that are compared for one question: an answer has to come before silence
-	lendTime    = 2 * time.Minute
+	exportedEntries = "/datamove.peer.v1/lent/entries"
+	exportedPiece   = "/datamove.peer.v1/lent/piece"
+	exportedSame    = "/datamove.peer.v1/lent/same"
+	kindHeader      = "Datamove-Error"
+	entriesMost     = 100_000  // of one directory
+	answerMost      = 64 << 20 // bytes of one answer with entries
+	pairMost        = 64 << 20 // bytes of two files that are compared for one question: an answer has to come before silence
+	exportTime      = 2 * time.Minute
 )
 
-// lent is a directory that this node lends. It is a Tree of which names can be asked for, too.
-type lent struct{ place mover.Source }
+// exported is a directory that this node exports. It is a Tree of which names can be asked for, too.
+type exported struct{ place mover.Source }
 
-// Lend makes a place one that can be opened to others. It is read, and never written.
-func Lend(place mover.Source) Tree { return &lent{place} }
+// Export makes a source one that can be opened to others. It is read, and never written.
+func Export(place mover.Source) Tree { return &exported{place} }
 
 // Published implements Tree.
-func (l *lent) Published(p *p2p.Piece, into []byte) error {
-	ctx, cancel := context.WithTimeout(context.Background(), lendTime)
+func (l *exported) Published(p *p2p.Piece, into []byte) error {
+	ctx, cancel := context.WithTimeout(context.Background(), exportTime)
 	defer cancel()
 	for _, s := range p.Segments {
 		if err := l.read(ctx, s, into[:s.Length]); err != nil {
@@ -50,7 +50,7 @@ func (l *lent) Published(p *p2p.Piece, into []byte) error {
 	return nil
 }
 
-func (l *lent) read(ctx context.Context, s p2p.Segment, into []byte) error {
+func (l *exported) read(ctx context.Context, s p2p.Segment, into []byte) error {
 	return l.ranged(ctx, s, func(r io.Reader) error {
 		_, err := io.ReadFull(r, into)
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -61,7 +61,7 @@ func (l *lent) read(ctx context.Context, s p2p.Segment, into []byte) error {
 }
 
 // ranged has a range of a file be used, which is the same file afterwards.
-func (l *lent) ranged(ctx context.Context, s p2p.Segment, use func(io.Reader) error) error {
+func (l *exported) ranged(ctx context.Context, s p2p.Segment, use func(io.Reader) error) error {
 	e, err := l.place.Stat(ctx, s.Name)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (l *lent) ranged(ctx context.Context, s p2p.Segment, use func(io.Reader) er
 }
 
 // same says whether two files have the same bytes in a range.
-func (l *lent) same(ctx context.Context, a, b p2p.Segment) (same bool, err error) {
+func (l *exported) same(ctx context.Context, a, b p2p.Segment) (same bool, err error) {
 	err = l.ranged(ctx, a, func(x io.Reader) error {
 		return l.ranged(ctx, b, func(y io.Reader) (err error) {
 			same, err = mover.Same(x, y)
@@ -97,12 +97,12 @@ func (l *lent) same(ctx context.Context, a, b p2p.Segment) (same bool, err error
 }
 
 // Ask implements Tree.
-func (l *lent) Ask(context.Context, *p2p.Piece, bool) ([]byte, error) {
+func (l *exported) Ask(context.Context, *p2p.Piece, bool) ([]byte, error) {
 	return nil, mover.ErrNotExist
 }
 
 // entries are what is directly in a directory, or the one of that name.
-func (l *lent) entries(ctx context.Context, name string, list bool) (all []mover.Entry, err error) {
+func (l *exported) entries(ctx context.Context, name string, list bool) (all []mover.Entry, err error) {
 	if !list {
 		e, err := l.place.Stat(ctx, name)
 		return []mover.Entry{e}, err
@@ -123,16 +123,16 @@ func (l *lent) entries(ctx context.Context, name string, list bool) (all []mover
 	return all, nil
 }
 
-// lends answers a request for something that is lent.
-func (s *Server) lends(w http.ResponseWriter, r *http.Request, l *lent, body []byte) {
+// serveExport answers a request for something that is exported.
+func (s *Server) serveExport(w http.ResponseWriter, r *http.Request, l *exported, body []byte) {
 	var err error
 	switch r.URL.Path {
-	case lentPiece:
-		err = s.lendPiece(w, r, l, body)
-	case lentSame:
-		err = s.lendSame(w, r, l, body)
+	case exportedPiece:
+		err = s.exportPiece(w, r, l, body)
+	case exportedSame:
+		err = s.exportSame(w, r, l, body)
 	default:
-		err = s.lendEntries(w, r, l, body)
+		err = s.exportEntries(w, r, l, body)
 	}
 	if err != nil && !errors.Is(err, errSent) {
 		w.Header().Set(kindHeader, mover.KindName(err))
@@ -140,7 +140,7 @@ func (s *Server) lends(w http.ResponseWriter, r *http.Request, l *lent, body []b
 	}
 }
 
-func (s *Server) lendPiece(w http.ResponseWriter, r *http.Request, l *lent, body []byte) error {
+func (s *Server) exportPiece(w http.ResponseWriter, r *http.Request, l *exported, body []byte) error {
 	p, err := parse(body)
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func (s *Server) lendPiece(w http.ResponseWriter, r *http.Request, l *lent, body
 	return send(w, into)
 }
 
-func (s *Server) lendEntries(w http.ResponseWriter, r *http.Request, l *lent, body []byte) error {
+func (s *Server) exportEntries(w http.ResponseWriter, r *http.Request, l *exported, body []byte) error {
 	q := &agentv1.LentQuestion{}
 	if err := proto.Unmarshal(body, q); err != nil || !mover.ValidName(string(q.GetName())) {
 		return fmt.Errorf("%w: not a question", mover.ErrUsage)
@@ -173,7 +173,7 @@ func (s *Server) lendEntries(w http.ResponseWriter, r *http.Request, l *lent, bo
 	return reply(w, answer)
 }
 
-func (s *Server) lendSame(w http.ResponseWriter, r *http.Request, l *lent, body []byte) error {
+func (s *Server) exportSame(w http.ResponseWriter, r *http.Request, l *exported, body []byte) error {
 	q := &agentv1.LentPair{}
 	err := proto.Unmarshal(body, q)
 	a, b := p2p.Segment{Name: string(q.GetA()), Off: q.GetOff(), Length: q.GetLength()}, p2p.Segment{Name: string(q.GetB()), Off: q.GetOff(), Length: q.GetLength()}
@@ -185,7 +185,7 @@ func (s *Server) lendSame(w http.ResponseWriter, r *http.Request, l *lent, body 
 		return errSent
 	}
 	defer leave()
-	ctx, cancel := context.WithTimeout(r.Context(), lendTime)
+	ctx, cancel := context.WithTimeout(r.Context(), exportTime)
 	defer cancel()
 	same, err := l.same(ctx, a, b)
 	if err != nil {

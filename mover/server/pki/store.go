@@ -20,7 +20,7 @@ import (
 const (
 	identityFile = "identity.pem"
 
-	// A Keeper looks at the clock this often: timers do not see that it was set.
+	// A Store looks at the clock this often: timers do not see that it was set.
 	lookEvery = 10 * time.Minute
 
 	firstPause = time.Second // after a renewal that failed
@@ -31,17 +31,17 @@ const (
 // itself. It returns the certificate in DER and the authorities to trust, DER after DER.
 type Renew func(ctx context.Context, request []byte) (certificate, authority []byte, err error)
 
-// KeeperOptions are what a Keeper may have. The zero value works.
-type KeeperOptions struct {
+// StoreOptions are what a Store may have. The zero value works.
+type StoreOptions struct {
 	Logger *slog.Logger // nil means no log
 	// Replace lets a file pass that is of another identity, or damaged, or was open to
 	// others: it is as nothing, until Obtain replaces it.
 	Replace bool
 }
 
-// Keeper has the certificate of one node or one person, in a directory. A file
+// Store has the certificate of one node or one person, in a directory. A file
 // that another process renews there is taken up.
-type Keeper struct {
+type Store struct {
 	path string
 	id   Identity
 	log  *slog.Logger
@@ -51,14 +51,14 @@ type Keeper struct {
 	file *file // nil before the first certificate
 }
 
-// OpenKeeper opens the directory of a node or a person. It may be empty: then
+// OpenStore opens the directory of a node or a person. It may be empty: then
 // Obtain is called first. A file of another identity there is an error, unless
 // it is to be replaced.
-func OpenKeeper(dir string, id Identity, o KeeperOptions) (*Keeper, error) {
+func OpenStore(dir string, id Identity, o StoreOptions) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	k := &Keeper{path: filepath.Join(dir, identityFile), id: id, log: o.Logger}
+	k := &Store{path: filepath.Join(dir, identityFile), id: id, log: o.Logger}
 	err := errors.Join(id.check(), makeDir(dir))
 	if err == nil {
 		k.mu.Lock()
@@ -74,12 +74,12 @@ func OpenKeeper(dir string, id Identity, o KeeperOptions) (*Keeper, error) {
 	return k, nil
 }
 
-func (k *Keeper) fail(op string, err error) error {
+func (k *Store) fail(op string, err error) error {
 	return &mover.Error{Op: op, Place: k.path, Err: err}
 }
 
 // load reads the file if it is not the one that was read. Call it with mu held.
-func (k *Keeper) load() error {
+func (k *Store) load() error {
 	info, err := os.Stat(k.path)
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (k *Keeper) load() error {
 
 // current returns the newest file; one that can not be read does not replace one
 // that was.
-func (k *Keeper) current() (*file, error) {
+func (k *Store) current() (*file, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	err := k.load()
@@ -123,7 +123,7 @@ func (k *Keeper) current() (*file, error) {
 const howToJoin = "make a join token on the coordinator, and join with it"
 
 // Certificate returns what to show as a client. One that has ended is an error.
-func (k *Keeper) Certificate() (*tls.Certificate, error) {
+func (k *Store) Certificate() (*tls.Certificate, error) {
 	f, err := k.current()
 	if err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func (k *Keeper) Certificate() (*tls.Certificate, error) {
 }
 
 // ended says that a certificate is over, and what to do.
-func (k *Keeper) ended(f *file) error {
+func (k *Store) ended(f *file) error {
 	if !time.Now().After(f.cert.NotAfter) {
 		return nil
 	}
@@ -143,7 +143,7 @@ func (k *Keeper) ended(f *file) error {
 }
 
 // Authorities returns the authorities to trust; none before the first certificate.
-func (k *Keeper) Authorities() *x509.CertPool {
+func (k *Store) Authorities() *x509.CertPool {
 	f, err := k.current()
 	if err != nil {
 		return x509.NewCertPool()
@@ -152,7 +152,7 @@ func (k *Keeper) Authorities() *x509.CertPool {
 }
 
 // AuthorityCertificates returns the authorities to trust, in DER, for a process that has no directory of ours.
-func (k *Keeper) AuthorityCertificates() (der [][]byte) {
+func (k *Store) AuthorityCertificates() (der [][]byte) {
 	f, err := k.current()
 	if err != nil {
 		return nil
@@ -164,7 +164,7 @@ func (k *Keeper) AuthorityCertificates() (der [][]byte) {
 }
 
 // Lapsed says why the certificate is not good now, with its file and its dates; nil where it is good, or where there is none.
-func (k *Keeper) Lapsed() error {
+func (k *Store) Lapsed() error {
 	f, err := k.current()
 	if err != nil {
 		return nil
@@ -176,7 +176,7 @@ func (k *Keeper) Lapsed() error {
 }
 
 // Expires returns when the certificate ends; zero before the first.
-func (k *Keeper) Expires() time.Time {
+func (k *Store) Expires() time.Time {
 	f, err := k.current()
 	if err != nil {
 		return time.Time{}
@@ -186,7 +186,7 @@ func (k *Keeper) Expires() time.Time {
 
 // Obtain makes a key, asks for a certificate and keeps both: at a join, and at
 // each renewal. What comes back is checked first, and durable when it returns.
-func (k *Keeper) Obtain(ctx context.Context, renew Renew) error {
+func (k *Store) Obtain(ctx context.Context, renew Renew) error {
 	key, request, err := newRequest(k.id.Name)
 	if err != nil {
 		return k.fail("obtain the certificate", err)
@@ -210,7 +210,7 @@ func (k *Keeper) Obtain(ctx context.Context, renew Renew) error {
 // Run renews the certificate when a third of its life is left, until ctx ends; then
 // it returns nil. When a renewal fails it tries again, ever more rarely; it returns
 // an error when the certificate has ended meanwhile.
-func (k *Keeper) Run(ctx context.Context, renew Renew) error {
+func (k *Store) Run(ctx context.Context, renew Renew) error {
 	for failures := 0; ; {
 		f, err := k.current()
 		if err == nil {
@@ -245,7 +245,7 @@ func pause(failures int, left time.Duration) time.Duration {
 	return d + rand.N(d/4) // after an absence of the coordinator, its agents do not come all at once
 }
 
-func (k *Keeper) tell(ctx context.Context, err error, wait time.Duration) {
+func (k *Store) tell(ctx context.Context, err error, wait time.Duration) {
 	log := k.log.With("identity", k.id.String(), "until", k.Expires())
 	switch {
 	case ctx.Err() != nil: // we are stopped
