@@ -1,4 +1,4 @@
-package s3
+package s3api
 
 import (
 	"context"
@@ -70,13 +70,13 @@ func TestSending(t *testing.T) {
 			}
 			ctx, r := withReply(t.Context())
 			r.data = make([]byte, size)
-			req := must.Get(http.NewRequestWithContext(ctx, http.MethodPut, server.URL, (&put{data: r.data}).reader()))(t)
+			req := must.Get(http.NewRequestWithContext(ctx, http.MethodPut, server.URL, (&Put{Data: r.data}).reader()))(t)
 			req.ContentLength = size
 			resp := must.Get(tr.RoundTrip(req))(t)
 			resp.Body.Close()
 			tr.base.CloseIdleConnections()
 			server.Close()
-			sending, all := (&Backend{transport: tr}).Sending()
+			sending, all := (&Client{transport: tr}).Sending()
 			if read == 0 || sending < read || sending+quiet/2 > all { // it hears a little late that the last byte was taken
 				t.Errorf("%s, TLS %v: it was sending for %v of %v; the server had nearly all after %v, and did not answer for %v", name, secure, sending, all, read, quiet)
 			}

@@ -1,4 +1,4 @@
-package s3
+package s3api
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/minio/minio-go/v7"
@@ -26,8 +25,7 @@ type onprem struct {
 	core      *minio.Core
 	bucket    string
 	transport *transport
-	root      url.URL       // of the bucket, with '/' at its end
-	silence   time.Duration // in a listening; 0 is listenSilence
+	root      url.URL // of the bucket, with '/' at its end
 }
 
 func newOnprem(o *Options, endpoint *url.URL, keys aws.CredentialsProvider, t *transport) (*onprem, error) {
@@ -58,14 +56,14 @@ func newOnprem(o *Options, endpoint *url.URL, keys aws.CredentialsProvider, t *t
 	return &onprem{core: core, bucket: o.Bucket, transport: t, root: root}, nil
 }
 
-func (s *onprem) list(ctx context.Context, l listing) iter.Seq2[[]object, error] {
-	return func(yield func([]object, error) bool) {
+func (s *onprem) List(ctx context.Context, l Listing) iter.Seq2[[]Object, error] {
+	return func(yield func([]Object, error) bool) {
 		ctx, r := withReply(ctx)
-		owner, limit := false, cmp.Or(l.max, pageKeys)
+		owner, limit := false, cmp.Or(l.Max, PageKeys)
 		opts := minio.ListObjectsOptions{
-			Prefix: l.prefix, Recursive: l.delimiter == "", StartAfter: l.after, MaxKeys: limit, FetchOwner: &owner,
+			Prefix: l.Prefix, Recursive: l.Delimiter == "", StartAfter: l.After, MaxKeys: limit, FetchOwner: &owner,
 		}
-		var page []object
+		var page []Object
 		calls := 0 // that page is of
 		for o := range s.core.ListObjectsIter(ctx, s.bucket, opts) {
 			if o.Err != nil {
@@ -79,7 +77,7 @@ func (s *onprem) list(ctx context.Context, l listing) iter.Seq2[[]object, error]
 				page = nil
 			}
 			calls = r.calls
-			page = append(page, listed(&o, l.delimiter))
+			page = append(page, listed(&o, l.Delimiter))
 			if len(page) == limit { // before the next page is asked for
 				if !yield(sortPage(page), nil) {
 					return
@@ -95,85 +93,85 @@ func (s *onprem) list(ctx context.Context, l listing) iter.Seq2[[]object, error]
 	}
 }
 
-func listed(o *minio.ObjectInfo, delimiter string) object {
+func listed(o *minio.ObjectInfo, delimiter string) Object {
 	size := o.Size
 	if delimiter != "" && o.ETag == "" && o.LastModified.IsZero() {
 		size = -1
 	}
-	return object{key: o.Key, size: size, etag: trimETag(o.ETag), modified: o.LastModified}
+	return Object{Key: o.Key, Size: size, ETag: trimETag(o.ETag), Modified: o.LastModified}
 }
 
 // options turns a put into what minio-go sends as headers.
-func (w *put) options() minio.PutObjectOptions {
-	opts := minio.PutObjectOptions{ContentType: w.mimeType(), DisableContentSha256: true, UserMetadata: make(map[string]string, len(w.meta)+2)}
-	for k, v := range w.meta {
+func (w *Put) options() minio.PutObjectOptions {
+	opts := minio.PutObjectOptions{ContentType: w.MediaType(), DisableContentSha256: true, UserMetadata: make(map[string]string, len(w.Metadata)+2)}
+	for k, v := range w.Metadata {
 		opts.UserMetadata[metaPrefix+k] = v // else one that is named as a header would be that
 	}
-	if w.crc != "" {
-		opts.UserMetadata[headerCRC] = w.crc
+	if w.CRC != "" {
+		opts.UserMetadata[headerCRC] = w.CRC
 	}
-	if w.ifMatch != "" {
-		opts.SetMatchETag(w.ifMatch)
+	if w.IfMatch != "" {
+		opts.SetMatchETag(w.IfMatch)
 	}
-	if w.ifNoneMatch {
+	if w.IfNoneMatch {
 		opts.SetMatchETagExcept("*")
 	}
-	if w.encryption.algorithm != "" {
-		opts.ServerSideEncryption = w.encryption
+	if w.Encryption.Algorithm != "" {
+		opts.ServerSideEncryption = w.Encryption
 	}
 	return opts
 }
 
-func (s *onprem) create(ctx context.Context, w put) (begun, error) {
-	ctx, r := withReply(withHeaders(ctx, w.headers()))
+func (s *onprem) CreateUpload(ctx context.Context, w Put) (Begun, error) {
+	ctx, r := withReply(withHeaders(ctx, w.AllHeaders()))
 	opts := w.options()
-	if w.fullObject {
+	if w.FullObject {
 		opts.UserMetadata["X-Amz-Checksum-Algorithm"] = algorithm
 		opts.UserMetadata[headerCRCType] = fullObject
 	}
-	id, err := s.core.NewMultipartUpload(ctx, s.bucket, w.key, opts)
+	id, err := s.core.NewMultipartUpload(ctx, s.bucket, w.Key, opts)
 	if err := understand(ctx, r, err); err != nil {
-		return begun{}, err
+		return Begun{}, err
 	}
-	return begun{id, encryptionOf(r.header)}, nil
+	return Begun{id, EncryptionOf(r.header)}, nil
 }
 
-func (s *onprem) complete(ctx context.Context, u upload, parts []stored, w put) (stored, error) {
+func (s *onprem) CompleteUpload(ctx context.Context, u Upload, parts []Stored, w Put) (Stored, error) {
 	ctx, r := withReply(ctx)
 	list := make([]minio.CompletePart, len(parts))
 	for i, p := range parts {
-		list[i] = minio.CompletePart{PartNumber: p.number, ETag: p.etag}
-		if w.fullObject {
-			list[i].ChecksumCRC64NVME = p.crc
+		list[i] = minio.CompletePart{PartNumber: p.Number, ETag: p.ETag}
+		if w.FullObject {
+			list[i].ChecksumCRC64NVME = p.CRC
 		}
 	}
 	opts := w.options()
-	if w.fullObject && w.crc != "" {
+	if w.FullObject && w.CRC != "" {
 		opts.UserMetadata[headerCRCType] = fullObject
 	}
-	info, err := s.core.CompleteMultipartUpload(ctx, s.bucket, u.key, u.id, list, opts)
+	info, err := s.core.CompleteMultipartUpload(ctx, s.bucket, u.Key, u.ID, list, opts)
 	if err := understand(ctx, r, err); err != nil {
-		return stored{}, err
+		return Stored{}, err
 	}
-	return stored{etag: info.ETag, version: r.header.Get("X-Amz-Version-Id"), crc: info.ChecksumCRC64NVME, encryption: encryptionOf(r.header)}, nil
+	return Stored{ETag: info.ETag, Version: r.header.Get("X-Amz-Version-Id"), CRC: info.ChecksumCRC64NVME, Encryption: EncryptionOf(r.header)}, nil
 }
 
-func (s *onprem) abort(ctx context.Context, u upload) error {
+func (s *onprem) AbortUpload(ctx context.Context, u Upload) error {
 	ctx, r := withReply(ctx)
-	return understand(ctx, r, s.core.AbortMultipartUpload(ctx, s.bucket, u.key, u.id))
+	return understand(ctx, r, s.core.AbortMultipartUpload(ctx, s.bucket, u.Key, u.ID))
 }
 
-func (s *onprem) parts(ctx context.Context, u upload) iter.Seq2[stored, error] {
-	return func(yield func(stored, error) bool) {
+func (s *onprem) ListParts(ctx context.Context, u Upload) iter.Seq2[Stored, error] {
+	return func(yield func(Stored, error) bool) {
 		for marker := 0; ; {
 			ctx, r := withReply(ctx)
-			page, err := s.core.ListObjectParts(ctx, s.bucket, u.key, u.id, marker, 1000)
+			page, err := s.core.ListObjectParts(ctx, s.bucket, u.Key, u.ID, marker, 1000)
 			if err := understand(ctx, r, err); err != nil {
-				yield(stored{}, err)
+				yield(Stored{}, err)
 				return
 			}
 			for _, p := range page.ObjectParts {
-				if !yield(stored{number: p.PartNumber, size: p.Size, etag: trimETag(p.ETag), crc: p.ChecksumCRC64NVME}, nil) {
+				if !yield(Stored{Number: p.PartNumber, size: p.Size, ETag: trimETag(p.ETag), CRC: p.ChecksumCRC64NVME}, nil) {
 					return
 				}
 			}
@@ -185,19 +183,19 @@ func (s *onprem) parts(ctx context.Context, u upload) iter.Seq2[stored, error] {
 	}
 }
 
-func (s *onprem) uploads(ctx context.Context, prefix string) iter.Seq2[upload, error] {
-	return func(yield func(upload, error) bool) {
+func (s *onprem) ListUploads(ctx context.Context, prefix string) iter.Seq2[Upload, error] {
+	return func(yield func(Upload, error) bool) {
 		for keyMarker, idMarker := "", ""; ; {
 			ctx, r := withReply(ctx)
 			page, err := s.core.ListMultipartUploads(ctx, s.bucket, prefix, keyMarker, idMarker, "", 1000)
 			if err := understand(ctx, r, err); noUploads(err) {
 				return
 			} else if err != nil {
-				yield(upload{}, err)
+				yield(Upload{}, err)
 				return
 			}
 			for _, u := range page.Uploads {
-				if !yield(upload{u.Key, u.UploadID, u.Initiated}, nil) {
+				if !yield(Upload{u.Key, u.UploadID, u.Initiated}, nil) {
 					return
 				}
 			}
@@ -210,38 +208,38 @@ func (s *onprem) uploads(ctx context.Context, prefix string) iter.Seq2[upload, e
 }
 
 // copyHeaders are the headers of a copy that minio-go takes as they are.
-func copyHeaders(from source, to put) map[string]string {
-	h := make(map[string]string, len(to.meta)+4)
-	if from.ifMatch != "" {
-		h["X-Amz-Copy-Source-If-Match"] = `"` + from.ifMatch + `"`
+func copyHeaders(from Source, to Put) map[string]string {
+	h := make(map[string]string, len(to.Metadata)+4)
+	if from.IfMatch != "" {
+		h["X-Amz-Copy-Source-If-Match"] = `"` + from.IfMatch + `"`
 	}
-	if to.key != "" {
+	if to.Key != "" {
 		h["X-Amz-Metadata-Directive"] = "REPLACE"
-		h["Content-Type"] = to.mimeType()
+		h["Content-Type"] = to.MediaType()
 	}
-	for k, v := range to.meta {
+	for k, v := range to.Metadata {
 		h[metaPrefix+k] = v
 	}
 	maps.Copy(h, to.copyHeaders())
 	encrypting := http.Header{}
-	to.encryption.Marshal(encrypting)
+	to.Encryption.Marshal(encrypting)
 	for k := range encrypting {
 		h[k] = encrypting.Get(k)
 	}
 	return h
 }
 
-func (s *onprem) copy(ctx context.Context, from source, to put) (stored, error) {
+func (s *onprem) Copy(ctx context.Context, from Source, to Put) (Stored, error) {
 	ctx, r := withReply(ctx)
-	info, err := s.core.CopyObject(ctx, from.bucket, from.key, s.bucket, to.key, copyHeaders(from, to),
+	info, err := s.core.CopyObject(ctx, from.Bucket, from.Key, s.bucket, to.Key, copyHeaders(from, to),
 		minio.CopySrcOptions{}, minio.PutObjectOptions{})
 	if err := understand(ctx, r, err); err != nil {
-		return stored{}, err
+		return Stored{}, err
 	}
-	return stored{etag: trimETag(info.ETag), version: r.header.Get("X-Amz-Version-Id"), encryption: encryptionOf(r.header)}, nil
+	return Stored{ETag: trimETag(info.ETag), Version: r.header.Get("X-Amz-Version-Id"), Encryption: EncryptionOf(r.header)}, nil
 }
 
-func (s *onprem) tag(ctx context.Context, key, all string) error {
+func (s *onprem) SetTags(ctx context.Context, key, all string) error {
 	ctx, r := withReply(ctx)
 	set, err := tags.MapToObjectTags(maps.Collect(decodeTags(all)))
 	if err != nil {
@@ -250,16 +248,16 @@ func (s *onprem) tag(ctx context.Context, key, all string) error {
 	return understand(ctx, r, s.core.PutObjectTagging(ctx, s.bucket, key, set, minio.PutObjectTaggingOptions{}))
 }
 
-func (s *onprem) copyPart(ctx context.Context, u upload, number int, from source, off, n int64) (stored, error) {
+func (s *onprem) CopyPart(ctx context.Context, u Upload, number int, from Source, off, n int64) (Stored, error) {
 	ctx, r := withReply(ctx)
-	info, err := s.core.CopyObjectPart(ctx, from.bucket, from.key, s.bucket, u.key, u.id, number, off, n, copyHeaders(from, put{}))
+	info, err := s.core.CopyObjectPart(ctx, from.Bucket, from.Key, s.bucket, u.Key, u.ID, number, off, n, copyHeaders(from, Put{}))
 	if err := understand(ctx, r, err); err != nil {
-		return stored{}, err
+		return Stored{}, err
 	}
-	return stored{number: number, size: n, etag: trimETag(info.ETag), crc: info.ChecksumCRC64NVME}, nil
+	return Stored{Number: number, size: n, ETag: trimETag(info.ETag), CRC: info.ChecksumCRC64NVME}, nil
 }
 
-func (s *onprem) remove(ctx context.Context, key, version, etag string) error {
+func (s *onprem) Remove(ctx context.Context, key, version, etag string) error {
 	ctx, r := withReply(withHeaders(ctx, ifMatch(etag))) // minio-go has no option for it
 	return understand(ctx, r, s.core.RemoveObject(ctx, s.bucket, key, minio.RemoveObjectOptions{VersionID: version}))
 }

@@ -1,4 +1,4 @@
-package s3
+package s3api
 
 import (
 	"context"
@@ -68,11 +68,11 @@ func sent(err error) error {
 	return &url.Error{Op: "send", Err: err}
 }
 
-func (s *onprem) head(ctx context.Context, key, version string) (object, error) {
+func (s *onprem) Head(ctx context.Context, key, version string) (Object, error) {
 	ctx, r := withReply(ctx)
 	req := s.request(ctx, http.MethodHead, key, ofVersion(version), http.Header{"X-Amz-Checksum-Mode": enabled})
 	if err := s.do(req, r); err != nil {
-		return object{}, err
+		return Object{}, err
 	}
 	return objectOf(key, r.header), nil
 }
@@ -86,62 +86,62 @@ func ofVersion(version string) url.Values {
 	return url.Values{"versionId": {version}}
 }
 
-func (s *onprem) get(ctx context.Context, g get) (io.ReadCloser, object, error) {
+func (s *onprem) Get(ctx context.Context, g Get) (io.ReadCloser, Object, error) {
 	ctx, r := withReply(ctx)
 	h := make(http.Header, 8)
-	if g.ifMatch != "" {
-		h.Set("If-Match", `"`+g.ifMatch+`"`)
+	if g.IfMatch != "" {
+		h.Set("If-Match", `"`+g.IfMatch+`"`)
 	}
-	if g.n >= 0 {
-		h.Set("Range", rangeHeader(g.off, g.n))
+	if g.N >= 0 {
+		h.Set("Range", rangeHeader(g.Off, g.N))
 	} else {
 		h["X-Amz-Checksum-Mode"] = enabled
 	}
-	resp, err := s.transport.RoundTrip(s.request(ctx, http.MethodGet, g.key, ofVersion(g.version), h))
+	resp, err := s.transport.RoundTrip(s.request(ctx, http.MethodGet, g.Key, ofVersion(g.version), h))
 	if err == nil && r.status >= 300 {
 		resp.Body.Close()
 	}
 	if err := understand(ctx, r, sent(err)); err != nil {
-		return nil, object{}, err
+		return nil, Object{}, err
 	}
-	return resp.Body, objectOf(g.key, r.header), nil
+	return resp.Body, objectOf(g.Key, r.header), nil
 }
 
-func (s *onprem) put(ctx context.Context, w put) (stored, error) {
-	w.crc = w.checksum()
-	h := make(http.Header, len(w.meta)+8)
-	h.Set("Content-Type", w.mimeType())
-	for k, v := range w.meta {
+func (s *onprem) Put(ctx context.Context, w Put) (Stored, error) {
+	w.CRC = w.checksum()
+	h := make(http.Header, len(w.Metadata)+8)
+	h.Set("Content-Type", w.MediaType())
+	for k, v := range w.Metadata {
 		h.Set(metaPrefix+k, v)
 	}
-	if w.ifMatch != "" {
+	if w.IfMatch != "" {
 		h.Set("If-Match", w.condition())
 	}
-	if w.ifNoneMatch {
+	if w.IfNoneMatch {
 		h.Set("If-None-Match", "*")
 	}
-	for k, v := range w.headers() {
+	for k, v := range w.AllHeaders() {
 		h.Set(k, v)
 	}
-	w.encryption.Marshal(h)
+	w.Encryption.Marshal(h)
 	return s.send(ctx, w, nil, h)
 }
 
-func (s *onprem) part(ctx context.Context, u upload, number int, w put) (stored, error) {
-	w.key = u.key
-	got, err := s.send(ctx, w, url.Values{"partNumber": {strconv.Itoa(number)}, "uploadId": {u.id}}, make(http.Header, 8))
-	got.number, got.size = number, w.length()
+func (s *onprem) UploadPart(ctx context.Context, u Upload, number int, w Put) (Stored, error) {
+	w.Key = u.Key
+	got, err := s.send(ctx, w, url.Values{"partNumber": {strconv.Itoa(number)}, "uploadId": {u.ID}}, make(http.Header, 8))
+	got.Number, got.size = number, w.length()
 	return got, err
 }
 
 const askedBytes = 64 << 10 // of an answer: 10 tags of at most 384 characters, 100 grants
 
-// errOtherAnswer marks an answer that is one to another question: a server that does not know the call takes it for that for the object, or
+// ErrOtherAnswer marks an answer that is one to another question: a server that does not know the call takes it for that for the object, or
 // for the listing of the bucket (rclone serve s3, Ceph RGW 16).
-var errOtherAnswer = errors.New("the server answers another question")
+var ErrOtherAnswer = errors.New("the server answers another question")
 
 func otherAnswer(err error) error {
-	return fmt.Errorf("%w: %w: %v", mover.ErrUnsupported, errOtherAnswer, err) //nolint:errorlint // it is of one kind
+	return fmt.Errorf("%w: %w: %v", mover.ErrUnsupported, ErrOtherAnswer, err) //nolint:errorlint // it is of one kind
 }
 
 // ask asks for what the store tells apart of an object, or, with no key, of the bucket.
@@ -162,23 +162,23 @@ func (s *onprem) ask(ctx context.Context, key, what string, told any) error {
 	return nil
 }
 
-func (s *onprem) acl(ctx context.Context, key string) (list accessList, err error) {
+func (s *onprem) ACL(ctx context.Context, key string) (list AccessList, err error) {
 	return list, s.ask(ctx, key, "acl", &list)
 }
 
-func (s *onprem) retention(ctx context.Context, key string) (mode, until string, err error) {
+func (s *onprem) Retention(ctx context.Context, key string) (mode, until string, err error) {
 	var told struct{ Mode, RetainUntilDate string }
 	err = s.ask(ctx, key, "retention", &told)
 	return told.Mode, told.RetainUntilDate, err
 }
 
-func (s *onprem) legalHold(ctx context.Context, key string) (string, error) {
+func (s *onprem) LegalHold(ctx context.Context, key string) (string, error) {
 	var told struct{ Status string }
 	err := s.ask(ctx, key, "legal-hold", &told)
 	return told.Status, err
 }
 
-func (s *onprem) ownership(ctx context.Context) (string, error) {
+func (s *onprem) Ownership(ctx context.Context) (string, error) {
 	var told struct {
 		Ownership string `xml:"Rule>ObjectOwnership"`
 	}
@@ -186,25 +186,25 @@ func (s *onprem) ownership(ctx context.Context) (string, error) {
 	return told.Ownership, err
 }
 
-func (s *onprem) locks(ctx context.Context) (bool, error) {
+func (s *onprem) HasObjectLock(ctx context.Context) (bool, error) {
 	var told struct{ ObjectLockEnabled string }
 	err := s.ask(ctx, "", "object-lock", &told)
 	return told.ObjectLockEnabled == "Enabled", err
 }
 
 // send puts an object or a part.
-func (s *onprem) send(ctx context.Context, w put, query url.Values, h http.Header) (stored, error) {
+func (s *onprem) send(ctx context.Context, w Put, query url.Values, h http.Header) (Stored, error) {
 	ctx, r := withReply(ctx)
-	r.data = w.data
-	if w.crc != "" {
-		h.Set(headerCRC, w.crc)
+	r.data = w.Data
+	if w.CRC != "" {
+		h.Set(headerCRC, w.CRC)
 	}
-	req := s.request(ctx, http.MethodPut, w.key, query, h)
+	req := s.request(ctx, http.MethodPut, w.Key, query, h)
 	if req.ContentLength = w.length(); req.ContentLength > 0 {
 		req.Body = io.NopCloser(w.reader())
 	}
 	if err := s.do(req, r); err != nil {
-		return stored{}, err
+		return Stored{}, err
 	}
 	return storedBy(r), nil
 }

@@ -1,4 +1,4 @@
-package s3
+package s3api
 
 import (
 	"cmp"
@@ -77,29 +77,29 @@ func tellChecksum(o *sdk.Options) {
 	o.APIOptions = append(o.APIOptions, smithyhttp.SetHeaderValue("X-Amz-Checksum-Mode", "ENABLED"))
 }
 
-func (s *amazon) head(ctx context.Context, key, version string) (object, error) {
+func (s *amazon) Head(ctx context.Context, key, version string) (Object, error) {
 	ctx, r := withReply(ctx)
 	_, err := s.client.HeadObject(ctx, &sdk.HeadObjectInput{Bucket: &s.bucket, Key: &key, VersionId: optional(version)}, tellChecksum)
 	if err := understand(ctx, r, err); err != nil {
-		return object{}, err
+		return Object{}, err
 	}
 	return objectOf(key, r.header), nil
 }
 
-func (s *amazon) get(ctx context.Context, g get) (io.ReadCloser, object, error) {
+func (s *amazon) Get(ctx context.Context, g Get) (io.ReadCloser, Object, error) {
 	ctx, r := withReply(ctx)
-	in := &sdk.GetObjectInput{Bucket: &s.bucket, Key: &g.key, VersionId: optional(g.version), IfMatch: quoted(g.ifMatch)}
+	in := &sdk.GetObjectInput{Bucket: &s.bucket, Key: &g.Key, VersionId: optional(g.version), IfMatch: quoted(g.IfMatch)}
 	var options []func(*sdk.Options)
-	if g.n >= 0 {
-		in.Range = aws.String(rangeHeader(g.off, g.n))
+	if g.N >= 0 {
+		in.Range = aws.String(rangeHeader(g.Off, g.N))
 	} else {
 		options = append(options, tellChecksum)
 	}
 	out, err := s.client.GetObject(ctx, in, options...)
 	if err := understand(ctx, r, err); err != nil {
-		return nil, object{}, err
+		return nil, Object{}, err
 	}
-	return out.Body, objectOf(g.key, r.header), nil
+	return out.Body, objectOf(g.Key, r.header), nil
 }
 
 // apart is an error of a call for what the store tells apart.
@@ -110,7 +110,7 @@ func apart(err error) error {
 	return err
 }
 
-func (s *amazon) tags(ctx context.Context, key string) (string, error) {
+func (s *amazon) Tags(ctx context.Context, key string) (string, error) {
 	ctx, r := withReply(ctx)
 	out, err := s.client.GetObjectTagging(ctx, &sdk.GetObjectTaggingInput{Bucket: &s.bucket, Key: &key})
 	if err := apart(understand(ctx, r, err)); err != nil {
@@ -123,7 +123,7 @@ func (s *amazon) tags(ctx context.Context, key string) (string, error) {
 	return encodeTags(tags), nil
 }
 
-func (s *amazon) tag(ctx context.Context, key, tags string) error {
+func (s *amazon) SetTags(ctx context.Context, key, tags string) error {
 	ctx, r := withReply(ctx)
 	in := &sdk.PutObjectTaggingInput{Bucket: &s.bucket, Key: &key, Tagging: &types.Tagging{}}
 	for name, value := range decodeTags(tags) {
@@ -133,7 +133,7 @@ func (s *amazon) tag(ctx context.Context, key, tags string) error {
 	return understand(ctx, r, err)
 }
 
-func (s *amazon) acl(ctx context.Context, key string) (list accessList, err error) {
+func (s *amazon) ACL(ctx context.Context, key string) (list AccessList, err error) {
 	ctx, r := withReply(ctx)
 	out, err := s.client.GetObjectAcl(ctx, &sdk.GetObjectAclInput{Bucket: &s.bucket, Key: &key})
 	if err := apart(understand(ctx, r, err)); err != nil {
@@ -144,14 +144,14 @@ func (s *amazon) acl(ctx context.Context, key string) (list accessList, err erro
 	}
 	for _, g := range out.Grants {
 		if to := g.Grantee; to != nil {
-			who := grantee{ID: aws.ToString(to.ID), URI: aws.ToString(to.URI), EmailAddress: aws.ToString(to.EmailAddress)}
+			who := Grantee{ID: aws.ToString(to.ID), URI: aws.ToString(to.URI), EmailAddress: aws.ToString(to.EmailAddress)}
 			list.Grants = append(list.Grants, grant{who, string(g.Permission)})
 		}
 	}
 	return list, nil
 }
 
-func (s *amazon) retention(ctx context.Context, key string) (mode, until string, err error) {
+func (s *amazon) Retention(ctx context.Context, key string) (mode, until string, err error) {
 	ctx, r := withReply(ctx)
 	out, err := s.client.GetObjectRetention(ctx, &sdk.GetObjectRetentionInput{Bucket: &s.bucket, Key: &key})
 	if err := apart(understand(ctx, r, err)); err != nil || out.Retention == nil || out.Retention.RetainUntilDate == nil {
@@ -160,7 +160,7 @@ func (s *amazon) retention(ctx context.Context, key string) (mode, until string,
 	return string(out.Retention.Mode), out.Retention.RetainUntilDate.UTC().Format(time.RFC3339Nano), nil
 }
 
-func (s *amazon) legalHold(ctx context.Context, key string) (string, error) {
+func (s *amazon) LegalHold(ctx context.Context, key string) (string, error) {
 	ctx, r := withReply(ctx)
 	out, err := s.client.GetObjectLegalHold(ctx, &sdk.GetObjectLegalHoldInput{Bucket: &s.bucket, Key: &key})
 	if err := apart(understand(ctx, r, err)); err != nil || out.LegalHold == nil {
@@ -169,7 +169,7 @@ func (s *amazon) legalHold(ctx context.Context, key string) (string, error) {
 	return string(out.LegalHold.Status), nil
 }
 
-func (s *amazon) ownership(ctx context.Context) (string, error) {
+func (s *amazon) Ownership(ctx context.Context) (string, error) {
 	ctx, r := withReply(ctx)
 	out, err := s.client.GetBucketOwnershipControls(ctx, &sdk.GetBucketOwnershipControlsInput{Bucket: &s.bucket})
 	if err := apart(understand(ctx, r, err)); err != nil || out.OwnershipControls == nil || len(out.OwnershipControls.Rules) == 0 {
@@ -178,7 +178,7 @@ func (s *amazon) ownership(ctx context.Context) (string, error) {
 	return string(out.OwnershipControls.Rules[0].ObjectOwnership), nil
 }
 
-func (s *amazon) locks(ctx context.Context) (bool, error) {
+func (s *amazon) HasObjectLock(ctx context.Context) (bool, error) {
 	ctx, r := withReply(ctx)
 	out, err := s.client.GetObjectLockConfiguration(ctx, &sdk.GetObjectLockConfigurationInput{Bucket: &s.bucket})
 	if err := apart(understand(ctx, r, err)); err != nil || out.ObjectLockConfiguration == nil {
@@ -187,11 +187,11 @@ func (s *amazon) locks(ctx context.Context) (bool, error) {
 	return out.ObjectLockConfiguration.ObjectLockEnabled == types.ObjectLockEnabledEnabled, nil
 }
 
-func (s *amazon) list(ctx context.Context, l listing) iter.Seq2[[]object, error] {
-	return func(yield func([]object, error) bool) {
+func (s *amazon) List(ctx context.Context, l Listing) iter.Seq2[[]Object, error] {
+	return func(yield func([]Object, error) bool) {
 		in := &sdk.ListObjectsV2Input{
-			Bucket: &s.bucket, Prefix: &l.prefix, Delimiter: optional(l.delimiter), StartAfter: optional(l.after),
-			EncodingType: types.EncodingTypeUrl, MaxKeys: aws.Int32(int32(cmp.Or(l.max, pageKeys))),
+			Bucket: &s.bucket, Prefix: &l.Prefix, Delimiter: optional(l.Delimiter), StartAfter: optional(l.After),
+			EncodingType: types.EncodingTypeUrl, MaxKeys: aws.Int32(int32(cmp.Or(l.Max, PageKeys))),
 		}
 		for {
 			ctx, r := withReply(ctx)
@@ -216,22 +216,22 @@ func (s *amazon) list(ctx context.Context, l listing) iter.Seq2[[]object, error]
 	}
 }
 
-func pageOf(out *sdk.ListObjectsV2Output) ([]object, error) {
+func pageOf(out *sdk.ListObjectsV2Output) ([]Object, error) {
 	encoded := out.EncodingType == types.EncodingTypeUrl // some servers ignore that we asked
-	page := make([]object, 0, len(out.Contents)+len(out.CommonPrefixes))
+	page := make([]Object, 0, len(out.Contents)+len(out.CommonPrefixes))
 	for _, o := range out.Contents {
 		key, err := decodeListed(aws.ToString(o.Key), encoded)
 		if err != nil {
 			return nil, err
 		}
-		page = append(page, object{key: key, size: aws.ToInt64(o.Size), etag: trimETag(aws.ToString(o.ETag)), modified: aws.ToTime(o.LastModified)})
+		page = append(page, Object{Key: key, Size: aws.ToInt64(o.Size), ETag: trimETag(aws.ToString(o.ETag)), Modified: aws.ToTime(o.LastModified)})
 	}
 	for _, p := range out.CommonPrefixes {
 		key, err := decodeListed(aws.ToString(p.Prefix), encoded)
 		if err != nil {
 			return nil, err
 		}
-		page = append(page, object{key: key, size: -1})
+		page = append(page, Object{Key: key, Size: -1})
 	}
 	return page, nil
 }
@@ -243,39 +243,39 @@ func decodeListed(key string, encoded bool) (string, error) {
 	return url.QueryUnescape(key)
 }
 
-func (s *amazon) put(ctx context.Context, w put) (stored, error) {
+func (s *amazon) Put(ctx context.Context, w Put) (Stored, error) {
 	ctx, r := withReply(ctx)
-	r.data = w.data
+	r.data = w.Data
 	in := &sdk.PutObjectInput{
-		Bucket: &s.bucket, Key: &w.key, Body: w.reader(), ContentLength: aws.Int64(w.length()), ContentType: aws.String(w.mimeType()),
-		Metadata: w.meta, ChecksumCRC64NVME: optional(w.checksum()), IfMatch: optional(w.condition()),
+		Bucket: &s.bucket, Key: &w.Key, Body: w.reader(), ContentLength: aws.Int64(w.length()), ContentType: aws.String(w.MediaType()),
+		Metadata: w.Metadata, ChecksumCRC64NVME: optional(w.checksum()), IfMatch: optional(w.condition()),
 	}
-	if w.ifNoneMatch {
+	if w.IfNoneMatch {
 		in.IfNoneMatch = aws.String("*")
 	}
-	in.ServerSideEncryption, in.SSEKMSKeyId, in.BucketKeyEnabled = w.encryption.sdk()
-	_, err := s.client.PutObject(ctx, in, unsigned, saying(w.headers()))
+	in.ServerSideEncryption, in.SSEKMSKeyId, in.BucketKeyEnabled = w.Encryption.sdk()
+	_, err := s.client.PutObject(ctx, in, unsigned, saying(w.AllHeaders()))
 	if err := understand(ctx, r, err); err != nil {
-		return stored{}, err
+		return Stored{}, err
 	}
 	return storedBy(r), nil
 }
 
-func (s *amazon) copy(ctx context.Context, from source, to put) (stored, error) {
+func (s *amazon) Copy(ctx context.Context, from Source, to Put) (Stored, error) {
 	ctx, r := withReply(ctx)
 	in := &sdk.CopyObjectInput{
-		Bucket: &s.bucket, Key: &to.key, CopySource: aws.String(from.path()), CopySourceIfMatch: quoted(from.ifMatch),
-		MetadataDirective: types.MetadataDirectiveReplace, Metadata: to.meta, ContentType: aws.String(to.mimeType()),
+		Bucket: &s.bucket, Key: &to.Key, CopySource: aws.String(from.path()), CopySourceIfMatch: quoted(from.IfMatch),
+		MetadataDirective: types.MetadataDirectiveReplace, Metadata: to.Metadata, ContentType: aws.String(to.MediaType()),
 	}
-	in.ServerSideEncryption, in.SSEKMSKeyId, in.BucketKeyEnabled = to.encryption.sdk()
+	in.ServerSideEncryption, in.SSEKMSKeyId, in.BucketKeyEnabled = to.Encryption.sdk()
 	out, err := s.client.CopyObject(ctx, in, saying(to.copyHeaders()))
 	if err := understand(ctx, r, err); err != nil {
-		return stored{}, err
+		return Stored{}, err
 	}
-	got := stored{version: aws.ToString(out.VersionId), encryption: encryptionOf(r.header)}
+	got := Stored{Version: aws.ToString(out.VersionId), Encryption: EncryptionOf(r.header)}
 	if out.CopyObjectResult != nil {
-		got.etag = trimETag(aws.ToString(out.CopyObjectResult.ETag))
-		got.crc = aws.ToString(out.CopyObjectResult.ChecksumCRC64NVME)
+		got.ETag = trimETag(aws.ToString(out.CopyObjectResult.ETag))
+		got.CRC = aws.ToString(out.CopyObjectResult.ChecksumCRC64NVME)
 	}
 	return got, nil
 }
@@ -290,116 +290,116 @@ func saying(headers map[string]string) func(*sdk.Options) {
 }
 
 // path is the value of x-amz-copy-source.
-func (f source) path() string {
-	return (&url.URL{Path: f.bucket + "/" + f.key}).EscapedPath()
+func (f Source) path() string {
+	return (&url.URL{Path: f.Bucket + "/" + f.Key}).EscapedPath()
 }
 
-func (s *amazon) remove(ctx context.Context, key, version, ifMatch string) error {
+func (s *amazon) Remove(ctx context.Context, key, version, ifMatch string) error {
 	ctx, r := withReply(ctx)
 	_, err := s.client.DeleteObject(ctx, &sdk.DeleteObjectInput{Bucket: &s.bucket, Key: &key, VersionId: optional(version), IfMatch: quoted(ifMatch)})
 	return understand(ctx, r, err)
 }
 
 // sdk is the encryption in the words of the SDK.
-func (e encryption) sdk() (algorithm types.ServerSideEncryption, key *string, bucketKey *bool) {
+func (e Encryption) sdk() (algorithm types.ServerSideEncryption, key *string, bucketKey *bool) {
 	if e.bucketKey() {
 		bucketKey = aws.Bool(true)
 	}
-	return types.ServerSideEncryption(e.algorithm), optional(e.key), bucketKey
+	return types.ServerSideEncryption(e.Algorithm), optional(e.Key), bucketKey
 }
 
-func (s *amazon) create(ctx context.Context, w put) (begun, error) {
+func (s *amazon) CreateUpload(ctx context.Context, w Put) (Begun, error) {
 	ctx, r := withReply(ctx)
-	in := &sdk.CreateMultipartUploadInput{Bucket: &s.bucket, Key: &w.key, ContentType: aws.String(w.mimeType()), Metadata: w.meta}
-	if w.fullObject {
+	in := &sdk.CreateMultipartUploadInput{Bucket: &s.bucket, Key: &w.Key, ContentType: aws.String(w.MediaType()), Metadata: w.Metadata}
+	if w.FullObject {
 		in.ChecksumAlgorithm, in.ChecksumType = types.ChecksumAlgorithmCrc64nvme, types.ChecksumTypeFullObject
 	}
-	in.ServerSideEncryption, in.SSEKMSKeyId, in.BucketKeyEnabled = w.encryption.sdk()
-	out, err := s.client.CreateMultipartUpload(ctx, in, saying(w.headers()))
+	in.ServerSideEncryption, in.SSEKMSKeyId, in.BucketKeyEnabled = w.Encryption.sdk()
+	out, err := s.client.CreateMultipartUpload(ctx, in, saying(w.AllHeaders()))
 	if err := understand(ctx, r, err); err != nil {
-		return begun{}, err
+		return Begun{}, err
 	}
-	return begun{aws.ToString(out.UploadId), encryptionOf(r.header)}, nil
+	return Begun{aws.ToString(out.UploadId), EncryptionOf(r.header)}, nil
 }
 
-func (s *amazon) part(ctx context.Context, u upload, number int, w put) (stored, error) {
+func (s *amazon) UploadPart(ctx context.Context, u Upload, number int, w Put) (Stored, error) {
 	ctx, r := withReply(ctx)
-	r.data = w.data
+	r.data = w.Data
 	_, err := s.client.UploadPart(ctx, &sdk.UploadPartInput{
-		Bucket: &s.bucket, Key: &u.key, UploadId: &u.id, PartNumber: aws.Int32(int32(number)),
-		Body: w.reader(), ContentLength: aws.Int64(w.length()), ChecksumCRC64NVME: optional(w.crc),
+		Bucket: &s.bucket, Key: &u.Key, UploadId: &u.ID, PartNumber: aws.Int32(int32(number)),
+		Body: w.reader(), ContentLength: aws.Int64(w.length()), ChecksumCRC64NVME: optional(w.CRC),
 	}, unsigned)
 	if err := understand(ctx, r, err); err != nil {
-		return stored{}, err
+		return Stored{}, err
 	}
 	got := storedBy(r)
-	got.number, got.size = number, w.length()
+	got.Number, got.size = number, w.length()
 	return got, nil
 }
 
-func (s *amazon) copyPart(ctx context.Context, u upload, number int, from source, off, n int64) (stored, error) {
+func (s *amazon) CopyPart(ctx context.Context, u Upload, number int, from Source, off, n int64) (Stored, error) {
 	ctx, r := withReply(ctx)
 	out, err := s.client.UploadPartCopy(ctx, &sdk.UploadPartCopyInput{
-		Bucket: &s.bucket, Key: &u.key, UploadId: &u.id, PartNumber: aws.Int32(int32(number)),
-		CopySource: aws.String(from.path()), CopySourceIfMatch: quoted(from.ifMatch), CopySourceRange: aws.String(rangeHeader(off, n)),
+		Bucket: &s.bucket, Key: &u.Key, UploadId: &u.ID, PartNumber: aws.Int32(int32(number)),
+		CopySource: aws.String(from.path()), CopySourceIfMatch: quoted(from.IfMatch), CopySourceRange: aws.String(rangeHeader(off, n)),
 	})
 	if err := understand(ctx, r, err); err != nil {
-		return stored{}, err
+		return Stored{}, err
 	}
-	got := stored{number: number, size: n}
+	got := Stored{Number: number, size: n}
 	if out.CopyPartResult != nil {
-		got.etag = trimETag(aws.ToString(out.CopyPartResult.ETag))
-		got.crc = aws.ToString(out.CopyPartResult.ChecksumCRC64NVME)
+		got.ETag = trimETag(aws.ToString(out.CopyPartResult.ETag))
+		got.CRC = aws.ToString(out.CopyPartResult.ChecksumCRC64NVME)
 	}
 	return got, nil
 }
 
-func (s *amazon) complete(ctx context.Context, u upload, parts []stored, w put) (stored, error) {
+func (s *amazon) CompleteUpload(ctx context.Context, u Upload, parts []Stored, w Put) (Stored, error) {
 	ctx, r := withReply(ctx)
 	list := make([]types.CompletedPart, len(parts))
 	for i, p := range parts {
-		list[i] = types.CompletedPart{PartNumber: aws.Int32(int32(p.number)), ETag: quoted(p.etag)}
-		if w.fullObject {
-			list[i].ChecksumCRC64NVME = optional(p.crc)
+		list[i] = types.CompletedPart{PartNumber: aws.Int32(int32(p.Number)), ETag: quoted(p.ETag)}
+		if w.FullObject {
+			list[i].ChecksumCRC64NVME = optional(p.CRC)
 		}
 	}
 	in := &sdk.CompleteMultipartUploadInput{
-		Bucket: &s.bucket, Key: &u.key, UploadId: &u.id, MultipartUpload: &types.CompletedMultipartUpload{Parts: list}, IfMatch: optional(w.condition()),
+		Bucket: &s.bucket, Key: &u.Key, UploadId: &u.ID, MultipartUpload: &types.CompletedMultipartUpload{Parts: list}, IfMatch: optional(w.condition()),
 	}
-	if w.ifNoneMatch {
+	if w.IfNoneMatch {
 		in.IfNoneMatch = aws.String("*")
 	}
-	if w.fullObject && w.crc != "" {
-		in.ChecksumCRC64NVME, in.ChecksumType = &w.crc, types.ChecksumTypeFullObject
+	if w.FullObject && w.CRC != "" {
+		in.ChecksumCRC64NVME, in.ChecksumType = &w.CRC, types.ChecksumTypeFullObject
 	}
 	out, err := s.client.CompleteMultipartUpload(ctx, in)
 	if err := understand(ctx, r, err); err != nil {
-		return stored{}, err
+		return Stored{}, err
 	}
-	return stored{
-		etag: trimETag(aws.ToString(out.ETag)), version: aws.ToString(out.VersionId), crc: aws.ToString(out.ChecksumCRC64NVME),
-		encryption: encryptionOf(r.header),
+	return Stored{
+		ETag: trimETag(aws.ToString(out.ETag)), Version: aws.ToString(out.VersionId), CRC: aws.ToString(out.ChecksumCRC64NVME),
+		Encryption: EncryptionOf(r.header),
 	}, nil
 }
 
-func (s *amazon) abort(ctx context.Context, u upload) error {
+func (s *amazon) AbortUpload(ctx context.Context, u Upload) error {
 	ctx, r := withReply(ctx)
-	_, err := s.client.AbortMultipartUpload(ctx, &sdk.AbortMultipartUploadInput{Bucket: &s.bucket, Key: &u.key, UploadId: &u.id})
+	_, err := s.client.AbortMultipartUpload(ctx, &sdk.AbortMultipartUploadInput{Bucket: &s.bucket, Key: &u.Key, UploadId: &u.ID})
 	return understand(ctx, r, err)
 }
 
-func (s *amazon) parts(ctx context.Context, u upload) iter.Seq2[stored, error] {
-	return func(yield func(stored, error) bool) {
-		in := &sdk.ListPartsInput{Bucket: &s.bucket, Key: &u.key, UploadId: &u.id}
+func (s *amazon) ListParts(ctx context.Context, u Upload) iter.Seq2[Stored, error] {
+	return func(yield func(Stored, error) bool) {
+		in := &sdk.ListPartsInput{Bucket: &s.bucket, Key: &u.Key, UploadId: &u.ID}
 		for marker := 0; ; {
 			ctx, r := withReply(ctx)
 			page, err := s.client.ListParts(ctx, in)
 			if err := understand(ctx, r, err); err != nil {
-				yield(stored{}, err)
+				yield(Stored{}, err)
 				return
 			}
 			for _, p := range page.Parts {
-				got := stored{number: int(aws.ToInt32(p.PartNumber)), size: aws.ToInt64(p.Size), etag: trimETag(aws.ToString(p.ETag)), crc: aws.ToString(p.ChecksumCRC64NVME)}
+				got := Stored{Number: int(aws.ToInt32(p.PartNumber)), size: aws.ToInt64(p.Size), ETag: trimETag(aws.ToString(p.ETag)), CRC: aws.ToString(p.ChecksumCRC64NVME)}
 				if !yield(got, nil) {
 					return
 				}
@@ -413,8 +413,8 @@ func (s *amazon) parts(ctx context.Context, u upload) iter.Seq2[stored, error] {
 	}
 }
 
-func (s *amazon) uploads(ctx context.Context, prefix string) iter.Seq2[upload, error] {
-	return func(yield func(upload, error) bool) {
+func (s *amazon) ListUploads(ctx context.Context, prefix string) iter.Seq2[Upload, error] {
+	return func(yield func(Upload, error) bool) {
 		in := &sdk.ListMultipartUploadsInput{Bucket: &s.bucket, Prefix: &prefix, EncodingType: types.EncodingTypeUrl}
 		for {
 			ctx, r := withReply(ctx)
@@ -422,13 +422,13 @@ func (s *amazon) uploads(ctx context.Context, prefix string) iter.Seq2[upload, e
 			if err := understand(ctx, r, err); noUploads(err) {
 				return
 			} else if err != nil {
-				yield(upload{}, err)
+				yield(Upload{}, err)
 				return
 			}
 			encoded := page.EncodingType == types.EncodingTypeUrl
 			for _, u := range page.Uploads {
 				key, err := decodeListed(aws.ToString(u.Key), encoded)
-				if !yield(upload{key, aws.ToString(u.UploadId), aws.ToTime(u.Initiated)}, err) {
+				if !yield(Upload{key, aws.ToString(u.UploadId), aws.ToTime(u.Initiated)}, err) {
 					return
 				}
 			}

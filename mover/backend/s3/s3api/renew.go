@@ -1,4 +1,4 @@
-package s3
+package s3api
 
 import (
 	"context"
@@ -278,13 +278,13 @@ func (r *ring) doubt(used string) bool {
 // closes the connection, and its answer may be lost. Then the store makes a small call,
 // so that no body is sent again with keys that have ended.
 type renewed struct {
-	store
+	Store
 }
 
 // why is what the store says to a small call; err unless that is that the keys have ended.
-func (s renewed) why(ctx context.Context, g get, err error) error {
-	g.n = 1
-	body, _, said := s.get(ctx, g)
+func (s renewed) why(ctx context.Context, g Get, err error) error {
+	g.N = 1
+	body, _, said := s.Get(ctx, g)
 	if said == nil {
 		_ = body.Close()
 	}
@@ -300,51 +300,51 @@ func lost(err error) bool {
 	return errors.Is(err, mover.ErrTransient) && !errors.Is(err, mover.ErrTimeout) && !errors.As(err, &a) && !errors.Is(err, errEnded)
 }
 
-func (s renewed) put(ctx context.Context, w put) (stored, error) {
-	got, err := s.store.put(ctx, w)
+func (s renewed) Put(ctx context.Context, w Put) (Stored, error) {
+	got, err := s.Store.Put(ctx, w)
 	if lost(err) {
-		err = s.why(ctx, get{key: w.key}, err)
+		err = s.why(ctx, Get{Key: w.Key}, err)
 	}
 	return got, err
 }
 
-func (s renewed) part(ctx context.Context, u upload, number int, w put) (stored, error) {
-	got, err := s.store.part(ctx, u, number, w)
+func (s renewed) UploadPart(ctx context.Context, u Upload, number int, w Put) (Stored, error) {
+	got, err := s.Store.UploadPart(ctx, u, number, w)
 	if lost(err) {
-		err = s.why(ctx, get{key: u.key}, err)
+		err = s.why(ctx, Get{Key: u.Key}, err)
 	}
 	return got, err
 }
 
-// remove is made again at once: it gives a lock back, and no caller tries that again.
-func (s renewed) remove(ctx context.Context, key, version, ifMatch string) error {
-	err := s.store.remove(ctx, key, version, ifMatch)
+// Remove is made again at once: it gives a lock back, and no caller tries that again.
+func (s renewed) Remove(ctx context.Context, key, version, ifMatch string) error {
+	err := s.Store.Remove(ctx, key, version, ifMatch)
 	if errors.Is(err, errEnded) {
-		err = s.store.remove(ctx, key, version, ifMatch)
+		err = s.Store.Remove(ctx, key, version, ifMatch)
 	}
 	return err
 }
 
-func (s renewed) tags(ctx context.Context, key string) (string, error) {
-	tags, err := s.store.tags(ctx, key)
+func (s renewed) Tags(ctx context.Context, key string) (string, error) {
+	tags, err := s.Store.Tags(ctx, key)
 	if lost(err) {
-		err = s.why(ctx, get{key: key}, err)
+		err = s.why(ctx, Get{Key: key}, err)
 	}
 	return tags, err
 }
 
-func (s renewed) tag(ctx context.Context, key, tags string) error {
-	err := s.store.tag(ctx, key, tags)
+func (s renewed) SetTags(ctx context.Context, key, tags string) error {
+	err := s.Store.SetTags(ctx, key, tags)
 	if lost(err) {
-		err = s.why(ctx, get{key: key}, err)
+		err = s.why(ctx, Get{Key: key}, err)
 	}
 	return err
 }
 
-func (s renewed) head(ctx context.Context, key, version string) (object, error) {
-	o, err := s.store.head(ctx, key, version)
+func (s renewed) Head(ctx context.Context, key, version string) (Object, error) {
+	o, err := s.Store.Head(ctx, key, version)
 	if !bare(err) {
 		return o, err
 	}
-	return o, s.why(ctx, get{key: key, version: version}, err)
+	return o, s.why(ctx, Get{Key: key, version: version}, err)
 }

@@ -1,4 +1,4 @@
-package s3
+package s3api
 
 import (
 	"context"
@@ -17,24 +17,24 @@ import (
 // helloWithin is how long a server may take to say that it speaks TLS.
 const helloWithin = 5 * time.Second
 
-// checkScheme says of what failed at the opening that the endpoint has the wrong scheme, where that is so: no other try will help.
-func (p *Backend) checkScheme(ctx context.Context, err error) error {
+// CheckScheme says of what failed at the opening that the endpoint has the wrong scheme, where that is so: no other try will help.
+func (c *Client) CheckScheme(ctx context.Context, err error) error {
 	switch {
-	case err == nil || p.asked == nil:
+	case err == nil || c.asked == nil:
 		return err
 	case isCertificate(err):
-		return fmt.Errorf("the endpoint %s (%s): %w", p.asked, p.askedBy, err)
-	case p.asked.Scheme == "https":
-		return p.otherScheme(noTLS(err), "does not speak TLS", err)
+		return fmt.Errorf("the endpoint %s (%s): %w", c.asked, c.askedBy, err)
+	case c.asked.Scheme == "https":
+		return c.otherScheme(noTLS(err), "does not speak TLS", err)
 	}
-	return p.otherScheme(unclear(err) && speaksTLS(ctx, p.asked), "speaks TLS", err)
+	return c.otherScheme(unclear(err) && speaksTLS(ctx, c.asked), "speaks TLS", err)
 }
 
-func (p *Backend) otherScheme(is bool, what string, err error) error {
+func (c *Client) otherScheme(is bool, what string, err error) error {
 	if !is {
 		return err
 	}
-	return &caused{fmt.Errorf("%w: the endpoint %s (%s) %s", mover.ErrUsage, p.asked, p.askedBy, what), remedy.OtherScheme}
+	return &caused{fmt.Errorf("%w: the endpoint %s (%s) %s", mover.ErrUsage, c.asked, c.askedBy, what), remedy.OtherScheme}
 }
 
 // noTLS reports whether a server has answered a greeting of TLS with something else.
@@ -49,7 +49,7 @@ func unclear(err error) bool {
 	if errors.As(err, &a) {
 		return a.status == http.StatusBadRequest && a.code == ""
 	}
-	return kindOf(err) == mover.ErrTransient
+	return KindOf(err) == mover.ErrTransient
 }
 
 // speaksTLS asks a server for its certificate. Nothing is sent to it, so it may have any.

@@ -1,4 +1,4 @@
-package s3
+package s3api
 
 import (
 	"context"
@@ -94,7 +94,7 @@ func TestRenewAhead(t *testing.T) {
 		retrieve(t, r, "key2")
 		time.Sleep(2 * time.Minute)
 		_, err := r.Retrieve(t.Context())
-		if !errors.Is(err, mover.ErrTransient) || kindOf(err) != mover.ErrPermission || !strings.Contains(err.Error(), "the credentials of the agent ended at") || !strings.Contains(err.Error(), "no STS") {
+		if !errors.Is(err, mover.ErrTransient) || KindOf(err) != mover.ErrPermission || !strings.Contains(err.Error(), "the credentials of the agent ended at") || !strings.Contains(err.Error(), "no STS") {
 			t.Errorf("without others: %v", err)
 		}
 		no := fmt.Errorf("the role is gone: %w", mover.ErrPermission)
@@ -237,7 +237,7 @@ func TestFirstKeys(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRing(&Options{Stall: time.Minute, Logger: slog.New(slog.DiscardHandler)}, func(context.Context) (aws.Credentials, error) { return aws.Credentials{}, row.err })
 			_, err := r.Retrieve(t.Context())
-			if retry.Passing(err) != row.passes || kindOf(err) != mover.ErrPermission || !strings.Contains(err.Error(), row.err.Error()) {
+			if retry.Passing(err) != row.passes || KindOf(err) != mover.ErrPermission || !strings.Contains(err.Error(), row.err.Error()) {
 				t.Errorf("%s: %v", row.name, err)
 			}
 		})

@@ -1,4 +1,4 @@
-package s3
+package s3api
 
 import (
 	"bufio"
@@ -110,7 +110,7 @@ func (o *Options) notFound(err error) error {
 		}
 		return &unfound{fmt.Errorf("%w: no credentials: %s%s %s not set, profile %s has no keys, and this machine gives out none", mover.ErrPermission, unset, accessVariable, verb, profile), remedy.NoKeys}
 	case errors.As(err, &api):
-		return &unfound{fmt.Errorf("%w: no credentials: %w for profile %s", mover.ErrPermission, saidOf(err), profile), remedy.NoKeys}
+		return &unfound{fmt.Errorf("%w: no credentials: %w for profile %s", mover.ErrPermission, SaidOf(err), profile), remedy.NoKeys}
 	case errors.As(err, &token):
 		return &unfound{fmt.Errorf("%w: no credentials: the SSO session of profile %s has ended", mover.ErrPermission, profile), "ExpiredToken"}
 	case errors.As(err, &process):
@@ -119,8 +119,8 @@ func (o *Options) notFound(err error) error {
 	return err
 }
 
-// saidOf is what an API of AWS said, without the identity of the request; err as it is where it said nothing.
-func saidOf(err error) error {
+// SaidOf is what an API of AWS said, without the identity of the request; err as it is where it said nothing.
+func SaidOf(err error) error {
 	var call *smithy.OperationError
 	var api smithy.APIError
 	if !errors.As(err, &call) || !errors.As(err, &api) {

@@ -1,4 +1,4 @@
-package s3
+package s3api
 
 import (
 	"crypto/tls"
@@ -19,7 +19,7 @@ import (
 // what it does not know is no success.
 func TestCodes(t *testing.T) {
 	for code := range codes {
-		if kindOf((&reply{status: 400, code: code}).kind()) == nil {
+		if KindOf((&reply{status: 400, code: code}).kind()) == nil {
 			t.Errorf("%s has no kind", code)
 		}
 	}
@@ -66,7 +66,7 @@ func TestRefusals(t *testing.T) {
 		{x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"store.site"}}, Host: "10.0.0.1"}, remedy.OtherHost},
 		{x509.CertificateInvalidError{Reason: x509.Expired}, remedy.Expired},
 	} {
-		err := &mover.Error{Op: "open", Place: "s3://b", Err: lasting(broken(&url.Error{Op: "Get", Err: &tls.CertificateVerificationError{Err: row.err}}))}
+		err := &mover.Error{Op: "open", Place: "s3://b", Err: Lasting(broken(&url.Error{Op: "Get", Err: &tls.CertificateVerificationError{Err: row.err}}))}
 		c := remedy.Of(err, mover.ErrUnreachable)
 		if c.Cause != row.want || !errors.Is(err, mover.ErrLasting) {
 			t.Errorf("%v: %+v", err, c)
@@ -92,7 +92,7 @@ func TestLasting(t *testing.T) {
 		{&net.OpError{Op: "read", Err: syscall.ECONNRESET}, false},
 		{io.ErrUnexpectedEOF, false},
 	} {
-		err := lasting(broken(&url.Error{Op: "Get", Err: row.err}))
+		err := Lasting(broken(&url.Error{Op: "Get", Err: row.err}))
 		if got := errors.Is(err, mover.ErrLasting); got != row.want || retry.Passing(err) == row.want {
 			t.Errorf("%v lasts: %v, want %v", err, got, row.want)
 		}

@@ -1,4 +1,4 @@
-package s3
+package s3api
 
 import (
 	"bufio"
@@ -36,31 +36,31 @@ const (
 // until 4 KiB of events have come together. A listener that trusted it would know nothing for hours.
 const listenSilence = 25 * time.Second
 
-var errSilent = errors.New("the server holds back what it has to tell")
+// ErrSilent is why a listening ends in which nothing has come for Options.Silence.
+var ErrSilent = errors.New("the server holds back what it has to tell")
 
-// Listen tells of names that something was put to, or removed from, until ctx or the connection ends: what happens between two of them is not told. begun is
-// called when it is heard what happens. mover.ErrUnsupported is the answer of a server that has no such thing; MinIO has it.
-func (p *Backend) Listen(ctx context.Context, begun func(), tell func(name string)) error {
-	s, ok := p.plain.(*onprem)
+// Listen tells of keys below a prefix that something was put to, or removed from, until ctx or the connection ends: what happens between two of them is not told.
+// begun is called when it is heard what happens. mover.ErrUnsupported is the answer of a server that has no such thing; MinIO has it.
+func (c *Client) Listen(ctx context.Context, prefix string, begun func(), tell func(key string)) error {
+	s, ok := c.plain.(*onprem)
 	if !ok {
-		return p.wrap("listen to", "", fmt.Errorf("%w: AWS tells of changes by queues only", mover.ErrUnsupported))
+		return fmt.Errorf("%w: AWS tells of changes by queues only", mover.ErrUnsupported)
 	}
-	return p.wrap("listen to", "", s.listen(ctx, p.prefix, begun, tell))
+	return s.listen(ctx, prefix, cmp.Or(c.opts.Silence, listenSilence), begun, tell)
 }
 
-func (s *onprem) listen(ctx context.Context, prefix string, begun func(), tell func(name string)) error {
+func (s *onprem) listen(ctx context.Context, prefix string, quiet time.Duration, begun func(), tell func(key string)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	quiet := cmp.Or(s.silence, listenSilence)
-	alarm := time.AfterFunc(quiet, func() { cancel(errSilent) })
+	alarm := time.AfterFunc(quiet, func() { cancel(ErrSilent) })
 	defer alarm.Stop()
 	silent := func(kind error) error {
-		return fmt.Errorf("%w: %w: nothing has come for %s", kind, errSilent, quiet)
+		return fmt.Errorf("%w: %w: nothing has come for %s", kind, ErrSilent, quiet)
 	}
 	ctx, r := withReply(ctx)
 	q := url.Values{"ping": {listenPing}, "prefix": {prefix}, "suffix": {""}, "events": {"s3:ObjectCreated:*", "s3:ObjectRemoved:*"}}
 	resp, err := s.transport.RoundTrip(s.request(ctx, http.MethodGet, "", q, http.Header{}))
-	if errors.Is(context.Cause(ctx), errSilent) {
+	if errors.Is(context.Cause(ctx), ErrSilent) {
 		return silent(mover.ErrUnsupported)
 	}
 	if err != nil {
@@ -96,32 +96,19 @@ func (s *onprem) listen(ctx context.Context, prefix string, begun func(), tell f
 			return fmt.Errorf("%w: an event that is none: %w", mover.ErrCorrupt, err)
 		}
 		for _, record := range n.Records {
-			if name, ok := listened(prefix, record.S3.Object.Key); ok {
-				tell(name)
-			}
+			tell(record.S3.Object.Key)
 		}
 	}
 	switch {
-	case errors.Is(context.Cause(ctx), errSilent) && first:
+	case errors.Is(context.Cause(ctx), ErrSilent) && first:
 		return silent(mover.ErrUnsupported)
-	case errors.Is(context.Cause(ctx), errSilent):
+	case errors.Is(context.Cause(ctx), ErrSilent):
 		return silent(mover.ErrTransient)
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
 	if err := lines.Err(); err != nil {
-		return bodyError(ctx, err)
+		return BodyError(ctx, err)
 	}
 	return fmt.Errorf("%w: the server has ended the conversation", mover.ErrTransient)
-}
-
-// listened is the name of a key in an event; ok is false of what is not ours to tell.
-func listened(prefix, key string) (name string, ok bool) {
-	rel, below := strings.CutPrefix(key, prefix)
-	rel = strings.TrimSuffix(rel, "/") // the marker of a directory
-	if !below || rel == "" || isOwn(rel) {
-		return "", false
-	}
-	name, err := DecodeKey(rel)
-	return name, err == nil
 }

@@ -1,4 +1,4 @@
-package s3
+package s3api
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"os"
@@ -138,6 +139,18 @@ func newTransport(parallel int, stall time.Duration, secure bool, roots *x509.Ce
 	}}
 }
 
+// leadTo has connections made to other addresses.
+func (t *transport) leadTo(to func(address string) (string, error)) {
+	connect := t.base.DialContext
+	t.base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		address, err := to(address)
+		if err != nil {
+			return nil, err
+		}
+		return connect(ctx, network, address)
+	}
+}
+
 // trustedRoots merges the system's authorities with those of files; an empty name
 // is skipped. nil means the system's alone.
 func trustedRoots(bundles ...string) (*x509.CertPool, error) {
@@ -254,7 +267,7 @@ func (t *transport) prepareBody(req *http.Request, r *reply, watch *watchdog) *s
 	switch {
 	case req.Body == nil || req.Body == http.NoBody:
 		return nil
-	case r != nil && r.data != nil && len(r.data) <= smallBytes:
+	case r != nil && r.data != nil && len(r.data) <= SmallBytes:
 		_ = req.Body.Close() // of the client: it has nothing to let go of
 		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(r.data)), nil }
 		req.Body, _ = req.GetBody()
@@ -321,3 +334,7 @@ func (r *reply) after() time.Duration {
 	}
 	return 0
 }
+
+// SmallBytes is up to what size Put.Data is sent in one write with its header. The connection may read such memory
+// after the call has ended, so it should be none that is used again.
+const SmallBytes = 1 << 20

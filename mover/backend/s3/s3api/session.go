@@ -1,4 +1,4 @@
-package s3
+package s3api
 
 import (
 	"cmp"
@@ -12,7 +12,7 @@ import (
 type Session struct {
 	Keys   aws.CredentialsProvider
 	Region string         // that the options, the environment or the configuration of AWS say
-	Roots  *x509.CertPool // the certificates to trust: the system, $AWS_CA_BUNDLE or ca_bundle of the profile, and Options.CABundle
+	Roots  *x509.CertPool // the certificates to trust: the system, $AWS_CA_BUNDLE or ca_bundle of the profile, and APIOptions.CABundle
 }
 
 // NewSession finds the credentials that options name. Nothing is asked of AWS.

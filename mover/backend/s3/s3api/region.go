@@ -1,4 +1,4 @@
-package s3
+package s3api
 
 import (
 	"context"
@@ -19,58 +19,11 @@ import (
 // HeadBucket in its API reference.
 const headerRegion = "X-Amz-Bucket-Region"
 
-// Region asks in which region a bucket is, in one call or two, without reading or
-// writing anything in it. It is mover.ErrUnsupported where the store does not say.
-func Region(ctx context.Context, o Options) (string, error) {
-	p := &Backend{opts: o, address: address(&o)}
-	defer p.hangUp()
-	err := p.dial(ctx)
-	var region string
-	if err == nil {
-		region, err = p.region(ctx)
-	}
-	return region, p.wrap("region of", "", err)
-}
-
-// region asks for the region of the bucket.
-func (p *Backend) region(ctx context.Context) (string, error) {
-	region, err := p.plain.region(ctx)
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("in which region it is: %w", err)
-	case region == "" && p.amazon:
-		return DefaultRegion, nil // GetBucketLocation has no word for it
-	case region == "":
-		return "", fmt.Errorf("the store does not say in which region the bucket is, neither with HeadBucket nor with GetBucketLocation: %w", mover.ErrUnsupported)
-	case !validRegion(region):
-		return "", fmt.Errorf("the store says that the bucket is in %.100q, which is no region: %w", region, mover.ErrUnsupported)
-	}
-	return region, nil
-}
-
 // validRegion reports whether s can be a word of AWS or of a site for a region.
 func validRegion(s string) bool {
 	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, func(r rune) bool {
 		return r != '-' && r != '_' && r != '.' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 	})
-}
-
-// checkRegion sees to it that the bucket is where it has to be, before anything of it is asked.
-func (p *Backend) checkRegion(ctx context.Context) error {
-	want := p.opts.RequireRegion
-	if want == "" {
-		return nil
-	}
-	region, err := p.region(ctx)
-	switch {
-	case kindOf(err) == mover.ErrUnsupported:
-		return fmt.Errorf("%w: it has to be in region %s: %v; take a bucket whose store says so, or leave the required region out", mover.ErrRefused, want, err) //nolint:errorlint // the kind is that of the refusal
-	case err != nil:
-		return err
-	case region != want:
-		return fmt.Errorf("%w: the bucket is in region %s and has to be in %s; nothing was read or written: take a bucket there, or mend the required region", mover.ErrRefused, region, want)
-	}
-	return nil
 }
 
 // location is the answer to GetBucketLocation; see its API reference.
@@ -134,11 +87,45 @@ func (s *onprem) location(ctx context.Context) (string, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 4096))
 	if err != nil {
-		return "", bodyError(ctx, err)
+		return "", BodyError(ctx, err)
 	}
 	var l location
 	if err := xml.Unmarshal(text, &l); err != nil {
 		return "", fmt.Errorf("the answer to GetBucketLocation can not be read: %w: %w", mover.ErrTransient, err)
 	}
 	return l.named(), nil
+}
+
+// Region asks in which region the bucket is. It is mover.ErrUnsupported where the store does not say.
+func (c *Client) Region(ctx context.Context) (string, error) {
+	region, err := c.plain.region(ctx)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("in which region it is: %w", err)
+	case region == "" && c.amazon:
+		return DefaultRegion, nil // GetBucketLocation has no word for it
+	case region == "":
+		return "", fmt.Errorf("the store does not say in which region the bucket is, neither with HeadBucket nor with GetBucketLocation: %w", mover.ErrUnsupported)
+	case !validRegion(region):
+		return "", fmt.Errorf("the store says that the bucket is in %.100q, which is no region: %w", region, mover.ErrUnsupported)
+	}
+	return region, nil
+}
+
+// CheckRegion refuses a bucket that is not where it has to be (mover.ErrRefused), before anything of it is asked.
+func (c *Client) CheckRegion(ctx context.Context) error {
+	want := c.opts.RequireRegion
+	if want == "" {
+		return nil
+	}
+	region, err := c.Region(ctx)
+	switch {
+	case KindOf(err) == mover.ErrUnsupported:
+		return fmt.Errorf("%w: it has to be in region %s: %v; take a bucket whose store says so, or leave the required region out", mover.ErrRefused, want, err) //nolint:errorlint // the kind is that of the refusal
+	case err != nil:
+		return err
+	case region != want:
+		return fmt.Errorf("%w: the bucket is in region %s and has to be in %s; nothing was read or written: take a bucket there, or mend the required region", mover.ErrRefused, region, want)
+	}
+	return nil
 }

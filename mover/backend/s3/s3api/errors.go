@@ -1,4 +1,4 @@
-package s3
+package s3api
 
 import (
 	"cmp"
@@ -214,7 +214,7 @@ func understand(ctx context.Context, r *reply, err error) error {
 	switch {
 	case errors.As(err, &found) && codes[found.Code] != nil: // in an answer that was no error
 		return &answer{status: r.status, code: found.Code, message: found.Message, kind: codes[found.Code]}
-	case r.calls == 0 && kindOf(err) == nil && !errors.As(err, &sending):
+	case r.calls == 0 && KindOf(err) == nil && !errors.As(err, &sending):
 		return fmt.Errorf("%w: %w", mover.ErrUsage, bared(err)) // the client refused to send it
 	}
 	return broken(err)
@@ -281,7 +281,7 @@ func broken(err error) error {
 	var timeout net.Error
 	err = bared(err)
 	switch {
-	case kindOf(err) != nil:
+	case KindOf(err) != nil:
 		return err
 	case isCertificate(err):
 		return &caused{fmt.Errorf("%w: %w", mover.ErrUnreachable, err), refusal(err)}
@@ -295,9 +295,9 @@ func broken(err error) error {
 	return fmt.Errorf("%w: %w", mover.ErrTransient, err)
 }
 
-// kindOf is the kind that err already has; nil if none. Errors of the network
+// KindOf is the kind that err already has; nil if none. Errors of the network
 // that only look like one of a file do not count.
-func kindOf(err error) error {
+func KindOf(err error) error {
 	for _, kind := range mover.Kinds() {
 		if errors.Is(err, kind) {
 			return kind
@@ -306,9 +306,9 @@ func kindOf(err error) error {
 	return nil
 }
 
-// lasting marks an error of the first call to a store that is one of its address. Later on it may be one of a store, or of a server of names, that
+// Lasting marks an error of the first call to a store that is one of its address. Later on it may be one of a store, or of a server of names, that
 // is being restarted.
-func lasting(err error) error {
+func Lasting(err error) error {
 	var dns *net.DNSError
 	var plain tls.RecordHeaderError
 	if isCertificate(err) || errors.As(err, &dns) && dns.IsNotFound || errors.As(err, &plain) {
@@ -336,28 +336,8 @@ func isCertificate(err error) bool {
 	return errors.As(err, &verification)
 }
 
-// wrap gives an error its operation and its name, once.
-func (p *Backend) wrap(op, name string, err error) error {
-	var already *mover.Error
-	if err == nil || errors.As(err, &already) {
-		return err
-	}
-	if key, raw := rawKey(name); raw {
-		name = key
-	}
-	e := &mover.Error{Op: op, Place: p.address, Name: name, Err: err}
-	var a *answer
-	if errors.As(err, &a) {
-		e.After = a.after
-		if a.kind == mover.ErrPermission {
-			a.keys = p.origin
-		}
-	}
-	return e
-}
-
-// bodyError classifies an error from reading a body.
-func bodyError(ctx context.Context, err error) error {
+// BodyError classifies an error from reading a body.
+func BodyError(ctx context.Context, err error) error {
 	switch {
 	case err == nil, err == io.EOF:
 		return err
@@ -367,4 +347,28 @@ func bodyError(ctx context.Context, err error) error {
 		return fmt.Errorf("the answer broke off: %w: %w", mover.ErrTransient, err)
 	}
 	return broken(err)
+}
+
+// Declined reports whether a call has certainly done nothing: it was never sent, or
+// the server said no. What gateways say in its place (5xx, 408) is no such word.
+func Declined(err error) bool {
+	var a *answer
+	if errors.As(err, &a) {
+		return 300 <= a.status && a.status < 500 && a.status != http.StatusRequestTimeout
+	}
+	return errors.Is(err, mover.ErrUnreachable) || errors.Is(err, mover.ErrUsage) || errors.Is(err, mover.ErrPermission)
+}
+
+// Unanswered reports whether an error says nothing of what a store can do: it was busy, and has done nothing, or its answer was lost on
+// the way. An internal error is an answer: some stores have no other one for what they do not know.
+func Unanswered(err error) (busy, lost bool) {
+	var told *answer
+	switch {
+	case !errors.Is(err, mover.ErrTransient) && !errors.Is(err, mover.ErrUnreachable):
+		return false, false
+	case !errors.As(err, &told):
+		return false, true
+	}
+	busy = told.status == http.StatusServiceUnavailable || told.status == http.StatusTooManyRequests || told.status == http.StatusConflict
+	return busy, told.status == http.StatusBadGateway || told.status == http.StatusGatewayTimeout
 }
