@@ -44,6 +44,7 @@ var packages = map[string]struct {
 	"mover/location":           {words, []string{"mover"}},
 	"mover/manifest":           {parts, []string{"mover"}},
 	"mover/engine/plan":        {parts, []string{"mover", "mover/units"}},
+	"mover/engine/spool":       {words, nil},
 	"mover/config":             {parts, []string{"mover/atomicfile", "mover", "mover/location", "mover/config/spelling", "mover/units"}},
 	"mover/coordinator/quota":  {parts, []string{"mover", "mover/units"}},
 	"mover/backend/posix":      {parts, []string{"mover/beneath", "mover", "mover/engine/bufpool", "mover/units"}},
@@ -121,14 +122,18 @@ var packages = map[string]struct {
 
 	"lustre/fshints": {motion, []string{"mover", "lustre", "lustre/detect"}},
 
-	"mover/engine/transfer": {motion, []string{"mover", "mover/engine/bufpool", "mover/checksum", "mover/engine/plan", "mover/manifest", "mover/engine/concurrency", "mover/backend/throttle", "mover/backend/retry", "mover/engine/journal"}},
+	"mover/engine/transfer":            {motion, []string{"mover/engine/transfer/standstill", "mover/engine/transfer/nospace", "mover/engine/transfer/feed", "mover/engine/spool", "mover/engine/compare", "mover", "mover/engine/bufpool", "mover/checksum", "mover/engine/plan", "mover/manifest", "mover/engine/concurrency", "mover/backend/throttle", "mover/backend/retry", "mover/engine/journal"}},
+	"mover/engine/compare":             {rules, []string{"mover", "mover/checksum", "mover/engine/plan"}},
+	"mover/engine/transfer/standstill": {words, []string{"mover"}},
+	"mover/engine/transfer/nospace":    {words, []string{"mover"}},
+	"mover/engine/transfer/feed":       {rules, []string{"mover", "mover/checksum"}},
 
-	"mover/engine": {task, []string{"mover", "mover/config/spelling", "mover/units", "mover/engine/bufpool", "mover/checksum", "mover/location", "mover/manifest", "mover/engine/plan", "mover/engine/rate", "mover/remedy",
+	"mover/engine": {task, []string{"mover/engine/transfer/nospace", "mover/engine/spool", "mover/engine/compare", "mover", "mover/config/spelling", "mover/units", "mover/engine/bufpool", "mover/checksum", "mover/location", "mover/manifest", "mover/engine/plan", "mover/engine/rate", "mover/remedy",
 		"mover/backend/posix", "mover/backend/s3", "mover/backend/retry", "mover/engine/concurrency", "mover/backend/throttle", "mover/engine/journal", "mover/engine/transfer"}},
 
 	"mover/archive": {task, []string{"mover/atomicfile", "mover/atomicfile", "mover", "mover/engine/bufpool", "mover/engine/plan", "mover/backend/retry", "mover/engine/transfer"}},
 
-	"tiering/checkpoint/replicate": {person, []string{"mover/atomicfile", "mover", "mover/engine", "mover/location", "mover/engine/plan", "mover/backend/retry", "mover/engine/transfer", "tiering/checkpoint"}},
+	"tiering/checkpoint/replicate": {person, []string{"mover/engine/compare", "mover/atomicfile", "mover", "mover/engine", "mover/location", "mover/engine/plan", "mover/backend/retry", "mover/engine/transfer", "tiering/checkpoint"}},
 
 	"tiering/catalog/changefeed/lustre":   {task, []string{"lustre", "lustre/client", "mover", "tiering/catalog", "tiering/catalog/changefeed"}},
 	"tiering/catalog/changefeed/s3events": {task, []string{"tiering/catalog", "tiering/catalog/changefeed"}},
@@ -228,8 +233,8 @@ var homes = map[string][]string{
 	"github.com/spf13/pflag":                      {"cmd/datamove/cli", "cmd/datamove/manual", "cmd/datamove-csi/driver", "cmd/datamoved/daemon", "cmd/datamove-bench/harness"},
 	"golang.org/x/term":                           {"cmd/datamove/cli"},
 	"golang.org/x/time":                           {"mover/server"},
-	"golang.org/x/sync":                           {"mover/backend/s3/s3api", "mover/engine/bufpool", "mover/p2p/peer", "mover/backend/posix", "mover/engine/recall", "mover/backend/s3", "mover/engine/transfer", "mover/engine", "mover/agent/replicadir", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/replicate", "tiering/catalog/changefeed/s3events", "tiering/catalog/changefeed/lustre", "tiering/catalog/changefeed/remote", "tiering/catalog/changefeed/inotify", "cmd/datamove/cli", "cmd/datamove-csi/driver"},
-	"golang.org/x/sys":                            {"mover/beneath", "lustre/claim", "csi/volumestore", "csi/fsclient", "csi/fsworker", "csi/mount", "mover/archive", "lustre/client", "lustre/gpfs", "lustre/cephfs", "lustre/localfs", "lustre/detect", "lustre/copytool", "lustre/fshints", "mover/engine/bufpool", "mover/backend/posix", "mover/backend/s3/s3api", "mover/kvstore", "mover/engine/transfer", "mover/engine", "mover/location", "mover/server/osaccount", "mover/agent/sandbox", "mover/agent", "mover/server/auditlog", "mover/server", "mover/coordinator/state", "mover/coordinator", "mover/agent/replicadir", "mover/trash", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/replicate", "tiering/catalog/changefeed/inotify", "tiering/slurm", "cmd/datamove/cli", "cmd/datamoved/daemon", "bench/hardware", "bench/compare", "bench/loadgen", "bench/result"},
+	"golang.org/x/sync":                           {"mover/engine/compare", "mover/backend/s3/s3api", "mover/engine/bufpool", "mover/p2p/peer", "mover/backend/posix", "mover/engine/recall", "mover/backend/s3", "mover/engine/transfer", "mover/engine", "mover/agent/replicadir", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/replicate", "tiering/catalog/changefeed/s3events", "tiering/catalog/changefeed/lustre", "tiering/catalog/changefeed/remote", "tiering/catalog/changefeed/inotify", "cmd/datamove/cli", "cmd/datamove-csi/driver"},
+	"golang.org/x/sys":                            {"mover/beneath", "lustre/claim", "csi/volumestore", "csi/fsclient", "csi/fsworker", "csi/mount", "mover/archive", "lustre/client", "lustre/gpfs", "lustre/cephfs", "lustre/localfs", "lustre/detect", "lustre/copytool", "lustre/fshints", "mover/engine/bufpool", "mover/backend/posix", "mover/backend/s3/s3api", "mover/kvstore", "mover/engine/spool", "mover/engine", "mover/location", "mover/server/osaccount", "mover/agent/sandbox", "mover/agent", "mover/server/auditlog", "mover/server", "mover/coordinator/state", "mover/coordinator", "mover/agent/replicadir", "mover/trash", "tiering/catalog", "tiering/checkpoint", "tiering/checkpoint/replicate", "tiering/catalog/changefeed/inotify", "tiering/slurm", "cmd/datamove/cli", "cmd/datamoved/daemon", "bench/hardware", "bench/compare", "bench/loadgen", "bench/result"},
 }
 
 // heavy are packages that take a minute to compile, with what is below them, and what does without them.

@@ -1,4 +1,4 @@
-package transfer
+package spool
 
 import (
 	"os"

@@ -1,7 +1,10 @@
-package transfer
+// Package compare decides by a look at both sides, which plan leaves open: at the facts of the opened contents, and where these do not decide, at the bytes.
+//
+// It also has the checksum of a content (CRC-64/NVME), which is read by all processors when it is large. Memory: 256 KiB for each of them. All functions
+// may be called from many goroutines, and write nothing. Errors are those of the places. TestComparedNamesStayLinked of package transfer and test/sim show it.
+package compare
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"io"
@@ -69,12 +72,14 @@ func Hash(ctx context.Context, c mover.Content) (uint64, error) { return hash(ct
 
 func hash(ctx context.Context, c mover.Content, passed func(int64)) (uint64, error) {
 	size := c.Entry().Size
-	sums := make([]uint64, count(size, stripBytes))
+	sums := make([]uint64, max(1, (size+stripBytes-1)/stripBytes)) // one of no bytes, too
+	strip := func(i int) (off, n int64) { off = int64(i) * stripBytes; return off, min(stripBytes, size-off) }
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range sums {
 		g.Go(func() (err error) {
-			sums[i], err = hashRange(gctx, c, cut(size, stripBytes, i), passed)
+			off, n := strip(i)
+			sums[i], err = hashRange(gctx, c, off, n, passed)
 			return err
 		})
 	}
@@ -83,19 +88,25 @@ func hash(ctx context.Context, c mover.Content, passed func(int64)) (uint64, err
 	}
 	sum := uint64(0)
 	for i := range sums {
-		sum = checksum.Combine(sum, sums[i], cut(size, stripBytes, i).Length)
+		_, n := strip(i)
+		sum = checksum.Combine(sum, sums[i], n)
 	}
 	return sum, nil
 }
 
-func hashRange(ctx context.Context, c mover.Content, p mover.Part, passed func(int64)) (sum uint64, err error) {
-	body, err := c.Range(ctx, p.Off, p.Length)
+// HashPart returns the CRC-64/NVME of a part of a content.
+func HashPart(ctx context.Context, c mover.Content, p mover.Part) (uint64, error) {
+	return hashRange(ctx, c, p.Off, p.Length, nil)
+}
+
+func hashRange(ctx context.Context, c mover.Content, off, n int64, passed func(int64)) (sum uint64, err error) {
+	body, err := c.Range(ctx, off, n)
 	if err != nil {
 		return 0, err
 	}
 	defer body.Close()
-	buf := make([]byte, min(p.Length, lookBytes))
-	for left := p.Length; left > 0; {
+	buf := make([]byte, min(n, lookBytes))
+	for left := n; left > 0; {
 		b := buf[:min(left, int64(len(buf)))]
 		if _, err := io.ReadFull(body, b); err != nil {
 			return 0, err
@@ -107,47 +118,4 @@ func hashRange(ctx context.Context, c mover.Content, p mover.Part, passed func(i
 		}
 	}
 	return sum, ctx.Err()
-}
-
-// FirstDifference returns the offset of the first byte in which two contents
-// differ, or -1. Contents of different sizes differ at the latest where the
-// shorter one ends.
-func FirstDifference(ctx context.Context, s, t mover.Content) (int64, error) {
-	size := min(s.Entry().Size, t.Entry().Size)
-	a, err := s.Range(ctx, 0, size)
-	if err != nil {
-		return 0, err
-	}
-	defer a.Close()
-	b, err := t.Range(ctx, 0, size)
-	if err != nil {
-		return 0, err
-	}
-	defer b.Close()
-	p, q := make([]byte, min(size, lookBytes)), make([]byte, min(size, lookBytes))
-	for off := int64(0); off < size; off += int64(len(p)) {
-		p, q = p[:min(int64(len(p)), size-off)], q[:min(int64(len(q)), size-off)]
-		if _, err := io.ReadFull(a, p); err != nil {
-			return 0, err
-		}
-		if _, err := io.ReadFull(b, q); err != nil {
-			return 0, err
-		}
-		if !bytes.Equal(p, q) {
-			return off + firstDifference(p, q), ctx.Err()
-		}
-	}
-	if s.Entry().Size != t.Entry().Size {
-		return size, nil
-	}
-	return -1, nil
-}
-
-func firstDifference(p, q []byte) int64 {
-	for i := range p {
-		if p[i] != q[i] {
-			return int64(i)
-		}
-	}
-	return int64(len(p))
 }
