@@ -17,6 +17,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/posix"
+	"datamove.dev/mover/backend/posix/fstype"
 	"datamove.dev/mover/backend/s3"
 	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/mover/config"
@@ -157,7 +158,7 @@ func Mounted(t config.Tier) error {
 	if t.Path == "" || t.Kind == "" {
 		return nil
 	}
-	kind, err := posix.KindAt(t.Path)
+	kind, err := fstype.KindAt(t.Path)
 	switch {
 	case errors.Is(err, mover.ErrNotExist):
 		err = fmt.Errorf("%w: it is not there, and has to be on a file system of kind %s: is it mounted?", mover.ErrUnreachable, t.Kind)

@@ -1,4 +1,4 @@
-package posix
+package mounts
 
 import (
 	"testing"

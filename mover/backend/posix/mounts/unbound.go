@@ -1,4 +1,5 @@
-package posix
+// Package mounts says by which path a mount shows what several mounts show, as bind mounts do.
+package mounts
 
 import (
 	"path"

@@ -1,4 +1,4 @@
-package posix
+package kernel
 
 import (
 	"os"
@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory is the size of this machine's memory in bytes.
-var memory = sync.OnceValue(func() int64 {
+// Memory is the size of this machine's memory in bytes.
+var Memory = sync.OnceValue(func() int64 {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) != nil {
 		return 8 << 30
@@ -16,34 +16,27 @@ var memory = sync.OnceValue(func() int64 {
 	return int64(info.Totalram) * int64(info.Unit)
 })
 
-// washes reports whether a file is so large that copying it would push what
-// others use out of the page cache. On a file system in memory there is nothing
-// to let go of.
-func (p *Backend) washes(size int64) bool {
-	return p.system.durable != volatile && size > p.washBytes
-}
-
-// cold reports whether little of a file is in the page cache: then a read brings
+// Cold reports whether little of a file is in the page cache: then a read brings
 // in most of its pages. Before Linux 6.5 no call tells;
 // then the file is taken to be cold. It is asked once for each file, because our own
 // reading ahead would look like that of another process.
-func cold(fd int, size int64) bool {
+func Cold(fd int, size int64) bool {
 	var now unix.Cachestat_t
 	err := unix.Cachestat(uint(fd), &unix.CachestatRange{}, &now, 0)
 	return err != nil || int64(now.Cache)*int64(os.Getpagesize()) < size/8
 }
 
-// letGo lets go of the clean pages of a range. Dirty ones stay.
-func letGo(fd int, off, n int64) {
+// LetGo lets go of the clean pages of a range. Dirty ones stay.
+func LetGo(fd int, off, n int64) {
 	if n > 0 {
 		_ = unix.Fadvise(fd, off, n, unix.FADV_DONTNEED)
 	}
 }
 
-// writeBehind starts the writing of a range and lets go of the range before it,
+// WriteBehind starts the writing of a range and lets go of the range before it,
 // which is clean by now or soon: waiting for it is what keeps the dirty pages few.
 // An error is a lost write. The kernel reports it once, so the caller must not ignore it.
-func writeBehind(fd int, off, n int64) error {
+func WriteBehind(fd int, off, n int64) error {
 	if err := flushRange(fd, off, n, unix.SYNC_FILE_RANGE_WRITE); err != nil {
 		return err
 	}
@@ -53,12 +46,12 @@ func writeBehind(fd int, off, n int64) error {
 	}
 	const wait = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
 	err := flushRange(fd, before, off-before, wait)
-	letGo(fd, before, off-before)
+	LetGo(fd, before, off-before)
 	return err
 }
 
 func flushRange(fd int, off, n int64, flags int) error {
-	err := again(func() error { return unix.SyncFileRange(fd, off, n, flags) })
+	err := Again(func() error { return unix.SyncFileRange(fd, off, n, flags) })
 	if err == unix.ENOSYS || err == unix.EINVAL || err == unix.ESPIPE {
 		return nil // not on this file system
 	}

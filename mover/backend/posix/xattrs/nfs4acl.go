@@ -1,4 +1,4 @@
-package posix
+package xattrs
 
 import "encoding/binary"
 

@@ -1,4 +1,4 @@
-package posix
+package fstype
 
 import (
 	"encoding/binary"
@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/kernel"
 )
 
 // What file systems keep of times, as their sources have it: no call tells it,
@@ -33,7 +34,7 @@ func timesOf(fd int, magic uint32, otherwise mover.TimeRange) mover.TimeRange {
 	switch magic {
 	case nfsMagic:
 		otherwise.Unsure = true // it is that of what the server has exported
-		if lacks(fd, mover.XattrNFS4ACL) {
+		if kernel.LacksXattr(fd, mover.XattrNFS4ACL) {
 			otherwise.Last = unsigned32.Last
 		}
 	case extMagic:

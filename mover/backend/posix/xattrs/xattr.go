@@ -1,4 +1,9 @@
-package posix
+// Package xattrs reads and sets the extended attributes of one inode that belong to its content: those of users, ACLs, and those of rights that the process may set.
+//
+// What says where bytes lie (trusted.* of Lustre), and an ACL that says no more than the mode, is no attribute here. An essential one (of users, an ACL) is never lost
+// without an error; others are left out where the target refuses them. All functions may be called from many goroutines, for different inodes. Errors are those
+// of the kernel, with the name of the attribute; one that its inode has no place for is mover.ErrUnsupported. TestEveryFact of package posix shows it.
+package xattrs
 
 import (
 	"bytes"
@@ -6,17 +11,17 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/pkg/xattr"
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/kernel"
 )
 
-// attributes are the extended attributes of one inode.
-type attributes interface {
+// Attributes are the extended attributes of one inode.
+type Attributes interface {
 	list() ([]string, error)
 	get(name string) ([]byte, error)
 	set(name string, value []byte) error
@@ -25,14 +30,14 @@ type attributes interface {
 	free() int64
 }
 
-// openAttributes are those of an open file or directory.
-type openAttributes int
+// OfFD are those of an open file or directory.
+type OfFD int
 
-func (fd openAttributes) list() ([]string, error) {
+func (fd OfFD) list() ([]string, error) {
 	var small [256]byte
 	b := small[:]
 	for {
-		n, err := flistxattr(int(fd), b)
+		n, err := kernel.Flistxattr(int(fd), b)
 		switch {
 		case err == nil && n == 0: // nearly all files have none
 			return nil, nil
@@ -46,7 +51,7 @@ func (fd openAttributes) list() ([]string, error) {
 	}
 }
 
-func (fd openAttributes) get(name string) ([]byte, error) {
+func (fd OfFD) get(name string) ([]byte, error) {
 	b := make([]byte, 256)
 	for {
 		n, err := unix.Fgetxattr(int(fd), name, b)
@@ -61,15 +66,15 @@ func (fd openAttributes) get(name string) ([]byte, error) {
 	}
 }
 
-func (fd openAttributes) set(name string, value []byte) error {
-	return again(func() error { return unix.Fsetxattr(int(fd), name, value, 0) })
+func (fd OfFD) set(name string, value []byte) error {
+	return kernel.Again(func() error { return unix.Fsetxattr(int(fd), name, value, 0) })
 }
 
-func (fd openAttributes) remove(name string) error {
-	return again(func() error { return unix.Fremovexattr(int(fd), name) })
+func (fd OfFD) remove(name string) error {
+	return kernel.Again(func() error { return unix.Fremovexattr(int(fd), name) })
 }
 
-func (fd openAttributes) free() int64 {
+func (fd OfFD) free() int64 {
 	var st unix.Statfs_t
 	return freeOf(&st, unix.Fstatfs(int(fd), &st))
 }
@@ -79,32 +84,31 @@ func freeOf(st *unix.Statfs_t, err error) int64 {
 	switch {
 	case err != nil:
 		return 0
-	case capable(unix.CAP_SYS_RESOURCE):
+	case kernel.Capable(unix.CAP_SYS_RESOURCE):
 		return int64(st.Bfree) * st.Bsize
 	}
 	return int64(st.Bavail) * st.Bsize
 }
 
-// namedAttributes are those of one name in an open directory, reached through
+// OfPath are those of one name in an open directory, reached through
 // /proc so that the directory is the open one; the last segment is not followed.
-type namedAttributes string
+type OfPath string
 
-func (s spot) attributes() namedAttributes {
-	return namedAttributes("/proc/self/fd/" + strconv.Itoa(s.fd) + "/" + s.base)
-}
-
-func (path namedAttributes) list() ([]string, error)         { return xattr.LList(string(path)) }
-func (path namedAttributes) get(name string) ([]byte, error) { return xattr.LGet(string(path), name) }
-func (path namedAttributes) set(name string, value []byte) error {
+func (path OfPath) list() ([]string, error)         { return xattr.LList(string(path)) }
+func (path OfPath) get(name string) ([]byte, error) { return xattr.LGet(string(path), name) }
+func (path OfPath) set(name string, value []byte) error {
 	return xattr.LSet(string(path), name, value)
 }
-func (path namedAttributes) remove(name string) error { return xattr.LRemove(string(path), name) }
+func (path OfPath) remove(name string) error { return xattr.LRemove(string(path), name) }
 
 // free asks the directory: the name itself may be a link, which would be followed.
-func (path namedAttributes) free() int64 {
+func (path OfPath) free() int64 {
 	var st unix.Statfs_t
 	return freeOf(&st, unix.Statfs(filepath.Dir(string(path)), &st))
 }
+
+// Get returns the value of one attribute; unix.ENODATA where there is none.
+func Get(a Attributes, name string) ([]byte, error) { return a.get(name) }
 
 // trustedOfLustre are what Lustre keeps in trusted.*: where the bytes of this very
 // file are. On another file they would be a lie, or damage.
@@ -125,8 +129,8 @@ func essential(name string) bool {
 	return strings.HasPrefix(name, "user.") || name == mover.XattrAccessACL || name == mover.XattrDefaultACL
 }
 
-// without reports whether err says that there are no such attributes here.
-func without(err error) bool {
+// Without reports whether err says that there are no such attributes here.
+func Without(err error) bool {
 	return errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS)
 }
 
@@ -134,10 +138,10 @@ func without(err error) bool {
 // (linux/posix_acl_xattr.h). Most file systems keep none then; one that does says nothing more by it.
 const modeACLBytes = 4 + 3*8
 
-// readAttributes returns what is carried, sorted by name.
-func readAttributes(a attributes) ([]mover.Xattr, error) {
+// Read returns what is carried, sorted by name.
+func Read(a Attributes) ([]mover.Xattr, error) {
 	names, err := a.list()
-	if err != nil && !without(err) {
+	if err != nil && !Without(err) {
 		return nil, err
 	}
 	if len(names) == 0 {
@@ -156,7 +160,7 @@ func readAttributes(a attributes) ([]mover.Xattr, error) {
 		case err == nil:
 			all = append(all, mover.Xattr{Name: name, Value: value})
 		case errors.Is(err, unix.ENODATA): // removed since the listing
-		case !essential(name) && (without(err) || errors.Is(err, mover.ErrPermission)):
+		case !essential(name) && (Without(err) || errors.Is(err, mover.ErrPermission)):
 		default:
 			return nil, fmt.Errorf("%s: %w", mover.Printable(name), err)
 		}
@@ -164,8 +168,8 @@ func readAttributes(a attributes) ([]mover.Xattr, error) {
 	return all, nil
 }
 
-// xattrNames finds out which attributes the file system of fd knows, and which of them we may set.
-func xattrNames(fd int) (names mover.XattrNames) {
+// NamesOf finds out which attributes the file system of fd knows, and which of them we may set.
+func NamesOf(fd int) (names mover.XattrNames) {
 	for _, of := range []struct {
 		names      mover.XattrNames
 		example    string
@@ -178,39 +182,23 @@ func xattrNames(fd int) (names mover.XattrNames) {
 		{mover.XattrsOfLabels, "security.datamove", unix.CAP_SYS_ADMIN},
 		{mover.XattrsOfRoot, "trusted.datamove", unix.CAP_SYS_ADMIN},
 	} {
-		if !lacks(fd, of.example) && (of.capability < 0 || capable(of.capability)) {
+		if !kernel.LacksXattr(fd, of.example) && (of.capability < 0 || kernel.Capable(of.capability)) {
 			names |= of.names
 		}
 	}
 	return names
 }
 
-// capable reports whether this thread has a capability (capabilities(7)).
-func capable(capability int) bool {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	if unix.Capget(&header, &data[0]) != nil {
-		return false
-	}
-	return data[capability/32].Effective&(1<<(capability%32)) != 0
-}
-
-// xattrs returns those of the name. A symlink or special file can not have
-// user attributes, and only root sees others.
-func (s spot) xattrs(kind mover.Kind) ([]mover.Xattr, error) {
-	return readAttributes(s.attributes())
-}
-
-// setAttributes sets all of want. What the target has no room or no right for is
+// Set sets all of want. What the target has no room or no right for is
 // an error for essential attributes, and left out quietly for those of a
 // security module, of root, or of a file system.
-func setAttributes(a attributes, want []mover.Xattr) error {
+func Set(a Attributes, want []mover.Xattr) error {
 	for _, x := range want {
 		if !carried(x.Name) {
 			continue
 		}
 		err := a.set(x.Name, x.Value)
-		if err == nil || without(err) {
+		if err == nil || Without(err) {
 			continue
 		}
 		refused := errors.Is(err, mover.ErrPermission) || errors.Is(err, unix.EINVAL)
@@ -244,9 +232,9 @@ func unset(err error, bytes int, free int64) error {
 		mover.ErrUnsupported, bytes, is.Error())
 }
 
-// equalAttributes makes the attributes equal to want: what differs is set, and
+// Equal makes the attributes equal to want: what differs is set, and
 // what is not wanted is removed, of those that are told of.
-func equalAttributes(a attributes, have, want []mover.Xattr, told func(name string) bool) error {
+func Equal(a Attributes, have, want []mover.Xattr, told func(name string) bool) error {
 	var missing []mover.Xattr
 	for _, w := range want {
 		i, found := find(have, w.Name)
@@ -263,7 +251,7 @@ func equalAttributes(a attributes, have, want []mover.Xattr, told func(name stri
 			return fmt.Errorf("remove %s: %w", mover.Printable(h.Name), err)
 		}
 	}
-	return setAttributes(a, missing)
+	return Set(a, missing)
 }
 
 func find(list []mover.Xattr, name string) (int, bool) {

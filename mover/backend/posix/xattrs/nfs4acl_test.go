@@ -1,4 +1,4 @@
-package posix
+package xattrs
 
 import (
 	"encoding/binary"
@@ -82,12 +82,12 @@ func (listed) free() int64                           { return 0 }
 // TestNFSAttributes: the ACL that each file on NFS 4 has is no attribute of it; one that
 // says more than its mode is.
 func TestNFSAttributes(t *testing.T) {
-	plain, err := readAttributes(listed{mover.XattrNFS4ACL: ofMode, "user.a": []byte("b")})
+	plain, err := Read(listed{mover.XattrNFS4ACL: ofMode, "user.a": []byte("b")})
 	if err != nil || len(plain) != 1 || plain[0].Name != "user.a" {
 		t.Errorf("read %v, %v", plain, err)
 	}
 	named := nfs4(ace{0, 0, 1, "1234"})
-	got, err := readAttributes(listed{mover.XattrNFS4ACL: named})
+	got, err := Read(listed{mover.XattrNFS4ACL: named})
 	if want := []mover.Xattr{{Name: mover.XattrNFS4ACL, Value: named}}; err != nil || len(got) != 1 || got[0].Name != want[0].Name || string(got[0].Value) != string(named) {
 		t.Errorf("read %v, %v, want %v", got, err, want)
 	}
