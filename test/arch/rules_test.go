@@ -138,7 +138,7 @@ var packages = map[string]struct {
 
 	"mover/archive": {task, []string{"mover/atomicfile", "mover/atomicfile", "mover", "mover/engine/bufpool", "mover/engine/plan", "mover/backend/retry", "mover/engine/transfer"}},
 
-	"tiering/checkpoint/replicate": {person, []string{"mover/engine/compare", "mover/atomicfile", "mover", "mover/engine", "mover/location", "mover/engine/plan", "mover/backend/retry", "mover/engine/transfer", "tiering/checkpoint"}},
+	"tiering/checkpoint/replicate": {person, []string{"mover/engine/compare", "mover/atomicfile", "mover", "mover/engine", "mover/location", "mover/engine/plan", "mover/backend/retry", "tiering/checkpoint"}},
 
 	"tiering/catalog/changefeed/lustre":   {task, []string{"lustre", "lustre/client", "mover", "tiering/catalog", "tiering/catalog/changefeed"}},
 	"tiering/catalog/changefeed/s3events": {task, []string{"tiering/catalog", "tiering/catalog/changefeed"}},
