@@ -12,7 +12,7 @@ import (
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
 	"datamove.dev/mover/agent/sandbox"
-	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/fairshare"
 	"datamove.dev/mover/location"
@@ -195,7 +195,7 @@ func (a *Agent) access(name string, t config.Tier, project string) (*agentv1.Tie
 		out.Credentials = own.Credentials
 	}
 	// Under another UID the process has neither our environment nor our files: both say where AWS is and what a profile is.
-	resolved, err := s3.Options{Endpoint: s.Endpoint, Region: s.Region, Credentials: out.Credentials, CABundle: s.CA}.Resolved(context.Background())
+	resolved, err := s3api.Options{Endpoint: s.Endpoint, Region: s.Region, Credentials: out.Credentials, CABundle: s.CA}.Resolved(context.Background())
 	if err != nil {
 		return nil, a.unready(remedy.KeyFile, &mover.Error{Op: "open", Place: "tier " + name, Err: err})
 	}

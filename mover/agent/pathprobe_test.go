@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"datamove.dev/mover/backend/posix"
+	"datamove.dev/mover/backend/posix/fstype"
 	"datamove.dev/mover/config"
 	"datamove.dev/test/must"
 )
@@ -54,7 +54,7 @@ func TestSights(t *testing.T) {
 //safety:4 with mover/backend TestWhereATierIsNotMounted
 func TestNotMounted(t *testing.T) {
 	dir := t.TempDir()
-	here := must.Get(posix.KindAt(dir))(t)
+	here := must.Get(fstype.KindAt(dir))(t)
 	var said strings.Builder
 	s := sights{log: slog.New(slog.NewTextHandler(&said, nil))}
 	l := &looking{}

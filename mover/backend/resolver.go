@@ -17,7 +17,9 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/posix"
+	"datamove.dev/mover/backend/posix/fstype"
 	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
@@ -156,7 +158,7 @@ func Mounted(t config.Tier) error {
 	if t.Path == "" || t.Kind == "" {
 		return nil
 	}
-	kind, err := posix.KindAt(t.Path)
+	kind, err := fstype.KindAt(t.Path)
 	switch {
 	case errors.Is(err, mover.ErrNotExist):
 		err = fmt.Errorf("%w: it is not there, and has to be on a file system of kind %s: is it mounted?", mover.ErrUnreachable, t.Kind)
@@ -227,18 +229,18 @@ func (s Resolver) Bucket(l location.Location) (s3.Options, error) {
 }
 
 // renew gives the keys of a tier, and asks for others when they are wanted again.
-func (s Resolver) renew(tier string) func(context.Context) (s3.Keys, error) {
+func (s Resolver) renew(tier string) func(context.Context) (s3api.Keys, error) {
 	text := s.Keys[tier]
-	return func(ctx context.Context) (s3.Keys, error) {
+	return func(ctx context.Context) (s3api.Keys, error) {
 		given := text
 		text = ""
 		if given == "" {
 			var err error
 			if given, err = s.Renew(ctx, tier); err != nil {
-				return s3.Keys{}, err
+				return s3api.Keys{}, err
 			}
 		}
-		return s3.ParseKeys(given)
+		return s3api.ParseKeys(given)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/backend/posix"
+	"datamove.dev/mover/backend/posix/fstype"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
@@ -20,7 +20,7 @@ import (
 //safety:4 a tier that has to be on one kind of file system and is on the disk below its mount point: it is neither read nor written nor announced. A tier without `kind` is taken as it is
 func TestWhereATierIsNotMounted(t *testing.T) {
 	dir := t.TempDir()
-	here := must.Get(posix.KindAt(dir))(t)
+	here := must.Get(fstype.KindAt(dir))(t)
 	other := "lustre"
 	for _, row := range []struct {
 		what string

@@ -8,7 +8,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine/plan"
-	"datamove.dev/mover/engine/transfer"
+	"datamove.dev/mover/engine/transfer/nospace"
 )
 
 // aheadAfter is how long a sync waits for room before it looks at what of its plan is not known yet: it takes two more walks.
@@ -66,7 +66,7 @@ func (a *ahead) look(ctx context.Context) {
 	err := a.pair.futile(ctx)
 	if _, tells := mover.As[mover.RoomTeller](a.pair.target); err != nil && !tells {
 		select {
-		case <-time.After(2 * transfer.FullPause): // it has refused once more by then, or taken what waits
+		case <-time.After(2 * nospace.MaxPause): // it has refused once more by then, or taken what waits
 		case <-ctx.Done():
 		}
 	}

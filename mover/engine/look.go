@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/engine/compare"
 	"datamove.dev/mover/engine/plan"
 	"datamove.dev/mover/engine/transfer"
 	"datamove.dev/mover/location"
@@ -41,7 +42,7 @@ func planOnly(ctx context.Context, r Request, open Opener) iter.Seq2[plan.Action
 			removes, whole := int64(0), true
 			for a, err := range p.fit(ctx, p.diff(ctx), before, tight) {
 				if err == nil && a.Op == plan.Compare {
-					a, err = transfer.Resolve(ctx, p.source, p.target, a, p.planOptions(), nil)
+					a, err = compare.Resolve(ctx, p.source, p.target, a, p.planOptions(), nil)
 				}
 				if whole = whole && err == nil; err == nil && a.Op == plan.Remove {
 					removes++

@@ -9,7 +9,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/retry"
-	"datamove.dev/mover/engine/transfer"
+	"datamove.dev/mover/engine/compare"
 	"datamove.dev/mover/location"
 	"datamove.dev/mover/manifest"
 )
@@ -215,7 +215,7 @@ func hashed(ctx context.Context, place mover.Backend, e mover.Entry) (mover.Entr
 	if e = c.Entry(); e.Kind != mover.File {
 		return e, nil
 	}
-	if e.CRC, err = transfer.Hash(ctx, c); err != nil {
+	if e.CRC, err = compare.Hash(ctx, c); err != nil {
 		return e, err
 	}
 	e.Known |= mover.FactCRC

@@ -3,7 +3,7 @@ package engine
 import (
 	"path/filepath"
 
-	"datamove.dev/mover/backend/posix"
+	"datamove.dev/mover/backend/posix/mounts"
 )
 
 // Named is an absolute path by which a place is named.
@@ -23,7 +23,7 @@ func RealPaths(all []Named) []string {
 		}
 		found = append(found, real(path))
 	}
-	return posix.Unbound(found)
+	return mounts.Unbound(found)
 }
 
 // real resolves links as far as the path exists, and this process may look.

@@ -13,6 +13,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine/plan"
+	"datamove.dev/mover/engine/spool"
 	"datamove.dev/mover/engine/transfer"
 )
 
@@ -56,7 +57,7 @@ type sorted struct {
 type span struct{ off, size int64 }
 
 func newRecorder(dir string, twins bool) (*recorder, error) {
-	file, err := transfer.AnonymousFile(dir)
+	file, err := spool.AnonymousFile(dir)
 	if err != nil {
 		return nil, fmt.Errorf("room for the manifest: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/engine/compare"
 	"datamove.dev/mover/engine/plan"
 	"datamove.dev/mover/engine/transfer"
 	"datamove.dev/mover/location"
@@ -95,7 +96,7 @@ func (p *pair) roots(ctx context.Context) (plan.Action, error) {
 func (p *pair) compare(ctx context.Context, a plan.Action, passed func(int64)) (plan.Action, error) {
 	o := p.planOptions()
 	if _, listed := mover.As[*listed](p.source); !listed {
-		return transfer.Resolve(ctx, p.source, p.target, a, o, passed)
+		return compare.Resolve(ctx, p.source, p.target, a, o, passed)
 	}
 	c, err := p.target.Open(ctx, a.Target)
 	if err != nil {
@@ -104,7 +105,7 @@ func (p *pair) compare(ctx context.Context, a plan.Action, passed func(int64)) (
 	defer c.Close()
 	e := c.Entry()
 	if e.Kind == mover.File && a.Source.Known.Has(mover.FactCRC) {
-		if e.CRC, err = transfer.Hash(ctx, c); err != nil {
+		if e.CRC, err = compare.Hash(ctx, c); err != nil {
 			return a, err
 		}
 		e.Known |= mover.FactCRC

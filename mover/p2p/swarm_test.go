@@ -21,6 +21,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/posix"
+	"datamove.dev/mover/engine/compare"
 	"datamove.dev/mover/engine/plan"
 	"datamove.dev/mover/engine/transfer"
 	"datamove.dev/mover/p2p"
@@ -327,7 +328,7 @@ func (c *counting) sum(ctx context.Context, e mover.Entry) (uint64, error) {
 		return 0, err
 	}
 	defer content.Close()
-	return transfer.Hash(ctx, content)
+	return compare.Hash(ctx, content)
 }
 
 func (c *counting) may(name string) error {
@@ -350,7 +351,7 @@ func (c *counting) Open(ctx context.Context, e mover.Entry) (mover.Content, erro
 	}
 	x := &countingContent{inner, c.lan, inner.Entry()}
 	if x.entry.Kind == mover.File { // as a manifest has it
-		if x.entry.CRC, err = transfer.Hash(ctx, inner); err != nil {
+		if x.entry.CRC, err = compare.Hash(ctx, inner); err != nil {
 			return nil, err
 		}
 		x.entry.Known |= mover.FactCRC

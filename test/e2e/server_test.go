@@ -8,6 +8,7 @@ import (
 
 	"datamove.dev/cmd/datamove/cli"
 	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/test/crash/rig"
 )
@@ -56,7 +57,7 @@ func TestServer(t *testing.T) {
 		t.Skipf("nothing is known of %s", serverName())
 	}
 	protocols(t, func(t *testing.T, server *s3test.Server) {
-		for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+		for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 			o := server.Options(t)
 			o.Client = client
 			got := s3test.Open(t, o).Profile()

@@ -12,8 +12,8 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/faulty"
 	"datamove.dev/mover/backend/mem"
+	"datamove.dev/mover/engine/compare"
 	"datamove.dev/mover/engine/plan"
-	"datamove.dev/mover/engine/transfer"
 	"datamove.dev/mover/manifest"
 )
 
@@ -67,7 +67,7 @@ func (r *running) equal() {
 	var unlinked int64
 	for a, err := range plan.Diff(from.Walk(ctx, mover.WalkOptions{}), to.Walk(ctx, mover.WalkOptions{}), o) {
 		if err == nil && a.Op == plan.Compare {
-			a, err = transfer.Resolve(ctx, from, to, a, o, nil)
+			a, err = compare.Resolve(ctx, from, to, a, o, nil)
 		}
 		// A listing of objects in memory does not tell where a link leads, so it is made anew.
 		if link := a.Source.Kind == mover.Symlink && (w.sourceOptions.ObjectStore || w.targetOptions.ObjectStore); link && err == nil {
@@ -79,7 +79,7 @@ func (r *running) equal() {
 		case err == nil && a.Op == plan.Link && r.unable(a.Name()): // a file of its own
 			sole := a
 			sole.Link = ""
-			a, err = transfer.Resolve(ctx, from, to, sole, o, nil)
+			a, err = compare.Resolve(ctx, from, to, sole, o, nil)
 			unlinked++
 		case err == nil && a.Op == plan.Create && a.Source.Kind.Special():
 			if a.Source, err = from.Stat(ctx, a.Name()); err == nil { // a listing tells less

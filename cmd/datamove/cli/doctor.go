@@ -19,7 +19,7 @@ import (
 	"datamove.dev/cmd/datamove/doctor"
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/retry"
-	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
@@ -171,11 +171,12 @@ func (a *app) examineLocation(ctx context.Context, conf *config.Config, arg stri
 	if file, ok := config.CredentialsFile(o.Credentials); ok {
 		found = append(found, doctor.CredentialsFile(file))
 	}
-	if o, err = o.Resolved(ctx); err != nil {
+	at, err := o.API().Resolved(ctx)
+	if err != nil {
 		return append(found, doctor.Finding{Subject: arg, Check: "environment", Status: doctor.Fail, Detail: shown(err.Error()), Mend: "mend AWS_PROFILE, or the files that AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE name, usually in ~/.aws"})
 	}
-	endpoint := cmp.Or(o.Endpoint, s3.AmazonEndpoint(cmp.Or(o.Region, s3.DefaultRegion)).String())
-	if found = append(found, doctor.Endpoint(ctx, endpoint, o.CABundle)...); doctor.Failed(found) {
+	endpoint := cmp.Or(at.Endpoint, s3api.AmazonEndpoint(cmp.Or(at.Region, s3api.DefaultRegion)).String())
+	if found = append(found, doctor.Endpoint(ctx, endpoint, at.CABundle)...); doctor.Failed(found) {
 		return found
 	}
 	var busy atomic.Int64

@@ -4,6 +4,8 @@ import (
 	"runtime"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/fstype"
+	"datamove.dev/mover/backend/posix/kernel"
 )
 
 // do lists n, which the caller has begun, and lets others know.
@@ -141,7 +143,7 @@ func (w *walk) fillChunk(n *node, c int) {
 	}
 	w.mu.Unlock()
 	if over || !kept {
-		closeFD(fd)
+		kernel.Close(fd)
 	}
 }
 
@@ -158,10 +160,10 @@ func (w *walk) start() {
 	}
 }
 
-// readers is how many goroutines of a walk read ahead: on local file systems as
+// readersOf is how many goroutines of a walk read ahead: on local file systems as
 // many as there are processors, on others, which answer late, more.
-func (s system) readers() int {
-	if s.durable == eachFile {
+func readersOf(s *fstype.Type) int {
+	if s.Durable == fstype.EachFile {
 		return max(16, runtime.NumCPU())
 	}
 	return min(runtime.NumCPU(), 16)
@@ -269,6 +271,6 @@ func (w *walk) end() {
 	w.mu.Unlock()
 	w.workers.Wait()
 	for n := range w.open {
-		closeFD(n.fd)
+		kernel.Close(n.fd)
 	}
 }

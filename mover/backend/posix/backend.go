@@ -16,6 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/allowance"
+	"datamove.dev/mover/backend/posix/fstype"
+	"datamove.dev/mover/backend/posix/kernel"
+	"datamove.dev/mover/backend/posix/xattrs"
 	"datamove.dev/mover/engine/bufpool"
 )
 
@@ -51,7 +55,7 @@ type Backend struct {
 	root    int    // descriptor of the root; also what syncfs is asked on, so opened before the first write
 	address string // the root's absolute path, for people
 	opts    Options
-	system  system
+	system  fstype.Type
 	device  uint64
 	mount   uint64 // the mount of the root, as statx(2) numbers it; 0 before Linux 5.8 // of the root
 	traits  mover.Capabilities
@@ -65,7 +69,7 @@ type Backend struct {
 	exact     atomic.Bool // no directory of the root's file system folds names
 
 	fs        mover.FileSystem // nil: nothing is known of it but its type
-	allowance allowance
+	allowance allowance.Limit
 
 	hidden string // the backup directory relative to the root, when it lies below it: walks leave it out
 	backup *backup
@@ -91,7 +95,7 @@ func Open(root string, opts Options) (*Backend, error) {
 	if err != nil {
 		return nil, &mover.Error{Op: "open", Place: root, Err: err}
 	}
-	p := &Backend{root: -1, address: address, opts: opts, uid: uint32(os.Geteuid()), asRoot: os.Geteuid() == 0, umask: umask(), washBytes: memory() / 8, flush: byKernel}
+	p := &Backend{root: -1, address: address, opts: opts, uid: uint32(os.Geteuid()), asRoot: os.Geteuid() == 0, umask: umask(), washBytes: kernel.Memory() / 8, flush: byKernel}
 	if err := p.open(); err != nil {
 		_ = p.Close()
 		return nil, p.fail("open", "", err)
@@ -111,19 +115,19 @@ func (p *Backend) open() error {
 	}
 	p.root = root
 	var st unix.Statx_t
-	if err := statxFD(p.root, &st); err != nil {
+	if err := kernel.StatxFD(p.root, &st); err != nil {
 		return err
 	}
-	p.device, p.mount = deviceOf(&st), mountIn(&st)
-	if p.system, err = systemOf(p.root); err != nil {
+	p.device, p.mount = kernel.DeviceOf(&st), kernel.MountIn(&st)
+	if p.system, err = fstype.Of(p.root); err != nil {
 		return err
 	}
-	p.readers = p.system.readers()
-	p.traits = traits(p.system, p.asRoot, xattrNames(p.root))
+	p.readers = readersOf(&p.system)
+	p.traits = p.system.Capabilities(p.asRoot, xattrs.NamesOf(p.root))
 	p.plain = !hasOpenat2(p.root)
 	p.handles.open(p, p.opts.Handles)
 	p.ask()
-	p.allowance.keep = p.opts.KeepFree
+	p.allowance.KeepFree = p.opts.KeepFree
 	return p.openBackup()
 }
 
@@ -159,12 +163,12 @@ func (p *Backend) Close() error {
 		_ = c.Close()
 	}
 	if p.backup != nil {
-		closeFD(p.backup.root)
+		kernel.Close(p.backup.root)
 		p.backup = nil
 	}
 	fd := p.root
 	p.root = -1
-	closeFD(fd)
+	kernel.Close(fd)
 	return nil
 }
 
@@ -202,12 +206,12 @@ func (p *Backend) glance(name string) (mover.Entry, error) {
 	if err != nil {
 		return mover.Entry{}, err
 	}
-	defer closeFD(fd)
+	defer kernel.Close(fd)
 	var st unix.Statx_t
-	if err := statxSegment(fd, cmp.Or(base, "."), &st); err != nil {
+	if err := kernel.StatxSegment(fd, cmp.Or(base, "."), &st); err != nil {
 		return mover.Entry{}, err
 	}
-	e := entryOf(name, &st)
+	e := kernel.EntryOf(name, &st)
 	e.Elsewhere = p.elsewhere(&st)
 	if e.Kind == mover.Symlink {
 		e.Size = 0 // as where its target is read
@@ -228,9 +232,9 @@ func (p *Backend) stat(name string) (mover.Entry, error) {
 	if err := at.statx(&st); err != nil {
 		return mover.Entry{}, err
 	}
-	e := entryOf(name, &st)
+	e := kernel.EntryOf(name, &st)
 	if e.Kind == mover.Symlink {
-		if e.Target, err = readlink(at.fd, at.base, e.Size); err != nil {
+		if e.Target, err = kernel.Readlink(at.fd, at.base, e.Size); err != nil {
 			return mover.Entry{}, err
 		}
 		e.Size = 0
@@ -244,4 +248,13 @@ func (p *Backend) stat(name string) (mover.Entry, error) {
 		e.Known |= mover.FactXattrs
 	}
 	return e, nil
+}
+
+// elsewhere reports whether another file system, or another part of this one, is mounted at an entry or above it. Before Linux 5.8
+// only another device tells.
+func (p *Backend) elsewhere(st *unix.Statx_t) bool {
+	if mount := kernel.MountIn(st); mount != 0 && p.mount != 0 {
+		return mount != p.mount
+	}
+	return kernel.DeviceOf(st) != p.device && p.system.Name != "btrfs" // btrfs subvolumes have devices of their own
 }

@@ -10,6 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/fstype"
+	"datamove.dev/mover/backend/posix/kernel"
+	"datamove.dev/mover/backend/posix/xattrs"
 )
 
 // backup is the directory that keeps what is replaced and removed, each under its
@@ -39,10 +42,10 @@ func (p *Backend) openBackup() error {
 	}
 	p.backup = &backup{p, fd}
 	var st unix.Statx_t
-	if err := statxFD(fd, &st); err != nil {
+	if err := kernel.StatxFD(fd, &st); err != nil {
 		return err
 	}
-	if deviceOf(&st) != p.device {
+	if kernel.DeviceOf(&st) != p.device {
 		return fmt.Errorf("%w: backup directory %s is on another file system", mover.ErrUsage, mover.Printable(path))
 	}
 	return p.hide(path)
@@ -95,15 +98,15 @@ func leadsUp(rel string) bool { return rel == ".." || strings.HasPrefix(rel, "..
 // replaced by Publish unless it is empty, and then it is not worth keeping.
 func (b *backup) keep(dirfd int, base, name string) error {
 	var st unix.Statx_t
-	if err := statxSegment(dirfd, base, &st); err != nil {
+	if err := kernel.StatxSegment(dirfd, base, &st); err != nil {
 		return ignoreMissing(err)
 	}
-	if kindOf(st.Mode) == mover.Dir {
+	if kernel.KindOf(st.Mode) == mover.Dir {
 		return nil
 	}
 	return b.store(name, func(to int, temp string) error {
-		err := again(func() error { return unix.Linkat(dirfd, base, to, temp, 0) })
-		if err == unix.EPERM || err == unix.EMLINK || without(err) { // no links here: absent for a moment
+		err := kernel.Again(func() error { return unix.Linkat(dirfd, base, to, temp, 0) })
+		if err == unix.EPERM || err == unix.EMLINK || xattrs.Without(err) { // no links here: absent for a moment
 			err = renameNew(dirfd, base, to, temp)
 		}
 		return err
@@ -119,7 +122,7 @@ func (b *backup) move(dirfd int, base string, e *mover.Entry) error {
 	if err != nil {
 		return err
 	}
-	defer closeFD(to)
+	defer kernel.Close(to)
 	err = renameNew(dirfd, base, to, name)
 	if err == unix.EEXIST && isDir(to, name) { // made for what was in it
 		err = unlink(dirfd, base, unix.AT_REMOVEDIR)
@@ -144,7 +147,7 @@ func (b *backup) store(name string, put func(to int, temp string) error) error {
 	if err != nil {
 		return err
 	}
-	defer closeFD(to)
+	defer kernel.Close(to)
 	var temp string
 	err = b.place.freeName(backupOwner, func(free string) error {
 		temp = free
@@ -153,10 +156,10 @@ func (b *backup) store(name string, put func(to int, temp string) error) error {
 	if err != nil {
 		return err
 	}
-	err = renameat2(to, temp, to, base, 0)
+	err = kernel.Renameat2(to, temp, to, base, 0)
 	if err == unix.EISDIR { // an earlier run kept a directory of this name
 		if err = aside(to, base); err == nil {
-			err = renameat2(to, temp, to, base, 0)
+			err = kernel.Renameat2(to, temp, to, base, 0)
 		}
 	}
 	if err == nil {
@@ -171,20 +174,20 @@ func (b *backup) store(name string, put func(to int, temp string) error) error {
 // sync makes what a directory of the backup keeps outlast a power cut before what
 // it is of is replaced, where no sync of the whole system does.
 func (b *backup) sync(dirfd int) error {
-	if b.place.system.durable != eachFile {
+	if b.place.system.Durable != fstype.EachFile {
 		return nil
 	}
-	fd, err := openSegment(dirfd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	fd, err := kernel.OpenSegment(dirfd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return err
 	}
-	defer closeFD(fd)
+	defer kernel.Close(fd)
 	return b.place.fsyncDir(fd)
 }
 
 func isDir(dirfd int, base string) bool {
 	var st unix.Statx_t
-	return statxSegment(dirfd, base, &st) == nil && kindOf(st.Mode) == mover.Dir
+	return kernel.StatxSegment(dirfd, base, &st) == nil && kernel.KindOf(st.Mode) == mover.Dir
 }
 
 // aside gives what is kept as base another name.
@@ -200,12 +203,12 @@ func aside(dirfd int, base string) error {
 // parent opens the directory of name in the backup, and makes what is missing of it.
 func (b *backup) parent(name string) (fd int, base string, err error) {
 	dir, base := mover.Parent(name)
-	fd, err = openSegment(b.root, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
+	fd, err = kernel.OpenSegment(b.root, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil || dir == "" {
 		return fd, base, err
 	}
 	for seg := range strings.SplitSeq(dir, "/") {
-		mkdir := func() error { return again(func() error { return unix.Mkdirat(fd, seg, 0o700) }) }
+		mkdir := func() error { return kernel.Again(func() error { return unix.Mkdirat(fd, seg, 0o700) }) }
 		if err = mkdir(); err == unix.EEXIST && !isDir(fd, seg) {
 			if err = aside(fd, seg); err == nil {
 				err = mkdir()
@@ -217,14 +220,14 @@ func (b *backup) parent(name string) (fd int, base string, err error) {
 		if err != nil && err != unix.EEXIST {
 			break
 		}
-		next, e := openSegment(fd, seg, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
-		closeFD(fd)
+		next, e := kernel.OpenSegment(fd, seg, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+		kernel.Close(fd)
 		if fd, err = next, e; err != nil {
 			return -1, "", err
 		}
 	}
 	if err != nil && err != unix.EEXIST {
-		closeFD(fd)
+		kernel.Close(fd)
 		return -1, "", err
 	}
 	return fd, base, nil

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/kernel"
 )
 
 // openRoot opens the directory that the place is.
@@ -17,11 +18,11 @@ func (p *Backend) openRoot() (fd int, err error) {
 		if err != nil {
 			return -1, err
 		}
-		defer closeFD(way)
-		return openSegment(way, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+		defer kernel.Close(way)
+		return kernel.OpenSegment(way, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	}
 	if p.opts.Beneath == "" {
-		err = again(func() (err error) {
+		err = kernel.Again(func() (err error) {
 			fd, err = unix.Open(p.address, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 			return err
 		})
@@ -31,8 +32,8 @@ func (p *Backend) openRoot() (fd int, err error) {
 	if err != nil {
 		return -1, err
 	}
-	defer closeFD(way)
-	return openSegment(way, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	defer kernel.Close(way)
+	return kernel.OpenSegment(way, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 }
 
 // openWay opens a directory that is base or lies below it, step by step from there and
@@ -44,7 +45,7 @@ func openWay(base, path string, create bool) (int, error) {
 		return -1, fmt.Errorf("%w: it does not lie below %s", mover.ErrRefused, base)
 	}
 	fd := -1
-	err := again(func() (err error) {
+	err := kernel.Again(func() (err error) {
 		fd, err = unix.Open(base, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		return err
 	})
@@ -54,7 +55,7 @@ func openWay(base, path string, create bool) (int, error) {
 		}
 		at := fd
 		fd, err = openStride(at, name, create)
-		closeFD(at)
+		kernel.Close(at)
 	}
 	return fd, err
 }
@@ -65,12 +66,12 @@ func openStride(at int, name string, create bool) (int, error) {
 	if name == ".." {
 		return -1, fmt.Errorf("%w: .. in a path", mover.ErrUsage)
 	}
-	fd, err := openSegment(at, name, flags, 0)
+	fd, err := kernel.OpenSegment(at, name, flags, 0)
 	if err == unix.ENOENT && create {
 		if err := unix.Mkdirat(at, name, 0o777); err != nil && err != unix.EEXIST {
 			return -1, err
 		}
-		fd, err = openSegment(at, name, flags, 0)
+		fd, err = kernel.OpenSegment(at, name, flags, 0)
 	}
 	if err == unix.ENOTDIR || err == unix.ELOOP {
 		var st unix.Stat_t
@@ -88,7 +89,7 @@ func RemoveEmpty(path, beneath string) error {
 		if err == nil {
 			return nil
 		}
-		return &mover.Error{Op: "remove", Place: path, Err: kinded(err)}
+		return &mover.Error{Op: "remove", Place: path, Err: kernel.Kinded(err)}
 	}
 	if beneath == "" {
 		return fail(unix.Rmdir(path))
@@ -97,6 +98,6 @@ func RemoveEmpty(path, beneath string) error {
 	if err != nil {
 		return fail(err)
 	}
-	defer closeFD(way)
+	defer kernel.Close(way)
 	return fail(unix.Unlinkat(way, filepath.Base(path), unix.AT_REMOVEDIR))
 }

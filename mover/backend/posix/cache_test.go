@@ -9,6 +9,8 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/backendtest"
+	"datamove.dev/mover/backend/posix/fstype"
+	"datamove.dev/mover/backend/posix/kernel"
 	"datamove.dev/test/must"
 )
 
@@ -29,7 +31,7 @@ func cached(t *testing.T, path string) int64 {
 func TestLargeCopiesLeaveTheCache(t *testing.T) {
 	dir := t.TempDir()
 	p := opened(t, dir, Options{})
-	if p.system.durable == volatile {
+	if p.system.Durable == fstype.Volatile {
 		t.Skip("the temporary directory is in memory")
 	}
 	p.washBytes = 1
@@ -62,9 +64,9 @@ func TestLargeCopiesLeaveTheCache(t *testing.T) {
 	f := must.Get(os.Open(dir + "/f"))(t)
 	defer f.Close()
 	must.Do(t, f.Sync())
-	letGo(int(f.Fd()), 0, e.Size) // on a busy machine some was still on its way to the disk
+	kernel.LetGo(int(f.Fd()), 0, e.Size) // on a busy machine some was still on its way to the disk
 	before := cached(t, dir+"/f")
-	if !cold(int(f.Fd()), e.Size) {
+	if !kernel.Cold(int(f.Fd()), e.Size) {
 		t.Fatalf("%d bytes stay in the cache", before)
 	}
 	read()

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/kernel"
 )
 
 // Some file systems take names of different bytes for one: exFAT, vfat, NTFS and CIFS compare without case, as do
@@ -49,7 +50,7 @@ func (p *Backend) folds(at *handle, temp string) (bool, error) {
 		return true, nil
 	}
 	at.fold.state.Store(exactFold)
-	if !at.foreign && !p.system.mixed {
+	if !at.foreign && !p.system.Mixed {
 		p.exact.Store(true)
 	}
 	return false, nil
@@ -58,15 +59,15 @@ func (p *Backend) folds(at *handle, temp string) (bool, error) {
 // oneName reports whether two names of a directory lead to one inode. The first one is there.
 func oneName(dirfd int, name, other string) (bool, error) {
 	var a, b unix.Statx_t
-	switch err := statxSegment(dirfd, other, &b); err {
+	switch err := kernel.StatxSegment(dirfd, other, &b); err {
 	case nil:
 	case unix.ENOENT:
 		return false, nil
 	default:
 		return false, err
 	}
-	err := statxSegment(dirfd, name, &a)
-	return err == nil && a.Ino == b.Ino && deviceOf(&a) == deviceOf(&b), err
+	err := kernel.StatxSegment(dirfd, name, &a)
+	return err == nil && a.Ino == b.Ino && kernel.DeviceOf(&a) == kernel.DeviceOf(&b), err
 }
 
 // give gives a draft its name in the directory at, in place of what has that very name.
@@ -159,7 +160,7 @@ func listNames(dirfd int) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer closeFD(fd)
+	defer kernel.Close(fd)
 	return readNames(fd)
 }
 

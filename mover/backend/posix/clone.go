@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/kernel"
 )
 
 // Clone implements mover.Cloner.
@@ -31,7 +32,7 @@ func (f *fileDraft) clone(c mover.Content) (bool, error) {
 	if _, cannot := f.place.cloning.Load(pair); cannot || f.foreign {
 		return false, nil
 	}
-	err := again(func() error { return unix.IoctlFileClone(f.fd, from.fd) })
+	err := kernel.Again(func() error { return unix.IoctlFileClone(f.fd, from.fd) })
 	switch err {
 	case nil:
 	case unix.EXDEV, unix.EOPNOTSUPP, unix.ENOTTY, unix.ENOSYS:
@@ -43,7 +44,7 @@ func (f *fileDraft) clone(c mover.Content) (bool, error) {
 		return false, f.fail("clone", err)
 	}
 	var st unix.Statx_t
-	if err := statxFD(f.fd, &st); err != nil {
+	if err := kernel.StatxFD(f.fd, &st); err != nil {
 		return false, f.fail("clone", err)
 	}
 	f.high.Store(int64(st.Size))

@@ -10,6 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/fstype"
+	"datamove.dev/mover/backend/posix/kernel"
+	"datamove.dev/mover/backend/posix/xattrs"
 )
 
 // content is an entry held open. Its descriptor is closed when the content and
@@ -48,10 +51,10 @@ func (p *Backend) Open(ctx context.Context, e mover.Entry) (mover.Content, error
 	c := &content{place: p, fd: fd}
 	c.users.Store(1)
 	if err := c.load(&e, at); err != nil {
-		closeFD(fd)
+		kernel.Close(fd)
 		return nil, p.fail("open", e.Name, err)
 	}
-	c.washes = p.washes(e.Size) && cold(fd, e.Size)
+	c.washes = p.washes(e.Size) && kernel.Cold(fd, e.Size)
 	return c, nil
 }
 
@@ -65,17 +68,17 @@ func (p *Backend) openEntry(at spot, e *mover.Entry) (int, error) {
 	case mover.Dir:
 		flags |= unix.O_RDONLY | unix.O_DIRECTORY
 	case mover.Symlink, mover.FIFO, mover.Socket, mover.CharDevice, mover.BlockDevice:
-		return openSegment(at.fd, at.base, flags|unix.O_PATH, 0)
+		return kernel.OpenSegment(at.fd, at.base, flags|unix.O_PATH, 0)
 	default:
 		return -1, fmt.Errorf("%w: an entry of kind %v", mover.ErrUsage, e.Kind)
 	}
 	if p.asRoot || e.UID == p.uid {
-		fd, err := openSegment(at.fd, at.base, flags|unix.O_NOATIME, 0)
+		fd, err := kernel.OpenSegment(at.fd, at.base, flags|unix.O_NOATIME, 0)
 		if err != unix.EPERM { // root of a user namespace is not root of every file
 			return fd, err
 		}
 	}
-	return openSegment(at.fd, at.base, flags, 0)
+	return kernel.OpenSegment(at.fd, at.base, flags, 0)
 }
 
 // changedKind says what the kernel means when a name is no longer of its kind:
@@ -95,7 +98,7 @@ const trustBytes = 64 << 10
 
 // load compares the open file with e, or leaves that to Check, and fills the entry.
 func (c *content) load(e *mover.Entry, at spot) error {
-	if e.Kind == mover.File && e.Size <= trustBytes && e.Known.Has(known) && e.Ino != 0 {
+	if e.Kind == mover.File && e.Size <= trustBytes && e.Known.Has(kernel.Known) && e.Ino != 0 {
 		c.entry = *e
 	} else if err := c.compare(e); err != nil {
 		return err
@@ -103,11 +106,11 @@ func (c *content) load(e *mover.Entry, at spot) error {
 	if err := c.laidOut(); err != nil {
 		return err
 	}
-	var of attributes = openAttributes(c.fd)
+	var of xattrs.Attributes = xattrs.OfFD(c.fd)
 	switch e.Kind {
 	case mover.File, mover.Dir:
 	case mover.Symlink:
-		target, err := readlink(c.fd, "", c.entry.Size)
+		target, err := kernel.Readlink(c.fd, "", c.entry.Size)
 		if err != nil {
 			return err
 		}
@@ -116,7 +119,7 @@ func (c *content) load(e *mover.Entry, at spot) error {
 	default:
 		of = at.attributes()
 	}
-	xattrs, err := readAttributes(of)
+	xattrs, err := xattrs.Read(of)
 	if err != nil {
 		return fmt.Errorf("extended attributes: %w", err)
 	}
@@ -131,14 +134,14 @@ func (c *content) load(e *mover.Entry, at spot) error {
 // compare takes the facts of the open file, which has to be e.
 func (c *content) compare(e *mover.Entry) error {
 	var st unix.Statx_t
-	if err := statxFD(c.fd, &st); err != nil {
+	if err := kernel.StatxFD(c.fd, &st); err != nil {
 		return err
 	}
-	if !is(&st, e) {
+	if !kernel.Same(&st, e) {
 		return mover.ErrChanged
 	}
 	c.entry.Name = e.Name
-	fill(&c.entry, &st)
+	kernel.Fill(&c.entry, &st)
 	return nil
 }
 
@@ -150,8 +153,8 @@ func (c *content) Check(context.Context) error {
 	}
 	defer c.leave()
 	var st unix.Statx_t
-	err := statxFD(c.fd, &st)
-	if err == nil && !is(&st, &c.entry) {
+	err := kernel.StatxFD(c.fd, &st)
+	if err == nil && !kernel.Same(&st, &c.entry) {
 		err = mover.ErrChanged
 	}
 	c.count(0, 1, 0)
@@ -189,7 +192,7 @@ func (c *content) Segment(off int64) (mover.Segment, error) {
 
 // seek moves the descriptor's own offset, which no other call uses.
 func seek(fd int, off int64, whence int) (n int64, err error) {
-	err = again(func() error {
+	err = kernel.Again(func() error {
 		n, err = unix.Seek(fd, off, whence)
 		return err
 	})
@@ -222,9 +225,9 @@ func (c *content) leave() {
 	}
 	c.tell(1)
 	if c.washes {
-		letGo(c.fd, 0, c.entry.Size) // what was still on its way when its range was let go of
+		kernel.LetGo(c.fd, 0, c.entry.Size) // what was still on its way when its range was let go of
 	}
-	closeFD(c.fd)
+	kernel.Close(c.fd)
 }
 
 // Range implements mover.Content.
@@ -257,7 +260,7 @@ func (r *reader) Read(b []byte) (int, error) {
 		return 0, io.EOF
 	}
 	b = b[:min(int64(len(b)), r.end-r.off)]
-	n, err := pread(r.c.fd, b, r.off)
+	n, err := kernel.Pread(r.c.fd, b, r.off)
 	if err != nil {
 		return 0, r.c.place.told(r.c.place.fail("read", r.c.entry.Name, err))
 	}
@@ -292,9 +295,16 @@ func (r *reader) Close() error {
 	}
 	r.tell()
 	if r.c.washes {
-		letGo(r.c.fd, r.from, r.off-r.from)
+		kernel.LetGo(r.c.fd, r.from, r.off-r.from)
 	}
 	r.c.leave()
 	r.c = nil
 	return nil
+}
+
+// washes reports whether a file is so large that copying it would push what
+// others use out of the page cache. On a file system in memory there is nothing
+// to let go of.
+func (p *Backend) washes(size int64) bool {
+	return p.system.Durable != fstype.Volatile && size > p.washBytes
 }

@@ -10,6 +10,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/backendtest"
+	"datamove.dev/mover/backend/posix/fstype"
 	"datamove.dev/test/must"
 )
 
@@ -35,7 +36,7 @@ func TestContract(t *testing.T) {
 	media := []medium{
 		{"memory", memoryDir, func(*Backend) {}},
 		{"disk", testing.TB.TempDir, func(*Backend) {}},
-		{"syncing each file", memoryDir, func(p *Backend) { p.system.durable = eachFile }},
+		{"syncing each file", memoryDir, func(p *Backend) { p.system.Durable = fstype.EachFile }},
 		{"without openat2", memoryDir, func(p *Backend) { p.plain = true }},
 		{"with a backup", memoryDir, func(p *Backend) {
 			p.opts.Backup = p.address + "/.backup"

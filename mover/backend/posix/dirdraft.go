@@ -9,6 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/fstype"
+	"datamove.dev/mover/backend/posix/kernel"
+	"datamove.dev/mover/backend/posix/xattrs"
 )
 
 // dirDraft is a new directory that is built under a temporary name. What is
@@ -33,7 +36,7 @@ func (p *Backend) beginDir(d *draft, e *mover.Entry, h mover.Hints, at *handle) 
 		mode = newDir
 	}
 	err := p.create(d, h.By, at, func(name string) error {
-		return again(func() error { return unix.Mkdirat(at.fd, name, mode) })
+		return kernel.Again(func() error { return unix.Mkdirat(at.fd, name, mode) })
 	})
 	if err != nil {
 		return nil, immutable(at.fd, ".", err)
@@ -60,7 +63,7 @@ func (d *dirDraft) Finish(_ context.Context, e mover.Entry, _ []mover.Receipt) e
 	if err == nil {
 		err = d.place.settle(d.draft, &e, false) // not fresh: it may inherit a default ACL
 	}
-	if err == nil && (d.place.system.durable == eachFile || d.foreign) {
+	if err == nil && (d.place.system.Durable == fstype.EachFile || d.foreign) {
 		err = d.spoil(d.place.syncDir(d.path))
 	}
 	if err != nil {
@@ -105,12 +108,12 @@ func (d *dirDraft) merge(from int, base string, to int, name string, at string) 
 	if err != nil {
 		return err
 	}
-	defer closeFD(src)
+	defer kernel.Close(src)
 	dst, err := openList(to, name)
 	if err != nil {
 		return err
 	}
-	defer closeFD(dst)
+	defer kernel.Close(dst)
 	facts, err := readFacts(src) // before the moving changes its times
 	if err != nil {
 		return err
@@ -127,7 +130,7 @@ func (d *dirDraft) merge(from int, base string, to int, name string, at string) 
 	if err := giveFacts(dst, facts); err != nil {
 		return err
 	}
-	if d.place.system.durable == eachFile || d.foreign { // of the others, the directory that d is in is synced
+	if d.place.system.Durable == fstype.EachFile || d.foreign { // of the others, the directory that d is in is synced
 		if err := d.spoil(d.place.fsyncDir(dst)); err != nil {
 			return mover.Unconfirmed(err)
 		}
@@ -144,11 +147,11 @@ func (d *dirDraft) mergeOne(src, dst int, name, at string) error {
 		return err
 	}
 	var now unix.Statx_t
-	if err := statxSegment(src, name, &now); err != nil {
+	if err := kernel.StatxSegment(src, name, &now); err != nil {
 		return err
 	}
-	if kindOf(now.Mode) != mover.Dir {
-		return d.place.replace(src, name, dst, name, at, kindOf(now.Mode))
+	if kernel.KindOf(now.Mode) != mover.Dir {
+		return d.place.replace(src, name, dst, name, at, kernel.KindOf(now.Mode))
 	}
 	err = d.merge(src, name, dst, name, at)
 	if err == unix.ENOTDIR || err == unix.ELOOP { // something else has the name
@@ -160,11 +163,11 @@ func (d *dirDraft) mergeOne(src, dst int, name, at string) error {
 // readFacts returns the facts of an open directory.
 func readFacts(fd int) (mover.Entry, error) {
 	var st unix.Statx_t
-	if err := statxFD(fd, &st); err != nil {
+	if err := kernel.StatxFD(fd, &st); err != nil {
 		return mover.Entry{}, err
 	}
-	e := entryOf("", &st)
-	xattrs, err := readAttributes(openAttributes(fd))
+	e := kernel.EntryOf("", &st)
+	xattrs, err := xattrs.Read(xattrs.OfFD(fd))
 	e.Xattrs, e.Known = xattrs, e.Known|mover.FactXattrs
 	return e, err
 }
@@ -172,7 +175,7 @@ func readFacts(fd int) (mover.Entry, error) {
 // giveFacts gives them to another one.
 func giveFacts(fd int, e mover.Entry) error {
 	var now unix.Statx_t
-	if err := statxFD(fd, &now); err != nil {
+	if err := kernel.StatxFD(fd, &now); err != nil {
 		return err
 	}
 	n := inode{fd: fd, kind: mover.Dir, mode: uint32(now.Mode) & modes, uid: now.Uid, gid: now.Gid}

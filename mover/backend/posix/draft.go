@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/kernel"
 )
 
 // state is how far a draft has come.
@@ -134,7 +135,7 @@ func (p *Backend) begin(ctx context.Context, d *draft, e *mover.Entry, h mover.H
 	}
 	defer at.release()
 	if h.Link == "" { // another name takes no room
-		if err := p.allowance.entry(p.root, e.Size); err != nil {
+		if err := p.allowance.Entry(p.root, e.Size); err != nil {
 			return nil, err
 		}
 	}
@@ -223,10 +224,10 @@ func (p *Backend) Adopt(ctx context.Context, t mover.Token) (mover.Draft, error)
 	}
 	defer at.release()
 	var st unix.Statx_t
-	if err := statxSegment(at.fd, temp, &st); err != nil {
+	if err := kernel.StatxSegment(at.fd, temp, &st); err != nil {
 		return nil, p.fail("adopt", string(t), err)
 	}
-	d := &draft{place: p, seat: seat, temp: temp, kind: kindOf(st.Mode), losses: p.loss.seen(), foreign: at.foreign}
+	d := &draft{place: p, seat: seat, temp: temp, kind: kernel.KindOf(st.Mode), losses: p.loss.seen(), foreign: at.foreign}
 	made, err := p.adopt(d, at, &st)
 	if err != nil {
 		return nil, p.fail("adopt", string(t), err)
@@ -280,7 +281,7 @@ func ignoreMissing(err error) error {
 
 // unlink removes one name; a directory must be empty.
 func unlink(dirfd int, base string, flags int) error {
-	return again(func() error { return unix.Unlinkat(dirfd, base, flags) })
+	return kernel.Again(func() error { return unix.Unlinkat(dirfd, base, flags) })
 }
 
 // removeTree removes base, and everything in it when it is a directory. No link
@@ -298,7 +299,7 @@ func removeTree(dirfd int, base string) error {
 	if err != nil {
 		return ignoreMissing(err)
 	}
-	defer closeFD(fd)
+	defer kernel.Close(fd)
 	names, err := readNames(fd)
 	if err != nil {
 		return err

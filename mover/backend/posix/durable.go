@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/fstype"
+	"datamove.dev/mover/backend/posix/kernel"
 )
 
 // flush is the system calls that put something on stable storage. A test of a place that
@@ -36,8 +38,8 @@ func (l *loss) seen() uint64 { return l.count.Load() }
 // (sync_filesystem of fs/sync.c).
 func (p *Backend) syncSystem() error {
 	return p.loss.during(func() error {
-		err := again(func() error { return p.flush.system(p.root) })
-		if err != nil || !p.system.writable {
+		err := kernel.Again(func() error { return p.flush.system(p.root) })
+		if err != nil || !p.system.Writable {
 			return err
 		}
 		writable, err := isWritable(p.root)
@@ -50,7 +52,7 @@ func (p *Backend) syncSystem() error {
 
 func isWritable(fd int) (bool, error) {
 	var st unix.Statfs_t
-	err := again(func() error { return unix.Fstatfs(fd, &st) })
+	err := kernel.Again(func() error { return unix.Fstatfs(fd, &st) })
 	return st.Flags&unix.ST_RDONLY == 0, err
 }
 
@@ -85,7 +87,7 @@ type dirSync struct {
 func (p *Backend) dirsOf(todo []pending) map[string]*dirSync {
 	dirs := map[string]*dirSync{}
 	for _, w := range todo {
-		if w.d.in == nil && (p.system.durable == eachFile || w.d.foreign) {
+		if w.d.in == nil && (p.system.Durable == fstype.EachFile || w.d.foreign) {
 			dirs[w.d.seat] = &dirSync{losses: p.dirLosses.of(w.d.seat).seen()}
 		}
 	}
@@ -99,7 +101,7 @@ const parallelSyncs = 16
 // sync has confirmed is there, and its draft is broken: another sync may go well because
 // it knows nothing of the name any more.
 func (p *Backend) syncNames(todo []pending, dirs map[string]*dirSync) {
-	if p.system.durable == volatile {
+	if p.system.Durable == fstype.Volatile {
 		return
 	}
 	whole, named := false, map[string]bool{}
@@ -160,12 +162,12 @@ func (p *Backend) syncDir(seat string) error {
 	if err != nil {
 		return err
 	}
-	defer closeFD(fd)
+	defer kernel.Close(fd)
 	return p.dirLosses.of(seat).during(func() error { return p.fsyncDir(fd) })
 }
 
 func (p *Backend) fsyncDir(fd int) error {
-	err := again(func() error { return p.flush.file(fd) })
+	err := kernel.Again(func() error { return p.flush.file(fd) })
 	if err == unix.EINVAL || err == unix.EROFS { // a file system that has nothing to sync in a directory
 		return nil
 	}
@@ -192,7 +194,7 @@ func (c *changedDirs) around(p *Backend, at *handle) (done func()) {
 
 // add remembers a directory. When there are too many, they are synced now.
 func (c *changedDirs) add(p *Backend, seat string, foreign bool) {
-	if p.system.durable == volatile || p.system.durable == wholeSystem && !foreign {
+	if p.system.Durable == fstype.Volatile || p.system.Durable == fstype.WholeSystem && !foreign {
 		return
 	}
 	c.mu.Lock()
@@ -230,7 +232,7 @@ func (p *Backend) Sync(ctx context.Context) error {
 	err := p.changed.err
 	p.changed.err = nil
 	p.changed.mu.Unlock()
-	if err == nil && p.system.durable == wholeSystem {
+	if err == nil && p.system.Durable == fstype.WholeSystem {
 		err = p.syncSystem()
 	}
 	return p.fail("sync", "", err)

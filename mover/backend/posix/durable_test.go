@@ -14,6 +14,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/backendtest"
+	"datamove.dev/mover/backend/posix/fstype"
 	"datamove.dev/test/must"
 )
 
@@ -193,9 +194,9 @@ func (s *stable) walk(path string, inode uint64, into map[string]string) {
 func TestNothingDoneIsLost(t *testing.T) {
 	for _, mode := range []struct {
 		name    string
-		durable durability
+		durable fstype.Durability
 		foreign string
-	}{{"whole system", wholeSystem, ""}, {"each file", eachFile, ""}, {"a mount below", wholeSystem, "d"}} {
+	}{{"whole system", fstype.WholeSystem, ""}, {"each file", fstype.EachFile, ""}, {"a mount below", fstype.WholeSystem, "d"}} {
 		t.Run(mode.name, func(t *testing.T) {
 			dir := memoryDir(t)
 			for _, d := range []string{"d", "d/e", "d/f", "old"} {
@@ -207,7 +208,7 @@ func TestNothingDoneIsLost(t *testing.T) {
 				o.Backup = ""
 			}
 			p := opened(t, dir, o)
-			p.system.durable = mode.durable
+			p.system.Durable = mode.durable
 			if mode.foreign != "" {
 				p.plain, p.device = true, 0 // all below the root is of another device
 			}

@@ -9,6 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/kernel"
+	"datamove.dev/mover/backend/posix/xattrs"
 )
 
 const (
@@ -88,7 +90,7 @@ func ignorePermission(err error) error {
 }
 
 func (n *inode) chown(uid, gid int) error {
-	return again(func() error {
+	return kernel.Again(func() error {
 		if n.base == "" {
 			return unix.Fchown(n.fd, uid, gid)
 		}
@@ -96,9 +98,9 @@ func (n *inode) chown(uid, gid int) error {
 	})
 }
 
-func (n *inode) attributes() attributes {
+func (n *inode) attributes() xattrs.Attributes {
 	if n.base == "" {
-		return openAttributes(n.fd)
+		return xattrs.OfFD(n.fd)
 	}
 	return spot{fd: n.fd, base: n.base}.attributes()
 }
@@ -112,9 +114,9 @@ func (n *inode) attribute(e *mover.Entry, fresh bool) error {
 	}
 	var st unix.Statx_t
 	if n.base == "" {
-		err = statxFD(n.fd, &st)
+		err = kernel.StatxFD(n.fd, &st)
 	} else {
-		err = statxSegment(n.fd, n.base, &st)
+		err = kernel.StatxSegment(n.fd, n.base, &st)
 	}
 	was := uint32(st.Mode) & modes
 	if err == nil {
@@ -136,15 +138,15 @@ func (n *inode) attributeNow(e *mover.Entry, fresh bool) error {
 			return nil
 		}
 		n.mode = modes + 1 // an ACL may change it: not known any more
-		return setAttributes(n.attributes(), want)
+		return xattrs.Set(n.attributes(), want)
 	}
 	n.mode = modes + 1
-	have, err := readAttributes(n.attributes())
+	have, err := xattrs.Read(n.attributes())
 	if err != nil {
 		return err
 	}
 	onto := e.OntoObject(have)
-	return equalAttributes(n.attributes(), have, onto.KeptXattrs(), onto.HasXattr)
+	return xattrs.Equal(n.attributes(), have, onto.KeptXattrs(), onto.HasXattr)
 }
 
 // permit sets the mode. Setuid and setgid are given only together with the owner
@@ -174,9 +176,9 @@ func (n *inode) permit(e *mover.Entry) error {
 
 func (n *inode) chmod(mode uint32) error {
 	if n.base == "" {
-		return again(func() error { return unix.Fchmod(n.fd, mode) })
+		return kernel.Again(func() error { return unix.Fchmod(n.fd, mode) })
 	}
-	err := again(func() error { return unix.Fchmodat(n.fd, n.base, mode, unix.AT_SYMLINK_NOFOLLOW) })
+	err := kernel.Again(func() error { return unix.Fchmodat(n.fd, n.base, mode, unix.AT_SYMLINK_NOFOLLOW) })
 	if err != unix.EOPNOTSUPP {
 		return err
 	}
@@ -186,19 +188,19 @@ func (n *inode) chmod(mode uint32) error {
 // chmodThroughProc holds the inode by a descriptor that is not a link's target,
 // and changes the mode of what it holds.
 func (n *inode) chmodThroughProc(mode uint32) error {
-	fd, err := openSegment(n.fd, n.base, unix.O_PATH|unix.O_NOFOLLOW, 0)
+	fd, err := kernel.OpenSegment(n.fd, n.base, unix.O_PATH|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}
-	defer closeFD(fd)
+	defer kernel.Close(fd)
 	var st unix.Statx_t
-	if err := statxFD(fd, &st); err != nil {
+	if err := kernel.StatxFD(fd, &st); err != nil {
 		return err
 	}
-	if kindOf(st.Mode) != n.kind {
+	if kernel.KindOf(st.Mode) != n.kind {
 		return mover.ErrChanged
 	}
-	return again(func() error { return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode) })
+	return kernel.Again(func() error { return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode) })
 }
 
 // date sets the times that are known.
@@ -214,9 +216,9 @@ func (n *inode) date(e *mover.Entry) error {
 		return nil
 	}
 	if n.base == "" {
-		return futimens(n.fd, &times)
+		return kernel.Futimens(n.fd, &times)
 	}
-	return again(func() error { return unix.UtimesNanoAt(n.fd, n.base, times[:], unix.AT_SYMLINK_NOFOLLOW) })
+	return kernel.Again(func() error { return unix.UtimesNanoAt(n.fd, n.base, times[:], unix.AT_SYMLINK_NOFOLLOW) })
 }
 
 // immutable explains an EPERM that no right would help against.
@@ -226,7 +228,7 @@ func immutable(dirfd int, base string, err error) error {
 	}
 	var st unix.Statx_t
 	for _, name := range []string{base, "."} {
-		if statxSegment(dirfd, name, &st) != nil {
+		if kernel.StatxSegment(dirfd, name, &st) != nil {
 			continue
 		}
 		what := "the entry"

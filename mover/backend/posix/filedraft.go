@@ -11,6 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/fstype"
+	"datamove.dev/mover/backend/posix/kernel"
+	"datamove.dev/mover/backend/posix/xattrs"
 )
 
 const (
@@ -54,7 +57,7 @@ func (p *Backend) beginFile(d *draft, e *mover.Entry, h mover.Hints, at *handle)
 		err = f.reserve(e)
 	}
 	if err != nil {
-		closeFD(f.fd)
+		kernel.Close(f.fd)
 		_ = unlink(at.fd, f.temp, 0)
 		return nil, err
 	}
@@ -84,7 +87,7 @@ func (f *fileDraft) born(at *handle, asked uint32) error {
 	b := at.born.Load()
 	if b == nil {
 		var st unix.Statx_t
-		if err := statxFD(f.fd, &st); err != nil {
+		if err := kernel.StatxFD(f.fd, &st); err != nil {
 			return err
 		}
 		b = &birth{uid: st.Uid, gid: st.Gid, acl: hasDefaultACL(at)}
@@ -99,17 +102,17 @@ func (f *fileDraft) born(at *handle, asked uint32) error {
 }
 
 func hasDefaultACL(at *handle) bool {
-	value, err := spot{fd: at.fd, base: "."}.attributes().get(mover.XattrDefaultACL)
+	value, err := xattrs.Get(spot{fd: at.fd, base: "."}.attributes(), mover.XattrDefaultACL)
 	return err == nil && len(value) > 0
 }
 
 // reserve asks for room for a file that has no holes, so that it is laid out in
 // one piece, and so that a full file system says so before the work.
 func (f *fileDraft) reserve(e *mover.Entry) error {
-	if e.Size < reserveBytes || e.Stored < e.Size || e.Known.Has(mover.FactHoles) || f.place.system.cow {
+	if e.Size < reserveBytes || e.Stored < e.Size || e.Known.Has(mover.FactHoles) || f.place.system.COW {
 		return nil
 	}
-	err := again(func() error { return unix.Fallocate(f.fd, unix.FALLOC_FL_KEEP_SIZE, 0, e.Size) })
+	err := kernel.Again(func() error { return unix.Fallocate(f.fd, unix.FALLOC_FL_KEEP_SIZE, 0, e.Size) })
 	if err == unix.ENOSPC || err == unix.EDQUOT || err == unix.EFBIG {
 		return err
 	}
@@ -119,7 +122,7 @@ func (f *fileDraft) reserve(e *mover.Entry) error {
 func adoptFile(d *draft, at *handle, st *unix.Statx_t) (some, error) {
 	f := &fileDraft{draft: d, washes: d.place.washes(int64(st.Size))}
 	open := func() (err error) {
-		f.fd, err = openSegment(at.fd, d.temp, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		f.fd, err = kernel.OpenSegment(at.fd, d.temp, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 		return err
 	}
 	err := open()
@@ -133,8 +136,8 @@ func adoptFile(d *draft, at *handle, st *unix.Statx_t) (some, error) {
 		return nil, err
 	}
 	var now unix.Statx_t
-	if err := statxFD(f.fd, &now); err != nil || now.Ino != st.Ino || deviceOf(&now) != deviceOf(st) {
-		closeFD(f.fd)
+	if err := kernel.StatxFD(f.fd, &now); err != nil || now.Ino != st.Ino || kernel.DeviceOf(&now) != kernel.DeviceOf(st) {
+		kernel.Close(f.fd)
 		return nil, errors.Join(mover.ErrChanged, err)
 	}
 	f.self = inode{fd: f.fd, kind: mover.File, mode: uint32(now.Mode) & modes, uid: now.Uid, gid: now.Gid}
@@ -150,7 +153,7 @@ func (f *fileDraft) WritePart(ctx context.Context, part mover.Part, feed mover.F
 		return mover.Receipt{}, f.fail("write", fmt.Errorf("%w: part of %d bytes at %d, draft is %v", mover.ErrUsage, part.Length, part.Off, f.state))
 	}
 	if part.Length > 0 {
-		err := f.place.allowance.bytes(f.place.root, part.Length)
+		err := f.place.allowance.Bytes(f.place.root, part.Length)
 		if err == nil {
 			err = f.write(ctx, part, feed)
 		}
@@ -209,7 +212,7 @@ func (f *fileDraft) writeBy(ctx context.Context, b []byte, part mover.Part, feed
 		return fmt.Errorf("%w: %d of %d bytes came", io.ErrUnexpectedEOF, off-part.Off, part.Length)
 	}
 	if f.washes {
-		return writeBehind(f.fd, part.Off, part.Length)
+		return kernel.WriteBehind(f.fd, part.Off, part.Length)
 	}
 	return nil
 }
@@ -218,8 +221,8 @@ func (f *fileDraft) writeBy(ctx context.Context, b []byte, part mover.Part, feed
 func (f *fileDraft) copy(b []byte, off int64, feed mover.Feed) (int64, error) {
 	n, end := feed.Read(b)
 	if n > 0 {
-		if err := pwriteAll(f.fd, b[:n], off); err != nil {
-			return 0, f.place.told(kinded(err))
+		if err := kernel.PwriteAll(f.fd, b[:n], off); err != nil {
+			return 0, f.place.told(kernel.Kinded(err))
 		}
 		f.reach(off + int64(n))
 	} else if end == nil {
@@ -243,7 +246,7 @@ func (f *fileDraft) skip(off, n int64) error {
 	if off >= f.high.Load() {
 		return nil
 	}
-	err := again(func() error {
+	err := kernel.Again(func() error {
 		return unix.Fallocate(f.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, off, n)
 	})
 	if err == unix.EOPNOTSUPP || err == unix.ENOSYS {
@@ -257,7 +260,7 @@ var zeros [64 << 10]byte
 func (f *fileDraft) zero(off, n int64) error {
 	for n > 0 {
 		step := min(n, int64(len(zeros)))
-		if err := pwriteAll(f.fd, zeros[:step], off); err != nil {
+		if err := kernel.PwriteAll(f.fd, zeros[:step], off); err != nil {
 			return err
 		}
 		off, n = off+step, n-step
@@ -271,12 +274,12 @@ func (f *fileDraft) zero(off, n int64) error {
 func (f *fileDraft) Sync(context.Context) error {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	if f.fd < 0 || f.place.system.durable == volatile {
+	if f.fd < 0 || f.place.system.Durable == fstype.Volatile {
 		return nil
 	}
 	err := f.sound()
 	if err == nil {
-		err = f.spoil(again(func() error { return f.place.flush.data(f.fd) }))
+		err = f.spoil(kernel.Again(func() error { return f.place.flush.data(f.fd) }))
 	}
 	return f.fail("sync", err)
 }
@@ -307,8 +310,8 @@ func (f *fileDraft) finish(e *mover.Entry, receipts []mover.Receipt) error {
 	if err := f.self.setFacts(e, f.fresh); err != nil {
 		return err
 	}
-	if f.place.system.durable == eachFile || f.foreign {
-		if err := f.spoil(again(func() error { return f.place.flush.file(f.fd) })); err != nil {
+	if f.place.system.Durable == fstype.EachFile || f.foreign {
+		if err := f.spoil(kernel.Again(func() error { return f.place.flush.file(f.fd) })); err != nil {
 			return err
 		}
 	}
@@ -340,7 +343,7 @@ func (f *fileDraft) complete(e *mover.Entry, receipts []mover.Receipt) error {
 		return nil
 	}
 	f.high.Store(e.Size)
-	return again(func() error { return unix.Ftruncate(f.fd, e.Size) })
+	return kernel.Again(func() error { return unix.Ftruncate(f.fd, e.Size) })
 }
 
 // Suspend implements mover.Draft.
@@ -358,6 +361,6 @@ func (f *fileDraft) Close() error {
 func (f *fileDraft) letGo() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	closeFD(f.fd)
+	kernel.Close(f.fd)
 	f.fd = -1
 }

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/units"
+	"datamove.dev/mover/backend/posix/kernel"
 )
 
 var (
@@ -33,7 +31,7 @@ func (p *Backend) ask() {
 		return
 	}
 	p.fs = fs
-	p.allowance.fs = fs
+	p.allowance.FileSystem = fs
 }
 
 // newFile makes the file of a draft, laid out for what it will be.
@@ -51,7 +49,7 @@ func (p *Backend) newFile(dir int, name string, mode uint32, e *mover.Entry) (in
 	if e.Layout != nil {
 		p.notes.add(fmt.Sprintf("%s: layouts are not kept: files have that of their directory, or none", p.address))
 	}
-	return openSegment(dir, name, flags, mode)
+	return kernel.OpenSegment(dir, name, flags, mode)
 }
 
 // PartMultiple implements mover.Aligner.
@@ -108,7 +106,7 @@ func (c *content) laidOut() error {
 	}
 	switch {
 	case errors.Is(err, mover.ErrUnsupported):
-		c.place.notes.add(fmt.Sprintf("%s: there are no layouts to keep (%s)", c.place.address, c.place.system.name))
+		c.place.notes.add(fmt.Sprintf("%s: there are no layouts to keep (%s)", c.place.address, c.place.system.Name))
 	case err != nil:
 		return fmt.Errorf("layout: %w", err)
 	}
@@ -138,7 +136,7 @@ func (p *Backend) recall(ctx context.Context, entries []mover.Entry) error {
 	fds := make([]int, 0, len(entries))
 	defer func() {
 		for _, fd := range fds {
-			closeFD(fd)
+			kernel.Close(fd)
 		}
 	}()
 	for i := range entries {
@@ -172,8 +170,8 @@ func (p *Backend) openAway(e *mover.Entry) (int, error) {
 		return -1, changedKind(err)
 	}
 	var st unix.Statx_t
-	if err := statxFD(fd, &st); err != nil || e.Ino != 0 && st.Ino != e.Ino {
-		closeFD(fd)
+	if err := kernel.StatxFD(fd, &st); err != nil || e.Ino != 0 && st.Ino != e.Ino {
+		kernel.Close(fd)
 		return -1, errors.Join(mover.ErrChanged, err)
 	}
 	return fd, nil
@@ -189,7 +187,7 @@ func (p *Backend) InUse(ctx context.Context, e mover.Entry) (bool, error) {
 	if err != nil {
 		return false, p.fail("look at", e.Name, err)
 	}
-	defer closeFD(fd)
+	defer kernel.Close(fd)
 	_, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_WRLCK)
 	if err == nil {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_UNLCK)
@@ -208,13 +206,13 @@ func (p *Backend) Restripe(ctx context.Context, e mover.Entry, words string) err
 	if err != nil {
 		return p.fail("restripe", e.Name, err)
 	}
-	closeFD(fd)
+	kernel.Close(fd)
 	seat, base := mover.Parent(e.Name)
 	dir, _, err := p.openSeat(seat)
 	if err != nil {
 		return p.fail("restripe", e.Name, err)
 	}
-	defer closeFD(dir)
+	defer kernel.Close(dir)
 	return p.fail("restripe", e.Name, r.Restripe(ctx, dir, base, words))
 }
 
@@ -229,7 +227,7 @@ func (p *Backend) Release(ctx context.Context, e mover.Entry) error {
 	if err != nil {
 		return p.fail("release", e.Name, err)
 	}
-	defer closeFD(fd)
+	defer kernel.Close(fd)
 	return p.fail("release", e.Name, r.Release(ctx, fd))
 }
 
@@ -242,92 +240,9 @@ func (p *Backend) Away(_ context.Context, e mover.Entry) (bool, error) {
 	if err != nil {
 		return false, p.fail("open", e.Name, err)
 	}
-	defer closeFD(fd)
+	defer kernel.Close(fd)
 	away, err := p.fs.Away(fd)
 	return away, p.fail("ask", e.Name, err)
-}
-
-// allowance holds this process to the quota of the project that it writes into, where the
-// file system does not: Lustre and ext4 let root go beyond it; and to the part of the file
-// system that stays free. What other processes write, and what is in caches, is seen when it
-// is asked again.
-type allowance struct {
-	fs   mover.FileSystem // nil holds to no quota
-	keep int              // percent of the file system; 0 is nothing
-
-	mu    sync.Mutex
-	asked time.Time // guarded by mu, as all below
-	free  bool      // nothing to hold to
-	room  mover.Room
-}
-
-// allowanceAge is how old an answer may be, and freeAge an answer about free space, which all writers on the file system share.
-const (
-	allowanceAge = 5 * time.Second
-	freeAge      = time.Second
-)
-
-// entry is called before something is made that will have so many bytes, which are
-// taken as they are written. It is ErrFull when they, or one more entry, would be too much.
-func (a *allowance) entry(dir int, bytes int64) error { return a.take(dir, bytes, 0, 1) }
-
-// bytes is called before so many are written.
-func (a *allowance) bytes(dir int, n int64) error { return a.take(dir, n, n, 0) }
-
-func (a *allowance) take(dir int, need, bytes, files int64) error {
-	if a.fs == nil && a.keep == 0 {
-		return nil
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	age := allowanceAge
-	if a.keep > 0 {
-		age = freeAge
-	}
-	if time.Since(a.asked) > age {
-		if err := a.ask(dir); err != nil {
-			return err
-		}
-	}
-	switch {
-	case a.free:
-		return nil
-	case a.room.Bytes >= 0 && need > a.room.Bytes, a.room.Files >= 0 && files > a.room.Files:
-		a.asked = time.Time{} // there may be more by the next try
-		if need > 0 {
-			return fmt.Errorf("%w for %s, %s are left: %s", mover.ErrFull, units.Bytes(need), units.Bytes(max(a.room.Bytes, 0)), a.room.Why)
-		}
-		return fmt.Errorf("%w: %s", mover.ErrFull, a.room.Why)
-	}
-	if a.room.Bytes >= 0 {
-		a.room.Bytes -= bytes
-	}
-	if a.room.Files >= 0 {
-		a.room.Files -= files
-	}
-	return nil
-}
-
-func (a *allowance) ask(dir int) error {
-	room, limited := mover.Room{Bytes: -1, Files: -1}, false
-	if a.fs != nil {
-		left, is, err := a.fs.Left(dir)
-		if err != nil && !errors.Is(err, mover.ErrUnsupported) {
-			return fmt.Errorf("quota of the project: %w", err)
-		}
-		if limited = is && err == nil; limited {
-			room = left
-		}
-	}
-	if a.keep > 0 {
-		var st unix.Statfs_t
-		if err := unix.Fstatfs(dir, &st); err != nil {
-			return fmt.Errorf("free space: %w", err)
-		}
-		room, limited = above(st.Blocks*uint64(st.Bsize), st.Bavail*uint64(st.Bsize), a.keep, room), true
-	}
-	a.room, a.free, a.asked = room, !limited, time.Now()
-	return nil
 }
 
 // Room implements mover.RoomTeller.
@@ -335,33 +250,21 @@ func (p *Backend) Room(ctx context.Context) (mover.Room, error) {
 	if ctx.Err() != nil {
 		return mover.Room{}, context.Cause(ctx)
 	}
-	if p.system.cow { // and may compress
+	if p.system.COW { // and may compress
 		return mover.Room{}, p.fail("room", "", mover.ErrUnsupported)
 	}
-	p.allowance.mu.Lock()
-	err := p.allowance.ask(p.root)
-	room, free := p.allowance.room, p.allowance.free
-	p.allowance.mu.Unlock()
+	room, limited, err := p.allowance.Left(p.root)
 	var st unix.Statfs_t
 	if err == nil {
-		err = again(func() error { return unix.Fstatfs(p.root, &st) })
+		err = kernel.Again(func() error { return unix.Fstatfs(p.root, &st) })
 	}
 	if err != nil {
 		return mover.Room{}, p.fail("room", "", err)
 	}
-	if left := int64(st.Bavail) * st.Bsize; st.Blocks > 0 && (free || room.Bytes < 0 || left < room.Bytes) {
+	if left := int64(st.Bavail) * st.Bsize; st.Blocks > 0 && (!limited || room.Bytes < 0 || left < room.Bytes) {
 		room = mover.Room{Bytes: left, Files: room.Files, Why: "its file system has no more that is free"}
-	} else if free {
+	} else if !limited {
 		room.Bytes = -1 // a process that serves it need not say how large it is
 	}
 	return room, nil
-}
-
-// above is the room that is left where a part of the file system stays free, too.
-func above(total, free uint64, keep int, room mover.Room) mover.Room {
-	left := int64(free) - mover.Kept(int64(total), keep)
-	if room.Bytes < 0 || left < room.Bytes {
-		room.Bytes, room.Why = max(left, 0), fmt.Sprintf("%d%% of the file system stay free (keep_free)", keep)
-	}
-	return room
 }

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/allowance"
 	"datamove.dev/test/must"
 )
 
@@ -188,7 +188,7 @@ func TestAllowance(t *testing.T) {
 		t.Errorf("there is %v", names)
 	}
 	s.room = mover.Room{Bytes: -1, Files: -1}
-	p.allowance.asked = time.Time{}
+	p.allowance = allowance.Limit{FileSystem: p.fs} // which asks anew
 	must.Do(t, file("large", 1<<20))
 	asked := s.asked
 	must.Do(t, file("larger", 1<<20))
@@ -208,21 +208,6 @@ func TestKeepFree(t *testing.T) {
 		t.Errorf("there is %v", names)
 	}
 	must.Do(t, p.Mkdir(t.Context(), mover.Entry{Name: "dir", Kind: mover.Dir})) // which has no bytes
-	for _, row := range []struct {
-		what        string
-		total, free int64
-		keep        int
-		quota, want int64
-	}{
-		{"no quota", 1000, 300, 10, -1, 200},
-		{"a quota with less", 1000, 300, 10, 150, 150},
-		{"a quota with more", 1000, 300, 10, 250, 200},
-		{"others have taken it", 1000, 50, 10, -1, 0},
-	} {
-		if got := above(uint64(row.total), uint64(row.free), row.keep, mover.Room{Bytes: row.quota, Files: -1}); got.Bytes != row.want || got.Files != -1 {
-			t.Errorf("%s: %+v, want %d", row.what, got, row.want)
-		}
-	}
 }
 
 // TestNobodyKnowsMore: who can not be asked is told of, and everything goes in the usual way.
@@ -258,9 +243,9 @@ func TestRoom(t *testing.T) {
 	is(16 << 20)
 	must.Do(t, os.WriteFile(filepath.Join(dir, "f"), make([]byte, 4<<20), 0o600))
 	is(12 << 20)
-	p.allowance.keep = 50
+	p.allowance.KeepFree = 50
 	is(4 << 20)
-	p.system.cow = true // what is compressed takes less
+	p.system.COW = true // what is compressed takes less
 	if _, err := p.Room(t.Context()); !errors.Is(err, mover.ErrUnsupported) {
 		t.Errorf("where it may be compressed: %v", err)
 	}

@@ -1,6 +1,7 @@
 package posix
 
 import (
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -9,6 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/kernel"
+	"datamove.dev/mover/backend/posix/xattrs"
 	"datamove.dev/mover/beneath"
 )
 
@@ -103,7 +106,7 @@ func (hs *handles) keep(h *handle) *handle {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	if other := hs.bySeat[h.seat]; other != nil {
-		closeFD(h.fd)
+		kernel.Close(h.fd)
 		return hs.hold(other)
 	}
 	if len(hs.bySeat) >= hs.limit {
@@ -131,7 +134,7 @@ func (hs *handles) drop(h *handle) {
 	delete(hs.bySeat, h.seat)
 	h.dead = true
 	if h.refs == 0 {
-		closeFD(h.fd)
+		kernel.Close(h.fd)
 	}
 }
 
@@ -140,7 +143,7 @@ func (h *handle) release() {
 	defer h.owner.mu.Unlock()
 	h.refs--
 	if h.refs == 0 && h.dead {
-		closeFD(h.fd)
+		kernel.Close(h.fd)
 	}
 }
 
@@ -161,7 +164,7 @@ func (hs *handles) close() { hs.forget("") }
 // the way. The kernel tells it for nothing: with NO_XDEV it refuses to cross one.
 func (p *Backend) openSeat(seat string) (fd int, foreign bool, err error) {
 	if seat == "" {
-		fd, err = openSegment(p.root, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
+		fd, err = kernel.OpenSegment(p.root, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
 		return fd, false, err
 	}
 	if !p.plain && len(seat) <= pathBytes {
@@ -174,23 +177,23 @@ func (p *Backend) openSeat(seat string) (fd int, foreign bool, err error) {
 		return -1, false, err
 	}
 	var st unix.Statx_t
-	if err := statxFD(fd, &st); err != nil {
-		closeFD(fd)
+	if err := kernel.StatxFD(fd, &st); err != nil {
+		kernel.Close(fd)
 		return -1, false, err
 	}
-	return fd, deviceOf(&st) != p.device, nil
+	return fd, kernel.DeviceOf(&st) != p.device, nil
 }
 
 func hasOpenat2(dirfd int) bool {
 	fd, err := beneath.NoLinks.Open(dirfd, ".", unix.O_PATH|unix.O_DIRECTORY)
-	closeFD(fd)
+	kernel.Close(fd)
 	return err == nil
 }
 
 // openDir opens the directory seat below the root, following no link on the way.
 func (p *Backend) openDir(seat string, flags int) (int, error) {
 	if seat == "" {
-		return openSegment(p.root, ".", flags|unix.O_DIRECTORY, 0)
+		return kernel.OpenSegment(p.root, ".", flags|unix.O_DIRECTORY, 0)
 	}
 	return p.openBelow(p.root, seat, flags|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 }
@@ -207,12 +210,12 @@ func (p *Backend) openBelow(dirfd int, path string, flags int) (int, error) {
 		var fd int
 		var err error
 		if p.plain {
-			fd, err = openSegment(at, step, f, 0)
+			fd, err = kernel.OpenSegment(at, step, f, 0)
 		} else {
 			fd, err = beneath.NoLinks.Open(at, step, f)
 		}
 		if at != dirfd {
-			closeFD(at)
+			kernel.Close(at)
 		}
 		if err != nil || rest == "" {
 			return fd, err
@@ -241,9 +244,9 @@ func (p *Backend) step(path string) (step, rest string) {
 // without a trace in its access time.
 func openList(dirfd int, base string) (int, error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW
-	fd, err := openSegment(dirfd, base, flags|unix.O_NOATIME, 0)
+	fd, err := kernel.OpenSegment(dirfd, base, flags|unix.O_NOATIME, 0)
 	if err == unix.EPERM {
-		fd, err = openSegment(dirfd, base, flags, 0)
+		fd, err = kernel.OpenSegment(dirfd, base, flags, 0)
 	}
 	return fd, err
 }
@@ -274,4 +277,14 @@ func (p *Backend) find(name string) (spot, error) {
 
 func (s spot) release() { s.dir.release() }
 
-func (s spot) statx(st *unix.Statx_t) error { return statxSegment(s.fd, s.base, st) }
+func (s spot) statx(st *unix.Statx_t) error { return kernel.StatxSegment(s.fd, s.base, st) }
+
+func (s spot) attributes() xattrs.OfPath {
+	return xattrs.OfPath("/proc/self/fd/" + strconv.Itoa(s.fd) + "/" + s.base)
+}
+
+// xattrs returns those of the name. A symlink or special file can not have
+// user attributes, and only root sees others.
+func (s spot) xattrs(kind mover.Kind) ([]mover.Xattr, error) {
+	return xattrs.Read(s.attributes())
+}

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/kernel"
 	"datamove.dev/mover/beneath"
 )
 
@@ -29,7 +30,7 @@ func openInside(roots []string, path string, create bool) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	defer closeFD(at)
+	defer kernel.Close(at)
 	segments := strings.Split(strings.Trim(strings.TrimPrefix(path, base), "/"), "/")
 	for there := len(segments); ; there-- {
 		fd, err := beneath.Links.Open(at, "./"+strings.Join(segments[:there], "/"), unix.O_PATH|unix.O_DIRECTORY)
@@ -48,7 +49,7 @@ func openInside(roots []string, path string, create bool) (int, error) {
 }
 
 func openBase(base string) (fd int, err error) {
-	err = again(func() (err error) {
+	err = kernel.Again(func() (err error) {
 		fd, err = unix.Open(base, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		return err
 	})
@@ -59,7 +60,7 @@ func openBase(base string) (fd int, err error) {
 func makeWay(fd int, names []string) (int, error) {
 	for _, name := range names {
 		next, err := openStride(fd, name, true)
-		closeFD(fd)
+		kernel.Close(fd)
 		if err != nil {
 			return -1, err
 		}

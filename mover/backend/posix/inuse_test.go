@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/fstype"
 	"datamove.dev/test/must"
 )
 
@@ -40,7 +41,7 @@ func TestReadsOf(t *testing.T) {
 	for flags, want := range map[int64]mover.Reads{
 		0: mover.ReadsSeen, unix.ST_RDONLY: mover.ReadsSeen, unix.ST_RELATIME: mover.ReadsDaily, unix.ST_NOATIME: mover.ReadsUnseen, unix.ST_NOATIME | unix.ST_RELATIME: mover.ReadsUnseen,
 	} {
-		if got := readsOf(flags); got != want {
+		if got := fstype.ReadsOf(flags); got != want {
 			t.Errorf("%#x: %d", flags, got)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/kernel"
+	"datamove.dev/mover/backend/posix/xattrs"
 )
 
 // listBytes is the buffer of one getdents64. Network file systems fill it in one
@@ -150,14 +152,14 @@ func (l *listing) tell(fd int) error {
 	kept := l.records[:0]
 	for _, r := range l.records {
 		if r.kind == 0 {
-			err := statxAt(fd, l.pointer(r), unix.AT_STATX_DONT_SYNC, &st) // kinds do not change
+			err := kernel.StatxAt(fd, l.pointer(r), unix.AT_STATX_DONT_SYNC, &st) // kinds do not change
 			if err == unix.ENOENT {
 				continue
 			}
 			if err != nil {
 				return err
 			}
-			r.kind = kindOf(st.Mode)
+			r.kind = kernel.KindOf(st.Mode)
 		}
 		kept = append(kept, r)
 	}
@@ -218,14 +220,14 @@ func (l *listing) examine(fd int, dir string, lo int, entries []mover.Entry) err
 		e := &entries[i]
 		*e = mover.Entry{Name: names[:n]}
 		names = names[n:]
-		err := statxAt(fd, l.pointer(r), l.lazy, &st)
+		err := kernel.StatxAt(fd, l.pointer(r), l.lazy, &st)
 		if err == unix.ENOENT {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		fill(e, &st)
+		kernel.Fill(e, &st)
 		e.Elsewhere = l.place.elsewhere(&st)
 		e.Brief = true // the extended attributes are one more call
 		if (e.Kind == mover.Dir) != (r.kind == mover.Dir) {
@@ -247,9 +249,9 @@ func (l *listing) examine(fd int, dir string, lo int, entries []mover.Entry) err
 // needs them looks at the entry, and gets the error there.
 func (l *listing) attributes(fd int, r record, e *mover.Entry) {
 	var small [256]byte
-	n, err := listxattrAt(fd, l.pointer(r), small[:])
+	n, err := kernel.ListxattrAt(fd, l.pointer(r), small[:])
 	if n > 0 || err != nil && err != unix.EOPNOTSUPP { // ENOSYS is of the call, and says nothing of the file system
-		all, err := readAttributes(spot{fd: fd, base: l.string(r)}.attributes())
+		all, err := xattrs.Read(spot{fd: fd, base: l.string(r)}.attributes())
 		if err != nil {
 			return
 		}
@@ -260,7 +262,7 @@ func (l *listing) attributes(fd int, r record, e *mover.Entry) {
 
 // follow reads where a symlink leads.
 func (l *listing) follow(fd int, r record, e *mover.Entry) (err error) {
-	e.Target, err = readlink(fd, l.string(r), e.Size)
+	e.Target, err = kernel.Readlink(fd, l.string(r), e.Size)
 	e.Size = 0
 	if err == unix.ENOENT || err == unix.EINVAL { // gone, or no longer a symlink
 		*e, err = mover.Entry{}, nil

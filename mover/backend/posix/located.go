@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/fstype"
 )
 
 // Located implements mover.Locator. What a bind mount shows elsewhere has one path in its file system; and what servers keep is one
@@ -37,13 +38,8 @@ func (p *Backend) Located() (volume, inside string, err error) {
 }
 
 func (p *Backend) volume(m *mountinfo.Info) string {
-	var st unix.Statfs_t
-	err := again(func() error { return unix.Fstatfs(p.root, &st) })
-	if err == nil && served[uint32(st.Type)] && st.Fsid.Val != [2]int32{} {
-		return fmt.Sprintf("%s %x", p.system.name, st.Fsid.Val)
+	if number, ok := fstype.NumberOf(p.root); ok {
+		return fmt.Sprintf("%s %x", p.system.Name, number)
 	}
 	return fmt.Sprintf("device %d:%d", m.Major, m.Minor)
 }
-
-// served are the file systems with a number in statfs(2) that names the file system of the servers.
-var served = map[uint32]bool{lustreMagic: true, gpfsMagic: true, cephMagic: true}

@@ -14,6 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/kernel"
+	"datamove.dev/mover/backend/posix/xattrs"
 )
 
 // lockName is the file in the root that a run holds with an OFD lock. Walks leave
@@ -64,7 +66,7 @@ func (p *Backend) Lock(ctx context.Context, name string, owner mover.WriterID) (
 		return nil, nil, context.Cause(ctx)
 	}
 	var was unix.Statx_t
-	if err := statxFD(p.root, &was); err != nil {
+	if err := kernel.StatxFD(p.root, &was); err != nil {
 		return nil, nil, p.fail("lock", "", err)
 	}
 	if other := p.inTheWay(&was, file); other != "" {
@@ -77,7 +79,7 @@ func (p *Backend) Lock(ctx context.Context, name string, owner mover.WriterID) (
 	}
 	p.restoreTimes(&was)
 	switch {
-	case errors.Is(err, unix.ENOLCK) || without(err):
+	case errors.Is(err, unix.ENOLCK) || xattrs.Without(err):
 		unlock, err := p.lockHere(file, owner, "the file system has no locks")
 		if err == nil {
 			_ = ignoreMissing(unlink(p.root, file, 0)) // made in vain
@@ -113,7 +115,7 @@ func (p *Backend) takeLock(dirfd int, name string, owner mover.WriterID) (int, e
 		}
 		err = lockFD(fd)
 		if err == nil && !leadsTo(dirfd, name, fd) {
-			closeFD(fd)
+			kernel.Close(fd)
 			continue
 		}
 		if err == nil {
@@ -126,7 +128,7 @@ func (p *Backend) takeLock(dirfd int, name string, owner mover.WriterID) (int, e
 			if err == unix.EAGAIN || err == unix.EACCES {
 				err = read(fd)
 			}
-			closeFD(fd)
+			kernel.Close(fd)
 			return -1, err
 		}
 		return fd, nil
@@ -139,10 +141,10 @@ func (p *Backend) takeLock(dirfd int, name string, owner mover.WriterID) (int, e
 func openLock(dirfd int, name string) (int, error) {
 	const flags = unix.O_RDWR | unix.O_NOFOLLOW | unix.O_NONBLOCK
 	var there unix.Statx_t
-	err := statxSegment(dirfd, name, &there)
+	err := kernel.StatxSegment(dirfd, name, &there)
 	switch {
 	case err == unix.ENOENT:
-		fd, err := openSegment(dirfd, name, flags|unix.O_CREAT|unix.O_EXCL, 0o644)
+		fd, err := kernel.OpenSegment(dirfd, name, flags|unix.O_CREAT|unix.O_EXCL, 0o644)
 		if err != nil && err != unix.EEXIST {
 			err = immutable(dirfd, ".", err)
 		}
@@ -152,7 +154,7 @@ func openLock(dirfd int, name string) (int, error) {
 	case there.Mode&unix.S_IFMT != unix.S_IFREG:
 		return -1, noLock(name, &there, "is no file")
 	}
-	fd, err := openSegment(dirfd, name, flags, 0)
+	fd, err := kernel.OpenSegment(dirfd, name, flags, 0)
 	if err == unix.EACCES {
 		return -1, noLock(name, &there, "may not be opened")
 	}
@@ -168,7 +170,7 @@ func noLock(name string, there *unix.Statx_t, why string) error {
 // run of another account, because accounts change nothing of each other there. The owner of the directory, and root, can block others in any case.
 func (p *Backend) inTheWay(dir *unix.Statx_t, file string) string {
 	var there unix.Statx_t
-	if dir.Mode&unix.S_ISVTX == 0 || statxSegment(p.root, file, &there) != nil {
+	if dir.Mode&unix.S_ISVTX == 0 || kernel.StatxSegment(p.root, file, &there) != nil {
 		return ""
 	}
 	if there.Uid == uint32(os.Geteuid()) || there.Uid == 0 || there.Uid == dir.Uid {
@@ -182,7 +184,7 @@ func full(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err,
 
 func lockFD(fd int) error {
 	whole := unix.Flock_t{Type: unix.F_WRLCK, Whence: unix.SEEK_SET}
-	return again(func() error { return unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &whole) })
+	return kernel.Again(func() error { return unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &whole) })
 }
 
 // share lets all accounts that may write in the directory hold the lock, too. To ask for it
@@ -190,7 +192,7 @@ func lockFD(fd int) error {
 // file that is not ours stays as it is.
 func share(dirfd, fd int) {
 	var dir unix.Statx_t
-	if statxFD(dirfd, &dir) != nil || dir.Mode&0o022 == 0 {
+	if kernel.StatxFD(dirfd, &dir) != nil || dir.Mode&0o022 == 0 {
 		return
 	}
 	if dir.Mode&0o020 != 0 {
@@ -201,8 +203,8 @@ func share(dirfd, fd int) {
 
 func leadsTo(dirfd int, name string, fd int) bool {
 	var a, b unix.Statx_t
-	return statxFD(fd, &a) == nil && statxSegment(dirfd, name, &b) == nil &&
-		a.Ino == b.Ino && deviceOf(&a) == deviceOf(&b)
+	return kernel.StatxFD(fd, &a) == nil && kernel.StatxSegment(dirfd, name, &b) == nil &&
+		a.Ino == b.Ino && kernel.DeviceOf(&a) == kernel.DeviceOf(&b)
 }
 
 func sign(fd int, owner mover.WriterID) error {
@@ -215,19 +217,19 @@ func sign(fd int, owner mover.WriterID) error {
 	if err := unix.Ftruncate(fd, 0); err != nil {
 		return err
 	}
-	return pwriteAll(fd, append(text, '\n'), 0)
+	return kernel.PwriteAll(fd, append(text, '\n'), 0)
 }
 
 // read returns the holder of the lock. The text may be anything: the file lies where
 // others can write.
 func read(fd int) *mover.HeldError {
 	b := make([]byte, 1024)
-	n, err := pread(fd, b, 0)
+	n, err := kernel.Pread(fd, b, 0)
 	var h holder
 	if err != nil || json.Unmarshal(b[:n], &h) != nil || h.PID == 0 {
 		text := "the holder did not write down its name"
 		var st unix.Statx_t
-		if statxFD(fd, &st) == nil {
+		if kernel.StatxFD(fd, &st) == nil {
 			text += fmt.Sprintf("; the lock belongs to uid %d", st.Uid)
 		}
 		return &mover.HeldError{Text: text}
@@ -239,24 +241,24 @@ func read(fd int) *mover.HeldError {
 // BreakLock implements mover.LockBreaker: the name leads to another file from now on.
 func (p *Backend) BreakLock(_ context.Context, name string, over mover.WriterID) error {
 	file := lockFile(name)
-	fd, err := openSegment(p.root, file, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	fd, err := kernel.OpenSegment(p.root, file, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return p.fail("unlock", "", ignoreMissing(err))
 	}
 	if held := read(fd); held.By != over || !leadsTo(p.root, file, fd) {
-		closeFD(fd)
+		kernel.Close(fd)
 		return nil
 	}
 	var was unix.Statx_t
-	if err := statxFD(p.root, &was); err != nil {
-		closeFD(fd)
+	if err := kernel.StatxFD(p.root, &was); err != nil {
+		kernel.Close(fd)
 		return p.fail("unlock", "", err)
 	}
 	file, fd = p.setAside(file, fd)
 	err = ignoreMissing(unlink(p.root, file, 0))
 	p.restoreTimes(&was)
 	if fd >= 0 {
-		closeFD(fd)
+		kernel.Close(fd)
 	}
 	return p.fail("unlock", "", err)
 }
@@ -270,7 +272,7 @@ const asideNumber = 1 << 40
 // to remove, and what is still open. A name that is left by a death in between is a
 // stray like others.
 func (p *Backend) setAside(file string, fd int) (string, int) {
-	if p.system.name != "nfs" && p.system.name != "fuse" {
+	if p.system.Name != "nfs" && p.system.Name != "fuse" {
 		return file, fd
 	}
 	by := read(fd).By
@@ -278,10 +280,10 @@ func (p *Backend) setAside(file string, fd int) (string, int) {
 		return file, fd
 	}
 	aside := by.TempName(asideNumber)
-	if err := again(func() error { return unix.Renameat(p.root, file, p.root, aside) }); err != nil {
+	if err := kernel.Again(func() error { return unix.Renameat(p.root, file, p.root, aside) }); err != nil {
 		return file, fd // it goes in the other way
 	}
-	closeFD(fd)
+	kernel.Close(fd)
 	return aside, -1
 }
 
@@ -289,12 +291,12 @@ func (p *Backend) setAside(file string, fd int) (string, int) {
 // between.
 func (p *Backend) unlock(file string, fd int) error {
 	if !leadsTo(p.root, file, fd) { // it was broken, and is another's
-		closeFD(fd)
+		kernel.Close(fd)
 		return nil
 	}
 	var was unix.Statx_t
-	if err := statxFD(p.root, &was); err != nil {
-		closeFD(fd)
+	if err := kernel.StatxFD(p.root, &was); err != nil {
+		kernel.Close(fd)
 		return err
 	}
 	file, fd = p.setAside(file, fd)
@@ -302,11 +304,11 @@ func (p *Backend) unlock(file string, fd int) error {
 	if p.opensUp("", err) { // the root has its facts by now, and is read-only
 		err = ignoreMissing(unlink(p.root, file, 0))
 		mode := uint32(was.Mode) & modes
-		err = errors.Join(err, again(func() error { return unix.Fchmod(p.root, mode) }))
+		err = errors.Join(err, kernel.Again(func() error { return unix.Fchmod(p.root, mode) }))
 	}
 	p.restoreTimes(&was)
 	if fd >= 0 {
-		closeFD(fd)
+		kernel.Close(fd)
 	}
 	return err
 }
@@ -315,7 +317,7 @@ func (p *Backend) unlock(file string, fd int) error {
 // mtime, which may be a copied fact. A root that is not ours has none.
 func (p *Backend) restoreTimes(was *unix.Statx_t) {
 	times := [2]unix.Timespec{{Nsec: unix.UTIME_OMIT}, {Sec: was.Mtime.Sec, Nsec: int64(was.Mtime.Nsec)}}
-	_ = futimens(p.root, &times)
+	_ = kernel.Futimens(p.root, &times)
 }
 
 // lockHere locks on this host, for this account. why is what keeps the directory from doing it.
@@ -340,13 +342,13 @@ func (p *Backend) lockHere(file string, owner mover.WriterID, why string) (func(
 	name := fmt.Sprintf("%x.lock", sum.Sum64())
 	fd, err := p.takeLock(at, name, owner)
 	if err != nil {
-		closeFD(at)
+		kernel.Close(at)
 		return nil, p.fail("lock", "", err)
 	}
 	p.notes.add(why + ": runs on other hosts are not noticed")
 	return func() error {
-		defer closeFD(at)
-		defer closeFD(fd)
+		defer kernel.Close(at)
+		defer kernel.Close(fd)
 		return p.fail("unlock", "", ignoreMissing(unlink(at, name, 0)))
 	}, nil
 }

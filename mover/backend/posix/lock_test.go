@@ -16,6 +16,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/backendtest"
+	"datamove.dev/mover/backend/posix/kernel"
 	"datamove.dev/test/must"
 )
 
@@ -89,7 +90,7 @@ func TestLockOfAnotherUser(t *testing.T) {
 				t.Errorf("lock that is held: %v, want %s", err, holder)
 			}
 		}
-		closeFD(fd) // killed: the file stays
+		kernel.Close(fd) // killed: the file stays
 		_, unlock, err := mine.Lock(t.Context(), "", testOwner)
 		must.Do(t, err)
 		must.Do(t, unlock())
@@ -111,7 +112,7 @@ func TestLockInTheWay(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			t.Cleanup(func() { closeFD(fd) })
+			t.Cleanup(func() { kernel.Close(fd) })
 			return lockFD(fd)
 		},
 	} {

@@ -8,6 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/kernel"
+	"datamove.dev/mover/backend/posix/xattrs"
 )
 
 // nodeDraft is a symlink, FIFO, socket, device, or hard link under a temporary
@@ -38,7 +40,7 @@ func (p *Backend) beginNode(d *draft, e *mover.Entry, h mover.Hints, at *handle)
 	case e.Target == "":
 		return nil, fmt.Errorf("%w: a symlink without a target", mover.ErrUsage)
 	}
-	err := p.create(d, h.By, at, func(name string) error { return again(func() error { return put(name) }) })
+	err := p.create(d, h.By, at, func(name string) error { return kernel.Again(func() error { return put(name) }) })
 	if err != nil {
 		return nil, immutable(at.fd, ".", err)
 	}
@@ -60,17 +62,17 @@ func (p *Backend) beginLink(d *draft, e *mover.Entry, h mover.Hints, at *handle)
 	if err := leader.statx(&st); err != nil {
 		return nil, fmt.Errorf("hard link to %s: %w", mover.Printable(h.Link), err)
 	}
-	if kindOf(st.Mode) != e.Kind {
-		return nil, fmt.Errorf("hard link to %s: %w: it is a %v", mover.Printable(h.Link), mover.ErrChanged, kindOf(st.Mode))
+	if kernel.KindOf(st.Mode) != e.Kind {
+		return nil, fmt.Errorf("hard link to %s: %w: it is a %v", mover.Printable(h.Link), mover.ErrChanged, kernel.KindOf(st.Mode))
 	}
 	err = p.create(d, h.By, at, func(name string) error {
-		return again(func() error { return unix.Linkat(leader.fd, leader.base, at.fd, name, 0) })
+		return kernel.Again(func() error { return unix.Linkat(leader.fd, leader.base, at.fd, name, 0) })
 	})
 	switch {
 	case err == nil:
 		d.link = true
 		return &nodeDraft{draft: d, fresh: true}, nil
-	case err == unix.EMLINK || err == unix.EXDEV || err == unix.EPERM || without(err):
+	case err == unix.EMLINK || err == unix.EXDEV || err == unix.EPERM || xattrs.Without(err):
 		return nil, fmt.Errorf("%w: a hard link to %s: %w", mover.ErrUnsupported, mover.Printable(h.Link), err)
 	}
 	return nil, immutable(at.fd, ".", err)
@@ -106,10 +108,10 @@ func (p *Backend) settle(d *draft, e *mover.Entry, fresh bool) error {
 	}
 	defer at.release()
 	var st unix.Statx_t
-	if err := statxSegment(at.fd, d.temp, &st); err != nil {
+	if err := kernel.StatxSegment(at.fd, d.temp, &st); err != nil {
 		return err
 	}
-	if kindOf(st.Mode) != e.Kind {
+	if kernel.KindOf(st.Mode) != e.Kind {
 		return mover.ErrChanged
 	}
 	n := inode{fd: at.fd, base: d.temp, kind: e.Kind, mode: uint32(st.Mode) & modes, uid: st.Uid, gid: st.Gid}

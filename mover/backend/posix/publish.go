@@ -10,6 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/fstype"
+	"datamove.dev/mover/backend/posix/kernel"
 )
 
 // pending is one draft of a batch, and where its outcome goes.
@@ -76,7 +78,7 @@ func (p *Backend) take(ctx context.Context, batch []mover.Draft, out []mover.Out
 // syncContents puts what the drafts contain on stable storage. Where each file is
 // synced by itself, Finish has done it.
 func (p *Backend) syncContents(todo []pending) {
-	if p.system.durable != wholeSystem {
+	if p.system.Durable != fstype.WholeSystem {
 		return
 	}
 	err := p.syncSystem()
@@ -185,7 +187,7 @@ func (w *pending) withTop() error {
 
 // renameNew renames to a name that must be free.
 func renameNew(from int, old string, to int, name string) error {
-	err := renameat2(from, old, to, name, unix.RENAME_NOREPLACE)
+	err := kernel.Renameat2(from, old, to, name, unix.RENAME_NOREPLACE)
 	if err != unix.EINVAL && err != unix.ENOSYS {
 		return err
 	}
@@ -195,7 +197,7 @@ func renameNew(from int, old string, to int, name string) error {
 // renameByLink is renameNew on a file system without the flag (Lustre, NFS, FUSE): a
 // link never replaces. What can not be linked, as a directory, is looked for first.
 func renameByLink(from int, old string, to int, name string) error {
-	err := again(func() error { return unix.Linkat(from, old, to, name, 0) })
+	err := kernel.Again(func() error { return unix.Linkat(from, old, to, name, 0) })
 	if err == nil {
 		return unlink(from, old, 0)
 	}
@@ -203,9 +205,9 @@ func renameByLink(from int, old string, to int, name string) error {
 		return err
 	}
 	var st unix.Statx_t
-	switch err := statxSegment(to, name, &st); err {
+	switch err := kernel.StatxSegment(to, name, &st); err {
 	case unix.ENOENT:
-		return renameat2(from, old, to, name, 0)
+		return kernel.Renameat2(from, old, to, name, 0)
 	case nil:
 		return unix.EEXIST
 	default:
@@ -222,11 +224,11 @@ func (p *Backend) replace(from int, src string, to int, dst, name string, kind m
 			return fmt.Errorf("backup: %w", err)
 		}
 	}
-	err := renameat2(from, src, to, dst, 0)
+	err := kernel.Renameat2(from, src, to, dst, 0)
 	if err != unix.EISDIR && err != unix.ENOTDIR {
 		return err
 	}
-	err = renameat2(from, src, to, dst, unix.RENAME_EXCHANGE)
+	err = kernel.Renameat2(from, src, to, dst, unix.RENAME_EXCHANGE)
 	if err == unix.EINVAL || err == unix.ENOSYS { // a file system that can not: absent for a moment
 		if err := removeEmpty(to, dst); err != nil {
 			return err
@@ -238,7 +240,7 @@ func (p *Backend) replace(from int, src string, to int, dst, name string, kind m
 	}
 	p.handles.forget(name)
 	if err := removeEmpty(from, src); err != nil {
-		return errors.Join(err, renameat2(from, src, to, dst, unix.RENAME_EXCHANGE))
+		return errors.Join(err, kernel.Renameat2(from, src, to, dst, unix.RENAME_EXCHANGE))
 	}
 	return nil
 }

@@ -13,6 +13,8 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/backendtest"
+	"datamove.dev/mover/backend/posix/fstype"
+	"datamove.dev/mover/backend/posix/kernel"
 	"datamove.dev/test/crash/rig"
 	"datamove.dev/test/must"
 )
@@ -162,7 +164,7 @@ func TestHardLinks(t *testing.T) {
 //safety:3 a failed sync fails every draft that may have lost bytes, and is not tried again
 func TestLossSpoilsAll(t *testing.T) {
 	p := opened(t, t.TempDir(), Options{})
-	p.system.durable = wholeSystem
+	p.system.Durable = fstype.WholeSystem
 	before := ready(t, p, "before", "x", nil)
 	if err := p.loss.during(func() error { return unix.Syncfs(-1) }); err == nil {
 		t.Fatal("a sync of no file system worked")
@@ -194,7 +196,7 @@ func TestFailedSyncIsNotTriedAgain(t *testing.T) {
 	if err := f.Sync(t.Context()); err == nil {
 		t.Fatal("a pipe was synced")
 	}
-	closeFD(f.fd)
+	kernel.Close(f.fd)
 	f.fd = fd
 	if err := f.Sync(t.Context()); !errors.Is(err, mover.ErrTransient) {
 		t.Errorf("the next sync: %v", err)
@@ -215,7 +217,7 @@ func TestFailedSyncIsNotTriedAgain(t *testing.T) {
 //safety:3 with mover/engine TestUnconfirmedIsMovedAnew
 func TestLostNamesSpoilAll(t *testing.T) {
 	p := opened(t, t.TempDir(), Options{})
-	p.system.durable = eachFile
+	p.system.Durable = fstype.EachFile
 	must.Do(t, os.MkdirAll(p.String()+"/d", 0o755))
 	ours, alone := ready(t, p, "d/ours", "x", nil), ready(t, p, "alone", "y", nil)
 	out := make([]mover.Outcome, 2)
@@ -240,7 +242,7 @@ func opensNoSync(t *testing.T) int {
 	t.Helper()
 	var ends [2]int
 	must.Do(t, unix.Pipe2(ends[:], unix.O_CLOEXEC))
-	closeFD(ends[0])
+	kernel.Close(ends[0])
 	return ends[1]
 }
 
@@ -385,7 +387,7 @@ func TestReflink(t *testing.T) {
 	}
 	defer func() { _ = exec.Command("umount", "-l", mount).Run() }()
 	p := opened(t, mount, Options{})
-	if p.Capabilities().System != "xfs" || p.system.durable != wholeSystem {
+	if p.Capabilities().System != "xfs" || p.system.Durable != fstype.WholeSystem {
 		t.Errorf("it is %+v", p.system)
 	}
 	text := strings.Repeat("shared blocks ", 20_000)

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/kernel"
 )
 
 // Remove implements mover.Target. It looks at the entry, renames it to a name that
@@ -39,7 +40,7 @@ func (p *Backend) removeEntry(e *mover.Entry, by mover.WriterID) error {
 	if err == unix.EXDEV && e.Kind == mover.Dir && p.backup == nil { // overlayfs does not rename what is of a lower layer; that it is empty the kernel sees
 		defer p.changed.around(p, at.dir)()
 		defer p.handles.forget(e.Name)
-		return again(func() error { return unlink(at.fd, at.base, unix.AT_REMOVEDIR) })
+		return kernel.Again(func() error { return unlink(at.fd, at.base, unix.AT_REMOVEDIR) })
 	}
 	if err != nil {
 		return immutable(at.fd, at.base, err)
@@ -64,9 +65,9 @@ func (p *Backend) doubt(at spot, e *mover.Entry) error {
 	if err := at.statx(&st); err != nil {
 		return err
 	}
-	same := is(&st, e)
+	same := kernel.Same(&st, e)
 	if e.Nlink > 1 {
-		same = moved(&st, e)
+		same = kernel.SameMoved(&st, e)
 	}
 	if !same {
 		return mover.ErrChanged
@@ -81,7 +82,7 @@ func (p *Backend) doubt(at spot, e *mover.Entry) error {
 	if err != nil {
 		return err
 	}
-	defer closeFD(fd)
+	defer kernel.Close(fd)
 	names, err := readNames(fd)
 	if err == nil && len(names) > 0 {
 		err = errNotEmpty
@@ -106,10 +107,10 @@ func (p *Backend) quarantine(at spot, by mover.WriterID) (string, error) {
 // condemn removes what is in quarantine when it is the very entry e.
 func (p *Backend) condemn(at spot, q string, e *mover.Entry) error {
 	var st unix.Statx_t
-	if err := statxSegment(at.fd, q, &st); err != nil {
+	if err := kernel.StatxSegment(at.fd, q, &st); err != nil {
 		return err
 	}
-	if !moved(&st, e) {
+	if !kernel.SameMoved(&st, e) {
 		return mover.ErrChanged
 	}
 	if p.backup != nil {

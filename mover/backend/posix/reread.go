@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/kernel"
 )
 
 // Reread implements mover.Rereader.
@@ -29,25 +30,25 @@ func (f *fileDraft) Reread(ctx context.Context) (mover.Content, error) {
 // reread opens the draft past the cache: what is dirty is written, and then all
 // pages are let go of.
 func (f *fileDraft) reread(at *handle) (mover.Content, error) {
-	fd, err := openSegment(at.fd, f.temp, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	fd, err := kernel.OpenSegment(at.fd, f.temp, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	c := &content{place: f.place, fd: fd}
 	c.users.Store(1)
 	var st unix.Statx_t
-	err = again(func() error { return unix.Fsync(fd) })
+	err = kernel.Again(func() error { return unix.Fsync(fd) })
 	if err == nil {
 		err = unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED)
 	}
 	if err == nil {
-		err = statxFD(fd, &st)
+		err = kernel.StatxFD(fd, &st)
 	}
 	if err != nil {
 		_ = c.Close()
 		return nil, err
 	}
-	c.entry = entryOf(f.name, &st)
+	c.entry = kernel.EntryOf(f.name, &st)
 	return c, nil
 }
 
@@ -58,7 +59,7 @@ func (f *fileDraft) Peek() (mover.Peeked, error) {
 		return nil, f.fail("peek", err)
 	}
 	defer at.release()
-	fd, err := openSegment(at.fd, f.temp, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	fd, err := kernel.OpenSegment(at.fd, f.temp, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, f.fail("peek", err)
 	}

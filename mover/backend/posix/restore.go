@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/kernel"
 )
 
 // Restore gives a name back what the backup directory keeps of it, in one step. mover.ErrNotExist when it keeps nothing, and mover.ErrConflict when something
@@ -30,9 +31,9 @@ func (p *Backend) restore(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	defer closeFD(from)
+	defer kernel.Close(from)
 	var st unix.Statx_t
-	if err := statxSegment(from, base, &st); err != nil {
+	if err := kernel.StatxSegment(from, base, &st); err != nil {
 		return err
 	}
 	err = p.makeAbove(ctx, name, &st)
@@ -76,7 +77,7 @@ func (p *Backend) makeAbove(ctx context.Context, name string, st *unix.Statx_t) 
 func (b *backup) seat(name string) (fd int, base string, err error) {
 	dir, base := mover.Parent(name)
 	if dir == "" {
-		fd, err = openSegment(b.root, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
+		fd, err = kernel.OpenSegment(b.root, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
 	} else {
 		fd, err = b.place.openBelow(b.root, dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 	}
@@ -86,28 +87,28 @@ func (b *backup) seat(name string) (fd int, base string, err error) {
 // openKept opens a directory in that of what is kept, mover.KeptName. It makes the directory for its own UID alone. It refuses one that another UID may use:
 // any account with the right to write to the root can make one.
 func (p *Backend) openKept(inside string) (int, error) {
-	fd, err := openSegment(p.root, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
+	fd, err := kernel.OpenSegment(p.root, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
 	for _, name := range []string{mover.KeptName, inside} {
 		if err != nil {
 			return -1, err
 		}
-		if err = again(func() error { return unix.Mkdirat(fd, name, 0o700) }); err == unix.EEXIST {
+		if err = kernel.Again(func() error { return unix.Mkdirat(fd, name, 0o700) }); err == unix.EEXIST {
 			err = nil
 		}
 		next := -1
 		if err == nil {
-			next, err = openSegment(fd, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+			next, err = kernel.OpenSegment(fd, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 		}
-		closeFD(fd)
+		kernel.Close(fd)
 		if fd = next; err != nil {
 			break
 		}
 		var st unix.Statx_t
-		if err = statxFD(fd, &st); err == nil && (int(st.Uid) != unix.Geteuid() || st.Mode&0o077 != 0) {
+		if err = kernel.StatxFD(fd, &st); err == nil && (int(st.Uid) != unix.Geteuid() || st.Mode&0o077 != 0) {
 			err = fmt.Errorf("%w: %s is not ours alone", mover.ErrPermission, name)
 		}
 		if err != nil {
-			closeFD(fd)
+			kernel.Close(fd)
 			fd = -1
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/fstype"
+	"datamove.dev/mover/backend/posix/kernel"
 )
 
 // Mkdir implements mover.Target. The directory is private where it will be given
@@ -42,12 +44,12 @@ func (p *Backend) mkdir(e *mover.Entry) error {
 	case p.staysOurs(e):
 		mode |= e.Mode & 0o777
 	}
-	if err := p.allowance.entry(p.root, 0); err != nil {
+	if err := p.allowance.Entry(p.root, 0); err != nil {
 		return err
 	}
 	create := func() error { return unix.Mkdirat(at.fd, at.base, mode) }
-	if err = again(create); p.opensUp(at.dir.seat, err) {
-		err = again(create)
+	if err = kernel.Again(create); p.opensUp(at.dir.seat, err) {
+		err = kernel.Again(create)
 	}
 	if err != unix.EEXIST {
 		return immutable(at.fd, ".", err)
@@ -72,8 +74,8 @@ func (p *Backend) reuse(at spot) error {
 	if err := at.statx(&st); err != nil {
 		return err
 	}
-	if kindOf(st.Mode) != mover.Dir {
-		return fmt.Errorf("%w: there is a %v", mover.ErrConflict, kindOf(st.Mode))
+	if kernel.KindOf(st.Mode) != mover.Dir {
+		return fmt.Errorf("%w: there is a %v", mover.ErrConflict, kernel.KindOf(st.Mode))
 	}
 	_, err := p.openUp(at, &st)
 	return err
@@ -82,7 +84,7 @@ func (p *Backend) reuse(at spot) error {
 // openUp gives us the rights of an owner in a directory that is ours and has a mode
 // without them. It reports whether that was needed.
 func (p *Backend) openUp(at spot, st *unix.Statx_t) (bool, error) {
-	if p.asRoot || kindOf(st.Mode) != mover.Dir || st.Mode&0o700 == 0o700 || st.Uid != uint32(unix.Geteuid()) {
+	if p.asRoot || kernel.KindOf(st.Mode) != mover.Dir || st.Mode&0o700 == 0o700 || st.Uid != uint32(unix.Geteuid()) {
 		return false, nil
 	}
 	n := inode{fd: at.fd, base: at.base, kind: mover.Dir}
@@ -130,8 +132,8 @@ func (p *Backend) update(e *mover.Entry) error {
 	if err := at.statx(&st); err != nil {
 		return err
 	}
-	if kindOf(st.Mode) != e.Kind {
-		return fmt.Errorf("%w: there is a %v", mover.ErrChanged, kindOf(st.Mode))
+	if kernel.KindOf(st.Mode) != e.Kind {
+		return fmt.Errorf("%w: there is a %v", mover.ErrChanged, kernel.KindOf(st.Mode))
 	}
 	n := inode{fd: at.fd, base: at.base, kind: e.Kind, mode: uint32(st.Mode) & modes, uid: st.Uid, gid: st.Gid}
 	if err := n.setFacts(e, false); err != nil {
@@ -146,16 +148,16 @@ func (p *Backend) noteUpdate(at spot, e *mover.Entry) error {
 	switch {
 	case e.Kind == mover.Dir:
 		p.changed.add(p, e.Name, at.dir.foreign)
-	case e.Kind == mover.File && (p.system.durable == eachFile || at.dir.foreign):
-		fd, err := openSegment(at.fd, at.base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	case e.Kind == mover.File && (p.system.Durable == fstype.EachFile || at.dir.foreign):
+		fd, err := kernel.OpenSegment(at.fd, at.base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 		if err == unix.EACCES {
 			return nil // we may not read it, so there is no way to sync it alone; its directory is synced
 		}
 		if err != nil {
 			return err
 		}
-		defer closeFD(fd)
-		return again(func() error { return p.flush.file(fd) })
+		defer kernel.Close(fd)
+		return kernel.Again(func() error { return p.flush.file(fd) })
 	}
 	return nil
 }

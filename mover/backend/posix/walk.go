@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/kernel"
 )
 
 // walk is one walk. The consumer, which is the loop over Walk, goes through the
@@ -165,14 +166,14 @@ func (w *walk) list(n *node) {
 		err = w.read(n, fd)
 	}
 	if err != nil {
-		closeFD(fd)
+		kernel.Close(fd)
 		n.err, n.listing = err, listing{}
 		return
 	}
 	n.chunks = make([]chunk, (len(n.listing.records)+chunkLen-1)/chunkLen)
 	n.left = len(n.chunks)
 	if n.left == 0 {
-		closeFD(fd)
+		kernel.Close(fd)
 		return
 	}
 	n.chunks[0].begun = true
@@ -192,7 +193,7 @@ func (w *walk) keepOpen(n *node, fd int) {
 	}
 	w.mu.Unlock()
 	if !keep {
-		closeFD(fd)
+		kernel.Close(fd)
 	}
 }
 
@@ -252,7 +253,7 @@ func (w *walk) hides(n *node, fd int, name []byte) bool {
 	owner, _, temp := mover.ParseTempName(base)
 	if temp && w.opts.Stray != nil {
 		var st unix.Statx_t
-		if statxSegment(fd, base, &st) == nil { // else it is gone by now
+		if kernel.StatxSegment(fd, base, &st) == nil { // else it is gone by now
 			w.opts.Stray(mover.Stray{
 				Token: mover.Token(mover.Join(n.name, base)),
 				Owner: owner,

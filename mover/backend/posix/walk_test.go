@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/posix/kernel"
 	"datamove.dev/test/kill"
 	"datamove.dev/test/must"
 )
@@ -256,10 +257,10 @@ func TestXattrsWithoutTheCall(t *testing.T) {
 	}
 	p := must.Get(Open(dir, Options{}))(t)
 	defer p.Close()
-	before := noListxattrat.Load()
-	defer noListxattrat.Store(before)
+	before := kernel.NoListxattrat.Load()
+	defer kernel.NoListxattrat.Store(before)
 	for _, without := range []bool{before, true} {
-		noListxattrat.Store(without)
+		kernel.NoListxattrat.Store(without)
 		for e, err := range p.Walk(t.Context(), mover.WalkOptions{Xattrs: true}) {
 			must.Do(t, err)
 			want := must.Get(p.Stat(t.Context(), e.Name))(t)

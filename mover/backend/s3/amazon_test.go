@@ -7,6 +7,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/mover/backend/s3/s3test"
 )
 
@@ -19,7 +20,7 @@ func TestAmazon(t *testing.T) {
 	}
 	t.Setenv("AWS_CONFIG_FILE", filepath.Join(t.TempDir(), "none"))
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", filepath.Join(t.TempDir(), "none"))
-	for _, client := range []string{s3.ClientAuto, s3.ClientAWS, s3.ClientMinio} {
+	for _, client := range []string{s3api.ClientAuto, s3api.ClientAWS, s3api.ClientMinio} {
 		t.Run(client, func(t *testing.T) {
 			o := amazon.Options(t)
 			o.Endpoint, o.Client = "", client

@@ -9,7 +9,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/backendtest"
 	"datamove.dev/mover/backend/mem"
-	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/mover/engine/plan"
 	"datamove.dev/mover/engine/transfer"
@@ -21,7 +21,7 @@ import (
 //safety:6 with TestKeysThatNameNothing
 func TestStoreToStore(t *testing.T) {
 	server := s3test.Start(t, false)
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		t.Run(client, func(t *testing.T) {
 			o := server.Options(t)
 			o.Client = client

@@ -5,9 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net"
-	"net/url"
 	"runtime"
 	"strings"
 	"sync"
@@ -17,6 +14,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/s3/s3api"
 )
 
 // Limits of S3; see "Amazon S3 multipart upload limits" in its user guide. AWS
@@ -32,19 +30,12 @@ const (
 // Backend is a mover.Backend in a bucket.
 type Backend struct {
 	opts       Options
-	store      store
-	plain      store      // the same, without what is around it
-	encrypted  *encrypted // around it; nil where no encryption is asked for
-	transport  *transport
-	keys       renewer
-	amazon     bool // the store is AWS
+	store      s3api.Store
+	client     *s3api.Client // of the store
+	encrypted  *encrypted    // around it; nil where no encryption is asked for
 	bucket     string
 	prefix     string // "" or with '/' at its end
 	address    string
-	endpoint   string   // with the access key, what a server-side copy must have in common
-	origin     string   // of the keys, for people
-	asked      *url.URL // the endpoint; nil is AWS
-	askedBy    string   // what names it
 	profile    Profile
 	calls      *semaphore.Weighted // what the place has in flight by itself
 	markers    markers
@@ -77,7 +68,7 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	p := &Backend{opts: o, address: address(&o), walks: defaultSizes, copies: defaultCopies}
 	if err := p.open(ctx); err != nil {
 		p.hangUp()
-		return nil, p.wrap("open", "", lasting(err))
+		return nil, p.wrap("open", "", s3api.Lasting(err))
 	}
 	return p, nil
 }
@@ -90,76 +81,40 @@ func address(o *Options) string {
 }
 
 func (p *Backend) open(ctx context.Context) error {
-	if err := p.dial(ctx); err != nil {
+	if err := p.dial(ctx, p.opts.API()); err != nil {
 		return err
 	}
-	if err := p.checkRegion(ctx); err != nil {
-		return p.checkScheme(ctx, err)
+	err := p.client.CheckRegion(ctx)
+	if err == nil {
+		err = p.learn(ctx)
 	}
-	return p.checkScheme(ctx, p.learn(ctx))
+	return p.client.CheckScheme(ctx, err)
 }
 
 // hangUp closes the idle connections.
 func (p *Backend) hangUp() {
-	if p.transport != nil {
-		p.transport.base.CloseIdleConnections()
+	if p.client != nil {
+		p.client.Close()
 	}
 }
 
-// dial makes the clients of the store, and calls none of its servers.
-func (p *Backend) dial(ctx context.Context) error {
+// dial makes the client of the store, and calls none of its servers.
+func (p *Backend) dial(ctx context.Context, api s3api.Options) (err error) {
 	o := &p.opts
-	env, roots, err := o.trusting(ctx)
-	if err != nil {
+	if err := o.complete(); err != nil {
 		return err
 	}
-	endpoint, err := o.complete(env)
-	if err != nil {
+	if p.client, err = s3api.Dial(ctx, api); err != nil {
 		return err
 	}
-	p.amazon = isAmazon(endpoint)
-	p.asked, p.askedBy = endpoint, cmp.Or(env.says(o), "endpoint:")
+	api = p.client.Options()
+	o.Region, o.Stall, o.Logger = api.Region, api.Stall, api.Logger
+	p.store = p.client
 	p.bucket, p.prefix = o.Bucket, o.Prefix
-	p.calls = semaphore.NewWeighted(int64(cmp.Or(o.Parallel, maxParallel)))
-	secure := endpoint == nil || endpoint.Scheme == "https" // AWS itself is asked over TLS
-	p.transport = newTransport(max(maxParallel, o.Parallel), o.Stall, secure, roots)
-	return p.connect(ctx, endpoint, env)
-}
-
-func (p *Backend) connect(ctx context.Context, endpoint *url.URL, env ambient) error {
-	o := &p.opts
-	keys, err := o.keys(ctx, env)
-	if err != nil {
-		return err
-	}
-	p.keys, p.transport.keys = keys, keys
-	v, err := keys.Retrieve(ctx)
-	if _, nobody := keys.(anonymous); err != nil && !nobody {
-		if kindOf(err) == nil {
-			err = fmt.Errorf("%w: no credentials: %w", mover.ErrPermission, err)
-		}
-		return err
-	}
-	p.origin, p.endpoint = o.origin(v), "aws "+o.Region
-	if endpoint != nil {
-		p.endpoint = endpoint.String()
-		warnPlain(ctx, o.Logger, endpoint)
-	}
-	p.endpoint += " " + v.AccessKeyID
-	if o.Client == ClientAWS {
-		p.plain = newAmazon(o, endpoint, keys, p.transport)
-	} else if p.plain, err = newOnprem(o, endpoint, keys, p.transport); err != nil {
-		return fmt.Errorf("%w: %w", mover.ErrUsage, err)
-	}
-	p.store = p.plain
-	switch keys.(type) {
-	case static, anonymous:
-	default:
-		p.store = renewed{p.store}
-	}
+	p.calls = semaphore.NewWeighted(int64(cmp.Or(o.Parallel, s3api.MaxParallel)))
 	if o.Encryption != "" {
 		p.encrypted = &encrypted{
-			store: p.store, asked: encryption{o.Encryption, o.KMSKey}, bucket: p.bucket, where: o.Region, removal: o.Stall,
+			Store: p.store, asked: s3api.Encryption{Algorithm: o.Encryption, Key: o.KMSKey}, bucket: p.bucket, where: o.Region, removal: o.Stall,
 			probe: func() string { return p.ownKey("probe-" + randomName()) }, proving: semaphore.NewWeighted(1),
 		}
 		p.store = p.encrypted
@@ -167,29 +122,11 @@ func (p *Backend) connect(ctx context.Context, endpoint *url.URL, env ambient) e
 	return nil
 }
 
-// warnedPlain are the endpoints that this process was warned of.
-var warnedPlain sync.Map
-
-// warnPlain says once that an endpoint is talked to in the clear. To this machine
-// itself nothing crosses a wire.
-func warnPlain(ctx context.Context, log *slog.Logger, endpoint *url.URL) {
-	host := endpoint.Hostname()
-	if endpoint.Scheme != "http" || host == "localhost" || net.ParseIP(host).IsLoopback() || !log.Enabled(ctx, slog.LevelWarn) {
-		return
-	}
-	if _, before := warnedPlain.LoadOrStore(endpoint.String(), true); !before {
-		log.WarnContext(ctx, "plain http: whoever is between can read and change what is sent", "endpoint", endpoint.String())
-	}
-}
-
 // String is the address of the place.
 func (p *Backend) String() string { return p.address }
 
-// Calls in flight: at most, and of a walk.
-const (
-	maxParallel   = 128
-	usualParallel = 16
-)
+// usualParallel are the calls of a walk that are in flight.
+const usualParallel = 16
 
 // ahead is how many directories a walk lists ahead.
 func (p *Backend) ahead() int { return cmp.Or(p.opts.Parallel, usualParallel) }
@@ -217,15 +154,15 @@ func (p *Backend) Capabilities() mover.Capabilities {
 		AnyKey:              true,
 		SmallBytes:          1 << 20, BatchFiles: 32, BatchBytes: 4 << 20,
 		PartBytes: partUsual, PartMin: partMin, PartAlign: 1, MaxParts: maxParts, MaxBytes: maxBytes, UpdateBytes: updates,
-		Parallel: p.first(), MaxParallel: maxParallel,
+		Parallel: p.first(), MaxParallel: s3api.MaxParallel,
 	}
 }
 
 // Located implements mover.Locator: buckets of Amazon have one name for all regions, others one for each endpoint.
 func (p *Backend) Located() (volume, path string, err error) {
 	host := "aws"
-	if !p.amazon {
-		host, _, _ = strings.Cut(p.endpoint, " ") // without the key
+	if !p.client.Amazon() {
+		host = p.client.Endpoint()
 	}
 	return host + "/" + p.opts.Bucket, strings.Trim(p.prefix, "/"), nil
 }
@@ -236,9 +173,7 @@ var (
 )
 
 // Sending implements mover.Sender.
-func (p *Backend) Sending() (onTheWay, all time.Duration) {
-	return time.Duration(p.transport.onTheWay.Load()), time.Duration(p.transport.answered.Load())
-}
+func (p *Backend) Sending() (onTheWay, all time.Duration) { return p.client.Sending() }
 
 // Close implements mover.Backend.
 func (p *Backend) Close() error {
@@ -312,7 +247,7 @@ func (p *Backend) stat(ctx context.Context, name string) (mover.Entry, error) {
 	if err != nil {
 		return mover.Entry{}, err
 	}
-	o, err := p.store.head(ctx, key, "")
+	o, err := p.store.Head(ctx, key, "")
 	if errors.Is(err, mover.ErrNotExist) {
 		return p.statDir(ctx, name)
 	}
@@ -351,12 +286,12 @@ func (p *Backend) statDir(ctx context.Context, name string) (mover.Entry, error)
 
 // firstKeys lists up to n keys that begin with a prefix.
 func (p *Backend) firstKeys(ctx context.Context, prefix string, n int) (keys []string, err error) {
-	for page, err := range p.store.list(ctx, listing{prefix: prefix, max: n}) {
+	for page, err := range p.store.List(ctx, s3api.Listing{Prefix: prefix, Max: n}) {
 		if err != nil {
 			return nil, err
 		}
 		for i := range page {
-			if keys = append(keys, page[i].key); len(keys) == n {
+			if keys = append(keys, page[i].Key); len(keys) == n {
 				return keys, nil
 			}
 		}
@@ -365,15 +300,15 @@ func (p *Backend) firstKeys(ctx context.Context, prefix string, n int) (keys []s
 }
 
 func (p *Backend) statMarker(ctx context.Context, e mover.Entry, marker string) (mover.Entry, error) {
-	o, err := p.store.head(ctx, marker, "")
+	o, err := p.store.Head(ctx, marker, "")
 	if errors.Is(err, mover.ErrNotExist) {
 		return e, nil // a server that lists it but can not tell more
 	}
 	if err != nil {
 		return mover.Entry{}, err
 	}
-	decodeMeta(&e, o.meta)
-	if o.size > 0 { // content of others, which a walk tells of
+	decodeMeta(&e, o.Meta)
+	if o.Size > 0 { // content of others, which a walk tells of
 		return e, nil
 	}
 	decodeObject(&e, &o)
@@ -383,17 +318,46 @@ func (p *Backend) statMarker(ctx context.Context, e mover.Entry, marker string) 
 
 // entryOf is the entry of an object as its headers tell it. A symlink's target is
 // still to be read.
-func entryOf(name string, o *object) (e mover.Entry, symlink bool) {
-	e = mover.Entry{Name: name, Kind: mover.File, Size: max(0, o.size), ETag: o.etag, Version: o.version, Mtime: mover.TimeOf(o.modified)}
+func entryOf(name string, o *s3api.Object) (e mover.Entry, symlink bool) {
+	e = mover.Entry{Name: name, Kind: mover.File, Size: max(0, o.Size), ETag: o.ETag, Version: o.Version, Mtime: mover.TimeOf(o.Modified)}
 	if key, raw := rawKey(name); raw {
 		e.Key = key
 	}
-	symlink = decodeMeta(&e, o.meta) && o.size > 0 && o.size <= targetBytes
+	symlink = decodeMeta(&e, o.Meta) && o.Size > 0 && o.Size <= targetBytes
 	decodeObject(&e, o)
-	if o.hasCRC {
-		e.CRC = o.crc
+	if o.HasCRC {
+		e.CRC = o.CRC
 		e.Known |= mover.FactCRC
 	}
 	e.Stored = e.Size
 	return e, symlink
+}
+
+// wrap gives an error its operation and its name, once.
+func (p *Backend) wrap(op, name string, err error) error {
+	var already *mover.Error
+	if err == nil || errors.As(err, &already) {
+		return err
+	}
+	if key, raw := rawKey(name); raw {
+		name = key
+	}
+	e := &mover.Error{Op: op, Place: p.address, Name: name, Err: err}
+	if p.client != nil { // else nothing has been asked of the store
+		p.client.Describe(e)
+	}
+	return e
+}
+
+// Region asks in which region a bucket is, in one call or two, without reading or
+// writing anything in it. It is mover.ErrUnsupported where the store does not say.
+func Region(ctx context.Context, o Options) (string, error) {
+	p := &Backend{opts: o, address: address(&o)}
+	defer p.hangUp()
+	err := p.dial(ctx, p.opts.API())
+	var region string
+	if err == nil {
+		region, err = p.client.Region(ctx)
+	}
+	return region, p.wrap("region of", "", err)
 }

@@ -19,6 +19,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/backendtest"
 	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/test/must"
 )
@@ -97,7 +98,7 @@ func TestUnlockBusyStore(t *testing.T) {
 // TestNoUploads: a store that calls it an error when there are no uploads is walked like others.
 func TestNoUploads(t *testing.T) {
 	server := s3test.Start(t, false)
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		o := server.Options(t)
 		o.Client = client
 		o.Endpoint = s3test.Unwell(t, server, func(w http.ResponseWriter, r *http.Request) bool {
@@ -376,7 +377,7 @@ func TestCABundle(t *testing.T) {
 	must.Do(t, os.WriteFile(keys, []byte(text), 0o600))
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", keys)
 	t.Setenv("AWS_CONFIG_FILE", os.DevNull)
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		o.Client = client
 		if _, err := s3.Open(t.Context(), o); !errors.Is(err, mover.ErrUnreachable) {
 			t.Errorf("%s: an unknown certificate: %v", client, err)
@@ -390,7 +391,7 @@ func TestCABundle(t *testing.T) {
 			must.Do(t, os.WriteFile(file, []byte("[profile test]\nca_bundle = "+server.CA+"\n"), 0o600))
 			t.Setenv("AWS_CONFIG_FILE", file)
 			s3test.Open(t, o)
-			if r, err := o.Resolved(t.Context()); r.CABundle != server.CA || err != nil {
+			if r, err := o.API().Resolved(t.Context()); r.CABundle != server.CA || err != nil {
 				t.Errorf("elsewhere %q is trusted, %v", r.CABundle, err)
 			}
 		})

@@ -12,6 +12,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/backendtest"
 	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/test/must"
 )
@@ -110,7 +111,7 @@ func download(ctx context.Context, p *s3.Backend, e mover.Entry, buf []byte) err
 }
 
 func BenchmarkUpload16KiB(b *testing.B) {
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		b.Run(client, func(b *testing.B) {
 			p, data := benchPlace(b, client, false), backendtest.Pattern(16<<10)
 			measured(b, b.N, func() {
@@ -123,7 +124,7 @@ func BenchmarkUpload16KiB(b *testing.B) {
 }
 
 func BenchmarkDownload16KiB(b *testing.B) {
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		b.Run(client, func(b *testing.B) {
 			p, data := benchPlace(b, client, false), backendtest.Pattern(16<<10)
 			must.Do(b, upload(b.Context(), p, data, 0, 100))
@@ -152,7 +153,7 @@ func BenchmarkDownload16KiB(b *testing.B) {
 // four goroutines; cpu-us/op is for one MiB.
 func BenchmarkLarge(b *testing.B) {
 	const size, part = 512 << 20, 16 << 20
-	p, data := benchPlace(b, s3.ClientMinio, false), backendtest.Pattern(part)
+	p, data := benchPlace(b, s3api.ClientMinio, false), backendtest.Pattern(part)
 	e := benchEntry(0, size)
 	parts := backendtest.Parts(size, part)
 	b.Run("up", func(b *testing.B) {

@@ -30,9 +30,9 @@ func (p *Backend) breakObject(ctx context.Context, l *objectLock, over mover.Wri
 	}
 	condition := ""
 	if p.profile.MatchesDrop {
-		condition = o.etag
+		condition = o.ETag
 	}
-	return p.store.remove(ctx, l.key, "", condition)
+	return p.store.Remove(ctx, l.key, "", condition)
 }
 
 // breakFile gives the name to another file from now on.

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/s3/s3api"
 )
 
 // dirType is the content type of a directory's marker.
@@ -27,11 +28,11 @@ const markersMax = 1 << 16
 
 var markerSeed = maphash.MakeSeed()
 
-func sumOf(w *put) (sum uint64) {
-	for k, v := range w.meta {
+func sumOf(w *s3api.Put) (sum uint64) {
+	for k, v := range w.Metadata {
 		sum ^= maphash.String(markerSeed, k+"="+v)
 	}
-	for k, v := range w.headers() {
+	for k, v := range w.AllHeaders() {
 		sum ^= maphash.String(markerSeed, k+": "+v)
 	}
 	return sum
@@ -44,7 +45,7 @@ func (m *markers) has(key string) (sum uint64, ok bool) {
 	return sum, ok
 }
 
-func (m *markers) set(key string, w *put) {
+func (m *markers) set(key string, w *s3api.Put) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.sums == nil || len(m.sums) >= markersMax {
@@ -78,15 +79,15 @@ func (p *Backend) mkdir(ctx context.Context, e mover.Entry) error {
 		return nil
 	}
 	e.Kind = mover.Dir
-	w := put{key: marker, meta: encodeMeta(&e), mime: dirType, ifNoneMatch: p.profile.CreatesOnce}
+	w := s3api.Put{Key: marker, Metadata: encodeMeta(&e), ContentType: dirType, IfNoneMatch: p.profile.CreatesOnce}
 	p.beside(&w, &e)
-	if !w.ifNoneMatch {
-		if _, err := p.store.head(ctx, marker, ""); !errors.Is(err, mover.ErrNotExist) {
+	if !w.IfNoneMatch {
+		if _, err := p.store.Head(ctx, marker, ""); !errors.Is(err, mover.ErrNotExist) {
 			return err
 		}
 	}
-	_, err = p.store.put(ctx, w)
-	if w.ifNoneMatch && errors.Is(err, mover.ErrChanged) {
+	_, err = p.store.Put(ctx, w)
+	if w.IfNoneMatch && errors.Is(err, mover.ErrChanged) {
 		return nil // it is there
 	}
 	if err == nil {
@@ -108,12 +109,12 @@ func (p *Backend) update(ctx context.Context, e mover.Entry) error {
 	if err != nil {
 		return err
 	}
-	o, err := p.store.head(ctx, key, "")
+	o, err := p.store.Head(ctx, key, "")
 	if err != nil {
 		return err
 	}
 	e.Known &^= mover.FactClass // a rule of the bucket may have changed it, and would again
-	w := p.again(&o, key, o.merged(&e))
+	w := p.again(&o, key, merged(&o, &e))
 	p.beside(&w, &e)
 	if differs, err := p.changes(ctx, &o, &w); err != nil || !differs {
 		return err
@@ -121,7 +122,7 @@ func (p *Backend) update(ctx context.Context, e mover.Entry) error {
 	if err := p.guard(ctx, &o, e.Name, &w); err != nil {
 		return err
 	}
-	got, err := p.copy(ctx, source{p.bucket, key, o.etag}, o.size, w)
+	got, err := p.copy(ctx, s3api.Source{Bucket: p.bucket, Key: key, IfMatch: o.ETag}, o.Size, w)
 	if err == nil {
 		err = p.proveLocks(ctx, &o, &w, &got)
 	}
@@ -141,17 +142,17 @@ func (p *Backend) updateDir(ctx context.Context, e mover.Entry) error {
 	if err != nil || marker == "" || !p.profile.KeepsMarkers {
 		return err // only a manifest has its facts
 	}
-	w := put{key: marker, meta: encodeMeta(&e), mime: dirType}
+	w := s3api.Put{Key: marker, Metadata: encodeMeta(&e), ContentType: dirType}
 	p.beside(&w, &e)
 	if sum, ok := p.markers.has(marker); ok && sum == sumOf(&w) {
 		return nil
 	}
-	o, err := p.store.head(ctx, marker, "")
+	o, err := p.store.Head(ctx, marker, "")
 	switch {
-	case err == nil && o.size > 0:
+	case err == nil && o.Size > 0:
 		return nil // another writer's content: only a manifest has the facts of the directory
 	case err == nil:
-		w = p.again(&o, marker, o.merged(&e))
+		w = p.again(&o, marker, merged(&o, &e))
 		p.beside(&w, &e)
 		if differs, err := p.changes(ctx, &o, &w); err != nil || !differs {
 			return err
@@ -171,27 +172,16 @@ func (p *Backend) updateDir(ctx context.Context, e mover.Entry) error {
 	default:
 		return err
 	}
-	if _, err = p.store.put(ctx, w); err == nil {
+	if _, err = p.store.Put(ctx, w); err == nil {
 		p.markers.set(marker, &w)
 	}
 	return guarding(&w, err)
 }
 
-// facts is the user metadata of an object, with small names.
-func (o *object) facts() map[string]string {
-	m := map[string]string{}
-	for name, values := range o.header {
-		if rest, ok := strings.CutPrefix(name, metaPrefix); ok && len(values) > 0 {
-			m[strings.ToLower(rest)] = values[0]
-		}
-	}
-	return m
-}
-
 // merged is the metadata of the object with the known facts of e in it. What
 // others have put there stays.
-func (o *object) merged(e *mover.Entry) map[string]string {
-	m := o.facts()
+func merged(o *s3api.Object, e *mover.Entry) map[string]string {
+	m := o.Metadata()
 	if e.Known.Has(mover.FactMetadata) { // which e has all of
 		maps.DeleteFunc(m, func(name, _ string) bool { return !ownMetadata(name) })
 	}
@@ -223,21 +213,21 @@ func (p *Backend) remove(ctx context.Context, e mover.Entry) error {
 	if err != nil {
 		return err
 	}
-	o, err := p.store.head(ctx, key, "")
+	o, err := p.store.Head(ctx, key, "")
 	if err != nil {
 		return err
 	}
-	if e.ETag != "" && e.ETag != o.etag || e.Kind == mover.File && e.Size != o.size {
-		return fmt.Errorf("it was version %s of %d bytes, now it is %s of %d: %w", e.ETag, e.Size, o.etag, o.size, mover.ErrChanged)
+	if e.ETag != "" && e.ETag != o.ETag || e.Kind == mover.File && e.Size != o.Size {
+		return fmt.Errorf("it was version %s of %d bytes, now it is %s of %d: %w", e.ETag, e.Size, o.ETag, o.Size, mover.ErrChanged)
 	}
 	if err := p.backup(ctx, e.Name, key); err != nil {
 		return err
 	}
 	condition := ""
 	if p.profile.MatchesDrop {
-		condition = o.etag
+		condition = o.ETag
 	}
-	return p.store.remove(ctx, key, "", condition)
+	return p.store.Remove(ctx, key, "", condition)
 }
 
 // keyOf is the key of an entry, also of one that no name leads to.
@@ -280,7 +270,7 @@ func (p *Backend) removeDir(ctx context.Context, name string, by mover.WriterID)
 		return err
 	}
 	p.markers.forget(marker)
-	return p.store.remove(ctx, marker, "", "")
+	return p.store.Remove(ctx, marker, "", "")
 }
 
 // lockLeft takes a lock of the target that is at a prefix.
@@ -316,7 +306,7 @@ func (p *Backend) removeLeft(ctx context.Context, prefix string, left []string, 
 		defer func() { err = errors.Join(err, unlock()) }()
 	}
 	if manifest {
-		err = p.store.remove(ctx, prefix+own+"/"+manifestName, "", "")
+		err = p.store.Remove(ctx, prefix+own+"/"+manifestName, "", "")
 	}
 	return err
 }

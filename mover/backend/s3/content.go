@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/s3/s3api"
 )
 
 // content is an object that is held open: an ETag, and, of a small object, the
@@ -45,11 +46,11 @@ func (p *Backend) openContent(ctx context.Context, e mover.Entry) (*content, err
 		c.entry, err = p.statDir(ctx, e.Name)
 		return c, err
 	}
-	var o object
+	var o s3api.Object
 	if e.Size <= partUsual && !mover.IsRanged(ctx) {
-		c.body, o, err = p.store.get(ctx, get{key: key, ifMatch: e.ETag, n: -1})
+		c.body, o, err = p.store.Get(ctx, s3api.Get{Key: key, IfMatch: e.ETag, N: -1})
 	} else {
-		o, err = p.store.head(ctx, key, "")
+		o, err = p.store.Head(ctx, key, "")
 	}
 	if err == nil {
 		err = c.check(&o, e.Size, e.Kind)
@@ -64,22 +65,22 @@ func (p *Backend) openContent(ctx context.Context, e mover.Entry) (*content, err
 }
 
 // check compares what came with what was asked for.
-func (c *content) check(o *object, size int64, kind mover.Kind) error {
+func (c *content) check(o *s3api.Object, size int64, kind mover.Kind) error {
 	switch {
-	case o.size < 0:
+	case o.Size < 0:
 		return fmt.Errorf("the server does not tell its size: %w", mover.ErrTransient)
-	case c.etag != "" && o.etag != c.etag:
-		return fmt.Errorf("it was version %s, now it is %s: %w", c.etag, o.etag, mover.ErrChanged)
-	case kind == mover.File && o.size != size:
-		return fmt.Errorf("it had %d bytes, now it has %d: %w", size, o.size, mover.ErrChanged)
+	case c.etag != "" && o.ETag != c.etag:
+		return fmt.Errorf("it was version %s, now it is %s: %w", c.etag, o.ETag, mover.ErrChanged)
+	case kind == mover.File && o.Size != size:
+		return fmt.Errorf("it had %d bytes, now it has %d: %w", size, o.Size, mover.ErrChanged)
 	}
 	return nil
 }
 
 // learn takes over the facts. The target of a symlink is read at once.
-func (c *content) learn(ctx context.Context, name string, o *object) error {
+func (c *content) learn(ctx context.Context, name string, o *s3api.Object) error {
 	e, symlink := entryOf(name, o)
-	c.etag, c.entry = o.etag, e
+	c.etag, c.entry = o.ETag, e
 	if !symlink {
 		return c.place.tell(ctx, &c.entry, o)
 	}
@@ -144,7 +145,7 @@ func (c *content) ranged(ctx context.Context, off, n int64) (io.ReadCloser, erro
 		r.body = c.takeBody()
 	}
 	if r.body == nil {
-		body, o, err := c.place.store.get(ctx, get{key: c.key, ifMatch: c.etag, off: off, n: r.left})
+		body, o, err := c.place.store.Get(ctx, s3api.Get{Key: c.key, IfMatch: c.etag, Off: off, N: r.left})
 		if err != nil {
 			return nil, err
 		}
@@ -163,16 +164,16 @@ func (eof) Read([]byte) (int, error) { return 0, io.EOF }
 
 // checkRange compares an answer with the range that was asked for. A server may
 // answer with the whole object when that is the range.
-func (c *content) checkRange(o *object, off, n int64) error {
+func (c *content) checkRange(o *s3api.Object, off, n int64) error {
 	if err := c.check(o, c.entry.Size, c.entry.Kind); err != nil {
 		return err
 	}
-	got, ranged := parseContentRange(o.header.Get("Content-Range"))
-	if !ranged && off == 0 && n == o.size {
+	got, ranged := s3api.ParseContentRange(o.Header.Get("Content-Range"))
+	if !ranged && off == 0 && n == o.Size {
 		return nil
 	}
-	if !ranged || got.first != off || got.last != off+n-1 {
-		return fmt.Errorf("asked for %d bytes at %d, the server answers with range %q: %w", n, off, o.header.Get("Content-Range"), mover.ErrTransient)
+	if !ranged || got.First != off || got.Last != off+n-1 {
+		return fmt.Errorf("asked for %d bytes at %d, the server answers with range %q: %w", n, off, o.Header.Get("Content-Range"), mover.ErrTransient)
 	}
 	return nil
 }
@@ -200,8 +201,8 @@ func (c *content) Check(ctx context.Context) error {
 	if asked || c.etag == "" && c.entry.Kind == mover.Dir {
 		return nil
 	}
-	o, err := c.place.store.head(ctx, c.key, "")
-	if kindOf(err) == mover.ErrNotExist {
+	o, err := c.place.store.Head(ctx, c.key, "")
+	if s3api.KindOf(err) == mover.ErrNotExist {
 		err = fmt.Errorf("it is gone: %w", mover.ErrChanged)
 	}
 	if err == nil {
@@ -243,7 +244,7 @@ func (r *rangeReader) Read(p []byte) (int, error) {
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}
-	return n, r.content.place.wrap("read", r.content.entry.Name, bodyError(r.ctx, err))
+	return n, r.content.place.wrap("read", r.content.entry.Name, s3api.BodyError(r.ctx, err))
 }
 
 // end is the error after the last byte. The body is asked for its end too, so that

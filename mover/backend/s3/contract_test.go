@@ -11,6 +11,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/backendtest"
 	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/test/must"
 	"datamove.dev/test/seed"
@@ -24,7 +25,7 @@ type way struct {
 	tls    bool
 }
 
-var ways = []way{{s3.ClientMinio, false}, {s3.ClientMinio, true}, {s3.ClientAWS, false}, {s3.ClientAWS, true}}
+var ways = []way{{s3api.ClientMinio, false}, {s3api.ClientMinio, true}, {s3api.ClientAWS, false}, {s3api.ClientAWS, true}}
 
 // contracts are the ways that the contract goes: each client once, and each protocol; with -short, one of them. How bytes are signed and checked on each of the four is TestTraps' matter.
 func contracts() []way {
@@ -34,7 +35,7 @@ func contracts() []way {
 	if testing.Short() {
 		return ways[3:]
 	}
-	return []way{{s3.ClientMinio, false}, {s3.ClientAWS, true}}
+	return []way{{s3api.ClientMinio, false}, {s3api.ClientAWS, true}}
 }
 
 func (w way) String() string {

@@ -27,7 +27,7 @@
 // request, tried once; retrying is the business of package retry. Calls in flight
 // are bounded by Options.Parallel for what this package starts by itself (listing
 // ahead, publishing a batch); memory by the buffers, and by a page of keys for each
-// listing ahead. No payload is hashed here, and none by the clients below.
+// listing ahead. No payload is hashed here, and none by package s3api, which makes the calls.
 //
 // After a crash, drafts in memory are gone and uploads are found by a walk with
 // Stray; they do not tell their owner, only their name and when they began. One that the

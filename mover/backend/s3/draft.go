@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/s3/s3api"
 )
 
 // draft is an object that is being written: memory while it is one part, else a
@@ -22,18 +23,18 @@ type draft struct {
 	ready bool // Finish was called
 	seen  seen // what has the name, as the run knows it
 
-	upload     upload // of a multipart upload
-	begun      put    // what the upload was begun with
+	upload     s3api.Upload // of a multipart upload
+	begun      s3api.Put    // what the upload was begun with
 	adopted    bool
 	encryption string // that the upload was asked to have; "" is none
 
-	from     source   // what Publish copies; key "" is nothing
-	fromSize int64    //
-	copied   []stored // parts that Clone had the server copy; nil is none
+	from     s3api.Source   // what Publish copies; key "" is nothing
+	fromSize int64          //
+	copied   []s3api.Stored // parts that Clone had the server copy; nil is none
 
 	mu     sync.Mutex      // guards all below
 	data   []byte          // of one part; nil when nothing is written yet
-	pooled bool            // data is of the place's buffers
+	pooled bool            // Data is of the place's buffers
 	sums   []mover.Receipt // after Finish
 	state  draftState
 	asked  bool // Complete was called, and its answer was none
@@ -100,10 +101,10 @@ func (p *Backend) draft(ctx context.Context, e mover.Entry, h mover.Hints) (d *d
 }
 
 // object is what the draft is to be, but for its content.
-func (d *draft) object() put {
-	w := put{key: d.key, meta: encodeMeta(&d.entry), tagged: true}
+func (d *draft) object() s3api.Put {
+	w := s3api.Put{Key: d.key, Metadata: encodeMeta(&d.entry), ReplaceTags: true}
 	if d.entry.Kind == mover.File && !d.entry.Known.Has(mover.FactHeaders) {
-		w.mime = mover.TypeOfName(d.entry.Name)
+		w.ContentType = mover.TypeOfName(d.entry.Name)
 	}
 	d.place.beside(&w, &d.entry)
 	return w
@@ -122,11 +123,11 @@ func (d *draft) linkTo(ctx context.Context, leader string) error {
 	if err != nil {
 		return err
 	}
-	o, err := d.place.store.head(ctx, key, "")
+	o, err := d.place.store.Head(ctx, key, "")
 	if err != nil {
 		return fmt.Errorf("link to %s: %w", mover.Printable(leader), err)
 	}
-	d.from, d.fromSize = source{d.place.bucket, key, o.etag}, o.size
+	d.from, d.fromSize = s3api.Source{Bucket: d.place.bucket, Key: key, IfMatch: o.ETag}, o.Size
 	return nil
 }
 
@@ -134,7 +135,7 @@ func (d *draft) linkTo(ctx context.Context, leader string) error {
 func (d *draft) WritePart(ctx context.Context, part mover.Part, feed mover.Feed) (mover.Receipt, error) {
 	var etag string
 	var err error
-	if d.upload.id == "" {
+	if d.upload.ID == "" {
 		err = d.keep(ctx, part, feed)
 	} else {
 		etag, err = d.send(ctx, part, feed)
@@ -166,13 +167,10 @@ func (d *draft) keep(ctx context.Context, part mover.Part, feed mover.Feed) erro
 
 var errOver = fmt.Errorf("the draft was published, suspended or closed: %w", mover.ErrUsage)
 
-// smallBytes is up to what size drafts are ordinary memory. A batch holds many of
+// allocate makes room for the content; mu is held. A small one is ordinary memory: a batch holds many of
 // them at once, and a holder of one buffer of the pool must not wait for another.
-const smallBytes = 1 << 20
-
-// allocate makes room for the content; mu is held.
 func (d *draft) allocate(ctx context.Context) (err error) {
-	if d.entry.Size <= smallBytes {
+	if d.entry.Size <= s3api.SmallBytes {
 		d.data = make([]byte, d.entry.Size)
 		return nil
 	}
@@ -197,7 +195,7 @@ func (d *draft) send(ctx context.Context, part mover.Part, feed mover.Feed) (eta
 	if part.Index < 0 || part.Index >= maxParts || part.Length <= 0 || part.Length > copyMax {
 		return "", fmt.Errorf("part %d of %d bytes; S3 takes %d parts of up to %d: %w", part.Index, part.Length, maxParts, int64(copyMax), mover.ErrUsage)
 	}
-	w := put{size: part.Length}
+	w := s3api.Put{Size: part.Length}
 	broken := &firstError{Reader: io.LimitReader(feed, part.Length)}
 	switch {
 	case part.Length <= partUsual:
@@ -209,27 +207,27 @@ func (d *draft) send(ctx context.Context, part mover.Part, feed mover.Feed) (eta
 		if _, err := io.ReadFull(feed, buf); err != nil {
 			return "", err
 		}
-		w.data, w.crc = buf, encodeCRC(feed.Sum())
+		w.Data, w.CRC = buf, s3api.EncodeCRC(feed.Sum())
 	case d.place.profile.ChecksPart:
-		if w.crc, err = sumBefore(feed, part.Length); err != nil {
+		if w.CRC, err = sumBefore(feed, part.Length); err != nil {
 			return "", err
 		}
 		fallthrough
 	default:
-		w.body = broken
+		w.Body = broken
 	}
-	got, err := d.place.store.part(ctx, d.upload, part.Index+1, w)
+	got, err := d.place.store.UploadPart(ctx, d.upload, part.Index+1, w)
 	switch {
 	case broken.err != nil:
 		return "", broken.err // the feed's own reason, not what the connection made of it
 	case err != nil:
 		return "", err
 	}
-	sum := encodeCRC(feed.Sum())
-	if got.crc != "" && got.crc != sum {
-		return "", fmt.Errorf("part %d has checksum %s there, %s here: %w", part.Index, got.crc, sum, mover.ErrCorrupt)
+	sum := s3api.EncodeCRC(feed.Sum())
+	if got.CRC != "" && got.CRC != sum {
+		return "", fmt.Errorf("part %d has checksum %s there, %s here: %w", part.Index, got.CRC, sum, mover.ErrCorrupt)
 	}
-	return got.etag, nil
+	return got.ETag, nil
 }
 
 // sumBefore reads a part for its checksum alone, and begins it again.
@@ -239,7 +237,7 @@ func sumBefore(feed mover.Feed, length int64) (crc string, err error) {
 	} else if n < length {
 		return "", io.ErrUnexpectedEOF
 	}
-	crc = encodeCRC(feed.Sum())
+	crc = s3api.EncodeCRC(feed.Sum())
 	return crc, feed.Rewind()
 }
 
@@ -264,21 +262,21 @@ func (d *draft) Clone(ctx context.Context, from mover.Content) (bool, error) {
 	if !ok || !d.place.profile.MatchesCopy { // then it would copy what the source has become
 		return false, nil
 	}
-	if c.place.endpoint != d.place.endpoint || c.entry.Kind != mover.File || d.entry.Kind != mover.File {
+	if !d.place.client.Copies(c.place.client) || c.entry.Kind != mover.File || d.entry.Kind != mover.File {
 		return false, nil
 	}
-	src := source{c.place.bucket, c.key, c.etag}
+	src := s3api.Source{Bucket: c.place.bucket, Key: c.key, IfMatch: c.etag}
 	if c.entry.Size <= d.place.copies.whole {
 		d.from, d.fromSize = src, c.entry.Size
 		c.mu.Lock()
-		c.bound = src.ifMatch != ""
+		c.bound = src.IfMatch != ""
 		c.mu.Unlock()
 		return true, nil
 	}
-	if d.upload.id == "" || !d.place.profile.CopiesParts {
+	if d.upload.ID == "" || !d.place.profile.CopiesParts {
 		return false, nil
 	}
-	copied, err := d.place.copyParts(ctx, d.upload, src, c.entry.Size, put{fullObject: d.place.profile.ChecksWhole, crc: sumOfEntry(&c.entry)})
+	copied, err := d.place.copyParts(ctx, d.upload, src, c.entry.Size, s3api.Put{FullObject: d.place.profile.ChecksWhole, CRC: sumOfEntry(&c.entry)})
 	if errors.Is(err, errNoSums) { // the upload is filled in the usual way
 		return false, nil
 	}
@@ -291,7 +289,7 @@ func sumOfEntry(e *mover.Entry) string {
 	if !e.Known.Has(mover.FactCRC) {
 		return ""
 	}
-	return encodeCRC(e.CRC)
+	return s3api.EncodeCRC(e.CRC)
 }
 
 // errNoSums is the error of a store that tells no checksums of the parts that it copies, or that of the whole object for each (versitygw 1.8): an
@@ -299,11 +297,11 @@ func sumOfEntry(e *mover.Entry) string {
 var errNoSums = fmt.Errorf("the store tells no checksums of parts that it copies: %w", mover.ErrUnsupported)
 
 // copyParts fills an upload from another object, of which to has the checksum where it is known.
-func (p *Backend) copyParts(ctx context.Context, u upload, from source, size int64, to put) (parts []stored, err error) {
+func (p *Backend) copyParts(ctx context.Context, u s3api.Upload, from s3api.Source, size int64, to s3api.Put) (parts []s3api.Stored, err error) {
 	step := max(p.copies.part, (size+maxParts-1)/maxParts)
 	for off := int64(0); off < size; off += step {
-		part, err := p.store.copyPart(ctx, u, len(parts)+1, from, off, min(step, size-off))
-		if to.fullObject && (errors.Is(err, mover.ErrUsage) || err == nil && (part.crc == "" || part.crc == to.crc)) {
+		part, err := p.store.CopyPart(ctx, u, len(parts)+1, from, off, min(step, size-off))
+		if to.FullObject && (errors.Is(err, mover.ErrUsage) || err == nil && (part.CRC == "" || part.CRC == to.CRC)) {
 			return nil, errNoSums
 		}
 		if err != nil {
@@ -333,12 +331,12 @@ func (d *draft) finish(e mover.Entry, receipts []mover.Receipt) error {
 	if e.Kind == mover.File && !d.copies() {
 		var off int64
 		for i, r := range receipts {
-			if r.Index != i || r.Off != off || d.upload.id != "" && r.ETag == "" {
+			if r.Index != i || r.Off != off || d.upload.ID != "" && r.ETag == "" {
 				return fmt.Errorf("receipt %d is of part %d at %d: %w", i, r.Index, r.Off, mover.ErrUsage)
 			}
 			off += r.Length
 		}
-		if off != e.Size || d.upload.id == "" && off > 0 && int64(len(d.data)) != off {
+		if off != e.Size || d.upload.ID == "" && off > 0 && int64(len(d.data)) != off {
 			return fmt.Errorf("%d of %d bytes were written: %w", off, e.Size, mover.ErrUsage)
 		}
 		if len(receipts) == 1 && e.Known.Has(mover.FactCRC) && e.CRC != receipts[0].CRC {
@@ -350,7 +348,7 @@ func (d *draft) finish(e mover.Entry, receipts []mover.Receipt) error {
 }
 
 // copies reports whether the server copies the content from another object.
-func (d *draft) copies() bool { return d.from.key != "" || d.copied != nil }
+func (d *draft) copies() bool { return d.from.Key != "" || d.copied != nil }
 
 // Suspend implements mover.Draft. A draft in memory is gone with it.
 func (d *draft) Suspend() error {
@@ -372,7 +370,7 @@ func (d *draft) Close() error {
 	}
 	d.state = dropped
 	d.release()
-	if d.upload.id == "" {
+	if d.upload.ID == "" {
 		return nil
 	}
 	err := d.place.abortAnyway(d.upload)

@@ -14,18 +14,19 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/backendtest"
 	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/test/must"
 )
 
-var clients = []string{s3.ClientMinio, s3.ClientAWS}
+var clients = []string{s3api.ClientMinio, s3api.ClientAWS}
 
 // TestEncryptionIgnored: a real store that does not know what it is asked for is found
 // out with an object of our own, and nothing else is sent to it.
 func TestEncryptionIgnored(t *testing.T) {
 	server := s3test.Start(t, false)
 	for _, client := range clients {
-		for _, o := range []s3.Options{{Encryption: s3.EncryptStore}, {Encryption: s3.EncryptKMS, KMSKey: "alias/train"}, {Encryption: s3.EncryptKMSDual}} {
+		for _, o := range []s3.Options{{Encryption: s3api.EncryptStore}, {Encryption: s3api.EncryptKMS, KMSKey: "alias/train"}, {Encryption: s3api.EncryptKMSDual}} {
 			t.Run(client+" "+o.Encryption, func(t *testing.T) {
 				options := server.Options(t)
 				if server.Dir == "" {
@@ -142,7 +143,7 @@ func newCipher(t *testing.T, of *s3test.Server, client, key string) (*liar, *cip
 	}
 	c := &cipher{asked: map[string]http.Header{}}
 	l.lie(c.serve)
-	l.options.Encryption, l.options.KMSKey = s3.EncryptKMS, key
+	l.options.Encryption, l.options.KMSKey = s3api.EncryptKMS, key
 	l.Backend = s3test.Open(t, l.options)
 	return l, c
 }
@@ -154,7 +155,7 @@ func TestEncryptionWire(t *testing.T) {
 	for _, client := range clients {
 		t.Run(client, func(t *testing.T) {
 			l, c := newCipher(t, server, client, "alias/train")
-			if algorithm, key := l.Encryption(); algorithm != s3.EncryptKMS || key != kmsKey {
+			if algorithm, key := l.Encryption(); algorithm != s3api.EncryptKMS || key != kmsKey {
 				t.Errorf("it opens with %s, %s", algorithm, key)
 			}
 			small, large := backendtest.Pattern(1000), backendtest.Pattern(l.Capabilities().PartMin+1)
@@ -297,7 +298,7 @@ func TestEncryptionOfCopies(t *testing.T) {
 // TestAdoptOtherEncryption: an upload that was begun without the encryption that is asked
 // for now is not gone on with.
 func TestAdoptOtherEncryption(t *testing.T) {
-	l, c := newCipher(t, s3test.Start(t, false), s3.ClientMinio, kmsKey)
+	l, c := newCipher(t, s3test.Start(t, false), s3api.ClientMinio, kmsKey)
 	with, o := l.options, l.options
 	o.Encryption, o.KMSKey = "", ""
 	data := backendtest.Pattern(l.Capabilities().PartMin + 1)
@@ -319,7 +320,7 @@ func TestAdoptOtherEncryption(t *testing.T) {
 // encrypts. DATAMOVE_E2E_KMS names a key that it has.
 func TestContractEncrypted(t *testing.T) {
 	for _, w := range ways {
-		for _, as := range []s3.Options{{Encryption: s3.EncryptStore}, {Encryption: s3.EncryptKMS, KMSKey: os.Getenv("DATAMOVE_E2E_KMS")}} {
+		for _, as := range []s3.Options{{Encryption: s3api.EncryptStore}, {Encryption: s3api.EncryptKMS, KMSKey: os.Getenv("DATAMOVE_E2E_KMS")}} {
 			t.Run(w.String()+" "+as.Encryption, func(t *testing.T) {
 				options := s3test.Start(t, w.tls).Options(t)
 				options.Client, options.Encryption, options.KMSKey = w.client, as.Encryption, as.KMSKey

@@ -21,6 +21,7 @@ import (
 	"datamove.dev/mover/backend/backendtest"
 	"datamove.dev/mover/backend/retry"
 	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/test/must"
 )
@@ -44,8 +45,8 @@ type sts struct {
 func token(n int) string { return fmt.Sprint("token-", n) }
 
 // keys are those of a session.
-func (s *sts) keys(n int) s3.Keys {
-	return s3.Keys{AccessKey: fmt.Sprint("ASIA", n), SecretKey: s3.Secret(fmt.Sprint("secret-", n)), SessionToken: s3.Secret(token(n))}
+func (s *sts) keys(n int) s3api.Keys {
+	return s3api.Keys{AccessKey: fmt.Sprint("ASIA", n), SecretKey: s3api.Secret(fmt.Sprint("secret-", n)), SessionToken: s3api.Secret(token(n))}
 }
 
 var sigV4 = v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })
@@ -143,7 +144,7 @@ func (s *sts) counts() (took, refused int, twice []string) {
 }
 
 // newSTS opens a place that is given token 1 and, when it asks again, what next says.
-func newSTS(t *testing.T, server *s3test.Server, client string, status int, next func(s *sts, n int64) (s3.Keys, error)) (l *liar, s *sts, asked *atomic.Int64) {
+func newSTS(t *testing.T, server *s3test.Server, client string, status int, next func(s *sts, n int64) (s3api.Keys, error)) (l *liar, s *sts, asked *atomic.Int64) {
 	t.Helper()
 	l = newLiarOf(t, server, client)
 	s = &sts{t: t, access: server.Access, secret: server.Secret, status: status, good: 1, took: map[string]int{}, refused: map[string]int{}}
@@ -153,7 +154,7 @@ func newSTS(t *testing.T, server *s3test.Server, client string, status int, next
 	})
 	asked = new(atomic.Int64)
 	l.options.Credentials = ""
-	l.options.Renew = func(context.Context) (s3.Keys, error) {
+	l.options.Renew = func(context.Context) (s3api.Keys, error) {
 		if n := asked.Add(1); n > 1 {
 			return next(s, n)
 		}
@@ -211,7 +212,7 @@ func TestTokenEnds(t *testing.T) {
 	for _, client := range clients {
 		for _, status := range []int{http.StatusBadRequest, http.StatusForbidden} {
 			t.Run(fmt.Sprint(client, " ", status), func(t *testing.T) {
-				l, s, asked := newSTS(t, server, client, status, func(s *sts, _ int64) (s3.Keys, error) { return s.keys(2), nil })
+				l, s, asked := newSTS(t, server, client, status, func(s *sts, _ int64) (s3api.Keys, error) { return s.keys(2), nil })
 				s.ends = 3
 				data := session(l.Backend)
 				if _, err := uploadTried(t, l.Backend, data, atOnce); err != nil {
@@ -239,7 +240,7 @@ func TestTokenEndsAtHead(t *testing.T) {
 	for _, client := range clients {
 		for _, status := range []int{http.StatusBadRequest, http.StatusForbidden} {
 			t.Run(fmt.Sprint(client, " ", status), func(t *testing.T) {
-				l, s, asked := newSTS(t, server, client, status, func(s *sts, _ int64) (s3.Keys, error) { return s.keys(2), nil })
+				l, s, asked := newSTS(t, server, client, status, func(s *sts, _ int64) (s3api.Keys, error) { return s.keys(2), nil })
 				data := backendtest.Pattern(1000)
 				publish(t, l.Backend, drafted(t, l.Backend, "f", data), "f", data)
 				s.mu.Lock()
@@ -266,7 +267,7 @@ func TestTokenEndsAtUnlock(t *testing.T) {
 	server := s3test.Start(t, false)
 	for _, client := range clients {
 		t.Run(client, func(t *testing.T) {
-			l, s, _ := newSTS(t, server, client, http.StatusBadRequest, func(s *sts, _ int64) (s3.Keys, error) { return s.keys(2), nil })
+			l, s, _ := newSTS(t, server, client, http.StatusBadRequest, func(s *sts, _ int64) (s3api.Keys, error) { return s.keys(2), nil })
 			owner := mover.WriterID{Task: "session", Epoch: 1}
 			_, unlock, err := l.Lock(t.Context(), "", owner)
 			must.Do(t, err)
@@ -294,7 +295,7 @@ func TestTokenComesLate(t *testing.T) {
 	for _, client := range clients {
 		t.Run(client, func(t *testing.T) {
 			down := errors.New("the endpoint of STS does not answer")
-			l, s, asked := newSTS(t, server, client, http.StatusBadRequest, func(*sts, int64) (s3.Keys, error) { return s3.Keys{}, down })
+			l, s, asked := newSTS(t, server, client, http.StatusBadRequest, func(*sts, int64) (s3api.Keys, error) { return s3api.Keys{}, down })
 			s.ends = 3
 			data := session(l.Backend)
 			few := retry.Options{Tries: 3, First: time.Millisecond, Longest: time.Millisecond}

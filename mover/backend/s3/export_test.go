@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/test/must"
 )
 
@@ -19,7 +20,7 @@ import (
 func lockWritten(t *testing.T, p *Backend, h holder) {
 	t.Helper()
 	text := must.Get(json.Marshal(&h))(t)
-	if _, err := p.store.put(t.Context(), put{key: p.ownKey("lock"), data: text}); err != nil {
+	if _, err := p.store.Put(t.Context(), s3api.Put{Key: p.ownKey("lock"), Data: text}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -100,7 +101,7 @@ func LockLost(t *testing.T, p *Backend) {
 	text := []byte(`{"task":"me"}`)
 	held, lose := context.WithCancelCause(t.Context())
 	l := &objectLock{place: p, key: p.ownKey("lock"), text: text, lose: lose}
-	must.Do(t, l.write(t.Context(), put{}))
+	must.Do(t, l.write(t.Context(), s3api.Put{}))
 	if !l.refreshOnce(t.Context()) {
 		t.Fatal("a refresh lost the lock")
 	}
@@ -123,7 +124,7 @@ func LockLost(t *testing.T, p *Backend) {
 func LockUnanswered(t *testing.T, p *Backend, lose func(), often int) {
 	h := newHolder(me)
 	l := &objectLock{place: p, key: p.ownKey("lock"), text: must.Get(json.Marshal(&h))(t), salt: h.Salt, lose: func(why error) { t.Errorf("lost: %v", why) }}
-	must.Do(t, l.write(t.Context(), put{}))
+	must.Do(t, l.write(t.Context(), s3api.Put{}))
 	refresh := func() {
 		if !l.refreshOnce(t.Context()) {
 			t.Fatal("a refresh lost the lock")
@@ -149,26 +150,31 @@ func WalkInSteps(p *Backend) { p.walks = walkSizes{flat: 10, level: 4} }
 func CopyInParts(p *Backend) { p.copies = copySizes{whole: partMin, part: partMin} }
 
 // ErrSilent is the end of a listening in which nothing comes.
-var ErrSilent = errSilent
+var ErrSilent = s3api.ErrSilent
 
-// ListenFor sets how long nothing may come in a listening; 0 is as it is.
-func (p *Backend) ListenFor(silence time.Duration) { p.plain.(*onprem).silence = silence }
+// ListenFor sets how long nothing may come in a listening.
+func (p *Backend) ListenFor(t *testing.T, silence time.Duration) {
+	t.Helper()
+	o := p.client.Options()
+	o.Silence = silence
+	p.client = must.Get(s3api.Dial(t.Context(), o))(t)
+}
 
 // OpenBy opens a place whose connections go where lead says that a host and port is; "" is nowhere.
 func OpenBy(ctx context.Context, o Options, lead func(address string) string) (*Backend, error) {
 	p := &Backend{opts: o, address: address(&o), walks: defaultSizes, copies: defaultCopies}
-	if err := p.dial(ctx); err != nil {
-		return nil, err
-	}
-	connect := p.transport.base.DialContext
-	p.transport.base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+	api := o.API()
+	api.ConnectTo = func(address string) (string, error) {
 		to := lead(address)
 		if to == "" {
-			return nil, &net.DNSError{Err: "no such host", Name: address, IsNotFound: true}
+			return "", &net.DNSError{Err: "no such host", Name: address, IsNotFound: true}
 		}
-		return connect(ctx, network, to)
+		return to, nil
 	}
-	err := p.checkRegion(ctx)
+	if err := p.dial(ctx, api); err != nil {
+		return nil, err
+	}
+	err := p.client.CheckRegion(ctx)
 	if err == nil {
 		err = p.learn(ctx)
 	}
@@ -181,7 +187,11 @@ func OpenBy(ctx context.Context, o Options, lead func(address string) string) (*
 
 // Know keeps a profile of the bucket of o, which names an endpoint, as if its server had been probed.
 func Know(o Options, found Profile) error {
-	p := &Backend{opts: o, profile: found, endpoint: o.Endpoint, bucket: o.Bucket}
+	client, err := s3api.Dial(context.Background(), o.API())
+	if err != nil {
+		return err
+	}
+	p := &Backend{opts: o, client: client, profile: found, bucket: o.Bucket}
 	p.profile.Address = p.profileName()
 	return p.writeProfile()
 }

@@ -9,7 +9,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/backendtest"
-	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/test/must"
 )
@@ -17,7 +17,7 @@ import (
 // TestLateWriter: a draft whose name has become something else since the run saw it is
 // not published; one whose first answer was lost is.
 func TestLateWriter(t *testing.T) {
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		l := newLiar(t, client)
 		old, mine, newer := []byte("old content"), []byte("my content"), []byte("newer content, of somebody else")
 		seen := func(name string) *mover.Entry {
@@ -118,7 +118,7 @@ func TestLateWriter(t *testing.T) {
 
 // TestLateWriterOfParts: the same of an object of parts, whose draft is an upload.
 func TestLateWriterOfParts(t *testing.T) {
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		l := newLiar(t, client)
 		if !l.Profile().GuardsWhole {
 			t.Skip("this server minds no condition when an upload is completed: whoever is last has written it")

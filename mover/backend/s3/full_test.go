@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/mover/engine"
 	"datamove.dev/test/must"
 )
@@ -42,12 +42,12 @@ func TestFullBucket(t *testing.T) {
 		name   string
 		client string
 	}{
-		{http.StatusForbidden, "QuotaExceeded", s3.ClientMinio}, // Ceph RGW, versitygw
-		{http.StatusForbidden, "QuotaExceeded", s3.ClientAWS},
-		{http.StatusInsufficientStorage, "XMinioStorageFull", s3.ClientMinio},
-		{http.StatusBadRequest, "XMinioAdminBucketQuotaExceeded", s3.ClientMinio},
-		{http.StatusInsufficientStorage, "InsufficientStorage", s3.ClientMinio},
-		{http.StatusInsufficientStorage, "", s3.ClientAWS},
+		{http.StatusForbidden, "QuotaExceeded", s3api.ClientMinio}, // Ceph RGW, versitygw
+		{http.StatusForbidden, "QuotaExceeded", s3api.ClientAWS},
+		{http.StatusInsufficientStorage, "XMinioStorageFull", s3api.ClientMinio},
+		{http.StatusBadRequest, "XMinioAdminBucketQuotaExceeded", s3api.ClientMinio},
+		{http.StatusInsufficientStorage, "InsufficientStorage", s3api.ClientMinio},
+		{http.StatusInsufficientStorage, "", s3api.ClientAWS},
 	} {
 		for _, onFull := range []engine.OnNoSpace{engine.NoSpaceFail, engine.NoSpaceWait} {
 			t.Run(fmt.Sprint(row.code, row.name, row.client, onFull), func(t *testing.T) {

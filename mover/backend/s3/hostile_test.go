@@ -23,6 +23,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/backendtest"
 	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/test/must"
 )
@@ -208,7 +209,7 @@ func readRange(ctx context.Context, c mover.Content, off, n int64) ([]byte, erro
 //safety:2 with TestFlippedByte
 //safety:4 with mover/backend/mem TestChangesUnderneathAreNoticed
 func TestHostile(t *testing.T) {
-	l := newLiar(t, s3.ClientMinio)
+	l := newLiar(t, s3api.ClientMinio)
 	l.hurry(t)
 	data := body()
 	backendtest.Put(t, l.Backend, fileEntry("f", data), data)
@@ -254,7 +255,7 @@ func TestHostile(t *testing.T) {
 
 // TestRetryAfter: the error says when the server wants to be asked again.
 func TestRetryAfter(t *testing.T) {
-	l := newLiar(t, s3.ClientAWS)
+	l := newLiar(t, s3api.ClientAWS)
 	l.lie(status(503, "SlowDown"))
 	_, err := l.Stat(t.Context(), "f")
 	var e *mover.Error
@@ -268,7 +269,7 @@ func TestRetryAfter(t *testing.T) {
 //
 //safety:2 bytes flipped on real connections; answers that contradict themselves; the part sizes at which servers are known to fail
 func TestFlippedByte(t *testing.T) {
-	l := newLiar(t, s3.ClientMinio)
+	l := newLiar(t, s3api.ClientMinio)
 	needHonest(t, l.Backend)
 	data := body()
 	backendtest.Put(t, l.Backend, fileEntry("f", data), data)
@@ -336,7 +337,7 @@ func fill(t *testing.T, p *s3.Backend, d mover.Draft, name string, data []byte) 
 //
 //safety:1 a 200 with an error in it; an answer that is lost after the object was made
 func TestComplete(t *testing.T) {
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		t.Run(client, func(t *testing.T) {
 			l := newLiar(t, client)
 			needHonest(t, l.Backend)
@@ -394,7 +395,7 @@ func strays(t *testing.T, p *s3.Backend) map[mover.Stray]bool {
 //
 //safety:8 with mover/engine/concurrency TestAcquireIsBoundedAndFair
 func TestEarlyAnswer(t *testing.T) {
-	l := newLiar(t, s3.ClientMinio)
+	l := newLiar(t, s3api.ClientMinio)
 	data := backendtest.Pattern(16 << 20)
 	d := begun(t, l.Backend, "f", append(data, 'x'))
 	over := make(chan struct{})
@@ -444,7 +445,7 @@ func TestUnreachable(t *testing.T) {
 // content is never taken for none, nor replaced by none.
 func TestMarkerWithContent(t *testing.T) {
 	server := s3test.Start(t, false)
-	l := newLiarOf(t, server, s3.ClientMinio)
+	l := newLiarOf(t, server, s3api.ClientMinio)
 	must.Do(t, l.Mkdir(t.Context(), mover.Entry{Name: "e", Kind: mover.Dir}))
 	backendtest.Put(t, l, mover.Entry{Name: "e/f", Kind: mover.File, Size: 4}, []byte("file"))
 	size := regexp.MustCompile(`(<Key>[^<]*e(?:/|%2F)</Key>(?:[^S]|S[^i])*<Size>)0</Size>`)
@@ -507,7 +508,7 @@ func TestMarkerWithContent(t *testing.T) {
 
 // TestRemoveByKey: an object that no name leads to is asked for and removed by its key as it is.
 func TestRemoveByKey(t *testing.T) {
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		l := newLiar(t, client)
 		base := "/" + l.options.Bucket + "/" + strings.Trim(l.options.Prefix, "/")
 		for _, key := range []string{"a//b", "/x", "../up", "d/", "./y", "a/"} {

@@ -70,7 +70,7 @@ func TestListen(t *testing.T) {
 			t.Errorf("%d %q: %v", row.status, row.text, err)
 		}
 	}
-	l.ListenFor(200 * time.Millisecond)
+	l.ListenFor(t, 200*time.Millisecond)
 	for text, kind := range map[string]error{"": mover.ErrUnsupported, "{\"Records\":[]}\n": mover.ErrTransient} { // a server that holds back what it has to tell
 		l.lie(func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
 			if !r.URL.Query().Has("events") {

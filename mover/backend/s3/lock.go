@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/s3/s3api"
 )
 
 // A lock that was not refreshed for lockStale has no holder any more. Its age is told by the
@@ -94,7 +95,7 @@ func lockKey(name string) string {
 	if name == "" {
 		return "lock"
 	}
-	return fmt.Sprintf("lock-%016x", crcOf([]byte(name)))
+	return fmt.Sprintf("lock-%016x", s3api.Checksum([]byte(name)))
 }
 
 // locksObjects reports whether the bucket has the conditional writes that a lock needs.
@@ -121,8 +122,8 @@ func (p *Backend) lockObject(ctx context.Context, key string, me *holder) (conte
 	}
 	l := &objectLock{place: p, key: key, text: text, salt: me.Salt}
 	for try := 0; ; try++ {
-		err := l.write(ctx, put{ifNoneMatch: true})
-		if err != nil && !declined(err) {
+		err := l.write(ctx, s3api.Put{IfNoneMatch: true})
+		if err != nil && !s3api.Declined(err) {
 			p.unanswered.Store(me.Salt, true)
 		}
 		if errors.Is(err, mover.ErrChanged) || errors.Is(err, mover.ErrConflict) {
@@ -149,18 +150,18 @@ func (p *Backend) lockObject(ctx context.Context, key string, me *holder) (conte
 }
 
 // write stores the lock under a condition and remembers its ETag.
-func (l *objectLock) write(ctx context.Context, w put) error {
-	w.key, w.data, w.mime = l.key, l.text, "application/json"
-	got, err := l.place.store.put(ctx, w)
+func (l *objectLock) write(ctx context.Context, w s3api.Put) error {
+	w.Key, w.Data, w.ContentType = l.key, l.text, "application/json"
+	got, err := l.place.store.Put(ctx, w)
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
 	old := l.version
-	l.etag, l.version = got.etag, got.version
+	l.etag, l.version = got.ETag, got.Version
 	l.mu.Unlock()
-	if old != "" && got.version != "" { // else each refresh would stay for ever
-		if err := l.place.store.remove(ctx, l.key, old, ""); err != nil {
+	if old != "" && got.Version != "" { // else each refresh would stay for ever
+		if err := l.place.store.Remove(ctx, l.key, old, ""); err != nil {
 			l.place.opts.Logger.DebugContext(ctx, "an old version of the lock stays", "place", l.place.address, "err", err)
 		}
 	}
@@ -173,7 +174,7 @@ func (l *objectLock) still(ctx context.Context, why error) (etag string, ours bo
 		return "", false
 	}
 	h, o, err := l.look(ctx)
-	return o.etag, err == nil && l.salt != "" && h.Salt == l.salt
+	return o.ETag, err == nil && l.salt != "" && h.Salt == l.salt
 }
 
 // takeOver replaces a lock that has no live holder.
@@ -183,24 +184,24 @@ func (l *objectLock) takeOver(ctx context.Context, me *holder) error {
 		return err
 	}
 	if _, ours := l.place.unanswered.LoadAndDelete(other.Salt); ours { // of an earlier try with a lost answer
-		return l.write(ctx, put{ifMatch: o.etag, bareMatch: l.place.profile.BareMatch})
+		return l.write(ctx, s3api.Put{IfMatch: o.ETag, BareMatch: l.place.profile.BareMatch})
 	}
 	if !other.dead(me) && age(&o) < lockStale {
 		return other.held()
 	}
 	l.place.opts.Logger.WarnContext(ctx, "taking over a lock that was left", "place", l.place.address, "holder", other.String())
-	return l.write(ctx, put{ifMatch: o.etag, bareMatch: l.place.profile.BareMatch})
+	return l.write(ctx, s3api.Put{IfMatch: o.ETag, BareMatch: l.place.profile.BareMatch})
 }
 
-func (l *objectLock) look(ctx context.Context) (h holder, o object, err error) {
-	body, o, err := l.place.store.get(ctx, get{key: l.key, n: -1})
+func (l *objectLock) look(ctx context.Context) (h holder, o s3api.Object, err error) {
+	body, o, err := l.place.store.Get(ctx, s3api.Get{Key: l.key, N: -1})
 	if err != nil {
 		return h, o, err
 	}
 	defer body.Close()
 	text, err := io.ReadAll(io.LimitReader(body, 64<<10))
 	if err != nil {
-		return h, o, bodyError(ctx, err)
+		return h, o, s3api.BodyError(ctx, err)
 	}
 	if json.Unmarshal(text, &h) != nil {
 		h = holder{Task: "of an unreadable lock"}
@@ -209,12 +210,12 @@ func (l *objectLock) look(ctx context.Context) (h holder, o object, err error) {
 }
 
 // age is how old an object is by the clock that dated it.
-func age(o *object) time.Duration {
-	now, err := http.ParseTime(o.header.Get("Date"))
-	if err != nil || o.modified.IsZero() {
+func age(o *s3api.Object) time.Duration {
+	now, err := http.ParseTime(o.Header.Get("Date"))
+	if err != nil || o.Modified.IsZero() {
 		return 0
 	}
-	return now.Sub(o.modified)
+	return now.Sub(o.Modified)
 }
 
 // refresh keeps the lock young until ctx ends.
@@ -238,7 +239,7 @@ func (l *objectLock) refreshOnce(ctx context.Context) bool {
 	l.mu.Lock()
 	etag := l.etag
 	l.mu.Unlock()
-	err := l.write(ctx, put{ifMatch: etag, bareMatch: l.place.profile.BareMatch})
+	err := l.write(ctx, s3api.Put{IfMatch: etag, BareMatch: l.place.profile.BareMatch})
 	if err == nil || ctx.Err() != nil {
 		return true
 	}
@@ -291,21 +292,21 @@ func (l *objectLock) drop(ctx context.Context) error {
 	condition := ""
 	if l.place.profile.MatchesDrop {
 		condition = l.etag
-	} else if o, err := l.place.store.head(ctx, l.key, ""); err == nil && o.etag != l.etag {
+	} else if o, err := l.place.store.Head(ctx, l.key, ""); err == nil && o.ETag != l.etag {
 		if _, ours := l.still(ctx, mover.ErrChanged); !ours {
 			return fmt.Errorf("the lock was lost while it was held: %w", mover.ErrHeld)
 		}
 	}
-	err := l.place.store.remove(ctx, l.key, "", condition)
+	err := l.place.store.Remove(ctx, l.key, "", condition)
 	if now, ours := l.still(ctx, err); ours {
-		return l.place.store.remove(ctx, l.key, "", now)
+		return l.place.store.Remove(ctx, l.key, "", now)
 	}
 	return err
 }
 
 // lockPath is the file that stands for a lock below a prefix.
 func (p *Backend) lockPath(prefix, key string) string {
-	return filepath.Join(p.opts.StateDir, "s3", fmt.Sprintf("lock-%016x.json", crcOf([]byte(p.profileName()+"/"+prefix+"/"+key))))
+	return filepath.Join(p.opts.StateDir, "s3", fmt.Sprintf("lock-%016x.json", s3api.Checksum([]byte(p.profileName()+"/"+prefix+"/"+key))))
 }
 
 // lockFile holds a lock of this host: flock ends with the process.

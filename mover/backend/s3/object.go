@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/s3/s3api"
 )
 
 // What an object has beside its bytes and the facts of a file, as mover.Attribute and in the words of S3.
@@ -28,9 +27,7 @@ var attributeHeaders = func() map[string]string {
 
 const (
 	headerType     = "Content-Type"
-	headerTagging  = "X-Amz-Tagging"
 	headerTagCount = "X-Amz-Tagging-Count"
-	headerTags     = "X-Amz-Tagging-Directive"
 )
 
 // typeNone are content types that say nothing: ours, and that of stores which are told none.
@@ -50,17 +47,17 @@ func ownMetadata(name string) bool {
 }
 
 // decodeObject adds to e what its headers say of it as an object. Its tags are told apart.
-func decodeObject(e *mover.Entry, o *object) {
+func decodeObject(e *mover.Entry, o *s3api.Object) {
 	e.Known |= mover.FactHeaders | mover.FactMetadata | mover.FactClass
 	for name, header := range attributeHeaders {
 		if e.Kind == mover.Dir && (name == mover.AttributeType || name == mover.AttributeClass) { // of nothing: clients call a marker what they like
 			continue
 		}
-		if value := attributeValue(name, o.header.Get(header)); value != "" {
+		if value := attributeValue(name, o.Header.Get(header)); value != "" {
 			e.Object = append(e.Object, mover.Attribute{Name: name, Value: value})
 		}
 	}
-	for name, value := range o.facts() {
+	for name, value := range o.Metadata() {
 		if !ownMetadata(name) {
 			e.Object = append(e.Object, mover.Attribute{Name: mover.MetadataPrefix + name, Value: value})
 		}
@@ -107,16 +104,16 @@ var countingServers = []string{"AmazonS3", "MinIO"}
 const headerCeph = "X-Rgw-Object-Type"
 
 // countsTags is whether the server says with an object that this has tags.
-func (f *Profile) countsTags(o *object) bool {
+func (f *Profile) countsTags(o *s3api.Object) bool {
 	if f.Probed.IsZero() {
-		return slices.Contains(countingServers, f.Server) || o.header.Get(headerCeph) != ""
+		return slices.Contains(countingServers, f.Server) || o.Header.Get(headerCeph) != ""
 	}
 	return f.CountsTags || !f.KeepsTags
 }
 
 // tagged reports whether an object has tags, or may have some. To a caller that may not read them a server does not count them.
-func (p *Backend) tagged(o *object) bool {
-	count := o.header.Get(headerTagCount)
+func (p *Backend) tagged(o *s3api.Object) bool {
+	count := o.Header.Get(headerTagCount)
 	if count == "" {
 		return !p.profile.countsTags(o) && !p.tagsTold.Load()
 	}
@@ -125,7 +122,7 @@ func (p *Backend) tagged(o *object) bool {
 }
 
 // tell asks for the tags of an object that has some. That they may not be read is noted, and they are not known.
-func (p *Backend) tell(ctx context.Context, e *mover.Entry, o *object) error {
+func (p *Backend) tell(ctx context.Context, e *mover.Entry, o *s3api.Object) error {
 	if e.Kind != mover.File && e.Kind != mover.Dir {
 		return nil
 	}
@@ -133,9 +130,9 @@ func (p *Backend) tell(ctx context.Context, e *mover.Entry, o *object) error {
 		e.Known |= mover.FactTags
 		return nil
 	}
-	tags, err := p.store.tags(ctx, o.key)
-	switch kind := kindOf(err); {
-	case kind == mover.ErrUnsupported && o.header.Get(headerTagCount) == "":
+	tags, err := p.store.Tags(ctx, o.Key)
+	switch kind := s3api.KindOf(err); {
+	case kind == mover.ErrUnsupported && o.Header.Get(headerTagCount) == "":
 		p.tagsTold.Store(true)
 		err = nil
 	case kind == mover.ErrUnsupported, kind == mover.ErrPermission && !errors.Is(err, mover.ErrTransient):
@@ -154,52 +151,52 @@ func (p *Backend) tell(ctx context.Context, e *mover.Entry, o *object) error {
 }
 
 // beside gives what is put what e knows that it has as an object. What e does not know stays as w has it.
-func (p *Backend) beside(w *put, e *mover.Entry) {
+func (p *Backend) beside(w *s3api.Put, e *mover.Entry) {
 	if e.Kind != mover.File && e.Kind != mover.Dir {
 		return
 	}
 	if e.Known.Has(mover.FactHeaders) {
-		if e.Kind == mover.File && !slices.Contains(typeNone, w.mime) {
-			w.mime = ""
+		if e.Kind == mover.File && !slices.Contains(typeNone, w.ContentType) {
+			w.ContentType = ""
 		}
 		for _, name := range keptHeaders {
 			if name != headerClass {
-				delete(w.kept, name)
+				delete(w.Headers, name)
 			}
 		}
 	}
-	w.tagged = w.tagged || e.Known.Has(mover.FactTags)
+	w.ReplaceTags = w.ReplaceTags || e.Known.Has(mover.FactTags)
 	for _, a := range e.ObjectOf(mover.FactsOfObject) {
 		p.attribute(w, a, e)
 	}
 }
 
-func (p *Backend) attribute(w *put, a mover.Attribute, e *mover.Entry) {
-	if w.kept == nil {
-		w.kept = map[string]string{}
+func (p *Backend) attribute(w *s3api.Put, a mover.Attribute, e *mover.Entry) {
+	if w.Headers == nil {
+		w.Headers = map[string]string{}
 	}
 	header := attributeHeaders[a.Name]
 	switch a.Fact() {
 	case mover.FactTags:
 		if p.profile.keepsObject().Has(mover.FactTags) {
-			w.tags = a.Value
+			w.Tags = a.Value
 		}
 	case mover.FactMetadata:
 		name := strings.TrimPrefix(a.Name, mover.MetadataPrefix)
-		if _, ours := w.meta[name]; !ours && validMeta(name, a.Value) && !outdated(name, a.Value, e) {
-			w.meta[name] = a.Value
+		if _, ours := w.Metadata[name]; !ours && validMeta(name, a.Value) && !outdated(name, a.Value, e) {
+			w.Metadata[name] = a.Value
 		}
 	case mover.FactClass:
 		if e.Kind == mover.File && p.profile.keepsObject().Has(mover.FactClass) && slices.Contains(classesAsked, a.Value) {
-			w.kept[header] = a.Value
+			w.Headers[header] = a.Value
 		}
 	default:
 		switch {
 		case header == "" || !validValue(a.Value) || header == headerType && e.Kind == mover.Dir:
 		case header == headerType:
-			w.mime = a.Value
+			w.ContentType = a.Value
 		default:
-			w.kept[header] = a.Value
+			w.Headers[header] = a.Value
 		}
 	}
 }
@@ -222,34 +219,34 @@ func validValue(value string) bool {
 }
 
 // same reports whether two objects have the same beside their contents.
-func (w *put) same(v *put) bool {
-	return w.mimeType() == v.mimeType() && w.tags == v.tags && maps.Equal(w.kept, v.kept) && maps.Equal(w.meta, v.meta)
+func same(w, v *s3api.Put) bool {
+	return w.MediaType() == v.MediaType() && w.Tags == v.Tags && maps.Equal(w.Headers, v.Headers) && maps.Equal(w.Metadata, v.Metadata)
 }
 
 // retagged gives w the tags of an object that is put anew, or copied in parts: what copies an object in one call copies its tags.
-func (p *Backend) retagged(ctx context.Context, key string, w *put) (err error) {
-	if w.tagged || !p.profile.keepsObject().Has(mover.FactTags) {
+func (p *Backend) retagged(ctx context.Context, key string, w *s3api.Put) (err error) {
+	if w.ReplaceTags || !p.profile.keepsObject().Has(mover.FactTags) {
 		return nil
 	}
-	w.tags, err = p.store.tags(ctx, key)
-	if kindOf(err) == mover.ErrUnsupported || kindOf(err) == mover.ErrNotExist {
+	w.Tags, err = p.store.Tags(ctx, key)
+	if s3api.KindOf(err) == mover.ErrUnsupported || s3api.KindOf(err) == mover.ErrNotExist {
 		err = nil
 	}
-	w.tagged = true
+	w.ReplaceTags = true
 	return err
 }
 
 // changes reports whether a copy of the object onto itself would change something.
-func (p *Backend) changes(ctx context.Context, o *object, w *put) (bool, error) {
-	now := p.again(o, w.key, o.facts())
-	if w.mimeType() != now.mimeType() || !maps.Equal(w.kept, now.kept) || !maps.Equal(w.meta, now.meta) {
+func (p *Backend) changes(ctx context.Context, o *s3api.Object, w *s3api.Put) (bool, error) {
+	now := p.again(o, w.Key, o.Metadata())
+	if w.MediaType() != now.MediaType() || !maps.Equal(w.Headers, now.Headers) || !maps.Equal(w.Metadata, now.Metadata) {
 		return true, nil
 	}
-	if !w.tagged || !p.tagged(o) {
-		return w.tags != "", nil
+	if !w.ReplaceTags || !p.tagged(o) {
+		return w.Tags != "", nil
 	}
-	tags, err := p.store.tags(ctx, w.key)
-	return err == nil && tags != w.tags, err
+	tags, err := p.store.Tags(ctx, w.Key)
+	return err == nil && tags != w.Tags, err
 }
 
 // keepsObject is which facts of objects the server keeps. One that was not probed is not written to, and tells what it has.
@@ -270,55 +267,49 @@ func (f *Profile) keepsObject() mover.Facts {
 	return kept
 }
 
-// tagSet is the answer to GetObjectTagging (API reference).
-type tagSet struct {
-	Tags []struct{ Key, Value string } `xml:"TagSet>Tag"`
-}
-
-// encodeTags writes tags as the header x-amz-tagging has them, sorted.
-func encodeTags(tags url.Values) string {
-	return strings.ReplaceAll(tags.Encode(), "+", "%20")
-}
-
-// decodeTags is the other way; of a name that is there twice the first counts.
-func decodeTags(tags string) iter.Seq2[string, string] {
-	return func(yield func(name, value string) bool) {
-		all, _ := url.ParseQuery(tags) // of what no server takes, the rest
-		for name, values := range all {
-			if !yield(name, values[0]) {
-				return
-			}
-		}
-	}
-}
-
 // retag gives an object its tags where the call that made it did not: Ceph RGW 16 takes tags with PutObject alone.
-func (p *Backend) retag(ctx context.Context, w *put) error {
-	if w.tags == "" || p.profile.TagsCopies {
+func (p *Backend) retag(ctx context.Context, w *s3api.Put) error {
+	if w.Tags == "" || p.profile.TagsCopies {
 		return nil
 	}
-	if err := p.store.tag(ctx, w.key, w.tags); err != nil {
+	if err := p.store.SetTags(ctx, w.Key, w.Tags); err != nil {
 		return fmt.Errorf("tags: %w", err)
 	}
 	return nil
 }
 
-func (s *onprem) tags(ctx context.Context, key string) (string, error) {
-	var set tagSet
-	if err := s.ask(ctx, key, "tagging", &set); err != nil {
-		return "", untagged(err)
+// again is what a copy of the object has to say to be as it is, but for its metadata.
+func (p *Backend) again(o *s3api.Object, key string, meta map[string]string) s3api.Put {
+	w := s3api.Put{Key: key, Metadata: meta, ContentType: o.Header.Get("Content-Type"), Headers: map[string]string{}}
+	if o.HasCRC {
+		w.CRC = s3api.EncodeCRC(o.CRC)
 	}
-	tags := url.Values{}
-	for _, t := range set.Tags {
-		tags.Set(t.Key, t.Value)
+	for _, name := range keptHeaders {
+		if value := o.Header.Get(name); value != "" {
+			w.Headers[name] = value
+		}
 	}
-	return encodeTags(tags), nil
+	if w.Headers[headerClass] == "STANDARD" { // which some servers say, and all take for granted
+		delete(w.Headers, headerClass)
+	}
+	if coding := contentEncoding(w.Headers[headerEncoding]); coding == "" {
+		delete(w.Headers, headerEncoding)
+	}
+	if strings.Contains(p.profile.Server, "MinIO") {
+		delete(w.Headers, headerClass) // there it may be the name of a tier, which can not be asked for
+	}
+	if as := s3api.EncryptionOf(o.Header); p.client.Amazon() && as.Key != "" {
+		w.Encryption = as // else it gets that of its bucket
+	}
+	return w
 }
 
-// untagged forgives that there are no tags.
-func untagged(err error) error {
-	if a := (*answer)(nil); errors.As(err, &a) && a.code == "NoSuchTagSet" {
-		return nil
-	}
-	return err
-}
+// keptHeaders are what an object has beside user metadata: a copy that does not say them is without them, in class STANDARD (Amazon S3
+// user guide, "System-defined object metadata"; API reference, CopyObject). The content type is told apart.
+var keptHeaders = [...]string{"Cache-Control", "Content-Disposition", headerEncoding, "Content-Language", "Expires", headerRedirect, headerClass}
+
+const (
+	headerEncoding = "Content-Encoding"
+	headerRedirect = "X-Amz-Website-Redirect-Location"
+	headerClass    = "X-Amz-Storage-Class"
+)

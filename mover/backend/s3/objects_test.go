@@ -23,6 +23,7 @@ import (
 	"datamove.dev/mover/backend/backendtest"
 	"datamove.dev/mover/backend/posix"
 	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/engine/plan"
@@ -99,7 +100,7 @@ func run(t *testing.T, r engine.Request, from, to string, shops map[string]shop)
 
 // TestObjectsAreWhole: what an object has beside its bytes comes along, whichever way it goes; a verify names what differs, and a sync mends it.
 func TestObjectsAreWhole(t *testing.T) {
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		here, there := openShop(t, client), openShop(t, client)
 		shops := map[string]shop{"here": here, "there": there}
 		small, large := []byte("small"), bytes.Repeat([]byte("0123456789abcdef"), 17<<16)
@@ -152,7 +153,7 @@ func TestObjectsAreWhole(t *testing.T) {
 
 // TestObjectDiffers: each attribute counts, by its name, and is mended alone; a class is told of, and left.
 func TestObjectDiffers(t *testing.T) {
-	s := openShop(t, s3.ClientAWS)
+	s := openShop(t, s3api.ClientAWS)
 	shops := map[string]shop{"here": s}
 	s.put("from/f", []byte("x"))
 	want := s.of("from/f")
@@ -196,7 +197,7 @@ func TestObjectDiffers(t *testing.T) {
 
 // TestTagsUncounted: a server that does not say with an object how many tags it has is asked for them, whether it was probed or is only read.
 func TestTagsUncounted(t *testing.T) {
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		here, there := openShop(t, client), openShop(t, client)
 		here.o.Endpoint, there.o.Endpoint = s3test.Uncounted(t, here.server), s3test.Uncounted(t, there.server)
 		shops := map[string]shop{"here": here, "there": there}
@@ -226,7 +227,7 @@ func TestTagsUncounted(t *testing.T) {
 // TestRestoredIsReadable: a copy of an object that was restored from an archive class is in none, whichever way it goes, and no file keeps that class; a
 // verify takes the two for equal.
 func TestRestoredIsReadable(t *testing.T) {
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		here, there := openShop(t, client), openShop(t, client)
 		shops := map[string]shop{"here": here, "there": there}
 		for _, class := range []types.StorageClass{types.StorageClassGlacier, types.StorageClassDeepArchive} {
@@ -258,7 +259,7 @@ func TestRestoredIsReadable(t *testing.T) {
 
 // TestTagsLater: of a server that takes tags with PutObject alone, as Ceph RGW 16, copies and uploads in parts have their tags all the same.
 func TestTagsLater(t *testing.T) {
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		s := openShop(t, client)
 		s.o.Endpoint = s3test.Around(t, s.server, func(store http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -307,7 +308,7 @@ func TestTagsLater(t *testing.T) {
 
 // TestTypesOfNames: a file without stored headers is served as what its name says; back in a file system nothing of that is kept, and all of what is more.
 func TestTypesOfNames(t *testing.T) {
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		s := openShop(t, client)
 		shops := map[string]shop{"here": s}
 		root := t.TempDir()
@@ -372,7 +373,7 @@ func TestTypesOfNames(t *testing.T) {
 
 // TestTagsUnknown: a server that gives out the object where it is asked for tags knows none, and that loses nothing.
 func TestTagsUnknown(t *testing.T) {
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		s := openShop(t, client)
 		s.o.Endpoint = s3test.Around(t, s.server, func(store http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -397,7 +398,7 @@ func TestTagsUnknown(t *testing.T) {
 
 // TestTagsHidden: where the tags of an object may not be read, it is brought along without them, and that is told.
 func TestTagsHidden(t *testing.T) {
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		l := newLiar(t, client)
 		if !l.Profile().KeepsTags {
 			t.Skip("this server keeps no tags")
@@ -424,7 +425,7 @@ func TestTagsHidden(t *testing.T) {
 
 // TestPreserveOfObjects: what --preserve leaves out stays away, and what the target does not keep is told.
 func TestPreserveOfObjects(t *testing.T) {
-	s := openShop(t, s3.ClientMinio)
+	s := openShop(t, s3api.ClientMinio)
 	shops := map[string]shop{"here": s}
 	s.put("from/f", []byte("x"))
 	for _, row := range []struct {
@@ -453,7 +454,7 @@ func TestPreserveOfObjects(t *testing.T) {
 
 // TestObjectsStripped: what is taken off objects is taken off their copies, by way of a file system too, and a verify of those says so before. A file that never was an object takes nothing off.
 func TestObjectsStripped(t *testing.T) {
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		s := openShop(t, client)
 		shops := map[string]shop{"here": s}
 		root := t.TempDir()
@@ -508,7 +509,7 @@ func TestObjectsStripped(t *testing.T) {
 		put("from/both.json", "2", "", map[string]string{"theirs": "1"})
 		put("from/told", "3", "", nil)
 		put("from/rewritten", "five", "", nil)
-		must.Get(run(t, engine.Request{Work: engine.Copy, CopyAll: client == s3.ClientMinio}, ways[0][0], ways[0][1], shops))(t) // by an update, and by a new file
+		must.Get(run(t, engine.Request{Work: engine.Copy, CopyAll: client == s3api.ClientMinio}, ways[0][0], ways[0][1], shops))(t) // by an update, and by a new file
 		must.Get(run(t, engine.Request{Work: engine.Copy}, ways[1][0], ways[1][1], shops))(t)
 		r, err := run(t, engine.Request{Work: engine.Verify}, other+"/", "s3://here/back", shops)
 		for _, name := range []string{"both.json", "rewritten", "tagged", "told"} {
@@ -534,7 +535,7 @@ func TestObjectsStripped(t *testing.T) {
 
 // TestDirObjectsAreWhole: what the object of a directory has comes along where directories are objects, by way of a file system too, and a removal as well.
 func TestDirObjectsAreWhole(t *testing.T) {
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		s := openShop(t, client)
 		shops := map[string]shop{"here": s}
 		root := t.TempDir()

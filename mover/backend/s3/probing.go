@@ -3,13 +3,11 @@ package s3
 import (
 	"cmp"
 	"context"
-	"errors"
 	"io"
 	"iter"
-	"net/http"
 	"time"
 
-	"datamove.dev/mover"
+	"datamove.dev/mover/backend/s3/s3api"
 )
 
 const (
@@ -22,7 +20,7 @@ const (
 
 // steady asks a store that is busy again. A refusal for the moment says nothing of what the store can do.
 type steady struct {
-	store
+	s3api.Store
 	waited time.Duration
 	doubt  error // why an answer is not known; nil where all are
 }
@@ -31,7 +29,7 @@ type steady struct {
 func (s *steady) ask(ctx context.Context, repeatable bool, call func() error) error {
 	for wait, tries := probeFirst, 1; ; wait, tries = 2*wait, tries+1 {
 		err := call()
-		busy, lost := unanswered(err)
+		busy, lost := s3api.Unanswered(err)
 		switch {
 		case ctx.Err() != nil, !busy && !lost, lost && repeatable && tries == lostTries:
 			return err
@@ -50,72 +48,58 @@ func (s *steady) ask(ctx context.Context, repeatable bool, call func() error) er
 	}
 }
 
-// unanswered reports whether an error says nothing of what a store can do: it was busy, and has done nothing, or its answer was lost on
-// the way. An internal error is an answer: some stores have no other one for what they do not know.
-func unanswered(err error) (busy, lost bool) {
-	var told *answer
-	switch {
-	case !errors.Is(err, mover.ErrTransient) && !errors.Is(err, mover.ErrUnreachable):
-		return false, false
-	case !errors.As(err, &told):
-		return false, true
-	}
-	busy = told.status == http.StatusServiceUnavailable || told.status == http.StatusTooManyRequests || told.status == http.StatusConflict
-	return busy, told.status == http.StatusBadGateway || told.status == http.StatusGatewayTimeout
-}
-
 // asked is ask for a call with an answer.
 func asked[T any](ctx context.Context, s *steady, repeatable bool, call func() (T, error)) (got T, err error) {
 	err = s.ask(ctx, repeatable, func() (err error) { got, err = call(); return err })
 	return got, err
 }
 
-func (s *steady) head(ctx context.Context, key, version string) (object, error) {
-	return asked(ctx, s, true, func() (object, error) { return s.store.head(ctx, key, version) })
+func (s *steady) Head(ctx context.Context, key, version string) (s3api.Object, error) {
+	return asked(ctx, s, true, func() (s3api.Object, error) { return s.Store.Head(ctx, key, version) })
 }
 
-func (s *steady) get(ctx context.Context, r get) (body io.ReadCloser, o object, err error) {
-	err = s.ask(ctx, true, func() (err error) { body, o, err = s.store.get(ctx, r); return err })
+func (s *steady) Get(ctx context.Context, r s3api.Get) (body io.ReadCloser, o s3api.Object, err error) {
+	err = s.ask(ctx, true, func() (err error) { body, o, err = s.Store.Get(ctx, r); return err })
 	return body, o, err
 }
 
-func (s *steady) tags(ctx context.Context, key string) (string, error) {
-	return asked(ctx, s, true, func() (string, error) { return s.store.tags(ctx, key) })
+func (s *steady) Tags(ctx context.Context, key string) (string, error) {
+	return asked(ctx, s, true, func() (string, error) { return s.Store.Tags(ctx, key) })
 }
 
-func (s *steady) tag(ctx context.Context, key, tags string) error {
-	return s.ask(ctx, true, func() error { return s.store.tag(ctx, key, tags) })
+func (s *steady) SetTags(ctx context.Context, key, tags string) error {
+	return s.ask(ctx, true, func() error { return s.Store.SetTags(ctx, key, tags) })
 }
 
-func (s *steady) put(ctx context.Context, w put) (stored, error) {
-	return asked(ctx, s, !w.ifNoneMatch && w.ifMatch == "", func() (stored, error) { return s.store.put(ctx, w) })
+func (s *steady) Put(ctx context.Context, w s3api.Put) (s3api.Stored, error) {
+	return asked(ctx, s, !w.IfNoneMatch && w.IfMatch == "", func() (s3api.Stored, error) { return s.Store.Put(ctx, w) })
 }
 
-func (s *steady) copy(ctx context.Context, from source, to put) (stored, error) {
-	return asked(ctx, s, true, func() (stored, error) { return s.store.copy(ctx, from, to) })
+func (s *steady) Copy(ctx context.Context, from s3api.Source, to s3api.Put) (s3api.Stored, error) {
+	return asked(ctx, s, true, func() (s3api.Stored, error) { return s.Store.Copy(ctx, from, to) })
 }
 
-func (s *steady) remove(ctx context.Context, key, version, ifMatch string) error {
-	return s.ask(ctx, ifMatch == "", func() error { return s.store.remove(ctx, key, version, ifMatch) })
+func (s *steady) Remove(ctx context.Context, key, version, ifMatch string) error {
+	return s.ask(ctx, ifMatch == "", func() error { return s.Store.Remove(ctx, key, version, ifMatch) })
 }
 
-func (s *steady) create(ctx context.Context, w put) (begun, error) {
-	return asked(ctx, s, false, func() (begun, error) { return s.store.create(ctx, w) })
+func (s *steady) CreateUpload(ctx context.Context, w s3api.Put) (s3api.Begun, error) {
+	return asked(ctx, s, false, func() (s3api.Begun, error) { return s.Store.CreateUpload(ctx, w) })
 }
 
-func (s *steady) part(ctx context.Context, u upload, number int, w put) (stored, error) {
-	return asked(ctx, s, true, func() (stored, error) { return s.store.part(ctx, u, number, w) })
+func (s *steady) UploadPart(ctx context.Context, u s3api.Upload, number int, w s3api.Put) (s3api.Stored, error) {
+	return asked(ctx, s, true, func() (s3api.Stored, error) { return s.Store.UploadPart(ctx, u, number, w) })
 }
 
-func (s *steady) complete(ctx context.Context, u upload, parts []stored, w put) (stored, error) {
-	return asked(ctx, s, false, func() (stored, error) { return s.store.complete(ctx, u, parts, w) })
+func (s *steady) CompleteUpload(ctx context.Context, u s3api.Upload, parts []s3api.Stored, w s3api.Put) (s3api.Stored, error) {
+	return asked(ctx, s, false, func() (s3api.Stored, error) { return s.Store.CompleteUpload(ctx, u, parts, w) })
 }
 
-// list yields the first page, which has all probes.
-func (s *steady) list(ctx context.Context, l listing) iter.Seq2[[]object, error] {
-	return func(yield func([]object, error) bool) {
-		yield(asked(ctx, s, true, func() ([]object, error) {
-			for page, err := range s.store.list(ctx, l) {
+// List yields the first page, which has all probes.
+func (s *steady) List(ctx context.Context, l s3api.Listing) iter.Seq2[[]s3api.Object, error] {
+	return func(yield func([]s3api.Object, error) bool) {
+		yield(asked(ctx, s, true, func() ([]s3api.Object, error) {
+			for page, err := range s.Store.List(ctx, l) {
 				return page, err
 			}
 			return nil, nil
@@ -123,14 +107,14 @@ func (s *steady) list(ctx context.Context, l listing) iter.Seq2[[]object, error]
 	}
 }
 
-// uploads yields the first one.
-func (s *steady) uploads(ctx context.Context, prefix string) iter.Seq2[upload, error] {
-	return func(yield func(upload, error) bool) {
-		yield(asked(ctx, s, true, func() (upload, error) {
-			for u, err := range s.store.uploads(ctx, prefix) {
+// ListUploads yields the first one.
+func (s *steady) ListUploads(ctx context.Context, prefix string) iter.Seq2[s3api.Upload, error] {
+	return func(yield func(s3api.Upload, error) bool) {
+		yield(asked(ctx, s, true, func() (s3api.Upload, error) {
+			for u, err := range s.Store.ListUploads(ctx, prefix) {
 				return u, err
 			}
-			return upload{}, nil
+			return s3api.Upload{}, nil
 		}))
 	}
 }
@@ -139,7 +123,7 @@ func (s *steady) uploads(ctx context.Context, prefix string) iter.Seq2[upload, e
 func (p *Backend) probed(ctx context.Context) (found Profile, doubt, err error) {
 	var waited time.Duration
 	for range probeRuns {
-		calls := &steady{store: p.store, waited: waited}
+		calls := &steady{Store: p.store, waited: waited}
 		probe := prober{store: calls, bucket: p.bucket, dir: p.ownKey("probe-" + randomName())}
 		found, err = probe.run(ctx)
 		doubt = calls.doubt

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc64"
 	"io"
 	"os"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/atomicfile"
+	"datamove.dev/mover/backend/s3/s3api"
 )
 
 // Profile is what the server of a bucket really does. Its zero value trusts
@@ -62,7 +62,7 @@ func (p *Backend) Profile() Profile { return p.profile }
 
 // ClockSkew is how far the clock of this machine was ahead of the server's when it
 // answered first. Servers refuse requests beyond 15 minutes.
-func (p *Backend) ClockSkew() time.Duration { return p.transport.first.Load().skew }
+func (p *Backend) ClockSkew() time.Duration { return p.client.ClockSkew() }
 
 // level is the integrity that every object published here has.
 func (f *Profile) level() mover.Level {
@@ -90,7 +90,7 @@ func (p *Backend) learn(ctx context.Context) error {
 	if err := p.proveEncryption(ctx); err != nil {
 		return err
 	}
-	server := p.transport.first.Load().server
+	server := p.client.Server()
 	if p.readProfile() && time.Since(p.profile.Probed) < profileAge {
 		return nil
 	}
@@ -116,14 +116,13 @@ func (p *Backend) learn(ctx context.Context) error {
 }
 
 func (p *Backend) profileName() string {
-	endpoint, _, _ := strings.Cut(p.endpoint, " ")
-	return endpoint + "/" + p.bucket
+	return p.client.Endpoint() + "/" + p.bucket
 }
 
 // profilePath is a file per bucket. Its name is a hash, because both parts of the
 // address may be anything.
 func (p *Backend) profilePath() string {
-	return filepath.Join(p.opts.StateDir, "s3", fmt.Sprintf("profile-%016x.json", crcOf([]byte(p.profileName()))))
+	return filepath.Join(p.opts.StateDir, "s3", fmt.Sprintf("profile-%016x.json", s3api.Checksum([]byte(p.profileName()))))
 }
 
 func (p *Backend) readProfile() bool {
@@ -161,15 +160,10 @@ func randomName() string {
 	return hex.EncodeToString(b[:])
 }
 
-// nvme is CRC-64/NVME, for the few small objects of our own.
-var nvme = crc64.MakeTable(0x9a6c9329ac4bc9b5)
-
-func crcOf(b []byte) uint64 { return crc64.Checksum(b, nvme) }
-
 // prober asks a server the same things rightly and wrongly. Its objects lie below
 // dir, and are gone afterwards.
 type prober struct {
-	store       store
+	store       s3api.Store
 	bucket, dir string
 	made        []string
 }
@@ -177,33 +171,33 @@ type prober struct {
 var (
 	probeTags  = "datamove=probe"
 	probeBody  = []byte("datamove asks what this server checks\n")
-	rightCRC   = encodeCRC(crcOf(probeBody))
-	wrongCRC   = encodeCRC(crcOf(probeBody) + 1)
+	rightCRC   = s3api.EncodeCRC(s3api.Checksum(probeBody))
+	wrongCRC   = s3api.EncodeCRC(s3api.Checksum(probeBody) + 1)
 	wrongMatch = "00000000000000000000000000000000"
 )
 
 // run finds out. Only an error that leaves everything open is returned.
 func (q *prober) run(ctx context.Context) (f Profile, err error) {
-	first, err := q.put(ctx, "put", put{crc: rightCRC})
+	first, err := q.put(ctx, "put", s3api.Put{CRC: rightCRC})
 	if err != nil {
 		return f, err
 	}
-	_, err = q.put(ctx, "crc", put{crc: wrongCRC})
+	_, err = q.put(ctx, "crc", s3api.Put{CRC: wrongCRC})
 	f.ChecksPut = rejected(err)
-	o, err := q.store.head(ctx, q.key("put"), "")
-	f.TellsCRC = err == nil && o.hasCRC && o.crc == crcOf(probeBody)
-	q.conditions(ctx, &f, first.etag)
+	o, err := q.store.Head(ctx, q.key("put"), "")
+	f.TellsCRC = err == nil && o.HasCRC && o.CRC == s3api.Checksum(probeBody)
+	q.conditions(ctx, &f, first.ETag)
 	q.beside(ctx, &f)
 	q.multipart(ctx, &f)
 	f.CopiesParts = q.copiesParts(ctx)
 	f.TagsCopies = f.KeepsTags && q.tagsCopies(ctx) && q.tagged(ctx, "parts")
-	_, marker := q.put(ctx, "dir/", put{})
-	_, inside := q.put(ctx, "dir/file", put{})
+	_, marker := q.put(ctx, "dir/", s3api.Put{})
+	_, inside := q.put(ctx, "dir/file", s3api.Put{})
 	f.KeepsMarkers = marker == nil && inside == nil && q.lists(ctx, "dir/")
-	_, below := q.put(ctx, "put/below", put{}) // "put" is an object
-	_, above := q.put(ctx, "dir", put{})
+	_, below := q.put(ctx, "put/below", s3api.Put{}) // "put" is an object
+	_, above := q.put(ctx, "dir", s3api.Put{})
 	f.Twins = below == nil && above == nil && q.lists(ctx, "put", "put/below", "dir", "dir/file")
-	if _, err := q.put(ctx, strings.Repeat("s", segmentBytes+1), put{}); err != nil {
+	if _, err := q.put(ctx, strings.Repeat("s", segmentBytes+1), s3api.Put{}); err != nil {
 		f.SegmentBytes = segmentBytes
 	}
 	return f, context.Cause(ctx)
@@ -213,37 +207,37 @@ func (q *prober) key(name string) string { return q.dir + "/" + name }
 
 // lists reports whether all of these are in the listing; its first page has all probes.
 func (q *prober) lists(ctx context.Context, names ...string) bool {
-	for page, err := range q.store.list(ctx, listing{prefix: q.dir + "/"}) {
+	for page, err := range q.store.List(ctx, s3api.Listing{Prefix: q.dir + "/"}) {
 		return err == nil && !slices.ContainsFunc(names, func(name string) bool {
-			return !slices.ContainsFunc(page, func(o object) bool { return o.key == q.key(name) })
+			return !slices.ContainsFunc(page, func(o s3api.Object) bool { return o.Key == q.key(name) })
 		})
 	}
 	return false
 }
 
 // put stores the body of the probes, or nothing where the key is a directory's.
-func (q *prober) put(ctx context.Context, name string, w put) (stored, error) {
-	w.key = q.key(name)
+func (q *prober) put(ctx context.Context, name string, w s3api.Put) (s3api.Stored, error) {
+	w.Key = q.key(name)
 	if !strings.HasSuffix(name, "/") {
-		w.data = probeBody
+		w.Data = probeBody
 	}
-	got, err := q.store.put(ctx, w)
+	got, err := q.store.Put(ctx, w)
 	if err == nil {
-		q.made = append(q.made, w.key)
+		q.made = append(q.made, w.Key)
 	}
 	return got, err
 }
 
 func refused(err error) bool {
-	kind := kindOf(err)
+	kind := s3api.KindOf(err)
 	return kind == mover.ErrChanged || kind == mover.ErrConflict
 }
 
 // conditions tries each one where it holds and where it does not. etag is that of the object "put"; where KMS encrypts, the same bytes get
 // another one each time that they are put (Amazon S3 API reference, Object, ETag).
 func (q *prober) conditions(ctx context.Context, f *Profile, etag string) {
-	once, fresh := q.put(ctx, "once", put{ifNoneMatch: true})
-	twice, again := q.put(ctx, "once", put{ifNoneMatch: true})
+	once, fresh := q.put(ctx, "once", s3api.Put{IfNoneMatch: true})
+	twice, again := q.put(ctx, "once", s3api.Put{IfNoneMatch: true})
 	f.CreatesOnce = fresh == nil && refused(again)
 	if again == nil {
 		once = twice
@@ -257,16 +251,16 @@ func (q *prober) conditions(ctx context.Context, f *Profile, etag string) {
 
 	f.MatchesGet = q.gets(ctx, etag) == nil && refused(q.gets(ctx, wrongMatch))
 	f.MatchesCopy = q.copies(ctx, etag) == nil && refused(q.copies(ctx, wrongMatch))
-	wrong := q.store.remove(ctx, q.key("once"), "", wrongMatch)
-	f.MatchesDrop = refused(wrong) && q.store.remove(ctx, q.key("once"), "", once.etag) == nil
+	wrong := q.store.Remove(ctx, q.key("once"), "", wrongMatch)
+	f.MatchesDrop = refused(wrong) && q.store.Remove(ctx, q.key("once"), "", once.ETag) == nil
 }
 
 // replaces reports whether a PUT minds its condition, and the ETag of the object after that.
 func (q *prober) replaces(ctx context.Context, etag string, bare bool) (minds bool, now string) {
 	for i, ifMatch := range []string{etag, wrongMatch} {
-		got, err := q.put(ctx, "put", put{ifMatch: ifMatch, bareMatch: bare})
+		got, err := q.put(ctx, "put", s3api.Put{IfMatch: ifMatch, BareMatch: bare})
 		if err == nil {
-			etag = got.etag
+			etag = got.ETag
 		}
 		minds = err == nil && i == 0 || minds && refused(err)
 	}
@@ -274,7 +268,7 @@ func (q *prober) replaces(ctx context.Context, etag string, bare bool) (minds bo
 }
 
 func (q *prober) gets(ctx context.Context, etag string) error {
-	body, _, err := q.store.get(ctx, get{key: q.key("put"), ifMatch: etag, n: -1})
+	body, _, err := q.store.Get(ctx, s3api.Get{Key: q.key("put"), IfMatch: etag, N: -1})
 	if err != nil {
 		return err
 	}
@@ -283,7 +277,7 @@ func (q *prober) gets(ctx context.Context, etag string) error {
 }
 
 func (q *prober) copies(ctx context.Context, etag string) error {
-	_, err := q.store.copy(ctx, source{q.bucket, q.key("put"), etag}, put{key: q.key("copy")})
+	_, err := q.store.Copy(ctx, s3api.Source{Bucket: q.bucket, Key: q.key("put"), IfMatch: etag}, s3api.Put{Key: q.key("copy")})
 	if err == nil {
 		q.made = append(q.made, q.key("copy"))
 	}
@@ -293,46 +287,46 @@ func (q *prober) copies(ctx context.Context, etag string) error {
 // copiesParts makes an upload of a part that the server copies, and looks at what became of it: rclone (serve s3, v1.75) takes that for a part without
 // content.
 func (q *prober) copiesParts(ctx context.Context) bool {
-	from, err := q.store.head(ctx, q.key("put"), "")
+	from, err := q.store.Head(ctx, q.key("put"), "")
 	if err != nil {
 		return false
 	}
-	u := upload{key: q.key("copied")}
-	begun, err := q.store.create(ctx, put{key: u.key})
+	u := s3api.Upload{Key: q.key("copied")}
+	begun, err := q.store.CreateUpload(ctx, s3api.Put{Key: u.Key})
 	if err != nil {
 		return false
 	}
-	u.id = begun.id
-	q.made = append(q.made, u.key)
-	defer func() { _ = q.store.abort(context.WithoutCancel(ctx), u) }() // completed, if all went well
-	part, err := q.store.copyPart(ctx, u, 1, source{q.bucket, from.key, from.etag}, 0, from.size)
-	if err != nil || part.etag == "" {
+	u.ID = begun.ID
+	q.made = append(q.made, u.Key)
+	defer func() { _ = q.store.AbortUpload(context.WithoutCancel(ctx), u) }() // completed, if all went well
+	part, err := q.store.CopyPart(ctx, u, 1, s3api.Source{Bucket: q.bucket, Key: from.Key, IfMatch: from.ETag}, 0, from.Size)
+	if err != nil || part.ETag == "" {
 		return false
 	}
-	if _, err = q.store.complete(ctx, u, []stored{part}, put{}); err != nil {
+	if _, err = q.store.CompleteUpload(ctx, u, []s3api.Stored{part}, s3api.Put{}); err != nil {
 		return false
 	}
-	made, err := q.store.head(ctx, u.key, "")
-	return err == nil && made.size == from.size
+	made, err := q.store.Head(ctx, u.Key, "")
+	return err == nil && made.Size == from.Size
 }
 
 // multipart tries an upload of one part: with wrong checksums, then right.
 func (q *prober) multipart(ctx context.Context, f *Profile) {
-	u := upload{key: q.key("parts")}
-	w := put{key: u.key, fullObject: true}
+	u := s3api.Upload{Key: q.key("parts")}
+	w := s3api.Put{Key: u.Key, FullObject: true}
 	if f.KeepsTags {
-		w.tags = probeTags
+		w.Tags = probeTags
 	}
-	begun, err := q.store.create(ctx, w)
+	begun, err := q.store.CreateUpload(ctx, w)
 	if err != nil {
 		return
 	}
-	u.id = begun.id
-	q.made = append(q.made, u.key)
+	u.ID = begun.ID
+	q.made = append(q.made, u.Key)
 	f.ListsUploads = q.listsUpload(ctx, u)
-	defer func() { _ = q.store.abort(context.WithoutCancel(ctx), u) }() // completed, if all went well
-	part := func(crc string) (stored, error) {
-		return q.store.part(ctx, u, 1, put{data: probeBody, crc: crc})
+	defer func() { _ = q.store.AbortUpload(context.WithoutCancel(ctx), u) }() // completed, if all went well
+	part := func(crc string) (s3api.Stored, error) {
+		return q.store.UploadPart(ctx, u, 1, s3api.Put{Data: probeBody, CRC: crc})
 	}
 	_, wrong := part(wrongCRC)
 	got, right := part(rightCRC)
@@ -340,37 +334,37 @@ func (q *prober) multipart(ctx context.Context, f *Profile) {
 	if right != nil {
 		return
 	}
-	got.crc = rightCRC
-	complete := func(w put) (stored, error) {
-		w.fullObject = true
-		return q.store.complete(ctx, u, []stored{got}, w)
+	got.CRC = rightCRC
+	complete := func(w s3api.Put) (s3api.Stored, error) {
+		w.FullObject = true
+		return q.store.CompleteUpload(ctx, u, []s3api.Stored{got}, w)
 	}
-	_, wrong = complete(put{crc: wrongCRC})
-	whole, right := complete(put{crc: rightCRC})
+	_, wrong = complete(s3api.Put{CRC: wrongCRC})
+	whole, right := complete(s3api.Put{CRC: rightCRC})
 	f.ChecksWhole = rejected(wrong) && right == nil
 	if right == nil && f.CreatesOnce && f.MatchesPut {
-		f.GuardsWhole = q.guards(ctx, put{key: u.key, tags: w.tags}, whole.etag, f.BareMatch)
+		f.GuardsWhole = q.guards(ctx, s3api.Put{Key: u.Key, Tags: w.Tags}, whole.ETag, f.BareMatch)
 	}
 }
 
 // guards reports whether an upload replaces only what it is told to: it is completed on three conditions, of which the last one holds.
-func (q *prober) guards(ctx context.Context, w put, etag string, bare bool) bool {
-	begun, err := q.store.create(ctx, w)
+func (q *prober) guards(ctx context.Context, w s3api.Put, etag string, bare bool) bool {
+	begun, err := q.store.CreateUpload(ctx, w)
 	if err != nil {
 		return false
 	}
-	u := upload{key: w.key, id: begun.id}
-	defer func() { _ = q.store.abort(context.WithoutCancel(ctx), u) }() // completed, if all went well
-	part, err := q.store.part(ctx, u, 1, put{data: probeBody, crc: rightCRC})
+	u := s3api.Upload{Key: w.Key, ID: begun.ID}
+	defer func() { _ = q.store.AbortUpload(context.WithoutCancel(ctx), u) }() // completed, if all went well
+	part, err := q.store.UploadPart(ctx, u, 1, s3api.Put{Data: probeBody, CRC: rightCRC})
 	if err != nil {
 		return false
 	}
-	for _, w := range []put{{ifNoneMatch: true}, {ifMatch: wrongMatch, bareMatch: bare}} {
-		if _, err := q.store.complete(ctx, u, []stored{part}, w); !refused(err) {
+	for _, w := range []s3api.Put{{IfNoneMatch: true}, {IfMatch: wrongMatch, BareMatch: bare}} {
+		if _, err := q.store.CompleteUpload(ctx, u, []s3api.Stored{part}, w); !refused(err) {
 			return false
 		}
 	}
-	_, err = q.store.complete(ctx, u, []stored{part}, put{ifMatch: etag, bareMatch: bare})
+	_, err = q.store.CompleteUpload(ctx, u, []s3api.Stored{part}, s3api.Put{IfMatch: etag, BareMatch: bare})
 	return err == nil
 }
 
@@ -378,44 +372,44 @@ func (q *prober) guards(ctx context.Context, w put, etag string, bare bool) bool
 func (q *prober) beside(ctx context.Context, f *Profile) {
 	const class = "INTELLIGENT_TIERING"
 	headers := map[string]string{"Cache-Control": "no-cache", "Content-Disposition": "inline", "Content-Language": "en"}
-	if _, err := q.put(ctx, "headers", put{mime: "text/plain", kept: headers}); err == nil {
-		o, err := q.store.head(ctx, q.key("headers"), "")
-		f.KeepsHeaders = err == nil && o.header.Get(headerType) == "text/plain"
+	if _, err := q.put(ctx, "headers", s3api.Put{ContentType: "text/plain", Headers: headers}); err == nil {
+		o, err := q.store.Head(ctx, q.key("headers"), "")
+		f.KeepsHeaders = err == nil && o.Header.Get(headerType) == "text/plain"
 		for name, value := range headers {
-			f.KeepsHeaders = f.KeepsHeaders && o.header.Get(name) == value
+			f.KeepsHeaders = f.KeepsHeaders && o.Header.Get(name) == value
 		}
 	}
-	if _, err := q.put(ctx, "class", put{kept: map[string]string{headerClass: class}}); err == nil {
-		o, err := q.store.head(ctx, q.key("class"), "")
-		f.KeepsClass = err == nil && o.header.Get(headerClass) == class
+	if _, err := q.put(ctx, "class", s3api.Put{Headers: map[string]string{headerClass: class}}); err == nil {
+		o, err := q.store.Head(ctx, q.key("class"), "")
+		f.KeepsClass = err == nil && o.Header.Get(headerClass) == class
 	}
-	if _, err := q.put(ctx, "tags", put{tags: probeTags}); err == nil {
+	if _, err := q.put(ctx, "tags", s3api.Put{Tags: probeTags}); err == nil {
 		f.KeepsTags = q.tagged(ctx, "tags")
-		o, err := q.store.head(ctx, q.key("tags"), "")
-		f.CountsTags = err == nil && o.header.Get(headerTagCount) == "1"
+		o, err := q.store.Head(ctx, q.key("tags"), "")
+		f.CountsTags = err == nil && o.Header.Get(headerTagCount) == "1"
 	}
 }
 
 // tagsCopies reports whether a copy has the tags that it says.
 func (q *prober) tagsCopies(ctx context.Context) bool {
 	const copied = "tags-copied"
-	w := put{key: q.key(copied), tags: probeTags, tagged: true}
-	if _, err := q.store.copy(ctx, source{bucket: q.bucket, key: q.key("put")}, w); err != nil {
+	w := s3api.Put{Key: q.key(copied), Tags: probeTags, ReplaceTags: true}
+	if _, err := q.store.Copy(ctx, s3api.Source{Bucket: q.bucket, Key: q.key("put")}, w); err != nil {
 		return false
 	}
-	q.made = append(q.made, w.key)
+	q.made = append(q.made, w.Key)
 	return q.tagged(ctx, copied)
 }
 
 // tagged reports whether a probe has the tags that it was to have.
 func (q *prober) tagged(ctx context.Context, name string) bool {
-	tags, err := q.store.tags(ctx, q.key(name))
+	tags, err := q.store.Tags(ctx, q.key(name))
 	return err == nil && tags == probeTags
 }
 
-func (q *prober) listsUpload(ctx context.Context, u upload) bool {
-	for open, err := range q.store.uploads(ctx, q.dir+"/") {
-		if err != nil || open.id == u.id {
+func (q *prober) listsUpload(ctx context.Context, u s3api.Upload) bool {
+	for open, err := range q.store.ListUploads(ctx, q.dir+"/") {
+		if err != nil || open.ID == u.ID {
 			return err == nil
 		}
 	}
@@ -425,9 +419,12 @@ func (q *prober) listsUpload(ctx context.Context, u upload) bool {
 // clean removes the probes, the last first, and says which one it could not.
 func (q *prober) clean(ctx context.Context) (left error) {
 	for _, key := range slices.Backward(q.made) {
-		if err := q.store.remove(ctx, key, "", ""); err != nil && !errors.Is(err, mover.ErrNotExist) {
+		if err := q.store.Remove(ctx, key, "", ""); err != nil && !errors.Is(err, mover.ErrNotExist) {
 			left = fmt.Errorf("%s: %w", key, err)
 		}
 	}
 	return left
 }
+
+// rejected reports whether err says that the server compared and found a difference.
+func rejected(err error) bool { return err != nil && s3api.KindOf(err) == mover.ErrCorrupt }

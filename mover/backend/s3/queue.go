@@ -19,6 +19,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/s3/s3api"
 )
 
 // Queue is a queue of SQS to which AWS sends what happens in the bucket of a place: by itself, through a topic of SNS, or through a rule of EventBridge. It is read by the protocol
@@ -45,8 +46,8 @@ func (p *Backend) Queue(address string) (*Queue, error) {
 	if labels := strings.Split(u.Hostname(), "."); len(labels) > 2 && labels[0] == "sqs" {
 		region = labels[1]
 	}
-	client := sqs.New(sqs.Options{Region: cmp.Or(region, "us-east-1"), Credentials: p.keys, BaseEndpoint: aws.String(u.Scheme + "://" + u.Host),
-		HTTPClient: &http.Client{Timeout: queueWait + queueAnswer, CheckRedirect: stay, Transport: p.transport.base}, Retryer: aws.NopRetryer{}, AppID: "datamove"})
+	client := sqs.New(sqs.Options{Region: cmp.Or(region, "us-east-1"), Credentials: p.client.Keys(), BaseEndpoint: aws.String(u.Scheme + "://" + u.Host),
+		HTTPClient: p.client.HTTP(queueWait + queueAnswer), Retryer: aws.NopRetryer{}, AppID: "datamove"})
 	return &Queue{p, client, address}, nil
 }
 
@@ -196,5 +197,5 @@ func (q *Queue) failed(ctx context.Context, err error) error {
 	case errors.As(err, &answer) && answer.HTTPStatusCode() != 0:
 		kind = mover.ErrTransient
 	}
-	return q.place.wrap("listen to", "", fmt.Errorf("%w: the queue %s: %w", kind, mover.Printable(q.url), saidOf(err)))
+	return q.place.wrap("listen to", "", fmt.Errorf("%w: the queue %s: %w", kind, mover.Printable(q.url), s3api.SaidOf(err)))
 }

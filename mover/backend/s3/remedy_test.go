@@ -16,6 +16,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/mover/remedy"
 	"datamove.dev/test/must"
 )
@@ -33,7 +34,7 @@ func TestKeysAreToldBySource(t *testing.T) {
 	must.Do(t, os.WriteFile(file, []byte(lines), 0o600))
 	shared := filepath.Join(t.TempDir(), "config")
 	must.Do(t, os.WriteFile(shared, []byte("[profile lab]\naws_access_key_id="+id+"\naws_secret_access_key="+secret+"\n[default]\ncredential_process = echo '{\"Version\":1,\"AccessKeyId\":\""+id+"\",\"SecretAccessKey\":\""+secret+"\"}'\n"), 0o600))
-	given := func(context.Context) (s3.Keys, error) { return s3.ParseKeys(lines) }
+	given := func(context.Context) (s3api.Keys, error) { return s3api.ParseKeys(lines) }
 	for _, row := range []struct {
 		options s3.Options
 		env     bool
@@ -126,7 +127,7 @@ func TestOpenSaysWhy(t *testing.T) {
 		{"no ListObjectsV2", code(501, "NotImplemented"), false, "", nil, "", mover.ErrUnsupported, "NotImplemented", []string{"ListObjectsV2"}},
 		{"ListObjects for ListObjectsV2", cut, false, "", nil, "", mover.ErrUnsupported, "NotImplemented", []string{"ListObjectsV2", "continuation token"}},
 	} {
-		for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+		for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 			t.Run(row.name+" "+client, func(t *testing.T) {
 				server := httptest.NewUnstartedServer(row.server)
 				server.Config.ErrorLog = log.New(io.Discard, "", 0)

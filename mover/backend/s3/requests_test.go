@@ -10,7 +10,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/backendtest"
-	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/mover/engine"
 	"datamove.dev/test/must"
@@ -22,7 +22,7 @@ func TestRequestsOfCopies(t *testing.T) {
 		t.Skip("other stores may not count tags, or not copy on a condition")
 	}
 	const objects = 200
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		one := openShop(t, client)
 		base := strings.Trim(one.o.Prefix, "/")
 		for i := range objects {
@@ -61,7 +61,7 @@ func TestRequestsOfCopies(t *testing.T) {
 //
 //safety:4 with mover/backend/mem TestChangesUnderneathAreNoticed
 func TestChangedBeforeCopy(t *testing.T) {
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		one := openShop(t, client)
 		base := strings.Trim(one.o.Prefix, "/")
 		one.put(base+"/from/f", []byte("before"))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/s3/s3api"
 )
 
 // What guards an object is none of its facts, and the store keeps it of a copy only where the copy says it: the grants of its ACL, its
@@ -31,27 +32,13 @@ var grantHeaders = map[string]string{
 	"WRITE_ACP":    "X-Amz-Grant-Write-Acp",
 }
 
-// grantee is what a grant is for: one of three.
-type grantee struct{ ID, URI, EmailAddress string }
-
-type grant struct {
-	Grantee    grantee
-	Permission string
-}
-
-// accessList is the answer to GetObjectAcl.
-type accessList struct {
-	Owner  struct{ ID string }
-	Grants []grant `xml:"AccessControlList>Grant"`
-}
-
-// headers are those of a copy with the same grants; none where the owner alone has all rights, as of any object.
-func (a *accessList) headers() map[string]string {
+// headersOf are those of a copy with the same grants; none where the owner alone has all rights, as of any object.
+func headersOf(a *s3api.AccessList) map[string]string {
 	all := map[string][]string{}
 	others := false
 	for _, g := range a.Grants {
 		header := grantHeaders[g.Permission]
-		who := g.Grantee.header()
+		who := named(g.Grantee)
 		if header == "" || who == "" {
 			continue
 		}
@@ -68,7 +55,8 @@ func (a *accessList) headers() map[string]string {
 	return said
 }
 
-func (g *grantee) header() string {
+// named is how a header names what a grant is for; "" is not at all.
+func named(g s3api.Grantee) string {
 	for _, said := range []struct{ name, value string }{{"id", g.ID}, {"uri", g.URI}, {"emailAddress", g.EmailAddress}} {
 		if said.value != "" && !strings.Contains(said.value, `"`) && validValue(said.value) {
 			return said.name + `="` + said.value + `"`
@@ -105,22 +93,22 @@ type bucketRules struct {
 }
 
 // of asks the store. What may not be read is taken for what costs more calls.
-func (r *bucketRules) of(ctx context.Context, s store) (grants, locks, hidden bool, err error) {
+func (r *bucketRules) of(ctx context.Context, s s3api.Store) (grants, locks, hidden bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.asked {
 		return r.grants, r.locks, r.locksHidden, nil
 	}
-	owned, err := s.ownership(ctx)
+	owned, err := s.Ownership(ctx)
 	switch {
 	case err == nil:
 		r.grants = owned != "BucketOwnerEnforced" // the one in which there are none; a store that says nothing may have some
-	case unreadable(err) || errors.Is(err, errOtherAnswer) || errors.Is(err, mover.ErrNotExist): // nothing was set: they have
+	case unreadable(err) || errors.Is(err, s3api.ErrOtherAnswer) || errors.Is(err, mover.ErrNotExist): // nothing was set: they have
 		r.grants = true
 	case !absent(err):
 		return false, false, false, err
 	}
-	r.locks, err = s.locks(ctx)
+	r.locks, err = s.HasObjectLock(ctx)
 	if r.locksHidden = unreadable(err); err != nil && !r.locksHidden && !absent(err) {
 		return false, false, false, err
 	}
@@ -130,7 +118,7 @@ func (r *bucketRules) of(ctx context.Context, s store) (grants, locks, hidden bo
 
 // unreadable reports whether the keys lack a right.
 func unreadable(err error) bool {
-	return kindOf(err) == mover.ErrPermission && !errors.Is(err, mover.ErrTransient)
+	return s3api.KindOf(err) == mover.ErrPermission && !errors.Is(err, mover.ErrTransient)
 }
 
 // absent reports whether the store says that there is no such thing, or does not know of any. Stores say the first by 400, too.
@@ -139,21 +127,21 @@ func absent(err error) bool {
 }
 
 // guard gives a copy of an object onto itself what guards the object.
-func (p *Backend) guard(ctx context.Context, o *object, name string, w *put) error {
+func (p *Backend) guard(ctx context.Context, o *s3api.Object, name string, w *s3api.Put) error {
 	grants, locks, hidden, err := p.rules.of(ctx, p.store)
 	if err != nil {
 		return fmt.Errorf("ACLs and Object Lock of the bucket: %w", err)
 	}
 	guards := map[string]string{}
 	if grants {
-		list, err := p.store.acl(ctx, w.key)
+		list, err := p.store.ACL(ctx, w.Key)
 		if unreadable(err) {
 			hidden, err = true, nil
 		}
 		if err != nil && !absent(err) {
 			return fmt.Errorf("ACL: %w", err)
 		}
-		maps.Copy(guards, list.headers())
+		maps.Copy(guards, headersOf(&list))
 	}
 	lock, err := p.locked(ctx, o, locks)
 	if err != nil {
@@ -163,28 +151,28 @@ func (p *Backend) guard(ctx context.Context, o *object, name string, w *put) err
 	if hidden {
 		p.guardsHidden.add(name)
 	}
-	if w.kept == nil {
-		w.kept = map[string]string{}
+	if w.Headers == nil {
+		w.Headers = map[string]string{}
 	}
-	maps.Copy(w.kept, guards)
-	w.guarded = len(guards) > 0
+	maps.Copy(w.Headers, guards)
+	w.Guarded = len(guards) > 0
 	return nil
 }
 
 // locked is what Object Lock says of an object. An answer to HEAD has it where the keys may read it; where the bucket has Object Lock and HEAD says nothing, it is asked for.
-func (p *Backend) locked(ctx context.Context, o *object, locks bool) (lockState, error) {
-	l := lockState{mode: o.header.Get(headerLockMode), until: o.header.Get(headerLockUntil), hold: o.header.Get(headerHold)}
+func (p *Backend) locked(ctx context.Context, o *s3api.Object, locks bool) (lockState, error) {
+	l := lockState{mode: o.Header.Get(headerLockMode), until: o.Header.Get(headerLockUntil), hold: o.Header.Get(headerHold)}
 	if !locks {
 		return l, nil
 	}
 	var err error
 	if l.mode == "" {
-		if l.mode, l.until, err = p.store.retention(ctx, o.key); err != nil && !absent(err) {
+		if l.mode, l.until, err = p.store.Retention(ctx, o.Key); err != nil && !absent(err) {
 			return l, needs("its retention can not be read, and would be lost", "s3:GetObjectRetention", err)
 		}
 	}
 	if l.hold == "" {
-		if l.hold, err = p.store.legalHold(ctx, o.key); err != nil && !absent(err) {
+		if l.hold, err = p.store.LegalHold(ctx, o.Key); err != nil && !absent(err) {
 			return l, needs("its legal hold can not be read, and would be lost", "s3:GetObjectLegalHold", err)
 		}
 	}
@@ -193,11 +181,11 @@ func (p *Backend) locked(ctx context.Context, o *object, locks bool) (lockState,
 
 // proveLocks holds the store to the locks that a copy of an object onto itself was to have: some (Ceph RGW) ignore them there. That version is removed,
 // so that the one before it, which has them, is what the key has again.
-func (p *Backend) proveLocks(ctx context.Context, before *object, w *put, got *stored) error {
-	if p.amazon || w.kept[headerLockMode] == "" && w.kept[headerHold] == "" {
+func (p *Backend) proveLocks(ctx context.Context, before *s3api.Object, w *s3api.Put, got *s3api.Stored) error {
+	if p.client.Amazon() || w.Headers[headerLockMode] == "" && w.Headers[headerHold] == "" {
 		return nil
 	}
-	o, err := p.store.head(ctx, w.key, got.version)
+	o, err := p.store.Head(ctx, w.Key, got.Version)
 	if err != nil {
 		return fmt.Errorf("whether it has kept its locks is not known: %w", err)
 	}
@@ -206,15 +194,15 @@ func (p *Backend) proveLocks(ctx context.Context, before *object, w *put, got *s
 		return err
 	}
 	said := has.headers(time.Now())
-	if (said[headerLockMode] != "") == (w.kept[headerLockMode] != "") && said[headerHold] == w.kept[headerHold] {
+	if (said[headerLockMode] != "") == (w.Headers[headerLockMode] != "") && said[headerHold] == w.Headers[headerHold] {
 		return nil
 	}
 	const why = "this store does not keep retention and legal holds of an object that gets other facts"
-	if made := got.version != "" || o.etag == got.etag; o.version == "" || o.version == before.version || !made { // or it is not certain that it is that copy
+	if made := got.Version != "" || o.ETag == got.ETag; o.Version == "" || o.Version == before.Version || !made { // or it is not certain that it is that copy
 		return fmt.Errorf("%s, and they are lost: %w", why, mover.ErrUnsupported)
 	}
-	if err := p.store.remove(context.WithoutCancel(ctx), w.key, o.version, ""); err != nil {
-		return fmt.Errorf("%s, and version %s without them can not be removed: %w", why, o.version, err)
+	if err := p.store.Remove(context.WithoutCancel(ctx), w.Key, o.Version, ""); err != nil {
+		return fmt.Errorf("%s, and version %s without them can not be removed: %w", why, o.Version, err)
 	}
 	return fmt.Errorf("%s; it is left as it was: %w", why, mover.ErrUnsupported)
 }
@@ -228,20 +216,20 @@ func needs(what, right string, err error) error {
 }
 
 // guarding says of a copy that was refused which rights it takes to keep what guards the object.
-func guarding(w *put, err error) error {
-	if !w.guarded || !unreadable(err) {
+func guarding(w *s3api.Put, err error) error {
+	if !w.Guarded || !unreadable(err) {
 		return err
 	}
 	var rights []string
 	for _, row := range []struct{ header, right string }{
 		{headerLockMode, "s3:PutObjectRetention"}, {headerHold, "s3:PutObjectLegalHold"},
 	} {
-		if w.kept[row.header] != "" {
+		if w.Headers[row.header] != "" {
 			rights = append(rights, row.right)
 		}
 	}
 	for _, header := range grantHeaders {
-		if w.kept[header] != "" {
+		if w.Headers[header] != "" {
 			rights = append(rights, "s3:PutObjectAcl")
 			break
 		}

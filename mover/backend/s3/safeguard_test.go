@@ -21,6 +21,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/backendtest"
 	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/test/must"
 )
@@ -51,7 +52,7 @@ func startLocking(t *testing.T) *s3test.Server {
 // may not be read it is left as it is.
 func TestUpdateKeepsLocks(t *testing.T) {
 	server := startLocking(t)
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		for _, row := range []struct {
 			name  string
 			mode  types.ObjectLockMode
@@ -157,7 +158,7 @@ func TestUpdateKeepsGrants(t *testing.T) {
 	if s3test.Start(t, false).Dir == "" {
 		t.Skip("another server has none of these grantees: see TestGrantsStay")
 	}
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		for _, row := range []struct {
 			name, owned, grants string // an answer, or the code of an error
 			refuses             bool   // a copy with grants
@@ -249,7 +250,7 @@ func TestGrantsStay(t *testing.T) {
 	if server.Dir != "" {
 		t.Skip("elsewhere: make e2e-s3: the embedded store has no ACLs")
 	}
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		o := server.Options(t)
 		o.Client = client
 		p := s3test.Open(t, o)
@@ -279,7 +280,7 @@ func TestGrantsStay(t *testing.T) {
 // TestUpdateWithoutLocks: where a store ignores what a copy says of locks, the object is left as it was, with the reason.
 func TestUpdateWithoutLocks(t *testing.T) {
 	server := startLocking(t)
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		l := newLiarOf(t, server, client)
 		key := strings.Trim(l.options.Prefix, "/") + "/f"
 		must.Get(others(server).PutObject(t.Context(), &sdk.PutObjectInput{
@@ -316,7 +317,7 @@ func TestUpdateWithoutLocks(t *testing.T) {
 // one has it: markers of directories, locks and manifests, too.
 func TestPutsHaveChecksums(t *testing.T) {
 	server := startLocking(t)
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		l := newLiarOf(t, server, client)
 		var puts atomic.Int64
 		l.lie(func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {

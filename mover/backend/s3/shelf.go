@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/s3/s3api"
 )
 
 // manifestName is where the manifest of a prefix lies, below PREFIX/.datamove/.
@@ -40,7 +41,7 @@ func (p *Backend) OpenManifestAbove(ctx context.Context) (r io.ReadCloser, below
 		if err == nil {
 			return r, below, nil
 		}
-		if kind := kindOf(err); kind == mover.ErrPermission && !errors.Is(err, mover.ErrTransient) {
+		if kind := s3api.KindOf(err); kind == mover.ErrPermission && !errors.Is(err, mover.ErrTransient) {
 			p.unseen.once(fmt.Sprintf("whether a manifest above %s tells of ACLs, extended attributes and hard links of what is in it is not known: %s may not be read", p.address, above+own))
 		} else if kind != mover.ErrNotExist {
 			return nil, "", p.wrap("open manifest above", "", err)
@@ -62,17 +63,17 @@ func (p *Backend) OpenManifestBelow(ctx context.Context, dir string) (r io.ReadC
 }
 
 func (p *Backend) openManifest(ctx context.Context, key string) (io.ReadCloser, error) {
-	o, err := p.store.head(ctx, key, "")
+	o, err := p.store.Head(ctx, key, "")
 	if err != nil {
 		return nil, err
 	}
-	c := &content{place: p, key: key, etag: o.etag}
-	c.entry = mover.Entry{Name: own + "/" + manifestName, Kind: mover.File, Size: o.size, ETag: o.etag}
-	r, err := c.Range(ctx, 0, o.size)
-	if err != nil || !o.hasCRC {
+	c := &content{place: p, key: key, etag: o.ETag}
+	c.entry = mover.Entry{Name: own + "/" + manifestName, Kind: mover.File, Size: o.Size, ETag: o.ETag}
+	r, err := c.Range(ctx, 0, o.Size)
+	if err != nil || !o.HasCRC {
 		return r, err
 	}
-	return &checkedReader{ReadCloser: r, sum: crc64.New(nvme), want: o.crc}, nil
+	return &checkedReader{ReadCloser: r, sum: crc64.New(s3api.ChecksumTable), want: o.CRC}, nil
 }
 
 // checkedReader compares what was read with the checksum that the store kept.
@@ -110,7 +111,7 @@ func (p *Backend) RemoveManifest(ctx context.Context) error {
 		keys = append(keys, p.prefix)
 	}
 	for _, key := range keys {
-		if err := p.store.remove(ctx, key, "", ""); err != nil && !errors.Is(err, mover.ErrNotExist) {
+		if err := p.store.Remove(ctx, key, "", ""); err != nil && !errors.Is(err, mover.ErrNotExist) {
 			return p.wrap("remove manifest", "", err)
 		}
 	}
@@ -130,7 +131,7 @@ func (p *Backend) putManifest(ctx context.Context, write func(io.Writer) error) 
 	if err := os.Remove(spool.Name()); err != nil { // nothing is left after a crash
 		return err
 	}
-	sum := crc64.New(nvme)
+	sum := crc64.New(s3api.ChecksumTable)
 	if err := write(io.MultiWriter(spool, sum)); err != nil {
 		return err
 	}
@@ -145,12 +146,12 @@ func (p *Backend) putManifest(ctx context.Context, write func(io.Writer) error) 
 }
 
 func (p *Backend) putSpool(ctx context.Context, body io.Reader, size int64, sum uint64) error {
-	_, err := p.store.put(ctx, put{key: p.ownKey(manifestName), body: body, size: size, mime: "application/zstd", crc: encodeCRC(sum)})
+	_, err := p.store.Put(ctx, s3api.Put{Key: p.ownKey(manifestName), Body: body, Size: size, ContentType: "application/zstd", CRC: s3api.EncodeCRC(sum)})
 	return err
 }
 
 func (p *Backend) putSpoolParts(ctx context.Context, spool io.ReaderAt, size int64, sum uint64) (err error) {
-	w := put{key: p.ownKey(manifestName), mime: "application/zstd", fullObject: p.profile.ChecksWhole}
+	w := s3api.Put{Key: p.ownKey(manifestName), ContentType: "application/zstd", FullObject: p.profile.ChecksWhole}
 	u, err := p.create(ctx, w)
 	if err != nil {
 		return err
@@ -160,23 +161,23 @@ func (p *Backend) putSpoolParts(ctx context.Context, spool io.ReaderAt, size int
 			err = errors.Join(err, p.abort(context.WithoutCancel(ctx), u))
 		}
 	}()
-	var parts []stored
+	var parts []s3api.Stored
 	step := max(partUsual, (size+maxParts-1)/maxParts)
 	for off := int64(0); off < size; off += step {
 		n := min(step, size-off)
-		hash := crc64.New(nvme)
+		hash := crc64.New(s3api.ChecksumTable)
 		if _, err := io.Copy(hash, io.NewSectionReader(spool, off, n)); err != nil {
 			return err
 		}
-		part, err := p.store.part(ctx, u, len(parts)+1, put{body: io.NewSectionReader(spool, off, n), size: n, crc: encodeCRC(hash.Sum64())})
+		part, err := p.store.UploadPart(ctx, u, len(parts)+1, s3api.Put{Body: io.NewSectionReader(spool, off, n), Size: n, CRC: s3api.EncodeCRC(hash.Sum64())})
 		if err != nil {
 			return err
 		}
-		part.crc = encodeCRC(hash.Sum64())
+		part.CRC = s3api.EncodeCRC(hash.Sum64())
 		parts = append(parts, part)
 	}
-	if w.fullObject {
-		w.crc = encodeCRC(sum)
+	if w.FullObject {
+		w.CRC = s3api.EncodeCRC(sum)
 	}
 	_, err = p.complete(ctx, u, parts, w)
 	return err

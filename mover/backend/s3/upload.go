@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,12 +12,13 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/s3/s3api"
 )
 
 // begin opens the multipart upload.
 func (d *draft) begin(ctx context.Context) (err error) {
 	w := d.object()
-	w.fullObject = d.place.profile.ChecksWhole
+	w.FullObject = d.place.profile.ChecksWhole
 	d.begun = w
 	d.upload, err = d.place.create(ctx, w)
 	d.encryption = d.place.encryption()
@@ -36,17 +36,17 @@ const tokenEncryption = "encryption"
 
 // Token implements mover.Draft. A draft in memory has none that outlives it.
 func (d *draft) Token() mover.Token {
-	if d.upload.id == "" {
+	if d.upload.ID == "" {
 		return mover.Token(tokenMemory + "?" + url.Values{"key": {d.key}}.Encode())
 	}
-	return d.upload.token(d.encryption)
+	return tokenOf(d.upload, d.encryption)
 }
 
-// token is the name of an upload for other processes, and the encryption that was asked for: an
+// tokenOf is the name of an upload for other processes, and the encryption that was asked for: an
 // upload that is found does not tell. A walk puts in what its own backend asks for,
 // which is right for uploads of the same backend. A run that adopts one has the token of the run that began it.
-func (u upload) token(as string) mover.Token {
-	values := url.Values{"key": {u.key}, "id": {u.id}}
+func tokenOf(u s3api.Upload, as string) mover.Token {
+	values := url.Values{"key": {u.Key}, "id": {u.ID}}
 	if as != "" {
 		values.Set(tokenEncryption, as)
 	}
@@ -69,12 +69,12 @@ func encryptionOfToken(t mover.Token) string {
 }
 
 // parseToken reads a token, and refuses one of another place.
-func (p *Backend) parseToken(t mover.Token) (u upload, name string, err error) {
+func (p *Backend) parseToken(t mover.Token) (u s3api.Upload, name string, err error) {
 	kind, query, _ := strings.Cut(string(t), "?")
 	values, err := url.ParseQuery(query)
-	u = upload{key: values.Get("key"), id: values.Get("id")}
-	rest, below := strings.CutPrefix(u.key, p.prefix)
-	known := kind == tokenUpload && u.id != "" || kind == tokenMemory
+	u = s3api.Upload{Key: values.Get("key"), ID: values.Get("id")}
+	rest, below := strings.CutPrefix(u.Key, p.prefix)
+	known := kind == tokenUpload && u.ID != "" || kind == tokenMemory
 	if err != nil || !below || !known {
 		return u, "", fmt.Errorf("token %q is none of this place: %w", t, mover.ErrUsage)
 	}
@@ -88,7 +88,7 @@ func (p *Backend) Adopt(ctx context.Context, t mover.Token) (mover.Draft, error)
 	if err != nil {
 		return nil, p.wrap("adopt", name, err)
 	}
-	if u.id == "" {
+	if u.ID == "" {
 		return nil, p.wrap("adopt", name, fmt.Errorf("it was in the memory of a process: %w", mover.ErrNotExist))
 	}
 	as := encryptionOfToken(t)
@@ -98,8 +98,8 @@ func (p *Backend) Adopt(ctx context.Context, t mover.Token) (mover.Draft, error)
 		}
 		return nil, p.wrap("adopt", name, fmt.Errorf("it was begun without the encryption that is asked for now: %w", mover.ErrNotExist))
 	}
-	d := &draft{place: p, key: u.key, upload: u, encryption: as, adopted: true, entry: mover.Entry{Name: name, Kind: mover.File}}
-	for _, err := range p.store.parts(ctx, u) {
+	d := &draft{place: p, key: u.Key, upload: u, encryption: as, adopted: true, entry: mover.Entry{Name: name, Kind: mover.File}}
+	for _, err := range p.store.ListParts(ctx, u) {
 		if err != nil {
 			return nil, p.wrap("adopt", name, err)
 		}
@@ -111,15 +111,15 @@ func (p *Backend) Adopt(ctx context.Context, t mover.Token) (mover.Draft, error)
 // Drop implements mover.Target.
 func (p *Backend) Drop(ctx context.Context, t mover.Token) error {
 	u, name, err := p.parseToken(t)
-	if err == nil && u.id != "" {
+	if err == nil && u.ID != "" {
 		err = p.abort(ctx, u)
 	}
 	return p.wrap("drop", name, err)
 }
 
 // complete puts the parts of an upload together.
-func (p *Backend) complete(ctx context.Context, u upload, parts []stored, w put) (stored, error) {
-	got, err := p.store.complete(ctx, u, parts, w)
+func (p *Backend) complete(ctx context.Context, u s3api.Upload, parts []s3api.Stored, w s3api.Put) (s3api.Stored, error) {
+	got, err := p.store.CompleteUpload(ctx, u, parts, w)
 	if err == nil {
 		p.uploads.forget(u)
 	}
@@ -130,31 +130,31 @@ func (p *Backend) complete(ctx context.Context, u upload, parts []stored, w put)
 // an unknown one: the server began it, and its answer was lost.
 type uploads struct {
 	mu      sync.Mutex
-	ours    map[upload]bool      // open; upload.since is not set
-	calls   map[string]int       // CreateMultipartUpload in flight, by key
-	doubted map[string]time.Time // when the first call of a key with a lost answer was made
+	ours    map[s3api.Upload]bool // open; upload.since is not set
+	calls   map[string]int        // CreateMultipartUpload in flight, by key
+	doubted map[string]time.Time  // when the first call of a key with a lost answer was made
 }
 
-func (u *uploads) add(open upload) {
+func (u *uploads) add(open s3api.Upload) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.ours == nil {
-		u.ours = map[upload]bool{}
+		u.ours = map[s3api.Upload]bool{}
 	}
 	u.ours[open] = true
 }
 
 // has reports whether an upload is this place's. A walk that is begun again meets them.
-func (u *uploads) has(open upload) bool {
+func (u *uploads) has(open s3api.Upload) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.ours[upload{key: open.key, id: open.id}]
+	return u.ours[s3api.Upload{Key: open.Key, ID: open.ID}]
 }
 
-func (u *uploads) forget(over upload) {
+func (u *uploads) forget(over s3api.Upload) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	delete(u.ours, upload{key: over.key, id: over.id})
+	delete(u.ours, s3api.Upload{Key: over.Key, ID: over.ID})
 }
 
 // enter notes that a call begins.
@@ -188,47 +188,37 @@ func (u *uploads) doubt(key string) (since time.Time, ok bool) {
 
 // unknown reports whether an open upload is none of ours, and can not become one:
 // no more than callers calls for its key are in flight.
-func (u *uploads) unknown(open upload, callers int) bool {
+func (u *uploads) unknown(open s3api.Upload, callers int) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return !u.ours[upload{key: open.key, id: open.id}] && u.calls[open.key] <= callers
+	return !u.ours[s3api.Upload{Key: open.Key, ID: open.ID}] && u.calls[open.Key] <= callers
 }
 
 // create begins a multipart upload. When an earlier answer for its key was lost,
 // what that one may have begun is aborted first; what comes too late for this,
 // Sync finds.
-func (p *Backend) create(ctx context.Context, w put) (u upload, err error) {
-	p.uploads.enter(w.key)
+func (p *Backend) create(ctx context.Context, w s3api.Put) (u s3api.Upload, err error) {
+	p.uploads.enter(w.Key)
 	since, lost := time.Now(), false
-	defer func() { p.uploads.leave(w.key, since, lost) }()
-	if err := p.dropLost(ctx, w.key, 1); err != nil {
+	defer func() { p.uploads.leave(w.Key, since, lost) }()
+	if err := p.dropLost(ctx, w.Key, 1); err != nil {
 		return u, err
 	}
 	since = time.Now()
-	got, err := p.store.create(ctx, w)
-	if err == nil && got.id == "" {
+	got, err := p.store.CreateUpload(ctx, w)
+	if err == nil && got.ID == "" {
 		err = fmt.Errorf("the server gives no upload id: %w", mover.ErrTransient)
 	}
 	if err != nil {
-		lost = !declined(err)
+		lost = !s3api.Declined(err)
 		return u, err
 	}
-	u = upload{key: w.key, id: got.id}
+	u = s3api.Upload{Key: w.Key, ID: got.ID}
 	p.uploads.add(u)
 	if ctx.Err() != nil { // the server has begun it, and its caller has gone
-		return upload{}, errors.Join(context.Cause(ctx), p.abortAnyway(u))
+		return s3api.Upload{}, errors.Join(context.Cause(ctx), p.abortAnyway(u))
 	}
 	return u, nil
-}
-
-// declined reports whether a call has certainly done nothing: it was never sent, or
-// the server said no. What gateways say in its place (5xx, 408) is no such word.
-func declined(err error) bool {
-	var a *answer
-	if errors.As(err, &a) {
-		return 300 <= a.status && a.status < 500 && a.status != http.StatusRequestTimeout
-	}
-	return errors.Is(err, mover.ErrUnreachable) || errors.Is(err, mover.ErrUsage) || errors.Is(err, mover.ErrPermission)
 }
 
 // dropLost aborts the uploads of a key that were begun since an answer was lost, and
@@ -239,17 +229,17 @@ func (p *Backend) dropLost(ctx context.Context, key string, callers int) error {
 	if !ok {
 		return nil
 	}
-	since = p.transport.first.Load().notBefore(since)
-	var lost []upload
-	for u, err := range p.store.uploads(ctx, key) {
-		if kind := kindOf(err); kind == mover.ErrUnsupported || kind == mover.ErrPermission && !errors.Is(err, mover.ErrTransient) {
+	since = p.client.NotBefore(since)
+	var lost []s3api.Upload
+	for u, err := range p.store.ListUploads(ctx, key) {
+		if kind := s3api.KindOf(err); kind == mover.ErrUnsupported || kind == mover.ErrPermission && !errors.Is(err, mover.ErrTransient) {
 			p.opts.Logger.WarnContext(ctx, "an upload whose beginning was not answered can not be looked for", "place", p.address, "key", key, "err", err)
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("look for an upload whose beginning was not answered: %w", err)
 		}
-		if u.key == key && !u.since.Before(since) && p.uploads.unknown(u, callers) {
+		if u.Key == key && !u.Since.Before(since) && p.uploads.unknown(u, callers) {
 			lost = append(lost, u)
 		}
 	}
@@ -288,14 +278,14 @@ func (u *uploads) trust(key string) {
 }
 
 // abortAnyway aborts an upload though its caller may have been told to stop.
-func (p *Backend) abortAnyway(u upload) error {
+func (p *Backend) abortAnyway(u s3api.Upload) error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.opts.Stall)
 	defer cancel()
 	return p.abort(ctx, u)
 }
 
-func (p *Backend) abort(ctx context.Context, u upload) error {
-	if err := p.store.abort(ctx, u); err != nil && !errors.Is(err, mover.ErrNotExist) {
+func (p *Backend) abort(ctx context.Context, u s3api.Upload) error {
+	if err := p.store.AbortUpload(ctx, u); err != nil && !errors.Is(err, mover.ErrNotExist) {
 		return err
 	}
 	p.uploads.forget(u)

@@ -17,6 +17,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/backendtest"
 	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/test/must"
 )
@@ -70,7 +71,7 @@ func noUploads(t *testing.T, l *liar) {
 //
 //safety:3 with test/hostile TestFailingStore
 func TestLostBeginning(t *testing.T) {
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		l := newLiar(t, client)
 		l.hurry(t)
 		data := backendtest.Pattern(l.Capabilities().PartMin + 1)
@@ -102,7 +103,7 @@ func TestLostBeginning(t *testing.T) {
 //
 //safety:3 with test/hostile TestFailingStore
 func TestBeginningOfOneWhoGoes(t *testing.T) {
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		t.Run(client, func(t *testing.T) {
 			l := newLiar(t, client)
 			ctx, stop := context.WithCancelCause(t.Context())
@@ -144,7 +145,7 @@ func TestBeginningOfOneWhoGoes(t *testing.T) {
 //
 //safety:3 with test/hostile TestFailingStore
 func TestPartOfOneWhoGoes(t *testing.T) {
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		for _, row := range []struct {
 			name    string
 			arrives bool
@@ -194,7 +195,7 @@ func TestPartOfOneWhoGoes(t *testing.T) {
 
 // TestCloseAgain: a server that can not abort an upload at once, because a part of it is on its way still, is asked again.
 func TestCloseAgain(t *testing.T) {
-	l := newLiar(t, s3.ClientMinio)
+	l := newLiar(t, s3api.ClientMinio)
 	data := backendtest.Pattern(l.Capabilities().PartMin + 1)
 	d := begun(t, l.Backend, "f", data)
 	var asked atomic.Int64
@@ -216,7 +217,7 @@ func TestCloseAgain(t *testing.T) {
 //
 //safety:3 with test/hostile TestFailingStore
 func TestBeginningOfOthers(t *testing.T) {
-	l := newLiar(t, s3.ClientMinio)
+	l := newLiar(t, s3api.ClientMinio)
 	data := backendtest.Pattern(l.Capabilities().PartMin + 1)
 	other := begun(t, s3test.Open(t, l.options), "f", data).Token()
 	l.lie(began(reset))
@@ -267,7 +268,7 @@ func initiated(t *testing.T, token mover.Token, at time.Time) fault {
 //
 //safety:3 with test/hostile TestFailingStore
 func TestLateBeginning(t *testing.T) {
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		t.Run(client, func(t *testing.T) {
 			l := newLiar(t, client)
 			data := backendtest.Pattern(l.Capabilities().PartMin + 1)
@@ -298,7 +299,7 @@ func TestLateBeginning(t *testing.T) {
 
 // TestRefusedBeginning: who was told no looks for nothing.
 func TestRefusedBeginning(t *testing.T) {
-	l := newLiar(t, s3.ClientMinio)
+	l := newLiar(t, s3api.ClientMinio)
 	data := backendtest.Pattern(l.Capabilities().PartMin + 1)
 	l.lie(status(403, "AccessDenied"))
 	if _, err := l.Draft(t.Context(), fileEntry("f", data), mover.Hints{PartBytes: l.Capabilities().PartMin}); !errors.Is(err, mover.ErrPermission) {

@@ -27,6 +27,7 @@ import (
 	"datamove.dev/mover/backend/backendtest"
 	"datamove.dev/mover/backend/posix"
 	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
@@ -49,14 +50,14 @@ func TestUpdateOfReplaced(t *testing.T) {
 		name, client string
 		server       func(t testing.TB) *s3test.Server
 	}{
-		{"versions minio", s3.ClientMinio, s3test.StartVersioned},
-		{"versions aws", s3.ClientAWS, s3test.StartVersioned},
-		{"no versions", s3.ClientAWS, func(t testing.TB) *s3test.Server { return s3test.Start(t, false) }},
+		{"versions minio", s3api.ClientMinio, s3test.StartVersioned},
+		{"versions aws", s3api.ClientAWS, s3test.StartVersioned},
+		{"no versions", s3api.ClientAWS, func(t testing.TB) *s3test.Server { return s3test.Start(t, false) }},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			l := newLiarOf(t, row.server(t), row.client)
 			if !l.Profile().MatchesCopy {
-				if row.client == s3.ClientAWS && os.Getenv("DATAMOVE_E2E_S3") != "" {
+				if row.client == s3api.ClientAWS && os.Getenv("DATAMOVE_E2E_S3") != "" {
 					t.Skip("this server minds no condition of a copy")
 				}
 				t.Fatal("the probe has not found that the conditions of copies hold")
@@ -88,7 +89,7 @@ func TestProfileOfKMS(t *testing.T) {
 	if s3test.Start(t, false).Dir == "" {
 		t.Skip("what another server makes of ETags is its own business")
 	}
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		var found [2]s3.Profile
 		for i, server := range []*s3test.Server{s3test.Start(t, false), s3test.StartVersioned(t)} {
 			o := server.Options(t)
@@ -108,7 +109,7 @@ func TestUpdateKeeps(t *testing.T) {
 	if server.Dir == "" {
 		t.Skip("another server may know no storage classes")
 	}
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		for _, size := range []int{1, 5<<20 + 1} {
 			t.Run(fmt.Sprintf("%s %d", client, size), func(t *testing.T) {
 				o := server.Options(t)
@@ -189,7 +190,7 @@ func TestCopyInParts(t *testing.T) {
 	if !copiesParts(t) {
 		t.Skip("this server copies no parts")
 	}
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		for _, sums := range []string{"right", "none", "wrong"} {
 			t.Run(client+" "+sums, func(t *testing.T) {
 				l := newLiar(t, client)
@@ -242,7 +243,7 @@ func TestCopyInParts(t *testing.T) {
 // TestCopiesNoParts: where a store copies no parts (rclone serve s3 takes such a call for a part without content), that is found out before anything is
 // written: an object that is too large for one call is written anew, and what can only copy it fails with the reason, and leaves it as it is.
 func TestCopiesNoParts(t *testing.T) {
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		l := newLiar(t, client)
 		l.lie(func(w http.ResponseWriter, r *http.Request, forward http.Handler) bool {
 			if r.Header.Get("X-Amz-Copy-Source") == "" || !r.URL.Query().Has("uploadId") {
@@ -307,7 +308,7 @@ func TestArchiveClass(t *testing.T) {
 	if server.Dir == "" {
 		t.Skip("another server may know no storage classes")
 	}
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		for _, class := range []types.StorageClass{types.StorageClassGlacier, types.StorageClassDeepArchive} {
 			t.Run(client+" "+string(class), func(t *testing.T) {
 				o := server.Options(t)
@@ -357,7 +358,7 @@ func TestArchiveClass(t *testing.T) {
 // lockUnanswered: a lock and a refresh that the store has, and whose answers are lost, are ours; a bucket that keeps all versions keeps one.
 func lockUnanswered(t *testing.T) {
 	server := s3test.StartVersioned(t)
-	l := newLiarOf(t, server, s3.ClientAWS)
+	l := newLiarOf(t, server, s3api.ClientAWS)
 	lose := func() {
 		l.lie(func(w http.ResponseWriter, r *http.Request, forward http.Handler) bool {
 			if r.Method != http.MethodPut {

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/s3/s3api"
 )
 
 // walkSizes say how much a walk holds.
@@ -18,7 +19,7 @@ type walkSizes struct {
 	level int // a directory with fewer entries is held whole
 }
 
-var defaultSizes = walkSizes{flat: 4 * pageKeys, level: 16 * pageKeys}
+var defaultSizes = walkSizes{flat: 4 * s3api.PageKeys, level: 16 * s3api.PageKeys}
 
 // Walk implements mover.Backend.
 //
@@ -51,7 +52,7 @@ func (p *Backend) Walk(ctx context.Context, opts mover.WalkOptions) iter.Seq2[mo
 			yield(mover.Entry{}, p.wrap("walk", opts.Dir, top.err))
 			return
 		}
-		if opts.Dir != "" || w.content(&item{dir: true, marker: top.marker, object: object{size: top.content}}) {
+		if opts.Dir != "" || w.content(&item{dir: true, marker: top.marker, Object: s3api.Object{Size: top.content}}) {
 			w.below(top)
 		}
 	}
@@ -63,7 +64,7 @@ const aFew = 16
 // HoldsAny reports whether there is anything in the place, as far as a walk would tell of it, and asks for a few keys only.
 func (p *Backend) HoldsAny(ctx context.Context) (bool, error) {
 	w := &walker{place: p}
-	for page, err := range p.store.list(ctx, listing{prefix: p.prefix, max: aFew}) {
+	for page, err := range p.store.List(ctx, s3api.Listing{Prefix: p.prefix, Max: aFew}) {
 		if err != nil {
 			return false, p.wrap("walk", "", err)
 		}
@@ -85,25 +86,25 @@ func (p *Backend) strays(ctx context.Context, prefix string, tell func(mover.Str
 	if !p.profile.ListsUploads {
 		asked = ""
 	}
-	for u, err := range p.store.uploads(ctx, asked) {
+	for u, err := range p.store.ListUploads(ctx, asked) {
 		if err != nil {
-			if kind := kindOf(err); kind == mover.ErrUnsupported || kind == mover.ErrPermission && asked != prefix && !errors.Is(err, mover.ErrTransient) {
+			if kind := s3api.KindOf(err); kind == mover.ErrUnsupported || kind == mover.ErrPermission && asked != prefix && !errors.Is(err, mover.ErrTransient) {
 				return nil // a server that does not list them, or not to us
 			}
 			return err
 		}
-		if !strings.HasPrefix(u.key, prefix) || p.uploads.has(u) {
+		if !strings.HasPrefix(u.Key, prefix) || p.uploads.has(u) {
 			continue
 		}
-		if u.key == p.ownKey(manifestName) || strings.HasPrefix(u.key, p.ownKey("probe-")) {
+		if u.Key == p.ownKey(manifestName) || strings.HasPrefix(u.Key, p.ownKey("probe-")) {
 			if err := p.abort(ctx, u); err != nil {
 				return err
 			}
 			continue
 		}
-		rel, below := strings.CutPrefix(u.key, p.prefix)
+		rel, below := strings.CutPrefix(u.Key, p.prefix)
 		if name, _ := nameOf(rel); below {
-			tell(mover.Stray{Token: u.token(p.encryption()), Name: name, Since: u.since})
+			tell(mover.Stray{Token: tokenOf(u, p.encryption()), Name: name, Since: u.Since})
 		}
 	}
 	return nil
@@ -126,7 +127,7 @@ type item struct {
 	shelf  bool  // a directory with something of ours in it
 	odd    bool  // the key sorts elsewhere than the name
 	err    error // why the key has no name
-	object
+	s3api.Object
 }
 
 func compareItems(a, b item) int { return mover.CompareNames(a.name, a.dir, b.name, b.dir) }
@@ -164,7 +165,7 @@ func (w *walker) start(f *fetch) {
 // list reads keys below the directory until there are none, or too many.
 func (w *walker) list(f *fetch) {
 	n, odd := 0, false
-	for page, err := range w.place.store.list(w.ctx, listing{prefix: f.prefix}) {
+	for page, err := range w.place.store.List(w.ctx, s3api.Listing{Prefix: f.prefix}) {
 		if err != nil {
 			f.items, f.err = nil, err
 			return
@@ -172,11 +173,11 @@ func (w *walker) list(f *fetch) {
 		for i := range page {
 			it, ok := w.item(&page[i])
 			if !ok {
-				f.shelf(page[i].key[len(w.place.prefix):])
+				f.shelf(page[i].Key[len(w.place.prefix):])
 				continue
 			}
 			if it.dir && it.name == f.name {
-				f.marker, f.content = true, it.size
+				f.marker, f.content = true, it.Size
 				continue
 			}
 			odd = odd || it.odd
@@ -184,7 +185,7 @@ func (w *walker) list(f *fetch) {
 		}
 		if n += len(page); n >= w.place.walks.flat {
 			f.items = nil                                                                                      // a level at a time, then
-			f.shelves = map[string]bool{f.name: f.shelves[f.name] || page[len(page)-1].key < f.prefix+own+"/"} // there may be
+			f.shelves = map[string]bool{f.name: f.shelves[f.name] || page[len(page)-1].Key < f.prefix+own+"/"} // there may be
 			return
 		}
 	}
@@ -210,14 +211,14 @@ func (f *fetch) shelf(key string) {
 
 // item decodes an object of a listing. ok is false for what is our own, the backup
 // too. A prefix has size -1.
-func (w *walker) item(o *object) (it item, ok bool) {
-	rel, below := strings.CutPrefix(o.key, w.place.prefix)
-	if backup := w.place.opts.Backup; isOwn(rel) || backup != "" && strings.HasPrefix(o.key, backup) {
+func (w *walker) item(o *s3api.Object) (it item, ok bool) {
+	rel, below := strings.CutPrefix(o.Key, w.place.prefix)
+	if backup := w.place.opts.Backup; isOwn(rel) || backup != "" && strings.HasPrefix(o.Key, backup) {
 		return it, false
 	}
-	it.object = *o
+	it.Object = *o
 	key, dir := strings.CutSuffix(rel, "/")
-	it.dir, it.marker = dir, dir && o.size >= 0
+	it.dir, it.marker = dir, dir && o.Size >= 0
 	if rel == "" && below { // of the root
 		it.dir, it.marker = true, true
 		return it, true
@@ -328,7 +329,7 @@ func (w *walker) level(f *fetch) bool {
 			if w.done(it.name) || w.opts.Skip != nil && w.opts.Skip(it.name, mover.Dir) {
 				continue
 			}
-			next.fetch = w.fetch(it.name, it.key)
+			next.fetch = w.fetch(it.name, it.Key)
 			w.start(next.fetch)
 			fetches++
 		}
@@ -358,7 +359,7 @@ func (w *walker) dir(f *fetch) bool {
 		}
 		return w.yield(mover.Entry{Name: f.name, Kind: mover.Dir}, w.place.wrap("walk", f.name, f.err))
 	}
-	return w.emit(&item{name: f.name, dir: true, marker: f.marker, shelf: f.shelves[f.name], object: object{size: f.content}}) && w.below(f)
+	return w.emit(&item{name: f.name, dir: true, marker: f.marker, shelf: f.shelves[f.name], Object: s3api.Object{Size: f.content}}) && w.below(f)
 }
 
 // children yields what is directly in a directory, in order.
@@ -374,7 +375,7 @@ func (w *walker) children(f *fetch) iter.Seq2[item, error] {
 			case it.odd:
 				odd = append(odd, it)
 			case len(first) < w.place.walks.level:
-				first, last = append(first, it), it.key
+				first, last = append(first, it), it.Key
 			default:
 				whole = false
 			}
@@ -400,7 +401,7 @@ func (w *walker) children(f *fetch) iter.Seq2[item, error] {
 					yield(item{}, err)
 					return
 				}
-				if !it.odd && it.key > last && !merge(it) {
+				if !it.odd && it.Key > last && !merge(it) {
 					return
 				}
 			}
@@ -416,14 +417,14 @@ func (w *walker) children(f *fetch) iter.Seq2[item, error] {
 // listLevel lists what is directly in a directory, behind a key.
 func (w *walker) listLevel(f *fetch, after string) iter.Seq2[item, error] {
 	return func(yield func(item, error) bool) {
-		for page, err := range w.place.store.list(w.ctx, listing{prefix: f.prefix, delimiter: "/", after: after}) {
+		for page, err := range w.place.store.List(w.ctx, s3api.Listing{Prefix: f.prefix, Delimiter: "/", After: after}) {
 			if err != nil {
 				yield(item{}, err)
 				return
 			}
 			for i := range page {
 				it, ok := w.item(&page[i])
-				if !ok || page[i].key == f.prefix {
+				if !ok || page[i].Key == f.prefix {
 					continue
 				}
 				if !yield(it, nil) {
@@ -453,7 +454,7 @@ func (w *walker) emit(it *item) bool {
 		kind = mover.Dir
 	}
 	if it.err != nil && it.dir {
-		return w.namelessBelow(it.name, it.key)
+		return w.namelessBelow(it.name, it.Key)
 	}
 	if !w.opts.Behind(it.name, kind) {
 		return w.content(it)
@@ -470,7 +471,7 @@ func (w *walker) emit(it *item) bool {
 // content reports a marker that has content, as other programs may keep under such a name. A directory can not have content, and a copy that took the object
 // for a directory would lose it.
 func (w *walker) content(it *item) bool {
-	if !it.dir || !it.marker || it.size <= 0 {
+	if !it.dir || !it.marker || it.Size <= 0 {
 		return true
 	}
 	name := mover.Join(it.name, first) // between the directory and what is in it
@@ -481,14 +482,14 @@ func (w *walker) content(it *item) bool {
 	if err != nil {
 		return w.yield(mover.Entry{Name: name, Kind: mover.File}, w.place.wrap("walk", it.name+"/", err))
 	}
-	object := it.object
-	object.key = key
-	return w.nameless(name, &item{object: object}, fmt.Errorf("%w: the object has %d bytes, and its name ends in '/', as that of a directory: rename it in the store to bring it over", mover.ErrUnsupported, it.size))
+	object := it.Object
+	object.Key = key
+	return w.nameless(name, &item{Object: object}, fmt.Errorf("%w: the object has %d bytes, and its name ends in '/', as that of a directory: rename it in the store to bring it over", mover.ErrUnsupported, it.Size))
 }
 
 // nameless tells of an object that no name leads to.
 func (w *walker) nameless(near string, it *item, err error) bool {
-	key := strings.TrimPrefix(it.key, w.place.prefix)
+	key := strings.TrimPrefix(it.Key, w.place.prefix)
 	if w.opts.Skip != nil && w.opts.Skip(key, 0) {
 		return true
 	}
@@ -500,7 +501,7 @@ func (w *walker) nameless(near string, it *item, err error) bool {
 // namelessBelow tells of all below a prefix that no name leads to, in the order of the names that they are given: they are held for it.
 func (w *walker) namelessBelow(near, prefix string) bool {
 	var items []item
-	for page, err := range w.place.store.list(w.ctx, listing{prefix: prefix}) {
+	for page, err := range w.place.store.List(w.ctx, s3api.Listing{Prefix: prefix}) {
 		if err == nil && len(items)+len(page) > w.place.walks.level {
 			err = fmt.Errorf("%w: it has more than %d keys that name no files; rename them in the store", mover.ErrUnsupported, w.place.walks.level)
 		}
@@ -527,7 +528,7 @@ func (it *item) entry() mover.Entry {
 	if it.dir {
 		return mover.Entry{Name: it.name, Kind: mover.Dir, Brief: it.marker, Shelf: it.shelf}
 	}
-	return mover.Entry{Name: it.name, Kind: mover.File, Brief: true, Size: it.size, Stored: it.size, ETag: it.etag, Version: it.version, Mtime: mover.TimeOf(it.modified)}
+	return mover.Entry{Name: it.name, Kind: mover.File, Brief: true, Size: it.Size, Stored: it.Size, ETag: it.ETag, Version: it.Version, Mtime: mover.TimeOf(it.Modified)}
 }
 
 // Glance is what a walk tells of a name, and no more, but for the time: a catalog that looks at single names is as one that was made by a walk. It asks for the object itself, because
@@ -545,10 +546,10 @@ func (p *Backend) glance(ctx context.Context, name string) (mover.Entry, error) 
 	if err != nil {
 		return mover.Entry{}, err
 	}
-	o, err := p.store.head(ctx, key, "")
+	o, err := p.store.Head(ctx, key, "")
 	if errors.Is(err, mover.ErrNotExist) {
 		_, err := p.statDir(ctx, name)
 		return mover.Entry{Name: name, Kind: mover.Dir}, err
 	}
-	return mover.Entry{Name: name, Kind: mover.File, Brief: true, Size: o.size, Stored: o.size, ETag: o.etag, Version: o.version}, err
+	return mover.Entry{Name: name, Kind: mover.File, Brief: true, Size: o.Size, Stored: o.Size, ETag: o.ETag, Version: o.Version}, err
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/test/must"
 	"datamove.dev/test/seed"
 )
@@ -21,7 +22,7 @@ import (
 // keyStore is a store of keys without contents, which lists them in small pages.
 // The other methods are not there.
 type keyStore struct {
-	store
+	s3api.Store
 	keys   []string // sorted
 	page   int
 	broken string       // listings of this prefix fail
@@ -30,22 +31,22 @@ type keyStore struct {
 
 var errBroken = errors.New("the listing broke off")
 
-func (s *keyStore) list(ctx context.Context, l listing) iter.Seq2[[]object, error] {
-	return func(yield func([]object, error) bool) {
-		var page []object
+func (s *keyStore) List(ctx context.Context, l s3api.Listing) iter.Seq2[[]s3api.Object, error] {
+	return func(yield func([]s3api.Object, error) bool) {
+		var page []s3api.Object
 		last := ""
 		for _, key := range s.keys {
-			if !strings.HasPrefix(key, l.prefix) || key <= l.after {
+			if !strings.HasPrefix(key, l.Prefix) || key <= l.After {
 				continue
 			}
-			o := object{key: key, etag: "e"}
-			if i := strings.Index(key[len(l.prefix):], l.delimiter); l.delimiter != "" && i >= 0 {
-				o = object{key: key[:len(l.prefix)+i+1], size: -1}
+			o := s3api.Object{Key: key, ETag: "e"}
+			if i := strings.Index(key[len(l.Prefix):], l.Delimiter); l.Delimiter != "" && i >= 0 {
+				o = s3api.Object{Key: key[:len(l.Prefix)+i+1], Size: -1}
 			}
-			if o.key == last {
+			if o.Key == last {
 				continue
 			}
-			last = o.key
+			last = o.Key
 			s.listed.Add(1)
 			if page = append(page, o); len(page) == s.page {
 				if ctx.Err() != nil || !yield(page, nil) {
@@ -54,7 +55,7 @@ func (s *keyStore) list(ctx context.Context, l listing) iter.Seq2[[]object, erro
 				page = nil
 			}
 		}
-		if s.broken != "" && l.prefix == s.broken {
+		if s.broken != "" && l.Prefix == s.broken {
 			yield(nil, errBroken)
 		} else if len(page) > 0 {
 			yield(page, nil)

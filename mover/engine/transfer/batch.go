@@ -7,6 +7,8 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine/plan"
+	"datamove.dev/mover/engine/transfer/nospace"
+	"datamove.dev/mover/engine/transfer/standstill"
 )
 
 // batch is a batch in work: its finished drafts and the directory drafts around
@@ -15,10 +17,10 @@ type batch struct {
 	w     *worker
 	done  []drafted
 	open  []opened
-	asked bool      // whether the run is still ours
-	stop  error     // why what was finished could not be handed over: it ends the run
-	since time.Time // when it began, or what was finished was last handed over
-	dog   *watchdog // of an entry that others of the batch wait for; nil is of none
+	asked bool                 // whether the run is still ours
+	stop  error                // why what was finished could not be handed over: it ends the run
+	since time.Time            // when it began, or what was finished was last handed over
+	dog   *standstill.Watchdog // of an entry that others of the batch wait for; nil is of none
 
 	relief *relief // nil is none
 }
@@ -38,17 +40,17 @@ func (b *batch) add(ctx context.Context, it *item) error {
 	if err := b.handOver(ctx); err != nil {
 		return err
 	}
-	defer b.dog.rest()
+	defer b.dog.Rest()
 	if it.Op == plan.Compare {
 		err := b.outside(func() (err error) {
-			it.Action, err = b.w.r.resolve(b.dog.begin(ctx, it.Source.Kind), it.Action, b.dog.alive)
+			it.Action, err = b.w.r.resolve(b.dog.Begin(ctx, it.Source.Kind), it.Action, b.dog.Alive)
 			return err
 		})
 		if err != nil {
 			return b.fail(ctx, it, err)
 		}
 	}
-	return b.dog.passed(b.decided(ctx, it))
+	return b.dog.Passed(b.decided(ctx, it))
 }
 
 // decided does an item of which it is known what is to be done.
@@ -56,18 +58,18 @@ func (b *batch) decided(ctx context.Context, it *item) error {
 	r := b.w.r
 	switch {
 	case it.Op == plan.Keep && it.Link != "":
-		return r.links.add(*it) // is it one with its leader still, when that is done?
+		return r.links.Add(*it) // is it one with its leader still, when that is done?
 	case it.Op == plan.Keep:
 		return b.keep(ctx, it)
 	case it.Op == plan.Conflict:
 		r.failed(it, r.conflict(it))
 		return nil
 	case it.Op == plan.Link: // a Compare: the first name of its file gets a new content
-		return r.links.add(*it)
+		return r.links.Add(*it)
 	case it.Op == plan.Update:
 		return b.update(ctx, it)
 	case r.isLarge(&it.Source) && r.hand: // a closer look has found that its content differs
-		return r.redo.add(*it)
+		return r.redo.Add(*it)
 	case r.isLarge(&it.Source):
 		r.queue.putBack(unitOf(*it, true))
 		return nil
@@ -82,7 +84,7 @@ func (b *batch) keep(ctx context.Context, it *item) error {
 	if err := b.w.r.findHoles(ctx, it.Source, &e); err != nil {
 		return b.fail(ctx, it, err)
 	}
-	b.w.r.result(Result{Seq: it.seq, Op: plan.Keep, Entry: e, Why: it.Why})
+	b.w.r.result(Result{Seq: it.Seq, Op: plan.Keep, Entry: e, Why: it.Why})
 	return nil
 }
 
@@ -97,7 +99,7 @@ func (b *batch) update(ctx context.Context, it *item) error {
 	}
 	var e mover.Entry
 	err := b.outside(func() (err error) {
-		e, err = b.w.r.update(b.dog.begin(ctx, it.Source.Kind), b.seeker(), it)
+		e, err = b.w.r.update(b.dog.Begin(ctx, it.Source.Kind), b.seeker(), it)
 		return err
 	})
 	if b.stop != nil {
@@ -106,12 +108,12 @@ func (b *batch) update(ctx context.Context, it *item) error {
 	if err != nil {
 		return b.fail(ctx, it, err)
 	}
-	return b.w.r.done(ctx, Result{Seq: it.seq, Op: plan.Update, Entry: e, Why: it.Why})
+	return b.w.r.done(ctx, Result{Seq: it.Seq, Op: plan.Update, Entry: e, Why: it.Why})
 }
 
 // seen is what the draft of an item may replace, where another run may take over from this one; nil is anything.
 func (r *run) seen(it *item) *mover.Entry {
-	if k := it.Target.Kind; r.to.Guards && r.o.ConfirmLease != nil && it.tries == 0 && (k == 0 || k == mover.File) {
+	if k := it.Target.Kind; r.to.Guards && r.o.ConfirmLease != nil && it.Tries == 0 && (k == 0 || k == mover.File) {
 		return &it.Target
 	}
 	return nil
@@ -128,7 +130,7 @@ func (b *batch) draft(ctx context.Context, it *item) error {
 	}
 	b.done = append(b.done, drafted{it: it, in: h.In})
 	d := &b.done[len(b.done)-1]
-	err := b.outside(func() error { return b.w.try(b.dog.begin(ctx, it.Source.Kind), b, d, h) })
+	err := b.outside(func() error { return b.w.try(b.dog.Begin(ctx, it.Source.Kind), b, d, h) })
 	if b.relief.tookDirs() {
 		return b.outdated(ctx, d, err)
 	}
@@ -142,7 +144,7 @@ func (b *batch) draft(ctx context.Context, it *item) error {
 	switch {
 	case b.stop != nil:
 		return b.stop
-	case b.dog.fired():
+	case b.dog.Fired():
 	case errors.Is(err, errManifestOnly):
 		err = b.w.r.unkept(ctx, it)
 	case errors.Is(err, errGrown):
@@ -167,7 +169,7 @@ func (b *batch) leave(ctx context.Context, name string) error {
 			continue
 		}
 		d := &b.done[o.index]
-		err := b.w.r.room.retry(ctx, b.seeker(), func() error { return d.draft.Finish(ctx, d.entry, nil) })
+		err := b.w.r.room.Retry(ctx, b.seeker(), func() error { return d.draft.Finish(ctx, d.entry, nil) })
 		if b.stop != nil {
 			return b.stop
 		}
@@ -182,12 +184,12 @@ func (b *batch) leave(ctx context.Context, name string) error {
 	return nil
 }
 
-func (b *batch) seeker() seeker { return seeker{free: b.free, unit: b.w.unit} }
+func (b *batch) seeker() nospace.Seeker { return nospace.Seeker{Free: b.free, Unit: b.w.unit} }
 
 // free publishes what is finished, here and elsewhere, so that the room of what it
 // replaces comes back. What is in an open directory draft is published with that.
 func (b *batch) free(ctx context.Context) error {
-	b.dog.rest()
+	b.dog.Rest()
 	defer b.inside()()
 	if b.stop = b.w.r.finished(ctx, b.ready()); b.stop == nil {
 		b.stop = b.w.r.flush(ctx)
@@ -197,7 +199,7 @@ func (b *batch) free(ctx context.Context) error {
 
 // handOver has what is finished published when it has waited for long enough: the entries of a batch are slow.
 func (b *batch) handOver(ctx context.Context) error {
-	if len(b.done) == 0 || time.Since(b.since) < standstill {
+	if len(b.done) == 0 || time.Since(b.since) < standstill.After {
 		return nil
 	}
 	b.since = time.Now()
@@ -246,10 +248,10 @@ func (b *batch) spoilt(ctx context.Context, index int, err error) error {
 
 // fail reports an item, or ends the run. One that stands still is moved by itself, when all else has been moved.
 func (b *batch) fail(ctx context.Context, it *item, err error) error {
-	if b.dog.fired() {
+	if b.dog.Fired() {
 		b.w.r.log.InfoContext(ctx, "stands still, will be moved apart from its batch", "name", it.name(), "err", err)
 		b.moreComes(it)
-		return b.w.r.redo.add(*it)
+		return b.w.r.redo.Add(*it)
 	}
 	if b.w.r.fatal(ctx, err) {
 		return err

@@ -8,11 +8,11 @@ import (
 	"datamove.dev/mover/engine/plan"
 )
 
-// item is one action with its place in the stream.
+// item is one action with its place in the stream. What is exported of it goes through a spool.
 type item struct {
-	seq int64
+	Seq int64
 	plan.Action
-	tries int  // that have failed, of those that make it wait in run.redo
+	Tries int  // that have failed, of those that make it wait in run.redo
 	build bool // a new directory that lies wholly in its batch: built as a draft
 }
 
@@ -46,7 +46,7 @@ type cutter struct {
 // add takes the next action of the stream. An error ends the run.
 func (c *cutter) add(ctx context.Context, a plan.Action) error {
 	c.seq++
-	it := item{seq: c.seq, Action: a}
+	it := item{Seq: c.seq, Action: a}
 	name := it.name()
 	if err := c.leave(name); err != nil {
 		return err
@@ -105,20 +105,20 @@ func changesParent(a plan.Action) bool {
 func (c *cutter) place(ctx context.Context, it item) error {
 	switch {
 	case it.Op == plan.Remove, it.Op == plan.Conflict && it.Source.Kind == 0: // what is not removed is told when the rest is
-		return c.r.removes.add(it)
+		return c.r.removes.Add(it)
 	case it.Op == plan.Link:
 		// It is made at the very end, so its directory gets its facts even later.
 		if held, err := c.decided(ctx, it); held {
 			return err
 		}
-		return c.r.links.add(it)
+		return c.r.links.Add(it)
 	case it.Op == plan.Conflict:
 		c.r.failed(&it, c.r.conflict(&it))
 		return nil
 	case it.Source.Kind == mover.Dir:
 		return c.dir(ctx, it)
 	case it.Op == plan.Keep:
-		c.r.result(Result{Seq: it.seq, Op: plan.Keep, Entry: c.r.stays(it.Action), Why: it.Why})
+		c.r.result(Result{Seq: it.Seq, Op: plan.Keep, Entry: c.r.stays(it.Action), Why: it.Why})
 		return nil
 	case it.Target.Kind == mover.Dir:
 		return c.r.wait(it) // its place is free only when the removals are done
@@ -205,9 +205,9 @@ func (c *cutter) closed(l *level) error {
 	case l.batch >= 0: // a draft of the batch
 		return nil
 	case l.dirty:
-		return c.r.dirs.add(l.it)
+		return c.r.dirs.Add(l.it)
 	}
-	c.r.result(Result{Seq: l.it.seq, Op: plan.Keep, Entry: c.r.stays(l.it.Action), Why: l.it.Why})
+	c.r.result(Result{Seq: l.it.Seq, Op: plan.Keep, Entry: c.r.stays(l.it.Action), Why: l.it.Why})
 	return nil
 }
 
@@ -284,7 +284,7 @@ func (c *cutter) end(ctx context.Context) error {
 	if err := c.flush(ctx, ""); err != nil {
 		return err
 	}
-	return c.r.dirs.add(c.path[0].it)
+	return c.r.dirs.Add(c.path[0].it)
 }
 
 // stays is the entry that stays: the source's facts with the target's identity, and

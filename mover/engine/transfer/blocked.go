@@ -7,6 +7,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine/plan"
+	"datamove.dev/mover/engine/spool"
 )
 
 // An entry is blocked while something has its name that only the removals take away: a directory of the target in the
@@ -20,13 +21,13 @@ func (r *run) waits(err error) bool {
 // wait has an entry made when the removals are done, and the links to it after that.
 func (r *run) wait(it item) error {
 	if it.Op == plan.Link {
-		return r.lateLinks.add(it)
+		return r.lateLinks.Add(it)
 	}
 	if it.Source.Nlink > 1 {
 		r.awaited.add(it.Source.Name)
 	}
 	it.build = false
-	return r.blocked.add(it)
+	return r.blocked.Add(it)
 }
 
 // unblock makes the entries that waited for the removals, unless these were refused.
@@ -35,9 +36,9 @@ func (r *run) unblock(ctx context.Context, refused error) error {
 	if refused != nil {
 		return errors.Join(r.failAll(ctx, r.blocked, refused), r.failAll(ctx, r.lateLinks, refused))
 	}
-	dirs, others := &spool{dir: r.o.SpoolDir}, &spool{dir: r.o.SpoolDir}
+	dirs, others := spool.New[item](r.o.SpoolDir), spool.New[item](r.o.SpoolDir)
 	defer closeAll(dirs, others)
-	if err := r.blocked.each(false, func(items []item) error { return r.unblockDirs(ctx, items, dirs, others) }); err != nil {
+	if err := r.blocked.Each(false, func(items []item) error { return r.unblockDirs(ctx, items, dirs, others) }); err != nil {
 		return err
 	}
 	if err := r.moveSpooled(ctx, others); err != nil {
@@ -46,15 +47,15 @@ func (r *run) unblock(ctx context.Context, refused error) error {
 	if err := r.moveLater(ctx); err != nil {
 		return err
 	}
-	if err := r.lateLinks.each(false, func(items []item) error { return r.link(ctx, items) }); err != nil {
+	if err := r.lateLinks.Each(false, func(items []item) error { return r.link(ctx, items) }); err != nil {
 		return err
 	}
 	if err := r.moveLater(ctx); err != nil {
 		return err
 	}
-	return dirs.each(true, func(items []item) error { // children before their parents
+	return dirs.Each(true, func(items []item) error { // children before their parents
 		for _, it := range items {
-			if err := r.dirs.add(it); err != nil {
+			if err := r.dirs.Add(it); err != nil {
 				return err
 			}
 		}
@@ -63,7 +64,7 @@ func (r *run) unblock(ctx context.Context, refused error) error {
 }
 
 // unblockDirs makes the directories among blocked entries, and notes them in dirs and the other entries in others.
-func (r *run) unblockDirs(ctx context.Context, items []item, dirs, others *spool) error {
+func (r *run) unblockDirs(ctx context.Context, items []item, dirs, others *spool.Of[item]) error {
 	for i := range items {
 		it := &items[i]
 		if dir, _ := mover.Parent(it.Source.Name); r.unmade.has(dir) {
@@ -74,7 +75,7 @@ func (r *run) unblockDirs(ctx context.Context, items []item, dirs, others *spool
 			continue
 		}
 		if it.Source.Kind != mover.Dir {
-			if err := others.add(*it); err != nil {
+			if err := others.Add(*it); err != nil {
 				return err
 			}
 			continue
@@ -82,7 +83,7 @@ func (r *run) unblockDirs(ctx context.Context, items []item, dirs, others *spool
 		err := r.mkdir(ctx, it)
 		switch {
 		case err == nil:
-			err = dirs.add(*it)
+			err = dirs.Add(*it)
 		case !r.fatal(ctx, err):
 			r.unmade.add(it.Source.Name)
 			r.unmadeFor = cmp.Or(mover.KindNamed(mover.KindName(err)), err)

@@ -9,6 +9,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine/plan"
+	"datamove.dev/mover/engine/transfer/nospace"
 )
 
 // committer collects finished drafts and publishes many at once, because each
@@ -130,7 +131,7 @@ func (c *committer) loop(ctx, outside context.Context) error {
 				return g.publish(outside, c.r)
 			}
 			g.add(s)
-			if g.bytes < c.r.to.CommitBytes && len(g.done) < stagedDrafts && !c.r.room.short() {
+			if g.bytes < c.r.to.CommitBytes && len(g.done) < stagedDrafts && !c.r.room.Short() {
 				continue
 			}
 		case asked = <-c.asks:
@@ -265,7 +266,7 @@ func (r *run) publish(ctx context.Context, done []drafted) []mover.Outcome {
 		batch[i], index[i] = done[i].draft, i
 	}
 	start := time.Now()
-	_ = r.room.retry(ctx, seeker{}, func() (full error) { // each draft has its own outcome
+	_ = r.room.Retry(ctx, nospace.Seeker{}, func() (full error) { // each draft has its own outcome
 		left, some := 0, false
 		for j, o := range r.target.Publish(ctx, batch) {
 			outcomes[index[j]] = o
@@ -278,7 +279,7 @@ func (r *run) publish(ctx context.Context, done []drafted) []mover.Outcome {
 		}
 		batch, index = batch[:left], index[:left]
 		if some {
-			r.room.published()
+			r.room.Published()
 		}
 		return full
 	})
@@ -338,7 +339,7 @@ func (r *run) told(ctx context.Context, d *drafted, err error) error {
 // later gets its facts once more, and is reported then.
 func (r *run) visible(d *drafted) error {
 	if d.redone {
-		return r.dirs.add(*d.it)
+		return r.dirs.Add(*d.it)
 	}
 	op := d.it.Op
 	if op == plan.Compare {
@@ -347,6 +348,6 @@ func (r *run) visible(d *drafted) error {
 	if d.entry.Kind == mover.File && op != plan.Link {
 		r.n.Files.Add(1)
 	}
-	r.result(Result{Seq: d.it.seq, Op: op, Entry: d.entry, Level: d.level, Why: d.it.Why})
+	r.result(Result{Seq: d.it.Seq, Op: op, Entry: d.entry, Level: d.level, Why: d.it.Why})
 	return nil
 }

@@ -21,7 +21,7 @@
 // # Promises
 //
 // Memory does not grow with the number of entries, nor with the size of one.
-// Every byte is hashed by the [feed] as it passes. An entry that can not be moved
+// Every byte is hashed by the [feed.Reader] as it passes. An entry that can not be moved
 // is reported and the others go on; one that stands still is moved by itself when all
 // else has been moved (TestStandstill), and what was listed waits for no listing that
 // stands still (TestLull). A call that can not be ended, as of the kernel on a mount with a

@@ -10,6 +10,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine/plan"
+	"datamove.dev/mover/engine/spool"
 )
 
 // last does what waits for everything else: hard links, removals, entries with names
@@ -19,7 +20,7 @@ func (r *run) last(ctx context.Context) error {
 	if err := r.moveLater(ctx); err != nil {
 		return err
 	}
-	if err := r.links.each(false, func(items []item) error { return r.linkNow(ctx, items) }); err != nil {
+	if err := r.links.Each(false, func(items []item) error { return r.linkNow(ctx, items) }); err != nil {
 		return err
 	}
 	if err := r.moveLater(ctx); err != nil { // names that could not be links
@@ -36,7 +37,7 @@ func (r *run) last(ctx context.Context) error {
 		r.o.Tidy(ctx)
 	}
 	r.stepTo("closing")
-	if err := r.dirs.each(false, func(items []item) error { return r.closeDirs(ctx, items) }); err != nil {
+	if err := r.dirs.Each(false, func(items []item) error { return r.closeDirs(ctx, items) }); err != nil {
 		return err
 	}
 	if err := r.sync(ctx); err != nil || errors.Is(refused, errDoubt) {
@@ -57,7 +58,7 @@ func (r *run) linkNow(ctx context.Context, items []item) error {
 	for _, it := range items {
 		if it.Target.Kind != mover.Dir && !r.awaited.has(it.Link) {
 			now = append(now, it)
-		} else if err := r.lateLinks.add(it); err != nil {
+		} else if err := r.lateLinks.Add(it); err != nil {
 			return err
 		}
 	}
@@ -74,11 +75,11 @@ func (r *run) link(ctx context.Context, items []item) error {
 		g.Go(func() error {
 			linked, err := r.linked(gctx, it)
 			if err == nil && linked {
-				r.result(Result{Seq: it.seq, Op: plan.Keep, Entry: r.stays(it.Action), Why: it.Why})
+				r.result(Result{Seq: it.Seq, Op: plan.Keep, Entry: r.stays(it.Action), Why: it.Why})
 				return nil
 			}
 			if err == nil {
-				err = r.room.retry(gctx, r.seeker(), func() (err error) { done[i], err = r.draftLink(gctx, it); return err })
+				err = r.room.Retry(gctx, r.seeker(), func() (err error) { done[i], err = r.draftLink(gctx, it); return err })
 			}
 			switch {
 			case err == nil:
@@ -115,7 +116,7 @@ func (r *run) unlinked(it *item) error {
 	if k := it.Target.Kind; k != 0 && k != mover.Dir {
 		it.Op = plan.Compare
 	}
-	return r.redo.add(*it)
+	return r.redo.Add(*it)
 }
 
 // linked says whether a name that was found equal is one file with its leader. The
@@ -179,7 +180,7 @@ func (r *run) openAsSeen(ctx context.Context, e mover.Entry) (mover.Content, err
 // remove removes what the plan says, deepest first, when nothing is in doubt. When
 // it removes nothing, refused says why.
 func (r *run) remove(ctx context.Context) (refused, err error) {
-	n := r.removes.len()
+	n := r.removes.Len()
 	if n == 0 {
 		return nil, nil
 	}
@@ -192,12 +193,12 @@ func (r *run) remove(ctx context.Context) (refused, err error) {
 		}
 	}
 	r.stepTo("removing")
-	return nil, r.removes.each(true, func(items []item) error { return r.removeAll(ctx, items) })
+	return nil, r.removes.Each(true, func(items []item) error { return r.removeAll(ctx, items) })
 }
 
 // failAll reports everything in a spool as failed.
-func (r *run) failAll(ctx context.Context, s *spool, err error) error {
-	return s.each(false, func(items []item) error {
+func (r *run) failAll(ctx context.Context, s *spool.Of[item], err error) error {
+	return s.Each(false, func(items []item) error {
 		for i := range items {
 			it := &items[i]
 			r.failed(it, &mover.Error{Op: "change", Place: r.target.String(), Name: it.name(), Err: err})
@@ -260,7 +261,7 @@ func (r *run) removeOne(ctx context.Context, it *item) error {
 	err := r.target.Remove(ctx, e, r.o.By)
 	switch {
 	case err == nil || errors.Is(err, mover.ErrNotExist):
-		return r.done(ctx, Result{Seq: it.seq, Op: plan.Remove, Entry: it.Target, Why: it.Why})
+		return r.done(ctx, Result{Seq: it.Seq, Op: plan.Remove, Entry: it.Target, Why: it.Why})
 	case r.fatal(ctx, err):
 		return err
 	}
@@ -294,12 +295,12 @@ func (r *run) closeDir(ctx context.Context, it *item) (err error) {
 	if it.Op == plan.Compare {
 		it.Action, err = r.resolve(ctx, it.Action, func() {})
 		if err == nil && it.Op == plan.Keep && !r.touches {
-			r.result(Result{Seq: it.seq, Op: plan.Keep, Entry: r.stays(it.Action)})
+			r.result(Result{Seq: it.Seq, Op: plan.Keep, Entry: r.stays(it.Action)})
 			return nil
 		}
 	}
 	if err == nil && it.Source.Known == 0 && !it.Source.Brief { // a prefix: nothing is known of it
-		r.result(Result{Seq: it.seq, Op: it.Op, Entry: it.Source, Why: it.Why})
+		r.result(Result{Seq: it.Seq, Op: it.Op, Entry: it.Source, Why: it.Why})
 		return nil
 	}
 	var e mover.Entry
@@ -308,7 +309,7 @@ func (r *run) closeDir(ctx context.Context, it *item) (err error) {
 	}
 	switch {
 	case err == nil:
-		return r.done(ctx, Result{Seq: it.seq, Op: it.Op, Entry: e, Why: it.Why})
+		return r.done(ctx, Result{Seq: it.Seq, Op: it.Op, Entry: e, Why: it.Why})
 	case r.fatal(ctx, err):
 		return err
 	}

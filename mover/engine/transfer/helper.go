@@ -9,6 +9,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine/plan"
+	"datamove.dev/mover/engine/spool"
 )
 
 // Helper does works of a run that another process leads. What it publishes is durable
@@ -124,14 +125,14 @@ func (r *run) lookAgain(ctx context.Context, items []item) ([]item, error) {
 			if err != nil {
 				return nil, err
 			}
-			again := item{seq: it.seq, Action: a.Named(it.Link), tries: it.tries} // its leader is not in sight of this comparison
+			again := item{Seq: it.Seq, Action: a.Named(it.Link), Tries: it.Tries} // its leader is not in sight of this comparison
 			if a.Source.Kind == mover.Dir && a.Op == plan.Create {
 				if err := r.mkdir(ctx, &again); err != nil {
 					return nil, err
 				}
 			}
 			if a.Source.Kind == mover.Dir { // the lead gives it its facts when all is in it
-				if err := r.dirs.add(again); err != nil {
+				if err := r.dirs.Add(again); err != nil {
 					return nil, err
 				}
 				continue
@@ -231,7 +232,7 @@ func (w *worker) onePart(ctx context.Context, l *large, i int) (rec mover.Receip
 		return rec, err
 	}
 	defer func() { leave(w.leaves(err)) }()
-	err = r.room.retry(ctx, w.seeker(), func() error { rec, err = w.move(ctx, l, i); return err })
+	err = r.room.Retry(ctx, w.seeker(), func() error { rec, err = w.move(ctx, l, i); return err })
 	if err == nil {
 		err = l.content.Check(ctx)
 	}
@@ -254,10 +255,10 @@ func (r *run) partsReply(ctx context.Context, receipts []mover.Receipt, err erro
 func (r *run) reply(told *tally, undone []Step) (*Reply, error) {
 	reply := &Reply{Results: told.all, Undone: undone, Unlike: r.unlike.list()}
 	for _, s := range []struct {
-		spool *spool
+		spool *spool.Of[item]
 		steps *[]Step
 	}{{r.redo, &reply.Redo}, {r.links, &reply.Links}, {r.dirs, &reply.Dirs}} {
-		err := s.spool.each(false, func(items []item) error {
+		err := s.spool.Each(false, func(items []item) error {
 			*s.steps = append(*s.steps, stepsOf(items)...)
 			return nil
 		})

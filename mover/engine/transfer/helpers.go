@@ -9,6 +9,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine/plan"
+	"datamove.dev/mover/engine/spool"
 )
 
 // Helpers are the other processes that may work on a run: they reach source and target too, from
@@ -168,10 +169,10 @@ func (r *run) merge(ctx context.Context, work *Work, reply *Reply) (late []strin
 	}
 	for _, s := range []struct {
 		steps []Step
-		spool *spool
+		spool *spool.Of[item]
 	}{{reply.Redo, r.redo}, {reply.Links, r.links}, {reply.Dirs, r.dirs}} {
 		for i := range s.steps {
-			if err := s.spool.add(s.steps[i].item()); err != nil {
+			if err := s.spool.Add(s.steps[i].item()); err != nil {
 				return late, err
 			}
 		}

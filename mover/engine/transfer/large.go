@@ -143,7 +143,7 @@ func (w *worker) open(ctx context.Context, l *large) (offered bool, err error) {
 		return false, err
 	}
 	if l.draft == nil {
-		if err := w.r.room.retry(ctx, w.seeker(), func() error { return w.r.fresh(ctx, l) }); err != nil {
+		if err := w.r.room.Retry(ctx, w.seeker(), func() error { return w.r.fresh(ctx, l) }); err != nil {
 			return false, err
 		}
 		if cloned, err := w.cloneLarge(ctx, l); err != nil || cloned {
@@ -242,7 +242,7 @@ func (w *worker) part(ctx context.Context, l *large, i int) error {
 	var rec mover.Receipt
 	var err error
 	if !skip {
-		err = w.r.room.retry(ctx, w.seeker(), func() error { rec, err = w.move(ctx, l, i); return err })
+		err = w.r.room.Retry(ctx, w.seeker(), func() error { rec, err = w.move(ctx, l, i); return err })
 	}
 	if err == nil && !skip {
 		err = w.r.moved(ctx, l, rec)
@@ -285,15 +285,15 @@ func (w *worker) landed(ctx context.Context, l *large, done int, back []int, err
 // move brings the bytes of one part over.
 func (w *worker) move(ctx context.Context, l *large, i int) (mover.Receipt, error) {
 	p := cut(l.entry.Size, l.bytes, i)
-	w.feed.reset(ctx, l.content, sparse(&l.entry), p)
+	w.feed.Reset(ctx, l.content, sparse(&l.entry), p)
 	t := w.begins(1)
 	rec, err := l.draft.WritePart(ctx, p, &w.feed)
 	t.written()
 	if err == nil {
-		err = w.feed.whole()
+		err = w.feed.Whole()
 	}
 	if err != nil {
-		w.r.n.Bytes.Add(p.Off - w.feed.pos)
+		w.r.n.Bytes.Add(-w.feed.Passed())
 		return rec, err
 	}
 	rec.Part, rec.CRC = p, w.feed.Sum()
@@ -381,7 +381,7 @@ func sumOf(parts []mover.Receipt) (sum uint64) {
 // the draft for the next run, and everything else is reported.
 func (w *worker) over(ctx context.Context, l *large, err error) error {
 	w.done(l)
-	if errors.Is(err, mover.ErrFull) && !w.r.room.fail && ctx.Err() == nil {
+	if errors.Is(err, mover.ErrFull) && !w.r.o.FailFull && ctx.Err() == nil {
 		return w.r.whenRoom(ctx, l, err)
 	}
 	if w.r.fatal(ctx, err) {
@@ -411,17 +411,17 @@ func (r *run) whenRoom(ctx context.Context, l *large, err error) error {
 		return err
 	}
 	r.n.Bytes.Add(-l.counted())
-	round := r.room.round.Load()
+	round := r.room.Now()
 	if err := r.flush(ctx); err != nil {
 		return err
 	}
-	if r.room.round.Load() != round {
-		return r.redo.add(l.it)
+	if r.room.Now() != round {
+		return r.redo.Add(l.it)
 	}
-	if err := r.room.pause(ctx, err); err != nil {
+	if err := r.room.Pause(ctx, err); err != nil {
 		return err
 	}
-	return r.redo.add(l.it)
+	return r.redo.Add(l.it)
 }
 
 // drop gives up the draft of a large file, with the patience of the target. What

@@ -3,11 +3,13 @@ package transfer
 import (
 	"context"
 	"time"
+
+	"datamove.dev/mover/engine/transfer/standstill"
 )
 
 // lull is how long the stream of actions may stand still before the cutter hands over what it holds: a listing waits for an answer, and what
 // was listed before needs none.
-const lull = standstill
+const lull = standstill.After
 
 // own has the caller go on with the cutter alone; disown ends that. A channel is waited for in virtual time, too.
 func (c *cutter) own()    { c.owned <- struct{}{} }

@@ -11,6 +11,7 @@ import (
 	"datamove.dev/mover/engine/concurrency"
 	"datamove.dev/mover/engine/journal"
 	"datamove.dev/mover/engine/plan"
+	"datamove.dev/mover/engine/transfer/feed"
 )
 
 // Options says how to transfer. The zero value works, but for By.
@@ -107,6 +108,11 @@ type Counters struct {
 	InWork     InWork
 }
 
+// passing are the counters of bytes that pass.
+func (n *Counters) passing() feed.Counters {
+	return feed.Counters{Bytes: &n.Bytes, SourceWait: &n.SourceWait, TargetWait: &n.TargetWait, LinkWait: &n.LinkWait}
+}
+
 // Look counts the bytes of a file that is compared while they are read, and returns how many
 // they were.
 func (n *Counters) Look(look func(passed func(bytes int64)) (plan.Action, error)) (a plan.Action, read int64, err error) {
@@ -126,9 +132,6 @@ func (n *Counters) Looked(unread int64) {
 	n.Known.Add(unread)
 }
 
-// FullPause is the longest pause between two tries while the target is full.
-const FullPause = 30 * time.Second
-
 const (
 	triesMost    = 3                // of an entry that changes while it is read, or arrives broken
 	durableBytes = 1 << 30          // of one large draft, between two syncs
@@ -137,5 +140,4 @@ const (
 	unsyncedMost = 1 << 12          // results that wait for one Sync, at most
 	appearsPause = 100 * time.Millisecond
 	appearsMost  = 30 * time.Second // that a store has to put the parts of an earlier run together
-	fullPauseMin = time.Second
 )

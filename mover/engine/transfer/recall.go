@@ -10,6 +10,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine/plan"
+	"datamove.dev/mover/engine/spool"
 )
 
 // Released says what happens to files that have their content in an archive only.
@@ -37,9 +38,9 @@ type recalls struct {
 	from mover.Recaller // nil where there is no archive
 
 	mu    sync.Mutex
-	next  []item // found, and not asked for; guarded by mu, as all below
-	asked []item // with next, at most recallWindow
-	later *spool // found when these were full
+	next  []item          // found, and not asked for; guarded by mu, as all below
+	asked []item          // with next, at most recallWindow
+	later *spool.Of[item] // found when these were full
 
 	left nameSet // of files with several names, that stay in the archive
 }
@@ -52,23 +53,23 @@ func (r *run) released(ctx context.Context, it *item, err error) (bool, error) {
 	}
 	switch {
 	case r.hand: // the lead asks for all of them together
-		return true, r.redo.add(*it)
+		return true, r.redo.Add(*it)
 	case r.o.Released == ReleasedSkip:
 		r.leave(it)
-		r.result(Result{Seq: it.seq, Op: plan.Keep, Entry: it.Source, Why: plan.WhyReleased, Skipped: true})
+		r.result(Result{Seq: it.Seq, Op: plan.Keep, Entry: it.Source, Why: plan.WhyReleased, Skipped: true})
 		return true, nil
 	case r.o.Released == ReleasedFail, r.recalls.from == nil, it.Op == plan.Link:
 		r.leave(it)
 		return false, nil
 	}
-	if it.tries++; it.tries > triesMost { // released again each time that it was back
+	if it.Tries++; it.Tries > triesMost { // released again each time that it was back
 		return false, nil
 	}
 	c := &r.recalls
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.next)+len(c.asked) >= recallWindow {
-		return true, c.later.add(*it)
+		return true, c.later.Add(*it)
 	}
 	if c.next = append(c.next, *it); len(c.next) < recallMost {
 		return true, nil
@@ -130,7 +131,7 @@ func (r *run) recall(ctx context.Context, items []item) ([]item, error) {
 func (c *recalls) some() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.next)+len(c.asked) > 0 || c.later.len() > 0
+	return len(c.next)+len(c.asked) > 0 || c.later.Len() > 0
 }
 
 // moveRecalled moves what the archive brings back, until it has brought all.
@@ -141,10 +142,10 @@ func (r *run) moveRecalled(ctx context.Context) error {
 	}
 	c.mu.Lock()
 	w, later := window{r: r, next: c.next, asked: c.asked, news: time.Now()}, c.later
-	c.next, c.asked, c.later = nil, nil, &spool{dir: r.o.SpoolDir}
+	c.next, c.asked, c.later = nil, nil, spool.New[item](r.o.SpoolDir)
 	c.mu.Unlock()
 	err := r.work(ctx, func(ctx context.Context) error {
-		err := later.each(false, func(items []item) error { return w.add(ctx, items) })
+		err := later.Each(false, func(items []item) error { return w.add(ctx, items) })
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/engine/compare"
 	"datamove.dev/mover/engine/journal"
 	"datamove.dev/mover/engine/plan"
 )
@@ -81,7 +82,7 @@ func (r *run) anew(ctx context.Context, id uint64, name string) error {
 	case err != nil:
 		return err
 	}
-	return r.redo.add(item{seq: -1, Action: plan.Action{Op: plan.Replace, Source: e, Why: plan.WhyUnconfirmed}})
+	return r.redo.Add(item{Seq: -1, Action: plan.Action{Op: plan.Replace, Source: e, Why: plan.WhyUnconfirmed}})
 }
 
 // adopt takes over one finished draft.
@@ -137,7 +138,7 @@ func (r *run) kept(ctx context.Context, d mover.Draft, was mover.Receipt) error 
 		return err
 	}
 	defer there.Close()
-	sum, err := hashRange(ctx, there, was.Part, nil)
+	sum, err := compare.HashPart(ctx, there, was.Part)
 	if err == nil && sum != was.CRC {
 		err = fmt.Errorf("%w: the target has lost what an earlier run has stored", mover.ErrChanged)
 	}
@@ -168,7 +169,7 @@ func (r *run) recovered(ctx context.Context, done []drafted, ids []uint64) error
 // resume takes over the draft of a large file with the parts that it has, when
 // the source is the same as then. The parts are as large as they were.
 func (r *run) resume(ctx context.Context, l *large) error {
-	if r.o.Journal == nil || l.it.tries > 0 {
+	if r.o.Journal == nil || l.it.Tries > 0 {
 		return nil
 	}
 	rec, id, ok := r.o.Journal.Lookup(l.entry.Name)
@@ -231,7 +232,7 @@ func (r *run) confirm(ctx context.Context, l *large, unsure []int) error {
 			continue
 		}
 		was := l.receipts[i]
-		sum, err := hashRange(ctx, there, was.Part, nil)
+		sum, err := compare.HashPart(ctx, there, was.Part)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

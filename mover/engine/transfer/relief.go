@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/engine/transfer/standstill"
 )
 
 // reliefAfter is how long a call that was ended may take to return before another worker goes on with the rest of its batch. Calls of the
 // kernel can not be ended: with the server of a mount away they return when it is back.
-const reliefAfter = standstill
+const reliefAfter = standstill.After
 
 // hungMost bounds the hung calls of a run that other workers stand in for: each of them keeps a thread.
 const hungMost = 64
@@ -34,14 +35,14 @@ type relief struct {
 
 // watched has the batch relieved when a call of it does not return. A batch of a hand has no other worker to go on with it.
 func (b *batch) watched(ctx context.Context, items []item) {
-	b.dog.hangs = func() {}
+	b.dog.Hangs = func() {}
 	if b.w.r.relieve == nil {
 		return
 	}
 	f := &relief{b: b, items: items, token: make(chan struct{}, 1)}
 	f.token <- struct{}{}
 	b.relief = f
-	b.dog.hangs = func() {
+	b.dog.Hangs = func() {
 		call := f.calls.Load()
 		time.AfterFunc(reliefAfter, func() { f.relieve(ctx, call) })
 	}
@@ -106,7 +107,7 @@ func (f *relief) relieve(ctx context.Context, call int64) {
 	f.come = true
 	rest := f.take()
 	w.leave(f.so)
-	r.room.end()
+	r.room.End()
 	r.n.InWork.end(f.items[0].name())
 	r.n.InWork.begin(f.name)
 	r.log.WarnContext(ctx, "a call does not return, and can not be ended; another worker goes on without it, and the run ends when it has returned",
@@ -170,7 +171,7 @@ func (r *run) goOnAfter(ctx context.Context, left rest) error {
 		break
 	}
 	for _, it := range slices.Backward(left.dirs) { // children before their parents
-		if err := r.dirs.add(it); err != nil {
+		if err := r.dirs.Add(it); err != nil {
 			return err
 		}
 	}
@@ -216,5 +217,5 @@ func (b *batch) outdated(ctx context.Context, d *drafted, err error) error {
 	case err != nil && b.w.r.fatal(ctx, err):
 		return err
 	}
-	return b.w.r.redo.add(it)
+	return b.w.r.redo.Add(it)
 }

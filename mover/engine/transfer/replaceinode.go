@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/engine/transfer/feed"
 )
 
 // rehoused goes on with a file when another process may still write to its draft unseen.
@@ -37,7 +38,7 @@ func (r *run) rehouse(ctx context.Context, l *large) error {
 		return err
 	}
 	defer there.Close()
-	if err := r.room.retry(ctx, r.seeker(), func() error { return r.fresh(ctx, l) }); err != nil {
+	if err := r.room.Retry(ctx, r.seeker(), func() error { return r.fresh(ctx, l) }); err != nil {
 		l.draft, l.id = old, oldID
 		return err
 	}
@@ -63,7 +64,7 @@ func reread(ctx context.Context, d mover.Draft) (mover.Content, error) {
 }
 
 func (r *run) copyParts(ctx context.Context, l *large, c mover.Content) error {
-	f := feed{n: &Counters{}} // these bytes have been counted
+	f := feed.New(new(Counters).passing(), r.from, r.to) // these bytes have been counted
 	defer f.Close()
 	l.shared = false
 	for i := range l.have {
@@ -71,10 +72,10 @@ func (r *run) copyParts(ctx context.Context, l *large, c mover.Content) error {
 			continue
 		}
 		was := l.receipts[i]
-		f.reset(ctx, c, sparse(&l.entry), was.Part)
+		f.Reset(ctx, c, sparse(&l.entry), was.Part)
 		rec, err := l.draft.WritePart(ctx, was.Part, &f)
 		if err == nil {
-			err = f.whole()
+			err = f.Whole()
 		}
 		if err != nil && !errors.Is(err, mover.ErrChanged) {
 			return err

@@ -6,12 +6,13 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/engine/plan"
+	"datamove.dev/mover/engine/spool"
 )
 
 // later has an entry moved once more when everything else has been moved, unless
 // it was tried often enough. err is why.
 func (r *run) later(ctx context.Context, it *item, err error) error {
-	if it.tries++; it.tries >= triesMost {
+	if it.Tries++; it.Tries >= triesMost {
 		r.failed(it, err)
 		return nil
 	}
@@ -31,12 +32,12 @@ func (r *run) later(ctx context.Context, it *item, err error) error {
 		r.unlikely(&it.Source)
 		it.Source = now
 	}
-	return r.redo.add(*it)
+	return r.redo.Add(*it)
 }
 
 // moveLater moves what waits for another try, until nothing does.
 func (r *run) moveLater(ctx context.Context) error {
-	for r.redo.len() > 0 || r.recalls.some() {
+	for r.redo.Len() > 0 || r.recalls.some() {
 		if err := r.moveAgain(ctx); err != nil {
 			return err
 		}
@@ -48,9 +49,9 @@ func (r *run) moveLater(ctx context.Context) error {
 }
 
 func (r *run) moveAgain(ctx context.Context) error {
-	for r.redo.len() > 0 {
+	for r.redo.Len() > 0 {
 		round := r.redo
-		r.redo = &spool{dir: round.dir}
+		r.redo = spool.New[item](r.o.SpoolDir)
 		err := r.moveSpooled(ctx, round)
 		_ = round.Close()
 		if err != nil {
@@ -61,12 +62,12 @@ func (r *run) moveAgain(ctx context.Context) error {
 }
 
 // moveSpooled moves every entry of a spool by itself.
-func (r *run) moveSpooled(ctx context.Context, s *spool) error {
-	if s.len() == 0 {
+func (r *run) moveSpooled(ctx context.Context, s *spool.Of[item]) error {
+	if s.Len() == 0 {
 		return nil
 	}
 	return r.work(ctx, func(context.Context) error {
-		return s.each(false, func(items []item) error {
+		return s.Each(false, func(items []item) error {
 			for _, it := range items {
 				if err := r.put(unitOf(it, r.inParts(&it))); err != nil {
 					return err

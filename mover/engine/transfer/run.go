@@ -14,8 +14,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/engine/compare"
 	"datamove.dev/mover/engine/concurrency"
 	"datamove.dev/mover/engine/plan"
+	"datamove.dev/mover/engine/spool"
+	"datamove.dev/mover/engine/transfer/nospace"
+	"datamove.dev/mover/engine/transfer/standstill"
 )
 
 // run is the state of one Run.
@@ -39,16 +43,16 @@ type run struct {
 	crowded    atomic.Bool                             // others want turns too
 	sender     mover.Sender                            // the target, if it is one
 	commit     *committer
-	room       room
-	clones     atomic.Bool // the target has copied the last content by itself
-	apart      allowance   // entries that stand still, and are moved apart from their batches
+	room       nospace.Room
+	clones     atomic.Bool          // the target has copied the last content by itself
+	apart      standstill.Allowance // entries that stand still, and are moved apart from their batches
 	recalls    recalls
 	hand       bool // does works for another run: publishes each at once, leaves large files to the lead
 
 	// What comes last: entries to be moved once more, hard links, removals,
 	// entries with the name of a directory of the target, links that wait for one of
 	// those, and the facts of directories.
-	redo, links, removes, blocked, lateLinks, dirs *spool
+	redo, links, removes, blocked, lateLinks, dirs *spool.Of[item]
 
 	unsynced unsynced // results of what is done, and not yet on stable storage
 
@@ -114,16 +118,16 @@ func newRun(source mover.Source, target mover.Backend, o Options) (*run, error) 
 		r.batchBytes = min(r.batchBytes, r.from.BatchBytes)
 	}
 	r.touches = r.to.Keeps.Has(mover.FactMtime) && !r.to.NeedsManifest
-	r.room = room{fail: o.FailFull, tell: r.paused}
-	r.apart.fill()
-	for _, s := range []**spool{&r.redo, &r.links, &r.removes, &r.blocked, &r.lateLinks, &r.dirs, &r.recalls.later} {
-		*s = &spool{dir: r.o.SpoolDir}
+	r.room = nospace.Room{Fail: o.FailFull, Tell: r.paused}
+	r.apart.Fill()
+	for _, s := range []**spool.Of[item]{&r.redo, &r.links, &r.removes, &r.blocked, &r.lateLinks, &r.dirs, &r.recalls.later} {
+		*s = spool.New[item](r.o.SpoolDir)
 	}
 	return r, nil
 }
 
 func (r *run) close() {
-	for _, s := range []*spool{r.redo, r.links, r.removes, r.blocked, r.lateLinks, r.dirs, r.recalls.later} {
+	for _, s := range []*spool.Of[item]{r.redo, r.links, r.removes, r.blocked, r.lateLinks, r.dirs, r.recalls.later} {
 		_ = s.Close()
 	}
 }
@@ -198,10 +202,10 @@ func (r *run) step(ctx context.Context, c *cutter, a plan.Action, err error) err
 		return err
 	}
 	if a.Source.Key != "" { // it is known what is left out: what is elsewhere can be removed
-		r.leftOut(&item{seq: -1, Action: a}, err)
+		r.leftOut(&item{Seq: -1, Action: a}, err)
 		return ctx.Err()
 	}
-	r.failed(&item{seq: -1, Action: a}, err)
+	r.failed(&item{Seq: -1, Action: a}, err)
 	return ctx.Err()
 }
 
@@ -329,7 +333,7 @@ func (r *run) carryOver(e mover.Entry, it *item) mover.Entry {
 func (r *run) resolve(ctx context.Context, a plan.Action, alive func()) (plan.Action, error) {
 	size := a.Source.Size
 	a, read, err := r.n.Look(func(read func(int64)) (plan.Action, error) {
-		return Resolve(ctx, r.source, r.target, a, r.o.Plan, func(n int64) { read(n); alive() })
+		return compare.Resolve(ctx, r.source, r.target, a, r.o.Plan, func(n int64) { read(n); alive() })
 	})
 	if _, moves := a.Moves(); moves || err != nil {
 		r.n.Bytes.Add(-read)
@@ -346,7 +350,7 @@ func (r *run) mkdir(ctx context.Context, it *item) error {
 			return err
 		}
 	}
-	return r.room.retry(ctx, r.seeker(), func() error { return r.target.Mkdir(ctx, it.Source) })
+	return r.room.Retry(ctx, r.seeker(), func() error { return r.target.Mkdir(ctx, it.Source) })
 }
 
 func (r *run) result(res Result) {
@@ -383,7 +387,7 @@ func (r *run) leftOut(it *item, err error) {
 		e = it.Target
 	}
 	r.unlikely(&it.Source)
-	r.result(Result{Seq: it.seq, Op: it.Op, Entry: e, Why: it.Why, Err: err})
+	r.result(Result{Seq: it.Seq, Op: it.Op, Entry: e, Why: it.Why, Err: err})
 }
 
 // conflict is why an entry can not be made beside what the target has.

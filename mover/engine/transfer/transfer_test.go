@@ -13,6 +13,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/mem"
+	"datamove.dev/mover/engine/compare"
 	"datamove.dev/mover/engine/plan"
 	"datamove.dev/mover/engine/transfer"
 	"datamove.dev/test/must"
@@ -80,7 +81,7 @@ func same(t rapid.TB, source, target *mem.Tree, o mem.Options) {
 	p := plan.Options{Delete: true, CompareBy: plan.ByContent, Both: o.ObjectStore, TargetKeeps: to.Capabilities().Keeps}
 	for a, err := range plan.Diff(from.Walk(ctx, mover.WalkOptions{}), to.Walk(ctx, mover.WalkOptions{}), p) {
 		if err == nil && a.Op == plan.Compare {
-			a, err = transfer.Resolve(ctx, from, to, a, p, nil)
+			a, err = compare.Resolve(ctx, from, to, a, p, nil)
 		}
 		if err != nil || a.Op != plan.Keep {
 			t.Errorf("%s: %v (%s) %v", a.Name(), a.Op, a.Why, err)

@@ -14,7 +14,7 @@ func (w *worker) inTurn(ctx context.Context, u unit) (err error) {
 	w.leave = leave
 	defer func() { leave(w.leaves(err)) }()
 	w.unit = true
-	w.r.room.begin()
+	w.r.room.Begin()
 	return w.do(ctx, u)
 }
 
@@ -29,7 +29,7 @@ func (w *worker) leaves(err error) leaving { return leaving{w.work(), w.bytes, e
 // handedOver ends a unit at its turn's end: it holds no draft any more.
 func (w *worker) handedOver() {
 	if w.unit && !w.spare {
-		w.r.room.end()
+		w.r.room.End()
 	}
 	w.unit = false
 }

@@ -28,7 +28,7 @@ func (w *worker) weigh(e *mover.Entry) int64 {
 // timing is what a worker waits for while it writes a part, or a small file.
 type timing struct {
 	w      *worker
-	weight int64 // as feed.weight
+	weight int64 // as feed.Reader.Weight
 	since  time.Time
 }
 
@@ -37,7 +37,7 @@ func (w *worker) begins(weight int64) timing {
 	t := timing{w: w, weight: weight}
 	if weight > 0 {
 		t.since = time.Now()
-		w.feed.last = t.since
+		w.feed.Last = t.since
 	}
 	return t
 }
@@ -45,8 +45,8 @@ func (w *worker) begins(weight int64) timing {
 // opened ends what is the source's, and begins what is the target's.
 func (t *timing) opened() {
 	if t.weight > 0 {
-		t.w.feed.last = time.Now()
-		t.w.r.n.SourceWait.Add(t.weight * int64(t.w.feed.last.Sub(t.since)))
+		t.w.feed.Last = time.Now()
+		t.w.r.n.SourceWait.Add(t.weight * int64(t.w.feed.Last.Sub(t.since)))
 	}
 }
 
@@ -54,7 +54,7 @@ func (t *timing) opened() {
 // has not answered yet.
 func (t *timing) written() {
 	if t.weight > 0 {
-		t.w.r.targetTook(time.Duration(t.weight) * time.Since(t.w.feed.last))
+		t.w.r.targetTook(time.Duration(t.weight) * time.Since(t.w.feed.Last))
 	}
 }
 
@@ -69,49 +69,4 @@ func (r *run) targetTook(took time.Duration) {
 	}
 	r.n.LinkWait.Add(int64(onTheWay))
 	r.n.TargetWait.Add(int64(took - onTheWay))
-}
-
-// timed is fill that counts what the worker waits for. Until this call that was the consumer of the bytes, or the link to
-// it. A remote source is waited for until it answers, and the link from then on.
-func (f *feed) timed(p []byte, stop int64) (int, error) {
-	if f.weight == 0 {
-		if err := f.open(stop); err != nil {
-			return 0, err
-		}
-		return f.fill(p)
-	}
-	f.pulls()
-	begun, limited := f.last, f.limited()
-	err := f.open(stop)
-	answered, n := begun, 0
-	if f.far {
-		answered = time.Now()
-	}
-	if err == nil {
-		n, err = f.fill(p)
-	}
-	f.last = time.Now()
-	read := f.last.Sub(answered) - (f.limited() - limited)
-	if f.far {
-		f.n.SourceWait.Add(f.weight * int64(answered.Sub(begun)))
-		f.n.LinkWait.Add(f.weight * int64(read))
-	} else {
-		f.n.SourceWait.Add(f.weight * int64(read))
-	}
-	return n, err
-}
-
-// pulls ends the time since the last read, when the consumer asks for more: it has written
-// what it had, or sent it.
-func (f *feed) pulls() {
-	if f.weight == 0 {
-		return
-	}
-	now := time.Now()
-	if took := f.weight * int64(now.Sub(f.last)); f.sends {
-		f.n.LinkWait.Add(took)
-	} else {
-		f.n.TargetWait.Add(took)
-	}
-	f.last = now
 }

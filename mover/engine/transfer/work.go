@@ -194,9 +194,9 @@ func decode(b []byte, v any) error {
 	return nil
 }
 
-func stepOf(it *item) Step { return Step{it.seq, it.Action, it.tries, it.build} }
+func stepOf(it *item) Step { return Step{it.Seq, it.Action, it.Tries, it.build} }
 
-func (s *Step) item() item { return item{seq: s.Seq, Action: s.Action, tries: s.Tries, build: s.Build} }
+func (s *Step) item() item { return item{Seq: s.Seq, Action: s.Action, Tries: s.Tries, build: s.Build} }
 
 func stepsOf(items []item) []Step {
 	steps := make([]Step, len(items))

@@ -7,13 +7,17 @@ import (
 	"time"
 
 	"datamove.dev/mover"
+	"datamove.dev/mover/engine/compare"
 	"datamove.dev/mover/engine/journal"
+	"datamove.dev/mover/engine/transfer/feed"
+	"datamove.dev/mover/engine/transfer/nospace"
+	"datamove.dev/mover/engine/transfer/standstill"
 )
 
 // worker moves units. What it keeps is for one goroutine, and saves allocations.
 type worker struct {
 	r       *run
-	feed    feed
+	feed    feed.Reader
 	receipt [1]mover.Receipt
 	bytes   int64     // moved in the present unit
 	files   int64     // small ones of them
@@ -25,7 +29,7 @@ type worker struct {
 }
 
 func newWorker(r *run) *worker {
-	return &worker{r: r, feed: feed{n: r.n, far: r.from.Remote, sends: r.to.Remote}}
+	return &worker{r: r, feed: feed.New(r.n.passing(), r.from, r.to)}
 }
 
 // begun forgets the unit before.
@@ -75,9 +79,9 @@ func (w *worker) batchUntil(ctx context.Context, items []item, yield <-chan stru
 	defer func() { w.r.n.InWork.end(name) }()
 	b := batch{w: w, done: make([]drafted, 0, len(items)), since: time.Now()}
 	if len(items) > 1 {
-		b.dog = &watchdog{after: standstill + w.r.from.Patience, apart: &w.r.apart}
-		w.feed.alive = b.dog.alive
-		defer func() { b.dog.end(); w.feed.alive = nil }()
+		b.dog = &standstill.Watchdog{After: standstill.After + w.r.from.Patience, Apart: &w.r.apart}
+		w.feed.Alive = b.dog.Alive
+		defer func() { b.dog.End(); w.feed.Alive = nil }()
 		b.watched(ctx, items)
 	}
 	for i := range items {
@@ -132,10 +136,10 @@ var errGrown = fmt.Errorf("%w: it grows while it is read", mover.ErrChanged)
 // there was no room and there is now.
 func (w *worker) try(ctx context.Context, b *batch, d *drafted, h mover.Hints) error {
 	for try := 1; ; try++ {
-		round := w.r.room.round.Load()
+		round := w.r.room.Now()
 		err := w.draft(ctx, d, h)
 		if errors.Is(err, mover.ErrFull) {
-			err = w.r.room.again(ctx, b.seeker(), round, err, func() error { return w.draft(ctx, d, h) })
+			err = w.r.room.Again(ctx, b.seeker(), round, err, func() error { return w.draft(ctx, d, h) })
 		}
 		if err == nil || try == triesMost || !errors.Is(err, mover.ErrChanged) && !errors.Is(err, mover.ErrCorrupt) {
 			return err
@@ -209,7 +213,7 @@ func (r *run) unkept(ctx context.Context, it *item) error {
 			return err
 		}
 	}
-	r.result(Result{Seq: it.seq, Op: it.Op, Entry: r.carry(it.Source), Why: it.Why})
+	r.result(Result{Seq: it.Seq, Op: it.Op, Entry: r.carry(it.Source), Why: it.Why})
 	return nil
 }
 
@@ -222,10 +226,10 @@ func (w *worker) fill(ctx context.Context, c mover.Content, d *drafted, weight i
 	if err := w.r.holes(c, &d.entry); err != nil {
 		return err
 	}
-	w.feed.reset(ctx, c, sparse(&d.entry), p)
-	w.feed.weight = weight
+	w.feed.Reset(ctx, c, sparse(&d.entry), p)
+	w.feed.Weight = weight
 	if err := w.pour(ctx, c, d, p); err != nil {
-		w.r.n.Bytes.Add(-w.feed.pos)
+		w.r.n.Bytes.Add(-w.feed.Passed())
 		return err
 	}
 	d.size, d.counted = p.Length, p.Length
@@ -238,7 +242,7 @@ func (w *worker) fill(ctx context.Context, c mover.Content, d *drafted, weight i
 func (w *worker) pour(ctx context.Context, c mover.Content, d *drafted, p mover.Part) error {
 	rec, err := d.draft.WritePart(ctx, p, &w.feed)
 	if err == nil {
-		err = w.feed.whole()
+		err = w.feed.Whole()
 	}
 	if err == nil {
 		err = c.Check(ctx)
@@ -311,7 +315,7 @@ func (r *run) reread(ctx context.Context, d *drafted) error {
 
 // sameSum reads c and compares its checksum with the one that e has.
 func sameSum(ctx context.Context, c mover.Content, e mover.Entry) error {
-	sum, err := Hash(ctx, c)
+	sum, err := compare.Hash(ctx, c)
 	if err == nil && sum != e.CRC {
 		err = &mover.Error{Op: "read back", Name: e.Name, Err: mover.ErrCorrupt}
 	}
@@ -319,7 +323,7 @@ func sameSum(ctx context.Context, c mover.Content, e mover.Entry) error {
 }
 
 // update gives an existing entry its facts.
-func (r *run) update(ctx context.Context, s seeker, it *item) (mover.Entry, error) {
+func (r *run) update(ctx context.Context, s nospace.Seeker, it *item) (mover.Entry, error) {
 	c, err := r.source.Open(ctx, it.Source)
 	if err != nil {
 		return mover.Entry{}, err
@@ -334,7 +338,7 @@ func (r *run) update(ctx context.Context, s seeker, it *item) (mover.Entry, erro
 	if err := r.holes(c, &e); err != nil {
 		return e, err
 	}
-	err = r.room.retry(ctx, s, func() error { return r.target.Update(ctx, e) })
+	err = r.room.Retry(ctx, s, func() error { return r.target.Update(ctx, e) })
 	e.ETag, e.Version = "", ""
 	if err == nil && r.to.NeedsManifest && e.Kind != mover.Dir && !e.Kind.Special() {
 		return r.renewed(ctx, e)
@@ -375,9 +379,9 @@ func (r *run) flush(ctx context.Context) error {
 }
 
 // seeker needs room and holds nothing that is finished; others may.
-func (r *run) seeker() seeker { return seeker{free: r.flush} }
+func (r *run) seeker() nospace.Seeker { return nospace.Seeker{Free: r.flush} }
 
-func (w *worker) seeker() seeker { return seeker{free: w.r.flush, unit: w.unit} }
+func (w *worker) seeker() nospace.Seeker { return nospace.Seeker{Free: w.r.flush, Unit: w.unit} }
 
 // stage tells the journal of small drafts that wait to be published.
 func (r *run) stage(ctx context.Context, done []drafted) (id uint64, err error) {

@@ -20,6 +20,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/mover/checksum"
 	"datamove.dev/test/must"
 	_ "datamove.dev/test/seed/property" // of rapid
@@ -208,7 +209,7 @@ func TestList(t *testing.T) {
 // TestOurMoverReads opens the bucket as a place, with both clients.
 func TestOurMoverReads(t *testing.T) {
 	at := serve(t, bucket{"pages", 3, 4, 300_000})
-	for _, client := range []string{s3.ClientMinio, s3.ClientAWS} {
+	for _, client := range []string{s3api.ClientMinio, s3api.ClientAWS} {
 		place, err := s3.Open(t.Context(), s3.Options{Endpoint: at, Bucket: "pages", Prefix: "001", Region: "us-east-1", Credentials: "anonymous",
 			PathStyle: new(true), Client: client, StateDir: t.TempDir()})
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 
 	pb "datamove.dev/api/datamove/v1"
 	"datamove.dev/mover"
-	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/task"
@@ -246,7 +246,7 @@ var believes = durationpb.New(0)
 // systems are the file systems that there are in AWS.
 func (c *cluster) systems() []burstaws.FileSystem {
 	c.t.Helper()
-	all, err := burstaws.Open(burstaws.Options{Region: "us-east-1", Keys: s3.Session{Keys: aws.Static(aws.OwnerKey, aws.OwnerSecret, "")}}).FileSystems(context.Background())
+	all, err := burstaws.Open(burstaws.Options{Region: "us-east-1", Keys: s3api.Session{Keys: aws.Static(aws.OwnerKey, aws.OwnerSecret, "")}}).FileSystems(context.Background())
 	must.Do(c.t, err)
 	return all
 }

@@ -22,16 +22,16 @@ import (
 	"github.com/aws/smithy-go/transport/http/protocol/awsquery"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 )
 
 // Options say which account. Region has no default.
 type Options struct {
 	Region string
-	Keys   s3.Session // the identity of the caller
-	Role   string     // ARN of the role to work under; "" is that of the caller
-	Policy string     // that its session is held to (burst.SessionPolicy)
-	Name   string     // of the session, in the trail of AWS; "" is datamove
+	Keys   s3api.Session // the identity of the caller
+	Role   string        // ARN of the role to work under; "" is that of the caller
+	Policy string        // that its session is held to (burst.SessionPolicy)
+	Name   string        // of the session, in the trail of AWS; "" is datamove
 
 	Attempts int           // of each call; 0 means 8
 	Backoff  time.Duration // the longest pause between two attempts; 0 means 20 s

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"datamove.dev/mover"
-	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/test/aws"
 	"datamove.dev/tiering/burst"
 )
@@ -223,7 +223,7 @@ func TestExpiry(t *testing.T) {
 		is(t, err, mover.ErrPermission)
 		_, err = a.FileSystems(ctx) // with a new session
 		is(t, err, nil)
-		stale := with(server, Options{Region: "us-east-1", Keys: s3.Session{Keys: aws.Static(first.AccessKey, string(first.SecretKey), string(first.SessionToken))}})
+		stale := with(server, Options{Region: "us-east-1", Keys: s3api.Session{Keys: aws.Static(first.AccessKey, string(first.SecretKey), string(first.SessionToken))}})
 		for what, err := range map[string]error{"fsx": errOf(stale.FileSystems(ctx)), "ec2": errOf(stale.Instances(ctx)), "sts": errOf(stale.Who(ctx)), "ce": errOf(stale.Costs(ctx, time.Now().AddDate(0, 0, -2), time.Now()))} {
 			if !errors.Is(err, mover.ErrPermission) || !strings.Contains(err.Error(), "xpired") && what != "ec2" {
 				t.Errorf("%s: %v", what, err)

@@ -20,7 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"go.uber.org/goleak"
 
-	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/test/aws"
 	"datamove.dev/tiering/burst"
 )
@@ -60,7 +60,7 @@ func empty() *aws.Store {
 
 // owner is who may do everything.
 func owner() Options {
-	return Options{Region: "us-east-1", Keys: s3.Session{Keys: aws.Static(aws.OwnerKey, aws.OwnerSecret, "")}, Backoff: time.Millisecond}
+	return Options{Region: "us-east-1", Keys: s3api.Session{Keys: aws.Static(aws.OwnerKey, aws.OwnerSecret, "")}, Backoff: time.Millisecond}
 }
 
 // with is an account whose calls go to a handler of this process.

@@ -7,7 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 
-	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 )
 
 const (
@@ -40,12 +40,12 @@ func (s *session) Retrieve(ctx context.Context) (aws.Credentials, error) {
 }
 
 // Renew gives the keys of now, for a bucket of the same account: what s3.Options.Renew asks for. They are those of the session where there is a role.
-func (a *Account) Renew(ctx context.Context) (s3.Keys, error) {
+func (a *Account) Renew(ctx context.Context) (s3api.Keys, error) {
 	c, err := a.keys.Retrieve(ctx)
 	if err != nil {
-		return s3.Keys{}, a.failed("ask", "for keys", err)
+		return s3api.Keys{}, a.failed("ask", "for keys", err)
 	}
-	keys := s3.Keys{AccessKey: c.AccessKeyID, SecretKey: s3.Secret(c.SecretAccessKey), SessionToken: s3.Secret(c.SessionToken)}
+	keys := s3api.Keys{AccessKey: c.AccessKeyID, SecretKey: s3api.Secret(c.SecretAccessKey), SessionToken: s3api.Secret(c.SessionToken)}
 	if c.CanExpire {
 		keys.Expires = c.Expires
 	}

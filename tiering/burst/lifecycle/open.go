@@ -8,6 +8,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend"
 	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/mover/engine"
 	"datamove.dev/mover/location"
 	"datamove.dev/tiering/burst"
@@ -70,7 +71,7 @@ func adapting(b *burst.Burst, account *aws.Account) func(location.Location, *s3.
 func accountOf(ctx context.Context, b *burst.Burst, options s3.Options, log *slog.Logger) (*aws.Account, error) {
 	cloud := b.Spec.Cloud
 	options.Region = cloud.Region
-	session, err := s3.NewSession(ctx, options)
+	session, err := s3api.NewSession(ctx, options.API())
 	if err != nil {
 		return nil, err
 	}

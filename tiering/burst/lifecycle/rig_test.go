@@ -16,7 +16,7 @@ import (
 
 	"datamove.dev/mover"
 	"datamove.dev/mover/backend"
-	"datamove.dev/mover/backend/s3"
+	"datamove.dev/mover/backend/s3/s3api"
 	"datamove.dev/mover/backend/s3/s3test"
 	"datamove.dev/mover/config"
 	"datamove.dev/mover/engine"
@@ -131,7 +131,7 @@ func (w *world) leg() *Manager {
 	w.t.Helper()
 	rules, err := burst.ReadAdmission("default", []byte(burst.DefaultAdmission))
 	w.must(err)
-	account := burstaws.Open(burstaws.Options{Region: "us-east-1", Keys: s3.Session{Keys: aws.Static(aws.OwnerKey, aws.OwnerSecret, "")}, Backoff: time.Millisecond})
+	account := burstaws.Open(burstaws.Options{Region: "us-east-1", Keys: s3api.Session{Keys: aws.Static(aws.OwnerKey, aws.OwnerSecret, "")}, Backoff: time.Millisecond})
 	return &Manager{Cloud: stepping{account, w.clock}, Way: &link.Link{Open: w.site.Open, Request: engine.Request{StateDir: filepath.Join(w.dir, "state")}}, Purse: w.ledger, Book: w.book, Rules: rules,
 		Keep: w.keep, Bucket: w.store.Bucket, Below: w.below, Where: func(context.Context) (string, error) { return w.region, nil }, Owner: "anna", Now: w.clock.Now,
 		Find: func(text string) (location.Location, error) {

@@ -12,7 +12,7 @@ import (
 	"datamove.dev/mover"
 	"datamove.dev/mover/atomicfile"
 	"datamove.dev/mover/engine"
-	"datamove.dev/mover/engine/transfer"
+	"datamove.dev/mover/engine/compare"
 	"datamove.dev/tiering/checkpoint"
 )
 
@@ -107,7 +107,7 @@ func hashOf(ctx context.Context, place mover.Backend, name string) (uint64, erro
 		return 0, err
 	}
 	defer content.Close()
-	sum, err := transfer.Hash(ctx, content)
+	sum, err := compare.Hash(ctx, content)
 	if err == nil {
 		err = content.Check(ctx)
 	}
